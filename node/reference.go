@@ -18,6 +18,7 @@ import (
 	"allium/node/p2p"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
+	"allium/protocols/name"
 )
 
 // MetricInfo is one metric of a node.
@@ -29,6 +30,9 @@ type MetricInfo struct {
 
 // RecordRefusals lists the reasons for which a node refuses provider records.
 func RecordRefusals() []dht.RefusalInfo { return dht.Refusals() }
+
+// NameRefusals lists the reasons for which a node refuses name records.
+func NameRefusals() []name.RefusalInfo { return name.Refusals() }
 
 // The machine of the reference: some limits depend on its cores and memory.
 const (

@@ -26,14 +26,15 @@ func TestPersistWrongClock(t *testing.T) {
 				if err := stored.put(me.seal(t, root("short"), 1, time.Now().Add(time.Minute)), time.Now()); err != nil {
 					t.Fatal(err)
 				}
-				w.flush(t.Context())
+				w.Flush(t.Context())
 
 				// A restart with a clock that is wrong.
 				right := false
-				again, w2 := newPersisted(t, d, 100)
-				w2.mayExpire = func() bool { return right }
-				again.mayExpire = w2.mayExpire
-				w2.verify.now = func() time.Time {
+				again, verify, deps := newProviderStore(20, 100, 100), testVerifier(), persistDeps(t)
+				deps.MayExpire = func() bool { return right }
+				again.mayExpire = deps.MayExpire
+				w2 := newPersister(d, again, verify, deps)
+				verify.now = func() time.Time {
 					if right {
 						return time.Now()
 					}
@@ -41,8 +42,8 @@ func TestPersistWrongClock(t *testing.T) {
 				}
 				seconds := func(n int) {
 					for range n {
-						w2.continueScan(t.Context())
-						w2.flush(t.Context())
+						w2.Scan(t.Context())
+						w2.Flush(t.Context())
 						time.Sleep(time.Second)
 					}
 				}

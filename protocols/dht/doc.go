@@ -24,6 +24,10 @@
 //     dialed back.
 //   - No lookup waits for a request that it no longer needs: the stream is reset.
 //
+// The records of names (SPEC §6) travel in two more operations of the same exchange. Anybody may
+// put a valid one, and holders pass it on until it expires. A lookup takes the highest of three
+// holders and gives it to those that were behind.
+//
 // The sub-packages: routing is the table of peers that answered, guard admits requests of
 // strangers, seeds joins the network, sweep publishes again, dialback checks which
 // providers can be reached, and kadhost adapts go-libp2p-kad-dht. This package holds the

@@ -56,6 +56,7 @@ type askFunc func(ctx context.Context, p peer.ID) (answer, error)
 type answer struct {
 	closer    []peer.AddrInfo
 	providers []record.Provider // verified, and new to the lookup
+	values    int               // verified records of the name that is looked up: 0 or 1
 }
 
 // errNoPeers reports that neither the table nor a connection has a peer to ask.
@@ -272,7 +273,9 @@ func (d *driver) handleReply(ctx context.Context, r reply) []kad.Action[peer.ID]
 		closer = append(closer, kadPeer(info.ID))
 		d.addAddrs(info)
 	}
-	return d.lookup.Answer(now, r.peer, kad.Reply[peer.ID]{Closer: closer, Providers: len(r.providers)})
+	return d.lookup.Answer(now, r.peer, kad.Reply[peer.ID]{
+		Closer: closer, Providers: len(r.providers), Values: r.values,
+	})
 }
 
 // addAddrs adds addresses of a peer that may be asked later. It merges the addresses that

@@ -9,23 +9,30 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/names"
+	"allium/protocols/name"
 	"allium/protocols/record"
 	"allium/protocols/status"
 )
 
 // Operations of the provider exchange.
 const (
-	opPut = 1
-	opGet = 2
+	opPut     = 1
+	opGet     = 2
+	opPutName = 3
+	opGetName = 4
 )
 
 // request is a message of the asking peer (OAP1 §11). Absent members are empty. A get has
-// neither Envelope nor PeerRecord.
+// neither Envelope nor PeerRecord, a put of a name no PeerRecord.
 type request struct {
 	Op         uint64 `cbor:"0,keyasint"`
 	Key        []byte `cbor:"1,keyasint"`
 	Envelope   []byte `cbor:"2,keyasint,omitempty"`
 	PeerRecord []byte `cbor:"3,keyasint,omitempty"`
+
+	root b3.Root   // what Key stands for, if Op is about providers
+	name names.Key // what Key stands for, if Op is about names
 }
 
 // response answers a request. Code is of the OAP column of SPEC §3. Reason is a Refusal or
@@ -51,36 +58,51 @@ type wirePeer struct {
 // maxReason bounds a reason in bytes. The longest one is far shorter.
 const maxReason = 64
 
-// decodeRequest checks the encoding, the operation and its members, and the sizes. root is
-// the key of the request. The record is not verified.
-func decodeRequest(p []byte) (q request, root b3.Root, err error) {
+// decodeRequest checks the encoding, the operation and its members, and the sizes. The record
+// is not verified.
+func decodeRequest(p []byte) (q request, err error) {
 	if err := canonical.Unmarshal(p, &q); err != nil {
-		return q, root, status.Errorf(status.BadRequest, "decode request: %w", err)
-	}
-	root, err = b3.FromMultihash(q.Key)
-	if err == nil && !bytes.Equal(root.Multihash(), q.Key) {
-		err = record.ErrNotCanonical
-	}
-	if err != nil {
-		return q, root, status.Errorf(status.BadAddress, "decode request key: %w", err)
+		return q, status.Errorf(status.BadRequest, "decode request: %w", err)
 	}
 	switch q.Op {
-	case opGet:
+	case opGet, opPut:
+		q.root, err = b3.FromMultihash(q.Key)
+		if err == nil && !bytes.Equal(q.root.Multihash(), q.Key) {
+			err = record.ErrNotCanonical
+		}
+	case opGetName, opPutName:
+		if n := copy(q.name[:], q.Key); n != len(q.name) || n != len(q.Key) {
+			err = fmt.Errorf("the key of a name has %d bytes, not %d", len(q.Key), len(q.name))
+		}
+	default:
+		return q, status.Errorf(status.Unsupported, "operation %d is unknown", q.Op)
+	}
+	if err != nil {
+		return q, status.Errorf(status.BadAddress, "decode request key: %w", err)
+	}
+	return q, q.checkRecord()
+}
+
+// checkRecord checks that the request carries the record that its operation needs.
+func (q request) checkRecord() error {
+	switch q.Op {
+	case opGet, opGetName:
 		if q.Envelope != nil || q.PeerRecord != nil {
-			return q, root, status.Errorf(status.BadRequest, "a get request must not carry a record")
+			return status.Errorf(status.BadRequest, "a get request must not carry a record")
 		}
 	case opPut:
 		if len(q.Envelope) > maxEnvelope || len(q.PeerRecord) > maxPeerRecord {
-			sizes := fmt.Errorf("envelope has %d bytes, peer record %d", len(q.Envelope), len(q.PeerRecord))
-			return q, root, refuse(Oversize, sizes)
+			return refuse(Oversize, fmt.Errorf("envelope has %d bytes, peer record %d", len(q.Envelope), len(q.PeerRecord)))
 		}
 		if len(q.Envelope) == 0 || len(q.PeerRecord) == 0 {
-			return q, root, refuse(Unsigned, errors.New("a put request needs a record"))
+			return refuse(Unsigned, errors.New("a put request needs a record"))
 		}
-	default:
-		return q, root, status.Errorf(status.Unsupported, "operation %d is unknown", q.Op)
+	case opPutName:
+		if q.PeerRecord != nil {
+			return status.Errorf(status.BadRequest, "a name has no peer record")
+		}
 	}
-	return q, root, nil
+	return nil
 }
 
 // decodeResponse checks the encoding and the bounds of OAP1 §11. The caller must verify
@@ -117,6 +139,14 @@ func (r response) err() error {
 	if _, ok := refusals[Refusal(r.Reason)]; ok {
 		return refuse(Refusal(r.Reason), errors.New("the remote peer refused it"))
 	}
+	return r.outcome()
+}
+
+// outcome is err without the reasons of provider records.
+func (r response) outcome() error {
+	if r.Code < 300 {
+		return nil
+	}
 	o, ok := status.Parse(r.Reason)
 	if !ok || o.Success() {
 		o = status.FromCode(int(r.Code))
@@ -152,9 +182,25 @@ func errorResponse(err error) response {
 	o := status.Of(err)
 	r := response{Code: uint64(o.Code()), Reason: o.String()}
 	var re *RecordError
-	if errors.As(err, &re) {
+	var ne *name.RecordError
+	switch {
+	case errors.As(err, &re):
 		r.Reason = string(re.Refusal)
+	case errors.As(err, &ne):
+		r.Reason = string(ne.Refusal)
 	}
+	return r
+}
+
+// nameResponse packs the records of a name, at most two, and closer peers.
+func nameResponse(held []name.Signed, closer []peer.AddrInfo) response {
+	r := response{Code: uint64(status.OK.Code())}
+	left := maxMessage - 64
+	for _, rec := range held {
+		left -= len(rec.Envelope) + 8
+		r.Providers = append(r.Providers, wireProvider{Envelope: rec.Envelope})
+	}
+	r.addCloser(closer, left)
 	return r
 }
 
@@ -168,6 +214,12 @@ func getResponse(held []sealed, closer []peer.AddrInfo) response {
 		left -= s.size()
 		r.Providers = append(r.Providers, wireProvider{Envelope: s.envelope, PeerRecord: s.peerRecord})
 	}
+	r.addCloser(closer, left)
+	return r
+}
+
+// addCloser adds the closer peers that fit into left bytes.
+func (r *response) addCloser(closer []peer.AddrInfo, left int) {
 	for _, info := range closer[:min(len(closer), maxCloser)] {
 		w := wirePeer{ID: []byte(info.ID)}
 		size := len(w.ID) + 8
@@ -185,5 +237,4 @@ func getResponse(held []sealed, closer []peer.AddrInfo) response {
 		left -= size
 		r.Closer = append(r.Closer, w)
 	}
-	return r
 }

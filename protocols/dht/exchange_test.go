@@ -82,7 +82,7 @@ func TestDecodeRequest(t *testing.T) {
 		},
 		{"short key", encode(t, request{Op: opGet, Key: key[:33]}), status.BadAddress},
 		{"long key", encode(t, request{Op: opGet, Key: append(bytes.Clone(key), 0)}), status.BadAddress},
-		{"operation", encode(t, request{Op: 3, Key: key}), status.Unsupported},
+		{"operation", encode(t, request{Op: 5, Key: key}), status.Unsupported},
 		{"put without a record", encode(t, request{Op: opPut, Key: key}), status.BadSignature},
 		{"put without a peer record", encode(t, request{Op: opPut, Key: key, Envelope: rec.envelope}), status.BadSignature},
 		{
@@ -97,12 +97,12 @@ func TestDecodeRequest(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, r, err := decodeRequest(tc.p)
+			q, err := decodeRequest(tc.p)
 			if got := status.Of(err); got != tc.want {
 				t.Fatalf("got %s (%v), want %s", got, err, tc.want)
 			}
-			if err == nil && r != root("x") {
-				t.Errorf("the key is %s", r)
+			if err == nil && q.root != root("x") {
+				t.Errorf("the key is %s", q.root)
 			}
 		})
 	}
@@ -236,7 +236,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add(encode(f, request{Op: opGet, Key: root("x").Multihash()}))
 	f.Add(encode(f, request{Op: opPut, Key: root("x").Multihash(), Envelope: rec.envelope, PeerRecord: rec.peerRecord}))
 	f.Fuzz(func(t *testing.T, p []byte) {
-		q, _, err := decodeRequest(p)
+		q, err := decodeRequest(p)
 		if err != nil {
 			if o := status.Of(err); o == status.Internal || o.Success() {
 				t.Fatalf("an untyped error: %v", err)

@@ -289,7 +289,7 @@ func TestSourcesArePersisted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.flush(t.Context())
+	w.Flush(t.Context())
 	bare, err := seal(
 		other.key,
 		Record{Root: root("x"), Provider: other.id, Seq: 1, NotAfter: now.Add(time.Hour).Truncate(time.Second)},

@@ -31,13 +31,13 @@ func (sn *simNet) lie(i int, answer func(asking peer.ID, root b3.Root) response)
 		if err != nil {
 			return
 		}
-		q, root, err := decodeRequest(p)
+		q, err := decodeRequest(p)
 		if err != nil {
 			return
 		}
 		r := response{Code: uint64(status.OK.Code())}
 		if q.Op == opGet {
-			r = answer(s.Conn().RemotePeer(), root)
+			r = answer(s.Conn().RemotePeer(), q.root)
 		}
 		raw, err := canonical.Marshal(r)
 		if err != nil || len(raw) > maxMessage {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/protocols/name"
 	"allium/protocols/status"
 )
 
@@ -18,6 +19,12 @@ type metrics struct {
 	rejected      *prometheus.CounterVec   // reason
 	served        *prometheus.CounterVec   // op, outcome
 	announced     *prometheus.CounterVec   // result
+	persisted     *prometheus.CounterVec   // result
+
+	namesRejected  *prometheus.CounterVec // reason
+	namesPersisted *prometheus.CounterVec // result
+	namesPassedOn  *prometheus.CounterVec // result
+	names          prometheus.Gauge
 
 	hedges, hedgesCanceled prometheus.Counter
 	records                prometheus.Gauge
@@ -30,6 +37,9 @@ const (
 	opPublish = "publish" // a record
 	opSweep   = "sweep"   // the republish sweep
 	opRefresh = "refresh" // a refresh of the routing table
+
+	opFindName    = "find_name"
+	opPublishName = "publish_name"
 )
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -45,6 +55,17 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		rejected:  counter("dht_record_rejected_total", "Provider records refused, by reason.", "reason"),
 		served:    counter("dht_served_total", "Requests of the provider exchange answered, by outcome.", "op", "outcome"),
 		announced: counter("dht_announced_total", "Objects announced when they were added or pinned, by result.", "result"),
+		persisted: counter("dht_records_persisted_total", "Changes of provider records on disk: stored, deleted, "+
+			"dropped (too many waited), failed (tried again); and records read after a start: restored, refused.",
+			"result"),
+
+		namesRejected: counter("dht_name_rejected_total", "Name records refused, by reason.", "reason"),
+		namesPersisted: counter("dht_names_persisted_total", "Changes of name records on disk: stored, deleted, "+
+			"dropped (too many waited), failed (tried again); and records read after a start: restored, refused.",
+			"result"),
+		namesPassedOn: counter("dht_names_passed_on_total",
+			"Name records of others that this node sent to the peers closest to the name, by result.", "result"),
+		names: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dht_name_records", Help: "Name records stored."}),
 
 		hedges: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "hedge_spawned_total", Help: "Probes of lookups sent because an earlier one was late.",
@@ -64,7 +85,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.lookupSeconds, m.lookupHops, m.lookupProbes, m.rpcSeconds, m.rejected, m.served, m.announced,
+		m.lookupSeconds, m.lookupHops, m.lookupProbes, m.rpcSeconds, m.rejected, m.served, m.announced, m.persisted,
+		m.namesRejected, m.namesPersisted, m.namesPassedOn, m.names,
 		m.hedges, m.hedgesCanceled, m.records, m.network,
 	} {
 		if err := reg.Register(c); err != nil {
@@ -90,7 +112,20 @@ func (m *metrics) rpc(proto string, start time.Time, err error) {
 // refused counts a refused record. It ignores other errors.
 func (m *metrics) refused(err error) {
 	var re *RecordError
-	if errors.As(err, &re) {
+	var ne *name.RecordError
+	switch {
+	case errors.As(err, &re):
 		m.rejected.WithLabelValues(string(re.Refusal)).Inc()
+	case errors.As(err, &ne):
+		m.namesRejected.WithLabelValues(string(ne.Refusal)).Inc()
 	}
+}
+
+// passedOn counts a record that was passed on.
+func (m *metrics) passedOn(err error) {
+	result := "ok"
+	if err != nil {
+		result = "failed"
+	}
+	m.namesPassedOn.WithLabelValues(result).Inc()
 }

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"allium/protocols/dht/names"
 )
 
 // Params are fixed numbers of discovery. Tests set them through [Config].
@@ -45,6 +47,9 @@ type Params struct {
 	// AnnounceQueue bounds the objects waiting to be announced. When it is full, the sweep announces
 	// further objects at its next cycle.
 	AnnounceQueue int `fixed:"announce_queue"`
+
+	// Names bounds the name records that this node holds for others.
+	Names names.Config `koanf:"-"`
 }
 
 // defaultParams returns the values that every node uses.
@@ -59,6 +64,7 @@ func defaultParams() Params {
 		MaxPerKey:      maxProviders,
 		MaxPerPeer:     25_000,
 		AnnounceQueue:  4096,
+		Names:          names.DefaultConfig(),
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 
 	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/dht/persist"
 	"allium/protocols/status"
 )
 
@@ -36,22 +37,31 @@ func testVerifier() *verifier {
 	return &verifier{time.Now, (*limits.Registry)(nil).NewGate(limits.Spec{Name: "verify"}, 4, 1024), nil}
 }
 
-// newPersisted is a store with room for total records that d keeps.
-func newPersisted(t testing.TB, d ds.Batching, total int) (*providerStore, *persister) {
+// persistDeps are those of a persister whose datastore is never replaced.
+func persistDeps(t testing.TB) persist.Deps {
 	t.Helper()
-	p := newProviderStore(20, total, total)
-	w, err := newPersister(d, p, testVerifier(), func() uint64 { return 0 }, nil, slog.New(slog.DiscardHandler))
+	m, err := newMetrics(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p, w
+	return persist.Deps{
+		Replacements: func() uint64 { return 0 }, MayExpire: func() bool { return true },
+		Count: m.persisted, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// newPersisted is a store with room for total records that d keeps.
+func newPersisted(t testing.TB, d ds.Batching, total int) (*providerStore, *persist.Persister[recordKey]) {
+	t.Helper()
+	p := newProviderStore(20, total, total)
+	return p, newPersister(d, p, testVerifier(), persistDeps(t))
 }
 
 // inBackground runs w until stop.
-func inBackground(t testing.TB, w *persister) (stop func()) {
+func inBackground(t testing.TB, w *persist.Persister[recordKey]) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { w.run(ctx); close(ended) }()
+	go func() { w.Run(ctx); close(ended) }()
 	return func() { cancel(); <-ended }
 }
 
@@ -59,10 +69,9 @@ func inBackground(t testing.TB, w *persister) (stop func()) {
 func loadAll(t testing.TB, d ds.Batching, total int) *providerStore {
 	t.Helper()
 	p, w := newPersisted(t, d, total)
-	for !w.loaded {
-		w.continueScan(t.Context())
+	for !w.Scan(t.Context()) {
 	}
-	w.flush(t.Context())
+	w.Flush(t.Context())
 	return p
 }
 
@@ -104,7 +113,7 @@ func TestPersistRestart(t *testing.T) {
 		p, w := newPersisted(t, d, 5000)
 		kill, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		go func() { w.run(kill); close(ended) }()
+		go func() { w.Run(kill); close(ended) }()
 		defer func() { cancel(); <-ended }() // not before the end: nothing but the flushes of each second counts
 		me := newIdentity(t)
 		for i := range 1200 {
@@ -200,16 +209,15 @@ func TestPersistNewerWins(t *testing.T) {
 	if err := p.put(me.seal(t, root("x"), 1, end), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	w.flush(t.Context())
+	w.Flush(t.Context())
 
 	next, w := newPersisted(t, d, 10)
 	if err := next.put(me.seal(t, root("x"), 2, end), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	for !w.loaded {
-		w.continueScan(t.Context())
+	for !w.Scan(t.Context()) {
 	}
-	w.flush(t.Context())
+	w.Flush(t.Context())
 	if got := contents(next)[recordKey{root("x"), me.id}]; got != 2 {
 		t.Errorf("seq %d is held", got)
 	}
@@ -228,7 +236,7 @@ func TestPersistBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.flush(t.Context())
+	w.Flush(t.Context())
 	if got := loadAll(t, d, 4).len(); got != 4 {
 		t.Errorf("%d records restored into room for 4", got)
 	}
@@ -248,7 +256,7 @@ func TestPersistInvariants(t *testing.T) {
 		for range rapid.IntRange(0, 20).Draw(rt, "steps") {
 			switch rapid.IntRange(0, 5).Draw(rt, "step") {
 			case 0:
-				w.flush(t.Context())
+				w.Flush(t.Context())
 			case 1:
 				p.sweep(now.Add(90 * time.Minute))
 			default:
@@ -258,7 +266,7 @@ func TestPersistInvariants(t *testing.T) {
 				_ = p.put(id.seal(t, key, rapid.Uint64Range(0, 5).Draw(rt, "seq"), end), now)
 			}
 		}
-		w.flush(t.Context())
+		w.Flush(t.Context())
 		want := contents(p)
 		if got := len(entries(t, d)); got != len(want) {
 			rt.Fatalf("%d records on disk, %d in RAM", got, len(want))
@@ -275,26 +283,26 @@ func TestDirtySetDropsOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		me, d := newIdentity(t), inMemory()
 		p, w := newPersisted(t, d, 100)
-		p.dirty.limit = 3
+		p.changes = persist.NewChangesOf[recordKey](3)
 		for i := range 5 {
 			ends := time.Now().Add(time.Duration(i+1) * 10 * time.Minute)
 			if err := p.put(me.seal(t, root(fmt.Sprint(i)), 1, ends), time.Now()); err != nil {
 				t.Fatal(err)
 			}
 			if i == 2 {
-				w.flush(t.Context())
+				w.Flush(t.Context())
 			}
 		}
-		p.markDirty(recordKey{root("2"), me.id}, recordKey{root("4"), me.id}) // 3, 4, 2
-		p.markDirty(recordKey{root("1"), me.id})                              // 3 is dropped
-		w.flush(t.Context())
+		p.MarkChanged(recordKey{root("2"), me.id}, recordKey{root("4"), me.id}) // 3, 4, 2
+		p.MarkChanged(recordKey{root("1"), me.id})                              // 3 is dropped
+		w.Flush(t.Context())
 		on := entries(t, d)
 		for i, want := range []bool{true, true, true, false, true} {
 			if got := on[recordKey{root(fmt.Sprint(i)), me.id}.datastoreKey().String()] != nil; got != want {
 				t.Errorf("%d on disk: %v", i, got)
 			}
 		}
-		if got := testutil.ToFloat64(w.count.WithLabelValues("dropped")); got != 1 {
+		if got := testutil.ToFloat64(w.Count.WithLabelValues("dropped")); got != 1 {
 			t.Errorf("%v changes dropped", got)
 		}
 
@@ -304,7 +312,7 @@ func TestDirtySetDropsOldest(t *testing.T) {
 		most := func(n int) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.dirty.limit = n
+			p.changes = persist.NewChangesOf[recordKey](n)
 		}
 		most(1)
 		p.sweep(time.Now()) // all have expired; one deletion is noted
@@ -313,7 +321,7 @@ func TestDirtySetDropsOldest(t *testing.T) {
 		if got := len(entries(t, d)); got != 3 && got != 4 {
 			t.Errorf("%d records left before the tidying", got)
 		}
-		most(maxDirty)
+		most(persist.MaxChanges)
 		time.Sleep(10 * time.Minute)
 		if got := len(entries(t, d)); got != 0 {
 			t.Errorf("%d records left after it", got)
@@ -341,7 +349,7 @@ func TestPersistDiskFull(t *testing.T) {
 		me, d := newIdentity(t), &failingDS{Batching: inMemory()}
 		p, w := newPersisted(t, d, 10)
 		var log bytes.Buffer
-		w.log = slog.New(slog.NewTextHandler(&log, nil))
+		w.Log = slog.New(slog.NewTextHandler(&log, nil))
 		stop := inBackground(t, w)
 		for i := range 2 {
 			d.fail.Store(true)
@@ -411,7 +419,7 @@ func TestPersistNoRoom(t *testing.T) {
 		if err := p.put(me.seal(t, root("x"), 1, time.Now().Add(time.Hour)), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		p.markDirty(recordKey{root("gone"), me.id})
+		p.MarkChanged(recordKey{root("gone"), me.id})
 		time.Sleep(5 * time.Minute)
 		if n := d.deletes.Load(); n == 0 || n > 10 {
 			t.Errorf("one record was deleted %d times in five minutes", n)
@@ -427,8 +435,8 @@ func TestPersistNoRoom(t *testing.T) {
 // TestPersistNothing: without a datastore there is nothing to do or to keep.
 func TestPersistNothing(t *testing.T) {
 	p, w := newPersisted(t, nil, 10)
-	w.run(t.Context())
-	if p.dirty != nil {
+	w.Run(t.Context())
+	if p.changes != nil {
 		t.Error("changes are collected for nobody")
 	}
 	if err := p.put(plain("a", root("x"), 1, time.Now().Add(time.Hour)), time.Now()); err != nil {
@@ -527,7 +535,7 @@ func TestPersistCrash(t *testing.T) {
 		}
 		p.mu.Unlock()
 		states = append(states, contents(p))
-		w.flush(t.Context())
+		w.Flush(t.Context())
 	}
 	if err := base.Close(); err != nil {
 		t.Fatal(err)
@@ -581,10 +589,13 @@ func FuzzPersisted(f *testing.F) {
 	f.Add(value[:len(value)-1])
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, value []byte) {
-		p, w := newPersisted(t, inMemory(), 10)
+		d := inMemory()
+		p, w := newPersisted(t, d, 10)
 		at := recordKey{root("x"), me.id}
-		if !w.handleEntry(t.Context(), query.Entry{Key: at.datastoreKey().String(), Value: value}) {
-			t.Fatal("not read")
+		if err := d.Put(t.Context(), at.datastoreKey(), value); err != nil {
+			t.Fatal(err)
+		}
+		for !w.Scan(t.Context()) {
 		}
 		for _, s := range p.get(at.root, 1, time.Now()) {
 			if _, err := openSealed(s.envelope, s.peerRecord, at.root, time.Now()); err != nil {

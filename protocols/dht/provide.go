@@ -55,19 +55,19 @@ func (s *Service) provide(ctx context.Context, root b3.Root) (n int, err error) 
 	if err != nil {
 		return 0, err
 	}
-	return s.putAll(ctx, peers, rec)
+	return putAll(peers, func(p peer.ID) error { return s.providers.put(ctx, p, rec) })
 }
 
-// putAll sends rec to peers and returns the number of acknowledgements. If no peer took
+// putAll sends a record to peers and returns the number of acknowledgements. If no peer took
 // the record, it returns the last error.
-func (s *Service) putAll(ctx context.Context, peers []peer.ID, rec sealed) (int, error) {
+func putAll(peers []peer.ID, put func(peer.ID) error) (int, error) {
 	var acks atomic.Int64
 	var last atomic.Pointer[error]
 	var puts errgroup.Group
 	puts.SetLimit(putParallel)
 	for _, p := range peers {
 		puts.Go(func() error {
-			if err := s.providers.put(ctx, p, rec); err == nil {
+			if err := put(p); err == nil {
 				acks.Add(1)
 			} else {
 				last.Store(&err)

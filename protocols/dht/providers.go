@@ -11,6 +11,7 @@ import (
 
 	"allium/internal/heaviest"
 	"allium/protocols/b3"
+	"allium/protocols/dht/persist"
 )
 
 // providerStore holds verified records in RAM.
@@ -30,7 +31,7 @@ import (
 // Invariants: a key has at most perKey records, a provider at most perPeer, and the store
 // at most total. For one provider and key there is one record, that with the highest seq.
 // peers[p] and groups[g] exist while they have a record. Each provider has one peer record,
-// so all of its records have its newest addresses. dirty, if not nil, holds every key that
+// so all of its records have its newest addresses. changes, if not nil, holds every key that
 // was written or dropped since it was last taken.
 type providerStore struct {
 	perKey, perPeer, total int
@@ -38,8 +39,8 @@ type providerStore struct {
 	mayExpire func() bool // reports that the clock is right and expired records may be dropped; called without mu
 
 	mu        sync.Mutex
-	dirty     *dirtySet            // nil: nothing is persisted
-	keys      map[b3.Root][]*entry // oldest first
+	changes   *persist.Changes[recordKey] // nil: nothing is persisted
+	keys      map[b3.Root][]*entry        // oldest first
 	peers     map[peer.ID]*peerEntry
 	groups    map[string]*groupEntry
 	largest   heaviest.Heap[*groupEntry] // groups by records; without this node's own
@@ -92,7 +93,7 @@ func (p *providerStore) put(s sealed, now time.Time) error {
 	if err := p.insert(s, now, expire); err != nil {
 		return err
 	}
-	p.dirty.add(recordKey{s.Root, s.Provider})
+	p.changes.Add(recordKey{s.Root, s.Provider})
 	return nil
 }
 
@@ -172,7 +173,7 @@ func (p *providerStore) reached(id peer.ID, group string) {
 	for e := g.records.Front(); e != nil; e = e.Next() {
 		if h := e.Value.(*entry); h.provider == id && !h.reached {
 			h.reached = true
-			p.dirty.add(recordKey{h.root, id})
+			p.changes.Add(recordKey{h.root, id})
 		}
 	}
 }
@@ -244,7 +245,7 @@ func (p *providerStore) expire(root b3.Root, now time.Time) {
 
 // drop removes a record.
 func (p *providerStore) drop(h *entry) {
-	p.dirty.add(recordKey{h.root, h.provider})
+	p.changes.Add(recordKey{h.root, h.provider})
 	p.leaveGroup(h)
 	e := p.peers[h.provider]
 	if e.count--; e.count == 0 {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/names"
 )
 
 // plain is a record as the store sees it, from an address that is in no group;
@@ -192,6 +193,7 @@ func TestExpiry(t *testing.T) {
 		s := &Service{
 			deps:  Deps{Now: time.Now, MayExpire: func() bool { return !doubtful.Load() }},
 			store: newProviderStore(20, 20, 20),
+			names: names.NewStore(names.DefaultConfig(), func() bool { return true }),
 			m:     m,
 		}
 		end := time.Now().Add(90 * time.Second)

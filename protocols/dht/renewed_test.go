@@ -3,7 +3,6 @@ package dht
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -51,15 +50,14 @@ func TestPersistRenewed(t *testing.T) {
 		if err := old.put(me.seal(t, root("earlier"), 1, time.Now().Add(time.Hour)), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		wOld.flush(t.Context())
+		wOld.Flush(t.Context())
 
 		d := &renewable{}
 		d.renew(inMemory())
 		p := newProviderStore(20, 5000, 5000)
-		w, err := newPersister(d, p, testVerifier(), d.times.Load, nil, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		deps := persistDeps(t)
+		deps.Replacements = d.times.Load
+		w := newPersister(d, p, testVerifier(), deps)
 		defer inBackground(t, w)()
 		for i := range 600 {
 			if err := p.put(me.seal(t, root(fmt.Sprint(i)), uint64(i), time.Now().Add(time.Hour)), time.Now()); err != nil {

@@ -20,12 +20,15 @@ import (
 	"allium/protocols/delimited"
 	"allium/protocols/dht/dialback"
 	"allium/protocols/dht/guard"
+	"allium/protocols/dht/names"
+	"allium/protocols/name"
 	"allium/protocols/status"
 )
 
 // server answers requests of the provider exchange, one per stream.
 type server struct {
 	store  *providerStore
+	names  *names.Store
 	verify *verifier
 	self   peer.ID
 	denied func(root b3.Root) bool // see Deps.Denied; may be nil
@@ -114,19 +117,27 @@ func (v *server) serve(ctx context.Context, from network.Conn, p []byte) (r resp
 			r = errorResponse(status.Errorf(status.Internal, "the handler panicked"))
 		}
 	}()
-	q, root, err := decodeRequest(p)
+	q, err := decodeRequest(p)
 	if err != nil {
 		v.m.refused(err)
 		return errorResponse(err), op
 	}
-	if q.Op == opGet {
-		return getResponse(v.records(ctx, root), v.nearest(root.Multihash(), from.RemotePeer())), "get"
+	switch q.Op {
+	case opGet:
+		return getResponse(v.records(ctx, q.root), v.nearest(q.root.Multihash(), from.RemotePeer())), "get"
+	case opGetName:
+		held := v.names.Get(q.name, v.verify.now())
+		return nameResponse(held, v.nearest([]byte(name.KeyOf(q.name)), from.RemotePeer())), "get_name"
+	case opPutName:
+		op, err = "put_name", v.putName(ctx, from, q)
+	case opPut:
+		op, err = "put", v.put(ctx, from, q)
 	}
-	if err := v.put(ctx, from, q, root); err != nil {
+	if err != nil {
 		v.m.refused(err)
-		return errorResponse(err), "put"
+		return errorResponse(err), op
 	}
-	return response{Code: uint64(status.OK.Code())}, "put"
+	return response{Code: uint64(status.OK.Code())}, op
 }
 
 // records returns the records for root, none if root is denied. If this node has the
@@ -150,8 +161,8 @@ func (v *server) records(ctx context.Context, root b3.Root) []sealed {
 }
 
 // put verifies the record of a request and stores it.
-func (v *server) put(ctx context.Context, from network.Conn, q request, root b3.Root) error {
-	s, err := v.verify.open(ctx, q.Envelope, q.PeerRecord, root)
+func (v *server) put(ctx context.Context, from network.Conn, q request) error {
+	s, err := v.verify.open(ctx, q.Envelope, q.PeerRecord, q.root)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/dht/dialback"
 	"allium/protocols/dht/guard"
+	"allium/protocols/dht/names"
 	"allium/protocols/status"
 )
 
@@ -58,7 +59,8 @@ func newBench(t *testing.T, cfg guard.Config) *bench {
 		t.Fatal(err)
 	}
 	b.server = &server{
-		store: store, dialback: back, verify: &verifier{time.Now, registry.NewGate(limits.Spec{Name: "v"}, 2, 2), nil},
+		store: store, names: names.NewStore(names.DefaultConfig(), func() bool { return true }), dialback: back,
+		verify:  &verifier{time.Now, registry.NewGate(limits.Spec{Name: "v"}, 2, 2), nil},
 		nearest: func([]byte, peer.ID) []peer.AddrInfo { return nil },
 		guard:   g, m: m, log: slog.New(slog.DiscardHandler), ctx: ctx,
 	}

@@ -29,6 +29,8 @@ import (
 	"allium/protocols/dht/dialback"
 	"allium/protocols/dht/guard"
 	"allium/protocols/dht/kadhost"
+	"allium/protocols/dht/names"
+	"allium/protocols/dht/persist"
 	"allium/protocols/dht/routing"
 	"allium/protocols/dht/seeds"
 	"allium/protocols/dht/sweep"
@@ -93,7 +95,9 @@ type Service struct {
 	guard        *guard.Guard
 	store        *providerStore
 	dialback     *dialback.Checker
-	persist      *persister
+	persist      *persist.Persister[recordKey]
+	names        *names.Store
+	persistNames *persist.Persister[names.Key]
 	verify       *verifier
 	lookups      *limits.Gate
 	rpc          *rpcClient
@@ -203,11 +207,11 @@ func (s *Service) newParts() (err error) {
 	}
 	s.kadSender = &kadSender{rpc: s.rpc, latency: h.Peerstore(), m: s.m}
 	s.providers = &providerClient{rpc: s.rpc, m: s.m}
-	s.persist, err = newPersister(s.namespace(RecordsSpace), s.store, s.verify, s.deps.Replacements, reg, log)
-	if err != nil {
-		return fmt.Errorf("register record metrics: %w", err)
-	}
-	s.persist.mayExpire, s.store.mayExpire = s.deps.MayExpire, s.deps.MayExpire
+	s.store.mayExpire = s.deps.MayExpire
+	s.persist = newPersister(s.namespace(RecordsSpace), s.store, s.verify, persist.Deps{
+		Replacements: s.deps.Replacements, MayExpire: s.deps.MayExpire, Count: s.m.persisted, Log: log,
+	})
+	s.persistNames = s.newNames()
 	s.sweep, err = sweep.New(s.cfg.sweepConfig(), sweep.Deps{
 		Self: s.self, Router: s, Put: s.put, Addrs: h.Addrs, Roots: s.deps.Roots,
 		Datastore: s.namespace("sweep"), Replacements: s.deps.Replacements, Log: log, Metrics: reg,
@@ -258,7 +262,9 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 	}
 	r := s.serve(ctx)
 	tasks.Go(func() { s.janitor(ctx) })
-	tasks.Go(func() { s.persist.run(ctx) })
+	tasks.Go(func() { s.persist.Run(ctx) })
+	tasks.Go(func() { s.persistNames.Run(ctx) })
+	tasks.Go(func() { s.passOn(ctx) })
 	tasks.Go(func() { s.refresh(ctx, kad) })
 	tasks.Go(func() { s.publisher.run(ctx) })
 	part(&tasks, ctx, s.dialback.Run)
@@ -291,7 +297,7 @@ func (s *Service) serve(ctx context.Context) *running {
 		isConnected: s.isConnected, fixedHedge: s.cfg.HedgeFixed, tasks: &r.lookups, m: s.m,
 	}
 	r.server = &server{
-		store: s.store, verify: s.verify, dialback: s.dialback, guard: s.guard, nearest: s.nearest,
+		store: s.store, names: s.names, verify: s.verify, dialback: s.dialback, guard: s.guard, nearest: s.nearest,
 		self: s.self, m: s.m, log: s.deps.Log, ctx: ctx,
 	}
 	if s.deps.Has != nil {
@@ -330,8 +336,11 @@ func (s *Service) janitor(ctx context.Context) {
 	for i := 1; jitter.Sleep(ctx, 5*time.Second); i++ {
 		if i%12 == 0 && s.deps.MayExpire() {
 			s.store.sweep(s.deps.Now())
+			s.names.Sweep(s.deps.Now())
 		}
 		s.m.records.Set(float64(s.store.len()))
+		held, _ := s.names.Len()
+		s.m.names.Set(float64(held))
 	}
 }
 

@@ -93,6 +93,14 @@ func statusPage() []byte {
 		outcome := "`" + r.Outcome.String() + "`"
 		table(&b, "`"+string(r.Refusal)+"`", outcome, fmt.Sprint(r.Outcome.Code()), r.Doc)
 	}
+	b.WriteString("\n## Refused name records\n\nThe same for the record of a name, and the label of " +
+		"`dht_name_rejected_total`. Beside them a holder answers `stale` when it has a newer record, `equivocation` when " +
+		"it has another value with the same sequence number, and `quota` when it has no place.\n")
+	table(&b, "reason", "outcome", "code", "what is wrong")
+	for _, r := range node.NameRefusals() {
+		outcome := "`" + r.Outcome.String() + "`"
+		table(&b, "`"+string(r.Refusal)+"`", outcome, fmt.Sprint(r.Outcome.Code()), r.Doc)
+	}
 	return b.Bytes()
 }
 

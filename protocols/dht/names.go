@@ -1,0 +1,227 @@
+package dht
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/errgroup"
+
+	"allium/internal/jitter"
+	"allium/protocols/dht/names"
+	"allium/protocols/dht/persist"
+	"allium/protocols/kad"
+	"allium/protocols/name"
+)
+
+const (
+	// nameHolders is how many holders must have a record before a lookup takes the highest
+	// of theirs.
+	nameHolders = 3
+
+	// NamesSpace is the datastore namespace of the name records that this node holds.
+	NamesSpace = "names"
+
+	passOnEvery    = time.Second // interval of checks for records to be passed on
+	passOnParallel = 4           // records passed on at a time; more wait for the next check
+	mendTimeout    = 5 * time.Second
+)
+
+// putName verifies the record of a request and stores it. Anybody may put a valid record, as
+// holders pass records on.
+func (v *server) putName(ctx context.Context, from network.Conn, q request) error {
+	rec, err := v.verify.openName(ctx, q.Envelope)
+	if err != nil {
+		return err
+	}
+	if rec.Name.Digest() != q.name {
+		return refuse(WrongKey, nil)
+	}
+	at, _ := v.dialback.Source(from)
+	return v.names.Put(rec, at.Group, v.verify.now())
+}
+
+// openName verifies the record of a name and checks it at the current time.
+func (v *verifier) openName(ctx context.Context, envelope []byte) (name.Signed, error) {
+	release, err := v.gate.Acquire(ctx)
+	if err != nil {
+		return name.Signed{}, fmt.Errorf("wait to verify a record: %w", err)
+	}
+	defer release()
+	rec, err := name.Open(envelope, v.now())
+	if err != nil {
+		return name.Signed{}, err
+	}
+	return rec, nil
+}
+
+// newNames makes the store of name records.
+func (s *Service) newNames() *persist.Persister[names.Key] {
+	s.names = names.NewStore(s.cfg.Names, s.deps.MayExpire)
+	deps := persist.Deps{
+		Datastore: s.namespace(NamesSpace), Replacements: s.deps.Replacements, MayExpire: s.deps.MayExpire,
+		Count: s.m.namesPersisted, Log: s.deps.Log,
+	}
+	if deps.Datastore == nil {
+		return persist.New[names.Key](names.Table{Store: s.names}, deps)
+	}
+	return persist.New[names.Key](names.NewTable(s.names, s.verify.openName, s.deps.Now), deps)
+}
+
+// FindName asks the peers closest to a name for its record, and returns what the first three
+// holders have, or all holders that answer in time (SPEC §6). Unless fresh is set, the record
+// that this node holds counts as that of one holder. Holders that were behind are given the
+// highest record in the background.
+//
+// The result is empty if no peer holds a record. Errors are those of [Service.FindProviders];
+// an error is returned only beside an empty result.
+func (s *Service) FindName(ctx context.Context, n name.Name, fresh bool) (name.Versions, error) {
+	f := &nameSearch{s: s, key: n.Digest(), seqs: map[peer.ID]uint64{}}
+	want := nameHolders
+	if !fresh {
+		for _, rec := range s.names.Get(f.key, s.deps.Now()) {
+			f.best, _ = f.best.Add(rec)
+			want = nameHolders - 1
+		}
+	}
+	r, ctx, end, err := s.begin(ctx)
+	if err != nil {
+		return f.best, f.unless(err)
+	}
+	_, err = r.engine.run(ctx, search{
+		op: opFindName, key: []byte(name.KeyOf(f.key)), cfg: s.cfg.findConfig(), quorum: kad.Values(want), ask: f.ask,
+	})
+	best, behind := f.result()
+	if len(behind) > 0 {
+		r.lookups.Go(func() { s.mend(r.ctx, best, behind) })
+	}
+	end()
+	return best, f.unless(err)
+}
+
+// nameSearch is one search for the record of a name.
+type nameSearch struct {
+	s   *Service
+	key names.Key
+
+	mu   sync.Mutex
+	best name.Versions
+	seqs map[peer.ID]uint64 // what each peer answered; 0: it has no record
+}
+
+// ask sends p a get and verifies the records of the response.
+func (f *nameSearch) ask(ctx context.Context, p peer.ID) (a answer, err error) {
+	r, err := f.s.providers.getName(ctx, p, f.key)
+	if err != nil {
+		return a, err
+	}
+	var held name.Versions
+	for _, w := range r.Providers[:min(len(r.Providers), 2)] {
+		rec, err := f.s.verify.openName(ctx, w.Envelope)
+		if err == nil && rec.Name.Digest() != f.key {
+			err = refuse(WrongKey, nil)
+		}
+		if err != nil {
+			f.s.m.refused(err)
+			continue
+		}
+		held, _ = held.Add(rec)
+		a.values = 1
+	}
+	a.closer = r.closer()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.best = f.best.Merge(held)
+	f.seqs[p] = held.Seq()
+	return a, nil
+}
+
+// result returns the highest record, and the peers that hold an older one.
+func (f *nameSearch) result() (best name.Versions, behind []peer.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for p, seq := range f.seqs {
+		if seq != 0 && seq < f.best.Seq() {
+			behind = append(behind, p)
+		}
+	}
+	return f.best, behind
+}
+
+// unless returns err if nothing was found.
+func (f *nameSearch) unless(err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.best.Seq() > 0 {
+		return nil
+	}
+	return err
+}
+
+// mend gives peers that hold an older record the highest one.
+func (s *Service) mend(ctx context.Context, best name.Versions, behind []peer.ID) {
+	ctx, cancel := context.WithTimeout(ctx, mendTimeout)
+	defer cancel()
+	for _, rec := range best.Records() {
+		_, _ = s.putNameTo(ctx, behind, rec) // the next lookup tries again
+	}
+}
+
+// PublishName stores a signed record and sends it to the k peers closest to its name; a smaller
+// network's peers all receive it. It returns the number of acknowledgements. The error is a
+// *[name.RecordError], names.ErrStale, names.ErrEquivocation, no_bootstrap if no peer is known,
+// or what the peers answered. It takes at most Config.PublishTimeout. While the clock is wrong
+// it is not_ready.
+func (s *Service) PublishName(ctx context.Context, rec name.Signed) (int, error) {
+	if s.deps.ClockWrong() {
+		return 0, errClock
+	}
+	if err := rec.Check(s.deps.Now()); err != nil {
+		return 0, err
+	}
+	if err := s.names.Put(rec, "", s.deps.Now()); err != nil && !errors.Is(err, names.ErrFull) {
+		return 0, err
+	}
+	return s.sendName(ctx, rec)
+}
+
+// sendName sends a record to the peers that are closest to its name.
+func (s *Service) sendName(ctx context.Context, rec name.Signed) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.PublishTimeout)
+	defer cancel()
+	peers, _, err := s.closest(ctx, opPublishName, s.cfg.publishConfig(), []byte(rec.Name.Key()))
+	if err != nil {
+		return 0, fmt.Errorf("publish %s: %w", rec.Name, err)
+	}
+	return s.putNameTo(ctx, peers, rec)
+}
+
+// putNameTo sends a record to peers and returns the number of acknowledgements. If no peer took
+// the record, it returns the last error.
+func (s *Service) putNameTo(ctx context.Context, peers []peer.ID, rec name.Signed) (int, error) {
+	return putAll(peers, func(p peer.ID) error { return s.providers.putName(ctx, p, rec) })
+}
+
+// passOn publishes the records of others whose time has come, until ctx ends. Nothing is
+// passed on while the clock is wrong.
+func (s *Service) passOn(ctx context.Context) {
+	for jitter.Sleep(ctx, passOnEvery) {
+		if s.deps.ClockWrong() || s.TableSize() == 0 {
+			continue
+		}
+		var work errgroup.Group
+		work.SetLimit(passOnParallel)
+		for _, rec := range s.names.Due(passOnParallel, s.deps.Now()) {
+			work.Go(func() error {
+				_, err := s.sendName(ctx, rec)
+				s.m.passedOn(err)
+				return nil // the next check passes on others
+			})
+		}
+		_ = work.Wait() // no call returns an error
+	}
+}
