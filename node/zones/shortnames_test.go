@@ -218,3 +218,31 @@ func TestSignMap(t *testing.T) {
 		t.Errorf("no petnames: %v", err)
 	}
 }
+
+// BenchmarkShortNames reads the most petnames, and a map of as many names.
+func BenchmarkShortNames(b *testing.B) {
+	home, all := b.TempDir(), map[string]name.Zone{}
+	text := petnamesHead
+	for i := range maxPetnames {
+		text += letters(i) + " " + zone(1).String() + "\n"
+		all["y"+letters(i)] = zone(2)
+	}
+	if err := os.WriteFile(filepath.Join(home, petnamesFile), []byte(text), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	setting, _ := writeMap(b, at.Add(time.Hour), all)
+	z := open(b, home, setting)
+	b.Run("read", func(b *testing.B) {
+		for b.Loop() {
+			shortNames(b, z)
+		}
+	})
+	s, last := shortNames(b, z), label(b, "y"+letters(maxPetnames-1))
+	b.Run("look up", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := s.Lookup(last, at); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

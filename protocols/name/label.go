@@ -12,7 +12,8 @@ import (
 )
 
 // Label is a label in normal form: UTF-8 of 1 to MaxLabel bytes without dots, in Unicode
-// normal form C and lower case, of one script. Labels are comparable. The zero Label is no
+// normal form C and with folded case, of one script. Folded case is lower case, but for
+// Cherokee, which Unicode folds to upper case. Labels are comparable. The zero Label is no
 // label.
 type Label struct{ s string }
 
