@@ -211,7 +211,7 @@ func TestEventsAborted(t *testing.T) {
 }
 
 // standStill opens a stream of events, reads its header and then nothing.
-func (n *testNode) standStill(t *testing.T, network, addr string) (net.Conn, *bufio.Reader) {
+func (n *testNode) standStill(t *testing.T, network, addr string) (body *bufio.Reader) {
 	t.Helper()
 	c, err := net.Dial(network, addr)
 	if err != nil {
@@ -227,12 +227,18 @@ func (n *testNode) standStill(t *testing.T, network, addr string) (net.Conn, *bu
 	if _, err := fmt.Fprintf(c, "GET /api/v1/events?topics=pins HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	r := bufio.NewReader(c)
-	resp, err := http.ReadResponse(r, nil)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatal(resp, err)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return c, bufio.NewReader(resp.Body)
+	t.Cleanup(func() {
+		c.Close() // first, as closing the body reads the rest of it
+		resp.Body.Close()
+	})
+	if resp.StatusCode != http.StatusOK {
+		t.Fatal(resp.Status)
+	}
+	return bufio.NewReader(resp.Body)
 }
 
 // lost returns how many events readers have lost.
@@ -257,7 +263,7 @@ func TestEventsStandingStill(t *testing.T) {
 			if network == "tcp" {
 				addr = address(t, n.Addrs().Admin)
 			}
-			_, body := n.standStill(t, network, addr)
+			body := n.standStill(t, network, addr)
 			reader := n.follow(t, n.socket)
 			long := strings.Repeat("x", 64<<10)
 			i := 0
@@ -286,7 +292,7 @@ func TestEventsDrainStandingStill(t *testing.T) {
 			if network == "tcp" {
 				addr = address(t, n.Addrs().Admin)
 			}
-			_, body := n.standStill(t, network, addr)
+			body := n.standStill(t, network, addr)
 			for long := strings.Repeat("x", 64<<10); n.lost() == 0; {
 				n.publish(long)
 			}
@@ -306,7 +312,7 @@ func TestEventsDrainStandingStill(t *testing.T) {
 func TestEventsLagging(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	_, body := n.standStill(t, "unix", n.socket)
+	body := n.standStill(t, "unix", n.socket)
 	long := strings.Repeat("x", 64<<10)
 	published := 0
 	for n.lost() < 10 {
