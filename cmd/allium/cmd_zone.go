@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -283,8 +284,8 @@ func (a *app) exportKey(z *zones.Zones, zone name.Zone, output string) error {
 		return err
 	}
 	if output == "-" {
-		_, err := a.stdout.Write(key)
-		return err
+		line := strings.TrimSpace(string(key))
+		return a.print(map[string]any{"zone": zone, "private_key": line}, line)
 	}
 	if err := privatefile.Create(output, key); errors.Is(err, fs.ErrExist) {
 		return status.Errorf(status.Conflict, "%s exists, and a file is not replaced by a key; name another file", output)

@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multibase"
+	"pgregory.net/rapid"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -239,4 +240,27 @@ func TestJSON(t *testing.T) {
 	if want.Name.IsZero() || !(Name{}).IsZero() {
 		t.Error("only the zero name is zero")
 	}
+}
+
+// TestRoundTrip: the text of a name, with either form of the key, is that name again.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, err := ParseLabel(letters().Draw(t, "label"))
+		if err != nil {
+			return
+		}
+		n := Name{Label: l}
+		copy(n.Zone[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "zone"))
+		if n.Zone.IsZero() {
+			return
+		}
+		for _, text := range []string{n.String(), l.String() + "." + n.Zone.ID().String()} {
+			if got, err := Parse(text); err != nil || got != n {
+				t.Errorf("%s is %s, %v", text, got, err)
+			}
+		}
+		if v, err := ParseValue(n.String()); err != nil || v.Kind() != Alias {
+			t.Errorf("%s as a value: %v, %v", n, v.Kind(), err)
+		}
+	})
 }
