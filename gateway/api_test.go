@@ -112,6 +112,7 @@ func TestRoundTrip(t *testing.T) {
 		{"providers " + key + " 32 fresh true trace false", []api.Provider{fakeProvider}, func() (any, error) {
 			return first(collect(c.FindProviders(ctx, key, api.FindOptions{Limit: 1000, Fresh: true})))
 		}},
+		{"why lookup " + key, fakeLookup, func() (any, error) { return first(c.Why(ctx, key)) }},
 		{"announce " + key, api.Announced{Root: fakeRoot, Peers: 4}, func() (any, error) {
 			return first(c.Announce(ctx, key))
 		}},

@@ -88,6 +88,31 @@ var (
 		{Peer: "12D4", Hop: 1, StartMS: 0.5, TookMS: 1.25, Outcome: "ok", Closer: 3, Providers: 1},
 		{Peer: "12D5", Hop: 2, Hedge: true, StartMS: 2, TookMS: 10, Outcome: "late"},
 	}}
+	fakeLookup = api.Why{
+		Lookup: api.Lookup{
+			LookupHead: api.LookupHead{
+				ID: "00000000000000a1", Parent: "00000000000000a0", Kind: "fetch", Key: fakeRoot.String(), Start: fakeTime,
+				TookMS: 12.5, ReadyMS: 3, BudgetMS: 1200, Outcome: "corrupt", Message: "group 3",
+			},
+			Callers: 2, Bytes: 9,
+			Steps: []api.LookupStep{{
+				AtMS: 1, TookMS: 0.5, Source: "cache", Verdict: "hit", Count: 1, Lookup: "00000000000000a2",
+			}},
+			Searches: []api.LookupSearch{{Root: fakeRoot, AtMS: 1, TookMS: 2, Found: 1, Outcome: "ok", Trace: &fakeTrace}},
+			Providers: []api.LookupProvider{{
+				ID: "12D3", Source: "dht", FoundMS: 2, Asked: 1, Bytes: 9, Rate: 1e6, RTTMS: 0.5,
+				Hedges: api.LookupHedges{Won: 1}, GaveUp: &api.LookupGaveUp{AtMS: 3, Outcome: "corrupt", Message: "group 3"},
+				Spans: []api.LookupSpan{{
+					AtMS: 2, SentMS: 0.1, FirstMS: 0.2, TookMS: 1, End: 9, Bytes: 9, Hedge: "won", Outcome: "corrupt",
+				}},
+			}},
+			Tree:    &api.LookupTree{Objects: 1, Failures: []api.LookupFailure{{Root: fakeRoot, Outcome: "timeout"}}},
+			Omitted: &api.LookupOmissions{Steps: 4},
+		},
+		Others: []api.LookupHead{{
+			ID: "00000000000000a3", Kind: "open", Key: fakeRoot.String(), Start: fakeTime, Running: true,
+		}},
+	}
 	fakeProvider = api.Provider{ID: "12D3", Addrs: []string{"/ip4/127.0.0.1/tcp/1"}, NotAfter: fakeTime}
 	fakeID       = api.ID{
 		ID: "12D3", Addrs: []string{"/ip4/127.0.0.1/tcp/1/p2p/12D3"}, Gateway: "http://127.0.0.1:1",
@@ -293,6 +318,10 @@ func (n *fakeNode) FindProviders(_ context.Context, key string, o api.FindOption
 			yield(api.Provider{}, err)
 		}
 	}
+}
+
+func (n *fakeNode) Why(_ context.Context, keyOrID string) (api.Why, error) {
+	return fakeLookup, n.call(keyOrID, "why lookup %s", keyOrID)
 }
 
 func (n *fakeNode) Announce(_ context.Context, key string) (api.Announced, error) {

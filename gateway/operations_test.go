@@ -47,6 +47,8 @@ func TestEveryOperation(t *testing.T) {
 				path, _, _ = strings.Cut(path, "{")
 				path += root.String()
 				query = ""
+			case "why":
+				path = "/why/00000000000000a1"
 			case "putObject":
 				path, send = "/o/"+b3.Sum(put).String(), string(put)
 			case "postObject":
@@ -93,7 +95,7 @@ func TestClientCovers(t *testing.T) {
 	}
 	elsewhere := map[string]method{
 		"version": {node, "Version"}, "apiVersion": {node, "Version"}, "limits": {node, "Limits"},
-		"apiLimits": {node, "Limits"},
+		"apiLimits": {node, "Limits"}, "why": {node, "Why"},
 		"getObject": {gateway, "Get"}, "getObjectHead": {gateway, "Stat"}, "putObject": {gateway, "Put"},
 		"postObject":  {gateway, "Put"},
 		"beginUpload": {gateway, "Upload"}, "uploadState": {gateway, "Upload"}, "continueUpload": {gateway, "Upload"},

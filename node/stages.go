@@ -171,7 +171,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	version.Amnesia = n.amnesia.Mode(n.store.MlockError())
 	api := localapi.NewNode(apiConfig(n.home, n.cfg), localapi.Deps{
 		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Announce: n.publisher, Events: n.events,
-		Host: n.host, Sessions: n.sessions, DHT: n.dht,
+		Host: n.host, Sessions: n.sessions, DHT: n.dht, Trace: n.trace,
 		Denied: n.denied, Control: control{n}, Limits: n.limits,
 	})
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{

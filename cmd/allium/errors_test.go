@@ -80,7 +80,7 @@ func errorCases() []errorCase {
 		// Addresses.
 		b("cat", "hello"), b("cat", "b3:123"), b("cat", nowhere+"00"), b("cat", strings.Replace(nowhere, "ff", "FF", 1)),
 		b("cat", strings.Replace(nowhere, "ff", "gg", 1)), b("cat", strings.ToUpper(nowhere)), a("cat", "hello"),
-		a("pin", "add", "b3:123"),
+		a("pin", "add", "b3:123"), a("why", "hello"), a("why", nowhere+"/a"),
 		// Who may.
 		{args: []string{"--api", "$ADMIN", "node", "drain"}}, b("--api", "$ADMIN", "--token-file", "open-token", "peers"),
 		b("add", "f", "--gateway", "$GATEWAY", "--no-pin"), with(b("add", "f", "--gateway", "$GATEWAY"),
@@ -94,6 +94,7 @@ func errorCases() []errorCase {
 		b("add", "nosuch"), b("--config", "nosuch", "config", "show"), a("cat", "$DIR/nosuch"),
 		a("get", "$FILE", "-o", "nosuch/x"),
 		b("audit", "verify", "nosuch"), a("disconnect", "12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"),
+		a("why", "00000000000000a1"), a("why", strings.Replace(nowhere, "ff", "fe", 1)),
 		a("providers", nowhere), a("get", nowhere), a("pin", "add", nowhere), a("announce", nowhere),
 		b("--token-file", "nosuch", "--api", gone, "id"),
 		node(status.Errorf(status.Gone, "the upload has ended; begin a new one"), "id"),

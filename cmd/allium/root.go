@@ -62,7 +62,7 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 			a.initCommand(), a.runCommand(), a.nodeCommand(), a.configCommand(), a.gcCommand(), a.storeCommand(),
 		}},
 		{groupInspect, "Look inside", []*cobra.Command{
-			a.idCommand(), a.statCommand(), a.auditCommand(), a.versionCommand(),
+			a.idCommand(), a.statCommand(), a.whyCommand(), a.auditCommand(), a.versionCommand(),
 		}},
 		{groupTry, "Try it out", []*cobra.Command{a.testnetCommand(), a.simCommand()}},
 	} {

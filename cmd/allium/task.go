@@ -64,6 +64,7 @@ var tasks = map[string]string{
 	"token revoke":     "revoke",
 	"verify":           "verify ",
 	"version":          "show the version",
+	"why":              "show the lookup|of ",
 	"zone export":      "export the zone",
 	"zone import":      "import the zone",
 	"zone ls":          "list the zones",

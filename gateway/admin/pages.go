@@ -9,6 +9,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/protocols/status"
 )
 
 // healthz answers 200 until the process exits.
@@ -38,6 +39,19 @@ func (g *Handlers) readyz(w *exchange.Response, r *http.Request) error {
 // versionPage returns the version of the program.
 func (g *Handlers) versionPage(w *exchange.Response, r *http.Request) error {
 	return w.SendJSON(r, http.StatusOK, g.version)
+}
+
+// whyPage returns the record of the lookup whose ID the path ends with.
+func (g *Handlers) whyPage(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	if _, ok := status.ParseLookupID(in.Rest); !ok {
+		return status.Errorf(status.BadRequest, "cannot read %q: the ID of a lookup has 16 lowercase hexadecimal digits",
+			exchange.Clip(in.Rest))
+	}
+	why, err := g.node.Why(r.Context(), in.Rest)
+	if err != nil {
+		return err
+	}
+	return w.SendJSON(r, http.StatusOK, why)
 }
 
 // limitsPage lists every limit of the node.

@@ -5,9 +5,10 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/protocols/status"
 )
 
-// Pages returns the routes of health, readiness, metrics, version and limits.
+// Pages returns the routes of health, readiness, metrics, lookups, version and limits.
 func (g *Handlers) Pages() []exchange.Endpoint {
 	return []exchange.Endpoint{
 		{
@@ -41,6 +42,13 @@ func (g *Handlers) Pages() []exchange.Endpoint {
 				Doc: "the metrics",
 			}},
 			Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return g.metricsPage(w, r) },
+		},
+		{
+			ID: "why", Name: "why", Methods: exchange.Reading, Path: "/why/{lookup_id}",
+			On: exchange.OnAdmin, Exempt: true, AnyQuery: true,
+			Doc:     "Returns the record of a lookup, as the verb why does.",
+			Answers: exchange.JSONReplies[api.Why]("the lookup"), Fails: []status.Outcome{status.NotFound, status.BadRequest},
+			Serve: g.whyPage,
 		},
 		g.versionEndpoint("version", "/version"), g.versionEndpoint("apiVersion", "/api/v1/version"),
 		g.limitsEndpoint("limits", "/limits"), g.limitsEndpoint("apiLimits", "/api/v1/limits"),

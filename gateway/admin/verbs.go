@@ -205,6 +205,18 @@ func (g *Handlers) api() []exchange.Endpoint {
 			Answers: lineAnswers[api.Provider, struct{}]("the providers"), Serve: g.apiProviders,
 		},
 		exchange.Endpoint{
+			ID: "Why", Path: "why", Methods: exchange.Getting,
+			Doc: "Returns the record of a lookup: what it asked, who answered, and where the time went.",
+			Params: []exchange.Param{{
+				Name: "key", Kind: exchange.TextParam,
+				Doc: "the ID of a lookup, or an address: then its latest lookup that was not answered at once",
+			}},
+			Answers: exchange.JSONReplies[api.Why]("the lookup"),
+			Serve: serveValue(g, func(ctx context.Context, n api.Node, q exchange.Params) (api.Why, error) {
+				return n.Why(ctx, q.Text("key"))
+			}),
+		},
+		exchange.Endpoint{
 			ID: "Announce", Path: "announce", Methods: exchange.Posting, Op: capability.Announce,
 			Params:  []exchange.Param{exchange.KeyParam},
 			Doc:     "Publishes that this node provides an object.",
@@ -297,7 +309,7 @@ func (g *Handlers) api() []exchange.Endpoint {
 const rootsDoc = "The body is 1 to 4,096 digests, 32 bytes each."
 
 // allowedOnDenied are the verbs that manage local content, denied content too.
-var allowedOnDenied = []string{"Stat", "Verify", "Unpin", "GCWhy"}
+var allowedOnDenied = []string{"Stat", "Verify", "Unpin", "GCWhy", "Why"}
 
 // checkDenied wraps a handler. It refuses a request with a parameter that names denied content, and
 // leaves malformed keys to the handler.

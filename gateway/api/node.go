@@ -76,6 +76,10 @@ type Node interface {
 	Fetch(ctx context.Context, key string, progress ProgressFunc) (Fetched, error)
 	// FindProviders yields the peers that claim to have the object, as they are found.
 	FindProviders(ctx context.Context, key string, o FindOptions) iter.Seq2[Provider, error]
+	// Why returns the record of a lookup: the one with that ID, or the latest one of that
+	// key that was not answered at once. The latest lookups are remembered, and failed and
+	// slow ones longer than others.
+	Why(ctx context.Context, keyOrID string) (Why, error)
 	// Announce tells the network that this node provides the object.
 	Announce(ctx context.Context, key string) (Announced, error)
 

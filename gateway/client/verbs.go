@@ -135,6 +135,11 @@ func (c *Client) Providers(ctx context.Context, key string, limit int) iter.Seq2
 	return c.FindProviders(ctx, key, api.FindOptions{Limit: limit})
 }
 
+// Why implements Node.
+func (c *Client) Why(ctx context.Context, keyOrID string) (api.Why, error) {
+	return value[api.Why](ctx, c, http.MethodGet, verbPath("why"), query("key", keyOrID))
+}
+
 // Announce implements Node.
 func (c *Client) Announce(ctx context.Context, key string) (api.Announced, error) {
 	return value[api.Announced](ctx, c, http.MethodPost, verbPath("announce"), query("key", key))

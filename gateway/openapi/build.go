@@ -212,6 +212,8 @@ func (d *Document) parameters(op *Operation, e *exchange.Endpoint) {
 		case "b3":
 			p.Description, p.Schema["examples"] = "An address, b3: and 64 lowercase hexadecimal digits.",
 				[]string{b3.Sum([]byte("hello\n")).String()}
+		case "lookup_id":
+			p.Description, p.Schema["pattern"] = "The ID of a lookup.", "^[0-9a-f]{16}$"
 		case "id":
 			p.Description, p.Schema["pattern"] = "The id of an upload.", "^[0-9a-f]{32}$"
 		}

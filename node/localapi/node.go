@@ -14,6 +14,7 @@ import (
 	"allium/protocols/dht"
 	"allium/protocols/session"
 	"allium/resolver"
+	"allium/resolver/trace"
 	"allium/store"
 	"allium/store/gc"
 )
@@ -29,6 +30,7 @@ type Deps struct {
 	Host     host.Host
 	Sessions *session.Service
 	DHT      *dht.Service
+	Trace    *trace.Ring                            // the lookups that Why shows
 	Denied   func(where string, root b3.Root) error // returns an error if the denylist names root; where is a metric label
 	Control  Control
 	Limits   *limits.Registry

@@ -2,6 +2,9 @@ package trace
 
 import "time"
 
+// MaxEntries is the most lookups that a ring holds (SPEC §6).
+const MaxEntries = failedEntries + ordinaryEntries + hitEntries + runningEntries
+
 // The bounds of the parts of a ring. When a part is full, its oldest record is dropped. The
 // entries add up to 4,096 and the bytes to 16 MiB (SPEC §6).
 const (

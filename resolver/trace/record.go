@@ -80,6 +80,11 @@ type Record struct {
 	Omitted  Omitted
 }
 
+// AtOnce reports whether one source answered the lookup and nothing else was asked.
+func (r *Record) AtOnce() bool {
+	return len(r.Steps) == 1 && r.Steps[0].Verdict == Hit && len(r.Peers) == 0 && len(r.Searches) == 0
+}
+
 // Head identifies a lookup and says how it ended.
 type Head struct {
 	ID     status.LookupID

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"allium/cmd/allium/text"
+	"allium/gateway/api"
+)
+
+func (a *app) whyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "why KEY|ID",
+		Short: "Show why a lookup failed or was slow",
+		Long: `Show what the node did to find an object: which sources it asked, which peers,
+what each request brought and how long it took, and why it gave a peer up.
+
+An error has the ID of its lookup (lookup_id), and so has each line of the access
+log. With an address the latest lookup of it is shown that was not answered at
+once, and the others are listed.
+
+The node remembers the latest lookups in RAM, and forgets them when it stops.
+Failed and slow lookups have a part of their own, so that others do not push
+them out. A lookup counts as slow when its first bytes came after more than
+1 second; a fetch may take 1 second more for each MiB.`,
+		Example: `  allium why $ADDRESS
+  allium why $ADDRESS --json`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+			w, err := n.Why(ctx, arg[0])
+			if err != nil {
+				return err
+			}
+			return a.print(w, text.Why(w, a.quiet))
+		}),
+	}
+}

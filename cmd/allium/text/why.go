@@ -1,0 +1,337 @@
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"allium/gateway/api"
+	"allium/protocols/status"
+)
+
+// Why is the record of a lookup as a tree of at most 100 columns. If quiet, it is only
+// the ID and how it ended.
+func Why(w api.Why, quiet bool) string {
+	l := w.Lookup
+	if quiet {
+		return l.ID + "  " + ending(l.LookupHead)
+	}
+	var b strings.Builder
+	writeHead(&b, l)
+	draw(&b, "", events(l))
+	for _, line := range fold(timeSpent(l), drawWidth, 0) {
+		b.WriteString(line + "\n")
+	}
+	if o := l.Omitted; o != nil {
+		fmt.Fprintf(&b, "left out: %s\n", leftOut(o))
+	}
+	if len(w.Others) > 0 {
+		b.WriteString("\nother lookups:\n")
+		for _, h := range w.Others {
+			fmt.Fprintf(&b, "  %s  %-9s  %s  %s\n", h.ID, h.Kind, second(h.Start), ending(h))
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// writeHead writes what was looked up and how it ended.
+func writeHead(b *strings.Builder, l api.Lookup) {
+	about := "lookup " + l.ID + ": " + l.Kind + " " + l.Key
+	if l.Parent != "" {
+		about += ", part of lookup " + l.Parent
+	}
+	ended := second(l.Start) + ": " + ending(l.LookupHead)
+	if l.Callers > 1 {
+		ended += fmt.Sprintf("; %d requests shared it", l.Callers)
+	}
+	for _, text := range []string{about, ended, l.Message} {
+		if text == "" {
+			continue
+		}
+		for _, line := range fold(text, drawWidth, 0) {
+			b.WriteString(line + "\n")
+		}
+	}
+}
+
+// second is t in local time, to the second.
+func second(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+// ending says how a lookup ended, and after which time.
+func ending(h api.LookupHead) string {
+	switch {
+	case h.Running:
+		return "running for " + milliseconds(h.TookMS)
+	case h.Outcome == status.OK.String():
+		return "ok after " + milliseconds(h.TookMS)
+	}
+	return "failed with " + h.Outcome + " after " + milliseconds(h.TookMS)
+}
+
+// events returns the parts of a lookup in the order of time.
+func events(l api.Lookup) []branch {
+	type event struct {
+		at float64
+		branch
+	}
+	var all []event
+	add := func(at float64, below []branch, format string, args ...any) {
+		text := fmt.Sprintf("%10s  ", milliseconds(max(0, at))) + fmt.Sprintf(format, args...)
+		all = append(all, event{at, branch{text, below}})
+	}
+	for _, s := range l.Steps {
+		add(s.AtMS, nil, "%s", step(s))
+	}
+	for _, s := range l.Searches {
+		add(s.AtMS, probes(s), "%s", search(s, l.Key))
+	}
+	for _, p := range l.Providers {
+		add(p.FoundMS, spans(p), "%s", provider(p))
+	}
+	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	var branches []branch
+	for _, e := range all {
+		branches = append(branches, e.branch)
+	}
+	if t := l.Tree; t != nil {
+		branches = append(branches, tree(t))
+	}
+	return branches
+}
+
+// sourceWords are the sources of a step for people.
+var sourceWords = map[string]string{
+	"memory": "memory of the node", "store": "store of the node", "partial": "part from an earlier fetch",
+	"cache": "cache of earlier lookups", "named": "peers that the caller named",
+	"served": "peer that served its directory", "gossip": "announcements by gossip", "dht": "DHT",
+	"permit": "place among the fetches", "caller": "caller",
+}
+
+// verdictWords are the verdicts of a step for people.
+var verdictWords = map[string]string{
+	"hit": "has it", "miss": "does not have it", "negative": "says that there is none", "joined": "joined",
+	"asked": "asked", "granted": "granted", "failed": "failed",
+}
+
+// peerSources name peers, so their verdicts are numbers.
+var peerSources = []string{"cache", "named", "served", "gossip", "dht"}
+
+func step(s api.LookupStep) string {
+	said := verdictWords[s.Verdict]
+	switch {
+	case s.Source == "partial":
+		said = size(s.Count)
+	case s.Verdict == "hit" && slices.Contains(peerSources, s.Source):
+		said = Plural(s.Count, "peer")
+	case s.Verdict == "miss" && slices.Contains(peerSources, s.Source):
+		said = "no peer"
+	}
+	text := cmp.Or(sourceWords[s.Source], s.Source) + ": " + cmp.Or(said, s.Verdict)
+	if s.Lookup != "" {
+		text += ", found by lookup " + s.Lookup
+	}
+	if s.TookMS >= 0.05 {
+		text += " after " + milliseconds(s.TookMS)
+	}
+	if s.Note != "" {
+		text += ": " + s.Note
+	}
+	return text
+}
+
+// search describes a search for the providers of the object with that key, or of its
+// directory.
+func search(s api.LookupSearch, key string) string {
+	text := "search in the DHT"
+	if root := s.Root.String(); root != key {
+		text += " for the directory " + root
+	}
+	if s.Joined {
+		text += ", begun by another lookup"
+	}
+	switch {
+	case s.Running:
+		return text + ": had not ended"
+	case s.Outcome != status.OK.String():
+		text += ": " + s.Outcome
+	default:
+		text += ": " + Plural(s.Found, "provider")
+	}
+	text += " after " + milliseconds(s.TookMS)
+	if t := s.Trace; t != nil {
+		text += fmt.Sprintf("; %s, %s, %s, %s",
+			t.End, Plural(t.Hops, "hop"), Plural(t.Probes, "probe"), Plural(t.Hedges, "hedge"))
+	}
+	if s.Message != "" {
+		text += ": " + s.Message
+	}
+	return text
+}
+
+// probes returns the requests of a search.
+func probes(s api.LookupSearch) (all []branch) {
+	if s.Trace == nil {
+		return nil
+	}
+	for _, p := range s.Trace.Steps {
+		text := fmt.Sprintf("%10s  hop %d  %s  ", milliseconds(max(0, s.AtMS)+p.StartMS), p.Hop, shortPeer(p.Peer))
+		if p.Hedge {
+			text += "hedge, "
+		}
+		text += p.Outcome
+		if p.Outcome == status.OK.String() {
+			text += fmt.Sprintf(": %d closer, %s", p.Closer, Plural(p.Providers, "provider"))
+		}
+		all = append(all, branch{text: text + ", " + milliseconds(p.TookMS)})
+	}
+	if s.Omitted > 0 {
+		all = append(all, branch{text: Plural(s.Omitted, "probe") + " left out"})
+	}
+	return all
+}
+
+// shortPeer returns the end of a peer's ID, where IDs differ.
+func shortPeer(id string) string {
+	if len(id) <= 10 {
+		return id
+	}
+	return "…" + id[len(id)-8:]
+}
+
+func provider(p api.LookupProvider) string {
+	text := fmt.Sprintf("provider %s, %s: ", p.ID, originWords[p.Source])
+	if p.Asked == 0 {
+		text += "not asked"
+	} else {
+		text += Plural(p.Asked, "request") + ", " + size(p.Bytes)
+	}
+	if p.Extra > 0 {
+		text += " and " + size(p.Extra) + " that were here already"
+	}
+	if p.Rate > 0 {
+		text += ", " + size(int64(p.Rate)) + "/s"
+	}
+	if p.RTTMS > 0 {
+		text += ", first byte in " + milliseconds(p.RTTMS)
+	}
+	if h := p.Hedges; h != (api.LookupHedges{}) {
+		text += fmt.Sprintf(", hedges: %d won, %d lost, %d failed", h.Won, h.Lost, h.Failed)
+	}
+	if g := p.GaveUp; g != nil {
+		text += fmt.Sprintf("; given up at %s with %s: %s", milliseconds(g.AtMS), g.Outcome, g.Message)
+	}
+	return text
+}
+
+// originWords say how a provider became known.
+var originWords = map[string]string{
+	"named": "named by the caller", "served": "served its directory", "gossip": "by gossip", "dht": "from the DHT",
+}
+
+// spans returns the requests to a provider. Those that are left out were between the
+// first four and the others.
+func spans(p api.LookupProvider) (all []branch) {
+	const first = 4
+	for i, s := range p.Spans {
+		if i == first && p.Omitted > 0 {
+			all = append(all, branch{text: Plural(p.Omitted, "request") + " left out"})
+		}
+		text := fmt.Sprintf("%10s  %s: %s, ", milliseconds(s.AtMS), wanted(s), size(s.Bytes))
+		if s.Hedge != "" {
+			text += "hedge " + s.Hedge + ", "
+		}
+		text += s.Outcome + " after " + milliseconds(s.TookMS)
+		if s.Message != "" && (p.GaveUp == nil || s.Message != p.GaveUp.Message) {
+			text += ": " + s.Message
+		}
+		all = append(all, branch{text: text})
+	}
+	return all
+}
+
+// wanted says what a request asked for.
+func wanted(s api.LookupSpan) string {
+	switch {
+	case s.Objects > 0:
+		return Plural(s.Objects, "object")
+	case s.Start == s.End:
+		return "the size"
+	}
+	return fmt.Sprintf("bytes %d-%d", s.Start, s.End-1)
+}
+
+// tree describes what a fetch of a directory did.
+func tree(t *api.LookupTree) branch {
+	b := branch{text: fmt.Sprintf("directory: %s, %s; %d fetched, %s; %d here already",
+		Plural(t.Objects, "object"), size(t.Bytes), t.Fetched, size(t.FetchedBytes), t.Skipped)}
+	for _, f := range t.Failures {
+		text := f.Root.String() + " failed with " + f.Outcome
+		if f.Lookup != "" {
+			text += ", lookup " + f.Lookup
+		}
+		b.below = append(b.below, branch{text: text})
+	}
+	return b
+}
+
+// timeSpent says where the time of a lookup went.
+func timeSpent(l api.Lookup) string {
+	var parts []string
+	part := func(ms float64, what string) {
+		if ms >= 0.05 {
+			parts = append(parts, milliseconds(ms)+" "+what)
+		}
+	}
+	var permit float64
+	for _, s := range l.Steps {
+		if s.Source == "permit" {
+			permit += s.TookMS
+		}
+	}
+	found := 0.0
+	if len(l.Providers) > 0 {
+		found = l.Providers[0].FoundMS
+	}
+	switch ready := l.ReadyMS; {
+	case ready > 0:
+		part(min(found, ready), "until the first provider")
+		part(ready-found, "until the first bytes")
+		part(l.TookMS-ready, "after them")
+	case len(l.Providers) > 0:
+		part(found, "until the first provider")
+		part(l.TookMS-found, "without a byte")
+	case l.Outcome == status.OK.String():
+		part(l.TookMS, "until the answer")
+	default:
+		part(l.TookMS, "without a provider")
+	}
+	text := "time: " + strings.Join(parts, ", ")
+	if len(parts) == 0 {
+		text = "time: less than 0.1 ms"
+	}
+	if permit > 0 {
+		text += "; " + milliseconds(permit) + " of it waiting for a place among the fetches"
+	}
+	if l.BudgetMS > 0 {
+		text += fmt.Sprintf("; %.0f %% of its %s", 100*l.TookMS/l.BudgetMS, milliseconds(l.BudgetMS))
+	}
+	return text
+}
+
+// leftOut says what a record leaves out.
+func leftOut(o *api.LookupOmissions) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{
+		{o.Steps, "step"}, {o.Searches, "search"}, {o.Providers, "provider"}, {o.Spans, "request"}, {o.Failures, "failure"},
+	} {
+		if p.n > 0 {
+			parts = append(parts, Plural(p.n, p.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
