@@ -117,8 +117,8 @@ var layers = map[string][]string{
 		"resolver/transfer"},
 
 	"gateway": {
-		"gateway/admin", "gateway/api", "gateway/content", "gateway/exchange", "gateway/openapi", "gateway/server",
-		"gateway/upload",
+		"gateway/admin", "gateway/api", "gateway/content", "gateway/exchange", "gateway/index", "gateway/openapi",
+		"gateway/server", "gateway/upload",
 	},
 	"gateway/admin":           {"gateway/api", "gateway/exchange", "protocols/capability"},
 	"gateway/api":             {},
@@ -129,6 +129,7 @@ var layers = map[string][]string{
 	"gateway/content":         {"gateway/api", "gateway/exchange", "protocols/bao", "protocols/manifest"},
 	"gateway/denylist":        {},
 	"gateway/exchange":        {"gateway/api", "gateway/audit", "protocols/capability"},
+	"gateway/index":           {"gateway/api", "gateway/exchange"},
 	"gateway/openapi":         {"gateway/api", "gateway/exchange"},
 	"gateway/server": {"gateway/api", "gateway/audit", "gateway/certs", "gateway/exchange",
 		"protocols/capability"},

@@ -31,10 +31,10 @@ func newTestGateway(t testing.TB, objects content.Objects, opts ...option) *test
 	for _, o := range opts {
 		o(&cfg, &admin)
 	}
-	n := &testNode{node: &fakeNode{}, reg: prometheus.NewRegistry(), limits: limits.NewRegistry(nil)}
+	n := &testNode{node: &fakeNode{}, index: &fakeIndex{}, reg: prometheus.NewRegistry(), limits: limits.NewRegistry(nil)}
 	var err error
 	n.Gateway, err = New(cfg, admin, Deps{
-		Objects: objects, Node: n.node, Ready: nothingReady, Capabilities: fakeCapabilities{}, Metrics: n.reg,
+		Objects: objects, Index: n.index, Node: n.node, Ready: nothingReady, Capabilities: fakeCapabilities{}, Metrics: n.reg,
 		Limits: n.limits,
 	})
 	if err != nil {
@@ -397,7 +397,7 @@ func TestNoLimits(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Rate, cfg.InflightPerIP, cfg.ConnsPerIP, cfg.Content.FetchesPerIP = 0, 0, 0, 0
 	g, err := New(cfg, server.DefaultAdminConfig(), Deps{
-		Objects: objects, Node: &fakeNode{}, Ready: nothingReady, Limits: reg,
+		Objects: objects, Index: &fakeIndex{}, Node: &fakeNode{}, Ready: nothingReady, Limits: reg,
 	})
 	if err != nil {
 		t.Fatal(err)

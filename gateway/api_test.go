@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"allium/gateway/api"
 	"allium/gateway/client"
@@ -110,9 +111,16 @@ func TestRoundTrip(t *testing.T) {
 			return first(collect(c.Providers(ctx, key, 5)))
 		}},
 		{"providers " + key + " 32 fresh true trace false", []api.Provider{fakeProvider}, func() (any, error) {
-			return first(collect(c.FindProviders(ctx, key, api.FindOptions{Limit: 1000, Fresh: true})))
+			q := api.Query{Limit: 32, Fresh: true}
+			return first(collect(c.FindProviders(ctx, key, api.FindOptions{Query: q})))
 		}},
 		{"why lookup " + key, fakeLookup, func() (any, error) { return first(c.Why(ctx, key)) }},
+		{
+			"resolve " + key + " {Limit:7 Region:eu MinFreshness:1m30s Fresh:false All:false}", fakeResolved,
+			func() (any, error) {
+				return first(c.Resolve(ctx, key, api.Query{Limit: 7, Region: "eu", MinFreshness: 90 * time.Second}))
+			},
+		},
 		{"announce " + key, api.Announced{Root: fakeRoot, Peers: 4}, func() (any, error) {
 			return first(c.Announce(ctx, key))
 		}},

@@ -35,7 +35,7 @@ func TestWhatIsActedOn(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Rate = 0
 	g, err := New(cfg, server.DefaultAdminConfig(), Deps{
-		Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady, Capabilities: asked,
+		Objects: &fakeObjects{}, Index: &fakeIndex{}, Node: &fakeNode{}, Ready: nothingReady, Capabilities: asked,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -157,7 +157,7 @@ func recorded(t *testing.T, o *fakeObject, headers ...string) (rec *httptest.Res
 	objects := &fakeObjects{}
 	root := objects.add(o)
 	g, err := New(DefaultConfig(), server.DefaultAdminConfig(), Deps{
-		Objects: objects, Node: &fakeNode{}, Ready: nothingReady,
+		Objects: objects, Index: &fakeIndex{}, Node: &fakeNode{}, Ready: nothingReady,
 	})
 	if err != nil {
 		t.Fatal(err)

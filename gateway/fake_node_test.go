@@ -113,6 +113,10 @@ var (
 			ID: "00000000000000a3", Kind: "open", Key: fakeRoot.String(), Start: fakeTime, Running: true,
 		}},
 	}
+	fakeResolved = api.Resolved{
+		Key: fakeRoot.String(), Target: fakeRoot, Source: "cache", AgeMS: 20, TTLMS: 9000, Confidence: api.Served,
+		Providers: []api.Provider{fakeProvider}, LookupID: "00000000000000ff",
+	}
 	fakeProvider = api.Provider{ID: "12D3", Addrs: []string{"/ip4/127.0.0.1/tcp/1"}, NotAfter: fakeTime}
 	fakeID       = api.ID{
 		ID: "12D3", Addrs: []string{"/ip4/127.0.0.1/tcp/1/p2p/12D3"}, Gateway: "http://127.0.0.1:1",
@@ -303,6 +307,10 @@ func (n *fakeNode) Fetch(ctx context.Context, key string, progress api.ProgressF
 		return f(ctx, key, progress)
 	}
 	return fakeFetched, n.call(key, "fetch %s", key)
+}
+
+func (n *fakeNode) Resolve(_ context.Context, key string, q api.Query) (api.Resolved, error) {
+	return fakeResolved, n.call(key, "resolve %s %+v", key, q)
 }
 
 func (n *fakeNode) FindProviders(_ context.Context, key string, o api.FindOptions) iter.Seq2[api.Provider, error] {

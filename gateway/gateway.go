@@ -11,15 +11,17 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/content"
 	"allium/gateway/exchange"
+	"allium/gateway/index"
 	"allium/gateway/openapi"
 	"allium/gateway/server"
 	"allium/gateway/upload"
 	"allium/internal/limits"
 )
 
-// Deps are the parts of the node that a Gateway uses. Objects, Node and Ready are required.
+// Deps are the parts of the node that a Gateway uses. Objects, Index, Node and Ready are required.
 type Deps struct {
 	Objects      content.Objects
+	Index        index.Index    // finds providers
 	Served       content.Served // records that bytes in RAM answered a request; nil: nothing is recorded
 	Node         api.Node
 	Ready        func() api.Readiness // cheap, never waits
@@ -59,8 +61,8 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	if err := adminCfg.Validate(); err != nil {
 		return nil, err
 	}
-	if d.Objects == nil || d.Node == nil || d.Ready == nil {
-		return nil, errors.New("the gateway needs Deps.Objects, Node and Ready")
+	if d.Objects == nil || d.Index == nil || d.Node == nil || d.Ready == nil {
+		return nil, errors.New("the gateway needs Deps.Objects, Index, Node and Ready")
 	}
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
@@ -81,6 +83,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	}
 	h := handlers{
 		content: contents,
+		index:   index.New(d.Index, contents, d.Denylist),
 		uploads: upload.New(d.Uploads, d.Denylist, bodies),
 		admin: admin.New(admin.Deps{
 			Node: d.Node, Ready: g.readiness, Version: d.Version, Denylist: d.Denylist, Bodies: bodies, Guard: guard,

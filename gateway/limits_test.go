@@ -138,7 +138,7 @@ func TestConfigIsChecked(t *testing.T) {
 	} {
 		cfg, admin := DefaultConfig(), server.DefaultAdminConfig()
 		change(&cfg, &admin)
-		_, err := New(cfg, admin, Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady})
+		_, err := New(cfg, admin, Deps{Objects: &fakeObjects{}, Index: &fakeIndex{}, Node: &fakeNode{}, Ready: nothingReady})
 		if status.Of(err) != status.BadRequest {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -159,7 +159,7 @@ func TestPortInUse(t *testing.T) {
 	defer taken.Close()
 	cfg, admin := DefaultConfig(), server.DefaultAdminConfig()
 	cfg.Listen, admin.Listen = "127.0.0.1:0", taken.Addr().String()
-	g, err := New(cfg, admin, Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady})
+	g, err := New(cfg, admin, Deps{Objects: &fakeObjects{}, Index: &fakeIndex{}, Node: &fakeNode{}, Ready: nothingReady})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestLimitsAreListed(t *testing.T) {
 	t.Parallel()
 	reg := limits.NewRegistry(nil)
 	_, err := New(DefaultConfig(), server.DefaultAdminConfig(), Deps{
-		Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady, Limits: reg,
+		Objects: &fakeObjects{}, Index: &fakeIndex{}, Node: &fakeNode{}, Ready: nothingReady, Limits: reg,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"allium/gateway/api"
 	"allium/gateway/client"
 	"allium/gateway/exchange"
 	"allium/gateway/openapi"
@@ -23,6 +24,7 @@ func TestEveryOperation(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	root := n.objects.put([]byte("there"))
+	n.index.known = map[b3.Root]api.Resolved{root: resolvedBy(root, "cache", "a")}
 	put := []byte("to be put")
 	upload := "" // the path of the one that the operations of uploads work on, in the order of the table
 	for _, e := range routes() {
@@ -43,7 +45,7 @@ func TestEveryOperation(t *testing.T) {
 			switch e.ID {
 			case "open", "openSlash":
 				query = "?key=" + root.String()
-			case "getObject", "browse":
+			case "getObject", "browse", "resolve", "providers":
 				path, _, _ = strings.Cut(path, "{")
 				path += root.String()
 				query = ""
@@ -95,7 +97,8 @@ func TestClientCovers(t *testing.T) {
 	}
 	elsewhere := map[string]method{
 		"version": {node, "Version"}, "apiVersion": {node, "Version"}, "limits": {node, "Limits"},
-		"apiLimits": {node, "Limits"}, "why": {node, "Why"},
+		"apiLimits": {node, "Limits"}, "why": {node, "Why"}, "resolve": {node, "Resolve"},
+		"providers": {node, "FindProviders"},
 		"getObject": {gateway, "Get"}, "getObjectHead": {gateway, "Stat"}, "putObject": {gateway, "Put"},
 		"postObject":  {gateway, "Put"},
 		"beginUpload": {gateway, "Upload"}, "uploadState": {gateway, "Upload"}, "continueUpload": {gateway, "Upload"},

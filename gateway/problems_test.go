@@ -45,6 +45,9 @@ func problemWorld(t *testing.T) (n *testNode, roots map[string]b3.Root) {
 	roots["dir"] = n.objects.tree(t, map[string]string{
 		"a.txt": "hello, world", "loop": "-> loop", "out": "-> ../../etc/passwd",
 	})
+	roots["busy search"] = b3.Sum([]byte("busy search"))
+	n.index.fail = map[b3.Root]error{roots["busy search"]: status.WithLookup(status.BusyError(status.Busy,
+		status.Limit{Name: "resolver.lookups", Current: 64, Cap: 64, RetryAfter: time.Second}), 0xbeef)}
 	failing := func(name string, err error) {
 		roots[name] = n.objects.add(&fakeObject{data: []byte(name), err: err})
 	}
@@ -101,6 +104,13 @@ func TestProblemSentences(t *testing.T) {
 		{cause: "denied content", path: "/o/" + roots["denied"].String()},
 		{cause: "no such page", path: "/nothing/here"},
 		{cause: "no provider has it", path: "/o/" + absent.String()},
+		{cause: "no provider is found", path: "/resolve/" + absent.String()},
+		{cause: "a search that failed", path: "/providers/" + roots["busy search"].String()},
+		{cause: "a limit above the highest", path: "/providers/" + file + "?limit=33"},
+		{cause: "a duration that is none", path: "/resolve/" + file + "?min_freshness=soon"},
+		{cause: "a region that is too long", path: "/resolve/" + file + "?region=" + strings.Repeat("r", 33)},
+		{cause: "a misspelt parameter of a search", path: "/resolve/" + file + "?limt=5"},
+		{cause: "a key that is no address", path: "/resolve/b3:12"},
 		{cause: "no such entry", path: "/b3/" + dir + "/b.txt"},
 		{cause: "a path below a file", path: "/b3/" + file + "/x"},
 		{cause: "a file with a slash", path: "/b3/" + dir + "/a.txt/"},

@@ -6,6 +6,7 @@ import (
 	"allium/gateway/admin"
 	"allium/gateway/content"
 	"allium/gateway/exchange"
+	"allium/gateway/index"
 	"allium/gateway/openapi"
 	"allium/gateway/upload"
 )
@@ -13,6 +14,7 @@ import (
 // handlers are the handlers of all routes.
 type handlers struct {
 	content *content.Handlers
+	index   *index.Handlers
 	uploads *upload.Handlers
 	admin   *admin.Handlers
 	openapi *openapi.Handlers
@@ -20,13 +22,13 @@ type handlers struct {
 
 // table returns the route table.
 func (h handlers) table() []exchange.Endpoint {
-	return slices.Concat(h.content.Endpoints(), h.uploads.Endpoints(), h.admin.Pages(), h.openapi.Endpoints(),
+	return slices.Concat(h.content.Endpoints(), h.index.Endpoints(), h.uploads.Endpoints(), h.admin.Pages(), h.openapi.Endpoints(),
 		h.admin.Endpoints())
 }
 
 // routes returns the route table with handlers that cannot serve, for documents.
 func routes() []exchange.Endpoint {
-	return handlers{&content.Handlers{}, &upload.Handlers{}, &admin.Handlers{}, &openapi.Handlers{}}.table()
+	return handlers{&content.Handlers{}, &index.Handlers{}, &upload.Handlers{}, &admin.Handlers{}, &openapi.Handlers{}}.table()
 }
 
 // OpenAPI returns the document of every route: docs/reference/openapi.json.

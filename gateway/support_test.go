@@ -32,6 +32,7 @@ func patiently(p *server.Params) { p.Drain, p.Abort = patience, patience }
 type testNode struct {
 	*Gateway
 	objects *fakeObjects
+	index   *fakeIndex
 	node    *fakeNode
 	sent    *fakeUploads
 	log     *logBuffer
@@ -68,7 +69,7 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 	for _, o := range opts {
 		o(&cfg, &admin)
 	}
-	n := &testNode{objects: &fakeObjects{}, node: &fakeNode{}, log: &logBuffer{}, reg: prometheus.NewRegistry()}
+	n := &testNode{objects: &fakeObjects{}, index: &fakeIndex{}, node: &fakeNode{}, log: &logBuffer{}, reg: prometheus.NewRegistry()}
 	n.limits = limits.NewRegistry(n.reg)
 	n.events = newEvents(n.limits)
 	n.sent = &fakeUploads{objects: n.objects}
@@ -82,7 +83,7 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 	}
 	n.socket = socket
 	deps := Deps{
-		Objects: n.objects, Node: n.node, Uploads: n.sent, Capabilities: fakeCapabilities{}, Ready: n.ready.Get,
+		Objects: n.objects, Index: n.index, Node: n.node, Uploads: n.sent, Capabilities: fakeCapabilities{}, Ready: n.ready.Get,
 		Version: api.Version{Version: "v0", Commit: "c0", Go: "go1"}, Socket: socket,
 		Log:     slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Metrics: n.reg, Gatherer: n.reg, Limits: n.limits, Events: n.events,

@@ -15,7 +15,7 @@ import (
 // served the object is named as such.
 func hint(t *testing.T, n *running, root, of string) (found api.Provider, ok bool) {
 	t.Helper()
-	for p, err := range n.api.FindProviders(t.Context(), root, api.FindOptions{Limit: 20}) {
+	for p, err := range n.api.FindProviders(t.Context(), root, api.FindOptions{Query: api.Query{Limit: 20}}) {
 		if err == nil && p.ID == of && (p.Source == "gossip" || p.Source == "peer") {
 			return p, true
 		}

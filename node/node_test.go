@@ -141,7 +141,7 @@ const patience = 2 * time.Minute
 func awaitProvider(t *testing.T, n *running, root string) {
 	t.Helper()
 	testkit.Eventually(t, "a provider of "+root, func() bool {
-		for _, err := range n.api.FindProviders(t.Context(), root, api.FindOptions{Limit: 1}) {
+		for _, err := range n.api.FindProviders(t.Context(), root, api.FindOptions{Query: api.Query{Limit: 1}}) {
 			if err == nil {
 				return true
 			}

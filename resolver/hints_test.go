@@ -182,7 +182,7 @@ func TestProvidersSayWhereFrom(t *testing.T) {
 	w.has([]peer.ID{"a", "b", "c"}, b)
 	book.tell(b.root, "x", "b")
 	list := func(q Query) (got []string) {
-		a, err := w.Resolve(t.Context(), b.root.String(), q)
+		a, err := w.Resolve(t.Context(), b.root, q)
 		if err != nil {
 			t.Fatal(err)
 		}

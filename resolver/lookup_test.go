@@ -11,6 +11,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver/trace"
 )
@@ -18,7 +19,7 @@ import (
 // providers resolves an object to its providers.
 func (w *world) providers(t *testing.T, b *blob, q Query) (ids []peer.ID, err error) {
 	t.Helper()
-	a, err := w.Resolve(t.Context(), b.root.String(), q)
+	a, err := w.Resolve(t.Context(), b.root, q)
 	for _, p := range a.Providers {
 		ids = append(ids, p.ID)
 	}
@@ -135,7 +136,7 @@ func TestResolveIsRecorded(t *testing.T) {
 		b := randomBlob(49, 10)
 		w.has([]peer.ID{"a"}, b)
 		for _, want := range []trace.Source{trace.DHT, trace.Cache} {
-			a, err := w.Resolve(t.Context(), b.root.String(), Query{})
+			a, err := w.Resolve(t.Context(), b.root, Query{})
 			rec, ok := w.ring.Get(a.LookupID)
 			if err != nil || !ok || rec.Outcome != status.OK {
 				t.Fatalf("%+v, %v: recorded %+v", a, err, rec)
@@ -144,15 +145,10 @@ func TestResolveIsRecorded(t *testing.T) {
 				t.Errorf("the last step is %+v, want %s", last, want)
 			}
 		}
-		_, err := w.Resolve(t.Context(), randomBlob(50, 10).root.String(), Query{})
+		_, err := w.Resolve(t.Context(), randomBlob(50, 10).root, Query{})
 		id, _ := status.ParseLookupID(status.LookupOf(err))
 		if rec, ok := w.ring.Get(id); status.Of(err) != status.NotFound || !ok || rec.Outcome != status.NotFound {
 			t.Errorf("%v: recorded %+v", err, rec)
-		}
-		for _, key := range []string{"", "b3:00", strings.ToUpper(b.root.String())} {
-			if _, err := w.Resolve(t.Context(), key, Query{}); status.Of(err) != status.BadAddress {
-				t.Errorf("%q: %v", key, err)
-			}
 		}
 	})
 }
@@ -160,18 +156,18 @@ func TestResolveIsRecorded(t *testing.T) {
 // BenchmarkCachedResolve measures a hit through the resolver's API, record included.
 func BenchmarkCachedResolve(b *testing.B) {
 	w := newWorld(b, nil)
-	keys := make([]string, 256)
-	for i := range keys {
+	roots := make([]b3.Root, 256)
+	for i := range roots {
 		blob := randomBlob(uint64(1000+i), 10)
 		w.has([]peer.ID{"a", "b", "c"}, blob)
-		keys[i] = blob.root.String()
-		if _, err := w.Resolve(b.Context(), keys[i], Query{}); err != nil {
+		roots[i] = blob.root
+		if _, err := w.Resolve(b.Context(), roots[i], Query{}); err != nil {
 			b.Fatal(err)
 		}
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if _, ok, err := w.Cached(keys[i%len(keys)], Query{}); !ok || err != nil {
+		if _, ok, err := w.Cached(roots[i%len(roots)], Query{}); !ok || err != nil {
 			b.Fatal(ok, err)
 		}
 	}

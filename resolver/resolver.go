@@ -151,19 +151,15 @@ func (l *life) Context() context.Context { return l.ctx }
 // Go implements [providers.Tasks].
 func (l *life) Go(f func()) bool { return l.ctx.Err() == nil && l.work.Go(f) }
 
-// Resolve finds the providers of the object that key names, the best first. It looks
-// in the cache, in this node's store, among the peers that served the object or
-// announced it, and in the DHT, in this order and for at most Config.Deadline.
+// Resolve finds the providers of an object, the best first. It looks in the cache, in
+// this node's store, among the peers that served the object or announced it, and in the
+// DHT, in this order and for at most Config.Deadline.
 //
-// Errors are bad_address, denied, not_found, timeout, no_bootstrap, busy when too many
-// lookups run, and ctx's.
-func (r *Resolver) Resolve(ctx context.Context, key string, q Query) (Answer, error) {
-	if a, ok, err := r.Cached(key, q); ok {
+// Errors are denied, not_found, timeout, no_bootstrap, busy when too many lookups run,
+// and ctx's.
+func (r *Resolver) Resolve(ctx context.Context, root b3.Root, q Query) (Answer, error) {
+	if a, ok, err := r.Cached(root, q); ok {
 		return a, err
-	}
-	root, err := r.target(key)
-	if err != nil {
-		return Answer{}, err
 	}
 	lookup := r.ring.Begin(trace.Providers, trace.Key{Root: root}, r.cfg.Deadline)
 	lookup.Call()
@@ -183,25 +179,15 @@ func (r *Resolver) resolve(ctx context.Context, root b3.Root, q Query, lookup *t
 	return a, drainingError(work, err)
 }
 
-// Cached returns the answer to Resolve when it is remembered, or the error of a key that
-// names nothing. ok is false when Resolve would have to look for it. It does not wait.
-func (r *Resolver) Cached(key string, q Query) (a Answer, ok bool, err error) {
-	root, err := r.target(key)
-	if err != nil {
-		return Answer{}, true, err
+// Cached returns the answer to Resolve when it is remembered, or when the object is
+// denied. ok is false when Resolve would have to look for it. It does not wait.
+func (r *Resolver) Cached(root b3.Root, q Query) (a Answer, ok bool, err error) {
+	if err := r.denied(root); err != nil {
+		return a, true, r.ring.Fail(trace.Providers, trace.Key{Root: root}, time.Now(), "", err)
 	}
 	if a, ok, err = r.pool.Cached(root, q); ok {
 		a.LookupID = r.ring.Hit(trace.Providers, trace.Key{Root: root}, trace.Cache, 0)
 		err = status.WithLookup(err, a.LookupID)
 	}
 	return a, ok, err
-}
-
-// target returns the object that a key names, unless it is denied.
-func (r *Resolver) target(key string) (b3.Root, error) {
-	root, err := b3.Parse(key)
-	if err == nil {
-		err = r.denied(root)
-	}
-	return root, err
 }

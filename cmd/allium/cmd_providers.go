@@ -18,9 +18,10 @@ func (a *app) providersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "providers KEY",
 		Short: "Find the peers that have an object",
-		Long: `Ask the network which peers have an object. The command lists the peers that
-signed a record for it, and first those that announced it by gossip a short time
-ago. Only a fetch proves that a peer has the object.
+		Long: `Ask which peers have an object. The command lists the peers that announced it
+by gossip a short time ago, and those that signed a record for it, the best first: by
+round trip, throughput, region, the age of the record and how they behaved before. Only
+a fetch proves that a peer has the object.
 
 With --trace the requests of the lookup follow in the order they were sent: start,
 duration (it includes the dial of a new connection, so it is no round-trip time),
@@ -35,6 +36,7 @@ outcome:
 
 With --json the trace is the last value.`,
 		Example: `  allium providers $ADDRESS --limit 5
+  allium providers $ADDRESS --region eu --min-freshness 12h
   allium providers $ADDRESS --fresh --trace`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
@@ -63,10 +65,48 @@ With --json the trace is the last value.`,
 			return failed
 		}),
 	}
-	f := cmd.Flags()
-	f.IntVar(&o.Limit, "limit", 0, "stop after this many providers, 1 to 32 (default: the node's own limit)")
-	f.BoolVar(&o.Fresh, "fresh", false,
-		"ask the peers only, and leave out the records and announcements that the node holds")
-	f.BoolVar(&trace, "trace", false, "show each request of the lookup, and why it ended")
+	queryFlags(cmd, &o.Query)
+	cmd.Flags().BoolVar(&trace, "trace", false, "show each request of the lookup, and why it ended")
 	return cmd
+}
+
+func (a *app) resolveCommand() *cobra.Command {
+	var q api.Query
+	cmd := &cobra.Command{
+		Use:   "resolve KEY",
+		Short: "Find what a key names, and some peers that have it",
+		Long: `Find the object that a key names and some of its providers, the best first. The
+search ends soon after the first provider is known; ` + "`allium providers`" + ` goes on. A node
+that has the object names itself.
+
+The first line says where the answer came from (cache, local, peer, gossip or dht), how
+old it is, how long the node will remember it, and how sure it is:
+
+  served  the peer sent verified bytes of the object, or is this node and has it
+  signed  the DHT has a record that the peer signed
+  hint    the peer announced the object by gossip, or served its directory`,
+		Example: `  allium resolve $ADDRESS
+  allium resolve $ADDRESS --fresh --json`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+			found, err := n.Resolve(ctx, arg[0], q)
+			if err != nil {
+				return err
+			}
+			return a.print(found, text.Resolved(found, a.quiet))
+		}),
+	}
+	queryFlags(cmd, &q)
+	return cmd
+}
+
+// queryFlags adds the flags that say which providers are wanted.
+func queryFlags(cmd *cobra.Command, q *api.Query) {
+	f := cmd.Flags()
+	f.IntVar(&q.Limit, "limit", 0, "list at most this many providers, 1 to 32 (default: the node's own limit, 5)")
+	f.StringVar(&q.Region, "region", "", "list only providers that say they are in this region (default: all)")
+	f.DurationVar(&q.MinFreshness, "min-freshness", 0,
+		"list only providers whose record was signed at most this long ago, such as 12h (default: all)")
+	f.BoolVar(&q.Fresh, "fresh", false,
+		"ask the peers only, and leave out what the node remembers and knows itself")
 }

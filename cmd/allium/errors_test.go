@@ -95,7 +95,8 @@ func errorCases() []errorCase {
 		a("get", "$FILE", "-o", "nosuch/x"),
 		b("audit", "verify", "nosuch"), a("disconnect", "12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"),
 		a("why", "00000000000000a1"), a("why", strings.Replace(nowhere, "ff", "fe", 1)),
-		a("providers", nowhere), a("get", nowhere), a("pin", "add", nowhere), a("announce", nowhere),
+		a("providers", nowhere), a("resolve", nowhere), a("resolve", nowhere, "--limit", "33"), a("get", nowhere),
+		a("pin", "add", nowhere), a("announce", nowhere),
 		b("--token-file", "nosuch", "--api", gone, "id"),
 		node(status.Errorf(status.Gone, "the upload has ended; begin a new one"), "id"),
 		// What is in the way.

@@ -40,6 +40,7 @@ var tasks = map[string]string{
 	"pin rm":           "unpin ",
 	"ping":             "ping ",
 	"providers":        "find providers|of ",
+	"resolve":          "resolve ",
 	"run":              "run the node",
 	"seeds":            "list the seeds",
 	"seeds inspect":    "trust ",

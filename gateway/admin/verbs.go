@@ -191,17 +191,17 @@ func (g *Handlers) api() []exchange.Endpoint {
 			},
 		},
 		exchange.Endpoint{
+			ID: "Resolve", Path: "resolve", Methods: exchange.Getting,
+			Doc:     "Finds the object that a key names and its providers, the best first.",
+			Params:  slices.Concat([]exchange.Param{exchange.KeyParam}, exchange.QueryParams),
+			Answers: exchange.JSONReplies[api.Resolved]("the object and its providers"), Serve: g.apiResolve,
+		},
+		exchange.Endpoint{
 			ID: "FindProviders", Path: "providers", Methods: exchange.Getting,
-			Doc: "Finds the providers of an object and sends each when it is found.",
-			Params: []exchange.Param{
-				exchange.KeyParam,
-				{
-					Name: "limit", Kind: exchange.IntegerParam,
-					Doc: "stops after that many providers, 1 to 32; 0: the node's default",
-				},
-				exchange.FlagParam("fresh", "ignores the records that the node itself holds and asks peers"),
+			Doc: "Finds the other peers that have an object, the best first.",
+			Params: slices.Concat([]exchange.Param{exchange.KeyParam}, exchange.QueryParams, []exchange.Param{
 				exchange.FlagParam("trace", "ends with a trace of the lookup"),
-			},
+			}),
 			Answers: lineAnswers[api.Provider, struct{}]("the providers"), Serve: g.apiProviders,
 		},
 		exchange.Endpoint{

@@ -74,7 +74,9 @@ type Node interface {
 	// Fetch downloads an object into the store. With a directory it downloads
 	// everything below it.
 	Fetch(ctx context.Context, key string, progress ProgressFunc) (Fetched, error)
-	// FindProviders yields the peers that claim to have the object, as they are found.
+	// Resolve finds the object that a key names and its providers.
+	Resolve(ctx context.Context, key string, q Query) (Resolved, error)
+	// FindProviders yields the other peers that claim to have the object, the best first.
 	FindProviders(ctx context.Context, key string, o FindOptions) iter.Seq2[Provider, error]
 	// Why returns the record of a lookup: the one with that ID, or the latest one of that
 	// key that was not answered at once. The latest lookups are remembered, and failed and

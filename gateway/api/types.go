@@ -206,21 +206,6 @@ type Fetched struct {
 	Resumed int64   `json:"resumed,omitempty"` // bytes that an earlier fetch, cut short, had left
 }
 
-// Provider is a peer that signed a record saying it has an object.
-type Provider struct {
-	ID       string    `json:"id"`
-	Addrs    []string  `json:"addrs"`
-	NotAfter time.Time `json:"not_after,omitzero"`
-	Source   string    `json:"source,omitempty"` // how its statement came here: gossip or dht
-}
-
-// FindOptions modify FindProviders.
-type FindOptions struct {
-	Limit int    // stop after that many, 1 to 32; 0: the node's default
-	Fresh bool   // leave out the records and announcements that the node itself holds: only what peers answer now counts
-	Trace *Trace // is filled by the time the sequence ends, see Trace; nil: nobody asks
-}
-
 // Trace is how one lookup of providers went. A lookup that never began, since
 // its key was wrong for example, leaves it empty.
 type Trace struct {

@@ -118,21 +118,35 @@ func (c *Client) Fetch(ctx context.Context, key string, progress api.ProgressFun
 	return f, nil
 }
 
+// lookup returns the parameters of a search for providers.
+func lookup(key string, q api.Query, more ...string) url.Values {
+	limit, freshness := "", ""
+	if q.Limit != 0 {
+		limit = strconv.Itoa(q.Limit)
+	}
+	if q.MinFreshness != 0 {
+		freshness = q.MinFreshness.String()
+	}
+	return query(append(more, "key", key, "limit", limit, "region", q.Region, "min_freshness", freshness,
+		"fresh", flag(q.Fresh))...)
+}
+
+// Resolve implements Node.
+func (c *Client) Resolve(ctx context.Context, key string, q api.Query) (api.Resolved, error) {
+	return value[api.Resolved](ctx, c, http.MethodGet, verbPath("resolve"), lookup(key, q))
+}
+
 // FindProviders implements Node.
 func (c *Client) FindProviders(ctx context.Context, key string, o api.FindOptions) iter.Seq2[api.Provider, error] {
-	n := ""
-	if o.Limit > 0 {
-		n = strconv.Itoa(o.Limit)
-	}
 	return sequence[api.Provider](ctx, c, request{
 		method: http.MethodGet, path: verbPath("providers"), trace: o.Trace,
-		query: query("key", key, "limit", n, "fresh", flag(o.Fresh), "trace", flag(o.Trace != nil)),
+		query: lookup(key, o.Query, "trace", flag(o.Trace != nil)),
 	})
 }
 
 // Providers is FindProviders with nothing but a limit.
 func (c *Client) Providers(ctx context.Context, key string, limit int) iter.Seq2[api.Provider, error] {
-	return c.FindProviders(ctx, key, api.FindOptions{Limit: limit})
+	return c.FindProviders(ctx, key, api.FindOptions{Query: api.Query{Limit: limit}})
 }
 
 // Why implements Node.

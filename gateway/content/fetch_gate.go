@@ -37,9 +37,9 @@ func newFetchGate(cfg Config, r *limits.Registry) fetchGate {
 	}
 }
 
-// acquireFetch waits for a permit to ask the network, for at most FirstByteTimeout. It
+// AcquireFetch waits for a permit to ask the network, for at most FirstByteTimeout. It
 // returns busy at once if the queue is full. The caller calls leave when the Content is closed.
-func (g *Handlers) acquireFetch(ctx context.Context, w *exchange.Response) (leave func(), err error) {
+func (g *Handlers) AcquireFetch(ctx context.Context, w *exchange.Response) (leave func(), err error) {
 	wait, cancel := context.WithTimeout(ctx, g.cfg.FirstByteTimeout)
 	defer cancel()
 	done, err := g.fetches.perIP.Await(wait, w.From.Group, g.fetches.waiting)
@@ -110,7 +110,7 @@ func (g *Handlers) open(
 		return nil, err
 	}
 	w.ReleaseAdmission()
-	leave, err := g.acquireFetch(ctx, w)
+	leave, err := g.AcquireFetch(ctx, w)
 	if err != nil {
 		return nil, err
 	}

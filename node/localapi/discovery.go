@@ -30,19 +30,17 @@ func (a *Node) FindProviders(
 ) iter.Seq2[api.Provider, error] {
 	return func(yield func(api.Provider, error) bool) {
 		root, err := a.allowed(ctx, key, "providers")
-		if err == nil && (o.Limit < 0 || o.Limit > providers.MaxProviders) {
-			err = status.Errorf(status.BadRequest, "limit is %d, must be 1 to %d", o.Limit, providers.MaxProviders)
-		}
 		if err != nil {
 			yield(api.Provider{}, err)
 			return
 		}
-		q := resolver.Query{Limit: o.Limit, Fresh: o.Fresh, All: true, PeersOnly: true}
+		q := query(o.Query)
+		q.All, q.PeersOnly = true, true
 		if o.Trace != nil {
 			q.Trace = &probes.Trace{}
 			defer func() { *o.Trace = traceOf(q.Trace) }() // after the last provider
 		}
-		found, err := a.deps.Resolver.Resolve(ctx, root.String(), q)
+		found, err := a.deps.Resolver.Resolve(ctx, root, q)
 		if q.Trace != nil && q.Trace.End == "" && err == nil {
 			q.Trace.End = kad.Satisfied.String() // what this node knows was enough
 		}
@@ -58,10 +56,29 @@ func (a *Node) FindProviders(
 	}
 }
 
+// Resolve implements api.Node.
+func (a *Node) Resolve(ctx context.Context, key string, q api.Query) (api.Resolved, error) {
+	root, err := a.allowed(ctx, key, "resolve")
+	if err != nil {
+		return api.Resolved{}, err
+	}
+	found, err := Index{a.deps.Resolver}.Resolve(ctx, root, q)
+	found.Key = key
+	return found, err
+}
+
+// query returns a query of the API as the resolver has it.
+func query(q api.Query) resolver.Query {
+	return resolver.Query{
+		Limit: q.Limit, Region: q.Region, MinFreshness: q.MinFreshness, Fresh: q.Fresh, All: q.All,
+	}
+}
+
 // providerOf returns a provider as the API shows it.
 func providerOf(p *providers.Provider) api.Provider {
 	return api.Provider{
-		ID: p.ID.String(), Addrs: texts(p.Addrs), NotAfter: p.NotAfter, Source: string(p.Origin),
+		ID: p.Text.ID, Addrs: p.Text.Addrs, NotAfter: p.NotAfter, Source: string(p.Origin),
+		Region: p.Region, RTTMS: milliseconds(p.RTT), Confidence: api.Confidence(p.Confidence),
 	}
 }
 

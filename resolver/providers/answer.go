@@ -29,6 +29,14 @@ type Provider struct {
 	Confidence Confidence
 	Region     string        // where it says that it is; empty: it does not say
 	RTT        time.Duration // 0: not measured
+	Text       Text
+}
+
+// Text is what answers show of a provider. It is made once for an answer, because making
+// it costs more than finding a remembered answer.
+type Text struct {
+	ID    string
+	Addrs []string // never nil
 }
 
 // Answer names the providers of an object. It is shared: the caller does not change

@@ -195,6 +195,8 @@ const (
 	sizeOfEntry    = 256 // with its place in the list and in the map
 	sizeOfPart     = 160 // a searched or a ranking
 	sizeOfProvider = 256 // without its addresses
+	sizeOfRanked   = 384 // without its addresses and texts
+	sizeOfString   = 16
 	sizeOfAddr     = 48
 	sizeOfSegment  = 64 // of an address
 )
@@ -213,7 +215,10 @@ func sizeOf(e *entry) int64 {
 		n += sizeOfPart
 		for i := range e.ranking.providers {
 			p := &e.ranking.providers[i]
-			n += sizeOfProvider + sizeOfAddrs(p.Addrs) + int64(len(p.Region))
+			n += sizeOfRanked + sizeOfAddrs(p.Addrs) + int64(len(p.Region)+len(p.Text.ID))
+			for _, a := range p.Text.Addrs {
+				n += sizeOfString + int64(len(a))
+			}
 		}
 	}
 	return n

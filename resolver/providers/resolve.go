@@ -47,7 +47,7 @@ func (p *Pool) Cached(root b3.Root, q Query) (a Answer, ok bool, err error) {
 	}
 	p.m.hits.Inc()
 	if len(some) == 0 {
-		return a, true, nobody(root, &q, nil)
+		return a, true, nobody(&q, nil)
 	}
 	return Answer{
 		Target: root, Providers: some, Source: SourceCache, Confidence: best(some),
@@ -285,7 +285,7 @@ func (p *Pool) late(ctx context.Context) error {
 func (s *search) answer() (Answer, error) {
 	p, now := s.p, time.Now()
 	if len(s.found) == 0 {
-		return Answer{}, nobody(s.root, s.q, s.err)
+		return Answer{}, nobody(s.q, s.err)
 	}
 	r := p.rank(s.root, s.found)
 	r.complete = s.complete && s.network
@@ -305,7 +305,7 @@ func (s *search) answer() (Answer, error) {
 	}
 	some := s.q.chosen(r.providers, p.now)
 	if len(some) == 0 {
-		return Answer{}, nobody(s.root, s.q, nil)
+		return Answer{}, nobody(s.q, nil)
 	}
 	a := Answer{
 		Target: s.root, Providers: some, Source: some[0].Origin, Confidence: best(some),
@@ -323,10 +323,22 @@ func (p *Pool) rank(root b3.Root, found []record.Provider) *ranking {
 	for i := range found {
 		r.providers[i] = p.describe(root, found[i])
 	}
+	for i := range r.providers {
+		r.providers[i].Text = textOf(&r.providers[i].Provider)
+	}
 	clock := p.now()
 	Rank(r.providers, func(d Provider) Traits { return p.traits(&d, r.at, clock) })
 	r.usable = p.peers.usable(r.providers[0].ID)
 	return r
+}
+
+// textOf returns the text of a provider.
+func textOf(p *record.Provider) Text {
+	t := Text{ID: p.ID.String(), Addrs: make([]string, len(p.Addrs))}
+	for i, a := range p.Addrs {
+		t.Addrs[i] = a.String()
+	}
+	return t
 }
 
 // rerank sorts a remembered answer again, because peers behaved differently since.
@@ -380,7 +392,7 @@ func (p *Pool) traits(d *Provider, now, clock time.Time) Traits {
 
 // nobody returns the error of a search without a provider that the query wants. err
 // is the error of the DHT's lookup, or nil.
-func nobody(root b3.Root, q *Query, err error) error {
+func nobody(q *Query, err error) error {
 	if err != nil {
 		return err
 	}
@@ -392,7 +404,7 @@ func nobody(root b3.Root, q *Query, err error) error {
 		which = fmt.Sprintf(" whose record is at most %s old", q.MinFreshness)
 	}
 	return status.Errorf(status.NotFound,
-		"no provider%s of %s was found; connect to a peer that has it, or try again later", which, root)
+		"no provider%s was found; connect to a peer that has it, or try again later", which)
 }
 
 // newLocalGate returns the gate of questions to the store.

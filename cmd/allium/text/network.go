@@ -29,7 +29,8 @@ func Peer(p api.Peer, quiet bool) string {
 		p.ID, p.Direction, p.Transport, rtt, age, bucket, p.Addr, p.Agent)
 }
 
-// Provider is the id of a provider and, unless quiet, its addresses.
+// Provider is the id of a provider and, unless quiet, how sure its claim is, its
+// round-trip time and region, and its addresses.
 func Provider(p api.Provider, quiet bool) string {
 	if quiet {
 		return p.ID
@@ -38,7 +39,30 @@ func Provider(p api.Provider, quiet bool) string {
 	if p.Source == "gossip" {
 		head += "  by gossip"
 	}
+	if p.Confidence != "" {
+		head += "  " + string(p.Confidence)
+	}
+	if p.RTTMS > 0 {
+		head += fmt.Sprintf("  %.1f ms", p.RTTMS)
+	}
+	if p.Region != "" {
+		head += "  " + p.Region
+	}
 	return strings.Join(append([]string{head}, p.Addrs...), "\n  ")
+}
+
+// Resolved is an object and its providers; if quiet, only their ids.
+func Resolved(r api.Resolved, quiet bool) string {
+	var lines []string
+	if !quiet {
+		age, ttl := time.Duration(r.AgeMS)*time.Millisecond, time.Duration(r.TTLMS)*time.Millisecond
+		lines = append(lines, fmt.Sprintf("%s  from %s, %s old, remembered for %s, %s",
+			r.Target, r.Source, age, ttl, r.Confidence))
+	}
+	for _, p := range r.Providers {
+		lines = append(lines, Provider(p, quiet))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Trace is a table of the steps of a lookup that found so many providers.

@@ -1,0 +1,70 @@
+package api
+
+import (
+	"time"
+
+	"allium/protocols/b3"
+)
+
+// Confidence says how sure it is that a peer has an object.
+type Confidence string
+
+// The confidences, the lowest first.
+const (
+	Hint   Confidence = "hint"   // it announced the object by gossip, or served the directory of it
+	Signed Confidence = "signed" // the DHT has its signed record
+	Served Confidence = "served" // it sent verified bytes of the object, or is this node and has it
+)
+
+// Provider is a peer that may have an object.
+type Provider struct {
+	ID         string     `json:"id"`
+	Addrs      []string   `json:"addrs"`
+	Region     string     `json:"region,omitempty"`     // where it says that it is
+	RTTMS      float64    `json:"rtt_ms,omitempty"`     // milliseconds to it and back; missing: not measured
+	NotAfter   time.Time  `json:"not_after,omitzero"`   // when its record expires; missing: there is no record
+	Source     string     `json:"source,omitempty"`     // how it was found: local, peer, gossip or dht
+	Confidence Confidence `json:"confidence,omitempty"` // how sure its claim is
+}
+
+// Resolved names the providers of an object, the best first.
+type Resolved struct {
+	Key        string     `json:"key"`        // as it was asked
+	Target     b3.Root    `json:"target"`     // the object that the key names
+	Source     string     `json:"source"`     // where the answer came from: cache, local, peer, gossip or dht
+	AgeMS      int64      `json:"age_ms"`     // milliseconds since the network was asked
+	TTLMS      int64      `json:"ttl_ms"`     // milliseconds for which the node will remember the answer
+	Confidence Confidence `json:"confidence"` // the highest of a provider
+	Providers  []Provider `json:"providers"`
+	LookupID   string     `json:"lookup_id"` // names the lookup in the log
+}
+
+// Providers lists the providers of an object, the best first.
+type Providers struct {
+	Key       string     `json:"key"`
+	Providers []Provider `json:"providers"`
+	Source    string     `json:"source"`    // where the answer came from: cache, local, peer, gossip or dht
+	AgeMS     int64      `json:"age_ms"`    // milliseconds since the network was asked
+	LookupID  string     `json:"lookup_id"` // names the lookup in the log
+}
+
+// MaxProviders is the highest limit of a Query (SPEC §9).
+const MaxProviders = 32
+
+// MaxRegion is the length of the longest region, in bytes.
+const MaxRegion = 32
+
+// Query says which providers of an object are wanted.
+type Query struct {
+	Limit        int           // at most that many, 1 to MaxProviders; 0: the node's default
+	Region       string        // only those that say they are there; empty: all
+	MinFreshness time.Duration // only those whose record was signed at most so long ago; 0: all
+	Fresh        bool          // ask the network, and use neither the cache nor what the node knows
+	All          bool          // go on until Limit are known or everyone was asked
+}
+
+// FindOptions modify FindProviders. It always goes on as Query.All says.
+type FindOptions struct {
+	Query
+	Trace *Trace // is filled by the time the sequence ends, see Trace; nil: nobody asks
+}

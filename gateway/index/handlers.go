@@ -1,0 +1,166 @@
+package index
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"allium/gateway/api"
+	"allium/gateway/exchange"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// Index finds the providers of objects. Every error carries an outcome. Its methods may be
+// called from any goroutine.
+type Index interface {
+	// Cached returns the answer to Resolve when the node remembers it. ok is false when
+	// Resolve would have to look for it. It does not wait.
+	Cached(root b3.Root, q api.Query) (a api.Resolved, ok bool, err error)
+	// Resolve finds the providers of an object, the best first and at least one.
+	Resolve(ctx context.Context, root b3.Root, q api.Query) (api.Resolved, error)
+}
+
+// Permits limit the requests that ask the network.
+type Permits interface {
+	// AcquireFetch waits for a permit. It returns busy if too many requests wait already.
+	// The caller calls leave.
+	AcquireFetch(ctx context.Context, w *exchange.Response) (leave func(), err error)
+}
+
+// Handlers serve /resolve and /providers. Their methods may be called from any goroutine.
+type Handlers struct {
+	index    Index
+	permits  Permits
+	denylist exchange.Denylist
+}
+
+// New returns the handlers.
+func New(index Index, permits Permits, denylist exchange.Denylist) *Handlers {
+	return &Handlers{index: index, permits: permits, denylist: denylist}
+}
+
+// resolve serves /resolve/{key}.
+func (h *Handlers) resolve(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	a, done, err := h.answer(w, r, in, "/resolve/", false)
+	if done || err != nil {
+		return err
+	}
+	return h.send(w, r, in, a, a)
+}
+
+// providers serves /providers/{b3}.
+func (h *Handlers) providers(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	a, done, err := h.answer(w, r, in, "/providers/", true)
+	if done || err != nil {
+		return err
+	}
+	return h.send(w, r, in, a, api.Providers{
+		Key: a.Key, Providers: a.Providers, Source: a.Source, AgeMS: a.AgeMS, LookupID: a.LookupID,
+	})
+}
+
+// answer finds the answer to a request below the path prefix. done reports that it has
+// redirected the request to the address in lowercase digits.
+func (h *Handlers) answer(
+	w *exchange.Response, r *http.Request, in exchange.Input, prefix string, all bool,
+) (a api.Resolved, done bool, err error) {
+	root, lower, err := exchange.ParseObject(in.Rest)
+	switch {
+	case lower != "":
+		return a, true, w.Redirect(r, http.StatusPermanentRedirect, prefix+lower)
+	case err != nil:
+		return a, false, err
+	}
+	w.Root = root
+	if err := h.denylist.Object(root); err != nil {
+		return a, false, err
+	}
+	q, err := in.Query.Lookup()
+	if err != nil {
+		return a, false, err
+	}
+	q.All = all
+	if !q.Fresh {
+		if a, ok, err := h.index.Cached(root, q); ok {
+			return a, false, cannotFind(w, root, err)
+		}
+	}
+	w.ReleaseAdmission()
+	leave, err := h.permits.AcquireFetch(r.Context(), w)
+	if err != nil {
+		return a, false, err
+	}
+	defer leave()
+	a, err = h.index.Resolve(r.Context(), root, q)
+	return a, false, cannotFind(w, root, err)
+}
+
+// cannotFind returns err as a sentence that says what failed.
+func cannotFind(w *exchange.Response, root b3.Root, err error) error {
+	if err == nil {
+		return nil
+	}
+	report := status.ReportOf(err)
+	w.LookupID, _ = status.ParseLookupID(report.LookupID)
+	report.Message = fmt.Sprintf("cannot find %s: %s", shorten(root), exchange.Sentence(err))
+	return report.Err(status.Of(err).Code())
+}
+
+// shorten returns the first 8 digits of an address: "b3:1a2b3c4d…".
+func shorten(r b3.Root) string { return r.String()[:len("b3:")+8] + "…" }
+
+// send sends body, which is made of the answer a.
+func (h *Handlers) send(w *exchange.Response, r *http.Request, in exchange.Input, a api.Resolved, body any) error {
+	w.LookupID, _ = status.ParseLookupID(a.LookupID)
+	etag := tag(&a)
+	outcome := exchange.Evaluate(r, etag)
+	if outcome == status.Precondition {
+		return exchange.IfMatchFailed(etag)
+	}
+	header := w.Header()
+	header.Set("ETag", etag)
+	if in.Query.Flag("fresh") {
+		header.Set("Cache-Control", "no-store")
+	} else {
+		header.Set("Cache-Control", "public, max-age="+strconv.FormatInt(a.TTLMS/1000, 10))
+	}
+	if outcome == status.NotModified {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	p, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	return w.Send(r, http.StatusOK, exchange.MediaJSON, append(p, '\n'))
+}
+
+// tag returns the entity tag of an answer. It is weak: answers that name the same
+// providers in the same order, with the same records, have the same tag, whatever their
+// age.
+func tag(a *api.Resolved) string {
+	h := uint64(fnvOffset)
+	for i := range a.Providers {
+		p := &a.Providers[i]
+		h = mix(mix(mix(h, p.ID), p.Source), p.Region)
+		h = (h ^ uint64(p.NotAfter.Unix())) * fnvPrime
+	}
+	return `W/"` + strconv.FormatUint(h, 16) + `"`
+}
+
+// The constants of FNV-1a with 64 bits. hash/fnv would copy each string.
+const (
+	fnvOffset = 14695981039346656037
+	fnvPrime  = 1099511628211
+)
+
+// mix adds s, and its end, to the hash h.
+func mix(h uint64, s string) uint64 {
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * fnvPrime
+	}
+	return (h ^ 0xff) * fnvPrime
+}

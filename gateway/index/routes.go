@@ -1,0 +1,52 @@
+package index
+
+import (
+	"net/http"
+	"slices"
+
+	"allium/gateway/api"
+	"allium/gateway/exchange"
+	"allium/protocols/status"
+)
+
+// Endpoints returns the routes of the public listener.
+func (h *Handlers) Endpoints() []exchange.Endpoint {
+	const more = "Without fresh, an answer may be remembered for 10 s; Cache-Control says for how long. " +
+		"The ETag changes with the providers, not with their age. Searches take at most `resolver.deadline`."
+	return []exchange.Endpoint{
+		{
+			ID: "resolve", Name: "resolve", Methods: exchange.Reading, Path: "/resolve/{key}", On: exchange.OnPublic,
+			Doc: "Finds the object that a key names and some of its providers, the best first.",
+			More: "The search ends soon after the first provider is known. A node that has the object names itself. " +
+				more,
+			Params: exchange.QueryParams, Headers: headers, Fails: fails,
+			Answers: answers[api.Resolved]("the object and its providers"), Serve: h.resolve,
+		},
+		{
+			ID: "providers", Name: "providers", Methods: exchange.Reading, Path: "/providers/{b3}", On: exchange.OnPublic,
+			Doc:    "Finds the providers of an object, the best first.",
+			More:   "The search goes on until it knows as many as the limit or has asked everyone. " + more,
+			Params: exchange.QueryParams, Headers: headers, Fails: fails,
+			Answers: answers[api.Providers]("the providers"), Serve: h.providers,
+		},
+	}
+}
+
+var (
+	headers = []string{"If-Match", "If-None-Match", "Request-Timeout"}
+	fails   = []status.Outcome{
+		status.BadAddress, status.NotFound, status.Precondition, status.Denied, status.NotReady, status.TransportDown,
+		status.NoBootstrap, status.Timeout, status.HopExceeded,
+	}
+)
+
+func answers[T any](doc string) []exchange.Reply {
+	of := exchange.JSONReplies[T](doc)
+	of[0].Headers = append(slices.Clone(of[0].Headers), "ETag")
+	return append(of, exchange.Reply{
+		Code: http.StatusNotModified, Headers: []string{"ETag", "Cache-Control"}, Doc: "the client's copy is current",
+	}, exchange.Reply{
+		Code: http.StatusPermanentRedirect, Headers: []string{"Location", "Cache-Control"},
+		Doc: "the address in lowercase digits",
+	})
+}
