@@ -212,7 +212,7 @@ var inTests = map[string][]string{
 	"node/amnesia":     {"node/p2p"},
 	"protocols/hints":  {"protocols/gossip"},
 	"protocols/object": {"protocols/session"},
-	"resolver":         {"protocols/manifest", "protocols/object"},
+	"resolver":         {"protocols/dht/probes", "protocols/manifest", "protocols/object"},
 	"store":            {"store/index"},
 }
 

@@ -40,11 +40,17 @@ func TestWhyShowsTheLiar(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := append([]api.LookupHead{w.Lookup.LookupHead}, w.Others...)
+	probed := 0
 	asked, gaveUp := map[string]int64{}, map[string]string{}
 	for _, h := range all { // the fetch, and the transfer of the object
 		w, err := asker.api.Why(t.Context(), h.ID)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for _, s := range w.Lookup.Searches {
+			if s.Trace != nil {
+				probed += len(s.Trace.Steps)
+			}
 		}
 		for _, p := range w.Lookup.Providers {
 			asked[p.ID] += p.Bytes
@@ -55,6 +61,10 @@ func TestWhyShowsTheLiar(t *testing.T) {
 	}
 	if asked[ids[1]] < 3_000_000 || gaveUp[ids[0]] != status.Corrupt.String() || gaveUp[ids[1]] != "" {
 		t.Errorf("they sent %v, given up is %v", asked, gaveUp)
+	}
+
+	if probed == 0 {
+		t.Error("no probe of the DHT is recorded")
 	}
 
 	// The page of the admin listener is the same record, and the gateway logs a hit.

@@ -135,14 +135,18 @@ func TestResolveIsRecorded(t *testing.T) {
 		w := newWorld(t, nil)
 		b := randomBlob(49, 10)
 		w.has([]peer.ID{"a"}, b)
-		for _, want := range []trace.Source{trace.DHT, trace.Cache} {
+		for _, cached := range []bool{false, true} {
 			a, err := w.Resolve(t.Context(), b.root, Query{})
 			rec, ok := w.ring.Get(a.LookupID)
 			if err != nil || !ok || rec.Outcome != status.OK {
 				t.Fatalf("%+v, %v: recorded %+v", a, err, rec)
 			}
-			if last := rec.Steps[len(rec.Steps)-1]; last.Source != want || last.Verdict != trace.Hit || last.Count != 1 {
-				t.Errorf("the last step is %+v, want %s", last, want)
+			last := rec.Steps[len(rec.Steps)-1]
+			if cached != (last.Source == trace.Cache && last.Verdict == trace.Hit && last.Count == 1) {
+				t.Errorf("the last step is %+v", last)
+			}
+			if cached != (len(rec.Searches) == 0) || !cached && rec.Searches[0].Found != 1 {
+				t.Errorf("the searches are %+v", rec.Searches)
 			}
 		}
 		_, err := w.Resolve(t.Context(), randomBlob(50, 10).root, Query{})

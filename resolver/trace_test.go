@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"testing"
@@ -13,8 +14,11 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/probes"
 	"allium/protocols/manifest"
+	"allium/protocols/record"
 	"allium/protocols/status"
+	"allium/resolver/providers"
 	"allium/resolver/trace"
 )
 
@@ -236,6 +240,77 @@ func TestAbandonedLookups(t *testing.T) {
 			if n := w.counter(t, "trace_ring_entries", part); n != 0 {
 				t.Errorf("%v lookups are in the part %s", n, part)
 			}
+		}
+	})
+}
+
+// tracing is a finder whose search takes two probes, of which the second outlasts it.
+type tracing struct {
+	*fakeFinder
+	late time.Duration
+}
+
+func (f tracing) FindProviders(
+	ctx context.Context, root b3.Root, opt providers.FindOptions,
+) iter.Seq2[record.Provider, error] {
+	return func(yield func(record.Provider, error) bool) {
+		defer func() {
+			time.Sleep(f.late)
+			*opt.Trace = probes.Trace{End: "timed_out", Probes: 2, Steps: []probes.Step{
+				{Peer: "near", Hop: 1, Took: time.Millisecond, Outcome: "ok", Closer: 3},
+				{Peer: "silent", Hop: 2, Took: time.Second, Outcome: "timeout"},
+			}}
+		}()
+		f.fakeFinder.FindProviders(ctx, root, opt)(yield)
+	}
+}
+
+// The record of a lookup has the search in the DHT, also when the DHT says how it went only after
+// the deadline, and also when another lookup began it.
+func TestRecordOfSearch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(_ *Config, d *Deps) {
+			d.Providers = tracing{d.Providers.(*fakeFinder), time.Second}
+		})
+		w.finder.hang = true
+		dir, b := randomBlob(76, 10), randomBlob(77, 10)
+		from := Sources{Via: dir.root}
+		var wg sync.WaitGroup
+		errs := make([]error, 2)
+		for i, root := range []b3.Root{b.root, randomBlob(78, 10).root} {
+			wg.Go(func() { _, errs[i] = w.Fetch(t.Context(), root, FetchOptions{Sources: from}) })
+		}
+		wg.Wait()
+		// What is remembered names the lookup that found it.
+		_, _ = w.Fetch(t.Context(), b.root, FetchOptions{})
+		rec := w.recorded(t, b.root)
+		i := slices.IndexFunc(rec.Steps, func(s trace.Step) bool { return s.Source == trace.Cache })
+		if i < 0 || rec.Steps[i].Verdict != trace.Negative || rec.Steps[i].Lookup.String() != status.LookupOf(errs[0]) {
+			t.Errorf("the steps are %+v", rec.Steps)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		var joined int
+		for _, err := range errs {
+			id, _ := status.ParseLookupID(status.LookupOf(err))
+			rec, ok := w.ring.Get(id)
+			if !ok || len(rec.Searches) != 2 {
+				t.Fatalf("%v: got %+v", err, rec)
+			}
+			s := rec.Searches[0]
+			if s.Root != dir.root || s.Outcome != status.Timeout || s.Took != w.cfg.Deadline || s.Walk.End != "timed_out" ||
+				len(s.Walk.Probes) != 2 || s.Walk.Probes[1].Peer != "silent" {
+				t.Errorf("the search is %+v", s)
+			}
+			if s.Joined {
+				joined++
+			}
+			if rec.Searches[1].Root != rec.Key.Root || rec.Searches[1].Joined {
+				t.Errorf("the second search is %+v", rec.Searches[1])
+			}
+		}
+		if joined != 1 {
+			t.Errorf("%d lookups joined the search", joined)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/record"
+	"allium/protocols/status"
 )
 
 // cache remembers what lookups found, also that they found nobody, and the answers
@@ -40,8 +41,9 @@ type entry struct {
 // searched is the result of a network lookup.
 type searched struct {
 	found    []record.Provider
-	complete bool  // the lookup ended by itself: there are no others
-	err      error // why it found nobody; nil also when nobody has the object
+	complete bool            // the lookup ended by itself: there are no others
+	err      error           // why it found nobody; nil also when nobody has the object
+	by       status.LookupID // the lookup that began it
 	at       time.Time
 	expires  time.Time
 }

@@ -13,6 +13,7 @@ import (
 	"allium/protocols/dht/probes"
 	"allium/protocols/record"
 	"allium/protocols/status"
+	"allium/resolver/trace"
 )
 
 // MaxProviders bounds the providers that one lookup collects and that an answer
@@ -47,9 +48,10 @@ type flight struct {
 type lookup struct {
 	flight
 	find     FindOptions
-	cancel   context.CancelFunc // nil: it came from the cache
-	users    int                // guarded by lookups.mu; at zero the search is canceled
-	returned chan struct{}      // closed when the finder has returned, which may be long after ended
+	search   *trace.ActiveSearch // its record
+	cancel   context.CancelFunc  // nil: it came from the cache
+	users    int                 // guarded by lookups.mu; at zero the search is canceled
+	returned chan struct{}       // closed when the finder has returned, which may be long after ended
 
 	mu      sync.Mutex
 	result  searched      // found grows while the search runs; the rest is set at its end
@@ -80,16 +82,18 @@ const lookupsWaiting = 512
 
 // join returns a lookup of root that has found, or may still find, at least want
 // providers: the cached one unless opt.Fresh, the one in flight, or a new one that
-// runs as one of tasks. A lookup with a trace is always new and not shared. The
-// caller calls leave once.
-func (l *lookups) join(tasks Tasks, root b3.Root, opt FindOptions, want int) *lookup {
+// runs as one of tasks. A lookup with a trace is always new and not shared. t, which may
+// be nil, records which it is. The caller calls leave once.
+func (l *lookups) join(tasks Tasks, root b3.Root, opt FindOptions, want int, t *trace.Lookup) *lookup {
 	if !opt.Fresh && opt.Trace == nil {
 		if c := l.cache.searched(root); c != nil && (c.complete || c.err != nil || len(c.found) >= want) {
 			l.m.hits.Inc()
+			c.note(t)
 			return &lookup{flight: flight{root: root}, result: *c, ended: true}
 		}
 	}
-	s, ctx := l.enter(tasks, root, opt)
+	s, ctx := l.enter(tasks, root, opt, t)
+	t.Search(s.search, ctx == nil)
 	if ctx == nil {
 		l.m.joined.Inc()
 		return s
@@ -105,7 +109,9 @@ func (l *lookups) join(tasks Tasks, root b3.Root, opt FindOptions, want int) *lo
 
 // enter adds a user to the lookup of root. ctx is nil unless the lookup is new and
 // the caller must run it.
-func (l *lookups) enter(tasks Tasks, root b3.Root, opt FindOptions) (s *lookup, ctx context.Context) {
+func (l *lookups) enter(
+	tasks Tasks, root b3.Root, opt FindOptions, t *trace.Lookup,
+) (s *lookup, ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := flight{root, opt.Fresh}
@@ -115,7 +121,7 @@ func (l *lookups) enter(tasks Tasks, root b3.Root, opt FindOptions) (s *lookup, 
 	}
 	ctx, cancel := context.WithTimeout(tasks.Context(), l.cfg.Deadline)
 	s = &lookup{
-		flight: key, find: opt, cancel: cancel, users: 1,
+		flight: key, find: opt, search: trace.NewSearch(root, t), cancel: cancel, users: 1,
 		changed: make(chan struct{}), returned: make(chan struct{}),
 	}
 	if opt.Trace == nil {
@@ -189,7 +195,7 @@ func (l *lookups) finish(ctx context.Context, s *lookup, err error) {
 	}
 	now := time.Now()
 	result := searched{
-		found: found, complete: complete, err: err, at: now, expires: now.Add(lifetime(ttl, found, l.now())),
+		found: found, complete: complete, err: err, at: now, by: s.search.By(), expires: now.Add(lifetime(ttl, found, l.now())),
 	}
 	l.deactivate(s)
 	// A failure of this node says nothing of the network and is not cached.
@@ -213,6 +219,7 @@ func (l *lookups) deactivate(s *lookup) {
 func (l *lookups) search(ctx context.Context, s *lookup) error {
 	release, err := l.gate.Acquire(ctx)
 	if err != nil {
+		s.search.Walked(trace.Walk{})
 		return err
 	}
 	defer release()
@@ -258,6 +265,10 @@ func (l *lookups) ask(ctx context.Context, s *lookup) error {
 	if opt.Limit <= 0 {
 		opt.Limit = MaxProviders
 	}
+	if opt.Trace == nil {
+		opt.Trace = &probes.Trace{}
+	}
+	defer func() { s.search.Walked(walkOf(opt.Trace)) }()
 	var last error
 	for p, err := range l.finder.FindProviders(ctx, s.root, opt) {
 		if err != nil {
@@ -309,6 +320,7 @@ func (s *lookup) failed(err error) bool {
 
 // end marks the search as ended and wakes its users.
 func (s *lookup) end(result searched) {
+	s.search.End(len(result.found), result.err)
 	s.mu.Lock()
 	s.ended, s.result = true, result
 	wake := s.changed

@@ -216,21 +216,12 @@ func (s *search) askNetwork(ctx context.Context, tasks Tasks) {
 		find.Trace, find.Limit = &probes.Trace{}, s.q.limit()
 	}
 	s.network = true
-	l := s.p.lookups.join(tasks, s.root, find, want)
+	l := s.p.lookups.join(tasks, s.root, find, want, s.trace)
 	defer s.p.lookups.leave(l)
-	begun, before := time.Now(), len(s.found)
-	from := trace.DHT
 	if l.cached() {
 		end := l.outcome()
-		s.cachedAt, s.expires, from = end.at, end.expires, trace.Cache
+		s.cachedAt, s.expires = end.at, end.expires
 	}
-	defer func() {
-		if s.err != nil {
-			s.trace.Failed(from, time.Since(begun), s.err)
-		} else {
-			s.note(from, len(s.found)-before, begun)
-		}
-	}()
 	var soon <-chan time.Time
 	for i := 0; ; {
 		found, changed := l.read(i)

@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"allium/protocols/dht/probes"
 	"allium/protocols/record"
 	"allium/resolver/trace"
 )
@@ -29,4 +30,31 @@ func (s *Candidates) Record(t *trace.Lookup) *Candidates {
 		}
 	}
 	return s
+}
+
+// note records in t that a lookup uses a remembered result.
+func (r *searched) note(t *trace.Lookup) {
+	s := trace.Step{Source: trace.Cache, Verdict: trace.Hit, Count: int64(len(r.found)), Lookup: r.by}
+	if len(r.found) == 0 {
+		s.Verdict = trace.Negative
+	}
+	if r.err != nil {
+		s.Note = r.err.Error()
+	}
+	t.Step(s)
+}
+
+// walkOf returns the trace of a finder for the record of a search.
+func walkOf(t *probes.Trace) trace.Walk {
+	w := trace.Walk{End: t.End, Hops: t.Hops, Asked: t.Probes, Hedges: t.Hedges, Took: t.Took}
+	if len(t.Steps) > 0 {
+		w.Probes = make([]trace.Probe, len(t.Steps))
+	}
+	for i, s := range t.Steps {
+		w.Probes[i] = trace.Probe{
+			Peer: s.Peer, Hop: s.Hop, Hedge: s.Hedge, Start: s.Start, Took: s.Took, Outcome: s.Outcome,
+			Closer: s.Closer, Providers: s.Providers,
+		}
+	}
+	return w
 }

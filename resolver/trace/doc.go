@@ -8,7 +8,8 @@
 //     So many hits never push out a failure.
 //   - One lookup takes at most 64 KiB. What it leaves out is counted.
 //   - A hit costs no allocation and one short lock that few others use.
-//   - A [Record] of a lookup that has ended never changes.
+//   - A [Record] of a lookup that has ended never changes, but for a search that the
+//     lookup did not wait for.
 //   - The package starts no goroutine, does no I/O, and calls nothing while it holds a
 //     lock.
 //

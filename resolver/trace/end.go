@@ -30,12 +30,10 @@ func (l *Lookup) end(err error, drop bool) {
 	if rec.Outcome == status.OK {
 		rec.Outcome, rec.Message = status.Of(err), textOf(err)
 	}
-	var spare int
-	rec.Searches, spare = l.draft.searched()
+	_, spare := l.draft.searched(rec.Start.Add(rec.Took))
 	rec.compact()
 	reserved := l.draft.size
 	size := reserved - spare
-	l.draft.searches = nil
 	l.mu.Unlock()
 
 	r := l.draft.ring
@@ -47,9 +45,9 @@ func (l *Lookup) end(err error, drop bool) {
 	switch {
 	case drop, rec.Outcome == status.Canceled && !slow:
 	case slow || failure(rec.Outcome):
-		r.failed.add(rec, size)
+		r.failed.add(l, size)
 	default:
-		r.ordinary.add(rec, size)
+		r.ordinary.add(l, size)
 	}
 }
 
@@ -73,17 +71,18 @@ func failure(o status.Outcome) bool {
 	return !o.Success()
 }
 
-// snapshot returns a running lookup as it is. ok is false when it has ended.
-func (l *Lookup) snapshot() (rec Record, ok bool) {
+// record returns the lookup as it is. The lists of one that has ended are shared and never change.
+func (l *Lookup) record() (rec Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended {
-		return Record{}, false
-	}
 	rec = l.draft.rec
+	if l.ended {
+		rec.Searches, _ = l.draft.searched(rec.Start.Add(rec.Took))
+		return rec
+	}
 	rec.Took = max(1, time.Since(rec.Start))
+	rec.Searches, _ = l.draft.searched(rec.Start.Add(rec.Took))
 	rec.Steps = slices.Clone(rec.Steps)
-	rec.Searches, _ = l.draft.searched()
 	rec.Peers = slices.Clone(rec.Peers)
 	for i := range rec.Peers {
 		rec.Peers[i].Spans = slices.Clone(rec.Peers[i].Spans)
@@ -93,7 +92,7 @@ func (l *Lookup) snapshot() (rec Record, ok bool) {
 		tree.Failures = slices.Clone(tree.Failures)
 		rec.Tree = &tree
 	}
-	return rec, true
+	return rec
 }
 
 // compact gives back the memory that lists have reserved for more entries.

@@ -22,9 +22,9 @@ type part struct {
 	evicted atomic.Int64
 }
 
-// sized is a record and how many bytes it takes.
+// sized is a lookup that has ended, and how many bytes its record takes.
 type sized struct {
-	*Record
+	*Lookup
 	size int
 }
 
@@ -36,9 +36,9 @@ func newPart(r *limits.Registry, name, path string, entries, most int) *part {
 	return p
 }
 
-// add puts a record into the part. A record larger than the part cannot occur, because maxBytes is
+// add puts a lookup into the part. A record larger than the part cannot occur, because maxBytes is
 // far below the share of a part.
-func (p *part) add(r *Record, size int) {
+func (p *part) add(l *Lookup, size int) {
 	p.mu.Lock()
 	for p.n == p.entries || p.n > 0 && int(p.used.Load())+size > p.most {
 		oldest := &p.records[p.first]
@@ -48,20 +48,20 @@ func (p *part) add(r *Record, size int) {
 		p.n--
 		p.evicted.Add(1)
 	}
-	p.records[(p.first+p.n)%p.entries] = sized{r, size}
+	p.records[(p.first+p.n)%p.entries] = sized{l, size}
 	p.n++
 	p.used.Add(int64(size))
 	p.mu.Unlock()
 	p.usage.Grown()
 }
 
-// all returns the records, the oldest first.
-func (p *part) all() []*Record {
+// all returns the lookups, the oldest first.
+func (p *part) all() []*Lookup {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := make([]*Record, p.n)
+	all := make([]*Lookup, p.n)
 	for i := range all {
-		all[i] = p.records[(p.first+i)%p.entries].Record
+		all[i] = p.records[(p.first+i)%p.entries].Lookup
 	}
 	return all
 }

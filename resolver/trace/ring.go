@@ -126,22 +126,14 @@ func (r *Ring) find(limit int, match func(*Head) bool) []Record {
 	r.mu.Lock()
 	active := slices.Collect(maps.Values(r.active))
 	r.mu.Unlock()
-	var found []Record
-	for _, l := range active {
-		if match(&l.draft.rec.Head) {
-			if rec, ok := l.snapshot(); ok {
-				found = append(found, rec)
-			}
+	found := r.hits.find(match)
+	seen := map[status.LookupID]bool{} // one may end while this looks for it
+	for _, l := range slices.Concat(active, r.failed.all(), r.ordinary.all()) {
+		if match(&l.draft.rec.Head) && !seen[l.id] {
+			seen[l.id] = true
+			found = append(found, l.record())
 		}
 	}
-	for _, p := range []*part{r.failed, r.ordinary} {
-		for _, rec := range p.all() {
-			if match(&rec.Head) {
-				found = append(found, *rec)
-			}
-		}
-	}
-	found = append(found, r.hits.find(match)...)
 	slices.SortStableFunc(found, func(a, b Record) int { return b.Start.Compare(a.Start) })
 	return found[:min(limit, len(found))]
 }

@@ -8,13 +8,14 @@ import (
 	"allium/protocols/status"
 )
 
-// ActiveSearch records one search for providers while it runs. Any number of lookups may share it.
-// Its methods are safe for concurrent use. A nil ActiveSearch records nothing.
+// ActiveSearch records one search for providers. Any number of lookups may share it. Its methods are
+// safe for concurrent use. A nil ActiveSearch records nothing.
 type ActiveSearch struct {
 	by status.LookupID
 
-	mu  sync.Mutex
-	rec Search // Took is 0 until it has ended
+	mu     sync.Mutex
+	rec    Search // Took is 0 until it has ended
+	walked bool   // the DHT has said how it went
 }
 
 // NewSearch records a search for providers of root that begins now, for lookup l.
@@ -30,8 +31,8 @@ func (s *ActiveSearch) By() status.LookupID {
 	return s.by
 }
 
-// Walked sets how the search went through the DHT. The caller gives w away. Probes beyond 64 are cut
-// and counted.
+// Walked sets how the search went through the DHT, also after End: the DHT may take longer than the
+// search does. The caller gives w away. Probes beyond 64 are cut and counted.
 func (s *ActiveSearch) Walked(w Walk) {
 	if s == nil {
 		return
@@ -42,7 +43,7 @@ func (s *ActiveSearch) Walked(w Walk) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rec.Walk = w
+	s.rec.Walk, s.walked = w, true
 }
 
 // End says that the search has ended, with so many providers. err is the search's.
@@ -56,15 +57,17 @@ func (s *ActiveSearch) End(found int, err error) {
 	s.rec.Found, s.rec.Outcome, s.rec.Message = found, status.Of(err), textOf(err)
 }
 
-// snapshot returns the search as it is. Its probes never change.
-func (s *ActiveSearch) snapshot() Search {
+// snapshot returns the search as it was at the time now, as far as that is known: if it ended later,
+// it runs. settled says that nothing will be added.
+func (s *ActiveSearch) snapshot(now time.Time) (rec Search, settled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rec := s.rec
-	if rec.Running {
-		rec.Took = time.Since(rec.Start)
+	rec, settled = s.rec, s.walked && !s.rec.Running
+	if at := now.Sub(rec.Start); rec.Running || rec.Took > at {
+		rec.Running, rec.Took = true, max(0, at)
+		rec.Outcome, rec.Message = status.OK, ""
 	}
-	return rec
+	return rec, settled
 }
 
 // attached is a search that a lookup uses.
@@ -90,14 +93,16 @@ func (l *Lookup) Search(s *ActiveSearch, joined bool) {
 	d.searches = keep(d, d.searches, attached{s, joined}, maxSearches, mostOfSearch, "", &d.rec.Omitted.Searches)
 }
 
-// searched returns the searches as they are, and how many bytes of what was reserved for them they
-// do not take.
-func (d *draft) searched() (all []Search, spare int) {
+// searched returns the searches as they were at the time now, and how many bytes of what was reserved
+// for them they will not need.
+func (d *draft) searched(now time.Time) (all []Search, spare int) {
 	for _, a := range d.searches {
-		s := a.snapshot()
+		s, settled := a.snapshot(now)
 		s.Joined = a.joined
 		all = append(all, s)
-		spare += mostOfSearch - searchSize - len(s.Message) - len(s.Walk.Probes)*probeSize
+		if settled {
+			spare += mostOfSearch - searchSize - len(s.Message) - len(s.Walk.Probes)*probeSize
+		}
 	}
 	return all, spare
 }
