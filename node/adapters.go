@@ -123,6 +123,9 @@ func (f dhtFinder) FindProviders(
 	return f.dht.FindProviders(ctx, root, dht.FindOptions{Limit: o.Limit, Fresh: o.Fresh, Trace: o.Trace})
 }
 
+// connected reports whether the node knows a peer.
+func (n *Node) connected() bool { return n.dht.TableSize() > 0 }
+
 // joinTime is how long after its start a node may be without a peer before its lookups
 // fail at once.
 const joinTime = 30 * time.Second
@@ -145,10 +148,10 @@ func (n *Node) hasObject(ctx context.Context, root b3.Root) (bool, error) {
 // aboutPeer returns what the node knows of a peer or, of itself, where it listens.
 func (n *Node) aboutPeer(p peer.ID) providers.Facts {
 	if p == n.host.ID() {
-		return providers.Facts{Addrs: n.host.Addrs()}
+		return providers.Facts{Region: n.cfg.Node.Region, Addrs: n.host.Addrs()}
 	}
 	book := n.host.Peerstore()
-	return providers.Facts{RTT: book.LatencyEWMA(p), Addrs: book.Addrs(p)}
+	return providers.Facts{Region: n.sessions.Region(p), RTT: book.LatencyEWMA(p), Addrs: book.Addrs(p)}
 }
 
 // addressBook takes the addresses of peers that the resolver has learnt.

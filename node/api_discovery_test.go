@@ -6,6 +6,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/internal/testkit"
+	"allium/node/config"
 	"allium/protocols/status"
 )
 
@@ -79,4 +80,45 @@ func TestPeersHaveBuckets(t *testing.T) {
 		return len(peers) > 0 && peers[0].ID == seed.ID().ID && peers[0].Bucket != nil && *peers[0].Bucket >= 0 &&
 			*peers[0].Bucket < 32 && peers[0].RTTMS > 0
 	})
+}
+
+// TestRegions: a node's region reaches its peers, orders providers, and excludes only
+// where that is asked for.
+func TestRegions(t *testing.T) {
+	noLeaks(t)
+	seed := start(t, nil)
+	in := func(region string) func(*config.Config) {
+		return func(c *config.Config) {
+			joining(seed)(c)
+			c.Node.Region = region
+		}
+	}
+	near, far, asker := start(t, in("eu")), start(t, in("us")), start(t, in("eu"))
+	root, _ := addBytes(t, near, 8, 1000)
+	addBytes(t, far, 8, 1000)
+	for _, n := range []*running{near, far} {
+		if _, err := n.api.Announce(t.Context(), root.String()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := asker.api.Ping(t.Context(), n.ID().Addrs[0]); err != nil { // HELLO tells the region
+			t.Fatal(err)
+		}
+	}
+	find := func(q api.Query) (regions []string) {
+		q.Fresh = true
+		for p, err := range asker.api.FindProviders(t.Context(), root.String(), api.FindOptions{Query: q}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			regions = append(regions, p.Region)
+		}
+		return regions
+	}
+	testkit.Eventually(t, "both regions", func() bool { return slices.Equal(find(api.Query{}), []string{"eu", "us"}) })
+	if got := find(api.Query{Region: "us"}); !slices.Equal(got, []string{"us"}) {
+		t.Errorf("in us: %q", got)
+	}
+	if got := find(api.Query{Region: "mars"}); len(got) != 0 {
+		t.Errorf("on Mars: %q", got)
+	}
 }

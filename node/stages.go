@@ -78,7 +78,7 @@ func (n *Node) startHost(ctx context.Context) error {
 
 func (n *Node) startSessions(ctx context.Context) (err error) {
 	n.sessions, err = session.New(n.cfg.Session, session.Deps{
-		Host: n.host, UserAgent: "allium/" + ThisVersion().Version, Now: n.now,
+		Host: n.host, UserAgent: "allium/" + ThisVersion().Version, Now: n.now, Region: n.cfg.Node.Region,
 		Transports: func() []string { return p2p.Transports(n.host) },
 		Log:        n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
 	})
@@ -148,7 +148,7 @@ func (n *Node) startResolver(ctx context.Context) (err error) {
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
 		Trace: n.trace, Local: fetchStore{n.store}, Providers: dhtFinder{n.dht}, Hints: n.hints.Hints, Objects: n.objects,
 		Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
-		Has: n.hasObject, About: n.aboutPeer, Joining: n.joining(), Now: n.now,
+		Has: n.hasObject, About: n.aboutPeer, Joining: n.joining(), Connected: n.connected, Region: n.cfg.Node.Region, Now: n.now,
 		Observe: n.events.Transfer,
 		Log:     n.log, Metrics: n.registry, Limits: n.limits,
 	})

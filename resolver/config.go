@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"allium/protocols/b3"
 	"allium/resolver/providers"
 	"allium/resolver/schedule"
 	"allium/resolver/transfer"
@@ -18,6 +19,7 @@ type Config struct {
 	HedgeAfter         time.Duration `koanf:"hedge_after"`
 	Fetches            int64         `koanf:"fetches"`
 	ProvidersPerObject int           `koanf:"providers_per_object"`
+	Warmup             []string      `koanf:"warmup"`
 }
 
 // DefaultConfig returns the defaults of SPEC §2.
@@ -53,7 +55,27 @@ func (c Config) Validate() error {
 			return fmt.Errorf("resolver.%s must be %s", check.key, check.want)
 		}
 	}
-	return nil
+	_, err := c.warmup()
+	return err
+}
+
+// maxWarmup bounds Config.Warmup.
+const maxWarmup = 1000
+
+// warmup returns the objects of Config.Warmup.
+func (c Config) warmup() ([]b3.Root, error) {
+	if n := len(c.Warmup); n > maxWarmup {
+		return nil, fmt.Errorf("resolver.warmup has %d keys, must be at most %d", n, maxWarmup)
+	}
+	roots := make([]b3.Root, len(c.Warmup))
+	for i, key := range c.Warmup {
+		root, err := b3.Parse(key)
+		if err != nil {
+			return nil, fmt.Errorf("resolver.warmup must be addresses: %w", err)
+		}
+		roots[i] = root
+	}
+	return roots, nil
 }
 
 // providers returns the bounds of package providers.

@@ -18,7 +18,11 @@ func TestConfig(t *testing.T) {
 			continue
 		}
 		c := DefaultConfig()
-		reflect.ValueOf(&c).Elem().Field(i).SetInt(-1)
+		if to := reflect.ValueOf(&c).Elem().Field(i); to.Kind() == reflect.Slice {
+			to.Set(reflect.ValueOf([]string{"-1"}))
+		} else {
+			to.SetInt(-1)
+		}
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "resolver."+key+" ") {
 			t.Errorf("%s = -1: got %v", key, err)
 		}

@@ -81,6 +81,9 @@ type Deps struct {
 	// About returns what the node knows of a peer, or of itself. It must not block. Nil
 	// means nothing.
 	About func(p peer.ID) providers.Facts
+	// Connected reports whether a peer is known. Config.Warmup waits for it. It must not
+	// block. Nil means always.
+	Connected func() bool
 	// Joining reports whether no peer is known yet although a seed is. A lookup then
 	// waits for the first peer. It must not block. Nil means never.
 	Joining func() bool

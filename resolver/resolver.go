@@ -20,12 +20,14 @@ import (
 // Resolver fetches objects. Its methods are safe for concurrent use while Run
 // runs. They return status.NotReady before Run and status.Draining after it.
 type Resolver struct {
-	cfg    Config
-	local  Local
-	ring   *trace.Ring
-	m      *metrics
-	pool   *providers.Pool
-	denied func(b3.Root) error
+	cfg       Config
+	local     Local
+	ring      *trace.Ring
+	m         *metrics
+	pool      *providers.Pool
+	denied    func(b3.Root) error
+	log       *slog.Logger
+	connected func() bool
 
 	observe   func(TransferEvent)
 	transfers *transfer.Set
@@ -71,7 +73,7 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		return nil, err
 	}
 	r := &Resolver{
-		cfg: cfg, local: d.Local, ring: d.Trace, m: m, pool: pool,
+		cfg: cfg, local: d.Local, ring: d.Trace, m: m, pool: pool, log: d.Log, connected: d.Connected,
 		transfers: transfer.New(cfg.transfers(), transfer.Deps{
 			Local: d.Local, Pool: pool, Trace: d.Trace, Metrics: d.Metrics, Limits: d.Limits, Received: m.received,
 			Observe: d.Observe,
@@ -80,6 +82,9 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	}
 	if r.observe == nil {
 		r.observe = func(TransferEvent) {}
+	}
+	if r.connected == nil {
+		r.connected = func() bool { return true }
 	}
 	if r.denied = d.Denied; r.denied == nil {
 		r.denied = func(b3.Root) error { return nil }
@@ -100,6 +105,9 @@ func (r *Resolver) Run(ctx context.Context, ready func()) error {
 		return errors.New("the resolver already runs")
 	}
 	ready()
+	if roots, _ := r.cfg.warmup(); len(roots) > 0 {
+		l.Go(func() { r.warm(ctx, roots) })
+	}
 	tick := time.NewTicker(r.cfg.PositiveTTL)
 	defer tick.Stop()
 	for {

@@ -64,6 +64,7 @@ type Node struct {
 	Amnesia       bool          `koanf:"amnesia"`
 	DrainDeadline time.Duration `koanf:"drain_deadline"`
 	SwarmKey      string        `koanf:"swarm_key"`
+	Region        string        `koanf:"region"`
 }
 
 // Log has the settings of the log.
@@ -129,6 +130,9 @@ func (c Config) Validate() error {
 func (n Node) validate() error {
 	if n.DrainDeadline < time.Second || n.DrainDeadline > 5*time.Second {
 		return fmt.Errorf("node.drain_deadline is %s, must be 1s to 5s", n.DrainDeadline)
+	}
+	if !session.ValidRegion(n.Region) {
+		return fmt.Errorf("node.region is %q, must be at most 32 bytes of a-z, 0-9, -, . and _", n.Region)
 	}
 	return nil
 }

@@ -15,17 +15,19 @@ type HelloRequest struct {
 	Features []string `json:"features"`            // unknown ones are ignored
 	MaxFrame uint32   `json:"max_frame,omitempty"` // most bytes of a frame, MinMaxFrame – MaxFrame; 0: unknown
 	Now      int64    `json:"now,omitempty"`       // the opener's clock, unix ms; 0: unknown
+	Region   string   `json:"region,omitempty"`    // where the opener says it is, see ValidRegion; empty: it does not say
 }
 
 // HelloResponse is the acceptor's HELLO (SPEC.md §5).
 type HelloResponse struct {
-	MaxFrame       uint32   `json:"max_frame"`       // most bytes of a frame, header included, MinMaxFrame – MaxFrame
-	MaxInflight    uint32   `json:"max_inflight"`    // most requests in flight on one session, ≥ 1
-	CreditWindow   uint32   `json:"credit_window"`   // most unacknowledged frames with FlagAckReq, ≥ 1
-	FlagsSupported Flags    `json:"flags_supported"` // the flags that the acceptor knows
-	Versions       []uint16 `json:"versions"`        // contains Version
-	Transports     []string `json:"transports"`      // transports that listen; for people
-	Now            int64    `json:"now,omitempty"`   // the acceptor's clock, unix ms; 0: unknown
+	MaxFrame       uint32   `json:"max_frame"`        // most bytes of a frame, header included, MinMaxFrame – MaxFrame
+	MaxInflight    uint32   `json:"max_inflight"`     // most requests in flight on one session, ≥ 1
+	CreditWindow   uint32   `json:"credit_window"`    // most unacknowledged frames with FlagAckReq, ≥ 1
+	FlagsSupported Flags    `json:"flags_supported"`  // the flags that the acceptor knows
+	Versions       []uint16 `json:"versions"`         // contains Version
+	Transports     []string `json:"transports"`       // transports that listen; for people
+	Now            int64    `json:"now,omitempty"`    // the acceptor's clock, unix ms; 0: unknown
+	Region         string   `json:"region,omitempty"` // where the acceptor says it is; empty: it does not say
 }
 
 // GoAway is the payload of EVENT GOAWAY. Its sender takes no new requests; those in flight finish.
@@ -36,6 +38,26 @@ type GoAway struct {
 // maxUA is the most bytes of a peer's user agent, which other nodes show.
 const maxUA = 256
 
+// MaxRegion is the most bytes of a region.
+const MaxRegion = 32
+
+// ValidRegion reports whether s is empty or a region: a label of at most MaxRegion bytes, which are
+// lower-case letters, digits, "-", "." and "_".
+func ValidRegion(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '.', c == '_':
+		default:
+			return false
+		}
+	}
+	return len(s) <= MaxRegion
+}
+
+func refuseRegion(region string) error {
+	return refuse(ReasonBadHello, "region %.40q, want at most %d of a-z, 0-9, -, . and _", region, MaxRegion)
+}
+
 // DecodeHelloRequest decodes the payload of a HELLO request. Unknown members
 // and features are ignored; anything malformed is a *DecodeError bad_hello.
 func DecodeHelloRequest(p []byte) (HelloRequest, error) {
@@ -45,6 +67,9 @@ func DecodeHelloRequest(p []byte) (HelloRequest, error) {
 	}
 	if len(h.UA) > maxUA {
 		return HelloRequest{}, refuse(ReasonBadHello, "ua has %d bytes, at most %d", len(h.UA), maxUA)
+	}
+	if !ValidRegion(h.Region) {
+		return HelloRequest{}, refuseRegion(h.Region)
 	}
 	if h.MaxFrame != 0 && (h.MaxFrame < MinMaxFrame || h.MaxFrame > MaxFrame) {
 		return HelloRequest{}, refuse(ReasonBadHello, "max_frame %d, want %d – %d", h.MaxFrame, MinMaxFrame, MaxFrame)
@@ -66,6 +91,8 @@ func DecodeHelloResponse(p []byte) (HelloResponse, error) {
 		return HelloResponse{}, refuse(ReasonBadHello, "max_inflight %d", h.MaxInflight)
 	case h.CreditWindow < 1:
 		return HelloResponse{}, refuse(ReasonBadHello, "credit_window %d", h.CreditWindow)
+	case !ValidRegion(h.Region):
+		return HelloResponse{}, refuseRegion(h.Region)
 	case !slices.Contains(h.Versions, Version):
 		return HelloResponse{}, refuse(ReasonBadHello, "versions %v lack %d", h.Versions, Version)
 	}

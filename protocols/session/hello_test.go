@@ -40,3 +40,41 @@ func TestHelloTellsTheTruth(t *testing.T) {
 		}
 	})
 }
+
+// TestHelloTellsTheRegion: each side knows where the other says it is, also when their
+// session has ended, and a peer that stops saying it is nowhere.
+func TestHelloTellsTheRegion(t *testing.T) {
+	bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
+		service := func(h *testkit.Host, region string) *session.Service {
+			s, err := session.New(session.DefaultConfig(), session.Deps{Host: h, Region: region})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		a, b := service(net.Host("a"), "eu-west"), service(net.Host("b"), "us")
+		defer run(t, a)()
+		stop := run(t, b)
+		if _, _, err := a.Clock(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		if got, other := a.Region("b"), b.Region("a"); got != "us" || other != "eu-west" || a.Region("c") != "" {
+			t.Errorf("b is in %q, a in %q, c in %q", got, other, a.Region("c"))
+		}
+		w := dial(t, net.Host("b"), "a")
+		w.send(oap.Header{Flags: whole}, `{"ua":"wire/1","features":[]}`)
+		if h, err := oap.DecodeHelloResponse(w.recv().Payload); err != nil || h.Region != "eu-west" {
+			t.Errorf("%+v, %v", h, err)
+		}
+		if got := a.Region("b"); got != "" {
+			t.Errorf("b says no region, and is in %q", got)
+		}
+	})
+	for _, region := range []string{"EU", "a b", "é", "123456789012345678901234567890123"} {
+		_, err := session.New(session.DefaultConfig(), session.Deps{Host: &testkit.Host{}, Region: region})
+		if err == nil || session.ValidRegion(region) {
+			t.Errorf("%q is a region", region)
+		}
+	}
+}

@@ -160,6 +160,7 @@ func (l *link) sendHello() error {
 	o.frame.Payload = oap.HelloRequest{
 		UA: l.svc.userAgent, Features: []string{"verified-range", oap.FeatureCompZstd},
 		MaxFrame: uint32(l.svc.cfg.MaxFrame), Now: l.svc.now().UnixMilli(),
+		Region: l.svc.regions.own,
 	}.Encode()
 	sent := time.Now()
 	l.put(o)
@@ -187,6 +188,7 @@ func (l *link) sendHello() error {
 		got := time.Now()
 		l.clock = Clock{ReceivedAt: got, PeerTime: time.UnixMilli(h.Now).Add(got.Sub(sent) / 2)}
 	}
+	l.svc.regions.claimed(l.peer.id, h.Region)
 	maxFrame := min(h.MaxFrame, uint32(l.svc.cfg.MaxFrame))
 	maxInflight := min(int64(h.MaxInflight), l.svc.cfg.MaxInflight)
 	l.helloDone("", maxFrame, maxInflight, h.FlagsSupported.Has(oap.FlagComp))

@@ -106,6 +106,7 @@ func (l *link) answerHello() error {
 	if err := l.peer.permits.acquireForReader(l.dead); err != nil {
 		return err
 	}
+	l.svc.regions.claimed(l.peer.id, h.Region)
 	cfg := &l.svc.cfg
 	maxFrame := uint32(cfg.MaxFrame)
 	if h.MaxFrame != 0 {
@@ -117,7 +118,7 @@ func (l *link) answerHello() error {
 	o.frame.Payload = oap.HelloResponse{
 		MaxFrame: maxFrame, MaxInflight: uint32(cfg.MaxInflight), CreditWindow: uint32(cfg.CreditWindow),
 		FlagsSupported: oap.FlagsKnown, Versions: []uint16{oap.Version},
-		Transports: l.svc.listening(), Now: l.svc.now().UnixMilli(),
+		Transports: l.svc.listening(), Now: l.svc.now().UnixMilli(), Region: l.svc.regions.own,
 	}.Encode()
 	l.svc.recordMaxFrame(l.stream.Conn(), maxFrame) // before the opener can request objects with it
 	l.put(o)

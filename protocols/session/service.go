@@ -43,6 +43,8 @@ type Deps struct {
 	Transports func() []string
 	// Now is the clock whose time HELLO tells to peers; nil: time.Now.
 	Now func() time.Time
+	// Region is where this node says it is, told to peers in HELLO; empty: it does not say.
+	Region string
 }
 
 // Service runs the sessions of a node. Its methods are safe for concurrent use.
@@ -53,6 +55,7 @@ type Service struct {
 	inbound   *inbound.Memory
 	listening func() []string
 	now       func() time.Time
+	regions   regions
 	log       *slog.Logger
 	m         *metrics
 	handlers  map[uint16]Handler
@@ -125,6 +128,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a cache of the sessions: %w", err)
 	}
+	regions, err := newRegions(deps.Region)
+	if err != nil {
+		return nil, fmt.Errorf("make a cache of the sessions: %w", err)
+	}
 	log := deps.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -136,7 +143,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Now = time.Now
 	}
 	s := &Service{
-		inbound: deps.Inbound, listening: deps.Transports, now: deps.Now,
+		inbound: deps.Inbound, listening: deps.Transports, now: deps.Now, regions: regions,
 		cfg: cfg, host: deps.Host, userAgent: deps.UserAgent, log: log, m: m,
 		rates: rates, groupRates: groups, maxFrames: lowered,
 		handlers: map[uint16]Handler{},

@@ -1,0 +1,33 @@
+package resolver
+
+import (
+	"context"
+	"time"
+
+	"allium/internal/jitter"
+	"allium/protocols/b3"
+)
+
+// warmupPause is how long the warm-up waits for a peer, or for other lookups to end.
+const warmupPause = time.Second
+
+// warm resolves the objects of Config.Warmup, so that the first requests for them find
+// their providers in the cache. It begins when a peer is known, resolves one object at a
+// time, and only while no other lookup runs.
+func (r *Resolver) warm(ctx context.Context, roots []b3.Root) {
+	found := 0
+	for _, root := range roots {
+		for !r.connected() || !r.pool.Idle() {
+			if !jitter.Sleep(ctx, jitter.Spread(warmupPause)) {
+				return
+			}
+		}
+		if _, err := r.Resolve(ctx, root, Query{}); err == nil {
+			found++
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+	r.log.Info("the warm-up has ended", "keys", len(roots), "found", found)
+}

@@ -1,0 +1,56 @@
+package resolver
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/resolver/providers"
+)
+
+// TestWarmup: the warm-up waits for a peer and for other lookups, and then the first
+// requests are answered from the cache.
+func TestWarmup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, gone, last := randomBlob(90, 10), randomBlob(91, 10), randomBlob(92, 10)
+		var known atomic.Bool
+		w := newWorld(t, func(c *Config, d *Deps) {
+			c.Warmup = []string{first.root.String(), gone.root.String(), last.root.String()}
+			d.Connected = known.Load
+		})
+		w.has([]peer.ID{"a"}, first, last)
+		time.Sleep(time.Minute)
+		if n := w.finder.count(); n != 0 {
+			t.Fatalf("%d lookups without a peer", n)
+		}
+		busy := randomBlob(93, 10)
+		w.finder.mu.Lock()
+		w.finder.hang = true
+		w.finder.mu.Unlock()
+		var other sync.WaitGroup
+		other.Go(func() { _, _ = w.Resolve(t.Context(), busy.root, Query{}) })
+		defer other.Wait()
+		synctest.Wait()
+		known.Store(true)
+		time.Sleep(w.cfg.Deadline / 2)
+		if n := w.finder.count(); n != 1 {
+			t.Errorf("%d lookups while another ran", n)
+		}
+		w.finder.mu.Lock()
+		w.finder.hang = false
+		w.finder.mu.Unlock()
+		time.Sleep(4 * time.Second)
+		if n := w.finder.count(); n != 4 {
+			t.Errorf("%d lookups after the warm-up", n)
+		}
+		for _, b := range []*blob{first, last} {
+			if a, err := w.Resolve(t.Context(), b.root, Query{}); err != nil || a.Source != providers.SourceCache {
+				t.Errorf("%+v, %v", a, err)
+			}
+		}
+	})
+}
