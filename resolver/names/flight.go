@@ -1,0 +1,67 @@
+package names
+
+import (
+	"context"
+
+	"allium/protocols/name"
+	"allium/resolver/providers"
+)
+
+// flightKey names a lookup that others may join. A caller that wants a fresh answer joins no
+// lookup that counts the records of this node.
+type flightKey struct {
+	name  name.Name
+	fresh bool
+}
+
+// flight is one lookup of a name. It goes on without callers: it is short, and what it finds is
+// remembered for the next one who asks.
+type flight struct {
+	flightKey
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	found // set before done is closed, as is err
+	err   error
+}
+
+// join returns the lookup of a name that runs, or a new one that runs as one of tasks.
+func (n *Names) join(tasks providers.Tasks, what name.Name, fresh bool) *flight {
+	f, ctx := n.enter(tasks, flightKey{what, fresh})
+	if ctx == nil {
+		n.m.WithLabelValues("joined").Inc()
+		return f
+	}
+	if !tasks.Go(func() { n.run(ctx, f) }) {
+		n.finish(f, found{}, providers.ErrDraining)
+	}
+	return f
+}
+
+// enter returns the lookup of a name. ctx is nil unless it is new and the caller must run it.
+func (n *Names) enter(tasks providers.Tasks, key flightKey) (f *flight, ctx context.Context) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if f := n.active[key]; f != nil {
+		return f, nil
+	}
+	ctx, cancel := context.WithTimeout(tasks.Context(), n.cfg.Deadline)
+	f = &flight{flightKey: key, cancel: cancel, done: make(chan struct{})}
+	n.active[key] = f
+	return f, ctx
+}
+
+func (n *Names) run(ctx context.Context, f *flight) {
+	defer f.cancel()
+	got, err := n.search(ctx, f.name, f.fresh)
+	n.finish(f, got, err)
+}
+
+// finish ends a lookup and wakes its users.
+func (n *Names) finish(f *flight, got found, err error) {
+	n.mu.Lock()
+	delete(n.active, f.flightKey)
+	n.mu.Unlock()
+	f.found, f.err = got, err
+	close(f.done)
+}
