@@ -104,9 +104,10 @@ var layers = map[string][]string{
 	"store/uses":           {"store/bloom", "store/meta"},
 
 	"resolver": {
-		"protocols/record", "resolver/providers", "resolver/schedule", "resolver/trace", "resolver/transfer",
+		"protocols/name", "protocols/record", "resolver/names", "resolver/providers", "resolver/schedule", "resolver/trace", "resolver/transfer",
 		"resolver/tree",
 	},
+	"resolver/names": {"protocols/name", "protocols/record", "resolver/providers", "resolver/trace"},
 	"resolver/providers": {
 		"protocols/dht/probes", "protocols/oap", "protocols/object", "protocols/record", "resolver/trace",
 	},
@@ -139,7 +140,7 @@ var layers = map[string][]string{
 	"node": {
 		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "gateway/exchange", "node/amnesia",
 		"node/capabilities", "node/clock", "node/config", "node/events",
-		"node/fault", "node/home", "node/localapi", "node/objects", "node/p2p", "node/publish", "node/readiness",
+		"node/fault", "node/home", "node/localapi", "node/naming", "node/objects", "node/p2p", "node/publish", "node/readiness",
 		"node/records",
 		"node/repair", "node/supervise", "node/zones", "protocols/dht", "protocols/dht/seeds", "protocols/gossip",
 		"protocols/hints", "protocols/inbound", "protocols/name", "protocols/object", "protocols/record",
@@ -158,11 +159,12 @@ var layers = map[string][]string{
 	"node/home":   {"node/config", "node/p2p"},
 	"node/localapi": {
 		"gateway/api", "gateway/content", "gateway/upload", "gateway/verified", "node/objects", "node/supervise",
-		"node/tree", "protocols/dht", "protocols/dht/probes",
-		"protocols/dht/routing", "protocols/kad", "protocols/manifest", "protocols/session",
-		"resolver", "resolver/providers", "resolver/trace", "store", "store/gc", "store/meta", "store/quota",
+		"node/naming", "node/tree", "protocols/dht", "protocols/dht/probes", "protocols/dht/routing", "protocols/kad",
+		"protocols/manifest", "protocols/name", "protocols/session",
+		"resolver", "resolver/names", "resolver/providers", "resolver/trace", "store", "store/gc", "store/meta", "store/quota",
 		"store/upload",
 	},
+	"node/naming": {"node/zones", "protocols/name", "resolver/names"},
 	"node/objects": {"gateway/api", "gateway/content", "gateway/verified", "protocols/bao", "protocols/manifest",
 		"resolver", "resolver/trace", "store"},
 	"node/p2p":       {},

@@ -66,6 +66,7 @@ import (
 	"allium/node/records"
 	"allium/node/repair"
 	"allium/node/supervise"
+	"allium/node/zones"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
 	"allium/protocols/gossip"
@@ -125,6 +126,7 @@ type components struct {
 	denylist     *denylist.List
 	audit        *audit.Log // nil: audit.enabled is false
 	capabilities *capabilities.Verifier
+	zones        *zones.Watcher
 	reloaders    *reloaders
 }
 
@@ -211,6 +213,14 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		return nil, err
 	}
 	n.reloaders.add(Reloader{Name: "capabilities", Reload: n.capabilities.Reload})
+	z, err := zones.Open(home, cfg.Names, cfg.Node.Amnesia)
+	if err != nil {
+		return nil, err
+	}
+	if n.zones, err = z.Watch(n.log); err != nil {
+		return nil, err
+	}
+	n.reloaders.add(Reloader{Name: "names", Reload: n.zones.Reload})
 	disk := n.newFaults()
 	files, err := shareFiles(fileLimit(), cfg, n.log)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"allium/gateway"
 	homedir "allium/node/home"
 	"allium/node/localapi"
+	"allium/node/naming"
 	"allium/node/objects"
 	"allium/node/p2p"
 	"allium/node/records"
@@ -25,7 +26,7 @@ func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
 		n.startLock, n.startEvents, n.startDenylist, n.startAudit, n.startStore, n.startAmnesia,
 		n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startClock, n.startGossip,
-		n.startResolver, n.startRepairs, n.startPressure, n.startCapabilities, n.startGateway, n.startReadiness,
+		n.startZones, n.startResolver, n.startRepairs, n.startPressure, n.startCapabilities, n.startGateway, n.startReadiness,
 	} {
 		if err := stage(ctx); err != nil {
 			return err
@@ -146,7 +147,7 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 func (n *Node) startResolver(ctx context.Context) (err error) {
 	n.trace = trace.New(trace.Deps{Metrics: n.registry, Limits: n.limits})
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
-		Trace: n.trace, Local: fetchStore{n.store}, Providers: dhtFinder{n.dht}, Hints: n.hints.Hints, Objects: n.objects,
+		Trace: n.trace, Local: fetchStore{n.store}, Providers: dhtFinder{n.dht}, Names: n.dht, Hints: n.hints.Hints, Objects: n.objects,
 		Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
 		Has: n.hasObject, About: n.aboutPeer, Joining: n.joining(), Connected: n.connected, Region: n.cfg.Node.Region, Now: n.now,
 		Observe: n.events.Transfer,
@@ -156,6 +157,10 @@ func (n *Node) startResolver(ctx context.Context) (err error) {
 		return err
 	}
 	return n.services.Start(ctx, supervise.Service{Name: "resolver", Run: n.resolver.Run})
+}
+
+func (n *Node) startZones(ctx context.Context) error {
+	return n.services.Start(ctx, supervise.Service{Name: "zones", Run: n.zones.Run})
 }
 
 func (n *Node) startPressure(ctx context.Context) error {
@@ -170,7 +175,8 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	version := ThisVersion()
 	version.Amnesia = n.amnesia.Mode(n.store.MlockError())
 	api := localapi.NewNode(apiConfig(n.home, n.cfg), localapi.Deps{
-		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Announce: n.publisher, Events: n.events,
+		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs,
+		Keys: naming.New(n.zones, n.resolver, n.now), Announce: n.publisher, Events: n.events,
 		Host: n.host, Sessions: n.sessions, DHT: n.dht, Trace: n.trace,
 		Denied: n.denied, Control: control{n}, Limits: n.limits,
 	})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"allium/protocols/b3"
+	"allium/resolver/names"
 	"allium/resolver/providers"
 	"allium/resolver/schedule"
 	"allium/resolver/transfer"
@@ -100,4 +101,11 @@ func (c Config) transfers() transfer.Config {
 // trees returns the bounds of package tree.
 func (c Config) trees() tree.Config {
 	return tree.Config{Trees: c.Trees, Requests: c.TreeRequests, Large: c.TreeLarge, Tries: c.Tries}
+}
+
+// names returns the bounds of package names.
+func (c Config) names() names.Config {
+	return names.Config{
+		Deadline: c.Deadline, NegativeTTL: c.NegativeTTL, CacheBytes: c.NameCacheBytes, Lookups: c.Lookups,
+	}
 }

@@ -10,7 +10,9 @@ import (
 
 	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/name"
 	"allium/protocols/record"
+	"allium/resolver/names"
 	"allium/resolver/providers"
 	"allium/resolver/trace"
 	"allium/resolver/transfer"
@@ -68,6 +70,11 @@ type Deps struct {
 	Hints   func(root b3.Root) []record.Provider
 	Objects providers.Client
 	Dialer  providers.Dialer
+	// Names finds the records of names. Nil: names are unsupported.
+	Names names.Finder
+	// DeniedName returns why a name must not be resolved, or nil. It must not block. A nil
+	// func denies nothing.
+	DeniedName func(name.Name) error
 	// Denied returns why an object must not be fetched or read through the
 	// resolver, or nil. It must not block. A nil func denies nothing.
 	Denied func(root b3.Root) error

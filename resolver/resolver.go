@@ -11,6 +11,7 @@ import (
 	"allium/internal/latch"
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/resolver/names"
 	"allium/resolver/providers"
 	"allium/resolver/trace"
 	"allium/resolver/transfer"
@@ -25,6 +26,7 @@ type Resolver struct {
 	ring      *trace.Ring
 	m         *metrics
 	pool      *providers.Pool
+	names     *names.Names // nil without Deps.Names
 	denied    func(b3.Root) error
 	log       *slog.Logger
 	connected func() bool
@@ -88,6 +90,11 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	}
 	if r.denied = d.Denied; r.denied == nil {
 		r.denied = func(b3.Root) error { return nil }
+	}
+	if d.Names != nil {
+		r.names = names.New(cfg.names(), names.Deps{
+			Finder: d.Names, Denied: d.DeniedName, Now: d.Now, Metrics: d.Metrics, Limits: d.Limits,
+		})
 	}
 	r.trees = tree.New(cfg.trees(), tree.Deps{
 		Local: d.Local, Pool: pool, Transfers: r.transfers, Denied: r.denied,

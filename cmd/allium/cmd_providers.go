@@ -75,8 +75,12 @@ func (a *app) resolveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resolve KEY",
 		Short: "Find what a key names, and some peers that have it",
-		Long: `Find the object that a key names and some of its providers, the best first. The
-search ends soon after the first provider is known; ` + "`allium providers`" + ` goes on. A node
+		Long: `Find the object that a key names and some of its providers, the best first. A key is
+an address or a name, LABEL.ZONE; of a name the signed records that lead to the address
+come first, with the key of the zone and where a short name was found. -q prints the
+address, or the text, that a name stands for.
+
+The search for providers ends soon after the first provider is known; ` + "`allium providers`" + ` goes on. A node
 that has the object names itself.
 
 The first line says where the answer came from (cache, local, peer, gossip or dht), how
@@ -86,6 +90,7 @@ old it is, how long the node will remember it, and how sure it is:
   signed  the DHT has a record that the peer signed
   hint    the peer announced the object by gossip, or served its directory`,
 		Example: `  allium resolve $ADDRESS
+  allium resolve blog.alice
   allium resolve $ADDRESS --fresh --json`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {

@@ -29,14 +29,31 @@ type Provider struct {
 
 // Resolved names the providers of an object, the best first.
 type Resolved struct {
-	Key        string     `json:"key"`        // as it was asked
-	Target     b3.Root    `json:"target"`     // the object that the key names
-	Source     string     `json:"source"`     // where the answer came from: cache, local, peer, gossip or dht
-	AgeMS      int64      `json:"age_ms"`     // milliseconds since the network was asked
-	TTLMS      int64      `json:"ttl_ms"`     // milliseconds for which the node will remember the answer
-	Confidence Confidence `json:"confidence"` // the highest of a provider
+	Key        string     `json:"key"`                // as it was asked
+	Target     b3.Root    `json:"target"`             // the object that the key names, or the directory of Path
+	Path       string     `json:"path,omitempty"`     // below the target
+	Value      string     `json:"value,omitempty"`    // of a name that stands for text; then there is no target
+	Chain      []Record   `json:"chain,omitempty"`    // the records of a name, from the first on
+	Seq        uint64     `json:"seq,omitempty"`      // of the first record
+	NotAfter   time.Time  `json:"not_after,omitzero"` // when the first record of the chain expires
+	Stale      bool       `json:"stale,omitempty"`    // a record is older than its TTL, or has expired
+	Source     string     `json:"source"`             // where the answer came from: cache, local, peer, gossip or dht
+	AgeMS      int64      `json:"age_ms"`             // milliseconds since the network was asked
+	TTLMS      int64      `json:"ttl_ms"`             // milliseconds for which the node will remember the answer
+	Confidence Confidence `json:"confidence"`         // the highest of a provider
 	Providers  []Provider `json:"providers"`
 	LookupID   string     `json:"lookup_id"` // names the lookup in the log
+}
+
+// Record is the signed record of a name.
+type Record struct {
+	Name     string    `json:"name"`            // with the key of its zone
+	Short    string    `json:"short,omitempty"` // the short name of the zone, if it was found by that
+	Found    string    `json:"found,omitempty"` // where the zone was found: key, petname or map
+	Seq      uint64    `json:"seq"`
+	Value    string    `json:"value"` // an address, a name, text, or empty if the name was withdrawn
+	NotAfter time.Time `json:"not_after"`
+	TTLMS    int64     `json:"ttl_ms"`
 }
 
 // Providers lists the providers of an object, the best first.

@@ -2,6 +2,7 @@ package localapi
 
 import (
 	"allium/gateway/verified"
+	"allium/node/naming"
 	"allium/node/objects"
 )
 
@@ -13,5 +14,5 @@ type Gateway struct{ reader }
 
 // NewGateway returns a Gateway that reads through g. The caller closes g.
 func NewGateway(g *verified.Gateway) *Gateway {
-	return &Gateway{reader{newReadAhead(objects.Through{Gateway: g})}}
+	return &Gateway{reader{newReadAhead(objects.Through{Gateway: g}), naming.Addresses{Without: "--gateway reads addresses alone"}}}
 }

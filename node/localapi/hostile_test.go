@@ -9,6 +9,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"allium/gateway/api"
+	"allium/node/naming"
 	"allium/node/tree"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -84,7 +85,7 @@ func TestHostileDirectories(t *testing.T) {
 		"a link with bytes": {{Name: "a", Kind: 2, Digest: content[:], Size: 4, Target: "b"}},
 	} {
 		root, _ := s.directory(t, entries...)
-		r := &reader{newReadAhead(s)}
+		r := &reader{newReadAhead(s), naming.Addresses{}}
 		dir := t.TempDir()
 		err := func() error {
 			stream, err := r.Get(t.Context(), root.String())

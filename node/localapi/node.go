@@ -8,6 +8,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/content"
 	"allium/internal/limits"
+	"allium/node/naming"
 	"allium/node/objects"
 	"allium/node/tree"
 	"allium/protocols/b3"
@@ -24,6 +25,7 @@ type Deps struct {
 	Store    *store.Store
 	Objects  content.Opener // opens objects of the store and of peers
 	Resolver *resolver.Resolver
+	Keys     *naming.Resolver
 	Repairs  Repairs
 	Announce Announcer
 	Events   Events
@@ -83,7 +85,7 @@ var _ api.Node = (*Node)(nil)
 // NewNode returns the API of a node. All parts in deps run until the last call ends.
 func NewNode(cfg Config, deps Deps) *Node {
 	return &Node{deps: deps, stored: stored{
-		reader: reader{fetching{sequential{deps.Objects}, deps.Store, deps.Resolver}},
+		reader: reader{fetching{sequential{deps.Objects}, deps.Store, deps.Resolver}, deps.Keys},
 		cfg:    cfg, st: deps.Store, tars: tree.NewTarAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
 	}}
 }

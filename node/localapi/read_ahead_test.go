@@ -17,6 +17,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/content"
+	"allium/node/naming"
 	"allium/node/tree"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -158,7 +159,7 @@ func TestAhead(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	api := &reader{newReadAhead(s)}
+	api := &reader{newReadAhead(s), naming.Addresses{}}
 	stream, err := api.Get(ctx, root.String())
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +206,7 @@ func TestAheadFails(t *testing.T) {
 		}
 		return nil
 	}
-	api := &reader{newReadAhead(s)}
+	api := &reader{newReadAhead(s), naming.Addresses{}}
 	stream, err := api.Get(t.Context(), root.String())
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +235,7 @@ func TestAheadRefused(t *testing.T) {
 		refused++
 		return status.Errorf(status.Busy, "one at a time")
 	}
-	api := &reader{newReadAhead(s)}
+	api := &reader{newReadAhead(s), naming.Addresses{}}
 	stream, err := api.Get(t.Context(), root.String())
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +261,7 @@ func TestUpdateGoesOn(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "out")
 	update := func() (tree.UpdateStats, error) {
-		_, stats, err := tree.Update(t.Context(), &reader{newReadAhead(s)}, root.String(), out, tree.UpdateOptions{}, nil)
+		_, stats, err := tree.Update(t.Context(), &reader{newReadAhead(s), naming.Addresses{}}, root.String(), out, tree.UpdateOptions{}, nil)
 		return stats, err
 	}
 	if stats, err := update(); status.Of(err) != status.TransportDown || stats.Written != 40 {

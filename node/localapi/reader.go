@@ -6,26 +6,34 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"strings"
 
 	"allium/gateway/api"
 	"allium/gateway/content"
+	"allium/node/naming"
 	"allium/node/objects"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
+	"allium/resolver/names"
 )
 
+// Keys finds what keys name.
+type Keys interface {
+	Resolve(ctx context.Context, key string, opt names.Options) (naming.Target, error)
+}
+
 // reader reads objects by their keys. It implements api.Reader.
-type reader struct{ source source }
+type reader struct {
+	source source
+	keys   Keys
+}
 
 var _ api.Reader = (*reader)(nil)
 
-// split parses a key "b3:<hex>[/path]".
-func split(key string) (root b3.Root, path string, err error) {
-	addr, path, _ := strings.Cut(key, "/")
-	root, err = b3.Parse(addr)
-	return root, strings.Trim(path, "/"), err
+// split returns the address and the path that a key stands for.
+func (a *reader) split(ctx context.Context, key string) (root b3.Root, path string, err error) {
+	t, err := a.keys.Resolve(ctx, key, names.Options{})
+	return t.Root, t.Path, err
 }
 
 // resolve returns the object that a key names.
@@ -40,7 +48,7 @@ func (a *reader) resolve(ctx context.Context, key string) (api.Object, error) {
 // root returns the address that a key names. It reads objects only for a key with a
 // path.
 func (a *reader) root(ctx context.Context, key string) (b3.Root, error) {
-	root, path, err := split(key)
+	root, path, err := a.split(ctx, key)
 	if err != nil || path == "" {
 		return root, err
 	}
@@ -54,7 +62,7 @@ func (a *reader) root(ctx context.Context, key string) (b3.Root, error) {
 // open opens the object that a key names. whole says that the caller reads all of it.
 // The content of a link is nil; the caller closes any other content.
 func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, b3.Content, error) {
-	root, path, err := split(key)
+	root, path, err := a.split(ctx, key)
 	if err != nil {
 		return api.Object{}, nil, err
 	}

@@ -26,6 +26,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/content"
+	"allium/node/naming"
 	"allium/node/objects"
 	"allium/node/tree"
 	"allium/protocols/b3"
@@ -86,8 +87,11 @@ type Store struct{ stored }
 // NewStore returns the API of st. The caller closes st after the last call.
 func NewStore(st *store.Store, cfg Config) *Store {
 	return &Store{stored{
-		reader: reader{sequential{storeOnly{objects.Local{Store: st}}}},
-		cfg:    cfg, st: st, tars: tree.NewTarAdder(cfg.SpoolDir, nil), node: noNode{},
+		reader: reader{
+			sequential{storeOnly{objects.Local{Store: st}}},
+			naming.Addresses{Without: "no node runs that could resolve a name. Start one with `allium run`"},
+		},
+		cfg: cfg, st: st, tars: tree.NewTarAdder(cfg.SpoolDir, nil), node: noNode{},
 	}}
 }
 

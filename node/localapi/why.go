@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"allium/gateway/api"
+	"allium/node/naming"
 	"allium/protocols/status"
 	"allium/resolver/trace"
 )
@@ -22,7 +23,11 @@ func (a *Node) Why(_ context.Context, key string) (api.Why, error) {
 		}
 		return api.Why{Lookup: lookupOf(rec)}, nil
 	}
-	root, path, err := split(key)
+	if n, ok := a.nameOf(key); ok {
+		return a.whyOf(key, trace.Key{Name: n})
+	}
+	target, err := naming.Address(key)
+	root, path := target.Root, target.Path
 	switch {
 	case err != nil && !strings.HasPrefix(key, "b3:"):
 		return api.Why{}, status.Errorf(status.BadAddress, "%q is neither an address nor the ID of a lookup; "+
@@ -33,7 +38,21 @@ func (a *Node) Why(_ context.Context, key string) (api.Why, error) {
 		return api.Why{}, status.Errorf(status.BadRequest,
 			"a lookup has an address and no path; `allium ls` shows the address of a path")
 	}
-	records := a.deps.Trace.Latest(trace.Key{Root: root}, trace.MaxEntries)
+	return a.whyOf(key, trace.Key{Root: root})
+}
+
+// nameOf returns the name that a key stands for, with the key of its zone.
+func (a *Node) nameOf(key string) (string, bool) {
+	if !naming.IsName(key) {
+		return "", false
+	}
+	n, err := a.deps.Keys.Expand(key)
+	return n.String(), err == nil
+}
+
+// whyOf returns the newest lookup of a key that took any time, and others.
+func (a *Node) whyOf(key string, of trace.Key) (api.Why, error) {
+	records := a.deps.Trace.Latest(of, trace.MaxEntries)
 	if len(records) == 0 {
 		return api.Why{}, status.Errorf(status.NotFound,
 			"there is no record of a lookup of %s; the node remembers the latest lookups only, and none from before its start",

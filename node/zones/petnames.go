@@ -35,9 +35,11 @@ type petnames struct {
 	spellings name.Spellings
 }
 
+func (z *Zones) petnamesFile() string { return filepath.Join(z.home, petnamesFile) }
+
 // petnames reads the file of petnames. There are none without a file.
 func (z *Zones) petnames() (*petnames, error) {
-	p := &petnames{file: filepath.Join(z.home, petnamesFile), zones: map[name.Label]name.Zone{}}
+	p := &petnames{file: z.petnamesFile(), zones: map[name.Label]name.Zone{}}
 	text, err := privatefile.Read(p.file, maxPetnamesText, privatefile.NoWrites)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil

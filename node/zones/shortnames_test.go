@@ -1,8 +1,10 @@
 package zones
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -245,4 +247,46 @@ func BenchmarkShortNames(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestWatcher: a petname that is given while a node runs is known a moment later. Petnames that
+// cannot be read are the error of short names, and no key needs them.
+func TestWatcher(t *testing.T) {
+	z, err := Open(t.TempDir(), Config{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := z.Watch(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx, func() {}) }()
+	defer func() { cancel(); <-done }()
+	short, zone := label(t, "alice"), zone(7)
+	if _, _, err := w.Expand("blog.alice", time.Now()); status.Of(err) != status.NotFound {
+		t.Errorf("before it is given: %v", err)
+	}
+	if err := z.SetPetname(ctx, short, zone); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Reload(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n, found, err := w.Expand("blog.alice", time.Now()); err != nil || n.Zone != zone || found.Origin != FromPetname {
+		t.Errorf("%v, %v, %v", n, found, err)
+	}
+	if err := os.WriteFile(z.petnamesFile(), []byte("no petnames"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Reload(ctx); err == nil {
+		t.Error("damaged petnames are read")
+	}
+	if _, _, err := w.Expand("blog.alice", time.Now()); err == nil {
+		t.Error("a short name is found in damaged petnames")
+	}
+	if n, _, err := w.Expand("blog."+zone.String(), time.Now()); err != nil || n.Zone != zone {
+		t.Errorf("the key of a zone: %v, %v", n, err)
+	}
 }

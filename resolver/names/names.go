@@ -108,6 +108,7 @@ type Answer struct {
 	TTL      time.Duration // how long the answer may be remembered from now on; 0 if it is stale
 	NotAfter time.Time     // when the first record of the chain expires
 	Stale    bool          // the TTL of a record has passed, or the record has expired
+	LookupID status.LookupID
 }
 
 // Resolve finds what a name stands for, within Config.Deadline. The error is denied, not_found,
@@ -150,6 +151,27 @@ func (n *Names) Resolve(
 		}
 		at = next
 	}
+}
+
+// Cached returns what a name stands for if the whole chain is remembered and fresh. It does not
+// wait. ok is false if Resolve has to look, or if the answer is an error.
+func (n *Names) Cached(what name.Name) (a Answer, ok bool) {
+	now := n.now()
+	a = Answer{Name: what, Source: providers.SourceCache}
+	for at := what; len(a.Chain) < name.MaxSteps && n.denied(at) == nil; {
+		e, ok := n.cache.get(at)
+		rec, known := e.v.Current()
+		if !ok || !known || !now.Before(e.until) || e.v.Equivocates() || rec.Value.Kind() == name.Withdrawn {
+			return Answer{}, false
+		}
+		a.add(rec, found{e.v, e.at, e.until, true}, now)
+		if at, ok = rec.Value.Alias(); !ok {
+			n.hits.Inc()
+			a.Value = rec.Value
+			return a, true
+		}
+	}
+	return Answer{}, false
 }
 
 // equivocation returns the error for two records with one sequence number.

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -56,13 +57,34 @@ func Resolved(r api.Resolved, quiet bool) string {
 	var lines []string
 	if !quiet {
 		age, ttl := time.Duration(r.AgeMS)*time.Millisecond, time.Duration(r.TTLMS)*time.Millisecond
-		lines = append(lines, fmt.Sprintf("%s  from %s, %s old, remembered for %s, %s",
-			r.Target, r.Source, age, ttl, r.Confidence))
+		for _, rec := range r.Chain {
+			lines = append(lines, record(rec))
+		}
+		if r.Value != "" {
+			return strings.Join(append(lines, r.Value), "\n")
+		}
+		note := ""
+		if r.Stale {
+			note = ", stale"
+		}
+		lines = append(lines, fmt.Sprintf("%s  from %s, %s old, remembered for %s, %s%s",
+			strings.TrimSuffix(r.Target.String()+"/"+r.Path, "/"), r.Source, age, ttl, r.Confidence, note))
+	} else if len(r.Chain) > 0 {
+		return cmp.Or(r.Value, strings.TrimSuffix(r.Target.String()+"/"+r.Path, "/"))
 	}
 	for _, p := range r.Providers {
 		lines = append(lines, Provider(p, quiet))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// record is a line that shows the record of a name, and where its zone was found.
+func record(r api.Record) string {
+	line := fmt.Sprintf("%s  number %d, until %s", r.Name, r.Seq, r.NotAfter.UTC().Format(time.RFC3339))
+	if r.Short != "" {
+		line += fmt.Sprintf(", %s is a %s", r.Short, map[string]string{"petname": "petname", "map": "name of a zone map"}[r.Found])
+	}
+	return line
 }
 
 // Trace is a table of the steps of a lookup that found so many providers.

@@ -1,0 +1,107 @@
+// Package naming turns the keys that people write into addresses: b3:<hex>[/path] as it is, and
+// <label>.<zone>[/path] through the short names of this home and the records of the zone
+// (SPEC §6).
+//
+// One key: [Resolver.Resolve] splits blog.alice/img/a.png into the name and the path. The short
+// name alice is a petname, so the name is blog in the zone of alice's key. The resolver finds the
+// record, which says b3:af13…/site. The answer is the address b3:af13… and the path
+// site/img/a.png.
+package naming
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"allium/node/zones"
+	"allium/protocols/b3"
+	"allium/protocols/name"
+	"allium/protocols/status"
+	"allium/resolver/names"
+)
+
+// ShortNames expands the short names of this home.
+type ShortNames interface {
+	Expand(text string, now time.Time) (name.Name, zones.Found, error)
+}
+
+// Names finds what names stand for.
+type Names interface {
+	ResolveName(ctx context.Context, n name.Name, opt names.Options) (names.Answer, error)
+}
+
+// Resolver turns keys into addresses. Its methods are safe for concurrent use.
+type Resolver struct {
+	short ShortNames
+	names Names
+	now   func() time.Time
+}
+
+// New returns a resolver. now is the clock that decides whether zone maps have expired.
+func New(short ShortNames, n Names, now func() time.Time) *Resolver {
+	return &Resolver{short: short, names: n, now: now}
+}
+
+// Target is what a key names: an address and a path below it.
+type Target struct {
+	Root b3.Root
+	Path string // without slashes at its ends
+
+	// Of a key that is a name:
+	Name   *names.Answer // nil otherwise
+	Origin zones.Found   // where its zone was found
+}
+
+// IsName reports whether a key is a name and not an address.
+func IsName(key string) bool {
+	first, _, _ := strings.Cut(key, "/")
+	return strings.Contains(first, ".") && !strings.HasPrefix(first, "b3:")
+}
+
+// Address parses a key "b3:<hex>[/path]".
+func Address(key string) (Target, error) {
+	addr, path, _ := strings.Cut(key, "/")
+	root, err := b3.Parse(addr)
+	return Target{Root: root, Path: strings.Trim(path, "/")}, err
+}
+
+// Expand returns the name that text stands for.
+func (r *Resolver) Expand(text string) (name.Name, error) {
+	n, _, err := r.short.Expand(text, r.now())
+	return n, err
+}
+
+// Addresses understands addresses alone.
+type Addresses struct{ Without string } // why names are not understood, and what to do
+
+// Resolve returns what an address names, and not_ready for a name.
+func (a Addresses) Resolve(_ context.Context, key string, _ names.Options) (Target, error) {
+	if IsName(key) {
+		return Target{}, status.Errorf(status.NotReady, "%s", a.Without)
+	}
+	return Address(key)
+}
+
+// Resolve returns what a key names. The errors of a name are those of [zones.ShortNames.Expand] and
+// of [names.Names.Resolve], and bad_request if its value is text.
+func (r *Resolver) Resolve(ctx context.Context, key string, opt names.Options) (Target, error) {
+	if !IsName(key) {
+		return Address(key)
+	}
+	text, path, _ := strings.Cut(key, "/")
+	n, found, err := r.short.Expand(text, r.now())
+	if err != nil {
+		return Target{}, err
+	}
+	a, err := r.names.ResolveName(ctx, n, opt)
+	t := Target{Name: &a, Origin: found}
+	if err != nil {
+		return t, err
+	}
+	root, below, ok := a.Value.Address()
+	if !ok {
+		return t, status.Errorf(status.BadRequest, "the value of %s is the text %.80q, which is no address", text, a.Value)
+	}
+	t.Root, t.Path = root, strings.Trim(below+"/"+strings.Trim(path, "/"), "/")
+	return t, nil
+}

@@ -1,0 +1,82 @@
+package zones
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"allium/internal/filewatch"
+	"allium/protocols/name"
+)
+
+// watchEvery is the time between two looks at the petnames and the maps.
+const watchEvery = time.Second
+
+// Watcher reads the petnames and the maps again when they change. Its methods are safe for
+// concurrent use.
+type Watcher struct {
+	zones *Zones
+	log   *slog.Logger
+	files *filewatch.Files
+	now   atomic.Pointer[reading]
+}
+
+// reading is what was read last.
+type reading struct {
+	names *ShortNames
+	err   error // why there are no names; the key of a zone is understood all the same
+}
+
+// Watch returns a watcher of the short names, and reads them. Petnames that cannot be read are the
+// error of each look-up of a short name, until they can be read.
+func (z *Zones) Watch(log *slog.Logger) (*Watcher, error) {
+	w := &Watcher{zones: z, log: log}
+	files := []string{z.petnamesFile()}
+	for _, m := range z.maps {
+		files = append(files, m.file)
+	}
+	w.read()
+	if err := w.now.Load().err; err != nil {
+		w.failed(err)
+	}
+	var err error
+	w.files, err = filewatch.New(filewatch.Config{
+		Files: files, Every: watchEvery, Hurry: watchEvery, Failed: w.failed,
+		Read: func() error { w.read(); return nil },
+	})
+	return w, err
+}
+
+// read reads the files. What cannot be read any more is an error, not what it was before.
+func (w *Watcher) read() {
+	names, err := w.zones.ShortNames()
+	w.now.Store(&reading{names, err})
+}
+
+func (w *Watcher) failed(err error) {
+	w.log.Warn("cannot read the short names of zones: names need the key of their zone until then", "error", err)
+}
+
+// Run watches the files until ctx ends.
+func (w *Watcher) Run(ctx context.Context, ready func()) error { return w.files.Run(ctx, ready) }
+
+// Reload makes Run read the files now.
+func (w *Watcher) Reload(ctx context.Context) error {
+	if err := w.files.Reload(ctx); err != nil {
+		return err
+	}
+	return w.now.Load().err
+}
+
+// Expand returns the name that text stands for; see [ShortNames.Expand].
+func (w *Watcher) Expand(text string, now time.Time) (name.Name, Found, error) {
+	if n, err := name.Parse(text); err == nil {
+		return n, Found{Zone: n.Zone, Origin: FromKey}, nil
+	}
+	r := w.now.Load()
+	if r.err != nil {
+		return name.Name{}, Found{}, r.err
+	}
+	return r.names.Expand(text, now)
+}

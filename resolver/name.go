@@ -1,0 +1,45 @@
+package resolver
+
+import (
+	"context"
+	"time"
+
+	"allium/protocols/name"
+	"allium/protocols/status"
+	"allium/resolver/names"
+	"allium/resolver/trace"
+)
+
+// ResolveName finds what a name stands for, within Config.Deadline; see [names.Names.Resolve] for its
+// errors.
+func (r *Resolver) ResolveName(ctx context.Context, n name.Name, opt names.Options) (names.Answer, error) {
+	if r.names == nil {
+		return names.Answer{}, status.Errorf(status.Unsupported, "this node resolves no names")
+	}
+	work, l, done, err := r.begin(ctx)
+	if err != nil {
+		return names.Answer{}, err
+	}
+	defer done()
+	if opt == (names.Options{}) {
+		if a, ok := r.names.Cached(n); ok {
+			a.LookupID = r.ring.Hit(trace.Name, trace.Key{Name: n.String()}, trace.Cache, 0)
+			return a, nil
+		}
+	}
+	lookup := r.ring.Begin(trace.Name, trace.Key{Name: n.String()}, r.cfg.Deadline)
+	lookup.Call()
+	begun := time.Now()
+	a, err := r.names.Resolve(work, l, n, opt, lookup)
+	err = drainingError(work, err)
+	lookup.End(err)
+	a.LookupID = lookup.ID()
+	r.m.observe("name", begun)
+	return a, lookup.Mark(err)
+}
+
+// ObserveName takes up a verified record that came by another way than a lookup; see
+// [names.Names.Observe].
+func (r *Resolver) ObserveName(rec name.Signed, known bool) (news bool) {
+	return r.names != nil && r.names.Observe(rec, known)
+}
