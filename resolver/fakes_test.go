@@ -756,14 +756,12 @@ func newWorld(t testing.TB, change func(*Config, *Deps)) *world {
 	w := &world{local: newFakeLocal(), net: newFakeNet(), finder: &fakeFinder{who: map[b3.Root][]peer.ID{}}}
 	cfg, deps := DefaultConfig(), Deps{Local: w.local, Providers: w.finder, Objects: w.net, Dialer: w.net, Self: "self",
 		Metrics: prometheus.NewRegistry()}
+	deps.Trace = trace.New(trace.Deps{Metrics: deps.Metrics})
 	if change != nil {
 		change(&cfg, &deps)
 	}
 	if g, ok := deps.Metrics.(prometheus.Gatherer); ok {
 		w.metrics = g
-	}
-	if deps.Trace == nil {
-		deps.Trace = trace.New(trace.Deps{Metrics: deps.Metrics})
 	}
 	w.ring = deps.Trace
 	r, err := New(cfg, deps)

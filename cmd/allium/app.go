@@ -71,6 +71,9 @@ func (a *app) report(err error, task failure.Task) int {
 		return f.Outcome.Exit()
 	}
 	sentence := "allium: " + f.Sentence
+	if task.Why && f.Report.LookupID != "" && f.Outcome != status.Canceled {
+		sentence += " `allium why " + f.Report.LookupID + "` shows what was asked."
+	}
 	if a.logLevel == "debug" {
 		sentence += "\n  outcome " + f.Outcome.String()
 		if f.Report.LookupID != "" {

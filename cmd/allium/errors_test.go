@@ -160,7 +160,11 @@ func TestErrors(t *testing.T) {
 			command = w.neutral(v) + " " + command
 		}
 		said = w.neutral(said)
-		if want := "allium: " + w.neutral(report.Message); said != want {
+		want := "allium: " + w.neutral(report.Message)
+		if report.LookupID != "" {
+			want += " `allium why 0123456789abcdef` shows what was asked."
+		}
+		if said != want {
 			t.Errorf("%s\n  says        %s\n  with --json %s", command, said, want)
 		}
 		for _, wrong := range badSentence(said) {
@@ -437,6 +441,7 @@ func (w *errorWorld) expand(s string) string {
 
 var (
 	port   = regexp.MustCompile(`127\.0\.0\.1:[0-9]{4,5}`)
+	lookup = regexp.MustCompile("`allium why [0-9a-f]{16}`")
 	peerID = regexp.MustCompile(`12D3KooW[0-9A-Za-z]{44}`)
 	whole  = regexp.MustCompile(`(b3:[0-9a-f]{4})[0-9a-f]{56}([0-9a-f]{4})( |$)`)
 	dated  = regexp.MustCompile(`20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z`)
@@ -448,6 +453,7 @@ func (w *errorWorld) neutral(text string) string {
 	text = port.ReplaceAllString(text, "127.0.0.1:8080")
 	text = strings.ReplaceAll(text, "dial backoff", "dial tcp4 127.0.0.1:1: connect: connection refused")
 	text = peerID.ReplaceAllString(text, "12D3KooW…")
+	text = lookup.ReplaceAllString(text, "`allium why 0123456789abcdef`")
 	text = whole.ReplaceAllString(text, "$1…$2$3")
 	return dated.ReplaceAllString(text, "2026-01-02T15:04:05Z")
 }

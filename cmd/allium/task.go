@@ -81,7 +81,7 @@ func taskOf(cmd *cobra.Command) failure.Task {
 		verb = "run `" + cmd.CommandPath() + "`"
 	}
 	phrase, onFirst := strings.CutSuffix(verb, " ")
-	task := failure.Task{Help: cmd.CommandPath() + " --help"}
+	task := failure.Task{Help: cmd.CommandPath() + " --help", Why: !throughGateway(cmd)}
 	task.Verb, task.Link, _ = strings.Cut(phrase, "|")
 	if arg := cmd.Flags().Args(); onFirst {
 		if len(arg) > 0 {

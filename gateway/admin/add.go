@@ -8,6 +8,7 @@ import (
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
+	"allium/protocols/status"
 )
 
 // apiAdd stores a tar while it arrives, and sends results at the same time. It sends the header
@@ -65,5 +66,9 @@ func (g *Handlers) apiFetch(w *exchange.Response, r *http.Request, in exchange.I
 	work := func(ctx context.Context, report api.ProgressFunc, _ func(any) bool) (any, error) {
 		return g.node.Fetch(ctx, in.Query.Text("key"), report)
 	}
-	return l.end(g.runWithProgress(r.Context(), l, work))
+	got, err := g.runWithProgress(r.Context(), l, work)
+	if f, ok := got.(api.Fetched); ok {
+		w.LookupID, _ = status.ParseLookupID(f.LookupID)
+	}
+	return l.end(got, err)
 }

@@ -37,6 +37,7 @@ func (g *Handlers) apiCat(w *exchange.Response, r *http.Request, in exchange.Inp
 // with the first bytes.
 func sendStream(w *exchange.Response, r *http.Request, s *api.Stream) (err error) {
 	defer s.Body.Close()
+	w.LookupID, _ = status.ParseLookupID(s.LookupID)
 	if !r.ProtoAtLeast(1, 1) {
 		return errNoLength
 	}

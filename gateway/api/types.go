@@ -120,6 +120,8 @@ type Object struct {
 	// with all that is below it, which TreeBytes then counts.
 	Resumed   int64 `json:"resumed,omitempty"`
 	TreeBytes int64 `json:"tree_bytes,omitempty"`
+
+	LookupID string `json:"lookup_id,omitempty"` // the lookup that found the object, for Why; empty: it was not recorded
 }
 
 // Stream is an object being read. What was resumed of a directory is set with
@@ -204,6 +206,8 @@ type Fetched struct {
 	Bytes   int64   `json:"bytes"`
 	New     int64   `json:"new"`               // bytes that came from the network
 	Resumed int64   `json:"resumed,omitempty"` // bytes that an earlier fetch, cut short, had left
+
+	LookupID string `json:"lookup_id,omitempty"` // the lookup that found it, for Why
 }
 
 // Trace is how one lookup of providers went. A lookup that never began, since

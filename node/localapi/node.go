@@ -145,7 +145,7 @@ func (a *Node) Fetch(ctx context.Context, key string, progress api.ProgressFunc)
 	}
 	f := api.Fetched{
 		Root: root, Kind: api.File, Objects: info.Objects,
-		Bytes: info.Bytes, New: info.FetchedBytes, Resumed: info.Resumed,
+		Bytes: info.Bytes, New: info.FetchedBytes, Resumed: info.Resumed, LookupID: info.LookupID.String(),
 	}
 	if info.Directory {
 		f.Kind = api.Directory

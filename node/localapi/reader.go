@@ -89,6 +89,9 @@ func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, 
 	if r, ok := c.(resumer); ok {
 		o.Resumed = r.Resumed()
 	}
+	if l, ok := c.(lookedUp); ok {
+		o.LookupID = l.LookupID().String()
+	}
 	if o.Kind == "" {
 		o.Kind, err = kindOfContent(ctx, c)
 	}
@@ -101,6 +104,11 @@ func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, 
 // resumer is a [content.Content] that continues an earlier fetch.
 type resumer interface {
 	Resumed() int64 // bytes that the earlier fetch has stored
+}
+
+// lookedUp is a [content.Content] that a recorded lookup found.
+type lookedUp interface {
+	LookupID() status.LookupID
 }
 
 // kindOfContent returns the kind of an object without a directory entry. It is a

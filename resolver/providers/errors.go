@@ -34,10 +34,13 @@ func IsFinal(err error) bool {
 
 // Guard calls f and turns a panic into an error, so that a bug in one fetch does
 // not end the node.
-func (p *Pool) Guard(f func() error) (err error) {
+func (p *Pool) Guard(f func() error) error { return p.GuardLookup("", f) }
+
+// GuardLookup is Guard for a part of the lookup with that ID, which the log names.
+func (p *Pool) GuardLookup(lookupID string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.log.Error("a fetch panicked", "panic", v, "stack", string(debug.Stack()))
+			p.log.Error("a fetch panicked", "lookup_id", lookupID, "panic", v, "stack", string(debug.Stack()))
 			err = Final(status.Errorf(status.Internal,
 				"a bug ended the fetch; please report it with the log of this node: %v", v))
 		}

@@ -15,21 +15,34 @@ var sources = map[record.Origin]trace.Source{
 // Record lets t record where the candidates come from, and returns s. It is called before
 // s is read, and at most once.
 func (s *Candidates) Record(t *trace.Lookup) *Candidates {
+	var named, served, gossip int64
 	s.mu.Lock()
 	s.trace = t
-	counts := map[record.Origin]int64{}
 	for _, p := range s.peers {
-		counts[p.origin]++
-	}
-	s.mu.Unlock()
-	for _, o := range []record.Origin{record.OriginNamed, record.OriginServed, record.OriginGossip} {
-		if n := counts[o]; n > 0 {
-			t.Step(trace.Step{Source: sources[o], Verdict: trace.Hit, Count: n})
-		} else if o != record.OriginNamed {
-			t.Step(trace.Step{Source: sources[o], Verdict: trace.Miss})
+		switch p.origin {
+		case record.OriginNamed:
+			named++
+		case record.OriginServed:
+			served++
+		case record.OriginGossip:
+			gossip++
 		}
 	}
+	s.mu.Unlock()
+	if named > 0 {
+		t.Step(trace.Step{Source: trace.Named, Verdict: trace.Hit, Count: named})
+	}
+	t.Step(trace.Step{Source: trace.Served, Verdict: verdictOf(served), Count: served})
+	t.Step(trace.Step{Source: trace.Gossip, Verdict: verdictOf(gossip), Count: gossip})
 	return s
+}
+
+// verdictOf returns the verdict of a source that named so many peers.
+func verdictOf(peers int64) trace.Verdict {
+	if peers == 0 {
+		return trace.Miss
+	}
+	return trace.Hit
 }
 
 // note records in t that a lookup uses a remembered result.

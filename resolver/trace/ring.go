@@ -65,6 +65,7 @@ func (r *Ring) begin(kind Kind, key Key, budget time.Duration, parent status.Loo
 	l.draft.rec.Head = Head{
 		ID: l.id, Parent: parent, Kind: kind, Key: key, Start: time.Now(), Budget: budget, Running: true,
 	}
+	l.draft.rec.Steps = l.draft.steps[:0]
 	l.draft.size = recordSize + 2*len(key.Name) + maxText
 	if !r.running.reserve(l.draft.size) {
 		r.omitted.Add(1)

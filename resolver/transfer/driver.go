@@ -258,7 +258,8 @@ func (d *driver) start(a schedule.Action) {
 	d.spans = append(d.spans, sp)
 	d.wg.Go(func() {
 		defer cancel(nil)
-		if err := d.set.pool.Guard(func() error { sp.fetch(ctx, d.proofs); return nil }); err != nil {
+		err := d.set.pool.GuardLookup(d.t.lookupID, func() error { sp.fetch(ctx, d.proofs); return nil })
+		if err != nil {
 			sp.err = err
 		}
 		select {

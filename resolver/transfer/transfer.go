@@ -110,7 +110,7 @@ func (t *transfer) wakeDriver() {
 var errQuit = errors.New("the transfer has no waiter any more")
 
 func (t *transfer) run(ctx context.Context) {
-	err := t.s.pool.Guard(func() error { return t.fetch(ctx) })
+	err := t.s.pool.GuardLookup(t.lookupID, func() error { return t.fetch(ctx) })
 	if err != nil && ctx.Err() != nil {
 		err = providers.ErrDraining
 	}

@@ -275,7 +275,7 @@ func (t *tree) dispatchLarge(ctx context.Context) {
 		t.large = t.large[:top]
 		t.largeAsked++
 		t.wg.Go(func() {
-			err := t.f.pool.Guard(func() error { return t.fetchLarge(ctx, ref) })
+			err := t.f.pool.GuardLookup(t.trace.ID().String(), func() error { return t.fetchLarge(ctx, ref) })
 			t.results <- result{kind: fetchLarge, err: err}
 		})
 	}
@@ -286,7 +286,7 @@ func (t *tree) start(ctx context.Context, kind work, refs []manifest.Ref) {
 	t.requests++
 	b := &batch{t: t, refs: refs, done: make([]bool, len(refs)), left: len(refs)}
 	t.wg.Go(func() {
-		err := t.f.pool.Guard(func() error { return b.fetch(ctx) })
+		err := t.f.pool.GuardLookup(t.trace.ID().String(), func() error { return b.fetch(ctx) })
 		t.results <- result{kind: kind, dirs: b.dirs, err: err}
 	})
 }

@@ -39,6 +39,7 @@ type Task struct {
 	Subject string // what the verb acts on, such as an address; may be empty
 	Help    string // the command line that prints the command's help
 	Advice  string // what to do, in place of what the error says; usually empty
+	Why     bool   // `allium why` knows the lookup that an error names
 }
 
 // Failure is an error as a command reports it.
