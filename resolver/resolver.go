@@ -21,15 +21,14 @@ import (
 // Resolver fetches objects. Its methods are safe for concurrent use while Run
 // runs. They return status.NotReady before Run and status.Draining after it.
 type Resolver struct {
-	cfg       Config
-	local     Local
-	ring      *trace.Ring
-	m         *metrics
-	pool      *providers.Pool
-	names     *names.Names // nil without Deps.Names
-	denied    func(b3.Root) error
-	log       *slog.Logger
-	connected func() bool
+	cfg    Config
+	local  Local
+	ring   *trace.Ring
+	m      *metrics
+	pool   *providers.Pool
+	names  *names.Names // nil without Deps.Names
+	denied func(b3.Root) error
+	warmup warmup
 
 	observe   func(TransferEvent)
 	transfers *transfer.Set
@@ -75,7 +74,8 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		return nil, err
 	}
 	r := &Resolver{
-		cfg: cfg, local: d.Local, ring: d.Trace, m: m, pool: pool, log: d.Log, connected: d.Connected,
+		cfg: cfg, local: d.Local, ring: d.Trace, m: m, pool: pool,
+		warmup: warmup{log: d.Log, connected: d.Connected},
 		transfers: transfer.New(cfg.transfers(), transfer.Deps{
 			Local: d.Local, Pool: pool, Trace: d.Trace, Metrics: d.Metrics, Limits: d.Limits, Received: m.received,
 			Observe: d.Observe,
@@ -85,8 +85,8 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	if r.observe == nil {
 		r.observe = func(TransferEvent) {}
 	}
-	if r.connected == nil {
-		r.connected = func() bool { return true }
+	if r.warmup.connected == nil {
+		r.warmup.connected = func() bool { return true }
 	}
 	if r.denied = d.Denied; r.denied == nil {
 		r.denied = func(b3.Root) error { return nil }
@@ -113,7 +113,7 @@ func (r *Resolver) Run(ctx context.Context, ready func()) error {
 	}
 	ready()
 	if roots, _ := r.cfg.warmup(); len(roots) > 0 {
-		l.Go(func() { r.warm(ctx, roots) })
+		l.Go(func() { r.warmup.run(ctx, r, roots) })
 	}
 	tick := time.NewTicker(r.cfg.PositiveTTL)
 	defer tick.Stop()
@@ -194,15 +194,21 @@ func (r *Resolver) resolve(ctx context.Context, root b3.Root, q Query, lookup *t
 	return a, drainingError(work, err)
 }
 
+// clockBase is any time, from which Cached counts.
+var clockBase = time.Now()
+
 // Cached returns the answer to Resolve when it is remembered, or when the object is
 // denied. ok is false when Resolve would have to look for it. It does not wait.
 func (r *Resolver) Cached(root b3.Root, q Query) (a Answer, ok bool, err error) {
 	if err := r.denied(root); err != nil {
 		return a, true, r.ring.Fail(trace.Providers, trace.Key{Root: root}, time.Now(), "", err)
 	}
-	if a, ok, err = r.pool.Cached(root, q); ok {
-		a.LookupID = r.ring.Hit(trace.Providers, trace.Key{Root: root}, trace.Cache, 0)
-		err = status.WithLookup(err, a.LookupID)
+	now := clockBase.Add(time.Since(clockBase)) // half the cost of time.Now; only the monotonic part is used
+	if ok, err = r.pool.Cached(&a, root, &q, now); ok {
+		a.LookupID = r.ring.HitAt(trace.Providers, trace.Key{Root: root}, trace.Cache, now, 0)
+		if err != nil {
+			err = status.WithLookup(err, a.LookupID)
+		}
 	}
 	return a, ok, err
 }

@@ -2,6 +2,7 @@ package resolver
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"allium/internal/jitter"
@@ -11,13 +12,19 @@ import (
 // warmupPause is how long the warm-up waits for a peer, or for other lookups to end.
 const warmupPause = time.Second
 
-// warm resolves the objects of Config.Warmup, so that the first requests for them find
-// their providers in the cache. It begins when a peer is known, resolves one object at a
-// time, and only while no other lookup runs.
-func (r *Resolver) warm(ctx context.Context, roots []b3.Root) {
+// warmup resolves the objects of Config.Warmup, so that the first requests for them find
+// their providers in the cache.
+type warmup struct {
+	log       *slog.Logger
+	connected func() bool
+}
+
+// run begins when a peer is known. It resolves one object at a time, and only while no
+// other lookup runs.
+func (w warmup) run(ctx context.Context, r *Resolver, roots []b3.Root) {
 	found := 0
 	for _, root := range roots {
-		for !r.connected() || !r.pool.Idle() {
+		for !w.connected() || !r.pool.Idle() {
 			if !jitter.Sleep(ctx, jitter.Spread(warmupPause)) {
 				return
 			}
@@ -29,5 +36,5 @@ func (r *Resolver) warm(ctx context.Context, roots []b3.Root) {
 			return
 		}
 	}
-	r.log.Info("the warm-up has ended", "keys", len(roots), "found", found)
+	w.log.Info("the warm-up has ended", "keys", len(roots), "found", found)
 }

@@ -10,8 +10,6 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/internal/limits"
-	"allium/protocols/b3"
 	"allium/protocols/record"
 	"allium/protocols/status"
 )
@@ -177,45 +175,6 @@ func TestLifetime(t *testing.T) {
 		}
 		if least < 9*time.Second || most > 11*time.Second || most-least < time.Second {
 			t.Errorf("TTL from %s to %s", least, most)
-		}
-	})
-}
-
-// BenchmarkCachedResolve measures a hit, beside one of the bare LRU behind a mutex.
-func BenchmarkCachedResolve(b *testing.B) {
-	p, err := New(testConfig(), Deps{
-		Finder: &scriptedFinder{answers: []scripted{finds("a", "b", "c")}}, Limits: limits.NewRegistry(nil),
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
-	tasks := &testTasks{ctx: ctx}
-	defer tasks.wg.Wait()
-	defer cancel()
-	roots := make([]b3.Root, 256)
-	for i := range roots {
-		roots[i] = rootOf(uint64(i))
-		if _, err := p.Resolve(ctx, tasks, roots[i], Query{}, nil); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.Run("resolve", func(b *testing.B) {
-		b.ReportAllocs()
-		for i := 0; b.Loop(); i++ {
-			if _, ok, err := p.Cached(roots[i%len(roots)], Query{}); !ok || err != nil {
-				b.Fatal(ok, err)
-			}
-		}
-	})
-	b.Run("lru", func(b *testing.B) {
-		b.ReportAllocs()
-		for i := 0; b.Loop(); i++ {
-			p.cache.mu.Lock()
-			if _, ok := p.cache.lru.Get(roots[i%len(roots)]); !ok {
-				b.Fatal("gone")
-			}
-			p.cache.mu.Unlock()
 		}
 	})
 }

@@ -52,9 +52,10 @@ type searched struct {
 type ranking struct {
 	providers []Provider // each peer once; shared and never changed
 	source    record.Origin
-	complete  bool   // every source was asked to its end
-	usable    bool   // the breaker of the best provider is not open
-	epoch     uint64 // of peers, when the providers were ranked
+	sure      Confidence // the highest of providers
+	complete  bool       // every source was asked to its end
+	usable    bool       // the breaker of the best provider is not open
+	epoch     uint64     // of peers, when the providers were ranked
 	at        time.Time
 	expires   time.Time
 }

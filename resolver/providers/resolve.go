@@ -21,38 +21,43 @@ import (
 // Beyond it a search asks the network without asking the store.
 const localChecks = 64
 
-// Cached returns the answer that is remembered for a query. ok is false when there is
+// Cached fills a with the answer that is remembered for a query. ok is false when there is
 // none; Resolve must be called then. It may be called too when only a lookup that found
 // nobody is remembered, since this node may have the object by now. The error is
-// not_found, when the query wants none of the providers. Cached does not wait.
-func (p *Pool) Cached(root b3.Root, q Query) (a Answer, ok bool, err error) {
+// not_found, when the query wants none of the providers.
+//
+// Cached does not wait, does not allocate unless the query filters, and neither reads the
+// clock nor copies the answer, as these would cost as much as the rest of it.
+func (p *Pool) Cached(a *Answer, root b3.Root, q *Query, now time.Time) (ok bool, err error) {
 	if q.Fresh || q.Trace != nil {
-		return a, false, nil
+		return false, nil
 	}
 	e := p.cache.get(root)
 	if e == nil || e.ranking == nil {
-		return a, false, nil
+		return false, nil
 	}
 	r := e.ranking
-	left := time.Until(r.expires) // reads the clock once, and costs half of time.Now
+	left := r.expires.Sub(now)
 	if left <= 0 {
-		return a, false, nil
+		return false, nil
 	}
 	if r.epoch != p.peers.epoch.Load() {
 		r = p.rerank(root, r)
 	}
 	some := q.chosen(r.providers, p.now)
 	if !q.enough(r, len(some)) {
-		return a, false, nil
+		return false, nil
 	}
 	p.m.hits.Inc()
 	if len(some) == 0 {
-		return a, true, nobody(&q, nil)
+		return true, nobody(q, nil)
 	}
-	return Answer{
-		Target: root, Providers: some, Source: SourceCache, Confidence: best(some),
-		Age: r.expires.Sub(r.at) - left, TTL: left,
-	}, true, nil
+	a.Target, a.Providers, a.Source, a.Confidence = root, some, SourceCache, r.sure
+	a.Age, a.TTL = r.expires.Sub(r.at)-left, left
+	if len(some) < len(r.providers) {
+		a.Confidence = best(some)
+	}
+	return true, nil
 }
 
 // Resolve finds providers of an object and ranks them. It looks in this order, and
@@ -65,7 +70,8 @@ func (p *Pool) Cached(root b3.Root, q Query) (a Answer, ok bool, err error) {
 // Errors are not_found, timeout, the error of the DHT, busy when too many lookups
 // run, and ctx's. An answer that was found in part is returned without an error.
 func (p *Pool) Resolve(ctx context.Context, tasks Tasks, root b3.Root, q Query, t *trace.Lookup) (Answer, error) {
-	if a, ok, err := p.Cached(root, q); ok {
+	var a Answer
+	if ok, err := p.Cached(&a, root, &q, time.Now()); ok {
 		t.Step(trace.Step{Source: trace.Cache, Verdict: trace.Hit, Count: int64(len(a.Providers))})
 		return a, err
 	}
@@ -319,7 +325,7 @@ func (p *Pool) rank(root b3.Root, found []record.Provider) *ranking {
 	}
 	clock := p.now()
 	Rank(r.providers, func(d Provider) Traits { return p.traits(&d, r.at, clock) })
-	r.usable = p.peers.usable(r.providers[0].ID)
+	r.usable, r.sure = p.peers.usable(r.providers[0].ID), best(r.providers)
 	return r
 }
 

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,9 +187,10 @@ func TestHedging(t *testing.T) {
 			finds("d")(ctx, yield)
 			hangs(ctx, yield)
 		})
-		slow := 10 * time.Second
-		w.has = func(ctx context.Context, _ b3.Root) (bool, error) {
-			time.Sleep(slow) // deaf to ctx
+		var slow atomic.Int64
+		slow.Store(int64(10 * time.Second))
+		w.has = func(context.Context, b3.Root) (bool, error) {
+			time.Sleep(time.Duration(slow.Load())) // deaf to its context
 			return true, nil
 		}
 		took := func(root b3.Root, q Query) (time.Duration, Answer) {
@@ -208,9 +210,9 @@ func TestHedging(t *testing.T) {
 		if d, _ := took(rootOf(3), Query{All: true}); d != w.cfg.Deadline {
 			t.Errorf("for all: took %s", d)
 		}
-		slow = 200 * time.Millisecond
+		slow.Store(int64(200 * time.Millisecond))
 		w.dht.answers = []scripted{hangs}
-		if d, a := took(rootOf(4), Query{Limit: 1}); d != slow || a.Source != record.OriginLocal {
+		if d, a := took(rootOf(4), Query{Limit: 1}); d != 200*time.Millisecond || a.Source != record.OriginLocal {
 			t.Errorf("the store wins late: took %s, source %s", d, a.Source)
 		}
 		time.Sleep(time.Minute)

@@ -13,6 +13,7 @@ import (
 // hits holds the latest lookups that were answered at once, a line of a fixed size for each.
 type hits struct {
 	usage  *limits.Usage
+	base   time.Time    // from which lines count
 	n      atomic.Int64 // lines in use
 	shards [hitShards]hitShard
 }
@@ -28,7 +29,7 @@ type hitShard struct {
 type hit struct {
 	id     status.LookupID
 	key    Key
-	at     int64 // Unix nanoseconds
+	at     time.Duration // when it ended, since hits.base by the monotonic clock
 	took   time.Duration
 	source Source
 	kind   Kind
@@ -41,7 +42,7 @@ const hitSize = int(unsafe.Sizeof(hit{})) + MaxName
 const _ = uint(hitBytes - hitEntries*hitSize)
 
 func newHits(r *limits.Registry) *hits {
-	h := &hits{}
+	h := &hits{base: time.Now()}
 	h.usage = r.NewUsage(limits.Spec{
 		Name: "resolver.traces_hits", Path: "hits → why", Policy: "the oldest of 1,024 is dropped",
 	}, hitBytes, func() int64 { return h.n.Load() * int64(hitSize) })
@@ -51,12 +52,20 @@ func newHits(r *limits.Registry) *hits {
 // Hit records a lookup that source answered at once, after took, and returns its ID. It allocates
 // nothing unless it has to cut the name of the key.
 func (r *Ring) Hit(kind Kind, key Key, source Source, took time.Duration) status.LookupID {
+	return r.HitAt(kind, key, source, time.Now(), took)
+}
+
+// HitAt is Hit for a caller that knows the time: the lookup ended at the time at, of which the
+// monotonic part counts. Reading the clock costs as much as the rest of Hit.
+func (r *Ring) HitAt(kind Kind, key Key, source Source, at time.Time, took time.Duration) status.LookupID {
 	id := status.NewLookupID()
 	if r == nil {
 		return id
 	}
-	key.Name = cut(key.Name, MaxName)
-	if r.hits.put(hit{id, key, time.Now().UnixNano(), took, source, kind}) {
+	if key.Name != "" {
+		key.Name = cut(key.Name, MaxName)
+	}
+	if r.hits.put(&hit{id, key, at.Sub(r.hits.base), took, source, kind}) {
 		r.hits.n.Add(1)
 		r.hits.usage.Grown()
 	}
@@ -64,19 +73,20 @@ func (r *Ring) Hit(kind Kind, key Key, source Source, took time.Duration) status
 }
 
 // put replaces the oldest line of a shard. It reports whether that line was empty.
-func (h *hits) put(line hit) (grew bool) {
+func (h *hits) put(line *hit) (grew bool) {
 	s := &h.shards[line.id%hitShards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	to := &s.lines[s.next]
 	s.next = (s.next + 1) % hitsOfShard
 	grew = to.id == 0
-	*to = line
+	*to = *line
 	return grew
 }
 
 // find returns the hits for which match is true.
 func (h *hits) find(match func(*Head) bool) (found []Record) {
+	now := time.Now()
 	for i := range h.shards {
 		s := &h.shards[i]
 		s.mu.Lock()
@@ -88,7 +98,7 @@ func (h *hits) find(match func(*Head) bool) (found []Record) {
 			}
 			head := Head{
 				ID: line.id, Kind: line.kind, Key: line.key, Took: max(1, line.took),
-				Start: time.Unix(0, line.at).Add(-line.took),
+				Start: now.Add(line.at - now.Sub(h.base) - line.took),
 			}
 			if match(&head) {
 				step := Step{Took: line.took, Source: line.source, Verdict: Hit, Count: 1}
