@@ -2,7 +2,6 @@ package index
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -48,7 +47,7 @@ func (h *Handlers) resolve(w *exchange.Response, r *http.Request, in exchange.In
 	if done || err != nil {
 		return err
 	}
-	return h.send(w, r, in, a, a)
+	return h.send(w, r, in, &a, &a)
 }
 
 // providers serves /providers/{b3}.
@@ -57,7 +56,7 @@ func (h *Handlers) providers(w *exchange.Response, r *http.Request, in exchange.
 	if done || err != nil {
 		return err
 	}
-	return h.send(w, r, in, a, api.Providers{
+	return h.send(w, r, in, &a, &api.Providers{
 		Key: a.Key, Providers: a.Providers, Source: a.Source, AgeMS: a.AgeMS, LookupID: a.LookupID,
 	})
 }
@@ -112,29 +111,29 @@ func cannotFind(w *exchange.Response, root b3.Root, err error) error {
 // shorten returns the first 8 digits of an address: "b3:1a2b3c4d…".
 func shorten(r b3.Root) string { return r.String()[:len("b3:")+8] + "…" }
 
+// appender writes itself as JSON.
+type appender interface{ AppendJSON(b []byte) []byte }
+
 // send sends body, which is made of the answer a.
-func (h *Handlers) send(w *exchange.Response, r *http.Request, in exchange.Input, a api.Resolved, body any) error {
+func (h *Handlers) send(
+	w *exchange.Response, r *http.Request, in exchange.Input, a *api.Resolved, body appender,
+) error {
 	w.LookupID, _ = status.ParseLookupID(a.LookupID)
-	etag := tag(&a)
+	etag := tag(a)
 	outcome := exchange.Evaluate(r, etag)
 	if outcome == status.Precondition {
 		return exchange.IfMatchFailed(etag)
 	}
-	header := w.Header()
-	header.Set("ETag", etag)
-	if in.Query.Flag("fresh") {
-		header.Set("Cache-Control", "no-store")
-	} else {
-		header.Set("Cache-Control", "public, max-age="+strconv.FormatInt(a.TTLMS/1000, 10))
+	header, cached := w.Header(), "no-store"
+	if !in.Query.Flag("fresh") {
+		cached = "public, max-age=" + strconv.FormatInt(a.TTLMS/1000, 10)
 	}
+	header["Etag"], header["Cache-Control"] = w.HeaderValue(etag), w.HeaderValue(cached) // canonical keys
 	if outcome == status.NotModified {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	p, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
-	}
+	p := body.AppendJSON(make([]byte, 0, 512*(1+len(a.Providers))))
 	return w.Send(r, http.StatusOK, exchange.MediaJSON, append(p, '\n'))
 }
 

@@ -1,0 +1,84 @@
+package node_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"allium/node/config"
+)
+
+// BenchmarkResolveHTTP compares a remembered answer of /resolve with a bare handler that
+// returns the same bytes, each over one kept connection. The limits per second and per client are off.
+func BenchmarkResolveHTTP(b *testing.B) {
+	n := start(b, func(c *config.Config) {
+		c.Gateway.Rate, c.Gateway.InflightPerIP = 0, 0
+		c.Resolver.PositiveTTL = 1 << 40
+	})
+	root, _ := addBytes(b, n, 1, 1000)
+	path := "/resolve/" + root.String()
+	first := exchangeOver(b, n.ID().Gateway, path)() // searches
+	answer := exchangeOver(b, n.ID().Gateway, path)()
+	if bytes.Contains(first, []byte(`"source":"cache"`)) || !bytes.Contains(answer, []byte(`"source":"cache"`)) {
+		b.Fatalf("%s\n%s", first, answer)
+	}
+	_, body, _ := bytes.Cut(answer, []byte("\r\n\r\n"))
+	bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body)
+	}))
+	b.Cleanup(bare.Close)
+	for _, c := range []struct{ name, base string }{{"gateway", n.ID().Gateway}, {"bare", bare.URL}} {
+		b.Run(c.name, func(b *testing.B) {
+			get := exchangeOver(b, c.base, path)
+			for b.Loop() {
+				get()
+			}
+		})
+	}
+}
+
+// exchangeOver returns a function that sends a GET over one connection and returns the
+// whole answer, which has a Content-Length. The bytes are valid until the next call.
+func exchangeOver(tb testing.TB, base, path string) (get func() []byte) {
+	tb.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { c.Close() })
+	request := []byte("GET " + path + " HTTP/1.1\r\nHost: " + c.RemoteAddr().String() + "\r\n\r\n")
+	buf := make([]byte, 64<<10)
+	return func() []byte {
+		if _, err := c.Write(request); err != nil {
+			tb.Fatal(err)
+		}
+		got := 0
+		for {
+			m, err := c.Read(buf[got:])
+			if err != nil {
+				tb.Fatal(err)
+			}
+			got += m
+			head, body, whole := bytes.Cut(buf[:got], []byte("\r\n\r\n"))
+			if !whole {
+				continue
+			}
+			if !bytes.HasPrefix(head, []byte("HTTP/1.1 200 OK\r\n")) {
+				tb.Fatalf("%s", buf[:got])
+			}
+			var length int
+			_, rest, _ := bytes.Cut(head, []byte("\r\nContent-Length: "))
+			if _, err := fmt.Sscanf(string(rest[:min(len(rest), 8)]), "%d", &length); err != nil {
+				tb.Fatalf("%s: %v", head, err)
+			}
+			if len(body) >= length {
+				return buf[:got]
+			}
+		}
+	}
+}
