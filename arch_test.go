@@ -107,7 +107,9 @@ var layers = map[string][]string{
 		"protocols/name", "protocols/record", "resolver/names", "resolver/providers", "resolver/schedule", "resolver/trace", "resolver/transfer",
 		"resolver/tree",
 	},
-	"resolver/names": {"protocols/name", "protocols/record", "resolver/providers", "resolver/trace"},
+	"resolver/names": {
+		"protocols/dht/probes", "protocols/name", "protocols/record", "resolver/providers", "resolver/trace",
+	},
 	"resolver/providers": {
 		"protocols/dht/probes", "protocols/oap", "protocols/object", "protocols/record", "resolver/trace",
 	},

@@ -93,11 +93,12 @@ func (r *Resolver) localInfo(ctx context.Context, root b3.Root) (Info, error) {
 	return info, obj.Close()
 }
 
-// drainingError returns ErrDraining for an error of work that the end of Run
-// cancelled, and err otherwise.
+// drainingError returns ErrDraining, with the lookup of err, for an error of work that
+// the end of Run cancelled, and err otherwise.
 func drainingError(work context.Context, err error) error {
 	if err != nil && work.Err() != nil && errors.Is(context.Cause(work), providers.ErrDraining) {
-		return providers.ErrDraining
+		id, _ := status.ParseLookupID(status.LookupOf(err))
+		return status.WithLookup(providers.ErrDraining, id)
 	}
 	return err
 }

@@ -298,14 +298,14 @@ func TestRecordOfSearch(t *testing.T) {
 				t.Fatalf("%v: got %+v", err, rec)
 			}
 			s := rec.Searches[0]
-			if s.Root != dir.root || s.Outcome != status.Timeout || s.Took != w.cfg.Deadline || s.Walk.End != "timed_out" ||
+			if s.Key.Root != dir.root || s.Outcome != status.Timeout || s.Took != w.cfg.Deadline || s.Walk.End != "timed_out" ||
 				len(s.Walk.Probes) != 2 || s.Walk.Probes[1].Peer != "silent" {
 				t.Errorf("the search is %+v", s)
 			}
 			if s.Joined {
 				joined++
 			}
-			if rec.Searches[1].Root != rec.Key.Root || rec.Searches[1].Joined {
+			if rec.Searches[1].Key != rec.Key || rec.Searches[1].Joined {
 				t.Errorf("the second search is %+v", rec.Searches[1])
 			}
 		}

@@ -22,7 +22,7 @@ type LookupHead struct {
 	ID     string `json:"id"`
 	Parent string `json:"parent,omitempty"` // the fetch of the directory to which the object belongs
 	// open (to read an object), fetch (to store it), tree (to store a directory with
-	// everything below), providers, resolve or name
+	// everything below), providers (to find who has it), name (to find what it stands for)
 	Kind  string    `json:"kind"`
 	Key   string    `json:"key"` // an address, or a name
 	Start time.Time `json:"start"`
@@ -54,22 +54,22 @@ type LookupStep struct {
 	TookMS float64 `json:"took_ms,omitempty"`
 	// memory, store, partial (what an earlier fetch had left), cache (of earlier
 	// lookups), named (by the caller), served (the peer that served the directory),
-	// gossip, dht, permit (the wait for a place), caller
+	// gossip, dht, permit (the wait for a place)
 	Source  string `json:"source"`
-	Verdict string `json:"verdict"`          // hit, miss, negative, joined, asked, granted or failed
+	Verdict string `json:"verdict"`          // hit, miss, negative, asked, granted or failed
 	Count   int64  `json:"count,omitempty"`  // peers, or bytes of partial
 	Lookup  string `json:"lookup,omitempty"` // the lookup that found what the cache had
 	Note    string `json:"note,omitempty"`   // an error
 }
 
-// LookupSearch is one search for providers in the DHT.
+// LookupSearch is one search in the DHT, for providers or for the records of a name.
 type LookupSearch struct {
-	Root    b3.Root `json:"root"`  // the object, or its directory
+	Key     string  `json:"key"`   // the address of the object or of its directory, or a name
 	AtMS    float64 `json:"at_ms"` // below 0: another lookup had begun it
 	TookMS  float64 `json:"took_ms"`
 	Joined  bool    `json:"joined,omitempty"`  // another lookup began it
 	Running bool    `json:"running,omitempty"` // it had not ended when the lookup ended
-	Found   int     `json:"found"`             // providers
+	Found   int     `json:"found"`             // providers, or records of the name
 	Outcome string  `json:"outcome,omitempty"`
 	Message string  `json:"message,omitempty"` // an error
 	Trace   *Trace  `json:"trace,omitempty"`   // nil: the records that the node holds were enough, or it still ran

@@ -126,7 +126,7 @@ func stepOf(s trace.Step) api.LookupStep {
 // searchOf returns a search of a lookup that began at start.
 func searchOf(s trace.Search, start time.Time) api.LookupSearch {
 	v := api.LookupSearch{
-		Root: s.Root, AtMS: milliseconds(s.Start.Sub(start)), TookMS: milliseconds(s.Took), Joined: s.Joined,
+		Key: s.Key.String(), AtMS: milliseconds(s.Start.Sub(start)), TookMS: milliseconds(s.Took), Joined: s.Joined,
 		Running: s.Running, Found: s.Found, Message: s.Message, Omitted: s.Walk.Omitted,
 	}
 	if !s.Running {

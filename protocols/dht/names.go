@@ -14,6 +14,7 @@ import (
 	"allium/internal/jitter"
 	"allium/protocols/dht/names"
 	"allium/protocols/dht/persist"
+	"allium/protocols/dht/probes"
 	"allium/protocols/kad"
 	"allium/protocols/name"
 )
@@ -75,11 +76,13 @@ func (s *Service) newNames() *persist.Persister[names.Key] {
 // FindName asks the peers closest to a name for its record, and returns what the first three
 // holders have, or all holders that answer in time (SPEC §6). Unless fresh is set, the record
 // that this node holds counts as that of one holder. Holders that were behind are given the
-// highest record in the background.
+// highest record in the background. t, which may be nil, records the steps.
 //
 // The result is empty if no peer holds a record. Errors are those of [Service.FindProviders];
 // an error is returned only beside an empty result.
-func (s *Service) FindName(ctx context.Context, n name.Name, fresh bool) (name.Versions, error) {
+func (s *Service) FindName(
+	ctx context.Context, n name.Name, fresh bool, t *probes.Trace,
+) (name.Versions, error) {
 	f := &nameSearch{s: s, key: n.Digest(), seqs: map[peer.ID]uint64{}}
 	want := nameHolders
 	if !fresh {
@@ -93,7 +96,8 @@ func (s *Service) FindName(ctx context.Context, n name.Name, fresh bool) (name.V
 		return f.best, f.unless(err)
 	}
 	_, err = r.engine.run(ctx, search{
-		op: opFindName, key: []byte(name.KeyOf(f.key)), cfg: s.cfg.findConfig(), quorum: kad.Values(want), ask: f.ask,
+		op: opFindName, key: []byte(name.KeyOf(f.key)), cfg: s.cfg.findConfig(), quorum: kad.Values(want),
+		ask: f.ask, trace: t,
 	})
 	best, behind := f.result()
 	if len(behind) > 0 {

@@ -71,7 +71,7 @@ func TestNames(t *testing.T) {
 		var took []time.Duration
 		for i, s := range services {
 			start := time.Now()
-			v, err := s.FindName(t.Context(), rec.Name, true)
+			v, err := s.FindName(t.Context(), rec.Name, true, nil)
 			if took = append(took, time.Since(start)); err != nil || v.Seq() != 1 {
 				t.Errorf("host %d found %d, %v", i, v.Seq(), err)
 			}
@@ -82,7 +82,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("a cold name took %s", most)
 		}
 		missing := sn.ids[3].nameRecord(t, "nobody-published-this", 1, "x").Name
-		if v, err := services[7].FindName(t.Context(), missing, false); err != nil || v.Seq() != 0 {
+		if v, err := services[7].FindName(t.Context(), missing, false, nil); err != nil || v.Seq() != 0 {
 			t.Errorf("found %d, %v", v.Seq(), err)
 		}
 
@@ -128,7 +128,7 @@ func TestNamesBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range services {
-			if _, err := s.FindName(t.Context(), first.Name, false); err != nil {
+			if _, err := s.FindName(t.Context(), first.Name, false, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -150,7 +150,7 @@ func TestNamesBehind(t *testing.T) {
 		if err := services[8].providers.putName(t.Context(), sn.ids[9].id, other); status.Of(err) != status.Equivocation {
 			t.Errorf("a holder says of an equivocation: %v", err)
 		}
-		if v, err := services[9].FindName(t.Context(), first.Name, false); err != nil || !v.Equivocates() {
+		if v, err := services[9].FindName(t.Context(), first.Name, false, nil); err != nil || !v.Equivocates() {
 			t.Errorf("two records with one sequence number are not both shown: %v, %v", v.Records(), err)
 		}
 	})
@@ -191,7 +191,7 @@ func TestNamesLies(t *testing.T) {
 		}
 		found := 0
 		for i := liars + 1; i < hosts; i++ {
-			v, err := services[i].FindName(t.Context(), rec.Name, true)
+			v, err := services[i].FindName(t.Context(), rec.Name, true, nil)
 			for _, r := range v.Records() {
 				if r.Name != rec.Name || r.Seq != 5 && r.Seq != 4 {
 					t.Errorf("host %d believes %s = %q", i, r.Name, r.Value)
@@ -250,7 +250,7 @@ func TestPutNameRefused(t *testing.T) {
 	if err := ask(request{Op: opPutName, Key: key[:], Envelope: rec.Envelope}); err != nil {
 		t.Error(err)
 	}
-	if v, err := a.FindName(t.Context(), rec.Name, true); err != nil || fmt.Sprint(v.Records()[0].Value) != "one" {
+	if v, err := a.FindName(t.Context(), rec.Name, true, nil); err != nil || fmt.Sprint(v.Records()[0].Value) != "one" {
 		t.Errorf("%v, %v", v.Records(), err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"allium/protocols/name"
 	"allium/resolver/providers"
+	"allium/resolver/trace"
 )
 
 // flightKey names a lookup that others may join. A caller that wants a fresh answer joins no
@@ -18,6 +19,7 @@ type flightKey struct {
 // remembered for the next one who asks.
 type flight struct {
 	flightKey
+	record *trace.ActiveSearch
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -25,9 +27,11 @@ type flight struct {
 	err   error
 }
 
-// join returns the lookup of a name that runs, or a new one that runs as one of tasks.
-func (n *Names) join(tasks providers.Tasks, what name.Name, fresh bool) *flight {
-	f, ctx := n.enter(tasks, flightKey{what, fresh})
+// join returns the lookup of a name that runs, or a new one that runs as one of tasks. tr, which may
+// be nil, records which.
+func (n *Names) join(tasks providers.Tasks, what name.Name, fresh bool, tr *trace.Lookup) *flight {
+	f, ctx := n.enter(tasks, flightKey{what, fresh}, tr)
+	tr.Search(f.record, ctx == nil)
 	if ctx == nil {
 		n.m.WithLabelValues("joined").Inc()
 		return f
@@ -39,26 +43,28 @@ func (n *Names) join(tasks providers.Tasks, what name.Name, fresh bool) *flight 
 }
 
 // enter returns the lookup of a name. ctx is nil unless it is new and the caller must run it.
-func (n *Names) enter(tasks providers.Tasks, key flightKey) (f *flight, ctx context.Context) {
+func (n *Names) enter(tasks providers.Tasks, key flightKey, tr *trace.Lookup) (f *flight, ctx context.Context) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if f := n.active[key]; f != nil {
 		return f, nil
 	}
 	ctx, cancel := context.WithTimeout(tasks.Context(), n.cfg.Deadline)
-	f = &flight{flightKey: key, cancel: cancel, done: make(chan struct{})}
+	record := trace.NewSearch(trace.Key{Name: key.name.String()}, tr)
+	f = &flight{flightKey: key, record: record, cancel: cancel, done: make(chan struct{})}
 	n.active[key] = f
 	return f, ctx
 }
 
 func (n *Names) run(ctx context.Context, f *flight) {
 	defer f.cancel()
-	got, err := n.search(ctx, f.name, f.fresh)
+	got, err := n.search(ctx, f.name, f.fresh, f.record)
 	n.finish(f, got, err)
 }
 
 // finish ends a lookup and wakes its users.
 func (n *Names) finish(f *flight, got found, err error) {
+	f.record.End(len(got.v.Records()), err)
 	n.mu.Lock()
 	delete(n.active, f.flightKey)
 	n.mu.Unlock()

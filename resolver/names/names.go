@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/limits"
+	"allium/protocols/dht/probes"
 	"allium/protocols/name"
 	"allium/protocols/record"
 	"allium/protocols/status"
@@ -28,7 +29,8 @@ type Config struct {
 // Finder is the DHT. It returns the highest verified record of a name, or two that equivocate, or
 // nothing when no peer has one. It returns when ctx ends.
 type Finder interface {
-	FindName(ctx context.Context, n name.Name, fresh bool) (name.Versions, error)
+	// t records the steps of the search by its end.
+	FindName(ctx context.Context, n name.Name, fresh bool, t *probes.Trace) (name.Versions, error)
 }
 
 // Deps are what [Names] works with. Denied, Now, Metrics and Limits may be nil.
@@ -124,7 +126,7 @@ func (n *Names) Resolve(
 		if err := n.denied(at); err != nil {
 			return a, err
 		}
-		f, err := n.one(ctx, tasks, at, opt, begun.Add(n.cfg.Deadline))
+		f, err := n.one(ctx, tasks, at, opt, begun.Add(n.cfg.Deadline), tr)
 		if err != nil {
 			tr.Failed(trace.DHT, time.Since(start), err)
 			return a, err
@@ -226,7 +228,7 @@ func (f found) source() trace.Source {
 
 // one finds the record of one name until the deadline.
 func (n *Names) one(
-	ctx context.Context, tasks providers.Tasks, what name.Name, opt Options, deadline time.Time,
+	ctx context.Context, tasks providers.Tasks, what name.Name, opt Options, deadline time.Time, tr *trace.Lookup,
 ) (found, error) {
 	now := n.now()
 	if e, ok := n.cache.get(what); ok && !opt.Fresh {
@@ -240,14 +242,14 @@ func (n *Names) one(
 			return found{e.v, e.at, e.until, true}, nil
 		case now.Sub(e.until) <= opt.MaxStale:
 			n.m.WithLabelValues("stale").Inc()
-			n.join(tasks, what, false) // goes on behind the answer
+			n.join(tasks, what, false, nil) // goes on behind the answer
 			return found{e.v, e.at, e.until, true}, nil
 		}
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline,
 		status.Errorf(status.Timeout, "%s was not found within %s", what, n.cfg.Deadline))
 	defer cancel()
-	f := n.join(tasks, what, opt.Fresh)
+	f := n.join(tasks, what, opt.Fresh, tr)
 	select {
 	case <-f.done:
 	case <-ctx.Done():
@@ -303,13 +305,15 @@ func (n *Names) remember(what name.Name, v name.Versions, now time.Time) found {
 }
 
 // search is the one lookup of a name. The error is not remembered, but for not_found.
-func (n *Names) search(ctx context.Context, what name.Name, fresh bool) (found, error) {
+func (n *Names) search(ctx context.Context, what name.Name, fresh bool, s *trace.ActiveSearch) (found, error) {
 	release, err := n.gate.Acquire(ctx)
 	if err != nil {
 		return found{}, fmt.Errorf("wait to look up %s: %w", what, err)
 	}
 	defer release()
-	v, err := n.find.FindName(ctx, what, fresh)
+	steps := &probes.Trace{}
+	v, err := n.find.FindName(ctx, what, fresh, steps)
+	s.Walked(providers.WalkOf(steps))
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = status.Errorf(status.Timeout, "no holder of %s answered within %s", what, n.cfg.Deadline)

@@ -14,6 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"pgregory.net/rapid"
 
+	"allium/protocols/dht/probes"
 	"allium/protocols/name"
 	"allium/protocols/record"
 	"allium/protocols/status"
@@ -87,7 +88,9 @@ func (f *network) set(records ...name.Signed) {
 	}
 }
 
-func (f *network) FindName(ctx context.Context, n name.Name, fresh bool) (name.Versions, error) {
+func (f *network) FindName(
+	ctx context.Context, n name.Name, fresh bool, _ *probes.Trace,
+) (name.Versions, error) {
 	f.calls.Add(1)
 	if fresh {
 		f.fresh.Add(1)

@@ -121,7 +121,7 @@ func (l *lookups) enter(
 	}
 	ctx, cancel := context.WithTimeout(tasks.Context(), l.cfg.Deadline)
 	s = &lookup{
-		flight: key, find: opt, search: trace.NewSearch(root, t), cancel: cancel, users: 1,
+		flight: key, find: opt, search: trace.NewSearch(trace.Key{Root: root}, t), cancel: cancel, users: 1,
 		changed: make(chan struct{}), returned: make(chan struct{}),
 	}
 	if opt.Trace == nil {
@@ -275,7 +275,7 @@ func (l *lookups) ask(ctx context.Context, s *lookup) error {
 	if opt.Trace == nil {
 		opt.Trace = &probes.Trace{}
 	}
-	defer func() { s.search.Walked(walkOf(opt.Trace)) }()
+	defer func() { s.search.Walked(WalkOf(opt.Trace)) }()
 	var last error
 	for p, err := range l.finder.FindProviders(ctx, s.root, opt) {
 		if err != nil {

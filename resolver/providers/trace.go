@@ -57,8 +57,8 @@ func (r *searched) note(t *trace.Lookup) {
 	t.Step(s)
 }
 
-// walkOf returns the trace of a finder for the record of a search.
-func walkOf(t *probes.Trace) trace.Walk {
+// WalkOf returns the trace of a finder for the record of a search.
+func WalkOf(t *probes.Trace) trace.Walk {
 	w := trace.Walk{End: t.End, Hops: t.Hops, Asked: t.Probes, Hedges: t.Hedges, Took: t.Took}
 	if len(t.Steps) > 0 {
 		w.Probes = make([]trace.Probe, len(t.Steps))

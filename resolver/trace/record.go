@@ -17,8 +17,7 @@ const (
 	Open      Kind = "open"      // to read an object, or a range of it
 	Fetch     Kind = "fetch"     // to store an object
 	Tree      Kind = "tree"      // to store a directory and everything below it
-	Providers Kind = "providers" // to list the peers that have an object
-	Resolve   Kind = "resolve"   // to find what a key points to, and its providers
+	Providers Kind = "providers" // to find the peers that have an object
 	Name      Kind = "name"      // to find what a name points to
 )
 
@@ -50,7 +49,6 @@ const (
 	Gossip  Source = "gossip"  // peers that announced the object or its directory
 	DHT     Source = "dht"     // a search in the DHT
 	Permit  Source = "permit"  // the gate that bounds the fetches, or the tree fetches
-	Caller  Source = "caller"  // the caller of the lookup
 )
 
 // Verdict is what a source said.
@@ -61,7 +59,6 @@ const (
 	Hit      Verdict = "hit"      // it has the answer
 	Miss     Verdict = "miss"     // it does not have it
 	Negative Verdict = "negative" // it says that there is none
-	Joined   Verdict = "joined"   // the same request was under way and is shared
 	Asked    Verdict = "asked"    // the request went out
 	Granted  Verdict = "granted"  // the permit was granted after a wait
 	Failed   Verdict = "failed"   // the source failed, or refused the request
@@ -112,14 +109,14 @@ type Step struct {
 	Note    string          // an error's text, cut
 }
 
-// Search is one search for providers in the DHT, which several lookups may share.
+// Search is one search in the DHT, for providers or for a name. Several lookups may share it.
 type Search struct {
-	Root    b3.Root // the object or its directory
-	Joined  bool    // another lookup began it
+	Key     Key  // the object or its directory, or a name
+	Joined  bool // another lookup began it
 	Start   time.Time
 	Took    time.Duration
 	Running bool // it had not ended when the lookup ended
-	Found   int  // providers
+	Found   int  // providers, or records of the name
 	Outcome status.Outcome
 	Message string // the error's text, cut; empty on success
 	Walk    Walk

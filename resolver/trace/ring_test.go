@@ -182,7 +182,7 @@ func TestSharedSearch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Deps{})
 		first, second := r.Begin(Open, keyOf(1), 0), r.Begin(Fetch, keyOf(1), 0)
-		s := NewSearch(keyOf(1).Root, first)
+		s := NewSearch(keyOf(1), first)
 		first.Search(s, false)
 		second.Search(s, true)
 		time.Sleep(time.Second)
@@ -227,7 +227,7 @@ func TestBounds(t *testing.T) {
 				}
 				l.GiveUp(id, errors.New(long))
 				l.Failure(Failure{}, errors.New(long))
-				s := NewSearch(b3.Root{}, l)
+				s := NewSearch(Key{}, l)
 				s.Walked(Walk{Probes: make([]Probe, k)})
 				if k%3 > 0 {
 					s.End(k, nil)
@@ -324,7 +324,7 @@ func TestWithoutRing(t *testing.T) {
 	l.Call()
 	l.Step(Step{})
 	l.Peer("p", DHT)
-	l.Search(NewSearch(b3.Root{}, l), false)
+	l.Search(NewSearch(Key{}, l), false)
 	l.End(nil)
 	if l.ID() == 0 || r.Hit(Open, keyOf(0), Store, 0) == 0 {
 		t.Error("no ID")

@@ -4,11 +4,10 @@ import (
 	"sync"
 	"time"
 
-	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
-// ActiveSearch records one search for providers. Any number of lookups may share it. Its methods are
+// ActiveSearch records one search in the DHT. Any number of lookups may share it. Its methods are
 // safe for concurrent use. A nil ActiveSearch records nothing.
 type ActiveSearch struct {
 	by status.LookupID
@@ -18,9 +17,10 @@ type ActiveSearch struct {
 	walked bool   // the DHT has said how it went
 }
 
-// NewSearch records a search for providers of root that begins now, for lookup l.
-func NewSearch(root b3.Root, l *Lookup) *ActiveSearch {
-	return &ActiveSearch{by: l.ID(), rec: Search{Root: root, Start: time.Now(), Running: true}}
+// NewSearch records a search in the DHT for key that begins now, for lookup l.
+func NewSearch(key Key, l *Lookup) *ActiveSearch {
+	key.Name = cut(key.Name, MaxName)
+	return &ActiveSearch{by: l.ID(), rec: Search{Key: key, Start: time.Now(), Running: true}}
 }
 
 // By returns the lookup that began the search.
@@ -46,7 +46,7 @@ func (s *ActiveSearch) Walked(w Walk) {
 	s.rec.Walk, s.walked = w, true
 }
 
-// End says that the search has ended, with so many providers. err is the search's.
+// End says that the search has ended, with so many providers, or records of a name. err is the search's.
 func (s *ActiveSearch) End(found int, err error) {
 	if s == nil {
 		return
@@ -77,9 +77,9 @@ type attached struct {
 }
 
 // mostOfSearch is the most bytes that a search takes in a record.
-const mostOfSearch = searchSize + maxText + maxProbes*probeSize
+const mostOfSearch = searchSize + maxText + MaxName + maxProbes*probeSize
 
-// Search adds a search for providers. joined says that another lookup began it.
+// Search adds a search in the DHT. joined says that another lookup began it.
 func (l *Lookup) Search(s *ActiveSearch, joined bool) {
 	if s == nil {
 		return
@@ -101,7 +101,7 @@ func (d *draft) searched(now time.Time) (all []Search, spare int) {
 		s.Joined = a.joined
 		all = append(all, s)
 		if settled {
-			spare += mostOfSearch - searchSize - len(s.Message) - len(s.Walk.Probes)*probeSize
+			spare += mostOfSearch - searchSize - len(s.Message) - len(s.Key.Name) - len(s.Walk.Probes)*probeSize
 		}
 	}
 	return all, spare

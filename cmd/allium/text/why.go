@@ -106,12 +106,12 @@ var sourceWords = map[string]string{
 	"memory": "memory of the node", "store": "store of the node", "partial": "part from an earlier fetch",
 	"cache": "cache of earlier lookups", "named": "peers that the caller named",
 	"served": "peer that served its directory", "gossip": "announcements by gossip", "dht": "DHT",
-	"permit": "place among the fetches", "caller": "caller",
+	"permit": "place among the fetches",
 }
 
 // verdictWords are the verdicts of a step for people.
 var verdictWords = map[string]string{
-	"hit": "has it", "miss": "does not have it", "negative": "says that there is none", "joined": "joined",
+	"hit": "has it", "miss": "does not have it", "negative": "says that there is none",
 	"asked": "asked", "granted": "granted", "failed": "failed",
 }
 
@@ -123,6 +123,8 @@ func step(s api.LookupStep) string {
 	switch {
 	case s.Source == "partial":
 		said = size(s.Count)
+	case s.Verdict == "hit" && s.Note != "":
+		said, s.Note = "has the record of "+s.Note, ""
 	case s.Verdict == "hit" && slices.Contains(peerSources, s.Source):
 		said = Plural(s.Count, "peer")
 	case s.Verdict == "miss" && slices.Contains(peerSources, s.Source):
@@ -141,12 +143,16 @@ func step(s api.LookupStep) string {
 	return text
 }
 
-// search describes a search for the providers of the object with that key, or of its
-// directory.
+// search describes a search for the key of a lookup, or for another one: a directory of
+// the object, or the next name of a chain.
 func search(s api.LookupSearch, key string) string {
 	text := "search in the DHT"
-	if root := s.Root.String(); root != key {
-		text += " for the directory " + root
+	named := !strings.HasPrefix(s.Key, "b3:")
+	switch {
+	case named:
+		text += " for the name " + s.Key
+	case s.Key != key:
+		text += " for the directory " + s.Key
 	}
 	if s.Joined {
 		text += ", begun by another lookup"
@@ -156,6 +162,8 @@ func search(s api.LookupSearch, key string) string {
 		return text + ": had not ended"
 	case s.Outcome != status.OK.String():
 		text += ": " + s.Outcome
+	case named:
+		text += ": " + Plural(s.Found, "record")
 	default:
 		text += ": " + Plural(s.Found, "provider")
 	}

@@ -35,6 +35,8 @@ func whys() map[string]api.Why {
 	nobody.Message = root.String() + ": no provider found within 1.2s; try again, or connect to a peer that has it"
 	running := head("fetch", "", 3000, 12)
 	running.Running, running.Parent = true, "00000000000000a0"
+	named := head("name", "ok", 81, 0)
+	named.Key = "www.k51qzi"
 	return map[string]api.Why{
 		"hit": {
 			Lookup: api.Lookup{
@@ -50,7 +52,7 @@ func whys() map[string]api.Why {
 				{AtMS: 0.2, Source: "cache", Verdict: "negative", Lookup: "00000000000000a2"},
 			},
 			Searches: []api.LookupSearch{{
-				Root: root, AtMS: 0.3, TookMS: 1199.9, Outcome: "timeout", Message: "no provider found within 1.2s",
+				Key: root.String(), AtMS: 0.3, TookMS: 1199.9, Outcome: "timeout", Message: "no provider found within 1.2s",
 				Trace: &api.Trace{End: "timed_out", Hops: 2, Probes: 3, Hedges: 1, TookMS: 1199, Steps: []api.Step{
 					{Peer: peerA, Hop: 1, StartMS: 0, TookMS: 20.2, Outcome: "ok", Closer: 20},
 					{Peer: peerB, Hop: 2, StartMS: 21, TookMS: 500, Outcome: "timeout"},
@@ -68,7 +70,7 @@ func whys() map[string]api.Why {
 				{AtMS: 0.4, TookMS: 12, Source: "permit", Verdict: "granted"},
 				{AtMS: 13, Source: "cache", Verdict: "hit", Count: 1, Lookup: "00000000000000a2"},
 			},
-			Searches: []api.LookupSearch{{Root: dir, AtMS: -40, TookMS: 60, Joined: true, Found: 1, Outcome: "ok"}},
+			Searches: []api.LookupSearch{{Key: dir.String(), AtMS: -40, TookMS: 60, Joined: true, Found: 1, Outcome: "ok"}},
 			Providers: []api.LookupProvider{
 				{
 					ID: peerA, Source: "named", FoundMS: 12.5, Asked: 1, Bytes: 32768, RTTMS: 4.5, Rate: 1 << 20,
@@ -106,9 +108,17 @@ func whys() map[string]api.Why {
 			Tree: &api.LookupTree{Objects: 900, Bytes: 9000, Fetched: 10, FetchedBytes: 1000, Skipped: 4,
 				Failures: []api.LookupFailure{{Root: dir, Outcome: "not_found", Lookup: "00000000000000a3"}}},
 		}},
+		"name": {Lookup: api.Lookup{
+			LookupHead: named, Callers: 1,
+			Steps: []api.LookupStep{
+				{AtMS: 0.1, Source: "cache", Verdict: "hit", Note: "www.k51qzi"},
+				{AtMS: 0.2, TookMS: 80, Source: "dht", Verdict: "hit", Note: "blog.k51qzi"},
+			},
+			Searches: []api.LookupSearch{{Key: "blog.k51qzi", AtMS: 0.2, TookMS: 80, Found: 1, Outcome: "ok"}},
+		}},
 		"running": {Lookup: api.Lookup{
 			LookupHead: running, Callers: 1,
-			Searches: []api.LookupSearch{{Root: root, AtMS: 1, Running: true}},
+			Searches: []api.LookupSearch{{Key: root.String(), AtMS: 1, Running: true}},
 		}},
 	}
 }
