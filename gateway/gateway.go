@@ -22,6 +22,7 @@ import (
 type Deps struct {
 	Objects      content.Objects
 	Index        index.Index    // finds providers
+	Names        content.Names  // finds what names stand for; nil: names are refused
 	Served       content.Served // records that bytes in RAM answered a request; nil: nothing is recorded
 	Node         api.Node
 	Ready        func() api.Readiness // cheap, never waits
@@ -74,7 +75,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	guard := exchange.NewGuard(d.Log, d.Metrics)
 	bodies := exchange.NewBodies(cfg.Bodies, cfg.MinRate, d.Limits)
 	contents, err := content.New(cfg.Content, content.Deps{
-		Objects: d.Objects, Served: d.Served, Denylist: d.Denylist, Version: d.Version.Version,
+		Objects: d.Objects, Names: d.Names, Served: d.Served, Denylist: d.Denylist, Version: d.Version.Version,
 		Metrics: d.Metrics, Limits: d.Limits,
 		Ready: func() api.Readiness { page, _ := g.readiness(); return page },
 	})

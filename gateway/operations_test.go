@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"allium/gateway/api"
 	"allium/gateway/client"
+	"allium/gateway/content"
 	"allium/gateway/exchange"
 	"allium/gateway/openapi"
 	"allium/gateway/verified"
@@ -22,8 +24,10 @@ import (
 // it.
 func TestEveryOperation(t *testing.T) {
 	t.Parallel()
-	n := start(t)
+	names := &fakeNames{named: map[string]content.Named{}, asked: map[string]int{}}
+	n := startWith(t, hooks{deps: func(d *Deps) { d.Names = names }})
 	root := n.objects.put([]byte("there"))
+	names.named["blog.alice"] = content.Named{Root: n.objects.tree(t, map[string]string{"a": "a"}), TTL: time.Minute}
 	n.index.known = map[b3.Root]api.Resolved{root: resolvedBy(root, "cache", "a")}
 	put := []byte("to be put")
 	upload := "" // the path of the one that the operations of uploads work on, in the order of the table
@@ -49,6 +53,8 @@ func TestEveryOperation(t *testing.T) {
 				path, _, _ = strings.Cut(path, "{")
 				path += root.String()
 				query = ""
+			case "browseName":
+				path = "/n/blog.alice/"
 			case "why":
 				path = "/why/00000000000000a1"
 			case "putObject":
@@ -106,7 +112,7 @@ func TestClientCovers(t *testing.T) {
 	// Of these a program needs nothing that is not elsewhere, or has other clients:
 	// browsers, probes, Prometheus.
 	others := []string{
-		"landing", "favicon", "verifyModule", "open", "openSlash", "browse", "healthz", "readyz", "metrics", "openapi",
+		"landing", "favicon", "verifyModule", "open", "openSlash", "browse", "browseName", "healthz", "readyz", "metrics", "openapi",
 		"optionsUploads", "optionsUpload", "removeUpload",
 	}
 	d, err := openapi.New(routes(), exchange.OnEvery)

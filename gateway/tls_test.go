@@ -392,7 +392,7 @@ func TestNoPair(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.TLS.Cert, cfg.TLS.Key = t.TempDir()+"/none.pem", t.TempDir()+"/none.key"
 	if _, err := New(cfg, server.DefaultAdminConfig(), Deps{
-		Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady,
+		Objects: &fakeObjects{}, Index: &fakeIndex{}, Node: &fakeNode{}, Ready: nothingReady,
 	}); status.Of(err) != status.BadRequest {
 		t.Errorf("no files: %v", err)
 	}

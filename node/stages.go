@@ -174,14 +174,15 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	}
 	version := ThisVersion()
 	version.Amnesia = n.amnesia.Mode(n.store.MlockError())
+	keys := naming.New(n.zones, n.resolver, n.now)
 	api := localapi.NewNode(apiConfig(n.home, n.cfg), localapi.Deps{
 		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs,
-		Keys: naming.New(n.zones, n.resolver, n.now), Announce: n.publisher, Events: n.events,
+		Keys: keys, Announce: n.publisher, Events: n.events,
 		Host: n.host, Sessions: n.sessions, DHT: n.dht, Trace: n.trace,
 		Denied: n.denied, Control: control{n}, Limits: n.limits,
 	})
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
-		Objects: objects, Index: localapi.Index{Resolver: n.resolver}, Served: objects.Served, Node: api,
+		Objects: objects, Index: localapi.Index{Resolver: n.resolver}, Names: localapi.Names{Keys: keys}, Served: objects.Served, Node: api,
 		Uploads: api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,
 		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),

@@ -22,8 +22,7 @@ func (r *Resolver) ResolveName(ctx context.Context, n name.Name, opt names.Optio
 	}
 	defer done()
 	if opt == (names.Options{}) {
-		if a, ok := r.names.Cached(n); ok {
-			a.LookupID = r.ring.Hit(trace.Name, trace.Key{Name: n.String()}, trace.Cache, 0)
+		if a, ok := r.CachedName(n); ok {
 			return a, nil
 		}
 	}
@@ -36,6 +35,17 @@ func (r *Resolver) ResolveName(ctx context.Context, n name.Name, opt names.Optio
 	a.LookupID = lookup.ID()
 	r.m.observe("name", begun)
 	return a, lookup.Mark(err)
+}
+
+// CachedName returns what a name stands for if that is remembered and fresh. It does not wait.
+func (r *Resolver) CachedName(n name.Name) (a names.Answer, ok bool) {
+	if r.names == nil {
+		return a, false
+	}
+	if a, ok = r.names.Cached(n); ok {
+		a.LookupID = r.ring.Hit(trace.Name, trace.Key{Name: n.String()}, trace.Cache, 0)
+	}
+	return a, ok
 }
 
 // ObserveName takes up a verified record that came by another way than a lookup; see

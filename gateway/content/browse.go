@@ -19,10 +19,15 @@ func (g *Handlers) browse(w *exchange.Response, r *http.Request, rest string) er
 	if err != nil {
 		return err
 	}
-	w.Root = t.root
 	if t.rewritten {
 		return w.Redirect(r, http.StatusPermanentRedirect, t.url(t.slash))
 	}
+	return g.browseRoot(w, r, t)
+}
+
+// browseRoot serves what t names below its root.
+func (g *Handlers) browseRoot(w *exchange.Response, r *http.Request, t target) error {
+	w.Root = t.root
 	if err := g.denylist.Path(t.root, t.path()); err != nil {
 		return err
 	}
@@ -60,7 +65,7 @@ func (g *Handlers) lookup(b *body, r *http.Request, t target) (manifest.Entry, e
 	e, err := manifest.Lookup(b.ctx, g.manifests(b.w, r, t.root), t.root, t.path())
 	var missing *manifest.EntryError
 	switch {
-	case len(t.names) == 0 && status.Of(err) == status.BadRequest:
+	case t.path() == "" && status.Of(err) == status.BadRequest:
 		return manifest.Entry{Kind: manifest.File, Root: t.root}, nil
 	case errors.As(err, &missing) && missing.Outcome == status.NotFound:
 		return e, status.Errorf(status.NotFound,
@@ -113,12 +118,15 @@ func (b *manifestBuffer) Write(p []byte) (int, error) {
 // redirectLink redirects to the target of the symbolic link t. A target outside the tree is
 // not_found. A link to itself is hop_exceeded; clients detect longer loops themselves.
 func redirectLink(w *exchange.Response, r *http.Request, t target, to string) error {
-	link := t.path()
+	link := strings.Join(t.names, "/")
 	outside := func() error {
 		return status.Errorf(status.NotFound, "cannot follow the link %q: it leads to %q, outside the directory",
 			exchange.Clip(link), exchange.Clip(to))
 	}
 	if path.IsAbs(to) {
+		return outside()
+	}
+	if len(t.names) == 0 { // the value of the name is a link
 		return outside()
 	}
 	t.names = t.names[:len(t.names)-1]
@@ -135,7 +143,7 @@ func redirectLink(w *exchange.Response, r *http.Request, t target, to string) er
 			t.names = append(t.names, seg)
 		}
 	}
-	if to := t.path(); to == link || strings.HasPrefix(to, link+"/") {
+	if to := strings.Join(t.names, "/"); to == link || strings.HasPrefix(to, link+"/") {
 		return status.Errorf(status.HopExceeded, "cannot follow the link %q: it leads to itself", exchange.Clip(link))
 	}
 	return w.Redirect(r, http.StatusMovedPermanently, t.url(slash || len(t.names) == 0))

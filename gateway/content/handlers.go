@@ -10,10 +10,11 @@ import (
 	"allium/protocols/status"
 )
 
-// Deps are the parts of the node that content uses. All but Metrics and Limits are required.
+// Deps are the parts of the node that content uses. Names, Served, Metrics and Limits may be nil.
 type Deps struct {
 	Objects  Objects
 	Denylist exchange.Denylist
+	Names    Names                 // nil: names are refused with unsupported
 	Served   Served                // nil: nothing is recorded
 	Ready    func() api.Readiness  // cheap, never waits
 	Version  string                // the program's version, shown on the first page
@@ -27,6 +28,7 @@ type Handlers struct {
 	cfg      Config
 	objects  Objects
 	denylist exchange.Denylist
+	names    Names
 	served   Served
 	ready    func() api.Readiness
 	version  string
@@ -41,6 +43,9 @@ type Handlers struct {
 func New(cfg Config, d Deps) (*Handlers, error) {
 	g := &Handlers{
 		cfg: cfg, objects: d.Objects, served: d.Served, denylist: d.Denylist, ready: d.Ready, version: d.Version,
+	}
+	if g.names = d.Names; g.names == nil {
+		g.names = noNames{}
 	}
 	if g.served == nil {
 		g.served = func(b3.Root) status.LookupID { return 0 }

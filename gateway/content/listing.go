@@ -203,8 +203,8 @@ type row struct {
 
 func newHTMLListing(t target, dir b3.Root) *htmlListing {
 	l := &htmlListing{Root: t.root, Dir: dir, Style: exchange.PageStyle, Up: len(t.names) > 0}
-	at := target{root: t.root}
-	l.Crumbs = append(l.Crumbs, crumb{shorten(t.root), at.url(true)})
+	at := target{root: t.root, name: t.name}
+	l.Crumbs = append(l.Crumbs, crumb{cmp.Or(exchange.EscapeName(t.name), shorten(t.root)), at.url(true)})
 	for _, n := range t.names {
 		at.names = append(at.names, n)
 		l.Crumbs = append(l.Crumbs, crumb{exchange.EscapeName(n), at.url(true)})

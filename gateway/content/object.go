@@ -226,7 +226,11 @@ func extValue(name string) string { return strings.ReplaceAll(url.QueryEscape(na
 func (b *body) validators() {
 	h := b.w.Header()
 	h["Etag"] = b.w.HeaderValue(b.etag)
-	h["Cache-Control"] = cacheForever
+	if b.w.Caching != "" {
+		h["Cache-Control"] = b.w.HeaderValue(b.w.Caching)
+	} else {
+		h["Cache-Control"] = cacheForever
+	}
 	if b.item.vary != "" {
 		h.Set("Vary", b.item.vary)
 	}

@@ -3,6 +3,7 @@ package content
 import (
 	"io/fs"
 	"net/url"
+	"slices"
 	"strings"
 
 	"allium/gateway/exchange"
@@ -10,9 +11,11 @@ import (
 	"allium/protocols/status"
 )
 
-// target is the parsed path of /b3/{b3}/{path…}.
+// target is the parsed path of /b3/{b3}/{path…}, or of /n/{name}/{path…}.
 type target struct {
 	root      b3.Root
+	name      string   // the name, "" in a path with an address
+	below     []string // the path in the value of the name, from the root on
 	names     []string // unescaped path segments
 	slash     bool     // the path ends with a slash
 	rewritten bool     // the URL had uppercase digits or a "." segment: redirect to url
@@ -36,6 +39,22 @@ func parseTarget(escaped string) (target, error) {
 		}
 		t.root, t.rewritten = root, true
 	}
+	return t.parsePath(escaped, rest)
+}
+
+// parseNamed parses the part of an escaped path after /n/, with the same rules. The root is set
+// when the name is resolved.
+func parseNamed(escaped string) (target, error) {
+	key, rest, _ := strings.Cut(escaped, "/")
+	name, err := url.PathUnescape(key)
+	if err != nil {
+		return target{}, exchange.BadEscape(err)
+	}
+	return target{name: name}.parsePath(escaped, rest)
+}
+
+// parsePath parses rest, the path behind the key.
+func (t target) parsePath(escaped, rest string) (target, error) {
 	t.slash = strings.HasSuffix(escaped, "/")
 	if rest == "" {
 		return t, nil
@@ -62,13 +81,17 @@ func parseTarget(escaped string) (target, error) {
 	return t, nil
 }
 
-// path returns the names joined with slashes, "" for the root.
-func (t target) path() string { return strings.Join(t.names, "/") }
+// path returns the path from the root, "" for the root.
+func (t target) path() string { return strings.Join(slices.Concat(t.below, t.names), "/") }
 
 // url returns the escaped path of the target, with a slash at the end if slash is true.
 func (t target) url(slash bool) string {
 	var b strings.Builder
-	b.WriteString("/b3/" + t.root.String())
+	if t.name != "" {
+		b.WriteString("/n/" + url.PathEscape(t.name))
+	} else {
+		b.WriteString("/b3/" + t.root.String())
+	}
 	for _, n := range t.names {
 		b.WriteString("/" + url.PathEscape(n))
 	}

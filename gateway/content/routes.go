@@ -87,28 +87,55 @@ func (g *Handlers) Endpoints() []exchange.Endpoint {
 				Doc: "asks for a listing in that form, even if there is an index.html",
 			}},
 			Headers: contentHeaders,
-			Answers: slices.Concat(contentAnswers, []exchange.Reply{
-				{
-					Code: http.StatusOK, Payload: exchange.JSONBody[api.Listing](),
-					Headers: []string{"ETag", "Vary", "Content-Encoding"}, Doc: "a listing; its ETag is weak",
-				},
-				{
-					Code: http.StatusOK, Payload: exchange.Payload{Media: exchange.MediaHTML},
-					Headers: []string{"ETag", "Vary", "Content-Encoding"}, Doc: "a listing; its ETag is weak",
-				},
-				{
-					Code: http.StatusMovedPermanently, Headers: []string{"Location", "Cache-Control"},
-					Doc: "the URL of the directory with its slash, or of the link's target",
-				},
-				lowercaseAddress,
-			}),
-			Fails: contentFails,
+			Answers: browseAnswers,
+			Fails:   contentFails,
 			Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
 				return g.browse(w, r, in.Rest)
 			},
 		},
+		g.browseNameEndpoint(),
 	}
 }
+
+// browseNameEndpoint is the route of /n/, which answers as /b3/ does.
+func (g *Handlers) browseNameEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "browseName", Name: "name", Methods: exchange.Reading, Path: "/n/{path}",
+		On: exchange.OnPublic, AnyQuery: true, ErrorPages: true,
+		Doc: "Shows a file or a directory by a name. {path} is LABEL.ZONE and a path below it.",
+		More: "The answer is that of /b3/ for the address that the name stands for, with the same ETag; " +
+			"Cache-Control is the time for which the record of the name may be kept. The zone is its key, or a short " +
+			"name of this node.",
+		Params: []exchange.Param{{
+			Name: "format", Of: []string{"html", "json"},
+			Doc: "asks for a listing in that form, even if there is an index.html",
+		}},
+		Headers: contentHeaders,
+		Answers: browseAnswers,
+		Fails: append(slices.Clone(contentFails),
+			status.Gone, status.Stale, status.Equivocation, status.HopExceeded, status.Unsupported),
+		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+			return g.browseName(w, r, in.Rest)
+		},
+	}
+}
+
+// browseAnswers are the answers of a path below an address or a name.
+var browseAnswers = slices.Concat(contentAnswers, []exchange.Reply{
+	{
+		Code: http.StatusOK, Payload: exchange.JSONBody[api.Listing](),
+		Headers: []string{"ETag", "Vary", "Content-Encoding"}, Doc: "a listing; its ETag is weak",
+	},
+	{
+		Code: http.StatusOK, Payload: exchange.Payload{Media: exchange.MediaHTML},
+		Headers: []string{"ETag", "Vary", "Content-Encoding"}, Doc: "a listing; its ETag is weak",
+	},
+	{
+		Code: http.StatusMovedPermanently, Headers: []string{"Location", "Cache-Control"},
+		Doc: "the URL of the directory with its slash, or of the link's target",
+	},
+	lowercaseAddress,
+})
 
 var moduleHeaders = []string{"ETag", "Cache-Control", "Cross-Origin-Resource-Policy"}
 

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -44,7 +45,7 @@ func (w *Response) Redirect(r *http.Request, code int, path string) error {
 	}
 	h := w.Header()
 	h.Set("Location", path)
-	h.Set("Cache-Control", Immutable)
+	h.Set("Cache-Control", cmp.Or(w.Caching, Immutable))
 	h.Set("Content-Length", "0") // for HEAD too
 	w.WriteHeader(code)
 	return nil

@@ -49,6 +49,7 @@ type Response struct {
 	// The handler sets these.
 	Root     b3.Root         // the requested address, zero for none
 	LookupID status.LookupID // the lookup that found what was requested, for the log; 0 for none
+	Caching  string          // Cache-Control of content and redirects; empty: Immutable
 	Head     bool            // the answer has a Content-Length and no body
 	Listing  bool            // the body is a directory listing, which has a limit of its own
 	Reported error           // the error that the body reported to the client

@@ -28,6 +28,8 @@ type ShortNames interface {
 // Names finds what names stand for.
 type Names interface {
 	ResolveName(ctx context.Context, n name.Name, opt names.Options) (names.Answer, error)
+	// CachedName returns what a name stands for if that is remembered and fresh. It does not wait.
+	CachedName(n name.Name) (a names.Answer, ok bool)
 }
 
 // Resolver turns keys into addresses. Its methods are safe for concurrent use.
@@ -98,10 +100,30 @@ func (r *Resolver) Resolve(ctx context.Context, key string, opt names.Options) (
 	if err != nil {
 		return t, err
 	}
-	root, below, ok := a.Value.Address()
+	return t, t.follow(path)
+}
+
+// Cached returns what Resolve would for a name that is remembered and fresh. It does not wait.
+func (r *Resolver) Cached(text string) (t Target, ok bool) {
+	n, found, err := r.short.Expand(text, r.now())
+	if err != nil {
+		return t, false
+	}
+	a, ok := r.names.CachedName(n)
 	if !ok {
-		return t, status.Errorf(status.BadRequest, "the value of %s is the text %.80q, which is no address", text, a.Value)
+		return t, false
+	}
+	t = Target{Name: &a, Origin: found}
+	return t, t.follow("") == nil
+}
+
+// follow sets the address that the value of the name is, and the path below it.
+func (t *Target) follow(path string) error {
+	root, below, ok := t.Name.Value.Address()
+	if !ok {
+		return status.Errorf(status.BadRequest, "the value of %s is the text %.80q, which is no address",
+			t.Name.Name, t.Name.Value)
 	}
 	t.Root, t.Path = root, strings.Trim(below+"/"+strings.Trim(path, "/"), "/")
-	return t, nil
+	return nil
 }

@@ -31,6 +31,12 @@ func (r records) ResolveName(_ context.Context, n name.Name, opt names.Options) 
 	return a, err
 }
 
+// CachedName implements Names.
+func (r records) CachedName(n name.Name) (names.Answer, bool) {
+	a, err := r.ResolveName(context.TODO(), n, names.Options{})
+	return a, err == nil
+}
+
 func TestResolve(t *testing.T) {
 	home := t.TempDir()
 	z, err := zones.Open(home, zones.Config{}, false)
@@ -96,6 +102,16 @@ func TestResolve(t *testing.T) {
 	got, err := r.Resolve(t.Context(), "blog.alice", names.Options{})
 	if err != nil || got.Origin.Origin != zones.FromPetname || got.Origin.Short != alice || got.Name.Name.Zone != zone {
 		t.Errorf("%+v, %v", got, err)
+	}
+	for key, want := range map[string]string{"site.alice": "public", "blog.alice": ""} {
+		if got, ok := r.Cached(key); !ok || got.Root.String() != root || got.Path != want {
+			t.Errorf("%s is remembered as %s with the path %q: %t", key, got.Root, got.Path, ok)
+		}
+	}
+	for _, key := range []string{"text.alice", "gone.alice", "nothing.alice", "blog.bob", root} {
+		if got, ok := r.Cached(key); ok {
+			t.Errorf("%s is remembered as %s", key, got.Root)
+		}
 	}
 	if _, err := r.Resolve(t.Context(), "blog.alice", names.Options{Fresh: true}); status.Of(err) != status.NotFound {
 		t.Errorf("the options are not passed on: %v", err)

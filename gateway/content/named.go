@@ -1,0 +1,91 @@
+package content
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"allium/gateway/exchange"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// Names finds what names stand for. Every error carries an outcome. Its methods may be called
+// from any goroutine.
+type Names interface {
+	// CachedName returns the answer to ResolveName when the node remembers it. It does not wait.
+	CachedName(text string) (n Named, ok bool)
+	// ResolveName finds the address that a name, LABEL.ZONE, stands for.
+	ResolveName(ctx context.Context, text string) (Named, error)
+}
+
+// Named is what a name stands for.
+type Named struct {
+	Root     b3.Root
+	Path     string        // below Root, without slashes at its ends
+	TTL      time.Duration // how long the answer may be remembered
+	LookupID status.LookupID
+}
+
+// browseName serves /n/{name}/{path…}: what browse serves for the address that the name stands
+// for. Only the time for which a client may keep the answer differs: it is that of the record.
+func (g *Handlers) browseName(w *exchange.Response, r *http.Request, rest string) error {
+	t, err := parseNamed(rest)
+	if err != nil {
+		return err
+	}
+	if lower := strings.ToLower(t.name); lower != t.name {
+		t.name, t.rewritten = lower, true
+	}
+	w.Caching = "no-cache"
+	if t.rewritten {
+		return w.Redirect(r, http.StatusPermanentRedirect, t.url(t.slash))
+	}
+	n, err := g.resolveName(w, r, t.name)
+	if n.LookupID != 0 {
+		w.LookupID = n.LookupID
+	}
+	if err != nil {
+		return err
+	}
+	w.Caching = fmt.Sprintf("public, max-age=%d", int64(n.TTL/time.Second))
+	t.root = n.Root
+	if n.Path != "" {
+		t.below = strings.Split(n.Path, "/")
+	}
+	return g.browseRoot(w, r, t)
+}
+
+// resolveName finds what a name stands for. What the node does not remember needs the network,
+// and so a permit of gateway.misses.
+func (g *Handlers) resolveName(w *exchange.Response, r *http.Request, name string) (Named, error) {
+	if n, ok := g.names.CachedName(name); ok {
+		return n, nil
+	}
+	w.ReleaseAdmission()
+	leave, err := g.AcquireFetch(r.Context(), w)
+	if err != nil {
+		return Named{}, err
+	}
+	defer leave()
+	n, err := g.names.ResolveName(r.Context(), name)
+	if err == nil {
+		return n, nil
+	}
+	report := status.ReportOf(err)
+	report.Message = fmt.Sprintf("cannot resolve the name %q: %s", exchange.Clip(name), exchange.Sentence(err))
+	return n, report.Err(status.Of(err).Code())
+}
+
+// noNames is a node that resolves no names.
+type noNames struct{}
+
+// CachedName implements Names.
+func (noNames) CachedName(string) (n Named, ok bool) { return n, false }
+
+// ResolveName implements Names.
+func (noNames) ResolveName(context.Context, string) (Named, error) {
+	return Named{}, status.Errorf(status.Unsupported, "this node resolves no names")
+}

@@ -1,0 +1,106 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"allium/gateway/content"
+	"allium/gateway/exchange"
+	"allium/protocols/status"
+)
+
+// fakeNames knows names. It remembers what it was asked once.
+type fakeNames struct {
+	mu    sync.Mutex
+	named map[string]content.Named
+	asked map[string]int
+}
+
+// CachedName implements content.Names.
+func (f *fakeNames) CachedName(text string) (content.Named, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n, ok := f.named[text]
+	return n, ok && f.asked[text] > 0
+}
+
+// ResolveName implements content.Names.
+func (f *fakeNames) ResolveName(_ context.Context, text string) (content.Named, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked[text]++
+	n, ok := f.named[text]
+	switch {
+	case text == "gone.alice":
+		return n, status.Errorf(status.Gone, "gone.alice was withdrawn by the owner of its zone")
+	case !ok:
+		return content.Named{LookupID: 0xabc}, status.WithLookup(
+			status.Errorf(status.NotFound, "no record of %s was found", text), 0xabc)
+	}
+	return n, nil
+}
+
+// TestNamed: a path below a name is answered as that below its address, and kept for as long as
+// its record may be.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	names := &fakeNames{named: map[string]content.Named{}, asked: map[string]int{}}
+	n := startWith(t, hooks{deps: func(d *Deps) { d.Names = names }})
+	root := n.objects.tree(t, site)
+	names.named["blog.alice"] = content.Named{Root: root, TTL: 61500 * time.Millisecond}
+	names.named["docs.alice"] = content.Named{Root: root, Path: "docs", TTL: time.Minute}
+	names.named["page.alice"] = content.Named{Root: root, Path: "docs/deep/a.go", TTL: time.Minute}
+	names.named["link.alice"] = content.Named{Root: root, Path: "docs/home", TTL: time.Minute}
+	const kept, forever = "public, max-age=61", exchange.Immutable
+	for _, c := range []struct {
+		path           string
+		code           int
+		location, body string
+		caching        string
+	}{
+		{"/n/blog.alice/readme.txt", 200, "", "read me", kept},
+		{"/n/blog.alice/", 200, "", "readme.txt", "no-cache"}, // a listing
+		{"/n/blog.alice", 301, "/n/blog.alice/", "", kept},
+		{"/n/blog.alice/docs", 301, "/n/blog.alice/docs/", "", kept},
+		{"/n/blog.alice/docs/", 200, "", "<title>docs</title>", kept},
+		{"/n/blog.alice/latest", 301, "/n/blog.alice/docs/deep", "", kept},
+		{"/n/blog.alice/docs/home", 301, "/n/blog.alice/readme.txt", "", kept},
+		{"/n/docs.alice/", 200, "", "<title>docs</title>", "public, max-age=60"},
+		{"/n/docs.alice/deep/a.go", 200, "", "package a", "public, max-age=60"},
+		{"/n/docs.alice/home", 404, "", "outside the directory", "no-store"}, // it leads above the name
+		{"/n/page.alice", 200, "", "package a", "public, max-age=60"},
+		{"/n/page.alice/more", 404, "", "", "no-store"},
+		{"/n/link.alice", 404, "", "", "no-store"},
+		{"/n/BLOG.alice/readme.txt", 308, "/n/blog.alice/readme.txt", "", "no-cache"},
+		{"/n/blog.alice/./readme.txt", 308, "/n/blog.alice/readme.txt", "", "no-cache"},
+		{"/n/blog.alice/%2e%2e/x", 400, "", "", "no-store"},
+		{"/n/gone.alice/", 410, "", "withdrawn", "no-store"},
+		{"/n/nothing.alice/", 404, "", `no record of nothing.alice`, "no-store"},
+		{"/b3/" + root.String() + "/readme.txt", 200, "", "read me", forever},
+	} {
+		a := do(t, "GET", n.Addrs().Gateway+c.path)
+		if a.StatusCode != c.code || a.Header.Get("Location") != c.location || !strings.Contains(a.body, c.body) ||
+			a.Header.Get("Cache-Control") != c.caching {
+			t.Errorf("%s: %s, Location %q, Cache-Control %q: %.300q", c.path, a.Status, a.Header.Get("Location"),
+				a.Header.Get("Cache-Control"), a.body)
+		}
+	}
+	byName, byAddress := do(t, "GET", n.Addrs().Gateway+"/n/blog.alice/readme.txt"),
+		do(t, "GET", n.Addrs().Gateway+"/b3/"+root.String()+"/readme.txt")
+	if tag := byName.Header.Get("ETag"); tag == "" || tag != byAddress.Header.Get("ETag") {
+		t.Errorf("the ETag of a name is %q, that of the address %q", tag, byAddress.Header.Get("ETag"))
+	}
+	if again := do(t, "GET", n.Addrs().Gateway+"/n/blog.alice/readme.txt", "If-None-Match", byName.Header.Get("ETag")); again.
+		StatusCode != 304 || again.Header.Get("Cache-Control") != kept {
+		t.Errorf("a client that has it: %s, %v", again.Status, again.Header)
+	}
+	if times := names.asked["blog.alice"]; times != 1 {
+		t.Errorf("the network was asked %d times for a remembered name", times)
+	}
+	if a := do(t, "GET", n.Addrs().Gateway+"/n/nothing.alice/"); !strings.Contains(a.body, "0000000000000abc") {
+		t.Errorf("an error without its lookup: %s", a.body)
+	}
+}

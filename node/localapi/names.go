@@ -1,0 +1,40 @@
+package localapi
+
+import (
+	"context"
+
+	"allium/gateway/content"
+	"allium/node/naming"
+	"allium/protocols/status"
+	"allium/resolver/names"
+)
+
+// Names is what a node knows of names. It implements content.Names of the gateway.
+type Names struct{ Keys *naming.Resolver }
+
+// CachedName implements content.Names.
+func (n Names) CachedName(text string) (content.Named, bool) {
+	t, ok := n.Keys.Cached(text)
+	if !ok {
+		return content.Named{}, false
+	}
+	return named(t), true
+}
+
+// ResolveName implements content.Names.
+func (n Names) ResolveName(ctx context.Context, text string) (content.Named, error) {
+	if !naming.IsName(text) {
+		return content.Named{}, status.Errorf(status.BadAddress, "%.80q is not a name: write LABEL.ZONE", text)
+	}
+	t, err := n.Keys.Resolve(ctx, text, names.Options{})
+	return named(t), err
+}
+
+// named returns what a name stands for as the gateway has it.
+func named(t naming.Target) content.Named {
+	n := content.Named{Root: t.Root, Path: t.Path}
+	if t.Name != nil {
+		n.TTL, n.LookupID = t.Name.TTL, t.Name.LookupID
+	}
+	return n
+}
