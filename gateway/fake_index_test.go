@@ -48,6 +48,24 @@ func (x *fakeIndex) Resolve(ctx context.Context, root b3.Root, q api.Query) (api
 	return a, err
 }
 
+// CachedName remembers no name.
+func (x *fakeIndex) CachedName(string, api.Query) (a api.Resolved, ok bool) { return a, false }
+
+// ResolveName finds the name blog.alice, which stands for the object that it finds.
+func (x *fakeIndex) ResolveName(ctx context.Context, name string, q api.Query) (api.Resolved, error) {
+	x.mu.Lock()
+	all := x.find
+	x.mu.Unlock()
+	for root := range all {
+		if name == "blog.alice" {
+			a, err := x.Resolve(ctx, root, q)
+			a.Key, a.Path, a.Chain = name, "site", []api.Record{{Name: name, Value: root.String() + "/site", Seq: 7}}
+			return a, err
+		}
+	}
+	return api.Resolved{}, status.WithLookup(status.Errorf(status.NotFound, "no record of %s was found", name), 0xabc)
+}
+
 // searched returns the searches since the last call.
 func (x *fakeIndex) searched() []api.Query {
 	x.mu.Lock()

@@ -192,3 +192,29 @@ func BenchmarkResolve(b *testing.B) {
 		})
 	}
 }
+
+// TestResolveName serves what a name stands for, with the records that say so.
+func TestResolveName(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	root := b3.Sum([]byte("found"))
+	n.index.find = map[b3.Root]api.Resolved{root: resolvedBy(root, "dht", "c")}
+	var got api.Resolved
+	a := do(t, "GET", n.Addrs().Gateway+"/resolve/blog.alice?limit=3")
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.StatusCode != http.StatusOK || got.Key != "blog.alice" ||
+		got.Target != root || got.Path != "site" || len(got.Chain) != 1 || got.Chain[0].Seq != 7 {
+		t.Errorf("%s %s, %v", a.Status, a.body, err)
+	}
+	byAddress := do(t, "GET", n.Addrs().Gateway+"/resolve/"+root.String()+"?limit=3")
+	if tag := a.Header.Get("ETag"); tag == "" || tag == byAddress.Header.Get("ETag") {
+		t.Errorf("the ETag of a name is %q, that of the address %q", tag, byAddress.Header.Get("ETag"))
+	}
+	for path, code := range map[string]int{
+		"/resolve/nothing.alice": 404, "/resolve/blog.alice?limit=33": 400, "/resolve/blog.alice?x=1": 400,
+		"/providers/blog.alice": 400,
+	} {
+		if a := do(t, "GET", n.Addrs().Gateway+path); a.StatusCode != code || a.Header.Get("X-Reason") == "" {
+			t.Errorf("%s: %s %s", path, a.Status, a.body)
+		}
+	}
+}

@@ -182,7 +182,8 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Denied: n.denied, Control: control{n}, Limits: n.limits,
 	})
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
-		Objects: objects, Index: localapi.Index{Resolver: n.resolver}, Names: localapi.Names{Keys: keys}, Served: objects.Served, Node: api,
+		Objects: objects, Index: localapi.Index{Resolver: n.resolver, Keys: keys, Denied: n.denied},
+		Names: localapi.Names{Keys: keys}, Served: objects.Served, Node: api,
 		Uploads: api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,
 		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),

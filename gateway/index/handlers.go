@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
@@ -20,6 +22,12 @@ type Index interface {
 	Cached(root b3.Root, q api.Query) (a api.Resolved, ok bool, err error)
 	// Resolve finds the providers of an object, the best first and at least one.
 	Resolve(ctx context.Context, root b3.Root, q api.Query) (api.Resolved, error)
+	// CachedName returns the answer to ResolveName when the node remembers it. It does not
+	// wait.
+	CachedName(name string, q api.Query) (a api.Resolved, ok bool)
+	// ResolveName finds what a name, LABEL.ZONE, stands for, and providers of that, if there
+	// are any.
+	ResolveName(ctx context.Context, name string, q api.Query) (api.Resolved, error)
 }
 
 // Permits limit the requests that ask the network.
@@ -43,6 +51,13 @@ func New(index Index, permits Permits, denylist exchange.Denylist) *Handlers {
 
 // resolve serves /resolve/{key}.
 func (h *Handlers) resolve(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	if name, err := url.PathUnescape(in.Rest); err == nil && strings.Contains(name, ".") {
+		a, err := h.answerName(w, r, in, name)
+		if err != nil {
+			return err
+		}
+		return h.send(w, r, in, &a, &a)
+	}
 	a, done, err := h.answer(w, r, in, "/resolve/", false)
 	if done || err != nil {
 		return err
@@ -97,6 +112,34 @@ func (h *Handlers) answer(
 	return a, false, cannotFind(w, root, err)
 }
 
+// answerName finds the answer to a request for a name.
+func (h *Handlers) answerName(
+	w *exchange.Response, r *http.Request, in exchange.Input, name string,
+) (a api.Resolved, err error) {
+	q, err := in.Query.Lookup()
+	if err != nil {
+		return a, err
+	}
+	if !q.Fresh {
+		if a, ok := h.index.CachedName(name, q); ok {
+			return a, nil
+		}
+	}
+	w.ReleaseAdmission()
+	leave, err := h.permits.AcquireFetch(r.Context(), w)
+	if err != nil {
+		return a, err
+	}
+	defer leave()
+	if a, err = h.index.ResolveName(r.Context(), name, q); err == nil {
+		return a, nil
+	}
+	report := status.ReportOf(err)
+	w.LookupID, _ = status.ParseLookupID(report.LookupID)
+	report.Message = fmt.Sprintf("cannot resolve the name %q: %s", exchange.Clip(name), exchange.Sentence(err))
+	return a, report.Err(status.Of(err).Code())
+}
+
 // cannotFind returns err as a sentence that says what failed.
 func cannotFind(w *exchange.Response, root b3.Root, err error) error {
 	if err == nil {
@@ -139,9 +182,13 @@ func (h *Handlers) send(
 
 // tag returns the entity tag of an answer. It is weak: answers that name the same
 // providers in the same order, with the same records, have the same tag, whatever their
-// age.
+// age. So do answers for a name with the same records.
 func tag(a *api.Resolved) string {
 	h := uint64(fnvOffset)
+	for i := range a.Chain {
+		h = mix(mix(h, a.Chain[i].Name), a.Chain[i].Value)
+		h = (h ^ a.Chain[i].Seq) * fnvPrime
+	}
 	for i := range a.Providers {
 		p := &a.Providers[i]
 		h = mix(mix(mix(h, p.ID), p.Source), p.Region)

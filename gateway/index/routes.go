@@ -17,9 +17,12 @@ func (h *Handlers) Endpoints() []exchange.Endpoint {
 		{
 			ID: "resolve", Name: "resolve", Methods: exchange.Reading, Path: "/resolve/{key}", On: exchange.OnPublic,
 			Doc: "Finds the object that a key names and some of its providers, the best first.",
-			More: "The search ends soon after the first provider is known. A node that has the object names itself. " +
+			More: "A key is an address or a name, LABEL.ZONE. Of a name the answer has the records that lead to the " +
+				"address, and age and time are the name's; a name that stands for text has a value and no target. " +
+				"The search ends soon after the first provider is known. A node that has the object names itself. " +
 				more,
-			Params: exchange.QueryParams, Headers: headers, Fails: fails,
+			Params: exchange.QueryParams, Headers: headers,
+			Fails:   append(slices.Clone(fails), status.Gone, status.Stale, status.Equivocation, status.Unsupported),
 			Answers: answers[api.Resolved]("the object and its providers"), Serve: h.resolve,
 		},
 		{

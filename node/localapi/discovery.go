@@ -19,11 +19,9 @@ import (
 	"allium/protocols/dht/probes"
 	"allium/protocols/dht/routing"
 	"allium/protocols/kad"
-	"allium/protocols/name"
 	"allium/protocols/session"
 	"allium/protocols/status"
 	"allium/resolver"
-	"allium/resolver/names"
 	"allium/resolver/providers"
 )
 
@@ -61,63 +59,17 @@ func (a *Node) FindProviders(
 
 // Resolve implements api.Node.
 func (a *Node) Resolve(ctx context.Context, key string, q api.Query) (api.Resolved, error) {
-	t, err := a.deps.Keys.Resolve(ctx, key, names.Options{Fresh: q.Fresh})
-	if t.Name != nil {
-		return a.resolveName(ctx, key, q, t, err)
+	x := Index{Resolver: a.deps.Resolver, Keys: a.deps.Keys, Denied: a.deps.Denied}
+	if naming.IsName(key) {
+		return x.ResolveName(ctx, key, q)
 	}
-	var root b3.Root
-	if err == nil {
-		root, err = a.allowed(ctx, key, "resolve")
-	}
+	root, err := a.allowed(ctx, key, "resolve")
 	if err != nil {
 		return api.Resolved{}, err
 	}
-	found, err := Index{a.deps.Resolver}.Resolve(ctx, root, q)
+	found, err := x.Resolve(ctx, root, q)
 	found.Key = key
 	return found, err
-}
-
-// resolveName completes the answer for a name with the providers of what it stands for. That
-// nobody has it is no error: the name was found.
-func (a *Node) resolveName(
-	ctx context.Context, key string, q api.Query, t naming.Target, failed error,
-) (api.Resolved, error) {
-	n := t.Name
-	found := api.Resolved{Providers: []api.Provider{}}
-	switch {
-	case n.Value.Kind() == name.Text:
-		found.Value = n.Value.String()
-	case failed != nil:
-		return api.Resolved{}, failed
-	default:
-		if err := a.deps.Denied("resolve", t.Root); err != nil {
-			return api.Resolved{}, err
-		}
-		var err error
-		found, err = Index{a.deps.Resolver}.Resolve(ctx, t.Root, q)
-		if err != nil && status.Of(err) != status.NotFound {
-			return api.Resolved{}, err
-		}
-		found.Target, found.Path = t.Root, t.Path
-		if found.Providers == nil {
-			found.Providers = []api.Provider{}
-		}
-	}
-	found.Key, found.LookupID = key, n.LookupID.String()
-	found.Source, found.AgeMS, found.TTLMS = string(n.Source), n.Age.Milliseconds(), n.TTL.Milliseconds()
-	found.Confidence, found.Stale, found.NotAfter = api.Signed, n.Stale, n.NotAfter
-	for i, rec := range n.Chain {
-		r := api.Record{
-			Name: rec.Name.String(), Seq: rec.Seq, Value: rec.Value.String(), NotAfter: rec.NotAfter,
-			TTLMS: rec.TTL.Milliseconds(),
-		}
-		if i == 0 {
-			found.Seq = rec.Seq
-			r.Short, r.Found = t.Origin.Short.String(), string(t.Origin.Origin)
-		}
-		found.Chain = append(found.Chain, r)
-	}
-	return found, nil
 }
 
 // query returns a query of the API as the resolver has it.
