@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -193,43 +192,40 @@ func (c *cache) drop(roots []b3.Root, now time.Time) {
 // len returns how many entries the cache holds.
 func (c *cache) len() int { return int(c.entries.Load()) }
 
-// The approximate memory of the parts of an entry, in bytes.
+// The memory of the parts of an entry in bytes, as it was measured with one provider and
+// with five that have three addresses each.
 const (
 	sizeOfEntry    = 256 // with its place in the list and in the map
-	sizeOfPart     = 160 // a searched or a ranking
-	sizeOfProvider = 256 // without its addresses
-	sizeOfRanked   = 384 // without its addresses and texts
-	sizeOfString   = 16
-	sizeOfAddr     = 48
+	sizeOfPart     = 112 // a searched or a ranking
+	sizeOfProvider = 144 // without its addresses
+	sizeOfRanked   = 256 // without its texts
+	sizeOfAddr     = 24
 	sizeOfSegment  = 64 // of an address
+	sizeOfString   = 32 // beside its bytes
 )
 
-// sizeOf estimates the memory of an entry. Addresses that both parts share count
-// once for each, so that it is never too low.
+// sizeOf estimates the memory of an entry. A ranking shares its addresses with the search
+// or with the announcements.
 func sizeOf(e *entry) int64 {
 	n := int64(sizeOfEntry)
 	if e.search != nil {
 		n += sizeOfPart
 		for i := range e.search.found {
-			n += sizeOfProvider + sizeOfAddrs(e.search.found[i].Addrs)
+			n += sizeOfProvider
+			for _, a := range e.search.found[i].Addrs {
+				n += sizeOfAddr + sizeOfSegment*int64(len(a))
+			}
 		}
 	}
 	if e.ranking != nil {
 		n += sizeOfPart
 		for i := range e.ranking.providers {
-			p := &e.ranking.providers[i]
-			n += sizeOfRanked + sizeOfAddrs(p.Addrs) + int64(len(p.Region)+len(p.Text.ID))
-			for _, a := range p.Text.Addrs {
+			t := &e.ranking.providers[i].Text
+			n += sizeOfRanked + int64(len(t.ID))
+			for _, a := range t.Addrs {
 				n += sizeOfString + int64(len(a))
 			}
 		}
-	}
-	return n
-}
-
-func sizeOfAddrs(addrs []ma.Multiaddr) (n int64) {
-	for _, a := range addrs {
-		n += sizeOfAddr + sizeOfSegment*int64(len(a))
 	}
 	return n
 }
