@@ -55,7 +55,7 @@ const (
 // Served lost, OtherRegion or Busy set. The state of the breaker is not in it, as
 // Rank looks at it first.
 func (t Traits) Cost() time.Duration {
-	cost := t.RTT
+	cost := min(t.RTT, math.MaxInt64/2) // what follows is far less than the other half
 	if t.RTT <= 0 {
 		cost = unknownRTT
 	}

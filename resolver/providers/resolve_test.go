@@ -280,7 +280,7 @@ func TestSharedLookup(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if i%2 == 0 {
-					time.AfterFunc(time.Duration(i)*time.Millisecond, cancel)
+					time.AfterFunc(time.Duration(i+1)*time.Millisecond, cancel) // not before all have come
 				}
 				a, err := w.Resolve(ctx, w.tasks, root, Query{}, nil)
 				if i%2 == 0 {

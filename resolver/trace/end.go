@@ -33,7 +33,7 @@ func (l *Lookup) end(err error, drop bool) {
 	_, spare := l.draft.searched(rec.Start.Add(rec.Took))
 	rec.compact()
 	reserved := l.draft.size
-	size := reserved - spare
+	size := (reserved - spare) * 5 / 4 // lists reserve memory for more entries, and the allocator rounds up
 	l.mu.Unlock()
 
 	r := l.draft.ring
