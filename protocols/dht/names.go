@@ -27,6 +27,8 @@ const (
 	// NamesSpace is the datastore namespace of the name records that this node holds.
 	NamesSpace = "names"
 
+	floorsSpace = "floors" // the highest records of names that this node has verified
+
 	passOnEvery    = time.Second // interval of checks for records to be passed on
 	passOnParallel = 4           // records passed on at a time; more wait for the next check
 	mendTimeout    = 5 * time.Second
@@ -60,17 +62,22 @@ func (v *verifier) openName(ctx context.Context, envelope []byte) (name.Signed, 
 	return rec, nil
 }
 
-// newNames makes the store of name records.
-func (s *Service) newNames() *persist.Persister[names.Key] {
+// newNames makes the stores of name records, and what persists them.
+func (s *Service) newNames() {
 	s.names = names.NewStore(s.cfg.Names, s.deps.MayExpire)
 	deps := persist.Deps{
 		Datastore: s.namespace(NamesSpace), Replacements: s.deps.Replacements, MayExpire: s.deps.MayExpire,
 		Count: s.m.namesPersisted, Log: s.deps.Log,
 	}
-	if deps.Datastore == nil {
-		return persist.New[names.Key](names.Table{Store: s.names}, deps)
+	persisted := deps.Datastore != nil
+	table := names.Table{Store: s.names}
+	if persisted {
+		table = names.NewTable(s.names, s.verify.openName, s.deps.Now)
 	}
-	return persist.New[names.Key](names.NewTable(s.names, s.verify.openName, s.deps.Now), deps)
+	s.persistNames[0] = persist.New[names.Key](table, deps)
+	s.floors = names.NewFloors(persisted)
+	deps.Datastore = s.namespace(floorsSpace)
+	s.persistNames[1] = persist.New[names.Key](s.floors, deps)
 }
 
 // FindName asks the peers closest to a name for its record, and returns what the first three
@@ -78,8 +85,10 @@ func (s *Service) newNames() *persist.Persister[names.Key] {
 // that this node holds counts as that of one holder. Holders that were behind are given the
 // highest record in the background. t, which may be nil, records the steps.
 //
-// The result is empty if no peer holds a record. Errors are those of [Service.FindProviders];
-// an error is returned only beside an empty result.
+// The result is empty if no peer holds a record. Errors are those of [Service.FindProviders], stale
+// if what was found is older than a record that this node has verified before, and equivocation
+// if it has another value with the same sequence number. An error is returned only beside an empty
+// result.
 func (s *Service) FindName(
 	ctx context.Context, n name.Name, fresh bool, t *probes.Trace,
 ) (name.Versions, error) {
@@ -104,6 +113,9 @@ func (s *Service) FindName(
 		r.lookups.Go(func() { s.mend(r.ctx, best, behind) })
 	}
 	end()
+	if err := s.floors.Raise(best); err != nil {
+		return name.Versions{}, err
+	}
 	return best, f.unless(err)
 }
 
@@ -185,6 +197,10 @@ func (s *Service) PublishName(ctx context.Context, rec name.Signed) (int, error)
 		return 0, errClock
 	}
 	if err := rec.Check(s.deps.Now()); err != nil {
+		return 0, err
+	}
+	own, _ := name.Versions{}.Add(rec)
+	if err := s.floors.Raise(own); err != nil {
 		return 0, err
 	}
 	if err := s.names.Put(rec, "", s.deps.Now()); err != nil && !errors.Is(err, names.ErrFull) {

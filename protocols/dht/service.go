@@ -97,7 +97,8 @@ type Service struct {
 	dialback     *dialback.Checker
 	persist      *persist.Persister[recordKey]
 	names        *names.Store
-	persistNames *persist.Persister[names.Key]
+	floors       *names.Floors
+	persistNames [2]*persist.Persister[names.Key] // of names and floors
 	verify       *verifier
 	lookups      *limits.Gate
 	rpc          *rpcClient
@@ -211,7 +212,7 @@ func (s *Service) newParts() (err error) {
 	s.persist = newPersister(s.namespace(RecordsSpace), s.store, s.verify, persist.Deps{
 		Replacements: s.deps.Replacements, MayExpire: s.deps.MayExpire, Count: s.m.persisted, Log: log,
 	})
-	s.persistNames = s.newNames()
+	s.newNames()
 	s.sweep, err = sweep.New(s.cfg.sweepConfig(), sweep.Deps{
 		Self: s.self, Router: s, Put: s.put, Addrs: h.Addrs, Roots: s.deps.Roots,
 		Datastore: s.namespace("sweep"), Replacements: s.deps.Replacements, Log: log, Metrics: reg,
@@ -263,7 +264,9 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 	r := s.serve(ctx)
 	tasks.Go(func() { s.janitor(ctx) })
 	tasks.Go(func() { s.persist.Run(ctx) })
-	tasks.Go(func() { s.persistNames.Run(ctx) })
+	for _, p := range s.persistNames {
+		tasks.Go(func() { p.Run(ctx) })
+	}
 	tasks.Go(func() { s.passOn(ctx) })
 	tasks.Go(func() { s.refresh(ctx, kad) })
 	tasks.Go(func() { s.publisher.run(ctx) })

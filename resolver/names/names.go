@@ -27,7 +27,8 @@ type Config struct {
 }
 
 // Finder is the DHT. It returns the highest verified record of a name, or two that equivocate, or
-// nothing when no peer has one. It returns when ctx ends.
+// nothing when no peer has one. The error is stale if the record is older than one that this node
+// has verified before. It returns when ctx ends.
 type Finder interface {
 	// t records the steps of the search by its end.
 	FindName(ctx context.Context, n name.Name, fresh bool, t *probes.Trace) (name.Versions, error)
@@ -314,6 +315,10 @@ func (n *Names) search(ctx context.Context, what name.Name, fresh bool, s *trace
 	steps := &probes.Trace{}
 	v, err := n.find.FindName(ctx, what, fresh, steps)
 	s.Walked(providers.WalkOf(steps))
+	if e, ok := n.cache.get(what); ok && e.v.Seq() > 0 && status.Of(err) == status.Stale {
+		v, err = name.Versions{}, nil // what is remembered is newer than what the holders have
+		n.m.WithLabelValues("behind").Inc()
+	}
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = status.Errorf(status.Timeout, "no holder of %s answered within %s", what, n.cfg.Deadline)

@@ -241,6 +241,15 @@ func TestNeverBack(t *testing.T) {
 			t.Error("what was observed is not what is known")
 		}
 		r.set(old)
+		r.err = status.Errorf(status.Stale, "the holders are behind")
+		time.Sleep(2 * time.Minute)
+		if a, err := r.resolve(t, "blog", Options{}); err != nil || a.Value.String() != "two" || a.Stale {
+			t.Errorf("what is remembered, and newer than what the holders have: %q, stale %t, %v", a.Value, a.Stale, err)
+		}
+		if _, err := r.resolve(t, "another", Options{}); status.Of(err) != status.Stale {
+			t.Errorf("holders that are behind: %v", err)
+		}
+		r.err = nil
 		for _, opt := range []Options{{}, {Fresh: true}, {}} {
 			time.Sleep(2 * time.Minute)
 			if a, err := r.resolve(t, "blog", opt); err != nil || a.Value.String() != "two" {

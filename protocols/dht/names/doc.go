@@ -10,6 +10,9 @@
 //     newest record, to a group that has less. This node's own records are never displaced.
 //   - A record leaves the store when it has expired.
 //
+// [Floors] remembers the highest sequence number of each name that this node itself has looked up
+// or published, so that an older record, replayed by whoever holds it, is never taken again.
+//
 // Holders pass a record on until it expires, so that a name stays while its publisher is
 // away. Each holder waits for a random time of one to two Config.PassOn after a record last
 // arrived. The first holder whose time has come sends the record to the peers that are
