@@ -194,7 +194,7 @@ func TestRecordOfTree(t *testing.T) {
 		if f := rec.Tree.Failures; len(f) != 1 || f[0].Root != gone.root || f[0].Outcome != status.NotFound {
 			t.Errorf("the failures are %+v", f)
 		}
-		if p := asked(t, &rec, "p"); p.Bytes == 0 || p.Spans[0].Objects != 1 {
+		if p := asked(t, &rec, "p"); p.Bytes == 0 || p.Spans[0].Objects != 1 || p.Spans[0].First == 0 {
 			t.Errorf("the provider is %+v", p)
 		}
 		root = withLarge[len(withLarge)-1].root

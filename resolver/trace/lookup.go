@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -120,8 +121,9 @@ func (l *Lookup) Span(id peer.ID, s Span, asked time.Time, err error) {
 	s.At = max(0, asked.Sub(l.draft.rec.Start))
 	s.Took, s.Outcome, s.Message = max(0, now-s.At), status.Of(err), textOf(err)
 	l.draft.rec.Bytes += s.Bytes
-	if first := max(1, s.At+max(s.First, s.Sent)); s.Bytes > 0 && (l.draft.rec.Ready == 0 || first < l.draft.rec.Ready) {
-		l.draft.rec.Ready = first
+	if s.Bytes > 0 {
+		ready := max(1, s.At+cmp.Or(s.First, s.Took))
+		l.draft.rec.Ready = min(cmp.Or(l.draft.rec.Ready, ready), ready)
 	}
 	p := l.draft.peer(id)
 	if p == nil {

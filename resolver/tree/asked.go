@@ -24,6 +24,13 @@ func asking(t *trace.Lookup, p peer.ID, n int) *asked {
 // sent records that the request goes out now.
 func (a *asked) sent() { a.span.Sent = time.Since(a.at) }
 
+// answered records that an item of the answer arrives now. The first one counts.
+func (a *asked) answered() {
+	if a.span.First == 0 {
+		a.span.First = max(1, time.Since(a.at))
+	}
+}
+
 // ended records the end of the request, in which so many verified bytes arrived.
 func (a *asked) ended(bytes int64, err error) {
 	a.span.Bytes = bytes

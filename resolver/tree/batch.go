@@ -66,8 +66,8 @@ func (b *batch) first() manifest.Ref { return b.refs[slices.Index(b.done, false)
 // attempt asks p for the missing objects.
 func (b *batch) attempt(ctx context.Context, p peer.ID) (progress bool, err error) {
 	before := b.left
-	s := &batchSink{b: b, ctx: ctx}
 	asked := asking(b.t.trace, p, before)
+	s := &batchSink{b: b, ctx: ctx, asked: asked}
 	defer func() { asked.ended(s.bytes, err) }()
 	var roots []b3.Root
 	for i, ref := range b.refs {
@@ -122,6 +122,7 @@ func malformed(root b3.Root, err error) error {
 type batchSink struct {
 	b       *batch
 	ctx     context.Context
+	asked   *asked
 	indexes []int // of the requested objects, in batch.refs
 	buf     []byte
 	bytes   int64 // received
@@ -131,6 +132,7 @@ type batchSink struct {
 // Begin implements [object.Sink]. It refuses an object whose size differs from the
 // one in its directory, because memory and batches are planned by that size.
 func (s *batchSink) Begin(i int, size int64) error {
+	s.asked.answered()
 	ref := s.b.refs[s.indexes[i]]
 	if size != ref.Size {
 		return status.Errorf(status.Corrupt, "the provider says that %s has %d bytes, its directory says %d",

@@ -15,6 +15,7 @@ import (
 // rootSink receives a root of unknown size and kind into memory, if it is no larger
 // than a manifest can be.
 type rootSink struct {
+	asked  *asked
 	buf    []byte
 	size   int64
 	proved bool
@@ -26,6 +27,7 @@ var errLarge = status.Errorf(status.BodyCap, "the object is too large for a dire
 
 // Begin implements [object.Sink].
 func (s *rootSink) Begin(int, int64) error {
+	s.asked.answered()
 	s.buf, s.proved = []byte{}, false
 	return nil
 }
@@ -57,8 +59,8 @@ func (t *tree) askRoot(ctx context.Context) (root []byte, err error) {
 	err = t.f.overSources(ctx, t.src, job{
 		root: t.root, trace: t.trace, attempts: &providers.Attempts{}, lost: map[peer.ID]bool{},
 		attempt: func(ctx context.Context, p peer.ID) (bool, error) {
-			s := &rootSink{}
 			asked := asking(t.trace, p, 1)
+			s := &rootSink{asked: asked}
 			err := t.f.pool.Get(ctx, p, object.GetRequest{Objs: []b3.Root{t.root}, SizeProof: true}, s, asked.sent)
 			defer func() { asked.ended(int64(len(s.buf)), err) }()
 			switch {

@@ -241,8 +241,15 @@ var originWords = map[string]string{
 // spans returns the requests to a provider. Those that are left out were between the
 // first four and the others.
 func spans(p api.LookupProvider) (all []branch) {
-	const first = 4
-	for i, s := range p.Spans {
+	first := 0
+	if p.Omitted > 0 {
+		first = min(4, len(p.Spans))
+	}
+	ordered := slices.Clone(p.Spans) // they come in the order in which they ended
+	for _, part := range [][]api.LookupSpan{ordered[:first], ordered[first:]} {
+		slices.SortStableFunc(part, func(a, b api.LookupSpan) int { return cmp.Compare(a.AtMS, b.AtMS) })
+	}
+	for i, s := range ordered {
 		if i == first && p.Omitted > 0 {
 			all = append(all, branch{text: Plural(p.Omitted, "request") + " left out"})
 		}
