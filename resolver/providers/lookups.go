@@ -195,7 +195,8 @@ func (l *lookups) finish(ctx context.Context, s *lookup, err error) {
 	}
 	now := time.Now()
 	result := searched{
-		found: found, complete: complete, err: err, at: now, by: s.search.By(), expires: now.Add(lifetime(ttl, found, l.now())),
+		found: found, complete: complete, err: err, at: now, by: s.search.By(),
+		expires: now.Add(lifetime(ttl, found, l.now())),
 	}
 	l.deactivate(s)
 	// A failure of this node says nothing of the network and is not cached.

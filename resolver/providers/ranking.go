@@ -1,0 +1,81 @@
+package providers
+
+import (
+	"time"
+
+	"allium/protocols/b3"
+	"allium/protocols/record"
+)
+
+// rank describes providers and sorts them.
+func (p *Pool) rank(root b3.Root, found []record.Provider) *ranking {
+	r := &ranking{epoch: p.peers.epoch.Load(), providers: make([]Provider, len(found)), at: time.Now()}
+	for i := range found {
+		r.providers[i] = p.describe(root, found[i])
+	}
+	for i := range r.providers {
+		r.providers[i].Text = textOf(&r.providers[i].Provider)
+	}
+	clock := p.now()
+	Rank(r.providers, func(d Provider) Traits { return p.traits(&d, r.at, clock) })
+	r.usable, r.sure = p.peers.usable(r.providers[0].ID), best(r.providers)
+	return r
+}
+
+// textOf returns the text of a provider.
+func textOf(p *record.Provider) Text {
+	t := Text{ID: p.ID.String(), Addrs: make([]string, len(p.Addrs))}
+	for i, a := range p.Addrs {
+		t.Addrs[i] = a.String()
+	}
+	return t
+}
+
+// rerank sorts a remembered answer again, because peers behaved differently since.
+func (p *Pool) rerank(root b3.Root, old *ranking) *ranking {
+	found := make([]record.Provider, len(old.providers))
+	for i := range found {
+		found[i] = old.providers[i].Provider
+	}
+	r := p.rank(root, found)
+	r.source, r.complete, r.at, r.expires = old.source, old.complete, old.at, old.expires
+	p.cache.rerank(root, old, r)
+	return r
+}
+
+// describe adds what this node knows of a provider.
+func (p *Pool) describe(root b3.Root, found record.Provider) Provider {
+	d := Provider{Provider: found, Confidence: ConfidenceHint}
+	if p.about != nil {
+		f := p.about(found.ID)
+		d.Region, d.RTT = f.Region, f.RTT
+		if len(d.Addrs) == 0 {
+			d.Addrs = f.Addrs
+		}
+	}
+	if to := p.peers.peek(found.ID); d.RTT == 0 && to != nil {
+		_, d.RTT = to.Measured()
+	}
+	switch by, ok := p.served.Peek(root); {
+	case found.Origin == record.OriginLocal, ok && by == found.ID:
+		d.Confidence = ConfidenceServed
+	case found.Origin == record.OriginDHT:
+		d.Confidence = ConfidenceSigned
+	}
+	return d
+}
+
+// traits returns what the rank of a provider depends on. clock dates records.
+func (p *Pool) traits(d *Provider, now, clock time.Time) Traits {
+	if d.Origin == record.OriginLocal {
+		return Traits{Served: true, RTT: 1, Rate: 1 << 30}
+	}
+	t := p.peers.traits(d.ID, now)
+	if t.RTT == 0 {
+		t.RTT = d.RTT
+	}
+	t.Served = d.Confidence == ConfidenceServed || d.Origin == record.OriginServed
+	t.OtherRegion = p.region != "" && d.Region != p.region
+	t.Age = ageOf(&d.Provider, clock)
+	return t
+}
