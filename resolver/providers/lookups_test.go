@@ -219,3 +219,42 @@ func TestTooManyLookups(t *testing.T) {
 		}
 	})
 }
+
+// TestListGoesOn: a lookup that ended when its users had enough is remembered; a list that
+// needs more asks the network for the others, and names each peer once.
+func TestListGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, nil)
+		root := rootOf(70)
+		w.finder.delay = 100 * time.Millisecond
+		w.finder.who[root] = []peer.ID{"a", "b"}
+		read := func(n int) (ids []peer.ID) {
+			list := w.Candidates(w.tasks, root, Sources{})
+			defer list.Close()
+			for i := range n {
+				p, ok, err := list.At(t.Context(), i)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ok {
+					ids = append(ids, p.ID)
+				}
+			}
+			return ids
+		}
+		if got := read(1); !slices.Equal(got, []peer.ID{"a"}) {
+			t.Errorf("first: %q", got)
+		}
+		synctest.Wait()
+		begun := time.Now()
+		if got := read(1); !slices.Equal(got, []peer.ID{"a"}) || time.Since(begun) != 0 || w.finder.count() != 1 {
+			t.Errorf("remembered: %q after %s and %d lookups", got, time.Since(begun), w.finder.count())
+		}
+		if got := read(4); !slices.Equal(got, []peer.ID{"a", "b"}) || w.finder.count() != 2 {
+			t.Errorf("more: %q after %d lookups", got, w.finder.count())
+		}
+		if got := read(4); !slices.Equal(got, []peer.ID{"a", "b"}) || w.finder.count() != 2 {
+			t.Errorf("all remembered: %q after %d lookups", got, w.finder.count())
+		}
+	})
+}
