@@ -3,9 +3,13 @@ package node
 import (
 	"context"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"allium/node/supervise"
+	"allium/node/updates"
 	"allium/protocols/gossip"
 	"allium/protocols/hints"
+	"allium/protocols/name"
 )
 
 // startGossip starts gossip and the hints that it carries: which node has pinned
@@ -22,10 +26,18 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	n.updates = updates.New(updates.Deps{
+		Publish: func(ctx context.Context, data []byte) error { return n.gossip.Publish(ctx, updates.Topic, data) },
+		Learned: n.learnName, Now: n.now,
+	})
 	n.gossip, err = gossip.New(n.cfg.Gossip, gossip.Deps{
 		Host: n.host, Topics: []gossip.Topic{{
 			Name: hints.Topic, Validate: n.hints.Validate,
 			Handle: func(ctx context.Context, m gossip.Message) { n.hints.Handle(ctx, m.Via, m.Data) },
+		}, {
+			Name:     updates.Topic,
+			Validate: func(_ context.Context, _ peer.ID, data []byte) error { return n.updates.Validate(data) },
+			Handle:   func(_ context.Context, m gossip.Message) { n.updates.Handle(m.Data) },
 		}},
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
@@ -37,4 +49,13 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 		return err
 	}
 	return n.services.Start(ctx, supervise.Service{Name: "announcements", Run: n.hints.Run})
+}
+
+// learnName takes up the record of a name that another node has announced, if this node holds or
+// remembers the name.
+func (n *Node) learnName(rec name.Signed) {
+	n.dht.UpdateName(rec)
+	if n.started.Load() && n.resolver.ObserveName(rec, true) {
+		n.events.Name(rec)
+	}
 }

@@ -66,6 +66,7 @@ import (
 	"allium/node/records"
 	"allium/node/repair"
 	"allium/node/supervise"
+	"allium/node/updates"
 	"allium/node/zones"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
@@ -141,6 +142,7 @@ type online struct {
 	dht      *dht.Service
 	gossip   *gossip.Service
 	hints    *hints.Service
+	updates  *updates.Updates
 	trace    *trace.Ring // of the lookups
 	resolver *resolver.Resolver
 	gateway  *gateway.Gateway

@@ -15,6 +15,7 @@ const (
 	TopicPeers     Topic = "peers"     // connections that begin and end
 	TopicPins      Topic = "pins"      // pins that are added and removed
 	TopicTransfers Topic = "transfers" // fetches from peers that begin and end
+	TopicNames     Topic = "names"     // new records of names that the node has resolved
 	TopicLagged    Topic = "lagged"    // the reader lost events
 )
 
@@ -24,7 +25,7 @@ const EventStreamEnd = "end"
 
 // Topics returns the topics that can be subscribed to.
 func Topics() []Topic {
-	return []Topic{TopicReadiness, TopicPeers, TopicPins, TopicTransfers}
+	return []Topic{TopicReadiness, TopicPeers, TopicPins, TopicTransfers, TopicNames}
 }
 
 // EventKind says what happened.
@@ -40,6 +41,7 @@ const (
 	EventRemoved      EventKind = "removed"      // a pin
 	EventBegun        EventKind = "begun"        // a transfer
 	EventEnded        EventKind = "ended"        // a transfer
+	EventUpdated      EventKind = "updated"      // a name
 )
 
 // Event is something that happened in a node. One of the last members is set.
@@ -51,6 +53,7 @@ type Event struct {
 	Peer     *PeerEvent     `json:"peer,omitempty"`     // of peers: the connection
 	Pin      *PinEvent      `json:"pin,omitempty"`      // of pins: the pin
 	Transfer *TransferEvent `json:"transfer,omitempty"` // of transfers: the transfer
+	Name     *Record        `json:"name,omitempty"`     // of names: the new record
 	Lost     int64          `json:"lost,omitempty"`     // of lagged: events that the reader lost before the next one
 }
 

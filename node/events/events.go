@@ -24,6 +24,7 @@ import (
 	"allium/gateway/api"
 	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/name"
 	"allium/protocols/status"
 	"allium/resolver"
 )
@@ -142,6 +143,16 @@ func (e *Events) Transfer(t resolver.TransferEvent) {
 		if t.Ended {
 			v.Transfer.Outcome, v.Transfer.Bytes = t.Outcome.String(), t.Bytes
 			v.Transfer.TookMS = float64(t.Took.Microseconds()) / 1000
+		}
+	})
+}
+
+// Name publishes that a newer record of a name was announced.
+func (e *Events) Name(rec name.Signed) {
+	e.publish(api.TopicNames, api.EventUpdated, func(v *api.Event) {
+		v.Name = &api.Record{
+			Name: rec.Name.String(), Seq: rec.Seq, Value: rec.Value.String(), NotAfter: rec.NotAfter,
+			TTLMS: rec.TTL.Milliseconds(),
 		}
 	})
 }

@@ -226,6 +226,10 @@ func (s *Service) putNameTo(ctx context.Context, peers []peer.ID, rec name.Signe
 	return putAll(peers, func(p peer.ID) error { return s.providers.putName(ctx, p, rec) })
 }
 
+// UpdateName stores a verified record that came by gossip, if this node holds an older one of the
+// name. It keeps the place of that.
+func (s *Service) UpdateName(rec name.Signed) { s.names.Update(rec, s.deps.Now()) }
+
 // passOn publishes the records of others whose time has come, until ctx ends. Nothing is
 // passed on while the clock is wrong.
 func (s *Service) passOn(ctx context.Context) {

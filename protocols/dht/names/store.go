@@ -137,6 +137,22 @@ func (s *Store) Put(r name.Signed, from string, now time.Time) error {
 	return err
 }
 
+// Update is Put for a record that came by another way than a put: it is stored only if the store
+// has an older record of the name, and counts for the group of that.
+func (s *Store) Update(r name.Signed, now time.Time) {
+	expire := s.mayExpire()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := Key(r.Name.Digest())
+	old := s.held[key]
+	if old == nil || old.v.Seq() >= r.Seq {
+		return
+	}
+	if changed, _ := s.put(r, old.group.name, now, expire); changed { // without a place the old one stays
+		s.changes.Add(key)
+	}
+}
+
 // restore is Put for a record that the datastore already has.
 func (s *Store) restore(r name.Signed, from string, now time.Time) error {
 	expire := s.mayExpire()
