@@ -104,7 +104,8 @@ var layers = map[string][]string{
 	"store/uses":           {"store/bloom", "store/meta"},
 
 	"resolver": {
-		"protocols/name", "protocols/record", "resolver/names", "resolver/providers", "resolver/schedule", "resolver/trace", "resolver/transfer",
+		"protocols/name", "protocols/record", "resolver/names", "resolver/providers", "resolver/schedule",
+		"resolver/trace", "resolver/transfer",
 		"resolver/tree",
 	},
 	"resolver/names": {
@@ -152,8 +153,8 @@ var layers = map[string][]string{
 	"node/capabilities": {"gateway/exchange", "node/home", "protocols/capability"},
 	"node/clock":        {"protocols/session"},
 	"node/config": {
-		"gateway", "gateway/audit", "gateway/server", "node/p2p", "node/zones", "protocols/dht", "protocols/gossip", "protocols/hints",
-		"protocols/object",
+		"gateway", "gateway/audit", "gateway/server", "node/p2p", "node/zones", "protocols/dht", "protocols/gossip",
+		"protocols/hints", "protocols/object",
 		"protocols/session", "resolver", "store",
 	},
 	"node/events": {"gateway/api", "resolver", "protocols/name"},

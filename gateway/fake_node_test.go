@@ -98,7 +98,9 @@ var (
 			Steps: []api.LookupStep{{
 				AtMS: 1, TookMS: 0.5, Source: "cache", Verdict: "hit", Count: 1, Lookup: "00000000000000a2",
 			}},
-			Searches: []api.LookupSearch{{Key: fakeRoot.String(), AtMS: 1, TookMS: 2, Found: 1, Outcome: "ok", Trace: &fakeTrace}},
+			Searches: []api.LookupSearch{{
+				Key: fakeRoot.String(), AtMS: 1, TookMS: 2, Found: 1, Outcome: "ok", Trace: &fakeTrace,
+			}},
 			Providers: []api.LookupProvider{{
 				ID: "12D3", Source: "dht", FoundMS: 2, Asked: 1, Bytes: 9, Rate: 1e6, RTTMS: 0.5,
 				Hedges: api.LookupHedges{Won: 1}, GaveUp: &api.LookupGaveUp{AtMS: 3, Outcome: "corrupt", Message: "group 3"},

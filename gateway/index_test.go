@@ -201,8 +201,8 @@ func TestResolveName(t *testing.T) {
 	n.index.find = map[b3.Root]api.Resolved{root: resolvedBy(root, "dht", "c")}
 	var got api.Resolved
 	a := do(t, "GET", n.Addrs().Gateway+"/resolve/blog.alice?limit=3")
-	if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.StatusCode != http.StatusOK || got.Key != "blog.alice" ||
-		got.Target != root || got.Path != "site" || len(got.Chain) != 1 || got.Chain[0].Seq != 7 {
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.StatusCode != http.StatusOK ||
+		got.Key != "blog.alice" || got.Target != root || got.Path != "site" || len(got.Chain) != 1 || got.Chain[0].Seq != 7 {
 		t.Errorf("%s %s, %v", a.Status, a.body, err)
 	}
 	byAddress := do(t, "GET", n.Addrs().Gateway+"/resolve/"+root.String()+"?limit=3")

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -93,8 +94,8 @@ func TestNamed(t *testing.T) {
 	if tag := byName.Header.Get("ETag"); tag == "" || tag != byAddress.Header.Get("ETag") {
 		t.Errorf("the ETag of a name is %q, that of the address %q", tag, byAddress.Header.Get("ETag"))
 	}
-	if again := do(t, "GET", n.Addrs().Gateway+"/n/blog.alice/readme.txt", "If-None-Match", byName.Header.Get("ETag")); again.
-		StatusCode != 304 || again.Header.Get("Cache-Control") != kept {
+	again := do(t, "GET", n.Addrs().Gateway+"/n/blog.alice/readme.txt", "If-None-Match", byName.Header.Get("ETag"))
+	if again.StatusCode != http.StatusNotModified || again.Header.Get("Cache-Control") != kept {
 		t.Errorf("a client that has it: %s, %v", again.Status, again.Header)
 	}
 	if times := names.asked["blog.alice"]; times != 1 {

@@ -112,7 +112,8 @@ func TestClientCovers(t *testing.T) {
 	// Of these a program needs nothing that is not elsewhere, or has other clients:
 	// browsers, probes, Prometheus.
 	others := []string{
-		"landing", "favicon", "verifyModule", "open", "openSlash", "browse", "browseName", "healthz", "readyz", "metrics", "openapi",
+		"landing", "favicon", "verifyModule", "open", "openSlash", "browse", "browseName", "healthz", "readyz",
+		"metrics", "openapi",
 		"optionsUploads", "optionsUpload", "removeUpload",
 	}
 	d, err := openapi.New(routes(), exchange.OnEvery)

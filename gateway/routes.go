@@ -22,13 +22,14 @@ type handlers struct {
 
 // table returns the route table.
 func (h handlers) table() []exchange.Endpoint {
-	return slices.Concat(h.content.Endpoints(), h.index.Endpoints(), h.uploads.Endpoints(), h.admin.Pages(), h.openapi.Endpoints(),
-		h.admin.Endpoints())
+	return slices.Concat(h.content.Endpoints(), h.index.Endpoints(), h.uploads.Endpoints(), h.admin.Pages(),
+		h.openapi.Endpoints(), h.admin.Endpoints())
 }
 
 // routes returns the route table with handlers that cannot serve, for documents.
 func routes() []exchange.Endpoint {
-	return handlers{&content.Handlers{}, &index.Handlers{}, &upload.Handlers{}, &admin.Handlers{}, &openapi.Handlers{}}.table()
+	h := handlers{&content.Handlers{}, &index.Handlers{}, &upload.Handlers{}, &admin.Handlers{}, &openapi.Handlers{}}
+	return h.table()
 }
 
 // OpenAPI returns the document of every route: docs/reference/openapi.json.

@@ -69,7 +69,9 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 	for _, o := range opts {
 		o(&cfg, &admin)
 	}
-	n := &testNode{objects: &fakeObjects{}, index: &fakeIndex{}, node: &fakeNode{}, log: &logBuffer{}, reg: prometheus.NewRegistry()}
+	n := &testNode{
+		objects: &fakeObjects{}, index: &fakeIndex{}, node: &fakeNode{}, log: &logBuffer{}, reg: prometheus.NewRegistry(),
+	}
 	n.limits = limits.NewRegistry(n.reg)
 	n.events = newEvents(n.limits)
 	n.sent = &fakeUploads{objects: n.objects}

@@ -23,7 +23,8 @@ func TestTracedLookup(t *testing.T) {
 	}
 
 	var trace api.Trace
-	for p, err := range b.api.FindProviders(t.Context(), root, api.FindOptions{Query: api.Query{Limit: 1, Fresh: true}, Trace: &trace}) {
+	fresh := api.FindOptions{Query: api.Query{Limit: 1, Fresh: true}, Trace: &trace}
+	for p, err := range b.api.FindProviders(t.Context(), root, fresh) {
 		if err != nil || p.ID != a.ID().ID || len(p.Addrs) == 0 {
 			t.Errorf("%+v, %v", p, err)
 		}
@@ -47,7 +48,8 @@ func TestTracedLookup(t *testing.T) {
 		t.Errorf("alone: %v, %+v", got, trace)
 	}
 
-	for p, err := range seed.api.FindProviders(t.Context(), root, api.FindOptions{Query: api.Query{Limit: 1}, Trace: &trace}) {
+	known := api.FindOptions{Query: api.Query{Limit: 1}, Trace: &trace}
+	for p, err := range seed.api.FindProviders(t.Context(), root, known) {
 		if err != nil || p.ID != a.ID().ID {
 			t.Errorf("%+v, %v", p, err)
 		}

@@ -242,7 +242,8 @@ func TestClockSkew(t *testing.T) {
 	seed := start(t, nil)
 	skewed, other := start(t, joining(seed)), start(t, joining(seed))
 	found := func(n *running, root b3.Root) bool {
-		for _, err := range n.api.FindProviders(t.Context(), root.String(), api.FindOptions{Query: api.Query{Limit: 1, Fresh: true}}) {
+		fresh := api.FindOptions{Query: api.Query{Limit: 1, Fresh: true}}
+		for _, err := range n.api.FindProviders(t.Context(), root.String(), fresh) {
 			if err == nil {
 				return true
 			}

@@ -147,9 +147,11 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 func (n *Node) startResolver(ctx context.Context) (err error) {
 	n.trace = trace.New(trace.Deps{Metrics: n.registry, Limits: n.limits})
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
-		Trace: n.trace, Local: fetchStore{n.store}, Providers: dhtFinder{n.dht}, Names: n.dht, Hints: n.hints.Hints, Objects: n.objects,
+		Trace: n.trace, Local: fetchStore{n.store}, Providers: dhtFinder{n.dht}, Names: n.dht,
+		Hints: n.hints.Hints, Objects: n.objects,
 		Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
-		Has: n.hasObject, About: n.aboutPeer, Joining: n.joining(), Connected: n.connected, Region: n.cfg.Node.Region, Now: n.now,
+		Has: n.hasObject, About: n.aboutPeer, Joining: n.joining(), Connected: n.connected,
+		Region: n.cfg.Node.Region, Now: n.now,
 		Observe: n.events.Transfer,
 		Log:     n.log, Metrics: n.registry, Limits: n.limits,
 	})

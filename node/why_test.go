@@ -25,7 +25,8 @@ func TestWhyShowsTheLiar(t *testing.T) {
 	ids := []string{liar.ID().ID, honest.ID().ID}
 	testkit.Eventually(t, "both are found", func() bool {
 		found := ""
-		for p, err := range asker.api.FindProviders(t.Context(), root.String(), api.FindOptions{Query: api.Query{Limit: 2, Fresh: true}}) {
+		fresh := api.FindOptions{Query: api.Query{Limit: 2, Fresh: true}}
+		for p, err := range asker.api.FindProviders(t.Context(), root.String(), fresh) {
 			if err == nil {
 				found += p.ID
 			}

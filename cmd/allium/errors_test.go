@@ -116,7 +116,8 @@ func errorCases() []errorCase {
 		b("cat", nowhere, "--gateway", "$STUB"), b("audit", "verify", "audit-false"),
 		node(status.Errorf(status.Internal, "the index named a segment twice"), "id"),
 		// Zones.
-		b("zone", "new", "a b"), b("zone", "new", "pаypal"), b("zone", "export", "bob"), b("zone", "export", "x", "--days", "3"),
+		b("zone", "new", "a b"), b("zone", "new", "pаypal"), b("zone", "export", "bob"),
+		b("zone", "export", "x", "--days", "3"),
 		b("zone", "import", "nosuch"), b("zone", "import", "f"), b("zone", "import", strings.Repeat("k51", 21)),
 		b("zone", "import", "12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"), stdin(b("zone", "import", "-"), "CAES"),
 		with(b("zone", "new"), "ALLIUM_NODE__AMNESIA=true"), with(b("zone", "ls"), "ALLIUM_NAMES__MAPS=f"),

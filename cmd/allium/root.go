@@ -55,7 +55,8 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 			a.addCommand(), a.getCommand(), a.catCommand(), a.lsCommand(), a.diffCommand(), a.pinCommand(), a.verifyCommand(),
 		}},
 		{groupFind, "Find", []*cobra.Command{
-			a.resolveCommand(), a.providersCommand(), a.peersCommand(), a.seedsCommand(), a.connectCommand(), a.disconnectCommand(), a.pingCommand(),
+			a.resolveCommand(), a.providersCommand(), a.peersCommand(), a.seedsCommand(),
+			a.connectCommand(), a.disconnectCommand(), a.pingCommand(),
 		}},
 		{groupShare, "Share", []*cobra.Command{a.announceCommand(), a.tokenCommand(), a.zoneCommand()}},
 		{groupRun, "Run a node", []*cobra.Command{

@@ -261,7 +261,8 @@ func TestUpdateGoesOn(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "out")
 	update := func() (tree.UpdateStats, error) {
-		_, stats, err := tree.Update(t.Context(), &reader{newReadAhead(s), naming.Addresses{}}, root.String(), out, tree.UpdateOptions{}, nil)
+		api := &reader{newReadAhead(s), naming.Addresses{}}
+		_, stats, err := tree.Update(t.Context(), api, root.String(), out, tree.UpdateOptions{}, nil)
 		return stats, err
 	}
 	if stats, err := update(); status.Of(err) != status.TransportDown || stats.Written != 40 {

@@ -232,13 +232,15 @@ func TestPutNameRefused(t *testing.T) {
 		q    request
 		want status.Outcome
 	}{
-		"nothing":       {request{Op: opPutName, Key: key[:]}, status.BadSignature},
-		"another key":   {request{Op: opPutName, Key: make([]byte, 32), Envelope: rec.Envelope}, status.BadRequest},
-		"a short key":   {request{Op: opPutName, Key: key[:31], Envelope: rec.Envelope}, status.BadRequest},
-		"forged":        {request{Op: opPutName, Key: key[:], Envelope: ahead.Envelope}, status.BadSignature},
-		"oversized":     {request{Op: opPutName, Key: key[:], Envelope: make([]byte, name.MaxEnvelope+1)}, status.BodyCap},
-		"a peer record": {request{Op: opPutName, Key: key[:], Envelope: rec.Envelope, PeerRecord: []byte{1}}, status.BadRequest},
-		"get a record":  {request{Op: opGetName, Key: key[:], Envelope: rec.Envelope}, status.BadRequest},
+		"nothing":     {request{Op: opPutName, Key: key[:]}, status.BadSignature},
+		"another key": {request{Op: opPutName, Key: make([]byte, 32), Envelope: rec.Envelope}, status.BadRequest},
+		"a short key": {request{Op: opPutName, Key: key[:31], Envelope: rec.Envelope}, status.BadRequest},
+		"forged":      {request{Op: opPutName, Key: key[:], Envelope: ahead.Envelope}, status.BadSignature},
+		"oversized":   {request{Op: opPutName, Key: key[:], Envelope: make([]byte, name.MaxEnvelope+1)}, status.BodyCap},
+		"a peer record": {
+			request{Op: opPutName, Key: key[:], Envelope: rec.Envelope, PeerRecord: []byte{1}}, status.BadRequest,
+		},
+		"get a record": {request{Op: opGetName, Key: key[:], Envelope: rec.Envelope}, status.BadRequest},
 	} {
 		if err := ask(c.q); status.FromCode(status.Of(err).Code()) != status.FromCode(c.want.Code()) {
 			t.Errorf("%s: %v, want %s", what, err, c.want)

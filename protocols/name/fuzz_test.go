@@ -12,7 +12,9 @@ import (
 )
 
 func FuzzLabel(f *testing.F) {
-	for _, s := range []string{"blog", "Bücher", "xn--bcher-kva", "東京タワー", "pаypal", "a\u200db", "نام‌ای", "Xn--BBe", ".."} {
+	for _, s := range []string{
+		"blog", "Bücher", "xn--bcher-kva", "東京タワー", "pаypal", "a\u200db", "نام‌ای", "Xn--BBe", "..",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -163,8 +163,8 @@ func (e *LabelError) Reason() string {
 func (e *LabelError) Status() status.Outcome { return status.BadAddress }
 
 func labelError(s string, p LabelProblem, detail string) error {
-	return &LabelError{Text: clip(s, 80), Problem: p, Detail: detail}
+	return &LabelError{Text: clip(s), Problem: p, Detail: detail}
 }
 
-// clip returns at most the first n bytes of s.
-func clip(s string, n int) string { return strings.ToValidUTF8(s[:min(len(s), n)], "\ufffd") }
+// clip returns at most the first 80 bytes of s, for an error.
+func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), 80)], "\ufffd") }

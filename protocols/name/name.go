@@ -32,11 +32,12 @@ func Parse(s string) (Name, error) {
 func Split(s string) (label Label, rest string, err error) {
 	if len(s) > maxReference {
 		return Label{}, "", status.Errorf(status.BadAddress, "%q… is not a name: it has more than %d bytes; write LABEL.ZONE",
-			clip(s, 80), maxReference)
+			clip(s), maxReference)
 	}
 	first, rest, ok := strings.Cut(s, ".")
 	if !ok || rest == "" {
-		return Label{}, "", status.Errorf(status.BadAddress, "%q is not a name: it has no zone; write LABEL.ZONE", clip(s, 80))
+		return Label{}, "", status.Errorf(status.BadAddress,
+			"%q is not a name: it has no zone; write LABEL.ZONE", clip(s))
 	}
 	label, err = ParseLabel(first)
 	return label, rest, err

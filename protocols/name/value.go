@@ -56,7 +56,7 @@ type Value struct {
 func ParseValue(s string) (Value, error) {
 	v, err := parseValue(s)
 	if err != nil {
-		return Value{}, status.Errorf(status.BadRequest, "%q cannot be the value of a name: %w", clip(s, 80), err)
+		return Value{}, status.Errorf(status.BadRequest, "%q cannot be the value of a name: %w", clip(s), err)
 	}
 	return v, nil
 }

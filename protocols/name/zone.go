@@ -50,7 +50,8 @@ func zoneFromID(id string) (Zone, error) {
 func ParseZone(s string) (Zone, error) {
 	z, err := parseZone(s)
 	if err != nil {
-		return Zone{}, status.Errorf(status.BadAddress, "%q is not the key of a zone: %w; it looks like k51… or 12D3…", clip(s, 80), err)
+		return Zone{}, status.Errorf(status.BadAddress,
+			"%q is not the key of a zone: %w; it looks like k51… or 12D3…", clip(s), err)
 	}
 	return z, nil
 }

@@ -177,7 +177,7 @@ func decodeMap(payload []byte) (Map, error) {
 	for i, e := range w.Entries {
 		short, err := ParseLabel(e.Short)
 		if err == nil && short.s != e.Short {
-			err = fmt.Errorf("%q is not in normal form, which is %q", clip(e.Short, 80), short.s)
+			err = fmt.Errorf("%q is not in normal form, which is %q", clip(e.Short), short.s)
 		}
 		if err != nil {
 			return Map{}, err

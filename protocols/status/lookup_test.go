@@ -66,7 +66,7 @@ func TestWithLookup(t *testing.T) {
 	if err := status.WithLookup(nil, id); err != nil {
 		t.Errorf("nil became %v", err)
 	}
-	if err := status.WithLookup(limit, 0); err != error(limit) {
+	if err := status.WithLookup(limit, 0); !errors.Is(err, limit) {
 		t.Errorf("an error without a lookup became %v", err)
 	}
 }

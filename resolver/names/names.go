@@ -180,7 +180,8 @@ func (n *Names) Cached(what name.Name) (a Answer, ok bool) {
 // equivocation returns the error for two records with one sequence number.
 func equivocation(v name.Versions) error {
 	r := v.Records()
-	return status.Errorf(status.Equivocation, "the owner of the zone of %s signed two values with the number %d: %q and %q",
+	return status.Errorf(status.Equivocation,
+		"the owner of the zone of %s signed two values with the number %d: %q and %q",
 		r[0].Name, r[0].Seq, r[0].Value, r[1].Value)
 }
 

@@ -343,7 +343,8 @@ func TestCacheBounds(t *testing.T) {
 }
 
 func BenchmarkHit(b *testing.B) {
-	n := New(Config{Deadline: time.Second, NegativeTTL: time.Second, CacheBytes: 1 << 20, Lookups: 1}, Deps{Finder: &network{}})
+	cfg := Config{Deadline: time.Second, NegativeTTL: time.Second, CacheBytes: 1 << 20, Lookups: 1}
+	n := New(cfg, Deps{Finder: &network{}})
 	rec := signed(b, "blog", 1, address)
 	n.Observe(rec, false)
 	b.ReportAllocs()

@@ -157,7 +157,7 @@ func TestLifetime(t *testing.T) {
 		}, finds("d"))
 		for _, wanted := range []record.Origin{record.OriginDHT, SourceCache} {
 			a, err := w.resolve(t, rootOf(1), Query{})
-			if err != nil || a.Source != wanted || a.TTL > short.Sub(time.Now()) {
+			if err != nil || a.Source != wanted || a.TTL > time.Until(short) {
 				t.Errorf("%+v, %v", a, err)
 			}
 			time.Sleep(2 * time.Second)

@@ -223,8 +223,7 @@ func TestHedging(t *testing.T) {
 // store.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var w *world
-		w = newWorld(t, func(c *Config) { c.Lookups = 1 }, func(context.Context, func(record.Provider, error) bool) {
+		w := newWorld(t, func(c *Config) { c.Lookups = 1 }, func(context.Context, func(record.Provider, error) bool) {
 			time.Sleep(time.Minute) // deaf to its context
 		})
 		w.has = func(context.Context, b3.Root) (bool, error) { time.Sleep(time.Minute); return false, nil }

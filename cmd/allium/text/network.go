@@ -82,7 +82,11 @@ func Resolved(r api.Resolved, quiet bool) string {
 func record(r api.Record) string {
 	line := fmt.Sprintf("%s  number %d, until %s", r.Name, r.Seq, r.NotAfter.UTC().Format(time.RFC3339))
 	if r.Short != "" {
-		line += fmt.Sprintf(", %s is a %s", r.Short, map[string]string{"petname": "petname", "map": "name of a zone map"}[r.Found])
+		where := "a petname"
+		if r.Found == "map" {
+			where = "the name of a zone map"
+		}
+		line += fmt.Sprintf(", %s is %s", r.Short, where)
 	}
 	return line
 }

@@ -74,7 +74,7 @@ func (f *Floors) Raise(v name.Versions) error {
 			}
 		}
 		return status.Errorf(status.Equivocation,
-			"the owner of the zone of %s signed another value with the number %d than the one that this node has verified before",
+			"the owner of the zone of %s signed another value with the number %d than the one that this node knows",
 			rec.Name, rec.Seq)
 	}
 	f.lru.Add(key, floor{Seq: rec.Seq, Value: sumOf(rec.Value)})
