@@ -23,7 +23,12 @@ import (
 // ShortNames expands the short names of this home.
 type ShortNames interface {
 	Expand(text string, now time.Time) (name.Name, zones.Found, error)
+	// Look reads again what has changed, and waits for that.
+	Look(ctx context.Context) error
 }
+
+// lookTimeout bounds the wait for changed petnames when a short name is not known.
+const lookTimeout = time.Second
 
 // Names finds what names stand for.
 type Names interface {
@@ -91,7 +96,7 @@ func (r *Resolver) Resolve(ctx context.Context, key string, opt names.Options) (
 		return Address(key)
 	}
 	text, path, _ := strings.Cut(key, "/")
-	n, found, err := r.short.Expand(text, r.now())
+	n, found, err := r.expand(ctx, text)
 	if err != nil {
 		return Target{}, err
 	}
@@ -101,6 +106,21 @@ func (r *Resolver) Resolve(ctx context.Context, key string, opt names.Options) (
 		return t, err
 	}
 	return t, t.follow(path)
+}
+
+// expand returns the name that text stands for. A short name that is not known may just have been
+// given.
+func (r *Resolver) expand(ctx context.Context, text string) (name.Name, zones.Found, error) {
+	n, found, err := r.short.Expand(text, r.now())
+	if status.Of(err) != status.NotFound {
+		return n, found, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	if r.short.Look(ctx) != nil {
+		return n, found, err
+	}
+	return r.short.Expand(text, r.now())
 }
 
 // Cached returns what Resolve would for a name that is remembered and fresh. It does not wait.

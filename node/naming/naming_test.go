@@ -3,6 +3,7 @@ package naming
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -37,6 +38,40 @@ func (r records) CachedName(n name.Name) (names.Answer, bool) {
 	return a, err == nil
 }
 
+// fixed is short names that do not change.
+type fixed struct{ *zones.ShortNames }
+
+// Look implements ShortNames.
+func (fixed) Look(context.Context) error { return nil }
+
+// TestJustGiven: a petname that was given a moment ago is known.
+func TestJustGiven(t *testing.T) {
+	z, err := zones.Open(t.TempDir(), zones.Config{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := z.Watch(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx, func() {}) }()
+	defer func() { cancel(); <-done }()
+	r := New(w, records{"blog": root}, time.Now)
+	alice, err := name.ParseShort("alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	zone, err := z.New(t.Context(), alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Resolve(t.Context(), "blog.alice", names.Options{}); err != nil || got.Origin.Zone != zone {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestResolve(t *testing.T) {
 	home := t.TempDir()
 	z, err := zones.Open(home, zones.Config{}, false)
@@ -62,7 +97,7 @@ func TestResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := New(short, records{"blog": root, "site": root + "/public", "text": "hello", "gone": ""}, time.Now)
+	r := New(fixed{short}, records{"blog": root, "site": root + "/public", "text": "hello", "gone": ""}, time.Now)
 	for _, c := range []struct {
 		key, path string
 		want      status.Outcome

@@ -10,8 +10,12 @@ import (
 	"allium/protocols/name"
 )
 
-// watchEvery is the time between two looks at the petnames and the maps.
-const watchEvery = time.Second
+// The shortest times between two looks at the petnames and the maps: by the watcher itself, and
+// when a name was not found.
+const (
+	watchEvery = time.Second
+	lookAgain  = 100 * time.Millisecond
+)
 
 // Watcher reads the petnames and the maps again when they change. Its methods are safe for
 // concurrent use.
@@ -42,7 +46,7 @@ func (z *Zones) Watch(log *slog.Logger) (*Watcher, error) {
 	}
 	var err error
 	w.files, err = filewatch.New(filewatch.Config{
-		Files: files, Every: watchEvery, Hurry: watchEvery, Failed: w.failed,
+		Files: files, Every: watchEvery, Hurry: lookAgain, Failed: w.failed,
 		Read: func() error { w.read(); return nil },
 	})
 	return w, err
@@ -60,6 +64,10 @@ func (w *Watcher) failed(err error) {
 
 // Run watches the files until ctx ends.
 func (w *Watcher) Run(ctx context.Context, ready func()) error { return w.files.Run(ctx, ready) }
+
+// Look makes Run look at the files now, and read them if they have changed, unless it has done so a
+// moment ago. It waits for that.
+func (w *Watcher) Look(ctx context.Context) error { return w.files.Look(ctx) }
 
 // Reload makes Run read the files now.
 func (w *Watcher) Reload(ctx context.Context) error {
