@@ -143,7 +143,7 @@ var layers = map[string][]string{
 	"node": {
 		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "gateway/exchange", "node/amnesia",
 		"node/capabilities", "node/clock", "node/config", "node/events",
-		"node/fault", "node/home", "node/localapi", "node/naming", "node/objects", "node/p2p", "node/publish", "node/readiness",
+		"node/fault", "node/home", "node/localapi", "node/naming", "node/objects", "node/ownnames", "node/p2p", "node/publish", "node/readiness",
 		"node/records",
 		"node/repair", "node/supervise", "node/updates", "node/zones", "protocols/dht", "protocols/dht/seeds", "protocols/gossip",
 		"protocols/hints", "protocols/inbound", "protocols/name", "protocols/object", "protocols/record",
@@ -161,7 +161,7 @@ var layers = map[string][]string{
 	"node/fault":  {"gateway/api", "protocols/oap", "protocols/object"},
 	"node/home":   {"node/config", "node/p2p"},
 	"node/localapi": {
-		"gateway/api", "gateway/content", "gateway/upload", "gateway/verified", "node/objects", "node/supervise",
+		"gateway/api", "gateway/content", "gateway/upload", "gateway/verified", "node/objects", "node/ownnames", "node/supervise",
 		"node/naming", "node/tree", "protocols/dht", "protocols/dht/probes", "protocols/dht/routing", "protocols/kad",
 		"protocols/manifest", "protocols/name", "protocols/session",
 		"resolver", "resolver/names", "resolver/providers", "resolver/trace", "store", "store/gc", "store/meta", "store/quota",
@@ -170,6 +170,7 @@ var layers = map[string][]string{
 	"node/naming": {"node/zones", "protocols/name", "resolver/names"},
 	"node/objects": {"gateway/api", "gateway/content", "gateway/verified", "protocols/bao", "protocols/manifest",
 		"resolver", "resolver/trace", "store"},
+	"node/ownnames":  {"protocols/name"},
 	"node/p2p":       {},
 	"node/publish":   {"node/objects", "protocols/dht", "protocols/hints", "protocols/manifest", "store"},
 	"node/readiness": {"gateway/api"},

@@ -124,6 +124,13 @@ func TestRoundTrip(t *testing.T) {
 		{"announce " + key, api.Announced{Root: fakeRoot, Peers: 4}, func() (any, error) {
 			return first(c.Announce(ctx, key))
 		}},
+		{"publish {Name:blog.k51 Value:x TTLMS:5000 LifeMS:0}", fakeOwnName, func() (any, error) {
+			return first(c.PublishName(ctx, api.PublishRequest{Name: "blog", Value: "x", TTLMS: 5000}))
+		}},
+		{"withdraw blog.k51", fakeOwnName, func() (any, error) {
+			return first(c.WithdrawName(ctx, api.WithdrawRequest{Name: "blog"}))
+		}},
+		{"own names", []api.OwnName{fakeOwnName}, func() (any, error) { return first(collect(c.OwnNames(ctx))) }},
 		{"id", fakeID, func() (any, error) { return first(c.ID(ctx)) }},
 		{"peers", []api.Peer{fakePeer}, func() (any, error) { return first(c.Peers(ctx)) }},
 		{"seeds", fakeSeeds, func() (any, error) { return first(c.Seeds(ctx)) }},
@@ -143,6 +150,9 @@ func TestRoundTrip(t *testing.T) {
 		if calls := n.node.calls(); calls[len(calls)-1] != v.heard {
 			t.Errorf("heard %q, want %q", calls[len(calls)-1], v.heard)
 		}
+	}
+	if full, err := c.ExpandName(ctx, "blog"); err != nil || full != "blog.k51" {
+		t.Errorf("%q, %v", full, err)
 	}
 	if v, err := c.Version(ctx); err != nil || v != (api.Version{Version: "v0", Commit: "c0", Go: "go1"}) {
 		t.Errorf("%+v, %v", v, err)

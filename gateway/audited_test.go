@@ -80,7 +80,7 @@ func TestMutationsAreRecorded(t *testing.T) {
 	gw, admin := n.Addrs().Gateway, n.Addrs().Admin
 	hello := b3.Sum([]byte("hello"))
 	key := fakeRoot.String()
-	const token = "Bearer may-put,pin,unpin,announce,repair,gc,reload,drain,fetch,connect"
+	const token = "Bearer may-put,pin,unpin,announce,publish,repair,gc,reload,drain,fetch,connect"
 	for _, c := range []struct {
 		method, url, body string
 		op, object, label string
@@ -98,6 +98,9 @@ func TestMutationsAreRecorded(t *testing.T) {
 		{"POST", admin + "/admin/unpin", `{"key":"fail"}`, "unpin", "fail", "", status.Busy, -1},
 		{"POST", admin + "/admin/reload", "", "reload", "", "", status.OK, 0},
 		{"POST", admin + "/admin/drain", "", "drain", "", "", status.OK, 0},
+		{
+			"POST", admin + "/api/v1/name/publish", `{"name":"blog","value":"` + key + `"}`, "publish", key, "", status.OK, -1,
+		},
 	} {
 		before := log.state()
 		a := doBody(t, c.method, c.url, strings.NewReader(c.body), "Authorization", token)

@@ -55,6 +55,10 @@ var (
 		{Op: api.ChangedEntry, Path: "été/a", Old: &fakeEntries[0], New: &fakeEntries[1]},
 		{Op: api.AddedEntry, Path: "b", New: &fakeEntries[0]},
 	}
+	fakeOwnName = api.OwnName{
+		Name: "blog.k51", Short: "blog.site", Value: "text", Seq: 7, NotAfter: fakeTime, TTLMS: 60_000, Peers: 3, Due: fakeTime,
+		Error: &status.Report{Reason: "stale", Message: "m"},
+	}
 	fakeStat = api.Stat{
 		Root: fakeRoot, CID: fakeRoot.CID().String(), Kind: api.File, Size: 5, Groups: 1, Local: true,
 		Pins: []api.Pin{fakePin},
@@ -336,6 +340,25 @@ func (n *fakeNode) Why(_ context.Context, keyOrID string) (api.Why, error) {
 
 func (n *fakeNode) Announce(_ context.Context, key string) (api.Announced, error) {
 	return api.Announced{Root: fakeRoot, Peers: 4}, n.call(key, "announce %s", key)
+}
+
+// ExpandName is not logged, because it changes nothing and a mutation calls it before it begins.
+func (n *fakeNode) ExpandName(_ context.Context, text string) (string, error) {
+	return text + ".k51", nil
+}
+
+func (n *fakeNode) PublishName(_ context.Context, r api.PublishRequest) (api.OwnName, error) {
+	return fakeOwnName, n.call(r.Value, "publish %+v", r)
+}
+
+func (n *fakeNode) WithdrawName(_ context.Context, r api.WithdrawRequest) (api.OwnName, error) {
+	return fakeOwnName, n.call(r.Name, "withdraw %s", r.Name)
+}
+
+func (n *fakeNode) OwnNames(context.Context) iter.Seq2[api.OwnName, error] {
+	return func(yield func(api.OwnName, error) bool) {
+		yield(fakeOwnName, n.call("", "own names"))
+	}
 }
 
 func (n *fakeNode) ID(context.Context) (api.ID, error) { return fakeID, n.call("", "id") }

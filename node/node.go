@@ -61,6 +61,7 @@ import (
 	"allium/node/config"
 	"allium/node/events"
 	"allium/node/fault"
+	"allium/node/ownnames"
 	"allium/node/p2p"
 	"allium/node/readiness"
 	"allium/node/records"
@@ -145,6 +146,7 @@ type online struct {
 	updates  *updates.Updates
 	trace    *trace.Ring // of the lookups
 	resolver *resolver.Resolver
+	names    *ownnames.Service
 	gateway  *gateway.Gateway
 }
 

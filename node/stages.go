@@ -10,10 +10,13 @@ import (
 	"allium/node/localapi"
 	"allium/node/naming"
 	"allium/node/objects"
+	"allium/node/ownnames"
 	"allium/node/p2p"
 	"allium/node/records"
 	"allium/node/supervise"
+	"allium/node/zones"
 	"allium/protocols/dht"
+	"allium/protocols/name"
 	"allium/protocols/object"
 	"allium/protocols/session"
 	"allium/resolver"
@@ -26,7 +29,7 @@ func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
 		n.startLock, n.startEvents, n.startDenylist, n.startAudit, n.startStore, n.startAmnesia,
 		n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startClock, n.startGossip,
-		n.startZones, n.startResolver, n.startRepairs, n.startPressure, n.startCapabilities, n.startGateway, n.startReadiness,
+		n.startZones, n.startResolver, n.startOwnNames, n.startRepairs, n.startPressure, n.startCapabilities, n.startGateway, n.startReadiness,
 	} {
 		if err := stage(ctx); err != nil {
 			return err
@@ -165,6 +168,34 @@ func (n *Node) startZones(ctx context.Context) error {
 	return n.services.Start(ctx, supervise.Service{Name: "zones", Run: n.zones.Run})
 }
 
+// startOwnNames is a stage after the DHT and the resolver, which get each record that is signed.
+func (n *Node) startOwnNames(ctx context.Context) error {
+	z, err := zones.Open(n.home, n.cfg.Names, n.cfg.Node.Amnesia)
+	if err != nil {
+		return err
+	}
+	n.names, err = ownnames.New(ownnames.Config{Home: n.home, Amnesia: n.cfg.Node.Amnesia}, ownnames.Deps{
+		Keys: z, Send: n.dht.PublishName,
+		Find: func(ctx context.Context, what name.Name, fresh bool) (name.Versions, error) {
+			return n.dht.FindName(ctx, what, fresh, nil)
+		},
+		Published: n.tellOwnName, Now: n.now, ClockWrong: n.clock.Wrong, Log: n.log, Metrics: n.registry, Limits: n.limits,
+	})
+	if err != nil {
+		return err
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "own_names", Run: n.names.Run})
+}
+
+// tellOwnName tells the resolver of a record that this node signed, and everybody by gossip. What
+// gossip loses, others find when the TTL of what they remember ends.
+func (n *Node) tellOwnName(ctx context.Context, rec name.Signed) {
+	n.resolver.ObserveName(rec, false)
+	if err := n.updates.Announce(ctx, rec); err != nil {
+		n.log.Debug("a record of an own name is not sent by gossip", "name", rec.Name, "err", err)
+	}
+}
+
 func (n *Node) startPressure(ctx context.Context) error {
 	return n.services.Start(ctx, supervise.Service{Name: "pressure", Run: n.pressure.Run})
 }
@@ -178,7 +209,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	version.Amnesia = n.amnesia.Mode(n.store.MlockError())
 	keys := naming.New(n.zones, n.resolver, n.now)
 	api := localapi.NewNode(apiConfig(n.home, n.cfg), localapi.Deps{
-		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs,
+		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Names: n.names,
 		Keys: keys, Announce: n.publisher, Events: n.events,
 		Host: n.host, Sessions: n.sessions, DHT: n.dht, Trace: n.trace,
 		Denied: n.denied, Control: control{n}, Limits: n.limits,

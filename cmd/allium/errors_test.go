@@ -115,6 +115,12 @@ func errorCases() []errorCase {
 		b("seeds", "inspect", "nosuch"),
 		b("cat", nowhere, "--gateway", "$STUB"), b("audit", "verify", "audit-false"),
 		node(status.Errorf(status.Internal, "the index named a segment twice"), "id"),
+		// Names.
+		a("name", "publish", "blog", "x"), a("name", "publish", "blog.nobody", "x"), a("name", "publish", "a b", "x"),
+		a("name", "publish", "blog", "x", "--life", "1y"), a("name", "publish", "blog", "x", "--ttl", "0s"),
+		a("name", "publish", "a.b", "x", "--zone", "c"), a("name", "publish", "blog", ""), a("name", "withdraw", "blog"),
+		a("name", "publish", "blog.k51qzi5uqu5djmw2yvf8kk5cdjc1ddc00o4d5sjwi6f79xzcay9j3gkddw5uu4", "x"),
+		b("name", "ls"), b("name", "publish", "blog", "x"),
 		// Zones.
 		b("zone", "new", "a b"), b("zone", "new", "pаypal"), b("zone", "export", "bob"),
 		b("zone", "export", "x", "--days", "3"),

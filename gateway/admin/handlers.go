@@ -51,4 +51,6 @@ func New(d Deps) *Handlers {
 }
 
 // Endpoints returns the routes of the local API and of the mutations.
-func (g *Handlers) Endpoints() []exchange.Endpoint { return slices.Concat(g.mutations(), g.api()) }
+func (g *Handlers) Endpoints() []exchange.Endpoint {
+	return slices.Concat(g.mutations(), g.api(), g.names())
+}

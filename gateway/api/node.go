@@ -85,6 +85,17 @@ type Node interface {
 	// Announce tells the network that this node provides the object.
 	Announce(ctx context.Context, key string) (Announced, error)
 
+	// ExpandName returns the name, with the key of its zone, that LABEL.ZONE stands for,
+	// where ZONE is a key or a short name. A LABEL alone is in the only own zone.
+	ExpandName(ctx context.Context, text string) (string, error)
+	// PublishName signs a record of a name in an own zone, writes it, and sends it to the
+	// peers. That no peer took it is no error: the node sends it again.
+	PublishName(ctx context.Context, r PublishRequest) (OwnName, error)
+	// WithdrawName publishes that a name has no value any more.
+	WithdrawName(ctx context.Context, r WithdrawRequest) (OwnName, error)
+	// OwnNames yields the names that this node publishes, in the order of their zones.
+	OwnNames(ctx context.Context) iter.Seq2[OwnName, error]
+
 	// ID returns the node's peer id and the addresses where it listens.
 	ID(ctx context.Context) (ID, error)
 	// Peers lists the connections.

@@ -6,5 +6,5 @@ import "embed"
 // The descriptions in openapi.json are taken from the comments in these files.
 //
 //go:embed types.go resolve.go wire.go stored.go faults.go gc.go damage.go node.go tree.go usage.go mutations.go events.go
-//go:embed why.go
+//go:embed why.go names.go
 var Source embed.FS

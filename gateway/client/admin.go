@@ -1,13 +1,10 @@
 package client
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"allium/gateway/api"
-	"allium/protocols/status"
 )
 
 // Admin calls the mutations of the admin listener. With a key, a call is safe to
@@ -59,14 +56,9 @@ func (a Admin) Drain(ctx context.Context) error {
 
 // admin calls a mutation with body as JSON and decodes its answer.
 func admin[T any](ctx context.Context, a Admin, verb string, body any) (T, error) {
-	var v T
-	p, err := json.Marshal(body)
-	if err != nil {
-		return v, status.Errorf(status.BadRequest, "%s: %w", verb, err)
-	}
-	header := http.Header{"Content-Type": {"application/json"}}
+	header := http.Header{}
 	if a.key != "" {
 		header.Set("Idempotency-Key", a.key)
 	}
-	return sendWith[T](ctx, a.c, http.MethodPost, "/admin/"+verb, nil, header, bytes.NewReader(p))
+	return sendJSON[T](ctx, a.c, "/admin/"+verb, header, body)
 }

@@ -119,6 +119,8 @@ var examples = func() map[reflect.Type]any {
 		},
 		api.PinRequest{Key: root.String(), Recursive: true, Label: "photos"},
 		api.UnpinRequest{Key: root.String(), Label: "photos"},
+		api.PublishRequest{Name: "blog.site", Value: root.String(), TTLMS: 60_000, LifeMS: 604_800_000},
+		api.WithdrawRequest{Name: "blog.site"},
 		api.ReindexRequest{Key: root.String()},
 		api.RepairRequest{Key: root.String()},
 		api.GCRequest{Dry: true},

@@ -53,7 +53,7 @@ func (rt route) ask(r *http.Request) capability.Request {
 		return ask
 	}
 	if rt.endpoint.Target == exchange.TargetByHandler {
-		ask.ObjectLater = true
+		ask.ObjectLater, ask.NameLater = true, rt.op == capability.Publish
 		return ask
 	}
 	if err == nil && rt.endpoint.Has(exchange.KeyParam) && len(q[exchange.KeyParam.Name]) == 1 {

@@ -10,6 +10,7 @@ import (
 	"allium/internal/limits"
 	"allium/node/naming"
 	"allium/node/objects"
+	"allium/node/ownnames"
 	"allium/node/tree"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
@@ -27,6 +28,7 @@ type Deps struct {
 	Resolver *resolver.Resolver
 	Keys     *naming.Resolver
 	Repairs  Repairs
+	Names    *ownnames.Service // the names that this node publishes
 	Announce Announcer
 	Events   Events
 	Host     host.Host

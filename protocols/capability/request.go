@@ -20,6 +20,7 @@ const (
 	GC       Op = "gc"       // collect unpinned objects
 	Repair   Op = "repair"   // verify objects and fetch damaged ones again
 	Announce Op = "announce" // publish which objects the node has
+	Publish  Op = "publish"  // publish and withdraw names of own zones
 	Connect  Op = "connect"  // connect to peers and disconnect them
 	Faults   Op = "faults"   // inject faults into a node of a testnet
 	Reload   Op = "reload"   // reload the node's files
@@ -28,7 +29,7 @@ const (
 
 // Ops returns all operations.
 func Ops() []Op {
-	return []Op{Get, Put, Fetch, Pin, Unpin, GC, Repair, Announce, Connect, Faults, Reload, Drain}
+	return []Op{Get, Put, Fetch, Pin, Unpin, GC, Repair, Announce, Publish, Connect, Faults, Reload, Drain}
 }
 
 // Known reports whether o is one of Ops.
@@ -46,9 +47,12 @@ type Request struct {
 	// Recursive means that the request also acts on the objects below Object. An object
 	// caveat must then name the whole address.
 	Recursive bool
-	// Name is the name in the request. If it is empty, a name caveat rejects the
-	// request.
+	// Name is the name in the request, normalised, with the key of its zone. If it is
+	// empty, a name caveat rejects the request, unless NameLater is set.
 	Name string
+	// NameLater means that the name is not known yet. The caller verifies again with the
+	// name before it does anything to it.
+	NameLater bool
 	// Label is the label of the pin that the request makes or removes. It is empty
 	// if the request makes no pin, or if the pin gets the label of the Grant.
 	Label  string

@@ -132,6 +132,9 @@ func (v *Verifier) checkCaveat(c Caveat, now time.Time, r Request, g *Grant) err
 				c.text, r.Object)
 		}
 	case KindName:
+		if r.NameLater {
+			break
+		}
 		if r.Name == "" || !strings.HasPrefix(r.Name, c.text) {
 			return forbidden(WrongName, "the capability is for names that begin with %q, not for %q",
 				c.text, clip(r.Name))
