@@ -1,7 +1,6 @@
 package dht
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"allium/protocols/delimited"
-	"allium/protocols/dht/names"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -112,6 +110,9 @@ func passedOn(t *testing.T, services []*Service) (n int) {
 // TestNamesBehind: holders that missed an update get it from whoever looks the name up, and a
 // second value with one sequence number is shown to all.
 func TestNamesBehind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("20 hosts take a minute under the race detector, and TestNames has as many")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		const passOn = 2 * time.Minute
 		sn := newSimNet(t, 20)
@@ -140,11 +141,11 @@ func TestNamesBehind(t *testing.T) {
 		if n := holding(services, first.Name, 2); n < len(services)-2 {
 			t.Errorf("%d of %d hosts hold the update", n, len(services))
 		}
-		if _, err := services[0].PublishName(t.Context(), first); !errors.Is(err, names.ErrStale) {
+		if _, err := services[0].PublishName(t.Context(), first); status.Of(err) != status.Stale {
 			t.Errorf("a publisher that is behind: %v", err)
 		}
 		other := sn.ids[0].nameRecord(t, "blog", 2, "another")
-		if _, err := services[9].PublishName(t.Context(), other); !errors.Is(err, names.ErrEquivocation) {
+		if _, err := services[9].PublishName(t.Context(), other); status.Of(err) != status.Equivocation {
 			t.Errorf("an equivocation: %v", err)
 		}
 		if err := services[8].providers.putName(t.Context(), sn.ids[9].id, other); status.Of(err) != status.Equivocation {
@@ -159,6 +160,9 @@ func TestNamesBehind(t *testing.T) {
 // TestNamesLies: of hosts that return forged, foreign and old records none is believed, and the
 // honest holders are found.
 func TestNamesLies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("20 hosts take a minute under the race detector, and TestNames has as many")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		const hosts, liars = 20, 10
 		sn := newSimNet(t, hosts)

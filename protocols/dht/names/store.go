@@ -193,21 +193,22 @@ func (s *Store) replace(old *entry, v name.Versions, from string, now time.Time,
 	s.drop(old)
 	err := s.insert(&entry{key: old.key, v: v}, from, now, expire)
 	if err != nil {
-		// Its place is still free.
-		_ = s.insert(&entry{key: old.key, v: old.v}, group, now, false)
+		s.place(&entry{key: old.key, v: old.v}, group, now) // its place is still free
 	}
 	return err
 }
 
 // insert adds an entry. If expire is set, it first drops expired records when it needs a place.
 func (s *Store) insert(e *entry, from string, now time.Time, expire bool) error {
-	zone := e.zone()
-	if from != "" && s.zones[zone] >= s.cfg.PerZone {
+	if from != "" && s.zones[e.zone()] >= s.cfg.PerZone || !s.freeSpace(e.size(), from, now, expire) {
 		return ErrFull
 	}
-	if !s.freeSpace(e.size(), from, now, expire) {
-		return ErrFull
-	}
+	s.place(e, from, now)
+	return nil
+}
+
+// place adds an entry for which there is a place.
+func (s *Store) place(e *entry, from string, now time.Time) {
 	g := s.groups[from]
 	if g == nil {
 		g = &group{name: from, index: -1}
@@ -219,10 +220,9 @@ func (s *Store) insert(e *entry, from string, now time.Time, expire bool) error 
 	e.group, e.element = g, g.entries.PushBack(e)
 	s.grow(g, e.size())
 	s.held[e.key] = e
-	s.zones[zone]++
+	s.zones[e.zone()]++
 	e.passOn = s.nextPass(now)
 	s.due.Push(e)
-	return nil
 }
 
 // freeSpace makes a place of n bytes for a record from a group, and reports whether there is one.
