@@ -56,7 +56,8 @@ var (
 		{Op: api.AddedEntry, Path: "b", New: &fakeEntries[0]},
 	}
 	fakeOwnName = api.OwnName{
-		Name: "blog.k51", Short: "blog.site", Value: "text", Seq: 7, NotAfter: fakeTime, TTLMS: 60_000, Peers: 3, Due: fakeTime,
+		Name: "blog.k51", Short: "blog.site", Value: "text", Seq: 7, NotAfter: fakeTime, TTLMS: 60_000, Peers: 3,
+		Due:   fakeTime,
 		Error: &status.Report{Reason: "stale", Message: "m"},
 	}
 	fakeStat = api.Stat{

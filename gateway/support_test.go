@@ -85,7 +85,8 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 	}
 	n.socket = socket
 	deps := Deps{
-		Objects: n.objects, Index: n.index, Node: n.node, Uploads: n.sent, Capabilities: fakeCapabilities{}, Ready: n.ready.Get,
+		Objects: n.objects, Index: n.index, Node: n.node, Uploads: n.sent,
+		Capabilities: fakeCapabilities{}, Ready: n.ready.Get,
 		Version: api.Version{Version: "v0", Commit: "c0", Go: "go1"}, Socket: socket,
 		Log:     slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Metrics: n.reg, Gatherer: n.reg, Limits: n.limits, Events: n.events,

@@ -103,7 +103,7 @@ func (s *Service) check(ctx context.Context, rec name.Signed) bool {
 		s.later(ctx, rec, err)
 		return false
 	}
-	problem := Problem("")
+	var problem Problem
 	switch {
 	case found.Seq() > rec.Seq:
 		problem, err = Superseded, status.Errorf(status.Stale, "another holder of the key published a newer record of %s; "+

@@ -152,10 +152,11 @@ func TestKeyFiles(t *testing.T) {
 		"not a key":           {[]byte("-----BEGIN ALLIUM SEEDS-----\n"), 0o600, status.Corrupt},
 		"huge":                {make([]byte, 1<<20), 0o600, status.Corrupt},
 	} {
-		if err := errors.Join(os.Chmod(file, 0o600), os.WriteFile(file, tc.text, 0o600), os.Chmod(file, tc.mode)); err != nil {
+		err := errors.Join(os.Chmod(file, 0o600), os.WriteFile(file, tc.text, 0o600), os.Chmod(file, tc.mode))
+		if err != nil {
 			t.Fatal(err)
 		}
-		_, err := z.Key(made)
+		_, err = z.Key(made)
 		if status.Of(err) != tc.want {
 			t.Errorf("%s: %v, want %s", what, err, tc.want)
 		}

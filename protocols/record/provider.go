@@ -12,7 +12,7 @@ type Provider struct {
 	peer.AddrInfo           // as the provider signed them; empty if they are already known
 	Origin        Origin    // how the provider was found
 	NotAfter      time.Time // end of the record's validity; zero: there is no record
-	Seq           uint64    // when the record was signed, in Unix milliseconds, by the signer's clock; 0: there is no record
+	Seq           uint64    // when the record was signed, in Unix milliseconds by the signer's clock; 0: no record
 	Via           peer.ID   // the peer that returned the provider record; empty: this node
 }
 
