@@ -237,7 +237,8 @@ func TestNeverBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		old := signed(t, "blog", 1, "one")
-		if !r.Observe(signed(t, "blog", 2, "two"), false) || r.Observe(old, false) || r.Observe(signed(t, "x", 1, "x"), true) {
+		two, unknown := signed(t, "blog", 2, "two"), signed(t, "x", 1, "x")
+		if !r.Observe(two, false) || r.Observe(old, false) || r.Observe(unknown, true) {
 			t.Error("what was observed is not what is known")
 		}
 		r.set(old)
