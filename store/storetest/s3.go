@@ -98,12 +98,17 @@ func versitygw(t testing.TB) string {
 	return path
 }
 
-// Start starts the server again after Kill, on the same address and directory.
+// Start starts the server again after Kill, on the same address and directory. While the port is
+// in use it tries again, for at least ten seconds.
 func (g *S3) Start(t testing.TB) {
 	t.Helper()
-	if !g.start(t) {
-		t.Fatalf("versitygw does not start again: %s", g.out)
+	for range 100 {
+		if g.start(t) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
+	t.Fatalf("versitygw does not start again: %s", g.out)
 }
 
 // start starts the server and waits until it answers. It returns false when the server ends
