@@ -39,7 +39,8 @@ func TestSendAllocs(t *testing.T) {
 	}
 	allocs(many)
 	short, long := allocs(few), allocs(many)
-	if long > short+1 { // a pool may be emptied on the way
+	// A pool may be emptied on the way, and drops at random under the race detector.
+	if long > short+(many-few)/4 {
 		t.Errorf("%.0f allocations for %d groups, %.0f for %d", short, few, long, many)
 	}
 	if all := allocs(turns * framesPerFlush); all > short+turns*ofTurn {
