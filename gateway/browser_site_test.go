@@ -65,8 +65,8 @@ span { font: 20px Wide, monospace; }`,
 		for what, c := range map[string]struct{ js, want string }{
 			"font": {`document.fonts.load("20px Wide").then((faces) => faces.map((f) => f.family + " " + ` +
 				`f.status).join())`, "Wide loaded"},
-			"font check": {`String(document.fonts.check("20px Wide"))`, "true"},
-			"width of text": {`document.fonts.ready.then(() => ` +
+			"font check": {`document.fonts.load("20px Wide").then(() => String(document.fonts.check("20px Wide")))`, "true"},
+			"width of text": {`document.fonts.load("20px Wide").then(() => ` +
 				`String(document.querySelector("span").getBoundingClientRect().width))`, "240"},
 			"style":            {`getComputedStyle(document.querySelector("h1")).color`, "rgb(1, 2, 3)"},
 			"imported style":   {`getComputedStyle(document.querySelector("h1")).letterSpacing`, "7px"},
