@@ -71,12 +71,7 @@ func (g *Handlers) resolveName(w *exchange.Response, r *http.Request, name strin
 	}
 	defer leave()
 	n, err := g.names.ResolveName(r.Context(), name)
-	if err == nil {
-		return n, nil
-	}
-	report := status.ReportOf(err)
-	report.Message = fmt.Sprintf("cannot resolve the name %q: %s", exchange.Clip(name), exchange.Sentence(err))
-	return n, report.Err(status.Of(err).Code())
+	return n, w.LookupFailed(fmt.Sprintf("resolve the name %q", exchange.Clip(name)), err)
 }
 
 // noNames is a node that resolves no names.

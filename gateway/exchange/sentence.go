@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"allium/protocols/status"
@@ -38,4 +39,16 @@ func messageOf(err error) string {
 	default:
 		return err.Error()
 	}
+}
+
+// LookupFailed returns err as the sentence "cannot <what>: …", and notes its lookup in w, for the
+// log. It returns nil for nil.
+func (w *Response) LookupFailed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	report := status.ReportOf(err)
+	w.LookupID, _ = status.ParseLookupID(report.LookupID)
+	report.Message = fmt.Sprintf("cannot %s: %s", what, Sentence(err))
+	return report.Err(status.Of(err).Code())
 }

@@ -131,24 +131,13 @@ func (h *Handlers) answerName(
 		return a, err
 	}
 	defer leave()
-	if a, err = h.index.ResolveName(r.Context(), name, q); err == nil {
-		return a, nil
-	}
-	report := status.ReportOf(err)
-	w.LookupID, _ = status.ParseLookupID(report.LookupID)
-	report.Message = fmt.Sprintf("cannot resolve the name %q: %s", exchange.Clip(name), exchange.Sentence(err))
-	return a, report.Err(status.Of(err).Code())
+	a, err = h.index.ResolveName(r.Context(), name, q)
+	return a, w.LookupFailed(fmt.Sprintf("resolve the name %q", exchange.Clip(name)), err)
 }
 
 // cannotFind returns err as a sentence that says what failed.
 func cannotFind(w *exchange.Response, root b3.Root, err error) error {
-	if err == nil {
-		return nil
-	}
-	report := status.ReportOf(err)
-	w.LookupID, _ = status.ParseLookupID(report.LookupID)
-	report.Message = fmt.Sprintf("cannot find %s: %s", shorten(root), exchange.Sentence(err))
-	return report.Err(status.Of(err).Code())
+	return w.LookupFailed("find "+shorten(root), err)
 }
 
 // shorten returns the first 8 digits of an address: "b3:1a2b3c4d…".

@@ -16,9 +16,9 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // Spread returns d ± 20 %, evenly distributed.
-func Spread(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (1 + spread*(2*rand.Float64()-1)))
-}
+func Spread(d time.Duration) time.Duration { return SpreadBy(d, 0.2) }
 
-// spread is the largest part of a duration that Spread adds or subtracts.
-const spread = 0.2
+// SpreadBy returns d ± share of it, evenly distributed. share is from 0 to 1.
+func SpreadBy(d time.Duration, share float64) time.Duration {
+	return time.Duration(float64(d) * (1 + share*(2*rand.Float64()-1)))
+}

@@ -1,7 +1,6 @@
 package names
 
 import (
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,9 +68,4 @@ func (c *cache) put(n name.Name, e entry) {
 	for c.bytes.Load() > c.most && c.lru.Len() > 1 {
 		c.lru.RemoveOldest()
 	}
-}
-
-// spread returns d ± 10 %, so that the records of one moment do not expire at one moment.
-func spread(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }

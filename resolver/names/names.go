@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/jitter"
 	"allium/internal/limits"
 	"allium/protocols/dht/probes"
 	"allium/protocols/name"
@@ -59,6 +60,10 @@ type Names struct {
 	mu     sync.Mutex
 	active map[flightKey]*flight
 }
+
+// ttlSpread is the share by which the TTL of a record varies, so that the records of one moment do
+// not expire at one moment.
+const ttlSpread = 0.1
 
 // lookupsWaiting bounds the lookups that wait for one of Config.Lookups places.
 const lookupsWaiting = 512
@@ -297,7 +302,7 @@ func (n *Names) remember(what name.Name, v name.Versions, now time.Time) found {
 	}
 	f := found{v: v, at: now, until: now.Add(n.cfg.NegativeTTL)}
 	if rec, ok := v.Current(); ok {
-		f.until = now.Add(spread(rec.TTL))
+		f.until = now.Add(jitter.SpreadBy(rec.TTL, ttlSpread))
 		if f.until.After(rec.NotAfter) {
 			f.until = rec.NotAfter
 		}

@@ -1,13 +1,13 @@
 package providers
 
 import (
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"allium/internal/jitter"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/record"
@@ -232,9 +232,7 @@ func sizeOf(e *entry) int64 {
 
 // spread returns d ± 10 %, so that entries of one moment do not expire at one
 // moment.
-func spread(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
-}
+func spread(d time.Duration) time.Duration { return jitter.SpreadBy(d, 0.1) }
 
 // lifetime returns how long an answer may be remembered: ttl ± 10 %, and never past
 // the end of a record that is part of it. now is the clock that dates records.

@@ -88,20 +88,25 @@ func statusPage() []byte {
 	b.WriteString("\n## Refused provider records\n\nWhy a node refuses a record that a peer puts " +
 		"(`protocols/oap/SPEC.md`, §13.14): the reason of its answer, with the code of the outcome, and the label of " +
 		"`dht_record_rejected_total`.\n")
-	table(&b, "reason", "outcome", "code", "what is wrong")
+	table(&b, refusalHead...)
 	for _, r := range node.RecordRefusals() {
-		outcome := "`" + r.Outcome.String() + "`"
-		table(&b, "`"+string(r.Refusal)+"`", outcome, fmt.Sprint(r.Outcome.Code()), r.Doc)
+		refusal(&b, string(r.Refusal), r.Outcome, r.Doc)
 	}
 	b.WriteString("\n## Refused name records\n\nThe same for the record of a name, and the label of " +
 		"`dht_name_rejected_total`. Beside them a holder answers `stale` when it has a newer record, `equivocation` when " +
 		"it has another value with the same sequence number, and `quota` when it has no place.\n")
-	table(&b, "reason", "outcome", "code", "what is wrong")
+	table(&b, refusalHead...)
 	for _, r := range node.NameRefusals() {
-		outcome := "`" + r.Outcome.String() + "`"
-		table(&b, "`"+string(r.Refusal)+"`", outcome, fmt.Sprint(r.Outcome.Code()), r.Doc)
+		refusal(&b, string(r.Refusal), r.Outcome, r.Doc)
 	}
 	return b.Bytes()
+}
+
+// refusalHead is the head of a table of refusals, and refusal adds a row.
+var refusalHead = []string{"reason", "outcome", "code", "what is wrong"}
+
+func refusal(b *bytes.Buffer, reason string, o status.Outcome, doc string) {
+	table(b, "`"+reason+"`", "`"+o.String()+"`", fmt.Sprint(o.Code()), doc)
 }
 
 func configPage() []byte {
