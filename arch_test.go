@@ -52,6 +52,7 @@ var layers = map[string][]string{
 	"protocols/record":        {},
 	"protocols/session":       {"protocols/inbound", "protocols/oap"},
 	"protocols/session/model": {},
+	"protocols/ticket":        {"protocols/record"},
 
 	"internal/ballast":        {},
 	"internal/deadline":       {},

@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"errors"
+	"maps"
 
 	"github.com/fxamacker/cbor/v2"
 )
@@ -60,4 +61,22 @@ func (c Codec) Unmarshal(p []byte, v any) error {
 		return ErrNotCanonical
 	}
 	return nil
+}
+
+// UnmarshalOpen is [Codec.Unmarshal] for a map that later versions may extend: members whose keys are
+// negative or above lastKey are skipped. They must be deterministic CBOR too.
+func (c Codec) UnmarshalOpen(p []byte, v any, lastKey int64) error {
+	var all map[int64]any
+	if err := c.dec.Unmarshal(p, &all); err != nil {
+		return err
+	}
+	if again, err := c.enc.Marshal(all); err != nil || !bytes.Equal(p, again) {
+		return ErrNotCanonical
+	}
+	maps.DeleteFunc(all, func(key int64, _ any) bool { return key < 0 || key > lastKey })
+	known, err := c.enc.Marshal(all)
+	if err != nil {
+		return err
+	}
+	return c.Unmarshal(known, v)
 }
