@@ -132,7 +132,7 @@ var layers = map[string][]string{
 	"gateway/certs/certstest": {},
 	"gateway/client":          {"gateway/api"},
 	"gateway/content":         {"gateway/api", "gateway/exchange", "protocols/bao", "protocols/manifest"},
-	"gateway/denylist":        {},
+	"gateway/denylist":        {"protocols/name"},
 	"gateway/exchange":        {"gateway/api", "gateway/audit", "protocols/capability"},
 	"gateway/index":           {"gateway/api", "gateway/exchange"},
 	"gateway/openapi":         {"gateway/api", "gateway/exchange"},

@@ -4,6 +4,7 @@ import (
 	"allium/gateway/api"
 	"allium/node/p2p"
 	"allium/protocols/b3"
+	"allium/protocols/name"
 	"allium/protocols/status"
 )
 
@@ -33,3 +34,6 @@ func (c control) SetFaults(f api.Faults) (api.Faults, error) {
 // denied returns an error if the denylist names root. The denylist counts the
 // refusal under where.
 func (n *Node) denied(where string, root b3.Root) error { return n.denylist.At(where).Object(root) }
+
+// deniedToPublish returns an error if the denylist names a name or its zone.
+func (n *Node) deniedToPublish(what name.Name) error { return n.denylist.At("publish").Name(what) }

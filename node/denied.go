@@ -8,6 +8,7 @@ import (
 	"allium/gateway/denylist"
 	"allium/node/supervise"
 	"allium/protocols/b3"
+	"allium/protocols/name"
 )
 
 // denylistFile is the name of the denylist in the home directory. The node reads
@@ -34,6 +35,10 @@ func denylistConfig(home string, cfg gateway.Config) (c denylist.Config) {
 func (n *Node) startDenylist(ctx context.Context) error {
 	return n.services.Start(ctx, supervise.Service{Name: "denylist", Run: n.denylist.Run})
 }
+
+// deniedName reports whether the denylist names n or its zone. If so, the DHT does not tell peers
+// its record.
+func (n *Node) deniedName(what name.Name) bool { return n.denylist.At("dht").Name(what) != nil }
 
 // deniedKey reports whether the denylist names root. If so, the DHT does not tell
 // peers who provides it.

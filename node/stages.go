@@ -134,7 +134,8 @@ func (n *Node) startRecords(ctx context.Context) error {
 func (n *Node) startDHT(ctx context.Context) (err error) {
 	deps := dht.Deps{
 		Cores: n.hash.Cores(), Host: n.host, Key: n.key,
-		Roots: n.publisher.Roots(context.WithoutCancel(ctx)), Has: n.publisher.Has, Denied: n.deniedKey,
+		Roots: n.publisher.Roots(context.WithoutCancel(ctx)), Has: n.publisher.Has,
+		Denied: n.deniedKey, DeniedName: n.deniedName,
 		DuplicateIdentity: n.duplicates.noteRecord, SeedManifest: n.seedManifest(),
 		Now: n.now, ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire,
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
@@ -154,7 +155,8 @@ func (n *Node) startResolver(ctx context.Context) (err error) {
 		Trace: n.trace, Local: fetchStore{n.store}, Providers: dhtFinder{n.dht}, Names: n.dht,
 		Hints: n.hints.Hints, Objects: n.objects,
 		Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
-		Has: n.hasObject, About: n.aboutPeer, Joining: n.joining(), Connected: n.connected,
+		DeniedName: n.denylist.At("resolver").Name,
+		Has:        n.hasObject, About: n.aboutPeer, Joining: n.joining(), Connected: n.connected,
 		Region: n.cfg.Node.Region, Now: n.now,
 		Observe: n.events.Transfer,
 		Log:     n.log, Metrics: n.registry, Limits: n.limits,
@@ -176,7 +178,7 @@ func (n *Node) startOwnNames(ctx context.Context) error {
 		return err
 	}
 	n.names, err = ownnames.New(ownnames.Config{Home: n.home, Amnesia: n.cfg.Node.Amnesia}, ownnames.Deps{
-		Keys: z, Send: n.dht.PublishName,
+		Keys: z, Send: n.sendOwnName,
 		Find: func(ctx context.Context, what name.Name, fresh bool) (name.Versions, error) {
 			return n.dht.FindName(ctx, what, fresh, nil)
 		},
@@ -188,10 +190,29 @@ func (n *Node) startOwnNames(ctx context.Context) error {
 	return n.services.Start(ctx, supervise.Service{Name: "own_names", Run: n.names.Run})
 }
 
+// sendOwnName sends a record that this node signed to the peers closest to its name.
+func (n *Node) sendOwnName(ctx context.Context, rec name.Signed) (int, error) {
+	if err := n.mayNotSend(rec); err != nil {
+		return 0, err
+	}
+	return n.dht.PublishName(ctx, rec)
+}
+
+// mayNotSend returns denied for a record of a denied name, unless the record withdraws the name.
+func (n *Node) mayNotSend(rec name.Signed) error {
+	if rec.Value.Kind() == name.Withdrawn {
+		return nil
+	}
+	return n.deniedToPublish(rec.Name)
+}
+
 // tellOwnName tells the resolver of a record that this node signed, and everybody by gossip. What
 // gossip loses, others find when the TTL of what they remember ends.
 func (n *Node) tellOwnName(ctx context.Context, rec name.Signed) {
 	n.resolver.ObserveName(rec, false)
+	if n.mayNotSend(rec) != nil {
+		return
+	}
 	if err := n.updates.Announce(ctx, rec); err != nil {
 		n.log.Debug("a record of an own name is not sent by gossip", "name", rec.Name, "err", err)
 	}
@@ -213,7 +234,8 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Names: n.names,
 		Keys: keys, Announce: n.publisher, Events: n.events,
 		Host: n.host, Sessions: n.sessions, DHT: n.dht, Trace: n.trace,
-		Denied: n.denied, Control: control{n}, Limits: n.limits,
+		Denied: n.denied, DeniedName: n.deniedToPublish, DeniedPath: n.denylist.At("api").Path,
+		Control: control{n}, Limits: n.limits,
 	})
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
 		Objects: objects, Index: localapi.Index{Resolver: n.resolver, Keys: keys, Denied: n.denied},

@@ -14,6 +14,7 @@ import (
 
 	"allium/internal/filewatch"
 	"allium/protocols/b3"
+	"allium/protocols/name"
 	"allium/protocols/status"
 )
 
@@ -124,7 +125,7 @@ func (l *List) parse() (*set, error) {
 // label of denied_total.
 func (l *List) At(where string) View { return View{l: l, denied: l.m.denied.WithLabelValues(where)} }
 
-// View looks up addresses in a List. Its methods do no I/O and take no lock. Their
+// View looks up addresses and names in a List. Its methods do no I/O and take no lock. Their
 // errors have the outcome denied and do not name the entry.
 type View struct {
 	l      *List
@@ -149,7 +150,17 @@ func (v View) Path(root b3.Root, path string) error {
 	return v.deny(root)
 }
 
-// deny counts a denial and returns its error.
+// Name returns denied if a name is denied, or every name of its zone, otherwise nil.
+func (v View) Name(n name.Name) error {
+	if !v.l.current.Load().name(n) {
+		return nil
+	}
+	v.denied.Inc()
+	return status.Errorf(status.Denied,
+		"%s is denied: this node's operator does not let it be resolved or published here", n)
+}
+
+// deny counts the denial of an object and returns its error.
 func (v View) deny(root b3.Root) error {
 	v.denied.Inc()
 	return status.Errorf(status.Denied,

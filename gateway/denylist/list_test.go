@@ -18,6 +18,7 @@ import (
 
 	"allium/internal/testkit"
 	"allium/protocols/b3"
+	"allium/protocols/name"
 	"allium/protocols/status"
 )
 
@@ -26,6 +27,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var (
 	bad  = b3.Sum([]byte("bad"))
 	good = b3.Sum([]byte("good"))
+
+	zone, other = name.Zone{1}, name.Zone{2}
 )
 
 // doubled is the entry that hides s.
@@ -98,6 +101,41 @@ func TestEntries(t *testing.T) {
 	}
 }
 
+// TestNames: a name and a zone are denied in every spelling, and no other name is.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	const label = "blög"
+	for _, c := range []struct {
+		line           string
+		allLabels, one bool
+	}{
+		{"name:" + label + "." + zone.String(), false, true},
+		{"name:blog." + zone.String(), false, false},
+		{"name:BLO\u0308G." + zone.ID().String() + " # why", false, true},
+		{"name:*." + zone.String(), true, true},
+		{"name:" + zone.String(), true, true},
+		{"name:" + zone.ID().String(), true, true},
+		{doubled("name:" + label + "." + zone.String()), false, true},
+		{doubled("name:*." + zone.String()), true, true},
+		{doubled("name:" + zone.String()), false, false},
+		{bad.String(), false, false},
+		{"", false, false},
+	} {
+		v := of(t, c.line).At("test")
+		for text, want := range map[string]bool{
+			label + "." + zone.String(): c.one, "other." + zone.String(): c.allLabels, label + "." + other.String(): false,
+		} {
+			n, err := name.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := v.Name(n); (status.Of(got) == status.Denied) != want {
+				t.Errorf("%q: %s: %v", c.line, n, got)
+			}
+		}
+	}
+}
+
 // TestBadLines: a line that is no entry fails the whole, by number and reason.
 func TestBadLines(t *testing.T) {
 	t.Parallel()
@@ -109,16 +147,22 @@ func TestBadLines(t *testing.T) {
 		"b3:":                              "",
 		"https://example.org/":             "no entry",
 		"bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi": "",
-		bad.String() + "//a":       "parts that are empty",
-		bad.String() + "/a/../b":   "dots",
-		bad.String() + "/./b":      "dots",
-		bad.String() + `/a\b`:      "no path",
-		bad.String() + " and more": "more than one word",
-		"//abc":                    "64 hex digits",
-		"//" + bad.Hex() + "00":    "64 hex digits",
-		"name:onions":              "no names",
-		"\xff":                     "UTF-8",
-		strings.Repeat("#", 5000):  "4096 bytes",
+		bad.String() + "//a":        "parts that are empty",
+		bad.String() + "/a/../b":    "dots",
+		bad.String() + "/./b":       "dots",
+		bad.String() + `/a\b`:       "no path",
+		bad.String() + " and more":  "more than one word",
+		"//abc":                     "64 hex digits",
+		"//" + bad.Hex() + "00":     "64 hex digits",
+		"name:onions":               "name:KEY",
+		"name:":                     "name:KEY",
+		"name:*":                    "name:KEY",
+		"name:*.alice":              "name:KEY",
+		"name:blog.alice":           "name:LABEL.KEY",
+		"name:a.b." + zone.String(): "name:LABEL.KEY",
+		"name:**." + zone.String():  "",
+		"\xff":                      "UTF-8",
+		strings.Repeat("#", 5000):   "4096 bytes",
 	} {
 		_, err := New(Config{Files: []string{listed(t, bad.String(), line, good.String())}}, Deps{})
 		if status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "line 2 of ") ||

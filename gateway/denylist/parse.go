@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/ipfs/go-cid"
 
 	"allium/protocols/b3"
+	"allium/protocols/name"
 	"allium/protocols/status"
 )
 
@@ -34,10 +36,43 @@ const (
 	object entryKind = iota // the address of the object
 	path                    // BLAKE3 of "b3:<hex>/path"
 	double                  // SHA-256 of one of several spellings, see doubles
+	named                   // BLAKE3 of "name:<label>.<zone key>", or of "name:*.<zone key>"
 	kinds
 )
 
 func pathDigest(s string) digest { return b3.Sum([]byte(s)) }
+
+// namePrefix begins an entry that denies a name, and wildcard stands for every label of a zone.
+const (
+	namePrefix = "name:"
+	wildcard   = "*"
+)
+
+// nameEntries returns the entries that deny a name: its own and that of its zone.
+func nameEntries(n name.Name) [2]string {
+	zone := n.Zone.String()
+	return [2]string{namePrefix + n.Label.String() + "." + zone, namePrefix + wildcard + "." + zone}
+}
+
+// parseName reads what follows namePrefix, and returns the entry in its normal form. A short name
+// is refused, because each home directory may give it to another zone.
+func parseName(s string) (string, error) {
+	if rest, ok := strings.CutPrefix(s, wildcard+"."); ok || !strings.Contains(s, ".") {
+		zone, err := name.ParseZone(rest)
+		if !ok {
+			zone, err = name.ParseZone(s)
+		}
+		if err != nil {
+			return "", fmt.Errorf("%w; a zone is name:KEY, and `allium zone ls` shows the keys of short names", err)
+		}
+		return nameEntries(name.Name{Zone: zone})[1], nil
+	}
+	n, err := name.Parse(s)
+	if err != nil {
+		return "", fmt.Errorf("%w; a name is name:LABEL.KEY with the key of its zone", err)
+	}
+	return nameEntries(n)[0], nil
+}
 
 // parseLine reads one line. ok is false if the line has no entry: it is empty or a
 // comment.
@@ -62,9 +97,9 @@ func parseLine(line string) (kind entryKind, d digest, ok bool, err error) {
 		}
 		return double, digest(raw), true, nil
 	}
-	if strings.HasPrefix(line, "name:") {
-		return 0, d, false, errors.New("this node has no names yet, so it cannot deny one; deny the address, or remove " +
-			"the line")
+	if s, isName := strings.CutPrefix(line, namePrefix); isName {
+		entry, err := parseName(s)
+		return named, b3.Sum([]byte(entry)), err == nil, err
 	}
 	address, below, hasPath := strings.Cut(line, "/")
 	root, err := parseAddress(address)
@@ -87,7 +122,7 @@ func parseAddress(s string) (b3.Root, error) {
 	}
 	c, err := cid.Decode(s)
 	if err != nil {
-		return b3.Root{}, errors.New("it is no entry: want b3:…, a CID or //…")
+		return b3.Root{}, errors.New("it is no entry: want b3:…, a CID, name:… or //…")
 	}
 	return b3.FromCID(c)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"allium/protocols/b3"
+	"allium/protocols/name"
 )
 
 // set is the entries of all files. It is immutable after sort.
@@ -64,6 +65,20 @@ func (s *set) hasDouble(root b3.Root, below string) bool {
 // object reports whether an object is denied.
 func (s *set) object(root b3.Root) bool {
 	return s.has(object, digest(root)) || s.hasDouble(root, "")
+}
+
+// name reports whether a name or its zone is denied.
+func (s *set) name(n name.Name) bool {
+	if len(s.entries[named]) == 0 && len(s.entries[double]) == 0 {
+		return false
+	}
+	for _, entry := range nameEntries(n) {
+		if s.has(named, b3.Sum([]byte(entry))) ||
+			len(s.entries[double]) > 0 && s.has(double, sha256.Sum256([]byte(entry))) {
+			return true
+		}
+	}
+	return false
 }
 
 // path reports whether root, or any part of the path p below it, is denied.

@@ -14,6 +14,7 @@ import (
 	"allium/node/tree"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
+	"allium/protocols/name"
 	"allium/protocols/session"
 	"allium/resolver"
 	"allium/resolver/trace"
@@ -36,8 +37,12 @@ type Deps struct {
 	DHT      *dht.Service
 	Trace    *trace.Ring                            // the lookups that Why shows
 	Denied   func(where string, root b3.Root) error // returns an error if the denylist names root; where is a metric label
-	Control  Control
-	Limits   *limits.Registry
+	// DeniedName returns an error if the denylist names a name or its zone, which must not be published.
+	DeniedName func(name.Name) error
+	// DeniedPath returns an error if the denylist names root, the entry at a path below it, or a directory between.
+	DeniedPath func(root b3.Root, path string) error
+	Control    Control
+	Limits     *limits.Registry
 }
 
 // Repairs fetch again what is damaged or missing.
@@ -87,8 +92,10 @@ var _ api.Node = (*Node)(nil)
 // NewNode returns the API of a node. All parts in deps run until the last call ends.
 func NewNode(cfg Config, deps Deps) *Node {
 	return &Node{deps: deps, stored: stored{
-		reader: reader{fetching{sequential{deps.Objects}, deps.Store, deps.Resolver}, deps.Keys},
-		cfg:    cfg, st: deps.Store, tars: tree.NewTarAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
+		reader: reader{
+			fetching{sequential{deps.Objects}, deps.Store, deps.Resolver}, allowedKeys{deps.Keys, deps.DeniedPath},
+		},
+		cfg: cfg, st: deps.Store, tars: tree.NewTarAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
 	}}
 }
 

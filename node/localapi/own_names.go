@@ -49,6 +49,9 @@ func (a *Node) PublishName(ctx context.Context, r api.PublishRequest) (api.OwnNa
 	if err != nil {
 		return api.OwnName{}, err
 	}
+	if err := a.deps.DeniedName(n); err != nil {
+		return api.OwnName{}, err
+	}
 	v, err := name.ParseValue(r.Value)
 	if err != nil {
 		return api.OwnName{}, err

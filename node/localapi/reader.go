@@ -22,6 +22,22 @@ type Keys interface {
 	Resolve(ctx context.Context, key string, opt names.Options) (naming.Target, error)
 }
 
+// allowedKeys refuses a name that leads to something that the denylist names. An address is left to
+// the listener, which sees it in the request.
+type allowedKeys struct {
+	Keys
+	denied func(root b3.Root, path string) error
+}
+
+// Resolve implements Keys.
+func (k allowedKeys) Resolve(ctx context.Context, key string, opt names.Options) (naming.Target, error) {
+	t, err := k.Keys.Resolve(ctx, key, opt)
+	if err == nil && t.Name != nil {
+		err = k.denied(t.Root, t.Path)
+	}
+	return t, err
+}
+
 // reader reads objects by their keys. It implements api.Reader.
 type reader struct {
 	source source

@@ -33,6 +33,8 @@ type server struct {
 	self   peer.ID
 	denied func(root b3.Root) bool // see Deps.Denied; may be nil
 
+	deniedName func(name.Name) bool // see Deps.DeniedName; may be nil
+
 	// ownRecord returns a new record of this node, and an error if this node does not have
 	// the object. It may be nil.
 	ownRecord func(ctx context.Context, root b3.Root) (sealed, error)
@@ -126,7 +128,7 @@ func (v *server) serve(ctx context.Context, from network.Conn, p []byte) (r resp
 	case opGet:
 		return getResponse(v.records(ctx, q.root), v.nearest(q.root.Multihash(), from.RemotePeer())), "get"
 	case opGetName:
-		held := v.names.Get(q.name, v.verify.now())
+		held := v.nameRecords(q.name)
 		return nameResponse(held, v.nearest([]byte(name.KeyOf(q.name)), from.RemotePeer())), "get_name"
 	case opPutName:
 		op, err = "put_name", v.putName(ctx, from, q)
@@ -138,6 +140,15 @@ func (v *server) serve(ctx context.Context, from network.Conn, p []byte) (r resp
 		return errorResponse(err), op
 	}
 	return response{Code: uint64(status.OK.Code())}, op
+}
+
+// nameRecords returns the records of a name, none if it is denied.
+func (v *server) nameRecords(of names.Key) []name.Signed {
+	held := v.names.Get(of, v.verify.now())
+	if len(held) > 0 && v.deniedName != nil && v.deniedName(held[0].Name) {
+		return nil
+	}
+	return held
 }
 
 // records returns the records for root, none if root is denied. If this node has the

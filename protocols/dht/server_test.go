@@ -23,6 +23,7 @@ import (
 	"allium/protocols/dht/dialback"
 	"allium/protocols/dht/guard"
 	"allium/protocols/dht/names"
+	"allium/protocols/name"
 	"allium/protocols/status"
 )
 
@@ -103,6 +104,28 @@ func TestPutAndGet(t *testing.T) {
 		}
 		if c := r.closer(); len(c) != 1 || c[0].ID != closer.id {
 			t.Errorf("closer is %v", c)
+		}
+	})
+}
+
+// TestDeniedName: nobody is told the record of a name that is denied. It is stored nevertheless, for
+// the day the denial ends.
+func TestDeniedName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.DefaultConfig())
+		defer b.stop()
+		rec := b.me.nameRecord(t, "blog", 1, "one")
+		denied := true // no request runs while it changes
+		b.server.deniedName = func(n name.Name) bool { return denied && n == rec.Name }
+		if err := b.ask.putName(t.Context(), b.at, rec); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []int{0, 1} {
+			r, err := b.ask.getName(t.Context(), b.at, rec.Name.Digest())
+			if err != nil || len(r.Providers) != want {
+				t.Errorf("denied %t: %d records, %v", denied, len(r.Providers), err)
+			}
+			denied = false
 		}
 	})
 }

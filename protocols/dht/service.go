@@ -34,6 +34,7 @@ import (
 	"allium/protocols/dht/routing"
 	"allium/protocols/dht/seeds"
 	"allium/protocols/dht/sweep"
+	"allium/protocols/name"
 	"allium/protocols/status"
 )
 
@@ -54,6 +55,8 @@ type Deps struct {
 	// Records of a denied object are still stored, for the day the denial ends. It
 	// neither waits nor does I/O. nil: never.
 	Denied func(b3.Root) bool
+	// DeniedName is the same for the records of a name.
+	DeniedName func(name.Name) bool
 	// Datastore keeps records, the republish cycle and known seeds across restarts.
 	// nil: they are in memory only. The node closes it after Run has returned.
 	Datastore ds.Batching
@@ -306,7 +309,7 @@ func (s *Service) serve(ctx context.Context) *running {
 	if s.deps.Has != nil {
 		r.server.ownRecord = s.ownRecord
 	}
-	r.server.denied = s.deps.Denied
+	r.server.denied, r.server.deniedName = s.deps.Denied, s.deps.DeniedName
 	s.setRunning(r)
 	s.deps.Host.SetStreamHandler(ProviderID, r.server.handle)
 	return r
