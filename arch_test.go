@@ -50,7 +50,7 @@ var layers = map[string][]string{
 	"protocols/oap":           {},
 	"protocols/object":        {"protocols/inbound", "protocols/oap"},
 	"protocols/record":        {},
-	"protocols/session":       {"protocols/inbound", "protocols/oap"},
+	"protocols/session":       {"protocols/capability", "protocols/inbound", "protocols/oap"},
 	"protocols/session/model": {},
 	"protocols/ticket":        {"protocols/record"},
 

@@ -84,8 +84,9 @@ func (n *Node) startHost(ctx context.Context) error {
 func (n *Node) startSessions(ctx context.Context) (err error) {
 	n.sessions, err = session.New(n.cfg.Session, session.Deps{
 		Host: n.host, UserAgent: "allium/" + ThisVersion().Version, Now: n.now, Region: n.cfg.Node.Region,
-		Transports: func() []string { return p2p.Transports(n.host) },
-		Log:        n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
+		Transports:   func() []string { return p2p.Transports(n.host) },
+		Capabilities: n.capabilities,
+		Log:          n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
 	})
 	if err != nil {
 		return err

@@ -145,6 +145,10 @@ func malformed(format string, args ...any) *status.Error {
 	return err
 }
 
+// Text returns the text of a capability in its binary form, which peers send (OAP1 §7).
+// Nothing is checked; see [Verifier.Verify].
+func Text(raw []byte) string { return text.EncodeToString(raw) }
+
 // encode returns the text of a token.
 func encode(m *macaroon.Macaroon) (string, error) {
 	raw, err := m.MarshalBinary()

@@ -193,8 +193,8 @@ func TestCaps(t *testing.T) {
 		{name: "a capability of 4 KiB", run: func(t *testing.T, r *rig) {
 			w := r.session()
 			_, _ = w.stream.Write(frame(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: 1},
-				strings.Repeat("c", oap.MaxCap), `{"op":"cap"}`))
-			w.wantAnswer(1, 200, strings.Repeat("c", oap.MaxCap))
+				strings.Repeat("c", oap.MaxCap), `{"op":"x"}`))
+			w.wantAnswer(1, 401, "unauthenticated")
 		}},
 		{name: "a capability of 4 KiB and one", counts: rejects(oap.ReasonFrameOversize), run: func(t *testing.T, r *rig) {
 			w := r.session()

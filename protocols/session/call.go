@@ -13,17 +13,29 @@ import (
 	"allium/protocols/status"
 )
 
-// Call sends a request to an application protocol of p and returns the payload of
-// the answer. The request is a JSON object without deadline_ms; Call adds the time
-// left until ctx's deadline. Call opens a session if there is none, and waits for a
-// place among the requests in flight. The error is p's own answer (see status.Of),
-// or timeout, canceled, busy, draining or transport_down.
+// Call is [Service.CallWith] without a capability.
+func (s *Service) Call(ctx context.Context, p peer.ID, proto uint16, payload []byte) ([]byte, error) {
+	return s.CallWith(ctx, p, Message{Proto: proto, Payload: payload})
+}
+
+// Message is a request that this node sends.
+type Message struct {
+	Proto   uint16 // app_proto_id (OAP1 §4)
+	Payload []byte // a JSON object without deadline_ms, which CallWith adds; at most oap.MaxJSON bytes with it
+	// Cap is a capability as a binary macaroon (OAP1 §7), at most oap.MaxCap bytes. Empty: none.
+	Cap []byte
+}
+
+// CallWith sends a request to p and returns the payload of the answer. It adds to the
+// request the time left until ctx's deadline. CallWith opens a session if there is none,
+// and waits for a place among the requests in flight. The error is p's own answer (see
+// status.Of), frame_oversize, timeout, canceled, busy, draining or transport_down.
 //
-// If p closes the session without an answer, Call sends the request once more. A
+// If p closes the session without an answer, CallWith sends the request once more. A
 // node answers every request that it accepted before it closes, so p did not accept
 // this one.
-func (s *Service) Call(ctx context.Context, p peer.ID, proto uint16, payload []byte) ([]byte, error) {
-	return s.ask(ctx, p, proto, payload, false)
+func (s *Service) CallWith(ctx context.Context, p peer.ID, m Message) ([]byte, error) {
+	return s.ask(ctx, p, m, false)
 }
 
 // Ping measures the round trip to p over a session. It opens one if there is none,
@@ -34,14 +46,14 @@ func (s *Service) Ping(ctx context.Context, p peer.ID) (time.Duration, error) {
 	}
 	sent := time.Now()
 	probe := binary.BigEndian.AppendUint64(nil, uint64(sent.UnixNano()))
-	echo, err := s.ask(ctx, p, oap.ProtoControl, probe, true)
+	echo, err := s.ask(ctx, p, Message{Proto: oap.ProtoControl, Payload: probe}, true)
 	if err == nil && !bytes.Equal(echo, probe) {
 		err = status.Errorf(status.Upstream, "ping: the peer echoed other bytes")
 	}
 	return time.Since(sent), err
 }
 
-func (s *Service) ask(ctx context.Context, p peer.ID, proto uint16, payload []byte, ping bool) ([]byte, error) {
+func (s *Service) ask(ctx context.Context, p peer.ID, m Message, ping bool) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, remoteError(context.Cause(ctx))
 	}
@@ -50,7 +62,7 @@ func (s *Service) ask(ctx context.Context, p peer.ID, proto uint16, payload []by
 		if err != nil {
 			return nil, err
 		}
-		answer, err := l.call(ctx, proto, payload, ping)
+		answer, err := l.call(ctx, m, ping)
 		if err == nil || !again || !errors.Is(err, errGone) {
 			return answer, err
 		}
@@ -58,11 +70,11 @@ func (s *Service) ask(ctx context.Context, p peer.ID, proto uint16, payload []by
 }
 
 // call sends one request over the link and waits for its answer.
-func (l *link) call(ctx context.Context, proto uint16, payload []byte, ping bool) ([]byte, error) {
+func (l *link) call(ctx context.Context, m Message, ping bool) ([]byte, error) {
 	if err := l.peer.permits.acquire(ctx, l.dead, l.slots, 1); err != nil {
 		return nil, remoteError(err)
 	}
-	x, err := l.start(ctx, proto, payload, ping)
+	x, err := l.start(ctx, m, ping)
 	if err != nil {
 		l.slots.Release(1)
 		return nil, remoteError(err)
@@ -90,20 +102,23 @@ func (l *link) finishCall(x *exchange, a answer) ([]byte, error) {
 }
 
 // start registers a request as in flight and queues its frame.
-func (l *link) start(ctx context.Context, proto uint16, payload []byte, ping bool) (*exchange, error) {
-	flags := whole
+func (l *link) start(ctx context.Context, m Message, ping bool) (*exchange, error) {
+	flags, payload := whole, m.Payload
 	if !ping {
 		payload = withDeadline(ctx, payload)
 	}
 	if len(payload) > oap.MaxJSON {
 		return nil, status.Errorf(status.FrameOversize, "the request has %d bytes, at most %d", len(payload), oap.MaxJSON)
 	}
+	if len(m.Cap) > oap.MaxCap {
+		return nil, status.Errorf(status.FrameOversize, "the capability has %d bytes, at most %d", len(m.Cap), oap.MaxCap)
+	}
 	if l.compress && len(payload) >= compressAbove {
 		if z, ok := oap.Compress(nil, payload, l.maxFrame.Load()); ok {
 			payload, flags = z, flags|oap.FlagComp
 		}
 	}
-	charged := int64(len(payload))
+	charged := int64(len(payload) + len(m.Cap))
 	if err := l.peer.permits.frame(ctx, l.dead); err != nil {
 		return nil, err
 	}
@@ -124,8 +139,8 @@ func (l *link) start(ctx context.Context, proto uint16, payload []byte, ping boo
 		return nil, err
 	}
 	defer l.leave()
-	o := outgoingFrame(oap.Header{Flags: flags, Proto: proto, CorrID: corr})
-	o.frame.Payload, o.charged = payload, charged
+	o := outgoingFrame(oap.Header{Flags: flags, Proto: m.Proto, CorrID: corr})
+	o.frame.Cap, o.frame.Payload, o.charged = m.Cap, payload, charged
 	l.put(o)
 	return x, nil
 }

@@ -59,7 +59,7 @@ func TestDrainCountsOrRefuses(t *testing.T) {
 	for opened, begin := range map[bool]func(l *link) error{
 		false: func(l *link) error { return l.dispatch(oap.Frame{Header: oap.Header{CorrID: 1}}, &Request{}, nil) },
 		true: func(l *link) error {
-			_, err := l.start(t.Context(), oap.ProtoIndex, nil, true)
+			_, err := l.start(t.Context(), Message{Proto: oap.ProtoIndex}, true)
 			return err
 		},
 	} {

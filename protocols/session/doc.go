@@ -31,7 +31,8 @@
 // as in flight. The writer sends it together with other queued frames.
 //
 // On the other node, link.request takes a permit for the answer. link.admit checks
-// rate, corr_id, protocol and limits, and link.dispatch queues the request for the
+// rate, corr_id, protocol, limits and the capability, so that a handler sees a verified
+// capability or none, and link.dispatch queues the request for the
 // workers. A worker runs the handler with the request's deadline and queues the
 // answer with link.reply. The caller's reader finds the call by its corr_id and
 // delivers the payload or the error.

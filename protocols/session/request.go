@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/protocols/capability"
 	"allium/protocols/oap"
 	"allium/protocols/status"
 )
@@ -23,9 +24,11 @@ type Envelope struct {
 // Request is one request of a peer.
 type Request struct {
 	Envelope
-	Tenant  [16]byte // zero: none
-	Cap     []byte   // the capability, unverified; may be empty
-	Payload []byte   // the JSON object, at most oap.MaxJSON bytes; the handler may keep it
+	Tenant [16]byte // zero: none
+	// Grant is what the request's capability allows, verified for what the protocol says
+	// that the request does (see Service.Authorize). Nil: the request has no capability.
+	Grant   *capability.Grant
+	Payload []byte // the JSON object, at most oap.MaxJSON bytes; the handler may keep it
 }
 
 // Decode decodes the payload into v, a struct that embeds [Envelope]. Members that v
@@ -47,7 +50,7 @@ type Handler func(ctx context.Context, from peer.ID, req *Request) Response
 // decodeRequest decodes the request of a frame with the given payload. It copies what
 // it keeps, so the frame's buffer may be reused.
 func decodeRequest(f oap.Frame, payload []byte) (*Request, error) {
-	req := &Request{Tenant: f.Tenant, Cap: append([]byte(nil), f.Cap...), Payload: payload}
+	req := &Request{Tenant: f.Tenant, Payload: payload}
 	// DecodeJSON rejects a longer payload, so it needs no copy.
 	if len(payload) <= oap.MaxJSON && !f.Flags.Has(oap.FlagComp) {
 		req.Payload = append([]byte(nil), payload...)

@@ -208,6 +208,9 @@ func (l *link) admit(f oap.Frame) error {
 	if err != nil {
 		return err
 	}
+	if err := l.authorize(f.Proto, f.Cap, req); err != nil {
+		return err
+	}
 	return l.dispatch(f, req, handle)
 }
 

@@ -115,14 +115,6 @@ func TestAcceptor(t *testing.T) {
 				w.wantAnswer(uint64(corr+1), 400, "bad_request")
 			}
 		}},
-		{name: "capability", none: true, run: func(t *testing.T, n *node, w *wire) {
-			w.hello()
-			h := oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: 1}
-			if err := w.w.Write(oap.Frame{Header: h, Cap: []byte("macaroon"), Payload: []byte(`{"op":"cap"}`)}); err != nil {
-				t.Fatal(err)
-			}
-			w.wantAnswer(1, 200, "macaroon")
-		}},
 		{name: "payload is a bomb", rejected: oap.ReasonInflateBound, run: func(t *testing.T, n *node, w *wire) {
 			w.hello()
 			w.send(oap.Header{Flags: whole | oap.FlagComp, Proto: oap.ProtoIndex, CorrID: 1}, "not zstd")
@@ -310,8 +302,6 @@ func waiter(ctx context.Context, _ peer.ID, r *session.Request) session.Response
 	case "x":
 		<-ctx.Done()
 		return session.Response{Err: fmt.Errorf("waiter: %w", ctx.Err())}
-	case "cap":
-		return session.Response{Payload: r.Cap}
 	case "panic":
 		panic("handler")
 	}

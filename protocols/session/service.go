@@ -43,22 +43,26 @@ type Deps struct {
 	Transports func() []string
 	// Now is the clock whose time HELLO tells to peers; nil: time.Now.
 	Now func() time.Time
+	// Capabilities verifies what peers show; nil: requests with a capability are refused.
+	Capabilities Capabilities
 	// Region is where this node says it is, told to peers in HELLO; empty: it does not say.
 	Region string
 }
 
 // Service runs the sessions of a node. Its methods are safe for concurrent use.
 type Service struct {
-	cfg       Config
-	host      Host
-	userAgent string
-	inbound   *inbound.Memory
-	listening func() []string
-	now       func() time.Time
-	regions   regions
-	log       *slog.Logger
-	m         *metrics
-	handlers  map[uint16]Handler
+	cfg          Config
+	host         Host
+	userAgent    string
+	inbound      *inbound.Memory
+	listening    func() []string
+	now          func() time.Time
+	regions      regions
+	log          *slog.Logger
+	m            *metrics
+	handlers     map[uint16]Handler
+	asks         map[uint16]Ask
+	capabilities Capabilities
 
 	ingress    *limits.FairQueue[peer.ID, *task]
 	workers    *pool
@@ -146,8 +150,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		inbound: deps.Inbound, listening: deps.Transports, now: deps.Now, regions: regions,
 		cfg: cfg, host: deps.Host, userAgent: deps.UserAgent, log: log, m: m,
 		rates: rates, groupRates: groups, maxFrames: lowered,
-		handlers: map[uint16]Handler{},
-		peers:    map[peer.ID]*peerEntry{},
+		handlers: map[uint16]Handler{}, asks: map[uint16]Ask{}, capabilities: deps.Capabilities,
+		peers: map[peer.ID]*peerEntry{},
 		ingress: limits.NewFairQueue[peer.ID, *task](deps.Limits, limits.Spec{
 			Name: "session.ingress", Path: "stream reader → dispatcher",
 			Policy: "busy to the newest request of the peer with the most waiting; to the new one if its peer has as many",
