@@ -161,8 +161,10 @@ var layers = map[string][]string{
 		"protocols/session", "resolver", "store",
 	},
 	"node/events": {"gateway/api", "resolver", "protocols/name"},
-	"node/fault":  {"gateway/api", "protocols/oap", "protocols/object"},
-	"node/home":   {"node/config", "node/p2p"},
+	"node/fault": {
+		"gateway/api", "protocols/delimited", "protocols/dht", "protocols/oap", "protocols/object", "protocols/record",
+	},
+	"node/home": {"node/config", "node/p2p"},
 	"node/localapi": {
 		"gateway/api", "gateway/content", "gateway/upload", "gateway/verified", "node/objects", "node/ownnames",
 		"node/supervise",
@@ -183,15 +185,15 @@ var layers = map[string][]string{
 	"node/repair":    {"resolver", "store", "store/gc", "store/meta"},
 	"node/supervise": {},
 	"node/updates":   {"protocols/name"},
-	"node/zones":     {"protocols/name"},
+	"node/zones": {"protocols/name"},
 	"node/tree": {"gateway/api", "node/supervise", "node/tree/addcache", "node/tree/extract",
 		"protocols/manifest"},
 	"node/tree/addcache": {},
 	"node/tree/extract":  {"protocols/manifest"},
 
 	"testnet": {
-		"gateway/api", "gateway/client", "node", "node/config", "node/home", "node/p2p", "node/tree", "protocols/manifest",
-		"testnet/script",
+		"gateway/api", "gateway/client", "node", "node/config", "node/home", "node/p2p", "node/tree", "node/zones",
+		"protocols/manifest", "protocols/name", "testnet/script",
 	},
 	"testnet/dhtsim":       {"protocols/kad"},
 	"testnet/fetchsim":     {"resolver/providers", "resolver/schedule"},

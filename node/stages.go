@@ -144,6 +144,9 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 	if n.records != nil {
 		deps.Datastore, deps.Replacements = n.records, n.records.Renewed
 	}
+	if n.faults != nil {
+		deps.Host = n.faults.NameLiar(n.host)
+	}
 	if n.dht, err = dht.New(n.cfg.DHT, deps); err != nil {
 		return err
 	}

@@ -97,6 +97,9 @@ func (p *Player) look(ctx context.Context, m *Member, s script.Step) (seen strin
 		}
 		return compared(c, "providers", float64(n), failed)
 	}
+	if c.Kind == script.Named {
+		return p.lookName(ctx, m, s, root)
+	}
 	held, err := m.API.Keep(ctx, []b3.Root{root}) // unlike Stat, Keep asks no other node
 	if err != nil {
 		return "", false, err

@@ -47,6 +47,10 @@ func (p *Player) Step(ctx context.Context, s script.Step) (Said, error) {
 		return p.onContent(ctx, s)
 	case script.GC:
 		return p.gc(ctx, s)
+	case script.Publish:
+		return p.publish(ctx, s)
+	case script.Resolve:
+		return p.resolve(ctx, s)
 	case script.Flood:
 		return p.flood(ctx, s)
 	case script.Expect:

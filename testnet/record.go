@@ -115,14 +115,14 @@ func (r *Recorder) changes(ctx context.Context) map[int]string {
 	return changed
 }
 
-// Step writes a step that ended with err. An add or get that failed becomes a step that
-// is expected to fail. Any other failed step has changed nothing and becomes a comment.
+// Step writes a step that ended with err. A failed step that may begin with ! becomes
+// one that is expected to fail. Any other failed step has changed nothing and becomes a comment.
 func (r *Recorder) Step(s script.Step, err error) {
 	defer func() { r.last = time.Now() }()
 	outcome := status.Of(err)
 	switch {
 	case err == nil:
-	case (s.Op == script.Add || s.Op == script.Get) && !s.Fails && outcome.Code() >= 400 &&
+	case s.MayFail() && !s.Fails && outcome.Code() >= 400 &&
 		outcome != status.Canceled && outcome != status.BadRequest:
 		s.Fails = true
 		if !byChance[outcome] {

@@ -23,7 +23,9 @@ type Faults struct {
 	Links []LinkFault `json:"links,omitempty"` // at most MaxFaultLinks, one for each peer
 
 	// Corrupt makes the node a liar: in every object that it serves to peers one
-	// bit is wrong. What it stores, and serves to its own user, is not touched.
+	// bit is wrong. Of a name it serves the first record that it ever served, or one
+	// with a wrong bit while that is the current one. What it stores, and serves to
+	// its own user, is not touched.
 	Corrupt bool `json:"corrupt,omitempty"`
 	// FullDisk lets the store see no free byte on its disk. A store in RAM has
 	// none, and refuses it.

@@ -33,6 +33,10 @@ import (
 	"allium/store"
 )
 
+// testnetPassOn is the names.Config.PassOn of a testnet's node, so that a scenario sees holders pass
+// records on.
+const testnetPassOn = 5 * time.Second
+
 // FileName is the configuration file in a home directory.
 const FileName = "config.toml"
 
@@ -105,6 +109,7 @@ func Default(p Profile) Config {
 		c.DHT.Server = true
 	case p2p.Testnet:
 		c.DHT.Server = true
+		c.DHT.Names.PassOn = testnetPassOn
 		c.Gateway.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	}
 	return c

@@ -60,7 +60,7 @@ func (w *words) step() Step {
 		w.fail(first.column, "%q is not a verb%s", first.text, didYouMean(first.text))
 	}
 	if not && !v.fails {
-		w.fail(first.column, "! is for add and get; %s is not expected to fail", v.Op)
+		w.fail(first.column, "! is for add, get, publish and resolve; %s is not expected to fail", v.Op)
 	}
 	s := Step{Op: v.Op}
 	if last := len(w.list) - 1; last >= 0 && w.list[last].text == "&" {

@@ -50,6 +50,8 @@ const (
 	Unpin    Op = "unpin"
 	GC       Op = "gc"
 	Announce Op = "announce"
+	Publish  Op = "publish"
+	Resolve  Op = "resolve"
 	Flood    Op = "flood"
 	Expect   Op = "expect"
 	Wait     Op = "wait"
@@ -66,7 +68,7 @@ const (
 type Step struct {
 	Line       int // line number in its file; 0: the step is not from a file
 	Op         Op
-	Fails      bool           // the line began with "!": add or get is expected to fail
+	Fails      bool           // the line began with "!": the step is expected to fail
 	Outcome    status.Outcome // how it is expected to fail, with Fails; OK: any outcome
 	Nodes      Nodes          // the nodes of the step; for heal, empty means the whole network
 	Groups     []Nodes        // the groups of a partition
@@ -79,6 +81,7 @@ type Step struct {
 	Skew       time.Duration  // of the nodes' clocks; positive: ahead
 	Name       string         // name of content
 	Tree       bool           // the content is a directory
+	Label      string         // of a name in the zone of the network
 	Target     int            // the node that a flood is sent to
 	Count      int            // requests of a flood; for nodes, the number of nodes
 	Seed       uint64
@@ -103,6 +106,7 @@ const (
 	Metric    Kind = "metric"    // the sum of the series that match
 	Has       Kind = "has"       // the whole object is in the store
 	Lacks     Kind = "lacks"     // the whole object is not in the store
+	Named     Kind = "name"      // a name stands for the content
 )
 
 // Condition is an expectation.
@@ -231,6 +235,12 @@ func (l Links) String() string {
 		return "[" + l.A.String() + "]"
 	}
 	return "[" + l.A.String() + ":" + l.B.String() + "]"
+}
+
+// MayFail reports whether the step may be expected to fail: whether "!" may precede its verb.
+func (s Step) MayFail() bool {
+	v, _ := find(s.Op)
+	return v.fails
 }
 
 // String returns the step as a canonical line, without a newline.

@@ -132,7 +132,7 @@ func chaosVerbs() []Verb {
 		},
 		{
 			Op: Corrupt, Chaos: true, Usage: "corrupt NODES [off]",
-			Doc:   "Make nodes serve objects with a flipped byte.",
+			Doc:   "Make nodes serve objects with a flipped byte, and old or forged records of names.",
 			Shell: []string{"corrupt 2"},
 			read:  readSwitch, write: writeSwitch,
 		},

@@ -61,6 +61,27 @@ func contentVerbs() []Verb {
 			Shell: []string{"announce 3 a"}, read: readContent, write: writeContent,
 		},
 		{
+			Op: Publish, fails: true, within: true, Usage: "publish NODE LABEL NAME [within TIME] · " +
+				"! publish NODE LABEL NAME OUTCOME|any [within TIME]",
+			Doc: "Publish on a node that LABEL stands for the content NAME. All nodes publish in one zone, the network's. " +
+				"The step succeeds when a peer has taken the record. Caches may keep it for 5 s.",
+			Shell: []string{"publish 1 site a"},
+			read: func(w *words, s *Step) {
+				readNamed(w, s)
+				s.Name = w.name()
+			},
+			write: func(s Step) []string { return []string{s.Nodes.String(), s.Label, s.Name} },
+		},
+		{
+			Op: Resolve, fails: true, within: true, Usage: "resolve NODE LABEL [within TIME] · " +
+				"! resolve NODE LABEL OUTCOME|any [within TIME]",
+			Doc: "Ask the network for the name LABEL from a node, which uses neither its caches nor the records that it " +
+				"holds. The step is tried again like get.",
+			Shell: []string{"resolve 3 site within 10s", "! resolve 3 site not_found"},
+			read:  readNamed,
+			write: func(s Step) []string { return []string{s.Nodes.String(), s.Label} },
+		},
+		{
 			Op: Flood, Usage: "flood NODE TARGET REQUESTS",
 			Doc: "Send pings from one node to another as fast as possible, 64 at a time. Refused and unanswered ones " +
 				"count as sent.",
@@ -80,6 +101,8 @@ func contentVerbs() []Verb {
 	}
 }
 
+func readNamed(w *words, s *Step) { s.Nodes, s.Label = w.node(), w.label() }
+
 func readContent(w *words, s *Step) { s.Nodes, s.Name = w.node(), w.name() }
 
 func writeContent(s Step) []string { return []string{s.Nodes.String(), s.Name} }
@@ -90,9 +113,10 @@ func flowVerbs() []Verb {
 			Op: Expect, within: true,
 			Usage: "expect ready NODES · expect not-ready NODES [GATE] · expect peers NODES >= N · " +
 				"expect providers NODE NAME >= N · expect metric NODES NAME{labels} >= N · " +
-				"expect has NODES NAME · expect lacks NODES NAME",
+				"expect has NODES NAME · expect lacks NODES NAME · expect name NODES LABEL NAME",
 			Doc: "Wait until the condition is true on each of the nodes. Operators are >= <= > < == !=. A node has " +
-				"content when its store has the whole object of the address; for a tree, that is the directory.",
+				"content when its store has the whole object of the address; for a tree, that is the directory. A name " +
+				"is asked for as users do it, caches included.",
 			Shell: []string{"expect ready all", "expect not-ready 4 store_space within 5s",
 				`expect metric 1 'rejected_total{reason="busy"} >= 1'`},
 			read: readExpect, write: writeExpect,
@@ -114,11 +138,12 @@ func flowVerbs() []Verb {
 }
 
 func readExpect(w *words, s *Step) {
-	kinds := []Kind{Ready, NotReady, Peers, Providers, Metric, Has, Lacks}
-	n := w.next("what to expect: ready, not-ready, peers, providers, metric, has or lacks")
+	kinds := []Kind{Ready, NotReady, Peers, Providers, Metric, Has, Lacks, Named}
+	n := w.next("what to expect: ready, not-ready, peers, providers, metric, has, lacks or name")
 	c := &s.Condition
 	if c.Kind = Kind(n.text); !slices.Contains(kinds, c.Kind) {
-		w.fail(n.column, "%q cannot be expected; expected ready, not-ready, peers, providers, metric, has or lacks", n.text)
+		w.fail(n.column, "%q cannot be expected; expected ready, not-ready, peers, providers, metric, has, lacks or name",
+			n.text)
 	}
 	if c.Kind == Providers {
 		s.Nodes = w.node()
@@ -143,6 +168,8 @@ func readExpect(w *words, s *Step) {
 		w.compare(c)
 	case Has, Lacks:
 		s.Name = w.name()
+	case Named:
+		s.Label, s.Name = w.label(), w.name()
 	}
 }
 
@@ -160,6 +187,8 @@ func writeExpect(s Step) []string {
 		return append(out, c.Series(), c.Cmp, number(c.Value))
 	case Has, Lacks:
 		return append(out, s.Name)
+	case Named:
+		return append(out, s.Label, s.Name)
 	}
 	return out
 }

@@ -219,6 +219,18 @@ func (w *words) name() string {
 	return n.text
 }
 
+var labelWord = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}[a-z0-9]$|^[a-z]$`)
+
+// label reads the label of a name.
+func (w *words) label() string {
+	n := w.next("the label of a name, such as site")
+	if !labelWord.MatchString(n.text) || n.text == "within" {
+		w.fail(n.column, "%q is not a label; use small letters, digits and -, at most 32, a letter first and no - at the end",
+			n.text)
+	}
+	return n.text
+}
+
 // outcome reads the outcome of a failure. It returns OK for any outcome.
 func (w *words) outcome() status.Outcome {
 	n := w.next("the outcome that is expected, such as not_found, or any")
