@@ -184,7 +184,11 @@ var layers = map[string][]string{
 	"node/records":   {},
 	"node/repair":    {"resolver", "store", "store/gc", "store/meta"},
 	"node/supervise": {},
-	"node/updates":   {"protocols/name"},
+	"node/updates": {
+		"protocols/name",
+		// Tests of names over a simulated network:
+		"protocols/dht", "protocols/gossip", "resolver/names",
+	},
 	"node/zones": {"protocols/name"},
 	"node/tree": {"gateway/api", "node/supervise", "node/tree/addcache", "node/tree/extract",
 		"protocols/manifest"},
