@@ -45,7 +45,7 @@ func Check(home string, cfg config.Config) error {
 	if _, _, err := capabilities.Open(home).Both(); err != nil {
 		return err
 	}
-	if _, err := homedir.SwarmKey(cfg.Node.SwarmKey); err != nil {
+	if _, err := homedir.SwarmKey(homedir.SwarmKeyPath(home, cfg.Node.SwarmKey)); err != nil {
 		return err
 	}
 	if err := checkManifest(home, cfg); err != nil {
@@ -104,6 +104,6 @@ func Notes(cfg config.Config) []string {
 	if len(unused) == 0 {
 		return nil
 	}
-	return []string{"node.swarm_key makes the network private, which needs TCP: the node does not listen on " +
+	return []string{"node.swarm_key makes the network private, and QUIC has no place for its key: the node leaves out " +
 		strings.Join(unused, ", ")}
 }

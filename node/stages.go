@@ -19,6 +19,7 @@ import (
 	"allium/protocols/name"
 	"allium/protocols/object"
 	"allium/protocols/session"
+	"allium/protocols/ticket"
 	"allium/resolver"
 	"allium/resolver/trace"
 )
@@ -49,9 +50,13 @@ func (n *Node) startStore(ctx context.Context) error {
 }
 
 func (n *Node) startHost(ctx context.Context) error {
-	psk, err := homedir.SwarmKey(n.cfg.Node.SwarmKey)
+	psk, err := homedir.SwarmKey(homedir.SwarmKeyPath(n.home, n.cfg.Node.SwarmKey))
 	if err != nil {
 		return err
+	}
+	if psk != nil {
+		n.log.Info("this node is in a private network: it talks with nodes that have the same key",
+			"network", ticket.NetworkOf(psk))
 	}
 	deps := p2p.Deps{
 		Key: n.key, PSK: psk, Version: ThisVersion().Version, Log: n.log, Limits: n.limits, Metrics: n.registry,

@@ -60,7 +60,8 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 		}},
 		{groupShare, "Share", []*cobra.Command{a.announceCommand(), a.tokenCommand(), a.zoneCommand(), a.nameCommand()}},
 		{groupRun, "Run a node", []*cobra.Command{
-			a.initCommand(), a.runCommand(), a.nodeCommand(), a.configCommand(), a.gcCommand(), a.storeCommand(),
+			a.initCommand(), a.runCommand(), a.nodeCommand(), a.configCommand(), a.swarmKeyCommand(), a.gcCommand(),
+			a.storeCommand(),
 		}},
 		{groupInspect, "Look inside", []*cobra.Command{
 			a.idCommand(), a.statCommand(), a.whyCommand(), a.auditCommand(), a.versionCommand(),

@@ -53,6 +53,8 @@ var tasks = map[string]string{
 	"stat":             "describe ",
 	"store damage":     "list the damage",
 	"store rebuild":    "rebuild the index",
+	"swarm-key new":    "make a swarm key",
+	"swarm-key show":   "show the swarm key",
 	"testnet chaos":    "",
 	"testnet down":     "end the network",
 	"testnet run":      "",

@@ -93,7 +93,7 @@ func Load(o Options) (Loaded, error) {
 	if err := decode(k.Raw(), &out.Config); err != nil {
 		errs = append(errs, err)
 	} else {
-		errs = append(errs, out.settle(), out.Validate())
+		errs = append(errs, out.settle(), out.privateListen(), out.Validate())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Loaded{}, status.Errorf(status.BadRequest, "%w", err)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/pnet"
 
 	"allium/node/config"
 	"allium/node/p2p"
@@ -114,22 +113,4 @@ func Lost(home string) error {
 // home directory that has an identity is fs.ErrExist.
 func Give(home string, key crypto.PrivKey) error {
 	return p2p.StoreKey(filepath.Join(home, KeyFile), key)
-}
-
-// SwarmKey reads the pre-shared key of a private network from the file name. An empty name
-// means no private network: SwarmKey returns nil.
-func SwarmKey(name string) (pnet.PSK, error) {
-	if name == "" {
-		return nil, nil
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, status.Errorf(status.BadRequest, "node.swarm_key: %w", err)
-	}
-	defer f.Close()
-	psk, err := pnet.DecodeV1PSK(f)
-	if err != nil {
-		return nil, status.Errorf(status.BadRequest, "node.swarm_key: %s is not a swarm key: %w", name, err)
-	}
-	return psk, nil
 }

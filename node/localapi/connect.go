@@ -33,6 +33,10 @@ func dialError(id peer.ID, err error) error {
 		return status.Errorf(status.TransportDown,
 			"%s cannot be reached: its certificate is not valid by this machine's clock: %w; set the clocks of both",
 			id, err)
+	case strings.Contains(err.Error(), "failed to negotiate security protocol"):
+		return status.Errorf(status.TransportDown,
+			"%s answers, and the two nodes do not understand each other: %w; if one of them is in a private network, "+
+				"both need its key: compare what `allium swarm-key show` prints on each", id, err)
 	}
 	return status.Errorf(status.TransportDown, "%s cannot be reached: %w; check that it runs and listens there", id, err)
 }

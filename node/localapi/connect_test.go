@@ -24,6 +24,10 @@ func TestDialErrors(t *testing.T) {
 		{errors.New("connection refused"), "check that it runs", "connection refused"},
 		{sec.ErrPeerIDMismatch{Expected: "a", Actual: "b"}, "check the id", "peer id mismatch"},
 		{fmt.Errorf("all dials failed: %w", expired), "set the clocks", "set the clocks"},
+		{
+			errors.New("all dials failed\n  * [/ip4/127.0.0.1/tcp/1] failed to negotiate security protocol: EOF"),
+			"swarm-key show", "EOF",
+		},
 		{errors.New("CRYPTO_ERROR 0x12a (remote): tls: bad certificate"), "set the clocks", "set the clocks"},
 		{
 			&network.ConnError{Remote: true, ErrorCode: network.ConnResourceLimitExceeded},

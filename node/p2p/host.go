@@ -69,6 +69,9 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 		return nil, err // unreachable: Validate has parsed them
 	}
 	b := &Builder{cfg: cfg, deps: deps, relays: relays, shares: newConnShares(cfg, deps.Limits)}
+	if b.shares.failures, err = newHandshakeFailures(deps); err != nil {
+		return nil, err
+	}
 	for _, s := range cfg.Listen {
 		a, err := parseListen(s)
 		if err != nil {
@@ -89,7 +92,8 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 }
 
 // Unused returns the configured addresses on which the host does not listen: the QUIC
-// addresses of a node in a private network, which needs TCP.
+// addresses of a node in a private network, because QUIC cannot be closed to nodes without
+// the key.
 func (b *Builder) Unused() []ma.Multiaddr { return slices.Clone(b.unused) }
 
 // Transports returns the names of the transports on which a host listens, as
@@ -128,8 +132,8 @@ func (b *Builder) Build(ctx context.Context) (host.Host, error) {
 	}
 	bridgeLogs(ctx, b.deps.Log)
 	if len(b.unused) > 0 {
-		b.deps.Log.Warn("this node does not listen on the QUIC addresses of listen.addrs: a private network needs TCP",
-			"addrs", fmt.Sprint(b.unused))
+		b.deps.Log.Info("this node listens by TCP alone: QUIC cannot be closed to nodes without the key of a private network",
+			"left_out", fmt.Sprint(b.unused))
 	}
 	rm, err := b.cfg.newResourceManager(b.deps.Metrics != nil, b.shares)
 	if err != nil {

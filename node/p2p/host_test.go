@@ -254,8 +254,13 @@ func TestPrivateNetwork(t *testing.T) {
 	if err := build(t, testnetConfig(t), Deps{PSK: psk}).Connect(timeout(t), info); err != nil {
 		t.Errorf("with the key: %v", err)
 	}
-	if err := build(t, testnetConfig(t), Deps{}).Connect(timeout(t), info); err == nil {
-		t.Error("connected without the key")
+	other := make(pnet.PSK, 32)
+	other[0] = 2
+	for name, d := range map[string]Deps{"without the key": {}, "with another key": {PSK: other}} {
+		err := build(t, testnetConfig(t), d).Connect(timeout(t), info)
+		if err == nil || !strings.Contains(err.Error(), "failed to negotiate security protocol") {
+			t.Errorf("%s: %v", name, err) // node/localapi knows this text
+		}
 	}
 	c := testnetConfig(t)
 	c.Listen = c.Listen[:1]

@@ -37,6 +37,7 @@ const (
 // group of its relay.
 type connShares struct {
 	conns, handshakes *limits.FairGate[ipgroup.Group]
+	failures          *handshakeFailures
 
 	closers sync.WaitGroup // one for each connection in closing
 	mu      sync.Mutex
@@ -71,7 +72,7 @@ type sharedManager struct {
 // OpenConnection implements network.ResourceManager.
 func (m *sharedManager) OpenConnection(dir network.Direction, usefd bool,
 	endpoint ma.Multiaddr) (network.ConnManagementScope, error) {
-	c := &sharedConn{shares: m.shares, inbound: dir == network.DirInbound}
+	c := &sharedConn{shares: m.shares, inbound: dir == network.DirInbound, endpoint: endpoint}
 	if c.inbound {
 		c.group = ipgroup.Of(endpoint)
 	}
@@ -108,9 +109,10 @@ func (e *limitError) Unwrap() error { return e.error }
 // sharedConn is the scope of a connection that connShares has admitted.
 type sharedConn struct {
 	network.ConnManagementScope
-	shares  *connShares
-	group   ipgroup.Group
-	inbound bool
+	shares   *connShares
+	group    ipgroup.Group
+	inbound  bool
+	endpoint ma.Multiaddr
 
 	mu          sync.Mutex
 	inHandshake bool // has a place in shares.handshakes
@@ -132,18 +134,23 @@ func (c *sharedConn) SetPeer(p peer.ID) error {
 // Done implements network.ResourceScopeSpan.
 func (c *sharedConn) Done() {
 	c.ConnManagementScope.Done()
-	c.leave()
+	if c.leave() {
+		c.shares.failures.failed(c.endpoint)
+	}
 }
 
-// leave gives the connection's places back. Calls after the first do nothing.
-func (c *sharedConn) leave() {
+// leave gives the connection's places back, and reports whether it was in its handshake. Calls
+// after the first do nothing.
+func (c *sharedConn) leave() (inHandshake bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	inHandshake = c.inHandshake
 	c.endHandshake()
 	if !c.left {
 		c.left = true
 		c.shares.conns.Leave(c.group)
 	}
+	return inHandshake
 }
 
 // endHandshake gives the place in shares.handshakes back. The caller holds c.mu.
