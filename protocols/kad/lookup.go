@@ -36,6 +36,7 @@ type probe struct {
 	lateAt time.Duration // when it becomes late; 0: never
 	sentAt time.Duration
 	until  time.Duration // when it fails
+	hedge  bool          // sent beside α others
 }
 
 // New prepares a lookup. It returns an error only if cfg is out of bounds.
@@ -229,10 +230,8 @@ func (l *Lookup[P]) slots() int {
 }
 
 // freeSlot reports whether another probe may be sent. If α + β probes are in flight,
-// it cancels the probe that has been late the longest, if that probe has taken twice
-// the average of all responses. This keeps a few silent peers from blocking the
-// lookup until they time out. Before the first response it cancels nothing, and a
-// slow network raises the average.
+// it cancels the probe that has been late the longest, if that probe may be given up.
+// This keeps a few silent peers from blocking the lookup until they time out.
 func (l *Lookup[P]) freeSlot() bool {
 	if l.onTime >= l.slots() {
 		return false
@@ -255,10 +254,19 @@ func (l *Lookup[P]) freeSlot() bool {
 	return true
 }
 
-// giveUpAt returns the time from which a late probe may be canceled. It returns
-// false if the probe is not late or no peer has answered yet.
+// giveUpAt returns the time from which a late probe may be canceled: when it has taken
+// twice the average of all responses, which a slow network raises. Before the first
+// response only a hedge may be canceled, after twice its hedge delay: if all peers are
+// slow, the first α answer, and if they are silent, the β places go on to other peers.
+// It returns false if the probe may not be canceled.
 func (l *Lookup[P]) giveUpAt(c *candidate[P]) (time.Duration, bool) {
-	return c.probe.sentAt + 2*l.rtt.Mean(), c.state == late && l.rtt.Mean() > 0
+	switch {
+	case c.state != late:
+		return 0, false
+	case l.rtt.Mean() > 0:
+		return c.probe.sentAt + 2*l.rtt.Mean(), true
+	}
+	return 2*c.probe.lateAt - c.probe.sentAt, c.probe.hedge
 }
 
 // send probes c. A probe beyond α in flight is a hedge for a late one.
@@ -268,7 +276,7 @@ func (l *Lookup[P]) send(c *candidate[P]) {
 		a.Kind = Hedge
 		l.result.Hedges++
 	}
-	c.state, c.probe = asked, probe{sentAt: l.now, until: a.Until}
+	c.state, c.probe = asked, probe{sentAt: l.now, until: a.Until, hedge: a.Kind == Hedge}
 	if delay := l.cfg.HedgeAfter; delay > 0 {
 		if l.query.HedgeAfter != nil {
 			delay = min(max(l.query.HedgeAfter(c.ID), 1), delay)

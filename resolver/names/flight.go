@@ -27,6 +27,10 @@ type flight struct {
 	err   error
 }
 
+// reserved is the share of Config.Deadline that a search leaves to those who wait for it: one of
+// reserved parts. What was found until then is the answer, so it must not come with their deadline.
+const reserved = 20
+
 // join returns the lookup of a name that runs, or a new one that runs as one of tasks. tr, which may
 // be nil, records which.
 func (n *Names) join(tasks providers.Tasks, what name.Name, fresh bool, tr *trace.Lookup) *flight {
@@ -49,7 +53,7 @@ func (n *Names) enter(tasks providers.Tasks, key flightKey, tr *trace.Lookup) (f
 	if f := n.active[key]; f != nil {
 		return f, nil
 	}
-	ctx, cancel := context.WithTimeout(tasks.Context(), n.cfg.Deadline)
+	ctx, cancel := context.WithTimeout(tasks.Context(), n.cfg.Deadline-n.cfg.Deadline/reserved)
 	record := trace.NewSearch(trace.Key{Name: key.name.String()}, tr)
 	f = &flight{flightKey: key, record: record, cancel: cancel, done: make(chan struct{})}
 	n.active[key] = f

@@ -54,8 +54,11 @@ func TestTheDeadAreSilent(t *testing.T) {
 	if result.Failed == 0 {
 		t.Fatalf("%+v: nobody failed by time", result)
 	}
-	if left := len(slices.Concat(w.nodes[by].buckets[:]...)); left != known-result.Failed {
-		t.Errorf("%d peers of %d left in the table after %d failed", left, known, result.Failed)
+	// Hedges that were given up to ask others leave too; those in flight at the end stay.
+	left := len(slices.Concat(w.nodes[by].buckets[:]...))
+	if gone := known - left; gone < result.Failed || gone > result.Failed+result.Canceled {
+		t.Errorf("%d peers of %d left in the table after %d failed and %d were canceled", left, known, result.Failed,
+			result.Canceled)
 	}
 }
 
