@@ -156,11 +156,13 @@ var layers = map[string][]string{
 	"node/capabilities": {"gateway/exchange", "node/home", "protocols/capability"},
 	"node/clock":        {"protocols/session"},
 	"node/config": {
-		"gateway", "gateway/audit", "gateway/server", "node/p2p", "node/zones", "protocols/dht", "protocols/gossip",
+		"gateway", "gateway/audit", "gateway/server", "node/config/document",
+		"node/p2p", "node/zones", "protocols/dht", "protocols/gossip",
 		"protocols/hints", "protocols/object",
 		"protocols/session", "resolver", "store",
 	},
-	"node/events": {"gateway/api", "resolver", "protocols/name"},
+	"node/config/document": {},
+	"node/events":          {"gateway/api", "resolver", "protocols/name"},
 	"node/fault": {
 		"gateway/api", "protocols/delimited", "protocols/dht", "protocols/oap", "protocols/object", "protocols/record",
 	},

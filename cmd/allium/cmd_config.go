@@ -13,10 +13,13 @@ import (
 func (a *app) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show and check the configuration",
-		Long: `Show and check the configuration: flags over environment (ALLIUM_DHT__ALPHA=5
+		Short: "Show, check and change the configuration",
+		Long: `Show, check and change the configuration: flags over environment (ALLIUM_DHT__ALPHA=5
 sets dht.alpha) over config.toml over the profile's defaults.`,
-		Example: "  allium config show\n  allium config check\n  allium config explain store.max_bytes",
+		Example: `  allium config show
+  allium config explain store.max_bytes
+  allium config set store.max_bytes 200GiB
+  allium config check`,
 	}
 	var all, changed bool
 	show := &cobra.Command{
@@ -99,17 +102,9 @@ settings whose effect may surprise.`,
 (flag, environment, file or the profile's default), the variable that sets it, and
 whether a change needs a reload or a restart. For a key of an earlier version, which
 nothing sets any more, it prints the fixed value and the reason.`,
-		Example: "  allium config explain store.max_bytes\n  allium config explain dht.alpha --json",
-		Args:    args(cobra.ExactArgs(1)),
-		ValidArgsFunction: func(_ *cobra.Command, got []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			var names []cobra.Completion
-			if len(got) == 0 {
-				for _, k := range config.Keys() {
-					names = append(names, cobra.CompletionWithDesc(k.Name, k.Doc))
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
+		Example:           "  allium config explain store.max_bytes\n  allium config explain dht.alpha --json",
+		Args:              args(cobra.ExactArgs(1)),
+		ValidArgsFunction: completeKeys,
 		RunE: func(_ *cobra.Command, arg []string) error {
 			cfg, _, err := a.load(nil)
 			if err != nil {
@@ -122,6 +117,6 @@ nothing sets any more, it prints the fixed value and the reason.`,
 			return a.print(e, text.ConfigKey(e, cfg.File, a.quiet))
 		},
 	}
-	cmd.AddCommand(show, check, explain)
+	cmd.AddCommand(show, check, explain, a.configGetCommand(), a.configSetCommand(), a.configUnsetCommand())
 	return cmd
 }

@@ -14,7 +14,8 @@ import (
 // verbs are the words that the one-line helps begin with.
 var verbs = strings.Fields(`Add Announce Ask Break Check Close Connect Describe End Evict Explain Fetch Find Finish
 	Keep List Make Measure
-	Narrow Pin Play Print Prove Publish Read Rebuild Remove Revoke Run Say Show Sign Simulate Start Stop Store Tell Write`)
+	Narrow Pin Play Print Prove Publish Read Rebuild Remove Revoke Run Say Set Show Sign
+	Simulate Start Stop Store Tell Write`)
 
 // TestHelp: the help of every command begins with a verb and has an example.
 func TestHelp(t *testing.T) {

@@ -40,7 +40,7 @@ func Locked(ctx context.Context, dir string, f func() error) error {
 		if err := limits.Sleep(ctx, 10*time.Millisecond); err != nil {
 			if errors.Is(err, context.DeadlineExceeded) {
 				return status.Errorf(status.Timeout,
-					"another command has been changing the keys of %s for %s; end it, or try again", dir, lockWait)
+					"another command has been changing the files of %s for %s; end it, or try again", dir, lockWait)
 			}
 			return err
 		}

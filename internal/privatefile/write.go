@@ -14,7 +14,7 @@ func Create(name string, p []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	return write(name, p, func(tmp string) error {
+	return write(name, p, private, func(tmp string) error {
 		// Unlike a rename, a link never replaces a file.
 		return errors.Join(os.Link(tmp, name), os.Remove(tmp))
 	})
@@ -24,16 +24,19 @@ func Create(name string, p []byte) error {
 // content is durable; after a crash the file has the old or the new content. At no time can
 // other users open it.
 func Replace(name string, p []byte) error {
-	err := write(name, p, func(tmp string) error { return os.Rename(tmp, name) })
+	err := write(name, p, private, func(tmp string) error { return os.Rename(tmp, name) })
 	if err != nil {
 		return fmt.Errorf("replace %s: %w", name, err)
 	}
 	return nil
 }
 
-// write writes p to a temporary file beside name, has put give it that name, and makes the
-// directory durable.
-func write(name string, p []byte, put func(tmp string) error) (err error) {
+// private leaves the mode of a new file at 0600, which os.CreateTemp gives it.
+func private(*os.File) error { return nil }
+
+// write writes p to a temporary file beside name, has own set its owner and its mode, has put
+// give it that name, and makes the directory durable.
+func write(name string, p []byte, own func(*os.File) error, put func(tmp string) error) (err error) {
 	dir := filepath.Dir(name)
 	f, err := os.CreateTemp(dir, ".new-*") // mode 0600
 	if err != nil {
@@ -45,7 +48,7 @@ func write(name string, p []byte, put func(tmp string) error) (err error) {
 		}
 	}()
 	_, err = f.Write(p)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, own(f), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err = put(f.Name()); err != nil {

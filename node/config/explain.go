@@ -1,10 +1,6 @@
 package config
 
-import (
-	"strings"
-
-	"allium/protocols/status"
-)
+import "allium/protocols/status"
 
 // Explained is what `allium config explain` says of a key.
 type Explained struct {
@@ -39,9 +35,13 @@ func (l Loaded) Explain(name string) (Explained, error) {
 	}
 	for _, v := range l.Values() {
 		if v.Name == name {
-			env := envPrefix + strings.ToUpper(strings.ReplaceAll(name, ".", "__"))
-			return Explained{Value: v, Env: env, Reread: rereadFiles[name]}, nil
+			return Explained{Value: v, Env: variable(name), Reread: rereadFiles[name]}, nil
 		}
 	}
-	return Explained{}, status.Errorf(status.BadRequest, "unknown key %q%s", name, didYouMean(name))
+	return Explained{}, unknownKey(name)
+}
+
+// unknownKey is the error of a key that does not exist.
+func unknownKey(name string) error {
+	return status.Errorf(status.BadRequest, "unknown key %q%s", name, didYouMean(name))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"allium/internal/limits"
+	"allium/node/config/document"
 )
 
 // format returns a value as a file would have it, without quotes.
@@ -110,10 +111,10 @@ func literal(v Value) string {
 		}
 		parts := strings.Split(v.Value, ",")
 		for i, p := range parts {
-			parts[i] = fmt.Sprintf("%q", p)
+			parts[i] = document.Quote(p)
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	default:
-		return fmt.Sprintf("%q", v.Value)
+		return document.Quote(v.Value)
 	}
 }

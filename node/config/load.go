@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/go-viper/mapstructure/v2"
-	"github.com/knadh/koanf/maps"
-	"github.com/knadh/koanf/parsers/toml/v2"
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
 
 	"allium/internal/suggest"
+	"allium/node/config/document"
 	"allium/node/p2p"
 	"allium/protocols/status"
 )
@@ -57,25 +57,40 @@ const envPrefix = "ALLIUM_"
 // Load reads the configuration. Flags override the environment, which overrides the
 // file, which overrides the profile's defaults. One error of status.BadRequest lists
 // everything that is wrong: unknown keys, each with the nearest known key; fixed keys
-// with another value than the fixed one; and values of a wrong type or out of bounds.
+// with another value than the fixed one; values of a wrong type or out of bounds; and
+// variables that are close to the one of a key. What the file sets is named with its
+// line and column, what the environment sets with the variable.
 func Load(o Options) (Loaded, error) {
 	file, err := readFile(o)
 	if err != nil {
 		return Loaded{}, err
 	}
-	layers := []layer{{FromFile, file}, {FromEnv, fromEnv(o.Env)}, {FromFlag, o.Flags}}
+	return load(o, file)
+}
 
+// load is Load with the content of the file; nil is no file.
+func load(o Options, file *document.Document) (Loaded, error) {
+	layers := []layer{{source: FromEnv, values: fromEnv(o.Env)}, {source: FromFlag, values: o.Flags}}
+	if file != nil {
+		layers = append([]layer{{FromFile, file.Values(), o.File, file}}, layers...)
+	}
 	k := koanf.New(".")
 	sources := map[string]Source{}
 	for _, key := range Keys() {
 		sources[key.Name] = FromDefault
 	}
+	errs := strays(o.Env)
 	for _, l := range layers {
 		known := map[string]any{}
 		for key, v := range l.values {
-			if _, ok := sources[key]; ok {
-				known[key], sources[key] = v, l.source
+			if _, ok := sources[key]; !ok {
+				continue
 			}
+			if err := l.typeError(key, v); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			known[key], sources[key] = v, l.source
 		}
 		if err := k.Load(confmap.Provider(known, "."), nil); err != nil {
 			return Loaded{}, fmt.Errorf("%s: %w", l.source, err)
@@ -89,11 +104,14 @@ func Load(o Options) (Loaded, error) {
 	if file != nil {
 		out.File = o.File
 	}
-	errs := out.unsettable(layers)
+	errs = append(errs, out.unsettable(layers)...)
+	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	if err := decode(k.Raw(), &out.Config); err != nil {
 		errs = append(errs, err)
 	} else {
-		errs = append(errs, out.settle(), out.privateListen(), out.Validate())
+		for _, err := range flatten(out.settle(), out.privateListen(), out.Validate()) {
+			errs = append(errs, out.located(layers, err))
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Loaded{}, status.Errorf(status.BadRequest, "%w", err)
@@ -130,8 +148,8 @@ func exact(from, to reflect.Kind, v any) (any, error) {
 	return v, nil
 }
 
-// readFile returns the file's values by dotted key, or nil if there is none.
-func readFile(o Options) (map[string]any, error) {
+// readFile parses the file. It returns nil if there is none.
+func readFile(o Options) (*document.Document, error) {
 	if o.File == "" {
 		return nil, nil
 	}
@@ -140,35 +158,27 @@ func readFile(o Options) (map[string]any, error) {
 	case errors.Is(err, os.ErrNotExist) && !o.Required:
 		return nil, nil
 	case errors.Is(err, os.ErrNotExist):
-		return nil, status.Errorf(status.NotFound, "there is no file %s; `allium init` writes one", o.File)
+		return nil, missing(o.File)
 	case errors.Is(err, os.ErrPermission):
 		return nil, status.Errorf(status.Forbidden, "%w", err)
 	case err != nil: // a directory, or an error of the disk
 		return nil, status.Errorf(status.BadRequest, "%w", err)
 	}
-	tree, err := toml.Parser().Unmarshal(src)
-	if err != nil {
-		return nil, status.Errorf(status.BadRequest, "%s: %w", o.File, err)
-	}
-	flat, _ := maps.Flatten(tree, nil, ".")
-	for key, v := range flat {
-		if table, ok := v.(map[string]any); ok && len(table) == 0 { // a table without keys
-			delete(flat, key)
-		}
-	}
-	return flat, nil
+	return parseFile(o.File, src)
 }
 
-// fromEnv returns the values of the variables that set keys, by dotted key.
-func fromEnv(env []string) map[string]any {
-	values := map[string]any{}
-	for _, kv := range env {
-		name, value, _ := strings.Cut(kv, "=")
-		if key, ok := strings.CutPrefix(name, envPrefix); ok && strings.Contains(key, "__") {
-			values[strings.ToLower(strings.ReplaceAll(key, "__", "."))] = value
-		}
+// missing is the error of a configuration file that does not exist.
+func missing(file string) error {
+	return status.Errorf(status.NotFound, "there is no file %s; `allium init` writes one", file)
+}
+
+// parseFile parses the content of a configuration file.
+func parseFile(name string, src []byte) (*document.Document, error) {
+	d, err := document.Parse(src)
+	if err != nil {
+		return nil, status.Errorf(status.BadRequest, "%s:%w", name, err)
 	}
-	return values
+	return d, nil
 }
 
 // didYouMean ends the sentence about an unknown key: it names the known key that

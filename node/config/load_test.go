@@ -76,7 +76,7 @@ func TestRefusals(t *testing.T) {
 		"log.level":                        {Flags: map[string]any{"log.level": "loud"}},
 		"drain_deadline":                   {Flags: map[string]any{"node.drain_deadline": "1m"}},
 		"min_rate":                         {Flags: map[string]any{"gateway.min_rate": "16 furlongs"}},
-		"toml":                             {File: file(t, "[dht\n")},
+		":1:5: ":                           {File: file(t, "[dht\n")},
 	} {
 		_, err := config.Load(o)
 		if status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), want) {

@@ -7,12 +7,6 @@ import (
 	"strings"
 )
 
-// layer has the values that one source sets, by key.
-type layer struct {
-	source Source
-	values map[string]any
-}
-
 // Obsolete is a key that is fixed now and was set to the fixed value.
 type Obsolete struct {
 	Source Source
@@ -42,16 +36,15 @@ func (l *Loaded) unsettable(layers []layer) []error {
 			v, ok := values[key]
 			switch {
 			case !ok:
-				errs = append(errs, fmt.Errorf("%s: unknown key %q%s", layer.source, key, didYouMean(key)))
+				errs = append(errs, fmt.Errorf("%sunknown key %q%s", layer.where(key), key, didYouMean(key)))
 			case same(v, raw):
 				l.Obsolete = append(l.Obsolete, Obsolete{layer.source, key, format(v), why[key]})
 			default:
-				errs = append(errs, fmt.Errorf("%s: %s = %v cannot be set, it is fixed at %s now; take it out: %s",
-					layer.source, key, raw, quoteEmpty(format(v)), why[key]))
+				errs = append(errs, fmt.Errorf("%s%s = %v cannot be set, it is fixed at %s now; take it out: %s",
+					layer.where(key), key, raw, quoteEmpty(format(v)), why[key]))
 			}
 		}
 	}
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	slices.SortFunc(l.Obsolete, func(a, b Obsolete) int { return strings.Compare(a.String(), b.String()) })
 	return errs
 }

@@ -92,8 +92,14 @@ func TestFixedKeys(t *testing.T) {
 				t.Errorf("%s: %s = %s: got %v", from, v.Name, v.Value, l.Obsolete)
 			}
 			_, err = Load(o[1])
-			says := fmt.Sprintf("%s: %s = %s cannot be set, it is fixed at %s now; take it out: %s", from, v.Name, wrong.Value,
+			says := fmt.Sprintf("%s = %s cannot be set, it is fixed at %s now; take it out: %s", v.Name, wrong.Value,
 				quoteEmpty(v.Value), v.Doc)
+			switch from {
+			case FromEnv:
+				says = variable(v.Name) + ": " + says
+			case FromFile:
+				says = ": " + says
+			}
 			if status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %s = %s: got %v, want %q", from, v.Name, wrong.Value, err, says)
 			}
@@ -120,7 +126,8 @@ func TestAllThatIsWrongIsOneError(t *testing.T) {
 	}
 	want := []string{`did you mean "dht.alpha"`, "dht.alpha is 99", `log.level is "loud"`}
 	for _, v := range wrong {
-		want = append(want, fmt.Sprintf("file: %s = %s ", v.Name, v.Value), fmt.Sprintf("env: %s = %s ", v.Name, v.Value))
+		says := fmt.Sprintf(": %s = %s ", v.Name, v.Value)
+		want = append(want, ":1"+says, variable(v.Name)+says)
 	}
 	for _, s := range want {
 		if !strings.Contains(err.Error(), s) {

@@ -40,7 +40,7 @@ func (c Config) Validate() error {
 		return status.Errorf(status.BadRequest, "listen.%s %s", key, fmt.Sprintf(format, args...))
 	}
 	if !slices.Contains(Profiles(), c.Profile) {
-		return status.Errorf(status.BadRequest, "unknown profile %q: use one of %v", c.Profile, Profiles())
+		return status.Errorf(status.BadRequest, "node.profile is %q, must be one of %v", c.Profile, Profiles())
 	}
 	for _, s := range c.Listen {
 		a, err := parseListen(s)

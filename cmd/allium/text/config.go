@@ -32,12 +32,6 @@ func ConfigKey(e config.Explained, file string, quiet bool) string {
 	if quiet {
 		return e.Value.Value
 	}
-	empty := func(s string) string {
-		if s == "" {
-			return "(empty)"
-		}
-		return s
-	}
 	from := string(e.Source)
 	switch e.Source {
 	case config.FromFixed:
@@ -52,11 +46,42 @@ func ConfigKey(e config.Explained, file string, quiet bool) string {
 	case config.FromFlag:
 		from = "a flag"
 	}
-	change := "takes a restart of the node"
-	if e.Reread != "" {
-		change += "; the file it names is read again " + e.Reread
-	}
 	return fmt.Sprintf(
 		"%s (%s)\n  %s\n\n  value      %s\n  from       %s\n  default    %s\n  variable   %s\n  a change   %s",
-		e.Name, e.Type, e.Doc, empty(e.Value.Value), from, empty(e.Default), e.Env, change)
+		e.Name, e.Type, e.Doc, empty(e.Value.Value), from, empty(e.Default), e.Env, change(e))
+}
+
+// empty is s, or says that s is empty.
+func empty(s string) string {
+	if s == "" {
+		return "(empty)"
+	}
+	return s
+}
+
+// change says what puts a changed value of a key in force.
+func change(e config.Explained) string {
+	text := "takes a restart of the node"
+	if e.Reread != "" {
+		text += "; the file it names is read again " + e.Reread
+	}
+	return text
+}
+
+// Edited says what a command did to a key of the configuration file, and what else it takes.
+func Edited(e config.Edited) string {
+	if e.Type == "" {
+		return fmt.Sprintf("%s is out of %s", e.Name, e.File)
+	}
+	if !e.Changed {
+		return fmt.Sprintf("%s = %s already; %s stays as it is", e.Name, empty(e.Value.Value), e.File)
+	}
+	text := fmt.Sprintf("%s = %s", e.Name, empty(e.Value.Value))
+	if e.Before != e.Value.Value {
+		text += fmt.Sprintf(" (was %s)", empty(e.Before))
+	}
+	if e.Source == config.FromEnv {
+		return text + fmt.Sprintf("\nThe environment wins: unset %s to use what %s says.", e.Env, e.File)
+	}
+	return text + "\nA running node: " + change(e.Explained) + "."
 }

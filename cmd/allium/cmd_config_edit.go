@@ -1,0 +1,112 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"allium/cmd/allium/text"
+	"allium/node/config"
+)
+
+func (a *app) configGetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "get KEY",
+		Short: "Print the value of a key",
+		Long: `Print the value of a key that is in force, wherever it comes from. The elements of
+a list are joined by commas. "config explain" says where the value comes from.`,
+		Example:           "  allium config get store.max_bytes\n  allium config get listen.addrs --json",
+		Args:              args(cobra.ExactArgs(1)),
+		ValidArgsFunction: completeKeys,
+		RunE: func(_ *cobra.Command, arg []string) error {
+			cfg, _, err := a.load(nil)
+			if err != nil {
+				return err
+			}
+			e, err := cfg.Explain(arg[0])
+			if err != nil {
+				return err
+			}
+			return a.print(e, e.Value.Value)
+		},
+	}
+}
+
+func (a *app) configSetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "set KEY VALUE…",
+		Short: "Set a key in the configuration file",
+		Long: `Set a key in the configuration file. Its comments, its order and its layout stay as
+they are; a new key goes below the line "# key = …" of its table, if there is one.
+The elements of a list are given one by one, or joined by commas; "" is the empty
+list. Sizes are written 64KiB or 10GiB, durations 1500ms or 2h.
+
+The whole configuration is checked first. If anything in it is wrong, the file stays
+as it was; so it does if another program changes it at the same time (exit code 75).
+A link is followed, and stays a link. The command says what puts the value in force.`,
+		Example: `  allium config set store.max_bytes 200GiB
+  allium config set gateway.cors_origins https://a.example https://b.example`,
+		Args:              args(cobra.MinimumNArgs(2)),
+		ValidArgsFunction: completeKeys,
+		RunE: func(cmd *cobra.Command, arg []string) error {
+			o, err := a.editOptions()
+			if err != nil {
+				return err
+			}
+			return a.edited(config.Set(cmd.Context(), o, arg[0], arg[1:]))
+		},
+	}
+}
+
+func (a *app) configUnsetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "unset KEY",
+		Short: "Remove a key from the configuration file",
+		Long: `Take a key out of the configuration file, so that its default is in force. All other
+lines stay as they are, and so does a comment behind the value. A key that does not
+exist is taken out too. What else is said of "config set" holds.`,
+		Example:           "  allium config unset store.max_bytes",
+		Args:              args(cobra.ExactArgs(1)),
+		ValidArgsFunction: completeKeys,
+		RunE: func(cmd *cobra.Command, arg []string) error {
+			o, err := a.editOptions()
+			if err != nil {
+				return err
+			}
+			return a.edited(config.Unset(cmd.Context(), o, arg[0]))
+		},
+	}
+}
+
+// editOptions are the sources with which a changed file is checked.
+func (a *app) editOptions() (config.Options, error) {
+	home, err := a.homeDir()
+	if err != nil {
+		return config.Options{}, err
+	}
+	o := config.Options{File: a.configFile, Env: os.Environ()}
+	if o.File == "" {
+		o.File = filepath.Join(home, config.FileName)
+	}
+	return o, nil
+}
+
+// edited prints what was done to a key.
+func (a *app) edited(e config.Edited, err error) error {
+	if err != nil {
+		return err
+	}
+	return a.print(e, a.loud(text.Edited(e)))
+}
+
+// completeKeys offers the configuration keys.
+func completeKeys(_ *cobra.Command, got []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []cobra.Completion
+	if len(got) == 0 {
+		for _, k := range config.Keys() {
+			names = append(names, cobra.CompletionWithDesc(k.Name, k.Doc))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,206 @@
+// Package document edits the text of a TOML file and leaves the rest of the text as it is: its
+// comments, its order and its layout. It also says on which line and in which column a key is.
+//
+// One edit: `allium config set store.max_bytes 200GiB` parses config.toml. The file has the table
+// [store] without max_bytes. [Document.Set] therefore proposes a line below the last line of
+// that table, or below the line "# max_bytes = …" if there is one. It parses the result and
+// accepts it only if this key has the new value and every other key the old one. If no proposal
+// passes, it reports [ErrNoPlace] and the text stays as it was.
+package document
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/knadh/koanf/maps"
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// ErrNoPlace reports that a key cannot be set or removed without a change to others.
+var ErrNoPlace = errors.New("the layout of the file has no place for the key")
+
+// Position is a place in a text. Lines and columns begin at 1; a column is one character.
+type Position struct{ Line, Column int }
+
+func (p Position) String() string { return fmt.Sprintf("%d:%d", p.Line, p.Column) }
+
+// SyntaxError reports a text that is not TOML.
+type SyntaxError struct {
+	Position
+	Problem string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("%s: %s", e.Position, e.Problem) }
+
+// Document is a parsed text. It is immutable, and safe for concurrent use.
+type Document struct {
+	text     []byte
+	values   map[string]any
+	settings []setting // in the order of the text
+	tables   []table   // in the order of the text; the first is that of the keys before any header
+}
+
+// setting is a key and its value in the text. Numbers are offsets in bytes.
+type setting struct {
+	key        string // with the name of its table: store.max_bytes
+	start      int    // of the key
+	value, end int    // of the value
+	table      int    // index in Document.tables
+	parent     int    // index in Document.settings of the inline table that holds it; -1: none
+}
+
+// table is a [header] and what follows it.
+type table struct {
+	name  string // empty for the keys before any header
+	end   int    // of the header
+	limit int    // where the next table begins
+}
+
+// Parse reads a text. The error is a [*SyntaxError].
+func Parse(text []byte) (*Document, error) {
+	d := &Document{text: text}
+	var tree map[string]any
+	if err := toml.Unmarshal(text, &tree); err != nil {
+		return nil, syntaxError(err)
+	}
+	d.values, _ = maps.Flatten(tree, nil, ".")
+	for key, v := range d.values {
+		if t, ok := v.(map[string]any); ok && len(t) == 0 { // a table without keys
+			delete(d.values, key)
+		}
+	}
+	d.tables = []table{{limit: len(text)}}
+	var p unstable.Parser
+	p.Reset(text)
+	for p.NextExpression() {
+		e := p.Expression()
+		switch e.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			name, start, end := keyOf(e.Key())
+			last := &d.tables[len(d.tables)-1]
+			last.limit = d.lineStart(start)
+			d.tables = append(d.tables, table{name: name, end: d.lineEnd(end), limit: len(text)})
+		case unstable.KeyValue:
+			d.add(e, d.tables[len(d.tables)-1].name, -1)
+		}
+	}
+	if err := p.Error(); err != nil {
+		return nil, syntaxError(err)
+	}
+	return d, nil
+}
+
+func syntaxError(err error) error {
+	var at *toml.DecodeError
+	if !errors.As(err, &at) {
+		return &SyntaxError{Position{1, 1}, strings.TrimPrefix(err.Error(), "toml: ")}
+	}
+	line, column := at.Position()
+	return &SyntaxError{Position{line, column}, strings.TrimPrefix(at.Error(), "toml: ")}
+}
+
+// keyOf joins the parts of a key, and returns where they begin and end in the text.
+func keyOf(parts unstable.Iterator) (name string, start, end int) {
+	start = -1
+	for parts.Next() {
+		n := parts.Node()
+		if start < 0 {
+			start = int(n.Raw.Offset)
+		} else {
+			name += "."
+		}
+		name += string(n.Data)
+		end = int(n.Raw.Offset + n.Raw.Length)
+	}
+	return name, start, end
+}
+
+// add appends a key and its value, and those in its inline table.
+func (d *Document) add(e *unstable.Node, prefix string, parent int) {
+	name, start, end := keyOf(e.Key())
+	value := end + bytes.IndexByte(d.text[end:], '=') + 1
+	for d.text[value] == ' ' || d.text[value] == '\t' {
+		value++
+	}
+	s := setting{
+		key: join(prefix, name), start: start, value: value, end: valueEnd(d.text, value),
+		table: len(d.tables) - 1, parent: parent,
+	}
+	d.settings = append(d.settings, s)
+	if e.Value().Kind != unstable.InlineTable {
+		return
+	}
+	own := len(d.settings) - 1
+	for members := e.Value().Children(); members.Next(); {
+		if m := members.Node(); m.Kind == unstable.KeyValue {
+			d.add(m, s.key, own)
+		}
+	}
+}
+
+func join(prefix, name string) string {
+	if prefix == "" {
+		return name
+	}
+	return prefix + "." + name
+}
+
+// Text returns the text. The caller must not change it.
+func (d *Document) Text() []byte { return d.text }
+
+// Values returns the values by dotted key. The caller must not change the map.
+func (d *Document) Values() map[string]any { return d.values }
+
+// Position returns where a key begins, and false if the text does not set it.
+func (d *Document) Position(key string) (Position, bool) {
+	if i := d.find(key); i >= 0 {
+		return d.position(d.settings[i].start), true
+	}
+	return Position{}, false
+}
+
+func (d *Document) find(key string) int {
+	for i, s := range d.settings {
+		if s.key == key {
+			return i
+		}
+	}
+	return -1
+}
+
+func (d *Document) position(offset int) Position {
+	start := d.lineStart(offset)
+	return Position{
+		Line:   1 + bytes.Count(d.text[:start], []byte("\n")),
+		Column: 1 + utf8.RuneCount(d.text[start:offset]),
+	}
+}
+
+// lineStart returns where the line of an offset begins.
+func (d *Document) lineStart(offset int) int { return bytes.LastIndexByte(d.text[:offset], '\n') + 1 }
+
+// lineEnd returns where the line of an offset ends, behind its line break.
+func (d *Document) lineEnd(offset int) int {
+	if i := bytes.IndexByte(d.text[offset:], '\n'); i >= 0 {
+		return offset + i + 1
+	}
+	return len(d.text)
+}
+
+// differsOnlyIn reports whether the values of two documents are the same except for key.
+func (d *Document) differsOnlyIn(key string, other *Document) bool {
+	same := func(a, b map[string]any) bool {
+		for k, v := range a {
+			if w, ok := b[k]; k != key && (!ok || !reflect.DeepEqual(v, w)) {
+				return false
+			}
+		}
+		return true
+	}
+	return same(d.values, other.values) && same(other.values, d.values)
+}

@@ -1,0 +1,25 @@
+package document
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Quote returns s as a basic string of TOML. Bytes that are not UTF-8 become U+FFFD.
+func Quote(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < ' ' || r == 0x7f:
+			fmt.Fprintf(&b, `\u%04X`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
