@@ -60,6 +60,7 @@ func (x *fakeIndex) ResolveName(ctx context.Context, name string, q api.Query) (
 		if name == "blog.alice" {
 			a, err := x.Resolve(ctx, root, q)
 			a.Key, a.Path, a.Chain = name, "site", []api.Record{{Name: name, Value: root.String() + "/site", Seq: 7}}
+			a.Stale = q.MaxStale > 0
 			return a, err
 		}
 	}

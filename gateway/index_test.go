@@ -209,7 +209,21 @@ func TestResolveName(t *testing.T) {
 	if tag := a.Header.Get("ETag"); tag == "" || tag == byAddress.Header.Get("ETag") {
 		t.Errorf("the ETag of a name is %q, that of the address %q", tag, byAddress.Header.Get("ETag"))
 	}
+	n.index.searched()
+	for _, ask := range [][]string{
+		{"/resolve/blog.alice?max_stale=90s", ""}, {"/resolve/blog.alice", "max-stale=90"},
+		{"/resolve/blog.alice?max_stale=10s", "max-stale=90"}, {"/resolve/blog.alice?max_stale=90s", "max-stale=10"},
+	} {
+		if a := do(t, "GET", n.Addrs().Gateway+ask[0], "Cache-Control", ask[1]); a.Header.Get("Age") != "1" ||
+			!strings.Contains(a.body, `"stale":true`) {
+			t.Errorf("%s: %s, Age %q, %s", ask, a.Status, a.Header.Get("Age"), a.body)
+		}
+		if got := n.index.searched(); len(got) != 1 || got[0].MaxStale != 90*time.Second {
+			t.Errorf("%s: searched %+v", ask, got)
+		}
+	}
 	for path, code := range map[string]int{
+		"/resolve/blog.alice?max_stale=1h&fresh=true": 400, "/providers/" + root.String() + "?max_stale=1h": 400,
 		"/resolve/nothing.alice": 404, "/resolve/blog.alice?limit=33": 400, "/resolve/blog.alice?x=1": 400,
 		"/providers/blog.alice": 400,
 	} {

@@ -21,19 +21,22 @@ type fakeNames struct {
 }
 
 // CachedName implements content.Names.
-func (f *fakeNames) CachedName(text string) (content.Named, bool) {
+func (f *fakeNames) CachedName(text string, _ time.Duration) (content.Named, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n, ok := f.named[text]
-	return n, ok && f.asked[text] > 0
+	return n, ok && !n.Stale && f.asked[text] > 0
 }
 
 // ResolveName implements content.Names.
-func (f *fakeNames) ResolveName(_ context.Context, text string) (content.Named, error) {
+func (f *fakeNames) ResolveName(_ context.Context, text string, maxStale time.Duration) (content.Named, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked[text]++
 	n, ok := f.named[text]
+	if text == "old.alice" && maxStale < time.Minute {
+		return content.Named{}, status.Errorf(status.Stale, "the record of old.alice expired")
+	}
 	switch {
 	case text == "gone.alice":
 		return n, status.Errorf(status.Gone, "gone.alice was withdrawn by the owner of its zone")
@@ -87,6 +90,20 @@ func TestNamed(t *testing.T) {
 			a.Header.Get("Cache-Control") != c.caching {
 			t.Errorf("%s: %s, Location %q, Cache-Control %q: %.300q", c.path, a.Status, a.Header.Get("Location"),
 				a.Header.Get("Cache-Control"), a.body)
+		}
+	}
+	// A stale record, for clients that take one.
+	names.named["old.alice"] = content.Named{Root: root, Path: "readme.txt", Stale: true, Age: 90 * time.Second}
+	for header, want := range map[string]struct {
+		code int
+		age  string
+	}{
+		"": {422, ""}, "max-stale=59": {422, ""}, "max-stale=60": {200, "90"}, "max-stale": {200, "90"},
+	} {
+		a := do(t, "GET", n.Addrs().Gateway+"/n/old.alice", "Cache-Control", header)
+		if a.StatusCode != want.code || a.Header.Get("Age") != want.age ||
+			want.code == 200 && a.Header.Get("Cache-Control") != "public, max-age=0" {
+			t.Errorf("Cache-Control %q: %s, %v", header, a.Status, a.Header)
 		}
 	}
 	byName, byAddress := do(t, "GET", n.Addrs().Gateway+"/n/blog.alice/readme.txt"),

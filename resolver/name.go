@@ -21,8 +21,8 @@ func (r *Resolver) ResolveName(ctx context.Context, n name.Name, opt names.Optio
 		return names.Answer{}, err
 	}
 	defer done()
-	if opt == (names.Options{}) {
-		if a, ok := r.CachedName(n); ok {
+	if !opt.Fresh {
+		if a, ok := r.cachedName(l, n, opt.MaxStale); ok {
 			return a, nil
 		}
 	}
@@ -37,12 +37,26 @@ func (r *Resolver) ResolveName(ctx context.Context, n name.Name, opt names.Optio
 	return a, lookup.Mark(err)
 }
 
-// CachedName returns what a name stands for if that is remembered and fresh. It does not wait.
-func (r *Resolver) CachedName(n name.Name) (a names.Answer, ok bool) {
+// CachedName returns what a name stands for if that is remembered and fresh, or as stale as maxStale
+// allows. It does not wait.
+func (r *Resolver) CachedName(n name.Name, maxStale time.Duration) (a names.Answer, ok bool) {
 	if r.names == nil {
 		return a, false
 	}
-	if a, ok = r.names.Cached(n); ok {
+	if maxStale == 0 {
+		return r.cachedName(nil, n, 0)
+	}
+	l, err := r.admit()
+	if err != nil {
+		return a, false
+	}
+	defer l.work.Leave()
+	return r.cachedName(l, n, maxStale)
+}
+
+// cachedName is CachedName; l runs what is looked up behind a stale answer.
+func (r *Resolver) cachedName(l *life, n name.Name, maxStale time.Duration) (a names.Answer, ok bool) {
+	if a, ok = r.names.Cached(l, n, maxStale); ok {
 		a.LookupID = r.ring.Hit(trace.Name, trace.Key{Name: n.String()}, trace.Cache, 0)
 	}
 	return a, ok

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,7 @@ type getOptions struct {
 	anyCase   bool
 	update    bool
 	delete    bool
+	maxStale  time.Duration
 }
 
 func (a *app) getCommand() *cobra.Command {
@@ -66,14 +68,19 @@ against KEY and writes none that fail the proof (exit code 65).`,
 				return a.fetch(cmd.Context(), arg[0])
 			}
 			return a.withReader(cmd.Context(), through, func(s api.Reader) error {
-				if o.update {
-					return a.update(cmd.Context(), s, arg[0], o)
+				key, err := a.staleName(cmd.Context(), s, arg[0], o.maxStale)
+				if err != nil {
+					return err
 				}
-				return a.get(cmd.Context(), s, arg[0], o)
+				if o.update {
+					return a.update(cmd.Context(), s, key, o)
+				}
+				return a.get(cmd.Context(), s, key, o)
 			})
 		},
 	}
 	through.add(cmd, "fetch through this gateway")
+	maxStaleFlag(cmd, &o.maxStale)
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "",
 		"file or directory to create; - is standard output (default: the last name in KEY, else its hash)")
@@ -90,6 +97,8 @@ func (o getOptions) check() error {
 	switch {
 	case o.delete && !o.update:
 		return failure.NewUsage("give --update too", "--delete is about an update")
+	case o.maxStale != 0 && o.storeOnly:
+		return failure.NewUsage("leave one of them out", "--store-only fetches what a name stands for now, not what --max-stale allows")
 	case o.update && (o.storeOnly || o.output == "-"):
 		return failure.NewUsage("leave --store-only or -o - out", "--update needs a file or directory on disk to change")
 	}

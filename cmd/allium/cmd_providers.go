@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
+	"allium/internal/printable"
 	"allium/protocols/status"
 )
 
@@ -84,13 +88,15 @@ The search for providers ends soon after the first provider is known; ` + "`alli
 that has the object names itself.
 
 The first line says where the answer came from (cache, local, peer, gossip or dht), how
-old it is, how long the node will remember it, and how sure it is:
+old it is, how long the node will remember it, and how sure it is. With --max-stale it
+says stale if a record of the name has ended.
 
   served  the peer sent verified bytes of the object, or is this node and has it
   signed  the DHT has a record that the peer signed
   hint    the peer announced the object by gossip, or served its directory`,
 		Example: `  allium resolve $ADDRESS
   allium resolve blog.alice
+  allium resolve blog.alice --max-stale 1h
   allium resolve $ADDRESS --fresh --json`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
@@ -102,7 +108,39 @@ old it is, how long the node will remember it, and how sure it is:
 		}),
 	}
 	queryFlags(cmd, &q)
+	maxStaleFlag(cmd, &q.MaxStale)
 	return cmd
+}
+
+// maxStaleFlag adds the flag that says how old the record of a name may be.
+func maxStaleFlag(cmd *cobra.Command, most *time.Duration) {
+	cmd.Flags().DurationVar(most, "max-stale", 0,
+		"take a record of a name that ended up to this long ago, such as 1h, and look the name up behind the answer "+
+			"(default: none)")
+}
+
+// staleName returns the address that key stands for, where a record may be as old as maxStale, and tells
+// the user if one is. The key of a command without --max-stale is left as it is.
+func (a *app) staleName(ctx context.Context, r api.Reader, key string, maxStale time.Duration) (string, error) {
+	n, ok := r.(api.Node)
+	switch {
+	case maxStale == 0:
+		return key, nil
+	case !ok:
+		return "", failure.NewUsage("start the node, or leave it out", "--max-stale needs a running node and no --gateway")
+	}
+	found, err := n.Resolve(ctx, key, api.Query{MaxStale: maxStale, Limit: 1})
+	if err != nil || len(found.Chain) == 0 {
+		return key, err
+	}
+	if found.Stale {
+		fmt.Fprintf(a.err, "allium: %s may have changed: what it stands for was looked up %s ago\n", printable.Name(key),
+			time.Duration(found.AgeMS)*time.Millisecond)
+	}
+	if found.Target.IsZero() {
+		return key, nil
+	}
+	return strings.TrimSuffix(found.Target.String()+"/"+found.Path, "/"), nil
 }
 
 // queryFlags adds the flags that say which providers are wanted.

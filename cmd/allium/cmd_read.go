@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 func (a *app) catCommand() *cobra.Command {
 	r := api.Range{End: -1}
 	var through gatewayFlags
+	var maxStale time.Duration
 	cmd := &cobra.Command{
 		Use:   "cat KEY[/path]",
 		Short: "Write a file's bytes to standard output",
@@ -28,7 +30,11 @@ address before it is written. If the transfer ends early, the exit code is not 0
 					"--end is %d; give -1 for the end of the file, or the offset after the last byte", r.End)
 			}
 			return a.withReader(cmd.Context(), through, func(s api.Reader) error {
-				stream, err := s.Cat(cmd.Context(), arg[0], r)
+				key, err := a.staleName(cmd.Context(), s, arg[0], maxStale)
+				if err != nil {
+					return err
+				}
+				stream, err := s.Cat(cmd.Context(), key, r)
 				if err != nil {
 					return err
 				}
@@ -39,6 +45,7 @@ address before it is written. If the transfer ends early, the exit code is not 0
 		},
 	}
 	through.add(cmd, "read through this gateway")
+	maxStaleFlag(cmd, &maxStale)
 	cmd.Flags().Int64Var(&r.Start, "start", 0, "offset of the first byte (default 0)")
 	cmd.Flags().Int64Var(&r.End, "end", -1, "offset after the last byte; -1 is the end of the file")
 	return cmd
@@ -46,6 +53,7 @@ address before it is written. If the transfer ends early, the exit code is not 0
 
 func (a *app) lsCommand() *cobra.Command {
 	var through gatewayFlags
+	var maxStale time.Duration
 	cmd := &cobra.Command{
 		Use:     "ls KEY[/path]",
 		Short:   "List a directory",
@@ -53,7 +61,11 @@ func (a *app) lsCommand() *cobra.Command {
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			return a.withReader(cmd.Context(), through, func(s api.Reader) error {
-				for e, err := range s.List(cmd.Context(), arg[0]) {
+				key, err := a.staleName(cmd.Context(), s, arg[0], maxStale)
+				if err != nil {
+					return err
+				}
+				for e, err := range s.List(cmd.Context(), key) {
 					if err != nil {
 						return err
 					}
@@ -66,6 +78,7 @@ func (a *app) lsCommand() *cobra.Command {
 		},
 	}
 	through.add(cmd, "read through this gateway")
+	maxStaleFlag(cmd, &maxStale)
 	return cmd
 }
 

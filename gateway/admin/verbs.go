@@ -193,7 +193,7 @@ func (g *Handlers) api() []exchange.Endpoint {
 		exchange.Endpoint{
 			ID: "Resolve", Path: "resolve", Methods: exchange.Getting,
 			Doc:     "Finds the object that a key names and its providers, the best first.",
-			Params:  slices.Concat([]exchange.Param{exchange.KeyParam}, exchange.QueryParams),
+			Params:  slices.Concat([]exchange.Param{exchange.KeyParam}, exchange.NameParams),
 			Answers: exchange.JSONReplies[api.Resolved]("the object and its providers"), Serve: g.apiResolve,
 		},
 		exchange.Endpoint{

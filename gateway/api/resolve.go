@@ -76,6 +76,7 @@ type Query struct {
 	Limit        int           // at most that many, 1 to MaxProviders; 0: the node's default
 	Region       string        // only those that say they are there; empty: all
 	MinFreshness time.Duration // only those whose record was signed at most so long ago; 0: all
+	MaxStale     time.Duration // also a record of a name that ended at most so long ago; 0: none; only for Resolve
 	Fresh        bool          // ask the network, and use neither the cache nor what the node knows
 	All          bool          // go on until Limit are known or everyone was asked
 }

@@ -127,7 +127,11 @@ func lookup(key string, q api.Query, more ...string) url.Values {
 	if q.MinFreshness != 0 {
 		freshness = q.MinFreshness.String()
 	}
-	return query(append(more, "key", key, "limit", limit, "region", q.Region, "min_freshness", freshness,
+	stale := ""
+	if q.MaxStale != 0 {
+		stale = q.MaxStale.String()
+	}
+	return query(append(more, "key", key, "max_stale", stale, "limit", limit, "region", q.Region, "min_freshness", freshness,
 		"fresh", flag(q.Fresh))...)
 }
 

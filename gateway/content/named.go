@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,9 +17,10 @@ import (
 // from any goroutine.
 type Names interface {
 	// CachedName returns the answer to ResolveName when the node remembers it. It does not wait.
-	CachedName(text string) (n Named, ok bool)
-	// ResolveName finds the address that a name, LABEL.ZONE, stands for.
-	ResolveName(ctx context.Context, text string) (Named, error)
+	CachedName(text string, maxStale time.Duration) (n Named, ok bool)
+	// ResolveName finds the address that a name, LABEL.ZONE, stands for. A record that ended at most
+	// maxStale ago is an answer too; the node looks the name up behind it.
+	ResolveName(ctx context.Context, text string, maxStale time.Duration) (Named, error)
 }
 
 // Named is what a name stands for.
@@ -26,6 +28,8 @@ type Named struct {
 	Root     b3.Root
 	Path     string        // below Root, without slashes at its ends
 	TTL      time.Duration // how long the answer may be remembered
+	Stale    bool          // a record is older than its TTL, or has expired; TTL is 0 then
+	Age      time.Duration // since the network was asked
 	LookupID status.LookupID
 }
 
@@ -51,6 +55,9 @@ func (g *Handlers) browseName(w *exchange.Response, r *http.Request, rest string
 		return err
 	}
 	w.Caching = fmt.Sprintf("public, max-age=%d", int64(n.TTL/time.Second))
+	if n.Stale {
+		w.Header().Set("Age", strconv.FormatInt(int64(n.Age/time.Second), 10))
+	}
 	t.root = n.Root
 	if n.Path != "" {
 		t.below = strings.Split(n.Path, "/")
@@ -61,7 +68,8 @@ func (g *Handlers) browseName(w *exchange.Response, r *http.Request, rest string
 // resolveName finds what a name stands for. What the node does not remember needs the network,
 // and so a permit of gateway.misses.
 func (g *Handlers) resolveName(w *exchange.Response, r *http.Request, name string) (Named, error) {
-	if n, ok := g.names.CachedName(name); ok {
+	maxStale := exchange.MaxStale(r)
+	if n, ok := g.names.CachedName(name, maxStale); ok {
 		return n, nil
 	}
 	w.ReleaseAdmission()
@@ -70,7 +78,7 @@ func (g *Handlers) resolveName(w *exchange.Response, r *http.Request, name strin
 		return Named{}, err
 	}
 	defer leave()
-	n, err := g.names.ResolveName(r.Context(), name)
+	n, err := g.names.ResolveName(r.Context(), name, maxStale)
 	return n, w.LookupFailed(fmt.Sprintf("resolve the name %q", exchange.Clip(name)), err)
 }
 
@@ -78,9 +86,9 @@ func (g *Handlers) resolveName(w *exchange.Response, r *http.Request, name strin
 type noNames struct{}
 
 // CachedName implements Names.
-func (noNames) CachedName(string) (n Named, ok bool) { return n, false }
+func (noNames) CachedName(string, time.Duration) (n Named, ok bool) { return n, false }
 
 // ResolveName implements Names.
-func (noNames) ResolveName(context.Context, string) (Named, error) {
+func (noNames) ResolveName(context.Context, string, time.Duration) (Named, error) {
 	return Named{}, status.Errorf(status.Unsupported, "this node resolves no names")
 }

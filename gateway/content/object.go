@@ -247,11 +247,9 @@ func (b *body) notModified() error {
 
 // onlyIfCached reports whether the request forbids fetching from peers.
 func onlyIfCached(r *http.Request) bool {
-	for _, v := range r.Header.Values("Cache-Control") {
-		for d := range strings.SplitSeq(v, ",") {
-			if strings.EqualFold(strings.TrimSpace(d), "only-if-cached") {
-				return true
-			}
+	for directive := range exchange.CacheDirectives(r) {
+		if directive == "only-if-cached" {
+			return true
 		}
 	}
 	return false

@@ -104,20 +104,30 @@ func (g *Handlers) browseNameEndpoint() exchange.Endpoint {
 		On: exchange.OnPublic, AnyQuery: true, ErrorPages: true,
 		Doc: "Shows a file or a directory by a name. {path} is LABEL.ZONE and a path below it.",
 		More: "The answer is that of /b3/ for the address that the name stands for, with the same ETag; " +
-			"Cache-Control is the time for which the record of the name may be kept. The zone is its key, or a short " +
+			"Cache-Control is the time for which the record of the name may be kept. A record that has ended is used if " +
+			"max-stale of Cache-Control allows it; the answer has an Age then. The zone is its key, or a short " +
 			"name of this node.",
 		Params: []exchange.Param{{
 			Name: "format", Of: []string{"html", "json"},
 			Doc: "asks for a listing in that form, even if there is an index.html",
 		}},
 		Headers: contentHeaders,
-		Answers: browseAnswers,
+		Answers: withAge(browseAnswers),
 		Fails: append(slices.Clone(contentFails),
 			status.Gone, status.Stale, status.Equivocation, status.HopExceeded, status.Unsupported),
 		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
 			return g.browseName(w, r, in.Rest)
 		},
 	}
+}
+
+// withAge returns answers that may also have an Age.
+func withAge(answers []exchange.Reply) []exchange.Reply {
+	answers = slices.Clone(answers)
+	for i := range answers {
+		answers[i].Headers = append(slices.Clone(answers[i].Headers), "Age")
+	}
+	return answers
 }
 
 // browseAnswers are the answers of a path below an address or a name.

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"slices"
 	"time"
 
 	"allium/gateway/api"
@@ -21,7 +22,14 @@ var QueryParams = []Param{
 	FlagParam("fresh", "asks the network, and uses neither the cache nor what this node knows"),
 }
 
-// Lookup returns the query that the parameters QueryParams make, or bad_request.
+// NameParams are the parameters of an endpoint that finds what a name stands for.
+var NameParams = append(slices.Clone(QueryParams), Param{
+	Name: "max_stale",
+	Doc: "of a name: also takes a record that ended at most so long ago, for example `1h`, and looks the name up " +
+		"behind the answer; at most `720h`, and not together with fresh",
+})
+
+// Lookup returns the query that the parameters QueryParams or NameParams make, or bad_request.
 func (q Params) Lookup() (api.Query, error) {
 	asked := api.Query{Region: q.Text("region"), Fresh: q.Flag("fresh")}
 	if q.Text("limit") != "" {
@@ -43,6 +51,17 @@ func (q Params) Lookup() (api.Query, error) {
 				"parameter min_freshness is %q. Set it to a duration of at most 720h, such as 30m or 12h", Clip(text))
 		}
 		asked.MinFreshness = d
+	}
+	if text := q.Text("max_stale"); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 || d > maxStaleness {
+			return asked, status.Errorf(status.BadRequest,
+				"parameter max_stale is %q. Set it to a duration of at most 720h, such as 10m or 1h", Clip(text))
+		}
+		if asked.Fresh {
+			return asked, status.Errorf(status.BadRequest, "max_stale and fresh contradict each other. Leave one out")
+		}
+		asked.MaxStale = d
 	}
 	return asked, nil
 }

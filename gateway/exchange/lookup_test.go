@@ -17,8 +17,10 @@ func TestLookup(t *testing.T) {
 		"limit=32&fresh=true":        {Limit: 32, Fresh: true},
 		"region=eu-west":             {Region: "eu-west"},
 		"min_freshness=90m&limit=07": {MinFreshness: 90 * time.Minute, Limit: 7},
+		"max_stale=1h":               {MaxStale: time.Hour},
+		"max_stale=720h":             {MaxStale: 720 * time.Hour},
 	} {
-		q, err := ParseParams(query, QueryParams)
+		q, err := ParseParams(query, NameParams)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,9 +31,10 @@ func TestLookup(t *testing.T) {
 	for _, query := range []string{
 		"limit=0", "limit=-1", "limit=33", "limit=9223372036854775808", "limit=5x", "limit=5&limit=6", "limt=5",
 		"region=123456789012345678901234567890123", "min_freshness=soon", "min_freshness=0s", "min_freshness=-1h",
+		"max_stale=0s", "max_stale=-1s", "max_stale=60", "max_stale=721h", "max_stale=1h&fresh=true",
 		"min_freshness=721h", "min_freshness=5", "fresh=yes", "trace=true", "%zz",
 	} {
-		q, err := ParseParams(query, QueryParams)
+		q, err := ParseParams(query, NameParams)
 		if err == nil {
 			_, err = q.Lookup()
 		}

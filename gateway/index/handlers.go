@@ -121,6 +121,7 @@ func (h *Handlers) answerName(
 		return a, err
 	}
 	if !q.Fresh {
+		q.MaxStale = max(q.MaxStale, exchange.MaxStale(r))
 		if a, ok := h.index.CachedName(name, q); ok {
 			return a, nil
 		}
@@ -159,6 +160,9 @@ func (h *Handlers) send(
 	header, cached := w.Header(), "no-store"
 	if !in.Query.Flag("fresh") {
 		cached = "public, max-age=" + strconv.FormatInt(a.TTLMS/1000, 10)
+	}
+	if a.Stale {
+		header["Age"] = []string{strconv.FormatInt(a.AgeMS/1000, 10)}
 	}
 	header["Etag"], header["Cache-Control"] = w.HeaderValue(etag), w.HeaderValue(cached) // canonical keys
 	if outcome == status.NotModified {

@@ -19,11 +19,13 @@ func (h *Handlers) Endpoints() []exchange.Endpoint {
 			Doc: "Finds the object that a key names and some of its providers, the best first.",
 			More: "A key is an address or a name, LABEL.ZONE. Of a name the answer has the records that lead to the " +
 				"address, and age and time are the name's; a name that stands for text has a value and no target. " +
+				"A record that has ended is an answer where max_stale, or max-stale of Cache-Control, allows it: the answer " +
+				"says stale and its Age, and the node looks the name up behind it. " +
 				"The search ends soon after the first provider is known. A node that has the object names itself. " +
 				more,
-			Params: exchange.QueryParams, Headers: headers,
+			Params: exchange.NameParams, Headers: append(slices.Clone(headers), "Cache-Control"),
 			Fails:   append(slices.Clone(fails), status.Gone, status.Stale, status.Equivocation, status.Unsupported),
-			Answers: answers[api.Resolved]("the object and its providers"), Serve: h.resolve,
+			Answers: answers[api.Resolved]("the object and its providers", "Age"), Serve: h.resolve,
 		},
 		{
 			ID: "providers", Name: "providers", Methods: exchange.Reading, Path: "/providers/{b3}", On: exchange.OnPublic,
@@ -43,9 +45,10 @@ var (
 	}
 )
 
-func answers[T any](doc string) []exchange.Reply {
+// answers returns the answers of an endpoint. headers are those of its result, beside the usual ones.
+func answers[T any](doc string, headers ...string) []exchange.Reply {
 	of := exchange.JSONReplies[T](doc)
-	of[0].Headers = append(slices.Clone(of[0].Headers), "ETag")
+	of[0].Headers = slices.Concat(of[0].Headers, []string{"ETag"}, headers)
 	return append(of, exchange.Reply{
 		Code: http.StatusNotModified, Headers: []string{"ETag", "Cache-Control"}, Doc: "the client's copy is current",
 	}, exchange.Reply{

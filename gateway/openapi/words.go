@@ -38,7 +38,9 @@ var HeaderDocs = map[string]HeaderDoc{
 	// Of both.
 	"Upload-Length": {Doc: "The length of the whole upload in bytes.", Pattern: `^\d+$`},
 	"Upload-Offset": {Doc: "The number of durable bytes of the upload.", Pattern: `^\d+$`},
-	"Cache-Control": {Doc: "In a request, `only-if-cached` forbids fetching from peers. In an answer, how long caches " +
+	"Age":           {Doc: "The seconds since the node asked the network, of an answer that is stale."},
+	"Cache-Control": {Doc: "In a request, `only-if-cached` forbids fetching from peers, and `max-stale=SECONDS` takes a " +
+		"record of a name that ended at most so long ago. In an answer, how long caches " +
 		"may store it."},
 	"X-Corr-ID": {Doc: "Names the request in the node's log: a token of up to 64 characters from the client, or a " +
 		"new one.", Pattern: "^[A-Za-z0-9._-]{1,64}$"},

@@ -39,7 +39,7 @@ func (x Index) Resolve(ctx context.Context, root b3.Root, q api.Query) (api.Reso
 
 // CachedName implements index.Index.
 func (x Index) CachedName(key string, q api.Query) (a api.Resolved, ok bool) {
-	t, ok := x.Keys.Cached(key)
+	t, ok := x.Keys.Cached(key, q.MaxStale)
 	if !ok || x.Denied("resolve", t.Root) != nil {
 		return a, false
 	}
@@ -53,7 +53,7 @@ func (x Index) CachedName(key string, q api.Query) (a api.Resolved, ok bool) {
 // ResolveName implements index.Index. That nobody has what the name stands for is no error: the
 // name was found.
 func (x Index) ResolveName(ctx context.Context, key string, q api.Query) (api.Resolved, error) {
-	t, err := x.Keys.Resolve(ctx, key, names.Options{Fresh: q.Fresh})
+	t, err := x.Keys.Resolve(ctx, key, names.Options{Fresh: q.Fresh, MaxStale: q.MaxStale})
 	if t.Name != nil && t.Name.Value.Kind() == name.Text {
 		return withName(api.Resolved{Providers: []api.Provider{}, Value: t.Name.Value.String()}, key, t), nil
 	}

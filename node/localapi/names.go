@@ -2,6 +2,7 @@ package localapi
 
 import (
 	"context"
+	"time"
 
 	"allium/gateway/content"
 	"allium/node/naming"
@@ -13,8 +14,8 @@ import (
 type Names struct{ Keys *naming.Resolver }
 
 // CachedName implements content.Names.
-func (n Names) CachedName(text string) (content.Named, bool) {
-	t, ok := n.Keys.Cached(text)
+func (n Names) CachedName(text string, maxStale time.Duration) (content.Named, bool) {
+	t, ok := n.Keys.Cached(text, maxStale)
 	if !ok {
 		return content.Named{}, false
 	}
@@ -22,11 +23,11 @@ func (n Names) CachedName(text string) (content.Named, bool) {
 }
 
 // ResolveName implements content.Names.
-func (n Names) ResolveName(ctx context.Context, text string) (content.Named, error) {
+func (n Names) ResolveName(ctx context.Context, text string, maxStale time.Duration) (content.Named, error) {
 	if !naming.IsName(text) {
 		return content.Named{}, status.Errorf(status.BadAddress, "%.80q is not a name: write LABEL.ZONE", text)
 	}
-	t, err := n.Keys.Resolve(ctx, text, names.Options{})
+	t, err := n.Keys.Resolve(ctx, text, names.Options{MaxStale: maxStale})
 	return named(t), err
 }
 
@@ -35,6 +36,7 @@ func named(t naming.Target) content.Named {
 	n := content.Named{Root: t.Root, Path: t.Path}
 	if t.Name != nil {
 		n.TTL, n.LookupID = t.Name.TTL, t.Name.LookupID
+		n.Stale, n.Age = t.Name.Stale, t.Name.Age
 	}
 	return n
 }

@@ -33,8 +33,9 @@ const lookTimeout = time.Second
 // Names finds what names stand for.
 type Names interface {
 	ResolveName(ctx context.Context, n name.Name, opt names.Options) (names.Answer, error)
-	// CachedName returns what a name stands for if that is remembered and fresh. It does not wait.
-	CachedName(n name.Name) (a names.Answer, ok bool)
+	// CachedName returns what a name stands for if that is remembered and fresh, or as stale as
+	// maxStale allows. It does not wait.
+	CachedName(n name.Name, maxStale time.Duration) (a names.Answer, ok bool)
 }
 
 // Resolver turns keys into addresses. Its methods are safe for concurrent use.
@@ -123,13 +124,14 @@ func (r *Resolver) expand(ctx context.Context, text string) (name.Name, zones.Fo
 	return r.short.Expand(text, r.now())
 }
 
-// Cached returns what Resolve would for a name that is remembered and fresh. It does not wait.
-func (r *Resolver) Cached(text string) (t Target, ok bool) {
+// Cached returns what Resolve would for a name that is remembered and fresh, or as stale as maxStale
+// allows. It does not wait.
+func (r *Resolver) Cached(text string, maxStale time.Duration) (t Target, ok bool) {
 	n, found, err := r.short.Expand(text, r.now())
 	if err != nil {
 		return t, false
 	}
-	a, ok := r.names.CachedName(n)
+	a, ok := r.names.CachedName(n, maxStale)
 	if !ok {
 		return t, false
 	}

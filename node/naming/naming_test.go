@@ -33,7 +33,7 @@ func (r records) ResolveName(_ context.Context, n name.Name, opt names.Options) 
 }
 
 // CachedName implements Names.
-func (r records) CachedName(n name.Name) (names.Answer, bool) {
+func (r records) CachedName(n name.Name, _ time.Duration) (names.Answer, bool) {
 	a, err := r.ResolveName(context.TODO(), n, names.Options{})
 	return a, err == nil
 }
@@ -139,12 +139,12 @@ func TestResolve(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for key, want := range map[string]string{"site.alice": "public", "blog.alice": ""} {
-		if got, ok := r.Cached(key); !ok || got.Root.String() != root || got.Path != want {
+		if got, ok := r.Cached(key, 0); !ok || got.Root.String() != root || got.Path != want {
 			t.Errorf("%s is remembered as %s with the path %q: %t", key, got.Root, got.Path, ok)
 		}
 	}
 	for _, key := range []string{"text.alice", "gone.alice", "nothing.alice", "blog.bob", root} {
-		if got, ok := r.Cached(key); ok {
+		if got, ok := r.Cached(key, 0); ok {
 			t.Errorf("%s is remembered as %s", key, got.Root)
 		}
 	}

@@ -21,6 +21,9 @@ type entry struct {
 // entryBytes is what an entry takes in memory without its envelopes, estimated.
 const entryBytes = 512
 
+// serves reports whether the entry may be used at now, up to maxStale after its end.
+func (e entry) serves(now time.Time, maxStale time.Duration) bool { return now.Sub(e.until) < maxStale }
+
 func (e entry) size() int64 {
 	n := int64(entryBytes)
 	for _, r := range e.v.Records() {

@@ -161,25 +161,40 @@ func (n *Names) Resolve(
 	}
 }
 
-// Cached returns what a name stands for if the whole chain is remembered and fresh. It does not
-// wait. ok is false if Resolve has to look, or if the answer is an error.
-func (n *Names) Cached(what name.Name) (a Answer, ok bool) {
+// Cached returns what a name stands for if the whole chain is remembered, and each record is fresh or
+// as stale as maxStale allows (see Options.MaxStale). It does not wait; stale records are looked up
+// behind the answer, as one of tasks, which may be nil if maxStale is 0. ok is false if Resolve has to
+// look, or if the answer is an error.
+func (n *Names) Cached(tasks providers.Tasks, what name.Name, maxStale time.Duration) (a Answer, ok bool) {
 	now := n.now()
 	a = Answer{Name: what, Source: providers.SourceCache}
 	for at := what; len(a.Chain) < name.MaxSteps && n.denied(at) == nil; {
 		e, ok := n.cache.get(at)
 		rec, known := e.v.Current()
-		if !ok || !known || !now.Before(e.until) || e.v.Equivocates() || rec.Value.Kind() == name.Withdrawn {
+		if !ok || !known || !e.serves(now, maxStale) || e.v.Equivocates() || rec.Value.Kind() == name.Withdrawn {
 			return Answer{}, false
 		}
 		a.add(rec, found{e.v, e.at, e.until, true}, now)
 		if at, ok = rec.Value.Alias(); !ok {
-			n.hits.Inc()
-			a.Value = rec.Value
+			if a.Value = rec.Value; a.Stale {
+				n.refresh(tasks, a.Chain, now)
+			} else {
+				n.hits.Inc()
+			}
 			return a, true
 		}
 	}
 	return Answer{}, false
+}
+
+// refresh looks up the records of a chain that are stale, and does not wait.
+func (n *Names) refresh(tasks providers.Tasks, chain []name.Signed, now time.Time) {
+	n.m.WithLabelValues("stale").Inc()
+	for _, rec := range chain {
+		if e, ok := n.cache.get(rec.Name); ok && !e.serves(now, 0) {
+			n.join(tasks, rec.Name, false, nil)
+		}
+	}
 }
 
 // equivocation returns the error for two records with one sequence number.
@@ -244,10 +259,10 @@ func (n *Names) one(
 			n.m.WithLabelValues("negative").Inc()
 			return found{}, absent(what)
 		case e.v.Seq() == 0:
-		case now.Before(e.until):
+		case e.serves(now, 0):
 			n.hits.Inc()
 			return found{e.v, e.at, e.until, true}, nil
-		case now.Sub(e.until) <= opt.MaxStale:
+		case e.serves(now, opt.MaxStale):
 			n.m.WithLabelValues("stale").Inc()
 			n.join(tasks, what, false, nil) // goes on behind the answer
 			return found{e.v, e.at, e.until, true}, nil

@@ -175,7 +175,7 @@ func TestChain(t *testing.T) {
 			if status.Of(err) != want.err || a.Value.String() != want.value || len(a.Chain) != want.chain {
 				t.Errorf("%s: %q by %d records, %v", label, a.Value, len(a.Chain), err)
 			}
-			if c, ok := r.Cached(named(t, label)); ok != (err == nil) || ok && c.Value != a.Value {
+			if c, ok := r.Cached(r.tasks, named(t, label), 0); ok != (err == nil) || ok && c.Value != a.Value {
 				t.Errorf("%s: remembered %t as %q", label, ok, c.Value)
 			}
 		}
@@ -201,19 +201,35 @@ func TestTimes(t *testing.T) {
 		time.Sleep(53 * time.Second)
 		check(Options{}, "one", providers.SourceCache, false, 1)
 		time.Sleep(14 * time.Second)
+		if a, ok := r.Cached(r.tasks, named(t, "blog"), time.Millisecond); ok {
+			t.Errorf("staler than the caller takes: %q", a.Value)
+		}
 		check(Options{MaxStale: time.Minute}, "one", providers.SourceCache, true, 2)
 		time.Sleep(time.Second)
 		check(Options{}, "two", providers.SourceCache, false, 2)
 		time.Sleep(10 * time.Minute)
 		check(Options{MaxStale: time.Minute}, "two", record.OriginDHT, false, 3)
-		check(Options{Fresh: true}, "two", record.OriginDHT, false, 4)
+		// Without a wait, too.
+		time.Sleep(2 * time.Minute)
+		for range 2 { // the second one joins the lookup
+			a, ok := r.Cached(r.tasks, named(t, "blog"), time.Hour)
+			if !ok || a.Value.String() != "two" || !a.Stale || a.TTL != 0 || a.Age < 2*time.Minute {
+				t.Errorf("%t, %+v", ok, a)
+			}
+		}
+		time.Sleep(time.Second)
+		if a, ok := r.Cached(r.tasks, named(t, "blog"), time.Hour); !ok || a.Stale || r.calls.Load() != 4 {
+			t.Errorf("%t, stale %t, %d lookups", ok, a.Stale, r.calls.Load())
+		}
+		time.Sleep(time.Hour)
+		check(Options{Fresh: true}, "two", record.OriginDHT, false, 5)
 		if r.fresh.Load() != 1 {
 			t.Error("a fresh answer counts what this node holds")
 		}
 		// Expired: nobody serves it any more; it is served for as long as the caller allows.
 		r.set()
 		time.Sleep(25 * time.Hour)
-		check(Options{MaxStale: 25 * time.Hour}, "two", providers.SourceCache, true, 5)
+		check(Options{MaxStale: 25 * time.Hour}, "two", providers.SourceCache, true, 6)
 		if _, err := r.resolve(t, "blog", Options{}); status.Of(err) != status.Stale {
 			t.Errorf("an expired record: %v", err)
 		}
@@ -350,7 +366,7 @@ func BenchmarkHit(b *testing.B) {
 	n.Observe(rec, false)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, ok := n.Cached(rec.Name); !ok {
+		if _, ok := n.Cached(nil, rec.Name, 0); !ok {
 			b.Fatal("not remembered")
 		}
 	}
