@@ -52,7 +52,8 @@ func (r *Resolver) Fetch(ctx context.Context, root b3.Root, opt FetchOptions) (I
 	info, here := r.localInfo(ctx, root)
 	switch {
 	case here == nil:
-		info.LookupID = r.ring.Hit(trace.Fetch, trace.Key{Root: root}, trace.Store, time.Since(begun))
+		info.LookupID = r.ring.HitUnder(
+			status.ParentOf(ctx), trace.Fetch, trace.Key{Root: root}, trace.Store, time.Since(begun))
 		return info, nil
 	case !transfer.NeedsFetch(here):
 		return info, r.ring.Fail(trace.Fetch, trace.Key{Root: root}, begun, trace.Store, here)
@@ -129,7 +130,7 @@ func (r *Resolver) FetchTree(ctx context.Context, root b3.Root, opt FetchOptions
 		return TreeInfo{Root: root}, r.ring.Fail(trace.Tree, trace.Key{Root: root}, begun, "", err)
 	}
 	defer done()
-	lookup := r.ring.Begin(trace.Tree, trace.Key{Root: root}, 0)
+	lookup := r.ring.BeginUnder(status.ParentOf(ctx), trace.Tree, trace.Key{Root: root}, 0)
 	lookup.Call()
 	r.observe(TransferEvent{Root: root, Tree: true, LookupID: lookup.ID()})
 	info, err := r.trees.Fetch(work, l, root, tree.Options{

@@ -35,7 +35,8 @@ func (r *Resolver) Open(ctx context.Context, root b3.Root, opt OpenOptions) (*Co
 	}
 	switch {
 	case err == nil:
-		c.lookup = r.ring.Hit(trace.Open, trace.Key{Root: root}, trace.Store, time.Since(begun))
+		c.lookup = r.ring.HitUnder(
+			status.ParentOf(ctx), trace.Open, trace.Key{Root: root}, trace.Store, time.Since(begun))
 	case !transfer.NeedsFetch(err):
 		return nil, r.ring.Fail(trace.Open, trace.Key{Root: root}, begun, trace.Store, err)
 	default:

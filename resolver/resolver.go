@@ -173,10 +173,11 @@ func (l *life) Go(f func()) bool { return l.ctx.Err() == nil && l.work.Go(f) }
 // Errors are denied, not_found, timeout, no_bootstrap, busy when too many lookups run,
 // and ctx's.
 func (r *Resolver) Resolve(ctx context.Context, root b3.Root, q Query) (Answer, error) {
-	if a, ok, err := r.Cached(root, q); ok {
+	if a, ok, err := r.CachedUnder(status.ParentOf(ctx), root, q); ok {
 		return a, err
 	}
-	lookup := r.ring.Begin(trace.Providers, trace.Key{Root: root}, r.cfg.Deadline)
+	lookup := r.ring.BeginUnder(
+		status.ParentOf(ctx), trace.Providers, trace.Key{Root: root}, r.cfg.Deadline)
 	lookup.Call()
 	a, err := r.resolve(ctx, root, q, lookup)
 	lookup.End(err)
@@ -200,12 +201,17 @@ var clockBase = time.Now()
 // Cached returns the answer to Resolve when it is remembered, or when the object is
 // denied. ok is false when Resolve would have to look for it. It does not wait.
 func (r *Resolver) Cached(root b3.Root, q Query) (a Answer, ok bool, err error) {
+	return r.CachedUnder(0, root, q)
+}
+
+// CachedUnder is Cached for a request that the lookup parent led to, zero for none.
+func (r *Resolver) CachedUnder(parent status.LookupID, root b3.Root, q Query) (a Answer, ok bool, err error) {
 	if err := r.denied(root); err != nil {
 		return a, true, r.ring.Fail(trace.Providers, trace.Key{Root: root}, time.Now(), "", err)
 	}
 	now := clockBase.Add(time.Since(clockBase)) // half the cost of time.Now; only the monotonic part is used
 	if ok, err = r.pool.Cached(&a, root, &q, now); ok {
-		a.LookupID = r.ring.HitAt(trace.Providers, trace.Key{Root: root}, trace.Cache, now, 0)
+		a.LookupID = r.ring.HitAt(parent, trace.Providers, trace.Key{Root: root}, trace.Cache, now, 0)
 		if err != nil {
 			err = status.WithLookup(err, a.LookupID)
 		}

@@ -98,7 +98,8 @@ func (o getOptions) check() error {
 	case o.delete && !o.update:
 		return failure.NewUsage("give --update too", "--delete is about an update")
 	case o.maxStale != 0 && o.storeOnly:
-		return failure.NewUsage("leave one of them out", "--store-only fetches what a name stands for now, not what --max-stale allows")
+		return failure.NewUsage("leave one of them out",
+			"--store-only fetches what a name stands for now, and --max-stale takes an older record")
 	case o.update && (o.storeOnly || o.output == "-"):
 		return failure.NewUsage("leave --store-only or -o - out", "--update needs a file or directory on disk to change")
 	}

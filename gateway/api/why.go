@@ -6,13 +6,15 @@ import (
 	"allium/protocols/b3"
 )
 
-// MaxOtherLookups is the most lookups that Why lists beside the one that it shows.
+// MaxOtherLookups is the most lookups that each list of Why has beside the one that it shows.
 const MaxOtherLookups = 20
 
 // Why is the record of one lookup: what it asked, who answered, and where the time
 // went.
 type Why struct {
 	Lookup Lookup `json:"lookup"`
+	// lookups that this one led to, the latest first, at most 20; only of the lookup of a name
+	Parts []LookupHead `json:"parts,omitempty"`
 	// of the same key, the latest first, at most 20; only where a key was given
 	Others []LookupHead `json:"others,omitempty"`
 }
@@ -20,7 +22,7 @@ type Why struct {
 // LookupHead is which lookup it was and how it ended.
 type LookupHead struct {
 	ID     string `json:"id"`
-	Parent string `json:"parent,omitempty"` // the fetch of the directory to which the object belongs
+	Parent string `json:"parent,omitempty"` // the fetch of a directory, or the lookup of a name, that led to it
 	// open (to read an object), fetch (to store it), tree (to store a directory with
 	// everything below), providers (to find who has it), name (to find what it stands for)
 	Kind  string    `json:"kind"`

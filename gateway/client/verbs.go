@@ -131,8 +131,8 @@ func lookup(key string, q api.Query, more ...string) url.Values {
 	if q.MaxStale != 0 {
 		stale = q.MaxStale.String()
 	}
-	return query(append(more, "key", key, "max_stale", stale, "limit", limit, "region", q.Region, "min_freshness", freshness,
-		"fresh", flag(q.Fresh))...)
+	return query(append(more, "key", key, "max_stale", stale, "limit", limit, "region", q.Region,
+		"min_freshness", freshness, "fresh", flag(q.Fresh))...)
 }
 
 // Resolve implements Node.

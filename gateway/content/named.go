@@ -54,6 +54,7 @@ func (g *Handlers) browseName(w *exchange.Response, r *http.Request, rest string
 	if err != nil {
 		return err
 	}
+	r = r.WithContext(status.WithParent(r.Context(), n.LookupID))
 	w.Caching = fmt.Sprintf("public, max-age=%d", int64(n.TTL/time.Second))
 	if n.Stale {
 		w.Header().Set("Age", strconv.FormatInt(int64(n.Age/time.Second), 10))

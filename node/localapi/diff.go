@@ -41,7 +41,7 @@ func (a *reader) named(ctx context.Context, key string) (manifest.Entry, error) 
 	if key == "" {
 		return manifest.Entry{}, nil
 	}
-	root, path, err := a.split(ctx, key)
+	ctx, root, path, err := a.split(ctx, key)
 	if err != nil {
 		return manifest.Entry{}, err
 	}

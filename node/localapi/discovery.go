@@ -30,7 +30,7 @@ func (a *Node) FindProviders(
 	ctx context.Context, key string, o api.FindOptions,
 ) iter.Seq2[api.Provider, error] {
 	return func(yield func(api.Provider, error) bool) {
-		root, err := a.allowed(ctx, key, "providers")
+		ctx, root, err := a.allowed(ctx, key, "providers")
 		if err != nil {
 			yield(api.Provider{}, err)
 			return
@@ -63,7 +63,7 @@ func (a *Node) Resolve(ctx context.Context, key string, q api.Query) (api.Resolv
 	if naming.IsName(key) {
 		return x.ResolveName(ctx, key, q)
 	}
-	root, err := a.allowed(ctx, key, "resolve")
+	ctx, root, err := a.allowed(ctx, key, "resolve")
 	if err != nil {
 		return api.Resolved{}, err
 	}
@@ -88,13 +88,13 @@ func providerOf(p *providers.Provider) api.Provider {
 }
 
 // allowed returns the address that a key names, or an error when the denylist names
-// it. The gateway checks only the address in a key, not the object at its path.
-func (a *Node) allowed(ctx context.Context, key, where string) (b3.Root, error) {
-	root, err := a.root(ctx, key)
+// it, and the context for work on the object. The gateway checks only the address in a key, not the object at its path.
+func (a *Node) allowed(ctx context.Context, key, where string) (context.Context, b3.Root, error) {
+	ctx, root, err := a.rootUnder(ctx, key)
 	if err == nil {
 		err = a.deps.Denied(where, root)
 	}
-	return root, err
+	return ctx, root, err
 }
 
 func traceOf(t *probes.Trace) api.Trace {
@@ -114,7 +114,7 @@ func traceOf(t *probes.Trace) api.Trace {
 
 // Announce implements api.Node. It announces only objects that the store holds.
 func (a *Node) Announce(ctx context.Context, key string) (api.Announced, error) {
-	root, err := a.allowed(ctx, key, "announce")
+	ctx, root, err := a.allowed(ctx, key, "announce")
 	if err != nil {
 		return api.Announced{}, err
 	}

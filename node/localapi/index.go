@@ -21,7 +21,12 @@ type Index struct {
 
 // Cached implements index.Index.
 func (x Index) Cached(root b3.Root, q api.Query) (api.Resolved, bool, error) {
-	a, ok, err := x.Resolver.Cached(root, query(q))
+	return x.cachedUnder(0, root, q)
+}
+
+// cachedUnder is Cached for an object that the lookup parent led to, zero for none.
+func (x Index) cachedUnder(parent status.LookupID, root b3.Root, q api.Query) (api.Resolved, bool, error) {
+	a, ok, err := x.Resolver.CachedUnder(parent, root, query(q))
 	if !ok || err != nil {
 		return api.Resolved{}, ok, err
 	}
@@ -43,7 +48,7 @@ func (x Index) CachedName(key string, q api.Query) (a api.Resolved, ok bool) {
 	if !ok || x.Denied("resolve", t.Root) != nil {
 		return a, false
 	}
-	a, ok, err := x.Cached(t.Root, q)
+	a, ok, err := x.cachedUnder(t.Name.LookupID, t.Root, q)
 	if !ok || err != nil {
 		return a, false
 	}
@@ -63,7 +68,7 @@ func (x Index) ResolveName(ctx context.Context, key string, q api.Query) (api.Re
 	if err != nil {
 		return api.Resolved{}, err
 	}
-	a, err := x.Resolve(ctx, t.Root, q)
+	a, err := x.Resolve(under(ctx, t), t.Root, q)
 	if err != nil && status.Of(err) != status.NotFound {
 		return api.Resolved{}, err
 	}

@@ -131,7 +131,7 @@ func (a *Node) Unpin(ctx context.Context, key, label string) error {
 
 // Fetch implements api.Node.
 func (a *Node) Fetch(ctx context.Context, key string, progress api.ProgressFunc) (api.Fetched, error) {
-	root, err := a.root(ctx, key)
+	ctx, root, err := a.rootUnder(ctx, key)
 	if err != nil {
 		return api.Fetched{}, err
 	}

@@ -46,10 +46,18 @@ type reader struct {
 
 var _ api.Reader = (*reader)(nil)
 
-// split returns the address and the path that a key stands for.
-func (a *reader) split(ctx context.Context, key string) (root b3.Root, path string, err error) {
+// under returns a copy of ctx for work on the target of a key, whose lookups belong to that of the name.
+func under(ctx context.Context, t naming.Target) context.Context {
+	if t.Name == nil {
+		return ctx
+	}
+	return status.WithParent(ctx, t.Name.LookupID)
+}
+
+// split returns the address and the path that a key stands for, and the context for work on them.
+func (a *reader) split(ctx context.Context, key string) (_ context.Context, root b3.Root, path string, err error) {
 	t, err := a.keys.Resolve(ctx, key, names.Options{})
-	return t.Root, t.Path, err
+	return under(ctx, t), t.Root, t.Path, err
 }
 
 // resolve returns the object that a key names.
@@ -64,21 +72,27 @@ func (a *reader) resolve(ctx context.Context, key string) (api.Object, error) {
 // root returns the address that a key names. It reads objects only for a key with a
 // path.
 func (a *reader) root(ctx context.Context, key string) (b3.Root, error) {
-	root, path, err := a.split(ctx, key)
+	_, root, err := a.rootUnder(ctx, key)
+	return root, err
+}
+
+// rootUnder is root, with the context for work on the object.
+func (a *reader) rootUnder(ctx context.Context, key string) (context.Context, b3.Root, error) {
+	ctx, root, path, err := a.split(ctx, key)
 	if err != nil || path == "" {
-		return root, err
+		return ctx, root, err
 	}
 	e, err := manifest.Lookup(ctx, objects.Manifests(a.source), root, path)
 	if err == nil && e.Kind == manifest.Link {
 		err = linkError(key)
 	}
-	return e.Root, err
+	return ctx, e.Root, err
 }
 
 // open opens the object that a key names. whole says that the caller reads all of it.
 // The content of a link is nil; the caller closes any other content.
 func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, b3.Content, error) {
-	root, path, err := a.split(ctx, key)
+	ctx, root, path, err := a.split(ctx, key)
 	if err != nil {
 		return api.Object{}, nil, err
 	}

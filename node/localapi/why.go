@@ -21,7 +21,7 @@ func (a *Node) Why(_ context.Context, key string) (api.Why, error) {
 				"there is no record of lookup %s; the node remembers the latest lookups only, and none from before its start",
 				key)
 		}
-		return api.Why{Lookup: lookupOf(rec)}, nil
+		return a.why(rec), nil
 	}
 	if n, ok := a.nameOf(key); ok {
 		return a.whyOf(key, trace.Key{Name: n})
@@ -39,6 +39,17 @@ func (a *Node) Why(_ context.Context, key string) (api.Why, error) {
 			"a lookup has an address and no path; `allium ls` shows the address of a path")
 	}
 	return a.whyOf(key, trace.Key{Root: root})
+}
+
+// why returns a lookup, and what the lookup of a name led to.
+func (a *Node) why(rec trace.Record) api.Why {
+	w := api.Why{Lookup: lookupOf(rec)}
+	if rec.Kind == trace.Name {
+		for _, part := range a.deps.Trace.Parts(rec.ID, api.MaxOtherLookups) {
+			w.Parts = append(w.Parts, headOf(part.Head))
+		}
+	}
+	return w
 }
 
 // nameOf returns the name that a key stands for, with the key of its zone.
@@ -59,7 +70,7 @@ func (a *Node) whyOf(key string, of trace.Key) (api.Why, error) {
 			key)
 	}
 	show := max(0, slices.IndexFunc(records, func(r trace.Record) bool { return !r.AtOnce() }))
-	w := api.Why{Lookup: lookupOf(records[show])}
+	w := a.why(records[show])
 	for i, rec := range records {
 		if i == show || len(w.Others) == api.MaxOtherLookups {
 			continue

@@ -40,7 +40,8 @@ func (f Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (c
 	local, err := f.Local.Store.Open(ctx, root)
 	switch out := status.Of(err); {
 	case err == nil:
-		id := f.Trace.Hit(trace.Open, trace.Key{Root: root}, trace.Store, time.Since(begun))
+		id := f.Trace.HitUnder(
+			status.ParentOf(ctx), trace.Open, trace.Key{Root: root}, trace.Store, time.Since(begun))
 		return localContent{local, id}, nil
 	case out != status.NotFound && out != status.Corrupt:
 		return nil, f.Trace.Fail(trace.Open, trace.Key{Root: root}, begun, trace.Store, err)

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
@@ -43,6 +44,24 @@ func ParseLookupID(s string) (id LookupID, ok bool) {
 		}
 	}
 	return id, id != 0
+}
+
+// parentKey is the key of the lookup in a context.
+type parentKey struct{}
+
+// WithParent returns a copy of ctx for work that the lookup id led to: the lookups that begin under it
+// are recorded as parts of that one. It returns ctx itself for the zero ID.
+func WithParent(ctx context.Context, id LookupID) context.Context {
+	if id == 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, parentKey{}, id)
+}
+
+// ParentOf returns the ID that WithParent put into ctx, or zero.
+func ParentOf(ctx context.Context) LookupID {
+	id, _ := ctx.Value(parentKey{}).(LookupID)
+	return id
 }
 
 // lookupError adds the ID of a lookup to an error and changes nothing else.

@@ -28,6 +28,7 @@ type hitShard struct {
 // hit is a lookup that was answered at once. An ID of zero is an empty line.
 type hit struct {
 	id     status.LookupID
+	parent status.LookupID
 	key    Key
 	at     time.Duration // when it ended, since hits.base by the monotonic clock
 	took   time.Duration
@@ -52,24 +53,39 @@ func newHits(r *limits.Registry) *hits {
 // Hit records a lookup that source answered at once, after took, and returns its ID. It allocates
 // nothing unless it has to cut the name of the key.
 func (r *Ring) Hit(kind Kind, key Key, source Source, took time.Duration) status.LookupID {
-	return r.HitAt(kind, key, source, time.Now(), took)
+	return r.hit(hit{key: key, took: took, source: source, kind: kind}, time.Now())
 }
 
-// HitAt is Hit for a caller that knows the time: the lookup ended at the time at, of which the
+// HitUnder is Hit for a lookup that another one led to, see BeginUnder.
+func (r *Ring) HitUnder(
+	parent status.LookupID, kind Kind, key Key, source Source, took time.Duration,
+) status.LookupID {
+	return r.hit(hit{parent: parent, key: key, took: took, source: source, kind: kind}, time.Now())
+}
+
+// HitAt is HitUnder for a caller that knows the time: the lookup ended at the time at, of which the
 // monotonic part counts. Reading the clock costs as much as the rest of Hit.
-func (r *Ring) HitAt(kind Kind, key Key, source Source, at time.Time, took time.Duration) status.LookupID {
-	id := status.NewLookupID()
+func (r *Ring) HitAt(
+	parent status.LookupID, kind Kind, key Key, source Source, at time.Time, took time.Duration,
+) status.LookupID {
+	return r.hit(hit{parent: parent, key: key, took: took, source: source, kind: kind}, at)
+}
+
+// hit records a line, which gets a new ID, and returns that.
+func (r *Ring) hit(line hit, at time.Time) status.LookupID {
+	line.id = status.NewLookupID()
 	if r == nil {
-		return id
+		return line.id
 	}
-	if key.Name != "" {
-		key.Name = cut(key.Name, MaxName)
+	if line.key.Name != "" {
+		line.key.Name = cut(line.key.Name, MaxName)
 	}
-	if r.hits.put(&hit{id, key, at.Sub(r.hits.base), took, source, kind}) {
+	line.at = at.Sub(r.hits.base)
+	if r.hits.put(&line) {
 		r.hits.n.Add(1)
 		r.hits.usage.Grown()
 	}
-	return id
+	return line.id
 }
 
 // put replaces the oldest line of a shard. It reports whether that line was empty.
@@ -97,7 +113,7 @@ func (h *hits) find(match func(*Head) bool) (found []Record) {
 				continue
 			}
 			head := Head{
-				ID: line.id, Kind: line.kind, Key: line.key, Took: max(1, line.took),
+				ID: line.id, Parent: line.parent, Kind: line.kind, Key: line.key, Took: max(1, line.took),
 				Start: now.Add(line.at - now.Sub(h.base) - line.took),
 			}
 			if match(&head) {

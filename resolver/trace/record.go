@@ -85,7 +85,7 @@ func (r *Record) AtOnce() bool {
 // Head identifies a lookup and says how it ended.
 type Head struct {
 	ID     status.LookupID
-	Parent status.LookupID // the fetch of the directory to which it belongs; zero for none
+	Parent status.LookupID // the fetch of a directory, or the lookup of a name, that led to it; zero for none
 	Kind   Kind
 	Key    Key
 	Start  time.Time

@@ -51,9 +51,10 @@ func (r *Ring) Begin(kind Kind, key Key, budget time.Duration) *Lookup {
 	return r.begin(kind, key, budget, 0)
 }
 
-// BeginPart is Begin for a lookup that belongs to the fetch of a directory.
-func (r *Ring) BeginPart(of *Lookup, kind Kind, key Key) *Lookup {
-	return r.begin(kind, key, 0, of.ID())
+// BeginUnder is Begin for a lookup that another one led to: the fetch of a directory, or the lookup of
+// a name. parent is zero if there is none.
+func (r *Ring) BeginUnder(parent status.LookupID, kind Kind, key Key, budget time.Duration) *Lookup {
+	return r.begin(kind, key, budget, parent)
 }
 
 func (r *Ring) begin(kind Kind, key Key, budget time.Duration, parent status.LookupID) *Lookup {
@@ -119,6 +120,14 @@ func (r *Ring) Latest(key Key, limit int) []Record {
 		return nil
 	}
 	return r.find(limit, func(h *Head) bool { return h.Key == key })
+}
+
+// Parts returns at most limit lookups that the lookup id led to, the latest first.
+func (r *Ring) Parts(id status.LookupID, limit int) []Record {
+	if r == nil || id == 0 {
+		return nil
+	}
+	return r.find(limit, func(h *Head) bool { return h.Parent == id })
 }
 
 // find returns at most limit lookups for which match is true, the latest first. match must be quick

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -362,4 +363,35 @@ func BenchmarkLookup(b *testing.B) {
 		l.Span("p", Span{Bytes: 100}, time.Now(), nil)
 		l.End(nil)
 	}
+}
+
+// TestPart: what a lookup led to is found by it, also among the hits, and while it runs.
+func TestPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Deps{})
+		of := r.Begin(Name, Key{Name: "blog.k51"}, 0)
+		of.End(nil)
+		time.Sleep(time.Second)
+		r.Begin(Open, keyOf(1), 0).End(nil) // of no other
+		hit := r.HitUnder(of.ID(), Open, keyOf(1), Store, 0)
+		time.Sleep(time.Second)
+		failed := r.BeginUnder(of.ID(), Open, keyOf(1), 0)
+		failed.End(errNobody)
+		time.Sleep(time.Second)
+		running := r.BeginUnder(of.ID(), Providers, keyOf(1), 0)
+		var got []status.LookupID
+		for _, rec := range r.Parts(of.ID(), 5) {
+			if rec.Parent != of.ID() {
+				t.Errorf("%s is a part of %s", rec.ID, rec.Parent)
+			}
+			got = append(got, rec.ID)
+		}
+		if want := []status.LookupID{running.ID(), failed.ID(), hit}; !slices.Equal(got, want) {
+			t.Errorf("parts %v, want %v", got, want)
+		}
+		if n := len(r.Parts(of.ID(), 2)); n != 2 || len(r.Parts(0, 5)) != 0 {
+			t.Errorf("%d parts of at most 2", n)
+		}
+		running.End(nil)
+	})
 }

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -111,7 +112,7 @@ func (s *Set) join(
 	ctx context.Context, tasks providers.Tasks, root b3.Root, opt Options, whole bool, of *trace.Lookup,
 ) (*Waiter, error) {
 	for {
-		t, fresh := s.transferOf(tasks, root, opt.Sources, whole, of)
+		t, fresh := s.transferOf(tasks, root, opt.Sources, whole, cmp.Or(of.ID(), status.ParentOf(ctx)))
 		if w := t.join(ctx, opt, whole); w != nil {
 			if fresh {
 				if !tasks.Go(func() { t.run(tasks.Context()) }) {
@@ -133,7 +134,7 @@ func (s *Set) join(
 
 // transferOf returns the transfer of root. fresh says that the caller must run it.
 func (s *Set) transferOf(
-	tasks providers.Tasks, root b3.Root, from providers.Sources, whole bool, of *trace.Lookup,
+	tasks providers.Tasks, root b3.Root, from providers.Sources, whole bool, parent status.LookupID,
 ) (t *transfer, fresh bool) {
 	if t := s.running(root); t != nil {
 		return t, false
@@ -142,7 +143,7 @@ func (s *Set) transferOf(
 	if whole {
 		kind = trace.Fetch
 	}
-	record := s.ring.BeginPart(of, kind, trace.Key{Root: root})
+	record := s.ring.BeginUnder(parent, kind, trace.Key{Root: root}, 0)
 	src := s.pool.Candidates(tasks, root, from).Record(record)
 	t = &transfer{
 		s: s, root: root, trace: record, lookupID: record.ID().String(), src: src,

@@ -27,13 +27,19 @@ func Why(w api.Why, quiet bool) string {
 	if o := l.Omitted; o != nil {
 		fmt.Fprintf(&b, "left out: %s\n", leftOut(o))
 	}
-	if len(w.Others) > 0 {
-		b.WriteString("\nother lookups:\n")
-		for _, h := range w.Others {
-			fmt.Fprintf(&b, "  %s  %-9s  %s  %s\n", h.ID, h.Kind, second(h.Start), ending(h))
-		}
-	}
+	writeHeads(&b, "lookups that it led to:", w.Parts)
+	writeHeads(&b, "other lookups:", w.Others)
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// writeHeads writes a line for each lookup below a title, and nothing for none.
+func writeHeads(b *strings.Builder, title string, heads []api.LookupHead) {
+	if len(heads) > 0 {
+		b.WriteString("\n" + title + "\n")
+	}
+	for _, h := range heads {
+		fmt.Fprintf(b, "  %s  %-9s  %s  %s\n", h.ID, h.Kind, second(h.Start), ending(h))
+	}
 }
 
 // writeHead writes what was looked up and how it ended.
