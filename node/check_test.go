@@ -10,7 +10,7 @@ import (
 
 func TestNotes(t *testing.T) {
 	t.Parallel()
-	cfg := config.Default(p2p.Macronode)
+	cfg := config.Default(p2p.Desktop)
 	if notes := Notes(cfg); len(notes) != 0 {
 		t.Errorf("public: %q", notes)
 	}

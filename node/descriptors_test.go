@@ -15,7 +15,7 @@ import (
 // that the configuration may exceed is named with the key that asks for most,
 // and one that no node can work with is refused.
 func TestShareFiles(t *testing.T) {
-	cfg := config.Default("macronode")
+	cfg := config.Default("desktop")
 	cfg.Listen.MaxConns, cfg.Gateway.Conns, cfg.Admin.Conns = 100, 1000, 10
 	cfg.Store.Puts, cfg.Store.Ingests = 10, 20
 	const need = processFiles + 100 + 1000 + 20 + 20 + 40

@@ -35,7 +35,7 @@ func set(t *testing.T, n *running, f api.Faults) {
 func TestFaultsAreForTestnets(t *testing.T) {
 	noLeaks(t)
 	n := start(t, func(c *config.Config) {
-		*c = config.Default(p2p.Macronode)
+		*c = config.Default(p2p.Desktop)
 		c.Listen.Listen, c.Listen.PortMap = []string{"/ip4/127.0.0.1/tcp/0"}, false
 		c.Gateway.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	})

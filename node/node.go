@@ -324,7 +324,11 @@ func (n *Node) ID() api.ID {
 		ID: n.host.ID().String(), Addrs: []string{},
 		Gateway: at.Gateway, Admin: at.Admin, GatewayLocal: at.Local, Redirect: at.Redirect,
 	}
-	addrs, err := peer.AddrInfoToP2pAddrs(host.InfoFromHost(n.host))
+	info := host.InfoFromHost(n.host)
+	if len(info.Addrs) == 0 { // nobody can dial it, so there is no address of the id alone
+		info = &peer.AddrInfo{}
+	}
+	addrs, err := peer.AddrInfoToP2pAddrs(info)
 	if err != nil {
 		return id // cannot happen: a host's id is always valid
 	}

@@ -19,9 +19,9 @@ func TestRepairsAreOff(t *testing.T) {
 		return c
 	}
 	for name, c := range map[string]config.Config{
-		"no rate": cfg(p2p.Macronode, func(s *store.Config) { s.RepairRate = 0 }),
+		"no rate": cfg(p2p.Desktop, func(s *store.Config) { s.RepairRate = 0 }),
 		"in RAM":  cfg(p2p.Micronode, nil),
-		"memory":  cfg(p2p.Macronode, func(s *store.Config) { s.Backend = store.BackendMemory }),
+		"memory":  cfg(p2p.Desktop, func(s *store.Config) { s.Backend = store.BackendMemory }),
 		"a seed":  cfg(p2p.Seed, nil),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestRepairsAreOff(t *testing.T) {
 			}
 		})
 	}
-	n, err := New(t.TempDir(), cfg(p2p.Macronode, nil), Deps{})
+	n, err := New(t.TempDir(), cfg(p2p.Desktop, nil), Deps{})
 	if err != nil {
 		t.Fatal(err)
 	}

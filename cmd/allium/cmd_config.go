@@ -77,7 +77,7 @@ settings whose effect may surprise.`,
 			if from == "" {
 				from = "the defaults (there is no configuration file)"
 			}
-			notes := node.Notes(cfg.Config)
+			notes := append(node.Notes(cfg.Config), cfg.Notes()...)
 			for _, o := range cfg.Obsolete {
 				notes = append(notes, o.String())
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
+	"allium/gateway/client"
+	homedir "allium/node/home"
 )
 
 // onNode returns the function of a command that needs a running node.
@@ -27,12 +30,17 @@ func (a *app) onNode(f func(ctx context.Context, n api.Node, arg []string) error
 
 func (a *app) idCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "id",
-		Short:   "Show the running node's peer id and addresses",
+		Use:   "id",
+		Short: "Show the node's peer id and addresses",
+		Long: `Show the node's peer id and the addresses where it listens. If no node runs, the peer
+id is read from the home directory, and there are no addresses.`,
 		Example: "  allium id --json",
 		Args:    noArgs,
 		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
 			id, err := n.ID(ctx)
+			if errors.Is(err, client.ErrNotRunning) && a.api == "" {
+				return a.idOfHome()
+			}
 			if err != nil {
 				return err
 			}
@@ -48,6 +56,23 @@ func (a *app) idCommand() *cobra.Command {
 			return a.print(id, human)
 		}),
 	}
+}
+
+// idOfHome prints the peer id of the identity in the home directory, while no node runs.
+func (a *app) idOfHome() error {
+	home, err := a.homeDir()
+	if err != nil {
+		return err
+	}
+	id, err := homedir.ID(home)
+	if err != nil {
+		return err
+	}
+	human := id.String()
+	if !a.quiet {
+		human = fmt.Sprintf("id       %s\nlisten   no node is running; start it with `allium run`", id)
+	}
+	return a.print(api.ID{ID: id.String(), Addrs: []string{}}, human)
 }
 
 func (a *app) peersCommand() *cobra.Command {

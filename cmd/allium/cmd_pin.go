@@ -72,8 +72,12 @@ func (a *app) pinRmCommand() *cobra.Command {
 
 func (a *app) pinLsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "ls",
-		Short:   "List the pins",
+		Use:   "ls",
+		Short: "List the pins: address, size, kind, label and age",
+		Long: `List the pins: its address, what it keeps, whether it is direct or recursive, its
+label, and when it was set. The size is that of the object and of all files below it;
+≥ stands before one that may be larger, because something is not stored here or the
+pins name more than 65,536 entries.`,
 		Example: "  allium pin ls --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -84,7 +88,7 @@ func (a *app) pinLsCommand() *cobra.Command {
 					}
 					human := p.Root.String()
 					if !a.quiet {
-						human += "  " + text.Pin(p)
+						human = text.PinLine(p)
 					}
 					if err := a.print(p, human); err != nil {
 						return err

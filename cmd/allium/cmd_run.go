@@ -57,7 +57,7 @@ func (a *app) initCommand() *cobra.Command {
 			return a.print(map[string]string{"id": id.String(), "home": home}, human)
 		},
 	}
-	cmd.Flags().StringVar(&profile, "profile", string(p2p.Macronode),
+	cmd.Flags().StringVar(&profile, "profile", string(p2p.Desktop),
 		fmt.Sprintf("what the node is for: one of %v", p2p.Profiles()))
 	return cmd
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"allium/node"
 )
 
 // The groups of commands in the help, by what a person wants.
@@ -30,6 +32,7 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
   ADDRESS=$(allium add -q ./photos)        store a directory
   allium get $ADDRESS -o photos            fetch it, on any other node
   allium testnet up                        try it all on this machine`,
+		Version:       node.ThisVersion().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -47,6 +50,8 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 		"file with the capability to send with --api or --gateway; - is standard input (default $ALLIUM_TOKEN)")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.tokenFileUsed(cmd) }
 	root.SetFlagErrorFunc(flagError)
+	root.SetVersionTemplate("allium {{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version")
 	for _, g := range []struct {
 		id, title string
 		commands  []*cobra.Command

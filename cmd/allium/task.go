@@ -32,7 +32,7 @@ var tasks = map[string]string{
 	"gc run":           "collect",
 	"gc why":           "look for what keeps it",
 	"get":              "get ",
-	"id":               "ask the node who it is",
+	"id":               "show the peer id",
 	"init":             "make the home directory",
 	"ls":               "list ",
 	"name ls":          "list the names of this node",

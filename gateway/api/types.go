@@ -196,6 +196,12 @@ type Pin struct {
 	Recursive bool      `json:"recursive"`
 	Label     string    `json:"label,omitempty"`
 	Since     time.Time `json:"since,omitzero"`
+
+	// Size is the bytes of the object and, if the pin is recursive, of the files below it, each as
+	// often as it is named. Only Pins sets it.
+	Size int64 `json:"size,omitempty"`
+	// AtLeast says that there is more: something is not stored, or the listing looked at enough.
+	AtLeast bool `json:"at_least,omitempty"`
 }
 
 // Fetched is what Fetch brought.

@@ -76,7 +76,7 @@ func TestUnlockedMemory(t *testing.T) {
 func TestNoAmnesia(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("no")
-	a := New(config.Default(p2p.Macronode),
+	a := New(config.Default(p2p.Desktop),
 		&Guard{locked: refused, open: func() ([]string, error) { return []string{"/file"}, nil }},
 		slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	a.Look()

@@ -37,7 +37,7 @@ var worksInRAM = map[string]string{
 func TestEveryKeyOfTheDiskIsTagged(t *testing.T) {
 	t.Parallel()
 	tagged, keys := map[string]bool{}, map[string]bool{}
-	for _, d := range diskKeys(Default(p2p.Macronode)) {
+	for _, d := range diskKeys(Default(p2p.Desktop)) {
 		tagged[d.key] = true
 	}
 	disk := regexp.MustCompile(`(?i)\b(disk|file|files|directory)\b`)
@@ -64,7 +64,7 @@ func TestEveryKeyOfTheDiskIsTagged(t *testing.T) {
 func TestAmnesiaAndDisk(t *testing.T) {
 	t.Parallel()
 	amnesia := []map[string]any{{"node.amnesia": true}, {"node.profile": "micronode"}}
-	for _, d := range diskKeys(Default(p2p.Macronode)) {
+	for _, d := range diskKeys(Default(p2p.Desktop)) {
 		value := d.value
 		if !d.needsDisk {
 			value = wantedValue(t, d.key)
@@ -129,7 +129,7 @@ func TestAmnesiaDecidesTheBackend(t *testing.T) {
 			t.Errorf("%v: amnesia %t, backend %q, %v", c.flags, l.Node.Amnesia, l.Store.Backend, err)
 		}
 	}
-	c := Default(p2p.Macronode)
+	c := Default(p2p.Desktop)
 	c.Node.Amnesia = true
 	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "store.backend") {
 		t.Errorf("a configuration made by hand: %v", err)

@@ -78,7 +78,7 @@ type Log struct {
 }
 
 // Default returns the default configuration of a profile. That of an unknown profile
-// is the macronode's with the unknown name, which fails Validate.
+// is the desktop's with the unknown name, which fails Validate.
 func Default(p Profile) Config {
 	listen, err := p2p.ProfileConfig(p)
 	if err != nil {
@@ -102,6 +102,11 @@ func Default(p Profile) Config {
 	}
 	c.Store.Dir = "store" // below the home directory
 	switch p {
+	case p2p.Gateway:
+		c.Gateway.Listen = ":8080"
+	case p2p.Pi:
+		c.Session.EgressBytes, c.Object.EgressBytes = 16<<20, 16<<20
+		c.Store.HotBytes, c.Store.ScrubRate = 16<<20, 4<<20 // what an SD card reads beside other work
 	case p2p.Micronode:
 		c.Session.IdleTimeout = 15 * time.Second
 		c.Node.Amnesia, c.Store.Backend = true, store.BackendMemory

@@ -41,7 +41,7 @@ func Set(ctx context.Context, o Options, key string, values []string) (Edited, e
 func Unset(ctx context.Context, o Options, key string) (Edited, error) {
 	return edit(ctx, o, key, func(d *document.Document) (*document.Document, error) {
 		if _, set := d.Position(key); !set {
-			if _, known := leaves(Default(p2p.Macronode), settable)[key]; !known {
+			if _, known := leaves(Default(p2p.Desktop), settable)[key]; !known {
 				return nil, notSettable(key)
 			}
 		}
@@ -87,7 +87,7 @@ func edit(
 
 // literalOf returns values as the value of a key in the syntax of TOML.
 func literalOf(key string, values []string) (string, error) {
-	field, known := leaves(Default(p2p.Macronode), settable)[key]
+	field, known := leaves(Default(p2p.Desktop), settable)[key]
 	if !known {
 		return "", notSettable(key)
 	}

@@ -64,7 +64,7 @@ func typeName(t reflect.Type) string {
 var initKeys = []string{
 	"node.profile",
 	"store.dir", "store.max_bytes",
-	"listen.addrs", "listen.port_map", "listen.max_memory",
+	"listen.port", "listen.port_map", "listen.max_memory",
 	"dht.bootstrap", "dht.announce",
 	"object.serve_rate",
 	"gateway.listen", "gateway.denylist",

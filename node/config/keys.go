@@ -50,7 +50,7 @@ var entries = sync.OnceValue(func() []entry {
 type Key struct {
 	Name    string `json:"key"`
 	Type    string `json:"type"`
-	Default string `json:"default"` // of the macronode profile
+	Default string `json:"default"` // of the desktop profile
 	Doc     string `json:"doc"`     // of a fixed key: why it is fixed
 	Group   string `json:"-"`       // the operator's question that it answers
 }
@@ -64,9 +64,9 @@ type Value struct {
 }
 
 // Keys lists every key that can be set, grouped by the operator's questions,
-// with the macronode defaults.
+// with the defaults of a desktop.
 func Keys() []Key {
-	values := leaves(Default(p2p.Macronode), settable)
+	values := leaves(Default(p2p.Desktop), settable)
 	var keys []Key
 	for _, e := range entries() {
 		if e.group == fixedGroup {
@@ -81,7 +81,7 @@ func Keys() []Key {
 // Fixed lists the keys of earlier versions that nothing sets any more, with the
 // values that hold.
 func Fixed() []Value {
-	values := fixedValues(Default(p2p.Macronode))
+	values := fixedValues(Default(p2p.Desktop))
 	var fixed []Value
 	for _, e := range entries() {
 		if e.group != fixedGroup {

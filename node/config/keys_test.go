@@ -20,7 +20,7 @@ import (
 // one has a value only where no package has it.
 func TestKeysText(t *testing.T) {
 	t.Parallel()
-	c := Default(p2p.Macronode)
+	c := Default(p2p.Desktop)
 	fields := map[bool]map[string]reflect.Value{false: leaves(c, settable), true: leaves(c, fixed)}
 	for _, e := range entries() {
 		kind := fields[e.group == fixedGroup]
@@ -83,7 +83,7 @@ func TestFixedFieldsHaveComments(t *testing.T) {
 			})
 		}
 	}
-	if want := len(leaves(Default(p2p.Macronode), fixed)); n != want {
+	if want := len(leaves(Default(p2p.Desktop), fixed)); n != want {
 		t.Errorf("%d fields of %d were read", n, want)
 	}
 }

@@ -43,7 +43,7 @@ func variable(key string) string {
 
 // typeError returns an error if a value does not have the type of its key.
 func (l layer) typeError(key string, raw any) error {
-	field := leaves(Default(p2p.Macronode), settable)[key]
+	field := leaves(Default(p2p.Desktop), settable)[key]
 	_, err := valueOf(field.Type(), raw)
 	if err != nil {
 		return fmt.Errorf("%s%s is %s, %w", l.where(key), key, shown(raw), err)

@@ -96,9 +96,9 @@ func load(o Options, file *document.Document) (Loaded, error) {
 			return Loaded{}, fmt.Errorf("%s: %w", l.source, err)
 		}
 	}
-	profile := p2p.Macronode
+	profile := p2p.Desktop
 	if k.Exists("node.profile") {
-		profile = Profile(k.String("node.profile"))
+		profile = Profile(k.String("node.profile")).Canonical()
 	}
 	out := Loaded{Config: Default(profile), Sources: sources}
 	if file != nil {
@@ -109,6 +109,10 @@ func load(o Options, file *document.Document) (Loaded, error) {
 	if err := decode(k.Raw(), &out.Config); err != nil {
 		errs = append(errs, err)
 	} else {
+		out.Node.Profile = profile // not its old name
+		if sources["listen.addrs"] == FromDefault {
+			out.Listen.Listen = p2p.ListenAddrs(profile, out.Listen.Port)
+		}
 		for _, err := range flatten(out.settle(), out.privateListen(), out.Validate()) {
 			errs = append(errs, out.located(layers, err))
 		}

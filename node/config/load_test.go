@@ -45,7 +45,7 @@ func TestPrecedence(t *testing.T) {
 			t.Errorf("alpha is %d from %s, want %d from %s", l.DHT.Alpha, l.Sources["dht.alpha"], step.alpha, step.from)
 		}
 		if l.DHT.Beta != 4 || l.DHT.FindTimeout != 700*time.Millisecond ||
-			l.DHT.Lookups != config.Default(p2p.Macronode).DHT.Lookups {
+			l.DHT.Lookups != config.Default(p2p.Desktop).DHT.Lookups {
 			t.Errorf("the rest is wrong: %+v", l.DHT)
 		}
 		if len(l.Listen.Listen) != 1 {
@@ -62,6 +62,70 @@ func TestProfileDecidesDefaults(t *testing.T) {
 	}
 	if !l.DHT.Server || l.Gateway.Listen != "127.0.0.1:0" || l.Listen.Profile != p2p.Testnet {
 		t.Errorf("not a testnet: %+v", l.Config)
+	}
+}
+
+// TestOldNameOfDesktop: macronode is understood, and never shown.
+func TestOldNameOfDesktop(t *testing.T) {
+	t.Parallel()
+	l, err := config.Load(config.Options{Flags: map[string]any{"node.profile": "macronode"}})
+	if err != nil || l.Node.Profile != p2p.Desktop || !reflect.DeepEqual(l.Config, config.Default(p2p.Desktop)) {
+		t.Errorf("got profile %s, %v", l.Node.Profile, err)
+	}
+}
+
+// TestProfiles: each is a valid configuration, and differs from a desktop as SPEC §10 says.
+func TestProfiles(t *testing.T) {
+	t.Parallel()
+	for _, p := range p2p.Profiles() {
+		l, err := config.Load(config.Options{Flags: map[string]any{"node.profile": string(p)}})
+		if err != nil {
+			t.Errorf("%s: %v", p, err)
+			continue
+		}
+		public := p == p2p.Server || p == p2p.Gateway || p == p2p.Seed
+		if mapped := l.Listen.PortMap; mapped == (public || p == p2p.Client || p == p2p.Testnet) {
+			t.Errorf("%s: port mapping is %t", p, mapped)
+		}
+		if dialled := len(l.Listen.Listen) > 0; dialled == (p == p2p.Client) {
+			t.Errorf("%s listens on %v", p, l.Listen.Listen)
+		}
+		if l.Node.Amnesia != (p == p2p.Micronode) {
+			t.Errorf("%s: amnesia is %t", p, l.Node.Amnesia)
+		}
+		loopback := strings.HasPrefix(l.Gateway.Listen, "127.0.0.1:")
+		if loopback == (p == p2p.Gateway) {
+			t.Errorf("%s: the gateway listens on %s", p, l.Gateway.Listen)
+		}
+		desktop := config.Default(p2p.Desktop)
+		if small := l.Listen.MaxConns < desktop.Listen.MaxConns; small != (p == p2p.Pi || p == p2p.Micronode) {
+			t.Errorf("%s takes %d connections", p, l.Listen.MaxConns)
+		}
+	}
+}
+
+// TestPort: it is that of the default addresses, and changes none that somebody named.
+func TestPort(t *testing.T) {
+	t.Parallel()
+	l, err := config.Load(config.Options{Env: []string{"ALLIUM_LISTEN__PORT=5001"}})
+	if err != nil || !reflect.DeepEqual(l.Listen.Listen, p2p.ListenAddrs(p2p.Desktop, 5001)) || len(l.Notes()) > 0 {
+		t.Errorf("listens on %v, %v", l.Listen.Listen, err)
+	}
+	for _, a := range l.Listen.Listen {
+		if !strings.Contains(a, "/5001") {
+			t.Errorf("%s has another port", a)
+		}
+	}
+	named := []string{"/ip4/127.0.0.1/tcp/7"}
+	l, err = config.Load(config.Options{
+		Env: []string{"ALLIUM_LISTEN__PORT=5001"}, Flags: map[string]any{"listen.addrs": named},
+	})
+	if err != nil || !reflect.DeepEqual(l.Listen.Listen, named) || len(l.Notes()) != 1 {
+		t.Errorf("listens on %v, notes %q, %v", l.Listen.Listen, l.Notes(), err)
+	}
+	_, err = config.Load(config.Options{Env: []string{"ALLIUM_LISTEN__PORT=65536"}})
+	if status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "listen.port is 65536") {
+		t.Errorf("a port that is none: %v", err)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestFixedKeys(t *testing.T) {
 				continue
 			}
 			want := []Obsolete{{from, v.Name, v.Value, v.Doc}}
-			if !slices.Equal(l.Obsolete, want) || !reflect.DeepEqual(l.Config, Default(p2p.Macronode)) {
+			if !slices.Equal(l.Obsolete, want) || !reflect.DeepEqual(l.Config, Default(p2p.Desktop)) {
 				t.Errorf("%s: %s = %s: got %v", from, v.Name, v.Value, l.Obsolete)
 			}
 			_, err = Load(o[1])

@@ -92,6 +92,23 @@ func Identity(home string, amnesia bool) (crypto.PrivKey, error) {
 	return p2p.LoadOrCreateKey(name)
 }
 
+// ID returns the peer id of the identity in the home directory, and writes nothing. If there is
+// none, the error is status.NotFound, or that of [Lost].
+func ID(home string) (peer.ID, error) {
+	if err := Lost(home); err != nil {
+		return "", err
+	}
+	key, err := p2p.LoadKey(filepath.Join(home, KeyFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", status.Errorf(status.NotFound, "no node is running, and %s has no identity; `allium init` makes one, and "+
+			"so does `allium run`", home)
+	}
+	if err != nil {
+		return "", err
+	}
+	return peer.IDFromPrivateKey(key)
+}
+
 // Lost returns status.Corrupt if a node has run in the home directory and its identity is
 // missing. Otherwise it returns nil, also if the identity cannot be read.
 func Lost(home string) error {

@@ -2,11 +2,15 @@ package localapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
 	"allium/gateway/api"
+	"allium/gateway/content"
+	"allium/node/objects"
 	"allium/protocols/b3"
+	"allium/protocols/manifest"
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/meta"
@@ -103,15 +107,49 @@ func (a *stored) pinsOf(ctx context.Context, root b3.Root) ([]api.Pin, error) {
 	return pins, nil
 }
 
+// maxSized is how many entries of directories one listing of pins looks at for their sizes.
+const maxSized = 1 << 16
+
 // Pins implements api.Store.
 func (a *stored) Pins(ctx context.Context) iter.Seq2[api.Pin, error] {
 	return func(yield func(api.Pin, error) bool) {
+		left := maxSized
 		for p, err := range a.st.Pins(ctx) {
-			if !yield(pinOf(p), err) || err != nil {
+			pin := pinOf(p)
+			if err == nil {
+				pin.Size, pin.AtLeast = a.sizeOf(ctx, p, &left)
+			}
+			if !yield(pin, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// errEnough ends a walk that has looked at enough entries.
+var errEnough = errors.New("enough entries")
+
+// sizeOf returns the bytes that a pin keeps, from what is stored here. It takes the entries that it
+// looks at from left.
+func (a *stored) sizeOf(ctx context.Context, p meta.Pin, left *int) (size int64, atLeast bool) {
+	local := objects.Local{Store: a.st}
+	c, err := local.Open(ctx, p.Root, content.OpenOptions{})
+	if err != nil {
+		return 0, true
+	}
+	size = c.Size()
+	kind, err := kindOfContent(ctx, c)
+	if err = errors.Join(err, c.Close()); err != nil || !p.Recursive || kind != api.Directory {
+		return size, err != nil
+	}
+	err = manifest.Walk(ctx, objects.Manifests(local), p.Root, func(_ string, e manifest.Entry) error {
+		if *left--; *left < 0 {
+			return errEnough
+		}
+		size += e.Size
+		return nil
+	})
+	return size, err != nil
 }
 
 func pinOf(p meta.Pin) api.Pin {

@@ -19,6 +19,7 @@ type Config struct {
 
 	Profile Profile  `koanf:"-"` // node.profile
 	Listen  []string `koanf:"addrs"`
+	Port    int      `koanf:"port"` // of the addresses in Listen, when nobody named these
 	Relays  []string `koanf:"relays"`
 
 	ConnsLow      int          `koanf:"conns_low"`
@@ -41,6 +42,9 @@ func (c Config) Validate() error {
 	}
 	if !slices.Contains(Profiles(), c.Profile) {
 		return status.Errorf(status.BadRequest, "node.profile is %q, must be one of %v", c.Profile, Profiles())
+	}
+	if c.Port < 0 || c.Port > maxPort {
+		return bad("port", "is %d, must be 0 to %d", c.Port, maxPort)
 	}
 	for _, s := range c.Listen {
 		a, err := parseListen(s)
@@ -77,6 +81,7 @@ func (c Config) Validate() error {
 }
 
 const (
+	maxPort   = 1<<16 - 1
 	maxRelays = 16        // addresses
 	minMemory = 256 << 20 // bytes
 )

@@ -28,6 +28,8 @@ func TestProfilesAreValid(t *testing.T) {
 func TestConfigRefusals(t *testing.T) {
 	for key, spoil := range map[string]func(*Config){
 		"profile":          func(c *Config) { c.Profile = "x" },
+		"port":             func(c *Config) { c.Port = 65536 },
+		"port ":            func(c *Config) { c.Port = -1 },
 		"addrs":            func(c *Config) { c.Listen = []string{"localhost:80"} },
 		"addrs ":           func(c *Config) { c.Listen = []string{"/ip4/0.0.0.0/udp/1"} },
 		"addrs  ":          func(c *Config) { c.Listen = []string{"/ip4/0.0.0.0/tcp/1/ws"} },

@@ -105,7 +105,7 @@ func TestProfilesBuild(t *testing.T) {
 			}
 			c.Listen = testnetConfig(t).Listen
 			c.PortMap = false // asks the network
-			if p == Macronode {
+			if p == Desktop {
 				c.Relays = []string{"/ip4/127.0.0.1/tcp/9/p2p/" + idOf(t, newKey(t)).String()}
 			}
 			if h := build(t, c, Deps{}); len(h.Addrs()) != 2 {

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -315,6 +316,14 @@ func (s *Service) serve(ctx context.Context) *running {
 	return r
 }
 
+// listens reports whether a host accepts connections itself, and not through a relay alone.
+func listens(h host.Host) bool {
+	return slices.ContainsFunc(h.Network().ListenAddresses(), func(a ma.Multiaddr) bool {
+		_, err := a.ValueForProtocol(ma.P_CIRCUIT)
+		return err != nil
+	})
+}
+
 // newKad starts kad-dht without its provider and value stores. The provider exchange
 // (OAP1 §11) and GET_PROVIDERS use the records of this package, and a value store would
 // be unbounded.
@@ -322,6 +331,8 @@ func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
 	mode := kaddht.ModeAutoServer // in a network without public addresses every node must be a server
 	if s.cfg.Server {
 		mode = kaddht.ModeServer
+	} else if !listens(s.deps.Host) {
+		mode = kaddht.ModeClient // nobody could ask it
 	}
 	h := kadhost.Host(s.guard.Host(s.deps.Host, KadID, maxMessage), KadID, maxMessage, s.kadProviders)
 	return kaddht.New(h,

@@ -20,7 +20,7 @@ type Config struct {
 	Sessions     int64        `koanf:"sessions"`
 }
 
-// DefaultConfig returns the limits of SPEC §2 (macronode).
+// DefaultConfig returns the limits of SPEC §2 (desktop).
 func DefaultConfig() Config {
 	return Config{
 		Params: defaultParams(),

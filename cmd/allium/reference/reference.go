@@ -111,7 +111,7 @@ func refusal(b *bytes.Buffer, reason string, o status.Outcome, doc string) {
 
 func configPage() []byte {
 	var b bytes.Buffer
-	heading(&b, "Configuration", "Every key of `config.toml`, with the default of the macronode profile. Flags win over "+
+	heading(&b, "Configuration", "Every key of `config.toml`, with the default of the desktop profile. Flags win over "+
 		"the environment (`ALLIUM_DHT__ALPHA=5` sets `dht.alpha`), the environment over the file. `allium config show` "+
 		"says where a value comes from.")
 	group := ""

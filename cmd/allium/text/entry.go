@@ -32,6 +32,15 @@ func Entry(e api.Entry, quiet bool) string {
 	return fmt.Sprintf("%10s  %s  %s", bytes, root, name)
 }
 
+// PinLine is a pin in a list: its address, its size and what Pin says of it.
+func PinLine(p api.Pin) string {
+	bytes := size(p.Size)
+	if p.AtLeast {
+		bytes = "≥ " + bytes
+	}
+	return fmt.Sprintf("%s  %10s  %s", p.Root, bytes, Pin(p))
+}
+
 // Pin describes a pin without its address.
 func Pin(p api.Pin) string {
 	s := "direct"
