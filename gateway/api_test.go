@@ -121,6 +121,10 @@ func TestRoundTrip(t *testing.T) {
 				return first(c.Resolve(ctx, key, api.Query{Limit: 7, Region: "eu", MinFreshness: 90 * time.Second}))
 			},
 		},
+		{"share " + key + " {Name:n For:1h0m0s}",
+			api.Shared{Ticket: "allium1", Root: fakeRoot, Kind: api.File, Reach: "anyone"}, func() (any, error) {
+				return c.Share(ctx, key, api.ShareOptions{Name: "n", For: time.Hour})
+			}},
 		{"announce " + key, api.Announced{Root: fakeRoot, Peers: 4}, func() (any, error) {
 			return first(c.Announce(ctx, key))
 		}},

@@ -309,6 +309,13 @@ func (n *fakeNode) Pins(context.Context) iter.Seq2[api.Pin, error] {
 	return seq(n.call("", "pins"), fakePin)
 }
 
+func (n *fakeNode) AskFirst([]string) (api.Node, error) { return n, nil }
+
+func (n *fakeNode) Share(_ context.Context, key string, o api.ShareOptions) (api.Shared, error) {
+	err := n.call(key, "share %s %+v", key, o)
+	return api.Shared{Ticket: "allium1", Root: fakeRoot, Kind: api.File, Reach: "anyone"}, err
+}
+
 func (n *fakeNode) Fetch(ctx context.Context, key string, progress api.ProgressFunc) (api.Fetched, error) {
 	if f := n.fetch.Get(); f != nil {
 		return f(ctx, key, progress)

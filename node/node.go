@@ -61,6 +61,7 @@ import (
 	"allium/node/config"
 	"allium/node/events"
 	"allium/node/fault"
+	"allium/node/localapi"
 	"allium/node/ownnames"
 	"allium/node/p2p"
 	"allium/node/readiness"
@@ -77,6 +78,7 @@ import (
 	"allium/protocols/object"
 	"allium/protocols/session"
 	"allium/protocols/status"
+	"allium/protocols/ticket"
 	"allium/resolver"
 	"allium/resolver/trace"
 	"allium/store"
@@ -87,6 +89,10 @@ type Deps struct {
 	Log   *slog.Logger   // nil discards
 	Hash  *b3.HashQueue  // shared by all nodes of the process; nil: the node makes its own
 	Guard *amnesia.Guard // protects a process that runs this node alone; nil: the node does not touch the process
+	// Embedded is for a command that needs a node for as long as it runs. The node opens no socket and
+	// keeps everything but its store in RAM, as with node.amnesia. The command uses Node.API, and has
+	// locked the directory of a store on disk.
+	Embedded bool
 }
 
 // Node is one node. It runs once.
@@ -148,11 +154,13 @@ type online struct {
 	resolver *resolver.Resolver
 	names    *ownnames.Service
 	gateway  *gateway.Gateway
+	network  ticket.Network // the private network
+	api      *localapi.Node
 }
 
 // lifecycle is the state of a node between New and the end of Run.
 type lifecycle struct {
-	socket    string        // path of the local API
+	socket    string        // path of the local API; empty: none
 	unlock    func()        // unlocks the home directory
 	started   atomic.Bool   // every stage has started, and online is complete
 	drain     chan struct{} // closed by Drain
@@ -165,6 +173,9 @@ type lifecycle struct {
 func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	if deps.Embedded {
+		cfg.Node.Amnesia = true
 	}
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
@@ -196,10 +207,17 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		return nil, err
 	}
 	var err error
-	if n.socket, err = api.ListenPath(home); err != nil {
-		return nil, err
+	if !deps.Embedded {
+		if n.socket, err = api.ListenPath(home); err != nil {
+			return nil, err
+		}
 	}
-	if n.key, err = homedir.Identity(home, cfg.Node.Amnesia); err != nil {
+	if deps.Embedded {
+		n.key, _, err = crypto.GenerateEd25519Key(nil)
+	} else {
+		n.key, err = homedir.Identity(home, cfg.Node.Amnesia)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if n.repairs, err = repair.New(cfg.Store.RepairRate, mayRepair(cfg), n.log, registry, n.limits); err != nil {
@@ -321,7 +339,8 @@ func (n *Node) Drain() { n.drainOnce.Do(func() { close(n.drain) }) }
 func (n *Node) ID() api.ID {
 	at := n.gateway.Addrs()
 	id := api.ID{
-		ID: n.host.ID().String(), Addrs: []string{},
+		Network: n.network.Text(),
+		ID:      n.host.ID().String(), Addrs: []string{},
 		Gateway: at.Gateway, Admin: at.Admin, GatewayLocal: at.Local, Redirect: at.Redirect,
 	}
 	info := host.InfoFromHost(n.host)
@@ -337,6 +356,10 @@ func (n *Node) ID() api.ID {
 	}
 	return id
 }
+
+// API returns the API of the node. It may be called once Run has called ready, and used until Run
+// returns.
+func (n *Node) API() api.Node { return n.api }
 
 // Readiness reads every gate. /readyz answers with it.
 func (n *Node) Readiness() api.Readiness { return n.board.Report() }

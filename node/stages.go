@@ -54,9 +54,10 @@ func (n *Node) startHost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.network = ticket.NetworkOf(psk)
 	if psk != nil {
 		n.log.Info("this node is in a private network: it talks with nodes that have the same key",
-			"network", ticket.NetworkOf(psk))
+			"network", n.network)
 	}
 	deps := p2p.Deps{
 		Key: n.key, PSK: psk, Version: ThisVersion().Version, Log: n.log, Limits: n.limits, Metrics: n.registry,
@@ -239,17 +240,17 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	version := ThisVersion()
 	version.Amnesia = n.amnesia.Mode(n.store.MlockError())
 	keys := naming.New(n.zones, n.resolver, n.now)
-	api := localapi.NewNode(apiConfig(n.home, n.cfg), localapi.Deps{
+	n.api = localapi.NewNode(apiConfig(n.home, n.cfg), localapi.Deps{
 		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Names: n.names,
 		Keys: keys, Announce: n.publisher, Events: n.events,
 		Host: n.host, Sessions: n.sessions, DHT: n.dht, Trace: n.trace,
 		Denied: n.denied, DeniedName: n.deniedToPublish, DeniedPath: n.denylist.At("api").Path,
-		Control: control{n}, Limits: n.limits,
+		Control: control{n}, Network: n.network, Limits: n.limits,
 	})
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
 		Objects: objects, Index: localapi.Index{Resolver: n.resolver, Keys: keys, Denied: n.denied},
-		Names: localapi.Names{Keys: keys}, Served: objects.Served, Node: api,
-		Uploads: api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
+		Names: localapi.Names{Keys: keys}, Served: objects.Served, Node: n.api,
+		Uploads: n.api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,
 		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
 		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,

@@ -17,6 +17,7 @@ import (
 	"allium/internal/limits"
 	"allium/internal/printable"
 	"allium/node/tree"
+	"allium/protocols/ticket"
 )
 
 // getOptions are the flags of get.
@@ -28,6 +29,7 @@ type getOptions struct {
 	update    bool
 	delete    bool
 	maxStale  time.Duration
+	listen    []string
 }
 
 func (a *app) getCommand() *cobra.Command {
@@ -67,15 +69,21 @@ against KEY and writes none that fail the proof (exit code 65).`,
 			if o.storeOnly {
 				return a.fetch(cmd.Context(), arg[0])
 			}
-			return a.withReader(cmd.Context(), through, func(s api.Reader) error {
-				key, err := a.staleName(cmd.Context(), s, arg[0], o.maxStale)
-				if err != nil {
+			embed := embedOptions{listen: o.listen, beside: cmp.Or(o.output, ".")}
+			if o.output == "-" {
+				embed.beside = ""
+			} else if o.output == "" {
+				embed.beside = "x" // in the working directory
+			}
+			return a.withTarget(cmd.Context(), through, arg[0], embed, func(s api.Reader, to target) error {
+				var err error
+				if to.key, err = a.staleName(cmd.Context(), s, to.key, o.maxStale); err != nil {
 					return err
 				}
 				if o.update {
-					return a.update(cmd.Context(), s, key, o)
+					return a.update(cmd.Context(), s, to.key, o)
 				}
-				return a.get(cmd.Context(), s, key, o)
+				return a.get(cmd.Context(), s, to, o)
 			})
 		},
 	}
@@ -86,6 +94,9 @@ against KEY and writes none that fail the proof (exit code 65).`,
 		"file or directory to create; - is standard output (default: the last name in KEY, else its hash)")
 	f.BoolVar(&o.storeOnly, "store-only", false, "fetch into the store and write no file")
 	f.BoolVar(&o.overwrite, "overwrite", false, "replace an existing output")
+	f.BoolVar(&o.overwrite, "force", false, "the same as --overwrite")
+	f.StringArrayVar(&o.listen, "listen", nil,
+		"with a ticket and no running node, multiaddr to listen on, repeatable (default free ports)")
 	f.BoolVar(&o.update, "update", false, "change an existing output to match KEY, writing only what differs")
 	f.BoolVar(&o.delete, "delete", false, "with --update, remove names that KEY does not have")
 	f.BoolVar(&o.anyCase, "allow-case-collisions", false, "allow names in one directory that differ only in case")
@@ -112,6 +123,10 @@ type fetched struct {
 	Output string `json:"output"`
 
 	Updated *tree.UpdateStats `json:"updated,omitempty"` // of --update
+
+	// By a ticket:
+	TookMS float64 `json:"took_ms,omitempty"`
+	Path   string  `json:"path,omitempty"` // to the peer that shares: direct quic, direct tcp or relayed
 }
 
 // fetch brings an object into the node's store.
@@ -137,8 +152,9 @@ func (a *app) fetch(ctx context.Context, key string) error {
 }
 
 // get writes an object to disk, or to standard output.
-func (a *app) get(ctx context.Context, s api.Reader, key string, o getOptions) error {
-	stream, err := s.Get(ctx, key)
+func (a *app) get(ctx context.Context, s api.Reader, to target, o getOptions) error {
+	begun := time.Now()
+	stream, err := s.Get(ctx, to.key)
 	if err != nil {
 		return err
 	}
@@ -150,6 +166,9 @@ func (a *app) get(ctx context.Context, s api.Reader, key string, o getOptions) e
 	name := o.output
 	if name == "" {
 		name = stream.Name
+	}
+	if name == "" && to.ticket != nil && to.key == to.ticket.Root.String() {
+		name = to.ticket.Name // only a name: ticket.Parse refuses paths
 	}
 	if name == "" {
 		name = stream.Root.Hex()
@@ -163,10 +182,31 @@ func (a *app) get(ctx context.Context, s api.Reader, key string, o getOptions) e
 	finish()
 	resumed := text.Resumed(stream.Resumed, cmp.Or(stream.TreeBytes, stream.Size))
 	human := fmt.Sprintf("%s %s%s", stream.Root, printable.Name(name), resumed)
+	got := fetched{Object: stream.Object, Output: name}
+	if to.ticket != nil {
+		human += a.closing(ctx, s, *to.ticket, &got, time.Since(begun))
+	}
 	if a.quiet {
 		human = ""
 	}
-	return a.print(fetched{Object: stream.Object, Output: name}, human)
+	return a.print(got, human)
+}
+
+// closing says how much came by a ticket, how fast and over which path, and adds that to the result.
+func (a *app) closing(ctx context.Context, s api.Reader, t ticket.Ticket, got *fetched, took time.Duration) string {
+	size := cmp.Or(got.TreeBytes, got.Size)
+	got.TookMS = float64(took.Microseconds()) / 1000
+	rate := limits.Bytes(float64(max(0, size-got.Resumed)) / max(took.Seconds(), 1e-3)).Human()
+	said := fmt.Sprintf(": %s in %s", limits.Bytes(size).Human(), took.Round(time.Millisecond))
+	if got.Kind != api.Directory {
+		said += fmt.Sprintf(" (%s/s)", rate)
+	}
+	if n, ok := s.(api.Node); ok {
+		if got.Path = pathTo(ctx, n, t.Peer); got.Path != "" {
+			said += ", " + got.Path
+		}
+	}
+	return said
 }
 
 // update changes a file or directory on disk so that it matches an object.

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
+	"allium/gateway/client"
+	"allium/node"
+	"allium/protocols/ticket"
 )
 
 func (a *app) pinCommand() *cobra.Command {
@@ -31,26 +36,50 @@ func (a *app) pinAddCommand() *cobra.Command {
   allium pin add $ADDRESS --label backups`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			return a.withStore(cmd.Context(), func(s api.Store) error {
-				if n, ok := s.(api.Node); ok {
-					report, finish := a.progress("fetching")
-					defer finish()
-					if _, err := n.Fetch(cmd.Context(), arg[0], report); err != nil {
-						return err
-					}
-					finish()
-				}
-				p, err := s.Pin(cmd.Context(), arg[0], api.PinOptions{Recursive: !direct, Label: label})
+			to, err := a.target(cmd.Context(), arg[0])
+			if err != nil {
+				return err
+			}
+			o := api.PinOptions{Recursive: !direct, Label: label}
+			pin := func(s api.Store) error { return a.pinAdd(cmd.Context(), s, to.key, o) }
+			if to.ticket == nil {
+				return a.withStore(cmd.Context(), pin)
+			}
+			fromTicket := func(n api.Node) error { return pin(n) }
+			err = a.withRunning(cmd.Context(), *to.ticket, fromTicket)
+			if !errors.Is(err, client.ErrNotRunning) || a.api != "" {
+				return err
+			}
+			return a.withHomeNode(cmd.Context(), nil, func(ctx context.Context, n *node.Node) error {
+				id := n.ID()
+				network, err := ticket.ParseNetwork(id.Network)
 				if err != nil {
 					return err
 				}
-				return a.print(p, a.pinResult("pinned", p))
+				return a.asking(n.API(), id.ID, *to.ticket, network, fromTicket)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&direct, "direct", false, "pin only this object, not what is below it")
 	cmd.Flags().StringVar(&label, "label", "", "label of the pin; an object may have several labels (default: no label)")
 	return cmd
+}
+
+// pinAdd fetches what is missing if s is a node, and pins the object.
+func (a *app) pinAdd(ctx context.Context, s api.Store, key string, o api.PinOptions) error {
+	if n, ok := s.(api.Node); ok {
+		report, finish := a.progress("fetching")
+		defer finish()
+		if _, err := n.Fetch(ctx, key, report); err != nil {
+			return err
+		}
+		finish()
+	}
+	p, err := s.Pin(ctx, key, o)
+	if err != nil {
+		return err
+	}
+	return a.print(p, a.pinResult("pinned", p))
 }
 
 func (a *app) pinRmCommand() *cobra.Command {

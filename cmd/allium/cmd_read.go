@@ -29,8 +29,8 @@ address before it is written. If the transfer ends early, the exit code is not 0
 				return status.Errorf(status.BadRange,
 					"--end is %d; give -1 for the end of the file, or the offset after the last byte", r.End)
 			}
-			return a.withReader(cmd.Context(), through, func(s api.Reader) error {
-				key, err := a.staleName(cmd.Context(), s, arg[0], maxStale)
+			return a.withTarget(cmd.Context(), through, arg[0], embedOptions{}, func(s api.Reader, to target) error {
+				key, err := a.staleName(cmd.Context(), s, to.key, maxStale)
 				if err != nil {
 					return err
 				}
@@ -60,8 +60,8 @@ func (a *app) lsCommand() *cobra.Command {
 		Example: "  allium ls $ADDRESS\n  allium ls $ADDRESS/docs --json",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			return a.withReader(cmd.Context(), through, func(s api.Reader) error {
-				key, err := a.staleName(cmd.Context(), s, arg[0], maxStale)
+			return a.withTarget(cmd.Context(), through, arg[0], embedOptions{}, func(s api.Reader, to target) error {
+				key, err := a.staleName(cmd.Context(), s, to.key, maxStale)
 				if err != nil {
 					return err
 				}

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -152,15 +150,8 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 	if err != nil {
 		return err
 	}
-	_, err = os.Stat(filepath.Join(home, config.FileName))
-	if errors.Is(err, fs.ErrNotExist) && a.configFile == "" && !cfg.Node.Amnesia {
-		fresh, err := config.Load(config.Options{Flags: map[string]any{"node.profile": string(cfg.Node.Profile)}})
-		if err != nil {
-			return err
-		}
-		if _, err := homedir.Init(home, fresh); err != nil {
-			return err
-		}
+	if err := a.initHome(home, cfg); err != nil {
+		return err
 	}
 	deps := node.Deps{Log: a.logger(cfg.Log)}
 	for _, o := range cfg.Obsolete {

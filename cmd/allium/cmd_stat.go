@@ -38,7 +38,9 @@ holds and where its bytes are. That reads counters, not the objects.`,
 					return a.print(st, text.StoreStat(st))
 				})
 			}
-			return a.withReader(cmd.Context(), through, func(s api.Reader) error { return a.stat(cmd, s, arg[0]) })
+			return a.withTarget(cmd.Context(), through, arg[0], embedOptions{}, func(s api.Reader, to target) error {
+				return a.stat(cmd, s, to.key)
+			})
 		},
 	}
 	through.add(cmd, "ask this gateway")

@@ -57,7 +57,8 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 		commands  []*cobra.Command
 	}{
 		{groupFiles, "Store and fetch", []*cobra.Command{
-			a.addCommand(), a.getCommand(), a.catCommand(), a.lsCommand(), a.diffCommand(), a.pinCommand(), a.verifyCommand(),
+			a.addCommand(), a.getCommand(), a.shareCommand(),
+			a.catCommand(), a.lsCommand(), a.diffCommand(), a.pinCommand(), a.verifyCommand(),
 		}},
 		{groupFind, "Find", []*cobra.Command{
 			a.resolveCommand(), a.providersCommand(), a.peersCommand(), a.seedsCommand(),

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
+	"allium/protocols/ticket"
 )
 
 // tasks says what each command does, in words that follow "cannot". A phrase that
@@ -51,6 +52,7 @@ var tasks = map[string]string{
 	"seeds":            "list the seeds",
 	"seeds inspect":    "trust ",
 	"seeds sign":       "sign the seeds",
+	"share":            "share ",
 	"sim dht":          "simulate",
 	"sim fetch":        "simulate",
 	"stat":             "describe ",
@@ -92,7 +94,9 @@ func taskOf(cmd *cobra.Command) failure.Task {
 	task := failure.Task{Help: cmd.CommandPath() + " --help", Why: !throughGateway(cmd)}
 	task.Verb, task.Link, _ = strings.Cut(phrase, "|")
 	if arg := cmd.Flags().Args(); onFirst {
-		if len(arg) > 0 {
+		if len(arg) > 0 && (ticket.Is(arg[0]) || arg[0] == "-") {
+			task.Subject = "" // a ticket is a secret
+		} else if len(arg) > 0 {
 			task.Subject = arg[0]
 		} else if name == "verify" {
 			task.Verb = "verify the store"

@@ -62,9 +62,13 @@ func (g *Handlers) apiAdd(w *exchange.Response, r *http.Request, in exchange.Inp
 
 // apiFetch fetches an object into the store.
 func (g *Handlers) apiFetch(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	node, err := g.asking(w, r, in)
+	if err != nil {
+		return err
+	}
 	l := &lines{w: w, r: r, flush: flushEach}
 	work := func(ctx context.Context, report api.ProgressFunc, _ func(any) bool) (any, error) {
-		return g.node.Fetch(ctx, in.Query.Text("key"), report)
+		return node.Fetch(ctx, in.Query.Text("key"), report)
 	}
 	got, err := g.runWithProgress(r.Context(), l, work)
 	if f, ok := got.(api.Fetched); ok {

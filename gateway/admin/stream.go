@@ -16,7 +16,11 @@ import (
 
 // apiGet streams a file's bytes or a directory as tar.
 func (g *Handlers) apiGet(w *exchange.Response, r *http.Request, in exchange.Input) error {
-	s, err := g.node.Get(r.Context(), in.Query.Text("key"))
+	node, err := g.asking(w, r, in)
+	if err != nil {
+		return err
+	}
+	s, err := node.Get(r.Context(), in.Query.Text("key"))
 	if err != nil {
 		return exchange.CauseOf(r.Context(), err)
 	}
@@ -26,7 +30,11 @@ func (g *Handlers) apiGet(w *exchange.Response, r *http.Request, in exchange.Inp
 // apiCat streams a range of a file's bytes.
 func (g *Handlers) apiCat(w *exchange.Response, r *http.Request, in exchange.Input) error {
 	rng := api.Range{Start: in.Query.Int("start", 0), End: in.Query.Int("end", -1)}
-	s, err := g.node.Cat(r.Context(), in.Query.Text("key"), rng)
+	node, err := g.asking(w, r, in)
+	if err != nil {
+		return err
+	}
+	s, err := node.Cat(r.Context(), in.Query.Text("key"), rng)
 	if err != nil {
 		return exchange.CauseOf(r.Context(), err)
 	}

@@ -48,7 +48,7 @@ func (g *Handlers) api() []exchange.Endpoint {
 			Serve:   withLabel(g.apiAdd),
 		},
 		exchange.Endpoint{
-			ID: "Get", Path: "get", Methods: exchange.Getting, Params: []exchange.Param{exchange.KeyParam},
+			ID: "Get", Path: "get", Methods: exchange.Getting, Params: []exchange.Param{exchange.KeyParam, askParam},
 			Doc:     "Returns a file's bytes, or a directory as a tar stream.",
 			Answers: streamAnswers(exchange.MediaBytes, exchange.MediaTar), Serve: g.apiGet,
 		},
@@ -56,24 +56,22 @@ func (g *Handlers) api() []exchange.Endpoint {
 			ID: "Cat", Path: "cat", Methods: exchange.Getting,
 			Doc: "Returns a range of a file's bytes.",
 			Params: []exchange.Param{
-				exchange.KeyParam, {Name: "start", Kind: exchange.IntegerParam, Doc: "the first byte, from 0"},
+				exchange.KeyParam, askParam, {Name: "start", Kind: exchange.IntegerParam, Doc: "the first byte, from 0"},
 				{Name: "end", Kind: exchange.IntegerParam, Doc: "the byte after the last; -1: the end of the file"},
 			},
 			Answers: streamAnswers(exchange.MediaBytes), Serve: g.apiCat,
 		},
 		exchange.Endpoint{
 			ID: "Fetch", Path: "fetch", Methods: exchange.Posting, Op: capability.Fetch, Target: exchange.TargetTree,
-			Params:  []exchange.Param{exchange.KeyParam},
+			Params:  []exchange.Param{exchange.KeyParam, askParam},
 			Doc:     "Fetches an object and everything below it into the store.",
 			Answers: lineAnswers[struct{}, api.Fetched]("progress, and what was fetched"), Serve: g.apiFetch,
 		},
 		exchange.Endpoint{
-			ID: "List", Path: "ls", Methods: exchange.Getting, Params: []exchange.Param{exchange.KeyParam},
+			ID: "List", Path: "ls", Methods: exchange.Getting, Params: []exchange.Param{exchange.KeyParam, askParam},
 			Doc:     "Lists the entries of a directory in bytewise order of their names.",
 			Answers: lineAnswers[api.Entry, struct{}]("the entries"),
-			Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-				return sendSeq(w, r, flushBuffered, g.node.List(r.Context(), in.Query.Text("key")))
-			},
+			Serve:   g.apiList,
 		},
 		exchange.Endpoint{
 			ID: "Diff", Path: "diff", Methods: exchange.Getting,
@@ -99,12 +97,10 @@ func (g *Handlers) api() []exchange.Endpoint {
 			Answers: streamAnswers(exchange.MediaTar), Serve: g.apiFiles,
 		},
 		exchange.Endpoint{
-			ID: "Stat", Path: "stat", Methods: exchange.Getting, Params: []exchange.Param{exchange.KeyParam},
+			ID: "Stat", Path: "stat", Methods: exchange.Getting, Params: []exchange.Param{exchange.KeyParam, askParam},
 			Doc:     "Describes an object, and whether the node has it.",
 			Answers: exchange.JSONReplies[api.Stat]("the object"),
-			Serve: serveValue(g, func(ctx context.Context, n api.Node, q exchange.Params) (api.Stat, error) {
-				return n.Stat(ctx, q.Text("key"))
-			}),
+			Serve:   g.apiStat,
 		},
 		exchange.Endpoint{
 			ID: "StatStore", Path: "store", Methods: exchange.Getting,
@@ -252,7 +248,7 @@ func (g *Handlers) api() []exchange.Endpoint {
 				return s, err
 			}),
 		},
-		g.eventsEndpoint(),
+		g.eventsEndpoint(), g.shareEndpoint(),
 		exchange.Endpoint{
 			ID: "Connect", Path: "connect", Methods: exchange.Posting, Op: capability.Connect,
 			Doc:     "Dials a peer.",

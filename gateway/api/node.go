@@ -71,9 +71,18 @@ type Store interface {
 type Node interface {
 	Store
 
+	// AskFirst returns the same node, whose Get, Cat, List, Stat, Files and Fetch ask these
+	// peers before others. Each is a peer ID or a multiaddr with /p2p/ID; there are at most
+	// MaxAsked. It starts nothing and needs no Close.
+	AskFirst(peers []string) (Node, error)
+
 	// Fetch downloads an object into the store. With a directory it downloads
 	// everything below it.
 	Fetch(ctx context.Context, key string, progress ProgressFunc) (Fetched, error)
+	// Share makes a ticket for an object that the store holds, and pins it with everything below
+	// it. The pin has the label "shared", for which the object is not announced. If the node knows
+	// a peer, Share waits up to 5 s until one has confirmed an address, or a relay is there.
+	Share(ctx context.Context, key string, o ShareOptions) (Shared, error)
 	// Resolve finds the object that a key names and its providers.
 	Resolve(ctx context.Context, key string, q Query) (Resolved, error)
 	// FindProviders yields the other peers that claim to have the object, the best first.
@@ -122,6 +131,9 @@ type Node interface {
 	// begun.
 	Drain(ctx context.Context) error
 }
+
+// MaxAsked bounds the peers and addresses of AskFirst.
+const MaxAsked = 16
 
 // ProgressFunc receives the progress of a request. It must return at once. It may be
 // called from any goroutine and at any rate. A nil ProgressFunc is not called.

@@ -257,6 +257,7 @@ type Announced struct {
 type ID struct {
 	ID      string   `json:"id"`
 	Addrs   []string `json:"addrs"`
+	Network string   `json:"network,omitempty"` // fingerprint of the private network; empty: the public one
 	Gateway string   `json:"gateway"`
 	Admin   string   `json:"admin"`
 

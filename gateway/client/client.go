@@ -39,6 +39,7 @@ type Client struct {
 	base string // without a final slash
 
 	token string
+	ask   []string // peers that are asked first
 	http  *http.Client
 	tr    *http.Transport
 

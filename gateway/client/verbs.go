@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"allium/gateway/api"
 	"allium/protocols/b3"
@@ -56,25 +57,37 @@ func (c *Client) Add(ctx context.Context, tar io.Reader, o api.AddOptions,
 	})
 }
 
+// AskFirst implements Node.
+func (c *Client) AskFirst(peers []string) (api.Node, error) {
+	asking := *c
+	asking.ask = peers
+	return &asking, nil
+}
+
+// asked returns the parameter for the peers of AskFirst.
+func (c *Client) asked() string { return strings.Join(c.ask, ",") }
+
 // Get implements Store.
 func (c *Client) Get(ctx context.Context, key string) (*api.Stream, error) {
-	return c.stream(ctx, http.MethodGet, verbPath("get"), query("key", key), nil)
+	return c.stream(ctx, http.MethodGet, verbPath("get"), query("key", key, "ask", c.asked()), nil)
 }
 
 // Cat implements Store.
 func (c *Client) Cat(ctx context.Context, key string, r api.Range) (*api.Stream, error) {
 	return c.stream(ctx, http.MethodGet, verbPath("cat"), query("key", key,
-		"start", strconv.FormatInt(r.Start, 10), "end", strconv.FormatInt(r.End, 10)), nil)
+		"start", strconv.FormatInt(r.Start, 10), "end", strconv.FormatInt(r.End, 10), "ask", c.asked()), nil)
 }
 
 // List implements Store.
 func (c *Client) List(ctx context.Context, key string) iter.Seq2[api.Entry, error] {
-	return sequence[api.Entry](ctx, c, request{method: http.MethodGet, path: verbPath("ls"), query: query("key", key)})
+	return sequence[api.Entry](ctx, c, request{
+		method: http.MethodGet, path: verbPath("ls"), query: query("key", key, "ask", c.asked()),
+	})
 }
 
 // Stat implements Store.
 func (c *Client) Stat(ctx context.Context, key string) (api.Stat, error) {
-	return value[api.Stat](ctx, c, http.MethodGet, verbPath("stat"), query("key", key))
+	return value[api.Stat](ctx, c, http.MethodGet, verbPath("stat"), query("key", key, "ask", c.asked()))
 }
 
 // Verify implements Store.
@@ -105,7 +118,7 @@ func (c *Client) Pins(ctx context.Context) iter.Seq2[api.Pin, error] {
 func (c *Client) Fetch(ctx context.Context, key string, progress api.ProgressFunc) (api.Fetched, error) {
 	var f api.Fetched
 	ok, err := c.lines(ctx, request{
-		method: http.MethodPost, path: verbPath("fetch"), query: query("key", key), progress: progress,
+		method: http.MethodPost, path: verbPath("fetch"), query: query("key", key, "ask", c.asked()), progress: progress,
 	},
 		func(json.RawMessage) error { return errors.New("an item in a fetch") })
 	if err != nil {
@@ -156,6 +169,15 @@ func (c *Client) Providers(ctx context.Context, key string, limit int) iter.Seq2
 // Why implements Node.
 func (c *Client) Why(ctx context.Context, keyOrID string) (api.Why, error) {
 	return value[api.Why](ctx, c, http.MethodGet, verbPath("why"), query("key", keyOrID))
+}
+
+// Share implements Node.
+func (c *Client) Share(ctx context.Context, key string, o api.ShareOptions) (api.Shared, error) {
+	last := ""
+	if o.For > 0 {
+		last = o.For.String()
+	}
+	return value[api.Shared](ctx, c, http.MethodPost, verbPath("share"), query("key", key, "name", o.Name, "for", last))
 }
 
 // Announce implements Node.

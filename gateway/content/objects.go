@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -34,6 +36,8 @@ type OpenOptions struct {
 	LocalOnly bool    // return not_found rather than ask the network
 	Whole     bool    // the caller copies all of it, so a fetch may request the bytes together with the size
 	Via       b3.Root // a directory that holds the object, whose providers may have it too; zero for none
+
+	From []peer.AddrInfo // peers that are asked before others; a request over HTTP never sets it
 }
 
 // Content is one open object.

@@ -2,8 +2,10 @@ package localapi
 
 import (
 	"context"
+	"slices"
 
 	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/gateway/api"
 	"allium/gateway/content"
@@ -16,10 +18,12 @@ import (
 	"allium/protocols/dht"
 	"allium/protocols/name"
 	"allium/protocols/session"
+	"allium/protocols/ticket"
 	"allium/resolver"
 	"allium/resolver/trace"
 	"allium/store"
 	"allium/store/gc"
+	"allium/store/meta"
 )
 
 // Deps are the parts of a running node that its API uses.
@@ -42,6 +46,7 @@ type Deps struct {
 	// DeniedPath returns an error if the denylist names root, the entry at a path below it, or a directory between.
 	DeniedPath func(root b3.Root, path string) error
 	Control    Control
+	Network    ticket.Network // the private network, for tickets
 	Limits     *limits.Registry
 }
 
@@ -85,6 +90,7 @@ type Control interface {
 type Node struct {
 	stored
 	deps Deps
+	from []peer.AddrInfo // peers that are asked first
 }
 
 var _ api.Node = (*Node)(nil)
@@ -92,11 +98,14 @@ var _ api.Node = (*Node)(nil)
 // NewNode returns the API of a node. All parts in deps run until the last call ends.
 func NewNode(cfg Config, deps Deps) *Node {
 	return &Node{deps: deps, stored: stored{
-		reader: reader{
-			fetching{sequential{deps.Objects}, deps.Store, deps.Resolver}, allowedKeys{deps.Keys, deps.DeniedPath},
-		},
-		cfg: cfg, st: deps.Store, tars: tree.NewTarAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
+		reader: reader{deps.source(nil), allowedKeys{deps.Keys, deps.DeniedPath}},
+		cfg:    cfg, st: deps.Store, tars: tree.NewTarAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
 	}}
+}
+
+// source returns what reads of the node read from. It asks the peers in from before others.
+func (d Deps) source(from []peer.AddrInfo) fetching {
+	return fetching{sequential{d.Objects}, d.Store, d.Resolver, from}
 }
 
 // running are the hooks of a running node.
@@ -112,7 +121,9 @@ func (r running) lost(l gc.Lost) { r.deps.Repairs.Lost(l) }
 
 func (r running) pinned(ctx context.Context, root b3.Root, label string, recursive bool) {
 	r.deps.Events.PinAdded(root, label, recursive)
-	r.deps.Announce.Announce(ctx, root)
+	if label != meta.SharedLabel {
+		r.deps.Announce.Announce(ctx, root)
+	}
 }
 
 func (r running) unpinned(root b3.Root, label string) { r.deps.Events.PinRemoved(root, label) }
@@ -123,7 +134,9 @@ func (a *Node) Unpin(ctx context.Context, key, label string) error {
 	if err != nil {
 		return err
 	}
-	if left, err := a.pinsOf(ctx, root); err == nil && len(left) == 0 {
+	left, err := a.pinsOf(ctx, root)
+	if announced := func(p api.Pin) bool { return p.Label != meta.SharedLabel }; err == nil &&
+		!slices.ContainsFunc(left, announced) {
 		a.deps.Announce.Withdraw(ctx, root)
 	}
 	return nil
@@ -138,7 +151,7 @@ func (a *Node) Fetch(ctx context.Context, key string, progress api.ProgressFunc)
 	if a.cfg.Seed {
 		return api.Fetched{}, objects.ErrSeed
 	}
-	o := resolver.FetchOptions{}
+	o := resolver.FetchOptions{Sources: resolver.Sources{Peers: a.from}}
 	if progress != nil {
 		o.Progress = func(p resolver.Progress) {
 			progress(api.Progress{

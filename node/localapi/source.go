@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
 	"allium/gateway/content"
@@ -88,11 +89,23 @@ type fetching struct {
 	sequential
 	store    *store.Store
 	resolver *resolver.Resolver
+	from     []peer.AddrInfo // peers that are asked first
+}
+
+// Open implements content.Opener.
+func (s fetching) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (content.Content, error) {
+	o.From = s.from
+	return s.sequential.Open(ctx, root, o)
+}
+
+// options returns the options of a fetch.
+func (s fetching) options() resolver.FetchOptions {
+	return resolver.FetchOptions{Sources: resolver.Sources{Peers: s.from}}
 }
 
 func (s fetching) fetchTree(ctx context.Context, root b3.Root) (resumed, total int64, err error) {
 	defer s.store.HoldGC()()
-	info, err := s.resolver.FetchTree(ctx, root, resolver.FetchOptions{})
+	info, err := s.resolver.FetchTree(ctx, root, s.options())
 	return info.Resumed, info.Bytes, err
 }
 
@@ -109,7 +122,7 @@ func (s fetching) fetchFiles(ctx context.Context, roots []b3.Root) error {
 	for i, root := range roots {
 		if has[i] != b3.Complete {
 			g.Go(func() error {
-				_, err := s.resolver.Fetch(ctx, root, resolver.FetchOptions{})
+				_, err := s.resolver.Fetch(ctx, root, s.options())
 				return err
 			})
 		}

@@ -51,7 +51,7 @@ func (f Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (c
 		return nil, ErrSeed
 	}
 	r := &remoteContent{resolver: f.Resolver, store: f.Local.Store, hash: f.Hash, root: root,
-		via: resolver.Sources{Via: o.Via}}
+		via: resolver.Sources{Via: o.Via, Peers: o.From}}
 	opts := resolver.OpenOptions{Sources: r.via} // an empty range: only the size is fetched
 	if o.Whole {
 		opts = resolver.Whole(r.via)

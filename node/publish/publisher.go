@@ -23,6 +23,7 @@ import (
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/meta"
 )
 
 // Deps is what a Publisher works with. No field may be nil.
@@ -72,11 +73,12 @@ var errEnough = errors.New("enough")
 
 // stored lists every complete object that is not damaged.
 func (b *Publisher) stored(ctx context.Context, yield func(b3.Root) bool) error {
+	secret := b.onlyShared(ctx)
 	for o, err := range b.deps.Store.List(ctx) {
 		switch {
 		case err != nil:
 			return err
-		case !o.Corrupt && !yield(o.Root):
+		case !o.Corrupt && !secret.has(o.Root) && !yield(o.Root):
 			return errEnough
 		}
 	}
@@ -90,6 +92,9 @@ func (b *Publisher) pinned(ctx context.Context, yield func(b3.Root) bool) error 
 	for p, err := range b.deps.Store.Pins(ctx) {
 		if err != nil {
 			return err
+		}
+		if p.Label == meta.SharedLabel {
+			continue
 		}
 		if p.Root != last && !yield(p.Root) {
 			return errEnough
@@ -153,7 +158,7 @@ func (b *Publisher) Tell(root b3.Root) {
 // the policy announces all stored objects and the object is still stored.
 // Announcements of objects below it are not taken back; they expire.
 func (b *Publisher) Withdraw(ctx context.Context, root b3.Root) {
-	if b.deps.Policy == dht.AnnounceAll && b.Has(ctx, root) {
+	if b.deps.Policy == dht.AnnounceAll && b.Has(ctx, root) && !b.onlyShared(ctx).has(root) {
 		return
 	}
 	if err := b.hints.Withdraw(root); err != nil {

@@ -53,9 +53,11 @@ func (r Reach) String() string {
 	return [...]string{"nobody", "this machine", "this local network", "anyone"}[r]
 }
 
-// notPublic are ranges, beside the private ones, that do not lead anywhere on the Internet.
+// notPublic are ranges, beside the private ones, that no router of the Internet knows.
 var notPublic = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24"),
+	netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8::/32"),
 }
 
 // ReachOf says from where the IP address that a begins with can be dialled. For a relayed address that is

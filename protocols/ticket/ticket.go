@@ -50,6 +50,24 @@ func NetworkOf(key []byte) (n Network) {
 // IsZero reports whether n is the public network.
 func (n Network) IsZero() bool { return n == Network{} }
 
+// Text returns the fingerprint in hex, and "" for the public network.
+func (n Network) Text() string {
+	if n.IsZero() {
+		return ""
+	}
+	return n.String()
+}
+
+// ParseNetwork parses what [Network.Text] returns.
+func ParseNetwork(text string) (n Network, err error) {
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != 0 && len(raw) != len(n) {
+		return n, badField("the network is no fingerprint")
+	}
+	copy(n[:], raw)
+	return n, nil
+}
+
 // String returns the fingerprint in hex, and "the public network" for the zero value.
 func (n Network) String() string {
 	if n.IsZero() {

@@ -17,6 +17,10 @@ type Pin struct {
 	Created   time.Time
 }
 
+// SharedLabel is the label of pins whose objects are not announced to the network: they are for those
+// who were given a ticket.
+const SharedLabel = "shared"
+
 // MaxLabel is the largest length of a pin's label in bytes.
 const MaxLabel = 255
 

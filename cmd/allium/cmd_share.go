@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/text"
+	"allium/gateway/api"
+	"allium/gateway/client"
+	"allium/node"
+	"allium/node/naming"
+	"allium/node/tree"
+	"allium/protocols/b3"
+	"allium/store/meta"
+)
+
+// shareOptions are the flags of share.
+type shareOptions struct {
+	last   time.Duration
+	listen []string
+}
+
+func (a *app) shareCommand() *cobra.Command {
+	var o shareOptions
+	cmd := &cobra.Command{
+		Use:   "share PATH|KEY",
+		Short: "Make a ticket with which somebody else can fetch a file or directory",
+		Long: `Add a file or directory, or take one that has an address, and print a ticket: one
+line that begins with allium1. Whoever has it runs "allium get TICKET", on any machine
+that reaches this one, and needs nothing else. The next line, on standard error, says
+for whom the ticket works: this machine, this local network, or anyone.
+
+The ticket is the secret: what is only shared is not announced to the network. It has
+a pin with the label "shared"; "allium pin rm KEY --label shared" ends that, and the
+object is then removed when its space is needed. Who has the address can still ask
+this node for it until then.
+
+If no node runs, this command makes the home directory if there is none, and is the
+node until Ctrl-C or the end of --for. It listens on free ports. If a node runs, it
+serves the object, and the command ends at once.`,
+		Example: `  allium share photos
+  allium share report.pdf --for 24h
+  allium share $ADDRESS`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, arg []string) error {
+			if o.last < 0 || o.last > 0 && o.last < time.Second {
+				return failure.NewUsage("write a time such as 24h or 30m", "--for is %s, below one second", o.last)
+			}
+			return a.share(cmd.Context(), arg[0], o)
+		},
+	}
+	f := cmd.Flags()
+	f.DurationVar(&o.last, "for", 0, "how long the ticket works, such as 24h (default: as long as the node runs)")
+	f.StringArrayVar(&o.listen, "listen", nil,
+		"without a running node, multiaddr to listen on, repeatable (default free ports)")
+	return cmd
+}
+
+// share shares through the node that runs, or is the node.
+func (a *app) share(ctx context.Context, arg string, o shareOptions) error {
+	n, err := a.node()
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	_, err = n.ID(ctx)
+	if err == nil {
+		if len(o.listen) > 0 {
+			return failure.NewUsage("leave --listen out, or stop the node", "--listen is given, and a node runs already")
+		}
+		_, err := a.shareOn(ctx, n, arg, o)
+		return err
+	}
+	if !errors.Is(err, client.ErrNotRunning) || a.api != "" {
+		return err
+	}
+	return a.withHomeNode(ctx, o.listen, func(ctx context.Context, n *node.Node) error {
+		shared, err := a.shareOn(ctx, n.API(), arg, o)
+		if err != nil {
+			return err
+		}
+		return a.serveShared(ctx, shared)
+	})
+}
+
+// shareOn adds or fetches what arg names, and prints the ticket.
+func (a *app) shareOn(ctx context.Context, n api.Node, arg string, o shareOptions) (api.Shared, error) {
+	key, name := arg, ""
+	if isPath(arg) {
+		added, err := a.addShared(ctx, n, arg)
+		if err != nil {
+			return api.Shared{}, err
+		}
+		key, name = added.Root.String(), added.Name
+	} else if err := a.fetchShared(ctx, n, arg); err != nil {
+		return api.Shared{}, err
+	}
+	shared, err := n.Share(ctx, key, api.ShareOptions{Name: name, For: o.last})
+	if err != nil {
+		return api.Shared{}, err
+	}
+	if err := a.print(shared, shared.Ticket); err != nil {
+		return shared, err
+	}
+	if !a.json && !a.quiet {
+		fmt.Fprintln(a.err, text.Reach(shared))
+	}
+	return shared, nil
+}
+
+// isPath reports whether the argument of share is a file or directory on this machine. What looks like an
+// address or a name is none, unless it exists.
+func isPath(arg string) bool {
+	first, _, _ := strings.Cut(arg, "/")
+	if _, err := b3.Parse(first); err == nil {
+		return false
+	}
+	_, err := os.Lstat(arg)
+	return err == nil || !naming.IsName(arg) && !strings.HasPrefix(arg, "b3:")
+}
+
+// addShared adds a file or directory without announcing it.
+func (a *app) addShared(ctx context.Context, n api.Node, path string) (api.Added, error) {
+	disk := tree.NewDisk([]string{path}, api.RefuseBadEntries)
+	notes, err := disk.Check(ctx)
+	if err != nil {
+		return api.Added{}, err
+	}
+	a.tellNotes(notes)
+	report, finish := a.progress("adding")
+	defer finish()
+	o := api.AddOptions{Label: meta.SharedLabel}
+	for added, err := range tree.SendItems(ctx, n, disk.Items(), o, report) {
+		if err != nil {
+			return api.Added{}, err
+		}
+		added.Name = filepath.Base(added.Name)
+		return added, nil
+	}
+	return api.Added{}, failure.In(path, os.ErrNotExist)
+}
+
+// fetchShared brings an object into the store.
+func (a *app) fetchShared(ctx context.Context, n api.Node, key string) error {
+	report, finish := a.progress("fetching")
+	defer finish()
+	_, err := n.Fetch(ctx, key, report)
+	return err
+}
+
+// serveShared waits for the end of the ticket, or of ctx.
+func (a *app) serveShared(ctx context.Context, s api.Shared) error {
+	if !a.json && !a.quiet {
+		fmt.Fprintln(a.err, "serving until Ctrl-C"+text.Until(s.NotAfter))
+	}
+	if s.NotAfter.IsZero() {
+		<-ctx.Done()
+		return nil
+	}
+	end := time.NewTimer(time.Until(s.NotAfter))
+	defer end.Stop()
+	select {
+	case <-end.C:
+	case <-ctx.Done():
+	}
+	return nil
+}

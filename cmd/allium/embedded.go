@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"allium/cmd/allium/failure"
+	"allium/gateway/api"
+	"allium/node"
+	"allium/node/config"
+	homedir "allium/node/home"
+	"allium/protocols/status"
+	"allium/protocols/ticket"
+	"allium/store"
+)
+
+// embedOptions describe a node that runs in the process of a command.
+type embedOptions struct {
+	listen []string // multiaddrs; empty: free ports, see anyPorts
+	beside string   // file beside which a large object is kept until it is whole; empty: the temporary directory
+}
+
+// inRAM is the size in bytes up to which an object is fetched into RAM. What is larger goes to a
+// directory beside the output, so that it may exceed RAM and the next command continues with it.
+const inRAM = 16 << 20
+
+// withEmbedded runs do on a node in this process, which asks the peer of the ticket first. The node lasts
+// as long as do. It needs no home directory and opens no socket.
+func (a *app) withEmbedded(ctx context.Context, t ticket.Ticket, o embedOptions, do func(api.Node) error) error {
+	keys := map[string]any{
+		"node.amnesia": false, "amnesia.require_lock": false, "gateway.listen": "", "admin.listen": "",
+		"audit.enabled": false, "listen.port_map": false, "dht.announce": "roots", "store.backend": store.BackendMemory,
+		"store.memory_bytes": "64MiB",
+	}
+	part, remove, err := partOf(t, o)
+	if err != nil {
+		return err
+	}
+	if part != "" {
+		keys["store.backend"], keys["store.dir"], keys["store.max_bytes"] = store.BackendEmbedded, part, 0
+	}
+	cfg, home, err := a.loadEmbedded(o.listen, keys)
+	if err == nil {
+		err = a.fetchEmbedded(ctx, cfg, home, t, do)
+	}
+	remove(err == nil)
+	return err
+}
+
+// fetchEmbedded checks the ticket and runs do on a node with the configuration.
+func (a *app) fetchEmbedded(
+	ctx context.Context, cfg config.Loaded, home string, t ticket.Ticket, do func(api.Node) error,
+) error {
+	psk, err := homedir.SwarmKey(cfg.Node.SwarmKey)
+	if err != nil {
+		return err
+	}
+	if len(t.Source(localPrefixes(), true).Addrs) == 0 {
+		return status.Errorf(status.TransportDown, "no address of the ticket can be dialled from here: it works for %s; "+
+			"join that network, or ask for a ticket with a public address or a relay", t.Reach())
+	}
+	n, err := node.New(home, cfg.Config, node.Deps{Log: a.logger(cfg.Log), Embedded: true})
+	if err != nil {
+		return err
+	}
+	return while(ctx, n, func(ctx context.Context) error {
+		return a.asking(n.API(), n.ID().ID, t, ticket.NetworkOf(psk), do)
+	})
+}
+
+// loadEmbedded reads the configuration of a node that runs as long as a command. keys are the values that
+// the command needs.
+func (a *app) loadEmbedded(listen []string, keys map[string]any) (config.Loaded, string, error) {
+	if a.logLevel == "" {
+		keys["log.level"] = "error"
+	}
+	if len(listen) > 0 {
+		keys["listen.addrs"] = listen
+	}
+	cfg, home, err := a.load(keys)
+	if err == nil && cfg.Sources["listen.addrs"] == config.FromDefault {
+		cfg.Listen.Listen = anyPorts(cfg.Listen.Listen)
+	}
+	return cfg, home, err
+}
+
+// anyPorts returns listen addresses with the port 0, any free one.
+func anyPorts(addrs []string) []string {
+	free := make([]string, len(addrs))
+	for i, s := range addrs {
+		parts := strings.Split(s, "/") // "", ip4, ADDRESS, tcp, PORT, …
+		if len(parts) > 4 {
+			parts[4] = "0"
+		}
+		free[i] = strings.Join(parts, "/")
+	}
+	return free
+}
+
+// while runs a node and do, and stops the node when do returns.
+func while(ctx context.Context, n *node.Node, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ready := make(chan struct{})
+	var running sync.WaitGroup
+	var stopped error
+	running.Go(func() {
+		defer cancel()
+		stopped = n.Run(context.WithoutCancel(ctx), func() { close(ready) })
+	})
+	var err error
+	select {
+	case <-ready:
+		err = do(ctx)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	n.Drain()
+	running.Wait()
+	if stopped != nil {
+		return stopped
+	}
+	return err
+}
+
+// partOf returns the directory in which the object of a ticket is kept until it is whole, locked, and a
+// function that is called at the end. It is empty for an object that fits in RAM.
+func partOf(t ticket.Ticket, o embedOptions) (dir string, done func(whole bool), err error) {
+	if !t.Directory && t.Size <= inRAM {
+		return "", func(bool) {}, nil
+	}
+	temporary := o.beside == ""
+	if temporary {
+		if dir, err = os.MkdirTemp("", "allium-"); err != nil {
+			return "", nil, err
+		}
+	} else {
+		above := filepath.Dir(o.beside)
+		if _, err := os.Stat(above); err != nil {
+			return "", nil, err
+		}
+		if dir, err = filepath.Abs(filepath.Join(above, ".allium-"+t.Root.Hex()[:16]+".part")); err != nil {
+			return "", nil, err
+		}
+	}
+	unlock, err := homedir.Lock(dir)
+	if status.Of(err) == status.Busy {
+		return "", nil, status.Errorf(status.Busy, "another process fetches the same object into %s; wait for it", dir)
+	}
+	if err != nil {
+		return "", nil, failure.In(dir, err)
+	}
+	return dir, func(whole bool) {
+		if whole || temporary || !hasGroups(dir) {
+			_ = os.RemoveAll(dir) // it only costs space
+		}
+		unlock()
+	}, nil
+}
+
+// hasGroups reports whether an unfinished fetch left verified bytes below dir: files of 64 KiB or more
+// besides the database.
+func hasGroups(dir string) bool {
+	found := false
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil //nolint:nilerr // what cannot be read cannot be continued
+		}
+		if info, err := d.Info(); err == nil && info.Size() >= 64<<10 {
+			found = true
+			return filepath.SkipAll
+		}
+		return nil
+	})
+	return found
+}
+
+// withHomeNode runs do on a node of the home directory, which it makes if there is none. The node listens
+// on free ports, unless listen names others or the configuration does.
+func (a *app) withHomeNode(ctx context.Context, listen []string, do func(context.Context, *node.Node) error) error {
+	cfg, home, err := a.loadEmbedded(listen, map[string]any{"gateway.listen": "", "admin.listen": ""})
+	if err != nil {
+		return err
+	}
+	if err := a.initHome(home, cfg); err != nil {
+		return err
+	}
+	n, err := node.New(home, cfg.Config, node.Deps{Log: a.logger(cfg.Log)})
+	if err != nil {
+		return err
+	}
+	return while(ctx, n, func(ctx context.Context) error { return do(ctx, n) })
+}
+
+// initHome makes the home directory of a node that is about to start, unless it is there or the node
+// needs none.
+func (a *app) initHome(home string, cfg config.Loaded) error {
+	_, err := os.Stat(filepath.Join(home, config.FileName))
+	if !errors.Is(err, fs.ErrNotExist) || a.configFile != "" || cfg.Node.Amnesia {
+		return nil
+	}
+	fresh, err := config.Load(config.Options{Flags: map[string]any{"node.profile": string(cfg.Node.Profile)}})
+	if err != nil {
+		return err
+	}
+	_, err = homedir.Init(home, fresh)
+	return err
+}

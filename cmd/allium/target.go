@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/term"
+	"allium/gateway/api"
+	"allium/gateway/client"
+	"allium/protocols/ticket"
+)
+
+// target is what the argument of a command names.
+type target struct {
+	key    string         // b3:<hex>[/path] or a name
+	ticket *ticket.Ticket // nil: the argument is no ticket
+}
+
+// maxTargetText bounds what is read from standard input in place of an argument, in bytes.
+const maxTargetText = 4 << 10
+
+// target understands an argument: an address, a name or a ticket, each with a path below it or none. For
+// "-" it reads one from standard input, which keeps a ticket out of the history of the shell.
+func (a *app) target(ctx context.Context, arg string) (target, error) {
+	if arg == "-" {
+		raw, err := io.ReadAll(io.LimitReader(term.Interruptible(ctx, a.stdin), maxTargetText+1))
+		if err != nil {
+			return target{}, failure.In("standard input", err)
+		}
+		if arg = strings.TrimSpace(string(raw)); arg == "" || len(raw) > maxTargetText {
+			return target{}, failure.NewUsage("write one ticket or address to it", "standard input has none")
+		}
+	}
+	text, path, below := strings.Cut(arg, "/")
+	if !ticket.Is(text) {
+		return target{key: arg}, nil
+	}
+	t, err := ticket.Parse(text)
+	if err != nil {
+		return target{}, err
+	}
+	key := t.Root.String()
+	if below {
+		key += "/" + path
+	}
+	return target{key, &t}, nil
+}
+
+// withTarget runs do on the node, its store or a gateway, for what arg names. A ticket needs a node: if
+// none runs, do runs on one in this process, which embed describes.
+func (a *app) withTarget(
+	ctx context.Context, through gatewayFlags, arg string, embed embedOptions,
+	do func(r api.Reader, to target) error,
+) error {
+	to, err := a.target(ctx, arg)
+	if err != nil {
+		return err
+	}
+	if to.ticket == nil || through.url != "" { // a gateway finds the providers itself
+		return a.withReader(ctx, through, func(r api.Reader) error { return do(r, to) })
+	}
+	err = a.withRunning(ctx, *to.ticket, func(n api.Node) error { return do(n, to) })
+	if !errors.Is(err, client.ErrNotRunning) || a.api != "" {
+		return err
+	}
+	return a.withEmbedded(ctx, *to.ticket, embed, func(n api.Node) error { return do(n, to) })
+}
+
+// withRunning runs do on the node that runs. It asks the peer of the ticket first.
+func (a *app) withRunning(ctx context.Context, t ticket.Ticket, do func(api.Node) error) error {
+	n, err := a.node()
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	id, err := n.ID(ctx)
+	if err != nil {
+		return err
+	}
+	network, err := ticket.ParseNetwork(id.Network)
+	if err != nil {
+		return err
+	}
+	return a.asking(n, id.ID, t, network, do)
+}
+
+// asking runs do on n, which asks the peer of the ticket first. self is the ID of n.
+func (a *app) asking(n api.Node, self string, t ticket.Ticket, network ticket.Network, do func(api.Node) error) error {
+	id, err := peer.Decode(self)
+	if err != nil {
+		return err
+	}
+	if err := t.Check(time.Now(), network, id); err != nil {
+		return err
+	}
+	source := t.Source(localPrefixes(), a.api == "")
+	asked := []string{}
+	for _, addr := range source.Addrs {
+		asked = append(asked, addr.String()+"/p2p/"+t.Peer.String())
+	}
+	if len(asked) == 0 {
+		asked = append(asked, t.Peer.String())
+	}
+	if n, err = n.AskFirst(asked); err != nil {
+		return err
+	}
+	return do(n)
+}
+
+// localPrefixes returns the prefixes of the addresses of this machine. An error leaves them empty, and
+// then no private address is dialled.
+func localPrefixes() (all []netip.Prefix) {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok {
+			ip, _ := netip.AddrFromSlice(n.IP)
+			bits, _ := n.Mask.Size()
+			if ip = ip.Unmap(); !ip.IsLoopback() {
+				all = append(all, netip.PrefixFrom(ip, bits).Masked())
+			}
+		}
+	}
+	return all
+}
+
+// pathTo says how the bytes of a peer travel: "direct quic", "direct tcp", "relayed", or "" if n is not
+// connected to it.
+func pathTo(ctx context.Context, n api.Node, id peer.ID) string {
+	peers, err := n.Peers(ctx)
+	if err != nil {
+		return ""
+	}
+	path := ""
+	for _, p := range peers {
+		switch {
+		case p.ID != id.String():
+		case strings.Contains(p.Addr, "/p2p-circuit"):
+			if path == "" {
+				path = "relayed"
+			}
+		case strings.Contains(p.Addr, "/quic-v1"):
+			return "direct quic"
+		default:
+			path = "direct tcp"
+		}
+	}
+	return path
+}

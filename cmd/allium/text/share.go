@@ -1,0 +1,21 @@
+package text
+
+import (
+	"fmt"
+	"time"
+
+	"allium/gateway/api"
+)
+
+// Reach says for whom a ticket works, and how to fetch with it.
+func Reach(s api.Shared) string {
+	return fmt.Sprintf("for %s%s; there: allium get TICKET", s.Reach, Until(s.NotAfter))
+}
+
+// Until returns ", until TIME", and "" for the zero time.
+func Until(end time.Time) string {
+	if end.IsZero() {
+		return ""
+	}
+	return ", until " + end.Local().Format("2006-01-02 15:04:05")
+}
