@@ -198,11 +198,11 @@ func (l *lookups) finish(ctx context.Context, s *lookup, err error) {
 		found: found, complete: complete, err: err, at: now, by: s.search.By(),
 		expires: now.Add(lifetime(ttl, found, l.now())),
 	}
-	l.deactivate(s)
 	// A failure of this node says nothing of the network and is not cached.
 	if remember && s.find.Trace == nil {
 		l.cache.addSearch(s.root, &result)
 	}
+	l.deactivate(s) // after it is in the cache, so that nobody starts another one between the two
 	s.end(result)
 }
 
