@@ -192,6 +192,7 @@ func (n *Node) startOwnNames(ctx context.Context) error {
 		Find: func(ctx context.Context, what name.Name, fresh bool) (name.Versions, error) {
 			return n.dht.FindName(ctx, what, fresh, nil)
 		},
+		Held: n.dht.HeldNames, Floor: n.dht.NameFloor,
 		Published: n.tellOwnName, Now: n.now, ClockWrong: n.clock.Wrong, Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {

@@ -9,9 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"allium/internal/privatefile"
 	"allium/protocols/name"
-	"allium/protocols/status"
 )
 
 // The directory of the files below a home directory; see [zones.Zones] for the keys there. A file
@@ -39,21 +37,6 @@ func fileZones(home string) ([]name.Zone, error) {
 		if zone, err := name.ParseZone(id); ok && err == nil && zone.String() == id {
 			all = append(all, zone)
 		}
-	}
-	return all, nil
-}
-
-// readFile returns the records in the file of a zone. The error is forbidden if other users can
-// write the file, and corrupt if it is not what encode returned.
-func readFile(file string, zone name.Zone) ([]name.Signed, error) {
-	text, err := privatefile.Read(file, maxFile, privatefile.NoWrites)
-	if err != nil {
-		return nil, err
-	}
-	all, err := decode(text, zone)
-	if err != nil {
-		return nil, status.Errorf(status.Corrupt,
-			"%s is damaged: %w; restore it from a backup, or remove it and publish its names again", file, err)
 	}
 	return all, nil
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"allium/internal/jitter"
+	"allium/internal/privatefile"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -56,24 +57,58 @@ func (s *Service) load() error {
 	if err != nil {
 		return err
 	}
-	now := s.deps.Now()
 	for _, zone := range all {
-		records, err := readFile(fileOf(s.cfg.Home, zone), zone)
-		if err == nil && s.table.len()+int64(len(records)) > maxRecords {
-			err = status.Errorf(status.Quota, "the home directory has more than %d records of own names", maxRecords)
+		_ = s.loadZone(zone) // logged; publishing in the zone returns it
+	}
+	return nil
+}
+
+// loadZone reads the file of a zone. What stands in a damaged file is recovered as far as possible. After
+// an error nothing can be published in the zone.
+func (s *Service) loadZone(zone name.Zone) error {
+	now := s.deps.Now()
+	file := fileOf(s.cfg.Home, zone)
+	text, err := privatefile.Read(file, maxFile, privatefile.NoWrites)
+	var records []name.Signed
+	recovered := false
+	if err == nil {
+		if records, err = decode(text, zone); err != nil {
+			records, err = s.recover(zone, text, err)
+			recovered = err == nil
 		}
-		if err != nil {
-			s.deps.Log.Error("the names of a zone are not published", "zone", zone, "err", err)
-			s.table.damage(zone, err)
-			continue
-		}
-		for _, rec := range records {
-			if !over(rec, now) {
-				s.table.set(rec, false, false, now)
-			}
+	}
+	if err == nil && s.table.len()+int64(len(records)) > maxRecords {
+		err = status.Errorf(status.Quota, "the home directory has more than %d records of own names; "+
+			"move the records of a zone to another one", maxRecords)
+	}
+	s.table.damage(zone, err)
+	if err != nil {
+		s.deps.Log.Error("the names of a zone are not published", "zone", zone, "err", err)
+		return err
+	}
+	for _, rec := range records {
+		if !over(rec, now) {
+			s.table.set(rec, false, false, now)
+			s.table.change(rec, func(e *entry) { e.recovered = recovered })
 		}
 	}
 	return nil
+}
+
+// retry reads the file of a zone again if it could not be read before.
+func (s *Service) retry(ctx context.Context, zone name.Zone) error {
+	if s.table.refusal(zone) == nil {
+		return nil
+	}
+	release, err := s.writes.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if s.table.refusal(zone) == nil {
+		return nil
+	}
+	return s.loadZone(zone)
 }
 
 // attend asks the peers about a record, where that is needed, signs it again if half of its life
@@ -82,9 +117,11 @@ func (s *Service) attend(ctx context.Context, j job) {
 	rec := j.rec
 	renew := rec.Value.Kind() != name.Withdrawn && !s.deps.Now().Before(renewal(rec))
 	if renew || !j.checked {
-		if !s.check(ctx, rec) {
+		var ok bool
+		if rec, ok = s.check(ctx, rec); !ok {
 			return
 		}
+		renew = rec.Value.Kind() != name.Withdrawn && !s.deps.Now().Before(renewal(rec))
 	}
 	if renew {
 		var err error
@@ -96,12 +133,21 @@ func (s *Service) attend(ctx context.Context, j job) {
 	s.send(ctx, rec)
 }
 
-// check asks the peers whether a record is in force. If it cannot be told, the record is due later.
-func (s *Service) check(ctx context.Context, rec name.Signed) bool {
+// check asks the peers whether a record is in force, and returns it. If it cannot be told, the record
+// is due later. In the place of a record that was recovered from a damaged file, the peers may have the
+// one that was lost: it is taken up and returned.
+func (s *Service) check(ctx context.Context, rec name.Signed) (_ name.Signed, ok bool) {
 	found, err := s.find(ctx, rec.Name)
 	if err != nil {
 		s.later(ctx, rec, err)
-		return false
+		return rec, false
+	}
+	if newer, ok := s.lost(rec, found); ok {
+		if err := s.adopt(ctx, newer); err != nil {
+			s.later(ctx, rec, err)
+			return rec, false
+		}
+		return newer, true
 	}
 	var problem Problem
 	switch {
@@ -113,10 +159,10 @@ func (s *Service) check(ctx context.Context, rec name.Signed) bool {
 			"another holder of the key signed another value of %s with the same sequence number; publish again to settle it",
 			rec.Name)
 	default:
-		return true
+		return rec, true
 	}
 	s.problem(rec, problem, err)
-	return false
+	return rec, false
 }
 
 // contradicts reports whether the peers have another value with the sequence number of rec.

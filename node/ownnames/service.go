@@ -32,13 +32,19 @@ type Keys interface {
 	Petnames() ([]name.Entry, error)
 }
 
-// Deps are what a Service works with. Published, Log, Metrics and Limits may be nil.
+// Deps are what a Service works with. Held, Floor, Published, Log, Metrics and Limits may be nil.
 type Deps struct {
 	Keys Keys
 	// Send sends a record to the peers closest to its name, and returns how many took it.
 	Send func(context.Context, name.Signed) (int, error)
 	// Find returns the record that the peers have. With fresh the node's own copy does not count.
 	Find func(ctx context.Context, n name.Name, fresh bool) (name.Versions, error)
+	// Held returns the records of a zone that this node keeps for others. They replace those of a
+	// damaged file.
+	Held func(name.Zone) []name.Signed
+	// Floor returns the highest sequence number of a name that this node has verified, 0 for none.
+	// Nothing is signed with a lower one.
+	Floor func(name.Name) uint64
 	// Published is told of each record that was signed, once it is durable and before it is sent. It
 	// should not wait for peers.
 	Published  func(context.Context, name.Signed)
@@ -68,6 +74,12 @@ func New(cfg Config, d Deps) (*Service, error) {
 	}
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
+	}
+	if d.Held == nil {
+		d.Held = func(name.Zone) []name.Signed { return nil }
+	}
+	if d.Floor == nil {
+		d.Floor = func(name.Name) uint64 { return 0 }
 	}
 	if d.Published == nil {
 		d.Published = func(context.Context, name.Signed) {}
@@ -187,6 +199,9 @@ func (s *Service) publish(ctx context.Context, r Request) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
+	if err := s.retry(ctx, r.Name.Zone); err != nil {
+		return State{}, err
+	}
 	own, known := s.table.get(r.Name)
 	checked, last := own.checked, own.Seq
 	if !checked {
@@ -234,7 +249,7 @@ func (s *Service) sign(
 	}
 	now := s.deps.Now()
 	rec, err = name.Sign(key, name.Record{
-		Name: r.Name, Seq: name.NextSeq(max(last, own.Seq), now), Value: r.Value,
+		Name: r.Name, Seq: name.NextSeq(max(last, own.Seq, s.deps.Floor(r.Name)), now), Value: r.Value,
 		NotAfter: now.Add(r.Life).Truncate(time.Second).UTC(), TTL: r.TTL,
 	}, now)
 	if err != nil {

@@ -40,7 +40,10 @@ type entry struct {
 	checked bool // the peers were asked whether there is a higher record
 	tries   int  // times in a row that no peer took it
 	working bool // a goroutine sends or signs it
-	State        // its Record is that of rec
+
+	// recovered says that the record was in a damaged file, so that a newer one of this node may be lost.
+	recovered bool
+	State     // its Record is that of rec
 }
 
 // table has the records of all zones. It is safe for concurrent use, and does no I/O.
@@ -180,9 +183,20 @@ func (t *table) change(rec name.Signed, f func(e *entry)) {
 	}
 }
 
-// damage refuses further records of a zone with err, because its file cannot be read.
+// damage refuses further records of a zone with err, because its file cannot be read; nil ends that.
 func (t *table) damage(zone name.Zone, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err == nil {
+		delete(t.damaged, zone)
+		return
+	}
 	t.damaged[zone] = err
+}
+
+// refusal returns the error of damage.
+func (t *table) refusal(zone name.Zone) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.damaged[zone]
 }

@@ -209,6 +209,13 @@ func (s *Service) PublishName(ctx context.Context, rec name.Signed) (int, error)
 	return s.sendName(ctx, rec)
 }
 
+// HeldNames returns the records of a zone that this node holds, in no order.
+func (s *Service) HeldNames(zone name.Zone) []name.Signed { return s.names.OfZone(zone, s.deps.Now()) }
+
+// NameFloor returns the highest sequence number of a name that this node has looked up or published, 0
+// if it knows none.
+func (s *Service) NameFloor(n name.Name) uint64 { return s.floors.Seq(n) }
+
 // sendName sends a record to the peers that are closest to its name.
 func (s *Service) sendName(ctx context.Context, rec name.Signed) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.PublishTimeout)

@@ -82,6 +82,14 @@ func (f *Floors) Raise(v name.Versions) error {
 	return nil
 }
 
+// Seq returns the highest sequence number of a name that is remembered, 0 if none is.
+func (f *Floors) Seq(n name.Name) uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old, _ := f.lru.Get(n.Digest())
+	return old.Seq
+}
+
 func sumOf(v name.Value) []byte {
 	sum := sha256.Sum256([]byte(v.String()))
 	return sum[:]

@@ -290,6 +290,19 @@ func (s *Store) Get(key Key, now time.Time) []name.Signed {
 	return valid(e.v, now)
 }
 
+// OfZone returns the records of a zone that have not expired, in no order. It looks at every record, so
+// it is for rare calls.
+func (s *Store) OfZone(zone name.Zone, now time.Time) (all []name.Signed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.held {
+		if e.zone() == zone {
+			all = append(all, valid(e.v, now)...)
+		}
+	}
+	return all
+}
+
 // Sweep drops expired records, unless the clock may be wrong.
 func (s *Store) Sweep(now time.Time) {
 	if !s.mayExpire() {
