@@ -5,6 +5,7 @@
 //
 //	zones/<zone key>.key   the private key of a zone, mode 0600
 //	petnames               short names that the user chose, a text that may be edited
+//	zone-maps.seen         the highest number of each map that a node has read
 //
 // Invariants:
 //
@@ -15,6 +16,8 @@
 //     an order: petnames first, then the maps as they are configured.
 //   - A map that cannot be read, or has expired, hides the maps behind it: a short name never
 //     changes its zone because a file is damaged.
+//   - A map never takes the place of one of the same signer, in the same file, with a higher number, also
+//     after a restart.
 //   - With amnesia nothing is written.
 //
 // # One short name

@@ -153,7 +153,7 @@ func (z *Zones) withPetname(short name.Label, zone name.Zone) (*petnames, error)
 	if err := p.add(short, zone); err != nil {
 		return nil, err
 	}
-	for _, m := range z.readMaps() {
+	for _, m := range z.readMaps(nil) {
 		if like, ok := m.spellings.Like(short); ok && like != short {
 			return nil, &name.ConfusableError{Label: short, With: like}
 		}

@@ -1,6 +1,7 @@
 package zones
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -49,19 +50,31 @@ type zoneMap struct {
 
 // ShortNames reads the petnames and the maps. Petnames that cannot be read are an error; a map
 // that cannot be read is an error of the look-ups that reach it.
-func (z *Zones) ShortNames() (*ShortNames, error) {
+func (z *Zones) ShortNames() (*ShortNames, error) { return z.shortNames(nil) }
+
+// shortNames is ShortNames with numbers of maps that were seen, beside those of the file.
+func (z *Zones) shortNames(seen seenMaps) (*ShortNames, error) {
 	p, err := z.petnames()
 	if err != nil {
 		return nil, err
 	}
-	return &ShortNames{petnames: p, maps: z.readMaps()}, nil
+	return &ShortNames{petnames: p, maps: z.readMaps(seen)}, nil
 }
 
-// readMaps reads the maps.
-func (z *Zones) readMaps() []zoneMap {
+// readMaps reads the maps, and refuses those that are older than what was seen, or that cannot be
+// compared.
+func (z *Zones) readMaps(more seenMaps) []zoneMap {
 	maps := make([]zoneMap, len(z.maps))
+	if len(maps) == 0 {
+		return nil
+	}
+	seen, unknown := z.seenMaps()
+	seen.raise(more)
 	for i, f := range z.maps {
 		m, err := readMap(f)
+		if err == nil {
+			err = cmp.Or(unknown, seen.rollback(f, m.Seq))
+		}
 		maps[i] = zoneMap{mapFile: f, Map: m, err: f.failed(err)}
 		for _, e := range m.Entries {
 			_ = maps[i].spellings.Add(e.Short) // OpenMap refuses names that look alike

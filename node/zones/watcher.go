@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"allium/internal/filewatch"
+	"allium/internal/privatefile"
 	"allium/protocols/name"
 )
 
@@ -24,6 +25,9 @@ type Watcher struct {
 	log   *slog.Logger
 	files *filewatch.Files
 	now   atomic.Pointer[reading]
+
+	seen    seenMaps // of all readings; only read uses it
+	running atomic.Bool
 }
 
 // reading is what was read last.
@@ -35,7 +39,7 @@ type reading struct {
 // Watch returns a watcher of the short names, and reads them. Petnames that cannot be read are the
 // error of each look-up of a short name, until they can be read.
 func (z *Zones) Watch(log *slog.Logger) (*Watcher, error) {
-	w := &Watcher{zones: z, log: log}
+	w := &Watcher{zones: z, log: log, seen: seenMaps{}}
 	files := []string{z.petnamesFile()}
 	for _, m := range z.maps {
 		files = append(files, m.file)
@@ -54,8 +58,27 @@ func (z *Zones) Watch(log *slog.Logger) (*Watcher, error) {
 
 // read reads the files. What cannot be read any more is an error, not what it was before.
 func (w *Watcher) read() {
-	names, err := w.zones.ShortNames()
+	names, err := w.zones.shortNames(w.seen)
 	w.now.Store(&reading{names, err})
+	if err == nil && w.seen.raise(names.seen()) {
+		w.save()
+	}
+}
+
+// save writes the numbers of the maps, so that none of them goes back after a restart. Before Run the
+// home directory is not this process's alone, and nothing is written.
+func (w *Watcher) save() {
+	if len(w.seen) == 0 || w.zones.amnesia || !w.running.Load() {
+		return
+	}
+	all, err := w.zones.seenMaps()
+	if err == nil && all.raise(w.seen) {
+		all.trim(w.zones.maps)
+		err = privatefile.Replace(w.zones.seenFile(), all.encode())
+	}
+	if err != nil {
+		w.log.Warn("cannot remember the numbers of zone maps: an older map may be taken after a restart", "error", err)
+	}
 }
 
 func (w *Watcher) failed(err error) {
@@ -63,7 +86,11 @@ func (w *Watcher) failed(err error) {
 }
 
 // Run watches the files until ctx ends.
-func (w *Watcher) Run(ctx context.Context, ready func()) error { return w.files.Run(ctx, ready) }
+func (w *Watcher) Run(ctx context.Context, ready func()) error {
+	w.running.Store(true)
+	w.save()
+	return w.files.Run(ctx, ready)
+}
 
 // Look makes Run look at the files now, and read them if they have changed, unless it has done so a
 // moment ago. It waits for that.
