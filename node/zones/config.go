@@ -11,11 +11,13 @@ import (
 // maxMaps is the most zone maps of a configuration.
 const maxMaps = 16
 
-// Config names the zone maps. node/config/keys.txt documents the keys.
+// Config says where the zones of short names are found. node/config/keys.txt documents the keys.
 type Config struct {
 	// Maps are zone maps in the order in which they are asked, each SIGNER=FILE. A relative FILE
 	// is below the home directory.
 	Maps []string `koanf:"maps"`
+	// DNS asks the DNS for what neither a petname nor a map has.
+	DNS bool `koanf:"dns"`
 }
 
 // Validate returns status.BadRequest with the first invalid key.

@@ -138,6 +138,6 @@ func (s seenMaps) rollback(f mapFile, seq uint64) error {
 	if seq >= s[f] {
 		return nil
 	}
-	return status.Errorf(status.Stale, "the zone map has the number %d, and one with %d was in force before; get the current "+
-		"map from its signer", seq, s[f])
+	return status.Errorf(status.Stale, "the zone map has the number %d, and one with %d was in force before; "+
+		"get the current map from its signer", seq, s[f])
 }

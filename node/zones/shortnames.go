@@ -23,6 +23,7 @@ const (
 	FromKey     Origin = "key"     // the name has the key of its zone
 	FromPetname Origin = "petname" // the user chose the short name
 	FromMap     Origin = "map"     // a signer gave the short name
+	FromDNS     Origin = "dns"     // the DNS has a link of the domain, see package dnslink
 )
 
 // Found is a zone, and where it was found.
