@@ -60,7 +60,7 @@ func (n *testNode) follow(t *testing.T, target string, topics ...api.Topic) even
 	go func() {
 		defer close(done)
 		defer close(items)
-		for e, err := range c.Events(ctx, topics...) {
+		for e, err := range c.Events(ctx, client.EventOptions{Topics: topics}) {
 			select {
 			case items <- item{e, err}:
 			case <-ctx.Done():

@@ -40,7 +40,8 @@ type Deps struct {
 	Gatherer prometheus.Gatherer   // the metrics of /metrics; nil: none
 	Limits   *limits.Registry      // nil: limits are listed nowhere
 
-	Events *limits.Events[*api.Event] // closed with draining when the node stops; nil: none
+	Events     *limits.Events[*api.Event] // closed with draining when the node stops; nil: none
+	FollowName admin.FollowName           // nil: readers of events cannot name the names that they follow
 }
 
 // Gateway is a server with the gateway's route table. Its methods may be called from any
@@ -88,7 +89,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 		uploads: upload.New(d.Uploads, d.Denylist, bodies),
 		admin: admin.New(admin.Deps{
 			Node: d.Node, Ready: g.readiness, Version: d.Version, Denylist: d.Denylist, Bodies: bodies, Guard: guard,
-			Gatherer: d.Gatherer, Limits: d.Limits, Events: d.Events,
+			Gatherer: d.Gatherer, Limits: d.Limits, Events: d.Events, FollowName: d.FollowName,
 		}),
 		openapi: &openapi.Handlers{},
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"allium/gateway/api"
+	"allium/gateway/client"
 	"allium/internal/testkit"
 	"allium/protocols/status"
 )
@@ -25,7 +26,7 @@ func watch(t *testing.T, n *running) *watched {
 	w := &watched{}
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		for e, err := range n.api.Events(t.Context()) {
+		for e, err := range n.api.Events(t.Context(), client.EventOptions{}) {
 			w.mu.Lock()
 			if err != nil {
 				w.end = err

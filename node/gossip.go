@@ -51,8 +51,8 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 	return n.services.Start(ctx, supervise.Service{Name: "announcements", Run: n.hints.Run})
 }
 
-// learnName takes up the record of a name that another node has announced, if this node holds or
-// remembers the name.
+// learnName takes up the record of a name that another node has announced, if this node holds,
+// remembers or follows the name.
 func (n *Node) learnName(rec name.Signed) {
 	n.dht.UpdateName(rec)
 	if n.started.Load() && n.resolver.ObserveName(rec, true) {

@@ -220,7 +220,9 @@ func (n *Node) mayNotSend(rec name.Signed) error {
 // tellOwnName tells the resolver of a record that this node signed, and everybody by gossip. What
 // gossip loses, others find when the TTL of what they remember ends.
 func (n *Node) tellOwnName(ctx context.Context, rec name.Signed) {
-	n.resolver.ObserveName(rec, false)
+	if n.resolver.ObserveName(rec, false) {
+		n.events.Name(rec)
+	}
 	if n.mayNotSend(rec) != nil {
 		return
 	}
@@ -255,7 +257,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,
 		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
 		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,
-		Events: n.events.Source(),
+		Events: n.events.Source(), FollowName: api.FollowName,
 	})
 	if err != nil {
 		return err

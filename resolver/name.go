@@ -67,3 +67,11 @@ func (r *Resolver) cachedName(l *life, n name.Name, maxStale time.Duration) (a n
 func (r *Resolver) ObserveName(rec name.Signed, known bool) (news bool) {
 	return r.names != nil && r.names.Observe(rec, known)
 }
+
+// FollowName keeps a name in mind for ObserveName, until release is called; see [names.Names.Follow].
+func (r *Resolver) FollowName(n name.Name) (release func(), err error) {
+	if r.names == nil {
+		return nil, status.Errorf(status.Unsupported, "this node resolves no names")
+	}
+	return r.names.Follow(n)
+}

@@ -16,16 +16,17 @@ import (
 func (a *app) nameCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "name",
-		Short: "Publish names, and list those that are published",
+		Short: "Publish names, list those that are published, and watch any",
 		Long: `Publish what a name stands for. A name is LABEL.ZONE, where ZONE is a key of which
 this home directory has the private half, or its short name; LABEL alone is in the
 only own zone. ` + "`allium zone new`" + ` makes a zone, and ` + "`allium resolve`" + ` shows what a name
 stands for. The commands need a running node.`,
 		Example: `  allium name publish blog $ADDRESS
   allium name ls
+  allium name watch blog.site
   allium name withdraw blog`,
 	}
-	cmd.AddCommand(a.namePublishCommand(), a.nameWithdrawCommand(), a.nameLsCommand())
+	cmd.AddCommand(a.namePublishCommand(), a.nameWithdrawCommand(), a.nameLsCommand(), a.nameWatchCommand())
 	return cmd
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +48,7 @@ const patience = 2 * time.Minute
 //	                     capability in the file "token", and $LOCATION for the answer's
 //	await CODE METHOD PAGE FILE  send, again and again until the answer has that status
 //	root VAR FILE        set $VAR to the first b3: address in the file
+//	sees FILE PATTERN    wait until a line of the file, which may grow, matches
 //	liar VAR HOW URL     set $VAR to a gateway that passes on what URL answers, changed: see liar_test.go
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -71,6 +73,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "send": cmdSend,
 			"await": cmdAwait, "root": cmdRoot, "liar": cmdLiar, "cert": cmdCert, "home": cmdHome,
+			"sees": cmdSees,
 		},
 	})
 }
@@ -183,6 +186,23 @@ func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	err := s.cmd.Wait()
 	if sig != syscall.SIGKILL && err != nil {
 		ts.Fatalf("node %s: %v: %s", args[0], err, s.errs.String())
+	}
+}
+
+func cmdSees(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: sees FILE PATTERN")
+	}
+	line, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		text, err := os.ReadFile(ts.MkAbs(args[0])) // it may not exist yet
+		if line.Match(text) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("no line of %s matches %s: %v\n%s", args[0], args[1], err, text)
+		}
 	}
 }
 

@@ -38,6 +38,7 @@ var tasks = map[string]string{
 	"ls":               "list ",
 	"name ls":          "list the names of this node",
 	"name publish":     "publish ",
+	"name watch":       "watch the names",
 	"name withdraw":    "withdraw ",
 	"node drain":       "drain the node",
 	"node reload":      "reload the node's files",

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,9 @@ func (g *Handlers) eventsEndpoint() exchange.Endpoint {
 			"`draining` when the node stops. A stream without it was cut. A reader that takes nothing is cut off.",
 		Params: []exchange.Param{{
 			Name: "topics", Doc: "the topics to stream, separated by commas: " + strings.Join(topics, ", ") + "; empty: all",
+		}, {
+			Name: "names", Doc: "names to follow, separated by commas, at most 64: the node takes up every new record of " +
+				"them, and events of other names are left out; empty: all names that the node publishes or remembers",
 		}},
 		Answers: []exchange.Reply{{
 			Code: http.StatusOK, Payload: exchange.EventsBody[api.Event](), Headers: []string{"Cache-Control"},
@@ -63,6 +67,11 @@ func (g *Handlers) apiEvents(w *exchange.Response, r *http.Request, in exchange.
 		return err
 	}
 	defer sub.Close()
+	names, release, err := g.follow(r.Context(), in.Query.Text("names"))
+	if err != nil {
+		return err
+	}
+	defer release()
 	h := w.Header()
 	h.Set("Content-Type", exchange.MediaEvents)
 	h.Set("Cache-Control", "no-store")
@@ -71,7 +80,7 @@ func (g *Handlers) apiEvents(w *exchange.Response, r *http.Request, in exchange.
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	s := eventStream{w: w}
+	s := eventStream{w: w, names: names}
 	err = s.copy(r.Context(), sub)
 	if err = exchange.CauseOf(r.Context(), err); w.Failed != nil || status.Of(err) == status.Canceled {
 		return err // the reader is gone
@@ -80,10 +89,42 @@ func (g *Handlers) apiEvents(w *exchange.Response, r *http.Request, in exchange.
 	return s.end(err)
 }
 
+// follow follows the names of list, which commas separate, until release is called. It returns
+// them with the keys of their zones. An empty list is nil.
+func (g *Handlers) follow(ctx context.Context, list string) (names []string, release func(), err error) {
+	var all []func()
+	release = func() {
+		for _, f := range all {
+			f()
+		}
+	}
+	if list == "" {
+		return nil, release, nil
+	}
+	texts := strings.Split(list, ",")
+	if len(texts) > api.MaxFollowedNames {
+		return nil, nil, status.Errorf(status.BadRequest, "a reader of events can follow %d names, not %d; use several readers",
+			api.MaxFollowedNames, len(texts))
+	}
+	if g.followName == nil {
+		return nil, nil, status.Errorf(status.Unsupported, "this node follows no names")
+	}
+	for _, text := range texts {
+		full, f, err := g.followName(ctx, text)
+		if err != nil {
+			release()
+			return nil, nil, err
+		}
+		names, all = append(names, full), append(all, f)
+	}
+	return names, release, nil
+}
+
 // eventStream writes server-sent events. One goroutine uses it.
 type eventStream struct {
-	w  *exchange.Response
-	id int64 // events delivered and lost so far
+	w     *exchange.Response
+	names []string // the only names whose events are sent; nil: all
+	id    int64    // events delivered and lost so far
 }
 
 // copy sends the events of sub until it ends, or ctx does, and returns why.
@@ -94,6 +135,7 @@ func (s *eventStream) copy(ctx context.Context, sub *limits.Subscription[*api.Ev
 		case err != nil:
 		case e == nil:
 			err = s.send([]byte(":\n\n")) // a comment
+		case lagged == 0 && s.skips(e):
 		default:
 			err = s.event(e, lagged)
 		}
@@ -104,6 +146,11 @@ func (s *eventStream) copy(ctx context.Context, sub *limits.Subscription[*api.Ev
 			return err
 		}
 	}
+}
+
+// skips reports whether an event is about a name that the reader does not follow.
+func (s *eventStream) skips(e *api.Event) bool {
+	return e.Name != nil && s.names != nil && !slices.Contains(s.names, e.Name.Name)
 }
 
 // next waits for the next event. It returns nil after heartbeatEvery without one.
@@ -125,6 +172,9 @@ func (s *eventStream) event(e *api.Event, lagged int64) error {
 		if err != nil {
 			return err
 		}
+	}
+	if s.skips(e) {
+		return nil
 	}
 	s.id++
 	return s.encode(e.Topic, e)

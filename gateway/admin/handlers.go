@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,7 +27,13 @@ type Deps struct {
 	Limits   *limits.Registry    // the limits of /limits; nil: none
 	// Events are the events of the node, closed with draining when it stops; nil: none.
 	Events *limits.Events[*api.Event]
+	// FollowName is for the names that readers of events follow; nil: they cannot.
+	FollowName FollowName
 }
+
+// FollowName returns the name, with the key of its zone, that text stands for. Until release is
+// called, the node takes up each new record of it that peers announce.
+type FollowName func(ctx context.Context, text string) (full string, release func(), err error)
 
 // Handlers serve the pages and the local API. Their methods may be called from any goroutine.
 type Handlers struct {
@@ -39,6 +46,7 @@ type Handlers struct {
 	gatherer    prometheus.Gatherer
 	registry    *limits.Registry
 	events      *limits.Events[*api.Event]
+	followName  FollowName
 	idempotency *idempotency
 }
 
@@ -46,7 +54,8 @@ type Handlers struct {
 func New(d Deps) *Handlers {
 	return &Handlers{
 		node: d.Node, ready: d.Ready, version: d.Version, denylist: d.Denylist, bodies: d.Bodies, guard: d.Guard,
-		gatherer: d.Gatherer, registry: d.Limits, events: d.Events, idempotency: newIdempotency(d.Limits),
+		gatherer: d.Gatherer, registry: d.Limits, events: d.Events,
+		followName: d.FollowName, idempotency: newIdempotency(d.Limits),
 	}
 }
 

@@ -15,7 +15,7 @@ const (
 	TopicPeers     Topic = "peers"     // connections that begin and end
 	TopicPins      Topic = "pins"      // pins that are added and removed
 	TopicTransfers Topic = "transfers" // fetches from peers that begin and end
-	TopicNames     Topic = "names"     // new records of names that the node has resolved
+	TopicNames     Topic = "names"     // new records of names that the node publishes, remembers or follows
 	TopicLagged    Topic = "lagged"    // the reader lost events
 )
 
@@ -27,6 +27,9 @@ const EventStreamEnd = "end"
 func Topics() []Topic {
 	return []Topic{TopicReadiness, TopicPeers, TopicPins, TopicTransfers, TopicNames}
 }
+
+// MaxFollowedNames is the most names that one reader of events can follow.
+const MaxFollowedNames = 64
 
 // EventKind says what happened.
 type EventKind string

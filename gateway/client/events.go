@@ -18,24 +18,37 @@ import (
 // eventsPath is the path of the stream of events.
 const eventsPath = "/api/v1/events"
 
-// Events yields what happens in the node from now on, of some topics, or of all if none
-// is given. An event of [api.TopicLagged] tells how many events the caller lost because
+// EventOptions say which events a caller wants.
+type EventOptions struct {
+	Topics []api.Topic // empty: all
+	// Names are the names to follow, at most api.MaxFollowedNames. The node takes up every new
+	// record of them, and events of other names are left out. Empty: all that the node knows.
+	Names []string
+	// Begun is called once, before the first event, when no later event is missed; nil: not.
+	Begun func()
+}
+
+// Events yields what happens in the node from now on. An event of [api.TopicLagged] tells how many events the caller lost because
 // it was too slow. The sequence ends with an error only: that of ctx, draining when the
 // node stops, busy when the node has too many readers of events.
-func (c *Client) Events(ctx context.Context, topics ...api.Topic) iter.Seq2[api.Event, error] {
-	names := make([]string, len(topics))
-	for i, t := range topics {
-		names[i] = string(t)
+func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[api.Event, error] {
+	topics := make([]string, len(o.Topics))
+	for i, t := range o.Topics {
+		topics[i] = string(t)
 	}
+	q := query("topics", strings.Join(topics, ","), "names", strings.Join(o.Names, ","))
 	return func(yield func(api.Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		resp, err := c.call(ctx, http.MethodGet, eventsPath, query("topics", strings.Join(names, ",")), nil)
+		resp, err := c.call(ctx, http.MethodGet, eventsPath, q, nil)
 		if err != nil {
 			yield(api.Event{}, err)
 			return
 		}
 		defer resp.Body.Close()
+		if o.Begun != nil {
+			o.Begun()
+		}
 		err = readEvents(resp.Body, func(name string, data []byte) error {
 			if name == api.EventStreamEnd {
 				var why status.Report

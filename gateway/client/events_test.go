@@ -98,7 +98,7 @@ func TestEventsEnd(t *testing.T) {
 		})
 		read := 0
 		var end error
-		for e, err := range c.Events(t.Context(), api.TopicPins, api.TopicPeers) {
+		for e, err := range c.Events(t.Context(), EventOptions{Topics: []api.Topic{api.TopicPins, api.TopicPeers}}) {
 			if end = err; err == nil {
 				read++
 				if e.Topic != api.TopicPins || e.Kind != api.EventRemoved {
@@ -109,7 +109,7 @@ func TestEventsEnd(t *testing.T) {
 		if read != 1 || status.Of(end) != want {
 			t.Errorf("%.90q: %d events, %v; want %s", answer, read, end, want)
 		}
-		for range c.Events(t.Context(), api.TopicPins, api.TopicPeers) { // a caller that stops early
+		for range c.Events(t.Context(), EventOptions{Topics: []api.Topic{api.TopicPins, api.TopicPeers}}) { // a caller that stops early
 			break
 		}
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // ExpandName implements api.Node.
-func (a *Node) ExpandName(_ context.Context, text string) (string, error) {
-	n, err := a.expand(text)
+func (a *Node) ExpandName(ctx context.Context, text string) (string, error) {
+	n, err := a.expand(ctx, text)
 	if err != nil {
 		return "", err
 	}
@@ -24,7 +24,7 @@ func (a *Node) ExpandName(_ context.Context, text string) (string, error) {
 }
 
 // expand returns the name that text stands for. A label alone is in the only own zone.
-func (a *Node) expand(text string) (name.Name, error) {
+func (a *Node) expand(ctx context.Context, text string) (name.Name, error) {
 	if strings.Contains(text, ".") {
 		label, rest, err := name.Split(text)
 		if err != nil {
@@ -33,7 +33,7 @@ func (a *Node) expand(text string) (name.Name, error) {
 		if zone, ok := a.deps.Names.Petname(rest); ok {
 			return name.Name{Label: label, Zone: zone}, nil
 		}
-		return a.deps.Keys.Expand(text)
+		return a.deps.Keys.Expand(ctx, text)
 	}
 	label, err := name.ParseLabel(text)
 	if err != nil {
@@ -43,9 +43,20 @@ func (a *Node) expand(text string) (name.Name, error) {
 	return name.Name{Label: label, Zone: zone}, err
 }
 
+// FollowName returns the name that text stands for, as ExpandName does, and has the node take up
+// each new record of it that peers announce, until release is called.
+func (a *Node) FollowName(ctx context.Context, text string) (full string, release func(), err error) {
+	n, err := a.expand(ctx, text)
+	if err != nil {
+		return "", nil, err
+	}
+	release, err = a.deps.Resolver.FollowName(n)
+	return n.String(), release, err
+}
+
 // PublishName implements api.Node.
 func (a *Node) PublishName(ctx context.Context, r api.PublishRequest) (api.OwnName, error) {
-	n, err := a.expand(r.Name)
+	n, err := a.expand(ctx, r.Name)
 	if err != nil {
 		return api.OwnName{}, err
 	}
@@ -90,7 +101,7 @@ func fromMilliseconds(n int64) time.Duration {
 
 // WithdrawName implements api.Node.
 func (a *Node) WithdrawName(ctx context.Context, r api.WithdrawRequest) (api.OwnName, error) {
-	n, err := a.expand(r.Name)
+	n, err := a.expand(ctx, r.Name)
 	if err != nil {
 		return api.OwnName{}, err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Why implements api.Node.
-func (a *Node) Why(_ context.Context, key string) (api.Why, error) {
+func (a *Node) Why(ctx context.Context, key string) (api.Why, error) {
 	if id, ok := status.ParseLookupID(key); ok {
 		rec, ok := a.deps.Trace.Get(id)
 		if !ok {
@@ -23,7 +23,7 @@ func (a *Node) Why(_ context.Context, key string) (api.Why, error) {
 		}
 		return a.why(rec), nil
 	}
-	if n, ok := a.nameOf(key); ok {
+	if n, ok := a.nameOf(ctx, key); ok {
 		return a.whyOf(key, trace.Key{Name: n})
 	}
 	target, err := naming.Address(key)
@@ -53,11 +53,11 @@ func (a *Node) why(rec trace.Record) api.Why {
 }
 
 // nameOf returns the name that a key stands for, with the key of its zone.
-func (a *Node) nameOf(key string) (string, bool) {
+func (a *Node) nameOf(ctx context.Context, key string) (string, bool) {
 	if !naming.IsName(key) {
 		return "", false
 	}
-	n, err := a.deps.Keys.Expand(key)
+	n, err := a.deps.Keys.Expand(ctx, key)
 	return n.String(), err == nil
 }
 

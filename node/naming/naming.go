@@ -73,9 +73,10 @@ func Address(key string) (Target, error) {
 	return Target{Root: root, Path: strings.Trim(path, "/")}, err
 }
 
-// Expand returns the name that text stands for.
-func (r *Resolver) Expand(text string) (name.Name, error) {
-	n, _, err := r.short.Expand(text, r.now())
+// Expand returns the name that text stands for. A short name that is not known is looked for in the
+// files again, within a second.
+func (r *Resolver) Expand(ctx context.Context, text string) (name.Name, error) {
+	n, _, err := r.expand(ctx, text)
 	return n, err
 }
 

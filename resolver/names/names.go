@@ -59,6 +59,8 @@ type Names struct {
 
 	mu     sync.Mutex
 	active map[flightKey]*flight
+
+	followed *followed
 }
 
 // ttlSpread is the share by which the TTL of a record varies, so that the records of one moment do
@@ -84,6 +86,7 @@ func New(cfg Config, d Deps) *Names {
 				"lookups that returned an older record than the one remembered.",
 		}, []string{"result"}),
 	}
+	n.followed = newFollowed(d.Limits)
 	n.hits = n.m.WithLabelValues("hit")
 	if n.denied == nil {
 		n.denied = func(name.Name) error { return nil }
@@ -288,15 +291,15 @@ func absent(what name.Name) error {
 }
 
 // Observe takes up a verified record that came by another way than a lookup. If known is set, it
-// is taken up only when this node remembers a record of the name. Observe reports whether the
-// record is newer than what was remembered.
+// is taken up only when this node remembers a record of the name, or somebody follows the name.
+// Observe reports whether the record is newer than what was remembered.
 func (n *Names) Observe(rec name.Signed, known bool) (news bool) {
 	now := n.now()
 	if rec.Check(now) != nil {
 		return false
 	}
 	e, ok := n.cache.get(rec.Name)
-	if known && (!ok || e.v.Seq() == 0) {
+	if known && (!ok || e.v.Seq() == 0) && !n.followed.has(rec.Name) {
 		return false
 	}
 	v, rel := e.v.Add(rec)

@@ -371,3 +371,43 @@ func BenchmarkHit(b *testing.B) {
 		}
 	}
 }
+
+// TestFollow: records of a followed name are taken up although nobody has asked for it, also when
+// it was looked up in vain before, and at most 4,096 names are followed.
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		if _, err := r.resolve(t, "blog", Options{}); status.Of(err) != status.NotFound {
+			t.Error(err)
+		}
+		one, two := signed(t, "blog", 1, "one"), signed(t, "blog", 2, "two")
+		var releases []func()
+		for range 2 {
+			release, err := r.Follow(one.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			releases = append(releases, release)
+		}
+		releases[0]()
+		if !r.Observe(one, true) || r.Observe(one, true) || !r.Observe(two, true) {
+			t.Error("records of a followed name are not taken up")
+		}
+		releases[1]()
+		other := signed(t, "other", 1, "x")
+		if r.Observe(other, true) {
+			t.Error("a name that nobody follows was taken up")
+		}
+		for range maxFollowed {
+			if _, err := r.Follow(other.Name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := r.Follow(other.Name); status.Of(err) != status.Busy {
+			t.Errorf("one more: %v", err)
+		}
+		if !r.Observe(other, true) {
+			t.Error("a followed name was not taken up")
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/text"
+	"allium/gateway/api"
+	"allium/gateway/client"
+	"allium/gateway/client/namewatch"
+	"allium/protocols/status"
+)
+
+func (a *app) nameWatchCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "watch NAME…",
+		Short: "Print each change of what names stand for",
+		Long: `Print what names stand for, and again each time that this changes, until the command
+is interrupted. Each line has the number of the record, its value, and how long ago the
+node looked it up. A name that is stale, was withdrawn, has no record, or of which two
+records contradict each other is a line too.
+
+The node follows the names as long as the command runs, so that it hears of a new record
+when peers announce it. An announcement can be lost. The command therefore asks again
+when the TTL of the record ends. It waits for a node that restarts, and says when the
+node could not tell it of some events.`,
+		Example: `  allium name watch blog.site
+  allium name watch --json blog.site motd.site`,
+		Args: args(cobra.RangeArgs(1, api.MaxFollowedNames)),
+		RunE: func(cmd *cobra.Command, keys []string) error {
+			return a.watching(cmd.Context(), func(ctx context.Context, n *client.Client) error {
+				for _, key := range keys {
+					if _, err := n.ExpandName(ctx, key); err != nil {
+						return failure.In(key, err)
+					}
+				}
+				updates, err := namewatch.Watch(ctx, n, keys)
+				if err != nil {
+					return err
+				}
+				last := map[string]text.NameChange{}
+				for u := range updates {
+					c := nameChange(u)
+					if u.Lost == 0 && c.Same(last[u.Key]) {
+						continue
+					}
+					last[u.Key] = c
+					if err := a.print(c, c.String(a.quiet)); err != nil {
+						return err
+					}
+				}
+				return ctx.Err()
+			})
+		},
+	}
+}
+
+// watching runs f, which works until it is interrupted, with a client of the node. That it was
+// interrupted is no error.
+func (a *app) watching(ctx context.Context, f func(context.Context, *client.Client) error) error {
+	n, err := a.node()
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	if err = f(ctx, n); ctx.Err() != nil && status.Of(err) == status.Canceled {
+		return nil
+	}
+	return err
+}
+
+// nameChange returns an update as it is printed.
+func nameChange(u namewatch.Update) text.NameChange {
+	c := text.NameChange{At: time.Now().UTC().Truncate(time.Millisecond), Key: u.Key, Lost: u.Lost}
+	if u.Err != nil {
+		rep := status.ReportOf(u.Err)
+		c.Error, c.Outcome = &rep, status.Of(u.Err)
+	}
+	if len(u.Answer.Chain) > 0 {
+		first := u.Answer.Chain[0]
+		c.Name, c.Seq, c.Value = first.Name, first.Seq, first.Value
+	}
+	if u.Err == nil && u.Lost == 0 {
+		c.AgeMS, c.Stale, c.Path = u.Answer.AgeMS, u.Answer.Stale, u.Answer.Path
+		if !u.Answer.Target.IsZero() {
+			c.Target = u.Answer.Target.String()
+		}
+	}
+	return c
+}
