@@ -103,8 +103,8 @@ func (g *Handlers) follow(ctx context.Context, list string) (names []string, rel
 	}
 	texts := strings.Split(list, ",")
 	if len(texts) > api.MaxFollowedNames {
-		return nil, nil, status.Errorf(status.BadRequest, "a reader of events can follow %d names, not %d; use several readers",
-			api.MaxFollowedNames, len(texts))
+		return nil, nil, status.Errorf(status.BadRequest,
+			"a reader of events can follow %d names, not %d; use several readers", api.MaxFollowedNames, len(texts))
 	}
 	if g.followName == nil {
 		return nil, nil, status.Errorf(status.Unsupported, "this node follows no names")

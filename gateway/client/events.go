@@ -28,8 +28,8 @@ type EventOptions struct {
 	Begun func()
 }
 
-// Events yields what happens in the node from now on. An event of [api.TopicLagged] tells how many events the caller lost because
-// it was too slow. The sequence ends with an error only: that of ctx, draining when the
+// Events yields what happens in the node from now on. An event of [api.TopicLagged] tells
+// how many events the caller lost because it was too slow. The sequence ends with an error only: that of ctx, draining when the
 // node stops, busy when the node has too many readers of events.
 func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[api.Event, error] {
 	topics := make([]string, len(o.Topics))

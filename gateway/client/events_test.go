@@ -109,7 +109,8 @@ func TestEventsEnd(t *testing.T) {
 		if read != 1 || status.Of(end) != want {
 			t.Errorf("%.90q: %d events, %v; want %s", answer, read, end, want)
 		}
-		for range c.Events(t.Context(), EventOptions{Topics: []api.Topic{api.TopicPins, api.TopicPeers}}) { // a caller that stops early
+		// a caller that stops early
+		for range c.Events(t.Context(), EventOptions{Topics: []api.Topic{api.TopicPins, api.TopicPeers}}) {
 			break
 		}
 	}
