@@ -194,6 +194,7 @@ var layers = map[string][]string{
 	"node/tree": {"gateway/api", "node/supervise", "node/tree/addcache", "node/tree/extract",
 		"protocols/manifest"},
 	"node/tree/addcache": {},
+	"node/tree/watch":    {},
 	"node/tree/extract":  {"protocols/manifest"},
 
 	"testnet": {
