@@ -29,8 +29,9 @@ type EventOptions struct {
 }
 
 // Events yields what happens in the node from now on. An event of [api.TopicLagged] tells
-// how many events the caller lost because it was too slow. The sequence ends with an error only: that of ctx, draining when the
-// node stops, busy when the node has too many readers of events.
+// how many events the caller lost because it was too slow. The sequence ends with an error
+// only: that of ctx, draining when the node stops, busy when the node has too many readers
+// of events.
 func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[api.Event, error] {
 	topics := make([]string, len(o.Topics))
 	for i, t := range o.Topics {
