@@ -93,7 +93,7 @@ func TestEventsOfNames(t *testing.T) {
 
 	url := n.Addrs().Admin + "/api/v1/events?topics=names&names="
 	do(t, http.MethodGet, url+"blog.site,bad.site").problem(t, status.NotFound)
-	many := strings.Repeat("a.site,", api.MaxFollowedNames) + "a.site"
+	many := strings.Repeat("a.site,", api.MaxEventNames) + "a.site"
 	if p := do(t, http.MethodGet, url+many).problem(t, status.BadRequest); !strings.Contains(p.Detail, "64") {
 		t.Error(p.Detail)
 	}

@@ -29,7 +29,7 @@ when the TTL of the record ends. It waits for a node that restarts, and says whe
 node could not tell it of some events.`,
 		Example: `  allium name watch blog.site
   allium name watch --json blog.site motd.site`,
-		Args: args(cobra.RangeArgs(1, api.MaxFollowedNames)),
+		Args: args(cobra.RangeArgs(1, api.MaxEventNames)),
 		RunE: func(cmd *cobra.Command, keys []string) error {
 			return a.watching(cmd.Context(), func(ctx context.Context, n *client.Client) error {
 				for _, key := range keys {

@@ -102,9 +102,9 @@ func (g *Handlers) follow(ctx context.Context, list string) (names []string, rel
 		return nil, release, nil
 	}
 	texts := strings.Split(list, ",")
-	if len(texts) > api.MaxFollowedNames {
+	if len(texts) > api.MaxEventNames {
 		return nil, nil, status.Errorf(status.BadRequest,
-			"a reader of events can follow %d names, not %d; use several readers", api.MaxFollowedNames, len(texts))
+			"a reader of events can follow %d names, not %d; use several readers", api.MaxEventNames, len(texts))
 	}
 	if g.followName == nil {
 		return nil, nil, status.Errorf(status.Unsupported, "this node follows no names")

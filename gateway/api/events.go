@@ -28,8 +28,8 @@ func Topics() []Topic {
 	return []Topic{TopicReadiness, TopicPeers, TopicPins, TopicTransfers, TopicNames}
 }
 
-// MaxFollowedNames is the most names that one reader of events can follow.
-const MaxFollowedNames = 64
+// MaxEventNames is the most names that one reader of events can follow.
+const MaxEventNames = 64
 
 // EventKind says what happened.
 type EventKind string

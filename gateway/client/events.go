@@ -21,7 +21,7 @@ const eventsPath = "/api/v1/events"
 // EventOptions say which events a caller wants.
 type EventOptions struct {
 	Topics []api.Topic // empty: all
-	// Names are the names to follow, at most api.MaxFollowedNames. The node takes up every new
+	// Names are the names to follow, at most api.MaxEventNames. The node takes up every new
 	// record of them, and events of other names are left out. Empty: all that the node knows.
 	Names []string
 	// Begun is called once, before the first event, when no later event is missed; nil: not.

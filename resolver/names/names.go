@@ -60,7 +60,7 @@ type Names struct {
 	mu     sync.Mutex
 	active map[flightKey]*flight
 
-	followed *followed
+	followers *followers
 }
 
 // ttlSpread is the share by which the TTL of a record varies, so that the records of one moment do
@@ -86,7 +86,7 @@ func New(cfg Config, d Deps) *Names {
 				"lookups that returned an older record than the one remembered.",
 		}, []string{"result"}),
 	}
-	n.followed = newFollowed(d.Limits)
+	n.followers = newFollowers(d.Limits)
 	n.hits = n.m.WithLabelValues("hit")
 	if n.denied == nil {
 		n.denied = func(name.Name) error { return nil }
@@ -299,7 +299,7 @@ func (n *Names) Observe(rec name.Signed, known bool) (news bool) {
 		return false
 	}
 	e, ok := n.cache.get(rec.Name)
-	if known && (!ok || e.v.Seq() == 0) && !n.followed.has(rec.Name) {
+	if known && (!ok || e.v.Seq() == 0) && !n.followers.has(rec.Name) {
 		return false
 	}
 	v, rel := e.v.Add(rec)

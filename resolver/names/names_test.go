@@ -398,7 +398,7 @@ func TestFollow(t *testing.T) {
 		if r.Observe(other, true) {
 			t.Error("a name that nobody follows was taken up")
 		}
-		for range maxFollowed {
+		for range maxFollows {
 			if _, err := r.Follow(other.Name); err != nil {
 				t.Fatal(err)
 			}

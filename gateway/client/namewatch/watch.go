@@ -58,11 +58,11 @@ type Update struct {
 
 // Watch yields updates of the names of keys, LABEL.ZONE[/path], until ctx ends or the caller stops.
 // An answer that is the same as the last is yielded, too. There are at most
-// [api.MaxFollowedNames] keys; the error is bad_request otherwise.
+// [api.MaxEventNames] keys; the error is bad_request otherwise.
 func Watch(ctx context.Context, n Node, keys []string) (iter.Seq[Update], error) {
-	if len(keys) == 0 || len(keys) > api.MaxFollowedNames {
+	if len(keys) == 0 || len(keys) > api.MaxEventNames {
 		return nil, status.Errorf(status.BadRequest, "%d names cannot be followed at a time; give 1 to %d",
-			len(keys), api.MaxFollowedNames)
+			len(keys), api.MaxEventNames)
 	}
 	return func(yield func(Update) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -192,7 +192,7 @@ func (w *watch) names() []string {
 	}
 	for _, chain := range w.chain {
 		for _, n := range chain[1:] {
-			if len(all) < api.MaxFollowedNames && !slices.Contains(all, n) {
+			if len(all) < api.MaxEventNames && !slices.Contains(all, n) {
 				all = append(all, n)
 			}
 		}

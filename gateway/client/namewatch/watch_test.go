@@ -243,7 +243,7 @@ func TestWatchStops(t *testing.T) {
 			t.Errorf("%d streams are left", len(n.sinks))
 		}
 	})
-	for _, many := range []int{0, api.MaxFollowedNames + 1} {
+	for _, many := range []int{0, api.MaxEventNames + 1} {
 		if _, err := Watch(t.Context(), newNode(), make([]string, many)); status.Of(err) != status.BadRequest {
 			t.Errorf("%d names: %v", many, err)
 		}
