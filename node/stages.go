@@ -257,7 +257,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,
 		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
 		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,
-		Events: n.events.Source(), FollowName: api.FollowName,
+		Events: n.events.Source(), FollowName: n.api.FollowName,
 	})
 	if err != nil {
 		return err
