@@ -145,7 +145,8 @@ var layers = map[string][]string{
 	"gateway/verified": {"gateway/api", "protocols/bao"},
 
 	"node": {
-		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "gateway/exchange", "node/amnesia",
+		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "gateway/exchange", "node/access",
+		"node/amnesia",
 		"node/capabilities", "node/clock", "node/config", "node/events",
 		"node/fault", "node/home", "node/localapi", "node/naming", "node/objects", "node/ownnames",
 		"node/p2p", "node/publish", "node/readiness",
@@ -155,6 +156,7 @@ var layers = map[string][]string{
 		"protocols/hints", "protocols/inbound", "protocols/name", "protocols/object", "protocols/record",
 		"protocols/session", "protocols/ticket", "resolver", "resolver/providers", "resolver/trace", "store", "store/disk",
 	},
+	"node/access":       {},
 	"node/amnesia":      {"node/config"},
 	"node/capabilities": {"gateway/exchange", "node/home", "protocols/capability"},
 	"node/clock":        {"protocols/session"},

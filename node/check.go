@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"allium/node/access"
 	"allium/node/capabilities"
 	homedir "allium/node/home"
 
@@ -40,6 +41,9 @@ func Check(home string, cfg config.Config) error {
 		return err
 	}
 	if _, err := denylist.New(denylistConfig(home, cfg.Gateway), denylist.Deps{}); err != nil {
+		return err
+	}
+	if _, err := access.New(accessConfig(home, cfg.Listen), access.Deps{}); err != nil {
 		return err
 	}
 	if _, _, err := capabilities.Open(home).Both(); err != nil {

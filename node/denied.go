@@ -6,6 +6,8 @@ import (
 
 	"allium/gateway"
 	"allium/gateway/denylist"
+	"allium/node/access"
+	"allium/node/p2p"
 	"allium/node/supervise"
 	"allium/protocols/b3"
 	"allium/protocols/name"
@@ -39,6 +41,26 @@ func (n *Node) startDenylist(ctx context.Context) error {
 // deniedName reports whether the denylist names n or its zone. If so, the DHT does not tell peers
 // its record.
 func (n *Node) deniedName(what name.Name) bool { return n.denylist.At("dht").Name(what) != nil }
+
+// accessConfig returns the files of listen.allow and listen.deny. A relative path is below home.
+func accessConfig(home string, cfg p2p.Config) access.Config {
+	below := func(names []string) (files []string) {
+		for _, name := range names {
+			if !filepath.IsAbs(name) {
+				name = filepath.Join(home, name)
+			}
+			files = append(files, name)
+		}
+		return files
+	}
+	return access.Config{Allow: below(cfg.Allow), Deny: below(cfg.Deny)}
+}
+
+// startAccess starts to watch the files of listen.allow and listen.deny. It is a stage before the host,
+// which asks the list, so its service ends after the host.
+func (n *Node) startAccess(ctx context.Context) error {
+	return n.services.Start(ctx, supervise.Service{Name: "access", Run: n.access.Run})
+}
 
 // deniedKey reports whether the denylist names root. If so, the DHT does not tell
 // peers who provides it.

@@ -20,7 +20,7 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 		Host: n.host, Key: n.key, Publish: func(ctx context.Context, data []byte) error {
 			return n.gossip.Publish(ctx, hints.Topic, data)
 		},
-		Now: n.now, ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire,
+		Now: n.now, ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire, Denied: n.access.Denied,
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {
@@ -39,7 +39,7 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 			Validate: func(_ context.Context, _ peer.ID, data []byte) error { return n.updates.Validate(data) },
 			Handle:   func(_ context.Context, m gossip.Message) { n.updates.Handle(m.Data) },
 		}},
-		Log: n.log, Metrics: n.registry, Limits: n.limits,
+		Denied: n.access.Denied, Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@
 // [New] checks the configuration and starts nothing. [Node.Run] starts the stages
 // of stages.go, each after the one before is ready:
 //
-//	lock → events → denylist → audit → store → amnesia → host → sessions → object server
+//	lock → events → denylist → access → audit → store → amnesia → host → sessions → object server
 //	→ records → DHT → clock → gossip → resolver → repairs → pressure
 //	→ capabilities → gateway → readiness
 //
@@ -40,6 +40,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"allium/node/access"
 	"allium/node/amnesia"
 	"allium/node/capabilities"
 	homedir "allium/node/home"
@@ -132,6 +133,7 @@ type components struct {
 	repairs      *repair.Repairs
 	publisher    *publish.Publisher
 	denylist     *denylist.List
+	access       *access.List
 	audit        *audit.Log // nil: audit.enabled is false
 	capabilities *capabilities.Verifier
 	zones        *zones.Watcher
@@ -228,6 +230,12 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		return nil, err
 	}
 	n.reloaders.add(Reloader{Name: "denylist", Reload: n.denylist.Reload})
+	n.access, err = access.New(accessConfig(home, cfg.Listen),
+		access.Deps{Log: n.log, Metrics: registry, Limits: n.limits})
+	if err != nil {
+		return nil, err
+	}
+	n.reloaders.add(Reloader{Name: "access", Reload: n.access.Reload})
 	if n.audit, err = n.newAudit(); err != nil {
 		return nil, err
 	}

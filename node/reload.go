@@ -12,7 +12,7 @@ import (
 // Reloader reads a file of the node again. If the file cannot be read, Reload
 // returns why, and what was read before stays in force.
 type Reloader struct {
-	Name   string // "denylist", "capabilities", "certificate"
+	Name   string // "denylist", "access", "capabilities", "certificate"
 	Reload func(context.Context) error
 }
 

@@ -28,7 +28,7 @@ import (
 // stage returns when its service is ready.
 func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
-		n.startLock, n.startEvents, n.startDenylist, n.startAudit, n.startStore, n.startAmnesia,
+		n.startLock, n.startEvents, n.startDenylist, n.startAccess, n.startAudit, n.startStore, n.startAmnesia,
 		n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startClock, n.startGossip,
 		n.startZones, n.startResolver, n.startOwnNames, n.startRepairs, n.startPressure,
 		n.startCapabilities, n.startGateway, n.startReadiness,
@@ -61,6 +61,7 @@ func (n *Node) startHost(ctx context.Context) error {
 	}
 	deps := p2p.Deps{
 		Key: n.key, PSK: psk, Version: ThisVersion().Version, Log: n.log, Limits: n.limits, Metrics: n.registry,
+		Gater: n.access.Gater(),
 	}
 	if n.faults != nil {
 		deps.Faults = n.faults.Links()
@@ -79,6 +80,7 @@ func (n *Node) startHost(ctx context.Context) error {
 		}
 		n.host = h
 		h.Network().Notify(n.events.Connections())
+		n.access.Attach(h.Network())
 		defer builder.Wait() // after the host is closed
 		ready()
 		<-ctx.Done()
@@ -142,7 +144,7 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 	deps := dht.Deps{
 		Cores: n.hash.Cores(), Host: n.host, Key: n.key,
 		Roots: n.publisher.Roots(context.WithoutCancel(ctx)), Has: n.publisher.Has,
-		Denied: n.deniedKey, DeniedName: n.deniedName,
+		Denied: n.deniedKey, DeniedPeer: n.access.Denied, DeniedName: n.deniedName,
 		DuplicateIdentity: n.duplicates.noteRecord, SeedManifest: n.seedManifest(),
 		Now: n.now, ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire,
 		Log: n.log, Metrics: n.registry, Limits: n.limits,

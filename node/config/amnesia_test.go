@@ -22,6 +22,8 @@ var worksInRAM = map[string]string{
 	"store.quotas":        "bounds what pins lead to, wherever that is",
 	"node.amnesia":        "says it itself",
 	"node.swarm_key":      "the file is only read",
+	"listen.allow":        "the files are only read",
+	"listen.deny":         "the files are only read",
 	"dht.seed_manifest":   "the file is only read",
 	"names.maps":          "the files are only read",
 	"gateway.tls.cert":    "the file is only read",

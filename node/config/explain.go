@@ -17,6 +17,8 @@ type Explained struct {
 // applies, and when it does so.
 var rereadFiles = map[string]string{
 	"gateway.denylist":  "within seconds of a change, and at a reload (SIGHUP)",
+	"listen.allow":      "within seconds of a change, and at a reload (SIGHUP)",
+	"listen.deny":       "within seconds of a change, and at a reload (SIGHUP)",
 	"gateway.tls.cert":  "within seconds of a change, and at a reload (SIGHUP)",
 	"gateway.tls.key":   "within seconds of a change, and at a reload (SIGHUP)",
 	"dht.seed_manifest": "before every round of dials",

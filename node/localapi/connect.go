@@ -33,6 +33,9 @@ func dialError(id peer.ID, err error) error {
 		return status.Errorf(status.TransportDown,
 			"%s cannot be reached: its certificate is not valid by this machine's clock: %w; set the clocks of both",
 			id, err)
+	case strings.Contains(err.Error(), "gater disallows connection"):
+		return status.Errorf(status.Denied, "%s is denied: this node's operator does not let it connect; see the files of "+
+			"listen.deny and listen.allow", id)
 	case strings.Contains(err.Error(), "failed to negotiate security protocol"):
 		return status.Errorf(status.TransportDown,
 			"%s answers, and the two nodes do not understand each other: %w; if one of them is in a private network, "+
@@ -57,6 +60,10 @@ func closedError(id peer.ID, err error) error {
 		(conn.ErrorCode == network.ConnResourceLimitExceeded || conn.ErrorCode == network.ConnRateLimited) {
 		return status.Errorf(status.TransportDown,
 			"%s closed the connection at once: it is at its limit; try later", id)
+	}
+	if conn != nil && conn.ErrorCode == network.ConnGated {
+		return status.Errorf(status.TransportDown,
+			"%s refuses this node: its operator does not let it connect (listen.deny, listen.allow); ask the operator", id)
 	}
 	return status.Errorf(status.TransportDown, "%s closed the connection at once: %w", id, err)
 }

@@ -21,6 +21,8 @@ type Config struct {
 	Listen  []string `koanf:"addrs"`
 	Port    int      `koanf:"port"` // of the addresses in Listen, when nobody named these
 	Relays  []string `koanf:"relays"`
+	Allow   []string `koanf:"allow"` // files, which package node/access reads
+	Deny    []string `koanf:"deny"`
 
 	ConnsLow      int          `koanf:"conns_low"`
 	ConnsHigh     int          `koanf:"conns_high"`
@@ -61,6 +63,11 @@ func (c Config) Validate() error {
 	if _, err := c.relays(); err != nil {
 		return bad("relays", "cannot be read: %v", err)
 	}
+	for key, files := range map[string][]string{"allow": c.Allow, "deny": c.Deny} {
+		if len(files) > maxAccessFiles || slices.Contains(files, "") {
+			return bad(key, "has %d files, or one without a name; name at most %d", len(files), maxAccessFiles)
+		}
+	}
 	switch {
 	case c.ConnsLow < 1:
 		return bad("conns_low", "is %d, below 1", c.ConnsLow)
@@ -81,9 +88,10 @@ func (c Config) Validate() error {
 }
 
 const (
-	maxPort   = 1<<16 - 1
-	maxRelays = 16        // addresses
-	minMemory = 256 << 20 // bytes
+	maxPort        = 1<<16 - 1
+	maxRelays      = 16        // addresses
+	maxAccessFiles = 16        // of listen.allow, and of listen.deny
+	minMemory      = 256 << 20 // bytes
 )
 
 // relays parses Relays and groups the addresses by relay.

@@ -47,7 +47,6 @@ func (f faultyHost) options(metrics prometheus.Registerer) []libp2p.Option {
 	return []libp2p.Option{
 		libp2p.Security(tls.ID, f.newTLS),
 		libp2p.Security(noise.ID, f.newNoise),
-		libp2p.ConnectionGater(gater(f)),
 		libp2p.QUICReuse(f.newQUICReuse(metrics)),
 	}
 }
@@ -134,7 +133,7 @@ func (s *faultySecurity) SecureInbound(ctx context.Context, insecure net.Conn, p
 
 var errCut = errors.New("the peer is cut off by a fault of this testnet node")
 
-// gater is the host's connection gater. It tells Faults the addresses of peers. It refuses
+// gater is the connection gater of a host with faults. It tells Faults the addresses of peers. It refuses
 // no dial: a dial to a peer that is cut off ends by its timeout.
 type gater struct{ f Faults }
 

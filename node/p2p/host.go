@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/libp2p/go-libp2p"
+	coreconnmgr "github.com/libp2p/go-libp2p/core/connmgr"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -26,13 +27,14 @@ import (
 
 // Deps is what the host needs from the node.
 type Deps struct {
-	Key     crypto.PrivKey        // the node's identity, Ed25519
-	PSK     pnet.PSK              // 32 bytes for a private network; nil for the public one
-	Version string                // of the program; identify says allium/<version>
-	Log     *slog.Logger          // nil discards
-	Limits  *limits.Registry      // nil: limits work and are listed nowhere
-	Metrics prometheus.Registerer // nil: not registered. One per host: the library's names are fixed
-	Faults  Faults                // for one host of a testnet; nil: no faults. The caller ends them after the host
+	Key     crypto.PrivKey              // the node's identity, Ed25519
+	PSK     pnet.PSK                    // 32 bytes for a private network; nil for the public one
+	Version string                      // of the program; identify says allium/<version>
+	Log     *slog.Logger                // nil discards
+	Limits  *limits.Registry            // nil: limits work and are listed nowhere
+	Metrics prometheus.Registerer       // nil: not registered. One per host: the library's names are fixed
+	Gater   coreconnmgr.ConnectionGater // asked at dials, accepts and handshakes; nil admits all
+	Faults  Faults                      // for one host of a testnet; nil: no faults. The caller ends them after the host
 }
 
 // Builder builds hosts of one configuration.
@@ -188,6 +190,9 @@ func (b *Builder) options() []libp2p.Option {
 			libp2p.Security(tls.ID, newTLS), // preferred: AES in hardware, and the muxer in the same round trip
 			libp2p.Security(noise.ID, noise.New),
 		)
+	}
+	if g := b.gaters(); len(g) > 0 {
+		opts = append(opts, libp2p.ConnectionGater(g))
 	}
 	if b.deps.PSK != nil {
 		opts = append(opts, libp2p.PrivateNetwork(b.deps.PSK))

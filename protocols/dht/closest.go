@@ -65,7 +65,7 @@ func (s *Service) nearest(key []byte, asking peer.ID) []peer.AddrInfo {
 	near := s.table.Nearest(kad.Hash(key), s.cfg.K+1)
 	infos := make([]peer.AddrInfo, 0, len(near))
 	for _, p := range near {
-		if p.ID == asking || len(infos) == s.cfg.K {
+		if p.ID == asking || len(infos) == s.cfg.K || s.deps.DeniedPeer(p.ID) {
 			continue
 		}
 		if info := s.deps.Host.Peerstore().PeerInfo(p.ID); len(info.Addrs) > 0 {

@@ -27,8 +27,9 @@ type engine struct {
 	rememberAddrs func(peer.AddrInfo) // stores addresses for a dial that follows
 
 	isConnected func(peer.ID) bool
-	fixedHedge  bool            // hedge delays are not adapted to peers
-	tasks       *sync.WaitGroup // the caller of run holds one count
+	denied      func(peer.ID) bool // see Deps.DeniedPeer; may be nil
+	fixedHedge  bool               // hedge delays are not adapted to peers
+	tasks       *sync.WaitGroup    // the caller of run holds one count
 	m           *metrics
 }
 
@@ -270,6 +271,9 @@ func (d *driver) handleReply(ctx context.Context, r reply) []kad.Action[peer.ID]
 	}
 	closer := make([]kad.Peer[peer.ID], 0, len(r.closer))
 	for _, info := range r.closer[:min(len(r.closer), d.cfg.K)] {
+		if d.denied != nil && d.denied(info.ID) {
+			continue
+		}
 		closer = append(closer, kadPeer(info.ID))
 		d.addAddrs(info)
 	}

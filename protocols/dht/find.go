@@ -133,8 +133,11 @@ func (f *providerSearch) isNew(envelope []byte) bool {
 }
 
 // accept returns the provider of a verified record. It returns false if that peer was
-// found before or if there are enough providers.
+// found before, if it is denied, or if there are enough providers.
 func (f *providerSearch) accept(rec sealed, via peer.ID) (p record.Provider, ok bool) {
+	if f.s.deps.DeniedPeer(rec.Provider) {
+		return p, false
+	}
 	f.mu.Lock()
 	_, dup := f.peers[rec.Provider]
 	if ok = !dup && !f.enoughLocked(); ok {

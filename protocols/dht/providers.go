@@ -36,7 +36,8 @@ import (
 type providerStore struct {
 	perKey, perPeer, total int
 
-	mayExpire func() bool // reports that the clock is right and expired records may be dropped; called without mu
+	mayExpire func() bool        // reports that the clock is right and expired records may be dropped; called without mu
+	denied    func(peer.ID) bool // see Deps.DeniedPeer; called without mu
 
 	mu        sync.Mutex
 	changes   *persist.Changes[recordKey] // nil: nothing is persisted
@@ -76,7 +77,7 @@ type peerEntry struct {
 func newProviderStore(perKey, perPeer, total int) *providerStore {
 	return &providerStore{
 		perKey: perKey, perPeer: perPeer, total: total,
-		mayExpire: func() bool { return true },
+		mayExpire: func() bool { return true }, denied: func(peer.ID) bool { return false },
 
 		keys:   make(map[b3.Root][]*entry),
 		peers:  make(map[peer.ID]*peerEntry),
@@ -191,8 +192,13 @@ func (p *providerStore) updatePeer(s sealed) {
 }
 
 // get returns at most limit unexpired records for root in random order, so that the limit
-// favors no provider.
+// favors no provider. Of those it leaves out denied providers.
 func (p *providerStore) get(root b3.Root, limit int, now time.Time) []sealed {
+	return slices.DeleteFunc(p.pick(root, limit, now), func(s sealed) bool { return p.denied(s.Provider) })
+}
+
+// pick is get with denied providers.
+func (p *providerStore) pick(root b3.Root, limit int, now time.Time) []sealed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	hs := p.keys[root]

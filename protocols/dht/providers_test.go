@@ -249,3 +249,25 @@ func BenchmarkStoreSweep(b *testing.B) {
 		p.sweep(now)
 	}
 }
+
+// TestDeniedProvider: the record of a provider that is denied is kept, for the day the denial ends, and
+// told to nobody.
+func TestDeniedProvider(t *testing.T) {
+	now := time.Now()
+	st := newProviderStore(20, 20, 100)
+	var root b3.Root
+	for _, p := range []peer.ID{"good", "bad"} {
+		if err := st.put(plain(p, root, 1, now.Add(time.Hour)), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	denied := peer.ID("bad")
+	st.denied = func(p peer.ID) bool { return p == denied }
+	if got := st.get(root, 20, now); len(got) != 1 || got[0].Provider != "good" {
+		t.Errorf("got %v", got)
+	}
+	denied = ""
+	if got := st.get(root, 20, now); len(got) != 2 {
+		t.Errorf("after the denial ended: %v", got)
+	}
+}

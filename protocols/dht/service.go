@@ -58,6 +58,9 @@ type Deps struct {
 	Denied func(b3.Root) bool
 	// DeniedName is the same for the records of a name.
 	DeniedName func(name.Name) bool
+	// DeniedPeer reports whether a peer counts for nothing: its records are neither used nor passed
+	// on, and no lookup asks it or names it. It neither waits nor does I/O. nil: never.
+	DeniedPeer func(peer.ID) bool
 	// Datastore keeps records, the republish cycle and known seeds across restarts.
 	// nil: they are in memory only. The node closes it after Run has returned.
 	Datastore ds.Batching
@@ -145,6 +148,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
+	if deps.DeniedPeer == nil {
+		deps.DeniedPeer = func(peer.ID) bool { return false }
+	}
 	if deps.Replacements == nil {
 		deps.Replacements = func() uint64 { return 0 }
 	}
@@ -212,7 +218,7 @@ func (s *Service) newParts() (err error) {
 	}
 	s.kadSender = &kadSender{rpc: s.rpc, latency: h.Peerstore(), m: s.m}
 	s.providers = &providerClient{rpc: s.rpc, m: s.m}
-	s.store.mayExpire = s.deps.MayExpire
+	s.store.mayExpire, s.store.denied = s.deps.MayExpire, s.deps.DeniedPeer
 	s.persist = newPersister(s.namespace(RecordsSpace), s.store, s.verify, persist.Deps{
 		Replacements: s.deps.Replacements, MayExpire: s.deps.MayExpire, Count: s.m.persisted, Log: log,
 	})
@@ -301,7 +307,7 @@ func (s *Service) serve(ctx context.Context) *running {
 	r := &running{ctx: ctx}
 	r.engine = &engine{
 		self: s.self, table: s.table, connected: s.connected, rememberAddrs: s.rememberAddrs,
-		isConnected: s.isConnected, fixedHedge: s.cfg.HedgeFixed, tasks: &r.lookups, m: s.m,
+		isConnected: s.isConnected, denied: s.deps.DeniedPeer, fixedHedge: s.cfg.HedgeFixed, tasks: &r.lookups, m: s.m,
 	}
 	r.server = &server{
 		store: s.store, names: s.names, verify: s.verify, dialback: s.dialback, guard: s.guard, nearest: s.nearest,

@@ -119,6 +119,7 @@ func (s *Service) options(ctx context.Context) []pubsub.Option {
 			return nil
 		}),
 		pubsub.WithPeerScore(s.score(), thresholds()), pubsub.WithPeerScoreInspect(s.updateStandings, standingInterval),
+		pubsub.WithBlacklist(s.denied),
 		pubsub.WithPeerGater(pubsub.DefaultPeerGaterParams()),
 		pubsub.WithRawTracer(&tracer{m: s.m, offence: func(id peer.ID) { s.peerState(id).addOffence(time.Now()) }}),
 	}
@@ -250,3 +251,12 @@ func thresholds() *pubsub.PeerScoreThresholds {
 		AcceptPXThreshold: acceptPXScore, OpportunisticGraftThreshold: 1,
 	}
 }
+
+// blacklist makes pubsub drop messages that denied peers send or have written, before it checks them.
+type blacklist func(peer.ID) bool
+
+// Add implements pubsub.Blacklist. Nobody calls it: the node decides.
+func (blacklist) Add(peer.ID) bool { return false }
+
+// Contains implements pubsub.Blacklist.
+func (b blacklist) Contains(id peer.ID) bool { return b != nil && b(id) }

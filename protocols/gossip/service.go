@@ -57,8 +57,11 @@ type Message struct {
 
 // Deps holds what a Service needs from its node. Log, Metrics and Limits may be nil.
 type Deps struct {
-	Host    host.Host
-	Topics  []Topic
+	Host   host.Host
+	Topics []Topic
+	// Denied reports whether messages of an author are dropped, whoever sends them. The sender keeps its
+	// score. It neither waits nor does I/O. nil: never.
+	Denied  func(author peer.ID) bool
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Limits  *limits.Registry
@@ -72,6 +75,7 @@ type Service struct {
 	log    *slog.Logger
 	m      *metrics
 	topics map[string]Topic
+	denied blacklist
 	names  []string // topic names, in the order of Deps.Topics
 
 	outbox  *limits.Queue[publication]
@@ -114,7 +118,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg, host: d.Host, log: log, topics: map[string]Topic{}}
+	s := &Service{cfg: cfg, host: d.Host, log: log, topics: map[string]Topic{}, denied: d.Denied}
 	s.calls.Close() // until Run
 	s.graylist.Store(&map[peer.ID]struct{}{})
 	for _, t := range d.Topics {

@@ -118,7 +118,7 @@ func (c *conversation) take(raw []byte, asked map[id]bool) error {
 	}
 	c.y.s.m.refuse(viaSync, err)
 	switch status.Of(err) {
-	case status.Stale:
+	case status.Stale, status.Denied:
 		c.y.declined.Add(a.id, time.Now().Add(declineLate))
 		return nil
 	case status.Quota:

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
 )
 
 // TestClocksApart: what is late by one clock and not by the other is brought once,
@@ -43,4 +45,31 @@ func TestClocksApart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDeniedProvider: what a denied provider announces is not remembered, whoever brings it, and what was
+// remembered before counts for nothing. Whoever brings it has done nothing wrong.
+func TestDeniedProvider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newTested(t, fixedIdentity(t, 1)), newTested(t, fixedIdentity(t, 2))
+		x := fixedIdentity(t, 3).announce(t, 1, 1, time.Now().Add(5*time.Minute), root(1))
+		if err := a.keep(x, viaGossip, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		denies := func(p peer.ID) bool { return p == x.provider }
+		b.deps.Denied = denies
+		if _, err, serr := converse(t, a, b); err != nil || serr != nil || len(b.Hints(root(1))) != 0 {
+			t.Errorf("a comparison: %v, %v, %d hints", err, serr, len(b.Hints(root(1))))
+		}
+		if differ, _, _ := converse(t, a, b); differ {
+			t.Error("it is asked for again at once")
+		}
+		if len(a.Hints(root(1))) != 1 {
+			t.Fatal("the hint is not there before the denial")
+		}
+		a.deps.Denied = denies
+		if got := a.Hints(root(1)); len(got) != 0 {
+			t.Errorf("after the denial: %v", got)
+		}
+	})
 }

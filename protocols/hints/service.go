@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,10 @@ type Deps struct {
 	// MayExpire reports whether Now is right, so that expired announcements may be dropped. nil: always.
 	MayExpire func() bool
 
+	// Denied reports whether a peer counts for nothing: its announcements are neither remembered nor
+	// used. It neither waits nor does I/O. nil: never.
+	Denied func(peer.ID) bool
+
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered
 	Limits  *limits.Registry      // nil: limits work and are not listed
@@ -65,8 +70,12 @@ type Service struct {
 	ended  atomic.Bool
 }
 
-// maxHints bounds one result of Hints, like K of the DHT.
-const maxHints = 20
+// maxHints bounds one result of Hints, like K of the DHT. searchedHints bounds the announcements from
+// which it is taken, as the providers of some may be denied by now.
+const (
+	maxHints      = 20
+	searchedHints = 4 * maxHints
+)
 
 // sweepEvery is the interval at which expired announcements are dropped. Results never contain them.
 const sweepEvery = 10 * time.Second
@@ -93,6 +102,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	if deps.Now == nil {
 		deps.Now = time.Now
+	}
+	if deps.Denied == nil {
+		deps.Denied = func(peer.ID) bool { return false }
 	}
 	s := &Service{
 		cfg:    cfg,
@@ -158,7 +170,9 @@ func (s *Service) Withdraw(root b3.Root) error { return s.tell(root, true) }
 // Hints returns up to 20 providers that announced root, never this node, in random order. The
 // claim is theirs; it is not verified.
 func (s *Service) Hints(root b3.Root) []record.Provider {
-	found := s.memory.providers(root, s.self, maxHints, s.deps.Now())
+	found := s.memory.providers(root, s.self, searchedHints, s.deps.Now())
+	found = slices.DeleteFunc(found, func(a *announcement) bool { return s.deps.Denied(a.provider) })
+	found = found[:min(len(found), maxHints)]
 	hints := make([]record.Provider, len(found))
 	for i, a := range found {
 		hints[i] = record.Provider{
@@ -223,8 +237,11 @@ func (s *Service) originOf(p peer.ID) string {
 var unconnected = ma.StringCast("/ip4/127.0.0.1")
 
 // keep remembers a verified announcement. After a new one from gossip, a comparison follows soon,
-// because gossip may have dropped others.
+// because gossip may have dropped others. One of a denied provider is status.Denied.
 func (s *Service) keep(a *announcement, from via, now time.Time) error {
+	if s.deps.Denied(a.provider) {
+		return status.Errorf(status.Denied, "announce: the provider is denied")
+	}
 	fresh, err := s.memory.put(a, from, now)
 	if fresh {
 		s.m.accepted.WithLabelValues(string(from)).Inc()
