@@ -352,11 +352,16 @@ func TestLanding(t *testing.T) {
 		t.Errorf("%s %s", a.Status, a.body)
 	}
 	root := b3.Sum(nil)
+	shared, object := "allium15vqqzq2cyr4g793akwrg9yj7gjgutevdfwe4qmhcc98t0z5xayyv2cj2vusq7pz"+
+		"cycqzgzqpzgsg4z8rm46qnuv4l4fdktfuhfwh9jn8pxl3m9qjr0ehfzqpks8k7hq6a6mng",
+		"/b3/b3:ea8f163db38682925e4491c5e58d4bb3506ef8c14eb78a86e908c5624a67200f"
 	for key, want := range map[string]string{
 		root.String():                    "/b3/" + root.String(),
 		" " + root.String() + "/a b/c/ ": "/b3/" + root.String() + "/a%20b/c/",
 		"/b3/" + root.String():           "/b3/" + root.String(),
 		strings.ToUpper(root.String()):   "/b3/" + root.String(),
+		shared:                           object, // a ticket: only its address counts
+		strings.ToUpper(shared) + "/a":   object + "/a",
 	} {
 		a := do(t, "GET", base+"/b3?key="+url.QueryEscape(key))
 		if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != want {
@@ -364,6 +369,7 @@ func TestLanding(t *testing.T) {
 		}
 	}
 	do(t, "GET", base+"/b3?key=hello").problem(t, status.BadAddress)
+	do(t, "GET", base+"/b3?key="+shared[:50]).problem(t, status.BadAddress)
 	do(t, "GET", base+"/b3").problem(t, status.BadAddress)
 	if a := do(t, "GET", base+"/favicon.ico"); a.StatusCode != http.StatusOK ||
 		a.Header.Get("Content-Type") != "image/svg+xml" {

@@ -31,6 +31,7 @@ type app struct {
 	logFormat  string
 	api        string // URL of an admin listener; empty for the node of the home directory
 	tokenFile  string
+	embedded   bool // the command ran a node itself, whose lookups are gone with it
 
 	stdin       io.Reader
 	stdout, err io.Writer
@@ -71,7 +72,7 @@ func (a *app) report(err error, task failure.Task) int {
 		return f.Outcome.Exit()
 	}
 	sentence := "allium: " + f.Sentence
-	if task.Why && f.Report.LookupID != "" && f.Outcome != status.Canceled {
+	if task.Why && !a.embedded && f.Report.LookupID != "" && f.Outcome != status.Canceled {
 		sentence += " `allium why " + f.Report.LookupID + "` shows what was asked."
 	}
 	if a.logLevel == "debug" {

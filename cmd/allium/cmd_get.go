@@ -67,7 +67,7 @@ against KEY and writes none that fail the proof (exit code 65).`,
 					"--store-only fetches into the store of this machine's node, and --gateway uses none")
 			}
 			if o.storeOnly {
-				return a.fetch(cmd.Context(), arg[0])
+				return a.fetchTarget(cmd.Context(), arg[0])
 			}
 			embed := embedOptions{listen: o.listen, beside: cmp.Or(o.output, ".")}
 			if o.output == "-" {
@@ -129,13 +129,25 @@ type fetched struct {
 	Path   string  `json:"path,omitempty"` // to the peer that shares: direct quic, direct tcp or relayed
 }
 
-// fetch brings an object into the node's store.
-func (a *app) fetch(ctx context.Context, key string) error {
+// fetchTarget brings what an argument names into the node's store.
+func (a *app) fetchTarget(ctx context.Context, arg string) error {
+	to, err := a.target(ctx, arg)
+	if err != nil {
+		return err
+	}
+	if to.ticket != nil {
+		return a.withRunning(ctx, *to.ticket, func(n api.Node) error { return a.fetch(ctx, n, to.key) })
+	}
 	n, err := a.node()
 	if err != nil {
 		return err
 	}
 	defer n.Close()
+	return a.fetch(ctx, n, to.key)
+}
+
+// fetch brings an object into the node's store.
+func (a *app) fetch(ctx context.Context, n api.Node, key string) error {
 	report, finish := a.progress("fetching")
 	defer finish()
 	f, err := n.Fetch(ctx, key, report)

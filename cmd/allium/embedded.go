@@ -68,6 +68,7 @@ func (a *app) fetchEmbedded(
 	if err != nil {
 		return err
 	}
+	a.embedded = true
 	return while(ctx, n, func(ctx context.Context) error {
 		return a.asking(n.API(), n.ID().ID, t, ticket.NetworkOf(psk), do)
 	})

@@ -49,6 +49,7 @@ const patience = 2 * time.Minute
 //	await CODE METHOD PAGE FILE  send, again and again until the answer has that status
 //	root VAR FILE        set $VAR to the first b3: address in the file
 //	sees FILE PATTERN    wait until a line of the file, which may grow, matches
+//	share VAR FILE       set $VAR to the ticket in the file
 //	liar VAR HOW URL     set $VAR to a gateway that passes on what URL answers, changed: see liar_test.go
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -73,9 +74,17 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "send": cmdSend,
 			"await": cmdAwait, "root": cmdRoot, "liar": cmdLiar, "cert": cmdCert, "home": cmdHome,
-			"sees": cmdSees,
+			"sees":  cmdSees,
+			"share": cmdShare,
 		},
 	})
+}
+
+func cmdShare(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: share VAR FILE")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
 }
 
 type nodesKey struct{}

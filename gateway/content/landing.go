@@ -11,6 +11,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
+	"allium/protocols/ticket"
 )
 
 //go:embed icon.svg
@@ -42,14 +43,14 @@ func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
 	return w.Send(r, http.StatusOK, "text/html; charset=utf-8", out.Bytes())
 }
 
-// openKey serves /b3?key=b3:…[/path], the form of the first page. It redirects to the page of
+// openKey serves /b3?key=b3:…[/path] or with a ticket, the form of the first page. It redirects to the page of
 // that key.
 func openKey(w *exchange.Response, r *http.Request) error {
 	key := strings.TrimSpace(r.URL.Query().Get("key"))
 	key = strings.TrimPrefix(key, "/b3/")
 	r.URL.RawQuery = ""
 	address, rest, _ := strings.Cut(key, "/")
-	root, err := b3.Parse(strings.ToLower(address))
+	root, err := rootOf(address)
 	if err != nil {
 		return err
 	}
@@ -69,6 +70,16 @@ func openKey(w *exchange.Response, r *http.Request) error {
 	h.Set("Content-Length", "0") // for HEAD too
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
+}
+
+// rootOf parses an address in any case, or takes it from a ticket. Nothing else in a ticket counts here: a
+// visitor does not make the gateway dial.
+func rootOf(text string) (b3.Root, error) {
+	if ticket.Is(text) {
+		t, err := ticket.Parse(text)
+		return t.Root, err
+	}
+	return b3.Parse(strings.ToLower(text))
 }
 
 // favicon serves the icon that browsers request.

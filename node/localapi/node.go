@@ -65,6 +65,8 @@ type Announcer interface {
 	Announce(ctx context.Context, root b3.Root)
 	// Withdraw stops publishing an object whose last pin was removed.
 	Withdraw(ctx context.Context, root b3.Root)
+	// PinsChanged is called after a change of pins. It does not wait.
+	PinsChanged()
 	// Tell announces one object by gossip only.
 	Tell(root b3.Root)
 }
@@ -121,12 +123,16 @@ func (r running) lost(l gc.Lost) { r.deps.Repairs.Lost(l) }
 
 func (r running) pinned(ctx context.Context, root b3.Root, label string, recursive bool) {
 	r.deps.Events.PinAdded(root, label, recursive)
+	r.deps.Announce.PinsChanged()
 	if label != meta.SharedLabel {
 		r.deps.Announce.Announce(ctx, root)
 	}
 }
 
-func (r running) unpinned(root b3.Root, label string) { r.deps.Events.PinRemoved(root, label) }
+func (r running) unpinned(root b3.Root, label string) {
+	r.deps.Announce.PinsChanged()
+	r.deps.Events.PinRemoved(root, label)
+}
 
 // Unpin implements api.Store. The node stops announcing an object without pins.
 func (a *Node) Unpin(ctx context.Context, key, label string) error {

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"sync/atomic"
 
 	"allium/node/objects"
 	"allium/protocols/b3"
@@ -39,6 +40,9 @@ type Publisher struct {
 	deps  Deps
 	hints *hints.Service // set by Join, like dht
 	dht   *dht.Service
+
+	changes atomic.Uint64 // counts PinsChanged
+	shared  atomic.Pointer[sharedSet]
 }
 
 // New returns a publisher that announces nothing yet.
@@ -73,12 +77,11 @@ var errEnough = errors.New("enough")
 
 // stored lists every complete object that is not damaged.
 func (b *Publisher) stored(ctx context.Context, yield func(b3.Root) bool) error {
-	secret := b.onlyShared(ctx)
 	for o, err := range b.deps.Store.List(ctx) {
 		switch {
 		case err != nil:
 			return err
-		case !o.Corrupt && !secret.has(o.Root) && !yield(o.Root):
+		case !o.Corrupt && !b.isOnlyShared(ctx, o.Root) && !yield(o.Root):
 			return errEnough
 		}
 	}
@@ -158,7 +161,7 @@ func (b *Publisher) Tell(root b3.Root) {
 // the policy announces all stored objects and the object is still stored.
 // Announcements of objects below it are not taken back; they expire.
 func (b *Publisher) Withdraw(ctx context.Context, root b3.Root) {
-	if b.deps.Policy == dht.AnnounceAll && b.Has(ctx, root) && !b.onlyShared(ctx).has(root) {
+	if b.deps.Policy == dht.AnnounceAll && b.Has(ctx, root) && !b.isOnlyShared(ctx, root) {
 		return
 	}
 	if err := b.hints.Withdraw(root); err != nil {
@@ -171,12 +174,12 @@ func (b *Publisher) unlessDenied(yield func(b3.Root) bool) func(b3.Root) bool {
 	return func(root b3.Root) bool { return b.deps.Denied(root) != nil || yield(root) }
 }
 
-// Has reports whether the store has the complete object and the denylist does not name
-// it.
+// Has reports whether the store has the complete object, the denylist does not name it, and it is not
+// only shared.
 func (b *Publisher) Has(ctx context.Context, root b3.Root) bool {
 	if b.deps.Denied(root) != nil {
 		return false
 	}
 	_, err := b.deps.Store.Stat(ctx, root)
-	return err == nil
+	return err == nil && !b.isOnlyShared(ctx, root)
 }

@@ -16,12 +16,31 @@ const maxShared = 1 << 20
 // to them.
 type sharedSet struct {
 	roots map[b3.Root]struct{}
-	full  bool // there are more than maxShared, so no object counts as announced
+	full  bool   // there are more than maxShared, so no object counts as announced
+	as    uint64 // the changes of pins that it knows of
 }
 
 func (s sharedSet) has(root b3.Root) bool {
 	_, ok := s.roots[root]
 	return ok || s.full
+}
+
+// PinsChanged makes the publisher look at the pins again before it answers whether an object is only
+// shared. It does not wait.
+func (b *Publisher) PinsChanged() { b.changes.Add(1) }
+
+// isOnlyShared reports whether pins with the label meta.SharedLabel alone lead to root.
+func (b *Publisher) isOnlyShared(ctx context.Context, root b3.Root) bool {
+	as := b.changes.Load()
+	if s := b.shared.Load(); s != nil && s.as == as {
+		return s.has(root)
+	}
+	s := b.onlyShared(ctx)
+	s.as = as
+	if ctx.Err() == nil { // else the set may not be complete
+		b.shared.Store(&s)
+	}
+	return s.has(root)
 }
 
 // onlyShared walks the pins. What cannot be read to the end is not announced: the set is full then.
