@@ -48,6 +48,7 @@ var tasks = map[string]string{
 	"pin rm":           "unpin ",
 	"ping":             "ping ",
 	"providers":        "find providers|of ",
+	"publish":          "publish ",
 	"resolve":          "resolve ",
 	"run":              "run the node",
 	"seeds":            "list the seeds",

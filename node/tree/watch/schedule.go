@@ -10,7 +10,7 @@ import (
 type Timing struct {
 	Quiet  time.Duration // without a change before work begins
 	Latest time.Duration // after the first change work begins, also if changes go on
-	Gap    time.Duration // between the end of work that succeeded and the next
+	Gap    time.Duration // between the end of work that succeeded, and had something to do, and the next
 	Retry  time.Duration // after work that failed; twice as long after each further failure in a row
 	Slow   time.Duration // the longest wait after a failure
 }
@@ -39,10 +39,13 @@ func (s *schedule) begin() {
 }
 
 // end ends the work. What failed is tried again, after a while.
-func (s *schedule) end(now time.Time, failed bool) {
+func (s *schedule) end(now time.Time, worked, failed bool) {
 	s.running = false
 	if !failed {
-		s.failures, s.notBefore = 0, now.Add(s.Gap)
+		s.failures = 0
+		if worked {
+			s.notBefore = now.Add(s.Gap)
+		}
 		return
 	}
 	wait := min(s.Retry<<min(s.failures, 16), s.Slow)

@@ -26,6 +26,9 @@ func TestSchedule(t *testing.T) {
 			{0, "change", 500 * time.Millisecond}, {time.Second, "begin", 0}, {2 * time.Second, "change", 0},
 			{3 * time.Second, "ok", 13 * time.Second},
 		},
+		"nothing to do": {
+			{0, "begin", 0}, {time.Second, "idle", 0}, {2 * time.Second, "change", 2500 * time.Millisecond},
+		},
 		"a failure": {
 			{0, "begin", 0}, {time.Second, "fail", 2 * time.Second}, {2 * time.Second, "begin", 0},
 			{2 * time.Second, "fail", 4 * time.Second},
@@ -44,7 +47,7 @@ func TestSchedule(t *testing.T) {
 			case "begin":
 				s.begin()
 			default:
-				s.end(now, st.do == "fail")
+				s.end(now, st.do != "idle", st.do == "fail")
 			}
 			at, ok := s.next()
 			got := at.Sub(epoch)
@@ -79,7 +82,7 @@ func TestScheduleOrder(t *testing.T) {
 		}
 		if s.running && r.IntN(3) == 0 {
 			failed := r.IntN(2) == 0
-			s.end(now, failed)
+			s.end(now, r.IntN(2) == 0, failed)
 			dirty = dirty || failed
 		} else if r.IntN(2) == 0 {
 			s.changed(now)

@@ -14,9 +14,10 @@ import (
 // Options are what [Run] works with.
 type Options struct {
 	Timing
-	// Work is called for changes. It reads the file or directory as it is now. After an error it is
-	// called again.
-	Work func(ctx context.Context) error
+	// Work is called for changes. It reads the file or directory as it is now, and reports whether it
+	// found anything to do; the next work waits for Timing.Gap only then. After an error it is called
+	// again.
+	Work func(ctx context.Context) (worked bool, err error)
 	// Polling is called once when the kernel cannot tell of changes, and why; the tree is looked at
 	// every few seconds from then on. nil: nobody is told.
 	Polling func(err error)
@@ -42,7 +43,11 @@ func Run(ctx context.Context, path string, o Options) error {
 	w.changed(time.Now())
 	w.notBefore = time.Now() // the first work does not wait for quiet
 	w.first = w.first.Add(-o.Latest)
-	done := make(chan error, 1) // bound: the one piece of work that runs
+	type outcome struct {
+		worked bool
+		err    error
+	}
+	done := make(chan outcome, 1) // bound: the one piece of work that runs
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -50,7 +55,10 @@ func Run(ctx context.Context, path string, o Options) error {
 		if at, ok := w.next(); ok && !at.After(now) {
 			w.begin()
 			w.refresh() // before work reads the tree, so that no change falls between
-			working.Go(func() { done <- o.Work(ctx) })
+			working.Go(func() {
+				worked, err := o.Work(ctx)
+				done <- outcome{worked, err}
+			})
 		} else {
 			timer.Reset(w.wait(now))
 		}
@@ -61,8 +69,8 @@ func Run(ctx context.Context, path string, o Options) error {
 			}
 		case <-w.errors(): // events were lost, or a directory cannot be watched any more
 			w.changed(time.Now())
-		case err := <-done:
-			w.end(time.Now(), err != nil)
+		case d := <-done:
+			w.end(time.Now(), d.worked, d.err != nil)
 		case <-timer.C:
 			w.look(time.Now())
 		case <-ctx.Done():

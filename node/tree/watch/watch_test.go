@@ -36,7 +36,7 @@ func begin(t *testing.T, path string) *runs {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		o := Options{Timing: quick, Work: func(context.Context) error { return r.work(t, path) }}
+		o := Options{Timing: quick, Work: func(context.Context) (bool, error) { return true, r.work(t, path) }}
 		if err := Run(ctx, path, o); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
@@ -164,7 +164,7 @@ func TestPolling(t *testing.T) {
 				t.Fatal("a change was not seen")
 			}
 			w.begin()
-			w.end(time.Now(), false)
+			w.end(time.Now(), true, false)
 		}
 		if told != 1 {
 			t.Errorf("told %d times", told)

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/term"
+	"allium/gateway/api"
+	"allium/gateway/client"
+	"allium/internal/printable"
+	"allium/node/tree/watch"
+	"allium/protocols/status"
+)
+
+// publishTiming says when publish --watch publishes. Peers relay one announcement of a name in 10 s.
+var publishTiming = watch.Timing{
+	Quiet: 500 * time.Millisecond, Latest: 5 * time.Second, Gap: 10 * time.Second, Retry: time.Second, Slow: time.Minute,
+}
+
+// publishWatched publishes again and again, until it is interrupted.
+func (a *app) publishWatched(ctx context.Context, n *client.Client, p publication) error {
+	line := a.stateLine()
+	defer line.Clear()
+	var old api.OwnName // as it was published last
+	var failed state    // of the last publication
+	full, first := p.request.Name, true
+	o := watch.Options{
+		Timing: publishTiming,
+		Polling: func(err error) {
+			a.note(line, "the kernel cannot watch "+p.path+" ("+err.Error()+
+				"); it is looked at every few seconds instead")
+		},
+		Work: func(ctx context.Context) (published bool, err error) {
+			line.Set("publishing " + full)
+			if old.Name == "" {
+				if old, err = publishedAs(ctx, n, full); err != nil {
+					return false, a.noteError(ctx, line, &failed, err)
+				}
+			}
+			done, err := a.publishNow(ctx, n, p, old)
+			if done.Name.Name != "" {
+				old = done.Name
+			}
+			if err != nil {
+				return false, a.noteError(ctx, line, &failed, err)
+			}
+			line.Clear()
+			if first || !done.Unchanged {
+				if err := a.print(done, done.Line(a.quiet)); err != nil {
+					return false, err
+				}
+			}
+			p.newZone, failed, first = nil, state{}, false // told once
+			line.Set(full + " is " + failure.Short(old.Value) + ", looked at " + time.Now().Format(time.TimeOnly))
+			return !done.Unchanged, nil
+		},
+	}
+	return watch.Run(ctx, p.path, o)
+}
+
+// publishedAs returns what the node publishes for a name, zero if that is nothing or has a problem.
+func publishedAs(ctx context.Context, n *client.Client, full string) (api.OwnName, error) {
+	for own, err := range n.OwnNames(ctx) {
+		if err != nil {
+			return api.OwnName{}, err
+		}
+		if own.Name == full && own.Problem == "" {
+			return own, nil
+		}
+	}
+	return api.OwnName{}, nil
+}
+
+// stateLine returns the line of a terminal that shows the state of a command that goes on. In a
+// pipe, with -q and with --json it shows nothing.
+func (a *app) stateLine() *term.Line {
+	if a.quiet || a.json {
+		return term.NewLine(a.err, 0)
+	}
+	return term.NewLine(a.err, a.errColumns)
+}
+
+// note tells the user something, on a line of its own.
+func (a *app) note(line *term.Line, what string) {
+	line.Clear()
+	if !a.quiet {
+		_, _ = a.err.Write([]byte("allium: " + printable.Text(what) + "\n"))
+	}
+}
+
+// state is an error as it was told last.
+type state struct {
+	outcome status.Outcome
+	told    bool
+}
+
+// noteError tells the user of an error after which the command goes on, once as long as it has the
+// same outcome, and returns it. What ends the command is not told here.
+func (a *app) noteError(ctx context.Context, line *term.Line, last *state, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	if now := (state{status.Of(err), true}); now != *last {
+		*last = now
+		line.Clear()
+		a.report(err, failure.Task{})
+	}
+	line.Set("trying again: " + err.Error())
+	return err
+}
