@@ -59,6 +59,7 @@ require (
 	gopkg.in/macaroon.v2 v2.1.0
 	lukechampine.com/blake3 v1.4.1
 	pgregory.net/rapid v1.3.0
+	rsc.io/qr v0.2.0
 )
 
 require (

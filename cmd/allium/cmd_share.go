@@ -26,6 +26,7 @@ import (
 type shareOptions struct {
 	last   time.Duration
 	listen []string
+	qr     bool
 }
 
 func (a *app) shareCommand() *cobra.Command {
@@ -59,6 +60,7 @@ serves the object, and the command ends at once.`,
 	}
 	f := cmd.Flags()
 	f.DurationVar(&o.last, "for", 0, "how long the ticket works, such as 24h (default: as long as the node runs)")
+	f.BoolVar(&o.qr, "qr", false, "also draw the ticket as a QR code, for a terminal with light text on dark")
 	f.StringArrayVar(&o.listen, "listen", nil,
 		"without a running node, multiaddr to listen on, repeatable (default free ports)")
 	return cmd
@@ -109,6 +111,13 @@ func (a *app) shareOn(ctx context.Context, n api.Node, arg string, o shareOption
 	}
 	if err := a.print(shared, shared.Ticket); err != nil {
 		return shared, err
+	}
+	if o.qr && !a.json {
+		drawing, err := text.QR(shared.Ticket)
+		if err != nil {
+			return shared, err
+		}
+		fmt.Fprint(a.err, drawing)
 	}
 	if !a.json && !a.quiet {
 		fmt.Fprintln(a.err, text.Reach(shared))

@@ -1,0 +1,39 @@
+package text
+
+import (
+	"fmt"
+	"strings"
+
+	"rsc.io/qr"
+)
+
+// quietZone is the width in modules of the white border that a reader of QR codes needs.
+const quietZone = 4
+
+// QR draws a ticket as a QR code with half blocks, white on black: two rows of modules are one line. It
+// uses upper case, which takes 5.5 bits a character in place of 8.
+func QR(ticket string) (string, error) {
+	code, err := qr.Encode(strings.ToUpper(ticket), qr.L)
+	if err != nil {
+		return "", fmt.Errorf("draw the ticket: %w", err)
+	}
+	var b strings.Builder
+	for y := -quietZone; y < code.Size+quietZone; y += 2 {
+		for x := -quietZone; x < code.Size+quietZone; x++ {
+			b.WriteString([...]string{"█", "▀", "▄", " "}[half(code, x, y)])
+		}
+		b.WriteByte('\n')
+	}
+	return b.String(), nil
+}
+
+// half returns which of two modules, one above the other, are black: 2 the upper one, 1 the lower one.
+func half(code *qr.Code, x, y int) (black int) {
+	if code.Black(x, y) {
+		black = 2
+	}
+	if code.Black(x, y+1) {
+		black++
+	}
+	return black
+}
