@@ -150,7 +150,7 @@ var layers = map[string][]string{
 		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "gateway/exchange", "node/access",
 		"node/amnesia",
 		"node/capabilities", "node/clock", "node/config", "node/events",
-		"node/fault", "node/home", "node/localapi", "node/naming", "node/objects", "node/ownnames",
+		"node/fault", "node/home", "node/lan", "node/localapi", "node/naming", "node/objects", "node/ownnames",
 		"node/p2p", "node/publish", "node/readiness",
 		"node/records",
 		"node/repair", "node/supervise", "node/updates", "node/zones", "protocols/dht", "protocols/dht/seeds",
@@ -174,6 +174,7 @@ var layers = map[string][]string{
 		"gateway/api", "protocols/delimited", "protocols/dht", "protocols/oap", "protocols/object", "protocols/record",
 	},
 	"node/home": {"node/config", "node/p2p"},
+	"node/lan":  {},
 	"node/localapi": {
 		"gateway/api", "gateway/content", "gateway/upload", "gateway/verified", "node/objects", "node/ownnames",
 		"node/supervise",

@@ -7,7 +7,7 @@
 // of stages.go, each after the one before is ready:
 //
 //	lock → events → denylist → access → audit → store → amnesia → host → sessions → object server
-//	→ records → DHT → clock → gossip → resolver → repairs → pressure
+//	→ records → DHT → clock → gossip → lan → resolver → repairs → pressure
 //	→ capabilities → gateway → readiness
 //
 // Run stops the node when its context ends, when [Node.Drain] is called, or when a

@@ -179,6 +179,7 @@ func runDocs(t *testing.T, blocks []docsBlock) {
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ALLIUM_") }),
 		"HOME="+dir, "TMPDIR="+dir)
 	// What the pages leave at its default must not meet other nodes of this machine.
+	cmd.Env = append(cmd.Env, "ALLIUM_LISTEN__MDNS=false") // no packet leaves the machine
 	for key, value := range map[string]string{
 		"gateway.listen":  "127.0.0.1:8080",
 		"admin.listen":    "127.0.0.1:9600",

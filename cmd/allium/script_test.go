@@ -60,6 +60,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("ALLIUM_HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("TMPDIR", env.WorkDir)
+			env.Setenv("ALLIUM_LISTEN__MDNS", "false") // no packet leaves the machine
 			scenarios, err := filepath.Abs("../../testnet/testdata")
 			if err != nil {
 				return err

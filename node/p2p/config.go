@@ -32,6 +32,7 @@ type Config struct {
 	MaxSessions   int          `koanf:"max_sessions"`
 	MaxMemory     limits.Bytes `koanf:"max_memory"`
 
+	MDNS      bool `koanf:"mdns"` // for package node/lan
 	PortMap   bool `koanf:"port_map"`
 	HolePunch bool `koanf:"hole_punch"`
 }

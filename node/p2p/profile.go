@@ -67,6 +67,7 @@ func DefaultConfig() Config {
 		MaxConnsPerIP: 8,
 		NewConnsPerIP: 0.2,
 		MaxSessions:   2048,
+		MDNS:          true,
 		PortMap:       true,
 		HolePunch:     true,
 	}
@@ -79,19 +80,20 @@ func ProfileConfig(p Profile) (Config, error) {
 	switch p {
 	case Desktop:
 	case Server, Gateway:
-		c.PortMap = false
+		c.MDNS, c.PortMap = false, false
 	case Client:
 		c.PortMap, c.HolePunch = false, false
 	case Pi, Micronode:
+		c.MDNS = p == Pi
 		c.ConnsLow, c.ConnsHigh, c.MaxConns = 32, 64, 192
 		c.MaxSessions = 256
 	case Seed:
 		c.ConnsLow, c.ConnsHigh, c.MaxConns = 600, 900, 4096
 		c.MaxSessions = 16384
-		c.PortMap, c.HolePunch = false, false
+		c.MDNS, c.PortMap, c.HolePunch = false, false, false
 	case Testnet:
 		c.Port = 0
-		c.PortMap, c.HolePunch = false, false
+		c.MDNS, c.PortMap, c.HolePunch = false, false, false
 	default:
 		return Config{}, status.Errorf(status.BadRequest, "unknown profile %q: use one of %v", p, Profiles())
 	}

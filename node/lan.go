@@ -1,0 +1,41 @@
+package node
+
+import (
+	"context"
+
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	homedir "allium/node/home"
+	"allium/node/lan"
+	"allium/node/supervise"
+	"allium/protocols/ticket"
+)
+
+// startLAN starts to look for nodes of the local network, unless listen.mdns is off. A node that listens
+// on loopback alone does not: it is not on that network.
+func (n *Node) startLAN(ctx context.Context) error {
+	psk, err := homedir.SwarmKey(homedir.SwarmKeyPath(n.home, n.cfg.Node.SwarmKey))
+	if err != nil {
+		return err
+	}
+	deps := lan.Deps{Host: n.host, Log: n.log, Metrics: n.registry, Limits: n.limits}
+	if psk != nil {
+		deps.Network = ticket.NetworkOf(psk).String()
+	}
+	s, err := lan.New(deps)
+	if err != nil || !n.cfg.Listen.MDNS || n.cfg.Node.Amnesia || onLoopback(n.cfg.Listen.Listen) {
+		return err
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "lan", Run: s.Run})
+}
+
+// onLoopback reports whether there are addresses and all are loopback ones.
+func onLoopback(addrs []string) bool {
+	for _, s := range addrs {
+		if a, err := ma.NewMultiaddr(s); err != nil || !manet.IsIPLoopback(a) {
+			return false
+		}
+	}
+	return len(addrs) > 0
+}
