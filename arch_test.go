@@ -149,7 +149,7 @@ var layers = map[string][]string{
 	"node": {
 		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "gateway/exchange", "node/access",
 		"node/amnesia",
-		"node/capabilities", "node/clock", "node/config", "node/events",
+		"node/capabilities", "node/clock", "node/config", "node/dnslink", "node/events",
 		"node/fault", "node/home", "node/lan", "node/localapi", "node/naming", "node/objects", "node/ownnames",
 		"node/p2p", "node/publish", "node/readiness",
 		"node/records",
@@ -184,7 +184,8 @@ var layers = map[string][]string{
 		"store/quota",
 		"store/upload",
 	},
-	"node/naming": {"node/zones", "protocols/name", "resolver/names"},
+	"node/dnslink": {"protocols/name"},
+	"node/naming":  {"node/dnslink", "protocols/record", "node/zones", "protocols/name", "resolver/names"},
 	"node/objects": {"gateway/api", "gateway/content", "gateway/verified", "protocols/bao", "protocols/manifest",
 		"resolver", "resolver/trace", "store"},
 	"node/ownnames":  {"protocols/name"},

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"allium/gateway"
+	"allium/node/dnslink"
 	homedir "allium/node/home"
 	"allium/node/localapi"
 	"allium/node/naming"
@@ -244,7 +245,11 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	}
 	version := ThisVersion()
 	version.Amnesia = n.amnesia.Mode(n.store.MlockError())
-	keys := naming.New(n.zones, n.resolver, n.now)
+	var dns naming.DNS
+	if asked := dnslink.New(nil, n.limits); n.cfg.Names.DNS { // without it, the bound shows all the same
+		dns = asked
+	}
+	keys := naming.New(n.zones, n.resolver, dns, n.now)
 	n.api = localapi.NewNode(apiConfig(n.home, n.cfg), localapi.Deps{
 		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Names: n.names,
 		Keys: keys, Announce: n.publisher, Events: n.events,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -26,7 +27,8 @@ stands for. The commands need a running node.`,
   allium name watch blog.site
   allium name withdraw blog`,
 	}
-	cmd.AddCommand(a.namePublishCommand(), a.nameWithdrawCommand(), a.nameLsCommand(), a.nameWatchCommand())
+	cmd.AddCommand(a.namePublishCommand(), a.nameWithdrawCommand(), a.nameLsCommand(), a.nameLinkCommand(),
+		a.nameWatchCommand())
 	return cmd
 }
 
@@ -126,6 +128,45 @@ peers. It lives for 30 days, longer than any record of the name that was signed 
 	cmd.Flags().StringVar(&zone, "zone", "",
 		"zone of the name, a key or a short name (default: the one in NAME, or the only own zone)")
 	return cmd
+}
+
+func (a *app) nameLinkCommand() *cobra.Command {
+	var domain string
+	cmd := &cobra.Command{
+		Use:   "link KEY",
+		Short: "Print the DNS record that links a domain to a name or an address",
+		Long: `Print the TXT record that links a domain to a name, which stays when the name gets
+another value, or to an address. Nodes with names.dns = true then understand the domain
+as a key. Nobody signs the record: whoever answers for the domain decides.`,
+		Example: `  allium name link blog --domain www.example.org
+  allium name link $ADDRESS`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+			key, path, _ := strings.Cut(arg[0], "/")
+			link := "/b3/" + arg[0]
+			if strings.HasPrefix(arg[0], "b3:") {
+				if _, err := name.ParseValue(arg[0]); err != nil {
+					return err
+				}
+			} else {
+				full, err := n.ExpandName(ctx, key)
+				if err != nil {
+					return err
+				}
+				link = strings.TrimSuffix("/n/"+full+"/"+path, "/")
+			}
+			record := dnsLink{Domain: "_dnslink." + strings.TrimSuffix(domain, "."), Text: "dnslink=" + link}
+			return a.print(record, fmt.Sprintf("%s. IN TXT %q", record.Domain, record.Text))
+		}),
+	}
+	cmd.Flags().StringVar(&domain, "domain", "example.org", "domain that gets the record")
+	return cmd
+}
+
+// dnsLink is a TXT record.
+type dnsLink struct {
+	Domain string `json:"domain"`
+	Text   string `json:"text"`
 }
 
 func (a *app) nameLsCommand() *cobra.Command {

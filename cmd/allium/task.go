@@ -36,6 +36,7 @@ var tasks = map[string]string{
 	"id":               "show the peer id",
 	"init":             "make the home directory",
 	"ls":               "list ",
+	"name link":        "link a domain to ",
 	"name ls":          "list the names of this node",
 	"name publish":     "publish ",
 	"name watch":       "watch the names",

@@ -37,7 +37,7 @@ type Resolved struct {
 	Seq        uint64     `json:"seq,omitempty"`      // of the first record
 	NotAfter   time.Time  `json:"not_after,omitzero"` // when the first record of the chain expires
 	Stale      bool       `json:"stale,omitempty"`    // a record is older than its TTL, or has expired
-	Source     string     `json:"source"`             // where the answer came from: cache, local, peer, gossip or dht
+	Source     string     `json:"source"`             // where the answer came from: cache, local, peer, gossip, dht or dns
 	AgeMS      int64      `json:"age_ms"`             // milliseconds since the network was asked
 	TTLMS      int64      `json:"ttl_ms"`             // milliseconds for which the node will remember the answer
 	Confidence Confidence `json:"confidence"`         // the highest of a provider
@@ -49,10 +49,10 @@ type Resolved struct {
 type Record struct {
 	Name     string    `json:"name"`            // with the key of its zone
 	Short    string    `json:"short,omitempty"` // the short name of the zone, if it was found by that
-	Found    string    `json:"found,omitempty"` // where the zone was found: key, petname or map
+	Found    string    `json:"found,omitempty"` // where the zone was found: key, petname or map; dns: a link of a domain
 	Seq      uint64    `json:"seq"`
-	Value    string    `json:"value"` // an address, a name, text, or empty if the name was withdrawn
-	NotAfter time.Time `json:"not_after"`
+	Value    string    `json:"value"`              // an address, a name, text, or empty if the name was withdrawn
+	NotAfter time.Time `json:"not_after,omitzero"` // missing: the link of a domain, which nobody signs
 	TTLMS    int64     `json:"ttl_ms"`
 }
 

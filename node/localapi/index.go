@@ -85,6 +85,12 @@ func withName(a api.Resolved, key string, t naming.Target) api.Resolved {
 	a.Key, a.Target, a.Path, a.LookupID = key, t.Root, t.Path, n.LookupID.String()
 	a.Source, a.AgeMS, a.TTLMS = string(n.Source), n.Age.Milliseconds(), n.TTL.Milliseconds()
 	a.Confidence, a.Stale, a.NotAfter = api.Signed, n.Stale, n.NotAfter
+	if len(t.Links) > 0 {
+		a.Confidence = api.Hint // nobody signs what the DNS says
+	}
+	for _, link := range t.Links {
+		a.Chain = append(a.Chain, api.Record{Name: link.Domain, Found: string(t.Origin.Origin), Value: link.Text})
+	}
 	for i, rec := range n.Chain {
 		r := api.Record{
 			Name: rec.Name.String(), Seq: rec.Seq, Value: rec.Value.String(), NotAfter: rec.NotAfter,
@@ -92,7 +98,9 @@ func withName(a api.Resolved, key string, t naming.Target) api.Resolved {
 		}
 		if i == 0 {
 			a.Seq = rec.Seq
-			r.Short, r.Found = t.Origin.Short.String(), string(t.Origin.Origin)
+			if len(t.Links) == 0 {
+				r.Short, r.Found = t.Origin.Short.String(), string(t.Origin.Origin)
+			}
 		}
 		a.Chain = append(a.Chain, r)
 	}

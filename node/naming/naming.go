@@ -1,6 +1,6 @@
 // Package naming turns the keys that people write into addresses: b3:<hex>[/path] as it is, and
 // <label>.<zone>[/path] through the short names of this home and the records of the zone
-// (SPEC §6).
+// (SPEC §6). What neither a petname nor a zone map has is asked of the DNS, if that is allowed.
 //
 // One key: [Resolver.Resolve] splits blog.alice/img/a.png into the name and the path. The short
 // name alice is a petname, so the name is blog in the zone of alice's key. The resolver finds the
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"allium/node/dnslink"
 	"allium/node/zones"
 	"allium/protocols/b3"
 	"allium/protocols/name"
@@ -42,12 +43,19 @@ type Names interface {
 type Resolver struct {
 	short ShortNames
 	names Names
+	dns   DNS // nil: it is not asked
 	now   func() time.Time
 }
 
-// New returns a resolver. now is the clock that decides whether zone maps have expired.
-func New(short ShortNames, n Names, now func() time.Time) *Resolver {
-	return &Resolver{short: short, names: n, now: now}
+// DNS finds what domains stand for; see [dnslink.Resolver].
+type DNS interface {
+	Lookup(ctx context.Context, domain string) (dnslink.Link, error)
+}
+
+// New returns a resolver. dns may be nil: then the DNS is not asked. now is the clock that decides whether
+// zone maps have expired.
+func New(short ShortNames, n Names, dns DNS, now func() time.Time) *Resolver {
+	return &Resolver{short: short, names: n, dns: dns, now: now}
 }
 
 // Target is what a key names: an address and a path below it.
@@ -58,6 +66,8 @@ type Target struct {
 	// Of a key that is a name:
 	Name   *names.Answer // nil otherwise
 	Origin zones.Found   // where its zone was found
+
+	Links []dnslink.Link // of a domain: what the DNS said, from the domain on
 }
 
 // IsName reports whether a key is a name and not an address.
@@ -99,6 +109,9 @@ func (r *Resolver) Resolve(ctx context.Context, key string, opt names.Options) (
 	}
 	text, path, _ := strings.Cut(key, "/")
 	n, found, err := r.expand(ctx, text)
+	if status.Of(err) == status.NotFound && r.dns != nil && dnslink.IsDomain(text) {
+		return r.domain(ctx, text, path, opt)
+	}
 	if err != nil {
 		return Target{}, err
 	}

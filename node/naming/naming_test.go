@@ -29,6 +29,7 @@ func (r records) ResolveName(_ context.Context, n name.Name, opt names.Options) 
 	}
 	var err error
 	a.Value, err = name.ParseValue(text)
+	a.Chain = []name.Signed{{Record: name.Record{Name: n, Value: a.Value}}}
 	return a, err
 }
 
@@ -58,7 +59,7 @@ func TestJustGiven(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx, func() {}) }()
 	defer func() { cancel(); <-done }()
-	r := New(w, records{"blog": root}, time.Now)
+	r := New(w, records{"blog": root}, nil, time.Now)
 	alice, err := name.ParseShort("alice")
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,7 @@ func TestResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := New(fixed{short}, records{"blog": root, "site": root + "/public", "text": "hello", "gone": ""}, time.Now)
+	r := New(fixed{short}, records{"blog": root, "site": root + "/public", "text": "hello", "gone": ""}, nil, time.Now)
 	for _, c := range []struct {
 		key, path string
 		want      status.Outcome

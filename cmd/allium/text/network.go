@@ -80,6 +80,9 @@ func Resolved(r api.Resolved, quiet bool) string {
 
 // record is a line that shows the record of a name, and where its zone was found.
 func record(r api.Record) string {
+	if r.Found == "dns" {
+		return fmt.Sprintf("%s  %s, by the DNS, which nobody signs", r.Name, r.Value)
+	}
 	line := fmt.Sprintf("%s  number %d, until %s", r.Name, r.Seq, r.NotAfter.UTC().Format(time.RFC3339))
 	if r.Short != "" {
 		where := "a petname"

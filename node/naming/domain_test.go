@@ -1,0 +1,94 @@
+package naming
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"allium/node/dnslink"
+	"allium/node/zones"
+	"allium/protocols/name"
+	"allium/protocols/status"
+	"allium/resolver/names"
+)
+
+// links has the TXT record of domains, and counts the questions.
+type links struct {
+	txt   map[string]string
+	asked int
+}
+
+func (l *links) LookupTXT(_ context.Context, domain string) ([]string, error) {
+	l.asked++
+	return []string{"dnslink=" + l.txt[domain]}, nil
+}
+
+func (l *links) Lookup(ctx context.Context, domain string) (dnslink.Link, error) {
+	return dnslink.New(l, nil).Lookup(ctx, domain)
+}
+
+// TestDomain: the DNS is asked only for what no petname has, and its links and the records behind them are
+// bounded together.
+func TestDomain(t *testing.T) {
+	t.Parallel()
+	zone := name.Zone{7}
+	z, err := zones.Open(t.TempDir(), zones.Config{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice, err := name.ParseLabel("alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := z.SetPetname(t.Context(), alice, zone); err != nil {
+		t.Fatal(err)
+	}
+	short, err := z.ShortNames()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const root = "b3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
+	dns := &links{txt: map[string]string{
+		"_dnslink.direct.org.": "/b3/" + root + "/site", "_dnslink.named.org.": "/n/blog." + zone.String() + "/sub",
+		"_dnslink.one.org.": "/n/two.org/1", "_dnslink.two.org.": "/n/three.org/2", "_dnslink.three.org.": "/n/direct.org/3",
+		"_dnslink.zero.org.": "/n/one.org", "_dnslink.loop.org.": "/n/back.org", "_dnslink.back.org.": "/n/loop.org",
+		"_dnslink.short.org.": "/n/blog.alice", "_dnslink.deep.org.": "/n/a.named.org",
+		"_dnslink.a.named.org.": "/n/b.named.org",
+		"_dnslink.b.named.org.": "/n/c.named.org", "_dnslink.c.named.org.": "/n/blog." + zone.String(),
+	}}
+	w := records{"blog": root}
+	for _, c := range []struct {
+		key   string
+		path  string
+		links int
+		asked bool
+		err   status.Outcome
+	}{
+		{"direct.org/img", "site/img", 1, true, status.OK},
+		{"named.org/x", "sub/x", 1, true, status.OK},
+		{"one.org/x", "site/3/2/1/x", 4, true, status.OK},
+		{"zero.org", "", 4, true, status.HopExceeded},
+		{"deep.org", "", 4, true, status.HopExceeded},
+		{"loop.org", "", 2, true, status.BadRequest},
+		{"short.org", "", 1, true, status.NotFound}, // a petname of this home is no name for others
+		{"nothing.org", "", 0, true, status.NotFound},
+		{"blog.alice", "", 0, false, status.OK},
+		{"blog." + zone.String(), "", 0, false, status.OK},
+		{"other." + zone.String(), "", 0, false, status.NotFound},
+		{"blog.k51qzi5uqu5d", "", 0, false, status.NotFound}, // a key that is not whole
+	} {
+		dns.asked = 0
+		got, err := New(fixed{short}, w, dns, time.Now).Resolve(t.Context(), c.key, names.Options{})
+		if status.Of(err) != c.err || len(got.Links) != c.links || (dns.asked > 0) != c.asked {
+			t.Errorf("%s: %d links, %d questions, %v", c.key, len(got.Links), dns.asked, err)
+		}
+		if err == nil && (got.Root.String() != root || got.Path != c.path ||
+			c.asked != (got.Name.Source == originDNS) || c.asked && got.Name.TTL != 0) {
+			t.Errorf("%s: %s/%s from %s for %s", c.key, got.Root, got.Path, got.Name.Source, got.Name.TTL)
+		}
+		if _, err := New(fixed{short}, w, nil, time.Now).Resolve(t.Context(), c.key, names.Options{}); c.asked &&
+			status.Of(err) != status.NotFound {
+			t.Errorf("%s without the DNS: %v", c.key, err)
+		}
+	}
+}
