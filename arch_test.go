@@ -23,6 +23,7 @@ var layers = map[string][]string{
 	".": {},
 
 	"protocols/status":     {},
+	"protocols/address":    {},
 	"protocols/b3":         {},
 	"protocols/bao":        {},
 	"protocols/capability": {},
@@ -135,7 +136,8 @@ var layers = map[string][]string{
 	"gateway/client":           {"gateway/api"},
 	"gateway/client/namewatch": {"gateway/api", "gateway/client"},
 	"gateway/content": {
-		"gateway/api", "gateway/exchange", "protocols/bao", "protocols/manifest", "protocols/ticket",
+		"gateway/api", "gateway/exchange", "protocols/address", "protocols/bao", "protocols/manifest",
+		"protocols/ticket",
 	},
 	"gateway/denylist": {"protocols/name"},
 	"gateway/exchange": {"gateway/api", "gateway/audit", "protocols/capability"},
@@ -178,7 +180,8 @@ var layers = map[string][]string{
 	"node/localapi": {
 		"gateway/api", "gateway/content", "gateway/upload", "gateway/verified", "node/objects", "node/ownnames",
 		"node/supervise",
-		"node/naming", "node/tree", "protocols/dht", "protocols/dht/probes", "protocols/dht/routing", "protocols/kad",
+		"node/naming", "node/tree", "protocols/address", "protocols/dht", "protocols/dht/probes",
+		"protocols/dht/routing", "protocols/kad",
 		"protocols/manifest", "protocols/name", "protocols/session", "protocols/ticket",
 		"resolver", "resolver/names", "resolver/providers", "resolver/trace", "store", "store/gc", "store/meta",
 		"store/quota",
@@ -219,7 +222,7 @@ var layers = map[string][]string{
 		"gateway/client/namewatch",
 		"gateway/verified", "node", "node/amnesia", "node/capabilities", "node/config", "node/home",
 		"node/localapi", "node/naming", "node/p2p", "node/tree", "node/tree/addcache",
-		"node/tree/watch", "node/zones", "protocols/capability",
+		"node/tree/watch", "node/zones", "protocols/address", "protocols/capability",
 		"protocols/name", "protocols/ticket", "store", "store/meta", "testnet", "testnet/dhtsim", "testnet/fetchsim",
 		"testnet/script",
 	},

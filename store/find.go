@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"allium/protocols/b3"
@@ -171,6 +172,27 @@ func (s *Store) entries(ctx context.Context) iter.Seq2[meta.Entry, error] {
 			}
 		}
 	}
+}
+
+// Prefixed returns the addresses of objects, damaged ones included, that begin with digits: at
+// most 64 lower-case hex digits. It returns at most a number of them, in order.
+func (s *Store) Prefixed(ctx context.Context, digits string, most int) ([]b3.Root, error) {
+	from, err := b3.Parse("b3:" + digits + strings.Repeat("0", max(0, 2*b3.Size-len(digits))))
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.entryPage(ctx, from, make([]meta.Entry, 0, min(most, meta.PageSize)))
+	if err != nil {
+		return nil, fmt.Errorf("list objects: %w", err)
+	}
+	var found []b3.Root
+	for _, e := range page {
+		if !strings.HasPrefix(e.Root.Hex(), digits) {
+			break
+		}
+		found = append(found, e.Root)
+	}
+	return found, nil
 }
 
 func (s *Store) entryPage(ctx context.Context, from b3.Root, buf []meta.Entry) ([]meta.Entry, error) {

@@ -17,6 +17,7 @@ import (
 	"allium/internal/limits"
 	"allium/internal/printable"
 	"allium/node/tree"
+	"allium/protocols/address"
 	"allium/protocols/ticket"
 )
 
@@ -223,6 +224,10 @@ func (a *app) closing(ctx context.Context, s api.Reader, t ticket.Ticket, got *f
 
 // update changes a file or directory on disk so that it matches an object.
 func (a *app) update(ctx context.Context, s api.Reader, key string, o getOptions) error {
+	key, err := address.Canonical(key)
+	if err != nil {
+		return err
+	}
 	name := o.output
 	if name == "" {
 		addr, below, _ := strings.Cut(strings.TrimRight(key, "/"), "/")

@@ -10,6 +10,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/protocols/address"
 	"allium/protocols/b3"
 	"allium/protocols/ticket"
 )
@@ -44,13 +45,15 @@ func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
 }
 
 // openKey serves /b3?key=b3:…[/path] or with a ticket, the form of the first page. It redirects to the page of
-// that key.
+// that key, which may be written in any way that address.Canonical understands.
 func openKey(w *exchange.Response, r *http.Request) error {
-	key := strings.TrimSpace(r.URL.Query().Get("key"))
-	key = strings.TrimPrefix(key, "/b3/")
+	key, err := address.Canonical(strings.TrimSpace(r.URL.Query().Get("key")))
+	if err != nil {
+		return err
+	}
 	r.URL.RawQuery = ""
-	address, rest, _ := strings.Cut(key, "/")
-	root, err := rootOf(address)
+	first, rest, _ := strings.Cut(key, "/")
+	root, err := rootOf(first)
 	if err != nil {
 		return err
 	}

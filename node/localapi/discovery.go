@@ -60,6 +60,10 @@ func (a *Node) FindProviders(
 // Resolve implements api.Node.
 func (a *Node) Resolve(ctx context.Context, key string, q api.Query) (api.Resolved, error) {
 	x := Index{Resolver: a.deps.Resolver, Keys: a.deps.Keys, Denied: a.deps.Denied}
+	key, err := a.canonical(ctx, key)
+	if err != nil {
+		return api.Resolved{}, err
+	}
 	if naming.IsName(key) {
 		return x.ResolveName(ctx, key, q)
 	}

@@ -85,7 +85,7 @@ func TestHostileDirectories(t *testing.T) {
 		"a link with bytes": {{Name: "a", Kind: 2, Digest: content[:], Size: 4, Target: "b"}},
 	} {
 		root, _ := s.directory(t, entries...)
-		r := &reader{newReadAhead(s), naming.Addresses{}}
+		r := &reader{source: newReadAhead(s), keys: naming.Addresses{}}
 		dir := t.TempDir()
 		err := func() error {
 			stream, err := r.Get(t.Context(), root.String())

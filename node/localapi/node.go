@@ -100,7 +100,7 @@ var _ api.Node = (*Node)(nil)
 // NewNode returns the API of a node. All parts in deps run until the last call ends.
 func NewNode(cfg Config, deps Deps) *Node {
 	return &Node{deps: deps, stored: stored{
-		reader: reader{deps.source(nil), allowedKeys{deps.Keys, deps.DeniedPath}},
+		reader: reader{deps.source(nil), allowedKeys{deps.Keys, deps.DeniedPath}, deps.Store.Prefixed},
 		cfg:    cfg, st: deps.Store, tars: tree.NewTarAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
 	}}
 }

@@ -42,6 +42,8 @@ func (k allowedKeys) Resolve(ctx context.Context, key string, opt names.Options)
 type reader struct {
 	source source
 	keys   Keys
+
+	prefixed prefixed // nil: the beginning of an address stands for nothing
 }
 
 var _ api.Reader = (*reader)(nil)
@@ -56,6 +58,9 @@ func under(ctx context.Context, t naming.Target) context.Context {
 
 // split returns the address and the path that a key stands for, and the context for work on them.
 func (a *reader) split(ctx context.Context, key string) (_ context.Context, root b3.Root, path string, err error) {
+	if key, err = a.canonical(ctx, key); err != nil {
+		return ctx, root, "", err
+	}
 	t, err := a.keys.Resolve(ctx, key, names.Options{})
 	return under(ctx, t), t.Root, t.Path, err
 }

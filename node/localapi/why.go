@@ -8,6 +8,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/node/naming"
+	"allium/protocols/address"
 	"allium/protocols/status"
 	"allium/resolver/trace"
 )
@@ -22,6 +23,10 @@ func (a *Node) Why(ctx context.Context, key string) (api.Why, error) {
 				key)
 		}
 		return a.why(rec), nil
+	}
+	key, err := address.Canonical(key)
+	if err != nil {
+		return api.Why{}, err
 	}
 	if n, ok := a.nameOf(ctx, key); ok {
 		return a.whyOf(key, trace.Key{Name: n})

@@ -1,0 +1,134 @@
+// Package address understands the ways in which people write an address, and turns each into
+// the one that this program prints: b3:<hex>[/path], or <label>.<zone>[/path] for a name.
+//
+// One key: somebody pastes https://gw.example.org/b3/3ce6…1f0a/img/a%20b.png?download from a
+// browser. [Canonical] takes the path of the URL apart and returns b3:3ce6…1f0a/img/a b.png. A
+// new way to write an address is a line in the table forms.
+package address
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/ipfs/go-cid"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// form is one way to write an address. It returns the canonical key, and false for a text
+// that is not written this way. An error says what is wrong with a text that is.
+type form func(text string) (key string, ok bool, err error)
+
+// forms are asked in this order.
+var forms = []form{gatewayURL, ipfsURL, bareCID, bareHex}
+
+// Canonical returns the key that a text stands for. A text of no known form is returned as it
+// is; its reader says what is wrong with it. The error is bad_address.
+func Canonical(text string) (string, error) {
+	for _, f := range forms {
+		if key, ok, err := f(text); ok || err != nil {
+			return key, err
+		}
+	}
+	return text, nil
+}
+
+// MinPrefix is the least number of digits with which the beginning of an address stands for it.
+const MinPrefix = 8
+
+// Prefix reports whether a canonical key begins with 8 to 63 hex digits, with or without b3:
+// before them, and returns these and the path behind them.
+func Prefix(key string) (digits, path string, ok bool) {
+	first, path, _ := strings.Cut(key, "/")
+	digits = strings.TrimPrefix(first, scheme)
+	if len(digits) < MinPrefix || len(digits) >= 2*b3.Size || !isHex(digits) {
+		return "", "", false
+	}
+	return digits, path, true
+}
+
+// scheme begins an address.
+const scheme = "b3:"
+
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
+
+// below joins an address and a path.
+func below(address, path string) string {
+	if path = strings.Trim(path, "/"); path == "" {
+		return address
+	}
+	return address + "/" + path
+}
+
+// gatewayURL is http(s)://host/b3/<address>[/path] or http(s)://host/n/<name>[/path], and the
+// same without scheme and host.
+func gatewayURL(text string) (string, bool, error) {
+	web := hasScheme(text, "http://") || hasScheme(text, "https://")
+	if !web && !strings.HasPrefix(text, "/b3/") && !strings.HasPrefix(text, "/n/") {
+		return "", false, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", false, status.Errorf(status.BadAddress, "%.80q is not a URL; write b3: and 64 hex digits", text)
+	}
+	if key, ok := strings.CutPrefix(u.Path, "/b3/"); ok && strings.Trim(key, "/") != "" {
+		if lower, ok, _ := bareHex(key); ok {
+			key = lower
+		}
+		return below(key, ""), true, nil
+	}
+	if key, ok := strings.CutPrefix(u.Path, "/n/"); ok && strings.Trim(key, "/") != "" {
+		return below(key, ""), true, nil
+	}
+	return "", false, status.Errorf(status.BadAddress,
+		"%.80q is not the URL of an object at a gateway; its path begins with /b3/ADDRESS or /n/NAME", text)
+}
+
+// ipfsURL is ipfs://<CID>[/path].
+func ipfsURL(text string) (string, bool, error) {
+	if !hasScheme(text, "ipfs://") {
+		return "", false, nil
+	}
+	key, ok, err := bareCID(text[len("ipfs://"):])
+	if !ok && err == nil {
+		err = status.Errorf(status.BadAddress,
+			"%.80q names no object that allium could prove; it takes CIDv1 with codec raw and BLAKE3, such as ipfs://%s…",
+			text, cidPrefix)
+	}
+	return key, ok, err
+}
+
+// cidPrefix begins each CIDv1 with codec raw and a BLAKE3 of 32 bytes, in base32.
+const cidPrefix = "bafkr4i"
+
+// bareCID is <CID>[/path].
+func bareCID(text string) (string, bool, error) {
+	first, path, _ := strings.Cut(text, "/")
+	if !strings.HasPrefix(first, cidPrefix) {
+		return "", false, nil
+	}
+	c, err := cid.Decode(first)
+	if err != nil {
+		return "", false, status.Errorf(status.BadAddress, "%.80q is not a CID: %w", first, err)
+	}
+	root, err := b3.FromCID(c)
+	if err != nil {
+		return "", false, err
+	}
+	return below(root.String(), path), true, nil
+}
+
+// bareHex is 64 hex digits, as b3sum prints them, with or without a path.
+func bareHex(text string) (string, bool, error) {
+	first, path, _ := strings.Cut(text, "/")
+	digits := strings.ToLower(first)
+	if len(digits) != 2*b3.Size || !isHex(digits) {
+		return "", false, nil
+	}
+	return below(scheme+digits, path), true, nil
+}
+
+func hasScheme(text, scheme string) bool {
+	return len(text) >= len(scheme) && strings.EqualFold(text[:len(scheme)], scheme)
+}
