@@ -71,9 +71,10 @@ against KEY and writes none that fail the proof (exit code 65).`,
 				return a.fetchTarget(cmd.Context(), arg[0])
 			}
 			embed := embedOptions{listen: o.listen, beside: cmp.Or(o.output, ".")}
-			if o.output == "-" {
+			switch o.output {
+			case "-":
 				embed.beside = ""
-			} else if o.output == "" {
+			case "":
 				embed.beside = "x" // in the working directory
 			}
 			return a.withTarget(cmd.Context(), through, arg[0], embed, func(s api.Reader, to target) error {

@@ -92,7 +92,7 @@ func flatten(errs ...error) (all []error) {
 		if err == nil {
 			continue
 		}
-		if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the join itself
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
 			all = append(all, flatten(joined.Unwrap()...)...)
 			continue
 		}

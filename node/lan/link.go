@@ -60,8 +60,10 @@ func privateNets(addrs []net.Addr) (nets []netip.Prefix) {
 	v4 := false
 	for _, a := range addrs {
 		p, err := netip.ParsePrefix(a.String())
-		if err != nil || !p.Addr().IsPrivate() && !(p.Addr().Is4() && p.Addr().IsLinkLocalUnicast()) ||
-			len(nets) == maxAddrs {
+		if err != nil || len(nets) == maxAddrs {
+			continue
+		}
+		if local := p.Addr().Is4() && p.Addr().IsLinkLocalUnicast(); !local && !p.Addr().IsPrivate() {
 			continue
 		}
 		v4 = v4 || p.Addr().Is4()

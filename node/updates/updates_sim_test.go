@@ -84,8 +84,8 @@ func TestLossDelaysUpdates(t *testing.T) {
 			publishing.Go(func() { _ = w.nodes[i].publish(t.Context(), rec) }) // a part of the puts may be lost
 			for j, n := range w.nodes {
 				publishing.Go(func() {
-					got := ""
-					for got = ask(n); got != value && time.Since(begun) < 3*ttl; got = ask(n) {
+					got := ask(n)
+					for ; got != value && time.Since(begun) < 3*ttl; got = ask(n) {
 						time.Sleep(look)
 					}
 					if took := time.Since(begun); got != value || took > ttl+ttl/10+time.Second {

@@ -76,7 +76,7 @@ func see(t *testing.T, plan []sight) error {
 		}
 		a, err := n.resolve(t, "blog", Options{})
 		if len(a.Chain) != 1 || a.Chain[0].Seq != highest || (status.Of(err) == status.Equivocation) != (values > 1) {
-			return fmt.Errorf("step %d of %v: node %d says %v, %v; the highest number is %d, with %d values",
+			return fmt.Errorf("step %d of %v: node %d says %v, %w; the highest number is %d, with %d values",
 				step, plan, s.node, a.Chain, err, highest, values)
 		}
 	}

@@ -19,16 +19,20 @@ func take(path string) fingerprint {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	_ = filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
-		var info fs.FileInfo
-		if err == nil {
-			info, err = d.Info()
-		}
-		if err != nil {
-			_, _ = fmt.Fprintf(&h, "%q ?\n", name) // a hash takes everything
-			return nil
-		}
-		_, _ = fmt.Fprintf(&h, "%q %d %v %d\n", name, info.Size(), info.Mode(), info.ModTime().UnixNano())
+		_, _ = fmt.Fprintf(&h, "%q %s\n", name, look(d, err)) // a hash takes everything
 		return nil
 	})
 	return fingerprint(h.Sum64())
+}
+
+// look returns what an entry looks like: "?" if it cannot be read.
+func look(d fs.DirEntry, err error) string {
+	if err != nil {
+		return "?"
+	}
+	info, err := d.Info()
+	if err != nil {
+		return "?"
+	}
+	return fmt.Sprint(info.Size(), info.Mode(), info.ModTime().UnixNano())
 }

@@ -67,8 +67,10 @@ func Run(ctx context.Context, path string, o Options) error {
 			if w.inside(e.Name) {
 				w.changed(time.Now())
 			}
-		case <-w.errors(): // events were lost, or a directory cannot be watched any more
-			w.changed(time.Now())
+		case err := <-w.errors():
+			if err != nil { // events were lost, or a directory cannot be watched any more
+				w.changed(time.Now())
+			}
 		case d := <-done:
 			w.end(time.Now(), d.worked, d.err != nil)
 		case <-timer.C:
