@@ -113,7 +113,7 @@ func (f fetchStore) Flush(ctx context.Context) error { return f.st.Flush(ctx) }
 // Lease implements resolver.Local.
 func (f fetchStore) Lease(roots ...b3.Root) (release func()) { return f.st.Lease(roots...) }
 
-// dhtFinder finds providers for the resolver in the DHT.
+// dhtFinder finds providers and names for the resolver in the DHT.
 type dhtFinder struct{ dht *dht.Service }
 
 // FindProviders implements providers.Finder.

@@ -17,6 +17,7 @@ import (
 	"allium/node/supervise"
 	"allium/node/zones"
 	"allium/protocols/dht"
+	"allium/protocols/index"
 	"allium/protocols/name"
 	"allium/protocols/object"
 	"allium/protocols/session"
@@ -100,6 +101,9 @@ func (n *Node) startSessions(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := n.handleIndex(); err != nil {
+		return err
+	}
 	return n.services.Start(ctx, supervise.Service{Name: "sessions", Run: n.sessions.Run, Fatal: true})
 }
 
@@ -165,7 +169,8 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 func (n *Node) startResolver(ctx context.Context) (err error) {
 	n.trace = trace.New(trace.Deps{Metrics: n.registry, Limits: n.limits})
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
-		Trace: n.trace, Local: fetchStore{n.store}, Providers: dhtFinder{n.dht}, Names: n.dht,
+		Trace: n.trace, Local: fetchStore{n.store}, Providers: dhtFinder{n.dht}, Names: dhtFinder{n.dht},
+		Index: index.NewClient(n.sessions, n.dht),
 		Hints: n.hints.Hints, Objects: n.objects,
 		Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
 		DeniedName: n.denylist.At("resolver").Name,

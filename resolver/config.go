@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"allium/protocols/b3"
 	"allium/resolver/names"
 	"allium/resolver/providers"
@@ -21,6 +23,8 @@ type Config struct {
 	Fetches            int64         `koanf:"fetches"`
 	ProvidersPerObject int           `koanf:"providers_per_object"`
 	Warmup             []string      `koanf:"warmup"`
+	Ask                []string      `koanf:"ask"`
+	Recurse            bool          `koanf:"recurse"`
 }
 
 // DefaultConfig returns the defaults of SPEC §2.
@@ -56,8 +60,34 @@ func (c Config) Validate() error {
 			return fmt.Errorf("resolver.%s must be %s", check.key, check.want)
 		}
 	}
-	_, err := c.warmup()
+	if _, err := c.warmup(); err != nil {
+		return err
+	}
+	_, err := c.ask()
 	return err
+}
+
+// maxAsk bounds Config.Ask.
+const maxAsk = 8
+
+// ask returns the peers of Config.Ask.
+func (c Config) ask() ([]peer.AddrInfo, error) {
+	if n := len(c.Ask); n > maxAsk {
+		return nil, fmt.Errorf("resolver.ask has %d peers, must be at most %d", n, maxAsk)
+	}
+	peers := make([]peer.AddrInfo, len(c.Ask))
+	for i, text := range c.Ask {
+		if id, err := peer.Decode(text); err == nil {
+			peers[i] = peer.AddrInfo{ID: id}
+			continue
+		}
+		info, err := peer.AddrInfoFromString(text)
+		if err != nil {
+			return nil, fmt.Errorf("resolver.ask has %q, must be peer IDs or multiaddrs that end with /p2p/ID: %w", text, err)
+		}
+		peers[i] = *info
+	}
+	return peers, nil
 }
 
 // maxWarmup bounds Config.Warmup.

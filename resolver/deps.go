@@ -13,6 +13,7 @@ import (
 	"allium/protocols/name"
 	"allium/protocols/record"
 	"allium/resolver/names"
+	"allium/resolver/peerindex"
 	"allium/resolver/providers"
 	"allium/resolver/trace"
 	"allium/resolver/transfer"
@@ -72,6 +73,8 @@ type Deps struct {
 	Dialer  providers.Dialer
 	// Names finds the records of names. Nil: names are unsupported.
 	Names names.Finder
+	// Index asks the peers of Config.Ask. Nil: they are not asked.
+	Index peerindex.Index
 	// DeniedName returns why a name must not be resolved, or nil. It must not block. A nil
 	// func denies nothing.
 	DeniedName func(name.Name) error

@@ -12,6 +12,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver/names"
+	"allium/resolver/peerindex"
 	"allium/resolver/providers"
 	"allium/resolver/trace"
 	"allium/resolver/transfer"
@@ -63,6 +64,15 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	}
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
+	}
+	if peers, _ := cfg.ask(); len(peers) > 0 && d.Index != nil { // Validate reported the error
+		f := peerindex.New(peerindex.Config{Peers: peers, HedgeAfter: cfg.HedgeAfter}, peerindex.Deps{
+			Index: d.Index, Dialer: d.Dialer, Providers: d.Providers, Names: d.Names,
+		})
+		d.Providers = f
+		if d.Names != nil {
+			d.Names = f
+		}
 	}
 	m := newMetrics(d.Metrics)
 	pool, err := providers.New(cfg.providers(), providers.Deps{

@@ -147,11 +147,8 @@ func (f *providerSearch) accept(rec sealed, via peer.ID) (p record.Provider, ok 
 	if !ok {
 		return p, false
 	}
-	info := peer.AddrInfo{ID: rec.Provider, Addrs: rec.addrs.Addrs}
-	f.s.deps.Host.Peerstore().AddAddrs(info.ID, info.Addrs, addressTTL)
-	return record.Provider{
-		AddrInfo: info, Origin: record.OriginDHT, Seq: rec.Seq, NotAfter: rec.NotAfter, Via: via,
-	}, true
+	f.s.deps.Host.Peerstore().AddAddrs(rec.Provider, rec.addrs.Addrs, addressTTL)
+	return rec.asProvider(via), true
 }
 
 // enough reports whether limit providers have been found.

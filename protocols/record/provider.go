@@ -14,7 +14,12 @@ type Provider struct {
 	NotAfter      time.Time // end of the record's validity; zero: there is no record
 	Seq           uint64    // when the record was signed, in Unix milliseconds by the signer's clock; 0: no record
 	Via           peer.ID   // the peer that returned the provider record; empty: this node
+	Proof         *Proof    // what others can verify; nil: there is no provider record
 }
+
+// Proof is the signed record of a provider and its peer record (OAP1 §11). It is shared, so nobody
+// changes it.
+type Proof struct{ Envelope, PeerRecord []byte }
 
 // Origin says how a provider was found (SPEC §6).
 type Origin string
@@ -23,7 +28,7 @@ type Origin string
 const (
 	OriginNamed  Origin = "named"  // the caller named it
 	OriginLocal  Origin = "local"  // this node has the object
-	OriginServed Origin = "peer"   // it served the object, or the directory that names it
+	OriginServed Origin = "peer"   // it served the object or its directory, or a peer that was asked gave its record
 	OriginGossip Origin = "gossip" // it announced the object, or the directory, by gossip
 	OriginDHT    Origin = "dht"    // the DHT had a record of it
 )

@@ -27,12 +27,15 @@ type Config struct {
 	Lookups     int64         // running at the same time; 512 more wait
 }
 
-// Finder is the DHT. It returns the highest verified record of a name, or two that equivocate, or
+// Finder asks the DHT, and perhaps peers. It returns the highest verified record of a name, or two that equivocate, or
 // nothing when no peer has one. The error is stale if the record is older than one that this node
 // has verified before. It returns when ctx ends.
 type Finder interface {
 	// t records the steps of the search by its end.
-	FindName(ctx context.Context, n name.Name, fresh bool, t *probes.Trace) (name.Versions, error)
+	// The origin is dht or peer.
+	FindName(
+		ctx context.Context, n name.Name, fresh bool, t *probes.Trace,
+	) (name.Versions, record.Origin, error)
 }
 
 // Deps are what [Names] works with. Denied, Now, Metrics and Limits may be nil.
@@ -114,7 +117,7 @@ type Answer struct {
 	Name     name.Name
 	Value    name.Value    // of the last record of the chain: an address or text
 	Chain    []name.Signed // from the record of Name on; at most name.MaxSteps
-	Source   record.Origin // cache or dht; dht if any record of the chain was looked up
+	Source   record.Origin // cache, or dht or peer if a record of the chain was looked up: the last one's
 	Age      time.Duration // since the oldest record of the chain was looked up
 	TTL      time.Duration // how long the answer may be remembered from now on; 0 if it is stale
 	NotAfter time.Time     // when the first record of the chain expires
@@ -177,7 +180,7 @@ func (n *Names) Cached(tasks providers.Tasks, what name.Name, maxStale time.Dura
 		if !ok || !known || !e.serves(now, maxStale) || e.v.Equivocates() || rec.Value.Kind() == name.Withdrawn {
 			return Answer{}, false
 		}
-		a.add(rec, found{e.v, e.at, e.until, true}, now)
+		a.add(rec, found{v: e.v, at: e.at, until: e.until, cached: true}, now)
 		if at, ok = rec.Value.Alias(); !ok {
 			if a.Value = rec.Value; a.Stale {
 				n.refresh(tasks, a.Chain, now)
@@ -222,7 +225,7 @@ func (a *Answer) add(rec name.Signed, f found, now time.Time) {
 		a.NotAfter = rec.NotAfter
 	}
 	if !f.cached {
-		a.Source = record.OriginDHT
+		a.Source = f.from
 	}
 }
 
@@ -242,6 +245,7 @@ type found struct {
 	at     time.Time     // when it was looked up
 	until  time.Time     // when it has to be looked up again
 	cached bool
+	from   record.Origin // where it was looked up; dht or peer
 }
 
 func (f found) source() trace.Source {
@@ -264,11 +268,11 @@ func (n *Names) one(
 		case e.v.Seq() == 0:
 		case e.serves(now, 0):
 			n.hits.Inc()
-			return found{e.v, e.at, e.until, true}, nil
+			return found{v: e.v, at: e.at, until: e.until, cached: true}, nil
 		case e.serves(now, opt.MaxStale):
 			n.m.WithLabelValues("stale").Inc()
 			n.join(tasks, what, false, nil) // goes on behind the answer
-			return found{e.v, e.at, e.until, true}, nil
+			return found{v: e.v, at: e.at, until: e.until, cached: true}, nil
 		}
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline,
@@ -284,6 +288,24 @@ func (n *Names) one(
 		return found{}, f.err
 	}
 	return f.found, nil
+}
+
+// Held is what is remembered of one name.
+type Held struct {
+	Versions name.Versions // never empty
+	Age      time.Duration // since it was looked up
+	TTL      time.Duration // for which it need not be looked up; 0 if that has passed
+}
+
+// Held returns what is remembered of one name, whose TTL or life ended at most maxStale ago. It asks
+// nobody.
+func (n *Names) Held(what name.Name, maxStale time.Duration) (h Held, ok bool) {
+	now := n.now()
+	e, ok := n.cache.get(what)
+	if !ok || e.v.Seq() == 0 || !e.serves(now, maxStale) {
+		return h, false
+	}
+	return Held{Versions: e.v, Age: now.Sub(e.at), TTL: max(0, e.until.Sub(now))}, true
 }
 
 func absent(what name.Name) error {
@@ -337,7 +359,7 @@ func (n *Names) search(ctx context.Context, what name.Name, fresh bool, s *trace
 	}
 	defer release()
 	steps := &probes.Trace{}
-	v, err := n.find.FindName(ctx, what, fresh, steps)
+	v, from, err := n.find.FindName(ctx, what, fresh, steps)
 	s.Walked(providers.WalkOf(steps))
 	if e, ok := n.cache.get(what); ok && e.v.Seq() > 0 && status.Of(err) == status.Stale {
 		v, err = name.Versions{}, nil // what is remembered is newer than what the holders have
@@ -352,6 +374,7 @@ func (n *Names) search(ctx context.Context, what name.Name, fresh bool, s *trace
 	}
 	now := n.now()
 	f := n.remember(what, v, now)
+	f.from = from
 	rec, ok := f.v.Current()
 	switch {
 	case !ok:

@@ -90,7 +90,7 @@ func (f *network) set(records ...name.Signed) {
 
 func (f *network) FindName(
 	ctx context.Context, n name.Name, fresh bool, _ *probes.Trace,
-) (name.Versions, error) {
+) (name.Versions, record.Origin, error) {
 	f.calls.Add(1)
 	if fresh {
 		f.fresh.Add(1)
@@ -101,12 +101,12 @@ func (f *network) FindName(
 		select {
 		case <-time.After(f.took):
 		case <-ctx.Done():
-			return name.Versions{}, ctx.Err()
+			return name.Versions{}, "", ctx.Err()
 		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.records[n], f.err
+	return f.records[n], record.OriginDHT, f.err
 }
 
 // tasks is a resolver that runs.

@@ -202,6 +202,7 @@ const (
 	sizeOfAddr     = 24
 	sizeOfSegment  = 64 // of an address
 	sizeOfString   = 32 // beside its bytes
+	sizeOfProof    = 64 // beside its bytes
 )
 
 // sizeOf estimates the memory of an entry. A ranking shares its addresses with the search
@@ -214,6 +215,9 @@ func sizeOf(e *entry) int64 {
 			n += sizeOfProvider
 			for _, a := range e.search.found[i].Addrs {
 				n += sizeOfAddr + sizeOfSegment*int64(len(a))
+			}
+			if p := e.search.found[i].Proof; p != nil {
+				n += sizeOfProof + int64(len(p.Envelope)+len(p.PeerRecord))
 			}
 		}
 	}

@@ -180,7 +180,7 @@ func (s *Candidates) advance(cur *lookup, n int, found record.Provider, ok bool,
 		return
 	}
 	if ok {
-		s.addLocked(candidate{found.AddrInfo, record.OriginDHT, cur.root == s.roots[0]})
+		s.addLocked(candidate{found.AddrInfo, found.Origin, cur.root == s.roots[0]})
 		s.n++
 		s.mu.Unlock()
 		return

@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -308,6 +309,7 @@ func (s *lookup) add(p record.Provider) int {
 		s.mu.Unlock()
 		return MaxProviders
 	}
+	p.Origin = cmp.Or(p.Origin, record.OriginDHT)
 	s.result.found = append(s.result.found, p)
 	n := len(s.result.found)
 	wake := s.changed

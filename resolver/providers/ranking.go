@@ -59,10 +59,16 @@ func (p *Pool) describe(root b3.Root, found record.Provider) Provider {
 	switch by, ok := p.served.Peek(root); {
 	case found.Origin == record.OriginLocal, ok && by == found.ID:
 		d.Confidence = ConfidenceServed
-	case found.Origin == record.OriginDHT:
+	case lookedUp(&found):
 		d.Confidence = ConfidenceSigned
 	}
 	return d
+}
+
+// lookedUp reports whether a provider was found by a lookup: in the DHT, or by a peer that gave its
+// signed record.
+func lookedUp(p *record.Provider) bool {
+	return p.Origin == record.OriginDHT || p.Origin == record.OriginServed && p.Proof != nil
 }
 
 // traits returns what the rank of a provider depends on. clock dates records.
@@ -74,7 +80,7 @@ func (p *Pool) traits(d *Provider, now, clock time.Time) Traits {
 	if t.RTT == 0 {
 		t.RTT = d.RTT
 	}
-	t.Served = d.Confidence == ConfidenceServed || d.Origin == record.OriginServed
+	t.Served = d.Confidence == ConfidenceServed || d.Origin == record.OriginServed && d.Proof == nil
 	t.OtherRegion = p.region != "" && d.Region != p.region
 	t.Age = ageOf(&d.Provider, clock)
 	return t

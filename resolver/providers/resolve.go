@@ -232,7 +232,9 @@ func (s *search) askNetwork(ctx context.Context, tasks Tasks) {
 	for i := 0; ; {
 		found, changed := l.read(i)
 		i += len(found)
-		s.add(record.OriginDHT, found...)
+		for _, p := range found {
+			s.add(p.Origin, p)
+		}
 		if changed == nil {
 			end := l.outcome()
 			s.complete, s.err = end.complete, end.err
@@ -294,7 +296,7 @@ func (s *search) answer() (Answer, error) {
 		}
 	}
 	r.source = r.providers[0].Origin
-	if !s.cachedAt.IsZero() && r.source == record.OriginDHT {
+	if !s.cachedAt.IsZero() && lookedUp(&r.providers[0].Provider) {
 		r.source = SourceCache
 	}
 	if s.q.Trace == nil {
@@ -308,7 +310,7 @@ func (s *search) answer() (Answer, error) {
 		Target: s.root, Providers: some, Source: some[0].Origin, Confidence: best(some),
 		Age: now.Sub(r.at), TTL: r.expires.Sub(now),
 	}
-	if a.Source == record.OriginDHT && r.source == SourceCache {
+	if r.source == SourceCache && lookedUp(&some[0].Provider) {
 		a.Source = SourceCache
 	}
 	return a, nil

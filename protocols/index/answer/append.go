@@ -1,4 +1,4 @@
-package api
+package answer
 
 import (
 	"encoding/json"

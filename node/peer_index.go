@@ -1,0 +1,69 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"allium/node/localapi"
+	"allium/protocols/b3"
+	"allium/protocols/dht/probes"
+	"allium/protocols/index"
+	"allium/protocols/name"
+	"allium/protocols/oap"
+	"allium/protocols/record"
+	"allium/protocols/status"
+)
+
+// handleIndex makes the sessions answer what peers ask about keys. It is called before the sessions
+// run.
+func (n *Node) handleIndex() error {
+	denied := n.denylist.At("peers")
+	server, err := index.NewServer(index.ServerDeps{
+		Source: startedIndex{n}, Denied: denied.Object, DeniedName: denied.Name, Recurse: n.cfg.Resolver.Recurse,
+		Metrics: n.registry, Limits: n.limits,
+	})
+	if err != nil {
+		return err
+	}
+	n.sessions.Handle(oap.ProtoIndex, server.Handle)
+	n.sessions.Authorize(oap.ProtoIndex, server.Ask)
+	return nil
+}
+
+// startedIndex answers once every stage has started: sessions start before the DHT and the resolver.
+type startedIndex struct{ node *Node }
+
+// Object implements index.Source.
+func (x startedIndex) Object(ctx context.Context, root b3.Root, limit int, network bool) (index.Answer, error) {
+	if !x.node.started.Load() {
+		return index.Answer{}, errStarting
+	}
+	return x.index().Object(ctx, root, limit, network)
+}
+
+// Name implements index.Source.
+func (x startedIndex) Name(
+	ctx context.Context, n name.Name, maxStale time.Duration, network bool,
+) (index.Answer, error) {
+	if !x.node.started.Load() {
+		return index.Answer{}, errStarting
+	}
+	return x.index().Name(ctx, n, maxStale, network)
+}
+
+func (x startedIndex) index() localapi.PeerIndex {
+	n := x.node
+	denied := n.denylist.At("peers")
+	return localapi.PeerIndex{Resolver: n.resolver, DHT: n.dht, Denied: denied.Object, DeniedName: denied.Name}
+}
+
+// errStarting answers peers that ask before the node has started.
+var errStarting = status.Errorf(status.NotReady, "this node is starting; try again in a moment")
+
+// FindName implements names.Finder.
+func (f dhtFinder) FindName(
+	ctx context.Context, n name.Name, fresh bool, t *probes.Trace,
+) (name.Versions, record.Origin, error) {
+	v, err := f.dht.FindName(ctx, n, fresh, t)
+	return v, record.OriginDHT, err
+}

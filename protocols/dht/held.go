@@ -1,0 +1,81 @@
+package dht
+
+import (
+	"context"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/protocols/name"
+	"allium/protocols/record"
+)
+
+// This file has what other protocols need of the records: what this node holds, and the
+// verification of what peers show.
+
+// HeldProviders returns the providers of root whose records this node holds, as it tells them to
+// peers of the DHT: at most 20, this node among them if it has the object, and none if root is
+// denied or the service does not run. It asks nobody.
+func (s *Service) HeldProviders(ctx context.Context, root b3.Root) []record.Provider {
+	s.mu.Lock()
+	r := s.running
+	s.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	var found []record.Provider
+	for _, rec := range r.server.records(ctx, root) {
+		found = append(found, rec.asProvider(""))
+	}
+	return found
+}
+
+// HeldName returns the records of a name that this node holds for others: none, one, or two that
+// equivocate. They are in force.
+func (s *Service) HeldName(n name.Name) (v name.Versions) {
+	for _, rec := range s.names.Get(n.Digest(), s.deps.Now()) {
+		v, _ = v.Add(rec)
+	}
+	return v
+}
+
+// OpenProvider verifies the record of a provider of root and its peer record, and remembers the
+// provider's addresses. It waits for a place among the verifications until ctx ends. The error is a
+// *[RecordError] if the record is refused.
+func (s *Service) OpenProvider(
+	ctx context.Context, root b3.Root, envelope, peerRecord []byte,
+) (record.Provider, error) {
+	rec, err := s.verify.open(ctx, envelope, peerRecord, root)
+	if err != nil {
+		s.m.refused(err)
+		return record.Provider{}, err
+	}
+	s.deps.Host.Peerstore().AddAddrs(rec.Provider, rec.addrs.Addrs, addressTTL)
+	return rec.asProvider(""), nil
+}
+
+// OpenName verifies the record of a name, which must be in force. It waits as OpenProvider does. The
+// error is a *[name.RecordError] if the record is refused.
+func (s *Service) OpenName(ctx context.Context, envelope []byte) (name.Signed, error) {
+	rec, err := s.verify.openName(ctx, envelope)
+	if err != nil {
+		s.m.refused(err)
+		return name.Signed{}, err
+	}
+	return rec, nil
+}
+
+// SawName returns stale if this node has verified a newer record of the name, and equivocation if it
+// has verified another value with the same sequence number. Otherwise no later lookup goes back
+// behind v.
+func (s *Service) SawName(v name.Versions) error { return s.floors.Raise(v) }
+
+// asProvider returns the provider of a verified record. via is the peer that returned it; empty: this
+// node.
+func (s *sealed) asProvider(via peer.ID) record.Provider {
+	return record.Provider{
+		AddrInfo: peer.AddrInfo{ID: s.Provider, Addrs: s.addrs.Addrs}, Origin: record.OriginDHT,
+		Seq: s.Seq, NotAfter: s.NotAfter, Via: via,
+		Proof: &record.Proof{Envelope: s.envelope, PeerRecord: s.peerRecord},
+	}
+}

@@ -1,0 +1,153 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/limits"
+	"allium/protocols/b3"
+	"allium/protocols/capability"
+	"allium/protocols/name"
+	"allium/protocols/session"
+	"allium/protocols/status"
+)
+
+const (
+	recursions     = 32 // requests of all peers for which the network is asked at one time
+	peerRecursions = 4  // of one peer
+)
+
+// Source is what the node of a [Server] knows. An error carries an outcome; not_found means that
+// there is nothing. Both methods return when ctx ends.
+type Source interface {
+	// Object returns what is known of an object. With network it may ask other peers.
+	Object(ctx context.Context, root b3.Root, limit int, network bool) (Answer, error)
+	// Name returns what is known of a name. A record may be used until maxStale after its TTL, or
+	// its life, has ended. With network it may ask other peers.
+	Name(ctx context.Context, n name.Name, maxStale time.Duration, network bool) (Answer, error)
+}
+
+// ServerDeps are what a [Server] works with. Source is required; a nil Denied or DeniedName denies
+// nothing.
+type ServerDeps struct {
+	Source     Source
+	Denied     func(b3.Root) error
+	DeniedName func(name.Name) error
+	// Recurse lets the server ask the network for peers.
+	Recurse bool
+	Metrics prometheus.Registerer
+	Limits  *limits.Registry
+}
+
+// Server answers the index requests of peers. It is safe for concurrent use, starts nothing and
+// holds nothing between requests.
+type Server struct {
+	deps    ServerDeps
+	all     *limits.Gate
+	each    *limits.KeyedGate[peer.ID]
+	results *prometheus.CounterVec // op, result
+}
+
+// NewServer returns a Server.
+func NewServer(d ServerDeps) (*Server, error) {
+	if d.Source == nil {
+		return nil, errors.New("an index server needs a source")
+	}
+	if d.Denied == nil {
+		d.Denied = func(b3.Root) error { return nil }
+	}
+	if d.DeniedName == nil {
+		d.DeniedName = func(name.Name) error { return nil }
+	}
+	s := &Server{
+		deps: d,
+		all: d.Limits.NewGate(limits.Spec{
+			Name: "index.recursions", Path: "sessions → resolver (lookups for peers)", Policy: "busy",
+		}, recursions, 0),
+		each: limits.NewKeyedGate[peer.ID](d.Limits, limits.Spec{
+			Name: "index.peer_recursions", Path: "one peer → resolver (lookups for it)", Policy: "busy",
+		}, peerRecursions),
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "index_requests_total",
+			Help: "Requests of peers about keys, by operation (resolve, providers, other) and by the outcome of the answer.",
+		}, []string{"op", "result"}),
+	}
+	if d.Metrics != nil {
+		if err := d.Metrics.Register(s.results); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Ask is the [session.Ask] of the protocol: a request reads an object or a name.
+func (s *Server) Ask(r *session.Request) (capability.Request, error) {
+	q, err := decodeQuestion(r)
+	if err != nil {
+		return capability.Request{}, err
+	}
+	ask := capability.Request{Op: capability.Get, Object: q.root, Method: q.op}
+	if !q.name.IsZero() {
+		ask.Name = q.name.String()
+	}
+	return ask, nil
+}
+
+// Handle is the [session.Handler] of the protocol.
+func (s *Server) Handle(ctx context.Context, from peer.ID, r *session.Request) session.Response {
+	q, err := decodeQuestion(r)
+	var p []byte
+	if err == nil {
+		p, err = s.answer(ctx, from, q)
+	}
+	op := q.op
+	if op != opResolve && op != opProviders {
+		op = "other"
+	}
+	s.results.WithLabelValues(op, status.Of(err).String()).Inc()
+	return session.Response{Payload: p, Err: err}
+}
+
+func (s *Server) answer(ctx context.Context, from peer.ID, q question) ([]byte, error) {
+	a, err := s.find(ctx, q, false)
+	if status.Of(err) == status.NotFound && s.deps.Recurse {
+		a, err = s.recurse(ctx, from, q)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.encode(q.op)
+}
+
+// recurse asks the network, within the permits of the peer and of all peers.
+func (s *Server) recurse(ctx context.Context, from peer.ID, q question) (Answer, error) {
+	leave, err := s.each.Enter(from)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer leave()
+	release, err := s.all.TryAcquire()
+	if err != nil {
+		return Answer{}, err
+	}
+	defer release()
+	return s.find(ctx, q, true)
+}
+
+// find asks the source, unless the key is denied.
+func (s *Server) find(ctx context.Context, q question, network bool) (Answer, error) {
+	if q.name.IsZero() {
+		if err := s.deps.Denied(q.root); err != nil {
+			return Answer{}, err
+		}
+		return s.deps.Source.Object(ctx, q.root, q.limit, network)
+	}
+	if err := s.deps.DeniedName(q.name); err != nil {
+		return Answer{}, err
+	}
+	return s.deps.Source.Name(ctx, q.name, q.maxStale, network)
+}
