@@ -379,13 +379,13 @@ func record1(seq uint64, seed byte, label string, change func([]byte)) func(*tes
 func TestRequests(t *testing.T) {
 	long := strings.Repeat("a", 300)
 	for request, want := range map[string]status.Outcome{
-		`{"op":"dance"}`:                        status.Unsupported,
-		`{"op":"resolve"}`:                      status.BadAddress,
-		`{"op":"resolve","key":"blog"}`:         status.BadAddress,
-		`{"op":"resolve","key":"` + long + `"}`: status.BadAddress,
-		`{"op":"resolve","key":"B3:00"}`:        status.BadAddress,
-		`{"op":"resolve","key":"..%00.k51"}`:    status.BadAddress,
-		`{"op":"providers","key":"blog.alice"}`: status.BadAddress,
+		`{"op":"dance"}`:                                                                status.Unsupported,
+		`{"op":"resolve"}`:                                                              status.BadAddress,
+		`{"op":"resolve","key":"blog"}`:                                                 status.BadAddress,
+		`{"op":"resolve","key":"` + long + `"}`:                                         status.BadAddress,
+		`{"op":"resolve","key":"B3:00"}`:                                                status.BadAddress,
+		`{"op":"resolve","key":"..%00.k51"}`:                                            status.BadAddress,
+		`{"op":"providers","key":"blog.alice"}`:                                         status.BadAddress,
 		`{"op":"providers","key":"` + nameOf(t, 1, "blog").String() + `"}`:              status.BadAddress,
 		`{"op":"providers","key":"` + object.String() + `","limit":33}`:                 status.BadRequest,
 		`{"op":"providers","key":"` + object.String() + `","limit":-1}`:                 status.BadRequest,

@@ -252,6 +252,9 @@ func (f found) source() trace.Source {
 	if f.cached {
 		return trace.Cache
 	}
+	if f.from == record.OriginServed {
+		return trace.Index
+	}
 	return trace.DHT
 }
 

@@ -47,6 +47,7 @@ const (
 	Named   Source = "named"   // peers that the caller named
 	Served  Source = "served"  // the peer that served the object or its directory
 	Gossip  Source = "gossip"  // peers that announced the object or its directory
+	Index   Source = "index"   // the index of a peer that the operator chose
 	DHT     Source = "dht"     // a search in the DHT
 	Permit  Source = "permit"  // the gate that bounds the fetches, or the tree fetches
 )
