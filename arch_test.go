@@ -151,7 +151,7 @@ var layers = map[string][]string{
 	"gateway/denylist": {"protocols/name"},
 	"gateway/exchange": {"gateway/api", "gateway/audit", "protocols/capability"},
 	"gateway/index":    {"gateway/api", "gateway/exchange"},
-	"gateway/openapi":  {"gateway/api", "gateway/exchange"},
+	"gateway/openapi":  {"gateway/api", "gateway/exchange", "protocols/index/answer"},
 	"gateway/server": {"gateway/api", "gateway/audit", "gateway/certs", "gateway/exchange",
 		"protocols/capability"},
 	"gateway/upload":   {"gateway/api", "gateway/exchange", "protocols/capability"},

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"embed"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -16,6 +17,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/protocols/b3"
+	"allium/protocols/index/answer"
 	"allium/protocols/status"
 )
 
@@ -33,18 +35,28 @@ type schemas struct {
 
 func newSchemas() (*schemas, error) {
 	s := &schemas{words: maps.Clone(foreignWords), values: map[string][]string{}, made: map[string]Schema{}}
-	files, err := fs.Glob(api.Source, "*.go")
-	if err != nil {
-		return nil, fmt.Errorf("gateway: %w", err)
-	}
-	for _, name := range files {
-		src, err := api.Source.ReadFile(name)
-		if err != nil {
+	for _, src := range []embed.FS{api.Source, answer.Source} {
+		if err := s.readAll(src); err != nil {
 			return nil, fmt.Errorf("gateway: %w", err)
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, src, parser.ParseComments|parser.SkipObjectResolution)
+	}
+	return s, nil
+}
+
+// readAll reads the comments of source files.
+func (s *schemas) readAll(src embed.FS) error {
+	files, err := fs.Glob(src, "*.go")
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		text, err := src.ReadFile(name)
 		if err != nil {
-			return nil, fmt.Errorf("gateway: %w", err)
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
 		}
 		for _, d := range f.Decls {
 			if d, ok := d.(*ast.GenDecl); ok {
@@ -52,7 +64,7 @@ func newSchemas() (*schemas, error) {
 			}
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // read keeps what a declaration says.

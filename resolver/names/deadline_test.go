@@ -8,16 +8,19 @@ import (
 
 	"allium/protocols/dht/probes"
 	"allium/protocols/name"
+	"allium/protocols/record"
 )
 
 // lateFinder is a DHT in which one holder answers and the others are silent: it has a record when its
 // context ends, and returns it then.
 type lateFinder struct{ rec name.Signed }
 
-func (f lateFinder) FindName(ctx context.Context, _ name.Name, _ bool, _ *probes.Trace) (name.Versions, error) {
+func (f lateFinder) FindName(
+	ctx context.Context, _ name.Name, _ bool, _ *probes.Trace,
+) (name.Versions, record.Origin, error) {
 	<-ctx.Done()
 	v, _ := name.Versions{}.Add(f.rec)
-	return v, nil
+	return v, record.OriginDHT, nil
 }
 
 // TestPartInTime: what was found when the time is up is the answer, also of the caller who began the

@@ -109,6 +109,7 @@ func (f *Finder) FindName(
 		v    name.Versions
 		from record.Origin
 	}
+	var atEnd answer // of the DHT, which returns what it has when ctx ends
 	steps := newSteps(t)
 	sources := make([]source[answer], 0, len(f.cfg.Peers)+1)
 	for i, p := range f.cfg.Peers {
@@ -125,8 +126,8 @@ func (f *Finder) FindName(
 	}
 	sources = append(sources, func(ctx context.Context, emit func(answer) bool) error {
 		v, from, err := f.deps.Names.FindName(ctx, n, fresh, t)
-		if v.Seq() > 0 {
-			emit(answer{v, from})
+		if atEnd = (answer{v, from}); v.Seq() > 0 {
+			emit(atEnd)
 		}
 		return err
 	})
@@ -139,6 +140,9 @@ func (f *Finder) FindName(
 		return fresh
 	})
 	steps.finish()
+	if atEnd.v.Seq() > best.v.Seq() && (fresh || best.v.Seq() == 0) {
+		best = atEnd
+	}
 	if best.v.Seq() > 0 {
 		return best.v, best.from, nil
 	}
