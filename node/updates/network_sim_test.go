@@ -15,8 +15,10 @@ import (
 
 	"allium/internal/testkit/simnet"
 	"allium/protocols/dht"
+	"allium/protocols/dht/probes"
 	"allium/protocols/gossip"
 	"allium/protocols/name"
+	"allium/protocols/record"
 	"allium/resolver/names"
 )
 
@@ -136,7 +138,7 @@ func (w *network) start(i int) *node {
 	}
 	n.names = names.New(names.Config{
 		Deadline: 1200 * time.Millisecond, NegativeTTL: 2 * time.Second, CacheBytes: 1 << 20, Lookups: 64,
-	}, names.Deps{Finder: n.dht, Now: time.Now})
+	}, names.Deps{Finder: fromDHT{n.dht}, Now: time.Now})
 	ctx, cancel := context.WithCancel(w.t.Context())
 	n.ctx = ctx
 	var services sync.WaitGroup
@@ -215,4 +217,15 @@ func (n *node) publish(ctx context.Context, rec name.Signed) error {
 // resolve resolves a name on a node.
 func (n *node) resolve(ctx context.Context, what name.Name, opt names.Options) (names.Answer, error) {
 	return n.names.Resolve(ctx, n, what, opt, nil)
+}
+
+// fromDHT finds names in a DHT alone.
+type fromDHT struct{ dht *dht.Service }
+
+// FindName implements names.Finder.
+func (f fromDHT) FindName(
+	ctx context.Context, n name.Name, fresh bool, t *probes.Trace,
+) (name.Versions, record.Origin, error) {
+	v, err := f.dht.FindName(ctx, n, fresh, t)
+	return v, record.OriginDHT, err
 }

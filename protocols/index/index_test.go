@@ -315,9 +315,12 @@ func TestLies(t *testing.T) {
 		payload string // in place of an answer with the records
 		want    status.Outcome
 	}{
-		"no records":          {want: status.Upstream},
-		"not base64url":       {records: func(*testing.T) []string { return []string{"+/=="} }, want: status.Upstream},
-		"no envelope":         {records: func(*testing.T) []string { return []string{text([]byte("x"))} }, want: status.Upstream},
+		"no records":    {want: status.Upstream},
+		"not base64url": {records: func(*testing.T) []string { return []string{"+/=="} }, want: status.Upstream},
+		"no envelope": {
+			records: func(*testing.T) []string { return []string{text([]byte("x"))} },
+			want:    status.Upstream,
+		},
 		"unknown member":      {payload: `{"records":[],"more":1}`, want: status.Upstream},
 		"a member twice":      {payload: `{"records":[],"records":[]}`, want: status.Upstream},
 		"a huge integer":      {payload: `{"age_ms":9007199254740993,"records":[]}`, want: status.Upstream},

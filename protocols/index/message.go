@@ -159,7 +159,9 @@ func (a Answer) message(op string) any {
 	if op == opProviders {
 		r := a.Resolved
 		return providersAnswer{
-			answer.Providers{Key: r.Key, Providers: r.Providers, Source: r.Source, AgeMS: r.AgeMS, LookupID: r.LookupID}, records,
+			answer.Providers{
+				Key: r.Key, Providers: r.Providers, Source: r.Source, AgeMS: r.AgeMS, LookupID: r.LookupID,
+			}, records,
 		}
 	}
 	return resolveAnswer{a.Resolved, records}

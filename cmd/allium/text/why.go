@@ -112,7 +112,7 @@ var sourceWords = map[string]string{
 	"memory": "memory of the node", "store": "store of the node", "partial": "part from an earlier fetch",
 	"cache": "cache of earlier lookups", "named": "peers that the caller named",
 	"served": "peer that served its directory", "gossip": "announcements by gossip", "dht": "DHT",
-	"index": "peer that was asked",
+	"index":  "peer that was asked",
 	"permit": "place among the fetches",
 }
 
