@@ -133,6 +133,12 @@ var (
 		ID: "12D4", Addr: "/ip4/127.0.0.1/tcp/2", Transport: "tcp", Direction: "out", Agent: "allium/0", AgeMS: 7,
 		RTTMS: 1.5, Bucket: new(0), Streams: 2,
 	}
+	fakeReach = api.Reach{
+		From: api.ReachAnyone, Peers: 3, Confirmers: 2, Advice: []string{"open it"},
+		Addrs: []api.ReachAddr{
+			{Addr: "/ip4/8.8.8.8/tcp/1", Scope: api.ReachAnyone, Via: "outside", State: api.ReachConfirmed},
+		},
+	}
 	fakeSeeds = api.Seeds{Remembered: 3, Manifest: &api.SeedManifest{
 		Seq: 1 << 60, Signer: "12D5", NotAfter: fakeTime, Error: "expired",
 	}, Seeds: []api.Seed{
@@ -374,6 +380,8 @@ func (n *fakeNode) ID(context.Context) (api.ID, error) { return fakeID, n.call("
 func (n *fakeNode) Peers(context.Context) ([]api.Peer, error) {
 	return []api.Peer{fakePeer}, n.call("", "peers")
 }
+
+func (n *fakeNode) Reach(context.Context) (api.Reach, error) { return fakeReach, n.call("", "reach") }
 
 func (n *fakeNode) Seeds(context.Context) (api.Seeds, error) {
 	return fakeSeeds, n.call("", "seeds")

@@ -76,16 +76,22 @@ func (a *app) idOfHome() error {
 }
 
 func (a *app) peersCommand() *cobra.Command {
-	return &cobra.Command{
+	var reach bool
+	cmd := &cobra.Command{
 		Use:   "peers",
 		Short: "List the connected peers",
 		Long: `List the connected peers: direction, transport, round-trip time, age of the
 connection, bucket of the routing table, address, agent. A bucket is the number
 of leading bits that the peer's key has in common with the node's; a peer that
-does not answer lookups is in none.`,
-		Example: "  allium peers --json",
+does not answer lookups is in none.
+
+With --reach: list the addresses of this node instead, and what peers found of each.`,
+		Example: "  allium peers --json\n  allium peers --reach",
 		Args:    noArgs,
 		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
+			if reach {
+				return a.printReach(ctx, n, text.Addresses)
+			}
 			peers, err := n.Peers(ctx)
 			if err != nil {
 				return err
@@ -98,6 +104,8 @@ does not answer lookups is in none.`,
 			return nil
 		}),
 	}
+	cmd.Flags().BoolVar(&reach, "reach", false, "show from where this node can be dialled, address by address")
+	return cmd
 }
 
 func (a *app) connectCommand() *cobra.Command {

@@ -239,6 +239,14 @@ func (g *Handlers) api() []exchange.Endpoint {
 			}),
 		},
 		exchange.Endpoint{
+			ID: "Reach", Path: "reach", Methods: exchange.Getting,
+			Doc:     "Says from where the node can be dialled, address by address, and what to do about it.",
+			Answers: exchange.JSONReplies[api.Reach]("what is known of the addresses"),
+			Serve: serveValue(g, func(ctx context.Context, n api.Node, _ exchange.Params) (api.Reach, error) {
+				return n.Reach(ctx)
+			}),
+		},
+		exchange.Endpoint{
 			ID: "Seeds", Path: "seeds", Methods: exchange.Getting,
 			Doc:     "Lists the seeds, the seed manifest, and how many peers the node remembers.",
 			Answers: exchange.JSONReplies[api.Seeds]("the seeds"),

@@ -109,6 +109,8 @@ type Node interface {
 	ID(ctx context.Context) (ID, error)
 	// Peers lists the connections.
 	Peers(ctx context.Context) ([]Peer, error)
+	// Reach says from where the node can be dialled, and what its operator can do about it.
+	Reach(ctx context.Context) (Reach, error)
 	// Seeds lists the seeds and says what is known of the network without them.
 	Seeds(ctx context.Context) (Seeds, error)
 	// Connect dials a peer's multiaddr (with /p2p/…).

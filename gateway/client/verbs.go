@@ -195,6 +195,11 @@ func (c *Client) Peers(ctx context.Context) ([]api.Peer, error) {
 	return value[[]api.Peer](ctx, c, http.MethodGet, verbPath("peers"), nil)
 }
 
+// Reach implements Node.
+func (c *Client) Reach(ctx context.Context) (api.Reach, error) {
+	return value[api.Reach](ctx, c, http.MethodGet, verbPath("reach"), nil)
+}
+
 // Seeds implements Node.
 func (c *Client) Seeds(ctx context.Context) (api.Seeds, error) {
 	return value[api.Seeds](ctx, c, http.MethodGet, verbPath("seeds"), nil)

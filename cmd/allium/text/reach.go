@@ -1,0 +1,67 @@
+package text
+
+import (
+	"fmt"
+	"strings"
+
+	"allium/gateway/api"
+)
+
+var reachWords = map[api.ReachFrom]string{
+	api.ReachAnyone:      "Anyone can dial this node: a peer has confirmed it.",
+	api.ReachUnconfirmed: "This node has addresses on the Internet, and no peer has confirmed one.",
+	api.ReachRelay:       "Others reach this node through a relay, which is slow, or by punching through the router.",
+	api.ReachLAN:         "Only machines in a local network can dial this node.",
+	api.ReachMachine:     "Only this machine can dial this node.",
+	api.ReachNobody:      "Nobody can dial this node.",
+}
+
+var scopeWords = map[api.ReachFrom]string{
+	api.ReachAnyone: "the Internet", api.ReachLAN: "local network", api.ReachMachine: "this machine",
+}
+
+var stateWords = map[api.ReachState]string{
+	api.ReachConfirmed:   "confirmed: a peer has dialled it",
+	api.ReachUnreachable: "unreachable: peers do not get through",
+	api.ReachUnknown:     "no peer has said",
+	api.ReachUnchecked:   "not checked",
+}
+
+// Addresses is a table of a node's addresses and what peers found of each; if quiet, it is only
+// from where the node can be dialled, in a word.
+func Addresses(r api.Reach, quiet bool) string {
+	if quiet {
+		return string(r.From)
+	}
+	width := 0
+	for _, a := range r.Addrs {
+		width = max(width, len(a.Addr))
+	}
+	lines := make([]string, 0, len(r.Addrs)+1)
+	for _, a := range r.Addrs {
+		lines = append(lines, fmt.Sprintf("%-*s  %-13s  %-9s  %s",
+			width, a.Addr, scopeWords[a.Scope], a.Via, stateWords[a.State]))
+	}
+	if len(lines) == 0 {
+		lines = append(lines, reachWords[r.From])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Doctor says from where a node can be dialled, why, and what to do; if quiet, it is
+// only the word of Addresses.
+func Doctor(r api.Reach, quiet bool) string {
+	if quiet {
+		return Addresses(r, true)
+	}
+	lines := []string{reachWords[r.From]}
+	if len(r.Addrs) > 0 {
+		lines = append(lines, "", Addresses(r, false))
+	}
+	lines = append(lines, "", fmt.Sprintf("%s connected, %d of them can confirm addresses",
+		Plural(r.Peers, "peer"), r.Confirmers))
+	for _, advice := range r.Advice {
+		lines = append(lines, "- "+advice)
+	}
+	return strings.Join(lines, "\n")
+}
