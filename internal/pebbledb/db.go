@@ -90,6 +90,12 @@ func Guard(o *pebble.Options, log *slog.Logger) *Failure {
 	}
 	f := &Failure{log: log, failed: make(chan struct{})}
 	o.FS, o.Logger = guardedFS{o.FS, f}, f
+	if o.Experimental.CompactionScheduler == nil {
+		// The default one looks for work ten times a second, also in an idle database. Without that a
+		// compaction starts after a flush or another compaction, which misses nothing while the
+		// concurrency of compactions is fixed.
+		o.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	}
 	o.EventListener = &pebble.EventListener{
 		BackgroundError: f.backgroundError,
 		DataCorruption: func(i pebble.DataCorruptionInfo) {

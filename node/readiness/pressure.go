@@ -16,7 +16,8 @@ import (
 // queues is nearly full. A queue here is also the line of requests that wait at a
 // gate of package limits. So clients that choose among nodes choose another before
 // this one has to refuse requests (SPEC §10). Pressure looks at every queue once in
-// pressureEvery and changes the queue's state by the table transitions.
+// idleEvery, or in pressureEvery while one of them matters, and changes the queue's
+// state by the table transitions.
 type Pressure struct {
 	limits *limits.Registry
 
@@ -24,8 +25,11 @@ type Pressure struct {
 	queues map[string]*queuePressure
 }
 
-// pressureEvery is the time between two looks at the queues.
-const pressureEvery = 100 * time.Millisecond
+// The time between two looks at the queues.
+const (
+	pressureEvery = 100 * time.Millisecond // while a queue is half full, or keeps the node from something
+	idleEvery     = 500 * time.Millisecond // otherwise: an idle node should sleep
+)
 
 // admits is what the node admits because of a queue.
 type admits uint8
@@ -153,20 +157,24 @@ func NewPressure(registry *limits.Registry, reg prometheus.Registerer) *Pressure
 // Run looks at the queues until ctx ends.
 func (p *Pressure) Run(ctx context.Context, ready func()) error {
 	ready()
-	every := time.NewTicker(pressureEvery)
+	every := time.NewTimer(idleEvery)
 	defer every.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case now := <-every.C:
-			p.look(p.limits.Queues(), now)
+			if p.look(p.limits.Queues(), now) {
+				every.Reset(pressureEvery)
+			} else {
+				every.Reset(idleEvery)
+			}
 		}
 	}
 }
 
-// look moves every queue and line.
-func (p *Pressure) look(registry []limits.Info, now time.Time) {
+// look moves every queue and line, and reports whether it should look again soon.
+func (p *Pressure) look(registry []limits.Info, now time.Time) (soon bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, info := range registry {
@@ -183,7 +191,9 @@ func (p *Pressure) look(registry []limits.Info, now time.Time) {
 			p.queues[info.Name] = q
 		}
 		q.look(waiting, now)
+		soon = soon || q.state != admitsAll || 2*waiting >= capacity
 	}
+	return soon
 }
 
 // worst returns what the node admits because of all queues.

@@ -129,7 +129,7 @@ func TestPressureGates(t *testing.T) {
 			{"between again", 50, time.Minute, false, false},
 			{"empty for a moment", 49, 400 * time.Millisecond, false, false},
 			{"empty for long enough", 49, 200 * time.Millisecond, true, true},
-			{"full at once", 100, 1200 * time.Millisecond, false, false},
+			{"full at once", 100, 1600 * time.Millisecond, false, false},
 		} {
 			fill(step.full)
 			time.Sleep(step.after)
