@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
@@ -125,6 +126,14 @@ func (f dhtFinder) FindProviders(
 
 // connected reports whether the node knows a peer.
 func (n *Node) connected() bool { return n.dht.TableSize() > 0 }
+
+// servingPeers returns the connected peers that serve objects.
+func (n *Node) servingPeers() []peer.ID {
+	return slices.DeleteFunc(n.host.Network().Peers(), func(p peer.ID) bool {
+		some, err := n.host.Peerstore().SupportsProtocols(p, object.ProtocolID)
+		return err != nil || len(some) == 0
+	})
+}
 
 // joinTime is how long after its start a node may be without a peer before its lookups
 // fail at once.

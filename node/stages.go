@@ -175,7 +175,8 @@ func (n *Node) startResolver(ctx context.Context) (err error) {
 		Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
 		DeniedName: n.denylist.At("resolver").Name,
 		Has:        n.hasObject, About: n.aboutPeer, Joining: n.joining(), Connected: n.connected,
-		Region: n.cfg.Node.Region, Now: n.now,
+		Serving: n.servingPeers,
+		Region:  n.cfg.Node.Region, Now: n.now,
 		Observe: n.events.Transfer,
 		Log:     n.log, Metrics: n.registry, Limits: n.limits,
 	})

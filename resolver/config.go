@@ -24,6 +24,7 @@ type Config struct {
 	ProvidersPerObject int           `koanf:"providers_per_object"`
 	Warmup             []string      `koanf:"warmup"`
 	Ask                []string      `koanf:"ask"`
+	AskConnected       bool          `koanf:"ask_connected"`
 	Recurse            bool          `koanf:"recurse"`
 }
 
@@ -36,6 +37,7 @@ func DefaultConfig() Config {
 		HedgeAfter:         schedule.DefaultHedgeAfter,
 		Fetches:            32,
 		ProvidersPerObject: 4,
+		AskConnected:       true,
 	}
 }
 

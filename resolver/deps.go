@@ -91,6 +91,9 @@ type Deps struct {
 	// About returns what the node knows of a peer, or of itself. It must not block. Nil
 	// means nothing.
 	About func(p peer.ID) providers.Facts
+	// Serving returns the connected peers that serve objects, for Config.AskConnected. It must
+	// not block. Nil means none.
+	Serving func() []peer.ID
 	// Connected reports whether a peer is known. Config.Warmup waits for it. It must not
 	// block. Nil means always.
 	Connected func() bool

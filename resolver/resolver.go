@@ -74,11 +74,15 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 			d.Names = f
 		}
 	}
+	if !cfg.AskConnected {
+		d.Serving = nil
+	}
 	m := newMetrics(d.Metrics)
 	pool, err := providers.New(cfg.providers(), providers.Deps{
 		Finder: d.Providers, Hints: d.Hints, Client: d.Objects, Dialer: d.Dialer, Self: d.Self,
 		Has: d.Has, About: d.About, Joining: d.Joining, Region: d.Region, Now: d.Now,
-		Log: d.Log, Metrics: d.Metrics, Latency: m.latency, Limits: d.Limits,
+		Connected: d.Serving,
+		Log:       d.Log, Metrics: d.Metrics, Latency: m.latency, Limits: d.Limits,
 	})
 	if err != nil {
 		return nil, err

@@ -87,7 +87,7 @@ address, or the text, that a name stands for.
 The search for providers ends soon after the first provider is known; ` + "`allium providers`" + ` goes on. A node
 that has the object names itself.
 
-The first line says where the answer came from (cache, local, peer, gossip or dht), how
+The first line says where the answer came from (cache, local, peer, gossip, connected or dht), how
 old it is, how long the node will remember it, and how sure it is. With --max-stale it
 says stale if a record of the name has ended.
 

@@ -2,9 +2,7 @@ package peerindex
 
 import (
 	"context"
-	"errors"
 	"iter"
-	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -57,11 +55,11 @@ func (f *Finder) FindProviders(
 	ctx context.Context, root b3.Root, opt providers.FindOptions,
 ) iter.Seq2[record.Provider, error] {
 	return func(yield func(record.Provider, error) bool) {
-		steps := newSteps(opt.Trace)
+		asked := providers.NewRequests(opt.Trace)
 		sources := make([]source[record.Provider], 0, len(f.cfg.Peers)+1)
 		for i, p := range f.cfg.Peers {
 			sources = append(sources, func(ctx context.Context, emit func(record.Provider) bool) error {
-				done := steps.start(p.ID, i > 0)
+				done := asked.Start(p.ID, i > 0)
 				f.deps.Dialer.AddAddrs(p)
 				found, err := f.deps.Index.Providers(ctx, p.ID, root, opt.Limit)
 				done(len(found), err)
@@ -94,8 +92,8 @@ func (f *Finder) FindProviders(
 			left--
 			return yield(got, nil) && left != 0
 		})
-		steps.finish()
-		if err = steps.final(err); err != nil {
+		asked.Finish()
+		if err = final(asked, err); err != nil {
 			yield(record.Provider{}, err)
 		}
 	}
@@ -110,11 +108,11 @@ func (f *Finder) FindName(
 		from record.Origin
 	}
 	var atEnd answer // of the DHT, which returns what it has when ctx ends
-	steps := newSteps(t)
+	asked := providers.NewRequests(t)
 	sources := make([]source[answer], 0, len(f.cfg.Peers)+1)
 	for i, p := range f.cfg.Peers {
 		sources = append(sources, func(ctx context.Context, emit func(answer) bool) error {
-			done := steps.start(p.ID, i > 0)
+			done := asked.Start(p.ID, i > 0)
 			f.deps.Dialer.AddAddrs(p)
 			v, err := f.deps.Index.Name(ctx, p.ID, n)
 			done(len(v.Records()), err)
@@ -139,14 +137,14 @@ func (f *Finder) FindName(
 		best.v = best.v.Merge(a.v)
 		return fresh
 	})
-	steps.finish()
+	asked.Finish()
 	if atEnd.v.Seq() > best.v.Seq() && (fresh || best.v.Seq() == 0) {
 		best = atEnd
 	}
 	if best.v.Seq() > 0 {
 		return best.v, best.from, nil
 	}
-	return best.v, best.from, steps.final(err)
+	return best.v, best.from, final(asked, err)
 }
 
 // unlessAbsent returns nil if err says that a peer knows nothing, which is no failure of the search.
@@ -157,53 +155,11 @@ func unlessAbsent(err error) error {
 	return err
 }
 
-// steps records the requests to peers in the trace of a search, in front of those of the DHT. The
-// DHT writes its own steps while the search runs.
-type steps struct {
-	trace *probes.Trace // nil: nothing is recorded
-	begun time.Time
-
-	mu       sync.Mutex
-	all      []probes.Step
-	answered bool // a peer answered, be it that it knows nothing
-}
-
-func newSteps(t *probes.Trace) *steps { return &steps{trace: t, begun: time.Now()} }
-
-// start records a request to p. The caller calls done with its result.
-func (s *steps) start(p peer.ID, hedge bool) (done func(found int, err error)) {
-	begun := time.Since(s.begun)
-	return func(found int, err error) {
-		outcome := status.Of(err).String()
-		if errors.Is(err, context.Canceled) {
-			outcome = status.Canceled.String()
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.answered = s.answered || unlessAbsent(err) == nil
-		s.all = append(s.all, probes.Step{
-			Peer: p, Hedge: hedge, Start: begun, Took: time.Since(s.begun) - begun, Outcome: outcome, Providers: found,
-		})
-	}
-}
-
 // final returns the error of a search that found nothing. A node without a DHT has searched
 // everywhere when a peer has answered. All sources have ended.
-func (s *steps) final(err error) error {
-	if s.answered && status.Of(err) == status.NoBootstrap {
+func final(asked *providers.Requests, err error) error {
+	if asked.Answered() && status.Of(err) == status.NoBootstrap {
 		return nil
 	}
 	return err
-}
-
-// finish puts the requests into the trace. All sources have ended.
-func (s *steps) finish() {
-	if s.trace == nil {
-		return
-	}
-	s.trace.Steps = append(s.all, s.trace.Steps...)
-	s.trace.Probes += len(s.all)
-	if s.trace.End == "" {
-		s.trace.End, s.trace.Took = "satisfied", time.Since(s.begun)
-	}
 }

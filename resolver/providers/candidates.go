@@ -161,7 +161,7 @@ func (s *Candidates) known(i int) (peer.AddrInfo, *lookup, int) {
 		return s.peers[i].AddrInfo, nil, 0
 	}
 	if s.cur == nil && len(s.next) > 0 {
-		s.cur, s.n = s.p.lookups.join(s.tasks, s.next[0].root, FindOptions{}, s.next[0].want, s.trace), 0
+		s.cur, s.n = s.p.lookups.join(s.tasks, s.next[0].root, FindOptions{Inner: len(s.roots) > 1}, s.next[0].want, s.trace), 0
 		s.next = s.next[1:]
 	}
 	return peer.AddrInfo{}, s.cur, s.n

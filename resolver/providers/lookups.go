@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/sony/gobreaker/v2"
 
 	"allium/internal/limits"
@@ -121,6 +122,7 @@ func (l *lookups) enter(
 		return s, nil
 	}
 	ctx, cancel := context.WithTimeout(tasks.Context(), l.cfg.Deadline)
+	opt.asked = map[peer.ID]struct{}{}
 	s = &lookup{
 		flight: key, find: opt, search: trace.NewSearch(trace.Key{Root: root}, t), cancel: cancel, users: 1,
 		changed: make(chan struct{}), returned: make(chan struct{}),

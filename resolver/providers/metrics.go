@@ -51,10 +51,12 @@ func newMetrics(reg prometheus.Registerer, latency prometheus.ObserverVec) *metr
 		sources: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "resolver_sources_total",
 			Help: "Peers chosen to be asked for objects, by how they became known: named (by the caller), " +
-				"peer (it served the object or its directory), gossip, dht.",
+				"peer (it served the object or its directory), gossip, connected, dht.",
 		}, []string{"origin"}),
 	}
-	for _, o := range []record.Origin{record.OriginNamed, record.OriginServed, record.OriginGossip, record.OriginDHT} {
+	for _, o := range []record.Origin{
+		record.OriginNamed, record.OriginServed, record.OriginGossip, record.OriginConnected, record.OriginDHT,
+	} {
 		m.sources.WithLabelValues(string(o))
 	}
 	if reg != nil {

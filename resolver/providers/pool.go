@@ -47,8 +47,11 @@ type Deps struct {
 	Has     func(ctx context.Context, root b3.Root) (bool, error) // whether this node's store has root; may take long
 	About   func(p peer.ID) Facts                                 // what the node knows of a peer; must not block
 	Joining func() bool                                           // no peer is known yet, but a seed is; must not block
-	Region  string                                                // the region that ranks first; empty: none
-	Now     func() time.Time                                      // the clock that dates records; nil: time.Now
+	// Connected returns the connected peers that serve objects. They are asked for the roots of fetches
+	// before the DHT. It must not block. Nil: they are not asked.
+	Connected func() []peer.ID
+	Region    string           // the region that ranks first; empty: none
+	Now       func() time.Time // the clock that dates records; nil: time.Now
 
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
@@ -111,6 +114,11 @@ func New(cfg Config, d Deps) (*Pool, error) {
 			self: d.Self, region: d.Region, hints: d.Hints, has: d.Has, about: d.About, now: d.Now,
 			localGate: newLocalGate(d.Limits),
 		},
+	}
+	if d.Connected != nil {
+		d.Finder = &connected{
+			peers: p.peers, all: d.Connected, have: p.Have, next: d.Finder, late: cfg.HedgeAfter, guard: p.Guard,
+		}
 	}
 	p.lookups = newLookups(cfg, d, m, p.cache, p.Guard)
 	if d.Metrics != nil {

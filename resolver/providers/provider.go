@@ -34,6 +34,9 @@ type FindOptions struct {
 	Limit int           // providers after which the search ends
 	Fresh bool          // leave out the records that this node stores; only what peers answer now counts
 	Trace *probes.Trace // receives the steps of the search; complete when the search has ended; may be nil
+
+	Inner bool                 // the object is inside a directory that is fetched: only the DHT is asked
+	asked map[peer.ID]struct{} // the connected peers that this lookup has asked; its search adds to it
 }
 
 // Facts are what the node knows of a peer without asking it.

@@ -62,8 +62,8 @@ func (p *Pool) Cached(a *Answer, root b3.Root, q *Query, now time.Time) (ok bool
 
 // Resolve finds providers of an object and ranks them. It looks in this order, and
 // ends as soon as the query is satisfied: the cache, this node's store, the peers
-// that served the object or its directory, the peers that announced it by gossip, and
-// the DHT. A source that has not satisfied after Config.HedgeAfter is joined by the
+// that served the object or its directory, the peers that announced it by gossip, the
+// connected peers, and the DHT. A source that has not satisfied after Config.HedgeAfter is joined by the
 // next. A provider whose circuit breaker is open does not satisfy. All of it takes at
 // most Config.Deadline, whatever is stuck. It records in t what it did.
 //
@@ -119,8 +119,12 @@ func (s *search) more() bool {
 // add adds providers, those of them that are new.
 func (s *search) add(origin record.Origin, all ...record.Provider) {
 	for _, p := range all {
-		known := slices.ContainsFunc(s.found, func(o record.Provider) bool { return o.ID == p.ID })
-		if known || len(s.found) == MaxProviders || p.ID == "" || p.ID == s.p.self && origin != record.OriginLocal {
+		known := slices.IndexFunc(s.found, func(o record.Provider) bool { return o.ID == p.ID })
+		if known >= 0 && s.found[known].Origin == record.OriginConnected && origin == record.OriginDHT {
+			p.Origin = origin // its record says more than its claim
+			s.found[known] = p
+		}
+		if known >= 0 || len(s.found) == MaxProviders || p.ID == "" || p.ID == s.p.self && origin != record.OriginLocal {
 			continue
 		}
 		p.Origin = origin

@@ -9,7 +9,7 @@ import (
 // sources are the origins of candidates in the record of a lookup.
 var sources = map[record.Origin]trace.Source{
 	record.OriginNamed: trace.Named, record.OriginServed: trace.Served,
-	record.OriginGossip: trace.Gossip, record.OriginDHT: trace.DHT,
+	record.OriginGossip: trace.Gossip, record.OriginConnected: trace.Connected, record.OriginDHT: trace.DHT,
 }
 
 // Record lets t record where the candidates come from, and returns s. It is called before

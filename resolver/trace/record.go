@@ -40,16 +40,17 @@ type Source string
 
 // The sources.
 const (
-	Memory  Source = "memory"  // objects in RAM
-	Store   Source = "store"   // the node's own store
-	Partial Source = "partial" // the part of the object that an earlier fetch stored
-	Cache   Source = "cache"   // results of earlier lookups
-	Named   Source = "named"   // peers that the caller named
-	Served  Source = "served"  // the peer that served the object or its directory
-	Gossip  Source = "gossip"  // peers that announced the object or its directory
-	Index   Source = "index"   // the index of a peer that the operator chose
-	DHT     Source = "dht"     // a search in the DHT
-	Permit  Source = "permit"  // the gate that bounds the fetches, or the tree fetches
+	Memory    Source = "memory"    // objects in RAM
+	Store     Source = "store"     // the node's own store
+	Partial   Source = "partial"   // the part of the object that an earlier fetch stored
+	Cache     Source = "cache"     // results of earlier lookups
+	Named     Source = "named"     // peers that the caller named
+	Served    Source = "served"    // the peer that served the object or its directory
+	Gossip    Source = "gossip"    // peers that announced the object or its directory
+	Connected Source = "connected" // connected peers that said that they have the object
+	Index     Source = "index"     // the index of a peer that the operator chose
+	DHT       Source = "dht"       // a search in the DHT
+	Permit    Source = "permit"    // the gate that bounds the fetches, or the tree fetches
 )
 
 // Verdict is what a source said.

@@ -37,8 +37,11 @@ func Provider(p api.Provider, quiet bool) string {
 		return p.ID
 	}
 	head := p.ID
-	if p.Source == "gossip" {
+	switch p.Source {
+	case "gossip":
 		head += "  by gossip"
+	case "connected":
+		head += "  connected"
 	}
 	if p.Confidence != "" {
 		head += "  " + string(p.Confidence)

@@ -112,7 +112,7 @@ var sourceWords = map[string]string{
 	"memory": "memory of the node", "store": "store of the node", "partial": "part from an earlier fetch",
 	"cache": "cache of earlier lookups", "named": "peers that the caller named",
 	"served": "peer that served its directory", "gossip": "announcements by gossip", "dht": "DHT",
-	"index":  "peer that was asked",
+	"connected": "connected peers", "index": "peer that was asked",
 	"permit": "place among the fetches",
 }
 
@@ -123,7 +123,7 @@ var verdictWords = map[string]string{
 }
 
 // peerSources name peers, so their verdicts are numbers.
-var peerSources = []string{"cache", "named", "served", "gossip", "dht"}
+var peerSources = []string{"cache", "named", "served", "gossip", "connected", "dht"}
 
 func step(s api.LookupStep) string {
 	said := verdictWords[s.Verdict]
@@ -243,6 +243,7 @@ func provider(p api.LookupProvider) string {
 // originWords say how a provider became known.
 var originWords = map[string]string{
 	"named": "named by the caller", "served": "served its directory", "gossip": "by gossip", "dht": "from the DHT",
+	"connected": "connected, and said that it has it",
 }
 
 // spans returns the requests to a provider. Those that are left out were between the

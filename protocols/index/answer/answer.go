@@ -25,7 +25,7 @@ type Provider struct {
 	Region     string     `json:"region,omitempty"`     // where it says that it is
 	RTTMS      float64    `json:"rtt_ms,omitempty"`     // milliseconds to it and back; missing: not measured
 	NotAfter   time.Time  `json:"not_after,omitzero"`   // when its record expires; missing: there is no record
-	Source     string     `json:"source,omitempty"`     // how it was found: local, peer, gossip or dht
+	Source     string     `json:"source,omitempty"`     // how it was found: local, peer, gossip, connected or dht
 	Confidence Confidence `json:"confidence,omitempty"` // how sure its claim is
 }
 
@@ -39,7 +39,7 @@ type Resolved struct {
 	Seq        uint64     `json:"seq,omitempty"`      // of the first record
 	NotAfter   time.Time  `json:"not_after,omitzero"` // when the first record of the chain expires
 	Stale      bool       `json:"stale,omitempty"`    // a record is older than its TTL, or has expired
-	Source     string     `json:"source"`             // where the answer came from: cache, local, peer, gossip, dht or dns
+	Source     string     `json:"source"`             // where the answer came from: cache, local, peer, gossip, connected, dht or dns
 	AgeMS      int64      `json:"age_ms"`             // milliseconds since the network was asked
 	TTLMS      int64      `json:"ttl_ms"`             // milliseconds for which the node will remember the answer
 	Confidence Confidence `json:"confidence"`         // the highest of a provider
@@ -62,7 +62,7 @@ type Record struct {
 type Providers struct {
 	Key       string     `json:"key"`
 	Providers []Provider `json:"providers"`
-	Source    string     `json:"source"`    // where the answer came from: cache, local, peer, gossip or dht
+	Source    string     `json:"source"`    // where the answer came from: cache, local, peer, gossip, connected or dht
 	AgeMS     int64      `json:"age_ms"`    // milliseconds since the network was asked
 	LookupID  string     `json:"lookup_id"` // names the lookup in the log
 }
