@@ -137,6 +137,9 @@ func TestRoundTrip(t *testing.T) {
 		{"own names", []api.OwnName{fakeOwnName}, func() (any, error) { return first(collect(c.OwnNames(ctx))) }},
 		{"id", fakeID, func() (any, error) { return first(c.ID(ctx)) }},
 		{"peers", []api.Peer{fakePeer}, func() (any, error) { return first(c.Peers(ctx)) }},
+		{"ask 12D4 " + key, api.PeerHas{Peer: "12D4", Root: fakeRoot, Has: "part"}, func() (any, error) {
+			return first(c.AskPeer(ctx, "12D4", key))
+		}},
 		{"reach", fakeReach, func() (any, error) { return first(c.Reach(ctx)) }},
 		{"seeds", fakeSeeds, func() (any, error) { return first(c.Seeds(ctx)) }},
 		{"connect /ip4/1", fakePeer, func() (any, error) { return first(c.Connect(ctx, "/ip4/1")) }},

@@ -381,6 +381,10 @@ func (n *fakeNode) Peers(context.Context) ([]api.Peer, error) {
 	return []api.Peer{fakePeer}, n.call("", "peers")
 }
 
+func (n *fakeNode) AskPeer(_ context.Context, peer, key string) (api.PeerHas, error) {
+	return api.PeerHas{Peer: peer, Root: fakeRoot, Has: "part"}, n.call(key, "ask %s %s", peer, key)
+}
+
 func (n *fakeNode) Reach(context.Context) (api.Reach, error) { return fakeReach, n.call("", "reach") }
 
 func (n *fakeNode) Seeds(context.Context) (api.Seeds, error) {

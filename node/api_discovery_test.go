@@ -15,7 +15,7 @@ import (
 func TestTracedLookup(t *testing.T) {
 	noLeaks(t)
 	seed := start(t, nil)
-	a, b := start(t, joining(seed)), start(t, joining(seed))
+	a, b := start(t, joining(seed)), start(t, joiningByRecords(seed))
 	root := add(t, a, newTree(t, 1))[0].Root.String()
 	awaitProvider(t, b, root)
 	if _, err := a.api.Announce(t.Context(), root); err != nil { // returns when the others hold the record

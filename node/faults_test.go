@@ -240,7 +240,7 @@ func TestFullDiskOfRAM(t *testing.T) {
 func TestClockSkew(t *testing.T) {
 	noLeaks(t)
 	seed := start(t, nil)
-	skewed, other := start(t, joining(seed)), start(t, joining(seed))
+	skewed, other := start(t, joiningByRecords(seed)), start(t, joiningByRecords(seed))
 	found := func(n *running, root b3.Root) bool {
 		fresh := api.FindOptions{Query: api.Query{Limit: 1, Fresh: true}}
 		for _, err := range n.api.FindProviders(t.Context(), root.String(), fresh) {

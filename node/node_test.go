@@ -89,6 +89,14 @@ func joining(seed *running) func(*config.Config) {
 	return func(c *config.Config) { c.DHT.Seeds.Bootstrap = seed.ID().Addrs }
 }
 
+// joiningByRecords is joining for a node that finds providers by records alone.
+func joiningByRecords(seed *running) func(*config.Config) {
+	return func(c *config.Config) {
+		joining(seed)(c)
+		c.Resolver.AskConnected = false
+	}
+}
+
 // noLeaks fails the test when goroutines are left after its cleanups.
 func noLeaks(t *testing.T) {
 	t.Helper()

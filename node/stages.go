@@ -259,7 +259,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	n.api = localapi.NewNode(apiConfig(n.home, n.cfg), localapi.Deps{
 		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Names: n.names,
 		Keys: keys, Announce: n.publisher, Events: n.events,
-		Host: n.host, Sessions: n.sessions, DHT: n.dht, Trace: n.trace,
+		Host: n.host, Sessions: n.sessions, DHT: n.dht, Trace: n.trace, Have: n.objects.Have,
 		Denied: n.denied, DeniedName: n.deniedToPublish, DeniedPath: n.denylist.At("api").Path,
 		Control: control{n}, Network: n.network, Limits: n.limits,
 	})

@@ -31,6 +31,7 @@ type getOptions struct {
 	delete    bool
 	maxStale  time.Duration
 	listen    []string
+	from      string
 }
 
 func (a *app) getCommand() *cobra.Command {
@@ -57,7 +58,8 @@ against KEY and writes none that fail the proof (exit code 65).`,
   allium get $ADDRESS -o - | tar x     a directory as a tar stream
   allium get $ADDRESS -o photos --update --delete
   allium get $ADDRESS --store-only     keep it in the store, write no file
-  allium get $ADDRESS --gateway https://gateway.example.org`,
+  allium get $ADDRESS --gateway https://gateway.example.org
+  allium get $ADDRESS --from /ip4/203.0.113.7/tcp/4901/p2p/$PEER`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			if err := o.check(); err != nil {
@@ -68,7 +70,7 @@ against KEY and writes none that fail the proof (exit code 65).`,
 					"--store-only fetches into the store of this machine's node, and --gateway uses none")
 			}
 			if o.storeOnly {
-				return a.fetchTarget(cmd.Context(), arg[0])
+				return a.fetchTarget(cmd.Context(), o.from, arg[0])
 			}
 			embed := embedOptions{listen: o.listen, beside: cmp.Or(o.output, ".")}
 			switch o.output {
@@ -77,7 +79,7 @@ against KEY and writes none that fail the proof (exit code 65).`,
 			case "":
 				embed.beside = "x" // in the working directory
 			}
-			return a.withTarget(cmd.Context(), through, arg[0], embed, func(s api.Reader, to target) error {
+			return a.withSource(cmd.Context(), through, o.from, arg[0], embed, func(s api.Reader, to target) error {
 				var err error
 				if to.key, err = a.staleName(cmd.Context(), s, to.key, o.maxStale); err != nil {
 					return err
@@ -91,6 +93,7 @@ against KEY and writes none that fail the proof (exit code 65).`,
 	}
 	through.add(cmd, "fetch through this gateway")
 	maxStaleFlag(cmd, &o.maxStale)
+	fromFlag(cmd, &o.from)
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "",
 		"file or directory to create; - is standard output (default: the last name in KEY, else its hash)")
@@ -132,12 +135,17 @@ type fetched struct {
 }
 
 // fetchTarget brings what an argument names into the node's store.
-func (a *app) fetchTarget(ctx context.Context, arg string) error {
+func (a *app) fetchTarget(ctx context.Context, from, arg string) error {
 	to, err := a.target(ctx, arg)
 	if err != nil {
 		return err
 	}
-	if to.ticket != nil {
+	switch {
+	case to.ticket != nil && from != "":
+		return errFromAnd("a ticket")
+	case from != "":
+		return a.withFrom(ctx, from, to.key, func(n api.Node) error { return a.fetch(ctx, n, to.key) })
+	case to.ticket != nil:
 		return a.withRunning(ctx, *to.ticket, func(n api.Node) error { return a.fetch(ctx, n, to.key) })
 	}
 	n, err := a.node()

@@ -28,7 +28,7 @@ func (a *app) pinCommand() *cobra.Command {
 
 func (a *app) pinAddCommand() *cobra.Command {
 	var direct bool
-	var label string
+	var label, from string
 	cmd := &cobra.Command{
 		Use:   "add KEY",
 		Short: "Pin an object with everything below it, fetching what is missing",
@@ -42,7 +42,12 @@ func (a *app) pinAddCommand() *cobra.Command {
 			}
 			o := api.PinOptions{Recursive: !direct, Label: label}
 			pin := func(s api.Store) error { return a.pinAdd(cmd.Context(), s, to.key, o) }
-			if to.ticket == nil {
+			switch {
+			case from != "" && to.ticket != nil:
+				return errFromAnd("a ticket")
+			case from != "":
+				return a.withFrom(cmd.Context(), from, to.key, func(n api.Node) error { return pin(n) })
+			case to.ticket == nil:
 				return a.withStore(cmd.Context(), pin)
 			}
 			fromTicket := func(n api.Node) error { return pin(n) }
@@ -60,6 +65,7 @@ func (a *app) pinAddCommand() *cobra.Command {
 			})
 		},
 	}
+	fromFlag(cmd, &from)
 	cmd.Flags().BoolVar(&direct, "direct", false, "pin only this object, not what is below it")
 	cmd.Flags().StringVar(&label, "label", "", "label of the pin; an object may have several labels (default: no label)")
 	return cmd

@@ -15,6 +15,7 @@ func (a *app) catCommand() *cobra.Command {
 	r := api.Range{End: -1}
 	var through gatewayFlags
 	var maxStale time.Duration
+	var from string
 	cmd := &cobra.Command{
 		Use:   "cat KEY[/path]",
 		Short: "Write a file's bytes to standard output",
@@ -29,7 +30,7 @@ address before it is written. If the transfer ends early, the exit code is not 0
 				return status.Errorf(status.BadRange,
 					"--end is %d; give -1 for the end of the file, or the offset after the last byte", r.End)
 			}
-			return a.withTarget(cmd.Context(), through, arg[0], embedOptions{}, func(s api.Reader, to target) error {
+			do := func(s api.Reader, to target) error {
 				key, err := a.staleName(cmd.Context(), s, to.key, maxStale)
 				if err != nil {
 					return err
@@ -41,11 +42,13 @@ address before it is written. If the transfer ends early, the exit code is not 0
 				defer stream.Body.Close()
 				_, err = io.Copy(a.stdout, stream.Body)
 				return err
-			})
+			}
+			return a.withSource(cmd.Context(), through, from, arg[0], embedOptions{}, do)
 		},
 	}
 	through.add(cmd, "read through this gateway")
 	maxStaleFlag(cmd, &maxStale)
+	fromFlag(cmd, &from)
 	cmd.Flags().Int64Var(&r.Start, "start", 0, "offset of the first byte (default 0)")
 	cmd.Flags().Int64Var(&r.End, "end", -1, "offset after the last byte; -1 is the end of the file")
 	return cmd

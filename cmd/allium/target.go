@@ -74,6 +74,27 @@ func (a *app) withTarget(
 	return a.withEmbedded(ctx, *to.ticket, embed, func(n api.Node) error { return do(n, to) })
 }
 
+// withSource is withTarget with the peer of --from, or none, which the running node asks first.
+func (a *app) withSource(
+	ctx context.Context, through gatewayFlags, from, arg string, embed embedOptions,
+	do func(r api.Reader, to target) error,
+) error {
+	if from == "" {
+		return a.withTarget(ctx, through, arg, embed, do)
+	}
+	if through.url != "" {
+		return errFromAnd("--gateway")
+	}
+	to, err := a.target(ctx, arg)
+	if err != nil {
+		return err
+	}
+	if to.ticket != nil {
+		return errFromAnd("a ticket")
+	}
+	return a.withFrom(ctx, from, to.key, func(n api.Node) error { return do(n, to) })
+}
+
 // withRunning runs do on the node that runs. It asks the peer of the ticket first.
 func (a *app) withRunning(ctx context.Context, t ticket.Ticket, do func(api.Node) error) error {
 	n, err := a.node()

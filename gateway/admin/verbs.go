@@ -258,6 +258,17 @@ func (g *Handlers) api() []exchange.Endpoint {
 		},
 		g.eventsEndpoint(), g.shareEndpoint(),
 		exchange.Endpoint{
+			ID: "AskPeer", Path: "ask", Methods: exchange.Posting, Op: capability.Connect,
+			Doc: "Asks a peer how much it has of an object, and dials it if need be.",
+			Params: []exchange.Param{
+				exchange.KeyParam, {Name: "peer", Doc: "a peer ID, or a multiaddr with /p2p/ID"},
+			},
+			Answers: exchange.JSONReplies[api.PeerHas]("what it says"),
+			Serve: serveValue(g, func(ctx context.Context, n api.Node, q exchange.Params) (api.PeerHas, error) {
+				return n.AskPeer(ctx, q.Text("peer"), q.Text("key"))
+			}),
+		},
+		exchange.Endpoint{
 			ID: "Connect", Path: "connect", Methods: exchange.Posting, Op: capability.Connect,
 			Doc:     "Dials a peer.",
 			Params:  []exchange.Param{{Name: "addr", Kind: exchange.TextParam, Doc: "a multiaddr with /p2p/ID"}},

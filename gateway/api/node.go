@@ -76,6 +76,9 @@ type Node interface {
 	// MaxAsked. It starts nothing and needs no Close.
 	AskFirst(peers []string) (Node, error)
 
+	// AskPeer asks a peer, a peer ID or a multiaddr with /p2p/ID, how much it has of the object that key
+	// names. What it says is a claim. AskPeer takes at most 5 s.
+	AskPeer(ctx context.Context, peer, key string) (PeerHas, error)
 	// Fetch downloads an object into the store. With a directory it downloads
 	// everything below it.
 	Fetch(ctx context.Context, key string, progress ProgressFunc) (Fetched, error)

@@ -12,6 +12,13 @@ type ShareOptions struct {
 	For  time.Duration // how long the ticket works; 0: it does not say
 }
 
+// PeerHas is what a peer says that it has of an object.
+type PeerHas struct {
+	Peer string  `json:"peer"`
+	Root b3.Root `json:"root"`
+	Has  string  `json:"has"` // "all", "part" or "nothing"
+}
+
 // Shared is an object that a ticket leads to.
 type Shared struct {
 	Ticket   string    `json:"ticket"` // a secret: anyone who has it can fetch the object

@@ -64,6 +64,11 @@ func (c *Client) AskFirst(peers []string) (api.Node, error) {
 	return &asking, nil
 }
 
+// AskPeer implements Node.
+func (c *Client) AskPeer(ctx context.Context, peer, key string) (api.PeerHas, error) {
+	return value[api.PeerHas](ctx, c, http.MethodPost, verbPath("ask"), query("peer", peer, "key", key))
+}
+
 // asked returns the parameter for the peers of AskFirst.
 func (c *Client) asked() string { return strings.Join(c.ask, ",") }
 

@@ -1,12 +1,16 @@
 package localapi
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/peerstore"
 
 	"allium/gateway/api"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
@@ -20,6 +24,36 @@ func (a *Node) AskFirst(peers []string) (api.Node, error) {
 	asking.from = from
 	asking.source = a.deps.source(from)
 	return &asking, nil
+}
+
+// askWait bounds AskPeer, with the dial.
+const askWait = 5 * time.Second
+
+// presenceWords are what a peer has of an object, in a word.
+var presenceWords = map[b3.Presence]string{b3.Absent: "nothing", b3.Partial: "part", b3.Complete: "all"}
+
+// AskPeer implements api.Node.
+func (a *Node) AskPeer(ctx context.Context, who, key string) (api.PeerHas, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	from, err := parsePeers([]string{who})
+	if err != nil {
+		return api.PeerHas{}, err
+	}
+	p := from[0]
+	if p.ID == a.deps.Host.ID() {
+		return api.PeerHas{}, status.Errorf(status.BadRequest, "%s is this node itself; name another peer", p.ID)
+	}
+	ctx, root, err := a.allowed(ctx, key, "ask")
+	if err != nil {
+		return api.PeerHas{}, err
+	}
+	a.deps.Host.Peerstore().AddAddrs(p.ID, p.Addrs, peerstore.TempAddrTTL)
+	has, err := a.deps.Have(ctx, p.ID, []b3.Root{root})
+	if err != nil {
+		return api.PeerHas{}, err
+	}
+	return api.PeerHas{Peer: p.ID.String(), Root: root, Has: presenceWords[has[0]]}, nil
 }
 
 // parsePeers parses peer IDs and multiaddrs with /p2p/ID. Addresses of one peer come together.

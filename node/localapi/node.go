@@ -38,9 +38,11 @@ type Deps struct {
 	Events   Events
 	Host     host.Host
 	Sessions *session.Service
-	DHT      *dht.Service
-	Trace    *trace.Ring                            // the lookups that Why shows
-	Denied   func(where string, root b3.Root) error // returns an error if the denylist names root; where is a metric label
+	// Have asks a peer which objects it has: the client of the object protocol.
+	Have   func(ctx context.Context, p peer.ID, roots []b3.Root) ([]b3.Presence, error)
+	DHT    *dht.Service
+	Trace  *trace.Ring                            // the lookups that Why shows
+	Denied func(where string, root b3.Root) error // returns an error if the denylist names root; where is a metric label
 	// DeniedName returns an error if the denylist names a name or its zone, which must not be published.
 	DeniedName func(name.Name) error
 	// DeniedPath returns an error if the denylist names root, the entry at a path below it, or a directory between.

@@ -161,7 +161,8 @@ func (s *Candidates) known(i int) (peer.AddrInfo, *lookup, int) {
 		return s.peers[i].AddrInfo, nil, 0
 	}
 	if s.cur == nil && len(s.next) > 0 {
-		s.cur, s.n = s.p.lookups.join(s.tasks, s.next[0].root, FindOptions{Inner: len(s.roots) > 1}, s.next[0].want, s.trace), 0
+		next, opt := s.next[0], FindOptions{Inner: len(s.roots) > 1}
+		s.cur, s.n = s.p.lookups.join(s.tasks, next.root, opt, next.want, s.trace), 0
 		s.next = s.next[1:]
 	}
 	return peer.AddrInfo{}, s.cur, s.n

@@ -39,7 +39,7 @@ type Resolved struct {
 	Seq        uint64     `json:"seq,omitempty"`      // of the first record
 	NotAfter   time.Time  `json:"not_after,omitzero"` // when the first record of the chain expires
 	Stale      bool       `json:"stale,omitempty"`    // a record is older than its TTL, or has expired
-	Source     string     `json:"source"`             // where the answer came from: cache, local, peer, gossip, connected, dht or dns
+	Source     string     `json:"source"`             // cache, local, peer, gossip, connected, dht or dns
 	AgeMS      int64      `json:"age_ms"`             // milliseconds since the network was asked
 	TTLMS      int64      `json:"ttl_ms"`             // milliseconds for which the node will remember the answer
 	Confidence Confidence `json:"confidence"`         // the highest of a provider

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"allium/cmd/allium/failure"
+	"allium/gateway/api"
+	"allium/internal/printable"
+	"allium/protocols/status"
+)
+
+// fromFlag defines --from.
+func fromFlag(cmd *cobra.Command, from *string) {
+	cmd.Flags().StringVar(from, "from", "",
+		"peer that the running node asks first: its id, or a multiaddr with /p2p/ID; others are asked too")
+}
+
+// errFromAnd is returned if --from stands beside what names the peers already.
+func errFromAnd(other string) error {
+	return failure.NewUsage("leave one of them out",
+		"--from names the peer that the node asks first, and %s does so too", other)
+}
+
+// lastWord is how long a command that has ended waits for the answer of the peer of --from.
+const lastWord = 200 * time.Millisecond
+
+// withFrom runs do on the node that runs, which asks the peer from first for key. Meanwhile it tells the
+// user if that peer does not have it.
+func (a *app) withFrom(ctx context.Context, from, key string, do func(api.Node) error) error {
+	n, err := a.node()
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	asking, err := n.AskFirst([]string{from})
+	if err != nil {
+		return err
+	}
+	told, cancel := context.WithCancel(ctx)
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	defer cancel()
+	done := make(chan struct{})
+	asked.Go(func() {
+		defer close(done)
+		a.tellMissing(told, n, from, key)
+	})
+	if err := do(asking); err != nil {
+		return err
+	}
+	select {
+	case <-done:
+	case <-time.After(lastWord):
+	}
+	return nil
+}
+
+// tellMissing tells the user if a peer does not have what key names, or does not say.
+func (a *app) tellMissing(ctx context.Context, n api.Node, from, key string) {
+	has, err := n.AskPeer(ctx, from, key)
+	var what string
+	switch {
+	case ctx.Err() != nil || a.quiet || status.Of(err) == status.BadRequest: // the command says so itself
+		return
+	case err != nil:
+		what = fmt.Sprintf("%s did not answer: %v", from, err)
+	case has.Has == "nothing":
+		what = from + " does not have it"
+	default:
+		return
+	}
+	_, _ = fmt.Fprintf(a.err, "allium: %s; others are asked\n", printable.Text(what))
+}
