@@ -14,8 +14,8 @@ import (
 // here are enough when nobody wants fresh ones.
 func TestTracedLookup(t *testing.T) {
 	noLeaks(t)
-	seed := start(t, nil)
-	a, b := start(t, joining(seed)), start(t, joiningByRecords(seed))
+	seed := start(t, func(c *config.Config) { c.Resolver.AskConnected = false })
+	a, b := start(t, joiningByRecords(seed)), start(t, joiningByRecords(seed))
 	root := add(t, a, newTree(t, 1))[0].Root.String()
 	awaitProvider(t, b, root)
 	if _, err := a.api.Announce(t.Context(), root); err != nil { // returns when the others hold the record

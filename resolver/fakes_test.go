@@ -452,6 +452,7 @@ type fakePeer struct {
 	objects map[b3.Root]*blob
 
 	latency time.Duration                            // before each answer
+	silent  func() bool                              // it does not answer now
 	refuse  func(n int) error                        // the n-th request, from 0; nil error: answer it
 	spoil   func(root b3.Root, g int64) bool         // flip a bit of this group
 	before  func(ctx context.Context, g int64) error // called before group g of the walk is handed over
@@ -536,6 +537,9 @@ func (n *fakeNet) Get(ctx context.Context, id peer.ID, req object.GetRequest, si
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+	if p.silent != nil && p.silent() {
+		return stall(ctx)
 	}
 	if p.refuse != nil {
 		if err := p.refuse(turn); err != nil {

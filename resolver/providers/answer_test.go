@@ -97,7 +97,7 @@ func TestWrongClaims(t *testing.T) {
 		if got := w.peers.traits("named", time.Now()).Wrong; got != 0 {
 			t.Errorf("a peer that claimed nothing lied %v times", got)
 		}
-		time.Sleep(wrongHalfLife)
+		time.Sleep(standingHalfLife)
 		if got := w.peers.traits("liar", time.Now()).Wrong; got != 0.5 {
 			t.Errorf("later it counts %v", got)
 		}

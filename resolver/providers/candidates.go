@@ -132,28 +132,79 @@ func (s *Candidates) Count() int {
 // At waits for the i-th peer. ok is false when the list has ended before it. The
 // only error is ctx's.
 func (s *Candidates) At(ctx context.Context, i int) (p peer.AddrInfo, ok bool, err error) {
+	patient := true
 	for {
-		p, cur, n := s.known(i)
+		p, cur, n := s.known(i, patient)
 		if p.ID != "" {
 			return p, true, nil
 		}
 		if cur == nil {
+			if patient { // nobody else is to be expected
+				patient = false
+				continue
+			}
 			return peer.AddrInfo{}, false, nil
 		}
-		found, ok, err := cur.at(ctx, n)
-		if ctx.Err() != nil {
-			return peer.AddrInfo{}, false, ctx.Err()
+		wait, cancel := ctx, context.CancelFunc(func() {})
+		if patient && i < s.Count() {
+			wait, cancel = context.WithTimeout(ctx, betterWait)
 		}
-		s.advance(cur, n, found, ok, err)
+		found, ok, err := cur.at(wait, n)
+		late := wait.Err() != nil
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return peer.AddrInfo{}, false, ctx.Err()
+		case late:
+			patient = false
+		default:
+			s.advance(cur, n, found, ok, err)
+		}
 	}
 }
 
+// betterWait is how long the list waits for another peer when those that it knows were silent a
+// short time ago, or their breakers are open.
+const betterWait = 50 * time.Millisecond
+
+// doubtful reports whether a peer should be asked after others. It was late with a request that
+// another one answered, or its breaker is open.
+func (s *Candidates) doubtful(p candidate) bool {
+	if p.origin == record.OriginNamed {
+		return false // the caller wants it asked
+	}
+	t := s.p.peers.traits(p.ID, time.Now())
+	return t.Breaker == BreakerOpen || t.Silent > 0
+}
+
+// sort puts doubtful peers that were not handed out behind the others, the best of them first. The
+// caller holds the lock.
+func (s *Candidates) sort() (doubtful bool) {
+	rest := s.peers[s.drawn:]
+	if !slices.ContainsFunc(rest, s.doubtful) {
+		return false
+	}
+	var good, bad []candidate
+	for _, p := range rest {
+		if s.doubtful(p) {
+			bad = append(bad, p)
+		} else {
+			good = append(good, p)
+		}
+	}
+	now := time.Now()
+	Rank(bad, func(p candidate) Traits { return s.p.peers.traits(p.ID, now) })
+	copy(rest[copy(rest, good):], bad)
+	return len(good) == 0
+}
+
 // known returns the i-th peer if it is known, otherwise the lookup to wait for and
-// the position in it. When all lookups are read it returns neither.
-func (s *Candidates) known(i int) (peer.AddrInfo, *lookup, int) {
+// the position in it. When all lookups are read it returns neither. If patient, it does not
+// return a doubtful peer.
+func (s *Candidates) known(i int, patient bool) (peer.AddrInfo, *lookup, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i < len(s.peers) {
+	if i < len(s.peers) && (i < s.drawn || !s.sort() || !patient) {
 		for ; s.drawn <= i; s.drawn++ {
 			s.p.m.sources.WithLabelValues(string(s.peers[s.drawn].origin)).Inc()
 			s.trace.Peer(s.peers[s.drawn].ID, sources[s.peers[s.drawn].origin])

@@ -19,7 +19,7 @@ import (
 //     five requests within ten seconds gets none for five seconds, and then has to
 //     answer two probes;
 //   - its measured throughput;
-//   - its standing: claims that proved wrong, and when it was busy;
+//   - its standing: claims that proved wrong, requests that it was late with, and when it was busy;
 //   - a gate in which requests wait, so that their waiting is not taken for the
 //     peer's silence.
 //

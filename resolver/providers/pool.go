@@ -139,5 +139,9 @@ func (p *Pool) Served(root b3.Root, by peer.ID) {
 	p.peers.kept(by)
 }
 
+// Silent records that a peer was late with a request that another peer answered. It ranks
+// lower from then on.
+func (p *Pool) Silent(id peer.ID) { p.peers.silent(id) }
+
 // Throughput returns the measurement of a peer, which all transfers share.
 func (p *Pool) Throughput(id peer.ID) *Throughput { return &p.peers.get(id).Throughput }

@@ -19,6 +19,7 @@ type Traits struct {
 	Age         time.Duration // since its record was signed; below 0: it has no record
 	Busy        bool          // it refused a request as busy a short time ago
 	Wrong       float64       // claims that proved wrong, of any object; older ones count less
+	Silent      float64       // requests that it was late with while another peer answered; older ones count less
 }
 
 // Breaker is the state of a peer's circuit breaker.
@@ -44,6 +45,8 @@ const (
 	recentlyBusy = 250 * time.Millisecond // about what a busy peer asks to wait
 	perWrong     = 500 * time.Millisecond // for each claim that proved wrong
 	mostWrong    = 8.0                    // further ones do not count
+	perSilent    = 150 * time.Millisecond // for each request that it was late with
+	mostSilent   = 8.0                    // further ones do not count
 )
 
 // Cost returns the time that a caller should expect to spend on a provider, for
@@ -51,7 +54,7 @@ const (
 // for what makes success less likely. What was not measured counts as mediocre, so
 // that a stranger is tried before a peer that is known to be slow.
 //
-// Cost never falls when one trait gets worse: RTT, Age and Wrong higher, Rate lower,
+// Cost never falls when one trait gets worse: RTT, Age, Wrong and Silent higher, Rate lower,
 // Served lost, OtherRegion or Busy set. The state of the breaker is not in it, as
 // Rank looks at it first.
 func (t Traits) Cost() time.Duration {
@@ -80,6 +83,9 @@ func (t Traits) Cost() time.Duration {
 	}
 	if wrong := min(t.Wrong, mostWrong); wrong > 0 {
 		cost += time.Duration(wrong * float64(perWrong))
+	}
+	if silent := min(t.Silent, mostSilent); silent > 0 {
+		cost += time.Duration(silent * float64(perSilent))
 	}
 	return min(cost, math.MaxInt64/2)
 }

@@ -32,10 +32,11 @@ func TestRank(t *testing.T) {
 		"a fresher record": {
 			with(func(k *Traits) { k.Age = time.Hour }), with(func(k *Traits) { k.Age = 9 * time.Hour }),
 		},
-		"a record before none":     {with(func(k *Traits) { k.Age = 24 * time.Hour }), with(func(k *Traits) { k.Age = -1 })},
-		"not busy":                 {known, with(func(k *Traits) { k.Busy = true })},
-		"no wrong claim":           {known, with(func(k *Traits) { k.Wrong = 1 })},
-		"a stranger before a liar": {{}, with(func(k *Traits) { k.Wrong = 1 })},
+		"a record before none":      {with(func(k *Traits) { k.Age = 24 * time.Hour }), with(func(k *Traits) { k.Age = -1 })},
+		"not busy":                  {known, with(func(k *Traits) { k.Busy = true })},
+		"no wrong claim":            {known, with(func(k *Traits) { k.Wrong = 1 })},
+		"a stranger before a tardy": {{}, with(func(k *Traits) { k.Silent = 2 })},
+		"a stranger before a liar":  {{}, with(func(k *Traits) { k.Wrong = 1 })},
 		"a stranger before a slow peer": {
 			{}, with(func(k *Traits) { k.RTT = time.Second }),
 		},
@@ -64,6 +65,7 @@ func drawTraits(t *rapid.T, label string) Traits {
 		OtherRegion: rapid.Bool().Draw(t, label+" region"),
 		Age:         time.Duration(duration.Draw(t, label+" age")),
 		Busy:        rapid.Bool().Draw(t, label+" busy"),
+		Silent:      rapid.Float64Range(0, 100).Draw(t, label+" silent"),
 		Wrong:       rapid.Float64Range(0, 100).Draw(t, label+" wrong"),
 	}
 }
@@ -76,6 +78,7 @@ func TestCostIsMonotone(t *testing.T) {
 		"region": func(x *Traits) { x.OtherRegion = true },
 		"busy":   func(x *Traits) { x.Busy = true },
 		"wrong":  func(x *Traits) { x.Wrong++ },
+		"silent": func(x *Traits) { x.Silent++ },
 		"rtt": func(x *Traits) {
 			if x.RTT > 0 && x.RTT < time.Hour {
 				x.RTT *= 2

@@ -14,44 +14,66 @@ import (
 // standing is how a peer behaved, beside its breaker and its throughput. The zero
 // value is a stranger. Its methods are safe for concurrent use.
 type standing struct {
-	mu      sync.Mutex
-	wrong   float64   // claims that proved wrong, at the time wrongAt
-	wrongAt time.Time // zero: never
-	busyAt  time.Time // when it last refused a request as busy; zero: never
+	mu     sync.Mutex
+	wrong  fading    // claims that proved wrong
+	silent fading    // requests that another peer answered, as this one was late
+	busyAt time.Time // when it last refused a request as busy; zero: never
 }
 
 const (
-	wrongHalfLife = 10 * time.Minute // after which a wrong claim counts half
-	busyFor       = 10 * time.Second // how long a peer counts as recently busy
+	standingHalfLife = 10 * time.Minute // after which what a peer did counts half
+	busyFor          = 10 * time.Second // how long a peer counts as recently busy
 )
+
+// fading is a count that halves in standingHalfLife. The zero value is 0.
+type fading struct {
+	n  float64 // at the time at
+	at time.Time
+}
+
+// now returns the count.
+func (f *fading) now(now time.Time) float64 {
+	if f.n == 0 {
+		return 0
+	}
+	return f.n * math.Exp2(-max(0, now.Sub(f.at).Seconds())/standingHalfLife.Seconds())
+}
+
+// add counts one more, up to most.
+func (f *fading) add(now time.Time, most float64) { f.n, f.at = min(f.now(now)+1, most), now }
+
+// halve halves the count. A small one becomes 0.
+func (f *fading) halve(now time.Time) {
+	f.n, f.at = f.now(now)/2, now
+	if f.n < 0.1 {
+		f.n = 0
+	}
+}
 
 // refuted records that a claim of the peer proved wrong.
 func (s *standing) refuted(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wrong, s.wrongAt = min(s.wrongNow(now)+1, mostWrong), now
+	s.wrong.add(now, mostWrong)
+}
+
+// wasSilent records that the peer was late with a request that another one answered.
+func (s *standing) wasSilent(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent.add(now, mostSilent)
 }
 
 // kept records that the peer had what it claimed to have.
 func (s *standing) kept(now time.Time) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.wrong == 0 {
+	if s.wrong.n == 0 && s.silent.n == 0 {
 		return false
 	}
-	s.wrong, s.wrongAt = s.wrongNow(now)/2, now
-	if s.wrong < 0.1 {
-		s.wrong = 0
-	}
+	s.wrong.halve(now)
+	s.silent.halve(now)
 	return true
-}
-
-// wrongNow returns how many wrong claims count now. The caller holds mu.
-func (s *standing) wrongNow(now time.Time) float64 {
-	if s.wrong == 0 {
-		return 0
-	}
-	return s.wrong * math.Exp2(-max(0, now.Sub(s.wrongAt).Seconds())/wrongHalfLife.Seconds())
 }
 
 func (s *standing) refused(now time.Time) {
@@ -60,11 +82,11 @@ func (s *standing) refused(now time.Time) {
 	s.busyAt = now
 }
 
-// now returns how many wrong claims count, and whether the peer was busy recently.
-func (s *standing) now(now time.Time) (wrong float64, busy bool) {
+// now returns how many wrong claims and lost requests count, and whether the peer was busy recently.
+func (s *standing) now(now time.Time) (wrong, silent float64, busy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.wrongNow(now), !s.busyAt.IsZero() && now.Sub(s.busyAt) < busyFor
+	return s.wrong.now(now), s.silent.now(now), !s.busyAt.IsZero() && now.Sub(s.busyAt) < busyFor
 }
 
 // peek returns what is known of a peer, or nil. It does not count as a use, so that
@@ -84,7 +106,7 @@ func (t *peers) traits(p peer.ID, now time.Time) (known Traits) {
 		return Traits{}
 	}
 	known.Rate, known.RTT = to.Measured()
-	known.Wrong, known.Busy = to.standing.now(now)
+	known.Wrong, known.Silent, known.Busy = to.standing.now(now)
 	switch to.breaker.State() {
 	case gobreaker.StateOpen:
 		known.Breaker = BreakerOpen
@@ -104,6 +126,12 @@ func (t *peers) usable(p peer.ID) bool {
 // refuted records that p did not have what it claimed to have, or sent false bytes.
 func (t *peers) refuted(p peer.ID) {
 	t.get(p).standing.refuted(time.Now())
+	t.epoch.Add(1)
+}
+
+// silent records that p was late with a request that another peer answered.
+func (t *peers) silent(p peer.ID) {
+	t.get(p).standing.wasSilent(time.Now())
 	t.epoch.Add(1)
 }
 

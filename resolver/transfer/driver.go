@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -73,6 +74,9 @@ func (d *driver) run(ctx context.Context) error {
 		d.wg.Wait()
 		for _, sp := range d.spans { // canceled with the work
 			d.record(sp, schedule.NoHedge)
+			if d.m.Complete() && sp.first.Load() == 0 && time.Since(sp.asked) >= d.set.cfg.HedgeAfter {
+				d.set.pool.Silent(sp.p.id)
+			}
 		}
 		d.measured()
 		d.release()
@@ -285,6 +289,9 @@ func (d *driver) took(sp *span) error {
 	}
 	d.m.Progress(sp.id, sp.progress())
 	v := d.m.Ended(d.now(), sp.id, res)
+	if !progressed && errors.Is(sp.err, reasons[schedule.Late]) {
+		d.set.pool.Silent(sp.p.id)
+	}
 	d.set.m.hedge(v.Hedge)
 	d.record(sp, v.Hedge)
 	if v.GaveUp {
