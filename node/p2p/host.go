@@ -14,6 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/pnet"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	tls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
@@ -182,6 +183,7 @@ func (b *Builder) options() []libp2p.Option {
 		libp2p.Muxer(yamux.ID, &mux),
 		libp2p.Transport(tcp.NewTCPTransport),
 		libp2p.WithDialTimeout(c.DialTimeout),
+		libp2p.SwarmOpts(swarm.WithDialRanker(rankDials)),
 	}
 	if b.deps.Faults != nil {
 		opts = append(opts, faultyHost{b.deps.Faults}.options(b.deps.Metrics)...)
