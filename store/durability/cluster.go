@@ -1,0 +1,124 @@
+package durability
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"allium/protocols/status"
+)
+
+// Cluster keeps the members of a cluster and when they were heard. It is not safe for
+// concurrent use.
+type Cluster struct {
+	self    ID
+	p       Params
+	members map[ID]*heard // at most MaxMembers
+	mass    time.Time     // until when only last copies are repaired
+}
+
+// heard is a member and when it was heard last.
+type heard struct {
+	Member
+	seq  uint64 // of its latest offer
+	last time.Time
+}
+
+// NewCluster returns a cluster without members.
+func NewCluster(self ID, p Params) *Cluster {
+	return &Cluster{self: self, p: p, members: map[ID]*heard{}}
+}
+
+// Offer notes an offer, numbered by its author. An older one is stale, and the same one again
+// changes nothing: only what is new shows that its author is there. Offers of more than MaxMembers are refused
+// with busy, until a member that is gone can be forgotten.
+func (c *Cluster) Offer(m Member, seq uint64, now time.Time) error {
+	h := c.members[m.ID]
+	switch {
+	case h != nil && seq < h.seq:
+		return status.Errorf(status.Stale, "the offer is older than the one before")
+	case h != nil && seq == h.seq:
+		return nil
+	case h == nil && len(c.members) >= MaxMembers && !c.forgetOne(now):
+		return status.Errorf(status.Busy, "the cluster has %d members, which is the limit", MaxMembers)
+	case h == nil:
+		h = &heard{}
+		c.members[m.ID] = h
+	}
+	m.Gone = false
+	h.Member, h.seq, h.last = m, seq, now
+	return nil
+}
+
+// Contact notes that a member answered.
+func (c *Cluster) Contact(id ID, now time.Time) {
+	if h := c.members[id]; h != nil && now.After(h.last) {
+		h.last = now
+	}
+}
+
+// Break notes whether the node's breaker for a member is open.
+func (c *Cluster) Break(id ID, open bool) {
+	if h := c.members[id]; h != nil {
+		h.Broken = open
+	}
+}
+
+// Remove forgets a member that may not be one any more.
+func (c *Cluster) Remove(id ID) { delete(c.members, id) }
+
+// Resume ends the time in which only last copies are repaired: the operator says that the
+// vanished members do not come back.
+func (c *Cluster) Resume() { c.mass = time.Time{} }
+
+// View returns the members at now. A member that was silent for the grace is gone. When more than
+// a third of the members are silent for half of the grace, and were not so one grace earlier, the
+// view says that only last copies are repaired: for an hour, or until they are back.
+func (c *Cluster) View(now time.Time) *View {
+	list := make([]Member, 0, len(c.members))
+	present, vanished, away := 0, 0, 0
+	for id, h := range c.members {
+		silent := now.Sub(h.last)
+		if id == c.self {
+			silent = 0
+		}
+		h.Gone = silent >= c.p.Grace
+		switch {
+		case silent >= forgetAfter:
+			delete(c.members, id)
+			continue
+		case silent < c.p.Grace/2:
+			present++
+		case silent < c.p.Grace*3/2:
+			vanished++
+		case silent < massHold+2*c.p.Grace:
+			away++
+		}
+		list = append(list, h.Member)
+	}
+	switch {
+	case 3*vanished > present+vanished:
+		c.mass = now.Add(massHold)
+	case 3*(vanished+away) <= present+vanished+away:
+		c.mass = time.Time{}
+	}
+	return NewView(c.self, list, now.Before(c.mass))
+}
+
+// forgetOne forgets the member that is gone for longest, and reports whether there was one.
+func (c *Cluster) forgetOne(now time.Time) bool {
+	var oldest *heard
+	for id, h := range c.members {
+		if id == c.self || now.Sub(h.last) < c.p.Grace {
+			continue
+		}
+		if oldest == nil || cmp.Or(h.last.Compare(oldest.last), strings.Compare(string(id), string(oldest.ID))) < 0 {
+			oldest = h
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(c.members, oldest.ID)
+	return true
+}
