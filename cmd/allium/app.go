@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/term"
@@ -89,16 +90,46 @@ func (a *app) report(err error, task failure.Task) int {
 }
 
 // progress returns a function that reports progress and one to call at the end.
-// On a terminal a bar appears once the work has taken a second. In a pipe, with
+// On a terminal a line appears once the work has taken a second. In a pipe, with
 // -q and with --json the function is nil and nothing is drawn.
 func (a *app) progress(what string) (api.ProgressFunc, func()) { return a.bar(what, true) }
 
+// closingAfter is the time after which an add says at its end how fast it was.
+const closingAfter = time.Second
+
+// tellAdded says on standard error what an add has stored and how fast, if it took a while. The zero sum
+// says nothing.
+func (a *app) tellAdded(sum api.Added, took time.Duration) {
+	if took >= closingAfter && sum.Files > 0 && !a.quiet && !a.json {
+		fmt.Fprintln(a.err, "allium: "+text.AddTook(sum, took))
+	}
+}
+
 // bar is progress of something that is counted, in bytes or not.
 func (a *app) bar(what string, bytes bool) (api.ProgressFunc, func()) {
-	if a.errColumns == 0 || a.quiet || a.json {
-		return nil, func() {}
+	if p := a.line(what, bytes); p != nil {
+		return p.Report, p.Finish
 	}
-	return term.Progress(a.err, what, bytes, text.Resumed)
+	return nil, func() {}
+}
+
+// line is bar for a command that prints results meanwhile. It returns nil where nothing is drawn.
+func (a *app) line(what string, bytes bool) *term.Progress {
+	if a.errColumns == 0 || a.quiet || a.json {
+		return nil
+	}
+	return term.NewProgress(a.err, a.errColumns, what, bytes)
+}
+
+// withTotal reports to report that there are total bytes. A nil report stays nil.
+func withTotal(report api.ProgressFunc, total int64) api.ProgressFunc {
+	if report == nil {
+		return nil
+	}
+	return func(p api.Progress) {
+		p.TotalBytes = total
+		report(p)
+	}
 }
 
 // homeDir returns the absolute path of the node's directory.

@@ -103,17 +103,17 @@ directories.`,
 			items := disk.Items()
 			return a.withStore(cmd.Context(), func(s api.Store) (err error) {
 				if fromStdin {
-					return a.add(cmd.Context(), s, items, names, notes, o)
+					return a.add(cmd.Context(), s, items, disk.Size(), names, notes, o)
 				}
 				cache, err := a.addCache(cmd.Context(), s)
 				if err != nil {
 					return err
 				}
 				if cache == nil {
-					return a.add(cmd.Context(), s, items, names, notes, o)
+					return a.add(cmd.Context(), s, items, disk.Size(), names, notes, o)
 				}
 				use := tree.CacheOptions{Rehash: rehash, ReadOnly: a.api != ""}
-				err = a.add(cmd.Context(), s, tree.CachedItems(items, cache, use), names, notes, o)
+				err = a.add(cmd.Context(), s, tree.CachedItems(items, cache, use), disk.Size(), names, notes, o)
 				_ = cache.Close() // the add is done; a file that the cache has lost is read again
 				return err
 			})
@@ -186,18 +186,26 @@ func (a *app) tellNotes(n *api.AddNotes) {
 	_, _ = io.WriteString(a.err, b.String())
 }
 
-// add stores items and prints a line for each of names. notes, if not nil, go into
-// the first answer.
+// add stores items of that many bytes and prints a line for each of names. notes, if
+// not nil, go into the first answer.
 func (a *app) add(
-	ctx context.Context, s api.Store, items tree.Items, names []string, notes *api.AddNotes, o api.AddOptions,
+	ctx context.Context, s api.Store, items tree.Items, size int64, names []string, notes *api.AddNotes,
+	o api.AddOptions,
 ) error {
-	report, finish := a.progress("adding")
-	defer finish()
+	begun := time.Now()
+	var sum api.Added
+	var report api.ProgressFunc
+	line := a.line("adding "+shownNames(names), true)
+	defer line.Finish()
+	if line != nil {
+		report = withTotal(line.Report, size)
+	}
 	i := 0
 	for added, err := range addItems(ctx, s, items, o, report) {
 		if err != nil {
 			return err
 		}
+		sum.Files, sum.Bytes, sum.Reused = sum.Files+added.Files, sum.Bytes+added.Bytes, sum.Reused+added.Reused
 		if notes != nil {
 			added.Notes, notes = notes, nil
 		}
@@ -206,12 +214,22 @@ func (a *app) add(
 			human = added.Root.String()
 		}
 		i++
-		finish()
+		line.Clear()
 		if err := a.print(added, human); err != nil {
 			return err
 		}
 	}
+	line.Finish()
+	a.tellAdded(sum, time.Since(begun))
 	return nil
+}
+
+// shownNames is what an add of names is called while it runs.
+func shownNames(names []string) string {
+	if len(names) > 1 {
+		return text.Plural(len(names), "path")
+	}
+	return filepath.Base(names[0])
 }
 
 // addItems gives items to a store of this process directly, and to a node as a tar

@@ -18,7 +18,6 @@ import (
 	"allium/internal/printable"
 	"allium/node/tree"
 	"allium/protocols/address"
-	"allium/protocols/ticket"
 )
 
 // getOptions are the flags of get.
@@ -129,9 +128,8 @@ type fetched struct {
 
 	Updated *tree.UpdateStats `json:"updated,omitempty"` // of --update
 
-	// By a ticket:
 	TookMS float64 `json:"took_ms,omitempty"`
-	Path   string  `json:"path,omitempty"` // to the peer that shares: direct quic, direct tcp or relayed
+	Path   string  `json:"path,omitempty"` // by a ticket, to the peer that shares: direct quic, direct tcp or relayed
 }
 
 // fetchTarget brings what an argument names into the node's store.
@@ -160,13 +158,15 @@ func (a *app) fetchTarget(ctx context.Context, from, arg string) error {
 func (a *app) fetch(ctx context.Context, n api.Node, key string) error {
 	report, finish := a.progress("fetching")
 	defer finish()
+	begun := time.Now()
 	f, err := n.Fetch(ctx, key, report)
 	if err != nil {
 		return err
 	}
 	finish()
-	human := fmt.Sprintf("%s: %s, %s, %s of them fetched%s", f.Root, text.Plural(f.Objects, "object"),
-		limits.Bytes(f.Bytes).Human(), limits.Bytes(f.New).Human(), text.Resumed(f.Resumed, f.Bytes))
+	human := fmt.Sprintf("%s: %s, %s, %s of them fetched%s, in %s", f.Root, text.Plural(f.Objects, "object"),
+		limits.Bytes(f.Bytes).Human(), limits.Bytes(f.New).Human(), text.Resumed(f.Resumed, f.Bytes),
+		text.Speed(f.New, time.Since(begun)))
 	if a.quiet {
 		human = f.Root.String()
 	}
@@ -176,6 +176,16 @@ func (a *app) fetch(ctx context.Context, n api.Node, key string) error {
 // get writes an object to disk, or to standard output.
 func (a *app) get(ctx context.Context, s api.Reader, to target, o getOptions) error {
 	begun := time.Now()
+	how := tree.ExtractOptions{Overwrite: o.overwrite, AllowCaseCollisions: o.anyCase}
+	if known := cmp.Or(o.output, to.suggested()); known != "" && known != "-" {
+		if err := tree.CanExtract(known, how); err != nil {
+			return err // before anything is fetched
+		}
+	}
+	whole, err := a.fetchFirst(ctx, s, to, o)
+	if err != nil {
+		return err
+	}
 	stream, err := s.Get(ctx, to.key)
 	if err != nil {
 		return err
@@ -185,28 +195,31 @@ func (a *app) get(ctx context.Context, s api.Reader, to target, o getOptions) er
 		_, err := io.Copy(a.stdout, stream.Body)
 		return err
 	}
-	name := o.output
-	if name == "" {
-		name = stream.Name
-	}
-	if name == "" && to.ticket != nil && to.key == to.ticket.Root.String() {
-		name = to.ticket.Name // only a name: ticket.Parse refuses paths
-	}
-	if name == "" {
-		name = stream.Root.Hex()
-	}
-	report, finish := a.progress("fetching " + name)
+	name := cmp.Or(o.output, stream.Name, to.suggested(), stream.Root.Hex())
+	show, finish := a.progress("fetching " + name)
 	defer finish()
-	how := tree.ExtractOptions{Overwrite: o.overwrite, AllowCaseCollisions: o.anyCase}
-	if err := tree.Extract(stream, name, how, report); err != nil {
+	var written int64 // bytes of files
+	stream.TreeBytes = whole.Bytes
+	err = tree.Extract(stream, name, how, func(p api.Progress) {
+		if written = p.Bytes; show != nil {
+			show(p)
+		}
+	})
+	if err != nil {
 		return err
 	}
 	finish()
-	resumed := text.Resumed(stream.Resumed, cmp.Or(stream.TreeBytes, stream.Size))
-	human := fmt.Sprintf("%s %s%s", stream.Root, printable.Name(name), resumed)
-	got := fetched{Object: stream.Object, Output: name}
-	if to.ticket != nil {
-		human += a.closing(ctx, s, *to.ticket, &got, time.Since(begun))
+	stream.Resumed = max(stream.Resumed, whole.Resumed)
+	stream.TreeBytes = max(stream.TreeBytes, whole.Bytes)
+	took := time.Since(begun)
+	got := fetched{Object: stream.Object, Output: name, TookMS: float64(took.Microseconds()) / 1000}
+	human := fmt.Sprintf("%s %s%s: %s", stream.Root, printable.Name(name),
+		text.Resumed(stream.Resumed, cmp.Or(stream.TreeBytes, stream.Size)),
+		text.Took(written, max(0, written-stream.Resumed), took))
+	if n, ok := s.(api.Node); ok && to.ticket != nil {
+		if got.Path = pathTo(ctx, n, to.ticket.Peer); got.Path != "" {
+			human += ", " + got.Path
+		}
 	}
 	if a.quiet {
 		human = ""
@@ -214,21 +227,25 @@ func (a *app) get(ctx context.Context, s api.Reader, to target, o getOptions) er
 	return a.print(got, human)
 }
 
-// closing says how much came by a ticket, how fast and over which path, and adds that to the result.
-func (a *app) closing(ctx context.Context, s api.Reader, t ticket.Ticket, got *fetched, took time.Duration) string {
-	size := cmp.Or(got.TreeBytes, got.Size)
-	got.TookMS = float64(took.Microseconds()) / 1000
-	rate := limits.Bytes(float64(max(0, size-got.Resumed)) / max(took.Seconds(), 1e-3)).Human()
-	said := fmt.Sprintf(": %s in %s", limits.Bytes(size).Human(), took.Round(time.Millisecond))
-	if got.Kind != api.Directory {
-		said += fmt.Sprintf(" (%s/s)", rate)
+// fetchFirst fetches a directory into the store of a node before it is read, where progress is shown: the
+// stream of a directory begins only when all of it is there. It returns the zero value if it did not.
+func (a *app) fetchFirst(ctx context.Context, s api.Reader, to target, o getOptions) (api.Fetched, error) {
+	n, ok := s.(api.Node)
+	if !ok || a.errColumns == 0 || a.quiet || a.json {
+		return api.Fetched{}, nil
 	}
-	if n, ok := s.(api.Node); ok {
-		if got.Path = pathTo(ctx, n, t.Peer); got.Path != "" {
-			said += ", " + got.Path
+	name := cmp.Or(o.output, to.suggested(), to.key)
+	report, finish := a.progress("fetching " + name)
+	defer finish()
+	if to.ticket == nil || to.key != to.ticket.Root.String() {
+		st, err := n.Stat(ctx, to.key)
+		if err != nil || st.Kind != api.Directory {
+			return api.Fetched{}, err
 		}
+	} else if !to.ticket.Directory {
+		return api.Fetched{}, nil
 	}
-	return said
+	return n.Fetch(ctx, to.key, report)
 }
 
 // update changes a file or directory on disk so that it matches an object.

@@ -247,9 +247,10 @@ func (a *app) addNow(ctx context.Context, n *client.Client, p publication) (adde
 		defer cache.Close() // the add is done; a file that the cache has lost is read again
 		items = tree.CachedItems(items, cache, tree.CacheOptions{ReadOnly: a.api != ""})
 	}
-	report, finish := a.progress("adding")
+	report, finish := a.progress("adding " + filepath.Base(p.path))
 	defer finish()
-	for one, err := range tree.SendItems(ctx, n, items, api.AddOptions{Label: p.label, OnBadEntry: p.onBad}, report) {
+	o := api.AddOptions{Label: p.label, OnBadEntry: p.onBad}
+	for one, err := range tree.SendItems(ctx, n, items, o, withTotal(report, disk.Size())) {
 		if err != nil {
 			return added, err
 		}

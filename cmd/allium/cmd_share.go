@@ -144,13 +144,16 @@ func (a *app) addShared(ctx context.Context, n api.Node, path string) (api.Added
 		return api.Added{}, err
 	}
 	a.tellNotes(notes)
-	report, finish := a.progress("adding")
+	begun := time.Now()
+	report, finish := a.progress("adding " + filepath.Base(path))
 	defer finish()
 	o := api.AddOptions{Label: meta.SharedLabel}
-	for added, err := range tree.SendItems(ctx, n, disk.Items(), o, report) {
+	for added, err := range tree.SendItems(ctx, n, disk.Items(), o, withTotal(report, disk.Size())) {
 		if err != nil {
 			return api.Added{}, err
 		}
+		finish()
+		a.tellAdded(added, time.Since(begun))
 		added.Name = filepath.Base(added.Name)
 		return added, nil
 	}

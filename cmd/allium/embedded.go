@@ -164,13 +164,18 @@ func partOf(t ticket.Ticket, o embedOptions) (dir string, done func(whole bool),
 	}, nil
 }
 
-// hasGroups reports whether an unfinished fetch left verified bytes below dir: files of 64 KiB or more
-// besides the database.
+// hasGroups reports whether an unfinished fetch left verified bytes in the store at dir: files of 64 KiB or
+// more besides the database and the reserve of space.
 func hasGroups(dir string) bool {
 	found := false
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		switch {
+		case err != nil:
 			return nil //nolint:nilerr // what cannot be read cannot be continued
+		case d.IsDir() && (d.Name() == "ballast" || d.Name() == "index"):
+			return filepath.SkipDir
+		case d.IsDir():
+			return nil
 		}
 		if info, err := d.Info(); err == nil && info.Size() >= 64<<10 {
 			found = true

@@ -15,6 +15,7 @@ import (
 	"allium/cmd/allium/term"
 	"allium/gateway/api"
 	"allium/gateway/client"
+	"allium/internal/limits"
 	"allium/protocols/ticket"
 )
 
@@ -22,6 +23,15 @@ import (
 type target struct {
 	key    string         // b3:<hex>[/path] or a name
 	ticket *ticket.Ticket // nil: the argument is no ticket
+}
+
+// suggested returns the name that the ticket suggests for the output, if the target is the object of the
+// ticket itself. It is only a name: ticket.Parse refuses paths.
+func (t target) suggested() string {
+	if t.ticket == nil || t.key != t.ticket.Root.String() {
+		return ""
+	}
+	return t.ticket.Name
 }
 
 // maxTargetText bounds what is read from standard input in place of an argument, in bytes.
@@ -35,7 +45,11 @@ func (a *app) target(ctx context.Context, arg string) (target, error) {
 		if err != nil {
 			return target{}, failure.In("standard input", err)
 		}
-		if arg = strings.TrimSpace(string(raw)); arg == "" || len(raw) > maxTargetText {
+		if len(raw) > maxTargetText {
+			return target{}, failure.NewUsage("write one ticket or address to it", "standard input has more than %s",
+				limits.Bytes(maxTargetText).Human())
+		}
+		if arg = strings.TrimSpace(string(raw)); arg == "" {
 			return target{}, failure.NewUsage("write one ticket or address to it", "standard input has none")
 		}
 	}

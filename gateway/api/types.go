@@ -22,7 +22,7 @@ const (
 type Progress struct {
 	Bytes        int64  `json:"bytes"`
 	TotalBytes   int64  `json:"total_bytes,omitempty"`
-	Resumed      int64  `json:"resumed,omitempty"` // of Bytes, left by an earlier request that was cut short
+	Resumed      int64  `json:"resumed,omitempty"` // of Bytes, those that the store held before
 	Objects      int64  `json:"objects"`
 	TotalObjects int64  `json:"total_objects,omitempty"`
 	Path         string `json:"path,omitempty"` // what is being worked on

@@ -38,10 +38,21 @@ type Object struct {
 	New  bool  // the store did not hold it before
 }
 
-// addStats counts the work of a running add. Any goroutine may read it.
+// addStats counts the work of a running add. Any goroutine may use it.
 type addStats struct {
-	files atomic.Int64 // files stored
-	bytes atomic.Int64 // bytes read
+	files  atomic.Int64 // files stored
+	bytes  atomic.Int64 // bytes read, and those of files that the store held
+	reused atomic.Int64 // bytes of files that the store held
+	report api.ProgressFunc
+}
+
+// tell reports the progress. path is what is read next, or empty.
+func (s *addStats) tell(path string) {
+	if s.report != nil {
+		s.report(api.Progress{
+			Bytes: s.bytes.Load(), Resumed: s.reused.Load(), Objects: s.files.Load(), Path: path,
+		})
+	}
 }
 
 // The pipeline of an add: one goroutine reads the tree, addWorkers store
@@ -92,9 +103,7 @@ func add(
 		ordered: make(chan *pipelineItem, maxOrdered), // bound: maxOrdered items of at most smallFile bytes each
 		jobs:    make(chan []*pipelineItem),
 	}
-	if reports.Progress != nil {
-		items = reporting(items, &p.stats, reports.Progress)
-	}
+	p.stats.report = reports.Progress
 	g.Go(func() error { return supervise.Guard(func() error { return p.read(gctx, items) }) })
 	for range workers {
 		g.Go(func() error { return supervise.Guard(func() error { return p.store(gctx) }) })
@@ -104,18 +113,6 @@ func add(
 		return fmt.Errorf("add: %w", err)
 	}
 	return nil
-}
-
-// reporting returns the items and reports the progress of the add before each.
-func reporting(items Items, stats *addStats, progress api.ProgressFunc) Items {
-	return func(yield func(Item, error) bool) {
-		for it, err := range items {
-			progress(api.Progress{Bytes: stats.bytes.Load(), Objects: stats.files.Load(), Path: it.Path})
-			if !yield(it, err) {
-				return
-			}
-		}
-	}
 }
 
 // addPipeline is the state that the goroutines of one add share.
@@ -150,6 +147,7 @@ func (p *addPipeline) read(ctx context.Context, items Items) error {
 		if err != nil {
 			return err
 		}
+		p.stats.tell(it.Path)
 		a := &pipelineItem{Item: it, done: make(chan struct{})}
 		select {
 		case p.ordered <- a:
@@ -243,6 +241,8 @@ func (p *addPipeline) find(ctx context.Context, job []*pipelineItem) error {
 	}
 	for i, a := range job {
 		a.object, a.reused = found[i], !found[i].Root.IsZero()
+		p.stats.bytes.Add(found[i].Size)
+		p.stats.reused.Add(found[i].Size)
 	}
 	return nil
 }
@@ -286,18 +286,19 @@ const missingReference = "missing_reference"
 
 // stream stores everything that r yields and counts its bytes.
 func (p *addPipeline) stream(ctx context.Context, r io.Reader) (Object, error) {
-	return p.st.Put(ctx, countingReader{r, &p.stats.bytes})
+	return p.st.Put(ctx, countingReader{r, &p.stats})
 }
 
-// countingReader counts the bytes read through it.
+// countingReader counts and reports the bytes read through it.
 type countingReader struct {
-	r io.Reader
-	n *atomic.Int64
+	r     io.Reader
+	stats *addStats
 }
 
 func (c countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
-	c.n.Add(int64(n))
+	c.stats.bytes.Add(int64(n))
+	c.stats.tell("")
 	return n, err
 }
 

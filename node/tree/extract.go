@@ -14,9 +14,19 @@ import (
 // ExtractOptions are the options of Extract.
 type ExtractOptions = extract.Options
 
+// CanExtract returns the error with which Extract would refuse the target as it is now: it exists, or its
+// directory does not. It writes nothing.
+func CanExtract(target string, o ExtractOptions) error {
+	x, err := extract.Begin(target, o)
+	if err != nil {
+		return err
+	}
+	return x.Abort()
+}
+
 // Extract writes a stream of [api.Reader.Get] to the file or directory target. The
 // target appears only when it is complete, and nothing is written outside it. Extract
-// does not close the stream. report may be nil.
+// does not close the stream. report may be nil; it gets the bytes of files.
 func Extract(s *api.Stream, target string, o ExtractOptions, report api.ProgressFunc) error {
 	x, err := extract.Begin(target, o)
 	if err != nil {
@@ -34,35 +44,37 @@ func Extract(s *api.Stream, target string, o ExtractOptions, report api.Progress
 // extractStream passes the entries of a stream to the extractor. When the stream ends
 // early, its Body returns an error, so a cut stream never looks complete.
 func extractStream(x *extract.Extractor, s *api.Stream, report api.ProgressFunc) error {
-	body := &progressReader{r: s.Body, report: report}
+	p := api.Progress{Resumed: s.Resumed}
 	if s.Kind == api.File {
-		body.p.TotalBytes, body.p.Resumed = s.Size, s.Resumed
-		return x.File("", s.Size, s.Executable, body)
+		p.TotalBytes = s.Size
+		return x.File("", s.Size, s.Executable, &progressReader{s.Body, report, &p})
 	}
-	tr := tar.NewReader(body)
+	p.TotalBytes = s.TreeBytes
+	tr := tar.NewReader(s.Body)
+	file := &progressReader{tr, report, &p}
 	for {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
-			_, err = io.Copy(io.Discard, body) // reads the padding; an error here means that the stream was cut
+			_, err = io.Copy(io.Discard, s.Body) // reads the padding; an error here means that the stream was cut
 			return err
 		}
 		if err != nil {
 			return err
 		}
-		body.p.Objects++
-		p := strings.TrimSuffix(h.Name, "/")
-		if p == "." {
-			p = "" // the directory itself
+		p.Objects++
+		path := strings.TrimSuffix(h.Name, "/")
+		if path == "." {
+			path = "" // the directory itself
 		}
 		switch h.Typeflag {
 		case tar.TypeDir:
-			err = x.Dir(p)
+			err = x.Dir(path)
 		case tar.TypeSymlink:
-			err = x.Symlink(p, h.Linkname)
+			err = x.Symlink(path, h.Linkname)
 		case tar.TypeReg:
-			err = x.File(p, h.Size, h.Mode&0o111 != 0, tr)
+			err = x.File(path, h.Size, h.Mode&0o111 != 0, file)
 		default:
-			err = status.Errorf(status.Upstream, "the node sent an entry of type %q for %s", h.Typeflag, p)
+			err = status.Errorf(status.Upstream, "the node sent an entry of type %q for %s", h.Typeflag, path)
 		}
 		if err != nil {
 			return err
@@ -74,14 +86,14 @@ func extractStream(x *extract.Extractor, s *api.Stream, report api.ProgressFunc)
 type progressReader struct {
 	r      io.Reader
 	report api.ProgressFunc // may be nil
-	p      api.Progress
+	p      *api.Progress
 }
 
 func (m *progressReader) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
 	m.p.Bytes += int64(n)
 	if m.report != nil {
-		m.report(m.p)
+		m.report(*m.p)
 	}
 	return n, err
 }

@@ -120,8 +120,8 @@ func (u *updating) flush(ctx context.Context) error {
 		return err
 	}
 	defer stream.Body.Close()
-	body := &progressReader{r: stream.Body, report: u.report, p: u.done}
-	tr := tar.NewReader(body)
+	tr := tar.NewReader(stream.Body)
+	file := &progressReader{tr, u.report, &u.done}
 	for _, n := range u.needed {
 		h, err := tr.Next()
 		if err != nil {
@@ -130,15 +130,15 @@ func (u *updating) flush(ctx context.Context) error {
 		if h.Name != n.entry.Root.Hex() || h.Size != n.entry.Size {
 			return status.Errorf(status.Upstream, "the node sent %s of %d bytes for %s", h.Name, h.Size, n.path)
 		}
-		if err := u.up.File(n.path, n.entry, tr); err != nil {
+		if err := u.up.File(n.path, n.entry, file); err != nil {
 			return err
 		}
-		body.p.Objects++
+		u.done.Objects++
 	}
-	if _, err := io.Copy(io.Discard, body); err != nil { // reads the padding; an error here means that the stream was cut
+	if _, err := io.Copy(io.Discard, stream.Body); err != nil { // reads the padding; an error here means that the stream was cut
 		return err
 	}
-	u.needed, u.bytes, u.done = u.needed[:0], 0, body.p
+	u.needed, u.bytes = u.needed[:0], 0
 	return nil
 }
 

@@ -39,6 +39,8 @@ type Disk struct {
 	// maxListed entries.
 	listed      map[place][]diskEntry
 	listedCount int // entries that were ever put in listed
+
+	size int64 // bytes of the files that Check found
 }
 
 // place is where a directory is on disk and in the tree: one directory may be
@@ -89,8 +91,10 @@ func (d *Disk) takeListed(dir diskEntry) ([]diskEntry, bool) {
 // or rename. Unless bad entries are skipped, they are an error that lists them.
 func (d *Disk) Check(ctx context.Context) (*api.AddNotes, error) {
 	var failure error
-	w := diskWalk{ctx: ctx, skip: true, tree: d, check: true, yield: func(_ Item, err error) bool {
+	d.size = 0
+	w := diskWalk{ctx: ctx, skip: true, tree: d, check: true, yield: func(it Item, err error) bool {
 		failure = cmp.Or(failure, err)
+		d.size += it.file.size
 		return err == nil
 	}}
 	w.names(d.names)
@@ -102,6 +106,9 @@ func (d *Disk) Check(ctx context.Context) (*api.AddNotes, error) {
 	}
 	return w.notes.get(), nil
 }
+
+// Size returns how many bytes the files have that Check found.
+func (d *Disk) Size() int64 { return d.size }
 
 // diskWalk is one walk of the tree. Its methods return false to end the walk.
 type diskWalk struct {

@@ -26,10 +26,7 @@ func (l *Line) Set(text string) {
 		return
 	}
 	text = strings.ReplaceAll(printable.Text(text), "\n", " ")
-	if r := []rune(text); len(r) >= l.columns {
-		text = string(r[:max(l.columns-2, 0)]) + "…"
-	}
-	l.draw(text)
+	l.draw(Cut(text, max(l.columns-1, 1)))
 }
 
 // Clear removes the line, so that something else can be written.
