@@ -65,7 +65,7 @@ func TestLabelIsBound(t *testing.T) {
 	n := startWith(t, hooks{deps: func(d *Deps) { d.Capabilities, d.Audit = caps, log }})
 	admin, key := n.Addrs().Admin, fakeRoot.String()
 	bound, free := caps.mint(t, "label = photos"), caps.mint(t)
-	covered := map[string]bool{"putObject": true, "postObject": true, "beginUpload": true} // below
+	covered := map[string]bool{"putObject": true, "postObject": true, "beginUpload": true, "postTree": true} // below
 	for _, c := range []struct {
 		ID, target, body, with string // body: of JSON, with LABEL where the label goes
 		heard                  func(label string) string

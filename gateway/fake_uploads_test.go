@@ -28,6 +28,7 @@ type fakeUploads struct {
 	data    map[string]*bytes.Buffer
 	busy    map[string]bool
 	n       int
+	names   []string // of the files of forms
 }
 
 func (f *fakeUploads) pin(root b3.Root, o upload.Options) {
@@ -211,4 +212,46 @@ func (f *fakeUploads) pinned(root b3.Root) (label string, ok bool) {
 	defer f.mu.Unlock()
 	label, ok = f.pins[root.String()]
 	return label, ok
+}
+
+// PutTree stores what the archive holds as one object: the names and contents of a form's files, or the
+// bytes of a tar or zip.
+func (f *fakeUploads) PutTree(_ context.Context, t upload.Tree, o upload.Options) (api.Added, error) {
+	if err := f.fits(o); err != nil {
+		return api.Added{}, err
+	}
+	f.begin()
+	added := api.Added{Name: ".", Kind: api.Directory}
+	var all []byte
+	if t.Format != upload.Form {
+		p, err := io.ReadAll(fakeBody{f, t.Body})
+		if err != nil {
+			return api.Added{}, err
+		}
+		all = p
+	}
+	for t.Format == upload.Form {
+		name, body, err := t.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return api.Added{}, err
+		}
+		p, err := io.ReadAll(fakeBody{f, body})
+		if err != nil {
+			return api.Added{}, err
+		}
+		added.Files++
+		f.mu.Lock()
+		f.names = append(f.names, name)
+		f.mu.Unlock()
+		all = append(append(all, name...), p...)
+	}
+	s, err := f.commit(all, o)
+	added.Root, added.Bytes = s.Root, int64(len(all))
+	if s.New {
+		added.New = added.Bytes
+	}
+	return added, err
 }

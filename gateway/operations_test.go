@@ -61,6 +61,8 @@ func TestEveryOperation(t *testing.T) {
 				path, send = "/o/"+b3.Sum(put).String(), string(put)
 			case "postObject":
 				send = "posted"
+			case "postTree":
+				send, headers[1] = "a tar", exchange.MediaTar
 			case "beginUpload":
 				headers = append(headers, "Upload-Length", "5")
 			case "optionsUpload", "uploadState", "removeUpload":
@@ -106,13 +108,13 @@ func TestClientCovers(t *testing.T) {
 		"apiLimits": {node, "Limits"}, "why": {node, "Why"}, "resolve": {node, "Resolve"},
 		"providers": {node, "FindProviders"},
 		"getObject": {gateway, "Get"}, "getObjectHead": {gateway, "Stat"}, "putObject": {gateway, "Put"},
-		"postObject":  {gateway, "Put"},
+		"postObject": {gateway, "Put"}, "postTree": {gateway, "PutTree"},
 		"beginUpload": {gateway, "Upload"}, "uploadState": {gateway, "Upload"}, "continueUpload": {gateway, "Upload"},
 	}
 	// Of these a program needs nothing that is not elsewhere, or has other clients:
 	// browsers, probes, Prometheus.
 	others := []string{
-		"landing", "favicon", "verifyModule", "open", "openSlash", "browse", "browseName", "healthz", "readyz",
+		"landing", "favicon", "verifyModule", "open", "openSlash", "uploadPage", "browse", "browseName", "healthz", "readyz",
 		"metrics", "openapi",
 		"optionsUploads", "optionsUpload", "removeUpload",
 	}

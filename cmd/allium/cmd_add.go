@@ -57,14 +57,14 @@ standard error and in --json as "notes"; the exit code is 0 if all else was stor
 
 With --gateway files are stored on another node. That needs a capability that
 allows put, and also pin unless --no-pin is given. A file is uploaded in pieces,
-and an upload continues where the connection was cut. This command computes the
-address too: an answer with another address is an error. A gateway takes files, not
-directories.`,
+and an upload continues where the connection was cut. A directory is sent in one
+piece. This command computes the address too: an answer with another address is an
+error.`,
 		Example: `  allium add ./photos
   allium add -q report.pdf
   allium add ./old-disk --on-bad-entry=skip
   tar c ./src | allium add - --name src.tar
-  ALLIUM_TOKEN=$TOKEN allium add --gateway https://host report.pdf`,
+  ALLIUM_TOKEN=$TOKEN allium add --gateway https://host report.pdf ./photos`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			for i, p := range paths {
@@ -129,7 +129,7 @@ directories.`,
 	choices := []string{string(api.RefuseBadEntries), string(api.SkipBadEntries)}
 	complete := cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)
 	_ = cmd.RegisterFlagCompletionFunc("on-bad-entry", complete) // fails only for a flag that does not exist
-	through.add(cmd, "store the files on this gateway")
+	through.add(cmd, "store it on this gateway")
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"allium/cmd/allium/failure"
@@ -11,16 +12,19 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/verified"
 	"allium/internal/printable"
+	"allium/node/tree"
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
 
-// addThrough uploads files, or standard input, through a gateway. It prints a line
-// for each file, as add does.
+// addThrough uploads files, directories or standard input through a gateway. It prints a
+// line for each, as add does. Nothing is sent before all directories were checked.
 func (a *app) addThrough(
 	ctx context.Context, g *verified.Gateway, paths []string, name string, o api.AddOptions,
 ) error {
-	for _, p := range paths {
+	isDir := make([]bool, len(paths))
+	var dirs []string
+	for i, p := range paths {
 		if p == "-" {
 			continue
 		}
@@ -28,13 +32,22 @@ func (a *app) addThrough(
 		if err != nil {
 			return err
 		}
-		if info.IsDir() {
-			return status.Errorf(status.BadRequest, "%s is a directory, and a gateway takes files; "+
-				"add it on a node, or pack it first: tar c %s | allium add - --gateway URL", p, p)
+		if isDir[i] = info.IsDir(); isDir[i] {
+			dirs = append(dirs, p)
 		}
 	}
-	for _, p := range paths {
-		if err := a.uploadFile(ctx, g, p, name, o); err != nil {
+	notes, err := tree.NewDisk(dirs, o.OnBadEntry).Check(ctx)
+	if err != nil {
+		return err
+	}
+	a.tellNotes(notes)
+	for i, p := range paths {
+		if isDir[i] {
+			err = a.uploadTree(ctx, g, p, notes, o)
+		} else {
+			err = a.uploadFile(ctx, g, p, name, o)
+		}
+		if err != nil {
 			if e := (*status.Error)(nil); !o.NoPin && errors.As(err, &e) && e.Detail == string(capability.WrongOp) {
 				err = status.Errorf(e.Outcome, "the capability does not allow pin, and add pins what it stores; "+
 					"use another capability, or add without a pin: --no-pin")
@@ -69,6 +82,28 @@ func (a *app) uploadFile(ctx context.Context, g *verified.Gateway, path, name st
 	human := fmt.Sprintf("%s %s", s.Root, printable.Name(path))
 	if a.quiet {
 		human = s.Root.String()
+	}
+	return a.print(added, human)
+}
+
+// uploadTree uploads one directory. The notes are those of the whole add.
+func (a *app) uploadTree(
+	ctx context.Context, g *verified.Gateway, path string, notes *api.AddNotes, o api.AddOptions,
+) error {
+	report, finish := a.progress("uploading")
+	defer finish()
+	items := tree.NewDisk([]string{path}, o.OnBadEntry).Items()
+	added, err := tree.Upload(ctx, items, func(ctx context.Context, tar io.Reader) (api.Added, error) {
+		return g.PutTree(ctx, tar, verified.PutOptions{NoPin: o.NoPin, Label: o.Label, Progress: report})
+	})
+	if err != nil {
+		return err
+	}
+	finish()
+	added.Name, added.Notes = path, notes
+	human := fmt.Sprintf("%s %s", added.Root, printable.Name(path))
+	if a.quiet {
+		human = added.Root.String()
 	}
 	return a.print(added, human)
 }

@@ -76,7 +76,7 @@ func TestScripts(t *testing.T) {
 			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "send": cmdSend,
 			"await": cmdAwait, "root": cmdRoot, "liar": cmdLiar, "cert": cmdCert, "home": cmdHome,
 			"sees":  cmdSees,
-			"share": cmdShare,
+			"share": cmdShare, "pack": cmdPack,
 		},
 	})
 }

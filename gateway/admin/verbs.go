@@ -34,11 +34,7 @@ func (g *Handlers) api() []exchange.Endpoint {
 				"with one path the last counts.",
 			Params: []exchange.Param{
 				exchange.FlagParam("no_pin", "pins nothing, so the cache may evict what was added"), exchange.LabelParam,
-				{
-					Name: "on_bad_entry", Of: []string{string(api.RefuseBadEntries), string(api.SkipBadEntries)},
-					Doc: "what to do with an entry that no directory can hold, or that get would refuse: refuse (the " +
-						"default) adds nothing, skip leaves the entry out and lists it",
-				},
+				exchange.BadEntryParam,
 				exchange.FlagParam("ordered", "the entries are in the order of a directory and none comes twice; "+
 					"they are added while they arrive, and a bad one is refused at once"),
 			},

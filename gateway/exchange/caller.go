@@ -33,20 +33,55 @@ type Caller struct {
 	NoReadTimeout bool             // the client may take any time to send its body
 	Grant         capability.Grant // what the request's capability allows
 	Capabilities  Capabilities     // nil: the node has no keys to verify capabilities with
+
+	// NeedsToken is true until Present has verified the capability that the body brings.
+	NeedsToken bool
+	token      string // what Present verified; empty: the header Authorization has it
+}
+
+// Present verifies the capability that a form brings, for ask. It returns unauthenticated if the request
+// has one already.
+func (c *Caller) Present(r *http.Request, token string, ask capability.Request) error {
+	if !c.NeedsToken {
+		return status.Errorf(status.Unauthenticated,
+			"the request has two capabilities. Send it once: in the header Authorization, or in the field token")
+	}
+	if c.Capabilities == nil {
+		return ErrNoKeys()
+	}
+	ask.Method = r.Method
+	grant, err := c.Capabilities.Verify(r.Context(), token, ask)
+	if err != nil {
+		return err
+	}
+	c.Grant, c.token, c.NeedsToken = grant, token, false
+	return nil
+}
+
+// ErrNoKeys returns the error of a node that cannot verify capabilities.
+func ErrNoKeys() error {
+	return status.Errorf(status.Forbidden, "cannot check the capability: this node has no keys. "+
+		"Make one with `allium token mint` on the node")
 }
 
 // Authorize checks that the request's capability also allows ask. A client that needs no
 // capability may do everything.
 func (c *Caller) Authorize(r *http.Request, ask capability.Request) error {
+	if c.NeedsToken {
+		return errNoToken()
+	}
 	if c.Grant.ID == "" && c.Grant.Expires.IsZero() {
 		return nil
 	}
-	token, err := Bearer(r)
-	if err != nil {
-		return err
+	token := c.token
+	if token == "" {
+		var err error
+		if token, err = Bearer(r); err != nil {
+			return err
+		}
 	}
 	ask.Method, ask.RateTaken = r.Method, true
-	_, err = c.Capabilities.Verify(r.Context(), token, ask)
+	_, err := c.Capabilities.Verify(r.Context(), token, ask)
 	return err
 }
 
@@ -59,8 +94,7 @@ func (c *Caller) Label(asked string) string { return cmp.Or(asked, c.Grant.Label
 func Bearer(r *http.Request) (string, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
-		return "", status.Errorf(status.Unauthenticated, "the request needs a capability and has none. "+
-			"Send \"Authorization: Bearer TOKEN\"; `allium token mint` makes a token")
+		return "", errNoToken()
 	}
 	scheme, token, _ := strings.Cut(strings.TrimSpace(values[0]), " ")
 	token = strings.TrimSpace(token)
@@ -70,6 +104,11 @@ func Bearer(r *http.Request) (string, error) {
 			"cannot read the header Authorization. Send it once, as \"Bearer TOKEN\" or \"Macaroon TOKEN\"")
 	}
 	return token, nil
+}
+
+func errNoToken() error {
+	return status.Errorf(status.Unauthenticated, "the request needs a capability and has none. "+
+		"Send \"Authorization: Bearer TOKEN\"; `allium token mint` makes a token")
 }
 
 // BodyBytes returns the length of the decoded body in bytes, or -1 if the header does not

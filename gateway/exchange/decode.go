@@ -68,6 +68,9 @@ func EncodingOf(h http.Header) (string, error) {
 		"cannot decode the body: Content-Encoding %q is not supported. Send it plain, or with gzip or zstd", Clip(all[0]))
 }
 
+// Ratio returns how many times its size a compressed body may decode to.
+func (l *Bodies) Ratio() int64 { return l.cfg.DecompressRatio }
+
 // Decode returns a reader of the decoded r, limited to most bytes (−1: no limit). It returns
 // busy if the limit of decoders is reached. The caller calls close once after the last read.
 func (l *Bodies) Decode(h http.Header, r io.Reader, most int64) (_ io.Reader, close func(), err error) {

@@ -29,6 +29,7 @@ type Endpoint struct {
 	ErrorPages    bool                          // people open the path: errors are pages if the client prefers them
 	Exempt        bool                          // skips admission: no gate, no rate limit, served while draining
 	Op            capability.Op                 // the operation that the client needs a capability for; empty: none
+	TokenInForm   bool                          // a form may bring the capability; the handler checks it with Present
 	Target        target                        // where the request names the object that Op acts on
 	Object        func(r *http.Request) b3.Root // finds that object if it is in neither path nor key; else nil
 	Params        []Param                       // of the query
@@ -121,6 +122,8 @@ const (
 	MediaHTML    = "text/html; charset=utf-8"
 	MediaBytes   = "application/octet-stream"
 	MediaTar     = "application/x-tar"
+	MediaZip     = "application/zip"
+	MediaForm    = "multipart/form-data"
 	MediaAny     = "*/*" // the content's own type
 )
 

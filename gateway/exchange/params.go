@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"allium/gateway/api"
 	"allium/protocols/status"
 )
 
@@ -97,7 +98,12 @@ func (q Params) Int(name string, missing int64) int64 {
 
 // The parameters that several verbs have.
 var (
-	KeyParam   = Param{Name: "key", Kind: TextParam, Doc: "b3:… with or without a path below it"}
+	KeyParam      = Param{Name: "key", Kind: TextParam, Doc: "b3:… with or without a path below it"}
+	BadEntryParam = Param{
+		Name: "on_bad_entry", Of: []string{string(api.RefuseBadEntries), string(api.SkipBadEntries)},
+		Doc: "what to do with an entry that no directory can hold, or that get would refuse: refuse (the " +
+			"default) adds nothing, skip leaves the entry out and lists it",
+	}
 	LabelParam = Param{Name: "label", Doc: "the pin's label; if missing, the label that the capability is bound to"}
 	PeerParam  = Param{Name: "peer", Kind: TextParam, Doc: "a peer's id"}
 

@@ -51,7 +51,7 @@ func (w *Response) Problem(r *http.Request, err error, hideInternal bool) {
 	media := MediaProblem
 	if w.Page {
 		h.Set("Vary", "Accept")
-		if wantsPage(r) {
+		if WantsPage(r) {
 			p.Detail = EscapeName(p.Detail)
 			if page, err := problemPage(p); err == nil {
 				media, body = MediaHTML, page

@@ -9,9 +9,9 @@ import (
 	"allium/gateway/api"
 )
 
-// wantsPage reports whether the client prefers an error as a page to a problem: its Accept
-// names text/html and prefers no JSON.
-func wantsPage(r *http.Request) bool {
+// WantsPage reports whether the client prefers a page to JSON: its Accept names text/html and
+// prefers no JSON.
+func WantsPage(r *http.Request) bool {
 	page, problem := 0.0, 0.0
 	for t, q := range Accepted(r.Header.Values("Accept")) {
 		switch t {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"sync"
@@ -13,6 +14,12 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/status"
 )
+
+// IsForm reports whether a request's body is a form with files.
+func IsForm(r *http.Request) bool {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && media == MediaForm
+}
 
 // DeadlineBytes is the most bytes that one deadline covers, of a read or a write.
 const DeadlineBytes = 1 << 20

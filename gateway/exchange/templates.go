@@ -15,7 +15,8 @@ var pagesSource string
 //go:embed pages.css
 var styleSource string
 
-// PageTemplates are the templates of all HTML pages: head, row, foot, landing and problem.
+// PageTemplates are the templates of all HTML pages: head, row, foot, landing, upload and
+// problem.
 var PageTemplates = template.Must(template.New("pages").Parse(pagesSource))
 
 // PageStyle is the style sheet of all pages. PagePolicy names its hash, so browsers apply no

@@ -35,7 +35,7 @@ func (l *listener) admit(rt route, w *delivery, r *http.Request) (err error) {
 	}
 	w.gate = gate
 	if w.share, err = l.clients.Enter(w.From.Group); err == nil {
-		w.Grant, err = l.authorize(rt, r)
+		w.Grant, err = l.authorize(rt, &w.Response, r)
 	}
 	if err == nil {
 		err = rt.bodyCap(r)

@@ -11,18 +11,22 @@ import (
 )
 
 // authorize verifies the capability of a request that changes something, and returns its
-// grant. It runs before the body is read.
-func (l *listener) authorize(rt route, r *http.Request) (capability.Grant, error) {
+// grant. It runs before the body is read. If the body is a form that may bring the
+// capability, it grants nothing and leaves the check to the handler.
+func (l *listener) authorize(rt route, w *exchange.Response, r *http.Request) (capability.Grant, error) {
 	if rt.op == "" || l.trustsClients {
 		return capability.Grant{MaxBytes: -1}, nil
+	}
+	if rt.endpoint != nil && rt.endpoint.TokenInForm && len(r.Header.Values("Authorization")) == 0 && exchange.IsForm(r) {
+		w.NeedsToken = true
+		return capability.Grant{}, nil
 	}
 	token, err := exchange.Bearer(r)
 	if err != nil {
 		return capability.Grant{}, err
 	}
 	if l.server.deps.Capabilities == nil {
-		return capability.Grant{}, status.Errorf(status.Forbidden, "cannot check the capability: this node has no keys. "+
-			"Make one with `allium token mint` on the node")
+		return capability.Grant{}, exchange.ErrNoKeys()
 	}
 	var grant capability.Grant
 	err = l.server.deps.Guard.Run(func() (err error) {

@@ -47,6 +47,7 @@ func (g *Handlers) Endpoints() []exchange.Endpoint {
 				return g.postObject(w, r, in.Query)
 			},
 		},
+		g.treeEndpoint(), g.pageEndpoint(),
 		{
 			ID: "beginUpload", Name: "uploads", Methods: exchange.Posting, Path: "/u",
 			On: exchange.OnPublic, Op: capability.Put, Object: expected,

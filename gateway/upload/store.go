@@ -23,6 +23,11 @@ type Store interface {
 	// then stores nothing.
 	Put(ctx context.Context, r io.Reader, o Options) (api.Stored, error)
 
+	// PutTree stores the directory that an archive holds. Entries that no directory can hold are treated as
+	// t.OnBadEntry says. A malformed archive is bad_request, one that becomes too large is decompress_cap, and
+	// one with too many entries is body_cap; none of them stores anything that is visible.
+	PutTree(ctx context.Context, t Tree, o Options) (api.Added, error)
+
 	// New starts a resumable upload. o.Length is known.
 	New(ctx context.Context, o Options) (Upload, error)
 	// Upload returns the state of a resumable upload. It returns not_found for an unknown one,
@@ -35,6 +40,27 @@ type Store interface {
 	Append(ctx context.Context, id string, offset int64, r io.Reader) (Upload, error)
 	// Remove removes an upload and its bytes.
 	Remove(ctx context.Context, id string) error
+}
+
+// Format is how the entries of a directory come.
+type Format uint8
+
+// The formats of archives.
+const (
+	Tar Format = iota
+	Zip
+	Form // files of a form, one after the other
+)
+
+// Tree is a directory in an archive that any program made.
+type Tree struct {
+	Format Format
+	Body   io.Reader // of Tar and Zip
+	// Next returns the next file of a Form, io.EOF after the last one. The body is read until its end before
+	// the next call.
+	Next       func() (name string, body io.Reader, err error)
+	Ratio      int64 // how many times its size a Zip may decompress to
+	OnBadEntry api.OnBadEntry
 }
 
 // Options are the properties that a request gives an upload.

@@ -60,6 +60,36 @@ func (g *Gateway) Put(ctx context.Context, r io.Reader, size int64, o PutOptions
 	return g.stored(resp, root, n)
 }
 
+// PutTree stores the directory in a tar, in one request, which cannot be resumed. The names in the tar are
+// relative to the directory. It does not check the address in the answer: the caller, which made the tar,
+// does.
+func (g *Gateway) PutTree(ctx context.Context, tar io.Reader, o PutOptions) (api.Added, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	b := newUploadBody(tar, cancel, 0, -1, o.Progress)
+	defer b.end()
+	resp, err := g.do(ctx, http.MethodPost, o.path("/b3"), http.Header{"Content-Type": {"application/x-tar"}}, b, -1)
+	if err != nil {
+		return api.Added{}, b.cause(err)
+	}
+	defer resp.Body.Close()
+	var added api.Added
+	return added, g.decode(resp, &added)
+}
+
+// decode reads the JSON of an answer into v.
+func (g *Gateway) decode(resp *http.Response, v any) error {
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
+	if err != nil {
+		return g.failure(resp.Request.Context(), err)
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return status.Errorf(status.Upstream, "%s answered what this version of allium does not expect: %w",
+			g.base.Host, err)
+	}
+	return nil
+}
+
 // Upload stores the first size bytes of r. It resumes a cut upload, at most three times in a row
 // without progress, and up to eight more while the gateway has not noticed the cut. It computes
 // the address first, so that it sends nothing that the gateway has. It returns upstream if the
@@ -238,16 +268,11 @@ func (u *upload) offset(resp *http.Response) error {
 // stored parses the answer to a complete upload. It returns upstream if the answer names another
 // object.
 func (g *Gateway) stored(resp *http.Response, root b3.Root, size int64) (api.Stored, error) {
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
-	if err != nil {
-		return api.Stored{}, g.failure(resp.Request.Context(), err)
-	}
 	var s api.Stored
-	switch err := json.Unmarshal(raw, &s); {
-	case err != nil:
-		return api.Stored{}, status.Errorf(status.Upstream, "%s answered what this version of allium does not expect: %w",
-			g.base.Host, err)
-	case s.Root != root || s.Size != size:
+	if err := g.decode(resp, &s); err != nil {
+		return api.Stored{}, err
+	}
+	if s.Root != root || s.Size != size {
 		return api.Stored{}, status.Errorf(status.Upstream,
 			"%s says that it stored %s of %d bytes, and it was sent %s of %d; use another gateway", g.base.Host, s.Root, s.Size,
 			root, size)

@@ -8,6 +8,7 @@ import (
 	"allium/gateway/api"
 	"allium/node/objects"
 	"allium/node/tree"
+	"allium/node/tree/archive"
 	"allium/protocols/b3"
 	"allium/store"
 	"allium/store/quota"
@@ -21,7 +22,8 @@ func (a *stored) Add(
 		return a.AddItems(ctx, tree.TarItems(tar), o, progress)
 	}
 	return a.add(o, func(st tree.Store, each func(context.Context, api.Added) error) error {
-		return a.tars.Add(ctx, st, tar, o.OnBadEntry, tree.Reports{Progress: progress, Roots: o.Roots}, each)
+		reports := tree.Reports{Progress: progress, Roots: o.Roots}
+		return a.archives.Add(ctx, st, archive.NewTar(tar), "", o.OnBadEntry, reports, each)
 	})
 }
 

@@ -103,7 +103,7 @@ var _ api.Node = (*Node)(nil)
 func NewNode(cfg Config, deps Deps) *Node {
 	return &Node{deps: deps, stored: stored{
 		reader: reader{deps.source(nil), allowedKeys{deps.Keys, deps.DeniedPath}, deps.Store.Prefixed},
-		cfg:    cfg, st: deps.Store, tars: tree.NewTarAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
+		cfg:    cfg, st: deps.Store, archives: tree.NewArchiveAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
 	}}
 }
 

@@ -46,10 +46,10 @@ type Config struct {
 // stored implements api.Store, with or without a running node.
 type stored struct {
 	reader
-	cfg  Config
-	st   *store.Store
-	tars *tree.TarAdder
-	node nodeHooks
+	cfg      Config
+	st       *store.Store
+	archives *tree.ArchiveAdder
+	node     nodeHooks
 }
 
 var _ api.Store = (*stored)(nil)
@@ -92,7 +92,7 @@ func NewStore(st *store.Store, cfg Config) *Store {
 			naming.Addresses{Without: "no node runs that could resolve a name. Start one with `allium run`"},
 			st.Prefixed,
 		},
-		cfg: cfg, st: st, tars: tree.NewTarAdder(cfg.SpoolDir, nil), node: noNode{},
+		cfg: cfg, st: st, archives: tree.NewArchiveAdder(cfg.SpoolDir, nil), node: noNode{},
 	}}
 }
 

@@ -7,6 +7,8 @@ import (
 	"allium/gateway/api"
 	gatewayupload "allium/gateway/upload"
 	"allium/node/objects"
+	"allium/node/tree"
+	"allium/node/tree/archive"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -86,6 +88,43 @@ func (u Uploads) Put(ctx context.Context, r io.Reader, o gatewayupload.Options) 
 		err = u.api.pin(ctx, info.Root, store.PinOptions{Label: o.Label, Charge: opt.Charge})
 	}
 	return api.Stored{Root: info.Root, Size: info.Size, New: info.New, Pinned: o.Pin}, err
+}
+
+// treeName is the name of an uploaded directory while it is added. Only its entries have names.
+const treeName = "directory"
+
+// PutTree implements the Store of gateway/upload.
+func (u Uploads) PutTree(ctx context.Context, t gatewayupload.Tree, o gatewayupload.Options) (added api.Added, err error) {
+	if err := u.admit(); err != nil {
+		return added, err
+	}
+	if err := meta.CheckLabel(o.Label); o.Pin && err != nil {
+		return added, err
+	}
+	put := func(in archive.Reader) error {
+		run := func(st tree.Store, each func(context.Context, api.Added) error) error {
+			return u.api.archives.Add(ctx, st, in, treeName, t.OnBadEntry, tree.Reports{}, each)
+		}
+		for got, err := range u.api.add(api.AddOptions{NoPin: !o.Pin, Label: o.Label}, run) {
+			if err != nil {
+				return err
+			}
+			added, added.Name = got, "."
+		}
+		if added.Root.IsZero() {
+			return status.Errorf(status.BadRequest, "the archive is empty. Send a directory with at least one entry")
+		}
+		return nil
+	}
+	switch t.Format {
+	case gatewayupload.Zip:
+		err = u.api.archives.Zip(ctx, t.Body, t.Ratio, put)
+	case gatewayupload.Form:
+		err = put(archive.NewFiles(t.Next))
+	default:
+		err = put(archive.NewTar(t.Body))
+	}
+	return added, err
 }
 
 // New implements the Store of gateway/upload.

@@ -193,13 +193,13 @@ func (p *addPipeline) read(ctx context.Context, items Items) error {
 // body consumes the Body of an item. It reads a small one into memory for a worker;
 // it stores a large one itself and returns inline.
 func (p *addPipeline) body(ctx context.Context, a *pipelineItem) (inline bool, err error) {
-	if a.Size <= smallFile {
+	if a.Size >= 0 && a.Size <= smallFile {
 		a.data = make([]byte, a.Size)
 		_, err := io.ReadFull(a.Body, a.data)
 		return false, err
 	}
 	defer close(a.done)
-	if a.err = p.st.Fits(a.Size); a.err != nil {
+	if a.err = p.st.Fits(max(0, a.Size)); a.err != nil {
 		return true, a.err
 	}
 	a.object, a.err = p.stream(ctx, a.Body)

@@ -17,7 +17,7 @@
 // of the tree. With a node, [SendItems] asks which addresses the node holds and sends
 // a tar with the other files. The node reads the tar with [TarItems] and calls Add; it
 // reports the address of each file, and SendItems records it in the cache.
-// [TarAdder.Add] adds a tar that another program made, in any order.
+// [ArchiveAdder.Add] adds an archive that another program made, in any order.
 //
 // # A get
 //
@@ -57,7 +57,7 @@ type Item struct {
 	// before the next item is requested. Open (a file on disk) may be called later
 	// and from another goroutine.
 	Body    io.Reader
-	Size    int64 // bytes in Body
+	Size    int64 // bytes in Body; −1: not known
 	Open    func() (io.ReadCloser, error)
 	file    diskFile // state of a file on disk when it was listed
 	rawHash uint64   // hash of a tar entry's path before it was normalised; 0: that changed nothing

@@ -15,6 +15,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/node/tree/addcache"
+	"allium/node/tree/archive"
 	"allium/protocols/b3"
 )
 
@@ -43,7 +44,7 @@ func (n *rootReporter) Add(
 				yield(api.Added{}, err)
 				return
 			}
-			if h.Typeflag != tar.TypeReg || h.PAXRecords[paxRoot] != "" {
+			if h.Typeflag != tar.TypeReg || h.PAXRecords[archive.RootRecord] != "" {
 				continue
 			}
 			if n.read != nil {

@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"allium/gateway/api"
-	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -25,57 +24,14 @@ import (
 // files are in the store already.
 const (
 	maxSortRAM    = 4 << 20 // bytes of records in RAM; more are written to disk
-	maxSpoolBytes = 1 << 30 // bytes of records on disk; a tar that needs more is refused with body_cap
+	maxSpoolBytes = 1 << 30 // bytes of records on disk; an archive that needs more is refused with body_cap
 	recordCost    = 160     // bytes of RAM for a record without its strings
-	maxSorts      = 16      // sorters at a time; as many adds wait, and others are refused
 )
 
-// TarAdder adds tars that any program made. Its methods are safe for concurrent
-// use. It sorts at most 16 tars at a time.
-type TarAdder struct {
-	gate     *limits.Gate
-	spoolDir string
-}
-
-// NewTarAdder returns a TarAdder. It writes the records of a tar that exceed 4 MiB of
-// RAM to an unnamed file in spoolDir; with an empty spoolDir it refuses such a tar.
-// registry may be nil.
-func NewTarAdder(spoolDir string, registry *limits.Registry) *TarAdder {
-	return &TarAdder{spoolDir: spoolDir, gate: registry.NewGate(limits.Spec{
-		Name: "add.sorts", Path: "tars in any order → trees", Policy: "as many wait, the rest are refused with busy",
-	}, maxSorts, maxSorts)}
-}
-
-// Add adds a tar whose entries come in any order; see [Add]. The Notes of the first
-// tree name the entries that were skipped in all trees.
-func (t *TarAdder) Add(
-	ctx context.Context, st Store, tar io.Reader, onBad api.OnBadEntry, reports Reports,
-	each func(context.Context, api.Added) error,
-) error {
-	done, err := t.gate.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	var notes addNotes
-	sorter := newSorter(t.spoolDir, &notes, onBad)
-	defer sorter.close()
-	some := false
-	err = add(ctx, st, anyTarItems(tar, &notes, onBad), sorter, reports, func(ctx context.Context, added api.Added) error {
-		added.Notes, notes = notes.get(), addNotes{} // the whole tar was read before the first tree
-		some = true
-		return each(ctx, added)
-	})
-	if err == nil && !some {
-		err = notes.refusal(false) // every entry was skipped
-	}
-	return err
-}
-
-// record describes an entry of a tar whose content is in the store.
+// record describes an entry of an archive whose content is in the store.
 type record struct {
 	key        string // the path with NUL for each slash: keys sort in the order of Items
-	seq        uint64 // position in the tar; of several records with one key the last counts
+	seq        uint64 // position in the archive; of several records with one key the last counts
 	rawHash    uint64 // hash of the path before it was normalised; 0 when that did not change it
 	kind       manifest.EntryKind
 	executable bool
@@ -94,10 +50,10 @@ func (r *record) compare(o *record) int {
 	return cmp.Or(strings.Compare(r.key, o.key), cmp.Compare(r.seq, o.seq))
 }
 
-// sorter sorts the entries of a tar into the order of Items. It sorts runs of
+// sorter sorts the entries of an archive into the order of Items. It sorts runs of
 // maxSortRAM bytes, writes them to an unnamed file, and merges them. Of several
-// entries with one path the last counts. It adds the directories that the tar does
-// not name. One goroutine uses it. Pair newSorter with close.
+// entries with one path the last counts. It adds the directories that the archive
+// does not name. One goroutine uses it. Pair newSorter with close.
 type sorter struct {
 	dir   string
 	notes *addNotes
@@ -139,18 +95,15 @@ func (s *sorter) add(_ context.Context, a *pipelineItem) error {
 func (s *sorter) spill() error {
 	if s.dir == "" {
 		return status.Errorf(status.BodyCap,
-			"the tar has too many entries (%d) to sort in RAM, and this node writes nothing to disk. "+
+			"the archive has too many entries (%d) to sort in RAM, and this node writes nothing to disk. "+
 				"Add it with `allium add`, or in parts", s.seq)
 	}
 	if s.file == nil {
-		f, err := os.CreateTemp(s.dir, "sort-*")
+		f, err := unnamedFile(s.dir, "sort-*")
 		if err != nil {
-			return spoolError(err)
+			return err
 		}
 		s.file = f
-		if err := os.Remove(f.Name()); err != nil {
-			return spoolError(err)
-		}
 	}
 	slices.SortFunc(s.ram, func(a, b record) int { return a.compare(&b) })
 	var buf bytes.Buffer // the encoded run, smaller than the records
@@ -163,24 +116,16 @@ func (s *sorter) spill() error {
 	}
 	if end+int64(buf.Len()) > maxSpoolBytes {
 		return status.Errorf(status.BodyCap,
-			"the tar has too many entries: sorting %d of them takes more than %d bytes of disk. Add it in parts",
+			"the archive has too many entries: sorting %d of them takes more than %d bytes of disk. Add it in parts",
 			s.seq, int64(maxSpoolBytes))
 	}
 	if _, err := s.file.WriteAt(buf.Bytes(), end); err != nil {
-		return spoolError(err)
+		return spoolError("sort the entries of an archive", err)
 	}
 	s.runs = append(s.runs, end+int64(buf.Len()))
 	clear(s.ram)
 	s.ram, s.used = s.ram[:0], 0
 	return nil
-}
-
-// spoolError gives an outcome to an error of the file that holds the runs.
-func spoolError(err error) error {
-	if e := status.FromSystem("sort the entries of a tar", err); e != nil {
-		return e
-	}
-	return status.Errorf(status.NotReady, "sort the entries of a tar: %w; check the disk", err)
 }
 
 // each calls use for every entry in the order of Items, once for each path. An entry
@@ -255,7 +200,7 @@ func (o *ordering) record(ctx context.Context, r *record) error {
 	}
 	if same == len(o.path) && same > 0 && o.kind != manifest.Directory {
 		return status.Errorf(status.BadRequest,
-			"the tar has %q as a %s and as a directory", strings.Join(o.path, "/"), o.kind)
+			"the archive has %q as a %s and as a directory", strings.Join(o.path, "/"), o.kind)
 	}
 	for n := same + 1; n < len(names); n++ {
 		dir := storedItem(Item{Path: strings.Join(names[:n], "/"), Kind: manifest.Directory})
@@ -293,7 +238,7 @@ func (m *mergeRun) advance() error {
 	}
 	r, err := decodeRecord(m.r)
 	if err != nil {
-		return fmt.Errorf("sort the entries of a tar: %w", err)
+		return fmt.Errorf("sort the entries of an archive: %w", err)
 	}
 	m.now = r
 	return nil

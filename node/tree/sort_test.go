@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"allium/gateway/api"
+	"allium/node/tree/archive"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -141,7 +142,7 @@ func FuzzAnyTar(f *testing.F) {
 		}
 		var notes addNotes
 		var items []*pipelineItem
-		for it, err := range anyTarItems(bytes.NewReader(p), &notes, onBad) {
+		for it, err := range anyItems(archive.NewTar(bytes.NewReader(p)), "", &notes, onBad) {
 			if err != nil {
 				if o := status.Of(err); o != status.BadRequest {
 					t.Fatalf("%s: %v", o, err)

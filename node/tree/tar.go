@@ -2,11 +2,10 @@ package tree
 
 import (
 	"archive/tar"
-	"errors"
 	"io"
 	"path"
 
-	"allium/protocols/b3"
+	"allium/node/tree/archive"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 )
@@ -22,19 +21,19 @@ func TarItems(r io.Reader) Items {
 				return
 			}
 			if err != nil {
-				yield(Item{}, tarError(err))
+				yield(Item{}, archive.TarError(err))
 				return
 			}
 			it := Item{Path: path.Clean(h.Name)}
 			switch h.Typeflag {
 			case tar.TypeReg:
-				root, bad := reference(h)
+				root, bad := archive.Reference(h)
 				if bad != nil {
 					yield(Item{}, bad)
 					return
 				}
 				it.Root, it.Kind, it.Executable = root, manifest.File, h.Mode&0o111 != 0
-				it.Body, it.Size = tarBody{tr}, h.Size
+				it.Body, it.Size = archive.TarBody(tr), h.Size
 			case tar.TypeDir:
 				it.Kind = manifest.Directory
 			case tar.TypeSymlink:
@@ -49,43 +48,4 @@ func TarItems(r io.Reader) Items {
 			}
 		}
 	}
-}
-
-// paxRoot is the PAX record with the address of a file. A file with this record
-// has no bytes in the tar.
-const paxRoot = "ALLIUM.root"
-
-// reference returns the address in a tar header, or zero when it has none.
-func reference(h *tar.Header) (b3.Root, error) {
-	addr, ok := h.PAXRecords[paxRoot]
-	if !ok {
-		return b3.Root{}, nil
-	}
-	root, err := b3.Parse(addr)
-	if err != nil || h.Size != 0 {
-		return b3.Root{}, status.Errorf(status.BadRequest,
-			"tar: %s: a file sent by its address has a valid address and no bytes; it has %q and %d bytes",
-			h.Name, addr, h.Size)
-	}
-	return root, nil
-}
-
-// tarBody reads one file of a tar. A tar that ends early is bad_request.
-type tarBody struct{ r io.Reader }
-
-func (b tarBody) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = tarError(err)
-	}
-	return n, err
-}
-
-// tarError returns err as bad_request. An outcome that err already has stays: the
-// reader below may know that the tar is too large, or that the client went away.
-func tarError(err error) error {
-	if o := status.Of(err); o != status.Internal {
-		return status.Errorf(o, "tar: %w", err)
-	}
-	return status.Errorf(status.BadRequest, "tar: %w", err)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 
+	"allium/node/tree/archive"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -55,7 +56,7 @@ func (t *tarWriter) item(it Item) error {
 		h.Mode = 0o755
 	}
 	if !it.Root.IsZero() {
-		h.PAXRecords = map[string]string{paxRoot: it.Root.String()}
+		h.PAXRecords = map[string]string{archive.RootRecord: it.Root.String()}
 		return t.w.WriteHeader(h)
 	}
 	f, err := it.Open()

@@ -1,0 +1,171 @@
+package upload
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"strings"
+
+	"allium/gateway/exchange"
+	"allium/protocols/capability"
+	"allium/protocols/status"
+)
+
+const (
+	maxToken    = 8 << 10 // bytes of the field token; a capability has at most 4 KiB, and 5.5 KiB as text
+	maxBoundary = 70      // characters, RFC 2046 §5.1.1
+)
+
+// The name of the field with the capability.
+const tokenField = "token"
+
+// form reads the files of a multipart/form-data body. One goroutine uses it.
+type form struct {
+	parts *multipart.Reader
+	w     *exchange.Response
+	r     *http.Request
+	limit *capped
+	first *multipart.Part // the first file, which begin has found; nil: next has returned it
+	files int
+}
+
+// capped limits the body as soon as the capability is known.
+type capped struct{ r io.Reader }
+
+func (c *capped) Read(p []byte) (int, error) { return c.r.Read(p) }
+
+func newForm(body io.Reader, boundary string, w *exchange.Response, r *http.Request) *form {
+	c := &capped{r: body}
+	return &form{parts: multipart.NewReader(c, boundary), limit: c, w: w, r: r}
+}
+
+// begin reads the form up to its first file. It verifies the capability in the field token, if the
+// header of the request has none.
+func (f *form) begin() error {
+	for {
+		p, err := f.part()
+		if errors.Is(err, io.EOF) {
+			return errNoFiles()
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case p.FormName() == tokenField && !isFile(p):
+			if err := f.token(p); err != nil {
+				return err
+			}
+		case !isFile(p):
+			return status.Errorf(status.BadRequest,
+				"the form has the field %q, which is unknown. Send the files, and the field %s before them",
+				exchange.Clip(p.FormName()), tokenField)
+		case f.w.NeedsToken:
+			return status.Errorf(status.Unauthenticated, "the form has no capability before its first file. "+
+				"Put the field %s first, or send \"Authorization: Bearer TOKEN\"", tokenField)
+		default:
+			f.first = p
+			f.limit.r = f.w.LimitBody(f.limit.r)
+			return nil
+		}
+	}
+}
+
+func errNoFiles() error {
+	return status.Errorf(status.BadRequest, "the form has no files. Choose some, and send it again")
+}
+
+// token verifies the capability in a field.
+func (f *form) token(p *multipart.Part) error {
+	text, err := io.ReadAll(io.LimitReader(p, maxToken+1))
+	if err != nil {
+		return formError(err)
+	}
+	if len(text) > maxToken {
+		return status.Errorf(status.Unauthenticated, "the field %s is longer than %d bytes, so it is no capability",
+			tokenField, maxToken)
+	}
+	return f.w.Present(f.r, strings.TrimSpace(string(text)), capability.Request{
+		Op: capability.Put, Label: f.r.URL.Query().Get(exchange.LabelParam.Name), Bytes: -1,
+	})
+}
+
+// part returns the next part, without the empty one that a browser sends for a field of files in
+// which nothing was chosen.
+func (f *form) part() (*multipart.Part, error) {
+	for {
+		p, err := f.parts.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			return nil, io.EOF
+		}
+		if err != nil {
+			return nil, formError(err)
+		}
+		if !isFile(p) || fileName(p) != "" {
+			return p, nil
+		}
+		var one [1]byte
+		if n, err := io.ReadFull(p, one[:]); n > 0 || err != io.EOF {
+			return nil, status.Errorf(status.BadRequest, "the form has a file without a name. Name it (filename=…)")
+		}
+	}
+}
+
+// next returns the next file, and io.EOF after the last one.
+func (f *form) next() (name string, body io.Reader, err error) {
+	p := f.first
+	if f.first = nil; p == nil {
+		if p, err = f.part(); err != nil {
+			return "", nil, err
+		}
+	}
+	if !isFile(p) {
+		if p.FormName() == tokenField {
+			return "", nil, status.Errorf(status.BadRequest, "the field %s comes behind a file. Put it first", tokenField)
+		}
+		return "", nil, status.Errorf(status.BadRequest, "the form has the field %q, which is unknown. Send files alone",
+			exchange.Clip(p.FormName()))
+	}
+	return fileName(p), formBody{p}, nil
+}
+
+// isFile reports whether a part is a file, as its filename says.
+func isFile(p *multipart.Part) bool {
+	_, ok := disposition(p)["filename"]
+	return ok
+}
+
+// fileName returns the path of a file as the form has it. Part.FileName would drop all but its last
+// element. Browsers write three characters as percent-encoded bytes (HTML, "multipart/form-data
+// encoding algorithm"), and no others.
+func fileName(p *multipart.Part) string { return formEscapes.Replace(disposition(p)["filename"]) }
+
+var formEscapes = strings.NewReplacer("%22", `"`, "%0D", "\r", "%0A", "\n")
+
+func disposition(p *multipart.Part) map[string]string {
+	_, params, err := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
+	if err != nil {
+		return nil
+	}
+	return params
+}
+
+// formBody reads a file of a form. A form that ends early is bad_request.
+type formBody struct{ r io.Reader }
+
+func (b formBody) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if err != nil && err != io.EOF {
+		err = formError(err)
+	}
+	return n, err
+}
+
+// formError returns err as bad_request. An outcome that err already has stays.
+func formError(err error) error {
+	if o := status.Of(err); o != status.Internal {
+		return status.Errorf(o, "form: %w", err)
+	}
+	return status.Errorf(status.BadRequest, "cannot read the form: %w. Check its boundary and that it is whole", err)
+}
