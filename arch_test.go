@@ -163,7 +163,7 @@ var layers = map[string][]string{
 		"node/amnesia",
 		"node/capabilities", "node/clock", "node/config", "node/dnslink", "node/events",
 		"node/fault", "node/home", "node/lan", "node/localapi", "node/naming", "node/objects", "node/ownnames",
-		"node/p2p", "node/publish", "node/readiness",
+		"node/p2p", "node/p2p/reach", "node/publish", "node/readiness",
 		"node/records",
 		"node/repair", "node/supervise", "node/updates", "node/zones", "protocols/dht", "protocols/dht/probes",
 		"protocols/dht/seeds", "protocols/gossip", "protocols/hints", "protocols/inbound", "protocols/index",
@@ -189,6 +189,7 @@ var layers = map[string][]string{
 	"node/lan":  {},
 	"node/localapi": {
 		"gateway/api", "gateway/content", "gateway/upload", "gateway/verified", "node/objects", "node/ownnames",
+		"node/p2p/reach",
 		"node/supervise",
 		"node/naming", "node/tree", "node/tree/archive", "protocols/address", "protocols/dht", "protocols/dht/probes",
 		"protocols/dht/routing", "protocols/kad",
@@ -203,7 +204,8 @@ var layers = map[string][]string{
 	"node/objects": {"gateway/api", "gateway/content", "gateway/verified", "protocols/bao", "protocols/manifest",
 		"resolver", "resolver/trace", "store"},
 	"node/ownnames":  {"protocols/name"},
-	"node/p2p":       {},
+	"node/p2p":       {"node/p2p/reach"},
+	"node/p2p/reach": {},
 	"node/publish":   {"node/objects", "protocols/dht", "protocols/hints", "protocols/manifest", "store", "store/meta"},
 	"node/readiness": {"gateway/api"},
 	"node/records":   {},
@@ -348,7 +350,7 @@ func check(pkg, name string, src []byte, used map[string]bool) (problems []strin
 				say(spec.Pos(), pkg+" may not import "+own)
 			}
 		}
-		if !test && pkg != "node/p2p" && pkg != "bench" && matches(p, libp2pHosts) {
+		if !test && pkg != "node/p2p" && pkg != "node/p2p/reach" && pkg != "bench" && matches(p, libp2pHosts) {
 			say(spec.Pos(), "only node/p2p builds libp2p hosts, "+pkg+" may not import "+p)
 		}
 	}

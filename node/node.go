@@ -6,7 +6,7 @@
 // [New] checks the configuration and starts nothing. [Node.Run] starts the stages
 // of stages.go, each after the one before is ready:
 //
-//	lock → events → denylist → access → audit → store → amnesia → host → sessions → object server
+//	lock → events → denylist → access → audit → store → amnesia → host → reach → sessions → object server
 //	→ records → DHT → clock → gossip → lan → resolver → repairs → pressure
 //	→ capabilities → gateway → readiness
 //
@@ -65,6 +65,7 @@ import (
 	"allium/node/localapi"
 	"allium/node/ownnames"
 	"allium/node/p2p"
+	"allium/node/p2p/reach"
 	"allium/node/readiness"
 	"allium/node/records"
 	"allium/node/repair"
@@ -144,6 +145,7 @@ type components struct {
 // lifecycle.started is true, and does not change afterwards.
 type online struct {
 	host     host.Host
+	reach    *reach.Service
 	sessions *session.Service
 	server   *object.Server
 	objects  *object.Client
@@ -342,7 +344,7 @@ func (n *Node) stop(ctx context.Context) error {
 // Drain begins the orderly shutdown and returns at once. Further calls do nothing.
 func (n *Node) Drain() { n.drainOnce.Do(func() { close(n.drain) }) }
 
-// ID returns the node's identity and the addresses it listens on. It may be
+// ID returns the node's identity and the addresses at which it listens or is announced. It may be
 // called once Run has called ready.
 func (n *Node) ID() api.ID {
 	at := n.gateway.Addrs()
@@ -351,7 +353,7 @@ func (n *Node) ID() api.ID {
 		ID:      n.host.ID().String(), Addrs: []string{},
 		Gateway: at.Gateway, Admin: at.Admin, GatewayLocal: at.Local, Redirect: at.Redirect,
 	}
-	info := host.InfoFromHost(n.host)
+	info := &peer.AddrInfo{ID: n.host.ID(), Addrs: reach.Addrs(n.host)}
 	if len(info.Addrs) == 0 { // nobody can dial it, so there is no address of the id alone
 		info = &peer.AddrInfo{}
 	}

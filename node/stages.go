@@ -31,7 +31,7 @@ import (
 func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
 		n.startLock, n.startEvents, n.startDenylist, n.startAccess, n.startAudit, n.startStore, n.startAmnesia,
-		n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startClock, n.startGossip, n.startLAN,
+		n.startHost, n.startReach, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startClock, n.startGossip, n.startLAN,
 		n.startZones, n.startResolver, n.startOwnNames, n.startRepairs, n.startPressure,
 		n.startCapabilities, n.startGateway, n.startReadiness,
 	} {
@@ -80,7 +80,7 @@ func (n *Node) startHost(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		n.host = h
+		n.host, n.reach = h, builder.Reach()
 		h.Network().Notify(n.events.Connections())
 		n.access.Attach(h.Network())
 		defer builder.Wait() // after the host is closed
@@ -120,7 +120,7 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 		return err
 	}
 	n.objects, err = object.NewClient(n.cfg.Object, object.ClientDeps{
-		Host: n.host, MaxFrame: n.sessions.MaxFrame, Hash: n.hash, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
+		Host: n.reach.Bulk(), MaxFrame: n.sessions.MaxFrame, Hash: n.hash, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
 	})
 	if err != nil {
 		return err
@@ -130,6 +130,11 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 		return errors.Join(err, n.objects.Close())
 	}
 	return n.services.Start(ctx, supervise.Service{Name: "objects", Run: run, Fatal: true})
+}
+
+// startReach starts to decide at which addresses the node is announced. It is a stage before all that connect.
+func (n *Node) startReach(ctx context.Context) error {
+	return n.services.Start(ctx, supervise.Service{Name: "reach", Run: n.reach.Run})
 }
 
 // startRecords opens the database in which discovery stores what outlives a
@@ -259,7 +264,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	n.api = localapi.NewNode(apiConfig(n.home, n.cfg), localapi.Deps{
 		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Names: n.names,
 		Keys: keys, Announce: n.publisher, Events: n.events,
-		Host: n.host, Sessions: n.sessions, DHT: n.dht, Trace: n.trace, Have: n.objects.Have,
+		Host: n.host, Reach: n.reach, Sessions: n.sessions, DHT: n.dht, Trace: n.trace, Have: n.objects.Have,
 		Denied: n.denied, DeniedName: n.deniedToPublish, DeniedPath: n.denylist.At("api").Path,
 		Control: control{n}, Network: n.network, Limits: n.limits,
 	})

@@ -13,6 +13,7 @@ import (
 	"allium/node/naming"
 	"allium/node/objects"
 	"allium/node/ownnames"
+	"allium/node/p2p/reach"
 	"allium/node/tree"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
@@ -37,6 +38,7 @@ type Deps struct {
 	Announce Announcer
 	Events   Events
 	Host     host.Host
+	Reach    *reach.Service // nil: what it knows is not shown
 	Sessions *session.Service
 	// Have asks a peer which objects it has: the client of the object protocol.
 	Have   func(ctx context.Context, p peer.ID, roots []b3.Root) ([]b3.Presence, error)

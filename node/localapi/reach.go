@@ -8,10 +8,12 @@ import (
 	"strings"
 
 	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/gateway/api"
+	"allium/node/p2p/reach"
 	"allium/protocols/ticket"
 )
 
@@ -21,7 +23,10 @@ const dialOnRequest protocol.ID = "/libp2p/autonat/2/dial-request"
 // Reach implements api.Node.
 func (a *Node) Reach(context.Context) (api.Reach, error) {
 	h := a.deps.Host
-	known := reachKnown{addrs: h.Addrs(), peers: len(h.Network().Peers())}
+	known := reachKnown{addrs: reach.Addrs(h), announced: h.Addrs(), peers: len(h.Network().Peers())}
+	if r := a.deps.Reach; r != nil {
+		known.status, known.by = r.Status(), r.Confirmers
+	}
 	if own, err := h.Network().InterfaceListenAddresses(); err == nil {
 		known.own = own // else all but relayed ones count as from outside
 	}
@@ -44,12 +49,41 @@ func confirmersOf(h host.Host) (n int) {
 
 // reachKnown is what the host knows of its addresses.
 type reachKnown struct {
-	addrs       []ma.Multiaddr // that peers are told
+	addrs       []ma.Multiaddr // at which the node listens or is announced
+	announced   []ma.Multiaddr // that peers are told
 	own         []ma.Multiaddr // of this machine's interfaces
 	reachable   []ma.Multiaddr // that peers have dialled
 	unreachable []ma.Multiaddr // that peers failed to dial
 	peers       int
 	confirmers  int
+	status      reach.Status
+	by          func(ma.Multiaddr) []peer.ID // the peers that dialled an address; nil: unknown
+}
+
+// via returns where the node has an address from.
+func (k reachKnown) via(a ma.Multiaddr) string {
+	switch {
+	case isRelayed(a):
+		return "relay"
+	case slices.ContainsFunc(k.own, a.Equal):
+		return "interface"
+	case slices.ContainsFunc(k.status.Announce, a.Equal):
+		return "config"
+	case slices.ContainsFunc(k.status.Mapped, a.Equal):
+		return "router"
+	}
+	return "outside"
+}
+
+// confirmedBy returns the ids of the peers that dialled an address.
+func (k reachKnown) confirmedBy(a ma.Multiaddr) (ids []string) {
+	if k.by == nil {
+		return nil
+	}
+	for _, id := range k.by(a) {
+		ids = append(ids, id.String())
+	}
+	return ids
 }
 
 // scopes are the words for what a ticket calls reach.
@@ -66,6 +100,8 @@ var farness = []api.ReachFrom{
 func (k reachKnown) report() api.Reach {
 	r := api.Reach{
 		From: api.ReachNobody, Addrs: []api.ReachAddr{}, Peers: k.peers, Confirmers: k.confirmers, Advice: []string{},
+		Relays: k.status.Serving,
+		NAT:    api.ReachNAT{UDP: cmp.Or(k.status.UDP, "unknown"), TCP: cmp.Or(k.status.TCP, "unknown")},
 	}
 	all := slices.Clone(k.addrs)
 	for _, a := range slices.Concat(k.reachable, k.unreachable) {
@@ -80,21 +116,18 @@ func (k reachKnown) report() api.Reach {
 		if scope == "" {
 			scope = api.ReachAnyone // a DNS name, as /dns4/…/tcp/443/wss
 		}
-		v := api.ReachAddr{Addr: a.String(), Scope: scope, Via: "outside", State: api.ReachUnchecked}
+		v := api.ReachAddr{
+			Addr: a.String(), Scope: scope, Via: k.via(a), State: api.ReachUnchecked,
+			Announced: slices.ContainsFunc(k.announced, a.Equal),
+		}
 		from := scope
-		switch {
-		case isRelayed(a):
-			v.Via, from = "relay", api.ReachRelay
-			if scope != api.ReachAnyone {
-				from = scope
-			}
-		case slices.ContainsFunc(k.own, a.Equal):
-			v.Via = "interface"
+		if v.Via == "relay" && scope == api.ReachAnyone {
+			from = api.ReachRelay
 		}
 		if v.Via != "relay" && scope == api.ReachAnyone {
 			switch {
 			case slices.ContainsFunc(k.reachable, a.Equal):
-				v.State = api.ReachConfirmed
+				v.State, v.By = api.ReachConfirmed, k.confirmedBy(a)
 			case slices.ContainsFunc(k.unreachable, a.Equal):
 				v.State, from = api.ReachUnreachable, api.ReachNobody
 				shut = append(shut, a)
@@ -115,6 +148,10 @@ func (k reachKnown) report() api.Reach {
 	return r
 }
 
+// mostlyRelayed is the advice behind a router through which holes can seldom be punched.
+const mostlyRelayed = "the router gives each connection another port, so others can seldom punch through it and stay on a " +
+	"relay, which carries little"
+
 // advice says what the operator can do. shut are the addresses on the Internet at which peers do not
 // get through.
 func (k reachKnown) advice(from api.ReachFrom, shut []ma.Multiaddr) (all []string) {
@@ -131,9 +168,12 @@ func (k reachKnown) advice(from api.ReachFrom, shut []ma.Multiaddr) (all []strin
 			all = append(all, "no peer has answered yet: ask again in a minute")
 		}
 	case api.ReachLAN, api.ReachRelay:
+		if k.status.UDP == "endpoint_dependent" {
+			all = append(all, mostlyRelayed)
+		}
 		if ports := portsOf(k.own); len(ports) > 0 && len(shut) == 0 {
 			all = append(all, fmt.Sprintf("no address on the Internet is known: forward %s from the router to this machine, "+
-				"or turn on UPnP or NAT-PMP in the router and listen.portmap here", strings.Join(ports, ", ")))
+				"or turn on UPnP or NAT-PMP in the router and listen.port_map here", strings.Join(ports, ", ")))
 		}
 	case api.ReachMachine:
 		all = append(all, "the node listens on loopback alone: set listen.addrs, for instance to /ip4/0.0.0.0/tcp/4901, "+

@@ -12,6 +12,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/content"
+	"allium/node/p2p/reach"
 	"allium/protocols/status"
 	"allium/protocols/ticket"
 	"allium/store"
@@ -76,7 +77,7 @@ type confirmer interface {
 // wait if no peer is known that could confirm one, or if the node listens on loopback alone.
 func (a *Node) waitForReach(ctx context.Context) error {
 	h := a.deps.Host
-	if len(h.Network().Peers()) == 0 && a.deps.DHT.TableSize() == 0 || onlyLoopback(h.Addrs()) {
+	if len(h.Network().Peers()) == 0 && a.deps.DHT.TableSize() == 0 || onlyLoopback(reach.Addrs(h)) {
 		return nil
 	}
 	changes, err := h.EventBus().Subscribe([]any{
@@ -135,7 +136,7 @@ func ticketAddrs(h host.Host) (chosen []ma.Multiaddr, relay ma.Multiaddr) {
 	if c, ok := h.(confirmer); ok {
 		reachable, unreachable, _ = c.ConfirmedAddrs()
 	}
-	all := h.Addrs()
+	all := reach.Addrs(h)
 	if i := slices.IndexFunc(all, func(a ma.Multiaddr) bool {
 		r, _ := ticket.ReachOf(a)
 		return isRelayed(a) && r > ticket.Machine

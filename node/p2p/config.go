@@ -1,7 +1,9 @@
 package p2p
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -17,12 +19,13 @@ import (
 type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
-	Profile Profile  `koanf:"-"` // node.profile
-	Listen  []string `koanf:"addrs"`
-	Port    int      `koanf:"port"` // of the addresses in Listen, when nobody named these
-	Relays  []string `koanf:"relays"`
-	Allow   []string `koanf:"allow"` // files, which package node/access reads
-	Deny    []string `koanf:"deny"`
+	Profile  Profile  `koanf:"-"` // node.profile
+	Listen   []string `koanf:"addrs"`
+	Port     int      `koanf:"port"` // of the addresses in Listen, when nobody named these
+	Relays   []string `koanf:"relays"`
+	Announce []string `koanf:"announce"`
+	Allow    []string `koanf:"allow"` // files, which package node/access reads
+	Deny     []string `koanf:"deny"`
 
 	ConnsLow      int          `koanf:"conns_low"`
 	ConnsHigh     int          `koanf:"conns_high"`
@@ -32,9 +35,10 @@ type Config struct {
 	MaxSessions   int          `koanf:"max_sessions"`
 	MaxMemory     limits.Bytes `koanf:"max_memory"`
 
-	MDNS      bool `koanf:"mdns"` // for package node/lan
-	PortMap   bool `koanf:"port_map"`
-	HolePunch bool `koanf:"hole_punch"`
+	MDNS         bool `koanf:"mdns"` // for package node/lan
+	PortMap      bool `koanf:"port_map"`
+	HolePunch    bool `koanf:"hole_punch"`
+	RelayService bool `koanf:"relay_service"`
 }
 
 // Validate returns nil, or a status.BadRequest that names the first wrong key and its
@@ -64,6 +68,14 @@ func (c Config) Validate() error {
 	if _, err := c.relays(); err != nil {
 		return bad("relays", "cannot be read: %v", err)
 	}
+	if len(c.Announce) > maxAnnounce {
+		return bad("announce", "has %d addresses, more than %d", len(c.Announce), maxAnnounce)
+	}
+	for _, s := range c.Announce {
+		if _, err := parseAnnounce(s); err != nil {
+			return bad("announce", "has %q: %v", s, err)
+		}
+	}
 	for key, files := range map[string][]string{"allow": c.Allow, "deny": c.Deny} {
 		if len(files) > maxAccessFiles || slices.Contains(files, "") {
 			return bad(key, "has %d files, or one without a name; name at most %d", len(files), maxAccessFiles)
@@ -91,6 +103,7 @@ func (c Config) Validate() error {
 const (
 	maxPort        = 1<<16 - 1
 	maxRelays      = 16        // addresses
+	maxAnnounce    = 8         // addresses; all of them are in every record
 	maxAccessFiles = 16        // of listen.allow, and of listen.deny
 	minMemory      = 256 << 20 // bytes
 )
@@ -107,6 +120,29 @@ func (c Config) relays() ([]peer.AddrInfo, error) {
 	}
 	return peer.AddrInfosFromP2pAddrs(addrs...)
 }
+
+// parseAnnounce parses an address at which others dial this node: one of a transport of the host, or of a
+// proxy before it.
+func parseAnnounce(s string) (ma.Multiaddr, error) {
+	a, err := ma.NewMultiaddr(s)
+	if err != nil {
+		return nil, err
+	}
+	form := ""
+	for i, c := range a {
+		if i > 0 && (c.Code() == ma.P_TCP || c.Code() == ma.P_UDP) && c.Value() == "0" {
+			return nil, errors.New("port 0 cannot be dialled")
+		}
+		form += "/" + c.Protocol().Name
+	}
+	if manet.IsIPUnspecified(a) || !announceForm.MatchString(form) {
+		return nil, errors.New("use /ip4|ip6|dns|dns4|dns6/HOST/tcp/PORT or …/udp/PORT/quic-v1, without /p2p/ID")
+	}
+	return a, nil
+}
+
+// announceForm matches the protocols of an address that may be announced.
+var announceForm = regexp.MustCompile(`^/(ip4|ip6|dns|dns4|dns6)/(tcp|udp/quic-v1)$`)
 
 // parseListen parses a listen address. It accepts only the two forms for which the host
 // has a transport.

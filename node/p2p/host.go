@@ -10,7 +10,6 @@ import (
 	coreconnmgr "github.com/libp2p/go-libp2p/core/connmgr"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
-	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/pnet"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
@@ -23,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/limits"
+	"allium/node/p2p/reach"
 	"allium/protocols/status"
 )
 
@@ -44,8 +44,10 @@ type Builder struct {
 	deps   Deps
 	listen []ma.Multiaddr
 	unused []ma.Multiaddr // QUIC addresses of a private network
-	relays []peer.AddrInfo
+	reach  *reach.Service
 	shares *connShares
+
+	quic libp2p.Option // the QUIC transport; tests set one that uses a simulated network
 }
 
 // New checks the configuration and starts nothing. A wrong configuration is
@@ -67,11 +69,12 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
-	relays, err := cfg.relays()
-	if err != nil {
-		return nil, err // unreachable: Validate has parsed them
+	b := &Builder{cfg: cfg, deps: deps, shares: newConnShares(cfg, deps.Limits),
+		quic: libp2p.Transport(quic.NewTransport)}
+	var err error
+	if b.reach, err = newReach(cfg, deps); err != nil {
+		return nil, err
 	}
-	b := &Builder{cfg: cfg, deps: deps, relays: relays, shares: newConnShares(cfg, deps.Limits)}
 	if b.shares.failures, err = newHandshakeFailures(deps); err != nil {
 		return nil, err
 	}
@@ -153,6 +156,7 @@ func (b *Builder) Build(ctx context.Context) (host.Host, error) {
 		_ = rm.Close()
 		return nil, fmt.Errorf("start the libp2p host: %w", err)
 	}
+	b.reach.Attach(h)
 	b.shares.keepReserve(h, max(1, int64(b.cfg.MaxConns/reserveOf)))
 	// The host listens only now. Were it to listen in New, the library would not close a
 	// host that fails, and would accept one address out of several.
@@ -200,7 +204,7 @@ func (b *Builder) options() []libp2p.Option {
 		opts = append(opts, libp2p.PrivateNetwork(b.deps.PSK))
 	} else {
 		warnUDPBuffers(b.deps.Log)
-		opts = append(opts, libp2p.Transport(quic.NewTransport))
+		opts = append(opts, b.quic)
 	}
 	if b.deps.Metrics != nil {
 		opts = append(opts, libp2p.PrometheusRegisterer(b.deps.Metrics))
@@ -208,31 +212,4 @@ func (b *Builder) options() []libp2p.Option {
 		opts = append(opts, libp2p.DisableMetrics())
 	}
 	return append(opts, b.reachability()...)
-}
-
-// reachability returns the options with which a node of the profile is reached behind a
-// NAT and helps other nodes to be reached.
-func (b *Builder) reachability() []libp2p.Option {
-	c := b.cfg
-	switch c.Profile {
-	case Testnet:
-		// There is no NAT on loopback, and a testnet must not ask nodes outside.
-		return []libp2p.Option{libp2p.DisableRelay(), libp2p.DisableIdentifyAddressDiscovery(),
-			libp2p.ForceReachabilityPublic()}
-	case Seed:
-		return []libp2p.Option{
-			libp2p.ForceReachabilityPublic(), libp2p.EnableRelayService(), libp2p.EnableNATService(), libp2p.EnableAutoNATv2(),
-		}
-	}
-	opts := []libp2p.Option{libp2p.EnableRelay(), libp2p.EnableAutoNATv2()}
-	if c.PortMap {
-		opts = append(opts, libp2p.NATPortMap())
-	}
-	if c.HolePunch {
-		opts = append(opts, libp2p.EnableHolePunching())
-	}
-	if len(b.relays) > 0 {
-		opts = append(opts, libp2p.EnableAutoRelayWithStaticRelays(b.relays))
-	}
-	return opts
 }

@@ -80,7 +80,7 @@ func ProfileConfig(p Profile) (Config, error) {
 	switch p {
 	case Desktop:
 	case Server, Gateway:
-		c.MDNS, c.PortMap = false, false
+		c.MDNS, c.PortMap, c.RelayService = false, false, true
 	case Client:
 		c.PortMap, c.HolePunch = false, false
 	case Pi, Micronode:
@@ -90,7 +90,7 @@ func ProfileConfig(p Profile) (Config, error) {
 	case Seed:
 		c.ConnsLow, c.ConnsHigh, c.MaxConns = 600, 900, 4096
 		c.MaxSessions = 16384
-		c.MDNS, c.PortMap, c.HolePunch = false, false, false
+		c.MDNS, c.PortMap, c.HolePunch, c.RelayService = false, false, false, true
 	case Testnet:
 		c.Port = 0
 		c.MDNS, c.PortMap, c.HolePunch = false, false, false

@@ -40,12 +40,36 @@ func Addresses(r api.Reach, quiet bool) string {
 	lines := make([]string, 0, len(r.Addrs)+1)
 	for _, a := range r.Addrs {
 		lines = append(lines, fmt.Sprintf("%-*s  %-13s  %-9s  %s",
-			width, a.Addr, scopeWords[a.Scope], a.Via, stateWords[a.State]))
+			width, a.Addr, scopeWords[a.Scope], a.Via, stateOf(a)))
 	}
 	if len(lines) == 0 {
 		lines = append(lines, reachWords[r.From])
 	}
 	return strings.Join(lines, "\n")
+}
+
+// stateOf says what peers found of an address, which peers, and whether it is announced.
+func stateOf(a api.ReachAddr) string {
+	said := stateWords[a.State]
+	if len(a.By) > 0 {
+		said = "confirmed by " + strings.Join(a.By[:min(len(a.By), shownConfirmers)], ", ")
+		if more := len(a.By) - shownConfirmers; more > 0 {
+			said += fmt.Sprintf(" and %d more", more)
+		}
+	}
+	if !a.Announced {
+		said += ", not announced"
+	}
+	return said
+}
+
+// shownConfirmers bounds the peers that the table names for an address.
+const shownConfirmers = 3
+
+// natWords say what the type of a router's NAT means.
+var natWords = map[string]string{
+	"endpoint_independent": "the router keeps one port for this node: holes can be punched",
+	"endpoint_dependent":   "the router gives each connection another port: holes can seldom be punched",
 }
 
 // Doctor says from where a node can be dialled, why, and what to do; if quiet, it is
@@ -60,6 +84,12 @@ func Doctor(r api.Reach, quiet bool) string {
 	}
 	lines = append(lines, "", fmt.Sprintf("%s connected, %d of them can confirm addresses",
 		Plural(r.Peers, "peer"), r.Confirmers))
+	if words := natWords[r.NAT.UDP]; words != "" && r.From != api.ReachAnyone {
+		lines = append(lines, words)
+	}
+	if r.Relays {
+		lines = append(lines, "this node relays for others (listen.relay_service)")
+	}
 	for _, advice := range r.Advice {
 		lines = append(lines, "- "+advice)
 	}

@@ -1,0 +1,115 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"allium/protocols/status"
+)
+
+// Bulk opens streams for bulk. A relayed connection is for meeting: Bulk first waits for a direct one, for at
+// most directWait. Then it takes the relayed one, up to the limit of the relay, and no other one to the same
+// peer for bulkAgain.
+type Bulk struct {
+	host host.Host // set by Attach
+	m    *metrics
+
+	mu   sync.Mutex
+	used *simplelru.LRU[peer.ID, circuit]
+}
+
+// circuit is a relayed connection that carried bulk.
+type circuit struct {
+	id    string // of the connection
+	since time.Time
+}
+
+func newBulk(m *metrics) (*Bulk, error) {
+	used, err := simplelru.NewLRU[peer.ID, circuit](maxBulk, nil)
+	return &Bulk{m: m, used: used}, err
+}
+
+// Bulk returns what opens streams for bulk on the attached host.
+func (s *Service) Bulk() *Bulk { return s.bulk }
+
+// NewStream opens a stream to p. It returns status.TransportDown with what to do if only a relay leads to p
+// and a circuit was used up.
+func (b *Bulk) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error) {
+	limited := b.host.Network().Connectedness(p) == network.Limited
+	if !limited {
+		// The dial may lead to a relayed connection, for which NewStream would wait.
+		if err := b.host.Connect(ctx, peer.AddrInfo{ID: p}); err != nil {
+			return nil, err
+		}
+		limited = b.host.Network().Connectedness(p) == network.Limited
+	}
+	if !limited {
+		return b.host.NewStream(ctx, p, ids...)
+	}
+	if !b.waited(p) {
+		direct, cancel := context.WithTimeout(ctx, directWait)
+		s, err := b.host.NewStream(direct, p, ids...)
+		cancel()
+		switch {
+		case err == nil:
+			b.m.bulk.WithLabelValues("direct").Inc()
+			return s, nil
+		case ctx.Err() != nil, b.host.Network().Connectedness(p) == network.NotConnected:
+			return nil, err
+		}
+	}
+	s, err := b.host.NewStream(network.WithAllowLimitedConn(ctx, "allium bulk"), p, ids...)
+	if err != nil || !s.Conn().Stat().Limited {
+		return s, err
+	}
+	if !b.admit(p, s.Conn().ID(), time.Now()) {
+		_ = s.Reset()
+		b.m.bulk.WithLabelValues("refused").Inc()
+		return nil, errUsedUp
+	}
+	b.m.bulk.WithLabelValues("relayed").Inc()
+	return s, nil
+}
+
+// errUsedUp says what to do when only a relay leads to a peer.
+var errUsedUp = status.Errorf(status.TransportDown, "only a relay leads to the peer, and the relay's limit is used up: "+
+	"open or forward a port on either side (`allium doctor reach` says which), then run the same command again: it resumes")
+
+// waited reports whether bulk to p already takes the relayed connection that there is.
+func (b *Bulk) waited(p peer.ID) bool {
+	b.mu.Lock()
+	c, ok := b.used.Peek(p)
+	b.mu.Unlock()
+	if !ok {
+		return false
+	}
+	for _, conn := range b.host.Network().ConnsToPeer(p) {
+		if conn.ID() == c.id {
+			return true
+		}
+	}
+	return false
+}
+
+// admit reports whether bulk to p may take a relayed connection: it is the one that was taken before, or none
+// was taken for bulkAgain.
+func (b *Bulk) admit(p peer.ID, conn string, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c, ok := b.used.Get(p); ok && c.id != conn && now.Sub(c.since) < bulkAgain {
+		return false
+	}
+	b.used.Add(p, circuit{conn, now})
+	return true
+}
+
+// UsedUp reports whether an error says that a relay's limit is used up.
+func UsedUp(err error) bool { return errors.Is(err, errUsedUp) }
