@@ -92,13 +92,24 @@ type publisher interface {
 
 // pinKeeper keeps pins.
 type pinKeeper interface {
-	// SetPin stores p durably, in place of a pin with the same root and label.
+	// SetPin stores p durably, in place of a pin with the same root and label. Of the
+	// targets of both, that with the higher number stays.
 	SetPin(p meta.Pin) error
-	// DropPin removes a pin durably and reports whether there was one.
+	// SetTarget durably sets the target of a pin that is not released, if t replaces the
+	// one that it has, and reports whether it did.
+	SetTarget(root b3.Root, label string, t meta.Target) (bool, error)
+	// DropPin removes a pin durably and reports whether there was one. A pin with a
+	// target leaves a released one.
 	DropPin(root b3.Root, label string) (bool, error)
+	// ForgetPin removes a released pin durably and reports whether there was one.
+	ForgetPin(root b3.Root, label string) (bool, error)
+	// Pin returns one pin, also a released one.
+	Pin(root b3.Root, label string) (p meta.Pin, ok bool, err error)
 	// Pins appends pins to page, in ascending order from (root, label), up to its
-	// capacity. A page that is not full is the last one.
+	// capacity, without released ones. A page that is not full is the last one.
 	Pins(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
+	// Released is Pins for released pins.
+	Released(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
 }
 
 // condition reports the state of a backend.

@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/meta"
 	"allium/store/storetest"
 	"allium/store/upload"
 )
@@ -128,11 +131,33 @@ func TestFormat2(t *testing.T) {
 	comesForward(t, check, "format2-closed.zip", "format2-crashed.zip")
 }
 
-// TestFormat3 opens stores that the version before this one wrote, closed in order
-// and not: nothing is lost, and nothing is taken for damage.
+// TestFormat3 brings stores of format 3 forward in the same way. Its pins had no targets.
 func TestFormat3(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"format3-closed.zip", "format3-crashed.zip"} {
+	check := func(t *testing.T, s *store.Store) error {
+		if err := checkArchived2(t, s, "f293c8c5ad123437495e435a7b47cdd8", "be24a9bbf90553330bec30e9848edad8",
+			"e18e69e243a2b78d7152296054a2e1a0"); err != nil {
+			return err
+		}
+		for p, err := range s.Pins(t.Context()) {
+			if err != nil || p.Target.Seq > 0 {
+				return fmt.Errorf("a pin has the target %+v: %w", p.Target, err)
+			}
+			target := meta.Target{Copies: 3, Seq: 1}
+			if _, err := s.SetTarget(t.Context(), p.Root, p.Label, target); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	comesForward(t, check, "format3-closed.zip", "format3-crashed.zip")
+}
+
+// TestFormat4 opens stores that this version wrote, closed in order and not: nothing is lost, and
+// nothing is taken for damage.
+func TestFormat4(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"format4-closed.zip", "format4-crashed.zip"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			disk := archived(t, name)
@@ -141,6 +166,12 @@ func TestFormat3(t *testing.T) {
 			if err := checkArchived2(t, s, "f293c8c5ad123437495e435a7b47cdd8", "be24a9bbf90553330bec30e9848edad8",
 				"e18e69e243a2b78d7152296054a2e1a0"); err != nil {
 				t.Error(err)
+			}
+			want := []string{"rf 3 1001", "ec 6+3 1002", "released", "none 0"} // the last one is that of an upload
+			got := slices.Sorted(maps.Values(pinStates(t, s)))
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("the targets are %q, want %q", got, want)
 			}
 		})
 	}
@@ -286,7 +317,7 @@ func comesForward(t *testing.T, check func(*testing.T, *store.Store) error, name
 			if err := stop(); err != nil {
 				t.Fatal(err)
 			}
-			if got := read(t, disk, "/store/FORMAT"); string(got) != "allium store\nformat 3\n" {
+			if got := read(t, disk, "/store/FORMAT"); string(got) != "allium store\nformat 4\n" {
 				t.Errorf("FORMAT is %q", got)
 			}
 			if len(crashes) < 20 {

@@ -64,7 +64,7 @@ func TestFormat(t *testing.T) {
 		want       status.Outcome
 		cause      error
 	}{
-		{"newer", "allium store\nformat 4\n", status.Unsupported, disk.ErrVersion},
+		{"newer", "allium store\nformat 5\n", status.Unsupported, disk.ErrVersion},
 		{"much newer", "allium store\nformat 4000000000\n", status.Unsupported, disk.ErrVersion},
 		{"zero", "allium store\nformat 0\n", status.Corrupt, nil},
 		{"not a number", "allium store\nformat one\n", status.Corrupt, nil},

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"allium/protocols/b3"
-	"allium/protocols/status"
 	"allium/store/meta"
 	"allium/store/quota"
 )
@@ -16,7 +15,10 @@ import (
 type PinOptions struct {
 	Recursive bool
 	Label     string
-	Charge    *quota.Charge // what the add so far counted, which the pin takes over; may be nil
+	// Target is the durability that the pin asks for. The zero Target leaves that of the pin
+	// which is replaced; SetTarget removes one. Without a number it gets the next one.
+	Target meta.Target
+	Charge *quota.Charge // what the add so far counted, which the pin takes over; may be nil
 }
 
 // Pin adds a pin durably, or replaces the pin with the same label. It returns
@@ -46,6 +48,9 @@ func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
 		return notFound(root)
 	}
 	p := meta.Pin{Root: root, Label: opt.Label, Recursive: opt.Recursive, Created: time.Now().UTC().Truncate(time.Second)}
+	if p.Target, err = s.nextTarget(root, opt); err != nil {
+		return err
+	}
 	if err := s.quotas.SetPin(ctx, p, e.Size, opt.Charge); err != nil {
 		return fmt.Errorf("pin %s: %w", root, err)
 	}
@@ -63,18 +68,15 @@ func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
 // pinUnlessPinned adds a pin that is not recursive. An existing pin with the same
 // label stays as it is, even if it is recursive.
 func (s *Store) pinUnlessPinned(ctx context.Context, root b3.Root, label string, charge *quota.Charge) error {
-	own, err := s.backend.Pins(root, label, make([]meta.Pin, 0, 1))
-	if err != nil {
+	_, ok, err := s.ownPin(root, label)
+	if err != nil || ok {
 		return err
-	}
-	if len(own) == 1 && own[0].Root == root && own[0].Label == label {
-		return nil
 	}
 	return s.Pin(ctx, root, PinOptions{Label: label, Charge: charge})
 }
 
-// Unpin removes the pin with that label durably. It returns not_found if there is
-// none.
+// Unpin removes the pin with that label durably. If the pin has a target, the record that it was
+// removed stays until ForgetTarget. Unpin returns not_found if there is no such pin.
 func (s *Store) Unpin(ctx context.Context, root b3.Root, label string) error {
 	if err := s.admission.EnterContext(ctx); err != nil {
 		return err
@@ -85,7 +87,7 @@ func (s *Store) Unpin(ctx context.Context, root b3.Root, label string) error {
 		return fmt.Errorf("unpin %s: %w", root, err)
 	}
 	if !ok {
-		return status.Errorf(status.NotFound, "%s has no pin labelled %q; `allium pin ls` lists them", root, label)
+		return noPin(root, label)
 	}
 	s.gc.RetryEviction()
 	return nil
@@ -94,12 +96,19 @@ func (s *Store) Unpin(ctx context.Context, root b3.Root, label string) error {
 // Pins yields the pins in order of address and label. It keeps one page of
 // [meta.PageSize] pins. An error ends the listing.
 func (s *Store) Pins(ctx context.Context) iter.Seq2[meta.Pin, error] {
+	return s.listPins(ctx, s.backend.Pins)
+}
+
+// pagePins appends a page of pins, as the methods of the backend do.
+type pagePins func(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
+
+func (s *Store) listPins(ctx context.Context, from pagePins) iter.Seq2[meta.Pin, error] {
 	return func(yield func(meta.Pin, error) bool) {
-		var from b3.Root
+		var root b3.Root
 		var label string
 		buf := make([]meta.Pin, 0, meta.PageSize)
 		for {
-			page, err := s.pinPage(ctx, from, label, buf)
+			page, err := s.pinPage(ctx, from, root, label, buf)
 			if err != nil {
 				yield(meta.Pin{}, fmt.Errorf("list pins: %w", err))
 				return
@@ -113,17 +122,19 @@ func (s *Store) Pins(ctx context.Context) iter.Seq2[meta.Pin, error] {
 				return
 			}
 			last := page[len(page)-1]
-			from, label = last.Root, last.Label+"\x00" // a label has no NUL
+			root, label = last.Root, last.Label+"\x00" // a label has no NUL
 		}
 	}
 }
 
-func (s *Store) pinPage(ctx context.Context, from b3.Root, label string, buf []meta.Pin) ([]meta.Pin, error) {
+func (s *Store) pinPage(
+	ctx context.Context, from pagePins, root b3.Root, label string, buf []meta.Pin,
+) ([]meta.Pin, error) {
 	if err := s.admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}
 	defer s.admission.Leave()
-	return s.backend.Pins(from, label, buf)
+	return from(root, label, buf)
 }
 
 // Pinned reports whether a pin protects root, and names that pin: one of root, or

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store/blob"
 	"allium/store/fsys"
@@ -156,7 +157,7 @@ func (r *rebuild) finish() error {
 	if err != nil {
 		return err
 	}
-	if err := d.index.EachPin(func(meta.Pin, uint64) error { r.report.Pins++; return nil }); err != nil {
+	if err := d.index.Pins(b3.Root{}, "", false, func(meta.Pin) bool { r.report.Pins++; return true }); err != nil {
 		return err
 	}
 	return d.segments.StartSegment()

@@ -42,8 +42,12 @@ func (b *Batch) Get(root b3.Root) (meta.Entry, bool, error) { return getFrom(b.r
 
 // Pin returns a pin and the segment of its record.
 func (b *Batch) Pin(root b3.Root, label string) (p meta.Pin, seg uint64, ok bool, err error) {
+	return pinFrom(b.reader, root, label)
+}
+
+func pinFrom(r pebble.Reader, root b3.Root, label string) (p meta.Pin, seg uint64, ok bool, err error) {
 	key := pinKey(root, label)
-	v, done, ok, err := readFrom(b.reader, key)
+	v, done, ok, err := readFrom(r, key)
 	if !ok {
 		return meta.Pin{}, 0, false, err
 	}

@@ -43,6 +43,8 @@ const (
 
 	flagCorrupt   = 1 // of an object
 	flagRecursive = 1 // of a pin
+	flagTarget    = 2 // of a pin: its target follows: copies, data, parity, number
+	flagReleased  = 4 // of a pin
 )
 
 func rootKey(kind byte, root b3.Root) []byte {
@@ -123,29 +125,55 @@ func decodeUse(p []byte) (meta.Second, error) {
 func pinValue(p meta.Pin, seg uint64) []byte {
 	var flags byte
 	if p.Recursive {
-		flags = flagRecursive
+		flags |= flagRecursive
+	}
+	if p.Released {
+		flags |= flagReleased
+	}
+	t := p.Target
+	if t.Seq > 0 {
+		flags |= flagTarget
 	}
 	b := binary.LittleEndian.AppendUint64([]byte{formPin, flags}, uint64(p.Created.Unix()))
-	return binary.AppendUvarint(b, seg)
+	b = binary.AppendUvarint(b, seg)
+	if t.Seq > 0 {
+		for _, v := range []uint64{uint64(t.Copies), uint64(t.Data), uint64(t.Parity), t.Seq} {
+			b = binary.AppendUvarint(b, v)
+		}
+	}
+	return b
+}
+
+// decodeTarget decodes the target of a pin from the beginning of p and advances p.
+func decodeTarget(p *[]byte) (t meta.Target, ok bool) {
+	var copies, data, parity uint64
+	ok = meta.Uvarint(p, &copies) && meta.Uvarint(p, &data) && meta.Uvarint(p, &parity) && meta.Uvarint(p, &t.Seq)
+	ok = ok && copies <= meta.MaxCopies && data <= meta.MaxShards && parity <= meta.MaxShards && t.Seq > 0
+	t.Copies, t.Data, t.Parity = int(copies), int(data), int(parity)
+	return t, ok && t.Check() == nil
 }
 
 // decodePin decodes a pin's key and value. seg is 0 when no record is known. It accepts the
 // values of format 1 too.
 func decodePin(key, value []byte) (p meta.Pin, seg uint64, err error) {
-	ok := len(key) >= 1+b3.Size && key[0] == keyPin && len(value) >= 10 && value[1]&^flagRecursive == 0
+	ok := len(key) >= 1+b3.Size && key[0] == keyPin && len(value) >= 10 &&
+		value[1]&^(flagRecursive|flagTarget|flagReleased) == 0
 	if ok {
 		rest := value[10:]
 		ok = value[0] == formOldPin || value[0] == formPin && meta.Uvarint(&rest, &seg)
-		ok = ok && len(rest) == 0
+		if ok && value[1]&flagTarget != 0 {
+			p.Target, ok = decodeTarget(&rest)
+		}
+		released := value[1]&flagReleased != 0
+		ok = ok && len(rest) == 0 && (!released || value[1]&flagRecursive == 0 && p.Target.Removed())
 	}
 	if !ok {
 		return meta.Pin{}, 0, fmt.Errorf("the index entry of a pin %w: % x = % x",
 			ErrMalformed, meta.Clip(key), meta.Clip(value))
 	}
-	p = meta.Pin{
-		Root: b3.Root(key[1 : 1+b3.Size]), Label: string(key[1+b3.Size:]), Recursive: value[1] == flagRecursive,
-		Created: time.Unix(int64(binary.LittleEndian.Uint64(value[2:])), 0).UTC(),
-	}
+	p.Root, p.Label = b3.Root(key[1:1+b3.Size]), string(key[1+b3.Size:])
+	p.Recursive, p.Released = value[1]&flagRecursive != 0, value[1]&flagReleased != 0
+	p.Created = time.Unix(int64(binary.LittleEndian.Uint64(value[2:])), 0).UTC()
 	if err := meta.CheckLabel(p.Label); err != nil {
 		return meta.Pin{}, 0, err
 	}

@@ -66,6 +66,10 @@ func FuzzPin(f *testing.F) {
 	f.Add(pinKey(p.Root, p.Label), pinValue(p, 7))
 	f.Add(pinKey(p.Root, p.Label), append([]byte{formOldPin, 1}, make([]byte, 8)...))
 	f.Add([]byte{keyPin}, []byte{formPin, 0})
+	p.Target = meta.Target{Copies: 3, Seq: 1 << 40}
+	f.Add(pinKey(p.Root, p.Label), pinValue(p, 7))
+	p = p.Release(1 << 41)
+	f.Add(pinKey(p.Root, p.Label), pinValue(p, 7))
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		p, seg, err := decodePin(key, value)
 		if err == nil && value[0] == formOldPin {

@@ -321,8 +321,8 @@ func (x *Index) EachEntry(use func(meta.Entry) error) error {
 	return nil
 }
 
-// EachPin calls use for every pin and the segment of its record, in order of address and
-// label. It reads a page at a time, as EachEntry.
+// EachPin calls use for every pin, released ones too, and the segment of its record, in order
+// of address and label. It reads a page at a time, as EachEntry.
 func (x *Index) EachPin(use func(p meta.Pin, seg uint64) error) error {
 	type found struct {
 		pin meta.Pin
@@ -351,10 +351,18 @@ func (x *Index) EachPin(use func(p meta.Pin, seg uint64) error) error {
 	return nil
 }
 
+// Pin returns a pin, also a released one.
+func (x *Index) Pin(root b3.Root, label string) (p meta.Pin, ok bool, err error) {
+	p, _, ok, err = pinFrom(x.db, root, label)
+	return p, ok, err
+}
+
 // Pins calls use for the pins from (root, label) on, in order of address and label, until
-// use returns false. seg is the segment of the pin's record. use must be fast.
-func (x *Index) Pins(root b3.Root, label string, use func(p meta.Pin, seg uint64) (more bool)) error {
-	return x.pinsFrom(pinKey(root, label), use)
+// use returns false: for those that are released, or for all others. use must be fast.
+func (x *Index) Pins(root b3.Root, label string, released bool, use func(meta.Pin) (more bool)) error {
+	return x.pinsFrom(pinKey(root, label), func(p meta.Pin, _ uint64) bool {
+		return p.Released != released || use(p)
+	})
 }
 
 func (x *Index) pinsFrom(from []byte, use func(p meta.Pin, seg uint64) (more bool)) error {

@@ -15,6 +15,28 @@ type Pin struct {
 	Label     string // at most MaxLabel bytes of UTF-8, without control characters; may be empty
 	Recursive bool   // also keeps the objects below the directory Root
 	Created   time.Time
+	Target    Target // the durability that it asks for; a recursive pin asks for every object below it
+	// Released says that the pin is gone and keeps nothing: its record says that its target was
+	// removed. Listings of pins leave it out.
+	Released bool
+}
+
+// Release returns what is left of a pin with a target when it is dropped: the record that the
+// target was removed. now is in Unix milliseconds.
+func (p Pin) Release(now uint64) Pin {
+	if !p.Target.Removed() {
+		p.Target = Target{}.Next(p.Target, now)
+	}
+	p.Recursive, p.Released = false, true
+	return p
+}
+
+// Replace returns p as it is stored in place of old: the target with the higher number stays.
+func (p Pin) Replace(old Pin) Pin {
+	if !p.Target.Replaces(old.Target) {
+		p.Target = old.Target
+	}
+	return p
 }
 
 // SharedLabel is the label of pins whose objects are not announced to the network: they are for those

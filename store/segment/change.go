@@ -17,7 +17,8 @@ const (
 	changeFile           changeKind = iota // enter entry, a large object whose files are in place
 	changeRemove                           // remove entry, unless it is gone or was stored again
 	changePin                              // set pin
-	changeUnpin                            // drop the pin with pin.Root and pin.Label
+	changeUnpin                            // drop the pin with pin.Root, pin.Label and pin.Released
+	changeTarget                           // set the target of the pin with pin.Root and pin.Label to pin.Target
 	changeMark                             // set entry's corrupt flag to corrupt, unless its bytes moved
 	changeTouch                            // set the last uses of roots
 	moveObject                             // append entry with body again, if entry is still in segment
@@ -35,6 +36,7 @@ type change struct {
 	kind          changeKind
 	entry         meta.Entry
 	pin           meta.Pin
+	now           uint64        // of changeUnpin: Unix milliseconds, the number of a removed target
 	corrupt       bool          // of changeMark
 	unlessRemoved bool          // of changeFile: skip an entry whose removal is noted
 	roots         []b3.Root     // of changeTouch, ascending, at most touchChunk
@@ -56,10 +58,10 @@ func (c *change) size() int64 {
 		return record.RetiredSize
 	case changeFile, moveFile, moveObject:
 		return record.EntrySize(c.entry)
-	case changePin, movePin:
-		return record.PinSize(c.pin.Label)
+	case changePin, changeTarget, movePin:
+		return record.PinSize(c.pin) + record.TargetSize // of the pin that it replaces, whose target may stay
 	case changeUnpin, moveUnpin:
-		return record.UnpinSize(c.pin.Label)
+		return record.PinSize(c.pin) + record.TargetSize // a pin with a target leaves a record of its removal
 	}
 	return record.RecordHeaderSize
 }
@@ -210,6 +212,8 @@ func (p *plan) planChange(c *change) (applied bool, err error) {
 		return p.remove(c)
 	case changePin, movePin:
 		return p.setPin(c)
+	case changeTarget:
+		return p.setTarget(c)
 	case changeUnpin:
 		return p.dropPin(c)
 	case changeMark:
@@ -284,24 +288,44 @@ func (p *plan) setPin(c *change) (bool, error) {
 	if err != nil || c.kind == movePin && (!ok || seg != c.segment || old != c.pin) {
 		return false, err
 	}
-	n := record.PinSize(c.pin.Label)
+	pin := c.pin
 	if ok {
-		p.deltas = append(p.deltas, delta{seg: seg, live: -n})
+		p.deltas = append(p.deltas, delta{seg: seg, live: -record.PinSize(old)})
+		pin = pin.Replace(old)
 	}
-	p.records.Pin(c.pin)
-	p.deltas = append(p.deltas, delta{seg: p.log.active.num, live: n})
-	return true, p.indexBatch.SetPin(c.pin, p.log.active.num)
+	return true, p.writePin(pin)
 }
 
-func (p *plan) dropPin(c *change) (bool, error) {
-	_, seg, ok, err := p.indexBatch.Pin(c.pin.Root, c.pin.Label)
-	if err != nil || !ok {
+func (p *plan) setTarget(c *change) (bool, error) {
+	pin, seg, ok, err := p.indexBatch.Pin(c.pin.Root, c.pin.Label)
+	if err != nil || !ok || pin.Released || !c.pin.Target.Replaces(pin.Target) {
 		return false, err
 	}
+	p.deltas = append(p.deltas, delta{seg: seg, live: -record.PinSize(pin)})
+	pin.Target = c.pin.Target
+	return true, p.writePin(pin)
+}
+
+// writePin writes a pin in place of the one that the index has.
+func (p *plan) writePin(pin meta.Pin) error {
+	p.records.Pin(pin)
+	p.deltas = append(p.deltas, delta{seg: p.log.active.num, live: record.PinSize(pin)})
+	return p.indexBatch.SetPin(pin, p.log.active.num)
+}
+
+// dropPin drops a pin. One with a target leaves the record that the target was removed, which
+// another change drops.
+func (p *plan) dropPin(c *change) (bool, error) {
+	old, seg, ok, err := p.indexBatch.Pin(c.pin.Root, c.pin.Label)
+	if err != nil || !ok || old.Released != c.pin.Released {
+		return false, err
+	}
+	p.deltas = append(p.deltas, delta{seg: seg, live: -record.PinSize(old)})
+	if !old.Released && old.Target.Seq > 0 {
+		return true, p.writePin(old.Release(c.now))
+	}
 	p.records.Unpin(c.pin.Root, c.pin.Label)
-	p.deltas = append(p.deltas,
-		delta{seg: seg, live: -record.PinSize(c.pin.Label)},
-		delta{seg: p.log.active.num, tomb: record.UnpinSize(c.pin.Label)})
+	p.deltas = append(p.deltas, delta{seg: p.log.active.num, tomb: record.UnpinSize(c.pin.Label)})
 	return true, p.indexBatch.DropPin(c.pin.Root, c.pin.Label)
 }
 

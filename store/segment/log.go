@@ -144,9 +144,9 @@ func (s *Log) Recount() error {
 	if err != nil {
 		return err
 	}
-	err = s.index.Pins(b3.Root{}, "", func(p meta.Pin, seg uint64) bool {
-		add(seg, record.PinSize(p.Label))
-		return true
+	err = s.index.EachPin(func(p meta.Pin, seg uint64) error {
+		add(seg, record.PinSize(p))
+		return nil
 	})
 	s.usage.reset(segs)
 	return err
@@ -217,7 +217,7 @@ func (s *Log) CheckUsage() error {
 	err := s.index.EachEntry(func(e meta.Entry) error { live[e.Seg] += record.EntrySize(e); return nil })
 	if err == nil {
 		err = s.index.EachPin(func(p meta.Pin, seg uint64) error {
-			live[seg] += record.PinSize(p.Label)
+			live[seg] += record.PinSize(p)
 			return nil
 		})
 	}

@@ -3,6 +3,7 @@ package segment
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"allium/protocols/b3"
 	"allium/store/meta"
@@ -79,12 +80,25 @@ func (q *queue) Mark(e meta.Entry, corrupt bool) error {
 	return q.submit(&change{kind: changeMark, entry: e, corrupt: corrupt})
 }
 
-// SetPin durably sets a pin.
+// SetPin durably sets a pin. If the pin that it replaces has a target with a higher number, that
+// target stays.
 func (q *queue) SetPin(p meta.Pin) error { return q.submit(&change{kind: changePin, pin: p}) }
 
-// DropPin durably drops a pin and reports whether it existed.
-func (q *queue) DropPin(root b3.Root, label string) (bool, error) {
-	c := &change{kind: changeUnpin, pin: meta.Pin{Root: root, Label: label}}
+// SetTarget durably sets the target of a pin, unless the pin has one with a higher number, and
+// reports whether it did.
+func (q *queue) SetTarget(root b3.Root, label string, t meta.Target) (bool, error) {
+	c := &change{kind: changeTarget, pin: meta.Pin{Root: root, Label: label, Target: t}}
+	err := q.submit(c)
+	return c.applied, err
+}
+
+// DropPin durably drops a pin and reports whether it existed. One with a target leaves a released
+// pin, which DropPin drops with released.
+func (q *queue) DropPin(root b3.Root, label string, released bool) (bool, error) {
+	c := &change{
+		kind: changeUnpin, pin: meta.Pin{Root: root, Label: label, Released: released},
+		now: uint64(time.Now().UnixMilli()),
+	}
 	err := q.submit(c)
 	return c.applied, err
 }

@@ -340,7 +340,7 @@ func (r *recovery) resume(end index.Position, clean bool) error {
 	if n := len(r.scanned); !clean && n > 0 && r.scanned[n-1].num == end.Seg {
 		blank = !r.scanned[n-1].reader.Torn() && size >= end.Off && end.Off >= r.ends[end.Seg]
 	}
-	if err != nil || !ok || h.OldFormat || !blank || end.Off < record.SegmentHeaderSize {
+	if err != nil || !ok || h.OldFormat || h.Format3 || !blank || end.Off < record.SegmentHeaderSize {
 		_ = f.Close() // nothing was written
 		return err
 	}

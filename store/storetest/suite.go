@@ -32,6 +32,7 @@ func Suite(t *testing.T, open func(t *testing.T) *store.Store) {
 		{"DeleteWhileReading", testDeleteWhileReading},
 		{"DeleteWhilePutting", testDeleteWhilePutting},
 		{"Pins", testPins},
+		{"Targets", testTargets},
 		{"PinLabels", testPinLabels},
 		{"RecursivePins", testRecursivePins},
 		{"Ingest", testIngest},

@@ -105,9 +105,20 @@ func (b *Builder) Pin(pin meta.Pin) {
 	b.beginRecord(Record{Kind: KindPin, Root: pin.Root})
 	var flags byte
 	if pin.Recursive {
-		flags = pinRecursive
+		flags |= pinRecursive
+	}
+	if pin.Released {
+		flags |= pinReleased
+	}
+	t := pin.Target
+	if t.Seq > 0 {
+		flags |= pinTarget
 	}
 	b.buf = binary.LittleEndian.AppendUint64(append(b.buf, flags), uint64(pin.Created.Unix()))
+	if t.Seq > 0 {
+		b.buf = append(b.buf, byte(t.Copies), byte(t.Data), byte(t.Parity))
+		b.buf = binary.LittleEndian.AppendUint64(b.buf, t.Seq)
+	}
 	b.buf = append(b.buf, pin.Label...)
 	b.endWithCRC()
 }

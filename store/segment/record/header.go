@@ -31,6 +31,7 @@ func ParseFileName(name string) (num uint64, ok bool) {
 // SegmentHeader is the header of a segment.
 type SegmentHeader struct {
 	OldFormat bool // format 1 or 2: records have no batch number, and Before and LastBatch are 0
+	Format3   bool // pins have no targets
 	Epoch     uint64
 	Before    index.Position // where the previous segment ends; zero for none
 	LastBatch uint64         // number of the last batch before this segment
@@ -69,9 +70,11 @@ func (h SegmentHeader) encode(p []byte) {
 // not start with one.
 func decodeSegmentHeader(p []byte) (h SegmentHeader, ok bool) {
 	switch {
-	case len(p) >= SegmentHeaderSize && string(p[:16]) == segmentMagic && meta.Checksummed(p[:SegmentHeaderSize]):
+	case len(p) >= SegmentHeaderSize && (string(p[:16]) == segmentMagic || string(p[:16]) == segmentMagic3) &&
+		meta.Checksummed(p[:SegmentHeaderSize]):
 		h = SegmentHeader{
-			Epoch: binary.LittleEndian.Uint64(p[16:]), LastBatch: binary.LittleEndian.Uint64(p[40:]),
+			Format3: string(p[:16]) == segmentMagic3,
+			Epoch:   binary.LittleEndian.Uint64(p[16:]), LastBatch: binary.LittleEndian.Uint64(p[40:]),
 			Before: index.Position{
 				Seg: binary.LittleEndian.Uint64(p[24:]), Off: int64(binary.LittleEndian.Uint64(p[32:])),
 			},
@@ -131,7 +134,7 @@ func SegmentHeaderFromRecord(f io.ReaderAt) (SegmentHeader, bool) {
 }
 
 // Version is the version of the store's format that this program writes.
-const Version = 3
+const Version = 4
 
 const oldVersion = 2 // what VersionOf reports for 1 too
 
@@ -145,10 +148,12 @@ func VersionOf(f io.ReaderAt) (version int, newer bool, err error) {
 		return 0, false, err
 	case ok && h.OldFormat:
 		return oldVersion, false, nil
+	case ok && h.Format3:
+		return 3, false, nil
 	case ok:
 		return Version, false, nil
 	}
-	newer = bytes.HasPrefix(head, []byte("allium segment ")) &&
-		!bytes.HasPrefix(head, []byte(segmentMagic)) && !bytes.HasPrefix(head, []byte(oldSegmentMagic))
+	newer = bytes.HasPrefix(head, []byte("allium segment ")) && !bytes.HasPrefix(head, []byte(segmentMagic)) &&
+		!bytes.HasPrefix(head, []byte(segmentMagic3)) && !bytes.HasPrefix(head, []byte(oldSegmentMagic))
 	return 0, newer, nil
 }

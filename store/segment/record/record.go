@@ -11,7 +11,8 @@ import (
 )
 
 // Layout of a segment, which FORMAT.md defines byte by byte. Integers are little-endian.
-// Formats 1 and 2 have shorter headers with fewer fields; they are only read.
+// Formats 1 and 2 have shorter headers with fewer fields, format 3 has pins without targets; they
+// are only read.
 const (
 	// SegmentHeaderSize is the length of a segment's header: magic[16], epoch u64,
 	// before-segment u64, before-end u64, last-batch u64, zero[12], crc u32.
@@ -22,8 +23,9 @@ const (
 	// MaxRecordSize is the length of the longest record in bytes, header included.
 	MaxRecordSize = RecordHeaderSize + b3.GroupSize
 
-	segmentMagic = "allium segment 3"
-	recordMagic  = 0x33524c41 // "ALR3"
+	segmentMagic  = "allium segment 4"
+	segmentMagic3 = "allium segment 3"
+	recordMagic   = 0x33524c41 // "ALR3", also in format 4
 
 	oldSegmentMagic      = "allium segment 1"
 	oldSegmentHeaderSize = 32         // magic[16] epoch u64 zero u32 crc u32
@@ -49,16 +51,23 @@ const (
 // ends with a CRC of the rest.
 const (
 	fileBodySize    = 8 + 4
-	pinBodySize     = 1 + 8 + 4 // and the label
+	pinBodySize     = 1 + 8 + 4 // and the label, and the target before it
 	unpinBodySize   = 1 + 4     // and the label
 	retiredBodySize = 8 + 4
 
 	// RetiredSize is the size of a KindRetired record in bytes, header included.
 	RetiredSize = RecordHeaderSize + retiredBodySize
+	// TargetSize is the size of a target in the record of a pin, in bytes: copies u8, data u8,
+	// parity u8, number u64.
+	TargetSize = 1 + 1 + 1 + 8
 )
 
-// pinRecursive is the flag of a recursive pin.
-const pinRecursive = 1
+// Flags of a pin.
+const (
+	pinRecursive = 1
+	pinTarget    = 2 // a target precedes the label
+	pinReleased  = 4
+)
 
 // validLength reports whether a body of kind k may be n bytes long.
 func (k Kind) validLength(n int) bool {
@@ -70,7 +79,7 @@ func (k Kind) validLength(n int) bool {
 	case KindTombstone:
 		return n == 0
 	case KindPin:
-		return n >= pinBodySize && n <= pinBodySize+meta.MaxLabel
+		return n >= pinBodySize && n <= pinBodySize+TargetSize+meta.MaxLabel
 	case KindUnpin:
 		return n >= unpinBodySize && n <= unpinBodySize+meta.MaxLabel
 	case KindSegments:
@@ -160,14 +169,27 @@ func (r Record) File(body []byte) (e meta.Entry, ok bool) {
 
 // Pin decodes the body of a KindPin record.
 func (r Record) Pin(body []byte) (p meta.Pin, ok bool) {
-	if !meta.Checksummed(body) || body[0]&^pinRecursive != 0 {
+	if !meta.Checksummed(body) || body[0]&^(pinRecursive|pinTarget|pinReleased) != 0 {
 		return meta.Pin{}, false
 	}
 	p = meta.Pin{
-		Root: r.Root, Label: string(body[9 : len(body)-4]), Recursive: body[0] == pinRecursive,
+		Root: r.Root, Recursive: body[0]&pinRecursive != 0, Released: body[0]&pinReleased != 0,
 		Created: time.Unix(int64(binary.LittleEndian.Uint64(body[1:])), 0).UTC(),
 	}
-	return p, meta.CheckLabel(p.Label) == nil
+	rest := body[9 : len(body)-4]
+	if body[0]&pinTarget != 0 {
+		if len(rest) < TargetSize {
+			return meta.Pin{}, false
+		}
+		p.Target = meta.Target{
+			Copies: int(rest[0]), Data: int(rest[1]), Parity: int(rest[2]), Seq: binary.LittleEndian.Uint64(rest[3:]),
+		}
+		rest = rest[TargetSize:]
+	}
+	p.Label = string(rest)
+	ok = p.Target.Check() == nil && (p.Target.Seq > 0) == (body[0]&pinTarget != 0)
+	ok = ok && (!p.Released || p.Target.Removed() && !p.Recursive)
+	return p, ok && meta.CheckLabel(p.Label) == nil
 }
 
 // Unpin decodes the body of a KindUnpin record.
@@ -202,9 +224,13 @@ func EntrySize(e meta.Entry) int64 {
 	return RecordHeaderSize + fileBodySize
 }
 
-// PinSize returns the size in bytes of the record that sets a pin with that label.
-func PinSize(label string) int64 {
-	return int64(RecordHeaderSize + pinBodySize + len(label))
+// PinSize returns the size in bytes of the record that sets p.
+func PinSize(p meta.Pin) int64 {
+	n := int64(RecordHeaderSize + pinBodySize + len(p.Label))
+	if p.Target.Seq > 0 {
+		n += TargetSize
+	}
+	return n
 }
 
 // UnpinSize returns the size in bytes of the record that drops a pin with that label.
