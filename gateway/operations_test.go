@@ -32,6 +32,9 @@ func TestEveryOperation(t *testing.T) {
 	put := []byte("to be put")
 	upload := "" // the path of the one that the operations of uploads work on, in the order of the table
 	for _, e := range routes() {
+		if e.ID == "GetFile" {
+			continue // needs a descriptor on the Unix socket: node.TestWriteFile
+		}
 		for _, method := range e.Methods {
 			base, path := n.Addrs().Admin, e.Path
 			if e.On&exchange.OnAdmin == 0 {
@@ -106,7 +109,7 @@ func TestClientCovers(t *testing.T) {
 	elsewhere := map[string]method{
 		"version": {node, "Version"}, "apiVersion": {node, "Version"}, "limits": {node, "Limits"},
 		"apiLimits": {node, "Limits"}, "why": {node, "Why"}, "resolve": {node, "Resolve"},
-		"providers": {node, "FindProviders"},
+		"providers": {node, "FindProviders"}, "GetFile": {node, "Get"}, // WriteFile of its stream
 		"getObject": {gateway, "Get"}, "getObjectHead": {gateway, "Stat"}, "putObject": {gateway, "Put"},
 		"postObject": {gateway, "Put"}, "postTree": {gateway, "PutTree"},
 		"beginUpload": {gateway, "Upload"}, "uploadState": {gateway, "Upload"}, "continueUpload": {gateway, "Upload"},

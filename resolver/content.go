@@ -1,12 +1,14 @@
 package resolver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/resolver/transfer"
 )
 
 // Source is where bytes came from.
@@ -126,6 +128,26 @@ func (c *Content) WriteTo(w io.Writer) (total int64, err error) {
 			return total, io.ErrShortWrite
 		}
 	}
+}
+
+// Fill writes the whole object to w, each group at its place and once, in any order and several at a
+// time. It calls wrote with the bytes of each write, from several goroutines. Groups that arrive are
+// written as soon as they are proved. Fill is for a Content of the whole object of which nothing was
+// read. An error of w comes back unchanged; no write is in progress when Fill returns.
+func (c *Content) Fill(w io.WriterAt, wrote func(n int)) error {
+	var err error
+	switch from := c.from.(type) {
+	case *transfer.Reader:
+		err = from.Fill(w, wrote)
+	case *localGroups:
+		var writeErr error
+		if err, writeErr = from.obj.Reader().WriteAllTo(c.ctx, w, wrote); err != nil {
+			err = from.obj.Failed(err)
+		}
+		err = cmp.Or(err, writeErr)
+	default: // an object whose size is known and that has no bytes
+	}
+	return status.WithLookup(drainingError(c.ctx, err), c.lookup)
 }
 
 // Peek returns the next bytes without consuming them: at least one byte and at

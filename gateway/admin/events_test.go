@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -67,6 +68,7 @@ func (r *reader) AnnounceBody(int)                 {}
 func (r *reader) StartTransfer(int) error          { return nil }
 func (r *reader) ReleaseAdmission()                {}
 func (r *reader) ReadTimedOut()                    {}
+func (r *reader) PassedFile() *os.File             { return nil }
 func (r *reader) User() string                     { return "" }
 
 // stream is a running stream of events.

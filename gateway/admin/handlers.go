@@ -61,5 +61,5 @@ func New(d Deps) *Handlers {
 
 // Endpoints returns the routes of the local API and of the mutations.
 func (g *Handlers) Endpoints() []exchange.Endpoint {
-	return slices.Concat(g.mutations(), g.api(), g.names())
+	return slices.Concat(g.mutations(), g.api(), g.names(), g.verbs(g.writeFileEndpoint()))
 }

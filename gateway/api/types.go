@@ -2,6 +2,7 @@ package api
 
 import (
 	"io"
+	"os"
 	"time"
 
 	"allium/protocols/b3"
@@ -131,7 +132,17 @@ type Object struct {
 type Stream struct {
 	Object
 	Body io.ReadCloser
+
+	// WriteFile writes the whole file to f in place of Body, of which nothing was read then. It is
+	// nil if the reader cannot: Body always works. f is an empty regular file, open for writing and
+	// not for appending; no byte reaches it before its group is proved. While f is empty, Body can be
+	// read after an error. WriteFile does not close f and does not write to it after it has returned.
+	WriteFile func(f *os.File, report ProgressFunc) error
 }
+
+// LeastWriteFile is the size in bytes from which a [Stream] has a WriteFile. For smaller files it would
+// cost more than it saves.
+const LeastWriteFile = 1 << 20
 
 // Range is bytes [Start, End) of an object; End −1 is its end.
 type Range struct{ Start, End int64 }

@@ -36,7 +36,8 @@ const dialTimeout = 5 * time.Second
 
 // Client speaks the local API. It is safe for concurrent use.
 type Client struct {
-	base string // without a final slash
+	base   string // without a final slash
+	socket string // path of the node's Unix socket; empty: it is reached over TCP
 
 	token string
 	ask   []string // peers that are asked first
@@ -86,7 +87,7 @@ func NewWith(target string, o Options) (*Client, error) {
 		c.upload = withoutKeepAlives(c.http, tr)
 		return c, nil
 	}
-	c.base = "http://allium"
+	c.base, c.socket = "http://allium", target
 	tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		if err := api.CheckSocketDir(filepath.Dir(target)); err != nil {
 			return nil, dialError(err, target)

@@ -30,6 +30,10 @@
 // is there. The command copies Body to its output; at the end Body.Read sees
 // the trailer and returns io.EOF, or the error that ended the transfer.
 //
+// A large file on the Unix socket is not copied through it. The command creates the
+// output and calls the WriteFile of the stream, which passes the open file to the node
+// (get/file, over a connection of its own) and waits until the node has written it.
+//
 // # Invariants
 //
 // A method ends when its context ends. The client reads at most 1 MiB for a line

@@ -74,7 +74,11 @@ func (c *Client) asked() string { return strings.Join(c.ask, ",") }
 
 // Get implements Store.
 func (c *Client) Get(ctx context.Context, key string) (*api.Stream, error) {
-	return c.stream(ctx, http.MethodGet, verbPath("get"), query("key", key, "ask", c.asked()), nil)
+	s, err := c.stream(ctx, http.MethodGet, verbPath("get"), query("key", key, "ask", c.asked()), nil)
+	if err == nil && c.socket != "" && s.Kind == api.File && s.Size >= api.LeastWriteFile {
+		s.WriteFile = c.fileWriter(ctx, key, s.Object)
+	}
+	return s, err
 }
 
 // Cat implements Store.

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -17,6 +18,7 @@ func (plain) AnnounceBody(int)        {}
 func (plain) StartTransfer(int) error { return nil }
 func (plain) ReleaseAdmission()       {}
 func (plain) ReadTimedOut()           {}
+func (plain) PassedFile() *os.File    { return nil }
 func (plain) User() string            { return "" }
 
 // newPlain returns an answer that w gets.

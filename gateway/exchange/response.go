@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -30,6 +31,9 @@ type Transport interface {
 	ReleaseAdmission()
 	// ReadTimedOut counts a request whose body came too slowly.
 	ReadTimedOut()
+	// PassedFile returns the file that the client passed over a Unix socket with its request, once, or
+	// nil. The caller closes it.
+	PassedFile() *os.File
 	// User returns the user at the other end of a Unix socket as "uid:" and a number, or "" on
 	// other connections.
 	User() string
@@ -142,6 +146,10 @@ func (w *Response) Flush() error {
 	}
 	return err
 }
+
+// PassedFile returns the file that the client passed over a Unix socket with its request, once, or nil.
+// The caller closes it.
+func (w *Response) PassedFile() *os.File { return w.t.PassedFile() }
 
 // FullDuplex lets the answer begin before the request's body has ended.
 func (w *Response) FullDuplex() error { return w.rc.EnableFullDuplex() }

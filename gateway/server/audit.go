@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"net"
 	"net/http"
 	"strconv"
 
@@ -81,7 +80,7 @@ func userOf(r *http.Request) string {
 	if c == nil {
 		return ""
 	}
-	u, ok := c.Conn.(*net.UnixConn)
+	u, ok := unixConn(c.Conn)
 	if !ok {
 		return ""
 	}

@@ -61,6 +61,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			l.refuse(c, "conns")
 			continue
 		}
+		c = withDescriptors(c)
 		k := &conn{Conn: c, peer: peer, group: group, evictQueue: l.evictable}
 		k.progress.start(c, l.progress, l.idle)
 		k.release = sync.OnceFunc(func() {

@@ -117,6 +117,14 @@ func (t transportOf) AnnounceBody(n int) {
 // ReadTimedOut implements Transport.
 func (t transportOf) ReadTimedOut() { t.d.metrics.timeouts.WithLabelValues("read").Inc() }
 
+// PassedFile implements Transport.
+func (t transportOf) PassedFile() *os.File {
+	if c := connOf(t.d.r); c != nil {
+		return c.passedFile()
+	}
+	return nil
+}
+
 // User implements Transport.
 func (t transportOf) User() string { return userOf(t.d.r) }
 

@@ -16,6 +16,6 @@ type Gateway struct{ reader }
 func NewGateway(g *verified.Gateway) *Gateway {
 	return &Gateway{reader{
 		newReadAhead(objects.Through{Gateway: g}), naming.Addresses{Without: "--gateway reads addresses alone"},
-		nil,
+		nil, false,
 	}}
 }

@@ -104,7 +104,7 @@ var _ api.Node = (*Node)(nil)
 // NewNode returns the API of a node. All parts in deps run until the last call ends.
 func NewNode(cfg Config, deps Deps) *Node {
 	return &Node{deps: deps, stored: stored{
-		reader: reader{deps.source(nil), allowedKeys{deps.Keys, deps.DeniedPath}, deps.Store.Prefixed},
+		reader: reader{deps.source(nil), allowedKeys{deps.Keys, deps.DeniedPath}, deps.Store.Prefixed, cfg.SpoolDir != ""},
 		cfg:    cfg, st: deps.Store, archives: tree.NewArchiveAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
 	}}
 }

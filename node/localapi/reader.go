@@ -44,6 +44,8 @@ type reader struct {
 	keys   Keys
 
 	prefixed prefixed // nil: the beginning of an address stands for nothing
+
+	writesFiles bool // streams of large files have a WriteFile
 }
 
 var _ api.Reader = (*reader)(nil)
@@ -224,7 +226,11 @@ func (a *reader) Get(ctx context.Context, key string) (*api.Stream, error) {
 	case o.Kind == api.Link:
 		return nil, linkError(key)
 	case o.Kind == api.File:
-		return stream(ctx, o, c, api.Range{End: -1})
+		s, err := stream(ctx, o, c, api.Range{End: -1})
+		if err == nil {
+			s.WriteFile = a.fileWriter(ctx, o, c)
+		}
+		return s, err
 	}
 	s := &api.Stream{Object: o}
 	s.Body = newBody(ctx, func(ctx context.Context, w io.Writer) error {

@@ -90,7 +90,7 @@ func NewStore(st *store.Store, cfg Config) *Store {
 		reader: reader{
 			sequential{storeOnly{objects.Local{Store: st}}},
 			naming.Addresses{Without: "no node runs that could resolve a name. Start one with `allium run`"},
-			st.Prefixed,
+			st.Prefixed, cfg.SpoolDir != "",
 		},
 		cfg: cfg, st: st, archives: tree.NewArchiveAdder(cfg.SpoolDir, nil), node: noNode{},
 	}}

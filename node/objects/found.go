@@ -133,6 +133,17 @@ func (c *remoteContent) Copy(ctx context.Context, w io.Writer, start, end int64)
 	return cmp.Or(writeErr, readErr)
 }
 
+// Fill writes the whole object to w while it arrives, each verified group at its place, and the store
+// keeps it. It calls wrote with the bytes of each write.
+func (c *remoteContent) Fill(ctx context.Context, w io.WriterAt, wrote func(n int)) error {
+	from, err := c.reader(ctx, 0, c.size)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	return from.Fill(w, wrote)
+}
+
 // reader returns bytes [start, end). For the whole object it takes what Open opened, if
 // that is still there; for another range it closes that and opens the range.
 func (c *remoteContent) reader(ctx context.Context, start, end int64) (*resolver.Content, error) {

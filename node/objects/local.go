@@ -64,6 +64,13 @@ func (c localContent) Copy(ctx context.Context, w io.Writer, start, end int64) e
 	return cmp.Or(writeErr, c.o.Failed(readErr))
 }
 
+// Fill writes the whole object to w, each verified group at its place and several at a time. It calls
+// wrote with the bytes of each write. Damage has the effect that it has in Copy.
+func (c localContent) Fill(ctx context.Context, w io.WriterAt, wrote func(n int)) error {
+	readErr, writeErr := c.o.Reader().WriteAllTo(ctx, w, wrote)
+	return cmp.Or(writeErr, c.o.Failed(readErr))
+}
+
 // Encode writes the bytes together with their proof. Damage has the effect that it has in
 // Copy.
 func (c localContent) Encode(ctx context.Context, w io.Writer, start, end int64) error {

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"errors"
 	"io"
+	"os"
 	"strings"
 
 	"allium/gateway/api"
@@ -47,7 +48,9 @@ func extractStream(x *extract.Extractor, s *api.Stream, report api.ProgressFunc)
 	p := api.Progress{Resumed: s.Resumed}
 	if s.Kind == api.File {
 		p.TotalBytes = s.Size
-		return x.File("", s.Size, s.Executable, &progressReader{s.Body, report, &p})
+		return x.FileBy("", s.Size, s.Executable, func(f *os.File) error {
+			return writeFile(x, f, s, &progressReader{s.Body, report, &p})
+		})
 	}
 	p.TotalBytes = s.TreeBytes
 	tr := tar.NewReader(s.Body)
@@ -80,6 +83,28 @@ func extractStream(x *extract.Extractor, s *api.Stream, report api.ProgressFunc)
 			return err
 		}
 	}
+}
+
+// writeFile lets the reader of the stream write the file, if it can. Otherwise, or if that fails before
+// the first byte, it copies the body.
+func writeFile(x *extract.Extractor, f *os.File, s *api.Stream, body *progressReader) error {
+	if s.WriteFile == nil {
+		return x.Fill(f, s.Size, body)
+	}
+	report := func(p api.Progress) {
+		if body.report != nil {
+			body.report(api.Progress{Bytes: p.Bytes, TotalBytes: s.Size, Resumed: s.Resumed})
+		}
+	}
+	err := s.WriteFile(f, report)
+	if err == nil {
+		report(api.Progress{Bytes: s.Size})
+		return nil
+	}
+	if info, statErr := f.Stat(); statErr != nil || info.Size() > 0 {
+		return err
+	}
+	return x.Fill(f, s.Size, body)
 }
 
 // progressReader reports the bytes that are read through it.

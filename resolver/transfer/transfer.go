@@ -44,6 +44,7 @@ type transfer struct {
 	closed  bool // no waiter may join any more
 	joined  int  // how many waiters have joined
 	waiters []*Waiter
+	fills   []*fill              // never changed in place
 	by      map[peer.ID]struct{} // the peers that sent something
 
 	begun time.Time // when fetch began to ask peers; zero: it has not. Of the goroutine of run

@@ -15,6 +15,12 @@ import (
 // File writes a file of exactly size bytes from r, with the permissions 0644, or 0755
 // when executable (less the umask). Another number of bytes is corrupt.
 func (x *Extractor) File(path string, size int64, executable bool, r io.Reader) error {
+	return x.FileBy(path, size, executable, func(f *os.File) error { return x.Fill(f, size, r) })
+}
+
+// FileBy is File with content that write writes. f is empty and open for writing; write does not
+// close it.
+func (x *Extractor) FileBy(path string, size int64, executable bool, write func(f *os.File) error) error {
 	return x.do(path, manifest.File, func(dir *os.Root, name string) error {
 		replaces := ""
 		if path == "" && x.opts.KeepMode {
@@ -29,7 +35,10 @@ func (x *Extractor) File(path string, size int64, executable bool, r io.Reader) 
 			err = x.lockTemp()
 		}
 		if err == nil {
-			err = x.fill(f, size, r)
+			err = write(f)
+		}
+		if err == nil {
+			err = hasSize(f, size)
 		}
 		if err == nil {
 			err = keep()
@@ -222,8 +231,8 @@ func parentOf(path string) string {
 	return "."
 }
 
-// fill copies exactly size bytes from r to f.
-func (x *Extractor) fill(f *os.File, size int64, r io.Reader) error {
+// Fill copies exactly size bytes from r to f, for the write of FileBy.
+func (x *Extractor) Fill(f *os.File, size int64, r io.Reader) error {
 	if x.copyBuf == nil {
 		x.copyBuf = make([]byte, 64<<10)
 	}
@@ -231,6 +240,15 @@ func (x *Extractor) fill(f *os.File, size int64, r io.Reader) error {
 	_, err := io.CopyBuffer(w, r, x.copyBuf)
 	if err == nil && w.left > 0 {
 		err = status.Errorf(status.Corrupt, "the content ends %d bytes short of its size", w.left)
+	}
+	return err
+}
+
+// hasSize returns corrupt unless f has exactly size bytes.
+func hasSize(f *os.File, size int64) error {
+	info, err := f.Stat()
+	if err == nil && info.Size() != size {
+		err = status.Errorf(status.Corrupt, "%d bytes were written, not %d", info.Size(), size)
 	}
 	return err
 }

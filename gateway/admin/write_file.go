@@ -1,0 +1,61 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"allium/gateway/api"
+	"allium/gateway/exchange"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// writeFileEndpoint is the verb that writes a file which the client has created.
+func (g *Handlers) writeFileEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "GetFile", Path: "get/file", Methods: exchange.Getting,
+		Doc: "Writes a file's bytes to the empty regular file whose descriptor the client passes over the Unix socket.",
+		More: "The descriptor comes with the first bytes of the request (SCM_RIGHTS). Each 64 KiB is proved before it is " +
+			"written, at its place and in any order. The file is whole only after the last line of the answer. `allium get` " +
+			"gives it its name then.",
+		Params: []exchange.Param{
+			exchange.KeyParam, askParam, {Name: "root", Doc: "the address that key must stand for"},
+		},
+		Answers: lineAnswers[struct{}, struct{}]("progress"),
+		Serve:   g.apiGetFile,
+	}
+}
+
+// apiGetFile writes a file's bytes to a file of the client.
+func (g *Handlers) apiGetFile(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	f := w.PassedFile()
+	if f == nil {
+		return status.Errorf(status.BadRequest,
+			"the request has no open file: pass one over the Unix socket, or use the verb get")
+	}
+	defer f.Close()
+	want, err := b3.Parse(in.Query.Text("root"))
+	if err != nil {
+		return err
+	}
+	node, err := g.asking(w, r, in)
+	if err != nil {
+		return err
+	}
+	l := &lines{w: w, r: r, flush: flushEach}
+	_, err = g.runWithProgress(r.Context(), l, func(ctx context.Context, report api.ProgressFunc, _ func(any) bool) (any, error) {
+		s, err := node.Get(ctx, in.Query.Text("key"))
+		if err != nil {
+			return nil, err
+		}
+		defer s.Body.Close()
+		switch {
+		case s.Root != want:
+			return nil, status.Errorf(status.Conflict, "the key stands for %s now, not for %s", s.Root, want)
+		case s.WriteFile == nil:
+			return nil, status.Errorf(status.Unsupported, "this node does not write such an object to a file; use the verb get")
+		}
+		return nil, s.WriteFile(f, report)
+	})
+	return l.end(struct{}{}, err)
+}

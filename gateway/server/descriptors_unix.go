@@ -1,0 +1,111 @@
+//go:build unix
+
+package server
+
+import (
+	"net"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// descriptorConn is a connection of the Unix socket on which the client may pass a file, with the
+// first bytes of a request (SCM_RIGHTS). It holds at most one, and closes every other one.
+type descriptorConn struct {
+	*net.UnixConn
+
+	mu     sync.Mutex
+	passed *os.File // nil: none, or it was taken
+	closed bool
+}
+
+// withDescriptors lets the client of a Unix socket pass files.
+func withDescriptors(c net.Conn) net.Conn {
+	if u, ok := c.(*net.UnixConn); ok {
+		return &descriptorConn{UnixConn: u}
+	}
+	return c
+}
+
+// unixConn returns the connection of the Unix socket that c is.
+func unixConn(c net.Conn) (*net.UnixConn, bool) {
+	if d, ok := c.(*descriptorConn); ok {
+		return d.UnixConn, true
+	}
+	u, ok := c.(*net.UnixConn)
+	return u, ok
+}
+
+// Read implements net.Conn. It keeps the file that came with the bytes.
+func (c *descriptorConn) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	var control [controlBytes]byte // the kernel closes descriptors that do not fit
+	n, m, _, _, err := c.ReadMsgUnix(p, control[:])
+	if m > 0 {
+		c.keep(control[:m])
+	}
+	return n, err
+}
+
+// controlBytes is the space for control messages: some descriptors more than the one that is kept.
+const controlBytes = 64
+
+// keep keeps the first descriptor of control messages, unless there is one already.
+func (c *descriptorConn) keep(control []byte) {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return
+	}
+	for i := range messages {
+		fds, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			continue
+		}
+		for _, fd := range fds {
+			c.hold(os.NewFile(uintptr(fd), "the file that the client passed")) //nolint:gosec // a descriptor fits
+		}
+	}
+}
+
+func (c *descriptorConn) hold(f *os.File) {
+	c.mu.Lock()
+	keep := c.passed == nil && !c.closed
+	if keep {
+		c.passed = f
+	}
+	c.mu.Unlock()
+	if !keep {
+		_ = f.Close() // nothing was written
+	}
+}
+
+// take returns the file that the client passed, or nil. The caller closes it.
+func (c *descriptorConn) take() *os.File {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.passed
+	c.passed = nil
+	return f
+}
+
+// Close closes the connection, and the file if nobody took it.
+func (c *descriptorConn) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	if f := c.take(); f != nil {
+		_ = f.Close() // nothing was written
+	}
+	return c.UnixConn.Close()
+}
+
+// passedFile returns the file that the client passed with a request, or nil.
+func (c *conn) passedFile() *os.File {
+	if d, ok := c.Conn.(*descriptorConn); ok {
+		return d.take()
+	}
+	return nil
+}

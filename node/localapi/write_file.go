@@ -1,0 +1,69 @@
+package localapi
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"allium/gateway/api"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// filler is a content that writes a whole file, several groups at a time.
+type filler interface {
+	Fill(ctx context.Context, w io.WriterAt, wrote func(n int)) error
+}
+
+// fileWriter returns the WriteFile of a stream of the file o with the content c, or nil.
+func (a *reader) fileWriter(ctx context.Context, o api.Object, c b3.Content) func(*os.File, api.ProgressFunc) error {
+	from, ok := c.(filler)
+	if !ok || !a.writesFiles || o.Size < api.LeastWriteFile {
+		return nil
+	}
+	return func(f *os.File, report api.ProgressFunc) error {
+		if err := checkOutput(f); err != nil {
+			return err
+		}
+		var written atomic.Int64
+		out := &outputFile{f: f}
+		err := from.Fill(ctx, out, func(n int) {
+			total := written.Add(int64(n))
+			if report != nil {
+				report(api.Progress{Bytes: total, TotalBytes: o.Size, Resumed: o.Resumed})
+			}
+		})
+		if err == nil && written.Load() != o.Size {
+			err = status.Errorf(status.Internal, "%d of %d bytes of %s were written", written.Load(), o.Size, o.Root)
+		}
+		return err
+	}
+}
+
+// outputFile says in its errors that it is the output: the store has files too.
+type outputFile struct{ f *os.File }
+
+func (o *outputFile) WriteAt(p []byte, off int64) (int, error) {
+	n, err := o.f.WriteAt(p, off)
+	if err != nil {
+		err = fmt.Errorf("write the output: %w", err)
+	}
+	return n, err
+}
+
+// checkOutput returns bad_request unless f is an empty regular file that is open for writing anywhere
+// in it. The descriptor may have come from another process.
+func checkOutput(f *os.File) error {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return status.Errorf(status.BadRequest, "the output cannot be examined: %w", err)
+	case !info.Mode().IsRegular():
+		return status.Errorf(status.BadRequest, "the output is not a regular file")
+	case info.Size() != 0:
+		return status.Errorf(status.BadRequest, "the output is not empty: it has %d bytes", info.Size())
+	}
+	return checkOpenMode(f)
+}
