@@ -58,6 +58,7 @@ var layers = map[string][]string{
 	"protocols/record":        {},
 	"protocols/session":       {"protocols/capability", "protocols/inbound", "protocols/oap"},
 	"protocols/session/model": {},
+	"protocols/offer":         {"protocols/capability", "protocols/record"},
 	"protocols/ticket":        {"protocols/record"},
 
 	"internal/ballast":         {},
