@@ -16,14 +16,20 @@ import (
 	"allium/gateway/server"
 	"allium/gateway/upload"
 	"allium/internal/limits"
+	"allium/protocols/b3"
 )
 
 // Deps are the parts of the node that a Gateway uses. Objects, Index, Node and Ready are required.
 type Deps struct {
-	Objects      content.Objects
-	Index        index.Index    // finds providers
-	Names        content.Names  // finds what names stand for; nil: names are refused
-	Served       content.Served // records that bytes in RAM answered a request; nil: nothing is recorded
+	Objects content.Objects
+	Index   index.Index    // finds providers
+	Names   content.Names  // finds what names stand for; nil: names are refused
+	Served  content.Served // records that bytes in RAM answered a request; nil: nothing is recorded
+	// Ticket makes the tickets of pages, and Example is a directory that the first page offers
+	// (content.Deps). Both may be missing.
+	Ticket  func(content.TicketFor) string
+	Example b3.Root
+
 	Node         api.Node
 	Ready        func() api.Readiness // cheap, never waits
 	Version      api.Version
@@ -77,7 +83,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	bodies := exchange.NewBodies(cfg.Bodies, cfg.MinRate, d.Limits)
 	contents, err := content.New(cfg.Content, content.Deps{
 		Objects: d.Objects, Names: d.Names, Served: d.Served, Denylist: d.Denylist, Version: d.Version.Version,
-		Metrics: d.Metrics, Limits: d.Limits,
+		Ticket: d.Ticket, Example: d.Example, Metrics: d.Metrics, Limits: d.Limits,
 		Ready: func() api.Readiness { page, _ := g.readiness(); return page },
 	})
 	if err != nil {

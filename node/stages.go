@@ -250,9 +250,14 @@ func (n *Node) startPressure(ctx context.Context) error {
 }
 
 func (n *Node) startGateway(ctx context.Context) (err error) {
+	example, err := objects.NewExample(ctx)
+	if err != nil {
+		return err
+	}
 	objects := objects.Found{
 		Local: objects.Local{Store: n.store}, Resolver: n.resolver, Trace: n.trace, Hash: n.hash,
 		Denied: n.denylist.At("objects").Object, Seed: n.cfg.Node.Profile == p2p.Seed,
+		Example: example,
 	}
 	version := ThisVersion()
 	version.Amnesia = n.amnesia.Mode(n.store.MlockError())
@@ -272,6 +277,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Objects: objects, Index: localapi.Index{Resolver: n.resolver, Keys: keys, Denied: n.denied},
 		Names: localapi.Names{Keys: keys}, Served: objects.Served, Node: n.api,
 		Uploads: n.api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
+		Ticket: localapi.PageTickets(n.host, n.network), Example: example.Root,
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,
 		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
 		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,

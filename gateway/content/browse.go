@@ -56,7 +56,15 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 		return status.Errorf(status.NotFound,
 			"cannot open %q as a directory: it is a file. Leave out the slash at the end", exchange.Clip(t.path()))
 	}
-	return g.content(b, r, item{root: e.Root, name: path.Base("/" + t.path()), via: t.root}, g.objects.Memory(e.Root))
+	it := item{root: e.Root, name: path.Base("/" + t.path()), via: t.root}
+	view, err := choice(r.URL.Query(), "view", viewPreview)
+	if err != nil {
+		return err
+	}
+	if view == viewPreview {
+		return g.preview(b, r, t, it, e.Executable)
+	}
+	return g.content(b, r, it, g.objects.Memory(e.Root))
 }
 
 // lookup returns the entry that t names. A bare address names a directory if its bytes begin

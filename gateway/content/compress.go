@@ -35,9 +35,14 @@ func preferredCoding(r *http.Request) string {
 	return best
 }
 
-// newEncoder returns a writer that compresses to to. Its Close ends the encoding and does
-// not close to.
-func newEncoder(to io.Writer, name string) (io.WriteCloser, error) {
+// encoder compresses. Flush makes what was written so far readable; Close ends the encoding.
+type encoder interface {
+	io.WriteCloser
+	Flush() error
+}
+
+// newEncoder returns an encoder that writes to to and does not close it.
+func newEncoder(to io.Writer, name string) (encoder, error) {
 	if name == "zstd" {
 		return zstd.NewWriter(to, zstd.WithEncoderConcurrency(1),
 			zstd.WithWindowSize(listingWindow), zstd.WithLowerEncoderMem(true))

@@ -1,25 +1,32 @@
 package content
 
 import (
+	"net/netip"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/gateway/api"
+	"allium/gateway/content/markdown"
 	"allium/gateway/exchange"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
-// Deps are the parts of the node that content uses. Names, Served, Metrics and Limits may be nil.
+// Deps are the parts of the node that content uses. Names, Served, Ticket, Metrics and Limits may be nil.
 type Deps struct {
 	Objects  Objects
 	Denylist exchange.Denylist
-	Names    Names                 // nil: names are refused with unsupported
-	Served   Served                // nil: nothing is recorded
-	Ready    func() api.Readiness  // cheap, never waits
-	Version  string                // the program's version, shown on the first page
-	Metrics  prometheus.Registerer // nil: metrics are not registered
-	Limits   *limits.Registry      // nil: limits are listed nowhere
+	Names    Names  // nil: names are refused with unsupported
+	Served   Served // nil: nothing is recorded
+	// Ticket returns a ticket with which others can get an object of this node, or "" if they cannot reach it. It is
+	// shown to every visitor, so it has public addresses only. It is cheap and never waits.
+	Ticket  func(TicketFor) string
+	Example b3.Root               // a directory that the first page offers; zero: none
+	Ready   func() api.Readiness  // cheap, never waits
+	Version string                // the program's version, shown on the first page
+	Metrics prometheus.Registerer // nil: metrics are not registered
+	Limits  *limits.Registry      // nil: limits are listed nowhere
 }
 
 // Handlers serve objects, directories and the first page. Their methods may be called from
@@ -30,11 +37,16 @@ type Handlers struct {
 	denylist exchange.Denylist
 	names    Names
 	served   Served
+	ticket   func(TicketFor) string
+	example  b3.Root
 	ready    func() api.Readiness
 	version  string
 
 	fetches  fetchGate
 	encoders *limits.Gate
+	sorters  *limits.FairGate[netip.Prefix]
+	renders  *limits.FairGate[netip.Prefix]
+	markdown *markdown.Renderer
 	headers  *headerCache
 	expired  prometheus.Counter
 }
@@ -43,6 +55,7 @@ type Handlers struct {
 func New(cfg Config, d Deps) (*Handlers, error) {
 	g := &Handlers{
 		cfg: cfg, objects: d.Objects, served: d.Served, denylist: d.Denylist, ready: d.Ready, version: d.Version,
+		ticket: d.Ticket, example: d.Example, markdown: markdown.New(pageOf),
 	}
 	if g.names = d.Names; g.names == nil {
 		g.names = noNames{}
@@ -51,6 +64,7 @@ func New(cfg Config, d Deps) (*Handlers, error) {
 		g.served = func(b3.Root) status.LookupID { return 0 }
 	}
 	g.fetches = newFetchGate(cfg, d.Limits)
+	g.sorters, g.renders = newSorters(d.Limits), newRenders(d.Limits)
 	g.encoders = d.Limits.NewGate(limits.Spec{
 		Name: "gateway.encoders", Path: "listings → compression", Policy: "the listing is sent uncompressed",
 	}, maxEncoders, 0)

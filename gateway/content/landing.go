@@ -29,12 +29,17 @@ func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
 		}
 	}
 	var out bytes.Buffer
-	err := exchange.PageTemplates.ExecuteTemplate(&out, "landing", struct {
-		Style   template.CSS
-		Ready   bool
-		Waiting []api.Gate
-		Version string
-	}{exchange.PageStyle, page.Ready, waiting, g.version})
+	example, get := "", "allium get b3:…"
+	if !g.example.IsZero() {
+		example, get = target{root: g.example}.url(true), "allium get "+g.example.String()+" -o example"
+	}
+	err := pageTemplates.ExecuteTemplate(&out, "landing", struct {
+		Style        template.CSS
+		Ready        bool
+		Waiting      []api.Gate
+		Version      string
+		Example, Get string
+	}{exchange.PageStyle, page.Ready, waiting, g.version, example, get})
 	if err != nil {
 		return fmt.Errorf("render the first page: %w", err)
 	}

@@ -3,18 +3,13 @@ package content
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
+	"context"
 	"fmt"
-	"html/template"
 	"io"
 	"net/http"
-	"net/url"
 	"path"
-	"strings"
 
-	"allium/gateway/api"
 	"allium/gateway/exchange"
-	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -23,13 +18,20 @@ import (
 // directory serves a directory: its index.html, or a listing if there is no index.html or
 // the request asks for a listing.
 func (g *Handlers) directory(b *body, r *http.Request, t target, dir b3.Root) error {
-	format, err := listingFormat(r)
+	q, err := parsePageQuery(r)
 	if err != nil {
 		return err
 	}
-	if format == "" {
-		e, err := manifest.Lookup(b.ctx, g.manifests(b.w, r, t.root), dir, "index.html")
-		if err == nil && e.Kind == manifest.File {
+	nodes, err := openNodes(b.ctx, g.manifests(b.w, r, t.root), dir)
+	if err != nil {
+		return err
+	}
+	if q.format == "" {
+		e, found, err := nodes.lookup(b.ctx, "index.html")
+		if err != nil {
+			return err
+		}
+		if found && e.Kind == manifest.File {
 			err := cmp.Or(g.denylist.Path(t.root, path.Join(t.path(), e.Name)), g.denylist.Object(e.Root))
 			if err != nil {
 				return err
@@ -37,91 +39,74 @@ func (g *Handlers) directory(b *body, r *http.Request, t target, dir b3.Root) er
 			it := item{root: e.Root, name: e.Name, via: t.root, vary: "Accept"}
 			return g.content(b, r, it, g.objects.Memory(e.Root))
 		}
-		if err != nil && status.Of(err) != status.NotFound {
-			return err
-		}
-		format = "html"
+		q.format = "html"
 	}
-	return g.listing(b, r, t, dir, format)
+	if q.format == "json" {
+		return g.listing(b, r, t, nodes, q, "", &jsonListing{target: t, root: dir})
+	}
+	shared := g.shared(t, dir, true, nodes.topSize)
+	return g.listing(b, r, t, nodes, q, shared.Ticket, newHTMLListing(t, q, shared))
 }
 
-// listingFormat returns the listing that the client asks for: "html", "json", or "" if the
-// client asks for no listing.
-func listingFormat(r *http.Request) (string, error) {
-	formats := r.URL.Query()["format"]
-	switch f := strings.Join(formats, ","); {
-	case f == "html", f == "json":
-		return f, nil
-	case f != "" || len(formats) > 1:
-		return "", status.Errorf(status.BadRequest, "parameter format is %q. Set it to html or json", exchange.Clip(f))
-	}
-	json, html := false, false
-	for t, q := range exchange.Accepted(r.Header.Values("Accept")) {
-		json = json || q > 0 && t == "application/json"
-		html = html || q > 0 && t == "text/html"
-	}
-	if json && !html {
-		return "json", nil
-	}
-	return "", nil
-}
-
-// listing streams the entries of a directory as it reads them, so that it holds one manifest
-// of them in memory, however many there are. The program generates the listing, so its ETag
-// is weak and caches revalidate it.
-func (g *Handlers) listing(b *body, r *http.Request, t target, dir b3.Root, format string) error {
+// listing sends the entries of a directory. The program generates the listing, so its ETag is
+// weak and caches revalidate it. ticket is what the page contains beside what its URL and the
+// directory say.
+func (g *Handlers) listing(
+	b *body, r *http.Request, t target, nodes *nodes, q pageQuery, ticket string, page pageWriter,
+) error {
 	w := b.w
-	etag := fmt.Sprintf(`W/"%s.%s.%s"`, dir, format, exchange.PageVersion)
-	h := w.Header()
+	contentType := "application/json"
+	if q.format == "html" {
+		contentType = exchange.MediaHTML
+	}
 	vary := []string{"Accept-Encoding", "Accept"}
 	if r.URL.Query().Get("format") != "" { // Accept does not decide then
 		vary = vary[:1]
 	}
-	if outcome := exchange.Evaluate(r, etag); outcome == status.Precondition {
-		return exchange.IfMatchFailed(etag)
-	} else if outcome == status.NotModified {
-		h["Vary"] = vary
-		h.Set("ETag", etag)
-		h.Set("Cache-Control", "no-cache")
-		w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	var page pageWriter = &jsonListing{target: t, root: dir}
-	contentType := "application/json"
-	if format == "html" {
-		page, contentType = newHTMLListing(t, dir), "text/html; charset=utf-8"
+	if fresh, err := g.pageHeader(b, r, pageHead{
+		etag: pageTag(nodes.dir, t.root.String(), q.tag(), ticket), contentType: contentType, policy: exchange.PagePolicy,
+		vary: vary,
+	}); fresh || err != nil {
+		return err
 	}
 	coding, done := g.acquireEncoder(r)
 	defer done()
-	b.header = func(*body) {
-		h.Set("Content-Type", contentType)
-		h.Set("Content-Security-Policy", exchange.PagePolicy)
-		h["Vary"] = vary
-		h.Set("ETag", etag)
-		h.Set("Cache-Control", "no-cache")
-		if coding != "" {
-			h.Set("Content-Encoding", coding)
-		}
-		w.WriteHeader(http.StatusOK)
+	if coding != "" {
+		w.Header().Set("Content-Encoding", coding)
 	}
 	if r.Method == http.MethodHead {
 		w.Head = true
 		b.begin()
 		return nil
 	}
-	w.Listing = true
-	write := func(to io.Writer) error {
-		out := bufio.NewWriterSize(to, 16<<10)
-		if err := page.head(out); err != nil {
+	sorted := q.format == "html" && nodes.sortable()
+	if sorted {
+		leave, err := g.acquireSorter(b, nodes)
+		if err != nil {
 			return err
 		}
-		for e, err := range manifest.Entries(b.ctx, g.manifests(b.w, r, t.root), dir) {
-			if err == nil {
-				err = page.entry(out, e)
-			}
-			if err != nil {
-				return err
-			}
+		defer leave()
+	}
+	if err := nodes.readAhead(b.ctx, sorted); err != nil {
+		return err
+	}
+	w.Listing = true
+	write := func(to io.Writer, flush func() error) error {
+		out := bufio.NewWriterSize(to, 16<<10)
+		err := page.head(out)
+		if err == nil && q.format == "html" && nodes.large() {
+			err = cmp.Or(out.Flush(), flush())
+		}
+		if err != nil {
+			return err
+		}
+		if sorted {
+			err = writeSorted(b.ctx, out, nodes, q, page)
+		} else {
+			err = writeInOrder(out, page, nodes.entries(b.ctx))
+		}
+		if err != nil {
+			return err
 		}
 		if err := page.foot(out); err != nil {
 			return err
@@ -134,118 +119,95 @@ func (g *Handlers) listing(b *body, r *http.Request, t target, dir b3.Root, form
 	return b.writeCompressed(coding, write)
 }
 
-// pageWriter writes the head, the entries and the foot of a listing.
+// pageHead are the headers of a generated page.
+type pageHead struct {
+	etag, contentType, policy string
+	vary                      []string
+}
+
+// pageTag returns the weak entity tag of a page about the object root. It changes with parts and with the program.
+func pageTag(root b3.Root, parts ...string) string {
+	sum := b3.Sum(fmt.Appendf(nil, "%q", append(parts, pageVersion)))
+	return fmt.Sprintf(`W/"%s.%s"`, root, sum.Hex()[:16])
+}
+
+// pageHeader evaluates the conditions of the request and arranges for the header to be sent with the first byte.
+// fresh means that the client has the page, and 304 was sent.
+func (g *Handlers) pageHeader(b *body, r *http.Request, p pageHead) (fresh bool, err error) {
+	w := b.w
+	h := w.Header()
+	outcome := exchange.Evaluate(r, p.etag)
+	if outcome == status.Precondition {
+		return false, exchange.IfMatchFailed(p.etag)
+	}
+	b.header = func(*body) {
+		h["Vary"] = p.vary
+		h.Set("ETag", p.etag)
+		h.Set("Cache-Control", "no-cache")
+		if outcome == status.NotModified {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		h.Set("Content-Type", p.contentType)
+		h.Set("Content-Security-Policy", p.policy)
+		w.WriteHeader(http.StatusOK)
+	}
+	if outcome == status.NotModified {
+		b.begin()
+		return true, nil
+	}
+	return false, nil
+}
+
+// pageWriter writes the parts of a listing in this order.
 type pageWriter interface {
 	head(w io.Writer) error
-	entry(w io.Writer, e manifest.Entry) error
+	begin(w io.Writer, order order) error // what precedes the entries and depends on their order
+	entry(w io.Writer, e *manifest.Entry) error
 	foot(w io.Writer) error
 }
 
-// jsonListing writes {"root","path","entries":[…]}, an api.Listing.
-type jsonListing struct {
-	target target
-	root   b3.Root
-	n      int
-}
+// order says in what order a listing has its entries.
+type order uint8
 
-func (l *jsonListing) head(w io.Writer) error {
-	path, err := json.Marshal(l.target.path())
-	if err != nil {
+const (
+	inOrder order = iota // of their bytes: the directory is too long to be sorted
+	asAsked              // sorted
+)
+
+// writeInOrder writes entries as it reads them. It holds one manifest of them, however many there are.
+func writeInOrder(w io.Writer, page pageWriter, entries entries) error {
+	if err := page.begin(w, inOrder); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, `{"root":%q,"path":%s,"entries":[`, l.root, path)
-	return err
-}
-
-func (l *jsonListing) entry(w io.Writer, e manifest.Entry) error {
-	line, err := json.Marshal(api.Entry{
-		Name: e.Name, Kind: api.Kind(e.Kind.String()), Root: e.Root, Size: e.Size,
-		Executable: e.Executable, Target: e.Target,
-	})
-	if err != nil {
-		return err
-	}
-	sep := ",\n"
-	if l.n == 0 {
-		sep = "\n"
-	}
-	l.n++
-	_, err = fmt.Fprintf(w, "%s%s", sep, line)
-	return err
-}
-
-func (l *jsonListing) foot(w io.Writer) error {
-	_, err := io.WriteString(w, "\n]}\n")
-	return err
-}
-
-// htmlListing writes a listing with the templates of pages.html. Its fields are the
-// templates' data.
-type htmlListing struct {
-	Title  string
-	Crumbs []crumb
-	Root   b3.Root // of the whole tree
-	Dir    b3.Root // of this directory
-	Style  template.CSS
-	Up     bool
-	Count  int
-	Bytes  int64
-}
-
-// crumb is one directory on the path from the root.
-type crumb struct{ Name, URL string }
-
-// row is one entry of the listing.
-type row struct {
-	Name, URL, Kind, Note, Size, Exact string
-	Address, Short                     string
-}
-
-func newHTMLListing(t target, dir b3.Root) *htmlListing {
-	l := &htmlListing{Root: t.root, Dir: dir, Style: exchange.PageStyle, Up: len(t.names) > 0}
-	at := target{root: t.root, name: t.name}
-	l.Crumbs = append(l.Crumbs, crumb{cmp.Or(exchange.EscapeName(t.name), shorten(t.root)), at.url(true)})
-	for _, n := range t.names {
-		at.names = append(at.names, n)
-		l.Crumbs = append(l.Crumbs, crumb{exchange.EscapeName(n), at.url(true)})
-	}
-	l.Title = l.Crumbs[len(l.Crumbs)-1].Name
-	return l
-}
-
-// shorten returns the first 8 digits of an address: "b3:1a2b3c4d…".
-func shorten(r b3.Root) string { return r.String()[:len("b3:")+8] + "…" }
-
-func (l *htmlListing) head(w io.Writer) error {
-	return exchange.PageTemplates.ExecuteTemplate(w, "head", l)
-}
-func (l *htmlListing) foot(w io.Writer) error {
-	return exchange.PageTemplates.ExecuteTemplate(w, "foot", l)
-}
-
-func (l *htmlListing) entry(w io.Writer, e manifest.Entry) error {
-	l.Count++
-	r := row{Name: exchange.EscapeName(e.Name), URL: "./" + url.PathEscape(e.Name), Kind: e.Kind.String()}
-	switch e.Kind {
-	case manifest.Directory:
-		r.URL += "/"
-	case manifest.Link:
-		r.Note = "→ " + exchange.EscapeName(e.Target)
-	case manifest.File:
-		l.Bytes += e.Size
-		r.Size, r.Exact = limits.Bytes(e.Size).Human(), fmt.Sprintf("%d bytes", e.Size)
-		if e.Executable {
-			r.Note = "executable"
+	for e, err := range entries {
+		if err == nil {
+			err = page.entry(w, &e)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	if !e.Root.IsZero() {
-		r.Address, r.Short = e.Root.String(), e.Root.Hex()[:8]
-	}
-	return exchange.PageTemplates.ExecuteTemplate(w, "row", r)
+	return nil
 }
 
-// Last returns the index of this directory in Crumbs.
-func (l *htmlListing) Last() int { return len(l.Crumbs) - 1 }
-
-// Total returns the size of the files in the listing, in words.
-func (l *htmlListing) Total() string { return limits.Bytes(l.Bytes).Human() }
+// writeSorted writes the entries as q asks. If there turn out to be more than maxSorted, it writes them in order.
+func writeSorted(ctx context.Context, w io.Writer, nodes *nodes, q pageQuery, page pageWriter) error {
+	all, complete, err := nodes.collect(ctx)
+	if err != nil {
+		return err
+	}
+	if !complete {
+		return writeInOrder(w, page, nodes.entries(ctx))
+	}
+	if err := page.begin(w, asAsked); err != nil {
+		return err
+	}
+	sortEntries(all, q)
+	for i := range all {
+		if err := page.entry(w, &all[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

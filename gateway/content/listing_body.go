@@ -3,6 +3,7 @@ package content
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"io"
 	"net/http"
 	"strconv"
@@ -16,9 +17,9 @@ const maxBufferedListing = 1 << 20
 
 // writeWithLength buffers the output of write and sends it with its length. HTTP/1.0 has no
 // chunked coding, so only the length tells the client whether the answer is complete.
-func (b *body) writeWithLength(write func(io.Writer) error) error {
+func (b *body) writeWithLength(write func(to io.Writer, flush func() error) error) error {
 	var whole cappedBuffer
-	if err := write(&whole); err != nil {
+	if err := write(&whole, func() error { return nil }); err != nil {
 		return err
 	}
 	b.w.Header().Set("Content-Length", strconv.Itoa(whole.Len()))
@@ -50,17 +51,18 @@ func (g *Handlers) acquireEncoder(r *http.Request) (coding string, done func()) 
 }
 
 // writeCompressed sends the output of write in a content coding, "" for none. If write
-// fails, the encoding stays incomplete, so that the client notices.
-func (b *body) writeCompressed(coding string, write func(io.Writer) error) error {
+// fails, the encoding stays incomplete, so that the client notices. flush sends what was written so far.
+func (b *body) writeCompressed(coding string, write func(to io.Writer, flush func() error) error) error {
 	if coding == "" {
-		return write(b)
+		return write(b, b.w.Flush)
 	}
 	out := bufio.NewWriterSize(b, 16<<10)
 	enc, err := newEncoder(out, coding)
 	if err != nil {
 		return err
 	}
-	if err := write(enc); err != nil {
+	flush := func() error { return cmp.Or(enc.Flush(), out.Flush(), b.w.Flush()) }
+	if err := write(enc, flush); err != nil {
 		return err // the encoder holds only memory, so it is not closed
 	}
 	if err := enc.Close(); err != nil {

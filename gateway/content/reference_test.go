@@ -115,7 +115,8 @@ func FuzzAccept(f *testing.F) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 			r.Header["Accept"] = lines
 			wants, negotiated, err := wantsBao(r)
-			listing, listErr := listingFormat(r)
+			q, listErr := parsePageQuery(r)
+			listing := q.format
 			if err != nil || listErr != nil || wants != negotiated || listing != "" && listing != "json" {
 				t.Fatalf("%q: %t %t %v, %q %v", lines, wants, negotiated, err, listing, listErr)
 			}

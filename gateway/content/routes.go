@@ -82,10 +82,7 @@ func (g *Handlers) Endpoints() []exchange.Endpoint {
 				"{path} is an address and a path below it.",
 			More: "A directory without the slash at its end is redirected. A symbolic link is redirected to its target " +
 				"inside the tree. `Accept: application/json` without text/html asks for a listing as JSON.",
-			Params: []exchange.Param{{
-				Name: "format", Of: []string{"html", "json"},
-				Doc: "asks for a listing in that form, even if there is an index.html",
-			}},
+			Params:  pageParams,
 			Headers: contentHeaders,
 			Answers: browseAnswers,
 			Fails:   contentFails,
@@ -107,10 +104,7 @@ func (g *Handlers) browseNameEndpoint() exchange.Endpoint {
 			"Cache-Control is the time for which the record of the name may be kept. A record that has ended is used if " +
 			"max-stale of Cache-Control allows it; the answer has an Age then. The zone is its key, or a short " +
 			"name of this node.",
-		Params: []exchange.Param{{
-			Name: "format", Of: []string{"html", "json"},
-			Doc: "asks for a listing in that form, even if there is an index.html",
-		}},
+		Params:  pageParams,
 		Headers: contentHeaders,
 		Answers: withAge(browseAnswers),
 		Fails: append(slices.Clone(contentFails),
@@ -119,6 +113,24 @@ func (g *Handlers) browseNameEndpoint() exchange.Endpoint {
 			return g.browseName(w, r, in.Rest)
 		},
 	}
+}
+
+// pageParams are the parameters of pages.
+var pageParams = []exchange.Param{
+	{
+		Name: "format", Of: []string{"html", "json"},
+		Doc: "asks for a listing in that form, even if there is an index.html",
+	},
+	{
+		Name: "view", Of: []string{viewList, viewGallery, viewPreview},
+		Doc: "asks for a page: of a directory as a list or a gallery, even if there is an index.html, or of a file",
+	},
+	{
+		Name: "sort", Of: []string{sortName, sortSize, sortKind},
+		Doc: "the order of a page of up to 10,000 entries, directories first; a longer one has the order of its bytes",
+	},
+	{Name: "order", Of: []string{"asc", "desc"}, Doc: "desc reverses it"},
+	{Name: "filter", Kind: exchange.TextParam, Doc: "the page has only names with this in them, in any case"},
 }
 
 // withAge returns answers that may also have an Age.
@@ -138,7 +150,7 @@ var browseAnswers = slices.Concat(contentAnswers, []exchange.Reply{
 	},
 	{
 		Code: http.StatusOK, Payload: exchange.Payload{Media: exchange.MediaHTML},
-		Headers: []string{"ETag", "Vary", "Content-Encoding"}, Doc: "a listing; its ETag is weak",
+		Headers: []string{"ETag", "Vary", "Content-Encoding"}, Doc: "a listing, or the page of a file; its ETag is weak",
 	},
 	{
 		Code: http.StatusMovedPermanently, Headers: []string{"Location", "Cache-Control"},

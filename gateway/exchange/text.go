@@ -44,3 +44,25 @@ func EscapeName(name string) string {
 	}
 	return b.String()
 }
+
+// EscapeText returns a line of a text for a page. It writes the characters as numbers that change the direction of
+// writing, and control characters but for tabs, so that a text reads in the order in which programs read it.
+func EscapeText(line string) string {
+	if !strings.ContainsFunc(line, misleads) {
+		return line
+	}
+	var b strings.Builder
+	for _, r := range line {
+		if misleads(r) {
+			fmt.Fprintf(&b, "\\u{%04X}", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// misleads reports whether r is a control character, or one that changes the direction of writing.
+func misleads(r rune) bool {
+	return r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+}

@@ -68,6 +68,35 @@ func (a *Node) Share(ctx context.Context, key string, o api.ShareOptions) (api.S
 	}, nil
 }
 
+// PageTickets returns what makes the tickets of a gateway's pages. Every visitor sees them, so they have no address
+// of a local network and no loopback one: those would tell how the network behind the gateway looks, and dialled from
+// elsewhere they lead nowhere. Without a public address, and without a relay that has one, there is no ticket. They
+// name no end, because a gateway does not promise to keep what it shows.
+func PageTickets(h host.Host, network ticket.Network) func(content.TicketFor) string {
+	isPrivate := func(a ma.Multiaddr) bool {
+		r, _ := ticket.ReachOf(a)
+		return r != ticket.Anywhere
+	}
+	return func(o content.TicketFor) string {
+		t := ticket.Ticket{
+			Root: o.Root, Directory: o.Directory, Size: o.Size, Peer: h.ID(), Name: ticket.Name(o.Name), Network: network,
+		}
+		t.Addrs, t.Relay = ticketAddrs(h)
+		t.Addrs = slices.DeleteFunc(t.Addrs, isPrivate)
+		if t.Relay != nil && isPrivate(t.Relay) {
+			t.Relay = nil
+		}
+		if len(t.Addrs) == 0 && t.Relay == nil {
+			return ""
+		}
+		text, err := t.Encode()
+		if err != nil { // a size that no ticket can say, or too many bytes of addresses
+			return ""
+		}
+		return text
+	}
+}
+
 // confirmer is a host that knows which of its addresses a peer has dialled.
 type confirmer interface {
 	ConfirmedAddrs() (reachable, unreachable, unknown []ma.Multiaddr)

@@ -27,6 +27,7 @@ type Found struct {
 	Denied   func(b3.Root) error // returns an error for an object that must not be opened
 	Hash     *b3.HashQueue       // hashes the groups of encodings; nil: no queue
 	Seed     bool                // the node is a seed and fetches nothing
+	Example  *Example            // opened where the store does not have it; nil: none
 }
 
 // Open implements content.Opener. It asks peers for an object that the store does not have
@@ -45,6 +46,11 @@ func (f Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (c
 		return localContent{local, id}, nil
 	case out != status.NotFound && out != status.Corrupt:
 		return nil, f.Trace.Fail(trace.Open, trace.Key{Root: root}, begun, trace.Store, err)
+	}
+	if c, ok := f.Example.open(root); ok {
+		return c, nil
+	}
+	switch {
 	case o.LocalOnly:
 		return nil, err
 	case f.Seed:

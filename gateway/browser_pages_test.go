@@ -1,0 +1,223 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"allium/gateway/content"
+	"allium/protocols/b3"
+)
+
+// picture returns a PNG that looks like a landscape at dusk.
+func picture(t testing.TB, n int) string {
+	t.Helper()
+	const width, height = 320, 240
+	img := image.NewRGBA(image.Rect(0, 0, width, height))
+	for y := range height {
+		for x := range width {
+			hill := 150 + 30*math.Sin(float64(x)/40+float64(n)) + 12*math.Sin(float64(x)/13+float64(2*n))
+			c := color.RGBA{uint8(250 - y/2), uint8(180 - y/3), uint8(120 + y/3 + 10*n), 255}
+			if float64(y) > hill {
+				c = color.RGBA{uint8(60 + 20*n), uint8(90 - y/8), uint8(80 + 8*n), 255}
+			}
+			img.SetRGBA(x, y, c)
+		}
+	}
+	var out bytes.Buffer
+	if err := png.Encode(&out, img); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// tone returns a WAV file of a tenth of a second.
+func tone() string {
+	const rate, samples = 8000, 800
+	var b bytes.Buffer
+	b.WriteString("RIFF")
+	_ = binary.Write(&b, binary.LittleEndian, uint32(36+samples)) // a Buffer takes everything
+	b.WriteString("WAVEfmt ")
+	for _, v := range []any{uint32(16), uint16(1), uint16(1), uint32(rate), uint32(rate), uint16(1), uint16(8)} {
+		_ = binary.Write(&b, binary.LittleEndian, v)
+	}
+	b.WriteString("data")
+	_ = binary.Write(&b, binary.LittleEndian, uint32(samples))
+	for i := range samples {
+		b.WriteByte(byte(128 + 60*math.Sin(float64(i)/4)))
+	}
+	return b.String()
+}
+
+// aTicket is a ticket as a node with two public addresses makes it.
+const aTicket = "allium15vqqzq2cyr4g793akwrg9yj7gjgutevdfwe4qmhcc98t0z5xayyv2cj2vusq7pz" +
+	"cycqzgzqpzgsg4z8rm46qnuv4l4fdktfuhfwh9jn8pxl3m9qjr0ehfzqpks8k7hq6a6mng"
+
+// withTicket makes pages offer aTicket.
+func withTicket(d *Deps) { d.Ticket = func(content.TicketFor) string { return aTicket } }
+
+// album is a directory with something for each kind of preview.
+func album(t testing.TB) map[string]string {
+	files := map[string]string{
+		"Readme.md": "# A week by the sea\n\nSome *pictures* and [notes](notes.txt) of `2026`.\n\n![The bay](beach-2.png)\n\n" +
+			"## What is here\n\n| day | weather |\n|---|---|\n| Monday | sun |\n| Tuesday | wind |\n\n- shells\n- a **lighthouse**\n\n" +
+			"```go\nfmt.Println(\"sea\")\n```\n\n> It was good.\n",
+		"notes.txt": "by the sea\n\n\tindented\nthe last line\n", "main.go": "package main\n\nfunc main() {\n\tprintln(1)\n}\n",
+		"paper.pdf": onePage, "tone.wav": tone(), "clip.webm": tone(), "archive.zip": "PK\x03\x04", "not-an-image.png": "text",
+		"page.html": "<!doctype html><title>page</title>", "Makefile": "all:\n", "latest": "-> beach-10.png",
+		"logo.svg": `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 30"><rect width="40" height="30" fill="#cde"/>` +
+			`<circle cx="20" cy="15" r="9" fill="#5140b8"/></svg>`,
+		"years/2026/July/deep/er/x.txt": "deep\n", "Originals/a.txt": "a", "originals 2/a.txt": "a",
+	}
+	for i := range 12 {
+		files[fmt.Sprintf("beach-%d.png", i+1)] = picture(t, i)
+	}
+	return files
+}
+
+// scriptless turns scripts of pages off. Tests still evaluate theirs.
+func (b *browser) scriptless(t *testing.T) {
+	t.Helper()
+	_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBrowserLooks looks at each kind of page at the width of a phone and of a desk, in light and dark colors.
+// ALLIUM_SCREENSHOTS keeps what it saw.
+func TestBrowserLooks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	axe := axeScript(t)
+	n := startWith(t, hooks{deps: func(d *Deps) { withTicket(d); d.Example = b3.Sum(nil) }})
+	tree := n.Addrs().Gateway + "/b3/" + n.objects.tree(t, album(t)).String() + "/"
+	b := openBrowser(t)
+	for _, c := range []struct {
+		name, url string
+		rules     int // the width at which axe checks every rule; 0: at none
+	}{
+		{"landing", n.Addrs().Gateway + "/", 390},
+		{"list", tree, 390},
+		{"gallery", tree + "?view=gallery", 1280},
+		{"filtered", tree + "?view=list&filter=BEACH&sort=size&order=desc", 0},
+		{"nothing", tree + "?filter=nothing", 1280},
+		{"below", tree + "years/2026/July/deep/er/", 390},
+		{"text", tree + "main.go?view=preview", 1280},
+		{"markdown", tree + "Readme.md?view=preview", 390},
+		{"image", tree + "beach-2.png?view=preview", 0},
+		{"no-image", tree + "not-an-image.png?view=preview", 0},
+		{"audio", tree + "tone.wav?view=preview", 0},
+		{"archive", tree + "archive.zip?view=preview", 1280},
+		{"pdf-page", tree + "paper.pdf?view=preview", 0},
+	} {
+		for _, width := range []int{390, 1280} {
+			where := fmt.Sprintf("%s-%d", c.name, width)
+			b.do(t, chromedp.EmulateViewport(int64(width), 900), chromedp.Navigate(c.url))
+			if wide := see(t, b, chromedp.Evaluate[int](`document.documentElement.scrollWidth`)); wide > width {
+				t.Errorf("%s: %d pixels wide", where, wide)
+			}
+			b.quiet(t, where)
+			if c.name == "list" {
+				see(t, b, chromedp.Evaluate[bool](`document.querySelector(".ticket").open = true`))
+			}
+			if width == c.rules {
+				b.accessible(t, axe, where)
+				continue
+			}
+			for _, scheme := range []string{"light", "dark"} {
+				b.prefer(t, scheme)
+				b.shot(t, where+"-"+scheme)
+			}
+			b.prefer(t, "")
+		}
+	}
+}
+
+// TestBrowserWithoutScripts sorts, filters and looks at files in a browser that runs no scripts, by mouse and by keys.
+func TestBrowserWithoutScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	n := startWith(t, hooks{deps: withTicket})
+	tree := n.Addrs().Gateway + "/b3/" + n.objects.tree(t, album(t)).String() + "/"
+	b := openBrowser(t)
+	b.scriptless(t)
+	first := `document.querySelector("tbody tr:nth-child(4) td.name a").textContent`
+	b.visit(t, chromedp.Navigate(tree))
+	if got := see(t, b, chromedp.Evaluate[string](first)); got != "archive.zip" {
+		t.Errorf("the first file is %s", got)
+	}
+	b.visit(t, chromedp.Click(`th.size a`))
+	b.visit(t, chromedp.Click(`th.size a`))
+	if got := see(t, b, chromedp.Evaluate[string](first)); !strings.HasPrefix(got, "beach-") {
+		t.Errorf("the largest file is %s", got)
+	}
+	b.do(t, chromedp.SendKeys("#filter", "BEACH-1"))
+	b.visit(t, chromedp.Submit("#filter"))
+	if got := see(t, b, chromedp.Evaluate[int](`document.querySelectorAll("tbody tr").length`)); got != 4 {
+		t.Errorf("%d entries have BEACH-1", got)
+	}
+	b.visit(t, chromedp.Click(`.views li:nth-child(2) a`))
+	const loaded = `[...document.images].filter((i) => i.closest(".gallery") && i.complete && i.naturalWidth).length`
+	for see(t, b, chromedp.Evaluate[int](loaded)) != 4 { // the test's context bounds this
+	}
+	b.visit(t, chromedp.Click(`.gallery li:nth-child(1) a`))
+	if got := see(t, b, chromedp.Evaluate[int](`document.querySelector(".shown img").naturalWidth`)); got != 320 {
+		t.Errorf("the picture is %d wide", got)
+	}
+	b.quiet(t, "pictures")
+
+	// One click selects the whole address and the whole command.
+	b.do(t, chromedp.Click(`.get div:nth-child(2) code`))
+	if got := see(t, b, chromedp.Evaluate[string](`getSelection().toString()`)); !strings.HasPrefix(got, "allium get b3:") ||
+		!strings.HasSuffix(got, ".png") {
+		t.Errorf("a click selects %q", got)
+	}
+	for name, shows := range map[string]string{
+		"clip.webm": `document.querySelector("video").duration > 0`, "tone.wav": `document.querySelector("audio").duration > 0`,
+		"Readme.md": `document.querySelector(".prose img").naturalWidth == 320`,
+		"paper.pdf": `document.querySelector("object").offsetHeight > 100`,
+	} {
+		b.visit(t, chromedp.Navigate(tree+name+"?view=preview"))
+		for !see(t, b, chromedp.Evaluate[bool](shows)) { // as above
+		}
+		b.quiet(t, name)
+	}
+
+	// Keys alone: to the heading of the column, and back to a file.
+	focused := func(want string) {
+		t.Helper()
+		for range 200 {
+			b.do(t, chromedp.KeyEvent("\t"))
+			if see(t, b, chromedp.Evaluate[string](`document.activeElement.getAttribute("href") || document.activeElement.tagName`)) == want {
+				return
+			}
+		}
+		t.Fatalf("no key leads to %s", want)
+	}
+	b.visit(t, chromedp.Navigate(tree))
+	focused("SUMMARY")
+	b.do(t, chromedp.KeyEvent("\r"))
+	if !see(t, b, chromedp.Evaluate[bool](`document.querySelector(".ticket").open`)) {
+		t.Error("Enter does not open the ticket")
+	}
+	focused("?sort=kind&view=list")
+	b.visit(t, chromedp.KeyEvent("\r"))
+	focused("./main.go?view=preview")
+	b.visit(t, chromedp.KeyEvent("\r"))
+	if got := see(t, b, chromedp.Text("h1")); got != "main.go" {
+		t.Errorf("Enter leads to %s", got)
+	}
+	b.quiet(t, "keys")
+}
