@@ -39,6 +39,7 @@ type Config struct {
 	PortMap      bool `koanf:"port_map"`
 	HolePunch    bool `koanf:"hole_punch"`
 	RelayService bool `koanf:"relay_service"`
+	Browsers     bool `koanf:"browsers"`
 }
 
 // Validate returns nil, or a status.BadRequest that names the first wrong key and its

@@ -18,6 +18,8 @@ import (
 	tls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	webrtc "github.com/libp2p/go-libp2p/p2p/transport/webrtc"
+	webtransport "github.com/libp2p/go-libp2p/p2p/transport/webtransport"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -77,6 +79,10 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 	}
 	if b.shares.failures, err = newHandshakeFailures(deps); err != nil {
 		return nil, err
+	}
+	if cfg.Browsers && deps.PSK != nil {
+		return nil, status.Errorf(status.BadRequest,
+			"listen.browsers needs UDP, which cannot be closed to nodes without the key of a private network: set it to false")
 	}
 	for _, s := range cfg.Listen {
 		a, err := parseListen(s)
@@ -160,7 +166,11 @@ func (b *Builder) Build(ctx context.Context) (host.Host, error) {
 	b.shares.keepReserve(h, max(1, int64(b.cfg.MaxConns/reserveOf)))
 	// The host listens only now. Were it to listen in New, the library would not close a
 	// host that fails, and would accept one address out of several.
-	if err := listenOn(ctx, h, b.listen); err != nil {
+	err = listenOn(ctx, h, b.listen)
+	if err == nil && b.cfg.Browsers {
+		err = listenForBrowsers(h)
+	}
+	if err != nil {
 		_ = h.Close()
 		return nil, err
 	}
@@ -205,6 +215,9 @@ func (b *Builder) options() []libp2p.Option {
 	} else {
 		warnUDPBuffers(b.deps.Log)
 		opts = append(opts, b.quic)
+		if c.Browsers {
+			opts = append(opts, libp2p.Transport(webtransport.New), libp2p.Transport(webrtc.New))
+		}
 	}
 	if b.deps.Metrics != nil {
 		opts = append(opts, libp2p.PrometheusRegisterer(b.deps.Metrics))

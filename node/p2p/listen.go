@@ -27,6 +27,24 @@ func listenOn(ctx context.Context, h host.Host, addrs []ma.Multiaddr) error {
 	return nil
 }
 
+// listenForBrowsers makes h listen for WebTransport and WebRTC-direct too, on the ports on which it listens for
+// QUIC.
+func listenForBrowsers(h host.Host) error {
+	for _, a := range h.Network().ListenAddresses() {
+		if len(a) != 3 || !isQUIC(a) {
+			continue
+		}
+		for _, more := range []ma.Multiaddr{
+			a.Encapsulate(ma.StringCast("/webtransport")), ma.Join(a[:2], ma.StringCast("/webrtc-direct")),
+		} {
+			if err := h.Network().Listen(more); err != nil {
+				return cannotListen(more, err)
+			}
+		}
+	}
+	return nil
+}
+
 func cannotListen(a ma.Multiaddr, err error) error {
 	return status.Errorf(status.TransportDown,
 		"cannot listen on %s: %w; stop the program that uses the port, or name another with --listen or in "+

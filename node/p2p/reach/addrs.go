@@ -45,7 +45,12 @@ func (v *view) announced(all, always []ma.Multiaddr) []ma.Multiaddr {
 // announcedDirect reports whether a direct address is announced on the Internet.
 func (v *view) announcedDirect(a ma.Multiaddr) bool {
 	return manet.IsPublicAddr(a) &&
-		(slices.ContainsFunc(v.own, a.Equal) || slices.ContainsFunc(v.reachable, a.Equal))
+		(slices.ContainsFunc(v.own, bare(a).Equal) || slices.ContainsFunc(v.reachable, a.Equal))
+}
+
+// bare returns an address without the hashes of certificates, which the interfaces do not know.
+func bare(a ma.Multiaddr) ma.Multiaddr {
+	return slices.DeleteFunc(slices.Clone(a), func(c ma.Component) bool { return c.Code() == ma.P_CERTHASH })
 }
 
 // IsRelayed reports whether an address leads through a relay.

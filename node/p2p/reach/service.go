@@ -228,7 +228,7 @@ func (s *Service) current(now time.Time) *view {
 	}
 	mapped := s.mapped()
 	v.direct = s.cfg.Public || len(s.cfg.Announce) > 0 || slices.ContainsFunc(v.reachable, func(a ma.Multiaddr) bool {
-		return slices.ContainsFunc(v.own, a.Equal) || slices.ContainsFunc(mapped, a.Equal)
+		return slices.ContainsFunc(v.own, bare(a).Equal) || slices.ContainsFunc(mapped, a.Equal)
 	})
 	if slices.ContainsFunc(s.host.Network().Conns(), isPublic) {
 		s.lastPublic = now
