@@ -2,7 +2,6 @@ package reach
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -16,14 +15,15 @@ import (
 )
 
 // Bulk opens streams for bulk. A relayed connection is for meeting: Bulk first waits for a direct one, for at
-// most directWait. Then it takes the relayed one, up to the limit of the relay, and no other one to the same
+// most firstWait and directWait together. Then it takes the relayed one, up to the limit of the relay, and no other one to the same
 // peer for bulkAgain.
 type Bulk struct {
 	host host.Host // set by Attach
 	m    *metrics
 
-	mu   sync.Mutex
-	used *simplelru.LRU[peer.ID, circuit]
+	mu       sync.Mutex
+	used     *simplelru.LRU[peer.ID, circuit]
+	redialed *simplelru.LRU[peer.ID, time.Time] // when redial was last at work
 }
 
 // circuit is a relayed connection that carried bulk.
@@ -34,7 +34,11 @@ type circuit struct {
 
 func newBulk(m *metrics) (*Bulk, error) {
 	used, err := simplelru.NewLRU[peer.ID, circuit](maxBulk, nil)
-	return &Bulk{m: m, used: used}, err
+	if err != nil {
+		return nil, err
+	}
+	redialed, err := simplelru.NewLRU[peer.ID, time.Time](maxBulk, nil)
+	return &Bulk{m: m, used: used, redialed: redialed}, err
 }
 
 // Bulk returns what opens streams for bulk on the attached host.
@@ -55,9 +59,10 @@ func (b *Bulk) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (ne
 		return b.host.NewStream(ctx, p, ids...)
 	}
 	if !b.waited(p) {
-		direct, cancel := context.WithTimeout(ctx, directWait)
-		s, err := b.host.NewStream(direct, p, ids...)
-		cancel()
+		s, err := b.direct(ctx, p, firstWait-b.age(p), ids)
+		if err != nil && b.redial(ctx, p) {
+			s, err = b.direct(ctx, p, directWait, ids)
+		}
 		switch {
 		case err == nil:
 			b.m.bulk.WithLabelValues("direct").Inc()
@@ -77,6 +82,46 @@ func (b *Bulk) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (ne
 	}
 	b.m.bulk.WithLabelValues("relayed").Inc()
 	return s, nil
+}
+
+// direct waits for a direct connection to p, at most for d, and opens a stream on it.
+func (b *Bulk) direct(ctx context.Context, p peer.ID, d time.Duration, ids []protocol.ID) (network.Stream, error) {
+	ctx, cancel := context.WithTimeout(network.WithNoDial(ctx, "allium bulk"), d)
+	defer cancel()
+	return b.host.NewStream(ctx, p, ids...)
+}
+
+// age returns how long there has been a connection to p.
+func (b *Bulk) age(p peer.ID) (oldest time.Duration) {
+	for _, c := range b.host.Network().ConnsToPeer(p) {
+		oldest = max(oldest, time.Since(c.Stat().Opened))
+	}
+	return oldest
+}
+
+// redial replaces the relayed connection to p by a new one, at most once in redialGap, and reports whether it
+// did. The library tries to punch a hole only when a relayed connection begins. That is too early for a node that
+// has just started: it does not know yet how others see it.
+func (b *Bulk) redial(ctx context.Context, p peer.ID) bool {
+	now := time.Now()
+	b.mu.Lock()
+	last, ok := b.redialed.Get(p)
+	due := !ok || now.Sub(last) >= redialGap
+	if due {
+		b.redialed.Add(p, now)
+	}
+	b.mu.Unlock()
+	switch {
+	case due:
+		for _, c := range b.host.Network().ConnsToPeer(p) {
+			if c.Stat().Limited {
+				_ = c.Close() // only the relay's stream is closed
+			}
+		}
+	case now.Sub(last) >= directWait:
+		return false
+	} // else another stream has just dialled again, and this one waits too
+	return b.host.Connect(network.WithAllowLimitedConn(ctx, "allium bulk"), peer.AddrInfo{ID: p}) == nil
 }
 
 // errUsedUp says what to do when only a relay leads to a peer.
@@ -110,6 +155,3 @@ func (b *Bulk) admit(p peer.ID, conn string, now time.Time) bool {
 	b.used.Add(p, circuit{conn, now})
 	return true
 }
-
-// UsedUp reports whether an error says that a relay's limit is used up.
-func UsedUp(err error) bool { return errors.Is(err, errUsedUp) }

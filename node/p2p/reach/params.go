@@ -38,7 +38,12 @@ const (
 	// third works, when the roles change.
 	punchTimeout = 5 * time.Second
 
-	directWait = 4 * time.Second // for a direct connection, before bulk takes a relayed one
-	bulkAgain  = time.Hour       // until bulk may take another circuit to the same peer
-	maxBulk    = 1024            // peers whose circuit is remembered, the latest
+	// The waits for a direct connection, before bulk takes a relayed one: from the start of that one, and after it
+	// was dialled again. Together with two dials they are less than the 8 s for which object streams wait.
+	firstWait  = 2 * time.Second
+	directWait = 3 * time.Second
+	redialGap  = time.Minute // shortest time between two such dials of a peer
+
+	bulkAgain = time.Hour // until bulk may take another circuit to the same peer
+	maxBulk   = 1024      // peers whose circuit is remembered, the latest
 )
