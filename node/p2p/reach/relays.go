@@ -80,19 +80,20 @@ func (k *keeper) addrs() (all []ma.Multiaddr) {
 	return all
 }
 
-// end cancels the attempts and waits for them.
+// begin prepares the keeper for a run, which may be the next one after a failure.
+func (k *keeper) begin(ctx context.Context) { k.ctx, k.cancel = context.WithCancel(ctx) }
+
+// end cancels the attempts, waits for them and forgets their results.
 func (k *keeper) end() {
-	if k.cancel != nil {
-		k.cancel()
-	}
+	k.cancel()
 	k.tries.Wait()
+	for len(k.pending) > 0 {
+		delete(k.pending, (<-k.results).relay) // each attempt has left its result
+	}
 }
 
 // step lets go of relays that are lost or not needed, renews reservations, and asks for those that lack.
-func (k *keeper) step(ctx context.Context, needed bool, now time.Time) {
-	if k.ctx == nil {
-		k.ctx, k.cancel = context.WithCancel(ctx)
-	}
+func (k *keeper) step(needed bool, now time.Time) {
 	renew := k.drop(needed, now)
 	if !needed {
 		return

@@ -142,6 +142,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	s.host.Network().Notify(notifiee)
 	var watching sync.WaitGroup
 	watching.Go(func() { s.watch(sub) })
+	s.relays.begin(ctx)
 	s.update(emitter, time.Now())
 	ready()
 	s.loop(ctx, emitter)
@@ -196,7 +197,7 @@ func (s *Service) loop(ctx context.Context, emitter event.Emitter) {
 		case <-timer.C:
 		}
 		now := time.Now()
-		s.relays.step(ctx, s.needsRelay(), now)
+		s.relays.step(s.needsRelay(), now)
 		s.update(emitter, now)
 		timer.Reset(max(lookGap, min(lookEvery, s.relays.next(now))))
 		if !pause(ctx, lookGap) {
