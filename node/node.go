@@ -69,6 +69,7 @@ import (
 	"allium/node/readiness"
 	"allium/node/records"
 	"allium/node/repair"
+	"allium/node/sent"
 	"allium/node/supervise"
 	"allium/node/updates"
 	"allium/node/zones"
@@ -129,6 +130,7 @@ type components struct {
 	pressure     *readiness.Pressure
 	clock        *clock.Watch
 	duplicates   *duplicates
+	sent         sent.Log // what peers have got, for FollowSent
 	amnesia      *amnesia.Watch
 	store        *store.Store
 	repairs      *repair.Repairs

@@ -114,7 +114,8 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 	}
 	n.server, err = object.NewServer(n.cfg.Object, object.ServerDeps{
 		Host: acceptor, Store: peerStore{n.store, n.denylist.At("peers").Object}, MaxFrame: n.sessions.MaxFrame,
-		Log: n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
+		Sent: n.noteSent,
+		Log:  n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
 	})
 	if err != nil {
 		return err

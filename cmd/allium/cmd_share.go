@@ -17,6 +17,7 @@ import (
 	"allium/gateway/client"
 	"allium/node"
 	"allium/node/naming"
+	"allium/node/sent"
 	"allium/node/tree"
 	"allium/protocols/b3"
 	"allium/store/meta"
@@ -45,8 +46,9 @@ object is then removed when its space is needed. Who has the address can still a
 this node for it until then.
 
 If no node runs, this command makes the home directory if there is none, and is the
-node until Ctrl-C or the end of --for. It listens on free ports. If a node runs, it
-serves the object, and the command ends at once.`,
+node until Ctrl-C or the end of --for. It listens on free ports, and prints a line
+whenever somebody has all of it (of a directory with up to 65,536 entries). If a node
+runs, it serves the object, and the command ends at once.`,
 		Example: `  allium share photos
   allium share report.pdf --for 24h
   allium share $ADDRESS`,
@@ -78,8 +80,11 @@ func (a *app) share(ctx context.Context, arg string, o shareOptions) error {
 		if len(o.listen) > 0 {
 			return failure.NewUsage("leave --listen out, or stop the node", "--listen is given, and a node runs already")
 		}
-		_, err := a.shareOn(ctx, n, arg, o)
-		return err
+		shared, err := a.shareOn(ctx, n, arg, o)
+		if err != nil {
+			return err
+		}
+		return a.tellShared(shared, o)
 	}
 	if !errors.Is(err, client.ErrNotRunning) || a.api != "" {
 		return err
@@ -89,11 +94,18 @@ func (a *app) share(ctx context.Context, arg string, o shareOptions) error {
 		if err != nil {
 			return err
 		}
-		return a.serveShared(ctx, shared)
+		follow, err := n.FollowSent(ctx, shared.Root, shared.Kind, shared.Size)
+		if err != nil {
+			return err
+		}
+		if err := a.tellShared(shared, o); err != nil {
+			return err
+		}
+		return a.serveShared(ctx, shared, follow)
 	})
 }
 
-// shareOn adds or fetches what arg names, and prints the ticket.
+// shareOn adds or fetches what arg names, and returns its ticket.
 func (a *app) shareOn(ctx context.Context, n api.Node, arg string, o shareOptions) (api.Shared, error) {
 	key, name := arg, ""
 	if isPath(arg) {
@@ -105,24 +117,25 @@ func (a *app) shareOn(ctx context.Context, n api.Node, arg string, o shareOption
 	} else if err := a.fetchShared(ctx, n, arg); err != nil {
 		return api.Shared{}, err
 	}
-	shared, err := n.Share(ctx, key, api.ShareOptions{Name: name, For: o.last})
-	if err != nil {
-		return api.Shared{}, err
-	}
+	return n.Share(ctx, key, api.ShareOptions{Name: name, For: o.last})
+}
+
+// tellShared prints the ticket, and for whom it works.
+func (a *app) tellShared(shared api.Shared, o shareOptions) error {
 	if err := a.print(shared, shared.Ticket); err != nil {
-		return shared, err
+		return err
 	}
 	if o.qr && !a.json {
 		drawing, err := text.QR(shared.Ticket)
 		if err != nil {
-			return shared, err
+			return err
 		}
 		fmt.Fprint(a.err, drawing)
 	}
 	if !a.json && !a.quiet {
 		fmt.Fprintln(a.err, text.Reach(shared))
 	}
-	return shared, nil
+	return nil
 }
 
 // isPath reports whether the argument of share is a file or directory on this machine. What looks like an
@@ -168,20 +181,32 @@ func (a *app) fetchShared(ctx context.Context, n api.Node, key string) error {
 	return err
 }
 
-// serveShared waits for the end of the ticket, or of ctx.
-func (a *app) serveShared(ctx context.Context, s api.Shared) error {
+// received is a peer that has got all of what is shared.
+type received struct {
+	Peer string `json:"peer"`
+	Path string `json:"path,omitempty"` // direct quic, direct tcp or relayed
+}
+
+// serveShared tells of peers that follow reports, until the end of the ticket, or of ctx.
+func (a *app) serveShared(
+	ctx context.Context, s api.Shared, follow func(context.Context, func(sent.Peer)),
+) error {
 	if !a.json && !a.quiet {
 		fmt.Fprintln(a.err, "serving until Ctrl-C"+text.Until(s.NotAfter))
 	}
-	if s.NotAfter.IsZero() {
-		<-ctx.Done()
-		return nil
+	if !s.NotAfter.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, s.NotAfter)
+		defer cancel()
 	}
-	end := time.NewTimer(time.Until(s.NotAfter))
-	defer end.Stop()
-	select {
-	case <-end.C:
-	case <-ctx.Done():
-	}
+	follow(ctx, func(p sent.Peer) {
+		got := received{p.ID.String(), pathOf(p.Addr.String())}
+		switch {
+		case a.json:
+			_ = a.print(got, "") // nobody may read it any more; others still fetch
+		case !a.quiet:
+			fmt.Fprintln(a.err, text.HasWhole(got.Peer, got.Path))
+		}
+	})
 	return nil
 }

@@ -56,7 +56,7 @@ func (a *app) withEmbedded(ctx context.Context, t ticket.Ticket, o embedOptions,
 func (a *app) fetchEmbedded(
 	ctx context.Context, cfg config.Loaded, home string, t ticket.Ticket, do func(api.Node) error,
 ) error {
-	psk, err := homedir.SwarmKey(cfg.Node.SwarmKey)
+	psk, err := homedir.SwarmKey(homedir.SwarmKeyPath(home, cfg.Node.SwarmKey))
 	if err != nil {
 		return err
 	}

@@ -178,17 +178,24 @@ func pathTo(ctx context.Context, n api.Node, id peer.ID) string {
 	}
 	path := ""
 	for _, p := range peers {
-		switch {
-		case p.ID != id.String():
-		case strings.Contains(p.Addr, "/p2p-circuit"):
-			if path == "" {
-				path = "relayed"
-			}
-		case strings.Contains(p.Addr, "/quic-v1"):
-			return "direct quic"
-		default:
-			path = "direct tcp"
+		if p.ID == id.String() && (path == "" || path == relayedPath) {
+			path = pathOf(p.Addr)
 		}
 	}
 	return path
+}
+
+const relayedPath = "relayed"
+
+// pathOf is pathTo for a connection with the remote address addr.
+func pathOf(addr string) string {
+	switch {
+	case addr == "":
+		return ""
+	case strings.Contains(addr, "/p2p-circuit"):
+		return relayedPath
+	case strings.Contains(addr, "/quic-v1"):
+		return "direct quic"
+	}
+	return "direct tcp"
 }

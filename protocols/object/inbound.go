@@ -13,6 +13,7 @@ import (
 
 	"allium/internal/deadline"
 	"allium/internal/ipgroup"
+	"allium/protocols/b3"
 	"allium/protocols/oap"
 	"allium/protocols/status"
 )
@@ -35,7 +36,8 @@ type served struct {
 	mu   sync.Mutex
 	corr map[uint64]struct{} // corr_ids of requests read but not answered
 
-	scratch []byte // used by write only
+	scratch []byte     // used by write only
+	given   []b3.Range // of the current object, what was sent; used by write only, and only for ServerDeps.Sent
 }
 
 // serve reads requests until the stream ends. It returns when all requests are

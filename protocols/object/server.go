@@ -36,6 +36,9 @@ type ServerDeps struct {
 	// Corrupt, if set, is called once for each transfer that failed because the
 	// bytes of a local object are wrong. It must not block.
 	Corrupt func(root b3.Root, err error)
+	// Sent, if set, is called when ranges of an object of size bytes were written to a stream of c, also
+	// if the request failed after them. It must not block, and must not keep ranges.
+	Sent func(c network.Conn, root b3.Root, size int64, ranges []b3.Range)
 
 	Log     *slog.Logger          // nil: no log
 	Metrics prometheus.Registerer // nil: metrics are not registered

@@ -39,6 +39,8 @@ func (in *served) object(ctx context.Context, req *request, root b3.Root) error 
 	if err := in.out.frame(respond(req.corr, oap.FlagStart, 0, in.scratch)); err != nil {
 		return err
 	}
+	in.given = in.given[:0]
+	defer in.tellSent(root, size)
 	if req.sizeProof {
 		proof, err := reader.SizeProof()
 		if err != nil {
@@ -49,6 +51,23 @@ func (in *served) object(ctx context.Context, req *request, root b3.Root) error 
 		}
 	}
 	return failed(obj, in.items(ctx, req, reader, walk))
+}
+
+// give notes that a group of an object of size bytes is in the next frame. The groups come in order.
+func (in *served) give(group, size int64) {
+	r := b3.Range{Start: group * b3.GroupSize, End: min((group+1)*b3.GroupSize, size)}
+	if n := len(in.given); n > 0 && in.given[n-1].End == r.Start {
+		in.given[n-1].End = r.End
+		return
+	}
+	in.given = append(in.given, r)
+}
+
+// tellSent reports what was sent of an object.
+func (in *served) tellSent(root b3.Root, size int64) {
+	if in.srv.deps.Sent != nil && len(in.given) > 0 {
+		in.srv.deps.Sent(in.st.Conn(), root, size, in.given)
+	}
 }
 
 // failed reports an error of a transfer to obj, except an error of the stream.
@@ -111,6 +130,9 @@ func (in *served) items(ctx context.Context, req *request, from *b3.Reader, walk
 			}
 			b.Commit(item.Len)
 			committed++
+			if in.srv.deps.Sent != nil && !item.Parent {
+				in.give(item.Group, from.Size())
+			}
 			item, ok = walk.Next()
 		}
 		if committed > 0 {
@@ -118,6 +140,7 @@ func (in *served) items(ctx context.Context, req *request, from *b3.Reader, walk
 				return err
 			}
 			if err := out.frames.WriteBuilder(b); err != nil {
+				in.given = in.given[:0] // how much arrived is not known
 				return err
 			}
 			in.srv.metrics.bytesOut.Add(float64(len(b.Payload())))

@@ -1,0 +1,74 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/gateway/api"
+	"allium/node/objects"
+	"allium/node/sent"
+	"allium/protocols/b3"
+	"allium/protocols/manifest"
+	"allium/protocols/object"
+)
+
+// noteSent is what the object server calls for what it has sent.
+func (n *Node) noteSent(c network.Conn, root b3.Root, size int64, ranges []b3.Range) {
+	n.sent.Sent(sent.Peer{ID: c.RemotePeer(), Addr: c.RemoteMultiaddr()}, root, size, ranges)
+}
+
+// FollowSent follows from now on which peers get all of an object of the store, with what is below it. The
+// function that it returns calls whole for each of them, once, until ctx ends. A node follows one object at
+// a time, the last.
+func (n *Node) FollowSent(
+	ctx context.Context, root b3.Root, kind api.Kind, size int64,
+) (run func(ctx context.Context, whole func(sent.Peer)), err error) {
+	below := map[b3.Root]int64{root: size}
+	if kind == api.Directory {
+		err = manifest.Walk(ctx, objects.Manifests(objects.Local{Store: n.store}), root, func(_ string, e manifest.Entry) error {
+			if e.Kind != manifest.Link {
+				below[e.Root] = e.Size
+			}
+			if len(below) > sent.MaxObjects {
+				return errTooMany
+			}
+			return nil
+		})
+		if errors.Is(err, errTooMany) {
+			below, err = nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	w, err := n.sent.Watch(below)
+	if err != nil {
+		return nil, err
+	}
+	has := func(ctx context.Context, p peer.ID, rest []b3.Root) bool {
+		ctx, cancel := context.WithTimeout(ctx, askSentWait)
+		defer cancel()
+		for some := range slices.Chunk(rest, object.MaxHave) {
+			if n.host.Network().Connectedness(p) != network.Connected {
+				return false
+			}
+			got, err := n.objects.Have(ctx, p, some)
+			if err != nil || slices.ContainsFunc(got, func(has b3.Presence) bool { return has != b3.Complete }) {
+				return false
+			}
+		}
+		return true
+	}
+	return func(ctx context.Context, whole func(sent.Peer)) { w.Run(ctx, has, whole) }, nil
+}
+
+// askSentWait is how long FollowSent waits for a peer that it asks what it has.
+const askSentWait = time.Second
+
+// errTooMany ends the walk of a directory that has more objects than can be followed.
+var errTooMany = errors.New("too many objects")
