@@ -26,6 +26,9 @@
 //   - what one peer that asks ten times its rate costs 31 honest ones;
 //   - a gateway that clients ask ten times its rate: how fast the answers are that
 //     they get, beside those of a bare handler, what is refused, and memory;
+//   - share and get by a ticket: how long after its start each has its first line or byte,
+//     the rate beside a fetch between nodes that run, TCP beside QUIC, and what an idle
+//     node does;
 //   - a gateway, and a bare server, on which five thousand slow clients of a process
 //     of their own hold connections: how fast others are answered.
 //
@@ -143,6 +146,7 @@ var parts = []part{
 	{"fair", []func(context.Context, *settings) ([]row, error){benchFair}},
 	{"overload", []func(context.Context, *settings) ([]row, error){benchOverload}},
 	{"ops", []func(context.Context, *settings) ([]row, error){benchOps}},
+	{"share", []func(context.Context, *settings) ([]row, error){benchTicket, benchByTicket, benchIdle}},
 	{"slow", []func(context.Context, *settings) ([]row, error){benchSlow}},
 }
 

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// alone keeps the commands of this part from the local network, and from public addresses.
+var alone = []string{"ALLIUM_LISTEN__MDNS=false", "ALLIUM_LISTEN__PORT_MAP=false", "ALLIUM_NODE__PROFILE=testnet"}
+
+// sharing is a share that runs without a node.
+type sharing struct {
+	cmd    *exec.Cmd
+	ticket string
+	took   time.Duration // from the start to the ticket
+}
+
+// share starts `allium share` in a new home.
+func (s *settings) share(ctx context.Context, file, listen string) (*sharing, error) {
+	home := filepath.Join(s.dir, "sharer")
+	if err := os.RemoveAll(home); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, s.allium, "--home", home, "share", file, "--listen", listen)
+	cmd.Env = append(os.Environ(), alone...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, fmt.Errorf("share printed no ticket: %w", errors.Join(err, cmd.Wait()))
+	}
+	return &sharing{cmd, strings.TrimSpace(line), time.Since(begun)}, nil
+}
+
+func (s *sharing) stop() error {
+	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
+		return err
+	}
+	return s.cmd.Wait()
+}
+
+// firstOutput runs a program and returns when its first byte came.
+func firstOutput(ctx context.Context, name string, args ...string) (time.Duration, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), alone...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	_, err = io.ReadFull(out, make([]byte, 1))
+	took := time.Since(begun)
+	_, drained := io.Copy(io.Discard, out)
+	return took, errors.Join(err, drained, cmd.Wait())
+}
+
+// benchTicket measures how long share and get of a small file take, both cold, beside the start of the
+// program alone.
+func benchTicket(ctx context.Context, s *settings) ([]row, error) {
+	file := filepath.Join(s.dir, "small.txt")
+	if err := randomFile(file, 4<<10); err != nil {
+		return nil, err
+	}
+	printed := row{what: "share: ticket of a small file after", unit: "ms", target: "≤ 300"}
+	first := row{what: "get TICKET: first byte after", unit: "ms", target: "≤ 300"}
+	start := row{what: "reference: allium version", unit: "ms"}
+	chars := row{what: "ticket of one address with a name", unit: "characters", target: "≤ 200"}
+	for range s.rounds {
+		shared, err := s.share(ctx, file, onTCP)
+		if err != nil {
+			return nil, err
+		}
+		got, err := firstOutput(ctx, s.allium, "--home", filepath.Join(s.dir, "none"), "get", shared.ticket, "-o", "-")
+		if err != nil {
+			return nil, err
+		}
+		alone, err := firstOutput(ctx, s.allium, "version")
+		if err != nil {
+			return nil, err
+		}
+		printed.values, first.values = append(printed.values, ms(shared.took)), append(first.values, ms(got))
+		start.values, chars.values = append(start.values, ms(alone)), append(chars.values, float64(len(shared.ticket)))
+		if err := shared.stop(); err != nil {
+			return nil, err
+		}
+	}
+	return []row{printed, first, start, chars}, nil
+}
+
+// benchByTicket measures a fetch of the large file by ticket, over TCP and QUIC, beside the same between two
+// nodes that run.
+func benchByTicket(ctx context.Context, s *settings) ([]row, error) {
+	file := s.large()
+	if err := randomFile(file, s.size); err != nil {
+		return nil, err
+	}
+	var rates [2][]float64 // over TCP and over QUIC, MB/s
+	var nodes []float64
+	mbps := float64(s.size) / 1e6
+	for range s.rounds {
+		for i, listen := range []string{onTCP, onQUIC} {
+			seconds, err := s.byTicket(ctx, file, listen)
+			if err != nil {
+				return nil, err
+			}
+			rates[i] = append(rates[i], mbps/seconds)
+		}
+		seconds, err := s.betweenNodes(ctx, file)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, mbps/seconds)
+	}
+	return []row{
+		{what: "get TICKET -o over TCP", unit: "MB/s", values: rates[0]},
+		{what: "get TICKET -o over QUIC", unit: "MB/s", values: rates[1]},
+		{what: "get -o between two nodes that run", unit: "MB/s", values: nodes},
+		{what: "by ticket ÷ between nodes", unit: "×", target: "≥ 0.9", values: pairs(rates[0], nodes)},
+		{what: "by ticket, TCP ÷ QUIC", unit: "×", target: "≥ 1.8", values: pairs(rates[0], rates[1])},
+	}, nil
+}
+
+// byTicket returns how many seconds a get of a file by ticket takes.
+func (s *settings) byTicket(ctx context.Context, file, listen string) (float64, error) {
+	shared, err := s.share(ctx, file, listen)
+	if err != nil {
+		return 0, err
+	}
+	out := filepath.Join(s.dir, "out")
+	cmd := exec.CommandContext(ctx, s.allium, "--home", filepath.Join(s.dir, "none"), "get", shared.ticket, "-o", out)
+	cmd.Env = append(os.Environ(), alone...)
+	begun := time.Now()
+	said, err := cmd.CombinedOutput()
+	took := time.Since(begun).Seconds()
+	if err != nil {
+		return 0, fmt.Errorf("get: %w: %s", err, said)
+	}
+	return took, errors.Join(shared.stop(), os.Remove(out))
+}
+
+// betweenNodes returns how many seconds a get of a file takes on a node that is connected to one that has it.
+func (s *settings) betweenNodes(ctx context.Context, file string) (float64, error) {
+	out := filepath.Join(s.dir, "out")
+	homes := []string{filepath.Join(s.dir, "from"), filepath.Join(s.dir, "to")}
+	for _, home := range homes {
+		if err := os.RemoveAll(home); err != nil {
+			return 0, err
+		}
+	}
+	added, err := run(ctx, s.allium, "--home", homes[0], "add", "-q", file)
+	if err != nil {
+		return 0, err
+	}
+	from, err := s.startNode(ctx, homes[0])
+	if err != nil {
+		return 0, err
+	}
+	to, err := s.startNode(ctx, homes[1], from.addr)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := run(ctx, s.allium, "--home", homes[1], "connect", from.addr); err != nil {
+		return 0, err
+	}
+	got, err := run(ctx, s.allium, "--home", homes[1], "get", strings.TrimSpace(added.out), "-o", out)
+	if err != nil {
+		return 0, err
+	}
+	_, one := from.stop()
+	_, two := to.stop()
+	return got.wall.Seconds(), errors.Join(one, two, os.Remove(out))
+}
+
+const (
+	settle  = 10 * time.Second // after the start of a node, before it counts as idle
+	idleRun = 20 * time.Second // how long an idle node is watched in a round
+)
+
+// benchIdle measures what a node without peers does while nobody asks it anything.
+func benchIdle(ctx context.Context, s *settings) ([]row, error) {
+	cpu := row{what: "idle without peers: CPU", unit: "% of a core", target: "≤ 0.4"}
+	wakes := row{what: "idle without peers: wake-ups", unit: "/s", target: "≤ 60"}
+	p, err := s.startNode(ctx, filepath.Join(s.dir, "idle"))
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(settle)
+	for range s.rounds {
+		usedBefore, err := p.cpu()
+		if err != nil {
+			return nil, err
+		}
+		wokenBefore, err := p.wakeups()
+		if err != nil {
+			return nil, err
+		}
+		time.Sleep(idleRun)
+		used, err := p.cpu()
+		if err != nil {
+			return nil, err
+		}
+		woken, err := p.wakeups()
+		if err != nil {
+			return nil, err
+		}
+		cpu.values = append(cpu.values, 100*(used-usedBefore).Seconds()/idleRun.Seconds())
+		wakes.values = append(wakes.values, float64(woken-wokenBefore)/idleRun.Seconds())
+	}
+	_, err = p.stop()
+	return []row{cpu, wakes}, err
+}
+
+// wakeups returns how often the threads of the process have given up a processor by themselves, to wait.
+func (p *process) wakeups() (n int64, err error) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for line := range strings.Lines(string(raw)) {
+			if rest, ok := strings.CutPrefix(line, "voluntary_ctxt_switches:"); ok {
+				var one int64
+				if _, err := fmt.Sscan(rest, &one); err != nil {
+					return 0, fmt.Errorf("%s: %w", f, err)
+				}
+				n += one
+			}
+		}
+	}
+	return n, nil
+}
