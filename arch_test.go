@@ -253,7 +253,7 @@ var inTests = map[string][]string{
 	"gateway": {
 		"gateway/audit", "gateway/certs", "gateway/certs/certstest", "gateway/client", "gateway/denylist",
 		"gateway/verified", "protocols/bao",
-		"protocols/capability", "protocols/manifest",
+		"protocols/capability", "protocols/manifest", "protocols/ticket",
 	},
 	"gateway/certs": {"gateway/certs/certstest"},
 	"node":          {"gateway/client", "node/tree", "node/tree/addcache", "protocols/bao"},

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,11 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"allium/protocols/b3"
+	"allium/protocols/ticket"
 )
 
 // shotsEnv names a directory where the browser test leaves what it saw.
@@ -203,4 +209,41 @@ func TestBrowser(t *testing.T) {
 	b.shot(t, "landing")
 	b.do(t, chromedp.Submit("#key"), chromedp.WaitVisible(`a[rel="up"]`))
 	b.quiet(t, "landing")
+
+	// Of a ticket only the address counts: the peer in it is not dialled.
+	peerAt, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peerAt.Close()
+	shared := ticketAt(t, root, peerAt.Addr().(*net.TCPAddr).Port)
+	b.do(t, chromedp.Navigate(base+"/"), chromedp.SendKeys("#key", shared), chromedp.Submit("#key"),
+		chromedp.WaitVisible(`a[href="./src/"]`))
+	if at := see(t, b, chromedp.Location()); at != base+"/b3/"+root.String()+"/" {
+		t.Errorf("the ticket led to %s", at)
+	}
+	b.quiet(t, "ticket")
+	if err := peerAt.(*net.TCPListener).SetDeadline(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := peerAt.Accept(); err == nil {
+		t.Errorf("the gateway dialled the peer of a ticket from %s", c.RemoteAddr())
+	}
+}
+
+// ticketAt returns a ticket for a directory that a peer on a port of this machine shares.
+func ticketAt(t *testing.T, root b3.Root, port int) string {
+	t.Helper()
+	id, err := peer.Decode("12D3KooWE4239U7UocwvYzy1zc4TNYj54dUB2XWKEPgZJCCWAeKJ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := ticket.Ticket{
+		Root: root, Directory: true, Size: 100, Peer: id,
+		Addrs: []ma.Multiaddr{ma.StringCast(fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port))},
+	}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
