@@ -23,6 +23,7 @@
 //     whether it answers about its readiness meanwhile;
 //   - the gateway under wrk, beside a bare handler, ServeContent and nginx (the
 //     part http needs both programs);
+//   - the first byte of the page of a directory: sorted, and too long for that;
 //   - what one peer that asks ten times its rate costs 31 honest ones;
 //   - a gateway that clients ask ten times its rate: how fast the answers are that
 //     they get, beside those of a bare handler, what is refused, and memory;
@@ -147,6 +148,7 @@ var parts = []part{
 	{"overload", []func(context.Context, *settings) ([]row, error){benchOverload}},
 	{"ops", []func(context.Context, *settings) ([]row, error){benchOps}},
 	{"share", []func(context.Context, *settings) ([]row, error){benchTicket, benchByTicket, benchIdle}},
+	{"listing", []func(context.Context, *settings) ([]row, error){benchListing}},
 	{"slow", []func(context.Context, *settings) ([]row, error){benchSlow}},
 }
 

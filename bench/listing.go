@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// The directories that benchListing lists, by how many entries they have.
+const (
+	shortListing, sortedListing, longListing = 100, 10_000, 100_000
+)
+
+// listingTries is how often a round asks for each listing. The fastest counts.
+const listingTries = 10
+
+// benchListing measures the first byte of pages of directories: one that is sorted, and one that is too long for it,
+// each against a short one, in turn.
+func benchListing(ctx context.Context, s *settings) (rows []row, err error) {
+	home := filepath.Join(s.dir, "listing")
+	if err := unlimited(home); err != nil {
+		return nil, err
+	}
+	paths := map[int]string{}
+	for _, n := range []int{shortListing, sortedListing, longListing} {
+		dir := filepath.Join(s.dir, fmt.Sprintf("listing%d", n))
+		if err := listedFiles(dir, n); err != nil {
+			return nil, err
+		}
+		added, err := run(ctx, s.allium, "--home", home, "add", "-q", dir)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+		paths[n] = "/b3/" + strings.TrimSpace(added.out) + "/"
+	}
+	node, err := s.startNode(ctx, home)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _, _ = node.stop() }()
+	sorted := row{what: "listing of 10,000 by size: first byte ÷ 100", unit: "×", target: "≤ 3"}
+	long := row{what: "listing of 100,000: first byte ÷ 100", unit: "×", target: "≤ 2"}
+	short := row{what: "listing of 100: first byte", unit: "ms"}
+	grown := row{what: "listing of 10,000 by size: RSS", unit: "MB more", target: "≤ 20"}
+	whole := row{what: "listing of 10,000 by size: all of it", unit: "ms"}
+	for range s.rounds {
+		a, err := fastestByte(ctx, node.gate+paths[shortListing])
+		if err != nil {
+			return nil, err
+		}
+		before, err := node.memory()
+		if err != nil {
+			return nil, err
+		}
+		b, err := fastestByte(ctx, node.gate+paths[sortedListing]+"?sort=size")
+		if err != nil {
+			return nil, err
+		}
+		after, err := node.memory()
+		if err != nil {
+			return nil, err
+		}
+		c, err := fastestByte(ctx, node.gate+paths[longListing])
+		if err != nil {
+			return nil, err
+		}
+		sorted.values = append(sorted.values, b.first.Seconds()/a.first.Seconds())
+		long.values = append(long.values, c.first.Seconds()/a.first.Seconds())
+		short.values = append(short.values, ms(a.first))
+		grown.values = append(grown.values, mb(after-before))
+		whole.values = append(whole.values, ms(b.whole))
+	}
+	return []row{short, sorted, long, grown, whole}, nil
+}
+
+// listedFiles writes n small files of 97 sizes.
+func listedFiles(dir string, n int) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for i := range n {
+		name := filepath.Join(dir, fmt.Sprintf("picture %d.jpeg", i))
+		if err := os.WriteFile(name, make([]byte, 1+i%97), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answered is how long an answer took.
+type answered struct{ first, whole time.Duration }
+
+// fastestByte asks for url over one connection and returns the answer whose first byte was fastest.
+func fastestByte(ctx context.Context, url string) (best answered, err error) {
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for range listingTries {
+		var begun time.Time
+		var got answered
+		trace := &httptrace.ClientTrace{
+			WroteRequest:         func(httptrace.WroteRequestInfo) { begun = time.Now() },
+			GotFirstResponseByte: func() { got.first = time.Since(begun) },
+		}
+		req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodGet, url, nil)
+		if err != nil {
+			return best, err
+		}
+		req.Header.Set("Accept", "text/html")
+		resp, err := client.Do(req)
+		if err != nil {
+			return best, err
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if err == nil && resp.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: %s", url, resp.Status)
+		}
+		if err != nil {
+			return best, err
+		}
+		got.whole = time.Since(begun)
+		if best.first == 0 || got.first < best.first {
+			best = got
+		}
+	}
+	return best, nil
+}
