@@ -29,17 +29,17 @@ func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
 		}
 	}
 	var out bytes.Buffer
-	example, get := "", "allium get b3:…"
+	example := ""
 	if !g.example.IsZero() {
-		example, get = target{root: g.example}.url(true), "allium get "+g.example.String()+" -o example"
+		example = target{root: g.example}.url(true)
 	}
 	err := pageTemplates.ExecuteTemplate(&out, "landing", struct {
-		Style        template.CSS
-		Ready        bool
-		Waiting      []api.Gate
-		Version      string
-		Example, Get string
-	}{exchange.PageStyle, page.Ready, waiting, g.version, example, get})
+		Style   template.CSS
+		Ready   bool
+		Waiting []api.Gate
+		Version string
+		Example string
+	}{exchange.PageStyle, page.Ready, waiting, g.version, example})
 	if err != nil {
 		return fmt.Errorf("render the first page: %w", err)
 	}

@@ -61,12 +61,16 @@ type TicketFor struct {
 // shared is how somebody else gets what a page shows.
 type shared struct {
 	Address string
-	Command string
+	Command string // empty: others cannot get it
 	Ticket  string // empty: this node has no public address
 }
 
-// shared returns how to get the object root, which t names.
+// shared returns how to get the object root, which t names. The example is in no store, so no other node gets it from
+// this one.
 func (g *Handlers) shared(t target, root b3.Root, directory bool, size int64) shared {
+	if !g.example.IsZero() && t.root == g.example {
+		return shared{Address: root.String()}
+	}
 	key := cmp.Or(t.name, t.root.String())
 	if p := strings.Join(t.names, "/"); p != "" {
 		key += "/" + p
