@@ -24,6 +24,6 @@
 // Last, it takes one request from the bucket of each rate caveat. The result is a
 // [Grant].
 //
-// Peers would send a macaroon as its bytes (OAP1.md §7). No request of a peer
-// needs one yet, so Verify takes only the text form.
+// Peers send a macaroon as its bytes (OAP1.md §7); [Text] gives the form that Verify takes.
+// Those of the members of a cluster are for [Replicate].
 package capability

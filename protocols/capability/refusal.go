@@ -28,6 +28,7 @@ const (
 	TooManyBytes  Refusal = "caveat_bytes"
 	WrongNode     Refusal = "caveat_aud"
 	WrongLabel    Refusal = "caveat_label"
+	TooLong       Refusal = "caveat_exp" // it expires later than one for [Replicate] may
 )
 
 // TooOften is the refusal with the outcome rate_limit: the request exceeds the rate
@@ -39,7 +40,7 @@ func Refusals() []Refusal {
 	return []Refusal{
 		Malformed, UnknownKey, BadSignature, Future, Revoked, Expired,
 		NoExpiry, UnknownCaveat,
-		WrongOp, WrongObject, WrongName, WrongMethod, TooManyBytes, WrongNode, WrongLabel, TooOften,
+		WrongOp, WrongObject, WrongName, WrongMethod, TooManyBytes, WrongNode, WrongLabel, TooLong, TooOften,
 	}
 }
 

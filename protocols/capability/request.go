@@ -27,7 +27,17 @@ const (
 	Drain    Op = "drain"    // drain and stop the node
 )
 
-// Ops returns all operations.
+// Replicate is the operation with which the members of a cluster store objects on each
+// other. Only a node mints capabilities for it. A capability allows it only if its first
+// caveat is "op in replicate", another one names the node that it is for, and it expires
+// within [ReplicateLife]. So no token that a person holds opens the cluster, however its
+// bearer narrows it.
+const Replicate Op = "replicate"
+
+// ReplicateLife is the longest time that a capability for Replicate may still be valid.
+const ReplicateLife = 10 * time.Minute
+
+// Ops returns the operations of capabilities that people mint.
 func Ops() []Op {
 	return []Op{Get, Put, Fetch, Pin, Unpin, GC, Repair, Announce, Publish, Connect, Faults, Reload, Drain}
 }

@@ -77,7 +77,7 @@ func (v *Verifier) Verify(token string, r Request) (Grant, error) {
 	if n := len(branches); n > 0 {
 		g.Branch = branches[n-1].String()
 	}
-	hasRate := false
+	var audience, hasRate bool
 	for _, s := range caveats {
 		c, err := parseCaveat(s)
 		if err != nil {
@@ -88,9 +88,15 @@ func (v *Verifier) Verify(token string, r Request) (Grant, error) {
 			return Grant{}, err
 		}
 		hasRate = hasRate || c.kind == KindRate
+		audience = audience || c.kind == KindNode
 	}
 	if g.Expires.IsZero() {
 		return Grant{}, forbidden(NoExpiry, "the capability has no expiry; add one with `allium token attenuate --expires`")
+	}
+	if r.Op == Replicate {
+		if err := checkReplicate(caveats[0], audience, g.Expires.Sub(now)); err != nil {
+			return Grant{}, err
+		}
 	}
 	if hasRate && !r.RateTaken {
 		if err := v.takeRates(now, t.nonce, caveats); err != nil {
@@ -98,6 +104,21 @@ func (v *Verifier) Verify(token string, r Request) (Grant, error) {
 		}
 	}
 	return g, nil
+}
+
+// checkReplicate returns an error unless a capability is narrow enough for [Replicate]. A
+// bearer can only append caveats, so the first one is from the node that minted it.
+func checkReplicate(first string, audience bool, left time.Duration) error {
+	switch {
+	case first != "op in "+string(Replicate):
+		return forbidden(WrongOp, "the capability was not minted for the operation %s alone", Replicate)
+	case !audience:
+		return forbidden(WrongNode, "the capability is for no node in particular; one for %s must be", Replicate)
+	case left > ReplicateLife+clockSlack:
+		return forbidden(TooLong, "the capability is valid for %s; one for %s may be for %s at most",
+			left.Round(time.Second), Replicate, ReplicateLife)
+	}
+	return nil
 }
 
 // checkCaveat checks one caveat against the request and narrows g by it. It does not
