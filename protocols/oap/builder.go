@@ -43,6 +43,9 @@ func (b *Builder) Next(n int) []byte {
 // Commit adds the first n bytes that the last Next returned to the frame.
 func (b *Builder) Commit(n int) { b.n += n }
 
+// End sets the flag END of the frame.
+func (b *Builder) End() { b.header.Flags |= FlagEnd }
+
 // Payload returns the bytes committed since Reset, nil if there are none.
 func (b *Builder) Payload() []byte {
 	if b.n == HeaderSize {

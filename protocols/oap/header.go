@@ -115,14 +115,16 @@ func (h *Header) put(p []byte) {
 }
 
 // check applies the rules of SPEC.md §3 to a header, in their order. It returns a *DecodeError for the
-// first rule that is broken.
-func (h *Header) check(maxFrame uint32) error {
+// first rule that is broken. items says that the later frames of a request carry what a put streams,
+// so they may have maxFrame bytes (§13.8).
+func (h *Header) check(maxFrame uint32, items bool) error {
 	switch {
 	case h.Len < HeaderSize || uint32(h.CapLen) > h.Len-HeaderSize:
 		return refuse(ReasonFrameUndersize, "len %d, cap_len %d", h.Len, h.CapLen)
 	case h.Len > maxFrame:
 		return refuse(ReasonFrameOversize, "len %d, max_frame %d", h.Len, maxFrame)
-	case h.Flags.Has(FlagReq) && (h.CapLen > MaxCap || h.Len-HeaderSize-uint32(h.CapLen) > MaxJSON):
+	case h.Flags.Has(FlagReq) && !(items && !h.Flags.Has(FlagStart)) &&
+		(h.CapLen > MaxCap || h.Len-HeaderSize-uint32(h.CapLen) > MaxJSON):
 		return refuse(ReasonFrameOversize, "request of %d bytes and capability of %d bytes, at most %d and %d",
 			h.Len-HeaderSize-uint32(h.CapLen), h.CapLen, MaxJSON, MaxCap)
 	case h.Ver != Version:

@@ -12,6 +12,7 @@ type Reader struct {
 	r          io.Reader
 	maxFrame   uint32
 	check      func(Header) error // nil: none
+	items      bool               // see SetItems
 	memory     Memory             // nil: none
 	buf        buffer
 	start, end int
@@ -35,6 +36,10 @@ func NewReader(r io.Reader, maxFrame uint32) *Reader {
 
 // SetMaxFrame changes the limit from the next frame on.
 func (r *Reader) SetMaxFrame(n uint32) { r.maxFrame = min(n, MaxFrame) }
+
+// SetItems says whether the frames from the next one on carry what a put streams. Then a frame of a
+// request without START may be as long as any other (SPEC.md §13.8).
+func (r *Reader) SetItems(items bool) { r.items = items }
 
 // SetCheck makes the reader call check with each valid header, before it reads the rest of the
 // frame. Next returns the error of check.
@@ -73,7 +78,7 @@ func (r *Reader) Next() (Frame, error) {
 	}
 	var f Frame
 	f.parse(r.buf.b[r.start:])
-	if err := f.check(r.maxFrame); err != nil {
+	if err := f.check(r.maxFrame, r.items); err != nil {
 		return Frame{}, err
 	}
 	if r.check != nil {

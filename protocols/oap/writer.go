@@ -66,11 +66,12 @@ func (w *Writer) Flush() error {
 }
 
 // WriteBuilder sends the frame in b in one Write call of the stream. Frames that were added
-// must be flushed before. Its errors are those of Write.
+// must be flushed before. A frame of a request without START carries what a put streams and may be as
+// long as any other (SPEC.md §13.8). Its errors are those of Write.
 func (w *Writer) WriteBuilder(b *Builder) error {
 	h := b.header
 	h.Len, h.Ver, h.CapLen = uint32(b.n), Version, 0
-	if err := h.check(w.maxFrame); err != nil {
+	if err := h.check(w.maxFrame, true); err != nil {
 		return err
 	}
 	b.Next(0) // an empty payload may have no buffer yet
@@ -97,7 +98,7 @@ func (f *Frame) seal(maxFrame uint32) (int, error) {
 	}
 	n := HeaderSize + len(f.Cap) + len(f.Payload)
 	f.Len, f.Ver, f.CapLen = uint32(n), Version, uint16(len(f.Cap))
-	if err := f.check(maxFrame); err != nil {
+	if err := f.check(maxFrame, false); err != nil {
 		return 0, fmt.Errorf("cannot send frame: %w", err)
 	}
 	return n, nil
