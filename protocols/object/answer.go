@@ -116,23 +116,15 @@ func (a *getAnswer) items(p []byte) error {
 	if a.proof != nil {
 		walk = a.proof
 	}
-	for first := true; first || len(p) > 0; first = false {
-		item, ok := walk.Next()
-		if !ok {
-			return violation("%d bytes follow the last requested item", len(p))
-		}
-		if item.Len > len(p) {
-			return violation("an item of %d bytes is cut to %d", item.Len, len(p))
-		}
-		proved, err := walk.Accept(p[:item.Len:item.Len])
-		if err != nil {
-			return err
-		}
-		a.count(item.Len)
+	err := acceptItems(walk, p, violation, func(proved b3.Proved) error {
+		a.count(len(proved.Data()))
 		if err := a.sink.Item(a.i, proved); err != nil {
 			return &sinkError{err}
 		}
-		p = p[item.Len:]
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if a.proof != nil {
 		if _, more := a.proof.Next(); more {

@@ -128,7 +128,7 @@ func (c *Client) Get(ctx context.Context, p peer.ID, req GetRequest, sink Sink) 
 		w.Ranges = append(w.Ranges, [2]int64{r.Start, r.End})
 	}
 	a := &getAnswer{req: &req, sink: sink, hash: c.hash, count: func(n int) { c.metrics.bytesIn.Add(float64(n)) }}
-	err := a.endObject(c.ask(ctx, p, opGet, w, a))
+	err := a.endObject(c.query(ctx, p, opGet, w, a))
 	var own *sinkError
 	if errors.As(err, &own) {
 		return own.err
@@ -143,7 +143,7 @@ func (c *Client) Have(ctx context.Context, p peer.ID, objs []b3.Root) ([]b3.Pres
 	for at := 0; at < len(objs); at += MaxHave {
 		to := min(at+MaxHave, len(objs))
 		w := wireHave{common: newCommon(ctx, opHave), Objs: objs[at:to]}
-		if err := c.ask(ctx, p, opHave, w, &haveAnswer{present: present[at:to]}); err != nil {
+		if err := c.query(ctx, p, opHave, w, &haveAnswer{present: present[at:to]}); err != nil {
 			return nil, err
 		}
 	}
@@ -158,14 +158,25 @@ func newCommon(ctx context.Context, op string) common {
 	return c
 }
 
-// ask sends one request and passes the frames of the answer to a.
-func (c *Client) ask(ctx context.Context, p peer.ID, op string, query any, a answer) error {
+// query sends a request of one frame and passes the frames of the answer to a.
+func (c *Client) query(ctx context.Context, p peer.ID, op string, query any, a answer) error {
 	payload, err := encode(query)
 	if err != nil {
 		return err
 	}
+	return c.ask(ctx, p, op, func(st *clientStream) (bool, error) {
+		return st.exchange(ctx, payload, c.maxFrame(st.Conn()), a)
+	})
+}
+
+// conversation sends one request on a stream and handles its answer. done reports whether
+// the stream can serve another request.
+type conversation func(st *clientStream) (done bool, err error)
+
+// ask runs one request and counts it.
+func (c *Client) ask(ctx context.Context, p peer.ID, op string, talk conversation) error {
 	start := time.Now()
-	err = c.exchange(ctx, p, payload, a)
+	err := c.exchange(ctx, p, talk)
 	c.metrics.latency.WithLabelValues("client", op).Observe(time.Since(start).Seconds())
 	c.metrics.outcomes.WithLabelValues("client", op, status.Of(err).String()).Inc()
 	if err == nil {
@@ -181,14 +192,14 @@ func (c *Client) ask(ctx context.Context, p peer.ID, op string, query any, a ans
 // exchange runs the request on an idle stream. If that stream fails before the first
 // byte of an answer, the peer may have closed it earlier; exchange then tries once
 // more on a new stream.
-func (c *Client) exchange(ctx context.Context, p peer.ID, payload []byte, a answer) error {
+func (c *Client) exchange(ctx context.Context, p peer.ID, talk conversation) error {
 	release, err := c.pool.enter(ctx, p)
 	if err != nil {
 		return ctxError(ctx, err)
 	}
 	defer release()
 	if st := c.pool.reuse(p); st != nil {
-		err := c.run(ctx, st, payload, a)
+		err := c.run(ctx, st, talk)
 		if err == nil || ctx.Err() != nil || st.bytesRead > 0 || status.Of(err) == status.Timeout {
 			return err
 		}
@@ -197,12 +208,12 @@ func (c *Client) exchange(ctx context.Context, p peer.ID, payload []byte, a answ
 	if err != nil {
 		return ctxError(ctx, err)
 	}
-	return c.run(ctx, st, payload, a)
+	return c.run(ctx, st, talk)
 }
 
 // run runs the request on st. It returns st to the pool, or resets it if the answer
 // is incomplete.
-func (c *Client) run(ctx context.Context, st *clientStream, payload []byte, a answer) error {
+func (c *Client) run(ctx context.Context, st *clientStream, talk conversation) error {
 	stop := resetWhenDone(ctx, st.Stream, codeCanceled)
 	returned := false
 	defer func() {
@@ -211,7 +222,7 @@ func (c *Client) run(ctx context.Context, st *clientStream, payload []byte, a an
 			c.pool.drop(st, codeInternal)
 		}
 	}()
-	done, err := st.exchange(ctx, payload, c.maxFrame(st.Conn()), a)
+	done, err := talk(st)
 	returned = true
 	switch reset := stop(); {
 	case done && !reset:
@@ -220,6 +231,9 @@ func (c *Client) run(ctx context.Context, st *clientStream, payload []byte, a an
 	case done:
 		c.pool.drop(st, codeCanceled)
 		return err
+	case err == nil: // the answer is complete, and the stream is not
+		c.pool.drop(st, codeCanceled)
+		return nil
 	}
 	return c.failed(ctx, st, err)
 }

@@ -29,7 +29,8 @@ type served struct {
 	out   *output // used by write only
 
 	queue    chan *request
-	waiting  atomic.Int64 // requests read but not answered
+	requests *requestReader // used by read, and by write while read waits for a put
+	waiting  atomic.Int64   // requests read but not answered
 	opened   time.Time
 	answered atomic.Int64 // when the last answer ended, in nanoseconds after opened
 
@@ -71,6 +72,7 @@ func (in *served) read(ctx context.Context, cancel context.CancelFunc) {
 	cfg := &in.srv.cfg
 	rate := deadline.NewMinRate(cfg.ReadTimeout, int64(cfg.MinRate))
 	r := &requestReader{in: in, stream: deadline.NewReader(in.st, rate)}
+	in.requests = r
 	r.frames = oap.NewReader(r, oap.MaxFrame)
 	r.frames.SetCheck(startsRequest)
 	evicted := func(err error) { in.srv.fail(in.st, "read", err) }
@@ -83,7 +85,7 @@ func (in *served) read(ctx context.Context, cancel context.CancelFunc) {
 		r.frames.SetMaxFrame(in.srv.deps.MaxFrame(in.st.Conn()))
 		f, err := r.frames.Next()
 		if err == nil {
-			err = in.enqueue(f)
+			err = in.enqueue(ctx, f)
 		}
 		if err == nil {
 			continue
@@ -138,24 +140,31 @@ func (s *Server) fail(st network.Stream, op string, err error) {
 // errIdle ends a stream that had no request for IdleTimeout.
 var errIdle = status.Errorf(status.Timeout, "the stream is idle")
 
-// requestReader reads requests with three different deadlines. Between frames it
-// waits for IdleTimeout. While an answer is in progress it waits without a limit.
-// Within a frame the peer must keep to ReadTimeout and MinRate.
+// requestReader reads requests with different deadlines. Between frames it waits for
+// IdleTimeout, but for ReadTimeout if a put follows. While an answer is in progress it
+// waits without a limit. Within a frame the peer must keep to ReadTimeout and MinRate.
 type requestReader struct {
 	in     *served
 	stream deadline.Reader // its clock runs from the first byte of a frame to the last
 	frames *oap.Reader
+	put    bool // whether the items of a put follow
 }
 
 // Read implements [io.Reader].
 func (r *requestReader) Read(p []byte) (int, error) {
 	now := time.Now()
-	if r.frames.Buffered() == 0 {
+	cfg := &r.in.srv.cfg
+	var end time.Time
+	switch {
+	case r.frames.Buffered() > 0:
+		end = r.stream.Until(now)
+	case r.put:
+		end = now.Add(cfg.ReadTimeout)
+	default:
 		return r.idle(p, now)
 	}
-	n, err := r.stream.ReadUntil(p, now, r.stream.Until(now))
+	n, err := r.stream.ReadUntil(p, now, end)
 	if errors.Is(err, deadline.ErrPassed) {
-		cfg := &r.in.srv.cfg
 		err = tooSlow("read request", cfg, cfg.ReadTimeout)
 	}
 	return n, err
@@ -179,8 +188,9 @@ func (r *requestReader) idle(p []byte, now time.Time) (int, error) {
 	}
 }
 
-// enqueue queues the request in f, or its refusal. An error ends the stream.
-func (in *served) enqueue(f oap.Frame) error {
+// enqueue queues the request in f, or its refusal. After a put it returns when the put is
+// answered. An error ends the stream.
+func (in *served) enqueue(ctx context.Context, f oap.Frame) error {
 	const whole = oap.FlagReq | oap.FlagStart | oap.FlagEnd
 	payload, err := f.Inflated(in.srv.deps.MaxFrame(in.st.Conn()))
 	if err != nil {
@@ -202,16 +212,22 @@ func (in *served) enqueue(f oap.Frame) error {
 	case f.Flags&^(whole|oap.FlagComp) != 0:
 		req.refusal = status.Errorf(status.Unsupported, "flags %s on a request", f.Flags)
 	default:
-		in.decode(req, f, payload)
+		in.decode(ctx, req, f, payload)
 	}
 	if req.refusal == nil {
 		req.release, req.refusal = in.admit()
 	}
 	if req.refusal != nil {
-		req.query = query{op: req.op}
+		req.query, req.intake = query{op: req.op}, nil
+	}
+	if req.intake != nil {
+		req.answered = make(chan struct{})
 	}
 	in.waiting.Add(1)
 	in.queue <- req
+	if req.intake != nil {
+		<-req.answered
+	}
 	return nil
 }
 
@@ -222,11 +238,23 @@ func (in *served) refuse(r oap.Reason, format string, args ...any) error {
 	return oap.Refuse(r, format, args...)
 }
 
-// decode fills req from the frame and its payload, or its refusal.
-func (in *served) decode(req *request, f oap.Frame, payload []byte) {
+// decode fills req from the frame and its payload, or its refusal. It verifies the
+// capability of a put.
+func (in *served) decode(ctx context.Context, req *request, f oap.Frame, payload []byte) {
 	req.query, req.refusal = decodeQuery(payload)
-	if req.refusal == nil && !f.Flags.Has(oap.FlagEnd) {
+	switch end := f.Flags.Has(oap.FlagEnd); {
+	case req.refusal != nil:
+	case req.op == opPut && in.srv.deps.Receiver == nil:
+		req.refusal = status.Errorf(status.Unsupported, "op %q is not served here", opPut)
+	case req.op == opPut && end:
+		req.refusal = status.Errorf(status.BadRequest, "a put must not end with its first frame")
+	case req.op != opPut && !end:
 		req.refusal = status.Errorf(status.BadRequest, "a %s must be one frame", req.op)
+	case req.op == opPut:
+		ctx, cancel := context.WithTimeout(ctx, in.srv.cfg.PermitWait)
+		defer cancel()
+		offer := &Offer{From: in.st.Conn(), Objs: req.objs, Sizes: req.sizes, Many: req.many}
+		req.intake, req.refusal = in.srv.deps.Receiver.Authorize(ctx, f.Cap, offer)
 	}
 }
 

@@ -30,12 +30,20 @@ type loopback struct {
 
 func newLoopback(t testing.TB, transport string, cfg Config) *loopback {
 	t.Helper()
+	return newLoopbackWith(t, transport, cfg, func(*ServerDeps) {})
+}
+
+// newLoopbackWith is newLoopback of a server with other dependencies.
+func newLoopbackWith(t testing.TB, transport string, cfg Config, change func(*ServerDeps)) *loopback {
+	t.Helper()
 	l := &loopback{from: newHost(t, transport), to: newHost(t, transport), store: newMemStore()}
 	if err := l.from.Connect(t.Context(), peer.AddrInfo{ID: l.to.ID(), Addrs: l.to.Addrs()}); err != nil {
 		t.Fatal(err)
 	}
+	deps := ServerDeps{Host: l.to, Store: l.store}
+	change(&deps)
 	var err error
-	if l.server, err = NewServer(cfg, ServerDeps{Host: l.to, Store: l.store}); err != nil {
+	if l.server, err = NewServer(cfg, deps); err != nil {
 		t.Fatal(err)
 	}
 	if l.client, err = NewClient(cfg, ClientDeps{Host: l.from}); err != nil {

@@ -16,6 +16,7 @@ const ProtocolID = protocol.ID("/oap/1/object")
 const (
 	MaxGet  = 256 // most objects of one get
 	MaxHave = 896 // most objects of one have
+	MaxPut  = 256 // most objects of one put
 )
 
 // MaxObject is the largest size of an object in bytes: the largest integer that

@@ -172,11 +172,14 @@ func (o *output) write(p []byte) (int, error) {
 	case errors.Is(err, deadline.ErrPassed):
 		err = tooSlow("write answer", o.cfg, o.cfg.WriteTimeout)
 	}
-	return n, &streamError{err}
+	return n, &streamError{err: err}
 }
 
 // streamError is an error of the stream itself. No more answers can be sent on it.
-type streamError struct{ err error }
+type streamError struct {
+	err     error
+	reading bool // whether a read of the stream failed
+}
 
 func (e *streamError) Error() string { return e.err.Error() }
 func (e *streamError) Unwrap() error { return e.err }

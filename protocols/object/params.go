@@ -35,6 +35,18 @@ type Params struct {
 	// busy.
 	ServingWait int64 `fixed:"serving_wait"`
 
+	// Putting is the most puts of peers that are served at the same time, apart from Serving, so that
+	// neither keeps the other waiting. It is far below the ingests of the store, which the fetches of
+	// this node share.
+	Putting int64 `fixed:"putting"`
+
+	// PuttingWait is the most puts that wait for one of Putting permits. Further puts get busy.
+	PuttingWait int64 `fixed:"putting_wait"`
+
+	// CommitTimeout is how long a client waits for the answer to a put after it sent the last item. The
+	// peer makes the object durable meanwhile, perhaps in a bucket.
+	CommitTimeout time.Duration `fixed:"commit_timeout"`
+
 	// FrameBytes is the longest frame of an answer in bytes, including its header. A value above
 	// 72 KiB allows several groups in a frame, in a buffer of 1 MiB. It must hold a START frame and a
 	// size proof, and is at most oap.MaxFrame.
@@ -75,6 +87,9 @@ func defaultParams() Params {
 		InboundStreams:  1024,
 		Pipeline:        8,
 		ServingWait:     512,
+		Putting:         32,
+		PuttingWait:     64,
+		CommitTimeout:   2 * time.Minute,
 		FrameBytes:      oneGroup,
 		PeerEgressBytes: 4 << 20,
 		OpenTimeout:     8 * time.Second,

@@ -15,6 +15,7 @@ import (
 const (
 	opGet  = "get"
 	opHave = "have"
+	opPut  = "put"
 )
 
 // common has the members that every request may have (OAP1.md §5).
@@ -38,6 +39,25 @@ type wireHave struct {
 	Objs []b3.Root `json:"objs"`
 }
 
+// wirePut is the payload of a put: of one object, or of many small ones.
+type wirePut struct {
+	common
+	Obj   b3.Root   `json:"obj,omitzero"`
+	Size  *int64    `json:"size,omitzero"`
+	Objs  []b3.Root `json:"objs,omitzero"`
+	Sizes []int64   `json:"sizes,omitzero"`
+}
+
+// wireGroups is the payload of the RESP|START of a put of one object: what the receiver has.
+type wireGroups struct {
+	Have [][2]int64 `json:"have"`
+}
+
+// wireStored is the payload of the last frame of a put of one object.
+type wireStored struct {
+	Stored bool `json:"stored"`
+}
+
 // wireStart is the payload of an object's RESP|START.
 type wireStart struct {
 	Obj  b3.Root `json:"obj"`
@@ -50,6 +70,8 @@ type query struct {
 	objs      []b3.Root
 	ranges    []b3.Range
 	sizeProof bool
+	sizes     []int64       // of a put: the claimed size of each object in bytes
+	many      bool          // a put of many small objects
 	timeout   time.Duration // the request's deadline_ms; 0: none
 }
 
@@ -69,6 +91,8 @@ func decodeQuery(p []byte) (query, error) {
 			return query{}, err
 		}
 		return newQuery(w.common, w.Objs, MaxHave)
+	case opPut:
+		return decodePut(p)
 	}
 	return query{}, status.Errorf(status.Unsupported, "op %q is not served here", clip(c.Op))
 }
@@ -92,7 +116,37 @@ func decodeGet(p []byte) (query, error) {
 	return r, checkRanges(r.ranges)
 }
 
-// newQuery checks the members that get and have share. It allows 1 to maxObjs
+func decodePut(p []byte) (query, error) {
+	var w wirePut
+	if err := oap.DecodeJSON(p, &w, false); err != nil {
+		return query{}, err
+	}
+	one := w.Size != nil
+	largest := int64(MaxObject)
+	switch {
+	case one == w.Obj.IsZero(), one && (w.Objs != nil || w.Sizes != nil):
+		return query{}, status.Errorf(status.BadRequest, "a put has obj and size, or objs and sizes")
+	case one:
+		w.Objs, w.Sizes = []b3.Root{w.Obj}, []int64{*w.Size}
+	case len(w.Sizes) != len(w.Objs):
+		return query{}, status.Errorf(status.BadRequest, "a put of %d objects has %d sizes", len(w.Objs), len(w.Sizes))
+	default:
+		largest = b3.GroupSize
+	}
+	r, err := newQuery(w.common, w.Objs, MaxPut)
+	if err != nil {
+		return query{}, err
+	}
+	for i, size := range w.Sizes {
+		if size < 0 || size > largest {
+			return query{}, status.Errorf(status.BadRequest, "a put of %s with %d bytes, want 0 to %d", w.Objs[i], size, largest)
+		}
+	}
+	r.sizes, r.many = w.Sizes, !one
+	return r, nil
+}
+
+// newQuery checks the members that requests share. It allows 1 to maxObjs
 // objects.
 func newQuery(c common, objs []b3.Root, maxObjs int) (query, error) {
 	if len(objs) == 0 || len(objs) > maxObjs {

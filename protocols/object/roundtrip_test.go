@@ -30,9 +30,17 @@ const (
 // newPair starts a server; it and the client are gone when the test ends.
 func newPair(t testing.TB, o testkit.Options, cfg Config) *pair {
 	t.Helper()
+	return newPairWith(t, o, cfg, func(*ServerDeps) {})
+}
+
+// newPairWith is newPair of a server with other dependencies.
+func newPairWith(t testing.TB, o testkit.Options, cfg Config, change func(*ServerDeps)) *pair {
+	t.Helper()
 	p := &pair{net: testkit.NewNetwork(o), store: newMemStore()}
+	deps := ServerDeps{Host: p.net.Host(serverID), Store: p.store}
+	change(&deps)
 	var err error
-	p.server, err = NewServer(cfg, ServerDeps{Host: p.net.Host(serverID), Store: p.store})
+	p.server, err = NewServer(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,12 @@ package object
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
 
+	"allium/internal/limits"
 	"allium/protocols/oap"
 	"allium/protocols/status"
 )
@@ -16,8 +18,10 @@ type request struct {
 	corr     uint64
 	dup      bool // whether an earlier request has the same corr_id
 	received time.Time
-	refusal  error  // the answer to a request that is not served
-	release  func() // undoes admit; nil for a refused request
+	refusal  error         // the answer to a request that is not served
+	release  func()        // undoes admit; nil for a refused request
+	intake   Intake        // of a put that is not refused
+	answered chan struct{} // of a put: closed by finish; the stream is not read before
 }
 
 // write answers the queued requests in order. It is the only goroutine that writes
@@ -30,7 +34,11 @@ func (in *served) write(run, ctx context.Context) {
 		if !failed {
 			if err := in.answer(ctx, req); err != nil {
 				failed = true
-				in.srv.fail(in.st, "write", err)
+				op := "write"
+				if s := (*streamError)(nil); errors.As(err, &s) && s.reading {
+					op = "read"
+				}
+				in.srv.fail(in.st, op, err)
 			}
 		}
 		if failed && req.release != nil && run.Err() != nil {
@@ -45,6 +53,9 @@ func (in *served) finish(req *request) {
 	in.waiting.Add(-1)
 	if req.release != nil {
 		req.release()
+	}
+	if req.answered != nil {
+		close(req.answered)
 	}
 }
 
@@ -75,7 +86,11 @@ func (in *served) serve(ctx context.Context, req *request) (err error) {
 		ctx, cancel = context.WithDeadline(ctx, req.received.Add(req.timeout))
 		defer cancel()
 	}
-	release, err := in.permit(ctx)
+	gate := in.srv.serving
+	if req.op == opPut {
+		gate = in.srv.putting
+	}
+	release, err := in.permit(ctx, gate)
 	if err != nil {
 		return in.end(ctx, req, err)
 	}
@@ -84,11 +99,14 @@ func (in *served) serve(ctx context.Context, req *request) (err error) {
 		if p := recover(); p != nil {
 			in.srv.log.Error("serving an object request panicked",
 				"op", req.op, "panic", p, "stack", string(debug.Stack()))
-			err = &streamError{errPanicked}
+			err = &streamError{err: errPanicked}
 		}
 	}()
-	if req.op == opHave {
+	switch req.op {
+	case opHave:
 		return in.have(ctx, req)
+	case opPut:
+		return in.put(ctx, req)
 	}
 	return in.get(ctx, req)
 }
@@ -96,14 +114,14 @@ func (in *served) serve(ctx context.Context, req *request) (err error) {
 // errPanicked ends the stream of a request whose serving panicked.
 var errPanicked = status.Errorf(status.Internal, "the request panicked")
 
-// permit waits for a serving permit, at most PermitWait. The caller must call the
+// permit waits for a permit of gate, at most PermitWait. The caller must call the
 // returned function when it is done. The error is busy if there is no permit.
-func (in *served) permit(ctx context.Context) (func(), error) {
+func (in *served) permit(ctx context.Context, gate *limits.Gate) (func(), error) {
 	waiting, cancel := context.WithTimeout(ctx, in.srv.cfg.PermitWait)
 	defer cancel()
-	release, err := in.srv.serving.Acquire(waiting)
+	release, err := gate.Acquire(waiting)
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-		return in.srv.serving.TryAcquire()
+		return gate.TryAcquire()
 	}
 	return release, err
 }
@@ -175,7 +193,7 @@ func (in *served) have(ctx context.Context, req *request) error {
 // writes nothing.
 func (in *served) end(ctx context.Context, req *request, err error) error {
 	if ctx.Err() == context.Canceled {
-		return &streamError{ctx.Err()}
+		return &streamError{err: ctx.Err()}
 	}
 	in.countOutcome(req, status.Of(err))
 	code, payload := report(err)

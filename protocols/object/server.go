@@ -39,6 +39,9 @@ type ServerDeps struct {
 	// Sent, if set, is called when ranges of an object of size bytes were written to a stream of c, also
 	// if the request failed after them. It must not block, and must not keep ranges.
 	Sent func(c network.Conn, root b3.Root, size int64, ranges []b3.Range)
+	// Receiver stores what peers put. If it is nil, a put is unsupported.
+	Receiver Receiver
+	Hash     *b3.HashQueue // limits the hashing of groups that peers put; nil: no limit
 
 	Log     *slog.Logger          // nil: no log
 	Metrics prometheus.Registerer // nil: metrics are not registered
@@ -46,7 +49,7 @@ type ServerDeps struct {
 	Inbound *inbound.Memory       // limits the bytes of incomplete frames; nil: no limit
 }
 
-// Server answers get and have on object streams (OAP1.md §9).
+// Server answers get, have and put on object streams (OAP1.md §9).
 type Server struct {
 	cfg     Config
 	deps    ServerDeps
@@ -54,7 +57,8 @@ type Server struct {
 	metrics *metrics
 	streams *limits.FairGate[ipgroup.Group] // open streams
 	asking  *limits.FairGate[ipgroup.Group] // requests that are served or wait
-	serving *limits.Gate                    // requests that are served
+	serving *limits.Gate                    // gets and haves that are served
+	putting *limits.Gate                    // puts that are served
 	egress  *limits.Budget                  // bytes of buffers in use
 	rate    *limits.Rate                    // bytes of items per second; nil: no limit
 	peers   peers
@@ -96,6 +100,9 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 	s.serving = l.NewGate(limits.Spec{
 		Name: "object.serving", Path: "object streams → store reads", Policy: "wait, then busy",
 	}, cfg.Serving, cfg.ServingWait)
+	s.putting = l.NewGate(limits.Spec{
+		Name: "object.putting", Path: "object streams → ingests of the store", Policy: "wait, then busy",
+	}, cfg.Putting, cfg.PuttingWait)
 	s.egress = l.NewBudget(limits.Spec{
 		Name: "object.egress_bytes", Path: "store reads → object streams", Policy: "wait, then busy",
 	}, int64(cfg.EgressBytes))

@@ -3,6 +3,7 @@ package object
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -25,6 +26,10 @@ type clientStream struct {
 	corr      uint64 // corr_id of the latest request
 	bytesRead int64  // bytes read since the latest request was sent
 	parked    bool   // whether reads fail: see park
+
+	// waitUntil is the time in nanoseconds since 1970 until which an answer may stay away for
+	// longer than ReadTimeout, because the items of a put are being sent or stored.
+	waitUntil atomic.Int64
 
 	reading deadline.Reader // its clock runs from the first byte of a frame to the last
 	writing deadline.Writer
@@ -66,30 +71,41 @@ func (c *clientStream) checkHeader(h oap.Header) error {
 func (c *clientStream) exchange(
 	ctx context.Context, payload []byte, maxFrame uint32, a answer,
 ) (done bool, err error) {
-	c.corr++
-	c.bytesRead, c.parked = 0, false
-	c.frames.SetMaxFrame(maxFrame)
-	c.memory.During(ctx)
-	err = c.writer.Write(oap.Frame{
-		Header:  oap.Header{Flags: oap.FlagReq | oap.FlagStart | oap.FlagEnd, Proto: oap.ProtoObject, CorrID: c.corr},
-		Payload: payload,
-	})
-	if err != nil {
+	f := oap.Frame{Header: oap.Header{Flags: oap.FlagReq | oap.FlagStart | oap.FlagEnd}, Payload: payload}
+	if err := c.begin(ctx, maxFrame, f); err != nil {
 		return false, err
 	}
 	for {
-		c.reading.Rest()
-		f, err := c.frames.Next()
+		f, err := c.next(maxFrame)
 		if err != nil {
-			return false, err
-		}
-		if f.Payload, err = f.Inflated(maxFrame); err != nil {
 			return false, err
 		}
 		if done, err := a.frame(f); done || err != nil {
 			return done, err
 		}
 	}
+}
+
+// begin sends the frame that begins a request.
+func (c *clientStream) begin(ctx context.Context, maxFrame uint32, f oap.Frame) error {
+	c.corr++
+	c.bytesRead, c.parked = 0, false
+	c.waitUntil.Store(0)
+	c.frames.SetMaxFrame(maxFrame)
+	c.memory.During(ctx)
+	f.Proto, f.CorrID = oap.ProtoObject, c.corr
+	return c.writer.Write(f)
+}
+
+// next returns the next frame of the answer. It has at most maxFrame bytes.
+func (c *clientStream) next(maxFrame uint32) (oap.Frame, error) {
+	c.reading.Rest()
+	f, err := c.frames.Next()
+	if err != nil {
+		return f, err
+	}
+	f.Payload, err = f.Inflated(maxFrame)
+	return f, err
 }
 
 // discard resets the stream and releases its buffers.
@@ -121,17 +137,22 @@ func (r answerReader) Read(p []byte) (int, error) {
 	if c.parked {
 		return 0, errParked
 	}
-	now := time.Now()
-	end := now.Add(c.cfg.ReadTimeout)
-	if c.frames.Buffered() > 0 {
-		end = c.reading.Until(now)
+	for {
+		now := time.Now()
+		end, begun := now.Add(c.cfg.ReadTimeout), c.frames.Buffered() > 0
+		if begun {
+			end = c.reading.Until(now)
+		}
+		n, err := c.reading.ReadUntil(p, now, end)
+		c.bytesRead += int64(n)
+		if errors.Is(err, deadline.ErrPassed) {
+			if !begun && time.Now().UnixNano() < c.waitUntil.Load() {
+				continue
+			}
+			err = tooSlow("read answer", &c.cfg, c.cfg.ReadTimeout)
+		}
+		return n, err
 	}
-	n, err := c.reading.ReadUntil(p, now, end)
-	c.bytesRead += int64(n)
-	if errors.Is(err, deadline.ErrPassed) {
-		err = tooSlow("read answer", &c.cfg, c.cfg.ReadTimeout)
-	}
-	return n, err
 }
 
 // queryWriter writes to the stream. It fails with timeout if the peer reads too

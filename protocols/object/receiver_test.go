@@ -1,0 +1,202 @@
+package object
+
+import (
+	"context"
+	"sync"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// token is what memReceiver takes as a capability.
+const token = "a token"
+
+// memReceiver is a Receiver that keeps what arrives in RAM.
+type memReceiver struct {
+	store  *memStore
+	refuse func(root b3.Root) error          // of Ingest and Take; nil: nothing
+	write  func(root b3.Root, g int64) error // of Ingest.Write; nil: nothing
+	commit func() error                      // nil: nothing
+
+	mu     sync.Mutex
+	parts  map[b3.Root]*memPart
+	closed int // intakes
+	offers []Offer
+}
+
+// memPart is what arrived of an object.
+type memPart struct {
+	r      *memReceiver
+	root   b3.Root
+	data   []byte
+	groups []bool
+	writes int  // groups that were written
+	proved bool // the size
+	stored bool
+	open   bool // between Ingest and Commit or Suspend
+}
+
+func newMemReceiver(s *memStore) *memReceiver {
+	return &memReceiver{store: s, parts: map[b3.Root]*memPart{}}
+}
+
+func (r *memReceiver) Authorize(_ context.Context, capability []byte, o *Offer) (Intake, error) {
+	switch string(capability) {
+	case "":
+		return nil, status.Errorf(status.Unauthenticated, "test receiver: no token")
+	case token:
+	default:
+		return nil, status.Errorf(status.Forbidden, "test receiver: another token")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.offers = append(r.offers, *o)
+	return &memIntake{r: r, o: *o}, nil
+}
+
+// part returns what is there of an object.
+func (r *memReceiver) part(root b3.Root) *memPart {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.parts[root]
+}
+
+// closes returns how many intakes were closed.
+func (r *memReceiver) closes() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
+
+type memIntake struct {
+	r     *memReceiver
+	o     Offer
+	taken map[int][]byte
+}
+
+func (in *memIntake) refused(i int) error {
+	if in.r.refuse == nil {
+		return nil
+	}
+	return in.r.refuse(in.o.Objs[i])
+}
+
+func (in *memIntake) Ingest(context.Context) (Ingest, error) {
+	root, size := in.o.Objs[0], in.o.Sizes[0]
+	if err := in.refused(0); err != nil {
+		return nil, err
+	}
+	if in.r.store.get(root) != nil {
+		return nil, nil
+	}
+	size = min(size, 64<<20) // a claim, for which nothing is allocated
+	in.r.mu.Lock()
+	defer in.r.mu.Unlock()
+	p := in.r.parts[root]
+	if p == nil || int64(len(p.data)) != size {
+		p = &memPart{r: in.r, root: root, data: make([]byte, size), groups: make([]bool, b3.Groups(size))}
+		in.r.parts[root] = p
+	}
+	if p.open {
+		return nil, status.Errorf(status.Busy, "test receiver: it arrives already")
+	}
+	p.open, p.writes = true, 0
+	return p, nil
+}
+
+func (in *memIntake) Wishes(context.Context) ([]Wish, error) {
+	wishes := make([]Wish, len(in.o.Objs))
+	for i, root := range in.o.Objs {
+		if in.refused(i) != nil {
+			wishes[i] = Refused
+		} else if in.r.store.get(root) != nil {
+			wishes[i] = Present
+		}
+	}
+	return wishes, nil
+}
+
+func (in *memIntake) Take(_ context.Context, i int, p b3.Proved) error {
+	if !p.Valid() || p.Root() != in.o.Objs[i] || !p.SizeProved() {
+		panic("an item that is not proved")
+	}
+	if in.r.write != nil {
+		if err := in.r.write(p.Root(), 0); err != nil {
+			return err
+		}
+	}
+	if in.taken == nil {
+		in.taken = map[int][]byte{}
+	}
+	in.taken[i] = p.Clone().Data()
+	return nil
+}
+
+func (in *memIntake) Commit(_ context.Context, done []int) []error {
+	errs := make([]error, len(done))
+	for n, i := range done {
+		if in.r.commit != nil {
+			errs[n] = in.r.commit()
+		}
+		if errs[n] == nil {
+			in.r.store.put(in.taken[i])
+		}
+	}
+	return errs
+}
+
+func (in *memIntake) Close(context.Context) {
+	in.r.mu.Lock()
+	defer in.r.mu.Unlock()
+	in.r.closed++
+}
+
+func (p *memPart) Missing(from, to int64) (lo, hi int64) {
+	known := min(to, int64(len(p.groups)))
+	for lo = from; lo < known && p.groups[lo]; lo++ {
+	}
+	for hi = lo; hi < known && !p.groups[hi]; hi++ {
+	}
+	if hi == known {
+		hi = to
+	}
+	return lo, hi
+}
+
+func (p *memPart) Write(item b3.Proved) error {
+	if !item.Valid() || item.Root() != p.root {
+		panic("an item that is not proved")
+	}
+	p.proved = p.proved || item.SizeProved()
+	if item.IsParent() {
+		return nil
+	}
+	if !p.proved {
+		panic("a group before the size")
+	}
+	if p.r.write != nil {
+		if err := p.r.write(p.root, item.Group()); err != nil {
+			return err
+		}
+	}
+	p.writes++
+	p.groups[item.Group()] = true
+	copy(p.data[item.Offset():], item.Data())
+	return nil
+}
+
+func (p *memPart) Commit(context.Context) error {
+	if lo, hi := p.Missing(0, int64(len(p.groups))); lo < hi || !p.proved || !p.open {
+		panic("the object is not whole")
+	}
+	if p.r.commit != nil {
+		if err := p.r.commit(); err != nil {
+			return err
+		}
+	}
+	p.r.store.put(p.data)
+	p.stored, p.open = true, false
+	return nil
+}
+
+func (p *memPart) Suspend() { p.open = false }
