@@ -165,7 +165,8 @@ var layers = map[string][]string{
 		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "gateway/exchange", "node/access",
 		"node/amnesia",
 		"node/capabilities", "node/clock", "node/config", "node/dnslink", "node/events",
-		"node/fault", "node/home", "node/lan", "node/localapi", "node/naming", "node/objects", "node/ownnames",
+		"node/fault", "node/home", "node/intake", "node/lan", "node/localapi", "node/naming", "node/objects",
+		"node/ownnames",
 		"node/p2p", "node/p2p/reach", "node/publish", "node/readiness",
 		"node/records",
 		"node/repair", "node/sent", "node/supervise", "node/updates", "node/zones", "protocols/dht", "protocols/dht/probes",
@@ -189,6 +190,9 @@ var layers = map[string][]string{
 		"gateway/api", "protocols/delimited", "protocols/dht", "protocols/oap", "protocols/object", "protocols/record",
 	},
 	"node/home": {"node/config", "node/p2p"},
+	"node/intake": {
+		"gateway/audit", "gateway/exchange", "protocols/capability", "protocols/object", "store", "store/meta", "store/quota",
+	},
 	"node/lan":  {},
 	"node/sent": {},
 	"node/localapi": {

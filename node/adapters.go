@@ -9,6 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/node/intake"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
 	"allium/protocols/object"
@@ -99,9 +100,13 @@ func (f fetchStore) Partial(ctx context.Context, root b3.Root) (size int64, ok b
 	return p.Size, err == nil, err
 }
 
-// Ingest implements resolver.Local.
+// Ingest implements resolver.Local. The resolver fetches an object once at a time, so
+// a conflict means that a peer puts the object just now.
 func (f fetchStore) Ingest(ctx context.Context, root b3.Root, size int64) (resolver.Ingest, error) {
 	in, err := f.st.Ingest(ctx, root, size)
+	if status.Of(err) == status.Conflict {
+		return nil, intake.Busy(root)
+	}
 	if err != nil {
 		return nil, err
 	}

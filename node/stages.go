@@ -114,8 +114,8 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 	}
 	n.server, err = object.NewServer(n.cfg.Object, object.ServerDeps{
 		Host: acceptor, Store: peerStore{n.store, n.denylist.At("peers").Object}, MaxFrame: n.sessions.MaxFrame,
-		Sent: n.noteSent,
-		Log:  n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
+		Sent: n.noteSent, Receiver: n.receiver(), Hash: n.hash,
+		Log: n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
 	})
 	if err != nil {
 		return err

@@ -49,6 +49,10 @@ func (a *stored) add(
 			yield(api.Added{}, err)
 			return
 		}
+		if err := checkLabel(o.Label); err != nil && !o.NoPin {
+			yield(api.Added{}, err)
+			return
+		}
 		defer a.st.HoldGC()() // protects the objects of the add until their pins are set
 		var charge *quota.Charge
 		if !o.NoPin {

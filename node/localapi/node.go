@@ -138,6 +138,11 @@ func (r running) unpinned(root b3.Root, label string) {
 	r.deps.Events.PinRemoved(root, label)
 }
 
+// Pinned takes the pin of an object that a peer has put.
+func (a *Node) Pinned(ctx context.Context, root b3.Root, label string) {
+	a.node.pinned(ctx, root, label, false)
+}
+
 // Unpin implements api.Store. The node stops announcing an object without pins.
 func (a *Node) Unpin(ctx context.Context, key, label string) error {
 	root, err := a.unpin(ctx, key, label)

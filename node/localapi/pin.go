@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"allium/gateway/api"
 	"allium/gateway/content"
@@ -37,8 +38,20 @@ func (a *stored) Pin(ctx context.Context, key string, o api.PinOptions) (api.Pin
 	return api.Pin{}, status.Errorf(status.Conflict, "the new pin of %s was removed by another request", root)
 }
 
+// checkLabel returns bad_request for a label that people may not use.
+func checkLabel(label string) error {
+	if label == meta.ClusterLabel {
+		return status.Errorf(status.BadRequest,
+			"the label %q is for what other nodes of the cluster keep on this one. Choose another label", label)
+	}
+	return meta.CheckLabel(label)
+}
+
 // pin pins an object and tells the node.
 func (a *stored) pin(ctx context.Context, root b3.Root, o store.PinOptions) error {
+	if err := checkLabel(o.Label); err != nil {
+		return err
+	}
 	if err := a.st.UnknownLoss(); err != nil {
 		return err
 	}
@@ -71,17 +84,21 @@ func (a *stored) unpin(ctx context.Context, key, label string) (b3.Root, error) 
 		return root, err
 	}
 	if label != "" {
+		if err := checkLabel(label); err != nil {
+			return root, err
+		}
 		return root, a.removePin(ctx, root, label)
 	}
 	return root, a.unpinAll(ctx, root)
 }
 
-// unpinAll removes every pin of an object.
+// unpinAll removes every pin of an object that people have set.
 func (a *stored) unpinAll(ctx context.Context, root b3.Root) error {
 	pins, err := a.pinsOf(ctx, root)
 	if err != nil {
 		return err
 	}
+	pins = slices.DeleteFunc(pins, func(p api.Pin) bool { return p.Label == meta.ClusterLabel })
 	if len(pins) == 0 {
 		return status.Errorf(status.NotFound, "%s is not pinned; `allium pin ls` lists the pins", root)
 	}

@@ -12,7 +12,6 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
-	"allium/store/meta"
 	"allium/store/upload"
 )
 
@@ -74,7 +73,7 @@ func (u Uploads) Put(ctx context.Context, r io.Reader, o gatewayupload.Options) 
 	defer u.api.st.HoldGC()() // until the pin is set
 	opt := store.PutOptions{Expect: o.Expect, Size: o.Length}
 	if o.Pin {
-		if err := meta.CheckLabel(o.Label); err != nil {
+		if err := checkLabel(o.Label); err != nil {
 			return api.Stored{}, err
 		}
 		opt.Charge = u.api.st.Quotas().Charge(o.Label)
@@ -130,6 +129,9 @@ func (u Uploads) PutTree(ctx context.Context, t gatewayupload.Tree, o gatewayupl
 // New implements the Store of gateway/upload.
 func (u Uploads) New(ctx context.Context, o gatewayupload.Options) (gatewayupload.Upload, error) {
 	if err := u.admit(); err != nil {
+		return gatewayupload.Upload{}, err
+	}
+	if err := checkLabel(o.Label); err != nil {
 		return gatewayupload.Upload{}, err
 	}
 	up, err := u.api.st.Uploads().New(ctx, upload.Options{

@@ -43,6 +43,10 @@ func (p Pin) Replace(old Pin) Pin {
 // who were given a ticket.
 const SharedLabel = "shared"
 
+// ClusterLabel is the label of pins of objects that the other members of the cluster store on this
+// node. People neither set nor remove such pins.
+const ClusterLabel = "cluster"
+
 // MaxLabel is the largest length of a pin's label in bytes.
 const MaxLabel = 255
 

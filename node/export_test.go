@@ -1,0 +1,12 @@
+package node
+
+import (
+	"allium/protocols/object"
+	"allium/store"
+)
+
+// ObjectClient returns the client with which the node asks peers for objects, and puts them.
+func (n *Node) ObjectClient() *object.Client { return n.objects }
+
+// Store returns the node's store.
+func (n *Node) Store() *store.Store { return n.store }

@@ -1,0 +1,35 @@
+package node
+
+import (
+	"context"
+
+	"allium/node/intake"
+	"allium/node/p2p"
+	"allium/protocols/b3"
+	"allium/protocols/object"
+	"allium/protocols/status"
+)
+
+// receiver returns what stores the objects that peers put, or nil for a seed, which stores
+// no content.
+func (n *Node) receiver() object.Receiver {
+	if n.cfg.Node.Profile == p2p.Seed {
+		return nil
+	}
+	return intake.New(intake.Deps{
+		Store: n.store, Capabilities: n.capabilities, Audit: n.gatewayAudit(),
+		Shut: n.shutForPuts, Denied: n.denylist.At("put").Object,
+		Pinned: func(ctx context.Context, root b3.Root, label string) { n.api.Pinned(ctx, root, label) },
+	})
+}
+
+// shutForPuts returns an error while the node takes no puts of peers.
+func (n *Node) shutForPuts() error {
+	if !n.started.Load() {
+		return status.Errorf(status.NotReady, "the node is starting; ask again in a second")
+	}
+	if err := n.store.UnknownLoss(); err != nil {
+		return err
+	}
+	return n.pressure.Refusal()
+}
