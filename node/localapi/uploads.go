@@ -97,7 +97,7 @@ func (u Uploads) PutTree(ctx context.Context, t gatewayupload.Tree, o gatewayupl
 	if err := u.admit(); err != nil {
 		return added, err
 	}
-	if err := meta.CheckLabel(o.Label); o.Pin && err != nil {
+	if err := checkLabel(o.Label); o.Pin && err != nil {
 		return added, err
 	}
 	put := func(in archive.Reader) error {

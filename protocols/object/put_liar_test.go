@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -189,7 +190,7 @@ func TestPutRefusedOnTheWay(t *testing.T) {
 					}
 					return nil
 				}
-				d.Receiver = r
+				d.Receiver, d.Log = r, slog.New(slog.NewTextHandler(t.Output(), nil))
 			})
 			mine := newMemStore()
 			root := mine.put(make([]byte, 1000*b3.GroupSize+1)) // more than any window

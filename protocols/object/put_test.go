@@ -120,7 +120,7 @@ func TestPutRuns(t *testing.T) {
 			for g := range groups {
 				part.groups[g] = mask>>g&1 == 1
 			}
-			have := storedRuns(part, size)
+			have := storedRuns(&memIngest{memPart: part}, size)
 			checked, err := runsOf(pairs(have), size)
 			if err != nil && size > 0 || !slices.Equal(checked, have) && size > 0 {
 				t.Fatalf("%d bytes, %b: %v, %v", size, mask, have, err)
@@ -148,7 +148,7 @@ func TestPutRuns(t *testing.T) {
 	for g := 0; g < len(sparse.groups); g += 2 {
 		sparse.groups[g] = true
 	}
-	have := storedRuns(sparse, int64(len(sparse.groups))*group)
+	have := storedRuns(&memIngest{memPart: sparse}, int64(len(sparse.groups))*group)
 	if len(have) != maxRuns || have[maxRuns-1].End != (2*maxRuns-1)*group {
 		t.Errorf("%d ranges", len(have))
 	}

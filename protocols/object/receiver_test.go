@@ -14,6 +14,7 @@ const token = "a token"
 // memReceiver is a Receiver that keeps what arrives in RAM.
 type memReceiver struct {
 	store  *memStore
+	token  string
 	refuse func(root b3.Root) error          // of Ingest and Take; nil: nothing
 	write  func(root b3.Root, g int64) error // of Ingest.Write; nil: nothing
 	commit func() error                      // nil: nothing
@@ -37,14 +38,14 @@ type memPart struct {
 }
 
 func newMemReceiver(s *memStore) *memReceiver {
-	return &memReceiver{store: s, parts: map[b3.Root]*memPart{}}
+	return &memReceiver{store: s, token: token, parts: map[b3.Root]*memPart{}}
 }
 
 func (r *memReceiver) Authorize(_ context.Context, capability []byte, o *Offer) (Intake, error) {
 	switch string(capability) {
 	case "":
 		return nil, status.Errorf(status.Unauthenticated, "test receiver: no token")
-	case token:
+	case r.token:
 	default:
 		return nil, status.Errorf(status.Forbidden, "test receiver: another token")
 	}
@@ -101,7 +102,7 @@ func (in *memIntake) Ingest(context.Context) (Ingest, error) {
 		return nil, status.Errorf(status.Busy, "test receiver: it arrives already")
 	}
 	p.open, p.writes = true, 0
-	return p, nil
+	return &memIngest{memPart: p}, nil
 }
 
 func (in *memIntake) Wishes(context.Context) ([]Wish, error) {
@@ -195,8 +196,25 @@ func (p *memPart) Commit(context.Context) error {
 		}
 	}
 	p.r.store.put(p.data)
-	p.stored, p.open = true, false
+	p.stored = true
 	return nil
 }
 
-func (p *memPart) Suspend() { p.open = false }
+// memIngest is a put of a part. It ends once.
+type memIngest struct {
+	*memPart
+	ended bool
+}
+
+func (in *memIngest) Suspend() {
+	in.r.mu.Lock()
+	defer in.r.mu.Unlock()
+	if !in.ended {
+		in.ended, in.open = true, false
+	}
+}
+
+func (in *memIngest) Commit(ctx context.Context) error {
+	defer in.Suspend()
+	return in.memPart.Commit(ctx)
+}

@@ -1,11 +1,13 @@
 package object
 
 import (
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,20 +47,50 @@ func spell(f oap.Frame) string {
 	return fmt.Sprintf("%s bytes=%d %s", s, len(f.Payload), b3.Sum(f.Payload))
 }
 
+// putObjects are the objects that are put in the conversations.
+func putObjects() map[string][]byte {
+	large := make([]byte, 150_000)
+	for i := range large {
+		large[i] = byte(i % 241)
+	}
+	return map[string][]byte{
+		"new": []byte("new"), "one": []byte("one"), "two": []byte("two"), "absent": []byte("absent"), "large": large,
+	}
+}
+
+// talk is one stream of objects.txt.
+type talk struct {
+	t     *testing.T
+	a     *asker
+	names *strings.Replacer
+	items map[string][]byte // the payloads of the frames with the items of each put, one after the other
+	got   []string          // answers that were not compared yet
+}
+
 // TestObjectVectors holds the conversations of objects.txt.
 func TestObjectVectors(t *testing.T) {
 	raw, err := os.ReadFile(vectorFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPair(t, testkit.Options{}, DefaultConfig())
+	p := newPairWith(t, testkit.Options{}, DefaultConfig(), func(d *ServerDeps) {
+		r := newMemReceiver(d.Store.(*memStore))
+		r.token = "token"
+		d.Receiver = r
+	})
+	c := &talk{t: t, items: map[string][]byte{}}
 	var pairs []string
 	for name, data := range vectorObjects() {
 		pairs = append(pairs, "$"+name, p.store.put(data).String())
 	}
-	names := strings.NewReplacer(append(pairs, "$absent", b3.Sum([]byte("absent")).String())...)
+	for name, data := range putObjects() {
+		pairs = append(pairs, "$"+name, b3.Sum(data).String())
+		for _, f := range itemFrames(t, 1, data) {
+			c.items["$"+name] = append(c.items["$"+name], f.Payload...)
+		}
+	}
+	c.names = strings.NewReplacer(pairs...)
 	var out []string
-	var got []string // answers that were not compared yet
 	conversations := 0
 	for line := range strings.Lines(string(raw)) {
 		line = strings.TrimRight(line, "\n")
@@ -68,26 +100,31 @@ func TestObjectVectors(t *testing.T) {
 			if *update {
 				continue
 			}
-			if len(got) == 0 || names.Replace(text) != got[0] {
-				t.Fatalf("answered\n%s\nwant\n%s", strings.Join(got, "\n"), names.Replace(text))
+			if len(c.got) == 0 || c.names.Replace(text) != c.got[0] {
+				t.Fatalf("answered\n%s\nwant\n%s", strings.Join(c.got, "\n"), c.names.Replace(text))
 			}
-			got = got[1:]
+			c.got = c.got[1:]
 			continue
 		case "ask":
-			conversations++
-			flags, payload, _ := strings.Cut(text, " ")
-			got = converse(t, p, flags, names.Replace(payload))
+			if conversations++; c.a != nil {
+				_ = c.a.st.Reset()
+			}
+			c.a = p.ask(t)
+			c.ask(text)
+		case "send":
+			line = "send " + c.send(text)
 		}
 		out = append(out, line)
-		if key == "ask" && *update {
-			for _, g := range got {
+		if (key == "ask" || key == "send") && *update {
+			for _, g := range c.got {
 				out = append(out, "answer "+g)
 			}
-			got = nil
+			c.got = nil
 		}
 	}
-	if len(got) > 0 || conversations < 12 {
-		t.Errorf("%d conversations; not in the file: %q", conversations, got)
+	_ = c.a.st.Reset()
+	if len(c.got) > 0 || conversations < 20 {
+		t.Errorf("%d conversations; not in the file: %q", conversations, c.got)
 	}
 	if *update {
 		if err := os.WriteFile(vectorFile, []byte(strings.Join(out, "\n")+"\n"), 0o644); err != nil {
@@ -96,33 +133,75 @@ func TestObjectVectors(t *testing.T) {
 	}
 }
 
-// converse sends a frame on a stream of its own and returns the answer, up to its
-// last frame or the reset.
-func converse(t *testing.T, p *pair, flags, payload string) (answers []string) {
-	t.Helper()
-	h := oap.Header{Proto: oap.ProtoObject, CorrID: 1}
-	for flag := range strings.SplitSeq(flags, "|") {
+// flagsOf returns flags as objects.txt writes them.
+func flagsOf(text string) (f oap.Flags) {
+	for flag := range strings.SplitSeq(text, "|") {
 		for i := oap.Flags(1); i <= oap.FlagAppE2E; i <<= 1 {
 			if i.String() == flag {
-				h.Flags |= i
+				f |= i
 			}
 		}
 	}
-	a := p.ask(t)
-	defer func() { _ = a.st.Reset() }()
-	a.send(oap.Frame{Header: h, Payload: []byte(payload)})
+	return f
+}
+
+// ask sends the frame that begins a conversation.
+func (c *talk) ask(text string) {
+	flags, payload, _ := strings.Cut(text, " ")
+	f := oap.Frame{Header: oap.Header{Flags: flagsOf(flags), Proto: oap.ProtoObject, CorrID: 1}}
+	if rest, ok := strings.CutPrefix(payload, "cap="); ok {
+		token, after, _ := strings.Cut(rest, " ")
+		f.Cap, payload = []byte(token), after
+	}
+	f.Payload = []byte(c.names.Replace(payload))
+	c.a.send(f)
+	c.answers()
+}
+
+// send sends a frame with items, and returns the text of it.
+func (c *talk) send(text string) string {
+	parts := strings.Fields(text)
+	f := oap.Frame{Header: oap.Header{Flags: flagsOf(parts[0]), Proto: oap.ProtoObject, CorrID: 1}}
+	if digits, ok := strings.CutPrefix(parts[1], "hex="); ok {
+		f.Payload, _ = hex.DecodeString(digits)
+	} else {
+		from, err1 := strconv.Atoi(parts[2])
+		to, err2 := strconv.Atoi(parts[3])
+		if err1 != nil || err2 != nil {
+			c.t.Fatal(text)
+		}
+		f.Payload = c.items[parts[1]][from:to]
+		text = fmt.Sprintf("%s bytes=%d %s", strings.Join(parts[:4], " "), to-from, b3.Sum(f.Payload))
+		if !*update && text != strings.Join(parts, " ") {
+			c.t.Errorf("%s, want %s", strings.Join(parts, " "), text)
+		}
+	}
+	c.a.sendItems(f)
+	if f.Flags.Has(oap.FlagEnd) {
+		c.answers()
+	}
+	return text
+}
+
+// answers reads the answer up to its last frame, the reset, or the frame after which items
+// follow.
+func (c *talk) answers() {
+	c.t.Helper()
 	for {
-		f, err := a.r.Next()
+		f, err := c.a.r.Next()
 		var reset *network.StreamError
 		switch {
 		case errors.As(err, &reset):
-			return append(answers, fmt.Sprintf("reset %#x", uint32(reset.ErrorCode)))
+			c.got = append(c.got, fmt.Sprintf("reset %#x", uint32(reset.ErrorCode)))
+			return
 		case errors.Is(err, io.EOF), err != nil:
-			t.Fatal(err)
+			c.t.Fatal(err)
 		}
-		answers = append(answers, spell(f))
-		if f.Flags.Has(oap.FlagEnd) {
-			return answers
+		c.got = append(c.got, spell(f))
+		var w wireGroups
+		put := f.Flags.Has(oap.FlagStart) && (len(f.Payload) <= 3 || oap.DecodeJSON(f.Payload, &w, false) == nil)
+		if f.Flags.Has(oap.FlagEnd) || put {
+			return
 		}
 	}
 }
