@@ -10,6 +10,7 @@ import (
 	"allium/protocols/gossip"
 	"allium/protocols/hints"
 	"allium/protocols/name"
+	"allium/protocols/offer"
 )
 
 // startGossip starts gossip and the hints that it carries: which node has pinned
@@ -30,6 +31,9 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 		Publish: func(ctx context.Context, data []byte) error { return n.gossip.Publish(ctx, updates.Topic, data) },
 		Learned: n.learnName, Now: n.now,
 	})
+	if err := n.newMembers(); err != nil {
+		return err
+	}
 	n.gossip, err = gossip.New(n.cfg.Gossip, gossip.Deps{
 		Host: n.host, Topics: []gossip.Topic{{
 			Name: hints.Topic, Validate: n.hints.Validate,
@@ -38,6 +42,10 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 			Name:     updates.Topic,
 			Validate: func(_ context.Context, _ peer.ID, data []byte) error { return n.updates.Validate(data) },
 			Handle:   func(_ context.Context, m gossip.Message) { n.updates.Handle(m.Data) },
+		}, {
+			Name:     offer.Topic,
+			Validate: func(_ context.Context, from peer.ID, data []byte) error { return n.members.Validate(from, data) },
+			Handle:   func(_ context.Context, m gossip.Message) { n.members.Handle(m.From, m.Data) },
 		}},
 		Denied: n.access.Denied, Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})

@@ -7,7 +7,7 @@
 // of stages.go, each after the one before is ready:
 //
 //	lock → events → denylist → access → audit → store → amnesia → host → reach → sessions → object server
-//	→ records → DHT → clock → gossip → lan → resolver → repairs → pressure
+//	→ records → DHT → clock → gossip → members → lan → resolver → repairs → pressure
 //	→ capabilities → gateway → readiness
 //
 // Run stops the node when its context ends, when [Node.Drain] is called, or when a
@@ -63,6 +63,7 @@ import (
 	"allium/node/events"
 	"allium/node/fault"
 	"allium/node/localapi"
+	"allium/node/members"
 	"allium/node/ownnames"
 	"allium/node/p2p"
 	"allium/node/p2p/reach"
@@ -156,6 +157,7 @@ type online struct {
 	gossip   *gossip.Service
 	hints    *hints.Service
 	updates  *updates.Updates
+	members  *members.Service
 	trace    *trace.Ring // of the lookups
 	resolver *resolver.Resolver
 	names    *ownnames.Service

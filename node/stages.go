@@ -31,7 +31,8 @@ import (
 func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
 		n.startLock, n.startEvents, n.startDenylist, n.startAccess, n.startAudit, n.startStore, n.startAmnesia,
-		n.startHost, n.startReach, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startClock, n.startGossip, n.startLAN,
+		n.startHost, n.startReach, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startClock, n.startGossip,
+		n.startMembers, n.startLAN,
 		n.startZones, n.startResolver, n.startOwnNames, n.startRepairs, n.startPressure,
 		n.startCapabilities, n.startGateway, n.startReadiness,
 	} {

@@ -92,6 +92,9 @@ func (c *Verifier) Verify(ctx context.Context, token string, ask capability.Requ
 	return g, err
 }
 
+// Derive returns the keys that the ring in force derives. See [capability.Ring.Derive].
+func (c *Verifier) Derive(context string) []capability.Derived { return c.verifier.Derive(context) }
+
 // Reload makes Run read the files now. It returns the error of the files, if any; what
 // was read before then stays in force.
 func (c *Verifier) Reload(ctx context.Context) error { return c.watch.Reload(ctx) }
