@@ -123,3 +123,9 @@ $(TOOLS)/pebble: tools/pebble/go.mod
 $(TOOLS)/axe.min.js: tools/axe/package-lock.json
 	npm ci --prefix tools/axe --ignore-scripts --no-audit --no-fund --silent
 	mkdir -p $(TOOLS) && cp tools/axe/node_modules/axe-core/axe.min.js $@
+
+# The generators of clients: npm gets those for TypeScript, and package-lock.json has their digests.
+$(TOOLS)/clients: tools/clients/package-lock.json tools/clients/go/go.mod
+	npm ci --prefix tools/clients --ignore-scripts --no-audit --no-fund --silent
+	cd tools/clients/go && $(GO) mod download && $(GO) tool oapi-codegen -version
+	mkdir -p $(TOOLS) && touch $@

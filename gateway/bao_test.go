@@ -69,39 +69,39 @@ func TestEncoding(t *testing.T) {
 			want:    b3.Range{End: -1}, vary: "Range Accept",
 		},
 		{
-			name: "range in the query", query: "?format=bao&range=70000-70009", want: b3.Range{Start: 70000, End: 70010},
-			tag: ";bao=70000-70009", place: "&range=70000-70009",
+			name: "range in the query", query: "?format=bao&bytes=70000-70009", want: b3.Range{Start: 70000, End: 70010},
+			tag: ";bao=70000-70009", place: "&bytes=70000-70009",
 		},
 		{
-			name: "open range", query: "?format=bao&range=100-", want: b3.Range{Start: 100, End: -1},
-			tag: fmt.Sprintf(";bao=100-%d", size-1), place: fmt.Sprintf("&range=100-%d", size-1),
+			name: "open range", query: "?format=bao&bytes=100-", want: b3.Range{Start: 100, End: -1},
+			tag: fmt.Sprintf(";bao=100-%d", size-1), place: fmt.Sprintf("&bytes=100-%d", size-1),
 		},
 		{
-			name: "suffix", query: "?format=bao&range=-10", want: b3.Range{Start: -10, End: -1},
-			tag: fmt.Sprintf(";bao=%d-%d", size-10, size-1), place: fmt.Sprintf("&range=%d-%d", size-10, size-1),
+			name: "suffix", query: "?format=bao&bytes=-10", want: b3.Range{Start: -10, End: -1},
+			tag: fmt.Sprintf(";bao=%d-%d", size-10, size-1), place: fmt.Sprintf("&bytes=%d-%d", size-10, size-1),
 		},
 		{
-			name: "clamped", query: "?format=bao&range=5-99999999999999999999999", want: b3.Range{Start: 5, End: -1},
-			tag: fmt.Sprintf(";bao=5-%d", size-1), place: fmt.Sprintf("&range=5-%d", size-1),
+			name: "clamped", query: "?format=bao&bytes=5-99999999999999999999999", want: b3.Range{Start: 5, End: -1},
+			tag: fmt.Sprintf(";bao=5-%d", size-1), place: fmt.Sprintf("&bytes=5-%d", size-1),
 		},
 		{
 			name: "range in the header", query: "?format=bao", headers: []string{"Range", "bytes=65536-65536"},
 			want: b3.Range{Start: 65536, End: 65537},
-			code: 206, tag: ";bao=65536-65536", place: "&range=65536-65536", cache: "no-store",
+			code: 206, tag: ";bao=65536-65536", place: "&bytes=65536-65536", cache: "no-store",
 			content: fmt.Sprintf("bytes 65536-65536/%d", size),
 		},
 		{
 			name: "by Accept, range in the header", headers: []string{
 				"Range", "Bytes=0-9", "Accept", bao.MediaType,
 			}, want: b3.Range{End: 10},
-			code: 206, tag: ";bao=0-9", place: "&range=0-9", cache: "no-store", content: fmt.Sprintf("bytes 0-9/%d", size),
+			code: 206, tag: ";bao=0-9", place: "&bytes=0-9", cache: "no-store", content: fmt.Sprintf("bytes 0-9/%d", size),
 			vary: "Range Accept",
 		},
 		{
 			name: "the header's range, if it is still the same", query: "?format=bao", headers: []string{
 				"Range", "bytes=0-9", "If-Range", baoTag(root, "=0-9"),
 			},
-			want: b3.Range{End: 10}, code: 206, tag: ";bao=0-9", place: "&range=0-9", cache: "no-store",
+			want: b3.Range{End: 10}, code: 206, tag: ";bao=0-9", place: "&bytes=0-9", cache: "no-store",
 			content: fmt.Sprintf("bytes 0-9/%d", size),
 		},
 		{
@@ -109,8 +109,8 @@ func TestEncoding(t *testing.T) {
 			headers: []string{"Range", "bytes=9-", "If-Range", baoTag(root, "")}, want: b3.Range{End: -1},
 		},
 		{
-			name: "both ranges", query: "?format=bao&range=1-2", headers: []string{"Range", "bytes=5-6"},
-			want: b3.Range{Start: 1, End: 3}, tag: ";bao=1-2", place: "&range=1-2",
+			name: "both ranges", query: "?format=bao&bytes=1-2", headers: []string{"Range", "bytes=5-6"},
+			want: b3.Range{Start: 1, End: 3}, tag: ";bao=1-2", place: "&bytes=1-2",
 		},
 		{name: "another unit", query: "?format=bao", headers: []string{"Range", "items=5-6"}, want: b3.Range{End: -1}},
 		{
@@ -177,7 +177,7 @@ func TestEncoding(t *testing.T) {
 	}
 
 	// The empty object has one group, without bytes, in every form.
-	for _, q := range []string{"?format=bao", "?format=bao&range=-5"} {
+	for _, q := range []string{"?format=bao", "?format=bao&bytes=-5"} {
 		a := do(t, "GET", n.Addrs().Gateway+"/o/"+empty.String()+q)
 		if a.StatusCode != http.StatusOK || a.body != strings.Repeat("\x00", 8) ||
 			len(proved(t, empty, b3.Range{End: -1}, a.body)) != 0 {
@@ -230,7 +230,7 @@ func TestEncodingConditions(t *testing.T) {
 	}
 	part := baoTag(root, "=0-4")
 	for _, headers := range [][]string{{"If-None-Match", part}, {"If-None-Match", part, "If-Match", part}} {
-		if a := do(t, "GET", url+"&range=0-4", headers...); a.StatusCode != http.StatusNotModified ||
+		if a := do(t, "GET", url+"&bytes=0-4", headers...); a.StatusCode != http.StatusNotModified ||
 			a.Header.Get("ETag") != part {
 			t.Errorf("a known range: %s %v", a.Status, a.Header)
 		}
@@ -258,11 +258,11 @@ func TestEncodingRefusals(t *testing.T) {
 		{"another format", root.String() + "?format=car", nil, status.BadRequest},
 		{"two formats", root.String() + "?format=bao&format=bao", nil, status.BadRequest},
 		{"a range of the bytes in the query", root.String() + "?range=0-4", nil, status.BadRequest},
-		{"two ranges", root.String() + "?format=bao&range=0-4&range=6-7", nil, status.BadRequest},
-		{"a list of ranges", root.String() + "?format=bao&range=0-4,6-7", nil, status.BadRange},
-		{"a range in words", root.String() + "?format=bao&range=all", nil, status.BadRange},
-		{"an empty range", root.String() + "?format=bao&range=", nil, status.BadRange},
-		{"a range behind the end", root.String() + "?format=bao&range=100-", nil, status.BadRange},
+		{"two ranges", root.String() + "?format=bao&bytes=0-4&bytes=6-7", nil, status.BadRequest},
+		{"a list of ranges", root.String() + "?format=bao&bytes=0-4,6-7", nil, status.BadRange},
+		{"a range in words", root.String() + "?format=bao&bytes=all", nil, status.BadRange},
+		{"an empty range", root.String() + "?format=bao&bytes=", nil, status.BadRange},
+		{"a range behind the end", root.String() + "?format=bao&bytes=100-", nil, status.BadRange},
 		{"a header behind the end", root.String() + "?format=bao", []string{"Range", "bytes=100-"}, status.BadRange},
 		{"two headers", root.String() + "?format=bao", []string{"Range", "bytes=0-1", "Range", "bytes=2-3"}, status.BadRange},
 		{"match of the bytes", root.String() + "?format=bao", []string{"If-Match", exchange.ETag(root)}, status.Precondition},

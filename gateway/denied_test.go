@@ -127,7 +127,7 @@ func TestDeniedUnderEveryName(t *testing.T) {
 			for _, method := range []string{"GET", "HEAD"} {
 				for _, page := range []string{
 					"/o/" + key, "/o/b3%3A" + bad.Hex(), "/o/b3%3a" + bad.Hex(), "/o/" + everyByte(key),
-					"/o/" + key + "?format=bao", "/o/" + key + "?format=bao&range=0-1", "/o/" + key + "?x=y",
+					"/o/" + key + "?format=bao", "/o/" + key + "?format=bao&bytes=0-1", "/o/" + key + "?x=y",
 					"/b3/" + key, "/b3/" + everyByte(key), "/b3/" + key + "/", "/b3/" + key + "/below", "/b3/" + key + "?format=json",
 					"/b3/" + dir.String() + "/a/b", "/b3/" + dir.String() + "/%61/%62", "/b3/" + dir.String() + "/%c3%a9t%c3%a9/x",
 					"/b3/" + other.String() + "/elsewhere", "/b3/" + other.String() + "/sub", "/b3/" + other.String() + "/sub/",

@@ -22,9 +22,10 @@ type fakeNode struct {
 
 	add hook[func(ctx context.Context, tar io.Reader, o api.AddOptions, progress api.ProgressFunc) iter.Seq2[api.Added,
 		error]]
-	pin   hook[func(ctx context.Context, key string) (api.Pin, error)]
-	get   hook[func(ctx context.Context, key string) (*api.Stream, error)]
-	fetch hook[func(ctx context.Context, key string, progress api.ProgressFunc) (api.Fetched, error)]
+	pin    hook[func(ctx context.Context, key string) (api.Pin, error)]
+	get    hook[func(ctx context.Context, key string) (*api.Stream, error)]
+	listed hook[iter.Seq2[api.Entry, error]] // what List yields; nil: fakeEntries
+	fetch  hook[func(ctx context.Context, key string, progress api.ProgressFunc) (api.Fetched, error)]
 }
 
 // hook is what a test sets while its node answers; the zero T before. That an
@@ -250,6 +251,9 @@ func (n *fakeNode) Cat(_ context.Context, key string, r api.Range) (*api.Stream,
 }
 
 func (n *fakeNode) List(_ context.Context, key string) iter.Seq2[api.Entry, error] {
+	if s := n.listed.Get(); s != nil {
+		return s
+	}
 	return seq(n.call(key, "ls %s", key), fakeEntries...)
 }
 

@@ -59,10 +59,18 @@ func lint(d *openapi.Document, raw string) (problems []string) {
 	for path, methods := range d.Paths {
 		for method, op := range methods {
 			at := strings.ToUpper(method) + " " + path + ":"
-			if op.ID == "" || ids[op.ID] {
-				say(at, "the operationId", op.ID, "is not the only one")
+			if op.ID == "" || ids[strings.ToLower(op.ID)] {
+				say(at, "the operationId", op.ID, "is not the only one, or differs from another in its case alone")
 			}
-			ids[op.ID] = true
+			ids[strings.ToLower(op.ID)] = true
+			named := map[string]bool{}
+			for _, p := range op.Parameters {
+				name := strings.ToLower(p.Name + p.Ref[strings.LastIndexByte(p.Ref, '/')+1:])
+				if named[name] {
+					say(at, "two parameters are called", name)
+				}
+				named[name] = true
+			}
 			if op.Summary == "" || op.Description == "" || len(op.Tags) != 1 {
 				say(at, "no summary, description or tag")
 			}

@@ -52,13 +52,13 @@ func TestEveryOperation(t *testing.T) {
 			switch e.ID {
 			case "open", "openSlash":
 				query = "?key=" + root.String()
-			case "getObject", "browse", "resolve", "providers":
+			case "getObject", "browse", "resolveKey", "providers":
 				path, _, _ = strings.Cut(path, "{")
 				path += root.String()
 				query = ""
 			case "browseName":
 				path = "/n/blog.alice/"
-			case "why":
+			case "getTrace":
 				path = "/why/00000000000000a1"
 			case "putObject":
 				path, send = "/o/"+b3.Sum(put).String(), string(put)
@@ -108,7 +108,7 @@ func TestClientCovers(t *testing.T) {
 	}
 	elsewhere := map[string]method{
 		"version": {node, "Version"}, "apiVersion": {node, "Version"}, "limits": {node, "Limits"},
-		"apiLimits": {node, "Limits"}, "why": {node, "Why"}, "resolve": {node, "Resolve"},
+		"apiLimits": {node, "Limits"}, "getTrace": {node, "Why"}, "resolveKey": {node, "Resolve"},
 		"providers": {node, "FindProviders"}, "GetFile": {node, "Get"}, // WriteFile of its stream
 		"getObject": {gateway, "Get"}, "getObjectHead": {gateway, "Stat"}, "putObject": {gateway, "Put"},
 		"postObject": {gateway, "Put"}, "postTree": {gateway, "PutTree"},

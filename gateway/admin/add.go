@@ -30,12 +30,14 @@ func (g *Handlers) apiAdd(w *exchange.Response, r *http.Request, in exchange.Inp
 		w.Header().Set("Connection", "close")
 		defer w.AbandonBody(r)
 	}
-	l := &lines{w: w, r: r, flush: flushEach}
-	if err := l.begin(); err != nil {
-		return err
-	}
-	if err := w.Flush(); err != nil {
-		return err
+	l := newLines(w, r, flushEach)
+	if l.shape == asLines { // an array begins with an item, so that an earlier error is a problem
+		if err := l.begin(); err != nil {
+			return err
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
 	}
 	_, err := g.runWithProgress(r.Context(), l, func(
 		ctx context.Context, report api.ProgressFunc, item func(any) bool,
@@ -67,6 +69,9 @@ func (g *Handlers) apiFetch(w *exchange.Response, r *http.Request, in exchange.I
 		return err
 	}
 	l := &lines{w: w, r: r, flush: flushEach}
+	if prefersJSON(r) {
+		l.shape = asValue
+	}
 	work := func(ctx context.Context, report api.ProgressFunc, _ func(any) bool) (any, error) {
 		return node.Fetch(ctx, in.Query.Text("key"), report)
 	}

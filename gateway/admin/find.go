@@ -31,8 +31,8 @@ func (g *Handlers) apiProviders(w *exchange.Response, r *http.Request, in exchan
 	if in.Query.Flag("trace") {
 		o.Trace = &api.Trace{}
 	}
-	l := lines{w: w, r: r, flush: flushEach}
-	err = sendItems(&l, g.node.FindProviders(r.Context(), in.Query.Text("key"), o))
+	l := newLines(w, r, flushEach)
+	err = sendItems(l, g.node.FindProviders(r.Context(), in.Query.Text("key"), o))
 	if o.Trace != nil && o.Trace.End != "" && w.Failed == nil {
 		if sent := l.send(api.Line{Trace: o.Trace}); sent != nil {
 			return sent

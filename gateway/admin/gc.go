@@ -9,9 +9,9 @@ import (
 )
 
 // apiGC runs a garbage collection. It sends the removed objects, if the client asks for them, and
-// a report.
+// a report. The report is not part of a JSON array; POST /admin/gc returns it.
 func (g *Handlers) apiGC(w *exchange.Response, r *http.Request, in exchange.Input) error {
-	l := &lines{w: w, r: r, flush: flushBuffered}
+	l := newLines(w, r, flushBuffered)
 	o := api.GCOptions{
 		All: in.Query.Flag("all"), Dry: in.Query.Flag("dry"), Fast: in.Query.Flag("fast"), List: in.Query.Flag("list"),
 	}

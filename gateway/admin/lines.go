@@ -16,12 +16,14 @@ import (
 	"allium/protocols/status"
 )
 
-// lines writes an NDJSON answer (see package client). It sends nothing before the first line, so
-// an earlier error becomes a problem. One goroutine uses it.
+// lines writes an NDJSON answer (see package client), or JSON for a client that prefers it. It sends
+// nothing before the first line, so an earlier error becomes a problem. One goroutine uses it.
 type lines struct {
 	w     *exchange.Response
 	r     *http.Request
 	flush flushMode
+	shape shape
+	count int // items sent
 }
 
 // flushMode tells when lines are sent.
@@ -32,6 +34,39 @@ const (
 	flushBuffered flushMode = false // when a buffer is full, for results that are all present
 )
 
+// shape is the form of an answer.
+type shape uint8
+
+const (
+	asLines shape = iota
+	asArray       // a JSON array of the items alone, which is not closed after an error
+	asValue       // the result as one JSON value, for answers without items
+)
+
+// newLines returns the lines of an answer with items.
+func newLines(w *exchange.Response, r *http.Request, f flushMode) *lines {
+	l := &lines{w: w, r: r, flush: f}
+	if prefersJSON(r) {
+		l.shape = asArray
+	}
+	return l
+}
+
+// prefersJSON reports whether the client prefers one JSON value to lines. A client that accepts
+// anything gets lines.
+func prefersJSON(r *http.Request) bool {
+	value, lines := 0.0, 0.0
+	for t, q := range exchange.Accepted(r.Header.Values("Accept")) {
+		switch t {
+		case exchange.MediaJSON:
+			value = max(value, q)
+		case exchange.MediaLines:
+			lines = max(lines, q)
+		}
+	}
+	return value > lines
+}
+
 // begin sends the header, unless it was sent.
 func (l *lines) begin() error {
 	if l.w.Started() {
@@ -40,22 +75,34 @@ func (l *lines) begin() error {
 	if !l.r.ProtoAtLeast(1, 1) {
 		return errNoLength
 	}
-	l.w.Header().Set("Content-Type", "application/x-ndjson")
+	media := exchange.MediaLines
+	if l.shape != asLines {
+		media = exchange.MediaJSON
+	}
+	l.w.Header().Set("Content-Type", media)
 	l.w.Header().Set("Cache-Control", "no-store")
 	l.w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-// send writes one line.
+// send writes one line. An array has no place for the lines beside items.
 func (l *lines) send(line api.Line) error {
-	if err := l.begin(); err != nil {
-		return err
+	if l.shape != asLines {
+		return nil
 	}
 	p, err := json.Marshal(line)
 	if err != nil {
 		return fmt.Errorf("encode a line: %w", err)
 	}
-	if _, err := l.w.Write(append(p, '\n')); err != nil {
+	return l.write(append(p, '\n'))
+}
+
+// write sends the header and p.
+func (l *lines) write(p []byte) error {
+	if err := l.begin(); err != nil {
+		return err
+	}
+	if _, err := l.w.Write(p); err != nil {
 		return err
 	}
 	if l.flush == flushEach {
@@ -76,31 +123,48 @@ func (l *lines) item(v any) error {
 	if added, ok := v.(api.Added); ok {
 		l.w.Root = added.Root
 	}
-	return l.send(api.Line{Item: p})
+	if l.shape == asLines {
+		return l.send(api.Line{Item: p})
+	}
+	before := byte(',')
+	if l.count == 0 {
+		before = '['
+	}
+	l.count++
+	return l.write(append([]byte{before}, p...))
 }
 
-// end writes the last line with result or err. It returns an err before the first line, so that
-// it becomes a problem.
+// end writes the end of the answer with result or err. It returns an err before the first line, so
+// that it becomes a problem, and after an item of an array, so that the connection is cut.
 func (l *lines) end(result any, err error) error {
 	if err != nil {
-		if !l.w.Started() || l.w.Failed != nil {
+		if !l.w.Started() || l.w.Failed != nil || l.shape != asLines {
 			return err
 		}
 		l.w.Reported = err
 		rep := status.ReportOf(err)
 		return l.send(api.Line{Error: &rep})
 	}
+	if l.shape == asArray {
+		if l.count == 0 {
+			return l.write([]byte("[]\n"))
+		}
+		return l.write([]byte("]\n"))
+	}
 	p, err := json.Marshal(result)
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("encode a line: %w", err)
+	case l.shape == asValue:
+		return l.write(append(p, '\n'))
 	}
 	return l.send(api.Line{OK: p})
 }
 
 // sendSeq sends a sequence as the answer.
 func sendSeq[T any](w *exchange.Response, r *http.Request, f flushMode, seq iter.Seq2[T, error]) error {
-	l := lines{w: w, r: r, flush: f}
-	err := sendItems(&l, seq)
+	l := newLines(w, r, f)
+	err := sendItems(l, seq)
 	return l.end(struct{}{}, err)
 }
 

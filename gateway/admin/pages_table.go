@@ -44,7 +44,7 @@ func (g *Handlers) Pages() []exchange.Endpoint {
 			Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return g.metricsPage(w, r) },
 		},
 		{
-			ID: "why", Name: "why", Methods: exchange.Reading, Path: "/why/{lookup_id}",
+			ID: "getTrace", Name: "why", Methods: exchange.Reading, Path: "/why/{lookup_id}",
 			On: exchange.OnAdmin, Exempt: true, AnyQuery: true,
 			Doc:     "Returns the record of a lookup, as the verb why does.",
 			Answers: exchange.JSONReplies[api.Why]("the lookup"), Fails: []status.Outcome{status.NotFound, status.BadRequest},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 
 	"allium/gateway/api"
@@ -349,9 +350,15 @@ func (g *Handlers) verbs(table ...exchange.Endpoint) []exchange.Endpoint {
 
 // lineAnswers returns the answers of a verb that sends items.
 func lineAnswers[Item, Last any](doc string) []exchange.Reply {
-	return []exchange.Reply{{
-		Code: http.StatusOK, Payload: exchange.LinesBody[Item, Last](), Headers: []string{"Cache-Control"}, Doc: doc,
-	}}
+	value := exchange.ArrayBody[Item]()
+	if reflect.TypeFor[Item]().NumField() == 0 {
+		value = exchange.JSONBody[Last]()
+	}
+	headers := []string{"Cache-Control"}
+	return []exchange.Reply{
+		{Code: http.StatusOK, Payload: exchange.LinesBody[Item, Last](), Headers: headers, Doc: doc},
+		{Code: http.StatusOK, Payload: value, Headers: headers, Doc: doc},
+	}
 }
 
 // streamAnswers returns the answers of a verb that sends bytes.

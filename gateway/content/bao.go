@@ -3,6 +3,7 @@ package content
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -32,9 +33,9 @@ func wantsBao(r *http.Request) (wants, negotiated bool, err error) {
 				exchange.Clip(strings.Join(q["format"], ",")))
 		case f == "bao":
 			return true, false, nil
-		case q.Has("range"):
+		case rangeInQuery(q) != nil:
 			return false, false, status.Errorf(status.BadRequest,
-				"parameter range needs format=bao. For a part of the bytes send the header Range")
+				"parameter bytes needs format=bao. For a part of the bytes send the header Range")
 		}
 	}
 	if !strings.Contains(strings.ToLower(strings.Join(r.Header["Accept"], ",")), bao.MediaType) {
@@ -62,6 +63,15 @@ func baoTag(root b3.Root, part *byteRange) string {
 	return fmt.Sprintf(`"%s;bao=%d-%d"`, root, part.start, part.end-1)
 }
 
+// rangeInQuery returns the ranges that a query asks for, nil for none. The parameter was called range once, and
+// links with that name are still answered.
+func rangeInQuery(q url.Values) []string {
+	if ranges, ok := q["bytes"]; ok {
+		return ranges
+	}
+	return q["range"]
+}
+
 // encoding is the verified encoding that a request selected.
 type encoding struct {
 	root       b3.Root
@@ -77,8 +87,8 @@ type encoding struct {
 // because a cache would take Content-Range for a range of the encoding.
 func (g *Handlers) serveEncoding(b *body, r *http.Request, root b3.Root, negotiated bool) error {
 	w := b.w
-	query := r.URL.Query()
-	_, inQuery := query["range"]
+	inURL := rangeInQuery(r.URL.Query())
+	inQuery := inURL != nil
 	inHeader := !inQuery && len(r.Header["Range"]) > 0 && r.Method != http.MethodHead
 	e := encoding{root: root, negotiated: negotiated}
 	if !inQuery && !inHeader && exchange.KnownFresh(r, baoTag(root, nil)) {
@@ -89,7 +99,7 @@ func (g *Handlers) serveEncoding(b *body, r *http.Request, root b3.Root, negotia
 		return err
 	}
 	defer c.Close()
-	if err := e.selectRange(r, query["range"], c.Size()); err != nil {
+	if err := e.selectRange(r, inURL, c.Size()); err != nil {
 		if status.Of(err) == status.BadRange {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", c.Size()))
 		}
@@ -132,7 +142,7 @@ func (e *encoding) selectRange(r *http.Request, query []string, size int64) erro
 	var text string
 	switch {
 	case len(query) > 1:
-		return status.Errorf(status.BadRequest, "parameter range comes %d times. Send it once", len(query))
+		return status.Errorf(status.BadRequest, "parameter bytes comes %d times. Send it once", len(query))
 	case len(query) == 1:
 		text = "bytes=" + query[0]
 	case r.Method == http.MethodHead: // HEAD ignores the header Range (RFC 9110 §14.2)
@@ -167,7 +177,7 @@ func (e *encoding) validators(w *exchange.Response) {
 	}
 	place := "/o/" + e.root.String() + "?format=bao"
 	if e.part != nil {
-		place += fmt.Sprintf("&range=%d-%d", e.part.start, e.part.end-1)
+		place += fmt.Sprintf("&bytes=%d-%d", e.part.start, e.part.end-1)
 	}
 	h.Set("Content-Location", place)
 	if e.fromHeader {

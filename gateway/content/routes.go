@@ -64,8 +64,8 @@ func (g *Handlers) Endpoints() []exchange.Endpoint {
 						"and chunk groups in pre-order",
 				},
 				{
-					Name: "range", Kind: exchange.TextParam,
-					Doc: "with format=bao: the range of the object's bytes to encode, FIRST-LAST, FIRST- or -COUNT",
+					Name: "bytes",
+					Doc:  "with format=bao: the range of the object's bytes to encode, FIRST-LAST, FIRST- or -COUNT",
 				},
 			},
 			Headers: append([]string{"Accept"}, contentHeaders...),

@@ -257,7 +257,7 @@ export async function verifiedFetch(url, { range = {}, type = "application/octet
   target.search = "?format=bao";
   const { start = 0, end } = range;
   if (!(Number.isSafeInteger(start) && (end === undefined || (Number.isSafeInteger(end) && start >= 0 && end > start)))) throw new RangeError("range is {start, end} with 0 ≤ start < end, or a start below 0 alone");
-  if (start !== 0 || end !== undefined) target.search += `&range=${start < 0 ? start : `${start}-${end === undefined ? "" : end - 1}`}`;
+  if (start !== 0 || end !== undefined) target.search += `&bytes=${start < 0 ? start : `${start}-${end === undefined ? "" : end - 1}`}`;
   const answer = await fetch(target, init);
   if (answer.status !== 200 || answer.headers.get("Content-Type") !== "application/vnd.allium.bao") {
     await answer.body?.cancel();

@@ -101,6 +101,7 @@ type Payload struct {
 	Media string
 	Of    reflect.Type // the type of the JSON value, of an NDJSON item or of an event; nil: bytes
 	Last  reflect.Type // the type of the result in the last line of NDJSON; nil: {}
+	Array bool         // the body is a JSON array of Of
 }
 
 // Reply documents an answer to a successful request.
@@ -136,6 +137,11 @@ func EventsBody[T any]() Payload { return Payload{Media: MediaEvents, Of: reflec
 // LinesBody returns the payload of NDJSON lines: items, and a result in the last line.
 func LinesBody[Item, Last any]() Payload {
 	return Payload{Media: MediaLines, Of: reflect.TypeFor[Item](), Last: reflect.TypeFor[Last]()}
+}
+
+// ArrayBody returns the payload of a JSON array.
+func ArrayBody[T any]() Payload {
+	return Payload{Media: MediaJSON, Of: reflect.TypeFor[T](), Array: true}
 }
 
 // JSONReplies returns the answers of an endpoint that returns one JSON value.

@@ -15,7 +15,7 @@ func (h *Handlers) Endpoints() []exchange.Endpoint {
 		"The ETag changes with the providers, not with their age. Searches take at most `resolver.deadline`."
 	return []exchange.Endpoint{
 		{
-			ID: "resolve", Name: "resolve", Methods: exchange.Reading, Path: "/resolve/{key}", On: exchange.OnPublic,
+			ID: "resolveKey", Name: "resolve", Methods: exchange.Reading, Path: "/resolve/{key}", On: exchange.OnPublic,
 			Doc: "Finds the object that a key names and some of its providers, the best first.",
 			More: "A key is an address or a name, LABEL.ZONE. Of a name the answer has the records that lead to the " +
 				"address, and age and time are the name's; a name that stands for text has a value and no target. " +

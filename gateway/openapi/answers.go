@@ -51,9 +51,24 @@ func (d *Document) answer(op *Operation, a exchange.Reply, s *schemas) error {
 	return nil
 }
 
+// formSchema is the schema of a form with files.
+var formSchema = Schema{
+	"type": "object", "required": []string{"files"},
+	"properties": Schema{
+		"token": Schema{"type": "string", "description": "A capability, if the header Authorization has none."},
+		"files": Schema{
+			"type": "array", "items": Schema{"type": "string", "format": "binary"},
+			"description": "The files. The name of each is its path. The field may have any name.",
+		},
+	},
+}
+
 // describe returns the media type object of a body.
 func describe(p exchange.Payload, s *schemas, closed bool) (Media, error) {
 	if p.Of == nil {
+		if p.Media == exchange.MediaForm {
+			return Media{Schema: formSchema}, nil
+		}
 		if strings.HasPrefix(p.Media, "text/") {
 			return Media{Schema: Schema{"type": "string"}}, nil
 		}
@@ -65,6 +80,9 @@ func describe(p exchange.Payload, s *schemas, closed bool) (Media, error) {
 			"type": "string", "description": "Server-sent events. The schema is that of the data of each, but the last.",
 			"contentMediaType": exchange.MediaJSON, "contentSchema": item,
 		}}, err
+	}
+	if p.Array {
+		return Media{Schema: Schema{"type": "array", "items": item}}, err
 	}
 	if err != nil || p.Media != exchange.MediaLines {
 		return Media{Schema: item}, err

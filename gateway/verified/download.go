@@ -221,7 +221,7 @@ func pause(ctx context.Context, tries, more int, err error) error {
 func (d *Download) open() error {
 	path := "/o/" + d.root.String() + "?format=bao"
 	if d.r != (api.Range{End: -1}) {
-		path += "&range=" + rangeText(d.r)
+		path += "&bytes=" + rangeText(d.r)
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	//nolint:bodyclose // closeResponse closes it

@@ -148,7 +148,7 @@ func TestGatewayAnotherRange(t *testing.T) {
 	_ = honest
 	swap := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := *r.URL
-		q.RawQuery = "format=bao&range=131072-140000" // whatever is asked for
+		q.RawQuery = "format=bao&bytes=131072-140000" // whatever is asked for
 		r2 := r.Clone(r.Context())
 		r2.URL = &q
 		e.ServeHTTP(w, r2)

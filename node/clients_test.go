@@ -1,0 +1,147 @@
+package node_test
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"allium/gateway"
+	"allium/node/capabilities"
+	"allium/protocols/capability"
+)
+
+// TestGeneratedClients generates clients from the OpenAPI document, compiles them, and has each add, get and
+// pin bytes of many sizes on a node. The tools are those of tools/clients, which `make bin/tools/clients`
+// installs.
+func TestGeneratedClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles clients")
+	}
+	tools, err := filepath.Abs("../tools/clients")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("../bin/tools/clients"); err != nil {
+		const why = "the generators of clients are not installed: whether the OpenAPI document makes good clients is not " +
+			"tested here; run `make bin/tools/clients`"
+		if os.Getenv("ALLIUM_CI") != "" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	doc, err := gateway.OpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	token := mintForAnHour(t, home)
+	n := startAt(t, home, nil)
+	args := []string{n.ID().Gateway, n.ID().Admin, token, "7"}
+
+	t.Run("TypeScript", func(t *testing.T) {
+		dir := copyOf(t, filepath.Join(tools, "src"), filepath.Join(tools, "tsconfig.json"), filepath.Join(tools, "package.json"))
+		if err := os.Symlink(filepath.Join(tools, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, "openapi.json"), doc)
+		command(t, dir, "node_modules/.bin/openapi-typescript", "openapi.json", "-o", "src/generated/schema.d.ts")
+		command(t, dir, "node_modules/.bin/openapi-ts", "-i", "openapi.json", "-o", "src/generated/hey",
+			"-p", "@hey-api/client-fetch", "@hey-api/typescript", "@hey-api/sdk")
+		command(t, dir, "node_modules/.bin/tsc", "-p", ".")
+		for _, client := range []string{"fetch", "hey"} {
+			if out := command(t, dir, "node", append([]string{"out/" + client + ".js"}, args...)...); out != "ok 16\n" {
+				t.Errorf("%s: %s", client, out)
+			}
+		}
+	})
+	t.Run("Go", func(t *testing.T) {
+		dir := copyOf(t, filepath.Join(tools, "go"))
+		dir = filepath.Join(dir, "go")
+		write(t, filepath.Join(dir, "openapi.json"), doc)
+		command(t, dir, "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "node", "-o", "node/node.go",
+			"openapi.json")
+		command(t, dir, "go", "build", "-o", "client", ".")
+		if out := command(t, dir, filepath.Join(dir, "client"), args...); out != "ok 16\n" {
+			t.Error(out)
+		}
+	})
+}
+
+// mintForAnHour returns a capability of the node at home.
+func mintForAnHour(t *testing.T, home string) string {
+	t.Helper()
+	var caveats []capability.Caveat
+	for _, text := range []string{
+		"op in put,pin", "exp < " + time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
+	} {
+		c, err := capability.ParseCaveat(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		caveats = append(caveats, c)
+	}
+	token, err := capabilities.Open(home).Mint(t.Context(), caveats...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// copyOf copies files and directories into a new directory.
+func copyOf(t *testing.T, paths ...string) string {
+	t.Helper()
+	to := t.TempDir()
+	for _, path := range paths {
+		err := filepath.WalkDir(path, func(from string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			name, err := filepath.Rel(filepath.Dir(path), from)
+			if err != nil {
+				return err
+			}
+			p, err := os.ReadFile(from)
+			if err == nil {
+				write(t, filepath.Join(to, name), p)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+// write writes a file and makes the directories above it.
+func write(t *testing.T, path string, p []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, p, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// command runs a program in dir, outside of this module's workspace, and returns what it prints.
+func command(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer stop()
+	if strings.HasPrefix(name, "node_modules/") {
+		name = filepath.Join(dir, name)
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
