@@ -1,16 +1,13 @@
 package tree
 
 import (
-	"archive/tar"
 	"context"
 	"errors"
-	"io"
 	"os"
 
 	"allium/gateway/api"
 	"allium/node/tree/extract"
 	"allium/protocols/b3"
-	"allium/protocols/manifest"
 	"allium/protocols/status"
 )
 
@@ -20,19 +17,13 @@ type UpdateOptions = extract.UpdateOptions
 // UpdateStats counts what an update did.
 type UpdateStats = extract.UpdateStats
 
-// An update asks for files in one request until either bound is reached.
-const (
-	updateFiles = 1024
-	updateBytes = 64 << 20 // the last file may exceed it
-)
-
 // Update changes the file or directory target to the content of key. It asks the node
 // only for the files that differ on disk, many in one request. It writes nothing
 // outside target. top is the entry that key names; report may be nil.
 func Update(
 	ctx context.Context, s api.Reader, key, target string, o UpdateOptions, report api.ProgressFunc,
 ) (top api.Entry, stats UpdateStats, err error) {
-	u := updating{s: s, report: report}
+	u := updating{files: Fetcher{From: s, Report: report}}
 	defer func() {
 		if u.up != nil {
 			stats = u.up.Stats()
@@ -55,6 +46,7 @@ func Update(
 			if u.up, err = extract.BeginUpdate(target, o); err != nil {
 				return top, stats, err
 			}
+			u.files.Write = u.up.File
 		}
 		if err := u.entry(ctx, c.Path, *c.New); err != nil {
 			return top, stats, err
@@ -63,7 +55,7 @@ func Update(
 	if u.up == nil {
 		return top, stats, status.Errorf(status.Upstream, "the node's listing of %s is empty", key)
 	}
-	if err := u.flush(ctx); err != nil {
+	if err := u.files.Flush(ctx); err != nil {
 		return top, stats, err
 	}
 	return top, stats, u.up.Finish()
@@ -71,75 +63,20 @@ func Update(
 
 // updating is an update under way.
 type updating struct {
-	s      api.Reader
-	up     *extract.Updater
-	report api.ProgressFunc
-	needed []neededFile
-	bytes  int64
-	done   api.Progress
-}
-
-type neededFile struct {
-	path  string
-	entry manifest.Entry
+	up    *extract.Updater
+	files Fetcher
 }
 
 func (u *updating) entry(ctx context.Context, path string, e api.Entry) error {
 	if u.up == nil {
 		return status.Errorf(status.Upstream, "the node's listing begins with %q", path)
 	}
-	me := manifest.Entry{Name: e.Name, Root: e.Root, Size: e.Size, Executable: e.Executable, Target: e.Target}
-	switch e.Kind {
-	case api.Directory:
-		me.Kind = manifest.Directory
-	case api.Link:
-		me.Kind = manifest.Link
-	}
+	me := ManifestEntry(e)
 	need, err := u.up.Entry(path, me)
 	if err != nil || !need {
 		return err
 	}
-	u.needed = append(u.needed, neededFile{path, me})
-	if u.bytes += e.Size; len(u.needed) < updateFiles && u.bytes < updateBytes {
-		return nil
-	}
-	return u.flush(ctx)
-}
-
-// flush asks the node for the needed files in one request and writes them.
-func (u *updating) flush(ctx context.Context) error {
-	if len(u.needed) == 0 {
-		return nil
-	}
-	roots := make([]b3.Root, len(u.needed))
-	for i, n := range u.needed {
-		roots[i] = n.entry.Root
-	}
-	stream, err := u.s.Files(ctx, roots)
-	if err != nil {
-		return err
-	}
-	defer stream.Body.Close()
-	tr := tar.NewReader(stream.Body)
-	file := &progressReader{tr, u.report, &u.done}
-	for _, n := range u.needed {
-		h, err := tr.Next()
-		if err != nil {
-			return err
-		}
-		if h.Name != n.entry.Root.Hex() || h.Size != n.entry.Size {
-			return status.Errorf(status.Upstream, "the node sent %s of %d bytes for %s", h.Name, h.Size, n.path)
-		}
-		if err := u.up.File(n.path, n.entry, file); err != nil {
-			return err
-		}
-		u.done.Objects++
-	}
-	if _, err := io.Copy(io.Discard, stream.Body); err != nil { // reads the padding; an error here means that the stream was cut
-		return err
-	}
-	u.needed, u.bytes = u.needed[:0], 0
-	return nil
+	return u.files.Add(ctx, path, me)
 }
 
 // updateFile changes the file target to the entry e, which key names.

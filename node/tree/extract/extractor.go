@@ -124,7 +124,7 @@ func Begin(target string, opts Options) (*Extractor, error) {
 
 // lockTemp locks the new sibling, so that no other process takes it for a leftover.
 func (x *Extractor) lockTemp() (err error) {
-	x.lock, err = lockTemp(x.parent, x.tmp)
+	x.lock, err = LockTemp(x.parent, x.tmp)
 	return err
 }
 

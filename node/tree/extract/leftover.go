@@ -56,7 +56,7 @@ func sweep(dir *os.Root) {
 
 // sweepOne removes name unless a process has locked it, and reports whether it did.
 func sweepOne(dir *os.Root, name string) bool {
-	f, err := lockTemp(dir, name)
+	f, err := LockTemp(dir, name)
 	if err != nil || f == nil {
 		return false
 	}
@@ -68,10 +68,10 @@ func sweepOne(dir *os.Root, name string) bool {
 var errTempGone error = status.Errorf(status.Busy,
 	"another get removed the temporary file before it was locked; try again")
 
-// lockTemp locks the temporary file or directory name until the returned file is
+// LockTemp locks the temporary file or directory name until the returned file is
 // closed. The file is nil where the system has no such locks, or name cannot be opened.
 // errTempGone reports that name was removed or replaced.
-func lockTemp(dir *os.Root, name string) (*os.File, error) {
+func LockTemp(dir *os.Root, name string) (*os.File, error) {
 	info, err := dir.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errTempGone

@@ -66,7 +66,7 @@ func TestUpdateKeepsModes(t *testing.T) {
 			if err := x.Commit(); err != nil {
 				t.Fatal(err)
 			}
-			wantFile(t, name, "yy", keptMode(c.want, !c.executable))
+			wantFile(t, name, "yy", KeptMode(c.want, !c.executable))
 		}
 	}
 }

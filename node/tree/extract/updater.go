@@ -48,21 +48,19 @@ type Updater struct {
 	root   *os.Root
 	stack  []*updateDir
 	pendingLinks
-	fold  *folder
-	buf   []byte
-	hash  *blake3.Hasher
-	stats UpdateStats
-
-	last     *os.Root // the directory of the last written file; nil: none is open
-	lastPath string   // the path of last
+	listing *Listing
+	dirs    *Directories // those of the files that are written
+	seed    maphash.Seed // of the names in stack
+	buf     []byte
+	hash    *blake3.Hasher
+	stats   UpdateStats
 }
 
 // updateDir is a directory that still takes entries.
 type updateDir struct {
-	path   string
-	dir    *os.Root
-	named  map[uint64]struct{} // hashes of the names in the manifest; nil: nothing is removed
-	folded map[uint64]struct{} // hashes of the folded names; nil: collisions are allowed
+	path  string
+	dir   *os.Root
+	named map[uint64]struct{} // hashes of the names in the manifest; nil: nothing is removed
 }
 
 // BeginUpdate prepares to update the directory target, and creates it when it does not
@@ -89,7 +87,8 @@ func BeginUpdate(target string, opts UpdateOptions) (*Updater, error) {
 	}
 	return &Updater{
 		opts: opts, target: target, root: root,
-		fold: newFolder(), buf: make([]byte, 64<<10), hash: blake3.New(),
+		listing: NewListing(target, opts.AllowCaseCollisions), dirs: NewDirectories(root), seed: maphash.MakeSeed(),
+		buf: make([]byte, 64<<10), hash: blake3.New(),
 	}, nil
 }
 
@@ -104,10 +103,10 @@ func (u *Updater) Entry(path string, e manifest.Entry) (need bool, err error) {
 }
 
 func (u *Updater) entry(path string, e manifest.Entry) (need bool, err error) {
+	if err := u.listing.Check(path, e); err != nil {
+		return false, err
+	}
 	if path == "" {
-		if e.Kind != manifest.Directory {
-			return false, refuse(u.target, "a %s cannot take the place of a directory", e.Kind)
-		}
 		dir, err := u.root.OpenRoot(".")
 		if err != nil {
 			return false, err
@@ -119,20 +118,14 @@ func (u *Updater) entry(path string, e manifest.Entry) (need bool, err error) {
 	if above == "." {
 		above = ""
 	}
-	for len(u.stack) > 0 && u.stack[len(u.stack)-1].path != above {
+	for u.stack[len(u.stack)-1].path != above {
 		if err := u.leave(); err != nil {
 			return false, err
 		}
 	}
-	if len(u.stack) == 0 || len(path) > manifest.MaxPath || path[0] == '/' {
-		return false, refuse(path, "out of order, absolute, or a path of more than %d bytes", manifest.MaxPath)
-	}
-	if reason := manifest.NameProblem(name); reason != "" {
-		return false, refuse(path, "%s", reason)
-	}
 	d := u.stack[len(u.stack)-1]
-	if err := u.note(d, path, name); err != nil {
-		return false, err
+	if d.named != nil {
+		d.named[maphash.String(u.seed, name)] = struct{}{}
 	}
 	info, err := d.dir.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,39 +147,16 @@ func (u *Updater) entry(path string, e manifest.Entry) (need bool, err error) {
 	return u.file(d.dir, path, name, e, info)
 }
 
-// note records a name of the manifest. A name that collides with another is a conflict.
-func (u *Updater) note(d *updateDir, path, name string) error {
-	if d.named != nil {
-		d.named[maphash.String(u.fold.seed, name)] = struct{}{}
-	}
-	if d.folded == nil {
-		return nil
-	}
-	h := maphash.String(u.fold.seed, u.fold.fold(name))
-	if _, hit := d.folded[h]; hit {
-		return &manifest.EntryError{Entry: path, Outcome: status.Conflict, Reason: "the same name as another " +
-			"where case is ignored: both are extracted only when case collisions are allowed"}
-	}
-	d.folded[h] = struct{}{}
-	return nil
-}
-
 func (u *Updater) descend(path string, dir *os.Root) {
 	sweep(dir)
 	d := &updateDir{path: path, dir: dir}
 	if u.opts.Delete {
 		d.named = map[uint64]struct{}{}
 	}
-	if !u.opts.AllowCaseCollisions {
-		d.folded = map[uint64]struct{}{}
-	}
 	u.stack = append(u.stack, d)
 }
 
 func (u *Updater) directory(in *os.Root, path, name string, info fs.FileInfo) error {
-	if len(u.stack) == manifest.MaxNesting {
-		return refuse(path, "more than %d directories inside each other", manifest.MaxNesting)
-	}
 	if info != nil && !info.IsDir() {
 		if err := in.Remove(name); err != nil {
 			return err
@@ -208,9 +178,6 @@ func (u *Updater) directory(in *os.Root, path, name string, info fs.FileInfo) er
 }
 
 func (u *Updater) link(in *os.Root, path, name, target string, info fs.FileInfo) error {
-	if err := linkProblem(path, target); err != nil {
-		return err
-	}
 	if info != nil && info.Mode()&fs.ModeSymlink != 0 {
 		if was, err := in.Readlink(name); err == nil && was == target {
 			u.stats.Kept++

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -17,57 +16,11 @@ import (
 // File writes the content of an entry that Entry needs. r must yield exactly e.Size bytes
 // that hash to e.Root. Anything else is corrupt and leaves the old file in place.
 func (u *Updater) File(path string, e manifest.Entry, r io.Reader) error {
-	in, name, err := u.parent(path)
+	in, name, err := u.dirs.Of(path)
 	if err == nil {
 		err = u.write(in, path, name, e, r)
 	}
 	return u.wrap(path, err)
-}
-
-// parent opens the directory of path, element by element, so that it follows no link.
-func (u *Updater) parent(path string) (*os.Root, string, error) {
-	above, name := "", path
-	if i := strings.LastIndexByte(path, '/'); i >= 0 {
-		above, name = path[:i], path[i+1:]
-	}
-	if above == "" {
-		return u.root, name, nil
-	}
-	if u.last != nil && u.lastPath == above {
-		return u.last, name, nil
-	}
-	u.forget()
-	at := u.root
-	for part := range strings.SplitSeq(above, "/") {
-		next, err := openBelow(at, part)
-		if at != u.root {
-			err = errors.Join(err, at.Close())
-		}
-		if err != nil {
-			return nil, "", err
-		}
-		at = next
-	}
-	u.last, u.lastPath = at, above
-	return at, name, nil
-}
-
-func openBelow(at *os.Root, name string) (*os.Root, error) {
-	info, err := at.Lstat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return nil, status.Errorf(status.Conflict, "%q is no directory any more", name)
-	}
-	return at.OpenRoot(name)
-}
-
-func (u *Updater) forget() {
-	if u.last != nil {
-		_ = u.last.Close() // nothing was written to it
-		u.last = nil
-	}
 }
 
 // write writes a file to a temporary sibling of name and renames it to name.
@@ -82,7 +35,7 @@ func (u *Updater) write(in *os.Root, path, name string, e manifest.Entry, r io.R
 			err = errors.Join(err, ignore(in.Remove(tmp), fs.ErrNotExist))
 		}
 	}()
-	held, err := lockTemp(in, tmp)
+	held, err := LockTemp(in, tmp)
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -124,7 +77,7 @@ func createBeside(in *os.Root, tmp, name string, executable bool) (f *os.File, k
 		return f, keep, err
 	}
 	if info, err := in.Lstat(name); err == nil && info.Mode().IsRegular() {
-		kept := keptMode(info.Mode(), executable)
+		kept := KeptMode(info.Mode(), executable)
 		mode = 0o600 // until keep runs, nobody else may read the content
 		keep = func() error { return f.Chmod(kept) }
 	}
@@ -132,9 +85,9 @@ func createBeside(in *os.Root, tmp, name string, executable bool) (f *os.File, k
 	return f, keep, err
 }
 
-// keptMode returns the permissions of a file that replaces one with the mode was. When
+// KeptMode returns the permissions of a file that replaces one with the mode was. When
 // it becomes executable, everyone who may read it may execute it.
-func keptMode(was fs.FileMode, executable bool) fs.FileMode {
+func KeptMode(was fs.FileMode, executable bool) fs.FileMode {
 	perm := was.Perm()
 	switch {
 	case !executable:
@@ -172,7 +125,7 @@ func (u *Updater) Finish() error {
 		}
 	}
 	for _, l := range u.links {
-		in, name, err := u.parent(l.path)
+		in, name, err := u.dirs.Of(l.path)
 		if err == nil {
 			err = u.symlink(in, l, name)
 		}
@@ -202,7 +155,7 @@ func (u *Updater) Close() error {
 		errs = append(errs, d.dir.Close())
 	}
 	u.stack = nil
-	u.forget()
+	u.dirs.Close()
 	return errors.Join(append(errs, u.root.Close())...)
 }
 
@@ -245,7 +198,7 @@ func (u *Updater) unnamed(d *updateDir) (extra []string, err error) {
 		var names []string
 		names, err = f.Readdirnames(256)
 		for _, name := range names {
-			if _, ok := d.named[maphash.String(u.fold.seed, name)]; !ok {
+			if _, ok := d.named[maphash.String(u.seed, name)]; !ok {
 				extra = append(extra, name)
 			}
 		}
