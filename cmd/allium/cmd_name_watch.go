@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,8 +34,8 @@ node could not tell it of some events.`,
 		RunE: func(cmd *cobra.Command, keys []string) error {
 			return a.watching(cmd.Context(), func(ctx context.Context, n *client.Client) error {
 				for _, key := range keys {
-					if _, err := n.ExpandName(ctx, key); err != nil {
-						return failure.In(key, err)
+					if err := checkName(ctx, n, key); err != nil {
+						return err
 					}
 				}
 				updates, err := namewatch.Watch(ctx, n, keys)
@@ -56,6 +57,14 @@ node could not tell it of some events.`,
 			})
 		},
 	}
+}
+
+// checkName returns an error if key, NAME or NAME/path, is not spelled as a name, or its zone is not known.
+// Nobody needs to have published the name.
+func checkName(ctx context.Context, n *client.Client, key string) error {
+	name, _, _ := strings.Cut(key, "/")
+	_, err := n.ExpandName(ctx, name)
+	return failure.In(name, err)
 }
 
 // watching runs f, which works until it is interrupted, with a client of the node. That it was

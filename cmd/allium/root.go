@@ -65,7 +65,7 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 			a.connectCommand(), a.disconnectCommand(), a.pingCommand(),
 		}},
 		{groupShare, "Share", []*cobra.Command{
-			a.publishCommand(), a.announceCommand(), a.tokenCommand(), a.zoneCommand(), a.nameCommand(),
+			a.publishCommand(), a.followCommand(), a.announceCommand(), a.tokenCommand(), a.zoneCommand(), a.nameCommand(),
 		}},
 		{groupRun, "Run a node", []*cobra.Command{
 			a.initCommand(), a.runCommand(), a.nodeCommand(), a.configCommand(), a.swarmKeyCommand(), a.gcCommand(),

@@ -29,6 +29,7 @@ var tasks = map[string]string{
 	"diff":             "compare",
 	"disconnect":       "disconnect|from ",
 	"docs":             "write the pages",
+	"follow":           "follow ",
 	"gc plan":          "plan the collection",
 	"gc run":           "collect",
 	"gc why":           "look for what keeps it",

@@ -79,7 +79,7 @@ func (f *Fetcher) Flush(ctx context.Context) error {
 		}
 		f.done.Objects++
 	}
-	if _, err := io.Copy(io.Discard, stream.Body); err != nil { // reads the padding; an error here means that the stream was cut
+	if _, err := io.Copy(io.Discard, stream.Body); err != nil { // the padding; an error says that the stream was cut
 		return err
 	}
 	f.needed, f.bytes = f.needed[:0], 0

@@ -137,6 +137,16 @@ type Stamp struct {
 	changed       int64 // Unix time in nanoseconds
 }
 
+// Recent reports whether the file changed so recently that a later change could leave the same stamp.
+func (s Stamp) Recent(now time.Time) bool {
+	return now.Sub(time.Unix(0, max(s.modified, s.changed))) < racy
+}
+
+// String returns the stamp as text: two stamps have the same text if they are equal.
+func (s Stamp) String() string {
+	return fmt.Sprintf("%x.%x.%x.%x.%x", s.device, s.inode, s.size, s.modified, s.changed)
+}
+
 // compare orders stamps by their keys.
 func (s Stamp) compare(o Stamp) int {
 	return cmp.Or(cmp.Compare(s.device, o.device), cmp.Compare(s.inode, o.inode))
@@ -206,8 +216,7 @@ func (c *Cache) use(s Stamp, key, v []byte) b3.Root {
 func (c *Cache) Settled(before, after fs.FileInfo) (s Stamp, ok bool) {
 	s, ok = StampOf(before)
 	again, _ := StampOf(after)
-	newest := time.Unix(0, max(s.modified, s.changed))
-	return s, ok && s == again && c.now().Sub(newest) >= racy
+	return s, ok && s == again && !s.Recent(c.now())
 }
 
 // Record stores the address of the file that had this stamp when it was read.
