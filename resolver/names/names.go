@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/internal/jitter"
 	"allium/internal/limits"
 	"allium/protocols/dht/probes"
 	"allium/protocols/name"
@@ -66,9 +66,9 @@ type Names struct {
 	followers *followers
 }
 
-// ttlSpread is the share by which the TTL of a record varies, so that the records of one moment do
-// not expire at one moment.
-const ttlSpread = 0.1
+// ttlSpread is the share by which a record is looked up again before its TTL ends, at most, so that
+// the records of one moment are not all looked up at one moment.
+const ttlSpread = 0.2
 
 // lookupsWaiting bounds the lookups that wait for one of Config.Lookups places.
 const lookupsWaiting = 512
@@ -345,7 +345,7 @@ func (n *Names) remember(what name.Name, v name.Versions, now time.Time) found {
 	}
 	f := found{v: v, at: now, until: now.Add(n.cfg.NegativeTTL)}
 	if rec, ok := v.Current(); ok {
-		f.until = now.Add(jitter.SpreadBy(rec.TTL, ttlSpread))
+		f.until = now.Add(rec.TTL - rand.N(time.Duration(ttlSpread*float64(rec.TTL))+1))
 		if f.until.After(rec.NotAfter) {
 			f.until = rec.NotAfter
 		}
