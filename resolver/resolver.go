@@ -209,9 +209,6 @@ func (r *Resolver) resolve(ctx context.Context, root b3.Root, q Query, lookup *t
 	return a, drainingError(work, err)
 }
 
-// clockBase is any time, from which Cached counts.
-var clockBase = time.Now()
-
 // Cached returns the answer to Resolve when it is remembered, or when the object is
 // denied. ok is false when Resolve would have to look for it. It does not wait.
 func (r *Resolver) Cached(root b3.Root, q Query) (a Answer, ok bool, err error) {
@@ -223,7 +220,7 @@ func (r *Resolver) CachedUnder(parent status.LookupID, root b3.Root, q Query) (a
 	if err := r.denied(root); err != nil {
 		return a, true, r.ring.Fail(trace.Providers, trace.Key{Root: root}, time.Now(), "", err)
 	}
-	now := clockBase.Add(time.Since(clockBase)) // half the cost of time.Now; only the monotonic part is used
+	now := trace.Now()
 	if ok, err = r.pool.Cached(&a, root, &q, now); ok {
 		a.LookupID = r.ring.HitAt(parent, trace.Providers, trace.Key{Root: root}, trace.Cache, now, 0)
 		if err != nil {

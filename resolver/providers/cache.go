@@ -12,6 +12,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/record"
 	"allium/protocols/status"
+	"allium/resolver/trace"
 )
 
 // cache remembers what lookups found, also that they found nobody, and the answers
@@ -55,8 +56,8 @@ type ranking struct {
 	complete  bool       // every source was asked to its end
 	usable    bool       // the breaker of the best provider is not open
 	epoch     uint64     // of peers, when the providers were ranked
-	at        time.Time
-	expires   time.Time
+	at        trace.Instant
+	expires   trace.Instant
 }
 
 func newCache(cfg Config, r *limits.Registry) *cache {
@@ -180,7 +181,7 @@ func (c *cache) drop(roots []b3.Root, now time.Time) {
 	defer c.mu.Unlock()
 	for _, root := range roots {
 		e, ok := c.lru.Peek(root)
-		if !ok || e.search != nil && now.Before(e.search.expires) || e.ranking != nil && now.Before(e.ranking.expires) {
+		if !ok || e.search != nil && now.Before(e.search.expires) || e.ranking != nil && trace.InstantOf(now) < e.ranking.expires {
 			continue
 		}
 		c.lru.Remove(root)

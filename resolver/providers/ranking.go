@@ -5,19 +5,22 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/record"
+	"allium/resolver/trace"
 )
 
 // rank describes providers and sorts them.
 func (p *Pool) rank(root b3.Root, found []record.Provider) *ranking {
-	r := &ranking{epoch: p.peers.epoch.Load(), providers: make([]Provider, len(found)), at: time.Now()}
+	now, clock := time.Now(), p.now()
+	r := &ranking{
+		epoch: p.peers.epoch.Load(), providers: make([]Provider, len(found)), at: trace.InstantOf(now),
+	}
 	for i := range found {
 		r.providers[i] = p.describe(root, found[i])
 	}
 	for i := range r.providers {
 		r.providers[i].Text = textOf(&r.providers[i].Provider)
 	}
-	clock := p.now()
-	Rank(r.providers, func(d Provider) Traits { return p.traits(&d, r.at, clock) })
+	Rank(r.providers, func(d Provider) Traits { return p.traits(&d, now, clock) })
 	r.usable, r.sure = p.peers.usable(r.providers[0].ID), best(r.providers)
 	return r
 }

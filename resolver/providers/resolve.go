@@ -28,7 +28,7 @@ const localChecks = 64
 //
 // Cached does not wait, does not allocate unless the query filters, and neither reads the
 // clock nor copies the answer, as these would cost as much as the rest of it.
-func (p *Pool) Cached(a *Answer, root b3.Root, q *Query, now time.Time) (ok bool, err error) {
+func (p *Pool) Cached(a *Answer, root b3.Root, q *Query, now trace.Instant) (ok bool, err error) {
 	if q.Fresh || q.Trace != nil {
 		return false, nil
 	}
@@ -71,7 +71,7 @@ func (p *Pool) Cached(a *Answer, root b3.Root, q *Query, now time.Time) (ok bool
 // run, and ctx's. An answer that was found in part is returned without an error.
 func (p *Pool) Resolve(ctx context.Context, tasks Tasks, root b3.Root, q Query, t *trace.Lookup) (Answer, error) {
 	var a Answer
-	if ok, err := p.Cached(&a, root, &q, time.Now()); ok {
+	if ok, err := p.Cached(&a, root, &q, trace.Now()); ok {
 		t.Step(trace.Step{Source: trace.Cache, Verdict: trace.Hit, Count: int64(len(a.Providers))})
 		return a, err
 	}
@@ -286,7 +286,7 @@ func (p *Pool) late(ctx context.Context) error {
 
 // answer ranks what was found, remembers it, and returns what the query wants of it.
 func (s *search) answer() (Answer, error) {
-	p, now := s.p, time.Now()
+	p, now := s.p, trace.Now()
 	if len(s.found) == 0 {
 		return Answer{}, nobody(s.q, s.err)
 	}
@@ -294,10 +294,8 @@ func (s *search) answer() (Answer, error) {
 	r.complete = s.complete && s.network
 	r.expires = now.Add(lifetime(p.cfg.PositiveTTL, s.found, p.now()))
 	if !s.cachedAt.IsZero() {
-		r.at = s.cachedAt
-		if s.expires.Before(r.expires) {
-			r.expires = s.expires
-		}
+		r.at = trace.InstantOf(s.cachedAt)
+		r.expires = min(r.expires, trace.InstantOf(s.expires))
 	}
 	r.source = r.providers[0].Origin
 	if !s.cachedAt.IsZero() && lookedUp(&r.providers[0].Provider) {

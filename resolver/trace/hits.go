@@ -13,7 +13,6 @@ import (
 // hits holds the latest lookups that were answered at once, a line of a fixed size for each.
 type hits struct {
 	usage  *limits.Usage
-	base   time.Time    // from which lines count
 	n      atomic.Int64 // lines in use
 	shards [hitShards]hitShard
 }
@@ -30,7 +29,7 @@ type hit struct {
 	id     status.LookupID
 	parent status.LookupID
 	key    Key
-	at     time.Duration // when it ended, since hits.base by the monotonic clock
+	at     Instant // when it ended
 	took   time.Duration
 	source Source
 	kind   Kind
@@ -43,7 +42,7 @@ const hitSize = int(unsafe.Sizeof(hit{})) + MaxName
 const _ = uint(hitBytes - hitEntries*hitSize)
 
 func newHits(r *limits.Registry) *hits {
-	h := &hits{base: time.Now()}
+	h := &hits{}
 	h.usage = r.NewUsage(limits.Spec{
 		Name: "resolver.traces_hits", Path: "hits → why", Policy: "the oldest of 1,024 is dropped",
 	}, hitBytes, func() int64 { return h.n.Load() * int64(hitSize) })
@@ -53,56 +52,46 @@ func newHits(r *limits.Registry) *hits {
 // Hit records a lookup that source answered at once, after took, and returns its ID. It allocates
 // nothing unless it has to cut the name of the key.
 func (r *Ring) Hit(kind Kind, key Key, source Source, took time.Duration) status.LookupID {
-	return r.hit(hit{key: key, took: took, source: source, kind: kind}, time.Now())
+	return r.HitAt(0, kind, key, source, Now(), took)
 }
 
 // HitUnder is Hit for a lookup that another one led to, see BeginUnder.
 func (r *Ring) HitUnder(
 	parent status.LookupID, kind Kind, key Key, source Source, took time.Duration,
 ) status.LookupID {
-	return r.hit(hit{parent: parent, key: key, took: took, source: source, kind: kind}, time.Now())
+	return r.HitAt(parent, kind, key, source, Now(), took)
 }
 
-// HitAt is HitUnder for a caller that knows the time: the lookup ended at the time at, of which the
-// monotonic part counts. Reading the clock costs as much as the rest of Hit.
+// HitAt is HitUnder for a caller that knows the time: the lookup ended at the moment at. Reading the
+// clock costs as much as the rest of Hit.
 func (r *Ring) HitAt(
-	parent status.LookupID, kind Kind, key Key, source Source, at time.Time, took time.Duration,
+	parent status.LookupID, kind Kind, key Key, source Source, at Instant, took time.Duration,
 ) status.LookupID {
-	return r.hit(hit{parent: parent, key: key, took: took, source: source, kind: kind}, at)
-}
-
-// hit records a line, which gets a new ID, and returns that.
-func (r *Ring) hit(line hit, at time.Time) status.LookupID {
-	line.id = status.NewLookupID()
+	id := status.NewLookupID()
 	if r == nil {
-		return line.id
+		return id
 	}
-	if line.key.Name != "" {
-		line.key.Name = cut(line.key.Name, MaxName)
+	if key.Name != "" {
+		key.Name = cut(key.Name, MaxName)
 	}
-	line.at = at.Sub(r.hits.base)
-	if r.hits.put(&line) {
+	s := &r.hits.shards[id%hitShards]
+	s.mu.Lock()
+	to := &s.lines[s.next] // the oldest of the shard
+	s.next = (s.next + 1) % hitsOfShard
+	grew := to.id == 0
+	*to = hit{id: id, parent: parent, key: key, at: at, took: took, source: source, kind: kind}
+	s.mu.Unlock()
+	if grew {
 		r.hits.n.Add(1)
 		r.hits.usage.Grown()
 	}
-	return line.id
-}
-
-// put replaces the oldest line of a shard. It reports whether that line was empty.
-func (h *hits) put(line *hit) (grew bool) {
-	s := &h.shards[line.id%hitShards]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	to := &s.lines[s.next]
-	s.next = (s.next + 1) % hitsOfShard
-	grew = to.id == 0
-	*to = *line
-	return grew
+	return id
 }
 
 // find returns the hits for which match is true.
 func (h *hits) find(match func(*Head) bool) (found []Record) {
 	now := time.Now()
+	instant := InstantOf(now)
 	for i := range h.shards {
 		s := &h.shards[i]
 		s.mu.Lock()
@@ -114,7 +103,7 @@ func (h *hits) find(match func(*Head) bool) (found []Record) {
 			}
 			head := Head{
 				ID: line.id, Parent: line.parent, Kind: line.kind, Key: line.key, Took: max(1, line.took),
-				Start: now.Add(line.at - now.Sub(h.base) - line.took),
+				Start: now.Add(line.at.Sub(instant) - line.took),
 			}
 			if match(&head) {
 				step := Step{Took: line.took, Source: line.source, Verdict: Hit, Count: 1}
