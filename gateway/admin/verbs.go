@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"reflect"
 	"slices"
 
@@ -377,7 +376,7 @@ func streamAnswers(media ...string) []exchange.Reply {
 // withLabel wraps a handler. It sets the parameter label to the label that the pin gets.
 func withLabel(serve exchange.Handler) exchange.Handler {
 	return func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-		url.Values(in.Query).Set(exchange.LabelParam.Name, w.Label(in.Query.Text(exchange.LabelParam.Name)))
+		in.Query = in.Query.With(exchange.LabelParam.Name, w.Label(in.Query.Text(exchange.LabelParam.Name)))
 		return serve(w, r, in)
 	}
 }

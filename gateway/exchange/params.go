@@ -28,13 +28,17 @@ const (
 	IntegerParam                  // 64 bits, signed; may be missing
 )
 
-// Params are the checked parameters of a request.
+// Params are the checked parameters of a request. They are nil for an empty query.
 type Params url.Values
 
 // ParseParams parses a query. It refuses an unknown parameter, so that a misspelt one is never
 // ignored, and a parameter that comes twice.
 func ParseParams(query string, known []Param) (Params, error) {
-	q, err := url.ParseQuery(query)
+	var q url.Values
+	var err error
+	if query != "" {
+		q, err = url.ParseQuery(query)
+	}
 	if err != nil {
 		return nil, status.Errorf(status.BadRequest, "cannot read the query: %w", err)
 	}
@@ -62,7 +66,10 @@ func ParseParams(query string, known []Param) (Params, error) {
 				return nil, status.Errorf(status.BadRequest, "parameter %s is %q. Set it to true or false", p.Name, Clip(v))
 			}
 		case IntegerParam:
-			if _, err := strconv.ParseInt(v, 10, 64); v != "" && err != nil {
+			if v == "" {
+				continue
+			}
+			if _, err := strconv.ParseInt(v, 10, 64); err != nil {
 				return nil, status.Errorf(status.BadRequest, "parameter %s is %q. Set it to a number", p.Name, Clip(v))
 			}
 		}
@@ -79,6 +86,15 @@ func listParams(known []Param) string {
 		names[i] = p.Name
 	}
 	return "This path takes " + strings.Join(names, ", ")
+}
+
+// With returns the parameters with another value of one. It changes q, unless q is nil.
+func (q Params) With(name, value string) Params {
+	if q == nil {
+		q = Params{}
+	}
+	q[name] = []string{value}
+	return q
 }
 
 // Text returns the parameter's value, or "" if it is missing.

@@ -157,8 +157,7 @@ func (w *Response) FullDuplex() error { return w.rc.EnableFullDuplex() }
 // Send sends a whole answer. For HEAD it sends the header alone.
 func (w *Response) Send(r *http.Request, code int, contentType string, body []byte) error {
 	h := w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h["Content-Type"], h["Content-Length"] = w.HeaderValue(contentType), w.HeaderValue(strconv.Itoa(len(body)))
 	if w.Head = r.Method == http.MethodHead; w.Head {
 		w.WriteHeader(code)
 		return nil

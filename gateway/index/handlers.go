@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
@@ -58,16 +59,31 @@ func (h *Handlers) resolve(w *exchange.Response, r *http.Request, in exchange.In
 		}
 		return h.send(w, r, in, &a, &a)
 	}
-	a, done, err := h.answer(w, r, in, "/resolve/", false)
+	a := resolvedPool.Get().(*api.Resolved)
+	defer func() {
+		*a = api.Resolved{}
+		resolvedPool.Put(a)
+	}()
+	done, err := h.answer(w, r, in, "/resolve/", false, a)
 	if done || err != nil {
 		return err
 	}
-	return h.send(w, r, in, &a, &a)
+	return h.send(w, r, in, a, a)
 }
+
+// resolvedPool and bodyPool spare the garbage collector a kilobyte for each remembered answer.
+var (
+	resolvedPool = sync.Pool{New: func() any { return new(api.Resolved) }}
+	bodyPool     = sync.Pool{New: func() any { return new([]byte) }}
+)
+
+// maxPooledBody bounds the buffers in bodyPool. 32 providers take about 16 KiB.
+const maxPooledBody = 16 << 10
 
 // providers serves /providers/{b3}.
 func (h *Handlers) providers(w *exchange.Response, r *http.Request, in exchange.Input) error {
-	a, done, err := h.answer(w, r, in, "/providers/", true)
+	var a api.Resolved
+	done, err := h.answer(w, r, in, "/providers/", true, &a)
 	if done || err != nil {
 		return err
 	}
@@ -76,40 +92,41 @@ func (h *Handlers) providers(w *exchange.Response, r *http.Request, in exchange.
 	})
 }
 
-// answer finds the answer to a request below the path prefix. done reports that it has
+// answer fills a with the answer to a request below the path prefix. done reports that it has
 // redirected the request to the address in lowercase digits.
 func (h *Handlers) answer(
-	w *exchange.Response, r *http.Request, in exchange.Input, prefix string, all bool,
-) (a api.Resolved, done bool, err error) {
+	w *exchange.Response, r *http.Request, in exchange.Input, prefix string, all bool, a *api.Resolved,
+) (done bool, err error) {
 	root, lower, err := exchange.ParseObject(in.Rest)
 	switch {
 	case lower != "":
-		return a, true, w.Redirect(r, http.StatusPermanentRedirect, prefix+lower)
+		return true, w.Redirect(r, http.StatusPermanentRedirect, prefix+lower)
 	case err != nil:
-		return a, false, err
+		return false, err
 	}
 	w.Root = root
 	if err := h.denylist.Object(root); err != nil {
-		return a, false, err
+		return false, err
 	}
 	q, err := in.Query.Lookup()
 	if err != nil {
-		return a, false, err
+		return false, err
 	}
 	q.All = all
 	if !q.Fresh {
-		if a, ok, err := h.index.Cached(root, q); ok {
-			return a, false, cannotFind(w, root, err)
+		var ok bool
+		if *a, ok, err = h.index.Cached(root, q); ok {
+			return false, cannotFind(w, root, err)
 		}
 	}
 	w.ReleaseAdmission()
 	leave, err := h.permits.AcquireFetch(r.Context(), w)
 	if err != nil {
-		return a, false, err
+		return false, err
 	}
 	defer leave()
-	a, err = h.index.Resolve(r.Context(), root, q)
-	return a, false, cannotFind(w, root, err)
+	*a, err = h.index.Resolve(r.Context(), root, q)
+	return false, cannotFind(w, root, err)
 }
 
 // answerName finds the answer to a request for a name.
@@ -138,6 +155,9 @@ func (h *Handlers) answerName(
 
 // cannotFind returns err as a sentence that says what failed.
 func cannotFind(w *exchange.Response, root b3.Root, err error) error {
+	if err == nil {
+		return nil
+	}
 	return w.LookupFailed("find "+shorten(root), err)
 }
 
@@ -169,8 +189,14 @@ func (h *Handlers) send(
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	p := body.AppendJSON(make([]byte, 0, 512*(1+len(a.Providers))))
-	return w.Send(r, http.StatusOK, exchange.MediaJSON, append(p, '\n'))
+	buf := bodyPool.Get().(*[]byte)
+	p := append(body.AppendJSON((*buf)[:0]), '\n')
+	err := w.Send(r, http.StatusOK, exchange.MediaJSON, p) // it keeps nothing of p
+	if cap(p) <= maxPooledBody {
+		*buf = p
+		bodyPool.Put(buf)
+	}
+	return err
 }
 
 // tag returns the entity tag of an answer. It is weak: answers that name the same
@@ -187,7 +213,8 @@ func tag(a *api.Resolved) string {
 		h = mix(mix(mix(h, p.ID), p.Source), p.Region)
 		h = (h ^ uint64(p.NotAfter.Unix())) * fnvPrime
 	}
-	return `W/"` + strconv.FormatUint(h, 16) + `"`
+	var b [len(`W/""`) + 16]byte
+	return string(append(strconv.AppendUint(append(b[:0], `W/"`...), h, 16), '"'))
 }
 
 // The constants of FNV-1a with 64 bits. hash/fnv would copy each string.

@@ -52,6 +52,11 @@ func (r Root) String() string {
 	return string(b[:])
 }
 
+// AppendText appends what String returns to b.
+func (r Root) AppendText(b []byte) ([]byte, error) {
+	return hex.AppendEncode(append(b, prefix...), r[:]), nil
+}
+
 // Hex returns the 64 hex digits without the prefix, as b3sum prints them.
 func (r Root) Hex() string { return hex.EncodeToString(r[:]) }
 

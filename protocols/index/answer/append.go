@@ -20,8 +20,8 @@ func (r *Resolved) AppendJSON(b []byte) []byte {
 		return append(b, p...)
 	}
 	b = appendText(b, `{"key":`, r.Key)
-	b = appendText(b, `,"target":`, r.Target.String())
-	b = appendText(b, `,"source":`, r.Source)
+	b, _ = r.Target.AppendText(append(b, `,"target":"`...)) // it never fails
+	b = appendText(b, `","source":`, r.Source)
 	b = strconv.AppendInt(append(b, `,"age_ms":`...), r.AgeMS, 10)
 	b = strconv.AppendInt(append(b, `,"ttl_ms":`...), r.TTLMS, 10)
 	b = appendText(b, `,"confidence":`, string(r.Confidence))
