@@ -684,6 +684,7 @@ type fakeFinder struct {
 	hang   bool          // never ends by itself
 	linger time.Duration // time to end when told to
 	err    error
+	block  <-chan struct{} // each ends when it is closed, and finds nobody; nil: at once
 	calls  int
 }
 
@@ -694,6 +695,7 @@ func (f *fakeFinder) FindProviders(
 		f.mu.Lock()
 		f.calls++
 		who, delay, hang, linger, err := slices.Clone(f.who[root]), f.delay, f.hang, f.linger, f.err
+		block := f.block
 		f.mu.Unlock()
 		for _, p := range who {
 			select {
@@ -707,6 +709,12 @@ func (f *fakeFinder) FindProviders(
 		}
 		if err != nil {
 			yield(record.Provider{}, err)
+		}
+		if block != nil {
+			select {
+			case <-block:
+			case <-ctx.Done():
+			}
 		}
 		if hang {
 			<-ctx.Done()

@@ -198,3 +198,51 @@ func BenchmarkCachedResolve(b *testing.B) {
 		}
 	})
 }
+
+// stuckLookups is a world in which as many lookups run and wait as may, and none ends before release is
+// called. results receives the error of each.
+func stuckLookups(t *testing.T) (w *world, results chan error, release func()) {
+	t.Helper()
+	held := make(chan struct{})
+	w = newWorld(t, nil)
+	w.finder.mu.Lock()
+	w.finder.block = held
+	w.finder.mu.Unlock()
+	const all = 64 + 512
+	results = make(chan error, all) // bound: one of each
+	for i := range all {
+		go func() {
+			_, err := w.Resolve(t.Context(), randomBlob(uint64(10_000+i), 10).root, Query{Fresh: true})
+			results <- err
+		}()
+	}
+	return w, results, sync.OnceFunc(func() { close(held) })
+}
+
+// TestBusyLookups: when 64 lookups run and 512 wait, 1,000 more are refused at once with the time to wait,
+// and each of the 576 gets its answer.
+func TestBusyLookups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, results, release := stuckLookups(t)
+		defer release()
+		synctest.Wait()
+		begun := time.Now()
+		for i := range 1000 {
+			_, err := w.Resolve(t.Context(), randomBlob(uint64(20_000+i), 10).root, Query{Fresh: true})
+			var e *status.Error
+			if !errors.As(err, &e) || e.Outcome != status.Busy || e.Limit == nil || e.Limit.Name != "resolver.lookups" ||
+				e.Limit.RetryAfter <= 0 {
+				t.Fatalf("the lookup %d beyond the bound: %v", i, err)
+			}
+		}
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("the refusals took %s", took)
+		}
+		release()
+		for range cap(results) {
+			if err := <-results; status.Of(err) != status.NotFound {
+				t.Errorf("one of those that waited: %v", err)
+			}
+		}
+	})
+}
