@@ -30,6 +30,11 @@
 //   - share and get by a ticket: how long after its start each has its first line or byte,
 //     the rate beside a fetch between nodes that run, TCP beside QUIC, and what an idle
 //     node does;
+//   - a remembered answer of /resolve beside a bare handler that returns the same
+//     bytes, what 100,000 of them take, a node whose lookups are stuck, and what the
+//     records of `allium why` cost a fetch of small files;
+//   - how soon a node knows of a name that another one publishes, and finds one that
+//     it never heard of;
 //   - a gateway, and a bare server, on which five thousand slow clients of a process
 //     of their own hold connections: how fast others are answered.
 //
@@ -149,6 +154,10 @@ var parts = []part{
 	{"ops", []func(context.Context, *settings) ([]row, error){benchOps}},
 	{"share", []func(context.Context, *settings) ([]row, error){benchTicket, benchByTicket, benchIdle}},
 	{"listing", []func(context.Context, *settings) ([]row, error){benchListing}},
+	{"resolve", []func(context.Context, *settings) ([]row, error){
+		benchCachedResolve, benchResolveMemory, benchStuckResolves, benchTracedFetch,
+	}},
+	{"names", []func(context.Context, *settings) ([]row, error){benchNames}},
 	{"slow", []func(context.Context, *settings) ([]row, error){benchSlow}},
 }
 

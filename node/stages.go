@@ -174,7 +174,7 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 }
 
 func (n *Node) startResolver(ctx context.Context) (err error) {
-	n.trace = trace.New(trace.Deps{Metrics: n.registry, Limits: n.limits})
+	n.trace = newTrace(trace.Deps{Metrics: n.registry, Limits: n.limits})
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
 		Trace: n.trace, Local: fetchStore{n.store}, Providers: dhtFinder{n.dht}, Names: dhtFinder{n.dht},
 		Index: index.NewClient(n.sessions, n.dht),
