@@ -191,8 +191,8 @@ func (h *Handlers) send(
 	}
 	buf := bodyPool.Get().(*[]byte)
 	p := append(body.AppendJSON((*buf)[:0]), '\n')
-	err := w.Send(r, http.StatusOK, exchange.MediaJSON, p) // it keeps nothing of p
-	if cap(p) <= maxPooledBody {
+	err := w.Send(r, http.StatusOK, exchange.MediaJSON, p)
+	if err == nil && cap(p) <= maxPooledBody { // after an error HTTP/2 may still read p
 		*buf = p
 		bodyPool.Put(buf)
 	}
