@@ -257,7 +257,7 @@ func TestEncodingRefusals(t *testing.T) {
 		{"nobody has it", b3.Sum([]byte("no such object")).String() + "?format=bao", nil, status.NotFound},
 		{"another format", root.String() + "?format=car", nil, status.BadRequest},
 		{"two formats", root.String() + "?format=bao&format=bao", nil, status.BadRequest},
-		{"a range of the bytes in the query", root.String() + "?range=0-4", nil, status.BadRequest},
+		{"a range of the bytes in the query", root.String() + "?bytes=0-4", nil, status.BadRequest},
 		{"two ranges", root.String() + "?format=bao&bytes=0-4&bytes=6-7", nil, status.BadRequest},
 		{"a list of ranges", root.String() + "?format=bao&bytes=0-4,6-7", nil, status.BadRange},
 		{"a range in words", root.String() + "?format=bao&bytes=all", nil, status.BadRange},

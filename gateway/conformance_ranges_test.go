@@ -306,23 +306,27 @@ var rangeTable = []asked{
 		code: 200, want: "Content-Range: | ETag: \"{text.b3};bao\"",
 	},
 	{
-		rfc: "ADR 16", ask: "GET {text}?format=bao&range=0-4", code: 200,
-		want: "ETag: \"{text.b3};bao=0-4\" | Content-Range: | Content-Location: {text}?format=bao&range=0-4",
+		rfc: "ADR 16", ask: "GET {text}?format=bao&bytes=0-4", code: 200,
+		want: "ETag: \"{text.b3};bao=0-4\" | Content-Range: | Content-Location: {text}?format=bao&bytes=0-4",
 	},
 	{
-		rfc: "ADR 16", ask: "GET {text}?format=bao&range=0-4", with: []string{"Range: bytes=99-"}, code: 200,
+		rfc: "ADR 16", ask: "GET {text}?format=bao&bytes=0-4", with: []string{"Range: bytes=99-"}, code: 200,
 		want: "ETag: \"{text.b3};bao=0-4\" | Content-Range:",
 	},
 	{
-		rfc: "ADR 16", ask: "GET {text}?format=bao&range=99-", code: 416, reason: "bad_range",
+		rfc: "ADR 16", ask: "GET {text}?format=bao&bytes=99-", code: 416, reason: "bad_range",
 		want: "Content-Range: bytes */13",
 	},
 	{
-		rfc: "ADR 16", ask: "GET {text}?format=bao&range=0-1,3-4", code: 416, reason: "bad_range",
+		rfc: "ADR 16", ask: "GET {text}?format=bao&bytes=0-1,3-4", code: 416, reason: "bad_range",
 		want: "Content-Range: bytes */13",
 	},
-	{rfc: "ADR 16", ask: "GET {text}?format=bao&range=0-4&range=0-4", code: 400, reason: "bad_request"},
-	{rfc: "ADR 16", ask: "GET {text}?range=0-4", code: 400, reason: "bad_request"},
+	{rfc: "ADR 16", ask: "GET {text}?format=bao&bytes=0-4&bytes=0-4", code: 400, reason: "bad_request"},
+	{rfc: "ADR 16", ask: "GET {text}?bytes=0-4", code: 400, reason: "bad_request"},
+	{
+		rfc: "ADR 16: the old name", ask: "GET {text}?format=bao&range=0-4", code: 200,
+		want: "Content-Location: {text}?format=bao&bytes=0-4",
+	},
 	{
 		rfc: "ADR 16", ask: "GET {empty}?format=bao", code: 200, want: "Content-Length: 8",
 		holds: "=\x00\x00\x00\x00\x00\x00\x00\x00",
@@ -510,7 +514,7 @@ var multiRangeTable = []asked{
 		with: []string{"Range: bytes=0-0,500-500"}, code: 416, reason: "bad_range", want: "Content-Range: bytes */1000",
 	},
 	{
-		rfc: "ADR 16: an encoding is of one", ask: "GET {digits}?format=bao&range=0-0,500-500", code: 416,
+		rfc: "ADR 16: an encoding is of one", ask: "GET {digits}?format=bao&bytes=0-0,500-500", code: 416,
 		reason: "bad_range", want: "Content-Range: bytes */1000",
 	},
 }

@@ -30,7 +30,7 @@ func (e *encodings) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n := e.requests.Add(1)
 	size := int64(len(e.data))
 	rng := b3.Range{End: -1}
-	if first, last, ok := strings.Cut(r.URL.Query().Get("range"), "-"); ok {
+	if first, last, ok := strings.Cut(r.URL.Query().Get("bytes"), "-"); ok {
 		rng.Start, _ = strconv.ParseInt(first, 10, 64)
 		if last != "" {
 			rng.End, _ = strconv.ParseInt(last, 10, 64)
@@ -149,7 +149,7 @@ func TestGatewayGoesOn(t *testing.T) {
 
 	g, e = throughGateway(t, gatewaySize, func(_ int64, _ http.ResponseWriter, r *http.Request, enc []byte) ([]byte, bool,
 		bool) {
-		if strings.Contains(r.URL.RawQuery, "range") {
+		if strings.Contains(r.URL.RawQuery, "bytes=") {
 			return enc[:100], true, false
 		}
 		return enc[:b3.GroupSize*3/2], true, false

@@ -1,10 +1,12 @@
 package localapi
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
@@ -17,6 +19,15 @@ import (
 type listeningHost struct {
 	host.Host
 	addrs []string
+}
+
+// Network returns a network that cannot list its interfaces, so that Addrs counts.
+func (h listeningHost) Network() network.Network { return noInterfaces{} }
+
+type noInterfaces struct{ network.Network }
+
+func (noInterfaces) InterfaceListenAddresses() ([]ma.Multiaddr, error) {
+	return nil, errors.New("none")
 }
 
 func (h listeningHost) ID() peer.ID {
