@@ -7,6 +7,9 @@
 //   - cold fetch of one large file between two processes over loopback TCP
 //     against the reference pipe (pread + hash → one libp2p stream → hash +
 //     write + fdatasync) and against a raw stream copy, and the same over QUIC;
+//   - get of one large file to a file: from a peer over TCP against curl from nginx
+//     over TLS (skipped without them), over QUIC against the reference pipe, and from
+//     the own store against cp with a sync;
 //   - add and cold fetch of ten thousand small files;
 //   - fetch of the large file from three providers that send 100 MB/s each, and
 //     what is fetched twice when the fetching node is killed half-way;
@@ -140,6 +143,7 @@ var parts = []part{
 	{"start", []func(context.Context, *settings) ([]row, error){benchStart}},
 	{"large", []func(context.Context, *settings) ([]row, error){benchAdd, benchFetch, benchFetchQUIC}},
 	// fetch reads what add stored
+	{"get", []func(context.Context, *settings) ([]row, error){benchGet}},
 	{"files", []func(context.Context, *settings) ([]row, error){benchFiles}},
 	{"soak", []func(context.Context, *settings) ([]row, error){benchSoak}},
 	{"load", []func(context.Context, *settings) ([]row, error){benchLoad}},

@@ -23,8 +23,9 @@ const (
 
 // slow lets a node that is started after it send no more than so many MB/s.
 func slow(rate int) (reset func() error, err error) {
-	const key = "ALLIUM_OBJECT__SERVE_RATE"
-	return func() error { return os.Unsetenv(key) }, os.Setenv(key, fmt.Sprintf("%dMB", rate))
+	const key, lan = "ALLIUM_NODE__UPLOAD_RATE", "ALLIUM_NODE__LIMIT_LAN"
+	reset = func() error { return errors.Join(os.Unsetenv(key), os.Unsetenv(lan)) }
+	return reset, errors.Join(os.Setenv(key, fmt.Sprintf("%dMB", rate)), os.Setenv(lan, "true"))
 }
 
 // startProviders starts nodes that hold the large file and send it at most at

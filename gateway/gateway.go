@@ -46,6 +46,9 @@ type Deps struct {
 	Gatherer prometheus.Gatherer   // the metrics of /metrics; nil: none
 	Limits   *limits.Registry      // nil: limits are listed nowhere
 
+	Upload   *limits.Bandwidth // bounds the bytes of content sent per second; nil: no bound
+	Download *limits.Bandwidth // bounds the bytes of bodies received per second; nil: no bound
+
 	Events     *limits.Events[*api.Event] // closed with draining when the node stops; nil: none
 	FollowName admin.FollowName           // nil: readers of events cannot name the names that they follow
 }
@@ -81,6 +84,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	g := &Gateway{ready: d.Ready}
 	guard := exchange.NewGuard(d.Log, d.Metrics)
 	bodies := exchange.NewBodies(cfg.Bodies, cfg.MinRate, d.Limits)
+	bodies.Download = d.Download
 	contents, err := content.New(cfg.Content, content.Deps{
 		Objects: d.Objects, Names: d.Names, Served: d.Served, Denylist: d.Denylist, Version: d.Version.Version,
 		Ticket: d.Ticket, Example: d.Example, Metrics: d.Metrics, Limits: d.Limits,
@@ -103,8 +107,8 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	h.openapi.Describe(table)
 	g.Server, err = server.New(cfg.Config, adminCfg, server.Deps{
 		Table: table, Bodies: bodies, Guard: guard, Capabilities: d.Capabilities, Audit: d.Audit, Socket: d.Socket,
-		ACMEDir: d.ACMEDir,
-		Now:     d.Now, Log: d.Log, Metrics: d.Metrics, Limits: d.Limits,
+		ACMEDir: d.ACMEDir, Upload: d.Upload,
+		Now: d.Now, Log: d.Log, Metrics: d.Metrics, Limits: d.Limits,
 	}, p)
 	return g, err
 }

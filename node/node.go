@@ -93,6 +93,9 @@ type Deps struct {
 	Log   *slog.Logger   // nil discards
 	Hash  *b3.HashQueue  // shared by all nodes of the process; nil: the node makes its own
 	Guard *amnesia.Guard // protects a process that runs this node alone; nil: the node does not touch the process
+	// Configuration reads the configuration again, for the keys that a reload applies: node.upload_rate,
+	// node.download_rate and node.limit_lan. nil: a reload leaves them.
+	Configuration func() (config.Config, error)
 	// Embedded is for a command that needs a node for as long as it runs. The node opens no socket and
 	// keeps everything but its store in RAM, as with node.amnesia. The command uses Node.API, and has
 	// locked the directory of a store on disk.
@@ -142,6 +145,7 @@ type components struct {
 	capabilities *capabilities.Verifier
 	zones        *zones.Watcher
 	reloaders    *reloaders
+	rates        rates
 }
 
 // online is what Run makes, in the order of the stages. It is not complete until
@@ -234,6 +238,10 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	n.denylist, err = denylist.New(denylistConfig(home, cfg.Gateway), denylist.Deps{Log: n.log, Metrics: registry})
 	if err != nil {
 		return nil, err
+	}
+	n.rates = newRates(n.limits, n.cfg.Node)
+	if deps.Configuration != nil {
+		n.reloaders.add(n.rates.reloader(deps.Configuration))
 	}
 	n.reloaders.add(Reloader{Name: "denylist", Reload: n.denylist.Reload})
 	n.access, err = access.New(accessConfig(home, cfg.Listen),

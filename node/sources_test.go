@@ -25,7 +25,8 @@ func provided(t *testing.T, n int, size int64, rate string) (asker *running, pro
 	for range n {
 		p := start(t, func(c *config.Config) {
 			joining(asker)(c)
-			if err := c.Object.ServeRate.UnmarshalText([]byte(rate)); err != nil {
+			c.Node.LimitLAN = true
+			if err := c.Node.UploadRate.UnmarshalText([]byte(rate)); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -117,12 +117,14 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 		Host: acceptor, Store: peerStore{n.store, n.denylist.At("peers").Object}, MaxFrame: n.sessions.MaxFrame,
 		Sent: n.noteSent, Receiver: n.receiver(), Hash: n.hash,
 		Log: n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
+		Upload: n.rates.upload,
 	})
 	if err != nil {
 		return err
 	}
 	n.objects, err = object.NewClient(n.cfg.Object, object.ClientDeps{
 		Host: n.reach.Bulk(), MaxFrame: n.sessions.MaxFrame, Hash: n.hash, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
+		Download: n.rates.download, Upload: n.rates.upload, Near: n.isNear,
 	})
 	if err != nil {
 		return err
@@ -284,6 +286,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
 		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,
 		Events: n.events.Source(), FollowName: n.api.FollowName,
+		Upload: n.rates.upload, Download: n.rates.download,
 	})
 	if err != nil {
 		return err

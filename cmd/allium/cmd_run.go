@@ -161,6 +161,10 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 	if cfg.Node.Amnesia {
 		deps.Guard = amnesia.GuardProcess()
 	}
+	deps.Configuration = func() (config.Config, error) {
+		again, _, err := a.load(flags)
+		return again.Config, err
+	}
 	n, err := node.New(home, cfg.Config, deps)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"allium/internal/limits"
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
@@ -26,6 +27,12 @@ type Origin struct {
 	Addr  netip.Addr   // zero on a Unix socket
 	Group netip.Prefix // the IPv4 address or IPv6 /64 that limits count by
 }
+
+// Near reports whether the client is on this machine or in its network. A client of the Unix socket is.
+func (o Origin) Near() bool { return !o.Addr.IsValid() || limits.Near(o.Addr) }
+
+// BandwidthKey returns the key of the client in a [limits.Bandwidth].
+func (o Origin) BandwidthKey() string { return "http " + o.Group.String() }
 
 // Caller is the client of a request and its permissions.
 type Caller struct {

@@ -24,11 +24,20 @@ func IsForm(r *http.Request) bool {
 // DeadlineBytes is the most bytes that one deadline covers, of a read or a write.
 const DeadlineBytes = 1 << 20
 
+// BandwidthBytes is the most bytes of a body that wait for a [limits.Bandwidth] at once.
+const BandwidthBytes = 64 << 10
+
+// bandwidthWait is the longest wait for it: a request has its own end.
+const bandwidthWait = time.Hour
+
 // Bodies reads the bodies of requests within the node's limits. It is safe for concurrent use.
 type Bodies struct {
 	cfg      BodyConfig
 	minRate  int64 // bytes per second; a slower client is cut off
 	decoders *limits.Gate
+
+	// Download bounds the bytes received per second; nil: no bound. It is set before the first Open.
+	Download *limits.Bandwidth
 }
 
 // NewBodies returns a Bodies with the limits of cfg and a minimum rate of minRate bytes per
@@ -52,6 +61,7 @@ type Body struct {
 
 	idleTimeout time.Duration // 0: no deadlines
 	minRate     int64         // bytes per second
+	download    *limits.Bandwidth
 
 	canceled atomic.Bool // the request ended, so no read may wait
 
@@ -65,7 +75,7 @@ type Body struct {
 // Open starts to read the request's body. A handler calls it once for each request, and calls
 // Stop before it returns.
 func (l *Bodies) Open(w *Response, r *http.Request) *Body {
-	b := &Body{w: w, r: r, idleTimeout: l.cfg.ReadTimeout, minRate: l.minRate}
+	b := &Body{w: w, r: r, idleTimeout: l.cfg.ReadTimeout, minRate: l.minRate, download: l.Download}
 	if w.NoReadTimeout {
 		b.idleTimeout = 0
 	}
@@ -101,12 +111,22 @@ func (b *Body) Read(p []byte) (int, error) {
 	case len(p) > DeadlineBytes:
 		p = p[:DeadlineBytes]
 	}
+	near := b.w.From.Near()
+	if b.download.Bounds(near) {
+		p = p[:min(len(p), BandwidthBytes)]
+	}
 	begun := time.Now()
 	b.deadline(begun.Add(b.idleTimeout))
 	n, err := b.r.Body.Read(p)
+	took := time.Since(begun)
 	b.deadline(time.Time{}) // no deadline while the bytes are stored
 	b.n += int64(n)
-	if b.idleTimeout > 0 && err == nil && b.slow(int64(n), time.Since(begun)) {
+	if n > 0 { // while this waits, TCP slows the client down
+		if waitErr := b.download.Wait(b.r.Context(), b.w.From.BandwidthKey(), near, n, bandwidthWait); waitErr != nil {
+			err = waitErr
+		}
+	}
+	if b.idleTimeout > 0 && err == nil && b.slow(int64(n), took) {
 		err = b.tooSlow("arrives at less than " + limits.Bytes(b.minRate).Human() + " a second")
 	}
 	switch {

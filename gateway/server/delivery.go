@@ -21,11 +21,12 @@ type delivery struct {
 	r   *http.Request
 
 	metrics      *metrics
-	writeTimeout time.Duration // 0: no deadline
-	minRate      int64         // bytes per second
-	deadline     time.Time     // the write deadline that was set last
-	evicted      bool          // the transfer was evicted for another
-	judgedByConn bool          // the connection measures its client's progress
+	upload       *limits.Bandwidth // nil: no bound
+	writeTimeout time.Duration     // 0: no deadline
+	minRate      int64             // bytes per second
+	deadline     time.Time         // the write deadline that was set last
+	evicted      bool              // the transfer was evicted for another
+	judgedByConn bool              // the connection measures its client's progress
 
 	origins []string // origins whose pages may read the answer; see allowOrigin
 	origin  string   // the origin of the page that made the request
@@ -44,7 +45,7 @@ type delivery struct {
 // a reader of events that stands still would keep its place in their gate for ever.
 func (l *listener) newDelivery(rt route, out http.ResponseWriter, r *http.Request) *delivery {
 	d := &delivery{
-		out: out, rc: *http.NewResponseController(out), r: r, metrics: l.server.metrics,
+		out: out, rc: *http.NewResponseController(out), r: r, metrics: l.server.metrics, upload: l.server.deps.Upload,
 		writeTimeout: l.server.cfg.WriteTimeout, minRate: int64(l.server.cfg.MinRate),
 	}
 	if l.noTimeouts && !rt.events {
@@ -79,6 +80,9 @@ func (t transportOf) Write(p []byte) (n int, err error) {
 	for len(p) > 0 && err == nil {
 		var part int
 		part = min(len(p), exchange.DeadlineBytes)
+		if part, err = d.limitRate(part); err != nil {
+			return n, err
+		}
 		d.renewDeadline(part)
 		d.stream.begin(part)
 		part, err = d.out.Write(p[:part])
@@ -90,6 +94,21 @@ func (t transportOf) Write(p []byte) (n int, err error) {
 	d.countTimeout(err)
 	return n, err
 }
+
+// limitRate waits until the next part bytes of content, or less, may be sent, and returns how many. The
+// client's clock does not run meanwhile. What is no content of an object, and what goes to the Unix
+// socket, does not wait.
+func (d *delivery) limitRate(part int) (int, error) {
+	near := d.From.Near()
+	if d.Root.IsZero() || !d.From.Addr.IsValid() || !d.upload.Bounds(near) {
+		return part, nil
+	}
+	part = min(part, exchange.BandwidthBytes)
+	return part, d.upload.Wait(d.r.Context(), d.From.BandwidthKey(), near, part, rateWait)
+}
+
+// rateWait is the longest wait for the upload rate: the request has its own end.
+const rateWait = time.Hour
 
 // Flush sends what is buffered.
 func (t transportOf) Flush() error {

@@ -35,6 +35,7 @@ type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer // nil: metrics are not registered
 	Limits  *limits.Registry      // nil: limits are listed nowhere
+	Upload  *limits.Bandwidth     // bounds the bytes of content sent per second; nil: no bound
 }
 
 // Server accepts connections and runs routes. Its methods may be called from any

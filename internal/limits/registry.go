@@ -195,6 +195,7 @@ type meter struct {
 	cap  int64
 
 	current, peak, rejected atomic.Int64
+	capacity                func() int64          // returns the capacity if it changes; nil: cap is
 	depth                   func() int64          // returns what is in use; nil: current is
 	line                    func() (int64, int64) // returns Waiting and MaxWaiting of a gate; else nil
 	drain                   drainRate
@@ -209,9 +210,17 @@ func (m *meter) inUse() int64 {
 	return m.current.Load()
 }
 
+// most returns the capacity.
+func (m *meter) most() int64 {
+	if m.capacity != nil {
+		return m.capacity()
+	}
+	return m.cap
+}
+
 func (m *meter) info() Info {
 	i := Info{
-		Name: m.spec.Name, Kind: m.kind, Capacity: m.cap, Current: m.inUse(), Peak: m.peak.Load(),
+		Name: m.spec.Name, Kind: m.kind, Capacity: m.most(), Current: m.inUse(), Peak: m.peak.Load(),
 		Rejected: m.rejected.Load(), Policy: m.spec.Policy, Path: m.spec.Path,
 	}
 	if m.line != nil {
@@ -255,7 +264,7 @@ func (m *meter) reject(o status.Outcome, used int64, wait time.Duration) error {
 	if m.family != nil {
 		m.family.rejected.Add(1)
 	}
-	return status.BusyError(o, status.Limit{Name: m.spec.Name, Current: used, Cap: m.cap, RetryAfter: clampWait(wait)})
+	return status.BusyError(o, status.Limit{Name: m.spec.Name, Current: used, Cap: m.most(), RetryAfter: clampWait(wait)})
 }
 
 // The bounds of a retry_after hint (SPEC §3).

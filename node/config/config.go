@@ -5,7 +5,8 @@
 // order of `allium config show` and docs/reference/config.md. The Params that a
 // package embeds in its Config are fixed: neither a file nor the environment sets
 // them. A key of an earlier version that names one is an error, unless it has the
-// fixed value. A running node never reads its configuration again.
+// fixed value. A running node reads its configuration
+// again only for the keys that a reload applies (hotKeys).
 //
 // One start, walked through: `allium run --listen …` calls [Load] with the path of
 // the file, the environment and the flags. Load merges the three, reports keys that
@@ -22,6 +23,7 @@ import (
 	"allium/gateway"
 	"allium/gateway/audit"
 	"allium/gateway/server"
+	"allium/internal/limits"
 	"allium/node/p2p"
 	"allium/node/zones"
 	"allium/protocols/dht"
@@ -69,6 +71,9 @@ type Node struct {
 	DrainDeadline time.Duration `koanf:"drain_deadline"`
 	SwarmKey      string        `koanf:"swarm_key"`
 	Region        string        `koanf:"region"`
+	UploadRate    limits.Bytes  `koanf:"upload_rate"`
+	DownloadRate  limits.Bytes  `koanf:"download_rate"`
+	LimitLAN      bool          `koanf:"limit_lan"`
 }
 
 // Log has the settings of the log.
@@ -137,9 +142,23 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// The lowest rates in bytes per second. Below them a frame takes so long that peers give up.
+const (
+	leastUpload   limits.Bytes = 32 << 10
+	leastDownload limits.Bytes = 128 << 10
+)
+
 func (n Node) validate() error {
 	if n.DrainDeadline < time.Second || n.DrainDeadline > 5*time.Second {
 		return fmt.Errorf("node.drain_deadline is %s, must be 1s to 5s", n.DrainDeadline)
+	}
+	if n.UploadRate < 0 || n.UploadRate > 0 && n.UploadRate < leastUpload {
+		return fmt.Errorf("node.upload_rate is %s, must be 0 or at least %s: peers and clients end what is slower",
+			n.UploadRate, leastUpload)
+	}
+	if n.DownloadRate < 0 || n.DownloadRate > 0 && n.DownloadRate < leastDownload {
+		return fmt.Errorf("node.download_rate is %s, must be 0 or at least %s: peers end what is read slower",
+			n.DownloadRate, leastDownload)
 	}
 	if !session.ValidRegion(n.Region) {
 		return fmt.Errorf("node.region is %q, must be at most 32 bytes of a-z, 0-9, -, . and _", n.Region)

@@ -1,12 +1,16 @@
 package config
 
-import "allium/protocols/status"
+import (
+	"slices"
+
+	"allium/protocols/status"
+)
 
 // Explained is what `allium config explain` says of a key.
 type Explained struct {
 	Value
 	Env string `json:"env"` // the variable that sets it; empty for a fixed key
-	Hot bool   `json:"hot"` // always false: no changed value is applied without a restart
+	Hot bool   `json:"hot"` // a reload (SIGHUP, POST /admin/reload) applies a changed value
 
 	// Reread says when a running node reads the file again that the value names;
 	// empty for a key that names no such file.
@@ -26,6 +30,9 @@ var rereadFiles = map[string]string{
 	"store.s3.credentials_file": "every five minutes",
 }
 
+// hotKeys are the keys whose new values a reload applies.
+var hotKeys = []string{"node.upload_rate", "node.download_rate", "node.limit_lan"}
+
 // Explain returns what is known of a key that can be set, or of one that is fixed
 // now. An unknown key is status.BadRequest, and the error names the nearest known
 // key.
@@ -37,7 +44,7 @@ func (l Loaded) Explain(name string) (Explained, error) {
 	}
 	for _, v := range l.Values() {
 		if v.Name == name {
-			return Explained{Value: v, Env: variable(name), Reread: rereadFiles[name]}, nil
+			return Explained{Value: v, Env: variable(name), Hot: slices.Contains(hotKeys, name), Reread: rereadFiles[name]}, nil
 		}
 	}
 	return Explained{}, unknownKey(name)

@@ -62,11 +62,10 @@ func typeName(t reflect.Type) string {
 
 // initKeys are the settings that most operators look for, by table.
 var initKeys = []string{
-	"node.profile",
+	"node.profile", "node.upload_rate",
 	"store.dir", "store.max_bytes",
 	"listen.port", "listen.port_map", "listen.max_memory",
 	"dht.bootstrap", "dht.announce",
-	"object.serve_rate",
 	"gateway.listen", "gateway.denylist",
 	"log.level",
 }

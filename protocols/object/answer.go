@@ -29,6 +29,8 @@ type getAnswer struct {
 	hash  *b3.HashQueue // nil: no limit on hashing
 	count func(n int)   // counts n verified bytes
 
+	wait func(n int) error // waits until n bytes may come in; nil: at once
+
 	i     int      // index of the current object
 	begun bool     // whether the START of the object was accepted
 	size  int64    // the size that START claims, in bytes
@@ -112,6 +114,11 @@ func (a *getAnswer) start(f oap.Frame) error {
 
 // items verifies the items in a frame; a frame has only whole items.
 func (a *getAnswer) items(p []byte) error {
+	if a.wait != nil {
+		if err := a.wait(len(p)); err != nil {
+			return &sinkError{err}
+		}
+	}
 	walk := a.walk
 	if a.proof != nil {
 		walk = a.proof

@@ -34,12 +34,24 @@ type ClientDeps struct {
 	Metrics prometheus.Registerer // nil: metrics are not registered
 	Limits  *limits.Registry      // nil: limits apply but are not listed
 	Inbound *inbound.Memory       // limits the bytes of incomplete frames; nil: no limit
+
+	// Download bounds the bytes of items per second. Requests then wait until few enough run, because
+	// peers end the streams that are read slowly. nil: no bound.
+	Download *limits.Bandwidth
+	// Upload bounds the bytes of items per second that puts send. nil: no bound.
+	Upload *limits.Bandwidth
+	// Near reports whether a peer is in the local network, as far as that is known before there is a
+	// stream. nil: no peer is.
+	Near func(peer.ID) bool
 }
 
 // Client requests objects from peers. It is safe for concurrent use.
 type Client struct {
 	cfg      Config
-	hash     *b3.HashQueue // nil: no limit on hashing
+	hash     *b3.HashQueue     // nil: no limit on hashing
+	download *limits.Bandwidth // nil: no bound
+	upload   *limits.Bandwidth // nil: no bound
+	near     func(peer.ID) bool
 	maxFrame func(network.Conn) uint32
 	metrics  *metrics
 	pool     *pool
@@ -87,8 +99,14 @@ func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 	if deps.MaxFrame == nil {
 		deps.MaxFrame = func(network.Conn) uint32 { return oap.MaxFrame }
 	}
+	if deps.Near == nil {
+		deps.Near = func(peer.ID) bool { return false }
+	}
 	m := newMetrics(deps.Metrics)
-	return &Client{cfg: cfg, hash: deps.Hash, maxFrame: deps.MaxFrame, metrics: m, pool: newPool(cfg, deps, m)}, nil
+	return &Client{
+		cfg: cfg, hash: deps.Hash, download: deps.Download, upload: deps.Upload, near: deps.Near,
+		maxFrame: deps.MaxFrame, metrics: m, pool: newPool(cfg, deps, m),
+	}, nil
 }
 
 // Close closes the idle streams; new requests fail with draining. Requests in flight
@@ -127,8 +145,13 @@ func (c *Client) Get(ctx context.Context, p peer.ID, req GetRequest, sink Sink) 
 	for _, r := range req.Ranges {
 		w.Ranges = append(w.Ranges, [2]int64{r.Start, r.End})
 	}
+	leave, err := c.download.Enter(ctx, c.near(p)) // before the stream, which the peer would close while it is idle
+	if err != nil {
+		return fmt.Errorf("get from %s: %w", p, ctxError(ctx, err))
+	}
+	defer leave()
 	a := &getAnswer{req: &req, sink: sink, hash: c.hash, count: func(n int) { c.metrics.bytesIn.Add(float64(n)) }}
-	err := a.endObject(c.query(ctx, p, opGet, w, a))
+	err = a.endObject(c.query(ctx, p, opGet, w, a))
 	var own *sinkError
 	if errors.As(err, &own) {
 		return own.err
@@ -165,6 +188,9 @@ func (c *Client) query(ctx context.Context, p peer.ID, op string, query any, a a
 		return err
 	}
 	return c.ask(ctx, p, op, func(st *clientStream) (bool, error) {
+		if get, ok := a.(*getAnswer); ok {
+			get.wait = st.bandwidth(ctx, c.download)
+		}
 		return st.exchange(ctx, payload, c.maxFrame(st.Conn()), a)
 	})
 }

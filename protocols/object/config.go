@@ -19,7 +19,6 @@ type Config struct {
 	PeerInflight int64        `koanf:"peer_inflight"`
 	Serving      int64        `koanf:"serving"`
 	EgressBytes  limits.Bytes `koanf:"egress_bytes"`
-	ServeRate    limits.Bytes `koanf:"serve_rate"`
 }
 
 // DefaultConfig returns the limits of SPEC §2.
@@ -43,15 +42,11 @@ func (c Config) Validate() error {
 		min int64
 	}{
 		{"min_rate", int64(c.MinRate), 1}, {"peer_inflight", c.PeerInflight, 1}, {"serving", c.Serving, 1},
-		{"egress_bytes", int64(c.EgressBytes), minEgress}, {"serve_rate", int64(c.ServeRate), 0},
+		{"egress_bytes", int64(c.EgressBytes), minEgress},
 	} {
 		if n.n < n.min {
 			return fmt.Errorf("object.%s is %d: must be at least %d", n.key, n.n, n.min)
 		}
-	}
-	if c.ServeRate > 0 && float64(c.ServeRate)*c.PermitWait.Seconds() < float64(c.FrameBytes) {
-		return fmt.Errorf("object.serve_rate is %d: must be 0, or let a frame of %d bytes leave within %s",
-			c.ServeRate, c.FrameBytes, c.PermitWait)
 	}
 	return nil
 }

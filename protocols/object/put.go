@@ -11,6 +11,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/oap"
 	"allium/protocols/status"
@@ -91,7 +92,8 @@ func (c *Client) put(ctx context.Context, p peer.ID, w wirePut, o PutOptions, s 
 	}
 	f := oap.Frame{Header: oap.Header{Flags: oap.FlagReq | oap.FlagStart}, Cap: o.Capability, Payload: payload}
 	err = c.ask(ctx, p, opPut, func(st *clientStream) (bool, error) {
-		return st.put(ctx, c.maxFrame(st.Conn()), f, &itemWriter{st: st, wait: o.Wait, sent: c.metrics.bytesOut.Add}, s)
+		items := &itemWriter{st: st, wait: o.Wait, upload: c.upload, sent: c.metrics.bytesOut.Add}
+		return st.put(ctx, c.maxFrame(st.Conn()), f, items, s)
 	})
 	var own *sinkError
 	if errors.As(err, &own) {
@@ -155,6 +157,7 @@ func (c *clientStream) put(
 type itemWriter struct {
 	st     *clientStream
 	wait   func(ctx context.Context, bytes int) error // may be nil
+	upload *limits.Bandwidth                          // nil: no bound
 	sent   func(bytes float64)
 	frame  *oap.Builder
 	ending atomic.Bool // whether the frame with END is being sent, or was
@@ -194,6 +197,9 @@ func (w *itemWriter) flush(ctx context.Context, last bool) error {
 		if err := w.wait(ctx, n); err != nil {
 			return &sinkError{err}
 		}
+	}
+	if err := w.st.bandwidth(ctx, w.upload)(n); err != nil {
+		return &sinkError{err}
 	}
 	if err := ctx.Err(); err != nil {
 		return err

@@ -22,7 +22,7 @@ import (
 // newPutPair is a pair whose server takes puts, and a store with what the client puts.
 func newPutPair(t testing.TB, cfg Config) (p *pair, mine *memStore, r *memReceiver) {
 	t.Helper()
-	p = newPairWith(t, testkit.Options{}, cfg, func(d *ServerDeps) {
+	p = newPairWith(t, testkit.Options{}, cfg, func(d *ServerDeps, _ *ClientDeps) {
 		r = newMemReceiver(d.Store.(*memStore))
 		d.Receiver = r
 	})

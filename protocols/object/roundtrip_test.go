@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/limits"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -30,21 +31,37 @@ const (
 // newPair starts a server; it and the client are gone when the test ends.
 func newPair(t testing.TB, o testkit.Options, cfg Config) *pair {
 	t.Helper()
-	return newPairWith(t, o, cfg, func(*ServerDeps) {})
+	return newPairWith(t, o, cfg, func(*ServerDeps, *ClientDeps) {})
 }
 
-// newPairWith is newPair of a server with other dependencies.
-func newPairWith(t testing.TB, o testkit.Options, cfg Config, change func(*ServerDeps)) *pair {
+// newPairAt is newPair with a server that sends, and a client that receives, so many bytes a second;
+// 0 is no bound.
+func newPairAt(t testing.TB, o testkit.Options, cfg Config, up, down int64) *pair {
+	t.Helper()
+	return newPairWith(t, o, cfg, func(s *ServerDeps, c *ClientDeps) {
+		s.Upload, c.Download = bandwidthOf("node.upload_rate", up), bandwidthOf("node.download_rate", down)
+	})
+}
+
+func bandwidthOf(name string, perSecond int64) *limits.Bandwidth {
+	b := limits.NewBandwidth(nil, limits.Spec{Name: name})
+	b.Set(perSecond, true)
+	return b
+}
+
+// newPairWith is newPair with other dependencies.
+func newPairWith(t testing.TB, o testkit.Options, cfg Config, change func(*ServerDeps, *ClientDeps)) *pair {
 	t.Helper()
 	p := &pair{net: testkit.NewNetwork(o), store: newMemStore()}
 	deps := ServerDeps{Host: p.net.Host(serverID), Store: p.store}
-	change(&deps)
+	asks := ClientDeps{Host: p.net.Host(clientID)}
+	change(&deps, &asks)
 	var err error
 	p.server, err = NewServer(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.client, err = NewClient(cfg, ClientDeps{Host: p.net.Host(clientID)})
+	p.client, err = NewClient(cfg, asks)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,7 @@ type ServerDeps struct {
 	Metrics prometheus.Registerer // nil: metrics are not registered
 	Limits  *limits.Registry      // nil: limits apply but are not listed
 	Inbound *inbound.Memory       // limits the bytes of incomplete frames; nil: no limit
+	Upload  *limits.Bandwidth     // bounds the bytes of items per second; nil: no bound
 }
 
 // Server answers get, have and put on object streams (OAP1.md §9).
@@ -60,7 +61,6 @@ type Server struct {
 	serving *limits.Gate                    // gets and haves that are served
 	putting *limits.Gate                    // puts that are served
 	egress  *limits.Budget                  // bytes of buffers in use
-	rate    *limits.Rate                    // bytes of items per second; nil: no limit
 	peers   peers
 
 	open     latch.Latch // open streams; closed when Run ends
@@ -106,14 +106,6 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 	s.egress = l.NewBudget(limits.Spec{
 		Name: "object.egress_bytes", Path: "store reads → object streams", Policy: "wait, then busy",
 	}, int64(cfg.EgressBytes))
-	if cfg.ServeRate > 0 {
-		// A burst of 50 ms covers timers that fire late. It is at least one frame.
-		burst := max(int64(cfg.ServeRate)/20, oap.MaxFrame)
-		s.rate = l.NewRate(limits.Spec{
-			Name: "object.serve_rate", Path: "object streams → the network (bytes of items per second)",
-			Policy: "wait, then rate_limit",
-		}, float64(cfg.ServeRate), int(burst))
-	}
 	return s, nil
 }
 

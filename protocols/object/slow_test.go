@@ -248,11 +248,10 @@ func TestServeRateIsNotThePeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.MinRate = 1 << 30
-		cfg.ServeRate = 20 << 10 // a frame each 3.5 s
-		p := newPair(t, testkit.Options{}, cfg)
+		p := newPairAt(t, testkit.Options{}, cfg, 20<<10, 0) // a frame each 3.5 s
 		defer p.stop()
 		root := p.store.put(testData(3<<20, 1))
-		within(t, 90*time.Second, 110*time.Second, func() {
+		within(t, 140*time.Second, 160*time.Second, func() {
 			if err := p.get(t, serverID, root); err != nil {
 				t.Error(err)
 			}

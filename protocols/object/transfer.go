@@ -136,7 +136,7 @@ func (in *served) items(ctx context.Context, req *request, from *b3.Reader, walk
 			item, ok = walk.Next()
 		}
 		if committed > 0 {
-			if err := in.srv.limitRate(ctx, out, len(b.Payload())); err != nil {
+			if err := in.limitRate(ctx, len(b.Payload())); err != nil {
 				return err
 			}
 			if err := out.frames.WriteBuilder(b); err != nil {
@@ -152,16 +152,17 @@ func (in *served) items(ctx context.Context, req *request, from *b3.Reader, walk
 	return nil
 }
 
-// limitRate waits until n bytes of items may be sent at the serve rate, at most
+// limitRate waits until n bytes of items may be sent at the upload rate, at most
 // PermitWait. It first sends the batched frames, so that the peer sees progress.
-func (s *Server) limitRate(ctx context.Context, out *output, n int) error {
-	if s.rate == nil {
+func (in *served) limitRate(ctx context.Context, n int) error {
+	up := in.srv.deps.Upload
+	if !up.Bounds(in.near) {
 		return nil
 	}
-	if err := out.writeBatch(); err != nil {
+	if err := in.out.writeBatch(); err != nil {
 		return err
 	}
-	return s.rate.Wait(ctx, n, s.cfg.PermitWait)
+	return up.Wait(ctx, bandwidthKey(in.from), in.near, n, in.srv.cfg.PermitWait)
 }
 
 // framesPerFlush is how many frames a stream sends before it releases its buffers,

@@ -73,7 +73,7 @@ func TestObjectVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPairWith(t, testkit.Options{}, DefaultConfig(), func(d *ServerDeps) {
+	p := newPairWith(t, testkit.Options{}, DefaultConfig(), func(d *ServerDeps, _ *ClientDeps) {
 		r := newMemReceiver(d.Store.(*memStore))
 		r.token = "token"
 		d.Receiver = r

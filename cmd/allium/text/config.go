@@ -62,6 +62,9 @@ func empty(s string) string {
 // change says what puts a changed value of a key in force.
 func change(e config.Explained) string {
 	text := "takes a restart of the node"
+	if e.Hot {
+		text = "a reload (SIGHUP) applies it"
+	}
 	if e.Reread != "" {
 		text += "; the file it names is read again " + e.Reread
 	}

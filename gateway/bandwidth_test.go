@@ -1,0 +1,63 @@
+package gateway
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+
+	"allium/internal/limits"
+	"allium/protocols/b3"
+)
+
+// TestRatesBoundContent sends an object, and receives one, at a rate so low that the gateway waits. The
+// rate is taken away while it waits, and everything arrives.
+func TestRatesBoundContent(t *testing.T) {
+	t.Parallel()
+	registry := limits.NewRegistry(nil)
+	up := limits.NewBandwidth(registry, limits.Spec{Name: "up"})
+	down := limits.NewBandwidth(registry, limits.Spec{Name: "down"})
+	waits := func(name string) bool {
+		for _, i := range registry.Snapshot() {
+			if i.Name == name {
+				return i.Current > 0
+			}
+		}
+		return false
+	}
+	n := startWith(t, hooks{deps: func(d *Deps) { d.Upload, d.Download = up, down }})
+	data := bytes.Repeat([]byte("content "), 64<<10)
+	root := n.objects.put(data)
+	sent := bytes.Repeat([]byte("another "), 64<<10)
+	sentRoot := b3.Sum(sent)
+	for _, c := range []struct {
+		name  string
+		bound *limits.Bandwidth
+		do    func() answer
+		want  string // the body of the answer; empty: any
+	}{
+		{"up", up, func() answer { return do(t, http.MethodGet, n.Addrs().Gateway+"/b3/"+root.String()) }, string(data)},
+		{"down", down, func() answer {
+			return doBody(t, http.MethodPut, n.Addrs().Gateway+"/o/"+sentRoot.String(), bytes.NewReader(sent),
+				"Authorization", "Bearer may-put,pin")
+		}, ""},
+	} {
+		c.bound.Set(1<<10, true)
+		answers := make(chan answer, 1) // bound: one request
+		go func() {
+			defer close(answers)
+			answers <- c.do()
+		}()
+		waitFor(t, func() bool { return waits(c.name) || len(answers) > 0 })
+		if len(answers) > 0 {
+			t.Errorf("%s: the answer did not wait for the rate", c.name)
+		}
+		c.bound.Set(0, true)
+		a, ok := <-answers
+		if !ok {
+			t.Fatalf("%s: no answer", c.name)
+		}
+		if a.err != nil || a.StatusCode >= http.StatusBadRequest || c.want != "" && a.body != c.want {
+			t.Errorf("%s: %d, %v, %d bytes: %.200s", c.name, a.StatusCode, a.err, len(a.body), a.body)
+		}
+	}
+}
