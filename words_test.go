@@ -79,7 +79,8 @@ func metaphorsIn(tree fs.FS) (found []metaphor, err error) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (name == ".git" || name == "bin" || d.Name() == "node_modules" || d.Name() == "testdata" || name == "docs/adr"):
+		case d.IsDir() && (name == ".git" || name == "bin" || d.Name() == "node_modules" || d.Name() == "testdata" ||
+			name == "docs/adr"):
 			return fs.SkipDir // decisions keep the words of their day
 		case d.IsDir() || strings.HasSuffix(name, "_test.go"):
 			return nil

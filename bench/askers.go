@@ -80,7 +80,7 @@ func newAsker(page string, from net.IP, keep bool) (*asker, error) {
 // ask asks once, over a new connection where there is none.
 func (a *asker) ask(ctx context.Context) (code int, retryAfter string, err error) {
 	if a.c == nil {
-		if a.c, err = dialFrom(ctx, a.from, a.addr, askFor); err != nil {
+		if a.c, err = dialFrom(ctx, a.from, a.addr); err != nil {
 			a.c = nil
 			return 0, "", err
 		}
@@ -115,9 +115,9 @@ func (a *asker) close() {
 	}
 }
 
-// dialFrom connects over TCP from one of this machine's addresses.
-func dialFrom(ctx context.Context, from net.IP, addr string, within time.Duration) (net.Conn, error) {
-	d := net.Dialer{Timeout: within}
+// dialFrom connects over TCP from one of this machine's addresses, within askFor.
+func dialFrom(ctx context.Context, from net.IP, addr string) (net.Conn, error) {
+	d := net.Dialer{Timeout: askFor}
 	if from != nil {
 		d.LocalAddr = &net.TCPAddr{IP: from}
 	}

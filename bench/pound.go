@@ -81,7 +81,7 @@ func pound(ctx context.Context, p *process, l load) (got pounded, err error) {
 func poundOver(
 	ctx context.Context, addr string, requests [][]byte, end time.Time, want int,
 ) (took []time.Duration, err error) {
-	c, err := dialFrom(ctx, nil, addr, askFor)
+	c, err := dialFrom(ctx, nil, addr)
 	if err != nil {
 		return nil, err
 	}

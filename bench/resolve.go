@@ -51,11 +51,12 @@ func benchCachedResolve(ctx context.Context, s *settings) (_ []row, err error) {
 	cpu := row{what: "resolve, cached: CPU", unit: "µs/request"}
 	bareCPU := row{what: "resolve, cached: CPU of the bare handler", unit: "µs/request"}
 	for i := range s.rounds + 1 { // the first warms both
-		ours, err := pound(ctx, node, load{paths: []string{path}, conns: resolveConns, length: resolveFor, want: http.StatusOK})
+		hits := load{paths: []string{path}, conns: resolveConns, length: resolveFor, want: http.StatusOK}
+		ours, err := pound(ctx, node, hits)
 		if err != nil {
 			return nil, err
 		}
-		theirs, err := pound(ctx, bare, load{paths: []string{path}, conns: resolveConns, length: resolveFor, want: http.StatusOK})
+		theirs, err := pound(ctx, bare, hits)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +94,7 @@ func (s *settings) startIndex(ctx context.Context, name string, n int) (*process
 // answer asks the node twice for a path and returns the second answer, which the node remembers.
 func (p *process) answer(ctx context.Context, path string) (body []byte, err error) {
 	addr := strings.TrimPrefix(p.gate, "http://")
-	c, err := dialFrom(ctx, nil, addr, askFor)
+	c, err := dialFrom(ctx, nil, addr)
 	if err != nil {
 		return nil, err
 	}

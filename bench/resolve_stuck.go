@@ -139,7 +139,7 @@ func (s *settings) stick(ctx context.Context, name string) (got stuck, err error
 // askOnce asks for a path over a connection of its own.
 func (p *process) askOnce(ctx context.Context, path string) (a rawAnswer, err error) {
 	addr := strings.TrimPrefix(p.gate, "http://")
-	c, err := dialFrom(ctx, nil, addr, askFor)
+	c, err := dialFrom(ctx, nil, addr)
 	if err != nil {
 		return a, err
 	}

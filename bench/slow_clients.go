@@ -141,7 +141,7 @@ func around(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 // or answered; stood: it was slow at least once.
 func (c *slowClient) hold(ctx context.Context) (stood bool) {
 	c.t.dialled.Add(1)
-	conn, err := dialFrom(ctx, c.from, c.addr, askFor)
+	conn, err := dialFrom(ctx, c.from, c.addr)
 	if err != nil {
 		c.t.failed.Add(1)
 		return false

@@ -68,12 +68,16 @@ func withTicket(d *Deps) { d.Ticket = func(content.TicketFor) string { return aT
 // album is a directory with something for each kind of preview.
 func album(t testing.TB) map[string]string {
 	files := map[string]string{
-		"Readme.md": "# A week by the sea\n\nSome *pictures* and [notes](notes.txt) of `2026`.\n\n![The bay](beach-2.png)\n\n" +
-			"## What is here\n\n| day | weather |\n|---|---|\n| Monday | sun |\n| Tuesday | wind |\n\n- shells\n- a **lighthouse**\n\n" +
+		"Readme.md": "# A week by the sea\n\nSome *pictures* and [notes](notes.txt) of `2026`.\n\n" +
+			"![The bay](beach-2.png)\n\n" +
+			"## What is here\n\n| day | weather |\n|---|---|\n| Monday | sun |\n| Tuesday | wind |\n\n" +
+			"- shells\n- a **lighthouse**\n\n" +
 			"```go\nfmt.Println(\"sea\")\n```\n\n> It was good.\n",
-		"notes.txt": "by the sea\n\n\tindented\nthe last line\n", "main.go": "package main\n\nfunc main() {\n\tprintln(1)\n}\n",
-		"paper.pdf": onePage, "tone.wav": tone(), "clip.webm": tone(), "archive.zip": "PK\x03\x04", "not-an-image.png": "text",
-		"page.html": "<!doctype html><title>page</title>", "Makefile": "all:\n", "latest": "-> beach-10.png",
+		"notes.txt": "by the sea\n\n\tindented\nthe last line\n",
+		"main.go":   "package main\n\nfunc main() {\n\tprintln(1)\n}\n",
+		"paper.pdf": onePage, "tone.wav": tone(), "clip.webm": tone(), "archive.zip": "PK\x03\x04",
+		"not-an-image.png": "text",
+		"page.html":        "<!doctype html><title>page</title>", "Makefile": "all:\n", "latest": "-> beach-10.png",
 		"logo.svg": `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 30"><rect width="40" height="30" fill="#cde"/>` +
 			`<circle cx="20" cy="15" r="9" fill="#5140b8"/></svg>`,
 		"years/2026/July/deep/er/x.txt": "deep\n", "Originals/a.txt": "a", "originals 2/a.txt": "a",
@@ -87,7 +91,8 @@ func album(t testing.TB) map[string]string {
 // scriptless turns scripts of pages off. Tests still evaluate theirs.
 func (b *browser) scriptless(t *testing.T) {
 	t.Helper()
-	_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	off := emulation.SetScriptExecutionDisabledParams{Value: true}
+	_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, off)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,12 +185,13 @@ func TestBrowserWithoutScripts(t *testing.T) {
 
 	// One click selects the whole address and the whole command.
 	b.do(t, chromedp.Click(`.get div:nth-child(2) code`))
-	if got := see(t, b, chromedp.Evaluate[string](`getSelection().toString()`)); !strings.HasPrefix(got, "allium get b3:") ||
-		!strings.HasSuffix(got, ".png") {
+	got := see(t, b, chromedp.Evaluate[string](`getSelection().toString()`))
+	if !strings.HasPrefix(got, "allium get b3:") || !strings.HasSuffix(got, ".png") {
 		t.Errorf("a click selects %q", got)
 	}
 	for name, shows := range map[string]string{
-		"clip.webm": `document.querySelector("video").duration > 0`, "tone.wav": `document.querySelector("audio").duration > 0`,
+		"clip.webm": `document.querySelector("video").duration > 0`,
+		"tone.wav":  `document.querySelector("audio").duration > 0`,
 		"Readme.md": `document.querySelector(".prose img").naturalWidth == 320`,
 		"paper.pdf": `document.querySelector("object").offsetHeight > 100`,
 	} {
@@ -200,7 +206,8 @@ func TestBrowserWithoutScripts(t *testing.T) {
 		t.Helper()
 		for range 200 {
 			b.do(t, chromedp.KeyEvent("\t"))
-			if see(t, b, chromedp.Evaluate[string](`document.activeElement.getAttribute("href") || document.activeElement.tagName`)) == want {
+			const focused = `document.activeElement.getAttribute("href") || document.activeElement.tagName`
+			if see(t, b, chromedp.Evaluate[string](focused)) == want {
 				return
 			}
 		}

@@ -158,7 +158,8 @@ span { font: 20px Wide, monospace; }`,
 			if strings.HasPrefix(want, "->") {
 				want = content["z\u200bero.txt"]
 			}
-			if got := see(t, b, chromedp.Evaluate[string](`document.querySelector("pre").textContent`)); strings.TrimSpace(got) != want {
+			got := see(t, b, chromedp.Evaluate[string](`document.querySelector("pre").textContent`))
+			if strings.TrimSpace(got) != want {
 				t.Errorf("%s leads to %q, want %q", visible, got, want)
 			}
 		}

@@ -192,7 +192,8 @@ func TestBrowser(t *testing.T) {
 	b.prefer(t, "")
 	// After the size of a phone this Chromium does not answer to the mouse, so the test follows the link itself.
 	b.do(t, chromedp.Navigate(see(t, b, chromedp.Evaluate[string](`document.querySelector('a[href*="%252C"]').href`))))
-	if text := see(t, b, chromedp.Evaluate[string](`document.querySelector("pre").innerText`)); strings.TrimSpace(text) != "odd but fine" {
+	text = see(t, b, chromedp.Evaluate[string](`document.querySelector("pre").innerText`))
+	if strings.TrimSpace(text) != "odd but fine" {
 		t.Errorf("the file shows %q", text)
 	}
 	b.quiet(t, "file")

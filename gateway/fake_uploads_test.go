@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -232,7 +233,7 @@ func (f *fakeUploads) PutTree(_ context.Context, t upload.Tree, o upload.Options
 	}
 	for t.Format == upload.Form {
 		name, body, err := t.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

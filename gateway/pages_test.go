@@ -200,10 +200,12 @@ func TestPreviews(t *testing.T) {
 		"nul.txt":          {"no text in UTF-8"},
 		"empty.txt":        {`<pre class="lines"><code></code></pre>`},
 		"trojan.go":        {`\u{202E} hidden\u{001B}[0m`},
-		"Readme.md":        {`<h1 id="md-a-week-by-the-sea">`, `<a href="notes.txt?view=preview"`, `<img src="beach-2.png"`, "<td>sun</td>"},
-		"one-line.md":      {"shown as it is written: it is longer than 128 KiB.", `<pre class="lines">`},
-		"deep.md":          {"shown as it is written: it is too complex."},
-		"bad.md":           {`alt="far"`, `<img src="a.png" alt="near"`, `href="notes.txt?view=preview"`, `href="https://example.org/"`},
+		"Readme.md": {
+			`<h1 id="md-a-week-by-the-sea">`, `<a href="notes.txt?view=preview"`, `<img src="beach-2.png"`, "<td>sun</td>",
+		},
+		"one-line.md": {"shown as it is written: it is longer than 128 KiB.", `<pre class="lines">`},
+		"deep.md":     {"shown as it is written: it is too complex."},
+		"bad.md":      {`alt="far"`, `<img src="a.png" alt="near"`, `href="notes.txt?view=preview"`, `href="https://example.org/"`},
 	} {
 		a := do(t, "GET", dir+name+"?view=preview")
 		for _, w := range append(want, "Every byte is verified", aTicket, "allium get b3:") {
@@ -220,7 +222,8 @@ func TestPreviews(t *testing.T) {
 		if h := do(t, "HEAD", dir+name+"?view=preview"); h.StatusCode != http.StatusOK || h.body != "" {
 			t.Errorf("HEAD %s: %s", name, h.Status)
 		}
-		if c := do(t, "GET", dir+name+"?view=preview", "If-None-Match", a.Header.Get("ETag")); c.StatusCode != http.StatusNotModified {
+		c := do(t, "GET", dir+name+"?view=preview", "If-None-Match", a.Header.Get("ETag"))
+		if c.StatusCode != http.StatusNotModified {
 			t.Errorf("%s with its tag: %s", name, c.Status)
 		}
 	}
@@ -296,14 +299,16 @@ func TestPagesGolden(t *testing.T) {
 	t.Parallel()
 	n := startWith(t, hooks{deps: func(d *Deps) { withTicket(d); d.Example = b3.Sum([]byte("example")) }})
 	tree := "/b3/" + n.objects.tree(t, map[string]string{
-		"a dir/x": "x", "b.png": pixel, "c.md": "# Title\n\n[x](a%20dir/)\n", "d.go": "package d\n", "e": "-> d.go", "f.sh": "#\n",
+		"a dir/x": "x", "b.png": pixel, "c.md": "# Title\n\n[x](a%20dir/)\n", "d.go": "package d\n", "e": "-> d.go",
+		"f.sh": "#\n",
 	}).String() + "/"
 	for name, path := range map[string]string{
 		"landing": "/", "list": tree, "gallery": tree + "?view=gallery&sort=kind", "below": tree + "a%20dir/",
 		"markdown": tree + "c.md?view=preview", "text": tree + "d.go?view=preview", "image": tree + "b.png?view=preview",
 	} {
 		a := do(t, "GET", n.Addrs().Gateway+path)
-		got := regexp.MustCompile(`(?s)<style>.*?</style>|<symbol.*?</symbol>\n|<svg class="qr".*?</svg>`).ReplaceAllString(a.body, "")
+		same := regexp.MustCompile(`(?s)<style>.*?</style>|<symbol.*?</symbol>\n|<svg class="qr".*?</svg>`)
+		got := same.ReplaceAllString(a.body, "")
 		file := filepath.Join("testdata", "pages", name+".html")
 		if *updateProblems {
 			if err := os.WriteFile(file, []byte(got), 0o600); err != nil {

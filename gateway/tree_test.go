@@ -76,7 +76,8 @@ func TestPostTree(t *testing.T) {
 		t.Errorf("pinned %q %v", label, ok)
 	}
 	page := doBody(t, "POST", url, strings.NewReader(body), "Content-Type", media, "Accept", "text/html,*/*;q=0.8")
-	if page.StatusCode != http.StatusSeeOther || page.Header.Get("Location") != "/b3/"+want.String()+"/" || page.body != "" {
+	if to := page.Header.Get("Location"); page.StatusCode != http.StatusSeeOther || page.body != "" ||
+		to != "/b3/"+want.String()+"/" {
 		t.Errorf("a browser: %s %v %s", page.Status, page.Header, page.body)
 	}
 
@@ -89,8 +90,12 @@ func TestPostTree(t *testing.T) {
 		"no token":         {files, false, status.Unauthenticated},
 		"token at the end": {append(files[:3:3], field{"token", "", secret}), false, status.Unauthenticated},
 		"a wrong token":    {append([]field{{"token", "", "wrong"}}, files...), false, status.Unauthenticated},
-		"a long token":     {append([]field{{"token", "", strings.Repeat("x", 9<<10)}}, files...), false, status.Unauthenticated},
-		"two tokens":       {append([]field{{"token", "", secret}, {"token", "", secret}}, files...), false, status.Unauthenticated},
+		"a long token": {
+			append([]field{{"token", "", strings.Repeat("x", 9<<10)}}, files...), false, status.Unauthenticated,
+		},
+		"two tokens": {
+			append([]field{{"token", "", secret}, {"token", "", secret}}, files...), false, status.Unauthenticated,
+		},
 		"two capabilities": {append([]field{{"token", "", secret}}, files...), true, status.Unauthenticated},
 		"another field":    {append([]field{{"title", "", "x"}}, files...), true, status.BadRequest},
 		"only a token":     {[]field{{"token", "", secret}}, false, status.BadRequest},

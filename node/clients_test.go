@@ -44,7 +44,8 @@ func TestGeneratedClients(t *testing.T) {
 	args := []string{n.ID().Gateway, n.ID().Admin, token, "7"}
 
 	t.Run("TypeScript", func(t *testing.T) {
-		dir := copyOf(t, filepath.Join(tools, "src"), filepath.Join(tools, "tsconfig.json"), filepath.Join(tools, "package.json"))
+		dir := copyOf(t, filepath.Join(tools, "src"), filepath.Join(tools, "tsconfig.json"),
+			filepath.Join(tools, "package.json"))
 		if err := os.Symlink(filepath.Join(tools, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,8 @@ func (n *Node) FollowSent(
 ) (run func(ctx context.Context, whole func(sent.Peer)), err error) {
 	below := map[b3.Root]int64{root: size}
 	if kind == api.Directory {
-		err = manifest.Walk(ctx, objects.Manifests(objects.Local{Store: n.store}), root, func(_ string, e manifest.Entry) error {
+		local := objects.Manifests(objects.Local{Store: n.store})
+		err = manifest.Walk(ctx, local, root, func(_ string, e manifest.Entry) error {
 			if e.Kind != manifest.Link {
 				below[e.Root] = e.Size
 			}

@@ -123,7 +123,8 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 		return err
 	}
 	n.objects, err = object.NewClient(n.cfg.Object, object.ClientDeps{
-		Host: n.reach.Bulk(), MaxFrame: n.sessions.MaxFrame, Hash: n.hash, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
+		Host: n.reach.Bulk(), MaxFrame: n.sessions.MaxFrame, Hash: n.hash, Metrics: n.registry, Limits: n.limits,
+		Inbound:  n.inbound,
 		Download: n.rates.download, Upload: n.rates.upload, Near: n.isNear,
 	})
 	if err != nil {

@@ -104,7 +104,9 @@ func (n *netns) behind(name, public, private, masquerade, more string) {
 	n.run("ip", "netns", "exec", n.ns(router), "sysctl", "-qw", "net.ipv4.ip_forward=1")
 	rules := exec.Command("ip", "netns", "exec", n.ns(router), "nft", "-f", "-")
 	rules.Stdin = strings.NewReader(`
-		table ip nat { chain post { type nat hook postrouting priority 100; oifname "eth0" masquerade ` + masquerade + ` ; } ; }
+		table ip nat { chain post {
+			type nat hook postrouting priority 100; oifname "eth0" masquerade ` + masquerade + ` ;
+		} ; }
 		table ip filter {
 			chain forwarded { type filter hook forward priority 0; ` + more + ` iifname "eth0" ct state new drop; }
 			chain toward { type filter hook input priority 0; iifname "eth0" ct state new drop; }

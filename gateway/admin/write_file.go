@@ -43,7 +43,9 @@ func (g *Handlers) apiGetFile(w *exchange.Response, r *http.Request, in exchange
 		return err
 	}
 	l := &lines{w: w, r: r, flush: flushEach}
-	_, err = g.runWithProgress(r.Context(), l, func(ctx context.Context, report api.ProgressFunc, _ func(any) bool) (any, error) {
+	_, err = g.runWithProgress(r.Context(), l, func(
+		ctx context.Context, report api.ProgressFunc, _ func(any) bool,
+	) (any, error) {
 		s, err := node.Get(ctx, in.Query.Text("key"))
 		if err != nil {
 			return nil, err

@@ -30,7 +30,9 @@ func sortEntries(all []manifest.Entry, q pageQuery) {
 			all[i] = withKind[i].Entry
 		}
 	case sortSize:
-		slices.SortFunc(all, func(a, b manifest.Entry) int { return q.compare(&a, &b, cmp.Compare(shownSize(&a), shownSize(&b))) })
+		slices.SortFunc(all, func(a, b manifest.Entry) int {
+			return q.compare(&a, &b, cmp.Compare(shownSize(&a), shownSize(&b)))
+		})
 	default:
 		slices.SortFunc(all, func(a, b manifest.Entry) int { return q.compare(&a, &b, 0) })
 	}

@@ -28,7 +28,6 @@ type form struct {
 	r     *http.Request
 	limit *capped
 	first *multipart.Part // the first file, which begin has found; nil: next has returned it
-	files int
 }
 
 // capped limits the body as soon as the capability is known.
@@ -156,7 +155,7 @@ type formBody struct{ r io.Reader }
 
 func (b formBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = formError(err)
 	}
 	return n, err

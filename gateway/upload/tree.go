@@ -117,8 +117,9 @@ func (g *Handlers) treeEndpoint() exchange.Endpoint {
 		ID: "postTree", Name: "open", Methods: exchange.Posting, Path: "/b3",
 		On: exchange.OnPublic, Op: capability.Put, Upload: true, TokenInForm: true, RecordsItself: true, ErrorPages: true,
 		Doc: "Stores a directory and answers with its address.",
-		More: "The body is a tar, a zip, or a form with the files (`" + exchange.MediaForm + "`), whose names are their paths. " +
-			"The directory is what the archive would unpack to. Entries come in any order, and of several with one path the " +
+		More: "The body is a tar, a zip, or a form with the files (`" + exchange.MediaForm + "`), whose names are their " +
+			"paths. The directory is what the archive would unpack to. Entries come in any order, and of several with " +
+			"one path the " +
 			"last counts. A form may bring the capability in the field `token`, before the first file. A browser is sent on " +
 			"to the directory. A capability that is limited to objects does not allow it.",
 		Params:  append([]exchange.Param{exchange.BadEntryParam}, putParams...),

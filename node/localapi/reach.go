@@ -149,8 +149,8 @@ func (k reachKnown) report() api.Reach {
 }
 
 // mostlyRelayed is the advice behind a router through which holes can seldom be punched.
-const mostlyRelayed = "the router gives each connection another port, so others can seldom punch through it and stay on a " +
-	"relay, which carries little"
+const mostlyRelayed = "the router gives each connection another port, so others can seldom punch through it and stay " +
+	"on a relay, which carries little"
 
 // advice says what the operator can do. shut are the addresses on the Internet at which peers do not
 // get through.

@@ -93,7 +93,9 @@ func (u Uploads) Put(ctx context.Context, r io.Reader, o gatewayupload.Options) 
 const treeName = "directory"
 
 // PutTree implements the Store of gateway/upload.
-func (u Uploads) PutTree(ctx context.Context, t gatewayupload.Tree, o gatewayupload.Options) (added api.Added, err error) {
+func (u Uploads) PutTree(
+	ctx context.Context, t gatewayupload.Tree, o gatewayupload.Options,
+) (added api.Added, err error) {
 	if err := u.admit(); err != nil {
 		return added, err
 	}

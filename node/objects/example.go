@@ -20,8 +20,8 @@ import (
 //go:embed example
 var exampleFiles embed.FS
 
-// Example is that directory as objects, none longer than a chunk group. It is in no store, and immutable. Only gateways show it: peers
-// are not served from it.
+// Example is that directory as objects, none longer than a chunk group. It is in no store, and immutable.
+// Only gateways show it: peers are not served from it.
 type Example struct {
 	Root    b3.Root
 	objects map[b3.Root][]byte

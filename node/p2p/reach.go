@@ -51,7 +51,8 @@ func (b *Builder) reachability() []libp2p.Option {
 	c := b.cfg
 	udp, ipv6 := b.reach.Paths()
 	opts := []libp2p.Option{
-		libp2p.AddrsFactory(b.reach.Announced), libp2p.UDPBlackHoleSuccessCounter(udp), libp2p.IPv6BlackHoleSuccessCounter(ipv6),
+		libp2p.AddrsFactory(b.reach.Announced), libp2p.UDPBlackHoleSuccessCounter(udp),
+		libp2p.IPv6BlackHoleSuccessCounter(ipv6),
 	}
 	switch c.Profile {
 	case Testnet:

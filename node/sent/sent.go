@@ -13,10 +13,12 @@ import (
 	"allium/protocols/b3"
 )
 
+// MaxObjects is the most objects of a tree that can be followed.
+const MaxObjects = 1 << 16
+
 const (
-	MaxObjects = 1 << 16 // most objects of a tree that can be followed
-	maxPeers   = 128     // peers whose progress is remembered, the latest
-	maxRanges  = 256     // ranges of the objects of which a peer has got a part; then only asking tells
+	maxPeers  = 128 // peers whose progress is remembered, the latest
+	maxRanges = 256 // ranges of the objects of which a peer has got a part; then only asking tells
 )
 
 // Log passes on what the object server has sent to the Watch, if there is one. The zero value is ready.

@@ -17,7 +17,9 @@ func root(i int) b3.Root { return b3.Sum([]byte(fmt.Sprint(i))) }
 func all(size int64) []b3.Range { return []b3.Range{{Start: 0, End: size}} }
 
 // watching runs a watch of objects. told returns who was told of since the last call; asked counts questions.
-func watching(t *testing.T, objects map[b3.Root]int64, have map[peer.ID]bool) (l *Log, told func() []peer.ID, asked *int) {
+func watching(
+	t *testing.T, objects map[b3.Root]int64, have map[peer.ID]bool,
+) (l *Log, told func() []peer.ID, asked *int) {
 	t.Helper()
 	l, asked = &Log{}, new(int)
 	w, err := l.Watch(objects)

@@ -59,7 +59,8 @@ func (t *ArchiveAdder) Add(
 	sorter := newSorter(t.spoolDir, &notes, onBad)
 	defer sorter.close()
 	some := false
-	err = add(ctx, st, anyItems(in, top, &notes, onBad), sorter, reports, func(ctx context.Context, added api.Added) error {
+	items := anyItems(in, top, &notes, onBad)
+	err = add(ctx, st, items, sorter, reports, func(ctx context.Context, added api.Added) error {
 		added.Notes, notes = notes.get(), addNotes{} // the whole archive was read before the first tree
 		some = true
 		return each(ctx, added)
@@ -126,8 +127,8 @@ func (t *ArchiveAdder) hold(r io.Reader) (_ held, size int64, err error) {
 }
 
 func errLongZip(most limits.Bytes) error {
-	return status.Errorf(status.BodyCap, "the zip is longer than %s, the limit. Send a tar, which is not held, or several zips",
-		most.Human())
+	return status.Errorf(status.BodyCap, "the zip is longer than %s, the limit. Send a tar, which is not held, or "+
+		"several zips", most.Human())
 }
 
 // heldBytes is a zip in RAM.

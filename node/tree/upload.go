@@ -15,8 +15,8 @@ import (
 
 // Upload passes a tar of one directory to send, which stores it elsewhere and returns what it was told. The
 // names in the tar are relative to the directory. Upload computes the directory's address from the same
-// bytes, and returns upstream if send was told another one. The result counts what was sent. If an item cannot be read, Upload returns that
-// error.
+// bytes, and returns upstream if send was told another one. The result counts what was sent. If an item
+// cannot be read, Upload returns that error.
 func Upload(
 	ctx context.Context, items Items, send func(ctx context.Context, tar io.Reader) (api.Added, error),
 ) (api.Added, error) {

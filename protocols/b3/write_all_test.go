@@ -58,7 +58,8 @@ func TestWriteAllToFails(t *testing.T) {
 		}
 		return nil
 	}}
-	if readErr, writeErr := q.Reader(o.root, o.size(), o.source()).WriteAllTo(t.Context(), out, func(int) {}); readErr != nil ||
+	readErr, writeErr := q.Reader(o.root, o.size(), o.source()).WriteAllTo(t.Context(), out, func(int) {})
+	if readErr != nil ||
 		!errors.Is(writeErr, full) {
 		t.Errorf("a full writer: %v, %v", readErr, writeErr)
 	}
@@ -71,7 +72,7 @@ func TestWriteAllToFails(t *testing.T) {
 	damaged := 17 * GroupSize
 	o.data[damaged] ^= 1 // the source reads it
 	out = &offsets{data: make([]byte, size)}
-	readErr, writeErr := q.Reader(o.root, o.size(), o.source()).WriteAllTo(t.Context(), out, func(int) {})
+	readErr, writeErr = q.Reader(o.root, o.size(), o.source()).WriteAllTo(t.Context(), out, func(int) {})
 	if status.Of(readErr) != status.Corrupt || writeErr != nil {
 		t.Errorf("a damaged group: %v, %v", readErr, writeErr)
 	}

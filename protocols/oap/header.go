@@ -123,7 +123,7 @@ func (h *Header) check(maxFrame uint32, items bool) error {
 		return refuse(ReasonFrameUndersize, "len %d, cap_len %d", h.Len, h.CapLen)
 	case h.Len > maxFrame:
 		return refuse(ReasonFrameOversize, "len %d, max_frame %d", h.Len, maxFrame)
-	case h.Flags.Has(FlagReq) && !(items && !h.Flags.Has(FlagStart)) &&
+	case h.Flags.Has(FlagReq) && (!items || h.Flags.Has(FlagStart)) &&
 		(h.CapLen > MaxCap || h.Len-HeaderSize-uint32(h.CapLen) > MaxJSON):
 		return refuse(ReasonFrameOversize, "request of %d bytes and capability of %d bytes, at most %d and %d",
 			h.Len-HeaderSize-uint32(h.CapLen), h.CapLen, MaxJSON, MaxCap)

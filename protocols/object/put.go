@@ -60,7 +60,8 @@ type SmallObjects struct {
 func (c *Client) PutMany(ctx context.Context, p peer.ID, objs SmallObjects, o PutOptions) ([]error, error) {
 	switch n := len(objs.Objs); {
 	case n == 0 || n > MaxPut || len(objs.Sizes) != n:
-		return nil, status.Errorf(status.BadRequest, "put of %d objects with %d sizes, want 1 to %d", n, len(objs.Sizes), MaxPut)
+		return nil, status.Errorf(status.BadRequest, "put of %d objects with %d sizes, want 1 to %d", n,
+			len(objs.Sizes), MaxPut)
 	case slices.Max(objs.Sizes) > b3.GroupSize:
 		return nil, status.Errorf(status.BadRequest, "one of the objects has more than %d bytes", b3.GroupSize)
 	}
@@ -117,10 +118,11 @@ func (c *clientStream) put(
 	defer stop()
 	var result atomic.Pointer[error] // of the sender; set when it has ended
 	begun := false
-	for send := false; !done && err == nil; {
+	for !done && err == nil {
 		if f, err = c.next(maxFrame); err != nil {
 			break
 		}
+		var send bool
 		if send, done, err = s.answered(f); send {
 			begun = true
 			c.waitUntil.Store(math.MaxInt64)
@@ -263,12 +265,14 @@ func (s *putOne) items(ctx context.Context, w *itemWriter) error {
 	if err != nil {
 		return &sinkError{err}
 	}
-	for fits, more := true, true; more; {
+	for more := true; more; {
+		var fits bool
 		if fits, more, err = w.fill(s.obj, s.reader, proof); err != nil {
 			return err
 		}
 		if !fits {
-			return &sinkError{status.Errorf(status.Internal, "a frame of %d bytes does not hold a size proof", w.st.cfg.FrameBytes)}
+			return &sinkError{status.Errorf(status.Internal, "a frame of %d bytes does not hold a size proof",
+				w.st.cfg.FrameBytes)}
 		}
 	}
 	_, more := walk.Next()

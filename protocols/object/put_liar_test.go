@@ -195,7 +195,8 @@ func TestPutRefusedOnTheWay(t *testing.T) {
 			mine := newMemStore()
 			root := mine.put(make([]byte, 1000*b3.GroupSize+1)) // more than any window
 			for range 3 {
-				if _, err := l.client.Put(t.Context(), l.to.ID(), mine.mustOpen(t, root), withToken); status.Of(err) != status.NoSpace {
+				_, err := l.client.Put(t.Context(), l.to.ID(), mine.mustOpen(t, root), withToken)
+				if status.Of(err) != status.NoSpace {
 					t.Error(err)
 				}
 			}

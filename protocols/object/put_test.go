@@ -55,7 +55,8 @@ func TestPutSizes(t *testing.T) {
 				t.Fatalf("%d bytes: new %t, %v", size, isNew, err)
 			}
 		}
-		if part := r.part(root); !part.stored || !bytes.Equal(part.data, data) || int64(part.writes) != b3.Groups(int64(size)) {
+		part := r.part(root)
+		if !part.stored || !bytes.Equal(part.data, data) || int64(part.writes) != b3.Groups(int64(size)) {
 			t.Errorf("%d bytes: stored %t, %d groups were written", size, part.stored, part.writes)
 		}
 	}
@@ -81,7 +82,8 @@ func TestPutResumes(t *testing.T) {
 	total := 0
 	for range 4 {
 		left.Store(6)
-		if _, err := p.client.Put(t.Context(), serverID, mine.mustOpen(t, root), withToken); status.Of(err) != status.NoSpace {
+		_, err := p.client.Put(t.Context(), serverID, mine.mustOpen(t, root), withToken)
+		if status.Of(err) != status.NoSpace {
 			t.Fatal(err)
 		}
 		total += r.part(root).writes
@@ -155,7 +157,9 @@ func TestPutRuns(t *testing.T) {
 	if _, err := runsOf(pairs(append(have, b3.Range{Start: 1 << 30, End: 1<<30 + group})), 1<<31); err == nil {
 		t.Error("too many ranges are taken")
 	}
-	for _, bad := range [][2]int64{{-group, 0}, {0, 0}, {group, 0}, {1, group}, {0, group + 1}, {0, 5 * group}, {2 * group, 3 * group}} {
+	for _, bad := range [][2]int64{
+		{-group, 0}, {0, 0}, {group, 0}, {1, group}, {0, group + 1}, {0, 5 * group}, {2 * group, 3 * group},
+	} {
 		if _, err := runsOf([][2]int64{bad, {2 * group, 3 * group}}, 4*group); status.Of(err) != status.Upstream {
 			t.Errorf("%v: %v", bad, err)
 		}
@@ -222,7 +226,8 @@ func TestPutMany(t *testing.T) {
 	r.commit = func() error { return errors.New("a bug") }
 	extra := SmallObjects{Objs: []b3.Root{mine.put([]byte("extra"))}, Sizes: []int64{5}}
 	extra.Open = func(ctx context.Context, i int) (b3.Object, error) { return mine.OpenObject(ctx, extra.Objs[i]) }
-	if errs, err := p.client.PutMany(t.Context(), serverID, extra, withToken); err != nil || status.Of(errs[0]) != status.Upstream {
+	errs, err = p.client.PutMany(t.Context(), serverID, extra, withToken)
+	if err != nil || status.Of(errs[0]) != status.Upstream {
 		t.Error(errs, err)
 	}
 	extra.Sizes[0] = 4
@@ -254,7 +259,8 @@ func TestPutRefused(t *testing.T) {
 		t.Errorf("%d streams, %d offers", p.client.open(), len(r.offers))
 	}
 	none := newPair(t, testkit.Options{}, DefaultConfig())
-	if _, err := none.client.Put(t.Context(), serverID, mine.mustOpen(t, root), withToken); status.Of(err) != status.Unsupported {
+	_, err := none.client.Put(t.Context(), serverID, mine.mustOpen(t, root), withToken)
+	if status.Of(err) != status.Unsupported {
 		t.Error(err)
 	}
 }
@@ -349,14 +355,20 @@ func TestPutLies(t *testing.T) {
 		{"a bit of the size proof", size, func(f frames) frames { f[0].Payload[3] ^= 1; return f }, 502, 0, 0},
 		{"a bit of the last group", size, func(f frames) frames { f[0].Payload[200] ^= 1; return f }, 502, 0, 0},
 		{"a bit of a group", size, func(f frames) frames { f[4].Payload[9] ^= 1; return f }, 502, 0, 2},
-		{"groups in another order", size, func(f frames) frames { f[3].Payload, f[4].Payload = f[4].Payload, f[3].Payload; return f }, 502, 0, 1},
+		{"groups in another order", size, func(f frames) frames {
+			f[3].Payload, f[4].Payload = f[4].Payload, f[3].Payload
+			return f
+		}, 502, 0, 1},
 		{"a size too small", 2 * b3.GroupSize, nil, 400, 0, 0},
 		{"a size of nothing", 0, nil, 502, 0, 0},
 		{"a size too large", size + 1, nil, 400, 0, 0},
 		{"a size far too large", 1 << 40, nil, 502, 0, 0},
 		{"no size proof", size, func(f frames) frames { return f[1:] }, 400, 0, 0},
 		{"half a size proof", size, func(f frames) frames { f[0].Payload = f[0].Payload[:64]; return f }, 400, 0, 0},
-		{"more than the size proof", size, func(f frames) frames { f[0].Payload = append(f[0].Payload, 0); return f }, 400, 0, 1},
+		{"more than the size proof", size, func(f frames) frames {
+			f[0].Payload = append(f[0].Payload, 0)
+			return f
+		}, 400, 0, 1},
 		{"half a group", size, func(f frames) frames { f[4].Payload = f[4].Payload[:100]; return f }, 400, 0, 2},
 		{"an empty frame", size, func(f frames) frames {
 			e := f[1]
@@ -373,7 +385,10 @@ func TestPutLies(t *testing.T) {
 		{"compressed", size, func(f frames) frames { f[2].Flags |= oap.FlagComp; return f }, 0, 0xA104, 1},
 		{"an event", size, func(f frames) frames { f[2].Flags = oap.FlagEvent; return f }, 0, 0xA104, 1},
 		{"an answer", size, func(f frames) frames { f[2].Flags = oap.FlagResp; return f }, 0, 0xA104, 1},
-		{"another request", size, func(f frames) frames { f[2].Flags = oap.FlagReq | oap.FlagStart | oap.FlagEnd; return f }, 0, 0xA104, 1},
+		{"another request", size, func(f frames) frames {
+			f[2].Flags = oap.FlagReq | oap.FlagStart | oap.FlagEnd
+			return f
+		}, 0, 0xA104, 1},
 		{"stalls", size, func(f frames) frames { return f[:4] }, 0, codeTimeout, 2},
 		{"never begins", size, func(f frames) frames { return nil }, 0, codeTimeout, 0},
 	} {
@@ -425,7 +440,8 @@ func TestPutLies(t *testing.T) {
 				for g, ok := range part.groups {
 					if ok {
 						have++
-						if end := min(len(data), (g+1)*b3.GroupSize); !bytes.Equal(part.data[g*b3.GroupSize:end], data[g*b3.GroupSize:end]) {
+						from, end := g*b3.GroupSize, min(len(data), (g+1)*b3.GroupSize)
+						if !bytes.Equal(part.data[from:end], data[from:end]) {
 							t.Errorf("group %d is wrong", g)
 						}
 					}

@@ -33,7 +33,8 @@ func (in *served) put(ctx context.Context, req *request) error {
 func continues(corr uint64) func(oap.Header) error {
 	return func(h oap.Header) error {
 		if h.Flags&^oap.FlagEnd != oap.FlagReq || h.Proto != oap.ProtoObject || h.CorrID != corr || h.Code != 0 {
-			return oap.Refuse(oap.ReasonBadFlags, "flags %s, app_proto_id %d, corr_id %d, code %d where the items of put %d follow",
+			return oap.Refuse(oap.ReasonBadFlags, "flags %s, app_proto_id %d, corr_id %d, code %d where the items of "+
+				"put %d follow",
 				h.Flags, h.Proto, h.CorrID, h.Code, corr)
 		}
 		return nil

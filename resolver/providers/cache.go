@@ -181,7 +181,8 @@ func (c *cache) drop(roots []b3.Root, now time.Time) {
 	defer c.mu.Unlock()
 	for _, root := range roots {
 		e, ok := c.lru.Peek(root)
-		if !ok || e.search != nil && now.Before(e.search.expires) || e.ranking != nil && trace.InstantOf(now) < e.ranking.expires {
+		if !ok || e.search != nil && now.Before(e.search.expires) ||
+			e.ranking != nil && trace.InstantOf(now) < e.ranking.expires {
 			continue
 		}
 		c.lru.Remove(root)

@@ -145,19 +145,3 @@ type ranked struct {
 func compareRanked(a, b ranked) int {
 	return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(string(a.ID), string(b.ID)))
 }
-
-// first returns the ids in the order of an object. It leaves out those that are no members.
-func (v *View) first(root *b3.Root, ids []ID) []ID {
-	list := make([]ranked, 0, len(ids))
-	for _, id := range ids {
-		if m := v.find(id); m != nil {
-			list = append(list, ranked{m, m.score(root)})
-		}
-	}
-	slices.SortFunc(list, compareRanked)
-	order := make([]ID, len(list))
-	for i, r := range list {
-		order[i] = r.ID
-	}
-	return order
-}

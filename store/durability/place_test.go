@@ -1,12 +1,15 @@
 package durability
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"allium/protocols/b3"
 )
 
 // members returns n members of equal capacity in that many racks.
@@ -178,4 +181,10 @@ func BenchmarkPlace(b *testing.B) {
 	for b.Loop() {
 		_ = v.Place(root, 1, nil, nil, 3)
 	}
+}
+
+// number returns the address of the object with that number.
+func number(i int) (root b3.Root) {
+	binary.BigEndian.PutUint64(root[:], uint64(i))
+	return b3.Sum(root[:])
 }

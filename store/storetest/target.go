@@ -9,15 +9,15 @@ import (
 	"allium/store/meta"
 )
 
-// targetOf returns the target of the pin of root with that label, and whether the pin is listed, or
+// targetOf returns the target of the pin of root with the label a, and whether the pin is listed, or
 // the record of its removal is.
-func targetOf(t *testing.T, s *store.Store, root b3.Root, label string) (target meta.Target, pinned, removed bool) {
+func targetOf(t *testing.T, s *store.Store, root b3.Root) (target meta.Target, pinned, removed bool) {
 	t.Helper()
 	for p, err := range s.Pins(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Root == root && p.Label == label {
+		if p.Root == root && p.Label == "a" {
 			target, pinned = p.Target, true
 		}
 	}
@@ -25,7 +25,7 @@ func targetOf(t *testing.T, s *store.Store, root b3.Root, label string) (target 
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Root == root && p.Label == label {
+		if p.Root == root && p.Label == "a" {
 			if pinned || p.Target.Wants() {
 				t.Fatalf("%+v is listed as removed", p)
 			}
@@ -45,7 +45,7 @@ func testTargets(t *testing.T, s *store.Store) {
 	}
 	is := func(want meta.Target, pinned, removed bool) {
 		t.Helper()
-		got, p, r := targetOf(t, s, root, "a")
+		got, p, r := targetOf(t, s, root)
 		if want.Seq == 0 {
 			want.Seq = got.Seq
 		}
@@ -76,7 +76,7 @@ func testTargets(t *testing.T, s *store.Store) {
 		t.Fatal(err)
 	}
 	is(meta.Target{Copies: 3}, true, false)
-	first, _, _ := targetOf(t, s, root, "a")
+	first, _, _ := targetOf(t, s, root)
 	if err := pin(meta.Target{}); err != nil { // says nothing of a target
 		t.Fatal(err)
 	}
@@ -104,13 +104,13 @@ func testTargets(t *testing.T, s *store.Store) {
 	if err := s.Delete(t.Context(), root); err != nil {
 		t.Fatal(err)
 	}
-	removal, _, _ := targetOf(t, s, root, "a")
+	removal, _, _ := targetOf(t, s, root)
 	Put(t, s, []byte("kept"))
 	if err := pin(meta.Target{Copies: 2}); err != nil {
 		t.Fatal(err)
 	}
 	is(meta.Target{Copies: 2}, true, false)
-	if now, _, _ := targetOf(t, s, root, "a"); !now.Replaces(removal) {
+	if now, _, _ := targetOf(t, s, root); !now.Replaces(removal) {
 		t.Fatalf("%+v follows the removal %+v", now, removal)
 	}
 	Want(t, s.ForgetTarget(t.Context(), root, "a"), status.NotFound)

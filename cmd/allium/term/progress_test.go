@@ -22,7 +22,8 @@ func TestProgressLine(t *testing.T) {
 		want    string
 	}{
 		"wide": {120, "fetching big.bin", half, 100 << 20,
-			"fetching big.bin  [###########################............................]  50 %  512 MiB of 1 GiB  100 MiB/s  5s left"},
+			"fetching big.bin  [###########################............................]  " +
+				"50 %  512 MiB of 1 GiB  100 MiB/s  5s left"},
 		"80": {80, "fetching big.bin", half, 100 << 20,
 			"fetching big.bin  [#######........]  50 %  512 MiB of 1 GiB  100 MiB/s  5s left"},
 		"no bar": {70, "fetching big.bin", half, 100 << 20,

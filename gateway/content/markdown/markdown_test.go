@@ -16,10 +16,13 @@ func renderer() *markdown.Renderer {
 func TestRender(t *testing.T) {
 	r := renderer()
 	for src, want := range map[string]string{
-		"# A *title*\n\n# A title":                                      "<h1 id=\"md-a-title\">A <em>title</em></h1>\n<h1 id=\"md-a-title-1\">A title</h1>\n",
-		"[a](b.md#c) [d](#e) [f](dir/)":                                 `<p><a href="b.md?view=b.md#md-c" rel="nofollow noreferrer">a</a> <a href="#md-e" rel="nofollow noreferrer">d</a> <a href="dir/" rel="nofollow noreferrer">f</a></p>` + "\n",
-		"[a](x?y=1) [b](https://a.example/b)":                           `<p><a href="x?y=1" rel="nofollow noreferrer">a</a> <a href="https://a.example/b" rel="nofollow noreferrer">b</a></p>` + "\n",
-		"![a](p/b.png) ![c](../d.png)":                                  `<p><img src="p/b.png" alt="a"> <img src="../d.png" alt="c"></p>` + "\n",
+		"# A *title*\n\n# A title": "<h1 id=\"md-a-title\">A <em>title</em></h1>\n" +
+			"<h1 id=\"md-a-title-1\">A title</h1>\n",
+		"[a](b.md#c) [d](#e) [f](dir/)": `<p><a href="b.md?view=b.md#md-c" rel="nofollow noreferrer">a</a> ` +
+			`<a href="#md-e" rel="nofollow noreferrer">d</a> <a href="dir/" rel="nofollow noreferrer">f</a></p>` + "\n",
+		"[a](x?y=1) [b](https://a.example/b)": `<p><a href="x?y=1" rel="nofollow noreferrer">a</a> <a href="https://a.example/b" rel="nofollow noreferrer">b</a></p>` + "\n",
+		"![a](p/b.png) ![c](../d.png)": `<p><img src="p/b.png" alt="a"> ` +
+			`<img src="../d.png" alt="c"></p>` + "\n",
 		"![a](//x/b) ![c](http://x/d) ![e](/f)":                         `<p><img alt="a"> <img alt="c"> <img alt="e"></p>` + "\n",
 		"[a](javascript:b) [c](data:text/html,d)":                       "<p>a c</p>\n",
 		"<b onclick=x class=y style=z id=w>a</b>":                       "<p><b>a</b></p>\n",
@@ -37,7 +40,8 @@ func TestRender(t *testing.T) {
 
 // hostile are texts that a parser of Markdown needs quadratic time for. Each is repeated.
 var hostile = map[string]string{
-	"links": "[](", "open links": "[a](", "brackets": "[", "images": "![", "emphasis": "*a_ ", "ticks": "`a``b", "tags": "<a ",
+	"links": "[](", "open links": "[a](", "brackets": "[", "images": "![", "emphasis": "*a_ ", "ticks": "`a``b",
+	"tags":   "<a ",
 	"quotes": "> ", "bullets": "- ", "numbers": "1. ", "destinations": "[a](<b",
 }
 
@@ -58,8 +62,9 @@ func TestTooComplex(t *testing.T) {
 		}
 	}
 	for name, s := range map[string]string{
-		"list":  "- [Name of a *project*](https://example.org/some/path) - Does `things` and **more** things.\n",
-		"prose": "# Title\n\nSome *text* with a [link](x.md), `code` and **bold**.\n\n1. one\n2. two\n\n```go\nfunc main() {}\n```\n\n",
+		"list": "- [Name of a *project*](https://example.org/some/path) - Does `things` and **more** things.\n",
+		"prose": "# Title\n\nSome *text* with a [link](x.md), `code` and **bold**.\n\n1. one\n2. two\n\n" +
+			"```go\nfunc main() {}\n```\n\n",
 		"lines": strings.Repeat("word ", 20) + "\n\n", "table": "|a|b|\n|-|-|\n" + strings.Repeat("|c|d|\n", 20) + "\n",
 	} {
 		if _, err := r.Render(fill(s)); err != nil {
@@ -69,7 +74,8 @@ func TestTooComplex(t *testing.T) {
 }
 
 // loads matches everything with which HTML runs something, or loads it from elsewhere.
-var loads = regexp.MustCompile(`(?i)<(script|style|iframe|frame|object|embed|form|input|link|meta|base|svg|math|video|` +
+var loads = regexp.MustCompile(`(?i)<(script|style|iframe|frame|object|embed|form|input|link|meta|base|svg|` +
+	`math|video|` +
 	`audio|source|template|body|html)\b|<[^>]*\s(on\w+|style|class|srcset|srcdoc|background|formaction)\s*=|` +
 	`<[^>]*\ssrc="\s*([a-z0-9+.-]+:|/|\\)|<[^>]*\shref="\s*(javascript|data|vbscript|file):`)
 
@@ -80,7 +86,8 @@ func FuzzRender(f *testing.F) {
 	}
 	for _, s := range []string{
 		"<script>alert(1)</script>", "<img src=x onerror=y>", "<img src='//a/b'>", "![a](//b)", "[a](javascript&#58;b)",
-		"<a href=\"java\nscript:x\">", "<svg/onload=x>", "`<script>`", "<!-- --><iframe>", "<![CDATA[<script>]]>", "![](/\\a)",
+		"<a href=\"java\nscript:x\">", "<svg/onload=x>", "`<script>`", "<!-- --><iframe>", "<![CDATA[<script>]]>",
+		"![](/\\a)",
 		"<IMG SRC=\"jav&#x09;ascript:alert(1)\">", "[a]: <javascript:x>\n\n[a]", "<math><mi//xlink:href=\"data:x,<script>\">",
 		"<img src=\"a\" srcset=\"//b 1x\">", "![a](\tjavascript:x)", "|a|\n|-|\n|<script>|", "<details open ontoggle=x>",
 	} {

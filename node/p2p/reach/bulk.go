@@ -15,8 +15,8 @@ import (
 )
 
 // Bulk opens streams for bulk. A relayed connection is for meeting: Bulk first waits for a direct one, for at
-// most firstWait and directWait together. Then it takes the relayed one, up to the limit of the relay, and no other one to the same
-// peer for bulkAgain.
+// most firstWait and directWait together. Then it takes the relayed one, up to the limit of the relay, and
+// no other one to the same peer for bulkAgain.
 type Bulk struct {
 	host host.Host // set by Attach
 	m    *metrics
@@ -125,8 +125,9 @@ func (b *Bulk) redial(ctx context.Context, p peer.ID) bool {
 }
 
 // errUsedUp says what to do when only a relay leads to a peer.
-var errUsedUp = status.Errorf(status.TransportDown, "only a relay leads to the peer, and the relay's limit is used up: "+
-	"open or forward a port on either side (`allium doctor reach` says which), then run the same command again: it resumes")
+var errUsedUp = status.Errorf(status.TransportDown, "only a relay leads to the peer, and the relay's limit is used "+
+	"up: open or forward a port on either side (`allium doctor reach` says which), then run the same command "+
+	"again: it resumes")
 
 // waited reports whether bulk to p already takes the relayed connection that there is.
 func (b *Bulk) waited(p peer.ID) bool {

@@ -32,7 +32,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "reach_direct", Help: "1 if peers can dial this node without a relay, otherwise 0.",
 		}),
 		punches: counters("reach_hole_punches_total",
-			"Hole punches by the own NAT (endpoint_independent, endpoint_dependent, unknown), transport and result: ok or failed.",
+			"Hole punches by the own NAT (endpoint_independent, endpoint_dependent, unknown), transport "+
+				"and result: ok or failed.",
 			"nat", "transport", "result"),
 		reversals: counters("reach_reversals_total",
 			"Dials of a peer that came through a relay and has a public address: ok or failed.", "result"),

@@ -54,7 +54,9 @@ func (p *punches) natOf(tcp bool) string {
 }
 
 // HolePunchFinished implements holepunch.MetricsTracer.
-func (p *punches) HolePunchFinished(side string, tries int, theirs, ours []ma.Multiaddr, direct network.ConnMultiaddrs) {
+func (p *punches) HolePunchFinished(
+	side string, tries int, theirs, ours []ma.Multiaddr, direct network.ConnMultiaddrs,
+) {
 	if p.MetricsTracer != nil {
 		p.MetricsTracer.HolePunchFinished(side, tries, theirs, ours, direct)
 	}

@@ -277,7 +277,8 @@ func TestFiles(t *testing.T) {
 
 // FuzzZip: whatever the bytes, the entries are bounded, and every error is the sender's.
 func FuzzZip(f *testing.F) {
-	f.Add(zipOf(f, entry("d/", fs.ModeDir|0o755, ""), entry("d/run", 0o755, "#!"), entry("l", fs.ModeSymlink|0o777, "d/run")))
+	f.Add(zipOf(f, entry("d/", fs.ModeDir|0o755, ""), entry("d/run", 0o755, "#!"),
+		entry("l", fs.ModeSymlink|0o777, "d/run")))
 	f.Add(overlapping(f))
 	f.Add(manyEntries(3, 3))
 	f.Add(manyEntries(3, 1<<40))

@@ -130,7 +130,7 @@ type zipBody struct{ r io.Reader }
 
 func (b zipBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = zipError(err)
 	}
 	return n, err
