@@ -94,3 +94,34 @@ func TestDescriptorConn(t *testing.T) {
 	c.hold(write[4]) // a read that ends after Close
 	ended(read[4])
 }
+
+// TestDescriptorConnReset: a read that a reset ends has no bytes. recvmsg says −1, and net/http panics at
+// a negative count.
+func TestDescriptorConnReset(t *testing.T) {
+	t.Parallel()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	peer, err := (&net.Dialer{}).DialContext(t.Context(), "unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := withDescriptors(accepted)
+	defer c.Close()
+	if _, err := c.Write([]byte("unread")); err != nil { // a peer that closes before it reads resets
+		t.Fatal(err)
+	}
+	if err := peer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n, err := c.Read(make([]byte, 10))
+	if n != 0 || err == nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}

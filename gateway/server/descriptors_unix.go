@@ -47,7 +47,7 @@ func (c *descriptorConn) Read(p []byte) (int, error) {
 	if m > 0 {
 		c.keep(control[:m])
 	}
-	return n, err
+	return max(n, 0), err // recvmsg returns -1 with an error, such as a reset
 }
 
 // controlBytes is the space for control messages: some descriptors more than the one that is kept.
