@@ -157,7 +157,7 @@ var parts = []part{
 	{"overload", []func(context.Context, *settings) ([]row, error){benchOverload}},
 	{"ops", []func(context.Context, *settings) ([]row, error){benchOps}},
 	{"share", []func(context.Context, *settings) ([]row, error){benchTicket, benchByTicket, benchIdle}},
-	{"listing", []func(context.Context, *settings) ([]row, error){benchListing}},
+	{"listing", []func(context.Context, *settings) ([]row, error){benchListing, benchUpload}},
 	{"resolve", []func(context.Context, *settings) ([]row, error){
 		benchCachedResolve, benchResolveMemory, benchStuckResolves, benchTracedFetch,
 	}},
