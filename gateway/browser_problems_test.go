@@ -44,8 +44,9 @@ func (b *browser) narrow(t *testing.T, where string) {
 	}
 }
 
-// accessible fails the test where the page that the tab shows breaks one of
-// axe's rules, in light or dark colors.
+// accessible fails the test where the page that the tab shows breaks one of axe's rules, or may break one, in light or
+// dark colors. Only whether a video has captions stays undecided: axe looks for a file of captions, and the page shows
+// somebody's video as it is, with those that are in it.
 func (b *browser) accessible(t *testing.T, axe, where string) {
 	t.Helper()
 	see(t, b, chromedp.Evaluate[int](axe+"\n;1"))
@@ -54,7 +55,8 @@ func (b *browser) accessible(t *testing.T, axe, where string) {
 		answer := see(t, b, chromedp.Evaluate[string](`axe.run(document, `+rules+`).then((r) => {
 	const tell = (rule) => rule.id + ": " + rule.help + ": " + rule.nodes.map((n) => n.html).join(" ");
 	return JSON.stringify({
-		passes: r.passes.length, violations: r.violations.map(tell), incomplete: r.incomplete.map(tell),
+		passes: r.passes.length, violations: r.violations.map(tell),
+		incomplete: r.incomplete.filter((rule) => rule.id !== "video-caption").map(tell),
 	});
 })`, await))
 		var found struct {
