@@ -213,7 +213,7 @@ var layers = map[string][]string{
 	"node/dnslink": {"protocols/name"},
 	"node/naming":  {"node/dnslink", "protocols/record", "node/zones", "protocols/name", "resolver/names"},
 	"node/objects": {"gateway/api", "gateway/content", "gateway/verified", "protocols/bao", "protocols/manifest",
-		"resolver", "resolver/trace", "store"},
+		"protocols/object", "resolver", "resolver/trace", "store"},
 	"node/ownnames":  {"protocols/name"},
 	"node/p2p":       {"node/p2p/reach"},
 	"node/p2p/reach": {},

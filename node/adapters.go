@@ -10,6 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/node/intake"
+	"allium/node/objects"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
 	"allium/protocols/object"
@@ -23,11 +24,12 @@ import (
 // This file joins packages that do not know each other. Each adapter implements
 // an interface that one package declares with a type of another package.
 
-// peerStore is the store from which the object server serves peers. It hides the
+// peerStore is what the object server serves peers from: the store and the example. It hides the
 // objects that the denylist names.
 type peerStore struct {
-	st     *store.Store
-	denied func(b3.Root) error
+	st      *store.Store
+	denied  func(b3.Root) error
+	example *objects.Example
 }
 
 // OpenObject implements object.Store. Of an object that is missing or damaged it
@@ -40,6 +42,9 @@ func (s peerStore) OpenObject(ctx context.Context, root b3.Root) (object.Object,
 	if status.Of(err) == status.NotFound || status.Of(err) == status.Corrupt {
 		if part, failure := s.st.OpenPartial(ctx, root); failure == nil {
 			return part, nil
+		}
+		if o, ok := s.example.Object(root); ok {
+			return o, nil
 		}
 	}
 	if err != nil {
@@ -54,20 +59,29 @@ func (s peerStore) Presence(ctx context.Context, roots []b3.Root) ([]b3.Presence
 	if err != nil {
 		return nil, err
 	}
-	for i, p := range has {
-		if p != b3.Absent && s.denied(roots[i]) != nil {
+	for i, root := range roots {
+		if _, ok := s.example.Bytes(root); ok {
+			has[i] = b3.Complete
+		}
+		if has[i] != b3.Absent && s.denied(root) != nil {
 			has[i] = b3.Absent
 		}
 	}
 	return has, nil
 }
 
-// fetchStore is the store into which the resolver fetches.
-type fetchStore struct{ st *store.Store }
+// fetchStore is the store into which the resolver fetches. What belongs to the example needs no peer.
+type fetchStore struct {
+	st      *store.Store
+	example *objects.Example
+}
 
 // Open implements resolver.Local.
 func (f fetchStore) Open(ctx context.Context, root b3.Root) (b3.Object, error) {
 	o, err := f.st.Open(ctx, root)
+	if status.Of(err) == status.NotFound && f.storeExample(ctx, root) {
+		o, err = f.st.Open(ctx, root)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -78,11 +92,25 @@ func (f fetchStore) Open(ctx context.Context, root b3.Root) (b3.Object, error) {
 // again, so Has protects it from eviction as if it had been fetched just now.
 func (f fetchStore) Has(ctx context.Context, roots []b3.Root) ([]bool, error) {
 	has, err := f.st.Touch(ctx, roots)
+	if err != nil {
+		return nil, err
+	}
 	answer := make([]bool, len(has))
 	for i, p := range has {
-		answer[i] = p == b3.Complete
+		answer[i] = p == b3.Complete || p == b3.Absent && f.storeExample(ctx, roots[i])
 	}
-	return answer, err
+	return answer, nil
+}
+
+// storeExample stores an object of the example, and reports whether it did. If the store has no space, peers are
+// asked, and the fetch from them says why it fails.
+func (f fetchStore) storeExample(ctx context.Context, root b3.Root) bool {
+	p, ok := f.example.Bytes(root)
+	if !ok {
+		return false
+	}
+	_, err := f.st.PutBytes(ctx, p, store.PutOptions{Expect: root})
+	return err == nil
 }
 
 // Put implements resolver.Local.

@@ -64,6 +64,7 @@ import (
 	"allium/node/fault"
 	"allium/node/localapi"
 	"allium/node/members"
+	"allium/node/objects"
 	"allium/node/ownnames"
 	"allium/node/p2p"
 	"allium/node/p2p/reach"
@@ -156,7 +157,8 @@ type online struct {
 	sessions *session.Service
 	server   *object.Server
 	objects  *object.Client
-	records  *records.Store // nil with amnesia: the records are in RAM
+	example  *objects.Example // what the first page of a gateway offers
+	records  *records.Store   // nil with amnesia: the records are in RAM
 	dht      *dht.Service
 	gossip   *gossip.Service
 	hints    *hints.Service

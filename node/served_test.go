@@ -8,6 +8,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/internal/testkit"
+	"allium/node/objects"
 	"allium/protocols/b3"
 	"allium/protocols/object"
 	"allium/protocols/status"
@@ -37,15 +38,15 @@ func (r *received) End(_ int, err error) error {
 	return nil
 }
 
-// TestServesPart lets a peer ask for ranges of an object while it arrives, after
-// the download was suspended, and when it is whole: what is here is served.
-func TestServesPart(t *testing.T) {
+// serving starts a server of objects, and returns its store and a peer's client.
+func serving(t *testing.T, example *objects.Example, denied func(b3.Root) error) (*store.Store, *object.Client) {
+	t.Helper()
 	cfg := store.DefaultConfig()
 	cfg.Dir = t.TempDir()
 	st, _ := storetest.Start(t, cfg, store.Deps{})
 	net := testkit.NewNetwork(testkit.Options{})
 	server, err := object.NewServer(object.DefaultConfig(),
-		object.ServerDeps{Host: net.Host("server"), Store: peerStore{st, func(b3.Root) error { return nil }}})
+		object.ServerDeps{Host: net.Host("server"), Store: peerStore{st, denied, example}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,15 +58,49 @@ func TestServesPart(t *testing.T) {
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() { done <- server.Run(ctx, func() { close(ready) }) }()
 	<-ready
-	defer func() {
+	t.Cleanup(func() {
 		_ = client.Close()
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 		net.Close()
-	}()
+	})
+	return st, client
+}
 
+// TestServesExample: a peer gets the example from a node whose store is empty, unless it is denied.
+func TestServesExample(t *testing.T) {
+	example, err := objects.NewExample(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	denied := error(nil)
+	_, client := serving(t, example, func(b3.Root) error { return denied })
+	get := func() (r received, has b3.Presence) {
+		t.Helper()
+		err := client.Get(t.Context(), peer.ID("server"),
+			object.GetRequest{Objs: []b3.Root{example.Root}}, &r)
+		present, haveErr := client.Have(t.Context(), peer.ID("server"), []b3.Root{example.Root})
+		if err != nil || haveErr != nil {
+			t.Fatal(err, haveErr)
+		}
+		return r, present[0]
+	}
+	p, _ := example.Bytes(example.Root)
+	if r, has := get(); r.err != nil || r.bytes != int64(len(p)) || has != b3.Complete {
+		t.Errorf("%+v, %s", r, has)
+	}
+	denied = status.Errorf(status.Denied, "denied")
+	if r, has := get(); status.Of(r.err) != status.Denied || has != b3.Absent {
+		t.Errorf("denied: %+v, %s", r, has)
+	}
+}
+
+// TestServesPart lets a peer ask for ranges of an object while it arrives, after
+// the download was suspended, and when it is whole: what is here is served.
+func TestServesPart(t *testing.T) {
+	st, client := serving(t, nil, func(b3.Root) error { return nil })
 	const group = b3.GroupSize
 	p := storetest.Bytes(1, 20*group+7)
 	root, size := b3.Sum(p), int64(len(p))

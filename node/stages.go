@@ -109,12 +109,15 @@ func (n *Node) startSessions(ctx context.Context) (err error) {
 }
 
 func (n *Node) startObjects(ctx context.Context) (err error) {
+	if n.example, err = objects.NewExample(ctx); err != nil {
+		return err
+	}
 	acceptor := object.Acceptor(n.host)
 	if n.faults != nil {
 		acceptor = n.faults.Acceptor(acceptor)
 	}
 	n.server, err = object.NewServer(n.cfg.Object, object.ServerDeps{
-		Host: acceptor, Store: peerStore{n.store, n.denylist.At("peers").Object}, MaxFrame: n.sessions.MaxFrame,
+		Host: acceptor, Store: peerStore{n.store, n.denylist.At("peers").Object, n.example}, MaxFrame: n.sessions.MaxFrame,
 		Sent: n.noteSent, Receiver: n.receiver(), Hash: n.hash,
 		Log: n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
 		Upload: n.rates.upload,
@@ -179,7 +182,7 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 func (n *Node) startResolver(ctx context.Context) (err error) {
 	n.trace = newTrace(trace.Deps{Metrics: n.registry, Limits: n.limits})
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
-		Trace: n.trace, Local: fetchStore{n.store}, Providers: dhtFinder{n.dht}, Names: dhtFinder{n.dht},
+		Trace: n.trace, Local: fetchStore{n.store, n.example}, Providers: dhtFinder{n.dht}, Names: dhtFinder{n.dht},
 		Index: index.NewClient(n.sessions, n.dht),
 		Hints: n.hints.Hints, Objects: n.objects,
 		Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
@@ -255,14 +258,10 @@ func (n *Node) startPressure(ctx context.Context) error {
 }
 
 func (n *Node) startGateway(ctx context.Context) (err error) {
-	example, err := objects.NewExample(ctx)
-	if err != nil {
-		return err
-	}
 	objects := objects.Found{
 		Local: objects.Local{Store: n.store}, Resolver: n.resolver, Trace: n.trace, Hash: n.hash,
 		Denied: n.denylist.At("objects").Object, Seed: n.cfg.Node.Profile == p2p.Seed,
-		Example: example,
+		Example: n.example,
 	}
 	version := ThisVersion()
 	version.Amnesia = n.amnesia.Mode(n.store.MlockError())
@@ -282,7 +281,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Objects: objects, Index: localapi.Index{Resolver: n.resolver, Keys: keys, Denied: n.denied},
 		Names: localapi.Names{Keys: keys}, Served: objects.Served, Node: n.api,
 		Uploads: n.api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
-		Ticket: localapi.PageTickets(n.host, n.network), Example: example.Root,
+		Ticket: localapi.PageTickets(n.host, n.network), Example: n.example.Root,
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,
 		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
 		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,

@@ -9,10 +9,10 @@ import (
 	"io/fs"
 	"path"
 
-	"allium/gateway/content"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
 	"allium/protocols/manifest"
+	"allium/protocols/object"
 )
 
 // exampleFiles is the directory that every node has, so that a visitor of a new gateway can open something.
@@ -21,7 +21,7 @@ import (
 var exampleFiles embed.FS
 
 // Example is that directory as objects, none longer than a chunk group. It is in no store, and immutable.
-// Only gateways show it: peers are not served from it.
+// Gateways and peers are served from it, and a fetch stores it.
 type Example struct {
 	Root    b3.Root
 	objects map[b3.Root][]byte
@@ -77,16 +77,28 @@ func (d *Example) add(ctx context.Context, dir string) (b3.Root, int64, error) {
 	return b.Close(ctx)
 }
 
+// Bytes returns an object of the example, which must not be changed. A nil Example has none.
+func (d *Example) Bytes(root b3.Root) (p []byte, ok bool) {
+	c, ok := d.open(root)
+	return c.data, ok
+}
+
+// Object returns an object of the example for the server of objects.
+func (d *Example) Object(root b3.Root) (object.Object, bool) {
+	c, ok := d.open(root)
+	return c, ok
+}
+
 // open returns an object of the example. A nil Example has none.
-func (d *Example) open(root b3.Root) (content.Content, bool) {
+func (d *Example) open(root b3.Root) (exampleContent, bool) {
 	if d == nil {
-		return nil, false
+		return exampleContent{}, false
 	}
 	p, ok := d.objects[root]
 	return exampleContent{root, p}, ok
 }
 
-// exampleContent implements content.Content.
+// exampleContent implements content.Content and object.Object.
 type exampleContent struct {
 	root b3.Root
 	data []byte
@@ -94,6 +106,14 @@ type exampleContent struct {
 
 func (c exampleContent) Size() int64  { return int64(len(c.data)) }
 func (c exampleContent) Close() error { return nil }
+
+// Reader returns a Reader of the only group.
+func (c exampleContent) Reader() *b3.Reader {
+	return b3.NewReader(c.root, c.Size(), b3.FileSource(bytes.NewReader(c.data), bytes.NewReader(nil), c.Size()))
+}
+
+func (c exampleContent) Covers(start, end int64) bool { return 0 <= start && end <= c.Size() }
+func (c exampleContent) Failed(err error) error       { return err }
 
 func (c exampleContent) Copy(_ context.Context, w io.Writer, start, end int64) error {
 	if start == end {
@@ -105,8 +125,7 @@ func (c exampleContent) Copy(_ context.Context, w io.Writer, start, end int64) e
 
 // Encode writes the only group, which needs no parents.
 func (c exampleContent) Encode(_ context.Context, w io.Writer, start, end int64) error {
-	source := b3.FileSource(bytes.NewReader(c.data), bytes.NewReader(nil), c.Size())
-	e, err := bao.NewEncoder(b3.NewReader(c.root, c.Size(), source), b3.Range{Start: start, End: end})
+	e, err := bao.NewEncoder(c.Reader(), b3.Range{Start: start, End: end})
 	if err != nil {
 		return err
 	}
