@@ -126,7 +126,7 @@ func (f *form) next() (name string, body io.Reader, err error) {
 		return "", nil, status.Errorf(status.BadRequest, "the form has the field %q, which is unknown. Send files alone",
 			exchange.Clip(p.FormName()))
 	}
-	return fileName(p), formBody{p}, nil
+	return fileName(p), status.Reader(p, formError), nil
 }
 
 // isFile reports whether a part is a file, as its filename says.
@@ -148,17 +148,6 @@ func disposition(p *multipart.Part) map[string]string {
 		return nil
 	}
 	return params
-}
-
-// formBody reads a file of a form. A form that ends early is bad_request.
-type formBody struct{ r io.Reader }
-
-func (b formBody) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = formError(err)
-	}
-	return n, err
 }
 
 // formError returns err as bad_request. An outcome that err already has stays.

@@ -107,17 +107,7 @@ func Reference(h *tar.Header) (b3.Root, error) {
 }
 
 // TarBody returns a reader of the current file of a tar. A tar that ends early is bad_request.
-func TarBody(r *tar.Reader) io.Reader { return tarBody{r} }
-
-type tarBody struct{ r io.Reader }
-
-func (b tarBody) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = TarError(err)
-	}
-	return n, err
-}
+func TarBody(r *tar.Reader) io.Reader { return status.Reader(r, TarError) }
 
 // TarError returns err as bad_request. An outcome that err already has stays: the reader below may know
 // that the tar is too large, or that the client went away.

@@ -106,7 +106,7 @@ func (z *Zip) Next() (Entry, error) {
 		}
 		z.body = body
 		e.Kind, e.Executable = manifest.File, mode&0o111 != 0
-		e.Body, e.Size = zipBody{body}, int64(f.UncompressedSize64)
+		e.Body, e.Size = status.Reader(body, zipError), int64(f.UncompressedSize64)
 	}
 	return e, nil
 }
@@ -121,19 +121,8 @@ func linkTarget(f *zip.File) (string, error) {
 		return "", zipError(err)
 	}
 	defer r.Close()
-	target, err := io.ReadAll(io.LimitReader(zipBody{r}, maxZipLink))
+	target, err := io.ReadAll(io.LimitReader(status.Reader(r, zipError), maxZipLink))
 	return string(target), err
-}
-
-// zipBody reads a file of a zip. A file that is cut or malformed is bad_request.
-type zipBody struct{ r io.Reader }
-
-func (b zipBody) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = zipError(err)
-	}
-	return n, err
 }
 
 // zipError returns err as bad_request. An outcome that err already has stays.
