@@ -97,7 +97,7 @@ var layers = map[string][]string{
 	"store/damage": {"store/fsys", "store/meta"},
 	"store/disk": {"store/blob", "store/bucket", "store/cloud", "store/damage", "store/fsys", "store/index",
 		"store/meta", "store/segment", "store/segment/record"},
-	"store/durability": {},
+	"store/durability": {"store/meta"},
 	"store/fsys":       {"store/meta"},
 	"store/gc": {"protocols/manifest", "store/admission", "store/arena", "store/bloom", "store/damage",
 		"store/lease", "store/meta", "store/partial"},

@@ -1,12 +1,31 @@
-// Package durability knows the members of a cluster and chooses which of them hold the copies of an
-// object. It starts nothing, sends nothing and has no clock: offers and the time go in, views come out.
+// Package durability decides what one node of a cluster does so that objects have the copies
+// that their pins ask for. It starts nothing, sends nothing and has no clock: members, proofs
+// and the time go in, actions come out. A node over the network and a simulation in virtual
+// time run the same code.
 //
-// Invariants, whatever members do or say:
+// Invariants, whatever other members do or say:
 //
+//   - A copy counts while its holder proves it. A holder that says it has a copy, and does not
+//     prove it, does not count.
 //   - A member that is silent for less than Params.Grace changes nothing.
-//   - Nodes with the same members choose the same ones for an object.
-//   - A member that joins or leaves moves about its share of the capacity.
+//   - Nodes with the same members choose the same ones for an object. A member that joins or
+//     leaves moves about its share of the capacity.
+//   - A node drops a copy only after it proved twice, Params.TrimWait apart, that enough others
+//     hold the object. From before the first proof on its own copy does not count, so two
+//     holders that leave at once never count each other. A proof is as old as its challenge.
+//   - No event makes a node drop a copy that one of its targets asks for.
+//   - Holders that know nothing of each other find each other: each asks, one after the other,
+//     all members. So a copy too many is found, even if each holder sees as many as it wants.
+//   - The same events at the same times give the same actions.
 //
-// A node gives each verified offer to [Cluster.Offer] and asks [Cluster.View] for what it knows now.
-// [View.Place] orders the members for an object.
+// One object: a node pins it with a target of 3 copies. [Object.Plan] returns two Send actions
+// to the members that [View.Place] chose; the node sends the object and calls [Object.Sent].
+// The next Plan challenges both, [Object.Answered] notes their proofs, and the target is met.
+// Each holder does the same from now on: it challenges the others once in Params.AuditPeriod.
+// When a member is gone, or no longer proves, the first proved holder in the object's order
+// sends a copy to another member; after a grace the next holder does. When a lost member comes
+// back there is one copy too many. The holder that Place would choose last asks the first for a
+// [Lease], proves the others, waits, proves them again, and drops its copy.
+//
+// Targets of an erasure coding are not planned yet: only numbers of copies are.
 package durability

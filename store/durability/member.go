@@ -51,6 +51,7 @@ type View struct {
 	Self     ID
 	members  []viewed // by ID
 	LastOnly bool     // more than a third vanished together: repair last copies alone
+	version  uint64   // of all that a plan depends on
 }
 
 // viewed is a member with what placement computes from it once.
@@ -68,7 +69,30 @@ func NewView(self ID, members []Member, lastOnly bool) *View {
 		v.members = append(v.members, viewed{m, binary.LittleEndian.Uint64(sum[:]), weight(m.Capacity)})
 	}
 	slices.SortFunc(v.members, func(a, b viewed) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	v.version = v.sum()
 	return v
+}
+
+// sum returns a number for what plans depend on but free space, which is only looked at for sends.
+func (v *View) sum() uint64 {
+	h := flags(v.LastOnly)
+	for i := range v.members {
+		m := &v.members[i]
+		h = mix(h^m.key) ^ math.Float64bits(m.weight) ^ flags(m.Draining, m.Amnesia, m.Broken, m.Gone)
+		for _, s := range []string{m.Place.Domain, m.Place.Region, m.Place.Network} {
+			h = ID(s).mix(h)
+		}
+	}
+	return h | 1 // no view has version 0
+}
+
+func flags(set ...bool) (bits uint64) {
+	for i, b := range set {
+		if b {
+			bits |= 1 << i
+		}
+	}
+	return bits
 }
 
 // Member returns the member with that ID.
@@ -144,4 +168,20 @@ type ranked struct {
 
 func compareRanked(a, b ranked) int {
 	return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(string(a.ID), string(b.ID)))
+}
+
+// first returns the ids in the order of an object. It leaves out those that are no members.
+func (v *View) first(root *b3.Root, ids []ID) []ID {
+	list := make([]ranked, 0, len(ids))
+	for _, id := range ids {
+		if m := v.find(id); m != nil {
+			list = append(list, ranked{m, m.score(root)})
+		}
+	}
+	slices.SortFunc(list, compareRanked)
+	order := make([]ID, len(list))
+	for i, r := range list {
+		order[i] = r.ID
+	}
+	return order
 }

@@ -57,6 +57,29 @@ func (v *View) Place(root b3.Root, size int64, held, avoid []ID, n int) []Choice
 			list = append(list, ranked{m, m.score(&root)})
 		}
 	}
+	return spread.choose(list, n)
+}
+
+// inOrder returns the holders in the order in which Place had chosen them if there were no other
+// members. It leaves out those that are no members.
+func (v *View) inOrder(root b3.Root, holders []ID) []ID {
+	list := make([]ranked, 0, len(holders))
+	for _, id := range holders {
+		if m := v.find(id); m != nil {
+			list = append(list, ranked{m, m.score(&root)})
+		}
+	}
+	var spread places
+	order := make([]ID, 0, len(list))
+	for _, c := range spread.choose(list, len(list)) {
+		order = append(order, c.ID)
+	}
+	return order
+}
+
+// choose takes up to n members of list, one after the other: the first in the order of scores of
+// those that share least with p and with the ones taken before.
+func (p *places) choose(list []ranked, n int) []Choice {
 	slices.SortFunc(list, compareRanked)
 	chosen := make([]Choice, 0, n)
 	taken := make([]bool, len(list))
@@ -64,10 +87,10 @@ func (v *View) Place(root b3.Root, size int64, held, avoid []ID, n int) []Choice
 		best := -1
 		var least Shared
 		for i, r := range list {
-			if taken[i] || spread.sameBucket(r.Place) {
+			if taken[i] || p.sameBucket(r.Place) {
 				continue
 			}
-			if s := spread.shared(r.Place); best < 0 || s.compare(least) < 0 {
+			if s := p.shared(r.Place); best < 0 || s.compare(least) < 0 {
 				best, least = i, s
 				if s == (Shared{}) {
 					break
@@ -78,7 +101,7 @@ func (v *View) Place(root b3.Root, size int64, held, avoid []ID, n int) []Choice
 			break
 		}
 		taken[best] = true
-		spread.add(list[best].Place)
+		p.add(list[best].Place)
 		chosen = append(chosen, Choice{ID: list[best].ID, Order: best + 1, Shared: least})
 	}
 	return chosen

@@ -1,0 +1,354 @@
+package durability
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"allium/protocols/b3"
+	"allium/store/meta"
+)
+
+// Asked is the target of one node for an object.
+type Asked struct {
+	Origin ID // the node whose pin asks for it
+	Target meta.Target
+	Since  time.Time // when this node learned of it
+}
+
+// Object is what a holder knows of one object that has targets: what is asked, which members
+// were seen with a copy, and what this node is about to do. It is not safe for concurrent use.
+type Object struct {
+	Root b3.Root
+	Size int64
+
+	since time.Time // when this node began to hold it
+	asked []Asked   // one of each origin, at most MaxTargets
+	seen  []seen    // at most MaxSeen
+	short time.Time // since when copies are missing; zero: they are not
+	ample time.Time // since when there are too many; zero: there are not
+	swept time.Time // when the latest member was asked in turn
+	leave leave
+	lease Lease
+	use   Use
+	rest  rest
+}
+
+// Use is what reads of an object say about the urgency of its repair.
+type Use uint8
+
+// Uses of an object, the most urgent last.
+const (
+	Cold     Use = iota // not read lately
+	Hot                 // read lately
+	Degraded            // read lately, and a holder could not serve it
+)
+
+// rest says until when a plan has nothing to do, as long as nothing happens to the object.
+type rest struct {
+	until time.Time
+	view  uint64 // version of the view that it holds for
+}
+
+// Used notes how an object was read. It lasts until the next call.
+func (o *Object) Used(u Use) { o.use = u }
+
+// proof is what is known of a member's copy.
+type proof uint8
+
+const (
+	unknown proof = iota // it was not asked yet, or has not answered
+	proved               // it proved its copy, at seen.at
+	leaving              // it has one that it is about to drop
+	absent               // it has none, or could not prove it
+)
+
+// seen is a member that may hold a copy.
+type seen struct {
+	id      ID
+	proof   proof
+	at      time.Time // of the challenge that it proved last
+	first   time.Time // when it was first asked; zero: never
+	due     time.Time // of the next challenge
+	asked   time.Time // of the latest challenge
+	asking  bool      // it is in flight
+	sending bool      // a copy is on its way
+	told    uint64    // version of the targets that it was told
+	telling bool
+	took    bool      // it said that it took a copy, and has not proved it since
+	late    int       // challenges in a row without an answer, at most maxDoubled
+	fails   int       // sends in a row that failed, or after which it did not prove the copy
+	retry   time.Time // before it, no send
+}
+
+// NewObject returns an object that this node holds and nobody asked for yet.
+func NewObject(root b3.Root, size int64, now time.Time) *Object {
+	return &Object{Root: root, Size: size, since: now}
+}
+
+// Ask notes the target of a node and reports whether it is new. A target with a number that is
+// not above the known one changes nothing, and neither does one more origin than an object may have.
+func (o *Object) Ask(origin ID, t meta.Target, now time.Time) bool {
+	i := slices.IndexFunc(o.asked, func(a Asked) bool { return a.Origin == origin })
+	switch {
+	case i < 0 && len(o.asked) == MaxTargets, i < 0 && t.Seq == 0:
+		return false
+	case i < 0:
+		o.asked = append(o.asked, Asked{origin, t, now})
+	case !t.Replaces(o.asked[i].Target):
+		return false
+	default:
+		o.asked[i] = Asked{origin, t, now}
+	}
+	o.leave, o.rest = leave{}, rest{}
+	return true
+}
+
+// Asked returns the targets of the object, one of each origin.
+func (o *Object) Asked() []Asked { return slices.Clone(o.asked) }
+
+// Wanted returns how many copies the targets together ask for: the most that one asks for.
+func (o *Object) Wanted() int {
+	n := 0
+	for _, a := range o.asked {
+		n = max(n, a.Target.Copies)
+	}
+	return n
+}
+
+// asks reports whether a node has a target for the object.
+func (o *Object) asks(id ID) bool {
+	return slices.ContainsFunc(o.asked, func(a Asked) bool { return a.Origin == id && a.Target.Wants() })
+}
+
+// Answer returns how this node answers a challenge of its copy: Proved, with a proof, else Leaving
+// or Absent. A copy that nobody asked for yet does not count, because its sender may be gone before it
+// told the target.
+func (o *Object) Answer() Answer {
+	switch {
+	case len(o.asked) == 0:
+		return Absent
+	case !o.leave.began.IsZero():
+		return Leaving
+	}
+	return Proved
+}
+
+// unwanted reports whether nothing asked for the object within the last wait.
+func (o *Object) unwanted(now time.Time, wait time.Duration) bool {
+	for _, a := range o.asked {
+		if a.Target.Wants() || now.Sub(a.Since) < wait {
+			return false
+		}
+	}
+	return now.Sub(o.since) >= wait
+}
+
+// version tells sets of targets apart.
+func (o *Object) version() (v uint64) {
+	for _, a := range o.asked {
+		v += a.Origin.mix(a.Target.Seq)
+	}
+	return v
+}
+
+// holderSet tells sets of holders apart.
+func holderSet(ids []ID) (v uint64) {
+	for _, id := range ids {
+		v += id.mix(1)
+	}
+	return v
+}
+
+// mix returns a number for h and the ID.
+func (id ID) mix(h uint64) uint64 {
+	for i := range len(id) {
+		h = mix(h ^ uint64(id[i]))
+	}
+	return mix(h)
+}
+
+// at returns what is known of a member's copy, after it added the member where that is new. It
+// returns nil if the object has MaxSeen members that are of use.
+func (o *Object) at(id ID) *seen {
+	for i := range o.seen {
+		if o.seen[i].id == id {
+			return &o.seen[i]
+		}
+	}
+	if len(o.seen) == MaxSeen {
+		i := slices.IndexFunc(o.seen, func(s seen) bool {
+			return s.proof == absent && !s.asking && !s.sending && !s.telling
+		})
+		if i < 0 {
+			return nil
+		}
+		o.seen[i] = seen{id: id}
+		return &o.seen[i]
+	}
+	o.seen = append(o.seen, seen{id: id})
+	return &o.seen[len(o.seen)-1]
+}
+
+// Claimed notes that a member seems to hold a copy: it challenged this node, told it targets, or
+// was named by another holder. It is challenged next, unless it had no copy within the grace.
+func (o *Object) Claimed(v *View, id ID, p Params, now time.Time) {
+	if id == v.Self || v.find(id) == nil {
+		return
+	}
+	n := len(o.seen)
+	s := o.at(id)
+	switch {
+	case s == nil:
+	case len(o.seen) > n:
+		o.rest = rest{}
+	case s.proof == absent && now.Sub(s.asked) >= p.Grace:
+		s.due, o.rest = now, rest{}
+	}
+}
+
+// Told is what a holder of an object tells another one: the targets, and which members hold it.
+type Told struct {
+	Root    b3.Root
+	Asked   []Asked // at most MaxTargets; Since is not told
+	Holders []ID    // at most MaxSeen
+}
+
+// Tell returns what this node tells other holders.
+func (o *Object) Tell(v *View, p Params, now time.Time) Told {
+	return Told{Root: o.Root, Asked: slices.Clone(o.asked), Holders: o.Holders(v, p, now)}
+}
+
+// Told notes what another member told, and returns the origins whose targets are new. Nobody
+// changes the target of this node itself; only a node that lost it takes it over from others.
+func (o *Object) Told(t Told, v *View, p Params, now time.Time) (changed []ID) {
+	for _, a := range t.Asked {
+		own := a.Origin == v.Self && slices.ContainsFunc(o.asked, func(b Asked) bool { return b.Origin == v.Self })
+		if !own && o.Ask(a.Origin, a.Target, now) {
+			changed = append(changed, a.Origin)
+		}
+	}
+	for _, id := range t.Holders {
+		o.Claimed(v, id, p, now)
+	}
+	return changed
+}
+
+// Answer is how a member answered a challenge.
+type Answer uint8
+
+// Answers to a challenge.
+const (
+	Busy    Answer = iota // late, refused for load, or not reached: says nothing
+	Proved                // it proved the copy
+	Leaving               // it is about to drop the copy
+	Absent                // it says that it has none, or its proof is wrong
+)
+
+// Answered notes how a member answered the challenge of a Challenge action, or that a read of
+// its copy failed, which is Absent.
+func (o *Object) Answered(id ID, a Answer, p Params, now time.Time) {
+	s := o.at(id)
+	if s == nil {
+		return
+	}
+	o.rest = rest{}
+	asked := now // of a read, which is no challenge
+	if s.asking {
+		s.asking, asked = false, s.asked
+	}
+	switch a {
+	case Proved:
+		s.proof, s.at, s.fails, s.took, s.late = proved, asked, 0, false, 0
+		s.due = now.Add(o.auditIn(id, p, now))
+	case Leaving:
+		s.proof, s.late = leaving, 0
+		s.due = now.Add(o.auditIn(id, p, now))
+	case Absent:
+		if s.took {
+			s.failed(p.AuditPeriod, now)
+		}
+		s.proof, s.told, s.late = absent, 0, 0
+		s.due = now.Add(o.auditIn(id, p, now))
+	case Busy:
+		s.due = now.Add(min(p.Tick<<s.late, p.AuditPeriod/4))
+		s.late = min(s.late+1, maxDoubled)
+	}
+}
+
+// auditIn returns the time until the next challenge: between a half and nearly the whole of the
+// audit period, so that challenges of many objects spread.
+func (o *Object) auditIn(id ID, p Params, now time.Time) time.Duration {
+	h := id.mix(binary.LittleEndian.Uint64(o.Root[:]) ^ uint64(now.UnixNano()))
+	spread := max(p.AuditPeriod/2-2*p.Tick, 1)
+	return p.AuditPeriod/2 + time.Duration(h%uint64(spread))
+}
+
+// Sent notes the end of a Send action. A member that took the copy is challenged next.
+func (o *Object) Sent(id ID, ok bool, p Params, now time.Time) {
+	s := o.at(id)
+	if s == nil {
+		return
+	}
+	s.sending, o.rest = false, rest{}
+	if ok {
+		s.took, s.due = true, now
+		s.proof, s.first = unknown, time.Time{}
+		return
+	}
+	s.failed(2*p.Tick, now)
+}
+
+// Skipped notes that a Send action was not begun, as its queue was full. It is planned again.
+func (o *Object) Skipped(id ID) {
+	if s := o.at(id); s != nil {
+		s.sending, o.rest = false, rest{}
+	}
+}
+
+// failed notes a send in vain. The first one is followed by a wait, each further one in a row by
+// a wait twice as long.
+func (s *seen) failed(wait time.Duration, now time.Time) {
+	s.took = false
+	s.retry = now.Add(wait << min(s.fails, maxDoubled))
+	s.fails++
+}
+
+// TellEnded notes the end of a Tell action.
+func (o *Object) TellEnded(id ID, version uint64, ok bool) {
+	if s := o.at(id); s != nil {
+		s.telling, o.rest = false, rest{}
+		if ok {
+			s.told = version
+		}
+	}
+}
+
+// counted reports whether the copy of s counts: its holder is a member that counts, and its
+// latest proof is not older than two audit periods.
+func (s *seen) counted(v *View, p Params, now time.Time) bool {
+	m := v.find(s.id)
+	return m != nil && m.counts() && s.proof == proved && now.Sub(s.at) <= 2*p.AuditPeriod
+}
+
+// Holders returns the members whose copies count, this node first if its own does. Of members
+// that share a bucket only one is listed.
+func (o *Object) Holders(v *View, p Params, now time.Time) []ID {
+	var ids []ID
+	var spread places
+	add := func(m *viewed) {
+		if !spread.sameBucket(m.Place) {
+			spread.add(m.Place)
+			ids = append(ids, m.ID)
+		}
+	}
+	if m := v.find(v.Self); m != nil && m.counts() && o.leave.began.IsZero() {
+		add(m)
+	}
+	for i := range o.seen {
+		if s := &o.seen[i]; s.id != v.Self && s.counted(v, p, now) {
+			add(v.find(s.id))
+		}
+	}
+	return ids
+}

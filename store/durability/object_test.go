@@ -1,0 +1,171 @@
+package durability
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"allium/protocols/status"
+	"allium/store/meta"
+)
+
+// TestPriorities: the last copy goes before one that a reader missed, which goes before one that is read.
+func TestPriorities(t *testing.T) {
+	t.Parallel()
+	p, now := TestnetParams(), time.Unix(1_700_000_000, 0)
+	v := NewView("member-0", members(6, 6), false)
+	plan := func(proved int, u Use) Priority {
+		o := NewObject(number(1), 100, now)
+		o.Ask("member-0", meta.Target{Copies: 4, Seq: 1}, now)
+		for i := range proved {
+			o.Answered(ID(fmt.Sprint("member-", i+1)), Proved, p, now)
+		}
+		for i := proved + 1; i < 6; i++ {
+			o.Answered(ID(fmt.Sprint("member-", i)), Absent, p, now)
+		}
+		o.Used(u)
+		for _, a := range o.Plan(v, p, now) {
+			if a.Kind == Send {
+				return a.Priority
+			}
+		}
+		t.Fatalf("nothing is sent with %d proved copies", proved)
+		return 0
+	}
+	got := []Priority{plan(0, Cold), plan(1, Degraded), plan(1, Hot), plan(1, Cold)}
+	if want := []Priority{LastCopy, WasMissed, WasRead, Other}; !slices.Equal(got, want) {
+		t.Errorf("priorities are %v, want %v", got, want)
+	}
+	if !LastCopy.Urgent() || WasMissed.Urgent() {
+		t.Error("only the last copy is urgent")
+	}
+}
+
+// settled returns an object with two proved copies, which are as many as it wants.
+func settled(v *View, p Params, now time.Time) *Object {
+	o := NewObject(number(1), 100, now)
+	o.Ask("member-0", meta.Target{Copies: 3, Seq: 1}, now)
+	for range 4 {
+		for _, a := range o.Plan(v, p, now) {
+			switch a.Kind {
+			case Challenge:
+				o.Answered(a.To, map[bool]Answer{true: Proved, false: Absent}[o.provedSince(a.To, now)], p, now)
+			case Send:
+				o.Sent(a.To, true, p, now)
+				o.Answered(a.To, Proved, p, now)
+			case Tell:
+				o.TellEnded(a.To, a.Version, true)
+			}
+		}
+	}
+	return o
+}
+
+// TestPlanRests: an object with all its copies costs nothing until the next challenge is due, a member
+// changes or something happens to it.
+func TestPlanRests(t *testing.T) {
+	t.Parallel()
+	p, now := DefaultParams(), time.Unix(1_700_000_000, 0)
+	list := members(6, 6)
+	v := NewView("member-0", list, false)
+	rests := func(v *View, o *Object, now time.Time) bool {
+		return o.rest.view == v.version && now.Before(o.rest.until)
+	}
+	o := settled(v, p, now)
+	if !rests(v, o, now.Add(time.Minute)) {
+		t.Fatalf("it does not rest: %+v", o)
+	}
+	if rests(v, o, now.Add(p.AuditPeriod)) {
+		t.Error("it rests though challenges are due")
+	}
+	list[1].Free /= 2
+	if !rests(NewView("member-0", list, false), o, now) {
+		t.Error("less free space of a member wakes it")
+	}
+	list[1].Gone = true
+	if rests(NewView("member-0", list, false), o, now) {
+		t.Error("it rests though a member is gone")
+	}
+	o.Ask("member-0", meta.Target{Copies: 4, Seq: 2}, now)
+	if rests(v, o, now) {
+		t.Error("it rests with a new target")
+	}
+}
+
+// BenchmarkPlanSettled: a plan of an object that has all its copies.
+func BenchmarkPlanSettled(b *testing.B) {
+	p, now := DefaultParams(), time.Unix(1_700_000_000, 0)
+	v := NewView("member-0", members(12, 12), false)
+	o := settled(v, p, now)
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = o.Plan(v, p, now)
+	}
+}
+
+// TestBusyIsNotFailed: a holder that is late still counts, until its proof is two periods old.
+func TestBusyIsNotFailed(t *testing.T) {
+	t.Parallel()
+	p, now := TestnetParams(), time.Unix(1_700_000_000, 0)
+	v := NewView("member-0", members(3, 3), false)
+	o := NewObject(number(1), 100, now)
+	o.Answered("member-1", Proved, p, now)
+	count := func() int { return len(o.Holders(v, p, now)) }
+	now = now.Add(p.AuditPeriod)
+	o.Answered("member-1", Busy, p, now)
+	if count() != 2 {
+		t.Error("a late answer takes a copy away")
+	}
+	now = now.Add(p.AuditPeriod + time.Second)
+	if count() != 1 {
+		t.Error("a proof of two periods ago counts")
+	}
+	o.Answered("member-1", Proved, p, now)
+	if count() != 2 {
+		t.Error("a new proof does not count")
+	}
+	o.Answered("member-1", Absent, p, now)
+	if count() != 1 {
+		t.Error("a copy that is not proved counts")
+	}
+}
+
+// TestClusterIsBounded: offers of more members than the limit are refused, old ones are stale, and
+// members that are gone give way.
+func TestClusterIsBounded(t *testing.T) {
+	t.Parallel()
+	p, now := DefaultParams(), time.Unix(1_700_000_000, 0)
+	c := NewCluster("self", p)
+	offer := func(i int, seq uint64) error {
+		return c.Offer(Member{ID: ID(fmt.Sprint(i)), Capacity: 1}, seq, now)
+	}
+	for i := range MaxMembers {
+		if err := offer(i, 5); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := offer(MaxMembers, 5); status.Of(err) != status.Busy {
+		t.Errorf("one more: %v", err)
+	}
+	if err := offer(3, 4); status.Of(err) != status.Stale {
+		t.Errorf("an older offer: %v", err)
+	}
+	now = now.Add(p.Grace)
+	if err := offer(3, 5); err != nil { // a replay shows nobody
+		t.Error(err)
+	}
+	if m, _ := c.View(now).Member("3"); !m.Gone {
+		t.Error("a replayed offer shows its author as present")
+	}
+	if err := offer(MaxMembers, 5); err != nil {
+		t.Errorf("after all are gone: %v", err)
+	}
+	if n := len(c.View(now).Members()); n != MaxMembers {
+		t.Errorf("%d members", n)
+	}
+	now = now.Add(forgetAfter)
+	if n := len(c.View(now).Members()); n != 0 {
+		t.Errorf("%d members after a week", n)
+	}
+}

@@ -1,0 +1,238 @@
+package durability
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+)
+
+// Kind is what a node is to do.
+type Kind uint8
+
+// Kinds of actions.
+const (
+	Challenge Kind = iota // ask To to prove its copy, then call Answered
+	Send                  // tell To the targets, send it a copy, tell it the targets again, then call Sent
+	Tell                  // tell To the targets and the holders, merge what it answers with Ask, then call TellEnded
+	AskLease              // ask To for the lease of this node's copy, then call Leased if it grants
+	Drop                  // drop this node's copy: nothing asks for it
+)
+
+// Priority orders sends. Lower values go first.
+type Priority uint8
+
+// Priorities of sends.
+const (
+	LastCopy  Priority = iota // at most one proved copy is left
+	WasMissed                 // a holder could not serve a read lately
+	WasRead                   // it was read lately
+	Other
+)
+
+// Urgent reports whether a send is queued even when the queue is full for others.
+func (p Priority) Urgent() bool { return p == LastCopy }
+
+// Action is one thing to do for an object.
+type Action struct {
+	Kind     Kind
+	To       ID
+	Priority Priority // of Send
+	Version  uint64   // of Tell: what to pass to TellEnded
+}
+
+// Plan returns what this node is to do about its copy of the object and about those of
+// others. It is called each Params.Tick. Every action ends with a call of the method that its
+// kind names; until then it is not returned again.
+func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
+	if o.rest.view == v.version && now.Before(o.rest.until) {
+		return nil
+	}
+	if o.unwanted(now, p.TrimWait) {
+		return []Action{{Kind: Drop}}
+	}
+	want := o.Wanted()
+	if want == 0 {
+		return o.tell(v, o.version(), nil)
+	}
+	o.candidates(v, want, p, now)
+	holders := o.Holders(v, p, now)
+	version := o.version()
+	if len(holders) > want { // then all of them must know each other
+		version += holderSet(holders)
+	}
+	actions := o.tell(v, version, o.challenge(v, now))
+	if len(holders) >= want {
+		o.short = time.Time{}
+		if len(holders) == want {
+			o.ample = time.Time{}
+		} else if o.ample.IsZero() {
+			o.ample = now
+		}
+		actions = o.trim(v, p, now, holders, want, actions)
+		if len(actions) == 0 && len(holders) == want {
+			o.rest = rest{o.nextChallenge(now.Add(p.AuditPeriod)), v.version}
+		}
+		return actions
+	}
+	o.leave, o.ample = leave{}, time.Time{}
+	if o.short.IsZero() {
+		o.short = now
+		o.askAgain(p, now)
+	}
+	if v.LastOnly {
+		want = min(want, 2)
+	}
+	if len(holders) >= want || now.Before(o.turn(v, p, now)) {
+		return actions
+	}
+	return o.send(v, p, now, holders, want, actions)
+}
+
+// askAgain has those challenged again that were about to drop their copy: they stay as copies are
+// missing now. They get half of the grace to see that as well, in which no copy is sent in their place.
+func (o *Object) askAgain(p Params, now time.Time) {
+	for i := range o.seen {
+		if s := &o.seen[i]; s.proof == leaving {
+			s.proof, s.due, s.first = unknown, now.Add(p.Grace/2), time.Time{}
+		}
+	}
+}
+
+// nextChallenge returns when the next challenge is due, at most limit.
+func (o *Object) nextChallenge(limit time.Time) time.Time {
+	for i := range o.seen {
+		if s := &o.seen[i]; !s.asking && s.due.Before(limit) {
+			limit = s.due
+		}
+	}
+	return limit
+}
+
+// candidates adds to those that are challenged the members that probably hold a copy: the
+// origins, and those that a planner chooses first. Once in an audit period it adds another member,
+// each in its turn. So holders that know nothing of each other, as after a partition, find each
+// other even if each sees as many copies as it wants.
+func (o *Object) candidates(v *View, want int, p Params, now time.Time) {
+	for _, a := range o.asked {
+		if a.Origin != v.Self && v.find(a.Origin) != nil {
+			_ = o.at(a.Origin)
+		}
+	}
+	fresh := now.Sub(o.swept) >= p.AuditPeriod
+	if fresh || !o.short.IsZero() {
+		for _, c := range v.Place(o.Root, o.Size, nil, nil, want) {
+			if c.ID != v.Self {
+				_ = o.at(c.ID)
+			}
+		}
+	}
+	if n := len(v.members); fresh && n > 0 {
+		turn := binary.LittleEndian.Uint64(o.Root[:]) + uint64(now.UnixNano()/int64(p.AuditPeriod))
+		o.swept = now
+		if id := v.members[turn%uint64(n)].ID; id != v.Self {
+			_ = o.at(id)
+		}
+	}
+}
+
+// challenge returns the challenges that are due. Unless copies are missing, a member that has no
+// copy is forgotten then, so that it is challenged again only if something points to it.
+func (o *Object) challenge(v *View, now time.Time) (actions []Action) {
+	o.seen = slices.DeleteFunc(o.seen, func(s seen) bool {
+		idle := !s.asking && !s.sending && !s.telling && !now.Before(s.due)
+		return idle && (v.find(s.id) == nil || o.short.IsZero() && s.proof == absent && s.fails == 0)
+	})
+	for i := range o.seen {
+		s := &o.seen[i]
+		m := v.find(s.id)
+		if s.asking || s.sending || m == nil || m.Gone || now.Before(s.due) {
+			continue
+		}
+		if s.first.IsZero() {
+			s.first = now
+		}
+		s.asking, s.asked = true, now
+		actions = append(actions, Action{Kind: Challenge, To: s.id})
+	}
+	return actions
+}
+
+// tell returns the members that hold a copy and were not told version.
+func (o *Object) tell(v *View, version uint64, actions []Action) []Action {
+	for i := range o.seen {
+		s := &o.seen[i]
+		m := v.find(s.id)
+		if s.proof != proved || s.told == version || s.telling || m == nil || m.Gone {
+			continue
+		}
+		s.telling = true
+		actions = append(actions, Action{Kind: Tell, To: s.id, Version: version})
+	}
+	return actions
+}
+
+// turn returns when this node repairs the object: at once after it set or changed a target
+// itself; as a holder that learned of a target, not within the grace in which the origin
+// does; else one grace later for each holder that is before it in the object's order.
+func (o *Object) turn(v *View, p Params, now time.Time) time.Time {
+	from := o.short
+	for _, a := range o.asked {
+		fresh := now.Sub(a.Since) < p.Grace
+		if a.Origin == v.Self && fresh {
+			return o.short
+		}
+		if fresh && a.Since.Add(p.Grace).After(from) {
+			from = a.Since.Add(p.Grace)
+		}
+	}
+	ids := []ID{v.Self}
+	for i := range o.seen {
+		if s := &o.seen[i]; s.id != v.Self && s.counted(v, p, now) {
+			ids = append(ids, s.id)
+		}
+	}
+	before := max(slices.Index(v.first(&o.Root, ids), v.Self), 0)
+	return from.Add(time.Duration(before) * p.Grace)
+}
+
+// send returns the sends that are missing from want copies. Copies on their way count, and
+// so do members that have not answered their first challenges, for a grace.
+func (o *Object) send(v *View, p Params, now time.Time, holders []ID, want int, actions []Action) []Action {
+	held, avoid := slices.Clone(holders), []ID{v.Self}
+	for i := range o.seen {
+		s := &o.seen[i]
+		m := v.find(s.id)
+		if m == nil || slices.Contains(holders, s.id) {
+			continue
+		}
+		switch {
+		case !m.counts():
+		case s.sending, s.proof == unknown && (s.first.IsZero() || now.Sub(s.first) < p.Grace):
+			held = append(held, s.id)
+		case now.Before(s.retry), s.proof == proved:
+			avoid = append(avoid, s.id)
+		}
+	}
+	for _, c := range v.Place(o.Root, o.Size, held, avoid, want-len(held)) {
+		s := o.at(c.ID)
+		if s == nil {
+			break
+		}
+		s.sending = true
+		actions = append(actions, Action{Kind: Send, To: c.ID, Priority: o.priority(len(holders))})
+	}
+	return actions
+}
+
+// priority returns how urgent a send is while that many copies are proved.
+func (o *Object) priority(holders int) Priority {
+	switch {
+	case holders <= 1:
+		return LastCopy
+	case o.use == Degraded:
+		return WasMissed
+	case o.use == Hot:
+		return WasRead
+	}
+	return Other
+}

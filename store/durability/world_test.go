@@ -1,0 +1,366 @@
+package durability
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"allium/protocols/b3"
+	"allium/store/meta"
+)
+
+// world is a cluster in virtual time: nodes that run the code of this package, a network with
+// latency and partitions, and disks that are lost.
+type world struct {
+	t      fataler
+	p      Params
+	rng    *rand.Rand
+	now    time.Time
+	events eventHeap
+	order  int
+	nodes  []*node
+	rate   int64 // bytes per second that each node sends
+	group  map[ID]int
+	lost   map[held]time.Time // copies that a fault took, and when
+	trace  uint64             // of all that happened
+	most   map[b3.Root]int    // copies at one time
+	sends  int
+}
+
+type fataler interface{ Fatalf(string, ...any) }
+
+type held struct {
+	id   ID
+	root b3.Root
+}
+
+type node struct {
+	id      ID
+	member  Member
+	alive   bool
+	liar    bool // loses what it gets, and says it took it
+	life    int  // counts restarts: what an earlier life began has no effect
+	cluster *Cluster
+	objects map[b3.Root]*Object
+	disk    map[b3.Root]int64
+	busy    time.Time // until when its pace is used
+}
+
+type event struct {
+	at    time.Time
+	order int
+	do    func()
+}
+
+type eventHeap []event
+
+func (h eventHeap) Len() int { return len(h) }
+func (h eventHeap) Less(i, j int) bool {
+	return h[i].at.Before(h[j].at) || h[i].at.Equal(h[j].at) && h[i].order < h[j].order
+}
+func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *eventHeap) Push(x any)   { *h = append(*h, x.(event)) }
+func (h *eventHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+func newWorld(t fataler, seed uint64) *world {
+	return &world{
+		t: t, p: TestnetParams(), rng: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1_700_000_000, 0), rate: 4 << 20,
+		group: map[ID]int{}, lost: map[held]time.Time{}, most: map[b3.Root]int{},
+	}
+}
+
+func (w *world) after(d time.Duration, do func()) {
+	w.order++
+	heap.Push(&w.events, event{w.now.Add(d), w.order, do})
+}
+
+// run lets d pass.
+func (w *world) run(d time.Duration) {
+	end := w.now.Add(d)
+	for len(w.events) > 0 && !w.events[0].at.After(end) {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		e.do()
+	}
+	w.now = end
+}
+
+func (w *world) note(what string, n *node, root b3.Root, to ID) {
+	for _, s := range []string{what, string(n.id), string(root[:]), string(to)} {
+		for i := range len(s) {
+			w.trace = mix(w.trace ^ uint64(s[i]))
+		}
+	}
+	w.trace = mix(w.trace ^ uint64(w.now.UnixNano()))
+}
+
+func (w *world) add(place Place, capacity uint64) *node {
+	n := &node{
+		id:   ID(fmt.Sprintf("node-%03d", len(w.nodes))),
+		disk: map[b3.Root]int64{}, objects: map[b3.Root]*Object{},
+	}
+	n.member = Member{ID: n.id, Place: place, Capacity: capacity, Free: capacity}
+	w.nodes = append(w.nodes, n)
+	w.start(n)
+	return n
+}
+
+// start starts a node with what its disk has.
+func (w *world) start(n *node) {
+	n.alive = true
+	n.life++
+	old := n.cluster
+	n.cluster = NewCluster(n.id, w.p)
+	if old != nil { // the members are remembered, and get a grace
+		for id, h := range old.members {
+			n.cluster.members[id] = &heard{h.Member, h.seq, w.now}
+		}
+	}
+	for root, o := range n.objects { // targets are on disk, what was seen is not
+		again := NewObject(root, o.Size, w.now)
+		again.asked = o.asked
+		n.objects[root] = again
+	}
+	life := n.life
+	var offer, tick func()
+	offer = func() {
+		if n.alive && n.life == life {
+			for _, other := range w.nodes {
+				if w.reach(n, other) {
+					_ = other.cluster.Offer(n.member, uint64(w.now.UnixMilli()), w.now)
+				}
+			}
+			w.after(w.p.Grace/4, offer)
+		}
+	}
+	tick = func() {
+		if n.alive && n.life == life {
+			w.plan(n)
+			w.after(w.p.Tick, tick)
+		}
+	}
+	w.after(time.Duration(w.rng.Int64N(int64(w.p.Tick))), offer)
+	w.after(w.p.Tick+time.Duration(w.rng.Int64N(int64(w.p.Tick))), tick)
+}
+
+func (w *world) reach(a, b *node) bool {
+	return a.alive && b.alive && w.group[a.id] == w.group[b.id]
+}
+
+func (w *world) stop(n *node) { n.alive = false }
+
+// wipe loses a node's disk.
+func (w *world) wipe(n *node) {
+	for root := range n.disk {
+		w.lost[held{n.id, root}] = w.now
+	}
+	n.disk, n.objects = map[b3.Root]int64{}, map[b3.Root]*Object{}
+}
+
+func (w *world) find(id ID) *node {
+	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.id == id })
+	return w.nodes[i]
+}
+
+func (w *world) object(n *node, root b3.Root, size int64) *Object {
+	if n.objects[root] == nil {
+		n.objects[root] = NewObject(root, size, w.now)
+	}
+	return n.objects[root]
+}
+
+// pin stores an object at a node with a target.
+func (w *world) pin(n *node, root b3.Root, size int64, copies int) {
+	n.disk[root] = size
+	o := w.object(n, root, size)
+	var old meta.Target
+	for _, a := range o.asked {
+		if a.Origin == n.id {
+			old = a.Target
+		}
+	}
+	o.Ask(n.id, meta.Target{Copies: copies}.Next(old, uint64(w.now.UnixMilli())), w.now)
+}
+
+func (w *world) plan(n *node) {
+	v := n.cluster.View(w.now)
+	roots := make([]b3.Root, 0, len(n.objects))
+	for root := range n.objects {
+		roots = append(roots, root)
+	}
+	slices.SortFunc(roots, meta.CompareRoots)
+	for _, root := range roots {
+		o := n.objects[root]
+		if _, here := n.disk[root]; !here {
+			continue // the record of a removed target
+		}
+		for _, a := range o.Plan(v, w.p, w.now) {
+			w.do(n, o, a)
+		}
+		for _, s := range o.seen {
+			if s.id == n.id {
+				w.t.Fatalf("%s plans for itself", n.id)
+			}
+		}
+		if len(o.seen) > MaxSeen {
+			w.t.Fatalf("%d members are remembered", len(o.seen))
+		}
+	}
+}
+
+// merge tells b what a knows of an object, and a what b knows.
+func (w *world) merge(a, b *node, oa, ob *Object) {
+	va, vb := a.cluster.View(w.now), b.cluster.View(w.now)
+	ob.Told(oa.Tell(va, w.p, w.now), vb, w.p, w.now)
+	oa.Told(ob.Tell(vb, w.p, w.now), va, w.p, w.now)
+}
+
+func (w *world) do(n *node, o *Object, a Action) {
+	life, root := n.life, o.Root
+	const latency = 40 * time.Millisecond
+	// end runs when the answer arrives, if this node still lives.
+	end := func(d time.Duration, do func()) {
+		w.after(d, func() {
+			if n.life == life && n.alive && n.objects[root] == o {
+				do()
+			}
+		})
+	}
+	if a.Kind == Drop {
+		w.note("drop", n, root, "")
+		w.drop(n, o)
+		return
+	}
+	to := w.find(a.To)
+	switch a.Kind {
+	case Challenge:
+		end(latency, func() {
+			switch {
+			case !w.reach(n, to):
+				end(w.p.Tick, func() { o.Answered(a.To, Busy, w.p, w.now) })
+				return
+			case to.disk[root] == 0:
+				o.Answered(a.To, Absent, w.p, w.now)
+			default:
+				o.Answered(a.To, to.objects[root].Answer(), w.p, w.now)
+			}
+			n.cluster.Contact(a.To, w.now)
+			if to.disk[root] != 0 {
+				to.objects[root].Claimed(to.cluster.View(w.now), n.id, w.p, w.now)
+			}
+		})
+	case Tell:
+		end(latency, func() {
+			ok := w.reach(n, to) && to.objects[root] != nil
+			if ok {
+				w.merge(n, to, o, to.objects[root])
+			}
+			o.TellEnded(a.To, a.Version, ok)
+		})
+	case AskLease:
+		end(latency, func() {
+			if w.reach(n, to) && to.disk[root] != 0 {
+				to.objects[root].Claimed(to.cluster.View(w.now), n.id, w.p, w.now)
+				if to.objects[root].Grant(to.cluster.View(w.now), n.id, w.p, w.now) {
+					o.Leased(w.now)
+				}
+			}
+		})
+	case Send:
+		w.sends++
+		w.note("send", n, root, a.To)
+		if m, ok := n.cluster.View(w.now).Member(a.To); !ok || !m.takes(o.Size) {
+			w.t.Fatalf("%s sends to %s, which takes nothing: %+v", n.id, a.To, m)
+		}
+		n.busy = maxTime(n.busy, w.now).Add(time.Duration(o.Size) * time.Second / time.Duration(w.rate))
+		end(n.busy.Sub(w.now)+latency, func() {
+			if !w.reach(n, to) || to.member.Free < uint64(o.Size) {
+				o.Sent(a.To, false, w.p, w.now)
+				return
+			}
+			if known := to.objects[root]; known != nil {
+				w.merge(n, to, o, known)
+				if o.Wanted() == 0 { // it was removed, which this node did not know
+					o.Sent(a.To, false, w.p, w.now)
+					return
+				}
+			}
+			if !to.liar {
+				if to.disk[root] == 0 {
+					to.member.Free -= uint64(o.Size)
+				}
+				to.disk[root] = o.Size
+				delete(w.lost, held{to.id, root})
+				there := w.object(to, root, o.Size)
+				w.most[root] = max(w.most[root], w.copies(root))
+				end(latency, func() {
+					if w.reach(n, to) && to.objects[root] == there {
+						w.merge(n, to, o, there)
+					}
+					o.Sent(a.To, true, w.p, w.now)
+				})
+				return
+			}
+			o.Sent(a.To, true, w.p, w.now)
+		})
+	}
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// drop drops n's copy and checks that this node may: enough others hold the object, or lost it
+// by a fault after they proved it.
+func (w *world) drop(n *node, o *Object) {
+	if want := o.Wanted(); want > 0 {
+		left := 0
+		for _, other := range w.nodes {
+			at, lost := w.lost[held{other.id, o.Root}]
+			if other != n && (other.disk[o.Root] != 0 || lost && w.now.Sub(at) <= 3*w.p.Tick) {
+				left++
+			}
+		}
+		if left < want {
+			w.t.Fatalf("at %s %s drops a copy of %s, of which then %d are left instead of %d",
+				w.now.Sub(time.Unix(1_700_000_000, 0)), n.id, o.Root, left, want)
+		}
+	}
+	delete(n.disk, o.Root)
+	n.member.Free += uint64(o.Size)
+	if o.Wanted() > 0 {
+		delete(n.objects, o.Root)
+	}
+}
+
+// copies returns how many nodes hold an object on their disks.
+func (w *world) copies(root b3.Root) (n int) {
+	for _, x := range w.nodes {
+		if x.disk[root] != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// describe says which nodes know what of an object.
+func (w *world) describe(root b3.Root) (s string) {
+	for _, n := range w.nodes {
+		if o := n.objects[root]; o != nil {
+			s += fmt.Sprintf("%s disk %d leave %v lease %v asked %v\n", n.id, n.disk[root], o.leave, o.lease, o.asked)
+			for _, x := range o.seen {
+				s += fmt.Sprintf("  %s %d due %s asking %v sending %v\n", x.id, x.proof, x.due.Sub(w.now), x.asking, x.sending)
+			}
+		}
+	}
+	return s
+}
