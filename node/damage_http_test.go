@@ -226,12 +226,12 @@ func TestDamageIsMended(t *testing.T) {
 		if _, err := b.api.Fetch(t.Context(), root.String(), nil); err != nil {
 			t.Fatal(err)
 		}
-		repaired := metric(t, b, `repair_objects_total{outcome="ok"}`)
+		repaired := metric(t, b, `repair_objects_total{kind="damage",outcome="ok"}`)
 		d.flip(t, b, root)
 		c := reader(t, h2)
 		all.check(t, d, all.do(t, c, b, root), p, h2)
 		testkit.Eventually(t, "its repair",
-			func() bool { return metric(t, b, `repair_objects_total{outcome="ok"}`) != repaired })
+			func() bool { return metric(t, b, `repair_objects_total{kind="damage",outcome="ok"}`) != repaired })
 		if o := all.do(t, c, b, root); o.err != nil || o.resp.StatusCode != http.StatusOK || !bytes.Equal(o.got, p) {
 			t.Errorf("%s: afterwards %s, %d bytes, %v", d.name, o.resp.Status, len(o.got), o.err)
 		}

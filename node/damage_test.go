@@ -157,7 +157,7 @@ func TestRepairIsPaced(t *testing.T) {
 	})
 	for {
 		came := metric(t, b, `resolver_received_bytes_total{type="range"`)
-		counted := metric(t, b, "repair_bytes_total") // later, so what came meanwhile does no harm
+		counted := metric(t, b, `repair_bytes_total{kind="damage"}`) // later, so what came meanwhile does no harm
 		if came > counted+ahead+2*b3.GroupSize {
 			t.Fatalf("%d bytes came, and %d are paid for", came, counted)
 		}
@@ -166,7 +166,7 @@ func TestRepairIsPaced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if came == 0 || metric(t, b, "repair_bytes_total") < size {
+			if came == 0 || metric(t, b, `repair_bytes_total{kind="damage"}`) < size {
 				t.Errorf("nothing was seen: %d came", came)
 			}
 			return
@@ -192,11 +192,13 @@ func TestRepair(t *testing.T) {
 		if _, _, got, err := fetchHTTP(t, b, root); err == nil || !bytes.HasPrefix(p, got) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
-		testkit.Eventually(t, "its repair", func() bool { return metric(t, b, "repair_objects_total{outcome=\"ok\"}") > 0 })
+		testkit.Eventually(t, "its repair", func() bool {
+			return metric(t, b, `repair_objects_total{kind="damage",outcome="ok"}`) > 0
+		})
 		if n := metric(t, b, "store_corrupt_objects"); n != 0 {
 			t.Errorf("%d objects are marked", n)
 		}
-		if n := metric(t, b, "repair_bytes_total"); n != size {
+		if n := metric(t, b, `repair_bytes_total{kind="damage"}`); n != size {
 			t.Errorf("%d bytes are counted", n)
 		}
 		if _, _, got, err := fetchHTTP(t, b, root); err != nil || !bytes.Equal(p, got) {

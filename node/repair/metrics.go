@@ -5,24 +5,32 @@ import "github.com/prometheus/client_golang/prometheus"
 type metrics struct {
 	skipped *prometheus.CounterVec
 	objects *prometheus.CounterVec
-	bytes   prometheus.Counter
-	seconds prometheus.Counter
-	waited  prometheus.Histogram
+	bytes   *prometheus.CounterVec
+	seconds *prometheus.CounterVec
+	waited  *prometheus.HistogramVec
 }
 
 func newMetrics(reg prometheus.Registerer) metrics {
+	const kind = "kind"
 	m := metrics{
 		skipped: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "repair_skipped_total",
-			Help: "Damaged objects that were not repaired: full (the queue), backoff (failed lately), unwanted (neither " +
-				"pinned nor used lately), off."}, []string{"reason"}),
+			Help: "Repairs that were not begun, by kind: full (the queue), backoff (failed lately), unwanted (neither " +
+				"pinned nor used lately), off."}, []string{kind, "reason"}),
 		objects: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "repair_objects_total",
-			Help: "Repairs of damaged objects that ended, by outcome."}, []string{"outcome"}),
-		bytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "repair_bytes_total",
-			Help: "Bytes fetched to repair damaged objects."}),
-		seconds: prometheus.NewCounter(prometheus.CounterOpts{Name: "repair_seconds_total",
-			Help: "Time spent on repairs of damaged objects."}),
-		waited: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "repair_wait_seconds",
-			Help: "How long repairs waited for store.repair_rate.", Buckets: prometheus.ExponentialBuckets(.001, 4, 8)}),
+			Help: "Repairs that ended, by kind (damage: a damaged or lost object was fetched; replicate: a copy was sent " +
+				"to a member) and outcome."}, []string{kind, "outcome"}),
+		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "repair_bytes_total",
+			Help: "Bytes fetched or sent by repairs."}, []string{kind}),
+		seconds: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "repair_seconds_total",
+			Help: "Time spent on repairs."}, []string{kind}),
+		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "repair_wait_seconds",
+			Help:    "How long repairs waited for store.repair_rate.",
+			Buckets: prometheus.ExponentialBuckets(.001, 4, 8)}, []string{kind}),
+	}
+	for _, v := range []string{damage, string(Replicate)} { // so that they are there from the start
+		m.bytes.WithLabelValues(v)
+		m.seconds.WithLabelValues(v)
+		m.waited.WithLabelValues(v)
 	}
 	reg.MustRegister(m.skipped, m.objects, m.bytes, m.seconds, m.waited)
 	return m

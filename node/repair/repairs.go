@@ -67,7 +67,7 @@ type ops struct {
 // for which the queue had no place, those that failed, and those of an earlier run.
 type Repairs struct {
 	log   *slog.Logger
-	queue *limits.Queue[b3.Root]
+	queue *limits.Queue[task]
 	off   bool         // only Fetch repairs
 	rate  *limits.Rate // nil: no bound
 	ahead int64        // read-ahead, bytes; 0 if rate is nil
@@ -100,9 +100,9 @@ func New(bytesPerSecond limits.Bytes, serve bool, log *slog.Logger, reg promethe
 	r := &Repairs{
 		log: log, off: !serve || bytesPerSecond == 0, pending: map[b3.Root]*gc.Lost{}, failed: failed,
 		promises: newPromiseState(),
-		queue: limits.NewQueue[b3.Root](registry, limits.Spec{
-			Name: "repair", Path: "damaged objects → repair workers",
-			Policy: "passed over and counted; looked at again within ten minutes",
+		queue: limits.NewQueue[task](registry, limits.Spec{
+			Name: "repair", Path: "damaged objects, copies for other members → repair workers",
+			Policy: "passed over and counted; looked at again within ten minutes, or planned again at the next tick",
 		}, queueLen),
 		m: newMetrics(reg),
 	}
@@ -141,7 +141,7 @@ func (r *Repairs) Damaged(root b3.Root) {
 // "" if root is in the queue now, or was before.
 func (r *Repairs) take(root b3.Root, l *gc.Lost) (why string) {
 	if why = r.accept(root, l); why != "" {
-		r.m.skipped.WithLabelValues(why).Inc()
+		r.m.skipped.WithLabelValues(damage, why).Inc()
 	}
 	return why
 }
@@ -165,7 +165,7 @@ func (r *Repairs) accept(root b3.Root, l *gc.Lost) (why string) {
 	case backoff:
 		return "backoff"
 	}
-	if r.queue.TryPut(root) != nil {
+	if r.queue.TryPut(task{root: root}) != nil {
 		r.forget(root)
 		return "full"
 	}
@@ -194,12 +194,16 @@ func (r *Repairs) run(ctx context.Context, do ops) {
 	for range workers {
 		wg.Go(func() {
 			for {
-				root, err := r.queue.Get(ctx)
+				t, err := r.queue.Get(ctx)
 				if err != nil {
 					return
 				}
-				back := r.repair(ctx, do, root)
-				r.ended(back, r.forget(root))
+				if t.job.Run != nil {
+					r.do(ctx, t.job)
+					continue
+				}
+				back := r.repair(ctx, do, t.root)
+				r.ended(back, r.forget(t.root))
 			}
 		})
 	}
@@ -256,7 +260,7 @@ func (r *Repairs) repair(ctx context.Context, do ops, root b3.Root) (back bool) 
 		return false // removed meanwhile
 	}
 	if err == nil && !wanted {
-		r.m.skipped.WithLabelValues("unwanted").Inc()
+		r.m.skipped.WithLabelValues(damage, "unwanted").Inc()
 		r.backOff(root)
 		return false
 	}
@@ -265,7 +269,7 @@ func (r *Repairs) repair(ctx context.Context, do ops, root b3.Root) (back bool) 
 	if ctx.Err() != nil {
 		return false
 	}
-	r.m.objects.WithLabelValues(status.Of(err).String()).Inc()
+	r.m.objects.WithLabelValues(damage, status.Of(err).String()).Inc()
 	if err != nil {
 		r.log.Warn("a damaged object could not be repaired", "root", root, "err", err, "again_in", r.backOff(root))
 		return false
@@ -284,17 +288,8 @@ func (r *Repairs) repair(ctx context.Context, do ops, root b3.Root) (back bool) 
 // repairs share.
 func (r *Repairs) fetch(ctx context.Context, do ops, root b3.Root) error {
 	begun := time.Now()
-	defer func() { r.m.seconds.Add(time.Since(begun).Seconds()) }()
-	return do.fetch(ctx, root, r.ahead, func(n int) error {
-		r.m.bytes.Add(float64(n))
-		if r.rate == nil {
-			return nil
-		}
-		begun := time.Now()
-		err := r.rate.Wait(ctx, n, maxWait)
-		r.m.waited.Observe(time.Since(begun).Seconds())
-		return err
-	})
+	defer func() { r.m.seconds.WithLabelValues(damage).Add(time.Since(begun).Seconds()) }()
+	return do.fetch(ctx, root, r.ahead, func(n int) error { return r.wait(ctx, damage, n) })
 }
 
 // backOff notes a failure of root and returns how long it is not tried again.

@@ -133,7 +133,7 @@ func mending(t *testing.T, rate limits.Bytes, world *rotten) *Repairs {
 }
 
 func skips(r *Repairs, why string) int {
-	return int(testutil.ToFloat64(r.m.skipped.WithLabelValues(why)))
+	return int(testutil.ToFloat64(r.m.skipped.WithLabelValues(damage, why)))
 }
 
 // heldBy is how many objects are to be repaired, and of how many failures are
@@ -145,7 +145,7 @@ func heldBy(r *Repairs) (pending, failed int) {
 }
 
 func outcomes(r *Repairs, o status.Outcome) int {
-	return int(testutil.ToFloat64(r.m.objects.WithLabelValues(o.String())))
+	return int(testutil.ToFloat64(r.m.objects.WithLabelValues(damage, o.String())))
 }
 
 // TestRepairQueueIsFull: what there is no room for is counted, not waited for,
@@ -301,7 +301,7 @@ func TestRepairPace(t *testing.T) {
 		r := mending(t, rate, world)
 		for world.left() > 0 {
 			time.Sleep(10 * time.Millisecond)
-			got := testutil.ToFloat64(r.m.bytes) // counted before they are waited for
+			got := testutil.ToFloat64(r.m.bytes.WithLabelValues(damage)) // counted before they are waited for
 			if most := rate*time.Since(begun).Seconds() + burst + workers*b3.GroupSize; got > most {
 				t.Fatalf("%v bytes after %s", got, time.Since(begun))
 			}
@@ -310,7 +310,7 @@ func TestRepairPace(t *testing.T) {
 			took > want+time.Second {
 			t.Errorf("it took %s, want %s", took, want)
 		}
-		if n := testutil.ToFloat64(r.m.bytes); n != objects*size {
+		if n := testutil.ToFloat64(r.m.bytes.WithLabelValues(damage)); n != objects*size {
 			t.Errorf("%v bytes are counted", n)
 		}
 	})

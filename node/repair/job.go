@@ -1,0 +1,90 @@
+package repair
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// Kind is the label of a repair in metrics.
+type Kind string
+
+// Replicate is the kind of jobs that send a copy to another member of the cluster.
+const Replicate Kind = "replicate"
+
+// damage is the label of repairs of objects that are damaged or lost.
+const damage = "damage"
+
+// urgentPlaces is how many places of the queue are kept for urgent jobs.
+const urgentPlaces = queueLen / 8
+
+// Wait waits until the rate of repairs allows n bytes, or returns an error when it does not within
+// maxWait or ctx ends.
+type Wait func(ctx context.Context, n int) error
+
+// Job is a repair that a planner wants.
+type Job struct {
+	Kind   Kind
+	Root   b3.Root
+	Urgent bool // it may use the last places of the queue
+	// Run does the repair. It calls wait for bytes before it sends them. Its error is counted and
+	// logged; the planner decides whether to try again.
+	Run func(ctx context.Context, wait Wait) error
+}
+
+// task is what a worker does: a job, or the repair of root.
+type task struct {
+	root b3.Root
+	job  Job
+}
+
+// Queue puts a job into the queue. It does not wait. It returns false, and counts that, if repairs
+// are off or there is no place: the planner plans again later.
+func (r *Repairs) Queue(job Job) bool {
+	switch {
+	case r.off:
+		r.m.skipped.WithLabelValues(string(job.Kind), "off").Inc()
+		return false
+	case !job.Urgent && r.queue.Len() >= queueLen-urgentPlaces, r.queue.TryPut(task{job: job}) != nil:
+		r.m.skipped.WithLabelValues(string(job.Kind), "full").Inc()
+		return false
+	}
+	return true
+}
+
+// do runs a job and counts its outcome.
+func (r *Repairs) do(ctx context.Context, job Job) {
+	kind := string(job.Kind)
+	begun := time.Now()
+	var err error
+	defer func() {
+		if p := recover(); p != nil {
+			r.log.Error("a repair panicked", "kind", kind, "root", job.Root, "panic", p, "stack", string(debug.Stack()))
+			err = status.Errorf(status.Internal, "the repair panicked")
+		}
+		r.m.seconds.WithLabelValues(kind).Add(time.Since(begun).Seconds())
+		if ctx.Err() != nil {
+			return
+		}
+		r.m.objects.WithLabelValues(kind, status.Of(err).String()).Inc()
+		if err != nil {
+			r.log.Info("a repair failed; it is planned again", "kind", kind, "root", job.Root, "err", err)
+		}
+	}()
+	err = job.Run(ctx, func(ctx context.Context, n int) error { return r.wait(ctx, kind, n) })
+}
+
+// wait counts n bytes and waits for the rate that all repairs share.
+func (r *Repairs) wait(ctx context.Context, kind string, n int) error {
+	r.m.bytes.WithLabelValues(kind).Add(float64(n))
+	if r.rate == nil {
+		return nil
+	}
+	begun := time.Now()
+	err := r.rate.Wait(ctx, n, maxWait)
+	r.m.waited.WithLabelValues(kind).Observe(time.Since(begun).Seconds())
+	return err
+}
