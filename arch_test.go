@@ -191,7 +191,8 @@ var layers = map[string][]string{
 	"node/fault": {
 		"gateway/api", "protocols/delimited", "protocols/dht", "protocols/oap", "protocols/object", "protocols/record",
 	},
-	"node/home": {"node/config", "node/p2p"},
+	"node/durability": {"node/repair", "store", "store/durability", "store/meta"},
+	"node/home":       {"node/config", "node/p2p"},
 	"node/intake": {
 		"gateway/audit", "gateway/exchange", "protocols/capability", "protocols/object", "store", "store/meta", "store/quota",
 	},

@@ -87,7 +87,7 @@ func (r *Receiver) Authorize(ctx context.Context, token []byte, o *object.Offer)
 	if err != nil && status.Of(err) != status.Forbidden {
 		return nil, in.refused(err)
 	}
-	in.pin, in.label = err == nil && in.grant.Label != meta.ClusterLabel, in.grant.Label
+	in.pin, in.label = err == nil && !meta.OfCluster(in.grant.Label), in.grant.Label
 	return in, nil
 }
 

@@ -40,7 +40,7 @@ func (a *stored) Pin(ctx context.Context, key string, o api.PinOptions) (api.Pin
 
 // checkLabel returns bad_request for a label that people may not use.
 func checkLabel(label string) error {
-	if label == meta.ClusterLabel {
+	if meta.OfCluster(label) {
 		return status.Errorf(status.BadRequest,
 			"the label %q is for what other nodes of the cluster keep on this one. Choose another label", label)
 	}
@@ -98,7 +98,7 @@ func (a *stored) unpinAll(ctx context.Context, root b3.Root) error {
 	if err != nil {
 		return err
 	}
-	pins = slices.DeleteFunc(pins, func(p api.Pin) bool { return p.Label == meta.ClusterLabel })
+	pins = slices.DeleteFunc(pins, func(p api.Pin) bool { return meta.OfCluster(p.Label) })
 	if len(pins) == 0 {
 		return status.Errorf(status.NotFound, "%s is not pinned; `allium pin ls` lists the pins", root)
 	}

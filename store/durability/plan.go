@@ -52,7 +52,7 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 	}
 	want := o.Wanted()
 	if want == 0 {
-		return o.tell(v, o.version(), nil)
+		return o.tell(v, o.version(), o.challenge(v, now))
 	}
 	o.candidates(v, want, p, now)
 	holders := o.Holders(v, p, now)

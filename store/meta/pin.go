@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -46,6 +47,24 @@ const SharedLabel = "shared"
 // ClusterLabel is the label of pins of objects that the other members of the cluster store on this
 // node. People neither set nor remove such pins.
 const ClusterLabel = "cluster"
+
+// OriginLabel returns the label of the pin that keeps, at another member, the target of a member of the
+// cluster. People neither set nor remove such pins either.
+func OriginLabel(member string) string { return ClusterLabel + "/" + member }
+
+// Origin returns the member whose target the pin with that label keeps, "" for other labels.
+func Origin(label string) string {
+	member, ok := strings.CutPrefix(label, ClusterLabel+"/")
+	if !ok {
+		return ""
+	}
+	return member
+}
+
+// OfCluster reports whether the cluster set the pin with that label, not a person.
+func OfCluster(label string) bool {
+	return label == ClusterLabel || strings.HasPrefix(label, ClusterLabel+"/")
+}
 
 // MaxLabel is the largest length of a pin's label in bytes.
 const MaxLabel = 255

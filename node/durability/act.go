@@ -1,0 +1,186 @@
+package durability
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/errgroup"
+
+	"allium/node/repair"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store/durability"
+	"allium/store/meta"
+)
+
+// act begins what was planned. It returns when all members have answered or their time is over; sends
+// go on in the queue of repairs.
+func (s *Service) act(ctx context.Context, do todo) {
+	for _, p := range do.sends {
+		s.queue(p)
+	}
+	var calls errgroup.Group
+	calls.SetLimit(callLimit)
+	call := func(f func()) { calls.Go(func() error { f(); return nil }) }
+	for to, roots := range do.challenges {
+		for part := range slices.Chunk(roots, MaxBatch) {
+			call(func() { s.challenge(ctx, to, part) })
+		}
+	}
+	for to, tells := range do.tells {
+		for part := range slices.Chunk(tells, MaxBatch) {
+			call(func() { s.tell(ctx, to, part) })
+		}
+	}
+	for _, p := range do.leases {
+		call(func() { s.lease(ctx, p) })
+	}
+	_ = calls.Wait() // what failed is noted with each object, and planned again
+	for _, p := range do.drops {
+		s.drop(ctx, p.entry)
+	}
+}
+
+// challenge has a member prove its copies of objects.
+func (s *Service) challenge(ctx context.Context, to durability.ID, roots []b3.Root) {
+	begun := s.deps.Now()
+	ctx, cancel := context.WithTimeout(ctx, challengeTime)
+	defer cancel()
+	answers, err := s.deps.Prover.Challenge(ctx, peer.ID(to), roots)
+	if err != nil || len(answers) != len(roots) {
+		answers = make([]durability.Answer, len(roots)) // all busy
+	}
+	s.m.answered(answers, s.deps.Now().Sub(begun))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.deps.Now()
+	for i, root := range roots {
+		if e := s.objects[root]; e != nil {
+			e.Answered(to, answers[i], s.p, now)
+		}
+	}
+}
+
+// tell tells a member of objects, and takes over what it knows of them.
+func (s *Service) tell(ctx context.Context, to durability.ID, tells []tell) {
+	v := s.deps.View()
+	told := make([]durability.Told, len(tells))
+	s.mu.Lock()
+	now := s.deps.Now()
+	for i, t := range tells {
+		told[i] = t.Tell(v, s.p, now)
+	}
+	s.mu.Unlock()
+	err := s.exchange(ctx, peer.ID(to), told)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range tells {
+		t.TellEnded(to, t.version, err == nil)
+	}
+}
+
+// exchange tells a member and takes over what it answers.
+func (s *Service) exchange(ctx context.Context, to peer.ID, told []durability.Told) error {
+	calling, cancel := context.WithTimeout(ctx, tellTime)
+	answer, err := s.deps.Prover.Tell(calling, to, told)
+	cancel()
+	if err != nil {
+		return err
+	}
+	for i, t := range answer {
+		if i >= len(told) || t.Root != told[i].Root {
+			return status.Errorf(status.BadRequest, "%s answers with other objects than it was told of", to)
+		}
+		s.mu.Lock()
+		e := s.objects[t.Root]
+		s.mu.Unlock()
+		if e == nil {
+			continue
+		}
+		if err := s.learn(ctx, e, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lease asks the planner of an object for the lease of this node's copy.
+func (s *Service) lease(ctx context.Context, p planned) {
+	calling, cancel := context.WithTimeout(ctx, tellTime)
+	defer cancel()
+	granted, err := s.deps.Prover.Lease(calling, peer.ID(p.To), p.Root)
+	if err == nil && granted {
+		s.with(p.entry, func(now time.Time) { p.Leased(now) })
+	}
+}
+
+// queue puts a send into the queue of repairs.
+func (s *Service) queue(p planned) {
+	job := repair.Job{
+		Kind: repair.Replicate, Root: p.Root, Urgent: p.Priority.Urgent(),
+		Run: func(ctx context.Context, wait repair.Wait) error {
+			ok := false
+			defer func() { // also after a panic
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				p.Sent(p.To, ok, s.p, s.deps.Now())
+			}()
+			err := s.send(ctx, p, wait)
+			ok = err == nil
+			return err
+		},
+	}
+	if !s.deps.Repairs.Queue(job) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		p.Skipped(p.To)
+	}
+}
+
+// send tells a member the targets, so that it may say that they were removed, sends it a copy, and tells
+// it again, now that it can pin the object for them.
+func (s *Service) send(ctx context.Context, p planned, wait repair.Wait) error {
+	to := peer.ID(p.To)
+	tell := func() error {
+		v := s.deps.View()
+		s.mu.Lock()
+		wanted, told := p.Wanted(), p.Tell(v, s.p, s.deps.Now())
+		s.mu.Unlock()
+		if wanted == 0 {
+			return status.Errorf(status.Canceled, "the target of %s was removed", p.Root)
+		}
+		return s.exchange(ctx, to, []durability.Told{told})
+	}
+	if err := tell(); err != nil {
+		return err
+	}
+	if err := s.deps.Send(ctx, to, p.Root, wait); err != nil {
+		return err
+	}
+	return tell()
+}
+
+// drop removes the pins of the cluster from an object. What people pinned stays.
+func (s *Service) drop(ctx context.Context, e *entry) {
+	s.mu.Lock()
+	labels := []string{meta.ClusterLabel}
+	for _, a := range e.Asked() {
+		labels = append(labels, originLabel(a.Origin))
+	}
+	wanted := e.Wanted()
+	s.mu.Unlock()
+	for _, label := range labels {
+		err := s.deps.Store.Unpin(ctx, e.Root, label)
+		if err != nil && status.Of(err) != status.NotFound {
+			s.deps.Log.Warn("a copy that nobody needs could not be dropped", "root", e.Root, "err", err)
+			return
+		}
+	}
+	s.with(e, func(time.Time) { delete(s.objects, e.Root) })
+	s.m.dropped.Inc()
+	s.deps.Log.Info("dropped a copy that nobody needs", "root", e.Root, "copies_wanted", wanted)
+}
+
+func originLabel(id durability.ID) string { return meta.OriginLabel(peer.ID(id).String()) }

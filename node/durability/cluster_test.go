@@ -1,0 +1,308 @@
+package durability
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/limits"
+	"allium/node/repair"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store"
+	"allium/store/durability"
+	"allium/store/meta"
+	"allium/store/storetest"
+)
+
+// cluster is nodes with stores of their own and a network that is simulated.
+type cluster struct {
+	t     *testing.T
+	rate  limits.Bytes
+	nodes []*node
+	below map[b3.Root][]b3.Root
+
+	mu    sync.Mutex
+	sends []sent
+}
+
+// sent is a copy that was sent.
+type sent struct {
+	from *node
+	at   time.Time
+	size int
+}
+
+type node struct {
+	c     *cluster
+	id    peer.ID
+	store *store.Store
+	stop  func() // stops the service, not the store
+
+	mu      sync.Mutex
+	s       *Service // of the latest start
+	alive   bool
+	members *durability.Cluster
+	seq     uint64
+}
+
+const latency = 20 * time.Millisecond
+
+func memoryConfig() store.Config {
+	cfg := store.DefaultConfig()
+	cfg.Backend = store.BackendMemory
+	return cfg
+}
+
+// newCluster starts n nodes, which have met each other.
+func newCluster(t *testing.T, n int, rate limits.Bytes) *cluster {
+	t.Helper()
+	c := &cluster{t: t, rate: rate, below: map[b3.Root][]b3.Root{}}
+	for i := range n {
+		_, public, err := crypto.GenerateEd25519Key(bytes.NewReader(bytes.Repeat([]byte{byte(i + 1)}, 64)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := peer.IDFromPublicKey(public)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _ := storetest.Start(t, memoryConfig(), store.Deps{})
+		c.nodes = append(c.nodes, &node{c: c, id: id, store: s, stop: func() {}})
+	}
+	for _, x := range c.nodes {
+		x.start()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var offers sync.WaitGroup
+	offers.Go(func() {
+		for ctx.Err() == nil {
+			c.offer()
+			_ = limits.Sleep(ctx, durability.TestnetParams().Grace/4)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		offers.Wait()
+		for _, x := range c.nodes {
+			x.kill()
+		}
+	})
+	return c
+}
+
+// offer has each node that is alive hear an offer of each other one.
+func (c *cluster) offer() {
+	for _, from := range c.nodes {
+		if !from.isAlive() {
+			continue
+		}
+		for _, to := range c.nodes {
+			to.mu.Lock()
+			to.seq++
+			m := durability.Member{ID: durability.ID(from.id), Capacity: 1 << 30, Free: 1 << 30,
+				Place: durability.Place{Domain: string(from.id)}}
+			err := to.members.Offer(m, to.seq, time.Now())
+			to.mu.Unlock()
+			if err != nil {
+				c.t.Error(err)
+			}
+		}
+	}
+}
+
+func (x *node) isAlive() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.alive
+}
+
+func (x *node) service() *Service {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.s
+}
+
+// start starts the service and the repairs of a node, which knows its store only.
+func (x *node) start() {
+	p := durability.TestnetParams()
+	reg := prometheus.NewRegistry()
+	repairs, err := repair.New(x.c.rate, true, slog.New(slog.DiscardHandler), reg, limits.NewRegistry(reg))
+	if err != nil {
+		x.c.t.Fatal(err)
+	}
+	repairs.Join(x.store, nil)
+	x.mu.Lock()
+	x.alive = true
+	if x.members == nil {
+		x.members = durability.NewCluster(durability.ID(x.id), p)
+	}
+	x.mu.Unlock()
+	s := New(p, Deps{
+		View: x.view, Store: x.store, Prover: x, Repairs: repairs, Send: x.send, Now: time.Now,
+		Below: func(_ context.Context, root b3.Root) iter.Seq2[b3.Root, error] {
+			return func(yield func(b3.Root, error) bool) {
+				for _, r := range x.c.below[root] {
+					if !yield(r, nil) {
+						return
+					}
+				}
+			}
+		},
+		Log: slog.New(slog.DiscardHandler), Metrics: reg,
+	})
+	x.mu.Lock()
+	x.s = s
+	x.mu.Unlock()
+	ctx, cancel := context.WithCancel(x.c.t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { repairs.Run(ctx) })
+	wg.Go(func() {
+		if err := s.Run(ctx, func() {}); err != nil {
+			x.c.t.Error(err)
+		}
+	})
+	x.stop = func() { cancel(); wg.Wait() }
+}
+
+// kill stops a node. Its store stays.
+func (x *node) kill() {
+	x.mu.Lock()
+	x.alive = false
+	x.mu.Unlock()
+	x.stop()
+}
+
+func (x *node) view() *durability.View {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.members.View(time.Now())
+}
+
+// reach returns the node with that ID, after the time of a message.
+func (x *node) reach(ctx context.Context, id peer.ID) (*node, error) {
+	if err := limits.Sleep(ctx, latency); err != nil {
+		return nil, err
+	}
+	for _, to := range x.c.nodes {
+		if to.id == id && to.isAlive() && x.isAlive() {
+			return to, nil
+		}
+	}
+	return nil, status.Errorf(status.Upstream, "%s is not reached", id)
+}
+
+// Challenge implements Prover.
+func (x *node) Challenge(ctx context.Context, id peer.ID, objs []b3.Root) ([]durability.Answer, error) {
+	to, err := x.reach(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	to.service().Claimed(x.id, objs)
+	answers := make([]durability.Answer, len(objs))
+	for i, root := range objs {
+		answers[i] = to.service().Answer(root)
+		if _, err := to.store.Stat(ctx, root); err != nil && answers[i] == durability.Proved {
+			answers[i] = durability.Absent
+		}
+	}
+	return answers, nil
+}
+
+// Tell implements Prover.
+func (x *node) Tell(ctx context.Context, id peer.ID, told []durability.Told) ([]durability.Told, error) {
+	to, err := x.reach(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return to.service().Told(ctx, x.id, told)
+}
+
+// Lease implements Prover.
+func (x *node) Lease(ctx context.Context, id peer.ID, root b3.Root) (bool, error) {
+	to, err := x.reach(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	return to.service().Grant(ctx, x.id, root)
+}
+
+// send sends a copy as a put of a member does.
+func (x *node) send(ctx context.Context, id peer.ID, root b3.Root, wait repair.Wait) error {
+	data, err := storetest.Get(x.c.t, x.store, root)
+	if err != nil {
+		return err
+	}
+	if err := wait(ctx, len(data)); err != nil {
+		return err
+	}
+	to, err := x.reach(ctx, id)
+	if err != nil {
+		return err
+	}
+	x.c.mu.Lock()
+	x.c.sends = append(x.c.sends, sent{x, time.Now(), len(data)})
+	x.c.mu.Unlock()
+	if _, err := to.store.PutBytes(ctx, data, store.PutOptions{Expect: root}); err != nil {
+		return err
+	}
+	return to.store.Pin(ctx, root, store.PinOptions{Label: meta.ClusterLabel})
+}
+
+// sent returns how many copies were sent.
+func (c *cluster) sent() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.sends)
+}
+
+// holders returns the nodes that are alive and pin an object.
+func (c *cluster) holders(root b3.Root) (list []*node) {
+	for _, x := range c.nodes {
+		if !x.isAlive() {
+			continue
+		}
+		for p, err := range x.store.Pins(c.t.Context()) {
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			if p.Root == root {
+				list = append(list, x)
+				break
+			}
+		}
+	}
+	return list
+}
+
+// want fails the test unless that many nodes pin each of the objects.
+func (c *cluster) want(roots []b3.Root, n int) {
+	c.t.Helper()
+	for i, root := range roots {
+		if got := len(c.holders(root)); got != n {
+			c.t.Errorf("object %d has %d copies, want %d", i, got, n)
+		}
+	}
+}
+
+// pin has a node store objects of a size, and pin them with a target.
+func (c *cluster) pin(x *node, n, size, copies int) (roots []b3.Root) {
+	c.t.Helper()
+	for i := range n {
+		root := storetest.Put(c.t, x.store, bytes.Repeat([]byte{byte(i), byte(n), byte(copies)}, size/3+1))
+		err := x.store.Pin(c.t.Context(), root, store.PinOptions{Label: "mine", Target: meta.Target{Copies: copies}})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		roots = append(roots, root)
+	}
+	return roots
+}

@@ -1,0 +1,78 @@
+// Package durability keeps the copies that pins ask for: it runs the planner of store/durability for
+// the objects of this node.
+//
+// Invariants:
+//
+//   - What is remembered is bounded: maxObjects objects, and of each what the planner keeps.
+//     Objects past that are counted and not planned.
+//   - A tick looks at no more than maxScan pins and begins no more than maxCalls actions.
+//   - Targets are durable in the pins of the store before a member is told that they are known.
+//     What was observed is not: after a restart holders prove their copies again.
+//   - Nobody but this node changes its own targets.
+//
+// One target, step by step: a person pins an object and asks for three copies. The next tick finds
+// the pin, and Object.Plan returns two sends. Each becomes a job of the queue of repairs. Its worker
+// tells the receiver the target, sends the object and tells the target again, now that the receiver has
+// the object and pins it for the origin. The tick after that challenges both holders. Each of them
+// runs the same from then on.
+package durability
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/node/repair"
+	"allium/protocols/b3"
+	"allium/store"
+	"allium/store/durability"
+	"allium/store/meta"
+)
+
+// Prover asks members about copies. Its calls keep to the deadline of ctx.
+type Prover interface {
+	// Challenge has a member prove its copies of objects and returns an answer for each. An error
+	// says that it answered nothing.
+	Challenge(ctx context.Context, to peer.ID, objs []b3.Root) ([]durability.Answer, error)
+	// Tell tells a member what this node knows of objects, and returns what it knows of them.
+	Tell(ctx context.Context, to peer.ID, told []durability.Told) ([]durability.Told, error)
+	// Lease asks a member for the lease of this node's copy.
+	Lease(ctx context.Context, to peer.ID, root b3.Root) (granted bool, err error)
+}
+
+// Store has the objects of this node and their pins. A store.Store and Below implement it.
+type Store interface {
+	Stat(ctx context.Context, root b3.Root) (store.Info, error)
+	Pins(ctx context.Context) iter.Seq2[meta.Pin, error]
+	RemovedTargets(ctx context.Context) iter.Seq2[meta.Pin, error]
+	Pin(ctx context.Context, root b3.Root, opt store.PinOptions) error
+	Unpin(ctx context.Context, root b3.Root, label string) error
+	SetTarget(ctx context.Context, root b3.Root, label string, t meta.Target) (meta.Target, error)
+	ForgetTarget(ctx context.Context, root b3.Root, label string) error
+}
+
+// Repairs run jobs at the rate of all repairs.
+type Repairs interface {
+	// Queue takes a job, or returns false if the queue is full.
+	Queue(job repair.Job) bool
+}
+
+// Deps are what a Service works with. All are required.
+type Deps struct {
+	View    func() *durability.View // the members as of now
+	Store   Store
+	Prover  Prover
+	Repairs Repairs
+	// Send sends a copy of an object, which is durable at the member when Send returns. It calls
+	// wait before it sends bytes.
+	Send func(ctx context.Context, to peer.ID, root b3.Root, wait repair.Wait) error
+	// Below yields the objects below a directory that are stored.
+	Below   func(ctx context.Context, root b3.Root) iter.Seq2[b3.Root, error]
+	Now     func() time.Time
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+}

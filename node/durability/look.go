@@ -1,0 +1,211 @@
+package durability
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store/durability"
+	"allium/store/meta"
+)
+
+// scan is a pass over the pins that goes on from tick to tick.
+type scan struct {
+	next func() (meta.Pin, error, bool)
+	end  func()
+}
+
+func (s *scan) stop() {
+	if s.end != nil {
+		s.end()
+	}
+	s.next, s.end = nil, nil
+}
+
+// targets yields the pins with targets and those below them, then the removed targets.
+func (s *Service) targets(ctx context.Context) iter.Seq2[meta.Pin, error] {
+	return func(yield func(meta.Pin, error) bool) {
+		for p, err := range s.deps.Store.Pins(ctx) {
+			if err != nil || p.Target.Seq == 0 {
+				if err != nil && !yield(p, err) {
+					return
+				}
+				continue
+			}
+			if !yield(p, nil) {
+				return
+			}
+			if !p.Recursive {
+				continue
+			}
+			for root, err := range s.deps.Below(ctx, p.Root) {
+				below := p
+				below.Root = root
+				if !yield(below, err) {
+					return
+				}
+			}
+		}
+		for p, err := range s.deps.Store.RemovedTargets(ctx) {
+			if !yield(p, err) {
+				return
+			}
+		}
+	}
+}
+
+// look looks at up to maxScan pins with targets. At the end of a pass it forgets the objects that no
+// pin asked for any more.
+func (s *Service) look(ctx context.Context) error {
+	if s.scan.next == nil {
+		s.scan.next, s.scan.end = iter.Pull2(s.targets(ctx))
+		s.mu.Lock()
+		s.pass++
+		s.unplanned = 0
+		s.mu.Unlock()
+	}
+	for range maxScan {
+		p, err, more := s.scan.next()
+		if err == nil && more {
+			err = s.seen(ctx, p)
+		}
+		if err != nil {
+			s.scan.stop() // the pass begins anew
+			return err
+		}
+		if !more {
+			s.scan.stop()
+			s.ended()
+			return nil
+		}
+	}
+	return nil
+}
+
+// seen notes a pin with a target, or the record of a removed one.
+func (s *Service) seen(ctx context.Context, p meta.Pin) error {
+	if p.Target.Data > 0 {
+		return nil // only copies are planned
+	}
+	now := s.deps.Now()
+	if p.Released {
+		age := now.Sub(time.UnixMilli(int64(p.Target.Seq)))
+		// That this node dropped its copy says nothing about the target of the origin.
+		if age > keepRemoved || meta.OfCluster(p.Label) {
+			err := s.deps.Store.ForgetTarget(ctx, p.Root, p.Label)
+			if status.Of(err) == status.NotFound {
+				return nil
+			}
+			return err
+		}
+		s.mu.Lock()
+		e := s.objects[p.Root]
+		if len(s.removed) < s.limit || s.removed[p.Root] > 0 {
+			s.removed[p.Root] = max(s.removed[p.Root], p.Target.Seq)
+		}
+		s.mu.Unlock()
+		if e == nil && age > 3*s.p.TrimWait {
+			return nil // all were told, or will ask
+		}
+	}
+	e, err := s.entry(ctx, p.Root)
+	if err != nil || e == nil {
+		return err
+	}
+	self := s.deps.View().Self
+	s.with(e, func(now time.Time) {
+		if e.pass != s.pass {
+			e.pass, e.own, e.adopted = s.pass, meta.Target{}, meta.Target{}
+		}
+		switch origin := meta.Origin(p.Label); {
+		case origin != "":
+			id, err := peer.Decode(origin)
+			switch {
+			case err != nil:
+			case durability.ID(id) == self:
+				e.adopted = p.Target
+			default:
+				e.Ask(durability.ID(id), p.Target, now)
+			}
+		case p.Label != meta.ClusterLabel:
+			e.own.Copies = max(e.own.Copies, p.Target.Copies)
+			e.own.Seq = max(e.own.Seq, p.Target.Seq)
+		}
+	})
+	return nil
+}
+
+// entry returns the entry of an object, which it adds if the object is stored and there is room. It
+// notes whether the object is stored, once a pass.
+func (s *Service) entry(ctx context.Context, root b3.Root) (*entry, error) {
+	s.mu.Lock()
+	e := s.objects[root]
+	fresh := e != nil && e.here && e.pass >= s.pass
+	s.mu.Unlock()
+	if fresh {
+		return e, nil
+	}
+	info, err := s.deps.Store.Stat(ctx, root)
+	switch status.Of(err) {
+	case status.OK, status.NotFound, status.Corrupt:
+	default:
+		return nil, err
+	}
+	here := err == nil && !info.Corrupt
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e = s.objects[root]; e == nil {
+		if !here {
+			return nil, nil
+		}
+		if len(s.objects) >= s.limit {
+			s.unplanned++
+			return nil, nil
+		}
+		e = &entry{Object: durability.NewObject(root, info.Size, s.deps.Now())}
+		s.objects[root] = e
+	}
+	e.here = here
+	return e, nil
+}
+
+// ended ends a pass.
+func (s *Service) ended() {
+	self, now := s.deps.View().Self, s.deps.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.skipped = s.unplanned
+	s.passes++
+	for root, seq := range s.removed {
+		if now.Sub(time.UnixMilli(int64(seq))) > keepRemoved {
+			delete(s.removed, root)
+		}
+	}
+	for root, e := range s.objects {
+		if e.pass < s.pass && e.told < s.pass {
+			delete(s.objects, root)
+			continue
+		}
+		if e.pass == s.pass {
+			s.ask(e, self, now)
+		}
+	}
+}
+
+// ask has the planner know what this node asks for, with a number above that of the latest target.
+func (s *Service) ask(e *entry, self durability.ID, now time.Time) {
+	t := e.own
+	if t.Seq == 0 {
+		t = e.adopted
+	}
+	for _, a := range e.Asked() {
+		if a.Origin == self && a.Target.Copies != t.Copies {
+			t.Seq = max(t.Seq, a.Target.Seq+1)
+		}
+	}
+	e.Ask(self, t, now)
+}

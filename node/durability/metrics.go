@@ -1,0 +1,56 @@
+package durability
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/store/durability"
+)
+
+type metrics struct {
+	proofs  *prometheus.CounterVec
+	seconds prometheus.Histogram
+	dropped prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer, s *Service) metrics {
+	m := metrics{
+		proofs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "durability_proofs_total",
+			Help: "Answers of members to challenges of their copies: proved, leaving (about to be dropped), absent or " +
+				"wrong, busy (late or not reached)."}, []string{"result"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "durability_proof_seconds",
+			Help:    "How long members took to answer a challenge of up to 256 objects.",
+			Buckets: prometheus.ExponentialBuckets(.001, 4, 8)}),
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "durability_dropped_total",
+			Help: "Copies that this node dropped because others have enough, or nothing asks for them any more."}),
+	}
+	gauge := func(name, help string, f func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
+	}
+	reg.MustRegister(m.proofs, m.seconds, m.dropped,
+		gauge("durability_objects", "Objects of this node that have a target.",
+			func() float64 { n, _ := s.counts(); return float64(n) }),
+		gauge("durability_unplanned_objects", "Objects with a target that are not planned, as there are too many.",
+			func() float64 { _, n := s.counts(); return float64(n) }))
+	return m
+}
+
+// counts returns how many objects are planned, and how many the latest pass had no room for.
+func (s *Service) counts() (planned, unplanned int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.objects), max(s.unplanned, s.skipped)
+}
+
+// results are the values of the label result, by answer.
+var results = [...]string{
+	durability.Busy: "busy", durability.Proved: "proved", durability.Leaving: "leaving", durability.Absent: "absent",
+}
+
+func (m *metrics) answered(answers []durability.Answer, took time.Duration) {
+	m.seconds.Observe(took.Seconds())
+	for _, a := range answers {
+		m.proofs.WithLabelValues(results[a]).Inc()
+	}
+}

@@ -1,0 +1,257 @@
+package durability
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"allium/internal/limits"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store"
+	"allium/store/durability"
+	"allium/store/meta"
+)
+
+// run lets time pass in a test with virtual time.
+func run(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+var params = durability.TestnetParams()
+
+// fast is a rate that no test reaches.
+const fast limits.Bytes = 1 << 30
+
+// TestCopiesOfLostNodesAreRestored: after a member is gone its objects have their copies again, and after
+// it came back the copies too many go. That holds for the origin of a target too.
+func TestCopiesOfLostNodesAreRestored(t *testing.T) {
+	for _, lost := range []string{"a holder", "the origin"} {
+		t.Run(lost, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, 6, fast)
+				run(params.Grace)
+				roots := c.pin(c.nodes[0], 8, 1000, 3)
+				run(params.Grace)
+				c.want(roots, 3)
+				if n := c.sent(); n != 16 {
+					t.Errorf("%d sends for 8 objects with 3 copies", n)
+				}
+				x := c.nodes[0]
+				if lost == "a holder" {
+					h := c.holders(roots[0])
+					x = h[len(h)-1]
+				}
+				x.kill()
+				run(5 * params.Grace)
+				c.want(roots, 3)
+				x.start()
+				run(20 * params.TrimWait)
+				c.want(roots, 3)
+			})
+		})
+	}
+}
+
+// TestRestartsMoveNothing: nodes that restart send nothing, and say busy until they have read their pins.
+func TestRestartsMoveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 5, fast)
+		run(params.Grace)
+		roots := c.pin(c.nodes[0], 10, 1000, 3)
+		run(params.Grace)
+		before := c.sent()
+		for _, x := range c.nodes {
+			x.kill()
+			run(params.Grace / 2)
+			x.start()
+			if a := x.service().Answer(roots[0]); a != durability.Busy {
+				t.Errorf("before it has read its pins it answers %d", a)
+			}
+			run(params.Grace)
+		}
+		run(5 * params.Grace)
+		if n := c.sent() - before; n != 0 {
+			t.Errorf("%d sends because of restarts", n)
+		}
+		c.want(roots, 3)
+	})
+}
+
+// TestRemovedTarget: when a target is removed the copies go after TrimWait, unless another member asks for
+// them, or the target is set again.
+func TestRemovedTarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 5, fast)
+		run(params.Grace)
+		roots := c.pin(c.nodes[0], 3, 1000, 3)
+		run(params.Grace)
+		c.want(roots, 3)
+		origin := c.nodes[0].store
+		ctx := t.Context()
+		// The first is kept by another node's pin, the second's target is set again, the third's is removed.
+		other := c.holders(roots[0])[1]
+		check := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		check(other.store.Pin(ctx, roots[0], store.PinOptions{Label: "too", Target: meta.Target{Copies: 2}}))
+		run(3 * params.Tick)
+		for _, root := range roots {
+			check(origin.Unpin(ctx, root, "mine"))
+		}
+		run(params.TrimWait / 2)
+		check(origin.Pin(ctx, roots[1], store.PinOptions{Label: "mine", Target: meta.Target{Copies: 3}}))
+		for i, root := range roots {
+			if n := len(c.holders(root)); n < 2 {
+				t.Errorf("object %d has %d copies before the wait is over", i, n)
+			}
+		}
+		run(30 * params.TrimWait)
+		for i, want := range []int{2, 3, 0} {
+			c.want(roots[i:i+1], want)
+		}
+		if n := len(c.nodes[0].service().objects); n > 2 {
+			t.Errorf("%d objects are planned at the origin", n)
+		}
+	})
+}
+
+// TestBelow: the target of a recursive pin holds for what is below the directory.
+func TestBelow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 4, fast)
+		run(params.Grace)
+		roots := c.pin(c.nodes[0], 3, 1000, 1)
+		c.below[roots[0]] = roots[1:]
+		err := c.nodes[0].store.Pin(t.Context(), roots[0], store.PinOptions{
+			Label: "tree", Recursive: true, Target: meta.Target{Copies: 3},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(params.Grace)
+		c.want(roots, 3)
+	})
+}
+
+// TestPace: whatever is lost, a node sends no more bytes than its rate allows, over any 10 seconds.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate = 1 << 20
+		c := newCluster(t, 5, rate)
+		run(params.Grace)
+		roots := c.pin(c.nodes[0], 200, 256<<10, 2)
+		run(80 * time.Second)
+		c.want(roots, 2)
+		c.nodes[1].kill()
+		run(80 * time.Second)
+		c.want(roots, 2)
+		for i, first := range c.sends {
+			n := 0
+			for _, s := range c.sends[i:] {
+				if s.from == first.from && s.at.Sub(first.at) < 10*time.Second {
+					n += s.size
+				}
+			}
+			if most := 10*rate*105/100 + 1<<20; n > most { // and the burst
+				t.Fatalf("a node sent %d bytes within 10 seconds, more than %d", n, most)
+			}
+		}
+	})
+}
+
+// TestTold: what a member tells is bounded, must come from a member, and is durable.
+func TestTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3, fast)
+		run(params.Grace)
+		x, from := c.nodes[0], c.nodes[1]
+		roots := c.pin(x, 1, 100, 1)
+		run(3 * params.Tick)
+		ctx := t.Context()
+		target := func(seq time.Time) []durability.Told {
+			return []durability.Told{{Root: roots[0], Asked: []durability.Asked{{
+				Origin: durability.ID(from.id), Target: meta.Target{Copies: 2, Seq: uint64(seq.UnixMilli())},
+			}}}}
+		}
+		many := target(time.Now())
+		many[0].Asked = slices.Repeat(many[0].Asked, durability.MaxTargets+1)
+		malformed := target(time.Now())
+		malformed[0].Asked[0].Origin = "no peer"
+		for name, test := range map[string]struct {
+			told []durability.Told
+			want status.Outcome
+		}{
+			"the future": {target(time.Now().Add(ahead + time.Minute)), status.BadRequest},
+			"many":       {many, status.BadRequest},
+			"malformed":  {malformed, status.BadRequest},
+			"objects":    {make([]durability.Told, MaxBatch+1), status.BadRequest},
+			"good":       {target(time.Now()), status.OK},
+		} {
+			if _, err := x.service().Told(ctx, from.id, test.told); status.Of(err) != test.want {
+				t.Errorf("%s: %v, want %s", name, err, test.want)
+			}
+		}
+		if _, err := x.service().Told(ctx, "a stranger", target(time.Now())); status.Of(err) != status.Forbidden {
+			t.Errorf("a stranger: %v", err)
+		}
+		kept := meta.Target{}
+		for p, err := range x.store.Pins(ctx) {
+			if err == nil && p.Label == originLabel(durability.ID(from.id)) {
+				kept = p.Target
+			}
+		}
+		if kept.Copies != 2 {
+			t.Errorf("the store keeps the target %+v", kept)
+		}
+		answer, err := x.service().Told(ctx, from.id, []durability.Told{{Root: b3.Root{1}}})
+		if err != nil || len(answer) != 1 || len(answer[0].Asked) != 0 {
+			t.Errorf("of an object that is not here: %+v, %v", answer, err)
+		}
+		// A pass that had read the pins of an object before it was told does not forget it.
+		s := x.service()
+		s.mu.Lock()
+		e := s.objects[roots[0]]
+		e.pass, e.told, s.pass = 1, 2, 2
+		s.mu.Unlock()
+		if s.ended(); s.objects[roots[0]] != e {
+			t.Error("an object is forgotten that a member told of")
+		}
+		e.told = 1
+		if s.ended(); s.objects[roots[0]] != nil {
+			t.Error("an object without a target is remembered")
+		}
+	})
+}
+
+// TestTooMany: objects past the bound are counted, and of those the node says that it is busy.
+func TestTooMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2, fast)
+		run(params.Grace)
+		x := c.nodes[0]
+		s := x.service()
+		s.mu.Lock()
+		s.limit = 1
+		s.mu.Unlock()
+		roots := c.pin(x, 3, 100, 2)
+		run(3 * params.Tick)
+		if planned, unplanned := s.counts(); planned != 1 || unplanned != 2 {
+			t.Fatalf("%d objects are planned, %d are not", planned, unplanned)
+		}
+		var answers []durability.Answer
+		for _, root := range append(roots, b3.Root{1}) {
+			answers = append(answers, x.service().Answer(root))
+		}
+		slices.Sort(answers)
+		want := []durability.Answer{durability.Busy, durability.Busy, durability.Busy, durability.Proved}
+		if !slices.Equal(answers, want) {
+			t.Errorf("answers are %v, want %v", answers, want)
+		}
+	})
+}
