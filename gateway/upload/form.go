@@ -1,6 +1,7 @@
 package upload
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"mime"
@@ -26,18 +27,39 @@ type form struct {
 	parts *multipart.Reader
 	w     *exchange.Response
 	r     *http.Request
-	limit *capped
+	body  *formBody
 	first *multipart.Part // the first file, which begin has found; nil: next has returned it
 }
 
-// capped limits the body as soon as the capability is known.
-type capped struct{ r io.Reader }
+// formBody is the body of a form. It is limited as soon as the capability is known, and knows whether the form has
+// its end: multipart.Reader takes a body that was cut behind a boundary for a whole one.
+type formBody struct {
+	r     io.Reader
+	last  []byte // the line that ends the form, with the line break before it
+	tail  []byte // the last bytes that were read, fewer than last has
+	ended bool   // last was read
+}
 
-func (c *capped) Read(p []byte) (int, error) { return c.r.Read(p) }
+func newFormBody(r io.Reader, boundary string) *formBody {
+	return &formBody{r: r, last: []byte("\n--" + boundary + "--"), tail: []byte("\n")}
+}
+
+func (b *formBody) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if got := p[:n]; !b.ended {
+		across := append(b.tail, got[:min(n, len(b.last)-1)]...)
+		b.ended = bytes.Contains(across, b.last) || bytes.Contains(got, b.last)
+		if n >= len(b.last)-1 {
+			across = got
+		}
+		b.tail = append(b.tail[:0], across[max(0, len(across)-len(b.last)+1):]...)
+	}
+	return n, err
+}
 
 func newForm(body io.Reader, boundary string, w *exchange.Response, r *http.Request) *form {
-	c := &capped{r: body}
-	return &form{parts: multipart.NewReader(c, boundary), limit: c, w: w, r: r}
+	b := newFormBody(body, boundary)
+	return &form{parts: multipart.NewReader(b, boundary), body: b, w: w, r: r}
 }
 
 // begin reads the form up to its first file. It verifies the capability in the field token, if the
@@ -65,7 +87,7 @@ func (f *form) begin() error {
 				"Put the field %s first, or send \"Authorization: Bearer TOKEN\"", tokenField)
 		default:
 			f.first = p
-			f.limit.r = f.w.LimitBody(f.limit.r)
+			f.body.r = f.w.LimitBody(f.body.r)
 			return nil
 		}
 	}
@@ -95,7 +117,7 @@ func (f *form) token(p *multipart.Part) error {
 func (f *form) part() (*multipart.Part, error) {
 	for {
 		p, err := f.parts.NextRawPart()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) && f.body.ended {
 			return nil, io.EOF
 		}
 		if err != nil {
@@ -150,8 +172,12 @@ func disposition(p *multipart.Part) map[string]string {
 	return params
 }
 
-// formError returns err as bad_request. An outcome that err already has stays.
+// formError returns err as bad_request. An outcome that err already has stays. It never wraps io.EOF, since a form
+// that fails is not at its end.
 func formError(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
 	if o := status.Of(err); o != status.Internal {
 		return status.Errorf(o, "form: %w", err)
 	}

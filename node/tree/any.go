@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"errors"
 	"hash/maphash"
 	"io"
 	"strings"
@@ -26,7 +25,7 @@ func anyItems(in archive.Reader, top string, notes *addNotes, onBad api.OnBadEnt
 		refusing, until := false, int64(0)
 		for {
 			e, err := in.Next()
-			if errors.Is(err, io.EOF) {
+			if err == io.EOF { //nolint:errorlint // an error that wraps it is no regular end
 				break
 			}
 			if err != nil {

@@ -1,9 +1,6 @@
 package status
 
-import (
-	"errors"
-	"io"
-)
+import "io"
 
 // Reader returns a reader of r whose errors, other than io.EOF, are what explain makes of them. So a format such as
 // tar or zip gives the error of a read an outcome and says what to do.
@@ -16,7 +13,7 @@ type reader struct {
 
 func (r reader) Read(p []byte) (int, error) {
 	n, err := r.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err != nil && err != io.EOF { //nolint:errorlint // an error that wraps io.EOF is no regular end
 		err = r.explain(err)
 	}
 	return n, err

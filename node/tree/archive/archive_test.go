@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"allium/node/tree/archive"
 	"allium/protocols/manifest"
@@ -276,6 +277,24 @@ func TestFiles(t *testing.T) {
 }
 
 // FuzzZip: whatever the bytes, the entries are bounded, and every error is the sender's.
+// TestFileIsCut: a file that ends with an error is none, however long and whatever the error wraps.
+func TestFileIsCut(t *testing.T) {
+	t.Parallel()
+	wrapped, end := fmt.Errorf("cut: %w", io.ErrUnexpectedEOF), fmt.Errorf("cut: %w", io.EOF)
+	for _, cause := range []error{io.ErrUnexpectedEOF, wrapped, end} {
+		for _, size := range []int{0, 1, 64 << 10, 64<<10 + 1, 200_000} {
+			body := io.MultiReader(strings.NewReader(strings.Repeat("x", size)), iotest.ErrReader(cause))
+			e, err := archive.NewFiles(func() (string, io.Reader, error) { return "cut", body, nil }).Next()
+			if err == nil {
+				_, err = io.Copy(io.Discard, e.Body)
+			}
+			if !errors.Is(err, cause) {
+				t.Errorf("%d bytes, then %q: %v", size, cause, err)
+			}
+		}
+	}
+}
+
 func FuzzZip(f *testing.F) {
 	f.Add(zipOf(f, entry("d/", fs.ModeDir|0o755, ""), entry("d/run", 0o755, "#!"),
 		entry("l", fs.ModeSymlink|0o777, "d/run")))

@@ -2,7 +2,6 @@ package archive
 
 import (
 	"bytes"
-	"errors"
 	"io"
 
 	"allium/protocols/manifest"
@@ -34,13 +33,18 @@ func (f *Files) Next() (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	n, err := io.ReadFull(body, f.buf)
+	n := 0 // not by io.ReadFull: its error for a short file is that of a body which was cut
+	for n < len(f.buf) && err == nil {
+		var some int
+		some, err = body.Read(f.buf[n:])
+		n += some
+	}
 	f.read += int64(n)
 	e := Entry{Name: name, Kind: manifest.File, Body: bytes.NewReader(f.buf[:n]), Size: int64(n)}
 	switch {
-	case err == nil:
+	case n == len(f.buf):
 		e.Body, e.Size = io.MultiReader(e.Body, &rest{body, &f.read}), -1
-	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+	case err != io.EOF: //nolint:errorlint // an error that wraps io.EOF is no regular end
 		return Entry{}, err
 	}
 	return e, nil

@@ -41,7 +41,7 @@ func (t *Tar) Next() (Entry, error) {
 		begun := (t.in.n + tarBlock - 1) / tarBlock * tarBlock
 		h, err := t.tr.Next()
 		switch {
-		case errors.Is(err, io.EOF):
+		case err == io.EOF:
 			t.end = t.finish(t.in.n - begun)
 		case err != nil:
 			t.end = TarError(err)
