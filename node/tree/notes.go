@@ -69,6 +69,7 @@ func (a *addNotes) refusal(more bool) error {
 		entries = fmt.Sprintf("%d entries", a.n.SkippedCount)
 	}
 	return status.Errorf(status.BadRequest,
-		"%s cannot be added, so nothing was added. Rename or remove them, or skip them (--on-bad-entry=skip; over HTTP ?on_bad_entry=skip):%s",
+		"%s cannot be added, so nothing was added. Rename or remove them, or skip them (--on-bad-entry=skip, over HTTP "+
+			"?on_bad_entry=skip):%s",
 		entries, b.String())
 }
