@@ -2,6 +2,7 @@ package durability
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -15,27 +16,29 @@ import (
 	"allium/store/meta"
 )
 
-// act begins what was planned. It returns when all members have answered or their time is over; sends
-// go on in the queue of repairs.
+// act begins what was planned. It returns when all members have answered, or after actTime: those that
+// were not asked by then are busy. Sends go on in the queue of repairs.
 func (s *Service) act(ctx context.Context, do todo) {
-	for _, p := range do.sends {
-		s.queue(p)
+	for _, sends := range jobs(do.sends) {
+		s.queue(sends)
 	}
+	calling, cancel := context.WithTimeout(ctx, actTime)
+	defer cancel()
 	var calls errgroup.Group
 	calls.SetLimit(callLimit)
 	call := func(f func()) { calls.Go(func() error { f(); return nil }) }
 	for to, roots := range do.challenges {
 		for part := range slices.Chunk(roots, MaxBatch) {
-			call(func() { s.challenge(ctx, to, part) })
+			call(func() { s.challenge(calling, to, part) })
 		}
 	}
 	for to, tells := range do.tells {
 		for part := range slices.Chunk(tells, MaxBatch) {
-			call(func() { s.tell(ctx, to, part) })
+			call(func() { s.tell(calling, to, part) })
 		}
 	}
 	for _, p := range do.leases {
-		call(func() { s.lease(ctx, p) })
+		call(func() { s.lease(calling, p) })
 	}
 	_ = calls.Wait() // what failed is noted with each object, and planned again
 	for _, p := range do.drops {
@@ -116,50 +119,101 @@ func (s *Service) lease(ctx context.Context, p planned) {
 	}
 }
 
-// queue puts a send into the queue of repairs.
-func (s *Service) queue(p planned) {
+// jobs groups sends into jobs in order of priority: small objects for one member travel together.
+func jobs(sends []planned) (list [][]planned) {
+	type group struct {
+		to       durability.ID
+		priority durability.Priority
+	}
+	small := map[group]int{} // where in list small objects are added
+	for _, p := range sends {
+		key := group{p.To, p.Priority}
+		i, ok := small[key]
+		switch {
+		case p.Size > b3.GroupSize:
+			list = append(list, []planned{p})
+		case ok && len(list[i]) < MaxBatch:
+			list[i] = append(list[i], p)
+		default:
+			small[key] = len(list)
+			list = append(list, []planned{p})
+		}
+	}
+	return list
+}
+
+// queue puts a job into the queue of repairs.
+func (s *Service) queue(sends []planned) {
 	job := repair.Job{
-		Kind: repair.Replicate, Root: p.Root, Urgent: p.Priority.Urgent(),
+		Kind: repair.Replicate, Root: sends[0].Root, Urgent: sends[0].Priority.Urgent(),
 		Run: func(ctx context.Context, wait repair.Wait) error {
-			ok := false
+			ok := make([]bool, len(sends))
 			defer func() { // also after a panic
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				p.Sent(p.To, ok, s.p, s.deps.Now())
+				for i, p := range sends {
+					p.Sent(p.To, ok[i], s.p, s.deps.Now())
+				}
 			}()
-			err := s.send(ctx, p, wait)
-			ok = err == nil
-			return err
+			return s.send(ctx, sends, ok, wait)
 		},
 	}
 	if !s.deps.Repairs.Queue(job) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		p.Skipped(p.To)
+		for _, p := range sends {
+			p.Skipped(p.To)
+		}
 	}
 }
 
-// send tells a member the targets, so that it may say that they were removed, sends it a copy, and tells
-// it again, now that it can pin the object for them.
-func (s *Service) send(ctx context.Context, p planned, wait repair.Wait) error {
-	to := peer.ID(p.To)
-	tell := func() error {
-		v := s.deps.View()
-		s.mu.Lock()
-		wanted, told := p.Wanted(), p.Tell(v, s.p, s.deps.Now())
-		s.mu.Unlock()
-		if wanted == 0 {
-			return status.Errorf(status.Canceled, "the target of %s was removed", p.Root)
+// send tells a member the targets of objects, so that it may say that they were removed, sends it copies,
+// and tells it again, now that it can pin the objects for their origins. It notes in ok which ones
+// are there.
+func (s *Service) send(ctx context.Context, sends []planned, ok []bool, wait repair.Wait) error {
+	to := peer.ID(sends[0].To)
+	if err := s.exchange(ctx, to, s.tellings(sends)); err != nil {
+		return err
+	}
+	var roots []b3.Root
+	var at []int // of each root in sends
+	s.mu.Lock()
+	for i, p := range sends {
+		if p.Wanted() > 0 {
+			roots, at = append(roots, p.Root), append(at, i)
 		}
-		return s.exchange(ctx, to, []durability.Told{told})
 	}
-	if err := tell(); err != nil {
+	s.mu.Unlock()
+	if len(roots) == 0 {
+		return nil // the targets were removed
+	}
+	errs, err := s.deps.Send(ctx, to, roots, wait)
+	if err == nil && len(errs) != len(roots) {
+		err = status.Errorf(status.Internal, "%d results of %d sends", len(errs), len(roots))
+	}
+	if err != nil {
 		return err
 	}
-	if err := s.deps.Send(ctx, to, p.Root, wait); err != nil {
+	if err := s.exchange(ctx, to, s.tellings(sends)); err != nil {
 		return err
 	}
-	return tell()
+	for i, err := range errs {
+		ok[at[i]] = err == nil
+	}
+	return errors.Join(errs...)
+}
+
+// tellings returns what a member is told of objects.
+func (s *Service) tellings(sends []planned) []durability.Told {
+	v := s.deps.View()
+	told := make([]durability.Told, len(sends))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.deps.Now()
+	for i, p := range sends {
+		told[i] = p.Tell(v, s.p, now)
+	}
+	return told
 }
 
 // drop removes the pins of the cluster from an object. What people pinned stays.

@@ -2,8 +2,10 @@ package durability
 
 import (
 	"context"
+	"slices"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/errgroup"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -54,26 +56,45 @@ func (s *Service) Told(ctx context.Context, from peer.ID, told []durability.Told
 		return nil, status.Errorf(status.Forbidden, "%s is no member of the cluster", from)
 	}
 	answer := make([]durability.Told, len(told))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(keepAtOnce)
 	for i, t := range told {
-		answer[i].Root = t.Root
-		e, err := s.entry(ctx, t.Root)
-		if err != nil {
-			return nil, err
-		}
-		if e == nil {
-			answer[i].Asked = s.removal(v.Self, t.Root)
-			continue
-		}
-		if err := s.learn(ctx, e, t); err != nil {
-			return nil, err
-		}
-		s.mu.Lock()
-		now := s.deps.Now()
-		e.Object.Claimed(v, durability.ID(from), s.p, now)
-		answer[i] = e.Tell(v, s.p, now)
-		s.mu.Unlock()
+		group.Go(func() (err error) {
+			answer[i], err = s.toldOf(ctx, v, from, t)
+			return err
+		})
 	}
-	return answer, nil
+	return answer, group.Wait()
+}
+
+// toldOf takes over what a member tells of one object, and returns what this node knows of it.
+func (s *Service) toldOf(ctx context.Context, v *durability.View, from peer.ID, t durability.Told) (
+	durability.Told, error) {
+	e, err := s.entryOf(ctx, t)
+	if err != nil {
+		return durability.Told{}, err
+	}
+	if e == nil {
+		return durability.Told{Root: t.Root, Asked: s.removal(v.Self, t.Root)}, nil
+	}
+	if err := s.learn(ctx, e, t); err != nil {
+		return durability.Told{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.deps.Now()
+	e.Object.Claimed(v, durability.ID(from), s.p, now)
+	return e.Tell(v, s.p, now), nil
+}
+
+// entryOf returns the entry of an object that a member told of. It adds one only for a target.
+func (s *Service) entryOf(ctx context.Context, t durability.Told) (*entry, error) {
+	if slices.ContainsFunc(t.Asked, func(a durability.Asked) bool { return a.Target.Wants() }) {
+		return s.entry(ctx, t.Root)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.objects[t.Root], nil
 }
 
 // removal returns that this node removed its target of an object that it has not got, if it did.

@@ -29,9 +29,11 @@ type cluster struct {
 	rate  limits.Bytes
 	nodes []*node
 	below map[b3.Root][]b3.Root
+	fails b3.Root // of which nothing below can be listed
 
 	mu    sync.Mutex
 	sends []sent
+	puts  int // requests that sent them
 }
 
 // sent is a copy that was sent.
@@ -150,6 +152,10 @@ func (x *node) start() {
 		View: x.view, Store: x.store, Prover: x, Repairs: repairs, Send: x.send, Now: time.Now,
 		Below: func(_ context.Context, root b3.Root) iter.Seq2[b3.Root, error] {
 			return func(yield func(b3.Root, error) bool) {
+				if root == x.c.fails {
+					yield(root, status.Errorf(status.Corrupt, "a bad directory"))
+					return
+				}
 				for _, r := range x.c.below[root] {
 					if !yield(r, nil) {
 						return
@@ -235,8 +241,21 @@ func (x *node) Lease(ctx context.Context, id peer.ID, root b3.Root) (bool, error
 	return to.service().Grant(ctx, x.id, root)
 }
 
-// send sends a copy as a put of a member does.
-func (x *node) send(ctx context.Context, id peer.ID, root b3.Root, wait repair.Wait) error {
+// send sends copies as puts of a member do.
+func (x *node) send(ctx context.Context, id peer.ID, roots []b3.Root, wait repair.Wait) (errs []error, err error) {
+	if len(roots) > MaxBatch {
+		x.c.t.Errorf("%d objects in one put", len(roots))
+	}
+	x.c.mu.Lock()
+	x.c.puts++
+	x.c.mu.Unlock()
+	for _, root := range roots {
+		errs = append(errs, x.sendOne(ctx, id, root, wait))
+	}
+	return errs, nil
+}
+
+func (x *node) sendOne(ctx context.Context, id peer.ID, root b3.Root, wait repair.Wait) error {
 	data, err := storetest.Get(x.c.t, x.store, root)
 	if err != nil {
 		return err
@@ -264,8 +283,9 @@ func (c *cluster) sent() int {
 	return len(c.sends)
 }
 
-// holders returns the nodes that are alive and pin an object.
-func (c *cluster) holders(root b3.Root) (list []*node) {
+// pinned returns the nodes that are alive and pin objects, by object.
+func (c *cluster) pinned() map[b3.Root][]*node {
+	by := map[b3.Root][]*node{}
 	for _, x := range c.nodes {
 		if !x.isAlive() {
 			continue
@@ -274,20 +294,20 @@ func (c *cluster) holders(root b3.Root) (list []*node) {
 			if err != nil {
 				c.t.Fatal(err)
 			}
-			if p.Root == root {
-				list = append(list, x)
-				break
+			if at := by[p.Root]; len(at) == 0 || at[len(at)-1] != x {
+				by[p.Root] = append(at, x)
 			}
 		}
 	}
-	return list
+	return by
 }
 
 // want fails the test unless that many nodes pin each of the objects.
 func (c *cluster) want(roots []b3.Root, n int) {
 	c.t.Helper()
+	by := c.pinned()
 	for i, root := range roots {
-		if got := len(c.holders(root)); got != n {
+		if got := len(by[root]); got != n {
 			c.t.Errorf("object %d has %d copies, want %d", i, got, n)
 		}
 	}

@@ -67,9 +67,10 @@ type Deps struct {
 	Store   Store
 	Prover  Prover
 	Repairs Repairs
-	// Send sends a copy of an object, which is durable at the member when Send returns. It calls
-	// wait before it sends bytes.
-	Send func(ctx context.Context, to peer.ID, root b3.Root, wait repair.Wait) error
+	// Send sends copies: of one object, or of up to MaxBatch objects of at most b3.GroupSize bytes each.
+	// It calls wait before it sends bytes. It returns the error of each object, nil if that is
+	// durable at the member, or one error for all.
+	Send func(ctx context.Context, to peer.ID, roots []b3.Root, wait repair.Wait) ([]error, error)
 	// Below yields the objects below a directory that are stored.
 	Below   func(ctx context.Context, root b3.Root) iter.Seq2[b3.Root, error]
 	Now     func() time.Time

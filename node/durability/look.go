@@ -15,8 +15,9 @@ import (
 
 // scan is a pass over the pins that goes on from tick to tick.
 type scan struct {
-	next func() (meta.Pin, error, bool)
-	end  func()
+	next   func() (meta.Pin, error, bool)
+	end    func()
+	failed bool // an object or a directory could not be read: the pass forgets nothing
 }
 
 func (s *scan) stop() {
@@ -44,8 +45,11 @@ func (s *Service) targets(ctx context.Context) iter.Seq2[meta.Pin, error] {
 			}
 			for root, err := range s.deps.Below(ctx, p.Root) {
 				below := p
-				below.Root = root
-				if !yield(below, err) {
+				if below.Root = root; err != nil {
+					s.incomplete(p.Root, err)
+					break
+				}
+				if !yield(below, nil) {
 					return
 				}
 			}
@@ -63,6 +67,7 @@ func (s *Service) targets(ctx context.Context) iter.Seq2[meta.Pin, error] {
 func (s *Service) look(ctx context.Context) error {
 	if s.scan.next == nil {
 		s.scan.next, s.scan.end = iter.Pull2(s.targets(ctx))
+		s.scan.failed = false
 		s.mu.Lock()
 		s.pass++
 		s.unplanned = 0
@@ -71,7 +76,10 @@ func (s *Service) look(ctx context.Context) error {
 	for range maxScan {
 		p, err, more := s.scan.next()
 		if err == nil && more {
-			err = s.seen(ctx, p)
+			if err := s.seen(ctx, p); err != nil {
+				s.incomplete(p.Root, err)
+			}
+			err = ctx.Err()
 		}
 		if err != nil {
 			s.scan.stop() // the pass begins anew
@@ -84,6 +92,14 @@ func (s *Service) look(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// incomplete notes that the pass did not see all, and says so once.
+func (s *Service) incomplete(root b3.Root, err error) {
+	if !s.scan.failed {
+		s.deps.Log.Warn("an object with a target could not be looked at; there may be more", "root", root, "err", err)
+	}
+	s.scan.failed = true
 }
 
 // seen notes a pin with a target, or the record of a removed one.
@@ -187,7 +203,9 @@ func (s *Service) ended() {
 	}
 	for root, e := range s.objects {
 		if e.pass < s.pass && e.told < s.pass {
-			delete(s.objects, root)
+			if !s.scan.failed {
+				delete(s.objects, root)
+			}
 			continue
 		}
 		if e.pass == s.pass {

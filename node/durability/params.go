@@ -8,11 +8,14 @@ const (
 	maxScan    = 1 << 14 // pins that a tick looks at
 	maxCalls   = 1 << 12 // actions that a tick begins
 	// MaxBatch bounds the objects of one challenge, and those that are told in one request.
-	MaxBatch  = 256
-	callLimit = 8 // members that are asked at once
+	MaxBatch = 256
+	// keepAtOnce is how many targets of one request are made durable at once: the store does so together.
+	keepAtOnce = 32
+	callLimit  = 8 // members that are asked at once
 	// challengeTime and tellTime are how long a member has for an answer. A late one is busy.
 	challengeTime = 10 * time.Second
 	tellTime      = time.Second
+	actTime       = 30 * time.Second // of all calls of a tick
 	// ahead is how far the clock of another member may be ahead, in the number of a target.
 	ahead = 2 * time.Minute
 	// keepRemoved is how long the record of a removed target is kept.

@@ -62,7 +62,9 @@ func (s *Service) tick(ctx context.Context) {
 		if ctx.Err() == nil {
 			s.deps.Log.Warn("the pins that ask for copies could not be listed", "err", err)
 		}
-		return
+		if s.passes == 0 { // nothing is known yet
+			return
+		}
 	}
 	s.act(ctx, s.plan())
 }

@@ -41,7 +41,7 @@ func TestCopiesOfLostNodesAreRestored(t *testing.T) {
 				}
 				x := c.nodes[0]
 				if lost == "a holder" {
-					h := c.holders(roots[0])
+					h := c.pinned()[roots[0]]
 					x = h[len(h)-1]
 				}
 				x.kill()
@@ -92,7 +92,7 @@ func TestRemovedTarget(t *testing.T) {
 		origin := c.nodes[0].store
 		ctx := t.Context()
 		// The first is kept by another node's pin, the second's target is set again, the third's is removed.
-		other := c.holders(roots[0])[1]
+		other := c.pinned()[roots[0]][1]
 		check := func(err error) {
 			t.Helper()
 			if err != nil {
@@ -107,7 +107,7 @@ func TestRemovedTarget(t *testing.T) {
 		run(params.TrimWait / 2)
 		check(origin.Pin(ctx, roots[1], store.PinOptions{Label: "mine", Target: meta.Target{Copies: 3}}))
 		for i, root := range roots {
-			if n := len(c.holders(root)); n < 2 {
+			if n := len(c.pinned()[root]); n < 2 {
 				t.Errorf("object %d has %d copies before the wait is over", i, n)
 			}
 		}
@@ -126,16 +126,41 @@ func TestBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 4, fast)
 		run(params.Grace)
-		roots := c.pin(c.nodes[0], 3, 1000, 1)
-		c.below[roots[0]] = roots[1:]
-		err := c.nodes[0].store.Pin(t.Context(), roots[0], store.PinOptions{
+		roots := c.pin(c.nodes[0], 4, 1000, 1)
+		c.below[roots[0]], c.fails = roots[1:3], roots[3] // which stops nothing else
+		err := c.nodes[0].store.Pin(t.Context(), roots[3], store.PinOptions{
+			Label: "bad", Recursive: true, Target: meta.Target{Copies: 2},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.nodes[0].store.Pin(t.Context(), roots[0], store.PinOptions{
 			Label: "tree", Recursive: true, Target: meta.Target{Copies: 3},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		run(params.Grace)
-		c.want(roots, 3)
+		c.want(roots[:3], 3)
+		c.want(roots[3:], 2)
+	})
+}
+
+// TestSmallObjects: many small objects have their copies within a few ticks, and few requests carry
+// them.
+func TestSmallObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3, fast)
+		run(params.Grace)
+		var roots []b3.Root
+		for size := range 5 {
+			roots = append(roots, c.pin(c.nodes[0], 250, 300*(size+1), 2)...)
+		}
+		run(20 * params.Tick)
+		c.want(roots, 2)
+		if c.sent() != len(roots) || c.puts > 20 {
+			t.Errorf("%d objects were sent in %d requests", c.sent(), c.puts)
+		}
 	})
 }
 
