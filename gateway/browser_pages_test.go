@@ -65,6 +65,9 @@ const aTicket = "allium15vqqzq2cyr4g793akwrg9yj7gjgutevdfwe4qmhcc98t0z5xayyv2cj2
 // withTicket makes pages offer aTicket.
 func withTicket(d *Deps) { d.Ticket = func(content.TicketFor) string { return aTicket } }
 
+// longName has no place where a line could break.
+var longName = strings.Repeat("long", 60) + ".txt"
+
 // album is a directory with something for each kind of preview.
 func album(t testing.TB) map[string]string {
 	files := map[string]string{
@@ -81,6 +84,7 @@ func album(t testing.TB) map[string]string {
 		"logo.svg": `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 30"><rect width="40" height="30" fill="#cde"/>` +
 			`<circle cx="20" cy="15" r="9" fill="#5140b8"/></svg>`,
 		"years/2026/July/deep/er/x.txt": "deep\n", "Originals/a.txt": "a", "originals 2/a.txt": "a",
+		"years/2026/" + longName: longName, "years/2026/\u202ebidi\nline.txt": "x", "years/2026/صورة.png": picture(t, 0),
 	}
 	for i := range 12 {
 		files[fmt.Sprintf("beach-%d.png", i+1)] = picture(t, i)
@@ -99,7 +103,8 @@ func (b *browser) scriptless(t *testing.T) {
 }
 
 // TestBrowserLooks looks at each kind of page at the width of a phone and of a desk, in light and dark colors.
-// ALLIUM_SCREENSHOTS keeps what it saw.
+// ALLIUM_SCREENSHOTS keeps what it saw. The pages have
+// no scripts, so they are the same where none run. (axe itself needs timers, which such a browser has not.)
 func TestBrowserLooks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a browser")
@@ -117,6 +122,9 @@ func TestBrowserLooks(t *testing.T) {
 		{"filtered", tree + "?view=list&filter=BEACH&sort=size&order=desc"},
 		{"nothing", tree + "?filter=nothing"},
 		{"below", tree + "years/2026/July/deep/er/"},
+		{"odd-names", tree + "years/2026/"},
+		{"odd-gallery", tree + "years/2026/?view=gallery"},
+		{"long-name", tree + "years/2026/" + longName + "?view=preview"},
 		{"text", tree + "main.go?view=preview"},
 		{"markdown", tree + "Readme.md?view=preview"},
 		{"image", tree + "beach-2.png?view=preview"},
@@ -131,6 +139,9 @@ func TestBrowserLooks(t *testing.T) {
 			b.do(t, chromedp.EmulateViewport(int64(width), 900), chromedp.Navigate(c.url))
 			if wide := see(t, b, chromedp.Evaluate[int](`document.documentElement.scrollWidth`)); wide > width {
 				t.Errorf("%s: %d pixels wide", where, wide)
+			}
+			if n := see(t, b, chromedp.Evaluate[int](`document.scripts.length`)); n > 0 {
+				t.Errorf("%s: %d scripts", where, n)
 			}
 			b.quiet(t, where)
 			if c.name == "list" {

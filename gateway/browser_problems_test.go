@@ -145,7 +145,11 @@ func (b *browser) seeProblems(t *testing.T, base string, root, lost b3.Root, axe
 		}
 		b.narrow(t, c.what)
 		if c.whole {
-			b.accessible(t, axe, c.what)
+			for _, width := range []int64{390, 1280} {
+				b.do(t, chromedp.EmulateViewport(width, 700))
+				b.accessible(t, axe, fmt.Sprintf("%s %d", c.what, width))
+			}
+			b.do(t, chromedp.EmulateViewport(390, 700))
 		}
 		b.quiet(t, c.what)
 	}
