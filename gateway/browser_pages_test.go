@@ -146,6 +146,10 @@ func TestBrowserLooks(t *testing.T) {
 			b.quiet(t, where)
 			if c.name == "list" {
 				see(t, b, chromedp.Evaluate[bool](`document.querySelector(".ticket").open = true`))
+				const sorts = `[...document.querySelectorAll("thead a")].filter((a) => a.offsetWidth).length`
+				if n := see(t, b, chromedp.Evaluate[int](sorts)); n != 3 {
+					t.Errorf("%s: %d orders are offered", where, n)
+				}
 			}
 			b.accessible(t, axe, where)
 		}
