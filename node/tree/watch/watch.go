@@ -26,15 +26,28 @@ type Options struct {
 // Run calls work at once, and again whenever the file or directory has changed, until ctx ends. It
 // returns after the last work has ended, with the error of ctx.
 func Run(ctx context.Context, path string, o Options) error {
-	path, err := filepath.Abs(path)
+	w, err := newWatcher(path, o)
 	if err != nil {
 		return err
 	}
-	w := &watcher{path: path, polling: o.Polling, schedule: schedule{Timing: o.Timing}}
-	w.notify, err = fsnotify.NewWatcher()
+	return w.run(ctx, o.Work)
+}
+
+// newWatcher returns a watcher that does not watch anything yet.
+func newWatcher(path string, o Options) (*watcher, error) {
+	path, err := filepath.Abs(path)
 	if err != nil {
+		return nil, err
+	}
+	w := &watcher{path: path, polling: o.Polling, schedule: schedule{Timing: o.Timing}}
+	if w.notify, err = fsnotify.NewWatcher(); err != nil {
 		w.poll(err)
 	}
+	return w, nil
+}
+
+// run calls work as [Run] does, and closes the watcher.
+func (w *watcher) run(ctx context.Context, work func(context.Context) (bool, error)) error {
 	defer w.close()
 	var working sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
@@ -42,7 +55,7 @@ func Run(ctx context.Context, path string, o Options) error {
 	defer cancel()
 	w.changed(time.Now())
 	w.notBefore = time.Now() // the first work does not wait for quiet
-	w.first = w.first.Add(-o.Latest)
+	w.first = w.first.Add(-w.Latest)
 	type outcome struct {
 		worked bool
 		err    error
@@ -56,7 +69,7 @@ func Run(ctx context.Context, path string, o Options) error {
 			w.begin()
 			w.refresh() // before work reads the tree, so that no change falls between
 			working.Go(func() {
-				worked, err := o.Work(ctx)
+				worked, err := work(ctx)
 				done <- outcome{worked, err}
 			})
 		} else {

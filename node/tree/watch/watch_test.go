@@ -5,11 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 
 	"allium/internal/testkit"
 )
@@ -32,12 +35,22 @@ type runs struct {
 // begin starts Run on a path; the test's end stops it.
 func begin(t *testing.T, path string) *runs {
 	t.Helper()
+	r, _ := beginWith(t, path, nil)
+	return r
+}
+
+// beginWith starts Run on a path with a function to be told of polling, and returns what watches it, too.
+func beginWith(t *testing.T, path string, polling func(error)) (*runs, *fsnotify.Watcher) {
+	t.Helper()
 	r := &runs{}
+	w, err := newWatcher(path, Options{Timing: quick, Polling: polling})
+	must(t, err)
+	notify := w.notify
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		o := Options{Timing: quick, Work: func(context.Context) (bool, error) { return true, r.work(t, path) }}
-		if err := Run(ctx, path, o); !errors.Is(err, context.Canceled) {
+		err := w.run(ctx, func(context.Context) (bool, error) { return true, r.work(t, path) })
+		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
@@ -46,7 +59,7 @@ func begin(t *testing.T, path string) *runs {
 		running.Wait()
 	})
 	r.await(t, path)
-	return r
+	return r, notify
 }
 
 func (r *runs) work(t *testing.T, path string) error {
@@ -170,4 +183,23 @@ func TestPolling(t *testing.T) {
 			t.Errorf("told %d times", told)
 		}
 	})
+}
+
+// TestLostEvents: when events were lost, work looks at the whole tree, and what was not watched any more
+// is watched again.
+func TestLostEvents(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	below := filepath.Join(dir, "a")
+	must(t, os.Mkdir(below, 0o755))
+	r, notify := beginWith(t, dir, func(err error) { t.Error("polling:", err) })
+	for i := range 3 {
+		testkit.Eventually(t, "the directory to be watched again", func() bool {
+			return slices.Contains(notify.WatchList(), below)
+		})
+		must(t, notify.Remove(below)) // the kernel tells nobody of what is in it
+		must(t, os.WriteFile(filepath.Join(below, "x"), make([]byte, i+1), 0o600))
+		notify.Errors <- fsnotify.ErrEventOverflow
+		r.await(t, dir)
+	}
 }
