@@ -9,6 +9,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store"
 	"allium/store/durability"
 	"allium/store/meta"
 )
@@ -87,7 +88,11 @@ func (s *Service) look(ctx context.Context) error {
 		}
 		if !more {
 			s.scan.stop()
-			s.ended()
+			for _, root := range s.ended() {
+				if err := s.keepRemoval(ctx, root); err != nil {
+					s.deps.Log.Warn("a removed target could not be kept", "root", root, "err", err)
+				}
+			}
 			return nil
 		}
 	}
@@ -189,8 +194,8 @@ func (s *Service) entry(ctx context.Context, root b3.Root) (*entry, error) {
 	return e, nil
 }
 
-// ended ends a pass.
-func (s *Service) ended() {
+// ended ends a pass. It returns the objects that this node asked for until now.
+func (s *Service) ended() (given []b3.Root) {
 	self, now := s.deps.View().Self, s.deps.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,23 +207,50 @@ func (s *Service) ended() {
 		}
 	}
 	for root, e := range s.objects {
-		if e.pass < s.pass && e.told < s.pass {
-			if !s.scan.failed {
-				delete(s.objects, root)
-			}
-			continue
-		}
-		if e.pass == s.pass {
+		seen := e.pass == s.pass
+		switch {
+		case seen && e.own.Seq > 0, seen && s.scan.failed:
 			s.ask(e, self, now)
+		case s.scan.failed:
+		case e.Own(self).Wants(): // it was below a directory whose pin is gone
+			e.Ask(self, meta.Target{}.Next(e.Own(self), uint64(now.UnixMilli())), now)
+			given = append(given, root)
+		case seen:
+			s.ask(e, self, now)
+		case e.told < s.pass:
+			delete(s.objects, root)
 		}
 	}
+	return given
 }
 
-// ask has the planner know what this node asks for, with a number above that of the latest target.
+// keepRemoval makes durable that this node asks for an object no more: an object below a directory has no
+// record of its own. The pin goes with the copies of the others.
+func (s *Service) keepRemoval(ctx context.Context, root b3.Root) error {
+	self := s.deps.View().Self
+	s.mu.Lock()
+	var t meta.Target
+	if e := s.objects[root]; e != nil {
+		t = e.Own(self)
+	}
+	s.mu.Unlock()
+	if !t.Removed() {
+		return nil
+	}
+	err := s.deps.Store.Pin(ctx, root, store.PinOptions{Label: originLabel(self), Target: t})
+	if status.Of(err) == status.NotFound {
+		return nil
+	}
+	return err
+}
+
+// ask has the planner know what this node asks for, with a number above that of the latest target. A
+// node without pins of its own takes over what it once asked for.
 func (s *Service) ask(e *entry, self durability.ID, now time.Time) {
 	t := e.own
 	if t.Seq == 0 {
-		t = e.adopted
+		e.Adopt(self, e.adopted, now)
+		return
 	}
 	for _, a := range e.Asked() {
 		if a.Origin == self && a.Target.Copies != t.Copies {

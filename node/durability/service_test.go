@@ -12,6 +12,7 @@ import (
 	"allium/store"
 	"allium/store/durability"
 	"allium/store/meta"
+	"allium/store/storetest"
 )
 
 // run lets time pass in a test with virtual time.
@@ -121,28 +122,51 @@ func TestRemovedTarget(t *testing.T) {
 	})
 }
 
-// TestBelow: the target of a recursive pin holds for what is below the directory.
+// TestBelow: the target of a recursive pin holds for what is below the directory, until the pin is gone. A
+// restart forgets that as little as a directory that cannot be read stops other work.
 func TestBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 4, fast)
 		run(params.Grace)
-		roots := c.pin(c.nodes[0], 4, 1000, 1)
-		c.below[roots[0]], c.fails = roots[1:3], roots[3] // which stops nothing else
-		err := c.nodes[0].store.Pin(t.Context(), roots[3], store.PinOptions{
-			Label: "bad", Recursive: true, Target: meta.Target{Copies: 2},
-		})
-		if err != nil {
-			t.Fatal(err)
+		origin := c.nodes[0]
+		roots := c.pin(origin, 2, 1000, 2) // directories
+		for i := range byte(3) {
+			roots = append(roots, storetest.Put(t, origin.store, []byte{i}))
 		}
-		err = c.nodes[0].store.Pin(t.Context(), roots[0], store.PinOptions{
-			Label: "tree", Recursive: true, Target: meta.Target{Copies: 3},
-		})
-		if err != nil {
-			t.Fatal(err)
+		c.below[roots[0]], c.fails = roots[2:], roots[1]
+		pin := func(i int) {
+			t.Helper()
+			err := origin.store.Pin(t.Context(), roots[i], store.PinOptions{
+				Label: "tree", Recursive: true, Target: meta.Target{Copies: 3},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
+		unpin := func(i int) {
+			t.Helper()
+			if err := origin.store.Unpin(t.Context(), roots[i], "tree"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pin(0)
+		pin(1)
 		run(params.Grace)
-		c.want(roots[:3], 3)
-		c.want(roots[3:], 2)
+		c.want(roots[:2], 3)
+		for _, root := range roots[2:] {
+			if n := len(c.pinned()[root]); n != 2 { // and the origin, which has no pin of its own
+				t.Errorf("an object below has %d copies at others", n)
+			}
+		}
+		unpin(0)
+		run(3 * params.Tick) // nothing is forgotten while a directory cannot be read
+		unpin(1)
+		run(3 * params.Tick)
+		origin.kill()
+		origin.start()
+		run(30 * params.TrimWait)
+		c.want(roots[:2], 2)
+		c.want(roots[2:], 0)
 	})
 }
 
@@ -239,16 +263,22 @@ func TestTold(t *testing.T) {
 			t.Errorf("of an object that is not here: %+v, %v", answer, err)
 		}
 		// A pass that had read the pins of an object before it was told does not forget it.
+		root := storetest.Put(t, x.store, []byte("not pinned"))
+		again := target(time.Now())
+		again[0].Root = root
+		if _, err := x.service().Told(ctx, from.id, again); err != nil {
+			t.Fatal(err)
+		}
 		s := x.service()
 		s.mu.Lock()
-		e := s.objects[roots[0]]
+		e := s.objects[root]
 		e.pass, e.told, s.pass = 1, 2, 2
 		s.mu.Unlock()
-		if s.ended(); s.objects[roots[0]] != e {
+		if s.ended(); s.objects[root] != e {
 			t.Error("an object is forgotten that a member told of")
 		}
 		e.told = 1
-		if s.ended(); s.objects[roots[0]] != nil {
+		if s.ended(); s.objects[root] != nil {
 			t.Error("an object without a target is remembered")
 		}
 	})

@@ -14,6 +14,8 @@ type Asked struct {
 	Origin ID // the node whose pin asks for it
 	Target meta.Target
 	Since  time.Time // when this node learned of it
+
+	adopted bool // the origin is this node, which has it from others
 }
 
 // Object is what a holder knows of one object that has targets: what is asked, which members
@@ -94,11 +96,11 @@ func (o *Object) Ask(origin ID, t meta.Target, now time.Time) bool {
 	case i < 0 && len(o.asked) == MaxTargets, i < 0 && t.Seq == 0:
 		return false
 	case i < 0:
-		o.asked = append(o.asked, Asked{origin, t, now})
+		o.asked = append(o.asked, Asked{Origin: origin, Target: t, Since: now})
 	case !t.Replaces(o.asked[i].Target):
 		return false
 	default:
-		o.asked[i] = Asked{origin, t, now}
+		o.asked[i] = Asked{Origin: origin, Target: t, Since: now}
 	}
 	o.leave, o.rest = leave{}, rest{}
 	return true
@@ -220,11 +222,14 @@ func (o *Object) Tell(v *View, p Params, now time.Time) Told {
 }
 
 // Told notes what another member told, and returns the origins whose targets are new. Nobody
-// changes the target of this node itself; only a node that lost it takes it over from others.
+// changes what this node itself asks for; only a node that lost its target takes that over from others.
 func (o *Object) Told(t Told, v *View, p Params, now time.Time) (changed []ID) {
 	for _, a := range t.Asked {
-		own := a.Origin == v.Self && slices.ContainsFunc(o.asked, func(b Asked) bool { return b.Origin == v.Self })
-		if !own && o.Ask(a.Origin, a.Target, now) {
+		take := o.Ask
+		if a.Origin == v.Self {
+			take = o.Adopt
+		}
+		if take(a.Origin, a.Target, now) {
 			changed = append(changed, a.Origin)
 		}
 	}
@@ -232,6 +237,28 @@ func (o *Object) Told(t Told, v *View, p Params, now time.Time) (changed []ID) {
 		o.Claimed(v, id, p, now)
 	}
 	return changed
+}
+
+// Own returns what this node itself asks for. What it has adopted is not that.
+func (o *Object) Own(self ID) (t meta.Target) {
+	for _, a := range o.asked {
+		if a.Origin == self && !a.adopted {
+			t = a.Target
+		}
+	}
+	return t
+}
+
+// Adopt notes the target that this node itself once asked for, as others know it, and reports whether it
+// is new. It changes nothing once the node has called Ask for itself. Else newer targets replace
+// it, as those of others: it may have been removed meanwhile.
+func (o *Object) Adopt(self ID, t meta.Target, now time.Time) bool {
+	i := slices.IndexFunc(o.asked, func(a Asked) bool { return a.Origin == self })
+	if i >= 0 && !o.asked[i].adopted || !o.Ask(self, t, now) {
+		return false
+	}
+	o.asked[slices.IndexFunc(o.asked, func(a Asked) bool { return a.Origin == self })].adopted = true
+	return true
 }
 
 // Answer is how a member answered a challenge.

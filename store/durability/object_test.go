@@ -104,6 +104,33 @@ func BenchmarkPlanSettled(b *testing.B) {
 	}
 }
 
+// TestAdoptedTarget: a node takes its lost target over from others, and its removal too. What it asks for
+// itself nobody changes.
+func TestAdoptedTarget(t *testing.T) {
+	t.Parallel()
+	p, now := TestnetParams(), time.Unix(1_700_000_000, 0)
+	v := NewView("member-0", members(3, 3), false)
+	o := NewObject(number(1), 100, now)
+	told := func(copies int, seq uint64) int {
+		t.Helper()
+		o.Told(Told{Asked: []Asked{{Origin: "member-0", Target: meta.Target{Copies: copies, Seq: seq}}}}, v, p, now)
+		return o.Wanted()
+	}
+	if n := told(3, 1); n != 3 {
+		t.Errorf("a lost target asks for %d copies", n)
+	}
+	if n := told(0, 2); n != 0 {
+		t.Errorf("a lost target that was removed asks for %d copies", n)
+	}
+	if n := told(3, 1); n != 0 {
+		t.Errorf("an older one asks for %d copies", n)
+	}
+	o.Ask("member-0", meta.Target{Copies: 2, Seq: 3}, now)
+	if n := told(0, 4); n != 2 {
+		t.Errorf("another member changed the target to %d copies", n)
+	}
+}
+
 // TestBusyIsNotFailed: a holder that is late still counts, until its proof is two periods old.
 func TestBusyIsNotFailed(t *testing.T) {
 	t.Parallel()
