@@ -3,6 +3,7 @@ package dht
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -137,4 +138,13 @@ func (a *publisher) awaitPeers(ctx context.Context) bool {
 		}
 	}
 	return true
+}
+
+// Announce queues root to be published in the background. The sweep then publishes it
+// again while Deps.Roots lists it. Announce returns status.Busy if the queue is full.
+func (s *Service) Announce(root b3.Root) error {
+	if err := s.publisher.add(root); err != nil {
+		return fmt.Errorf("announce %s: %w", root, err)
+	}
+	return nil
 }

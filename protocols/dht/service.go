@@ -15,12 +15,9 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	ds "github.com/ipfs/go-datastore"
-	kaddht "github.com/libp2p/go-libp2p-kad-dht"
-	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/protocol"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -29,7 +26,6 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/dht/dialback"
 	"allium/protocols/dht/guard"
-	"allium/protocols/dht/kadhost"
 	"allium/protocols/dht/names"
 	"allium/protocols/dht/persist"
 	"allium/protocols/dht/routing"
@@ -330,30 +326,6 @@ func listens(h host.Host) bool {
 	})
 }
 
-// newKad starts kad-dht without its provider and value stores. The provider exchange
-// (OAP1 §11) and GET_PROVIDERS use the records of this package, and a value store would
-// be unbounded.
-func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
-	mode := kaddht.ModeAutoServer // in a network without public addresses every node must be a server
-	if s.cfg.Server {
-		mode = kaddht.ModeServer
-	} else if !listens(s.deps.Host) {
-		mode = kaddht.ModeClient // nobody could ask it
-	}
-	h := kadhost.Host(s.guard.Host(s.deps.Host, KadID, maxMessage), KadID, maxMessage, s.kadProviders)
-	return kaddht.New(h,
-		kaddht.ProtocolPrefix(Prefix),
-		kaddht.Mode(mode),
-		kaddht.BucketSize(s.cfg.K),
-		kaddht.RoutingTablePeerDiversityFilter(kadhost.NewGroupFilter(s.cfg.routingConfig().GroupCap(), s.addrs)),
-		kaddht.DisableProviders(),
-		kaddht.DisableValues(),
-		kaddht.WithCustomMessageSender(func(host.Host, []protocol.ID) pb.MessageSenderWithDisconnect {
-			return s.kadSender
-		}),
-	)
-}
-
 // janitor drops expired records every minute and updates their gauge every 5 s.
 func (s *Service) janitor(ctx context.Context) {
 	for i := 1; jitter.Sleep(ctx, 5*time.Second); i++ {
@@ -419,12 +391,3 @@ func (s *Service) SeedManifest() seeds.ManifestInfo { return s.bootstrapper.Mani
 
 // RememberedPeers returns the number of peers that would be dialed if no seed answered.
 func (s *Service) RememberedPeers() int { return s.bootstrapper.Remembered() }
-
-// Announce queues root to be published in the background. The sweep then publishes it
-// again while Deps.Roots lists it. Announce returns status.Busy if the queue is full.
-func (s *Service) Announce(root b3.Root) error {
-	if err := s.publisher.add(root); err != nil {
-		return fmt.Errorf("announce %s: %w", root, err)
-	}
-	return nil
-}
