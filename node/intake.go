@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"allium/node/intake"
 	"allium/node/p2p"
 	"allium/protocols/b3"
@@ -18,15 +20,31 @@ func (n *Node) receiver() object.Receiver {
 	}
 	return intake.New(intake.Deps{
 		Store: n.store, Capabilities: n.capabilities, Audit: n.gatewayAudit(),
-		Shut: n.shutForPuts, Denied: n.denylist.At("put").Object,
+		Shut: n.shutForPuts, Member: n.member, Denied: n.denylist.At("put").Object,
 		Pinned: func(ctx context.Context, root b3.Root, label string) { n.api.Pinned(ctx, root, label) },
 	})
 }
 
+// member returns an error for a peer that is no member of the cluster.
+func (n *Node) member(p peer.ID) error {
+	if err := n.starting(); err != nil { // members are known later than peers connect
+		return err
+	}
+	return n.members.Member(p)
+}
+
+// starting returns an error until the node has started.
+func (n *Node) starting() error {
+	if n.started.Load() {
+		return nil
+	}
+	return status.Errorf(status.NotReady, "the node is starting; ask again in a second")
+}
+
 // shutForPuts returns an error while the node takes no puts of peers.
 func (n *Node) shutForPuts() error {
-	if !n.started.Load() {
-		return status.Errorf(status.NotReady, "the node is starting; ask again in a second")
+	if err := n.starting(); err != nil {
+		return err
 	}
 	if err := n.store.UnknownLoss(); err != nil {
 		return err

@@ -14,20 +14,14 @@ import (
 	"allium/protocols/capability"
 	"allium/protocols/object"
 	"allium/store"
-
-	"github.com/libp2p/go-libp2p/core/peer"
 )
 
 // BenchmarkPut replicates an object to another node and fetches it from there into a third
 // one, in turns. The ratio of the rates, and of the CPU time, is what counts.
 func BenchmarkPut(b *testing.B) {
 	const size = 256 << 20
-	to := start(b, nil)
-	from, asker := start(b, joining(to)), start(b, joining(to))
-	id, err := peer.Decode(to.ID().ID)
-	if err != nil {
-		b.Fatal(err)
-	}
+	p := joined(b, nil)
+	to, from, asker, id := p.to, p.from, start(b, joining(p.to)), p.id
 	var caveats []capability.Caveat
 	for _, s := range []string{
 		"op in replicate", "aud = " + to.ID().ID, "exp < " + time.Now().Add(9*time.Minute).UTC().Format(time.RFC3339),

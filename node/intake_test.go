@@ -32,18 +32,30 @@ type puts struct {
 	id       peer.ID
 }
 
-// joined starts two nodes that are connected and have one ring.
-func joined(t *testing.T, change func(*config.Config)) puts {
+// joined starts two nodes that are connected and members of one cluster.
+func joined(t testing.TB, change func(*config.Config)) puts {
 	t.Helper()
-	to := start(t, change)
-	from := start(t, joining(to))
+	homes := []string{t.TempDir(), t.TempDir()}
+	if _, err := capabilities.Open(homes[0]).Rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ring, err := os.ReadFile(filepath.Join(homes[0], "capability.keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(homes[1], "capability.keys"), ring, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	to := startAt(t, homes[0], change)
+	from := startAt(t, homes[1], joining(to))
 	id, err := peer.Decode(to.ID().ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "the nodes know each other", func() bool {
 		peers, err := from.api.Peers(t.Context())
-		return err == nil && slices.ContainsFunc(peers, func(p api.Peer) bool { return p.ID == to.ID().ID })
+		return err == nil && slices.ContainsFunc(peers, func(p api.Peer) bool { return p.ID == to.ID().ID }) &&
+			metric(t, to, `durability_members{state="present"}`) == 2
 	})
 	return puts{from, to, id}
 }
@@ -131,6 +143,19 @@ func TestPutToANode(t *testing.T) {
 	}
 	if len(p.pins(t, large)) != 1 {
 		t.Error("the pin is gone")
+	}
+
+	// The same capability in the hands of a node that has not the ring is worth nothing.
+	stranger := puts{start(t, joining(p.to)), p.to, p.id}
+	theirs, _ := addBytes(t, stranger.from, 4, 1000)
+	if _, err := stranger.put(t, theirs, replicate); status.Of(err) != status.Forbidden {
+		t.Errorf("a stranger puts with a capability of the cluster: %v", err)
+	}
+	if has, err := p.to.Store().Has(t.Context(), []b3.Root{theirs}); err != nil || has[0] != b3.Absent {
+		t.Error("what a stranger put is stored", has, err)
+	}
+	if _, err := stranger.put(t, theirs, p.mint(t, "op in put")); err != nil {
+		t.Error("a stranger with a person's capability:", err)
 	}
 
 	small, _ := addBytes(t, p.from, 2, 1000)

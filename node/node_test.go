@@ -198,7 +198,7 @@ func TestTwoStrangersMeet(t *testing.T) {
 }
 
 // metric reads one counter from a node's /metrics; absent is 0.
-func metric(t *testing.T, n *running, prefix string) (sum int64) {
+func metric(t testing.TB, n *running, prefix string) (sum int64) {
 	t.Helper()
 	resp, err := http.Get(n.ID().Admin + "/metrics")
 	if err != nil {

@@ -1,7 +1,8 @@
 // Package intake stores what peers put into this node.
 //
 // Invariants: nothing is stored without a capability that allows it, and without a record in
-// the audit log. An object is acknowledged when it is durable and, if the capability says so,
+// the audit log. With a capability for op in replicate, nothing is stored for a peer that is no
+// member of the cluster. An object is acknowledged when it is durable and, if the capability says so,
 // pinned. What a member of the cluster puts is pinned under [meta.ClusterLabel], which people
 // cannot remove; what a person puts is pinned if the capability allows pins too, as with an
 // upload over HTTP.
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/gateway/audit"
 	"allium/gateway/exchange"
@@ -38,6 +40,8 @@ type Deps struct {
 	Audit        exchange.Audit
 	// Shut returns an error while the node takes no writes.
 	Shut func() error
+	// Member returns an error for a peer that is no member of the cluster.
+	Member func(p peer.ID) error
 	// Denied returns an error for an object that the denylist names.
 	Denied func(root b3.Root) error
 	// Pinned is told of each new pin.
@@ -79,6 +83,9 @@ func (r *Receiver) Authorize(ctx context.Context, token []byte, o *object.Offer)
 		return nil, in.refused(err)
 	}
 	if in.op == capability.Replicate {
+		if err := r.deps.Member(o.From.RemotePeer()); err != nil {
+			return nil, in.refused(err)
+		}
 		in.pin, in.label = true, meta.ClusterLabel
 		return in, nil
 	}

@@ -98,6 +98,17 @@ func (s *Service) View() *durability.View {
 	return s.cluster.View(s.deps.Now())
 }
 
+// Member returns nil for a member that is present, and forbidden for any other peer.
+func (s *Service) Member(p peer.ID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cluster.Present(durability.ID(p), s.deps.Now()) {
+		return nil
+	}
+	return status.Errorf(status.Forbidden, "%s is no member of this node's cluster: no offer of it, sealed with "+
+		"a key of capability.keys, arrived in the last %s", p, s.cfg.Durability.Grace)
+}
+
 // Validate decides whether a message of offer.Topic is relayed and handled. One that no cluster can
 // have sent is an error that counts against its sender. That of another cluster is relayed, as it
 // cannot be read. One of an author that sent another within minGap is ignored.

@@ -207,6 +207,15 @@ func TestMemberGoes(t *testing.T) {
 			w.silent[b.self] = on
 			w.mu.Unlock()
 		}
+		member := func(id peer.ID, want status.Outcome) {
+			t.Helper()
+			if err := a.Member(id); status.Of(err) != want {
+				t.Errorf("%s: %v, want %s", id, err, want)
+			}
+		}
+		member(a.self, status.OK)
+		member(b.self, status.OK)
+		member(w.start(t, capability.Ring{}, cfg).self, status.Forbidden)
 		cut(true)
 		time.Sleep(cfg.Durability.Grace - 2*cfg.Every)
 		synctest.Wait()
@@ -218,12 +227,14 @@ func TestMemberGoes(t *testing.T) {
 		if n := present(a); n != 1 {
 			t.Errorf("after the grace %d are present", n)
 		}
+		member(b.self, status.Forbidden)
 		cut(false)
 		time.Sleep(2 * cfg.Every)
 		synctest.Wait()
 		if n := present(a); n != 2 {
 			t.Errorf("after it is back %d are present", n)
 		}
+		member(b.self, status.OK)
 	})
 }
 

@@ -57,6 +57,12 @@ func (c *Cluster) Contact(id ID, now time.Time) {
 	}
 }
 
+// Present reports whether a member was heard within the grace.
+func (c *Cluster) Present(id ID, now time.Time) bool {
+	h := c.members[id]
+	return h != nil && (id == c.self || now.Sub(h.last) < c.p.Grace)
+}
+
 // Break notes whether the node's breaker for a member is open.
 func (c *Cluster) Break(id ID, open bool) {
 	if h := c.members[id]; h != nil {
