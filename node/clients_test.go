@@ -22,18 +22,7 @@ func TestGeneratedClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles clients")
 	}
-	tools, err := filepath.Abs("../tools/clients")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat("../bin/tools/clients"); err != nil {
-		const why = "the generators of clients are not installed: whether the OpenAPI document makes good clients is not " +
-			"tested here; run `make bin/tools/clients`"
-		if os.Getenv("ALLIUM_CI") != "" {
-			t.Fatal(why)
-		}
-		t.Skip(why)
-	}
+	tools := clientTools(t)
 	doc, err := gateway.OpenAPI()
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +61,142 @@ func TestGeneratedClients(t *testing.T) {
 		}
 	})
 }
+
+// clientTools returns the directory of the generators. The test is skipped where they are not installed; CI installs
+// them.
+func clientTools(t *testing.T) string {
+	t.Helper()
+	tools, err := filepath.Abs("../tools/clients")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("../bin/tools/clients"); err != nil {
+		const why = "the generators of clients are not installed: whether the OpenAPI document makes good clients is not " +
+			"tested here; run `make bin/tools/clients`"
+		if os.Getenv("ALLIUM_CI") != "" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	return tools
+}
+
+// TestGuideOfPrograms runs the two blocks of docs/programs.md that need tools. One generates clients, here with the tools
+// of tools/clients in place of those from the Internet. With the other one a foreign module imports the Go clients.
+func TestGuideOfPrograms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles clients")
+	}
+	guide, err := os.ReadFile("../docs/programs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(kind string) string {
+		_, rest, _ := strings.Cut(string(guide), "```sh "+kind+"\n")
+		text, _, ok := strings.Cut(rest, "```")
+		if !ok {
+			t.Fatalf("docs/programs.md has no block %q", kind)
+		}
+		return text
+	}
+	t.Run("generate", func(t *testing.T) {
+		tools := clientTools(t)
+		n := start(t, nil)
+		dir := filepath.Join(copyOf(t, filepath.Join(tools, "go")), "go")
+		if err := os.Symlink(filepath.Join(tools, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
+			t.Fatal(err)
+		}
+		const oapi = "go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
+		script := strings.NewReplacer(
+			"http://127.0.0.1:9600", n.ID().Admin, "npx openapi-typescript ", "node_modules/.bin/openapi-typescript ",
+			"npx @hey-api/openapi-ts ", "node_modules/.bin/openapi-ts ", oapi, "go tool oapi-codegen",
+		).Replace(block("check=machine"))
+		if strings.Contains(script, "npx") || strings.Contains(script, "go run") {
+			t.Fatalf("the block needs the Internet:\n%s", script)
+		}
+		command(t, dir, "bash", "-euc", script)
+		for file, want := range map[string]string{
+			"node.d.ts": "postTree", "hey/sdk.gen.ts": "postTree", "node.go": "func NewClientWithResponses(",
+		} {
+			if p, err := os.ReadFile(filepath.Join(dir, file)); err != nil || !strings.Contains(string(p), want) {
+				t.Errorf("%s: %d bytes without %s, %v", file, len(p), want, err)
+			}
+		}
+	})
+	t.Run("import", func(t *testing.T) {
+		checkout, err := filepath.Abs("..")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "go.mod"), []byte("module example.org/app\n\ngo 1.26.0\n"))
+		sums, err := os.ReadFile("../go.sum")
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, "go.sum"), sums)
+		write(t, filepath.Join(dir, "main.go"), []byte(stranger))
+		// "go mod tidy" also wants the tests of all dependencies, so the build finds the versions by itself here.
+		edit, _, _ := strings.Cut(strings.ReplaceAll(block("check=build"), "=../allium", "="+checkout), "\n")
+		command(t, dir, "bash", "-euc", edit)
+		command(t, dir, "env", "GOPROXY=off", "go", "build", "-o", "app", ".")
+		n := start(t, nil)
+		root := add(t, n, filepath.Join(dir, "main.go"))[0].Root.String()
+		if out := command(t, dir, filepath.Join(dir, "app"), n.ID().Admin, n.ID().Gateway, root); out != stranger+"1 pin\n" {
+			t.Errorf("%s", out)
+		}
+	})
+}
+
+// stranger is a program of another module. It prints an object that it proves, and how many pins the node has.
+const stranger = `package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"os"
+
+	"allium/gateway/api"
+	"allium/gateway/client"
+	"allium/gateway/verified"
+	"allium/protocols/b3"
+)
+
+func main() {
+	ctx := context.Background()
+	root, err := b3.Parse(os.Args[3])
+	if err != nil {
+		log.Fatal(err)
+	}
+	gateway, err := verified.New(os.Args[2], verified.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer gateway.Close()
+	var content *verified.Download
+	if content, err = gateway.Get(ctx, root, api.Range{End: -1}); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := io.Copy(os.Stdout, content); err != nil {
+		log.Fatal(err)
+	}
+	node, err := client.New(os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer node.Close()
+	var pins []api.Pin
+	for pin, err := range node.Pins(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		pins = append(pins, pin)
+	}
+	fmt.Println(len(pins), "pin")
+}
+`
 
 // mintForAnHour returns a capability of the node at home.
 func mintForAnHour(t *testing.T, home string) string {
