@@ -81,8 +81,9 @@ func clientTools(t *testing.T) string {
 	return tools
 }
 
-// TestGuideOfPrograms runs the two blocks of docs/programs.md that need tools. One generates clients, here with the tools
-// of tools/clients in place of those from the Internet. With the other one a foreign module imports the Go clients.
+// TestGuideOfPrograms runs the two blocks of docs/programs.md that need tools. One generates clients, here with the
+// tools of tools/clients in place of those from the Internet. With the other one a foreign module imports the Go
+// clients.
 func TestGuideOfPrograms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles clients")
