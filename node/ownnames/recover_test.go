@@ -56,7 +56,11 @@ func testRecover(t *testing.T, interrupted bool) {
 		if err != nil || !bytes.Equal(aside, bad) {
 			t.Errorf("the damaged file: %d of %d bytes, %v", len(aside), len(bad), err)
 		}
-		before := b.peers.held[b.name(t, "b")].Seq()
+		known, err := b.peers.find(t.Context(), b.name(t, "b"), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := known.Seq()
 		if st, err := b.Publish(t.Context(), b.request(t, "b", "three")); err != nil || st.Seq <= before {
 			t.Errorf("number %d after %d, %v", st.Seq, before, err)
 		}
@@ -110,7 +114,11 @@ func TestRecoverHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t)
 		b.publish(t, "a", "one")
-		held := b.peers.held[b.name(t, "a")].Records()
+		known, err := b.peers.find(t.Context(), b.name(t, "a"), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := known.Records()
 		floor := held[0].Seq + uint64(time.Minute.Milliseconds())
 		b.held = func(name.Zone) []name.Signed { return held }
 		b.floor = func(n name.Name) uint64 {
