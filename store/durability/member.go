@@ -170,14 +170,20 @@ func compareRanked(a, b ranked) int {
 	return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(string(a.ID), string(b.ID)))
 }
 
-// first returns the ids in the order of an object. It leaves out those that are no members.
-func (v *View) first(root *b3.Root, ids []ID) []ID {
+// ranked returns the members among ids with their scores for an object, in the order of ids.
+func (v *View) ranked(root *b3.Root, ids []ID) []ranked {
 	list := make([]ranked, 0, len(ids))
 	for _, id := range ids {
 		if m := v.find(id); m != nil {
 			list = append(list, ranked{m, m.score(root)})
 		}
 	}
+	return list
+}
+
+// first returns the ids in the order of an object. It leaves out those that are no members.
+func (v *View) first(root *b3.Root, ids []ID) []ID {
+	list := v.ranked(root, ids)
 	slices.SortFunc(list, compareRanked)
 	order := make([]ID, len(list))
 	for i, r := range list {

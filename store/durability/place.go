@@ -63,12 +63,7 @@ func (v *View) Place(root b3.Root, size int64, held, avoid []ID, n int) []Choice
 // inOrder returns the holders in the order in which Place had chosen them if there were no other
 // members. It leaves out those that are no members.
 func (v *View) inOrder(root b3.Root, holders []ID) []ID {
-	list := make([]ranked, 0, len(holders))
-	for _, id := range holders {
-		if m := v.find(id); m != nil {
-			list = append(list, ranked{m, m.score(&root)})
-		}
-	}
+	list := v.ranked(&root, holders)
 	var spread places
 	order := make([]ID, 0, len(list))
 	for _, c := range spread.choose(list, len(list)) {
