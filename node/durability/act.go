@@ -55,6 +55,11 @@ func (s *Service) challenge(ctx context.Context, to durability.ID, roots []b3.Ro
 	if err != nil || len(answers) != len(roots) {
 		answers = make([]durability.Answer, len(roots)) // all busy
 	}
+	for i, a := range answers {
+		if int(a) >= len(results) {
+			answers[i] = durability.Busy // no answer that the planner knows
+		}
+	}
 	s.m.answered(answers, s.deps.Now().Sub(begun))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,25 +72,25 @@ func (s *Service) challenge(ctx context.Context, to durability.ID, roots []b3.Ro
 }
 
 // tell tells a member of objects, and takes over what it knows of them.
-func (s *Service) tell(ctx context.Context, to durability.ID, tells []tell) {
-	v := s.deps.View()
-	told := make([]durability.Told, len(tells))
-	s.mu.Lock()
-	now := s.deps.Now()
-	for i, t := range tells {
-		told[i] = t.Tell(v, s.p, now)
-	}
-	s.mu.Unlock()
-	err := s.exchange(ctx, peer.ID(to), told)
+func (s *Service) tell(ctx context.Context, to durability.ID, tells []planned) {
+	err := s.exchange(ctx, peer.ID(to), tells)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range tells {
-		t.TellEnded(to, t.version, err == nil)
+		t.TellEnded(to, t.Version, err == nil)
 	}
 }
 
-// exchange tells a member and takes over what it answers.
-func (s *Service) exchange(ctx context.Context, to peer.ID, told []durability.Told) error {
+// exchange tells a member of objects and takes over what it answers.
+func (s *Service) exchange(ctx context.Context, to peer.ID, about []planned) error {
+	v := s.deps.View()
+	told := make([]durability.Told, len(about))
+	s.mu.Lock()
+	now := s.deps.Now()
+	for i, p := range about {
+		told[i] = p.Tell(v, s.p, now)
+	}
+	s.mu.Unlock()
 	calling, cancel := context.WithTimeout(ctx, tellTime)
 	answer, err := s.deps.Prover.Tell(calling, to, told)
 	cancel()
@@ -102,7 +107,7 @@ func (s *Service) exchange(ctx context.Context, to peer.ID, told []durability.To
 		if e == nil {
 			continue
 		}
-		if err := s.learn(ctx, e, t); err != nil {
+		if err := s.learn(ctx, v, e, t); err != nil {
 			return err
 		}
 	}
@@ -172,7 +177,7 @@ func (s *Service) queue(sends []planned) {
 // are there.
 func (s *Service) send(ctx context.Context, sends []planned, ok []bool, wait repair.Wait) error {
 	to := peer.ID(sends[0].To)
-	if err := s.exchange(ctx, to, s.tellings(sends)); err != nil {
+	if err := s.exchange(ctx, to, sends); err != nil {
 		return err
 	}
 	var roots []b3.Root
@@ -194,26 +199,13 @@ func (s *Service) send(ctx context.Context, sends []planned, ok []bool, wait rep
 	if err != nil {
 		return err
 	}
-	if err := s.exchange(ctx, to, s.tellings(sends)); err != nil {
+	if err := s.exchange(ctx, to, sends); err != nil {
 		return err
 	}
 	for i, err := range errs {
 		ok[at[i]] = err == nil
 	}
 	return errors.Join(errs...)
-}
-
-// tellings returns what a member is told of objects.
-func (s *Service) tellings(sends []planned) []durability.Told {
-	v := s.deps.View()
-	told := make([]durability.Told, len(sends))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.deps.Now()
-	for i, p := range sends {
-		told[i] = p.Tell(v, s.p, now)
-	}
-	return told
 }
 
 // drop removes the pins of the cluster from an object. What people pinned stays.

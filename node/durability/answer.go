@@ -75,9 +75,9 @@ func (s *Service) toldOf(ctx context.Context, v *durability.View, from peer.ID, 
 		return durability.Told{}, err
 	}
 	if e == nil {
-		return durability.Told{Root: t.Root, Asked: s.removal(v.Self, t.Root)}, nil
+		return durability.Told{Root: t.Root, Asked: s.removal(t.Root)}, nil
 	}
-	if err := s.learn(ctx, e, t); err != nil {
+	if err := s.learn(ctx, v, e, t); err != nil {
 		return durability.Told{}, err
 	}
 	s.mu.Lock()
@@ -98,19 +98,19 @@ func (s *Service) entryOf(ctx context.Context, t durability.Told) (*entry, error
 }
 
 // removal returns that this node removed its target of an object that it has not got, if it did.
-func (s *Service) removal(self durability.ID, root b3.Root) []durability.Asked {
+func (s *Service) removal(root b3.Root) []durability.Asked {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seq, ok := s.removed[root]
 	if !ok {
 		return nil
 	}
-	return []durability.Asked{{Origin: self, Target: meta.Target{Seq: seq}}}
+	return []durability.Asked{{Origin: s.deps.Self, Target: meta.Target{Seq: seq}}}
 }
 
 // learn takes over what a member told of an object, and makes it durable.
-func (s *Service) learn(ctx context.Context, e *entry, t durability.Told) error {
-	v, now := s.deps.View(), s.deps.Now()
+func (s *Service) learn(ctx context.Context, v *durability.View, e *entry, t durability.Told) error {
+	now := s.deps.Now()
 	if len(t.Asked) > durability.MaxTargets || len(t.Holders) > durability.MaxSeen {
 		return status.Errorf(status.BadRequest, "%d targets and %d holders of %s, more than an object has",
 			len(t.Asked), len(t.Holders), t.Root)
@@ -130,13 +130,11 @@ func (s *Service) learn(ctx context.Context, e *entry, t durability.Told) error 
 		return nil
 	}
 	for _, a := range asked {
-		for _, id := range changed {
-			if id != a.Origin {
-				continue
-			}
-			if err := s.keep(ctx, t.Root, a); err != nil {
-				return err
-			}
+		if !slices.Contains(changed, a.Origin) {
+			continue
+		}
+		if err := s.keep(ctx, t.Root, a); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -150,7 +148,7 @@ func (s *Service) keep(ctx context.Context, root b3.Root, a durability.Asked) er
 		err = s.deps.Store.Pin(ctx, root, store.PinOptions{Label: label, Target: a.Target})
 	}
 	if status.Of(err) == status.NotFound {
-		return nil // a removal of what was not pinned here, or the object is gone
+		return nil // the object is gone, or no pin was here that a removal could change
 	}
 	return err
 }

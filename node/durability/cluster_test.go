@@ -29,7 +29,7 @@ type cluster struct {
 	rate  limits.Bytes
 	nodes []*node
 	below map[b3.Root][]b3.Root
-	fails b3.Root // of which nothing below can be listed
+	fails b3.Root // the directory that cannot be listed
 
 	mu    sync.Mutex
 	sends []sent
@@ -149,7 +149,7 @@ func (x *node) start() {
 	}
 	x.mu.Unlock()
 	s := New(p, Deps{
-		View: x.view, Store: x.store, Prover: x, Repairs: repairs, Send: x.send, Now: time.Now,
+		Self: durability.ID(x.id), View: x.view, Store: x.store, Prover: x, Repairs: repairs, Send: x.send, Now: time.Now,
 		Below: func(_ context.Context, root b3.Root) iter.Seq2[b3.Root, error] {
 			return func(yield func(b3.Root, error) bool) {
 				if root == x.c.fails {

@@ -63,7 +63,8 @@ type Repairs interface {
 
 // Deps are what a Service works with. All are required.
 type Deps struct {
-	View    func() *durability.View // the members as of now
+	Self    durability.ID           // this node
+	View    func() *durability.View // the members as of now; making one takes a while
 	Store   Store
 	Prover  Prover
 	Repairs Repairs

@@ -137,7 +137,6 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 	if err != nil || e == nil {
 		return err
 	}
-	self := s.deps.View().Self
 	s.with(e, func(now time.Time) {
 		if e.pass != s.pass {
 			e.pass, e.own, e.adopted = s.pass, meta.Target{}, meta.Target{}
@@ -147,7 +146,7 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 			id, err := peer.Decode(origin)
 			switch {
 			case err != nil:
-			case durability.ID(id) == self:
+			case durability.ID(id) == s.deps.Self:
 				e.adopted = p.Target
 			default:
 				e.Ask(durability.ID(id), p.Target, now)
@@ -196,7 +195,7 @@ func (s *Service) entry(ctx context.Context, root b3.Root) (*entry, error) {
 
 // ended ends a pass. It returns the objects that this node asked for until now.
 func (s *Service) ended() (given []b3.Root) {
-	self, now := s.deps.View().Self, s.deps.Now()
+	self, now := s.deps.Self, s.deps.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.skipped = s.unplanned
@@ -227,17 +226,16 @@ func (s *Service) ended() (given []b3.Root) {
 // keepRemoval makes durable that this node asks for an object no more: an object below a directory has no
 // record of its own. The pin goes with the copies of the others.
 func (s *Service) keepRemoval(ctx context.Context, root b3.Root) error {
-	self := s.deps.View().Self
 	s.mu.Lock()
 	var t meta.Target
 	if e := s.objects[root]; e != nil {
-		t = e.Own(self)
+		t = e.Own(s.deps.Self)
 	}
 	s.mu.Unlock()
 	if !t.Removed() {
 		return nil
 	}
-	err := s.deps.Store.Pin(ctx, root, store.PinOptions{Label: originLabel(self), Target: t})
+	err := s.deps.Store.Pin(ctx, root, store.PinOptions{Label: originLabel(s.deps.Self), Target: t})
 	if status.Of(err) == status.NotFound {
 		return nil
 	}

@@ -72,7 +72,7 @@ func (s *Service) tick(ctx context.Context) {
 // todo is what a plan of all objects begins.
 type todo struct {
 	challenges map[durability.ID][]b3.Root
-	tells      map[durability.ID][]tell
+	tells      map[durability.ID][]planned
 	leases     []planned
 	drops      []planned
 	sends      []planned
@@ -85,16 +85,10 @@ type planned struct {
 	durability.Action
 }
 
-// tell is an object that a member is told of.
-type tell struct {
-	*entry
-	version uint64
-}
-
 // plan asks the planner about all objects, in random order, until there is enough to do for one tick.
 func (s *Service) plan() todo {
 	v, now := s.deps.View(), s.deps.Now()
-	do := todo{challenges: map[durability.ID][]b3.Root{}, tells: map[durability.ID][]tell{}}
+	do := todo{challenges: map[durability.ID][]b3.Root{}, tells: map[durability.ID][]planned{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for root, e := range s.objects { // the order of a map is random
@@ -111,7 +105,7 @@ func (s *Service) plan() todo {
 			case durability.Challenge:
 				do.challenges[a.To] = append(do.challenges[a.To], root)
 			case durability.Tell:
-				do.tells[a.To] = append(do.tells[a.To], tell{e, a.Version})
+				do.tells[a.To] = append(do.tells[a.To], planned{e, a})
 			case durability.AskLease:
 				do.leases = append(do.leases, planned{e, a})
 			case durability.Drop:
