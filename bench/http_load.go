@@ -40,8 +40,7 @@ func (s *settings) startGateway(ctx context.Context, name string) (p *process, p
 	if len(fields) == 0 {
 		return nil, "", "", fmt.Errorf("add printed nothing")
 	}
-	minted, err := run(ctx, s.allium, "--home", home, "token", "mint", "-q", "--op", "put", "--expires", "24h")
-	if err != nil {
+	if token, err = s.mint(ctx, home, "put"); err != nil {
 		return nil, "", "", err
 	}
 	if p, err = s.startNode(ctx, home); err != nil {
@@ -50,7 +49,13 @@ func (s *settings) startGateway(ctx context.Context, name string) (p *process, p
 	if p.gate == "" {
 		return nil, "", "", errors.New("the node has no gateway")
 	}
-	return p, p.gate + "/o/" + fields[0], strings.TrimSpace(minted.out), nil
+	return p, p.gate + "/o/" + fields[0], token, nil
+}
+
+// mint returns a capability of the node at home for operations, such as "put,pin".
+func (s *settings) mint(ctx context.Context, home, ops string) (string, error) {
+	minted, err := run(ctx, s.allium, "--home", home, "token", "mint", "-q", "--op", ops, "--expires", "24h")
+	return strings.TrimSpace(minted.out), err
 }
 
 // besideBare is a gateway and, to compare with, a bare net/http server.

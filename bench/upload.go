@@ -25,9 +25,10 @@ func benchUpload(ctx context.Context, s *settings) ([]row, error) {
 	if err := smallFiles(dir, s.files); err != nil {
 		return nil, err
 	}
-	added := row{what: fmt.Sprintf("%d files: add to a node that runs", s.files), unit: "files/s"}
-	held := row{what: "add: peak RSS of the node", unit: "MB"}
-	rows := []row{added, held}
+	rows := []row{
+		{what: fmt.Sprintf("%d files: add to a node that runs", s.files), unit: "files/s"},
+		{what: "add: peak RSS of the node", unit: "MB"},
+	}
 	kinds := []struct {
 		name string
 		make func(dir, to string) (archived, error)
@@ -77,7 +78,7 @@ func (s *settings) timedUpload(ctx context.Context, upload func(node *process, h
 	if err := unlimited(home); err != nil {
 		return 0, "", 0, err
 	}
-	minted, err := run(ctx, s.allium, "--home", home, "token", "mint", "-q", "--op", "put,pin", "--expires", "24h")
+	token, err := s.mint(ctx, home, "put,pin")
 	if err != nil {
 		return 0, "", 0, err
 	}
@@ -86,7 +87,7 @@ func (s *settings) timedUpload(ctx context.Context, upload func(node *process, h
 		return 0, "", 0, err
 	}
 	begun := time.Now()
-	answer, err = upload(node, home, strings.TrimSpace(minted.out))
+	answer, err = upload(node, home, token)
 	took = time.Since(begun)
 	rss, stopErr := node.stop()
 	return took, answer, rss, errors.Join(err, stopErr)
