@@ -35,14 +35,27 @@ func wantCopies(t *testing.T, w *world, object, want int) {
 	}
 }
 
+// pinEach has the first nodes pin objects with 3 copies, in turn.
+func pinEach(w *world, objects, nodes int) {
+	for i := range objects {
+		w.pin(w.nodes[i%nodes], number(i), 1<<16, 3)
+	}
+}
+
+// wantEach fails the test for each object that pinEach pinned and that has not got 3 copies.
+func wantEach(t *testing.T, w *world, objects int) {
+	t.Helper()
+	for i := range objects {
+		wantCopies(t, w, i, 3)
+	}
+}
+
 // TestRestartMovesNothing: a node that is away for less than the grace causes no send, and all
 // nodes together neither.
 func TestRestartMovesNothing(t *testing.T) {
 	t.Parallel()
 	w := racks(t, 8)
-	for i := range 20 {
-		w.pin(w.nodes[i%8], number(i), 1<<16, 3)
-	}
+	pinEach(w, 20, 8)
 	w.run(w.p.Grace)
 	sends := w.sends
 	if sends != 40 {
@@ -65,9 +78,7 @@ func TestRestartMovesNothing(t *testing.T) {
 	if w.sends != sends {
 		t.Errorf("%d sends because of restarts", w.sends-sends)
 	}
-	for i := range 20 {
-		wantCopies(t, w, i, 3)
-	}
+	wantEach(t, w, 20)
 }
 
 // TestLostNodes: after a node is gone each of its objects gets another copy. When it comes back
@@ -75,9 +86,7 @@ func TestRestartMovesNothing(t *testing.T) {
 func TestLostNodes(t *testing.T) {
 	t.Parallel()
 	w := racks(t, 9)
-	for i := range 15 {
-		w.pin(w.nodes[i%9], number(i), 1<<16, 3)
-	}
+	pinEach(w, 15, 9)
 	w.run(w.p.Grace)
 	n := w.holders(0)[1]
 	w.stop(n)
@@ -92,9 +101,7 @@ func TestLostNodes(t *testing.T) {
 		w.add(Place{Domain: "new " + string(n.id)}, 1<<34)
 		w.run(20 * w.p.Grace)
 	}
-	for i := range 15 {
-		wantCopies(t, w, i, 3)
-	}
+	wantEach(t, w, 15)
 }
 
 // TestVanishedTogether: when more than a third of the members vanish together only last copies
@@ -102,9 +109,7 @@ func TestLostNodes(t *testing.T) {
 func TestVanishedTogether(t *testing.T) {
 	t.Parallel()
 	w := racks(t, 12)
-	for i := range 30 {
-		w.pin(w.nodes[i%12], number(i), 1<<16, 3)
-	}
+	pinEach(w, 30, 12)
 	w.run(w.p.Grace)
 	last := 0
 	for _, n := range w.nodes[:5] {
@@ -150,13 +155,9 @@ func TestLiars(t *testing.T) {
 	for _, n := range w.nodes[5:] {
 		n.liar = true
 	}
-	for i := range 10 {
-		w.pin(w.nodes[i%5], number(i), 1<<16, 3)
-	}
+	pinEach(w, 10, 5)
 	w.run(5 * w.p.Grace)
-	for i := range 10 {
-		wantCopies(t, w, i, 3)
-	}
+	wantEach(t, w, 10)
 	if w.sends > 10*(2+3*4) {
 		t.Errorf("%d sends for 20 copies", w.sends)
 	}
@@ -220,9 +221,7 @@ func TestFlapping(t *testing.T) {
 	p := TestnetParams()
 	for _, up := range []time.Duration{p.Grace / 4, p.Grace, 2 * p.Grace, 11 * p.Grace / 4} {
 		w := racks(t, 8)
-		for i := range 12 {
-			w.pin(w.nodes[i%4], number(i), 1<<16, 3)
-		}
+		pinEach(w, 12, 4)
 		w.run(p.Grace)
 		n := w.nodes[5]
 		its := len(n.disk)
@@ -240,9 +239,7 @@ func TestFlapping(t *testing.T) {
 			t.Errorf("%d sends for %d objects of a member that flaps", got, its)
 		}
 		w.run(30 * p.TrimWait)
-		for i := range 12 {
-			wantCopies(t, w, i, 3)
-		}
+		wantEach(t, w, 12)
 	}
 }
 
