@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"image"
 	"image/color"
@@ -15,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"allium/gateway/content"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 )
 
@@ -42,20 +42,11 @@ func picture(t testing.TB, n int) string {
 
 // tone returns a WAV file of a tenth of a second.
 func tone() string {
-	const rate, samples = 8000, 800
-	var b bytes.Buffer
-	b.WriteString("RIFF")
-	_ = binary.Write(&b, binary.LittleEndian, uint32(36+samples)) // a Buffer takes everything
-	b.WriteString("WAVEfmt ")
-	for _, v := range []any{uint32(16), uint16(1), uint16(1), uint32(rate), uint32(rate), uint16(1), uint16(8)} {
-		_ = binary.Write(&b, binary.LittleEndian, v)
-	}
-	b.WriteString("data")
-	_ = binary.Write(&b, binary.LittleEndian, uint32(samples))
+	samples := make([]byte, testkit.WAVRate/10)
 	for i := range samples {
-		b.WriteByte(byte(128 + 60*math.Sin(float64(i)/4)))
+		samples[i] = byte(128 + 60*math.Sin(float64(i)/4))
 	}
-	return b.String()
+	return string(testkit.WAV(samples))
 }
 
 // aTicket is a ticket as a node with two public addresses makes it.

@@ -19,6 +19,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/ticket"
 )
@@ -47,10 +48,7 @@ func openBrowser(t *testing.T, flags ...chromedp.ExecAllocatorOption) *browser {
 	}
 	if path == "" {
 		const why = "no chromium or google-chrome in PATH: how pages look in a browser is not tested here"
-		if os.Getenv("ALLIUM_CI") != "" { // CI installs it
-			t.Fatal(why)
-		}
-		t.Skip(why)
+		testkit.Missing(t, why)
 	}
 	opts := append([]chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1100, 800),

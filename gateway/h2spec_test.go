@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"allium/gateway/server"
+	"allium/internal/testkit"
 )
 
 // tool is the path of a program of `make bin/tools/NAME`, or on PATH. Where it
@@ -32,10 +33,7 @@ func tool(t *testing.T, name string) string {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		why := name + " is not installed; run `make bin/tools/" + name + "`"
-		if os.Getenv("ALLIUM_CI") != "" {
-			t.Fatal(why)
-		}
-		t.Skip(why)
+		testkit.Missing(t, why)
 	}
 	return path
 }

@@ -80,7 +80,7 @@ func formNamed(t *testing.T, names ...string) sent {
 	return sent{b.String(), w.FormDataContentType()}
 }
 
-// half returns what is left of a body that was cut.
+// half returns the first half of the body, as if it was cut.
 func (s sent) half() sent { return sent{s.body[:len(s.body)/2], s.media} }
 
 // TestHostileArchives posts bad archives to a node. Each gets a typed answer, as a problem for programs and as a page

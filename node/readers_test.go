@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"allium/internal/testkit"
 )
 
 // TestReaders lets programs that know nothing of allium read a directory through the gateway. rclone and wget follow
@@ -24,7 +25,7 @@ func TestReaders(t *testing.T) {
 		_, _ = src.Read(p) // never fails
 		write(t, filepath.Join(dir, name), p)
 	}
-	write(t, filepath.Join(dir, "one second.wav"), wavSecond())
+	write(t, filepath.Join(dir, "one second.wav"), testkit.WAV(bytes.Repeat([]byte{128}, testkit.WAVRate)))
 	n := start(t, nil)
 	url := n.ID().Gateway + "/b3/" + add(t, n, dir)[0].Root.String() + "/"
 
@@ -73,24 +74,8 @@ func needs(t *testing.T, program string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
 		const why = " is not installed: whether it reads through the gateway is not tested here"
-		if os.Getenv("ALLIUM_CI") != "" {
-			t.Fatal(program + why)
-		}
-		t.Skip(program + why)
+		testkit.Missing(t, program+why)
 	}
-}
-
-// wavSecond returns a second of silence.
-func wavSecond() []byte {
-	const rate = 8000
-	var b bytes.Buffer
-	for _, v := range []any{
-		[]byte("RIFF"), uint32(36 + rate), []byte("WAVEfmt "), uint32(16), uint16(1), uint16(1), uint32(rate), uint32(rate),
-		uint16(1), uint16(8), []byte("data"), uint32(rate), bytes.Repeat([]byte{128}, rate),
-	} {
-		_ = binary.Write(&b, binary.LittleEndian, v) // a Buffer takes everything
-	}
-	return b.Bytes()
 }
 
 // sameFiles fails the test where the files below got are not those below want.

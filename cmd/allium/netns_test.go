@@ -32,10 +32,7 @@ func newNetns(t *testing.T) *netns {
 	}
 	for _, tool := range []string{"ip", "nft"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			if os.Getenv("ALLIUM_CI") != "" { // CI installs it
-				t.Fatal(err)
-			}
-			t.Skipf("%s is not installed (packages iproute2 and nftables)", tool)
+			testkit.Missing(t, tool+" is not installed (packages iproute2 and nftables)")
 		}
 	}
 	n := &netns{T: t, dir: t.TempDir()}
