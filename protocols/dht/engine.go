@@ -77,7 +77,7 @@ func (e *engine) run(ctx context.Context, q search) (kad.Result[peer.ID], error)
 	if !e.fixedHedge {
 		kq.HedgeAfter = d.hedgeAfter
 	}
-	l, err := kad.New(q.cfg, kq)
+	l, err := kad.New(endWith(ctx, q.cfg), kq)
 	if err != nil {
 		return kad.Result[peer.ID]{}, err
 	}
@@ -92,6 +92,16 @@ func (e *engine) run(ctx context.Context, q search) (kad.Result[peer.ID], error)
 		q.trace.Finish(r, ctx.Err())
 	}
 	return r, lookupError(ctx, r, q.cfg)
+}
+
+// endWith returns cfg for a lookup that must end with ctx. A probe may take three quarters of the
+// time that is left: a peer that is silent has failed by then, and the lookup ends with what the
+// others have answered.
+func endWith(ctx context.Context, cfg kad.Config) kad.Config {
+	if end, ok := ctx.Deadline(); ok {
+		cfg.RPCTimeout = min(cfg.RPCTimeout, max(time.Until(end)*3/4, 1))
+	}
+	return cfg
 }
 
 // lookupError returns the error of a lookup, nil if it completed. A lookup in which no

@@ -301,6 +301,23 @@ func TestLookupDeadline(t *testing.T) {
 	})
 }
 
+// TestSilentPeerWithinDeadline: in a network of a few peers, one that is silent does not keep a
+// lookup from its end, however short the caller's deadline is.
+func TestSilentPeerWithinDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{table: ids(0, 4), silent: map[peer.ID]bool{"peer-2": true}}
+		for _, limit := range []time.Duration{1200 * time.Millisecond, time.Second, 100 * time.Millisecond} {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			start := time.Now()
+			r, trace, _, err := w.lookup(ctx, t, "x", kad.Find(), nil)
+			cancel()
+			if err != nil || r.Answers != 3 || r.Failed != 1 || time.Since(start) != limit*3/4 {
+				t.Errorf("within %s: %+v, %v after %s, %s", limit, r, err, time.Since(start), trace.End)
+			}
+		}
+	})
+}
+
 // TestHopBudget: a chain of peers each of which knows the next, nearer one.
 func TestHopBudget(t *testing.T) {
 	order := nearest(ids(0, 12), "x", 12)

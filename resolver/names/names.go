@@ -370,7 +370,8 @@ func (n *Names) search(ctx context.Context, what name.Name, fresh bool, s *trace
 	}
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			err = status.Errorf(status.Timeout, "no holder of %s answered within %s", what, n.cfg.Deadline)
+			err = status.Errorf(status.Timeout, "no record of %s was found within %s, and not every holder answered",
+				what, n.cfg.Deadline)
 		}
 		n.m.WithLabelValues("failed").Inc()
 		return found{}, err
