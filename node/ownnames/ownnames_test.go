@@ -307,9 +307,14 @@ func TestWithdraw(t *testing.T) {
 		b := newBed(t)
 		_, err := b.Withdraw(t.Context(), b.name(t, "blog"))
 		fails(t, err, status.NotFound)
-		first := b.publish(t, "blog", "one")
+		r := b.request(t, "blog", "one")
+		r.TTL = 7 * time.Second
+		first, err := b.Publish(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
 		st, err := b.Withdraw(t.Context(), b.name(t, "blog"))
-		if err != nil || st.Value.Kind() != name.Withdrawn || st.Seq <= first.Seq || !st.Due.IsZero() {
+		if err != nil || st.Value.Kind() != name.Withdrawn || st.Seq <= first.Seq || !st.Due.IsZero() || st.TTL != r.TTL {
 			t.Fatalf("%+v: %v", st, err)
 		}
 		if again, err := b.Withdraw(t.Context(), b.name(t, "blog")); err != nil || again.Seq != st.Seq {

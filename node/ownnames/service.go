@@ -1,6 +1,7 @@
 package ownnames
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -122,14 +123,15 @@ func (s *Service) Publish(ctx context.Context, r Request) (State, error) {
 }
 
 // Withdraw publishes that a name has no value any more. The record lives as long as a record can,
-// so that none that was signed before outlives it. Withdrawing again changes nothing. The error is
+// so that none that was signed before outlives it, and has the TTL of the one before, so that a name
+// that is published again is known as soon. Withdrawing again changes nothing. The error is
 // that of Publish, and not_found if neither this node nor its peers have a record of the name.
 func (s *Service) Withdraw(ctx context.Context, n name.Name) (State, error) {
-	if old, ok := s.table.get(n); ok && old.Value.Kind() == name.Withdrawn && old.Problem == "" &&
-		s.deps.Now().Before(old.NotAfter) {
+	old, known := s.table.get(n)
+	if known && old.Value.Kind() == name.Withdrawn && old.Problem == "" && s.deps.Now().Before(old.NotAfter) {
 		return old.State, nil
 	}
-	return s.publish(ctx, Request{Name: n, TTL: name.DefaultTTL, Life: name.MaxLife})
+	return s.publish(ctx, Request{Name: n, TTL: cmp.Or(old.TTL, name.DefaultTTL), Life: name.MaxLife})
 }
 
 // OnlyZone returns the zone of a label without one: the only zone of which the key is here. The
