@@ -36,8 +36,6 @@ type (
 	Ingest = transfer.Ingest
 	// OpenOptions say which bytes of an object to read and which peers may have them.
 	OpenOptions = transfer.Options
-	// RangeError reports a range that begins behind the end of the object.
-	RangeError = transfer.RangeError
 	// Progress is how far a fetch has come.
 	Progress = transfer.Progress
 	// TransferEvent is the begin or the end of a fetch from peers.

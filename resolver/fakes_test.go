@@ -618,8 +618,8 @@ func (p *fakePeer) hasAll(b *blob, req object.GetRequest) bool {
 func (p *fakePeer) items(ctx context.Context, i int, b *blob, req object.GetRequest, sink object.Sink) error {
 	size := int64(len(b.data))
 	if req.SizeProof {
-		send, _ := b3.NewSizeProof(b.root, size)
-		take, err := b3.NewSizeProof(b.root, size+p.lieSize)
+		send, _ := (*b3.HashQueue)(nil).SizeProof(b.root, size)
+		take, err := (*b3.HashQueue)(nil).SizeProof(b.root, size+p.lieSize)
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ import (
 //
 // ctx governs the Content until it is closed. Errors carry the worst outcome of
 // the providers (corrupt before upstream before timeout before not_found),
-// bad_range as a [*RangeError], busy, or the outcome of the store.
+// bad_range as a [*transfer.RangeError], busy, or the outcome of the store.
 // Every error but a bad range in opt names the lookup that records it.
 func (r *Resolver) Open(ctx context.Context, root b3.Root, opt OpenOptions) (*Content, error) {
 	if err := opt.Check(root); err != nil {

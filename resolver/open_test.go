@@ -14,6 +14,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/resolver/transfer"
 )
 
 const group = b3.GroupSize
@@ -232,7 +233,7 @@ func TestOpenRanges(t *testing.T) {
 			w.has([]peer.ID{"a"}, b)
 			c, err := w.Open(t.Context(), b.root, OpenOptions{Start: tc.start, End: tc.end})
 			if tc.from < 0 {
-				var re *RangeError
+				var re *transfer.RangeError
 				if !errors.As(err, &re) || re.Size != size || status.Of(err) != status.BadRange {
 					t.Fatalf("got %v, want a RangeError with the size", err)
 				}

@@ -64,4 +64,4 @@ func (s *Store) Lose(ctx context.Context, root b3.Root) error {
 }
 
 // RecordHeaderSize is the length of a record's header.
-const RecordHeaderSize = record.MaxRecordSize - b3.GroupSize
+const RecordHeaderSize = record.RecordHeaderSize

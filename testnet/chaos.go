@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"allium/gateway/api"
 	"allium/protocols/status"
@@ -20,62 +19,6 @@ type Said []string
 
 // String joins the sentences with semicolons.
 func (s Said) String() string { return strings.Join(s, "; ") }
-
-// Kill ends nodes at once. A process gets SIGKILL. A node in this process has its
-// connections closed first, so that no peer receives a GOAWAY, and is then stopped.
-// Unlike after SIGKILL, its store is closed in order.
-func (n *Net) Kill(ctx context.Context, nodes ...int) (Said, error) {
-	return n.Do(ctx, script.Step{Op: script.Kill, Nodes: nodes})
-}
-
-// Restart starts nodes with the homes and identities they had. They get the ports
-// they had, unless another program has taken them. Restart returns when the nodes
-// are ready and know their faults. A node that runs is killed first.
-func (n *Net) Restart(ctx context.Context, nodes ...int) (Said, error) {
-	return n.Do(ctx, script.Step{Op: script.Restart, Nodes: nodes})
-}
-
-// Partition cuts all links between the groups. A single group is cut off from all
-// other nodes. A partition replaces the one before it.
-func (n *Net) Partition(ctx context.Context, groups ...script.Nodes) (Said, error) {
-	return n.Do(ctx, script.Step{Op: script.Partition, Groups: groups, Off: len(groups) == 0})
-}
-
-// Heal undoes every fault, or the faults of some nodes and their links. It starts no
-// node.
-func (n *Net) Heal(ctx context.Context, nodes ...int) (Said, error) {
-	return n.Do(ctx, script.Step{Op: script.Heal, Nodes: nodes})
-}
-
-// Latency delays packets on links, each way, by d ± jitter; 0 undoes it.
-func (n *Net) Latency(ctx context.Context, links script.Links, d, jitter time.Duration) (Said, error) {
-	return n.Do(ctx, script.Step{Op: script.Latency, Links: links, Delay: d, Jitter: jitter, Off: d == 0})
-}
-
-// Loss drops percent of the packets on links; 0 undoes it.
-func (n *Net) Loss(ctx context.Context, links script.Links, percent float64) (Said, error) {
-	return n.Do(ctx, script.Step{Op: script.Loss, Links: links, Percent: percent, Off: percent == 0})
-}
-
-// Slow bounds the rate at which a node sends, in bytes per second; 0 undoes it.
-func (n *Net) Slow(ctx context.Context, node int, rate int64) (Said, error) {
-	return n.Do(ctx, script.Step{Op: script.Slow, Nodes: script.Nodes{node}, Bytes: rate, Off: rate == 0})
-}
-
-// Corrupt makes a node serve wrong bytes.
-func (n *Net) Corrupt(ctx context.Context, node int) (Said, error) {
-	return n.Do(ctx, script.Step{Op: script.Corrupt, Nodes: script.Nodes{node}})
-}
-
-// FullDisk makes a node's store see no free space.
-func (n *Net) FullDisk(ctx context.Context, node int) (Said, error) {
-	return n.Do(ctx, script.Step{Op: script.FullDisk, Nodes: script.Nodes{node}})
-}
-
-// ClockSkew moves a node's clock ahead, or behind if skew is negative; 0 undoes it.
-func (n *Net) ClockSkew(ctx context.Context, node int, skew time.Duration) (Said, error) {
-	return n.Do(ctx, script.Step{Op: script.ClockSkew, Nodes: script.Nodes{node}, Skew: skew, Off: skew == 0})
-}
 
 // Do runs one verb of chaos and says what it did. A verb that fails half-way is
 // undone when Do returns, and the error says what failed.
@@ -104,6 +47,9 @@ func (n *Net) Do(ctx context.Context, s script.Step) (Said, error) {
 	return nil, status.Errorf(status.BadRequest, "%s is no verb of chaos", s.Op)
 }
 
+// kill ends nodes at once. A process gets SIGKILL. A node in this process has its
+// connections closed first, so that no peer receives a GOAWAY, and is then stopped.
+// Unlike after SIGKILL, its store is closed in order.
 func (n *Net) kill(ctx context.Context, nodes []int) (Said, error) {
 	for _, i := range nodes {
 		if m := n.Members[i-1]; !m.Running() {
@@ -131,6 +77,9 @@ func (n *Net) kill(ctx context.Context, nodes []int) (Said, error) {
 	return did, errors.Join(errs...)
 }
 
+// restart starts nodes with the homes and identities they had. They get the ports they
+// had, unless another program has taken them. It returns when the nodes are ready and know
+// their faults. A node that runs is killed first.
 func (n *Net) restart(ctx context.Context, nodes []int) (_ Said, err error) {
 	var started []int
 	defer func() {

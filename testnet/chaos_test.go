@@ -47,12 +47,12 @@ func TestVerbs(t *testing.T) {
 	ctx := t.Context()
 	before := net.Members[1].ID()
 
-	if said, err := net.Kill(ctx, 2); err != nil || !strings.Contains(said.String(), "node 2") {
+	if said, err := net.Do(ctx, verb(script.Kill, 2)); err != nil || !strings.Contains(said.String(), "node 2") {
 		t.Fatal(said, err)
 	}
 	for what, err := range map[string]error{
-		"does not run; `restart 2` starts it": second(net.Kill(ctx, 1, 2)),
-		"there is no node 4":                  second(net.Restart(ctx, 4)),
+		"does not run; `restart 2` starts it": second(net.Do(ctx, verb(script.Kill, 1, 2))),
+		"there is no node 4":                  second(net.Do(ctx, verb(script.Restart, 4))),
 		"is no verb of chaos":                 second(net.Do(ctx, script.Step{Op: script.Add, Nodes: script.Nodes{1}})),
 	} {
 		if err == nil || !strings.Contains(err.Error(), what) {
@@ -64,10 +64,10 @@ func TestVerbs(t *testing.T) {
 	}
 
 	// Told while it is dead, it knows when it is back.
-	if _, err := net.ClockSkew(ctx, 2, 48*time.Hour); err != nil {
+	if _, err := net.Do(ctx, script.Step{Op: script.ClockSkew, Nodes: script.Nodes{2}, Skew: 48 * time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := net.Restart(ctx, 2); err != nil {
+	if _, err := net.Do(ctx, verb(script.Restart, 2)); err != nil {
 		t.Fatal(err)
 	}
 	if got := net.Members[1].ID().ID; got != before.ID {
@@ -92,7 +92,7 @@ func TestVerbs(t *testing.T) {
 			t.Errorf("%s was left with %+v, %v", m.Name, f, err)
 		}
 	}
-	if _, err := net.Heal(ctx); err != nil {
+	if _, err := net.Do(ctx, script.Step{Op: script.Heal}); err != nil {
 		t.Fatal(err)
 	}
 	if f, err := net.Members[1].API.Faults(ctx); err != nil || !reflect.DeepEqual(f, api.Faults{}) {
@@ -285,3 +285,6 @@ func TestFind(t *testing.T) {
 		t.Errorf("left are %+v, %v", all, err)
 	}
 }
+
+// verb is a step of chaos on nodes.
+func verb(op script.Op, nodes ...int) script.Step { return script.Step{Op: op, Nodes: nodes} }

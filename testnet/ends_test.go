@@ -98,7 +98,7 @@ func TestOnlyNetworksAreRemoved(t *testing.T) {
 // not run before do not run after.
 func TestRestartUndoesItself(t *testing.T) {
 	n := up(t, 3, 1)
-	if _, err := n.Kill(t.Context(), 2, 3); err != nil {
+	if _, err := n.Do(t.Context(), verb(script.Kill, 2, 3)); err != nil {
 		t.Fatal(err)
 	}
 	keys, err := filepath.Glob(filepath.Join(n.Members[2].Home, "*key*"))
@@ -108,7 +108,7 @@ func TestRestartUndoesItself(t *testing.T) {
 	if err := os.WriteFile(keys[0], []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Restart(t.Context(), 2, 3); status.Of(err) != status.Corrupt {
+	if _, err := n.Do(t.Context(), verb(script.Restart, 2, 3)); status.Of(err) != status.Corrupt {
 		t.Errorf("%v", err)
 	}
 	if n.Members[1].Running() || n.Members[2].Running() {

@@ -135,13 +135,6 @@ func (a *Share[K]) leave() (used int64) {
 	return int64(a.inFlight)
 }
 
-// Len returns how many keys are remembered.
-func (s *FairRate[K]) Len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.known)
-}
-
 // find returns the share of k, which makes a request now. It refills the share and
 // the common bucket, and forgets shares that rested long. The caller holds s.mu.
 func (s *FairRate[K]) find(k K, now time.Time) *Share[K] {

@@ -124,10 +124,3 @@ func (c *KeyedGate[K]) leave(p K, g *keyGate) {
 		delete(c.gates, p)
 	}
 }
-
-// Len returns how many keys have a place.
-func (c *KeyedGate[K]) Len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.gates)
-}

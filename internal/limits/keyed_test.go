@@ -20,7 +20,7 @@ func TestKeyedGate(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	leave()
-	if c.Len() != 0 || registry.Snapshot()[0].Current != 0 {
-		t.Errorf("%d entries left, %+v", c.Len(), registry.Snapshot())
+	if len(c.gates) != 0 || registry.Snapshot()[0].Current != 0 {
+		t.Errorf("%d entries left, %+v", len(c.gates), registry.Snapshot())
 	}
 }

@@ -93,25 +93,6 @@ func (q *Queue[T]) Put(ctx context.Context, v T, d time.Duration) error {
 	}
 }
 
-// PutDropOldest adds v and returns how many of the oldest items it dropped because
-// the queue was full.
-func (q *Queue[T]) PutDropOldest(v T) (dropped int) {
-	for {
-		select {
-		case q.ch <- v:
-			q.raise()
-			return dropped
-		default:
-		}
-		select {
-		case <-q.ch:
-			q.m.rejected.Add(1)
-			dropped++
-		default:
-		}
-	}
-}
-
 // Get waits for the oldest item and removes it. It returns ctx's error if ctx ends
 // first.
 func (q *Queue[T]) Get(ctx context.Context) (T, error) {

@@ -6,7 +6,7 @@
 //   - Nothing runs before [Builder.Build].
 //   - Every limit of the host comes from [Config] or stands in limits.go.
 //   - The host listens on every configured address, except on QUIC addresses in a private
-//     network ([Builder.Unused]). Otherwise Build fails and leaves nothing running.
+//     network. Otherwise Build fails and leaves nothing running.
 //   - Closing the host and then calling [Builder.Wait] ends every goroutine that Build
 //     started.
 //

@@ -103,11 +103,6 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 	return b, nil
 }
 
-// Unused returns the configured addresses on which the host does not listen: the QUIC
-// addresses of a node in a private network, because QUIC cannot be closed to nodes without
-// the key.
-func (b *Builder) Unused() []ma.Multiaddr { return slices.Clone(b.unused) }
-
 // Transports returns the names of the transports on which a host listens, as
 // HELLO tells peers (OAP1 §13.15), sorted.
 func Transports(h host.Host) []string {

@@ -78,7 +78,7 @@ func (z *Zones) readMaps(more seenMaps) []zoneMap {
 		}
 		maps[i] = zoneMap{mapFile: f, Map: m, err: f.failed(err)}
 		for _, e := range m.Entries {
-			_ = maps[i].spellings.Add(e.Short) // OpenMap refuses names that look alike
+			_ = maps[i].spellings.Add(e.Short) // VerifyMap refuses names that look alike
 		}
 	}
 	return maps

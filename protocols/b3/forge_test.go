@@ -44,7 +44,7 @@ func TestFalseSize(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			proof, err := NewSizeProof(o.root, int64(claim))
+			proof, err := (*HashQueue)(nil).SizeProof(o.root, int64(claim))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -51,7 +51,7 @@ func FuzzWalk(f *testing.F) {
 	for _, e := range encode(f, w, o.source()) {
 		whole = append(whole, e.data...)
 	}
-	if w, err = NewSizeProof(o.root, o.size()); err != nil {
+	if w, err = (*HashQueue)(nil).SizeProof(o.root, o.size()); err != nil {
 		f.Fatal(err)
 	}
 	for _, e := range encode(f, w, o.source()) {

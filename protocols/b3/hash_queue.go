@@ -79,7 +79,8 @@ func (q *HashQueue) Walk(root Root, size int64, ranges []Range) (*Walk, error) {
 	return w, nil
 }
 
-// SizeProof is like [NewSizeProof]; the queue limits its hashing.
+// SizeProof returns the walk that proves only a claimed size. Its items are the parents of the
+// right spine and the last group (OAP1 §9). The queue, unless it is nil, limits its hashing.
 func (q *HashQueue) SizeProof(root Root, size int64) (*Walk, error) {
 	if size == 0 {
 		return q.Walk(root, size, nil)

@@ -2,7 +2,7 @@ package b3
 
 import "fmt"
 
-// Memory is a whole object in RAM. [NewMemory] verifies its bytes once and they
+// Memory is a whole object in RAM. [HashQueue.Memory] verifies its bytes once and they
 // never change, so reads do not hash them again. It is safe for concurrent use.
 type Memory struct {
 	root     Root
@@ -10,14 +10,9 @@ type Memory struct {
 	outboard []byte // post-order
 }
 
-// NewMemory verifies that p is the whole object root and outboard its outboard; an
+// Memory verifies that p is the whole object root and outboard its outboard; an
 // object of one group has none. It keeps both slices; nobody may change them
-// afterwards. An error wraps ErrCorrupt. No [HashQueue] limits the hashing.
-func NewMemory(root Root, p, outboard []byte) (*Memory, error) {
-	return (*HashQueue)(nil).Memory(root, p, outboard)
-}
-
-// Memory is like [NewMemory]; the queue limits its hashing.
+// afterwards. An error wraps ErrCorrupt. The queue, unless it is nil, limits the hashing.
 func (q *HashQueue) Memory(root Root, p, outboard []byte) (*Memory, error) {
 	m := &Memory{root: root, data: p, outboard: outboard}
 	if int64(len(outboard)) != OutboardSize(m.Size()) {

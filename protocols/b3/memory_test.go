@@ -12,7 +12,7 @@ import (
 // memory is the object in RAM.
 func (o *object) memory(t tester) *Memory {
 	t.Helper()
-	m, err := NewMemory(o.root, o.data, o.outboard)
+	m, err := (*HashQueue)(nil).Memory(o.root, o.data, o.outboard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,12 +45,12 @@ func TestMemoryProves(t *testing.T) {
 			t.Errorf("a walk over %d bytes gave others", n)
 		}
 		for _, bad := range [][]byte{append(bytes.Clone(o.data), 0), flipped(o.data, n/2)} {
-			if _, err := NewMemory(o.root, bad, o.outboard); !errors.Is(err, ErrCorrupt) {
+			if _, err := (*HashQueue)(nil).Memory(o.root, bad, o.outboard); !errors.Is(err, ErrCorrupt) {
 				t.Errorf("%d bytes of %d: %v", len(bad), n, err)
 			}
 		}
 		for _, bad := range [][]byte{append(bytes.Clone(o.outboard), 0), flipped(o.outboard, len(o.outboard)/2)} {
-			if _, err := NewMemory(o.root, o.data, bad); !errors.Is(err, ErrCorrupt) {
+			if _, err := (*HashQueue)(nil).Memory(o.root, o.data, bad); !errors.Is(err, ErrCorrupt) {
 				t.Errorf("an outboard of %d bytes for %d: %v", len(bad), n, err)
 			}
 		}

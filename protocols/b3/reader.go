@@ -31,7 +31,7 @@ type Reader struct {
 	topParentsRead atomic.Int64 // upper-level parents read while parents is nil
 
 	// proved is the whole object if it is in RAM, and nil otherwise. Its bytes
-	// are verified and never change. Only NewMemory makes such bytes.
+	// are verified and never change. Only Memory makes such bytes.
 	proved []byte
 }
 
@@ -60,7 +60,7 @@ func (r *Reader) Size() int64 { return r.size }
 // Walk returns the walk over ranges of the object, as [NewWalk] does.
 func (r *Reader) Walk(ranges []Range) (*Walk, error) { return r.queue.Walk(r.root, r.size, ranges) }
 
-// SizeProof returns the walk that proves only the size, as [NewSizeProof] does.
+// SizeProof returns the walk that proves only the size, as [HashQueue.SizeProof] does.
 func (r *Reader) SizeProof() (*Walk, error) { return r.queue.SizeProof(r.root, r.size) }
 
 // Fill calls [Walk.Fill] with the Reader's source.

@@ -80,12 +80,6 @@ func NewWalk(root Root, size int64, ranges []Range) (*Walk, error) {
 	return newWalk(root, size, s), nil
 }
 
-// NewSizeProof returns the walk that proves only a claimed size. Its items are the
-// parents of the right spine and the last group (OAP1 §9).
-func NewSizeProof(root Root, size int64) (*Walk, error) {
-	return (*HashQueue)(nil).SizeProof(root, size)
-}
-
 func newWalk(root Root, size int64, s []span) *Walk {
 	n := Groups(size)
 	w := &Walk{root: root, size: size, groups: n, spans: s, path: make([]parent, 0, bits.Len64(uint64(n-1)))}

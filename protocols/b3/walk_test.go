@@ -180,7 +180,7 @@ func TestRangeEdges(t *testing.T) {
 		if _, err := NewWalk(Root{}, size, nil); status.Of(err) != status.Upstream {
 			t.Errorf("size %d: %v", size, err)
 		}
-		if _, err := NewSizeProof(Root{}, size); status.Of(err) != status.Upstream {
+		if _, err := (*HashQueue)(nil).SizeProof(Root{}, size); status.Of(err) != status.Upstream {
 			t.Errorf("size proof of %d: %v", size, err)
 		}
 	}
@@ -197,7 +197,7 @@ func TestRangesAreTheCallers(t *testing.T) {
 func TestSizeProof(t *testing.T) {
 	for _, n := range sizes() {
 		o := newObject(t, n)
-		w, err := NewSizeProof(o.root, o.size())
+		w, err := (*HashQueue)(nil).SizeProof(o.root, o.size())
 		if err != nil {
 			t.Fatal(err)
 		}

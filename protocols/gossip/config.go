@@ -9,9 +9,6 @@ const MaxMessage = 64 << 10
 // of them, and at least one. A budget that counted messages would charge 64 KiB like one byte.
 const frameBytes = 1 << 10
 
-// maxCost is the cost of the largest message, in frames.
-const maxCost = MaxMessage / frameBytes
-
 // Config holds the limits and switches of gossip. [DefaultConfig] sets every field.
 // node/config/keys.txt describes each key.
 type Config struct {

@@ -65,7 +65,9 @@ func TestMessageID(t *testing.T) {
 }
 
 func TestCost(t *testing.T) {
-	for size, want := range map[int]int{0: 1, 1: 1, frameBytes: 1, frameBytes + 1: 2, MaxMessage: maxCost} {
+	for size, want := range map[int]int{
+		0: 1, 1: 1, frameBytes: 1, frameBytes + 1: 2, MaxMessage: MaxMessage / frameBytes,
+	} {
 		if got := cost(size); got != want {
 			t.Errorf("%d bytes cost %d, want %d", size, got, want)
 		}

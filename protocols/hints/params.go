@@ -18,8 +18,9 @@ type Params struct {
 	Queue int `fixed:"queue"`
 
 	// MaxAnnouncements bounds the remembered announcements, of up to 512 objects each; one provider has
-	// at most an eighth. The provider with most loses its oldest. It is at most mostHeld, the number
-	// that a comparison can name; MaxBytes bounds their memory.
+	// at most an eighth. The provider with most loses its oldest. It is at most buckets × maxIDs / 2,
+	// the number that a comparison can name: an answer then has space for every bucket, so that each bucket
+	// is named at some time. MaxBytes bounds their memory.
 	MaxAnnouncements int `fixed:"max_announcements"`
 
 	// SyncSoon is the time from a new announcement to the next comparison, ± 20 %. After a comparison

@@ -25,10 +25,6 @@ const (
 	maxReason  = 64       // bytes
 )
 
-// mostHeld is the number of announcements that can be compared: an answer then has space for every
-// bucket, so that each bucket is named at some time.
-const mostHeld = buckets * maxIDs / 2
-
 // offer begins a comparison. It holds a fingerprint for each of the 256 buckets.
 type offer struct {
 	Salt   uint64 `cbor:"0,keyasint"`

@@ -104,6 +104,7 @@ func TestAnswerKeepsToItsRoom(t *testing.T) {
 // TestMostHeld: with as many announcements as may be held there is a bucket that
 // can be named.
 func TestMostHeld(t *testing.T) {
+	const mostHeld = buckets * maxIDs / 2
 	all := ids(0, mostHeld)
 	if a := newDigest(7, all).answer(newDigest(7, nil).offer(), 0); a.equal() {
 		t.Error("two that have nothing in common are told to be equal")

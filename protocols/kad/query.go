@@ -64,9 +64,6 @@ const (
 	Done               // the lookup ended; see [Lookup.Result]
 )
 
-// String returns the name of the kind.
-func (k Kind) String() string { return [...]string{"probe", "hedge", "cancel", "done"}[k] }
-
 // Action is an instruction to the driver. Peer and Hop are set for Probe, Hedge and
 // Cancel. Until is set for Probe and Hedge: the time at which the probe is canceled.
 type Action[P comparable] struct {

@@ -16,7 +16,7 @@ const (
 )
 
 // Normal returns the name or link target s in Unicode normal form C, which
-// [CheckName] requires. It returns a string that is not UTF-8 unchanged.
+// [NameProblem] requires. It returns a string that is not UTF-8 unchanged.
 func Normal(s string) string {
 	if !utf8.ValidString(s) {
 		return s

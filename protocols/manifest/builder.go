@@ -72,7 +72,7 @@ func newBuilder(put Putter, s split) *Builder {
 }
 
 // Add appends an entry. Names must be in ascending byte order. For a name that is
-// out of order, repeated or invalid (see [CheckName]), Add returns an
+// out of order, repeated or invalid (see [NameProblem]), Add returns an
 // [*EntryError] (bad_request) and the builder continues without the entry. After
 // an error of put, every later call returns that error.
 func (b *Builder) Add(ctx context.Context, e Entry) error {

@@ -42,7 +42,7 @@ func (k EntryKind) String() string {
 
 // Entry is one name in a directory.
 type Entry struct {
-	Name string    // see [CheckName]
+	Name string    // see [NameProblem]
 	Kind EntryKind // decides which of the fields below may be set
 	Root b3.Root   // address of the content; zero for a link
 	// Size is the size in bytes of the object at Root: the file, or the root node
@@ -52,18 +52,8 @@ type Entry struct {
 	Target     string // links only: any UTF-8 without NUL, 1 to MaxTarget bytes
 }
 
-// CheckName returns an *EntryError (bad_request) unless name is a valid entry name:
-// UTF-8 in Unicode normal form C, 1 to MaxName bytes, neither "." nor "..", and
-// without "/" and NUL.
-func CheckName(name string) error {
-	if reason := NameProblem(name); reason != "" {
-		return invalidEntry(name, "%s", reason)
-	}
-	return nil
-}
-
-// NameProblem returns why name is no valid entry name (see [CheckName]), or "" if
-// it is valid.
+// NameProblem returns why name is no valid entry name, or "" if it is valid: UTF-8 in
+// Unicode normal form C, 1 to MaxName bytes, neither "." nor "..", and without "/" and NUL.
 func NameProblem(name string) string {
 	switch {
 	case name == "":

@@ -296,8 +296,9 @@ func TestRefs(t *testing.T) {
 
 // TestErrorsAreSafeToPrint: a hostile name reaches a terminal quoted and cut.
 func TestErrorsAreSafeToPrint(t *testing.T) {
-	err := CheckName("\x1b[2J/" + strings.Repeat("x", 1<<20))
-	if err == nil || strings.ContainsRune(err.Error(), 0x1b) || len(err.Error()) > 1000 {
+	name := "\x1b[2J/" + strings.Repeat("x", 1<<20)
+	err := invalidEntry(name, "%s", NameProblem(name))
+	if strings.ContainsRune(err.Error(), 0x1b) || len(err.Error()) > 1000 {
 		t.Errorf("%d bytes: %.100q", len(err.Error()), err)
 	}
 }

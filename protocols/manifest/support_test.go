@@ -104,7 +104,7 @@ func genName() *rapid.Generator[string] {
 		rapid.StringMatching(`[a-zA-Z0-9._-]{1,40}`),
 		rapid.Map(rapid.StringN(1, 60, MaxName), norm.NFC.String),
 		rapid.SampledFrom([]string{"é", "ß", "Straße", "…", " ", "\n", "\x7f", "-rf", "C:\\x", "日本語"}),
-	).Filter(func(s string) bool { return CheckName(s) == nil })
+	).Filter(func(s string) bool { return NameProblem(s) == "" })
 }
 
 // genEntry draws any entry that the format can hold.

@@ -9,7 +9,7 @@
 //
 //   - A Label exists only in normal form, and a Value only parsed. Parsing the text of either
 //     returns the same.
-//   - Each record and each map has exactly one encoding. [Open] and [OpenMap] return nothing
+//   - Each record and each map has exactly one encoding. [Open] and [VerifyMap] return nothing
 //     that its owner did not sign, that exceeds a bound, or that is not in that encoding.
 //   - Of the records of one name the highest seq is in force. Two values with one seq are an
 //     equivocation, and [Versions] keeps both. It does not depend on the order of arrival.

@@ -36,7 +36,7 @@ func Example() {
 	var versions name.Versions
 	var envelopes [][]byte
 	for _, page := range []string{"first page", "second page"} {
-		if r.Value, err = name.ValueOf(b3.Sum([]byte(page)), ""); err != nil {
+		if r.Value, err = name.ParseValue(b3.Sum([]byte(page)).String()); err != nil {
 			fmt.Println(err)
 			return
 		}

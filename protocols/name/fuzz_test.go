@@ -3,6 +3,7 @@ package name
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,8 +67,8 @@ func FuzzValue(f *testing.F) {
 			t.Errorf("%q became %q of kind %s", s, v, v.Kind())
 		}
 		if root, path, ok := v.Address(); ok {
-			if again, err := ValueOf(root, path); err != nil || again != v {
-				t.Errorf("%q becomes %q, %v", v, again, err)
+			if again := root.String() + strings.TrimSuffix("/"+path, "/"); again != s {
+				t.Errorf("%q becomes %q", v, again)
 			}
 		}
 		if n, ok := v.Alias(); ok && n.String() != s {
@@ -145,7 +146,7 @@ func FuzzMap(f *testing.F) {
 			t.Fatal(err)
 		}
 		text := record.EncodeText(mapBlock, raw)
-		m, err := OpenMap(text, zone.ID(), at)
+		m, err := openMap(text, zone.ID(), at)
 		if err != nil {
 			if status.Of(err) == status.Internal {
 				t.Errorf("untyped: %v", err)

@@ -12,11 +12,6 @@ import (
 	"allium/protocols/status"
 )
 
-// UnicodeVersion is the version of the table of confusable characters. It is that of Go's own
-// tables and of those of UTS #46. A node with other tables can disagree only about labels with
-// characters that one of the versions does not have.
-const UnicodeVersion = "15.0.0"
-
 // confusablesText is the table: a line for each character that can occur in a decomposed label
 // and looks like others, in the order of the characters. Numbers are hexadecimal; the first is
 // the character, the rest its replacement. tools/confusables writes it.

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/status"
 )
 
 // at is the time of the tests.
@@ -59,4 +62,20 @@ func sign(t testing.TB, key crypto.PrivKey, r Record) Signed {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// openMap is VerifyMap for one signer and at one time. An expired map is returned beside its error.
+func openMap(text []byte, signer peer.ID, now time.Time) (Map, error) {
+	m, by, err := VerifyMap(text)
+	if err != nil {
+		return Map{}, err
+	}
+	if by != signer {
+		return Map{}, status.Errorf(status.BadSignature, "the zone map is signed by %s, not by %s", by, signer)
+	}
+	err = m.CheckLife(now)
+	if err != nil && status.Of(err) != status.Stale {
+		return Map{}, err
+	}
+	return m, err
 }

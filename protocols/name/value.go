@@ -113,15 +113,6 @@ func checkPath(path string) error {
 	return nil
 }
 
-// ValueOf returns the value that stands for root, and with a path for what is at that path of
-// the directory. The path has no slash at its ends. The error is bad_request.
-func ValueOf(root b3.Root, path string) (Value, error) {
-	if path == "" {
-		return Value{s: root.String(), kind: Address, root: root}, nil
-	}
-	return ParseValue(root.String() + "/" + path)
-}
-
 // String returns the value as it is signed.
 func (v Value) String() string { return v.s }
 

@@ -48,7 +48,7 @@ type wireEntry struct {
 	Zone  []byte `cbor:"2,keyasint"` // binary peer ID
 }
 
-// NewMap returns a map with the entries in their order. It refuses what [OpenMap] would refuse,
+// NewMap returns a map with the entries in their order. It refuses what [VerifyMap] would refuse,
 // so two short names that look alike are a *[ConfusableError]; other errors are bad_request.
 func NewMap(seq uint64, notAfter time.Time, entries []Entry) (Map, error) {
 	sorted := slices.SortedFunc(slices.Values(entries), func(a, b Entry) int { return cmp.Compare(a.Short.s, b.Short.s) })
@@ -100,32 +100,14 @@ func SignMap(key crypto.PrivKey, m Map, now time.Time) ([]byte, error) {
 	return record.EncodeText(mapBlock, raw), nil
 }
 
-// OpenMap verifies the text that [SignMap] returned and checks it at now. The map must be signed
-// by signer. The error is
+// VerifyMap verifies the text that [SignMap] returned, and returns the map and its signer. The caller
+// checks both that the signer is the right one and [Map.CheckLife]. The error is
 //
 //   - body_cap: the text is longer than that of any map;
 //   - bad_frame: it is not exactly one PEM block of the right type;
-//   - bad_signature: it is not signed, signed as another type, or signed by somebody else;
+//   - bad_signature: it is not signed, or signed as another type;
 //   - bad_request: it is signed but violates a bound;
-//   - conflict: two of its short names look alike;
-//   - stale: it has expired. The map is returned in this case too.
-func OpenMap(text []byte, signer peer.ID, now time.Time) (Map, error) {
-	m, by, err := VerifyMap(text)
-	if err != nil {
-		return Map{}, err
-	}
-	if by != signer {
-		return Map{}, status.Errorf(status.BadSignature, "the zone map is signed by %s, not by %s", by, signer)
-	}
-	err = m.CheckLife(now)
-	if err != nil && status.Of(err) != status.Stale {
-		return Map{}, err
-	}
-	return m, err
-}
-
-// VerifyMap is [OpenMap] for any signer and without the checks of the time. It returns the
-// signer.
+//   - conflict: two of its short names look alike.
 func VerifyMap(text []byte) (Map, peer.ID, error) {
 	raw, err := record.DecodeText(mapBlock, text, MaxMapText)
 	switch {

@@ -42,7 +42,7 @@ func signMap(t testing.TB, m Map) ([]byte, peer.ID) {
 func TestMap(t *testing.T) {
 	m := someMap(t)
 	text, signer := signMap(t, m)
-	got, err := OpenMap(bytes.ReplaceAll(text, []byte("\n"), []byte(" \r\n")), signer, at)
+	got, err := openMap(bytes.ReplaceAll(text, []byte("\n"), []byte(" \r\n")), signer, at)
 	if err != nil || got.Seq != m.Seq || !got.NotAfter.Equal(m.NotAfter) || len(got.Entries) != 2 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -52,7 +52,7 @@ func TestMap(t *testing.T) {
 	if z, ok := got.Lookup(label(t, "carol")); ok {
 		t.Errorf("carol is %v", z)
 	}
-	got, err = OpenMap(text, signer, m.NotAfter)
+	got, err = openMap(text, signer, m.NotAfter)
 	if status.Of(err) != status.Stale || len(got.Entries) != 2 {
 		t.Errorf("expired: %+v, %v", got, err)
 	}
@@ -77,7 +77,7 @@ func TestLargestMap(t *testing.T) {
 	if len(text) > MaxMapText {
 		t.Errorf("the text has %d bytes", len(text))
 	}
-	if got, err := OpenMap(text, signer, at); err != nil || len(got.Entries) != MaxMapEntries {
+	if got, err := openMap(text, signer, at); err != nil || len(got.Entries) != MaxMapEntries {
 		t.Errorf("%d entries, %v", len(got.Entries), err)
 	}
 	if _, err := NewMap(1, at.Add(time.Hour), entries); status.Of(err) != status.BadRequest {
@@ -92,7 +92,7 @@ func TestLargestMap(t *testing.T) {
 	}
 }
 
-func TestOpenMapRefuses(t *testing.T) {
+func TestMapsRefused(t *testing.T) {
 	key, zone := newKey(t, 9)
 	signer := zone.ID()
 	other, _ := newKey(t, 3)
@@ -152,7 +152,7 @@ func TestOpenMapRefuses(t *testing.T) {
 		{"ends late", block(func(w *wireMap) { w.NotAfter += 366 * 86400 }), status.BadRequest},
 		{"ended", block(func(w *wireMap) { w.NotAfter = uint64(at.Unix()) }), status.Stale},
 	} {
-		if _, err := OpenMap(tc.text, signer, at); status.Of(err) != tc.want {
+		if _, err := openMap(tc.text, signer, at); status.Of(err) != tc.want {
 			t.Errorf("%s: %v, want %s", tc.name, err, tc.want)
 		}
 	}

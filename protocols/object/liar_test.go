@@ -44,7 +44,7 @@ func honest(t testing.TB, corr uint64, ranges []b3.Range, proof bool, objects ..
 		size := int64(len(data))
 		frames = append(frames, respond(corr, oap.FlagStart, 0, appendStart(nil, root, size)))
 		if proof {
-			w, err := b3.NewSizeProof(root, size)
+			w, err := (*b3.HashQueue)(nil).SizeProof(root, size)
 			walk(w, err, s.get(root).source)
 		}
 		w, err := b3.NewWalk(root, size, ranges)

@@ -21,13 +21,6 @@ const (
 	Done                 // the object is whole; this is the last action
 )
 
-func (k Kind) String() string {
-	return [...]string{
-		"ask", "cancel", "trim", "notify", "follow", "find", "question", "acquire", "release", "fail",
-		"give up", "done",
-	}[k]
-}
-
 // Action is an order to the driver.
 type Action struct {
 	Kind     Kind
@@ -50,8 +43,6 @@ const (
 	Overtaken       // another provider delivered first
 	Unwanted        // no waiter needs the groups any more
 )
-
-func (w Why) String() string { return [...]string{"", "late", "overtaken", "unwanted"}[w] }
 
 // RequestID numbers the requests of a transfer from 1.
 type RequestID int

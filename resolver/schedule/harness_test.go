@@ -19,6 +19,15 @@ type stored struct {
 	held int64
 }
 
+func (k Kind) String() string {
+	return [...]string{
+		"ask", "cancel", "trim", "notify", "follow", "find", "question", "acquire", "release", "fail",
+		"give up", "done",
+	}[k]
+}
+
+func (w Why) String() string { return [...]string{"", "late", "overtaken", "unwanted"}[w] }
+
 func (s *stored) Missing(from, to int64) (lo, hi int64) {
 	for lo = from; lo < to && s.here[lo]; lo++ {
 	}
@@ -194,8 +203,8 @@ func (h *harness) advance(now time.Duration) []Action {
 	if at, ok := h.m.Wake(); ok && at <= now {
 		h.t.Fatalf("wake at %v, it is %v", at, now)
 	}
-	if h.m.InFlight() != len(h.requests) {
-		h.t.Fatalf("%d in flight, %d were asked", h.m.InFlight(), len(h.requests))
+	if len(h.m.requests) != len(h.requests) {
+		h.t.Fatalf("%d in flight, %d were asked", len(h.m.requests), len(h.requests))
 	}
 	return actions
 }

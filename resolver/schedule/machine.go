@@ -155,9 +155,6 @@ func (m *Machine) Lost() {
 // Complete reports whether all groups are stored.
 func (m *Machine) Complete() bool { return m.complete() }
 
-// InFlight returns the number of requests that have not ended.
-func (m *Machine) InFlight() int { return len(m.requests) }
-
 // Wake returns when Advance is due if no event comes first. ok is false when only
 // an event makes it due.
 func (m *Machine) Wake() (at time.Duration, ok bool) { return m.wake, m.wake != never }

@@ -63,7 +63,7 @@ func (s *sim) run(most int) (steps int) {
 	s.act(0)
 	for ; !s.ended && len(s.demands) > 0; steps++ {
 		if steps > most {
-			s.t.Fatalf("no end after %d steps, at %v: %d in flight", steps, s.now, s.m.InFlight())
+			s.t.Fatalf("no end after %d steps, at %v: %d in flight", steps, s.now, len(s.m.requests))
 		}
 		wake, ok := s.m.Wake()
 		switch {
@@ -84,7 +84,7 @@ func (s *sim) run(most int) (steps int) {
 
 // settle plays until nothing is in flight or asked for.
 func (s *sim) settle() {
-	for s.m.InFlight() > 0 || s.finding || s.m.acquiring || s.stored == nil {
+	for len(s.m.requests) > 0 || s.finding || s.m.acquiring || s.stored == nil {
 		h := s.queue[0]
 		s.queue = s.queue[1:]
 		s.now = h.at

@@ -24,14 +24,8 @@ type Page struct {
 
 const formPart = 1 // size, held, used
 
-// EncodeRecord encodes rec, without its root.
-func EncodeRecord(rec Record) []byte {
-	b := binary.AppendUvarint([]byte{formPart}, uint64(rec.Size))
-	b = binary.AppendUvarint(b, uint64(rec.Stored))
-	return binary.AppendUvarint(b, uint64(rec.Used))
-}
-
-// DecodeRecord reverses EncodeRecord. It accepts no other bytes.
+// DecodeRecord decodes what format 2 of the store kept of a download in its index. It accepts no
+// bytes that could be shorter.
 func DecodeRecord(root b3.Root, p []byte) (Record, error) {
 	rest := p
 	var size, held, used uint64

@@ -2,16 +2,24 @@ package partial
 
 import (
 	"bytes"
+	"encoding/binary"
 	"testing"
 
 	"allium/protocols/b3"
 	"allium/store/meta"
 )
 
+// encodeRecord encodes rec, without its root, as format 2 did.
+func encodeRecord(rec Record) []byte {
+	b := binary.AppendUvarint([]byte{formPart}, uint64(rec.Size))
+	b = binary.AppendUvarint(b, uint64(rec.Stored))
+	return binary.AppendUvarint(b, uint64(rec.Used))
+}
+
 // FuzzPartial and FuzzPage: what a decoder takes, its encoder writes the same.
 func FuzzPartial(f *testing.F) {
-	f.Add(EncodeRecord(Record{Size: 100 << 30, Stored: 3 * b3.GroupSize, Used: 29_000_000}))
-	f.Add(EncodeRecord(Record{Size: b3.MaxSize, Stored: b3.MaxSize, Used: 1<<32 - 1}))
+	f.Add(encodeRecord(Record{Size: 100 << 30, Stored: 3 * b3.GroupSize, Used: 29_000_000}))
+	f.Add(encodeRecord(Record{Size: b3.MaxSize, Stored: b3.MaxSize, Used: 1<<32 - 1}))
 	f.Add([]byte{formPart, 0x80, 0x80, 8, 1, 0}) // longer than needed
 	f.Add([]byte{formPart, 100, 1, 1})           // small
 	f.Add([]byte{formPart})
@@ -24,7 +32,7 @@ func FuzzPartial(f *testing.F) {
 		if meta.Small(rec.Size) || rec.Size > b3.MaxSize || rec.Stored < 0 || rec.Stored > rec.Size {
 			t.Fatalf("% x is %+v", p, rec)
 		}
-		if got := EncodeRecord(rec); !bytes.Equal(got, p) {
+		if got := encodeRecord(rec); !bytes.Equal(got, p) {
 			t.Fatalf("% x is written % x", p, got)
 		}
 	})

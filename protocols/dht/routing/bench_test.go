@@ -13,7 +13,7 @@ import (
 
 // BenchmarkNearest is the 20 nearest of 300.
 func BenchmarkNearest(b *testing.B) {
-	table := newTable(b, Default(), newWorld().deps())
+	table := newTable(b, numbers, newWorld().deps())
 	for i := range 300 {
 		table.put(keyNear(table.self, i/20, uint64(i)))
 	}
@@ -32,7 +32,7 @@ func BenchmarkNearest(b *testing.B) {
 // BenchmarkSeen is an answer of a peer that is in the table, the writers' work
 // included: updates come as fast as they are taken.
 func BenchmarkSeen(b *testing.B) {
-	table := newTable(b, Default(), newWorld().deps())
+	table := newTable(b, numbers, newWorld().deps())
 	start(b, table)
 	ids := make([]peer.ID, 100)
 	for i := range ids {
@@ -46,7 +46,7 @@ func BenchmarkSeen(b *testing.B) {
 
 // BenchmarkHedgeAfter is what a lookup asks for each probe.
 func BenchmarkHedgeAfter(b *testing.B) {
-	table := newTable(b, Default(), newWorld().deps())
+	table := newTable(b, numbers, newWorld().deps())
 	const p = peer.ID("a peer with an id of the usual length")
 	table.applied(0, update{rtt: time.Millisecond}, p)
 	b.ReportAllocs()

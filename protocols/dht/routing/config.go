@@ -19,9 +19,6 @@ type Config struct {
 	StaleAfter time.Duration // an entry silent for this long may be replaced in a full bucket; above 0
 }
 
-// Default returns the numbers of SPEC §2.
-func Default() Config { return Config{K: 20, GroupShare: 0.4, StaleAfter: 10 * time.Minute} }
-
 // Validate returns status.BadRequest with the first invalid field.
 func (c Config) Validate() error {
 	switch {

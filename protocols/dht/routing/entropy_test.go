@@ -42,7 +42,7 @@ func TestMetrics(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	deps := newWorld().deps()
 	deps.Metrics = reg
-	table := newTable(t, Default(), deps)
+	table := newTable(t, numbers, deps)
 	table.answer(0, "p")
 	table.Seen(t.Context(), "q", 0) // it does not run
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(`
@@ -63,7 +63,7 @@ route_dropped_total 1
 `)); err != nil {
 		t.Error(err)
 	}
-	if _, err := New(Default(), deps); err == nil {
+	if _, err := New(numbers, deps); err == nil {
 		t.Error("registered twice")
 	}
 }

@@ -13,6 +13,9 @@ import (
 	"allium/protocols/kad"
 )
 
+// numbers are those of SPEC §2.
+var numbers = Config{K: 20, GroupShare: 0.4, StaleAfter: 10 * time.Minute}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const self = peer.ID("self")

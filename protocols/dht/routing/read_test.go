@@ -39,7 +39,7 @@ func (t *Table) put(key kad.Key) kad.Peer[peer.ID] {
 func TestNearest(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		table := newTable(t, Default(), newWorld().deps())
+		table := newTable(t, numbers, newWorld().deps())
 		var all []kad.Peer[peer.ID]
 		for range rapid.IntRange(0, 80).Draw(t, "peers") {
 			all = append(
@@ -64,7 +64,7 @@ func TestHedgeAfter(t *testing.T) {
 	t.Parallel()
 	const limit = 250 * time.Millisecond
 	rapid.Check(t, func(t *rapid.T) {
-		table := newTable(t, Default(), newWorld().deps())
+		table := newTable(t, numbers, newWorld().deps())
 		var want kad.RTT
 		for _, ms := range rapid.SliceOf(rapid.IntRange(0, 400)).Draw(t, "ms") {
 			rtt := time.Duration(ms) * time.Millisecond
@@ -86,7 +86,7 @@ func TestHedgeAfter(t *testing.T) {
 
 func TestIdle(t *testing.T) {
 	t.Parallel()
-	table := newTable(t, Default(), newWorld().deps())
+	table := newTable(t, numbers, newWorld().deps())
 	for i, p := range []peer.ID{"c", "a", "d", "b"} {
 		table.answer(time.Duration(i)*time.Second, p)
 	}
@@ -115,7 +115,7 @@ func TestEntriesAreCopies(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.place("p", "/ip4/8.8.8.8/tcp/1")
-	table := newTable(t, Default(), w.deps())
+	table := newTable(t, numbers, w.deps())
 	table.answer(0, "p")
 	table.Entries()[0].Groups[0] = "mine"
 	if g := table.Entries()[0].Groups[0]; g != "8.8.0.0/16" {
@@ -142,7 +142,7 @@ func TestFill(t *testing.T) {
 		{[]int{20, 20, 0, 20, 20, 20, 20, 20}, 80, 60, 60}, // the deeper ones are together
 		{[]int{20, 20}, 1 << 62, 40, 640},
 	} {
-		table := newTable(t, Default(), newWorld().deps())
+		table := newTable(t, numbers, newWorld().deps())
 		for i, n := range test.buckets {
 			for j := range n {
 				table.put(keyNear(table.self, i, uint64(j)))
@@ -159,7 +159,7 @@ func TestFill(t *testing.T) {
 func TestFillOfTheWholeNetwork(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 7, 19, 20, 30, 39, 40, 79, 80, 500, 3000} {
-		table := newTable(t, Default(), newWorld().deps())
+		table := newTable(t, numbers, newWorld().deps())
 		for i := range n {
 			table.answer(0, peer.ID(fmt.Sprint("member ", i)))
 		}

@@ -170,7 +170,7 @@ func TestFullBucket(t *testing.T) {
 func TestFailed(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
-	table := newTable(t, Default(), w.deps())
+	table := newTable(t, numbers, w.deps())
 	table.mute(0, "stranger")
 	if table.Size() != 0 {
 		t.Fatal("a failure adds a peer")
@@ -210,7 +210,7 @@ func TestEclipse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 0))
 		w := newWorld()
-		table := newTable(t, Default(), w.deps())
+		table := newTable(t, numbers, w.deps())
 		b := &table.buckets[0]
 		ids := slices.Clone(ids)
 		for i, p := range ids {
@@ -281,7 +281,7 @@ func TestCrowdedCountsWithoutTheOneThatYields(t *testing.T) {
 func TestNoAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
-	table := newTable(t, Default(), w.deps())
+	table := newTable(t, numbers, w.deps())
 	w.place("p")
 	table.answer(0, "p")
 	if table.Size() != 0 || table.refusals(noAddress) != 1 {

@@ -33,7 +33,7 @@ func TestNewRefuses(t *testing.T) {
 		"no Addrs":     func(_ *Config, d *Deps) { d.Addrs = nil },
 		"no Connected": func(_ *Config, d *Deps) { d.Connected = nil },
 	} {
-		cfg, deps := Default(), newWorld().deps()
+		cfg, deps := numbers, newWorld().deps()
 		spoil(&cfg, &deps)
 		if _, err := New(cfg, deps); status.Of(err) != status.BadRequest {
 			t.Errorf("%s: %v", name, err)
@@ -76,7 +76,7 @@ func start(t testing.TB, table *Table) (stop func()) {
 func TestUpdatesArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		table := newTable(t, Default(), w.deps())
+		table := newTable(t, numbers, w.deps())
 		start(t, table)
 		begin := time.Now()
 		for _, p := range []peer.ID{"a", "b", self, "c"} {
@@ -173,7 +173,7 @@ func TestFullQueue(t *testing.T) {
 // wait, what is there can be read; and it may run again, but not twice.
 func TestEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := newTable(t, Default(), newWorld().deps())
+		table := newTable(t, numbers, newWorld().deps())
 		table.Seen(t.Context(), "early", 0)
 		stop := start(t, table)
 		if err := table.Run(t.Context(), func() { t.Error("ready twice") }); status.Of(err) != status.Internal {

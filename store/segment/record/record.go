@@ -20,8 +20,6 @@ const (
 	// RecordHeaderSize is the length of a record's header: magic u32, length u24, kind u8,
 	// epoch u64, batch u64, remaining u32, added u32, root[32], crc u32.
 	RecordHeaderSize = 68
-	// MaxRecordSize is the length of the longest record in bytes, header included.
-	MaxRecordSize = RecordHeaderSize + b3.GroupSize
 
 	segmentMagic  = "allium segment 4"
 	segmentMagic3 = "allium segment 3"
