@@ -6,8 +6,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/protocol"
-
-	"allium/internal/ipgroup"
 )
 
 // Host returns h with the guard around the stream handler for id. A message above
@@ -41,19 +39,19 @@ func (h *guardedHost) SetStreamHandler(id protocol.ID, f network.StreamHandler) 
 // serve runs a handler behind the guard, on the goroutine that the host started for the
 // stream.
 func (g *Guard) serve(raw network.Stream, handle network.StreamHandler, maxMessage int) {
-	free, err := g.Stream(ipgroup.Of(raw.Conn().RemoteMultiaddr()))
-	if err != nil {
-		_ = raw.ResetWithError(network.StreamResourceLimitExceeded)
-		return
-	}
-	defer free()
 	s := newStream(raw, g, maxMessage)
 	r := g.join(s)
 	if r == nil {
 		_ = raw.ResetWithError(network.StreamShutdown)
 		return
 	}
-	defer g.leave(s, r)
+	defer g.leave(s, r) // after all else: when Run has returned, nothing is taken
+	free, err := g.Stream(s.group)
+	if err != nil {
+		_ = raw.ResetWithError(network.StreamResourceLimitExceeded)
+		return
+	}
+	defer free()
 	s.ctx = r.ctx
 	g.m.streams.Inc()
 	defer g.m.streams.Dec()
