@@ -5,7 +5,10 @@ import (
 	"fmt"
 
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
 
 	"allium/protocols/kad"
 )
@@ -60,17 +63,53 @@ func (s *Service) findNode(ctx context.Context, p peer.ID, key []byte) ([]peer.A
 }
 
 // nearest returns the closer peers for the response to a request: up to k peers of the
-// table nearest to key, without the asking peer.
-func (s *Service) nearest(key []byte, asking peer.ID) []peer.AddrInfo {
-	near := s.table.Nearest(kad.Hash(key), s.cfg.K+1)
+// table nearest to key, without the asking peer, with the addresses that it may be told.
+func (s *Service) nearest(key []byte, asking network.Conn) []peer.AddrInfo {
+	var near []peer.ID
+	for _, p := range s.table.Nearest(kad.Hash(key), s.cfg.K+1) {
+		near = append(near, p.ID)
+	}
+	return s.tell(near, asking)
+}
+
+// tell returns up to k of the peers without the asking one, with the addresses that it may be
+// told. Peers without any are left out.
+func (s *Service) tell(near []peer.ID, asking network.Conn) []peer.AddrInfo {
 	infos := make([]peer.AddrInfo, 0, len(near))
 	for _, p := range near {
-		if p.ID == asking || len(infos) == s.cfg.K || s.deps.DeniedPeer(p.ID) {
+		if p == asking.RemotePeer() || len(infos) == s.cfg.K {
 			continue
 		}
-		if info := s.deps.Host.Peerstore().PeerInfo(p.ID); len(info.Addrs) > 0 {
+		if info := s.told(p, asking); len(info.Addrs) > 0 {
 			infos = append(infos, info)
 		}
 	}
 	return infos
+}
+
+// told returns up to maxCloserAddrs addresses of p that the asking peer may be told: none of a
+// denied peer, and only public ones where the asker is outside of the networks of this node.
+// A private address is of no use there and shows how somebody's network is built.
+func (s *Service) told(p peer.ID, asking network.Conn) peer.AddrInfo {
+	info := peer.AddrInfo{ID: p}
+	if s.deps.DeniedPeer(p) {
+		return info
+	}
+	publicOnly := !s.deps.PrivateNetwork && isOutside(asking.RemoteMultiaddr())
+	for _, a := range s.deps.Host.Peerstore().Addrs(p) {
+		if len(info.Addrs) == maxCloserAddrs {
+			break
+		}
+		if !publicOnly || manet.IsPublicAddr(a) {
+			info.Addrs = append(info.Addrs, a)
+		}
+	}
+	return info
+}
+
+// isOutside reports whether a peer that is connected from addr may be in none of the networks of
+// this node: it comes from a public address, or over a relay and so from anywhere.
+func isOutside(addr ma.Multiaddr) bool {
+	_, err := addr.ValueForProtocol(ma.P_CIRCUIT)
+	return err == nil || manet.IsPublicAddr(addr)
 }

@@ -106,7 +106,7 @@ func (sc scenario) build(
 		if p.kad, err = newKad(s); err != nil {
 			t.Fatal(err)
 		}
-		s.serve(ctx)
+		s.serve(ctx, p.kad)
 		if sc.sybils > 0 {
 			tables.Go(func() { _ = s.dialback.Run(ctx, func() {}) })
 		}

@@ -17,9 +17,7 @@ import (
 // peers of the DHT: at most 20, this node among them if it has the object, and none if root is
 // denied or the service does not run. It asks nobody.
 func (s *Service) HeldProviders(ctx context.Context, root b3.Root) []record.Provider {
-	s.mu.Lock()
-	r := s.running
-	s.mu.Unlock()
+	r := s.current()
 	if r == nil {
 		return nil
 	}

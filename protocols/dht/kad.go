@@ -3,10 +3,13 @@ package dht
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	kaddht "github.com/libp2p/go-libp2p-kad-dht"
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
+	kb "github.com/libp2p/go-libp2p-kbucket"
 	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
@@ -25,7 +28,7 @@ func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
 	} else if !listens(s.deps.Host) {
 		mode = kaddht.ModeClient // nobody could ask it
 	}
-	h := kadhost.Host(s.guard.Host(s.deps.Host, KadID, maxMessage), KadID, maxMessage, s.kadProviders)
+	h := kadhost.Host(s.guard.Host(s.deps.Host, KadID, maxMessage), KadID, maxMessage, s.answerKad)
 	return kaddht.New(h,
 		kaddht.ProtocolPrefix(Prefix),
 		kaddht.Mode(mode),
@@ -39,17 +42,40 @@ func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
 	)
 }
 
-// kadProviders answers a GET_PROVIDERS of kad-dht's protocol from the verified
-// records that the provider exchange uses, so that ordinary libp2p tools find
-// providers. The response also names the closest known peers. A key that is not the
-// address of an object has no providers.
-func (s *Service) kadProviders(from peer.ID, q *pb.Message) *pb.Message {
+// answerKad answers a query of kad-dht's protocol for peers or providers.
+func (s *Service) answerKad(from network.Conn, q *pb.Message) *pb.Message {
+	if q.GetType() == pb.Message_FIND_NODE {
+		return s.kadPeers(from, q)
+	}
+	return s.kadProviders(from, q)
+}
+
+// kadPeers answers a FIND_NODE as kad-dht does, which would tell everybody each address that
+// it knows: the peer that the key names, if this node knows it, and the closest peers of
+// kad-dht's table.
+func (s *Service) kadPeers(from network.Conn, q *pb.Message) *pb.Message {
+	s.m.served.WithLabelValues("kad_find_node", status.OK.String()).Inc()
+	answer := pb.NewMessage(pb.Message_FIND_NODE, nil, q.GetClusterLevel())
+	r := s.current()
+	if r == nil {
+		return answer
+	}
+	named := peer.ID(q.GetKey())
+	near := r.kad.RoutingTable().NearestPeers(kb.ConvertKey(string(q.GetKey())), s.cfg.K+1)
+	near = slices.DeleteFunc(near, func(p peer.ID) bool { return p == named })
+	infos := s.tell(append([]peer.ID{named}, near...), from)
+	answer.CloserPeers = pb.PeerInfosToPBPeers(s.deps.Host.Network(), infos)
+	return answer
+}
+
+// kadProviders answers a GET_PROVIDERS from the verified records that the provider
+// exchange uses, so that ordinary libp2p tools find providers. The response also names the
+// closest known peers. A key that is not the address of an object has no providers.
+func (s *Service) kadProviders(from network.Conn, q *pb.Message) *pb.Message {
 	answer := pb.NewMessage(pb.Message_GET_PROVIDERS, q.GetKey(), q.GetClusterLevel())
 	answer.CloserPeers = pb.RawPeerInfosToPBPeers(s.nearest(q.GetKey(), from))
 	s.m.served.WithLabelValues("kad_get_providers", status.OK.String()).Inc()
-	s.mu.Lock()
-	r := s.running
-	s.mu.Unlock()
+	r := s.current()
 	root, err := b3.FromMultihash(q.GetKey())
 	if r == nil || err != nil || !bytes.Equal(root.Multihash(), q.GetKey()) {
 		return answer

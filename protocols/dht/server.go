@@ -39,7 +39,7 @@ type server struct {
 	// the object. It may be nil.
 	ownRecord func(ctx context.Context, root b3.Root) (sealed, error)
 
-	nearest  func(key []byte, asking peer.ID) []peer.AddrInfo
+	nearest  func(key []byte, asking network.Conn) []peer.AddrInfo
 	dialback *dialback.Checker
 	guard    *guard.Guard
 	m        *metrics
@@ -126,10 +126,10 @@ func (v *server) serve(ctx context.Context, from network.Conn, p []byte) (r resp
 	}
 	switch q.Op {
 	case opGet:
-		return getResponse(v.records(ctx, q.root), v.nearest(q.root.Multihash(), from.RemotePeer())), "get"
+		return getResponse(v.records(ctx, q.root), v.nearest(q.root.Multihash(), from)), "get"
 	case opGetName:
 		held := v.nameRecords(q.name)
-		return nameResponse(held, v.nearest([]byte(name.KeyOf(q.name)), from.RemotePeer())), "get_name"
+		return nameResponse(held, v.nearest([]byte(name.KeyOf(q.name)), from)), "get_name"
 	case opPutName:
 		op, err = "put_name", v.putName(ctx, from, q)
 	case opPut:

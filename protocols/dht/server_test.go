@@ -62,7 +62,7 @@ func newBench(t *testing.T, cfg guard.Config) *bench {
 	b.server = &server{
 		store: store, names: names.NewStore(names.DefaultConfig(), func() bool { return true }), dialback: back,
 		verify:  &verifier{time.Now, registry.NewGate(limits.Spec{Name: "v"}, 2, 2), nil},
-		nearest: func([]byte, peer.ID) []peer.AddrInfo { return nil },
+		nearest: func([]byte, network.Conn) []peer.AddrInfo { return nil },
 		guard:   g, m: m, log: slog.New(slog.DiscardHandler), ctx: ctx,
 	}
 	b.net.Host(b.at).SetStreamHandler(ProviderID, b.server.handle)
@@ -84,9 +84,9 @@ func TestPutAndGet(t *testing.T) {
 		b := newBench(t, guard.DefaultConfig())
 		defer b.stop()
 		closer := newIdentity(t)
-		b.server.nearest = func(key []byte, asking peer.ID) []peer.AddrInfo {
-			if !bytes.Equal(key, root("x").Multihash()) || asking != b.me.id {
-				t.Errorf("nearest(%x, %s)", key, asking)
+		b.server.nearest = func(key []byte, asking network.Conn) []peer.AddrInfo {
+			if !bytes.Equal(key, root("x").Multihash()) || asking.RemotePeer() != b.me.id {
+				t.Errorf("nearest(%x, %s)", key, asking.RemotePeer())
 			}
 			return []peer.AddrInfo{{ID: closer.id, Addrs: closer.peerRecord().Addrs}}
 		}
@@ -140,7 +140,7 @@ func TestDenied(t *testing.T) {
 		denied.Store(true)
 		b.server.denied = func(r b3.Root) bool { return denied.Load() && r == root("x") }
 		closer, self := newIdentity(t), newIdentity(t)
-		b.server.nearest = func([]byte, peer.ID) []peer.AddrInfo {
+		b.server.nearest = func([]byte, network.Conn) []peer.AddrInfo {
 			return []peer.AddrInfo{{ID: closer.id, Addrs: closer.peerRecord().Addrs}}
 		}
 		b.server.self = self.id
@@ -358,7 +358,7 @@ func TestServerLimits(t *testing.T) {
 				tc.change(&cfg)
 				b := newBench(t, cfg)
 				defer b.stop()
-				b.server.nearest = func([]byte, peer.ID) []peer.AddrInfo { time.Sleep(60 * time.Millisecond); return nil }
+				b.server.nearest = func([]byte, network.Conn) []peer.AddrInfo { time.Sleep(60 * time.Millisecond); return nil }
 				outcomes := make(chan status.Outcome, 3) // bound: requests
 				for range 3 {
 					go func() {
@@ -388,7 +388,7 @@ func TestServerPanic(t *testing.T) {
 		b := newBench(t, guard.DefaultConfig())
 		defer b.stop()
 		bug := true
-		b.server.nearest = func([]byte, peer.ID) []peer.AddrInfo {
+		b.server.nearest = func([]byte, network.Conn) []peer.AddrInfo {
 			if bug {
 				bug = false
 				panic("bug")

@@ -15,6 +15,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	ds "github.com/ipfs/go-datastore"
+	kaddht "github.com/libp2p/go-libp2p-kad-dht"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -57,6 +58,9 @@ type Deps struct {
 	// DeniedPeer reports whether a peer counts for nothing: its records are neither used nor passed
 	// on, and no lookup asks it or names it. It neither waits nor does I/O. nil: never.
 	DeniedPeer func(peer.ID) bool
+	// PrivateNetwork says that all peers have a common network key. Then each may be told private
+	// addresses, also one that comes from a public address.
+	PrivateNetwork bool
 	// Datastore keeps records, the republish cycle and known seeds across restarts.
 	// nil: they are in memory only. The node closes it after Run has returned.
 	Datastore ds.Batching
@@ -122,6 +126,7 @@ type Service struct {
 // running holds what exists only while Run runs.
 type running struct {
 	ctx     context.Context
+	kad     *kaddht.IpfsDHT
 	engine  *engine
 	server  *server
 	lookups sync.WaitGroup // lookups and their probes; added to only under Service.mu
@@ -267,7 +272,7 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 	if err != nil {
 		return fmt.Errorf("start kad-dht: %w", err)
 	}
-	r := s.serve(ctx)
+	r := s.serve(ctx, kad)
 	tasks.Go(func() { s.janitor(ctx) })
 	tasks.Go(func() { s.persist.Run(ctx) })
 	for _, p := range s.persistNames {
@@ -299,8 +304,8 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 }
 
 // serve installs the provider exchange and admits lookups.
-func (s *Service) serve(ctx context.Context) *running {
-	r := &running{ctx: ctx}
+func (s *Service) serve(ctx context.Context, kad *kaddht.IpfsDHT) *running {
+	r := &running{ctx: ctx, kad: kad}
 	r.engine = &engine{
 		self: s.self, table: s.table, connected: s.connected, rememberAddrs: s.rememberAddrs,
 		isConnected: s.isConnected, denied: s.deps.DeniedPeer, fixedHedge: s.cfg.HedgeFixed, tasks: &r.lookups, m: s.m,
@@ -343,6 +348,13 @@ func (s *Service) setRunning(r *running) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running = r
+}
+
+// current returns the run under way, nil if there is none.
+func (s *Service) current() *running {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running
 }
 
 // begin admits a lookup. It returns the running parts and a context that also ends with

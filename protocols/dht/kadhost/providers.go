@@ -7,7 +7,6 @@ import (
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"google.golang.org/protobuf/proto"
 
@@ -24,19 +23,19 @@ const (
 	maxKey = 80
 )
 
-// Answer returns the response to a GET_PROVIDERS query of a peer. It is called from
-// several goroutines.
-type Answer func(from peer.ID, q *pb.Message) *pb.Message
+// Answer returns the response to a GET_PROVIDERS or FIND_NODE that came over a
+// connection. It is called from several goroutines.
+type Answer func(from network.Conn, q *pb.Message) *pb.Message
 
-// Host returns h with a stream handler for id that answers GET_PROVIDERS with answer
-// and leaves all other messages, of at most maxMessage bytes, to the handler that is
-// set. One Read of a stream of h must not return bytes of two messages; the streams
+// Host returns h with a stream handler for id that answers GET_PROVIDERS and FIND_NODE
+// with answer and leaves all other messages, of at most maxMessage bytes, to the handler
+// that is set. One Read of a stream of h must not return bytes of two messages; the streams
 // of package guard satisfy this.
 func Host(h host.Host, id protocol.ID, maxMessage int, answer Answer) host.Host {
 	return &answering{Host: h, id: id, maxMessage: maxMessage, answer: answer}
 }
 
-// answering is a host whose handler for id sees no GET_PROVIDERS.
+// answering is a host whose handler for id sees no GET_PROVIDERS and no FIND_NODE.
 type answering struct {
 	host.Host
 	id         protocol.ID
@@ -55,7 +54,7 @@ func (h *answering) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
 	h.Host.SetStreamHandler(id, f)
 }
 
-// stream answers each GET_PROVIDERS inside Read and hides it from the reader.
+// stream answers each query inside Read and hides it from the reader.
 type stream struct {
 	network.Stream
 	host   *answering
@@ -75,32 +74,32 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads one message. It answers a GET_PROVIDERS and stores any other message in
-// unread.
+// next reads one message. It answers a query and stores any other message in unread.
 func (s *stream) next() error {
 	body, err := delimited.Read(s.in, s.host.maxMessage)
 	if err != nil {
 		return err
 	}
-	q, ok := getProviders(body)
+	q, ok := query(body)
 	if !ok {
 		s.unread = append(binary.AppendUvarint(nil, uint64(len(body))), body...)
 		return nil
 	}
-	response, err := proto.Marshal(s.host.answer(s.Conn().RemotePeer(), q))
+	response, err := proto.Marshal(s.host.answer(s.Conn(), q))
 	if err != nil {
 		return err
 	}
 	return delimited.Write(s.Stream, response)
 }
 
-// getProviders returns the message in body if it is a GET_PROVIDERS with a key of
+// query returns the message in body if it is a GET_PROVIDERS or FIND_NODE with a key of
 // 1 to maxKey bytes.
-func getProviders(body []byte) (q *pb.Message, ok bool) {
+func query(body []byte) (q *pb.Message, ok bool) {
 	q = new(pb.Message)
 	if err := proto.Unmarshal(body, q); err != nil {
 		return nil, false
 	}
 	n := len(q.GetKey())
-	return q, q.GetType() == pb.Message_GET_PROVIDERS && 0 < n && n <= maxKey
+	answered := q.GetType() == pb.Message_GET_PROVIDERS || q.GetType() == pb.Message_FIND_NODE
+	return q, answered && 0 < n && n <= maxKey
 }

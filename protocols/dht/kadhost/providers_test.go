@@ -9,7 +9,6 @@ import (
 
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
 	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
 	"allium/protocols/delimited"
@@ -42,10 +41,8 @@ func (s *oneMessage) Write(p []byte) (int, error) { return s.out.Write(p) }
 
 type asking struct{ network.Conn }
 
-func (asking) RemotePeer() peer.ID { return "asking" }
-
-// FuzzStream: the handler reads every message but a GET_PROVIDERS as it came,
-// and each GET_PROVIDERS has one answer.
+// FuzzStream: the handler reads every message but a query as it came, and each
+// query has one answer.
 func FuzzStream(f *testing.F) {
 	for _, kind := range []pb.Message_MessageType{
 		pb.Message_FIND_NODE, pb.Message_GET_PROVIDERS, pb.Message_ADD_PROVIDER,
@@ -73,14 +70,15 @@ func FuzzStream(f *testing.F) {
 			var q pb.Message
 			err := proto.Unmarshal(m, &q)
 			key := len(q.GetKey())
-			if err == nil && q.GetType() == pb.Message_GET_PROVIDERS && 0 < key && key <= maxKey {
+			if err == nil && (q.GetType() == pb.Message_GET_PROVIDERS || q.GetType() == pb.Message_FIND_NODE) &&
+				0 < key && key <= maxKey {
 				asked++
 			} else {
 				want = append(want, framed.Bytes()...)
 			}
 		}
 		answers := 0
-		h := &answering{maxMessage: maxMessage, answer: func(from peer.ID, q *pb.Message) *pb.Message {
+		h := &answering{maxMessage: maxMessage, answer: func(_ network.Conn, q *pb.Message) *pb.Message {
 			answers++
 			return pb.NewMessage(q.GetType(), q.GetKey(), 0)
 		}}
