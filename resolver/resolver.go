@@ -127,7 +127,7 @@ func (r *Resolver) Run(ctx context.Context, ready func()) error {
 	}
 	ready()
 	if roots, _ := r.cfg.warmup(); len(roots) > 0 {
-		l.Go(func() { r.warmup.run(ctx, r, roots) })
+		l.Go(func() { r.warmup.run(l, r, roots) })
 	}
 	tick := time.NewTicker(r.cfg.PositiveTTL)
 	defer tick.Stop()

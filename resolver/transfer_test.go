@@ -118,35 +118,39 @@ func TestLateRequestIsDoubled(t *testing.T) {
 	})
 }
 
-// A peer of which nothing is known and that does not answer costs 150 ms once. From then on
-// another is asked first.
+// A peer of which nothing is known and that does not answer costs Config.HedgeAfter once. From then
+// on another is asked first.
 func TestSilentPeer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		var all []*blob
-		for i := range 6 {
-			all = append(all, randomBlob(uint64(610+i), 100+i*3*group))
-		}
-		w.net.peer("silent", all...).latency = time.Hour
-		w.net.peer("good", all...).latency = time.Millisecond
-		w.has([]peer.ID{"silent", "good"}, all...)
-		for i, b := range all {
-			begun := time.Now()
-			if err := w.fetch(t, b); err != nil {
-				t.Fatal(err)
-			}
-			want := time.Millisecond
-			if i == 0 {
-				want += unmeasured
-			}
-			if d := time.Since(begun); d > want+10*time.Millisecond {
-				t.Errorf("object %d took %s, want %s", i, d, want)
-			}
-		}
-		if n := len(w.net.requests("silent")); n != 1 {
-			t.Errorf("the silent peer was asked %d times", n)
-		}
-	})
+	for _, after := range []time.Duration{DefaultConfig().HedgeAfter, 40 * time.Millisecond, time.Second} {
+		t.Run(after.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, func(c *Config, _ *Deps) { c.HedgeAfter = after })
+				var all []*blob
+				for i := range 6 {
+					all = append(all, randomBlob(uint64(610+i), 100+i*3*group))
+				}
+				w.net.peer("silent", all...).latency = time.Hour
+				w.net.peer("good", all...).latency = time.Millisecond
+				w.has([]peer.ID{"silent", "good"}, all...)
+				for i, b := range all {
+					begun := time.Now()
+					if err := w.fetch(t, b); err != nil {
+						t.Fatal(err)
+					}
+					want := time.Millisecond
+					if i == 0 {
+						want += after
+					}
+					if d := time.Since(begun); d < want || d > want+10*time.Millisecond {
+						t.Errorf("object %d took %s, want %s", i, d, want)
+					}
+				}
+				if n := len(w.net.requests("silent")); n != 1 {
+					t.Errorf("the silent peer was asked %d times", n)
+				}
+			})
+		})
+	}
 }
 
 // One of three lies: it is not asked again for this object, and what the others

@@ -1,7 +1,6 @@
 package resolver
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
@@ -9,7 +8,7 @@ import (
 	"allium/protocols/b3"
 )
 
-// warmupPause is how long the warm-up waits for a peer, or for other lookups to end.
+// warmupPause is how long the warm-up waits for a peer, or for other work to end.
 const warmupPause = time.Second
 
 // warmup resolves the objects of Config.Warmup, so that the first requests for them find
@@ -19,12 +18,13 @@ type warmup struct {
 	connected func() bool
 }
 
-// run begins when a peer is known. It resolves one object at a time, and only while no
-// other lookup runs.
-func (w warmup) run(ctx context.Context, r *Resolver, roots []b3.Root) {
+// run begins when a peer is known. It resolves one object at a time, and starts none while a
+// lookup, a fetch or a read is under way.
+func (w warmup) run(l *life, r *Resolver, roots []b3.Root) {
+	ctx := l.ctx
 	found := 0
 	for _, root := range roots {
-		for !w.connected() || !r.pool.Idle() {
+		for !w.connected() || l.work.Inside() > 1 { // the warm-up itself is inside
 			if !jitter.Sleep(ctx, jitter.Spread(warmupPause)) {
 				return
 			}

@@ -12,8 +12,8 @@ import (
 	"allium/resolver/providers"
 )
 
-// TestWarmup: the warm-up waits for a peer and for other lookups, and then the first
-// requests are answered from the cache.
+// TestWarmup: the warm-up waits for a peer, for other lookups and for fetches, and then the
+// first requests are answered from the cache.
 func TestWarmup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, gone, last := randomBlob(90, 10), randomBlob(91, 10), randomBlob(92, 10)
@@ -43,8 +43,20 @@ func TestWarmup(t *testing.T) {
 		w.finder.mu.Lock()
 		w.finder.hang = false
 		w.finder.mu.Unlock()
-		time.Sleep(4 * time.Second)
-		if n := w.finder.count(); n != 4 {
+		slow := randomBlob(94, 20*group)
+		w.net.peer("a", slow).before = paced(time.Second)
+		w.has([]peer.ID{"a"}, slow)
+		other.Go(func() {
+			if err := w.fetch(t, slow); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(15 * time.Second)
+		if n := w.finder.count(); n != 2 {
+			t.Errorf("%d lookups during a fetch", n)
+		}
+		time.Sleep(15 * time.Second)
+		if n := w.finder.count(); n != 5 {
 			t.Errorf("%d lookups after the warm-up", n)
 		}
 		for _, b := range []*blob{first, last} {

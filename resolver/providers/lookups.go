@@ -209,13 +209,6 @@ func (l *lookups) finish(ctx context.Context, s *lookup, err error) {
 	s.end(result)
 }
 
-// idle reports whether no lookup is in flight.
-func (l *lookups) idle() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.active) == 0
-}
-
 // deactivate removes s from the lookups in flight.
 func (l *lookups) deactivate(s *lookup) {
 	l.mu.Lock()

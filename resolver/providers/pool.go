@@ -130,9 +130,6 @@ func New(cfg Config, d Deps) (*Pool, error) {
 // Sweep removes expired lookups and answers from the cache.
 func (p *Pool) Sweep(now time.Time) { p.cache.sweep(now) }
 
-// Idle reports whether no lookup runs or waits.
-func (p *Pool) Idle() bool { return p.lookups.idle() }
-
 // Served records that a peer sent verified bytes of root.
 func (p *Pool) Served(root b3.Root, by peer.ID) {
 	p.served.Add(root, by)

@@ -214,10 +214,17 @@ func (a *askers) check() error {
 		return fmt.Errorf("%d callers wait and nothing runs: %q", waiting, a.is)
 	case waiting == 0 && running > 0:
 		return fmt.Errorf("nobody waits, and a search goes on")
-	case !a.pool.Idle() && running == 0:
+	case a.active() > 0 && running == 0:
 		return errors.New("a lookup is active, and nothing runs")
 	}
 	return nil
+}
+
+// active returns how many lookups run or wait.
+func (a *askers) active() int {
+	a.pool.lookups.mu.Lock()
+	defer a.pool.lookups.mu.Unlock()
+	return len(a.pool.lookups.active)
 }
 
 // finish ends what is left of a run.
