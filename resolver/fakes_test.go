@@ -31,7 +31,6 @@ const (
 	allDoubled  = 4 << 20
 	doubledPart = 16
 	lateAfter   = 30 * time.Millisecond
-	unmeasured  = 150 * time.Millisecond
 	linger      = 2 * time.Second
 	readAhead   = 1024 // groups
 	maxBatched  = 1 << 20
