@@ -1,8 +1,10 @@
 package node_test
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,7 +15,8 @@ import (
 )
 
 // BenchmarkResolveHTTP compares a remembered answer of /resolve with a bare handler that
-// returns the same bytes, each over one kept connection. The limits per second and per client are off.
+// returns the same bytes, header and body, and with one that returns the body alone, each over one
+// kept connection. The limits per second and per client are off.
 func BenchmarkResolveHTTP(b *testing.B) {
 	n := start(b, func(c *config.Config) {
 		c.Gateway.Rate, c.Gateway.InflightPerIP = 0, 0
@@ -26,13 +29,30 @@ func BenchmarkResolveHTTP(b *testing.B) {
 	if bytes.Contains(first, []byte(`"source":"cache"`)) || !bytes.Contains(answer, []byte(`"source":"cache"`)) {
 		b.Fatalf("%s\n%s", first, answer)
 	}
-	_, body, _ := bytes.Cut(answer, []byte("\r\n\r\n"))
+	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
 	bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
+		h := w.Header()
+		for k, v := range resp.Header {
+			h[k] = v
+		}
 		_, _ = w.Write(body)
 	}))
 	b.Cleanup(bare.Close)
-	for _, c := range []struct{ name, base string }{{"gateway", n.ID().Gateway}, {"bare", bare.URL}} {
+	bodyOnly := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body)
+	}))
+	b.Cleanup(bodyOnly.Close)
+	for _, c := range []struct{ name, base string }{
+		{"gateway", n.ID().Gateway}, {"bare", bare.URL}, {"body", bodyOnly.URL},
+	} {
 		b.Run(c.name, func(b *testing.B) {
 			get := exchangeOver(b, c.base, path)
 			for b.Loop() {
