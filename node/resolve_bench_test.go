@@ -33,6 +33,7 @@ func BenchmarkResolveHTTP(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		b.Fatal(err)

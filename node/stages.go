@@ -163,7 +163,7 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 		Cores: n.hash.Cores(), Host: n.host, Key: n.key,
 		Roots: n.publisher.Roots(context.WithoutCancel(ctx)), Has: n.publisher.Has,
 		Denied: n.deniedKey, DeniedPeer: n.access.Denied, DeniedName: n.deniedName,
-		PrivateNetwork: n.network != (ticket.Network{}),
+		PrivateNetwork:    n.network != (ticket.Network{}),
 		DuplicateIdentity: n.duplicates.noteRecord, SeedManifest: n.seedManifest(),
 		Now: n.now, ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire,
 		Log: n.log, Metrics: n.registry, Limits: n.limits,

@@ -53,16 +53,19 @@ func TestOutsidersAreToldPublicAddresses(t *testing.T) {
 		}
 		return infos
 	}
+	find := func(key []byte) func(network.Conn) []peer.AddrInfo {
+		return func(c network.Conn) []peer.AddrInfo { return kad(c, pb.Message_FIND_NODE, key) }
+	}
 	asks := map[string]func(network.Conn) []peer.AddrInfo{
-		"get":           func(c network.Conn) []peer.AddrInfo { return exchange(c, get) },
-		"get_name":      func(c network.Conn) []peer.AddrInfo { return exchange(c, getName) },
-		"GET_PROVIDERS": func(c network.Conn) []peer.AddrInfo { return kad(c, pb.Message_GET_PROVIDERS, root("x").Multihash()) },
-		"FIND_NODE": func(c network.Conn) []peer.AddrInfo {
-			return kad(c, pb.Message_FIND_NODE, []byte(name.KeyOf(key)))
+		"get":      func(c network.Conn) []peer.AddrInfo { return exchange(c, get) },
+		"get_name": func(c network.Conn) []peer.AddrInfo { return exchange(c, getName) },
+		"GET_PROVIDERS": func(c network.Conn) []peer.AddrInfo {
+			return kad(c, pb.Message_GET_PROVIDERS, root("x").Multihash())
 		},
-		"FIND_NODE of it":            func(c network.Conn) []peer.AddrInfo { return kad(c, pb.Message_FIND_NODE, []byte(mixed)) },
-		"FIND_NODE of a denied peer": func(c network.Conn) []peer.AddrInfo { return kad(c, pb.Message_FIND_NODE, []byte(denied)) },
-		"FIND_NODE of the asked one": func(c network.Conn) []peer.AddrInfo { return kad(c, pb.Message_FIND_NODE, []byte(s.id)) },
+		"FIND_NODE":                  find([]byte(name.KeyOf(key))),
+		"FIND_NODE of it":            find([]byte(mixed)),
+		"FIND_NODE of a denied peer": find([]byte(denied)),
+		"FIND_NODE of the asked one": find([]byte(s.id)),
 	}
 	for _, from := range []struct {
 		addr           string
