@@ -29,18 +29,10 @@ func BenchmarkResolveHTTP(b *testing.B) {
 	if bytes.Contains(first, []byte(`"source":"cache"`)) || !bytes.Contains(answer, []byte(`"source":"cache"`)) {
 		b.Fatalf("%s\n%s", first, answer)
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.Fatal(err)
-	}
+	header, body := partsOf(b, answer)
 	bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
-		for k, v := range resp.Header {
+		for k, v := range header {
 			h[k] = v
 		}
 		_, _ = w.Write(body)
@@ -61,6 +53,21 @@ func BenchmarkResolveHTTP(b *testing.B) {
 			}
 		})
 	}
+}
+
+// partsOf returns the header and the body of an answer.
+func partsOf(tb testing.TB, answer []byte) (http.Header, []byte) {
+	tb.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return resp.Header, body
 }
 
 // exchangeOver returns a function that sends a GET over one connection and returns the
