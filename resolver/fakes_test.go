@@ -451,6 +451,7 @@ type fakePeer struct {
 	objects map[b3.Root]*blob
 
 	latency time.Duration                            // before each answer
+	rate    time.Duration                            // wait for this node's rate, before each answer
 	silent  func() bool                              // it does not answer now
 	refuse  func(n int) error                        // the n-th request, from 0; nil error: answer it
 	spoil   func(root b3.Root, g int64) bool         // flip a bit of this group
@@ -535,6 +536,11 @@ func (n *fakeNet) Get(ctx context.Context, id peer.ID, req object.GetRequest, si
 		case <-time.After(p.latency):
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+	}
+	if p.rate > 0 {
+		if err := req.Waiting(func() error { time.Sleep(p.rate); return ctx.Err() }); err != nil {
+			return err
 		}
 	}
 	if p.silent != nil && p.silent() {

@@ -153,6 +153,33 @@ func TestSilentPeer(t *testing.T) {
 	}
 }
 
+// How long a request waits for this node's own rate does not count as the silence of its peer; a
+// peer that is silent afterwards is given up after the usual time.
+func TestOwnRateIsNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		b := randomBlob(620, 40*group)
+		p := w.net.peer("limited", b)
+		p.rate = time.Minute
+		w.has([]peer.ID{"limited"}, b)
+		if err := w.fetch(t, b); err != nil {
+			t.Error(err)
+		}
+		other := randomBlob(621, 40*group)
+		silent := w.net.peer("silent", other)
+		silent.rate, silent.silent = time.Minute, func() bool { return true }
+		w.has([]peer.ID{"silent"}, other)
+		begun := time.Now()
+		if err := w.fetch(t, other); status.Of(err) != status.Timeout {
+			t.Errorf("got %v", err)
+		}
+		stall := w.cfg.providers().StallTimeout
+		if d := time.Since(begun); d < time.Minute+stall || d > time.Minute+2*stall {
+			t.Errorf("gave up after %s", d)
+		}
+	})
+}
+
 // One of three lies: it is not asked again for this object, and what the others
 // sent is enough.
 func TestLiarIsDropped(t *testing.T) {

@@ -86,6 +86,19 @@ type GetRequest struct {
 	Ranges    []b3.Range // only with one object; none: the whole object
 	SizeProof bool       // whether to prove the size first
 	MaxSize   int64      // reject an object that claims more bytes (body_cap); 0: no limit
+
+	// Waiting runs wait, which waits for the download rate of this client, so that a caller that
+	// measures the peer's progress can leave that time out. It returns wait's error. nil: the
+	// client runs wait itself.
+	Waiting func(wait func() error) error
+}
+
+// wait runs f, which waits for the client's rate.
+func (r *GetRequest) wait(f func() error) error {
+	if r.Waiting == nil {
+		return f()
+	}
+	return r.Waiting(f)
 }
 
 // NewClient checks cfg and deps and returns a Client. The caller must call Close.
@@ -141,15 +154,19 @@ func (c *Client) Get(ctx context.Context, p peer.ID, req GetRequest, sink Sink) 
 	if err := checkRanges(req.Ranges); err != nil {
 		return err
 	}
-	w := wireGet{common: newCommon(ctx, opGet), Objs: req.Objs, SizeProof: req.SizeProof}
-	for _, r := range req.Ranges {
-		w.Ranges = append(w.Ranges, [2]int64{r.Start, r.End})
-	}
-	leave, err := c.download.Enter(ctx, c.near(p)) // before the stream, which the peer would close while it is idle
+	var leave func()
+	err := req.wait(func() (err error) { // before the stream, which the peer would close while it is idle
+		leave, err = c.download.Enter(ctx, c.near(p))
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("get from %s: %w", p, ctxError(ctx, err))
 	}
 	defer leave()
+	w := wireGet{common: newCommon(ctx, opGet), Objs: req.Objs, SizeProof: req.SizeProof}
+	for _, r := range req.Ranges {
+		w.Ranges = append(w.Ranges, [2]int64{r.Start, r.End})
+	}
 	a := &getAnswer{req: &req, sink: sink, hash: c.hash, count: func(n int) { c.metrics.bytesIn.Add(float64(n)) }}
 	err = a.endObject(c.query(ctx, p, opGet, w, a))
 	var own *sinkError
@@ -189,7 +206,8 @@ func (c *Client) query(ctx context.Context, p peer.ID, op string, query any, a a
 	}
 	return c.ask(ctx, p, op, func(st *clientStream) (bool, error) {
 		if get, ok := a.(*getAnswer); ok {
-			get.wait = st.bandwidth(ctx, c.download)
+			pass := st.bandwidth(ctx, c.download)
+			get.wait = func(n int) error { return get.req.wait(func() error { return pass(n) }) }
 		}
 		return st.exchange(ctx, payload, c.maxFrame(st.Conn()), a)
 	})

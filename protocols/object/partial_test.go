@@ -112,7 +112,21 @@ func TestServeRate(t *testing.T) {
 		begin := time.Now()
 		done := make(chan error)
 		for range 2 {
-			go func() { done <- p.get(t, serverID, root) }()
+			go func() {
+				asked, waited := time.Now(), time.Duration(0)
+				err := p.client.Get(t.Context(), serverID, GetRequest{
+					Objs: []b3.Root{root},
+					Waiting: func(wait func() error) error {
+						begun := time.Now()
+						defer func() { waited += time.Since(begun) }()
+						return wait()
+					},
+				}, newCollect(t, root))
+				if rest := time.Since(asked) - waited; rest > time.Second {
+					t.Errorf("%s passed without a wait for the rate", rest)
+				}
+				done <- err
+			}()
 		}
 		for range 2 {
 			if err := <-done; err != nil {
@@ -127,7 +141,7 @@ func TestServeRate(t *testing.T) {
 }
 
 // TestDownloadRate receives objects at a rate, several at once: the server cuts none of its streams off
-// because the client reads slowly.
+// because the client reads slowly, and the client says when it waits for the rate.
 func TestDownloadRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPairAt(t, testkit.Options{}, DefaultConfig(), 0, 256<<10)

@@ -26,7 +26,7 @@ func (p *Pool) Retried() { p.m.retries.Inc() }
 
 // Get sends one request to one peer. It waits for a place in the peer's gate and
 // asks the peer's breaker. A watchdog ends the request when nothing verified
-// arrives for Config.StallTimeout. Get calls sent when the request goes out. An
+// arrives for Config.StallTimeout, waits for this node's own rate left out. Get calls sent when the request goes out. An
 // error of the sink is returned as it is.
 func (p *Pool) Get(ctx context.Context, id peer.ID, req object.GetRequest, sink object.Sink, sent func()) error {
 	done, err := p.peers.enter(ctx, id)
@@ -42,6 +42,7 @@ func (p *Pool) Get(ctx context.Context, id peer.ID, req object.GetRequest, sink 
 	if req.SizeProof {
 		w.groups = -1
 	}
+	req.Waiting = w.paused
 	w.timer = time.AfterFunc(w.timeout, func() {
 		cancel(status.Errorf(status.Timeout, "no progress for %s", w.timeout))
 	})
@@ -72,8 +73,8 @@ func (p *Pool) Have(ctx context.Context, id peer.ID, root b3.Root) (b3.Presence,
 
 var errUnjudged = Final(status.Errorf(status.Internal, "the request did not end"))
 
-// watched forwards the calls of a sink. It stops the watchdog while the sink works
-// and keeps the error of the sink.
+// watched forwards the calls of a sink. It stops the watchdog while the sink works or the
+// request waits for this node's own download rate, and keeps the error of the sink.
 type watched struct {
 	sink    object.Sink
 	timer   *time.Timer // the watchdog
@@ -98,11 +99,16 @@ func (w *watched) End(i int, err error) error {
 }
 
 func (w *watched) call(f func() error) error {
-	w.timer.Stop()
-	err := f()
-	w.timer.Reset(w.timeout)
+	err := w.paused(f)
 	if err != nil {
 		w.err = err
 	}
 	return err
+}
+
+// paused runs f and gives the peer the whole time again.
+func (w *watched) paused(f func() error) error {
+	w.timer.Stop()
+	defer w.timer.Reset(w.timeout)
+	return f()
 }
