@@ -28,7 +28,7 @@ type Pressure struct {
 // The time between two looks at the queues.
 const (
 	pressureEvery = 100 * time.Millisecond // while a queue is half full, or keeps the node from something
-	idleEvery     = 500 * time.Millisecond // otherwise: an idle node should sleep
+	idleEvery     = time.Second            // otherwise: an idle node should sleep
 )
 
 // admits is what the node admits because of a queue.

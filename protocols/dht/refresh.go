@@ -5,6 +5,7 @@ import (
 	"time"
 
 	kaddht "github.com/libp2p/go-libp2p-kad-dht"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
@@ -13,7 +14,7 @@ import (
 )
 
 const (
-	noPeersPoll     = 500 * time.Millisecond // interval of checks while no peer is known
+	noPeersPoll     = 500 * time.Millisecond // interval of checks while no connected peer is known to serve
 	tablePoll       = 2 * time.Second        // interval of checks of the table while waiting
 	minRefresh      = 5 * time.Second        // first interval while the table is not filled; doubles up to Config.Refresh
 	refreshParallel = 3
@@ -56,10 +57,27 @@ func (s *Service) waitRefresh(ctx context.Context, d time.Duration) {
 
 // awaitPeer returns true once there is a peer to ask, and false when ctx ends. kad-dht
 // examines a connected peer when it connects and then every two minutes; awaitPeer makes
-// it do so more often.
+// it do so more often. Without any connection it sleeps until there is one.
 func (s *Service) awaitPeer(ctx context.Context, kad *kaddht.IpfsDHT) bool {
+	net := s.deps.Host.Network()
+	connected := make(chan struct{}, 1)
+	events := &network.NotifyBundle{ConnectedF: func(network.Network, network.Conn) {
+		select {
+		case connected <- struct{}{}:
+		default: // awaitPeer looks again anyway
+		}
+	}}
+	net.Notify(events)
+	defer net.StopNotify(events)
 	for tries := 0; s.table.Size() == 0 && len(s.connected()) == 0; tries++ {
-		if tries%4 == 3 && len(s.deps.Host.Network().Peers()) > 0 {
+		if len(net.Peers()) == 0 {
+			select {
+			case <-connected:
+			case <-ctx.Done():
+				return false
+			}
+		}
+		if tries%4 == 3 {
 			_ = kad.Bootstrap(ctx) // only requests a refresh; always returns nil
 		}
 		if !jitter.Sleep(ctx, noPeersPoll) {

@@ -16,7 +16,7 @@ import (
 
 // run compares with peers until ctx ends. It compares SyncSoon after gossip brought an
 // announcement, and after a quarter of SyncSoon when a comparison found a difference.
-// Otherwise the interval doubles up to SyncInterval. A new peer may come from the other side
+// Otherwise, and while there are no peers, the interval doubles up to SyncInterval. A new peer may come from the other side
 // of a partition, so it also brings a comparison soon, but never more than one in arrivalGap
 // times SyncSoon, however many peers arrive.
 func (y *syncer) run(ctx context.Context) {
@@ -43,7 +43,7 @@ func (y *syncer) run(ctx context.Context) {
 			switch compared, differ := y.round(ctx); {
 			case differ:
 				pause = quick
-			case compared:
+			case compared || len(y.peers()) == 0: // whoever comes signals arrived
 				pause = min(2*pause, y.s.cfg.SyncInterval)
 			default: // no peer compared
 				pause = soon
