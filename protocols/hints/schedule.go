@@ -16,9 +16,9 @@ import (
 
 // run compares with peers until ctx ends. It compares SyncSoon after gossip brought an
 // announcement, and after a quarter of SyncSoon when a comparison found a difference.
-// Otherwise, and while there are no peers, the interval doubles up to SyncInterval. A new peer may come from the other side
-// of a partition, so it also brings a comparison soon, but never more than one in arrivalGap
-// times SyncSoon, however many peers arrive.
+// Otherwise, and while there are no peers, the interval doubles up to SyncInterval. A new
+// peer may come from the other side of a partition, so it also brings a comparison soon, but
+// never more than one in arrivalGap times SyncSoon, however many peers arrive.
 func (y *syncer) run(ctx context.Context) {
 	soon, quick, gap := y.s.cfg.SyncSoon, y.s.cfg.SyncSoon/4, arrivalGap*y.s.cfg.SyncSoon
 	pause := soon

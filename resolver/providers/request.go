@@ -26,8 +26,8 @@ func (p *Pool) Retried() { p.m.retries.Inc() }
 
 // Get sends one request to one peer. It waits for a place in the peer's gate and
 // asks the peer's breaker. A watchdog ends the request when nothing verified
-// arrives for Config.StallTimeout, waits for this node's own rate left out. Get calls sent when the request goes out. An
-// error of the sink is returned as it is.
+// arrives for Config.StallTimeout, waits for this node's own rate left out. Get
+// calls sent when the request goes out. An error of the sink is returned as it is.
 func (p *Pool) Get(ctx context.Context, id peer.ID, req object.GetRequest, sink object.Sink, sent func()) error {
 	done, err := p.peers.enter(ctx, id)
 	if err != nil {
