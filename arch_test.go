@@ -59,6 +59,7 @@ var layers = map[string][]string{
 	"protocols/session":       {"protocols/capability", "protocols/inbound", "protocols/oap"},
 	"protocols/session/model": {},
 	"protocols/offer":         {"protocols/capability", "protocols/record"},
+	"protocols/repair":        {"protocols/capability", "protocols/oap", "protocols/record", "protocols/session"},
 	"protocols/ticket":        {"protocols/record"},
 
 	"internal/ballast":         {},
