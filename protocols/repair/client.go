@@ -24,6 +24,8 @@ type ClientDeps struct {
 	// Capability returns a binary capability for capability.Replicate that counts at one member, for
 	// one object or, with the zero address, for any.
 	Capability func(to peer.ID, root b3.Root) ([]byte, error)
+	// Refused notes that the member refused the capability that it was shown: it knows none of its keys.
+	Refused func(to peer.ID)
 	// Size returns the size of an object that this node holds, in bytes.
 	Size func(ctx context.Context, root b3.Root) (int64, error)
 	// Draw returns a number below n, which the members cannot foresee. Its n is at least 1.
@@ -143,6 +145,9 @@ func (c *Client) ask(ctx context.Context, to peer.ID, op string, root b3.Root, a
 		return err
 	}
 	got, err := c.deps.Call.CallWith(ctx, to, session.Message{Proto: oap.ProtoRepair, Payload: payload, Cap: token})
+	if status.Of(err) == status.Unauthenticated {
+		c.deps.Refused(to)
+	}
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ type wire struct {
 	from           peer.ID
 	asked          capability.Request
 	noCap          bool
-	calls          int
+	calls, refused int
 	request, reply int
 }
 
@@ -142,7 +142,7 @@ func newPair(tb testing.TB) (*Client, *wire, *member) {
 	}
 	w := &wire{server: s, from: from}
 	return NewClient(ClientDeps{
-		Call: w, Draw: Draw,
+		Call: w, Draw: Draw, Refused: func(peer.ID) { w.refused++ },
 		Capability: func(peer.ID, b3.Root) ([]byte, error) { return make([]byte, 256), nil },
 		Size: func(_ context.Context, root b3.Root) (int64, error) {
 			if o := m.objects[root]; o != nil {
@@ -244,6 +244,9 @@ func TestRefused(t *testing.T) {
 			if status.Of(err) != want {
 				t.Errorf("%v, want %s", err, want)
 			}
+		}
+		if want == status.Unauthenticated && w.refused != 3 {
+			t.Errorf("%d of 3 capabilities are known to be refused", w.refused)
 		}
 		if granted || len(m.claimed)+len(m.told) > 0 {
 			t.Error("a stranger was heard")
