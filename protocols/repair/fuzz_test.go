@@ -27,7 +27,8 @@ func seeds(f *testing.F) (list [][]byte) {
 		}
 		list = append(list, p)
 	}
-	return append(list, nil, []byte("\xa1\x01\x9f\xff"), []byte("\xa1\x18\x01\x80"), []byte("\xa1\x01\x9b\xff\xff\xff\xff\xff\xff\xff\xff"))
+	return append(list, nil, []byte("\xa1\x01\x9f\xff"), []byte("\xa1\x18\x01\x80"),
+		[]byte("\xa1\x01\x9b\xff\xff\xff\xff\xff\xff\xff\xff"))
 }
 
 // FuzzRequest: a body is refused with bad_request, or what it says is within the bounds and has this
