@@ -50,7 +50,7 @@ func TestAbandonedOverStreams(t *testing.T) {
 		t.Errorf("only %d of %d lookups began", began, lookups)
 	}
 	asker.api.Close() // its idle connections
-	var still string // what is taken longer than others
+	var still string  // what is taken longer than others
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(still)
