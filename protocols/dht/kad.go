@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/protocols/b3"
 	"allium/protocols/dht/kadhost"
@@ -40,6 +41,14 @@ func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
 			return s.kadSender
 		}),
 	)
+}
+
+// listens reports whether a host accepts connections itself, and not through a relay alone.
+func listens(h host.Host) bool {
+	return slices.ContainsFunc(h.Network().ListenAddresses(), func(a ma.Multiaddr) bool {
+		_, err := a.ValueForProtocol(ma.P_CIRCUIT)
+		return err != nil
+	})
 }
 
 // answerKad answers a query of kad-dht's protocol for peers or providers.

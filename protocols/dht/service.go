@@ -8,7 +8,6 @@ import (
 	"iter"
 	"log/slog"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -321,14 +320,6 @@ func (s *Service) serve(ctx context.Context, kad *kaddht.IpfsDHT) *running {
 	s.setRunning(r)
 	s.deps.Host.SetStreamHandler(ProviderID, r.server.handle)
 	return r
-}
-
-// listens reports whether a host accepts connections itself, and not through a relay alone.
-func listens(h host.Host) bool {
-	return slices.ContainsFunc(h.Network().ListenAddresses(), func(a ma.Multiaddr) bool {
-		_, err := a.ValueForProtocol(ma.P_CIRCUIT)
-		return err != nil
-	})
 }
 
 // janitor drops expired records every minute and updates their gauge every 5 s.

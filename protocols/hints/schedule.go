@@ -43,7 +43,7 @@ func (y *syncer) run(ctx context.Context) {
 			switch compared, differ := y.round(ctx); {
 			case differ:
 				pause = quick
-			case compared || len(y.peers()) == 0: // whoever comes signals arrived
+			case compared || len(y.peers()) == 0: // a new peer signals arrived
 				pause = min(2*pause, y.s.cfg.SyncInterval)
 			default: // no peer compared
 				pause = soon

@@ -227,7 +227,7 @@ func fullList(tb testing.TB, n int) (list []Told) {
 	return list
 }
 
-// TestRefused: who is no member, or shows no capability, learns nothing and changes nothing.
+// TestRefused: a peer that is no member or shows no capability learns nothing and changes nothing.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	c, w, m := newPair(t)
