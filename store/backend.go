@@ -56,6 +56,9 @@ type objects interface {
 	Read(e meta.Entry) ([]byte, error)
 	// OpenPair opens a large object, unverified. Callers only read the pair.
 	OpenPair(e meta.Entry) (meta.Pair, error)
+	// File returns the path of the file that has exactly the bytes of a visible object.
+	// ok is false if there is none.
+	File(e meta.Entry) (path string, ok bool)
 	// Put stores a small object. It returns when the object is visible and
 	// durable. A deferred put returns earlier; the next successful Flush makes it
 	// so. isNew is false if a whole copy was already stored. Put does not keep p.

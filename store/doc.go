@@ -44,7 +44,7 @@
 //
 // GC: [Store.Collector] marks what pins, leases and holds protect, and removes the rest or evicts
 // the least recently used objects. It also runs by itself when space runs short. [Store.Delete]
-// removes one object if nothing protects it.
+// removes one object if nothing protects it. [Object.MoveOut] gives its file away instead.
 //
 // Each algorithm is in the package that owns it: gc (mark and sweep, eviction, space), partial
 // (downloads), upload, quota, scrub (the background check), uses (last uses and GC holds), cache,

@@ -66,11 +66,26 @@ func (s *Store) openEntry(e meta.Entry) (*Object, error) {
 		}
 		return &Object{s: s, e: e, src: mem, reader: mem.Reader()}, nil
 	}
-	p, err := s.backend.OpenPair(e)
+	p, err := s.openPair(e)
 	if err != nil {
-		return nil, s.damaged(e, err)
+		return nil, err
 	}
 	return s.newObject(e, meta.PairSource{Pair: p, Size: e.Size}, p.Close), nil
+}
+
+// openPair opens the files of the large object e. It returns not_found if e is being
+// removed, or was removed meanwhile.
+func (s *Store) openPair(e meta.Entry) (meta.Pair, error) {
+	removing := s.leases.Removing(e.Root)
+	p, err := s.backend.OpenPair(e)
+	if err == nil {
+		return p, nil
+	}
+	removing = removing || s.leases.Removing(e.Root)
+	if now, ok, getErr := s.backend.Get(e.Root); removing || getErr == nil && (!ok || !now.SameAs(e)) {
+		return p, notFound(e.Root)
+	}
+	return p, s.damaged(e, err)
 }
 
 func (s *Store) newObject(e meta.Entry, src b3.Source, closeFiles func()) *Object {
@@ -134,9 +149,9 @@ func (s *Store) fileObject(o *cache.Opened) *Object {
 // openIntoFiles opens the large object e and adds it to the cache of open files.
 // The caller leases e.
 func (s *Store) openIntoFiles(e meta.Entry) (*Object, error) {
-	p, err := s.backend.OpenPair(e)
+	p, err := s.openPair(e)
 	if err != nil {
-		return nil, s.damaged(e, err)
+		return nil, err
 	}
 	o := s.openFiles.Add(e, p)
 	// If the object was marked corrupt before Add, dropCached did not see it.

@@ -24,24 +24,76 @@ func (s *Store) Delete(ctx context.Context, root b3.Root) error {
 		return err
 	}
 	defer endRemoval()
-	e, ok, err := s.backend.Get(root)
-	if err != nil {
-		return fmt.Errorf("delete %s: %w", root, err)
-	}
-	if !ok {
-		return notFound(root)
-	}
 	defer s.gc.BeginRemoval()() // a recursive pin set from here on waits for this removal
-	by, err := s.gc.Holder(ctx, root)
+	e, err := s.removable(ctx, root)
 	if err != nil {
-		return fmt.Errorf("delete %s: %w", root, err)
-	}
-	if by != nil {
-		return status.Errorf(status.Conflict, "%s is kept by a pin (%s); remove the pin first", root, by)
+		return err
 	}
 	if err := s.backend.RemoveAll(ctx, []meta.Entry{e}); err != nil {
 		return fmt.Errorf("delete %s: %w", root, err)
 	}
+	return nil
+}
+
+// removable returns the entry of an object that no pin keeps. The caller has begun its
+// removal.
+func (s *Store) removable(ctx context.Context, root b3.Root) (meta.Entry, error) {
+	e, ok, err := s.backend.Get(root)
+	if err != nil {
+		return e, fmt.Errorf("delete %s: %w", root, err)
+	}
+	if !ok {
+		return e, notFound(root)
+	}
+	by, err := s.gc.Holder(ctx, root)
+	if err != nil {
+		return e, fmt.Errorf("delete %s: %w", root, err)
+	}
+	if by != nil {
+		return e, status.Errorf(status.Conflict, "%s is kept by a pin (%s); remove the pin first", root, by)
+	}
+	return e, nil
+}
+
+// MoveOut takes the object's file out of the store instead of copying it. It calls move
+// with the path of the file, which has exactly the object's bytes, unverified. move
+// renames the file and returns nil, or leaves it and returns an error, which MoveOut
+// returns. Then MoveOut removes the object, durably; an open object can be read on.
+//
+// MoveOut returns unsupported, before move, for an object without a file of its own: a
+// small one, or one in RAM or in a bucket. It returns conflict while a pin keeps the
+// object or anybody else uses it. If only the removal fails, MoveOut logs that: the
+// object is then found to be damaged, and the next put replaces it.
+func (o *Object) MoveOut(ctx context.Context, move func(path string) error) error {
+	s, root := o.s, o.e.Root
+	if o.part != nil {
+		return status.Errorf(status.Unsupported, "%s is not whole", root)
+	}
+	if err := s.admission.EnterContext(ctx); err != nil {
+		return err
+	}
+	defer s.admission.Leave()
+	endRemoval, err := s.leases.RemoveLeased(root)
+	if err != nil {
+		return err
+	}
+	defer endRemoval()
+	defer s.gc.BeginRemoval()()
+	e, err := s.removable(ctx, root)
+	if err != nil {
+		return err
+	}
+	if e.Corrupt {
+		return corrupt(root, "it failed a check before")
+	}
+	path, ok := s.backend.File(e)
+	if !ok {
+		return status.Errorf(status.Unsupported, "%s has no file of its own", root)
+	}
+	if err := move(path); err != nil {
+		return err
+	}
+	s.logCleanup("remove an object that was moved out", s.backend.RemoveAll(ctx, []meta.Entry{e}))
 	return nil
 }
 

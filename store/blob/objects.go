@@ -104,6 +104,12 @@ func (o *objects) OpenPair(e meta.Entry) (meta.Pair, error) {
 	return meta.Pair{Data: data, Outboard: outboard}, nil
 }
 
+// File returns the path of the file with exactly the bytes of an object. ok is false for
+// a small object, and if there is a remote.
+func (o *objects) File(e meta.Entry) (path string, ok bool) {
+	return o.objectPath(e.Root), !meta.Small(e.Size) && o.remote == nil
+}
+
 // openData opens an object's bytes: the file in obj/, or the remote's if there is none.
 func (o *objects) openData(e meta.Entry) (meta.File, error) {
 	name := o.objectPath(e.Root)

@@ -79,17 +79,24 @@ func (t *Table) Settle(ctx context.Context, root b3.Root) error {
 // Remove begins a removal of root. It returns conflict while root is leased or
 // being removed. The caller calls end once, when it has removed the object or
 // given up.
-func (t *Table) Remove(root b3.Root) (end func(), err error) {
-	if end, err = t.begin(root); err == nil {
+func (t *Table) Remove(root b3.Root) (end func(), err error) { return t.remove(root, 0) }
+
+// RemoveLeased is Remove for a caller that has one lease on root and keeps it. It
+// returns conflict while there is another one.
+func (t *Table) RemoveLeased(root b3.Root) (end func(), err error) { return t.remove(root, 1) }
+
+func (t *Table) remove(root b3.Root, own int) (end func(), err error) {
+	if end, err = t.begin(root, own); err == nil {
 		t.onRemove(root) // readers see the removal from here on
 	}
 	return end, err
 }
 
-func (t *Table) begin(root b3.Root) (end func(), err error) {
+// begin registers a removal by a caller that has own leases.
+func (t *Table) begin(root b3.Root, own int) (end func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if n := t.leases[root]; n > 0 {
+	if n := t.leases[root] - own; n > 0 {
 		users := "1 reader or writer"
 		if n > 1 {
 			users = strconv.Itoa(n) + " readers or writers"

@@ -211,6 +211,9 @@ func (m *Backend) free(body arena.Extent, p ramPair) {
 	}
 }
 
+// File implements the backend of a store.
+func (m *Backend) File(meta.Entry) (path string, ok bool) { return "", false }
+
 // Stage implements the backend of a store.
 func (m *Backend) Stage(root b3.Root) (*meta.Staging, error) {
 	return &meta.Staging{Root: root, Pair: newRAMPair(m.arena).pair()}, nil
