@@ -23,8 +23,8 @@ func (x *Extractor) File(path string, size int64, executable bool, r io.Reader) 
 func (x *Extractor) FileBy(path string, size int64, executable bool, write func(f *os.File) error) error {
 	return x.do(path, manifest.File, func(dir *os.Root, name string) error {
 		replaces := ""
-		if path == "" && x.opts.KeepMode {
-			replaces = x.base
+		if path == "" {
+			replaces = x.replaces()
 		}
 		f, keep, err := createBeside(dir, name, replaces, executable)
 		if err != nil {
@@ -48,6 +48,14 @@ func (x *Extractor) FileBy(path string, size int64, executable bool, write func(
 		}
 		return errors.Join(err, f.Close())
 	})
+}
+
+// replaces returns the name of the file whose permissions the target gets, or "".
+func (x *Extractor) replaces() string {
+	if x.opts.KeepMode {
+		return x.base
+	}
+	return ""
 }
 
 // Dir creates a directory with the permissions 0755 (less the umask). Entries below it

@@ -13,7 +13,8 @@
 //
 // [Begin] opens the parent directory and removes leftovers. [Extractor.Dir],
 // [Extractor.File] and [Extractor.Symlink] take the entries, depth first, and write them
-// below a temporary sibling of the target. [Extractor.Commit] creates the links and
+// below a temporary sibling of the target. [Extractor.Move] takes a file that is whole
+// already in place of a written one. [Extractor.Commit] creates the links and
 // renames the sibling to the target. [Extractor.Abort] removes it instead.
 package extract
 
@@ -73,6 +74,7 @@ type temporary struct {
 	tmp   string   // name in parent
 	begun bool     // the sibling exists
 	lock  *os.File // holds the lock of the sibling; nil: it has none
+	from  string   // where Move took the sibling from, below parent; empty: it was written here
 }
 
 // pendingLinks are the links to create after all other entries.
@@ -208,6 +210,7 @@ func (x *Extractor) rename() error {
 	if x.kind == manifest.File && !x.opts.Overwrite {
 		err := x.parent.Link(x.tmp, x.base)
 		if err == nil {
+			x.from = ""
 			return x.wrap(x.parent.Remove(x.tmp))
 		}
 		if errors.Is(err, fs.ErrExist) {
@@ -228,8 +231,8 @@ func (x *Extractor) wrap(err error) error {
 	return nil
 }
 
-// Abort removes the sibling. It does nothing after a successful Commit or another
-// Abort.
+// Abort removes the sibling, or puts it back where Move took it from. It does nothing
+// after a successful Commit or another Abort.
 func (x *Extractor) Abort() error {
 	if x.done {
 		return nil
@@ -241,7 +244,10 @@ func (x *Extractor) Abort() error {
 		errs = append(errs, d.dir.Close())
 	}
 	x.stack = nil
-	if x.begun {
+	switch {
+	case x.from != "":
+		errs = append(errs, x.parent.Rename(x.tmp, x.from))
+	case x.begun:
 		errs = append(errs, x.parent.RemoveAll(x.tmp))
 	}
 	x.unlockTemp()
