@@ -125,6 +125,8 @@ type base struct {
 	services *supervise.Group
 	events   *events.Events
 
+	embedded bool // see Deps.Embedded
+
 	faults *fault.Injector  // nil unless the node is part of a testnet
 	now    func() time.Time // the clock for dates that other nodes read
 }
@@ -201,7 +203,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	n := &Node{
 		base: base{
-			home: home, cfg: cfg, log: deps.Log, hash: deps.Hash,
+			home: home, cfg: cfg, log: deps.Log, hash: deps.Hash, embedded: deps.Embedded,
 			registry: registry, limits: limits.NewRegistry(registry),
 			services: supervise.New(supervise.Deps{Log: deps.Log, Metrics: registry}),
 		},

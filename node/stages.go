@@ -271,7 +271,9 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		dns = asked
 	}
 	keys := naming.New(n.zones, n.resolver, dns, n.now)
-	n.api = localapi.NewNode(apiConfig(n.home, n.cfg), localapi.Deps{
+	cfg := apiConfig(n.home, n.cfg)
+	cfg.MovesFiles = n.embedded && !cfg.InRAM
+	n.api = localapi.NewNode(cfg, localapi.Deps{
 		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Names: n.names,
 		Keys: keys, Announce: n.publisher, Events: n.events,
 		Host: n.host, Reach: n.reach, Sessions: n.sessions, DHT: n.dht, Trace: n.trace, Have: n.objects.Have,

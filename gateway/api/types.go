@@ -138,6 +138,14 @@ type Stream struct {
 	// not for appending; no byte reaches it before its group is proved. While f is empty, Body can be
 	// read after an error. WriteFile does not close f and does not write to it after it has returned.
 	WriteFile func(f *os.File, report ProgressFunc) error
+
+	// MoveFile fetches and proves the whole file in place of Body, of which nothing was read then,
+	// and takes it out of the store of a node that ends with the command. It is nil for other nodes.
+	// It calls move, at most once, with the path of the store's own file, which has the bytes of the
+	// object from 0 on and nothing else. move renames the file and returns true, or leaves it and
+	// returns false; its error comes back. MoveFile returns false without an error when the file
+	// cannot be taken: the store has it whole then, and Body and WriteFile read it from there.
+	MoveFile func(report ProgressFunc, move func(path string) (moved bool, err error)) (moved bool, err error)
 }
 
 // LeastWriteFile is the size in bytes from which a [Stream] has a WriteFile. For smaller files it would

@@ -15,7 +15,7 @@ type Gateway struct{ reader }
 // NewGateway returns a Gateway that reads through g. The caller closes g.
 func NewGateway(g *verified.Gateway) *Gateway {
 	return &Gateway{reader{
-		newReadAhead(objects.Through{Gateway: g}), naming.Addresses{Without: "--gateway reads addresses alone"},
-		nil, false,
+		source: newReadAhead(objects.Through{Gateway: g}),
+		keys:   naming.Addresses{Without: "--gateway reads addresses alone"},
 	}}
 }

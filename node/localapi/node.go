@@ -104,8 +104,11 @@ var _ api.Node = (*Node)(nil)
 // NewNode returns the API of a node. All parts in deps run until the last call ends.
 func NewNode(cfg Config, deps Deps) *Node {
 	return &Node{deps: deps, stored: stored{
-		reader: reader{deps.source(nil), allowedKeys{deps.Keys, deps.DeniedPath}, deps.Store.Prefixed, cfg.SpoolDir != ""},
-		cfg:    cfg, st: deps.Store, archives: tree.NewArchiveAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
+		reader: reader{
+			source: deps.source(nil), keys: allowedKeys{deps.Keys, deps.DeniedPath}, prefixed: deps.Store.Prefixed,
+			writesFiles: cfg.SpoolDir != "", movesFiles: cfg.MovesFiles,
+		},
+		cfg: cfg, st: deps.Store, archives: tree.NewArchiveAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
 	}}
 }
 

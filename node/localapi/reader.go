@@ -46,6 +46,7 @@ type reader struct {
 	prefixed prefixed // nil: the beginning of an address stands for nothing
 
 	writesFiles bool // streams of large files have a WriteFile
+	movesFiles  bool // streams of large files have a MoveFile
 }
 
 var _ api.Reader = (*reader)(nil)
@@ -228,7 +229,7 @@ func (a *reader) Get(ctx context.Context, key string) (*api.Stream, error) {
 	case o.Kind == api.File:
 		s, err := stream(ctx, o, c, api.Range{End: -1})
 		if err == nil {
-			s.WriteFile = a.fileWriter(ctx, o, c)
+			s.WriteFile, s.MoveFile = a.fileWriter(ctx, o, c), a.fileMover(ctx, o, c)
 		}
 		return s, err
 	}

@@ -41,6 +41,7 @@ type Config struct {
 	InRAM        bool   // the store is in RAM
 	Seed         bool   // the node holds no content
 	SeedManifest bool   // the node uses a signed list of seeds
+	MovesFiles   bool   // the store ends with the command that uses it, and a get may take files out of it
 }
 
 // stored implements api.Store, with or without a running node.
@@ -88,9 +89,9 @@ type Store struct{ stored }
 func NewStore(st *store.Store, cfg Config) *Store {
 	return &Store{stored{
 		reader: reader{
-			sequential{storeOnly{objects.Local{Store: st}}},
-			naming.Addresses{Without: "no node runs that could resolve a name. Start one with `allium run`"},
-			st.Prefixed, cfg.SpoolDir != "",
+			source:   sequential{storeOnly{objects.Local{Store: st}}},
+			keys:     naming.Addresses{Without: "no node runs that could resolve a name. Start one with `allium run`"},
+			prefixed: st.Prefixed, writesFiles: cfg.SpoolDir != "",
 		},
 		cfg: cfg, st: st, archives: tree.NewArchiveAdder(cfg.SpoolDir, nil), node: noNode{},
 	}}

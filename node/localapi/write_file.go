@@ -27,19 +27,23 @@ func (a *reader) fileWriter(ctx context.Context, o api.Object, c b3.Content) fun
 		if err := checkOutput(f); err != nil {
 			return err
 		}
-		var written atomic.Int64
-		out := &outputFile{f: f}
-		err := from.Fill(ctx, out, func(n int) {
-			total := written.Add(int64(n))
-			if report != nil {
-				report(api.Progress{Bytes: total, TotalBytes: o.Size, Resumed: o.Resumed})
-			}
-		})
-		if err == nil && written.Load() != o.Size {
-			err = status.Errorf(status.Internal, "%d of %d bytes of %s were written", written.Load(), o.Size, o.Root)
-		}
-		return err
+		return fill(ctx, o, from, &outputFile{f: f}, report)
 	}
+}
+
+// fill writes every group of the file o to w, proved, and reports how many bytes were.
+func fill(ctx context.Context, o api.Object, from filler, w io.WriterAt, report api.ProgressFunc) error {
+	var written atomic.Int64
+	err := from.Fill(ctx, w, func(n int) {
+		total := written.Add(int64(n))
+		if report != nil {
+			report(api.Progress{Bytes: total, TotalBytes: o.Size, Resumed: o.Resumed})
+		}
+	})
+	if err == nil && written.Load() != o.Size {
+		err = status.Errorf(status.Internal, "%d of %d bytes of %s were written", written.Load(), o.Size, o.Root)
+	}
+	return err
 }
 
 // outputFile says in its errors that it is the output: the store has files too.

@@ -150,6 +150,20 @@ func (c *remoteContent) Fill(ctx context.Context, w io.WriterAt, wrote func(n in
 	return from.Fill(w, wrote)
 }
 
+// MoveOut waits until the store has the whole object and takes its file out of the store, as
+// [store.Object.MoveOut] does. Bytes that nobody has read since they arrived are not proved again.
+func (c *remoteContent) MoveOut(ctx context.Context, move func(path string) error) error {
+	if _, err := c.resolver.Fetch(ctx, c.root, resolver.FetchOptions{Sources: c.via}); err != nil {
+		return err
+	}
+	o, err := c.store.Open(ctx, c.root)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	return o.MoveOut(ctx, move)
+}
+
 // reader returns bytes [start, end). For the whole object it takes what Open opened, if
 // that is still there; for another range it closes that and opens the range.
 func (c *remoteContent) reader(ctx context.Context, start, end int64) (*resolver.Content, error) {

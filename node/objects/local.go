@@ -71,6 +71,11 @@ func (c localContent) Fill(ctx context.Context, w io.WriterAt, wrote func(n int)
 	return cmp.Or(writeErr, c.o.Failed(readErr))
 }
 
+// MoveOut takes the object's file out of the store, as [store.Object.MoveOut] does.
+func (c localContent) MoveOut(ctx context.Context, move func(path string) error) error {
+	return c.o.MoveOut(ctx, move)
+}
+
 // Encode writes the bytes together with their proof. Damage has the effect that it has in
 // Copy.
 func (c localContent) Encode(ctx context.Context, w io.Writer, start, end int64) error {

@@ -33,13 +33,43 @@ func Extract(s *api.Stream, target string, o ExtractOptions, report api.Progress
 	if err != nil {
 		return err
 	}
-	if err = extractStream(x, s, report); err == nil {
-		err = x.Commit()
+	moved, err := moveFile(x, s, report)
+	if err == nil && !moved {
+		if err = extractStream(x, s, report); err == nil {
+			err = x.Commit()
+		}
 	}
 	if err != nil {
 		return errors.Join(err, x.Abort())
 	}
 	return nil
+}
+
+// moveFile makes the target of the store's own file, if the reader of the stream gives it away. If moved
+// is false, the extractor is as it was.
+func moveFile(x *extract.Extractor, s *api.Stream, report api.ProgressFunc) (moved bool, err error) {
+	if s.MoveFile == nil {
+		return false, nil
+	}
+	return s.MoveFile(progressOf(s, report), func(path string) (bool, error) {
+		moved, err := x.Move(path, s.Size, s.Executable)
+		if err == nil && moved {
+			err = x.Commit()
+		}
+		if err != nil {
+			return false, errors.Join(err, x.Abort()) // the store has its file again
+		}
+		return moved, nil
+	})
+}
+
+// progressOf returns a ProgressFunc for a stream of a file whose reader moves its bytes.
+func progressOf(s *api.Stream, report api.ProgressFunc) api.ProgressFunc {
+	return func(p api.Progress) {
+		if report != nil {
+			report(api.Progress{Bytes: p.Bytes, TotalBytes: s.Size, Resumed: s.Resumed})
+		}
+	}
 }
 
 // extractStream passes the entries of a stream to the extractor. When the stream ends
@@ -91,11 +121,7 @@ func writeFile(x *extract.Extractor, f *os.File, s *api.Stream, body *progressRe
 	if s.WriteFile == nil {
 		return x.Fill(f, s.Size, body)
 	}
-	report := func(p api.Progress) {
-		if body.report != nil {
-			body.report(api.Progress{Bytes: p.Bytes, TotalBytes: s.Size, Resumed: s.Resumed})
-		}
-	}
+	report := progressOf(s, body.report)
 	err := s.WriteFile(f, report)
 	if err == nil {
 		report(api.Progress{Bytes: s.Size})
