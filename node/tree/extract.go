@@ -56,10 +56,7 @@ func moveFile(x *extract.Extractor, s *api.Stream, report api.ProgressFunc) (mov
 		if err == nil && moved {
 			err = x.Commit()
 		}
-		if err != nil {
-			return false, errors.Join(err, x.Abort()) // the store has its file again
-		}
-		return moved, nil
+		return moved && err == nil, err
 	})
 }
 

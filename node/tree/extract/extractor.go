@@ -71,10 +71,10 @@ type Extractor struct {
 
 // temporary is the sibling that is written and then renamed to the target.
 type temporary struct {
-	tmp   string   // name in parent
-	begun bool     // the sibling exists
-	lock  *os.File // holds the lock of the sibling; nil: it has none
-	from  string   // where Move took the sibling from, below parent; empty: it was written here
+	tmp     string   // name in parent
+	begun   bool     // the sibling exists
+	adopted bool     // tmp is the path of a file that Move took, below parent
+	lock    *os.File // holds the lock of the sibling; nil: it has none
 }
 
 // pendingLinks are the links to create after all other entries.
@@ -210,7 +210,6 @@ func (x *Extractor) rename() error {
 	if x.kind == manifest.File && !x.opts.Overwrite {
 		err := x.parent.Link(x.tmp, x.base)
 		if err == nil {
-			x.from = ""
 			return x.wrap(x.parent.Remove(x.tmp))
 		}
 		if errors.Is(err, fs.ErrExist) {
@@ -231,8 +230,8 @@ func (x *Extractor) wrap(err error) error {
 	return nil
 }
 
-// Abort removes the sibling, or puts it back where Move took it from. It does nothing
-// after a successful Commit or another Abort.
+// Abort removes the sibling, and leaves a file that Move took. It does nothing after a
+// successful Commit or another Abort.
 func (x *Extractor) Abort() error {
 	if x.done {
 		return nil
@@ -244,10 +243,7 @@ func (x *Extractor) Abort() error {
 		errs = append(errs, d.dir.Close())
 	}
 	x.stack = nil
-	switch {
-	case x.from != "":
-		errs = append(errs, x.parent.Rename(x.tmp, x.from))
-	case x.begun:
+	if x.begun && !x.adopted {
 		errs = append(errs, x.parent.RemoveAll(x.tmp))
 	}
 	x.unlockTemp()
