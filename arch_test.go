@@ -166,7 +166,7 @@ var layers = map[string][]string{
 	"node": {
 		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "gateway/exchange", "node/access",
 		"node/amnesia",
-		"node/capabilities", "node/clock", "node/config", "node/dnslink", "node/events",
+		"node/capabilities", "node/clock", "node/config", "node/copies", "node/dnslink", "node/events",
 		"node/fault", "node/home", "node/intake", "node/lan", "node/localapi", "node/members", "node/naming",
 		"node/objects",
 		"node/ownnames",
@@ -192,6 +192,10 @@ var layers = map[string][]string{
 	"node/events":          {"gateway/api", "resolver", "protocols/name"},
 	"node/fault": {
 		"gateway/api", "protocols/delimited", "protocols/dht", "protocols/oap", "protocols/object", "protocols/record",
+	},
+	"node/copies": {
+		"node/capabilities", "node/durability", "node/repair", "protocols/capability", "protocols/object",
+		"protocols/repair", "protocols/session", "store", "store/durability", "store/meta",
 	},
 	"node/durability": {"node/repair", "store", "store/durability", "store/meta"},
 	"node/home":       {"node/config", "node/p2p"},
@@ -267,7 +271,7 @@ var inTests = map[string][]string{
 		"protocols/capability", "protocols/manifest", "protocols/ticket",
 	},
 	"gateway/certs": {"gateway/certs/certstest"},
-	"node":          {"gateway/client", "node/tree", "node/tree/addcache", "protocols/bao", "protocols/capability"},
+	"node":          {"gateway/client", "node/tree", "node/tree/addcache", "protocols/bao", "protocols/capability", "store/meta"},
 	"node/amnesia":  {"node/p2p"},
 	"node/updates": {
 		"protocols/dht", "protocols/dht/probes", "protocols/gossip", "protocols/record", "resolver/names",

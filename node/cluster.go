@@ -8,14 +8,17 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/internal/ipgroup"
+	"allium/node/copies"
 	"allium/node/members"
 	"allium/node/p2p"
 	"allium/node/supervise"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/dht"
+	"allium/protocols/oap"
 	"allium/protocols/offer"
 	"allium/protocols/record"
+	"allium/protocols/session"
 	"allium/protocols/status"
 	"allium/store"
 )
@@ -23,12 +26,7 @@ import (
 // newMembers makes what finds the members of this node's cluster. Gossip, which carries their
 // offers, starts after it.
 func (n *Node) newMembers() (err error) {
-	cfg := members.DefaultConfig()
-	if n.cfg.Node.Profile == p2p.Testnet {
-		cfg = members.TestnetConfig()
-	}
-	cfg.Region = n.cfg.Node.Region
-	n.members, err = members.New(cfg, members.Deps{
+	n.members, err = members.New(n.membersConfig(), members.Deps{
 		Key: n.key, Ring: n.clusterRing(), Space: n.offeredSpace,
 		Publish: func(ctx context.Context, data []byte) error {
 			if n.clock.Wrong() {
@@ -46,10 +44,22 @@ func (n *Node) newMembers() (err error) {
 			}
 			return n.host.Connect(ctx, p)
 		},
-		Network: n.networkOf, Now: n.now, Log: n.log, Metrics: n.registry,
+		Network: n.networkOf, Broken: n.brokenFor, Now: n.now, Log: n.log, Metrics: n.registry,
 	})
 	return err
 }
+
+func (n *Node) membersConfig() members.Config {
+	cfg := members.DefaultConfig()
+	if n.cfg.Node.Profile == p2p.Testnet {
+		cfg = members.TestnetConfig()
+	}
+	cfg.Region = n.cfg.Node.Region
+	return cfg
+}
+
+// brokenFor reports whether the breaker for a peer is open.
+func (n *Node) brokenFor(p peer.ID) bool { return n.started.Load() && !n.resolver.Usable(p) }
 
 // noRing is the ring of a node that joins no cluster: it keeps no content, or only in RAM.
 type noRing struct{}
@@ -89,6 +99,44 @@ func (n *Node) networkOf(p peer.ID) string {
 		}
 	}
 	return ""
+}
+
+// inCluster reports whether this node may be a member of a cluster.
+func (n *Node) inCluster() bool { return n.clusterRing() != noRing{} }
+
+// handleRepair makes the sessions answer what members ask about copies, once the node has started. It is
+// called before the sessions run.
+func (n *Node) handleRepair() {
+	if !n.inCluster() {
+		return
+	}
+	n.sessions.Authorize(oap.ProtoRepair, copies.Ask)
+	n.sessions.Handle(oap.ProtoRepair, func(ctx context.Context, from peer.ID, r *session.Request) session.Response {
+		if err := n.starting(); err != nil {
+			return session.Response{Err: err}
+		}
+		return n.copies.Handle(ctx, from, r)
+	})
+}
+
+// startCopies is a stage after members and repairs: it plans the copies that pins ask for.
+func (n *Node) startCopies(ctx context.Context) error {
+	if !n.inCluster() {
+		return nil
+	}
+	minter, err := n.capabilities.Minter()
+	if err != nil {
+		return err
+	}
+	n.copies, err = copies.New(n.membersConfig().Durability, copies.Deps{
+		Self: n.host.ID(), Members: n.members, Store: n.store, Repairs: n.repairs, Sessions: n.sessions,
+		Objects: n.objects, Minter: minter, Denied: n.denylist.At("put").Object,
+		Now: n.now, Log: n.log, Metrics: n.registry, Limits: n.limits,
+	})
+	if err != nil {
+		return err
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "durability", Run: n.copies.Run})
 }
 
 // startMembers is a stage after gossip and the DHT, by which members are found.

@@ -7,7 +7,7 @@
 // of stages.go, each after the one before is ready:
 //
 //	lock → events → denylist → access → audit → store → amnesia → host → reach → sessions → object server
-//	→ records → DHT → clock → gossip → members → lan → resolver → repairs → pressure
+//	→ records → DHT → clock → gossip → members → lan → resolver → repairs → durability → pressure
 //	→ capabilities → gateway → readiness
 //
 // Run stops the node when its context ends, when [Node.Drain] is called, or when a
@@ -60,6 +60,7 @@ import (
 	"allium/internal/limits"
 	"allium/node/clock"
 	"allium/node/config"
+	"allium/node/copies"
 	"allium/node/events"
 	"allium/node/fault"
 	"allium/node/localapi"
@@ -166,7 +167,8 @@ type online struct {
 	hints    *hints.Service
 	updates  *updates.Updates
 	members  *members.Service
-	trace    *trace.Ring // of the lookups
+	copies   *copies.Keeper // nil: this node joins no cluster
+	trace    *trace.Ring    // of the lookups
 	resolver *resolver.Resolver
 	names    *ownnames.Service
 	gateway  *gateway.Gateway

@@ -33,7 +33,7 @@ func (n *Node) start(ctx context.Context) error {
 		n.startLock, n.startEvents, n.startDenylist, n.startAccess, n.startAudit, n.startStore, n.startAmnesia,
 		n.startHost, n.startReach, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startClock, n.startGossip,
 		n.startMembers, n.startLAN,
-		n.startZones, n.startResolver, n.startOwnNames, n.startRepairs, n.startPressure,
+		n.startZones, n.startResolver, n.startOwnNames, n.startRepairs, n.startCopies, n.startPressure,
 		n.startCapabilities, n.startGateway, n.startReadiness,
 	} {
 		if err := stage(ctx); err != nil {
@@ -105,6 +105,7 @@ func (n *Node) startSessions(ctx context.Context) (err error) {
 	if err := n.handleIndex(); err != nil {
 		return err
 	}
+	n.handleRepair()
 	return n.services.Start(ctx, supervise.Service{Name: "sessions", Run: n.sessions.Run, Fatal: true})
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"allium/internal/latch"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -208,6 +210,9 @@ func (r *Resolver) resolve(ctx context.Context, root b3.Root, q Query, lookup *t
 	a, err := r.pool.Resolve(work, l, root, q, lookup)
 	return a, drainingError(work, err)
 }
+
+// Usable reports whether the breaker for a peer lets requests through. It does not wait.
+func (r *Resolver) Usable(p peer.ID) bool { return r.pool.Usable(p) }
 
 // Cached returns the answer to Resolve when it is remembered, or when the object is
 // denied. ok is false when Resolve would have to look for it. It does not wait.

@@ -28,14 +28,18 @@ func (s *Service) act(ctx context.Context, do todo) {
 	calls.SetLimit(callLimit)
 	call := func(f func()) { calls.Go(func() error { f(); return nil }) }
 	for to, roots := range do.challenges {
-		for part := range slices.Chunk(roots, MaxBatch) {
-			call(func() { s.challenge(calling, to, part) })
-		}
+		call(func() { // one after the other: a member answers one challenge of this node at a time
+			for part := range slices.Chunk(roots, MaxBatch) {
+				s.challenge(calling, to, part)
+			}
+		})
 	}
 	for to, tells := range do.tells {
-		for part := range slices.Chunk(tells, MaxBatch) {
-			call(func() { s.tell(calling, to, part) })
-		}
+		call(func() {
+			for part := range slices.Chunk(tells, MaxBatch) {
+				s.tell(calling, to, part)
+			}
+		})
 	}
 	for _, p := range do.leases {
 		call(func() { s.lease(calling, p) })

@@ -161,7 +161,7 @@ func (s *Service) Grant(_ context.Context, from peer.ID, root b3.Root) (bool, er
 	now := s.deps.Now()
 	e := s.objects[root]
 	if e == nil || !e.here {
-		return false, status.Errorf(status.NotFound, "%s is not planned here", root)
+		return false, notPlanned(root)
 	}
 	e.Object.Claimed(v, durability.ID(from), s.p, now)
 	return e.Grant(v, durability.ID(from), s.p, now), nil

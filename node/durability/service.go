@@ -8,6 +8,7 @@ import (
 
 	"allium/internal/jitter"
 	"allium/protocols/b3"
+	"allium/protocols/status"
 	"allium/store/durability"
 	"allium/store/meta"
 )
@@ -117,6 +118,20 @@ func (s *Service) plan() todo {
 	}
 	slices.SortStableFunc(do.sends, func(a, b planned) int { return int(a.Priority) - int(b.Priority) })
 	return do
+}
+
+// Size returns the size in bytes of an object that is planned, else not_found.
+func (s *Service) Size(root b3.Root) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.objects[root]; e != nil {
+		return e.Object.Size, nil
+	}
+	return 0, notPlanned(root)
+}
+
+func notPlanned(root b3.Root) error {
+	return status.Errorf(status.NotFound, "%s is not planned here", root)
 }
 
 // with runs f under the lock if e is still the entry of its object.

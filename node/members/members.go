@@ -54,6 +54,8 @@ type Deps struct {
 	Connect func(ctx context.Context, p peer.AddrInfo) error
 	// Network returns the network of a peer's addresses, "" if it is not known.
 	Network func(p peer.ID) string
+	// Broken reports whether this node's breaker for a peer is open.
+	Broken  func(p peer.ID) bool
 	Now     func() time.Time
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
@@ -94,8 +96,25 @@ func New(cfg Config, d Deps) (*Service, error) {
 // View returns the members as of now, this node among them once it has sent an offer.
 func (s *Service) View() *durability.View {
 	s.mu.Lock()
+	ids := s.cluster.IDs()
+	s.mu.Unlock()
+	broken := make([]bool, len(ids))
+	for i, id := range ids {
+		broken[i] = s.deps.Broken(peer.ID(id))
+	}
+	s.mu.Lock()
 	defer s.mu.Unlock()
+	for i, id := range ids {
+		s.cluster.Break(id, broken[i])
+	}
 	return s.cluster.View(s.deps.Now())
+}
+
+// Contact notes that a member answered: it is there even if its offers do not arrive.
+func (s *Service) Contact(p peer.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cluster.Contact(durability.ID(p), s.deps.Now())
 }
 
 // Member returns nil for a member that is present, and forbidden for any other peer.

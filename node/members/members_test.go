@@ -19,6 +19,7 @@ import (
 	"allium/protocols/offer"
 	"allium/protocols/record"
 	"allium/protocols/status"
+	"allium/store/durability"
 )
 
 // net is a network in virtual time: gossip among connected nodes, and a DHT.
@@ -29,6 +30,7 @@ type net struct {
 	connected map[[2]peer.ID]bool
 	messages  int
 	silent    map[peer.ID]bool // nothing of them arrives
+	broken    peer.ID          // whose breaker is open
 }
 
 // delay is how long a message travels.
@@ -82,7 +84,8 @@ func (w *net) start(t *testing.T, ring offer.Ring, cfg Config) *Service {
 			w.connected[[2]peer.ID{self, p.ID}], w.connected[[2]peer.ID{p.ID, self}] = true, true
 			return nil
 		},
-		Network: func(peer.ID) string { return "" }, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Network: func(peer.ID) string { return "" }, Broken: func(p peer.ID) bool { return w.broken == p },
+		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -235,6 +238,49 @@ func TestMemberGoes(t *testing.T) {
 			t.Errorf("after it is back %d are present", n)
 		}
 		member(b.self, status.OK)
+	})
+}
+
+// TestContact: a member that answers is there even if its offers do not arrive, and the view says whose
+// breaker is open.
+func TestContact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newNet()
+		ring := newRing(t, capability.Ring{})
+		cfg := DefaultConfig()
+		a, b := w.start(t, ring, cfg), w.start(t, ring, cfg)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		w.mu.Lock()
+		w.silent[b.self], w.broken = true, b.self
+		w.mu.Unlock()
+		look := func() durability.Member {
+			m, ok := a.View().Member(durability.ID(b.self))
+			if !ok {
+				t.Fatal("the member is not listed")
+			}
+			return m
+		}
+		if !look().Broken {
+			t.Error("the breaker is not open")
+		}
+		w.mu.Lock()
+		w.broken = ""
+		w.mu.Unlock()
+		if look().Broken {
+			t.Error("the breaker is still open")
+		}
+		for range 3 {
+			time.Sleep(cfg.Durability.Grace * 2 / 3)
+			a.Contact(b.self)
+		}
+		if look().Gone {
+			t.Error("a member that answers is gone")
+		}
+		time.Sleep(cfg.Durability.Grace)
+		if !look().Gone {
+			t.Error("a member that is silent is not gone")
+		}
 	})
 }
 

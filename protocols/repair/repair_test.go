@@ -102,7 +102,7 @@ func (w *wire) CallWith(ctx context.Context, _ peer.ID, m session.Message) ([]by
 		return nil, err
 	}
 	var err error
-	if w.asked, err = w.server.Ask(r); err != nil {
+	if w.asked, err = Ask(r); err != nil {
 		return nil, err
 	}
 	if !w.noCap {

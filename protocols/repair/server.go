@@ -78,7 +78,7 @@ func NewServer(d ServerDeps) (*Server, error) {
 }
 
 // Ask is the [session.Ask] of the protocol: a request is between members, and a lease of one object.
-func (s *Server) Ask(r *session.Request) (ask capability.Request, err error) {
+func Ask(r *session.Request) (ask capability.Request, err error) {
 	ask = capability.Request{Op: capability.Replicate, Method: r.Op}
 	if r.Op == opLease {
 		ask.Object, err = decodeLease(r)

@@ -136,6 +136,9 @@ func (p *Pool) Served(root b3.Root, by peer.ID) {
 	p.peers.kept(by)
 }
 
+// Usable reports whether the breaker for a peer lets requests through.
+func (p *Pool) Usable(id peer.ID) bool { return p.peers.usable(id) }
+
 // Silent records that a peer was late with a request that another peer answered. It ranks
 // lower from then on.
 func (p *Pool) Silent(id peer.ID) { p.peers.silent(id) }

@@ -2,6 +2,8 @@ package durability
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +64,9 @@ func (c *Cluster) Present(id ID, now time.Time) bool {
 	h := c.members[id]
 	return h != nil && (id == c.self || now.Sub(h.last) < c.p.Grace)
 }
+
+// IDs returns the members in no order.
+func (c *Cluster) IDs() []ID { return slices.Collect(maps.Keys(c.members)) }
 
 // Break notes whether the node's breaker for a member is open.
 func (c *Cluster) Break(id ID, open bool) {

@@ -1,0 +1,91 @@
+// Package copies joins the planner of node/durability with the network and the store of a node: proofs
+// and targets travel in requests of protocols/repair, copies in puts of protocols/object.
+//
+// Invariants:
+//
+//   - A member is shown a capability for this cluster that counts at it alone, for one object where
+//     there is one. When it knows no key of it, the next one is minted with the key before.
+//   - An object that the denylist names is neither sent nor proved.
+//   - A copy that this node proves, it reads for the proof.
+package copies
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/limits"
+	"allium/node/capabilities"
+	"allium/node/durability"
+	"allium/node/repair"
+	"allium/protocols/b3"
+	"allium/protocols/capability"
+	"allium/protocols/object"
+	protocol "allium/protocols/repair"
+	"allium/protocols/session"
+	"allium/store"
+	plan "allium/store/durability"
+)
+
+// Members are the members of the cluster.
+type Members interface {
+	View() *plan.View
+	Member(p peer.ID) error // nil for a peer that is a present member
+	Contact(p peer.ID)      // notes that a member answered
+}
+
+// Deps are what a Keeper works with. All are required.
+type Deps struct {
+	Self     peer.ID
+	Members  Members
+	Store    *store.Store
+	Repairs  *repair.Repairs
+	Sessions *session.Service
+	Objects  *object.Client
+	Minter   *capabilities.Minter
+	Denied   func(root b3.Root) error // an error for an object that the denylist names
+	Now      func() time.Time
+	Log      *slog.Logger
+	Metrics  prometheus.Registerer
+	Limits   *limits.Registry
+}
+
+// Keeper keeps the copies that pins ask for. Its methods are safe for concurrent use.
+type Keeper struct {
+	deps    Deps
+	service *durability.Service
+	client  *protocol.Client
+	server  *protocol.Server
+}
+
+// New returns a Keeper.
+func New(p plan.Params, d Deps) (*Keeper, error) {
+	k := &Keeper{deps: d}
+	k.client = protocol.NewClient(protocol.ClientDeps{
+		Call: d.Sessions, Capability: d.Minter.Replicate, Refused: d.Minter.Refused, Draw: protocol.Draw,
+		Size: func(_ context.Context, root b3.Root) (int64, error) { return k.service.Size(root) },
+	})
+	k.service = durability.New(p, durability.Deps{
+		Self: plan.ID(d.Self), View: d.Members.View, Store: d.Store, Prover: prover{k}, Repairs: d.Repairs,
+		Send: k.send, Below: d.Store.Collector().Below, Now: d.Now, Log: d.Log, Metrics: d.Metrics,
+	})
+	var err error
+	k.server, err = protocol.NewServer(protocol.ServerDeps{
+		Holder: holder{k.service}, Member: d.Members.Member, Proof: k.prove, Metrics: d.Metrics, Limits: d.Limits,
+	})
+	return k, err
+}
+
+// Run plans until ctx ends.
+func (k *Keeper) Run(ctx context.Context, ready func()) error { return k.service.Run(ctx, ready) }
+
+// Ask is the [session.Ask] of requests of members.
+func Ask(r *session.Request) (capability.Request, error) { return protocol.Ask(r) }
+
+// Handle is the [session.Handler] of requests of members.
+func (k *Keeper) Handle(ctx context.Context, from peer.ID, r *session.Request) session.Response {
+	return k.server.Handle(ctx, from, r)
+}

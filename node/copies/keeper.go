@@ -1,0 +1,95 @@
+package copies
+
+import (
+	"context"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/node/repair"
+	"allium/protocols/b3"
+	"allium/protocols/object"
+	"allium/protocols/status"
+)
+
+// send is the Send of durability.Deps.
+func (k *Keeper) send(ctx context.Context, to peer.ID, roots []b3.Root, wait repair.Wait) ([]error, error) {
+	one := b3.Root{} // the capability is for any object if there are several
+	if len(roots) == 1 {
+		one = roots[0]
+	}
+	token, err := k.deps.Minter.Replicate(to, one)
+	if err != nil {
+		return nil, err
+	}
+	opt := object.PutOptions{Capability: token, Wait: wait}
+	var errs []error
+	if len(roots) == 1 {
+		errs = []error{k.sendOne(ctx, to, one, opt)}
+		err = errs[0]
+	} else {
+		errs, err = k.sendMany(ctx, to, roots, opt)
+	}
+	if status.Of(err) == status.Unauthenticated {
+		k.deps.Minter.Refused(to)
+	}
+	return errs, err
+}
+
+func (k *Keeper) sendOne(ctx context.Context, to peer.ID, root b3.Root, opt object.PutOptions) error {
+	obj, err := k.open(ctx, root)
+	if err != nil {
+		return err
+	}
+	defer obj.Close()
+	_, err = k.deps.Objects.Put(ctx, to, obj, opt)
+	return err
+}
+
+// sendMany sends small objects. One that cannot be sent does not hinder the others.
+func (k *Keeper) sendMany(ctx context.Context, to peer.ID, roots []b3.Root, opt object.PutOptions) ([]error, error) {
+	errs := make([]error, len(roots))
+	var objs object.SmallObjects
+	var at []int // of each object in roots
+	for i, root := range roots {
+		size, err := k.service.Size(root)
+		if err == nil {
+			err = k.deps.Denied(root)
+		}
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		objs.Objs, objs.Sizes, at = append(objs.Objs, root), append(objs.Sizes, size), append(at, i)
+	}
+	if len(at) == 0 {
+		return errs, nil
+	}
+	objs.Open = func(ctx context.Context, i int) (b3.Object, error) { return k.open(ctx, objs.Objs[i]) }
+	sent, err := k.deps.Objects.PutMany(ctx, to, objs, opt)
+	for i, err := range sent {
+		errs[at[i]] = err
+	}
+	return errs, err
+}
+
+// open opens an object for members of the cluster. A denied one is denied.
+func (k *Keeper) open(ctx context.Context, root b3.Root) (b3.Object, error) {
+	if err := k.deps.Denied(root); err != nil {
+		return nil, err
+	}
+	return k.deps.Store.Open(ctx, root)
+}
+
+// prove proves a chunk of an object to a member.
+func (k *Keeper) prove(ctx context.Context, root b3.Root, chunk int64) ([]byte, error) {
+	obj, err := k.open(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	defer obj.Close()
+	p, err := obj.Reader().ChunkProof(chunk)
+	if err != nil {
+		return nil, obj.Failed(err)
+	}
+	return p, nil
+}

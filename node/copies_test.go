@@ -1,0 +1,100 @@
+package node_test
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"testing"
+
+	"allium/internal/testkit"
+	"allium/protocols/b3"
+	"allium/store"
+	"allium/store/meta"
+)
+
+// holders returns the indexes of the nodes that have an object whole and pinned, for themselves or for
+// the cluster.
+func holders(t *testing.T, nodes []*running, root b3.Root) (at []int) {
+	t.Helper()
+	for i, n := range nodes {
+		if n == nil {
+			continue
+		}
+		for p, err := range n.Store().Pins(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Root == root {
+				at = append(at, i)
+				break
+			}
+		}
+	}
+	return at
+}
+
+// whole fails the test unless a node has the bytes of an object.
+func whole(t *testing.T, n *running, root b3.Root, want []byte) {
+	t.Helper()
+	obj, err := n.Store().Open(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer obj.Close()
+	got, err := io.ReadAll(io.NewSectionReader(obj.Reader(), 0, obj.Size()))
+	if err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("%d of %d bytes, %v", len(got), len(want), err)
+	}
+}
+
+// TestCopies: what a node pins with a target is sent to other members of its cluster, and when one of
+// these is gone for good, to another one. A node that is no member gets nothing.
+func TestCopies(t *testing.T) {
+	noLeaks(t)
+	seed := start(t, nil)
+	ring := newRing(t)
+	nodes := make([]*running, 4, 5)
+	for i := range nodes {
+		nodes[i] = startAt(t, ring.home(t), joining(seed))
+	}
+	for _, n := range nodes {
+		testkit.Eventually(t, "four members", func() bool { return metric(t, n, `durability_members{state="present"}`) == 4 })
+	}
+	type object struct {
+		root b3.Root
+		data []byte
+	}
+	var objs []object
+	for i, size := range []int{0, 1, 65536, 65537, 3_000_000} {
+		root, data := addBytes(t, nodes[0], byte(i), size)
+		objs = append(objs, object{root, data})
+		err := nodes[0].Store().Pin(t.Context(), root, store.PinOptions{Label: "kept", Target: meta.Target{Copies: 3}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(what string) {
+		t.Helper()
+		for _, o := range objs {
+			testkit.Eventually(t, what, func() bool { return len(holders(t, nodes, o.root)) == 3 })
+			for _, i := range holders(t, nodes, o.root) {
+				whole(t, nodes[i], o.root, o.data)
+			}
+		}
+	}
+	check("three copies")
+	if n := metric(t, nodes[0], `repair_objects_total{kind="replicate",outcome="ok"}`); n == 0 {
+		t.Error("no copy was counted")
+	}
+	lost := holders(t, nodes, objs[4].root)
+	gone := lost[len(lost)-1]
+	if err := nodes[gone].stop(); err != nil {
+		t.Fatal(err)
+	}
+	nodes[gone] = nil
+	nodes = append(nodes, startAt(t, ring.home(t), joining(seed)))
+	check("three copies again")
+	if slices.Contains(holders(t, []*running{seed}, objs[0].root), 0) {
+		t.Error("a node that is no member has a copy")
+	}
+}
