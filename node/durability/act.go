@@ -3,11 +3,9 @@ package durability
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"golang.org/x/sync/errgroup"
 
 	"allium/node/repair"
 	"allium/protocols/b3"
@@ -16,48 +14,35 @@ import (
 	"allium/store/meta"
 )
 
-// act begins what was planned. It returns when all members have answered, or after actTime: those that
-// were not asked by then are busy. Sends go on in the queue of repairs.
+// act begins what was planned: sends in the queue of repairs, calls by callers. It waits for none of
+// them.
 func (s *Service) act(ctx context.Context, do todo) {
 	for _, sends := range jobs(do.sends) {
 		s.queue(sends)
 	}
-	calling, cancel := context.WithTimeout(ctx, actTime)
-	defer cancel()
-	var calls errgroup.Group
-	calls.SetLimit(callLimit)
-	call := func(f func()) { calls.Go(func() error { f(); return nil }) }
-	for to, roots := range do.challenges {
-		call(func() { // one after the other: a member answers one challenge of this node at a time
-			for part := range slices.Chunk(roots, MaxBatch) {
-				s.challenge(calling, to, part)
-			}
-		})
-	}
-	for to, tells := range do.tells {
-		call(func() {
-			for part := range slices.Chunk(tells, MaxBatch) {
-				s.tell(calling, to, part)
-			}
-		})
-	}
-	for _, p := range do.leases {
-		call(func() { s.lease(calling, p) })
-	}
-	_ = calls.Wait() // what failed is noted with each object, and planned again
+	s.call(ctx, do.calls)
 	for _, p := range do.drops {
 		s.drop(ctx, p.entry)
 	}
 }
 
-// challenge has a member prove its copies of objects.
-func (s *Service) challenge(ctx context.Context, to durability.ID, roots []b3.Root) {
+// challenge has a member prove its copies of objects within a time, unless it did not answer before, and reports
+// whether it answered.
+func (s *Service) challenge(
+	ctx context.Context, to durability.ID, roots []b3.Root, there bool, limit time.Duration,
+) bool {
+	if !there {
+		s.answered(to, roots, nil)
+		return false
+	}
 	begun := s.deps.Now()
-	ctx, cancel := context.WithTimeout(ctx, challengeTime)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	answers, err := s.deps.Prover.Challenge(ctx, peer.ID(to), roots)
 	if err != nil || len(answers) != len(roots) {
-		answers = make([]durability.Answer, len(roots)) // all busy
+		s.m.answered(make([]durability.Answer, len(roots)), s.deps.Now().Sub(begun)) // all busy
+		s.answered(to, roots, nil)
+		return false
 	}
 	for i, a := range answers {
 		if int(a) >= len(results) {
@@ -65,24 +50,42 @@ func (s *Service) challenge(ctx context.Context, to durability.ID, roots []b3.Ro
 		}
 	}
 	s.m.answered(answers, s.deps.Now().Sub(begun))
+	s.answered(to, roots, answers)
+	return true
+}
+
+// answered notes how a member answered for objects; nil answers say that it is busy. If copies are missing,
+// the next tick follows soon.
+func (s *Service) answered(to durability.ID, roots []b3.Root, answers []durability.Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.deps.Now()
+	short := false
 	for i, root := range roots {
 		if e := s.objects[root]; e != nil {
-			e.Answered(to, answers[i], s.p, now)
+			a := durability.Busy
+			if answers != nil {
+				a = answers[i]
+			}
+			e.Answered(to, a, s.p, now)
+			short = short || !e.Met() && (a != durability.Busy || e.isAwaited(s.deps.Self, s.begun))
 		}
+	}
+	if short {
+		s.wakeUp()
 	}
 }
 
-// tell tells a member of objects, and takes over what it knows of them.
-func (s *Service) tell(ctx context.Context, to durability.ID, tells []planned) {
-	err := s.exchange(ctx, peer.ID(to), tells)
+// tell tells a member of objects, unless it did not answer before, and takes over what it knows of them. It
+// reports whether the member answered.
+func (s *Service) tell(ctx context.Context, to durability.ID, tells []planned, there bool) bool {
+	ok := there && s.exchange(ctx, peer.ID(to), tells) == nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range tells {
-		t.TellEnded(to, t.Version, err == nil)
+		t.TellEnded(to, t.Version, ok)
 	}
+	return ok
 }
 
 // exchange tells a member of objects and takes over what it answers.
@@ -118,14 +121,15 @@ func (s *Service) exchange(ctx context.Context, to peer.ID, about []planned) err
 	return nil
 }
 
-// lease asks the planner of an object for the lease of this node's copy.
-func (s *Service) lease(ctx context.Context, p planned) {
+// lease asks the planner of an object for the lease of this node's copy, and reports whether it answered.
+func (s *Service) lease(ctx context.Context, p planned) bool {
 	calling, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
 	granted, err := s.deps.Prover.Lease(calling, peer.ID(p.To), p.Root)
 	if err == nil && granted {
 		s.with(p.entry, func(now time.Time) { p.Leased(now) })
 	}
+	return err == nil
 }
 
 // jobs groups sends into jobs in order of priority: small objects for one member travel together.
@@ -133,10 +137,11 @@ func jobs(sends []planned) (list [][]planned) {
 	type group struct {
 		to       durability.ID
 		priority durability.Priority
+		awaited  bool
 	}
 	small := map[group]int{} // where in list small objects are added
 	for _, p := range sends {
-		key := group{p.To, p.Priority}
+		key := group{p.To, p.Priority, p.awaited}
 		i, ok := small[key]
 		switch {
 		case p.Size > b3.GroupSize:
@@ -157,13 +162,11 @@ func (s *Service) queue(sends []planned) {
 		Kind: repair.Replicate, Root: sends[0].Root, Urgent: sends[0].Priority.Urgent(),
 		Run: func(ctx context.Context, wait repair.Wait) error {
 			ok := make([]bool, len(sends))
-			defer func() { // also after a panic
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				for i, p := range sends {
-					p.Sent(p.To, ok[i], s.p, s.deps.Now())
-				}
-			}()
+			begun := s.deps.Now()
+			defer func() { s.sent(sends, ok, begun) }() // also after a panic
+			if sends[0].awaited {
+				wait = nil
+			}
 			return s.send(ctx, sends, ok, wait)
 		},
 	}
@@ -173,6 +176,29 @@ func (s *Service) queue(sends []planned) {
 		for _, p := range sends {
 			p.Skipped(p.To)
 		}
+		s.full = true
+	}
+}
+
+// sent notes which copies of a job are there. The next tick follows soon: it has them proved, and
+// plans what had no place in the queue.
+func (s *Service) sent(sends []planned, ok []bool, begun time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.deps.Now()
+	again, bytes := s.full, int64(0)
+	for i, p := range sends {
+		p.Sent(p.To, ok[i], s.p, now)
+		if ok[i] {
+			again = true
+			bytes += p.Size
+		}
+	}
+	if bytes > 0 {
+		s.pace.sent(bytes, now.Sub(begun), now)
+	}
+	if again {
+		s.wakeUp()
 	}
 }
 

@@ -27,6 +27,8 @@ import (
 type cluster struct {
 	t     *testing.T
 	rate  limits.Bytes
+	p     durability.Params
+	hangs bool // a node that is not alive does not refuse, but is silent
 	nodes []*node
 	below map[b3.Root][]b3.Root
 	fails b3.Root // the directory that cannot be listed
@@ -41,6 +43,7 @@ type sent struct {
 	from *node
 	at   time.Time
 	size int
+	free bool // it does not keep to the rate of repairs
 }
 
 type node struct {
@@ -67,7 +70,13 @@ func memoryConfig() store.Config {
 // newCluster starts n nodes, which have met each other.
 func newCluster(t *testing.T, n int, rate limits.Bytes) *cluster {
 	t.Helper()
-	c := &cluster{t: t, rate: rate, below: map[b3.Root][]b3.Root{}}
+	return newClusterAt(t, n, rate, durability.TestnetParams())
+}
+
+// newClusterAt is newCluster with other times.
+func newClusterAt(t *testing.T, n int, rate limits.Bytes, p durability.Params) *cluster {
+	t.Helper()
+	c := &cluster{t: t, rate: rate, p: p, below: map[b3.Root][]b3.Root{}}
 	for i := range n {
 		_, public, err := crypto.GenerateEd25519Key(bytes.NewReader(bytes.Repeat([]byte{byte(i + 1)}, 64)))
 		if err != nil {
@@ -88,7 +97,7 @@ func newCluster(t *testing.T, n int, rate limits.Bytes) *cluster {
 	offers.Go(func() {
 		for ctx.Err() == nil {
 			c.offer()
-			_ = limits.Sleep(ctx, durability.TestnetParams().Grace/4)
+			_ = limits.Sleep(ctx, c.p.Grace/4)
 		}
 	})
 	t.Cleanup(func() {
@@ -135,7 +144,7 @@ func (x *node) service() *Service {
 
 // start starts the service and the repairs of a node, which knows its store only.
 func (x *node) start() {
-	p := durability.TestnetParams()
+	p := x.c.p
 	reg := prometheus.NewRegistry()
 	repairs, err := repair.New(x.c.rate, true, slog.New(slog.DiscardHandler), reg, limits.NewRegistry(reg))
 	if err != nil {
@@ -203,6 +212,9 @@ func (x *node) reach(ctx context.Context, id peer.ID) (*node, error) {
 			return to, nil
 		}
 	}
+	if x.c.hangs {
+		<-ctx.Done()
+	}
 	return nil, status.Errorf(status.Upstream, "%s is not reached", id)
 }
 
@@ -260,15 +272,17 @@ func (x *node) sendOne(ctx context.Context, id peer.ID, root b3.Root, wait repai
 	if err != nil {
 		return err
 	}
-	if err := wait(ctx, len(data)); err != nil {
-		return err
+	if wait != nil {
+		if err := wait(ctx, len(data)); err != nil {
+			return err
+		}
 	}
 	to, err := x.reach(ctx, id)
 	if err != nil {
 		return err
 	}
 	x.c.mu.Lock()
-	x.c.sends = append(x.c.sends, sent{x, time.Now(), len(data)})
+	x.c.sends = append(x.c.sends, sent{x, time.Now(), len(data), wait == nil})
 	x.c.mu.Unlock()
 	if _, err := to.store.PutBytes(ctx, data, store.PutOptions{Expect: root}); err != nil {
 		return err

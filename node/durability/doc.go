@@ -5,7 +5,8 @@
 //
 //   - What is remembered is bounded: maxObjects objects, and of each what the planner keeps.
 //     Objects past that are counted and not planned.
-//   - A tick looks at no more than maxScan pins and begins no more than maxCalls actions.
+//   - A tick looks at no more than maxScan pins and begins no more than maxCalls actions. It waits for
+//     no member: up to callLimit are asked at once, each by one goroutine.
 //   - Targets are durable in the pins of the store before a member is told that they are known.
 //     What was observed is not: after a restart holders prove their copies again.
 //   - Nobody but this node changes its own targets.
@@ -69,7 +70,7 @@ type Deps struct {
 	Prover  Prover
 	Repairs Repairs
 	// Send sends copies: of one object, or of up to MaxBatch objects of at most b3.GroupSize bytes each.
-	// It calls wait before it sends bytes. It returns the error of each object, nil if that is
+	// It calls wait before it sends bytes, unless that is nil. It returns the error of each object, nil if that is
 	// durable at the member, or one error for all.
 	Send func(ctx context.Context, to peer.ID, roots []b3.Root, wait repair.Wait) ([]error, error)
 	// Below yields the objects below a directory that are stored.

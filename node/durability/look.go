@@ -99,6 +99,61 @@ func (s *Service) look(ctx context.Context) error {
 	return nil
 }
 
+// lookAtPinned takes over the targets of pins that were just set.
+func (s *Service) lookAtPinned(ctx context.Context) {
+	s.mu.Lock()
+	pins := s.pinned
+	s.pinned = nil
+	s.mu.Unlock()
+	for _, p := range pins {
+		err := s.raise(ctx, p)
+		if p.Recursive && err == nil {
+			err = s.raiseBelow(ctx, p)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.deps.Log.Warn("the target of a new pin is planned later", "root", p.Root, "err", err)
+		}
+	}
+}
+
+func (s *Service) raiseBelow(ctx context.Context, p meta.Pin) error {
+	for root, err := range s.deps.Below(ctx, p.Root) {
+		if err != nil {
+			return err
+		}
+		p.Root = root
+		if err := s.raise(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// raise takes over the target of a pin if it asks for more than what is known. The pass over all pins
+// lowers targets: it sees all pins of an object.
+func (s *Service) raise(ctx context.Context, p meta.Pin) error {
+	if !p.Target.Wants() || p.Target.Data > 0 {
+		return nil
+	}
+	e, err := s.entry(ctx, p.Root)
+	if err != nil || e == nil {
+		return err
+	}
+	s.with(e, func(now time.Time) {
+		known := e.Own(s.deps.Self)
+		if e.pass != s.pass { // the current pass has not seen its pins
+			e.pass, e.own = s.pass, known
+		}
+		if p.Target.Copies > known.Copies {
+			e.own.Copies = max(e.own.Copies, p.Target.Copies)
+			e.own.Seq = max(e.own.Seq, p.Target.Seq, known.Seq+1)
+			e.placed = false
+			e.Ask(s.deps.Self, e.own, now)
+		}
+	})
+	return nil
+}
+
 // incomplete notes that the pass did not see all, and says so once.
 func (s *Service) incomplete(root b3.Root, err error) {
 	if !s.scan.failed {

@@ -31,6 +31,14 @@ func newMetrics(reg prometheus.Registerer, s *Service) metrics {
 	reg.MustRegister(m.proofs, m.seconds, m.dropped,
 		gauge("durability_objects", "Objects of this node that have a target.",
 			func() float64 { n, _ := s.counts(); return float64(n) }),
+		gauge("durability_at_risk_objects", "Objects of this node with fewer copies than their targets ask for.",
+			func() float64 { return float64(s.Sum().AtRisk) }),
+		gauge("durability_lost_objects", "Objects of this node with a target and without any copy that is known.",
+			func() float64 { return float64(s.Sum().Lost) }),
+		gauge("rf_target", "Copies that the targets of this node's objects ask for.",
+			func() float64 { return float64(s.Sum().Wanted) }),
+		gauge("rf_observed", "Copies of this node's objects with a target that count.",
+			func() float64 { return float64(s.Sum().Observed) }),
 		gauge("durability_unplanned_objects", "Objects with a target that are not planned, as there are too many.",
 			func() float64 { _, n := s.counts(); return float64(n) }))
 	return m

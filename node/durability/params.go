@@ -12,10 +12,16 @@ const (
 	// keepAtOnce is how many targets of one request are made durable at once: the store does so together.
 	keepAtOnce = 32
 	callLimit  = 8 // members that are asked at once
+	// maxPinned bounds the pins that the next tick looks at before all others.
+	maxPinned = 256
+	// soon is the part of a tick after which one follows that was asked for.
+	soon = 60
+	// paceFor is how long the rate of the latest sends says something of the next ones.
+	paceFor = 10 * time.Minute
 	// challengeTime and tellTime are how long a member has for an answer. A late one is busy.
 	challengeTime = 10 * time.Second
+	awaitedTime   = time.Second // if somebody waits for copies
 	tellTime      = time.Second
-	actTime       = 30 * time.Second // of all calls of a tick
 	// ahead is how far the clock of another member may be ahead, in the number of a target.
 	ahead = 2 * time.Minute
 	// keepRemoved is how long the record of a removed target is kept.

@@ -8,7 +8,6 @@ import (
 
 	"allium/internal/jitter"
 	"allium/protocols/b3"
-	"allium/protocols/status"
 	"allium/store/durability"
 	"allium/store/meta"
 )
@@ -26,8 +25,18 @@ type Service struct {
 	pass               uint64             // number of the current pass over the pins
 	passes             uint64             // passes that ended
 	unplanned, skipped int                // objects for which there was no room in this pass, and in the one before
+	pinned             []meta.Pin         // to look at in the next tick, at most maxPinned
+	full               bool               // a send was not queued in this tick
+	pace               pace
+	sum                Sum // of the latest tick
 
-	scan scan // of the goroutine of Run
+	waiting map[durability.ID]*calls // of members that are not being asked
+	asked   map[durability.ID]bool   // the members that are being asked, at most callLimit
+	callers sync.WaitGroup           // of asked
+
+	begun uint64        // when the service was made, Unix milliseconds
+	wake  chan struct{} // bound: 1; asks for a tick
+	scan  scan          // of the goroutine of Run
 }
 
 // entry is an object that has a target.
@@ -38,27 +47,70 @@ type entry struct {
 	told    uint64      // the pass in which a member told of it last
 	own     meta.Target // what the pins of this node ask for, as far as the pass has seen
 	adopted meta.Target // what this node once asked for, as others say
+	placed  bool        // its targets were met once since the node started
+}
+
+// isAwaited reports whether the sends of e are no repairs, but what somebody waits for who set a target on
+// this node: they do not keep to the rate of repairs.
+func (e *entry) isAwaited(self durability.ID, begun uint64) bool {
+	return !e.placed && e.Own(self).Seq >= begun
 }
 
 // New returns a Service that has seen nothing.
 func New(p durability.Params, d Deps) *Service {
-	s := &Service{deps: d, p: p, limit: maxObjects, objects: map[b3.Root]*entry{}, removed: map[b3.Root]uint64{}}
+	s := &Service{
+		deps: d, p: p, limit: maxObjects, objects: map[b3.Root]*entry{}, removed: map[b3.Root]uint64{},
+		waiting: map[durability.ID]*calls{}, asked: map[durability.ID]bool{},
+		begun: uint64(d.Now().UnixMilli()), wake: make(chan struct{}, 1), // bound: 1, a second one adds nothing
+	}
 	s.m = newMetrics(d.Metrics, s)
 	return s
 }
 
-// Run plans every Params.Tick until ctx ends.
+// Run plans every Params.Tick until ctx ends, and soon after something was pinned or a queue has room
+// again.
 func (s *Service) Run(ctx context.Context, ready func()) error {
 	ready()
 	defer s.scan.stop()
-	for jitter.Sleep(ctx, jitter.Spread(s.p.Tick)) {
+	defer s.callers.Wait()
+	timer := time.NewTimer(jitter.Spread(s.p.Tick))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		case <-s.wake:
+			if !jitter.Sleep(ctx, s.p.Tick/soon) {
+				return nil
+			}
+		}
 		s.tick(ctx)
+		timer.Reset(jitter.Spread(s.p.Tick))
 	}
-	return nil
+}
+
+// Pinned has the next tick look at a pin with a target, so that nobody waits for a pass over all pins. If
+// too many wait, the pass finds it. It does not block.
+func (s *Service) Pinned(p meta.Pin) {
+	s.mu.Lock()
+	if len(s.pinned) < maxPinned {
+		s.pinned = append(s.pinned, p)
+	}
+	s.mu.Unlock()
+	s.wakeUp()
+}
+
+func (s *Service) wakeUp() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
 }
 
 // tick looks at pins, plans, and acts.
 func (s *Service) tick(ctx context.Context) {
+	s.lookAtPinned(ctx)
 	if err := s.look(ctx); err != nil {
 		if ctx.Err() == nil {
 			s.deps.Log.Warn("the pins that ask for copies could not be listed", "err", err)
@@ -72,47 +124,59 @@ func (s *Service) tick(ctx context.Context) {
 
 // todo is what a plan of all objects begins.
 type todo struct {
-	challenges map[durability.ID][]b3.Root
-	tells      map[durability.ID][]planned
-	leases     []planned
-	drops      []planned
-	sends      []planned
-	n          int
+	calls map[durability.ID]*calls
+	drops []planned
+	sends []planned
+	n     int
+}
+
+// at returns the calls of a member.
+func (t *todo) at(id durability.ID) *calls {
+	c := t.calls[id]
+	if c == nil {
+		c = &calls{}
+		t.calls[id] = c
+	}
+	return c
 }
 
 // planned is one action for an object.
 type planned struct {
 	*entry
 	durability.Action
+	awaited bool // of a send: see isAwaited
 }
 
 // plan asks the planner about all objects, in random order, until there is enough to do for one tick.
 func (s *Service) plan() todo {
 	v, now := s.deps.View(), s.deps.Now()
-	do := todo{challenges: map[durability.ID][]b3.Root{}, tells: map[durability.ID][]planned{}}
+	do := todo{calls: map[durability.ID]*calls{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.full = false
+	s.sum = Sum{}
 	for root, e := range s.objects { // the order of a map is random
-		if !e.here {
+		s.sum.add(e.count(v, s.p, now))
+		if !e.here || do.n >= maxCalls {
 			continue
 		}
-		if do.n >= maxCalls {
-			break
-		}
+		awaited := e.isAwaited(s.deps.Self, s.begun)
+		e.Await(awaited)
 		actions := e.Plan(v, s.p, now)
+		e.placed = e.placed || e.Met()
 		do.n += len(actions)
 		for _, a := range actions {
 			switch a.Kind {
 			case durability.Challenge:
-				do.challenges[a.To] = append(do.challenges[a.To], root)
+				do.at(a.To).challenge(root, awaited)
 			case durability.Tell:
-				do.tells[a.To] = append(do.tells[a.To], planned{e, a})
+				do.at(a.To).tells = append(do.at(a.To).tells, planned{entry: e, Action: a})
 			case durability.AskLease:
-				do.leases = append(do.leases, planned{e, a})
+				do.at(a.To).leases = append(do.at(a.To).leases, planned{entry: e, Action: a})
 			case durability.Drop:
-				do.drops = append(do.drops, planned{e, a})
+				do.drops = append(do.drops, planned{entry: e, Action: a})
 			case durability.Send:
-				do.sends = append(do.sends, planned{e, a})
+				do.sends = append(do.sends, planned{e, a, awaited})
 			}
 		}
 	}
@@ -128,10 +192,6 @@ func (s *Service) Size(root b3.Root) (int64, error) {
 		return e.Object.Size, nil
 	}
 	return 0, notPlanned(root)
-}
-
-func notPlanned(root b3.Root) error {
-	return status.Errorf(status.NotFound, "%s is not planned here", root)
 }
 
 // with runs f under the lock if e is still the entry of its object.

@@ -42,8 +42,25 @@ type Member struct {
 func (m Member) counts() bool { return !m.Gone && !m.Draining && !m.Amnesia }
 
 // takes reports whether m may get a copy of size bytes.
-func (m Member) takes(size int64) bool {
-	return m.counts() && !m.Broken && m.Capacity > 0 && m.Free >= uint64(size)
+func (m Member) takes(size int64) bool { return m.refusal(size) == "" }
+
+// refusal says why m may not get a copy of size bytes, "" if it may.
+func (m Member) refusal(size int64) string {
+	switch {
+	case m.Gone:
+		return "silent for too long"
+	case m.Draining:
+		return "draining"
+	case m.Amnesia:
+		return "its store is in RAM"
+	case m.Broken:
+		return "its circuit breaker is open"
+	case m.Capacity == 0:
+		return "offers no space"
+	case m.Free < uint64(size):
+		return "too little space is left"
+	}
+	return ""
 }
 
 // View is the cluster as one node knows it at one time. It does not change.

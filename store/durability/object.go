@@ -34,6 +34,8 @@ type Object struct {
 	lease Lease
 	use   Use
 	rest  rest
+
+	awaited bool // see Await
 }
 
 // Use is what reads of an object say about the urgency of its repair.
@@ -51,6 +53,11 @@ type rest struct {
 	until time.Time
 	view  uint64 // version of the view that it holds for
 }
+
+// Await says whether somebody waits for the copies, so that a member is passed over that does not answer its
+// first challenge. Otherwise it has a grace to answer, as after a restart of this node members may
+// hold copies that it does not know of. It lasts until the next call.
+func (o *Object) Await(awaited bool) { o.awaited = awaited }
 
 // Used notes how an object was read. It lasts until the next call.
 func (o *Object) Used(u Use) { o.use = u }

@@ -196,7 +196,7 @@ func (o *Object) turn(v *View, p Params, now time.Time) time.Time {
 }
 
 // send returns the sends that are missing from want copies. Copies on their way count, and
-// so do members that have not answered their first challenges, for a grace.
+// so do members that have not answered their first challenges, for a grace unless copies are awaited.
 func (o *Object) send(v *View, p Params, now time.Time, holders []ID, want int, actions []Action) []Action {
 	held, avoid := slices.Clone(holders), []ID{v.Self}
 	for i := range o.seen {
@@ -207,6 +207,8 @@ func (o *Object) send(v *View, p Params, now time.Time, holders []ID, want int, 
 		}
 		switch {
 		case !m.counts():
+		case o.awaited && s.proof == unknown && s.late > 0 && !s.sending:
+			avoid = append(avoid, s.id)
 		case s.sending, s.proof == unknown && (s.first.IsZero() || now.Sub(s.first) < p.Grace):
 			held = append(held, s.id)
 		case now.Before(s.retry), s.proof == proved:

@@ -1,0 +1,145 @@
+package durability
+
+import (
+	"time"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store/durability"
+)
+
+// Sum counts objects and their copies.
+type Sum struct {
+	Objects  int   // that are planned
+	AtRisk   int   // with fewer copies that count than their targets ask for
+	Lost     int   // with a target, and without any copy that is known
+	Wanted   int   // copies that targets ask for
+	Observed int   // copies that count
+	Missing  int64 // bytes of the copies that are missing
+}
+
+func (s *Sum) add(o Sum) {
+	s.Objects += o.Objects
+	s.AtRisk += o.AtRisk
+	s.Lost += o.Lost
+	s.Wanted += o.Wanted
+	s.Observed += o.Observed
+	s.Missing += o.Missing
+}
+
+// count returns the Sum of one object.
+func (e *entry) count(v *durability.View, p durability.Params, now time.Time) Sum {
+	r := Sum{Objects: 1, Wanted: e.Wanted(), Observed: e.Observed(v, p, now, e.here)}
+	switch {
+	case r.Wanted == 0:
+	case r.Observed == 0:
+		r.Lost = 1
+	case r.Observed < r.Wanted:
+		r.AtRisk = 1
+	}
+	if r.Lost+r.AtRisk > 0 {
+		r.Missing = int64(r.Wanted-r.Observed) * e.Object.Size
+	}
+	return r
+}
+
+// Report is what a node knows of the copies of its objects.
+type Report struct {
+	Sum
+	Unplanned int           // objects with a target for which there is no room
+	ETA       time.Duration // until what is missing is sent, at the rate of the latest sends; 0: not known
+	Ready     bool          // every pin was looked at since the node started
+	LastOnly  bool          // more than a third of the members vanished together: only last copies are sent
+	Members   []durability.Member
+}
+
+// Report sums up what is known of all objects. It looks at each.
+func (s *Service) Report() Report {
+	v := s.deps.View()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.deps.Now()
+	r := Report{
+		Unplanned: max(s.unplanned, s.skipped), Ready: s.passes > 0, LastOnly: v.LastOnly, Members: v.Members(),
+	}
+	for _, e := range s.objects {
+		r.add(e.count(v, s.p, now))
+	}
+	r.ETA = s.pace.eta(r.Missing, now)
+	return r
+}
+
+// Sum returns the counts of the latest tick.
+func (s *Service) Sum() Sum {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sum
+}
+
+// ObjectReport is what a node knows of the copies of one object.
+type ObjectReport struct {
+	durability.Status
+	Size  int64
+	Place []durability.Explained // where copies belong, if that was asked for
+}
+
+// Object returns what is known of the copies of one object. With explain it says where they belong.
+// The error is not_found if the object has no target, or is not planned for lack of room.
+func (s *Service) Object(root b3.Root, explain bool) (ObjectReport, error) {
+	v := s.deps.View()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.objects[root]
+	if e == nil {
+		return ObjectReport{}, notPlanned(root)
+	}
+	r := ObjectReport{Status: e.Status(v, s.p, s.deps.Now(), e.here), Size: e.Object.Size}
+	if explain {
+		r.Place = v.Explain(e.Object, max(r.Wanted, 1))
+	}
+	return r, nil
+}
+
+// Met returns how many of some objects have the copies that are asked for. An object that is not planned
+// yet has not.
+func (s *Service) Met(roots []b3.Root) (met int) {
+	v := s.deps.View()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.deps.Now()
+	for _, root := range roots {
+		if e := s.objects[root]; e != nil {
+			if n := e.count(v, s.p, now); n.Wanted > 0 && n.AtRisk+n.Lost == 0 {
+				met++
+			}
+		}
+	}
+	return met
+}
+
+// pace is the rate of the latest sends.
+type pace struct {
+	rate float64 // bytes per second, a moving average
+	at   time.Time
+}
+
+// sent notes that a send of so many bytes took so long.
+func (p *pace) sent(bytes int64, took time.Duration, now time.Time) {
+	r := float64(bytes) / max(took.Seconds(), .001)
+	if p.rate > 0 && now.Sub(p.at) < paceFor {
+		r = p.rate + (r-p.rate)/8
+	}
+	p.rate, p.at = r, now
+}
+
+// eta returns how long a send of so many bytes takes, 0 if that is not known.
+func (p *pace) eta(bytes int64, now time.Time) time.Duration {
+	if p.rate <= 0 || now.Sub(p.at) > paceFor {
+		return 0
+	}
+	return time.Duration(float64(bytes) / p.rate * float64(time.Second))
+}
+
+func notPlanned(root b3.Root) error {
+	return status.Errorf(status.NotFound, "no target of copies is known for %s; `allium pin add KEY --rf 3` sets one", root)
+}
