@@ -206,7 +206,8 @@ var layers = map[string][]string{
 	"node/members": {"protocols/capability", "protocols/offer", "protocols/record", "store/durability"},
 	"node/sent":    {},
 	"node/localapi": {
-		"gateway/api", "gateway/content", "gateway/upload", "gateway/verified", "node/objects", "node/ownnames",
+		"gateway/api", "gateway/content", "gateway/upload", "gateway/verified", "node/durability", "node/objects",
+		"node/ownnames", "store/durability",
 		"node/p2p/reach",
 		"node/supervise",
 		"node/naming", "node/tree", "node/tree/archive", "protocols/address", "protocols/dht", "protocols/dht/probes",

@@ -40,6 +40,9 @@ func TestAdminMutations(t *testing.T) {
 			{"pin " + key + " {Recursive:true Label:y}", fakePin, func() (any, error) {
 				return first(a.Pin(ctx, api.PinRequest{Key: key, Recursive: true, Label: "y"}))
 			}},
+			{"pin " + key + " {Recursive:false Label:} rf 3", fakePin, func() (any, error) {
+				return first(a.Pin(ctx, api.PinRequest{Key: key, Target: &api.Target{RF: 3}}))
+			}},
 			{"unpin " + key + " y", nil, func() (any, error) {
 				return nil, a.Unpin(ctx, api.UnpinRequest{Key: key, Label: "y"})
 			}},

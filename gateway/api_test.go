@@ -75,6 +75,12 @@ func TestRoundTrip(t *testing.T) {
 			o := api.AddOptions{NoPin: true, Label: "x", OnBadEntry: api.SkipBadEntries, Ordered: true}
 			return first(collect(c.Add(ctx, strings.NewReader("the tar"), o, nil)))
 		}},
+		{`add "" {NoPin:false Label: OnBadEntry: Ordered:false Roots:<nil>} rf 2`, []api.Added{{
+			Name: "a", Root: fakeRoot, Kind: api.File, Files: 1,
+		}}, func() (any, error) {
+			o := api.AddOptions{Target: &api.Target{RF: 2}}
+			return first(collect(c.Add(ctx, strings.NewReader(""), o, nil)))
+		}},
 		{"get " + key, []any{fakeObj, "hello"}, func() (any, error) { return read(c.Get(ctx, key)) }},
 		{"cat " + key + " 3--1", []any{fakeObj, "hello"}, func() (any, error) {
 			return read(c.Cat(ctx, key, api.Range{Start: 3, End: -1}))
@@ -96,6 +102,15 @@ func TestRoundTrip(t *testing.T) {
 		{"pin " + key + " {Recursive:true Label:y}", fakePin, func() (any, error) {
 			return first(c.Pin(ctx, key, api.PinOptions{Recursive: true, Label: "y"}))
 		}},
+		{"pin " + key + " {Recursive:false Label:} rf 3", fakePin, func() (any, error) {
+			return first(c.Pin(ctx, key, api.PinOptions{Target: &api.Target{RF: 3}}))
+		}},
+		{"pin " + key + " {Recursive:false Label:} none", fakePin, func() (any, error) {
+			return first(c.Pin(ctx, key, api.PinOptions{Target: &api.Target{}}))
+		}},
+		{"durability", fakeDurability, func() (any, error) { return first(c.Durability(ctx)) }},
+		{"durability of " + key + " true", fakeCopies, func() (any, error) { return first(c.ObjectDurability(ctx, key, true)) }},
+		{"await " + key, fakePlaced, func() (any, error) { return first(c.AwaitCopies(ctx, key, nil)) }},
 		{"unpin " + key + " y", nil, func() (any, error) { return nil, c.Unpin(ctx, key, "y") }},
 		{"gc {All:true Dry:true Fast:false List:true}", []any{fakeGC, []api.GCObject{fakeGone}}, func() (any, error) {
 			var gone []api.GCObject

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -134,7 +135,18 @@ var (
 		ID: "12D4", Addr: "/ip4/127.0.0.1/tcp/2", Transport: "tcp", Direction: "out", Agent: "allium/0", AgeMS: 7,
 		RTTMS: 1.5, Bucket: new(0), Streams: 2,
 	}
-	fakeReach = api.Reach{
+	fakeDurability = api.Durability{
+		Objects: 3, AtRisk: 1, Wanted: 9, Observed: 8, Missing: 5, ETASeconds: 1.5, Ready: true, Members: []api.Member{
+			{ID: "12D3", Self: true, State: "present", Capacity: 9, Free: 4, Region: "eu"},
+		},
+	}
+	fakeCopies = api.ObjectDurability{
+		Key: fakeRoot, Size: 4, Target: api.Target{RF: 3}, Observed: 2, Short: fakeTime,
+		Holders: []api.Holder{{ID: "12D3", State: "proved", LastProof: fakeTime, NextAudit: fakeTime}},
+		Places:  []api.Placement{{ID: "12D3", Chosen: 1, Why: "spread"}},
+	}
+	fakePlaced = api.Placed{Root: fakeRoot, Objects: 2, Met: 2}
+	fakeReach  = api.Reach{
 		From: api.ReachAnyone, Peers: 3, Confirmers: 2, Advice: []string{"open it"},
 		Addrs: []api.ReachAddr{
 			{Addr: "/ip4/8.8.8.8/tcp/1", Scope: api.ReachAnyone, Via: "outside", State: api.ReachConfirmed},
@@ -208,7 +220,9 @@ func (n *fakeNode) Add(ctx context.Context, tar io.Reader, o api.AddOptions,
 	}
 	return func(yield func(api.Added, error) bool) {
 		p, err := io.ReadAll(tar)
-		err2 := n.call(o.Label, "add %q %+v", p, o)
+		t := o.Target
+		o.Target = nil
+		err2 := n.call(o.Label, "add %q %s", p, optionsText(o, t))
 		if err == nil {
 			err = err2
 		}
@@ -283,7 +297,18 @@ func (n *fakeNode) Pin(ctx context.Context, key string, o api.PinOptions) (api.P
 	if f := n.pin.Get(); f != nil {
 		return f(ctx, key)
 	}
-	return fakePin, n.call(key, "pin %s %+v", key, o)
+	t := o.Target
+	o.Target = nil
+	return fakePin, n.call(key, "pin %s %s", key, optionsText(o, t))
+}
+
+// optionsText returns options and the target among them.
+func optionsText(o any, t *api.Target) string {
+	s := strings.Replace(fmt.Sprintf("%+v", o), " Target:<nil>", "", 1)
+	if t != nil {
+		s += " " + t.String()
+	}
+	return s
 }
 
 func (n *fakeNode) GC(_ context.Context, o api.GCOptions, progress api.ProgressFunc,
@@ -389,6 +414,16 @@ func (n *fakeNode) AskPeer(_ context.Context, peer, key string) (api.PeerHas, er
 	return api.PeerHas{Peer: peer, Root: fakeRoot, Has: "part"}, n.call(key, "ask %s %s", peer, key)
 }
 
+func (n *fakeNode) Durability(context.Context) (api.Durability, error) {
+	return fakeDurability, n.call("", "durability")
+}
+func (n *fakeNode) ObjectDurability(_ context.Context, key string, explain bool) (api.ObjectDurability, error) {
+	return fakeCopies, n.call(key, "durability of %s %t", key, explain)
+}
+func (n *fakeNode) AwaitCopies(_ context.Context, key string, report api.ProgressFunc) (api.Placed, error) {
+	report(api.Progress{Objects: 1, TotalObjects: 2})
+	return fakePlaced, n.call(key, "await %s", key)
+}
 func (n *fakeNode) Reach(context.Context) (api.Reach, error) { return fakeReach, n.call("", "reach") }
 
 func (n *fakeNode) Seeds(context.Context) (api.Seeds, error) {

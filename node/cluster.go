@@ -8,7 +8,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/internal/ipgroup"
+	"allium/node/config"
 	"allium/node/copies"
+	"allium/node/localapi"
 	"allium/node/members"
 	"allium/node/p2p"
 	"allium/node/supervise"
@@ -68,10 +70,15 @@ type noRing struct{}
 func (noRing) Derive(string) []capability.Derived { return nil }
 
 func (n *Node) clusterRing() offer.Ring {
-	if n.cfg.Node.Amnesia || n.cfg.Node.Profile == p2p.Seed || n.cfg.Store.Backend == store.BackendMemory {
+	if !mayJoin(n.cfg) {
 		return noRing{}
 	}
 	return n.capabilities
+}
+
+// mayJoin reports whether a node with a key in its ring joins a cluster.
+func mayJoin(cfg config.Config) bool {
+	return !cfg.Node.Amnesia && cfg.Node.Profile != p2p.Seed && cfg.Store.Backend != store.BackendMemory
 }
 
 // offeredShare is the share of the free space that a node offers to its cluster.
@@ -101,13 +108,10 @@ func (n *Node) networkOf(p peer.ID) string {
 	return ""
 }
 
-// inCluster reports whether this node may be a member of a cluster.
-func (n *Node) inCluster() bool { return n.clusterRing() != noRing{} }
-
 // handleRepair makes the sessions answer what members ask about copies, once the node has started. It is
 // called before the sessions run.
 func (n *Node) handleRepair() {
-	if !n.inCluster() {
+	if !mayJoin(n.cfg) {
 		return
 	}
 	n.sessions.Authorize(oap.ProtoRepair, copies.Ask)
@@ -121,7 +125,7 @@ func (n *Node) handleRepair() {
 
 // startCopies is a stage after members and repairs: it plans the copies that pins ask for.
 func (n *Node) startCopies(ctx context.Context) error {
-	if !n.inCluster() {
+	if !mayJoin(n.cfg) {
 		return nil
 	}
 	minter, err := n.capabilities.Minter()
@@ -137,6 +141,14 @@ func (n *Node) startCopies(ctx context.Context) error {
 		return err
 	}
 	return n.services.Start(ctx, supervise.Service{Name: "durability", Run: n.copies.Run})
+}
+
+// keptCopies returns what keeps copies as the API's interface: nil, not a nil *copies.Keeper, if there is none.
+func (n *Node) keptCopies() localapi.Copies {
+	if n.copies == nil {
+		return nil
+	}
+	return n.copies
 }
 
 // startMembers is a stage after gossip and the DHT, by which members are found.

@@ -70,7 +70,8 @@ func (o *Offline) Close() error {
 func apiConfig(home string, cfg config.Config) localapi.Config {
 	return localapi.Config{
 		SpoolDir: spoolDir(home, cfg.Store), InRAM: cfg.Store.Backend == store.BackendMemory,
-		Seed: cfg.Node.Profile == p2p.Seed, SeedManifest: cfg.DHT.Seeds.SeedManifest != "",
+		NoCluster: !mayJoin(cfg),
+		Seed:      cfg.Node.Profile == p2p.Seed, SeedManifest: cfg.DHT.Seeds.SeedManifest != "",
 	}
 }
 

@@ -275,7 +275,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	cfg := apiConfig(n.home, n.cfg)
 	cfg.MovesFiles = n.embedded && !cfg.InRAM
 	n.api = localapi.NewNode(cfg, localapi.Deps{
-		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Names: n.names,
+		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Copies: n.keptCopies(), Names: n.names,
 		Keys: keys, Announce: n.publisher, Events: n.events,
 		Host: n.host, Reach: n.reach, Sessions: n.sessions, DHT: n.dht, Trace: n.trace, Have: n.objects.Have,
 		Denied: n.denied, DeniedName: n.deniedToPublish, DeniedPath: n.denylist.At("api").Path,

@@ -50,7 +50,7 @@ func newApp() *app {
 // execute runs one command line and returns the exit code.
 func (a *app) execute(ctx context.Context, args []string) int {
 	root := a.command()
-	root.SetArgs(args)
+	root.SetArgs(withNumbers(args))
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0

@@ -31,6 +31,7 @@ func (a *app) addCommand() *cobra.Command {
 	var rehash bool
 	var onBad string
 	var through gatewayFlags
+	var noWait bool
 	cmd := &cobra.Command{
 		Use:   "add PATH…",
 		Short: "Store files and directories and print their addresses",
@@ -55,6 +56,11 @@ standard error and in --json as "notes"; the exit code is 0 if all else was stor
 
 "-" adds standard input as one file.
 
+With --rf N, N nodes of this node's cluster hold each object that was added. The
+addresses are printed when everything is stored and durable here; then add waits until
+other nodes hold it durably and have proved that, and ends with 0. When the cluster
+cannot hold so many copies it says why, and when it is interrupted the node goes on.
+
 With --gateway files are stored on another node. That needs a capability that
 allows put, and also pin unless --no-pin is given. A file is uploaded in pieces,
 and an upload continues where the connection was cut. A directory is sent in one
@@ -63,6 +69,7 @@ error.`,
 		Example: `  allium add ./photos
   allium add -q report.pdf
   allium add ./old-disk --on-bad-entry=skip
+  allium add ./photos --rf 3
   tar c ./src | allium add - --name src.tar
   ALLIUM_TOKEN=$TOKEN allium add --gateway https://host report.pdf ./photos`,
 		Args: args(cobra.MinimumNArgs(1)),
@@ -76,12 +83,21 @@ error.`,
 			if o.OnBadEntry, err = api.ParseOnBadEntry(onBad); err != nil {
 				return failure.In("--on-bad-entry", err)
 			}
+			if o.Target, err = targetFromFlag(cmd); err != nil {
+				return err
+			}
+			if o.Target != nil && o.NoPin {
+				return failure.NewUsage("leave one of them out", "--rf asks for copies of a pin, and --no-pin sets none")
+			}
 			g, err := through.open(a)
 			if err != nil {
 				return err
 			}
 			if g != nil {
 				defer g.Close()
+				if o.Target != nil {
+					return failure.NewUsage("pin it there, on a node of the cluster", "--rf cannot be asked for through a gateway")
+				}
 				return a.addThrough(cmd.Context(), g, paths, name, o)
 			}
 			names := paths
@@ -103,17 +119,17 @@ error.`,
 			items := disk.Items()
 			return a.withStore(cmd.Context(), func(s api.Store) (err error) {
 				if fromStdin {
-					return a.add(cmd.Context(), s, items, disk.Size(), names, notes, o)
+					return a.add(cmd.Context(), s, items, disk.Size(), names, notes, o, !noWait)
 				}
 				cache, err := a.addCache(cmd.Context(), s)
 				if err != nil {
 					return err
 				}
 				if cache == nil {
-					return a.add(cmd.Context(), s, items, disk.Size(), names, notes, o)
+					return a.add(cmd.Context(), s, items, disk.Size(), names, notes, o, !noWait)
 				}
 				use := tree.CacheOptions{Rehash: rehash, ReadOnly: a.api != ""}
-				err = a.add(cmd.Context(), s, tree.CachedItems(items, cache, use), disk.Size(), names, notes, o)
+				err = a.add(cmd.Context(), s, tree.CachedItems(items, cache, use), disk.Size(), names, notes, o, !noWait)
 				_ = cache.Close() // the add is done; a file that the cache has lost is read again
 				return err
 			})
@@ -129,6 +145,8 @@ error.`,
 	choices := []string{string(api.RefuseBadEntries), string(api.SkipBadEntries)}
 	complete := cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)
 	_ = cmd.RegisterFlagCompletionFunc("on-bad-entry", complete) // fails only for a flag that does not exist
+	targetFlag(cmd, "how many nodes of the cluster shall hold it, this one included; add waits until they do (default: none but this one)")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "with --rf: end when it is stored here, and have the node make the copies")
 	through.add(cmd, "store it on this gateway")
 	return cmd
 }
@@ -190,9 +208,10 @@ func (a *app) tellNotes(n *api.AddNotes) {
 // not nil, go into the first answer.
 func (a *app) add(
 	ctx context.Context, s api.Store, items tree.Items, size int64, names []string, notes *api.AddNotes,
-	o api.AddOptions,
+	o api.AddOptions, wait bool,
 ) error {
 	begun := time.Now()
+	var roots []b3.Root
 	var sum api.Added
 	var report api.ProgressFunc
 	line := a.line("adding "+shownNames(names), true)
@@ -214,6 +233,7 @@ func (a *app) add(
 			human = added.Root.String()
 		}
 		i++
+		roots = append(roots, added.Root)
 		line.Clear()
 		if err := a.print(added, human); err != nil {
 			return err
@@ -221,6 +241,9 @@ func (a *app) add(
 	}
 	line.Finish()
 	a.tellAdded(sum, time.Since(begun))
+	if wait && o.Target != nil && o.Target.RF > 0 {
+		return a.awaitCopies(ctx, s, roots)
+	}
 	return nil
 }
 

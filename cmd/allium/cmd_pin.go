@@ -32,15 +32,27 @@ func (a *app) pinAddCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add KEY",
 		Short: "Pin an object with everything below it, fetching what is missing",
+		Long: `Pin an object with everything below it, fetching what is missing. A pinned object is
+never evicted.
+
+With --rf the nodes of this node's cluster keep copies: so many nodes, this one
+included, hold each object below the pin. What several pins ask for is all met. Pin it
+again with another number to change it, and with --rf 0 to remove it: the copies go a
+day after that. "allium durability" shows how far it is.`,
 		Example: `  allium pin add $ADDRESS
-  allium pin add $ADDRESS --label backups`,
+  allium pin add $ADDRESS --label backups
+  allium pin add $ADDRESS --rf 3`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			to, err := a.target(cmd.Context(), arg[0])
 			if err != nil {
 				return err
 			}
-			o := api.PinOptions{Recursive: !direct, Label: label}
+			target, err := targetFromFlag(cmd)
+			if err != nil {
+				return err
+			}
+			o := api.PinOptions{Recursive: !direct, Label: label, Target: target}
 			pin := func(s api.Store) error { return a.pinAdd(cmd.Context(), s, to.key, o) }
 			switch {
 			case from != "" && to.ticket != nil:
@@ -66,6 +78,7 @@ func (a *app) pinAddCommand() *cobra.Command {
 		},
 	}
 	fromFlag(cmd, &from)
+	targetFlag(cmd, "how many nodes shall hold it, this one included (0 removes the target; default: it stays as it is)")
 	cmd.Flags().BoolVar(&direct, "direct", false, "pin only this object, not what is below it")
 	cmd.Flags().StringVar(&label, "label", "", "label of the pin; an object may have several labels (default: no label)")
 	return cmd

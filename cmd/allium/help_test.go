@@ -76,7 +76,7 @@ func TestExamples(t *testing.T) {
 			for _, m := range alliumInExample.FindAllStringSubmatch(inExamples.Replace(text), -1) {
 				found++
 				root := newApp().command()
-				called, rest, err := root.Find(shellWords(m[1]))
+				called, rest, err := root.Find(withNumbers(shellWords(m[1])))
 				if err == nil {
 					err = called.ParseFlags(rest)
 				}

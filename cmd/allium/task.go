@@ -27,6 +27,7 @@ var tasks = map[string]string{
 	"config unset":     "unset ",
 	"connect":          "connect|to ",
 	"diff":             "compare",
+	"durability":       "show the copies|of ",
 	"disconnect":       "disconnect|from ",
 	"docs":             "write the pages",
 	"follow":           "follow ",

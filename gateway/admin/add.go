@@ -15,7 +15,7 @@ import (
 // at once, so that a client that still waits for its own input notices when the node stops.
 func (g *Handlers) apiAdd(w *exchange.Response, r *http.Request, in exchange.Input) error {
 	o := api.AddOptions{
-		NoPin: in.Query.Flag("no_pin"), Label: in.Query.Text("label"),
+		NoPin: in.Query.Flag("no_pin"), Label: in.Query.Text("label"), Target: targetOf(in.Query),
 		OnBadEntry: api.OnBadEntry(in.Query.Text("on_bad_entry")), Ordered: in.Query.Flag("ordered"),
 	}
 	if !o.NoPin {
@@ -68,16 +68,26 @@ func (g *Handlers) apiFetch(w *exchange.Response, r *http.Request, in exchange.I
 	if err != nil {
 		return err
 	}
-	l := &lines{w: w, r: r, flush: flushEach}
-	if prefersJSON(r) {
-		l.shape = asValue
-	}
-	work := func(ctx context.Context, report api.ProgressFunc, _ func(any) bool) (any, error) {
+	got, l, err := g.progressed(w, r, func(ctx context.Context, report api.ProgressFunc) (any, error) {
 		return node.Fetch(ctx, in.Query.Text("key"), report)
-	}
-	got, err := g.runWithProgress(r.Context(), l, work)
+	})
 	if f, ok := got.(api.Fetched); ok {
 		w.LookupID, _ = status.ParseLookupID(f.LookupID)
 	}
 	return l.end(got, err)
+}
+
+// progressed runs work, writes lines of its progress, and returns its result, with the lines that end with it.
+func (g *Handlers) progressed(
+	w *exchange.Response, r *http.Request, work func(context.Context, api.ProgressFunc) (any, error),
+) (got any, l *lines, err error) {
+	l = &lines{w: w, r: r, flush: flushEach}
+	if prefersJSON(r) {
+		l.shape = asValue
+	}
+	got, err = g.runWithProgress(r.Context(), l,
+		func(ctx context.Context, report api.ProgressFunc, _ func(any) bool) (any, error) {
+			return work(ctx, report)
+		})
+	return got, l, err
 }

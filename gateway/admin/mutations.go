@@ -20,7 +20,7 @@ func (g *Handlers) mutations() []exchange.Endpoint {
 		mutation(g, "AdminPin", "pin", capability.Pin, "Pins an object.", "the pin",
 			func(r *api.PinRequest) subject { return subject{key: r.Key, label: &r.Label} },
 			func(ctx context.Context, n api.Node, r api.PinRequest) (api.Pin, error) {
-				return n.Pin(ctx, r.Key, api.PinOptions{Recursive: r.Recursive, Label: r.Label})
+				return n.Pin(ctx, r.Key, api.PinOptions{Recursive: r.Recursive, Label: r.Label, Target: r.Target})
 			}),
 		mutation(g, "AdminUnpin", "unpin", capability.Unpin,
 			"Removes the pin with that label, or all pins of the object.", "done",

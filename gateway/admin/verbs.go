@@ -34,7 +34,7 @@ func (g *Handlers) api() []exchange.Endpoint {
 				"with one path the last counts.",
 			Params: []exchange.Param{
 				exchange.FlagParam("no_pin", "pins nothing, so the cache may evict what was added"), exchange.LabelParam,
-				exchange.BadEntryParam,
+				rfParam, exchange.BadEntryParam,
 				exchange.FlagParam("ordered", "the entries are in the order of a directory and none comes twice; "+
 					"they are added while they arrive, and a bad one is refused at once"),
 			},
@@ -139,10 +139,12 @@ func (g *Handlers) api() []exchange.Endpoint {
 		exchange.Endpoint{
 			ID: "Pin", Path: "pin/add", Methods: exchange.Posting, Op: capability.Pin, Target: exchange.TargetTree,
 			Doc:     "Pins an object.",
-			Params:  []exchange.Param{exchange.KeyParam, exchange.RecursiveParam, exchange.LabelParam},
+			Params:  []exchange.Param{exchange.KeyParam, exchange.RecursiveParam, exchange.LabelParam, rfParam},
 			Answers: exchange.JSONReplies[api.Pin]("the pin"),
 			Serve: withLabel(serveValue(g, func(ctx context.Context, n api.Node, q exchange.Params) (api.Pin, error) {
-				return n.Pin(ctx, q.Text("key"), api.PinOptions{Recursive: q.Flag("recursive"), Label: q.Text("label")})
+				return n.Pin(ctx, q.Text("key"), api.PinOptions{
+					Recursive: q.Flag("recursive"), Label: q.Text("label"), Target: targetOf(q),
+				})
 			})),
 		},
 		exchange.Endpoint{
@@ -252,7 +254,7 @@ func (g *Handlers) api() []exchange.Endpoint {
 				return s, err
 			}),
 		},
-		g.eventsEndpoint(), g.shareEndpoint(),
+		g.eventsEndpoint(), g.shareEndpoint(), g.durabilityEndpoint(), g.objectDurabilityEndpoint(), g.awaitCopiesEndpoint(),
 		exchange.Endpoint{
 			ID: "AskPeer", Path: "ask", Methods: exchange.Posting, Op: capability.Connect,
 			Doc: "Asks a peer how much it has of an object, and dials it if need be.",

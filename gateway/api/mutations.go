@@ -7,9 +7,10 @@ import (
 
 // PinRequest is the body of /admin/pin.
 type PinRequest struct {
-	Key       string `json:"key"` // b3:… with or without a path below it
-	Recursive bool   `json:"recursive,omitempty"`
-	Label     string `json:"label,omitempty"`
+	Key       string  `json:"key"` // b3:… with or without a path below it
+	Recursive bool    `json:"recursive,omitempty"`
+	Label     string  `json:"label,omitempty"`
+	Target    *Target `json:"target,omitempty"` // the durability that the pin asks for; without it, that stays
 }
 
 // UnpinRequest is the body of /admin/unpin.

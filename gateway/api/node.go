@@ -94,6 +94,15 @@ type Node interface {
 	// key that was not answered at once. The latest lookups are remembered, and failed and
 	// slow ones longer than others.
 	Why(ctx context.Context, keyOrID string) (Why, error)
+	// Durability says how far the node is with the copies that pins ask for. A node that joins no cluster returns
+	// unsupported.
+	Durability(ctx context.Context) (Durability, error)
+	// ObjectDurability says what the node knows of the copies of one object, and with explain where they belong. The
+	// error is not_found if no pin asks for copies.
+	ObjectDurability(ctx context.Context, key string, explain bool) (ObjectDurability, error)
+	// AwaitCopies waits until an object, and everything below it that is stored here, has the copies that are asked for.
+	// Progress counts objects. The error is not_ready if the cluster cannot hold them now; the node goes on.
+	AwaitCopies(ctx context.Context, key string, progress ProgressFunc) (Placed, error)
 	// Announce tells the network that this node provides the object.
 	Announce(ctx context.Context, key string) (Announced, error)
 

@@ -31,8 +31,9 @@ type Progress struct {
 
 // AddOptions modify Add.
 type AddOptions struct {
-	NoPin bool   // leave what was added to the cache
-	Label string // of the pins
+	NoPin  bool    // leave what was added to the cache
+	Label  string  // of the pins
+	Target *Target // the durability that the pins ask for; nil: none but what earlier pins asked for
 
 	OnBadEntry OnBadEntry
 	// Ordered says that the tar has its entries in the order of a directory and
@@ -207,6 +208,7 @@ type Verified struct {
 type PinOptions struct {
 	Recursive bool
 	Label     string
+	Target    *Target // the durability that the pin asks for; nil leaves that of the pin which is replaced
 }
 
 // Pin keeps an object in the store.
@@ -215,6 +217,7 @@ type Pin struct {
 	Recursive bool      `json:"recursive"`
 	Label     string    `json:"label,omitempty"`
 	Since     time.Time `json:"since,omitzero"`
+	Target    *Target   `json:"target,omitempty"` // the durability that it asks for
 
 	// Size is the bytes of the object and, if the pin is recursive, of the files below it, each as
 	// often as it is named. Only Pins sets it.

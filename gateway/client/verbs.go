@@ -51,7 +51,7 @@ func (c *Client) Add(ctx context.Context, tar io.Reader, o api.AddOptions,
 		method: http.MethodPost, path: verbPath("add"), header: header, body: io.NopCloser(tar),
 		progress: progress, roots: o.Roots,
 		query: query(
-			"no_pin", flag(o.NoPin), "label", o.Label,
+			"no_pin", flag(o.NoPin), "label", o.Label, "rf", rf(o.Target),
 			"on_bad_entry", string(o.OnBadEntry), "ordered", flag(o.Ordered),
 		),
 	})
@@ -109,7 +109,7 @@ func (c *Client) Verify(ctx context.Context, key string, o api.VerifyOptions) it
 // Pin implements Store.
 func (c *Client) Pin(ctx context.Context, key string, o api.PinOptions) (api.Pin, error) {
 	return value[api.Pin](ctx, c, http.MethodPost, verbPath("pin/add"),
-		query("key", key, "recursive", flag(o.Recursive), "label", o.Label))
+		query("key", key, "recursive", flag(o.Recursive), "label", o.Label, "rf", rf(o.Target)))
 }
 
 // Unpin implements Store.
@@ -125,19 +125,25 @@ func (c *Client) Pins(ctx context.Context) iter.Seq2[api.Pin, error] {
 
 // Fetch implements Node.
 func (c *Client) Fetch(ctx context.Context, key string, progress api.ProgressFunc) (api.Fetched, error) {
-	var f api.Fetched
-	ok, err := c.lines(ctx, request{
+	return result[api.Fetched](ctx, c, request{
 		method: http.MethodPost, path: verbPath("fetch"), query: query("key", key, "ask", c.asked()), progress: progress,
-	},
-		func(json.RawMessage) error { return errors.New("an item in a fetch") })
+	}, noItems)
+}
+
+// noItems refuses an item of a verb that has none.
+func noItems(json.RawMessage) error { return errors.New("an item in an answer without items") }
+
+// result returns the result of a verb that answers in lines.
+func result[T any](ctx context.Context, c *Client, r request, item func(json.RawMessage) error) (v T, err error) {
+	ok, err := c.lines(ctx, r, item)
 	if err != nil {
-		return f, err
+		return v, err
 	}
-	if err := json.Unmarshal(ok, &f); err != nil {
-		return f, status.Errorf(status.Upstream, "the node's answer to fetch is not what this version of allium expects: %w",
-			err)
+	if err := json.Unmarshal(ok, &v); err != nil {
+		return v, status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w",
+			r.path, err)
 	}
-	return f, nil
+	return v, nil
 }
 
 // lookup returns the parameters of a search for providers.
@@ -252,8 +258,7 @@ func (c *Client) Limits(ctx context.Context) (api.Limits, error) {
 // GC implements Store.
 func (c *Client) GC(ctx context.Context, o api.GCOptions, progress api.ProgressFunc,
 	removed func(api.GCObject) error) (api.GCReport, error) {
-	var r api.GCReport
-	ok, err := c.lines(ctx, request{
+	return result[api.GCReport](ctx, c, request{
 		method: http.MethodPost, path: verbPath("gc/run"), progress: progress,
 		query: query("all", flag(o.All), "dry", flag(o.Dry), "fast", flag(o.Fast), "list", flag(o.List)),
 	}, func(raw json.RawMessage) error {
@@ -264,14 +269,6 @@ func (c *Client) GC(ctx context.Context, o api.GCOptions, progress api.ProgressF
 		}
 		return removed(v)
 	})
-	if err != nil {
-		return r, err
-	}
-	if err := json.Unmarshal(ok, &r); err != nil {
-		return r, status.Errorf(status.Upstream, "the node's answer to gc/run is not what this version of allium expects: %w",
-			err)
-	}
-	return r, nil
 }
 
 // GCWhy implements Store.

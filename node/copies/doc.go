@@ -55,10 +55,10 @@ type Deps struct {
 
 // Keeper keeps the copies that pins ask for. Its methods are safe for concurrent use.
 type Keeper struct {
-	deps    Deps
-	service *durability.Service
-	client  *protocol.Client
-	server  *protocol.Server
+	*durability.Service
+	deps   Deps
+	client *protocol.Client
+	server *protocol.Server
 }
 
 // New returns a Keeper.
@@ -66,21 +66,18 @@ func New(p plan.Params, d Deps) (*Keeper, error) {
 	k := &Keeper{deps: d}
 	k.client = protocol.NewClient(protocol.ClientDeps{
 		Call: d.Sessions, Capability: d.Minter.Replicate, Refused: d.Minter.Refused, Draw: protocol.Draw,
-		Size: func(_ context.Context, root b3.Root) (int64, error) { return k.service.Size(root) },
+		Size: func(_ context.Context, root b3.Root) (int64, error) { return k.Size(root) },
 	})
-	k.service = durability.New(p, durability.Deps{
+	k.Service = durability.New(p, durability.Deps{
 		Self: plan.ID(d.Self), View: d.Members.View, Store: d.Store, Prover: prover{k}, Repairs: d.Repairs,
 		Send: k.send, Below: d.Store.Collector().Below, Now: d.Now, Log: d.Log, Metrics: d.Metrics,
 	})
 	var err error
 	k.server, err = protocol.NewServer(protocol.ServerDeps{
-		Holder: holder{k.service}, Member: d.Members.Member, Proof: k.prove, Metrics: d.Metrics, Limits: d.Limits,
+		Holder: holder{k.Service}, Member: d.Members.Member, Proof: k.prove, Metrics: d.Metrics, Limits: d.Limits,
 	})
 	return k, err
 }
-
-// Run plans until ctx ends.
-func (k *Keeper) Run(ctx context.Context, ready func()) error { return k.service.Run(ctx, ready) }
 
 // Ask is the [session.Ask] of requests of members.
 func Ask(r *session.Request) (capability.Request, error) { return protocol.Ask(r) }

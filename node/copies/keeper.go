@@ -51,7 +51,7 @@ func (k *Keeper) sendMany(ctx context.Context, to peer.ID, roots []b3.Root, opt 
 	var objs object.SmallObjects
 	var at []int // of each object in roots
 	for i, root := range roots {
-		size, err := k.service.Size(root)
+		size, err := k.Size(root)
 		if err == nil {
 			err = k.deps.Denied(root)
 		}

@@ -195,7 +195,7 @@ func (s *Service) sent(sends []planned, ok []bool, begun time.Time) {
 		}
 	}
 	if bytes > 0 {
-		s.pace.sent(bytes, now.Sub(begun), now)
+		s.speed.sent(bytes, now.Sub(begun), now)
 	}
 	if again {
 		s.wakeUp()

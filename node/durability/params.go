@@ -16,8 +16,8 @@ const (
 	maxPinned = 256
 	// soon is the part of a tick after which one follows that was asked for.
 	soon = 60
-	// paceFor is how long the rate of the latest sends says something of the next ones.
-	paceFor = 10 * time.Minute
+	// speedFor is how long the rate of the latest sends says something of the next ones.
+	speedFor = 10 * time.Minute
 	// challengeTime and tellTime are how long a member has for an answer. A late one is busy.
 	challengeTime = 10 * time.Second
 	awaitedTime   = time.Second // if somebody waits for copies

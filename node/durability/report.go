@@ -65,7 +65,7 @@ func (s *Service) Report() Report {
 	for _, e := range s.objects {
 		r.add(e.count(v, s.p, now))
 	}
-	r.ETA = s.pace.eta(r.Missing, now)
+	r.ETA = s.speed.eta(r.Missing, now)
 	return r
 }
 
@@ -117,24 +117,24 @@ func (s *Service) Met(roots []b3.Root) (met int) {
 	return met
 }
 
-// pace is the rate of the latest sends.
-type pace struct {
+// speed is the rate of the latest sends.
+type speed struct {
 	rate float64 // bytes per second, a moving average
 	at   time.Time
 }
 
 // sent notes that a send of so many bytes took so long.
-func (p *pace) sent(bytes int64, took time.Duration, now time.Time) {
+func (p *speed) sent(bytes int64, took time.Duration, now time.Time) {
 	r := float64(bytes) / max(took.Seconds(), .001)
-	if p.rate > 0 && now.Sub(p.at) < paceFor {
+	if p.rate > 0 && now.Sub(p.at) < speedFor {
 		r = p.rate + (r-p.rate)/8
 	}
 	p.rate, p.at = r, now
 }
 
 // eta returns how long a send of so many bytes takes, 0 if that is not known.
-func (p *pace) eta(bytes int64, now time.Time) time.Duration {
-	if p.rate <= 0 || now.Sub(p.at) > paceFor {
+func (p *speed) eta(bytes int64, now time.Time) time.Duration {
+	if p.rate <= 0 || now.Sub(p.at) > speedFor {
 		return 0
 	}
 	return time.Duration(float64(bytes) / p.rate * float64(time.Second))

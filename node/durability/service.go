@@ -27,7 +27,7 @@ type Service struct {
 	unplanned, skipped int                // objects for which there was no room in this pass, and in the one before
 	pinned             []meta.Pin         // to look at in the next tick, at most maxPinned
 	full               bool               // a send was not queued in this tick
-	pace               pace
+	speed              speed
 	sum                Sum // of the latest tick
 
 	waiting map[durability.ID]*calls // of members that are not being asked

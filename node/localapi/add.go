@@ -2,6 +2,7 @@ package localapi
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 
@@ -10,6 +11,7 @@ import (
 	"allium/node/tree"
 	"allium/node/tree/archive"
 	"allium/protocols/b3"
+	"allium/protocols/status"
 	"allium/store"
 	"allium/store/quota"
 )
@@ -49,7 +51,7 @@ func (a *stored) add(
 			yield(api.Added{}, err)
 			return
 		}
-		if err := checkLabel(o.Label); err != nil && !o.NoPin {
+		if err := a.checkAdd(o); err != nil {
 			yield(api.Added{}, err)
 			return
 		}
@@ -64,7 +66,7 @@ func (a *stored) add(
 			if !o.NoPin {
 				err := a.pin(ctx, added.Root, store.PinOptions{
 					Recursive: added.Kind == api.Directory, Label: o.Label, Charge: charge,
-				})
+				}, o.Target)
 				if err != nil {
 					return err
 				}
@@ -79,6 +81,17 @@ func (a *stored) add(
 			yield(api.Added{}, err)
 		}
 	}
+}
+
+// checkAdd returns an error for options that no add can meet.
+func (a *stored) checkAdd(o api.AddOptions) error {
+	switch {
+	case !o.NoPin:
+		return errors.Join(checkLabel(o.Label), a.checkTarget(o.Target))
+	case o.Target != nil:
+		return status.Errorf(status.BadRequest, "without a pin nothing asks for copies: leave out no_pin, or the target")
+	}
+	return nil
 }
 
 // treeStore is the store for one add.

@@ -34,6 +34,7 @@ type Deps struct {
 	Resolver *resolver.Resolver
 	Keys     *naming.Resolver
 	Repairs  Repairs
+	Copies   Copies            // nil: the node joins no cluster
 	Names    *ownnames.Service // the names that this node publishes
 	Announce Announcer
 	Events   Events
@@ -133,6 +134,12 @@ func (r running) pinned(ctx context.Context, root b3.Root, label string, recursi
 	r.deps.Announce.PinsChanged()
 	if label != meta.SharedLabel {
 		r.deps.Announce.Announce(ctx, root)
+	}
+}
+
+func (r running) targeted(p meta.Pin) {
+	if r.deps.Copies != nil {
+		r.deps.Copies.Pinned(p)
 	}
 }
 

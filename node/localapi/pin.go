@@ -23,7 +23,7 @@ func (a *stored) Pin(ctx context.Context, key string, o api.PinOptions) (api.Pin
 	if err != nil {
 		return api.Pin{}, err
 	}
-	if err := a.pin(ctx, root, store.PinOptions{Recursive: o.Recursive, Label: o.Label}); err != nil {
+	if err := a.pin(ctx, root, store.PinOptions{Recursive: o.Recursive, Label: o.Label}, o.Target); err != nil {
 		return api.Pin{}, err
 	}
 	pins, err := a.pinsOf(ctx, root)
@@ -47,9 +47,12 @@ func checkLabel(label string) error {
 	return meta.CheckLabel(label)
 }
 
-// pin pins an object and tells the node.
-func (a *stored) pin(ctx context.Context, root b3.Root, o store.PinOptions) error {
+// pin pins an object, sets the target of the pin unless t is nil, and tells the node.
+func (a *stored) pin(ctx context.Context, root b3.Root, o store.PinOptions, t *api.Target) error {
 	if err := checkLabel(o.Label); err != nil {
+		return err
+	}
+	if err := a.checkTarget(t); err != nil {
 		return err
 	}
 	if err := a.st.UnknownLoss(); err != nil {
@@ -59,8 +62,34 @@ func (a *stored) pin(ctx context.Context, root b3.Root, o store.PinOptions) erro
 		return err
 	}
 	a.node.pinned(ctx, root, o.Label, o.Recursive)
+	if t == nil {
+		return nil
+	}
+	target, err := a.st.SetTarget(ctx, root, o.Label, meta.Target{Copies: t.RF})
+	if err != nil {
+		return fmt.Errorf("it is pinned, but its target was not set: %w", err)
+	}
+	a.node.targeted(meta.Pin{Root: root, Label: o.Label, Recursive: o.Recursive, Target: target})
 	return nil
 }
+
+// checkTarget returns an error for a target that no pin can have, or that this node cannot meet as it is set up.
+func (a *stored) checkTarget(t *api.Target) error {
+	if t == nil || t.RF == 0 {
+		return nil
+	}
+	if a.cfg.NoCluster {
+		return errNoCluster
+	}
+	if t.RF < 1 || t.RF > meta.MaxCopies {
+		return status.Errorf(status.BadRequest, "%d copies: ask for 1 to %d, or 0 for no target", t.RF, meta.MaxCopies)
+	}
+	return nil
+}
+
+// errNoCluster refuses what only a member of a cluster can do.
+var errNoCluster = status.Errorf(status.Unsupported, "this node joins no cluster, as it keeps its content in RAM or is "+
+	"a seed, so nobody keeps copies for it; use a node with its store on disk or in a bucket")
 
 // removePin removes one pin and tells the node.
 func (a *stored) removePin(ctx context.Context, root b3.Root, label string) error {
@@ -170,5 +199,9 @@ func (a *stored) sizeOf(ctx context.Context, p meta.Pin, left *int) (size int64,
 }
 
 func pinOf(p meta.Pin) api.Pin {
-	return api.Pin{Root: p.Root, Recursive: p.Recursive, Label: p.Label, Since: p.Created}
+	pin := api.Pin{Root: p.Root, Recursive: p.Recursive, Label: p.Label, Since: p.Created}
+	if p.Target.Copies > 0 {
+		pin.Target = &api.Target{RF: p.Target.Copies}
+	}
+	return pin
 }

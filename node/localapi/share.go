@@ -45,7 +45,7 @@ func (a *Node) Share(ctx context.Context, key string, o api.ShareOptions) (api.S
 	if err := local.Close(); err != nil {
 		return api.Shared{}, err
 	}
-	if err := a.pin(ctx, obj.Root, store.PinOptions{Recursive: true, Label: meta.SharedLabel}); err != nil {
+	if err := a.pin(ctx, obj.Root, store.PinOptions{Recursive: true, Label: meta.SharedLabel}, nil); err != nil {
 		return api.Shared{}, err
 	}
 	if err := a.waitForReach(ctx); err != nil {

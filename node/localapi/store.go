@@ -33,6 +33,7 @@ import (
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/gc"
+	"allium/store/meta"
 )
 
 // Config describes the node whose API this is.
@@ -40,6 +41,7 @@ type Config struct {
 	SpoolDir     string // directory for unnamed files of an add; "": the node writes none
 	InRAM        bool   // the store is in RAM
 	Seed         bool   // the node holds no content
+	NoCluster    bool   // the node joins no cluster
 	SeedManifest bool   // the node uses a signed list of seeds
 	MovesFiles   bool   // the store ends with the command that uses it, and a get may take files out of it
 }
@@ -65,6 +67,8 @@ type nodeHooks interface {
 	lost(l gc.Lost)
 	// pinned takes every new pin.
 	pinned(ctx context.Context, root b3.Root, label string, recursive bool)
+	// targeted takes every target of a pin that was set or removed.
+	targeted(p meta.Pin)
 	// unpinned takes every pin that was removed.
 	unpinned(root b3.Root, label string)
 }
@@ -76,6 +80,7 @@ func (noNode) canRepair() error                              { return errNoRepai
 func (noNode) repair(context.Context, b3.Root) error         { return errNoRepair }
 func (noNode) lost(gc.Lost)                                  {}
 func (noNode) pinned(context.Context, b3.Root, string, bool) {}
+func (noNode) targeted(meta.Pin)                             {}
 func (noNode) unpinned(b3.Root, string)                      {}
 
 // errNoRepair refuses a repair while no node runs.

@@ -60,7 +60,7 @@ func (u Uploads) Present(ctx context.Context, root b3.Root, o gatewayupload.Opti
 	}
 	s := api.Stored{Root: root, Size: info.Size, Pinned: o.Pin}
 	if o.Pin {
-		err = u.api.pin(ctx, root, store.PinOptions{Label: o.Label})
+		err = u.api.pin(ctx, root, store.PinOptions{Label: o.Label}, nil)
 	}
 	return s, err == nil, err
 }
@@ -84,7 +84,7 @@ func (u Uploads) Put(ctx context.Context, r io.Reader, o gatewayupload.Options) 
 		return api.Stored{}, err
 	}
 	if o.Pin {
-		err = u.api.pin(ctx, info.Root, store.PinOptions{Label: o.Label, Charge: opt.Charge})
+		err = u.api.pin(ctx, info.Root, store.PinOptions{Label: o.Label, Charge: opt.Charge}, nil)
 	}
 	return api.Stored{Root: info.Root, Size: info.Size, New: info.New, Pinned: o.Pin}, err
 }

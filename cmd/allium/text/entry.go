@@ -50,6 +50,9 @@ func Pin(p api.Pin) string {
 	if p.Label != "" {
 		s += fmt.Sprintf(" %q", p.Label)
 	}
+	if p.Target != nil {
+		s += " " + p.Target.String()
+	}
 	if !p.Since.IsZero() {
 		s += " since " + p.Since.Local().Format(time.DateTime)
 	}

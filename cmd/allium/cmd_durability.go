@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/text"
+	"allium/gateway/api"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+func (a *app) durabilityCommand() *cobra.Command {
+	var explain bool
+	cmd := &cobra.Command{
+		Use:   "durability [KEY]",
+		Short: "Show how many copies objects have, and who holds them",
+		Long: `Show how far the node is with the copies that pins ask for ("allium pin add --rf"),
+and the members of its cluster: the nodes with a common key in capability.keys. A copy
+counts while its holder proves it, and a member that is silent for 15 minutes is gone.
+
+With KEY, show who holds that object: when each holder proved its copy last, and when
+it is asked again. With --explain, also where the copies belong.`,
+		Example: `  allium durability
+  allium durability $ADDRESS --explain`,
+		Args: args(cobra.MaximumNArgs(1)),
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+			if len(arg) == 0 {
+				if explain {
+					return failure.NewUsage("name an object too", "--explain says where the copies of one object belong")
+				}
+				d, err := n.Durability(ctx)
+				if err != nil {
+					return err
+				}
+				return a.print(d, text.Durability(d, a.quiet))
+			}
+			d, err := n.ObjectDurability(ctx, arg[0], explain)
+			if err != nil {
+				return err
+			}
+			return a.print(d, text.ObjectDurability(d, time.Now(), a.quiet))
+		}),
+	}
+	cmd.Flags().BoolVar(&explain, "explain", false, "say where the copies of the object belong, and why")
+	return cmd
+}
+
+// rfFlag is the name of the flag that asks for copies.
+const rfFlag = "rf"
+
+// targetFlag defines --rf.
+func targetFlag(cmd *cobra.Command, doc string) {
+	cmd.Flags().Int(rfFlag, 0, doc)
+	cmd.Flags().Lookup(rfFlag).NoOptDefVal = strconv.Itoa(api.DefaultRF)
+}
+
+// targetFromFlag returns the durability that --rf asks for, nil without it.
+func targetFromFlag(cmd *cobra.Command) (*api.Target, error) {
+	f := cmd.Flags().Lookup(rfFlag)
+	if !f.Changed {
+		return nil, nil
+	}
+	n, err := cmd.Flags().GetInt(rfFlag)
+	if err == nil && n < 0 {
+		err = failure.NewUsage("give a number of nodes, such as --rf 3", "--rf %d is no number of nodes", n)
+	}
+	return &api.Target{RF: n}, err
+}
+
+// withNumbers joins --rf and a number after it. A flag whose value may be missing takes none from the next
+// argument otherwise, so --rf 3 would be --rf and the argument 3.
+func withNumbers(args []string) []string {
+	args = slices.Clone(args)
+	for i := 0; i+1 < len(args) && args[i] != "--"; i++ {
+		if args[i] == "--"+rfFlag && args[i+1] != "" && strings.Trim(args[i+1], "0123456789") == "" {
+			args[i] += "=" + args[i+1]
+			args = slices.Delete(args, i+1, i+2)
+		}
+	}
+	return args
+}
+
+// awaitCopies waits until the copies of what an add stored are there, with progress.
+func (a *app) awaitCopies(ctx context.Context, s api.Store, roots []b3.Root) error {
+	n, ok := s.(api.Node)
+	if !ok {
+		return a.tell("no node runs, so there are no copies yet; they are made once one runs")
+	}
+	report, finish := a.bar("copying", false)
+	defer finish()
+	for _, root := range roots {
+		p, err := n.AwaitCopies(ctx, root.String(), report)
+		if ctx.Err() != nil {
+			return status.Errorf(status.Canceled,
+				"it was interrupted; what was added is here, and the node makes the copies: `allium durability` shows them")
+		}
+		if err != nil {
+			return err
+		}
+		finish()
+		if err := a.tell(text.Placed(p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tell writes a sentence to standard error, unless only results are wanted.
+func (a *app) tell(sentence string) error {
+	if a.quiet || a.json {
+		return nil
+	}
+	_, err := fmt.Fprintln(a.err, "allium: "+sentence)
+	return err
+}

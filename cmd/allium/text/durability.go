@@ -1,0 +1,107 @@
+package text
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"allium/gateway/api"
+)
+
+// Durability says how far a node is with copies: a line for all objects, and one for each member.
+func Durability(d api.Durability, quiet bool) string {
+	if quiet {
+		return fmt.Sprintf("%d %d %d", d.Objects, d.AtRisk, d.Lost)
+	}
+	var b strings.Builder
+	switch {
+	case d.Objects == 0 && !d.Ready:
+		b.WriteString("the node has just started and has not looked at its pins yet\n")
+	case d.Objects == 0:
+		b.WriteString("no pin asks for copies; `allium pin add KEY --rf 3` does\n")
+	default:
+		fmt.Fprintf(&b, "%s with a target: %d at risk, %d lost; %d of %d copies\n",
+			Plural(d.Objects, "object"), d.AtRisk, d.Lost, d.Observed, d.Wanted)
+	}
+	if d.Missing > 0 {
+		fmt.Fprintf(&b, "missing: %s", size(d.Missing))
+		if d.ETASeconds > 0 {
+			fmt.Fprintf(&b, ", about %s at the rate of the latest sends", rounded(time.Duration(d.ETASeconds*float64(time.Second))))
+		}
+		b.WriteByte('\n')
+	}
+	if d.Unplanned > 0 {
+		fmt.Fprintf(&b, "%s more are not planned, as this node plans only so many\n", Plural(d.Unplanned, "object"))
+	}
+	if d.LastOnly {
+		b.WriteString("more than a third of the members vanished together: only last copies are sent, for an hour at most\n")
+	}
+	if len(d.Members) == 0 {
+		b.WriteString("this node has no key of a cluster: `allium token key rotate` makes one, and copies of " +
+			"capability.keys join other nodes")
+		return b.String()
+	}
+	for i, m := range d.Members {
+		fmt.Fprintf(&b, "%s  %-8s  %s of %s free%s", m.ID, m.State, size(int64(m.Free)), size(int64(m.Capacity)), where(m))
+		if m.Self {
+			b.WriteString("  this node")
+		}
+		if i < len(d.Members)-1 {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+func where(m api.Member) (s string) {
+	for _, p := range []struct{ name, value string }{{"region", m.Region}, {"domain", m.Domain}, {"network", m.Network}} {
+		if p.value != "" {
+			s += "  " + p.name + " " + p.value
+		}
+	}
+	return s
+}
+
+// ObjectDurability says who holds copies of an object.
+func ObjectDurability(d api.ObjectDurability, now time.Time, quiet bool) string {
+	if quiet {
+		return fmt.Sprintf("%d %d", d.Observed, d.Target.RF)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s  %s, %d observed", d.Key, size(d.Size), d.Target, d.Observed)
+	if !d.Short.IsZero() {
+		fmt.Fprintf(&b, ", copies missing for %s", span(now.Sub(d.Short)))
+	}
+	if !d.Removed.IsZero() {
+		fmt.Fprintf(&b, "\nthe target was removed %s ago; the copies go a day after that, unless it is set again",
+			span(now.Sub(d.Removed)))
+	}
+	for _, h := range d.Holders {
+		fmt.Fprintf(&b, "\n%s  %-8s", h.ID, h.State)
+		if !h.LastProof.IsZero() {
+			fmt.Fprintf(&b, "  proved %s", ago(h.LastProof, now))
+		}
+		if h.NextAudit.After(now) {
+			fmt.Fprintf(&b, "  asked again in %s", rounded(h.NextAudit.Sub(now)))
+		}
+		if h.Self {
+			b.WriteString("  this node")
+		}
+	}
+	for i, p := range d.Places {
+		if i == 0 {
+			b.WriteString("\nwhere the copies belong:")
+		}
+		place := "-"
+		if p.Chosen > 0 {
+			place = fmt.Sprint(p.Chosen)
+		}
+		fmt.Fprintf(&b, "\n%3s  %s  %s", place, p.ID, p.Why)
+	}
+	return b.String()
+}
+
+// Placed says that the copies are there.
+func Placed(p api.Placed) string {
+	return fmt.Sprintf("%s: all copies of %s are there", p.Root, Plural(p.Objects, "object"))
+}
