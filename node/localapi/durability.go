@@ -202,6 +202,6 @@ func (a *Node) outOfReach(root b3.Root, p api.Placed) error {
 		reasons += fmt.Sprintf("; of others: %s (%d)", w, why[w])
 	}
 	return status.Errorf(status.NotReady, "%d of %d objects have their %d copies, and this cluster has %d nodes that can "+
-		"hold one%s. What is here is safe as one copy, and the node goes on by itself; `allium durability` says how far it is",
+		"hold one%s. The copies so far stay, and the node goes on by itself; `allium durability` says how far it is",
 		p.Met, p.Objects, o.Wanted, might, reasons)
 }

@@ -78,11 +78,15 @@ func ObjectDurability(d api.ObjectDurability, now time.Time, quiet bool) string 
 	}
 	for _, h := range d.Holders {
 		fmt.Fprintf(&b, "\n%s  %-8s", h.ID, h.State)
+		var said []string
 		if !h.LastProof.IsZero() {
-			fmt.Fprintf(&b, "  proved %s", ago(h.LastProof, now))
+			said = append(said, "last proof "+ago(h.LastProof, now))
 		}
 		if h.NextAudit.After(now) {
-			fmt.Fprintf(&b, "  asked again in %s", rounded(h.NextAudit.Sub(now)))
+			said = append(said, "asked again in "+rounded(h.NextAudit.Sub(now)).String())
+		}
+		if len(said) > 0 {
+			b.WriteString("  " + strings.Join(said, ", "))
 		}
 		if h.Self {
 			b.WriteString("  this node")
