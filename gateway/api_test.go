@@ -109,7 +109,9 @@ func TestRoundTrip(t *testing.T) {
 			return first(c.Pin(ctx, key, api.PinOptions{Target: &api.Target{}}))
 		}},
 		{"durability", fakeDurability, func() (any, error) { return first(c.Durability(ctx)) }},
-		{"durability of " + key + " true", fakeCopies, func() (any, error) { return first(c.ObjectDurability(ctx, key, true)) }},
+		{"durability of " + key + " true", fakeCopies, func() (any, error) {
+			return first(c.ObjectDurability(ctx, key, true))
+		}},
 		{"await " + key, fakePlaced, func() (any, error) { return first(c.AwaitCopies(ctx, key, nil)) }},
 		{"unpin " + key + " y", nil, func() (any, error) { return nil, c.Unpin(ctx, key, "y") }},
 		{"gc {All:true Dry:true Fast:false List:true}", []any{fakeGC, []api.GCObject{fakeGone}}, func() (any, error) {

@@ -145,8 +145,10 @@ error.`,
 	choices := []string{string(api.RefuseBadEntries), string(api.SkipBadEntries)}
 	complete := cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)
 	_ = cmd.RegisterFlagCompletionFunc("on-bad-entry", complete) // fails only for a flag that does not exist
-	targetFlag(cmd, "how many nodes of the cluster shall hold it, this one included; add waits until they do (default: none but this one)")
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "with --rf: end when it is stored here, and have the node make the copies")
+	targetFlag(cmd,
+		"how many nodes of the cluster shall hold it, this one included; add waits until they do (default: this one)")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false,
+		"with --rf: end when it is stored here, and have the node make the copies")
 	through.add(cmd, "store it on this gateway")
 	return cmd
 }

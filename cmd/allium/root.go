@@ -72,7 +72,8 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 			a.storeCommand(),
 		}},
 		{groupInspect, "Look inside", []*cobra.Command{
-			a.idCommand(), a.statCommand(), a.durabilityCommand(), a.whyCommand(), a.doctorCommand(), a.auditCommand(), a.versionCommand(),
+			a.idCommand(), a.statCommand(), a.durabilityCommand(),
+			a.whyCommand(), a.doctorCommand(), a.auditCommand(), a.versionCommand(),
 		}},
 		{groupTry, "Try it out", []*cobra.Command{a.testnetCommand(), a.simCommand()}},
 	} {

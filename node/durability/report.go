@@ -141,5 +141,6 @@ func (p *speed) eta(bytes int64, now time.Time) time.Duration {
 }
 
 func notPlanned(root b3.Root) error {
-	return status.Errorf(status.NotFound, "no target of copies is known for %s; `allium pin add KEY --rf 3` sets one", root)
+	return status.Errorf(status.NotFound,
+		"no target of copies is known for %s; `allium pin add KEY --rf 3` sets one", root)
 }

@@ -88,8 +88,8 @@ func (a *stored) checkTarget(t *api.Target) error {
 }
 
 // errNoCluster refuses what only a member of a cluster can do.
-var errNoCluster = status.Errorf(status.Unsupported, "this node joins no cluster, as it keeps its content in RAM or is "+
-	"a seed, so nobody keeps copies for it; use a node with its store on disk or in a bucket")
+var errNoCluster = status.Errorf(status.Unsupported, "this node joins no cluster, as it keeps its content in RAM or "+
+	"is a seed, so nobody keeps copies for it; use a node with its store on disk or in a bucket")
 
 // removePin removes one pin and tells the node.
 func (a *stored) removePin(ctx context.Context, root b3.Root, label string) error {

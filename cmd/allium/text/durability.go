@@ -26,7 +26,8 @@ func Durability(d api.Durability, quiet bool) string {
 	if d.Missing > 0 {
 		fmt.Fprintf(&b, "missing: %s", size(d.Missing))
 		if d.ETASeconds > 0 {
-			fmt.Fprintf(&b, ", about %s at the rate of the latest sends", rounded(time.Duration(d.ETASeconds*float64(time.Second))))
+			eta := time.Duration(d.ETASeconds * float64(time.Second))
+			fmt.Fprintf(&b, ", about %s at the rate of the latest sends", rounded(eta))
 		}
 		b.WriteByte('\n')
 	}
