@@ -91,8 +91,9 @@ type fakeLocal struct {
 	flushes int
 	putErr  error
 	aborted int
-	kept    int // suspended
-	opens   int // calls of Open
+	kept    int    // suspended
+	opens   int    // calls of Open
+	shown   func() // called by Commit when the object is visible; nil: none
 }
 
 func newFakeLocal() *fakeLocal {
@@ -419,9 +420,12 @@ func (in *fakeIngest) Commit(context.Context) error {
 		return status.Errorf(status.Precondition, "fake: commit of an incomplete object")
 	}
 	in.l.mu.Lock()
-	defer in.l.mu.Unlock()
 	in.l.show(b)
 	delete(in.l.ingests, in.root)
+	in.l.mu.Unlock()
+	if in.l.shown != nil {
+		in.l.shown()
+	}
 	return nil
 }
 

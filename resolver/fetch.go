@@ -85,6 +85,12 @@ func (r *Resolver) Fetch(ctx context.Context, root b3.Root, opt FetchOptions) (I
 	}, nil
 }
 
+// Settle waits until no transfer of root runs. A transfer leases the object for a while
+// after it became whole.
+func (r *Resolver) Settle(ctx context.Context, root b3.Root) error {
+	return r.transfers.Settle(ctx, root)
+}
+
 func (r *Resolver) localInfo(ctx context.Context, root b3.Root) (Info, error) {
 	obj, err := r.local.Open(ctx, root)
 	if err != nil {

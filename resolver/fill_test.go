@@ -189,3 +189,37 @@ func TestFillEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestSettle: an object that is visible already is leased by its transfer until Settle returns.
+func TestSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		b := randomBlob(703, 5*group)
+		w.net.peer("a", b)
+		w.has([]peer.ID{"a"}, b)
+		w.local.shown = func() { time.Sleep(time.Second) }
+		leases := func() int {
+			w.local.mu.Lock()
+			defer w.local.mu.Unlock()
+			return w.local.leases[b.root]
+		}
+		if _, err := fillFrom(t.Context(), w, b, newPlaced(b)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !w.local.has(b.root) || leases() == 0 {
+			t.Fatalf("visible: %t, %d leases", w.local.has(b.root), leases())
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := w.Settle(ctx, b.root); status.Of(err) != status.Timeout {
+			t.Errorf("got %v", err)
+		}
+		if err := w.Settle(t.Context(), b.root); err != nil || leases() != 0 {
+			t.Errorf("%d leases are left: %v", leases(), err)
+		}
+		if err := w.Settle(t.Context(), b.root); err != nil {
+			t.Error(err)
+		}
+	})
+}

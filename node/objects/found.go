@@ -156,6 +156,9 @@ func (c *remoteContent) MoveOut(ctx context.Context, move func(path string) erro
 	if _, err := c.resolver.Fetch(ctx, c.root, resolver.FetchOptions{Sources: c.via}); err != nil {
 		return err
 	}
+	if err := c.resolver.Settle(ctx, c.root); err != nil {
+		return err
+	}
 	o, err := c.store.Open(ctx, c.root)
 	if err != nil {
 		return err

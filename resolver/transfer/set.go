@@ -163,6 +163,20 @@ func (s *Set) transferOf(
 	return t, true
 }
 
+// Settle waits until the transfer of root that runs, if one does, has ended.
+func (s *Set) Settle(ctx context.Context, root b3.Root) error {
+	t := s.running(root)
+	if t == nil {
+		return nil
+	}
+	select {
+	case <-t.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // running returns the running transfer of root, or nil.
 func (s *Set) running(root b3.Root) *transfer {
 	s.mu.Lock()
