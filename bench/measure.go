@@ -19,13 +19,20 @@ import (
 type usage struct {
 	wall, cpu time.Duration
 	rss       int64 // peak, bytes
+	written   int64 // bytes of files that it changed, each write counted; 0 on a file system in RAM
 	out       string
 }
 
 // run runs a program to its end.
 func run(ctx context.Context, name string, args ...string) (usage, error) {
+	return runIn(ctx, nil, name, args...)
+}
+
+// runIn is run with additions to the environment.
+func runIn(ctx context.Context, env []string, name string, args ...string) (usage, error) {
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	begun := time.Now()
 	err := cmd.Run()
@@ -35,7 +42,7 @@ func run(ctx context.Context, name string, args ...string) (usage, error) {
 	}
 	u.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if r, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		u.rss = r.Maxrss << 10
+		u.rss, u.written = r.Maxrss<<10, r.Oublock*512 // the kernel counts in such blocks
 	}
 	return u, nil
 }
