@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"iter"
 	"net/http"
@@ -130,8 +129,11 @@ func (c *Client) Fetch(ctx context.Context, key string, progress api.ProgressFun
 	}, noItems)
 }
 
-// noItems refuses an item of a verb that has none.
-func noItems(json.RawMessage) error { return errors.New("an item in an answer without items") }
+// noItems returns upstream for an item in the answer of a verb that has none.
+func noItems(json.RawMessage) error {
+	return status.Errorf(status.Upstream,
+		"the node's answer has an item where none belongs; check that the node is of this version of allium")
+}
 
 // result returns the result of a verb that answers in lines.
 func result[T any](ctx context.Context, c *Client, r request, item func(json.RawMessage) error) (v T, err error) {
