@@ -62,13 +62,18 @@ func (c *cache) get(n name.Name) (entry, bool) {
 	return c.lru.Get(n)
 }
 
-func (c *cache) put(n name.Name, e entry) {
+// update replaces the entry of n with what change makes of the records known so far, and returns it. No
+// other update of n comes in between, so none puts back an older record. change must not block.
+func (c *cache) update(n name.Name, change func(known name.Versions) entry) entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	old, _ := c.lru.Peek(n)
+	e := change(old.v)
 	c.lru.Remove(n)
 	c.lru.Add(n, e)
 	c.bytes.Add(e.size())
 	for c.bytes.Load() > c.most && c.lru.Len() > 1 {
 		c.lru.RemoveOldest()
 	}
+	return e
 }

@@ -337,21 +337,23 @@ func (n *Names) Observe(rec name.Signed, known bool) (news bool) {
 
 // remember puts what was found of a name into the cache, merged with what was known.
 func (n *Names) remember(what name.Name, v name.Versions, now time.Time) found {
-	if e, ok := n.cache.get(what); ok {
-		if e.v.Seq() > v.Seq() && v.Seq() > 0 {
-			n.m.WithLabelValues("behind").Inc()
+	behind := false
+	e := n.cache.update(what, func(known name.Versions) entry {
+		behind = known.Seq() > v.Seq() && v.Seq() > 0
+		merged := known.Merge(v)
+		until := now.Add(n.cfg.NegativeTTL)
+		if rec, ok := merged.Current(); ok {
+			until = now.Add(rec.TTL - rand.N(time.Duration(ttlSpread*float64(rec.TTL))+1))
+			if until.After(rec.NotAfter) {
+				until = rec.NotAfter
+			}
 		}
-		v = e.v.Merge(v)
+		return entry{merged, now, until}
+	})
+	if behind {
+		n.m.WithLabelValues("behind").Inc()
 	}
-	f := found{v: v, at: now, until: now.Add(n.cfg.NegativeTTL)}
-	if rec, ok := v.Current(); ok {
-		f.until = now.Add(rec.TTL - rand.N(time.Duration(ttlSpread*float64(rec.TTL))+1))
-		if f.until.After(rec.NotAfter) {
-			f.until = rec.NotAfter
-		}
-	}
-	n.cache.put(what, entry{f.v, f.at, f.until})
-	return f
+	return found{v: e.v, at: e.at, until: e.until}
 }
 
 // search is the one lookup of a name. The error is not remembered, but for not_found.

@@ -347,7 +347,7 @@ func TestCacheBounds(t *testing.T) {
 			}
 			n := rec.Name
 			n.Zone[0] = rapid.Byte().Draw(t, "zone")
-			c.put(n, e)
+			c.update(n, func(name.Versions) entry { return e })
 			var size int64
 			for _, e := range c.lru.Values() {
 				size += e.size()

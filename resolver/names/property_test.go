@@ -83,6 +83,31 @@ func see(t *testing.T, plan []sight) error {
 	return nil
 }
 
+// TestHighestWinsAtOnce: of records that arrive at the same moment, in any order, the highest stays.
+func TestHighestWinsAtOnce(t *testing.T) {
+	const records, rounds = 8, 3000
+	var all []name.Signed
+	for seq := range uint64(records) {
+		all = append(all, signed(t, "blog", seq+1, "value"))
+	}
+	for range rounds {
+		r := New(Config{Deadline: time.Second, CacheBytes: 1 << 20, Lookups: 1}, Deps{Finder: &network{}})
+		begin := make(chan struct{})
+		var wg sync.WaitGroup
+		for _, rec := range all {
+			wg.Go(func() {
+				<-begin
+				r.Observe(rec, false)
+			})
+		}
+		close(begin)
+		wg.Wait()
+		if h, ok := r.Held(all[0].Name, 0); !ok || h.Versions.Seq() != records {
+			t.Fatalf("the name has the number %d, and %d arrived", h.Versions.Seq(), records)
+		}
+	}
+}
+
 // TestAbandonedNames: of 10,000 lookups that nobody waits for any more, no goroutine and no entry is left
 // when their deadline has passed.
 func TestAbandonedNames(t *testing.T) {
