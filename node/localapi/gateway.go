@@ -16,6 +16,8 @@ type Gateway struct{ reader }
 func NewGateway(g *verified.Gateway) *Gateway {
 	return &Gateway{reader{
 		source: newReadAhead(objects.Through{Gateway: g}),
-		keys:   naming.Addresses{Without: "--gateway reads addresses alone"},
+		keys: naming.Addresses{
+			Without: "a gateway cannot prove what a name stands for; find the address with `allium resolve -q NAME`",
+		},
 	}}
 }
