@@ -22,8 +22,8 @@
 // It omits retries, the breaker, what is read of a search before its end, and lookups with a trace, which
 // are not shared. The race detector checks the memory model.
 //
-// TestLookupsInEveryOrder of package providers runs the same scenario on the Go code, in every order of
-// larger steps (internal/testkit).
+// TestLookupsInEveryOrder of package providers and TestNamesInEveryOrder of package names run the same
+// scenario on the Go code, in every order of larger steps (internal/testkit).
 //
 // # One check
 //
