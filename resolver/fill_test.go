@@ -197,26 +197,32 @@ func TestSettle(t *testing.T) {
 		b := randomBlob(703, 5*group)
 		w.net.peer("a", b)
 		w.has([]peer.ID{"a"}, b)
-		w.local.shown = func() { time.Sleep(time.Second) }
+		end, filled := make(chan struct{}), make(chan error, 1)
+		w.local.shown = func() { <-end }
 		leases := func() int {
 			w.local.mu.Lock()
 			defer w.local.mu.Unlock()
 			return w.local.leases[b.root]
 		}
-		if _, err := fillFrom(t.Context(), w, b, newPlaced(b)); err != nil {
-			t.Fatal(err)
-		}
+		go func() { // ends before or after the commit
+			_, err := fillFrom(t.Context(), w, b, newPlaced(b))
+			filled <- err
+		}()
 		synctest.Wait()
 		if !w.local.has(b.root) || leases() == 0 {
-			t.Fatalf("visible: %t, %d leases", w.local.has(b.root), leases())
+			t.Errorf("visible: %t, %d leases", w.local.has(b.root), leases())
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if err := w.Settle(ctx, b.root); status.Of(err) != status.Timeout {
 			t.Errorf("got %v", err)
 		}
+		close(end)
 		if err := w.Settle(t.Context(), b.root); err != nil || leases() != 0 {
 			t.Errorf("%d leases are left: %v", leases(), err)
+		}
+		if err := <-filled; err != nil {
+			t.Error(err)
 		}
 		if err := w.Settle(t.Context(), b.root); err != nil {
 			t.Error(err)
