@@ -177,6 +177,7 @@ var layers = map[string][]string{
 		"protocols/dht/seeds", "protocols/gossip", "protocols/hints", "protocols/inbound", "protocols/index",
 		"protocols/manifest", "protocols/name", "protocols/oap", "protocols/object", "protocols/record",
 		"protocols/session", "protocols/ticket", "resolver", "resolver/providers", "resolver/trace", "store", "store/disk",
+		"store/durability", "store/meta",
 	},
 	"node/access":       {},
 	"node/amnesia":      {"node/config"},
@@ -184,9 +185,9 @@ var layers = map[string][]string{
 	"node/clock":        {"protocols/session"},
 	"node/config": {
 		"gateway", "gateway/audit", "gateway/server", "node/config/document",
-		"node/p2p", "node/zones", "protocols/dht", "protocols/gossip",
-		"protocols/hints", "protocols/object",
-		"protocols/session", "resolver", "store",
+		"node/durability", "node/p2p", "node/zones", "protocols/dht", "protocols/gossip",
+		"protocols/hints", "protocols/object", "protocols/offer",
+		"protocols/session", "resolver", "store", "store/meta",
 	},
 	"node/config/document": {},
 	"node/events":          {"gateway/api", "resolver", "protocols/name"},
@@ -194,7 +195,7 @@ var layers = map[string][]string{
 		"gateway/api", "protocols/delimited", "protocols/dht", "protocols/oap", "protocols/object", "protocols/record",
 	},
 	"node/copies": {
-		"node/capabilities", "node/durability", "node/repair", "protocols/capability", "protocols/object",
+		"gateway/audit", "gateway/exchange", "node/capabilities", "node/durability", "node/repair", "protocols/capability", "protocols/object",
 		"protocols/repair", "protocols/session", "store", "store/durability", "store/meta",
 	},
 	"node/durability": {"node/repair", "store", "store/durability", "store/meta"},
@@ -275,6 +276,8 @@ var inTests = map[string][]string{
 	"node": {"gateway/client", "node/tree", "node/tree/addcache", "protocols/bao", "protocols/capability",
 		"store/meta"},
 	"node/amnesia": {"node/p2p"},
+	"node":          {"gateway/client", "node/tree", "node/tree/addcache", "protocols/bao", "protocols/capability"},
+	"node/amnesia":  {"node/p2p"},
 	"node/updates": {
 		"protocols/dht", "protocols/dht/probes", "protocols/gossip", "protocols/record", "resolver/names",
 	},

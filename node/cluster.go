@@ -2,7 +2,9 @@ package node
 
 import (
 	"context"
+	"encoding/hex"
 	"iter"
+	"net/url"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -23,6 +25,8 @@ import (
 	"allium/protocols/session"
 	"allium/protocols/status"
 	"allium/store"
+	plan "allium/store/durability"
+	"allium/store/meta"
 )
 
 // newMembers makes what finds the members of this node's cluster. Gossip, which carries their
@@ -52,12 +56,25 @@ func (n *Node) newMembers() (err error) {
 }
 
 func (n *Node) membersConfig() members.Config {
-	cfg := members.DefaultConfig()
+	p := plan.DefaultParams()
 	if n.cfg.Node.Profile == p2p.Testnet {
-		cfg = members.TestnetConfig()
+		p = plan.TestnetParams()
 	}
-	cfg.Region = n.cfg.Node.Region
+	cfg := members.NewConfig(n.cfg.Durability.Params(p))
+	cfg.Region, cfg.Domain = n.cfg.Node.Region, domainOf(n.cfg)
+	cfg.Only, _ = n.cfg.Durability.Only() // Validate has parsed it
 	return cfg
+}
+
+// domainOf returns the domain of a node: that of its bucket, if it has one, as two nodes with one bucket lose their
+// copies together.
+func domainOf(cfg config.Config) string {
+	if cfg.Store.Backend != store.BackendS3 {
+		return cfg.Node.Domain
+	}
+	at, _ := url.Parse(cfg.Store.S3.URL) // Validate has parsed it
+	sum := b3.Sum([]byte(cfg.Store.S3.Endpoint + " " + at.Host))
+	return plan.BucketDomain + hex.EncodeToString(sum[:16])
 }
 
 // brokenFor reports whether the breaker for a peer is open.
@@ -70,25 +87,29 @@ type noRing struct{}
 func (noRing) Derive(string) []capability.Derived { return nil }
 
 func (n *Node) clusterRing() offer.Ring {
-	if !mayJoin(n.cfg) {
+	if !n.cfg.JoinsCluster() {
 		return noRing{}
 	}
 	return n.capabilities
 }
 
-// mayJoin reports whether a node with a key in its ring joins a cluster.
-func mayJoin(cfg config.Config) bool {
-	return !cfg.Node.Amnesia && cfg.Node.Profile != p2p.Seed && cfg.Store.Backend != store.BackendMemory
-}
-
 // offeredShare is the share of the free space that a node offers to its cluster.
 const offeredShare = 0.9
 
-// offeredSpace returns the space that this node offers: a share of what is free beyond the reserve.
+// offeredSpace returns the space that this node offers: durability.offer, else a share of what is free or used by
+// objects beyond the reserve.
 func (n *Node) offeredSpace() members.Space {
-	free := n.store.Stats().Usage.FreeBytes - int64(n.cfg.Store.ReserveBytes)
-	bytes := uint64(offeredShare * float64(max(free, 0)))
-	return members.Space{Capacity: bytes, Free: bytes}
+	stats := n.store.Stats().Usage
+	free := max(stats.FreeBytes-int64(n.cfg.Store.ReserveBytes), 0)
+	used := stats.SegmentLiveBytes + stats.LargeBytes + stats.OutboardBytes
+	s := members.Space{
+		Capacity: uint64(offeredShare * float64(free+used)), Free: uint64(offeredShare * float64(free)),
+	}
+	if offer := int64(n.cfg.Durability.Offer); offer > 0 {
+		left := max(offer-n.store.Quotas().Usage(meta.ClusterLabel).Bytes, 0)
+		s.Capacity, s.Free = uint64(offer), min(s.Free, uint64(left))
+	}
+	return s
 }
 
 // networkOf returns the network of a peer's addresses, "" while that is not known.
@@ -111,7 +132,7 @@ func (n *Node) networkOf(p peer.ID) string {
 // handleRepair makes the sessions answer what members ask about copies, once the node has started. It is
 // called before the sessions run.
 func (n *Node) handleRepair() {
-	if !mayJoin(n.cfg) {
+	if !n.cfg.JoinsCluster() {
 		return
 	}
 	n.sessions.Authorize(oap.ProtoRepair, copies.Ask)
@@ -125,7 +146,7 @@ func (n *Node) handleRepair() {
 
 // startCopies is a stage after members and repairs: it plans the copies that pins ask for.
 func (n *Node) startCopies(ctx context.Context) error {
-	if !mayJoin(n.cfg) {
+	if !n.cfg.JoinsCluster() {
 		return nil
 	}
 	minter, err := n.capabilities.Minter()
@@ -134,7 +155,7 @@ func (n *Node) startCopies(ctx context.Context) error {
 	}
 	n.copies, err = copies.New(n.membersConfig().Durability, copies.Deps{
 		Self: n.host.ID(), Members: n.members, Store: n.store, Repairs: n.repairs, Sessions: n.sessions,
-		Objects: n.objects, Minter: minter, Denied: n.denylist.At("put").Object,
+		Objects: n.objects, Minter: minter, Denied: n.denylist.At("put").Object, Audit: n.gatewayAudit(),
 		Now: n.now, Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {

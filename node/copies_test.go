@@ -6,10 +6,10 @@ import (
 	"slices"
 	"testing"
 
+	"allium/gateway/api"
 	"allium/internal/testkit"
+	"allium/node/config"
 	"allium/protocols/b3"
-	"allium/store"
-	"allium/store/meta"
 )
 
 // holders returns the indexes of the nodes that have an object whole and pinned, for themselves or for
@@ -54,8 +54,14 @@ func TestCopies(t *testing.T) {
 	seed := start(t, nil)
 	ring := newRing(t)
 	nodes := make([]*running, 4, 5)
+	small := 1 // offers less than the large object needs
 	for i := range nodes {
-		nodes[i] = startAt(t, ring.home(t), joining(seed))
+		nodes[i] = startAt(t, ring.home(t), func(c *config.Config) {
+			joining(seed)(c)
+			if c.Durability.Targets = []string{"kept=3"}; i == small {
+				c.Durability.Offer = 1 << 20
+			}
+		})
 	}
 	for _, n := range nodes {
 		testkit.Eventually(t, "four members", func() bool { return metric(t, n, `durability_members{state="present"}`) == 4 })
@@ -68,9 +74,9 @@ func TestCopies(t *testing.T) {
 	for i, size := range []int{0, 1, 65536, 65537, 3_000_000} {
 		root, data := addBytes(t, nodes[0], byte(i), size)
 		objs = append(objs, object{root, data})
-		err := nodes[0].Store().Pin(t.Context(), root, store.PinOptions{Label: "kept", Target: meta.Target{Copies: 3}})
-		if err != nil {
-			t.Fatal(err)
+		p, err := nodes[0].api.Pin(t.Context(), root.String(), api.PinOptions{Label: "kept"})
+		if err != nil || p.Target == nil || p.Target.RF != 3 {
+			t.Fatalf("%+v, %v", p, err)
 		}
 	}
 	check := func(what string) {
@@ -83,11 +89,13 @@ func TestCopies(t *testing.T) {
 		}
 	}
 	check("three copies")
+	if slices.Contains(holders(t, nodes, objs[4].root), small) {
+		t.Error("a member got more than it offers")
+	}
 	if n := metric(t, nodes[0], `repair_objects_total{kind="replicate",outcome="ok"}`); n == 0 {
 		t.Error("no copy was counted")
 	}
-	lost := holders(t, nodes, objs[4].root)
-	gone := lost[len(lost)-1]
+	gone := holders(t, nodes, objs[4].root)[2]
 	if err := nodes[gone].stop(); err != nil {
 		t.Fatal(err)
 	}

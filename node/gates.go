@@ -24,6 +24,12 @@ const (
 	seedsNeededTestnet = 1
 )
 
+// The gate durability shuts when at least behindLeast objects, and one of behindShare, have lost copies.
+const (
+	behindLeast = 1000
+	behindShare = 10
+)
+
 // gates returns the conditions of readiness, in the order in which they open when
 // the node starts.
 func (n *Node) gates() []readiness.Gate {
@@ -45,6 +51,7 @@ func (n *Node) gates() []readiness.Gate {
 		}},
 		{Name: "store_space", Scope: readiness.Writes, Check: n.spaceGate},
 		{Name: "audit", Scope: readiness.Writes, Check: n.auditGate},
+		{Name: "durability", Scope: readiness.Writes, Check: n.durabilityGate},
 		{Name: "descriptors", Check: n.descriptorsGate},
 		{Name: "bootstrap", Scope: readiness.Network, Check: n.bootstrapGate},
 		{Name: "routing_table", Scope: readiness.Network, Check: n.tableGate},
@@ -63,6 +70,21 @@ func (n *Node) gates() []readiness.Gate {
 		gates = append(gates, readiness.Gate{Name: "store_bucket", Check: n.bucketGate})
 	}
 	return gates
+}
+
+// durabilityGate is shut while the repair of copies is so far behind that new content should go elsewhere. What has
+// never had all its copies does not count: that is new, or more than the cluster can hold.
+func (n *Node) durabilityGate() readiness.Reading {
+	if !n.started.Load() || n.copies == nil {
+		return readiness.YesNo(true, "")
+	}
+	sum := n.copies.Sum()
+	bound := int64(max(behindLeast, sum.Objects/behindShare))
+	return readiness.Reading{
+		Have: max(bound-int64(sum.Behind), 0), Need: 1, RetryAfter: time.Minute,
+		Fix: fmt.Sprintf("%d objects have lost copies that are not made again yet; `allium durability` says how far it "+
+			"is, and which members are gone or full", sum.Behind),
+	}
 }
 
 // spaceGate is shut while the store refuses puts because it is full. Have and Need

@@ -276,7 +276,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{
+	n.store, err = store.New(storeConfig(home, cfg), store.Deps{
 		Files: files, FS: disk, Hash: n.hash, Log: n.log, Metrics: registry, Limits: n.limits,
 		Damaged: n.repairs.Damaged, Denied: n.denylist.At("store").Object, MayExpire: n.clock.MayExpire,
 	})

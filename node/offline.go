@@ -2,9 +2,11 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	homedir "allium/node/home"
 
@@ -15,6 +17,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/meta"
 )
 
 // Offline is the store of a home directory in which no node runs. Commands that
@@ -34,7 +37,7 @@ func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline,
 		return nil, status.Errorf(status.Amnesia, "this node has its store in RAM, and it does not run; "+
 			"start it with `allium run`")
 	}
-	c := storeConfig(home, cfg.Store)
+	c := storeConfig(home, cfg)
 	c.ScrubRate = 0 // the store is open too briefly to scrub
 	st, err := store.New(c, store.Deps{Log: slog.New(slog.DiscardHandler), Hash: b3.NewHashQueue(runtime.GOMAXPROCS(0))})
 	if err != nil {
@@ -68,15 +71,21 @@ func (o *Offline) Close() error {
 
 // apiConfig returns what the local API has to know of the node's configuration.
 func apiConfig(home string, cfg config.Config) localapi.Config {
+	targets, _ := cfg.Durability.Copies() // Validate has parsed them
 	return localapi.Config{
-		SpoolDir: spoolDir(home, cfg.Store), InRAM: cfg.Store.Backend == store.BackendMemory,
-		NoCluster: !mayJoin(cfg),
-		Seed:      cfg.Node.Profile == p2p.Seed, SeedManifest: cfg.DHT.Seeds.SeedManifest != "",
+		SpoolDir: spoolDir(home, cfg), InRAM: cfg.Store.Backend == store.BackendMemory,
+		NoCluster: !cfg.JoinsCluster(), Targets: targets,
+		Seed: cfg.Node.Profile == p2p.Seed, SeedManifest: cfg.DHT.Seeds.SeedManifest != "",
 	}
 }
 
-// storeConfig returns c with an absolute directory: a relative one is below home.
-func storeConfig(home string, c store.Config) store.Config {
+// storeConfig returns the configuration of the store. Its directory is absolute: a relative one is below home. What
+// the node offers to its cluster is the quota of what members put.
+func storeConfig(home string, cfg config.Config) store.Config {
+	c := cfg.Store
+	if n := cfg.Durability.Offer; n > 0 {
+		c.Quotas = append(slices.Clone(c.Quotas), fmt.Sprintf("%s=%d", meta.ClusterLabel, int64(n)))
+	}
 	if !filepath.IsAbs(c.Dir) {
 		c.Dir = filepath.Join(home, c.Dir)
 	}
@@ -85,8 +94,8 @@ func storeConfig(home string, c store.Config) store.Config {
 
 // spoolDir returns the directory in which an add may create unnamed files. It is
 // empty if the store is in RAM: then nothing goes to disk.
-func spoolDir(home string, c store.Config) string {
-	if c.Backend == store.BackendMemory {
+func spoolDir(home string, c config.Config) string {
+	if c.Store.Backend == store.BackendMemory {
 		return ""
 	}
 	return filepath.Join(storeConfig(home, c).Dir, "tmp")

@@ -26,5 +26,5 @@ func RebuildStore(
 		return RebuildReport{}, err
 	}
 	defer unlock()
-	return store.Rebuild(ctx, storeConfig(home, cfg.Store), store.Deps{}, progress)
+	return store.Rebuild(ctx, storeConfig(home, cfg), store.Deps{}, progress)
 }

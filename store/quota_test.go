@@ -11,6 +11,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/meta"
 	"allium/store/quota"
 	"allium/store/storetest"
 )
@@ -94,6 +95,10 @@ func TestQuota(t *testing.T) {
 			t.Error(err)
 		}
 		if err := keep("", storetest.Bytes(7, 900<<10)); err != nil {
+			t.Error(err)
+		}
+		// What a member asks for counts under the cluster's label alone.
+		if err := s.Pin(ctx, b3.Sum(big), store.PinOptions{Label: meta.OriginLabel("12D3")}); err != nil {
 			t.Error(err)
 		}
 		// The same once more costs nothing, also when nothing is left.

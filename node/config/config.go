@@ -18,21 +18,26 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"allium/gateway"
 	"allium/gateway/audit"
 	"allium/gateway/server"
 	"allium/internal/limits"
+	"allium/node/durability"
 	"allium/node/p2p"
 	"allium/node/zones"
 	"allium/protocols/dht"
 	"allium/protocols/gossip"
 	"allium/protocols/hints"
 	"allium/protocols/object"
+	"allium/protocols/offer"
 	"allium/protocols/session"
 	"allium/resolver"
 	"allium/store"
+	"allium/store/meta"
 )
 
 // testnetPassOn is the names.Config.PassOn of a testnet's node, so that a scenario sees holders pass
@@ -47,21 +52,22 @@ type Profile = p2p.Profile
 
 // Config is the configuration of a node.
 type Config struct {
-	Node     Node               `koanf:"node"`
-	Amnesia  Amnesia            `koanf:"amnesia"`
-	Listen   p2p.Config         `koanf:"listen"`
-	Session  session.Config     `koanf:"session"`
-	Object   object.Config      `koanf:"object"`
-	DHT      dht.Config         `koanf:"dht"`
-	Gossip   gossip.Config      `koanf:"gossip"`
-	Announce hints.Config       `koanf:"announce"`
-	Store    store.Config       `koanf:"store"`
-	Resolver resolver.Config    `koanf:"resolver"`
-	Names    zones.Config       `koanf:"names"`
-	Gateway  gateway.Config     `koanf:"gateway"`
-	Admin    server.AdminConfig `koanf:"admin"`
-	Audit    audit.Config       `koanf:"audit"`
-	Log      Log                `koanf:"log"`
+	Node       Node               `koanf:"node"`
+	Amnesia    Amnesia            `koanf:"amnesia"`
+	Listen     p2p.Config         `koanf:"listen"`
+	Session    session.Config     `koanf:"session"`
+	Object     object.Config      `koanf:"object"`
+	DHT        dht.Config         `koanf:"dht"`
+	Gossip     gossip.Config      `koanf:"gossip"`
+	Announce   hints.Config       `koanf:"announce"`
+	Store      store.Config       `koanf:"store"`
+	Durability durability.Config  `koanf:"durability"`
+	Resolver   resolver.Config    `koanf:"resolver"`
+	Names      zones.Config       `koanf:"names"`
+	Gateway    gateway.Config     `koanf:"gateway"`
+	Admin      server.AdminConfig `koanf:"admin"`
+	Audit      audit.Config       `koanf:"audit"`
+	Log        Log                `koanf:"log"`
 }
 
 // Node has the settings of the process as a whole.
@@ -71,6 +77,7 @@ type Node struct {
 	DrainDeadline time.Duration `koanf:"drain_deadline"`
 	SwarmKey      string        `koanf:"swarm_key"`
 	Region        string        `koanf:"region"`
+	Domain        string        `koanf:"domain"`
 	UploadRate    limits.Bytes  `koanf:"upload_rate"`
 	DownloadRate  limits.Bytes  `koanf:"download_rate"`
 	LimitLAN      bool          `koanf:"limit_lan"`
@@ -91,19 +98,20 @@ func Default(p Profile) Config {
 		listen.Profile = p
 	}
 	c := Config{
-		Node:     Node{Profile: p, DrainDeadline: 3 * time.Second},
-		Listen:   listen,
-		Session:  session.DefaultConfig(),
-		Object:   object.DefaultConfig(),
-		DHT:      dht.DefaultConfig(),
-		Gossip:   gossip.DefaultConfig(),
-		Announce: hints.DefaultConfig(),
-		Store:    store.DefaultConfig(),
-		Resolver: resolver.DefaultConfig(),
-		Gateway:  gateway.DefaultConfig(),
-		Admin:    server.DefaultAdminConfig(),
-		Audit:    audit.DefaultConfig(),
-		Log:      Log{Level: "info", Format: "text"},
+		Node:       Node{Profile: p, DrainDeadline: 3 * time.Second},
+		Listen:     listen,
+		Session:    session.DefaultConfig(),
+		Object:     object.DefaultConfig(),
+		DHT:        dht.DefaultConfig(),
+		Gossip:     gossip.DefaultConfig(),
+		Announce:   hints.DefaultConfig(),
+		Store:      store.DefaultConfig(),
+		Durability: durability.DefaultConfig(),
+		Resolver:   resolver.DefaultConfig(),
+		Gateway:    gateway.DefaultConfig(),
+		Admin:      server.DefaultAdminConfig(),
+		Audit:      audit.DefaultConfig(),
+		Log:        Log{Level: "info", Format: "text"},
 	}
 	c.Store.Dir = "store" // below the home directory
 	switch p {
@@ -120,6 +128,7 @@ func Default(p Profile) Config {
 	case p2p.Testnet:
 		c.DHT.Server = true
 		c.DHT.Names.PassOn = testnetPassOn
+		c.Durability = durability.TestnetConfig()
 		c.Gateway.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	}
 	return c
@@ -129,7 +138,7 @@ func Default(p Profile) Config {
 func (c Config) Validate() error {
 	errs := []error{
 		c.Node.validate(), c.Listen.Validate(), c.Session.Validate(), c.Object.Validate(), c.DHT.Validate(),
-		c.Gossip.Validate(), c.Announce.Validate(), c.Store.Validate(), c.Resolver.Validate(),
+		c.Gossip.Validate(), c.Announce.Validate(), c.Store.Validate(), c.Durability.Validate(), c.Resolver.Validate(),
 		c.Names.Validate(), c.Gateway.Validate(), c.Admin.Validate(), c.Audit.Validate(), c.Log.validate(),
 	}
 	if c.Node.Profile != c.Listen.Profile {
@@ -139,7 +148,22 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("store.backend is %q, and node.amnesia keeps everything in RAM: it must be %s, or "+
 			"node.amnesia false", c.Store.Backend, store.BackendMemory))
 	}
+	if !c.JoinsCluster() && len(c.Durability.Targets) > 0 {
+		errs = append(errs, errors.New("durability.targets asks for copies on other nodes, and this node joins no cluster, "+
+			"as it keeps its content in RAM or is a seed"))
+	}
+	if c.Durability.Offer > 0 && slices.ContainsFunc(c.Store.Quotas, func(q string) bool {
+		return strings.HasPrefix(q, meta.ClusterLabel+"=")
+	}) {
+		errs = append(errs, fmt.Errorf("durability.offer and an entry for %q in store.quotas bound the same bytes: leave out "+
+			"one of them", meta.ClusterLabel))
+	}
 	return errors.Join(errs...)
+}
+
+// JoinsCluster reports whether a node with a key in its ring is a member of a cluster: its content outlives it.
+func (c Config) JoinsCluster() bool {
+	return !c.Node.Amnesia && c.Node.Profile != p2p.Seed && c.Store.Backend != store.BackendMemory
 }
 
 // The lowest rates in bytes per second. Below them a frame takes so long that peers give up.
@@ -162,6 +186,9 @@ func (n Node) validate() error {
 	}
 	if !session.ValidRegion(n.Region) {
 		return fmt.Errorf("node.region is %q, must be at most 32 bytes of a-z, 0-9, -, . and _", n.Region)
+	}
+	if err := offer.CheckText("domain", n.Domain, offer.MaxDomain); err != nil {
+		return fmt.Errorf("node.domain: %w", err)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/gateway/exchange"
 	"allium/internal/limits"
 	"allium/node/capabilities"
 	"allium/node/durability"
@@ -37,7 +38,7 @@ type Members interface {
 	Contact(p peer.ID)      // notes that a member answered
 }
 
-// Deps are what a Keeper works with. All are required.
+// Deps are what a Keeper works with. Audit may be nil, no other field.
 type Deps struct {
 	Self     peer.ID
 	Members  Members
@@ -47,6 +48,7 @@ type Deps struct {
 	Objects  *object.Client
 	Minter   *capabilities.Minter
 	Denied   func(root b3.Root) error // an error for an object that the denylist names
+	Audit    exchange.Audit           // nil: there is no audit log
 	Now      func() time.Time
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
@@ -70,7 +72,7 @@ func New(p plan.Params, d Deps) (*Keeper, error) {
 	})
 	k.Service = durability.New(p, durability.Deps{
 		Self: plan.ID(d.Self), View: d.Members.View, Store: d.Store, Prover: prover{k}, Repairs: d.Repairs,
-		Send: k.send, Below: d.Store.Collector().Below, Now: d.Now, Log: d.Log, Metrics: d.Metrics,
+		Send: k.send, Dropping: k.dropping, Below: d.Store.Collector().Below, Now: d.Now, Log: d.Log, Metrics: d.Metrics,
 	})
 	var err error
 	k.server, err = protocol.NewServer(protocol.ServerDeps{

@@ -5,10 +5,13 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/gateway/audit"
 	"allium/node/repair"
 	"allium/protocols/b3"
+	"allium/protocols/capability"
 	"allium/protocols/object"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 // send is the Send of durability.Deps.
@@ -92,4 +95,23 @@ func (k *Keeper) prove(ctx context.Context, root b3.Root, chunk int64) ([]byte, 
 		return nil, obj.Failed(err)
 	}
 	return p, nil
+}
+
+// dropping records in the audit log that a copy is about to be dropped. On a full disk that uses its ballast.
+func (k *Keeper) dropping(ctx context.Context, root b3.Root) (ended func(error), err error) {
+	if k.deps.Audit == nil {
+		return func(error) {}, nil
+	}
+	e := audit.Event{
+		Actor: "durability", Method: "drop", Op: string(capability.Unpin), Object: root.String(), Label: meta.ClusterLabel,
+		Frees: true,
+	}
+	seq, err := k.deps.Audit.Mutation(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return func(err error) {
+		e.Of, e.Outcome = seq, status.Of(err).String()
+		k.deps.Audit.Outcome(ctx, e)
+	}, nil
 }

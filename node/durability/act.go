@@ -247,16 +247,30 @@ func (s *Service) drop(ctx context.Context, e *entry) {
 	}
 	wanted := e.Wanted()
 	s.mu.Unlock()
-	for _, label := range labels {
-		err := s.deps.Store.Unpin(ctx, e.Root, label)
-		if err != nil && status.Of(err) != status.NotFound {
+	ended, err := s.deps.Dropping(ctx, e.Root)
+	if err == nil {
+		err = s.unpin(ctx, e.Root, labels)
+		ended(err)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
 			s.deps.Log.Warn("a copy that nobody needs could not be dropped", "root", e.Root, "err", err)
-			return
 		}
+		return
 	}
 	s.with(e, func(time.Time) { delete(s.objects, e.Root) })
 	s.m.dropped.Inc()
 	s.deps.Log.Info("dropped a copy that nobody needs", "root", e.Root, "copies_wanted", wanted)
+}
+
+// unpin removes pins of an object that are there.
+func (s *Service) unpin(ctx context.Context, root b3.Root, labels []string) error {
+	for _, label := range labels {
+		if err := s.deps.Store.Unpin(ctx, root, label); err != nil && status.Of(err) != status.NotFound {
+			return err
+		}
+	}
+	return nil
 }
 
 func originLabel(id durability.ID) string { return meta.OriginLabel(peer.ID(id).String()) }

@@ -172,7 +172,8 @@ func (x *node) start() {
 				}
 			}
 		},
-		Log: slog.New(slog.DiscardHandler), Metrics: reg,
+		Dropping: func(context.Context, b3.Root) (func(error), error) { return func(error) {}, nil },
+		Log:      slog.New(slog.DiscardHandler), Metrics: reg,
 	})
 	x.mu.Lock()
 	x.s = s

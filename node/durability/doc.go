@@ -73,6 +73,9 @@ type Deps struct {
 	// It calls wait before it sends bytes, unless that is nil. It returns the error of each object, nil if that is
 	// durable at the member, or one error for all.
 	Send func(ctx context.Context, to peer.ID, roots []b3.Root, wait repair.Wait) ([]error, error)
+	// Dropping records that this node is about to drop its copy of an object. If it returns an error, the copy
+	// stays; else ended is called with the result.
+	Dropping func(ctx context.Context, root b3.Root) (ended func(error), err error)
 	// Below yields the objects below a directory that are stored.
 	Below   func(ctx context.Context, root b3.Root) iter.Seq2[b3.Root, error]
 	Now     func() time.Time

@@ -13,6 +13,7 @@ type Sum struct {
 	Objects  int   // that are planned
 	AtRisk   int   // with fewer copies that count than their targets ask for
 	Lost     int   // with a target, and without any copy that is known
+	Behind   int   // at risk or lost, and had all their copies since the node started
 	Wanted   int   // copies that targets ask for
 	Observed int   // copies that count
 	Missing  int64 // bytes of the copies that are missing
@@ -22,6 +23,7 @@ func (s *Sum) add(o Sum) {
 	s.Objects += o.Objects
 	s.AtRisk += o.AtRisk
 	s.Lost += o.Lost
+	s.Behind += o.Behind
 	s.Wanted += o.Wanted
 	s.Observed += o.Observed
 	s.Missing += o.Missing
@@ -39,6 +41,9 @@ func (e *entry) count(v *durability.View, p durability.Params, now time.Time) Su
 	}
 	if r.Lost+r.AtRisk > 0 {
 		r.Missing = int64(r.Wanted-r.Observed) * e.Object.Size
+		if e.placed {
+			r.Behind = 1
+		}
 	}
 	return r
 }

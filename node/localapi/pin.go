@@ -52,6 +52,9 @@ func (a *stored) pin(ctx context.Context, root b3.Root, o store.PinOptions, t *a
 	if err := checkLabel(o.Label); err != nil {
 		return err
 	}
+	if n := a.cfg.Targets[o.Label]; t == nil && n > 0 {
+		t = &api.Target{RF: n}
+	}
 	if err := a.checkTarget(t); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -169,7 +170,7 @@ func (s *Service) open(from peer.ID, data []byte) (o offer.Offer, ours bool, err
 // Handle takes up an offer. Validate has accepted the message.
 func (s *Service) Handle(from peer.ID, data []byte) {
 	o, ours, err := s.open(from, data)
-	if err != nil || !ours {
+	if err != nil || !ours || !s.mayBe(from) {
 		return
 	}
 	m := durability.Member{
@@ -189,6 +190,11 @@ func (s *Service) Handle(from peer.ID, data []byte) {
 	case s.met <- struct{}{}:
 	default:
 	}
+}
+
+// mayBe reports whether a peer may be a member.
+func (s *Service) mayBe(p peer.ID) bool {
+	return len(s.cfg.Only) == 0 || slices.Contains(s.cfg.Only, p)
 }
 
 // Run sends offers and looks for members until ctx ends.

@@ -153,7 +153,7 @@ func present(s *Service) (n int) {
 // TestMembersMeet: six nodes that know nothing of each other but the ring, half of them with a
 // rotated one, know each other within 5 s. A node with another ring and one without know nobody.
 func TestMembersMeet(t *testing.T) {
-	for name, cfg := range map[string]Config{"node": DefaultConfig(), "testnet": TestnetConfig()} {
+	for name, cfg := range map[string]Config{"node": NewConfig(durability.DefaultParams()), "testnet": NewConfig(durability.TestnetParams())} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newNet()
@@ -201,7 +201,7 @@ func TestMemberGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newNet()
 		ring := newRing(t, capability.Ring{})
-		cfg := DefaultConfig()
+		cfg := NewConfig(durability.DefaultParams())
 		a, b := w.start(t, ring, cfg), w.start(t, ring, cfg)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -247,7 +247,7 @@ func TestContact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newNet()
 		ring := newRing(t, capability.Ring{})
-		cfg := DefaultConfig()
+		cfg := NewConfig(durability.DefaultParams())
 		a, b := w.start(t, ring, cfg), w.start(t, ring, cfg)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -284,13 +284,34 @@ func TestContact(t *testing.T) {
 	})
 }
 
+// TestOnly: with a list of members, no other peer is one, whatever key it has.
+func TestOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newNet()
+		ring := newRing(t, capability.Ring{})
+		cfg := NewConfig(durability.DefaultParams())
+		a, b := w.start(t, ring, cfg), w.start(t, ring, cfg)
+		narrow := cfg
+		narrow.Only = []peer.ID{a.self}
+		c := w.start(t, ring, narrow)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := len(c.View().Members()); n != 2 { // and itself
+			t.Errorf("it knows %d members", n)
+		}
+		if a.Member(b.self) != nil || c.Member(a.self) != nil || status.Of(c.Member(b.self)) != status.Forbidden {
+			t.Error("the list does not decide who is a member")
+		}
+	})
+}
+
 // TestLies: what no cluster sends counts against its sender, and an author's offers are sent by
 // nobody else, and not too often.
 func TestLies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newNet()
 		ring := newRing(t, capability.Ring{})
-		cfg := DefaultConfig()
+		cfg := NewConfig(durability.DefaultParams())
 		a, b := w.start(t, ring, cfg), w.start(t, ring, cfg)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()

@@ -3,6 +3,7 @@ package members
 import (
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/store/durability"
@@ -39,19 +40,21 @@ const (
 // Config says who this node is in its cluster, and how often it sends.
 type Config struct {
 	Region, Domain string
+	Only           []peer.ID     // who may be a member; empty: all with a key of the ring
 	Every          time.Duration // between two offers
 	Search         time.Duration // between two searches for members, when one found some
 	Durability     durability.Params
 }
 
-// DefaultConfig returns the times of a node.
-func DefaultConfig() Config {
-	return Config{Every: 2 * time.Minute, Search: 10 * time.Minute, Durability: durability.DefaultParams()}
-}
+// longestEvery and longestSearch are the times of a node with the default grace and more.
+const (
+	longestEvery  = 2 * time.Minute
+	longestSearch = 10 * time.Minute
+)
 
-// TestnetConfig returns the times of a node in a testnet.
-func TestnetConfig() Config {
-	return Config{Every: 2 * time.Second, Search: 10 * time.Second, Durability: durability.TestnetParams()}
+// NewConfig returns the times that go with p: a member sends several offers within the grace.
+func NewConfig(p durability.Params) Config {
+	return Config{Every: min(longestEvery, p.Grace/5), Search: min(longestSearch, p.Grace), Durability: p}
 }
 
 // register registers the metrics of s.

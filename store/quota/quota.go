@@ -143,18 +143,19 @@ func New(list []string, deps Deps) (*Quotas, error) {
 		u := [2]*limits.Usage{}
 		u[0] = deps.Limits.NewUsage(limits.Spec{
 			Name: name, Path: "add, pin → what the label's pins protect (bytes)", Policy: "reject quota",
-		}, l.bytes, func() int64 { return q.usage(label).Bytes })
+		}, l.bytes, func() int64 { return q.Usage(label).Bytes })
 		if l.objects > 0 {
 			u[1] = deps.Limits.NewUsage(limits.Spec{
 				Name: name + ".objects", Path: "add, pin → what the label's pins protect", Policy: "reject quota",
-			}, l.objects, func() int64 { return q.usage(label).Objects })
+			}, l.objects, func() int64 { return q.Usage(label).Objects })
 		}
 		q.usages[label] = u
 	}
 	return q, nil
 }
 
-func (q *Quotas) usage(label string) meta.Count {
+// Usage returns what the pins of a label lead to, if the label has a quota.
+func (q *Quotas) Usage(label string) meta.Count {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.used[label]
@@ -164,6 +165,9 @@ func (q *Quotas) usage(label string) meta.Count {
 func (q *Quotas) limitOf(label string) (l limit, ok bool) {
 	if l, ok := q.limits[label]; ok && label != otherLabels {
 		return l, true
+	}
+	if meta.Origin(label) != "" {
+		return limit{}, false // what it leads to counts for meta.ClusterLabel too
 	}
 	l, ok = q.limits[otherLabels]
 	return l, ok

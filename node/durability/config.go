@@ -1,0 +1,102 @@
+package durability
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/internal/limits"
+	"allium/store/durability"
+	"allium/store/meta"
+)
+
+// Config has what an operator chooses about copies on other nodes.
+type Config struct {
+	Members     []string      `koanf:"members"`
+	Offer       limits.Bytes  `koanf:"offer"`
+	Targets     []string      `koanf:"targets"`
+	AuditPeriod time.Duration `koanf:"audit_period"`
+	Grace       time.Duration `koanf:"grace"`
+}
+
+// The bounds of times in a Config.
+const (
+	leastTime  = 10 * time.Second
+	longestRun = 30 * 24 * time.Hour // of an audit period
+	longGrace  = 24 * time.Hour
+)
+
+// DefaultConfig returns the settings of a node.
+func DefaultConfig() Config { return configOf(durability.DefaultParams()) }
+
+// TestnetConfig returns the settings of a node in a testnet.
+func TestnetConfig() Config { return configOf(durability.TestnetParams()) }
+
+func configOf(p durability.Params) Config { return Config{AuditPeriod: p.AuditPeriod, Grace: p.Grace} }
+
+// Params returns p with the times of c.
+func (c Config) Params(p durability.Params) durability.Params {
+	p.AuditPeriod, p.Grace = c.AuditPeriod, c.Grace
+	return p
+}
+
+// Validate names each key that is out of its bounds.
+func (c Config) Validate() error {
+	_, peers := c.Only()
+	_, targets := c.Copies()
+	errs := []error{peers, targets}
+	if c.Offer < 0 {
+		errs = append(errs, fmt.Errorf("durability.offer is %s, must be 0 or more", c.Offer))
+	}
+	if c.AuditPeriod < leastTime || c.AuditPeriod > longestRun {
+		errs = append(errs, fmt.Errorf("durability.audit_period is %s, must be %s to %s", c.AuditPeriod, leastTime, longestRun))
+	}
+	if c.Grace < leastTime || c.Grace > longGrace {
+		errs = append(errs, fmt.Errorf("durability.grace is %s, must be %s to %s", c.Grace, leastTime, longGrace))
+	}
+	return errors.Join(errs...)
+}
+
+// Only returns the peers that may be members. It is empty if all with a key of the ring may.
+func (c Config) Only() (ids []peer.ID, err error) {
+	if len(c.Members) > durability.MaxMembers {
+		return nil, fmt.Errorf("durability.members has %d entries, at most %d", len(c.Members), durability.MaxMembers)
+	}
+	for _, s := range c.Members {
+		id, err := peer.Decode(s)
+		if err != nil {
+			return nil, fmt.Errorf("durability.members has %q, which is no peer id: %w", s, err)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// Copies returns how many copies pins ask for that say nothing of it, by label.
+func (c Config) Copies() (map[string]int, error) {
+	copies := map[string]int{}
+	for _, s := range c.Targets {
+		i := strings.LastIndexByte(s, '=')
+		if i < 0 {
+			return nil, fmt.Errorf("durability.targets has %q: want label=copies, such as photos=3", s)
+		}
+		label := s[:i]
+		n, err := strconv.Atoi(s[i+1:])
+		if err != nil || n < 1 || n > meta.MaxCopies {
+			return nil, fmt.Errorf("durability.targets has %q: want label=copies with 1 to %d copies, such as photos=3",
+				s, meta.MaxCopies)
+		}
+		if err := meta.CheckLabel(label); err != nil {
+			return nil, fmt.Errorf("durability.targets has %q: %w", s, err)
+		}
+		if _, twice := copies[label]; twice || meta.OfCluster(label) {
+			return nil, fmt.Errorf("durability.targets has %q: a label comes once, and is none of the cluster's", s)
+		}
+		copies[label] = n
+	}
+	return copies, nil
+}
