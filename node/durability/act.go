@@ -98,7 +98,7 @@ func (s *Service) exchange(ctx context.Context, to peer.ID, about []planned) err
 		told[i] = p.Tell(v, s.p, now)
 	}
 	s.mu.Unlock()
-	calling, cancel := context.WithTimeout(ctx, tellTime)
+	calling, cancel := context.WithTimeout(ctx, tellTime+time.Duration(len(told))*keepTime)
 	answer, err := s.deps.Prover.Tell(calling, to, told)
 	cancel()
 	if err != nil {

@@ -2,7 +2,6 @@ package durability
 
 import (
 	"context"
-	"slices"
 
 	"allium/protocols/b3"
 	"allium/store/durability"
@@ -58,19 +57,68 @@ func (s *Service) call(ctx context.Context, all map[durability.ID]*calls) {
 	}
 }
 
-// caller asks a member, and then others that wait for a caller.
+// caller asks a member until nothing is left to ask, and then others that wait for a caller. When the member does
+// not answer, it is not asked what waits then, which is planned again.
 func (s *Service) caller(ctx context.Context, to durability.ID) {
-	for more := true; more; to, more = s.next(to) {
-		s.mu.Lock()
-		c := s.waiting[to]
-		delete(s.waiting, to)
-		s.mu.Unlock()
-		s.askMember(ctx, to, c)
+	there := true
+	for {
+		ask := s.next(to)
+		if ask == nil {
+			var more bool
+			if to, more = s.nextMember(to); !more {
+				return
+			}
+			there = true
+			continue
+		}
+		there = ask(ctx, to, there)
 	}
 }
 
-// next ends the calls of a member, and returns another one that waits for a caller.
-func (s *Service) next(done durability.ID) (to durability.ID, ok bool) {
+// ask asks a member, unless it did not answer before, and reports whether it answered.
+type ask func(ctx context.Context, to durability.ID, there bool) bool
+
+// next returns what a member is asked next, nil if there is nothing: first what somebody waits for, and audits
+// last.
+func (s *Service) next(to durability.ID) ask {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.waiting[to]
+	switch {
+	case c == nil:
+		return nil
+	case len(c.awaited) > 0:
+		part := take(&c.awaited)
+		return func(ctx context.Context, to durability.ID, there bool) bool {
+			return s.challenge(ctx, to, part, there, awaitedTime)
+		}
+	case len(c.tells) > 0:
+		part := take(&c.tells)
+		return func(ctx context.Context, to durability.ID, there bool) bool { return s.tell(ctx, to, part, there) }
+	case len(c.leases) > 0:
+		p := c.leases[0]
+		c.leases = c.leases[1:]
+		return func(ctx context.Context, _ durability.ID, there bool) bool { return there && s.lease(ctx, p) }
+	case len(c.challenges) > 0:
+		part := take(&c.challenges)
+		return func(ctx context.Context, to durability.ID, there bool) bool {
+			return s.challenge(ctx, to, part, there, challengeTime)
+		}
+	}
+	delete(s.waiting, to)
+	return nil
+}
+
+// take takes the first of a list, at most MaxBatch.
+func take[T any](list *[]T) []T {
+	n := min(len(*list), MaxBatch)
+	part := (*list)[:n:n]
+	*list = (*list)[n:]
+	return part
+}
+
+// nextMember ends the calls of a member, and returns another one that waits for a caller.
+func (s *Service) nextMember(done durability.ID) (to durability.ID, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.asked, done)
@@ -81,23 +129,4 @@ func (s *Service) next(done durability.ID) (to durability.ID, ok bool) {
 		}
 	}
 	return "", false
-}
-
-// askMember asks a member. When it does not answer, it is not asked the rest, which is planned again.
-func (s *Service) askMember(ctx context.Context, to durability.ID, c *calls) {
-	there := true
-	for part := range slices.Chunk(c.awaited, MaxBatch) {
-		there = s.challenge(ctx, to, part, there, awaitedTime)
-	}
-	for part := range slices.Chunk(c.challenges, MaxBatch) {
-		there = s.challenge(ctx, to, part, there, challengeTime)
-	}
-	for part := range slices.Chunk(c.tells, MaxBatch) {
-		there = s.tell(ctx, to, part, there)
-	}
-	for _, p := range c.leases {
-		if there {
-			there = s.lease(ctx, p)
-		}
-	}
 }

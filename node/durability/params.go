@@ -22,6 +22,7 @@ const (
 	challengeTime = 10 * time.Second
 	awaitedTime   = time.Second // if somebody waits for copies
 	tellTime      = time.Second
+	keepTime      = 30 * time.Millisecond // more for each target, which is made durable
 	// ahead is how far the clock of another member may be ahead, in the number of a target.
 	ahead = 2 * time.Minute
 	// keepRemoved is how long the record of a removed target is kept.

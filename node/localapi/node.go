@@ -132,7 +132,7 @@ func (r running) lost(l gc.Lost) { r.deps.Repairs.Lost(l) }
 func (r running) pinned(ctx context.Context, root b3.Root, label string, recursive bool) {
 	r.deps.Events.PinAdded(root, label, recursive)
 	r.deps.Announce.PinsChanged()
-	if label != meta.SharedLabel {
+	if label != meta.SharedLabel && !meta.OfCluster(label) { // thousands of copies come at once: the listing has them
 		r.deps.Announce.Announce(ctx, root)
 	}
 }

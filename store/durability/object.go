@@ -358,11 +358,11 @@ func (o *Object) TellEnded(id ID, version uint64, ok bool) {
 	}
 }
 
-// counted reports whether the copy of s counts: its holder is a member that counts, and its
-// latest proof is not older than two audit periods.
+// counted reports whether the copy of s counts: its holder is a member that counts, and its latest
+// proof is not older than two audit periods, unless this node did not get to ask for another one.
 func (s *seen) counted(v *View, p Params, now time.Time) bool {
 	m := v.find(s.id)
-	return m != nil && m.counts() && s.proof == proved && now.Sub(s.at) <= 2*p.AuditPeriod
+	return m != nil && m.counts() && s.proof == proved && (s.late == 0 || now.Sub(s.at) <= 2*p.AuditPeriod)
 }
 
 // Holders returns the members whose copies count, this node first if its own does. Of members
