@@ -273,9 +273,6 @@ var inTests = map[string][]string{
 		"protocols/capability", "protocols/manifest", "protocols/ticket",
 	},
 	"gateway/certs": {"gateway/certs/certstest"},
-	"node": {"gateway/client", "node/tree", "node/tree/addcache", "protocols/bao", "protocols/capability",
-		"store/meta"},
-	"node/amnesia": {"node/p2p"},
 	"node":          {"gateway/client", "node/tree", "node/tree/addcache", "protocols/bao", "protocols/capability"},
 	"node/amnesia":  {"node/p2p"},
 	"node/updates": {
