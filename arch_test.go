@@ -242,7 +242,7 @@ var layers = map[string][]string{
 	"node/tree/extract":  {"protocols/manifest"},
 
 	"testnet": {
-		"gateway/api", "gateway/client", "node", "node/config", "node/home", "node/p2p", "node/tree", "node/zones",
+		"gateway/api", "gateway/client", "node", "node/capabilities", "node/config", "node/home", "node/p2p", "node/tree", "node/zones",
 		"protocols/manifest", "protocols/name", "testnet/script",
 	},
 	"testnet/dhtsim":       {"protocols/kad"},

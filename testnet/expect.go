@@ -97,6 +97,10 @@ func (p *Player) look(ctx context.Context, m *Member, s script.Step) (seen strin
 		}
 		return compared(c, "providers", float64(n), failed)
 	}
+	if c.Kind == script.Durability {
+		n, err := fewest(ctx, m, root)
+		return compared(c, "copies", float64(n), err)
+	}
 	if c.Kind == script.Named {
 		return p.lookName(ctx, m, s, root)
 	}
@@ -109,6 +113,32 @@ func (p *Player) look(ctx context.Context, m *Member, s script.Step) (seen strin
 		seen = s.Name + " is whole here"
 	}
 	return seen, held[0] == (c.Kind == script.Has), nil
+}
+
+// fewest returns the number of copies of the part of a tree that has the fewest, as a node knows them.
+func fewest(ctx context.Context, m *Member, root b3.Root) (n int, err error) {
+	d, err := m.API.ObjectDurability(ctx, root.String(), false)
+	if err != nil {
+		return 0, err
+	}
+	n = d.Observed
+	for e, err := range m.API.List(ctx, root.String()) {
+		if status.Of(err) == status.BadRequest { // it is a file
+			return n, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		if e.Kind == api.Link {
+			continue
+		}
+		below, err := fewest(ctx, m, e.Root)
+		if err != nil {
+			return 0, err
+		}
+		n = min(n, below)
+	}
+	return n, nil
 }
 
 func compared(c script.Condition, what string, v float64, err error) (string, bool, error) {

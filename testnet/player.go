@@ -138,7 +138,11 @@ func (p *Player) onContent(ctx context.Context, s script.Step) (Said, error) {
 	if s.Op == script.Unpin {
 		return Said{m.Name + " keeps " + s.Name + " as cache"}, m.API.Unpin(ctx, key, "")
 	}
-	_, err = m.API.Pin(ctx, key, api.PinOptions{Recursive: true, Label: "testnet"})
+	o := api.PinOptions{Recursive: true, Label: "testnet"}
+	if s.Count > 0 {
+		o.Target = &api.Target{RF: s.Count}
+	}
+	_, err = m.API.Pin(ctx, key, o)
 	return Said{m.Name + " keeps " + s.Name}, err
 }
 

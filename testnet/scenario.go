@@ -51,7 +51,7 @@ func Play(ctx context.Context, f *script.File, o PlayOptions) (err error) {
 		}
 		return err
 	}
-	net, err := Up(bounded, Options{N: f.Nodes, Binary: o.Binary, Seed: seed, Log: o.Log})
+	net, err := Up(bounded, Options{N: f.Nodes, Cluster: f.Cluster, Binary: o.Binary, Seed: seed, Log: o.Log})
 	if err != nil {
 		return ended(fmt.Errorf("%s: %w", f.Name, err))
 	}

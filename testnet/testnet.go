@@ -41,6 +41,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/client"
+	"allium/node/capabilities"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/testnet/script"
@@ -48,14 +49,16 @@ import (
 
 // Options describe a network.
 type Options struct {
-	N      int          // nodes, 1 to 200
-	Binary string       // the program of one process for each node; empty for all nodes in this process
-	Seed   uint64       // of identities and generated content; 0 for new identities each time
-	Log    *slog.Logger // of nodes in this process; nil discards
+	N       int          // nodes, 1 to 200
+	Binary  string       // the program of one process for each node; empty for all nodes in this process
+	Seed    uint64       // of identities and generated content; 0 for new identities each time
+	Cluster bool         // the nodes have a common key, so that they keep copies for each other
+	Log     *slog.Logger // of nodes in this process; nil discards
 
 	Started func(*Member) // is called with each node when it is ready, in order; may be nil
 
 	hash *b3.HashQueue // of the nodes in this process
+	ring []byte        // the common key of a cluster, as a file
 }
 
 // MaxNodes bounds a network. A node takes about 30 MiB of memory.
@@ -107,6 +110,11 @@ func Up(ctx context.Context, o Options) (_ *Net, err error) {
 	if n.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}
+	if o.Cluster {
+		if n.o.ring, err = newRing(ctx, dir); err != nil {
+			return nil, err
+		}
+	}
 	for i := range o.N {
 		m, err := n.member(i + 1)
 		if err != nil {
@@ -133,10 +141,30 @@ func (n *Net) member(number int) (*Member, error) {
 	if m.API, err = client.New(socket); err != nil {
 		return nil, err
 	}
+	if n.o.ring != nil {
+		if err := giveRing(m.Home, n.o.ring); err != nil {
+			return nil, err
+		}
+	}
 	if n.o.Seed == 0 {
 		return m, nil
 	}
 	return m, giveIdentity(m.Home, n.o.Seed, number)
+}
+
+// newRing makes the common key of a cluster in the directory of the network, and returns its file.
+func newRing(ctx context.Context, dir string) ([]byte, error) {
+	if _, err := capabilities.Open(dir).Rotate(ctx); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(dir, capabilities.RingFile))
+}
+
+func giveRing(home string, ring []byte) error {
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(home, capabilities.RingFile), ring, 0o600)
 }
 
 // seedsFor returns the addresses of a node's seeds: those of the first node, or of up to

@@ -70,6 +70,7 @@ soon as the nodes run. Everything else goes to standard error.`,
 	fl := cmd.Flags()
 	fl.IntVarP(&f.o.N, "nodes", "n", 5, fmt.Sprintf("number of nodes, 2 to %d", testnet.MaxNodes))
 	fl.Uint64Var(&f.o.Seed, "seed", 0, "seed of the identities and of generated content (default: new ones each time)")
+	fl.BoolVar(&f.o.Cluster, "cluster", false, "give the nodes a common key, so that they keep copies for each other")
 	fl.BoolVar(&f.processes, "processes", false, "run each node in a process of its own")
 	fl.StringVar(&f.dir, "dir", "", "directory to add (default: the sources of the Go distribution)")
 	fl.BoolVar(&f.noDemo, "no-demo", false, "leave the demonstration out")
@@ -133,7 +134,9 @@ func (a *app) testnetUp(ctx context.Context, f upFlags) (err error) {
 
 // recordedAs returns the head of a recording.
 func recordedAs(o testnet.Options) *script.File {
-	return &script.File{Nodes: o.N, Seed: o.Seed, Deadline: script.DefaultDeadline, Within: script.DefaultWithin}
+	return &script.File{
+		Nodes: o.N, Seed: o.Seed, Cluster: o.Cluster, Deadline: script.DefaultDeadline, Within: script.DefaultWithin,
+	}
 }
 
 // testnetServe runs the demonstration and then, unless exit is set, keeps the

@@ -28,7 +28,7 @@ func TestCapabilityDamage(t *testing.T) {
 		t.Fatalf("before: %q, %q", c.refusal(t, good), c.refusal(t, gone))
 	}
 	whole := map[string][]byte{}
-	for _, name := range []string{ringFile, revokedFile} {
+	for _, name := range []string{RingFile, revokedFile} {
 		p, err := os.ReadFile(filepath.Join(home, name))
 		if err != nil {
 			t.Fatal(err)
@@ -38,8 +38,8 @@ func TestCapabilityDamage(t *testing.T) {
 	for name, p := range whole {
 		file := filepath.Join(home, name)
 		half := p[:strings.LastIndex(string(p[:len(p)-1]), "\n")+1] // without the last line
-		for how, other := range map[string][]byte{"emptied": {}, "cut": half, "deleted": nil, "swapped": whole[ringFile]} {
-			if how == "swapped" && name == ringFile {
+		for how, other := range map[string][]byte{"emptied": {}, "cut": half, "deleted": nil, "swapped": whole[RingFile]} {
+			if how == "swapped" && name == RingFile {
 				other = whole[revokedFile]
 			}
 			err := os.Remove(file)

@@ -20,7 +20,7 @@ import (
 
 // The files of capabilities below a home directory.
 const (
-	ringFile    = "capability.keys"
+	RingFile    = "capability.keys" // the root keys
 	revokedFile = "capability.revoked"
 )
 
@@ -34,7 +34,7 @@ func Open(home string) Files { return Files{home: home} }
 
 // Ring reads the key ring. It is empty if there is no file.
 func (c Files) Ring() (capability.Ring, error) {
-	p, err := readPrivate(filepath.Join(c.home, ringFile), capability.MaxRing, privatefile.NoAccess)
+	p, err := readPrivate(filepath.Join(c.home, RingFile), capability.MaxRing, privatefile.NoAccess)
 	if err != nil || p == nil {
 		return capability.Ring{}, err
 	}
@@ -42,7 +42,7 @@ func (c Files) Ring() (capability.Ring, error) {
 	if err != nil {
 		return r, status.Errorf(status.Corrupt,
 			"%s: %w; restore it from a backup, or move it away and mint new capabilities; if it was edited by hand, end its "+
-				"first line with 1 instead of 2", filepath.Join(c.home, ringFile), err)
+				"first line with 1 instead of 2", filepath.Join(c.home, RingFile), err)
 	}
 	return r, nil
 }
@@ -78,7 +78,7 @@ func (c Files) Both() (capability.Ring, capability.Revocations, error) {
 		return ring, list, status.Errorf(status.Corrupt,
 			"%s is missing, and what was revoked with the keys of %s would count again; restore it from a backup or copy it "+
 				"from another node with these keys; only if nothing in it counts any more, write the line "+
-				"\"allium-capability-revoked/1\" into it (mode 0600)", name, filepath.Join(c.home, ringFile))
+				"\"allium-capability-revoked/1\" into it (mode 0600)", name, filepath.Join(c.home, RingFile))
 	}
 	return ring, list, nil
 }
@@ -125,7 +125,7 @@ func (c Files) change(
 		if r, err = f(r); err != nil {
 			return err
 		}
-		return replacePrivate(filepath.Join(c.home, ringFile), r.Text())
+		return replacePrivate(filepath.Join(c.home, RingFile), r.Text())
 	})
 	return r, err
 }
@@ -144,7 +144,7 @@ func (c Files) Revoke(ctx context.Context, what capability.Revocation) error {
 		if err != nil || len(ring.Keys()) == 0 || ring.Revokes() {
 			return err
 		}
-		return replacePrivate(filepath.Join(c.home, ringFile), ring.Revoking().Text())
+		return replacePrivate(filepath.Join(c.home, RingFile), ring.Revoking().Text())
 	})
 }
 

@@ -106,7 +106,7 @@ func TestCapabilityFiles(t *testing.T) {
 	if err != nil || len(names) != 2 {
 		t.Errorf("%v, %v", names, err)
 	}
-	for _, name := range []string{ringFile, revokedFile} {
+	for _, name := range []string{RingFile, revokedFile} {
 		if info, err := os.Stat(filepath.Join(home, name)); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
@@ -155,10 +155,10 @@ func TestCapabilityFilesRefused(t *testing.T) {
 		text string
 		want status.Outcome
 	}{
-		"ring of others":        {ringFile, 0o644, "", status.Forbidden},
-		"ring of the group":     {ringFile, 0o640, "", status.Forbidden},
-		"ring of something":     {ringFile, 0o600, "x\n", status.Corrupt},
-		"empty ring":            {ringFile, 0o600, "\n", status.Corrupt},
+		"ring of others":        {RingFile, 0o644, "", status.Forbidden},
+		"ring of the group":     {RingFile, 0o640, "", status.Forbidden},
+		"ring of something":     {RingFile, 0o600, "x\n", status.Corrupt},
+		"empty ring":            {RingFile, 0o600, "\n", status.Corrupt},
 		"list others can write": {revokedFile, 0o622, "", status.Forbidden},
 		"list of something":     {revokedFile, 0o600, "x\n", status.Corrupt},
 	} {
@@ -182,7 +182,7 @@ func TestCapabilityFilesRefused(t *testing.T) {
 		}
 	}
 	home := t.TempDir()
-	if err := os.Mkdir(filepath.Join(home, ringFile), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(home, RingFile), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(home).Ring(); status.Of(err) != status.Corrupt {
@@ -224,7 +224,7 @@ func TestCapabilityReload(t *testing.T) {
 		is(first, string(capability.Revoked), "revoked")
 		second := mintIn(t, home)
 
-		ring := filepath.Join(home, ringFile)
+		ring := filepath.Join(home, RingFile)
 		good, err := os.ReadFile(ring)
 		if err != nil {
 			t.Fatal(err)

@@ -67,7 +67,7 @@ func New(
 		files: Open(home), verifier: capability.NewVerifier(self.String(), nil, registry), log: log, m: newMetrics(reg),
 	}
 	c.watch, err = filewatch.New(filewatch.Config{
-		Files: []string{filepath.Join(home, ringFile), filepath.Join(home, revokedFile)},
+		Files: []string{filepath.Join(home, RingFile), filepath.Join(home, revokedFile)},
 		Every: ringEvery, Hurry: ringHurry, Read: c.read, Failed: c.failed,
 	})
 	if err != nil {

@@ -111,6 +111,7 @@ type File struct {
 	Seed     uint64
 	Deadline time.Duration // for the whole file, with the start of the network
 	Within   time.Duration // how long a step without a time of its own may wait
+	Cluster  bool          // the nodes have a common key
 	Steps    []Step
 }
 
@@ -160,6 +161,8 @@ func (f *File) take(s Step, contents map[string]Step) error {
 			f.Nodes = s.Count
 		case SetSeed:
 			f.Seed = s.Seed
+		case SetCluster:
+			f.Cluster = true
 		case SetDeadline:
 			f.Deadline = s.Time
 		case SetWithin:
@@ -226,6 +229,9 @@ func (f *File) String() string {
 // out if they have their defaults.
 func (f *File) Head() string {
 	lines := []Step{{Op: SetNodes, Count: f.Nodes}, {Op: SetSeed, Seed: f.Seed}}
+	if f.Cluster {
+		lines = append(lines, Step{Op: SetCluster})
+	}
 	if f.Deadline != DefaultDeadline {
 		lines = append(lines, Step{Op: SetDeadline, Time: f.Deadline})
 	}

@@ -61,6 +61,7 @@ const (
 	SetSeed     Op = "seed"
 	SetDeadline Op = "deadline"
 	SetWithin   Op = "within"
+	SetCluster  Op = "cluster"
 )
 
 // Step is one line. Each verb in the table of [Verbs] uses some of the fields. The
@@ -83,7 +84,7 @@ type Step struct {
 	Tree       bool           // the content is a directory
 	Label      string         // of a name in the zone of the network
 	Target     int            // the node that a flood is sent to
-	Count      int            // requests of a flood; for nodes, the number of nodes
+	Count      int            // requests of a flood; copies that a pin asks for; for nodes, the number of nodes
 	Seed       uint64
 	Time       time.Duration // of wait, deadline and within
 	Within     time.Duration // how long the step may wait for success; 0: the file's default
@@ -107,6 +108,8 @@ const (
 	Has       Kind = "has"       // the whole object is in the store
 	Lacks     Kind = "lacks"     // the whole object is not in the store
 	Named     Kind = "name"      // a name stands for the content
+
+	Durability Kind = "durability" // number of copies that a node knows of
 )
 
 // Condition is an expectation.

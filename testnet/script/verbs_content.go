@@ -42,8 +42,20 @@ func contentVerbs() []Verb {
 			read:  readContent, write: writeContent,
 		},
 		{
-			Op: Pin, Usage: "pin NODE NAME", Doc: "Pin content on a node, recursively.",
-			Shell: []string{"pin 3 a"}, read: readContent, write: writeContent,
+			Op: Pin, Usage: "pin NODE NAME [rf COPIES]", Doc: "Pin content on a node, recursively. With rf the nodes of a " +
+				"cluster keep so many copies, that of the node included.",
+			Shell: []string{"pin 3 a", "pin 1 a rf 3"},
+			read: func(w *words, s *Step) {
+				if readContent(w, s); w.take("rf") {
+					s.Count = w.whole("a number of copies", MaxNodes)
+				}
+			},
+			write: func(s Step) []string {
+				if s.Count > 0 {
+					return append(writeContent(s), "rf", strconv.Itoa(s.Count))
+				}
+				return writeContent(s)
+			},
 		},
 		{
 			Op: Unpin, Usage: "unpin NODE NAME", Doc: "Remove all pins of content on a node, that of add too. The content is " +
@@ -113,10 +125,11 @@ func flowVerbs() []Verb {
 			Op: Expect, within: true,
 			Usage: "expect ready NODES · expect not-ready NODES [GATE] · expect peers NODES >= N · " +
 				"expect providers NODE NAME >= N · expect metric NODES NAME{labels} >= N · " +
-				"expect has NODES NAME · expect lacks NODES NAME · expect name NODES LABEL NAME",
+				"expect has NODES NAME · expect lacks NODES NAME · expect name NODES LABEL NAME · " +
+				"expect durability NODE NAME observed >= N",
 			Doc: "Wait until the condition is true on each of the nodes. Operators are >= <= > < == !=. A node has " +
 				"content when its store has the whole object of the address; for a tree, that is the directory. A name " +
-				"is asked for as users do it, caches included.",
+				"is asked for as users do it, caches included. Copies of a tree are those of its part with the fewest.",
 			Shell: []string{"expect ready all", "expect not-ready 4 store_space within 5s",
 				`expect metric 1 'rejected_total{reason="busy"} >= 1'`},
 			read: readExpect, write: writeExpect,
@@ -138,14 +151,14 @@ func flowVerbs() []Verb {
 }
 
 func readExpect(w *words, s *Step) {
-	kinds := []Kind{Ready, NotReady, Peers, Providers, Metric, Has, Lacks, Named}
-	n := w.next("what to expect: ready, not-ready, peers, providers, metric, has, lacks or name")
+	kinds := []Kind{Ready, NotReady, Peers, Providers, Metric, Has, Lacks, Named, Durability}
+	n := w.next("what to expect: ready, not-ready, peers, providers, metric, has, lacks, name or durability")
 	c := &s.Condition
 	if c.Kind = Kind(n.text); !slices.Contains(kinds, c.Kind) {
-		w.fail(n.column, "%q cannot be expected; expected ready, not-ready, peers, providers, metric, has, lacks or name",
-			n.text)
+		w.fail(n.column, "%q cannot be expected; expected ready, not-ready, peers, providers, metric, has, lacks, name "+
+			"or durability", n.text)
 	}
-	if c.Kind == Providers {
+	if c.Kind == Providers || c.Kind == Durability {
 		s.Nodes = w.node()
 	} else {
 		s.Nodes = w.nodes()
@@ -162,6 +175,12 @@ func readExpect(w *words, s *Step) {
 		w.compare(c)
 	case Providers:
 		s.Name = w.name()
+		w.compare(c)
+	case Durability:
+		s.Name = w.name()
+		if n := w.next("observed"); n.text != "observed" {
+			w.fail(n.column, "%q is not what can be counted; expected observed", n.text)
+		}
 		w.compare(c)
 	case Metric:
 		w.series(c)
@@ -183,6 +202,8 @@ func writeExpect(s Step) []string {
 		return append(out, c.Cmp, number(c.Value))
 	case Providers:
 		return append(out, s.Name, c.Cmp, number(c.Value))
+	case Durability:
+		return append(out, s.Name, "observed", c.Cmp, number(c.Value))
 	case Metric:
 		return append(out, c.Series(), c.Cmp, number(c.Value))
 	case Has, Lacks:
@@ -212,6 +233,12 @@ func headVerbs() []Verb {
 				s.Seed = v
 			},
 			write: func(s Step) []string { return []string{strconv.FormatUint(s.Seed, 10)} },
+		},
+		{
+			Op: SetCluster, Head: true, Usage: "cluster",
+			Doc:   "The nodes have a common key, so that they keep copies for each other.",
+			read:  func(*words, *Step) {},
+			write: func(Step) []string { return nil },
 		},
 		{
 			Op: SetDeadline, Head: true, Usage: "deadline TIME",
