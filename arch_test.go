@@ -195,7 +195,8 @@ var layers = map[string][]string{
 		"gateway/api", "protocols/delimited", "protocols/dht", "protocols/oap", "protocols/object", "protocols/record",
 	},
 	"node/copies": {
-		"gateway/audit", "gateway/exchange", "node/capabilities", "node/durability", "node/repair", "protocols/capability", "protocols/object",
+		"gateway/audit", "gateway/exchange", "node/capabilities", "node/durability", "node/repair",
+		"protocols/capability", "protocols/object",
 		"protocols/repair", "protocols/session", "store", "store/durability", "store/meta",
 	},
 	"node/durability": {"node/repair", "store", "store/durability", "store/meta"},
@@ -242,7 +243,8 @@ var layers = map[string][]string{
 	"node/tree/extract":  {"protocols/manifest"},
 
 	"testnet": {
-		"gateway/api", "gateway/client", "node", "node/capabilities", "node/config", "node/home", "node/p2p", "node/tree", "node/zones",
+		"gateway/api", "gateway/client", "node", "node/capabilities", "node/config", "node/home",
+		"node/p2p", "node/tree", "node/zones",
 		"protocols/manifest", "protocols/name", "testnet/script",
 	},
 	"testnet/dhtsim":       {"protocols/kad"},

@@ -155,8 +155,8 @@ func (c Config) Validate() error {
 	if c.Durability.Offer > 0 && slices.ContainsFunc(c.Store.Quotas, func(q string) bool {
 		return strings.HasPrefix(q, meta.ClusterLabel+"=")
 	}) {
-		errs = append(errs, fmt.Errorf("durability.offer and an entry for %q in store.quotas bound the same bytes: leave out "+
-			"one of them", meta.ClusterLabel))
+		errs = append(errs, fmt.Errorf("durability.offer and an entry for %q in store.quotas bound the same bytes: leave "+
+			"out one of them", meta.ClusterLabel))
 	}
 	return errors.Join(errs...)
 }

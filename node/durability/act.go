@@ -32,14 +32,15 @@ func (s *Service) challenge(
 	ctx context.Context, to durability.ID, roots []b3.Root, there bool, limit time.Duration,
 ) bool {
 	if !there {
-		s.answered(to, roots, nil)
+		s.unasked(to, roots)
 		return false
 	}
 	begun := s.deps.Now()
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, limit+time.Duration(len(roots))*proofTime)
 	defer cancel()
 	answers, err := s.deps.Prover.Challenge(ctx, peer.ID(to), roots)
 	if err != nil || len(answers) != len(roots) {
+		s.deps.Log.Debug("a member does not answer a challenge", "peer", peer.ID(to), "objects", len(roots), "err", err)
 		s.m.answered(make([]durability.Answer, len(roots)), s.deps.Now().Sub(begun)) // all busy
 		s.answered(to, roots, nil)
 		return false
@@ -52,6 +53,18 @@ func (s *Service) challenge(
 	s.m.answered(answers, s.deps.Now().Sub(begun))
 	s.answered(to, roots, answers)
 	return true
+}
+
+// unasked notes that a member was not asked for objects.
+func (s *Service) unasked(to durability.ID, roots []b3.Root) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.deps.Now()
+	for _, root := range roots {
+		if e := s.objects[root]; e != nil {
+			e.Unasked(to, now)
+		}
+	}
 }
 
 // answered notes how a member answered for objects; nil answers say that it is busy. If copies are missing,

@@ -53,7 +53,8 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("durability.offer is %s, must be 0 or more", c.Offer))
 	}
 	if c.AuditPeriod < leastTime || c.AuditPeriod > longestRun {
-		errs = append(errs, fmt.Errorf("durability.audit_period is %s, must be %s to %s", c.AuditPeriod, leastTime, longestRun))
+		errs = append(errs,
+			fmt.Errorf("durability.audit_period is %s, must be %s to %s", c.AuditPeriod, leastTime, longestRun))
 	}
 	if c.Grace < leastTime || c.Grace > longGrace {
 		errs = append(errs, fmt.Errorf("durability.grace is %s, must be %s to %s", c.Grace, leastTime, longGrace))

@@ -47,7 +47,8 @@ func TestConfig(t *testing.T) {
 	if want := map[string]int{"a=b": 3, "": 2}; err != nil || !maps.Equal(copies, want) {
 		t.Errorf("%v, %v; want %v", copies, err, want)
 	}
-	if p := c.Params(durability.DefaultParams()); p.Grace != time.Minute || p.AuditPeriod != 10*time.Second || p.Tick != time.Minute {
+	p := c.Params(durability.DefaultParams())
+	if p.Grace != time.Minute || p.AuditPeriod != 10*time.Second || p.Tick != time.Minute {
 		t.Errorf("the times are %+v", p)
 	}
 }

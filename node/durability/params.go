@@ -14,13 +14,20 @@ const (
 	callLimit  = 8 // members that are asked at once
 	// maxPinned bounds the pins that the next tick looks at before all others.
 	maxPinned = 256
-	// soon is the part of a tick after which one follows that was asked for.
-	soon = 60
+	// soon is the part of a tick after which the first one follows the start, and wakeWait at most the time after
+	// which one follows that was asked for.
+	soon     = 60
+	wakeWait = 100 * time.Millisecond
+	// awaitedTicks is how many ticks there are in the time of one while somebody waits for copies.
+	awaitedTicks = 12
+	// awaitedFor is for how long after a target was set there are so many.
+	awaitedFor = 10 * time.Minute
 	// speedFor is how long the rate of the latest sends says something of the next ones.
 	speedFor = 10 * time.Minute
 	// challengeTime and tellTime are how long a member has for an answer. A late one is busy.
 	challengeTime = 10 * time.Second
-	awaitedTime   = time.Second // if somebody waits for copies
+	awaitedTime   = time.Second           // if somebody waits for copies
+	proofTime     = 10 * time.Millisecond // more for each object
 	tellTime      = time.Second
 	keepTime      = 30 * time.Millisecond // more for each target, which is made durable
 	// ahead is how far the clock of another member may be ahead, in the number of a target.

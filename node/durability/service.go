@@ -50,6 +50,9 @@ type entry struct {
 	placed  bool        // its targets were met once since the node started
 }
 
+// asked returns when this node set its target.
+func (e *entry) asked(self durability.ID) time.Time { return time.UnixMilli(int64(e.Own(self).Seq)) }
+
 // isAwaited reports whether the sends of e are no repairs, but what somebody waits for who set a target on
 // this node: they do not keep to the rate of repairs.
 func (e *entry) isAwaited(self durability.ID, begun uint64) bool {
@@ -73,20 +76,28 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	ready()
 	defer s.scan.stop()
 	defer s.callers.Wait()
-	timer := time.NewTimer(jitter.Spread(s.p.Tick))
+	timer := time.NewTimer(jitter.Spread(s.p.Tick / soon)) // members are told busy until it has seen its pins
 	defer timer.Stop()
-	for {
+	for looked := (time.Time{}); ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
 		case <-s.wake:
-			if !jitter.Sleep(ctx, s.p.Tick/soon) {
+			if !jitter.Sleep(ctx, min(s.p.Tick/soon, wakeWait)) {
 				return nil
 			}
 		}
-		s.tick(ctx)
-		timer.Reset(jitter.Spread(s.p.Tick))
+		now := s.deps.Now()
+		whole := now.Sub(looked) >= s.p.Tick*3/4 || now.Before(looked)
+		if whole {
+			looked = now
+		}
+		wait := s.p.Tick
+		if s.tick(ctx, whole) {
+			wait /= awaitedTicks
+		}
+		timer.Reset(jitter.Spread(wait))
 	}
 }
 
@@ -108,18 +119,23 @@ func (s *Service) wakeUp() {
 	}
 }
 
-// tick looks at pins, plans, and acts.
-func (s *Service) tick(ctx context.Context) {
+// tick looks at pins that were just set and, if it is a whole one, at others; plans; and acts. It reports whether
+// somebody waits for copies that are missing.
+func (s *Service) tick(ctx context.Context, whole bool) (awaited bool) {
 	s.lookAtPinned(ctx)
-	if err := s.look(ctx); err != nil {
-		if ctx.Err() == nil {
-			s.deps.Log.Warn("the pins that ask for copies could not be listed", "err", err)
-		}
-		if s.passes == 0 { // nothing is known yet
-			return
+	if whole {
+		if err := s.look(ctx); err != nil {
+			if ctx.Err() == nil {
+				s.deps.Log.Warn("the pins that ask for copies could not be listed", "err", err)
+			}
+			if s.passes == 0 { // nothing is known yet
+				return false
+			}
 		}
 	}
-	s.act(ctx, s.plan())
+	do := s.plan()
+	s.act(ctx, do)
+	return do.awaited
 }
 
 // todo is what a plan of all objects begins.
@@ -128,6 +144,8 @@ type todo struct {
 	drops []planned
 	sends []planned
 	n     int
+
+	awaited bool // somebody waits for copies that are missing
 }
 
 // at returns the calls of a member.
@@ -164,6 +182,7 @@ func (s *Service) plan() todo {
 		e.Await(awaited)
 		actions := e.Plan(v, s.p, now)
 		e.placed = e.placed || e.Met()
+		do.awaited = do.awaited || awaited && !e.placed && now.Sub(e.asked(s.deps.Self)) < awaitedFor
 		do.n += len(actions)
 		for _, a := range actions {
 			switch a.Kind {

@@ -153,7 +153,9 @@ func present(s *Service) (n int) {
 // TestMembersMeet: six nodes that know nothing of each other but the ring, half of them with a
 // rotated one, know each other within 5 s. A node with another ring and one without know nobody.
 func TestMembersMeet(t *testing.T) {
-	for name, cfg := range map[string]Config{"node": NewConfig(durability.DefaultParams()), "testnet": NewConfig(durability.TestnetParams())} {
+	for name, cfg := range map[string]Config{
+		"node": NewConfig(durability.DefaultParams()), "testnet": NewConfig(durability.TestnetParams()),
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newNet()

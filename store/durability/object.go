@@ -305,8 +305,23 @@ func (o *Object) Answered(id ID, a Answer, p Params, now time.Time) {
 		s.proof, s.told, s.late = absent, 0, 0
 		s.due = now.Add(o.auditIn(id, p, now))
 	case Busy:
-		s.due = now.Add(min(p.Tick<<s.late, p.AuditPeriod/4))
+		wait := p.Tick
+		if o.awaited {
+			wait /= awaitedPart
+		}
+		s.due = now.Add(min(wait<<s.late, p.AuditPeriod/4))
 		s.late = min(s.late+1, maxDoubled)
+	}
+}
+
+// Unasked notes that a member was not asked after all, as it did not answer for other objects just then. It is
+// asked again in the next plan.
+func (o *Object) Unasked(id ID, now time.Time) {
+	if s := o.at(id); s != nil {
+		s.asking, s.due, o.rest = false, now, rest{}
+		if o.awaited {
+			s.late = max(s.late, 1) // pass it over
+		}
 	}
 }
 

@@ -17,6 +17,8 @@ const (
 	// massHold is how long at most only last copies are repaired after more than a third of the
 	// members vanished together.
 	massHold = time.Hour
+	// awaitedPart is the part of a tick that a member has to answer again if somebody waits.
+	awaitedPart = 60
 	// maxDoubled bounds how often the wait after sends in vain to one member doubles.
 	maxDoubled = 5
 )
