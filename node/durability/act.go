@@ -127,7 +127,7 @@ func (s *Service) exchange(ctx context.Context, to peer.ID, about []planned) err
 		if e == nil {
 			continue
 		}
-		if err := s.learn(ctx, v, e, t); err != nil {
+		if err := s.learn(ctx, v, to, e, t); err != nil {
 			return err
 		}
 	}
@@ -172,7 +172,8 @@ func jobs(sends []planned) (list [][]planned) {
 // queue puts a job into the queue of repairs.
 func (s *Service) queue(sends []planned) {
 	job := repair.Job{
-		Kind: repair.Replicate, Root: sends[0].Root, Urgent: sends[0].Priority.Urgent(),
+		// What is new has one copy, and still leaves the last places of the queue to repairs.
+		Kind: repair.Replicate, Root: sends[0].Root, Urgent: sends[0].Priority.Urgent() && !sends[0].awaited,
 		Run: func(ctx context.Context, wait repair.Wait) error {
 			ok := make([]bool, len(sends))
 			begun := s.deps.Now()

@@ -77,7 +77,7 @@ func (s *Service) toldOf(ctx context.Context, v *durability.View, from peer.ID, 
 	if e == nil {
 		return durability.Told{Root: t.Root, Asked: s.removal(t.Root)}, nil
 	}
-	if err := s.learn(ctx, v, e, t); err != nil {
+	if err := s.learn(ctx, v, from, e, t); err != nil {
 		return durability.Told{}, err
 	}
 	s.mu.Lock()
@@ -108,8 +108,9 @@ func (s *Service) removal(root b3.Root) []durability.Asked {
 	return []durability.Asked{{Origin: s.deps.Self, Target: meta.Target{Seq: seq}}}
 }
 
-// learn takes over what a member told of an object, and makes it durable.
-func (s *Service) learn(ctx context.Context, v *durability.View, e *entry, t durability.Told) error {
+// learn takes over what a member told of an object, and makes it durable. That a node asks for fewer copies than
+// before, or for none, is taken from that node alone: no other member can have its copies dropped.
+func (s *Service) learn(ctx context.Context, v *durability.View, from peer.ID, e *entry, t durability.Told) error {
 	now := s.deps.Now()
 	if len(t.Asked) > durability.MaxTargets || len(t.Holders) > durability.MaxSeen {
 		return status.Errorf(status.BadRequest, "%d targets and %d holders of %s, more than an object has",
@@ -123,6 +124,12 @@ func (s *Service) learn(ctx context.Context, v *durability.View, e *entry, t dur
 	}
 	s.mu.Lock()
 	e.told = s.pass
+	known := e.Asked()
+	t.Asked = slices.DeleteFunc(slices.Clone(t.Asked), func(a durability.Asked) bool {
+		return a.Origin != durability.ID(from) && slices.ContainsFunc(known, func(k durability.Asked) bool {
+			return k.Origin == a.Origin && a.Target.Copies < k.Target.Copies
+		})
+	})
 	changed := e.Object.Told(t, v, s.p, now)
 	here, asked := e.here, e.Asked()
 	s.mu.Unlock()

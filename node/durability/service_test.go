@@ -266,6 +266,26 @@ func TestTold(t *testing.T) {
 		if kept.Copies != 2 {
 			t.Errorf("the store keeps the target %+v", kept)
 		}
+		// A third member says that this one asks for more, and then for nothing.
+		for _, n := range []int{3, 0} {
+			time.Sleep(time.Second)
+			forged := target(time.Now())
+			forged[0].Asked[0].Target.Copies = n
+			if _, err := x.service().Told(ctx, c.nodes[2].id, forged); err != nil {
+				t.Fatal(err)
+			}
+			if o, err := x.service().Object(roots[0], false); err != nil || o.Wanted != 3 {
+				t.Errorf("after a third member told of %d copies %d are wanted, %v", n, o.Wanted, err)
+			}
+		}
+		time.Sleep(time.Second)
+		fewer := target(time.Now())
+		if _, err := x.service().Told(ctx, from.id, fewer); err != nil {
+			t.Fatal(err)
+		}
+		if o, err := x.service().Object(roots[0], false); err != nil || o.Wanted != 2 {
+			t.Errorf("the member itself asks for 2 copies, and %d are wanted, %v", o.Wanted, err)
+		}
 		answer, err := x.service().Told(ctx, from.id, []durability.Told{{Root: b3.Root{1}}})
 		if err != nil || len(answer) != 1 || len(answer[0].Asked) != 0 {
 			t.Errorf("of an object that is not here: %+v, %v", answer, err)

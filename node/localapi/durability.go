@@ -35,6 +35,8 @@ const (
 	// lookFirst and lookLast are the shortest and the longest wait between two looks at the copies of an object.
 	lookFirst = 50 * time.Millisecond
 	lookLast  = time.Second
+	// stuckAfter is how long no more copies come until it is looked at whether they ever will.
+	stuckAfter = 30 * time.Second
 	// clusterWait is how long members have to be found, or to come back, before a target is called out of reach.
 	clusterWait = 5 * time.Second
 )
@@ -117,10 +119,20 @@ func (a *Node) AwaitCopies(ctx context.Context, key string, progress api.Progres
 		return api.Placed{}, err
 	}
 	begun, wait := time.Now(), lookFirst
+	most, moved := 0, begun // the most objects that had their copies, and when that was seen first
 	for {
 		p, err := a.placed(ctx, root)
 		if err != nil || p.Met == p.Objects {
 			return p, err
+		}
+		if p.Met > most {
+			most, moved = p.Met, time.Now()
+		}
+		if time.Since(moved) > stuckAfter {
+			if n := a.deps.Copies.Report().Unplanned; n > 0 {
+				return p, status.Errorf(status.NotReady, "%d of %d objects have their copies, and %d objects with a target are "+
+					"more than one node plans: pin a part of them on another node of the cluster", p.Met, p.Objects, n)
+			}
 		}
 		if progress != nil {
 			progress(api.Progress{Objects: int64(p.Met), TotalObjects: int64(p.Objects)})
