@@ -231,7 +231,7 @@ func (p *Player) until(ctx context.Context, s script.Step, try func(context.Cont
 	}
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	var last error // the last error that the deadline did not cause
+	var last error // the last error that the deadline did not cause; a breaker that opened meanwhile hides none
 	for tries := 0; ; tries++ {
 		said, err := try(bounded)
 		late := bounded.Err() != nil
@@ -255,7 +255,9 @@ func (p *Player) until(ctx context.Context, s script.Step, try func(context.Cont
 		case s.Fails && (s.Outcome == status.OK || s.Outcome == got):
 			return Said{"as expected: " + err.Error()}, nil
 		}
-		last = err
+		if got != status.BreakerOpen || last == nil {
+			last = err
+		}
 		_ = limits.Sleep(bounded, limits.Backoff(min(tries, 2))) // the next try sees the end of the context
 	}
 }
