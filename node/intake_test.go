@@ -35,19 +35,9 @@ type puts struct {
 // joined starts two nodes that are connected and members of one cluster.
 func joined(t testing.TB, change func(*config.Config)) puts {
 	t.Helper()
-	homes := []string{t.TempDir(), t.TempDir()}
-	if _, err := capabilities.Open(homes[0]).Rotate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	ring, err := os.ReadFile(filepath.Join(homes[0], "capability.keys"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(homes[1], "capability.keys"), ring, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	to := startAt(t, homes[0], change)
-	from := startAt(t, homes[1], joining(to))
+	ring := newRing(t)
+	to := startAt(t, ring.home(t), change)
+	from := startAt(t, ring.home(t), joining(to))
 	id, err := peer.Decode(to.ID().ID)
 	if err != nil {
 		t.Fatal(err)

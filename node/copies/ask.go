@@ -33,11 +33,7 @@ func (p prover) Challenge(ctx context.Context, to peer.ID, roots []b3.Root) ([]p
 
 // Tell implements durability.Prover.
 func (p prover) Tell(ctx context.Context, to peer.ID, told []plan.Told) ([]plan.Told, error) {
-	list := make([]protocol.Told, len(told))
-	for i, t := range told {
-		list[i] = toWire(t)
-	}
-	answer, err := p.client.Tell(ctx, to, list)
+	answer, err := p.client.Tell(ctx, to, toWire(told))
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +65,7 @@ func (h holder) Told(ctx context.Context, from peer.ID, told []protocol.Told) ([
 	if err != nil {
 		return nil, err
 	}
-	list := make([]protocol.Told, len(answer))
-	for i, t := range answer {
-		list[i] = toWire(t)
-	}
-	return list, nil
+	return toWire(answer), nil
 }
 
 // Grant implements protocol.Holder.
@@ -81,18 +73,21 @@ func (h holder) Grant(ctx context.Context, from peer.ID, root b3.Root) (bool, er
 	return h.service.Grant(ctx, from, root)
 }
 
-// toWire returns what is told as a message has it.
-func toWire(t plan.Told) protocol.Told {
-	w := protocol.Told{Root: t.Root}
-	for _, a := range t.Asked {
-		w.Targets = append(w.Targets, protocol.Target{
-			Origin: peer.ID(a.Origin), Copies: a.Target.Copies, Data: a.Target.Data, Parity: a.Target.Parity, Seq: a.Target.Seq,
-		})
+// toWire returns what is told as messages have it.
+func toWire(told []plan.Told) []protocol.Told {
+	list := make([]protocol.Told, len(told))
+	for i, t := range told {
+		list[i].Root = t.Root
+		for _, a := range t.Asked {
+			list[i].Targets = append(list[i].Targets, protocol.Target{
+				Origin: peer.ID(a.Origin), Copies: a.Target.Copies, Data: a.Target.Data, Parity: a.Target.Parity, Seq: a.Target.Seq,
+			})
+		}
+		for _, id := range t.Holders {
+			list[i].Holders = append(list[i].Holders, peer.ID(id))
+		}
 	}
-	for _, id := range t.Holders {
-		w.Holders = append(w.Holders, peer.ID(id))
-	}
-	return w
+	return list
 }
 
 // fromWire returns what messages tell.

@@ -39,11 +39,10 @@ func (s *Service) challenge(
 	ctx, cancel := context.WithTimeout(ctx, limit+time.Duration(len(roots))*proofTime)
 	defer cancel()
 	answers, err := s.deps.Prover.Challenge(ctx, peer.ID(to), roots)
-	if err != nil || len(answers) != len(roots) {
+	there = err == nil && len(answers) == len(roots)
+	if !there {
 		s.deps.Log.Debug("a member does not answer a challenge", "peer", peer.ID(to), "objects", len(roots), "err", err)
-		s.m.answered(make([]durability.Answer, len(roots)), s.deps.Now().Sub(begun)) // all busy
-		s.answered(to, roots, nil)
-		return false
+		answers = make([]durability.Answer, len(roots)) // all busy
 	}
 	for i, a := range answers {
 		if int(a) >= len(results) {
@@ -52,7 +51,7 @@ func (s *Service) challenge(
 	}
 	s.m.answered(answers, s.deps.Now().Sub(begun))
 	s.answered(to, roots, answers)
-	return true
+	return there
 }
 
 // unasked notes that a member was not asked for objects.
@@ -67,8 +66,7 @@ func (s *Service) unasked(to durability.ID, roots []b3.Root) {
 	}
 }
 
-// answered notes how a member answered for objects; nil answers say that it is busy. If copies are missing,
-// the next tick follows soon.
+// answered notes how a member answered for objects. If copies are missing, the next tick follows soon.
 func (s *Service) answered(to durability.ID, roots []b3.Root, answers []durability.Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,12 +74,8 @@ func (s *Service) answered(to durability.ID, roots []b3.Root, answers []durabili
 	short := false
 	for i, root := range roots {
 		if e := s.objects[root]; e != nil {
-			a := durability.Busy
-			if answers != nil {
-				a = answers[i]
-			}
-			e.Answered(to, a, s.p, now)
-			short = short || !e.Met() && (a != durability.Busy || e.isAwaited(s.deps.Self, s.begun))
+			e.Answered(to, answers[i], s.p, now)
+			short = short || !e.Met() && (answers[i] != durability.Busy || e.isAwaited(s.deps.Self, s.begun))
 		}
 	}
 	if short {
