@@ -71,6 +71,11 @@ against KEY and writes none that fail the proof (exit code 65).`,
 			if o.storeOnly {
 				return a.fetchTarget(cmd.Context(), o.from, arg[0])
 			}
+			if o.output != "" && o.output != "-" && !o.update {
+				if err := tree.CanExtract(o.output, o.extract()); err != nil {
+					return err // before a node is started
+				}
+			}
 			embed := embedOptions{listen: o.listen, beside: cmp.Or(o.output, ".")}
 			switch o.output {
 			case "-":
@@ -119,6 +124,11 @@ func (o getOptions) check() error {
 		return failure.NewUsage("leave --store-only or -o - out", "--update needs a file or directory on disk to change")
 	}
 	return nil
+}
+
+// extract returns the options of the extraction.
+func (o getOptions) extract() tree.ExtractOptions {
+	return tree.ExtractOptions{Overwrite: o.overwrite, AllowCaseCollisions: o.anyCase}
 }
 
 // fetched is the result of get.
@@ -176,9 +186,9 @@ func (a *app) fetch(ctx context.Context, n api.Node, key string) error {
 // get writes an object to disk, or to standard output.
 func (a *app) get(ctx context.Context, s api.Reader, to target, o getOptions) error {
 	begun := time.Now()
-	how := tree.ExtractOptions{Overwrite: o.overwrite, AllowCaseCollisions: o.anyCase}
-	if known := cmp.Or(o.output, to.suggested()); known != "" && known != "-" {
-		if err := tree.CanExtract(known, how); err != nil {
+	how := o.extract()
+	if name := to.suggested(); name != "" && o.output == "" {
+		if err := tree.CanExtract(name, how); err != nil {
 			return err // before anything is fetched
 		}
 	}

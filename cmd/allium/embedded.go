@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"allium/node"
 	"allium/node/config"
 	homedir "allium/node/home"
+	"allium/protocols/manifest"
 	"allium/protocols/status"
 	"allium/protocols/ticket"
 	"allium/store"
@@ -46,9 +48,31 @@ func (a *app) withEmbedded(ctx context.Context, t ticket.Ticket, o embedOptions,
 	}
 	cfg, home, err := a.loadEmbedded(o.listen, keys)
 	if err == nil {
+		if part != "" && cfg.Sources["store.reserve_bytes"] == config.FromDefault {
+			cfg.Store.ReserveBytes = 0 // the store lasts as long as the command
+		}
 		err = a.fetchEmbedded(ctx, cfg, home, t, do)
 	}
+	if part != "" {
+		err = partError(part, err)
+	}
 	remove(err == nil)
+	return err
+}
+
+// partError returns err with what to do about the disk of the directory part, if the disk is the reason.
+func partError(part string, err error) error {
+	var entry *manifest.EntryError
+	system, ok := status.System(err)
+	switch {
+	case status.Of(err) == status.NoSpace:
+		return &status.Error{Outcome: status.NoSpace, Err: err, Message: fmt.Sprintf(
+			"the disk is full: %s has no room for the rest; make space there and run the same command again, which resumes, "+
+				"or name an output on another disk (-o)", filepath.Dir(part))}
+	case ok && system == status.NotReady && !errors.As(err, &entry):
+		return status.Errorf(status.Forbidden, "this user may not write to %s; name an output in another directory "+
+			"(-o): %w", filepath.Dir(part), err)
+	}
 	return err
 }
 
@@ -141,8 +165,10 @@ func partOf(t ticket.Ticket, o embedOptions) (dir string, done func(whole bool),
 			return "", nil, err
 		}
 	} else {
-		above := filepath.Dir(o.beside)
-		if _, err := os.Stat(above); err != nil {
+		above := filepath.Dir(filepath.Clean(o.beside))
+		if _, err := os.Stat(above); errors.Is(err, fs.ErrNotExist) {
+			return "", nil, status.Errorf(status.NotFound, "there is no directory %q; create it first: %w", above, err)
+		} else if err != nil {
 			return "", nil, err
 		}
 		if dir, err = filepath.Abs(filepath.Join(above, ".allium-"+t.Root.Hex()[:16]+".part")); err != nil {
@@ -154,7 +180,7 @@ func partOf(t ticket.Ticket, o embedOptions) (dir string, done func(whole bool),
 		return "", nil, status.Errorf(status.Busy, "another process fetches the same object into %s; wait for it", dir)
 	}
 	if err != nil {
-		return "", nil, failure.In(dir, err)
+		return "", nil, partError(dir, failure.In(dir, err))
 	}
 	return dir, func(whole bool) {
 		if whole || temporary || !hasGroups(dir) {

@@ -17,9 +17,29 @@ func targetError(entry string, err error) *manifest.EntryError {
 	e := &manifest.EntryError{Entry: entry, Err: err}
 	var typed interface{ Status() status.Outcome }
 	if !errors.As(err, &typed) && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
-		e.Outcome = status.Forbidden
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			err = path.Err
+		}
+		e.Err = status.Errorf(status.Forbidden, "this user may not write there (%w); extract to another directory", err)
 	}
 	return e
+}
+
+// parentError returns why dir, in which target would be, cannot be opened.
+func parentError(target, dir string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return status.Errorf(status.NotFound, "cannot extract to %q: there is no directory %q; create it first: %w",
+			target, dir, err)
+	case errors.Is(err, syscall.ENOTDIR):
+		return status.Errorf(status.Conflict, "cannot extract to %q: %q is no directory; extract to another name: %w",
+			target, dir, err)
+	case errors.Is(err, fs.ErrPermission):
+		return status.Errorf(status.Forbidden, "cannot extract to %q: this user may not open the directory %q; "+
+			"extract to another one, or change its permissions: %w", target, dir, err)
+	}
+	return err
 }
 
 // refuse returns the error of an entry that breaks the rules of the format.

@@ -107,11 +107,7 @@ func Begin(target string, opts Options) (*Extractor, error) {
 	}
 	parent, err := os.OpenRoot(dir)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, status.Errorf(status.NotFound,
-				"cannot extract to %q: there is no directory %q; create it first: %w", target, dir, err)
-		}
-		return nil, fmt.Errorf("extract to %q: %w", target, err)
+		return nil, fmt.Errorf("extract to %q: %w", target, parentError(target, dir, err))
 	}
 	x := &Extractor{
 		opts: opts, target: target, parent: parent, base: base,
@@ -162,7 +158,11 @@ func (x *Extractor) checkTarget(overwrite bool) error {
 }
 
 func (x *Extractor) conflict() error {
-	return status.Errorf(status.Conflict, "%q exists: remove it, or extract to another name", x.target)
+	how := "remove it, or extract to another name"
+	if fi, err := x.parent.Lstat(x.base); err == nil && fi.Mode().IsRegular() {
+		how += ", or replace it with --overwrite"
+	}
+	return status.Errorf(status.Conflict, "%q exists: %s", x.target, how)
 }
 
 // Commit creates the links and renames the sibling to the target. After an error the
