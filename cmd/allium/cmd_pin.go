@@ -73,7 +73,7 @@ day after that. "allium durability" shows how far it is.`,
 				if err != nil {
 					return err
 				}
-				return a.asking(n.API(), id.ID, *to.ticket, network, fromTicket)
+				return a.asking(ctx, n.API(), id.ID, *to.ticket, network, fromTicket)
 			})
 		},
 	}

@@ -15,7 +15,6 @@ import (
 	"allium/node"
 	"allium/node/config"
 	homedir "allium/node/home"
-	"allium/protocols/manifest"
 	"allium/protocols/status"
 	"allium/protocols/ticket"
 	"allium/store"
@@ -62,14 +61,12 @@ func (a *app) withEmbedded(ctx context.Context, t ticket.Ticket, o embedOptions,
 
 // partError returns err with what to do about the disk of the directory part, if the disk is the reason.
 func partError(part string, err error) error {
-	var entry *manifest.EntryError
-	system, ok := status.System(err)
-	switch {
+	switch _, system := status.System(err); {
 	case status.Of(err) == status.NoSpace:
 		return &status.Error{Outcome: status.NoSpace, Err: err, Message: fmt.Sprintf(
 			"the disk is full: %s has no room for the rest; make space there and run the same command again, which resumes, "+
 				"or name an output on another disk (-o)", filepath.Dir(part))}
-	case ok && system == status.NotReady && !errors.As(err, &entry):
+	case system && status.Of(err) == status.NotReady:
 		return status.Errorf(status.Forbidden, "this user may not write to %s; name an output in another directory "+
 			"(-o): %w", filepath.Dir(part), err)
 	}
@@ -94,7 +91,7 @@ func (a *app) fetchEmbedded(
 	}
 	a.embedded = true
 	return while(ctx, n, func(ctx context.Context) error {
-		return a.asking(n.API(), n.ID().ID, t, ticket.NetworkOf(psk), do)
+		return a.asking(ctx, n.API(), n.ID().ID, t, ticket.NetworkOf(psk), do)
 	})
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -16,6 +17,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/client"
 	"allium/internal/limits"
+	"allium/protocols/status"
 	"allium/protocols/ticket"
 )
 
@@ -49,8 +51,8 @@ func (a *app) target(ctx context.Context, arg string) (target, error) {
 			return target{}, failure.NewUsage("write one ticket or address to it", "standard input has more than %s",
 				limits.Bytes(maxTargetText).Human())
 		}
-		if arg = strings.TrimSpace(string(raw)); arg == "" {
-			return target{}, failure.NewUsage("write one ticket or address to it", "standard input has none")
+		if arg, err = pasted(string(raw)); err != nil {
+			return target{}, err
 		}
 	}
 	text, path, below := strings.Cut(arg, "/")
@@ -66,6 +68,24 @@ func (a *app) target(ctx context.Context, arg string) (target, error) {
 		key += "/" + path
 	}
 	return target{key, &t}, nil
+}
+
+// pasted returns the argument that standard input has. A chat program may have broken a ticket into lines or
+// put it in quotes.
+func pasted(text string) (string, error) {
+	text = strings.Trim(text, " \t\r\n\"'`<>")
+	word, path, below := strings.Cut(text, "/")
+	switch {
+	case text == "":
+		return "", failure.NewUsage("write one ticket or address to it", "standard input has none")
+	case ticket.Is(text):
+		if text = strings.Join(strings.Fields(word), ""); below {
+			text += "/" + path
+		}
+	case strings.ContainsAny(word, " \t\r\n") && strings.Contains(strings.ToLower(text), "allium1"):
+		return "", failure.NewUsage("copy the ticket alone", "standard input has a ticket, and words before it")
+	}
+	return text, nil
 }
 
 // withTarget runs do on the node, its store or a gateway, for what arg names. A ticket needs a node: if
@@ -124,11 +144,14 @@ func (a *app) withRunning(ctx context.Context, t ticket.Ticket, do func(api.Node
 	if err != nil {
 		return err
 	}
-	return a.asking(n, id.ID, t, network, do)
+	return a.asking(ctx, n, id.ID, t, network, do)
 }
 
 // asking runs do on n, which asks the peer of the ticket first. self is the ID of n.
-func (a *app) asking(n api.Node, self string, t ticket.Ticket, network ticket.Network, do func(api.Node) error) error {
+func (a *app) asking(
+	ctx context.Context, n api.Node, self string, t ticket.Ticket, network ticket.Network,
+	do func(api.Node) error,
+) error {
 	id, err := peer.Decode(self)
 	if err != nil {
 		return err
@@ -144,10 +167,39 @@ func (a *app) asking(n api.Node, self string, t ticket.Ticket, network ticket.Ne
 	if len(asked) == 0 {
 		asked = append(asked, t.Peer.String())
 	}
-	if n, err = n.AskFirst(asked); err != nil {
+	asking, err := n.AskFirst(asked)
+	if err != nil {
 		return err
 	}
-	return do(n)
+	if err = do(asking); err != nil && len(source.Addrs) > 0 {
+		return unreached(ctx, n, t.Peer, asked[0], err)
+	}
+	return err
+}
+
+// unreachedWait bounds the dial that asks why a peer was not reached.
+const unreachedWait = 3 * time.Second
+
+// unreached returns err, with which a fetch from the peer of a ticket ended, or why that peer was not reached.
+func unreached(ctx context.Context, n api.Node, id peer.ID, addr string, err error) error {
+	switch status.Of(err) {
+	case status.TransportDown, status.Timeout, status.NotFound, status.NoBootstrap:
+	default:
+		return err
+	}
+	if ctx.Err() != nil || pathTo(ctx, n, id) != "" {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, unreachedWait)
+	defer cancel()
+	_, why := n.Connect(ctx, addr)
+	if why == nil {
+		return err
+	}
+	reason, _, _ := strings.Cut(why.Error(), "; ")
+	return &status.Error{Outcome: status.TransportDown, Err: err, Message: fmt.Sprintf(
+		"the node that shares is out of reach: %s; check that `allium share` still runs there and for whom it says that "+
+			"the ticket works, then run the same command again, or ask for a new ticket", reason)}
 }
 
 // localPrefixes returns the prefixes of the addresses of this machine. An error leaves them empty, and

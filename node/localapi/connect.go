@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/sec"
 
 	"allium/gateway/api"
+	"allium/node/p2p/reach"
 	"allium/protocols/status"
 )
 
@@ -37,11 +39,12 @@ func dialError(id peer.ID, err error) error {
 		return status.Errorf(status.Denied, "%s is denied: this node's operator does not let it connect; see the files of "+
 			"listen.deny and listen.allow", id)
 	case strings.Contains(err.Error(), "failed to negotiate security protocol"):
-		return status.Errorf(status.TransportDown,
-			"%s answers, and the two nodes do not understand each other: %w; if one of them is in a private network, "+
-				"both need its key: compare what `allium swarm-key show` prints on each", id, err)
+		return &status.Error{Outcome: status.TransportDown, Err: err, Message: fmt.Sprintf(
+			"%s answers, and the two nodes do not understand each other (%s); if one of them is in a private network, "+
+				"both need its key: compare what `allium swarm-key show` prints on each", id, reach.DialReasons(err))}
 	}
-	return status.Errorf(status.TransportDown, "%s cannot be reached: %w; check that it runs and listens there", id, err)
+	return &status.Error{Outcome: status.TransportDown, Err: err, Message: fmt.Sprintf(
+		"%s cannot be reached (%s); check that it runs and listens there", id, reach.DialReasons(err))}
 }
 
 // closedError returns why a peer closed a connection at once. err is the reason that
@@ -127,6 +130,7 @@ func (a *Node) Connect(ctx context.Context, addr string) (api.Peer, error) {
 	if info.ID == a.deps.Host.ID() {
 		return api.Peer{}, status.Errorf(status.BadRequest, "%s is this node itself", info.ID)
 	}
+	reach.ForgetBackoff(a.deps.Host, info.ID)
 	if err := a.deps.Host.Connect(ctx, *info); err != nil {
 		return api.Peer{}, dialError(info.ID, err)
 	}
