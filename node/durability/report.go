@@ -74,7 +74,7 @@ func (s *Service) Report() Report {
 	return r
 }
 
-// Sum returns the counts of the latest tick.
+// Sum returns the counts of the latest whole tick, which are up to Params.Tick old. Report counts anew.
 func (s *Service) Sum() Sum {
 	s.mu.Lock()
 	defer s.mu.Unlock()

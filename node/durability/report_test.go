@@ -115,3 +115,32 @@ func TestLost(t *testing.T) {
 		}
 	})
 }
+
+// TestSumOfWholeTicks: a tick in between keeps the counts of the latest whole one, and Report counts anew.
+func TestSumOfWholeTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, fast)
+		run(params.Grace)
+		x := c.nodes[0]
+		c.pin(x, 2, 1000, 2)
+		run(3 * params.Tick)
+		x.stop() // no tick but those below
+		s := x.service()
+		s.mu.Lock()
+		for _, e := range s.objects {
+			e.here = false
+		}
+		s.mu.Unlock()
+		s.plan(false)
+		if n := s.Sum(); n.Objects != 2 || n.AtRisk != 2 || n.Lost != 0 {
+			t.Errorf("after a tick in between the sum is %+v", n)
+		}
+		if n := s.Report().Sum; n.Lost != 2 {
+			t.Errorf("the report is %+v", n)
+		}
+		s.plan(true)
+		if n := s.Sum(); n.Objects != 2 || n.Lost != 2 {
+			t.Errorf("after a whole tick the sum is %+v", n)
+		}
+	})
+}

@@ -28,7 +28,7 @@ type Service struct {
 	pinned             []meta.Pin         // to look at in the next tick, at most maxPinned
 	full               bool               // a send was not queued in this tick
 	speed              speed
-	sum                Sum // of the latest tick
+	sum                Sum // of the latest whole tick
 
 	waiting map[durability.ID]*calls // of members that are not being asked
 	asked   map[durability.ID]bool   // the members that are being asked, at most callLimit
@@ -133,7 +133,7 @@ func (s *Service) tick(ctx context.Context, whole bool) (awaited bool) {
 			}
 		}
 	}
-	do := s.plan()
+	do := s.plan(whole)
 	s.act(ctx, do)
 	return do.awaited
 }
@@ -165,16 +165,23 @@ type planned struct {
 	awaited bool // of a send: see isAwaited
 }
 
-// plan asks the planner about all objects, in random order, until there is enough to do for one tick.
-func (s *Service) plan() todo {
+// plan asks the planner about all objects, in random order, until there is enough to do for one tick. A whole tick
+// counts them too: that costs more than most plans, and ticks in between come many times a second.
+func (s *Service) plan(whole bool) todo {
 	v, now := s.deps.View(), s.deps.Now()
 	do := todo{calls: map[durability.ID]*calls{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full = false
-	s.sum = Sum{}
+	if whole {
+		s.sum = Sum{}
+	}
 	for root, e := range s.objects { // the order of a map is random
-		s.sum.add(e.count(v, s.p, now))
+		if whole {
+			s.sum.add(e.count(v, s.p, now))
+		} else if do.n >= maxCalls {
+			break
+		}
 		if !e.here || do.n >= maxCalls {
 			continue
 		}
