@@ -173,8 +173,22 @@ func (n *netns) share(name string, size int) (ticket string) {
 // get fetches by a ticket and returns the path that the bytes took, or the error message.
 func (n *netns) get(name, ticket string) (path, failure string) {
 	n.Helper()
-	cmd := exec.Command("allium", "--home", n.home(name), "--json", "get", ticket, "--force", "-o",
-		filepath.Join(n.dir, name+"-out"))
+	return n.fetched(exec.Command("allium", "--home", n.home(name), "--json", "get", ticket, "--force", "-o",
+		filepath.Join(n.dir, name+"-out")))
+}
+
+// cold is get in a namespace without a node and with nothing configured.
+func (n *netns) cold(name, ticket string) (path, failure string) {
+	n.Helper()
+	cmd := exec.Command("ip", "netns", "exec", n.ns(name), "allium", "--home", n.home("none"), "--json", "get", ticket,
+		"--force", "-o", filepath.Join(n.dir, name+"-out"))
+	cmd.Env = append(os.Environ(), "ALLIUM_LISTEN__MDNS=false")
+	return n.fetched(cmd)
+}
+
+// fetched runs a get.
+func (n *netns) fetched(cmd *exec.Cmd) (path, failure string) {
+	n.Helper()
 	out, err := cmd.Output()
 	if err != nil {
 		exit := new(exec.ExitError)
@@ -190,7 +204,7 @@ func (n *netns) get(name, ticket string) (path, failure string) {
 	return f.Path, ""
 }
 
-// TestTCPBehindRouters: over TCP, from one router to another. Small files always arrive.
+// TestTCPBehindRouters: over TCP, from one router to another. Small files always arrive, also where no node runs.
 func TestTCPBehindRouters(t *testing.T) {
 	const tcp = "/ip4/0.0.0.0/tcp/4901"
 	for name, c := range map[string]struct {
@@ -205,9 +219,13 @@ func TestTCPBehindRouters(t *testing.T) {
 			n.behind("b", "31.0.0.1", "192.168.2", c.masquerade, "")
 			n.node("a", "desktop", tcp)
 			n.node("b", "desktop", tcp)
+			n.behind("c", "30.0.0.2", "192.168.3", c.masquerade, "")
 			small := n.share("b", 100_000)
 			if path, failure := n.get("a", small); path == "" {
 				t.Fatal(failure)
+			}
+			if path, failure := n.cold("c", small); path == "" {
+				t.Errorf("without a node: %s", failure)
 			}
 			if c.direct {
 				testkit.Eventually(t, "a direct connection", func() bool {
@@ -216,9 +234,12 @@ func TestTCPBehindRouters(t *testing.T) {
 				})
 				return
 			}
-			_, failure := n.get("a", n.share("b", 20<<20))
-			if !strings.Contains(failure, "forward a port") || !strings.Contains(failure, "it resumes") {
-				t.Errorf("a large file through a relay: %q", failure)
+			large := n.share("b", 20<<20)
+			for range 3 { // also when the node has given the peer up for a while
+				_, failure := n.get("a", large)
+				if !strings.Contains(failure, "forward a port") || !strings.Contains(failure, "it resumes") {
+					t.Errorf("a large file through a relay: %q", failure)
+				}
 			}
 		})
 	}

@@ -180,26 +180,35 @@ func (a *app) asking(
 // unreachedWait bounds the dial that asks why a peer was not reached.
 const unreachedWait = 3 * time.Second
 
-// unreached returns err, with which a fetch from the peer of a ticket ended, or why that peer was not reached.
+// unreached returns err, with which a fetch from the peer of a ticket ended, or why that peer was not reached, or
+// only through a relay.
 func unreached(ctx context.Context, n api.Node, id peer.ID, addr string, err error) error {
 	switch status.Of(err) {
-	case status.TransportDown, status.Timeout, status.NotFound, status.NoBootstrap:
+	case status.TransportDown, status.Timeout, status.NotFound, status.NoBootstrap, status.BreakerOpen:
 	default:
 		return err
 	}
-	if ctx.Err() != nil || pathTo(ctx, n, id) != "" {
+	if ctx.Err() != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, unreachedWait)
 	defer cancel()
-	_, why := n.Connect(ctx, addr)
-	if why == nil {
-		return err
+	path := pathTo(ctx, n, id)
+	if path == "" {
+		if _, why := n.Connect(ctx, addr); why != nil {
+			reason, _, _ := strings.Cut(why.Error(), "; ")
+			return &status.Error{Outcome: status.TransportDown, Err: err, Message: fmt.Sprintf(
+				"the node that shares is out of reach: %s; check that `allium share` still runs there and for whom it says "+
+					"that the ticket works, then run the same command again, or ask for a new ticket", reason)}
+		}
+		path = pathTo(ctx, n, id)
 	}
-	reason, _, _ := strings.Cut(why.Error(), "; ")
-	return &status.Error{Outcome: status.TransportDown, Err: err, Message: fmt.Sprintf(
-		"the node that shares is out of reach: %s; check that `allium share` still runs there and for whom it says that "+
-			"the ticket works, then run the same command again, or ask for a new ticket", reason)}
+	if path == relayedPath && status.Of(err) != status.NotFound {
+		return &status.Error{Outcome: status.TransportDown, Err: err, Message: "only a relay leads to the node that " +
+			"shares, and a relay carries only so much; open or forward a port on either side (`allium doctor reach` says " +
+			"which), then run the same command again: it resumes"}
+	}
+	return err
 }
 
 // localPrefixes returns the prefixes of the addresses of this machine. An error leaves them empty, and

@@ -1,7 +1,6 @@
 package p2p
 
 import (
-	"context"
 	"io"
 	"slices"
 	"strings"
@@ -167,16 +166,34 @@ func TestRelayServiceBounded(t *testing.T) {
 		}
 		_ = st.Reset()
 
-		// The same peer through another circuit, as a fetch would that tries again.
+		// The same peer through another circuit, as a fetch would that tries again: a hole is tried again, for less than
+		// the 5 s after which a fetch gives up, and the next one is refused at once.
 		time.Sleep(time.Minute)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		again, err := bulk.NewStream(ctx, b.ID(), "/oap/1/bulk")
-		if err == nil {
-			_ = again.Reset()
+		for _, most := range []time.Duration{4 * time.Second, 500 * time.Millisecond} {
+			begun := time.Now()
+			again, err := bulk.NewStream(t.Context(), b.ID(), "/oap/1/bulk")
+			if err == nil {
+				_ = again.Reset()
+			}
+			if took := time.Since(begun); took > most {
+				t.Errorf("it took %s, more than %s", took, most)
+			}
+			if status.Of(err) != status.TransportDown || !strings.Contains(err.Error(), "forward a port") {
+				t.Errorf("a second circuit: %v", err)
+			}
 		}
-		if status.Of(err) != status.TransportDown || !strings.Contains(err.Error(), "forward a port") {
-			t.Errorf("a second circuit: %v", err)
+
+		// A node that has just started gets something too before a fetch gives up.
+		fresh := s.add(Desktop, simnet.Symmetric, "33.0.0.1", nil)
+		fresh.Peerstore().AddAddrs(b.ID(), b.Addrs(), time.Hour)
+		begun := time.Now()
+		first, err := fresh.reach.Bulk().NewStream(t.Context(), b.ID(), "/oap/1/bulk")
+		if err != nil {
+			t.Fatal(err)
 		}
+		if took := time.Since(begun); took > 4500*time.Millisecond {
+			t.Errorf("the first stream took %s", took)
+		}
+		_ = first.Reset()
 	})
 }

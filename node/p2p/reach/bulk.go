@@ -15,7 +15,7 @@ import (
 )
 
 // Bulk opens streams for bulk. A relayed connection is for meeting: Bulk first waits for a direct one, for at
-// most firstWait and directWait together. Then it takes the relayed one, up to the limit of the relay, and
+// most bulkWait. Then it takes the relayed one, up to the limit of the relay, and
 // no other one to the same peer for bulkAgain.
 type Bulk struct {
 	host host.Host // set by Attach
@@ -23,7 +23,7 @@ type Bulk struct {
 
 	mu       sync.Mutex
 	used     *simplelru.LRU[peer.ID, circuit]
-	redialed *simplelru.LRU[peer.ID, time.Time] // when redial was last at work
+	redialed *simplelru.LRU[peer.ID, redialed] // the latest of each peer
 }
 
 // circuit is a relayed connection that carried bulk.
@@ -32,13 +32,19 @@ type circuit struct {
 	since time.Time
 }
 
+// redialed is a relayed connection that was replaced by a new one.
+type redialed struct {
+	at    time.Time
+	until time.Time // for so long a direct connection is waited for
+}
+
 func newBulk(m *metrics) (*Bulk, error) {
 	used, err := simplelru.NewLRU[peer.ID, circuit](maxBulk, nil)
 	if err != nil {
 		return nil, err
 	}
-	redialed, err := simplelru.NewLRU[peer.ID, time.Time](maxBulk, nil)
-	return &Bulk{m: m, used: used, redialed: redialed}, err
+	latest, err := simplelru.NewLRU[peer.ID, redialed](maxBulk, nil)
+	return &Bulk{m: m, used: used, redialed: latest}, err
 }
 
 // Bulk returns what opens streams for bulk on the attached host.
@@ -47,6 +53,7 @@ func (s *Service) Bulk() *Bulk { return s.bulk }
 // NewStream opens a stream to p. It returns status.TransportDown with what to do if only a relay leads to p
 // and a circuit was used up.
 func (b *Bulk) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error) {
+	end := time.Now().Add(bulkWait)
 	limited := b.host.Network().Connectedness(p) == network.Limited
 	if !limited {
 		// The dial may lead to a relayed connection, for which NewStream would wait.
@@ -58,11 +65,9 @@ func (b *Bulk) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (ne
 	if !limited {
 		return b.host.NewStream(ctx, p, ids...)
 	}
-	if !b.waited(p) {
-		s, err := b.direct(ctx, p, firstWait-b.age(p), ids)
-		if err != nil && b.redial(ctx, p) {
-			s, err = b.direct(ctx, p, directWait, ids)
-		}
+	waited, spent := b.state(p, time.Now())
+	if !waited {
+		s, err := b.waitDirect(ctx, p, spent, end, ids)
 		switch {
 		case err == nil:
 			b.m.bulk.WithLabelValues("direct").Inc()
@@ -84,6 +89,21 @@ func (b *Bulk) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (ne
 	return s, nil
 }
 
+// waitDirect waits until end for a direct connection to p, and opens a stream on it. If the relayed one is not
+// worth the wait, because its circuit is spent and a hole was just tried, it does not wait.
+func (b *Bulk) waitDirect(
+	ctx context.Context, p peer.ID, spent bool, end time.Time, ids []protocol.ID,
+) (network.Stream, error) {
+	if spent && b.justRedialed(p, time.Now()) {
+		return nil, errUsedUp
+	}
+	s, err := b.direct(ctx, p, min(firstWait-b.age(p), time.Until(end)), ids)
+	if err != nil && b.redial(ctx, p, end) {
+		s, err = b.direct(ctx, p, time.Until(end), ids)
+	}
+	return s, err
+}
+
 // direct waits for a direct connection to p, at most for d, and opens a stream on it.
 func (b *Bulk) direct(ctx context.Context, p peer.ID, d time.Duration, ids []protocol.ID) (network.Stream, error) {
 	ctx, cancel := context.WithTimeout(network.WithNoDial(ctx, "allium bulk"), d)
@@ -100,15 +120,15 @@ func (b *Bulk) age(p peer.ID) (oldest time.Duration) {
 }
 
 // redial replaces the relayed connection to p by a new one, at most once in redialGap, and reports whether it
-// did. The library tries to punch a hole only when a relayed connection begins. That is too early for a node that
+// did. The caller waits for a direct one until end. The library tries to punch a hole only when a relayed connection begins. That is too early for a node that
 // has just started: it does not know yet how others see it.
-func (b *Bulk) redial(ctx context.Context, p peer.ID) bool {
+func (b *Bulk) redial(ctx context.Context, p peer.ID, end time.Time) bool {
 	now := time.Now()
 	b.mu.Lock()
 	last, ok := b.redialed.Get(p)
-	due := !ok || now.Sub(last) >= redialGap
+	due := !ok || now.Sub(last.at) >= redialGap
 	if due {
-		b.redialed.Add(p, now)
+		b.redialed.Add(p, redialed{now, end})
 	}
 	b.mu.Unlock()
 	switch {
@@ -118,7 +138,7 @@ func (b *Bulk) redial(ctx context.Context, p peer.ID) bool {
 				_ = c.Close() // only the relay's stream is closed
 			}
 		}
-	case now.Sub(last) >= directWait:
+	case !now.Before(last.until):
 		return false
 	} // else another stream has just dialled again, and this one waits too
 	return b.host.Connect(network.WithAllowLimitedConn(ctx, "allium bulk"), peer.AddrInfo{ID: p}) == nil
@@ -129,20 +149,29 @@ var errUsedUp = status.Errorf(status.TransportDown, "only a relay leads to the p
 	"up: open or forward a port on either side (`allium doctor reach` says which), then run the same command "+
 	"again: it resumes")
 
-// waited reports whether bulk to p already takes the relayed connection that there is.
-func (b *Bulk) waited(p peer.ID) bool {
+// justRedialed reports whether redial did its work less than redialGap ago, in vain.
+func (b *Bulk) justRedialed(p peer.ID, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last, ok := b.redialed.Peek(p)
+	return ok && !now.Before(last.until) && now.Sub(last.at) < redialGap
+}
+
+// state reports whether bulk to p already takes the relayed connection that there is (waited), or took another
+// one less than bulkAgain ago (spent).
+func (b *Bulk) state(p peer.ID, now time.Time) (waited, spent bool) {
 	b.mu.Lock()
 	c, ok := b.used.Peek(p)
 	b.mu.Unlock()
 	if !ok {
-		return false
+		return false, false
 	}
 	for _, conn := range b.host.Network().ConnsToPeer(p) {
 		if conn.ID() == c.id {
-			return true
+			return true, false
 		}
 	}
-	return false
+	return false, now.Sub(c.since) < bulkAgain
 }
 
 // admit reports whether bulk to p may take a relayed connection: it is the one that was taken before, or none

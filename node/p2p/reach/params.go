@@ -38,11 +38,12 @@ const (
 	// third works, when the roles change.
 	punchTimeout = 5 * time.Second
 
-	// The waits for a direct connection, before bulk takes a relayed one: from the start of that one, and after it
-	// was dialled again. Together with two dials they are less than the 8 s for which object streams wait.
-	firstWait  = 2 * time.Second
-	directWait = 3 * time.Second
-	redialGap  = time.Minute // shortest time between two such dials of a peer
+	// The waits for a direct connection, before bulk takes a relayed one: firstWait from the start of that one, and
+	// bulkWait from the start of the request, all dials included. The fetch counts a peer as stuck after 5 s
+	// without bytes.
+	firstWait = 2 * time.Second
+	bulkWait  = 3800 * time.Millisecond
+	redialGap = time.Minute // shortest time between two such dials of a peer
 
 	bulkAgain = time.Hour // until bulk may take another circuit to the same peer
 	maxBulk   = 1024      // peers whose circuit is remembered, the latest
