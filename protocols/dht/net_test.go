@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -156,6 +157,26 @@ func TestNetwork(t *testing.T) {
 	seeds := e.Seeds()
 	if len(seeds) != 1 || !seeds[0].Connected || seeds[0].ID != nodes[0].id || seeds[0].LastSuccess.IsZero() {
 		t.Errorf("the seeds are %+v", seeds)
+	}
+}
+
+// TestDeniedProviderIsNotFound: the record of a provider that is denied counts for nothing, whoever has it, until
+// the denial ends.
+func TestDeniedProviderIsNotFound(t *testing.T) {
+	nodes := startNetwork(t, 4)
+	b, e := nodes[1], nodes[3]
+	x := root("an object")
+	if acks, err := b.Provide(t.Context(), x); err != nil || acks == 0 {
+		t.Fatalf("%d acknowledgements, %v", acks, err)
+	}
+	var denied atomic.Bool
+	e.deps.DeniedPeer = func(p peer.ID) bool { return denied.Load() && p == b.id }
+	for _, is := range []bool{true, false} {
+		denied.Store(is)
+		found, err := collect(e.FindProviders(t.Context(), x, FindOptions{}))
+		if err != nil || (len(found) == 0) != is {
+			t.Errorf("denied %t: found %v, %v", is, found, err)
+		}
 	}
 }
 

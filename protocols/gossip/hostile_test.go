@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -184,6 +185,37 @@ func TestStolenMessage(t *testing.T) {
 		time.Sleep(heartbeat)
 		if _, ok := nodes[0].has("mine"); !ok || nodes[0].drops(t, dropRejected) != 1 {
 			t.Errorf("heard the true message: %t; rejected: %g", ok, nodes[0].drops(t, dropRejected))
+		}
+	})
+}
+
+// TestDeniedAuthor: what a denied peer says counts for nothing, also when another peer passes it on, until the
+// denial ends.
+func TestDeniedAuthor(t *testing.T) {
+	in(t, 3, func(t *testing.T, sn *simNet) {
+		nodes := sn.startAll(nil)
+		var denied atomic.Bool
+		nodes[2].stop()
+		nodes[2].denied = func(id peer.ID) bool { return denied.Load() && id == nodes[0].host.ID() }
+		nodes[2].run(t)
+		defer stopAll(nodes)
+		sn.Connect(0, 1)
+		sn.Connect(1, 2)
+		time.Sleep(3 * heartbeat)
+		for said, is := range map[string]bool{"denied": true, "allowed": false} {
+			denied.Store(is)
+			for from, n := range nodes[:2] {
+				if err := n.Publish(t.Context(), testTopic, fmt.Appendf(nil, "%s %d", said, from)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(2 * time.Second)
+			if _, ok := nodes[2].has(said + " 0"); ok == is {
+				t.Errorf("%s: it heard the first node: %t", said, ok)
+			}
+			if _, ok := nodes[2].has(said + " 1"); !ok {
+				t.Errorf("%s: it did not hear the second node", said)
+			}
 		}
 	})
 }

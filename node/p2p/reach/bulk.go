@@ -120,8 +120,8 @@ func (b *Bulk) age(p peer.ID) (oldest time.Duration) {
 }
 
 // redial replaces the relayed connection to p by a new one, at most once in redialGap, and reports whether it
-// did. The caller waits for a direct one until end. The library tries to punch a hole only when a relayed connection begins. That is too early for a node that
-// has just started: it does not know yet how others see it.
+// did. The caller waits for a direct one until end. The library tries to punch a hole only when a relayed
+// connection begins. That is too early for a node that has just started: it does not know yet how others see it.
 func (b *Bulk) redial(ctx context.Context, p peer.ID, end time.Time) bool {
 	now := time.Now()
 	b.mu.Lock()
