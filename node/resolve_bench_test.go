@@ -24,8 +24,8 @@ func BenchmarkResolveHTTP(b *testing.B) {
 	})
 	root, _ := addBytes(b, n, 1, 1000)
 	path := "/resolve/" + root.String()
-	first := exchangeOver(b, n.ID().Gateway, path)() // searches
-	answer := exchangeOver(b, n.ID().Gateway, path)()
+	first := exchangeOver(b, n.ID().Gateway, path, http.StatusOK)() // searches
+	answer := exchangeOver(b, n.ID().Gateway, path, http.StatusOK)()
 	if bytes.Contains(first, []byte(`"source":"cache"`)) || !bytes.Contains(answer, []byte(`"source":"cache"`)) {
 		b.Fatalf("%s\n%s", first, answer)
 	}
@@ -47,7 +47,7 @@ func BenchmarkResolveHTTP(b *testing.B) {
 		{"gateway", n.ID().Gateway}, {"bare", bare.URL}, {"body", bodyOnly.URL},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			get := exchangeOver(b, c.base, path)
+			get := exchangeOver(b, c.base, path, http.StatusOK)
 			for b.Loop() {
 				get()
 			}
@@ -71,8 +71,8 @@ func partsOf(tb testing.TB, answer []byte) (http.Header, []byte) {
 }
 
 // exchangeOver returns a function that sends a GET over one connection and returns the
-// whole answer, which has a Content-Length. The bytes are valid until the next call.
-func exchangeOver(tb testing.TB, base, path string) (get func() []byte) {
+// whole answer, which has that status code and a Content-Length. The bytes are valid until the next call.
+func exchangeOver(tb testing.TB, base, path string, code int) (get func() []byte) {
 	tb.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {
@@ -80,6 +80,7 @@ func exchangeOver(tb testing.TB, base, path string) (get func() []byte) {
 	}
 	tb.Cleanup(func() { c.Close() })
 	request := []byte("GET " + path + " HTTP/1.1\r\nHost: " + c.RemoteAddr().String() + "\r\n\r\n")
+	first := fmt.Appendf(nil, "HTTP/1.1 %d ", code)
 	buf := make([]byte, 64<<10)
 	return func() []byte {
 		if _, err := c.Write(request); err != nil {
@@ -96,7 +97,7 @@ func exchangeOver(tb testing.TB, base, path string) (get func() []byte) {
 			if !whole {
 				continue
 			}
-			if !bytes.HasPrefix(head, []byte("HTTP/1.1 200 OK\r\n")) {
+			if !bytes.HasPrefix(head, first) {
 				tb.Fatalf("%s", buf[:got])
 			}
 			var length int

@@ -202,13 +202,16 @@ func (r *Resolver) Resolve(ctx context.Context, root b3.Root, q Query) (Answer, 
 }
 
 func (r *Resolver) resolve(ctx context.Context, root b3.Root, q Query, lookup *trace.Lookup) (Answer, error) {
-	work, l, done, err := r.begin(ctx)
+	l, err := r.admit()
 	if err != nil {
 		return Answer{}, err
 	}
-	defer done()
-	a, err := r.pool.Resolve(work, l, root, q, lookup)
-	return a, drainingError(work, err)
+	defer l.work.Leave()
+	a, err := r.pool.Resolve(ctx, l, root, q, lookup)
+	if err != nil && l.ctx.Err() != nil {
+		err = providers.ErrDraining
+	}
+	return a, err
 }
 
 // Usable reports whether the breaker for a peer lets requests through. It does not wait.

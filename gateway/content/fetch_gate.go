@@ -37,9 +37,25 @@ func newFetchGate(cfg Config, r *limits.Registry) fetchGate {
 	}
 }
 
+// try takes a permit if one is free. A context that bounds the wait would cost more than the rest.
+func (f *fetchGate) try(client netip.Prefix) (leave func(), ok bool) {
+	if !f.gate.Try() {
+		return nil, false
+	}
+	done, ok := f.perIP.Try(client)
+	if !ok {
+		f.gate.Leave()
+		return nil, false
+	}
+	return sync.OnceFunc(func() { f.gate.Leave(); done() }), true
+}
+
 // AcquireFetch waits for a permit to ask the network, for at most FirstByteTimeout. It
 // returns busy at once if the queue is full. The caller calls leave when the Content is closed.
 func (g *Handlers) AcquireFetch(ctx context.Context, w *exchange.Response) (leave func(), err error) {
+	if leave, ok := g.fetches.try(w.From.Group); ok {
+		return leave, nil
+	}
 	wait, cancel := context.WithTimeout(ctx, g.cfg.FirstByteTimeout)
 	defer cancel()
 	done, err := g.fetches.perIP.Await(wait, w.From.Group, g.fetches.waiting)

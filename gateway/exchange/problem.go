@@ -33,7 +33,7 @@ func (w *Response) Problem(r *http.Request, err error, hideInternal bool) {
 		Reason: rep.Reason, Label: rep.Detail, Limit: rep.Limit, Current: rep.Current, Cap: rep.Cap,
 		RetryAfterMS: rep.RetryAfterMS, LookupID: rep.LookupID,
 	}
-	body, jerr := json.Marshal(p)
+	body, jerr := json.Marshal(&p)
 	if jerr != nil {
 		body = []byte("{}") // strings and numbers always marshal
 	}

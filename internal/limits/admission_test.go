@@ -60,6 +60,53 @@ func TestGateRunsNWaitsMRefusesTheRest(t *testing.T) {
 	})
 }
 
+// TestGateTellsBeforehand: Try and Full take nothing and wait for nothing when there is no place, and Full
+// refuses as Acquire would.
+func TestGateTellsBeforehand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := limits.NewRegistry(nil)
+		g := r.NewGate(spec("g"), 1, 1)
+		if !g.Try() || g.Try() || g.Full() != nil {
+			t.Error("a place taken, and an empty line")
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if release, err := g.Acquire(t.Context()); err == nil {
+				release()
+			}
+		})
+		synctest.Wait()
+		if i := r.Snapshot()[0]; i.Rejected != 0 {
+			t.Errorf("%+v", i)
+		}
+		wantLimit(t, g.Full(), status.Busy, "g")
+		if i := r.Snapshot()[0]; i.Current != 1 || i.Waiting != 1 || i.Rejected != 1 {
+			t.Errorf("%+v", i)
+		}
+		g.Leave()
+		wg.Wait()
+		if g.Full() != nil || !g.Try() {
+			t.Error("it is full although nobody is inside")
+		}
+		g.Leave()
+
+		c := limits.NewKeyedGate[string](r, spec("each"), 1)
+		leave, ok := c.Try("a")
+		if _, again := c.Try("a"); !ok || again {
+			t.Errorf("%v, %v", ok, again)
+		}
+		if i := r.Snapshot()[0]; i.Current != 1 || i.Rejected != 0 {
+			t.Errorf("%+v", i)
+		}
+		leave()
+		if leave, ok := c.Try("a"); ok {
+			leave()
+		} else {
+			t.Error("the place was not given back")
+		}
+	})
+}
+
 // TestGateShowsItsLine: who watches the limits sees how many wait.
 func TestGateShowsItsLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -56,6 +56,27 @@ func (g *Gate) TryAcquire() (release func(), err error) {
 	return g.enter(), nil
 }
 
+// Try takes a place if one is free, without an allocation. It is for callers that wait for a
+// place when there is none: nothing is counted as refused. The caller matches every success with
+// exactly one Leave.
+func (g *Gate) Try() bool {
+	if !g.running.TryAcquire(1) {
+		return false
+	}
+	g.m.take(1)
+	return true
+}
+
+// Full returns status.Busy if Acquire would return it at once, because M others wait. It takes no
+// place, so a request that it lets pass may still be refused.
+func (g *Gate) Full() error {
+	waiting, most := g.line()
+	if waiting < most || most == 0 {
+		return nil
+	}
+	return g.m.refuse(waiting + 1)
+}
+
 // Enter is TryAcquire without an allocation, for hot paths. The caller matches
 // every success with exactly one Leave.
 func (g *Gate) Enter() error {

@@ -15,6 +15,7 @@ import (
 // bound.
 type KeyedGate[K comparable] struct {
 	family *GateFamily
+	most   int
 
 	mu    sync.Mutex // guards gates, and n and line of each
 	gates map[K]*keyGate
@@ -33,7 +34,7 @@ func NewKeyedGate[K comparable](r *Registry, s Spec, most int) *KeyedGate[K] {
 	if most == 0 {
 		return nil
 	}
-	return &KeyedGate[K]{family: r.NewGateFamily(s, int64(most)), gates: map[K]*keyGate{}}
+	return &KeyedGate[K]{family: r.NewGateFamily(s, int64(most)), most: most, gates: map[K]*keyGate{}}
 }
 
 // Enter takes a place of the key p, or returns status.Busy if all are taken. The
@@ -44,6 +45,11 @@ func (c *KeyedGate[K]) Enter(p K) (leave func(), err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.enter(p)
+}
+
+// enter is Enter with c.mu held.
+func (c *KeyedGate[K]) enter(p K) (leave func(), err error) {
 	g := c.gates[p]
 	if g == nil {
 		g = &keyGate{FamilyGate: c.family.Gate()}
@@ -56,6 +62,21 @@ func (c *KeyedGate[K]) Enter(p K) (leave func(), err error) {
 	}
 	g.n++
 	return func() { c.leave(p, g) }, nil
+}
+
+// Try takes a place of the key p if one is free. It is for callers that wait for a place when there
+// is none: nothing is counted as refused.
+func (c *KeyedGate[K]) Try(p K) (leave func(), ok bool) {
+	if c == nil {
+		return func() {}, true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g := c.gates[p]; g != nil && g.n >= c.most {
+		return nil, false
+	}
+	leave, err := c.enter(p)
+	return leave, err == nil
 }
 
 // Await is Enter, except that it waits for a place of p if all are taken. While it

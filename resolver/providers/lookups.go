@@ -51,7 +51,7 @@ type lookup struct {
 	flight
 	find     FindOptions
 	search   *trace.ActiveSearch // its record
-	cancel   context.CancelFunc  // nil: it came from the cache
+	cancel   context.CancelFunc  // nil: it had ended before it was asked for
 	users    int                 // guarded by lookups.mu; at zero the search is canceled
 	returned chan struct{}       // closed when the finder has returned, which may be long after ended
 
@@ -84,8 +84,9 @@ const lookupsWaiting = 512
 
 // join returns a lookup of root that has found, or may still find, at least want
 // providers: the cached one unless opt.Fresh, the one in flight, or a new one that
-// runs as one of tasks. A lookup with a trace is always new and not shared. t, which may
-// be nil, records which it is. The caller calls leave once.
+// runs as one of tasks. When so many lookups wait that a new one would be refused, it
+// is one that has ended with busy. A lookup with a trace is always new and not shared. t,
+// which may be nil, records which it is. The caller calls leave once.
 func (l *lookups) join(tasks Tasks, root b3.Root, opt FindOptions, want int, t *trace.Lookup) *lookup {
 	if !opt.Fresh && opt.Trace == nil {
 		if c := l.cache.searched(root); c != nil && (c.complete || c.err != nil || len(c.found) >= want) {
@@ -94,7 +95,11 @@ func (l *lookups) join(tasks Tasks, root b3.Root, opt FindOptions, want int, t *
 			return &lookup{flight: flight{root: root}, result: *c, ended: true}
 		}
 	}
-	s, ctx := l.enter(tasks, root, opt, t)
+	s, ctx, err := l.enter(tasks, root, opt, t)
+	if err != nil {
+		l.m.misses.Inc()
+		return refused(root, err, t)
+	}
 	t.Search(s.search, ctx == nil)
 	if ctx == nil {
 		l.m.joined.Inc()
@@ -109,17 +114,27 @@ func (l *lookups) join(tasks Tasks, root b3.Root, opt FindOptions, want int, t *
 	return s
 }
 
+// refused returns a lookup that has ended with err before it began. t records it.
+func refused(root b3.Root, err error, t *trace.Lookup) *lookup {
+	t.Failed(trace.DHT, 0, err)
+	return &lookup{flight: flight{root: root}, result: searched{err: err}, ended: true}
+}
+
 // enter adds a user to the lookup of root. ctx is nil unless the lookup is new and
-// the caller must run it.
+// the caller must run it. It returns busy if a new one would be refused: under load a
+// refusal must cost much less than a goroutine that asks for a place and is refused.
 func (l *lookups) enter(
 	tasks Tasks, root b3.Root, opt FindOptions, t *trace.Lookup,
-) (s *lookup, ctx context.Context) {
+) (s *lookup, ctx context.Context, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := flight{root, opt.Fresh}
 	if s := l.active[key]; s != nil && opt.Trace == nil {
 		s.users++
-		return s, nil
+		return s, nil, nil
+	}
+	if err := l.gate.Full(); err != nil {
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(tasks.Context(), l.cfg.Deadline)
 	opt.asked = map[peer.ID]struct{}{}
@@ -130,7 +145,7 @@ func (l *lookups) enter(
 	if opt.Trace == nil {
 		l.active[key] = s
 	}
-	return s, ctx
+	return s, ctx, nil
 }
 
 // leave removes a user. The search ends with its last user; what it found is
@@ -353,7 +368,7 @@ func (s *lookup) outcome() searched {
 	return s.result
 }
 
-// cached reports whether the lookup is one that ended earlier and was remembered.
+// cached reports whether the lookup had ended before it was asked for: it was remembered, or refused.
 func (s *lookup) cached() bool { return s.cancel == nil }
 
 // at waits for the i-th provider. ok is false when the search ended before it;

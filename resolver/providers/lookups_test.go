@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,13 +57,15 @@ func (f *fakeFinder) count() int {
 
 // testTasks lets goroutines start until the test ends.
 type testTasks struct {
-	ctx context.Context
-	wg  sync.WaitGroup
+	ctx   context.Context
+	wg    sync.WaitGroup
+	begun atomic.Int64
 }
 
 func (t *testTasks) Context() context.Context { return t.ctx }
 
 func (t *testTasks) Go(f func()) bool {
+	t.begun.Add(1)
 	t.wg.Go(f)
 	return true
 }
@@ -217,6 +220,38 @@ func TestTooManyLookups(t *testing.T) {
 		if n[status.Busy] != 520-513 || n[status.Timeout] != 513 {
 			t.Errorf("got %v", n)
 		}
+	})
+}
+
+// TestCheapRefusals: while as many lookups wait as may, a refusal starts no goroutine, and what the store
+// has is found all the same, by goroutines that are used again.
+func TestCheapRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.Lookups = 1 }, hangs)
+		var wg sync.WaitGroup
+		for i := range 1 + lookupsWaiting {
+			wg.Go(func() { _, _ = w.resolve(t, rootOf(uint64(i)), Query{Fresh: true}) })
+		}
+		synctest.Wait()
+		stored := rootOf(5000)
+		w.has = func(_ context.Context, root b3.Root) (bool, error) { return root == stored, nil }
+		if _, err := w.resolve(t, rootOf(4000), Query{}); status.Of(err) != status.Busy {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		begun := w.tasks.begun.Load()
+		for i := range 100 {
+			if _, err := w.resolve(t, rootOf(uint64(4001+i)), Query{}); status.Of(err) != status.Busy {
+				t.Fatal(err)
+			}
+			synctest.Wait() // the goroutine that asked the store is idle again
+		}
+		a, err := w.resolve(t, stored, Query{})
+		want(t, "the store", a, err, record.OriginLocal, ConfidenceServed, "self")
+		if n := w.tasks.begun.Load() - begun; n != 0 {
+			t.Errorf("101 requests began %d goroutines", n)
+		}
+		wg.Wait()
 	})
 }
 

@@ -76,13 +76,12 @@ type Pool struct {
 
 // known is what this node knows before it asks the network.
 type known struct {
-	self      peer.ID
-	region    string
-	hints     func(b3.Root) []record.Provider
-	has       func(context.Context, b3.Root) (bool, error) // nil: nothing
-	about     func(peer.ID) Facts                          // nil: nothing
-	now       func() time.Time
-	localGate *limits.Gate // of calls of has
+	self   peer.ID
+	region string
+	hints  func(b3.Root) []record.Provider
+	store  *localStore
+	about  func(peer.ID) Facts // nil: nothing
+	now    func() time.Time
 }
 
 // servedEntries bounds Pool.served, at under 100 bytes an entry.
@@ -111,10 +110,13 @@ func New(cfg Config, d Deps) (*Pool, error) {
 		cfg: cfg, client: d.Client, dialer: d.Dialer, log: d.Log, m: m,
 		peers: newPeers(cfg, m.breakerOpened.Inc), served: served, cache: newCache(cfg, d.Limits),
 		known: known{
-			self: d.Self, region: d.Region, hints: d.Hints, has: d.Has, about: d.About, now: d.Now,
-			localGate: newLocalGate(d.Limits),
+			self: d.Self, region: d.Region, hints: d.Hints, about: d.About, now: d.Now,
 		},
 	}
+	if d.Self == "" {
+		d.Has = nil // there is nobody to name
+	}
+	p.store = newLocalStore(d.Has, p.Guard, d.Limits)
 	if d.Connected != nil {
 		d.Finder = &connected{
 			peers: p.peers, all: d.Connected, have: p.Have, next: d.Finder, late: cfg.HedgeAfter, guard: p.Guard,

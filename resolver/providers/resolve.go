@@ -2,24 +2,18 @@ package providers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/dht/probes"
 	"allium/protocols/record"
 	"allium/protocols/status"
 	"allium/resolver/trace"
 )
-
-// localChecks bounds the questions to the store that run at one time for searches.
-// Beyond it a search asks the network without asking the store.
-const localChecks = 64
 
 // Cached fills a with the answer that is remembered for a query. ok is false when there is
 // none; Resolve must be called then. It may be called too when only a lookup that found
@@ -75,17 +69,20 @@ func (p *Pool) Resolve(ctx context.Context, tasks Tasks, root b3.Root, q Query, 
 		t.Step(trace.Step{Source: trace.Cache, Verdict: trace.Hit, Count: int64(len(a.Providers))})
 		return a, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, p.cfg.Deadline)
-	defer cancel()
-	s := &search{p: p, root: root, q: &q, trace: t}
+	// A context with the deadline would cost as much as the rest of a refusal, so the waits know it.
+	s := &search{p: p, root: root, q: &q, trace: t, ends: time.Now().Add(p.cfg.Deadline)}
 	if !q.Fresh {
-		s.askHere(bounded, tasks)
+		s.askHere(ctx, tasks)
 	}
 	if s.more() {
-		s.askNetwork(bounded, tasks)
+		s.askNetwork(ctx, tasks)
 	}
-	if ctx.Err() != nil && len(s.found) == 0 {
+	switch {
+	case len(s.found) > 0:
+	case ctx.Err() != nil:
 		return Answer{}, context.Cause(ctx)
+	case tasks.Context().Err() != nil:
+		return Answer{}, ErrDraining
 	}
 	return s.answer()
 }
@@ -96,10 +93,11 @@ type search struct {
 	root  b3.Root
 	q     *Query
 	trace *trace.Lookup
+	ends  time.Time // the deadline
 
 	found  []record.Provider // each peer once
 	usable int               // of them that pass the filters and have no open breaker
-	here   chan bool         // receives once whether the store has the object; nil: nothing is expected
+	here   <-chan bool       // receives once whether the store has the object; nil: nothing is expected
 
 	network  bool // the DHT was asked, or its answer was remembered
 	complete bool // all sources came to their end
@@ -150,18 +148,19 @@ func (s *search) note(from trace.Source, found int, begun time.Time) {
 // peers that served, and the announcements.
 func (s *search) askHere(ctx context.Context, tasks Tasks) {
 	if !s.q.PeersOnly {
-		s.here = s.p.askStore(ctx, tasks, s.root)
+		s.here = s.p.store.ask(ctx, tasks, s.root)
 	}
 	if s.here != nil {
-		wait := time.NewTimer(s.p.cfg.HedgeAfter)
-		defer wait.Stop()
 		begun := time.Now()
+		wait := time.NewTimer(min(s.p.cfg.HedgeAfter, s.ends.Sub(begun)))
+		defer wait.Stop()
 		select {
 		case has := <-s.here:
 			s.heardHere(has)
 			s.note(trace.Store, len(s.found), begun)
 		case <-wait.C:
 			s.trace.Step(trace.Step{Source: trace.Store, Verdict: trace.Asked, Took: time.Since(begun)})
+		case <-tasks.Context().Done():
 		case <-ctx.Done():
 		}
 	}
@@ -191,29 +190,6 @@ func (s *search) heardHere(has bool) {
 	}
 }
 
-// askStore asks the store whether it has root. The answer comes once. It is nil when
-// nobody can be asked, or when the store has not answered many others.
-func (p *Pool) askStore(ctx context.Context, tasks Tasks, root b3.Root) chan bool {
-	if p.has == nil || p.self == "" {
-		return nil
-	}
-	leave, err := p.localGate.TryAcquire()
-	if err != nil {
-		return nil
-	}
-	answer := make(chan bool, 1)
-	if !tasks.Go(func() {
-		defer leave()
-		var has bool
-		err := p.Guard(func() (err error) { has, err = p.has(ctx, root); return err })
-		answer <- has && err == nil
-	}) {
-		leave()
-		return nil
-	}
-	return answer
-}
-
 // askNetwork asks the DHT. Without Query.All it goes on for Config.HedgeAfter after
 // the first provider, because others arrive at about the same time.
 func (s *search) askNetwork(ctx context.Context, tasks Tasks) {
@@ -232,7 +208,7 @@ func (s *search) askNetwork(ctx context.Context, tasks Tasks) {
 		end := l.outcome()
 		s.cachedAt, s.expires = end.at, end.expires
 	}
-	var soon <-chan time.Time
+	var soon, late <-chan time.Time
 	for i := 0; ; {
 		found, changed := l.read(i)
 		i += len(found)
@@ -254,6 +230,11 @@ func (s *search) askNetwork(ctx context.Context, tasks Tasks) {
 				soon = timer.C
 			}
 		}
+		if late == nil {
+			timer := time.NewTimer(time.Until(s.ends))
+			defer timer.Stop()
+			late = timer.C
+		}
 		select {
 		case <-changed:
 			continue
@@ -261,27 +242,25 @@ func (s *search) askNetwork(ctx context.Context, tasks Tasks) {
 			s.heardHere(has)
 			continue
 		case <-soon:
-		case <-ctx.Done():
-			s.err = s.p.late(ctx)
+		case <-late:
+			s.err = status.Errorf(status.Timeout, "no provider found within %s", s.p.cfg.Deadline)
 			if _, failure := l.state(); status.Of(failure) == status.NoBootstrap {
 				s.err = failure
 			}
+		case <-tasks.Context().Done():
+			s.err = ErrDraining
+		case <-ctx.Done():
+			s.err = context.Cause(ctx)
 		}
 		break
 	}
 	if s.q.Trace != nil {
-		if t := l.trace(ctx); t != nil {
+		bounded, cancel := context.WithDeadline(ctx, s.ends)
+		defer cancel()
+		if t := l.trace(bounded); t != nil {
 			*s.q.Trace = *t
 		}
 	}
-}
-
-// late returns the error of a search that ctx ended.
-func (p *Pool) late(ctx context.Context) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return status.Errorf(status.Timeout, "no provider found within %s", p.cfg.Deadline)
-	}
-	return context.Cause(ctx)
 }
 
 // answer ranks what was found, remembers it, and returns what the query wants of it.
@@ -333,12 +312,4 @@ func nobody(q *Query, err error) error {
 	}
 	return status.Errorf(status.NotFound,
 		"no provider%s was found; connect to a peer that has it, or try again later", which)
-}
-
-// newLocalGate returns the gate of questions to the store.
-func newLocalGate(r *limits.Registry) *limits.Gate {
-	return r.NewGate(limits.Spec{
-		Name: "resolver.local_checks", Path: "resolver → store",
-		Policy: "the network is asked without asking the store",
-	}, localChecks, 0)
 }
