@@ -218,7 +218,10 @@ func (s *search) askNetwork(ctx context.Context, tasks Tasks) {
 		if changed == nil {
 			end := l.outcome()
 			s.complete, s.err = end.complete, end.err
-			break
+			if s.here == nil || !s.more() {
+				break
+			}
+			// The store is late, and the last that may have the object.
 		}
 		if !s.more() && s.q.Trace == nil {
 			if s.q.All || s.usable >= s.q.limit() {
@@ -243,6 +246,9 @@ func (s *search) askNetwork(ctx context.Context, tasks Tasks) {
 			continue
 		case <-soon:
 		case <-late:
+			if changed == nil && s.err != nil {
+				break
+			}
 			s.err = status.Errorf(status.Timeout, "no provider found within %s", s.p.cfg.Deadline)
 			if _, failure := l.state(); status.Of(failure) == status.NoBootstrap {
 				s.err = failure

@@ -215,6 +215,12 @@ func TestHedging(t *testing.T) {
 		if d, a := took(rootOf(4), Query{Limit: 1}); d != 200*time.Millisecond || a.Source != record.OriginLocal {
 			t.Errorf("the store wins late: took %s, source %s", d, a.Source)
 		}
+		for i, nobody := range []scripted{finds(), fails(status.NoBootstrap)} {
+			w.dht.answers = []scripted{nobody}
+			if d, a := took(rootOf(uint64(5+i)), Query{}); d < 200*time.Millisecond || a.Source != record.OriginLocal {
+				t.Errorf("the store alone has it: took %s, source %s", d, a.Source)
+			}
+		}
 		time.Sleep(time.Minute)
 	})
 }
