@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/protocols/record"
 	"allium/protocols/status"
@@ -127,6 +128,40 @@ func TestCacheBytes(t *testing.T) {
 	}
 	if n := w.cache.len(); n < 5 || n > 20 {
 		t.Errorf("%d entries", n)
+	}
+}
+
+// TestManyAnswersFit: 100,000 answers for what the node stores fit into 48 MiB, however many addresses it
+// has, because they share its text.
+func TestManyAnswersFit(t *testing.T) {
+	w := newWorld(t, nil, finds())
+	w.has = here
+	var all []ma.Multiaddr
+	for i := range 8 {
+		a, err := ma.NewMultiaddr(fmt.Sprintf("/ip4/192.0.2.%d/udp/4001/quic-v1", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, a)
+	}
+	w.about["self"] = Facts{Addrs: all}
+	for i := range uint64(2) {
+		w.about["self"] = Facts{Addrs: slices.Clone(all)} // as a host makes them
+		if _, err := w.resolve(t, rootOf(i), Query{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if each := w.cache.bytes.Load() / 2; each*100_000 > 48<<20 {
+		t.Errorf("an answer takes %d bytes", each)
+	}
+	a, b := w.cache.get(rootOf(0)).ranking.providers[0], w.cache.get(rootOf(1)).ranking.providers[0]
+	if len(a.Text.Addrs) != len(all) || &a.Text.Addrs[0] != &b.Text.Addrs[0] || &a.Addrs[0] != &b.Addrs[0] {
+		t.Errorf("%v and %v do not share their addresses", a.Text, b.Text)
+	}
+
+	w.about["self"] = Facts{Addrs: all[:1]} // it listens elsewhere
+	if c, err := w.resolve(t, rootOf(2), Query{}); err != nil || len(c.Providers[0].Text.Addrs) != 1 {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 

@@ -51,7 +51,6 @@ type searched struct {
 // ranking is an answer: providers of all sources, the best first.
 type ranking struct {
 	providers []Provider // each peer once; shared and never changed
-	source    record.Origin
 	sure      Confidence // the highest of providers
 	complete  bool       // every source was asked to its end
 	usable    bool       // the breaker of the best provider is not open
@@ -194,13 +193,14 @@ func (c *cache) drop(roots []b3.Root, now time.Time) {
 // len returns how many entries the cache holds.
 func (c *cache) len() int { return int(c.entries.Load()) }
 
-// The memory of the parts of an entry in bytes, as it was measured with one provider and
-// with five that have three addresses each.
+// The memory of the parts of an entry in bytes, as BenchmarkAnswerMemory measures it: with one provider,
+// and with five that have three addresses each.
 const (
-	sizeOfEntry    = 256 // with its place in the list and in the map
-	sizeOfPart     = 112 // a searched or a ranking
-	sizeOfProvider = 144 // without its addresses
-	sizeOfRanked   = 256 // without its texts
+	sizeOfEntry    = 240 // with its place in the list and in the map, which may be half empty
+	sizeOfSearched = 112
+	sizeOfRanking  = 80
+	sizeOfProvider = 200 // without its addresses; a list has space for more
+	sizeOfRanked   = 176 // without its texts
 	sizeOfAddr     = 24
 	sizeOfSegment  = 64 // of an address
 	sizeOfString   = 32 // beside its bytes
@@ -212,7 +212,7 @@ const (
 func sizeOf(e *entry) int64 {
 	n := int64(sizeOfEntry)
 	if e.search != nil {
-		n += sizeOfPart
+		n += sizeOfSearched
 		for i := range e.search.found {
 			n += sizeOfProvider
 			for _, a := range e.search.found[i].Addrs {
@@ -224,10 +224,14 @@ func sizeOf(e *entry) int64 {
 		}
 	}
 	if e.ranking != nil {
-		n += sizeOfPart
+		n += sizeOfRanking
 		for i := range e.ranking.providers {
+			n += sizeOfRanked
+			if e.ranking.providers[i].Origin == record.OriginLocal {
+				continue // all answers share its text
+			}
 			t := &e.ranking.providers[i].Text
-			n += sizeOfRanked + int64(len(t.ID))
+			n += sizeOfString + int64(len(t.ID))
 			for _, a := range t.Addrs {
 				n += sizeOfString + int64(len(a))
 			}

@@ -3,6 +3,7 @@ package providers
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2"
@@ -81,6 +82,7 @@ type known struct {
 	hints  func(b3.Root) []record.Provider
 	store  *localStore
 	about  func(peer.ID) Facts // nil: nothing
+	own    atomic.Pointer[ownText]
 	now    func() time.Time
 }
 
@@ -109,10 +111,8 @@ func New(cfg Config, d Deps) (*Pool, error) {
 	p := &Pool{
 		cfg: cfg, client: d.Client, dialer: d.Dialer, log: d.Log, m: m,
 		peers: newPeers(cfg, m.breakerOpened.Inc), served: served, cache: newCache(cfg, d.Limits),
-		known: known{
-			self: d.Self, region: d.Region, hints: d.Hints, about: d.About, now: d.Now,
-		},
 	}
+	p.self, p.region, p.hints, p.about, p.now = d.Self, d.Region, d.Hints, d.About, d.Now
 	if d.Self == "" {
 		d.Has = nil // there is nobody to name
 	}

@@ -1,7 +1,10 @@
 package providers
 
 import (
+	"slices"
 	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/protocols/b3"
 	"allium/protocols/record"
@@ -18,11 +21,32 @@ func (p *Pool) rank(root b3.Root, found []record.Provider) *ranking {
 		r.providers[i] = p.describe(root, found[i])
 	}
 	for i := range r.providers {
-		r.providers[i].Text = textOf(&r.providers[i].Provider)
+		p.write(&r.providers[i])
 	}
 	Rank(r.providers, func(d Provider) Traits { return p.traits(&d, now, clock) })
 	r.usable, r.sure = p.peers.usable(r.providers[0].ID), best(r.providers)
 	return r
+}
+
+// write sets the text of a provider. All answers share the addresses and the text of this node, because
+// they would be most of the memory of an answer for what it stores.
+func (p *Pool) write(d *Provider) {
+	if d.Origin != record.OriginLocal {
+		d.Text = textOf(&d.Provider)
+		return
+	}
+	own := p.own.Load()
+	if own == nil || !slices.EqualFunc(own.addrs, d.Addrs, ma.Multiaddr.Equal) {
+		own = &ownText{d.Addrs, textOf(&d.Provider)}
+		p.own.Store(own)
+	}
+	d.Addrs, d.Text = own.addrs, own.text
+}
+
+// ownText is where this node listens, and its text.
+type ownText struct {
+	addrs []ma.Multiaddr
+	text  Text
 }
 
 // textOf returns the text of a provider.
@@ -41,7 +65,7 @@ func (p *Pool) rerank(root b3.Root, old *ranking) *ranking {
 		found[i] = old.providers[i].Provider
 	}
 	r := p.rank(root, found)
-	r.source, r.complete, r.at, r.expires = old.source, old.complete, old.at, old.expires
+	r.complete, r.at, r.expires = old.complete, old.at, old.expires
 	p.cache.rerank(root, old, r)
 	return r
 }

@@ -282,10 +282,7 @@ func (s *search) answer() (Answer, error) {
 		r.at = trace.InstantOf(s.cachedAt)
 		r.expires = min(r.expires, trace.InstantOf(s.expires))
 	}
-	r.source = r.providers[0].Origin
-	if !s.cachedAt.IsZero() && lookedUp(&r.providers[0].Provider) {
-		r.source = SourceCache
-	}
+	remembered := !s.cachedAt.IsZero() && lookedUp(&r.providers[0].Provider)
 	if s.q.Trace == nil {
 		p.cache.addRanking(s.root, r)
 	}
@@ -297,7 +294,7 @@ func (s *search) answer() (Answer, error) {
 		Target: s.root, Providers: some, Source: some[0].Origin, Confidence: best(some),
 		Age: now.Sub(r.at), TTL: r.expires.Sub(now),
 	}
-	if r.source == SourceCache && lookedUp(&some[0].Provider) {
+	if remembered && lookedUp(&some[0].Provider) {
 		a.Source = SourceCache
 	}
 	return a, nil

@@ -79,10 +79,12 @@ func (s *localStore) serve(life context.Context, q question) {
 	}
 }
 
-// put puts a question to the store.
+// put puts a question to the store. The place is free before the answer is known, so that askers who take
+// turns need one place.
 func (s *localStore) put(q question) {
+	has := false
+	defer func() { q.answer <- has }()
 	defer s.gate.Leave()
-	var has bool
 	err := s.guard(func() (err error) { has, err = s.has(q.ctx, q.root); return err })
-	q.answer <- has && err == nil
+	has = has && err == nil
 }
