@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"allium/node/config"
 )
@@ -53,6 +55,35 @@ func BenchmarkResolveHTTP(b *testing.B) {
 			}
 		})
 	}
+	b.Run("ratio", func(b *testing.B) {
+		ours, theirs := exchangeOver(b, n.ID().Gateway, path, http.StatusOK), exchangeOver(b, bare.URL, path, http.StatusOK)
+		var rates, tails []float64
+		for b.Loop() { // in turn, so that what else the machine does slows both
+			rate, tail := paced(ours)
+			bareRate, bareTail := paced(theirs)
+			rates, tails = append(rates, rate/bareRate), append(tails, tail/bareTail)
+		}
+		slices.Sort(rates)
+		slices.Sort(tails)
+		b.ReportMetric(rates[len(rates)/2], "rate-of-bare")
+		b.ReportMetric(tails[len(tails)/2], "p99-of-bare")
+	})
+}
+
+// paced sends a round of requests. It returns how many are answered per second, and the 99th percentile of
+// the time of one in seconds.
+func paced(get func() []byte) (rate, p99 float64) {
+	const requests = 2000
+	took := make([]float64, requests)
+	begun := time.Now()
+	for i := range took {
+		at := time.Now()
+		get()
+		took[i] = time.Since(at).Seconds()
+	}
+	rate = requests / time.Since(begun).Seconds()
+	slices.Sort(took)
+	return rate, took[requests*99/100]
 }
 
 // partsOf returns the header and the body of an answer.
