@@ -21,6 +21,8 @@ func FuzzJSON(f *testing.F) {
 		`{"links":[{"peer":"12D4","delay_ms":50,"loss":0.25}]}`, `{"rate":1e99}`, `[]`, `null`, "", "\xef\xbb\xbf{}",
 		`{"clock_skew_ms":-9223372036854775808}`, strings.Repeat("[", 20_000), `{"corrupt":true,"corrupt":false}`,
 		string(gzipped(f, []byte(`{"corrupt":true}`))),
+		`{"name":"blog.site","value":"text","ttl_ms":60000,"life_ms":604800000}`, `{"name":"blog.site","name":"b.site"}`,
+		`{"name":"blog.site","ttl_ms":123456789012345678901234567890}`, `{"name":1}`, `{"name":"\ud800"}`,
 	} {
 		for _, encoding := range []string{"", "gzip", "zstd", "gzip, gzip"} {
 			f.Add([]byte(s), encoding)
@@ -32,6 +34,7 @@ func FuzzJSON(f *testing.F) {
 		if encoding != "" {
 			r.Header.Set("Content-Encoding", encoding)
 		}
+		fuzzPublish(t, g, body)
 		_, v, err := ReadJSON[api.Faults](g, newPlain(httptest.NewRecorder()), r)
 		if err != nil {
 			if o := status.Of(err); !slices.Contains([]status.Outcome{
@@ -53,4 +56,28 @@ func FuzzJSON(f *testing.F) {
 			t.Errorf("%s: %v", again, err)
 		}
 	})
+}
+
+// fuzzPublish reads body as what POST /api/v1/name/publish takes.
+func fuzzPublish(t *testing.T, g *Bodies, body []byte) {
+	t.Helper()
+	read := func(body []byte) (api.PublishRequest, error) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(body))
+		_, v, err := ReadJSON[api.PublishRequest](g, newPlain(httptest.NewRecorder()), r)
+		return v, err
+	}
+	v, err := read(body)
+	if err != nil {
+		if o := status.Of(err); o != status.BadRequest && o != status.BodyCap {
+			t.Errorf("%s: %v", o, err)
+		}
+		return
+	}
+	again, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err := read(again); err != nil || back != v {
+		t.Errorf("%s: %+v, %v", again, back, err)
+	}
 }

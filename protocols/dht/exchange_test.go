@@ -235,6 +235,10 @@ func FuzzRequest(f *testing.F) {
 	rec := newIdentity(f).seal(f, root("x"), 1, time.Now().Add(time.Hour))
 	f.Add(encode(f, request{Op: opGet, Key: root("x").Multihash()}))
 	f.Add(encode(f, request{Op: opPut, Key: root("x").Multihash(), Envelope: rec.envelope, PeerRecord: rec.peerRecord}))
+	named := newIdentity(f).nameRecord(f, "blog", 1, "text")
+	key := named.Name.Digest()
+	f.Add(encode(f, request{Op: opPutName, Key: key[:], Envelope: named.Envelope}))
+	f.Add(encode(f, request{Op: opGetName, Key: key[:]}))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		q, err := decodeRequest(p)
 		if err != nil {
@@ -252,6 +256,9 @@ func FuzzRequest(f *testing.F) {
 func FuzzResponse(f *testing.F) {
 	rec := newIdentity(f).seal(f, root("x"), 1, time.Now().Add(time.Hour))
 	f.Add(encode(f, getResponse([]sealed{rec}, []peer.AddrInfo{{ID: rec.Provider, Addrs: rec.addrs.Addrs}})))
+	f.Add(encode(f, response{Code: 200, Providers: []wireProvider{
+		{Envelope: newIdentity(f).nameRecord(f, "blog", 1, "text").Envelope},
+	}}))
 	f.Add(encode(f, response{Code: 429, Reason: "busy"}))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		r, err := decodeResponse(p)
