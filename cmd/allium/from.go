@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,7 +69,8 @@ func (a *app) tellMissing(ctx context.Context, n api.Node, from, key string) {
 	case ctx.Err() != nil || a.quiet || status.Of(err) == status.BadRequest: // the command says so itself
 		return
 	case err != nil:
-		what = fmt.Sprintf("%s did not answer: %v", from, err)
+		why, _, _ := strings.Cut(err.Error(), "; ")
+		what = fmt.Sprintf("%s did not answer: %s", from, why)
 	case has.Has == "nothing":
 		what = from + " does not have it"
 	default:

@@ -22,6 +22,8 @@ type netns struct {
 	dir   string
 	made  int
 	seeds []string // their addresses
+
+	portMap bool // nodes ask their router for ports
 }
 
 // newNetns makes a bridge. It skips the test where namespaces are not possible.
@@ -125,7 +127,7 @@ func (n *netns) node(name, profile string, listen ...string) []string {
 		args = append(args, "--bootstrap", s)
 	}
 	cmd := exec.Command("ip", args...)
-	cmd.Env = append(os.Environ(), "ALLIUM_LISTEN__MDNS=false", "ALLIUM_LISTEN__PORT_MAP=false",
+	cmd.Env = append(os.Environ(), "ALLIUM_LISTEN__MDNS=false", fmt.Sprint("ALLIUM_LISTEN__PORT_MAP=", n.portMap),
 		"ALLIUM_GATEWAY__LISTEN=127.0.0.1:0")
 	awaitReady(n.T, cmd)
 	var id api.ID

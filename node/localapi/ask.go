@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/peerstore"
 
@@ -49,6 +50,11 @@ func (a *Node) AskPeer(ctx context.Context, who, key string) (api.PeerHas, error
 		return api.PeerHas{}, err
 	}
 	a.deps.Host.Peerstore().AddAddrs(p.ID, p.Addrs, peerstore.TempAddrTTL)
+	if a.deps.Host.Network().Connectedness(p.ID) == network.NotConnected {
+		if err := a.deps.Host.Connect(ctx, peer.AddrInfo{ID: p.ID}); err != nil {
+			return api.PeerHas{}, dialError(p.ID, err)
+		}
+	}
 	has, err := a.deps.Have(ctx, p.ID, []b3.Root{root})
 	if err != nil {
 		return api.PeerHas{}, err
