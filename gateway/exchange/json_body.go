@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -86,6 +87,8 @@ func unmarshalObject(raw []byte, v any) error {
 	switch {
 	case errors.As(err, &wrong) && errors.Is(err, json.ErrUnknownName):
 		return fmt.Errorf("it has an unknown member %s", Clip(string(wrong.JSONPointer)))
+	case errors.As(err, &wrong) && errors.Is(err, strconv.ErrRange):
+		return fmt.Errorf("member %s is a number out of range", Clip(string(wrong.JSONPointer)))
 	case errors.As(err, &wrong):
 		return fmt.Errorf("member %s cannot be a JSON %s", Clip(string(wrong.JSONPointer)), wrong.JSONKind)
 	case errors.As(err, &malformed) && errors.Is(err, jsontext.ErrDuplicateName):

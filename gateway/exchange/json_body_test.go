@@ -81,3 +81,16 @@ func fuzzPublish(t *testing.T, g *Bodies, body []byte) {
 		t.Errorf("%s: %+v, %v", again, back, err)
 	}
 }
+
+// TestHugeNumbers: a number that its member cannot hold is refused as such.
+func TestHugeNumbers(t *testing.T) {
+	for _, body := range []string{
+		`{"ttl_ms":123456789012345678901234567890}`, `{"ttl_ms":9223372036854775808}`, `{"life_ms":-9223372036854775809}`,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
+		_, _, err := ReadJSON[api.PublishRequest](decoding(), newPlain(httptest.NewRecorder()), r)
+		if status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "_ms is a number out of range") {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
