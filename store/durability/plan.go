@@ -173,8 +173,12 @@ func (o *Object) tell(v *View, version uint64, actions []Action) []Action {
 
 // turn returns when this node repairs the object: at once after it set or changed a target
 // itself; as a holder that learned of a target, not within the grace in which the origin
-// does; else one grace later for each holder that is before it in the object's order.
+// does; else one grace later for each holder that is before it in the object's order. A draining
+// holder is before all others.
 func (o *Object) turn(v *View, p Params, now time.Time) time.Time {
+	if self := v.find(v.Self); self != nil && self.Draining {
+		return o.short
+	}
 	from := o.short
 	for _, a := range o.asked {
 		fresh := now.Sub(a.Since) < p.Grace
@@ -192,6 +196,9 @@ func (o *Object) turn(v *View, p Params, now time.Time) time.Time {
 		}
 	}
 	before := max(slices.Index(v.first(&o.Root, ids), v.Self), 0)
+	if o.handsOver(v) {
+		before++
+	}
 	return from.Add(time.Duration(before) * p.Grace)
 }
 
