@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"iter"
 	"net/url"
+	"path/filepath"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -12,6 +13,7 @@ import (
 	"allium/internal/ipgroup"
 	"allium/node/config"
 	"allium/node/copies"
+	homedir "allium/node/home"
 	"allium/node/localapi"
 	"allium/node/members"
 	"allium/node/p2p"
@@ -63,6 +65,9 @@ func (n *Node) membersConfig() members.Config {
 	cfg := members.NewConfig(n.cfg.Durability.Params(p))
 	cfg.Region, cfg.Domain = n.cfg.Node.Region, domainOf(n.cfg)
 	cfg.Only, _ = n.cfg.Durability.Only() // Validate has parsed it
+	if n.cfg.JoinsCluster() && !n.embedded {
+		cfg.File = filepath.Join(n.home, homedir.DrainingFile)
+	}
 	return cfg
 }
 

@@ -36,6 +36,11 @@ type Members interface {
 	View() *plan.View
 	Member(p peer.ID) error // nil for a peer that is a present member
 	Contact(p peer.ID)      // notes that a member answered
+	// Draining returns since when this node hands its copies over, the zero time if it does not. Drain begins that and
+	// StopDraining ends it; both outlast a restart.
+	Draining() time.Time
+	Drain() (since time.Time, err error)
+	StopDraining() error
 }
 
 // Deps are what a Keeper works with. Audit may be nil, no other field.
@@ -71,7 +76,7 @@ func New(p plan.Params, d Deps) (*Keeper, error) {
 		Size: func(_ context.Context, root b3.Root) (int64, error) { return k.Size(root) },
 	})
 	k.Service = durability.New(p, durability.Deps{
-		Self: plan.ID(d.Self), View: d.Members.View, Store: d.Store, Prover: prover{k}, Repairs: d.Repairs,
+		Self: plan.ID(d.Self), View: d.Members.View, Draining: d.Members.Draining, Store: d.Store, Prover: prover{k}, Repairs: d.Repairs,
 		Send: k.send, Dropping: k.dropping, Below: d.Store.Collector().Below, Now: d.Now, Log: d.Log, Metrics: d.Metrics,
 	})
 	var err error

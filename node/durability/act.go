@@ -175,7 +175,9 @@ func (s *Service) queue(sends []planned) {
 			if sends[0].awaited {
 				wait = nil
 			}
-			return s.send(ctx, sends, ok, wait)
+			err := s.send(ctx, sends, ok, wait)
+			s.noteSend(ctx, err)
+			return err
 		},
 	}
 	if !s.deps.Repairs.Queue(job) {

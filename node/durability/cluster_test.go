@@ -57,6 +57,8 @@ type node struct {
 	alive   bool
 	members *durability.Cluster
 	seq     uint64
+	drained time.Time // since when it hands its copies over
+	full    bool      // it offers no space
 }
 
 const latency = 20 * time.Millisecond
@@ -117,10 +119,13 @@ func (c *cluster) offer() {
 			continue
 		}
 		for _, to := range c.nodes {
+			m := durability.Member{ID: durability.ID(from.id), Capacity: 1 << 30, Free: 1 << 30,
+				Place: durability.Place{Domain: string(from.id)}, Draining: !from.draining().IsZero()}
+			if from.full {
+				m.Free = 0
+			}
 			to.mu.Lock()
 			to.seq++
-			m := durability.Member{ID: durability.ID(from.id), Capacity: 1 << 30, Free: 1 << 30,
-				Place: durability.Place{Domain: string(from.id)}}
 			err := to.members.Offer(m, to.seq, time.Now())
 			to.mu.Unlock()
 			if err != nil {
@@ -134,6 +139,21 @@ func (x *node) isAlive() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.alive
+}
+
+func (x *node) draining() time.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.drained
+}
+
+// drain has a node hand its copies over, or ends that.
+func (x *node) drain(since time.Time) {
+	x.mu.Lock()
+	x.drained = since
+	x.mu.Unlock()
+	x.c.offer()
+	x.service().HandOver()
 }
 
 func (x *node) service() *Service {
@@ -158,7 +178,7 @@ func (x *node) start() {
 	}
 	x.mu.Unlock()
 	s := New(p, Deps{
-		Self: durability.ID(x.id), View: x.view, Store: x.store, Prover: x, Repairs: repairs, Send: x.send, Now: time.Now,
+		Self: durability.ID(x.id), View: x.view, Draining: x.draining, Store: x.store, Prover: x, Repairs: repairs, Send: x.send, Now: time.Now,
 		Below: func(_ context.Context, root b3.Root) iter.Seq2[b3.Root, error] {
 			return func(yield func(b3.Root, error) bool) {
 				if root == x.c.fails {
@@ -281,6 +301,9 @@ func (x *node) sendOne(ctx context.Context, id peer.ID, root b3.Root, wait repai
 	to, err := x.reach(ctx, id)
 	if err != nil {
 		return err
+	}
+	if _, err := to.store.Stat(ctx, root); err == nil { // nothing travels
+		return to.store.Pin(ctx, root, store.PinOptions{Label: meta.ClusterLabel})
 	}
 	x.c.mu.Lock()
 	x.c.sends = append(x.c.sends, sent{x, time.Now(), len(data), wait == nil})

@@ -64,11 +64,13 @@ type Repairs interface {
 
 // Deps are what a Service works with. All are required.
 type Deps struct {
-	Self    durability.ID           // this node
-	View    func() *durability.View // the members as of now; making one takes a while
-	Store   Store
-	Prover  Prover
-	Repairs Repairs
+	Self durability.ID           // this node
+	View func() *durability.View // the members as of now; making one takes a while
+	// Draining returns since when this node hands its copies over, the zero time if it does not.
+	Draining func() time.Time
+	Store    Store
+	Prover   Prover
+	Repairs  Repairs
 	// Send sends copies: of one object, or of up to MaxBatch objects of at most b3.GroupSize bytes each.
 	// It calls wait before it sends bytes, unless that is nil. It returns the error of each object, nil if that is
 	// durable at the member, or one error for all.

@@ -19,6 +19,7 @@ type scan struct {
 	next   func() (meta.Pin, error, bool)
 	end    func()
 	failed bool // an object or a directory could not be read: the pass forgets nothing
+	alone  int  // pins that ask for no copies
 }
 
 func (s *scan) stop() {
@@ -32,6 +33,9 @@ func (s *scan) stop() {
 func (s *Service) targets(ctx context.Context) iter.Seq2[meta.Pin, error] {
 	return func(yield func(meta.Pin, error) bool) {
 		for p, err := range s.deps.Store.Pins(ctx) {
+			if err == nil && s.keepsAlone(p) {
+				s.scan.alone++
+			}
 			if err != nil || p.Target.Seq == 0 {
 				if err != nil && !yield(p, err) {
 					return
@@ -68,7 +72,7 @@ func (s *Service) targets(ctx context.Context) iter.Seq2[meta.Pin, error] {
 func (s *Service) look(ctx context.Context) error {
 	if s.scan.next == nil {
 		s.scan.next, s.scan.end = iter.Pull2(s.targets(ctx))
-		s.scan.failed = false
+		s.scan.failed, s.scan.alone = false, 0
 		s.mu.Lock()
 		s.pass++
 		s.unplanned = 0
@@ -255,6 +259,7 @@ func (s *Service) ended() (given []b3.Root) {
 	defer s.mu.Unlock()
 	s.skipped = s.unplanned
 	s.passes++
+	s.handing.looked(s.pass, s.scan)
 	for root, seq := range s.removed {
 		if now.Sub(time.UnixMilli(int64(seq))) > keepRemoved {
 			delete(s.removed, root)

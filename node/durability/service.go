@@ -29,6 +29,7 @@ type Service struct {
 	full               bool               // a send was not queued in this tick
 	speed              speed
 	sum                Sum // of the latest whole tick
+	handing            handing
 
 	waiting map[durability.ID]*calls // of members that are not being asked
 	asked   map[durability.ID]bool   // the members that are being asked, at most callLimit
@@ -89,7 +90,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 			}
 		}
 		now := s.deps.Now()
-		whole := now.Sub(looked) >= s.p.Tick*3/4 || now.Before(looked)
+		whole := now.Sub(looked) >= s.p.Tick*3/4 || now.Before(looked) || s.takeHurry()
 		if whole {
 			looked = now
 		}
@@ -120,7 +121,7 @@ func (s *Service) wakeUp() {
 }
 
 // tick looks at pins that were just set and, if it is a whole one, at others; plans; and acts. It reports whether
-// somebody waits for copies that are missing.
+// somebody waits for copies that are missing, or that this node hands over.
 func (s *Service) tick(ctx context.Context, whole bool) (awaited bool) {
 	s.lookAtPinned(ctx)
 	if whole {
@@ -145,7 +146,7 @@ type todo struct {
 	sends []planned
 	n     int
 
-	awaited bool // somebody waits for copies that are missing
+	awaited bool // somebody waits for copies that are missing, or that this node hands over
 }
 
 // at returns the calls of a member.
@@ -168,7 +169,7 @@ type planned struct {
 // plan asks the planner about all objects, in random order, until there is enough to do for one tick. A whole tick
 // counts them too: that costs more than most plans, and ticks in between come many times a second.
 func (s *Service) plan(whole bool) todo {
-	v, now := s.deps.View(), s.deps.Now()
+	v, now, draining := s.deps.View(), s.deps.Now(), s.deps.Draining()
 	do := todo{calls: map[durability.ID]*calls{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,9 +188,13 @@ func (s *Service) plan(whole bool) todo {
 		}
 		awaited := e.isAwaited(s.deps.Self, s.begun)
 		e.Await(awaited)
+		if whole && !draining.IsZero() {
+			e.ProveSince(draining, now)
+		}
 		actions := e.Plan(v, s.p, now)
 		e.placed = e.placed || e.Met()
 		do.awaited = do.awaited || awaited && !e.placed && now.Sub(e.asked(s.deps.Self)) < awaitedFor
+		do.awaited = do.awaited || !draining.IsZero() && e.Wanted() > 0 && !e.Met()
 		do.n += len(actions)
 		for _, a := range actions {
 			switch a.Kind {

@@ -24,9 +24,10 @@ import (
 
 // Names of files and directories in a home directory.
 const (
-	KeyFile    = "identity.key" // the node's identity
-	AuditDir   = "audit"        // the audit log
-	RecordsDir = "records"      // the records of discovery
+	KeyFile      = "identity.key" // the node's identity
+	AuditDir     = "audit"        // the audit log
+	RecordsDir   = "records"      // the records of discovery
+	DrainingFile = "draining"     // the node hands its copies over to other members
 )
 
 // Init makes a home directory (mode 0700) with the commented configuration file and the

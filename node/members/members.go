@@ -68,12 +68,15 @@ type Service struct {
 	deps Deps
 	self peer.ID
 
-	met chan struct{} // bound: 1; a member is new, and has not heard of this node
+	met chan struct{} // bound: 1; a member is new, and has not heard of this node, or what it is told has changed
+
+	draining sync.Mutex // held while what Draining returns is changed, in the file too
 
 	mu      sync.Mutex
 	cluster *durability.Cluster
 	heard   *simplelru.LRU[peer.ID, time.Time] // when an author's latest message was let through
 	seq     uint64                             // of the latest offer
+	drained time.Time                          // since when this node hands its copies over; zero: it does not
 }
 
 // New returns a service that has not met anybody.
@@ -90,6 +93,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 		cfg: cfg, deps: d, self: self, heard: heard, met: make(chan struct{}, 1), // bound: 1, a second one adds nothing
 		cluster: durability.NewCluster(durability.ID(self), cfg.Durability),
 	}
+	s.drained = s.readDraining()
 	s.register(d.Metrics)
 	return s, nil
 }
@@ -186,6 +190,11 @@ func (s *Service) Handle(from peer.ID, data []byte) {
 		return
 	}
 	s.deps.Log.Info("met a member of the cluster", "peer", o.Peer, "capacity", o.Capacity, "free", o.Free)
+	s.offerSoon()
+}
+
+// offerSoon has an offer sent within about earlyEvery.
+func (s *Service) offerSoon() {
 	select {
 	case s.met <- struct{}{}:
 	default:
@@ -232,10 +241,10 @@ func (s *Service) send(ctx context.Context) bool {
 	now, space := s.deps.Now(), s.deps.Space()
 	o := offer.Offer{
 		Peer: s.self, NotAfter: now.Add(lifetime), Capacity: space.Capacity, Free: space.Free,
-		Region: s.cfg.Region, Domain: s.cfg.Domain,
+		Region: s.cfg.Region, Domain: s.cfg.Domain, Draining: !s.Draining().IsZero(),
 	}
 	m := durability.Member{
-		ID: durability.ID(s.self), Capacity: o.Capacity, Free: o.Free,
+		ID: durability.ID(s.self), Capacity: o.Capacity, Free: o.Free, Draining: o.Draining,
 		Place: durability.Place{Domain: o.Domain, Region: o.Region, Network: s.deps.Network(s.self)},
 	}
 	s.mu.Lock()

@@ -44,6 +44,8 @@ type Config struct {
 	Every          time.Duration // between two offers
 	Search         time.Duration // between two searches for members, when one found some
 	Durability     durability.Params
+	// File keeps over a restart that this node hands its copies over; empty: only RAM does.
+	File string
 }
 
 // longestEvery and longestSearch are the times of a node with the default grace and more.

@@ -1,0 +1,136 @@
+package durability
+
+import (
+	"context"
+	"time"
+
+	"allium/protocols/b3"
+	"allium/store/durability"
+	"allium/store/meta"
+)
+
+// Handover is how far this node is with handing its copies over to other members.
+type Handover struct {
+	Since time.Time // zero: it hands nothing over
+	// Ready says that all pins were looked at since. Before that Left is no result.
+	Ready     bool
+	Objects   int   // that are stored here, and of which copies are asked for
+	Left      int   // of them, that fewer others hold than are asked for, or did not prove since
+	LeftBytes int64 // of these
+	// Stuck objects, of Left, cannot be handed over: too few others hold or take them. First is one of them, with who
+	// could hold it. Of more than maxStuck that are left the others are not looked at.
+	Stuck  int
+	First  b3.Root
+	Takers durability.Takers
+
+	Alone     int   // pins that ask for no copies: what they keep is on this node alone
+	Unplanned int   // objects for which there is no room
+	Partial   bool  // a directory or an object could not be read, so there may be more
+	LastOnly  bool  // more than a third of the members vanished together: only last copies are sent
+	SendErr   error // of the latest send, nil if that succeeded
+}
+
+// Done reports whether no object of this node needs the copy here.
+func (h *Handover) Done() bool {
+	return !h.Since.IsZero() && h.Ready && h.Left == 0 && h.Unplanned == 0 && !h.Partial
+}
+
+// maxStuck is how many objects that are left are looked at for whether they can be handed over.
+const maxStuck = 1024
+
+// handing is what a Handover is made of. Service.mu guards it.
+type handing struct {
+	hurry   bool   // the next tick is a whole one
+	after   uint64 // the pass over the pins that was latest when it began; a later one has to end
+	ended   uint64 // the latest pass that ended
+	alone   int    // of that pass
+	partial bool   // of that pass
+	sendErr error  // of the latest send
+}
+
+// looked notes the end of a pass.
+func (h *handing) looked(pass uint64, of scan) {
+	h.ended, h.alone, h.partial = pass, of.alone, of.failed
+	if h.ended <= h.after {
+		h.hurry = true // and another one, which began later
+	}
+}
+
+// HandOver has this node hand its copies over soon: Deps.Draining says that it does. Other members then prove their
+// copies again, and what they have not got is sent to them.
+func (s *Service) HandOver() {
+	s.mu.Lock()
+	s.handing.hurry, s.handing.after = true, s.pass
+	s.mu.Unlock()
+	s.wakeUp()
+}
+
+// takeHurry reports whether the next tick shall be a whole one.
+func (s *Service) takeHurry() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hurry := s.handing.hurry
+	s.handing.hurry = false
+	return hurry
+}
+
+// noteSend notes how a send ended.
+func (s *Service) noteSend(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handing.sendErr = err
+}
+
+// keepsAlone reports whether a pin asks for no copies of an object of which nothing else does either.
+func (s *Service) keepsAlone(p meta.Pin) bool {
+	if p.Target.Wants() || meta.OfCluster(p.Label) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.objects[p.Root]
+	return e == nil || e.Wanted() == 0
+}
+
+// Handover returns how far this node is with handing its copies over. It looks at each object.
+func (s *Service) Handover() Handover {
+	since := s.deps.Draining()
+	if since.IsZero() {
+		return Handover{}
+	}
+	v := s.deps.View()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.deps.Now()
+	h := Handover{
+		Since: since, Ready: s.handing.ended > s.handing.after && len(s.pinned) == 0, Alone: s.handing.alone,
+		Unplanned: max(s.unplanned, s.skipped), Partial: s.handing.partial, LastOnly: v.LastOnly, SendErr: s.handing.sendErr,
+	}
+	if self, ok := v.Member(s.deps.Self); !ok || !self.Draining {
+		h.Ready = false // the offer that says so is not sent yet
+	}
+	for root, e := range s.objects {
+		if !e.here || e.Wanted() == 0 {
+			continue
+		}
+		h.Objects++
+		if e.HandedOver(v, s.p, now, since) {
+			continue
+		}
+		h.Left++
+		h.LeftBytes += e.Object.Size
+		if h.Left > maxStuck {
+			continue
+		}
+		if t := e.Takers(v, s.p, now); t.Members < t.Wanted {
+			if h.Stuck == 0 {
+				h.First, h.Takers = root, t
+			}
+			h.Stuck++
+		}
+	}
+	return h
+}
