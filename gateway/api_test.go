@@ -166,6 +166,8 @@ func TestRoundTrip(t *testing.T) {
 		{fmt.Sprintf("set faults %+v", fakeFaults), fakeFaults, func() (any, error) {
 			return first(c.SetFaults(ctx, fakeFaults))
 		}},
+		{"evacuate", []api.Evacuation{fakeEvacuation}, func() (any, error) { return first(collect(c.Evacuate(ctx))) }},
+		{"stop evacuation", nil, func() (any, error) { return nil, c.StopEvacuation(ctx) }},
 		{"drain", nil, func() (any, error) { return nil, c.Drain(ctx) }},
 	} {
 		got, err := v.call()

@@ -145,8 +145,11 @@ var (
 		Holders: []api.Holder{{ID: "12D3", State: "proved", LastProof: fakeTime, NextAudit: fakeTime}},
 		Places:  []api.Placement{{ID: "12D3", Chosen: 1, Why: "spread"}},
 	}
-	fakePlaced = api.Placed{Root: fakeRoot, Objects: 2, Met: 2}
-	fakeReach  = api.Reach{
+	fakePlaced     = api.Placed{Root: fakeRoot, Objects: 2, Met: 2}
+	fakeEvacuation = api.Evacuation{
+		Since: fakeTime, Ready: true, Objects: 3, Left: 2, LeftBytes: 9, Stuck: 1, Alone: 4, Why: "full",
+	}
+	fakeReach = api.Reach{
 		From: api.ReachAnyone, Peers: 3, Confirmers: 2, Advice: []string{"open it"},
 		Addrs: []api.ReachAddr{
 			{Addr: "/ip4/8.8.8.8/tcp/1", Scope: api.ReachAnyone, Via: "outside", State: api.ReachConfirmed},
@@ -424,6 +427,10 @@ func (n *fakeNode) AwaitCopies(_ context.Context, key string, report api.Progres
 	report(api.Progress{Objects: 1, TotalObjects: 2})
 	return fakePlaced, n.call(key, "await %s", key)
 }
+func (n *fakeNode) Evacuate(context.Context) iter.Seq2[api.Evacuation, error] {
+	return seq(n.call("", "evacuate"), fakeEvacuation)
+}
+func (n *fakeNode) StopEvacuation(context.Context) error     { return n.call("", "stop evacuation") }
 func (n *fakeNode) Reach(context.Context) (api.Reach, error) { return fakeReach, n.call("", "reach") }
 
 func (n *fakeNode) Seeds(context.Context) (api.Seeds, error) {

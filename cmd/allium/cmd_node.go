@@ -19,16 +19,7 @@ func (a *app) nodeCommand() *cobra.Command {
   allium --api http://127.0.0.1:9600 --token-file drain.token node drain`,
 	}
 	cmd.AddCommand(
-		&cobra.Command{
-			Use:   "drain",
-			Short: "Finish the requests in flight and stop the node",
-			Long: `Begin the orderly shutdown, as SIGTERM does. The node takes no new requests, and
-those in flight finish within node.drain_deadline. The command returns as soon as
-the shutdown has begun.`,
-			Example: "  allium node drain",
-			Args:    noArgs,
-			RunE:    a.onNode(a.drainNode),
-		},
+		a.drainCommand(),
 		&cobra.Command{
 			Use:   "reload",
 			Short: "Read the node's files again",
@@ -41,6 +32,42 @@ and fails.`,
 			RunE:    a.onNode(a.reloadNode),
 		},
 	)
+	return cmd
+}
+
+func (a *app) drainCommand() *cobra.Command {
+	var evacuate, stop bool
+	cmd := &cobra.Command{
+		Use:   "drain",
+		Short: "Finish the requests in flight and stop the node",
+		Long: `Begin the orderly shutdown, as SIGTERM does. The node takes no new requests, and
+those in flight finish within node.drain_deadline. The command returns as soon as
+the shutdown has begun.
+
+With --evacuate the node first hands its copies over to the other nodes of its
+cluster, and stops once these have proved all that its pins ask for. Until then it
+serves as before, but gets no more copies. If others cannot hold the copies, the
+command says why and fails, and the node runs on. Interrupting the command leaves
+the evacuation on, and so does a restart of the node; --evacuate again waits for
+its end, and --evacuate --stop makes the node a full member again.`,
+		Example: "  allium node drain\n  allium node drain --evacuate\n  allium node drain --evacuate --stop",
+		Args:    noArgs,
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+			switch {
+			case stop && !evacuate:
+				return failure.NewUsage("write --evacuate --stop", "--stop ends an evacuation")
+			case stop:
+				return a.stopEvacuation(ctx, n)
+			case evacuate:
+				if err := a.evacuate(ctx, n); err != nil {
+					return err
+				}
+			}
+			return a.drainNode(ctx, n, arg)
+		}),
+	}
+	cmd.Flags().BoolVar(&evacuate, "evacuate", false, "hand the node's copies over to other nodes of its cluster first")
+	cmd.Flags().BoolVar(&stop, "stop", false, "with --evacuate: end an evacuation, the node stays")
 	return cmd
 }
 

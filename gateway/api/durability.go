@@ -41,6 +41,8 @@ type Durability struct {
 	LastOnly bool `json:"last_only"` // more than a third of the members vanished together: only last copies are sent
 
 	Members []Member `json:"members"` // of the cluster, this node among them
+
+	Evacuation *Evacuation `json:"evacuation,omitempty"` // of this node, while it hands its copies over
 }
 
 // Member is a node of the cluster.

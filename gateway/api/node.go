@@ -103,6 +103,13 @@ type Node interface {
 	// AwaitCopies waits until an object, and everything below it that is stored here, has the copies that are asked for.
 	// Progress counts objects. The error is not_ready if the cluster cannot hold them now; the node goes on.
 	AwaitCopies(ctx context.Context, key string, progress ProgressFunc) (Placed, error)
+	// Evacuate has the node hand its copies over to other members of its cluster, and yields how far it is about once a
+	// second, until none is needed here. The node goes on when the caller leaves, and after a restart, until
+	// StopEvacuation. The error is not_ready if others cannot hold the copies now, and conflict if everything is handed
+	// over but pins that ask for no copies.
+	Evacuate(ctx context.Context) iter.Seq2[Evacuation, error]
+	// StopEvacuation makes the node a full member of its cluster again. It changes nothing for one that is.
+	StopEvacuation(ctx context.Context) error
 	// Announce tells the network that this node provides the object.
 	Announce(ctx context.Context, key string) (Announced, error)
 

@@ -6,5 +6,5 @@ import "embed"
 // The descriptions in openapi.json are taken from the comments in these files.
 //
 //go:embed types.go resolve.go wire.go stored.go faults.go gc.go damage.go node.go tree.go usage.go
-//go:embed mutations.go events.go why.go names.go share.go reach.go durability.go
+//go:embed mutations.go events.go why.go names.go share.go reach.go durability.go evacuation.go
 var Source embed.FS

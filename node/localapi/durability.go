@@ -18,7 +18,7 @@ import (
 	"allium/store/meta"
 )
 
-// Copies keeps the copies that pins ask for. Its methods do not wait.
+// Copies keeps the copies that pins ask for. Its methods do not wait, but for the disk.
 type Copies interface {
 	// Pinned takes a pin whose target was just set.
 	Pinned(p meta.Pin)
@@ -27,6 +27,11 @@ type Copies interface {
 	Object(root b3.Root, explain bool) (durability.ObjectReport, error)
 	// Met returns how many of the objects have all their copies.
 	Met(roots []b3.Root) int
+	// HandOver has the node hand its copies over to other members until StopHandingOver. Both are durable when they
+	// return.
+	HandOver() error
+	StopHandingOver() error
+	Handover() durability.Handover
 }
 
 const (
@@ -51,6 +56,10 @@ func (a *Node) Durability(context.Context) (api.Durability, error) {
 		Objects: r.Objects, AtRisk: r.AtRisk, Lost: r.Lost, Unplanned: r.Unplanned,
 		Wanted: r.Wanted, Observed: r.Observed, Missing: r.Missing, ETASeconds: r.ETA.Seconds(),
 		Ready: r.Ready, LastOnly: r.LastOnly, Members: make([]api.Member, len(r.Members)),
+	}
+	if h := a.deps.Copies.Handover(); !h.Since.IsZero() {
+		e := evacuationOf(&h)
+		d.Evacuation = &e
 	}
 	for i, m := range r.Members {
 		d.Members[i] = api.Member{
@@ -209,11 +218,15 @@ func (a *Node) outOfReach(root b3.Root, p api.Placed) error {
 	if might >= o.Wanted {
 		return nil
 	}
-	reasons := ""
+	return status.Errorf(status.NotReady, "%d of %d objects have their %d copies, and this cluster has %d nodes that can "+
+		"hold one%s. The copies so far stay, and the node goes on by itself; `allium durability` says how far it is",
+		p.Met, p.Objects, o.Wanted, might, reasonsOf(why))
+}
+
+// reasonsOf says why members hold no copy, by reason.
+func reasonsOf(why map[string]int) (reasons string) {
 	for _, w := range slices.Sorted(maps.Keys(why)) {
 		reasons += fmt.Sprintf("; of others: %s (%d)", w, why[w])
 	}
-	return status.Errorf(status.NotReady, "%d of %d objects have their %d copies, and this cluster has %d nodes that can "+
-		"hold one%s. The copies so far stay, and the node goes on by itself; `allium durability` says how far it is",
-		p.Met, p.Objects, o.Wanted, might, reasons)
+	return reasons
 }

@@ -34,6 +34,9 @@ func Durability(d api.Durability, quiet bool) string {
 	if d.Unplanned > 0 {
 		fmt.Fprintf(&b, "%s more are not planned, as this node plans only so many\n", Plural(d.Unplanned, "object"))
 	}
+	if d.Evacuation != nil {
+		b.WriteString(Evacuation(*d.Evacuation) + "\n")
+	}
 	if d.LastOnly {
 		b.WriteString("more than a third of the members vanished together: only last copies are sent, for an hour at most\n")
 	}

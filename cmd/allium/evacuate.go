@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"allium/cmd/allium/term"
+	"allium/cmd/allium/text"
+	"allium/gateway/api"
+	"allium/protocols/status"
+)
+
+// evacuationLine is the shortest time between two lines about an evacuation where there is no terminal.
+const evacuationLine = 10 * time.Second
+
+// evacuate has the node hand its copies over and waits until it has. How far it is shows on standard error, or as JSON
+// on standard output.
+func (a *app) evacuate(ctx context.Context, n api.Node) error {
+	w := evacuationWriter{app: a, bar: a.line("handing over", false)}
+	var last api.Evacuation
+	for e, err := range n.Evacuate(ctx) {
+		if err != nil {
+			w.finish()
+			return evacuationError(ctx, err)
+		}
+		last = e
+		if err := w.write(e, time.Now()); err != nil {
+			return err
+		}
+	}
+	w.finish()
+	if !last.Done {
+		return status.Errorf(status.Upstream, "the node ended the evacuation without saying how")
+	}
+	return a.tell(text.Evacuated(last))
+}
+
+// evacuationError returns the error of an evacuation, which goes on without the command.
+func evacuationError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return status.Errorf(status.Canceled, "it was interrupted; the node goes on handing its copies over and does not stop "+
+			"at the end. `allium durability` shows how far it is, `allium node drain --evacuate` waits again, and with --stop "+
+			"it ends")
+	}
+	return err
+}
+
+// evacuationWriter shows how far an evacuation is.
+type evacuationWriter struct {
+	app  *app
+	bar  *term.Progress // nil where no terminal is
+	said time.Time      // when the latest line was written
+	text string
+}
+
+func (w *evacuationWriter) write(e api.Evacuation, now time.Time) error {
+	switch {
+	case w.app.json:
+		return w.app.print(e, "")
+	case w.bar != nil:
+		w.bar.Report(api.Progress{Objects: int64(e.Objects - e.Left), TotalObjects: int64(e.Objects)})
+		if e.Why == w.text {
+			return nil
+		}
+		if w.text = e.Why; e.Why == "" {
+			return nil
+		}
+		w.bar.Clear()
+		return w.app.tell(e.Why)
+	}
+	line := text.Evacuation(e)
+	if line == w.text || now.Sub(w.said) < evacuationLine {
+		return nil
+	}
+	w.said, w.text = now, line
+	return w.app.tell(line)
+}
+
+func (w *evacuationWriter) finish() {
+	if w.bar != nil {
+		w.bar.Finish()
+	}
+}
+
+func (a *app) stopEvacuation(ctx context.Context, n api.Node) error {
+	if err := n.StopEvacuation(ctx); err != nil {
+		return err
+	}
+	return a.print(struct{}{}, a.loud("the node is a full member of its cluster"))
+}
