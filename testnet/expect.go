@@ -25,37 +25,88 @@ func (p *Player) expect(ctx context.Context, s script.Step) (Said, error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	if s.Condition.Kind == script.Whole {
+		seen, err := watch(bounded, func() (string, bool, error) { return p.lookWhole(bounded, s.Name) })
+		if err != nil {
+			return nil, never(ctx, err, within, seen)
+		}
+		return Said{seen}, nil
+	}
 	var said Said
 	for _, i := range s.Nodes.In(len(p.net.Members)) {
 		m := p.net.Members[i-1]
-		seen := "nothing"
-		for {
-			now, holds, err := p.look(bounded, m, s)
-			switch {
-			case holds:
-				said = append(said, m.Name+": "+now)
-			case status.Of(err) == status.BadRequest:
-				return said, err
-			case err != nil && bounded.Err() == nil:
-				seen = err.Error()
-			case bounded.Err() == nil:
-				seen = now
-			}
-			if holds {
-				break
-			}
-			if limits.Sleep(bounded, pollEvery) != nil {
-				if ctx.Err() != nil {
-					return said, ctx.Err()
-				}
-				return said, &status.Error{
-					Outcome: status.Timeout, Err: errNever,
-					Message: fmt.Sprintf("%v within %s; last seen on %s: %s", errNever, within, m.Name, seen),
-				}
-			}
+		seen, err := watch(bounded, func() (string, bool, error) { return p.look(bounded, m, s) })
+		if err != nil {
+			return said, never(ctx, err, within, "on "+m.Name+": "+seen)
 		}
+		said = append(said, m.Name+": "+seen)
 	}
 	return said, nil
+}
+
+// watch looks until a condition holds, at most until ctx ends, and returns what it saw last.
+func watch(ctx context.Context, look func() (seen string, holds bool, err error)) (seen string, err error) {
+	seen = "nothing"
+	for {
+		now, holds, err := look()
+		switch {
+		case holds:
+			return now, nil
+		case status.Of(err) == status.BadRequest:
+			return seen, err
+		case err != nil && ctx.Err() == nil:
+			seen = err.Error()
+		case ctx.Err() == nil:
+			seen = now
+		}
+		if err := limits.Sleep(ctx, pollEvery); err != nil {
+			return seen, err
+		}
+	}
+}
+
+// never returns the error of an expectation that watch gave up, in a step that ctx bounds.
+func never(ctx context.Context, err error, within time.Duration, seen string) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case status.Of(err) == status.BadRequest:
+		return err
+	}
+	return &status.Error{
+		Outcome: status.Timeout, Err: errNever, Message: fmt.Sprintf("%v within %s; last seen %s", errNever, within, seen),
+	}
+}
+
+// lookWhole reads all of some content at the first node that runs and has not got it, or at each node if all have it.
+func (p *Player) lookWhole(ctx context.Context, name string) (seen string, holds bool, err error) {
+	root, err := p.root(name)
+	if err != nil {
+		return "", false, err
+	}
+	var at []*Member
+	for _, m := range p.net.Members {
+		if !m.Running() {
+			continue
+		}
+		has, err := m.API.Keep(ctx, []b3.Root{root})
+		if err != nil {
+			return "", false, fmt.Errorf("%s: %w", m.Name, err)
+		}
+		if at = append(at, m); !has[0] {
+			at = []*Member{m}
+			break
+		}
+	}
+	if len(at) == 0 {
+		return "no node runs", false, nil
+	}
+	for _, m := range at {
+		if err := read(ctx, m, root.String(), p.content(name)); err != nil {
+			return "", false, fmt.Errorf("%s: %w", m.Name, err)
+		}
+	}
+	return fmt.Sprintf("every byte of %s read at %s", name, at[0].Name), true, nil
 }
 
 // look sees whether a condition holds on a node now, and says what it saw.

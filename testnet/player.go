@@ -45,6 +45,8 @@ func (p *Player) Step(ctx context.Context, s script.Step) (Said, error) {
 		return p.add(ctx, s)
 	case script.Get, script.Pin, script.Unpin, script.Announce:
 		return p.onContent(ctx, s)
+	case script.Evacuate:
+		return p.evacuate(ctx, s)
 	case script.GC:
 		return p.gc(ctx, s)
 	case script.Publish:
@@ -152,16 +154,39 @@ func get(ctx context.Context, m *Member, key string, c content) (Said, error) {
 	if err != nil {
 		return nil, err
 	}
-	stream, err := m.API.Get(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	defer stream.Body.Close()
-	if err := c.check(stream); err != nil {
+	if err := read(ctx, m, key, c); err != nil {
 		return nil, err
 	}
 	return Said{fmt.Sprintf("%s has %s: %s of it from the network, every byte compared", m.Name, c.name,
 		limits.Bytes(f.New).Human())}, nil
+}
+
+// read reads all of some content at a node and compares it.
+func read(ctx context.Context, m *Member, key string, c content) error {
+	stream, err := m.API.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer stream.Body.Close()
+	return c.check(stream)
+}
+
+// evacuate has a node hand its copies over.
+func (p *Player) evacuate(ctx context.Context, s script.Step) (Said, error) {
+	m := p.member(s)
+	return p.until(ctx, s, func(ctx context.Context) (Said, error) {
+		var last api.Evacuation
+		for e, err := range m.API.Evacuate(ctx) {
+			if err != nil {
+				return nil, err
+			}
+			last = e
+		}
+		if !last.Done {
+			return nil, status.Errorf(status.Internal, "%s said nothing of its evacuation", m.Name)
+		}
+		return Said{fmt.Sprintf("%s handed %d objects over", m.Name, last.Objects)}, nil
+	})
 }
 
 func (p *Player) gc(ctx context.Context, s script.Step) (Said, error) {

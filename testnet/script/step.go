@@ -49,6 +49,7 @@ const (
 	Pin      Op = "pin"
 	Unpin    Op = "unpin"
 	GC       Op = "gc"
+	Evacuate Op = "evacuate"
 	Announce Op = "announce"
 	Publish  Op = "publish"
 	Resolve  Op = "resolve"
@@ -110,6 +111,7 @@ const (
 	Named     Kind = "name"      // a name stands for the content
 
 	Durability Kind = "durability" // number of copies that a node knows of
+	Whole      Kind = "whole"      // every byte can be read
 )
 
 // Condition is an expectation.

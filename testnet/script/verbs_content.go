@@ -69,6 +69,15 @@ func contentVerbs() []Verb {
 			write: func(s Step) []string { return []string{s.Nodes.String()} },
 		},
 		{
+			Op: Evacuate, fails: true, within: true, Usage: "evacuate NODE [within TIME] · " +
+				"! evacuate NODE OUTCOME|any [within TIME]",
+			Doc: "Have a node of a cluster hand its copies over, and wait until none is needed there. It runs on, and gets no " +
+				"more.",
+			Shell: []string{"evacuate 4"},
+			read:  func(w *words, s *Step) { s.Nodes = w.node() },
+			write: func(s Step) []string { return []string{s.Nodes.String()} },
+		},
+		{
 			Op: Announce, within: true, Usage: "announce NODE NAME", Doc: "Tell the network that a node provides content.",
 			Shell: []string{"announce 3 a"}, read: readContent, write: writeContent,
 		},
@@ -126,10 +135,11 @@ func flowVerbs() []Verb {
 			Usage: "expect ready NODES · expect not-ready NODES [GATE] · expect peers NODES >= N · " +
 				"expect providers NODE NAME >= N · expect metric NODES NAME{labels} >= N · " +
 				"expect has NODES NAME · expect lacks NODES NAME · expect name NODES LABEL NAME · " +
-				"expect durability NODE NAME observed >= N",
+				"expect durability NODE NAME observed >= N · expect whole NAME",
 			Doc: "Wait until the condition is true on each of the nodes. Operators are >= <= > < == !=. A node has " +
 				"content when its store has the whole object of the address; for a tree, that is the directory. A name " +
-				"is asked for as users do it, caches included. Copies of a tree are those of its part with the fewest.",
+				"is asked for as users do it, caches included. Copies of a tree are those of its part with the fewest. " +
+				"Content is whole when a node that has not got it can read every byte, or each node that runs if all have it.",
 			Shell: []string{"expect ready all", "expect not-ready 4 store_space within 5s",
 				`expect metric 1 'rejected_total{reason="busy"} >= 1'`},
 			read: readExpect, write: writeExpect,
@@ -151,12 +161,16 @@ func flowVerbs() []Verb {
 }
 
 func readExpect(w *words, s *Step) {
-	kinds := []Kind{Ready, NotReady, Peers, Providers, Metric, Has, Lacks, Named, Durability}
-	n := w.next("what to expect: ready, not-ready, peers, providers, metric, has, lacks, name or durability")
+	kinds := []Kind{Ready, NotReady, Peers, Providers, Metric, Has, Lacks, Named, Durability, Whole}
+	n := w.next("what to expect: ready, not-ready, peers, providers, metric, has, lacks, name, durability or whole")
 	c := &s.Condition
 	if c.Kind = Kind(n.text); !slices.Contains(kinds, c.Kind) {
-		w.fail(n.column, "%q cannot be expected; expected ready, not-ready, peers, providers, metric, has, lacks, name "+
-			"or durability", n.text)
+		w.fail(n.column, "%q cannot be expected; expected ready, not-ready, peers, providers, metric, has, lacks, name, "+
+			"durability or whole", n.text)
+	}
+	if c.Kind == Whole {
+		s.Name = w.name()
+		return
 	}
 	if c.Kind == Providers || c.Kind == Durability {
 		s.Nodes = w.node()
@@ -194,6 +208,9 @@ func readExpect(w *words, s *Step) {
 
 func writeExpect(s Step) []string {
 	c := s.Condition
+	if c.Kind == Whole {
+		return []string{string(c.Kind), s.Name}
+	}
 	out := []string{string(c.Kind), s.Nodes.String()}
 	switch c.Kind {
 	case NotReady:
