@@ -167,6 +167,7 @@ func TestRoundTrip(t *testing.T) {
 			return first(c.SetFaults(ctx, fakeFaults))
 		}},
 		{"evacuate", []api.Evacuation{fakeEvacuation}, func() (any, error) { return first(collect(c.Evacuate(ctx))) }},
+		{"resume copies", api.Resumed{Silent: 2}, func() (any, error) { return first(c.ResumeCopies(ctx)) }},
 		{"stop evacuation", nil, func() (any, error) { return nil, c.StopEvacuation(ctx) }},
 		{"drain", nil, func() (any, error) { return nil, c.Drain(ctx) }},
 	} {

@@ -430,6 +430,9 @@ func (n *fakeNode) AwaitCopies(_ context.Context, key string, report api.Progres
 func (n *fakeNode) Evacuate(context.Context) iter.Seq2[api.Evacuation, error] {
 	return seq(n.call("", "evacuate"), fakeEvacuation)
 }
+func (n *fakeNode) ResumeCopies(context.Context) (api.Resumed, error) {
+	return api.Resumed{Silent: 2}, n.call("", "resume copies")
+}
 func (n *fakeNode) StopEvacuation(context.Context) error     { return n.call("", "stop evacuation") }
 func (n *fakeNode) Reach(context.Context) (api.Reach, error) { return fakeReach, n.call("", "reach") }
 

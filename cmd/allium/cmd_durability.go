@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) durabilityCommand() *cobra.Command {
-	var explain bool
+	var explain, resume bool
 	cmd := &cobra.Command{
 		Use:   "durability [KEY]",
 		Short: "Show how many copies objects have, and who holds them",
@@ -27,11 +27,19 @@ and the members of its cluster: the nodes with a common key in capability.keys. 
 counts while its holder proves it, and a member that is silent for 15 minutes is gone.
 
 With KEY, show who holds that object: when each holder proved its copy last, and when
-it is asked again. With --explain, also where the copies belong.`,
+it is asked again. With --explain, also where the copies belong.
+
+When more than a third of the members vanish together, the network is more likely
+broken than they are: for an hour only last copies are sent. If they do not come
+back, --resume ends that on this node, so run it on each.`,
 		Example: `  allium durability
-  allium durability $ADDRESS --explain`,
+  allium durability $ADDRESS --explain
+  allium durability --resume`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+			if resume {
+				return a.resumeCopies(ctx, n, arg, explain)
+			}
 			if len(arg) == 0 {
 				if explain {
 					return failure.NewUsage("name an object too", "--explain says where the copies of one object belong")
@@ -50,7 +58,19 @@ it is asked again. With --explain, also where the copies belong.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&explain, "explain", false, "say where the copies of the object belong, and why")
+	cmd.Flags().BoolVar(&resume, "resume", false, "send all missing copies: vanished members do not come back")
 	return cmd
+}
+
+func (a *app) resumeCopies(ctx context.Context, n api.Node, arg []string, explain bool) error {
+	if explain || len(arg) > 0 {
+		return failure.NewUsage("leave the rest out", "--resume is about all objects")
+	}
+	r, err := n.ResumeCopies(ctx)
+	if err != nil {
+		return err
+	}
+	return a.print(r, a.loud(text.CopiesResumed(r)))
 }
 
 // rfFlag is the name of the flag that asks for copies.

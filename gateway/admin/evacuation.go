@@ -21,6 +21,18 @@ func (g *Handlers) evacuateEndpoint() exchange.Endpoint {
 	}
 }
 
+func (g *Handlers) resumeCopiesEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "ResumeCopies", Path: "durability/resume", Methods: exchange.Posting, Op: capability.Repair,
+		Doc: "Ends the time in which the node sends only last copies because more than a third of the members vanished " +
+			"together: those that are silent now do not come back.",
+		Answers: exchange.JSONReplies[api.Resumed]("how many members are silent"),
+		Serve: serveValue(g, func(ctx context.Context, n api.Node, _ exchange.Params) (api.Resumed, error) {
+			return n.ResumeCopies(ctx)
+		}),
+	}
+}
+
 func (g *Handlers) stopEvacuationEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "StopEvacuation", Path: "evacuate/stop", Methods: exchange.Posting, Op: capability.Drain,

@@ -288,7 +288,7 @@ func (g *Handlers) api() []exchange.Endpoint {
 			Body:    []exchange.Payload{exchange.JSONBody[api.Faults]()},
 			Answers: exchange.JSONReplies[api.Faults]("the faults in force"), Serve: g.apiSetFaults,
 		},
-		g.evacuateEndpoint(), g.stopEvacuationEndpoint(),
+		g.resumeCopiesEndpoint(), g.evacuateEndpoint(), g.stopEvacuationEndpoint(),
 		exchange.Endpoint{
 			ID: "Drain", Path: "drain", Methods: exchange.Posting, Op: capability.Drain,
 			Doc:     "Starts the orderly shutdown of the node.",

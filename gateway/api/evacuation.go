@@ -2,6 +2,11 @@ package api
 
 import "time"
 
+// Resumed is what the end of the time did in which only last copies are sent.
+type Resumed struct {
+	Silent int `json:"silent"` // members that are silent now, and taken not to come back
+}
+
 // Evacuation says how far a node is with handing its copies over to the other members of its cluster.
 type Evacuation struct {
 	Since     time.Time `json:"since"`         // when it was asked to

@@ -103,6 +103,9 @@ type Node interface {
 	// AwaitCopies waits until an object, and everything below it that is stored here, has the copies that are asked for.
 	// Progress counts objects. The error is not_ready if the cluster cannot hold them now; the node goes on.
 	AwaitCopies(ctx context.Context, key string, progress ProgressFunc) (Placed, error)
+	// ResumeCopies ends the time in which the node sends only last copies because more than a third of the members
+	// vanished together. It does not begin again because of those that are silent now.
+	ResumeCopies(ctx context.Context) (Resumed, error)
 	// Evacuate has the node hand its copies over to other members of its cluster, and yields how far it is about once a
 	// second, until none is needed here. The node goes on when the caller leaves, and after a restart, until
 	// StopEvacuation. The error is not_ready if others cannot hold the copies now, and conflict if everything is handed

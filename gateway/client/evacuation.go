@@ -8,6 +8,11 @@ import (
 	"allium/gateway/api"
 )
 
+// ResumeCopies implements Node.
+func (c *Client) ResumeCopies(ctx context.Context) (api.Resumed, error) {
+	return value[api.Resumed](ctx, c, http.MethodPost, verbPath("durability/resume"), nil)
+}
+
 // Evacuate implements Node.
 func (c *Client) Evacuate(ctx context.Context) iter.Seq2[api.Evacuation, error] {
 	return sequence[api.Evacuation](ctx, c, request{method: http.MethodPost, path: verbPath("evacuate")})

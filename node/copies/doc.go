@@ -36,6 +36,8 @@ type Members interface {
 	View() *plan.View
 	Member(p peer.ID) error // nil for a peer that is a present member
 	Contact(p peer.ID)      // notes that a member answered
+	// Resume ends the time in which only last copies are sent, and returns how many members are silent now.
+	Resume() (silent int)
 	// Draining returns since when this node hands its copies over, the zero time if it does not. Drain begins that and
 	// StopDraining ends it; both outlast a restart.
 	Draining() time.Time

@@ -65,6 +65,14 @@ func (s *Service) HandOver() {
 	s.wakeUp()
 }
 
+// Hurry has the next tick follow at once, and look at all objects.
+func (s *Service) Hurry() {
+	s.mu.Lock()
+	s.handing.hurry = true
+	s.mu.Unlock()
+	s.wakeUp()
+}
+
 // takeHurry reports whether the next tick shall be a whole one.
 func (s *Service) takeHurry() bool {
 	s.mu.Lock()

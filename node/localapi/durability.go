@@ -32,6 +32,8 @@ type Copies interface {
 	HandOver() error
 	StopHandingOver() error
 	Handover() durability.Handover
+	// Resume has copies sent although many members vanished together, and returns how many are silent now.
+	Resume() (silent int)
 }
 
 const (
@@ -68,6 +70,14 @@ func (a *Node) Durability(context.Context) (api.Durability, error) {
 		}
 	}
 	return d, nil
+}
+
+// ResumeCopies implements api.Node.
+func (a *Node) ResumeCopies(context.Context) (api.Resumed, error) {
+	if a.deps.Copies == nil {
+		return api.Resumed{}, errNoCluster
+	}
+	return api.Resumed{Silent: a.deps.Copies.Resume()}, nil
 }
 
 func stateOf(m plan.Member) string {

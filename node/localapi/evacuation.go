@@ -79,7 +79,7 @@ func evacuationOf(h *durability.Handover) api.Evacuation {
 	case h.Left == 0:
 	case h.LastOnly:
 		e.Why = "more than a third of the members vanished together, so only last copies are sent, for an hour at most; " +
-			"`allium durability` shows the members"
+			"`allium durability` shows the members, and with --resume that ends"
 	case h.Left == h.Stuck:
 		e.Why = stuck(h)
 	case h.SendErr != nil:

@@ -122,6 +122,14 @@ func (s *Service) Contact(p peer.ID) {
 	s.cluster.Contact(durability.ID(p), s.deps.Now())
 }
 
+// Resume ends the time in which only last copies are sent as many members vanished together: those that are silent now
+// do not come back. It returns how many these are.
+func (s *Service) Resume() (silent int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cluster.Resume(s.deps.Now())
+}
+
 // Member returns nil for a member that is present, and forbidden for any other peer.
 func (s *Service) Member(p peer.ID) error {
 	s.mu.Lock()

@@ -22,8 +22,9 @@ type Cluster struct {
 // heard is a member and when it was heard last.
 type heard struct {
 	Member
-	seq  uint64 // of its latest offer
-	last time.Time
+	seq   uint64 // of its latest offer
+	last  time.Time
+	given bool // the operator said that it does not come back
 }
 
 // NewCluster returns a cluster without members.
@@ -48,14 +49,14 @@ func (c *Cluster) Offer(m Member, seq uint64, now time.Time) error {
 		c.members[m.ID] = h
 	}
 	m.Gone = false
-	h.Member, h.seq, h.last = m, seq, now
+	h.Member, h.seq, h.last, h.given = m, seq, now, false
 	return nil
 }
 
 // Contact notes that a member answered.
 func (c *Cluster) Contact(id ID, now time.Time) {
 	if h := c.members[id]; h != nil && now.After(h.last) {
-		h.last = now
+		h.last, h.given = now, false
 	}
 }
 
@@ -79,12 +80,21 @@ func (c *Cluster) Break(id ID, open bool) {
 func (c *Cluster) Remove(id ID) { delete(c.members, id) }
 
 // Resume ends the time in which only last copies are repaired: the operator says that the
-// vanished members do not come back.
-func (c *Cluster) Resume() { c.mass = time.Time{} }
+// members that are silent now do not come back. It does not begin again because of these. Resume returns how many they
+// are.
+func (c *Cluster) Resume(now time.Time) (silent int) {
+	c.mass = time.Time{}
+	for id, h := range c.members {
+		if h.given = id != c.self && now.Sub(h.last) >= c.p.Grace/2; h.given {
+			silent++
+		}
+	}
+	return silent
+}
 
 // View returns the members at now. A member that was silent for the grace is gone. When more than
 // a third of the members are silent for half of the grace, and were not so one grace earlier, the
-// view says that only last copies are repaired: for an hour, or until they are back.
+// view says that only last copies are repaired: for an hour, until they are back, or until Resume.
 func (c *Cluster) View(now time.Time) *View {
 	list := make([]Member, 0, len(c.members))
 	present, vanished, away := 0, 0, 0
@@ -100,6 +110,7 @@ func (c *Cluster) View(now time.Time) *View {
 			continue
 		case silent < c.p.Grace/2:
 			present++
+		case h.given:
 		case silent < c.p.Grace*3/2:
 			vanished++
 		case silent < massHold+2*c.p.Grace:

@@ -132,7 +132,7 @@ func TestVanishedTogether(t *testing.T) {
 		t.Errorf("%d sends for %d last copies", n, last)
 	}
 	for _, n := range w.nodes {
-		n.cluster.Resume()
+		n.cluster.Resume(w.now)
 	}
 	w.run(6 * w.p.Grace)
 	for i := range 30 {

@@ -86,7 +86,7 @@ func TestClusterConverges(t *testing.T) {
 		}
 		w.run(2 * w.p.Grace)
 		for _, n := range w.nodes {
-			n.cluster.Resume()
+			n.cluster.Resume(w.now)
 		}
 		w.run(8 * time.Minute)
 		for i := range objects {

@@ -119,7 +119,7 @@ func (w *world) start(n *node) {
 	n.cluster = NewCluster(n.id, w.p)
 	if old != nil { // the members are remembered, and get a grace
 		for id, h := range old.members {
-			n.cluster.members[id] = &heard{h.Member, h.seq, w.now}
+			n.cluster.members[id] = &heard{Member: h.Member, seq: h.seq, last: w.now}
 		}
 	}
 	for root, o := range n.objects { // targets are on disk, what was seen is not

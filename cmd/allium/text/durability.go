@@ -38,7 +38,8 @@ func Durability(d api.Durability, quiet bool) string {
 		b.WriteString(Evacuation(*d.Evacuation) + "\n")
 	}
 	if d.LastOnly {
-		b.WriteString("more than a third of the members vanished together: only last copies are sent, for an hour at most\n")
+		b.WriteString("more than a third of the members vanished together: only last copies are sent, for an hour " +
+			"at most; `allium durability --resume` ends that\n")
 	}
 	if len(d.Members) == 0 {
 		b.WriteString("this node has no key of a cluster: `allium token key rotate` makes one, and copies of " +

@@ -6,6 +6,15 @@ import (
 	"allium/gateway/api"
 )
 
+// CopiesResumed says that missing copies are sent again.
+func CopiesResumed(r api.Resumed) string {
+	if r.Silent == 0 {
+		return "no member is silent, so nothing held copies back"
+	}
+	return fmt.Sprintf("this node makes all copies that are missing, as if %s did not come back",
+		Plural(r.Silent, "silent member"))
+}
+
 // Evacuation says in a line how far an evacuation is.
 func Evacuation(e api.Evacuation) string {
 	if !e.Ready && e.Left == 0 {
