@@ -11,12 +11,13 @@ type Topic string
 
 // The topics of events. All but TopicLagged can be subscribed to.
 const (
-	TopicReadiness Topic = "readiness" // gates that open and shut
-	TopicPeers     Topic = "peers"     // connections that begin and end
-	TopicPins      Topic = "pins"      // pins that are added and removed
-	TopicTransfers Topic = "transfers" // fetches from peers that begin and end
-	TopicNames     Topic = "names"     // new records of names that the node publishes, remembers or follows
-	TopicLagged    Topic = "lagged"    // the reader lost events
+	TopicReadiness  Topic = "readiness"  // gates that open and shut
+	TopicPeers      Topic = "peers"      // connections that begin and end
+	TopicPins       Topic = "pins"       // pins that are added and removed
+	TopicTransfers  Topic = "transfers"  // fetches from peers that begin and end
+	TopicNames      Topic = "names"      // new records of names that the node publishes, remembers or follows
+	TopicDurability Topic = "durability" // copies that are missing or there again, members that are gone or back
+	TopicLagged     Topic = "lagged"     // the reader lost events
 )
 
 // EventStreamEnd is the name of the last event of a stream over HTTP. Its data is a
@@ -25,7 +26,7 @@ const EventStreamEnd = "end"
 
 // Topics returns the topics that can be subscribed to.
 func Topics() []Topic {
-	return []Topic{TopicReadiness, TopicPeers, TopicPins, TopicTransfers, TopicNames}
+	return []Topic{TopicReadiness, TopicPeers, TopicPins, TopicTransfers, TopicNames, TopicDurability}
 }
 
 // MaxEventNames is the most names that one reader of events can follow.
@@ -45,19 +46,25 @@ const (
 	EventBegun        EventKind = "begun"        // a transfer
 	EventEnded        EventKind = "ended"        // a transfer
 	EventUpdated      EventKind = "updated"      // a name
+	EventAtRisk       EventKind = "at_risk"      // more objects have lost copies that they had
+	EventRestored     EventKind = "restored"     // all objects that had lost copies have them again
+	EventLost         EventKind = "lost"         // more objects have no copy that is known
+	EventGone         EventKind = "gone"         // members that are silent for too long
+	EventBack         EventKind = "back"         // members that are present again, or new
 )
 
 // Event is something that happened in a node. One of the last members is set.
 type Event struct {
-	Topic    Topic          `json:"topic"`
-	Kind     EventKind      `json:"kind,omitempty"` // what happened; none of lagged
-	At       time.Time      `json:"at"`
-	Gate     *Gate          `json:"gate,omitempty"`     // of readiness: the gate as it is now
-	Peer     *PeerEvent     `json:"peer,omitempty"`     // of peers: the connection
-	Pin      *PinEvent      `json:"pin,omitempty"`      // of pins: the pin
-	Transfer *TransferEvent `json:"transfer,omitempty"` // of transfers: the transfer
-	Name     *Record        `json:"name,omitempty"`     // of names: the new record
-	Lost     int64          `json:"lost,omitempty"`     // of lagged: events that the reader lost before the next one
+	Topic      Topic            `json:"topic"`
+	Kind       EventKind        `json:"kind,omitempty"` // what happened; none of lagged
+	At         time.Time        `json:"at"`
+	Gate       *Gate            `json:"gate,omitempty"`       // of readiness: the gate as it is now
+	Peer       *PeerEvent       `json:"peer,omitempty"`       // of peers: the connection
+	Pin        *PinEvent        `json:"pin,omitempty"`        // of pins: the pin
+	Transfer   *TransferEvent   `json:"transfer,omitempty"`   // of transfers: the transfer
+	Name       *Record          `json:"name,omitempty"`       // of names: the new record
+	Durability *DurabilityEvent `json:"durability,omitempty"` // of durability: how it is now
+	Lost       int64            `json:"lost,omitempty"`       // of lagged: events that the reader lost before the next one
 }
 
 // PeerEvent is a connection that began or ended.
@@ -82,4 +89,19 @@ type TransferEvent struct {
 	Outcome  string  `json:"outcome,omitempty"`   // at its end: ok, why it failed, or canceled if its callers left
 	Bytes    int64   `json:"bytes,omitempty"`     // at its end: verified bytes received from peers
 	TookMS   float64 `json:"took_ms,omitempty"`   // at its end
+}
+
+// MaxEventMembers is how many members a DurabilityEvent names.
+const MaxEventMembers = 16
+
+// DurabilityEvent is a change of the copies of a node's objects, or of the members of its cluster. The node compares
+// them once a minute and publishes at most one event of each kind, however many objects and members it is about.
+type DurabilityEvent struct {
+	Objects int   `json:"objects"`       // with a target, at this node
+	AtRisk  int   `json:"at_risk"`       // of them, with fewer copies than they should have
+	Lost    int   `json:"lost"`          // of them, without any copy that is known
+	Missing int64 `json:"missing_bytes"` // of the copies that are missing
+
+	Members int      `json:"members,omitempty"` // that are gone or back
+	IDs     []string `json:"ids,omitempty"`     // of these, the first 16
 }

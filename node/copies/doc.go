@@ -56,6 +56,7 @@ type Deps struct {
 	Minter   *capabilities.Minter
 	Denied   func(root b3.Root) error // an error for an object that the denylist names
 	Audit    exchange.Audit           // nil: there is no audit log
+	Changed  func(durability.Change)  // is told what changed; it does not wait
 	Now      func() time.Time
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
@@ -79,7 +80,7 @@ func New(p plan.Params, d Deps) (*Keeper, error) {
 	})
 	k.Service = durability.New(p, durability.Deps{
 		Self: plan.ID(d.Self), View: d.Members.View, Draining: d.Members.Draining, Store: d.Store, Prover: prover{k}, Repairs: d.Repairs,
-		Send: k.send, Dropping: k.dropping, Below: d.Store.Collector().Below, Now: d.Now, Log: d.Log, Metrics: d.Metrics,
+		Send: k.send, Dropping: k.dropping, Changed: d.Changed, Below: d.Store.Collector().Below, Now: d.Now, Log: d.Log, Metrics: d.Metrics,
 	})
 	var err error
 	k.server, err = protocol.NewServer(protocol.ServerDeps{

@@ -59,6 +59,7 @@ type node struct {
 	seq     uint64
 	drained time.Time // since when it hands its copies over
 	full    bool      // it offers no space
+	changes []Change
 }
 
 const latency = 20 * time.Millisecond
@@ -191,6 +192,11 @@ func (x *node) start() {
 					}
 				}
 			}
+		},
+		Changed: func(ch Change) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.changes = append(x.changes, ch)
 		},
 		Dropping: func(context.Context, b3.Root) (func(error), error) { return func(error) {}, nil },
 		Log:      slog.New(slog.DiscardHandler), Metrics: reg,

@@ -78,6 +78,8 @@ type Deps struct {
 	// Dropping records that this node is about to drop its copy of an object. If it returns an error, the copy
 	// stays; else ended is called with the result.
 	Dropping func(ctx context.Context, root b3.Root) (ended func(error), err error)
+	// Changed is told what each whole tick found that differs from the one before. It does not wait.
+	Changed func(Change)
 	// Below yields the objects below a directory that are stored.
 	Below   func(ctx context.Context, root b3.Root) iter.Seq2[b3.Root, error]
 	Now     func() time.Time

@@ -30,6 +30,7 @@ type Service struct {
 	speed              speed
 	sum                Sum // of the latest whole tick
 	handing            handing
+	present            map[durability.ID]bool // the members that were present in the latest whole tick; nil: there was none
 
 	waiting map[durability.ID]*calls // of members that are not being asked
 	asked   map[durability.ID]bool   // the members that are being asked, at most callLimit
@@ -135,6 +136,9 @@ func (s *Service) tick(ctx context.Context, whole bool) (awaited bool) {
 		}
 	}
 	do := s.plan(whole)
+	if whole {
+		s.deps.Changed(do.change)
+	}
 	s.act(ctx, do)
 	return do.awaited
 }
@@ -146,7 +150,8 @@ type todo struct {
 	sends []planned
 	n     int
 
-	awaited bool // somebody waits for copies that are missing, or that this node hands over
+	awaited bool   // somebody waits for copies that are missing, or that this node hands over
+	change  Change // of a whole tick
 }
 
 // at returns the calls of a member.
@@ -174,6 +179,7 @@ func (s *Service) plan(whole bool) todo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full = false
+	before := s.sum
 	if whole {
 		s.sum = Sum{}
 	}
@@ -210,6 +216,9 @@ func (s *Service) plan(whole bool) todo {
 				do.sends = append(do.sends, planned{e, a, awaited})
 			}
 		}
+	}
+	if whole {
+		do.change = s.changed(before, v)
 	}
 	slices.SortStableFunc(do.sends, func(a, b planned) int { return int(a.Priority) - int(b.Priority) })
 	return do

@@ -132,6 +132,11 @@ func (e *Events) PinRemoved(root b3.Root, label string) {
 	})
 }
 
+// Durability publishes a change of the copies of this node's objects, or of the members of its cluster.
+func (e *Events) Durability(kind api.EventKind, about api.DurabilityEvent) {
+	e.publish(api.TopicDurability, kind, func(v *api.Event) { v.Durability = &about })
+}
+
 // Transfer publishes that a fetch began or ended.
 func (e *Events) Transfer(t resolver.TransferEvent) {
 	kind := api.EventBegun

@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"reflect"
 	"testing"
 	"time"
 
@@ -98,6 +99,18 @@ func TestPinsAndTransfers(t *testing.T) {
 	want.Outcome, want.Bytes, want.TookMS = "not_found", 7, 1.5
 	if v := next(t, transfers, api.TopicTransfers, api.EventEnded).Transfer; *v != want {
 		t.Errorf("got %+v", v)
+	}
+}
+
+// TestDurability: an event has the totals and the members that it is about.
+func TestDurability(t *testing.T) {
+	t.Parallel()
+	e := New(nil, nil)
+	s := subscribe(t, e, "durability")
+	want := api.DurabilityEvent{Objects: 9, AtRisk: 3, Missing: 7, Members: 1, IDs: []string{"12D3"}}
+	e.Durability(api.EventGone, want)
+	if got := next(t, s, api.TopicDurability, api.EventGone).Durability; got == nil || !reflect.DeepEqual(*got, want) {
+		t.Errorf("got %+v", got)
 	}
 }
 
