@@ -10,7 +10,7 @@ type Resumed struct {
 // Evacuation says how far a node is with handing its copies over to the other members of its cluster.
 type Evacuation struct {
 	Since     time.Time `json:"since"`         // when it was asked to
-	Ready     bool      `json:"ready"`         // it has looked at all pins since then; before that the numbers are not final
+	Ready     bool      `json:"ready"`         // it has looked at all pins since then; before, numbers are not final
 	Objects   int       `json:"objects"`       // that it holds and that pins ask copies of
 	Left      int       `json:"left"`          // of them, that fewer others proved since than are asked for
 	LeftBytes int64     `json:"left_bytes"`    // of these

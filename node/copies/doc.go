@@ -79,8 +79,9 @@ func New(p plan.Params, d Deps) (*Keeper, error) {
 		Size: func(_ context.Context, root b3.Root) (int64, error) { return k.Size(root) },
 	})
 	k.Service = durability.New(p, durability.Deps{
-		Self: plan.ID(d.Self), View: d.Members.View, Draining: d.Members.Draining, Store: d.Store, Prover: prover{k}, Repairs: d.Repairs,
-		Send: k.send, Dropping: k.dropping, Changed: d.Changed, Below: d.Store.Collector().Below, Now: d.Now, Log: d.Log, Metrics: d.Metrics,
+		Self: plan.ID(d.Self), View: d.Members.View, Draining: d.Members.Draining, Store: d.Store, Prover: prover{k},
+		Repairs: d.Repairs,
+		Send:    k.send, Dropping: k.dropping, Changed: d.Changed, Below: d.Store.Collector().Below, Now: d.Now, Log: d.Log, Metrics: d.Metrics,
 	})
 	var err error
 	k.server, err = protocol.NewServer(protocol.ServerDeps{

@@ -122,8 +122,8 @@ func (w *evacuationWatch) look(h *durability.Handover, now time.Time) (ended boo
 	case h.Done() && h.Alone == 0:
 		return true, nil
 	case h.Done():
-		return true, status.Errorf(status.Conflict, "all %d objects that pins ask copies of are handed over, but %d pins ask "+
-			"for none, so what they keep is on this node alone. `allium pin ls` shows them; `allium pin add KEY --rf 1` "+
+		return true, status.Errorf(status.Conflict, "all %d objects that pins ask copies of are handed over, but %d pins "+
+			"ask for none, so what they keep is on this node alone. `allium pin ls` shows them; `allium pin add KEY --rf 1` "+
 			"hands it over too, and `allium pin rm KEY` gives it up", h.Objects, h.Alone)
 	case h.Left == 0 && h.Unplanned > 0:
 		return true, status.Errorf(status.NotReady, "%d objects are handed over, but this node has %d more than it plans; "+
@@ -133,8 +133,8 @@ func (w *evacuationWatch) look(h *durability.Handover, now time.Time) (ended boo
 			"keeps could not be read, so there may be more; the log names it, and `allium verify --all --repair` mends it",
 			handed)
 	case !w.blocked.IsZero() && now.Sub(w.blocked) >= blockedAfter:
-		return true, status.Errorf(status.NotReady, "%d of %d objects are handed over; %s. Nothing is lost, and the node goes "+
-			"on once there is space: add nodes, raise durability.offer on others, lower targets, or end it with "+
+		return true, status.Errorf(status.NotReady, "%d of %d objects are handed over; %s. Nothing is lost, and the node "+
+			"goes on once there is space: add nodes, raise durability.offer on others, lower targets, or end it with "+
 			"`allium node drain --evacuate --stop`", handed, h.Objects, stuck(h))
 	case h.SendErr != nil && now.Sub(w.moved) >= refusedAfter:
 		return true, status.Errorf(status.NotReady, "%d of %d objects are handed over, and none in the last %s; the latest "+
