@@ -166,7 +166,8 @@ var layers = map[string][]string{
 	"node": {
 		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "gateway/exchange", "node/access",
 		"node/amnesia",
-		"node/capabilities", "node/clock", "node/config", "node/copies", "node/dnslink", "node/events",
+		"node/capabilities", "node/clock", "node/config", "node/copies", "node/dnslink",
+		"node/durability", "node/events",
 		"node/fault", "node/home", "node/intake", "node/lan", "node/localapi", "node/members", "node/naming",
 		"node/objects",
 		"node/ownnames",
@@ -199,7 +200,7 @@ var layers = map[string][]string{
 		"protocols/capability", "protocols/object",
 		"protocols/repair", "protocols/session", "store", "store/durability", "store/meta",
 	},
-	"node/durability": {"node/repair", "store", "store/durability", "store/meta"},
+	"node/durability": {"node/repair", "protocols/record", "store", "store/durability", "store/meta"},
 	"node/home":       {"node/config", "node/p2p"},
 	"node/intake": {
 		"gateway/audit", "gateway/exchange", "protocols/capability", "protocols/object", "store", "store/meta", "store/quota",

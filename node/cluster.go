@@ -161,7 +161,7 @@ func (n *Node) startCopies(ctx context.Context) error {
 	n.copies, err = copies.New(n.membersConfig().Durability, copies.Deps{
 		Self: n.host.ID(), Members: n.members, Store: n.store, Repairs: n.repairs, Sessions: n.sessions,
 		Objects: n.objects, Minter: minter, Denied: n.denylist.At("put").Object, Audit: n.gatewayAudit(),
-		Changed: n.copiesChanged, Now: n.now, Log: n.log, Metrics: n.registry, Limits: n.limits,
+		Changed: n.copiesChanged, Records: n.records, Now: n.now, Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {
 		return err

@@ -21,8 +21,8 @@ func TestCopiesChanged(t *testing.T) {
 	defer sub.Close()
 	many := make([]plan.ID, 3*api.MaxEventMembers)
 	n.copiesChanged(durability.Change{
-		Before: durability.Sum{Objects: 9, Behind: 1}, Now: durability.Sum{Objects: 9, AtRisk: 3, Lost: 1, Behind: 4}, Gone: many,
-		Back: many[:1],
+		Before: durability.Sum{Objects: 9, Behind: 1},
+		Now:    durability.Sum{Objects: 9, AtRisk: 3, Lost: 1, Behind: 4}, Gone: many, Back: many[:1],
 	})
 	n.copiesChanged(durability.Change{Before: durability.Sum{Behind: 4}, Now: durability.Sum{Objects: 9}})
 	n.copiesChanged(durability.Change{})

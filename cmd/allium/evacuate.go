@@ -39,8 +39,8 @@ func (a *app) evacuate(ctx context.Context, n api.Node) error {
 func evacuationError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return status.Errorf(status.Canceled, "it was interrupted; the node goes on handing its copies over and does not "+
-			"stop at the end. `allium durability` shows how far it is, `allium node drain --evacuate` waits again, and with --stop "+
-			"it ends")
+			"stop at the end. `allium durability` shows how far it is, `allium node drain --evacuate` waits again, and with "+
+			"--stop it ends")
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"time"
 
+	ds "github.com/ipfs/go-datastore"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -45,7 +46,7 @@ type Members interface {
 	StopDraining() error
 }
 
-// Deps are what a Keeper works with. Audit may be nil, no other field.
+// Deps are what a Keeper works with. Audit and Records may be nil, no other field.
 type Deps struct {
 	Self     peer.ID
 	Members  Members
@@ -57,6 +58,7 @@ type Deps struct {
 	Denied   func(root b3.Root) error // an error for an object that the denylist names
 	Audit    exchange.Audit           // nil: there is no audit log
 	Changed  func(durability.Change)  // is told what changed; it does not wait
+	Records  ds.Datastore             // keeps what holders proved; nil: nothing does
 	Now      func() time.Time
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
@@ -81,7 +83,8 @@ func New(p plan.Params, d Deps) (*Keeper, error) {
 	k.Service = durability.New(p, durability.Deps{
 		Self: plan.ID(d.Self), View: d.Members.View, Draining: d.Members.Draining, Store: d.Store, Prover: prover{k},
 		Repairs: d.Repairs,
-		Send:    k.send, Dropping: k.dropping, Changed: d.Changed, Below: d.Store.Collector().Below, Now: d.Now, Log: d.Log, Metrics: d.Metrics,
+		Send:    k.send, Dropping: k.dropping, Changed: d.Changed, Records: d.Records,
+		Below: d.Store.Collector().Below, Now: d.Now, Log: d.Log, Metrics: d.Metrics,
 	})
 	var err error
 	k.server, err = protocol.NewServer(protocol.ServerDeps{

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	ds "github.com/ipfs/go-datastore"
+	dssync "github.com/ipfs/go-datastore/sync"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,6 +62,7 @@ type node struct {
 	drained time.Time // since when it hands its copies over
 	full    bool      // it offers no space
 	changes []Change
+	records ds.Datastore
 }
 
 const latency = 20 * time.Millisecond
@@ -90,7 +93,9 @@ func newClusterAt(t *testing.T, n int, rate limits.Bytes, p durability.Params) *
 			t.Fatal(err)
 		}
 		s, _ := storetest.Start(t, memoryConfig(), store.Deps{})
-		c.nodes = append(c.nodes, &node{c: c, id: id, store: s, stop: func() {}})
+		c.nodes = append(c.nodes, &node{
+			c: c, id: id, store: s, stop: func() {}, records: dssync.MutexWrap(ds.NewMapDatastore()),
+		})
 	}
 	for _, x := range c.nodes {
 		x.start()
@@ -194,6 +199,7 @@ func (x *node) start() {
 				}
 			}
 		},
+		Records: x.records,
 		Changed: func(ch Change) {
 			x.mu.Lock()
 			defer x.mu.Unlock()

@@ -8,7 +8,7 @@
 //   - A tick looks at no more than maxScan pins and begins no more than maxCalls actions. It waits for
 //     no member: up to callLimit are asked at once, each by one goroutine.
 //   - Targets are durable in the pins of the store before a member is told that they are known.
-//     What was observed is not: after a restart holders prove their copies again.
+//     What holders proved is kept from time to time, and restored with its own time after a restart.
 //   - Nobody but this node changes its own targets.
 //
 // One target, step by step: a person pins an object and asks for three copies. The next tick finds
@@ -24,6 +24,7 @@ import (
 	"log/slog"
 	"time"
 
+	ds "github.com/ipfs/go-datastore"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -62,7 +63,7 @@ type Repairs interface {
 	Queue(job repair.Job) bool
 }
 
-// Deps are what a Service works with. All are required.
+// Deps are what a Service works with. All but Records are required.
 type Deps struct {
 	Self durability.ID           // this node
 	View func() *durability.View // the members as of now; making one takes a while
@@ -78,6 +79,8 @@ type Deps struct {
 	// Dropping records that this node is about to drop its copy of an object. If it returns an error, the copy
 	// stays; else ended is called with the result.
 	Dropping func(ctx context.Context, root b3.Root) (ended func(error), err error)
+	// Records keep over a restart what holders proved; nil: nothing does.
+	Records ds.Datastore
 	// Changed is told what each whole tick found that differs from the one before. It does not wait.
 	Changed func(Change)
 	// Below yields the objects below a directory that are stored.

@@ -247,6 +247,7 @@ func (s *Service) entry(ctx context.Context, root b3.Root) (*entry, error) {
 		}
 		e = &entry{Object: durability.NewObject(root, info.Size, s.deps.Now())}
 		s.objects[root] = e
+		s.restore(e, s.deps.Now())
 	}
 	e.here = here
 	return e, nil
@@ -259,6 +260,7 @@ func (s *Service) ended() (given []b3.Root) {
 	defer s.mu.Unlock()
 	s.skipped = s.unplanned
 	s.passes++
+	s.before = nil
 	s.handing.looked(s.pass, s.scan)
 	for root, seq := range s.removed {
 		if now.Sub(time.UnixMilli(int64(seq))) > keepRemoved {

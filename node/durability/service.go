@@ -30,7 +30,7 @@ type Service struct {
 	speed              speed
 	sum                Sum // of the latest whole tick
 	handing            handing
-	present            map[durability.ID]bool // the members that were present in the latest whole tick; nil: there was none
+	present            map[durability.ID]bool // that were present in the latest whole tick; nil: there was none
 
 	waiting map[durability.ID]*calls // of members that are not being asked
 	asked   map[durability.ID]bool   // the members that are being asked, at most callLimit
@@ -39,6 +39,9 @@ type Service struct {
 	begun uint64        // when the service was made, Unix milliseconds
 	wake  chan struct{} // bound: 1; asks for a tick
 	scan  scan          // of the goroutine of Run
+
+	before proofsOf           // what was proved before a restart of objects that were not found yet; mu guards it
+	kept   [keptPages]b3.Root // the digests of the pages of proofs in the records, of the goroutine of Run
 }
 
 // entry is an object that has a target.
@@ -76,8 +79,15 @@ func New(p durability.Params, d Deps) *Service {
 // again.
 func (s *Service) Run(ctx context.Context, ready func()) error {
 	ready()
+	s.load(ctx)
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepAtEnd)
+		defer cancel()
+		s.keepProofs(ctx)
+	}()
 	defer s.scan.stop()
 	defer s.callers.Wait()
+	ticks := 0                                             // whole ones since proofs were kept
 	timer := time.NewTimer(jitter.Spread(s.p.Tick / soon)) // members are told busy until it has seen its pins
 	defer timer.Stop()
 	for looked := (time.Time{}); ; {
@@ -98,6 +108,13 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 		wait := s.p.Tick
 		if s.tick(ctx, whole) {
 			wait /= awaitedTicks
+		}
+		if whole {
+			ticks++
+		}
+		if ticks >= keptTicks {
+			s.keepProofs(ctx)
+			ticks = 0
 		}
 		timer.Reset(jitter.Spread(wait))
 	}

@@ -63,7 +63,8 @@ func TestEvacuationEnds(t *testing.T) {
 			}
 			ended, err = w.look(&test.h, now.Add(1))
 		}
-		if ended != (test.wait >= 0) || status.Of(err) != test.want || err != nil && !strings.Contains(err.Error(), test.says) {
+		if ended != (test.wait >= 0) || status.Of(err) != test.want ||
+			err != nil && !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: ended %t, %v", name, ended, err)
 		}
 	}

@@ -1,0 +1,170 @@
+package durability
+
+import (
+	"bytes"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ds "github.com/ipfs/go-datastore"
+
+	"allium/protocols/b3"
+	"allium/store/durability"
+)
+
+// TestProofsOutlastRestarts: after a restart copies count as they did before, though no holder answers, and each as
+// long as its proof is good. Without what was kept, or with a damaged page, none counts.
+func TestProofsOutlastRestarts(t *testing.T) {
+	for name, test := range map[string]struct {
+		away time.Duration // of the node
+		harm func(t *testing.T, x *node)
+		kept bool
+	}{
+		"a moment":  {away: time.Second, kept: true},
+		"too long":  {away: 3 * params.AuditPeriod},
+		"forgotten": {away: time.Second, harm: func(_ *testing.T, x *node) { x.records = ds.NewMapDatastore() }},
+		"damaged": {away: time.Second, harm: func(t *testing.T, x *node) {
+			damage(t, x.records, func(p []byte) { p[len(p)/2] ^= 1 })
+		}},
+		"cut": {away: time.Second, harm: func(t *testing.T, x *node) {
+			for page := range keptPages {
+				if err := x.records.Put(t.Context(), keptKey(page), []byte("short")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, 5, fast)
+				run(params.Grace)
+				x := c.nodes[0]
+				c.pin(x, 8, 1000, 3)
+				run(params.Grace)
+				if n := x.service().Sum(); n.Observed != 24 {
+					t.Fatalf("at first %+v", n)
+				}
+				for _, y := range c.nodes {
+					y.kill()
+				}
+				time.Sleep(test.away)
+				if test.harm != nil {
+					test.harm(t, x)
+				}
+				x.start()
+				c.offer() // the others are members, and do not answer
+				for _, y := range c.nodes[1:] {
+					y.mu.Lock()
+					x.mu.Lock()
+					x.seq++
+					err := x.members.Offer(durability.Member{ID: durability.ID(y.id), Capacity: 1 << 30}, x.seq, time.Now())
+					x.mu.Unlock()
+					y.mu.Unlock()
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				run(params.Tick)
+				want := 8
+				if test.kept {
+					want = 24
+				}
+				if n := x.service().Report(); n.Observed != want || !n.Ready {
+					t.Errorf("after the restart %d copies count, want %d", n.Observed, want)
+				}
+				if x.service().before != nil {
+					t.Error("what is not needed any more is not forgotten")
+				}
+				for _, y := range c.nodes[1:] {
+					y.start()
+				}
+				run(2 * params.Grace)
+				if n := x.service().Report(); n.Observed != 24 {
+					t.Errorf("when all are back %d copies count", n.Observed)
+				}
+			})
+		})
+	}
+}
+
+// damage changes what is kept.
+func damage(t *testing.T, records ds.Datastore, how func([]byte)) {
+	t.Helper()
+	for page := range keptPages {
+		p, err := records.Get(t.Context(), keptKey(page))
+		if err != nil {
+			continue
+		}
+		p = bytes.Clone(p)
+		how(p)
+		if err := records.Put(t.Context(), keptKey(page), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestKeptPages: a page is what was put in, bounded, and the same bytes for the same proofs.
+func TestKeptPages(t *testing.T) {
+	t.Parallel()
+	at := time.UnixMilli(1_700_000_000_123)
+	objs := proofsOf{}
+	for i := range 1000 {
+		root := b3.Root{3: byte(i), 4: byte(i >> 8)}
+		for j := range 1 + i%3 {
+			holder := durability.ID(bytes.Repeat([]byte{byte(j)}, 38))
+			objs[root] = append(objs[root], durability.Proof{Holder: holder, At: at.Add(time.Duration(i) * time.Millisecond)})
+		}
+	}
+	data, err := encodeKept(objs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := encodeKept(objs); err != nil || !bytes.Equal(again, data) {
+		t.Errorf("the second time it is another page, %v", err)
+	}
+	got := proofsOf{}
+	if err := decodeKept(0, data, got); err != nil || len(got) != len(objs) {
+		t.Fatalf("%d objects, %v", len(got), err)
+	}
+	for root, want := range objs {
+		for i, p := range got[root] {
+			if p.Holder != want[i].Holder || !p.At.Equal(want[i].At) {
+				t.Fatalf("%s is %+v, was %+v", root, p, want[i])
+			}
+		}
+	}
+	if err := decodeKept(1, data, got); err == nil {
+		t.Error("objects of another page are taken")
+	}
+	for n := range 100 {
+		for i := range 1000 {
+			holder := durability.ID([]byte{byte(i)})
+			root := b3.Root{1: byte(n), 3: byte(i), 4: byte(i >> 8)}
+			for range 32 {
+				objs[root] = append(objs[root], durability.Proof{Holder: holder, At: at})
+			}
+		}
+	}
+	if data, err = encodeKept(objs); err != nil || len(data) > maxKept {
+		t.Errorf("a page of %d bytes, %v", len(data), err)
+	}
+}
+
+// FuzzKept: no page does harm.
+func FuzzKept(f *testing.F) {
+	good, err := encodeKept(proofsOf{b3.Root{1}: {{Holder: "a", At: time.UnixMilli(5)}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good[:len(good)-32])
+	f.Fuzz(func(t *testing.T, text []byte) {
+		sum := b3.Sum(text)
+		objs := proofsOf{}
+		if decodeKept(0, append(text, sum[:]...), objs) == nil {
+			s := &Service{before: objs, p: params}
+			for root := range objs {
+				s.restore(&entry{Object: durability.NewObject(root, 1, time.Now())}, time.Now())
+			}
+		}
+	})
+}
