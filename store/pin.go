@@ -75,6 +75,16 @@ func (s *Store) pinUnlessPinned(ctx context.Context, root b3.Root, label string,
 	return s.Pin(ctx, root, PinOptions{Label: label, Charge: charge})
 }
 
+// HasPin reports whether an object has a pin with that label.
+func (s *Store) HasPin(ctx context.Context, root b3.Root, label string) (bool, error) {
+	if err := s.admission.EnterContext(ctx); err != nil {
+		return false, err
+	}
+	defer s.admission.Leave()
+	_, ok, err := s.ownPin(root, label)
+	return ok, err
+}
+
 // Unpin removes the pin with that label durably. If the pin has a target, the record that it was
 // removed stays until ForgetTarget. Unpin returns not_found if there is no such pin.
 func (s *Store) Unpin(ctx context.Context, root b3.Root, label string) error {

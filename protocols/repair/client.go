@@ -26,8 +26,11 @@ type ClientDeps struct {
 	Capability func(to peer.ID, root b3.Root) ([]byte, error)
 	// Refused notes that the member refused the capability that it was shown: it knows none of its keys.
 	Refused func(to peer.ID)
-	// Size returns the size of an object that this node holds, in bytes.
-	Size func(ctx context.Context, root b3.Root) (int64, error)
+	// Chunks returns below which number a challenge of an object draws its chunk.
+	Chunks func(root b3.Root) (int64, error)
+	// Slice returns what proves a piece of an object, for the number that was drawn. The error says that the object has
+	// no such piece.
+	Slice func(root b3.Root, piece uint8, drawn int64) (Slice, error)
 	// Draw returns a number below n, which the members cannot foresee. Its n is at least 1.
 	Draw func(n int64) int64
 }
@@ -44,8 +47,8 @@ func Draw(n int64) int64 { return rand.Int64N(n) }
 // Challenge has a member prove its copies of objects that this node holds, and returns an answer for
 // each: Absent for a wrong proof, and Busy for those that the member did not answer after it answered
 // others. The error says that it answered nothing.
-func (c *Client) Challenge(ctx context.Context, to peer.ID, roots []b3.Root) ([]Answer, error) {
-	answers := make([]Answer, len(roots))
+func (c *Client) Challenge(ctx context.Context, to peer.ID, roots []b3.Root) ([]Proof, error) {
+	answers := make([]Proof, len(roots))
 	for done := 0; done < len(roots); {
 		part := roots[done:min(len(roots), done+MaxObjects)]
 		n, err := c.challenge(ctx, to, part, answers[done:])
@@ -61,15 +64,14 @@ func (c *Client) Challenge(ctx context.Context, to peer.ID, roots []b3.Root) ([]
 }
 
 // challenge sends one challenge, and returns for how many objects it has set answers.
-func (c *Client) challenge(ctx context.Context, to peer.ID, roots []b3.Root, answers []Answer) (int, error) {
+func (c *Client) challenge(ctx context.Context, to peer.ID, roots []b3.Root, answers []Proof) (int, error) {
 	var w challengeWire
-	sizes := make([]int64, len(roots))
-	for i, root := range roots {
-		var err error
-		if sizes[i], err = c.deps.Size(ctx, root); err != nil {
+	for _, root := range roots {
+		n, err := c.deps.Chunks(root)
+		if err != nil {
 			return 0, err
 		}
-		w.Slices = append(w.Slices, slice{Root: root[:], Chunk: uint64(c.deps.Draw(b3.Chunks(sizes[i])))})
+		w.Slices = append(w.Slices, slice{Root: root[:], Chunk: uint64(c.deps.Draw(n))})
 	}
 	var reply proofsWire
 	if err := c.ask(ctx, to, opChallenge, b3.Root{}, w, &reply); err != nil {
@@ -79,15 +81,21 @@ func (c *Client) challenge(ctx context.Context, to peer.ID, roots []b3.Root, ans
 		return 0, status.Errorf(status.Upstream, "the member answers for %d of %d objects", n, len(roots))
 	}
 	for i, p := range reply.Proofs {
-		answers[i] = Answer(p.Answer)
+		answers[i] = Proof{Answer(p.Answer), p.Piece}
 		switch {
-		case answers[i] > Absent:
-			answers[i] = Busy // no answer that this version knows
-		case answers[i] == Proved && b3.VerifyChunkProof(roots[i], sizes[i], int64(w.Slices[i].Chunk), p.Proof) != nil:
-			answers[i] = Absent
+		case answers[i].Answer > Absent:
+			answers[i].Answer = Busy // no answer that this version knows
+		case answers[i].Answer == Proved && !c.proves(roots[i], p, int64(w.Slices[i].Chunk)):
+			answers[i].Answer = Absent
 		}
 	}
 	return len(reply.Proofs), nil
+}
+
+// proves reports whether a proof is one of the chunk that was drawn.
+func (c *Client) proves(root b3.Root, p proof, drawn int64) bool {
+	s, err := c.deps.Slice(root, p.Piece, drawn)
+	return err == nil && b3.VerifyChunkProof(s.Root, s.Size, s.Chunk, p.Proof) == nil
 }
 
 // Tell tells a member what this node knows of objects, and returns what it knows of them, in the same

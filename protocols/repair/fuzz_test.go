@@ -97,7 +97,7 @@ func FuzzAnswer(f *testing.F) {
 		c.deps.Call = canned(p)
 		roots := []b3.Root{b3.Sum(nil), {1}}
 		got, err := c.Challenge(t.Context(), w.from, roots[:1])
-		if err != nil && status.Of(err) != status.Upstream || err == nil && (len(got) != 1 || got[0] > Absent) {
+		if err != nil && status.Of(err) != status.Upstream || err == nil && (len(got) != 1 || got[0].Answer > Absent) {
 			t.Errorf("%x: %v, %v", p, got, err)
 		}
 		list, err := c.Tell(t.Context(), w.from, []Told{{Root: roots[0]}})

@@ -41,6 +41,19 @@ const (
 	Absent                // it has none, or its proof is wrong
 )
 
+// Proof is how a member answered for one object.
+type Proof struct {
+	Answer Answer
+	Piece  uint8 // that it proved: 0 is the whole object, else the number of a shard, from 1
+}
+
+// Slice is what proves a piece: a chunk of an object.
+type Slice struct {
+	Root  b3.Root
+	Size  int64 // bytes of the object
+	Chunk int64
+}
+
 // Target is what a node asks for an object: a number of copies, or shards. One with a number and
 // neither says that an earlier one was removed.
 type Target struct {
@@ -98,6 +111,7 @@ type challengeWire struct {
 type proof struct {
 	_      struct{} `cbor:",toarray"`
 	Answer uint8
+	Piece  uint8
 	Proof  []byte
 }
 

@@ -24,6 +24,8 @@ import (
 type member struct {
 	objects  map[b3.Root]*b3.Reader
 	answers  map[b3.Root]Answer // Proved for others that it has, else Absent
+	shards   map[b3.Root][]b3.Root
+	pieces   map[b3.Root]uint8 // that it holds
 	lies     func(proof []byte) []byte
 	claimed  []b3.Root
 	told     []Told
@@ -116,7 +118,10 @@ func (w *wire) CallWith(ctx context.Context, _ peer.ID, m session.Message) ([]by
 // newPair returns a client and the member that it asks.
 func newPair(tb testing.TB) (*Client, *wire, *member) {
 	tb.Helper()
-	m := &member{objects: map[b3.Root]*b3.Reader{}, answers: map[b3.Root]Answer{}}
+	m := &member{
+		objects: map[b3.Root]*b3.Reader{}, answers: map[b3.Root]Answer{}, shards: map[b3.Root][]b3.Root{},
+		pieces: map[b3.Root]uint8{},
+	}
 	s, err := NewServer(ServerDeps{
 		Holder: m, Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil),
 		Member: func(peer.ID) error {
@@ -125,12 +130,16 @@ func newPair(tb testing.TB) (*Client, *wire, *member) {
 			}
 			return nil
 		},
-		Proof: func(_ context.Context, root b3.Root, chunk int64) ([]byte, error) {
-			p, err := m.objects[root].ChunkProof(chunk)
+		Proof: func(_ context.Context, root b3.Root, drawn int64) (uint8, []byte, error) {
+			s, err := m.slice(root, m.pieces[root], drawn)
+			if err != nil {
+				return 0, nil, err
+			}
+			p, err := m.objects[s.Root].ChunkProof(s.Chunk)
 			if m.lies != nil {
 				p = m.lies(p)
 			}
-			return p, err
+			return m.pieces[root], p, err
 		},
 	})
 	if err != nil {
@@ -144,13 +153,23 @@ func newPair(tb testing.TB) (*Client, *wire, *member) {
 	return NewClient(ClientDeps{
 		Call: w, Draw: Draw, Refused: func(peer.ID) { w.refused++ },
 		Capability: func(peer.ID, b3.Root) ([]byte, error) { return make([]byte, 256), nil },
-		Size: func(_ context.Context, root b3.Root) (int64, error) {
-			if o := m.objects[root]; o != nil {
-				return o.Size(), nil
-			}
-			return 1, nil
-		},
+		Chunks:     func(root b3.Root) (int64, error) { return 1 << 40, nil },
+		Slice:      m.slice,
 	}), w, m
+}
+
+// slice returns what proves a piece of an object: an object of its own, or a shard.
+func (m *member) slice(root b3.Root, piece uint8, drawn int64) (Slice, error) {
+	if s, ok := m.shards[root]; ok && piece > 0 && int(piece) <= len(s) {
+		root = s[piece-1]
+	} else if piece > 0 {
+		return Slice{}, status.Errorf(status.BadRange, "no shard %d", piece)
+	}
+	size := int64(1)
+	if o := m.objects[root]; o != nil {
+		size = o.Size()
+	}
+	return Slice{root, size, drawn % b3.Chunks(size)}, nil
 }
 
 // TestChallenge: each object has its own answer, and only a true proof counts.
@@ -161,7 +180,7 @@ func TestChallenge(t *testing.T) {
 	m.answers[leaving] = Leaving
 	roots := []b3.Root{whole, {7}, empty, leaving}
 	got, err := c.Challenge(t.Context(), w.from, roots)
-	if err != nil || !slices.Equal(got, []Answer{Proved, Absent, Proved, Leaving}) {
+	if err != nil || !slices.Equal(got, []Proof{{Proved, 0}, {Absent, 0}, {Proved, 0}, {Leaving, 0}}) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	if !slices.Equal(m.claimed, roots) {
@@ -173,9 +192,29 @@ func TestChallenge(t *testing.T) {
 		"none":    func([]byte) []byte { return nil },
 	} {
 		m.lies = lie
-		if got, err := c.Challenge(t.Context(), w.from, []b3.Root{whole}); err != nil || got[0] != Absent {
+		if got, err := c.Challenge(t.Context(), w.from, []b3.Root{whole}); err != nil || got[0].Answer != Absent {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
+	}
+}
+
+// TestShard: a member proves the shard that it holds, and no other one.
+func TestShard(t *testing.T) {
+	t.Parallel()
+	c, w, m := newPair(t)
+	coded := m.add(t, 10, 1)
+	m.shards[coded] = []b3.Root{m.add(t, 5*b3.GroupSize, 2), m.add(t, 5*b3.GroupSize, 3)}
+	for piece, want := range map[uint8]Proof{0: {Proved, 0}, 1: {Proved, 1}, 2: {Proved, 2}, 3: {Absent, 0}} {
+		m.pieces[coded] = piece
+		if got, err := c.Challenge(t.Context(), w.from, []b3.Root{coded}); err != nil || got[0] != want {
+			t.Errorf("%d: %v, %v", piece, got, err)
+		}
+	}
+	m.pieces[coded] = 1
+	sent := c.deps.Slice
+	c.deps.Slice = func(root b3.Root, piece uint8, drawn int64) (Slice, error) { return sent(root, piece+1, drawn) }
+	if got, err := c.Challenge(t.Context(), w.from, []b3.Root{coded}); err != nil || got[0].Answer != Absent {
+		t.Errorf("another shard counts as proved: %v, %v", got, err)
 	}
 }
 
@@ -188,7 +227,7 @@ func TestManyObjects(t *testing.T) {
 		roots = append(roots, m.add(t, b3.ChunkSize*2, byte(i)))
 	}
 	got, err := c.Challenge(t.Context(), w.from, roots)
-	if err != nil || slices.ContainsFunc(got, func(a Answer) bool { return a != Proved }) || len(got) != len(roots) {
+	if err != nil || slices.ContainsFunc(got, func(a Proof) bool { return a.Answer != Proved }) || len(got) != len(roots) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	if w.calls < 3 || w.calls > 5 {
@@ -286,8 +325,8 @@ func TestFalseAnswers(t *testing.T) {
 			t.Errorf("%.40x: %v", p, err)
 		}
 	}
-	c.deps.Call = canned("\xa1\x01\x81\x82\x18\x63\x40") // the answer 99
-	if got, err := c.Challenge(t.Context(), w.from, []b3.Root{{1}}); err != nil || got[0] != Busy {
+	c.deps.Call = canned("\xa1\x01\x81\x83\x18\x63\x00\x40") // the answer 99
+	if got, err := c.Challenge(t.Context(), w.from, []b3.Root{{1}}); err != nil || got[0].Answer != Busy {
 		t.Errorf("%v, %v", got, err)
 	}
 }
@@ -313,8 +352,8 @@ func TestProofFails(t *testing.T) {
 	} {
 		c, w, m := newPair(t)
 		root := m.add(t, 10, 1)
-		w.server.deps.Proof = func(context.Context, b3.Root, int64) ([]byte, error) { return nil, o }
-		if got, err := c.Challenge(t.Context(), w.from, []b3.Root{root}); err != nil || got[0] != want {
+		w.server.deps.Proof = func(context.Context, b3.Root, int64) (uint8, []byte, error) { return 0, nil, o }
+		if got, err := c.Challenge(t.Context(), w.from, []b3.Root{root}); err != nil || got[0].Answer != want {
 			t.Errorf("%v: %v, %v", o, got, err)
 		}
 	}
@@ -327,7 +366,7 @@ func BenchmarkChallenge(b *testing.B) {
 	root := m.add(b, 64<<20, 1)
 	b.Run("challenge", func(b *testing.B) {
 		for b.Loop() {
-			if got, err := c.Challenge(b.Context(), w.from, []b3.Root{root}); err != nil || got[0] != Proved {
+			if got, err := c.Challenge(b.Context(), w.from, []b3.Root{root}); err != nil || got[0].Answer != Proved {
 				b.Fatal(got, err)
 			}
 		}

@@ -35,8 +35,9 @@ type Holder interface {
 type ServerDeps struct {
 	Holder Holder
 	Member func(p peer.ID) error // nil for a peer that is a present member
-	// Proof returns the proof of a chunk of an object. See [b3.Reader.ChunkProof].
-	Proof   func(ctx context.Context, root b3.Root, chunk int64) ([]byte, error)
+	// Proof returns which piece of an object this node holds, 0 for the whole object, and the proof of the chunk that a
+	// number says. See [b3.Reader.ChunkProof].
+	Proof   func(ctx context.Context, root b3.Root, chunk int64) (piece uint8, proof []byte, err error)
 	Metrics prometheus.Registerer
 	Limits  *limits.Registry
 }
@@ -162,7 +163,7 @@ func (s *Server) prove(ctx context.Context, root b3.Root, chunk int64) (p proof,
 	if a != Proved {
 		return proof{Answer: uint8(a)}, ctx.Err()
 	}
-	p.Proof, err = s.deps.Proof(ctx, root, chunk)
+	p.Piece, p.Proof, err = s.deps.Proof(ctx, root, chunk)
 	switch status.Of(err) {
 	case status.OK:
 		p.Answer = uint8(Proved)

@@ -27,5 +27,7 @@
 // back there is one copy too many. The holder that Place would choose last asks the first for a
 // [Lease], proves the others, waits, proves them again, and drops its copy.
 //
-// Targets of an erasure coding are not planned yet: only numbers of copies are.
+// With an erasure coding the object that is planned is the coding manifest, and a copy of it is one
+// [Piece]: a shard, or the whole object that was coded. Different shards are counted; a whole copy stands for one
+// that is missing. A Send names the shard, and the node that sends may have to make it from others.
 package durability

@@ -19,9 +19,15 @@ type Asked struct {
 
 // Object is what a holder knows of one object that has targets: what is asked, which members
 // were seen with a copy, and what this node is about to do. It is not safe for concurrent use.
+//
+// If shards are asked for, Root is the coding manifest, and what is called a copy is a piece: one shard of each
+// stripe, or the whole object that is coded.
 type Object struct {
 	Root b3.Root
-	Size int64
+	Size int64 // bytes of one copy
+	Own  Piece // what this node holds; the caller sets it, and Empty
+	// Empty is how many data shards have no bytes, at the end of a small object: nobody holds these.
+	Empty int
 
 	since time.Time // when this node began to hold it
 	asked []Asked   // one of each origin, at most MaxTargets
@@ -75,6 +81,8 @@ const (
 type seen struct {
 	id      ID
 	proof   proof
+	piece   Piece     // that it proved last
+	sent    Piece     // that is on its way while sending
 	at      time.Time // of the challenge that it proved last
 	first   time.Time // when it was first asked; zero: never
 	due     time.Time // of the next challenge
@@ -115,11 +123,28 @@ func (o *Object) Ask(origin ID, t meta.Target, now time.Time) bool {
 // Asked returns the targets of the object, one of each origin.
 func (o *Object) Asked() []Asked { return slices.Clone(o.asked) }
 
-// Wanted returns how many copies the targets together ask for: the most that one asks for.
+// Wanted returns how many copies the targets together ask for: the most that one asks for. A shard is a copy.
 func (o *Object) Wanted() int {
 	n := 0
 	for _, a := range o.asked {
-		n = max(n, a.Target.Copies)
+		n = max(n, a.Target.Places()-o.empty(a.Target))
+	}
+	return n
+}
+
+// empty returns how many shards of a target have no bytes.
+func (o *Object) empty(t meta.Target) int {
+	if t.Data == 0 {
+		return 0
+	}
+	return o.Empty
+}
+
+// data returns how many different shards make the object, 0 if whole copies are asked for.
+func (o *Object) data() int {
+	n := 0
+	for _, a := range o.asked {
+		n = max(n, a.Target.Data-o.empty(a.Target))
 	}
 	return n
 }
@@ -245,8 +270,8 @@ func (o *Object) Told(t Told, v *View, p Params, now time.Time) (changed []ID) {
 	return changed
 }
 
-// Own returns what this node itself asks for. What it has adopted is not that.
-func (o *Object) Own(self ID) (t meta.Target) {
+// OwnTarget returns what this node itself asks for. What it has adopted is not that.
+func (o *Object) OwnTarget(self ID) (t meta.Target) {
 	for _, a := range o.asked {
 		if a.Origin == self && !a.adopted {
 			t = a.Target
@@ -277,21 +302,25 @@ func (s *seen) counted(v *View, p Params, now time.Time) bool {
 // Holders returns the members whose copies count, this node first if its own does. Of members
 // that share a bucket only one is listed.
 func (o *Object) Holders(v *View, p Params, now time.Time) []ID {
-	var ids []ID
+	return o.held(v, p, now).ids()
+}
+
+// held returns the copies that count, as Holders does.
+func (o *Object) held(v *View, p Params, now time.Time) (list copies) {
 	var spread places
-	add := func(m *viewed) {
+	add := func(m *viewed, piece Piece) {
 		if !spread.sameBucket(m.Place) {
 			spread.add(m.Place)
-			ids = append(ids, m.ID)
+			list = append(list, holding{m.ID, piece})
 		}
 	}
 	if m := v.find(v.Self); m != nil && m.counts() && o.leave.began.IsZero() {
-		add(m)
+		add(m, o.Own)
 	}
 	for i := range o.seen {
 		if s := &o.seen[i]; s.id != v.Self && s.counted(v, p, now) {
-			add(v.find(s.id))
+			add(v.find(s.id), s.piece)
 		}
 	}
-	return ids
+	return list
 }

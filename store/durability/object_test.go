@@ -19,10 +19,10 @@ func TestPriorities(t *testing.T) {
 		o := NewObject(number(1), 100, now)
 		o.Ask("member-0", meta.Target{Copies: 4, Seq: 1}, now)
 		for i := range proved {
-			o.Answered(ID(fmt.Sprint("member-", i+1)), Proved, p, now)
+			o.Answered(ID(fmt.Sprint("member-", i+1)), Proved, Whole, p, now)
 		}
 		for i := proved + 1; i < 6; i++ {
-			o.Answered(ID(fmt.Sprint("member-", i)), Absent, p, now)
+			o.Answered(ID(fmt.Sprint("member-", i)), Absent, Whole, p, now)
 		}
 		o.Used(u)
 		for _, a := range o.Plan(v, p, now) {
@@ -50,10 +50,10 @@ func settled(v *View, p Params, now time.Time) *Object {
 		for _, a := range o.Plan(v, p, now) {
 			switch a.Kind {
 			case Challenge:
-				o.Answered(a.To, map[bool]Answer{true: Proved, false: Absent}[o.provedSince(a.To, now)], p, now)
+				o.Answered(a.To, map[bool]Answer{true: Proved, false: Absent}[o.provedSince(a.To, now)], Whole, p, now)
 			case Send:
 				o.Sent(a.To, true, p, now)
-				o.Answered(a.To, Proved, p, now)
+				o.Answered(a.To, Proved, Whole, p, now)
 			case Tell:
 				o.TellEnded(a.To, a.Version, true)
 			}
@@ -137,10 +137,10 @@ func TestBusyIsNotFailed(t *testing.T) {
 	p, now := TestnetParams(), time.Unix(1_700_000_000, 0)
 	v := NewView("member-0", members(3, 3), false)
 	o := NewObject(number(1), 100, now)
-	o.Answered("member-1", Proved, p, now)
+	o.Answered("member-1", Proved, Whole, p, now)
 	count := func() int { return len(o.Holders(v, p, now)) }
 	now = now.Add(p.AuditPeriod)
-	o.Answered("member-1", Busy, p, now)
+	o.Answered("member-1", Busy, Whole, p, now)
 	if count() != 2 {
 		t.Error("a late answer takes a copy away")
 	}
@@ -148,11 +148,11 @@ func TestBusyIsNotFailed(t *testing.T) {
 	if count() != 1 {
 		t.Error("a proof of two periods ago counts")
 	}
-	o.Answered("member-1", Proved, p, now)
+	o.Answered("member-1", Proved, Whole, p, now)
 	if count() != 2 {
 		t.Error("a new proof does not count")
 	}
-	o.Answered("member-1", Absent, p, now)
+	o.Answered("member-1", Absent, Whole, p, now)
 	if count() != 1 {
 		t.Error("a copy that is not proved counts")
 	}

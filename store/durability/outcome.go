@@ -17,8 +17,8 @@ const (
 )
 
 // Answered notes how a member answered the challenge of a Challenge action, or that a read of
-// its copy failed, which is Absent.
-func (o *Object) Answered(id ID, a Answer, p Params, now time.Time) {
+// its copy failed, which is Absent. piece is what it proved.
+func (o *Object) Answered(id ID, a Answer, piece Piece, p Params, now time.Time) {
 	s := o.at(id)
 	if s == nil {
 		return
@@ -30,7 +30,7 @@ func (o *Object) Answered(id ID, a Answer, p Params, now time.Time) {
 	}
 	switch a {
 	case Proved:
-		s.proof, s.at, s.fails, s.took, s.late = proved, asked, 0, false, 0
+		s.proof, s.piece, s.at, s.fails, s.took, s.late = proved, piece, asked, 0, false, 0
 		s.due = now.Add(o.auditIn(id, p, now))
 	case Leaving:
 		s.proof, s.late = leaving, 0

@@ -23,7 +23,7 @@ type Priority uint8
 
 // Priorities of sends.
 const (
-	LastCopy  Priority = iota // at most one proved copy is left
+	LastCopy  Priority = iota // one copy less, and the object is lost
 	WasMissed                 // a holder could not serve a read lately
 	WasRead                   // it was read lately
 	Other
@@ -38,6 +38,7 @@ type Action struct {
 	To       ID
 	Priority Priority // of Send
 	Version  uint64   // of Tell: what to pass to TellEnded
+	Piece    Piece    // of Send
 }
 
 // Plan returns what this node is to do about its copy of the object and about those of
@@ -55,13 +56,14 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 		return o.tell(v, o.version(), o.challenge(v, now))
 	}
 	o.candidates(v, want, p, now)
-	holders := o.Holders(v, p, now)
+	holders := o.held(v, p, now)
+	covered := holders.covered(want)
 	version := o.version()
-	if len(holders) > want { // then all of them must know each other
-		version += holderSet(holders)
+	if len(holders) > covered { // then all of them must know each other
+		version += holderSet(holders.ids())
 	}
 	actions := o.tell(v, version, o.challenge(v, now))
-	if len(holders) >= want {
+	if covered == want {
 		o.short = time.Time{}
 		if len(holders) == want {
 			o.ample = time.Time{}
@@ -79,13 +81,14 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 		o.short = now
 		o.askAgain(p, now)
 	}
+	places := want
 	if v.LastOnly {
-		want = min(want, 2)
+		want = min(want, o.least()+1)
 	}
-	if len(holders) >= want || now.Before(o.turn(v, p, now)) {
+	if covered >= want || now.Before(o.turn(v, p, now)) {
 		return actions
 	}
-	return o.send(v, p, now, holders, want, actions)
+	return o.send(v, p, now, holders, want, places, actions)
 }
 
 // askAgain has those challenged again that were about to drop their copy: they stay as copies are
@@ -202,14 +205,23 @@ func (o *Object) turn(v *View, p Params, now time.Time) time.Time {
 	return from.Add(time.Duration(before) * p.Grace)
 }
 
-// send returns the sends that are missing from want copies. Copies on their way count, and
-// so do members that have not answered their first challenges, for a grace unless copies are awaited.
-func (o *Object) send(v *View, p Params, now time.Time, holders []ID, want int, actions []Action) []Action {
-	held, avoid := slices.Clone(holders), []ID{v.Self}
+// least returns how many copies the object is lost without.
+func (o *Object) least() int { return max(o.data(), 1) }
+
+// send returns the sends that are missing from want copies, which are of so many places. Copies on their way count,
+// and so do members that have not answered their first challenges, for a grace unless copies are awaited.
+func (o *Object) send(
+	v *View, p Params, now time.Time, holders copies, want, places int, actions []Action,
+) []Action {
+	held, avoid := holders.ids(), []ID{v.Self}
+	var sent []Piece
 	for i := range o.seen {
 		s := &o.seen[i]
 		m := v.find(s.id)
-		if m == nil || slices.Contains(holders, s.id) {
+		if s.sending {
+			sent = append(sent, s.sent)
+		}
+		if m == nil || slices.Contains(held[:len(holders)], s.id) {
 			continue
 		}
 		switch {
@@ -222,21 +234,27 @@ func (o *Object) send(v *View, p Params, now time.Time, holders []ID, want int, 
 			avoid = append(avoid, s.id)
 		}
 	}
-	for _, c := range v.Place(o.Root, o.Size, held, avoid, want-len(held)) {
+	covered := holders.covered(places)
+	n := want - covered - (len(held) - len(holders))
+	pieces := make([]Piece, max(n, 0)) // whole copies
+	if o.data() > 0 {
+		pieces = holders.missing(places, n, o.data(), o.Empty, sent)
+	}
+	for i, c := range v.Place(o.Root, o.Size, held, avoid, len(pieces)) {
 		s := o.at(c.ID)
 		if s == nil {
 			break
 		}
-		s.sending = true
-		actions = append(actions, Action{Kind: Send, To: c.ID, Priority: o.priority(len(holders))})
+		s.sending, s.sent = true, pieces[i]
+		actions = append(actions, Action{Kind: Send, To: c.ID, Piece: pieces[i], Priority: o.priority(covered)})
 	}
 	return actions
 }
 
 // priority returns how urgent a send is while that many copies are proved.
-func (o *Object) priority(holders int) Priority {
+func (o *Object) priority(covered int) Priority {
 	switch {
-	case holders <= 1:
+	case covered <= o.least():
 		return LastCopy
 	case o.use == Degraded:
 		return WasMissed

@@ -21,10 +21,16 @@ const (
 	StateExtra   State = "extra"   // proved, at a member whose copies do not count
 )
 
+// Readable reports whether a member with a copy in that state can probably serve it.
+func (s State) Readable() bool {
+	return s == StateProved || s == StateStale || s == StateExtra || s == StateLeaving
+}
+
 // Copy is what a report says of one member's copy.
 type Copy struct {
 	ID        ID
 	State     State
+	Piece     Piece
 	LastProof time.Time // of the challenge that it proved last; zero: none
 	NextAudit time.Time // when it is challenged next; zero: this node's own, or a challenge is in flight
 	Here      bool      // it is this node's own
@@ -42,14 +48,20 @@ type Status struct {
 // Met reports whether the targets were met when Plan was last called.
 func (o *Object) Met() bool { return o.Wanted() > 0 && o.short.IsZero() }
 
-// Observed returns how many copies count. here says whether this node's own is whole.
+// Observed returns how many copies count, or how many different shards. here says whether this node's own is there.
 func (o *Object) Observed(v *View, p Params, now time.Time, here bool) int {
-	holders := o.Holders(v, p, now)
+	holders := o.held(v, p, now)
 	if !here {
-		holders = slices.DeleteFunc(holders, func(id ID) bool { return id == v.Self })
+		holders = holders.without(v.Self)
+	}
+	if o.data() > 0 {
+		return holders.covered(o.Wanted())
 	}
 	return len(holders)
 }
+
+// Lost reports whether an object of which that many copies or shards count cannot be read from them.
+func (o *Object) Lost(observed int) bool { return observed < o.least() }
 
 // Status returns what this node knows of the copies. here says whether this node's own is whole.
 func (o *Object) Status(v *View, p Params, now time.Time, here bool) Status {
@@ -61,7 +73,7 @@ func (o *Object) Status(v *View, p Params, now time.Time, here bool) Status {
 			}
 		}
 	}
-	own := Copy{ID: v.Self, State: StateProved, Here: true}
+	own := Copy{ID: v.Self, State: StateProved, Piece: o.Own, Here: true}
 	switch m := v.find(v.Self); {
 	case !here:
 		own.State = StateAbsent
@@ -73,7 +85,7 @@ func (o *Object) Status(v *View, p Params, now time.Time, here bool) Status {
 	s.Copies = append(s.Copies, own)
 	for i := range o.seen {
 		e := &o.seen[i]
-		c := Copy{ID: e.id, State: e.state(v, p, now), LastProof: e.at}
+		c := Copy{ID: e.id, State: e.state(v, p, now), Piece: e.piece, LastProof: e.at}
 		if !e.asking {
 			c.NextAudit = e.due
 		}

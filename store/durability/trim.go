@@ -44,14 +44,8 @@ func (o *Object) Grant(v *View, from ID, p Params, now time.Time) bool {
 	if o.lease.Holder != from && now.Before(o.lease.Until) || o.asks(from) || o.Answer() != Proved {
 		return false
 	}
-	others := 0
-	for _, id := range o.Holders(v, p, now) {
-		if id != from {
-			others++
-		}
-	}
 	want := o.Wanted()
-	if want == 0 || others < want {
+	if want == 0 || o.held(v, p, now).without(from).covered(want) < want {
 		return false
 	}
 	o.lease = Lease{Holder: from, Until: now.Add(leaseTime(p))}
@@ -60,7 +54,7 @@ func (o *Object) Grant(v *View, from ID, p Params, now time.Time) bool {
 
 // trim plans how this node drops its copy when there are enough others. holders are the copies
 // that count, actions what is planned already.
-func (o *Object) trim(v *View, p Params, now time.Time, holders []ID, want int, actions []Action) []Action {
+func (o *Object) trim(v *View, p Params, now time.Time, holders copies, want int, actions []Action) []Action {
 	if o.asks(v.Self) {
 		o.leave = leave{}
 		return actions
@@ -68,29 +62,29 @@ func (o *Object) trim(v *View, p Params, now time.Time, holders []ID, want int, 
 	if !o.leave.began.IsZero() {
 		return o.leaveOn(v, p, now, want, actions)
 	}
-	others := slices.DeleteFunc(slices.Clone(holders), func(id ID) bool { return id == v.Self })
-	if len(others) < want || v.LastOnly || !o.leave.asked.IsZero() && now.Sub(o.leave.asked) < p.Grace {
+	others := holders.without(v.Self)
+	if others.covered(want) < want || v.LastOnly || !o.leave.asked.IsZero() && now.Sub(o.leave.asked) < p.Grace {
 		return actions
 	}
 	// A member that comes and goes makes too many again and again: that moves nothing.
-	lasts := !slices.Contains(holders, v.Self) || !o.ample.IsZero() && now.Sub(o.ample) >= 2*p.Grace
-	if !lasts || o.leaves(v, holders) != v.Self {
+	lasts := len(others) == len(holders) || !o.ample.IsZero() && now.Sub(o.ample) >= 2*p.Grace
+	if !lasts || o.leaves(v, holders, want) != v.Self {
 		return actions
 	}
 	o.leave.asked = now
-	return append(actions, Action{Kind: AskLease, To: v.first(&o.Root, others)[0]})
+	return append(actions, Action{Kind: AskLease, To: v.first(&o.Root, others.ids())[0]})
 }
 
 // leaves returns the holder whose copy is given up when there are too many: this node's if it does
 // not count, as that of a draining member. Else it is the last one if holders were chosen
 // in turn as a planner chooses them, so those that stay are spread as well as they can. Nodes with a
-// target of their own stay. It returns "" if all do.
-func (o *Object) leaves(v *View, holders []ID) ID {
-	if !slices.Contains(holders, v.Self) {
+// target of their own stay, and so do those with the only copy of a shard. It returns "" if all do.
+func (o *Object) leaves(v *View, holders copies, want int) ID {
+	if len(holders.without(v.Self)) == len(holders) {
 		return v.Self
 	}
-	for _, id := range slices.Backward(v.inOrder(o.Root, holders)) {
-		if !o.asks(id) {
+	for _, id := range slices.Backward(v.inOrder(o.Root, holders.ids())) {
+		if !o.asks(id) && holders.without(id).covered(want) == want {
 			return id
 		}
 	}
@@ -108,12 +102,9 @@ func (o *Object) leaveOn(v *View, p Params, now time.Time, want int, actions []A
 	if o.leave.again {
 		since = o.leave.proved.Add(p.TrimWait)
 	}
-	n := 0
-	for _, id := range o.Holders(v, p, now) {
-		if id != v.Self && o.provedSince(id, since) {
-			n++
-		}
-	}
+	n := slices.DeleteFunc(o.held(v, p, now), func(h holding) bool {
+		return h.id == v.Self || !o.provedSince(h.id, since)
+	}).covered(want)
 	switch {
 	case o.leave.proved.IsZero():
 		if n >= want {

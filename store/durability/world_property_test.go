@@ -12,7 +12,12 @@ import (
 // TestClusterConverges: whatever happens, no node drops a copy that its targets ask for, no
 // more copies are made than two sides of a partition make, and when it is quiet again each
 // object that is left has exactly the copies asked for.
-func TestClusterConverges(t *testing.T) {
+func TestClusterConverges(t *testing.T) { checkConverges(t, false) }
+
+// TestShardsConverge: so it is with shards, as long as enough of them are left.
+func TestShardsConverge(t *testing.T) { checkConverges(t, true) }
+
+func checkConverges(t *testing.T, coded bool) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, rapid.Uint64().Draw(t, "seed"))
@@ -25,7 +30,12 @@ func TestClusterConverges(t *testing.T) {
 		objects := rapid.IntRange(1, 6).Draw(t, "objects")
 		for i := range objects {
 			n := w.nodes[rapid.IntRange(0, nodes-1).Draw(t, "origin")]
-			w.pin(n, number(i), int64(1+i)<<18, rapid.IntRange(1, 4).Draw(t, "copies"))
+			target := meta.Target{Copies: rapid.IntRange(1, 4).Draw(t, "copies")}
+			if coded && i%2 == 0 {
+				codings := []meta.Target{{Data: 2, Parity: 1}, {Data: 2, Parity: 2}, {Data: 3, Parity: 1}}
+				target = rapid.SampledFrom(codings).Draw(t, "coding")
+			}
+			w.ask(n, number(i), int64(1+i)<<18, target)
 		}
 		for range rapid.IntRange(0, 12).Draw(t, "events") {
 			n := w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(t, "node")]
@@ -58,8 +68,13 @@ func TestClusterConverges(t *testing.T) {
 				}
 				for _, a := range o.Asked() {
 					if a.Origin == n.id {
-						copies := rapid.IntRange(0, 4).Draw(t, "changed to")
-						o.Ask(n.id, meta.Target{Copies: copies}.Next(a.Target, uint64(w.now.UnixMilli())), w.now)
+						target := meta.Target{Copies: rapid.IntRange(0, 4).Draw(t, "changed to")}
+						if d := a.Target.Data; d > 0 && target.Copies > 0 { // another coding has another manifest
+							target = meta.Target{Data: d, Parity: a.Target.Parity}
+						} else if o.data() > 0 {
+							target = meta.Target{}
+						}
+						o.Ask(n.id, target.Next(a.Target, uint64(w.now.UnixMilli())), w.now)
 					}
 				}
 			case "lie":
@@ -91,11 +106,23 @@ func TestClusterConverges(t *testing.T) {
 		w.run(8 * time.Minute)
 		for i := range objects {
 			root := number(i)
-			want := 0
+			want, data := 0, 0
 			for _, n := range w.nodes {
 				if n.disk[root] != 0 {
-					want = max(want, n.objects[root].Wanted())
+					want, data = max(want, n.objects[root].Wanted()), max(data, n.objects[root].data())
 				}
+			}
+			places := w.places(root)
+			if data > 0 {
+				if places.whole() == 0 && len(places.shards()) < data {
+					continue // too many were lost at once
+				}
+				want = min(want, len(w.nodes))
+				if places.covered(want) != want || len(places) != want {
+					t.Fatalf("%d pieces on %d nodes of object %d, asked for are %d\n%s", places.covered(want), len(places), i, want,
+						w.describe(root))
+				}
+				continue
 			}
 			if n := w.copies(root); n != want {
 				t.Fatalf("%d copies of object %d, asked for are %d\n%s", n, i, want, w.describe(root))

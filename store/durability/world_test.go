@@ -45,7 +45,8 @@ type node struct {
 	cluster *Cluster
 	objects map[b3.Root]*Object
 	disk    map[b3.Root]int64
-	busy    time.Time // until when its pace is used
+	piece   map[b3.Root]Piece // of what is on disk
+	busy    time.Time         // until when its pace is used
 }
 
 type event struct {
@@ -103,7 +104,7 @@ func (w *world) note(what string, n *node, root b3.Root, to ID) {
 func (w *world) add(place Place, capacity uint64) *node {
 	n := &node{
 		id:   ID(fmt.Sprintf("node-%03d", len(w.nodes))),
-		disk: map[b3.Root]int64{}, objects: map[b3.Root]*Object{},
+		disk: map[b3.Root]int64{}, piece: map[b3.Root]Piece{}, objects: map[b3.Root]*Object{},
 	}
 	n.member = Member{ID: n.id, Place: place, Capacity: capacity, Free: capacity}
 	w.nodes = append(w.nodes, n)
@@ -124,7 +125,7 @@ func (w *world) start(n *node) {
 	}
 	for root, o := range n.objects { // targets are on disk, what was seen is not
 		again := NewObject(root, o.Size, w.now)
-		again.asked = o.asked
+		again.asked, again.Own = o.asked, n.piece[root]
 		n.objects[root] = again
 	}
 	life := n.life
@@ -160,7 +161,7 @@ func (w *world) wipe(n *node) {
 	for root := range n.disk {
 		w.lost[held{n.id, root}] = w.now
 	}
-	n.disk, n.objects = map[b3.Root]int64{}, map[b3.Root]*Object{}
+	n.disk, n.piece, n.objects = map[b3.Root]int64{}, map[b3.Root]Piece{}, map[b3.Root]*Object{}
 }
 
 func (w *world) find(id ID) *node {
@@ -175,17 +176,23 @@ func (w *world) object(n *node, root b3.Root, size int64) *Object {
 	return n.objects[root]
 }
 
-// pin stores an object at a node with a target.
+// pin stores an object at a node with a target of copies.
 func (w *world) pin(n *node, root b3.Root, size int64, copies int) {
-	n.disk[root] = size
+	w.ask(n, root, size, meta.Target{Copies: copies})
+}
+
+// ask stores an object at a node with a target.
+func (w *world) ask(n *node, root b3.Root, size int64, t meta.Target) {
+	n.disk[root], n.piece[root] = size, Whole
 	o := w.object(n, root, size)
+	o.Own = Whole
 	var old meta.Target
 	for _, a := range o.asked {
 		if a.Origin == n.id {
 			old = a.Target
 		}
 	}
-	o.Ask(n.id, meta.Target{Copies: copies}.Next(old, uint64(w.now.UnixMilli())), w.now)
+	o.Ask(n.id, t.Next(old, uint64(w.now.UnixMilli())), w.now)
 }
 
 func (w *world) plan(n *node) {
@@ -243,12 +250,12 @@ func (w *world) do(n *node, o *Object, a Action) {
 		end(latency, func() {
 			switch {
 			case !w.reach(n, to):
-				end(w.p.Tick, func() { o.Answered(a.To, Busy, w.p, w.now) })
+				end(w.p.Tick, func() { o.Answered(a.To, Busy, Whole, w.p, w.now) })
 				return
 			case to.disk[root] == 0:
-				o.Answered(a.To, Absent, w.p, w.now)
+				o.Answered(a.To, Absent, Whole, w.p, w.now)
 			default:
-				o.Answered(a.To, to.objects[root].Answer(), w.p, w.now)
+				o.Answered(a.To, to.objects[root].Answer(), to.piece[root], w.p, w.now)
 			}
 			n.cluster.Contact(a.To, w.now)
 			if to.disk[root] != 0 {
@@ -280,7 +287,7 @@ func (w *world) do(n *node, o *Object, a Action) {
 		}
 		n.busy = maxTime(n.busy, w.now).Add(time.Duration(o.Size) * time.Second / time.Duration(w.rate))
 		end(n.busy.Sub(w.now)+latency, func() {
-			if !w.reach(n, to) || to.member.Free < uint64(o.Size) {
+			if !w.reach(n, to) || to.member.Free < uint64(o.Size) || !w.canSend(n, o, a.Piece) {
 				o.Sent(a.To, false, w.p, w.now)
 				return
 			}
@@ -295,9 +302,12 @@ func (w *world) do(n *node, o *Object, a Action) {
 				if to.disk[root] == 0 {
 					to.member.Free -= uint64(o.Size)
 				}
+				there := w.object(to, root, o.Size)
+				if to.disk[root] == 0 {
+					to.piece[root], there.Own = a.Piece, a.Piece
+				}
 				to.disk[root] = o.Size
 				delete(w.lost, held{to.id, root})
-				there := w.object(to, root, o.Size)
 				w.most[root] = max(w.most[root], w.copies(root))
 				end(latency, func() {
 					if w.reach(n, to) && to.objects[root] == there {
@@ -323,14 +333,14 @@ func maxTime(a, b time.Time) time.Time {
 // by a fault after they proved it.
 func (w *world) drop(n *node, o *Object) {
 	if want := o.Wanted(); want > 0 {
-		left := 0
+		var others copies
 		for _, other := range w.nodes {
 			at, lost := w.lost[held{other.id, o.Root}]
 			if other != n && (other.disk[o.Root] != 0 || lost && w.now.Sub(at) <= 3*w.p.Tick) {
-				left++
+				others = append(others, holding{other.id, other.piece[o.Root]})
 			}
 		}
-		if left < want {
+		if left := others.covered(want); left < want {
 			w.t.Fatalf("at %s %s drops a copy of %s, of which then %d are left instead of %d",
 				w.now.Sub(time.Unix(1_700_000_000, 0)), n.id, o.Root, left, want)
 		}
@@ -340,6 +350,30 @@ func (w *world) drop(n *node, o *Object) {
 	if o.Wanted() > 0 {
 		delete(n.objects, o.Root)
 	}
+}
+
+// canSend reports whether a node can send a piece: it has that, or the others that are needed to make it.
+func (w *world) canSend(n *node, o *Object, piece Piece) bool {
+	if o.data() == 0 || n.piece[o.Root] == piece || n.piece[o.Root] == Whole {
+		return true
+	}
+	var there copies
+	for _, x := range w.nodes {
+		if w.reach(n, x) && x.disk[o.Root] != 0 {
+			there = append(there, holding{x.id, x.piece[o.Root]})
+		}
+	}
+	return there.whole() > 0 || len(there.shards()) >= o.data()
+}
+
+// places returns the pieces of an object that are on disks.
+func (w *world) places(root b3.Root) (list copies) {
+	for _, x := range w.nodes {
+		if x.disk[root] != 0 {
+			list = append(list, holding{x.id, x.piece[root]})
+		}
+	}
+	return list
 }
 
 // copies returns how many nodes hold an object on their disks.

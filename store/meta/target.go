@@ -2,6 +2,8 @@ package meta
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"allium/protocols/status"
 )
@@ -21,6 +23,9 @@ type Target struct {
 	Parity int    // parity shards; 0 with copies
 	Seq    uint64 // Unix milliseconds when it was set, or the previous one + 1; the higher one wins
 }
+
+// Places returns how many nodes hold a part of the object: its copies or its shards.
+func (t Target) Places() int { return t.Copies + t.Data + t.Parity }
 
 // Wants reports whether t asks for copies or shards.
 func (t Target) Wants() bool { return t.Copies > 0 || t.Data > 0 }
@@ -44,13 +49,31 @@ func (t Target) Check() error {
 		return status.Errorf(status.BadRequest, "%d copies: ask for 1 to %d", t.Copies, MaxCopies)
 	case t.Copies > 0 && (t.Data != 0 || t.Parity != 0):
 		return status.Errorf(status.BadRequest, "a target is a number of copies or an erasure coding, not both")
-	case t.Data < 0 || t.Parity < 0 || (t.Data == 0) != (t.Parity == 0) || t.Data+t.Parity > MaxShards:
+	case t.Data == 1 && t.Parity > 0 && t.Parity < MaxCopies:
+		return status.Errorf(status.BadRequest, "1+%d shards: ask for %d copies, which are the same", t.Parity, t.Parity+1)
+	case t.Data < 0 || t.Parity < 0 || (t.Data == 0) != (t.Parity == 0) || t.Data == 1 || t.Data+t.Parity > MaxShards:
 		return status.Errorf(status.BadRequest,
-			"%d+%d shards: ask for at least one of each kind, at most %d in all", t.Data, t.Parity, MaxShards)
+			"%d+%d shards: ask for at least 2+1, at most %d in all", t.Data, t.Parity, MaxShards)
 	case t.Wants() && t.Seq == 0:
 		return status.Errorf(status.BadRequest, "the target has no sequence number")
 	}
 	return nil
+}
+
+// ParseShards returns the target that a text such as "6+3" asks for: so many data and so many parity shards. The error
+// is bad_request.
+func ParseShards(s string) (t Target, err error) {
+	data, parity, ok := strings.Cut(s, "+")
+	if ok {
+		t.Data, err = strconv.Atoi(data)
+	}
+	if ok && err == nil {
+		t.Parity, err = strconv.Atoi(parity)
+	}
+	if !ok || err != nil || t.Data < 1 || t.Parity < 1 {
+		return Target{}, status.Errorf(status.BadRequest, "%.40q is no number of data and parity shards, such as 6+3", s)
+	}
+	return t, Target{Data: t.Data, Parity: t.Parity, Seq: 1}.Check()
 }
 
 // String returns t as "rf 3", "ec 6+3", "removed" or "none".
