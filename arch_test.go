@@ -42,6 +42,7 @@ var layers = map[string][]string{
 	"protocols/dht/routing":  {"protocols/kad"},
 	"protocols/dht/seeds":    {"protocols/record"},
 	"protocols/dht/sweep":    {"protocols/kad"},
+	"protocols/erasure":      {"protocols/record"},
 	"protocols/gossip":       {},
 	"protocols/hints":        {"protocols/delimited", "protocols/record"},
 	"protocols/inbound":      {},
@@ -168,6 +169,7 @@ var layers = map[string][]string{
 		"node/amnesia",
 		"node/capabilities", "node/clock", "node/config", "node/copies", "node/dnslink",
 		"node/durability", "node/events",
+		"node/capabilities", "node/clock", "node/coding", "node/config", "node/copies", "node/dnslink", "node/events",
 		"node/fault", "node/home", "node/intake", "node/lan", "node/localapi", "node/members", "node/naming",
 		"node/objects",
 		"node/ownnames",
@@ -195,12 +197,16 @@ var layers = map[string][]string{
 	"node/fault": {
 		"gateway/api", "protocols/delimited", "protocols/dht", "protocols/oap", "protocols/object", "protocols/record",
 	},
+	"node/coding": {
+		"node/durability", "node/repair", "protocols/erasure", "protocols/object", "store", "store/durability", "store/meta",
+	},
 	"node/copies": {
-		"gateway/audit", "gateway/exchange", "node/capabilities", "node/durability", "node/repair",
-		"protocols/capability", "protocols/object",
+		"gateway/audit", "gateway/exchange", "node/capabilities", "node/coding", "node/durability", "node/repair",
+		"protocols/capability", "protocols/erasure", "protocols/object",
 		"protocols/repair", "protocols/session", "store", "store/durability", "store/meta",
 	},
 	"node/durability": {"node/repair", "protocols/record", "store", "store/durability", "store/meta"},
+	"node/durability": {"node/repair", "protocols/erasure", "store", "store/durability", "store/meta"},
 	"node/home":       {"node/config", "node/p2p"},
 	"node/intake": {
 		"gateway/audit", "gateway/exchange", "protocols/capability", "protocols/object", "store", "store/meta", "store/quota",

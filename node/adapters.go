@@ -9,6 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/node/coding"
 	"allium/node/intake"
 	"allium/node/objects"
 	"allium/protocols/b3"
@@ -30,16 +31,26 @@ type peerStore struct {
 	st      *store.Store
 	denied  func(b3.Root) error
 	example *objects.Example
+	coded   codedObjects
 }
 
-// OpenObject implements object.Store. Of an object that is missing or damaged it
-// opens the verified groups of an unfinished download, if there is one.
+// codedObjects are the objects of which this node holds shards.
+type codedObjects interface {
+	openCoded(ctx context.Context, root b3.Root) (*coding.Object, error)
+	hasCoded(root b3.Root) bool
+}
+
+// OpenObject implements object.Store. An object that is missing or damaged it opens from the shards of the cluster, if
+// this node holds one. Else it opens the verified groups of an unfinished download, if there is one.
 func (s peerStore) OpenObject(ctx context.Context, root b3.Root) (object.Object, error) {
 	if err := s.denied(root); err != nil {
 		return nil, err
 	}
 	o, err := s.st.Open(ctx, root)
 	if status.Of(err) == status.NotFound || status.Of(err) == status.Corrupt {
+		if o, failure := s.coded.openCoded(ctx, root); failure == nil {
+			return o, nil
+		}
 		if part, failure := s.st.OpenPartial(ctx, root); failure == nil {
 			return part, nil
 		}
@@ -60,7 +71,7 @@ func (s peerStore) Presence(ctx context.Context, roots []b3.Root) ([]b3.Presence
 		return nil, err
 	}
 	for i, root := range roots {
-		if _, ok := s.example.Bytes(root); ok {
+		if _, ok := s.example.Bytes(root); ok || s.coded.hasCoded(root) {
 			has[i] = b3.Complete
 		}
 		if has[i] != b3.Absent && s.denied(root) != nil {
@@ -74,6 +85,7 @@ func (s peerStore) Presence(ctx context.Context, roots []b3.Root) ([]b3.Presence
 type fetchStore struct {
 	st      *store.Store
 	example *objects.Example
+	coded   codedObjects
 }
 
 // Open implements resolver.Local.
@@ -81,6 +93,11 @@ func (f fetchStore) Open(ctx context.Context, root b3.Root) (b3.Object, error) {
 	o, err := f.st.Open(ctx, root)
 	if status.Of(err) == status.NotFound && f.storeExample(ctx, root) {
 		o, err = f.st.Open(ctx, root)
+	}
+	if status.Of(err) == status.NotFound || status.Of(err) == status.Corrupt {
+		if o, failure := f.coded.openCoded(ctx, root); failure == nil {
+			return o, nil
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/internal/ipgroup"
+	"allium/node/coding"
 	"allium/node/config"
 	"allium/node/copies"
 	homedir "allium/node/home"
@@ -160,13 +161,34 @@ func (n *Node) startCopies(ctx context.Context) error {
 	}
 	n.copies, err = copies.New(n.membersConfig().Durability, copies.Deps{
 		Self: n.host.ID(), Members: n.members, Store: n.store, Repairs: n.repairs, Sessions: n.sessions,
-		Objects: n.objects, Minter: minter, Denied: n.denylist.At("put").Object, Audit: n.gatewayAudit(),
-		Changed: n.copiesChanged, Records: n.records, Now: n.now, Log: n.log, Metrics: n.registry, Limits: n.limits,
+		Objects: n.objects, Minter: minter, Coded: func(root b3.Root) { n.publisher.Announce(ctx, root) },
+		Denied: n.denylist.At("put").Object, Audit: n.gatewayAudit(), Changed: n.copiesChanged, Records: n.records,
+		Now: n.now, Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {
 		return err
 	}
 	return n.services.Start(ctx, supervise.Service{Name: "durability", Run: n.copies.Run})
+}
+
+// openCoded opens an object of which this node holds a shard. The error is not_found if it holds none.
+func (n *Node) openCoded(ctx context.Context, root b3.Root) (*coding.Object, error) {
+	if !n.started.Load() || n.copies == nil {
+		return nil, status.Errorf(status.NotFound, "no shard of %s is here", root)
+	}
+	return n.copies.Coder.Open(ctx, root)
+}
+
+// hasCoded reports whether this node holds a shard of an object, and can serve it by that.
+func (n *Node) hasCoded(root b3.Root) bool {
+	return n.started.Load() && n.copies != nil && n.copies.Coder.Has(root)
+}
+
+// coded yields the objects of which this node holds shards.
+func (n *Node) coded(yield func(b3.Root) bool) {
+	if n.started.Load() && n.copies != nil {
+		n.copies.Codings(yield)
+	}
 }
 
 // keptCopies returns what keeps copies as the API's interface: nil, not a nil *copies.Keeper, if there is none.

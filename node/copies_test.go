@@ -106,3 +106,70 @@ func TestCopies(t *testing.T) {
 		t.Error("a node that is no member has a copy")
 	}
 }
+
+// TestShards: what a node pins with an erasure coding is read from others once that node is gone, by members and
+// by strangers; the shard that it stood for is made again, and another one's after that.
+func TestShards(t *testing.T) {
+	noLeaks(t)
+	seed := start(t, nil)
+	ring := newRing(t)
+	nodes := make([]*running, 5)
+	for i := range nodes {
+		nodes[i] = startAt(t, ring.home(t), joining(seed))
+	}
+	for _, n := range nodes {
+		testkit.Eventually(t, "five members", func() bool { return metric(t, n, `durability_members{state="present"}`) == 5 })
+	}
+	root, data := addBytes(t, nodes[0], 1, 3_000_000)
+	if _, err := nodes[0].api.Pin(t.Context(), root.String(), api.PinOptions{Target: &api.Target{EC: "2+1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := nodes[0].api.AwaitCopies(t.Context(), root.String(), nil); err != nil || p.Met != 1 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	stranger := start(t, joining(seed))
+	for range 2 {
+		// The holder whose turn it is: first the node with the whole object, then one with a shard.
+		gone := slices.IndexFunc(nodes, func(n *running) bool {
+			if n == nil {
+				return false
+			}
+			d, err := n.api.ObjectDurability(t.Context(), root.String(), false)
+			return err == nil && d.Observed == 3
+		})
+		if err := nodes[gone].stop(); err != nil {
+			t.Fatal(err)
+		}
+		nodes[gone] = nil
+		for _, n := range append(slices.Clone(nodes), stranger) {
+			if n == nil {
+				continue
+			}
+			s, err := n.api.Cat(t.Context(), root.String(), api.Range{End: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(s.Body); err != nil || !bytes.Equal(got, data) {
+				t.Fatalf("%d of %d bytes, %v", len(got), len(data), err)
+			}
+			_ = s.Body.Close()
+		}
+		testkit.Eventually(t, "three shards again", func() bool {
+			for _, n := range nodes {
+				if n == nil {
+					continue
+				}
+				d, err := n.api.ObjectDurability(t.Context(), root.String(), false)
+				if err == nil && d.Observed == 3 && metric(t, n, `durability_members{state="present"}`) == int64(len(live(nodes))) {
+					return true
+				}
+			}
+			return false
+		})
+	}
+}
+
+// live returns the nodes that run.
+func live(nodes []*running) []*running {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *running) bool { return n == nil })
+}

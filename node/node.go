@@ -285,6 +285,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	}
 	n.publisher = publish.New(publish.Deps{
 		Store: n.store, Denied: n.denylist.At("announce").Object, Policy: cfg.DHT.Announce, Log: n.log,
+		Coded: n.coded, Held: n.hasCoded,
 	})
 	if n.faults != nil {
 		n.faults.WatchDisk(n.store.Collector().Wake)

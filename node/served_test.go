@@ -46,7 +46,7 @@ func serving(t *testing.T, example *objects.Example, denied func(b3.Root) error)
 	st, _ := storetest.Start(t, cfg, store.Deps{})
 	net := testkit.NewNetwork(testkit.Options{})
 	server, err := object.NewServer(object.DefaultConfig(),
-		object.ServerDeps{Host: net.Host("server"), Store: peerStore{st, denied, example}})
+		object.ServerDeps{Host: net.Host("server"), Store: peerStore{st, denied, example, &Node{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 		acceptor = n.faults.Acceptor(acceptor)
 	}
 	n.server, err = object.NewServer(n.cfg.Object, object.ServerDeps{
-		Host: acceptor, Store: peerStore{n.store, n.denylist.At("peers").Object, n.example}, MaxFrame: n.sessions.MaxFrame,
+		Host: acceptor, Store: peerStore{n.store, n.denylist.At("peers").Object, n.example, n}, MaxFrame: n.sessions.MaxFrame,
 		Sent: n.noteSent, Receiver: n.receiver(), Hash: n.hash,
 		Log: n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
 		Upload: n.rates.upload,
@@ -184,7 +184,7 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 func (n *Node) startResolver(ctx context.Context) (err error) {
 	n.trace = newTrace(trace.Deps{Metrics: n.registry, Limits: n.limits})
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
-		Trace: n.trace, Local: fetchStore{n.store, n.example}, Providers: dhtFinder{n.dht}, Names: dhtFinder{n.dht},
+		Trace: n.trace, Local: fetchStore{n.store, n.example, n}, Providers: dhtFinder{n.dht}, Names: dhtFinder{n.dht},
 		Index: index.NewClient(n.sessions, n.dht),
 		Hints: n.hints.Hints, Objects: n.objects,
 		Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,

@@ -70,6 +70,7 @@ error.`,
   allium add -q report.pdf
   allium add ./old-disk --on-bad-entry=skip
   allium add ./photos --rf 3
+  allium add ./videos --ec 6+3
   tar c ./src | allium add - --name src.tar
   ALLIUM_TOKEN=$TOKEN allium add --gateway https://host report.pdf ./photos`,
 		Args: args(cobra.MinimumNArgs(1)),
@@ -87,7 +88,7 @@ error.`,
 				return err
 			}
 			if o.Target != nil && o.NoPin {
-				return failure.NewUsage("leave one of them out", "--rf asks for copies of a pin, and --no-pin sets none")
+				return failure.NewUsage("leave one of them out", "--rf and --ec ask for copies of a pin, and --no-pin sets none")
 			}
 			g, err := through.open(a)
 			if err != nil {
@@ -96,7 +97,7 @@ error.`,
 			if g != nil {
 				defer g.Close()
 				if o.Target != nil {
-					return failure.NewUsage("pin it there, on a node of the cluster", "--rf cannot be asked for through a gateway")
+					return failure.NewUsage("pin it there, on a node of the cluster", "copies cannot be asked for through a gateway")
 				}
 				return a.addThrough(cmd.Context(), g, paths, name, o)
 			}
@@ -148,7 +149,7 @@ error.`,
 	targetFlag(cmd,
 		"how many nodes of the cluster shall hold it, this one included; add waits until they do (default: this one)")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false,
-		"with --rf: end when it is stored here, and have the node make the copies")
+		"with --rf or --ec: end when it is stored here, and have the node make the copies")
 	through.add(cmd, "store it on this gateway")
 	return cmd
 }
@@ -243,7 +244,7 @@ func (a *app) add(
 	}
 	line.Finish()
 	a.tellAdded(sum, time.Since(begun))
-	if wait && o.Target != nil && o.Target.RF > 0 {
+	if wait && o.Target != nil && o.Target.Wants() {
 		return a.awaitCopies(ctx, s, roots)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"allium/gateway/api"
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 func (a *app) durabilityCommand() *cobra.Command {
@@ -73,19 +74,33 @@ func (a *app) resumeCopies(ctx context.Context, n api.Node, arg []string, explai
 	return a.print(r, a.loud(text.CopiesResumed(r)))
 }
 
-// rfFlag is the name of the flag that asks for copies.
-const rfFlag = "rf"
+// The names of the flags that ask for copies and for shards.
+const (
+	rfFlag = "rf"
+	ecFlag = "ec"
+)
 
-// targetFlag defines --rf.
+// targetFlag defines --rf and --ec.
 func targetFlag(cmd *cobra.Command, doc string) {
 	cmd.Flags().Int(rfFlag, 0, doc)
 	cmd.Flags().Lookup(rfFlag).NoOptDefVal = strconv.Itoa(api.DefaultRF)
+	cmd.Flags().String(ecFlag, "",
+		"data and parity shards, each on another node, in place of copies (default without numbers: "+api.DefaultEC+")")
+	cmd.Flags().Lookup(ecFlag).NoOptDefVal = api.DefaultEC
 }
 
-// targetFromFlag returns the durability that --rf asks for, nil without it.
+// targetFromFlag returns the durability that --rf or --ec asks for, nil without them.
 func targetFromFlag(cmd *cobra.Command) (*api.Target, error) {
-	f := cmd.Flags().Lookup(rfFlag)
-	if !f.Changed {
+	f, shards := cmd.Flags().Lookup(rfFlag), cmd.Flags().Lookup(ecFlag)
+	switch {
+	case f.Changed && shards.Changed:
+		return nil, failure.NewUsage("leave one of them out", "a pin asks for copies (--rf) or for shards (--ec)")
+	case shards.Changed:
+		if _, err := meta.ParseShards(shards.Value.String()); err != nil {
+			return nil, failure.In("--ec", err)
+		}
+		return &api.Target{EC: shards.Value.String()}, nil
+	case !f.Changed:
 		return nil, nil
 	}
 	n, err := cmd.Flags().GetInt(rfFlag)
@@ -95,12 +110,13 @@ func targetFromFlag(cmd *cobra.Command) (*api.Target, error) {
 	return &api.Target{RF: n}, err
 }
 
-// withNumbers joins --rf and a number after it. A flag whose value may be missing takes none from the next
+// withNumbers joins --rf, or --ec, and a number after it. A flag whose value may be missing takes none from the next
 // argument otherwise, so --rf 3 would be --rf and the argument 3.
 func withNumbers(args []string) []string {
 	args = slices.Clone(args)
 	for i := 0; i+1 < len(args) && args[i] != "--"; i++ {
-		if args[i] == "--"+rfFlag && args[i+1] != "" && strings.Trim(args[i+1], "0123456789") == "" {
+		digits := map[string]string{"--" + rfFlag: "0123456789", "--" + ecFlag: "0123456789+"}[args[i]]
+		if digits != "" && args[i+1] != "" && strings.Trim(args[i+1], digits) == "" {
 			args[i] += "=" + args[i+1]
 			args = slices.Delete(args, i+1, i+2)
 		}

@@ -38,10 +38,14 @@ never evicted.
 With --rf the nodes of this node's cluster keep copies: so many nodes, this one
 included, hold each object below the pin. What several pins ask for is all met. Pin it
 again with another number to change it, and with --rf 0 to remove it: the copies go a
-day after that. "allium durability" shows how far it is.`,
+day after that. "allium durability" shows how far it is.
+
+With --ec 6+3 objects of 1 MiB or more are cut into 6 shards of data and 3 of parity,
+each on another node, and any 6 give the object. Smaller ones get 4 copies.`,
 		Example: `  allium pin add $ADDRESS
   allium pin add $ADDRESS --label backups
-  allium pin add $ADDRESS --rf 3`,
+  allium pin add $ADDRESS --rf 3
+  allium pin add $ADDRESS --ec 6+3`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			to, err := a.target(cmd.Context(), arg[0])

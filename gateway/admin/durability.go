@@ -14,13 +14,19 @@ var rfParam = exchange.Param{
 	Doc: "nodes that shall hold the object, this one included; 0: the pin asks for none any more",
 }
 
+// ecParam asks for an erasure coding.
+var ecParam = exchange.Param{
+	Name: "ec", Kind: exchange.AnyTextParam,
+	Doc: "data and parity shards of the object, each on another node, such as 6+3; not with rf",
+}
+
 // targetOf returns the durability that a request asks for, nil if it says nothing of it.
 func targetOf(q exchange.Params) *api.Target {
-	if q.Text(rfParam.Name) == "" {
+	if q.Text(rfParam.Name) == "" && q.Text(ecParam.Name) == "" {
 		return nil
 	}
 	// A number that does not fit is out of bounds as well after the conversion.
-	return &api.Target{RF: int(min(max(q.Int(rfParam.Name, 0), -1), 1<<20))}
+	return &api.Target{RF: int(min(max(q.Int(rfParam.Name, 0), -1), 1<<20)), EC: q.Text(ecParam.Name)}
 }
 
 func (g *Handlers) durabilityEndpoint() exchange.Endpoint {

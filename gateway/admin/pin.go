@@ -12,7 +12,7 @@ func (g *Handlers) pinEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "Pin", Path: "pin/add", Methods: exchange.Posting, Op: capability.Pin, Target: exchange.TargetTree,
 		Doc:     "Pins an object.",
-		Params:  []exchange.Param{exchange.KeyParam, exchange.RecursiveParam, exchange.LabelParam, rfParam},
+		Params:  []exchange.Param{exchange.KeyParam, exchange.RecursiveParam, exchange.LabelParam, rfParam, ecParam},
 		Answers: exchange.JSONReplies[api.Pin]("the pin"),
 		Serve: withLabel(serveValue(g, func(ctx context.Context, n api.Node, q exchange.Params) (api.Pin, error) {
 			return n.Pin(ctx, q.Text("key"), api.PinOptions{

@@ -34,7 +34,7 @@ func (g *Handlers) api() []exchange.Endpoint {
 				"with one path the last counts.",
 			Params: []exchange.Param{
 				exchange.FlagParam("no_pin", "pins nothing, so the cache may evict what was added"), exchange.LabelParam,
-				rfParam, exchange.BadEntryParam,
+				rfParam, ecParam, exchange.BadEntryParam,
 				exchange.FlagParam("ordered", "the entries are in the order of a directory and none comes twice; "+
 					"they are added while they arrive, and a bad one is refused at once"),
 			},

@@ -7,17 +7,27 @@ import (
 	"allium/protocols/b3"
 )
 
-// Target is the durability that a pin asks for.
+// Target is the durability that a pin asks for: copies, or an erasure coding.
 type Target struct {
-	RF int `json:"rf"` // nodes that hold the whole object, this one included; 0: none is asked for
+	RF int    `json:"rf,omitempty"` // nodes that hold the whole object, this one included; 0: none is asked for
+	EC string `json:"ec,omitempty"` // data and parity shards, each on another node, such as "6+3"
 }
 
 // DefaultRF is the number of copies where one is asked for without a number.
 const DefaultRF = 2
 
-// String returns t for people: "rf 3", or "none".
+// DefaultEC is the erasure coding where one is asked for without numbers.
+const DefaultEC = "6+3"
+
+// Wants reports whether t asks for anything.
+func (t Target) Wants() bool { return t != Target{} }
+
+// String returns t for people: "rf 3", "ec 6+3" or "none".
 func (t Target) String() string {
-	if t.RF == 0 {
+	switch {
+	case t.EC != "":
+		return "ec " + t.EC
+	case t.RF == 0:
 		return "none"
 	}
 	return fmt.Sprintf("rf %d", t.RF)
@@ -64,6 +74,7 @@ type ObjectDurability struct {
 	Target   Target   `json:"target"` // what all pins of the object together ask for
 	Observed int      `json:"observed"`
 	Holders  []Holder `json:"holders"`
+	Wanted   int      `json:"wanted"` // copies, or shards that have bytes
 
 	Short   time.Time `json:"short_since,omitzero"` // since when copies are missing
 	Removed time.Time `json:"removed,omitzero"`     // when the last target was removed; its copies go some time later
@@ -79,6 +90,7 @@ type Holder struct {
 	// could not prove it), "leaving" (the copy is about to be dropped), "stale" (proved too long ago), "gone" (the
 	// member is silent) or "extra" (the member's copies do not count).
 	State     string    `json:"state"`
+	Piece     string    `json:"piece,omitempty"` // of a coded object: "shard 4", counted from 1, or "whole"
 	LastProof time.Time `json:"last_proof,omitzero"`
 	NextAudit time.Time `json:"next_audit,omitzero"`
 }

@@ -13,7 +13,18 @@ func rf(t *api.Target) string {
 	if t == nil {
 		return ""
 	}
+	if t.EC != "" && t.RF == 0 {
+		return ""
+	}
 	return strconv.Itoa(t.RF)
+}
+
+// ec returns the parameter for an erasure coding, "" if none is asked for.
+func ec(t *api.Target) string {
+	if t == nil {
+		return ""
+	}
+	return t.EC
 }
 
 // Durability implements Node.

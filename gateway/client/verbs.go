@@ -50,7 +50,7 @@ func (c *Client) Add(ctx context.Context, tar io.Reader, o api.AddOptions,
 		method: http.MethodPost, path: verbPath("add"), header: header, body: io.NopCloser(tar),
 		progress: progress, roots: o.Roots,
 		query: query(
-			"no_pin", flag(o.NoPin), "label", o.Label, "rf", rf(o.Target),
+			"no_pin", flag(o.NoPin), "label", o.Label, "rf", rf(o.Target), "ec", ec(o.Target),
 			"on_bad_entry", string(o.OnBadEntry), "ordered", flag(o.Ordered),
 		),
 	})
@@ -108,7 +108,7 @@ func (c *Client) Verify(ctx context.Context, key string, o api.VerifyOptions) it
 // Pin implements Store.
 func (c *Client) Pin(ctx context.Context, key string, o api.PinOptions) (api.Pin, error) {
 	return value[api.Pin](ctx, c, http.MethodPost, verbPath("pin/add"),
-		query("key", key, "recursive", flag(o.Recursive), "label", o.Label, "rf", rf(o.Target)))
+		query("key", key, "recursive", flag(o.Recursive), "label", o.Label, "rf", rf(o.Target), "ec", ec(o.Target)))
 }
 
 // Unpin implements Store.

@@ -18,15 +18,15 @@ type prover struct{ *Keeper }
 var _ durability.Prover = prover{}
 
 // Challenge implements durability.Prover.
-func (p prover) Challenge(ctx context.Context, to peer.ID, roots []b3.Root) ([]plan.Answer, error) {
+func (p prover) Challenge(ctx context.Context, to peer.ID, roots []b3.Root) ([]durability.Proof, error) {
 	got, err := p.client.Challenge(ctx, to, roots)
 	if err != nil {
 		return nil, err
 	}
 	p.deps.Members.Contact(to)
-	answers := make([]plan.Answer, len(got))
+	answers := make([]durability.Proof, len(got))
 	for i, a := range got {
-		answers[i] = plan.Answer(a)
+		answers[i] = durability.Proof{Answer: plan.Answer(a.Answer), Piece: plan.Piece(a.Piece)}
 	}
 	return answers, nil
 }

@@ -21,10 +21,12 @@ import (
 	"allium/gateway/exchange"
 	"allium/internal/limits"
 	"allium/node/capabilities"
+	"allium/node/coding"
 	"allium/node/durability"
 	"allium/node/repair"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
+	"allium/protocols/erasure"
 	"allium/protocols/object"
 	protocol "allium/protocols/repair"
 	"allium/protocols/session"
@@ -55,6 +57,7 @@ type Deps struct {
 	Sessions *session.Service
 	Objects  *object.Client
 	Minter   *capabilities.Minter
+	Coded    func(root b3.Root)       // takes note that this node holds a piece of an object; it does not block
 	Denied   func(root b3.Root) error // an error for an object that the denylist names
 	Audit    exchange.Audit           // nil: there is no audit log
 	Changed  func(durability.Change)  // is told what changed; it does not wait
@@ -68,6 +71,7 @@ type Deps struct {
 // Keeper keeps the copies that pins ask for. Its methods are safe for concurrent use.
 type Keeper struct {
 	*durability.Service
+	Coder  *coding.Coder
 	deps   Deps
 	client *protocol.Client
 	server *protocol.Server
@@ -78,12 +82,18 @@ func New(p plan.Params, d Deps) (*Keeper, error) {
 	k := &Keeper{deps: d}
 	k.client = protocol.NewClient(protocol.ClientDeps{
 		Call: d.Sessions, Capability: d.Minter.Replicate, Refused: d.Minter.Refused, Draw: protocol.Draw,
-		Size: func(_ context.Context, root b3.Root) (int64, error) { return k.Size(root) },
+		Chunks: k.chunks, Slice: k.slice,
+	})
+	k.Coder = coding.New(coding.Deps{
+		Self: d.Self, Store: d.Store, Objects: d.Objects, Put: k.putObject,
+		Coding:  func(object b3.Root) (b3.Root, *erasure.Manifest, bool) { return k.Coding(object) },
+		Holders: func(manifest b3.Root) []durability.Holder { return k.Holders(manifest) },
+		Members: k.present, Denied: d.Denied, Metrics: d.Metrics, Limits: d.Limits,
 	})
 	k.Service = durability.New(p, durability.Deps{
 		Self: plan.ID(d.Self), View: d.Members.View, Draining: d.Members.Draining, Store: d.Store, Prover: prover{k},
-		Repairs: d.Repairs,
-		Send:    k.send, Dropping: k.dropping, Changed: d.Changed, Records: d.Records,
+		Repairs: d.Repairs, Coder: k.Coder, Coded: d.Coded,
+		Send: k.send, Dropping: k.dropping, Changed: d.Changed, Records: d.Records,
 		Below: d.Store.Collector().Below, Now: d.Now, Log: d.Log, Metrics: d.Metrics,
 	})
 	var err error
@@ -99,4 +109,14 @@ func Ask(r *session.Request) (capability.Request, error) { return protocol.Ask(r
 // Handle is the [session.Handler] of requests of members.
 func (k *Keeper) Handle(ctx context.Context, from peer.ID, r *session.Request) session.Response {
 	return k.server.Handle(ctx, from, r)
+}
+
+// present returns the members that are present.
+func (k *Keeper) present() (list []peer.ID) {
+	for _, m := range k.deps.Members.View().Members() {
+		if !m.Gone {
+			list = append(list, peer.ID(m.ID))
+		}
+	}
+	return list
 }

@@ -6,11 +6,14 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/gateway/audit"
+	"allium/node/durability"
 	"allium/node/repair"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/object"
+	protocol "allium/protocols/repair"
 	"allium/protocols/status"
+	plan "allium/store/durability"
 	"allium/store/meta"
 )
 
@@ -54,7 +57,7 @@ func (k *Keeper) sendMany(ctx context.Context, to peer.ID, roots []b3.Root, opt 
 	var objs object.SmallObjects
 	var at []int // of each object in roots
 	for i, root := range roots {
-		size, err := k.Size(root)
+		kept, err := k.Kept(root)
 		if err == nil {
 			err = k.deps.Denied(root)
 		}
@@ -62,7 +65,7 @@ func (k *Keeper) sendMany(ctx context.Context, to peer.ID, roots []b3.Root, opt 
 			errs[i] = err
 			continue
 		}
-		objs.Objs, objs.Sizes, at = append(objs.Objs, root), append(objs.Sizes, size), append(at, i)
+		objs.Objs, objs.Sizes, at = append(objs.Objs, root), append(objs.Sizes, kept.Size), append(at, i)
 	}
 	if len(at) == 0 {
 		return errs, nil
@@ -83,18 +86,80 @@ func (k *Keeper) open(ctx context.Context, root b3.Root) (b3.Object, error) {
 	return k.deps.Store.Open(ctx, root)
 }
 
-// prove proves a chunk of an object to a member.
-func (k *Keeper) prove(ctx context.Context, root b3.Root, chunk int64) ([]byte, error) {
-	obj, err := k.open(ctx, root)
+// prove proves a chunk of what this node holds of an object to a member.
+func (k *Keeper) prove(ctx context.Context, root b3.Root, drawn int64) (piece uint8, p []byte, err error) {
+	kept, err := k.Kept(root)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
+	}
+	if kept.Coded != nil {
+		if err := k.deps.Denied(kept.Coded.Object); err != nil {
+			return 0, nil, err
+		}
+	}
+	s, err := sliceOf(root, kept, kept.Own, drawn)
+	if err != nil {
+		return 0, nil, err
+	}
+	obj, err := k.open(ctx, s.Root)
+	if err != nil {
+		return 0, nil, err
 	}
 	defer obj.Close()
-	p, err := obj.Reader().ChunkProof(chunk)
-	if err != nil {
-		return nil, obj.Failed(err)
+	if p, err = obj.Reader().ChunkProof(s.Chunk); err != nil {
+		return 0, nil, obj.Failed(err)
 	}
-	return p, nil
+	return uint8(kept.Own), p, nil
+}
+
+// chunks is the Chunks of protocol.ClientDeps.
+func (k *Keeper) chunks(root b3.Root) (int64, error) {
+	kept, err := k.Kept(root)
+	switch {
+	case err != nil:
+		return 0, err
+	case kept.Coded != nil:
+		return kept.Coded.Chunks(), nil
+	}
+	return b3.Chunks(kept.Size), nil
+}
+
+// slice is the Slice of protocol.ClientDeps.
+func (k *Keeper) slice(root b3.Root, piece uint8, drawn int64) (protocol.Slice, error) {
+	kept, err := k.Kept(root)
+	if err != nil {
+		return protocol.Slice{}, err
+	}
+	return sliceOf(root, kept, plan.Piece(piece), drawn)
+}
+
+// sliceOf returns what proves a piece of an object.
+func sliceOf(root b3.Root, kept durability.Kept, piece plan.Piece, drawn int64) (s protocol.Slice, err error) {
+	switch {
+	case kept.Coded != nil:
+		s.Root, s.Size, s.Chunk, err = kept.Coded.Chunk(piece.Shard(), drawn)
+	case piece != plan.Whole:
+		err = status.Errorf(status.BadRequest, "%s is kept as whole copies", root)
+	default:
+		s = protocol.Slice{Root: root, Size: kept.Size, Chunk: drawn}
+	}
+	return s, err
+}
+
+// putObject is the Put of coding.Deps.
+func (k *Keeper) putObject(ctx context.Context, to peer.ID, obj b3.Object, wait repair.Wait) error {
+	if err := k.deps.Denied(obj.Reader().Root()); err != nil {
+		return err
+	}
+	token, err := k.deps.Minter.Replicate(to, obj.Reader().Root())
+	if err != nil {
+		return err
+	}
+	_, err = k.deps.Objects.Put(ctx, to, obj, object.PutOptions{Capability: token, Wait: wait})
+	if status.Of(err) == status.Unauthenticated {
+		k.deps.Minter.Refused(to)
+	}
+	return err
 }
 
 // dropping records in the audit log that a copy is about to be dropped. On a full disk that uses its ballast.

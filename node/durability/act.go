@@ -42,11 +42,11 @@ func (s *Service) challenge(
 	there = err == nil && len(answers) == len(roots)
 	if !there {
 		s.deps.Log.Debug("a member does not answer a challenge", "peer", peer.ID(to), "objects", len(roots), "err", err)
-		answers = make([]durability.Answer, len(roots)) // all busy
+		answers = make([]Proof, len(roots)) // all busy
 	}
 	for i, a := range answers {
-		if int(a) >= len(results) {
-			answers[i] = durability.Busy // no answer that the planner knows
+		if int(a.Answer) >= len(results) {
+			answers[i].Answer = durability.Busy // no answer that the planner knows
 		}
 	}
 	s.m.answered(answers, s.deps.Now().Sub(begun))
@@ -67,15 +67,15 @@ func (s *Service) unasked(to durability.ID, roots []b3.Root) {
 }
 
 // answered notes how a member answered for objects. If copies are missing, the next tick follows soon.
-func (s *Service) answered(to durability.ID, roots []b3.Root, answers []durability.Answer) {
+func (s *Service) answered(to durability.ID, roots []b3.Root, answers []Proof) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.deps.Now()
 	short := false
 	for i, root := range roots {
 		if e := s.objects[root]; e != nil {
-			e.Answered(to, answers[i], s.p, now)
-			short = short || !e.Met() && (answers[i] != durability.Busy || e.isAwaited(s.deps.Self, s.begun))
+			e.Answered(to, answers[i].Answer, answers[i].Piece, s.p, now)
+			short = short || !e.Met() && (answers[i].Answer != durability.Busy || e.isAwaited(s.deps.Self, s.begun))
 		}
 	}
 	if short {
@@ -151,7 +151,7 @@ func jobs(sends []planned) (list [][]planned) {
 		key := group{p.To, p.Priority, p.awaited}
 		i, ok := small[key]
 		switch {
-		case p.Size > b3.GroupSize:
+		case p.Size > b3.GroupSize, p.coded != nil:
 			list = append(list, []planned{p})
 		case ok && len(list[i]) < MaxBatch:
 			list[i] = append(list[i], p)
@@ -167,7 +167,7 @@ func jobs(sends []planned) (list [][]planned) {
 func (s *Service) queue(sends []planned) {
 	job := repair.Job{
 		// What is new has one copy, and still leaves the last places of the queue to repairs.
-		Kind: repair.Replicate, Root: sends[0].Root, Urgent: sends[0].Priority.Urgent() && !sends[0].awaited,
+		Kind: sends[0].kind(), Root: sends[0].Root, Urgent: sends[0].Priority.Urgent() && !sends[0].awaited,
 		Run: func(ctx context.Context, wait repair.Wait) error {
 			ok := make([]bool, len(sends))
 			begun := s.deps.Now()
@@ -232,7 +232,13 @@ func (s *Service) send(ctx context.Context, sends []planned, ok []bool, wait rep
 	if len(roots) == 0 {
 		return nil // the targets were removed
 	}
-	errs, err := s.deps.Send(ctx, to, roots, wait)
+	var errs []error
+	var err error
+	if p := sends[0]; p.coded != nil { // which is a job of its own
+		errs = []error{s.deps.Coder.Send(ctx, to, p.Root, p.coded, p.Piece, wait)}
+	} else {
+		errs, err = s.deps.Send(ctx, to, roots, wait)
+	}
 	if err == nil && len(errs) != len(roots) {
 		err = status.Errorf(status.Internal, "%d results of %d sends", len(errs), len(roots))
 	}
@@ -259,7 +265,7 @@ func (s *Service) drop(ctx context.Context, e *entry) {
 	s.mu.Unlock()
 	ended, err := s.deps.Dropping(ctx, e.Root)
 	if err == nil {
-		err = s.unpin(ctx, e.Root, labels)
+		err = errors.Join(s.unpin(ctx, e.Root, labels), s.unpinPieces(ctx, e))
 		ended(err)
 	}
 	if err != nil {
@@ -268,7 +274,7 @@ func (s *Service) drop(ctx context.Context, e *entry) {
 		}
 		return
 	}
-	s.with(e, func(time.Time) { delete(s.objects, e.Root) })
+	s.with(e, func(time.Time) { s.forget(e) })
 	s.m.dropped.Inc()
 	s.deps.Log.Info("dropped a copy that nobody needs", "root", e.Root, "copies_wanted", wanted)
 }

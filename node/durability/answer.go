@@ -89,8 +89,8 @@ func (s *Service) toldOf(ctx context.Context, v *durability.View, from peer.ID, 
 
 // entryOf returns the entry of an object that a member told of. It adds one only for a target.
 func (s *Service) entryOf(ctx context.Context, t durability.Told) (*entry, error) {
-	if slices.ContainsFunc(t.Asked, func(a durability.Asked) bool { return a.Target.Wants() }) {
-		return s.entry(ctx, t.Root)
+	if i := slices.IndexFunc(t.Asked, func(a durability.Asked) bool { return a.Target.Wants() }); i >= 0 {
+		return s.entry(ctx, t.Root, t.Asked[i].Target.Data > 0)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,9 +127,10 @@ func (s *Service) learn(ctx context.Context, v *durability.View, from peer.ID, e
 	known := e.Asked()
 	t.Asked = slices.DeleteFunc(slices.Clone(t.Asked), func(a durability.Asked) bool {
 		return a.Origin != durability.ID(from) && slices.ContainsFunc(known, func(k durability.Asked) bool {
-			return k.Origin == a.Origin && a.Target.Copies < k.Target.Copies
+			return k.Origin == a.Origin && a.Target.Places() < k.Target.Places()
 		})
 	})
+	t.Asked = slices.DeleteFunc(t.Asked, func(a durability.Asked) bool { return !e.takes(a.Target) })
 	changed := e.Object.Told(t, v, s.p, now)
 	here, asked := e.here, e.Asked()
 	s.mu.Unlock()

@@ -253,17 +253,20 @@ func (x *node) reach(ctx context.Context, id peer.ID) (*node, error) {
 }
 
 // Challenge implements Prover.
-func (x *node) Challenge(ctx context.Context, id peer.ID, objs []b3.Root) ([]durability.Answer, error) {
+func (x *node) Challenge(ctx context.Context, id peer.ID, objs []b3.Root) ([]Proof, error) {
 	to, err := x.reach(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	to.service().Claimed(x.id, objs)
-	answers := make([]durability.Answer, len(objs))
+	answers := make([]Proof, len(objs))
 	for i, root := range objs {
-		answers[i] = to.service().Answer(root)
-		if _, err := to.store.Stat(ctx, root); err != nil && answers[i] == durability.Proved {
-			answers[i] = durability.Absent
+		answers[i].Answer = to.service().Answer(root)
+		if kept, err := to.service().Kept(root); err == nil {
+			answers[i].Piece = kept.Own
+		}
+		if _, err := to.store.Stat(ctx, root); err != nil && answers[i].Answer == durability.Proved {
+			answers[i].Answer = durability.Absent
 		}
 	}
 	return answers, nil

@@ -77,19 +77,24 @@ func (c Config) Only() (ids []peer.ID, err error) {
 	return ids, nil
 }
 
-// Copies returns how many copies pins ask for that say nothing of it, by label.
-func (c Config) Copies() (map[string]int, error) {
-	copies := map[string]int{}
+// Copies returns the copies or shards that pins ask for that say nothing of it, by label.
+func (c Config) Copies() (map[string]meta.Target, error) {
+	copies := map[string]meta.Target{}
 	for _, s := range c.Targets {
 		i := strings.LastIndexByte(s, '=')
 		if i < 0 {
-			return nil, fmt.Errorf("durability.targets has %q: want label=copies, such as photos=3", s)
+			return nil, fmt.Errorf("durability.targets has %q: want label=copies, such as photos=3 or photos=6+3", s)
 		}
-		label := s[:i]
-		n, err := strconv.Atoi(s[i+1:])
-		if err != nil || n < 1 || n > meta.MaxCopies {
-			return nil, fmt.Errorf("durability.targets has %q: want label=copies with 1 to %d copies, such as photos=3",
-				s, meta.MaxCopies)
+		label, asked := s[:i], s[i+1:]
+		n, err := strconv.Atoi(asked)
+		target := meta.Target{Copies: n}
+		if strings.Contains(asked, "+") {
+			target, err = meta.ParseShards(asked)
+		} else if n < 1 || n > meta.MaxCopies {
+			err = fmt.Errorf("there may be 1 to %d copies", meta.MaxCopies)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("durability.targets has %q: want label=copies, such as photos=3 or photos=6+3: %w", s, err)
 		}
 		if err := meta.CheckLabel(label); err != nil {
 			return nil, fmt.Errorf("durability.targets has %q: %w", s, err)
@@ -97,7 +102,7 @@ func (c Config) Copies() (map[string]int, error) {
 		if _, twice := copies[label]; twice || meta.OfCluster(label) {
 			return nil, fmt.Errorf("durability.targets has %q: a label comes once, and is none of the cluster's", s)
 		}
-		copies[label] = n
+		copies[label] = target
 	}
 	return copies, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"allium/store/durability"
+	"allium/store/meta"
 )
 
 // TestConfig: each setting that is out of its bounds is named.
@@ -30,6 +31,10 @@ func TestConfig(t *testing.T) {
 		"no copies":     {func(c *Config) { c.Targets = []string{"a=0"} }, "1 to 32 copies"},
 		"many copies":   {func(c *Config) { c.Targets = []string{"a=33"} }, "1 to 32 copies"},
 		"huge":          {func(c *Config) { c.Targets = []string{"a=99999999999999999999"} }, "1 to 32 copies"},
+		"shards":        {func(c *Config) { c.Targets = []string{"a=6+3"} }, ""},
+		"no parity":     {func(c *Config) { c.Targets = []string{"a=6+0"} }, "such as 6+3"},
+		"one data":      {func(c *Config) { c.Targets = []string{"a=1+2"} }, "ask for 3 copies"},
+		"many shards":   {func(c *Config) { c.Targets = []string{"a=60+5"} }, "at most 64"},
 		"twice":         {func(c *Config) { c.Targets = []string{"a=2", "a=3"} }, "a label comes once"},
 		"the cluster's": {func(c *Config) { c.Targets = []string{"cluster=2"} }, "none of the cluster's"},
 		"bad label":     {func(c *Config) { c.Targets = []string{strings.Repeat("x", 300) + "=2"} }, "label"},
@@ -42,9 +47,10 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	c := TestnetConfig()
-	c.Targets, c.Grace = []string{"a=b=3", "=2"}, time.Minute
+	c.Targets, c.Grace = []string{"a=b=3", "=4+2"}, time.Minute
 	copies, err := c.Copies()
-	if want := map[string]int{"a=b": 3, "": 2}; err != nil || !maps.Equal(copies, want) {
+	want := map[string]meta.Target{"a=b": {Copies: 3}, "": {Data: 4, Parity: 2}}
+	if err != nil || !maps.Equal(copies, want) {
 		t.Errorf("%v, %v; want %v", copies, err, want)
 	}
 	p := c.Params(durability.DefaultParams())

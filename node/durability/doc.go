@@ -16,6 +16,10 @@
 // tells the receiver the target, sends the object and tells the target again, now that the receiver has
 // the object and pins it for the origin. The tick after that challenges both holders. Each of them
 // runs the same from then on.
+//
+// If the pin asks for shards, the object is coded first, which is a job of that queue as well. From then on
+// the coding manifest is what is planned: each holder has it and one shard, and this node the whole object. An object
+// below erasure.MinSize gets copies, one more than there are parity shards.
 package durability
 
 import (
@@ -30,6 +34,7 @@ import (
 
 	"allium/node/repair"
 	"allium/protocols/b3"
+	"allium/protocols/erasure"
 	"allium/store"
 	"allium/store/durability"
 	"allium/store/meta"
@@ -39,11 +44,34 @@ import (
 type Prover interface {
 	// Challenge has a member prove its copies of objects and returns an answer for each. An error
 	// says that it answered nothing.
-	Challenge(ctx context.Context, to peer.ID, objs []b3.Root) ([]durability.Answer, error)
+	Challenge(ctx context.Context, to peer.ID, objs []b3.Root) ([]Proof, error)
 	// Tell tells a member what this node knows of objects, and returns what it knows of them.
 	Tell(ctx context.Context, to peer.ID, told []durability.Told) ([]durability.Told, error)
 	// Lease asks a member for the lease of this node's copy.
 	Lease(ctx context.Context, to peer.ID, root b3.Root) (granted bool, err error)
+}
+
+// Proof is how a member answered for one object.
+type Proof struct {
+	Answer durability.Answer
+	Piece  durability.Piece // that it proved
+}
+
+// Coder makes and sends the pieces of coded objects.
+type Coder interface {
+	// Manifest returns a coding manifest that is stored here. The error is bad_request if the object is none.
+	Manifest(ctx context.Context, root b3.Root) (*erasure.Manifest, error)
+	// Held returns what this node holds of a coded object for its cluster, or of its own. ok is false if that is
+	// nothing, or not whole.
+	Held(ctx context.Context, m *erasure.Manifest) (p durability.Piece, ok bool, err error)
+	// Encode codes an object that is stored here whole, and returns the manifest. What the node keeps of it is
+	// durable then, and pinned for the cluster with the target.
+	Encode(ctx context.Context, root b3.Root, t meta.Target) (b3.Root, error)
+	// Send stores a piece at a member, and the manifest after it. A piece that this node has not got, it makes from
+	// those of others. It calls wait before it fetches or sends bytes, unless that is nil.
+	Send(
+		ctx context.Context, to peer.ID, manifest b3.Root, m *erasure.Manifest, p durability.Piece, wait repair.Wait,
+	) error
 }
 
 // Store has the objects of this node and their pins. A store.Store and Below implement it.
@@ -72,6 +100,9 @@ type Deps struct {
 	Store    Store
 	Prover   Prover
 	Repairs  Repairs
+	Coder    Coder
+	// Coded takes note that this node holds a piece of an object, which it can serve from now on. It does not block.
+	Coded func(object b3.Root)
 	// Send sends copies: of one object, or of up to MaxBatch objects of at most b3.GroupSize bytes each.
 	// It calls wait before it sends bytes, unless that is nil. It returns the error of each object, nil if that is
 	// durable at the member, or one error for all.

@@ -107,8 +107,12 @@ func (s *Service) look(ctx context.Context) error {
 func (s *Service) lookAtPinned(ctx context.Context) {
 	s.mu.Lock()
 	pins := s.pinned
-	s.pinned = nil
 	s.mu.Unlock()
+	defer func() { // till then no target counts as met
+		s.mu.Lock()
+		s.pinned = s.pinned[len(pins):]
+		s.mu.Unlock()
+	}()
 	for _, p := range pins {
 		err := s.raise(ctx, p)
 		if p.Recursive && err == nil {
@@ -136,20 +140,24 @@ func (s *Service) raiseBelow(ctx context.Context, p meta.Pin) error {
 // raise takes over the target of a pin if it asks for more than what is known. The pass over all pins
 // lowers targets: it sees all pins of an object.
 func (s *Service) raise(ctx context.Context, p meta.Pin) error {
-	if !p.Target.Wants() || p.Target.Data > 0 {
+	if !p.Target.Wants() {
 		return nil
 	}
-	e, err := s.entry(ctx, p.Root)
+	p, ok, err := s.asCopies(ctx, p)
+	if err != nil || !ok {
+		return err
+	}
+	e, err := s.entry(ctx, p.Root, p.Target.Data > 0)
 	if err != nil || e == nil {
 		return err
 	}
 	s.with(e, func(now time.Time) {
-		known := e.Own(s.deps.Self)
+		known := e.OwnTarget(s.deps.Self)
 		if e.pass != s.pass { // the current pass has not seen its pins
 			e.pass, e.own = s.pass, known
 		}
-		if p.Target.Copies > known.Copies {
-			e.own.Copies = max(e.own.Copies, p.Target.Copies)
+		if p.Target.Places() > known.Places() {
+			e.wants(p.Target)
 			e.own.Seq = max(e.own.Seq, p.Target.Seq, known.Seq+1)
 			e.placed = false
 			e.Ask(s.deps.Self, e.own, now)
@@ -168,11 +176,9 @@ func (s *Service) incomplete(root b3.Root, err error) {
 
 // seen notes a pin with a target, or the record of a removed one.
 func (s *Service) seen(ctx context.Context, p meta.Pin) error {
-	if p.Target.Data > 0 {
-		return nil // only copies are planned
-	}
 	now := s.deps.Now()
 	if p.Released {
+		s.released(p)
 		age := now.Sub(time.UnixMilli(int64(p.Target.Seq)))
 		// That this node dropped its copy says nothing about the target of the origin.
 		if age > keepRemoved || meta.OfCluster(p.Label) {
@@ -192,7 +198,14 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 			return nil // all were told, or will ask
 		}
 	}
-	e, err := s.entry(ctx, p.Root)
+	if !meta.OfCluster(p.Label) {
+		var ok bool
+		var err error
+		if p, ok, err = s.asCopies(ctx, p); err != nil || !ok {
+			return err
+		}
+	}
+	e, err := s.entry(ctx, p.Root, p.Target.Data > 0)
 	if err != nil || e == nil {
 		return err
 	}
@@ -207,11 +220,11 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 			case err != nil:
 			case durability.ID(id) == s.deps.Self:
 				e.adopted = p.Target
-			default:
+			case e.takes(p.Target):
 				e.Ask(durability.ID(id), p.Target, now)
 			}
 		case p.Label != meta.ClusterLabel:
-			e.own.Copies = max(e.own.Copies, p.Target.Copies)
+			e.wants(p.Target)
 			e.own.Seq = max(e.own.Seq, p.Target.Seq)
 		}
 	})
@@ -219,8 +232,9 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 }
 
 // entry returns the entry of an object, which it adds if the object is stored and there is room. It
-// notes whether the object is stored, once a pass.
-func (s *Service) entry(ctx context.Context, root b3.Root) (*entry, error) {
+// notes whether the object is stored, once a pass. coded says that the object is a coding manifest, and then what
+// matters is whether the node holds a piece of the object.
+func (s *Service) entry(ctx context.Context, root b3.Root, coded bool) (*entry, error) {
 	s.mu.Lock()
 	e := s.objects[root]
 	fresh := e != nil && e.here && e.pass >= s.pass
@@ -235,22 +249,43 @@ func (s *Service) entry(ctx context.Context, root b3.Root) (*entry, error) {
 		return nil, err
 	}
 	here := err == nil && !info.Corrupt
+	p := piece{size: info.Size}
+	stored := here
+	if coded && here {
+		if p, err = s.pieceOf(ctx, root, e); err != nil {
+			return nil, err
+		}
+		here = p.ok
+	}
+	e, coding := s.set(root, stored, here, p)
+	if coding {
+		s.deps.Coded(p.manifest.Object)
+	}
+	return e, nil
+}
+
+// set returns the entry of an object with what is known of it now, nil if it is not stored or there is no room, and
+// whether it became that of a coding manifest.
+func (s *Service) set(root b3.Root, stored, here bool, p piece) (e *entry, coding bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e = s.objects[root]; e == nil {
-		if !here {
-			return nil, nil
+		if !stored {
+			return nil, false
 		}
 		if len(s.objects) >= s.limit {
 			s.unplanned++
-			return nil, nil
+			return nil, false
 		}
-		e = &entry{Object: durability.NewObject(root, info.Size, s.deps.Now())}
+		e = &entry{Object: durability.NewObject(root, p.size, s.deps.Now())}
 		s.objects[root] = e
 		s.restore(e, s.deps.Now())
 	}
-	e.here = here
-	return e, nil
+	if coding = p.manifest != nil && e.coded == nil; coding {
+		s.addCoding(e, p)
+	}
+	e.here, e.Object.Own = here, p.held
+	return e, coding
 }
 
 // ended ends a pass. It returns the objects that this node asked for until now.
@@ -267,19 +302,27 @@ func (s *Service) ended() (given []b3.Root) {
 			delete(s.removed, root)
 		}
 	}
+	for c, a := range s.encoding {
+		if !a.running && now.Sub(a.retry) > 2*s.p.Tick { // its pin is gone
+			delete(s.encoding, c)
+		}
+	}
 	for root, e := range s.objects {
 		seen := e.pass == s.pass
 		switch {
 		case seen && e.own.Seq > 0, seen && s.scan.failed:
 			s.ask(e, self, now)
 		case s.scan.failed:
-		case e.Own(self).Wants(): // it was below a directory whose pin is gone
-			e.Ask(self, meta.Target{}.Next(e.Own(self), uint64(now.UnixMilli())), now)
+		case e.OwnTarget(self).Wants(): // it was below a directory whose pin is gone, or that of the coded object is
+			e.Ask(self, meta.Target{}.Next(e.OwnTarget(self), uint64(now.UnixMilli())), now)
+			given = append(given, root)
+		case s.passes > 1 && e.adopted.Wants() && e.released >= e.adopted.Seq: // it is gone since before the start
+			e.Ask(self, meta.Target{}.Next(e.adopted, e.released), now)
 			given = append(given, root)
 		case seen:
 			s.ask(e, self, now)
 		case e.told < s.pass:
-			delete(s.objects, root)
+			s.forget(e)
 		}
 	}
 	return given
@@ -291,7 +334,7 @@ func (s *Service) keepRemoval(ctx context.Context, root b3.Root) error {
 	s.mu.Lock()
 	var t meta.Target
 	if e := s.objects[root]; e != nil {
-		t = e.Own(s.deps.Self)
+		t = e.OwnTarget(s.deps.Self)
 	}
 	s.mu.Unlock()
 	if !t.Removed() {
@@ -313,7 +356,7 @@ func (s *Service) ask(e *entry, self durability.ID, now time.Time) {
 		return
 	}
 	for _, a := range e.Asked() {
-		if a.Origin == self && a.Target.Copies != t.Copies {
+		if a.Origin == self && !sameCopies(a.Target, t) {
 			t.Seq = max(t.Seq, a.Target.Seq+1)
 		}
 	}

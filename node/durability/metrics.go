@@ -57,9 +57,9 @@ var results = [...]string{
 }
 
 // answered counts answers.
-func (m *metrics) answered(answers []durability.Answer, took time.Duration) {
+func (m *metrics) answered(answers []Proof, took time.Duration) {
 	m.seconds.Observe(took.Seconds())
 	for _, a := range answers {
-		m.proofs.WithLabelValues(results[a]).Inc()
+		m.proofs.WithLabelValues(results[a.Answer]).Inc()
 	}
 }

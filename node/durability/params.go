@@ -11,6 +11,10 @@ const (
 	MaxBatch = 256
 	// keepAtOnce is how many targets of one request are made durable at once: the store does so together.
 	keepAtOnce = 32
+	// maxEncoding bounds the objects that are to be coded, and are remembered while that fails.
+	maxEncoding = 1 << 10
+	// maxDoubled bounds how often the wait after a coding that failed doubles.
+	maxDoubled = 5
 	callLimit  = 8 // members that are asked at once
 	// maxPinned bounds the pins that the next tick looks at before all others.
 	maxPinned = 256

@@ -1,9 +1,11 @@
 package durability
 
 import (
+	"slices"
 	"time"
 
 	"allium/protocols/b3"
+	"allium/protocols/erasure"
 	"allium/protocols/status"
 	"allium/store/durability"
 )
@@ -34,7 +36,7 @@ func (e *entry) count(v *durability.View, p durability.Params, now time.Time) Su
 	r := Sum{Objects: 1, Wanted: e.Wanted(), Observed: e.Observed(v, p, now, e.here)}
 	switch {
 	case r.Wanted == 0:
-	case r.Observed == 0:
+	case e.Lost(r.Observed):
 		r.Lost = 1
 	case r.Observed < r.Wanted:
 		r.AtRisk = 1
@@ -84,7 +86,8 @@ func (s *Service) Sum() Sum {
 // ObjectReport is what a node knows of the copies of one object.
 type ObjectReport struct {
 	durability.Status
-	Size  int64
+	Size  int64                  // of the object
+	Coded *erasure.Manifest      // nil: whole copies are kept
 	Place []durability.Explained // where copies belong, if that was asked for
 }
 
@@ -94,11 +97,14 @@ func (s *Service) Object(root b3.Root, explain bool) (ObjectReport, error) {
 	v := s.deps.View()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.objects[root]
+	e := s.entryFor(root)
 	if e == nil {
 		return ObjectReport{}, notPlanned(root)
 	}
-	r := ObjectReport{Status: e.Status(v, s.p, s.deps.Now(), e.here), Size: e.Object.Size}
+	r := ObjectReport{Status: e.Status(v, s.p, s.deps.Now(), e.here), Size: e.Object.Size, Coded: e.coded}
+	if e.coded != nil {
+		r.Size = e.coded.Size
+	}
 	if explain {
 		r.Place = v.Explain(e.Object, max(r.Wanted, 1))
 	}
@@ -112,11 +118,25 @@ func (s *Service) Met(roots []b3.Root) (met int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.deps.Now()
+	if len(s.pinned) > 0 { // a target may be new
+		return 0
+	}
+	encoding := map[b3.Root]bool{}
+	for c := range s.encoding {
+		encoding[c.root] = true
+	}
 	for _, root := range roots {
-		if e := s.objects[root]; e != nil {
-			if n := e.count(v, s.p, now); n.Wanted > 0 && n.AtRisk+n.Lost == 0 {
-				met++
+		if encoding[root] {
+			continue
+		}
+		var all Sum
+		for _, e := range append(slices.Clone(s.codings[root]), s.objects[root]) {
+			if e != nil && e.Wanted() > 0 {
+				all.add(e.count(v, s.p, now))
 			}
+		}
+		if all.Objects > 0 && all.AtRisk+all.Lost == 0 {
+			met++
 		}
 	}
 	return met

@@ -8,6 +8,7 @@ import (
 
 	"allium/internal/jitter"
 	"allium/protocols/b3"
+	"allium/protocols/erasure"
 	"allium/store/durability"
 	"allium/store/meta"
 )
@@ -19,14 +20,16 @@ type Service struct {
 	m    metrics
 
 	mu                 sync.Mutex
-	limit              int                // maxObjects
-	objects            map[b3.Root]*entry // at most limit
-	removed            map[b3.Root]uint64 // numbers of removed targets of this node, at most limit
-	pass               uint64             // number of the current pass over the pins
-	passes             uint64             // passes that ended
-	unplanned, skipped int                // objects for which there was no room in this pass, and in the one before
-	pinned             []meta.Pin         // to look at in the next tick, at most maxPinned
-	full               bool               // a send was not queued in this tick
+	limit              int                  // maxObjects
+	objects            map[b3.Root]*entry   // at most limit
+	removed            map[b3.Root]uint64   // numbers of removed targets of this node, at most limit
+	codings            map[b3.Root][]*entry // entries of coding manifests, by the coded object
+	encoding           map[coding]*attempt  // codings that are to be made, at most maxEncoding
+	pass               uint64               // number of the current pass over the pins
+	passes             uint64               // passes that ended
+	unplanned, skipped int                  // objects for which there was no room in this pass, and in the one before
+	pinned             []meta.Pin           // to look at in the next tick, at most maxPinned
+	full               bool                 // a send was not queued in this tick
 	speed              speed
 	sum                Sum // of the latest whole tick
 	handing            handing
@@ -53,21 +56,27 @@ type entry struct {
 	own     meta.Target // what the pins of this node ask for, as far as the pass has seen
 	adopted meta.Target // what this node once asked for, as others say
 	placed  bool        // its targets were met once since the node started
+
+	coded    *erasure.Manifest // of a coding manifest; nil: whole copies are kept
+	released uint64            // number of the removed target of the coded object, as far as the pass has seen
 }
 
 // asked returns when this node set its target.
-func (e *entry) asked(self durability.ID) time.Time { return time.UnixMilli(int64(e.Own(self).Seq)) }
+func (e *entry) asked(self durability.ID) time.Time {
+	return time.UnixMilli(int64(e.OwnTarget(self).Seq))
+}
 
 // isAwaited reports whether the sends of e are no repairs, but what somebody waits for who set a target on
 // this node: they do not keep to the rate of repairs.
 func (e *entry) isAwaited(self durability.ID, begun uint64) bool {
-	return !e.placed && e.Own(self).Seq >= begun
+	return !e.placed && e.OwnTarget(self).Seq >= begun
 }
 
 // New returns a Service that has seen nothing.
 func New(p durability.Params, d Deps) *Service {
 	s := &Service{
 		deps: d, p: p, limit: maxObjects, objects: map[b3.Root]*entry{}, removed: map[b3.Root]uint64{},
+		codings: map[b3.Root][]*entry{}, encoding: map[coding]*attempt{},
 		waiting: map[durability.ID]*calls{}, asked: map[durability.ID]bool{},
 		begun: uint64(d.Now().UnixMilli()), wake: make(chan struct{}, 1), // bound: 1, a second one adds nothing
 	}
@@ -241,14 +250,21 @@ func (s *Service) plan(whole bool) todo {
 	return do
 }
 
-// Size returns the size in bytes of an object that is planned, else not_found.
-func (s *Service) Size(root b3.Root) (int64, error) {
+// Kept is what this node knows of an object that is planned.
+type Kept struct {
+	Size  int64             // of a copy, in bytes
+	Coded *erasure.Manifest // nil: whole copies are kept
+	Own   durability.Piece  // that this node holds, if it does
+}
+
+// Kept returns what this node knows of an object that is planned, else not_found.
+func (s *Service) Kept(root b3.Root) (Kept, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.objects[root]; e != nil {
-		return e.Object.Size, nil
+		return Kept{e.Object.Size, e.coded, e.Object.Own}, nil
 	}
-	return 0, notPlanned(root)
+	return Kept{}, notPlanned(root)
 }
 
 // with runs f under the lock if e is still the entry of its object.

@@ -87,7 +87,8 @@ func (a *stored) add(
 func (a *stored) checkAdd(o api.AddOptions) error {
 	switch {
 	case !o.NoPin:
-		return errors.Join(checkLabel(o.Label), a.checkTarget(o.Target))
+		_, err := a.wantedTarget(o.Target)
+		return errors.Join(checkLabel(o.Label), err)
 	case o.Target != nil:
 		return status.Errorf(status.BadRequest, "without a pin nothing asks for copies: leave out no_pin, or the target")
 	}

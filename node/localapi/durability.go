@@ -108,11 +108,16 @@ func (a *Node) ObjectDurability(ctx context.Context, key string, explain bool) (
 		return api.ObjectDurability{}, err
 	}
 	d := api.ObjectDurability{
-		Key: root, Size: o.Size, Target: api.Target{RF: o.Wanted}, Observed: o.Observed, Short: o.Since, Removed: o.Removed,
+		Key: root, Size: o.Size, Target: api.Target{RF: o.Wanted}, Wanted: o.Wanted, Observed: o.Observed, Short: o.Since,
+		Removed: o.Removed,
+	}
+	if m := o.Coded; m != nil && o.Wanted > 0 {
+		d.Target = *targetFor(meta.Target{Data: m.Data, Parity: m.Parity})
 	}
 	for _, c := range o.Copies {
 		d.Holders = append(d.Holders, api.Holder{
-			ID: peerText(c.ID), Self: c.Here, State: string(c.State), LastProof: c.LastProof, NextAudit: c.NextAudit,
+			ID: peerText(c.ID), Self: c.Here, State: string(c.State), Piece: pieceText(o, c), LastProof: c.LastProof,
+			NextAudit: c.NextAudit,
 		})
 	}
 	for _, m := range o.Place {
@@ -126,6 +131,17 @@ func (a *Node) ObjectDurability(ctx context.Context, key string, explain bool) (
 		d.Places = append(d.Places, p)
 	}
 	return d, nil
+}
+
+// pieceText says what a member holds of a coded object.
+func pieceText(o durability.ObjectReport, c plan.Copy) string {
+	switch {
+	case o.Coded == nil || c.State == plan.StateAbsent || c.State == plan.StateUnknown:
+		return ""
+	case c.Piece == plan.Whole:
+		return "whole"
+	}
+	return fmt.Sprintf("shard %d", c.Piece.Shard()+1)
 }
 
 // AwaitCopies implements api.Node.
@@ -228,9 +244,13 @@ func (a *Node) outOfReach(root b3.Root, p api.Placed) error {
 	if might >= o.Wanted {
 		return nil
 	}
-	return status.Errorf(status.NotReady, "%d of %d objects have their %d copies, and this cluster has %d nodes that can "+
-		"hold one%s. The copies so far stay, and the node goes on by itself; `allium durability` says how far it is",
-		p.Met, p.Objects, o.Wanted, might, reasonsOf(why))
+	what := "copies"
+	if o.Coded != nil {
+		what = "shards"
+	}
+	return status.Errorf(status.NotReady, "%d of %d objects have their %d %s, and this cluster has %d nodes that can "+
+		"hold one%s. Those so far stay, and the node goes on by itself; `allium durability` says how far it is",
+		p.Met, p.Objects, o.Wanted, what, might, reasonsOf(why))
 }
 
 // reasonsOf says why members hold no copy, by reason.

@@ -52,10 +52,11 @@ func (a *stored) pin(ctx context.Context, root b3.Root, o store.PinOptions, t *a
 	if err := checkLabel(o.Label); err != nil {
 		return err
 	}
-	if n := a.cfg.Targets[o.Label]; t == nil && n > 0 {
-		t = &api.Target{RF: n}
+	if byLabel := targetFor(a.cfg.Targets[o.Label]); t == nil {
+		t = byLabel
 	}
-	if err := a.checkTarget(t); err != nil {
+	want, err := a.wantedTarget(t)
+	if err != nil {
 		return err
 	}
 	if err := a.st.UnknownLoss(); err != nil {
@@ -68,7 +69,7 @@ func (a *stored) pin(ctx context.Context, root b3.Root, o store.PinOptions, t *a
 	if t == nil {
 		return nil
 	}
-	target, err := a.st.SetTarget(ctx, root, o.Label, meta.Target{Copies: t.RF})
+	target, err := a.st.SetTarget(ctx, root, o.Label, want)
 	if err != nil {
 		return fmt.Errorf("it is pinned, but its target was not set: %w", err)
 	}
@@ -76,16 +77,32 @@ func (a *stored) pin(ctx context.Context, root b3.Root, o store.PinOptions, t *a
 	return nil
 }
 
-// checkTarget returns an error for a target that no pin can have, or that this node cannot meet as it is set up.
-func (a *stored) checkTarget(t *api.Target) error {
-	if t == nil || t.RF == 0 {
-		return nil
+// wantedTarget returns a target as the store keeps it. The error is of one that no pin can have, or that this node
+// cannot meet as it is set up.
+func (a *stored) wantedTarget(t *api.Target) (meta.Target, error) {
+	switch {
+	case t == nil || !t.Wants():
+		return meta.Target{}, nil
+	case a.cfg.NoCluster:
+		return meta.Target{}, errNoCluster
+	case t.EC != "" && t.RF != 0:
+		return meta.Target{}, status.Errorf(status.BadRequest, "a pin asks for copies or for an erasure coding, not for both")
+	case t.EC != "":
+		return meta.ParseShards(t.EC)
+	case t.RF < 1 || t.RF > meta.MaxCopies:
+		return meta.Target{}, status.Errorf(status.BadRequest, "%d copies: ask for 1 to %d, or 0 for no target", t.RF,
+			meta.MaxCopies)
 	}
-	if a.cfg.NoCluster {
-		return errNoCluster
-	}
-	if t.RF < 1 || t.RF > meta.MaxCopies {
-		return status.Errorf(status.BadRequest, "%d copies: ask for 1 to %d, or 0 for no target", t.RF, meta.MaxCopies)
+	return meta.Target{Copies: t.RF}, nil
+}
+
+// targetFor returns a target of the store as the API has it, nil if it asks for nothing.
+func targetFor(t meta.Target) *api.Target {
+	switch {
+	case t.Copies > 0:
+		return &api.Target{RF: t.Copies}
+	case t.Data > 0:
+		return &api.Target{EC: fmt.Sprintf("%d+%d", t.Data, t.Parity)}
 	}
 	return nil
 }
@@ -202,9 +219,7 @@ func (a *stored) sizeOf(ctx context.Context, p meta.Pin, left *int) (size int64,
 }
 
 func pinOf(p meta.Pin) api.Pin {
-	pin := api.Pin{Root: p.Root, Recursive: p.Recursive, Label: p.Label, Since: p.Created}
-	if p.Target.Copies > 0 {
-		pin.Target = &api.Target{RF: p.Target.Copies}
+	return api.Pin{
+		Root: p.Root, Recursive: p.Recursive, Label: p.Label, Since: p.Created, Target: targetFor(p.Target),
 	}
-	return pin
 }

@@ -38,13 +38,13 @@ import (
 
 // Config describes the node whose API this is.
 type Config struct {
-	SpoolDir     string         // directory for unnamed files of an add; "": the node writes none
-	InRAM        bool           // the store is in RAM
-	Seed         bool           // the node holds no content
-	NoCluster    bool           // the node joins no cluster
-	Targets      map[string]int // copies that pins ask for that say nothing of it, by label
-	SeedManifest bool           // the node uses a signed list of seeds
-	MovesFiles   bool           // the store ends with the command that uses it, and a get may take files out of it
+	SpoolDir     string                 // directory for unnamed files of an add; "": the node writes none
+	InRAM        bool                   // the store is in RAM
+	Seed         bool                   // the node holds no content
+	NoCluster    bool                   // the node joins no cluster
+	Targets      map[string]meta.Target // copies that pins ask for that say nothing of it, by label
+	SeedManifest bool                   // the node uses a signed list of seeds
+	MovesFiles   bool                   // the store ends with the command that uses it, and a get may take files out of it
 }
 
 // stored implements api.Store, with or without a running node.

@@ -32,6 +32,8 @@ type Deps struct {
 	Store  *store.Store
 	Denied func(b3.Root) error // returns an error if the denylist names the object
 	Policy dht.Announce
+	Coded  func(yield func(b3.Root) bool) // yields the objects of which this node holds shards; it does not wait
+	Held   func(b3.Root) bool             // reports whether an object is one of them
 	Log    *slog.Logger
 }
 
@@ -64,6 +66,9 @@ func (b *Publisher) Roots(ctx context.Context) func() iter.Seq[b3.Root] {
 				err = b.stored(ctx, yield)
 			} else {
 				err = b.pinned(ctx, yield)
+			}
+			if err == nil {
+				b.deps.Coded(yield)
 			}
 			if err != nil && !errors.Is(err, errEnough) {
 				b.deps.Log.Warn("the objects to be announced cannot be listed to the end", "err", err)
@@ -179,6 +184,9 @@ func (b *Publisher) unlessDenied(yield func(b3.Root) bool) func(b3.Root) bool {
 func (b *Publisher) Has(ctx context.Context, root b3.Root) bool {
 	if b.deps.Denied(root) != nil {
 		return false
+	}
+	if b.deps.Held(root) {
+		return true
 	}
 	_, err := b.deps.Store.Stat(ctx, root)
 	return err == nil && !b.isOnlyShared(ctx, root)

@@ -15,6 +15,9 @@ type Kind string
 // Replicate is the kind of jobs that send a copy to another member of the cluster.
 const Replicate Kind = "replicate"
 
+// Rebuild is the kind of jobs that make shards of a coded object and send them.
+const Rebuild Kind = "rebuild"
+
 // damage is the label of repairs of objects that are damaged or lost.
 const damage = "damage"
 

@@ -70,7 +70,7 @@ func where(m api.Member) (s string) {
 // ObjectDurability says who holds copies of an object.
 func ObjectDurability(d api.ObjectDurability, now time.Time, quiet bool) string {
 	if quiet {
-		return fmt.Sprintf("%d %d", d.Observed, d.Target.RF)
+		return fmt.Sprintf("%d %d", d.Observed, d.Wanted)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s  %s, %d observed", d.Key, size(d.Size), d.Target, d.Observed)
@@ -84,6 +84,9 @@ func ObjectDurability(d api.ObjectDurability, now time.Time, quiet bool) string 
 	for _, h := range d.Holders {
 		fmt.Fprintf(&b, "\n%s  %-8s", h.ID, h.State)
 		var said []string
+		if h.Piece != "" {
+			said = append(said, h.Piece)
+		}
 		if !h.LastProof.IsZero() {
 			said = append(said, "last proof "+ago(h.LastProof, now))
 		}
