@@ -53,9 +53,9 @@ type Service struct {
 
 	host host.Host // set by Attach
 	view atomic.Pointer[view]
-	on   atomic.Bool                          // this node relays for others
-	nat  atomic.Pointer[basichost.NATManager] // nil: the router is not asked for ports
-	wake chan struct{}                        // tells Run to look
+	on   atomic.Bool                // this node relays for others
+	nat  atomic.Pointer[portMapper] // nil: the router is not asked for ports
+	wake chan struct{}              // tells Run to look
 
 	relays   *keeper
 	serving  *server
@@ -102,8 +102,8 @@ func (s *Service) Announced(all []ma.Multiaddr) []ma.Multiaddr {
 
 // NATManager is the host's constructor of the port mapping, which the service reads too.
 func (s *Service) NATManager(n network.Network) basichost.NATManager {
-	m := basichost.NewNATManager(n)
-	s.nat.Store(&m)
+	m := newPortMapper(n)
+	s.nat.Store(m)
 	return m
 }
 
@@ -142,6 +142,9 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	s.host.Network().Notify(notifiee)
 	var watching sync.WaitGroup
 	watching.Go(func() { s.watch(sub) })
+	if m := s.nat.Load(); m != nil {
+		watching.Go(func() { m.run(ctx, s.look) })
+	}
 	s.relays.begin(ctx)
 	s.update(emitter, time.Now())
 	ready()
@@ -282,7 +285,7 @@ func (s *Service) mapped() (addrs []ma.Multiaddr) {
 		return nil
 	}
 	for _, a := range s.host.Network().ListenAddresses() {
-		if at := (*m).GetMapping(a); at != nil {
+		if at := m.GetMapping(a); at != nil {
 			addrs = append(addrs, at)
 		}
 	}
