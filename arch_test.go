@@ -205,8 +205,7 @@ var layers = map[string][]string{
 		"protocols/capability", "protocols/erasure", "protocols/object",
 		"protocols/repair", "protocols/session", "store", "store/durability", "store/meta",
 	},
-	"node/durability": {"node/repair", "protocols/record", "store", "store/durability", "store/meta"},
-	"node/durability": {"node/repair", "protocols/erasure", "store", "store/durability", "store/meta"},
+	"node/durability": {"node/repair", "protocols/erasure", "protocols/record", "store", "store/durability", "store/meta"},
 	"node/home":       {"node/config", "node/p2p"},
 	"node/intake": {
 		"gateway/audit", "gateway/exchange", "protocols/capability", "protocols/object", "store", "store/meta", "store/quota",
