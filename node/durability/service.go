@@ -202,6 +202,9 @@ type planned struct {
 func (s *Service) plan(whole bool) todo {
 	v, now, draining := s.deps.View(), s.deps.Now(), s.deps.Draining()
 	do := todo{calls: map[durability.ID]*calls{}}
+	if self, ok := v.Member(s.deps.Self); !draining.IsZero() && ok && !self.Draining {
+		do.awaited = true // the offer that says so follows within a second
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full = false

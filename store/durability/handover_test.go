@@ -38,6 +38,13 @@ func TestHandOver(t *testing.T) {
 	if got := w.sends - sends; got != its {
 		t.Errorf("%d sends for %d objects", got, its)
 	}
+	for i := range 24 {
+		for _, x := range w.holders(i) {
+			if got := len(x.objects[number(i)].Holders(x.cluster.View(w.now), w.p, w.now)); got < 3 {
+				t.Errorf("%s knows of %d copies of object %d", x.id, got, i)
+			}
+		}
+	}
 	w.run(10 * w.p.TrimWait)
 	for i := range 24 {
 		want := 3

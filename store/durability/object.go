@@ -224,7 +224,8 @@ func (o *Object) at(id ID) *seen {
 }
 
 // Claimed notes that a member seems to hold a copy: it challenged this node, told it targets, or
-// was named by another holder. It is challenged next, unless it had no copy within the grace.
+// was named by another holder. It is challenged next, or if it had no copy lately, a grace after that was asked; one
+// tick after, while copies are missing, as it may be the one that got the copy.
 func (o *Object) Claimed(v *View, id ID, p Params, now time.Time) {
 	if id == v.Self || v.find(id) == nil {
 		return
@@ -235,8 +236,17 @@ func (o *Object) Claimed(v *View, id ID, p Params, now time.Time) {
 	case s == nil:
 	case len(o.seen) > n:
 		o.rest = rest{}
-	case s.proof == absent && now.Sub(s.asked) >= p.Grace:
-		s.due, o.rest = now, rest{}
+	case s.proof == absent:
+		due := s.asked.Add(p.Grace)
+		if !o.short.IsZero() {
+			due = s.asked.Add(p.Tick)
+		}
+		if due.Before(now) {
+			due = now
+		}
+		if due.Before(s.due) {
+			s.due, o.rest = due, rest{}
+		}
 	}
 }
 
