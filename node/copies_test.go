@@ -130,12 +130,10 @@ func TestShards(t *testing.T) {
 	stranger := start(t, joining(seed))
 	for range 2 {
 		// The holder whose turn it is: first the node with the whole object, then one with a shard.
-		gone := slices.IndexFunc(nodes, func(n *running) bool {
-			if n == nil {
-				return false
-			}
-			d, err := n.api.ObjectDurability(t.Context(), root.String(), false)
-			return err == nil && d.Observed == 3
+		gone := -1
+		testkit.Eventually(t, "a holder that sees three", func() bool {
+			gone = slices.IndexFunc(nodes, func(n *running) bool { return n != nil && observed(t, n, root) == 3 })
+			return gone >= 0
 		})
 		if err := nodes[gone].stop(); err != nil {
 			t.Fatal(err)
@@ -155,18 +153,22 @@ func TestShards(t *testing.T) {
 			_ = s.Body.Close()
 		}
 		testkit.Eventually(t, "three shards again", func() bool {
-			for _, n := range nodes {
-				if n == nil {
-					continue
-				}
-				d, err := n.api.ObjectDurability(t.Context(), root.String(), false)
-				if err == nil && d.Observed == 3 && metric(t, n, `durability_members{state="present"}`) == int64(len(live(nodes))) {
-					return true
-				}
-			}
-			return false
+			left := live(nodes)
+			return slices.ContainsFunc(left, func(n *running) bool {
+				return observed(t, n, root) == 3 && metric(t, n, `durability_members{state="present"}`) == int64(len(left))
+			})
 		})
 	}
+}
+
+// observed returns how many copies or shards of an object a node sees, 0 if it holds none.
+func observed(t *testing.T, n *running, root b3.Root) int {
+	t.Helper()
+	d, err := n.api.ObjectDurability(t.Context(), root.String(), false)
+	if err != nil {
+		return 0
+	}
+	return d.Observed
 }
 
 // live returns the nodes that run.

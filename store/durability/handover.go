@@ -5,13 +5,18 @@ import (
 	"time"
 )
 
-// HandedOver reports whether this node's copy is not needed: as many other members as are asked for hold the object,
-// and each proved that by a challenge that is not older than since. It does not matter what is asked for no more.
+// HandedOver reports whether this node's copy is not needed: other members hold as many copies, or different shards,
+// as are asked for, and each proved its own by a challenge that is not older than since. It does not matter what is
+// asked for no more.
 func (o *Object) HandedOver(v *View, p Params, now, since time.Time) bool {
-	others := slices.DeleteFunc(o.Holders(v, p, now), func(id ID) bool {
-		return id == v.Self || !o.provedSince(id, since)
+	return o.provedBy(v, p, now, since).covered(o.Wanted()) == o.Wanted()
+}
+
+// provedBy returns the copies of others that count and were proved by challenges that are not older than since.
+func (o *Object) provedBy(v *View, p Params, now, since time.Time) copies {
+	return slices.DeleteFunc(o.held(v, p, now), func(h holding) bool {
+		return h.id == v.Self || !o.provedSince(h.id, since)
 	})
-	return len(others) >= o.Wanted()
 }
 
 // ProveSince has the holders challenged in the next plan whose latest proof is older than since.

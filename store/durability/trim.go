@@ -102,9 +102,7 @@ func (o *Object) leaveOn(v *View, p Params, now time.Time, want int, actions []A
 	if o.leave.again {
 		since = o.leave.proved.Add(p.TrimWait)
 	}
-	n := slices.DeleteFunc(o.held(v, p, now), func(h holding) bool {
-		return h.id == v.Self || !o.provedSince(h.id, since)
-	}).covered(want)
+	n := o.provedBy(v, p, now, since).covered(want)
 	switch {
 	case o.leave.proved.IsZero():
 		if n >= want {
