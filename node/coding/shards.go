@@ -175,8 +175,8 @@ func (c *collector) End(_ int, err error) error {
 }
 
 // parts returns a range of any k shards of a stripe but one, each in its place; the others are empty. Data shards that
-// end before the range does are filled up with zeros. Those that failed are asked last, and one more whenever one fails or
-// is late.
+// end before the range does are filled up with zeros. Those that failed are asked last, and one more whenever one fails
+// or is late.
 func (s *shards) parts(ctx context.Context, stripe, but int, r b3.Range, wait wait) ([][]byte, error) {
 	if err := s.askMembers(ctx); err != nil {
 		return nil, err
