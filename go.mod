@@ -65,6 +65,7 @@ require (
 
 require (
 	github.com/jackpal/go-nat-pmp v1.0.2
+	github.com/klauspost/reedsolomon v1.14.2
 	github.com/libp2p/go-netroute v0.4.0
 	golang.org/x/crypto v0.57.0
 )
@@ -113,7 +114,6 @@ require (
 	github.com/jbenet/go-temp-err-catcher v0.1.0 // indirect
 	github.com/klauspost/cpuid/v2 v2.4.0 // indirect
 	github.com/klauspost/crc32 v1.3.0 // indirect
-	github.com/klauspost/reedsolomon v1.14.2 // indirect
 	github.com/koron/go-ssdp v0.9.1 // indirect
 	github.com/kr/pretty v0.3.1 // indirect
 	github.com/kr/text v0.2.0 // indirect
