@@ -29,8 +29,9 @@ import (
 type node struct {
 	*Service
 	identity
-	host host.Host
-	stop func() error // of the service; idempotent
+	host   host.Host
+	stop   func() error // of the service; idempotent
+	denied atomic.Pointer[peer.ID]
 }
 
 func (n *node) addr() string {
@@ -39,6 +40,12 @@ func (n *node) addr() string {
 
 // startNode starts a node that bootstraps from seeds.
 func startNode(t *testing.T, roots func() iter.Seq[b3.Root], seeds ...*node) *node {
+	t.Helper()
+	return startIn(t, false, roots, seeds...)
+}
+
+// startIn starts a node, in a private network or not.
+func startIn(t *testing.T, private bool, roots func() iter.Seq[b3.Root], seeds ...*node) *node {
 	t.Helper()
 	me := newIdentity(t)
 	h, err := libp2p.New(
@@ -59,11 +66,15 @@ func startNode(t *testing.T, roots func() iter.Seq[b3.Root], seeds ...*node) *no
 		cfg.Seeds.Bootstrap = append(cfg.Seeds.Bootstrap, s.addr())
 	}
 	reg := prometheus.NewRegistry()
-	s, err := New(cfg, Deps{Host: h, Key: me.key, Roots: roots, Metrics: reg, Limits: limits.NewRegistry(reg)})
+	n := &node{identity: me, host: h}
+	s, err := New(cfg, Deps{
+		Host: h, Key: me.key, Roots: roots, Metrics: reg, Limits: limits.NewRegistry(reg), PrivateNetwork: private,
+		DeniedPeer: func(p peer.ID) bool { d := n.denied.Load(); return d != nil && *d == p },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{Service: s, identity: me, host: h}
+	n.Service = s
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() { done <- s.Run(ctx, func() { close(ready) }) }()
@@ -80,9 +91,15 @@ func startNode(t *testing.T, roots func() iter.Seq[b3.Root], seeds ...*node) *no
 // startNetwork starts n nodes, all of which know the first.
 func startNetwork(t *testing.T, n int) []*node {
 	t.Helper()
-	nodes := []*node{startNode(t, nil)}
+	return startNetworkIn(t, false, n)
+}
+
+// startNetworkIn starts a network that is private or not.
+func startNetworkIn(t *testing.T, private bool, n int) []*node {
+	t.Helper()
+	nodes := []*node{startIn(t, private, nil)}
 	for range n - 1 {
-		nodes = append(nodes, startNode(t, nil, nodes[0]))
+		nodes = append(nodes, startIn(t, private, nil, nodes[0]))
 	}
 	testkit.Eventually(t, "the seed's table", func() bool { return nodes[0].TableSize() == n-1 })
 	for _, x := range nodes {
@@ -169,10 +186,11 @@ func TestDeniedProviderIsNotFound(t *testing.T) {
 	if acks, err := b.Provide(t.Context(), x); err != nil || acks == 0 {
 		t.Fatalf("%d acknowledgements, %v", acks, err)
 	}
-	var denied atomic.Bool
-	e.deps.DeniedPeer = func(p peer.ID) bool { return denied.Load() && p == b.id }
 	for _, is := range []bool{true, false} {
-		denied.Store(is)
+		e.denied.Store(nil)
+		if is {
+			e.denied.Store(&b.id)
+		}
 		found, err := collect(e.FindProviders(t.Context(), x, FindOptions{}))
 		if err != nil || (len(found) == 0) != is {
 			t.Errorf("denied %t: found %v, %v", is, found, err)

@@ -29,14 +29,21 @@ func (c connFrom) RemoteMultiaddr() ma.Multiaddr { return c.addr }
 // by the provider exchange and by kad-dht's protocol, of the peer that it names or of closer ones.
 // One from inside and one of a private network are told all but what belongs to a denied peer.
 func TestOutsidersAreToldPublicAddresses(t *testing.T) {
-	nodes := startNetwork(t, 4)
+	for _, private := range []bool{false, true} {
+		checkOutsiders(t, private)
+	}
+}
+
+func checkOutsiders(t *testing.T, privateNetwork bool) {
+	t.Helper()
+	nodes := startNetworkIn(t, privateNetwork, 4)
 	s, mixed, denied := nodes[0], nodes[1].id, nodes[2].id
 	testkit.Eventually(t, "kad-dht's table", func() bool { return s.current().kad.RoutingTable().Size() == 3 })
 	private := ma.StringCast("/ip4/192.168.7.7/tcp/7")
 	public := ma.StringCast("/ip4/45.1.2.3/tcp/7")
 	s.host.Peerstore().AddAddrs(mixed, []ma.Multiaddr{private, public}, time.Hour)
 	s.host.Peerstore().AddAddrs(denied, []ma.Multiaddr{public}, time.Hour)
-	s.deps.DeniedPeer = func(p peer.ID) bool { return p == denied }
+	s.denied.Store(&denied)
 	asker := newIdentity(t)
 	of := asker.nameRecord(t, "blog", 1, "one")
 	key := of.Name.Digest()
@@ -78,7 +85,9 @@ func TestOutsidersAreToldPublicAddresses(t *testing.T) {
 		{addr: "/ip6/fe80::9/tcp/9", wants: true},
 		{addr: "/ip4/45.9.9.9/tcp/9", private: true, wants: true},
 	} {
-		s.deps.PrivateNetwork = from.private
+		if from.private != privateNetwork {
+			continue
+		}
 		for ask, f := range asks {
 			infos := f(connFrom{id: asker.id, addr: ma.StringCast(from.addr)})
 			at := slices.IndexFunc(infos, func(i peer.AddrInfo) bool { return i.ID == mixed })
