@@ -19,36 +19,46 @@ import (
 
 // send is the Send of durability.Deps.
 func (k *Keeper) send(ctx context.Context, to peer.ID, roots []b3.Root, wait repair.Wait) ([]error, error) {
-	one := b3.Root{} // the capability is for any object if there are several
 	if len(roots) == 1 {
-		one = roots[0]
+		err := k.sendOne(ctx, to, roots[0], wait)
+		return []error{err}, err
 	}
-	token, err := k.deps.Minter.Replicate(to, one)
-	if err != nil {
-		return nil, err
-	}
-	opt := object.PutOptions{Capability: token, Wait: wait}
 	var errs []error
-	if len(roots) == 1 {
-		errs = []error{k.sendOne(ctx, to, one, opt)}
-		err = errs[0]
-	} else {
-		errs, err = k.sendMany(ctx, to, roots, opt)
-	}
-	if status.Of(err) == status.Unauthenticated {
-		k.deps.Minter.Refused(to)
-	}
+	err := k.authorized(to, b3.Root{}, func(token []byte) (err error) {
+		errs, err = k.sendMany(ctx, to, roots, object.PutOptions{Capability: token, Wait: wait})
+		return err
+	})
 	return errs, err
 }
 
-func (k *Keeper) sendOne(ctx context.Context, to peer.ID, root b3.Root, opt object.PutOptions) error {
+// authorized calls put with a capability for a member, for one object or, with the zero address, for any.
+func (k *Keeper) authorized(to peer.ID, root b3.Root, put func(token []byte) error) error {
+	token, err := k.deps.Minter.Replicate(to, root)
+	if err != nil {
+		return err
+	}
+	err = put(token)
+	if status.Of(err) == status.Unauthenticated {
+		k.deps.Minter.Refused(to)
+	}
+	return err
+}
+
+func (k *Keeper) sendOne(ctx context.Context, to peer.ID, root b3.Root, wait repair.Wait) error {
 	obj, err := k.open(ctx, root)
 	if err != nil {
 		return err
 	}
 	defer obj.Close()
-	_, err = k.deps.Objects.Put(ctx, to, obj, opt)
-	return err
+	return k.put(ctx, to, obj, wait)
+}
+
+// put stores an object at a member.
+func (k *Keeper) put(ctx context.Context, to peer.ID, obj b3.Object, wait repair.Wait) error {
+	return k.authorized(to, obj.Reader().Root(), func(token []byte) error {
+		_, err := k.deps.Objects.Put(ctx, to, obj, object.PutOptions{Capability: token, Wait: wait})
+		return err
+	})
 }
 
 // sendMany sends small objects. One that cannot be sent does not hinder the others.
@@ -151,15 +161,7 @@ func (k *Keeper) putObject(ctx context.Context, to peer.ID, obj b3.Object, wait 
 	if err := k.deps.Denied(obj.Reader().Root()); err != nil {
 		return err
 	}
-	token, err := k.deps.Minter.Replicate(to, obj.Reader().Root())
-	if err != nil {
-		return err
-	}
-	_, err = k.deps.Objects.Put(ctx, to, obj, object.PutOptions{Capability: token, Wait: wait})
-	if status.Of(err) == status.Unauthenticated {
-		k.deps.Minter.Refused(to)
-	}
-	return err
+	return k.put(ctx, to, obj, wait)
 }
 
 // dropping records in the audit log that a copy is about to be dropped. On a full disk that uses its ballast.
