@@ -249,27 +249,22 @@ func (c *Coder) alias(ctx context.Context, m *erasure.Manifest, stripe, shard in
 	h := b3.NewHasher(&outboard, 1)
 	section := obj.Reader().Section(r.Start, r.End)
 	_, err = h.ReadFrom(section)
-	_ = section.Close() // it releases buffers, and its error is that of a read
-	if err != nil {
-		h.Reset(nil)
-		defer obj.Close()
-		return nil, obj.Failed(err)
+	_ = section.Close()       // it releases buffers, and its error is that of a read
+	got, _, failed := h.Sum() // which releases the hasher, also after an error
+	if err == nil {
+		err = failed
 	}
-	got, _, err := h.Sum()
 	if err == nil && got != root {
 		err = status.Errorf(status.BadRequest, "the coding manifest of %s names another shard %d than it has", m.Object,
 			shard)
 	}
 	if err != nil {
-		return nil, joinClose(err, obj)
+		err = obj.Failed(err)
+		obj.Close()
+		return nil, err
 	}
 	src := b3.FileSource(io.NewSectionReader(obj.Reader(), r.Start, size), bytes.NewReader(outboard.Bytes()), size)
 	return &aliased{b3.NewReader(root, size, src), obj}, nil
-}
-
-func joinClose(err error, obj b3.Object) error {
-	obj.Close()
-	return err
 }
 
 // aliased is a shard that is a range of an object.

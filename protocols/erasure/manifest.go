@@ -2,7 +2,6 @@ package erasure
 
 import (
 	"bytes"
-	"slices"
 
 	"allium/protocols/b3"
 	"allium/protocols/record"
@@ -164,9 +163,6 @@ func (m *Manifest) Pieces() (list []b3.Root) {
 	}
 	return list
 }
-
-// Names reports whether the manifest names an object as a shard or the outboard.
-func (m *Manifest) Names(root b3.Root) bool { return slices.Contains(m.Pieces(), root) }
 
 // chunks bounds the numbers that a challenge of a coded object draws: more than any shard has chunks, so that each
 // chunk is drawn about as often as the others.
