@@ -71,7 +71,7 @@ func (s peerStore) Presence(ctx context.Context, roots []b3.Root) ([]b3.Presence
 		return nil, err
 	}
 	for i, root := range roots {
-		if _, ok := s.example.Bytes(root); ok || s.coded.hasCoded(root) {
+		if _, ok := s.example.Bytes(root); ok || has[i] != b3.Complete && s.coded.hasCoded(root) {
 			has[i] = b3.Complete
 		}
 		if has[i] != b3.Absent && s.denied(root) != nil {
