@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -190,6 +191,26 @@ func TestOpen(t *testing.T) {
 	if _, err := Open(filepath.Join(dir, "no/such"), ledgers); outcome(err) != "not_found" {
 		t.Errorf("no parent: %v", err)
 	}
+}
+
+// TestCloseUnlocks: a closed directory can be followed at once, also while a process that is being started
+// still has its descriptor.
+func TestCloseUnlocks(t *testing.T) {
+	t.Parallel()
+	dir, ledgers := filepath.Join(t.TempDir(), "dir"), t.TempDir()
+	d, err := Open(dir, ledgers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := syscall.Dup(int(d.held.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(held)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	opens(t, dir, ledgers)
 }
 
 // TestInterrupted: what ends an update before everything is fetched leaves the directory as it was; what

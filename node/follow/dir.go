@@ -96,6 +96,12 @@ func flock(f *os.File) error {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) //nolint:gosec // a descriptor fits
 }
 
+// unlock ends the lock of f. Closing f is not enough: a process that is being started has its descriptor
+// too until it runs its own program.
+func unlock(f *os.File) {
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) //nolint:gosec // a descriptor fits; the close that follows unlocks too
+}
+
 // Forgot returns why it is not known what earlier updates wrote, and nil if it is known.
 func (d *Dir) Forgot() error { return d.forgot }
 
@@ -133,6 +139,7 @@ func (o *opened) close() error {
 		o.staged = nil
 	}
 	if o.held != nil {
+		unlock(o.held)
 		errs = append(errs, o.held.Close())
 		o.held = nil
 	}

@@ -37,7 +37,12 @@ func Lock(home string) (unlock func(), err error) {
 	switch {
 	// locked, or a file system without locks
 	case err == nil, errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOSYS):
-		return sync.OnceFunc(func() { _ = f.Close() }), nil // closing the file ends the lock
+		return sync.OnceFunc(func() {
+			// A process that is being started has the descriptor too until it runs its own program, so
+			// closing the file does not end the lock at once.
+			_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+			_ = f.Close()
+		}), nil
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		_ = f.Close() // it was only read
 		return nil, status.Errorf(status.Busy,
