@@ -227,7 +227,9 @@ var layers = map[string][]string{
 		"store/upload",
 	},
 	"node/dnslink": {"protocols/name"},
-	"node/naming":  {"node/dnslink", "protocols/record", "node/zones", "protocols/name", "resolver/names"},
+	"node/naming": {
+		"node/dnslink", "protocols/record", "node/zones", "protocols/name", "resolver/names", "resolver/trace",
+	},
 	"node/objects": {"gateway/api", "gateway/content", "gateway/verified", "protocols/bao", "protocols/manifest",
 		"protocols/object", "resolver", "resolver/trace", "store"},
 	"node/ownnames":  {"protocols/name"},

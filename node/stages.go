@@ -271,7 +271,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	if asked := dnslink.New(nil, n.limits); n.cfg.Names.DNS { // without it, the bound shows all the same
 		dns = asked
 	}
-	keys := naming.New(n.zones, n.resolver, dns, n.now)
+	keys := naming.New(n.zones, n.resolver, dns, n.trace, n.now)
 	cfg := apiConfig(n.home, n.cfg)
 	cfg.MovesFiles = n.embedded && !cfg.InRAM
 	n.api = localapi.NewNode(cfg, localapi.Deps{

@@ -22,11 +22,11 @@ func (r *Resolver) ResolveName(ctx context.Context, n name.Name, opt names.Optio
 	}
 	defer done()
 	if !opt.Fresh {
-		if a, ok := r.cachedName(l, n, opt.MaxStale); ok {
+		if a, ok := r.cachedName(l, status.ParentOf(ctx), n, opt.MaxStale); ok {
 			return a, nil
 		}
 	}
-	lookup := r.ring.Begin(trace.Name, trace.Key{Name: n.String()}, r.cfg.Deadline)
+	lookup := r.ring.BeginUnder(status.ParentOf(ctx), trace.Name, trace.Key{Name: n.String()}, r.cfg.Deadline)
 	lookup.Call()
 	begun := time.Now()
 	a, err := r.names.Resolve(work, l, n, opt, lookup)
@@ -44,20 +44,22 @@ func (r *Resolver) CachedName(n name.Name, maxStale time.Duration) (a names.Answ
 		return a, false
 	}
 	if maxStale == 0 {
-		return r.cachedName(nil, n, 0)
+		return r.cachedName(nil, 0, n, 0)
 	}
 	l, err := r.admit()
 	if err != nil {
 		return a, false
 	}
 	defer l.work.Leave()
-	return r.cachedName(l, n, maxStale)
+	return r.cachedName(l, 0, n, maxStale)
 }
 
-// cachedName is CachedName; l runs what is looked up behind a stale answer.
-func (r *Resolver) cachedName(l *life, n name.Name, maxStale time.Duration) (a names.Answer, ok bool) {
+// cachedName is CachedName below the lookup parent; l runs what is looked up behind a stale answer.
+func (r *Resolver) cachedName(
+	l *life, parent status.LookupID, n name.Name, maxStale time.Duration,
+) (a names.Answer, ok bool) {
 	if a, ok = r.names.Cached(l, n, maxStale); ok {
-		a.LookupID = r.ring.Hit(trace.Name, trace.Key{Name: n.String()}, trace.Cache, 0)
+		a.LookupID = r.ring.HitUnder(parent, trace.Name, trace.Key{Name: n.String()}, trace.Cache, 0)
 	}
 	return a, ok
 }

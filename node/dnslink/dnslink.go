@@ -60,15 +60,15 @@ func New(txt TXT, registry *limits.Registry) *Resolver {
 	}, lookups, waiting)}
 }
 
-// IsDomain reports whether text may be asked for: it is a domain of two labels or more, and no name with
-// the key of a zone, misspelled or not.
-func IsDomain(text string) bool {
+// Domain returns a domain in its one form. ok is false for text that may not be asked for: what is no
+// domain of two labels or more, and a name with the key of a zone, misspelled or not.
+func Domain(text string) (domain string, ok bool) {
 	last := text[strings.LastIndexByte(text, '.')+1:]
 	if strings.HasPrefix(last, "k51") || strings.HasPrefix(last, "12d3") || strings.HasPrefix(last, "12D3") {
-		return false
+		return "", false
 	}
-	_, err := ascii(text)
-	return err == nil
+	domain, err := ascii(text)
+	return domain, err == nil
 }
 
 // profile brings domains into one form, as idna.Lookup does, and checks the lengths of labels too.
@@ -184,9 +184,8 @@ func parse(text string) (l Link, err error) {
 	if l.Name, err = name.Parse(target); err == nil {
 		return l, nil
 	}
-	if !IsDomain(target) {
+	if l.Next, ok = Domain(target); !ok {
 		return Link{}, err
 	}
-	l.Next, err = ascii(target)
-	return l, err
+	return l, nil
 }

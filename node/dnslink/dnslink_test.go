@@ -84,8 +84,8 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestIsDomain: nothing that has the key of a zone, or nearly, is told to the DNS.
-func TestIsDomain(t *testing.T) {
+// TestDomain: nothing that has the key of a zone, or nearly, is told to the DNS.
+func TestDomain(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"example.org": true, "docs.example.org": true, "bücher.example": true, "docs.alice": true,
@@ -93,7 +93,7 @@ func TestIsDomain(t *testing.T) {
 		"blog": false, "": false, ".": false, "a..b": false, "127.0.0.1": false, "a b.org": false,
 		strings.Repeat("a.", 130) + "org": false, strings.Repeat("a", 64) + ".org": false, "a\x00b.org": false,
 	} {
-		if got := IsDomain(text); got != want {
+		if _, got := Domain(text); got != want {
 			t.Errorf("%.80q: %t", text, got)
 		}
 	}

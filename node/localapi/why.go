@@ -28,8 +28,10 @@ func (a *Node) Why(ctx context.Context, key string) (api.Why, error) {
 	if err != nil {
 		return api.Why{}, err
 	}
-	if n, ok := a.nameOf(ctx, key); ok {
-		return a.whyOf(key, trace.Key{Name: n})
+	if naming.IsName(key) {
+		if n, ok := a.deps.Keys.Recorded(ctx, key); ok {
+			return a.whyOf(key, trace.Key{Name: n})
+		}
 	}
 	target, err := naming.Address(key)
 	root, path := target.Root, target.Path
@@ -55,15 +57,6 @@ func (a *Node) why(rec trace.Record) api.Why {
 		}
 	}
 	return w
-}
-
-// nameOf returns the name that a key stands for, with the key of its zone.
-func (a *Node) nameOf(ctx context.Context, key string) (string, bool) {
-	if !naming.IsName(key) {
-		return "", false
-	}
-	n, err := a.deps.Keys.Expand(ctx, key)
-	return n.String(), err == nil
 }
 
 // whyOf returns the newest lookup of a key that took any time, and others.

@@ -2,6 +2,7 @@ package naming
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"allium/protocols/name"
 	"allium/protocols/status"
 	"allium/resolver/names"
+	"allium/resolver/trace"
 )
 
 // links has the TXT record of domains, and counts the questions.
@@ -78,7 +80,8 @@ func TestDomain(t *testing.T) {
 		{"blog.k51qzi5uqu5d", "", 0, false, status.NotFound}, // a key that is not whole
 	} {
 		dns.asked = 0
-		got, err := New(fixed{short}, w, dns, time.Now).Resolve(t.Context(), c.key, names.Options{})
+		ring := trace.New(trace.Deps{})
+		got, err := New(fixed{short}, w, dns, ring, time.Now).Resolve(t.Context(), c.key, names.Options{})
 		if status.Of(err) != c.err || len(got.Links) != c.links || (dns.asked > 0) != c.asked {
 			t.Errorf("%s: %d links, %d questions, %v", c.key, len(got.Links), dns.asked, err)
 		}
@@ -86,9 +89,33 @@ func TestDomain(t *testing.T) {
 			c.asked != (got.Name.Source == originDNS) || c.asked && got.Name.TTL != 0) {
 			t.Errorf("%s: %s/%s from %s for %s", c.key, got.Root, got.Path, got.Name.Source, got.Name.TTL)
 		}
-		if _, err := New(fixed{short}, w, nil, time.Now).Resolve(t.Context(), c.key, names.Options{}); c.asked &&
+		if c.asked {
+			isRecorded(t, ring, c.key, got, err)
+		}
+		if _, err := New(fixed{short}, w, nil, nil, time.Now).Resolve(t.Context(), c.key, names.Options{}); c.asked &&
 			status.Of(err) != status.NotFound {
 			t.Errorf("%s without the DNS: %v", c.key, err)
 		}
+	}
+}
+
+// isRecorded requires a record of what the DNS said, by the ID that the answer or the error has.
+func isRecorded(t *testing.T, ring *trace.Ring, key string, got Target, err error) {
+	t.Helper()
+	id := status.LookupOf(err)
+	if err == nil {
+		id = got.Name.LookupID.String()
+	}
+	lookup, _ := status.ParseLookupID(id)
+	rec, ok := ring.Get(lookup)
+	said := 0
+	for _, s := range rec.Steps {
+		if s.Source == trace.DNS && s.Verdict == trace.Hit {
+			said++
+		}
+	}
+	domain, _, _ := strings.Cut(key, "/")
+	if !ok || rec.Key.Name != domain || rec.Outcome != status.Of(err) || said < len(got.Links) {
+		t.Errorf("%s: lookup %q has the record %+v", key, id, rec)
 	}
 }

@@ -37,7 +37,7 @@ func FuzzKey(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	r := New(fixed{short}, records{"blog": root}, nil, time.Now)
+	r := New(fixed{short}, records{"blog": root}, nil, nil, time.Now)
 	f.Fuzz(func(t *testing.T, key string) {
 		got, err := r.Resolve(t.Context(), key, names.Options{})
 		switch o := status.Of(err); o {

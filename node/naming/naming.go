@@ -19,6 +19,7 @@ import (
 	"allium/protocols/name"
 	"allium/protocols/status"
 	"allium/resolver/names"
+	"allium/resolver/trace"
 )
 
 // ShortNames expands the short names of this home.
@@ -44,6 +45,7 @@ type Resolver struct {
 	short ShortNames
 	names Names
 	dns   DNS // nil: it is not asked
+	ring  *trace.Ring
 	now   func() time.Time
 }
 
@@ -52,10 +54,10 @@ type DNS interface {
 	Lookup(ctx context.Context, domain string) (dnslink.Link, error)
 }
 
-// New returns a resolver. dns may be nil: then the DNS is not asked. now is the clock that decides whether
-// zone maps have expired.
-func New(short ShortNames, n Names, dns DNS, now func() time.Time) *Resolver {
-	return &Resolver{short: short, names: n, dns: dns, now: now}
+// New returns a resolver. dns may be nil: then the DNS is not asked. ring records what the DNS said, and may
+// be nil. now is the clock that decides whether zone maps have expired.
+func New(short ShortNames, n Names, dns DNS, ring *trace.Ring, now func() time.Time) *Resolver {
+	return &Resolver{short: short, names: n, dns: dns, ring: ring, now: now}
 }
 
 // Target is what a key names: an address and a path below it.
@@ -90,6 +92,18 @@ func (r *Resolver) Expand(ctx context.Context, text string) (name.Name, error) {
 	return n, err
 }
 
+// Recorded returns under which name the lookups of text are recorded: with the key of its zone, or a domain
+// in its one form. ok is false if text is neither.
+func (r *Resolver) Recorded(ctx context.Context, text string) (key string, ok bool) {
+	switch n, err := r.Expand(ctx, text); {
+	case err == nil:
+		return n.String(), true
+	case status.Of(err) == status.NotFound && r.dns != nil:
+		return dnslink.Domain(text)
+	}
+	return "", false
+}
+
 // Addresses understands addresses alone.
 type Addresses struct{ Without string } // why names are not understood, and what to do
 
@@ -109,8 +123,10 @@ func (r *Resolver) Resolve(ctx context.Context, key string, opt names.Options) (
 	}
 	text, path, _ := strings.Cut(key, "/")
 	n, found, err := r.expand(ctx, text)
-	if status.Of(err) == status.NotFound && r.dns != nil && dnslink.IsDomain(text) {
-		return r.domain(ctx, text, path, opt)
+	if status.Of(err) == status.NotFound && r.dns != nil {
+		if domain, ok := dnslink.Domain(text); ok {
+			return r.domain(ctx, domain, path, opt)
+		}
 	}
 	if err != nil {
 		return Target{}, err

@@ -59,7 +59,7 @@ func TestJustGiven(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx, func() {}) }()
 	defer func() { cancel(); <-done }()
-	r := New(w, records{"blog": root}, nil, time.Now)
+	r := New(w, records{"blog": root}, nil, nil, time.Now)
 	alice, err := name.ParseShort("alice")
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,8 @@ func TestResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := New(fixed{short}, records{"blog": root, "site": root + "/public", "text": "hello", "gone": ""}, nil, time.Now)
+	all := records{"blog": root, "site": root + "/public", "text": "hello", "gone": ""}
+	r := New(fixed{short}, all, nil, nil, time.Now)
 	for _, c := range []struct {
 		key, path string
 		want      status.Outcome

@@ -50,6 +50,7 @@ const (
 	Connected Source = "connected" // connected peers that said that they have the object
 	Index     Source = "index"     // the index of a peer that the operator chose
 	DHT       Source = "dht"       // a search in the DHT
+	DNS       Source = "dns"       // the DNS, for a domain
 	Permit    Source = "permit"    // the gate that bounds the fetches, or the tree fetches
 )
 

@@ -113,7 +113,7 @@ var sourceWords = map[string]string{
 	"cache": "cache of earlier lookups", "named": "peers that the caller named",
 	"served": "peer that served its directory", "gossip": "announcements by gossip", "dht": "DHT",
 	"connected": "connected peers", "index": "peer that was asked",
-	"permit": "place among the fetches",
+	"permit": "place among the fetches", "dns": "DNS",
 }
 
 // verdictWords are the verdicts of a step for people.
@@ -130,6 +130,8 @@ func step(s api.LookupStep) string {
 	switch {
 	case s.Source == "partial":
 		said = size(s.Count)
+	case s.Source == "dns" && s.Verdict == "hit":
+		said, s.Note = "says "+s.Note, ""
 	case s.Verdict == "hit" && s.Note != "":
 		said, s.Note = "has the record of "+s.Note, ""
 	case s.Verdict == "hit" && slices.Contains(peerSources, s.Source):
