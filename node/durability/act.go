@@ -180,13 +180,17 @@ func (s *Service) queue(sends []planned) {
 			return err
 		},
 	}
+	s.mu.Lock()
+	s.moving = s.moving || job.Kind == repair.Move
+	s.mu.Unlock()
 	if !s.deps.Repairs.Queue(job) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		s.moving = s.moving && job.Kind != repair.Move
 		for _, p := range sends {
 			p.Skipped(p.To)
 		}
-		s.full = true
+		s.full = s.full || job.Kind != repair.Move
 	}
 }
 
@@ -197,6 +201,7 @@ func (s *Service) sent(sends []planned, ok []bool, begun time.Time) {
 	defer s.mu.Unlock()
 	now := s.deps.Now()
 	again, bytes := s.full, int64(0)
+	s.moving = s.moving && sends[0].kind() != repair.Move
 	for i, p := range sends {
 		p.Sent(p.To, ok[i], s.p, now)
 		if ok[i] {
@@ -204,7 +209,7 @@ func (s *Service) sent(sends []planned, ok []bool, begun time.Time) {
 			bytes += p.Size
 		}
 	}
-	if bytes > 0 {
+	if bytes > 0 && sends[0].kind() != repair.Move { // which are slower than what the estimate is for
 		s.speed.sent(bytes, now.Sub(begun), now)
 	}
 	if again {
@@ -267,6 +272,9 @@ func (s *Service) drop(ctx context.Context, e *entry) {
 	if err == nil {
 		err = errors.Join(s.unpin(ctx, e.Root, labels), s.unpinPieces(ctx, e))
 		ended(err)
+	}
+	if ctx.Err() == nil {
+		s.deps.Repairs.Trimmed(err)
 	}
 	if err != nil {
 		if ctx.Err() == nil {

@@ -210,7 +210,10 @@ func (s *Service) released(p meta.Pin) {
 
 // kind returns the kind of repair that a send is.
 func (p planned) kind() repair.Kind {
-	if p.coded != nil {
+	switch {
+	case p.Priority == durability.Moving:
+		return repair.Move
+	case p.coded != nil:
 		return repair.Rebuild
 	}
 	return repair.Replicate

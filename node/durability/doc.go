@@ -89,6 +89,8 @@ type Store interface {
 type Repairs interface {
 	// Queue takes a job, or returns false if the queue is full.
 	Queue(job repair.Job) bool
+	// Trimmed counts a copy that was dropped, or could not be.
+	Trimmed(err error)
 }
 
 // Deps are what a Service works with. All but Records are required.

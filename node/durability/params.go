@@ -7,6 +7,7 @@ const (
 	maxObjects = 1 << 16 // objects with targets that are planned
 	maxScan    = 1 << 14 // pins that a tick looks at
 	maxCalls   = 1 << 12 // actions that a tick begins
+	maxMoves   = 1 << 10 // objects that a tick looks at for a copy to move, if nothing is missing
 	// MaxBatch bounds the objects of one challenge, and those that are told in one request.
 	MaxBatch = 256
 	// keepAtOnce is how many targets of one request are made durable at once: the store does so together.

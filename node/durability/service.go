@@ -30,6 +30,7 @@ type Service struct {
 	unplanned, skipped int                  // objects for which there was no room in this pass, and in the one before
 	pinned             []meta.Pin           // to look at in the next tick, at most maxPinned
 	full               bool                 // a send was not queued in this tick
+	moving             bool                 // a job that moves copies is queued or runs
 	speed              speed
 	sum                Sum // of the latest whole tick
 	handing            handing
@@ -249,8 +250,37 @@ func (s *Service) plan(whole bool) todo {
 	if whole {
 		do.change = s.changed(before, v)
 	}
+	if len(do.sends) == 0 && draining.IsZero() && !s.moving {
+		do.sends = s.moves(v, now)
+	}
 	slices.SortStableFunc(do.sends, func(a, b planned) int { return int(a.Priority) - int(b.Priority) })
 	return do
+}
+
+// moves returns sends of one job that bring copies where they should be. The caller holds mu, and no copy is missing.
+func (s *Service) moves(v *durability.View, now time.Time) (sends []planned) {
+	looked := 0
+	for _, e := range s.objects { // the order of a map is random
+		if looked++; looked > maxMoves || len(sends) == MaxBatch {
+			break
+		}
+		if !e.here || len(sends) > 0 && (e.Size > b3.GroupSize || e.coded != nil) {
+			continue
+		}
+		only := durability.ID("")
+		if len(sends) > 0 {
+			only = sends[0].To
+		}
+		a, ok := e.Move(v, s.p, only, now)
+		if !ok {
+			continue
+		}
+		sends = append(sends, planned{entry: e, Action: a})
+		if e.Size > b3.GroupSize || e.coded != nil {
+			break // a job of its own
+		}
+	}
+	return sends
 }
 
 // Kept is what this node knows of an object that is planned.

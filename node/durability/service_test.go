@@ -81,6 +81,34 @@ func TestRestartsMoveNothing(t *testing.T) {
 	})
 }
 
+// TestMemberGetsItsShare: objects move to a member that joined, one job after the other, and end with as many
+// copies as they had.
+func TestMemberGetsItsShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 5, fast)
+		joins := c.nodes[4]
+		joins.kill()
+		run(2 * params.Grace)
+		roots := slices.Concat(c.pin(c.nodes[0], 40, 1000, 2), c.pin(c.nodes[1], 4, 100_000, 2))
+		run(5 * params.Grace)
+		c.want(roots, 2)
+		before := c.sent()
+		joins.start()
+		run(40 * params.TrimWait)
+		c.want(roots, 2)
+		got := 0
+		for _, at := range c.pinned() {
+			if slices.Contains(at, joins) {
+				got++
+			}
+		}
+		// Each object has one copy beside its origin's: a quarter of these is the share.
+		if moved := c.sent() - before; got < 4 || moved != got {
+			t.Errorf("%d objects moved, and it has %d of %d", moved, got, len(roots))
+		}
+	})
+}
+
 // TestRemovedTarget: when a target is removed the copies go after TrimWait, unless another member asks for
 // them, or the target is set again.
 func TestRemovedTarget(t *testing.T) {

@@ -18,6 +18,16 @@ const Replicate Kind = "replicate"
 // Rebuild is the kind of jobs that make shards of a coded object and send them.
 const Rebuild Kind = "rebuild"
 
+// Move is the kind of jobs that send a copy to a member that should have it, though none is missing. They have a
+// quarter of the rate of repairs.
+const Move Kind = "move"
+
+// Trim is the kind of the copies that were dropped because nobody needs them, which takes no job.
+const Trim Kind = "trim"
+
+// moveShare is the part of the rate of repairs that moves have.
+const moveShare = 4
+
 // damage is the label of repairs of objects that are damaged or lost.
 const damage = "damage"
 
@@ -58,6 +68,11 @@ func (r *Repairs) Queue(job Job) bool {
 	return true
 }
 
+// Trimmed counts a copy that was dropped because nobody needs it, or that could not be.
+func (r *Repairs) Trimmed(err error) {
+	r.m.objects.WithLabelValues(string(Trim), status.Of(err).String()).Inc()
+}
+
 // do runs a job and counts its outcome.
 func (r *Repairs) do(ctx context.Context, job Job) {
 	kind := string(job.Kind)
@@ -87,7 +102,13 @@ func (r *Repairs) wait(ctx context.Context, kind string, n int) error {
 		return nil
 	}
 	begun := time.Now()
-	err := r.rate.Wait(ctx, n, maxWait)
+	var err error
+	if kind == string(Move) {
+		err = r.moves.Wait(ctx, n, maxWait)
+	}
+	if err == nil {
+		err = r.rate.Wait(ctx, n, maxWait)
+	}
 	r.m.waited.WithLabelValues(kind).Observe(time.Since(begun).Seconds())
 	return err
 }

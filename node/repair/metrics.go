@@ -18,7 +18,8 @@ func newMetrics(reg prometheus.Registerer) metrics {
 				"pinned nor used lately), off."}, []string{kind, "reason"}),
 		objects: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "repair_objects_total",
 			Help: "Repairs that ended, by kind (damage: a damaged or lost object was fetched; replicate: a copy was sent " +
-				"to a member; rebuild: a shard was made or sent) and outcome."}, []string{kind, "outcome"}),
+				"to a member; rebuild: a shard was made or sent; move: a copy was sent to a member that should have it; trim: a " +
+				"copy that nobody needs was dropped) and outcome."}, []string{kind, "outcome"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "repair_bytes_total",
 			Help: "Bytes fetched or sent by repairs."}, []string{kind}),
 		seconds: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "repair_seconds_total",
@@ -27,7 +28,7 @@ func newMetrics(reg prometheus.Registerer) metrics {
 			Help:    "How long repairs waited for store.repair_rate.",
 			Buckets: prometheus.ExponentialBuckets(.001, 4, 8)}, []string{kind}),
 	}
-	for _, v := range []string{damage, string(Replicate), string(Rebuild)} { // so that they are there from the start
+	for _, v := range []string{damage, string(Replicate), string(Rebuild), string(Move)} { // so that they are there from the start
 		m.bytes.WithLabelValues(v)
 		m.seconds.WithLabelValues(v)
 		m.waited.WithLabelValues(v)

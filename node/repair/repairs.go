@@ -70,6 +70,7 @@ type Repairs struct {
 	queue *limits.Queue[task]
 	off   bool         // only Fetch repairs
 	rate  *limits.Rate // nil: no bound
+	moves *limits.Rate // of moves, beside rate; nil if that is
 	ahead int64        // read-ahead, bytes; 0 if rate is nil
 	m     metrics
 
@@ -111,6 +112,9 @@ func New(bytesPerSecond limits.Bytes, serve bool, log *slog.Logger, reg promethe
 		r.rate = registry.NewRate(limits.Spec{
 			Name: "repair.bytes", Path: "providers → repairs (bytes per second)", Policy: "repairs wait",
 		}, float64(bytesPerSecond), burst)
+		r.moves = registry.NewRate(limits.Spec{
+			Name: "repair.moves", Path: "copies → members that should have them (bytes per second)", Policy: "moves wait",
+		}, float64(bytesPerSecond)/moveShare, burst)
 	}
 	return r, nil
 }

@@ -48,7 +48,10 @@ func (c *Cluster) Offer(m Member, seq uint64, now time.Time) error {
 		h = &heard{}
 		c.members[m.ID] = h
 	}
-	m.Gone = false
+	m.Gone, m.Since = false, h.Since
+	if h.Gone || m.Since.IsZero() {
+		m.Since = now
+	}
 	h.Member, h.seq, h.last, h.given = m, seq, now, false
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"time"
 
 	"allium/protocols/b3"
 )
@@ -36,6 +37,9 @@ type Member struct {
 	Amnesia  bool   // its copies do not survive a restart: they do not count
 	Broken   bool   // the node's breaker for it is open: it gets no more copies for now
 	Gone     bool   // it was silent for the grace
+	// Since is since when the member is present without a break, as this node saw it; the caller of [Cluster.Offer]
+	// need not set it.
+	Since time.Time
 }
 
 // counts reports whether a proved copy at m counts for a target.
@@ -90,7 +94,7 @@ func NewView(self ID, members []Member, lastOnly bool) *View {
 	return v
 }
 
-// sum returns a number for what plans depend on but free space, which is only looked at for sends.
+// sum returns a number for what plans depend on but free space and Since, which are only looked at for sends.
 func (v *View) sum() uint64 {
 	h := flags(v.LastOnly)
 	for i := range v.members {

@@ -27,6 +27,7 @@ const (
 	WasMissed                 // a holder could not serve a read lately
 	WasRead                   // it was read lately
 	Other
+	Moving // no copy is missing: see Move
 )
 
 // Urgent reports whether a send is queued even when the queue is full for others.

@@ -27,6 +27,7 @@ type world struct {
 	trace  uint64             // of all that happened
 	most   map[b3.Root]int    // copies at one time
 	sends  int
+	moves  int // sends of Move
 }
 
 type fataler interface{ Fatalf(string, ...any) }
@@ -47,6 +48,7 @@ type node struct {
 	disk    map[b3.Root]int64
 	piece   map[b3.Root]Piece // of what is on disk
 	busy    time.Time         // until when its pace is used
+	moving  time.Time         // until when it makes no other move
 }
 
 type event struct {
@@ -209,6 +211,13 @@ func (w *world) plan(n *node) {
 		}
 		for _, a := range o.Plan(v, w.p, w.now) {
 			w.do(n, o, a)
+		}
+		if !w.now.Before(n.moving) {
+			if a, ok := o.Move(v, w.p, "", w.now); ok {
+				w.moves++
+				n.moving = w.now.Add(4 * time.Duration(o.Size) * time.Second / time.Duration(w.rate))
+				w.do(n, o, a)
+			}
 		}
 		for _, s := range o.seen {
 			if s.id == n.id {
