@@ -36,6 +36,9 @@ func (s *Service) targets(ctx context.Context) iter.Seq2[meta.Pin, error] {
 			if err == nil && s.keepsAlone(p) {
 				s.scan.alone++
 			}
+			if err == nil && p.Label == meta.ClusterLabel && p.Target.Seq == 0 {
+				s.noteOrphan(p.Root)
+			}
 			if err != nil || p.Target.Seq == 0 {
 				if err != nil && !yield(p, err) {
 					return
@@ -92,6 +95,7 @@ func (s *Service) look(ctx context.Context) error {
 		}
 		if !more {
 			s.scan.stop()
+			s.dropOrphans(ctx)
 			for _, root := range s.ended() {
 				if err := s.keepRemoval(ctx, root); err != nil {
 					s.deps.Log.Warn("a removed target could not be kept", "root", root, "err", err)

@@ -109,6 +109,43 @@ func TestMemberGetsItsShare(t *testing.T) {
 	})
 }
 
+// TestOrphans: a copy whose sender never told a target goes, as nobody asks for it. What targets ask for stays.
+func TestOrphans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 4, fast)
+		run(params.Grace)
+		roots := c.pin(c.nodes[0], 5, 1000, 3)
+		run(params.Grace)
+		x := c.nodes[2]
+		orphan := storetest.Put(t, x.store, []byte("its sender is gone"))
+		if err := x.store.Pin(t.Context(), orphan, store.PinOptions{Label: meta.ClusterLabel}); err != nil {
+			t.Fatal(err)
+		}
+		pinned := func() bool {
+			ok, err := x.store.HasPin(t.Context(), orphan, meta.ClusterLabel)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ok
+		}
+		run(orphanWait / 2)
+		x.kill() // what it knows of orphans is gone
+		x.start()
+		run(orphanWait - params.Grace)
+		if !pinned() {
+			t.Error("it was dropped before the wait was over")
+		}
+		run(3 * params.Grace)
+		if pinned() {
+			t.Error("it is still pinned")
+		}
+		c.want(roots, 3)
+		if n := len(x.service().orphans); n != 0 {
+			t.Errorf("%d orphans are remembered", n)
+		}
+	})
+}
+
 // TestRemovedTarget: when a target is removed the copies go after TrimWait, unless another member asks for
 // them, or the target is set again.
 func TestRemovedTarget(t *testing.T) {

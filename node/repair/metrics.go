@@ -28,7 +28,7 @@ func newMetrics(reg prometheus.Registerer) metrics {
 			Help:    "How long repairs waited for store.repair_rate.",
 			Buckets: prometheus.ExponentialBuckets(.001, 4, 8)}, []string{kind}),
 	}
-	for _, v := range []string{damage, string(Replicate), string(Rebuild), string(Move)} { // so that they are there from the start
+	for _, v := range []string{damage, string(Replicate), string(Rebuild), string(Move)} { // there from the start
 		m.bytes.WithLabelValues(v)
 		m.seconds.WithLabelValues(v)
 		m.waited.WithLabelValues(v)
