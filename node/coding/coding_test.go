@@ -55,28 +55,35 @@ func newCluster(t testing.TB, n int) *cluster {
 	t.Helper()
 	c := &cluster{t: t, net: testkit.NewNetwork(testkit.Options{})}
 	t.Cleanup(c.net.Close)
-	for i := range n {
+	for range n {
 		cfg := store.DefaultConfig()
 		cfg.Dir = t.TempDir()
 		st, _ := storetest.Start(t, cfg, store.Deps{})
-		x := &node{c: c, id: peer.ID(fmt.Sprint("node-", i)), store: st}
-		c.nodes = append(c.nodes, x)
-		host := c.net.Host(x.id)
-		server, err := object.NewServer(object.DefaultConfig(), object.ServerDeps{Host: host, Store: x})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(testkit.Start(t, server.Run))
-		if x.client, err = object.NewClient(object.DefaultConfig(), object.ClientDeps{Host: host}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = x.client.Close() })
-		x.Coder = New(Deps{
-			Self: x.id, Store: st, Objects: x.client, Put: x.put, Coding: x.coding, Holders: c.holders, Members: c.members,
-			Denied: func(b3.Root) error { return nil }, Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil),
-		})
+		c.add(st)
 	}
 	return c
+}
+
+// add adds a node with a store.
+func (c *cluster) add(st *store.Store) *node {
+	c.t.Helper()
+	x := &node{c: c, id: peer.ID(fmt.Sprint("node-", len(c.nodes))), store: st}
+	c.nodes = append(c.nodes, x)
+	host := c.net.Host(x.id)
+	server, err := object.NewServer(object.DefaultConfig(), object.ServerDeps{Host: host, Store: x})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(testkit.Start(c.t, server.Run))
+	if x.client, err = object.NewClient(object.DefaultConfig(), object.ClientDeps{Host: host}); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = x.client.Close() })
+	x.Coder = New(Deps{
+		Self: x.id, Store: st, Objects: x.client, Put: x.put, Coding: x.coding, Holders: c.holders, Members: c.members,
+		Denied: func(b3.Root) error { return nil }, Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil),
+	})
+	return x
 }
 
 // OpenObject implements object.Store, as a node does.
