@@ -491,3 +491,23 @@ func BenchmarkRead(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkReadAll is a read of a whole object at a node with a shard: from the holders of the data shards, and with
+// one of these lost.
+func BenchmarkReadAll(b *testing.B) {
+	c := newCluster(b, 9)
+	object, _ := c.spread(content(24<<20), 6, 3)
+	reader := c.nodes[8]
+	for _, degraded := range []bool{false, true} {
+		name := map[bool]string{false: "healthy", true: "degraded"}[degraded]
+		c.nodes[0].silent, c.nodes[1].silent = true, degraded
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(24 << 20)
+			for b.Loop() {
+				if _, err := reader.read(object, 0, 24<<20); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
