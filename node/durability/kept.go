@@ -11,6 +11,7 @@ import (
 	ds "github.com/ipfs/go-datastore"
 
 	"allium/protocols/b3"
+	"allium/protocols/erasure"
 	"allium/protocols/record"
 	"allium/store/durability"
 )
@@ -49,6 +50,7 @@ type keptObject struct {
 type keptProof struct {
 	_      struct{} `cbor:",toarray"`
 	Member uint64   // index in keptPage.Members
+	Piece  uint64   // 0, or the number of a shard, from 1
 	At     uint64   // Unix milliseconds of the challenge
 }
 
@@ -77,9 +79,11 @@ func encodeKept(objs proofsOf) ([]byte, error) {
 				page.Members = append(page.Members, []byte(p.Holder))
 				size += len(p.Holder) + 8
 			}
-			o.Proofs = append(o.Proofs, keptProof{Member: at, At: uint64(p.At.UnixMilli())})
+			o.Proofs = append(o.Proofs, keptProof{
+				Member: at, Piece: uint64(p.Piece), At: uint64(p.At.UnixMilli()),
+			})
 		}
-		if size += len(root) + 8 + 16*len(o.Proofs); size > maxKept-1024 {
+		if size += len(root) + 8 + 18*len(o.Proofs); size > maxKept-1024 {
 			break
 		}
 		page.Objects = append(page.Objects, o)
@@ -111,11 +115,12 @@ func decodeKept(page int, data []byte, objs proofsOf) error {
 		}
 		root := b3.Root(o.Root)
 		for _, q := range o.Proofs {
-			if q.Member >= uint64(len(p.Members)) || q.At > 1<<62 {
+			if q.Member >= uint64(len(p.Members)) || q.At > 1<<62 || q.Piece > erasure.MaxShards {
 				return errors.New("a proof is out of bounds")
 			}
 			objs[root] = append(objs[root], durability.Proof{
-				Holder: durability.ID(p.Members[q.Member]), At: time.UnixMilli(int64(q.At)),
+				Holder: durability.ID(p.Members[q.Member]), Piece: durability.Piece(q.Piece),
+				At: time.UnixMilli(int64(q.At)),
 			})
 		}
 	}

@@ -112,7 +112,9 @@ func TestKeptPages(t *testing.T) {
 		root := b3.Root{3: byte(i), 4: byte(i >> 8)}
 		for j := range 1 + i%3 {
 			holder := durability.ID(bytes.Repeat([]byte{byte(j)}, 38))
-			objs[root] = append(objs[root], durability.Proof{Holder: holder, At: at.Add(time.Duration(i) * time.Millisecond)})
+			objs[root] = append(objs[root], durability.Proof{
+				Holder: holder, Piece: durability.Piece(i % 65), At: at.Add(time.Duration(i) * time.Millisecond),
+			})
 		}
 	}
 	data, err := encodeKept(objs)
@@ -128,7 +130,7 @@ func TestKeptPages(t *testing.T) {
 	}
 	for root, want := range objs {
 		for i, p := range got[root] {
-			if p.Holder != want[i].Holder || !p.At.Equal(want[i].At) {
+			if p.Holder != want[i].Holder || p.Piece != want[i].Piece || !p.At.Equal(want[i].At) {
 				t.Fatalf("%s is %+v, was %+v", root, p, want[i])
 			}
 		}
