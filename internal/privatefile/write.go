@@ -3,6 +3,7 @@ package privatefile
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -31,6 +32,17 @@ func Replace(name string, p []byte) error {
 	return nil
 }
 
+// Remove removes a file. It returns once that is durable. A file that is not there is no error.
+func Remove(name string) error {
+	switch err := os.Remove(name); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return syncDir(filepath.Dir(name))
+}
+
 // private leaves the mode of a new file at 0600, which os.CreateTemp gives it.
 func private(*os.File) error { return nil }
 
@@ -54,6 +66,11 @@ func write(name string, p []byte, own func(*os.File) error, put func(tmp string)
 	if err = put(f.Name()); err != nil {
 		return err
 	}
+	return syncDir(dir)
+}
+
+// syncDir makes durable which files a directory has.
+func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

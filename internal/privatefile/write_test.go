@@ -43,4 +43,12 @@ func TestCreateAndReplace(t *testing.T) {
 	if err := privatefile.Replace(filepath.Join(dir, "none", "key"), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
 	}
+	for range 2 {
+		if err := privatefile.Remove(name); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("removed: %v", err)
+	}
 }

@@ -43,7 +43,7 @@ func (s *Service) StopDraining() error {
 	s.draining.Lock()
 	defer s.draining.Unlock()
 	if s.cfg.File != "" {
-		if err := os.Remove(s.cfg.File); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := privatefile.Remove(s.cfg.File); err != nil {
 			return fmt.Errorf("forget that the node hands its copies over: %w", err)
 		}
 	}
