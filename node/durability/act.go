@@ -268,6 +268,10 @@ func (s *Service) drop(ctx context.Context, e *entry) {
 	}
 	wanted := e.Wanted()
 	s.mu.Unlock()
+	if pinned, err := s.pinnedBy(ctx, e.Root, labels); err == nil && !pinned && e.coded == nil {
+		s.with(e, func(time.Time) { s.forget(e) }) // it is this node's own, whose target was removed
+		return
+	}
 	ended, err := s.deps.Dropping(ctx, e.Root)
 	if err == nil {
 		err = errors.Join(s.unpin(ctx, e.Root, labels), s.unpinPieces(ctx, e))
@@ -285,6 +289,16 @@ func (s *Service) drop(ctx context.Context, e *entry) {
 	s.with(e, func(time.Time) { s.forget(e) })
 	s.m.dropped.Inc()
 	s.deps.Log.Info("dropped a copy that nobody needs", "root", e.Root, "copies_wanted", wanted)
+}
+
+// pinnedBy reports whether an object has a pin with one of the labels.
+func (s *Service) pinnedBy(ctx context.Context, root b3.Root, labels []string) (bool, error) {
+	for _, label := range labels {
+		if has, err := s.deps.Store.HasPin(ctx, root, label); err != nil || has {
+			return has, err
+		}
+	}
+	return false, nil
 }
 
 // unpin removes pins of an object that are there.

@@ -62,6 +62,7 @@ type node struct {
 	drained time.Time // since when it hands its copies over
 	full    bool      // it offers no space
 	changes []Change
+	dropped []b3.Root // as the audit log has them
 	records ds.Datastore
 }
 
@@ -205,8 +206,13 @@ func (x *node) start() {
 			defer x.mu.Unlock()
 			x.changes = append(x.changes, ch)
 		},
-		Dropping: func(context.Context, b3.Root) (func(error), error) { return func(error) {}, nil },
-		Log:      slog.New(slog.DiscardHandler), Metrics: reg,
+		Dropping: func(_ context.Context, root b3.Root) (func(error), error) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.dropped = append(x.dropped, root)
+			return func(error) {}, nil
+		},
+		Log: slog.New(slog.DiscardHandler), Metrics: reg,
 	})
 	x.mu.Lock()
 	x.s = s

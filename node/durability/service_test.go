@@ -181,6 +181,15 @@ func TestRemovedTarget(t *testing.T) {
 		for i, want := range []int{2, 3, 0} {
 			c.want(roots[i:i+1], want)
 		}
+		for i, x := range c.nodes {
+			x.mu.Lock()
+			log := slices.Clone(x.dropped)
+			x.mu.Unlock()
+			slices.SortFunc(log, meta.CompareRoots)
+			if i == 0 && slices.Contains(log, roots[2]) || len(slices.Compact(slices.Clone(log))) != len(log) {
+				t.Errorf("the audit log of node %d says that it dropped %s, and the object of the origin is %s", i, log, roots[2])
+			}
+		}
 		if n := len(c.nodes[0].service().objects); n > 2 {
 			t.Errorf("%d objects are planned at the origin", n)
 		}
