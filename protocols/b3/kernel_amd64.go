@@ -7,38 +7,80 @@ import (
 
 //go:generate go -C ../../tools run ./b3asm -out ../protocols/b3/kernel_amd64.s
 
-// simdInputs is how many inputs the assembly hashes at a time.
-const simdInputs = 8
+// chunks is how many BLAKE3 chunks a full group has.
+const chunks = GroupSize / guts.ChunkSize
 
-// fullGroupCV computes groupCV for a full group with AVX2 assembly, in two thirds
-// of the time of guts. It returns false on a machine without AVX2.
+// The flags of the blocks of a chunk and of a parent.
+var (
+	chunkFlags  = [guts.ChunkSize / guts.BlockSize]uint32{0: guts.FlagChunkStart, 15: guts.FlagChunkEnd}
+	parentFlags = [1]uint32{guts.FlagParent}
+)
+
+// fullGroupCV computes groupCV for a full group with assembly, for AVX-512 or AVX2. It
+// returns false on a machine without either.
 func fullGroupCV(p *[GroupSize]byte, counter uint64) (cv [Size]byte, ok bool) {
-	if !cpu.X86.HasAVX2 {
-		return cv, false
+	switch {
+	case cpu.X86.HasAVX512F:
+		return groupCV16(p, counter), true
+	case cpu.X86.HasAVX2:
+		return groupCV8(p, counter), true
 	}
+	return cv, false
+}
+
+// groupCV8 computes groupCV for a full group with AVX2.
+func groupCV8(p *[GroupSize]byte, counter uint64) [Size]byte {
+	const inputs = 8
 	var (
-		cvs      [GroupSize / guts.ChunkSize * Size]byte
-		counters [2][simdInputs]uint32
-		parent   = [1]uint32{guts.FlagParent}
+		cvs      [chunks * Size]byte
+		counters [2][inputs]uint32
 	)
-	const blocks = guts.ChunkSize / guts.BlockSize
-	chunk := [blocks]uint32{0: guts.FlagChunkStart, blocks - 1: guts.FlagChunkEnd}
-	for at := 0; at < len(p); at += simdInputs * guts.ChunkSize {
-		for i := range simdInputs {
+	for at := 0; at < chunks; at += inputs {
+		for i := range inputs {
 			counters[0][i], counters[1][i] = uint32(counter), uint32(counter>>32)
 			counter++
 		}
-		hash8(&p[at], guts.ChunkSize, chunk[:], &counters, &cvs[at/guts.ChunkSize*Size])
+		hash8(&p[at*guts.ChunkSize], guts.ChunkSize, chunkFlags[:], &counters, &cvs[at*Size])
 	}
-	// Two adjacent chaining values are a parent. Each pass halves their number. The
-	// last three passes have fewer than eight inputs; the other results are unused.
-	counters = [2][simdInputs]uint32{}
-	for n := len(cvs) / 2; n >= Size; n /= 2 {
-		for at := 0; at < n; at += simdInputs * Size {
-			hash8(&cvs[2*at], ParentSize, parent[:], &counters, &cvs[at])
+	return parents8(&cvs, chunks/2)
+}
+
+// parents8 replaces 2n chaining values by those of their n parents, and these by those
+// of theirs, until one is left. The last three passes have fewer than eight inputs; the
+// other results are unused.
+func parents8(cvs *[chunks * Size]byte, n int) [Size]byte {
+	const inputs = 8
+	var counters [2][inputs]uint32
+	for ; n > 0; n /= 2 {
+		for at := 0; at < n; at += inputs {
+			hash8(&cvs[at*ParentSize], ParentSize, parentFlags[:], &counters, &cvs[at*Size])
 		}
 	}
-	return [Size]byte(cvs[:]), true
+	return [Size]byte(cvs[:])
+}
+
+// groupCV16 computes groupCV for a full group with AVX-512.
+func groupCV16(p *[GroupSize]byte, counter uint64) [Size]byte {
+	const inputs = 16
+	var (
+		cvs      [chunks * Size]byte
+		counters [2][inputs]uint32
+	)
+	for at := 0; at < chunks; at += inputs {
+		for i := range inputs {
+			counters[0][i], counters[1][i] = uint32(counter), uint32(counter>>32)
+			counter++
+		}
+		hash16(&p[at*guts.ChunkSize], guts.ChunkSize, chunkFlags[:], &counters, &cvs[at*Size])
+	}
+	counters = [2][inputs]uint32{}
+	n := chunks / 2
+	for ; n >= inputs; n /= 2 {
+		for at := 0; at < n; at += inputs {
+			hash16(&cvs[at*ParentSize], ParentSize, parentFlags[:], &counters, &cvs[at*Size])
+		}
+	}
+	return parents8(&cvs, n)
 }
 
 // hash8 stores the chaining values of eight inputs at out, one after the other.
@@ -48,4 +90,9 @@ func fullGroupCV(p *[GroupSize]byte, counter uint64) (cv [Size]byte, ok bool) {
 // have AVX2.
 //
 //go:noescape
-func hash8(in *byte, stride uint64, flags []uint32, counters *[2][simdInputs]uint32, out *byte)
+func hash8(in *byte, stride uint64, flags []uint32, counters *[2][8]uint32, out *byte)
+
+// hash16 is hash8 for sixteen inputs. The machine must have AVX-512F.
+//
+//go:noescape
+func hash16(in *byte, stride uint64, flags []uint32, counters *[2][16]uint32, out *byte)

@@ -1278,3 +1278,980 @@ block:
 	VEXTRACTI128 $0x01, Y7, 240(AX)
 	VZEROUPPER
 	RET
+
+// func hash16(in *byte, stride uint64, flags []uint32, counters *[2][16]uint32, out *byte)
+// Requires: AVX, AVX512F
+TEXT ·hash16(SB), $0-56
+	MOVQ         in+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         flags_base+16(FP), DX
+	MOVQ         flags_len+24(FP), BX
+	MOVQ         counters+40(FP), SI
+	LEAQ         (CX)(CX*2), DI
+	LEAQ         (AX)(CX*4), R8
+	LEAQ         (R8)(CX*4), R9
+	LEAQ         (R9)(CX*4), R10
+	VPBROADCASTD iv<>+0(SB), Z0
+	VPBROADCASTD iv<>+4(SB), Z1
+	VPBROADCASTD iv<>+8(SB), Z2
+	VPBROADCASTD iv<>+12(SB), Z3
+	VPBROADCASTD iv<>+16(SB), Z4
+	VPBROADCASTD iv<>+20(SB), Z5
+	VPBROADCASTD iv<>+24(SB), Z6
+	VPBROADCASTD iv<>+28(SB), Z7
+
+block:
+	VMOVDQU       (AX), X8
+	VINSERTI32X4  $0x01, (R8), Z8, Z8
+	VINSERTI32X4  $0x02, (R9), Z8, Z8
+	VINSERTI32X4  $0x03, (R10), Z8, Z8
+	VMOVDQU       (AX)(CX*1), X9
+	VINSERTI32X4  $0x01, (R8)(CX*1), Z9, Z9
+	VINSERTI32X4  $0x02, (R9)(CX*1), Z9, Z9
+	VINSERTI32X4  $0x03, (R10)(CX*1), Z9, Z9
+	VMOVDQU       (AX)(CX*2), X10
+	VINSERTI32X4  $0x01, (R8)(CX*2), Z10, Z10
+	VINSERTI32X4  $0x02, (R9)(CX*2), Z10, Z10
+	VINSERTI32X4  $0x03, (R10)(CX*2), Z10, Z10
+	VMOVDQU       (AX)(DI*1), X11
+	VINSERTI32X4  $0x01, (R8)(DI*1), Z11, Z11
+	VINSERTI32X4  $0x02, (R9)(DI*1), Z11, Z11
+	VINSERTI32X4  $0x03, (R10)(DI*1), Z11, Z11
+	VPUNPCKLDQ    Z9, Z8, Z12
+	VPUNPCKHDQ    Z9, Z8, Z13
+	VPUNPCKLDQ    Z11, Z10, Z14
+	VPUNPCKHDQ    Z11, Z10, Z15
+	VPUNPCKLQDQ   Z14, Z12, Z16
+	VPUNPCKHQDQ   Z14, Z12, Z17
+	VPUNPCKLQDQ   Z15, Z13, Z18
+	VPUNPCKHQDQ   Z15, Z13, Z19
+	VMOVDQU       16(AX), X8
+	VINSERTI32X4  $0x01, 16(R8), Z8, Z8
+	VINSERTI32X4  $0x02, 16(R9), Z8, Z8
+	VINSERTI32X4  $0x03, 16(R10), Z8, Z8
+	VMOVDQU       16(AX)(CX*1), X9
+	VINSERTI32X4  $0x01, 16(R8)(CX*1), Z9, Z9
+	VINSERTI32X4  $0x02, 16(R9)(CX*1), Z9, Z9
+	VINSERTI32X4  $0x03, 16(R10)(CX*1), Z9, Z9
+	VMOVDQU       16(AX)(CX*2), X10
+	VINSERTI32X4  $0x01, 16(R8)(CX*2), Z10, Z10
+	VINSERTI32X4  $0x02, 16(R9)(CX*2), Z10, Z10
+	VINSERTI32X4  $0x03, 16(R10)(CX*2), Z10, Z10
+	VMOVDQU       16(AX)(DI*1), X11
+	VINSERTI32X4  $0x01, 16(R8)(DI*1), Z11, Z11
+	VINSERTI32X4  $0x02, 16(R9)(DI*1), Z11, Z11
+	VINSERTI32X4  $0x03, 16(R10)(DI*1), Z11, Z11
+	VPUNPCKLDQ    Z9, Z8, Z12
+	VPUNPCKHDQ    Z9, Z8, Z13
+	VPUNPCKLDQ    Z11, Z10, Z14
+	VPUNPCKHDQ    Z11, Z10, Z15
+	VPUNPCKLQDQ   Z14, Z12, Z20
+	VPUNPCKHQDQ   Z14, Z12, Z21
+	VPUNPCKLQDQ   Z15, Z13, Z22
+	VPUNPCKHQDQ   Z15, Z13, Z23
+	VMOVDQU       32(AX), X8
+	VINSERTI32X4  $0x01, 32(R8), Z8, Z8
+	VINSERTI32X4  $0x02, 32(R9), Z8, Z8
+	VINSERTI32X4  $0x03, 32(R10), Z8, Z8
+	VMOVDQU       32(AX)(CX*1), X9
+	VINSERTI32X4  $0x01, 32(R8)(CX*1), Z9, Z9
+	VINSERTI32X4  $0x02, 32(R9)(CX*1), Z9, Z9
+	VINSERTI32X4  $0x03, 32(R10)(CX*1), Z9, Z9
+	VMOVDQU       32(AX)(CX*2), X10
+	VINSERTI32X4  $0x01, 32(R8)(CX*2), Z10, Z10
+	VINSERTI32X4  $0x02, 32(R9)(CX*2), Z10, Z10
+	VINSERTI32X4  $0x03, 32(R10)(CX*2), Z10, Z10
+	VMOVDQU       32(AX)(DI*1), X11
+	VINSERTI32X4  $0x01, 32(R8)(DI*1), Z11, Z11
+	VINSERTI32X4  $0x02, 32(R9)(DI*1), Z11, Z11
+	VINSERTI32X4  $0x03, 32(R10)(DI*1), Z11, Z11
+	VPUNPCKLDQ    Z9, Z8, Z12
+	VPUNPCKHDQ    Z9, Z8, Z13
+	VPUNPCKLDQ    Z11, Z10, Z14
+	VPUNPCKHDQ    Z11, Z10, Z15
+	VPUNPCKLQDQ   Z14, Z12, Z24
+	VPUNPCKHQDQ   Z14, Z12, Z25
+	VPUNPCKLQDQ   Z15, Z13, Z26
+	VPUNPCKHQDQ   Z15, Z13, Z27
+	VMOVDQU       48(AX), X8
+	VINSERTI32X4  $0x01, 48(R8), Z8, Z8
+	VINSERTI32X4  $0x02, 48(R9), Z8, Z8
+	VINSERTI32X4  $0x03, 48(R10), Z8, Z8
+	VMOVDQU       48(AX)(CX*1), X9
+	VINSERTI32X4  $0x01, 48(R8)(CX*1), Z9, Z9
+	VINSERTI32X4  $0x02, 48(R9)(CX*1), Z9, Z9
+	VINSERTI32X4  $0x03, 48(R10)(CX*1), Z9, Z9
+	VMOVDQU       48(AX)(CX*2), X10
+	VINSERTI32X4  $0x01, 48(R8)(CX*2), Z10, Z10
+	VINSERTI32X4  $0x02, 48(R9)(CX*2), Z10, Z10
+	VINSERTI32X4  $0x03, 48(R10)(CX*2), Z10, Z10
+	VMOVDQU       48(AX)(DI*1), X11
+	VINSERTI32X4  $0x01, 48(R8)(DI*1), Z11, Z11
+	VINSERTI32X4  $0x02, 48(R9)(DI*1), Z11, Z11
+	VINSERTI32X4  $0x03, 48(R10)(DI*1), Z11, Z11
+	VPUNPCKLDQ    Z9, Z8, Z12
+	VPUNPCKHDQ    Z9, Z8, Z13
+	VPUNPCKLDQ    Z11, Z10, Z14
+	VPUNPCKHDQ    Z11, Z10, Z15
+	VPUNPCKLQDQ   Z14, Z12, Z28
+	VPUNPCKHQDQ   Z14, Z12, Z29
+	VPUNPCKLQDQ   Z15, Z13, Z30
+	VPUNPCKHQDQ   Z15, Z13, Z31
+	VPBROADCASTD  iv<>+0(SB), Z8
+	VPBROADCASTD  iv<>+4(SB), Z9
+	VPBROADCASTD  iv<>+8(SB), Z10
+	VPBROADCASTD  iv<>+12(SB), Z11
+	VMOVDQU32     (SI), Z12
+	VMOVDQU32     64(SI), Z13
+	VPBROADCASTD  length<>+0(SB), Z14
+	VPBROADCASTD  (DX), Z15
+	VPADDD        Z16, Z0, Z0
+	VPADDD        Z4, Z0, Z0
+	VPXORD        Z0, Z12, Z12
+	VPRORD        $0x10, Z12, Z12
+	VPADDD        Z18, Z1, Z1
+	VPADDD        Z5, Z1, Z1
+	VPXORD        Z1, Z13, Z13
+	VPRORD        $0x10, Z13, Z13
+	VPADDD        Z20, Z2, Z2
+	VPADDD        Z6, Z2, Z2
+	VPXORD        Z2, Z14, Z14
+	VPRORD        $0x10, Z14, Z14
+	VPADDD        Z22, Z3, Z3
+	VPADDD        Z7, Z3, Z3
+	VPXORD        Z3, Z15, Z15
+	VPRORD        $0x10, Z15, Z15
+	VPADDD        Z12, Z8, Z8
+	VPXORD        Z8, Z4, Z4
+	VPRORD        $0x0c, Z4, Z4
+	VPADDD        Z13, Z9, Z9
+	VPXORD        Z9, Z5, Z5
+	VPRORD        $0x0c, Z5, Z5
+	VPADDD        Z14, Z10, Z10
+	VPXORD        Z10, Z6, Z6
+	VPRORD        $0x0c, Z6, Z6
+	VPADDD        Z15, Z11, Z11
+	VPXORD        Z11, Z7, Z7
+	VPRORD        $0x0c, Z7, Z7
+	VPADDD        Z17, Z0, Z0
+	VPADDD        Z4, Z0, Z0
+	VPXORD        Z0, Z12, Z12
+	VPRORD        $0x08, Z12, Z12
+	VPADDD        Z19, Z1, Z1
+	VPADDD        Z5, Z1, Z1
+	VPXORD        Z1, Z13, Z13
+	VPRORD        $0x08, Z13, Z13
+	VPADDD        Z21, Z2, Z2
+	VPADDD        Z6, Z2, Z2
+	VPXORD        Z2, Z14, Z14
+	VPRORD        $0x08, Z14, Z14
+	VPADDD        Z23, Z3, Z3
+	VPADDD        Z7, Z3, Z3
+	VPXORD        Z3, Z15, Z15
+	VPRORD        $0x08, Z15, Z15
+	VPADDD        Z12, Z8, Z8
+	VPXORD        Z8, Z4, Z4
+	VPRORD        $0x07, Z4, Z4
+	VPADDD        Z13, Z9, Z9
+	VPXORD        Z9, Z5, Z5
+	VPRORD        $0x07, Z5, Z5
+	VPADDD        Z14, Z10, Z10
+	VPXORD        Z10, Z6, Z6
+	VPRORD        $0x07, Z6, Z6
+	VPADDD        Z15, Z11, Z11
+	VPXORD        Z11, Z7, Z7
+	VPRORD        $0x07, Z7, Z7
+	VPADDD        Z24, Z0, Z0
+	VPADDD        Z5, Z0, Z0
+	VPXORD        Z0, Z15, Z15
+	VPRORD        $0x10, Z15, Z15
+	VPADDD        Z26, Z1, Z1
+	VPADDD        Z6, Z1, Z1
+	VPXORD        Z1, Z12, Z12
+	VPRORD        $0x10, Z12, Z12
+	VPADDD        Z28, Z2, Z2
+	VPADDD        Z7, Z2, Z2
+	VPXORD        Z2, Z13, Z13
+	VPRORD        $0x10, Z13, Z13
+	VPADDD        Z30, Z3, Z3
+	VPADDD        Z4, Z3, Z3
+	VPXORD        Z3, Z14, Z14
+	VPRORD        $0x10, Z14, Z14
+	VPADDD        Z15, Z10, Z10
+	VPXORD        Z10, Z5, Z5
+	VPRORD        $0x0c, Z5, Z5
+	VPADDD        Z12, Z11, Z11
+	VPXORD        Z11, Z6, Z6
+	VPRORD        $0x0c, Z6, Z6
+	VPADDD        Z13, Z8, Z8
+	VPXORD        Z8, Z7, Z7
+	VPRORD        $0x0c, Z7, Z7
+	VPADDD        Z14, Z9, Z9
+	VPXORD        Z9, Z4, Z4
+	VPRORD        $0x0c, Z4, Z4
+	VPADDD        Z25, Z0, Z0
+	VPADDD        Z5, Z0, Z0
+	VPXORD        Z0, Z15, Z15
+	VPRORD        $0x08, Z15, Z15
+	VPADDD        Z27, Z1, Z1
+	VPADDD        Z6, Z1, Z1
+	VPXORD        Z1, Z12, Z12
+	VPRORD        $0x08, Z12, Z12
+	VPADDD        Z29, Z2, Z2
+	VPADDD        Z7, Z2, Z2
+	VPXORD        Z2, Z13, Z13
+	VPRORD        $0x08, Z13, Z13
+	VPADDD        Z31, Z3, Z3
+	VPADDD        Z4, Z3, Z3
+	VPXORD        Z3, Z14, Z14
+	VPRORD        $0x08, Z14, Z14
+	VPADDD        Z15, Z10, Z10
+	VPXORD        Z10, Z5, Z5
+	VPRORD        $0x07, Z5, Z5
+	VPADDD        Z12, Z11, Z11
+	VPXORD        Z11, Z6, Z6
+	VPRORD        $0x07, Z6, Z6
+	VPADDD        Z13, Z8, Z8
+	VPXORD        Z8, Z7, Z7
+	VPRORD        $0x07, Z7, Z7
+	VPADDD        Z14, Z9, Z9
+	VPXORD        Z9, Z4, Z4
+	VPRORD        $0x07, Z4, Z4
+	VPADDD        Z18, Z0, Z0
+	VPADDD        Z4, Z0, Z0
+	VPXORD        Z0, Z12, Z12
+	VPRORD        $0x10, Z12, Z12
+	VPADDD        Z19, Z1, Z1
+	VPADDD        Z5, Z1, Z1
+	VPXORD        Z1, Z13, Z13
+	VPRORD        $0x10, Z13, Z13
+	VPADDD        Z23, Z2, Z2
+	VPADDD        Z6, Z2, Z2
+	VPXORD        Z2, Z14, Z14
+	VPRORD        $0x10, Z14, Z14
+	VPADDD        Z20, Z3, Z3
+	VPADDD        Z7, Z3, Z3
+	VPXORD        Z3, Z15, Z15
+	VPRORD        $0x10, Z15, Z15
+	VPADDD        Z12, Z8, Z8
+	VPXORD        Z8, Z4, Z4
+	VPRORD        $0x0c, Z4, Z4
+	VPADDD        Z13, Z9, Z9
+	VPXORD        Z9, Z5, Z5
+	VPRORD        $0x0c, Z5, Z5
+	VPADDD        Z14, Z10, Z10
+	VPXORD        Z10, Z6, Z6
+	VPRORD        $0x0c, Z6, Z6
+	VPADDD        Z15, Z11, Z11
+	VPXORD        Z11, Z7, Z7
+	VPRORD        $0x0c, Z7, Z7
+	VPADDD        Z22, Z0, Z0
+	VPADDD        Z4, Z0, Z0
+	VPXORD        Z0, Z12, Z12
+	VPRORD        $0x08, Z12, Z12
+	VPADDD        Z26, Z1, Z1
+	VPADDD        Z5, Z1, Z1
+	VPXORD        Z1, Z13, Z13
+	VPRORD        $0x08, Z13, Z13
+	VPADDD        Z16, Z2, Z2
+	VPADDD        Z6, Z2, Z2
+	VPXORD        Z2, Z14, Z14
+	VPRORD        $0x08, Z14, Z14
+	VPADDD        Z29, Z3, Z3
+	VPADDD        Z7, Z3, Z3
+	VPXORD        Z3, Z15, Z15
+	VPRORD        $0x08, Z15, Z15
+	VPADDD        Z12, Z8, Z8
+	VPXORD        Z8, Z4, Z4
+	VPRORD        $0x07, Z4, Z4
+	VPADDD        Z13, Z9, Z9
+	VPXORD        Z9, Z5, Z5
+	VPRORD        $0x07, Z5, Z5
+	VPADDD        Z14, Z10, Z10
+	VPXORD        Z10, Z6, Z6
+	VPRORD        $0x07, Z6, Z6
+	VPADDD        Z15, Z11, Z11
+	VPXORD        Z11, Z7, Z7
+	VPRORD        $0x07, Z7, Z7
+	VPADDD        Z17, Z0, Z0
+	VPADDD        Z5, Z0, Z0
+	VPXORD        Z0, Z15, Z15
+	VPRORD        $0x10, Z15, Z15
+	VPADDD        Z28, Z1, Z1
+	VPADDD        Z6, Z1, Z1
+	VPXORD        Z1, Z12, Z12
+	VPRORD        $0x10, Z12, Z12
+	VPADDD        Z25, Z2, Z2
+	VPADDD        Z7, Z2, Z2
+	VPXORD        Z2, Z13, Z13
+	VPRORD        $0x10, Z13, Z13
+	VPADDD        Z31, Z3, Z3
+	VPADDD        Z4, Z3, Z3
+	VPXORD        Z3, Z14, Z14
+	VPRORD        $0x10, Z14, Z14
+	VPADDD        Z15, Z10, Z10
+	VPXORD        Z10, Z5, Z5
+	VPRORD        $0x0c, Z5, Z5
+	VPADDD        Z12, Z11, Z11
+	VPXORD        Z11, Z6, Z6
+	VPRORD        $0x0c, Z6, Z6
+	VPADDD        Z13, Z8, Z8
+	VPXORD        Z8, Z7, Z7
+	VPRORD        $0x0c, Z7, Z7
+	VPADDD        Z14, Z9, Z9
+	VPXORD        Z9, Z4, Z4
+	VPRORD        $0x0c, Z4, Z4
+	VPADDD        Z27, Z0, Z0
+	VPADDD        Z5, Z0, Z0
+	VPXORD        Z0, Z15, Z15
+	VPRORD        $0x08, Z15, Z15
+	VPADDD        Z21, Z1, Z1
+	VPADDD        Z6, Z1, Z1
+	VPXORD        Z1, Z12, Z12
+	VPRORD        $0x08, Z12, Z12
+	VPADDD        Z30, Z2, Z2
+	VPADDD        Z7, Z2, Z2
+	VPXORD        Z2, Z13, Z13
+	VPRORD        $0x08, Z13, Z13
+	VPADDD        Z24, Z3, Z3
+	VPADDD        Z4, Z3, Z3
+	VPXORD        Z3, Z14, Z14
+	VPRORD        $0x08, Z14, Z14
+	VPADDD        Z15, Z10, Z10
+	VPXORD        Z10, Z5, Z5
+	VPRORD        $0x07, Z5, Z5
+	VPADDD        Z12, Z11, Z11
+	VPXORD        Z11, Z6, Z6
+	VPRORD        $0x07, Z6, Z6
+	VPADDD        Z13, Z8, Z8
+	VPXORD        Z8, Z7, Z7
+	VPRORD        $0x07, Z7, Z7
+	VPADDD        Z14, Z9, Z9
+	VPXORD        Z9, Z4, Z4
+	VPRORD        $0x07, Z4, Z4
+	VPADDD        Z19, Z0, Z0
+	VPADDD        Z4, Z0, Z0
+	VPXORD        Z0, Z12, Z12
+	VPRORD        $0x10, Z12, Z12
+	VPADDD        Z26, Z1, Z1
+	VPADDD        Z5, Z1, Z1
+	VPXORD        Z1, Z13, Z13
+	VPRORD        $0x10, Z13, Z13
+	VPADDD        Z29, Z2, Z2
+	VPADDD        Z6, Z2, Z2
+	VPXORD        Z2, Z14, Z14
+	VPRORD        $0x10, Z14, Z14
+	VPADDD        Z23, Z3, Z3
+	VPADDD        Z7, Z3, Z3
+	VPXORD        Z3, Z15, Z15
+	VPRORD        $0x10, Z15, Z15
+	VPADDD        Z12, Z8, Z8
+	VPXORD        Z8, Z4, Z4
+	VPRORD        $0x0c, Z4, Z4
+	VPADDD        Z13, Z9, Z9
+	VPXORD        Z9, Z5, Z5
+	VPRORD        $0x0c, Z5, Z5
+	VPADDD        Z14, Z10, Z10
+	VPXORD        Z10, Z6, Z6
+	VPRORD        $0x0c, Z6, Z6
+	VPADDD        Z15, Z11, Z11
+	VPXORD        Z11, Z7, Z7
+	VPRORD        $0x0c, Z7, Z7
+	VPADDD        Z20, Z0, Z0
+	VPADDD        Z4, Z0, Z0
+	VPXORD        Z0, Z12, Z12
+	VPRORD        $0x08, Z12, Z12
+	VPADDD        Z28, Z1, Z1
+	VPADDD        Z5, Z1, Z1
+	VPXORD        Z1, Z13, Z13
+	VPRORD        $0x08, Z13, Z13
+	VPADDD        Z18, Z2, Z2
+	VPADDD        Z6, Z2, Z2
+	VPXORD        Z2, Z14, Z14
+	VPRORD        $0x08, Z14, Z14
+	VPADDD        Z30, Z3, Z3
+	VPADDD        Z7, Z3, Z3
+	VPXORD        Z3, Z15, Z15
+	VPRORD        $0x08, Z15, Z15
+	VPADDD        Z12, Z8, Z8
+	VPXORD        Z8, Z4, Z4
+	VPRORD        $0x07, Z4, Z4
+	VPADDD        Z13, Z9, Z9
+	VPXORD        Z9, Z5, Z5
+	VPRORD        $0x07, Z5, Z5
+	VPADDD        Z14, Z10, Z10
+	VPXORD        Z10, Z6, Z6
+	VPRORD        $0x07, Z6, Z6
+	VPADDD        Z15, Z11, Z11
+	VPXORD        Z11, Z7, Z7
+	VPRORD        $0x07, Z7, Z7
+	VPADDD        Z22, Z0, Z0
+	VPADDD        Z5, Z0, Z0
+	VPXORD        Z0, Z15, Z15
+	VPRORD        $0x10, Z15, Z15
+	VPADDD        Z25, Z1, Z1
+	VPADDD        Z6, Z1, Z1
+	VPXORD        Z1, Z12, Z12
+	VPRORD        $0x10, Z12, Z12
+	VPADDD        Z27, Z2, Z2
+	VPADDD        Z7, Z2, Z2
+	VPXORD        Z2, Z13, Z13
+	VPRORD        $0x10, Z13, Z13
+	VPADDD        Z24, Z3, Z3
+	VPADDD        Z4, Z3, Z3
+	VPXORD        Z3, Z14, Z14
+	VPRORD        $0x10, Z14, Z14
+	VPADDD        Z15, Z10, Z10
+	VPXORD        Z10, Z5, Z5
+	VPRORD        $0x0c, Z5, Z5
+	VPADDD        Z12, Z11, Z11
+	VPXORD        Z11, Z6, Z6
+	VPRORD        $0x0c, Z6, Z6
+	VPADDD        Z13, Z8, Z8
+	VPXORD        Z8, Z7, Z7
+	VPRORD        $0x0c, Z7, Z7
+	VPADDD        Z14, Z9, Z9
+	VPXORD        Z9, Z4, Z4
+	VPRORD        $0x0c, Z4, Z4
+	VPADDD        Z21, Z0, Z0
+	VPADDD        Z5, Z0, Z0
+	VPXORD        Z0, Z15, Z15
+	VPRORD        $0x08, Z15, Z15
+	VPADDD        Z16, Z1, Z1
+	VPADDD        Z6, Z1, Z1
+	VPXORD        Z1, Z12, Z12
+	VPRORD        $0x08, Z12, Z12
+	VPADDD        Z31, Z2, Z2
+	VPADDD        Z7, Z2, Z2
+	VPXORD        Z2, Z13, Z13
+	VPRORD        $0x08, Z13, Z13
+	VPADDD        Z17, Z3, Z3
+	VPADDD        Z4, Z3, Z3
+	VPXORD        Z3, Z14, Z14
+	VPRORD        $0x08, Z14, Z14
+	VPADDD        Z15, Z10, Z10
+	VPXORD        Z10, Z5, Z5
+	VPRORD        $0x07, Z5, Z5
+	VPADDD        Z12, Z11, Z11
+	VPXORD        Z11, Z6, Z6
+	VPRORD        $0x07, Z6, Z6
+	VPADDD        Z13, Z8, Z8
+	VPXORD        Z8, Z7, Z7
+	VPRORD        $0x07, Z7, Z7
+	VPADDD        Z14, Z9, Z9
+	VPXORD        Z9, Z4, Z4
+	VPRORD        $0x07, Z4, Z4
+	VPADDD        Z26, Z0, Z0
+	VPADDD        Z4, Z0, Z0
+	VPXORD        Z0, Z12, Z12
+	VPRORD        $0x10, Z12, Z12
+	VPADDD        Z28, Z1, Z1
+	VPADDD        Z5, Z1, Z1
+	VPXORD        Z1, Z13, Z13
+	VPRORD        $0x10, Z13, Z13
+	VPADDD        Z30, Z2, Z2
+	VPADDD        Z6, Z2, Z2
+	VPXORD        Z2, Z14, Z14
+	VPRORD        $0x10, Z14, Z14
+	VPADDD        Z29, Z3, Z3
+	VPADDD        Z7, Z3, Z3
+	VPXORD        Z3, Z15, Z15
+	VPRORD        $0x10, Z15, Z15
+	VPADDD        Z12, Z8, Z8
+	VPXORD        Z8, Z4, Z4
+	VPRORD        $0x0c, Z4, Z4
+	VPADDD        Z13, Z9, Z9
+	VPXORD        Z9, Z5, Z5
+	VPRORD        $0x0c, Z5, Z5
+	VPADDD        Z14, Z10, Z10
+	VPXORD        Z10, Z6, Z6
+	VPRORD        $0x0c, Z6, Z6
+	VPADDD        Z15, Z11, Z11
+	VPXORD        Z11, Z7, Z7
+	VPRORD        $0x0c, Z7, Z7
+	VPADDD        Z23, Z0, Z0
+	VPADDD        Z4, Z0, Z0
+	VPXORD        Z0, Z12, Z12
+	VPRORD        $0x08, Z12, Z12
+	VPADDD        Z25, Z1, Z1
+	VPADDD        Z5, Z1, Z1
+	VPXORD        Z1, Z13, Z13
+	VPRORD        $0x08, Z13, Z13
+	VPADDD        Z19, Z2, Z2
+	VPADDD        Z6, Z2, Z2
+	VPXORD        Z2, Z14, Z14
+	VPRORD        $0x08, Z14, Z14
+	VPADDD        Z31, Z3, Z3
+	VPADDD        Z7, Z3, Z3
+	VPXORD        Z3, Z15, Z15
+	VPRORD        $0x08, Z15, Z15
+	VPADDD        Z12, Z8, Z8
+	VPXORD        Z8, Z4, Z4
+	VPRORD        $0x07, Z4, Z4
+	VPADDD        Z13, Z9, Z9
+	VPXORD        Z9, Z5, Z5
+	VPRORD        $0x07, Z5, Z5
+	VPADDD        Z14, Z10, Z10
+	VPXORD        Z10, Z6, Z6
+	VPRORD        $0x07, Z6, Z6
+	VPADDD        Z15, Z11, Z11
+	VPXORD        Z11, Z7, Z7
+	VPRORD        $0x07, Z7, Z7
+	VPADDD        Z20, Z0, Z0
+	VPADDD        Z5, Z0, Z0
+	VPXORD        Z0, Z15, Z15
+	VPRORD        $0x10, Z15, Z15
+	VPADDD        Z27, Z1, Z1
+	VPADDD        Z6, Z1, Z1
+	VPXORD        Z1, Z12, Z12
+	VPRORD        $0x10, Z12, Z12
+	VPADDD        Z21, Z2, Z2
+	VPADDD        Z7, Z2, Z2
+	VPXORD        Z2, Z13, Z13
+	VPRORD        $0x10, Z13, Z13
+	VPADDD        Z17, Z3, Z3
+	VPADDD        Z4, Z3, Z3
+	VPXORD        Z3, Z14, Z14
+	VPRORD        $0x10, Z14, Z14
+	VPADDD        Z15, Z10, Z10
+	VPXORD        Z10, Z5, Z5
+	VPRORD        $0x0c, Z5, Z5
+	VPADDD        Z12, Z11, Z11
+	VPXORD        Z11, Z6, Z6
+	VPRORD        $0x0c, Z6, Z6
+	VPADDD        Z13, Z8, Z8
+	VPXORD        Z8, Z7, Z7
+	VPRORD        $0x0c, Z7, Z7
+	VPADDD        Z14, Z9, Z9
+	VPXORD        Z9, Z4, Z4
+	VPRORD        $0x0c, Z4, Z4
+	VPADDD        Z16, Z0, Z0
+	VPADDD        Z5, Z0, Z0
+	VPXORD        Z0, Z15, Z15
+	VPRORD        $0x08, Z15, Z15
+	VPADDD        Z18, Z1, Z1
+	VPADDD        Z6, Z1, Z1
+	VPXORD        Z1, Z12, Z12
+	VPRORD        $0x08, Z12, Z12
+	VPADDD        Z24, Z2, Z2
+	VPADDD        Z7, Z2, Z2
+	VPXORD        Z2, Z13, Z13
+	VPRORD        $0x08, Z13, Z13
+	VPADDD        Z22, Z3, Z3
+	VPADDD        Z4, Z3, Z3
+	VPXORD        Z3, Z14, Z14
+	VPRORD        $0x08, Z14, Z14
+	VPADDD        Z15, Z10, Z10
+	VPXORD        Z10, Z5, Z5
+	VPRORD        $0x07, Z5, Z5
+	VPADDD        Z12, Z11, Z11
+	VPXORD        Z11, Z6, Z6
+	VPRORD        $0x07, Z6, Z6
+	VPADDD        Z13, Z8, Z8
+	VPXORD        Z8, Z7, Z7
+	VPRORD        $0x07, Z7, Z7
+	VPADDD        Z14, Z9, Z9
+	VPXORD        Z9, Z4, Z4
+	VPRORD        $0x07, Z4, Z4
+	VPADDD        Z28, Z0, Z0
+	VPADDD        Z4, Z0, Z0
+	VPXORD        Z0, Z12, Z12
+	VPRORD        $0x10, Z12, Z12
+	VPADDD        Z25, Z1, Z1
+	VPADDD        Z5, Z1, Z1
+	VPXORD        Z1, Z13, Z13
+	VPRORD        $0x10, Z13, Z13
+	VPADDD        Z31, Z2, Z2
+	VPADDD        Z6, Z2, Z2
+	VPXORD        Z2, Z14, Z14
+	VPRORD        $0x10, Z14, Z14
+	VPADDD        Z30, Z3, Z3
+	VPADDD        Z7, Z3, Z3
+	VPXORD        Z3, Z15, Z15
+	VPRORD        $0x10, Z15, Z15
+	VPADDD        Z12, Z8, Z8
+	VPXORD        Z8, Z4, Z4
+	VPRORD        $0x0c, Z4, Z4
+	VPADDD        Z13, Z9, Z9
+	VPXORD        Z9, Z5, Z5
+	VPRORD        $0x0c, Z5, Z5
+	VPADDD        Z14, Z10, Z10
+	VPXORD        Z10, Z6, Z6
+	VPRORD        $0x0c, Z6, Z6
+	VPADDD        Z15, Z11, Z11
+	VPXORD        Z11, Z7, Z7
+	VPRORD        $0x0c, Z7, Z7
+	VPADDD        Z29, Z0, Z0
+	VPADDD        Z4, Z0, Z0
+	VPXORD        Z0, Z12, Z12
+	VPRORD        $0x08, Z12, Z12
+	VPADDD        Z27, Z1, Z1
+	VPADDD        Z5, Z1, Z1
+	VPXORD        Z1, Z13, Z13
+	VPRORD        $0x08, Z13, Z13
+	VPADDD        Z26, Z2, Z2
+	VPADDD        Z6, Z2, Z2
+	VPXORD        Z2, Z14, Z14
+	VPRORD        $0x08, Z14, Z14
+	VPADDD        Z24, Z3, Z3
+	VPADDD        Z7, Z3, Z3
+	VPXORD        Z3, Z15, Z15
+	VPRORD        $0x08, Z15, Z15
+	VPADDD        Z12, Z8, Z8
+	VPXORD        Z8, Z4, Z4
+	VPRORD        $0x07, Z4, Z4
+	VPADDD        Z13, Z9, Z9
+	VPXORD        Z9, Z5, Z5
+	VPRORD        $0x07, Z5, Z5
+	VPADDD        Z14, Z10, Z10
+	VPXORD        Z10, Z6, Z6
+	VPRORD        $0x07, Z6, Z6
+	VPADDD        Z15, Z11, Z11
+	VPXORD        Z11, Z7, Z7
+	VPRORD        $0x07, Z7, Z7
+	VPADDD        Z23, Z0, Z0
+	VPADDD        Z5, Z0, Z0
+	VPXORD        Z0, Z15, Z15
+	VPRORD        $0x10, Z15, Z15
+	VPADDD        Z21, Z1, Z1
+	VPADDD        Z6, Z1, Z1
+	VPXORD        Z1, Z12, Z12
+	VPRORD        $0x10, Z12, Z12
+	VPADDD        Z16, Z2, Z2
+	VPADDD        Z7, Z2, Z2
+	VPXORD        Z2, Z13, Z13
+	VPRORD        $0x10, Z13, Z13
+	VPADDD        Z22, Z3, Z3
+	VPADDD        Z4, Z3, Z3
+	VPXORD        Z3, Z14, Z14
+	VPRORD        $0x10, Z14, Z14
+	VPADDD        Z15, Z10, Z10
+	VPXORD        Z10, Z5, Z5
+	VPRORD        $0x0c, Z5, Z5
+	VPADDD        Z12, Z11, Z11
+	VPXORD        Z11, Z6, Z6
+	VPRORD        $0x0c, Z6, Z6
+	VPADDD        Z13, Z8, Z8
+	VPXORD        Z8, Z7, Z7
+	VPRORD        $0x0c, Z7, Z7
+	VPADDD        Z14, Z9, Z9
+	VPXORD        Z9, Z4, Z4
+	VPRORD        $0x0c, Z4, Z4
+	VPADDD        Z18, Z0, Z0
+	VPADDD        Z5, Z0, Z0
+	VPXORD        Z0, Z15, Z15
+	VPRORD        $0x08, Z15, Z15
+	VPADDD        Z19, Z1, Z1
+	VPADDD        Z6, Z1, Z1
+	VPXORD        Z1, Z12, Z12
+	VPRORD        $0x08, Z12, Z12
+	VPADDD        Z17, Z2, Z2
+	VPADDD        Z7, Z2, Z2
+	VPXORD        Z2, Z13, Z13
+	VPRORD        $0x08, Z13, Z13
+	VPADDD        Z20, Z3, Z3
+	VPADDD        Z4, Z3, Z3
+	VPXORD        Z3, Z14, Z14
+	VPRORD        $0x08, Z14, Z14
+	VPADDD        Z15, Z10, Z10
+	VPXORD        Z10, Z5, Z5
+	VPRORD        $0x07, Z5, Z5
+	VPADDD        Z12, Z11, Z11
+	VPXORD        Z11, Z6, Z6
+	VPRORD        $0x07, Z6, Z6
+	VPADDD        Z13, Z8, Z8
+	VPXORD        Z8, Z7, Z7
+	VPRORD        $0x07, Z7, Z7
+	VPADDD        Z14, Z9, Z9
+	VPXORD        Z9, Z4, Z4
+	VPRORD        $0x07, Z4, Z4
+	VPADDD        Z25, Z0, Z0
+	VPADDD        Z4, Z0, Z0
+	VPXORD        Z0, Z12, Z12
+	VPRORD        $0x10, Z12, Z12
+	VPADDD        Z27, Z1, Z1
+	VPADDD        Z5, Z1, Z1
+	VPXORD        Z1, Z13, Z13
+	VPRORD        $0x10, Z13, Z13
+	VPADDD        Z24, Z2, Z2
+	VPADDD        Z6, Z2, Z2
+	VPXORD        Z2, Z14, Z14
+	VPRORD        $0x10, Z14, Z14
+	VPADDD        Z31, Z3, Z3
+	VPADDD        Z7, Z3, Z3
+	VPXORD        Z3, Z15, Z15
+	VPRORD        $0x10, Z15, Z15
+	VPADDD        Z12, Z8, Z8
+	VPXORD        Z8, Z4, Z4
+	VPRORD        $0x0c, Z4, Z4
+	VPADDD        Z13, Z9, Z9
+	VPXORD        Z9, Z5, Z5
+	VPRORD        $0x0c, Z5, Z5
+	VPADDD        Z14, Z10, Z10
+	VPXORD        Z10, Z6, Z6
+	VPRORD        $0x0c, Z6, Z6
+	VPADDD        Z15, Z11, Z11
+	VPXORD        Z11, Z7, Z7
+	VPRORD        $0x0c, Z7, Z7
+	VPADDD        Z30, Z0, Z0
+	VPADDD        Z4, Z0, Z0
+	VPXORD        Z0, Z12, Z12
+	VPRORD        $0x08, Z12, Z12
+	VPADDD        Z21, Z1, Z1
+	VPADDD        Z5, Z1, Z1
+	VPXORD        Z1, Z13, Z13
+	VPRORD        $0x08, Z13, Z13
+	VPADDD        Z28, Z2, Z2
+	VPADDD        Z6, Z2, Z2
+	VPXORD        Z2, Z14, Z14
+	VPRORD        $0x08, Z14, Z14
+	VPADDD        Z17, Z3, Z3
+	VPADDD        Z7, Z3, Z3
+	VPXORD        Z3, Z15, Z15
+	VPRORD        $0x08, Z15, Z15
+	VPADDD        Z12, Z8, Z8
+	VPXORD        Z8, Z4, Z4
+	VPRORD        $0x07, Z4, Z4
+	VPADDD        Z13, Z9, Z9
+	VPXORD        Z9, Z5, Z5
+	VPRORD        $0x07, Z5, Z5
+	VPADDD        Z14, Z10, Z10
+	VPXORD        Z10, Z6, Z6
+	VPRORD        $0x07, Z6, Z6
+	VPADDD        Z15, Z11, Z11
+	VPXORD        Z11, Z7, Z7
+	VPRORD        $0x07, Z7, Z7
+	VPADDD        Z29, Z0, Z0
+	VPADDD        Z5, Z0, Z0
+	VPXORD        Z0, Z15, Z15
+	VPRORD        $0x10, Z15, Z15
+	VPADDD        Z16, Z1, Z1
+	VPADDD        Z6, Z1, Z1
+	VPXORD        Z1, Z12, Z12
+	VPRORD        $0x10, Z12, Z12
+	VPADDD        Z18, Z2, Z2
+	VPADDD        Z7, Z2, Z2
+	VPXORD        Z2, Z13, Z13
+	VPRORD        $0x10, Z13, Z13
+	VPADDD        Z20, Z3, Z3
+	VPADDD        Z4, Z3, Z3
+	VPXORD        Z3, Z14, Z14
+	VPRORD        $0x10, Z14, Z14
+	VPADDD        Z15, Z10, Z10
+	VPXORD        Z10, Z5, Z5
+	VPRORD        $0x0c, Z5, Z5
+	VPADDD        Z12, Z11, Z11
+	VPXORD        Z11, Z6, Z6
+	VPRORD        $0x0c, Z6, Z6
+	VPADDD        Z13, Z8, Z8
+	VPXORD        Z8, Z7, Z7
+	VPRORD        $0x0c, Z7, Z7
+	VPADDD        Z14, Z9, Z9
+	VPXORD        Z9, Z4, Z4
+	VPRORD        $0x0c, Z4, Z4
+	VPADDD        Z19, Z0, Z0
+	VPADDD        Z5, Z0, Z0
+	VPXORD        Z0, Z15, Z15
+	VPRORD        $0x08, Z15, Z15
+	VPADDD        Z26, Z1, Z1
+	VPADDD        Z6, Z1, Z1
+	VPXORD        Z1, Z12, Z12
+	VPRORD        $0x08, Z12, Z12
+	VPADDD        Z22, Z2, Z2
+	VPADDD        Z7, Z2, Z2
+	VPXORD        Z2, Z13, Z13
+	VPRORD        $0x08, Z13, Z13
+	VPADDD        Z23, Z3, Z3
+	VPADDD        Z4, Z3, Z3
+	VPXORD        Z3, Z14, Z14
+	VPRORD        $0x08, Z14, Z14
+	VPADDD        Z15, Z10, Z10
+	VPXORD        Z10, Z5, Z5
+	VPRORD        $0x07, Z5, Z5
+	VPADDD        Z12, Z11, Z11
+	VPXORD        Z11, Z6, Z6
+	VPRORD        $0x07, Z6, Z6
+	VPADDD        Z13, Z8, Z8
+	VPXORD        Z8, Z7, Z7
+	VPRORD        $0x07, Z7, Z7
+	VPADDD        Z14, Z9, Z9
+	VPXORD        Z9, Z4, Z4
+	VPRORD        $0x07, Z4, Z4
+	VPADDD        Z27, Z0, Z0
+	VPADDD        Z4, Z0, Z0
+	VPXORD        Z0, Z12, Z12
+	VPRORD        $0x10, Z12, Z12
+	VPADDD        Z21, Z1, Z1
+	VPADDD        Z5, Z1, Z1
+	VPXORD        Z1, Z13, Z13
+	VPRORD        $0x10, Z13, Z13
+	VPADDD        Z17, Z2, Z2
+	VPADDD        Z6, Z2, Z2
+	VPXORD        Z2, Z14, Z14
+	VPRORD        $0x10, Z14, Z14
+	VPADDD        Z24, Z3, Z3
+	VPADDD        Z7, Z3, Z3
+	VPXORD        Z3, Z15, Z15
+	VPRORD        $0x10, Z15, Z15
+	VPADDD        Z12, Z8, Z8
+	VPXORD        Z8, Z4, Z4
+	VPRORD        $0x0c, Z4, Z4
+	VPADDD        Z13, Z9, Z9
+	VPXORD        Z9, Z5, Z5
+	VPRORD        $0x0c, Z5, Z5
+	VPADDD        Z14, Z10, Z10
+	VPXORD        Z10, Z6, Z6
+	VPRORD        $0x0c, Z6, Z6
+	VPADDD        Z15, Z11, Z11
+	VPXORD        Z11, Z7, Z7
+	VPRORD        $0x0c, Z7, Z7
+	VPADDD        Z31, Z0, Z0
+	VPADDD        Z4, Z0, Z0
+	VPXORD        Z0, Z12, Z12
+	VPRORD        $0x08, Z12, Z12
+	VPADDD        Z16, Z1, Z1
+	VPADDD        Z5, Z1, Z1
+	VPXORD        Z1, Z13, Z13
+	VPRORD        $0x08, Z13, Z13
+	VPADDD        Z25, Z2, Z2
+	VPADDD        Z6, Z2, Z2
+	VPXORD        Z2, Z14, Z14
+	VPRORD        $0x08, Z14, Z14
+	VPADDD        Z22, Z3, Z3
+	VPADDD        Z7, Z3, Z3
+	VPXORD        Z3, Z15, Z15
+	VPRORD        $0x08, Z15, Z15
+	VPADDD        Z12, Z8, Z8
+	VPXORD        Z8, Z4, Z4
+	VPRORD        $0x07, Z4, Z4
+	VPADDD        Z13, Z9, Z9
+	VPXORD        Z9, Z5, Z5
+	VPRORD        $0x07, Z5, Z5
+	VPADDD        Z14, Z10, Z10
+	VPXORD        Z10, Z6, Z6
+	VPRORD        $0x07, Z6, Z6
+	VPADDD        Z15, Z11, Z11
+	VPXORD        Z11, Z7, Z7
+	VPRORD        $0x07, Z7, Z7
+	VPADDD        Z30, Z0, Z0
+	VPADDD        Z5, Z0, Z0
+	VPXORD        Z0, Z15, Z15
+	VPRORD        $0x10, Z15, Z15
+	VPADDD        Z18, Z1, Z1
+	VPADDD        Z6, Z1, Z1
+	VPXORD        Z1, Z12, Z12
+	VPRORD        $0x10, Z12, Z12
+	VPADDD        Z19, Z2, Z2
+	VPADDD        Z7, Z2, Z2
+	VPXORD        Z2, Z13, Z13
+	VPRORD        $0x10, Z13, Z13
+	VPADDD        Z23, Z3, Z3
+	VPADDD        Z4, Z3, Z3
+	VPXORD        Z3, Z14, Z14
+	VPRORD        $0x10, Z14, Z14
+	VPADDD        Z15, Z10, Z10
+	VPXORD        Z10, Z5, Z5
+	VPRORD        $0x0c, Z5, Z5
+	VPADDD        Z12, Z11, Z11
+	VPXORD        Z11, Z6, Z6
+	VPRORD        $0x0c, Z6, Z6
+	VPADDD        Z13, Z8, Z8
+	VPXORD        Z8, Z7, Z7
+	VPRORD        $0x0c, Z7, Z7
+	VPADDD        Z14, Z9, Z9
+	VPXORD        Z9, Z4, Z4
+	VPRORD        $0x0c, Z4, Z4
+	VPADDD        Z26, Z0, Z0
+	VPADDD        Z5, Z0, Z0
+	VPXORD        Z0, Z15, Z15
+	VPRORD        $0x08, Z15, Z15
+	VPADDD        Z28, Z1, Z1
+	VPADDD        Z6, Z1, Z1
+	VPXORD        Z1, Z12, Z12
+	VPRORD        $0x08, Z12, Z12
+	VPADDD        Z20, Z2, Z2
+	VPADDD        Z7, Z2, Z2
+	VPXORD        Z2, Z13, Z13
+	VPRORD        $0x08, Z13, Z13
+	VPADDD        Z29, Z3, Z3
+	VPADDD        Z4, Z3, Z3
+	VPXORD        Z3, Z14, Z14
+	VPRORD        $0x08, Z14, Z14
+	VPADDD        Z15, Z10, Z10
+	VPXORD        Z10, Z5, Z5
+	VPRORD        $0x07, Z5, Z5
+	VPADDD        Z12, Z11, Z11
+	VPXORD        Z11, Z6, Z6
+	VPRORD        $0x07, Z6, Z6
+	VPADDD        Z13, Z8, Z8
+	VPXORD        Z8, Z7, Z7
+	VPRORD        $0x07, Z7, Z7
+	VPADDD        Z14, Z9, Z9
+	VPXORD        Z9, Z4, Z4
+	VPRORD        $0x07, Z4, Z4
+	VPXORD        Z8, Z0, Z0
+	VPXORD        Z9, Z1, Z1
+	VPXORD        Z10, Z2, Z2
+	VPXORD        Z11, Z3, Z3
+	VPXORD        Z12, Z4, Z4
+	VPXORD        Z13, Z5, Z5
+	VPXORD        Z14, Z6, Z6
+	VPXORD        Z15, Z7, Z7
+	ADDQ          $0x40, AX
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	ADDQ          $0x04, DX
+	DECQ          BX
+	JNZ           block
+	MOVQ          out+48(FP), AX
+	VPUNPCKLDQ    Z1, Z0, Z8
+	VPUNPCKHDQ    Z1, Z0, Z9
+	VPUNPCKLDQ    Z3, Z2, Z10
+	VPUNPCKHDQ    Z3, Z2, Z11
+	VPUNPCKLQDQ   Z10, Z8, Z0
+	VPUNPCKHQDQ   Z10, Z8, Z1
+	VPUNPCKLQDQ   Z11, Z9, Z2
+	VPUNPCKHQDQ   Z11, Z9, Z3
+	VMOVDQU       X0, (AX)
+	VEXTRACTI32X4 $0x01, Z0, 128(AX)
+	VEXTRACTI32X4 $0x02, Z0, 256(AX)
+	VEXTRACTI32X4 $0x03, Z0, 384(AX)
+	VMOVDQU       X1, 32(AX)
+	VEXTRACTI32X4 $0x01, Z1, 160(AX)
+	VEXTRACTI32X4 $0x02, Z1, 288(AX)
+	VEXTRACTI32X4 $0x03, Z1, 416(AX)
+	VMOVDQU       X2, 64(AX)
+	VEXTRACTI32X4 $0x01, Z2, 192(AX)
+	VEXTRACTI32X4 $0x02, Z2, 320(AX)
+	VEXTRACTI32X4 $0x03, Z2, 448(AX)
+	VMOVDQU       X3, 96(AX)
+	VEXTRACTI32X4 $0x01, Z3, 224(AX)
+	VEXTRACTI32X4 $0x02, Z3, 352(AX)
+	VEXTRACTI32X4 $0x03, Z3, 480(AX)
+	VPUNPCKLDQ    Z5, Z4, Z8
+	VPUNPCKHDQ    Z5, Z4, Z9
+	VPUNPCKLDQ    Z7, Z6, Z10
+	VPUNPCKHDQ    Z7, Z6, Z11
+	VPUNPCKLQDQ   Z10, Z8, Z4
+	VPUNPCKHQDQ   Z10, Z8, Z5
+	VPUNPCKLQDQ   Z11, Z9, Z6
+	VPUNPCKHQDQ   Z11, Z9, Z7
+	VMOVDQU       X4, 16(AX)
+	VEXTRACTI32X4 $0x01, Z4, 144(AX)
+	VEXTRACTI32X4 $0x02, Z4, 272(AX)
+	VEXTRACTI32X4 $0x03, Z4, 400(AX)
+	VMOVDQU       X5, 48(AX)
+	VEXTRACTI32X4 $0x01, Z5, 176(AX)
+	VEXTRACTI32X4 $0x02, Z5, 304(AX)
+	VEXTRACTI32X4 $0x03, Z5, 432(AX)
+	VMOVDQU       X6, 80(AX)
+	VEXTRACTI32X4 $0x01, Z6, 208(AX)
+	VEXTRACTI32X4 $0x02, Z6, 336(AX)
+	VEXTRACTI32X4 $0x03, Z6, 464(AX)
+	VMOVDQU       X7, 112(AX)
+	VEXTRACTI32X4 $0x01, Z7, 240(AX)
+	VEXTRACTI32X4 $0x02, Z7, 368(AX)
+	VEXTRACTI32X4 $0x03, Z7, 496(AX)
+	VZEROUPPER
+	RET
