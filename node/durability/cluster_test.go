@@ -6,6 +6,7 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,8 +60,8 @@ type node struct {
 	alive   bool
 	members *durability.Cluster
 	seq     uint64
-	drained time.Time // since when it hands its copies over
-	full    bool      // it offers no space
+	drained time.Time   // since when it hands its copies over
+	full    atomic.Bool // it offers no space
 	changes []Change
 	dropped []b3.Root // as the audit log has them
 	records ds.Datastore
@@ -128,7 +129,7 @@ func (c *cluster) offer() {
 		for _, to := range c.nodes {
 			m := durability.Member{ID: durability.ID(from.id), Capacity: 1 << 30, Free: 1 << 30,
 				Place: durability.Place{Domain: string(from.id)}, Draining: !from.draining().IsZero()}
-			if from.full {
+			if from.full.Load() {
 				m.Free = 0
 			}
 			to.mu.Lock()

@@ -86,7 +86,7 @@ func TestHandoverStops(t *testing.T) {
 func TestHandoverStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 4, fast)
-		c.nodes[3].full = true
+		c.nodes[3].full.Store(true)
 		run(params.Grace)
 		x := c.nodes[0]
 		roots := append(c.pin(x, 2, 1000, 2), c.pin(x, 1, 900, 3)...)
@@ -108,7 +108,7 @@ func TestHandoverStuck(t *testing.T) {
 			t.Errorf("it is %+v", h)
 		}
 		pin(meta.Target{Copies: 1})
-		c.nodes[3].full = false
+		c.nodes[3].full.Store(false)
 		run(params.Grace)
 		if h := x.service().Handover(); !h.Done() || h.Objects != 4 || h.Alone != 0 {
 			t.Errorf("with space it is %+v", h)

@@ -62,7 +62,7 @@ func TestBreakerInAnswers(t *testing.T) {
 		a, err = w.resolve(t, root, Query{})
 		want(t, "after", a, err, SourceCache, ConfidenceSigned, "b", "a")
 		w.hints[rootOf(2)] = []record.Provider{{AddrInfo: peer.AddrInfo{ID: "a"}}}
-		w.dht.answers = []scripted{finds("c")}
+		w.dht.answer(finds("c"))
 		a, err = w.resolve(t, rootOf(2), Query{})
 		want(t, "a hint of no use", a, err, record.OriginDHT, ConfidenceSigned, "c", "a")
 	})

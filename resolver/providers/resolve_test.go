@@ -36,6 +36,13 @@ func (f *scriptedFinder) FindProviders(
 	return func(yield func(record.Provider, error) bool) { answer(ctx, yield) }
 }
 
+// answer sets the answers from now on.
+func (f *scriptedFinder) answer(answers ...scripted) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.answers = answers
+}
+
 func (f *scriptedFinder) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -211,12 +218,12 @@ func TestHedging(t *testing.T) {
 			t.Errorf("for all: took %s", d)
 		}
 		slow.Store(int64(200 * time.Millisecond))
-		w.dht.answers = []scripted{hangs}
+		w.dht.answer(hangs)
 		if d, a := took(rootOf(4), Query{Limit: 1}); d != 200*time.Millisecond || a.Source != record.OriginLocal {
 			t.Errorf("the store wins late: took %s, source %s", d, a.Source)
 		}
 		for i, nobody := range []scripted{finds(), fails(status.NoBootstrap)} {
-			w.dht.answers = []scripted{nobody}
+			w.dht.answer(nobody)
 			if d, a := took(rootOf(uint64(5+i)), Query{}); d < 200*time.Millisecond || a.Source != record.OriginLocal {
 				t.Errorf("the store alone has it: took %s, source %s", d, a.Source)
 			}

@@ -65,13 +65,13 @@ func TestNoRetryThroughAnOpenBreaker(t *testing.T) {
 			}
 		}
 		time.Sleep(w.cfg.BreakerCooldown + time.Millisecond)
-		w.dht.answers = []scripted{finds("d")}
+		w.dht.answer(finds("d"))
 		for i := range uint64(3) { // closes it
 			if _, err := w.resolve(t, rootOf(10+i), Query{}); err != nil {
 				t.Error(err)
 			}
 		}
-		w.dht.answers = []scripted{fails(status.TransportDown)}
+		w.dht.answer(fails(status.TransportDown))
 		if got := tries(20); got != 3 {
 			t.Errorf("closed again: %d tries", got)
 		}
@@ -85,13 +85,13 @@ func TestFirstPeer(t *testing.T) {
 		w := newWorld(t, nil)
 		start := time.Now()
 		w.joins = true
-		w.dht.answers = []scripted{func(ctx context.Context, yield func(record.Provider, error) bool) {
+		w.dht.answer(func(ctx context.Context, yield func(record.Provider, error) bool) {
 			if time.Since(start) < 800*time.Millisecond {
 				fails(status.NoBootstrap)(ctx, yield)
 			} else {
 				finds("d")(ctx, yield)
 			}
-		}}
+		})
 		a, err := w.resolve(t, rootOf(1), Query{Limit: 1})
 		want(t, "the first peer", a, err, record.OriginDHT, ConfidenceSigned, "d")
 		if d := time.Since(start); d > 900*time.Millisecond {
