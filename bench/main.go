@@ -39,7 +39,9 @@
 //   - how soon a node knows of a name that another one publishes, and finds one that
 //     it never heard of;
 //   - a gateway, and a bare server, on which five thousand slow clients of a process
-//     of their own hold connections: how fast others are answered.
+//     of their own hold connections: how fast others are answered;
+//   - a cluster: how soon its nodes know each other, and an add that waits for copies
+//     or shards on other nodes beside a cold fetch.
 //
 // `make bench` builds bin/allium and runs it; a part alone is
 //
@@ -163,6 +165,7 @@ var parts = []part{
 	}},
 	{"names", []func(context.Context, *settings) ([]row, error){benchNames}},
 	{"slow", []func(context.Context, *settings) ([]row, error){benchSlow}},
+	{"durability", []func(context.Context, *settings) ([]row, error){benchMembers, benchReplicate, benchEncode}},
 }
 
 func partNames() string {

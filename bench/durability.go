@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"allium/gateway/api"
+	"allium/gateway/client"
+)
+
+const (
+	ringNodes = 6                     // that are to know each other
+	ringLimit = time.Minute           // for a cluster to become complete
+	ringLook  = 20 * time.Millisecond // between two looks at the members of a node
+	ringFile  = "capability.keys"     // the ring that makes nodes a cluster
+)
+
+// member is a node of a cluster.
+type member struct {
+	*process
+	home string
+	api  *client.Client
+}
+
+// cluster is nodes with one ring and one seed, on loopback TCP. It is not safe for concurrent use.
+type cluster struct {
+	s       *settings
+	dir     string // of the homes
+	config  string // of each node
+	seed    string // address of the first node that was started
+	members []*member
+	started int // homes that were made
+}
+
+// newCluster returns a cluster without nodes, in a directory of that name. config is what each node's configuration
+// has besides what all have.
+func (s *settings) newCluster(name, config string) (*cluster, error) {
+	dir := filepath.Join(s.dir, name)
+	c := &cluster{s: s, dir: dir, config: "[listen]\nmdns = false\nport_map = false\n" + config}
+	return c, os.MkdirAll(dir, 0o700)
+}
+
+// startCluster starts so many nodes and waits until each knows all.
+func (s *settings) startCluster(ctx context.Context, name, config string, n int) (*cluster, error) {
+	c, err := s.newCluster(name, config)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.start(ctx, n); err != nil {
+		return nil, errors.Join(err, c.stop())
+	}
+	return c, nil
+}
+
+// start starts so many further nodes, all but the first one at once, and waits until each node knows all.
+func (c *cluster) start(ctx context.Context, n int) error {
+	if len(c.members) == 0 && n > 0 {
+		if err := c.startAtOnce(ctx, 1); err != nil {
+			return err
+		}
+		n--
+	}
+	if err := c.startAtOnce(ctx, n); err != nil {
+		return err
+	}
+	return c.complete(ctx, len(c.members))
+}
+
+// startAtOnce starts so many further nodes at the same time.
+func (c *cluster) startAtOnce(ctx context.Context, n int) error {
+	added, failed := make([]*member, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		home, err := c.newHome(ctx)
+		if err != nil {
+			return err
+		}
+		wg.Go(func() { added[i], failed[i] = c.startMember(ctx, home) })
+	}
+	wg.Wait()
+	for _, m := range added {
+		if m != nil {
+			c.members = append(c.members, m)
+		}
+	}
+	if c.seed == "" && len(c.members) > 0 {
+		c.seed = c.members[0].addr
+	}
+	return errors.Join(failed...)
+}
+
+// newHome makes a home with the ring of the cluster: the first one makes the ring.
+func (c *cluster) newHome(ctx context.Context) (string, error) {
+	home := filepath.Join(c.dir, fmt.Sprint(c.started))
+	c.started++
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(c.config), 0o600); err != nil {
+		return "", err
+	}
+	ring := filepath.Join(c.dir, ringFile)
+	keys, err := os.ReadFile(ring)
+	if err == nil {
+		return home, os.WriteFile(filepath.Join(home, ringFile), keys, 0o600)
+	}
+	if _, err := run(ctx, c.s.allium, "--home", home, "token", "key", "rotate"); err != nil {
+		return "", err
+	}
+	if keys, err = os.ReadFile(filepath.Join(home, ringFile)); err != nil {
+		return "", err
+	}
+	return home, os.WriteFile(ring, keys, 0o600)
+}
+
+func (c *cluster) startMember(ctx context.Context, home string) (*member, error) {
+	var seeds []string
+	if c.seed != "" {
+		seeds = []string{c.seed}
+	}
+	p, err := c.s.startNode(ctx, home, seeds...)
+	if err != nil {
+		return nil, err
+	}
+	m := &member{process: p, home: home}
+	socket, err := api.SocketPath(home)
+	if err == nil {
+		m.api, err = client.New(socket)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.kill())
+	}
+	return m, nil
+}
+
+// complete waits until each node sees so many members that are present.
+func (c *cluster) complete(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, ringLimit)
+	defer cancel()
+	for _, m := range c.members {
+		for {
+			d, err := m.api.Durability(ctx)
+			if err != nil {
+				return fmt.Errorf("a node does not see %d members: %w", n, err)
+			}
+			if present(d) >= n {
+				break
+			}
+			time.Sleep(ringLook)
+		}
+	}
+	return nil
+}
+
+// present counts the members that are present.
+func present(d api.Durability) (n int) {
+	for _, m := range d.Members {
+		if m.State == "present" {
+			n++
+		}
+	}
+	return n
+}
+
+// kill ends a node at once, as kill -9 does.
+func (m *member) kill() error {
+	if m.api != nil {
+		m.api.Close()
+	}
+	if err := m.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	_ = m.cmd.Wait() // it was killed
+	return nil
+}
+
+// kill kills the nodes at once, takes them out of the cluster and removes their homes.
+func (c *cluster) kill(gone []*member) error {
+	for _, m := range gone {
+		if err := m.cmd.Process.Kill(); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, m := range gone {
+		_ = m.cmd.Wait() // it was killed
+		m.api.Close()
+		errs = append(errs, os.RemoveAll(m.home))
+	}
+	kept := c.members[:0:0]
+	for _, m := range c.members {
+		if m.cmd.ProcessState == nil {
+			kept = append(kept, m)
+		}
+	}
+	c.members = kept
+	return errors.Join(errs...)
+}
+
+// stop ends all nodes and removes what they stored.
+func (c *cluster) stop() error {
+	return errors.Join(c.kill(c.members), os.RemoveAll(c.dir))
+}
+
+// benchMembers measures how soon nodes with one ring and one seed know each other. All but the seed start at once.
+func benchMembers(ctx context.Context, s *settings) ([]row, error) {
+	known := row{what: fmt.Sprintf("cluster: %d nodes know each other after", ringNodes), unit: "s", target: "≤ 5"}
+	for range s.rounds {
+		c, err := s.newCluster("ring", "")
+		if err != nil {
+			return nil, err
+		}
+		err = c.startAtOnce(ctx, 1)
+		begun := time.Now()
+		if err == nil {
+			err = c.start(ctx, ringNodes-1)
+		}
+		took := time.Since(begun)
+		if err = errors.Join(err, c.stop()); err != nil {
+			return nil, err
+		}
+		known.values = append(known.values, took.Seconds())
+	}
+	return []row{known}, nil
+}
