@@ -9,6 +9,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/node/config"
+	"allium/protocols/status"
 )
 
 // provided starts a node that has nothing and n that hold the same random file
@@ -31,7 +32,11 @@ func provided(t *testing.T, n int, size int64, rate string) (asker *running, pro
 			}
 		})
 		key = add(t, p, file)[0].Root.String()
-		if _, err := p.api.Announce(t.Context(), key); err != nil {
+		_, err := p.api.Announce(t.Context(), key)
+		if status.Of(err) == status.Stale { // the node announced it by itself meanwhile, with a later record
+			_, err = p.api.Announce(t.Context(), key)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		providers = append(providers, p)
