@@ -26,11 +26,16 @@ func noReadAhead(f meta.File) {
 }
 
 // pageCached reports whether the byte at off is in the page cache, and true when that is
-// unknown.
+// unknown. Before Linux 6.5 only a read that must not wait can tell; it starts to load the
+// page, and takes it for cached where the disk is quicker than the look.
 func pageCached(f meta.File, off int64) bool {
 	fd, ok := descriptor(f)
 	if !ok {
 		return true
+	}
+	var cached unix.Cachestat_t
+	if unix.Cachestat(uint(fd), &unix.CachestatRange{Off: uint64(off), Len: 1}, &cached, 0) == nil {
+		return cached.Cache > 0
 	}
 	var b [1]byte
 	_, err := unix.Preadv2(fd, [][]byte{b[:]}, off, unix.RWF_NOWAIT)

@@ -51,7 +51,7 @@ func passing(t *testing.T) (wrong []int64, ok bool) {
 	const window = cacheWindow * b3.GroupSize
 	dropPages(f, 0, int64(len(p)))
 	noReadAhead(f)
-	// The check itself loads the page, so it uses a group that is not checked below.
+	// The check may load the page, so it uses a group that is not checked below.
 	if pageCached(f, int64(len(p)-b3.GroupSize)) {
 		return nil, false
 	}
