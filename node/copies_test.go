@@ -127,6 +127,9 @@ func TestShards(t *testing.T) {
 	if p, err := nodes[0].api.AwaitCopies(t.Context(), root.String(), nil); err != nil || p.Met != 1 {
 		t.Fatalf("%+v, %v", p, err)
 	}
+	if n := metric(t, nodes[0], "coding_encoded_bytes_total"); n != int64(len(data)) {
+		t.Errorf("%d bytes were coded of an object of %d", n, len(data))
+	}
 	stranger := start(t, joining(seed))
 	for range 2 {
 		// The holder whose turn it is: first the node with the whole object, then one with a shard.

@@ -272,14 +272,9 @@ func (s *Service) drop(ctx context.Context, e *entry) {
 		s.with(e, func(time.Time) { s.forget(e) }) // it is this node's own, whose target was removed
 		return
 	}
-	ended, err := s.deps.Dropping(ctx, e.Root)
-	if err == nil {
-		err = errors.Join(s.unpin(ctx, e.Root, labels), s.unpinPieces(ctx, e))
-		ended(err)
-	}
-	if ctx.Err() == nil {
-		s.deps.Repairs.Trimmed(err)
-	}
+	err := s.trim(ctx, e.Root, func() error {
+		return errors.Join(s.unpin(ctx, e.Root, labels), s.unpinPieces(ctx, e))
+	})
 	if err != nil {
 		if ctx.Err() == nil {
 			s.deps.Log.Warn("a copy that nobody needs could not be dropped", "root", e.Root, "err", err)
@@ -287,7 +282,6 @@ func (s *Service) drop(ctx context.Context, e *entry) {
 		return
 	}
 	s.with(e, func(time.Time) { s.forget(e) })
-	s.m.dropped.Inc()
 	s.deps.Log.Info("dropped a copy that nobody needs", "root", e.Root, "copies_wanted", wanted)
 }
 

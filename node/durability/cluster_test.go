@@ -170,6 +170,14 @@ func (x *node) service() *Service {
 	return x.s
 }
 
+// remembered returns how many objects and orphans a service remembers, and of how many objects the proofs from before
+// its start.
+func (s *Service) remembered() (objects, orphans, before int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.objects), len(s.orphans), len(s.before)
+}
+
 // start starts the service and the repairs of a node, which knows its store only.
 func (x *node) start() {
 	p := x.c.p

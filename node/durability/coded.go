@@ -57,6 +57,9 @@ func (s *Service) addCoding(e *entry, p piece) {
 	e.coded, e.Object.Size = p.manifest, p.size
 	e.Object.Empty = p.manifest.Empty()
 	s.codings[e.coded.Object] = append(s.codings[e.coded.Object], e)
+	for _, root := range e.coded.Pieces() {
+		s.pieces[root]++
+	}
 }
 
 // forget forgets an entry.
@@ -69,6 +72,11 @@ func (s *Service) forget(e *entry) {
 	left := slices.DeleteFunc(s.codings[root], func(o *entry) bool { return o == e })
 	if s.codings[root] = left; len(left) == 0 {
 		delete(s.codings, root)
+	}
+	for _, root := range e.coded.Pieces() {
+		if s.pieces[root]--; s.pieces[root] == 0 {
+			delete(s.pieces, root)
+		}
 	}
 }
 
@@ -169,8 +177,11 @@ func (s *Service) encode(c coding, p meta.Pin) {
 	}
 	job := repair.Job{Kind: repair.Rebuild, Root: c.root, Run: func(ctx context.Context, _ repair.Wait) error {
 		err := error(status.Errorf(status.Internal, "the encoding did not end"))
-		defer func() { s.encoded(c, p, err) }() // also after a panic
-		_, err = s.deps.Coder.Encode(ctx, c.root, p.Target)
+		defer func() { s.encoded(c, err) }() // also after a panic
+		root, err := s.deps.Coder.Encode(ctx, c.root, p.Target)
+		if err == nil {
+			err = s.planCoding(ctx, root, p)
+		}
 		return err
 	}}
 	if a.running = s.deps.Repairs.Queue(job); !a.running {
@@ -178,19 +189,28 @@ func (s *Service) encode(c coding, p meta.Pin) {
 	}
 }
 
-// encoded notes the end of an attempt. The next tick finds the manifest.
-func (s *Service) encoded(c coding, p meta.Pin, err error) {
+// planCoding has the coding manifest of an object planned for a pin of that, so that nothing codes the object again.
+func (s *Service) planCoding(ctx context.Context, manifest b3.Root, p meta.Pin) error {
+	e, err := s.entry(ctx, manifest, true)
+	switch {
+	case err != nil:
+		return err
+	case e == nil:
+		return status.Errorf(status.Busy, "no room to plan the coding of %s", p.Root)
+	}
+	return s.raise(ctx, p)
+}
+
+// encoded notes the end of an attempt.
+func (s *Service) encoded(c coding, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.encoding[c]
 	if err == nil {
 		delete(s.encoding, c)
-		if len(s.pinned) < maxPinned { // else the next pass finds it
-			s.pinned = append(s.pinned, p)
-		}
 		s.wakeUp()
 		return
 	}
+	a := s.encoding[c]
 	a.running = false
 	a.fails++
 	a.retry = s.deps.Now().Add(s.p.Tick << min(a.fails, maxDoubled))
@@ -225,28 +245,12 @@ func (s *Service) unpinPieces(ctx context.Context, e *entry) error {
 	if e.coded == nil {
 		return nil
 	}
-	pieces := map[b3.Root]bool{}
-	for _, root := range e.coded.Pieces() {
-		pieces[root] = true
-	}
 	s.mu.Lock()
-	for root := range pieces {
-		if s.objects[root] != nil {
-			delete(pieces, root)
-		}
-	}
-	for _, list := range s.codings {
-		for _, other := range list {
-			if other == e {
-				continue
-			}
-			for _, root := range other.coded.Pieces() {
-				delete(pieces, root)
-			}
-		}
-	}
+	pieces := slices.DeleteFunc(e.coded.Pieces(), func(root b3.Root) bool {
+		return s.objects[root] != nil || s.pieces[root] > 1
+	})
 	s.mu.Unlock()
-	for root := range pieces {
+	for _, root := range pieces {
 		if err := s.unpin(ctx, root, []string{meta.ClusterLabel}); err != nil {
 			return err
 		}

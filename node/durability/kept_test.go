@@ -72,7 +72,7 @@ func TestProofsOutlastRestarts(t *testing.T) {
 				if n := x.service().Report(); n.Observed != want || !n.Ready {
 					t.Errorf("after the restart %d copies count, want %d", n.Observed, want)
 				}
-				if x.service().before != nil {
+				if _, _, n := x.service().remembered(); n > 0 {
 					t.Error("what is not needed any more is not forgotten")
 				}
 				for _, y := range c.nodes[1:] {

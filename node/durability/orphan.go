@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"allium/protocols/b3"
-	"allium/protocols/status"
 	"allium/store/meta"
 )
 
@@ -25,14 +24,14 @@ type orphan struct {
 	pass  uint64 // the latest pass that found it
 }
 
-// noteOrphan notes a pin of the cluster if no target asks for its object.
+// noteOrphan notes a pin of the cluster if no target asks for its object, and no coding has it as a piece.
 func (s *Service) noteOrphan(root b3.Root) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.passes == 0 { // not all targets are known yet
 		return
 	}
-	if e := s.objects[root]; e != nil && len(e.Asked()) > 0 {
+	if e := s.objects[root]; e != nil && len(e.Asked()) > 0 || s.pieces[root] > 0 {
 		return
 	}
 	o, known := s.orphans[root]
@@ -50,35 +49,38 @@ func (s *Service) noteOrphan(root b3.Root) {
 // all targets are known, or a coding is made, whose shards come before its manifest, it drops nothing.
 func (s *Service) dropOrphans(ctx context.Context) {
 	for _, root := range s.oldOrphans() {
-		ended, err := s.deps.Dropping(ctx, root)
-		if err == nil {
-			err = s.unpin(ctx, root, []string{meta.ClusterLabel})
-			ended(err)
-		}
-		if ctx.Err() != nil {
+		err := s.trim(ctx, root, func() error { return s.unpin(ctx, root, []string{meta.ClusterLabel}) })
+		switch {
+		case ctx.Err() != nil:
 			return
-		}
-		s.deps.Repairs.Trimmed(err)
-		if err != nil && status.Of(err) != status.NotFound {
+		case err != nil:
 			s.deps.Log.Warn("a copy that nobody asks for could not be dropped", "root", root, "err", err)
-			continue
+		default:
+			s.deps.Log.Info("dropped a copy that nobody asks for", "root", root)
 		}
-		s.m.dropped.Inc()
-		s.deps.Log.Info("dropped a copy that nobody asks for", "root", root)
 	}
+}
+
+// trim drops a copy by unpin, records that and counts it.
+func (s *Service) trim(ctx context.Context, root b3.Root, unpin func() error) error {
+	ended, err := s.deps.Dropping(ctx, root)
+	if err == nil {
+		err = unpin()
+		ended(err)
+	}
+	if ctx.Err() == nil {
+		s.deps.Repairs.Trimmed(err)
+	}
+	if err == nil {
+		s.m.dropped.Inc()
+	}
+	return err
 }
 
 // oldOrphans forgets the orphans that are none any more, and takes those that nothing asked for within the wait.
 func (s *Service) oldOrphans() (old []b3.Root) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, list := range s.codings {
-		for _, e := range list {
-			for _, root := range e.coded.Pieces() {
-				delete(s.orphans, root)
-			}
-		}
-	}
 	for _, a := range s.encoding {
 		if a.running {
 			return nil
@@ -88,7 +90,7 @@ func (s *Service) oldOrphans() (old []b3.Root) {
 	for root, o := range s.orphans {
 		switch {
 		case s.scan.failed || s.unplanned > 0:
-		case o.pass != s.pass:
+		case o.pass != s.pass, s.pieces[root] > 0:
 			delete(s.orphans, root)
 		case s.deps.Now().Sub(o.since) >= wait && len(old) < maxDropped:
 			old = append(old, root)

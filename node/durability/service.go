@@ -24,6 +24,7 @@ type Service struct {
 	objects            map[b3.Root]*entry   // at most limit
 	removed            map[b3.Root]uint64   // numbers of removed targets of this node, at most limit
 	codings            map[b3.Root][]*entry // entries of coding manifests, by the coded object
+	pieces             map[b3.Root]int      // of how many of these manifests each outboard and shard is
 	orphans            map[b3.Root]orphan   // at most maxOrphans
 	encoding           map[coding]*attempt  // codings that are to be made, at most maxEncoding
 	pass               uint64               // number of the current pass over the pins
@@ -79,7 +80,7 @@ func New(p durability.Params, d Deps) *Service {
 	s := &Service{
 		deps: d, p: p, limit: maxObjects, objects: map[b3.Root]*entry{}, removed: map[b3.Root]uint64{},
 		orphans: map[b3.Root]orphan{},
-		codings: map[b3.Root][]*entry{}, encoding: map[coding]*attempt{},
+		codings: map[b3.Root][]*entry{}, pieces: map[b3.Root]int{}, encoding: map[coding]*attempt{},
 		waiting: map[durability.ID]*calls{}, asked: map[durability.ID]bool{},
 		begun: uint64(d.Now().UnixMilli()), wake: make(chan struct{}, 1), // bound: 1, a second one adds nothing
 	}

@@ -1,13 +1,17 @@
 package durability
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/erasure"
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/durability"
@@ -140,10 +144,53 @@ func TestOrphans(t *testing.T) {
 			t.Error("it is still pinned")
 		}
 		c.want(roots, 3)
-		if n := len(x.service().orphans); n != 0 {
+		if _, n, _ := x.service().remembered(); n != 0 {
 			t.Errorf("%d orphans are remembered", n)
 		}
 	})
+}
+
+// TestPiecesAreNoOrphans: the pieces of codings that are planned leave room for orphans, and those of codings that are
+// forgotten are orphans.
+func TestPiecesAreNoOrphans(t *testing.T) {
+	s := New(params, Deps{Now: time.Now, Metrics: prometheus.NewRegistry()})
+	s.passes = 1
+	shared, own := b3.Root{1}, [2]b3.Root{{2}, {3}}
+	var es [2]*entry
+	for i := range es {
+		es[i] = &entry{Object: durability.NewObject(b3.Root{9, byte(i)}, 1, time.Now())}
+		s.addCoding(es[i], piece{manifest: &erasure.Manifest{
+			Layout: erasure.Layout{Size: 1, Data: 2, Parity: 1}, Object: b3.Root{8},
+			Outboard: shared, Shards: [][]b3.Root{{own[i], own[i], shared}},
+		}})
+	}
+	orphans := func(want ...b3.Root) {
+		t.Helper()
+		s.pass++
+		for _, root := range []b3.Root{shared, own[0], own[1]} {
+			s.noteOrphan(root)
+		}
+		s.oldOrphans()
+		if got := slices.Collect(maps.Keys(s.orphans)); len(got) != len(want) {
+			t.Errorf("%v are orphans, want %v", got, want)
+		}
+		for _, root := range want {
+			if _, ok := s.orphans[root]; !ok {
+				t.Errorf("%v is no orphan", root)
+			}
+		}
+	}
+	orphans()
+	s.forget(es[0])
+	orphans(own[0])
+	s.addCoding(es[0], piece{manifest: es[0].coded}) // it was found again meanwhile
+	orphans()
+	s.forget(es[0])
+	s.forget(es[1])
+	orphans(shared, own[0], own[1])
+	if len(s.pieces) > 0 {
+		t.Errorf("%d pieces of no coding", len(s.pieces))
+	}
 }
 
 // TestRemovedTarget: when a target is removed the copies go after TrimWait, unless another member asks for
@@ -190,7 +237,7 @@ func TestRemovedTarget(t *testing.T) {
 				t.Errorf("the audit log of node %d says that it dropped %s, and the object of the origin is %s", i, log, roots[2])
 			}
 		}
-		if n := len(c.nodes[0].service().objects); n > 2 {
+		if n, _, _ := c.nodes[0].service().remembered(); n > 2 {
 			t.Errorf("%d objects are planned at the origin", n)
 		}
 	})

@@ -149,16 +149,19 @@ func (l Layout) Empty() (n int) {
 	return n
 }
 
-// Pieces returns the addresses of the outboard and of all shards, some more than once.
+// Pieces returns the addresses of the outboard and of all shards, each once.
 func (m *Manifest) Pieces() (list []b3.Root) {
-	if !m.Outboard.IsZero() {
-		list = append(list, m.Outboard)
+	seen := map[b3.Root]bool{{}: true}
+	add := func(root b3.Root) {
+		if !seen[root] {
+			seen[root] = true
+			list = append(list, root)
+		}
 	}
+	add(m.Outboard)
 	for _, shards := range m.Shards {
 		for _, root := range shards {
-			if !root.IsZero() {
-				list = append(list, root)
-			}
+			add(root)
 		}
 	}
 	return list
