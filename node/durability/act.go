@@ -222,8 +222,10 @@ func (s *Service) sent(sends []planned, ok []bool, begun time.Time) {
 // are there.
 func (s *Service) send(ctx context.Context, sends []planned, ok []bool, wait repair.Wait) error {
 	to := peer.ID(sends[0].To)
-	if err := s.exchange(ctx, to, sends); err != nil {
-		return err
+	if !sends[0].awaited { // else nobody was told of the target that could know better
+		if err := s.exchange(ctx, to, sends); err != nil {
+			return err
+		}
 	}
 	var roots []b3.Root
 	var at []int // of each root in sends

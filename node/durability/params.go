@@ -11,7 +11,7 @@ const (
 	// MaxBatch bounds the objects of one challenge, and those that are told in one request.
 	MaxBatch = 256
 	// keepAtOnce is how many targets of one request are made durable at once: the store does so together.
-	keepAtOnce = 32
+	keepAtOnce = MaxBatch
 	// maxEncoding bounds the objects that are to be coded, and are remembered while that fails.
 	maxEncoding = 1 << 10
 	// maxDoubled bounds how often the wait after a coding that failed doubles.

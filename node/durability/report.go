@@ -111,35 +111,32 @@ func (s *Service) Object(root b3.Root, explain bool) (ObjectReport, error) {
 	return r, nil
 }
 
-// Met returns how many of some objects have the copies that are asked for. An object that is not planned
-// yet has not.
-func (s *Service) Met(roots []b3.Root) (met int) {
+// Unmet returns those of some objects that have not the copies that are asked for, in the same order. An object that
+// is not planned yet is one of them.
+func (s *Service) Unmet(roots []b3.Root) (unmet []b3.Root) {
 	v := s.deps.View()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.deps.Now()
 	if len(s.pinned) > 0 { // a target may be new
-		return 0
+		return roots
 	}
 	encoding := map[b3.Root]bool{}
 	for c := range s.encoding {
 		encoding[c.root] = true
 	}
 	for _, root := range roots {
-		if encoding[root] {
-			continue
-		}
 		var all Sum
 		for _, e := range append(slices.Clone(s.codings[root]), s.objects[root]) {
 			if e != nil && e.Wanted() > 0 {
 				all.add(e.count(v, s.p, now))
 			}
 		}
-		if all.Objects > 0 && all.AtRisk+all.Lost == 0 {
-			met++
+		if encoding[root] || all.Objects == 0 || all.AtRisk+all.Lost > 0 {
+			unmet = append(unmet, root)
 		}
 	}
-	return met
+	return unmet
 }
 
 // speed is the rate of the latest sends.

@@ -48,18 +48,18 @@ func TestNewTarget(t *testing.T) {
 		tree.Recursive = true
 		c.below[b3.Sum([]byte("tree"))] = []b3.Root{below}
 		roots = append(roots, pin("tree", tree), below)
-		if n := s.Met(roots); n != 0 {
+		if n := len(roots) - len(s.Unmet(roots)); n != 0 {
 			t.Errorf("%d targets are met at once", n)
 		}
 		run(15 * time.Second)
 		c.want(roots[:6], 3)
-		if n := s.Met(roots); n != len(roots) {
+		if n := len(roots) - len(s.Unmet(roots)); n != len(roots) {
 			t.Errorf("%d of %d targets are met", n, len(roots))
 		}
 		// Nobody can give a fourth copy but the member that is silent.
 		short := pin("six", copies(4))
 		run(15 * time.Second)
-		if n := s.Met([]b3.Root{short}); n != 0 {
+		if n := 1 - len(s.Unmet([]b3.Root{short})); n != 0 {
 			t.Error("four copies at three members")
 		}
 		r := s.Report()

@@ -25,8 +25,8 @@ type Copies interface {
 	Report() durability.Report
 	// Object returns not_found for an object without a target.
 	Object(root b3.Root, explain bool) (durability.ObjectReport, error)
-	// Met returns how many of the objects have all their copies.
-	Met(roots []b3.Root) int
+	// Unmet returns those of the objects that have not all their copies.
+	Unmet(roots []b3.Root) []b3.Root
 	// HandOver has the node hand its copies over to other members until StopHandingOver. Both are durable when they
 	// return.
 	HandOver() error
@@ -41,7 +41,9 @@ const (
 	metPage = 1024
 	// lookFirst and lookLast are the shortest and the longest wait between two looks at the copies of an object.
 	lookFirst = 50 * time.Millisecond
-	lookLast  = time.Second
+	lookLast  = time.Second / 4
+	// walkEvery is the longest time between two looks at the whole tree: others look at what had no copies then.
+	walkEvery = 5 * time.Second
 	// stuckAfter is how long no more copies come until it is looked at whether they ever will.
 	stuckAfter = 30 * time.Second
 	// clusterWait is how long members have to be found, or to come back, before a target is called out of reach.
@@ -155,10 +157,17 @@ func (a *Node) AwaitCopies(ctx context.Context, key string, progress api.Progres
 	}
 	begun, wait := time.Now(), lookFirst
 	most, moved := 0, begun // the most objects that had their copies, and when that was seen first
-	for {
-		p, err := a.placed(ctx, root)
-		if err != nil || p.Met == p.Objects {
-			return p, err
+	var p api.Placed
+	var unmet []b3.Root
+	for walked := (time.Time{}); ; {
+		n := len(unmet)
+		unmet = a.deps.Copies.Unmet(unmet)
+		p.Met += n - len(unmet)
+		if len(unmet) == 0 || time.Since(walked) > walkEvery {
+			walked = time.Now()
+			if p, unmet, err = a.placed(ctx, root); err != nil || len(unmet) == 0 {
+				return p, err
+			}
 		}
 		if p.Met > most {
 			most, moved = p.Met, time.Now()
@@ -184,9 +193,10 @@ func (a *Node) AwaitCopies(ctx context.Context, key string, progress api.Progres
 	}
 }
 
-// placed counts the objects of a tree, and those that have their copies. What is not stored here does not count.
-func (a *Node) placed(ctx context.Context, root b3.Root) (api.Placed, error) {
-	p := api.Placed{Root: root}
+// placed counts the objects of a tree, and returns those that have not their copies, at most maxSized. What is not
+// stored here does not count.
+func (a *Node) placed(ctx context.Context, root b3.Root) (p api.Placed, unmet []b3.Root, err error) {
+	p.Root = root
 	seen := map[b3.Root]struct{}{root: {}}
 	page := []b3.Root{root}
 	count := func() error {
@@ -201,13 +211,15 @@ func (a *Node) placed(ctx context.Context, root b3.Root) (api.Placed, error) {
 			}
 		}
 		p.Objects += len(here)
-		p.Met += a.deps.Copies.Met(here)
+		left := a.deps.Copies.Unmet(here)
+		p.Met += len(here) - len(left)
+		unmet = append(unmet, left[:min(len(left), maxSized-len(unmet))]...)
 		page = page[:0]
 		return nil
 	}
 	for r, err := range a.st.Collector().Below(ctx, root) {
 		if err != nil {
-			return p, err
+			return p, nil, err
 		}
 		if _, again := seen[r]; again {
 			continue
@@ -217,11 +229,12 @@ func (a *Node) placed(ctx context.Context, root b3.Root) (api.Placed, error) {
 		}
 		if page = append(page, r); len(page) == metPage {
 			if err := count(); err != nil {
-				return p, err
+				return p, nil, err
 			}
 		}
 	}
-	return p, count()
+	err = count()
+	return p, unmet, err
 }
 
 // outOfReach returns not_ready if the members that are there cannot hold as many copies as are asked for.

@@ -211,7 +211,7 @@ func (o *Object) at(id ID) *seen {
 	}
 	if len(o.seen) == MaxSeen {
 		i := slices.IndexFunc(o.seen, func(s seen) bool {
-			return s.proof == absent && !s.asking && !s.sending && !s.telling
+			return s.proof == absent && !s.inFlight()
 		})
 		if i < 0 {
 			return nil

@@ -54,7 +54,7 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 	}
 	want := o.Wanted()
 	if want == 0 {
-		return o.tell(v, o.version(), o.challenge(v, now))
+		return o.tell(v, o.version(), o.challenge(v, p, now))
 	}
 	o.candidates(v, want, p, now)
 	holders := o.held(v, p, now)
@@ -63,7 +63,7 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 	if len(holders) > covered { // then all of them must know each other
 		version += holderSet(holders.ids())
 	}
-	actions := o.tell(v, version, o.challenge(v, now))
+	actions := o.tell(v, version, o.challenge(v, p, now))
 	if covered == want {
 		o.short = time.Time{}
 		if len(holders) == want {
@@ -86,11 +86,17 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 	if v.LastOnly {
 		want = min(want, o.least()+1)
 	}
-	if covered >= want || now.Before(o.turn(v, p, now)) {
-		return actions
+	if covered < want && !now.Before(o.turn(v, p, now)) {
+		actions = o.send(v, p, now, holders, want, places, actions)
 	}
-	return o.send(v, p, now, holders, want, places, actions)
+	if len(actions) == 0 && slices.ContainsFunc(o.seen, seen.inFlight) {
+		o.rest = rest{o.nextChallenge(now.Add(p.Tick / 4)), v.version}
+	}
+	return actions
 }
+
+// inFlight reports whether an action for the member has not ended.
+func (s seen) inFlight() bool { return s.asking || s.sending || s.telling }
 
 // askAgain has those challenged again that were about to drop their copy: they stay as copies are
 // missing now. They get half of the grace to see that as well, in which no copy is sent in their place.
@@ -141,14 +147,20 @@ func (o *Object) candidates(v *View, want int, p Params, now time.Time) {
 
 // challenge returns the challenges that are due. Unless copies are missing, a member that has no
 // copy is forgotten then, so that it is challenged again only if something points to it.
-func (o *Object) challenge(v *View, now time.Time) (actions []Action) {
+//
+// A member that was never asked is asked one tick after this node began to hold a copy that others ask for: until
+// then the node that sends the copies has the members prove them.
+func (o *Object) challenge(v *View, p Params, now time.Time) (actions []Action) {
 	o.seen = slices.DeleteFunc(o.seen, func(s seen) bool {
-		idle := !s.asking && !s.sending && !s.telling && !now.Before(s.due)
+		idle := !s.inFlight() && !now.Before(s.due)
 		return idle && (v.find(s.id) == nil || o.short.IsZero() && s.proof == absent && s.fails == 0)
 	})
 	for i := range o.seen {
 		s := &o.seen[i]
 		m := v.find(s.id)
+		if s.due.IsZero() && !o.asks(v.Self) {
+			s.due = o.since.Add(p.Tick)
+		}
 		if s.asking || s.sending || m == nil || m.Gone || now.Before(s.due) {
 			continue
 		}
