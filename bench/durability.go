@@ -133,7 +133,7 @@ func (c *cluster) startMember(ctx context.Context, home string) (*member, error)
 		m.api, err = client.New(socket)
 	}
 	if err != nil {
-		return nil, errors.Join(err, m.kill())
+		return nil, errors.Join(err, p.end())
 	}
 	return m, nil
 }
@@ -165,18 +165,6 @@ func present(d api.Durability) (n int) {
 		}
 	}
 	return n
-}
-
-// kill ends a node at once, as kill -9 does.
-func (m *member) kill() error {
-	if m.api != nil {
-		m.api.Close()
-	}
-	if err := m.cmd.Process.Kill(); err != nil {
-		return err
-	}
-	_ = m.cmd.Wait() // it was killed
-	return nil
 }
 
 // kill kills the nodes at once, takes them out of the cluster and removes their homes.

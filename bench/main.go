@@ -165,7 +165,9 @@ var parts = []part{
 	}},
 	{"names", []func(context.Context, *settings) ([]row, error){benchNames}},
 	{"slow", []func(context.Context, *settings) ([]row, error){benchSlow}},
-	{"durability", []func(context.Context, *settings) ([]row, error){benchMembers, benchReplicate, benchEncode}},
+	{"durability", []func(context.Context, *settings) ([]row, error){
+		benchMembers, benchReplicate, benchEncode, benchDegraded,
+	}},
 }
 
 func partNames() string {

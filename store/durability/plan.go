@@ -54,7 +54,7 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 	}
 	want := o.Wanted()
 	if want == 0 {
-		return o.tell(v, o.version(), o.challenge(v, p, now))
+		return o.tell(v, o.version(), o.challenge(v, now))
 	}
 	o.candidates(v, want, p, now)
 	holders := o.held(v, p, now)
@@ -63,7 +63,7 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 	if len(holders) > covered { // then all of them must know each other
 		version += holderSet(holders.ids())
 	}
-	actions := o.tell(v, version, o.challenge(v, p, now))
+	actions := o.tell(v, version, o.challenge(v, now))
 	if covered == want {
 		o.short = time.Time{}
 		if len(holders) == want {
@@ -147,10 +147,7 @@ func (o *Object) candidates(v *View, want int, p Params, now time.Time) {
 
 // challenge returns the challenges that are due. Unless copies are missing, a member that has no
 // copy is forgotten then, so that it is challenged again only if something points to it.
-//
-// A member that was never asked is asked one tick after this node began to hold a copy that others ask for: until
-// then the node that sends the copies has the members prove them.
-func (o *Object) challenge(v *View, p Params, now time.Time) (actions []Action) {
+func (o *Object) challenge(v *View, now time.Time) (actions []Action) {
 	o.seen = slices.DeleteFunc(o.seen, func(s seen) bool {
 		idle := !s.inFlight() && !now.Before(s.due)
 		return idle && (v.find(s.id) == nil || o.short.IsZero() && s.proof == absent && s.fails == 0)
@@ -158,9 +155,6 @@ func (o *Object) challenge(v *View, p Params, now time.Time) (actions []Action) 
 	for i := range o.seen {
 		s := &o.seen[i]
 		m := v.find(s.id)
-		if s.due.IsZero() && !o.asks(v.Self) {
-			s.due = o.since.Add(p.Tick)
-		}
 		if s.asking || s.sending || m == nil || m.Gone || now.Before(s.due) {
 			continue
 		}

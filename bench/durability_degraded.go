@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"allium/gateway/api"
+)
+
+// The reads of a coded object.
+const (
+	readBytes  = 64 << 10
+	codedBytes = 6 * 4 << 20 // of the object: shards of 4 MiB
+	shardReads = 48          // of each kind, fewer than a shard has
+)
+
+// benchDegraded measures reads of 64 KiB of a coded object at a node with one shard: while the node is there that has
+// the whole object, and when it is gone, and with it the shard that it stands for, so that the bytes are made from six
+// others.
+func benchDegraded(ctx context.Context, s *settings) ([]row, error) {
+	var whole, rebuilt []float64
+	for range min(s.rounds, rateRounds) {
+		healthy, degraded, err := s.degraded(ctx)
+		if err != nil {
+			return nil, err
+		}
+		whole, rebuilt = append(whole, healthy.Seconds()*1e3), append(rebuilt, degraded.Seconds()*1e3)
+	}
+	return []row{
+		{what: "64 KiB of a coded object, from its peer", unit: "ms", values: whole},
+		{what: "64 KiB of a shard that nobody has", unit: "ms", values: rebuilt},
+		{what: "degraded read ÷ healthy one", unit: "×", target: "≤ 4", values: pairs(rebuilt, whole)},
+	}, nil
+}
+
+// degraded returns how long the median read takes while all nodes are there, and after the origin is gone.
+func (s *settings) degraded(ctx context.Context) (healthy, degraded time.Duration, err error) {
+	// What is lost stays lost for the time of the reads.
+	c, err := s.startCluster(ctx, "degraded", "[durability]\ngrace = \"15m\"\n", codedNodes)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	origin, file := c.members[0], filepath.Join(s.dir, "degraded-object")
+	var keys [2]string // the first read fetches more of an object than it returns
+	for i := range keys {
+		if err := newFile(file, codedBytes); err != nil {
+			return 0, 0, err
+		}
+		added, err := run(ctx, s.allium, "--home", origin.home, "add", "-q", file, "--ec", "6+3")
+		if err != nil {
+			return 0, 0, err
+		}
+		keys[i] = strings.TrimSpace(added.out)
+	}
+	reader := c.members[1]
+	if healthy, err = reader.medianRead(ctx, keys[0]); err != nil {
+		return 0, 0, err
+	}
+	if err := c.kill([]*member{origin}); err != nil {
+		return 0, 0, err
+	}
+	before, err := c.rebuilt(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if degraded, err = reader.medianRead(ctx, keys[1]); err != nil {
+		return 0, 0, err
+	}
+	after, err := c.rebuilt(ctx)
+	if n := after - before; err == nil && n < shardReads/2 { // while one is read, the next one may be made
+		err = fmt.Errorf("for %d reads of a shard that nobody has, %.0f parts were rebuilt", shardReads, n)
+	}
+	return healthy, degraded, err
+}
+
+// rebuilt returns how many parts of shards the nodes have made from others.
+func (c *cluster) rebuilt(ctx context.Context) (n float64, err error) {
+	for _, m := range c.members {
+		counters, err := m.counters(ctx)
+		if err != nil {
+			return 0, err
+		}
+		n += counters[`coding_parts_total{source="rebuilt"}`]
+	}
+	return n, nil
+}
+
+// medianRead returns how long the median of reads of the first shard of an object takes. No byte is read twice.
+func (m *member) medianRead(ctx context.Context, key string) (time.Duration, error) {
+	took := make([]time.Duration, shardReads)
+	for i := range took {
+		r := api.Range{Start: int64(i) * readBytes, End: int64(i+1) * readBytes}
+		begun := time.Now()
+		body, err := m.api.Cat(ctx, key, r)
+		if err != nil {
+			return 0, err
+		}
+		n, err := io.Copy(io.Discard, body.Body)
+		if err = errors.Join(err, body.Body.Close()); err != nil || n != readBytes {
+			return 0, fmt.Errorf("%d of %d bytes of %s: %w", n, readBytes, key, err)
+		}
+		took[i] = time.Since(begun)
+	}
+	slices.Sort(took)
+	return took[shardReads/2], nil
+}
