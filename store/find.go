@@ -207,33 +207,30 @@ func (s *Store) entryPage(ctx context.Context, from b3.Root, buf []meta.Entry) (
 // given time or is protected by a pin. It returns not_found when the object is
 // not stored. It may read the directories below every recursive pin.
 func (s *Store) UsedOrPinned(ctx context.Context, root b3.Root, within time.Duration) (bool, error) {
-	e, used, err := s.lastUse(ctx, root)
-	if err != nil {
-		return false, err
+	if used, err := s.UsedWithin(ctx, root, within); err != nil || used {
+		return used, err
 	}
-	if used >= meta.SecondOf(time.Now().Add(-within)) {
-		return true, nil
-	}
-	pinned, _, err := s.Pinned(ctx, e.Root)
+	pinned, _, err := s.Pinned(ctx, root)
 	return pinned, err
 }
 
-// lastUse returns the entry of an object and the time of its last use.
-func (s *Store) lastUse(ctx context.Context, root b3.Root) (meta.Entry, meta.Second, error) {
+// UsedWithin reports whether an object, damaged or not, was read or stored within
+// the given time. It returns not_found when the object is not stored.
+func (s *Store) UsedWithin(ctx context.Context, root b3.Root, within time.Duration) (bool, error) {
 	if err := s.admission.EnterContext(ctx); err != nil {
-		return meta.Entry{}, 0, err
+		return false, err
 	}
 	defer s.admission.Leave()
 	e, ok, err := s.find(root)
 	if err != nil {
-		return e, 0, fmt.Errorf("look up %s: %w", root, err)
+		return false, fmt.Errorf("look up %s: %w", root, err)
 	}
 	if !ok {
-		return e, 0, notFound(root)
+		return false, notFound(root)
 	}
 	used, err := s.backend.UsedAt(e)
 	if err != nil {
-		return e, 0, fmt.Errorf("look up %s: %w", root, err)
+		return false, fmt.Errorf("look up %s: %w", root, err)
 	}
-	return e, max(used, s.uses.UsedAt(root)), nil
+	return max(used, s.uses.UsedAt(root)) >= meta.SecondOf(time.Now().Add(-within)), nil
 }

@@ -20,17 +20,37 @@ func (s *Store) Open(ctx context.Context, root b3.Root) (*Object, error) {
 	s.leases.Acquire(root)
 	o, intoRAM := s.openFromRAM(root)
 	if o == nil {
-		o = s.openFromFiles(root, intoRAM)
-	}
-	if o == nil {
 		var err error
-		if o, err = s.open(root, intoRAM); err != nil {
-			s.leases.Release(root)
+		if o, err = s.openStored(root, intoRAM); err != nil {
 			return nil, err
 		}
 	}
 	s.noteUse(root, o.e.Added)
 	return o, nil
+}
+
+// Inspect is Open for what the node does by itself, such as a proof of its copy: it counts as no use, and the RAM cache
+// stays as it is.
+func (s *Store) Inspect(ctx context.Context, root b3.Root) (*Object, error) {
+	if err := s.admission.EnterContext(ctx); err != nil {
+		return nil, err
+	}
+	defer s.admission.Leave()
+	s.leases.Acquire(root)
+	return s.openStored(root, false)
+}
+
+// openStored opens root from a file that is open, or from the backend. The caller has leased root: the object owns the
+// lease, and openStored releases it if it fails.
+func (s *Store) openStored(root b3.Root, intoRAM bool) (*Object, error) {
+	if o := s.openFromFiles(root, intoRAM); o != nil {
+		return o, nil
+	}
+	o, err := s.open(root, intoRAM)
+	if err != nil {
+		s.leases.Release(root)
+	}
+	return o, err
 }
 
 // open opens root from the backend. On success the object owns the caller's

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -351,4 +353,49 @@ func BenchmarkOpenHot(b *testing.B) {
 		sec.Close()
 		o.Close()
 	}
+}
+
+// TestInspectIsNoUse: what the node opens for itself has the bytes, and neither counts as used nor gets into the RAM
+// cache.
+func TestInspectIsNoUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := storetest.Start(t, tiny(), store.Deps{FS: vfs.NewMem()})
+		ctx := t.Context()
+		p := []byte("a proof needs these")
+		root := storetest.Put(t, s, p)
+		used := func(want bool) {
+			t.Helper()
+			if got, err := s.UsedWithin(ctx, root, time.Hour); err != nil || got != want {
+				t.Errorf("used: %v, %v, want %v", got, err, want)
+			}
+		}
+		used(true) // it was stored
+		time.Sleep(2 * time.Hour)
+		for range 5 {
+			o, err := s.Inspect(ctx, root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(o.Reader().Section(0, -1)); err != nil || !bytes.Equal(got, p) {
+				t.Errorf("%q, %v", got, err)
+			}
+			_ = o.Close()
+		}
+		used(false)
+		if hot := s.Stats().Hot; hot.Objects > 0 || hot.Misses > 0 {
+			t.Errorf("the RAM cache is %+v", hot)
+		}
+		o, err := s.Open(ctx, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = o.Close()
+		used(true)
+		if _, err := s.Inspect(ctx, b3.Root{1}); status.Of(err) != status.NotFound {
+			t.Errorf("what is not there: %v", err)
+		}
+		if _, err := s.UsedWithin(ctx, b3.Root{1}, time.Hour); status.Of(err) != status.NotFound {
+			t.Errorf("what is not there: %v", err)
+		}
+	})
 }

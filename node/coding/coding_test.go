@@ -49,6 +49,7 @@ type node struct {
 	manifest *erasure.Manifest
 	piece    plan.Piece
 	silent   bool
+	missed   map[b3.Root]int // reads that found no holder, by the manifest
 }
 
 func newCluster(t testing.TB, n int) *cluster {
@@ -67,7 +68,7 @@ func newCluster(t testing.TB, n int) *cluster {
 // add adds a node with a store.
 func (c *cluster) add(st *store.Store) *node {
 	c.t.Helper()
-	x := &node{c: c, id: peer.ID(fmt.Sprint("node-", len(c.nodes))), store: st}
+	x := &node{c: c, id: peer.ID(fmt.Sprint("node-", len(c.nodes))), store: st, missed: map[b3.Root]int{}}
 	c.nodes = append(c.nodes, x)
 	host := c.net.Host(x.id)
 	server, err := object.NewServer(object.DefaultConfig(), object.ServerDeps{Host: host, Store: x})
@@ -81,6 +82,11 @@ func (c *cluster) add(st *store.Store) *node {
 	c.t.Cleanup(func() { _ = x.client.Close() })
 	x.Coder = New(Deps{
 		Self: x.id, Store: st, Objects: x.client, Put: x.put, Coding: x.coding, Holders: c.holders, Members: c.members,
+		Missed: func(manifest b3.Root) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.missed[manifest]++
+		},
 		Denied: func(b3.Root) error { return nil }, Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil),
 	})
 	return x
@@ -254,7 +260,7 @@ func TestReads(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, 6)
 			p := content(size)
-			object, _ := c.spread(p, 4, 2)
+			object, manifest := c.spread(p, 4, 2)
 			holders := slices.DeleteFunc(slices.Clone(c.nodes), func(x *node) bool { return x.manifest == nil })
 			reader := holders[len(holders)-1]
 			spare := 2 // of k + m, one reads
@@ -276,6 +282,12 @@ func TestReads(t *testing.T) {
 					t.Fatalf("%b lost: %v", lost, err)
 				case n > spare && err == nil && !bytes.Equal(got, p), n <= spare && (err != nil || !bytes.Equal(got, p)):
 					t.Fatalf("%b lost: %d of %d bytes, %v", lost, len(got), size, err)
+				}
+				reader.mu.Lock()
+				missed := reader.missed[manifest]
+				reader.mu.Unlock()
+				if lost == 0 && missed > 0 || lost == 1<<n-1 && n > 0 && missed == 0 { // the first holder has the whole object
+					t.Errorf("%b lost: %d reads missed a holder", lost, missed)
 				}
 			}
 			for _, x := range holders {

@@ -50,6 +50,8 @@ type Deps struct {
 	Coding func(object b3.Root) (root b3.Root, m *erasure.Manifest, ok bool)
 	// Holders returns the members that proved a piece, by the address of the manifest.
 	Holders func(manifest b3.Root) []durability.Holder
+	// Missed takes note that a reader found no holder of a shard, by the address of the manifest. It waits for nothing.
+	Missed  func(manifest b3.Root)
 	Members func() []peer.ID           // the present members, this node among them
 	Denied  func(object b3.Root) error // an error for an object that the denylist names
 	Metrics prometheus.Registerer

@@ -27,7 +27,7 @@ func (c *Coder) Encode(ctx context.Context, root b3.Root, t meta.Target) (b3.Roo
 	if err := c.deps.Denied(root); err != nil {
 		return b3.Root{}, err
 	}
-	obj, err := c.deps.Store.Open(ctx, root)
+	obj, err := c.deps.Store.Inspect(ctx, root)
 	if err != nil {
 		return b3.Root{}, err
 	}
@@ -239,7 +239,7 @@ func (b *begins) Read(p []byte) (int, error) {
 // alias opens a data shard as a range of the whole object, which is stored here. The shard's outboard is
 // computed, and kept in RAM: 1/1024 of its bytes.
 func (c *Coder) alias(ctx context.Context, m *erasure.Manifest, stripe, shard int) (b3.Object, error) {
-	obj, err := c.deps.Store.Open(ctx, m.Object)
+	obj, err := c.deps.Store.Inspect(ctx, m.Object)
 	if err != nil {
 		return nil, err
 	}

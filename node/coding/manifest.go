@@ -12,7 +12,7 @@ import (
 
 // Manifest implements durability.Coder.
 func (c *Coder) Manifest(ctx context.Context, root b3.Root) (*erasure.Manifest, error) {
-	obj, err := c.deps.Store.Open(ctx, root)
+	obj, err := c.deps.Store.Inspect(ctx, root)
 	if err != nil {
 		return nil, err
 	}

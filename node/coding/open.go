@@ -201,6 +201,9 @@ func (s *shards) window(ctx context.Context, stripe, shard int, r b3.Range) ([]b
 				return got.p, nil
 			}
 			failed = errors.Join(failed, got.err)
+			if ctx.Err() == nil {
+				s.c.deps.Missed(s.root)
+			}
 			if ended++; ended == 2 || ctx.Err() != nil {
 				return nil, failed
 			}

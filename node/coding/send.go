@@ -40,7 +40,7 @@ func (c *Coder) Send(
 		if root.IsZero() {
 			continue
 		}
-		obj, err := c.deps.Store.Open(ctx, root)
+		obj, err := c.deps.Store.Inspect(ctx, root)
 		if err == nil {
 			err = c.put(ctx, to, obj, wait)
 		}
@@ -62,7 +62,7 @@ func (c *Coder) openShard(
 	ctx context.Context, manifest b3.Root, m *erasure.Manifest, stripe, shard int, wait repair.Wait,
 ) (b3.Object, error) {
 	root, _ := m.Shard(stripe, shard)
-	obj, err := c.deps.Store.Open(ctx, root)
+	obj, err := c.deps.Store.Inspect(ctx, root)
 	if err == nil {
 		return obj, nil
 	}
@@ -79,7 +79,7 @@ func (c *Coder) openShard(
 	if err := c.rebuild(ctx, manifest, m, stripe, shard, wait); err != nil {
 		return nil, err
 	}
-	return c.deps.Store.Open(ctx, root)
+	return c.deps.Store.Inspect(ctx, root)
 }
 
 // rebuild stores a shard, which it gets from a member or computes from others. It stays in the store as cached content.

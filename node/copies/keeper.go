@@ -88,12 +88,12 @@ func (k *Keeper) sendMany(ctx context.Context, to peer.ID, roots []b3.Root, opt 
 	return errs, err
 }
 
-// open opens an object for members of the cluster. A denied one is denied.
+// open opens an object for members of the cluster, which is no use of it. A denied one is denied.
 func (k *Keeper) open(ctx context.Context, root b3.Root) (b3.Object, error) {
 	if err := k.deps.Denied(root); err != nil {
 		return nil, err
 	}
-	return k.deps.Store.Open(ctx, root)
+	return k.deps.Store.Inspect(ctx, root)
 }
 
 // prove proves a chunk of what this node holds of an object to a member.

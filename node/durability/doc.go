@@ -77,6 +77,7 @@ type Coder interface {
 // Store has the objects of this node and their pins. A store.Store and Below implement it.
 type Store interface {
 	Stat(ctx context.Context, root b3.Root) (store.Info, error)
+	UsedWithin(ctx context.Context, root b3.Root, within time.Duration) (bool, error)
 	Pins(ctx context.Context) iter.Seq2[meta.Pin, error]
 	RemovedTargets(ctx context.Context) iter.Seq2[meta.Pin, error]
 	Pin(ctx context.Context, root b3.Root, opt store.PinOptions) error

@@ -2,7 +2,6 @@ package durability
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -42,9 +41,10 @@ type Service struct {
 	asked   map[durability.ID]bool   // the members that are being asked, at most callLimit
 	callers sync.WaitGroup           // of asked
 
-	begun uint64        // when the service was made, Unix milliseconds
-	wake  chan struct{} // bound: 1; asks for a tick
-	scan  scan          // of the goroutine of Run
+	begun  uint64        // when the service was made, Unix milliseconds
+	wake   chan struct{} // bound: 1; asks for a tick
+	missed missed
+	scan   scan // of the goroutine of Run
 
 	before proofsOf           // what was proved before a restart of objects that were not found yet; mu guards it
 	kept   [keptPages]b3.Root // the digests of the pages of proofs in the records, of the goroutine of Run
@@ -80,7 +80,7 @@ func New(p durability.Params, d Deps) *Service {
 	s := &Service{
 		deps: d, p: p, limit: maxObjects, objects: map[b3.Root]*entry{}, removed: map[b3.Root]uint64{},
 		orphans: map[b3.Root]orphan{},
-		codings: map[b3.Root][]*entry{}, pieces: map[b3.Root]int{}, encoding: map[coding]*attempt{},
+		codings: map[b3.Root][]*entry{}, pieces: map[b3.Root]int{}, missed: missed{at: map[b3.Root]time.Time{}}, encoding: map[coding]*attempt{},
 		waiting: map[durability.ID]*calls{}, asked: map[durability.ID]bool{},
 		begun: uint64(d.Now().UnixMilli()), wake: make(chan struct{}, 1), // bound: 1, a second one adds nothing
 	}
@@ -169,6 +169,7 @@ func (s *Service) tick(ctx context.Context, whole bool) (awaited bool) {
 	if whole {
 		s.deps.Changed(do.change)
 	}
+	s.order(ctx, do.sends)
 	s.act(ctx, do)
 	return do.awaited
 }
@@ -256,7 +257,6 @@ func (s *Service) plan(whole bool) todo {
 	if len(do.sends) == 0 && draining.IsZero() && !s.moving {
 		do.sends = s.moves(v, now)
 	}
-	slices.SortStableFunc(do.sends, func(a, b planned) int { return int(a.Priority) - int(b.Priority) })
 	return do
 }
 

@@ -37,21 +37,10 @@ type Object struct {
 	swept time.Time // when the latest member was asked in turn
 	leave leave
 	lease Lease
-	use   Use
 	rest  rest
 
 	awaited bool // see Await
 }
-
-// Use is what reads of an object say about the urgency of its repair.
-type Use uint8
-
-// Uses of an object, the most urgent last.
-const (
-	Cold     Use = iota // not read lately
-	Hot                 // read lately
-	Degraded            // read lately, and a holder could not serve it
-)
 
 // rest says until when a plan has nothing to do, as long as nothing happens to the object.
 type rest struct {
@@ -63,9 +52,6 @@ type rest struct {
 // first challenge. Otherwise it has a grace to answer, as after a restart of this node members may
 // hold copies that it does not know of. It lasts until the next call.
 func (o *Object) Await(awaited bool) { o.awaited = awaited }
-
-// Used notes how an object was read. It lasts until the next call.
-func (o *Object) Used(u Use) { o.use = u }
 
 // proof is what is known of a member's copy.
 type proof uint8

@@ -24,8 +24,8 @@ type Priority uint8
 // Priorities of sends.
 const (
 	LastCopy  Priority = iota // one copy less, and the object is lost
-	WasMissed                 // a holder could not serve a read lately
-	WasRead                   // it was read lately
+	WasMissed                 // a holder could not serve a read lately: the caller raises Other to it
+	WasRead                   // it was read lately: the same
 	Other
 	Moving // no copy is missing: see Move
 )
@@ -258,15 +258,10 @@ func (o *Object) send(
 	return actions
 }
 
-// priority returns how urgent a send is while that many copies are proved.
+// priority returns how urgent a send is while that many copies are proved. The caller knows how the object is read.
 func (o *Object) priority(covered int) Priority {
-	switch {
-	case covered <= o.least():
+	if covered <= o.least() {
 		return LastCopy
-	case o.use == Degraded:
-		return WasMissed
-	case o.use == Hot:
-		return WasRead
 	}
 	return Other
 }
