@@ -46,11 +46,11 @@ func TestCompaction(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	l := newLedger()
 	var mu sync.Mutex
-	var crashes []crash[*ledger]
+	var crashes []storetest.Crash[*ledger]
 	rng := rand.New(rand.NewPCG(3, 4))
 	on, points := false, 0
 	injector := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if !changesDisk(op) {
+		if !storetest.ChangesDisk(op) {
 			return nil
 		}
 		mu.Lock()
@@ -59,7 +59,7 @@ func TestCompaction(t *testing.T) {
 			return nil
 		}
 		points++
-		crashes = append(crashes, crashesBefore(disk, rng, points, op, l)...)
+		crashes = append(crashes, storetest.CrashesBefore(disk, rng, points, op, l)...)
 		return nil
 	})
 	cfg := tiny()
@@ -118,10 +118,10 @@ func TestCompaction(t *testing.T) {
 		t.Errorf("only %d crash points", points)
 	}
 	for i, c := range crashes {
-		if err := reopen(t, c.fs, c.l); err != nil {
-			t.Errorf("crash before %s: %v", c.at, err)
+		if err := reopen(t, c.FS, c.Ledger); err != nil {
+			t.Errorf("crash before %s: %v", c.At, err)
 		}
-		crashes[i] = crash[*ledger]{} // it was looked at
+		crashes[i] = storetest.Crash[*ledger]{} // it was looked at
 	}
 	if err := reopen(t, disk.CrashClone(vfs.CrashCloneCfg{}), l); err != nil {
 		t.Errorf("after an orderly stop: %v", err)

@@ -59,8 +59,8 @@ func (l *ledger) pin(root b3.Root, s state) {
 	l.pins[root] = s
 }
 
-// copy is the ledger as it stands now.
-func (l *ledger) copy() *ledger {
+// Copy is the ledger as it stands now.
+func (l *ledger) Copy() *ledger {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &ledger{objects: maps.Clone(l.objects), pins: maps.Clone(l.pins), bytes: maps.Clone(l.bytes)}
@@ -188,7 +188,7 @@ func collect(t testing.TB, s *store.Store, l *ledger, keep b3.Root) {
 	}
 	l.pin(keep, present)
 	var going [][]byte
-	for root, st := range l.copy().objects {
+	for root, st := range l.Copy().objects {
 		if p := l.bytes[root]; root != keep && st == present {
 			going = append(going, p)
 			l.object(p, unknown)
@@ -230,28 +230,28 @@ func TestCrash(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewCrashableMem()
 	l := newLedger()
-	crashes := make(chan crash[*ledger])
+	crashes := make(chan storetest.Crash[*ledger])
 	var wg sync.WaitGroup
 	var survived, n, points int
 	wg.Go(func() {
 		for c := range crashes {
 			n++
-			if err := reopen(t, c.fs, c.l); err != nil {
-				t.Errorf("crash before %s: %v", c.at, err)
+			if err := reopen(t, c.FS, c.Ledger); err != nil {
+				t.Errorf("crash before %s: %v", c.At, err)
 			}
-			survived += len(c.l.objects)
+			survived += len(c.Ledger.objects)
 		}
 	})
 	var serial sync.Mutex
 	rng := rand.New(rand.NewPCG(1, 2))
 	injector := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if !changesDisk(op) {
+		if !storetest.ChangesDisk(op) {
 			return nil
 		}
 		serial.Lock()
 		defer serial.Unlock()
 		points++
-		for _, c := range crashesBefore(disk, rng, points, op, l) {
+		for _, c := range storetest.CrashesBefore(disk, rng, points, op, l) {
 			crashes <- c
 		}
 		return nil
@@ -303,7 +303,7 @@ func reopen(t testing.TB, disk vfs.FS, l *ledger) error {
 		if err := s.Verify(t.Context(), info.Root); err != nil {
 			return fmt.Errorf("verify after the crash: %w", err)
 		}
-		l = l.copy()
+		l = l.Copy()
 		l.object(p, present)
 	}
 	if err := stop(); err != nil {

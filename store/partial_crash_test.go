@@ -38,15 +38,15 @@ func (l *partLedger) set(p []byte, now promise) {
 	l.bytes[b3.Sum(p)], l.said[b3.Sum(p)] = p, now
 }
 
-func (l *partLedger) copy() *partLedger {
+func (l *partLedger) Copy() *partLedger {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &partLedger{bytes: maps.Clone(l.bytes), said: maps.Clone(l.said)}
 }
 
-// check opens what a crash left, compares it with what was promised, and
+// Check opens what a crash left, compares it with what was promised, and
 // completes every download.
-func (l *partLedger) check(t testing.TB, disk vfs.FS) error {
+func (l *partLedger) Check(t testing.TB, disk vfs.FS) error {
 	s, stop, err := storetest.Try(t, tiny(), store.Deps{FS: disk})
 	if err != nil {
 		return fmt.Errorf("does not open: %w", err)
@@ -177,5 +177,5 @@ func partScript(t testing.TB, s *store.Store, l *partLedger) {
 func TestCrashPartial(t *testing.T) {
 	t.Parallel()
 	l := &partLedger{bytes: map[b3.Root][]byte{}, said: map[b3.Root]promise{}}
-	crashEverywhere(t, rand.New(rand.NewPCG(3, 4)), l, func(s *store.Store) { partScript(t, s, l) })
+	storetest.CrashEverywhere(t, tiny(), rand.New(rand.NewPCG(3, 4)), l, func(s *store.Store) { partScript(t, s, l) })
 }

@@ -23,7 +23,7 @@ type targetLedger struct {
 	pins map[string][]string
 }
 
-func (l targetLedger) copy() targetLedger {
+func (l targetLedger) Copy() targetLedger {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return targetLedger{&sync.Mutex{}, maps.Clone(l.pins)}
@@ -59,7 +59,7 @@ func pinStates(t testing.TB, s *store.Store) map[string]string {
 	return all
 }
 
-func (l targetLedger) check(t testing.TB, disk vfs.FS) error {
+func (l targetLedger) Check(t testing.TB, disk vfs.FS) error {
 	s, stop, err := storetest.Try(t, tiny(), store.Deps{FS: disk})
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (l targetLedger) check(t testing.TB, disk vfs.FS) error {
 func TestTargetsSurviveCrashes(t *testing.T) {
 	t.Parallel()
 	l := targetLedger{&sync.Mutex{}, map[string][]string{}}
-	crashEverywhere(t, rand.New(rand.NewPCG(5, 6)), l, func(s *store.Store) {
+	storetest.CrashEverywhere(t, tiny(), rand.New(rand.NewPCG(5, 6)), l, func(s *store.Store) {
 		now := map[string]string{}
 		do := func(root b3.Root, label, next string, op func() error) {
 			key := root.Hex() + label

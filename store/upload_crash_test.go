@@ -44,7 +44,7 @@ func (l *uploadLedger) set(id string, now uploadPromise) {
 	l.said[id] = now
 }
 
-func (l *uploadLedger) copy() *uploadLedger {
+func (l *uploadLedger) Copy() *uploadLedger {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &uploadLedger{said: maps.Clone(l.said)}
@@ -53,9 +53,9 @@ func (l *uploadLedger) copy() *uploadLedger {
 // uploadLabel is the label of every upload of the script.
 const uploadLabel = "crash"
 
-// check opens what a crash left, compares it with what was promised, and ends
+// Check opens what a crash left, compares it with what was promised, and ends
 // every upload.
-func (l *uploadLedger) check(t testing.TB, disk vfs.FS) error {
+func (l *uploadLedger) Check(t testing.TB, disk vfs.FS) error {
 	s, stop, err := storetest.Try(t, tiny(), store.Deps{FS: disk})
 	if err != nil {
 		return fmt.Errorf("does not open: %w", err)
@@ -188,5 +188,5 @@ func uploadScript(t testing.TB, s *store.Store, l *uploadLedger) {
 func TestCrashUpload(t *testing.T) {
 	t.Parallel()
 	l := &uploadLedger{said: map[string]uploadPromise{}}
-	crashEverywhere(t, rand.New(rand.NewPCG(5, 6)), l, func(s *store.Store) { uploadScript(t, s, l) })
+	storetest.CrashEverywhere(t, tiny(), rand.New(rand.NewPCG(5, 6)), l, func(s *store.Store) { uploadScript(t, s, l) })
 }

@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/limits"
@@ -25,88 +23,57 @@ import (
 	"allium/store/storetest"
 )
 
-// crashed is what the power that went away left, and what was promised by then.
-type crashed struct {
-	fs       *vfs.MemFS
-	promised *promised
-	at       string
-}
-
 // promised is a coding that was acknowledged.
 type promised struct {
 	object, manifest b3.Root
 	piece            plan.Piece
 }
 
-// crashes runs script with a store whose power goes away before every write, sync, rename and unlink, and has check
-// look at what is left each time: half of what was not synced. script calls acknowledge once. Short runs look at each
-// eighth point.
-func crashes(t *testing.T, script func(s *store.Store, acknowledge func(promised)), check func(c crashed) error) {
-	t.Helper()
-	disk := vfs.NewCrashableMem()
+// ledger is what was acknowledged so far, and what has to be true of a store because of that. It implements
+// storetest.Ledger.
+type ledger struct {
+	known *atomic.Pointer[promised]
+	holds func(c *Coder, s *store.Store, want *promised) error // want is nil until something is acknowledged
+}
+
+func newLedger(holds func(c *Coder, s *store.Store, want *promised) error) ledger {
+	return ledger{new(atomic.Pointer[promised]), holds}
+}
+
+func (l ledger) Copy() ledger {
+	now := newLedger(l.holds)
+	now.known.Store(l.known.Load())
+	return now
+}
+
+func (l ledger) Check(t testing.TB, disk vfs.FS) error {
+	return recovered(t, disk, func(c *Coder, s *store.Store) error { return l.holds(c, s, l.known.Load()) })
+}
+
+func crashConfig() store.Config {
 	cfg := store.DefaultConfig()
 	cfg.Dir = "/store"
-	var known atomic.Pointer[promised]
-	left := make(chan crashed)
-	var checks sync.WaitGroup
-	before, after := 0, 0
-	checks.Go(func() {
-		for c := range left {
-			if c.promised != nil {
-				after++
-			} else {
-				before++
-			}
-			if err := check(c); err != nil {
-				t.Errorf("crash before %s: %v", c.at, err)
-			}
-		}
+	return cfg
+}
+
+// alone returns a Coder without a cluster.
+func alone(s *store.Store) *Coder {
+	return New(Deps{
+		Self: "node-0", Store: s, Denied: func(b3.Root) error { return nil },
+		Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil),
 	})
-	rng := rand.New(rand.NewPCG(1, 2))
-	var serial sync.Mutex
-	points := 0
-	s, stop := storetest.Start(t, cfg, store.Deps{FS: errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind.ReadOrWrite() == errorfs.OpIsRead || op.Kind == errorfs.OpMkdirAll || op.Kind == errorfs.OpFileClose {
-			return nil
-		}
-		serial.Lock()
-		defer serial.Unlock()
-		if points++; testing.Short() && points%8 != 0 {
-			return nil
-		}
-		p := known.Load()
-		clone := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng})
-		left <- crashed{clone, p, fmt.Sprintf("op %d of %s", op.Kind, op.Path)}
-		return nil
-	}))})
-	script(s, func(p promised) { known.Store(&p) })
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
-	close(left)
-	checks.Wait()
-	t.Logf("%d crashes before the coding was acknowledged, %d after", before, after)
-	if !testing.Short() && (before < 20 || after < 5) {
-		t.Error("the script met too few crash points to mean anything")
-	}
 }
 
 // recovered opens what a crash left, and gives a Coder that works on it to f.
-func recovered(t *testing.T, fs vfs.FS, f func(c *Coder, s *store.Store) error) error {
-	cfg := store.DefaultConfig()
-	cfg.Dir = "/store"
-	s, stop, err := storetest.Try(t, cfg, store.Deps{FS: fs})
+func recovered(t testing.TB, fs vfs.FS, f func(c *Coder, s *store.Store) error) error {
+	s, stop, err := storetest.Try(t, crashConfig(), store.Deps{FS: fs})
 	if err != nil {
 		return err
 	}
 	if open, _ := s.OpenDamage(); open > 0 {
 		err = fmt.Errorf("what a crash leaves is taken for damage: %+v", s.Damage())
 	}
-	c := New(Deps{
-		Self: "node-0", Store: s, Denied: func(b3.Root) error { return nil },
-		Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil),
-	})
-	return errors.Join(err, f(c, s), stop())
+	return errors.Join(err, f(alone(s), s), stop())
 }
 
 // holdsWhatItPins requires that a manifest with a target is readable, and that what was acknowledged is there: with
@@ -189,38 +156,33 @@ func TestCrashWhileCoding(t *testing.T) {
 	t.Parallel()
 	p := content(5*b3.GroupSize + 77)
 	object := b3.Sum(p)
-	crashes(t, func(s *store.Store, acknowledge func(promised)) {
-		c := New(Deps{
-			Self: "node-0", Store: s, Denied: func(b3.Root) error { return nil },
-			Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil),
-		})
+	l := newLedger(func(c *Coder, s *store.Store, want *promised) error {
+		if err := holdsWhatItPins(t.Context(), c, s, want); err != nil {
+			return err
+		}
+		pinned, err := s.HasPin(t.Context(), object, "mine")
+		if err != nil || !pinned {
+			return err
+		}
+		again, err := c.Encode(t.Context(), object, crashTarget)
+		if err == nil && want != nil && again != want.manifest {
+			err = fmt.Errorf("coded again it is %s", again)
+		}
+		return err
+	})
+	storetest.CrashEverywhere(t, crashConfig(), rand.New(rand.NewPCG(1, 2)), l, func(s *store.Store) {
 		if _, err := s.Put(t.Context(), bytes.NewReader(p), store.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Pin(t.Context(), object, store.PinOptions{Label: "mine", Target: crashTarget}); err != nil {
 			t.Fatal(err)
 		}
-		manifest, err := c.Encode(t.Context(), object, crashTarget)
+		manifest, err := alone(s).Encode(t.Context(), object, crashTarget)
 		if err != nil {
 			t.Fatal(err)
 		}
-		acknowledge(promised{object, manifest, plan.Whole})
+		l.known.Store(&promised{object, manifest, plan.Whole})
 		more(t, s)
-	}, func(left crashed) error {
-		return recovered(t, left.fs, func(c *Coder, s *store.Store) error {
-			if err := holdsWhatItPins(t.Context(), c, s, left.promised); err != nil {
-				return err
-			}
-			pinned, err := s.HasPin(t.Context(), object, "mine")
-			if err != nil || !pinned {
-				return err
-			}
-			again, err := c.Encode(t.Context(), object, crashTarget)
-			if err == nil && left.promised != nil && again != left.promised.manifest {
-				err = fmt.Errorf("coded again it is %s", again)
-			}
-			return err
-		})
 	})
 }
 
@@ -229,7 +191,10 @@ func TestCrashWhileCoding(t *testing.T) {
 func TestCrashWhileAShardArrives(t *testing.T) {
 	t.Parallel()
 	p := content(5*b3.GroupSize + 77)
-	crashes(t, func(s *store.Store, acknowledge func(promised)) {
+	l := newLedger(func(c *Coder, s *store.Store, want *promised) error {
+		return holdsWhatItPins(t.Context(), c, s, want)
+	})
+	storetest.CrashEverywhere(t, crashConfig(), rand.New(rand.NewPCG(1, 2)), l, func(s *store.Store) {
 		c := newCluster(t, 1)
 		from, to := c.nodes[0], c.add(s)
 		info, err := from.store.Put(t.Context(), bytes.NewReader(p), store.PutOptions{})
@@ -248,12 +213,8 @@ func TestCrashWhileAShardArrives(t *testing.T) {
 		if err := s.Pin(t.Context(), manifest, store.PinOptions{Label: label, Target: crashTarget}); err != nil {
 			t.Fatal(err)
 		}
-		acknowledge(promised{info.Root, manifest, plan.Shard(2)})
+		l.known.Store(&promised{info.Root, manifest, plan.Shard(2)})
 		more(t, s)
-	}, func(left crashed) error {
-		return recovered(t, left.fs, func(c *Coder, s *store.Store) error {
-			return holdsWhatItPins(t.Context(), c, s, left.promised)
-		})
 	})
 }
 

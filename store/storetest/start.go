@@ -6,7 +6,8 @@
 // store stops when the test ends, because the function calls [Start] or [Try].
 //
 // Other tests call [Start], then [Put], [Get], [Holds] and [Want]. Tests of the S3 backend
-// call [StartS3], which runs versitygw, or [FakeS3] for a server of their own.
+// call [StartS3], which runs versitygw, or [FakeS3] for a server of their own. Tests of what a
+// loss of power leaves call [CrashEverywhere].
 package storetest
 
 import (
