@@ -80,7 +80,8 @@ func New(p durability.Params, d Deps) *Service {
 	s := &Service{
 		deps: d, p: p, limit: maxObjects, objects: map[b3.Root]*entry{}, removed: map[b3.Root]uint64{},
 		orphans: map[b3.Root]orphan{},
-		codings: map[b3.Root][]*entry{}, pieces: map[b3.Root]int{}, missed: missed{at: map[b3.Root]time.Time{}}, encoding: map[coding]*attempt{},
+		codings: map[b3.Root][]*entry{}, pieces: map[b3.Root]int{}, encoding: map[coding]*attempt{},
+		missed:  missed{at: map[b3.Root]time.Time{}},
 		waiting: map[durability.ID]*calls{}, asked: map[durability.ID]bool{},
 		begun: uint64(d.Now().UnixMilli()), wake: make(chan struct{}, 1), // bound: 1, a second one adds nothing
 	}
