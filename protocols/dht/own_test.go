@@ -2,6 +2,9 @@ package dht
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,4 +59,29 @@ func TestOwnRecord(t *testing.T) {
 			t.Errorf("providers of what is not here: %v", got)
 		}
 	})
+}
+
+// TestRecordsAreSignedOnce: who asks for a record of an object at the same time gets the same one, so that no peer
+// refuses one for the other.
+func TestRecordsAreSignedOnce(t *testing.T) {
+	x := startNetwork(t, 2)[0]
+	const at = 64
+	for i := range 50 {
+		r := root(fmt.Sprint("object ", i))
+		seqs := make([]uint64, at)
+		var asking sync.WaitGroup
+		for j := range seqs {
+			asking.Go(func() {
+				rec, err := x.currentRecord(r, time.Now())
+				if err != nil {
+					t.Error(err)
+				}
+				seqs[j] = rec.Seq
+			})
+		}
+		asking.Wait()
+		if slices.Sort(seqs); seqs[0] != seqs[at-1] {
+			t.Fatalf("records %d to %d of %s", seqs[0], seqs[at-1], r)
+		}
+	}
 }

@@ -47,15 +47,14 @@ func (s *Service) provide(ctx context.Context, root b3.Root) (n int, err error) 
 	}()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.PublishTimeout)
 	defer cancel()
-	rec, err := s.currentRecord(root, s.deps.Now())
-	if err != nil {
+	if _, err := s.currentRecord(root, s.deps.Now()); err != nil {
 		return 0, err
 	}
 	peers, _, err := s.closest(ctx, opPublish, s.cfg.publishConfig(), root.Multihash())
 	if err != nil {
 		return 0, err
 	}
-	return putAll(peers, func(p peer.ID) error { return s.providers.put(ctx, p, rec) })
+	return putAll(peers, func(p peer.ID) error { return s.put(ctx, p, root) })
 }
 
 // putAll sends a record to peers and returns the number of acknowledgements. If no peer took
@@ -97,8 +96,8 @@ func (s *Service) sign(root b3.Root, now time.Time) (sealed, error) {
 	return seal(s.deps.Key, rec, peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: s.self, Addrs: addrs}))
 }
 
-// put sends one peer this node's record for root. The sweep uses it. All peers that
-// receive the record at about the same time receive the same signature.
+// put sends one peer this node's record for root. All peers that receive the record at
+// about the same time receive the same signature.
 func (s *Service) put(ctx context.Context, p peer.ID, root b3.Root) error {
 	rec, err := s.currentRecord(root, s.deps.Now())
 	if err != nil {
@@ -114,19 +113,29 @@ func (s *Service) currentRecord(root b3.Root, now time.Time) (sealed, error) {
 	if s.deps.ClockWrong() {
 		return sealed{}, errClock
 	}
+	rec, fresh, err := s.signOnce(root, now)
+	if fresh {
+		_ = s.store.put(rec, now) // fails only if the store is full; peers get the record anyway
+	}
+	return rec, err
+}
+
+// signOnce returns the record of root that was signed lately, or signs one, which is fresh. Callers at the same time
+// get the same one: else the peers that have the later one would refuse the other as stale.
+func (s *Service) signOnce(root b3.Root, now time.Time) (rec sealed, fresh bool, err error) {
+	s.signing.Lock()
+	defer s.signing.Unlock()
 	if rec, ok := s.signed.Get(root); ok {
 		expected := now.Add(s.cfg.RecordTTL)
 		if rec.NotAfter.After(expected.Add(-recordReuse)) && !rec.NotAfter.After(expected.Add(recordReuse)) {
-			return rec, nil
+			return rec, false, nil
 		}
 	}
-	rec, err := s.sign(root, now)
-	if err != nil {
-		return sealed{}, err
+	if rec, err = s.sign(root, now); err != nil {
+		return sealed{}, false, err
 	}
 	s.signed.Add(root, rec)
-	_ = s.store.put(rec, now) // fails only if the store is full; peers get the record anyway
-	return rec, nil
+	return rec, true, nil
 }
 
 // errClock refuses to sign while the clock is wrong.

@@ -113,6 +113,7 @@ type Service struct {
 	publisher    *publisher
 	sweep        *sweep.Sweep
 	bootstrapper *seeds.Bootstrapper
+	signing      sync.Mutex                  // held while a record is signed: of one object one at a time
 	signed       *lru.Cache[b3.Root, sealed] // records signed recently by this node
 	started      time.Time
 	seq          atomic.Uint64 // highest sequence number given out
