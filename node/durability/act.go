@@ -217,12 +217,12 @@ func (s *Service) sent(sends []planned, ok []bool, begun time.Time) {
 	}
 }
 
-// send tells a member the targets of objects, so that it may say that they were removed, sends it copies,
-// and tells it again, now that it can pin the objects for their origins. It notes in ok which ones
-// are there.
+// send sends a member copies of objects, and tells it the targets, now that it can pin the objects for their origins.
+// It tells it of them before as well, so that it may say that they were removed, unless somebody waits: what was just
+// asked for nobody has removed. It notes in ok which ones are there.
 func (s *Service) send(ctx context.Context, sends []planned, ok []bool, wait repair.Wait) error {
 	to := peer.ID(sends[0].To)
-	if !sends[0].awaited { // else nobody was told of the target that could know better
+	if !sends[0].awaited {
 		if err := s.exchange(ctx, to, sends); err != nil {
 			return err
 		}

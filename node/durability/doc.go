@@ -13,9 +13,9 @@
 //
 // One target, step by step: a person pins an object and asks for three copies. The next tick finds
 // the pin, and Object.Plan returns two sends. Each becomes a job of the queue of repairs. Its worker
-// tells the receiver the target, sends the object and tells the target again, now that the receiver has
-// the object and pins it for the origin. The tick after that challenges both holders. Each of them
-// runs the same from then on.
+// sends the object and tells the receiver the target, now that it has the object and pins it for the
+// origin; if nobody waits, it asks before whether the target was removed. The tick after that challenges
+// both holders. Each of them runs the same from then on.
 //
 // If the pin asks for shards, the object is coded first, which is a job of that queue as well. From then on
 // the coding manifest is what is planned: each holder has it and one shard, and this node the whole object. An object
