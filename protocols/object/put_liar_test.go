@@ -184,12 +184,12 @@ func TestPutRefusedOnTheWay(t *testing.T) {
 			var r *memReceiver
 			l := newLoopbackWith(t, transport, DefaultConfig(), func(d *ServerDeps) {
 				r = newMemReceiver(d.Store.(*memStore))
-				r.write = func(_ b3.Root, g int64) error {
+				r.script(nil, func(_ b3.Root, g int64) error {
 					if g == 20 {
 						return status.Errorf(status.NoSpace, "test receiver: full")
 					}
 					return nil
-				}
+				})
 				d.Receiver, d.Log = r, slog.New(slog.NewTextHandler(t.Output(), nil))
 			})
 			mine := newMemStore()
@@ -200,7 +200,7 @@ func TestPutRefusedOnTheWay(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			r.write = nil
+			r.script(nil, nil)
 			if isNew, err := l.client.Put(t.Context(), l.to.ID(), mine.mustOpen(t, root), withToken); err != nil || !isNew {
 				t.Error(err)
 			}

@@ -73,12 +73,12 @@ func TestPutResumes(t *testing.T) {
 	root := mine.put(data)
 	full := status.Errorf(status.NoSpace, "test receiver: full")
 	var left atomic.Int64
-	r.write = func(b3.Root, int64) error {
+	r.script(nil, func(b3.Root, int64) error {
 		if left.Add(-1) < 0 {
 			return full
 		}
 		return nil
-	}
+	})
 	total := 0
 	for range 4 {
 		left.Store(6)
@@ -186,18 +186,17 @@ func TestPutMany(t *testing.T) {
 		objs.Objs, objs.Sizes = append(objs.Objs, root), append(objs.Sizes, int64(size))
 	}
 	objs.Open = func(ctx context.Context, i int) (b3.Object, error) { return mine.OpenObject(ctx, objs.Objs[i]) }
-	r.refuse = func(root b3.Root) error {
+	r.script(func(root b3.Root) error {
 		if index[root]%10 == 4 {
 			return status.Errorf(status.Denied, "test receiver: denied")
 		}
 		return nil
-	}
-	r.write = func(root b3.Root, _ int64) error {
+	}, func(root b3.Root, _ int64) error {
 		if index[root]%10 == 5 {
 			return status.Errorf(status.Quota, "test receiver: quota")
 		}
 		return nil
-	}
+	})
 	errs, err := p.client.PutMany(t.Context(), serverID, objs, withToken)
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +210,7 @@ func TestPutMany(t *testing.T) {
 			t.Errorf("object %d: %v", i, errs[i])
 		}
 	}
-	r.refuse, r.write = nil, nil
+	r.script(nil, nil)
 	errs, err = p.client.PutMany(t.Context(), serverID, objs, withToken)
 	if again, err2 := p.client.PutMany(t.Context(), serverID, objs, withToken); err != nil || err2 != nil ||
 		slices.ContainsFunc(slices.Concat(errs, again), func(err error) bool { return err != nil }) {
@@ -252,7 +251,7 @@ func TestPutRefused(t *testing.T) {
 	put(PutOptions{Capability: []byte("stolen")}, status.Forbidden)
 	put(PutOptions{Capability: make([]byte, oap.MaxCap+1)}, status.FrameOversize)
 	for _, o := range []status.Outcome{status.Busy, status.Quota, status.Denied, status.NoSpace} {
-		r.refuse = func(b3.Root) error { return status.Errorf(o, "test receiver: no") }
+		r.script(func(b3.Root) error { return status.Errorf(o, "test receiver: no") }, nil)
 		put(withToken, o)
 	}
 	if p.client.open() != 1 || len(r.offers) != 4 {

@@ -15,11 +15,11 @@ const token = "a token"
 type memReceiver struct {
 	store  *memStore
 	token  string
-	refuse func(root b3.Root) error          // of Ingest and Take; nil: nothing
-	write  func(root b3.Root, g int64) error // of Ingest.Write; nil: nothing
-	commit func() error                      // nil: nothing
+	commit func() error // nil: nothing
 
 	mu     sync.Mutex
+	refuse func(root b3.Root) error          // of Ingest and Take; nil: nothing
+	write  func(root b3.Root, g int64) error // of Ingest.Write; nil: nothing
 	parts  map[b3.Root]*memPart
 	closed int // intakes
 	offers []Offer
@@ -35,6 +35,35 @@ type memPart struct {
 	proved bool // the size
 	stored bool
 	open   bool // between Ingest and Commit or Suspend
+}
+
+// script sets what the receiver answers from now on, also while an earlier put ends.
+func (r *memReceiver) script(refuse func(root b3.Root) error, write func(root b3.Root, g int64) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuse, r.write = refuse, write
+}
+
+// refused returns why the receiver does not take an object, as its script says.
+func (r *memReceiver) refused(root b3.Root) error {
+	r.mu.Lock()
+	refuse := r.refuse
+	r.mu.Unlock()
+	if refuse == nil {
+		return nil
+	}
+	return refuse(root)
+}
+
+// wrote returns why a group is not stored, as the script says.
+func (r *memReceiver) wrote(root b3.Root, g int64) error {
+	r.mu.Lock()
+	write := r.write
+	r.mu.Unlock()
+	if write == nil {
+		return nil
+	}
+	return write(root, g)
 }
 
 func newMemReceiver(s *memStore) *memReceiver {
@@ -75,16 +104,9 @@ type memIntake struct {
 	taken map[int][]byte
 }
 
-func (in *memIntake) refused(i int) error {
-	if in.r.refuse == nil {
-		return nil
-	}
-	return in.r.refuse(in.o.Objs[i])
-}
-
 func (in *memIntake) Ingest(context.Context) (Ingest, error) {
 	root, size := in.o.Objs[0], in.o.Sizes[0]
-	if err := in.refused(0); err != nil {
+	if err := in.r.refused(root); err != nil {
 		return nil, err
 	}
 	if in.r.store.get(root) != nil {
@@ -108,7 +130,7 @@ func (in *memIntake) Ingest(context.Context) (Ingest, error) {
 func (in *memIntake) Wishes(context.Context) ([]Wish, error) {
 	wishes := make([]Wish, len(in.o.Objs))
 	for i, root := range in.o.Objs {
-		if in.refused(i) != nil {
+		if in.r.refused(root) != nil {
 			wishes[i] = Refused
 		} else if in.r.store.get(root) != nil {
 			wishes[i] = Present
@@ -121,10 +143,8 @@ func (in *memIntake) Take(_ context.Context, i int, p b3.Proved) error {
 	if !p.Valid() || p.Root() != in.o.Objs[i] || !p.SizeProved() {
 		panic("an item that is not proved")
 	}
-	if in.r.write != nil {
-		if err := in.r.write(p.Root(), 0); err != nil {
-			return err
-		}
+	if err := in.r.wrote(p.Root(), 0); err != nil {
+		return err
 	}
 	if in.taken == nil {
 		in.taken = map[int][]byte{}
@@ -175,10 +195,8 @@ func (p *memPart) Write(item b3.Proved) error {
 	if !p.proved {
 		panic("a group before the size")
 	}
-	if p.r.write != nil {
-		if err := p.r.write(p.root, item.Group()); err != nil {
-			return err
-		}
+	if err := p.r.wrote(p.root, item.Group()); err != nil {
+		return err
 	}
 	p.writes++
 	p.groups[item.Group()] = true
