@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A repair of what a lost node had, beside requests of the gateway.
+const (
+	repairBudget = 8 << 20 // bytes a second
+	repairFiles  = 24      // each on the origin and on one of two others
+	repairFile   = 16 << 20
+	repairSpan   = 15 * time.Second // of the requests, and in which the bytes are counted
+	repairWindow = 10 * time.Second // in which the budget is kept
+	repairLook   = time.Second      // between two counts, which cost the node something
+	repairSoon   = time.Minute      // for the repair to begin
+	repairAskers = 20               // that ask every so often: 200 requests a second
+	repairEvery  = 100 * time.Millisecond
+)
+
+// benchRepair measures what a node sends while it makes the copies again that were lost with another node, and what
+// its gateway answers meanwhile.
+func benchRepair(ctx context.Context, s *settings) ([]row, error) {
+	var budget, alone, beside []float64
+	for range min(s.rounds, rateRounds) {
+		r, err := s.repair(ctx)
+		if err != nil {
+			return nil, err
+		}
+		budget, alone, beside = append(budget, r.most/repairBudget), append(alone, r.alone), append(beside, r.beside)
+	}
+	return []row{
+		{what: "repair: most in 10 s ÷ store.repair_rate", unit: "×", target: "≤ 1.05", values: budget},
+		{what: "gateway at 200 requests/s: p99", unit: "ms", values: alone},
+		{what: "the same beside repair: p99", unit: "ms", values: beside},
+		{what: "p99 beside repair ÷ without", unit: "×", target: "≤ 1.5", values: pairs(beside, alone)},
+	}, nil
+}
+
+// repaired is what one repair showed.
+type repaired struct {
+	most          float64 // bytes a second, in the 10 s with the most
+	alone, beside float64 // p99 of the gateway without repair and beside it, ms
+}
+
+// repair loses one of three nodes.
+func (s *settings) repair(ctx context.Context) (r repaired, err error) {
+	c, err := s.startCluster(ctx, "repair", fmt.Sprintf("[store]\nrepair_rate = %q\n", fmt.Sprint(repairBudget)), 3)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	origin, key := c.members[0], ""
+	for i := range repairFiles {
+		file, size := filepath.Join(s.dir, "repaired"), int64(repairFile)
+		if i == 0 {
+			size = 4 << 10 // for the gateway
+		}
+		if err := newFile(file, size); err != nil {
+			return r, err
+		}
+		added, err := run(ctx, s.allium, "--home", origin.home, "add", "-q", file, "--rf", "2")
+		if err != nil {
+			return r, err
+		}
+		if i == 0 {
+			key = strings.TrimSpace(added.out)
+		}
+	}
+	page := origin.gate + "/b3/" + key
+	if r.alone, err = steadyP99(ctx, page); err != nil {
+		return r, err
+	}
+	if err := c.kill(c.members[2:]); err != nil {
+		return r, err
+	}
+	if err := origin.awaitRepair(ctx); err != nil {
+		return r, err
+	}
+	counting, cancel := context.WithCancel(ctx)
+	var counted sync.WaitGroup
+	var failed error
+	counted.Go(func() { r.most, failed = origin.mostRepaired(counting) })
+	r.beside, err = steadyP99(ctx, page)
+	cancel()
+	counted.Wait()
+	return r, errors.Join(err, failed)
+}
+
+// steadyP99 asks for a page 200 times a second.
+func steadyP99(ctx context.Context, page string) (ms float64, err error) {
+	askers := make([]*asker, repairAskers)
+	for i := range askers {
+		if askers[i], err = newAsker(page, nil, true); err != nil {
+			return 0, err
+		}
+	}
+	got := askGateway(ctx, askers, repairEvery, repairSpan)
+	if bad := got.refused + got.failed; bad > 0 {
+		return 0, fmt.Errorf("%d of %d requests to the gateway were not answered: %w", bad, got.all(), got.why)
+	}
+	return got.p99(), nil
+}
+
+// repairedBytes returns how many bytes the node has sent for members.
+func (m *member) repairedBytes(ctx context.Context) (float64, error) {
+	counters, err := m.counters(ctx)
+	return counters[`repair_bytes_total{kind="replicate"}`], err
+}
+
+// awaitRepair waits until the node sends copies again.
+func (m *member) awaitRepair(ctx context.Context) error {
+	before, err := m.repairedBytes(ctx)
+	for begun := time.Now(); err == nil; time.Sleep(repairLook) {
+		var now float64
+		if now, err = m.repairedBytes(ctx); err == nil && now > before {
+			return nil
+		}
+		if time.Since(begun) > repairSoon {
+			return fmt.Errorf("no repair began within %s after a node was lost", repairSoon)
+		}
+	}
+	return err
+}
+
+// mostRepaired returns the most that the node sends in a second, over repairWindow, until ctx ends.
+func (m *member) mostRepaired(ctx context.Context) (most float64, err error) {
+	type look struct {
+		at    time.Time
+		bytes float64
+	}
+	var looks []look
+	for ctx.Err() == nil {
+		bytes, err := m.repairedBytes(context.WithoutCancel(ctx))
+		if err != nil {
+			return 0, err
+		}
+		now := look{time.Now(), bytes}
+		looks = append(looks, now)
+		for now.at.Sub(looks[0].at) > repairWindow {
+			looks = looks[1:]
+		}
+		if span := now.at.Sub(looks[0].at); span > repairWindow-2*repairLook {
+			most = max(most, (bytes-looks[0].bytes)/span.Seconds())
+		}
+		time.Sleep(repairLook)
+	}
+	if most == 0 {
+		return 0, errors.New("nothing was sent within the time of a repair")
+	}
+	return most, nil
+}
