@@ -166,7 +166,7 @@ var parts = []part{
 	{"names", []func(context.Context, *settings) ([]row, error){benchNames}},
 	{"slow", []func(context.Context, *settings) ([]row, error){benchSlow}},
 	{"durability", []func(context.Context, *settings) ([]row, error){
-		benchMembers, benchReplicate, benchEncode, benchDegraded, benchRepair,
+		benchMembers, benchReplicate, benchEncode, benchDegraded, benchRepair, benchSurvive,
 	}},
 }
 

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"allium/gateway/api"
+)
+
+// A cluster that loses its nodes one after the other.
+const (
+	surviveNodes   = 12
+	surviveObjects = 200
+	surviveLeast   = 1 << 10
+	surviveRate    = 4 << 20          // store.repair_rate, bytes a second
+	surviveGrace   = 10 * time.Second // after which a node is gone in a testnet
+	surviveTicks   = 2 * time.Second  // two of them
+	surviveLook    = time.Second / 2
+	surviveLimit   = 5 * time.Minute  // for the targets to be met again
+	surviveRead    = 30 * time.Second // for one object
+	surviveReaders = 2
+)
+
+// benchSurvive kills some nodes of a cluster at once and puts new ones in their place, again and again until none is
+// left of the first, while objects are read through those that are there.
+func benchSurvive(ctx context.Context, s *settings) (rows []row, err error) {
+	for _, c := range []struct {
+		target []string
+		lost   int // at once
+	}{{[]string{"--rf", "3"}, 2}, {[]string{"--ec", "6+3"}, 3}} {
+		got, err := s.survive(ctx, c.target, c.lost)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.target, err)
+		}
+		what := fmt.Sprintf("%s, %d of %d nodes lost at once: ", strings.Join(c.target, " "), c.lost, surviveNodes)
+		rows = append(rows,
+			row{what: what + "reads", unit: "", values: []float64{float64(got.reads)}},
+			single(what+"of these without the object", "", "0", float64(got.failed)),
+			row{what: what + "targets met again after", unit: "s", values: got.restored},
+			row{what: what + "÷ (1.5 × busiest node + 2 ticks)", unit: "×", target: "≤ 1", values: got.allowed})
+	}
+	return rows, nil
+}
+
+// survived is what a cluster showed whose nodes were all replaced.
+type survived struct {
+	reads, failed int64
+	restored      []float64 // seconds after the loss was detected, one of each loss
+	allowed       []float64 // the same as a part of what the bytes of the busiest node take
+}
+
+// kept is an object that is to survive.
+type kept struct {
+	key  string
+	size int64
+}
+
+func (s *settings) survive(ctx context.Context, target []string, lost int) (got survived, err error) {
+	config := fmt.Sprintf("[store]\nrepair_rate = %q\n", fmt.Sprint(surviveRate))
+	c, err := s.startCluster(ctx, "survive", config, surviveNodes)
+	if err != nil {
+		return got, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	objects, err := c.fill(ctx, target)
+	if err != nil {
+		return got, err
+	}
+	if err := c.restored(ctx); err != nil {
+		return got, err
+	}
+	readers := &survivors{objects: objects}
+	readers.members.Store(&c.members)
+	reading, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	for range surviveReaders {
+		running.Go(func() { readers.run(reading) })
+	}
+	for first := surviveNodes; first > 0 && err == nil; first -= lost {
+		var took, allowed float64
+		took, allowed, err = c.lose(ctx, lost, readers)
+		got.restored, got.allowed = append(got.restored, took), append(got.allowed, took/allowed)
+	}
+	stop()
+	running.Wait()
+	got.reads, got.failed = readers.reads.Load(), readers.failed.Load()
+	if why := readers.why.Load(); why != nil {
+		fmt.Fprintf(os.Stderr, "a read failed: %v\n", *why)
+	}
+	return got, err
+}
+
+// fill adds objects of all sizes with a target, each on another node.
+func (c *cluster) fill(ctx context.Context, target []string) ([]kept, error) {
+	objects := make([]kept, surviveObjects)
+	file := filepath.Join(c.s.dir, "survives")
+	most := float64(c.s.size / 16) // 64 MiB
+	for i := range objects {
+		part := float64(i) / float64(surviveObjects-1)
+		size := int64(surviveLeast * math.Pow(most/surviveLeast, part))
+		if err := newFile(file, size); err != nil {
+			return nil, err
+		}
+		args := append([]string{"--home", c.members[i%len(c.members)].home, "add", "-q", file}, target...)
+		added, err := run(ctx, c.s.allium, args...)
+		if err != nil {
+			return nil, err
+		}
+		objects[i] = kept{strings.TrimSpace(added.out), size}
+	}
+	return objects, nil
+}
+
+// lose kills the first nodes of the cluster, starts as many and waits until all targets are met. It returns how long
+// that took after the grace, and how long it may take.
+func (c *cluster) lose(ctx context.Context, n int, readers *survivors) (seconds, allowed float64, err error) {
+	before, err := c.sentForRepair(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	left := c.members[n:]
+	c.seed = left[0].addr
+	readers.members.Store(&left)
+	begun := time.Now()
+	if err := c.kill(c.members[:n:n]); err != nil {
+		return 0, 0, err
+	}
+	if err := c.startAtOnce(ctx, n); err != nil {
+		return 0, 0, err
+	}
+	time.Sleep(surviveGrace - time.Since(begun)) // it is detected
+	detected := time.Now()
+	if err := c.restored(ctx); err != nil {
+		return 0, 0, err
+	}
+	took := time.Since(detected)
+	after, err := c.sentForRepair(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	busiest := 0.0
+	for home, bytes := range after {
+		busiest = max(busiest, bytes-before[home])
+	}
+	members := c.members
+	readers.members.Store(&members)
+	return took.Seconds(), 1.5*busiest/surviveRate + surviveTicks.Seconds(), nil
+}
+
+// restored waits until no node has an object at risk.
+func (c *cluster) restored(ctx context.Context) error {
+	for begun := time.Now(); ; time.Sleep(surviveLook) {
+		atRisk, lost := 0, 0
+		for _, m := range c.members {
+			d, err := m.api.Durability(ctx)
+			if err != nil {
+				return err
+			}
+			atRisk, lost = atRisk+d.AtRisk, lost+d.Lost
+		}
+		switch {
+		case atRisk+lost == 0:
+			return nil
+		case time.Since(begun) > surviveLimit:
+			return fmt.Errorf("after %s the nodes see %d objects at risk and %d lost", surviveLimit, atRisk, lost)
+		}
+	}
+}
+
+// sentForRepair returns how many bytes each node has sent for repairs, by its home.
+func (c *cluster) sentForRepair(ctx context.Context) (map[string]float64, error) {
+	sent := map[string]float64{}
+	for _, m := range c.members {
+		counters, err := m.counters(ctx)
+		if err != nil {
+			return nil, err
+		}
+		sent[m.home] = counters[`repair_bytes_total{kind="replicate"}`] + counters[`repair_bytes_total{kind="rebuild"}`]
+	}
+	return sent, nil
+}
+
+// survivors read objects through the members that are there.
+type survivors struct {
+	objects       []kept
+	members       atomic.Pointer[[]*member]
+	reads, failed atomic.Int64
+	why           atomic.Pointer[error] // of the latest read that failed
+}
+
+// run reads one object after the other until ctx ends. A read through a node that is killed meanwhile does not count.
+func (r *survivors) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		members := *r.members.Load()
+		m, o := members[rand.IntN(len(members))], r.objects[rand.IntN(len(r.objects))]
+		err := m.readWhole(ctx, o)
+		if ctx.Err() != nil || err != nil && !slices.Contains(*r.members.Load(), m) {
+			continue
+		}
+		r.reads.Add(1)
+		if err != nil {
+			r.failed.Add(1)
+			r.why.Store(&err)
+		}
+	}
+}
+
+// readWhole reads an object, which the node proves.
+func (m *member) readWhole(ctx context.Context, o kept) error {
+	ctx, cancel := context.WithTimeout(ctx, surviveRead)
+	defer cancel()
+	s, err := m.api.Cat(ctx, o.key, api.Range{End: -1})
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(io.Discard, s.Body)
+	if err = errors.Join(err, s.Body.Close()); err == nil && n != o.size {
+		err = fmt.Errorf("%d of %d bytes of %s", n, o.size, o.key)
+	}
+	return err
+}
