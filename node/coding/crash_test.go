@@ -32,22 +32,42 @@ type promised struct {
 // ledger is what was acknowledged so far, and what has to be true of a store because of that. It implements
 // storetest.Ledger.
 type ledger struct {
-	known *atomic.Pointer[promised]
-	holds func(c *Coder, s *store.Store, want *promised) error // want is nil until something is acknowledged
-}
-
-func newLedger(holds func(c *Coder, s *store.Store, want *promised) error) ledger {
-	return ledger{new(atomic.Pointer[promised]), holds}
+	known         *atomic.Pointer[promised]
+	holds         func(c *Coder, s *store.Store, want *promised) error // want is nil until something is acknowledged
+	before, after *atomic.Int64                                        // crashes that were looked at
 }
 
 func (l ledger) Copy() ledger {
-	now := newLedger(l.holds)
-	now.known.Store(l.known.Load())
-	return now
+	now := new(atomic.Pointer[promised])
+	now.Store(l.known.Load())
+	l.known = now
+	return l
 }
 
 func (l ledger) Check(t testing.TB, disk vfs.FS) error {
+	if l.known.Load() == nil {
+		l.before.Add(1)
+	} else {
+		l.after.Add(1)
+	}
 	return recovered(t, disk, func(c *Coder, s *store.Store) error { return l.holds(c, s, l.known.Load()) })
+}
+
+// crashes takes the power away everywhere in a script, which calls acknowledge once.
+func crashes(
+	t *testing.T, holds func(c *Coder, s *store.Store, want *promised) error,
+	script func(s *store.Store, acknowledge func(promised)),
+) {
+	t.Helper()
+	l := ledger{new(atomic.Pointer[promised]), holds, new(atomic.Int64), new(atomic.Int64)}
+	storetest.CrashEverywhere(t, crashConfig(), rand.New(rand.NewPCG(1, 2)), l, func(s *store.Store) {
+		script(s, func(p promised) { l.known.Store(&p) })
+	})
+	before, after := l.before.Load(), l.after.Load()
+	t.Logf("%d crashes before the coding was acknowledged, %d after", before, after)
+	if !testing.Short() && (before < 20 || after < 5) {
+		t.Error("the script met too few crash points to mean anything")
+	}
 }
 
 func crashConfig() store.Config {
@@ -156,7 +176,7 @@ func TestCrashWhileCoding(t *testing.T) {
 	t.Parallel()
 	p := content(5*b3.GroupSize + 77)
 	object := b3.Sum(p)
-	l := newLedger(func(c *Coder, s *store.Store, want *promised) error {
+	crashes(t, func(c *Coder, s *store.Store, want *promised) error {
 		if err := holdsWhatItPins(t.Context(), c, s, want); err != nil {
 			return err
 		}
@@ -169,8 +189,7 @@ func TestCrashWhileCoding(t *testing.T) {
 			err = fmt.Errorf("coded again it is %s", again)
 		}
 		return err
-	})
-	storetest.CrashEverywhere(t, crashConfig(), rand.New(rand.NewPCG(1, 2)), l, func(s *store.Store) {
+	}, func(s *store.Store, acknowledge func(promised)) {
 		if _, err := s.Put(t.Context(), bytes.NewReader(p), store.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +200,7 @@ func TestCrashWhileCoding(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.known.Store(&promised{object, manifest, plan.Whole})
+		acknowledge(promised{object, manifest, plan.Whole})
 		more(t, s)
 	})
 }
@@ -191,10 +210,9 @@ func TestCrashWhileCoding(t *testing.T) {
 func TestCrashWhileAShardArrives(t *testing.T) {
 	t.Parallel()
 	p := content(5*b3.GroupSize + 77)
-	l := newLedger(func(c *Coder, s *store.Store, want *promised) error {
+	crashes(t, func(c *Coder, s *store.Store, want *promised) error {
 		return holdsWhatItPins(t.Context(), c, s, want)
-	})
-	storetest.CrashEverywhere(t, crashConfig(), rand.New(rand.NewPCG(1, 2)), l, func(s *store.Store) {
+	}, func(s *store.Store, acknowledge func(promised)) {
 		c := newCluster(t, 1)
 		from, to := c.nodes[0], c.add(s)
 		info, err := from.store.Put(t.Context(), bytes.NewReader(p), store.PutOptions{})
@@ -213,7 +231,7 @@ func TestCrashWhileAShardArrives(t *testing.T) {
 		if err := s.Pin(t.Context(), manifest, store.PinOptions{Label: label, Target: crashTarget}); err != nil {
 			t.Fatal(err)
 		}
-		l.known.Store(&promised{info.Root, manifest, plan.Shard(2)})
+		acknowledge(promised{info.Root, manifest, plan.Shard(2)})
 		more(t, s)
 	})
 }
