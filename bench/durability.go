@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -167,8 +169,8 @@ func present(d api.Durability) (n int) {
 	return n
 }
 
-// kill kills the nodes at once and takes them out of the cluster. What they stored stays, so that memory is as scarce
-// for what is measured next as it was before.
+// kill kills the nodes at once and takes them out of the cluster. It keeps their homes: the memory of removed files
+// would speed up what is measured next.
 func (c *cluster) kill(gone []*member) error {
 	for _, m := range gone {
 		if err := m.cmd.Process.Kill(); err != nil {
@@ -187,6 +189,38 @@ func (c *cluster) kill(gone []*member) error {
 	}
 	c.members = kept
 	return nil
+}
+
+// add adds a file of so many new bytes at a node, and waits until it has what flags ask for. It returns the address.
+func (c *cluster) add(ctx context.Context, m *member, size int64, flags ...string) (key string, err error) {
+	file := filepath.Join(c.dir, "new")
+	if err := newFile(file, size); err != nil {
+		return "", err
+	}
+	added, err := run(ctx, c.s.allium, append([]string{"--home", m.home, "add", "-q", file}, flags...)...)
+	return strings.TrimSpace(added.out), err
+}
+
+// read reads a range of an object through a node, and returns an error unless it has so many bytes.
+func (m *member) read(ctx context.Context, key string, r api.Range, size int64) error {
+	s, err := m.api.Cat(ctx, key, r)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(io.Discard, s.Body)
+	if err = errors.Join(err, s.Body.Close()); err == nil && n != size {
+		err = fmt.Errorf("%d of %d bytes of %s", n, size, key)
+	}
+	return err
+}
+
+// repairRate is the configuration of a node that repairs at so many bytes a second.
+func repairRate(n int) string { return fmt.Sprintf("[store]\nrepair_rate = \"%d\"\n", n) }
+
+// repairedBytes returns how many bytes of copies and shards the node has sent, but for those that somebody waited for.
+func (m *member) repairedBytes(ctx context.Context) (float64, error) {
+	counters, err := m.counters(ctx)
+	return counters[`repair_bytes_total{kind="replicate"}`] + counters[`repair_bytes_total{kind="rebuild"}`], err
 }
 
 // stop ends all nodes and removes what they stored.

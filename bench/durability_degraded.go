@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"allium/gateway/api"
@@ -47,17 +44,12 @@ func (s *settings) degraded(ctx context.Context) (healthy, degraded time.Duratio
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	origin, file := c.members[0], filepath.Join(s.dir, "degraded-object")
+	origin := c.members[0]
 	var keys [2]string // the first read fetches more of an object than it returns
 	for i := range keys {
-		if err := newFile(file, codedBytes); err != nil {
+		if keys[i], err = c.add(ctx, origin, codedBytes, "--ec", "6+3"); err != nil {
 			return 0, 0, err
 		}
-		added, err := run(ctx, s.allium, "--home", origin.home, "add", "-q", file, "--ec", "6+3")
-		if err != nil {
-			return 0, 0, err
-		}
-		keys[i] = strings.TrimSpace(added.out)
 	}
 	reader := c.members[1]
 	if healthy, err = reader.medianRead(ctx, keys[0]); err != nil {
@@ -98,13 +90,8 @@ func (m *member) medianRead(ctx context.Context, key string) (time.Duration, err
 	for i := range took {
 		r := api.Range{Start: int64(i) * readBytes, End: int64(i+1) * readBytes}
 		begun := time.Now()
-		body, err := m.api.Cat(ctx, key, r)
-		if err != nil {
+		if err := m.read(ctx, key, r, readBytes); err != nil {
 			return 0, err
-		}
-		n, err := io.Copy(io.Discard, body.Body)
-		if err = errors.Join(err, body.Body.Close()); err != nil || n != readBytes {
-			return 0, fmt.Errorf("%d of %d bytes of %s: %w", n, readBytes, key, err)
 		}
 		took[i] = time.Since(begun)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 )
@@ -13,7 +11,7 @@ import (
 // A repair of what a lost node had, beside requests of the gateway.
 const (
 	repairBudget = 8 << 20 // bytes a second
-	repairFiles  = 24      // each on the origin and on one of two others
+	repairFiles  = 23      // each on the origin and on one of two others
 	repairFile   = 16 << 20
 	repairSpan   = 15 * time.Second // of the requests, and in which the bytes are counted
 	repairWindow = 10 * time.Second // in which the budget is kept
@@ -50,26 +48,19 @@ type repaired struct {
 
 // repair loses one of three nodes.
 func (s *settings) repair(ctx context.Context) (r repaired, err error) {
-	c, err := s.startCluster(ctx, "repair", fmt.Sprintf("[store]\nrepair_rate = %q\n", fmt.Sprint(repairBudget)), 3)
+	c, err := s.startCluster(ctx, "repair", repairRate(repairBudget), 3)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	origin, key := c.members[0], ""
-	for i := range repairFiles {
-		file, size := filepath.Join(s.dir, "repaired"), int64(repairFile)
-		if i == 0 {
-			size = 4 << 10 // for the gateway
-		}
-		if err := newFile(file, size); err != nil {
+	origin := c.members[0]
+	key, err := c.add(ctx, origin, 4<<10, "--rf", "2") // for the gateway
+	if err != nil {
+		return r, err
+	}
+	for range repairFiles {
+		if _, err := c.add(ctx, origin, repairFile, "--rf", "2"); err != nil {
 			return r, err
-		}
-		added, err := run(ctx, s.allium, "--home", origin.home, "add", "-q", file, "--rf", "2")
-		if err != nil {
-			return r, err
-		}
-		if i == 0 {
-			key = strings.TrimSpace(added.out)
 		}
 	}
 	page := origin.gate + "/b3/" + key
@@ -105,12 +96,6 @@ func steadyP99(ctx context.Context, page string) (ms float64, err error) {
 		return 0, fmt.Errorf("%d of %d requests to the gateway were not answered: %w", bad, got.all(), got.why)
 	}
 	return got.p99(), nil
-}
-
-// repairedBytes returns how many bytes the node has sent for members.
-func (m *member) repairedBytes(ctx context.Context) (float64, error) {
-	counters, err := m.counters(ctx)
-	return counters[`repair_bytes_total{kind="replicate"}`], err
 }
 
 // awaitRepair waits until the node sends copies again.

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -67,8 +65,7 @@ type kept struct {
 }
 
 func (s *settings) survive(ctx context.Context, target []string, lost int) (got survived, err error) {
-	config := fmt.Sprintf("[store]\nrepair_rate = %q\n", fmt.Sprint(surviveRate))
-	c, err := s.startCluster(ctx, "survive", config, surviveNodes)
+	c, err := s.startCluster(ctx, "survive", repairRate(surviveRate), surviveNodes)
 	if err != nil {
 		return got, err
 	}
@@ -104,20 +101,15 @@ func (s *settings) survive(ctx context.Context, target []string, lost int) (got 
 // fill adds objects of all sizes with a target, each on another node.
 func (c *cluster) fill(ctx context.Context, target []string) ([]kept, error) {
 	objects := make([]kept, surviveObjects)
-	file := filepath.Join(c.s.dir, "survives")
 	most := float64(c.s.size / 16) // 64 MiB
 	for i := range objects {
 		part := float64(i) / float64(surviveObjects-1)
 		size := int64(surviveLeast * math.Pow(most/surviveLeast, part))
-		if err := newFile(file, size); err != nil {
-			return nil, err
-		}
-		args := append([]string{"--home", c.members[i%len(c.members)].home, "add", "-q", file}, target...)
-		added, err := run(ctx, c.s.allium, args...)
+		key, err := c.add(ctx, c.members[i%len(c.members)], size, target...)
 		if err != nil {
 			return nil, err
 		}
-		objects[i] = kept{strings.TrimSpace(added.out), size}
+		objects[i] = kept{key, size}
 	}
 	return objects, nil
 }
@@ -182,11 +174,11 @@ func (c *cluster) restored(ctx context.Context) error {
 func (c *cluster) sentForRepair(ctx context.Context) (map[string]float64, error) {
 	sent := map[string]float64{}
 	for _, m := range c.members {
-		counters, err := m.counters(ctx)
+		bytes, err := m.repairedBytes(ctx)
 		if err != nil {
 			return nil, err
 		}
-		sent[m.home] = counters[`repair_bytes_total{kind="replicate"}`] + counters[`repair_bytes_total{kind="rebuild"}`]
+		sent[m.home] = bytes
 	}
 	return sent, nil
 }
@@ -220,13 +212,5 @@ func (r *survivors) run(ctx context.Context) {
 func (m *member) readWhole(ctx context.Context, o kept) error {
 	ctx, cancel := context.WithTimeout(ctx, surviveRead)
 	defer cancel()
-	s, err := m.api.Cat(ctx, o.key, api.Range{End: -1})
-	if err != nil {
-		return err
-	}
-	n, err := io.Copy(io.Discard, s.Body)
-	if err = errors.Join(err, s.Body.Close()); err == nil && n != o.size {
-		err = fmt.Errorf("%d of %d bytes of %s", n, o.size, o.key)
-	}
-	return err
+	return m.read(ctx, o.key, api.Range{End: -1}, o.size)
 }
