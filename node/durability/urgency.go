@@ -17,7 +17,7 @@ const (
 	readFor   = time.Hour // for which a read puts an object before others
 )
 
-// missed are the coded objects of which readers found no holder of a shard. It is safe for concurrent use.
+// missed has the coded objects with a shard that readers got from no holder. It is safe for concurrent use.
 type missed struct {
 	mu sync.Mutex
 	at map[b3.Root]time.Time // by the manifest, at most maxMissed

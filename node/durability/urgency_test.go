@@ -58,7 +58,7 @@ func TestReadsGoFirst(t *testing.T) {
 	})
 }
 
-// TestMissedIsBounded: what was missed is forgotten for what is missed now, and no more than maxMissed are remembered.
+// TestMissedIsBounded: the service remembers at most maxMissed objects, and old ones make room for new ones.
 func TestMissedIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCluster(t, 1, fast).nodes[0].service()

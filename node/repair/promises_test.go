@@ -120,7 +120,7 @@ func TestRepairOfWhatIsPromised(t *testing.T) {
 		time.Sleep(lookEvery / 2) // far less than a lookEvery, and time for the pace
 		synctest.Wait()
 		walks, whole, back := p.done()
-		// The last repairs end together: each may ask for a walk.
+		// A walk may begin after an object is back and before its repair has ended, which asks for another one.
 		if len(back) != len(roots) || whole < 1 || whole > workers {
 			t.Fatalf("%d of %d came back in %d walks, %d of which found nothing", len(back), len(roots), walks, whole)
 		}

@@ -61,8 +61,8 @@ func TestOwnRecord(t *testing.T) {
 	})
 }
 
-// TestRecordsAreSignedOnce: who asks for a record of an object at the same time gets the same one, so that no peer
-// refuses one for the other.
+// TestRecordsAreSignedOnce: concurrent requests for a record of one object get the same record, so that no peer refuses
+// it as stale.
 func TestRecordsAreSignedOnce(t *testing.T) {
 	x := startNetwork(t, 2)[0]
 	const at = 64
