@@ -24,6 +24,16 @@ func (s *Store) Ingest(ctx context.Context, root b3.Root, size int64) (*Ingest, 
 	return &Ingest{in, s}, nil
 }
 
+// IngestApart is Ingest for an object of which another ingest runs; see
+// [partial.Table.IngestApart].
+func (s *Store) IngestApart(ctx context.Context, root b3.Root, size int64) (*Ingest, error) {
+	in, err := s.partials.IngestApart(ctx, root, size)
+	if err != nil {
+		return nil, err
+	}
+	return &Ingest{in, s}, nil
+}
+
 // Open returns the object with the groups that have arrived; see
 // [partial.Ingest.Open].
 func (in *Ingest) Open() (*Object, error) {

@@ -171,7 +171,7 @@ func (s *Store) newPartials(deps Deps) *partial.Table {
 		Gate: deps.Limits.NewGate(limits.Spec{
 			Name: "store.ingests", Path: "resolver → downloads being written", Policy: "wait, then busy",
 		}, s.cfg.Ingests, s.cfg.IngestsWait),
-		ToBucket: s.cfg.Backend == BackendS3, Denied: deps.Denied,
+		ToBucket: s.cfg.Backend == BackendS3, Denied: deps.Denied, Whole: s.isWhole,
 		CommitSmall: s.storeSmall, CommitLarge: s.commitLarge,
 		Damaged:     s.damagedIfWhole,
 		CountDamage: func() { s.metrics.integrity.WithLabelValues("partial").Inc() },

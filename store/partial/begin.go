@@ -11,29 +11,44 @@ import (
 
 // Ingest begins or continues the download of root, which is claimed to have size bytes.
 // Nothing is allocated in proportion to the claim, and a claim that differs from a proved
-// size is upstream. A second ingest of the same object is conflict. Ingest waits for a
-// place at Deps.Gate as long as ctx allows.
+// size is upstream. A second ingest of the same object is conflict; see IngestApart. Ingest
+// waits for a place at Deps.Gate as long as ctx allows.
 func (t *Table) Ingest(ctx context.Context, root b3.Root, size int64) (*Ingest, error) {
+	return t.ingest(ctx, root, size, false)
+}
+
+// IngestApart is Ingest for an object of which another ingest runs. The new one writes to
+// files of its own, so neither waits for the other. The first commit makes the object visible,
+// and later ones store nothing. What arrives is not saved: Suspend discards it.
+func (t *Table) IngestApart(ctx context.Context, root b3.Root, size int64) (*Ingest, error) {
+	return t.ingest(ctx, root, size, true)
+}
+
+func (t *Table) ingest(ctx context.Context, root b3.Root, size int64, apart bool) (*Ingest, error) {
 	if size < 0 || size > b3.MaxSize {
 		return nil, status.Errorf(status.Upstream, "store: %s cannot have %d bytes", root, size)
 	}
 	if err := t.deps.Denied(root); err != nil {
 		return nil, err
 	}
-	if err := t.claim(root); err != nil {
+	if err := t.claim(root, apart); err != nil {
 		return nil, err
 	}
-	in, err := t.beginIngest(ctx, root, size)
+	in, err := t.beginIngest(ctx, root, size, apart)
 	if err != nil {
-		t.unclaim(root)
+		t.unclaim(root, apart)
 	}
 	return in, err
 }
 
 // claim registers an ingest of root; unclaim ends that.
-func (t *Table) claim(root b3.Root) error {
+func (t *Table) claim(root b3.Root, apart bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if apart {
+		t.apart++
+		return nil
+	}
 	if _, ok := t.ingests[root]; ok {
 		return status.Errorf(status.Conflict, "%s is being downloaded already; wait for it or follow it", root)
 	}
@@ -41,13 +56,17 @@ func (t *Table) claim(root b3.Root) error {
 	return nil
 }
 
-func (t *Table) unclaim(root b3.Root) {
+func (t *Table) unclaim(root b3.Root, apart bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if apart {
+		t.apart--
+		return
+	}
 	delete(t.ingests, root)
 }
 
-// Running reports whether root is being downloaded.
+// Running reports whether root has an ingest that was not begun apart.
 func (t *Table) Running(root b3.Root) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,7 +74,7 @@ func (t *Table) Running(root b3.Root) bool {
 	return ok
 }
 
-func (t *Table) beginIngest(ctx context.Context, root b3.Root, size int64) (*Ingest, error) {
+func (t *Table) beginIngest(ctx context.Context, root b3.Root, size int64, apart bool) (*Ingest, error) {
 	permit, err := t.deps.Gate.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
@@ -67,7 +86,7 @@ func (t *Table) beginIngest(ctx context.Context, root b3.Root, size int64) (*Ing
 	}
 	t.deps.Space.Release(first)
 	t.deps.Leases.Acquire(root)
-	p, err := t.objectFor(ctx, root, size)
+	p, err := t.objectFor(ctx, root, size, apart)
 	if err != nil {
 		t.deps.Leases.Release(root)
 		permit()
@@ -77,13 +96,16 @@ func (t *Table) beginIngest(ctx context.Context, root b3.Root, size int64) (*Ing
 }
 
 // objectFor returns the object that an ingest writes to.
-func (t *Table) objectFor(ctx context.Context, root b3.Root, size int64) (*object, error) {
+func (t *Table) objectFor(ctx context.Context, root b3.Root, size int64, apart bool) (*object, error) {
 	if err := t.deps.Admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}
 	defer t.deps.Admission.Leave()
-	if meta.Small(size) {
-		return newSmall(t, root, size), nil
+	switch {
+	case meta.Small(size):
+		return newSmall(t, root, size, apart), nil
+	case apart:
+		return newApart(t, root, size)
 	}
 	p, err := t.acquire(ctx, root, size)
 	if err != nil {

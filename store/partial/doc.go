@@ -9,8 +9,9 @@
 //   - What a checkpoint saved survives the process. A crash costs at most maxUnsaved bytes
 //     of a download; further writes wait for a checkpoint.
 //   - Memory grows with what arrived, not with a claimed size.
-//   - One ingest of an object runs at a time. Any number of readers share its files, and
-//     the last user closes them.
+//   - One ingest of an object runs at a time, and what arrived of it is saved. Any number of
+//     readers share its files, and the last user closes them. An ingest that was begun apart
+//     has files of its own, which are never saved.
 //
 // One download: Table.Ingest waits at Deps.Gate and opens the object, with the groups that
 // the last download saved. Ingest.Write stores one proved item; it reserves space, writes

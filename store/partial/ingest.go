@@ -223,6 +223,9 @@ func (in *Ingest) Commit(ctx context.Context, deferred bool) (isNew bool, err er
 		return false, err
 	}
 	in.end(committed, nil)
+	if p.apart {
+		p.t.dropSaved(p.root)
+	}
 	return isNew, nil
 }
 
@@ -246,20 +249,24 @@ func (in *Ingest) stopIfComplete() error {
 }
 
 // Suspend ends the ingest and saves what arrived for the next ingest and for readers. It
-// discards a small object, one whose size is not proved, and one of which nothing arrived.
-// A failed checkpoint is logged and costs what came since the last one. After Commit,
+// discards a small object, one whose size is not proved, one of which nothing arrived, and one
+// that is stored whole by now. A failed checkpoint is logged and costs what came since the last one. After Commit,
 // Suspend or Abort, it does nothing.
 func (in *Ingest) Suspend() {
 	if !in.stop(suspended, nil) {
 		return
 	}
 	p := in.object
-	if p.resumable() {
+	saved := p.resumable()
+	if saved {
 		p.checkpoint()
 	} else {
 		p.discard()
 	}
 	in.end(suspended, nil)
+	if saved {
+		p.t.dropSaved(p.root)
+	}
 }
 
 // Abort ends the ingest and discards everything that arrived, also in earlier ingests.
@@ -301,7 +308,7 @@ func (in *Ingest) end(state ingestState, err error) {
 	p.notify()
 	p.mu.Unlock()
 	p.release()
-	p.t.unclaim(p.root)
+	p.t.unclaim(p.root, p.apart)
 	p.t.deps.Leases.Release(p.root)
 	in.permit()
 }

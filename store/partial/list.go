@@ -140,7 +140,7 @@ func (t *Table) Remove(ctx context.Context, root b3.Root) error {
 }
 
 // DropCompleted deletes a partial object, as the whole object was stored another way. One
-// that is in use goes when its last user ends, or at the next start.
+// that is in use goes when its ingest ends, or at the next start.
 func (t *Table) DropCompleted(ctx context.Context, root b3.Root) {
 	if t.objects.Load() == 0 {
 		return
@@ -148,5 +148,31 @@ func (t *Table) DropCompleted(ctx context.Context, root b3.Root) {
 	err := t.Remove(ctx, root)
 	if err != nil && status.Of(err) != status.NotFound && status.Of(err) != status.Conflict {
 		t.deps.Log.Warn("cannot delete a completed download; the next start will", "root", root, "err", err)
+	}
+}
+
+// dropSaved discards what is saved of root if root is stored whole. It is called when an ingest
+// has saved something, and when one that was begun apart has made root visible: the later of the
+// two discards it.
+func (t *Table) dropSaved(root b3.Root) {
+	if t.objects.Load() == 0 || t.claim(root, false) != nil {
+		return // an ingest that runs ends, and comes here
+	}
+	defer t.unclaim(root, false)
+	if !t.writes.Enter() {
+		return
+	}
+	defer t.writes.Leave()
+	if whole, err := t.deps.Whole(root); err != nil || !whole {
+		return
+	}
+	t.deps.Leases.Acquire(root)
+	defer t.deps.Leases.Release(root)
+	if t.deps.Leases.Removing(root) {
+		return // then it is whole no longer
+	}
+	if p, err := t.settled(t.deps.Admission.Stopping(), root, -1); p != nil && err == nil {
+		p.discard()
+		p.release()
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // object is a partial object in use. At most one ingest and any number of readers share it;
-// the last of them closes its files.
+// the last of them closes its files. The table has it for others to join, unless it is apart.
 //
 // A bitmap that is older than the files, after a crash, costs a refetch, never wrong bytes:
 // every read proves what it returns.
@@ -21,6 +21,8 @@ type object struct {
 	t    *Table
 	root b3.Root
 	size int64 // as claimed, until proved
+
+	apart bool // not in the table, and never saved
 
 	staging   *meta.Staging // the files; nil for a small object
 	smallData []byte        // of a small object
@@ -50,11 +52,25 @@ type object struct {
 	used         meta.Second        // last use
 }
 
-func newSmall(t *Table, root b3.Root, size int64) *object {
+func newSmall(t *Table, root b3.Root, size int64, apart bool) *object {
 	p := newObject(t, root)
-	p.size, p.smallData = size, make([]byte, size)
+	p.size, p.smallData, p.apart = size, make([]byte, size), apart
 	close(p.ready)
 	return p
+}
+
+// newApart returns a large object with files of its own. Only its ingest and the readers of
+// that use it.
+func newApart(t *Table, root b3.Root, size int64) (*object, error) {
+	st, err := t.deps.Backend.Stage(b3.Root{})
+	if err != nil {
+		return nil, err
+	}
+	p := newObject(t, root)
+	p.staging, p.size, p.apart = st, size, true
+	t.objects.Add(1)
+	close(p.ready)
+	return p, nil
 }
 
 // newObject returns an object with one user.
@@ -238,7 +254,8 @@ func (p *object) notify() {
 // a save.
 const useStep = 10
 
-// checkpoint saves what arrived. It logs an error, and the next checkpoint tries again.
+// checkpoint saves what arrived, unless p is apart. It logs an error, and the next checkpoint
+// tries again.
 func (p *object) checkpoint() {
 	if !p.t.writes.Enter() {
 		return // the store is closing and has saved everything
@@ -259,7 +276,7 @@ func (p *object) save() error {
 	p.mu.Lock()
 	rec := Record{Root: p.root, Size: p.size, Stored: p.stored, Used: p.used}
 	unchanged := len(p.dirtyPages) == 0 && (!p.staging.Kept || rec.Used < p.savedRecord.Used+useStep)
-	if p.ended || !p.sizeProved || p.failed != nil || unchanged {
+	if p.apart || p.ended || !p.sizeProved || p.failed != nil || unchanged {
 		defer p.mu.Unlock()
 		return p.failed
 	}
@@ -312,7 +329,7 @@ func (p *object) nextCheckpoint(now time.Time) (wait time.Duration, ok bool) {
 func (p *object) resumable() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.staging != nil && p.sizeProved && p.stored > 0
+	return p.staging != nil && !p.apart && p.sizeProved && p.stored > 0
 }
 
 // discard deletes what arrived. Readers keep their open files.

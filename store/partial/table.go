@@ -72,6 +72,8 @@ type Deps struct {
 
 	// Denied returns why an object must not be stored, nil when it may.
 	Denied func(root b3.Root) error
+	// Whole reports whether the whole object is stored.
+	Whole func(root b3.Root) (bool, error)
 	// CommitSmall and CommitLarge make an object visible whose bytes are proved. CommitLarge
 	// calls done once, when the files of st are not needed any more.
 	CommitSmall func(ctx context.Context, root b3.Root, p []byte, deferred bool) (isNew bool, err error)
@@ -99,7 +101,8 @@ type Table struct {
 
 	mu      sync.Mutex
 	inUse   map[b3.Root]*object
-	ingests map[b3.Root]struct{} // in progress
+	ingests map[b3.Root]struct{} // in progress, except those that were begun apart
+	apart   int                  // ingests that were begun apart
 }
 
 // NewTable returns an empty table.
@@ -122,7 +125,9 @@ type Stats struct {
 func (t *Table) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return Stats{Objects: t.objects.Load(), Bytes: t.bytes.Load(), Waits: t.waited.Load(), Ingests: len(t.ingests)}
+	return Stats{
+		Objects: t.objects.Load(), Bytes: t.bytes.Load(), Waits: t.waited.Load(), Ingests: len(t.ingests) + t.apart,
+	}
 }
 
 // Bytes returns how many bytes of partial objects are stored.
@@ -162,6 +167,16 @@ func (t *Table) acquire(ctx context.Context, root b3.Root, size int64) (*object,
 	if err := t.deps.Leases.Settle(ctx, root); err != nil {
 		return nil, err
 	}
+	p, err := t.settled(ctx.Done(), root, size)
+	if p == nil && err == nil {
+		err = ctx.Err()
+	}
+	return p, err
+}
+
+// settled is acquire of an object that is not being removed. It returns nil, nil once canceled is
+// closed.
+func (t *Table) settled(canceled <-chan struct{}, root b3.Root, size int64) (*object, error) {
 	for {
 		t.mu.Lock()
 		p := t.inUse[root]
@@ -179,11 +194,11 @@ func (t *Table) acquire(ctx context.Context, root b3.Root, size int64) (*object,
 			}
 			select {
 			case <-p.removed:
-			case <-ctx.Done():
-				return nil, ctx.Err()
+			case <-canceled:
+				return nil, nil
 			}
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		case <-canceled:
+			return nil, nil
 		}
 	}
 }

@@ -214,6 +214,95 @@ func testIngestOnce(t *testing.T, s *store.Store) {
 	}
 }
 
+// testIngestApart: of an object that is half there by one ingest, another ingest stores all or a
+// part. Each ends in every way, before or after the other.
+func testIngestApart(t *testing.T, s *store.Store) {
+	commit := func(t *testing.T, in *store.Ingest, isNew bool) {
+		t.Helper()
+		if info, err := in.Commit(t.Context(), false); err != nil || info.New != isNew {
+			t.Errorf("commit says %+v, %v; want new %t", info, err, isNew)
+		}
+	}
+	suspend := func(_ *testing.T, in *store.Ingest) { in.Suspend() }
+	abort := func(_ *testing.T, in *store.Ingest) { in.Abort(nil) }
+	for _, size := range []int{500, 9*b3.GroupSize + 1} {
+		p := Bytes(uint64(size), size)
+		all := Items(t, p, int64(size))
+		half := Items(t, p, int64(size), b3.Range{Start: 0, End: int64(size / 2)}, b3.Range{Start: int64(size) - 1, End: -1})
+		for name, c := range map[string]struct {
+			first, apart []b3.Proved
+			end          func(t *testing.T, first, apart *store.Ingest)
+			whole        bool
+			left         int64 // bytes of a partial object that are left of the large one
+		}{
+			"apart is first": {all, all, func(t *testing.T, first, apart *store.Ingest) {
+				commit(t, apart, true)
+				commit(t, first, false)
+			}, true, 0},
+			"apart is second": {all, all, func(t *testing.T, first, apart *store.Ingest) {
+				commit(t, first, true)
+				commit(t, apart, false)
+			}, true, 0},
+			"the other stops after it": {half, all, func(t *testing.T, first, apart *store.Ingest) {
+				commit(t, apart, true)
+				suspend(t, first)
+			}, true, 0},
+			"the other stops before it": {half, all, func(t *testing.T, first, apart *store.Ingest) {
+				suspend(t, first)
+				commit(t, apart, true)
+			}, true, 0},
+			"the other is given up before it": {half, all, func(t *testing.T, first, apart *store.Ingest) {
+				abort(t, first)
+				commit(t, apart, true)
+			}, true, 0},
+			"apart stops": {half, half, func(t *testing.T, first, apart *store.Ingest) {
+				suspend(t, apart)
+				suspend(t, first)
+			}, false, 5*b3.GroupSize + 1},
+			"apart is given up": {all, half, func(t *testing.T, first, apart *store.Ingest) {
+				abort(t, apart)
+				commit(t, first, true)
+			}, true, 0},
+		} {
+			first := begin(t, s, p)
+			write(t, first, c.first...)
+			apart, err := s.IngestApart(t.Context(), b3.Sum(p), int64(size))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := apart.Held(); n != 0 || s.Stats().Ingests != 2 {
+				t.Errorf("%s: %d bytes are there at its begin, %d ingests", name, n, s.Stats().Ingests)
+			}
+			o, err := apart.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, apart, c.apart...)
+			got, err := o.Reader().ReadGroup(0, make([]byte, b3.GroupSize))
+			if err != nil || !bytes.Equal(got, p[:len(got)]) {
+				t.Errorf("%s: group 0 reads as %d bytes, %v", name, len(got), err)
+			}
+			o.Close()
+			c.end(t, first, apart)
+			if st := s.Stats(); st.Leases != 0 || st.Ingests != 0 || size > b3.GroupSize && st.PartialBytes != c.left {
+				t.Errorf("%s: stats say %+v, want %d partial bytes", name, st, c.left)
+			}
+			if !c.whole {
+				_, err := s.Open(t.Context(), b3.Sum(p))
+				Want(t, err, status.NotFound)
+				again := begin(t, s, p)
+				again.Abort(nil)
+				continue
+			}
+			Holds(t, s, p)
+			if err := s.Delete(t.Context(), b3.Sum(p)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	wantCount(t, s, 0)
+}
+
 func testIngestWaits(t *testing.T, s *store.Store) {
 	for _, size := range []int{500, 5*b3.GroupSize + 1} {
 		p := Bytes(uint64(size), size)

@@ -39,6 +39,7 @@ func Suite(t *testing.T, open func(t *testing.T) *store.Store) {
 		{"IngestRefuses", testIngestRefuses},
 		{"IngestFalseSize", testIngestFalseSize},
 		{"IngestOnce", testIngestOnce},
+		{"IngestApart", testIngestApart},
 		{"IngestFollowed", testIngestWaits},
 		{"IngestAborted", testIngestAborted},
 		{"Suspend", testSuspend},
