@@ -10,7 +10,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/node/coding"
-	"allium/node/intake"
 	"allium/node/objects"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
@@ -145,12 +144,13 @@ func (f fetchStore) Partial(ctx context.Context, root b3.Root) (size int64, ok b
 	return p.Size, err == nil, err
 }
 
-// Ingest implements resolver.Local. The resolver fetches an object once at a time, so
-// a conflict means that a peer puts the object just now.
+// Ingest implements resolver.Local. The resolver fetches an object once at a time, so a conflict means that a peer is
+// putting the object. The peer may be slow or stall, and a reader may want only the first bytes. So the fetch does not
+// wait for the put, and stores the object apart.
 func (f fetchStore) Ingest(ctx context.Context, root b3.Root, size int64) (resolver.Ingest, error) {
 	in, err := f.st.Ingest(ctx, root, size)
 	if status.Of(err) == status.Conflict {
-		return nil, intake.Busy(root)
+		in, err = f.st.IngestApart(ctx, root, size)
 	}
 	if err != nil {
 		return nil, err

@@ -207,8 +207,8 @@ func (in *intake) present(ctx context.Context, i int) (ok bool, err error) {
 // arriving is the retry time for an object that arrives already, as a put or a download.
 const arriving = time.Second
 
-// Busy returns the error for an object that arrives already.
-func Busy(root b3.Root) error {
+// busy returns the error for an object that arrives already.
+func busy(root b3.Root) error {
 	err := status.BusyError(status.Busy, status.Limit{Name: "store.ingest", Current: 1, Cap: 1, RetryAfter: arriving})
 	err.Message = root.String() + " is arriving already; ask again later"
 	return err

@@ -44,7 +44,7 @@ func (in *intake) ingest(ctx context.Context, root b3.Root, size int64) (*store.
 	dst, err := in.deps.Store.Ingest(ctx, root, size)
 	switch status.Of(err) {
 	case status.Conflict:
-		return nil, Busy(root)
+		return nil, busy(root)
 	case status.Upstream: // the size is false
 		return nil, status.Errorf(status.BadRequest, "cannot store the object: %w", err)
 	}

@@ -20,7 +20,8 @@ type Local interface {
 	// is false when no part is.
 	Partial(ctx context.Context, root b3.Root) (size int64, ok bool, err error)
 	// Ingest begins to store the object root, whose size is proved, or continues
-	// its stored part. There is at most one ingest of a root at a time.
+	// its stored part. The caller begins at most one ingest of a root at a time. A
+	// peer may put the same object meanwhile: then Ingest begins with nothing.
 	Ingest(ctx context.Context, root b3.Root, size int64) (Ingest, error)
 	// Lease keeps objects, stored or not yet stored, from being deleted until
 	// release is called.

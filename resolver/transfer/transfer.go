@@ -188,7 +188,9 @@ func (t *transfer) fetch(ctx context.Context) error {
 		if err := t.begin(ctx, size); err != nil {
 			return err
 		}
-		t.trace.Step(trace.Step{Source: trace.Partial, Verdict: trace.Hit, Count: t.resumed})
+		if t.resumed > 0 { // 0: a peer is putting the object, and this transfer fetches it apart
+			t.trace.Step(trace.Step{Source: trace.Partial, Verdict: trace.Hit, Count: t.resumed})
+		}
 	}
 	t.begun = time.Now()
 	t.s.observe(Event{Root: t.root, LookupID: t.trace.ID()})
