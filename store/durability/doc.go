@@ -13,7 +13,9 @@
 //   - A node drops a copy only after it proved twice, Params.TrimWait apart, that enough others
 //     hold the object. From before the first proof on its own copy does not count, so two
 //     holders that leave at once never count each other. A proof is as old as its challenge.
-//   - No event makes a node drop a copy that one of its targets asks for.
+//   - No event makes a node drop a copy that one of its targets asks for. A copy that only removed targets asked for
+//     does not count.
+//   - A holder tells an origin that has no copy. So one that was away learns that the target was removed.
 //   - Holders that know nothing of each other find each other: each asks, one after the other,
 //     all members. So a copy too many is found, even if each holder sees as many as it wants.
 //   - The same events at the same times give the same actions.

@@ -142,12 +142,12 @@ func (o *Object) asks(id ID) bool {
 
 // Answer returns how this node answers a challenge of its copy: Proved, with a proof, else Leaving
 // or Absent. A copy that nobody asked for yet does not count, because its sender may be gone before it
-// told the target.
+// told the target. A copy that nobody asks for any more does not count either: it goes after Params.TrimWait.
 func (o *Object) Answer() Answer {
 	switch {
 	case len(o.asked) == 0:
 		return Absent
-	case !o.leave.began.IsZero():
+	case !o.leave.began.IsZero(), o.Wanted() == 0:
 		return Leaving
 	}
 	return Proved

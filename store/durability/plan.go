@@ -167,12 +167,16 @@ func (o *Object) challenge(v *View, now time.Time) (actions []Action) {
 	return actions
 }
 
-// tell returns the members that hold a copy and were not told version.
+// tell returns the members that hold a copy and were not told version. So it does the origins that hold none: one that
+// removed its target while this node was away answers that.
 func (o *Object) tell(v *View, version uint64, actions []Action) []Action {
 	for i := range o.seen {
 		s := &o.seen[i]
 		m := v.find(s.id)
-		if s.proof != proved || s.told == version || s.telling || m == nil || m.Gone {
+		if s.told == version || s.telling || m == nil || m.Gone {
+			continue
+		}
+		if s.proof == unknown || s.proof == absent && !o.asks(s.id) {
 			continue
 		}
 		s.telling = true
@@ -237,7 +241,7 @@ func (o *Object) send(
 			avoid = append(avoid, s.id)
 		case s.sending, s.proof == unknown && (s.first.IsZero() || now.Sub(s.first) < p.Grace):
 			held = append(held, s.id)
-		case now.Before(s.retry), s.proof == proved:
+		case now.Before(s.retry), s.proof == proved, s.proof == leaving:
 			avoid = append(avoid, s.id)
 		}
 	}
