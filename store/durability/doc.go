@@ -13,6 +13,8 @@
 //   - A node drops a copy only after it proved twice, Params.TrimWait apart, that enough others
 //     hold the object. From before the first proof on its own copy does not count, so two
 //     holders that leave at once never count each other. A proof is as old as its challenge.
+//   - While shards are missing and no member can take one, a holder drops a shard that another one proved as well, by
+//     the same two proofs. Then it can take a missing one.
 //   - No event makes a node drop a copy that one of its targets asks for. A copy that only removed targets asked for
 //     does not count.
 //   - A holder tells an origin that has no copy. So one that was away learns that the target was removed.

@@ -77,9 +77,9 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 		}
 		return actions
 	}
-	o.leave, o.ample = leave{}, time.Time{}
+	o.ample = time.Time{}
 	if o.short.IsZero() {
-		o.short = now
+		o.short, o.leave = now, leave{}
 		o.askAgain(p, now)
 	}
 	places := want
@@ -89,6 +89,7 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 	if covered < want && !now.Before(o.turn(v, p, now)) {
 		actions = o.send(v, p, now, holders, want, places, actions)
 	}
+	actions = o.trimDouble(v, p, now, holders, actions)
 	if len(actions) == 0 && slices.ContainsFunc(o.seen, seen.inFlight) {
 		o.rest = rest{o.nextChallenge(now.Add(p.Tick / 4)), v.version}
 	}

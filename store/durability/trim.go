@@ -11,6 +11,7 @@ type leave struct {
 	began  time.Time // when the lease was granted; from then on the node claims to hold no copy
 	proved time.Time // when enough others had proved their copies for the first time; zero: not yet
 	again  bool      // the second proofs were asked for
+	places int       // that the copies of others took in the latest plan of trimDouble
 }
 
 // Lease is the permission of one holder to drop its copy. An object has one at a time.
@@ -38,14 +39,15 @@ func (o *Object) challengeAll(now time.Time) {
 	}
 }
 
-// Grant decides whether a holder may drop its copy, and then notes the lease. It may if enough
-// others hold the object, if it is no node that asks for copies, and if no other holder has the lease.
+// Grant decides whether a holder may drop its copy, and then notes the lease. It may if the copies of others take as
+// many places without it, if it is no node that asks for copies, and if no other holder has the lease.
 func (o *Object) Grant(v *View, from ID, p Params, now time.Time) bool {
 	if o.lease.Holder != from && now.Before(o.lease.Until) || o.asks(from) || o.Answer() != Proved {
 		return false
 	}
-	want := o.Wanted()
-	if want == 0 || o.held(v, p, now).without(from).covered(want) < want {
+	want, held := o.Wanted(), o.held(v, p, now)
+	others := held.without(from)
+	if n := others.covered(want); want == 0 || n < held.covered(want) || n < want && len(others) == len(held) {
 		return false
 	}
 	o.lease = Lease{Holder: from, Until: now.Add(leaseTime(p))}
@@ -71,9 +73,42 @@ func (o *Object) trim(v *View, p Params, now time.Time, holders copies, want int
 	if !lasts || o.leaves(v, holders, want) != v.Self {
 		return actions
 	}
+	return o.askLease(v, now, others, actions)
+}
+
+// askLease adds that this node asks for the lease of its copy. The planner is the first one of the others.
+func (o *Object) askLease(v *View, now time.Time, others copies, actions []Action) []Action {
 	o.leave.asked = now
 	return append(actions, Action{Kind: AskLease, To: v.first(&o.Root, others.ids())[0]})
 }
+
+// trimDouble plans how this node drops its copy while shards are missing: another member has the same shard, and
+// every member that could take a missing one holds a shard. After the drop this node takes it. The drop needs the same
+// two rounds of proofs as any other, and as many different shards at others as make the object.
+func (o *Object) trimDouble(v *View, p Params, now time.Time, holders copies, actions []Action) []Action {
+	want, others := o.Wanted(), holders.without(v.Self)
+	covered := others.covered(want)
+	needed := covered < append(others, holding{v.Self, o.Own}).covered(want)
+	if needed || o.asks(v.Self) || covered < o.leave.places {
+		o.leave = leave{}
+		return actions
+	}
+	if !o.leave.began.IsZero() {
+		o.leave.places = covered
+		return o.leaveOn(v, p, now, covered, actions)
+	}
+	switch {
+	case len(actions) > 0, v.LastOnly, covered < o.data(), slices.ContainsFunc(o.seen, isSending):
+	case now.Sub(o.short) < 2*p.Grace, now.Sub(o.leave.asked) < p.Grace:
+	case len(others) == len(holders), o.leaves(v, holders, want) != v.Self:
+	case len(v.Place(o.Root, o.Size, holders.ids(), nil, 1)) > 0: // it takes the shard
+	default:
+		return o.askLease(v, now, others, actions)
+	}
+	return actions
+}
+
+func isSending(s seen) bool { return s.sending }
 
 // leaves returns the holder whose copy is given up when there are too many: this node's if it does
 // not count, as that of a draining member. Else it is the last one if holders were chosen
@@ -84,16 +119,16 @@ func (o *Object) leaves(v *View, holders copies, want int) ID {
 		return v.Self
 	}
 	for _, id := range slices.Backward(v.inOrder(o.Root, holders.ids())) {
-		if !o.asks(id) && holders.without(id).covered(want) == want {
+		if !o.asks(id) && holders.without(id).covered(want) == holders.covered(want) {
 			return id
 		}
 	}
 	return ""
 }
 
-// leaveOn goes on with dropping this node's copy: others prove theirs after the lease, and once
-// more TrimWait later.
-func (o *Object) leaveOn(v *View, p Params, now time.Time, want int, actions []Action) []Action {
+// leaveOn goes on with dropping this node's copy: others prove after the lease, and once more TrimWait later, that
+// theirs take so many places.
+func (o *Object) leaveOn(v *View, p Params, now time.Time, places int, actions []Action) []Action {
 	if now.Sub(o.leave.began) >= leaseTime(p)-p.Grace {
 		o.leave = leave{asked: now} // the lease ends: stay
 		return actions
@@ -102,10 +137,10 @@ func (o *Object) leaveOn(v *View, p Params, now time.Time, want int, actions []A
 	if o.leave.again {
 		since = o.leave.proved.Add(p.TrimWait)
 	}
-	n := o.provedBy(v, p, now, since).covered(want)
+	n := o.provedBy(v, p, now, since).covered(places)
 	switch {
 	case o.leave.proved.IsZero():
-		if n >= want {
+		if n >= places {
 			o.leave.proved = now
 		}
 	case !o.leave.again:
@@ -113,7 +148,7 @@ func (o *Object) leaveOn(v *View, p Params, now time.Time, want int, actions []A
 			o.leave.again = true
 			o.challengeAll(now)
 		}
-	case n >= want:
+	case n >= places:
 		return append(actions, Action{Kind: Drop})
 	}
 	return actions

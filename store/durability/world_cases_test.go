@@ -376,3 +376,28 @@ func TestSameEventsSameActions(t *testing.T) {
 		t.Error("two runs differ")
 	}
 }
+
+// TestDoublesMakeRoom: while shards are missing, and each member holds one, a holder of a shard that another one has as
+// well drops its own, and gets one that is missing.
+func TestDoublesMakeRoom(t *testing.T) {
+	t.Parallel()
+	for _, pieces := range [][]Piece{
+		{Whole, Shard(1), Shard(1), Shard(2), Shard(2)},
+		{Whole, Shard(1), Shard(2), Shard(2), Shard(2), Shard(2)},
+	} {
+		w := racks(t, len(pieces))
+		root, want := number(1), len(pieces)-1
+		w.ask(w.nodes[0], root, 1<<16, meta.Target{Data: 3, Parity: want - 3})
+		target := w.nodes[0].objects[root].OwnTarget(w.nodes[0].id)
+		for i, n := range w.nodes[1:] {
+			n.disk[root], n.piece[root] = 1<<16, pieces[i+1]
+			o := w.object(n, root, 1<<16)
+			o.Own = pieces[i+1]
+			o.Ask(w.nodes[0].id, target, w.now)
+		}
+		w.run(30 * w.p.TrimWait)
+		if places := w.places(root); places.covered(want) != want || len(places) != want {
+			t.Errorf("%v\n%s", places, w.describe(root))
+		}
+	}
+}

@@ -338,8 +338,8 @@ func maxTime(a, b time.Time) time.Time {
 	return b
 }
 
-// drop drops n's copy and checks that this node may: enough others hold the object, or lost it
-// by a fault after they proved it.
+// drop drops n's copy and checks that this node may: those of others take as many places without it, or took them and
+// were lost by a fault after they were proved.
 func (w *world) drop(n *node, o *Object) {
 	if want := o.Wanted(); want > 0 {
 		var others copies
@@ -349,7 +349,7 @@ func (w *world) drop(n *node, o *Object) {
 				others = append(others, holding{other.id, other.piece[o.Root]})
 			}
 		}
-		if left := others.covered(want); left < want {
+		if left := others.covered(want); left < append(others, holding{n.id, n.piece[o.Root]}).covered(want) {
 			w.t.Fatalf("at %s %s drops a copy of %s, of which then %d are left instead of %d",
 				w.now.Sub(time.Unix(1_700_000_000, 0)), n.id, o.Root, left, want)
 		}
