@@ -1,24 +1,34 @@
-// Package model checks how holders of an object drop copies that are too many. spin explores every state of
-// a model of it. The package has only tests.
+// Package model checks the rules by which holders of an object send, drop and forget copies. spin explores every
+// state of models of them. The package has only tests.
 //
-// trim.pml models holders that ask each other for leases, prove that enough others hold the object, wait,
-// prove it again and drop their copy: package durability. It names the Go methods that its processes stand for. Each
-// guard names the property that fails without it: TestModels removes the guards one by one.
+// A model names the Go methods that its processes stand for. Each guard names the property that fails without it:
+// TestModels removes the guards one by one.
+//
+//   - trim.pml: holders ask each other for leases, prove that enough others hold the object, wait, prove it again and
+//     drop their copy.
+//   - shards.pml: the same with shards, some of which several members hold. Two planners send what is missing at the
+//     same time, and as much is lost as the coding allows.
+//   - removal.pml: a target is removed, and perhaps set again, while a holder is away that still has the old one.
 //
 // # Properties
 //
 //   - Holders never leave fewer copies than are wanted by what they do themselves, even if each has its
-//     lease from another planner.
-//   - A copy that was lost before the second round of proofs is not counted on.
+//     lease from another planner. The only copy of a shard is never dropped.
+//   - A copy that was lost before the second round of proofs is not counted on, and neither is one of a holder that
+//     knows no target but removed ones.
 //   - A planner that holds the object, and does not leave itself, grants one lease at a time.
-//   - A node with a target of its own drops nothing.
+//   - A node with a target of its own drops nothing. A node drops nothing that a target asks for.
+//   - A planner sends a shard to one member at a time. After the last plans no shard is missing, and the object can be
+//     read all the time.
+//   - Only the origin changes or removes its target, and nothing older replaces what is known of it.
+//   - What was removed goes: a holder that is back brings it back for as long as it cannot ask the origin.
 //   - All of them come to an end.
 //
 // # Invariants
 //
-// The model allows everything that the code can do to the copies of one object. It omits what makes copies:
-// whom a planner chooses and when it sends. Package durability tests that over the Go code in virtual time,
-// with hundreds of nodes and random orders of events (TestClusterConverges).
+// The models allow everything that the code can do to the copies of one object. They omit whom a planner chooses, and
+// whose turn it is. Package durability tests that over the Go code in virtual time, with hundreds of nodes and random
+// orders of events (TestClusterConverges).
 //
 // # One check
 //
