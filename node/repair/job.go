@@ -25,6 +25,9 @@ const Move Kind = "move"
 // Trim is the kind of the copies that were dropped because nobody needs them, which takes no job.
 const Trim Kind = "trim"
 
+// receive is the label of what members sent for their repairs, and nobody waited for.
+const receive = "receive"
+
 // moveShare is the part of the rate of repairs that moves have.
 const moveShare = 4
 
@@ -94,6 +97,9 @@ func (r *Repairs) do(ctx context.Context, job Job) {
 	}()
 	err = job.Run(ctx, func(ctx context.Context, n int) error { return r.wait(ctx, kind, n) })
 }
+
+// Received waits until the rate of repairs allows n bytes, at most burst, that a member sent for a repair.
+func (r *Repairs) Received(ctx context.Context, n int) error { return r.wait(ctx, receive, n) }
 
 // wait counts n bytes and waits for the rate that all repairs share.
 func (r *Repairs) wait(ctx context.Context, kind string, n int) error {

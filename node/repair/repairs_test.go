@@ -316,6 +316,41 @@ func TestRepairPace(t *testing.T) {
 	})
 }
 
+// TestReceivedPace: what a node sends and what it receives for repairs takes from one rate, in turn.
+func TestReceivedPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate, each, chunk = 1 << 20, 10 << 20, b3.GroupSize
+		r := mending(t, rate, nil)
+		begun := time.Now()
+		var took [2]time.Duration
+		var wg sync.WaitGroup
+		for i, wait := range []func(ctx context.Context, n int) error{
+			func(ctx context.Context, n int) error { return r.wait(ctx, string(Replicate), n) }, r.Received,
+		} {
+			wg.Go(func() {
+				for range each / chunk {
+					if err := wait(t.Context(), chunk); err != nil {
+						t.Error(err)
+					}
+				}
+				took[i] = time.Since(begun)
+			})
+		}
+		wg.Wait()
+		const all = (2*each - burst) * time.Second / rate
+		for i, d := range took {
+			if d < all-2*time.Second || d > all { // one of them got the burst
+				t.Errorf("%d ended after %s, both together take %s", i, d, all)
+			}
+		}
+		for _, kind := range []string{string(Replicate), receive} {
+			if n := testutil.ToFloat64(r.m.bytes.WithLabelValues(kind)); n != each {
+				t.Errorf("%v bytes of %s are counted", n, kind)
+			}
+		}
+	})
+}
+
 // TestRepairsAreOff: while repairs are off, damaged objects are counted and not queued, and
 // Fetch still repairs an object.
 func TestRepairsAreOff(t *testing.T) {
