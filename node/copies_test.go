@@ -102,6 +102,13 @@ func TestCopies(t *testing.T) {
 	nodes[gone] = nil
 	nodes = append(nodes, startAt(t, ring.home(t), joining(seed)))
 	check("three copies again")
+	received := int64(0)
+	for _, n := range live(nodes) {
+		received += metric(t, n, `repair_bytes_total{kind="receive"}`)
+	}
+	if received < 3_000_000 {
+		t.Errorf("the members count %d received bytes of repairs", received)
+	}
 	if slices.Contains(holders(t, []*running{seed}, objs[0].root), 0) {
 		t.Error("a node that is no member has a copy")
 	}

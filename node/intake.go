@@ -21,7 +21,8 @@ func (n *Node) receiver() object.Receiver {
 	return intake.New(intake.Deps{
 		Store: n.store, Capabilities: n.capabilities, Audit: n.gatewayAudit(),
 		Shut: n.shutForPuts, Member: n.member, Denied: n.denylist.At("put").Object,
-		Pinned: func(ctx context.Context, root b3.Root, label string) { n.api.Pinned(ctx, root, label) },
+		Received: n.repairs.Received,
+		Pinned:   func(ctx context.Context, root b3.Root, label string) { n.api.Pinned(ctx, root, label) },
 	})
 }
 

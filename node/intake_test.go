@@ -198,6 +198,42 @@ func TestPutToANode(t *testing.T) {
 	}
 }
 
+// TestPutForRepairToANode: what a member sends for a repair counts at the receiver's rate of repairs, and nothing else
+// does.
+func TestPutForRepairToANode(t *testing.T) {
+	noLeaks(t)
+	p := joined(t, func(c *config.Config) { c.Store.RepairRate = 1 << 30 })
+	member, person := p.mint(t, "op in replicate", "aud = "+p.to.ID().ID), p.mint(t, "op in put")
+	for i, c := range []struct {
+		token  []byte
+		repair bool
+		counts bool
+	}{{member, true, true}, {member, false, false}, {person, true, false}} {
+		const received = `repair_bytes_total{kind="receive"}`
+		before, sent := metric(t, p.to, received), int64(0)
+		root, _ := addBytes(t, p.from, byte(i), 3_000_000)
+		obj, err := p.from.Store().Open(t.Context(), root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.from.ObjectClient().Put(t.Context(), p.id, obj, object.PutOptions{
+			Capability: c.token, Repair: c.repair,
+			Wait: func(_ context.Context, n int) error { sent += int64(n); return nil },
+		})
+		_ = obj.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[bool]int64{true: sent}[c.counts]
+		if n := metric(t, p.to, received) - before; n != want || sent < 3_000_000 {
+			t.Errorf("put %d: %d of %d bytes are counted, want %d", i, n, sent, want)
+		}
+	}
+	if n := metric(t, p.to, `repair_wait_seconds_count{kind="receive"}`); n == 0 {
+		t.Error("no wait is counted")
+	}
+}
+
 // TestPutManyToANode puts small objects together, some of which are there, within a quota.
 func TestPutManyToANode(t *testing.T) {
 	noLeaks(t)

@@ -25,7 +25,7 @@ func (k *Keeper) send(ctx context.Context, to peer.ID, roots []b3.Root, wait rep
 	}
 	var errs []error
 	err := k.authorized(to, b3.Root{}, func(token []byte) (err error) {
-		errs, err = k.sendMany(ctx, to, roots, object.PutOptions{Capability: token, Wait: wait})
+		errs, err = k.sendMany(ctx, to, roots, object.PutOptions{Capability: token, Wait: wait, Repair: wait != nil})
 		return err
 	})
 	return errs, err
@@ -56,7 +56,7 @@ func (k *Keeper) sendOne(ctx context.Context, to peer.ID, root b3.Root, wait rep
 // put stores an object at a member.
 func (k *Keeper) put(ctx context.Context, to peer.ID, obj b3.Object, wait repair.Wait) error {
 	return k.authorized(to, obj.Reader().Root(), func(token []byte) error {
-		_, err := k.deps.Objects.Put(ctx, to, obj, object.PutOptions{Capability: token, Wait: wait})
+		_, err := k.deps.Objects.Put(ctx, to, obj, object.PutOptions{Capability: token, Wait: wait, Repair: wait != nil})
 		return err
 	})
 }

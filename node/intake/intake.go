@@ -44,6 +44,8 @@ type Deps struct {
 	Member func(p peer.ID) error
 	// Denied returns an error for an object that the denylist names.
 	Denied func(root b3.Root) error
+	// Received waits until the rate of repairs allows bytes that a member sent for a repair.
+	Received func(ctx context.Context, bytes int) error
 	// Pinned is told of each new pin.
 	Pinned func(ctx context.Context, root b3.Root, label string)
 }
@@ -151,6 +153,18 @@ func (in *intake) Close(ctx context.Context) {
 		e.Of, e.Outcome = in.recorded, status.Of(in.outcome).String()
 		in.deps.Audit.Outcome(ctx, e)
 	}
+}
+
+// Throttle implements object.Intake. Only a member can use up the rate of repairs.
+func (in *intake) Throttle(ctx context.Context, bytes int) error {
+	if in.op != capability.Replicate {
+		return nil
+	}
+	err := in.deps.Received(ctx, bytes)
+	if err != nil {
+		in.outcome = err
+	}
+	return err
 }
 
 // refused records a refusal of the put and returns it.

@@ -142,13 +142,13 @@ func (s *Server) fail(st network.Stream, op string, err error) {
 var errIdle = status.Errorf(status.Timeout, "the stream is idle")
 
 // requestReader reads requests with different deadlines. Between frames it waits for
-// IdleTimeout, but for ReadTimeout if a put follows. While an answer is in progress it
+// IdleTimeout, but for ReadTimeout or RepairPause if the items of a put follow. While an answer is in progress it
 // waits without a limit. Within a frame the peer must keep to ReadTimeout and MinRate.
 type requestReader struct {
 	in     *served
 	stream deadline.Reader // its clock runs from the first byte of a frame to the last
 	frames *oap.Reader
-	put    bool // whether the items of a put follow
+	put    time.Duration // how long the items of a put that follow may stay away; 0: none follow
 }
 
 // Read implements [io.Reader].
@@ -159,8 +159,8 @@ func (r *requestReader) Read(p []byte) (int, error) {
 	switch {
 	case r.frames.Buffered() > 0:
 		end = r.stream.Until(now)
-	case r.put:
-		end = now.Add(cfg.ReadTimeout)
+	case r.put > 0:
+		end = now.Add(r.put)
 	default:
 		return r.idle(p, now)
 	}
@@ -243,6 +243,7 @@ func (in *served) refuse(r oap.Reason, format string, args ...any) error {
 // capability of a put.
 func (in *served) decode(ctx context.Context, req *request, f oap.Frame, payload []byte) {
 	req.query, req.refusal = decodeQuery(payload)
+	req.repair = req.op == opPut && f.Code&codeRepair != 0
 	switch end := f.Flags.Has(oap.FlagEnd); {
 	case req.refusal != nil:
 	case req.op == opPut && in.srv.deps.Receiver == nil:

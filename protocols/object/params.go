@@ -43,6 +43,14 @@ type Params struct {
 	// PuttingWait is the most puts that wait for one of Putting permits. Further puts get busy.
 	PuttingWait int64 `fixed:"putting_wait"`
 
+	// Repairing is the most puts for repairs that are served at the same time, apart from Putting: those
+	// are slow, and somebody waits for the others. PuttingWait more wait.
+	Repairing int64 `fixed:"repairing"`
+
+	// RepairPause is what ReadTimeout and WriteTimeout are between the frames of a put for a repair, as
+	// both sides may wait for their rate of repairs.
+	RepairPause time.Duration `fixed:"repair_pause"`
+
 	// CommitTimeout is how long a client waits for the answer to a put after it sent the last item. The
 	// peer makes the object durable meanwhile, perhaps in a bucket.
 	CommitTimeout time.Duration `fixed:"commit_timeout"`
@@ -89,6 +97,8 @@ func defaultParams() Params {
 		ServingWait:     512,
 		Putting:         32,
 		PuttingWait:     64,
+		Repairing:       16,
+		RepairPause:     time.Minute,
 		CommitTimeout:   2 * time.Minute,
 		FrameBytes:      oneGroup,
 		PeerEgressBytes: 4 << 20,

@@ -23,7 +23,13 @@ type PutOptions struct {
 	// Wait, if set, is called before a frame with so many bytes of items is sent, to keep to a rate.
 	// Its error ends the put.
 	Wait func(ctx context.Context, bytes int) error
+	// Repair says that nobody waits for the put: p takes the items at its own rate of repairs, and either
+	// side may pause for RepairPause.
+	Repair bool
 }
+
+// codeRepair is the bit of the code of the frame that begins a put which says [PutOptions.Repair].
+const codeRepair = 1
 
 // Put stores an object on p. It returns when the object is durable there; isNew says that p
 // did not have it. What p has of it is not sent. Put verifies every byte before it sends it,
@@ -92,6 +98,9 @@ func (c *Client) put(ctx context.Context, p peer.ID, w wirePut, o PutOptions, s 
 		return status.Errorf(status.FrameOversize, "the capability has %d bytes, at most %d", len(o.Capability), oap.MaxCap)
 	}
 	f := oap.Frame{Header: oap.Header{Flags: oap.FlagReq | oap.FlagStart}, Cap: o.Capability, Payload: payload}
+	if o.Repair {
+		f.Code = codeRepair
+	}
 	err = c.ask(ctx, p, opPut, func(st *clientStream) (bool, error) {
 		items := &itemWriter{st: st, wait: o.Wait, upload: c.upload, sent: c.metrics.bytesOut.Add}
 		return st.put(ctx, c.maxFrame(st.Conn()), f, items, s)
@@ -112,6 +121,12 @@ func (c *clientStream) put(
 	if err := c.begin(ctx, maxFrame, f); err != nil {
 		return false, err
 	}
+	commit := c.cfg.CommitTimeout
+	if f.Code == codeRepair {
+		commit += c.cfg.RepairPause // p may not have taken the last items yet
+		c.setPatience(c.cfg.RepairPause)
+		defer c.setPatience(c.cfg.WriteTimeout)
+	}
 	var sender sync.WaitGroup
 	defer sender.Wait()
 	sending, stop := context.WithCancel(ctx)
@@ -128,7 +143,7 @@ func (c *clientStream) put(
 			c.waitUntil.Store(math.MaxInt64)
 			sender.Go(func() {
 				err := w.run(sending, maxFrame, s)
-				c.waitUntil.Store(time.Now().Add(c.cfg.CommitTimeout).UnixNano())
+				c.waitUntil.Store(time.Now().Add(commit).UnixNano())
 				result.Store(&err)
 				if err != nil {
 					_ = c.ResetWithError(codeCanceled) // wakes the loop above

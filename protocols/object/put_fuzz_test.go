@@ -49,12 +49,17 @@ func FuzzPut(f *testing.F) {
 			Payload: append(bytes.Clone(small[1]), small[2]...),
 		})...),
 	}
+	repair := begin(putOf(root, len(data)))
+	repair.Code = codeRepair
+	streams = append(streams, append(first(repair), wire(itemFrames(f, 1, data)...)...))
 	// A patch is 8 bytes: where (4), what (1), how (1: set, insert, delete, repeat), how much (2).
 	f.Add(uint8(0), []byte{})
 	f.Add(uint8(1), []byte{})
 	f.Add(uint8(0), []byte{0, 0, 1, 0, 7, 0, 0, 1})
 	f.Add(uint8(0), []byte{0, 1, 0, 0, 7, 2, 1, 0, 0, 0, 0, 0, 0, 3, 0, 9})
 	f.Add(uint8(1), []byte{0, 0, 0, 9, 0xff, 0, 0, 1})
+	f.Add(uint8(2), []byte{})
+	f.Add(uint8(2), []byte{0, 0, 1, 0, 7, 0, 0, 1})
 	f.Fuzz(func(t *testing.T, which uint8, patches []byte) {
 		raw := bytes.Clone(streams[int(which)%len(streams)])
 		for ; len(patches) >= 8 && len(raw) > 0 && len(raw) < 1<<20; patches = patches[8:] {

@@ -72,6 +72,7 @@ type query struct {
 	sizeProof bool
 	sizes     []int64       // of a put: the claimed size of each object in bytes
 	many      bool          // a put of many small objects
+	repair    bool          // nobody waits for the put
 	timeout   time.Duration // the request's deadline_ms; 0: none
 }
 

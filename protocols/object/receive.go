@@ -15,11 +15,14 @@ import (
 func (in *served) put(ctx context.Context, req *request) error {
 	defer req.intake.Close(ctx)
 	frames := in.requests.frames
-	in.requests.put = true
+	in.requests.put = in.srv.cfg.ReadTimeout
+	if req.repair {
+		in.requests.put = in.srv.cfg.RepairPause
+	}
 	frames.SetItems(true)
 	frames.SetCheck(continues(req.corr))
 	defer func() {
-		in.requests.put = false
+		in.requests.put = 0
 		frames.SetItems(false)
 		frames.SetCheck(startsRequest)
 	}()
@@ -112,6 +115,9 @@ func (in *served) receiveObject(
 		if _, more := walk.Next(); more == ended {
 			return ended, badPut("END is not on the last item and only there")
 		}
+		if err := in.throttle(ctx, req, len(f.Payload)); err != nil {
+			return ended, err
+		}
 		if ended {
 			return true, nil
 		}
@@ -193,8 +199,19 @@ func (in *served) receiveMany(
 		case ended != (n == len(wanted)):
 			return ended, badPut("END is not on the last item and only there")
 		}
+		if err := in.throttle(ctx, req, len(f.Payload)); err != nil {
+			return ended, err
+		}
 	}
 	return true, nil
+}
+
+// throttle returns when more of a put may be read or made durable, after a frame with n bytes of items.
+func (in *served) throttle(ctx context.Context, req *request, n int) error {
+	if !req.repair {
+		return nil
+	}
+	return req.intake.Throttle(ctx, n)
 }
 
 // answerMany sends the outcome of each small object.
@@ -217,8 +234,9 @@ func (in *served) answerMany(req *request, errs []error) error {
 	return nil
 }
 
-// nextItems reads the next frame with items of a put. It waits for at most ReadTimeout. An
-// error of the stream, or a frame that does not belong to the put, is a *streamError.
+// nextItems reads the next frame with items of a put. It waits for at most ReadTimeout, or
+// RepairPause for a repair. An error of the stream, or a frame that does not belong to the put,
+// is a *streamError.
 func (in *served) nextItems(ctx context.Context) (oap.Frame, error) {
 	if err := ctxError(ctx, ctx.Err()); err != nil {
 		return oap.Frame{}, err

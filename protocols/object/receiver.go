@@ -48,6 +48,9 @@ type Intake interface {
 	// Commit returns when the small objects that were taken are durable. It returns the error
 	// of each object in done, in that order.
 	Commit(ctx context.Context, done []int) []error
+	// Throttle is called after each frame of a put for a repair, with the bytes of its items. The
+	// peer may send more when it returns; an error ends the put.
+	Throttle(ctx context.Context, bytes int) error
 	// Close ends the put. ctx may be done.
 	Close(ctx context.Context)
 }

@@ -17,12 +17,13 @@ type memReceiver struct {
 	token  string
 	commit func() error // nil: nothing
 
-	mu     sync.Mutex
-	refuse func(root b3.Root) error          // of Ingest and Take; nil: nothing
-	write  func(root b3.Root, g int64) error // of Ingest.Write; nil: nothing
-	parts  map[b3.Root]*memPart
-	closed int // intakes
-	offers []Offer
+	mu       sync.Mutex
+	refuse   func(root b3.Root) error          // of Ingest and Take; nil: nothing
+	write    func(root b3.Root, g int64) error // of Ingest.Write; nil: nothing
+	parts    map[b3.Root]*memPart
+	throttle func(ctx context.Context, n int) error // nil: it does not wait
+	closed   int                                    // intakes
+	offers   []Offer
 }
 
 // memPart is what arrived of an object.
@@ -164,6 +165,13 @@ func (in *memIntake) Commit(_ context.Context, done []int) []error {
 		}
 	}
 	return errs
+}
+
+func (in *memIntake) Throttle(ctx context.Context, n int) error {
+	if in.r.throttle == nil {
+		return nil
+	}
+	return in.r.throttle(ctx, n)
 }
 
 func (in *memIntake) Close(context.Context) {

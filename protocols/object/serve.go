@@ -87,7 +87,10 @@ func (in *served) serve(ctx context.Context, req *request) (err error) {
 		defer cancel()
 	}
 	gate := in.srv.serving
-	if req.op == opPut {
+	switch {
+	case req.op == opPut && req.repair:
+		gate = in.srv.repairing
+	case req.op == opPut:
 		gate = in.srv.putting
 	}
 	release, err := in.permit(ctx, gate)

@@ -52,16 +52,17 @@ type ServerDeps struct {
 
 // Server answers get, have and put on object streams (OAP1.md §9).
 type Server struct {
-	cfg     Config
-	deps    ServerDeps
-	log     *slog.Logger
-	metrics *metrics
-	streams *limits.FairGate[ipgroup.Group] // open streams
-	asking  *limits.FairGate[ipgroup.Group] // requests that are served or wait
-	serving *limits.Gate                    // gets and haves that are served
-	putting *limits.Gate                    // puts that are served
-	egress  *limits.Budget                  // bytes of buffers in use
-	peers   peers
+	cfg       Config
+	deps      ServerDeps
+	log       *slog.Logger
+	metrics   *metrics
+	streams   *limits.FairGate[ipgroup.Group] // open streams
+	asking    *limits.FairGate[ipgroup.Group] // requests that are served or wait
+	serving   *limits.Gate                    // gets and haves that are served
+	putting   *limits.Gate                    // puts that are served, but for those of repairs
+	repairing *limits.Gate                    // puts for repairs that are served
+	egress    *limits.Budget                  // bytes of buffers in use
+	peers     peers
 
 	open     latch.Latch // open streams; closed when Run ends
 	requests latch.Latch // requests in flight; closed by Drain
@@ -103,6 +104,9 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 	s.putting = l.NewGate(limits.Spec{
 		Name: "object.putting", Path: "object streams → ingests of the store", Policy: "wait, then busy",
 	}, cfg.Putting, cfg.PuttingWait)
+	s.repairing = l.NewGate(limits.Spec{
+		Name: "object.repairing", Path: "object streams → ingests of the store, for repairs", Policy: "wait, then busy",
+	}, cfg.Repairing, cfg.PuttingWait)
 	s.egress = l.NewBudget(limits.Spec{
 		Name: "object.egress_bytes", Path: "store reads → object streams", Policy: "wait, then busy",
 	}, int64(cfg.EgressBytes))

@@ -31,9 +31,10 @@ type clientStream struct {
 	// longer than ReadTimeout, because the items of a put are being sent or stored.
 	waitUntil atomic.Int64
 
-	reading deadline.Reader // its clock runs from the first byte of a frame to the last
-	writing deadline.Writer
-	timer   *time.Timer // expires the stream while it is idle
+	reading  deadline.Reader // its clock runs from the first byte of a frame to the last
+	writing  deadline.Writer
+	patience time.Duration // of writing
+	timer    *time.Timer   // expires the stream while it is idle
 }
 
 func newClientStream(
@@ -42,8 +43,8 @@ func newClientStream(
 	c := &clientStream{
 		Stream: st, peer: id, cfg: cfg,
 		reading: deadline.NewReader(st, deadline.NewMinRate(cfg.ReadTimeout, int64(cfg.MinRate))),
-		writing: deadline.NewWriter(st, deadline.NewMinRate(cfg.WriteTimeout, int64(cfg.MinRate))),
 	}
+	c.setPatience(cfg.WriteTimeout)
 	c.frames = oap.NewReader(answerReader{c}, oap.MaxFrame)
 	c.frames.SetCheck(c.checkHeader)
 	evicted := func(error) { _ = st.ResetWithError(network.StreamResourceLimitExceeded) }
@@ -51,6 +52,12 @@ func newClientStream(
 	c.frames.SetMemory(c.memory)
 	c.writer = oap.NewWriter(queryWriter{c}, oap.MaxFrame)
 	return c
+}
+
+// setPatience sets for how long the peer may read nothing while data waits for it. Nothing is being written.
+func (c *clientStream) setPatience(d time.Duration) {
+	c.patience = d
+	c.writing = deadline.NewWriter(c.Stream, deadline.NewMinRate(d, int64(c.cfg.MinRate)))
 }
 
 // checkHeader returns an error for a frame that does not answer the latest request,
@@ -164,7 +171,7 @@ func (w queryWriter) Write(p []byte) (int, error) {
 	c.writing.Rest()
 	n, err := c.writing.Write(p)
 	if errors.Is(err, deadline.ErrPassed) {
-		err = tooSlow("write request", &c.cfg, c.cfg.WriteTimeout)
+		err = tooSlow("write request", &c.cfg, c.patience)
 	}
 	return n, err
 }

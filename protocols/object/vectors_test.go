@@ -54,7 +54,8 @@ func putObjects() map[string][]byte {
 		large[i] = byte(i % 241)
 	}
 	return map[string][]byte{
-		"new": []byte("new"), "one": []byte("one"), "two": []byte("two"), "absent": []byte("absent"), "large": large,
+		"new": []byte("new"), "one": []byte("one"), "two": []byte("two"), "slow": []byte("slow"),
+		"absent": []byte("absent"), "large": large,
 	}
 }
 
@@ -149,6 +150,14 @@ func flagsOf(text string) (f oap.Flags) {
 func (c *talk) ask(text string) {
 	flags, payload, _ := strings.Cut(text, " ")
 	f := oap.Frame{Header: oap.Header{Flags: flagsOf(flags), Proto: oap.ProtoObject, CorrID: 1}}
+	if rest, ok := strings.CutPrefix(payload, "code="); ok {
+		code, after, _ := strings.Cut(rest, " ")
+		n, err := strconv.ParseUint(code, 10, 16)
+		if err != nil {
+			c.t.Fatal(text)
+		}
+		f.Code, payload = uint16(n), after
+	}
 	if rest, ok := strings.CutPrefix(payload, "cap="); ok {
 		token, after, _ := strings.Cut(rest, " ")
 		f.Cap, payload = []byte(token), after
