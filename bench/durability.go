@@ -217,10 +217,15 @@ func (m *member) read(ctx context.Context, key string, r api.Range, size int64) 
 // repairRate is the configuration of a node that repairs at so many bytes a second.
 func repairRate(n int) string { return fmt.Sprintf("[store]\nrepair_rate = \"%d\"\n", n) }
 
-// repairedBytes returns how many bytes of copies and shards the node has sent, but for those that somebody waited for.
+// repairedBytes returns how many bytes of copies and shards the node has sent and received, but for those that somebody
+// waited for.
 func (m *member) repairedBytes(ctx context.Context) (float64, error) {
 	counters, err := m.counters(ctx)
-	return counters[`repair_bytes_total{kind="replicate"}`] + counters[`repair_bytes_total{kind="rebuild"}`], err
+	bytes := 0.0
+	for _, kind := range []string{"replicate", "rebuild", "receive"} {
+		bytes += counters[fmt.Sprintf("repair_bytes_total{kind=%q}", kind)]
+	}
+	return bytes, err
 }
 
 // stop ends all nodes and removes what they stored.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -21,8 +22,8 @@ const (
 	repairEvery  = 100 * time.Millisecond
 )
 
-// benchRepair measures what a node sends while it makes the copies again that were lost with another node, and what
-// its gateway answers meanwhile.
+// benchRepair loses a node of a cluster. It measures what a node sends while it makes the copies again that were lost,
+// what the node that gets them receives, and what the gateway of the first one answers meanwhile.
 func benchRepair(ctx context.Context, s *settings) ([]row, error) {
 	var budget, alone, beside []float64
 	for range min(s.rounds, rateRounds) {
@@ -42,7 +43,7 @@ func benchRepair(ctx context.Context, s *settings) ([]row, error) {
 
 // repaired is what one repair showed.
 type repaired struct {
-	most          float64 // bytes a second, in the 10 s with the most
+	most          float64 // bytes a second, in the 10 s and on the node with the most
 	alone, beside float64 // p99 of the gateway without repair and beside it, ms
 }
 
@@ -75,12 +76,15 @@ func (s *settings) repair(ctx context.Context) (r repaired, err error) {
 	}
 	counting, cancel := context.WithCancel(ctx)
 	var counted sync.WaitGroup
-	var failed error
-	counted.Go(func() { r.most, failed = origin.mostRepaired(counting) })
+	most, failed := make([]float64, len(c.members)), make([]error, len(c.members))
+	for i, m := range c.members {
+		counted.Go(func() { most[i], failed[i] = m.mostRepaired(counting) })
+	}
 	r.beside, err = steadyP99(ctx, page)
 	cancel()
 	counted.Wait()
-	return r, errors.Join(err, failed)
+	r.most = slices.Max(most)
+	return r, errors.Join(err, errors.Join(failed...))
 }
 
 // steadyP99 asks for a page 200 times a second.
@@ -113,7 +117,7 @@ func (m *member) awaitRepair(ctx context.Context) error {
 	return err
 }
 
-// mostRepaired returns the most that the node sends in a second, over repairWindow, until ctx ends.
+// mostRepaired returns the most that the node sends and receives in a second, over repairWindow, until ctx ends.
 func (m *member) mostRepaired(ctx context.Context) (most float64, err error) {
 	type look struct {
 		at    time.Time
@@ -136,7 +140,7 @@ func (m *member) mostRepaired(ctx context.Context) (most float64, err error) {
 		time.Sleep(repairLook)
 	}
 	if most == 0 {
-		return 0, errors.New("nothing was sent within the time of a repair")
+		return 0, errors.New("nothing was repaired within the time of a repair")
 	}
 	return most, nil
 }

@@ -117,7 +117,7 @@ func (c *cluster) fill(ctx context.Context, target []string) ([]kept, error) {
 // lose kills the first nodes of the cluster, starts as many and waits until all targets are met. It returns how long
 // that took after the grace, and how long it may take.
 func (c *cluster) lose(ctx context.Context, n int, readers *survivors) (seconds, allowed float64, err error) {
-	before, err := c.sentForRepair(ctx)
+	before, err := c.repairedByHome(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -137,7 +137,7 @@ func (c *cluster) lose(ctx context.Context, n int, readers *survivors) (seconds,
 		return 0, 0, err
 	}
 	took := time.Since(detected)
-	after, err := c.sentForRepair(ctx)
+	after, err := c.repairedByHome(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -170,17 +170,17 @@ func (c *cluster) restored(ctx context.Context) error {
 	}
 }
 
-// sentForRepair returns how many bytes each node has sent for repairs, by its home.
-func (c *cluster) sentForRepair(ctx context.Context) (map[string]float64, error) {
-	sent := map[string]float64{}
+// repairedByHome returns how many bytes each node has sent and received for repairs, by its home.
+func (c *cluster) repairedByHome(ctx context.Context) (map[string]float64, error) {
+	repaired := map[string]float64{}
 	for _, m := range c.members {
 		bytes, err := m.repairedBytes(ctx)
 		if err != nil {
 			return nil, err
 		}
-		sent[m.home] = bytes
+		repaired[m.home] = bytes
 	}
-	return sent, nil
+	return repaired, nil
 }
 
 // survivors read objects through the members that are there.
