@@ -59,6 +59,10 @@ type objects interface {
 	// File returns the path of the file that has exactly the bytes of a visible object.
 	// ok is false if there is none.
 	File(e meta.Entry) (path string, ok bool)
+	// MoveFile deletes a visible object durably and then calls move with the path of its
+	// file, which move may rename. It returns an error of move. It returns unsupported,
+	// and deletes nothing, if the object has no file.
+	MoveFile(e meta.Entry, move func(path string) error) error
 	// Put stores a small object. It returns when the object is visible and
 	// durable. A deferred put returns earlier; the next successful Flush makes it
 	// so. isNew is false if a whole copy was already stored. Put does not keep p.

@@ -44,10 +44,11 @@
 //
 // GC: [Store.Collector] marks what pins, leases and holds protect, and removes the rest or evicts
 // the least recently used objects. It also runs by itself when space runs short. [Store.Delete]
-// removes one object if nothing protects it. [Object.MoveOut] gives its file away instead.
+// removes one object if nothing protects it. [Object.MoveOut] gives its file away instead, and
+// [Object.MoveAndRestore] copies the object back from it in the background.
 //
 // Each algorithm is in the package that owns it: gc (mark and sweep, eviction, space), partial
 // (downloads), upload, quota, scrub (the background check), uses (last uses and GC holds), cache,
 // lease. Run owns the goroutines: writing the log, compaction, checkpoints of downloads, eviction,
-// writing last uses, expiry of uploads, the scrub, and copying to the bucket.
+// writing last uses, expiry of uploads, the scrub, restoring objects that were moved out, and copying to the bucket.
 package store

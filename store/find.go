@@ -38,7 +38,9 @@ func (s *Store) Stat(ctx context.Context, root b3.Root) (Info, error) {
 	case err != nil:
 		return Info{}, fmt.Errorf("look up %s: %w", root, err)
 	case !ok:
-		return Info{}, notFound(root)
+		if e, ok = s.restores.find(root); !ok {
+			return Info{}, notFound(root)
+		}
 	case e.Corrupt:
 		return Info{}, corrupt(root, "it failed a check before")
 	}
@@ -48,8 +50,8 @@ func (s *Store) Stat(ctx context.Context, root b3.Root) (Info, error) {
 func infoOf(e meta.Entry) Info { return Info{Root: e.Root, Size: e.Size, Corrupt: e.Corrupt} }
 
 // Has reports for each root, in order, whether the object is stored whole, in
-// part, or not at all. An object that is marked corrupt is not whole. Has does
-// not count as a use.
+// part, or not at all. An object that is marked corrupt is not whole; one that is
+// being restored is. Has does not count as a use.
 func (s *Store) Has(ctx context.Context, roots []b3.Root) ([]b3.Presence, error) {
 	if err := s.admission.EnterContext(ctx); err != nil {
 		return nil, err
@@ -60,6 +62,9 @@ func (s *Store) Has(ctx context.Context, roots []b3.Root) ([]b3.Presence, error)
 		e, ok, err := s.find(root)
 		if err != nil {
 			return nil, fmt.Errorf("look up %s: %w", root, err)
+		}
+		if !ok {
+			_, ok = s.restores.find(root)
 		}
 		if ok && !e.Corrupt {
 			answers[i] = b3.Complete
@@ -82,8 +87,14 @@ func (s *Store) hasPart(root b3.Root) (presence b3.Presence, err error) {
 	return presence, nil
 }
 
-// Touch is [Store.Has] that counts as a use of every object that is stored whole.
+// Touch is [Store.Has] that counts as a use of every object that is stored whole. It waits
+// for objects that are being restored.
 func (s *Store) Touch(ctx context.Context, roots []b3.Root) ([]b3.Presence, error) {
+	for _, root := range roots {
+		if err := s.restores.wait(ctx, root); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}

@@ -71,6 +71,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		Admission: s.admission, Account: s.space, Clock: s.clock, Log: deps.Log, Metrics: deps.Metrics,
 		Duty: cfg.GCDuty, Entries: s.entries, Pins: s.Pins, Node: s.readDirectory,
 	})
+	s.restores = newRestores(deps.Limits, deps.Metrics)
 	s.scrub = s.newScrubber(deps.Metrics)
 	s.metrics = newMetrics(deps.Metrics, s)
 	return s, nil

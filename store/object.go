@@ -26,6 +26,7 @@ type Object struct {
 	closeFiles func()        // closes files that only this object uses
 	cached     *cache.Opened // files from the cache of open files
 	part       *partial.View // a partial object; the view holds the lease
+	moved      *restore      // an object that is read from the file that was moved out
 }
 
 // Root returns the object's address.
@@ -48,6 +49,9 @@ func (o *Object) Reader() *b3.Reader { return o.reader }
 func (o *Object) Failed(err error) error {
 	if o.part != nil {
 		return o.part.ReadFailed(err)
+	}
+	if o.moved != nil {
+		return o.moved.readFailed(err)
 	}
 	if err == nil || status.Of(err) != status.Corrupt {
 		return err
@@ -73,6 +77,9 @@ func (o *Object) Close() error {
 	}
 	if o.cached != nil {
 		o.s.openFiles.Release(o.cached)
+	}
+	if o.moved != nil {
+		o.s.restores.release(o.moved)
 	}
 	o.s.leases.Release(o.e.Root)
 	return nil

@@ -17,11 +17,17 @@ func (s *Store) Open(ctx context.Context, root b3.Root) (*Object, error) {
 		return nil, err
 	}
 	defer s.admission.Leave()
+	if o := s.openMoved(root); o != nil {
+		return o, nil
+	}
 	s.leases.Acquire(root)
 	o, intoRAM := s.openFromRAM(root)
 	if o == nil {
 		var err error
 		if o, err = s.openStored(root, intoRAM); err != nil {
+			if moved := s.openMoved(root); moved != nil { // it was moved out meanwhile
+				return moved, nil
+			}
 			return nil, err
 		}
 	}

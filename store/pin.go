@@ -26,9 +26,12 @@ type PinOptions struct {
 // object below root, including those that arrive later; root may be a file. What
 // is stored when Pin returns nil stays, even if a garbage collection was about to
 // remove it. Pin returns quota if the label already holds as much as Config.Quotas
-// allows.
+// allows. It waits for an object that is being restored.
 func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
 	if err := meta.CheckLabel(opt.Label); err != nil {
+		return err
+	}
+	if err := s.restores.wait(ctx, root); err != nil {
 		return err
 	}
 	if err := s.admission.EnterContext(ctx); err != nil {

@@ -15,6 +15,18 @@ import (
 // pinned, directly or below a recursive pin. It also returns conflict while the
 // object is leased: open, being written, or kept by Lease.
 func (s *Store) Delete(ctx context.Context, root b3.Root) error {
+	canceled, err := s.restores.cancel(ctx, root)
+	if err != nil {
+		return err
+	}
+	if err = s.remove(ctx, root); canceled && status.Of(err) == status.NotFound {
+		return nil
+	}
+	return err
+}
+
+// remove is Delete of an object that is not being restored.
+func (s *Store) remove(ctx context.Context, root b3.Root) error {
 	if err := s.admission.EnterContext(ctx); err != nil {
 		return err
 	}
@@ -65,9 +77,21 @@ func (s *Store) removable(ctx context.Context, root b3.Root) (meta.Entry, error)
 // object or anybody else uses it. If only the removal fails, MoveOut logs that: the
 // object is then found to be damaged, and the next put replaces it.
 func (o *Object) MoveOut(ctx context.Context, move func(path string) error) error {
+	return o.giveAway(ctx, func(e meta.Entry, path string) error {
+		if err := move(path); err != nil {
+			return err
+		}
+		o.s.logCleanup("remove an object that was moved out", o.s.backend.RemoveAll(ctx, []meta.Entry{e}))
+		return nil
+	})
+}
+
+// giveAway calls give with the entry and the file of an object that nothing else keeps or
+// uses. Nobody opens the object meanwhile.
+func (o *Object) giveAway(ctx context.Context, give func(e meta.Entry, path string) error) error {
 	s, root := o.s, o.e.Root
-	if o.part != nil {
-		return status.Errorf(status.Unsupported, "%s is not whole", root)
+	if o.part != nil || o.moved != nil {
+		return status.Errorf(status.Unsupported, "%s is not whole in the store", root)
 	}
 	if err := s.admission.EnterContext(ctx); err != nil {
 		return err
@@ -88,13 +112,9 @@ func (o *Object) MoveOut(ctx context.Context, move func(path string) error) erro
 	}
 	path, ok := s.backend.File(e)
 	if !ok {
-		return status.Errorf(status.Unsupported, "%s has no file of its own", root)
+		return meta.NoFile(root)
 	}
-	if err := move(path); err != nil {
-		return err
-	}
-	s.logCleanup("remove an object that was moved out", s.backend.RemoveAll(ctx, []meta.Entry{e}))
-	return nil
+	return give(e, path)
 }
 
 // Lease keeps objects from being removed until release is called. The objects

@@ -77,6 +77,7 @@ type Store struct {
 	puts      *limits.Gate
 	uploads   *upload.Table
 	partials  *partial.Table
+	restores  *restores
 
 	ran       atomic.Bool  // Run was called
 	recovered atomic.Int64 // records and objects that opening has looked at
@@ -132,6 +133,7 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 		jobs.Go(func() { s.uploads.Serve(serving) })
 		jobs.Go(func() { s.gc.Serve(serving) })
 		jobs.Go(func() { s.scrub.Run(running) })
+		jobs.Go(func() { s.serveRestores(running) })
 	}
 	s.backend.Ready()
 	ready()

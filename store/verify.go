@@ -11,8 +11,12 @@ import (
 
 // Verify reads an object to its end and verifies it, even if it is marked
 // corrupt. If a byte is wrong, it marks the object and returns corrupt. If the
-// object is marked but right, it removes the mark.
+// object is marked but right, it removes the mark. It waits for an object that is being
+// restored.
 func (s *Store) Verify(ctx context.Context, root b3.Root) error {
+	if err := s.restores.wait(ctx, root); err != nil {
+		return err
+	}
 	head := headBuffers.Get().(*[]byte)
 	defer headBuffers.Put(head)
 	return s.verify(ctx, root, *head, func(int) error { return s.admission.Alive(ctx) })

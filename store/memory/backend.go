@@ -214,6 +214,9 @@ func (m *Backend) free(body arena.Extent, p ramPair) {
 // File implements the backend of a store.
 func (m *Backend) File(meta.Entry) (path string, ok bool) { return "", false }
 
+// MoveFile implements the backend of a store.
+func (m *Backend) MoveFile(e meta.Entry, _ func(path string) error) error { return meta.NoFile(e.Root) }
+
 // Stage implements the backend of a store.
 func (m *Backend) Stage(root b3.Root) (*meta.Staging, error) {
 	return &meta.Staging{Root: root, Pair: newRAMPair(m.arena).pair()}, nil

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"allium/internal/limits"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
@@ -85,4 +86,9 @@ func NoSpace(what string, have, need int64) error {
 	}
 	return status.Errorf(status.NoSpace, "%s: %s are left%s; free space or remove unpinned objects",
 		what, limits.Bytes(have).Human(), needed)
+}
+
+// NoFile is the error of moving the file of an object that has none of its own.
+func NoFile(root b3.Root) error {
+	return status.Errorf(status.Unsupported, "%s has no file of its own", root)
 }
