@@ -74,7 +74,8 @@ func apiConfig(home string, cfg config.Config) localapi.Config {
 	targets, _ := cfg.Durability.Copies() // Validate has parsed them
 	return localapi.Config{
 		SpoolDir: spoolDir(home, cfg), InRAM: cfg.Store.Backend == store.BackendMemory,
-		NoCluster: !cfg.JoinsCluster(), Targets: targets,
+		RestoresFiles: cfg.Store.Backend == store.BackendEmbedded,
+		NoCluster:     !cfg.JoinsCluster(), Targets: targets,
 		Seed: cfg.Node.Profile == p2p.Seed, SeedManifest: cfg.DHT.Seeds.SeedManifest != "",
 	}
 }

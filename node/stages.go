@@ -274,6 +274,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	keys := naming.New(n.zones, n.resolver, dns, n.trace, n.now)
 	cfg := apiConfig(n.home, n.cfg)
 	cfg.MovesFiles = n.embedded && !cfg.InRAM
+	cfg.RestoresFiles = cfg.RestoresFiles && !n.embedded
 	n.api = localapi.NewNode(cfg, localapi.Deps{
 		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Copies: n.keptCopies(), Names: n.names,
 		Keys: keys, Announce: n.publisher, Events: n.events,

@@ -31,7 +31,7 @@ func TestWriteFile(t *testing.T) {
 			t.Fatalf("%s: a file of %d bytes has no WriteFile", where, s.Size)
 		}
 		for name, f := range badOutputs(t) {
-			if err := s.WriteFile(f, nil); status.Of(err) != status.BadRequest {
+			if _, err := s.WriteFile(f, "", nil); status.Of(err) != status.BadRequest {
 				t.Errorf("%s: %s: got %v, want bad_request", where, name, err)
 			}
 		}
@@ -53,7 +53,9 @@ func TestWriteFile(t *testing.T) {
 	}
 	defer s.Body.Close()
 	write := s.WriteFile
-	s.WriteFile = func(_ *os.File, report api.ProgressFunc) error { return write(badOutputs(t)["pipe"], report) }
+	s.WriteFile = func(_ *os.File, _ string, report api.ProgressFunc) (bool, error) {
+		return write(badOutputs(t)["pipe"], "", report)
+	}
 	out := filepath.Join(t.TempDir(), "out")
 	if err := tree.Extract(s, out, tree.ExtractOptions{}, nil); err != nil {
 		t.Fatalf("the body was not read after a refusal: %v", err)
@@ -159,7 +161,7 @@ func TestAmnesiaWritesNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := s.WriteFile(f, nil); status.Of(err) != status.Unsupported {
+	if _, err := s.WriteFile(f, "", nil); status.Of(err) != status.Unsupported {
 		t.Errorf("got %v, want unsupported", err)
 	}
 	if err := tree.Extract(s, filepath.Join(dir, "out2"), tree.ExtractOptions{}, nil); err != nil {

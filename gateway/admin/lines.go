@@ -111,10 +111,13 @@ func (l *lines) write(p []byte) error {
 	return nil
 }
 
-// item writes the line of one item, or of a batch of addresses.
+// item writes the line of one item, of a batch of addresses, or of progress that cannot wait.
 func (l *lines) item(v any) error {
-	if roots, ok := v.([]b3.Root); ok {
-		return l.send(api.Line{Roots: roots})
+	switch v := v.(type) {
+	case []b3.Root:
+		return l.send(api.Line{Roots: v})
+	case api.Progress:
+		return l.send(api.Line{Progress: &v})
 	}
 	p, err := json.Marshal(v)
 	if err != nil {

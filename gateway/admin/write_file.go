@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"net/http"
+	"sync"
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
@@ -17,11 +18,13 @@ func (g *Handlers) writeFileEndpoint() exchange.Endpoint {
 		Doc: "Writes a file's bytes to the empty regular file whose descriptor the client passes over the Unix socket.",
 		More: "The descriptor comes with the first bytes of the request (SCM_RIGHTS). Each 64 KiB is proved before it is " +
 			"written, at its place and in any order. The file is whole only after the last line of the answer. `allium get` " +
-			"gives it its name then.",
+			"gives it its name then. With the parameter path, the node may replace the file by one of its store instead; " +
+			"the answer then has \"moved\": true.",
 		Params: []exchange.Param{
 			exchange.KeyParam, askParam, {Name: "root", Doc: "the address that key must stand for"},
+			{Name: "path", Doc: "the absolute path of the file, if the node may replace it; empty: it may not"},
 		},
-		Answers: lineAnswers[struct{}, struct{}]("progress"),
+		Answers: lineAnswers[struct{}, api.Written]("progress, and how the file was written"),
 		Serve:   g.apiGetFile,
 	}
 }
@@ -43,8 +46,8 @@ func (g *Handlers) apiGetFile(w *exchange.Response, r *http.Request, in exchange
 		return err
 	}
 	l := &lines{w: w, r: r, flush: flushEach}
-	_, err = g.runWithProgress(r.Context(), l, func(
-		ctx context.Context, report api.ProgressFunc, _ func(any) bool,
+	written, err := g.runWithProgress(r.Context(), l, func(
+		ctx context.Context, report api.ProgressFunc, item func(any) bool,
 	) (any, error) {
 		s, err := node.Get(ctx, in.Query.Text("key"))
 		if err != nil {
@@ -57,7 +60,14 @@ func (g *Handlers) apiGetFile(w *exchange.Response, r *http.Request, in exchange
 		case s.WriteFile == nil:
 			return nil, status.Errorf(status.Unsupported, "this node does not write such an object to a file; use the verb get")
 		}
-		return nil, s.WriteFile(f, report)
+		// The first line tells the client that it needs no stream of the object any more. A reader of the
+		// stream would keep the file of the object from being moved.
+		begun := sync.OnceFunc(func() { item(api.Progress{TotalBytes: s.Size, Resumed: s.Resumed}) })
+		moved, err := s.WriteFile(f, in.Query.Text("path"), func(p api.Progress) {
+			begun()
+			report(p)
+		})
+		return api.Written{Moved: moved}, err
 	})
-	return l.end(struct{}{}, err)
+	return l.end(written, err)
 }

@@ -136,9 +136,13 @@ type Stream struct {
 
 	// WriteFile writes the whole file to f in place of Body, of which nothing was read then. It is
 	// nil if the reader cannot: Body always works. f is an empty regular file, open for writing and
-	// not for appending; no byte reaches it before its group is proved. While f is empty, Body can be
-	// read after an error. WriteFile does not close f and does not write to it after it has returned.
-	WriteFile func(f *os.File, report ProgressFunc) error
+	// not for appending; no byte reaches it before its group is proved. Unless report was
+	// called, Body can be read after an error. WriteFile does not close f and does not write to it after it has returned.
+	//
+	// A node may instead move a file of its store to path, the absolute path of f, with the
+	// permissions of f. Then moved is true, nothing was written to f, and f has no name any more. An
+	// empty path rules that out.
+	WriteFile func(f *os.File, path string, report ProgressFunc) (moved bool, err error)
 
 	// MoveFile fetches and proves the whole file in place of Body, of which nothing was read then,
 	// and takes it out of the store of a node that ends with the command. It is nil for other nodes.
@@ -147,6 +151,11 @@ type Stream struct {
 	// returns false; its error comes back. MoveFile returns false without an error when the file
 	// cannot be taken: the store has it whole then, and Body and WriteFile read it from there.
 	MoveFile func(report ProgressFunc, move func(path string) (moved bool, err error)) (moved bool, err error)
+}
+
+// Written says how a node wrote a file of a client.
+type Written struct {
+	Moved bool `json:"moved,omitempty"` // a whole file is at the path of the file, which was not written
 }
 
 // LeastWriteFile is the size in bytes from which a [Stream] has a WriteFile. For smaller files it would

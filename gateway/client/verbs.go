@@ -75,7 +75,7 @@ func (c *Client) asked() string { return strings.Join(c.ask, ",") }
 func (c *Client) Get(ctx context.Context, key string) (*api.Stream, error) {
 	s, err := c.stream(ctx, http.MethodGet, verbPath("get"), query("key", key, "ask", c.asked()), nil)
 	if err == nil && c.socket != "" && s.Kind == api.File && s.Size >= api.LeastWriteFile {
-		s.WriteFile = c.fileWriter(ctx, key, s.Object)
+		s.WriteFile = c.fileWriter(ctx, key, s)
 	}
 	return s, err
 }

@@ -10,6 +10,6 @@ import (
 )
 
 // fileWriter returns nil: files cannot be passed.
-func (*Client) fileWriter(context.Context, string, api.Object) func(*os.File, api.ProgressFunc) error {
+func (*Client) fileWriter(context.Context, string, *api.Stream) func(*os.File, string, api.ProgressFunc) (bool, error) {
 	return nil
 }

@@ -15,9 +15,19 @@ import (
 	"allium/gateway/api"
 )
 
-// fileWriter returns the WriteFile of a stream of o: it passes the file to the node, which writes it.
-func (c *Client) fileWriter(ctx context.Context, key string, o api.Object) func(*os.File, api.ProgressFunc) error {
-	return func(f *os.File, report api.ProgressFunc) error {
+// fileWriter returns the WriteFile of the stream s: it passes the file to the node, which writes it. When
+// the node has begun, it closes the body of s.
+func (c *Client) fileWriter(
+	ctx context.Context, key string, s *api.Stream,
+) func(*os.File, string, api.ProgressFunc) (bool, error) {
+	return func(f *os.File, path string, report api.ProgressFunc) (bool, error) {
+		begun := sync.OnceFunc(func() { _ = s.Body.Close() })
+		progress := func(p api.Progress) {
+			begun()
+			if report != nil {
+				report(p)
+			}
+		}
 		tr := c.tr.Clone()
 		tr.DisableKeepAlives = true
 		dial := tr.DialContext
@@ -30,11 +40,18 @@ func (c *Client) fileWriter(ctx context.Context, key string, o api.Object) func(
 		}
 		passing := *c
 		passing.http = &http.Client{Transport: tr, CheckRedirect: refuseRedirect}
-		_, err := passing.lines(ctx, request{
-			method: http.MethodGet, path: verbPath("get/file"), progress: report,
-			query: query("key", key, "root", o.Root.String(), "ask", c.asked()),
+		raw, err := passing.lines(ctx, request{
+			method: http.MethodGet, path: verbPath("get/file"), progress: progress,
+			query: query("key", key, "root", s.Root.String(), "ask", c.asked(), "path", path),
 		}, func(json.RawMessage) error { return nil }) // it has no items
-		return err
+		if err != nil {
+			return false, err
+		}
+		var w api.Written
+		if err := json.Unmarshal(raw, &w); err != nil {
+			return false, unexpected(verbPath("get/file"), err)
+		}
+		return w.Moved, nil
 	}
 }
 

@@ -108,6 +108,7 @@ func NewNode(cfg Config, deps Deps) *Node {
 		reader: reader{
 			source: deps.source(nil), keys: allowedKeys{deps.Keys, deps.DeniedPath}, prefixed: deps.Store.Prefixed,
 			writesFiles: cfg.SpoolDir != "", movesFiles: cfg.MovesFiles,
+			restoresIn: cfg.restoresIn(),
 		},
 		cfg: cfg, st: deps.Store, archives: tree.NewArchiveAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
 	}}

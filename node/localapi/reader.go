@@ -45,8 +45,9 @@ type reader struct {
 
 	prefixed prefixed // nil: the beginning of an address stands for nothing
 
-	writesFiles bool // streams of large files have a WriteFile
-	movesFiles  bool // streams of large files have a MoveFile
+	writesFiles bool   // streams of large files have a WriteFile
+	movesFiles  bool   // streams of large files have a MoveFile
+	restoresIn  string // directory of the store, which restores files that it gives to outputs; "": it gives none
 }
 
 var _ api.Reader = (*reader)(nil)

@@ -45,6 +45,9 @@ type Config struct {
 	Targets      map[string]meta.Target // copies that pins ask for that say nothing of it, by label
 	SeedManifest bool                   // the node uses a signed list of seeds
 	MovesFiles   bool                   // the store ends with the command that uses it, and a get may take files out of it
+
+	// RestoresFiles says that the store has files, and copies back those that it gives to a get.
+	RestoresFiles bool
 }
 
 // stored implements api.Store, with or without a running node.

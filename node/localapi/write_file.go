@@ -18,16 +18,31 @@ type filler interface {
 }
 
 // fileWriter returns the WriteFile of a stream of the file o with the content c, or nil.
-func (a *reader) fileWriter(ctx context.Context, o api.Object, c b3.Content) func(*os.File, api.ProgressFunc) error {
+func (a *reader) fileWriter(
+	ctx context.Context, o api.Object, c b3.Content,
+) func(*os.File, string, api.ProgressFunc) (bool, error) {
 	from, ok := c.(filler)
 	if !ok || !a.writesFiles || o.Size < api.LeastWriteFile {
 		return nil
 	}
-	return func(f *os.File, report api.ProgressFunc) error {
+	return func(f *os.File, path string, report api.ProgressFunc) (moved bool, err error) {
 		if err := checkOutput(f); err != nil {
-			return err
+			return false, err
 		}
-		return fill(ctx, o, from, &outputFile{f: f}, report)
+		if r, ok := c.(restorer); ok && a.movesTo(f, path) {
+			if report != nil {
+				report(api.Progress{TotalBytes: o.Size, Resumed: o.Resumed})
+			}
+			// What was stored before is proved by reading it, and the rest when it arrives.
+			if err := fill(ctx, o, r, onlyProved{}, report); err != nil {
+				return false, err
+			}
+			if a.moveTo(ctx, r, f, path) == nil {
+				return true, nil
+			}
+			report = nil // it had all bytes
+		}
+		return false, fill(ctx, o, from, &outputFile{f: f}, report)
 	}
 }
 

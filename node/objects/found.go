@@ -153,6 +153,17 @@ func (c *remoteContent) Fill(ctx context.Context, w io.WriterAt, wrote func(n in
 // MoveOut waits until the store has the whole object and takes its file out of the store, as
 // [store.Object.MoveOut] does. Bytes that nobody has read since they arrived are not proved again.
 func (c *remoteContent) MoveOut(ctx context.Context, move func(path string) error) error {
+	return c.stored(ctx, func(o *store.Object) error { return o.MoveOut(ctx, move) })
+}
+
+// MoveAndRestore is MoveOut for a store that is to keep the object, as
+// [store.Object.MoveAndRestore] does.
+func (c *remoteContent) MoveAndRestore(ctx context.Context, check, move func(path string) error) error {
+	return c.stored(ctx, func(o *store.Object) error { return o.MoveAndRestore(ctx, check, move) })
+}
+
+// stored calls do with the object when the store has it whole and the transfer has let go of it.
+func (c *remoteContent) stored(ctx context.Context, do func(o *store.Object) error) error {
 	if _, err := c.resolver.Fetch(ctx, c.root, resolver.FetchOptions{Sources: c.via}); err != nil {
 		return err
 	}
@@ -164,7 +175,7 @@ func (c *remoteContent) MoveOut(ctx context.Context, move func(path string) erro
 		return err
 	}
 	defer o.Close()
-	return o.MoveOut(ctx, move)
+	return do(o)
 }
 
 // reader returns bytes [start, end). For the whole object it takes what Open opened, if

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"allium/gateway/api"
 	"allium/node/tree/extract"
@@ -75,7 +77,7 @@ func extractStream(x *extract.Extractor, s *api.Stream, report api.ProgressFunc)
 	p := api.Progress{Resumed: s.Resumed}
 	if s.Kind == api.File {
 		p.TotalBytes = s.Size
-		return x.FileBy("", s.Size, s.Executable, func(f *os.File) error {
+		return x.FileBy("", s.Size, s.Executable, func(f *os.File) (bool, error) {
 			return writeFile(x, f, s, &progressReader{s.Body, report, &p})
 		})
 	}
@@ -112,22 +114,30 @@ func extractStream(x *extract.Extractor, s *api.Stream, report api.ProgressFunc)
 	}
 }
 
-// writeFile lets the reader of the stream write the file, if it can. Otherwise, or if that fails before
+// writeFile lets the reader of the stream write the file, or replace it, if it can. Otherwise, or if that fails before
 // the first byte, it copies the body.
-func writeFile(x *extract.Extractor, f *os.File, s *api.Stream, body *progressReader) error {
+func writeFile(x *extract.Extractor, f *os.File, s *api.Stream, body *progressReader) (moved bool, err error) {
 	if s.WriteFile == nil {
-		return x.Fill(f, s.Size, body)
+		return false, x.Fill(f, s.Size, body)
+	}
+	path, err := filepath.Abs(f.Name())
+	if err != nil {
+		path = "" // the directory was removed
 	}
 	report := progressOf(s, body.report)
-	err := s.WriteFile(f, report)
+	var begun atomic.Bool
+	moved, err = s.WriteFile(f, path, func(p api.Progress) {
+		begun.Store(true)
+		report(p)
+	})
 	if err == nil {
 		report(api.Progress{Bytes: s.Size})
-		return nil
+		return moved, nil
 	}
-	if info, statErr := f.Stat(); statErr != nil || info.Size() > 0 {
-		return err
+	if info, statErr := f.Stat(); begun.Load() || statErr != nil || info.Size() > 0 {
+		return false, err
 	}
-	return x.Fill(f, s.Size, body)
+	return false, x.Fill(f, s.Size, body)
 }
 
 // progressReader reports the bytes that are read through it.

@@ -15,12 +15,17 @@ import (
 // File writes a file of exactly size bytes from r, with the permissions 0644, or 0755
 // when executable (less the umask). Another number of bytes is corrupt.
 func (x *Extractor) File(path string, size int64, executable bool, r io.Reader) error {
-	return x.FileBy(path, size, executable, func(f *os.File) error { return x.Fill(f, size, r) })
+	return x.FileBy(path, size, executable, func(f *os.File) (bool, error) {
+		return false, x.Fill(f, size, r)
+	})
 }
 
 // FileBy is File with content that write writes. f is empty and open for writing; write does not
-// close it.
-func (x *Extractor) FileBy(path string, size int64, executable bool, write func(f *os.File) error) error {
+// close it. If write returns moved, it has put a file with the content and the permissions of f in
+// the place of f.
+func (x *Extractor) FileBy(
+	path string, size int64, executable bool, write func(f *os.File) (moved bool, err error),
+) error {
 	return x.do(path, manifest.File, func(dir *os.Root, name string) error {
 		replaces := ""
 		if path == "" {
@@ -35,19 +40,40 @@ func (x *Extractor) FileBy(path string, size int64, executable bool, write func(
 			err = x.lockTemp()
 		}
 		if err == nil {
-			err = write(f)
+			f, err = x.written(dir, name, f, write)
 		}
 		if err == nil {
 			err = hasSize(f, size)
 		}
 		if err == nil {
-			err = keep()
+			err = keep(f)
 		}
 		if err == nil && x.opts.Sync {
 			err = f.Sync()
 		}
 		return errors.Join(err, f.Close())
 	})
+}
+
+// written calls write with the file f, and returns the file that then has the name. It closes f if
+// that is another one.
+func (x *Extractor) written(
+	dir *os.Root, name string, f *os.File, write func(f *os.File) (bool, error),
+) (*os.File, error) {
+	moved, err := write(f)
+	if err != nil || !moved {
+		return f, err
+	}
+	now, err := dir.Open(name)
+	if err != nil {
+		return f, err
+	}
+	_ = f.Close() // nothing was written to it
+	if x.lock == nil {
+		return now, nil
+	}
+	x.unlockTemp()
+	return now, x.lockTemp()
 }
 
 // replaces returns the name of the file whose permissions the target gets, or "".

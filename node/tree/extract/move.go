@@ -58,7 +58,7 @@ func (x *Extractor) createLike(dir *os.Root, name string, executable bool) (os.F
 		return nil, err
 	}
 	defer f.Close() // nothing was written
-	err = keep()
+	err = keep(f)
 	info, statErr := f.Stat()
 	return info, errors.Join(err, statErr, ignore(dir.Remove(name), fs.ErrNotExist))
 }

@@ -49,7 +49,7 @@ func (u *Updater) write(in *os.Root, path, name string, e manifest.Entry, r io.R
 		err = status.Errorf(status.Corrupt, "the content is not that of %s", e.Root)
 	}
 	if err == nil {
-		err = keep()
+		err = keep(f)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
@@ -63,15 +63,17 @@ func (u *Updater) write(in *os.Root, path, name string, e manifest.Entry, r io.R
 }
 
 // createBeside creates the file tmp, with the permissions 0644, or 0755 when executable
-// (less the umask). If name is a regular file that tmp will replace, keep gives tmp the
-// permissions of name; only the executable bit comes from executable. An empty name
-// replaces nothing.
-func createBeside(in *os.Root, tmp, name string, executable bool) (f *os.File, keep func() error, err error) {
+// (less the umask). If name is a regular file that tmp will replace, keep gives the file
+// tmp the permissions of name; only the executable bit comes from executable. An empty
+// name replaces nothing.
+func createBeside(
+	in *os.Root, tmp, name string, executable bool,
+) (f *os.File, keep func(f *os.File) error, err error) {
 	mode := fs.FileMode(0o644)
 	if executable {
 		mode = 0o755
 	}
-	keep = func() error { return nil }
+	keep = func(*os.File) error { return nil }
 	if name == "" {
 		f, err = in.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 		return f, keep, err
@@ -79,7 +81,7 @@ func createBeside(in *os.Root, tmp, name string, executable bool) (f *os.File, k
 	if info, err := in.Lstat(name); err == nil && info.Mode().IsRegular() {
 		kept := KeptMode(info.Mode(), executable)
 		mode = 0o600 // until keep runs, nobody else may read the content
-		keep = func() error { return f.Chmod(kept) }
+		keep = func(f *os.File) error { return f.Chmod(kept) }
 	}
 	f, err = in.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	return f, keep, err
