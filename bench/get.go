@@ -184,6 +184,9 @@ func (s *settings) getCold(ctx context.Context, listen string, from *process, ke
 		return g, err
 	}
 	command := g.cpu
+	if _, err := run(ctx, s.allium, "--home", home, "verify", key); err != nil { // when the store has its copy
+		return g, err
+	}
 	if g.local, err = s.timed(get); err != nil {
 		return g, err
 	}
