@@ -60,7 +60,7 @@ func (s *Service) unasked(to durability.ID, roots []b3.Root) {
 	defer s.mu.Unlock()
 	now := s.deps.Now()
 	for _, root := range roots {
-		if e := s.objects[root]; e != nil {
+		if e := s.find(root); e != nil {
 			e.Unasked(to, now)
 		}
 	}
@@ -73,7 +73,7 @@ func (s *Service) answered(to durability.ID, roots []b3.Root, answers []Proof) {
 	now := s.deps.Now()
 	short := false
 	for i, root := range roots {
-		if e := s.objects[root]; e != nil {
+		if e := s.find(root); e != nil {
 			e.Answered(to, answers[i].Answer, answers[i].Piece, s.p, now)
 			short = short || !e.Met() && (answers[i].Answer != durability.Busy || e.isAwaited(s.deps.Self, s.begun))
 		}
@@ -115,13 +115,7 @@ func (s *Service) exchange(ctx context.Context, to peer.ID, about []planned) err
 		if i >= len(told) || t.Root != told[i].Root {
 			return status.Errorf(status.BadRequest, "%s answers with other objects than it was told of", to)
 		}
-		s.mu.Lock()
-		e := s.objects[t.Root]
-		s.mu.Unlock()
-		if e == nil {
-			continue
-		}
-		if err := s.learn(ctx, v, to, e, t); err != nil {
+		if err := s.learn(ctx, v, to, t); err != nil {
 			return err
 		}
 	}

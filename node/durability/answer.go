@@ -3,6 +3,7 @@ package durability
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
@@ -20,9 +21,15 @@ import (
 func (s *Service) Answer(root b3.Root) durability.Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.objects[root]
+	if s.passes == 0 {
+		return durability.Busy
+	}
+	e := s.objects.active[root]
+	k, rests := s.objects.packed(root)
 	switch {
-	case s.passes == 0:
+	case rests && known(k):
+		return durability.Proved
+	case rests:
 		return durability.Busy
 	case e != nil && e.here:
 		return e.Object.Answer()
@@ -32,14 +39,18 @@ func (s *Service) Answer(root b3.Root) durability.Answer {
 	return durability.Absent
 }
 
-// Claimed notes that a member challenged this node, so that it seems to hold the objects itself.
+// Claimed notes that a member challenged this node, so that it seems to hold the objects itself. Of an object at rest
+// that is known to be so.
 func (s *Service) Claimed(from peer.ID, objs []b3.Root) {
 	v := s.deps.View()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.deps.Now()
 	for _, root := range objs {
-		if e := s.objects[root]; e != nil {
+		if k, rests := s.objects.packed(root); rests && k.Read(now).HeldBy(durability.ID(from)) || s.objects.crowded() {
+			continue
+		}
+		if e := s.find(root); e != nil {
 			e.Object.Claimed(v, durability.ID(from), s.p, now)
 		}
 	}
@@ -70,31 +81,44 @@ func (s *Service) Told(ctx context.Context, from peer.ID, told []durability.Told
 // toldOf takes over what a member tells of one object, and returns what this node knows of it.
 func (s *Service) toldOf(ctx context.Context, v *durability.View, from peer.ID, t durability.Told) (
 	durability.Told, error) {
-	e, err := s.entryOf(ctx, t)
+	there, err := s.plans(ctx, t)
+	if err == nil && there {
+		err = s.learn(ctx, v, from, t)
+	}
 	if err != nil {
 		return durability.Told{}, err
 	}
-	if e == nil {
-		return durability.Told{Root: t.Root, Asked: s.removal(t.Root)}, nil
+	answer := durability.Told{Root: t.Root}
+	s.change(t.Root, func(e *entry, now time.Time) {
+		e.Object.Claimed(v, durability.ID(from), s.p, now)
+		answer = e.Tell(v, s.p, now)
+		there = true
+	})
+	if !there {
+		answer.Asked = s.removal(t.Root)
 	}
-	if err := s.learn(ctx, v, from, e, t); err != nil {
-		return durability.Told{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.deps.Now()
-	e.Object.Claimed(v, durability.ID(from), s.p, now)
-	return e.Tell(v, s.p, now), nil
+	return answer, nil
 }
 
-// entryOf returns the entry of an object that a member told of. It adds one only for a target.
-func (s *Service) entryOf(ctx context.Context, t durability.Told) (*entry, error) {
-	if i := slices.IndexFunc(t.Asked, func(a durability.Asked) bool { return a.Target.Wants() }); i >= 0 {
-		return s.entry(ctx, t.Root, t.Asked[i].Target.Data > 0)
-	}
+// plans reports whether an object that a member told of is planned here. It adds one only for a target. The error is
+// busy while too many objects are active.
+func (s *Service) plans(ctx context.Context, t durability.Told) (bool, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.objects[t.Root], nil
+	_, rests := s.objects.packed(t.Root)
+	active, crowded := s.objects.active[t.Root] != nil, s.objects.crowded()
+	s.mu.Unlock()
+	switch {
+	case active:
+		return true, nil
+	case crowded:
+		return false, errCrowded()
+	}
+	i := slices.IndexFunc(t.Asked, func(a durability.Asked) bool { return a.Target.Wants() })
+	if i < 0 {
+		return rests, nil
+	}
+	e, err := s.entry(ctx, t.Root, t.Asked[i].Target.Data > 0)
+	return e != nil, err
 }
 
 // removal returns that this node removed its target of an object that it has not got, if it did.
@@ -110,7 +134,7 @@ func (s *Service) removal(root b3.Root) []durability.Asked {
 
 // learn takes over what a member told of an object, and makes it durable. That a node asks for fewer copies than
 // before, or for none, is taken from that node alone: no other member can have its copies dropped.
-func (s *Service) learn(ctx context.Context, v *durability.View, from peer.ID, e *entry, t durability.Told) error {
+func (s *Service) learn(ctx context.Context, v *durability.View, from peer.ID, t durability.Told) error {
 	now := s.deps.Now()
 	if len(t.Asked) > durability.MaxTargets || len(t.Holders) > durability.MaxSeen {
 		return status.Errorf(status.BadRequest, "%d targets and %d holders of %s, more than an object has",
@@ -122,30 +146,33 @@ func (s *Service) learn(ctx context.Context, v *durability.View, from peer.ID, e
 			return status.Errorf(status.BadRequest, "the target %s of %s is malformed, or from the future", a.Target, t.Root)
 		}
 	}
-	s.mu.Lock()
-	e.told = s.pass
-	known := e.Asked()
-	t.Asked = slices.DeleteFunc(slices.Clone(t.Asked), func(a durability.Asked) bool {
-		return a.Origin != durability.ID(from) && slices.ContainsFunc(known, func(k durability.Asked) bool {
-			return k.Origin == a.Origin && a.Target.Places() < k.Target.Places()
-		})
+	here, changed := false, []durability.Asked(nil)
+	s.change(t.Root, func(e *entry, now time.Time) {
+		e.told = s.pass
+		here, changed = e.here, e.learn(t, v, durability.ID(from), s.p, now)
 	})
-	t.Asked = slices.DeleteFunc(t.Asked, func(a durability.Asked) bool { return !e.takes(a.Target) })
-	changed := e.Object.Told(t, v, s.p, now)
-	here, asked := e.here, e.Asked()
-	s.mu.Unlock()
 	if !here {
 		return nil
 	}
-	for _, a := range asked {
-		if !slices.Contains(changed, a.Origin) {
-			continue
-		}
+	for _, a := range changed {
 		if err := s.keep(ctx, t.Root, a); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// learn takes over what a member told, and returns the targets that are new.
+func (e *entry) learn(t durability.Told, v *durability.View, from durability.ID, p durability.Params, now time.Time,
+) []durability.Asked {
+	known := e.Asked()
+	t.Asked = slices.DeleteFunc(slices.Clone(t.Asked), func(a durability.Asked) bool {
+		return !e.takes(a.Target) || a.Origin != from && slices.ContainsFunc(known, func(k durability.Asked) bool {
+			return k.Origin == a.Origin && a.Target.Places() < k.Target.Places()
+		})
+	})
+	changed := e.Object.Told(t, v, p, now)
+	return slices.DeleteFunc(e.Asked(), func(a durability.Asked) bool { return !slices.Contains(changed, a.Origin) })
 }
 
 // keep makes the target of another node durable, in a pin that it has here.
@@ -167,7 +194,10 @@ func (s *Service) Grant(_ context.Context, from peer.ID, root b3.Root) (bool, er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.deps.Now()
-	e := s.objects[root]
+	if s.objects.crowded() && s.objects.active[root] == nil {
+		return false, errCrowded()
+	}
+	e := s.find(root)
 	if e == nil || !e.here {
 		return false, notPlanned(root)
 	}

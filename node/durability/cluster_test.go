@@ -171,11 +171,21 @@ func (x *node) service() *Service {
 }
 
 // remembered returns how many objects and orphans a service remembers, and of how many objects the proofs from before
-// its start.
+// its start that nothing asked for.
 func (s *Service) remembered() (objects, orphans, before int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.objects), len(s.orphans), len(s.before)
+	before = len(s.before)
+	for i := range s.objects.pages {
+		if pg := &s.objects.pages[i]; pg.Page != nil {
+			for k := range pg.All {
+				if !known(k) {
+					before++
+				}
+			}
+		}
+	}
+	return s.objects.len(), len(s.orphans), before
 }
 
 // start starts the service and the repairs of a node, which knows its store only.

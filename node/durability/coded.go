@@ -64,7 +64,7 @@ func (s *Service) addCoding(e *entry, p piece) {
 
 // forget forgets an entry.
 func (s *Service) forget(e *entry) {
-	delete(s.objects, e.Root)
+	delete(s.objects.active, e.Root)
 	if e.coded == nil {
 		return
 	}
@@ -83,7 +83,7 @@ func (s *Service) forget(e *entry) {
 // entryFor returns the entry of an object, or that of the manifest which says how it is coded; nil if there is none. Of
 // several it is the one whose target is the newest.
 func (s *Service) entryFor(root b3.Root) *entry {
-	best := s.objects[root]
+	best := s.peek(root)
 	for _, e := range s.codings[root] {
 		if best == nil || e.latest() > best.latest() {
 			best = e
@@ -247,7 +247,7 @@ func (s *Service) unpinPieces(ctx context.Context, e *entry) error {
 	}
 	s.mu.Lock()
 	pieces := slices.DeleteFunc(e.coded.Pieces(), func(root b3.Root) bool {
-		return s.objects[root] != nil || s.pieces[root] > 1
+		return s.peek(root) != nil || s.pieces[root] > 1
 	})
 	s.mu.Unlock()
 	for _, root := range pieces {
@@ -294,7 +294,7 @@ func (s *Service) Holders(manifest b3.Root) []Holder {
 	v := s.deps.View()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.objects[manifest]
+	e := s.objects.active[manifest]
 	if e == nil {
 		return nil
 	}

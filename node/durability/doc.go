@@ -3,8 +3,9 @@
 //
 // Invariants:
 //
-//   - What is remembered is bounded: maxObjects objects, and of each what the planner keeps.
-//     Objects past that are counted and not planned.
+//   - What is remembered is bounded: maxObjects objects, of which maxActive are active, and of each what the planner
+//     keeps. An object is active while anything happens to it; then it rests in a durability.Page, in some 60 bytes,
+//     until the next challenge is due. Objects past these bounds are counted, and planned when there is room.
 //   - A tick looks at no more than maxScan pins and begins no more than maxCalls actions. It waits for
 //     no member: up to callLimit are asked at once, each by one goroutine.
 //   - Targets are durable in the pins of the store before a member is told that they are known.

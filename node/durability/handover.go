@@ -11,7 +11,7 @@ import (
 
 // Handover is how far this node is with handing its copies over to other members.
 type Handover struct {
-	Since time.Time // zero: it hands nothing over
+	Since time.Time // zero: it hands nothing over. Proofs count from the latest step of a [durability.Page] before it
 	// Ready says that all pins were looked at since. Before that Left is no result.
 	Ready     bool
 	Objects   int   // that are stored here, and of which copies are asked for
@@ -99,7 +99,7 @@ func (s *Service) keepsAlone(p meta.Pin) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.objects[p.Root]
+	e := s.peek(p.Root)
 	return e == nil || e.Wanted() == 0
 }
 
@@ -109,36 +109,49 @@ func (s *Service) Handover() Handover {
 	if since.IsZero() {
 		return Handover{}
 	}
-	v := s.deps.View()
-	s.mu.Lock()
+	v, now := s.deps.View(), s.deps.Now()
+	h := Handover{Since: since, LastOnly: v.LastOnly}
+	s.mu.Lock() // for all of it, so that none is missed that moves
 	defer s.mu.Unlock()
-	now := s.deps.Now()
-	h := Handover{
-		Since: since, Ready: s.handing.ended > s.handing.after && len(s.pinned) == 0, Alone: s.handing.alone,
-		Unplanned: max(s.unplanned, s.skipped), Partial: s.handing.partial, LastOnly: v.LastOnly, SendErr: s.handing.sendErr,
+	for _, e := range s.objects.active {
+		h.count(e, v, s.p, now)
 	}
+	for i := range s.objects.pages {
+		if pg := &s.objects.pages[i]; pg.Page != nil {
+			for k := range pg.All {
+				if known(k) {
+					h.count(s.unpack(k, nil, now), v, s.p, now)
+				}
+			}
+		}
+	}
+	h.Ready = s.handing.ended > s.handing.after && len(s.pinned) == 0
+	h.Alone, h.Partial, h.SendErr = s.handing.alone, s.handing.partial, s.handing.sendErr
+	h.Unplanned = max(s.unplanned, s.skipped)
 	if self, ok := v.Member(s.deps.Self); !ok || !self.Draining {
 		h.Ready = false // the offer that says so is not sent yet
 	}
-	for root, e := range s.objects {
-		if !e.here || e.Wanted() == 0 {
-			continue
-		}
-		h.Objects++
-		if e.HandedOver(v, s.p, now, since) {
-			continue
-		}
-		h.Left++
-		h.LeftBytes += e.Object.Size
-		if h.Left > maxStuck {
-			continue
-		}
-		if t := e.Takers(v, s.p, now); t.Members < t.Wanted {
-			if h.Stuck == 0 {
-				h.First, h.Takers = root, t
-			}
-			h.Stuck++
-		}
-	}
 	return h
+}
+
+// count adds an object.
+func (h *Handover) count(e *entry, v *durability.View, p durability.Params, now time.Time) {
+	if !e.here || e.Wanted() == 0 {
+		return
+	}
+	h.Objects++
+	if e.HandedOver(v, p, now, p.Floor(h.Since)) {
+		return
+	}
+	h.Left++
+	h.LeftBytes += e.Object.Size
+	if h.Left > maxStuck {
+		return
+	}
+	if t := e.Takers(v, p, now); t.Members < t.Wanted {
+		if h.Stuck == 0 {
+			h.First, h.Takers = e.Root, t
+		}
+		h.Stuck++
+	}
 }

@@ -16,9 +16,10 @@ import (
 	"allium/store/durability"
 )
 
-// What holders proved is kept in the records of the node, in pages by the first bits of the object's address. A page is
-// a keptPage as CBOR and its BLAKE3 digest. All of it can be had again by challenges, so what is damaged is
-// removed, and nothing that goes wrong stops the service.
+// What holders proved of active objects is kept in the records of the node, in pages by the first bits of the object's
+// address. A page is a keptPage as CBOR and its BLAKE3 digest. Those at rest are kept as the pages that they are in.
+// All of it can be had again by challenges, so what is damaged is removed, and nothing that goes wrong stops the
+// service.
 const (
 	keptPages  = 64
 	keptShift  = 2       // of the first byte of an address, to the number of its page
@@ -98,15 +99,15 @@ func encodeKept(objs proofsOf) ([]byte, error) {
 
 // decodeKept adds the objects of a page to objs.
 func decodeKept(page int, data []byte, objs proofsOf) error {
-	end := len(data) - len(b3.Root{})
-	if end < 0 || len(data) > maxKept {
+	if len(data) > maxKept {
 		return fmt.Errorf("it has %d bytes", len(data))
 	}
-	if sum := b3.Sum(data[:end]); !bytes.Equal(sum[:], data[end:]) {
-		return errors.New("its digest is another one")
+	text, err := checked(data)
+	if err != nil {
+		return err
 	}
 	var p keptPage
-	if err := keptCodec.Unmarshal(data[:end], &p); err != nil {
+	if err := keptCodec.Unmarshal(text, &p); err != nil {
 		return err
 	}
 	for _, o := range p.Objects {
@@ -148,11 +149,9 @@ func (s *Service) load(ctx context.Context) {
 			s.kept[page] = b3.Sum(data)
 			continue
 		}
-		s.deps.Log.Warn("what holders proved before the restart cannot be read; they prove it anew", "page", page, "err", err)
-		if err := s.deps.Records.Delete(ctx, keptKey(page)); err != nil && ctx.Err() == nil {
-			s.deps.Log.Debug("a damaged page of proofs stays", "page", page, "err", err)
-		}
+		s.dropKept(ctx, keptKey(page), err)
 	}
+	s.loadPages(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before = objs
@@ -166,8 +165,9 @@ func (s *Service) restore(e *entry, now time.Time) {
 	delete(s.before, e.Root)
 }
 
-// keepProofs writes what holders proved, once all pins were looked at. Only the goroutine of Run calls it.
-func (s *Service) keepProofs(ctx context.Context) {
+// keepProofs writes what holders proved, once all pins were looked at, and up to so many pages of objects at rest. Only
+// the goroutine of Run calls it.
+func (s *Service) keepProofs(ctx context.Context, atRest int) {
 	if s.deps.Records == nil {
 		return
 	}
@@ -179,7 +179,7 @@ func (s *Service) keepProofs(ctx context.Context) {
 		return
 	}
 	now := s.deps.Now()
-	for root, e := range s.objects {
+	for root, e := range s.objects.active {
 		if list := e.Proofs(v, s.p, now); len(list) > 0 {
 			page := int(root[0]) >> keptShift
 			if pages[page] == nil {
@@ -189,7 +189,7 @@ func (s *Service) keepProofs(ctx context.Context) {
 		}
 	}
 	s.mu.Unlock()
-	var errs []error
+	errs := s.keepPages(ctx, atRest)
 	for page, objs := range pages {
 		errs = append(errs, s.keepPage(ctx, page, objs))
 	}

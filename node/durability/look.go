@@ -70,6 +70,15 @@ func (s *Service) targets(ctx context.Context) iter.Seq2[meta.Pin, error] {
 	}
 }
 
+// isWorthLooking reports whether objects that were left out, as too many were active, may be planned now. The pass over
+// the pins then goes on in each tick.
+func (s *Service) isWorthLooking() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(s.unplanned, s.skipped) > 0 && s.objects.len() < s.objects.limit &&
+		len(s.objects.active) < s.objects.activeLimit/2
+}
+
 // look looks at up to maxScan pins with targets. At the end of a pass it forgets the objects that no
 // pin asked for any more.
 func (s *Service) look(ctx context.Context) error {
@@ -156,18 +165,24 @@ func (s *Service) raise(ctx context.Context, p meta.Pin) error {
 		return err
 	}
 	s.with(e, func(now time.Time) {
-		known := e.OwnTarget(s.deps.Self)
 		if e.pass != s.pass { // the current pass has not seen its pins
-			e.pass, e.own = s.pass, known
+			e.pass, e.own = s.pass, e.OwnTarget(s.deps.Self)
 		}
-		if p.Target.Places() > known.Places() {
-			e.wants(p.Target)
-			e.own.Seq = max(e.own.Seq, p.Target.Seq, known.Seq+1)
-			e.placed = false
-			e.Ask(s.deps.Self, e.own, now)
-		}
+		s.raiseTo(e, p.Target, now)
 	})
 	return nil
+}
+
+// raiseTo has an object planned for a target of this node at once, if that asks for more than what is known.
+func (s *Service) raiseTo(e *entry, t meta.Target, now time.Time) {
+	known := e.OwnTarget(s.deps.Self)
+	if t.Places() <= known.Places() {
+		return
+	}
+	e.wants(t)
+	e.own.Seq = max(e.own.Seq, t.Seq, known.Seq+1)
+	e.placed = false
+	e.Ask(s.deps.Self, e.own, now)
 }
 
 // incomplete notes that the pass did not see all, and says so once.
@@ -193,8 +208,8 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 			return err
 		}
 		s.mu.Lock()
-		e := s.objects[p.Root]
-		if len(s.removed) < s.limit || s.removed[p.Root] > 0 {
+		e := s.peek(p.Root)
+		if len(s.removed) < s.objects.activeLimit || s.removed[p.Root] > 0 {
 			s.removed[p.Root] = max(s.removed[p.Root], p.Target.Seq)
 		}
 		s.mu.Unlock()
@@ -208,6 +223,9 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 		if p, ok, err = s.asCopies(ctx, p); err != nil || !ok {
 			return err
 		}
+	}
+	if rests, err := s.sawAtRest(ctx, p); err != nil || rests {
+		return err
 	}
 	e, err := s.entry(ctx, p.Root, p.Target.Data > 0)
 	if err != nil || e == nil {
@@ -230,6 +248,7 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 		case p.Label != meta.ClusterLabel:
 			e.wants(p.Target)
 			e.own.Seq = max(e.own.Seq, p.Target.Seq)
+			s.raiseTo(e, p.Target, now)
 		}
 	})
 	return nil
@@ -240,7 +259,11 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 // matters is whether the node holds a piece of the object.
 func (s *Service) entry(ctx context.Context, root b3.Root, coded bool) (*entry, error) {
 	s.mu.Lock()
-	e := s.objects[root]
+	if _, rests := s.objects.packed(root); rests && s.objects.crowded() {
+		s.mu.Unlock()
+		return nil, errCrowded()
+	}
+	e := s.find(root)
 	fresh := e != nil && e.here && e.pass >= s.pass
 	s.mu.Unlock()
 	if fresh {
@@ -273,16 +296,16 @@ func (s *Service) entry(ctx context.Context, root b3.Root, coded bool) (*entry, 
 func (s *Service) set(root b3.Root, stored, here bool, p piece) (e *entry, coding bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e = s.objects[root]; e == nil {
+	if e = s.find(root); e == nil {
 		if !stored {
 			return nil, false
 		}
-		if len(s.objects) >= s.limit {
+		if s.objects.crowded() || s.objects.len() >= s.objects.limit {
 			s.unplanned++
 			return nil, false
 		}
 		e = &entry{Object: durability.NewObject(root, p.size, s.deps.Now())}
-		s.objects[root] = e
+		s.objects.active[root] = e
 		s.restore(e, s.deps.Now())
 	}
 	if coding = p.manifest != nil && e.coded == nil; coding {
@@ -311,7 +334,8 @@ func (s *Service) ended() (given []b3.Root) {
 			delete(s.encoding, c)
 		}
 	}
-	for root, e := range s.objects {
+	s.endedPages(now)
+	for root, e := range s.objects.active {
 		seen := e.pass == s.pass
 		switch {
 		case seen && e.own.Seq > 0, seen && s.scan.failed:
@@ -337,7 +361,7 @@ func (s *Service) ended() (given []b3.Root) {
 func (s *Service) keepRemoval(ctx context.Context, root b3.Root) error {
 	s.mu.Lock()
 	var t meta.Target
-	if e := s.objects[root]; e != nil {
+	if e := s.objects.active[root]; e != nil {
 		t = e.OwnTarget(s.deps.Self)
 	}
 	s.mu.Unlock()

@@ -31,6 +31,9 @@ func newMetrics(reg prometheus.Registerer, s *Service) metrics {
 	reg.MustRegister(m.proofs, m.seconds, m.dropped,
 		gauge("durability_objects", "Objects of this node that have a target.",
 			func() float64 { n, _ := s.counts(); return float64(n) }),
+		gauge("durability_active_objects", "Objects of this node that have a target and do not rest: copies are sent, "+
+			"proved, told or dropped, or are kept as shards. At most 65,536.",
+			func() float64 { return float64(s.activeObjects()) }),
 		gauge("durability_at_risk_objects", "Objects of this node with fewer copies than their targets ask for.",
 			func() float64 { return float64(s.Sum().AtRisk) }),
 		gauge("durability_lost_objects", "Objects of this node with a target and without any copy that is known.",
@@ -39,7 +42,8 @@ func newMetrics(reg prometheus.Registerer, s *Service) metrics {
 			func() float64 { return float64(s.Sum().Wanted) }),
 		gauge("rf_observed", "Copies of this node's objects with a target that count.",
 			func() float64 { return float64(s.Sum().Observed) }),
-		gauge("durability_unplanned_objects", "Objects with a target that are not planned, as there are too many.",
+		gauge("durability_unplanned_objects", "Objects with a target for which there is no room yet, as there "+
+			"are too many, or too many are active.",
 			func() float64 { _, n := s.counts(); return float64(n) }))
 	return m
 }
@@ -48,7 +52,14 @@ func newMetrics(reg prometheus.Registerer, s *Service) metrics {
 func (s *Service) counts() (planned, unplanned int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.objects), max(s.unplanned, s.skipped)
+	return s.objects.len(), max(s.unplanned, s.skipped)
+}
+
+// activeObjects returns how many objects are active.
+func (s *Service) activeObjects() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.objects.active)
 }
 
 // results are the values of the label result, by answer.

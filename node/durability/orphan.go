@@ -31,7 +31,7 @@ func (s *Service) noteOrphan(root b3.Root) {
 	if s.passes == 0 { // not all targets are known yet
 		return
 	}
-	if e := s.objects[root]; e != nil && len(e.Asked()) > 0 || s.pieces[root] > 0 {
+	if e := s.peek(root); e != nil && len(e.Asked()) > 0 || s.pieces[root] > 0 {
 		return
 	}
 	o, known := s.orphans[root]

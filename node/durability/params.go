@@ -4,8 +4,9 @@ import "time"
 
 // The bounds of a Service.
 const (
-	maxObjects = 1 << 16 // objects with targets that are planned
-	maxScan    = 1 << 14 // pins that a tick looks at
+	maxObjects = 1 << 20 // objects with targets that are planned
+	maxActive  = 1 << 16 // of them, those that something happens to, and that are more than a few bytes
+	maxScan    = 1 << 17 // pins that a tick looks at
 	maxCalls   = 1 << 12 // actions that a tick begins
 	maxMoves   = 1 << 10 // objects that a tick looks at for a copy to move, if nothing is missing
 	// MaxBatch bounds the objects of one challenge, and those that are told in one request.

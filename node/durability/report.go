@@ -63,15 +63,25 @@ type Report struct {
 // Report sums up what is known of all objects. It looks at each.
 func (s *Service) Report() Report {
 	v := s.deps.View()
+	now := s.deps.Now()
+	r := Report{LastOnly: v.LastOnly, Members: v.Members()}
+	s.eachPage(v, func(pg *page, same bool) {
+		if same && now.Before(pg.until) {
+			r.add(pg.sum)
+			return
+		}
+		for k := range pg.All {
+			if known(k) {
+				r.add(s.unpack(k, nil, now).count(v, s.p, now))
+			}
+		}
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.deps.Now()
-	r := Report{
-		Unplanned: max(s.unplanned, s.skipped), Ready: s.passes > 0, LastOnly: v.LastOnly, Members: v.Members(),
-	}
-	for _, e := range s.objects {
+	for _, e := range s.objects.active {
 		r.add(e.count(v, s.p, now))
 	}
+	r.Unplanned, r.Ready = max(s.unplanned, s.skipped), s.passes > 0
 	r.ETA = s.speed.eta(r.Missing, now)
 	return r
 }
@@ -127,7 +137,7 @@ func (s *Service) Unmet(roots []b3.Root) (unmet []b3.Root) {
 	}
 	for _, root := range roots {
 		var all Sum
-		for _, e := range append(slices.Clone(s.codings[root]), s.objects[root]) {
+		for _, e := range append(slices.Clone(s.codings[root]), s.peek(root)) {
 			if e != nil && e.Wanted() > 0 {
 				all.add(e.count(v, s.p, now))
 			}

@@ -105,7 +105,7 @@ func TestLost(t *testing.T) {
 		}
 		s := x.service()
 		s.mu.Lock()
-		e := s.objects[roots[0]]
+		e := s.find(roots[0])
 		e.here = false
 		n := e.count(s.deps.View(), s.p, time.Now())
 		state := e.Status(s.deps.View(), s.p, time.Now(), false).Copies[0].State
@@ -122,13 +122,13 @@ func TestSumOfWholeTicks(t *testing.T) {
 		c := newCluster(t, 1, fast)
 		run(params.Grace)
 		x := c.nodes[0]
-		c.pin(x, 2, 1000, 2)
+		roots := c.pin(x, 2, 1000, 2)
 		run(3 * params.Tick)
 		x.stop() // no tick but those below
 		s := x.service()
 		s.mu.Lock()
-		for _, e := range s.objects {
-			e.here = false
+		for _, root := range roots {
+			s.find(root).here = false
 		}
 		s.mu.Unlock()
 		s.plan(false)

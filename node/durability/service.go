@@ -19,9 +19,8 @@ type Service struct {
 	m    metrics
 
 	mu                 sync.Mutex
-	limit              int                  // maxObjects
-	objects            map[b3.Root]*entry   // at most limit
-	removed            map[b3.Root]uint64   // numbers of removed targets of this node, at most limit
+	objects            table
+	removed            map[b3.Root]uint64   // numbers of removed targets of this node, at most maxActive
 	codings            map[b3.Root][]*entry // entries of coding manifests, by the coded object
 	pieces             map[b3.Root]int      // of how many of these manifests each outboard and shard is
 	orphans            map[b3.Root]orphan   // at most maxOrphans
@@ -31,6 +30,7 @@ type Service struct {
 	unplanned, skipped int                  // objects for which there was no room in this pass, and in the one before
 	pinned             []meta.Pin           // to look at in the next tick, at most maxPinned
 	full               bool                 // a send was not queued in this tick
+	left               bool                 // objects at rest have something to do, for which the tick had no room
 	moving             bool                 // a job that moves copies is queued or runs
 	speed              speed
 	sum                Sum // of the latest whole tick
@@ -78,7 +78,7 @@ func (e *entry) isAwaited(self durability.ID, begun uint64) bool {
 // New returns a Service that has seen nothing.
 func New(p durability.Params, d Deps) *Service {
 	s := &Service{
-		deps: d, p: p, limit: maxObjects, objects: map[b3.Root]*entry{}, removed: map[b3.Root]uint64{},
+		deps: d, p: p, objects: newTable(), removed: map[b3.Root]uint64{},
 		orphans: map[b3.Root]orphan{},
 		codings: map[b3.Root][]*entry{}, pieces: map[b3.Root]int{}, encoding: map[coding]*attempt{},
 		missed:  missed{at: map[b3.Root]time.Time{}},
@@ -97,7 +97,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepAtEnd)
 		defer cancel()
-		s.keepProofs(ctx)
+		s.keepProofs(ctx, pages)
 	}()
 	defer s.scan.stop()
 	defer s.callers.Wait()
@@ -127,7 +127,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 			ticks++
 		}
 		if ticks >= keptTicks {
-			s.keepProofs(ctx)
+			s.keepProofs(ctx, keptAtOnce)
 			ticks = 0
 		}
 		timer.Reset(jitter.Spread(wait))
@@ -156,7 +156,7 @@ func (s *Service) wakeUp() {
 // somebody waits for copies that are missing, or that this node hands over.
 func (s *Service) tick(ctx context.Context, whole bool) (awaited bool) {
 	s.lookAtPinned(ctx)
-	if whole {
+	if whole || s.isWorthLooking() {
 		if err := s.look(ctx); err != nil {
 			if ctx.Err() == nil {
 				s.deps.Log.Warn("the pins that ask for copies could not be listed", "err", err)
@@ -182,7 +182,7 @@ type todo struct {
 	sends []planned
 	n     int
 
-	awaited bool   // somebody waits for copies that are missing, or that this node hands over
+	awaited bool   // somebody waits for copies that are missing, or that this node hands over; or many are active
 	change  Change // of a whole tick
 }
 
@@ -203,7 +203,7 @@ type planned struct {
 	awaited bool // of a send: see isAwaited
 }
 
-// plan asks the planner about all objects, in random order, until there is enough to do for one tick. A whole tick
+// plan asks the planner about the objects, in random order, until there is enough to do for one tick. A whole tick
 // counts them too: that costs more than most plans, and ticks in between come many times a second.
 func (s *Service) plan(whole bool) todo {
 	v, now, draining := s.deps.View(), s.deps.Now(), s.deps.Draining()
@@ -212,15 +212,14 @@ func (s *Service) plan(whole bool) todo {
 		do.awaited = true // the offer that says so follows within a second
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.full = false
-	before := s.sum
-	if whole {
-		s.sum = Sum{}
-	}
-	for root, e := range s.objects { // the order of a map is random
+	left := s.left
+	tight := len(s.objects.active) > s.objects.activeLimit/2
+	var sum Sum
+	var settled []*entry
+	for _, e := range s.objects.active { // the order of a map is random
 		if whole {
-			s.sum.add(e.count(v, s.p, now))
+			sum.add(e.count(v, s.p, now))
 		} else if do.n >= maxCalls {
 			break
 		}
@@ -230,46 +229,68 @@ func (s *Service) plan(whole bool) todo {
 		awaited := e.isAwaited(s.deps.Self, s.begun)
 		e.Await(awaited)
 		if whole && !draining.IsZero() {
-			e.ProveSince(draining, now)
+			e.ProveSince(s.p.Floor(draining), now)
 		}
 		actions := e.Plan(v, s.p, now)
 		e.placed = e.placed || e.Met()
 		do.awaited = do.awaited || awaited && !e.placed && now.Sub(e.asked(s.deps.Self)) < awaitedFor
 		do.awaited = do.awaited || !draining.IsZero() && e.Wanted() > 0 && !e.Met()
-		do.n += len(actions)
-		for _, a := range actions {
-			switch a.Kind {
-			case durability.Challenge:
-				do.at(a.To).challenge(root, awaited)
-			case durability.Tell:
-				do.at(a.To).tells = append(do.at(a.To).tells, planned{entry: e, Action: a})
-			case durability.AskLease:
-				do.at(a.To).leases = append(do.at(a.To).leases, planned{entry: e, Action: a})
-			case durability.Drop:
-				do.drops = append(do.drops, planned{entry: e, Action: a})
-			case durability.Send:
-				do.sends = append(do.sends, planned{e, a, awaited})
-			}
+		s.plannedFor(e, actions, awaited, &do)
+		if (whole || tight) && len(actions) == 0 && s.rests(e, v, now) {
+			settled = append(settled, e)
 		}
 	}
+	s.mu.Unlock()
+	if whole || left {
+		sum.add(s.planPages(v, now, draining, whole, &do))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settle(settled, v, now)
 	if whole {
+		before := s.sum
+		s.sum = sum
 		do.change = s.changed(before, v)
 	}
 	if len(do.sends) == 0 && draining.IsZero() && !s.moving {
 		do.sends = s.moves(v, now)
 	}
+	if do.n >= maxCalls {
+		s.wakeUp() // there may be more
+	}
+	do.awaited = do.awaited || tight
 	return do
+}
+
+// plannedFor adds the actions that were planned for an object.
+func (s *Service) plannedFor(e *entry, actions []durability.Action, awaited bool, do *todo) {
+	do.n += len(actions)
+	for _, a := range actions {
+		switch a.Kind {
+		case durability.Challenge:
+			do.at(a.To).challenge(e.Root, awaited)
+		case durability.Tell:
+			do.at(a.To).tells = append(do.at(a.To).tells, planned{entry: e, Action: a})
+		case durability.AskLease:
+			do.at(a.To).leases = append(do.at(a.To).leases, planned{entry: e, Action: a})
+		case durability.Drop:
+			do.drops = append(do.drops, planned{entry: e, Action: a})
+		case durability.Send:
+			do.sends = append(do.sends, planned{e, a, awaited})
+		}
+	}
 }
 
 // moves returns sends of one job that bring copies where they should be. The caller holds mu, and no copy is missing.
 func (s *Service) moves(v *durability.View, now time.Time) (sends []planned) {
 	looked := 0
-	for _, e := range s.objects { // the order of a map is random
+	more := func(e *entry) bool {
 		if looked++; looked > maxMoves || len(sends) == MaxBatch {
-			break
+			return false
 		}
-		if !e.here || len(sends) > 0 && (e.Size > b3.GroupSize || e.coded != nil) {
-			continue
+		alone := e.Size > b3.GroupSize || e.coded != nil // in a job of its own
+		if !e.here || len(sends) > 0 && alone {
+			return true
 		}
 		only := durability.ID("")
 		if len(sends) > 0 {
@@ -277,11 +298,15 @@ func (s *Service) moves(v *durability.View, now time.Time) (sends []planned) {
 		}
 		a, ok := e.Move(v, s.p, only, now)
 		if !ok {
-			continue
+			return true
 		}
 		sends = append(sends, planned{entry: e, Action: a})
-		if e.Size > b3.GroupSize || e.coded != nil {
-			break // a job of its own
+		return !alone
+	}
+	s.somePlanned(v, now, more)
+	for _, p := range sends {
+		if s.objects.active[p.Root] != p.entry {
+			s.activate(p.entry)
 		}
 	}
 	return sends
@@ -298,7 +323,7 @@ type Kept struct {
 func (s *Service) Kept(root b3.Root) (Kept, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.objects[root]; e != nil {
+	if e := s.peek(root); e != nil {
 		return Kept{e.Object.Size, e.coded, e.Object.Own}, nil
 	}
 	return Kept{}, notPlanned(root)
@@ -308,7 +333,16 @@ func (s *Service) Kept(root b3.Root) (Kept, error) {
 func (s *Service) with(e *entry, f func(now time.Time)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.objects[e.Root] == e {
+	if s.objects.active[e.Root] == e {
 		f(s.deps.Now())
+	}
+}
+
+// change runs f under the lock with the entry of an object, if there is one.
+func (s *Service) change(root b3.Root, f func(e *entry, now time.Time)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.find(root); e != nil {
+		f(e, s.deps.Now())
 	}
 }

@@ -420,14 +420,14 @@ func TestTold(t *testing.T) {
 		}
 		s := x.service()
 		s.mu.Lock()
-		e := s.objects[root]
+		e := s.find(root)
 		e.pass, e.told, s.pass = 1, 2, 2
 		s.mu.Unlock()
-		if s.ended(); s.objects[root] != e {
+		if s.ended(); s.objects.active[root] != e {
 			t.Error("an object is forgotten that a member told of")
 		}
 		e.told = 1
-		if s.ended(); s.objects[root] != nil {
+		if s.ended(); s.peek(root) != nil {
 			t.Error("an object without a target is remembered")
 		}
 	})
@@ -441,7 +441,7 @@ func TestTooMany(t *testing.T) {
 		x := c.nodes[0]
 		s := x.service()
 		s.mu.Lock()
-		s.limit = 1
+		s.objects.limit = 1
 		s.mu.Unlock()
 		roots := c.pin(x, 3, 100, 2)
 		run(3 * params.Tick)

@@ -107,6 +107,9 @@ func (v *View) sum() uint64 {
 	return h | 1 // no view has version 0
 }
 
+// Version tells views apart with which the plan of an object may differ.
+func (v *View) Version() uint64 { return v.version }
+
 func flags(set ...bool) (bits uint64) {
 	for i, b := range set {
 		if b {

@@ -73,7 +73,7 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 		}
 		actions = o.trim(v, p, now, holders, want, actions)
 		if len(actions) == 0 && len(holders) == want {
-			o.rest = rest{o.nextChallenge(now.Add(p.AuditPeriod)), v.version}
+			o.rest = rest{o.nextChallenge(v, now.Add(p.AuditPeriod)), v.version}
 		}
 		return actions
 	}
@@ -91,7 +91,7 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 	}
 	actions = o.trimDouble(v, p, now, holders, actions)
 	if len(actions) == 0 && slices.ContainsFunc(o.seen, seen.inFlight) {
-		o.rest = rest{o.nextChallenge(now.Add(p.Tick / 4)), v.version}
+		o.rest = rest{o.nextChallenge(v, now.Add(p.Tick/4)), v.version}
 	}
 	return actions
 }
@@ -109,10 +109,15 @@ func (o *Object) askAgain(p Params, now time.Time) {
 	}
 }
 
-// nextChallenge returns when the next challenge is due, at most limit.
-func (o *Object) nextChallenge(limit time.Time) time.Time {
+// nextChallenge returns when the next challenge is due, at most limit. Members that are gone are not challenged: when
+// they come back, the view is another one.
+func (o *Object) nextChallenge(v *View, limit time.Time) time.Time {
 	for i := range o.seen {
-		if s := &o.seen[i]; !s.asking && s.due.Before(limit) {
+		s := &o.seen[i]
+		if s.asking || !s.due.Before(limit) {
+			continue
+		}
+		if m := v.find(s.id); m != nil && !m.Gone {
 			limit = s.due
 		}
 	}
