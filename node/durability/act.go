@@ -258,12 +258,18 @@ func (s *Service) send(ctx context.Context, sends []planned, ok []bool, wait rep
 // drop removes the pins of the cluster from an object. What people pinned stays.
 func (s *Service) drop(ctx context.Context, e *entry) {
 	s.mu.Lock()
+	if s.objects.active[e.Root] != e || e.Answer() == durability.Proved {
+		s.mu.Unlock()
+		return // a member told of it since it was planned
+	}
+	e.dropping = true
 	labels := []string{meta.ClusterLabel}
 	for _, a := range e.Asked() {
 		labels = append(labels, originLabel(a.Origin))
 	}
 	wanted := e.Wanted()
 	s.mu.Unlock()
+	defer s.with(e, func(time.Time) { e.dropping = false }) // it is still here
 	if pinned, err := s.pinnedBy(ctx, e.Root, labels); err == nil && !pinned && e.coded == nil {
 		s.with(e, func(time.Time) { s.forget(e) }) // it is this node's own, whose target was removed
 		return

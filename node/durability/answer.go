@@ -146,11 +146,17 @@ func (s *Service) learn(ctx context.Context, v *durability.View, from peer.ID, t
 			return status.Errorf(status.BadRequest, "the target %s of %s is malformed, or from the future", a.Target, t.Root)
 		}
 	}
-	here, changed := false, []durability.Asked(nil)
+	here, dropping, changed := false, false, []durability.Asked(nil)
 	s.change(t.Root, func(e *entry, now time.Time) {
+		if dropping = e.dropping; dropping {
+			return
+		}
 		e.told = s.pass
 		here, changed = e.here, e.learn(t, v, durability.ID(from), s.p, now)
 	})
+	if dropping {
+		return status.Errorf(status.Busy, "the copy of %s is being dropped; ask again later", t.Root)
+	}
 	if !here {
 		return nil
 	}

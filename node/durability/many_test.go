@@ -35,7 +35,8 @@ type crowd struct {
 	asked   int // objects that members were challenged for
 	pins    func(i int) meta.Target
 	records ds.Datastore
-	most    int // that were active at once
+	most    int    // that were active at once
+	unpins  func() // called for each pin that is removed; nil: no object has one of the cluster
 }
 
 var crowdTarget = meta.Target{Copies: 3, Seq: 1_700_000_000_000}
@@ -45,7 +46,7 @@ func newCrowd(p durability.Params, objects int) *crowd {
 	c := &crowd{objects: objects, now: time.UnixMilli(int64(crowdTarget.Seq)), holds: make([]uint16, objects),
 		records: ds.NewMapDatastore(), pins: func(int) meta.Target { return crowdTarget }}
 	for i := range 12 {
-		id := durability.ID(fmt.Sprintf("%038d", i))
+		id := durability.ID(fmt.Sprintf("\x00\x24%036d", i)) // an identity multihash
 		c.members = append(c.members, durability.Member{ID: id, Capacity: 1 << 40, Free: 1 << 40})
 	}
 	c.start(p)
@@ -66,7 +67,8 @@ func (c *crowd) start(p durability.Params) {
 			return make([]error, len(roots)), nil
 		},
 		Changed: func(Change) {}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
-		Records: c.records,
+		Records:  c.records,
+		Dropping: func(context.Context, b3.Root) (func(error), error) { return func(error) {}, nil },
 	})
 }
 
@@ -128,12 +130,16 @@ func (c *crowd) RemovedTargets(context.Context) iter.Seq2[meta.Pin, error] {
 
 func (c *crowd) UsedWithin(context.Context, b3.Root, time.Duration) (bool, error) { return false, nil }
 func (c *crowd) Pin(context.Context, b3.Root, store.PinOptions) error             { return nil }
-func (c *crowd) HasPin(context.Context, b3.Root, string) (bool, error)            { return false, nil }
-func (c *crowd) Unpin(context.Context, b3.Root, string) error                     { return nil }
+func (c *crowd) HasPin(context.Context, b3.Root, string) (bool, error)            { return c.unpins != nil, nil }
 func (c *crowd) ForgetTarget(context.Context, b3.Root, string) error              { return nil }
 
 func (c *crowd) SetTarget(_ context.Context, _ b3.Root, _ string, t meta.Target) (meta.Target, error) {
 	return t, nil
+}
+
+func (c *crowd) Unpin(context.Context, b3.Root, string) error {
+	c.unpins()
+	return nil
 }
 
 // Prover.
@@ -270,6 +276,43 @@ func TestTooManyActive(t *testing.T) {
 	c.Service.objects.activeLimit = 10
 	if _, err := c.Told(t.Context(), from, told); err != nil || len(c.Service.objects.active) != 1 {
 		t.Errorf("with room again: %v, %d are active", err, len(c.Service.objects.active))
+	}
+}
+
+// TestToldWhileDropping: a target that a member tells of just before a copy is dropped keeps it, and one that comes
+// while the pins are being removed is not taken over, so that nobody believes in a copy that goes.
+func TestToldWhileDropping(t *testing.T) {
+	p := durability.DefaultParams()
+	c := newCrowd(p, 1)
+	from, root := c.members[3].ID, crowdRoot(0)
+	tell := func(seq uint64) error {
+		target := meta.Target{Copies: 2, Seq: seq}
+		_, err := c.Told(t.Context(), peer.ID(from),
+			[]durability.Told{{Root: root, Asked: []durability.Asked{{Origin: from, Target: target}}}})
+		return err
+	}
+	begin := func() *entry {
+		c.start(p)
+		c.settleAll(t)
+		e := c.find(root)
+		e.Ask(c.members[0].ID, meta.Target{Seq: crowdTarget.Seq + 1}, c.now)
+		return e
+	}
+	e, unpinned, told := begin(), 0, error(nil)
+	c.unpins = func() {
+		unpinned++
+		told = tell(crowdTarget.Seq + 3)
+	}
+	c.drop(t.Context(), e)
+	if unpinned == 0 || status.Of(told) != status.Busy || c.peek(root) != nil {
+		t.Errorf("%d pins were removed, meanwhile the member was told %v", unpinned, told)
+	}
+	e, unpinned = begin(), 0
+	if err := tell(crowdTarget.Seq + 2); err != nil {
+		t.Fatal(err)
+	}
+	if c.drop(t.Context(), e); unpinned > 0 || c.peek(root).Wanted() != 2 {
+		t.Errorf("%d pins were removed of a copy that is wanted", unpinned)
 	}
 }
 

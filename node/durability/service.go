@@ -59,6 +59,8 @@ type entry struct {
 	own     meta.Target // what the pins of this node ask for, as far as the pass has seen
 	adopted meta.Target // what this node once asked for, as others say
 	placed  bool        // its targets were met once since the node started
+	// dropping says that its pins are being removed. Nothing that a member tells is taken over meanwhile.
+	dropping bool
 
 	coded    *erasure.Manifest // of a coding manifest; nil: whole copies are kept
 	released uint64            // number of the removed target of the coded object, as far as the pass has seen
