@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ type crowd struct {
 	lies    durability.ID // says that it has nothing
 	holds   []uint16      // which members hold an object, a bit for each
 	sends   int
-	asked   int // objects that members were challenged for
+	asked   atomic.Int64 // objects that members were challenged for
 	pins    func(i int) meta.Target
 	records ds.Datastore
 	most    int    // that were active at once
@@ -145,7 +146,7 @@ func (c *crowd) Unpin(context.Context, b3.Root, string) error {
 // Prover.
 
 func (c *crowd) Challenge(_ context.Context, to peer.ID, objs []b3.Root) ([]Proof, error) {
-	c.asked += len(objs)
+	c.asked.Add(int64(len(objs)))
 	proofs := make([]Proof, len(objs))
 	for i := range proofs {
 		proofs[i].Answer = durability.Absent
@@ -179,42 +180,42 @@ func (c *crowd) Trimmed(error) {}
 // in pages then, and are looked at again when a member is gone. A pass over their pins makes none active.
 func TestManyObjects(t *testing.T) {
 	p := durability.DefaultParams()
-	c := newCrowd(p, 5000)
-	c.Service.objects.activeLimit = 600
+	c := newCrowd(p, 2000)
+	c.Service.objects.activeLimit = 300
 	c.settleAll(t)
-	if c.most > 600 || c.sends != 10_000 {
+	if c.most > 300 || c.sends != 4_000 {
 		t.Errorf("%d objects were active at once, and %d copies sent", c.most, c.sends)
 	}
-	if n := c.Service.objects.resting; n != 5000 {
-		t.Fatalf("%d of 5000 objects are at rest", n)
+	if n := c.Service.objects.resting; n != 2000 {
+		t.Fatalf("%d of 2000 objects are at rest", n)
 	}
 	for range 3 {
 		c.tick(t, true)
 		c.now = c.now.Add(p.Tick)
 	}
-	if c.sends != 10_000 || c.Sum().Observed != 15_000 {
+	if c.sends != 4_000 || c.Sum().Observed != 6_000 {
 		t.Errorf("at rest %d copies were sent, and it is %+v", c.sends, c.Sum())
 	}
 	c.members[3].Gone = true
 	c.tick(t, true)
-	if sum := c.Sum(); sum.AtRisk < 5000/12 || sum.AtRisk != 15_000-sum.Observed {
+	if sum := c.Sum(); sum.AtRisk < 2000/12 || sum.AtRisk != 6_000-sum.Observed {
 		t.Errorf("after a member is gone it is %+v", sum)
 	}
 	c.now = c.now.Add(3 * p.Grace)
 	c.settleAll(t)
-	if c.most > 600 {
+	if c.most > 300 {
 		t.Errorf("%d objects were active at once", c.most)
 	}
-	if c.sends < 10_000+5000/12 || c.sends > 10_000+5000/3 {
-		t.Errorf("%d copies were sent in the place of those lost", c.sends-10_000)
+	if c.sends < 4_000+2000/12 || c.sends > 4_000+2000/3 {
+		t.Errorf("%d copies were sent in the place of those lost", c.sends-4_000)
 	}
-	c.objects -= 700 // pins are gone
+	c.objects -= 350 // pins are gone
 	for range 6 {
 		c.tick(t, true)
 		c.now = c.now.Add(p.Tick)
 	}
-	if sum := c.Sum(); sum.Wanted != 3*c.objects+3*(700-600) && sum.Wanted != 3*c.objects {
-		t.Errorf("without the pins of 700 objects it is %+v", sum)
+	if sum := c.Sum(); sum.Wanted != 3*c.objects+3*(350-300) && sum.Wanted != 3*c.objects {
+		t.Errorf("without the pins of 350 objects it is %+v", sum)
 	}
 }
 
@@ -234,7 +235,8 @@ func TestRestOutlastsRestart(t *testing.T) {
 		}
 		return target
 	}
-	c.asked, c.sends = 0, 0
+	c.sends = 0
+	c.asked.Store(0)
 	c.start(p)
 	c.load(t.Context())
 	if n := c.Service.objects.resting; n != 400 {
@@ -247,8 +249,8 @@ func TestRestOutlastsRestart(t *testing.T) {
 	if a := c.Answer(crowdRoot(20)); a != durability.Proved || c.Sum().Observed < 290*3 {
 		t.Errorf("then it answers %d, and it is %+v", a, c.Sum())
 	}
-	if n := c.Service.objects.resting; n < 290 || n > 300 || c.asked > 10*12 || c.sends > 0 {
-		t.Errorf("%d objects are at rest, members were challenged for %d, %d copies were sent", n, c.asked, c.sends)
+	if n := c.Service.objects.resting; n < 290 || n > 300 || c.asked.Load() > 10*12 || c.sends > 0 {
+		t.Errorf("%d objects are at rest, members were challenged for %d, %d copies were sent", n, c.asked.Load(), c.sends)
 	}
 	if c.peek(crowdRoot(350)) != nil || c.peek(crowdRoot(5)).Wanted() != 2 {
 		t.Error("an object is planned that is not pinned any more, or with an old target")
