@@ -161,6 +161,11 @@ func (f fetchStore) Ingest(ctx context.Context, root b3.Root, size int64) (resol
 // Flush implements resolver.Local.
 func (f fetchStore) Flush(ctx context.Context) error { return f.st.Flush(ctx) }
 
+// AwaitDurable implements resolver.Local.
+func (f fetchStore) AwaitDurable(ctx context.Context, root b3.Root) error {
+	return f.st.AwaitDurable(ctx, root)
+}
+
 // Lease implements resolver.Local.
 func (f fetchStore) Lease(roots ...b3.Root) (release func()) { return f.st.Lease(roots...) }
 

@@ -28,6 +28,9 @@ type Local interface {
 	Put(ctx context.Context, root b3.Root, p []byte) error
 	// Flush makes everything that was put or committed before it durable.
 	Flush(ctx context.Context) error
+	// AwaitDurable waits while an object can be opened and is not durable yet. It returns at once for any other
+	// object, stored or not.
+	AwaitDurable(ctx context.Context, root b3.Root) error
 }
 
 // Types of package transfer that callers of the resolver use.

@@ -182,6 +182,8 @@ func (l *fakeLocal) Flush(context.Context) error {
 	return nil
 }
 
+func (l *fakeLocal) AwaitDurable(context.Context, b3.Root) error { return nil }
+
 func (l *fakeLocal) Lease(roots ...b3.Root) func() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

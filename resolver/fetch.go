@@ -92,8 +92,7 @@ func (r *Resolver) Settle(ctx context.Context, root b3.Root) error {
 }
 
 func (r *Resolver) localInfo(ctx context.Context, root b3.Root) (Info, error) {
-	// An object that the store is restoring can be opened, but it is not durable yet. Has waits for it.
-	if _, err := r.local.Has(ctx, []b3.Root{root}); err != nil {
+	if err := r.local.AwaitDurable(ctx, root); err != nil {
 		return Info{}, err
 	}
 	obj, err := r.local.Open(ctx, root)

@@ -168,6 +168,12 @@ func (t *restores) find(root b3.Root) (e meta.Entry, ok bool) {
 	return r.e, true
 }
 
+// AwaitDurable waits while the store restores an object, which can be opened before it is durable. It returns at once
+// for any other object, stored or not, and the error of ctx if that ends first.
+func (s *Store) AwaitDurable(ctx context.Context, root b3.Root) error {
+	return s.restores.wait(ctx, root)
+}
+
 // wait returns when root is not being restored, or with the error of ctx.
 func (t *restores) wait(ctx context.Context, root b3.Root) error {
 	r := t.get(root)
