@@ -39,8 +39,8 @@ func (s *Service) Answer(root b3.Root) durability.Answer {
 	return durability.Absent
 }
 
-// Claimed notes that a member challenged this node, so that it seems to hold the objects itself. Of an object at rest
-// that is known to be so.
+// Claimed notes that a member challenged this node, so that it seems to hold the objects itself. An object at rest
+// stays so if the member is known to hold it.
 func (s *Service) Claimed(from peer.ID, objs []b3.Root) {
 	v := s.deps.View()
 	s.mu.Lock()
@@ -81,22 +81,22 @@ func (s *Service) Told(ctx context.Context, from peer.ID, told []durability.Told
 // toldOf takes over what a member tells of one object, and returns what this node knows of it.
 func (s *Service) toldOf(ctx context.Context, v *durability.View, from peer.ID, t durability.Told) (
 	durability.Told, error) {
-	there, err := s.plans(ctx, t)
-	if err == nil && there {
-		err = s.learn(ctx, v, from, t)
-	}
-	if err != nil {
-		return durability.Told{}, err
-	}
 	answer := durability.Told{Root: t.Root}
+	there, err := s.plans(ctx, t)
+	if err != nil {
+		return answer, err
+	}
+	if !there {
+		answer.Asked = s.removal(t.Root)
+		return answer, nil
+	}
+	if err := s.learn(ctx, v, from, t); err != nil {
+		return answer, err
+	}
 	s.change(t.Root, func(e *entry, now time.Time) {
 		e.Object.Claimed(v, durability.ID(from), s.p, now)
 		answer = e.Tell(v, s.p, now)
-		there = true
 	})
-	if !there {
-		answer.Asked = s.removal(t.Root)
-	}
 	return answer, nil
 }
 

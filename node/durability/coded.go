@@ -125,11 +125,6 @@ func (e *entry) wants(t meta.Target) {
 	e.own.Copies = max(e.own.Copies, t.Copies)
 }
 
-// sameCopies reports whether two targets ask for the same.
-func sameCopies(a, b meta.Target) bool {
-	return a.Copies == b.Copies && a.Data == b.Data && a.Parity == b.Parity
-}
-
 // asCopies returns the pin of a person as it is planned: if shards are asked for, a pin of the coding manifest, or for
 // a small object one that asks for copies. ok is false if there is nothing to plan yet. It has a missing manifest
 // made.

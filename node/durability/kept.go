@@ -93,8 +93,7 @@ func encodeKept(objs proofsOf) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := b3.Sum(text)
-	return append(text, sum[:]...), nil
+	return withDigest(text), nil
 }
 
 // decodeKept adds the objects of a page to objs.

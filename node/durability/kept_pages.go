@@ -66,6 +66,12 @@ func (s *Service) readPage(i int, data []byte, now time.Time) (*durability.Page,
 	return pg, err
 }
 
+// withDigest appends the digest of what is to be kept.
+func withDigest(data []byte) []byte {
+	sum := b3.Sum(data)
+	return append(data, sum[:]...)
+}
+
 // checked returns what was kept, without its digest.
 func checked(data []byte) ([]byte, error) {
 	end := len(data) - len(b3.Root{})
@@ -102,21 +108,18 @@ func (s *Service) keepPages(ctx context.Context, n int) (errs []error) {
 	}
 	s.mu.Unlock()
 	slices.SortFunc(list, func(a, b changed) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.page, b.page)) })
-	var data []byte
 	for _, c := range list[:min(n, len(list))] {
 		s.mu.Lock()
 		pg := &s.objects.pages[c.page]
 		objects := pg.Len()
-		data = pg.AppendBinary(data[:0])
+		data := pg.AppendBinary(nil)
 		pg.changed = time.Time{}
 		s.mu.Unlock()
-		sum := b3.Sum(data)
-		data = append(data, sum[:]...)
 		var err error
 		if objects == 0 {
 			err = s.deps.Records.Delete(ctx, pageKey(c.page))
 		} else {
-			err = s.deps.Records.Put(ctx, pageKey(c.page), slices.Clone(data))
+			err = s.deps.Records.Put(ctx, pageKey(c.page), withDigest(data))
 		}
 		if err != nil {
 			s.mu.Lock()

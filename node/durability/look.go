@@ -384,7 +384,7 @@ func (s *Service) ask(e *entry, self durability.ID, now time.Time) {
 		return
 	}
 	for _, a := range e.Asked() {
-		if a.Origin == self && !sameCopies(a.Target, t) {
+		if a.Origin == self && !a.Target.SameCopies(t) {
 			t.Seq = max(t.Seq, a.Target.Seq+1)
 		}
 	}

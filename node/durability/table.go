@@ -75,15 +75,6 @@ func (t *table) packed(root b3.Root) (k durability.Packed, ok bool) {
 	return k, false
 }
 
-// remove forgets an object at rest.
-func (t *table) remove(root b3.Root, now time.Time) {
-	pg := &t.pages[pageOf(root)]
-	pg.change(now)
-	t.resting -= pg.Len()
-	pg.Remove(root)
-	t.resting += pg.Len()
-}
-
 // add puts an active object that is at rest into its page, and reports whether it fits.
 func (t *table) add(e *entry, p durability.Params, now time.Time) bool {
 	pg := &t.pages[pageOf(e.Root)]
@@ -145,8 +136,11 @@ func (s *Service) unpack(k durability.Packed, v *durability.View, now time.Time)
 
 // activate makes an entry that was unpacked the one of its object. The caller holds mu.
 func (s *Service) activate(e *entry) {
-	s.objects.remove(e.Root, s.deps.Now())
-	s.objects.pages[pageOf(e.Root)].sum.add(e.restSum(-1))
+	pg := &s.objects.pages[pageOf(e.Root)]
+	pg.Remove(e.Root)
+	pg.change(s.deps.Now())
+	pg.sum.add(e.restSum(-1))
+	s.objects.resting--
 	s.objects.active[e.Root] = e
 }
 
@@ -190,7 +184,7 @@ func known(k durability.Packed) bool { return mark(*k.Mark()).known() }
 // rests reports whether an entry can be put into a page.
 func (s *Service) rests(e *entry, v *durability.View, now time.Time) bool {
 	return e.here && e.placed && e.coded == nil && e.adopted.Seq == 0 && e.released == 0 && e.AtRest(v, now) &&
-		(e.pass == s.pass && sameCopies(e.own, e.OwnTarget(s.deps.Self)) || e.pass != s.pass && s.passes > 0)
+		(e.pass == s.pass && e.own.SameCopies(e.OwnTarget(s.deps.Self)) || e.pass != s.pass && s.passes > 0)
 }
 
 // change notes that the page differs from what is kept over a restart.

@@ -173,8 +173,8 @@ func (o *Object) challenge(v *View, now time.Time) (actions []Action) {
 	return actions
 }
 
-// tell returns the members that hold a copy and were not told version. So it does the origins that hold none: one that
-// removed its target while this node was away answers that.
+// tell returns the members that were not told version: those that hold a copy, and origins that hold none. An origin
+// that removed its target while this node was away says so in its answer.
 func (o *Object) tell(v *View, version uint64, actions []Action) []Action {
 	for i := range o.seen {
 		s := &o.seen[i]

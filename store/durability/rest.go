@@ -48,7 +48,7 @@ func (o *Object) Knows(origin ID, t meta.Target) (known, alone bool) {
 		return false, false
 	}
 	k := o.asked[i].Target
-	known = k.Copies == t.Copies && k.Data == t.Data && k.Parity == t.Parity && k.Seq >= t.Seq
+	known = k.SameCopies(t) && k.Seq >= t.Seq
 	return known, known && len(o.asked) == 1
 }
 

@@ -33,6 +33,11 @@ func (t Target) Wants() bool { return t.Copies > 0 || t.Data > 0 }
 // Removed reports whether t says that an earlier target was removed.
 func (t Target) Removed() bool { return t.Seq > 0 && !t.Wants() }
 
+// SameCopies reports whether t and o ask for the same copies or shards.
+func (t Target) SameCopies(o Target) bool {
+	return t.Copies == o.Copies && t.Data == o.Data && t.Parity == o.Parity
+}
+
 // Replaces reports whether t is newer than old.
 func (t Target) Replaces(old Target) bool { return t.Seq > old.Seq }
 
