@@ -60,9 +60,10 @@ func TestPutSizes(t *testing.T) {
 			t.Errorf("%d bytes: stored %t, %d groups were written", size, part.stored, part.writes)
 		}
 	}
-	if p.client.open() != 1 || r.closes() != 20 {
-		t.Errorf("%d streams, %d puts ended", p.client.open(), r.closes())
+	if p.client.open() != 1 {
+		t.Errorf("%d streams", p.client.open())
 	}
+	testkit.Eventually(t, "the server ends the last put", func() bool { return r.closes() == 20 })
 }
 
 // TestPutResumes cuts a put again and again, by the receiver and by the sender: what arrived
