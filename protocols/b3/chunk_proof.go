@@ -42,7 +42,7 @@ func (r *Reader) ChunkProof(chunk int64) ([]byte, error) {
 		return nil, err
 	}
 	var siblings [][Size]byte // the highest first
-	buf := make([]byte, GroupSize)
+	buf := make([]byte, max(ParentSize, min(r.size, GroupSize)))
 	for {
 		item, err := r.Fill(walk, buf)
 		if err != nil {

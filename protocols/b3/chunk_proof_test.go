@@ -99,18 +99,21 @@ func FuzzVerifyChunkProof(f *testing.F) {
 
 // BenchmarkChunkProof makes and checks a proof; compare it with the hash of one group.
 func BenchmarkChunkProof(b *testing.B) {
-	r := proofReader(b, 16<<20)
-	b.Run("challenge", func(b *testing.B) {
-		for b.Loop() {
-			proof, err := r.ChunkProof(8000)
-			if err != nil {
-				b.Fatal(err)
+	for name, of := range map[string]struct{ size, chunk int64 }{"challenge": {16 << 20, 8000}, "small": {4 << 10, 2}} {
+		r := proofReader(b, of.size)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				proof, err := r.ChunkProof(of.chunk)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := VerifyChunkProof(r.Root(), r.Size(), of.chunk, proof); err != nil {
+					b.Fatal(err)
+				}
 			}
-			if err := VerifyChunkProof(r.Root(), r.Size(), 8000, proof); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
+		})
+	}
 	b.Run("group", func(b *testing.B) {
 		p := make([]byte, GroupSize)
 		for b.Loop() {
