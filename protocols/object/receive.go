@@ -161,7 +161,7 @@ func (in *served) putMany(ctx context.Context, req *request) error {
 			errs[n], committed = committed[0], committed[1:]
 		}
 	}
-	return in.answerMany(req, errs)
+	return in.answerMany(ctx, req, errs)
 }
 
 // receiveMany reads the small objects of which wanted has the numbers, and sets errs to what
@@ -214,8 +214,9 @@ func (in *served) throttle(ctx context.Context, req *request, n int) error {
 	return req.intake.Throttle(ctx, n)
 }
 
-// answerMany sends the outcome of each small object.
-func (in *served) answerMany(req *request, errs []error) error {
+// answerMany sends the outcome of each small object. They travel together, unless there is no budget for that.
+func (in *served) answerMany(ctx context.Context, req *request, errs []error) error {
+	_ = in.out.reserve(ctx) // without it each is written by itself
 	for n, err := range errs {
 		in.logInternal(req, err)
 		in.countOutcome(req, status.Of(err))
@@ -231,7 +232,7 @@ func (in *served) answerMany(req *request, errs []error) error {
 			return err
 		}
 	}
-	return nil
+	return in.out.flush()
 }
 
 // nextItems reads the next frame with items of a put. It waits for at most ReadTimeout, or
