@@ -99,9 +99,9 @@ type publisher interface {
 
 // pinKeeper keeps pins.
 type pinKeeper interface {
-	// SetPin stores p durably, in place of a pin with the same root and label. Of the
-	// targets of both, that with the higher number stays.
-	SetPin(p meta.Pin) error
+	// SetPins stores pins durably, each in place of a pin with the same root and label. Of
+	// the targets of both, that with the higher number stays. After an error some may be set.
+	SetPins(pins []meta.Pin) error
 	// SetTarget durably sets the target of a pin that is not released, if t replaces the
 	// one that it has, and reports whether it did.
 	SetTarget(root b3.Root, label string, t meta.Target) (bool, error)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -21,6 +22,12 @@ type PinOptions struct {
 	Charge *quota.Charge // what the add so far counted, which the pin takes over; may be nil
 }
 
+// Pinning is one pin of [Store.PinAll].
+type Pinning struct {
+	Root b3.Root
+	PinOptions
+}
+
 // Pin adds a pin durably, or replaces the pin with the same label. It returns
 // not_found if the object is not stored. A recursive pin also protects every
 // object below root, including those that arrive later; root may be a file. What
@@ -28,42 +35,79 @@ type PinOptions struct {
 // remove it. Pin returns quota if the label already holds as much as Config.Quotas
 // allows. It waits for an object that is being restored.
 func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
-	if err := meta.CheckLabel(opt.Label); err != nil {
-		return err
-	}
-	if err := s.restores.wait(ctx, root); err != nil {
-		return err
+	return s.PinAll(ctx, []Pinning{{root, opt}})[0]
+}
+
+// PinAll adds pins as Pin does each of them, and makes them durable together. It returns the error of each.
+func (s *Store) PinAll(ctx context.Context, pins []Pinning) []error {
+	errs := make([]error, len(pins))
+	for i, p := range pins {
+		if errs[i] = meta.CheckLabel(p.Label); errs[i] == nil {
+			errs[i] = s.restores.wait(ctx, p.Root)
+		}
 	}
 	if err := s.admission.EnterContext(ctx); err != nil {
-		return err
+		for i := range errs {
+			errs[i] = cmp.Or(errs[i], err)
+		}
+		return errs
 	}
 	defer s.admission.Leave()
-	s.leases.Acquire(root)
-	defer s.leases.Release(root)
-	if err := s.leases.Settle(ctx, root); err != nil {
-		return err
+	var set []quota.Pinning
+	var added []meta.Second
+	var at []int // of each of set in pins
+	for i, p := range pins {
+		s.leases.Acquire(p.Root)
+		defer s.leases.Release(p.Root)
+		if errs[i] != nil {
+			continue
+		}
+		e, pin, err := s.pinning(ctx, p)
+		if errs[i] = err; err == nil {
+			set = append(set, quota.Pinning{Pin: pin, Size: e.Size, Charge: p.Charge})
+			added, at = append(added, e.Added), append(at, i)
+		}
 	}
-	e, ok, err := s.backend.Get(root)
+	for n, err := range s.quotas.SetPins(ctx, set) {
+		p := pins[at[n]]
+		if err == nil {
+			err = s.pinned(ctx, p, added[n])
+		}
+		if err != nil {
+			errs[at[n]] = fmt.Errorf("pin %s: %w", p.Root, err)
+		}
+	}
+	return errs
+}
+
+// pinning returns the pin that is to be set, and the entry of its object, on which the caller has a lease.
+func (s *Store) pinning(ctx context.Context, p Pinning) (e meta.Entry, pin meta.Pin, err error) {
+	if err := s.leases.Settle(ctx, p.Root); err != nil {
+		return e, pin, err
+	}
+	e, ok, err := s.backend.Get(p.Root)
 	if err != nil {
-		return fmt.Errorf("pin %s: %w", root, err)
+		return e, pin, fmt.Errorf("pin %s: %w", p.Root, err)
 	}
 	if !ok {
-		return notFound(root)
+		return e, pin, notFound(p.Root)
 	}
-	p := meta.Pin{Root: root, Label: opt.Label, Recursive: opt.Recursive, Created: time.Now().UTC().Truncate(time.Second)}
-	if p.Target, err = s.nextTarget(root, opt); err != nil {
-		return err
+	pin = meta.Pin{
+		Root: p.Root, Label: p.Label, Recursive: p.Recursive, Created: time.Now().UTC().Truncate(time.Second),
 	}
-	if err := s.quotas.SetPin(ctx, p, e.Size, opt.Charge); err != nil {
-		return fmt.Errorf("pin %s: %w", root, err)
-	}
-	s.noteUse(root, e.Added)
-	if !opt.Recursive {
+	pin.Target, err = s.nextTarget(p.Root, p.PinOptions)
+	return e, pin, err
+}
+
+// pinned notes that a pin was set, of an object that was added at that time.
+func (s *Store) pinned(ctx context.Context, p Pinning, added meta.Second) error {
+	s.noteUse(p.Root, added)
+	if !p.Recursive {
 		return nil
 	}
 	// A collection that read the pins before must end; a later one sees this pin.
-	if err := s.gc.PinAdded(ctx, root); err != nil {
-		return fmt.Errorf("pin %s: the pin is set, but objects below it may just be removed: %w", root, err)
+	if err := s.gc.PinAdded(ctx, p.Root); err != nil {
+		return fmt.Errorf("the pin is set, but objects below it may just be removed: %w", err)
 	}
 	return nil
 }

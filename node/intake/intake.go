@@ -194,28 +194,61 @@ func (in *intake) event() audit.Event {
 	return e
 }
 
-// setPin pins object i as the put asks for it.
-func (in *intake) setPin(ctx context.Context, i int) error {
+// setPins pins objects, by their numbers, as the put asks for it, and returns the error of each.
+func (in *intake) setPins(ctx context.Context, objs []int) []error {
 	if !in.pin {
-		return nil
+		return make([]error, len(objs))
 	}
-	err := in.deps.Store.Pin(ctx, in.objs[i], store.PinOptions{Label: in.label, Charge: in.charges[i]})
-	if err == nil {
-		in.deps.Pinned(ctx, in.objs[i], in.label)
+	pins := make([]store.Pinning, len(objs))
+	for n, i := range objs {
+		opt := store.PinOptions{Label: in.label, Charge: in.charges[i]}
+		pins[n] = store.Pinning{Root: in.objs[i], PinOptions: opt}
 	}
-	return err
+	errs := in.deps.Store.PinAll(ctx, pins)
+	for n, err := range errs {
+		if err == nil {
+			in.deps.Pinned(ctx, pins[n].Root, in.label)
+		}
+	}
+	return errs
 }
 
-// present pins object i if it is stored whole. ok is false if it is not.
-func (in *intake) present(ctx context.Context, i int) (ok bool, err error) {
+// isWhole reports whether object i is stored whole and not damaged.
+func (in *intake) isWhole(ctx context.Context, i int) (bool, error) {
 	switch _, err := in.deps.Store.Stat(ctx, in.objs[i]); status.Of(err) {
 	case status.OK:
+		return true, nil
 	case status.NotFound, status.Corrupt:
 		return false, nil
 	default:
 		return false, err
 	}
-	return true, in.setPin(ctx, i)
+}
+
+// present pins those of objects, by their numbers, that are stored whole, and notes in wishes that they are
+// present, or refused if the quota of the label is reached.
+func (in *intake) present(ctx context.Context, objs []int, wishes []object.Wish) error {
+	var whole []int
+	for _, i := range objs {
+		ok, err := in.isWhole(ctx, i)
+		if err != nil {
+			return err
+		}
+		if ok {
+			whole = append(whole, i)
+		}
+	}
+	for n, err := range in.setPins(ctx, whole) {
+		switch status.Of(err) {
+		case status.OK:
+			wishes[whole[n]] = object.Present
+		case status.Quota:
+			wishes[whole[n]] = object.Refused
+		default:
+			return err
+		}
+	}
+	return nil
 }
 
 // arriving is the retry time for an object that arrives already, as a put or a download.

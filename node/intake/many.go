@@ -2,18 +2,13 @@ package intake
 
 import (
 	"context"
-
-	"golang.org/x/sync/errgroup"
+	"errors"
+	"slices"
 
 	"allium/protocols/b3"
 	"allium/protocols/object"
-	"allium/protocols/status"
 	"allium/store"
 )
-
-// pinsAtOnce is how many pins of one put are set at the same time. The store makes those
-// durable together.
-const pinsAtOnce = 32
 
 // Wishes implements object.Intake.
 func (in *intake) Wishes(ctx context.Context) ([]object.Wish, error) {
@@ -33,32 +28,19 @@ func (in *intake) wishes(ctx context.Context) ([]object.Wish, error) {
 		return nil, err
 	}
 	wishes := make([]object.Wish, len(in.objs))
-	var group errgroup.Group
-	group.SetLimit(pinsAtOnce)
-	wanted := false
+	var whole []int
 	for i, root := range in.objs {
 		switch {
 		case in.deps.Denied(root) != nil:
 			wishes[i] = object.Refused
-		case has[i] != b3.Complete:
-			wanted = true
-		default:
-			group.Go(func() error {
-				ok, err := in.present(ctx, i)
-				switch {
-				case status.Of(err) == status.Quota:
-					wishes[i] = object.Refused
-					return nil
-				case ok:
-					wishes[i] = object.Present
-				}
-				return err
-			})
+		case has[i] == b3.Complete:
+			whole = append(whole, i)
 		}
 	}
-	if err := group.Wait(); err != nil {
+	if err := in.present(ctx, whole, wishes); err != nil {
 		return nil, err
 	}
+	wanted := slices.Contains(wishes, object.Wanted)
 	if !wanted {
 		in.outcome = nil
 	}
@@ -75,22 +57,10 @@ func (in *intake) Take(ctx context.Context, i int, group b3.Proved) error {
 
 // Commit implements object.Intake.
 func (in *intake) Commit(ctx context.Context, done []int) []error {
-	errs := make([]error, len(done))
-	flushed := in.deps.Store.Flush(ctx)
-	in.outcome = flushed
-	var group errgroup.Group
-	group.SetLimit(pinsAtOnce)
-	for n, i := range done {
-		if errs[n] = flushed; flushed != nil {
-			continue
-		}
-		group.Go(func() error {
-			errs[n] = in.setPin(ctx, i)
-			return errs[n]
-		})
+	if in.outcome = in.deps.Store.Flush(ctx); in.outcome != nil {
+		return slices.Repeat([]error{in.outcome}, len(done))
 	}
-	if err := group.Wait(); err != nil {
-		in.outcome = err
-	}
+	errs := in.setPins(ctx, done)
+	in.outcome = errors.Join(errs...)
 	return errs
 }

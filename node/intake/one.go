@@ -34,8 +34,11 @@ func (in *intake) ingest(ctx context.Context, root b3.Root, size int64) (*store.
 		return nil, err
 	}
 	if has[0] == b3.Complete {
-		if ok, err := in.present(ctx, 0); err != nil || ok {
+		switch ok, err := in.isWhole(ctx, 0); {
+		case err != nil:
 			return nil, err
+		case ok:
+			return nil, in.setPins(ctx, []int{0})[0]
 		}
 	}
 	if err := in.charges[0].Fits(size); err != nil {
@@ -79,7 +82,7 @@ func (i *ingest) Write(item b3.Proved) error {
 func (i *ingest) Commit(ctx context.Context) error {
 	_, err := i.Ingest.Commit(ctx, false)
 	if err == nil {
-		err = i.in.setPin(ctx, 0)
+		err = i.in.setPins(ctx, []int{0})[0]
 	}
 	i.in.outcome = err
 	return err

@@ -5,8 +5,8 @@ import (
 	"allium/store/meta"
 )
 
-// SetPin implements the backend of a store.
-func (d *Backend) SetPin(p meta.Pin) error { return d.segments.SetPin(p) }
+// SetPins implements the backend of a store.
+func (d *Backend) SetPins(pins []meta.Pin) error { return d.segments.SetPins(pins) }
 
 // SetTarget implements the backend of a store.
 func (d *Backend) SetTarget(root b3.Root, label string, t meta.Target) (bool, error) {

@@ -9,17 +9,19 @@ import (
 	"allium/store/meta"
 )
 
-// SetPin implements the backend of a store.
-func (m *Backend) SetPin(p meta.Pin) error {
+// SetPins implements the backend of a store.
+func (m *Backend) SetPins(pins []meta.Pin) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.pinned[p.Root] == nil {
-		m.pinned[p.Root] = map[string]meta.Pin{}
+	for _, p := range pins {
+		if m.pinned[p.Root] == nil {
+			m.pinned[p.Root] = map[string]meta.Pin{}
+		}
+		if old, ok := m.pinned[p.Root][p.Label]; ok {
+			p = p.Replace(old)
+		}
+		m.pinned[p.Root][p.Label] = p
 	}
-	if old, ok := m.pinned[p.Root][p.Label]; ok {
-		p = p.Replace(old)
-	}
-	m.pinned[p.Root][p.Label] = p
 	return nil
 }
 

@@ -1,13 +1,13 @@
 // Package quota bounds how much the pins of each label protect.
 //
 // A pin counts the object, or with a recursive pin everything below it. Nothing of this is
-// on disk: CountPins counts all pins when the store opens, and SetPin and DropPin keep the
+// on disk: CountPins counts all pins when the store opens, and SetPins and DropPin keep the
 // sums. A pin may exceed its quota only when the store opens with it; then it refuses what
 // is new.
 //
 // One add: Quotas.Charge begins to count under a label. The bytes pass Charge.Reader, which
 // takes them before they are stored and fails with quota when the label holds as much as it
-// may. Quotas.SetPin measures what the pin protects and counts it in place of the charge.
+// may. Quotas.SetPins measures what the pin protects and counts it in place of the charge.
 // Release gives back what no pin took over.
 package quota
 
@@ -81,7 +81,7 @@ func parseAll(list []string) (map[string]limit, error) {
 // Backend is the part of a store's backend that quotas need.
 type Backend interface {
 	Get(root b3.Root) (meta.Entry, bool, error)
-	SetPin(p meta.Pin) error
+	SetPins(pins []meta.Pin) error
 	DropPin(root b3.Root, label string) (bool, error)
 }
 
@@ -221,12 +221,37 @@ func (q *Quotas) change(label string, less, more meta.Count) error {
 		label, have, limit)}
 }
 
-// SetPin sets a pin of an object of size bytes. If its label has a quota, what the pin
-// protects counts in place of charge, and of the pin that it replaces.
-func (q *Quotas) SetPin(ctx context.Context, p meta.Pin, size int64, charge *Charge) error {
-	if len(q.limits) == 0 {
-		return q.backend.SetPin(p)
+// Pinning is a pin that is to be set.
+type Pinning struct {
+	Pin    meta.Pin
+	Size   int64   // bytes of the object
+	Charge *Charge // what the add so far counted, which the pin takes over; may be nil
+}
+
+// SetPins sets pins, and returns the error of each. If the label of a pin has a quota, what the pin
+// protects counts in place of its charge, and of the pin that it replaces.
+func (q *Quotas) SetPins(ctx context.Context, pins []Pinning) []error {
+	errs := make([]error, len(pins))
+	if len(q.limits) > 0 {
+		for i, p := range pins {
+			errs[i] = q.setPin(ctx, p.Pin, p.Size, p.Charge)
+		}
+		return errs
 	}
+	all := make([]meta.Pin, len(pins))
+	for i, p := range pins {
+		all[i] = p.Pin
+	}
+	if err := q.backend.SetPins(all); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+// setPin sets one pin, where there are quotas.
+func (q *Quotas) setPin(ctx context.Context, p meta.Pin, size int64, charge *Charge) error {
 	now, err := q.measure(ctx, p, size)
 	if err != nil {
 		return err
@@ -246,7 +271,7 @@ func (q *Quotas) SetPin(ctx context.Context, p meta.Pin, size int64, charge *Cha
 		return err
 	}
 	charge.clear()
-	if err := q.backend.SetPin(p); err != nil {
+	if err := q.backend.SetPins([]meta.Pin{p}); err != nil {
 		_ = q.change(p.Label, now, old) // the old count fitted before
 		return err
 	}

@@ -338,8 +338,10 @@ func (p *plan) moveRecord(c *change) (bool, error) {
 	return true, p.replaceEntry(old, now)
 }
 
-// maxChanges bounds the changes in one batch, and touchChunk the last uses in one change.
+// maxChanges bounds the changes in one batch, pinChunk the pins that are set at once, and touchChunk the last
+// uses in one change.
 const (
 	maxChanges = 4096
+	pinChunk   = 512
 	touchChunk = 512
 )

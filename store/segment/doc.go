@@ -20,7 +20,7 @@
 //     Options.ChangeBudget). Put, AddFiles and Remove wait while a batch is full.
 //
 // One request: Put appends a small object to the current objectBatch (queue.appendObject),
-// wakes the writer, and waits for the batch's ticket. AddFiles, Remove, SetPin and the
+// wakes the writer, and waits for the batch's ticket. AddFiles, Remove, SetPins and the
 // other operations add a change to the current changeBatch (queue.submit). Serve takes both
 // (queue.takeBatch). Log.commit begins a new segment if the batch does not fit (roll),
 // works out the records and the index changes (Log.plan), writes and syncs the segment

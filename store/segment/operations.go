@@ -80,9 +80,20 @@ func (q *queue) Mark(e meta.Entry, corrupt bool) error {
 	return q.submit(&change{kind: changeMark, entry: e, corrupt: corrupt})
 }
 
-// SetPin durably sets a pin. If the pin that it replaces has a target with a higher number, that
-// target stays.
-func (q *queue) SetPin(p meta.Pin) error { return q.submit(&change{kind: changePin, pin: p}) }
+// SetPins durably sets pins, pinChunk with one sync. If the pin that one replaces has a target with a higher
+// number, that target stays.
+func (q *queue) SetPins(pins []meta.Pin) error {
+	for chunk := range slices.Chunk(pins, pinChunk) {
+		cs := make([]*change, len(chunk))
+		for i, p := range chunk {
+			cs[i] = &change{kind: changePin, pin: p}
+		}
+		if err := q.submit(cs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // SetTarget durably sets the target of a pin, unless the pin has one with a higher number, and
 // reports whether it did.
