@@ -115,11 +115,8 @@ func (s *Service) exchange(ctx context.Context, to peer.ID, about []planned) err
 		if i >= len(told) || t.Root != told[i].Root {
 			return status.Errorf(status.BadRequest, "%s answers with other objects than it was told of", to)
 		}
-		if err := s.learn(ctx, v, to, t); err != nil {
-			return err
-		}
 	}
-	return nil
+	return s.learn(ctx, v, to, answer)
 }
 
 // lease asks the planner of an object for the lease of this node's copy, and reports whether it answered.

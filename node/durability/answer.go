@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"golang.org/x/sync/errgroup"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -67,36 +66,32 @@ func (s *Service) Told(ctx context.Context, from peer.ID, told []durability.Told
 		return nil, status.Errorf(status.Forbidden, "%s is no member of the cluster", from)
 	}
 	answer := make([]durability.Told, len(told))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(keepAtOnce)
+	var planned []durability.Told
 	for i, t := range told {
-		group.Go(func() (err error) {
-			answer[i], err = s.toldOf(ctx, v, from, t)
-			return err
+		answer[i].Root = t.Root
+		there, err := s.plans(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			planned = append(planned, t)
+		} else {
+			answer[i].Asked = s.removal(t.Root)
+		}
+	}
+	if err := s.learn(ctx, v, from, planned); err != nil {
+		return nil, err
+	}
+	for i := range answer {
+		if len(planned) == 0 || answer[i].Root != planned[0].Root {
+			continue
+		}
+		planned = planned[1:]
+		s.change(answer[i].Root, func(e *entry, now time.Time) {
+			e.Object.Claimed(v, durability.ID(from), s.p, now)
+			answer[i] = e.Tell(v, s.p, now)
 		})
 	}
-	return answer, group.Wait()
-}
-
-// toldOf takes over what a member tells of one object, and returns what this node knows of it.
-func (s *Service) toldOf(ctx context.Context, v *durability.View, from peer.ID, t durability.Told) (
-	durability.Told, error) {
-	answer := durability.Told{Root: t.Root}
-	there, err := s.plans(ctx, t)
-	if err != nil {
-		return answer, err
-	}
-	if !there {
-		answer.Asked = s.removal(t.Root)
-		return answer, nil
-	}
-	if err := s.learn(ctx, v, from, t); err != nil {
-		return answer, err
-	}
-	s.change(t.Root, func(e *entry, now time.Time) {
-		e.Object.Claimed(v, durability.ID(from), s.p, now)
-		answer = e.Tell(v, s.p, now)
-	})
 	return answer, nil
 }
 
@@ -132,43 +127,67 @@ func (s *Service) removal(root b3.Root) []durability.Asked {
 	return []durability.Asked{{Origin: s.deps.Self, Target: meta.Target{Seq: seq}}}
 }
 
-// learn takes over what a member told of an object, and makes it durable. That a node asks for fewer copies than
+// learn takes over what a member told of objects, and makes it durable. That a node asks for fewer copies than
 // before, or for none, is taken from that node alone: no other member can have its copies dropped.
-func (s *Service) learn(ctx context.Context, v *durability.View, from peer.ID, t durability.Told) error {
-	now := s.deps.Now()
+func (s *Service) learn(ctx context.Context, v *durability.View, from peer.ID, told []durability.Told) error {
+	for i := range told {
+		if err := s.checkTold(&told[i]); err != nil {
+			return err
+		}
+	}
+	var news []targetOf
+	s.mu.Lock()
+	s.learned++
+	call := s.learned
+	s.mu.Unlock()
+	var dropping error
+	for _, t := range told {
+		s.change(t.Root, func(e *entry, now time.Time) {
+			if e.dropping {
+				dropping = status.Errorf(status.Busy, "the copy of %s is being dropped; ask again later", t.Root)
+				return
+			}
+			e.told = s.pass
+			changed := e.learn(t, v, durability.ID(from), s.p, now)
+			if !e.here || len(changed) == 0 {
+				return
+			}
+			e.unkept = call
+			for _, a := range changed {
+				news = append(news, targetOf{t.Root, a})
+			}
+		})
+	}
+	if err := s.keep(ctx, news); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range news {
+		if e := s.objects.active[t.root]; e != nil && e.unkept == call {
+			e.unkept = 0
+		}
+	}
+	return dropping
+}
+
+// checkTold returns an error for what no member tells.
+func (s *Service) checkTold(t *durability.Told) error {
 	if len(t.Asked) > durability.MaxTargets || len(t.Holders) > durability.MaxSeen {
 		return status.Errorf(status.BadRequest, "%d targets and %d holders of %s, more than an object has",
 			len(t.Asked), len(t.Holders), t.Root)
 	}
-	latest := uint64(now.Add(ahead).UnixMilli())
+	latest := uint64(s.deps.Now().Add(ahead).UnixMilli())
 	for _, a := range t.Asked {
 		if _, err := peer.IDFromBytes([]byte(a.Origin)); err != nil || a.Target.Check() != nil || a.Target.Seq > latest {
 			return status.Errorf(status.BadRequest, "the target %s of %s is malformed, or from the future", a.Target, t.Root)
 		}
 	}
-	here, dropping, changed := false, false, []durability.Asked(nil)
-	s.change(t.Root, func(e *entry, now time.Time) {
-		if dropping = e.dropping; dropping {
-			return
-		}
-		e.told = s.pass
-		here, changed = e.here, e.learn(t, v, durability.ID(from), s.p, now)
-	})
-	if dropping {
-		return status.Errorf(status.Busy, "the copy of %s is being dropped; ask again later", t.Root)
-	}
-	if !here {
-		return nil
-	}
-	for _, a := range changed {
-		if err := s.keep(ctx, t.Root, a); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
-// learn takes over what a member told, and returns the targets that are new.
+// learn takes over what a member told, and returns the targets to make durable: those that are new, and all if
+// that failed before.
 func (e *entry) learn(t durability.Told, v *durability.View, from durability.ID, p durability.Params, now time.Time,
 ) []durability.Asked {
 	known := e.Asked()
@@ -177,21 +196,39 @@ func (e *entry) learn(t durability.Told, v *durability.View, from durability.ID,
 			return k.Origin == a.Origin && a.Target.Places() < k.Target.Places()
 		})
 	})
-	changed := e.Object.Told(t, v, p, now)
-	return slices.DeleteFunc(e.Asked(), func(a durability.Asked) bool { return !slices.Contains(changed, a.Origin) })
+	changed := e.Object.Told(from, t, v, p, now)
+	own := e.OwnTarget(v.Self).Seq > 0 // in a pin of this node
+	return slices.DeleteFunc(e.Asked(), func(a durability.Asked) bool {
+		return a.Origin == v.Self && own || e.unkept == 0 && !slices.Contains(changed, a.Origin)
+	})
 }
 
-// keep makes the target of another node durable, in a pin that it has here.
-func (s *Service) keep(ctx context.Context, root b3.Root, a durability.Asked) error {
-	label := originLabel(a.Origin)
-	_, err := s.deps.Store.SetTarget(ctx, root, label, a.Target)
-	if status.Of(err) == status.NotFound && a.Target.Wants() {
-		err = s.deps.Store.Pin(ctx, root, store.PinOptions{Label: label, Target: a.Target})
+// targetOf is a target of another node for an object.
+type targetOf struct {
+	root b3.Root
+	durability.Asked
+}
+
+// keep makes targets of other nodes durable, in pins that they have here. It keeps no target of an object that is
+// gone, and none that says that another one was removed which was not here.
+func (s *Service) keep(ctx context.Context, list []targetOf) error {
+	var pins []store.Pinning
+	for _, t := range list {
+		label := originLabel(t.Origin)
+		if t.Target.Wants() {
+			pins = append(pins, store.Pinning{Root: t.root, PinOptions: store.PinOptions{Label: label, Target: t.Target}})
+			continue
+		}
+		if _, err := s.deps.Store.SetTarget(ctx, t.root, label, t.Target); err != nil && status.Of(err) != status.NotFound {
+			return err
+		}
 	}
-	if status.Of(err) == status.NotFound {
-		return nil // the object is gone, or no pin was here that a removal could change
+	for _, err := range s.deps.Store.PinAll(ctx, pins) {
+		if err != nil && status.Of(err) != status.NotFound {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // Grant decides whether a member may drop its copy of an object.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -62,9 +63,23 @@ type node struct {
 	seq     uint64
 	drained time.Time   // since when it hands its copies over
 	full    atomic.Bool // it offers no space
+	failing atomic.Bool // its store sets no pins
 	changes []Change
 	dropped []b3.Root // as the audit log has them
 	records ds.Datastore
+}
+
+// pins is a store that sets no pins while failing.
+type pins struct {
+	*store.Store
+	failing *atomic.Bool
+}
+
+func (s pins) PinAll(ctx context.Context, list []store.Pinning) []error {
+	if s.failing.Load() {
+		return slices.Repeat([]error{status.Errorf(status.NoSpace, "the disk is full")}, len(list))
+	}
+	return s.Store.PinAll(ctx, list)
 }
 
 const latency = 20 * time.Millisecond
@@ -204,7 +219,7 @@ func (x *node) start() {
 	}
 	x.mu.Unlock()
 	s := New(p, Deps{
-		Self: durability.ID(x.id), View: x.view, Draining: x.draining, Store: x.store, Prover: x, Repairs: repairs,
+		Self: durability.ID(x.id), View: x.view, Draining: x.draining, Store: pins{x.store, &x.failing}, Prover: x, Repairs: repairs,
 		Send: x.send, Now: time.Now,
 		Below: func(_ context.Context, root b3.Root) iter.Seq2[b3.Root, error] {
 			return func(yield func(b3.Root, error) bool) {

@@ -81,7 +81,7 @@ type Store interface {
 	UsedWithin(ctx context.Context, root b3.Root, within time.Duration) (bool, error)
 	Pins(ctx context.Context) iter.Seq2[meta.Pin, error]
 	RemovedTargets(ctx context.Context) iter.Seq2[meta.Pin, error]
-	Pin(ctx context.Context, root b3.Root, opt store.PinOptions) error
+	PinAll(ctx context.Context, pins []store.Pinning) []error
 	HasPin(ctx context.Context, root b3.Root, label string) (bool, error)
 	Unpin(ctx context.Context, root b3.Root, label string) error
 	SetTarget(ctx context.Context, root b3.Root, label string, t meta.Target) (meta.Target, error)

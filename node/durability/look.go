@@ -368,7 +368,8 @@ func (s *Service) keepRemoval(ctx context.Context, root b3.Root) error {
 	if !t.Removed() {
 		return nil
 	}
-	err := s.deps.Store.Pin(ctx, root, store.PinOptions{Label: originLabel(s.deps.Self), Target: t})
+	opt := store.PinOptions{Label: originLabel(s.deps.Self), Target: t}
+	err := s.deps.Store.PinAll(ctx, []store.Pinning{{Root: root, PinOptions: opt}})[0]
 	if status.Of(err) == status.NotFound {
 		return nil
 	}

@@ -130,9 +130,12 @@ func (c *crowd) RemovedTargets(context.Context) iter.Seq2[meta.Pin, error] {
 }
 
 func (c *crowd) UsedWithin(context.Context, b3.Root, time.Duration) (bool, error) { return false, nil }
-func (c *crowd) Pin(context.Context, b3.Root, store.PinOptions) error             { return nil }
 func (c *crowd) HasPin(context.Context, b3.Root, string) (bool, error)            { return c.unpins != nil, nil }
 func (c *crowd) ForgetTarget(context.Context, b3.Root, string) error              { return nil }
+
+func (c *crowd) PinAll(_ context.Context, pins []store.Pinning) []error {
+	return make([]error, len(pins))
+}
 
 func (c *crowd) SetTarget(_ context.Context, _ b3.Root, _ string, t meta.Target) (meta.Target, error) {
 	return t, nil

@@ -11,8 +11,6 @@ const (
 	maxMoves   = 1 << 10 // objects that a tick looks at for a copy to move, if nothing is missing
 	// MaxBatch bounds the objects of one challenge, and those that are told in one request.
 	MaxBatch = 256
-	// keepAtOnce is how many targets of one request are made durable at once: the store does so together.
-	keepAtOnce = MaxBatch
 	// maxEncoding bounds the objects that are to be coded, and are remembered while that fails.
 	maxEncoding = 1 << 10
 	// maxDoubled bounds how often the wait after a coding that failed doubles.
@@ -20,10 +18,12 @@ const (
 	callLimit  = 8 // members that are asked at once
 	// maxPinned bounds the pins that the next tick looks at before all others.
 	maxPinned = 256
-	// soon is the part of a tick after which the first one follows the start, and wakeWait at most the time after
-	// which one follows that was asked for.
-	soon     = 60
-	wakeWait = 100 * time.Millisecond
+	// soon is the part of a tick after which the first one follows the start, and at most that after which one follows
+	// that was asked for. That one follows after wakeLeast to wakeMost: ticks take a tenth of the time at most.
+	soon      = 60
+	wakeLeast = 5 * time.Millisecond
+	wakeMost  = 100 * time.Millisecond
+	wakeTicks = 9 // of the latest one
 	// awaitedTicks is how many ticks there are in the time of one while somebody waits for copies.
 	awaitedTicks = 12
 	// awaitedFor is for how long after a target was set there are so many.

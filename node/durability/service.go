@@ -41,6 +41,8 @@ type Service struct {
 	asked   map[durability.ID]bool   // the members that are being asked, at most callLimit
 	callers sync.WaitGroup           // of asked
 
+	learned uint64 // calls of learn
+
 	begun  uint64        // when the service was made, Unix milliseconds
 	wake   chan struct{} // bound: 1; asks for a tick
 	missed missed
@@ -61,6 +63,8 @@ type entry struct {
 	placed  bool        // its targets were met once since the node started
 	// dropping says that its pins are being removed. Nothing that a member tells is taken over meanwhile.
 	dropping bool
+	// unkept is not 0 while targets that members told may not be durable here: the number of the latest such call.
+	unkept uint64
 
 	coded    *erasure.Manifest // of a coding manifest; nil: whole copies are kept
 	released uint64            // number of the removed target of the coded object, as far as the pass has seen
@@ -106,13 +110,14 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	ticks := 0                                             // whole ones since proofs were kept
 	timer := time.NewTimer(jitter.Spread(s.p.Tick / soon)) // members are told busy until it has seen its pins
 	defer timer.Stop()
+	took := time.Duration(0) // the latest tick
 	for looked := (time.Time{}); ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
 		case <-s.wake:
-			if !jitter.Sleep(ctx, min(s.p.Tick/soon, wakeWait)) {
+			if !jitter.Sleep(ctx, min(s.p.Tick/soon, max(wakeLeast, wakeTicks*took), wakeMost)) {
 				return nil
 			}
 		}
@@ -125,6 +130,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 		if s.tick(ctx, whole) {
 			wait /= awaitedTicks
 		}
+		took = s.deps.Now().Sub(now)
 		if whole {
 			ticks++
 		}

@@ -343,6 +343,44 @@ func TestPace(t *testing.T) {
 	})
 }
 
+// TestToldNotDurable: a target that could not be made durable is not acknowledged, and when it is told again it is made
+// durable, though the node knows it already.
+func TestToldNotDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2, fast)
+		run(params.Grace)
+		x, from := c.nodes[0], c.nodes[1]
+		var told []durability.Told
+		for _, root := range c.pin(x, 3, 100, 1) {
+			told = append(told, durability.Told{Root: root, Asked: []durability.Asked{{
+				Origin: durability.ID(from.id), Target: meta.Target{Copies: 2, Seq: uint64(time.Now().UnixMilli())},
+			}}})
+		}
+		run(3 * params.Tick)
+		kept := func() (n int) {
+			for p, err := range x.store.Pins(t.Context()) {
+				if err == nil && p.Label == originLabel(durability.ID(from.id)) {
+					n++
+				}
+			}
+			return n
+		}
+		x.failing.Store(true)
+		if _, err := x.service().Told(t.Context(), from.id, told); status.Of(err) != status.NoSpace {
+			t.Errorf("with a full disk: %v", err)
+		}
+		x.failing.Store(false)
+		if n := kept(); n != 0 {
+			t.Fatalf("with a full disk the store keeps %d targets", n)
+		}
+		for range 2 {
+			if _, err := x.service().Told(t.Context(), from.id, told); err != nil || kept() != len(told) {
+				t.Errorf("when the disk has room: %v, and the store keeps %d targets of %d", err, kept(), len(told))
+			}
+		}
+	})
+}
+
 // TestTold: what a member tells is bounded, must come from a member, and is durable.
 func TestTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

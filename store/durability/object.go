@@ -249,8 +249,9 @@ func (o *Object) Tell(v *View, p Params, now time.Time) Told {
 }
 
 // Told notes what another member told, and returns the origins whose targets are new. Nobody
-// changes what this node itself asks for; only a node that lost its target takes that over from others.
-func (o *Object) Told(t Told, v *View, p Params, now time.Time) (changed []ID) {
+// changes what this node itself asks for; only a node that lost its target takes that over from others. A member that
+// was told nothing yet, and knows all targets, is not told them.
+func (o *Object) Told(from ID, t Told, v *View, p Params, now time.Time) (changed []ID) {
 	for _, a := range t.Asked {
 		take := o.Ask
 		if a.Origin == v.Self {
@@ -263,7 +264,16 @@ func (o *Object) Told(t Told, v *View, p Params, now time.Time) (changed []ID) {
 	for _, id := range t.Holders {
 		o.Claimed(v, id, p, now)
 	}
+	i := slices.IndexFunc(o.seen, func(s seen) bool { return s.id == from && s.told == 0 })
+	if i >= 0 && !slices.ContainsFunc(o.asked, func(a Asked) bool { return !t.has(a) }) {
+		o.seen[i].told = o.version()
+	}
 	return changed
+}
+
+// has reports whether the targets that were told include one.
+func (t *Told) has(a Asked) bool {
+	return slices.ContainsFunc(t.Asked, func(b Asked) bool { return a.Origin == b.Origin && a.Target == b.Target })
 }
 
 // OwnTarget returns what this node itself asks for. What it has adopted is not that.

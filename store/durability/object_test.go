@@ -97,6 +97,52 @@ func BenchmarkPlanSettled(b *testing.B) {
 	}
 }
 
+// TestToldNotBack: a member that told all that this node knows is not told it, and one that knows less is.
+func TestToldNotBack(t *testing.T) {
+	t.Parallel()
+	p, now := TestnetParams(), time.Unix(1_700_000_000, 0)
+	v := NewView("member-0", members(3, 3), false)
+	asks := func(id ID) Asked { return Asked{Origin: id, Target: meta.Target{Copies: 3, Seq: 7}} }
+	for name, test := range map[string]struct {
+		told []Asked
+		tell bool
+	}{
+		"all":     {[]Asked{asks("member-1"), asks("member-2")}, false},
+		"one":     {[]Asked{asks("member-1")}, true},
+		"another": {[]Asked{asks("member-1"), {Origin: "member-2", Target: meta.Target{Copies: 3, Seq: 6}}}, true},
+		"none":    {nil, true},
+	} {
+		o := NewObject(number(1), 100, now)
+		for _, id := range []ID{"member-1", "member-2"} {
+			o.Ask(id, asks(id).Target, now)
+			o.Claimed(v, id, p, now)
+			o.Answered(id, Proved, Whole, p, now)
+		}
+		o.Told("member-1", Told{Asked: test.told}, v, p, now)
+		told := map[ID]bool{}
+		for _, a := range o.Plan(v, p, now) {
+			if a.Kind == Tell {
+				told[a.To] = true
+				o.TellEnded(a.To, a.Version, true)
+			}
+		}
+		if told["member-1"] != test.tell || !told["member-2"] {
+			t.Errorf("%s: then it tells %v", name, told)
+		}
+		// What is new is told all, also a member that told the rest.
+		o.Ask("member-0", meta.Target{Copies: 2, Seq: 1}, now)
+		n := 0
+		for _, a := range o.Plan(v, p, now) {
+			if a.Kind == Tell {
+				n++
+			}
+		}
+		if n != 2 {
+			t.Errorf("%s: %d members are told what is new", name, n)
+		}
+	}
+}
+
 // TestAdoptedTarget: a node takes its lost target over from others, and its removal too. What it asks for
 // itself nobody changes.
 func TestAdoptedTarget(t *testing.T) {
@@ -106,7 +152,7 @@ func TestAdoptedTarget(t *testing.T) {
 	o := NewObject(number(1), 100, now)
 	told := func(copies int, seq uint64) int {
 		t.Helper()
-		o.Told(Told{Asked: []Asked{{Origin: "member-0", Target: meta.Target{Copies: copies, Seq: seq}}}}, v, p, now)
+		o.Told("member-1", Told{Asked: []Asked{{Origin: "member-0", Target: meta.Target{Copies: copies, Seq: seq}}}}, v, p, now)
 		return o.Wanted()
 	}
 	if n := told(3, 1); n != 3 {

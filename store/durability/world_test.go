@@ -233,8 +233,8 @@ func (w *world) plan(n *node) {
 // merge tells b what a knows of an object, and a what b knows.
 func (w *world) merge(a, b *node, oa, ob *Object) {
 	va, vb := a.cluster.View(w.now), b.cluster.View(w.now)
-	ob.Told(oa.Tell(va, w.p, w.now), vb, w.p, w.now)
-	oa.Told(ob.Tell(vb, w.p, w.now), va, w.p, w.now)
+	ob.Told(va.Self, oa.Tell(va, w.p, w.now), vb, w.p, w.now)
+	oa.Told(vb.Self, ob.Tell(vb, w.p, w.now), va, w.p, w.now)
 }
 
 func (w *world) do(n *node, o *Object, a Action) {
