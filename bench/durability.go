@@ -34,6 +34,7 @@ type cluster struct {
 	s       *settings
 	dir     string // of the homes
 	config  string // of each node
+	flags   []string
 	seed    string // address of the first node that was started
 	members []*member
 	started int // homes that were made
@@ -43,16 +44,18 @@ type cluster struct {
 // has besides what all have.
 func (s *settings) newCluster(name, config string) (*cluster, error) {
 	dir := filepath.Join(s.dir, name)
-	c := &cluster{s: s, dir: dir, config: "[listen]\nmdns = false\nport_map = false\n" + config}
+	c := &cluster{s: s, dir: dir, flags: asTestnet, config: "[listen]\nmdns = false\nport_map = false\n" + config}
 	return c, os.MkdirAll(dir, 0o700)
 }
 
-// startCluster starts so many nodes and waits until each knows all.
-func (s *settings) startCluster(ctx context.Context, name, config string, n int) (*cluster, error) {
+// startCluster starts so many nodes with flags and waits until each knows all.
+func (s *settings) startCluster(ctx context.Context, name string, flags []string, config string, n int,
+) (*cluster, error) {
 	c, err := s.newCluster(name, config)
 	if err != nil {
 		return nil, err
 	}
+	c.flags = flags
 	if err := c.start(ctx, n); err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
@@ -125,7 +128,7 @@ func (c *cluster) startMember(ctx context.Context, home string) (*member, error)
 	if c.seed != "" {
 		seeds = []string{c.seed}
 	}
-	p, err := c.s.startNode(ctx, home, seeds...)
+	p, err := c.s.startNodeAs(ctx, c.flags, onTCP, home, seeds...)
 	if err != nil {
 		return nil, err
 	}

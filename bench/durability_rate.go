@@ -54,8 +54,8 @@ func benchReplicate(ctx context.Context, s *settings) ([]row, error) {
 // replicate returns how many seconds it takes until copies nodes have a file or directory that one of them has
 // already, and how many a cold fetch from that one takes.
 func (s *settings) replicate(ctx context.Context, path string, copies int) (send, fetch float64, err error) {
-	// A testnet audits each object within ten seconds: that is another load.
-	c, err := s.startCluster(ctx, "replicate", "[durability]\naudit_period = \"24h\"\n", copies)
+	// A testnet looks at all objects every second and audits each within ten: that is another load.
+	c, err := s.startCluster(ctx, "replicate", asUsual, "", copies)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -79,7 +79,7 @@ func (s *settings) replicate(ctx context.Context, path string, copies int) (send
 // benchEncode measures an add that waits for shards on other nodes, by the bytes sent, beside one that waits for a
 // copy on one of the same nodes. Each round adds content of its own.
 func benchEncode(ctx context.Context, s *settings) (_ []row, err error) {
-	c, err := s.startCluster(ctx, "encode", "", codedNodes)
+	c, err := s.startCluster(ctx, "encode", asTestnet, "", codedNodes)
 	if err != nil {
 		return nil, err
 	}

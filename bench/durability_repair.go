@@ -49,7 +49,7 @@ type repaired struct {
 
 // repair loses one of three nodes.
 func (s *settings) repair(ctx context.Context) (r repaired, err error) {
-	c, err := s.startCluster(ctx, "repair", repairRate(repairBudget), 3)
+	c, err := s.startCluster(ctx, "repair", asTestnet, repairRate(repairBudget), 3)
 	if err != nil {
 		return r, err
 	}

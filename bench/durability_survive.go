@@ -65,7 +65,7 @@ type kept struct {
 }
 
 func (s *settings) survive(ctx context.Context, target []string, lost int) (got survived, err error) {
-	c, err := s.startCluster(ctx, "survive", repairRate(surviveRate), surviveNodes)
+	c, err := s.startCluster(ctx, "survive", asTestnet, repairRate(surviveRate), surviveNodes)
 	if err != nil {
 		return got, err
 	}

@@ -66,7 +66,19 @@ func (s *settings) startNode(ctx context.Context, home string, bootstrap ...stri
 }
 
 func (s *settings) startNodeOn(ctx context.Context, listen, home string, bootstrap ...string) (*process, error) {
-	args := []string{"--home", home, "--log-level", "error", "run", "--profile", "testnet", "--listen", listen}
+	return s.startNodeAs(ctx, asTestnet, listen, home, bootstrap...)
+}
+
+// The flags of a node of a testnet, and of one as most people run it.
+var (
+	asTestnet = []string{"--profile", "testnet"}
+	asUsual   = []string{"--gateway", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
+)
+
+func (s *settings) startNodeAs(
+	ctx context.Context, flags []string, listen, home string, bootstrap ...string,
+) (*process, error) {
+	args := append([]string{"--home", home, "--log-level", "error", "run", "--listen", listen}, flags...)
 	for _, b := range bootstrap {
 		args = append(args, "--bootstrap", b)
 	}
