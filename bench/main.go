@@ -76,6 +76,14 @@ type settings struct {
 	files  int
 	rounds int
 	hold   time.Duration // of many sessions, and of an overload
+	env    []string      // of nodes that are started, beside that of this process
+}
+
+// with returns s with variables for the environment of nodes, such as "KEY=value".
+func (s *settings) with(env ...string) *settings {
+	t := *s
+	t.env = append(slices.Clip(t.env), env...)
+	return &t
 }
 
 func main() {

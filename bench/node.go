@@ -24,7 +24,13 @@ type process struct {
 // startProcess starts a program that prints "listening on ADDR" lines, a node
 // also "gateway on URL" and "admin on URL", and then "ready".
 func startProcess(ctx context.Context, name string, args ...string) (*process, error) {
+	return startWith(ctx, nil, name, args...)
+}
+
+// startWith is startProcess with variables for the environment, beside that of this process.
+func startWith(ctx context.Context, env []string, name string, args ...string) (*process, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(cmd.Environ(), env...)
 	cmd.WaitDelay = time.Second
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -82,7 +88,7 @@ func (s *settings) startNodeAs(
 	for _, b := range bootstrap {
 		args = append(args, "--bootstrap", b)
 	}
-	return startProcess(ctx, s.allium, args...)
+	return startWith(ctx, s.env, s.allium, args...)
 }
 
 // stop ends the process and returns its peak memory in bytes.

@@ -45,13 +45,13 @@ const (
 
 // manyLimits lets a node of the testnet profile take so many peers, and keep
 // sessions on which nothing but pings and refused requests go.
-var manyLimits = map[string]string{
-	"ALLIUM_LISTEN__CONNS_LOW":     strconv.Itoa(2 * manyPeers),
-	"ALLIUM_LISTEN__CONNS_HIGH":    strconv.Itoa(3 * manyPeers),
-	"ALLIUM_LISTEN__MAX_CONNS":     strconv.Itoa(4 * manyPeers),
-	"ALLIUM_LISTEN__MAX_SESSIONS":  strconv.Itoa(4 * manyPeers),
-	"ALLIUM_LISTEN__MAX_MEMORY":    "8GiB", // that the transports promise, not that they take
-	"ALLIUM_SESSION__IDLE_TIMEOUT": "24h",
+var manyLimits = []string{
+	"ALLIUM_LISTEN__CONNS_LOW=" + strconv.Itoa(2*manyPeers),
+	"ALLIUM_LISTEN__CONNS_HIGH=" + strconv.Itoa(3*manyPeers),
+	"ALLIUM_LISTEN__MAX_CONNS=" + strconv.Itoa(4*manyPeers),
+	"ALLIUM_LISTEN__MAX_SESSIONS=" + strconv.Itoa(4*manyPeers),
+	"ALLIUM_LISTEN__MAX_MEMORY=8GiB", // that the transports promise, not that they take
+	"ALLIUM_SESSION__IDLE_TIMEOUT=24h",
 }
 
 // benchSessions opens a session with a node from each of many identities over
@@ -169,14 +169,8 @@ func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 
 // startRoomy starts a node with manyLimits, with a gateway and an admin
 // listener.
-func (s *settings) startRoomy(ctx context.Context) (_ *process, err error) {
-	for k, v := range manyLimits {
-		if err := os.Setenv(k, v); err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, os.Unsetenv(k)) }()
-	}
-	return startProcess(ctx, s.allium, "--home", filepath.Join(s.dir, "many"), "--log-level", "error",
+func (s *settings) startRoomy(ctx context.Context) (*process, error) {
+	return startWith(ctx, manyLimits, s.allium, "--home", filepath.Join(s.dir, "many"), "--log-level", "error",
 		"run", "--profile", "testnet", "--listen", onTCP, "--gateway", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 }
 

@@ -56,11 +56,7 @@ type sample struct{ rss, files, goroutines float64 }
 // benchSoak works on three nodes for s.hold and says whether what they hold
 // grows: of each, what it was half-way and at the end.
 func benchSoak(ctx context.Context, s *settings) (rows []row, err error) {
-	k := &soak{s: s, ended: map[string]int{}}
-	if err := os.Setenv("ALLIUM_STORE__MAX_BYTES", soakStore); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.Unsetenv("ALLIUM_STORE__MAX_BYTES")) }()
+	k := &soak{s: s.with("ALLIUM_STORE__MAX_BYTES=" + soakStore), ended: map[string]int{}}
 	for i := range soakNodes {
 		var seeds []string
 		if i > 0 {

@@ -21,11 +21,9 @@ const (
 	checkpointed = 64  // MiB that a killed fetch may have to fetch again
 )
 
-// slow lets a node that is started after it send no more than so many MB/s.
-func slow(rate int) (reset func() error, err error) {
-	const key, lan = "ALLIUM_NODE__UPLOAD_RATE", "ALLIUM_NODE__LIMIT_LAN"
-	reset = func() error { return errors.Join(os.Unsetenv(key), os.Unsetenv(lan)) }
-	return reset, errors.Join(os.Setenv(key, fmt.Sprintf("%dMB", rate)), os.Setenv(lan, "true"))
+// slow lets nodes that are started send no more than so many MB/s.
+func (s *settings) slow(rate int) *settings {
+	return s.with(fmt.Sprintf("ALLIUM_NODE__UPLOAD_RATE=%dMB", rate), "ALLIUM_NODE__LIMIT_LAN=true")
 }
 
 // startProviders starts nodes that hold the large file and send it at most at
@@ -36,10 +34,6 @@ func (s *settings) startProviders(ctx context.Context, n, rate int) (nodes []*pr
 			return nil, "", err
 		}
 	}
-	reset, err := slow(rate)
-	if err != nil {
-		return nil, "", err
-	}
 	var bootstrap []string
 	homes := make([]string, n)
 	for i := range homes {
@@ -49,14 +43,11 @@ func (s *settings) startProviders(ctx context.Context, n, rate int) (nodes []*pr
 			return nil, "", err
 		}
 		key = strings.TrimSpace(added.out)
-		p, err := s.startNode(ctx, homes[i], bootstrap...)
+		p, err := s.slow(rate).startNode(ctx, homes[i], bootstrap...)
 		if err != nil {
 			return nil, "", err
 		}
 		nodes, bootstrap = append(nodes, p), []string{p.addr}
-	}
-	if err := reset(); err != nil {
-		return nil, "", err
 	}
 	for _, home := range homes[1:] { // the first one's address they know
 		if _, err := run(ctx, s.allium, "--home", home, "connect", nodes[0].addr); err != nil {
