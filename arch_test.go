@@ -75,6 +75,7 @@ var layers = map[string][]string{
 	"internal/linked":          {},
 	"internal/pebbledb":        {},
 	"internal/natural":         {},
+	"internal/ordered":         {},
 	"internal/printable":       {},
 	"internal/privatefile":     {},
 	"internal/ram":             {},
@@ -216,8 +217,7 @@ var layers = map[string][]string{
 	"node/localapi": {
 		"gateway/api", "gateway/content", "gateway/upload", "gateway/verified", "node/durability", "node/objects",
 		"node/ownnames", "store/durability",
-		"node/p2p/reach",
-		"node/supervise",
+		"node/localapi/reading", "node/p2p/reach",
 		"node/naming", "node/tree", "node/tree/archive", "protocols/address", "protocols/dht", "protocols/dht/probes",
 		"protocols/dht/routing", "protocols/kad",
 		"protocols/index", "protocols/manifest", "protocols/name", "protocols/record", "protocols/session",
@@ -225,6 +225,10 @@ var layers = map[string][]string{
 		"resolver", "resolver/names", "resolver/providers", "resolver/trace", "store", "store/gc", "store/meta",
 		"store/quota",
 		"store/upload",
+	},
+	"node/localapi/reading": {
+		"gateway/api", "gateway/content", "gateway/verified", "node/naming", "node/objects", "node/supervise", "node/tree",
+		"protocols/address", "protocols/manifest", "resolver", "resolver/names", "store",
 	},
 	"node/dnslink": {"protocols/name"},
 	"node/naming": {

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"allium/gateway/api"
+	"allium/internal/ordered"
 	"allium/node/objects"
 	"allium/node/tree"
 	"allium/node/tree/archive"
@@ -73,7 +74,7 @@ func (a *stored) add(
 			}
 			if !yield(added, nil) {
 				stopped = true
-				return errStopped
+				return ordered.ErrStopped
 			}
 			return nil
 		})

@@ -23,7 +23,7 @@ func (a *Node) AskFirst(peers []string) (api.Node, error) {
 	}
 	asking := *a
 	asking.from = from
-	asking.source = a.deps.source(from)
+	asking.reader = a.reader.From(a.deps.source(from))
 	return &asking, nil
 }
 

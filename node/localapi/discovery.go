@@ -60,7 +60,7 @@ func (a *Node) FindProviders(
 // Resolve implements api.Node.
 func (a *Node) Resolve(ctx context.Context, key string, q api.Query) (api.Resolved, error) {
 	x := Index{Resolver: a.deps.Resolver, Keys: a.deps.Keys, Denied: a.deps.Denied}
-	key, err := a.canonical(ctx, key)
+	key, err := a.reader.Canonical(ctx, key)
 	if err != nil {
 		return api.Resolved{}, err
 	}
@@ -94,7 +94,7 @@ func providerOf(p *providers.Provider) api.Provider {
 // allowed returns the address that a key names, or an error when the denylist names
 // it, and the context for work on the object. The gateway checks only the address in a key, not the object at its path.
 func (a *Node) allowed(ctx context.Context, key, where string) (context.Context, b3.Root, error) {
-	ctx, root, err := a.rootUnder(ctx, key)
+	ctx, root, err := a.reader.RootUnder(ctx, key)
 	if err == nil {
 		err = a.deps.Denied(where, root)
 	}

@@ -101,7 +101,7 @@ func (a *Node) ObjectDurability(ctx context.Context, key string, explain bool) (
 	if a.deps.Copies == nil {
 		return api.ObjectDurability{}, errNoCluster
 	}
-	root, err := a.root(ctx, key)
+	root, err := a.reader.Root(ctx, key)
 	if err != nil {
 		return api.ObjectDurability{}, err
 	}
@@ -151,7 +151,7 @@ func (a *Node) AwaitCopies(ctx context.Context, key string, progress api.Progres
 	if a.deps.Copies == nil {
 		return api.Placed{}, errNoCluster
 	}
-	root, err := a.root(ctx, key)
+	root, err := a.reader.Root(ctx, key)
 	if err != nil {
 		return api.Placed{}, err
 	}

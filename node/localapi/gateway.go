@@ -2,6 +2,7 @@ package localapi
 
 import (
 	"allium/gateway/verified"
+	"allium/node/localapi/reading"
 	"allium/node/naming"
 	"allium/node/objects"
 )
@@ -10,14 +11,14 @@ import (
 // proves every chunk group of every object, manifests too, so a reader gets the
 // content of its key or an error. It requests several small files of a directory at
 // once, and stores nothing.
-type Gateway struct{ reader }
+type Gateway struct{ *reader }
 
 // NewGateway returns a Gateway that reads through g. The caller closes g.
 func NewGateway(g *verified.Gateway) *Gateway {
-	return &Gateway{reader{
-		source: newReadAhead(objects.Through{Gateway: g}),
-		keys: naming.Addresses{
+	return &Gateway{reading.New(reading.Options{
+		Source: reading.Ahead(objects.Through{Gateway: g}),
+		Keys: naming.Addresses{
 			Without: "a gateway cannot prove what a name stands for; find the address with `allium resolve -q NAME`",
 		},
-	}}
+	})}
 }

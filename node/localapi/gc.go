@@ -54,7 +54,7 @@ func gcReport(r gc.Report, dry bool) api.GCReport {
 
 // GCWhy implements api.Store.
 func (a *stored) GCWhy(ctx context.Context, key string) (api.GCWhy, error) {
-	root, err := a.root(ctx, key)
+	root, err := a.reader.Root(ctx, key)
 	if err != nil {
 		return api.GCWhy{}, err
 	}

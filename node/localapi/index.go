@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"allium/gateway/api"
+	"allium/node/localapi/reading"
 	"allium/node/naming"
 	"allium/protocols/b3"
 	"allium/protocols/name"
@@ -68,7 +69,7 @@ func (x Index) ResolveName(ctx context.Context, key string, q api.Query) (api.Re
 	if err != nil {
 		return api.Resolved{}, err
 	}
-	a, err := x.Resolve(under(ctx, t), t.Root, q)
+	a, err := x.Resolve(reading.Under(ctx, t), t.Root, q)
 	if err != nil && status.Of(err) != status.NotFound {
 		return api.Resolved{}, err
 	}

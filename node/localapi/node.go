@@ -10,6 +10,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/content"
 	"allium/internal/limits"
+	"allium/node/localapi/reading"
 	"allium/node/naming"
 	"allium/node/objects"
 	"allium/node/ownnames"
@@ -105,18 +106,18 @@ var _ api.Node = (*Node)(nil)
 // NewNode returns the API of a node. All parts in deps run until the last call ends.
 func NewNode(cfg Config, deps Deps) *Node {
 	return &Node{deps: deps, stored: stored{
-		reader: reader{
-			source: deps.source(nil), keys: allowedKeys{deps.Keys, deps.DeniedPath}, prefixed: deps.Store.Prefixed,
-			writesFiles: cfg.SpoolDir != "", movesFiles: cfg.MovesFiles,
-			restoresIn: cfg.restoresIn(),
-		},
+		reader: reading.New(reading.Options{
+			Source: deps.source(nil), Keys: reading.Allowed(deps.Keys, deps.DeniedPath), Prefixed: deps.Store.Prefixed,
+			WritesFiles: cfg.SpoolDir != "", MovesFiles: cfg.MovesFiles,
+			RestoresIn: cfg.restoresIn(),
+		}),
 		cfg: cfg, st: deps.Store, archives: tree.NewArchiveAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
 	}}
 }
 
 // source returns what reads of the node read from. It asks the peers in from before others.
-func (d Deps) source(from []peer.AddrInfo) fetching {
-	return fetching{sequential{d.Objects}, d.Store, d.Resolver, from}
+func (d Deps) source(from []peer.AddrInfo) reading.Source {
+	return reading.Fetching{Objects: d.Objects, Store: d.Store, Resolver: d.Resolver, From: from}.Source()
 }
 
 // running are the hooks of a running node.
@@ -170,7 +171,7 @@ func (a *Node) Unpin(ctx context.Context, key, label string) error {
 
 // Fetch implements api.Node.
 func (a *Node) Fetch(ctx context.Context, key string, progress api.ProgressFunc) (api.Fetched, error) {
-	ctx, root, err := a.rootUnder(ctx, key)
+	ctx, root, err := a.reader.RootUnder(ctx, key)
 	if err != nil {
 		return api.Fetched{}, err
 	}

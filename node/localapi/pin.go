@@ -9,6 +9,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/content"
+	"allium/node/localapi/reading"
 	"allium/node/objects"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -19,7 +20,7 @@ import (
 
 // Pin implements api.Store.
 func (a *stored) Pin(ctx context.Context, key string, o api.PinOptions) (api.Pin, error) {
-	root, err := a.root(ctx, key)
+	root, err := a.reader.Root(ctx, key)
 	if err != nil {
 		return api.Pin{}, err
 	}
@@ -128,7 +129,7 @@ func (a *stored) Unpin(ctx context.Context, key, label string) error {
 
 // unpin is Unpin, and returns the address that key names.
 func (a *stored) unpin(ctx context.Context, key, label string) (b3.Root, error) {
-	root, err := a.root(ctx, key)
+	root, err := a.reader.Root(ctx, key)
 	if err != nil {
 		return root, err
 	}
@@ -204,7 +205,7 @@ func (a *stored) sizeOf(ctx context.Context, p meta.Pin, left *int) (size int64,
 		return 0, true
 	}
 	size = c.Size()
-	kind, err := kindOfContent(ctx, c)
+	kind, err := reading.KindOf(ctx, c)
 	if err = errors.Join(err, c.Close()); err != nil || !p.Recursive || kind != api.Directory {
 		return size, err != nil
 	}

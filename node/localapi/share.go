@@ -12,6 +12,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/content"
+	"allium/node/localapi/reading"
 	"allium/node/p2p/reach"
 	"allium/protocols/status"
 	"allium/protocols/ticket"
@@ -24,12 +25,12 @@ const reachWait = 5 * time.Second
 
 // Share implements api.Node. The object is pinned with the label meta.SharedLabel, so it is not announced.
 func (a *Node) Share(ctx context.Context, key string, o api.ShareOptions) (api.Shared, error) {
-	obj, c, err := a.open(ctx, key, false)
+	obj, c, err := a.reader.Open(ctx, key, false)
 	if err != nil {
 		return api.Shared{}, err
 	}
 	if c == nil {
-		return api.Shared{}, linkError(key)
+		return api.Shared{}, reading.LinkError(key)
 	}
 	if err := c.Close(); err != nil {
 		return api.Shared{}, err

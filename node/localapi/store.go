@@ -5,20 +5,18 @@
 //
 // # Invariants
 //
-// Every byte that a call returns was proved against its address. A call that ends
-// early returns an error, so a cut stream never looks complete. A call ends with its
+// Every byte that a call returns was proved against its address. A call ends with its
 // context, and returns only after the goroutines that it started. What an add or an
 // upload stores is protected from garbage collection until its pin is set.
 //
 // # One request
 //
-// `allium get b3:…/src` calls Get of [api.Reader]. reader.open parses the key and looks
-// the path up in the directory. It then opens the object through its source: the
-// store, the network or a gateway. For a file, Get returns a body that copies the
-// content. For a directory, the body first calls fetchTree, which fetches the whole tree
-// into the store of a running node. It then calls writeTree, which writes the entries as
-// a tar. Calls that change the store (Add, Pin, GC, Verify) are methods of stored, which
-// Node and Store share; stored calls its nodeHooks with what a running node must know.
+// What is read by key is the work of package reading: `allium get b3:…/src` calls Get of
+// [reading.Reader], which all three have. Calls that change the store (Add, Pin, GC,
+// Verify) are methods of stored, which Node and Store share; stored calls its nodeHooks
+// with what a running node must know. `allium pin add b3:…` calls Pin: it finds the object
+// that the key names, sets the pin in the store, and tells the hooks, which announce the
+// object.
 package localapi
 
 import (
@@ -26,6 +24,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/content"
+	"allium/node/localapi/reading"
 	"allium/node/naming"
 	"allium/node/objects"
 	"allium/node/tree"
@@ -50,9 +49,12 @@ type Config struct {
 	RestoresFiles bool
 }
 
+// reader has what reads by key: the methods of api.Reader, and those that find what a key names.
+type reader = reading.Reader
+
 // stored implements api.Store, with or without a running node.
 type stored struct {
-	reader
+	*reader
 	cfg      Config
 	st       *store.Store
 	archives *tree.ArchiveAdder
@@ -60,6 +62,15 @@ type stored struct {
 }
 
 var _ api.Store = (*stored)(nil)
+
+// restoresIn returns a directory on the file system of the store's files, or "" if the store does not
+// restore them.
+func (c Config) restoresIn() string {
+	if !c.RestoresFiles {
+		return ""
+	}
+	return c.SpoolDir
+}
 
 // nodeHooks are the calls of a store to the node that runs it.
 type nodeHooks interface {
@@ -97,11 +108,11 @@ type Store struct{ stored }
 // NewStore returns the API of st. The caller closes st after the last call.
 func NewStore(st *store.Store, cfg Config) *Store {
 	return &Store{stored{
-		reader: reader{
-			source:   sequential{storeOnly{objects.Local{Store: st}}},
-			keys:     naming.Addresses{Without: "no node runs that could resolve a name. Start one with `allium run`"},
-			prefixed: st.Prefixed, writesFiles: cfg.SpoolDir != "",
-		},
+		reader: reading.New(reading.Options{
+			Source:   reading.InOrder(storeOnly{objects.Local{Store: st}}),
+			Keys:     naming.Addresses{Without: "no node runs that could resolve a name. Start one with `allium run`"},
+			Prefixed: st.Prefixed, WritesFiles: cfg.SpoolDir != "",
+		}),
 		cfg: cfg, st: st, archives: tree.NewArchiveAdder(cfg.SpoolDir, nil), node: noNode{},
 	}}
 }

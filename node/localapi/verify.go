@@ -8,6 +8,8 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/content"
+	"allium/internal/ordered"
+	"allium/node/localapi/reading"
 	"allium/node/objects"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -41,7 +43,7 @@ func (a *stored) Verify(ctx context.Context, key string, o api.VerifyOptions) it
 			}
 		}
 		var failed error
-		err := inOrder(ctx, verifyWorkers, func(ctx context.Context, submit func(func() checked) error) error {
+		err := ordered.Do(ctx, verifyWorkers, func(ctx context.Context, submit func(func() checked) error) error {
 			if key == "" {
 				return a.verifyAll(ctx, o, submit)
 			}
@@ -53,7 +55,7 @@ func (a *stored) Verify(ctx context.Context, key string, o api.VerifyOptions) it
 		if failed != nil {
 			err = failed
 		}
-		if err != nil && !errors.Is(err, errStopped) {
+		if err != nil && !errors.Is(err, ordered.ErrStopped) {
 			yield(api.Verified{}, err)
 		}
 	}
@@ -116,7 +118,7 @@ func (a *stored) checkPromise(ctx context.Context, l gc.Lost, o api.VerifyOption
 // it. It reads only the store: a missing object is a result. It checks a directory,
 // and repairs it with o.Repair, before it reads the entries.
 func (a *stored) verifyTree(ctx context.Context, key string, o api.VerifyOptions, submit submitCheck) error {
-	root, err := a.root(ctx, key)
+	root, err := a.reader.Root(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -133,7 +135,7 @@ func (a *stored) verifyTree(ctx context.Context, key string, o api.VerifyOptions
 	if err != nil {
 		return err
 	}
-	kind, err := kindOfContent(ctx, c)
+	kind, err := reading.KindOf(ctx, c)
 	if err := errors.Join(err, c.Close()); err != nil || kind != api.Directory {
 		return err
 	}

@@ -1,4 +1,4 @@
-package localapi
+package reading
 
 import (
 	"archive/tar"
@@ -159,7 +159,7 @@ func TestAhead(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	api := &reader{source: newReadAhead(s), keys: naming.Addresses{}}
+	api := New(Options{Source: Ahead(s), Keys: naming.Addresses{}})
 	stream, err := api.Get(ctx, root.String())
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestAheadFails(t *testing.T) {
 		}
 		return nil
 	}
-	api := &reader{source: newReadAhead(s), keys: naming.Addresses{}}
+	api := New(Options{Source: Ahead(s), Keys: naming.Addresses{}})
 	stream, err := api.Get(t.Context(), root.String())
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestAheadRefused(t *testing.T) {
 		refused++
 		return status.Errorf(status.Busy, "one at a time")
 	}
-	api := &reader{source: newReadAhead(s), keys: naming.Addresses{}}
+	api := New(Options{Source: Ahead(s), Keys: naming.Addresses{}})
 	stream, err := api.Get(t.Context(), root.String())
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func TestUpdateGoesOn(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "out")
 	update := func() (tree.UpdateStats, error) {
-		api := &reader{source: newReadAhead(s), keys: naming.Addresses{}}
+		api := New(Options{Source: Ahead(s), Keys: naming.Addresses{}})
 		_, stats, err := tree.Update(t.Context(), api, root.String(), out, tree.UpdateOptions{}, nil)
 		return stats, err
 	}

@@ -1,4 +1,4 @@
-package localapi
+package reading
 
 import (
 	"context"
@@ -19,11 +19,11 @@ type mover interface {
 var errNotMoved = errors.New("the caller reads the stream instead")
 
 // fileMover returns the MoveFile of a stream of the file o with the content c, or nil.
-func (a *reader) fileMover(
+func (a *Reader) fileMover(
 	ctx context.Context, o api.Object, c b3.Content,
 ) func(api.ProgressFunc, func(path string) (bool, error)) (bool, error) {
 	from, ok := c.(mover)
-	if !ok || !a.movesFiles || o.Size < api.LeastWriteFile {
+	if !ok || !a.opt.MovesFiles || o.Size < api.LeastWriteFile {
 		return nil
 	}
 	return func(report api.ProgressFunc, move func(path string) (bool, error)) (moved bool, err error) {

@@ -1,4 +1,4 @@
-package localapi
+package reading
 
 import (
 	"context"
@@ -16,25 +16,16 @@ type restorer interface {
 	MoveAndRestore(ctx context.Context, check, move func(path string) error) error
 }
 
-// restoresIn returns a directory on the file system of the store's files, or "" if the store does not
-// restore them.
-func (c Config) restoresIn() string {
-	if !c.RestoresFiles {
-		return ""
-	}
-	return c.SpoolDir
-}
-
 // errNotLike reports that the output and the file of the store cannot change places.
 var errNotLike = status.Errorf(status.Unsupported, "the file of the store cannot be moved to the output")
 
 // movesTo reports whether a file of the store may replace the output f at path, as far as that is known
 // before the file is there.
-func (a *reader) movesTo(f *os.File, path string) bool {
-	if a.restoresIn == "" || !isAt(f, path) {
+func (a *Reader) movesTo(f *os.File, path string) bool {
+	if a.opt.RestoresIn == "" || !isAt(f, path) {
 		return false
 	}
-	dir, err := os.Stat(a.restoresIn)
+	dir, err := os.Stat(a.opt.RestoresIn)
 	if err != nil {
 		return false
 	}
@@ -57,7 +48,7 @@ func isAt(f *os.File, path string) bool {
 
 // moveTo replaces the output f at path by the file of the store, with the permissions of f and a new
 // time. After an error, f is as it was and r can be read.
-func (a *reader) moveTo(ctx context.Context, r restorer, f *os.File, path string) error {
+func (a *Reader) moveTo(ctx context.Context, r restorer, f *os.File, path string) error {
 	return r.MoveAndRestore(ctx, func(from string) error {
 		info, err := f.Stat()
 		if err != nil {

@@ -1,4 +1,4 @@
-package localapi
+package reading
 
 import (
 	"context"
@@ -18,11 +18,11 @@ type filler interface {
 }
 
 // fileWriter returns the WriteFile of a stream of the file o with the content c, or nil.
-func (a *reader) fileWriter(
+func (a *Reader) fileWriter(
 	ctx context.Context, o api.Object, c b3.Content,
 ) func(*os.File, string, api.ProgressFunc) (bool, error) {
 	from, ok := c.(filler)
-	if !ok || !a.writesFiles || o.Size < api.LeastWriteFile {
+	if !ok || !a.opt.WritesFiles || o.Size < api.LeastWriteFile {
 		return nil
 	}
 	return func(f *os.File, path string, report api.ProgressFunc) (moved bool, err error) {

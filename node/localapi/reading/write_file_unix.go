@@ -1,6 +1,6 @@
 //go:build unix
 
-package localapi
+package reading
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package localapi
+package reading
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ import (
 	"allium/store"
 )
 
-// source opens the objects that a reader reads.
-type source interface {
+// Source opens the objects that a [Reader] reads.
+type Source interface {
 	content.Opener
 	// fetchTree fetches a whole directory before it is read, many objects in one
 	// request. resumed is how many of its total bytes an earlier fetch has stored.
@@ -53,6 +53,9 @@ func (h *fileBytes) Copy(_ context.Context, w io.Writer, start, end int64) error
 
 func (h *fileBytes) Close() error { return nil }
 
+// InOrder returns a source that reads one object after the other and fetches nothing.
+func InOrder(from content.Opener) Source { return sequential{from} }
+
 // sequential is a source that reads one object after the other and fetches nothing.
 type sequential struct{ content.Opener }
 
@@ -83,29 +86,37 @@ func (s sequential) openFile(ctx context.Context, r readEntry) (b3.Content, erro
 	return s.Open(ctx, r.entry.Root, content.OpenOptions{Whole: true})
 }
 
-// fetching is the source of a running node. It fetches missing objects into the store
+// Fetching is the source of a running node. It fetches missing objects into the store
 // before they are read.
+type Fetching struct {
+	Objects  content.Opener
+	Store    *store.Store
+	Resolver *resolver.Resolver
+	From     []peer.AddrInfo // peers that are asked first
+}
+
+// Source returns f as a source.
+func (f Fetching) Source() Source { return fetching{sequential{f.Objects}, f} }
+
 type fetching struct {
 	sequential
-	store    *store.Store
-	resolver *resolver.Resolver
-	from     []peer.AddrInfo // peers that are asked first
+	from Fetching
 }
 
 // Open implements content.Opener.
 func (s fetching) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (content.Content, error) {
-	o.From = s.from
+	o.From = s.from.From
 	return s.sequential.Open(ctx, root, o)
 }
 
 // options returns the options of a fetch.
 func (s fetching) options() resolver.FetchOptions {
-	return resolver.FetchOptions{Sources: resolver.Sources{Peers: s.from}}
+	return resolver.FetchOptions{Sources: resolver.Sources{Peers: s.from.From}}
 }
 
 func (s fetching) fetchTree(ctx context.Context, root b3.Root) (resumed, total int64, err error) {
-	defer s.store.HoldGC()()
-	info, err := s.resolver.FetchTree(ctx, root, s.options())
+	defer s.from.Store.HoldGC()()
+	info, err := s.from.Resolver.FetchTree(ctx, root, s.options())
 	return info.Resumed, info.Bytes, err
 }
 
@@ -113,7 +124,7 @@ func (s fetching) fetchTree(ctx context.Context, root b3.Root) (resumed, total i
 const fetchWorkers = 16
 
 func (s fetching) fetchFiles(ctx context.Context, roots []b3.Root) error {
-	has, err := s.store.Has(ctx, roots)
+	has, err := s.from.Store.Has(ctx, roots)
 	if err != nil {
 		return err
 	}
@@ -122,7 +133,7 @@ func (s fetching) fetchFiles(ctx context.Context, roots []b3.Root) error {
 	for i, root := range roots {
 		if has[i] != b3.Complete {
 			g.Go(func() error {
-				_, err := s.resolver.Fetch(ctx, root, s.options())
+				_, err := s.from.Resolver.Fetch(ctx, root, s.options())
 				return err
 			})
 		}

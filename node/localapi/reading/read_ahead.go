@@ -1,4 +1,4 @@
-package localapi
+package reading
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"allium/gateway/content"
 	"allium/gateway/verified"
+	"allium/internal/ordered"
 	"allium/node/objects"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -22,7 +23,7 @@ const (
 	sequentialFiles = 64             // files that are read one by one after a refusal for a limit
 )
 
-// readAhead is a source that reads the small files of a directory ahead, several at
+// Ahead returns a source that reads the small files of a directory ahead, several at
 // once, because each costs a round trip. It yields files and errors in the order of
 // the directory, as a sequential source does. It holds at most readAheadFiles ×
 // readAheadBytes in memory.
@@ -30,14 +31,14 @@ const (
 // When a server refuses a file for a limit, this source has asked for too much at
 // once. It then asks again for that file, alone, and reads the next sequentialFiles
 // files one by one.
+func Ahead(from content.Opener) Source {
+	return &readAhead{sequential: sequential{from}, slots: semaphore.NewWeighted(readAheadFiles)}
+}
+
 type readAhead struct {
 	sequential
 	slots *semaphore.Weighted // reading ahead takes one; opening a file in order takes all
 	pause atomic.Int64        // files that are not to be read ahead
-}
-
-func newReadAhead(opener content.Opener) *readAhead {
-	return &readAhead{sequential: sequential{opener}, slots: semaphore.NewWeighted(readAheadFiles)}
 }
 
 // walk implements source. The entries of small files have their bytes.
@@ -80,7 +81,7 @@ func (h *readAhead) inOrder(
 	each func(readEntry) error,
 ) error {
 	var failed error
-	err := inOrder(ctx, readAheadFiles, produce, func(r readEntry) bool {
+	err := ordered.Do(ctx, readAheadFiles, produce, func(r readEntry) bool {
 		if status.Of(r.err).Retry() == status.RetryAfter {
 			h.pause.Store(sequentialFiles)
 			r.err = nil // each opens the file again

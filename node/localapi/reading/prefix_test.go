@@ -1,4 +1,4 @@
-package localapi
+package reading
 
 import (
 	"context"
@@ -26,26 +26,26 @@ func TestCanonicalPrefixes(t *testing.T) {
 		}
 		return found, nil
 	}
-	a := reader{prefixed: find}
+	a := New(Options{Prefixed: find})
 	one := stored[0]
 	for text, want := range map[string]string{
 		one.Hex()[:8]: one.String(), "b3:" + one.Hex()[:63] + "/a/b": one.String() + "/a/b",
 		one.Hex(): one.String(), "blog.alice": "blog.alice", one.Hex()[:7]: one.Hex()[:7],
 		"abababab05": stored[6].String(),
 	} {
-		if got, err := a.canonical(t.Context(), text); err != nil || got != want {
+		if got, err := a.Canonical(t.Context(), text); err != nil || got != want {
 			t.Errorf("%s is %q, %v; want %q", text, got, err, want)
 		}
 	}
-	_, err := a.canonical(t.Context(), "abababab/x")
+	_, err := a.Canonical(t.Context(), "abababab/x")
 	if status.Of(err) != status.BadAddress || strings.Count(err.Error(), "\n  b3:") != maxCandidates ||
 		!strings.HasSuffix(err.Error(), "and more") {
 		t.Errorf("an ambiguous one: %v", err)
 	}
-	if _, err := a.canonical(t.Context(), "00000000"); status.Of(err) != status.NotFound {
+	if _, err := a.Canonical(t.Context(), "00000000"); status.Of(err) != status.NotFound {
 		t.Errorf("one of nothing: %v", err)
 	}
-	if _, err := (&reader{}).canonical(t.Context(), "abababab"); status.Of(err) != status.BadAddress {
+	if _, err := New(Options{}).Canonical(t.Context(), "abababab"); status.Of(err) != status.BadAddress {
 		t.Errorf("without a store: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package localapi
+package reading
 
 import (
 	"bytes"
@@ -22,8 +22,12 @@ type Keys interface {
 	Resolve(ctx context.Context, key string, opt names.Options) (naming.Target, error)
 }
 
-// allowedKeys refuses a name that leads to something that the denylist names. An address is left to
-// the listener, which sees it in the request.
+// Allowed returns keys that refuse a name that leads to something that the denylist names: denied returns an error
+// for that. An address is left to the listener, which sees it in the request.
+func Allowed(keys Keys, denied func(root b3.Root, path string) error) Keys {
+	return allowedKeys{keys, denied}
+}
+
 type allowedKeys struct {
 	Keys
 	denied func(root b3.Root, path string) error
@@ -38,22 +42,37 @@ func (k allowedKeys) Resolve(ctx context.Context, key string, opt names.Options)
 	return t, err
 }
 
-// reader reads objects by their keys. It implements api.Reader.
-type reader struct {
-	source source
-	keys   Keys
+// Options are what a [Reader] reads from and how. Source and Keys are required.
+type Options struct {
+	Source Source
+	Keys   Keys
 
-	prefixed prefixed // nil: the beginning of an address stands for nothing
+	// Prefixed finds the objects here whose addresses begin with digits, in order, and at most so many. If it is nil,
+	// the beginning of an address stands for nothing.
+	Prefixed func(ctx context.Context, digits string, most int) ([]b3.Root, error)
 
-	writesFiles bool   // streams of large files have a WriteFile
-	movesFiles  bool   // streams of large files have a MoveFile
-	restoresIn  string // directory of the store, which restores files that it gives to outputs; "": it gives none
+	WritesFiles bool   // streams of large files have a WriteFile
+	MovesFiles  bool   // streams of large files have a MoveFile
+	RestoresIn  string // directory of the store, which restores files that it gives to outputs; "": it gives none
 }
 
-var _ api.Reader = (*reader)(nil)
+// Reader reads objects by their keys. It implements api.Reader, and is safe for concurrent use.
+type Reader struct{ opt Options }
 
-// under returns a copy of ctx for work on the target of a key, whose lookups belong to that of the name.
-func under(ctx context.Context, t naming.Target) context.Context {
+var _ api.Reader = (*Reader)(nil)
+
+// New returns a Reader.
+func New(o Options) *Reader { return &Reader{o} }
+
+// From returns a Reader that is as a, but for its source.
+func (a *Reader) From(s Source) *Reader {
+	o := a.opt
+	o.Source = s
+	return New(o)
+}
+
+// Under returns a copy of ctx for work on the target of a key, whose lookups belong to that of the name.
+func Under(ctx context.Context, t naming.Target) context.Context {
 	if t.Name == nil {
 		return ctx
 	}
@@ -61,46 +80,46 @@ func under(ctx context.Context, t naming.Target) context.Context {
 }
 
 // split returns the address and the path that a key stands for, and the context for work on them.
-func (a *reader) split(ctx context.Context, key string) (_ context.Context, root b3.Root, path string, err error) {
-	if key, err = a.canonical(ctx, key); err != nil {
+func (a *Reader) split(ctx context.Context, key string) (_ context.Context, root b3.Root, path string, err error) {
+	if key, err = a.Canonical(ctx, key); err != nil {
 		return ctx, root, "", err
 	}
-	t, err := a.keys.Resolve(ctx, key, names.Options{})
-	return under(ctx, t), t.Root, t.Path, err
+	t, err := a.opt.Keys.Resolve(ctx, key, names.Options{})
+	return Under(ctx, t), t.Root, t.Path, err
 }
 
 // resolve returns the object that a key names.
-func (a *reader) resolve(ctx context.Context, key string) (api.Object, error) {
-	o, c, err := a.open(ctx, key, false)
+func (a *Reader) resolve(ctx context.Context, key string) (api.Object, error) {
+	o, c, err := a.Open(ctx, key, false)
 	if c != nil {
 		_ = c.Close()
 	}
 	return o, err
 }
 
-// root returns the address that a key names. It reads objects only for a key with a
+// Root returns the address that a key names. It reads objects only for a key with a
 // path.
-func (a *reader) root(ctx context.Context, key string) (b3.Root, error) {
-	_, root, err := a.rootUnder(ctx, key)
+func (a *Reader) Root(ctx context.Context, key string) (b3.Root, error) {
+	_, root, err := a.RootUnder(ctx, key)
 	return root, err
 }
 
-// rootUnder is root, with the context for work on the object.
-func (a *reader) rootUnder(ctx context.Context, key string) (context.Context, b3.Root, error) {
+// RootUnder is Root, with the context for work on the object.
+func (a *Reader) RootUnder(ctx context.Context, key string) (context.Context, b3.Root, error) {
 	ctx, root, path, err := a.split(ctx, key)
 	if err != nil || path == "" {
 		return ctx, root, err
 	}
-	e, err := manifest.Lookup(ctx, objects.Manifests(a.source), root, path)
+	e, err := manifest.Lookup(ctx, objects.Manifests(a.opt.Source), root, path)
 	if err == nil && e.Kind == manifest.Link {
-		err = linkError(key)
+		err = LinkError(key)
 	}
 	return ctx, e.Root, err
 }
 
-// open opens the object that a key names. whole says that the caller reads all of it.
+// Open opens the object that a key names. whole says that the caller reads all of it.
 // The content of a link is nil; the caller closes any other content.
-func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, b3.Content, error) {
+func (a *Reader) Open(ctx context.Context, key string, whole bool) (api.Object, b3.Content, error) {
 	ctx, root, path, err := a.split(ctx, key)
 	if err != nil {
 		return api.Object{}, nil, err
@@ -108,7 +127,7 @@ func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, 
 	o := api.Object{Root: root}
 	via := b3.Root{}
 	if path != "" {
-		e, err := manifest.Lookup(ctx, objects.Manifests(a.source), root, path)
+		e, err := manifest.Lookup(ctx, objects.Manifests(a.opt.Source), root, path)
 		if err != nil {
 			return api.Object{}, nil, err
 		}
@@ -120,7 +139,7 @@ func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, 
 	if o.Kind == api.Link {
 		return o, nil, nil
 	}
-	c, err := a.source.Open(ctx, o.Root, content.OpenOptions{Via: via, Whole: whole})
+	c, err := a.opt.Source.Open(ctx, o.Root, content.OpenOptions{Via: via, Whole: whole})
 	if err != nil {
 		return api.Object{}, nil, err
 	}
@@ -132,7 +151,7 @@ func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, 
 		o.LookupID = l.LookupID().String()
 	}
 	if o.Kind == "" {
-		o.Kind, err = kindOfContent(ctx, c)
+		o.Kind, err = KindOf(ctx, c)
 	}
 	if err != nil {
 		return api.Object{}, nil, errors.Join(err, c.Close())
@@ -150,10 +169,10 @@ type lookedUp interface {
 	LookupID() status.LookupID
 }
 
-// kindOfContent returns the kind of an object without a directory entry. It is a
+// KindOf returns the kind of an object without a directory entry. It is a
 // directory when its content starts with the magic of a manifest and decodes as one
 // (SPEC §1), and a file otherwise.
-func kindOfContent(ctx context.Context, c b3.Content) (api.Kind, error) {
+func KindOf(ctx context.Context, c b3.Content) (api.Kind, error) {
 	if c.Size() > manifest.MaxNode {
 		return api.File, nil
 	}
@@ -174,7 +193,8 @@ func kindOfContent(ctx context.Context, c b3.Content) (api.Kind, error) {
 	return api.File, nil
 }
 
-func linkError(key string) error {
+// LinkError returns the error for a key of a link where only a file or a directory is read.
+func LinkError(key string) error {
 	return status.Errorf(status.BadRequest, "%s is a link; name what it points to", key)
 }
 
@@ -189,13 +209,13 @@ func kindOf(k manifest.EntryKind) api.Kind {
 }
 
 // Cat implements api.Reader.
-func (a *reader) Cat(ctx context.Context, key string, r api.Range) (*api.Stream, error) {
-	o, c, err := a.open(ctx, key, r.Start == 0 && r.End < 0)
+func (a *Reader) Cat(ctx context.Context, key string, r api.Range) (*api.Stream, error) {
+	o, c, err := a.Open(ctx, key, r.Start == 0 && r.End < 0)
 	switch {
 	case err != nil:
 		return nil, err
 	case o.Kind == api.Link:
-		return nil, linkError(key)
+		return nil, LinkError(key)
 	case o.Kind == api.Directory:
 		err := status.Errorf(status.BadRequest, "%s is a directory; use `allium get` or `allium ls`", key)
 		return nil, errors.Join(err, c.Close())
@@ -220,13 +240,13 @@ func stream(ctx context.Context, o api.Object, c b3.Content, r api.Range) (*api.
 }
 
 // Get implements api.Reader.
-func (a *reader) Get(ctx context.Context, key string) (*api.Stream, error) {
-	o, c, err := a.open(ctx, key, true)
+func (a *Reader) Get(ctx context.Context, key string) (*api.Stream, error) {
+	o, c, err := a.Open(ctx, key, true)
 	switch {
 	case err != nil:
 		return nil, err
 	case o.Kind == api.Link:
-		return nil, linkError(key)
+		return nil, LinkError(key)
 	case o.Kind == api.File:
 		s, err := stream(ctx, o, c, api.Range{End: -1})
 		if err == nil {
@@ -236,7 +256,7 @@ func (a *reader) Get(ctx context.Context, key string) (*api.Stream, error) {
 	}
 	s := &api.Stream{Object: o}
 	s.Body = newBody(ctx, func(ctx context.Context, w io.Writer) error {
-		resumed, bytes, err := a.source.fetchTree(ctx, o.Root)
+		resumed, bytes, err := a.opt.Source.fetchTree(ctx, o.Root)
 		if err != nil {
 			return err
 		}
@@ -249,7 +269,7 @@ func (a *reader) Get(ctx context.Context, key string) (*api.Stream, error) {
 }
 
 // List implements api.Reader.
-func (a *reader) List(ctx context.Context, key string) iter.Seq2[api.Entry, error] {
+func (a *Reader) List(ctx context.Context, key string) iter.Seq2[api.Entry, error] {
 	return func(yield func(api.Entry, error) bool) {
 		o, err := a.resolve(ctx, key)
 		if err == nil && o.Kind != api.Directory {
@@ -260,7 +280,7 @@ func (a *reader) List(ctx context.Context, key string) iter.Seq2[api.Entry, erro
 			yield(api.Entry{}, err)
 			return
 		}
-		for e, err := range manifest.Entries(ctx, objects.Manifests(a.source), o.Root) {
+		for e, err := range manifest.Entries(ctx, objects.Manifests(a.opt.Source), o.Root) {
 			if !yield(entryOf(e), err) || err != nil {
 				return
 			}
@@ -269,19 +289,19 @@ func (a *reader) List(ctx context.Context, key string) iter.Seq2[api.Entry, erro
 }
 
 // Stat implements api.Reader.
-func (a *reader) Stat(ctx context.Context, key string) (api.Stat, error) {
+func (a *Reader) Stat(ctx context.Context, key string) (api.Stat, error) {
 	o, err := a.resolve(ctx, key)
 	if err != nil {
 		return api.Stat{}, err
 	}
 	if o.Kind == api.Link {
-		return api.Stat{}, linkError(key)
+		return api.Stat{}, LinkError(key)
 	}
 	st := api.Stat{
 		Root: o.Root, CID: o.Root.CID().String(), Kind: o.Kind, Size: o.Size, Groups: b3.Groups(o.Size),
 	}
 	if o.Kind == api.Directory {
-		for _, err := range manifest.Entries(ctx, objects.Manifests(a.source), o.Root) {
+		for _, err := range manifest.Entries(ctx, objects.Manifests(a.opt.Source), o.Root) {
 			if err != nil {
 				return api.Stat{}, err
 			}

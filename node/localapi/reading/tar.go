@@ -1,4 +1,4 @@
-package localapi
+package reading
 
 import (
 	"archive/tar"
@@ -12,17 +12,17 @@ import (
 )
 
 // Files implements api.Reader.
-func (a *reader) Files(ctx context.Context, roots []b3.Root) (*api.Stream, error) {
+func (a *Reader) Files(ctx context.Context, roots []b3.Root) (*api.Stream, error) {
 	if err := api.CheckRoots(len(roots)); err != nil {
 		return nil, err
 	}
 	o := api.Object{Root: roots[0], Kind: api.Directory}
 	return &api.Stream{Object: o, Body: newBody(ctx, func(ctx context.Context, w io.Writer) error {
-		if err := a.source.fetchFiles(ctx, roots); err != nil {
+		if err := a.opt.Source.fetchFiles(ctx, roots); err != nil {
 			return err
 		}
 		tw := tar.NewWriter(w)
-		if err := a.source.files(ctx, roots, func(r readEntry) error { return a.writeFile(ctx, tw, r) }); err != nil {
+		if err := a.opt.Source.files(ctx, roots, func(r readEntry) error { return a.writeFile(ctx, tw, r) }); err != nil {
 			return err
 		}
 		return tw.Close()
@@ -30,8 +30,8 @@ func (a *reader) Files(ctx context.Context, roots []b3.Root) (*api.Stream, error
 }
 
 // writeFile writes one file to tw, named by its digest.
-func (a *reader) writeFile(ctx context.Context, tw *tar.Writer, r readEntry) error {
-	c, err := a.source.openFile(ctx, r)
+func (a *Reader) writeFile(ctx context.Context, tw *tar.Writer, r readEntry) error {
+	c, err := a.opt.Source.openFile(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -47,13 +47,13 @@ func (a *reader) writeFile(ctx context.Context, tw *tar.Writer, r readEntry) err
 
 // writeTree writes the directory root as a tar. Its first entry is "./", the
 // directory itself.
-func (a *reader) writeTree(ctx context.Context, w io.Writer, root b3.Root) error {
+func (a *Reader) writeTree(ctx context.Context, w io.Writer, root b3.Root) error {
 	tw := tar.NewWriter(w)
 	top := &tar.Header{Name: "./", Typeflag: tar.TypeDir, Mode: 0o755, Format: tar.FormatPAX}
 	if err := tw.WriteHeader(top); err != nil {
 		return err
 	}
-	err := a.source.walk(ctx, root, func(r readEntry) error { return a.writeEntry(ctx, tw, r) })
+	err := a.opt.Source.walk(ctx, root, func(r readEntry) error { return a.writeEntry(ctx, tw, r) })
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (a *reader) writeTree(ctx context.Context, w io.Writer, root b3.Root) error
 }
 
 // writeEntry writes one entry of a directory to tw.
-func (a *reader) writeEntry(ctx context.Context, tw *tar.Writer, r readEntry) error {
+func (a *Reader) writeEntry(ctx context.Context, tw *tar.Writer, r readEntry) error {
 	name, e := r.path, r.entry
 	h := &tar.Header{Name: name, Mode: 0o644, Format: tar.FormatPAX}
 	switch e.Kind {
@@ -76,7 +76,7 @@ func (a *reader) writeEntry(ctx context.Context, tw *tar.Writer, r readEntry) er
 	if e.Executable {
 		h.Mode = 0o755
 	}
-	c, err := a.source.openFile(ctx, r)
+	c, err := a.opt.Source.openFile(ctx, r)
 	if err != nil {
 		return err
 	}

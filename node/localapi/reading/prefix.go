@@ -1,24 +1,19 @@
-package localapi
+package reading
 
 import (
 	"context"
 	"strings"
 
 	"allium/protocols/address"
-	"allium/protocols/b3"
 	"allium/protocols/status"
 )
-
-// prefixed finds the objects here whose addresses begin with digits: at most a number of them,
-// in order.
-type prefixed func(ctx context.Context, digits string, most int) ([]b3.Root, error)
 
 // maxCandidates is how many addresses an error lists that a prefix may stand for.
 const maxCandidates = 10
 
-// canonical returns the key that a person's text stands for. The beginning of an address stands
+// Canonical returns the key that a person's text stands for. The beginning of an address stands
 // for the one object here that has it.
-func (a *reader) canonical(ctx context.Context, text string) (string, error) {
+func (a *Reader) Canonical(ctx context.Context, text string) (string, error) {
 	key, err := address.Canonical(text)
 	if err != nil {
 		return "", err
@@ -27,11 +22,11 @@ func (a *reader) canonical(ctx context.Context, text string) (string, error) {
 	if !ok {
 		return key, nil
 	}
-	if a.prefixed == nil {
+	if a.opt.Prefixed == nil {
 		return "", status.Errorf(status.BadAddress,
 			"%s is the beginning of an address, and only a store knows how it goes on; write all 64 digits", digits)
 	}
-	found, err := a.prefixed(ctx, digits, maxCandidates+1)
+	found, err := a.opt.Prefixed(ctx, digits, maxCandidates+1)
 	switch {
 	case err != nil:
 		return "", err

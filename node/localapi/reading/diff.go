@@ -1,4 +1,4 @@
-package localapi
+package reading
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"iter"
 
 	"allium/gateway/api"
+	"allium/internal/ordered"
 	"allium/node/objects"
 	"allium/protocols/manifest"
 )
 
 // Diff implements api.Reader.
-func (a *reader) Diff(ctx context.Context, from, to string) iter.Seq2[api.Change, error] {
+func (a *Reader) Diff(ctx context.Context, from, to string) iter.Seq2[api.Change, error] {
 	return func(yield func(api.Change, error) bool) {
 		err := func() error {
 			old, err := a.named(ctx, from)
@@ -24,20 +25,20 @@ func (a *reader) Diff(ctx context.Context, from, to string) iter.Seq2[api.Change
 			}
 			change := func(path string, prev, next *manifest.Entry) error {
 				if !yield(changeOf(path, prev, next), nil) {
-					return errStopped
+					return ordered.ErrStopped
 				}
 				return nil
 			}
-			return manifest.Diff(ctx, objects.Manifests(a.source), old, next, change)
+			return manifest.Diff(ctx, objects.Manifests(a.opt.Source), old, next, change)
 		}()
-		if err != nil && !errors.Is(err, errStopped) {
+		if err != nil && !errors.Is(err, ordered.ErrStopped) {
 			yield(api.Change{}, err)
 		}
 	}
 }
 
 // named returns the entry that a key names; of the empty key, the zero entry.
-func (a *reader) named(ctx context.Context, key string) (manifest.Entry, error) {
+func (a *Reader) named(ctx context.Context, key string) (manifest.Entry, error) {
 	if key == "" {
 		return manifest.Entry{}, nil
 	}
@@ -46,7 +47,7 @@ func (a *reader) named(ctx context.Context, key string) (manifest.Entry, error) 
 		return manifest.Entry{}, err
 	}
 	if path != "" {
-		return manifest.Lookup(ctx, objects.Manifests(a.source), root, path)
+		return manifest.Lookup(ctx, objects.Manifests(a.opt.Source), root, path)
 	}
 	o, err := a.resolve(ctx, key)
 	e := manifest.Entry{Kind: manifest.File, Root: o.Root, Size: o.Size}

@@ -1,4 +1,4 @@
-package localapi
+package reading
 
 import (
 	"os"
@@ -85,7 +85,7 @@ func TestHostileDirectories(t *testing.T) {
 		"a link with bytes": {{Name: "a", Kind: 2, Digest: content[:], Size: 4, Target: "b"}},
 	} {
 		root, _ := s.directory(t, entries...)
-		r := &reader{source: newReadAhead(s), keys: naming.Addresses{}}
+		r := New(Options{Source: Ahead(s), Keys: naming.Addresses{}})
 		dir := t.TempDir()
 		err := func() error {
 			stream, err := r.Get(t.Context(), root.String())

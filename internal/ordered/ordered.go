@@ -1,4 +1,5 @@
-package localapi
+// Package ordered does work on several goroutines, and yields its results in order.
+package ordered
 
 import (
 	"context"
@@ -6,11 +7,11 @@ import (
 	"sync"
 )
 
-// inOrder runs the work that produce submits, at most workers at once, and yields the
+// Do does the work that produce submits, at most workers (≥ 1) at once, and yields the
 // results in the order of the submissions. produce runs on a goroutine of its own and
-// must return when submit fails. inOrder returns the error of produce, or errStopped
+// must return when submit fails. Do returns the error of produce, or [ErrStopped]
 // when yield returns false. It returns after all its goroutines.
-func inOrder[R any](
+func Do[R any](
 	ctx context.Context, workers int,
 	produce func(ctx context.Context, submit func(work func() R) error) error,
 	yield func(R) bool,
@@ -36,11 +37,11 @@ func inOrder[R any](
 	})
 	for done := range order {
 		if !yield(<-done) {
-			return errStopped
+			return ErrStopped
 		}
 	}
 	return failed
 }
 
-// errStopped ends a sequence whose consumer wants no more.
-var errStopped = errors.New("the consumer stopped")
+// ErrStopped says that the consumer wanted no more.
+var ErrStopped = errors.New("the consumer stopped")
