@@ -219,7 +219,8 @@ func (x *node) start() {
 	}
 	x.mu.Unlock()
 	s := New(p, Deps{
-		Self: durability.ID(x.id), View: x.view, Draining: x.draining, Store: pins{x.store, &x.failing}, Prover: x, Repairs: repairs,
+		Self: durability.ID(x.id), View: x.view, Draining: x.draining, Store: pins{x.store, &x.failing},
+		Prover: x, Repairs: repairs,
 		Send: x.send, Now: time.Now,
 		Below: func(_ context.Context, root b3.Root) iter.Seq2[b3.Root, error] {
 			return func(yield func(b3.Root, error) bool) {

@@ -183,7 +183,8 @@ func known(k durability.Packed) bool { return mark(*k.Mark()).known() }
 
 // rests reports whether an entry can be put into a page.
 func (s *Service) rests(e *entry, v *durability.View, now time.Time) bool {
-	return e.here && e.placed && e.unkept == 0 && e.coded == nil && e.adopted.Seq == 0 && e.released == 0 && e.AtRest(v, now) &&
+	return e.here && e.placed && e.unkept == 0 && e.coded == nil &&
+		e.adopted.Seq == 0 && e.released == 0 && e.AtRest(v, now) &&
 		(e.pass == s.pass && e.own.SameCopies(e.OwnTarget(s.deps.Self)) || e.pass != s.pass && s.passes > 0)
 }
 

@@ -152,7 +152,8 @@ func TestAdoptedTarget(t *testing.T) {
 	o := NewObject(number(1), 100, now)
 	told := func(copies int, seq uint64) int {
 		t.Helper()
-		o.Told("member-1", Told{Asked: []Asked{{Origin: "member-0", Target: meta.Target{Copies: copies, Seq: seq}}}}, v, p, now)
+		asked := []Asked{{Origin: "member-0", Target: meta.Target{Copies: copies, Seq: seq}}}
+		o.Told("member-1", Told{Asked: asked}, v, p, now)
 		return o.Wanted()
 	}
 	if n := told(3, 1); n != 3 {
