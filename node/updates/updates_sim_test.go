@@ -17,16 +17,26 @@ func quantile(d []time.Duration, q float64) time.Duration {
 	return d[min(len(d)-1, int(q*float64(len(d))))]
 }
 
+// unlessShort returns n, and a fifth of it in a short run.
+func unlessShort(n int) int {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 // TestSubscribersSeeUpdates: of what one of twenty nodes publishes, the others know within 200 ms at
 // the median and a second at the 99th percentile (SPEC §6).
 func TestSubscribersSeeUpdates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestLossDelaysUpdates has the same goroutines")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newNetwork(t)
 		defer w.close()
-		const rounds = 15
 		var late []time.Duration
 		var missed int
-		for i := range rounds {
+		for i := range 15 {
 			rec := w.record("blog", fmt.Sprint("value ", i))
 			begun := time.Now()
 			if err := w.nodes[i%nodes].publish(t.Context(), rec); err != nil {
@@ -78,7 +88,7 @@ func TestLossDelaysUpdates(t *testing.T) {
 		var mu sync.Mutex
 		var knows, old []time.Duration // since the update: its first answer, and the last one of the value before
 		gossiped := 0
-		for i := range 10 {
+		for i := range unlessShort(10) {
 			before, value := rec.Value.String(), fmt.Sprint("value ", i)
 			rec = w.record("blog", value)
 			begun := time.Now()
@@ -121,12 +131,14 @@ func TestLossDelaysUpdates(t *testing.T) {
 // TestColdNames: a node that has never heard of a name finds what it stands for within 300 ms at the
 // 99th percentile.
 func TestColdNames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestHoldersFlap has the same goroutines")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newNetwork(t)
 		defer w.close()
-		const labels = 20
 		var took []time.Duration
-		for i := range labels {
+		for i := range 20 {
 			rec := w.record(fmt.Sprintf("name-%c", 'a'+i), "value")
 			if _, err := w.nodes[i%nodes].dht.PublishName(t.Context(), rec); err != nil { // no gossip tells of it
 				t.Fatal(err)
