@@ -69,5 +69,6 @@ func (g *Handlers) apiGetFile(w *exchange.Response, r *http.Request, in exchange
 		})
 		return api.Written{Moved: moved}, err
 	})
+	_ = f.Close() // before the client learns that it is written, and may want its disk back
 	return l.end(written, err)
 }
