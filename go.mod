@@ -68,6 +68,7 @@ require (
 	github.com/klauspost/reedsolomon v1.14.2
 	github.com/libp2p/go-netroute v0.4.0
 	golang.org/x/crypto v0.57.0
+	golang.org/x/tools v0.51.0
 )
 
 require (
@@ -188,7 +189,6 @@ require (
 	golang.org/x/exp v0.0.0-20260718201538-764159d718ef // indirect
 	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/telemetry v0.0.0-20260924152758-ed294f943157 // indirect
-	golang.org/x/tools v0.51.0 // indirect
 	gonum.org/v1/gonum v0.17.0 // indirect
 	gopkg.in/ini.v1 v1.67.3 // indirect
 )

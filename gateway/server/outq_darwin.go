@@ -3,7 +3,7 @@ package server
 import "golang.org/x/sys/unix"
 
 // reportsAcked: the system reports what a peer has acknowledged.
-const tellsAcked = true
+const reportsAcked = true
 
 // outq returns how many bytes of a TCP socket the peer has not acknowledged.
 func outq(fd int) (int, error) { return unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_NWRITE) }

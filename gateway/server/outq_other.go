@@ -5,7 +5,7 @@ package server
 import "errors"
 
 // reportsAcked: this system does not report what a peer has acknowledged.
-const tellsAcked = false
+const reportsAcked = false
 
 // outq returns ErrUnsupported, because this system does not report it.
 func outq(int) (int, error) { return 0, errors.ErrUnsupported }
