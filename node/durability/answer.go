@@ -87,30 +87,39 @@ func (s *Service) Told(ctx context.Context, from peer.ID, told []durability.Told
 			continue
 		}
 		planned = planned[1:]
-		s.change(answer[i].Root, func(e *entry, now time.Time) {
+		found := s.change(answer[i].Root, func(e *entry, now time.Time) {
 			e.Object.Claimed(v, durability.ID(from), s.p, now)
 			answer[i] = e.Tell(v, s.p, now)
 		})
+		if !found {
+			return nil, status.Errorf(status.Busy, "%s was forgotten meanwhile; ask again later", answer[i].Root)
+		}
 	}
 	return answer, nil
 }
 
-// plans reports whether an object that a member told of is planned here. It adds one only for a target. The error is
-// busy while too many objects are active.
+// plans reports whether an object that a member told of is planned here, and then keeps it from being forgotten in this
+// pass. It adds one only for a target. The error is busy while too many objects are active.
 func (s *Service) plans(ctx context.Context, t durability.Told) (bool, error) {
 	s.mu.Lock()
-	_, rests := s.objects.packed(t.Root)
-	active, crowded := s.objects.active[t.Root] != nil, s.objects.crowded()
+	crowded := s.objects.crowded()
+	e := s.objects.active[t.Root]
+	if e == nil && !crowded {
+		e = s.find(t.Root)
+	}
+	if e != nil {
+		e.told = s.pass
+	}
 	s.mu.Unlock()
 	switch {
-	case active:
+	case e != nil:
 		return true, nil
 	case crowded:
 		return false, errCrowded()
 	}
 	i := slices.IndexFunc(t.Asked, func(a durability.Asked) bool { return a.Target.Wants() })
 	if i < 0 {
-		return rests, nil
+		return false, nil
 	}
 	e, err := s.entry(ctx, t.Root, t.Asked[i].Target.Data > 0)
 	return e != nil, err

@@ -304,7 +304,7 @@ func (s *Service) set(root b3.Root, stored, here bool, p piece) (e *entry, codin
 			s.unplanned++
 			return nil, false
 		}
-		e = &entry{Object: durability.NewObject(root, p.size, s.deps.Now())}
+		e = &entry{Object: durability.NewObject(root, p.size, s.deps.Now()), told: s.pass} // this pass does not forget it
 		s.objects.active[root] = e
 		s.restore(e, s.deps.Now())
 	}

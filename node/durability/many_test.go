@@ -38,6 +38,7 @@ type crowd struct {
 	records ds.Datastore
 	most    int    // that were active at once
 	unpins  func() // called for each pin that is removed; nil: no object has one of the cluster
+	looked  func() // called when the store was asked for an object; may be nil
 }
 
 var crowdTarget = meta.Target{Copies: 3, Seq: 1_700_000_000_000}
@@ -112,6 +113,9 @@ func (c *crowd) settleAll(tb testing.TB) {
 // Store.
 
 func (c *crowd) Stat(_ context.Context, root b3.Root) (store.Info, error) {
+	if c.looked != nil {
+		defer c.looked()
+	}
 	return store.Info{Root: root, Size: 4096}, nil
 }
 
@@ -281,6 +285,32 @@ func TestTooManyActive(t *testing.T) {
 	c.Service.objects.activeLimit = 10
 	if _, err := c.Told(t.Context(), from, told); err != nil || len(c.Service.objects.active) != 1 {
 		t.Errorf("with room again: %v, %d are active", err, len(c.Service.objects.active))
+	}
+}
+
+// TestToldAtEndOfPass: a pass over the pins that ends while a member tells of objects forgets none of them: what is
+// acknowledged is known.
+func TestToldAtEndOfPass(t *testing.T) {
+	c := newCrowd(durability.DefaultParams(), 0)
+	c.holds = make([]uint16, 8)
+	for range 3 {
+		c.tick(t, true)
+	}
+	from := c.members[3].ID
+	var told []durability.Told
+	for i := range c.holds {
+		asked := []durability.Asked{{Origin: from, Target: crowdTarget}}
+		told = append(told, durability.Told{Root: crowdRoot(i), Asked: asked})
+	}
+	c.looked = func() { c.ended() }
+	answers, err := c.Told(t.Context(), peer.ID(from), told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range answers {
+		if len(a.Asked) != 1 || c.Answer(a.Root) != durability.Proved {
+			t.Errorf("object %d: it knows %+v, and answers %d", i, a.Asked, c.Answer(a.Root))
+		}
 	}
 }
 

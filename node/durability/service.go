@@ -346,11 +346,13 @@ func (s *Service) with(e *entry, f func(now time.Time)) {
 	}
 }
 
-// change runs f under the lock with the entry of an object, if there is one.
-func (s *Service) change(root b3.Root, f func(e *entry, now time.Time)) {
+// change runs f under the lock with the entry of an object, and reports whether there is one.
+func (s *Service) change(root b3.Root, f func(e *entry, now time.Time)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.find(root); e != nil {
+	e := s.find(root)
+	if e != nil {
 		f(e, s.deps.Now())
 	}
+	return e != nil
 }
