@@ -232,7 +232,7 @@ func (in *served) answerMany(ctx context.Context, req *request, errs []error) er
 			return err
 		}
 	}
-	return in.out.flush()
+	return nil
 }
 
 // nextItems reads the next frame with items of a put. It waits for at most ReadTimeout, or
