@@ -67,6 +67,7 @@ func (s *Service) Told(ctx context.Context, from peer.ID, told []durability.Told
 	}
 	answer := make([]durability.Told, len(told))
 	var planned []durability.Told
+	var at []int // of each of planned in told
 	for i, t := range told {
 		answer[i].Root = t.Root
 		there, err := s.plans(ctx, t)
@@ -74,7 +75,7 @@ func (s *Service) Told(ctx context.Context, from peer.ID, told []durability.Told
 			return nil, err
 		}
 		if there {
-			planned = append(planned, t)
+			planned, at = append(planned, t), append(at, i)
 		} else {
 			answer[i].Asked = s.removal(t.Root)
 		}
@@ -82,11 +83,7 @@ func (s *Service) Told(ctx context.Context, from peer.ID, told []durability.Told
 	if err := s.learn(ctx, v, from, planned); err != nil {
 		return nil, err
 	}
-	for i := range answer {
-		if len(planned) == 0 || answer[i].Root != planned[0].Root {
-			continue
-		}
-		planned = planned[1:]
+	for _, i := range at {
 		found := s.change(answer[i].Root, func(e *entry, now time.Time) {
 			e.Object.Claimed(v, durability.ID(from), s.p, now)
 			answer[i] = e.Tell(v, s.p, now)

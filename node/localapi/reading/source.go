@@ -100,23 +100,23 @@ func (f Fetching) Source() Source { return fetching{sequential{f.Objects}, f} }
 
 type fetching struct {
 	sequential
-	from Fetching
+	Fetching
 }
 
 // Open implements content.Opener.
 func (s fetching) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (content.Content, error) {
-	o.From = s.from.From
+	o.From = s.From
 	return s.sequential.Open(ctx, root, o)
 }
 
 // options returns the options of a fetch.
 func (s fetching) options() resolver.FetchOptions {
-	return resolver.FetchOptions{Sources: resolver.Sources{Peers: s.from.From}}
+	return resolver.FetchOptions{Sources: resolver.Sources{Peers: s.From}}
 }
 
 func (s fetching) fetchTree(ctx context.Context, root b3.Root) (resumed, total int64, err error) {
-	defer s.from.Store.HoldGC()()
-	info, err := s.from.Resolver.FetchTree(ctx, root, s.options())
+	defer s.Store.HoldGC()()
+	info, err := s.Resolver.FetchTree(ctx, root, s.options())
 	return info.Resumed, info.Bytes, err
 }
 
@@ -124,7 +124,7 @@ func (s fetching) fetchTree(ctx context.Context, root b3.Root) (resumed, total i
 const fetchWorkers = 16
 
 func (s fetching) fetchFiles(ctx context.Context, roots []b3.Root) error {
-	has, err := s.from.Store.Has(ctx, roots)
+	has, err := s.Store.Has(ctx, roots)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (s fetching) fetchFiles(ctx context.Context, roots []b3.Root) error {
 	for i, root := range roots {
 		if has[i] != b3.Complete {
 			g.Go(func() error {
-				_, err := s.from.Resolver.Fetch(ctx, root, s.options())
+				_, err := s.Resolver.Fetch(ctx, root, s.options())
 				return err
 			})
 		}
