@@ -98,7 +98,8 @@ func (o *Object) trimDouble(v *View, p Params, now time.Time, holders copies, ac
 		return o.leaveOn(v, p, now, covered, actions)
 	}
 	switch {
-	case len(actions) > 0, v.LastOnly, covered < o.data(), slices.ContainsFunc(o.seen, isSending):
+	case len(actions) > 0, covered < o.data(), slices.ContainsFunc(o.seen, isSending):
+	case v.LastOnly && covered > o.least(): // the shard that this node could take is not repaired now
 	case now.Sub(o.short) < 2*p.Grace, now.Sub(o.leave.asked) < p.Grace:
 	case len(others) == len(holders), o.leaves(v, holders, want) != v.Self:
 	case len(v.Place(o.Root, o.Size, holders.ids(), nil, 1)) > 0: // it takes the shard

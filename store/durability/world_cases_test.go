@@ -401,3 +401,32 @@ func TestDoublesMakeRoom(t *testing.T) {
 		}
 	}
 }
+
+// TestDoublesMakeRoomInNeed: a shard without which the object could be lost next is made although more than a third of
+// the members vanished together, and although those left have a shard each.
+func TestDoublesMakeRoomInNeed(t *testing.T) {
+	t.Parallel()
+	w := racks(t, 5)
+	root, left := number(1), w.nodes[2:]
+	w.ask(w.nodes[0], root, 1<<16, meta.Target{Data: 2, Parity: 1})
+	target := w.nodes[0].objects[root].OwnTarget(w.nodes[0].id)
+	for i, piece := range []Piece{Shard(0), Shard(0), Shard(2)} {
+		n := left[i]
+		n.disk[root], n.piece[root] = 1<<16, piece
+		o := w.object(n, root, 1<<16)
+		o.Own = piece
+		o.Ask(w.nodes[0].id, target, w.now)
+		for _, other := range left {
+			o.Claimed(n.cluster.View(w.now), other.id, w.p, w.now)
+		}
+	}
+	w.stop(w.nodes[0])
+	w.stop(w.nodes[1])
+	w.run(10 * w.p.TrimWait)
+	if !left[0].cluster.View(w.now).LastOnly {
+		t.Error("the members do not count as vanished together")
+	}
+	if places := w.places(root).without(w.nodes[0].id).without(w.nodes[1].id); places.covered(3) != 3 {
+		t.Errorf("%v\n%s", places, w.describe(root))
+	}
+}
