@@ -167,8 +167,8 @@ func (o *Object) fetch(off int64) *part {
 	return w
 }
 
-// window returns a range of a data shard for a reader, within its permits. When nobody gives it at once, it is
-// computed from other shards meanwhile.
+// window returns a range of a data shard for a reader, within its permits: from a holder or, when nobody gives it at
+// once, computed from other shards meanwhile. What was quicker for the latest window of the shard goes first.
 func (s *shards) window(ctx context.Context, stripe, shard int, r b3.Range) ([]byte, error) {
 	release, err := s.c.reads.Acquire(ctx)
 	if err != nil {
@@ -180,17 +180,23 @@ func (s *shards) window(ctx context.Context, stripe, shard int, r b3.Range) ([]b
 	defer asking.Wait()
 	defer cancel()
 	type result struct {
-		p   []byte
-		err error
+		computed bool
+		p        []byte
+		err      error
 	}
 	results := make(chan result, 2) // bound: one of each way
-	ask := func(get func(context.Context, int, int, b3.Range, wait) ([]byte, error)) {
+	ask := func(compute bool) {
+		get := s.part
+		if compute {
+			get = s.rebuilt
+		}
 		asking.Go(func() {
 			p, err := get(ctx, stripe, shard, r, nil)
-			results <- result{p, err}
+			results <- result{compute, p, err}
 		})
 	}
-	ask(s.part)
+	first := s.computedFirst(shard)
+	ask(first)
 	late := time.NewTimer(hedgeAfter)
 	defer late.Stop()
 	var failed error
@@ -198,6 +204,7 @@ func (s *shards) window(ctx context.Context, stripe, shard int, r b3.Range) ([]b
 		select {
 		case got := <-results:
 			if got.err == nil {
+				s.computeFirst(shard, got.computed)
 				return got.p, nil
 			}
 			failed = errors.Join(failed, got.err)
@@ -211,7 +218,7 @@ func (s *shards) window(ctx context.Context, stripe, shard int, r b3.Range) ([]b
 		}
 		if ways == 1 {
 			ways = 2
-			ask(s.rebuilt)
+			ask(!first)
 		}
 	}
 }

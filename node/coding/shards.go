@@ -27,7 +27,9 @@ type shards struct {
 	mu      sync.Mutex
 	holders map[plan.Piece][]peer.ID // members that seem to hold a piece, the likeliest first
 	failed  map[int]int              // parts of a shard that nobody gave, in a row
+	here    []plan.Piece             // shards in the store, once members are asked
 	asked   bool                     // members were asked what they hold
+	compute map[int]bool             // shards that were computed sooner than a holder gave them, the last time
 }
 
 // shards returns the shards of a coded object.
@@ -36,7 +38,10 @@ func (c *Coder) shards(root b3.Root, m *erasure.Manifest) (*shards, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &shards{c: c, root: root, m: m, code: code, holders: map[plan.Piece][]peer.ID{}, failed: map[int]int{}}
+	s := &shards{
+		c: c, root: root, m: m, code: code,
+		holders: map[plan.Piece][]peer.ID{}, failed: map[int]int{}, compute: map[int]bool{},
+	}
 	for _, h := range c.deps.Holders(root) {
 		s.holders[h.Piece] = append(s.holders[h.Piece], peer.ID(h.ID))
 	}
@@ -106,6 +111,20 @@ func (s *shards) at(p plan.Piece) []peer.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.holders[p])
+}
+
+// computedFirst reports whether a shard is to be computed before holders are asked.
+func (s *shards) computedFirst(shard int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.compute[shard]
+}
+
+// computeFirst notes whether a shard was computed sooner than a holder gave it.
+func (s *shards) computeFirst(shard int, sooner bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.compute[shard] = sooner
 }
 
 // read reads from an object that is stored here.
@@ -178,7 +197,7 @@ func (c *collector) End(_ int, err error) error {
 // end before the range does are filled up with zeros. Those that failed are asked last, and one more whenever one fails
 // or is late.
 func (s *shards) parts(ctx context.Context, stripe, but int, r b3.Range, wait wait) ([][]byte, error) {
-	if err := s.askMembers(ctx); err != nil {
+	if err := s.askMembers(ctx, but); err != nil {
 		return nil, err
 	}
 	parts := make([][]byte, s.m.Layout.Shards())
@@ -262,16 +281,11 @@ func padded(p []byte, r b3.Range) []byte {
 	return append(p, make([]byte, int(r.End-r.Start)-len(p))...)
 }
 
-// askMembers asks the members which pieces they hold, once, if too few have proved theirs.
-func (s *shards) askMembers(ctx context.Context) error {
+// askMembers asks the members which pieces they hold, once, unless enough shards besides one are known without that. It
+// returns when enough are known, or all have answered, or after haveTime.
+func (s *shards) askMembers(ctx context.Context, but int) error {
 	s.mu.Lock()
-	known := 0
-	for piece, list := range s.holders {
-		if piece != plan.Whole && len(list) > 0 {
-			known++
-		}
-	}
-	ask := !s.asked && known < s.m.Data
+	ask := !s.asked && !s.enough(but)
 	s.asked = s.asked || ask
 	s.mu.Unlock()
 	if !ask {
@@ -285,6 +299,9 @@ func (s *shards) askMembers(ctx context.Context) error {
 			roots, pieces = append(roots, root), append(pieces, plan.Shard(i))
 		}
 	}
+	if has, err := s.c.deps.Store.Has(ctx, roots); err == nil && s.hold(s.c.deps.Self, pieces, has, but) {
+		return nil
+	}
 	asking, cancel := context.WithTimeout(ctx, haveTime)
 	defer cancel()
 	members := s.c.deps.Members()
@@ -296,21 +313,41 @@ func (s *shards) askMembers(ctx context.Context) error {
 		}
 		group.Go(func() error {
 			has, err := s.c.deps.Objects.Have(asking, to, roots)
-			if err != nil {
-				return nil // one that does not answer is no holder
-			}
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			for i, p := range has {
-				if h := s.holders[pieces[i]]; p == b3.Complete && !slices.Contains(h, to) {
-					s.holders[pieces[i]] = append(h, to)
-				}
+			if err == nil && s.hold(to, pieces, has, but) { // one that does not answer is no holder
+				cancel()
 			}
 			return nil
 		})
 	}
 	_ = group.Wait() // its functions return nil
 	return ctx.Err()
+}
+
+// hold notes which of the pieces a member, or this node, holds, and reports whether enough besides one are known now.
+func (s *shards) hold(id peer.ID, pieces []plan.Piece, has []b3.Presence, but int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, p := range has {
+		switch known := s.holders[pieces[i]]; {
+		case p != b3.Complete, slices.Contains(known, id):
+		case id == s.c.deps.Self:
+			s.here = append(s.here, pieces[i])
+		default:
+			s.holders[pieces[i]] = append(known, id)
+		}
+	}
+	return s.enough(but)
+}
+
+// enough reports whether it is known where as many shards are, besides one, as make the object. The caller holds s.mu.
+func (s *shards) enough(but int) bool {
+	known := 0
+	for i := range s.m.Layout.Shards() {
+		if p := plan.Shard(i); i != but && (len(s.holders[p]) > 0 || slices.Contains(s.here, p)) {
+			known++
+		}
+	}
+	return known >= s.m.Data-s.m.Empty()
 }
 
 // rebuilt returns a range of a shard that is computed from k others.
