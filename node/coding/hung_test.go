@@ -3,6 +3,7 @@ package coding
 import (
 	"bytes"
 	"context"
+	"errors"
 	"sync"
 	"testing"
 
@@ -98,7 +99,7 @@ func TestHungHolder(t *testing.T) {
 	if err := s.askMembers(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if h.haves != 2 || len(h.ends) != 1 || h.ends[0] != context.Canceled {
+	if h.haves != 2 || len(h.ends) != 1 || !errors.Is(h.ends[0], context.Canceled) {
 		t.Errorf("%d members were asked, and the one that hangs until %v", h.haves, h.ends)
 	}
 	window(s, 2)
