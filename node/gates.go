@@ -10,6 +10,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/node/clock"
+	"allium/node/descriptors"
 	"allium/node/p2p"
 	"allium/node/readiness"
 	"allium/node/supervise"
@@ -52,7 +53,9 @@ func (n *Node) gates() []readiness.Gate {
 		{Name: "store_space", Scope: readiness.Writes, Check: n.spaceGate},
 		{Name: "audit", Scope: readiness.Writes, Check: n.auditGate},
 		{Name: "durability", Scope: readiness.Writes, Check: n.durabilityGate},
-		{Name: "descriptors", Check: n.descriptorsGate},
+		{Name: "descriptors", Check: func() readiness.Reading {
+			return descriptors.Reading(n.store.Stats().Files.Last, time.Now())
+		}},
 		{Name: "bootstrap", Scope: readiness.Network, Check: n.bootstrapGate},
 		{Name: "routing_table", Scope: readiness.Network, Check: n.tableGate},
 		{Name: "clock", Scope: readiness.Writes, Check: n.clockGate},

@@ -50,7 +50,7 @@ func TestHalfOfTheWorkersDie(t *testing.T) {
 			return session.Response{}
 		})
 
-		n := &Node{online: online{sessions: served}}
+		n := &Node{overlay: overlay{sessions: served}}
 		n.started.Store(true)
 		b := readiness.NewBoard(readiness.Gate{Name: "session_workers", Check: n.workersGate})
 		gate := func() api.Gate {

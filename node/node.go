@@ -37,56 +37,35 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"allium/node/access"
-	"allium/node/amnesia"
-	"allium/node/capabilities"
-	homedir "allium/node/home"
-	"allium/node/publish"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/libp2p/go-libp2p/core/crypto"
-	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"allium/gateway"
 	"allium/gateway/api"
-	"allium/gateway/audit"
 	"allium/gateway/denylist"
 	"allium/internal/limits"
-	"allium/node/clock"
+	"allium/node/access"
+	"allium/node/amnesia"
+	"allium/node/capabilities"
 	"allium/node/config"
-	"allium/node/copies"
+	"allium/node/descriptors"
 	"allium/node/events"
 	"allium/node/fault"
-	"allium/node/localapi"
-	"allium/node/members"
-	"allium/node/objects"
-	"allium/node/ownnames"
+	homedir "allium/node/home"
 	"allium/node/p2p"
 	"allium/node/p2p/reach"
+	"allium/node/publish"
 	"allium/node/readiness"
-	"allium/node/records"
 	"allium/node/repair"
-	"allium/node/sent"
 	"allium/node/supervise"
-	"allium/node/updates"
 	"allium/node/zones"
 	"allium/protocols/b3"
-	"allium/protocols/dht"
-	"allium/protocols/gossip"
-	"allium/protocols/hints"
 	"allium/protocols/inbound"
-	"allium/protocols/object"
-	"allium/protocols/session"
 	"allium/protocols/status"
-	"allium/protocols/ticket"
-	"allium/resolver"
-	"allium/resolver/trace"
 	"allium/store"
 )
 
@@ -104,86 +83,19 @@ type Deps struct {
 	Embedded bool
 }
 
-// Node is one node. It runs once.
+// Node is one node. It runs once. New makes what is before the overlay. Run makes the overlay and what follows it, in
+// the order of the stages: none of that is complete until lifecycle.started is true, and it does not change afterwards.
 type Node struct {
 	base
-	components
-	online
+	resources
+	checks
+	content
+	policies
+
+	overlay
+	discovery
+	serving
 	lifecycle
-}
-
-// base is what the components of a node are made with.
-type base struct {
-	home string
-	cfg  config.Config
-	log  *slog.Logger
-	key  crypto.PrivKey
-
-	registry *prometheus.Registry
-	limits   *limits.Registry
-	hash     *b3.HashQueue
-	inbound  *inbound.Memory // for frames that have not arrived whole
-	services *supervise.Group
-	events   *events.Events
-
-	embedded bool // see Deps.Embedded
-
-	faults *fault.Injector  // nil unless the node is part of a testnet
-	now    func() time.Time // the clock for dates that other nodes read
-}
-
-// components are what New makes.
-type components struct {
-	board        *readiness.Board
-	pressure     *readiness.Pressure
-	clock        *clock.Watch
-	duplicates   *duplicates
-	sent         sent.Log // what peers have got, for FollowSent
-	amnesia      *amnesia.Watch
-	store        *store.Store
-	repairs      *repair.Repairs
-	publisher    *publish.Publisher
-	denylist     *denylist.List
-	access       *access.List
-	audit        *audit.Log // nil: audit.enabled is false
-	capabilities *capabilities.Verifier
-	zones        *zones.Watcher
-	reloaders    *reloaders
-	rates        rates
-}
-
-// online is what Run makes, in the order of the stages. It is not complete until
-// lifecycle.started is true, and does not change afterwards.
-type online struct {
-	host     host.Host
-	reach    *reach.Service
-	sessions *session.Service
-	server   *object.Server
-	objects  *object.Client
-	example  *objects.Example // what the first page of a gateway offers
-	records  *records.Store   // nil with amnesia: the records are in RAM
-	dht      *dht.Service
-	gossip   *gossip.Service
-	hints    *hints.Service
-	updates  *updates.Updates
-	members  *members.Service
-	copies   *copies.Keeper // nil: this node joins no cluster
-	trace    *trace.Ring    // of the lookups
-	resolver *resolver.Resolver
-	names    *ownnames.Service
-	gateway  *gateway.Gateway
-	network  ticket.Network // the private network
-	api      *localapi.Node
-}
-
-// lifecycle is the state of a node between New and the end of Run.
-type lifecycle struct {
-	socket    string        // path of the local API; empty: none
-	unlock    func()        // unlocks the home directory
-	started   atomic.Bool   // every stage has started, and online is complete
-	drain     chan struct{} // closed by Drain
-	drainOnce sync.Once
-	draining  atomic.Bool
 }
 
 // New checks cfg, reads the identity below home or creates one, and starts
@@ -205,12 +117,12 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	n := &Node{
 		base: base{
-			home: home, cfg: cfg, log: deps.Log, hash: deps.Hash, embedded: deps.Embedded,
-			registry: registry, limits: limits.NewRegistry(registry),
+			home: home, cfg: cfg, log: deps.Log, embedded: deps.Embedded,
 			services: supervise.New(supervise.Deps{Log: deps.Log, Metrics: registry}),
 		},
-		components: components{reloaders: newReloaders()},
-		lifecycle:  lifecycle{drain: make(chan struct{}), unlock: func() {}},
+		resources: resources{registry: registry, limits: limits.NewRegistry(registry), hash: deps.Hash},
+		policies:  policies{reloaders: newReloaders()},
+		lifecycle: lifecycle{drain: make(chan struct{}), unlock: func() {}},
 	}
 	n.limits.NewUsage(limits.Spec{
 		Name: "b3.hashing", Path: "reads, checks, transfers → groups being hashed", Policy: "waits",
@@ -272,7 +184,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	}
 	n.reloaders.add(Reloader{Name: "names", Reload: n.zones.Reload})
 	disk := n.newFaults()
-	files, err := shareFiles(fileLimit(), cfg, n.log)
+	files, err := descriptors.Share(descriptors.Limit(), cfg, n.log)
 	if err != nil {
 		return nil, err
 	}

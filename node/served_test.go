@@ -38,8 +38,8 @@ func (r *received) End(_ int, err error) error {
 	return nil
 }
 
-// serving starts a server of objects, and returns its store and a peer's client.
-func serving(t *testing.T, example *objects.Example, denied func(b3.Root) error) (*store.Store, *object.Client) {
+// serveObjects starts a server of objects, and returns its store and a peer's client.
+func serveObjects(t *testing.T, example *objects.Example, denied func(b3.Root) error) (*store.Store, *object.Client) {
 	t.Helper()
 	cfg := store.DefaultConfig()
 	cfg.Dir = t.TempDir()
@@ -76,7 +76,7 @@ func TestServesExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	denied := error(nil)
-	_, client := serving(t, example, func(b3.Root) error { return denied })
+	_, client := serveObjects(t, example, func(b3.Root) error { return denied })
 	get := func() (r received, has b3.Presence) {
 		t.Helper()
 		err := client.Get(t.Context(), peer.ID("server"),
@@ -100,7 +100,7 @@ func TestServesExample(t *testing.T) {
 // TestServesPart lets a peer ask for ranges of an object while it arrives, after
 // the download was suspended, and when it is whole: what is here is served.
 func TestServesPart(t *testing.T) {
-	st, client := serving(t, nil, func(b3.Root) error { return nil })
+	st, client := serveObjects(t, nil, func(b3.Root) error { return nil })
 	const group = b3.GroupSize
 	p := storetest.Bytes(1, 20*group+7)
 	root, size := b3.Sum(p), int64(len(p))

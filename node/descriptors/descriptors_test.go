@@ -1,4 +1,4 @@
-package node
+package descriptors
 
 import (
 	"bytes"
@@ -11,10 +11,10 @@ import (
 	"allium/store"
 )
 
-// TestShareFiles: the caches of open files give way to connections; a limit
+// TestShare: the caches of open files give way to connections; a limit
 // that the configuration may exceed is named with the key that asks for most,
 // and one that no node can work with is refused.
-func TestShareFiles(t *testing.T) {
+func TestShare(t *testing.T) {
 	cfg := config.Default("desktop")
 	cfg.Listen.MaxConns, cfg.Gateway.Conns, cfg.Admin.Conns = 100, 1000, 10
 	cfg.Store.Puts, cfg.Store.Ingests = 10, 20
@@ -36,7 +36,7 @@ func TestShareFiles(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
-			files, err := shareFiles(test.limit, cfg, slog.New(slog.NewTextHandler(&out, nil)))
+			files, err := Share(test.limit, cfg, slog.New(slog.NewTextHandler(&out, nil)))
 			if test.refuse != (status.Of(err) == status.NotReady) || files != test.files {
 				t.Errorf("%d files, error %v", files, err)
 			}

@@ -1,4 +1,5 @@
-package node
+// Package descriptors shares the file descriptors of the process among the parts of a node.
+package descriptors
 
 import (
 	"fmt"
@@ -24,31 +25,31 @@ const (
 	noDescriptorFor = 10 * time.Second
 )
 
-// descriptorNeed is how many descriptors one part of the configuration may use.
-type descriptorNeed struct {
+// need is how many descriptors one part of the configuration may use.
+type need struct {
 	key string // the configuration key that sets it; empty: nothing does
 	n   int64
 }
 
-// descriptorNeeds lists the most descriptors that a node with this configuration
+// needsOf lists the most descriptors that a node with this configuration
 // uses at one time. It leaves out processFiles and the store's caches of open files.
-func descriptorNeeds(cfg config.Config) []descriptorNeed {
-	needs := []descriptorNeed{{"listen.max_conns", int64(cfg.Listen.MaxConns)}}
+func needsOf(cfg config.Config) []need {
+	needs := []need{{"listen.max_conns", int64(cfg.Listen.MaxConns)}}
 	if cfg.Gateway.Listen != "" {
-		needs = append(needs, descriptorNeed{"gateway.conns", cfg.Gateway.Conns})
+		needs = append(needs, need{"gateway.conns", cfg.Gateway.Conns})
 	}
-	needs = append(needs, descriptorNeed{"", 2 * cfg.Admin.Conns})
+	needs = append(needs, need{"", 2 * cfg.Admin.Conns})
 	if cfg.Store.Backend != store.BackendMemory {
-		needs = append(needs, descriptorNeed{"store.puts", 2 * cfg.Store.Puts}, descriptorNeed{"", 2 * cfg.Store.Ingests})
+		needs = append(needs, need{"store.puts", 2 * cfg.Store.Puts}, need{"", 2 * cfg.Store.Ingests})
 	}
 	return needs
 }
 
-// shareFiles returns how many of limit descriptors the store's caches of open
+// Share returns how many of limit descriptors the store's caches of open
 // files may use; 0 means the store's own default. The caches get what the
 // configuration leaves after connections and transfers. A limit below minFiles
 // is an error. A limit that the configuration could exceed is logged.
-func shareFiles(limit int64, cfg config.Config, log *slog.Logger) (int, error) {
+func Share(limit int64, cfg config.Config, log *slog.Logger) (int, error) {
 	if limit <= 0 { // the system does not tell
 		return 0, nil
 	}
@@ -56,16 +57,16 @@ func shareFiles(limit int64, cfg config.Config, log *slog.Logger) (int, error) {
 		return 0, status.Errorf(status.NotReady, "this process may open %d files and a node needs at least %d; "+
 			"raise the limit of open files (ulimit -n, LimitNOFILE)", limit, minFiles)
 	}
-	need := int64(processFiles)
-	needs := descriptorNeeds(cfg)
+	total := int64(processFiles)
+	needs := needsOf(cfg)
 	largest := needs[0]
 	for _, d := range needs {
-		need += d.n
+		total += d.n
 		if d.key != "" && d.n > largest.n {
 			largest = d
 		}
 	}
-	left := limit - need
+	left := limit - total
 	if left >= int64(store.MaxOpenFiles) {
 		return 0, nil
 	}
@@ -73,7 +74,7 @@ func shareFiles(limit int64, cfg config.Config, log *slog.Logger) (int, error) {
 	if left < int64(store.MinOpenFiles) {
 		log.Warn("the limit of open files is below what the configuration may need; "+
 			"beyond it connections are refused and requests get busy",
-			"limit", limit, "need", need+int64(store.MinOpenFiles), "largest", largest.key, "of_it", largest.n,
+			"limit", limit, "need", total+int64(store.MinOpenFiles), "largest", largest.key, "of_it", largest.n,
 			"fix", "raise the limit (ulimit -n, LimitNOFILE) or lower "+largest.key)
 	} else {
 		log.Info("the caches of open files are smaller than usual, because the limit of open files leaves no more",
@@ -82,13 +83,12 @@ func shareFiles(limit int64, cfg config.Config, log *slog.Logger) (int, error) {
 	return files, nil
 }
 
-// descriptorsGate is shut for noDescriptorFor after the process had no descriptor
+// Reading says that a node is not ready for noDescriptorFor after last, when the process had no descriptor
 // left to open a file. Requests that need one get busy meanwhile.
-func (n *Node) descriptorsGate() readiness.Reading {
-	last := n.store.Stats().Files.Last
-	recent := !last.IsZero() && time.Since(last) < noDescriptorFor
+func Reading(last, now time.Time) readiness.Reading {
+	recent := !last.IsZero() && now.Sub(last) < noDescriptorFor
 	r := readiness.YesNo(!recent, fmt.Sprintf("the node had no file descriptor left and answered with busy; "+
-		"raise the limit of open files (ulimit -n, LimitNOFILE, now %d) or lower the bounds of connections", fileLimit()))
+		"raise the limit of open files (ulimit -n, LimitNOFILE, now %d) or lower the bounds of connections", Limit()))
 	r.RetryAfter = time.Second
 	return r
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package node
+package descriptors
 
 import (
 	"math"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileLimit returns how many descriptors this process may have open, or 0 if the
+// Limit returns how many descriptors this process may have open, or 0 if the
 // system does not tell. The Go runtime has raised the soft limit to the hard one.
-func fileLimit() int64 {
+func Limit() int64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
 		return 0

@@ -1,0 +1,139 @@
+package node
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/gateway"
+	"allium/gateway/audit"
+	"allium/gateway/denylist"
+	"allium/internal/limits"
+	"allium/node/access"
+	"allium/node/amnesia"
+	"allium/node/capabilities"
+	"allium/node/clock"
+	"allium/node/config"
+	"allium/node/copies"
+	"allium/node/events"
+	"allium/node/fault"
+	"allium/node/localapi"
+	"allium/node/members"
+	"allium/node/objects"
+	"allium/node/ownnames"
+	"allium/node/p2p/reach"
+	"allium/node/publish"
+	"allium/node/readiness"
+	"allium/node/records"
+	"allium/node/repair"
+	"allium/node/sent"
+	"allium/node/supervise"
+	"allium/node/updates"
+	"allium/node/zones"
+	"allium/protocols/b3"
+	"allium/protocols/dht"
+	"allium/protocols/gossip"
+	"allium/protocols/hints"
+	"allium/protocols/inbound"
+	"allium/protocols/object"
+	"allium/protocols/session"
+	"allium/protocols/ticket"
+	"allium/resolver"
+	"allium/resolver/trace"
+	"allium/store"
+)
+
+// base is what the parts of a node are made with.
+type base struct {
+	home     string
+	cfg      config.Config
+	log      *slog.Logger
+	key      crypto.PrivKey
+	services *supervise.Group
+	events   *events.Events
+	embedded bool             // see Deps.Embedded
+	faults   *fault.Injector  // nil unless the node is part of a testnet
+	now      func() time.Time // the clock for dates that other nodes read
+}
+
+// resources are what the parts of a node share, and what counts it.
+type resources struct {
+	registry *prometheus.Registry
+	limits   *limits.Registry
+	hash     *b3.HashQueue
+	inbound  *inbound.Memory // for frames that have not arrived whole
+	rates    rates
+}
+
+// checks are what says whether the node is ready, and in danger.
+type checks struct {
+	board      *readiness.Board
+	pressure   *readiness.Pressure
+	clock      *clock.Watch
+	duplicates *duplicates
+	amnesia    *amnesia.Watch
+}
+
+// content is what the node has, and what it does with that by itself.
+type content struct {
+	store     *store.Store
+	repairs   *repair.Repairs
+	publisher *publish.Publisher
+	sent      sent.Log // what peers have got, for FollowSent
+}
+
+// policies are what an operator allows, read again when a file changes.
+type policies struct {
+	denylist     *denylist.List
+	access       *access.List
+	audit        *audit.Log // nil: audit.enabled is false
+	capabilities *capabilities.Verifier
+	zones        *zones.Watcher
+	reloaders    *reloaders
+}
+
+// overlay is what speaks to peers.
+type overlay struct {
+	network  ticket.Network // the private network
+	host     host.Host
+	reach    *reach.Service
+	sessions *session.Service
+	server   *object.Server
+	objects  *object.Client
+	gossip   *gossip.Service
+}
+
+// discovery is what finds content, and what names lead to.
+type discovery struct {
+	records  *records.Store // nil with amnesia: the records are in RAM
+	dht      *dht.Service
+	hints    *hints.Service
+	updates  *updates.Updates
+	trace    *trace.Ring // of the lookups
+	resolver *resolver.Resolver
+	names    *ownnames.Service
+}
+
+// serving is what the node does for its cluster and for clients.
+type serving struct {
+	members *members.Service
+	copies  *copies.Keeper // nil: this node joins no cluster
+	gateway *gateway.Gateway
+	example *objects.Example // what the first page of a gateway offers
+	api     *localapi.Node
+}
+
+// lifecycle is the state of a node between New and the end of Run.
+type lifecycle struct {
+	socket    string        // path of the local API; empty: none
+	unlock    func()        // unlocks the home directory
+	started   atomic.Bool   // every stage has started
+	drain     chan struct{} // closed by Drain
+	drainOnce sync.Once
+	draining  atomic.Bool
+}
