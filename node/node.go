@@ -63,7 +63,6 @@ import (
 	"allium/node/repair"
 	"allium/node/supervise"
 	"allium/node/zones"
-	"allium/protocols/b3"
 	"allium/protocols/inbound"
 	"allium/protocols/status"
 	"allium/store"
@@ -71,9 +70,9 @@ import (
 
 // Deps is what a node gets from its process.
 type Deps struct {
-	Log   *slog.Logger   // nil discards
-	Hash  *b3.HashQueue  // shared by all nodes of the process; nil: the node makes its own
-	Guard *amnesia.Guard // protects a process that runs this node alone; nil: the node does not touch the process
+	Log     *slog.Logger   // nil discards
+	Process *Process       // what all nodes of the process share; nil: the node makes its own
+	Guard   *amnesia.Guard // protects a process that runs this node alone; nil: the node does not touch the process
 	// Configuration reads the configuration again, for the keys that a reload applies: node.upload_rate,
 	// node.download_rate and node.limit_lan. nil: a reload leaves them.
 	Configuration func() (config.Config, error)
@@ -110,8 +109,8 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
-	if deps.Hash == nil {
-		deps.Hash = b3.NewHashQueue(runtime.GOMAXPROCS(0))
+	if deps.Process == nil {
+		deps.Process = NewProcess(runtime.GOMAXPROCS(0))
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -120,13 +119,16 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 			home: home, cfg: cfg, log: deps.Log, embedded: deps.Embedded,
 			services: supervise.New(supervise.Deps{Log: deps.Log, Metrics: registry}),
 		},
-		resources: resources{registry: registry, limits: limits.NewRegistry(registry), hash: deps.Hash},
+		resources: resources{registry: registry, limits: limits.NewRegistry(registry), process: deps.Process},
 		policies:  policies{reloaders: newReloaders()},
 		lifecycle: lifecycle{drain: make(chan struct{}), unlock: func() {}},
 	}
 	n.limits.NewUsage(limits.Spec{
 		Name: "b3.hashing", Path: "reads, checks, transfers → groups being hashed", Policy: "waits",
-	}, int64(n.hash.Cores()), func() int64 { return int64(n.hash.InUse()) })
+	}, int64(n.process.hash.Cores()), func() int64 { return int64(n.process.hash.InUse()) })
+	n.limits.NewUsage(limits.Spec{
+		Name: "oap.inflating", Path: "compressed frames of peers → payloads being decompressed", Policy: "waits",
+	}, int64(n.process.codec.Calls()), func() int64 { return int64(n.process.codec.InUse()) })
 	n.inbound = inbound.New(n.limits, cfg.Listen.InboundMemory())
 	n.amnesia = amnesia.New(cfg, deps.Guard, deps.Log, registry)
 	n.duplicates = newDuplicates(deps.Log, registry)
@@ -189,7 +191,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		return nil, err
 	}
 	n.store, err = store.New(storeConfig(home, cfg), store.Deps{
-		Files: files, FS: disk, Hash: n.hash, Log: n.log, Metrics: registry, Limits: n.limits,
+		Files: files, FS: disk, Hash: n.process.hash, Log: n.log, Metrics: registry, Limits: n.limits,
 		Damaged: n.repairs.Damaged, Denied: n.denylist.At("store").Object, MayExpire: n.clock.MayExpire,
 	})
 	if err != nil {

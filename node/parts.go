@@ -40,6 +40,7 @@ import (
 	"allium/protocols/gossip"
 	"allium/protocols/hints"
 	"allium/protocols/inbound"
+	"allium/protocols/oap"
 	"allium/protocols/object"
 	"allium/protocols/session"
 	"allium/protocols/ticket"
@@ -61,11 +62,22 @@ type base struct {
 	now      func() time.Time // the clock for dates that other nodes read
 }
 
+// Process is what all nodes of a process share, so that its bounds hold for them together.
+type Process struct {
+	hash  *b3.HashQueue // for the groups of objects
+	codec *oap.Codec    // for compressed frames
+}
+
+// NewProcess returns what the nodes of a process share that uses so many cores.
+func NewProcess(cores int) *Process {
+	return &Process{hash: b3.NewHashQueue(cores), codec: oap.NewCodec(cores)}
+}
+
 // resources are what the parts of a node share, and what counts it.
 type resources struct {
 	registry *prometheus.Registry
 	limits   *limits.Registry
-	hash     *b3.HashQueue
+	process  *Process
 	inbound  *inbound.Memory // for frames that have not arrived whole
 	rates    rates
 }

@@ -16,7 +16,6 @@ import (
 	"allium/internal/limits"
 	"allium/node/config"
 	"allium/node/p2p"
-	"allium/protocols/b3"
 	"allium/protocols/dht"
 	"allium/protocols/name"
 )
@@ -51,7 +50,7 @@ func Reference(ctx context.Context) (registry []limits.Info, metrics []MetricInf
 	defer os.RemoveAll(home)
 	cfg := config.Default(p2p.Testnet)
 	cfg.Listen.MaxMemory = referenceMemory / 4
-	n, err := New(home, cfg, Deps{Hash: b3.NewHashQueue(referenceCores)})
+	n, err := New(home, cfg, Deps{Process: NewProcess(referenceCores)})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -97,7 +97,7 @@ func (n *Node) startSessions(ctx context.Context) (err error) {
 		Host: n.host, UserAgent: "allium/" + ThisVersion().Version, Now: n.now, Region: n.cfg.Node.Region,
 		Transports:   func() []string { return p2p.Transports(n.host) },
 		Capabilities: n.capabilities,
-		Log:          n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
+		Log:          n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound, Codec: n.process.codec,
 	})
 	if err != nil {
 		return err
@@ -119,16 +119,16 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 	}
 	n.server, err = object.NewServer(n.cfg.Object, object.ServerDeps{
 		Host: acceptor, Store: peerStore{n.store, n.denylist.At("peers").Object, n.example, n}, MaxFrame: n.sessions.MaxFrame,
-		Sent: n.noteSent, Receiver: n.receiver(), Hash: n.hash,
-		Log: n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
+		Sent: n.noteSent, Receiver: n.receiver(), Hash: n.process.hash,
+		Log: n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound, Codec: n.process.codec,
 		Upload: n.rates.upload,
 	})
 	if err != nil {
 		return err
 	}
 	n.objects, err = object.NewClient(n.cfg.Object, object.ClientDeps{
-		Host: n.reach.Bulk(), MaxFrame: n.sessions.MaxFrame, Hash: n.hash, Metrics: n.registry, Limits: n.limits,
-		Inbound:  n.inbound,
+		Host: n.reach.Bulk(), MaxFrame: n.sessions.MaxFrame, Hash: n.process.hash, Metrics: n.registry, Limits: n.limits,
+		Inbound: n.inbound, Codec: n.process.codec,
 		Download: n.rates.download, Upload: n.rates.upload, Near: n.isNear,
 	})
 	if err != nil {
@@ -161,7 +161,7 @@ func (n *Node) startRecords(ctx context.Context) error {
 
 func (n *Node) startDHT(ctx context.Context) (err error) {
 	deps := dht.Deps{
-		Cores: n.hash.Cores(), Host: n.host, Key: n.key,
+		Cores: n.process.hash.Cores(), Host: n.host, Key: n.key,
 		Roots: n.publisher.Roots(context.WithoutCancel(ctx)), Has: n.publisher.Has,
 		Denied: n.deniedKey, DeniedPeer: n.access.Denied, DeniedName: n.deniedName,
 		PrivateNetwork:    n.network != (ticket.Network{}),
@@ -261,7 +261,7 @@ func (n *Node) startPressure(ctx context.Context) error {
 
 func (n *Node) startGateway(ctx context.Context) (err error) {
 	objects := objects.Found{
-		Local: objects.Local{Store: n.store}, Resolver: n.resolver, Trace: n.trace, Hash: n.hash,
+		Local: objects.Local{Store: n.store}, Resolver: n.resolver, Trace: n.trace, Hash: n.process.hash,
 		Denied: n.denylist.At("objects").Object, Seed: n.cfg.Node.Profile == p2p.Seed,
 		Example: n.example,
 	}

@@ -165,7 +165,7 @@ func startInside(ctx context.Context, at place, o Options) (*running, error) {
 	if len(at.listen) > 0 {
 		cfg.Listen.Listen, cfg.Gateway.Listen, cfg.Admin.Listen = at.listen, at.gateway, at.admin
 	}
-	nd, err := node.New(at.home, cfg, node.Deps{Log: o.Log, Hash: o.hash})
+	nd, err := node.New(at.home, cfg, node.Deps{Log: o.Log, Process: o.process})
 	if err != nil {
 		return nil, err
 	}

@@ -41,8 +41,8 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/client"
+	"allium/node"
 	"allium/node/capabilities"
-	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/testnet/script"
 )
@@ -57,8 +57,8 @@ type Options struct {
 
 	Started func(*Member) // is called with each node when it is ready, in order; may be nil
 
-	hash *b3.HashQueue // of the nodes in this process
-	ring []byte        // the common key of a cluster, as a file
+	process *node.Process // shared by the nodes in this process
+	ring    []byte        // the common key of a cluster, as a file
 }
 
 // MaxNodes bounds a network. A node takes about 30 MiB of memory.
@@ -92,7 +92,7 @@ func Up(ctx context.Context, o Options) (_ *Net, err error) {
 	if o.N < 1 || o.N > MaxNodes {
 		return nil, status.Errorf(status.BadRequest, "a testnet of %d nodes: must be 1 to %d", o.N, MaxNodes)
 	}
-	o.hash = b3.NewHashQueue(runtime.GOMAXPROCS(0))
+	o.process = node.NewProcess(runtime.GOMAXPROCS(0))
 	dir, err := os.MkdirTemp("", dirPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("testnet: %w", err)

@@ -2,7 +2,6 @@ package oap
 
 import (
 	"errors"
-	"runtime"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -20,55 +19,57 @@ func inflateLimit(n int, maxFrame uint32) int {
 	return min(maxInflateFrames*int(min(maxFrame, MaxFrame)), max(freeInflateBytes, maxInflateRatio*n))
 }
 
-// The whole program shares one decoder and one encoder. That bounds their memory and the CPU time
-// that peers can make them use: at most maxCodecCalls calls of each run at once, and further calls
-// wait. They are made completely at the start. Parts made lazily inside a testing/synctest
-// bubble would not work outside it.
-var (
-	maxCodecCalls = min(runtime.GOMAXPROCS(0), 4)
-	decoder       = newDecoder()
-	encoder       = newEncoder()
+// maxCodecCalls bounds the calls of a Codec at one time: each may keep a window of maxWindow.
+const maxCodecCalls = 4
 
-	// inflateSlots holds one element for each running call of Inflate, so that waiting calls have
-	// allocated nothing.
-	inflateSlots = make(chan struct{}, maxCodecCalls) // bound: maxCodecCalls; further calls wait for one to end
-)
+// Codec compresses and inflates payloads under FlagComp (SPEC.md §2). Whoever owns the process makes one for all that
+// it runs. That bounds their memory, and the CPU time that peers can make them use. Its methods are safe for
+// concurrent use.
+type Codec struct {
+	decoder *zstd.Decoder
+	encoder *zstd.Encoder
+	// slots holds one element for each running call of Inflate, so that waiting calls have allocated nothing.
+	slots chan struct{} // bound: NewCodec's calls; further calls wait for one to end
+}
 
-func newDecoder() *zstd.Decoder {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(maxCodecCalls), zstd.WithDecoderMaxWindow(maxWindow),
+// NewCodec returns a codec of which so many calls of Inflate, and as many of Compress, run at one time, from 1 to 4;
+// further calls wait.
+func NewCodec(calls int) *Codec {
+	calls = min(max(calls, 1), maxCodecCalls)
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(calls), zstd.WithDecoderMaxWindow(maxWindow),
 		zstd.WithDecoderMaxMemory(maxInflateFrames*MaxFrame), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		panic(err) // the options are constants
 	}
-	return d
-}
-
-func newEncoder() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(maxCodecCalls), zstd.WithEncoderLevel(zstd.SpeedFastest),
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(calls), zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithWindowSize(MaxFrame), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 	if err != nil {
 		panic(err) // the options are constants
 	}
-	e.EncodeAll(nil, nil) // makes the parts that the encoder would make lazily
-	return e
+	return &Codec{decoder: d, encoder: e, slots: make(chan struct{}, calls)} // bound: calls
 }
 
-// Inflated returns the payload of a frame, decompressed by [Inflate] if the frame has FlagComp.
+// Calls returns how many calls of Inflate run at most at one time.
+func (c *Codec) Calls() int { return cap(c.slots) }
+
+// InUse returns how many calls of Inflate are running.
+func (c *Codec) InUse() int { return len(c.slots) }
+
+// Inflated returns the payload of a frame, decompressed by [Codec.Inflate] if the frame has FlagComp.
 // Without FlagComp the result is Payload itself, which may alias a reader's buffer.
-func (f Frame) Inflated(maxFrame uint32) ([]byte, error) {
+func (f Frame) Inflated(c *Codec, maxFrame uint32) ([]byte, error) {
 	if !f.Flags.Has(FlagComp) {
 		return f.Payload, nil
 	}
-	return Inflate(nil, f.Payload, maxFrame)
+	return c.Inflate(nil, f.Payload, maxFrame)
 }
 
 // Inflate returns the decompressed payload of a frame with FlagComp. It uses dst's array if that is
 // large enough. A payload that is not zstd or exceeds the bounds of SPEC.md §2 is a *DecodeError
-// inflate_bound. Inflate never allocates more memory than the bound. At most 4 calls run at once,
-// and no more than GOMAXPROCS; further calls wait.
-func Inflate(dst, payload []byte, maxFrame uint32) ([]byte, error) {
-	inflateSlots <- struct{}{}
-	defer func() { <-inflateSlots }()
+// inflate_bound. Inflate never allocates more memory than the bound.
+func (c *Codec) Inflate(dst, payload []byte, maxFrame uint32) ([]byte, error) {
+	c.slots <- struct{}{}
+	defer func() { <-c.slots }()
 	limit := inflateLimit(len(payload), maxFrame)
 	var h zstd.Header
 	if err := h.Decode(payload); err != nil {
@@ -86,7 +87,7 @@ func Inflate(dst, payload []byte, maxFrame uint32) ([]byte, error) {
 		if cap(dst) < size {
 			dst = make([]byte, 0, size)
 		}
-		out, err := decoder.DecodeAll(payload, dst[:0:min(cap(dst), limit)])
+		out, err := c.decoder.DecodeAll(payload, dst[:0:min(cap(dst), limit)])
 		switch {
 		case err == nil:
 			return out, nil
@@ -99,10 +100,10 @@ func Inflate(dst, payload []byte, maxFrame uint32) ([]byte, error) {
 }
 
 // Compress appends payload, compressed with zstd, to dst, for a frame with FlagComp. It returns dst
-// unchanged and false if the result would not be shorter, or if the receiver's [Inflate] would refuse
+// unchanged and false if the result would not be shorter, or if the receiver's [Codec.Inflate] would refuse
 // it with that max_frame.
-func Compress(dst, payload []byte, maxFrame uint32) ([]byte, bool) {
-	out := encoder.EncodeAll(payload, dst)
+func (c *Codec) Compress(dst, payload []byte, maxFrame uint32) ([]byte, bool) {
+	out := c.encoder.EncodeAll(payload, dst)
 	n := len(out) - len(dst)
 	if n >= len(payload) || len(payload) > inflateLimit(n, maxFrame) {
 		return dst, false

@@ -12,6 +12,8 @@ import (
 	"allium/protocols/oap"
 )
 
+var codec = oap.NewCodec(2)
+
 // text returns data that compresses to about a quarter, so that it stays within maxInflateRatio.
 func text(n int) []byte {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -27,12 +29,12 @@ func text(n int) []byte {
 func TestCompressRoundTrip(t *testing.T) {
 	for _, n := range []int{2000, 65_536, 65_537, oap.MaxFrame, 4 * oap.MaxFrame} {
 		in := text(n)
-		z, ok := oap.Compress([]byte("head"), in, oap.MaxFrame)
+		z, ok := codec.Compress([]byte("head"), in, oap.MaxFrame)
 		if !ok || !bytes.HasPrefix(z, []byte("head")) {
 			t.Fatalf("%d bytes: not compressed", n)
 		}
 		for _, dst := range [][]byte{nil, make([]byte, 0, n), make([]byte, 3, 10)} {
-			out, err := oap.Inflate(dst, z[4:], oap.MaxFrame)
+			out, err := codec.Inflate(dst, z[4:], oap.MaxFrame)
 			if err != nil || !bytes.Equal(out, in) {
 				t.Fatalf("%d bytes: %v", n, err)
 			}
@@ -46,14 +48,14 @@ func TestCompressDeclines(t *testing.T) {
 	random := make([]byte, 1000)
 	rand.NewChaCha8([32]byte{1}).Read(random)
 	for name, in := range map[string][]byte{"empty": nil, "random": random, "ratio": make([]byte, 1<<20)} {
-		if z, ok := oap.Compress(nil, in, oap.MaxFrame); ok || z != nil {
+		if z, ok := codec.Compress(nil, in, oap.MaxFrame); ok || z != nil {
 			t.Errorf("%s: %d bytes became %d", name, len(in), len(z))
 		}
 	}
-	if _, ok := oap.Compress(nil, text(1<<20+1), oap.MinMaxFrame); ok {
+	if _, ok := codec.Compress(nil, text(1<<20+1), oap.MinMaxFrame); ok {
 		t.Error("more than 8 × max_frame")
 	}
-	if _, ok := oap.Compress(nil, make([]byte, 64<<10), oap.MaxFrame); !ok {
+	if _, ok := codec.Compress(nil, make([]byte, 64<<10), oap.MaxFrame); !ok {
 		t.Error("64 KiB of zeros: the ratio does not count there")
 	}
 }
@@ -91,7 +93,7 @@ func TestInflateTakesOtherEncoders(t *testing.T) {
 		"8 MiB window":    streamZstd(t, in, zstd.WithWindowSize(8<<20)),
 		"two zstd frames": append(half, encodeZstd(t, in[150_000:])...),
 	} {
-		if out, err := oap.Inflate(nil, z, oap.MaxFrame); err != nil || !bytes.Equal(out, in) {
+		if out, err := codec.Inflate(nil, z, oap.MaxFrame); err != nil || !bytes.Equal(out, in) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -111,13 +113,13 @@ func TestInflateBounds(t *testing.T) {
 		"broken checksum":           {flipLast(encodeZstd(t, text(100), zstd.WithEncoderCRC(true))), oap.MaxFrame},
 		"trailing data":             {append(encodeZstd(t, text(100)), 1, 2, 3, 4, 5, 6, 7, 8), oap.MaxFrame},
 	} {
-		_, err := oap.Inflate(nil, tc.z, tc.maxFrame)
+		_, err := codec.Inflate(nil, tc.z, tc.maxFrame)
 		var de *oap.DecodeError
 		if !errors.As(err, &de) || de.Reason != oap.ReasonInflateBound {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := oap.Inflate(nil, encodeZstd(t, text(8<<20)), oap.MaxFrame); err != nil {
+	if _, err := codec.Inflate(nil, encodeZstd(t, text(8<<20)), oap.MaxFrame); err != nil {
 		t.Errorf("exactly 8 × max_frame: %v", err)
 	}
 }
@@ -135,7 +137,7 @@ func TestInflateMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range rounds {
-		_, _ = oap.Inflate(dst, bomb, oap.MaxFrame)
+		_, _ = codec.Inflate(dst, bomb, oap.MaxFrame)
 	}
 	runtime.ReadMemStats(&after)
 	if per := (after.TotalAlloc - before.TotalAlloc) / rounds; per > 512<<10 {

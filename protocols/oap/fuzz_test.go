@@ -75,11 +75,11 @@ func FuzzInflate(f *testing.F) {
 		f.Add(v.stream[min(len(v.stream), oap.HeaderSize):])
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
-		if out, err := oap.Inflate(nil, p, oap.MaxFrame); err == nil && len(out) > max(64<<10, 10*len(p)) {
+		if out, err := codec.Inflate(nil, p, oap.MaxFrame); err == nil && len(out) > max(64<<10, 10*len(p)) {
 			t.Fatalf("%d bytes became %d", len(p), len(out))
 		}
-		if z, ok := oap.Compress(nil, p, oap.MinMaxFrame); ok {
-			if out, err := oap.Inflate(nil, z, oap.MinMaxFrame); err != nil || !bytes.Equal(out, p) {
+		if z, ok := codec.Compress(nil, p, oap.MinMaxFrame); ok {
+			if out, err := codec.Inflate(nil, z, oap.MinMaxFrame); err != nil || !bytes.Equal(out, p) {
 				t.Fatalf("compressed, then %v", err)
 			}
 		}

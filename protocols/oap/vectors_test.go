@@ -81,7 +81,7 @@ func describe(f oap.Frame) string {
 func accept(f oap.Frame, maxFrame uint32) (err error) {
 	payload := f.Payload
 	if f.Flags.Has(oap.FlagComp) {
-		if payload, err = oap.Inflate(nil, payload, maxFrame); err != nil {
+		if payload, err = codec.Inflate(nil, payload, maxFrame); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -34,6 +35,7 @@ type ClientDeps struct {
 	Metrics prometheus.Registerer // nil: metrics are not registered
 	Limits  *limits.Registry      // nil: limits apply but are not listed
 	Inbound *inbound.Memory       // limits the bytes of incomplete frames; nil: no limit
+	Codec   *oap.Codec            // of compressed frames, shared by the process; nil: the client makes its own
 
 	// Download bounds the bytes of items per second. Requests then wait until few enough run, because
 	// peers end the streams that are read slowly. nil: no bound.
@@ -108,6 +110,9 @@ func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 	}
 	if deps.Host == nil {
 		return nil, errors.New("a client needs a host")
+	}
+	if deps.Codec == nil {
+		deps.Codec = oap.NewCodec(runtime.GOMAXPROCS(0))
 	}
 	if deps.MaxFrame == nil {
 		deps.MaxFrame = func(network.Conn) uint32 { return oap.MaxFrame }

@@ -193,7 +193,7 @@ func (r *requestReader) idle(p []byte, now time.Time) (int, error) {
 // answered. An error ends the stream.
 func (in *served) enqueue(ctx context.Context, f oap.Frame) error {
 	const whole = oap.FlagReq | oap.FlagStart | oap.FlagEnd
-	payload, err := f.Inflated(in.srv.deps.MaxFrame(in.st.Conn()))
+	payload, err := f.Inflated(in.srv.deps.Codec, in.srv.deps.MaxFrame(in.st.Conn()))
 	if err != nil {
 		return err
 	}

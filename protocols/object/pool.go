@@ -11,6 +11,7 @@ import (
 
 	"allium/internal/limits"
 	"allium/protocols/inbound"
+	"allium/protocols/oap"
 	"allium/protocols/status"
 )
 
@@ -26,6 +27,7 @@ type pool struct {
 	host    Opener
 	metrics *metrics
 	inbound *inbound.Memory
+	codec   *oap.Codec
 	total   *limits.Gate
 	timers  sync.WaitGroup // armed timers of idle streams
 
@@ -45,7 +47,7 @@ type askedPeer struct {
 
 func newPool(cfg Config, deps ClientDeps, m *metrics) *pool {
 	return &pool{
-		cfg: cfg, host: deps.Host, metrics: m, inbound: deps.Inbound, asked: map[peer.ID]*askedPeer{},
+		cfg: cfg, host: deps.Host, metrics: m, inbound: deps.Inbound, codec: deps.Codec, asked: map[peer.ID]*askedPeer{},
 		total: deps.Limits.NewGate(limits.Spec{
 			Name: "object.client_streams", Path: "resolver → object streams to peers", Policy: "wait, then busy",
 		}, cfg.Streams, cfg.StreamsWait),
@@ -163,7 +165,7 @@ func (p *pool) open(ctx context.Context, id peer.ID) (*clientStream, error) {
 		return nil, status.Errorf(status.TransportDown, "cannot open a stream: %w", err)
 	}
 	p.metrics.outbound.Inc()
-	return newClientStream(ctx, id, st, p.cfg, p.inbound), nil
+	return newClientStream(ctx, id, st, p.cfg, p.inbound, p.codec), nil
 }
 
 func (p *pool) streamClosed() {

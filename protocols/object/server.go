@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"sync"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -47,6 +48,7 @@ type ServerDeps struct {
 	Metrics prometheus.Registerer // nil: metrics are not registered
 	Limits  *limits.Registry      // nil: limits apply but are not listed
 	Inbound *inbound.Memory       // limits the bytes of incomplete frames; nil: no limit
+	Codec   *oap.Codec            // of compressed frames, shared by the process; nil: the server makes its own
 	Upload  *limits.Bandwidth     // bounds the bytes of items per second; nil: no bound
 }
 
@@ -80,6 +82,9 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 	}
 	if deps.Host == nil || deps.Store == nil {
 		return nil, errors.New("a server needs a host and a store")
+	}
+	if deps.Codec == nil {
+		deps.Codec = oap.NewCodec(runtime.GOMAXPROCS(0))
 	}
 	if deps.MaxFrame == nil {
 		deps.MaxFrame = func(network.Conn) uint32 { return oap.MaxFrame }

@@ -213,7 +213,7 @@ func TestBadFrames(t *testing.T) {
 func TestCompressedRequest(t *testing.T) {
 	p := newPair(t, testkit.Options{}, DefaultConfig())
 	root := p.store.put(testData(10, 1))
-	z, ok := oap.Compress(nil, []byte(getOf(slices.Repeat([]b3.Root{root}, 8)...)), oap.MaxFrame)
+	z, ok := oap.NewCodec(1).Compress(nil, []byte(getOf(slices.Repeat([]b3.Root{root}, 8)...)), oap.MaxFrame)
 	if !ok {
 		t.Fatal("the request does not compress")
 	}

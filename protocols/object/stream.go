@@ -21,6 +21,7 @@ type clientStream struct {
 	cfg  Config
 
 	frames    *oap.Reader
+	codec     *oap.Codec
 	memory    *inbound.Buffer // accounts the bytes of frames
 	writer    *oap.Writer
 	corr      uint64 // corr_id of the latest request
@@ -39,9 +40,10 @@ type clientStream struct {
 
 func newClientStream(
 	ctx context.Context, id peer.ID, st network.Stream, cfg Config, memory *inbound.Memory,
+	codec *oap.Codec,
 ) *clientStream {
 	c := &clientStream{
-		Stream: st, peer: id, cfg: cfg,
+		Stream: st, peer: id, cfg: cfg, codec: codec,
 		reading: deadline.NewReader(st, deadline.NewMinRate(cfg.ReadTimeout, int64(cfg.MinRate))),
 	}
 	c.setPatience(cfg.WriteTimeout)
@@ -111,7 +113,7 @@ func (c *clientStream) next(maxFrame uint32) (oap.Frame, error) {
 	if err != nil {
 		return f, err
 	}
-	f.Payload, err = f.Inflated(maxFrame)
+	f.Payload, err = f.Inflated(c.codec, maxFrame)
 	return f, err
 }
 

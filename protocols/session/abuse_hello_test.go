@@ -13,7 +13,7 @@ import (
 
 // zipped is the zstd form of p.
 func zipped(p string) string {
-	z, ok := oap.Compress(nil, []byte(p), oap.MaxFrame)
+	z, ok := oap.NewCodec(1).Compress(nil, []byte(p), oap.MaxFrame)
 	if !ok {
 		panic("does not compress within the bounds")
 	}

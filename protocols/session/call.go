@@ -114,7 +114,7 @@ func (l *link) start(ctx context.Context, m Message, ping bool) (*exchange, erro
 		return nil, status.Errorf(status.FrameOversize, "the capability has %d bytes, at most %d", len(m.Cap), oap.MaxCap)
 	}
 	if l.compress && len(payload) >= compressAbove {
-		if z, ok := oap.Compress(nil, payload, l.maxFrame.Load()); ok {
+		if z, ok := l.svc.codec.Compress(nil, payload, l.maxFrame.Load()); ok {
 			payload, flags = z, flags|oap.FlagComp
 		}
 	}
@@ -264,7 +264,7 @@ func (l *link) deliver(f oap.Frame) error {
 		}
 		return l.checkPayload(f)
 	}
-	a, refused := decodeAnswer(f, end, l.maxFrame.Load())
+	a, refused := l.decodeAnswer(f, end)
 	x.answer <- a // never blocks: only the goroutine that removed x from flight answers it
 	l.slots.Release(1)
 	l.svc.inflight.done(1)
@@ -279,8 +279,8 @@ func (l *link) deliver(f oap.Frame) error {
 
 // decodeAnswer decodes an answer. refused means that the frame is invalid and the
 // stream must be reset.
-func decodeAnswer(f oap.Frame, end bool, maxFrame uint32) (a answer, refused bool) {
-	payload, err := f.Inflated(maxFrame)
+func (l *link) decodeAnswer(f oap.Frame, end bool) (a answer, refused bool) {
+	payload, err := f.Inflated(l.svc.codec, l.maxFrame.Load())
 	if err != nil {
 		return answer{err: err}, true
 	}

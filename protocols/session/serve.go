@@ -133,7 +133,7 @@ func (l *link) checkPayload(f oap.Frame) error {
 	if maxFrame == 0 { // before HELLO
 		maxFrame = oap.MinMaxFrame
 	}
-	_, err := f.Inflated(maxFrame)
+	_, err := f.Inflated(l.svc.codec, maxFrame)
 	return l.svc.m.reject(err)
 }
 
@@ -187,7 +187,7 @@ func (l *link) admit(f oap.Frame) error {
 			return err
 		}
 	}
-	payload, err := f.Inflated(l.maxFrame.Load())
+	payload, err := f.Inflated(s.codec, l.maxFrame.Load())
 	if err != nil {
 		return err
 	}
@@ -299,7 +299,7 @@ func (l *link) reply(f oap.Frame, payload []byte, err error, final bool) {
 func (l *link) fill(o *outgoing, payload []byte) error {
 	maxFrame := l.maxFrame.Load()
 	if l.compress && len(payload) >= compressAbove {
-		if z, ok := oap.Compress(nil, payload, maxFrame); ok {
+		if z, ok := l.svc.codec.Compress(nil, payload, maxFrame); ok {
 			payload, o.frame.Flags = z, o.frame.Flags|oap.FlagComp
 		}
 	}

@@ -123,7 +123,7 @@ func TestAcceptor(t *testing.T) {
 		{name: "compressed request", none: true, run: func(t *testing.T, n *node, w *wire) {
 			w.hello()
 			text := `{"op":"` + strings.Repeat("ab", 2000) + `"}`
-			z, _ := oap.Compress(nil, []byte(text), oap.MaxFrame)
+			z, _ := oap.NewCodec(1).Compress(nil, []byte(text), oap.MaxFrame)
 			w.send(oap.Header{Flags: whole | oap.FlagComp, Proto: oap.ProtoIndex, CorrID: 1}, string(z))
 			w.wantAnswer(1, 200, text) // not compressed: the opener did not offer it
 		}},

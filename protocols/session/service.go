@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,7 @@ type Deps struct {
 	Metrics   prometheus.Registerer
 	Limits    *limits.Registry
 	Inbound   *inbound.Memory // limits the bytes of incomplete frames; nil: no limit
+	Codec     *oap.Codec      // of compressed frames, shared by the process; nil: the service makes its own
 	// Transports returns the names of the transports that the host listens on, for HELLO. Nil means none.
 	Transports func() []string
 	// Now is the clock whose time HELLO tells to peers; nil: time.Now.
@@ -55,6 +57,7 @@ type Service struct {
 	host         Host
 	userAgent    string
 	inbound      *inbound.Memory
+	codec        *oap.Codec
 	listening    func() []string
 	now          func() time.Time
 	regions      regions
@@ -146,8 +149,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
+	if deps.Codec == nil {
+		deps.Codec = oap.NewCodec(runtime.GOMAXPROCS(0))
+	}
 	s := &Service{
-		inbound: deps.Inbound, listening: deps.Transports, now: deps.Now, regions: regions,
+		inbound: deps.Inbound, codec: deps.Codec, listening: deps.Transports, now: deps.Now, regions: regions,
 		cfg: cfg, host: deps.Host, userAgent: deps.UserAgent, log: log, m: m,
 		rates: rates, groupRates: groups, maxFrames: lowered,
 		handlers: map[uint16]Handler{}, asks: map[uint16]Ask{}, capabilities: deps.Capabilities,
