@@ -160,5 +160,5 @@ type Node interface {
 const MaxAsked = 16
 
 // ProgressFunc receives the progress of a request. It must return at once. It may be
-// called from any goroutine and at any rate. A nil ProgressFunc is not called.
+// called from any goroutine and at any rate, but not by two at once. A nil ProgressFunc is not called.
 type ProgressFunc func(Progress)

@@ -46,19 +46,30 @@ func (a *Reader) fileWriter(
 	}
 }
 
-// fill writes every group of the file o to w, proved, and reports how many bytes were.
+// fill writes every group of the file o to w, proved, and reports how many bytes were. Groups are written by several
+// goroutines; what one of them has written while another one reports is in the next report, and in the last.
 func fill(ctx context.Context, o api.Object, from filler, w io.WriterAt, report api.ProgressFunc) error {
+	if report == nil {
+		report = func(api.Progress) {}
+	}
+	reach := func(bytes int64) { report(api.Progress{Bytes: bytes, TotalBytes: o.Size, Resumed: o.Resumed}) }
 	var written atomic.Int64
+	var reporting atomic.Bool
 	err := from.Fill(ctx, w, func(n int) {
-		total := written.Add(int64(n))
-		if report != nil {
-			report(api.Progress{Bytes: total, TotalBytes: o.Size, Resumed: o.Resumed})
+		written.Add(int64(n))
+		if reporting.CompareAndSwap(false, true) {
+			reach(written.Load())
+			reporting.Store(false)
 		}
 	})
-	if err == nil && written.Load() != o.Size {
-		err = status.Errorf(status.Internal, "%d of %d bytes of %s were written", written.Load(), o.Size, o.Root)
+	if err != nil {
+		return err
 	}
-	return err
+	if written.Load() != o.Size {
+		return status.Errorf(status.Internal, "%d of %d bytes of %s were written", written.Load(), o.Size, o.Root)
+	}
+	reach(o.Size)
+	return nil
 }
 
 // outputFile says in its errors that it is the output: the store has files too.
