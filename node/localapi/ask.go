@@ -51,8 +51,8 @@ func (a *Node) AskPeer(ctx context.Context, who, key string) (api.PeerHas, error
 	}
 	a.deps.Host.Peerstore().AddAddrs(p.ID, p.Addrs, peerstore.TempAddrTTL)
 	if a.deps.Host.Network().Connectedness(p.ID) == network.NotConnected {
-		if err := a.deps.Host.Connect(ctx, peer.AddrInfo{ID: p.ID}); err != nil {
-			return api.PeerHas{}, dialError(p.ID, err)
+		if err := dial(ctx, a.deps.Host, peer.AddrInfo{ID: p.ID}); err != nil {
+			return api.PeerHas{}, err
 		}
 	}
 	has, err := a.deps.Have(ctx, p.ID, []b3.Root{root})

@@ -14,12 +14,40 @@ import (
 	"github.com/libp2p/go-libp2p/core/sec"
 
 	"allium/gateway/api"
+	"allium/internal/jitter"
 	"allium/node/p2p/reach"
 	"allium/protocols/status"
 )
 
-// closedWait bounds the second dial, which asks why a peer closes connections.
-const closedWait = 5 * time.Second
+const (
+	// closedWait bounds the second dial, which asks why a peer closes connections.
+	closedWait = 5 * time.Second
+	// maxDials bounds the dials of a peer that dials this node at the same moments.
+	maxDials = 4
+	// crossedWait is how long such a dial waits for the next one, on average: longer than a handshake takes nearby.
+	crossedWait = 100 * time.Millisecond
+)
+
+// dial connects to a peer, also if a dial just failed. If two nodes dial each other at one moment, from the ports that
+// they listen on, TCP makes one connection of both dials. Both nodes are clients of that, and both dials fail. Each
+// node dials again then, at another moment.
+func dial(ctx context.Context, h host.Host, info peer.AddrInfo) error {
+	for dials := 1; ; dials++ {
+		reach.ForgetBackoff(h, info.ID)
+		err := h.Connect(ctx, info)
+		if err == nil {
+			return nil
+		}
+		if dials == maxDials || !crossed(err) || !jitter.Sleep(ctx, jitter.SpreadBy(crossedWait, 1)) {
+			return dialError(info.ID, err)
+		}
+	}
+}
+
+// crossed reports whether a dial failed because the peer is a client of the connection too.
+func crossed(err error) bool {
+	return strings.Contains(err.Error(), "*tls.clientHelloMsg when waiting for *tls.serverHelloMsg")
+}
 
 // dialError returns why a peer was not reached, and what to do.
 func dialError(id peer.ID, err error) error {
@@ -130,9 +158,8 @@ func (a *Node) Connect(ctx context.Context, addr string) (api.Peer, error) {
 	if info.ID == a.deps.Host.ID() {
 		return api.Peer{}, status.Errorf(status.BadRequest, "%s is this node itself", info.ID)
 	}
-	reach.ForgetBackoff(a.deps.Host, info.ID)
-	if err := a.deps.Host.Connect(ctx, *info); err != nil {
-		return api.Peer{}, dialError(info.ID, err)
+	if err := dial(ctx, a.deps.Host, *info); err != nil {
+		return api.Peer{}, err
 	}
 	conns := a.deps.Host.Network().ConnsToPeer(info.ID)
 	if len(conns) == 0 {
