@@ -168,7 +168,7 @@ func (o *Object) fetch(off int64) *part {
 }
 
 // window returns a range of a data shard for a reader, within its permits: from a holder or, when nobody gives it at
-// once, computed from other shards meanwhile. What was quicker for the latest window of the shard goes first.
+// once, computed from other shards meanwhile. After that the next windows of the shard are computed first.
 func (s *shards) window(ctx context.Context, stripe, shard int, r b3.Range) ([]byte, error) {
 	release, err := s.c.reads.Acquire(ctx)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *shards) window(ctx context.Context, stripe, shard int, r b3.Range) ([]b
 			results <- result{compute, p, err}
 		})
 	}
-	first := s.computedFirst(shard)
+	first := s.computesFirst(shard)
 	ask(first)
 	late := time.NewTimer(hedgeAfter)
 	defer late.Stop()
@@ -204,7 +204,7 @@ func (s *shards) window(ctx context.Context, stripe, shard int, r b3.Range) ([]b
 		select {
 		case got := <-results:
 			if got.err == nil {
-				s.computeFirst(shard, got.computed)
+				s.came(shard, got.computed, first)
 				return got.p, nil
 			}
 			failed = errors.Join(failed, got.err)

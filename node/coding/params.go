@@ -18,6 +18,9 @@ const (
 	partTime = 10 * time.Second
 	// hedgeAfter is how long nobody gives a part until other shards are asked as well.
 	hedgeAfter = 150 * time.Millisecond
+	// computeWindows is for how many windows a shard is computed first, after its holder was late: that takes as many
+	// bytes as there are data shards, and asking a holder that hangs takes hedgeAfter.
+	computeWindows = 16
 	// haveTime is how long members have to say which pieces they hold, when too few have proved theirs.
 	haveTime = time.Second
 	// maxAsked bounds the members that are asked that.

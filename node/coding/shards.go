@@ -29,7 +29,7 @@ type shards struct {
 	failed  map[int]int              // parts of a shard that nobody gave, in a row
 	here    []plan.Piece             // shards in the store, once members are asked
 	asked   bool                     // members were asked what they hold
-	compute map[int]bool             // shards that were computed sooner than a holder gave them, the last time
+	compute map[int]int              // windows of a shard for which holders are asked second
 }
 
 // shards returns the shards of a coded object.
@@ -40,7 +40,7 @@ func (c *Coder) shards(root b3.Root, m *erasure.Manifest) (*shards, error) {
 	}
 	s := &shards{
 		c: c, root: root, m: m, code: code,
-		holders: map[plan.Piece][]peer.ID{}, failed: map[int]int{}, compute: map[int]bool{},
+		holders: map[plan.Piece][]peer.ID{}, failed: map[int]int{}, compute: map[int]int{},
 	}
 	for _, h := range c.deps.Holders(root) {
 		s.holders[h.Piece] = append(s.holders[h.Piece], peer.ID(h.ID))
@@ -113,18 +113,26 @@ func (s *shards) at(p plan.Piece) []peer.ID {
 	return slices.Clone(s.holders[p])
 }
 
-// computedFirst reports whether a shard is to be computed before holders are asked.
-func (s *shards) computedFirst(shard int) bool {
+// computesFirst reports whether the next window of a shard is to be computed before holders are asked.
+func (s *shards) computesFirst(shard int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.compute[shard]
+	return s.compute[shard] > 0
 }
 
-// computeFirst notes whether a shard was computed sooner than a holder gave it.
-func (s *shards) computeFirst(shard int, sooner bool) {
+// came notes whether a window of a shard was computed, and whether that was tried first. A holder that was late is
+// asked first again after computeWindows.
+func (s *shards) came(shard int, computed, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.compute[shard] = sooner
+	switch {
+	case !computed:
+		s.compute[shard] = 0
+	case !first:
+		s.compute[shard] = computeWindows
+	default:
+		s.compute[shard]--
+	}
 }
 
 // read reads from an object that is stored here.
