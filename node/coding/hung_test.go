@@ -104,3 +104,21 @@ func TestHungHolder(t *testing.T) {
 	}
 	window(s, 2)
 }
+
+// TestUnknownHolder: a shard whose holder is not known yet, as nobody has proved it here, is found at that holder, also
+// if the others are too few to compute it.
+func TestUnknownHolder(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	p := content(8 * b3.GroupSize)
+	object, _ := c.spread(p, 2, 1)
+	reader := c.nodes[2]
+	reader.deps.Holders = func(b3.Root) []durability.Holder { return nil }
+	c.nodes[0].lose()
+	if got, err := reader.read(object, int64(len(p))-1, 1); err != nil || !bytes.Equal(got, p[len(p)-1:]) {
+		t.Errorf("the last byte: %x, %v", got, err)
+	}
+	if got, err := reader.read(object, 0, int64(len(p))); err != nil || !bytes.Equal(got, p) {
+		t.Errorf("%d of %d bytes, %v", len(got), len(p), err)
+	}
+}

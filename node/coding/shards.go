@@ -28,7 +28,7 @@ type shards struct {
 	holders map[plan.Piece][]peer.ID // members that seem to hold a piece, the likeliest first
 	failed  map[int]int              // parts of a shard that nobody gave, in a row
 	here    []plan.Piece             // shards in the store, once members are asked
-	asked   bool                     // members were asked what they hold
+	asked   chan struct{}            // closed when the members were asked what they hold; nil: they were not
 	compute map[int]int              // windows of a shard for which holders are asked second
 }
 
@@ -68,12 +68,16 @@ func (s *shards) part(ctx context.Context, stripe, shard int, r b3.Range, wait w
 		s.c.m.parts.WithLabelValues(fromHere).Inc()
 		return p, nil
 	}
-	errs := err
+	errs, known := err, len(s.at(plan.Shard(shard))) > 0
 	err = s.getFrom(ctx, plan.Shard(shard), root, size, r, p, wait)
 	if err != nil && shard < s.m.Data {
 		errs = errors.Join(errs, err)
 		whole := b3.Range{Start: offset + r.Start, End: offset + r.End}
 		err = s.getFrom(ctx, plan.Whole, s.m.Object, s.m.Size, whole, p, wait)
+	}
+	if err != nil && !known && s.askMembers(ctx, shard) == nil && len(s.at(plan.Shard(shard))) > 0 {
+		errs = errors.Join(errs, err)
+		err = s.getFrom(ctx, plan.Shard(shard), root, size, r, p, wait)
 	}
 	if err == nil {
 		s.c.m.parts.WithLabelValues(fromPeer).Inc()
@@ -293,12 +297,28 @@ func padded(p []byte, r b3.Range) []byte {
 // returns when enough are known, or all have answered, or after haveTime.
 func (s *shards) askMembers(ctx context.Context, but int) error {
 	s.mu.Lock()
-	ask := !s.asked && !s.enough(but)
-	s.asked = s.asked || ask
-	s.mu.Unlock()
-	if !ask {
-		return nil
+	enough, asked := s.enough(but), s.asked
+	if !enough && asked == nil {
+		s.asked = make(chan struct{})
 	}
+	mine := s.asked
+	s.mu.Unlock()
+	switch {
+	case enough:
+		return nil
+	case asked == nil:
+		defer close(mine)
+		return s.ask(ctx, but)
+	}
+	select {
+	case <-asked:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+// ask asks the members for askMembers. If ctx ends, they may be asked again.
+func (s *shards) ask(ctx context.Context, but int) error {
 	// Nobody is asked for the object: a holder of a shard says that it has that, and would ask this node.
 	var roots []b3.Root
 	var pieces []plan.Piece
@@ -328,6 +348,11 @@ func (s *shards) askMembers(ctx context.Context, but int) error {
 		})
 	}
 	_ = group.Wait() // its functions return nil
+	if ctx.Err() != nil {
+		s.mu.Lock()
+		s.asked = nil
+		s.mu.Unlock()
+	}
 	return ctx.Err()
 }
 

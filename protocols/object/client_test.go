@@ -92,6 +92,33 @@ func TestSizeProofAlone(t *testing.T) {
 	}
 }
 
+// unreadable is a source of which one group cannot be read.
+type unreadable struct {
+	b3.Source
+	group int64
+}
+
+func (u unreadable) ReadGroup(g int64, p []byte) (int, error) {
+	if g == u.group {
+		return 0, status.Errorf(status.Busy, "not now")
+	}
+	return u.Source.ReadGroup(g, p)
+}
+
+// TestSizeProofFails: when the last group cannot be read, nothing is sent of the size proof, so that the peer learns
+// why and does not take it for a breach of the protocol.
+func TestSizeProofFails(t *testing.T) {
+	p := newPair(t, testkit.Options{}, DefaultConfig())
+	root := p.store.put(testData(5*b3.GroupSize, 1))
+	object := p.store.get(root)
+	object.source = unreadable{object.source, 4}
+	c := newCollect(t, root)
+	req := GetRequest{Objs: []b3.Root{root}, Ranges: []b3.Range{{Start: 0, End: 1}}, SizeProof: true}
+	if err := p.client.Get(t.Context(), serverID, req, c); status.Of(err) != status.Busy {
+		t.Errorf("%v, and of the object %v; want busy", err, c.errs[0])
+	}
+}
+
 func TestBadGet(t *testing.T) {
 	p := newPair(t, testkit.Options{}, DefaultConfig())
 	objs := make([]b3.Root, MaxGet+1)

@@ -46,11 +46,11 @@ func (in *served) object(ctx context.Context, req *request, root b3.Root) error 
 		if err != nil {
 			return err
 		}
-		if err := in.items(ctx, req, reader, proof); err != nil {
+		if err := in.items(ctx, req, reader, proof, true); err != nil {
 			return failed(obj, err)
 		}
 	}
-	return failed(obj, in.items(ctx, req, reader, walk))
+	return failed(obj, in.items(ctx, req, reader, walk, false))
 }
 
 // give notes that a group of an object of size bytes is in the next frame. The groups come in order.
@@ -103,8 +103,8 @@ func covered(obj Object, req *request, root b3.Root) error {
 
 // items sends the items of the walk in as few frames as possible. It reads an item
 // into the frame and commits it only after verification. If an item is bad, items
-// still sends the verified items before it.
-func (in *served) items(ctx context.Context, req *request, from *b3.Reader, walk *b3.Walk) error {
+// still sends the verified items before it, unless all have to be in one frame.
+func (in *served) items(ctx context.Context, req *request, from *b3.Reader, walk *b3.Walk, one bool) error {
 	out := in.out
 	header := respond(req.corr, 0, 0, nil).Header
 	item, ok := walk.Next()
@@ -135,7 +135,7 @@ func (in *served) items(ctx context.Context, req *request, from *b3.Reader, walk
 			}
 			item, ok = walk.Next()
 		}
-		if committed > 0 {
+		if committed > 0 && (bad == nil || !one) {
 			if err := in.limitRate(ctx, len(b.Payload())); err != nil {
 				return err
 			}
