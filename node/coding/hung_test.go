@@ -15,7 +15,7 @@ import (
 	plan "allium/store/durability"
 )
 
-// hanging are Objects of which one member takes requests and does not answer them, as one whose host was just cut off.
+// hanging asks members as its Objects do, but one of them never answers, like a member whose host was just cut off.
 type hanging struct {
 	Objects
 	hung peer.ID

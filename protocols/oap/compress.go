@@ -32,7 +32,7 @@ type Codec struct {
 	slots chan struct{} // bound: NewCodec's calls; further calls wait for one to end
 }
 
-// NewCodec returns a codec of which so many calls of Inflate, and as many of Compress, run at one time, from 1 to 4;
+// NewCodec returns a codec. It runs at most so many calls of Inflate at one time, and as many of Compress, from 1 to 4;
 // further calls wait.
 func NewCodec(calls int) *Codec {
 	calls = min(max(calls, 1), maxCodecCalls)

@@ -92,7 +92,7 @@ func TestSizeProofAlone(t *testing.T) {
 	}
 }
 
-// unreadable is a source of which one group cannot be read.
+// unreadable is a source that cannot read one group.
 type unreadable struct {
 	b3.Source
 	group int64

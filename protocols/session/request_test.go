@@ -17,7 +17,8 @@ func FuzzDecodeRequest(f *testing.F) {
 	f.Add([]byte(`{"op":"resolve","key":"a.b","deadline_ms":1200}`), false)
 	f.Add([]byte(`{ }`), false)
 	f.Add([]byte("{\n\"op\":\"x\"}"), false)
-	z, _ := oap.NewCodec(1).Compress(nil, bytes.Repeat([]byte(" "), 3000), oap.MaxFrame)
+	codec := oap.NewCodec(1)
+	z, _ := codec.Compress(nil, bytes.Repeat([]byte(" "), 3000), oap.MaxFrame)
 	f.Add(z, true)
 	ctx, cancel := context.WithTimeout(f.Context(), time.Hour)
 	defer cancel()
@@ -26,7 +27,7 @@ func FuzzDecodeRequest(f *testing.F) {
 		if comp {
 			in.Flags |= oap.FlagComp
 		}
-		inflated, err := in.Inflated(oap.NewCodec(1), oap.MaxFrame)
+		inflated, err := in.Inflated(codec, oap.MaxFrame)
 		var req *Request
 		if err == nil {
 			req, err = decodeRequest(in, inflated)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"allium/protocols/b3"
 	"allium/store/meta"
 )
 
@@ -377,6 +378,15 @@ func TestSameEventsSameActions(t *testing.T) {
 	}
 }
 
+// give has a node hold a piece of an object, for which origin asks.
+func (w *world) give(n *node, root b3.Root, piece Piece, origin ID, target meta.Target) *Object {
+	n.disk[root], n.piece[root] = 1<<16, piece
+	o := w.object(n, root, 1<<16)
+	o.Own = piece
+	o.Ask(origin, target, w.now)
+	return o
+}
+
 // TestDoublesMakeRoom: while shards are missing, and each member holds one, a holder of a shard that another one has as
 // well drops its own, and gets one that is missing.
 func TestDoublesMakeRoom(t *testing.T) {
@@ -390,10 +400,7 @@ func TestDoublesMakeRoom(t *testing.T) {
 		w.ask(w.nodes[0], root, 1<<16, meta.Target{Data: 3, Parity: want - 3})
 		target := w.nodes[0].objects[root].OwnTarget(w.nodes[0].id)
 		for i, n := range w.nodes[1:] {
-			n.disk[root], n.piece[root] = 1<<16, pieces[i+1]
-			o := w.object(n, root, 1<<16)
-			o.Own = pieces[i+1]
-			o.Ask(w.nodes[0].id, target, w.now)
+			w.give(n, root, pieces[i+1], w.nodes[0].id, target)
 		}
 		w.run(30 * w.p.TrimWait)
 		if places := w.places(root); places.covered(want) != want || len(places) != want {
@@ -411,13 +418,9 @@ func TestDoublesMakeRoomInNeed(t *testing.T) {
 	w.ask(w.nodes[0], root, 1<<16, meta.Target{Data: 2, Parity: 1})
 	target := w.nodes[0].objects[root].OwnTarget(w.nodes[0].id)
 	for i, piece := range []Piece{Shard(0), Shard(0), Shard(2)} {
-		n := left[i]
-		n.disk[root], n.piece[root] = 1<<16, piece
-		o := w.object(n, root, 1<<16)
-		o.Own = piece
-		o.Ask(w.nodes[0].id, target, w.now)
+		o := w.give(left[i], root, piece, w.nodes[0].id, target)
 		for _, other := range left {
-			o.Claimed(n.cluster.View(w.now), other.id, w.p, w.now)
+			o.Claimed(left[i].cluster.View(w.now), other.id, w.p, w.now)
 		}
 	}
 	w.stop(w.nodes[0])
