@@ -4,10 +4,15 @@ import (
 	"context"
 
 	"allium/protocols/b3"
+	"allium/store/arena"
 	"allium/store/damage"
 	"allium/store/disk"
+	"allium/store/fsys"
 	"allium/store/meta"
+	"allium/store/objects"
 	"allium/store/partial"
+	"allium/store/pins"
+	"allium/store/quota"
 	"allium/store/scrub"
 	"allium/store/upload"
 )
@@ -18,12 +23,15 @@ import (
 // puts that staged the same object may run Publish at the same time.
 type backend interface {
 	lifecycle
-	objects
+	objects.Backend
+	writer
 	publisher
 	partial.Backend
 	upload.Backend
-	pinKeeper
+	pins.Backend
+	quota.Backend
 	condition
+	files
 }
 
 // lifecycle opens and closes a backend.
@@ -42,27 +50,8 @@ type lifecycle interface {
 	Close() error
 }
 
-// objects are the visible objects of a backend.
-type objects interface {
-	// Get returns the entry of a visible object.
-	Get(root b3.Root) (e meta.Entry, ok bool, err error)
-	// GetAll returns the entries of visible objects, in the order of roots. An
-	// entry whose object is not visible has a zero Root.
-	GetAll(roots []b3.Root) ([]meta.Entry, error)
-	// Entries appends visible objects to page, in ascending order from root, up to
-	// its capacity. A page that is not full is the last one.
-	Entries(root b3.Root, page []meta.Entry) ([]meta.Entry, error)
-	// Read returns a small object's bytes, unverified.
-	Read(e meta.Entry) ([]byte, error)
-	// OpenPair opens a large object, unverified. Callers only read the pair.
-	OpenPair(e meta.Entry) (meta.Pair, error)
-	// File returns the path of the file that has exactly the bytes of a visible object.
-	// ok is false if there is none.
-	File(e meta.Entry) (path string, ok bool)
-	// MoveFile deletes a visible object durably and then calls move with the path of its
-	// file, which move may rename. It returns an error of move. It returns unsupported,
-	// and deletes nothing, if the object has no file.
-	MoveFile(e meta.Entry, move func(path string) error) error
+// writer stores and removes objects.
+type writer interface {
 	// Put stores a small object. It returns when the object is visible and
 	// durable. A deferred put returns earlier; the next successful Flush makes it
 	// so. isNew is false if a whole copy was already stored. Put does not keep p.
@@ -80,10 +69,13 @@ type objects interface {
 	// objects that are not stored, and uses that are less than age seconds later
 	// than the last use it knows.
 	Touch(used map[b3.Root]meta.Second, age meta.Second) error
-	// UsedAt returns the last use of e: the time it was added, or touched later.
-	UsedAt(e meta.Entry) (meta.Second, error)
-	// Mark sets or clears an entry's corrupt flag.
-	Mark(e meta.Entry, corrupt bool) error
+	// File returns the path of the file that has exactly the bytes of a visible object.
+	// ok is false if there is none.
+	File(e meta.Entry) (path string, ok bool)
+	// MoveFile deletes a visible object durably and then calls move with the path of its
+	// file, which move may rename. It returns an error of move. It returns unsupported,
+	// and deletes nothing, if the object has no file.
+	MoveFile(e meta.Entry, move func(path string) error) error
 }
 
 // publisher publishes large objects that partial.Backend staged.
@@ -95,28 +87,6 @@ type publisher interface {
 	Publish(
 		ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func(),
 	) (isNew bool, err error)
-}
-
-// pinKeeper keeps pins.
-type pinKeeper interface {
-	// SetPins stores pins durably, each in place of a pin with the same root and label. Of
-	// the targets of both, that with the higher number stays. After an error some may be set.
-	SetPins(pins []meta.Pin) error
-	// SetTarget durably sets the target of a pin that is not released, if t replaces the
-	// one that it has, and reports whether it did.
-	SetTarget(root b3.Root, label string, t meta.Target) (bool, error)
-	// DropPin removes a pin durably and reports whether there was one. A pin with a
-	// target leaves a released one.
-	DropPin(root b3.Root, label string) (bool, error)
-	// ForgetPin removes a released pin durably and reports whether there was one.
-	ForgetPin(root b3.Root, label string) (bool, error)
-	// Pin returns one pin, also a released one.
-	Pin(root b3.Root, label string) (p meta.Pin, ok bool, err error)
-	// Pins appends pins to page, in ascending order from (root, label), up to its
-	// capacity, without released ones. A page that is not full is the last one.
-	Pins(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
-	// Released is Pins for released pins.
-	Released(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
 }
 
 // condition reports the state of a backend.
@@ -132,6 +102,21 @@ type condition interface {
 	Damages() *damage.List
 	// Away returns why some objects cannot be read for now, nil if all can be read.
 	Away() error
+}
+
+// files is what a backend does for its files. A backend in RAM has none, and does nothing.
+type files interface {
+	// ReadOnly reports whether the machine lets nothing be written.
+	ReadOnly() bool
+	// Shed closes files that are open only for speed, and returns how many. The backend is open.
+	Shed() int
+	// Descriptors returns how often the process was out of file descriptors.
+	Descriptors() fsys.Descriptors
+	// CheckLog reads every segment, adds what cannot be read to the list of damage, and
+	// returns how many it read. It ends when alive returns an error.
+	CheckLog(ctx context.Context, alive func(context.Context) error) (segments int, err error)
+	// Arena returns the RAM that has the bytes, nil for a backend of files and before Open.
+	Arena() *arena.Arena
 }
 
 var _ scrub.StateStore = (*disk.Backend)(nil)

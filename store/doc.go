@@ -35,20 +35,22 @@
 // it writes, and commitLarge publishes the file. A download of a known address goes through package
 // partial ([Store.Ingest]); an upload in durable pieces through package upload ([Store.Uploads]).
 //
-// Get: [Store.Open] takes a lease and looks in the RAM cache, in the cache of open files, then in
-// the index. It returns an [Object], whose Reader proves each group before it returns it.
-// [Object.Failed] marks a damaged object.
+// Get: Open, of package objects, takes a lease and looks in the RAM cache, in the cache of open files,
+// then in the index. It returns an [Object], whose Reader proves each group before it returns it.
+// Failed, of that object, marks damage.
 //
-// Pin: [Store.Pin] finds the object, counts it in the label's quota and commits the pin. For a
+// Pin: Pin, of package pins, finds the object, counts it in the label's quota and commits the pin. For a
 // recursive pin it also waits for a garbage collection that read the pins earlier.
 //
 // GC: [Store.Collector] marks what pins, leases and holds protect, and removes the rest or evicts
 // the least recently used objects. It also runs by itself when space runs short. [Store.Delete]
-// removes one object if nothing protects it. [Object.MoveOut] gives its file away instead, and
-// [Object.MoveAndRestore] copies the object back from it in the background.
+// removes one object if nothing protects it. [Store.MoveOut] gives its file away instead, and
+// [Store.MoveAndRestore] has package moved copy the object back from it in the background.
 //
-// Each algorithm is in the package that owns it: gc (mark and sweep, eviction, space), partial
-// (downloads), upload, quota, scrub (the background check), uses (last uses and GC holds), cache,
-// lease. Run owns the goroutines: writing the log, compaction, checkpoints of downloads, eviction,
-// writing last uses, expiry of uploads, the scrub, restoring objects that were moved out, and copying to the bucket.
+// Each algorithm is in the package that owns it: objects (look-ups, open objects, proofs), pins, moved
+// (files that became the output of a get), gc (mark and sweep, eviction, space), partial (downloads),
+// upload, quota, scrub (the background check), uses (last uses and GC holds), cache, lease. A Store
+// embeds objects and pins: they are the parts of its API that read and that pin. Run owns the
+// goroutines: writing the log, compaction, checkpoints of downloads, eviction, writing last uses, expiry
+// of uploads, the scrub, restoring objects that were moved out, and copying to the bucket.
 package store

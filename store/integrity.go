@@ -5,7 +5,6 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
-	"allium/store/disk"
 	"allium/store/meta"
 	"allium/store/segment/record"
 )
@@ -55,7 +54,7 @@ func (s *Store) SettleDamage(ctx context.Context, whole bool) (int, error) {
 	defer s.admission.Leave()
 	open, _ := s.OpenDamage()
 	defer s.resumeEvictions(open)
-	return s.backend.Damages().Settle(whole, s.isWhole)
+	return s.backend.Damages().Settle(whole, s.opener.Whole)
 }
 
 // Restored tells the store that a repair brought back an object that was absent
@@ -71,7 +70,7 @@ func (s *Store) Restored(ctx context.Context, root b3.Root, absent bool) error {
 	}
 	open, _ := s.OpenDamage()
 	defer s.resumeEvictions(open)
-	return s.backend.Damages().Restored(root, absent, record.EntrySize(e), s.isWhole)
+	return s.backend.Damages().Restored(root, absent, record.EntrySize(e), s.opener.Whole)
 }
 
 // resumeEvictions lets evictions go on if no damage is open any more. before is
@@ -90,9 +89,5 @@ func (s *Store) CheckLog(ctx context.Context) (segments int, err error) {
 		return 0, err
 	}
 	defer s.admission.Leave()
-	d, ok := s.backend.(*disk.Backend)
-	if !ok {
-		return 0, nil
-	}
-	return d.CheckLog(ctx, s.admission.Alive)
+	return s.backend.CheckLog(ctx, s.admission.Alive)
 }

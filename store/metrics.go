@@ -7,23 +7,22 @@ import (
 	"allium/store/damage"
 )
 
-// metrics are the store's own counters. The other metrics read Stats when they
-// are collected.
-type metrics struct {
-	integrity *prometheus.CounterVec // label: reason
-}
-
-func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
-	m := &metrics{integrity: prometheus.NewCounterVec(prometheus.CounterOpts{
+// newIntegrity returns the counter of failed checks, with the label reason.
+func newIntegrity() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "integrity_fail_total",
 		Help: "Stored objects that failed a check, by reason: digest (wrong bytes), missing (no file), " +
 			"short (truncated file), io (disk error), partial (a damaged group of a partial object).",
-	}, []string{"reason"})}
+	}, []string{"reason"})
+}
+
+// register registers the store's metrics, which read Stats when they are collected.
+func (s *Store) register(reg prometheus.Registerer, integrity *prometheus.CounterVec) {
 	if reg == nil {
-		return m
+		return
 	}
 	damage.Register(reg, s.backend.Damages())
-	reg.MustRegister(m.integrity,
+	reg.MustRegister(integrity,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "hash_wait_seconds",
 			Help: "How long recently read groups waited to be hashed, as a moving mean. " +
@@ -46,7 +45,6 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help},
 			func() float64 { return float64(g.read(s.RAM())) }))
 	}
-	return m
 }
 
 // metricOf is a metric that is read from a T.

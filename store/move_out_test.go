@@ -42,7 +42,7 @@ func TestMoveOut(t *testing.T) {
 	roots, data := largeObjects(t, s, 2)
 	o := opened(t, s, roots[0])
 	out := filepath.Join(t.TempDir(), "out")
-	err := o.MoveOut(t.Context(), func(path string) error {
+	err := s.MoveOut(t.Context(), o, func(path string) error {
 		err := os.Rename(path, out)
 		if _, openErr := s.Open(t.Context(), roots[0]); status.Of(openErr) != status.NotFound {
 			t.Errorf("opened while it was moved: %v", openErr)
@@ -109,7 +109,7 @@ func TestMoveOutRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := o.MoveOut(t.Context(), c.move)
+		err := s.MoveOut(t.Context(), o, c.move)
 		if c.want == 0 && !errors.Is(err, errLeft) || c.want != 0 && status.Of(err) != c.want {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -124,14 +124,14 @@ func TestMoveOutRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := opened(t, s, small.Root).MoveOut(t.Context(), never); status.Of(err) != status.Unsupported {
+	if err := s.MoveOut(t.Context(), opened(t, s, small.Root), never); status.Of(err) != status.Unsupported {
 		t.Errorf("a small object: %v", err)
 	}
 	cfg := DefaultConfig()
 	cfg.Backend = BackendMemory
 	m := openStore(t, cfg, nil)
 	roots, _ = largeObjects(t, m, 1)
-	if err := opened(t, m, roots[0]).MoveOut(t.Context(), never); status.Of(err) != status.Unsupported {
+	if err := m.MoveOut(t.Context(), opened(t, m, roots[0]), never); status.Of(err) != status.Unsupported {
 		t.Errorf("an object in RAM: %v", err)
 	}
 }

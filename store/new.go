@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -20,7 +21,10 @@ import (
 	"allium/store/lease"
 	"allium/store/memory"
 	"allium/store/meta"
+	"allium/store/moved"
+	"allium/store/objects"
 	"allium/store/partial"
+	"allium/store/pins"
 	"allium/store/quota"
 	"allium/store/scrub"
 	"allium/store/upload"
@@ -41,7 +45,6 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		cfg:         cfg,
 		log:         deps.Log,
 		hash:        deps.Hash,
-		onDamage:    deps.Damaged,
 		checkDenied: deps.Denied,
 		admission:   admission.New(),
 		clock:       meta.NewClock(time.Now),
@@ -49,14 +52,24 @@ func New(cfg Config, deps Deps) (*Store, error) {
 			Name: "store.puts", Path: "gateway, add → streaming puts", Policy: "wait, then busy",
 		}, cfg.Puts, cfg.PutsWait),
 	}
-	s.leases = lease.New(s.dropCached)
-	s.uses = uses.New(s.clock)
+	s.leases = lease.New(func(root b3.Root) { s.opener.Drop(root) })
 	diskSpace, err := s.newBackend(deps)
 	if err != nil {
 		return nil, err
 	}
+	s.uses = uses.New(uses.Deps{
+		Clock: s.clock,
+		Write: func(used map[b3.Root]meta.Second) error { return s.backend.Touch(used, uses.WriteAfter) },
+		Noted: func(root b3.Root) { s.gc.NoteUse(root) },
+	})
+	s.moved = moved.New(moved.Deps{Log: deps.Log, Metrics: deps.Metrics, Limits: deps.Limits, Put: s.putAgain})
+	integrity := newIntegrity()
+	s.opener = objects.NewOpener(objects.Deps{
+		Backend: s.backend, Moved: s.moved, Admission: s.admission, Leases: s.leases, Uses: s.uses, Hash: deps.Hash,
+		RAM: s.ramCache, Files: s.openFiles, Log: deps.Log, Integrity: integrity, OnDamage: deps.Damaged,
+	})
 	s.quotas, err = quota.New(cfg.Quotas, quota.Deps{
-		Backend: s.backend, Metrics: deps.Metrics, Limits: deps.Limits, Node: s.readDirectory,
+		Backend: s.backend, Metrics: deps.Metrics, Limits: deps.Limits, Node: s.opener.Directory,
 	})
 	if err != nil {
 		return nil, err
@@ -64,16 +77,21 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	s.space = gc.NewAccount(gcLimits(cfg), gc.AccountDeps{
 		Backend: s.backend, Admission: s.admission, Registry: deps.Limits, Free: diskSpace, RAM: s.RAM,
 	})
-	s.partials = s.newPartials(deps)
+	s.partials = s.newPartials(deps, integrity)
+	s.Objects = objects.New(s.opener, s.partials)
 	s.uploads = s.newUploads(deps)
 	s.gc = gc.New(gc.Deps{
-		Backend: s.backend, Partials: s.partials, Uses: gcUses{s.uses, s}, Leases: s.leases,
+		Backend: s.backend, Partials: s.partials, Uses: s.uses, Leases: s.leases,
 		Admission: s.admission, Account: s.space, Clock: s.clock, Log: deps.Log, Metrics: deps.Metrics,
-		Duty: cfg.GCDuty, Entries: s.entries, Pins: s.Pins, Node: s.readDirectory,
+		Duty: cfg.GCDuty, Entries: s.opener.Entries, Node: s.opener.Directory,
+		Pins: func(ctx context.Context) iter.Seq2[meta.Pin, error] { return s.Pins(ctx) },
 	})
-	s.restores = newRestores(deps.Limits, deps.Metrics)
+	s.Keeper = pins.New(pins.Deps{
+		Backend: s.backend, Admission: s.admission, Leases: s.leases, Moved: s.moved, Uses: s.uses, Quotas: s.quotas,
+		Collector: s.gc,
+	})
 	s.scrub = s.newScrubber(deps.Metrics)
-	s.metrics = newMetrics(deps.Metrics, s)
+	s.register(deps.Metrics, integrity)
 	return s, nil
 }
 
@@ -165,17 +183,17 @@ func gcLimits(cfg Config) gc.Limits {
 	return l
 }
 
-func (s *Store) newPartials(deps Deps) *partial.Table {
+func (s *Store) newPartials(deps Deps, integrity *prometheus.CounterVec) *partial.Table {
 	return partial.NewTable(partial.Deps{
 		Backend: s.backend, Space: s.space, Leases: s.leases, Admission: s.admission, Clock: s.clock,
 		Log: deps.Log,
 		Gate: deps.Limits.NewGate(limits.Spec{
 			Name: "store.ingests", Path: "resolver → downloads being written", Policy: "wait, then busy",
 		}, s.cfg.Ingests, s.cfg.IngestsWait),
-		ToBucket: s.cfg.Backend == BackendS3, Denied: deps.Denied, Whole: s.isWhole,
+		ToBucket: s.cfg.Backend == BackendS3, Denied: deps.Denied, Whole: s.opener.Whole,
 		CommitSmall: s.storeSmall, CommitLarge: s.commitLarge,
-		Damaged:     s.damagedIfWhole,
-		CountDamage: func() { s.metrics.integrity.WithLabelValues("partial").Inc() },
+		Damaged:     s.opener.DamagedIfWhole,
+		CountDamage: func() { integrity.WithLabelValues("partial").Inc() },
 	})
 }
 
@@ -184,7 +202,7 @@ func (s *Store) newUploads(deps Deps) *upload.Table {
 		Backend: s.backend, Space: s.space, Quotas: s.quotas, Leases: s.leases, Admission: s.admission,
 		Gate: s.puts, Log: deps.Log, Limits: deps.Limits, Metrics: deps.Metrics,
 		MaxOpen: s.cfg.Uploads, TTL: s.cfg.UploadTTL, HashWorkers: s.cfg.HashWorkers, MayExpire: deps.MayExpire,
-		Allowed: s.allowed, Visible: s.isWhole, CommitSmall: s.storeSmall, CommitLarge: s.commitLarge,
+		Allowed: s.allowed, Visible: s.opener.Whole, CommitSmall: s.storeSmall, CommitLarge: s.commitLarge,
 		DropPartial: s.partials.DropCompleted, Pin: s.pinUnlessPinned,
 	})
 }
@@ -197,32 +215,17 @@ func (s *Store) newScrubber(metrics prometheus.Registerer) *scrub.Scrubber {
 		return nil
 	}
 	return scrub.New(scrub.Deps{
-		State: place, Objects: scrubObjects{s}, Hash: s.hash, Log: s.log, Metrics: metrics,
+		State: place, Objects: s.opener, Hash: s.hash, Log: s.log, Metrics: metrics,
 		Rate: int64(s.cfg.ScrubRate), Duty: s.cfg.ScrubDuty, Interval: s.cfg.ScrubInterval,
 		Remote: s.cfg.Backend == BackendS3,
 	})
 }
 
-// gcUses is what a collection sees of the last uses.
-type gcUses struct {
-	*uses.Tracker
-	s *Store
-}
-
-// Flush writes the noted uses to the backend.
-func (u gcUses) Flush(ctx context.Context) error { return u.s.flushUses(ctx) }
-
-// scrubObjects is what a scrub sees of the objects.
-type scrubObjects struct{ s *Store }
-
-func (o scrubObjects) Load(e *meta.Entry) (*b3.Memory, error) { return o.s.load(e) }
-
-func (o scrubObjects) OpenPair(e meta.Entry) (meta.Pair, error) { return o.s.backend.OpenPair(e) }
-
-func (o scrubObjects) Page(ctx context.Context, root b3.Root, page []meta.Entry) ([]meta.Entry, error) {
-	return o.s.entryPage(ctx, root, page)
-}
-
-func (o scrubObjects) Verify(ctx context.Context, root b3.Root, buf []byte, did func(n int) error) error {
-	return o.s.verify(ctx, root, buf, did)
+// pinUnlessPinned adds a pin that is not recursive. An existing pin with the same
+// label stays as it is, even if it is recursive.
+func (s *Store) pinUnlessPinned(ctx context.Context, root b3.Root, label string, charge *quota.Charge) error {
+	if has, err := s.HasPin(ctx, root, label); err != nil || has {
+		return err
+	}
+	return s.Pin(ctx, root, PinOptions{Label: label, Charge: charge})
 }

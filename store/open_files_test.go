@@ -52,7 +52,7 @@ func TestKeptOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.cached == nil || first.cached != again.cached {
+	if first.Source() != again.Source() {
 		t.Error("the second reader opened the files again")
 	}
 	for _, root := range roots[1:] {
@@ -76,7 +76,7 @@ func TestKeptOpen(t *testing.T) {
 		t.Errorf("the one that was pushed out: %v", err)
 	}
 	first.Close()
-	if _, err := first.src.(meta.PairSource).Pair.Data.ReadAt(got, 0); err == nil {
+	if _, err := first.Source().(meta.PairSource).Pair.Data.ReadAt(got, 0); err == nil {
 		t.Error("its files are still open")
 	}
 }

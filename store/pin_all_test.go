@@ -23,7 +23,7 @@ func TestPinAll(t *testing.T) {
 			var pins []store.Pinning
 			var want []status.Outcome
 			add := func(root b3.Root, label string, outcome status.Outcome) {
-				pins = append(pins, store.Pinning{Root: root, PinOptions: store.PinOptions{
+				pins = append(pins, store.Pinning{Root: root, Options: store.PinOptions{
 					Label: label, Target: meta.Target{Copies: 3, Seq: uint64(len(pins) + 1)},
 				}})
 				want = append(want, outcome)

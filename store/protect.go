@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -15,7 +16,7 @@ import (
 // pinned, directly or below a recursive pin. It also returns conflict while the
 // object is leased: open, being written, or kept by Lease.
 func (s *Store) Delete(ctx context.Context, root b3.Root) error {
-	canceled, err := s.restores.cancel(ctx, root)
+	canceled, err := s.moved.Cancel(ctx, root)
 	if err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func (s *Store) removable(ctx context.Context, root b3.Root) (meta.Entry, error)
 		return e, fmt.Errorf("delete %s: %w", root, err)
 	}
 	if !ok {
-		return e, notFound(root)
+		return e, meta.NotFound(root)
 	}
 	by, err := s.gc.Holder(ctx, root)
 	if err != nil {
@@ -65,56 +66,6 @@ func (s *Store) removable(ctx context.Context, root b3.Root) (meta.Entry, error)
 		return e, status.Errorf(status.Conflict, "%s is kept by a pin (%s); remove the pin first", root, by)
 	}
 	return e, nil
-}
-
-// MoveOut takes the object's file out of the store instead of copying it. It calls move
-// with the path of the file, which has exactly the object's bytes, unverified. move
-// renames the file and returns nil, or leaves it and returns an error, which MoveOut
-// returns. Then MoveOut removes the object, durably; an open object can be read on.
-//
-// MoveOut returns unsupported, before move, for an object without a file of its own: a
-// small one, or one in RAM or in a bucket. It returns conflict while a pin keeps the
-// object or anybody else uses it. If only the removal fails, MoveOut logs that: the
-// object is then found to be damaged, and the next put replaces it.
-func (o *Object) MoveOut(ctx context.Context, move func(path string) error) error {
-	return o.giveAway(ctx, func(e meta.Entry, path string) error {
-		if err := move(path); err != nil {
-			return err
-		}
-		o.s.logCleanup("remove an object that was moved out", o.s.backend.RemoveAll(ctx, []meta.Entry{e}))
-		return nil
-	})
-}
-
-// giveAway calls give with the entry and the file of an object that nothing else keeps or
-// uses. Nobody opens the object meanwhile.
-func (o *Object) giveAway(ctx context.Context, give func(e meta.Entry, path string) error) error {
-	s, root := o.s, o.e.Root
-	if o.part != nil || o.moved != nil {
-		return status.Errorf(status.Unsupported, "%s is not whole in the store", root)
-	}
-	if err := s.admission.EnterContext(ctx); err != nil {
-		return err
-	}
-	defer s.admission.Leave()
-	endRemoval, err := s.leases.RemoveLeased(root)
-	if err != nil {
-		return err
-	}
-	defer endRemoval()
-	defer s.gc.BeginRemoval()()
-	e, err := s.removable(ctx, root)
-	if err != nil {
-		return err
-	}
-	if e.Corrupt {
-		return corrupt(root, "it failed a check before")
-	}
-	path, ok := s.backend.File(e)
-	if !ok {
-		return meta.NoFile(root)
-	}
-	return give(e, path)
 }
 
 // Lease keeps objects from being removed until release is called. The objects
@@ -143,4 +94,15 @@ func (s *Store) HoldGC() (release func()) {
 		end()
 		s.gc.RetryEviction()
 	})
+}
+
+// UsedOrPinned reports whether an object, damaged or not, was used within the
+// given time or is protected by a pin. It returns not_found when the object is
+// not stored. It may read the directories below every recursive pin.
+func (s *Store) UsedOrPinned(ctx context.Context, root b3.Root, within time.Duration) (bool, error) {
+	if used, err := s.UsedWithin(ctx, root, within); err != nil || used {
+		return used, err
+	}
+	pinned, _, err := s.Pinned(ctx, root)
+	return pinned, err
 }

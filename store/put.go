@@ -33,14 +33,6 @@ type PutOptions struct {
 	Size int64
 }
 
-// Info describes one object.
-type Info struct {
-	Root    b3.Root
-	Size    int64 // bytes
-	New     bool  // set by a put that stored the object; false if it was already stored whole
-	Corrupt bool  // set by a listing if the object's bytes failed a check and are not served
-}
-
 // headBuffers holds *[]byte of one group plus one byte: enough to tell a small
 // object from a large one.
 var headBuffers = sync.Pool{New: func() any { b := make([]byte, b3.GroupSize+1); return &b }}
@@ -197,7 +189,7 @@ func (s *Store) withMoreSpace(ctx context.Context, n int64, put func() error) er
 // noteStored notes a use of root, which was just stored and which the caller
 // leases. It tells a running collection of an object that may be a directory.
 func (s *Store) noteStored(root b3.Root, directory bool) {
-	s.noteUse(root, s.clock.Stamp())
+	s.uses.Note(root, s.clock.Stamp())
 	if directory {
 		s.gc.ObjectAdded(root)
 	}
@@ -222,7 +214,7 @@ func (s *Store) alreadyStored(ctx context.Context, root b3.Root) (bool, error) {
 	if err != nil || !ok || e.Corrupt {
 		return false, err
 	}
-	return true, s.noteUseOrFlush(ctx, root, e.Added)
+	return true, s.uses.NoteOrFlush(ctx, root, e.Added)
 }
 
 // putLarge stores r, which has more than one group, through a staged file.
@@ -341,4 +333,10 @@ func (s *Store) allowed(root, expect b3.Root) error {
 		return badDigest(expect, root)
 	}
 	return s.checkDenied(root)
+}
+
+// putAgain stores the bytes of an object that was moved out.
+func (s *Store) putAgain(ctx context.Context, r io.Reader, root b3.Root, size int64) error {
+	_, err := s.Put(ctx, r, PutOptions{Expect: root, Size: size})
+	return err
 }

@@ -14,6 +14,7 @@ import (
 	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/moved"
 )
 
 // movable accepts every file.
@@ -38,7 +39,8 @@ func moveAndRestore(t *testing.T, s *Store, root b3.Root) string {
 	}
 	defer o.Close()
 	out := filepath.Join(t.TempDir(), "out")
-	if err := o.MoveAndRestore(t.Context(), movable, func(path string) error { return os.Rename(path, out) }); err != nil {
+	rename := func(path string) error { return os.Rename(path, out) }
+	if err := s.MoveAndRestore(t.Context(), o, movable, rename); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -60,7 +62,7 @@ func wantBytes(t *testing.T, o *Object, err error, p []byte) {
 // awaitRestored waits until s restores nothing.
 func awaitRestored(t *testing.T, s *Store) {
 	t.Helper()
-	testkit.Eventually(t, "every restore has ended", func() bool { return s.restores.active.Load() == 0 })
+	testkit.Eventually(t, "every restore has ended", func() bool { return s.moved.Len() == 0 })
 }
 
 // wantSound checks that every object of s is right.
@@ -222,39 +224,39 @@ func TestMoveAndRestoreRefused(t *testing.T) {
 	cfg := onDisk(t)
 	cfg.Puts = 1
 	s := openStore(t, cfg, vfs.Default)
-	roots, data := largeObjects(t, s, maxRestores+2)
+	roots, data := largeObjects(t, s, moved.MaxObjects+2)
 	errNo := errors.New("no")
 	never := func(string) error {
 		t.Error("move was called")
 		return errNo
 	}
 	o := opened(t, s, roots[0])
-	if err := o.MoveAndRestore(t.Context(), func(string) error { return errNo }, never); !errors.Is(err, errNo) {
+	if err := s.MoveAndRestore(t.Context(), o, func(string) error { return errNo }, never); !errors.Is(err, errNo) {
 		t.Errorf("a refused file: %v", err)
 	}
 	if err := s.Pin(t.Context(), roots[0], PinOptions{Label: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.MoveAndRestore(t.Context(), movable, never); status.Of(err) != status.Conflict {
+	if err := s.MoveAndRestore(t.Context(), o, movable, never); status.Of(err) != status.Conflict {
 		t.Errorf("a pinned object: %v", err)
 	}
 	release := holdPuts(t, s)
 	again := opened(t, s, roots[1])
-	err := again.MoveAndRestore(t.Context(), movable, func(string) error { return errNo })
+	err := s.MoveAndRestore(t.Context(), again, movable, func(string) error { return errNo })
 	if !errors.Is(err, errNo) {
 		t.Errorf("a failed rename: %v", err)
 	}
 	now, err := s.Open(t.Context(), roots[1])
 	wantBytes(t, now, err, data[1])
-	moved := opened(t, s, roots[1])
-	if err := moved.MoveAndRestore(t.Context(), movable, never); status.Of(err) != status.Unsupported {
+	out := opened(t, s, roots[1])
+	if err := s.MoveAndRestore(t.Context(), out, movable, never); status.Of(err) != status.Unsupported {
 		t.Errorf("an object that is being restored: %v", err)
 	}
-	for _, root := range roots[2 : maxRestores+1] {
+	for _, root := range roots[2 : moved.MaxObjects+1] {
 		moveAndRestore(t, s, root)
 	}
-	last := opened(t, s, roots[maxRestores+1])
-	if err := last.MoveAndRestore(t.Context(), movable, never); status.Of(err) != status.Busy {
+	last := opened(t, s, roots[moved.MaxObjects+1])
+	if err := s.MoveAndRestore(t.Context(), last, movable, never); status.Of(err) != status.Busy {
 		t.Errorf("one too many: %v", err)
 	}
 	release()

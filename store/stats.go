@@ -3,10 +3,8 @@ package store
 import (
 	"allium/store/arena"
 	"allium/store/cache"
-	"allium/store/disk"
 	"allium/store/fsys"
 	"allium/store/gc"
-	"allium/store/memory"
 	"allium/store/meta"
 	"allium/store/scrub"
 	"allium/store/upload"
@@ -44,10 +42,7 @@ func (s *Store) Stats() Stats {
 		Objects: t.Objects.Load(), Bytes: t.Bytes.Load(), Corrupt: t.Corrupt.Load(),
 		Leases: s.leases.Leased(), Ingests: parts.Ingests, Hot: s.ramCache.Stats(), Scrub: s.scrub.Stats(),
 		PartialObjects: parts.Objects, PartialBytes: parts.Bytes, PartialWaits: parts.Waits,
-		Uploads: s.uploads.Stats(), GC: s.gc.Runs(),
-	}
-	if d, ok := s.backend.(*disk.Backend); ok {
-		st.Files = d.Descriptors()
+		Uploads: s.uploads.Stats(), GC: s.gc.Runs(), Files: s.backend.Descriptors(),
 	}
 	if s.admission.Opened() {
 		st.WriteErr = s.backend.Failure()
@@ -80,10 +75,10 @@ func (s *Store) MlockError() error {
 
 // arena returns the memory backend's arena, or nil.
 func (s *Store) arena() *arena.Arena {
-	if m, ok := s.backend.(*memory.Backend); ok && s.admission.Opened() {
-		return m.Arena()
+	if !s.admission.Opened() {
+		return nil
 	}
-	return nil
+	return s.backend.Arena()
 }
 
 // Recovered returns how many records and objects Run has looked at while it

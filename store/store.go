@@ -15,11 +15,13 @@ import (
 	"allium/protocols/b3"
 	"allium/store/admission"
 	"allium/store/cache"
-	"allium/store/disk"
 	"allium/store/gc"
 	"allium/store/lease"
 	"allium/store/meta"
+	"allium/store/moved"
+	"allium/store/objects"
 	"allium/store/partial"
+	"allium/store/pins"
 	"allium/store/quota"
 	"allium/store/scrub"
 	"allium/store/upload"
@@ -52,15 +54,28 @@ type Deps struct {
 	MayExpire func() bool
 }
 
+// Types of the parts of which a Store consists.
+type (
+	// Info describes one object.
+	Info = objects.Info
+	// Object is an open object.
+	Object = objects.Object
+	// PinOptions are the options of one pin.
+	PinOptions = pins.Options
+	// Pinning is one pin of PinAll.
+	Pinning = pins.Pinning
+)
+
 // Store is a set of verified objects. Its methods are safe for concurrent use.
 // They return ErrNotReady until Run calls ready, and ErrDraining once the
 // context of Run ends. Operations admitted before that are finished.
 type Store struct {
+	*objects.Objects // what reads
+	*pins.Keeper     // pins and their targets
+
 	cfg         Config
 	log         *slog.Logger
-	hash        *b3.HashQueue // may be nil
-	metrics     *metrics
-	onDamage    func(root b3.Root)       // Deps.Damaged
+	hash        *b3.HashQueue            // may be nil
 	checkDenied func(root b3.Root) error // Deps.Denied
 
 	backend   backend
@@ -77,7 +92,8 @@ type Store struct {
 	puts      *limits.Gate
 	uploads   *upload.Table
 	partials  *partial.Table
-	restores  *restores
+	moved     *moved.Table
+	opener    *objects.Opener
 
 	ran       atomic.Bool  // Run was called
 	recovered atomic.Int64 // records and objects that opening has looked at
@@ -128,12 +144,12 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	}
 	running, halt := context.WithCancel(ctx)
 	defer halt()
-	if d, ok := s.backend.(*disk.Backend); !ok || !d.ReadOnly() { // these jobs write
-		jobs.Go(func() { s.serveUses(serving) })
+	if !s.backend.ReadOnly() { // these jobs write
+		jobs.Go(func() { s.uses.Run(serving, func(err error) { s.logCleanup("note last uses", err) }) })
 		jobs.Go(func() { s.uploads.Serve(serving) })
 		jobs.Go(func() { s.gc.Serve(serving) })
 		jobs.Go(func() { s.scrub.Run(running) })
-		jobs.Go(func() { s.serveRestores(running) })
+		jobs.Go(func() { s.moved.Run(running) })
 	}
 	s.backend.Ready()
 	ready()
@@ -145,6 +161,10 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 		return errors.Join(fmt.Errorf("run the store: %w", err), finish())
 	}
 }
+
+// AwaitDurable waits while the store restores an object, which can be opened before it is durable. It returns at once
+// for any other object, stored or not, and the error of ctx if that ends first.
+func (s *Store) AwaitDurable(ctx context.Context, root b3.Root) error { return s.moved.Wait(ctx, root) }
 
 // Collector returns the garbage collector, which knows what protects an object.
 func (s *Store) Collector() *gc.Collector { return s.gc }
@@ -161,8 +181,8 @@ func (s *Store) Quotas() *quota.Quotas { return s.quotas }
 // shed closes files that the store keeps open only for speed, and returns how
 // many it closed.
 func (s *Store) shed() (closed int) {
-	if d, ok := s.backend.(*disk.Backend); ok && s.admission.Opened() {
-		closed = d.Shed()
+	if s.admission.Opened() {
+		closed = s.backend.Shed()
 	}
 	return closed + s.openFiles.CloseIdle()
 }

@@ -222,7 +222,7 @@ func (s *Service) keep(ctx context.Context, list []targetOf) error {
 	for _, t := range list {
 		label := originLabel(t.Origin)
 		if t.Target.Wants() {
-			pins = append(pins, store.Pinning{Root: t.root, PinOptions: store.PinOptions{Label: label, Target: t.Target}})
+			pins = append(pins, store.Pinning{Root: t.root, Options: store.PinOptions{Label: label, Target: t.Target}})
 			continue
 		}
 		if _, err := s.deps.Store.SetTarget(ctx, t.root, label, t.Target); err != nil && status.Of(err) != status.NotFound {

@@ -369,7 +369,7 @@ func (s *Service) keepRemoval(ctx context.Context, root b3.Root) error {
 		return nil
 	}
 	opt := store.PinOptions{Label: originLabel(s.deps.Self), Target: t}
-	err := s.deps.Store.PinAll(ctx, []store.Pinning{{Root: root, PinOptions: opt}})[0]
+	err := s.deps.Store.PinAll(ctx, []store.Pinning{{Root: root, Options: opt}})[0]
 	if status.Of(err) == status.NotFound {
 		return nil
 	}

@@ -202,7 +202,7 @@ func (in *intake) setPins(ctx context.Context, objs []int) []error {
 	pins := make([]store.Pinning, len(objs))
 	for n, i := range objs {
 		opt := store.PinOptions{Label: in.label, Charge: in.charges[i]}
-		pins[n] = store.Pinning{Root: in.objs[i], PinOptions: opt}
+		pins[n] = store.Pinning{Root: in.objs[i], Options: opt}
 	}
 	errs := in.deps.Store.PinAll(ctx, pins)
 	for n, err := range errs {

@@ -43,7 +43,7 @@ func (f Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (c
 	case err == nil:
 		id := f.Trace.HitUnder(
 			status.ParentOf(ctx), trace.Open, trace.Key{Root: root}, trace.Store, time.Since(begun))
-		return localContent{local, id}, nil
+		return localContent{f.Local.Store, local, id}, nil
 	case out != status.NotFound && out != status.Corrupt:
 		return nil, f.Trace.Fail(trace.Open, trace.Key{Root: root}, begun, trace.Store, err)
 	}
@@ -151,15 +151,15 @@ func (c *remoteContent) Fill(ctx context.Context, w io.WriterAt, wrote func(n in
 }
 
 // MoveOut waits until the store has the whole object and takes its file out of the store, as
-// [store.Object.MoveOut] does. Bytes that nobody has read since they arrived are not proved again.
+// [store.Store.MoveOut] does. Bytes that nobody has read since they arrived are not proved again.
 func (c *remoteContent) MoveOut(ctx context.Context, move func(path string) error) error {
-	return c.stored(ctx, func(o *store.Object) error { return o.MoveOut(ctx, move) })
+	return c.stored(ctx, func(o *store.Object) error { return c.store.MoveOut(ctx, o, move) })
 }
 
 // MoveAndRestore is MoveOut for a store that is to keep the object, as
-// [store.Object.MoveAndRestore] does.
+// [store.Store.MoveAndRestore] does.
 func (c *remoteContent) MoveAndRestore(ctx context.Context, check, move func(path string) error) error {
-	return c.stored(ctx, func(o *store.Object) error { return o.MoveAndRestore(ctx, check, move) })
+	return c.stored(ctx, func(o *store.Object) error { return c.store.MoveAndRestore(ctx, o, check, move) })
 }
 
 // stored calls do with the object when the store has it whole and the transfer has let go of it.

@@ -37,7 +37,7 @@ func (l Local) Open(ctx context.Context, root b3.Root, _ content.OpenOptions) (c
 	if err != nil {
 		return nil, err
 	}
-	return localContent{o: o}, nil
+	return localContent{store: l.Store, o: o}, nil
 }
 
 // Memory implements content.Objects.
@@ -45,6 +45,7 @@ func (l Local) Memory(root b3.Root) []byte { return l.Store.Memory(root) }
 
 // localContent implements content.Content for an object of the store.
 type localContent struct {
+	store  *store.Store
 	o      *store.Object
 	lookup status.LookupID // 0: it was not recorded
 }
@@ -71,9 +72,9 @@ func (c localContent) Fill(ctx context.Context, w io.WriterAt, wrote func(n int)
 	return cmp.Or(writeErr, c.o.Failed(readErr))
 }
 
-// MoveOut takes the object's file out of the store, as [store.Object.MoveOut] does.
+// MoveOut takes the object's file out of the store, as [store.Store.MoveOut] does.
 func (c localContent) MoveOut(ctx context.Context, move func(path string) error) error {
-	return c.o.MoveOut(ctx, move)
+	return c.store.MoveOut(ctx, c.o, move)
 }
 
 // Encode writes the bytes together with their proof. Damage has the effect that it has in

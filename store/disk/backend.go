@@ -14,6 +14,7 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/arena"
 	"allium/store/blob"
 	"allium/store/bucket"
 	"allium/store/cloud"
@@ -121,6 +122,9 @@ func New(o Options) *Backend {
 
 // ReadOnly reports whether the store is read-only because its disk takes no writes.
 func (d *Backend) ReadOnly() bool { return d.disk.readOnly != nil }
+
+// Arena returns nil: the bytes are on disk.
+func (d *Backend) Arena() *arena.Arena { return nil }
 
 // Descriptors returns how often the process was out of file descriptors.
 func (d *Backend) Descriptors() fsys.Descriptors { return d.fs.Stats() }

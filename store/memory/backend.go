@@ -9,6 +9,7 @@ import (
 	"allium/protocols/status"
 	"allium/store/arena"
 	"allium/store/damage"
+	"allium/store/fsys"
 	"allium/store/meta"
 	"allium/store/upload"
 )
@@ -66,6 +67,20 @@ func (m *Backend) Open(context.Context) (err error) {
 
 // Arena returns the arena that has the bytes. It is nil before Open.
 func (m *Backend) Arena() *arena.Arena { return m.arena }
+
+// ReadOnly implements the backend of a store: RAM can always be written.
+func (m *Backend) ReadOnly() bool { return false }
+
+// Shed implements the backend of a store. There are no files.
+func (m *Backend) Shed() int { return 0 }
+
+// Descriptors implements the backend of a store. There are no files.
+func (m *Backend) Descriptors() (none fsys.Descriptors) { return none }
+
+// CheckLog implements the backend of a store. There is no log.
+func (m *Backend) CheckLog(context.Context, func(context.Context) error) (segments int, err error) {
+	return 0, nil
+}
 
 // Serve implements the backend of a store.
 func (m *Backend) Serve(ctx context.Context) { <-ctx.Done() }

@@ -17,6 +17,18 @@ var ErrDraining = status.Errorf(status.Draining, "the store is closing; try agai
 // names is unknown.
 var ErrDamagedDirectory = errors.New("the directory is damaged")
 
+// NotFound returns the error of an object that is not stored.
+func NotFound(root b3.Root) error {
+	return status.Errorf(status.NotFound, "%s is not stored here; fetch it from a provider or add it", root)
+}
+
+// Corrupt returns the error of an object whose stored bytes are wrong or missing.
+// why must not repeat the address.
+func Corrupt(root b3.Root, why string) error {
+	return status.Errorf(status.Corrupt, "the stored copy of %s is damaged (%s) and is not served; "+
+		"fetch it again or add the file again to replace it", root, why)
+}
+
 // Defect says what is wrong with stored bytes, as the label of a metric: digest
 // (wrong bytes), missing (no file) or short (truncated file).
 type Defect string

@@ -13,12 +13,16 @@ import (
 
 func rootOf(n uint64) b3.Root { return b3.Sum(binary.LittleEndian.AppendUint64(nil, n)) }
 
+func newTracker(write func(map[b3.Root]meta.Second) error) *Tracker {
+	return New(Deps{Clock: meta.NewClock(time.Now), Write: write, Noted: func(b3.Root) {}})
+}
+
 // TestHolds: a hold keeps what is used while it lasts, and what is used while a
 // younger one does, and nothing once it has ended.
 func TestHolds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		u := New(meta.NewClock(time.Now))
+		u := newTracker(nil)
 		added := meta.SecondOf(time.Now())
 		time.Sleep(time.Minute)
 		use := func(n uint64) { u.Note(rootOf(n), added) }
@@ -103,7 +107,7 @@ func TestHoldsAreSmall(t *testing.T) {
 func TestHoldsWithoutRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		u := New(meta.NewClock(time.Now))
+		u := newTracker(nil)
 		added := meta.SecondOf(time.Now())
 		time.Sleep(time.Minute)
 		release := u.Hold()
@@ -125,16 +129,15 @@ func TestHoldsWithoutRoom(t *testing.T) {
 func TestNote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		u := New(meta.NewClock(time.Now))
-		added := meta.SecondOf(time.Now())
 		written := 0
+		u := newTracker(func(m map[b3.Root]meta.Second) error {
+			written += len(m)
+			return nil
+		})
+		added := meta.SecondOf(time.Now())
 		flush := func() {
 			t.Helper()
-			err := u.Flush(t.Context(), func(m map[b3.Root]meta.Second) error {
-				written += len(m)
-				return nil
-			})
-			if err != nil {
+			if err := u.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -2,9 +2,9 @@
 // objects from garbage collection until they are pinned.
 //
 // Everything is in RAM; the backend gets the last uses later. A store notes a use with
-// Tracker.Note, under a lease of the object. Tracker.Run writes the noted uses every minute
-// with Flush. An add calls Hold before it stores objects: every object used from then on is
-// protected until it calls release. A collection asks Held before it removes an object.
+// Tracker.Note, under a lease of the object. Tracker.Run writes the noted uses every minute. An add
+// calls Hold before it stores objects: every object used from then on is protected until it calls
+// release. A collection asks Held before it removes an object.
 package uses
 
 import (
@@ -31,7 +31,7 @@ const (
 // A use is noted under a lease of its root. A removal excludes leases, so what it reads
 // here does not change.
 type Tracker struct {
-	clock    *meta.Clock
+	deps     Deps
 	wakeRun  chan struct{} // a buffer of one
 	flushing chan struct{} // a buffer of one; full while uses are written
 
@@ -45,10 +45,17 @@ type Tracker struct {
 	dropped    int64       // uses that had no place in unwritten
 }
 
-// New returns a tracker whose times come from clock.
-func New(clock *meta.Clock) *Tracker {
+// Deps are what a Tracker works with.
+type Deps struct {
+	Clock *meta.Clock
+	Write func(map[b3.Root]meta.Second) error // writes uses to the backend
+	Noted func(b3.Root)                       // called with each use, under the lease of the caller
+}
+
+// New returns a tracker without uses and holds.
+func New(deps Deps) *Tracker {
 	return &Tracker{
-		clock: clock, wakeRun: make(chan struct{}, 1), flushing: make(chan struct{}, 1),
+		deps: deps, wakeRun: make(chan struct{}, 1), flushing: make(chan struct{}, 1),
 		unwritten: map[b3.Root]meta.Second{}, flushed: map[b3.Root]meta.Second{},
 	}
 }
@@ -57,9 +64,10 @@ func New(clock *meta.Clock) *Tracker {
 // earlier use that the backend has. Note does no I/O. It returns false when maxUnwritten
 // uses are waiting, and drops the time of this one.
 func (t *Tracker) Note(root b3.Root, known meta.Second) bool {
+	t.deps.Noted(root)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.clock.Stamp()
+	now := t.deps.Clock.Stamp()
 	if known < t.newest && !t.holds.add(root) { // a later known use proves by itself that root is held
 		t.overflowed = now
 	}
@@ -76,6 +84,19 @@ func (t *Tracker) Note(root b3.Root, known meta.Second) bool {
 		t.wake()
 	}
 	return true
+}
+
+// NoteOrFlush is Note for callers that may wait for the disk: if there is no space, it
+// writes the noted uses first.
+func (t *Tracker) NoteOrFlush(ctx context.Context, root b3.Root, known meta.Second) error {
+	if t.Note(root, known) {
+		return nil
+	}
+	if err := t.Flush(ctx); err != nil {
+		return err
+	}
+	t.Note(root, known)
+	return nil
 }
 
 // wake wakes Run. It never blocks.
@@ -101,9 +122,9 @@ func (t *Tracker) Dropped() int64 {
 	return t.dropped
 }
 
-// Flush writes the noted uses with write. One flush runs at a time; a second one waits for
-// it or ctx.
-func (t *Tracker) Flush(ctx context.Context, write func(map[b3.Root]meta.Second) error) error {
+// Flush writes the noted uses to the backend. One flush runs at a time; a second one waits
+// for it or ctx.
+func (t *Tracker) Flush(ctx context.Context) error {
 	select {
 	case t.flushing <- struct{}{}:
 	case <-ctx.Done():
@@ -118,12 +139,12 @@ func (t *Tracker) Flush(ctx context.Context, write func(map[b3.Root]meta.Second)
 	}
 	t.unwritten, t.flushed = map[b3.Root]meta.Second{}, uses // nobody changes uses from here on
 	t.mu.Unlock()
-	return write(uses)
+	return t.deps.Write(uses)
 }
 
-// Run calls flush once a minute, when many uses wait, and when ctx is done, so that the
-// last uses are written before the backend closes.
-func (t *Tracker) Run(ctx context.Context, flush func(context.Context)) {
+// Run flushes once a minute, when many uses wait, and when ctx is done, so that the last
+// uses are written before the backend closes. It hands errors to report.
+func (t *Tracker) Run(ctx context.Context, report func(error)) {
 	tick := time.NewTicker(flushInterval)
 	defer tick.Stop()
 	for {
@@ -131,10 +152,10 @@ func (t *Tracker) Run(ctx context.Context, flush func(context.Context)) {
 		case <-tick.C:
 		case <-t.wakeRun:
 		case <-ctx.Done():
-			flush(context.WithoutCancel(ctx))
+			report(t.Flush(context.WithoutCancel(ctx)))
 			return
 		}
-		flush(ctx)
+		report(t.Flush(ctx))
 	}
 }
 
@@ -143,7 +164,7 @@ func (t *Tracker) Run(ctx context.Context, flush func(context.Context)) {
 func (t *Tracker) Hold() (release func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	h := t.holds.begin(t.clock.BeginHold())
+	h := t.holds.begin(t.deps.Clock.BeginHold())
 	t.oldest, t.newest = t.holds.bounds()
 	return sync.OnceFunc(func() {
 		t.mu.Lock()

@@ -1,4 +1,4 @@
-package store
+package objects
 
 import (
 	"context"
@@ -11,38 +11,38 @@ import (
 	"allium/store/meta"
 )
 
-// find returns the entry of a visible object. If the caller leases root, the
+// Lookup returns the entry of a visible object. If the caller leases root, the
 // object it finds is not removed before the lease ends.
-func (s *Store) find(root b3.Root) (meta.Entry, bool, error) {
-	if s.leases.Removing(root) {
+func (p *Opener) Lookup(root b3.Root) (meta.Entry, bool, error) {
+	if p.deps.Leases.Removing(root) {
 		return meta.Entry{}, false, nil
 	}
-	return s.backend.Get(root)
+	return p.deps.Backend.Get(root)
 }
 
-// isWhole reports whether root is visible and not known to be damaged.
-func (s *Store) isWhole(root b3.Root) (bool, error) {
-	e, ok, err := s.backend.Get(root)
+// Whole reports whether root is visible and not known to be damaged.
+func (p *Opener) Whole(root b3.Root) (bool, error) {
+	e, ok, err := p.deps.Backend.Get(root)
 	return ok && !e.Corrupt, err
 }
 
 // Stat returns the address and the size of a visible object. It returns
 // not_found when the object is not stored and corrupt when it is damaged.
-func (s *Store) Stat(ctx context.Context, root b3.Root) (Info, error) {
-	if err := s.admission.EnterContext(ctx); err != nil {
+func (s *Objects) Stat(ctx context.Context, root b3.Root) (Info, error) {
+	if err := s.p.deps.Admission.EnterContext(ctx); err != nil {
 		return Info{}, err
 	}
-	defer s.admission.Leave()
-	e, ok, err := s.find(root)
+	defer s.p.deps.Admission.Leave()
+	e, ok, err := s.p.Lookup(root)
 	switch {
 	case err != nil:
 		return Info{}, fmt.Errorf("look up %s: %w", root, err)
 	case !ok:
-		if e, ok = s.restores.find(root); !ok {
-			return Info{}, notFound(root)
+		if e, ok = s.p.deps.Moved.Find(root); !ok {
+			return Info{}, meta.NotFound(root)
 		}
 	case e.Corrupt:
-		return Info{}, corrupt(root, "it failed a check before")
+		return Info{}, meta.Corrupt(root, "it failed a check before")
 	}
 	return infoOf(e), nil
 }
@@ -52,19 +52,19 @@ func infoOf(e meta.Entry) Info { return Info{Root: e.Root, Size: e.Size, Corrupt
 // Has reports for each root, in order, whether the object is stored whole, in
 // part, or not at all. An object that is marked corrupt is not whole; one that is
 // being restored is. Has does not count as a use.
-func (s *Store) Has(ctx context.Context, roots []b3.Root) ([]b3.Presence, error) {
-	if err := s.admission.EnterContext(ctx); err != nil {
+func (s *Objects) Has(ctx context.Context, roots []b3.Root) ([]b3.Presence, error) {
+	if err := s.p.deps.Admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}
-	defer s.admission.Leave()
+	defer s.p.deps.Admission.Leave()
 	answers := make([]b3.Presence, len(roots))
 	for i, root := range roots {
-		e, ok, err := s.find(root)
+		e, ok, err := s.p.Lookup(root)
 		if err != nil {
 			return nil, fmt.Errorf("look up %s: %w", root, err)
 		}
 		if !ok {
-			_, ok = s.restores.find(root)
+			_, ok = s.p.deps.Moved.Find(root)
 		}
 		if ok && !e.Corrupt {
 			answers[i] = b3.Complete
@@ -76,7 +76,7 @@ func (s *Store) Has(ctx context.Context, roots []b3.Root) ([]b3.Presence, error)
 }
 
 // hasPart returns Partial if a part of root is stored.
-func (s *Store) hasPart(root b3.Root) (presence b3.Presence, err error) {
+func (s *Objects) hasPart(root b3.Root) (presence b3.Presence, err error) {
 	_, ok, err := s.partials.Find(root)
 	if err != nil {
 		return presence, fmt.Errorf("look up %s: %w", root, err)
@@ -87,18 +87,18 @@ func (s *Store) hasPart(root b3.Root) (presence b3.Presence, err error) {
 	return presence, nil
 }
 
-// Touch is [Store.Has] that counts as a use of every object that is stored whole. It waits
+// Touch is [Objects.Has] that counts as a use of every object that is stored whole. It waits
 // for objects that are being restored.
-func (s *Store) Touch(ctx context.Context, roots []b3.Root) ([]b3.Presence, error) {
+func (s *Objects) Touch(ctx context.Context, roots []b3.Root) ([]b3.Presence, error) {
 	for _, root := range roots {
-		if err := s.restores.wait(ctx, root); err != nil {
+		if err := s.p.deps.Moved.Wait(ctx, root); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.admission.EnterContext(ctx); err != nil {
+	if err := s.p.deps.Admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}
-	defer s.admission.Leave()
+	defer s.p.deps.Admission.Leave()
 	found, err := s.findAll(ctx, roots)
 	if err != nil {
 		return nil, err
@@ -117,22 +117,22 @@ func (s *Store) Touch(ctx context.Context, roots []b3.Root) ([]b3.Presence, erro
 // Find describes the objects of roots that are stored whole, with one sorted
 // look-up. For the other roots, the Root of the Info is zero. Find counts as a
 // use: what it finds stays as long as a GC hold that began earlier.
-func (s *Store) Find(ctx context.Context, roots []b3.Root) ([]Info, error) {
-	if err := s.admission.EnterContext(ctx); err != nil {
+func (s *Objects) Find(ctx context.Context, roots []b3.Root) ([]Info, error) {
+	if err := s.p.deps.Admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}
-	defer s.admission.Leave()
+	defer s.p.deps.Admission.Leave()
 	return s.findAll(ctx, roots)
 }
 
-func (s *Store) findAll(ctx context.Context, roots []b3.Root) ([]Info, error) {
+func (s *Objects) findAll(ctx context.Context, roots []b3.Root) ([]Info, error) {
 	removing := make([]bool, len(roots))
 	for i, root := range roots {
-		s.leases.Acquire(root)
-		defer s.leases.Release(root)
-		removing[i] = s.leases.Removing(root)
+		s.p.deps.Leases.Acquire(root)
+		defer s.p.deps.Leases.Release(root)
+		removing[i] = s.p.deps.Leases.Removing(root)
 	}
-	es, err := s.backend.GetAll(roots)
+	es, err := s.p.deps.Backend.GetAll(roots)
 	if err != nil {
 		return nil, fmt.Errorf("look up %d addresses: %w", len(roots), err)
 	}
@@ -142,7 +142,7 @@ func (s *Store) findAll(ctx context.Context, roots []b3.Root) ([]Info, error) {
 			continue
 		}
 		found[i] = Info{Root: e.Root, Size: e.Size}
-		if err := s.noteUseOrFlush(ctx, e.Root, e.Added); err != nil {
+		if err := s.p.deps.Uses.NoteOrFlush(ctx, e.Root, e.Added); err != nil {
 			return nil, fmt.Errorf("look up %s: %w", e.Root, err)
 		}
 	}
@@ -152,9 +152,9 @@ func (s *Store) findAll(ctx context.Context, roots []b3.Root) ([]Info, error) {
 // List yields the objects in order of address, damaged ones included. It keeps
 // one page of [meta.PageSize] objects and no snapshot: an object that is put or
 // deleted meanwhile may or may not appear. An error ends the listing.
-func (s *Store) List(ctx context.Context) iter.Seq2[Info, error] {
+func (s *Objects) List(ctx context.Context) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		for e, err := range s.entries(ctx) {
+		for e, err := range s.p.Entries(ctx) {
 			if !yield(infoOf(e), err) {
 				return
 			}
@@ -162,13 +162,13 @@ func (s *Store) List(ctx context.Context) iter.Seq2[Info, error] {
 	}
 }
 
-// entries is List of entries.
-func (s *Store) entries(ctx context.Context) iter.Seq2[meta.Entry, error] {
+// Entries is [Objects.List] of entries.
+func (p *Opener) Entries(ctx context.Context) iter.Seq2[meta.Entry, error] {
 	return func(yield func(meta.Entry, error) bool) {
 		var from b3.Root
 		buf := make([]meta.Entry, 0, meta.PageSize)
 		for more := true; more; {
-			page, err := s.entryPage(ctx, from, buf)
+			page, err := p.Page(ctx, from, buf)
 			if err != nil {
 				yield(meta.Entry{}, fmt.Errorf("list objects: %w", err))
 				return
@@ -187,12 +187,12 @@ func (s *Store) entries(ctx context.Context) iter.Seq2[meta.Entry, error] {
 
 // Prefixed returns the addresses of objects, damaged ones included, that begin with digits: at
 // most 64 lower-case hex digits. It returns at most a number of them, in order.
-func (s *Store) Prefixed(ctx context.Context, digits string, most int) ([]b3.Root, error) {
+func (s *Objects) Prefixed(ctx context.Context, digits string, most int) ([]b3.Root, error) {
 	from, err := b3.Parse("b3:" + digits + strings.Repeat("0", max(0, 2*b3.Size-len(digits))))
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.entryPage(ctx, from, make([]meta.Entry, 0, min(most, meta.PageSize)))
+	page, err := s.p.Page(ctx, from, make([]meta.Entry, 0, min(most, meta.PageSize)))
 	if err != nil {
 		return nil, fmt.Errorf("list objects: %w", err)
 	}
@@ -206,42 +206,33 @@ func (s *Store) Prefixed(ctx context.Context, digits string, most int) ([]b3.Roo
 	return found, nil
 }
 
-func (s *Store) entryPage(ctx context.Context, from b3.Root, buf []meta.Entry) ([]meta.Entry, error) {
-	if err := s.admission.EnterContext(ctx); err != nil {
+// Page appends visible objects to buf, in ascending order from an address, up to its capacity. A page
+// that is not full is the last one.
+func (p *Opener) Page(ctx context.Context, from b3.Root, buf []meta.Entry) ([]meta.Entry, error) {
+	if err := p.deps.Admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}
-	defer s.admission.Leave()
-	return s.backend.Entries(from, buf)
-}
-
-// UsedOrPinned reports whether an object, damaged or not, was used within the
-// given time or is protected by a pin. It returns not_found when the object is
-// not stored. It may read the directories below every recursive pin.
-func (s *Store) UsedOrPinned(ctx context.Context, root b3.Root, within time.Duration) (bool, error) {
-	if used, err := s.UsedWithin(ctx, root, within); err != nil || used {
-		return used, err
-	}
-	pinned, _, err := s.Pinned(ctx, root)
-	return pinned, err
+	defer p.deps.Admission.Leave()
+	return p.deps.Backend.Entries(from, buf)
 }
 
 // UsedWithin reports whether an object, damaged or not, was read or stored within
 // the given time. It returns not_found when the object is not stored.
-func (s *Store) UsedWithin(ctx context.Context, root b3.Root, within time.Duration) (bool, error) {
-	if err := s.admission.EnterContext(ctx); err != nil {
+func (s *Objects) UsedWithin(ctx context.Context, root b3.Root, within time.Duration) (bool, error) {
+	if err := s.p.deps.Admission.EnterContext(ctx); err != nil {
 		return false, err
 	}
-	defer s.admission.Leave()
-	e, ok, err := s.find(root)
+	defer s.p.deps.Admission.Leave()
+	e, ok, err := s.p.Lookup(root)
 	if err != nil {
 		return false, fmt.Errorf("look up %s: %w", root, err)
 	}
 	if !ok {
-		return false, notFound(root)
+		return false, meta.NotFound(root)
 	}
-	used, err := s.backend.UsedAt(e)
+	used, err := s.p.deps.Backend.UsedAt(e)
 	if err != nil {
 		return false, fmt.Errorf("look up %s: %w", root, err)
 	}
-	return max(used, s.uses.UsedAt(root)) >= meta.SecondOf(time.Now().Add(-within)), nil
+	return max(used, s.p.deps.Uses.UsedAt(root)) >= meta.SecondOf(time.Now().Add(-within)), nil
 }

@@ -1,4 +1,9 @@
-package store
+// Package pins keeps the pins of a store's objects, and the durability that pins ask for.
+//
+// A pin is set under a lease of its object, counted in the quota of its label, and committed. A
+// recursive pin is not set before a garbage collection that read the pins earlier has heard of it.
+// A pin that had a target leaves a record when it is removed, until [Keeper.ForgetTarget].
+package pins
 
 import (
 	"cmp"
@@ -8,12 +13,52 @@ import (
 	"time"
 
 	"allium/protocols/b3"
+	"allium/store/admission"
+	"allium/store/gc"
+	"allium/store/lease"
 	"allium/store/meta"
+	"allium/store/moved"
 	"allium/store/quota"
+	"allium/store/uses"
 )
 
-// PinOptions are the options of one pin.
-type PinOptions struct {
+// Backend keeps the pins.
+type Backend interface {
+	// Get returns the entry of a visible object.
+	Get(root b3.Root) (e meta.Entry, ok bool, err error)
+	// SetTarget durably sets the target of a pin that is not released, if t replaces the
+	// one that it has, and reports whether it did.
+	SetTarget(root b3.Root, label string, t meta.Target) (bool, error)
+	// ForgetPin removes a released pin durably and reports whether there was one.
+	ForgetPin(root b3.Root, label string) (bool, error)
+	// Pin returns one pin, also a released one.
+	Pin(root b3.Root, label string) (p meta.Pin, ok bool, err error)
+	// Pins appends pins to page, in ascending order from (root, label), up to its
+	// capacity, without released ones. A page that is not full is the last one.
+	Pins(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
+	// Released is Pins for released pins.
+	Released(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
+}
+
+// Deps are what a Keeper works with.
+type Deps struct {
+	Backend   Backend
+	Admission *admission.Control
+	Leases    *lease.Table
+	Moved     *moved.Table
+	Uses      *uses.Tracker
+	Quotas    *quota.Quotas
+	Collector *gc.Collector
+}
+
+// Keeper keeps the pins of a store. Its methods are safe for concurrent use.
+type Keeper struct{ deps Deps }
+
+// New returns a Keeper.
+func New(deps Deps) *Keeper { return &Keeper{deps} }
+
+// Options are the options of one pin.
+type Options struct {
 	Recursive bool
 	Label     string
 	// Target is the durability that the pin asks for. The zero Target leaves that of the pin
@@ -22,10 +67,10 @@ type PinOptions struct {
 	Charge *quota.Charge // what the add so far counted, which the pin takes over; may be nil
 }
 
-// Pinning is one pin of [Store.PinAll].
+// Pinning is one pin of [Keeper.PinAll].
 type Pinning struct {
 	Root b3.Root
-	PinOptions
+	Options
 }
 
 // Pin adds a pin durably, or replaces the pin with the same label. It returns
@@ -34,44 +79,44 @@ type Pinning struct {
 // is stored when Pin returns nil stays, even if a garbage collection was about to
 // remove it. Pin returns quota if the label already holds as much as Config.Quotas
 // allows. It waits for an object that is being restored.
-func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
-	return s.PinAll(ctx, []Pinning{{root, opt}})[0]
+func (k *Keeper) Pin(ctx context.Context, root b3.Root, opt Options) error {
+	return k.PinAll(ctx, []Pinning{{root, opt}})[0]
 }
 
 // PinAll adds pins as Pin does each of them, and makes them durable together. It returns the error of each.
-func (s *Store) PinAll(ctx context.Context, pins []Pinning) []error {
+func (k *Keeper) PinAll(ctx context.Context, pins []Pinning) []error {
 	errs := make([]error, len(pins))
 	for i, p := range pins {
 		if errs[i] = meta.CheckLabel(p.Label); errs[i] == nil {
-			errs[i] = s.restores.wait(ctx, p.Root)
+			errs[i] = k.deps.Moved.Wait(ctx, p.Root)
 		}
 	}
-	if err := s.admission.EnterContext(ctx); err != nil {
+	if err := k.deps.Admission.EnterContext(ctx); err != nil {
 		for i := range errs {
 			errs[i] = cmp.Or(errs[i], err)
 		}
 		return errs
 	}
-	defer s.admission.Leave()
+	defer k.deps.Admission.Leave()
 	var set []quota.Pinning
 	var added []meta.Second
 	var at []int // of each of set in pins
 	for i, p := range pins {
-		s.leases.Acquire(p.Root)
-		defer s.leases.Release(p.Root)
+		k.deps.Leases.Acquire(p.Root)
+		defer k.deps.Leases.Release(p.Root)
 		if errs[i] != nil {
 			continue
 		}
-		e, pin, err := s.pinning(ctx, p)
+		e, pin, err := k.pinning(ctx, p)
 		if errs[i] = err; err == nil {
 			set = append(set, quota.Pinning{Pin: pin, Size: e.Size, Charge: p.Charge})
 			added, at = append(added, e.Added), append(at, i)
 		}
 	}
-	for n, err := range s.quotas.SetPins(ctx, set) {
+	for n, err := range k.deps.Quotas.SetPins(ctx, set) {
 		p := pins[at[n]]
 		if err == nil {
-			err = s.pinned(ctx, p, added[n])
+			err = k.pinned(ctx, p, added[n])
 		}
 		if err != nil {
 			errs[at[n]] = fmt.Errorf("pin %s: %w", p.Root, err)
@@ -81,91 +126,81 @@ func (s *Store) PinAll(ctx context.Context, pins []Pinning) []error {
 }
 
 // pinning returns the pin that is to be set, and the entry of its object, on which the caller has a lease.
-func (s *Store) pinning(ctx context.Context, p Pinning) (e meta.Entry, pin meta.Pin, err error) {
-	if err := s.leases.Settle(ctx, p.Root); err != nil {
+func (k *Keeper) pinning(ctx context.Context, p Pinning) (e meta.Entry, pin meta.Pin, err error) {
+	if err := k.deps.Leases.Settle(ctx, p.Root); err != nil {
 		return e, pin, err
 	}
-	e, ok, err := s.backend.Get(p.Root)
+	e, ok, err := k.deps.Backend.Get(p.Root)
 	if err != nil {
 		return e, pin, fmt.Errorf("pin %s: %w", p.Root, err)
 	}
 	if !ok {
-		return e, pin, notFound(p.Root)
+		return e, pin, meta.NotFound(p.Root)
 	}
 	pin = meta.Pin{
 		Root: p.Root, Label: p.Label, Recursive: p.Recursive, Created: time.Now().UTC().Truncate(time.Second),
 	}
-	pin.Target, err = s.nextTarget(p.Root, p.PinOptions)
+	pin.Target, err = k.nextTarget(p.Root, p.Options)
 	return e, pin, err
 }
 
 // pinned notes that a pin was set, of an object that was added at that time.
-func (s *Store) pinned(ctx context.Context, p Pinning, added meta.Second) error {
-	s.noteUse(p.Root, added)
+func (k *Keeper) pinned(ctx context.Context, p Pinning, added meta.Second) error {
+	k.deps.Uses.Note(p.Root, added)
 	if !p.Recursive {
 		return nil
 	}
 	// A collection that read the pins before must end; a later one sees this pin.
-	if err := s.gc.PinAdded(ctx, p.Root); err != nil {
+	if err := k.deps.Collector.PinAdded(ctx, p.Root); err != nil {
 		return fmt.Errorf("the pin is set, but objects below it may just be removed: %w", err)
 	}
 	return nil
 }
 
-// pinUnlessPinned adds a pin that is not recursive. An existing pin with the same
-// label stays as it is, even if it is recursive.
-func (s *Store) pinUnlessPinned(ctx context.Context, root b3.Root, label string, charge *quota.Charge) error {
-	_, ok, err := s.ownPin(root, label)
-	if err != nil || ok {
-		return err
-	}
-	return s.Pin(ctx, root, PinOptions{Label: label, Charge: charge})
-}
-
 // HasPin reports whether an object has a pin with that label.
-func (s *Store) HasPin(ctx context.Context, root b3.Root, label string) (bool, error) {
-	if err := s.admission.EnterContext(ctx); err != nil {
+func (k *Keeper) HasPin(ctx context.Context, root b3.Root, label string) (bool, error) {
+	if err := k.deps.Admission.EnterContext(ctx); err != nil {
 		return false, err
 	}
-	defer s.admission.Leave()
-	_, ok, err := s.ownPin(root, label)
+	defer k.deps.Admission.Leave()
+	_, ok, err := k.ownPin(root, label)
 	return ok, err
 }
 
 // Unpin removes the pin with that label durably. If the pin has a target, the record that it was
 // removed stays until ForgetTarget. Unpin returns not_found if there is no such pin.
-func (s *Store) Unpin(ctx context.Context, root b3.Root, label string) error {
-	if err := s.admission.EnterContext(ctx); err != nil {
+func (k *Keeper) Unpin(ctx context.Context, root b3.Root, label string) error {
+	if err := k.deps.Admission.EnterContext(ctx); err != nil {
 		return err
 	}
-	defer s.admission.Leave()
-	ok, err := s.quotas.DropPin(ctx, root, label)
+	defer k.deps.Admission.Leave()
+	ok, err := k.deps.Quotas.DropPin(ctx, root, label)
 	if err != nil {
 		return fmt.Errorf("unpin %s: %w", root, err)
 	}
 	if !ok {
 		return noPin(root, label)
 	}
-	s.gc.RetryEviction()
+	k.deps.Collector.RetryEviction()
 	return nil
 }
 
 // Pins yields the pins in order of address and label. It keeps one page of
 // [meta.PageSize] pins. An error ends the listing.
-func (s *Store) Pins(ctx context.Context) iter.Seq2[meta.Pin, error] {
-	return s.listPins(ctx, s.backend.Pins)
+func (k *Keeper) Pins(ctx context.Context) iter.Seq2[meta.Pin, error] {
+	return k.listPins(ctx, k.deps.Backend.Pins)
 }
 
 // pagePins appends a page of pins, as the methods of the backend do.
 type pagePins func(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
 
-func (s *Store) listPins(ctx context.Context, from pagePins) iter.Seq2[meta.Pin, error] {
+func (k *Keeper) listPins(ctx context.Context, from pagePins) iter.Seq2[meta.Pin, error] {
 	return func(yield func(meta.Pin, error) bool) {
 		var root b3.Root
 		var label string
 		buf := make([]meta.Pin, 0, meta.PageSize)
 		for {
-			page, err := s.pinPage(ctx, from, root, label, buf)
+			page, err := k.pinPage(ctx, from, root, label, buf)
 			if err != nil {
 				yield(meta.Pin{}, fmt.Errorf("list pins: %w", err))
 				return
@@ -184,13 +219,13 @@ func (s *Store) listPins(ctx context.Context, from pagePins) iter.Seq2[meta.Pin,
 	}
 }
 
-func (s *Store) pinPage(
+func (k *Keeper) pinPage(
 	ctx context.Context, from pagePins, root b3.Root, label string, buf []meta.Pin,
 ) ([]meta.Pin, error) {
-	if err := s.admission.EnterContext(ctx); err != nil {
+	if err := k.deps.Admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}
-	defer s.admission.Leave()
+	defer k.deps.Admission.Leave()
 	return from(root, label, buf)
 }
 
@@ -198,12 +233,12 @@ func (s *Store) pinPage(
 // a recursive pin above it. It reads the directories below recursive pins until
 // it finds root. If it finds no pin and one of these directories is damaged or
 // lost, it returns conflict, because the directory may name root.
-func (s *Store) Pinned(ctx context.Context, root b3.Root) (pinned bool, why string, err error) {
-	if err := s.admission.EnterContext(ctx); err != nil {
+func (k *Keeper) Pinned(ctx context.Context, root b3.Root) (pinned bool, why string, err error) {
+	if err := k.deps.Admission.EnterContext(ctx); err != nil {
 		return false, "", err
 	}
-	defer s.admission.Leave()
-	h, err := s.gc.Holder(ctx, root)
+	defer k.deps.Admission.Leave()
+	h, err := k.deps.Collector.Holder(ctx, root)
 	if err != nil || h == nil {
 		return false, "", err
 	}

@@ -1,4 +1,4 @@
-package store
+package objects
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"allium/protocols/status"
 	"allium/store/cache"
 	"allium/store/meta"
+	"allium/store/moved"
 	"allium/store/partial"
 )
 
@@ -16,7 +17,7 @@ import (
 // while others delete. Its methods are safe for concurrent use, but Close must
 // not run while a read is in progress.
 type Object struct {
-	s      *Store
+	opener *Opener
 	e      meta.Entry
 	src    b3.Source
 	reader *b3.Reader
@@ -26,7 +27,7 @@ type Object struct {
 	closeFiles func()        // closes files that only this object uses
 	cached     *cache.Opened // files from the cache of open files
 	part       *partial.View // a partial object; the view holds the lease
-	moved      *restore      // an object that is read from the file that was moved out
+	moved      *moved.Object // an object that is read from the file that was moved out
 }
 
 // Root returns the object's address.
@@ -51,17 +52,21 @@ func (o *Object) Failed(err error) error {
 		return o.part.ReadFailed(err)
 	}
 	if o.moved != nil {
-		return o.moved.readFailed(err)
+		return o.moved.ReadFailed(err)
 	}
 	if err == nil || status.Of(err) != status.Corrupt {
 		return err
 	}
-	if e := o.s.admission.Enter(); e != nil {
+	if e := o.opener.deps.Admission.Enter(); e != nil {
 		return err
 	}
-	defer o.s.admission.Leave()
-	return o.s.damaged(o.e, err)
+	defer o.opener.deps.Admission.Leave()
+	return o.opener.Damaged(o.e, err)
 }
+
+// Stored reports whether the object is whole among the files or in the RAM of the store: neither
+// a partial one nor one that is read from a file that was moved out.
+func (o *Object) Stored() bool { return o.part == nil && o.moved == nil }
 
 // Close releases the lease and the files. It is idempotent and always returns nil.
 func (o *Object) Close() error {
@@ -76,12 +81,12 @@ func (o *Object) Close() error {
 		o.closeFiles()
 	}
 	if o.cached != nil {
-		o.s.openFiles.Release(o.cached)
+		o.opener.deps.Files.Release(o.cached)
 	}
 	if o.moved != nil {
-		o.s.restores.release(o.moved)
+		o.moved.Close()
 	}
-	o.s.leases.Release(o.e.Root)
+	o.opener.deps.Leases.Release(o.e.Root)
 	return nil
 }
 
@@ -94,29 +99,31 @@ func (o *Object) Covers(start, end int64) bool {
 	return 0 <= start && start <= end && end <= o.e.Size
 }
 
-// damaged turns an error of reading e into the error for the user. If the bytes
+// Damaged turns an error of reading e into the error for the user. If the bytes
 // are wrong, it counts the damage and marks e, so that the next put replaces it.
 // If the disk could not be read, it only counts: a later read may succeed. The
 // caller leases e.
-func (s *Store) damaged(e meta.Entry, err error) error {
+func (p *Opener) Damaged(e meta.Entry, err error) error {
 	var why meta.Defect
 	switch {
 	case errors.As(err, &why):
 	case errors.Is(err, b3.ErrCorrupt):
 		why = "digest"
 	case status.Of(err) == status.Corrupt:
-		s.metrics.integrity.WithLabelValues("io").Inc()
+		p.deps.Integrity.WithLabelValues("io").Inc()
 		return fmt.Errorf("read %s: %w", e.Root, err)
 	default:
 		return fmt.Errorf("read %s: %w", e.Root, err)
 	}
-	s.metrics.integrity.WithLabelValues(string(why)).Inc()
-	if s.leases.Mark(e.Root) {
-		defer s.leases.Unmark(e.Root)
-		s.logCleanup("mark corrupt", s.backend.Mark(e, true))
-		s.dropCached(e.Root)
+	p.deps.Integrity.WithLabelValues(string(why)).Inc()
+	if p.deps.Leases.Mark(e.Root) {
+		defer p.deps.Leases.Unmark(e.Root)
+		if err := p.deps.Backend.Mark(e, true); err != nil {
+			p.deps.Log.Warn("a damaged object could not be marked", "root", e.Root, "err", err)
+		}
+		p.Drop(e.Root)
 	}
-	s.log.Error("a stored object is damaged and is not served", "root", e.Root, "reason", string(why))
-	s.onDamage(e.Root)
-	return corrupt(e.Root, why.Error())
+	p.deps.Log.Error("a stored object is damaged and is not served", "root", e.Root, "reason", string(why))
+	p.deps.OnDamage(e.Root)
+	return meta.Corrupt(e.Root, why.Error())
 }

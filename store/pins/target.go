@@ -1,4 +1,4 @@
-package store
+package pins
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 // has then. Without a number t gets the next one; a t with neither copies nor shards removes the
 // target. A t whose number is not above that of the pin's target changes nothing, so that records
 // may arrive in any order. SetTarget returns not_found if there is no such pin.
-func (s *Store) SetTarget(ctx context.Context, root b3.Root, label string, t meta.Target) (meta.Target, error) {
-	if err := s.admission.EnterContext(ctx); err != nil {
+func (k *Keeper) SetTarget(ctx context.Context, root b3.Root, label string, t meta.Target) (meta.Target, error) {
+	if err := k.deps.Admission.EnterContext(ctx); err != nil {
 		return meta.Target{}, err
 	}
-	defer s.admission.Leave()
+	defer k.deps.Admission.Leave()
 	for {
-		p, ok, err := s.ownPin(root, label)
+		p, ok, err := k.ownPin(root, label)
 		if err != nil {
 			return meta.Target{}, fmt.Errorf("set the target of %s: %w", root, err)
 		}
@@ -38,7 +38,7 @@ func (s *Store) SetTarget(ctx context.Context, root b3.Root, label string, t met
 		if !next.Replaces(p.Target) {
 			return p.Target, nil
 		}
-		set, err := s.backend.SetTarget(root, label, next)
+		set, err := k.deps.Backend.SetTarget(root, label, next)
 		if err != nil {
 			return meta.Target{}, fmt.Errorf("set the target of %s: %w", root, err)
 		}
@@ -54,10 +54,10 @@ func (s *Store) SetTarget(ctx context.Context, root b3.Root, label string, t met
 
 // nextTarget returns the target of opt with a number above that of the pin which is replaced, or
 // of its removal.
-func (s *Store) nextTarget(root b3.Root, opt PinOptions) (meta.Target, error) {
+func (k *Keeper) nextTarget(root b3.Root, opt Options) (meta.Target, error) {
 	t := opt.Target
 	if t.Wants() && t.Seq == 0 {
-		old, _, err := s.backend.Pin(root, opt.Label)
+		old, _, err := k.deps.Backend.Pin(root, opt.Label)
 		if err != nil {
 			return meta.Target{}, fmt.Errorf("pin %s: %w", root, err)
 		}
@@ -67,8 +67,8 @@ func (s *Store) nextTarget(root b3.Root, opt PinOptions) (meta.Target, error) {
 }
 
 // ownPin returns the pin of root with that label. ok is false if there is none.
-func (s *Store) ownPin(root b3.Root, label string) (p meta.Pin, ok bool, err error) {
-	p, ok, err = s.backend.Pin(root, label)
+func (k *Keeper) ownPin(root b3.Root, label string) (p meta.Pin, ok bool, err error) {
+	p, ok, err = k.deps.Backend.Pin(root, label)
 	return p, ok && !p.Released, err
 }
 
@@ -79,18 +79,18 @@ func noPin(root b3.Root, label string) error {
 // RemovedTargets yields the pins with a target that were dropped, in order of address and label.
 // Each says with its number when; ForgetTarget ends it. It keeps one page of [meta.PageSize] pins. An
 // error ends the listing.
-func (s *Store) RemovedTargets(ctx context.Context) iter.Seq2[meta.Pin, error] {
-	return s.listPins(ctx, s.backend.Released)
+func (k *Keeper) RemovedTargets(ctx context.Context) iter.Seq2[meta.Pin, error] {
+	return k.listPins(ctx, k.deps.Backend.Released)
 }
 
 // ForgetTarget durably removes the record that a target was removed. It returns not_found if
 // there is none.
-func (s *Store) ForgetTarget(ctx context.Context, root b3.Root, label string) error {
-	if err := s.admission.EnterContext(ctx); err != nil {
+func (k *Keeper) ForgetTarget(ctx context.Context, root b3.Root, label string) error {
+	if err := k.deps.Admission.EnterContext(ctx); err != nil {
 		return err
 	}
-	defer s.admission.Leave()
-	ok, err := s.backend.ForgetPin(root, label)
+	defer k.deps.Admission.Leave()
+	ok, err := k.deps.Backend.ForgetPin(root, label)
 	if err != nil {
 		return fmt.Errorf("forget the removed target of %s: %w", root, err)
 	}
