@@ -11,11 +11,12 @@ import (
 
 	"allium/node/tree/extract"
 	"allium/protocols/manifest"
+	"allium/protocols/status"
 )
 
 // intend makes what was fetched durable, and notes what is about to be written. If this process is killed,
 // the next update knows the files of both versions.
-func (u *update) intend() error {
+func (u *update) intend(ctx context.Context) error {
 	if len(u.todo) == 0 {
 		return nil
 	}
@@ -29,9 +30,49 @@ func (u *update) intend() error {
 	}
 	for _, i := range u.todo {
 		e := u.entries[i]
+		if len(u.d.recs[e.path]) >= maxRecords {
+			if err := u.forgetOthers(ctx, e.path); err != nil {
+				return err
+			}
+		}
 		u.d.recs.add(e.path, recordOf(e))
 	}
 	return u.d.recs.save(u.d.ledger, u.d.real)
+}
+
+// forgetOthers drops the records of a path that do not say what is there now: updates that were killed
+// intended them.
+func (u *update) forgetOthers(ctx context.Context, path string) error {
+	in, name, err := u.dirs.Of(path)
+	if err == nil {
+		var info fs.FileInfo
+		if info, err = in.Lstat(name); err == nil {
+			return u.keepMatching(ctx, in, name, path, info)
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) || status.Of(err) == status.Conflict { // nothing is there
+		delete(u.d.recs, path)
+		return nil
+	}
+	return err
+}
+
+func (u *update) keepMatching(ctx context.Context, in *os.Root, name, path string, info fs.FileInfo) error {
+	var kept []record
+	for _, r := range u.d.recs[path] {
+		same, _, err := u.matches(ctx, in, name, path, info, r)
+		if errors.Is(err, fs.ErrPermission) {
+			return nil // it may be any of them
+		}
+		if err != nil {
+			return err
+		}
+		if same {
+			kept = append(kept, r)
+		}
+	}
+	u.d.recs[path] = kept
+	return nil
 }
 
 // recordOf returns the record of an entry that an update writes.

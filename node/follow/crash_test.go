@@ -27,7 +27,7 @@ func killed(t testing.TB, d *Dir, s Source, key string, n int) int {
 		local: map[int]bool{}, staged: map[string]int{}, after: records{},
 	}
 	defer u.dirs.Close()
-	err := errors.Join(u.list(t.Context(), key), u.compare(t.Context()), u.fetch(t.Context()), u.intend())
+	err := errors.Join(u.list(t.Context(), key), u.compare(t.Context()), u.fetch(t.Context()), u.intend(t.Context()))
 	slices.SortStableFunc(u.todo, func(a, b int) int { // links last
 		link := func(i int) int {
 			if u.entries[i].Kind == manifest.Link {
@@ -78,6 +78,32 @@ func TestKilled(t *testing.T) {
 			if n > all {
 				break
 			}
+		}
+	}
+}
+
+// TestKilledOften: after more updates than the ledger remembers of a path, of which none came to its end,
+// the next one knows what is there.
+func TestKilledOften(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"->x", "content"} {
+		for placed := range 2 * maxRecords {
+			dir, ledgers, s := filepath.Join(t.TempDir(), "d"), t.TempDir(), newSource()
+			d := opens(t, dir, ledgers)
+			update1(t, d, s, s.add(t, version{"a": first}), Options{})
+			for i := range 2 * maxRecords {
+				n := 0
+				if i == placed {
+					n = 1
+				}
+				killed(t, d, s, s.add(t, version{"a": fmt.Sprint("version ", i)}), n)
+				d = opens(t, dir, ledgers)
+			}
+			last := version{"a": "last"}
+			if got := update1(t, d, s, s.add(t, last), Options{}); got.AsideCount+got.Left != 0 {
+				t.Errorf("%s, update %d placed it: %+v", first, placed, got)
+			}
+			isOnDisk(t, dir, last)
 		}
 	}
 }

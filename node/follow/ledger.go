@@ -25,7 +25,7 @@ const (
 	// maxLedgerLine bounds one line of it: a path, or a link, of 4 KiB, each byte escaped.
 	maxLedgerLine = 64 << 10
 	// maxRecords is how many records of one path are kept: what was there, and what updates that were
-	// killed were about to write. The oldest goes; then its content counts as edited here.
+	// killed were about to write. Then an update looks which of them is there, and forgets the others.
 	maxRecords = 4
 )
 

@@ -116,7 +116,7 @@ func (u *update) run(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	if err := u.intend(); err != nil {
+	if err := u.intend(ctx); err != nil {
 		return err
 	}
 	if err := u.apply(context.WithoutCancel(ctx)); err != nil {
