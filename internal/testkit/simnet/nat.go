@@ -50,6 +50,7 @@ type Internet struct {
 
 // NewInternet returns a network without hosts, in which a packet takes delay.
 func NewInternet(t testing.TB, delay time.Duration) *Internet {
+	useOneProcessor(t)
 	n := &Internet{t: t, close: make(chan struct{})}
 	n.router.LatencyFunc = func(*simnet.Packet) time.Duration { return delay }
 	n.router.CloseSignal = n.close

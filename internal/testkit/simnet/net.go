@@ -35,6 +35,7 @@ type Net struct {
 // New returns a network without hosts. delay is how long a packet is on its way
 // between two addresses, such as 20.0.0.1:8000.
 func New(t testing.TB, delay func(from, to string) time.Duration) *Net {
+	useOneProcessor(t)
 	n := &Net{t: t}
 	n.net = &simnet.Simnet{Logger: slog.New(slog.DiscardHandler), LatencyFunc: func(p *simnet.Packet) time.Duration {
 		from, to := p.From.String(), p.To.String()
