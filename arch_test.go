@@ -107,7 +107,7 @@ var layers = map[string][]string{
 		"store/lease", "store/meta", "store/partial"},
 	"store/index":  {"store/meta"},
 	"store/lease":  {},
-	"store/memory": {"store/arena", "store/damage", "store/meta", "store/partial", "store/upload"},
+	"store/memory": {"store/arena", "store/damage", "store/fsys", "store/meta", "store/partial", "store/upload"},
 	"store/meta":   {},
 	"store/moved":  {"store/meta"},
 	"store/objects": {"protocols/manifest", "store/admission", "store/cache", "store/lease", "store/meta", "store/moved",
