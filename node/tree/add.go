@@ -59,8 +59,8 @@ func (s *addStats) tell(path string) {
 // files, one assembles the manifests in the tree's order.
 const (
 	addWorkers = 4
-	maxOrdered = 256      // items between the reader and the assembler; when full, the reader waits
-	findBatch  = 128      // files with a known address in one look-up; less than maxOrdered
+	maxOrdered = 4096     // items between the reader and the assembler; when full, the reader waits
+	findBatch  = 1024     // files with a known address in one look-up; less than maxOrdered
 	smallFile  = 64 << 10 // files up to here are read whole: one chunk group
 )
 
@@ -100,7 +100,7 @@ func add(
 	g.SetLimit(workers + 2)
 	p := &addPipeline{
 		st: st, each: each, sorter: sorter, roots: rootBatch{report: reports.Roots},
-		ordered: make(chan *pipelineItem, maxOrdered), // bound: maxOrdered items of at most smallFile bytes each
+		ordered: make(chan *pipelineItem, maxOrdered), // bound: maxOrdered; workers alone hold bytes of files
 		jobs:    make(chan []*pipelineItem),
 	}
 	p.stats.report = reports.Progress

@@ -11,7 +11,7 @@ import (
 )
 
 // cacheLookups is how many items CachedItems reads ahead, to look them up together.
-const cacheLookups = 256
+const cacheLookups = 1024
 
 // CacheOptions say how an add uses the add cache.
 type CacheOptions struct {

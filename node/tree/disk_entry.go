@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -12,6 +14,10 @@ import (
 	"allium/node/tree/addcache"
 	"allium/protocols/manifest"
 )
+
+// minStat is how many entries of a directory a goroutine describes at least, so that small directories
+// need one.
+const minStat = 64
 
 // diskDir is the place of a directory or of an argument.
 type diskDir struct {
@@ -41,6 +47,30 @@ func (d *Disk) entry(dir *diskDir, raw, name string, info fs.FileInfo) diskEntry
 	st, ok := info.Sys().(*syscall.Stat_t)
 	e.ownerReadable = ok && e.mode&0o400 != 0 && int(st.Uid) == d.user
 	return e
+}
+
+// stat returns the listed entries of a directory, with the error of each that cannot be described.
+func (d *Disk) stat(dir *diskDir, list []fs.DirEntry) ([]diskEntry, []error) {
+	entries, errs := make([]diskEntry, len(list)), make([]error, len(list))
+	procs := runtime.GOMAXPROCS(0)
+	part := max(minStat, (len(list)+procs-1)/procs)
+	var wg sync.WaitGroup
+	for from := 0; from < len(list); from += part {
+		wg.Go(func() {
+			for i := from; i < min(from+part, len(list)); i++ {
+				raw := list[i].Name()
+				name := manifest.Normal(raw)
+				entries[i] = diskEntry{dir: dir, raw: raw, name: name}
+				if info, err := list[i].Info(); err != nil {
+					errs[i] = err
+				} else {
+					entries[i] = d.entry(dir, raw, name, info)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return entries, errs
 }
 
 // file returns the path of e on disk.

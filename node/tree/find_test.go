@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"allium/gateway/api"
 	"allium/protocols/b3"
@@ -122,4 +123,52 @@ func TestAddAsksTogether(t *testing.T) {
 	if _, err := add(false); status.Of(err) != status.Conflict || !lostReference(err) {
 		t.Errorf("an address without an object and without bytes is %v", err)
 	}
+}
+
+// slowStore is a countedStore that stores small files when release is closed.
+type slowStore struct {
+	countedStore
+	release chan struct{}
+}
+
+func (s *slowStore) PutBytes(ctx context.Context, p []byte) (Object, error) {
+	<-s.release
+	return s.countedStore.PutBytes(ctx, p)
+}
+
+// TestBodiesAreBounded: of an archive of small files each worker has one in memory, and the reader one,
+// while the store is slow; and all arrive.
+func TestBodiesAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n = 300
+		yielded := 0
+		items := func(yield func(Item, error) bool) {
+			if !yield(Item{Path: "top", Kind: manifest.Directory}, nil) {
+				return
+			}
+			for i := range n {
+				yielded++
+				body := fmt.Appendf(nil, "file %d", i)
+				it := Item{Path: fmt.Sprintf("top/%04d", i), Kind: manifest.File,
+					Body: bytes.NewReader(body), Size: int64(len(body))}
+				if !yield(it, nil) {
+					return
+				}
+			}
+		}
+		st := &slowStore{countedStore{objects: map[b3.Root]int64{}}, make(chan struct{})}
+		done := make(chan error, 1)
+		go func() {
+			done <- Add(t.Context(), st, items, Reports{}, func(context.Context, api.Added) error { return nil })
+		}()
+		synctest.Wait()
+		if yielded > addWorkers+1 {
+			t.Errorf("%d files were taken from the archive while none was stored, want at most %d", yielded, addWorkers+1)
+		}
+		close(st.release)
+		if err := <-done; err != nil || st.puts != n+1 {
+			t.Errorf("%d were stored, want %d files and a directory: %v", st.puts, n, err)
+		}
+	})
 }

@@ -241,28 +241,21 @@ func (w *diskWalk) directory(e diskEntry) bool {
 
 // children returns the sorted entries of a directory, without bad ones.
 func (w *diskWalk) children(dir diskEntry, list []fs.DirEntry) ([]diskEntry, bool) {
-	entries := make([]diskEntry, 0, len(list))
-	at := &diskDir{file: dir.file(), path: dir.path(), shown: dir.shown()}
+	all, errs := w.tree.stat(&diskDir{file: dir.file(), path: dir.path(), shown: dir.shown()}, list)
+	entries := all[:0]
 	sorted := true
-	for _, d := range list {
-		raw := d.Name()
-		name := manifest.Normal(raw)
-		c := diskEntry{dir: at, raw: raw, name: name}
-		if reason := manifest.NameProblem(name); reason != "" {
-			if !w.bad(c, reason, nil) {
+	for i, c := range all {
+		if reason := manifest.NameProblem(c.name); reason != "" || errs[i] != nil {
+			if reason != "" {
+				errs[i] = nil
+			}
+			if !w.bad(c, reason, errs[i]) {
 				return nil, false
 			}
 			continue
 		}
-		info, err := d.Info()
-		if err != nil {
-			if !w.bad(c, "", err) {
-				return nil, false
-			}
-			continue
-		}
-		sorted = sorted && name == raw
-		entries = append(entries, w.tree.entry(at, raw, name, info))
+		sorted = sorted && c.name == c.raw
+		entries = append(entries, c)
 	}
 	if sorted {
 		if w.check && len(entries) == len(list) {
