@@ -80,7 +80,7 @@ tidy-check: ## Fail when go.mod or go.sum are not tidy
 	cd tools && $(GO) mod tidy -diff
 	cd tools/versitygw && $(GO) mod tidy -diff
 	cd tools/h2spec && $(GO) mod tidy -diff
-	cd tools/pebble && $(GO) mod tidy -diff
+	cd tools/acmetest && $(GO) mod tidy -diff
 
 .PHONY: testnet
 testnet: build ## Start a local network of 5 nodes, add a tree on one, fetch it on another
@@ -116,8 +116,8 @@ $(TOOLS)/versitygw: tools/versitygw/go.mod
 $(TOOLS)/h2spec: tools/h2spec/go.mod
 	cd tools/h2spec && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ github.com/summerwind/h2spec/cmd/h2spec
 
-$(TOOLS)/pebble: tools/pebble/go.mod
-	cd tools/pebble && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ github.com/letsencrypt/pebble/v2/cmd/pebble
+$(TOOLS)/acmetest: tools/acmetest/go.mod
+	cd tools/acmetest && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ github.com/letsencrypt/pebble/v2/cmd/pebble
 
 # The accessibility rules of the browser tests. They are one script: npm gets it, and package-lock.json has its digest.
 $(TOOLS)/axe.min.js: tools/axe/package-lock.json

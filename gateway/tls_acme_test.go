@@ -54,7 +54,7 @@ func freePort(t *testing.T) int {
 // startPebble runs the authority, which looks for proofs on two ports.
 func startPebble(t *testing.T, tlsPort, httpPort int) *pebble {
 	t.Helper()
-	program := tool(t, "pebble")
+	program := tool(t, "acmetest")
 	a, dir := newAuthority(t), t.TempDir()
 	cert, key := a.Pair(t, dir, time.Now().Add(time.Hour), "127.0.0.1")
 	chain, _ := certstest.PEM(t, a.Key, a.Cert)

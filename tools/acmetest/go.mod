@@ -1,4 +1,4 @@
-module allium/tools/pebble
+module allium/tools/acmetest
 
 go 1.26.0
 
