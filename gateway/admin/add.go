@@ -8,8 +8,25 @@ import (
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
-	"allium/protocols/status"
 )
+
+func (g *Handlers) addEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "Add", Path: "add", Methods: exchange.Posting, Op: capability.Put,
+		Doc: "Stores a tar stream and adds each entry at its top level. Entries may come in any order; of several " +
+			"with one path the last counts.",
+		Params: []exchange.Param{
+			exchange.FlagParam("no_pin", "pins nothing, so the cache may evict what was added"), exchange.LabelParam,
+			rfParam, ecParam, exchange.BadEntryParam,
+			exchange.FlagParam("ordered", "the entries are in the order of a directory and none comes twice; "+
+				"they are added while they arrive, and a bad one is refused at once"),
+		},
+		Headers: []string{api.HeaderRoots},
+		Body:    []exchange.Payload{{Media: exchange.MediaTar}},
+		Answers: lineAnswers[api.Added, struct{}]("what was added, each once it is durable"),
+		Serve:   withLabel(g.apiAdd),
+	}
+}
 
 // apiAdd stores a tar while it arrives, and sends results at the same time. It sends the header
 // at once, so that a client that still waits for its own input notices when the node stops.
@@ -60,34 +77,4 @@ func (g *Handlers) apiAdd(w *exchange.Response, r *http.Request, in exchange.Inp
 	}
 	w.Discard(r)
 	return nil
-}
-
-// apiFetch fetches an object into the store.
-func (g *Handlers) apiFetch(w *exchange.Response, r *http.Request, in exchange.Input) error {
-	node, err := g.asking(w, r, in)
-	if err != nil {
-		return err
-	}
-	got, l, err := g.progressed(w, r, func(ctx context.Context, report api.ProgressFunc) (any, error) {
-		return node.Fetch(ctx, in.Query.Text("key"), report)
-	})
-	if f, ok := got.(api.Fetched); ok {
-		w.LookupID, _ = status.ParseLookupID(f.LookupID)
-	}
-	return l.end(got, err)
-}
-
-// progressed runs work, writes lines of its progress, and returns its result, with the lines that end with it.
-func (g *Handlers) progressed(
-	w *exchange.Response, r *http.Request, work func(context.Context, api.ProgressFunc) (any, error),
-) (got any, l *lines, err error) {
-	l = &lines{w: w, r: r, flush: flushEach}
-	if prefersJSON(r) {
-		l.shape = asValue
-	}
-	got, err = g.runWithProgress(r.Context(), l,
-		func(ctx context.Context, report api.ProgressFunc, _ func(any) bool) (any, error) {
-			return work(ctx, report)
-		})
-	return got, l, err
 }

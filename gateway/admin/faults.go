@@ -1,12 +1,34 @@
 package admin
 
 import (
+	"context"
 	"net/http"
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/protocols/capability"
 	"allium/protocols/status"
 )
+
+func (g *Handlers) faultsEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "Faults", Path: "faults", Methods: exchange.Getting,
+		Doc:     "Returns the faults that a node of a testnet injects.",
+		Answers: exchange.JSONReplies[api.Faults]("the faults"),
+		Serve: serveValue(g, func(ctx context.Context, n api.Node, _ exchange.Params) (api.Faults, error) {
+			return n.Faults(ctx)
+		}),
+	}
+}
+
+func (g *Handlers) setFaultsEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "SetFaults", Path: "faults/set", Methods: exchange.Posting, Op: capability.Faults,
+		Doc:     "Replaces all faults that a node of a testnet injects.",
+		Body:    []exchange.Payload{exchange.JSONBody[api.Faults]()},
+		Answers: exchange.JSONReplies[api.Faults]("the faults in force"), Serve: g.apiSetFaults,
+	}
+}
 
 // apiSetFaults replaces the faults that the node injects. It refuses an empty body and unknown
 // members, because a misspelt fault would leave the node healthy unnoticed.

@@ -2,10 +2,20 @@ package admin
 
 import (
 	"net/http"
+	"slices"
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
 )
+
+func (g *Handlers) resolveEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "Resolve", Path: "resolve", Methods: exchange.Getting,
+		Doc:     "Finds the object that a key names and its providers, the best first.",
+		Params:  slices.Concat([]exchange.Param{exchange.KeyParam}, exchange.NameParams),
+		Answers: exchange.JSONReplies[api.Resolved]("the object and its providers"), Serve: g.apiResolve,
+	}
+}
 
 // apiResolve finds an object and its providers.
 func (g *Handlers) apiResolve(w *exchange.Response, r *http.Request, in exchange.Input) error {
@@ -18,6 +28,17 @@ func (g *Handlers) apiResolve(w *exchange.Response, r *http.Request, in exchange
 		return err
 	}
 	return w.SendJSON(r, http.StatusOK, found)
+}
+
+func (g *Handlers) findProvidersEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "FindProviders", Path: "providers", Methods: exchange.Getting,
+		Doc: "Finds the other peers that have an object, the best first.",
+		Params: slices.Concat([]exchange.Param{exchange.KeyParam}, exchange.QueryParams, []exchange.Param{
+			exchange.FlagParam("trace", "ends with a trace of the lookup"),
+		}),
+		Answers: lineAnswers[api.Provider, struct{}]("the providers"), Serve: g.apiProviders,
+	}
 }
 
 // apiProviders finds providers and sends each. The trace of the lookup follows, also after an

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -57,9 +56,4 @@ func New(d Deps) *Handlers {
 		gatherer: d.Gatherer, registry: d.Limits, events: d.Events,
 		followName: d.FollowName, idempotency: newIdempotency(d.Limits),
 	}
-}
-
-// Endpoints returns the routes of the local API and of the mutations.
-func (g *Handlers) Endpoints() []exchange.Endpoint {
-	return slices.Concat(g.mutations(), g.api(), g.names(), g.verbs(g.writeFileEndpoint()))
 }

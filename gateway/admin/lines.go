@@ -187,6 +187,21 @@ func sendItems[T any](l *lines, seq iter.Seq2[T, error]) error {
 // progressEvery is the interval between two lines of progress.
 const progressEvery = 200 * time.Millisecond
 
+// progressed runs work, writes lines of its progress, and returns its result, with the lines that end with it.
+func (g *Handlers) progressed(
+	w *exchange.Response, r *http.Request, work func(context.Context, api.ProgressFunc) (any, error),
+) (got any, l *lines, err error) {
+	l = &lines{w: w, r: r, flush: flushEach}
+	if prefersJSON(r) {
+		l.shape = asValue
+	}
+	got, err = g.runWithProgress(r.Context(), l,
+		func(ctx context.Context, report api.ProgressFunc, _ func(any) bool) (any, error) {
+			return work(ctx, report)
+		})
+	return got, l, err
+}
+
 // runWithProgress runs work in a goroutine and writes its items and its latest progress. Only the
 // handler's goroutine writes to the client, so work may report from any goroutine at any rate.
 // item waits until its item is written; it returns false when ctx ends. runWithProgress returns

@@ -10,50 +10,7 @@ import (
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
-	"allium/protocols/status"
 )
-
-// mutations returns the mutations of SPEC §9. They do what the local API's verbs do, with JSON in
-// and out, for programs that may have to repeat a request.
-func (g *Handlers) mutations() []exchange.Endpoint {
-	return []exchange.Endpoint{
-		mutation(g, "AdminPin", "pin", capability.Pin, "Pins an object.", "the pin",
-			func(r *api.PinRequest) subject { return subject{key: r.Key, label: &r.Label} },
-			func(ctx context.Context, n api.Node, r api.PinRequest) (api.Pin, error) {
-				return n.Pin(ctx, r.Key, api.PinOptions{Recursive: r.Recursive, Label: r.Label, Target: r.Target})
-			}),
-		mutation(g, "AdminUnpin", "unpin", capability.Unpin,
-			"Removes the pin with that label, or all pins of the object.", "done",
-			func(r *api.UnpinRequest) subject { return subject{key: r.Key, label: &r.Label, allowDenied: true} },
-			func(ctx context.Context, n api.Node, r api.UnpinRequest) (struct{}, error) {
-				return struct{}{}, n.Unpin(ctx, r.Key, r.Label)
-			}),
-		mutation(g, "AdminReindex", "reindex", capability.Announce,
-			"Publishes again that this node provides an object, or every pinned object.", "what was published",
-			func(r *api.ReindexRequest) subject { return subject{key: r.Key} }, reindex),
-		mutation(g, "AdminRepair", "repair", capability.Repair,
-			"Reads and verifies an object or the whole store, and fetches what is damaged or missing.",
-			"what was found and repaired",
-			func(r *api.RepairRequest) subject { return subject{key: r.Key, allowDenied: true} }, repair),
-		mutation(g, "AdminGC", "gc", capability.GC, "Removes objects that neither a pin nor a running operation needs.",
-			"what was removed", noSubject,
-			func(ctx context.Context, n api.Node, r api.GCRequest) (api.GCReport, error) {
-				o := api.GCOptions{All: r.All, Dry: r.Dry, Fast: r.Fast}
-				return n.GC(ctx, o, func(api.Progress) {}, func(api.GCObject) error { return nil })
-			}),
-		mutation(g, "Reload", "reload", capability.Reload,
-			"Reads the node's files again. If a file cannot be read, its old content stays in force and the answer names it.",
-			"the result for each file", noSubject,
-			func(ctx context.Context, n api.Node, _ struct{}) (api.Reloaded, error) {
-				v, err := n.Reload(ctx)
-				v.Files = append([]api.ReloadedFile{}, v.Files...) // [] and not null
-				return v, err
-			}),
-		mutation(g, "AdminDrain", "drain", capability.Drain,
-			"Starts the orderly shutdown of the node.", "the shutdown has started", noSubject,
-			func(ctx context.Context, n api.Node, _ struct{}) (struct{}, error) { return struct{}{}, n.Drain(ctx) }),
-	}
-}
 
 // subject is what a mutation acts on.
 type subject struct {
@@ -145,68 +102,4 @@ func mutationAt[Req, Res any](
 			return w.Send(r, http.StatusOK, exchange.MediaJSON, body)
 		},
 	}
-}
-
-// reindex publishes one object, or every pinned one.
-func reindex(ctx context.Context, n api.Node, r api.ReindexRequest) (done api.Reindexed, err error) {
-	announce := func(key string) error {
-		_, err := n.Announce(ctx, key)
-		if err == nil {
-			done.Objects++
-			return nil
-		}
-		if ctx.Err() != nil {
-			return err
-		}
-		if done.Failed++; done.Error == nil {
-			rep := status.ReportOf(err)
-			done.Error = &rep
-		}
-		return nil
-	}
-	if r.Key != "" {
-		if _, err := n.Announce(ctx, r.Key); err != nil {
-			return done, err
-		}
-		return api.Reindexed{Objects: 1}, nil
-	}
-	var last b3.Root
-	for p, err := range n.Pins(ctx) { // ordered by address, so the pins of an object are adjacent
-		if err != nil {
-			return done, err
-		}
-		if p.Root == last {
-			continue
-		}
-		last = p.Root
-		if err := announce(p.Root.String()); err != nil {
-			return done, err
-		}
-	}
-	return done, nil
-}
-
-// repair verifies and repairs objects, and counts them.
-func repair(ctx context.Context, n api.Node, r api.RepairRequest) (api.Repaired, error) {
-	done := api.Repaired{Roots: []b3.Root{}}
-	for v, err := range n.Verify(ctx, r.Key, api.VerifyOptions{Repair: true}) {
-		if err != nil {
-			return done, err
-		}
-		if v.Again {
-			continue
-		}
-		done.Objects++
-		done.Bytes += v.Size
-		if v.Repaired {
-			done.Repaired++
-		}
-		if v.Error == nil {
-			continue
-		}
-		if done.Bad++; len(done.Roots) < api.MaxBadRoots {
-			done.Roots = append(done.Roots, v.Root)
-		}
-	}
-	return done, nil
 }

@@ -11,9 +11,8 @@ import (
 	"allium/protocols/capability"
 )
 
-// names returns the verbs of the names that the node publishes.
-func (g *Handlers) names() []exchange.Endpoint {
-	publish := mutationAt(g, exchange.Endpoint{
+func (g *Handlers) publishNameEndpoint() exchange.Endpoint {
+	return mutationAt(g, exchange.Endpoint{
 		ID: "PublishName", Name: "api/name/publish", Path: apiPath + "name/publish", Op: capability.Publish,
 		Target: exchange.TargetByHandler,
 		Doc:    "Signs a record of a name in an own zone, writes it, and sends it to the peers.",
@@ -28,7 +27,10 @@ func (g *Handlers) names() []exchange.Endpoint {
 		func(ctx context.Context, n api.Node, r api.PublishRequest) (api.OwnName, error) {
 			return n.PublishName(ctx, r)
 		})
-	withdraw := mutationAt(g, exchange.Endpoint{
+}
+
+func (g *Handlers) withdrawNameEndpoint() exchange.Endpoint {
+	return mutationAt(g, exchange.Endpoint{
 		ID: "WithdrawName", Name: "api/name/withdraw", Path: apiPath + "name/withdraw", Op: capability.Publish,
 		Target: exchange.TargetByHandler,
 		Doc:    "Publishes that a name has no value any more.",
@@ -37,29 +39,33 @@ func (g *Handlers) names() []exchange.Endpoint {
 		func(ctx context.Context, n api.Node, r api.WithdrawRequest) (api.OwnName, error) {
 			return n.WithdrawName(ctx, r)
 		})
-	return append([]exchange.Endpoint{publish, withdraw}, g.verbs(
-		exchange.Endpoint{
-			ID: "OwnNames", Path: "name/ls", Methods: exchange.Getting,
-			Doc:     "Lists the names that the node publishes.",
-			Answers: lineAnswers[api.OwnName, struct{}]("the names, in the order of their zones and labels"),
-			Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error {
-				return sendSeq(w, r, flushBuffered, g.node.OwnNames(r.Context()))
-			},
+}
+
+func (g *Handlers) ownNamesEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "OwnNames", Path: "name/ls", Methods: exchange.Getting,
+		Doc:     "Lists the names that the node publishes.",
+		Answers: lineAnswers[api.OwnName, struct{}]("the names, in the order of their zones and labels"),
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error {
+			return sendSeq(w, r, flushBuffered, g.node.OwnNames(r.Context()))
 		},
-		exchange.Endpoint{
-			ID: "ExpandName", Path: "name/expand", Methods: exchange.Getting,
-			Doc: "Returns a name with the key of its zone.",
-			Params: []exchange.Param{{
-				Name: "name", Kind: exchange.TextParam,
-				Doc: "LABEL.ZONE, where ZONE is a key or a short name; or LABEL in the only own zone",
-			}},
-			Answers: exchange.JSONReplies[api.ExpandedName]("the name"),
-			Serve: serveValue(g, func(ctx context.Context, n api.Node, q exchange.Params) (api.ExpandedName, error) {
-				full, err := n.ExpandName(ctx, q.Text("name"))
-				return api.ExpandedName{Name: full}, err
-			}),
-		},
-	)...)
+	}
+}
+
+func (g *Handlers) expandNameEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "ExpandName", Path: "name/expand", Methods: exchange.Getting,
+		Doc: "Returns a name with the key of its zone.",
+		Params: []exchange.Param{{
+			Name: "name", Kind: exchange.TextParam,
+			Doc: "LABEL.ZONE, where ZONE is a key or a short name; or LABEL in the only own zone",
+		}},
+		Answers: exchange.JSONReplies[api.ExpandedName]("the name"),
+		Serve: serveValue(g, func(ctx context.Context, n api.Node, q exchange.Params) (api.ExpandedName, error) {
+			full, err := n.ExpandName(ctx, q.Text("name"))
+			return api.ExpandedName{Name: full}, err
+		}),
+	}
 }
 
 // authorizeName returns the name that text stands for, with the key of its zone, if the capability

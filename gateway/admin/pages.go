@@ -9,13 +9,40 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
-	"allium/protocols/status"
 )
+
+func healthzEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "healthz", Name: "healthz", Methods: exchange.Reading, Path: "/healthz",
+		On: exchange.OnEvery, Exempt: true, AnyQuery: true,
+		Doc: "Reports that the process runs. The answer is ok until it exits.",
+		Answers: []exchange.Reply{{
+			Code: http.StatusOK, Payload: exchange.Payload{Media: exchange.MediaText},
+			Headers: []string{"Cache-Control"}, Doc: "ok",
+		}},
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return healthz(w, r) },
+	}
+}
 
 // healthz answers 200 until the process exits.
 func healthz(w *exchange.Response, r *http.Request) error {
 	w.Header().Set("Cache-Control", "no-store")
 	return w.Send(r, http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
+}
+
+func (g *Handlers) readyzEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "readyz", Name: "readyz", Methods: exchange.Reading, Path: "/readyz",
+		On: exchange.OnEvery, Exempt: true, AnyQuery: true,
+		Doc: "Lists the gates of readiness, in the order in which they open.",
+		Answers: append(
+			exchange.JSONReplies[api.Readiness]("the node serves reads and writes and finds other nodes"),
+			exchange.Reply{
+				Code: http.StatusServiceUnavailable, Payload: exchange.JSONBody[api.Readiness](),
+				Headers: []string{"Cache-Control", "Retry-After", "X-Reason"}, Doc: "a gate is closed",
+			}),
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return g.readyz(w, r) },
+	}
 }
 
 // readyz lists the gates of SPEC §10. It answers 200 if reads, writes and the network are ready,
@@ -36,22 +63,25 @@ func (g *Handlers) readyz(w *exchange.Response, r *http.Request) error {
 	return w.SendJSON(r, reason.Code(), page)
 }
 
+func (g *Handlers) versionEndpoint(id, path string) exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: id, Name: "version", Methods: exchange.Reading, Path: path, On: exchange.OnAdmin, Exempt: true, AnyQuery: true,
+		Doc: "Returns the version of the program.", Answers: exchange.JSONReplies[api.Version]("the version"),
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return g.versionPage(w, r) },
+	}
+}
+
 // versionPage returns the version of the program.
 func (g *Handlers) versionPage(w *exchange.Response, r *http.Request) error {
 	return w.SendJSON(r, http.StatusOK, g.version)
 }
 
-// whyPage returns the record of the lookup whose ID the path ends with.
-func (g *Handlers) whyPage(w *exchange.Response, r *http.Request, in exchange.Input) error {
-	if _, ok := status.ParseLookupID(in.Rest); !ok {
-		return status.Errorf(status.BadRequest, "cannot read %q: the ID of a lookup has 16 lowercase hexadecimal digits",
-			exchange.Clip(in.Rest))
+func (g *Handlers) limitsEndpoint(id, path string) exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: id, Name: "limits", Methods: exchange.Reading, Path: path, On: exchange.OnAdmin, Exempt: true, AnyQuery: true,
+		Doc: "Lists every limit of the node and its use.", Answers: exchange.JSONReplies[api.Limits]("the limits"),
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return g.limitsPage(w, r) },
 	}
-	why, err := g.node.Why(r.Context(), in.Rest)
-	if err != nil {
-		return err
-	}
-	return w.SendJSON(r, http.StatusOK, why)
 }
 
 // limitsPage lists every limit of the node.
@@ -64,6 +94,19 @@ func (g *Handlers) limitsPage(w *exchange.Response, r *http.Request) error {
 		})
 	}
 	return w.SendJSON(r, http.StatusOK, page)
+}
+
+func (g *Handlers) metricsEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "metrics", Name: "metrics", Methods: exchange.Reading, Path: "/metrics",
+		On: exchange.OnAdmin, Exempt: true, AnyQuery: true,
+		Doc: "Returns metrics for Prometheus, see metrics.md.",
+		Answers: []exchange.Reply{{
+			Code: http.StatusOK, Payload: exchange.Payload{Media: "text/plain"}, Headers: []string{"Vary"},
+			Doc: "the metrics",
+		}},
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return g.metricsPage(w, r) },
+	}
 }
 
 // metricsPage returns the metrics in Prometheus' text format.

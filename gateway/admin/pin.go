@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"net/http"
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
@@ -32,4 +33,32 @@ func (g *Handlers) unpinEndpoint() exchange.Endpoint {
 			return n.Unpin(ctx, q.Text("key"), q.Text("label"))
 		})),
 	}
+}
+
+func (g *Handlers) pinsEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "Pins", Path: "pin/ls", Methods: exchange.Getting,
+		Doc:     "Lists the pins in the order of their addresses.",
+		Answers: lineAnswers[api.Pin, struct{}]("the pins"),
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error {
+			return sendSeq(w, r, flushBuffered, g.node.Pins(r.Context()))
+		},
+	}
+}
+
+func (g *Handlers) adminPinEndpoint() exchange.Endpoint {
+	return mutation(g, "AdminPin", "pin", capability.Pin, "Pins an object.", "the pin",
+		func(r *api.PinRequest) subject { return subject{key: r.Key, label: &r.Label} },
+		func(ctx context.Context, n api.Node, r api.PinRequest) (api.Pin, error) {
+			return n.Pin(ctx, r.Key, api.PinOptions{Recursive: r.Recursive, Label: r.Label, Target: r.Target})
+		})
+}
+
+func (g *Handlers) adminUnpinEndpoint() exchange.Endpoint {
+	return mutation(g, "AdminUnpin", "unpin", capability.Unpin,
+		"Removes the pin with that label, or all pins of the object.", "done",
+		func(r *api.UnpinRequest) subject { return subject{key: r.Key, label: &r.Label, allowDenied: true} },
+		func(ctx context.Context, n api.Node, r api.UnpinRequest) (struct{}, error) {
+			return struct{}{}, n.Unpin(ctx, r.Key, r.Label)
+		})
 }

@@ -6,8 +6,22 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
+	"allium/protocols/capability"
 	"allium/protocols/status"
 )
+
+// rootsDoc documents the body of Keep and Files.
+const rootsDoc = "The body is 1 to 4,096 digests, 32 bytes each."
+
+func (g *Handlers) keepEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "Keep", Path: "keep", Methods: exchange.Posting, Op: capability.Put,
+		Doc:     "Reports which objects the store has whole, and marks those as used now.",
+		Body:    []exchange.Payload{{Media: exchange.MediaBytes}},
+		More:    rootsDoc,
+		Answers: exchange.JSONReplies[[]bool]("for each address, in order"), Serve: g.apiKeep,
+	}
+}
 
 // apiKeep reports which objects the store has.
 func (g *Handlers) apiKeep(w *exchange.Response, r *http.Request, _ exchange.Input) error {
@@ -20,6 +34,16 @@ func (g *Handlers) apiKeep(w *exchange.Response, r *http.Request, _ exchange.Inp
 		return exchange.CauseOf(r.Context(), err)
 	}
 	return w.SendJSON(r, http.StatusOK, have)
+}
+
+func (g *Handlers) filesEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "Files", Path: "files", Methods: exchange.Posting, Op: capability.Fetch,
+		Doc:     "Returns files as one tar stream, in the requested order and named by their digests.",
+		Body:    []exchange.Payload{{Media: exchange.MediaBytes}},
+		More:    rootsDoc,
+		Answers: streamAnswers(exchange.MediaTar), Serve: g.apiFiles,
+	}
 }
 
 // apiFiles streams files as tar.

@@ -14,33 +14,6 @@ import (
 	"allium/protocols/status"
 )
 
-// apiGet streams a file's bytes or a directory as tar.
-func (g *Handlers) apiGet(w *exchange.Response, r *http.Request, in exchange.Input) error {
-	node, err := g.asking(w, r, in)
-	if err != nil {
-		return err
-	}
-	s, err := node.Get(r.Context(), in.Query.Text("key"))
-	if err != nil {
-		return exchange.CauseOf(r.Context(), err)
-	}
-	return sendStream(w, r, s)
-}
-
-// apiCat streams a range of a file's bytes.
-func (g *Handlers) apiCat(w *exchange.Response, r *http.Request, in exchange.Input) error {
-	rng := api.Range{Start: in.Query.Int("start", 0), End: in.Query.Int("end", -1)}
-	node, err := g.asking(w, r, in)
-	if err != nil {
-		return err
-	}
-	s, err := node.Cat(r.Context(), in.Query.Text("key"), rng)
-	if err != nil {
-		return exchange.CauseOf(r.Context(), err)
-	}
-	return sendStream(w, r, s)
-}
-
 // sendStream sends bytes, and their outcome in a trailer (see package client). It sends the header
 // with the first bytes.
 func sendStream(w *exchange.Response, r *http.Request, s *api.Stream) (err error) {

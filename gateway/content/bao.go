@@ -20,6 +20,22 @@ var linkToBao = []string{`<?format=bao>; rel="alternate"; type="` + bao.MediaTyp
 // varyAccept is the Vary header of an answer that Accept can replace by the encoding.
 var varyAccept = []string{"Accept"}
 
+// The headers and answers of the verified encoding.
+var (
+	baoHeaders = []string{"ETag", "Cache-Control", "Vary", "Accept-Ranges", "Content-Location"}
+	baoAnswers = []exchange.Reply{
+		{
+			Code: http.StatusOK, Payload: exchange.Payload{Media: bao.MediaType}, Headers: baoHeaders,
+			Doc: "the verified encoding, of the range in the query if there is one",
+		},
+		{
+			Code: http.StatusPartialContent, Payload: exchange.Payload{Media: bao.MediaType},
+			Headers: append([]string{"Content-Range"}, baoHeaders...),
+			Doc:     "the verified encoding of the range in the header Range, which counts the object's bytes",
+		},
+	}
+)
+
 // wantsBao reports whether the client asks for the verified encoding instead of the bytes:
 // by ?format=bao, or by an Accept that names the encoding and prefers nothing else.
 // negotiated is true if Accept decided.

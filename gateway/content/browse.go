@@ -5,13 +5,50 @@ import (
 	"errors"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
+	"allium/gateway/api"
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 )
+
+func (g *Handlers) browseEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "browse", Name: "browse", Methods: exchange.Reading, Path: "/b3/{path}",
+		On: exchange.OnPublic, AnyQuery: true, ErrorPages: true,
+		Doc: "Shows a file, or a directory by its index.html or a listing. " +
+			"{path} is an address and a path below it.",
+		More: "A directory without the slash at its end is redirected. A symbolic link is redirected to its target " +
+			"inside the tree. `Accept: application/json` without text/html asks for a listing as JSON.",
+		Params:  pageParams,
+		Headers: contentHeaders,
+		Answers: browseAnswers,
+		Fails:   contentFails,
+		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+			return g.browse(w, r, in.Rest)
+		},
+	}
+}
+
+// browseAnswers are the answers of a path below an address or a name.
+var browseAnswers = slices.Concat(contentAnswers, []exchange.Reply{
+	{
+		Code: http.StatusOK, Payload: exchange.JSONBody[api.Listing](),
+		Headers: []string{"ETag", "Vary", "Content-Encoding"}, Doc: "a listing; its ETag is weak",
+	},
+	{
+		Code: http.StatusOK, Payload: exchange.Payload{Media: exchange.MediaHTML},
+		Headers: []string{"ETag", "Vary", "Content-Encoding"}, Doc: "a listing, or the page of a file; its ETag is weak",
+	},
+	{
+		Code: http.StatusMovedPermanently, Headers: []string{"Location", "Cache-Control"},
+		Doc: "the URL of the directory with its slash, or of the link's target",
+	},
+	lowercaseAddress,
+})
 
 // browse serves /b3/{b3}/{path…}: a file, a directory's index.html, or a listing.
 func (g *Handlers) browse(w *exchange.Response, r *http.Request, rest string) error {

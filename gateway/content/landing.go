@@ -12,11 +12,25 @@ import (
 	"allium/gateway/exchange"
 	"allium/protocols/address"
 	"allium/protocols/b3"
+	"allium/protocols/status"
 	"allium/protocols/ticket"
 )
 
 //go:embed icon.svg
 var iconSource []byte
+
+func (g *Handlers) landingEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "landing", Name: "landing", Methods: exchange.Reading, Path: "/",
+		On: exchange.OnPublic, AnyQuery: true, ErrorPages: true,
+		Doc: "Shows the first page: what the gateway is, whether the node is ready, and a field for an address.",
+		Answers: []exchange.Reply{{
+			Code: http.StatusOK, Payload: exchange.Payload{Media: exchange.MediaHTML},
+			Headers: []string{"Cache-Control", "Content-Security-Policy"}, Doc: "the page",
+		}},
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return g.landing(w, r) },
+	}
+}
 
 // landing serves the first page: what the gateway is, whether the node is ready, and a field
 // for an address.
@@ -47,6 +61,21 @@ func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
 	h.Set("Content-Security-Policy", exchange.PagePolicy)
 	h.Set("Cache-Control", "no-store")
 	return w.Send(r, http.StatusOK, "text/html; charset=utf-8", out.Bytes())
+}
+
+func openEndpoint(id, path string) exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: id, Name: "open", Methods: exchange.Reading, Path: path, On: exchange.OnPublic, AnyQuery: true, ErrorPages: true,
+		Doc: "Redirects to the page of an address. The form of the first page leads here.",
+		Params: []exchange.Param{{
+			Name: "key", Kind: exchange.TextParam, Doc: "b3:… with or without a path below it",
+		}},
+		Answers: []exchange.Reply{{
+			Code: http.StatusSeeOther, Headers: []string{"Location", "Cache-Control"}, Doc: "the page of that key",
+		}},
+		Fails: []status.Outcome{status.BadAddress},
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return openKey(w, r) },
+	}
 }
 
 // openKey serves /b3?key=b3:…[/path] or with a ticket, the form of the first page. It redirects to the page of
@@ -88,6 +117,19 @@ func rootOf(text string) (b3.Root, error) {
 		return t.Root, err
 	}
 	return b3.Parse(strings.ToLower(text))
+}
+
+func faviconEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "favicon", Name: "favicon", Methods: exchange.Reading, Path: "/favicon.ico",
+		On: exchange.OnPublic, AnyQuery: true,
+		Doc: "Returns the icon that browsers request.",
+		Answers: []exchange.Reply{{
+			Code: http.StatusOK, Payload: exchange.Payload{Media: "image/svg+xml"},
+			Headers: []string{"Cache-Control", "Content-Security-Policy"}, Doc: "the icon",
+		}},
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return favicon(w, r) },
+	}
 }
 
 // favicon serves the icon that browsers request.

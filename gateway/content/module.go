@@ -17,6 +17,26 @@ var verifyModule []byte
 
 var verifyModuleTag = `"` + b3.Sum(verifyModule).Hex()[:32] + `"`
 
+func moduleEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "verifyModule", Name: "module", Methods: exchange.Reading, Path: "/verify.mjs",
+		On: exchange.OnPublic, AnyQuery: true,
+		Doc:     "Returns a JavaScript module that checks verified encodings in a browser (docs/http.md).",
+		Headers: []string{"If-Match", "If-None-Match"},
+		Answers: []exchange.Reply{
+			{
+				Code: http.StatusOK, Payload: exchange.Payload{Media: "text/javascript; charset=utf-8"},
+				Headers: moduleHeaders, Doc: "the module",
+			},
+			{Code: http.StatusNotModified, Headers: moduleHeaders, Doc: "the client's copy is current"},
+		},
+		Fails: []status.Outcome{status.Precondition},
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return module(w, r) },
+	}
+}
+
+var moduleHeaders = []string{"ETag", "Cache-Control", "Cross-Origin-Resource-Policy"}
+
 // module serves /verify.mjs. The module changes with the program, so caches revalidate it
 // once a day.
 func module(w *exchange.Response, r *http.Request) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,36 @@ type Named struct {
 	Stale    bool          // a record is older than its TTL, or has expired; TTL is 0 then
 	Age      time.Duration // since the network was asked
 	LookupID status.LookupID
+}
+
+// browseNameEndpoint is the route of /n/, which answers as /b3/ does.
+func (g *Handlers) browseNameEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "browseName", Name: "name", Methods: exchange.Reading, Path: "/n/{path}",
+		On: exchange.OnPublic, AnyQuery: true, ErrorPages: true,
+		Doc: "Shows a file or a directory by a name. {path} is LABEL.ZONE and a path below it.",
+		More: "The answer is that of /b3/ for the address that the name stands for, with the same ETag; " +
+			"Cache-Control is the time for which the record of the name may be kept. A record that has ended is used if " +
+			"max-stale of Cache-Control allows it; the answer has an Age then. The zone is its key, or a short " +
+			"name of this node.",
+		Params:  pageParams,
+		Headers: contentHeaders,
+		Answers: withAge(browseAnswers),
+		Fails: append(slices.Clone(contentFails),
+			status.Gone, status.Stale, status.Equivocation, status.HopExceeded, status.Unsupported),
+		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+			return g.browseName(w, r, in.Rest)
+		},
+	}
+}
+
+// withAge returns answers that may also have an Age.
+func withAge(answers []exchange.Reply) []exchange.Reply {
+	answers = slices.Clone(answers)
+	for i := range answers {
+		answers[i].Headers = append(slices.Clone(answers[i].Headers), "Age")
+	}
+	return answers
 }
 
 // browseName serves /n/{name}/{path…}: what browse serves for the address that the name stands

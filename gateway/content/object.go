@@ -5,11 +5,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
+	"allium/protocols/bao"
 	"allium/protocols/status"
 )
 
@@ -25,6 +27,35 @@ const contentPolicy = "sandbox allow-same-origin; default-src 'none'; img-src 's
 // do not work in a sandbox. A script in a PDF file runs in the viewer, not in the gateway's
 // origin. nosniff keeps browsers from reading the file as another type.
 const documentPolicy = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'"
+
+func (g *Handlers) objectEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "getObject", Name: "object", Methods: exchange.Reading, Path: "/o/{b3}",
+		On: exchange.OnPublic, AnyQuery: true,
+		Doc: "Returns the bytes of an object. The gateway verifies each chunk group before it sends it.",
+		More: "A request may have one range, or more if the operator allows it (`gateway.multi_range`). " +
+			"An address with uppercase digits is redirected. The gateway finds and fetches an object that is not " +
+			"on this node from peers, unless Cache-Control has only-if-cached. With format=bao, or an Accept that " +
+			"names " + bao.MediaType + ", the answer is the verified encoding (docs/http.md).",
+		Params: []exchange.Param{
+			{
+				Name: "format", Of: []string{"bao"},
+				Doc: "asks for the verified encoding: the size, 8 bytes little-endian, and the tree's parents " +
+					"and chunk groups in pre-order",
+			},
+			{
+				Name: "bytes",
+				Doc:  "with format=bao: the range of the object's bytes to encode, FIRST-LAST, FIRST- or -COUNT",
+			},
+		},
+		Headers: append([]string{"Accept"}, contentHeaders...),
+		Answers: slices.Concat(contentAnswers, baoAnswers, []exchange.Reply{lowercaseAddress}),
+		Fails:   contentFails,
+		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+			return g.object(w, r, in.Rest)
+		},
+	}
+}
 
 // object serves /o/{b3}: an object's bytes, or its verified encoding.
 func (g *Handlers) object(w *exchange.Response, r *http.Request, rest string) error {

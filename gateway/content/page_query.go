@@ -35,6 +35,24 @@ type pageQuery struct {
 	filter string // names have it somewhere, in any case; empty: all names
 }
 
+// pageParams are the parameters of pages.
+var pageParams = []exchange.Param{
+	{
+		Name: "format", Of: []string{"html", "json"},
+		Doc: "asks for a listing in that form, even if there is an index.html",
+	},
+	{
+		Name: "view", Of: []string{viewList, viewGallery, viewPreview},
+		Doc: "asks for a page: of a directory as a list or a gallery, even if there is an index.html, or of a file",
+	},
+	{
+		Name: "sort", Of: []string{sortName, sortSize, sortKind},
+		Doc: "the order of a page of up to 10,000 entries, directories first; a longer one has the order of its bytes",
+	},
+	{Name: "order", Of: []string{"asc", "desc"}, Doc: "desc reverses it"},
+	{Name: "filter", Kind: exchange.TextParam, Doc: "the page has only names with this in them, in any case"},
+}
+
 // parsePageQuery parses the query of a request for a directory. A parameter that names a view or an order asks for a
 // listing as HTML. The listing as JSON has one order, so these parameters are refused for it.
 func parsePageQuery(r *http.Request) (q pageQuery, err error) {

@@ -11,6 +11,27 @@ import (
 	"allium/protocols/status"
 )
 
+func (g *Handlers) putObjectEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "putObject", Name: "object", Methods: []string{http.MethodPut}, Path: "/o/{b3}",
+		On: exchange.OnPublic, Op: capability.Put, Upload: true,
+		Doc: "Stores the body if it has that address.",
+		More: "The body is not read if the node has the object. Nothing is visible before it is verified and " +
+			"durable.",
+		Params:  putParams,
+		Headers: []string{"Content-Encoding", "Expect", "If-Match", "If-None-Match"},
+		Body:    []exchange.Payload{{Media: exchange.MediaBytes}},
+		Answers: append(storedAnswers, exchange.Reply{
+			Code: http.StatusPermanentRedirect, Headers: []string{"Location", "Cache-Control"},
+			Doc: "the address in lowercase digits",
+		}),
+		Fails: append(putFails, status.BadAddress, status.Precondition),
+		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+			return g.putObject(w, r, in.Rest, in.Query)
+		},
+	}
+}
+
 // putObject serves PUT /o/{b3}. It stores the body if the body has that address. It does not
 // read the body of an object that the store has.
 func (g *Handlers) putObject(w *exchange.Response, r *http.Request, rest string, q exchange.Params) error {
@@ -88,6 +109,23 @@ func (g *Handlers) present(
 	return up.Present(r.Context(), root, o)
 }
 
+func (g *Handlers) postObjectEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "postObject", Name: "objects", Methods: exchange.Posting, Path: "/o",
+		On: exchange.OnPublic, Op: capability.Put, Upload: true,
+		Doc: "Stores the body and answers with its address.",
+		More: "A capability that is limited to objects does not allow it, because the address is known only at " +
+			"the end of the body.",
+		Params:  putParams,
+		Headers: []string{"Content-Encoding", "Expect"},
+		Body:    []exchange.Payload{{Media: exchange.MediaBytes}},
+		Answers: storedAnswers, Fails: putFails,
+		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+			return g.postObject(w, r, in.Query)
+		},
+	}
+}
+
 // postObject serves POST /o. It stores the body and answers with its address.
 func (g *Handlers) postObject(w *exchange.Response, r *http.Request, q exchange.Params) error {
 	o, err := g.uploadOptions(w, r, q, b3.Root{})
@@ -112,6 +150,21 @@ func (g *Handlers) receive(w *exchange.Response, r *http.Request, o Options) (ap
 	defer done()
 	s, err := g.uploads.Put(r.Context(), w.LimitBody(body), o)
 	return s, err
+}
+
+// putFails are the failures of every endpoint that stores its body.
+var putFails = []status.Outcome{
+	status.BodyCap, status.DecompressCap, status.BadDigest, status.Unsupported, status.NotAllowed,
+	status.Quota, status.Denied, status.NoSpace, status.Timeout, status.Canceled,
+}
+
+// putParams are the parameters that uploadOptions reads.
+var putParams = []exchange.Param{
+	{Name: "pin", Kind: exchange.BoolParam, Doc: "pins the object; if missing, it is pinned if the capability allows it"},
+	{
+		Name: "label", Kind: exchange.AnyTextParam,
+		Doc: "the pin's label, whose quota the object counts against; if missing, the label that the capability is bound to",
+	},
 }
 
 // uploadOptions returns the options that a request asks for and its capability allows. A pin
@@ -147,6 +200,18 @@ func (g *Handlers) uploadOptions(
 	}
 	o.Pin, o.Label = err == nil, w.Label(o.Label)
 	return o, err
+}
+
+// storedAnswers are the answers of answerStored.
+var storedAnswers = []exchange.Reply{
+	{
+		Code: http.StatusCreated, Payload: exchange.JSONBody[api.Stored](),
+		Headers: []string{"Location", "Cache-Control"}, Doc: "the object is stored",
+	},
+	{
+		Code: http.StatusOK, Payload: exchange.JSONBody[api.Stored](),
+		Headers: []string{"Location", "Cache-Control"}, Doc: "the node had the object already",
+	},
 }
 
 // answerStored answers with the address and the size of a stored object.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"allium/gateway/api"
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
@@ -22,6 +23,35 @@ const (
 
 // uploadMedia is the media type of a part.
 const uploadMedia = "application/offset+octet-stream"
+
+// uploadHeaders are the headers of an answer with the state of an upload.
+var uploadHeaders = []string{uploadOffset, uploadLength, uploadExpires, "Cache-Control"}
+
+func (g *Handlers) beginUploadEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "beginUpload", Name: "uploads", Methods: exchange.Posting, Path: "/u",
+		On: exchange.OnPublic, Op: capability.Put, Object: expected,
+		Doc: "Starts an upload in parts, which survives cut connections and restarts.",
+		More: "If Upload-Expect names an object that the node has, the answer is that object and no upload " +
+			"starts. A capability that is limited to objects needs Upload-Expect.",
+		Params:  putParams,
+		Headers: []string{uploadLength, uploadExpect},
+		Answers: []exchange.Reply{
+			{Code: http.StatusCreated, Headers: append([]string{"Location"}, uploadHeaders...), Doc: "the upload"},
+			{
+				Code: http.StatusOK, Payload: exchange.JSONBody[api.Stored](),
+				Headers: []string{"Location", "Cache-Control"}, Doc: "the node has the object",
+			},
+		},
+		Fails: []status.Outcome{
+			status.BadAddress, status.BadDigest, status.Unsupported, status.NotAllowed, status.Quota, status.Denied,
+			status.NoSpace,
+		},
+		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+			return g.beginUpload(w, r, in.Query)
+		},
+	}
+}
 
 // beginUpload serves POST /u. If the store has the expected object, beginUpload answers with it
 // and starts no upload.
@@ -61,6 +91,22 @@ func (g *Handlers) beginUpload(w *exchange.Response, r *http.Request, q exchange
 	return nil
 }
 
+func (g *Handlers) uploadStateEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "uploadState", Name: "upload", Methods: []string{http.MethodHead}, Path: "/u/{id}",
+		On: exchange.OnPublic, Op: capability.Put, Target: exchange.TargetByHandler,
+		Doc: "Returns the state of an upload.",
+		Answers: []exchange.Reply{{
+			Code: http.StatusOK, Headers: append([]string{"Location"}, uploadHeaders...),
+			Doc: "Upload-Offset bytes are durable; Location is set once the object is stored",
+		}},
+		Fails: []status.Outcome{status.NotFound, status.Gone, status.Unsupported},
+		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+			return g.uploadState(w, r, in.Rest)
+		},
+	}
+}
+
 // uploadState serves HEAD /u/{id}.
 func (g *Handlers) uploadState(w *exchange.Response, r *http.Request, id string) error {
 	u, err := g.upload(w, r, id)
@@ -74,6 +120,33 @@ func (g *Handlers) uploadState(w *exchange.Response, r *http.Request, id string)
 	w.Head = true
 	w.WriteHeader(http.StatusOK)
 	return nil
+}
+
+func (g *Handlers) continueUploadEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "continueUpload", Name: "upload", Methods: []string{http.MethodPatch}, Path: "/u/{id}",
+		On: exchange.OnPublic, Op: capability.Put, Target: exchange.TargetByHandler, Upload: true,
+		Doc:     "Appends a part at Upload-Offset. If the connection is cut, the bytes that arrived stay.",
+		More:    "The last part stores the object, and its answer describes the object.",
+		Headers: []string{uploadOffset, "Content-Type"},
+		Body:    []exchange.Payload{{Media: uploadMedia}},
+		Answers: []exchange.Reply{
+			{Code: http.StatusNoContent, Headers: uploadHeaders, Doc: "the part is durable"},
+			{
+				Code: http.StatusCreated, Payload: exchange.JSONBody[api.Stored](),
+				Headers: append([]string{"Location"}, uploadHeaders...), Doc: "the object is stored",
+			},
+			{
+				Code: http.StatusOK, Payload: exchange.JSONBody[api.Stored](),
+				Headers: append([]string{"Location"}, uploadHeaders...), Doc: "the node had the object already",
+			},
+		},
+		ErrorHeaders: []string{uploadOffset, uploadLength, uploadExpires},
+		Fails:        append(putFails, status.NotFound, status.Gone, status.Conflict),
+		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+			return g.continueUpload(w, r, in.Rest)
+		},
+	}
 }
 
 // continueUpload serves PATCH /u/{id}. Every answer has the upload's Upload-Offset, except when
@@ -122,6 +195,21 @@ func (g *Handlers) continueUpload(w *exchange.Response, r *http.Request, id stri
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+func (g *Handlers) removeUploadEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "removeUpload", Name: "upload", Methods: []string{http.MethodDelete}, Path: "/u/{id}",
+		On: exchange.OnPublic, Op: capability.Put, Target: exchange.TargetByHandler,
+		Doc: "Removes an upload and its bytes.",
+		Answers: []exchange.Reply{{
+			Code: http.StatusNoContent, Headers: []string{"Cache-Control"}, Doc: "the upload is removed",
+		}},
+		Fails: []status.Outcome{status.NotFound, status.Gone, status.Conflict, status.Unsupported},
+		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+			return g.removeUpload(w, r, in.Rest)
+		},
+	}
 }
 
 // removeUpload serves DELETE /u/{id}.

@@ -1,0 +1,48 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"allium/gateway/api"
+	"allium/gateway/exchange"
+	"allium/protocols/status"
+)
+
+func (g *Handlers) whyEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "Why", Path: "why", Methods: exchange.Getting,
+		Doc: "Returns the record of a lookup: what it asked, who answered, and where the time went.",
+		Params: []exchange.Param{{
+			Name: "key", Kind: exchange.TextParam,
+			Doc: "the ID of a lookup, or an address: then its latest lookup that was not answered at once",
+		}},
+		Answers: exchange.JSONReplies[api.Why]("the lookup"),
+		Serve: serveValue(g, func(ctx context.Context, n api.Node, q exchange.Params) (api.Why, error) {
+			return n.Why(ctx, q.Text("key"))
+		}),
+	}
+}
+
+func (g *Handlers) whyPageEndpoint() exchange.Endpoint {
+	return exchange.Endpoint{
+		ID: "getTrace", Name: "why", Methods: exchange.Reading, Path: "/why/{lookup_id}",
+		On: exchange.OnAdmin, Exempt: true, AnyQuery: true,
+		Doc:     "Returns the record of a lookup, as the verb why does.",
+		Answers: exchange.JSONReplies[api.Why]("the lookup"), Fails: []status.Outcome{status.NotFound, status.BadRequest},
+		Serve: g.whyPage,
+	}
+}
+
+// whyPage returns the record of the lookup whose ID the path ends with.
+func (g *Handlers) whyPage(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	if _, ok := status.ParseLookupID(in.Rest); !ok {
+		return status.Errorf(status.BadRequest, "cannot read %q: the ID of a lookup has 16 lowercase hexadecimal digits",
+			exchange.Clip(in.Rest))
+	}
+	why, err := g.node.Why(r.Context(), in.Rest)
+	if err != nil {
+		return err
+	}
+	return w.SendJSON(r, http.StatusOK, why)
+}
