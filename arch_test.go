@@ -165,10 +165,11 @@ var layers = map[string][]string{
 	"gateway/exchange":         {"gateway/api", "gateway/audit", "protocols/capability"},
 	"gateway/index":            {"gateway/api", "gateway/exchange"},
 	"gateway/openapi":          {"gateway/api", "gateway/exchange", "protocols/index/answer"},
-	"gateway/server": {"gateway/api", "gateway/audit", "gateway/certs", "gateway/exchange",
+	"gateway/server": {"gateway/audit", "gateway/certs", "gateway/exchange", "gateway/server/sockets",
 		"protocols/capability"},
-	"gateway/upload":   {"gateway/api", "gateway/exchange", "protocols/capability"},
-	"gateway/verified": {"gateway/api", "protocols/bao"},
+	"gateway/server/sockets": {"gateway/api"},
+	"gateway/upload":         {"gateway/api", "gateway/exchange", "protocols/capability"},
+	"gateway/verified":       {"gateway/api", "protocols/bao"},
 
 	"node": {
 		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "gateway/exchange", "node/access",

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"allium/gateway/exchange"
+	"allium/gateway/server/sockets"
 	"allium/protocols/status"
 )
 
@@ -80,13 +81,9 @@ func userOf(r *http.Request) string {
 	if c == nil {
 		return ""
 	}
-	u, ok := unixConn(c.Conn)
-	if !ok {
-		return ""
-	}
-	uid, err := peerUID(u)
+	uid, err := sockets.PeerUID(c.Conn)
 	if err != nil {
-		return "" // the system does not report it
+		return "" // another connection, or the system does not report it
 	}
 	return "uid:" + strconv.Itoa(uid)
 }

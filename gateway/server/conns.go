@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"allium/gateway/server/sockets"
 	"allium/internal/limits"
 )
 
@@ -36,7 +37,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := peerAllowed(c); err != nil {
+		if err := sockets.Allowed(c); err != nil {
 			l.onForeignUser(err)
 			l.refuse(c, "peer_uid")
 			continue
@@ -61,7 +62,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			l.refuse(c, "conns")
 			continue
 		}
-		c = withDescriptors(c)
+		c = sockets.WithFiles(c)
 		k := &conn{Conn: c, peer: peer, group: group, evictQueue: l.evictable}
 		k.progress.start(c, l.progress, l.idle)
 		k.release = sync.OnceFunc(func() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"allium/gateway/exchange"
+	"allium/gateway/server/sockets"
 	"allium/internal/limits"
 )
 
@@ -139,7 +140,7 @@ func (t transportOf) ReadTimedOut() { t.d.metrics.timeouts.WithLabelValues("read
 // PassedFile implements Transport.
 func (t transportOf) PassedFile() *os.File {
 	if c := connOf(t.d.r); c != nil {
-		return c.passedFile()
+		return sockets.TakeFile(c.Conn)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"syscall"
 
+	"allium/gateway/server/sockets"
 	"allium/protocols/status"
 )
 
@@ -74,7 +75,7 @@ func (s *Server) listen(ctx context.Context) (all []*listener, err error) {
 		addrs.Admin = baseURL(at)
 	}
 	if s.deps.Socket != "" {
-		l, err := listenSocket(ctx, s.deps.Socket)
+		l, err := sockets.Listen(ctx, s.deps.Socket)
 		if err != nil {
 			return all, err
 		}

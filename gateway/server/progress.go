@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"allium/gateway/server/sockets"
 )
 
 // windowBurst is how many bytes a slow client may acknowledge at once and then pause for as long
@@ -80,12 +82,12 @@ func (p *progress) start(c net.Conn, l progressLimits, idle time.Duration) {
 		return
 	}
 	p.enabled, p.limits = true, l
-	if !reportsAcked {
+	if !sockets.ReportsAcked {
 		_ = tcp.SetWriteBuffer(sendBuffer) // without it slow clients are only cut off sooner
 		return
 	}
 	if raw, err := tcp.SyscallConn(); err == nil { // an error means that it is closed
-		_ = raw.Control(func(fd uintptr) { _ = boundUnsent(int(fd), l.unsent(idle)) })
+		_ = raw.Control(func(fd uintptr) { _ = sockets.BoundUnsent(int(fd), l.unsent(idle)) })
 	}
 }
 
@@ -127,7 +129,7 @@ func (c *conn) unacknowledged() (n int64, ok bool) {
 		return 0, false
 	}
 	left, outErr := 0, error(nil)
-	err = raw.Control(func(fd uintptr) { left, outErr = outq(int(fd)) })
+	err = raw.Control(func(fd uintptr) { left, outErr = sockets.Unacked(int(fd)) })
 	return int64(left), err == nil && outErr == nil
 }
 

@@ -1,6 +1,6 @@
 //go:build unix
 
-package server
+package sockets
 
 import (
 	"io"
@@ -26,10 +26,10 @@ func pipes(t *testing.T, n int) (read, write []*os.File) {
 	return read, write
 }
 
-// TestDescriptorConn passes several files, in one message and in several: the connection keeps the
+// TestPassedFiles passes several files, in one message and in several: the connection keeps the
 // first and closes all others, and with it what nobody took. A file that is closed everywhere is at
 // its end for the reader of its pipe.
-func TestDescriptorConn(t *testing.T) {
+func TestPassedFiles(t *testing.T) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestDescriptorConn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := withDescriptors(accepted).(*descriptorConn)
+	c := WithFiles(accepted).(*fileConn)
 	read, write := pipes(t, 5)
 	send := func(text string, files ...*os.File) {
 		t.Helper()
@@ -95,9 +95,9 @@ func TestDescriptorConn(t *testing.T) {
 	ended(read[4])
 }
 
-// TestDescriptorConnReset: a read that a reset ends has no bytes. recvmsg says −1, and net/http panics at
+// TestPassedFilesReset: a read that a reset ends has no bytes. recvmsg says −1, and net/http panics at
 // a negative count.
-func TestDescriptorConnReset(t *testing.T) {
+func TestPassedFilesReset(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -112,7 +112,7 @@ func TestDescriptorConnReset(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := withDescriptors(accepted)
+	c := WithFiles(accepted)
 	defer c.Close()
 	if _, err := c.Write([]byte("unread")); err != nil { // a peer that closes before it reads resets
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package server
+package sockets
 
 import (
 	"net"
@@ -6,16 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerUID returns the user that connected, as the kernel noted it (SO_PEERCRED).
+// peerUID returns the user that connected, as the kernel noted it (LOCAL_PEERCRED).
 func peerUID(c *net.UnixConn) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
-	var cred *unix.Ucred
+	var cred *unix.Xucred
 	var sockErr error
 	err = raw.Control(func(fd uintptr) {
-		cred, sockErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		cred, sockErr = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	})
 	if err == nil {
 		err = sockErr

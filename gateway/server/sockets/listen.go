@@ -1,4 +1,6 @@
-package server
+// Package sockets is the Unix socket of the local API, and what the system says of connections: who is
+// at the other end, which files it passed, and what it has acknowledged.
+package sockets
 
 import (
 	"context"
@@ -15,9 +17,9 @@ import (
 	"allium/protocols/status"
 )
 
-// listenSocket opens a Unix socket of mode 0600 in a directory of mode 0700, so that only its
+// Listen opens a Unix socket of mode 0600 in a directory of mode 0700, so that only its
 // owner reaches it. It replaces the socket of a node that no longer runs.
-func listenSocket(ctx context.Context, path string) (net.Listener, error) {
+func Listen(ctx context.Context, path string) (net.Listener, error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the socket's directory: %w", err)
@@ -69,21 +71,27 @@ func removeStale(ctx context.Context, path string) error {
 	return nil
 }
 
-// peerAllowed returns forbidden for a Unix socket connection of another user than the node's
+// Allowed returns forbidden for a Unix socket connection of another user than the node's
 // own and root. It accepts every other connection.
-func peerAllowed(c net.Conn) error {
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return nil
-	}
-	uid, err := peerUID(u)
+func Allowed(c net.Conn) error {
+	uid, err := PeerUID(c)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return nil // the directory's mode keeps other users out
+		return nil // it is no Unix socket; or the directory's mode alone keeps other users out
 	}
 	if err != nil {
 		return fmt.Errorf("identify the socket's user: %w", err)
 	}
 	return allowUID(uid, os.Geteuid())
+}
+
+// PeerUID returns the user at the other end of a Unix socket, as the system noted it. It returns
+// ErrUnsupported for other connections, and where the system does not report that.
+func PeerUID(c net.Conn) (int, error) {
+	u, ok := unixConn(c)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	return peerUID(u)
 }
 
 func allowUID(uid, own int) error {

@@ -1,4 +1,4 @@
-package server
+package sockets
 
 import (
 	"net"
@@ -54,11 +54,11 @@ func TestSocketInTheWay(t *testing.T) {
 	}
 	dead.SetUnlinkOnClose(false)
 	dead.Close()
-	l, err := listenSocket(t.Context(), path)
+	l, err := Listen(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listenSocket(t.Context(), path); status.Of(err) != status.Conflict ||
+	if _, err := Listen(t.Context(), path); status.Of(err) != status.Conflict ||
 		!strings.Contains(err.Error(), "another node") {
 		t.Errorf("a second node: %v", err)
 	}
@@ -66,13 +66,13 @@ func TestSocketInTheWay(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listenSocket(t.Context(), path); status.Of(err) != status.Conflict {
+	if _, err := Listen(t.Context(), path); status.Of(err) != status.Conflict {
 		t.Errorf("a file: %v", err)
 	}
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listenSocket(t.Context(), path); status.Of(err) != status.Forbidden {
+	if _, err := Listen(t.Context(), path); status.Of(err) != status.Forbidden {
 		t.Errorf("an open directory: %v", err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package server
+package sockets
 
 import (
 	"net"
@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptorConn is a connection of the Unix socket on which the client may pass a file, with the
+// fileConn is a connection of the Unix socket on which the client may pass a file, with the
 // first bytes of a request (SCM_RIGHTS). It holds at most one, and closes every other one.
-type descriptorConn struct {
+type fileConn struct {
 	*net.UnixConn
 
 	mu     sync.Mutex
@@ -20,17 +20,18 @@ type descriptorConn struct {
 	closed bool
 }
 
-// withDescriptors lets the client of a Unix socket pass files.
-func withDescriptors(c net.Conn) net.Conn {
+// WithFiles lets the client of a Unix socket pass files, which TakeFile returns. It returns any other
+// connection as it is.
+func WithFiles(c net.Conn) net.Conn {
 	if u, ok := c.(*net.UnixConn); ok {
-		return &descriptorConn{UnixConn: u}
+		return &fileConn{UnixConn: u}
 	}
 	return c
 }
 
 // unixConn returns the connection of the Unix socket that c is.
 func unixConn(c net.Conn) (*net.UnixConn, bool) {
-	if d, ok := c.(*descriptorConn); ok {
+	if d, ok := c.(*fileConn); ok {
 		return d.UnixConn, true
 	}
 	u, ok := c.(*net.UnixConn)
@@ -38,7 +39,7 @@ func unixConn(c net.Conn) (*net.UnixConn, bool) {
 }
 
 // Read implements net.Conn. It keeps the file that came with the bytes.
-func (c *descriptorConn) Read(p []byte) (int, error) {
+func (c *fileConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -54,7 +55,7 @@ func (c *descriptorConn) Read(p []byte) (int, error) {
 const controlBytes = 64
 
 // keep keeps the first descriptor of control messages, unless there is one already.
-func (c *descriptorConn) keep(control []byte) {
+func (c *fileConn) keep(control []byte) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
 		return
@@ -70,7 +71,7 @@ func (c *descriptorConn) keep(control []byte) {
 	}
 }
 
-func (c *descriptorConn) hold(f *os.File) {
+func (c *fileConn) hold(f *os.File) {
 	c.mu.Lock()
 	keep := c.passed == nil && !c.closed
 	if keep {
@@ -83,7 +84,7 @@ func (c *descriptorConn) hold(f *os.File) {
 }
 
 // take returns the file that the client passed, or nil. The caller closes it.
-func (c *descriptorConn) take() *os.File {
+func (c *fileConn) take() *os.File {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.passed
@@ -92,7 +93,7 @@ func (c *descriptorConn) take() *os.File {
 }
 
 // Close closes the connection, and the file if nobody took it.
-func (c *descriptorConn) Close() error {
+func (c *fileConn) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
@@ -102,9 +103,10 @@ func (c *descriptorConn) Close() error {
 	return c.UnixConn.Close()
 }
 
-// passedFile returns the file that the client passed with a request, or nil.
-func (c *conn) passedFile() *os.File {
-	if d, ok := c.Conn.(*descriptorConn); ok {
+// TakeFile returns the file that the client of a connection of WithFiles passed with a request, or nil.
+// The caller closes it.
+func TakeFile(c net.Conn) *os.File {
+	if d, ok := c.(*fileConn); ok {
 		return d.take()
 	}
 	return nil
