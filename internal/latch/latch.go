@@ -60,17 +60,18 @@ func (l *Latch) Inside() int {
 	return l.inside
 }
 
-// Close closes the latch. It does not wait. Further calls do nothing.
-func (l *Latch) Close() {
+// Close closes the latch and reports whether it was open. It does not wait.
+func (l *Latch) Close() (wasOpen bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return
+		return false
 	}
 	l.closed, l.empty = true, make(chan struct{})
 	if l.inside == 0 {
 		close(l.empty)
 	}
+	return true
 }
 
 // Closed reports whether the latch is closed.

@@ -22,8 +22,8 @@ func TestDrain(t *testing.T) {
 		if left := l.Drain(ctx); left != 2 {
 			t.Errorf("%d are left", left)
 		}
-		if l.Enter() || !l.Closed() {
-			t.Error("a closed latch admits")
+		if l.Enter() || !l.Closed() || l.Close() {
+			t.Error("a closed latch admits, or closes again")
 		}
 		var waiting sync.WaitGroup
 		var done atomic.Bool
@@ -47,6 +47,9 @@ func TestDrain(t *testing.T) {
 				t.Error("it does not admit again")
 			}
 			l.Leave()
+			if !l.Close() {
+				t.Error("it was not open")
+			}
 			l.Wait()
 			if l.Enter() {
 				t.Error("it admits after the wait")

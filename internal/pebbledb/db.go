@@ -25,12 +25,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"allium/internal/latch"
 )
 
 // ErrNotFound reports that a key has no value.
@@ -45,10 +46,8 @@ type DB struct {
 	failure *Failure
 	durable *pebble.WriteOptions // of a durable write
 
-	mu       sync.Mutex
-	closed   bool
-	calls    sync.WaitGroup // added to while mu is held
-	panicked atomic.Bool    // a call panicked, perhaps while it held a lock of Pebble
+	calls    latch.Latch // running calls; closed by Close
+	panicked atomic.Bool // a call panicked, perhaps while it held a lock of Pebble
 }
 
 // Open opens the database in dir. It replaces the logger and the event listener of o and
@@ -224,11 +223,7 @@ func (d *DB) Size() (n int64) {
 // one. A database that panicked cannot be closed: some memory and its open files stay with
 // the process, which Abandoned reports.
 func (d *DB) Close() error {
-	d.mu.Lock()
-	closed := d.closed
-	d.closed = true
-	d.mu.Unlock()
-	if closed {
+	if !d.calls.Close() {
 		return ErrClosed
 	}
 	d.calls.Wait()
@@ -270,16 +265,10 @@ func (d *DB) write(f func() error) error {
 
 // run runs f while the database is open. It turns a panic into a failure.
 func (d *DB) run(f func() error) (err error) {
-	d.mu.Lock()
-	closed := d.closed
-	if !closed {
-		d.calls.Add(1)
-	}
-	d.mu.Unlock()
-	if closed {
+	if !d.calls.Enter() {
 		return ErrClosed
 	}
-	defer d.calls.Done()
+	defer d.calls.Leave()
 	defer func() {
 		if p := recover(); p != nil {
 			d.panicked.Store(true)
