@@ -165,10 +165,10 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	if alreadyRunning {
 		return errors.New("gossip is already running")
 	}
-	h := newGuardedHost(s.host)
 	var group sync.WaitGroup
 	// runCtx outlives ctx: only the deferred function cancels it, after Publish has begun to refuse.
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	h := &guardedHost{Host: s.host, ctx: runCtx}
 	s.calls.Open()
 	defer func() {
 		s.mu.Lock()
