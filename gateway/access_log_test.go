@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"allium/gateway/content"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -66,7 +67,7 @@ func TestAccessLogNamesLookup(t *testing.T) {
 		}
 		corr := "corr_id=" + a.Header.Get("X-Corr-ID")
 		var line string
-		waitFor(t, func() bool {
+		testkit.Eventually(t, "the line of the request", func() bool {
 			for l := range strings.SplitSeq(n.log.String(), "\n") {
 				if strings.Contains(l, corr) {
 					line = l

@@ -12,6 +12,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/server"
+	"allium/internal/testkit"
 	"allium/protocols/status"
 )
 
@@ -77,7 +78,7 @@ func TestReadyz(t *testing.T) {
 		}
 	}
 	// Whoever probes a node asks every second: no is an answer, not a fault.
-	waitFor(t, func() bool {
+	testkit.Eventually(t, "two lines of the probe", func() bool {
 		return strings.Count(n.log.String(), `level=DEBUG msg="http request" route=readyz method=GET status=503`) == 2
 	})
 }

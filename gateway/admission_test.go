@@ -20,6 +20,7 @@ import (
 	"allium/gateway/content"
 	"allium/gateway/server"
 	"allium/internal/limits"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -143,7 +144,7 @@ func TestInflightPerClient(t *testing.T) {
 	go func() {
 		first <- do(t, "GET", n.Addrs().Gateway+"/o/"+slow.String(), "X-Forwarded-For", "192.0.2.1")
 	}()
-	waitFor(t, func() bool { return n.InFlight() == 1 })
+	testkit.Eventually(t, "one request in flight", func() bool { return n.InFlight() == 1 })
 	p := do(t, "GET", n.Addrs().Gateway+"/o/"+fast.String(), "X-Forwarded-For", "192.0.2.1").problem(t, status.Busy)
 	if p.Limit != "gateway.inflight_per_ip" || p.Cap != 1 || p.Current != 1 {
 		t.Errorf("%+v", p)
@@ -362,7 +363,7 @@ func TestOpsAnswerWhenAllIsFull(t *testing.T) {
 	defer wg.Wait()
 	defer feed.Close()
 	defer close(gate)
-	waitFor(t, func() bool { return n.InFlight() == 3 })
+	testkit.Eventually(t, "three requests in flight", func() bool { return n.InFlight() == 3 })
 	for range 32 {
 		do(t, "GET", n.Addrs().Gateway+"/o/"+root.String()).problem(t, status.Busy)
 		do(t, "GET", n.Addrs().Admin+"/api/v1/id").problem(t, status.Busy)

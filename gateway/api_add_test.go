@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"allium/gateway/api"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -123,7 +124,7 @@ func TestAddFails(t *testing.T) {
 			}
 		}
 	}
-	waitFor(t, func() bool { return n.InFlight() == 0 })
+	testkit.Eventually(t, "no requests in flight", func() bool { return n.InFlight() == 0 })
 }
 
 // zeros has no end.
@@ -143,7 +144,7 @@ func TestAmnesiaIsNoFault(t *testing.T) {
 			t.Fatal(err)
 		}
 		line := regexp.MustCompile(`(?m)^.*reason=` + o.String() + ` .*$`)
-		waitFor(t, func() bool { return line.MatchString(n.log.String()) })
+		testkit.Eventually(t, "the line of the request", func() bool { return line.MatchString(n.log.String()) })
 		if got := line.FindString(n.log.String()); !strings.Contains(got, "level="+level) {
 			t.Errorf("%s: %s", o, got)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"allium/gateway/content"
 	"allium/gateway/server"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/status"
@@ -105,5 +106,5 @@ func TestPanicGivesBack(t *testing.T) {
 		doBody(t, "POST", n.Addrs().Gateway+"/o", strings.NewReader("x"), "Authorization", "Bearer may-put").problem(t,
 			status.Internal)
 	}
-	waitFor(t, func() bool { return n.InFlight() == 0 })
+	testkit.Eventually(t, "no requests in flight", func() bool { return n.InFlight() == 0 })
 }

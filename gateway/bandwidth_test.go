@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"allium/internal/limits"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 )
 
@@ -47,7 +48,7 @@ func TestRatesBoundContent(t *testing.T) {
 			defer close(answers)
 			answers <- c.do()
 		}()
-		waitFor(t, func() bool { return waits(c.name) || len(answers) > 0 })
+		testkit.Eventually(t, "a wait for the rate", func() bool { return waits(c.name) || len(answers) > 0 })
 		if len(answers) > 0 {
 			t.Errorf("%s: the answer did not wait for the rate", c.name)
 		}

@@ -14,6 +14,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/client"
 	"allium/gateway/server"
+	"allium/internal/testkit"
 	"allium/protocols/status"
 )
 
@@ -29,7 +30,7 @@ func TestDrain(t *testing.T) {
 	roundTrip(t, kept, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK")
 	first := make(chan answer, 1)
 	go func() { first <- do(t, "GET", n.Addrs().Gateway+"/o/"+slow.String()) }()
-	waitFor(t, func() bool { return n.InFlight() == 1 })
+	testkit.Eventually(t, "one request in flight", func() bool { return n.InFlight() == 1 })
 
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -81,10 +82,10 @@ func TestRunDrains(t *testing.T) {
 	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
 	first := make(chan answer, 1)
 	go func() { first <- do(t, "GET", n.Addrs().Gateway+"/o/"+slow.String()) }()
-	waitFor(t, func() bool { return n.InFlight() == 1 })
+	testkit.Eventually(t, "one request in flight", func() bool { return n.InFlight() == 1 })
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.stop() }()
-	waitFor(t, n.Draining)
+	testkit.Eventually(t, "the drain begins", n.Draining)
 	close(gate)
 	if a := <-first; a.body != "slow" {
 		t.Errorf("%s %q", a.Status, a.body)
@@ -125,7 +126,7 @@ func TestRunAborts(t *testing.T) {
 			second <- err
 		}
 	}()
-	waitFor(t, func() bool { return n.InFlight() == 2 })
+	testkit.Eventually(t, "two requests in flight", func() bool { return n.InFlight() == 2 })
 	if err := n.stop(); err != nil {
 		t.Error(err)
 	}

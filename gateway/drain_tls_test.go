@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"testing"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -47,11 +48,13 @@ func TestDrainOverTLS(t *testing.T) {
 			if _, err := feed.Write(sent[:50_000]); err != nil {
 				t.Fatal(err)
 			}
-			waitFor(t, func() bool { return n.InFlight() == 2 && n.sent.wasRead() > 0 })
+			testkit.Eventually(t, "two requests, and a part of the body", func() bool {
+				return n.InFlight() == 2 && n.sent.wasRead() > 0
+			})
 
 			stopped := make(chan error, 1)
 			go func() { stopped <- n.Drain(t.Context()) }()
-			waitFor(t, n.Draining)
+			testkit.Eventually(t, "the drain begins", n.Draining)
 			late := a.https(t, n, h2)
 			fetch(t, late, "GET", base+"/o/"+slow.String()).problem(t, status.Draining)
 			late = a.https(t, n, h2) // the answer ended the connection, or its streams

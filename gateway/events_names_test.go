@@ -9,6 +9,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/client"
+	"allium/internal/testkit"
 	"allium/protocols/status"
 )
 
@@ -89,7 +90,7 @@ func TestEventsOfNames(t *testing.T) {
 	if s := strings.Join(got, " "); s != "motd.k51 a pin blog.k51" {
 		t.Errorf("got %s", s)
 	}
-	waitFor(t, func() bool { return f.all() == 0 && n.current("events.readers") == 0 })
+	testkit.Eventually(t, "nobody follows", func() bool { return f.all() == 0 && n.current("events.readers") == 0 })
 
 	url := n.Addrs().Admin + "/api/v1/events?topics=names&names="
 	do(t, http.MethodGet, url+"blog.site,bad.site").problem(t, status.NotFound)

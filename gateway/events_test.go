@@ -17,6 +17,7 @@ import (
 	"allium/gateway/client"
 	"allium/gateway/server"
 	"allium/internal/limits"
+	"allium/internal/testkit"
 	"allium/protocols/status"
 )
 
@@ -82,7 +83,7 @@ func (n *testNode) follow(t *testing.T, target string, topics ...api.Topic) even
 		c.Close()
 	}}
 	t.Cleanup(s.stop)
-	waitFor(t, func() bool { return n.current("events.readers") == before+1 })
+	testkit.Eventually(t, "one more reader of events", func() bool { return n.current("events.readers") == before+1 })
 	return s
 }
 
@@ -117,7 +118,9 @@ func TestEvents(t *testing.T) {
 	all.want(t, "second")
 	pins.want(t, "second")
 	pins.stop()
-	waitFor(t, func() bool { return n.current("events.readers") == 1 && n.current("admin.events") == 1 })
+	testkit.Eventually(t, "one reader of events", func() bool {
+		return n.current("events.readers") == 1 && n.current("admin.events") == 1
+	})
 }
 
 // TestEventsRefused: what is no stream of events is a problem before it begins.
@@ -160,7 +163,7 @@ func TestEventsPermits(t *testing.T) {
 		t.Errorf("another request: %s", a.Status)
 	}
 	second.stop()
-	waitFor(t, func() bool { return n.current("admin.events") == 1 })
+	testkit.Eventually(t, "one stream of events", func() bool { return n.current("admin.events") == 1 })
 	third := n.follow(t, n.Addrs().Admin)
 	n.publish("a")
 	first.want(t, "a")
@@ -267,7 +270,7 @@ func TestEventsStandingStill(t *testing.T) {
 			reader := n.follow(t, n.socket)
 			long := strings.Repeat("x", 64<<10)
 			i := 0
-			waitFor(t, func() bool {
+			testkit.Eventually(t, "the stream that stands still is cut", func() bool {
 				i++
 				n.publish(strconv.Itoa(i) + long)
 				reader.want(t, strconv.Itoa(i)+long)

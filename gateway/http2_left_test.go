@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"allium/gateway/server"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 )
 
@@ -58,10 +59,7 @@ func TestH2EarlyAnswer(t *testing.T) {
 		if all[stream].status != "401" {
 			t.Fatalf("%+v", all[stream])
 		}
-		open := false
-		for end := time.Now().Add(500 * time.Millisecond); !open && time.Now().Before(end); time.Sleep(time.Millisecond) {
-			open = n.lingering().current == 1
-		}
+		open := testkit.Within(500*time.Millisecond, func() bool { return n.lingering().current == 1 })
 		_ = h.f.WriteData(stream, true, []byte(rest)) // it may be closed
 		h.must(h.Get(stream+2, "/healthz"))           // comes after a reset of the other
 		h.until(all, func(all map[uint32]*heard) bool {
@@ -107,9 +105,7 @@ func TestH2EarlyAnswersBounded(t *testing.T) {
 	for i := range uint32(attempts) { // on a busy machine the first stream may have ended
 		first, second := 4*i+1, 4*i+3
 		h.put(first, "/nothing", 1<<30)
-		for end := time.Now().Add(500 * time.Millisecond); n.lingering().current == 0 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Within(500*time.Millisecond, func() bool { return n.lingering().current > 0 })
 		h.put(second, "/nothing", 1<<30)
 		h.until(all, func(all map[uint32]*heard) bool {
 			return all[first] != nil && all[first].wasCut && all[second] != nil && all[second].wasCut

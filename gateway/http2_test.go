@@ -17,6 +17,7 @@ import (
 
 	"allium/gateway/content"
 	"allium/gateway/server"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -174,7 +175,7 @@ func TestH2StreamThatStandsStill(t *testing.T) {
 	if all[1].ended || len(all[1].body) > 64<<10 || string(all[3].body) != "small" {
 		t.Errorf("the slow one: ended %t with %d bytes; the other: %q", all[1].ended, len(all[1].body), all[3].body)
 	}
-	waitFor(t, func() bool { return n.InFlight() == 0 })
+	testkit.Eventually(t, "no requests in flight", func() bool { return n.InFlight() == 0 })
 	h.must(h.Get(5, "/o/"+small.String()))
 	h.until(all, func(m map[uint32]*heard) bool { return m[5] != nil && m[5].ended })
 }
@@ -189,10 +190,10 @@ func TestH2Drain(t *testing.T) {
 	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
 	h := a.dialH2(t, n)
 	h.must(h.Get(1, "/o/"+slow.String()))
-	waitFor(t, func() bool { return n.InFlight() == 1 })
+	testkit.Eventually(t, "one request in flight", func() bool { return n.InFlight() == 1 })
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.stop() }()
-	waitFor(t, n.Draining)
+	testkit.Eventually(t, "the drain begins", n.Draining)
 	h.must(h.Get(3, "/o/"+slow.String()))
 	all := map[uint32]*heard{1: {}}
 	h.until(all, func(m map[uint32]*heard) bool { return m[0] != nil && m[0].goAway && m[3] != nil && m[3].ended })
@@ -252,7 +253,7 @@ func TestH2RapidReset(t *testing.T) {
 		}
 		sent++
 	}
-	waitFor(t, sentAway)
+	testkit.Eventually(t, "the client is sent away", sentAway)
 	_, err = io.Copy(io.Discard, h.c) // the end is the server's; a reset is one too
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
 		t.Error(err)
@@ -304,7 +305,7 @@ func TestH2CountsStreams(t *testing.T) {
 	h := a.dialH2(t, n)
 	h.must(h.Get(1, "/o/"+slow.String()))
 	h.must(h.Get(3, "/o/"+slow.String()))
-	waitFor(t, func() bool { return n.InFlight() == 2 })
+	testkit.Eventually(t, "two requests in flight", func() bool { return n.InFlight() == 2 })
 	h.must(h.Get(5, "/o/"+slow.String()))
 	all := map[uint32]*heard{}
 	h.until(all, func(m map[uint32]*heard) bool { return m[5] != nil && m[5].ended })

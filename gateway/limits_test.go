@@ -11,6 +11,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/server"
 	"allium/internal/limits"
+	"allium/internal/testkit"
 	"allium/protocols/status"
 )
 
@@ -25,7 +26,11 @@ func TestInflightLimit(t *testing.T) {
 
 	first := make(chan answer, 1)
 	go func() { first <- do(t, "GET", n.Addrs().Gateway+"/o/"+slow.String()) }()
-	waitFor(t, func() bool { n.objects.mu.Lock(); defer n.objects.mu.Unlock(); return len(n.objects.opens) == 1 })
+	testkit.Eventually(t, "one open object", func() bool {
+		n.objects.mu.Lock()
+		defer n.objects.mu.Unlock()
+		return len(n.objects.opens) == 1
+	})
 
 	p := do(t, "GET", n.Addrs().Gateway+"/o/"+fast.String()).problem(t, status.Busy)
 	if p.Limit != "gateway.inflight" || p.Cap != 1 || p.Current != 1 || p.RetryAfterMS == 0 {
@@ -91,7 +96,7 @@ func TestConnectionLimits(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			waitFor(t, func() bool { return n.InFlight() == 2 })
+			testkit.Eventually(t, "two requests in flight", func() bool { return n.InFlight() == 2 })
 			if b := healthOver(n); b != "" {
 				t.Errorf("the third got %q", b)
 			}
@@ -99,7 +104,7 @@ func TestConnectionLimits(t *testing.T) {
 				t.Errorf("%d rejected", got)
 			}
 			held[0].Close()
-			waitFor(t, func() bool { return healthOver(n) != "" })
+			testkit.Eventually(t, "a connection gets its answer", func() bool { return healthOver(n) != "" })
 		})
 	}
 }

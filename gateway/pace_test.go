@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"allium/gateway/server"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 )
 
@@ -121,7 +122,7 @@ func TestSlowDownload(t *testing.T) {
 				t.Errorf("%d bytes of %d after %s: %v", got, size, time.Since(begun), err)
 			}
 			t.Logf("%d bytes in %s", got, time.Since(begun))
-			waitFor(t, func() bool { return n.InFlight() == 0 })
+			testkit.Eventually(t, "no requests in flight", func() bool { return n.InFlight() == 0 })
 		})
 	}
 }

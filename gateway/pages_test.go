@@ -15,6 +15,7 @@ import (
 
 	"allium/gateway/content"
 	"allium/gateway/exchange"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -132,7 +133,7 @@ func TestSorters(t *testing.T) {
 				t.Errorf("%s, %v", a.Status, a.err)
 			}
 		})
-		waitFor(t, func() bool { return n.current("gateway.sorters") == taken })
+		testkit.Eventually(t, "one more sorted listing", func() bool { return n.current("gateway.sorters") == taken })
 	}
 	do(t, "GET", dir).problem(t, status.Busy)
 	small := n.objects.tree(t, map[string]string{"a": "a"})
@@ -141,7 +142,7 @@ func TestSorters(t *testing.T) {
 	}
 	close(gate)
 	wg.Wait()
-	waitFor(t, func() bool { return n.current("gateway.sorters") == 0 })
+	testkit.Eventually(t, "no sorted listings", func() bool { return n.current("gateway.sorters") == 0 })
 }
 
 // TestLyingIndex: an index that calls its leaves smaller than they are is refused, so it cannot make the gateway hold

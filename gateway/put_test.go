@@ -15,6 +15,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/server"
 	"allium/gateway/upload"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -246,13 +247,13 @@ func TestUploadIsCut(t *testing.T) {
 	for _, head := range []string{"Content-Length: 100\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"} {
 		c := dialRaw(t, n)
 		_, _ = io.WriteString(c, "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put\r\n"+head)
-		waitFor(t, func() bool { return n.sent.wasRead() >= 5 })
+		testkit.Eventually(t, "the first bytes were read", func() bool { return n.sent.wasRead() >= 5 })
 		sendBody(t, "POST", n.Addrs().Gateway+"/o", strings.NewReader("x")).problem(t, status.Busy)
 		if a := do(t, "GET", n.Addrs().Gateway+"/"); a.StatusCode != http.StatusOK {
 			t.Errorf("a read waits for uploads: %s", a.Status)
 		}
 		c.Close()
-		waitFor(t, func() bool { return n.InFlight() == 0 })
+		testkit.Eventually(t, "no requests in flight", func() bool { return n.InFlight() == 0 })
 		n.sent.mu.Lock()
 		n.sent.read = 0
 		n.sent.mu.Unlock()
@@ -301,7 +302,7 @@ func TestSlowBody(t *testing.T) {
 			_, _ = io.WriteString(trickle, "x")
 		}
 	}
-	waitFor(t, func() bool { return n.InFlight() == 0 })
+	testkit.Eventually(t, "no requests in flight", func() bool { return n.InFlight() == 0 })
 	if got := n.counter("edge_rejects_total", "timeout"); got != 2 {
 		t.Errorf("%v refused as timeout", got)
 	}

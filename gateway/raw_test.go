@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"allium/gateway/server"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -58,16 +59,6 @@ func roundTrip(t testing.TB, c net.Conn, send, want string) {
 // patience is how long a test waits for what is bound to come: a hang is a
 // failure, and a busy machine is none.
 const patience = 2 * time.Minute
-
-// waitFor waits until a condition holds that other goroutines bring about.
-func waitFor(t testing.TB, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it does not come, for %s", patience)
-		}
-	}
-}
 
 func TestSlowHeader(t *testing.T) {
 	t.Parallel()
@@ -154,9 +145,15 @@ func TestReaderThatStandsStill(t *testing.T) {
 		t.Fatal(err)
 	}
 	small := n.objects.put([]byte("x"))
-	waitFor(t, func() bool { n.objects.mu.Lock(); defer n.objects.mu.Unlock(); return len(n.objects.opens) > 0 })
-	waitFor(t, func() bool { return do(t, "GET", n.Addrs().Gateway+"/o/"+small.String()).StatusCode == http.StatusOK })
-	waitFor(t, func() bool { return n.InFlight() == 0 })
+	testkit.Eventually(t, "an open object", func() bool {
+		n.objects.mu.Lock()
+		defer n.objects.mu.Unlock()
+		return len(n.objects.opens) > 0
+	})
+	testkit.Eventually(t, "a free place", func() bool {
+		return do(t, "GET", n.Addrs().Gateway+"/o/"+small.String()).StatusCode == http.StatusOK
+	})
+	testkit.Eventually(t, "no requests in flight", func() bool { return n.InFlight() == 0 })
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)

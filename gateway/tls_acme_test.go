@@ -20,6 +20,7 @@ import (
 
 	"allium/gateway/certs/certstest"
 	"allium/gateway/server"
+	"allium/internal/testkit"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -87,21 +88,19 @@ func startPebble(t *testing.T, tlsPort, httpPort int) *pebble {
 	})
 	p := &pebble{directory: "https://" + listen + "/dir", ca: ca, roots: x509.NewCertPool()}
 	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.Pool}, DisableKeepAlives: true}
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	testkit.Eventually(t, "pebble answers", func() bool {
 		resp, err := tr.RoundTrip(httpRequest(t, "https://"+manage+"/roots/0"))
 		if err != nil {
-			time.Sleep(50 * time.Millisecond)
-			continue
+			return false
 		}
 		raw, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || !p.roots.AppendCertsFromPEM(raw) {
 			t.Fatalf("pebble's root: %q, %v", raw, err)
 		}
-		return p
-	}
-	t.Fatalf("pebble does not answer: %s", log.String())
-	return nil
+		return true
+	})
+	return p
 }
 
 // loopbackDNS answers, over TCP, that every name is 127.0.0.1.
@@ -185,7 +184,7 @@ func TestACME(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "acme")
 	kept := hooks{deps: func(d *Deps) { d.ACMEDir = home }}
 	n := startWith(t, kept, p.withACME(tlsPort, 0, "node.test", "www.node.test"))
-	waitFor(t, func() bool {
+	testkit.Eventually(t, "both certificates", func() bool {
 		if counterOf(t, n.reg, "tls_certificate_updates_total", "failed") > 0 {
 			t.Fatal(n.log.String())
 		}
@@ -214,7 +213,7 @@ func TestACME(t *testing.T) {
 	}
 
 	n = startWith(t, kept, p.withACME(tlsPort, 0, "node.test", "www.node.test"))
-	waitFor(t, func() bool { return n.CertificateError() == nil })
+	testkit.Eventually(t, "no certificate error", func() bool { return n.CertificateError() == nil })
 	if again := p.served(t, n, "node.test"); !again.Equal(first) {
 		t.Error("another certificate after a restart")
 	}
@@ -234,8 +233,8 @@ func TestACME(t *testing.T) {
 		d.Now = func() time.Time { return time.Now().Add(later) }
 	}
 	n = startWith(t, kept, p.withACME(freePort(t), httpPort, "node.test"))
-	waitFor(t, func() bool { return n.CertificateError() == nil })
-	waitFor(t, func() bool {
+	testkit.Eventually(t, "no certificate error", func() bool { return n.CertificateError() == nil })
+	testkit.Eventually(t, "a new certificate", func() bool {
 		if counterOf(t, n.reg, "tls_certificate_updates_total", "failed") > 0 {
 			t.Fatal(n.log.String())
 		}

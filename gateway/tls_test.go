@@ -13,6 +13,7 @@ import (
 	"allium/gateway/certs"
 	"allium/gateway/certs/certstest"
 	"allium/gateway/server"
+	"allium/internal/testkit"
 	"allium/protocols/status"
 )
 
@@ -64,7 +65,7 @@ func TestTLS(t *testing.T) {
 	if admin.StatusCode != http.StatusOK || admin.Header.Get("Strict-Transport-Security") != "" {
 		t.Errorf("admin: %s %v", admin.Status, admin.Header)
 	}
-	waitFor(t, func() bool { return n.counter("tls_handshakes_total", "ok") == 2 })
+	testkit.Eventually(t, "two handshakes", func() bool { return n.counter("tls_handshakes_total", "ok") == 2 })
 	if got := counterOf(t, n.reg, "tls_cert_not_after_seconds") - float64(time.Now().Unix()); got < 3000 || got > 3600 {
 		t.Errorf("the certificate ends in %v s", got)
 	}
@@ -125,7 +126,9 @@ func TestOldTLS(t *testing.T) {
 		c.Close()
 		t.Error("a weak suite is spoken")
 	}
-	waitFor(t, func() bool { return n.counter("tls_handshakes_total", "failed") == 2 })
+	testkit.Eventually(t, "two failed handshakes", func() bool {
+		return n.counter("tls_handshakes_total", "failed") == 2
+	})
 	c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{
 		RootCAs: a.Pool, ServerName: "node.test", MaxVersion: tls.VersionTLS12,
 	})
@@ -157,8 +160,10 @@ func TestSlowHandshake(t *testing.T) {
 	if b, err := readAll(c); err != nil || b != "" {
 		t.Errorf("%q, %v", b, err)
 	}
-	waitFor(t, func() bool { return n.counter("tls_handshakes_total", "timeout") == 1 })
-	waitFor(t, func() bool {
+	testkit.Eventually(t, "a handshake that timed out", func() bool {
+		return n.counter("tls_handshakes_total", "timeout") == 1
+	})
+	testkit.Eventually(t, "a free place", func() bool {
 		c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: a.Pool, ServerName: "node.test"})
 		if err == nil {
 			c.Close()
@@ -183,7 +188,7 @@ func TestLimitBeforeHandshake(t *testing.T) {
 	if got := n.rejected("conns_per_ip"); got != 1 {
 		t.Errorf("%d rejected", got)
 	}
-	waitFor(t, func() bool { return n.counter("tls_handshakes_total", "ok") == 1 })
+	testkit.Eventually(t, "a handshake", func() bool { return n.counter("tls_handshakes_total", "ok") == 1 })
 	if got := n.counter("tls_handshakes_total", "failed"); got != 0 {
 		t.Errorf("%v handshakes were begun with who was refused", got)
 	}
@@ -219,7 +224,9 @@ func TestCertificateReloadServes(t *testing.T) {
 	cert, key := a.Pair(t, dir, time.Now().Add(time.Hour), "node.test")
 	n := start(t, func(c *Config, _ *server.AdminConfig) { c.TLS.Cert, c.TLS.Key = cert, key })
 	a.Pair(t, dir, time.Now().Add(90*time.Minute), "node.test", "new.test")
-	waitFor(t, func() bool { return counterOf(t, n.reg, "tls_certificate_updates_total", "ok") == 1 })
+	testkit.Eventually(t, "the new certificate", func() bool {
+		return counterOf(t, n.reg, "tls_certificate_updates_total", "ok") == 1
+	})
 	if got := a.dialTLS(t, n).ConnectionState().PeerCertificates[0].DNSNames; len(got) != 2 {
 		t.Errorf("served: %v", got)
 	}

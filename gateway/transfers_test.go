@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"allium/gateway/server"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 )
 
@@ -76,15 +77,21 @@ func TestTransfersMakeRoom(t *testing.T) {
 		for range places {
 			read(byte(host))
 			all++
-			waitFor(t, func() bool { return n.current("gateway.transfers") == all })
+			testkit.Eventually(t, "one more transfer", func() bool { return n.current("gateway.transfers") == all })
 		}
 	}
 	read(4)
-	waitFor(t, func() bool { return n.rejected("transfer_evicted") == 1 && open(readers[2]) == 3 })
+	testkit.Eventually(t, "a transfer is evicted", func() bool {
+		return n.rejected("transfer_evicted") == 1 && open(readers[2]) == 3
+	})
 	// Who has most is the one to pay, also for itself.
 	read(2)
-	waitFor(t, func() bool { return n.rejected("transfer_evicted") == 2 && open(readers[2]) == 3 })
-	waitFor(t, func() bool { return n.current("gateway.transfers") == 6 && n.InFlight() == 6 })
+	testkit.Eventually(t, "another transfer is evicted", func() bool {
+		return n.rejected("transfer_evicted") == 2 && open(readers[2]) == 3
+	})
+	testkit.Eventually(t, "six transfers", func() bool {
+		return n.current("gateway.transfers") == 6 && n.InFlight() == 6
+	})
 	if b, c := open(readers[3]), open(readers[4]); b != 2 || c != 1 {
 		t.Errorf("%d and %d are left of the others", b, c)
 	}
@@ -109,11 +116,15 @@ func TestListingsMakeRoom(t *testing.T) {
 	var greedy []*net.TCPConn
 	for i, page := range []string{"?format=html HTTP/1.1", "?format=json HTTP/1.0"} {
 		greedy = append(greedy, slowReaderOf(t, n, 2, dir+page))
-		waitFor(t, func() bool { return n.current("gateway.listings") == i+1 })
+		testkit.Eventually(t, "one more listing", func() bool { return n.current("gateway.listings") == i+1 })
 	}
 	shy := slowReaderOf(t, n, 3, dir+"?format=html HTTP/1.1")
-	waitFor(t, func() bool { return n.rejected("transfer_evicted") == 1 && open(greedy) == 1 })
-	waitFor(t, func() bool { return n.current("gateway.listings") == 2 && n.InFlight() == 2 })
+	testkit.Eventually(t, "a listing is evicted", func() bool {
+		return n.rejected("transfer_evicted") == 1 && open(greedy) == 1
+	})
+	testkit.Eventually(t, "two listings", func() bool {
+		return n.current("gateway.listings") == 2 && n.InFlight() == 2
+	})
 	if open([]*net.TCPConn{shy}) != 1 {
 		t.Error("who has one listing made room")
 	}
@@ -126,7 +137,7 @@ func TestConnectionsInListingsMakeRoom(t *testing.T) {
 	dir, small := wideTree(t, n)
 	for i := range 2 {
 		slowReaderOf(t, n, 2, dir+"?format=html HTTP/1.1")
-		waitFor(t, func() bool { return n.current("gateway.listings") == i+1 })
+		testkit.Eventually(t, "one more listing", func() bool { return n.current("gateway.listings") == i+1 })
 	}
 	resp, err := clientFrom(t, n, 3).Get(n.Addrs().Gateway + "/o/" + small.String())
 	if err != nil {
@@ -147,7 +158,7 @@ func TestSlowestMakesRoom(t *testing.T) {
 	var readers []*net.TCPConn
 	for i := range 3 {
 		readers = append(readers, slowReader(t, n, 2, big))
-		waitFor(t, func() bool { return n.current("gateway.transfers") == i+1 })
+		testkit.Eventually(t, "one more transfer", func() bool { return n.current("gateway.transfers") == i+1 })
 	}
 	for i, r := range readers { // all but the second read some megabytes
 		if i != 1 {
@@ -157,7 +168,7 @@ func TestSlowestMakesRoom(t *testing.T) {
 		}
 	}
 	slowReader(t, n, 3, big)
-	waitFor(t, func() bool { return n.rejected("transfer_evicted") == 1 })
+	testkit.Eventually(t, "a transfer is evicted", func() bool { return n.rejected("transfer_evicted") == 1 })
 	if _, err := io.Copy(io.Discard, readers[1]); err == nil {
 		t.Error("the slowest was not cut")
 	}
@@ -176,14 +187,14 @@ func TestConnectionsInTransfersMakeRoom(t *testing.T) {
 	big, small := n.objects.put(make([]byte, 64<<20)), n.objects.put([]byte("small"))
 	for i := range 4 {
 		slowReader(t, n, 2, big)
-		waitFor(t, func() bool { return n.current("gateway.transfers") == i+1 })
+		testkit.Eventually(t, "one more transfer", func() bool { return n.current("gateway.transfers") == i+1 })
 	}
 	resp, err := clientFrom(t, n, 3).Get(n.Addrs().Gateway + "/o/" + small.String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	waitFor(t, func() bool { return n.current("gateway.transfers") == 3 })
+	testkit.Eventually(t, "three transfers", func() bool { return n.current("gateway.transfers") == 3 })
 	if resp.StatusCode != http.StatusOK || n.rejected("transfer_evicted") != 1 {
 		t.Errorf("%s, %d made room", resp.Status, n.rejected("transfer_evicted"))
 	}
@@ -224,10 +235,10 @@ func TestH2MakesRoomBeforeReading(t *testing.T) {
 	h.must(h.c.(*tls.Conn).NetConn().(*net.TCPConn).SetReadBuffer(16 << 10))
 	for i, s := range []uint32{1, 3} {
 		h.must(h.Get(s, "/o/"+big.String()))
-		waitFor(t, func() bool { return n.current("gateway.transfers") == i+1 })
+		testkit.Eventually(t, "one more transfer", func() bool { return n.current("gateway.transfers") == i+1 })
 	}
 	h.must(h.Get(5, "/o/"+big.String()))
-	waitFor(t, func() bool { return n.rejected("transfer_evicted") == 1 })
+	testkit.Eventually(t, "a transfer is evicted", func() bool { return n.rejected("transfer_evicted") == 1 })
 	all := map[uint32]*heard{1: {}, 3: {}, 5: {}}
 	h.until(all, func(m map[uint32]*heard) bool {
 		return (m[1].wasCut || m[3].wasCut) && len(m[5].body) > 60<<10
@@ -249,7 +260,7 @@ func TestH2TakesNoReset(t *testing.T) {
 	h := a.dialH2(t, n)
 	h.must(h.f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30}))
 	h.must(h.Get(1, "/o/"+big.String()))
-	waitFor(t, func() bool { return n.current("gateway.transfers") == 1 })
+	testkit.Eventually(t, "one transfer", func() bool { return n.current("gateway.transfers") == 1 })
 	page := n.objects.put(make([]byte, 60<<10))
 	another := a.dialH2(t, n)
 	another.must(another.Get(1, "/o/"+page.String()))
@@ -257,7 +268,7 @@ func TestH2TakesNoReset(t *testing.T) {
 	if got := n.rejected("transfer_evicted"); got != 1 {
 		t.Errorf("%d made room", got)
 	}
-	waitFor(t, func() bool { return n.InFlight() == 0 })
+	testkit.Eventually(t, "no requests in flight", func() bool { return n.InFlight() == 0 })
 }
 
 // TestBesideSlowReaders: five addresses with 550 slow readers, at the limits of a
@@ -272,7 +283,7 @@ func TestBesideSlowReaders(t *testing.T) {
 	for i := range hosts * each {
 		slowReader(t, n, byte(2+i%hosts), big)
 	}
-	waitFor(t, func() bool { return n.current("gateway.transfers") == hosts*each })
+	testkit.Eventually(t, "all transfers", func() bool { return n.current("gateway.transfers") == hosts*each })
 	client := clientFrom(t, n, 100)
 	took, failed := make([]time.Duration, 0, requests), ""
 	for range requests {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"allium/gateway/server"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 )
 
@@ -28,7 +29,7 @@ func TestSlowOnesMakeRoom(t *testing.T) {
 	if _, err := io.WriteString(busy, request); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool { return n.InFlight() == 1 })
+	testkit.Eventually(t, "one request in flight", func() bool { return n.InFlight() == 1 })
 	var held []net.Conn
 	for range 2 {
 		c := dialRaw(t, n)
@@ -37,7 +38,7 @@ func TestSlowOnesMakeRoom(t *testing.T) {
 		}
 		held = append(held, c)
 		before := len(held)
-		waitFor(t, func() bool { return n.current("gateway.conns") == before+1 })
+		testkit.Eventually(t, "one more connection", func() bool { return n.current("gateway.conns") == before+1 })
 	}
 	if b := healthOver(n); !strings.Contains(b, "200 OK") {
 		t.Errorf("the next got %q", b)
@@ -50,10 +51,12 @@ func TestSlowOnesMakeRoom(t *testing.T) {
 	}
 	roundTrip(t, held[1], "y\r\n\r\n", "200")
 	// It is idle now, and makes room too.
-	waitFor(t, func() bool { return n.current("gateway.conns") == 2 })
+	testkit.Eventually(t, "two connections", func() bool { return n.current("gateway.conns") == 2 })
 	c := dialRaw(t, n)
 	roundTrip(t, c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "200")
-	waitFor(t, func() bool { return strings.Contains(healthOver(n), "200 OK") })
+	testkit.Eventually(t, "a connection gets its answer", func() bool {
+		return strings.Contains(healthOver(n), "200 OK")
+	})
 	if got := n.rejected("idle_evicted"); got < 1 {
 		t.Errorf("%d idle ones made room", got)
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -132,11 +133,11 @@ func TestS3StartAway(t *testing.T) {
 	}
 
 	g.Start(t)
-	until(t, "the bucket found again", func() bool { return s.Stats().BucketErr == nil })
+	testkit.Eventually(t, "the bucket found again", func() bool { return s.Stats().BucketErr == nil })
 	storetest.Holds(t, s, large)
 	storetest.Put(t, s, storetest.Bytes(5, 4*b3.GroupSize))
 	gone(t, g.Path(cfg.S3, largeKey("o", removed)))
-	until(t, "a small object in the bucket", func() bool {
+	testkit.Eventually(t, "a small object in the bucket", func() bool {
 		names, _ := filepath.Glob(g.Path(cfg.S3, "s/n/*"))
 		for _, name := range names {
 			if p, _ := os.ReadFile(name); bytes.Contains(p, later) {
@@ -155,7 +156,7 @@ func TestS3StartAway(t *testing.T) {
 	storetest.Want(t, err, status.Upstream)
 	storetest.Want(t, s.Stats().BucketErr, status.Upstream)
 	g.Start(t)
-	until(t, "the bucket found again", func() bool { return s.Stats().BucketErr == nil })
+	testkit.Eventually(t, "the bucket found again", func() bool { return s.Stats().BucketErr == nil })
 	storetest.Holds(t, s, large)
 }
 
@@ -175,7 +176,7 @@ func TestS3RefusedLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.Start(t)
-	until(t, "the end beside another node", func() bool {
+	testkit.Eventually(t, "the end beside another node", func() bool {
 		_, err := s.Stat(t.Context(), b3.Sum(nil))
 		return status.Of(err) == status.Draining
 	})

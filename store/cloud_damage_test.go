@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/store"
 	"allium/store/storetest"
@@ -91,7 +92,7 @@ func TestS3MissingSegmentAway(t *testing.T) {
 		t.Error("a missing segment is no damage")
 	}
 	g.Start(t)
-	until(t, "the bucket is back", func() bool { return s.Stats().BucketErr == nil })
+	testkit.Eventually(t, "the bucket is back", func() bool { return s.Stats().BucketErr == nil })
 	p := storetest.Bytes(100, 5000)
 	storetest.Put(t, s, p)
 	if err := stop(); err != nil {
@@ -118,7 +119,7 @@ func TestS3DamagedSegment(t *testing.T) {
 	s, stop := storetest.Start(t, cfg, store.Deps{})
 	p := storetest.Bytes(1, 3000)
 	storetest.Put(t, s, p)
-	until(t, "a part in the bucket", func() bool {
+	testkit.Eventually(t, "a part in the bucket", func() bool {
 		for _, name := range named(t, there) {
 			if all, err := os.ReadFile(filepath.Join(there, name)); err == nil && bytes.Contains(all, p) {
 				return true
@@ -130,7 +131,7 @@ func TestS3DamagedSegment(t *testing.T) {
 	for i := range 20 { // the segment is sealed
 		storetest.Put(t, s, storetest.Bytes(uint64(100+i), 60<<10))
 	}
-	until(t, "the damage is told", func() bool { n, _ := s.OpenDamage(); return n > 0 })
+	testkit.Eventually(t, "the damage is told", func() bool { n, _ := s.OpenDamage(); return n > 0 })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}

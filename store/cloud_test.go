@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -162,7 +163,7 @@ func TestS3ServerGone(t *testing.T) {
 // gone waits until the bucket has no such object.
 func gone(t *testing.T, path string) {
 	t.Helper()
-	until(t, "a bucket without "+path, func() bool {
+	testkit.Eventually(t, "a bucket without "+path, func() bool {
 		_, err := os.Stat(path)
 		return os.IsNotExist(err)
 	})
@@ -295,7 +296,7 @@ func TestS3Ship(t *testing.T) {
 	for i := range 3 {
 		p := storetest.Bytes(uint64(i), 3000)
 		storetest.Put(t, s, p)
-		until(t, "a small object in the bucket", func() bool {
+		testkit.Eventually(t, "a small object in the bucket", func() bool {
 			all, _, _ := shipped()
 			return bytes.Contains(all, p)
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -112,7 +113,7 @@ func compactFaulty(t *testing.T, fault error, kinds []errorfs.OpKind, first int6
 			l.object(content(i), absent)
 		}
 	}
-	until(t, "space is given back", func() bool {
+	testkit.Eventually(t, "space is given back", func() bool {
 		u := s.Stats().Usage
 		return u.Compactions > 0 && u.SegmentBytes <= 4*int64(cfg.SegmentBytes)
 	})
@@ -179,7 +180,7 @@ func TestRemoveWhenFull(t *testing.T) {
 			}
 			l.object(content(i), absent)
 		}
-		until(t, "space is given back", func() bool { return s.Stats().Usage.SegmentBytes <= before/2 })
+		testkit.Eventually(t, "space is given back", func() bool { return s.Stats().Usage.SegmentBytes <= before/2 })
 		if u := s.Stats().Usage; u.Compactions == 0 || u.Spares != 0 {
 			t.Errorf("%d compactions, %d spare files", u.Compactions, u.Spares)
 		}

@@ -4,11 +4,11 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/store"
 	"allium/store/storetest"
@@ -27,16 +27,6 @@ func segmentBytes(t testing.TB, disk vfs.FS) (n int64) {
 		}
 	}
 	return n
-}
-
-// until waits for a condition, on a machine with other work too.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Minute); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
 }
 
 // TestCompaction deletes nine of ten small objects and crashes before every
@@ -90,7 +80,7 @@ func TestCompaction(t *testing.T) {
 		}
 		l.object(content(i), absent)
 	}
-	until(t, "space is given back", func() bool {
+	testkit.Eventually(t, "space is given back", func() bool {
 		u := s.Stats().Usage
 		return u.Compactions > 0 && u.SegmentBytes <= 4*int64(cfg.SegmentBytes) &&
 			segmentBytes(t, disk) <= 4*int64(cfg.SegmentBytes)

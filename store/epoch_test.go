@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/store"
 	"allium/store/storetest"
@@ -86,7 +87,7 @@ func TestForgedRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "files are kept to be used again", func() bool { return s.Stats().Usage.Spares > 0 })
+	testkit.Eventually(t, "files are kept to be used again", func() bool { return s.Stats().Usage.Spares > 0 })
 	begun := lastSegment(t, disk)
 	for i := 0; lastSegment(t, disk) == begun; i++ {
 		storetest.Put(t, s, storetest.Bytes(uint64(100+i), 60_000))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -58,7 +59,10 @@ func TestDamageStopsEvictions(t *testing.T) {
 	for i := range 8 {
 		storetest.Holds(t, s, storetest.Bytes(uint64(i), size))
 	}
-	until(t, "the store says that it is full", func() bool { s.Collector().Wake(); return s.Collector().Space().Full })
+	testkit.Eventually(t, "the store says that it is full", func() bool {
+		s.Collector().Wake()
+		return s.Collector().Space().Full
+	})
 	if why := s.Collector().Space().FullReason; !strings.Contains(why, "allium store damage") {
 		t.Errorf("it is full since %q", why)
 	}

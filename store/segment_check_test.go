@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -44,7 +45,7 @@ func TestCheckLog(t *testing.T) {
 	}
 	put := storetest.Bytes(1000, 10) // wakes the compactor
 	storetest.Put(t, s, put)
-	until(t, "the segment is set aside", func() bool {
+	testkit.Eventually(t, "the segment is set aside", func() bool {
 		if err := s.Delete(t.Context(), b3.Sum(put)); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +95,7 @@ func TestSegmentLost(t *testing.T) {
 	if open, unknown := s.OpenDamage(); open != 1 || unknown != 0 {
 		t.Fatalf("%d open, %d unknown: %+v", open, unknown, s.Damage())
 	}
-	until(t, "what the segment held is marked or written again, and it is no part of the log any more",
+	testkit.Eventually(t, "what the segment held is marked or written again, and it is no part of the log any more",
 		func() bool { return s.Stats().Usage.Segments == had-1 })
 	if n := s.Stats().Corrupt; n <= 5 {
 		t.Errorf("%d objects are marked", n)
@@ -171,7 +172,10 @@ func TestCompactionKeepsUnpin(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		until(t, "the segment is compacted", func() bool { _, err := disk.Stat(second); return err != nil })
+		testkit.Eventually(t, "the segment is compacted", func() bool {
+			_, err := disk.Stat(second)
+			return err != nil
+		})
 		if _, err := disk.Stat(first); err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +241,7 @@ func TestRetiredDamagedSegment(t *testing.T) {
 		deleted++
 		mu.Unlock()
 	}
-	until(t, "the segment is put aside", func() bool { return s.Stats().Usage.QuarantineFiles == 1 })
+	testkit.Eventually(t, "the segment is put aside", func() bool { return s.Stats().Usage.QuarantineFiles == 1 })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +304,7 @@ func TestRetiredDamagedSegmentStays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "two segments are compacted", func() bool { return s.Stats().Usage.Compactions >= 2 })
+	testkit.Eventually(t, "two segments are compacted", func() bool { return s.Stats().Usage.Compactions >= 2 })
 	if _, err := disk.Stat(first); err != nil {
 		t.Errorf("the damaged segment: %v", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"allium/internal/testkit"
 	"allium/protocols/b3"
@@ -193,19 +192,17 @@ var (
 func writesOf(t *testing.T, trace string) []call {
 	t.Helper()
 	var text string
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	ended := testkit.Within(patience, func() bool {
 		p, err := os.ReadFile(trace)
 		if err != nil {
 			t.Fatal(err)
 		}
 		text = string(p)
 		first, _, _ := strings.Cut(text, " ") // the process
-		if regexp.MustCompile(`(?m)^` + first + ` +\+\+\+ (exited|killed)`).MatchString(text) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the trace does not end:\n%.2000s", text)
-		}
+		return regexp.MustCompile(`(?m)^` + first + ` +\+\+\+ (exited|killed)`).MatchString(text)
+	})
+	if !ended {
+		t.Fatalf("the trace does not end:\n%.2000s", text)
 	}
 	var writes []call
 	for line := range strings.Lines(text) {

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"allium/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -154,10 +156,11 @@ func cmdNode(ts *testscript.TestScript, neg bool, args []string) {
 // awaitBootstrap waits until a node knows a peer: it is ready to be asked before
 // that, and then says so.
 func awaitBootstrap(ts *testscript.TestScript, name string) {
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	var body []byte
+	joined := testkit.Within(patience, func() bool {
 		res, err := http.Get(ts.Getenv(name+"_ADMIN") + "/readyz")
 		ts.Check(err)
-		body, err := io.ReadAll(res.Body)
+		body, err = io.ReadAll(res.Body)
 		ts.Check(errors.Join(err, res.Body.Close()))
 		var ready struct {
 			Gates []struct {
@@ -166,16 +169,14 @@ func awaitBootstrap(ts *testscript.TestScript, name string) {
 			}
 		}
 		ts.Check(json.Unmarshal(body, &ready))
-		joined := map[string]bool{}
+		open := map[string]bool{}
 		for _, g := range ready.Gates {
-			joined[g.Name] = g.Ready
+			open[g.Name] = g.Ready
 		}
-		if joined["bootstrap"] && joined["routing_table"] { // connected, and in the table that lookups begin with
-			return
-		}
-		if time.Now().After(end) {
-			ts.Fatalf("node %s reached no seed: %s", name, body)
-		}
+		return open["bootstrap"] && open["routing_table"] // connected, and in the table that lookups begin with
+	})
+	if !joined {
+		ts.Fatalf("node %s reached no seed: %s", name, body)
 	}
 }
 
@@ -205,14 +206,13 @@ func cmdSees(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	line, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		text, err := os.ReadFile(ts.MkAbs(args[0])) // it may not exist yet
-		if line.Match(text) {
-			return
-		}
-		if time.Now().After(end) {
-			ts.Fatalf("no line of %s matches %s: %v\n%s", args[0], args[1], err, text)
-		}
+	var text []byte
+	matches := testkit.Within(patience, func() bool {
+		text, err = os.ReadFile(ts.MkAbs(args[0])) // it may not exist yet
+		return line.Match(text)
+	})
+	if !matches {
+		ts.Fatalf("no line of %s matches %s: %v\n%s", args[0], args[1], err, text)
 	}
 }
 
@@ -285,15 +285,12 @@ func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 {
 		ts.Fatalf("usage: await CODE METHOD URL FILE [HEADER: VALUE…]")
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	answered := testkit.Within(patience, func() bool {
 		cmdSend(ts, false, args[1:])
-		answer := ts.ReadFile("response")
-		if strings.HasPrefix(answer, args[0]+" ") {
-			return
-		}
-		if time.Now().After(end) {
-			ts.Fatalf("there was no %s, but %s", args[0], answer)
-		}
+		return strings.HasPrefix(ts.ReadFile("response"), args[0]+" ")
+	})
+	if !answered {
+		ts.Fatalf("there was no %s, but %s", args[0], ts.ReadFile("response"))
 	}
 }
 

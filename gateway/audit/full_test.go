@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"allium/internal/ballast"
+	"allium/internal/testkit"
 	"allium/protocols/status"
 )
 
@@ -124,9 +124,7 @@ func TestStartsWithoutSpace(t *testing.T) {
 			t.Errorf("%s: a mutation without a record: %v", errno, err)
 		}
 		broken.Store(false)
-		for l.Err() != nil {
-			time.Sleep(10 * time.Millisecond) // until it is tried again
-		}
+		testkit.Eventually(t, "the log is opened again", func() bool { return l.Err() == nil })
 		if _, err := l.Mutation(t.Context(), Event{}); err != nil {
 			t.Error(err)
 		}

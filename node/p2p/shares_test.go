@@ -14,6 +14,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/internal/limits"
+	"allium/internal/testkit"
 )
 
 // TestNetworksShareConnections: however many addresses of one network, or of
@@ -234,17 +235,10 @@ func TestConnectionsLeave(t *testing.T) {
 	}
 	until := func(want int64) {
 		t.Helper()
-		for {
+		testkit.Eventually(t, fmt.Sprintf("%d connections and no handshakes", want), func() bool {
 			conns, handshakes := count()
-			if conns == want && handshakes == 0 {
-				return
-			}
-			select {
-			case <-ctx.Done():
-				t.Fatalf("%d connections, %d handshakes, want %d and none", conns, handshakes, want)
-			case <-time.After(time.Millisecond):
-			}
-		}
+			return conns == want && handshakes == 0
+		})
 	}
 	for _, a := range server.Addrs() {
 		client := build(t, testnetConfig(t), Deps{})
