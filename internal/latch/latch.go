@@ -81,8 +81,8 @@ func (l *Latch) Closed() bool {
 	return l.closed
 }
 
-// Open opens the latch again. It may only be called while no Drain or Wait runs: before
-// the first Close, or after a Drain that returned 0.
+// Open opens the latch again. It may only be called while no Drain or Wait runs. Callers
+// that are still inside stay counted.
 func (l *Latch) Open() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

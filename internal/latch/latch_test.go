@@ -55,6 +55,17 @@ func TestDrain(t *testing.T) {
 				t.Error("it admits after the wait")
 			}
 		}
+		l.Open()
+		if !l.Enter() || l.Drain(ctx) != 1 {
+			t.Error("one is inside")
+		}
+		l.Open() // while one is inside
+		if !l.Enter() || l.Inside() != 2 {
+			t.Error("two are inside")
+		}
+		l.Leave()
+		l.Leave()
+		l.Wait()
 	})
 }
 

@@ -131,10 +131,13 @@ func (l *link) start(ctx context.Context, m Message, ping bool) (*exchange, erro
 		x = &exchange{answer: make(chan answer, 1)}
 	}
 	x.ping, x.sent, x.acked = ping, 1, 0
-	l.svc.inflight.add() // before register: a Drain either counts this call or makes register fail
+	if !l.svc.inflight.Enter() {
+		l.peer.permits.release(1, charged)
+		return nil, errDraining
+	}
 	corr, err := l.register(x)
 	if err != nil {
-		l.svc.inflight.done(1)
+		l.svc.inflight.Leave()
 		l.peer.permits.release(1, charged)
 		return nil, err
 	}
@@ -149,9 +152,6 @@ func (l *link) start(ctx context.Context, m Message, ping bool) (*exchange, erro
 func (l *link) register(x *exchange) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.svc.draining.Load() {
-		return 0, errDraining
-	}
 	if l.goneAway {
 		return 0, status.Errorf(status.Draining, "the peer is shutting down; ask another")
 	}
@@ -232,7 +232,9 @@ func (l *link) removeCalls() {
 	clear(l.requests)
 	l.shut = true
 	l.mu.Unlock()
-	l.svc.inflight.done(n)
+	for range n {
+		l.svc.inflight.Leave()
+	}
 }
 
 // rejectRequest answers bad_request to a request of the acceptor (OAP1 §5).
@@ -267,7 +269,7 @@ func (l *link) deliver(f oap.Frame) error {
 	a, refused := l.decodeAnswer(f, end)
 	x.answer <- a // never blocks: only the goroutine that removed x from flight answers it
 	l.slots.Release(1)
-	l.svc.inflight.done(1)
+	l.svc.inflight.Leave()
 	switch {
 	case refused:
 		return l.svc.m.reject(a.err)

@@ -37,12 +37,12 @@ func TestStopTellsOfAnAnswerNotSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.unanswered++
-		l.svc.inflight.add()
+		l.svc.inflight.Enter()
 		o := outgoingFrame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd})
 		o.final = true
 		l.egress.add(o)
 		l.releaseFrames(l.egress.take(math.MaxInt), sent)
-		if n := l.svc.inflight.now(); n != 0 {
+		if n := l.svc.inflight.Inside(); n != 0 {
 			t.Errorf("a drain would wait for %d", n)
 		}
 		l.fail(errStopped)
@@ -70,8 +70,9 @@ func TestDrainCountsOrRefuses(t *testing.T) {
 		if err := begin(l); !errors.Is(err, errDraining) {
 			t.Errorf("opened %t: got %v", opened, err)
 		}
-		if l.svc.inflight.now() != 0 || len(l.requests) != 0 || l.unanswered != 0 {
-			t.Errorf("opened %t: %d counted, %d in flight, %d owed", opened, l.svc.inflight.now(), len(l.requests), l.unanswered)
+		if l.svc.inflight.Inside() != 0 || len(l.requests) != 0 || l.unanswered != 0 {
+			t.Errorf("opened %t: %d counted, %d in flight, %d owed",
+				opened, l.svc.inflight.Inside(), len(l.requests), l.unanswered)
 		}
 	}
 }

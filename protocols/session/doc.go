@@ -22,7 +22,7 @@
 //   - A session ends once, for one reason. A rejected frame resets the stream with
 //     0xA100 plus the index of the reason. A stop or a close loses no answer.
 //   - No lock is held across I/O, a channel operation or a callback. Lock order:
-//     Service.mu, link.mu, inflight.mu.
+//     Service.mu, link.mu.
 //
 // # One request
 //

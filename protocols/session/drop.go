@@ -134,6 +134,6 @@ func (l *link) drop(b *limits.Budget, n int64) bool {
 	x.answer <- answer{err: busy} // never blocks: only the goroutine that removed x from flight answers it
 	l.releaseFrames(o, false)
 	l.slots.Release(1)
-	l.svc.inflight.done(1)
+	l.svc.inflight.Leave()
 	return true
 }

@@ -160,7 +160,9 @@ func (l *link) releaseFrames(first *outgoing, sent bool) {
 	case sent:
 		l.answersWritten(finals)
 	default:
-		l.svc.inflight.done(finals)
+		for range finals {
+			l.svc.inflight.Leave()
+		}
 	}
 }
 
@@ -169,7 +171,9 @@ func (l *link) answersWritten(n int) {
 	l.mu.Lock()
 	l.unanswered -= n
 	l.mu.Unlock()
-	l.svc.inflight.done(n)
+	for range n {
+		l.svc.inflight.Leave()
+	}
 }
 
 // write sends queued frames. It ends when no frame was queued for a second, when the

@@ -22,7 +22,7 @@ func (s *Service) Entries() int {
 func (s *Service) State() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "running %t draining %t inflight %d ingress %d egress %d\n",
-		s.isRunning(), s.draining.Load(), s.inflight.now(), s.ingress.Len(), s.egress.Used())
+		s.isRunning(), s.inflight.Closed(), s.inflight.Inside(), s.ingress.Len(), s.egress.Used())
 	links := s.links()
 	slices.SortFunc(links, func(a, b *link) int { return cmp.Compare(a.peer.id, b.peer.id) })
 	for _, l := range links {

@@ -69,7 +69,7 @@ func (s *Service) opening(p peer.ID) (*opening, error) {
 	switch {
 	case s.running == nil:
 		return nil, errStopped
-	case s.draining.Load():
+	case s.inflight.Closed():
 		return nil, errDraining
 	}
 	if e := s.peers[p]; e != nil && e.opened != nil && !e.opened.closed() {

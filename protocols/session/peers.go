@@ -74,7 +74,7 @@ func (s *Service) unref(e *peerEntry) {
 // ones beyond that.
 func (s *Service) attach(stream network.Stream, opened bool) *link {
 	s.mu.Lock()
-	if s.running == nil || s.draining.Load() {
+	if s.running == nil || s.inflight.Closed() {
 		s.mu.Unlock()
 		return nil
 	}

@@ -246,13 +246,11 @@ func (l *link) answering(corr uint64) bool {
 // dispatch registers the request as in flight and queues it for the workers.
 func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
 	s := l.svc
-	s.inflight.add() // before the check: a Drain either counts this request or makes the check fail
-	if s.draining.Load() {
-		s.inflight.done(1)
+	if !s.inflight.Enter() {
 		return errDraining
 	}
 	if err := busy(l.places.TryAcquire()); err != nil {
-		s.inflight.done(1)
+		s.inflight.Leave()
 		return err
 	}
 	l.mu.Lock()

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -17,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/ipgroup"
+	"allium/internal/latch"
 	"allium/internal/limits"
 	"allium/protocols/inbound"
 	"allium/protocols/oap"
@@ -88,8 +88,9 @@ type Service struct {
 
 	exchanges sync.Pool // unused *exchange
 
-	inflight inflight
-	draining atomic.Bool
+	// inflight counts what a drain waits for: requests of peers whose answer is not
+	// written, and calls of this node. Drain closes it.
+	inflight latch.Latch
 	wg       sync.WaitGroup // links and openings
 
 	mu      sync.Mutex // before link.mu; nothing is called while it is held
@@ -225,7 +226,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	if again {
 		return errors.New("the session service runs already")
 	}
-	s.draining.Store(false)
+	s.inflight.Open()
 
 	// The workers outlive the sessions, because each session waits for its requests.
 	workCtx, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
@@ -282,9 +283,9 @@ func (s *Service) accept(stream network.Stream) {
 // with draining. It waits until nothing is in flight or ctx ends, and returns how
 // many requests are unfinished. The end of Run's ctx cuts those off.
 func (s *Service) Drain(ctx context.Context, d time.Duration) (unfinished int) {
-	s.draining.Store(true)
+	s.inflight.Close()
 	for _, l := range s.links() {
 		l.goAway(d)
 	}
-	return s.inflight.wait(ctx)
+	return s.inflight.Drain(ctx)
 }

@@ -31,6 +31,6 @@ func TestGuardMarks(t *testing.T) { promela.CheckMarks(t, shapes) }
 
 // TestNames: what the models say they stand for is in the code.
 func TestNames(t *testing.T) {
-	types := []string{"link", "Service", "task", "permits", "egress", "inflight", "peerEntry", "outgoing"}
+	types := []string{"link", "Service", "task", "permits", "egress", "peerEntry", "outgoing"}
 	promela.CheckNames(t, shapes, types, "../*.go")
 }

@@ -59,7 +59,7 @@ chan egress[2] = [EGRESS + 1] of { byte }; /* link.egress */
 /* Service */
 bool running = true;  /* Service.running is not nil */
 bool draining;
-byte inflight;        /* inflight.n */
+byte inflight;        /* those inside Service.inflight */
 byte attached;        /* Service.wg */
 bool stopWorkers;
 
@@ -215,10 +215,9 @@ inline hold(l) {
 
 /* dispatch is link.dispatch. */
 inline dispatch() {
-	atomic { link[l].flight = link[l].flight | (1 << c); link[l].producers++; link[l].owed++ };
-	inflight++;
 	if
-	:: /* guard: not_draining, drain_holds */ (!draining) ->
+	:: atomic { /* guard: not_draining, drain_holds */ (!draining) -> inflight++ };
+		atomic { link[l].flight = link[l].flight | (1 << c); link[l].producers++; link[l].owed++ };
 		if
 		:: atomic { /* guard: ingress_room, bounded */ (len(ingress) < INGRESS) ->
 			seen[l].due[c] = true;
@@ -231,17 +230,16 @@ inline dispatch() {
 			seen[l].due[c] = true;
 			ingress!l, c };
 			c = SMALL
-		:: else -> skip
+		:: else -> /* undone */
+			link[l].flight = link[l].flight & ~(1 << c);
+			link[l].owed--;
+			inflight--;
+			link[l].producers--
 		fi
 	:: else -> skip
 	fi;
 	if
-	:: (c < SMALL) -> /* undone, and refused */
-		link[l].flight = link[l].flight & ~(1 << c);
-		link[l].owed--;
-		inflight--;
-		link[l].producers--;
-		put(l, SMALL)
+	:: (c < SMALL) -> put(l, SMALL) /* refused */
 	:: else -> skip
 	fi
 }
