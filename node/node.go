@@ -47,6 +47,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/denylist"
+	"allium/internal/inbound"
 	"allium/internal/limits"
 	"allium/node/access"
 	"allium/node/amnesia"
@@ -63,7 +64,6 @@ import (
 	"allium/node/repair"
 	"allium/node/supervise"
 	"allium/node/zones"
-	"allium/protocols/inbound"
 	"allium/protocols/status"
 	"allium/store"
 )

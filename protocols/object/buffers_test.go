@@ -15,10 +15,10 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"allium/internal/inbound"
 	"allium/internal/limits"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
-	"allium/protocols/inbound"
 	"allium/protocols/oap"
 	"allium/protocols/object"
 	"allium/protocols/session"

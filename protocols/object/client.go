@@ -12,9 +12,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/inbound"
 	"allium/internal/limits"
 	"allium/protocols/b3"
-	"allium/protocols/inbound"
 	"allium/protocols/oap"
 	"allium/protocols/status"
 )

@@ -9,8 +9,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/inbound"
 	"allium/internal/limits"
-	"allium/protocols/inbound"
 	"allium/protocols/oap"
 	"allium/protocols/status"
 )

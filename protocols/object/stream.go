@@ -10,7 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/internal/deadline"
-	"allium/protocols/inbound"
+	"allium/internal/inbound"
 	"allium/protocols/oap"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"allium/internal/deadline"
+	"allium/internal/inbound"
 	"allium/internal/ipgroup"
 	"allium/internal/limits"
-	"allium/protocols/inbound"
 	"allium/protocols/oap"
 	"allium/protocols/status"
 )
