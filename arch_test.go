@@ -137,7 +137,8 @@ var layers = map[string][]string{
 		"protocols/dht/probes", "protocols/name", "protocols/record", "resolver/names", "resolver/providers",
 	},
 	"resolver/providers": {
-		"protocols/dht/probes", "protocols/oap", "protocols/object", "protocols/record", "resolver/trace",
+		"protocols/dht/probes", "protocols/index/answer", "protocols/oap", "protocols/object", "protocols/record",
+		"resolver/trace",
 	},
 	"resolver/schedule": {},
 	"resolver/trace":    {},

@@ -6,10 +6,7 @@ import (
 	"allium/protocols/index/answer"
 )
 
-// Confidence says how sure it is that a peer has an object.
-type Confidence = answer.Confidence
-
-// The confidences, the lowest first.
+// How sure it is that a peer has an object, the lowest first.
 const (
 	Hint   = answer.Hint   // it announced the object by gossip, or served the directory of it
 	Signed = answer.Signed // the DHT has its signed record

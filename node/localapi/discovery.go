@@ -87,7 +87,7 @@ func query(q api.Query) resolver.Query {
 func providerOf(p *providers.Provider) api.Provider {
 	return api.Provider{
 		ID: p.Text.ID, Addrs: p.Text.Addrs, NotAfter: p.NotAfter, Source: string(p.Origin),
-		Region: p.Region, RTTMS: milliseconds(p.RTT), Confidence: api.Confidence(p.Confidence),
+		Region: p.Region, RTTMS: milliseconds(p.RTT), Confidence: p.Confidence,
 	}
 }
 

@@ -112,7 +112,7 @@ func withName(a api.Resolved, key string, t naming.Target) api.Resolved {
 func resolved(a *resolver.Answer) api.Resolved {
 	found := api.Resolved{
 		Key: a.Target.String(), Target: a.Target, Source: string(a.Source), AgeMS: a.Age.Milliseconds(),
-		TTLMS: a.TTL.Milliseconds(), Confidence: api.Confidence(a.Confidence),
+		TTLMS: a.TTL.Milliseconds(), Confidence: a.Confidence,
 		Providers: make([]api.Provider, len(a.Providers)), LookupID: a.LookupID.String(),
 	}
 	for i := range a.Providers {

@@ -5,18 +5,9 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/dht/probes"
+	"allium/protocols/index/answer"
 	"allium/protocols/record"
 	"allium/protocols/status"
-)
-
-// Confidence says how sure a claim is that a peer has an object.
-type Confidence string
-
-// The confidences, the lowest first.
-const (
-	ConfidenceHint   Confidence = "hint"   // it announced the object by gossip, or served the directory of it
-	ConfidenceSigned Confidence = "signed" // the DHT has its signed record
-	ConfidenceServed Confidence = "served" // it sent verified bytes of the object, or is this node and has it
 )
 
 // SourceCache is the source of an answer that was remembered. The other sources are
@@ -26,7 +17,7 @@ const SourceCache record.Origin = "cache"
 // Provider is a provider in an answer.
 type Provider struct {
 	record.Provider
-	Confidence Confidence
+	Confidence answer.Confidence
 	Region     string        // where it says that it is; empty: it does not say
 	RTT        time.Duration // 0: not measured
 	Text       Text
@@ -43,11 +34,11 @@ type Text struct {
 // what it refers to.
 type Answer struct {
 	Target     b3.Root
-	Providers  []Provider    // the best first, see [Rank]; at least one
-	Source     record.Origin // cache, or the origin of the best provider
-	Confidence Confidence    // the highest of a provider
-	Age        time.Duration // since the network was asked
-	TTL        time.Duration // how long the answer is remembered from now on; at least 0
+	Providers  []Provider        // the best first, see [Rank]; at least one
+	Source     record.Origin     // cache, or the origin of the best provider
+	Confidence answer.Confidence // the highest of a provider
+	Age        time.Duration     // since the network was asked
+	TTL        time.Duration     // how long the answer is remembered from now on; at least 0
 	LookupID   status.LookupID
 }
 
@@ -143,16 +134,16 @@ func (q *Query) enough(r *ranking, some int) bool {
 }
 
 // best returns the highest confidence of providers.
-func best(all []Provider) (c Confidence) {
+func best(all []Provider) (c answer.Confidence) {
 	for i := range all {
 		switch all[i].Confidence {
-		case ConfidenceServed:
-			return ConfidenceServed
-		case ConfidenceSigned:
-			c = ConfidenceSigned
-		case ConfidenceHint:
+		case answer.Served:
+			return answer.Served
+		case answer.Signed:
+			c = answer.Signed
+		case answer.Hint:
 			if c == "" {
-				c = ConfidenceHint
+				c = answer.Hint
 			}
 		}
 	}

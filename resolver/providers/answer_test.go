@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"allium/protocols/index/answer"
 	"allium/protocols/record"
 	"allium/protocols/status"
 )
@@ -33,11 +34,11 @@ func TestFilters(t *testing.T) {
 		w.hints[root] = []record.Provider{{AddrInfo: peer.AddrInfo{ID: "g"}}}
 
 		a, err := w.resolve(t, root, Query{Region: "us"})
-		want(t, "us", a, err, record.OriginDHT, ConfidenceSigned, "us")
+		want(t, "us", a, err, record.OriginDHT, answer.Signed, "us")
 		a, err = w.resolve(t, root, Query{MinFreshness: 10 * time.Minute})
-		want(t, "fresh records", a, err, SourceCache, ConfidenceSigned, "eu")
+		want(t, "fresh records", a, err, SourceCache, answer.Signed, "eu")
 		a, err = w.resolve(t, root, Query{All: true})
-		want(t, "the own region first", a, err, SourceCache, ConfidenceSigned, "eu", "us", "g")
+		want(t, "the own region first", a, err, SourceCache, answer.Signed, "eu", "us", "g")
 		if _, err = w.resolve(t, root, Query{Region: "mars"}); status.Of(err) != status.NotFound {
 			t.Errorf("nobody is on Mars: %v", err)
 		}
@@ -51,7 +52,7 @@ func TestBreakerInAnswers(t *testing.T) {
 		w := newWorld(t, nil, finds("a", "b"))
 		root := rootOf(1)
 		a, err := w.resolve(t, root, Query{})
-		want(t, "before", a, err, record.OriginDHT, ConfidenceSigned, "a", "b")
+		want(t, "before", a, err, record.OriginDHT, answer.Signed, "a", "b")
 		for range 5 {
 			done, err := w.peers.enter(t.Context(), "a")
 			if err != nil {
@@ -60,11 +61,11 @@ func TestBreakerInAnswers(t *testing.T) {
 			done(status.Errorf(status.Timeout, "no"))
 		}
 		a, err = w.resolve(t, root, Query{})
-		want(t, "after", a, err, SourceCache, ConfidenceSigned, "b", "a")
+		want(t, "after", a, err, SourceCache, answer.Signed, "b", "a")
 		w.hints[rootOf(2)] = []record.Provider{{AddrInfo: peer.AddrInfo{ID: "a"}}}
 		w.dht.answer(finds("c"))
 		a, err = w.resolve(t, rootOf(2), Query{})
-		want(t, "a hint of no use", a, err, record.OriginDHT, ConfidenceSigned, "c", "a")
+		want(t, "a hint of no use", a, err, record.OriginDHT, answer.Signed, "c", "a")
 	})
 }
 
@@ -198,7 +199,7 @@ func TestLifetime(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 		a, err := w.resolve(t, rootOf(1), Query{})
-		want(t, "expired", a, err, record.OriginDHT, ConfidenceSigned, "d")
+		want(t, "expired", a, err, record.OriginDHT, answer.Signed, "d")
 
 		least, most := time.Hour, time.Duration(0)
 		for i := range uint64(200) {

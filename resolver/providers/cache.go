@@ -10,6 +10,7 @@ import (
 	"allium/internal/jitter"
 	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/index/answer"
 	"allium/protocols/record"
 	"allium/protocols/status"
 	"allium/resolver/trace"
@@ -50,11 +51,11 @@ type searched struct {
 
 // ranking is an answer: providers of all sources, the best first.
 type ranking struct {
-	providers []Provider // each peer once; shared and never changed
-	sure      Confidence // the highest of providers
-	complete  bool       // every source was asked to its end
-	usable    bool       // the breaker of the best provider is not open
-	epoch     uint64     // of peers, when the providers were ranked
+	providers []Provider        // each peer once; shared and never changed
+	sure      answer.Confidence // the highest of providers
+	complete  bool              // every source was asked to its end
+	usable    bool              // the breaker of the best provider is not open
+	epoch     uint64            // of peers, when the providers were ranked
 	at        trace.Instant
 	expires   trace.Instant
 }

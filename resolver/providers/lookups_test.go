@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"allium/protocols/b3"
+	"allium/protocols/index/answer"
 	"allium/protocols/record"
 	"allium/protocols/status"
 )
@@ -247,7 +248,7 @@ func TestCheapRefusals(t *testing.T) {
 			synctest.Wait() // the goroutine that asked the store is idle again
 		}
 		a, err := w.resolve(t, stored, Query{})
-		want(t, "the store", a, err, record.OriginLocal, ConfidenceServed, "self")
+		want(t, "the store", a, err, record.OriginLocal, answer.Served, "self")
 		if n := w.tasks.begun.Load() - begun; n != 0 {
 			t.Errorf("101 requests began %d goroutines", n)
 		}

@@ -7,6 +7,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/protocols/b3"
+	"allium/protocols/index/answer"
 	"allium/protocols/record"
 	"allium/resolver/trace"
 )
@@ -72,7 +73,7 @@ func (p *Pool) rerank(root b3.Root, old *ranking) *ranking {
 
 // describe adds what this node knows of a provider.
 func (p *Pool) describe(root b3.Root, found record.Provider) Provider {
-	d := Provider{Provider: found, Confidence: ConfidenceHint}
+	d := Provider{Provider: found, Confidence: answer.Hint}
 	if p.about != nil {
 		f := p.about(found.ID)
 		d.Region, d.RTT = f.Region, f.RTT
@@ -85,9 +86,9 @@ func (p *Pool) describe(root b3.Root, found record.Provider) Provider {
 	}
 	switch by, ok := p.served.Peek(root); {
 	case found.Origin == record.OriginLocal, ok && by == found.ID:
-		d.Confidence = ConfidenceServed
+		d.Confidence = answer.Served
 	case lookedUp(&found):
-		d.Confidence = ConfidenceSigned
+		d.Confidence = answer.Signed
 	}
 	return d
 }
@@ -107,7 +108,7 @@ func (p *Pool) traits(d *Provider, now, clock time.Time) Traits {
 	if t.RTT == 0 {
 		t.RTT = d.RTT
 	}
-	t.Served = d.Confidence == ConfidenceServed || d.Origin == record.OriginServed && d.Proof == nil
+	t.Served = d.Confidence == answer.Served || d.Origin == record.OriginServed && d.Proof == nil
 	t.OtherRegion = p.region != "" && d.Region != p.region
 	t.Age = ageOf(&d.Provider, clock)
 	return t

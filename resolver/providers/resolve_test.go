@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"allium/protocols/b3"
+	"allium/protocols/index/answer"
 	"allium/protocols/record"
 	"allium/protocols/status"
 )
@@ -114,7 +115,7 @@ func ids(a Answer) (all []string) {
 }
 
 // want fails unless an answer has this source, confidence and these providers.
-func want(t *testing.T, name string, a Answer, err error, source record.Origin, c Confidence, peers ...string) {
+func want(t *testing.T, name string, a Answer, err error, source record.Origin, c answer.Confidence, peers ...string) {
 	t.Helper()
 	if err != nil || a.Source != source || a.Confidence != c || !slices.Equal(ids(a), peers) {
 		t.Errorf("%s: %+v, %v; want %s, %s, %q", name, a, err, source, c, peers)
@@ -131,35 +132,35 @@ func TestSources(t *testing.T) {
 		hint := record.Provider{AddrInfo: peer.AddrInfo{ID: "g"}}
 
 		a, err := w.resolve(t, root, Query{})
-		want(t, "the DHT", a, err, record.OriginDHT, ConfidenceSigned, "d1", "d2")
+		want(t, "the DHT", a, err, record.OriginDHT, answer.Signed, "d1", "d2")
 		time.Sleep(time.Second)
 		a, err = w.resolve(t, root, Query{Limit: 1})
-		want(t, "the cache", a, err, SourceCache, ConfidenceSigned, "d1")
+		want(t, "the cache", a, err, SourceCache, answer.Signed, "d1")
 		if a.Age != time.Second || a.TTL <= 7*time.Second || a.TTL > 10*time.Second {
 			t.Errorf("age %s, TTL %s", a.Age, a.TTL)
 		}
 		a, err = w.resolve(t, root, Query{Fresh: true})
-		want(t, "fresh", a, err, record.OriginDHT, ConfidenceSigned, "d1", "d2")
+		want(t, "fresh", a, err, record.OriginDHT, answer.Signed, "d1", "d2")
 		if asked := w.dht.asked; len(asked) != 2 || asked[0].Fresh || !asked[1].Fresh {
 			t.Errorf("asked %+v", asked)
 		}
 
 		w.has = here
 		a, err = w.resolve(t, rootOf(3), Query{})
-		want(t, "the store", a, err, record.OriginLocal, ConfidenceServed, "self")
+		want(t, "the store", a, err, record.OriginLocal, answer.Served, "self")
 		a, err = w.resolve(t, rootOf(3), Query{Fresh: true, PeersOnly: true})
-		want(t, "not the store", a, err, record.OriginDHT, ConfidenceSigned, "d1", "d2")
+		want(t, "not the store", a, err, record.OriginDHT, answer.Signed, "d1", "d2")
 		w.has = nil
 
 		w.hints[rootOf(4)] = []record.Provider{hint}
 		a, err = w.resolve(t, rootOf(4), Query{})
-		want(t, "gossip", a, err, record.OriginGossip, ConfidenceHint, "g")
+		want(t, "gossip", a, err, record.OriginGossip, answer.Hint, "g")
 		w.Served(dir, "p")
 		a, err = w.resolve(t, rootOf(5), Query{Via: dir})
-		want(t, "the parent", a, err, record.OriginServed, ConfidenceHint, "p")
+		want(t, "the parent", a, err, record.OriginServed, answer.Hint, "p")
 		w.Served(rootOf(6), "s")
 		a, err = w.resolve(t, rootOf(6), Query{})
-		want(t, "it served", a, err, record.OriginServed, ConfidenceServed, "s")
+		want(t, "it served", a, err, record.OriginServed, answer.Served, "s")
 		if n := w.dht.count(); n != 3 {
 			t.Errorf("the DHT was asked %d times", n)
 		}
@@ -174,11 +175,11 @@ func TestAllSources(t *testing.T) {
 		w.has = here
 		w.hints[root] = []record.Provider{{AddrInfo: peer.AddrInfo{ID: "g"}}}
 		a, err := w.resolve(t, root, Query{})
-		want(t, "one is enough", a, err, record.OriginLocal, ConfidenceServed, "self")
+		want(t, "one is enough", a, err, record.OriginLocal, answer.Served, "self")
 		a, err = w.resolve(t, root, Query{All: true})
-		want(t, "all", a, err, record.OriginLocal, ConfidenceServed, "self", "g", "d1", "d2")
+		want(t, "all", a, err, record.OriginLocal, answer.Served, "self", "g", "d1", "d2")
 		a, err = w.resolve(t, root, Query{All: true, PeersOnly: true})
-		want(t, "again, without this node", a, err, SourceCache, ConfidenceSigned, "g", "d1", "d2")
+		want(t, "again, without this node", a, err, SourceCache, answer.Signed, "g", "d1", "d2")
 		if n := w.dht.count(); n != 1 {
 			t.Errorf("the DHT was asked %d times", n)
 		}
@@ -268,7 +269,7 @@ func TestPartInTime(t *testing.T) {
 		})
 		begun := time.Now()
 		a, err := w.resolve(t, rootOf(1), Query{All: true})
-		want(t, "late", a, err, record.OriginDHT, ConfidenceSigned, "late")
+		want(t, "late", a, err, record.OriginDHT, answer.Signed, "late")
 		if d := time.Since(begun); d != w.cfg.Deadline {
 			t.Errorf("took %s", d)
 		}
@@ -300,7 +301,7 @@ func TestSharedLookup(t *testing.T) {
 						t.Errorf("%d gave up: %v", i, err)
 					}
 				} else {
-					want(t, "stays", a, err, record.OriginDHT, ConfidenceSigned, "d")
+					want(t, "stays", a, err, record.OriginDHT, answer.Signed, "d")
 				}
 			})
 		}

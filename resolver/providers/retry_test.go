@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"allium/protocols/index/answer"
 	"allium/protocols/record"
 	"allium/protocols/status"
 )
@@ -43,7 +44,7 @@ func TestRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, fails(status.Timeout), finds("d"))
 		a, err := w.resolve(t, rootOf(1), Query{})
-		want(t, "the second try", a, err, record.OriginDHT, ConfidenceSigned, "d")
+		want(t, "the second try", a, err, record.OriginDHT, answer.Signed, "d")
 	})
 }
 
@@ -93,7 +94,7 @@ func TestFirstPeer(t *testing.T) {
 			}
 		})
 		a, err := w.resolve(t, rootOf(1), Query{Limit: 1})
-		want(t, "the first peer", a, err, record.OriginDHT, ConfidenceSigned, "d")
+		want(t, "the first peer", a, err, record.OriginDHT, answer.Signed, "d")
 		if d := time.Since(start); d > 900*time.Millisecond {
 			t.Errorf("took %s", d)
 		}
