@@ -236,7 +236,7 @@ var layers = map[string][]string{
 	"node/naming": {
 		"node/dnslink", "protocols/record", "node/zones", "protocols/name", "resolver/names", "resolver/trace",
 	},
-	"node/objects": {"gateway/api", "gateway/content", "gateway/verified", "protocols/bao", "protocols/manifest",
+	"node/objects": {"gateway/content", "gateway/verified", "protocols/bao", "protocols/manifest",
 		"protocols/object", "resolver", "resolver/trace", "store"},
 	"node/ownnames":  {"protocols/name"},
 	"node/p2p":       {"node/p2p/reach"},

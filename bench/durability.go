@@ -13,6 +13,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/client"
+	"allium/protocols/b3"
 )
 
 const (
@@ -205,7 +206,7 @@ func (c *cluster) add(ctx context.Context, m *member, size int64, flags ...strin
 }
 
 // read reads a range of an object through a node, and returns an error unless it has so many bytes.
-func (m *member) read(ctx context.Context, key string, r api.Range, size int64) error {
+func (m *member) read(ctx context.Context, key string, r b3.Range, size int64) error {
 	s, err := m.api.Cat(ctx, key, r)
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"allium/gateway/api"
+	"allium/protocols/b3"
 )
 
 // The reads of a coded object.
@@ -88,7 +88,7 @@ func (c *cluster) rebuilt(ctx context.Context) (n float64, err error) {
 func (m *member) medianRead(ctx context.Context, key string) (time.Duration, error) {
 	took := make([]time.Duration, shardReads)
 	for i := range took {
-		r := api.Range{Start: int64(i) * readBytes, End: int64(i+1) * readBytes}
+		r := b3.Range{Start: int64(i) * readBytes, End: int64(i+1) * readBytes}
 		begun := time.Now()
 		if err := m.read(ctx, key, r, readBytes); err != nil {
 			return 0, err

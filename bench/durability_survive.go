@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"allium/gateway/api"
+	"allium/protocols/b3"
 )
 
 // A cluster that loses its nodes one after the other.
@@ -212,5 +212,5 @@ func (r *survivors) run(ctx context.Context) {
 func (m *member) readWhole(ctx context.Context, o kept) error {
 	ctx, cancel := context.WithTimeout(ctx, surviveRead)
 	defer cancel()
-	return m.read(ctx, o.key, api.Range{End: -1}, o.size)
+	return m.read(ctx, o.key, b3.Range{End: -1}, o.size)
 }

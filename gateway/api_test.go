@@ -83,7 +83,7 @@ func TestRoundTrip(t *testing.T) {
 		}},
 		{"get " + key, []any{fakeObj, "hello"}, func() (any, error) { return read(c.Get(ctx, key)) }},
 		{"cat " + key + " 3--1", []any{fakeObj, "hello"}, func() (any, error) {
-			return read(c.Cat(ctx, key, api.Range{Start: 3, End: -1}))
+			return read(c.Cat(ctx, key, b3.Range{Start: 3, End: -1}))
 		}},
 		{"fetch " + key, fakeFetched, func() (any, error) { return first(c.Fetch(ctx, key, nil)) }},
 		{"ls " + key, fakeEntries, func() (any, error) { return first(collect(c.List(ctx, key))) }},

@@ -263,7 +263,7 @@ func (r *oneRead) Read(p []byte) (int, error) {
 	return k, nil
 }
 
-func (n *fakeNode) Cat(_ context.Context, key string, r api.Range) (*api.Stream, error) {
+func (n *fakeNode) Cat(_ context.Context, key string, r b3.Range) (*api.Stream, error) {
 	return fakeStream("hello"), n.call(key, "cat %s %d-%d", key, r.Start, r.End)
 }
 

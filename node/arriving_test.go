@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"allium/gateway/api"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/object"
@@ -81,7 +80,7 @@ func TestReadWhilePut(t *testing.T) {
 			}
 		},
 		"range": func(t *testing.T, root b3.Root, want []byte) {
-			s, err := p.to.api.Cat(t.Context(), root.String(), api.Range{Start: 2_500_000, End: 2_600_000})
+			s, err := p.to.api.Cat(t.Context(), root.String(), b3.Range{Start: 2_500_000, End: 2_600_000})
 			if err != nil {
 				t.Fatal(err)
 			}

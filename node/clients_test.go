@@ -157,7 +157,6 @@ import (
 	"log"
 	"os"
 
-	"allium/gateway/api"
 	"allium/gateway/client"
 	"allium/gateway/verified"
 	"allium/protocols/b3"
@@ -175,7 +174,7 @@ func main() {
 	}
 	defer gateway.Close()
 	var content *verified.Download
-	if content, err = gateway.Get(ctx, root, api.Range{End: -1}); err != nil {
+	if content, err = gateway.Get(ctx, root, b3.Range{End: -1}); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := io.Copy(os.Stdout, content); err != nil {

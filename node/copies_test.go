@@ -153,7 +153,7 @@ func TestShards(t *testing.T) {
 			if n == nil {
 				continue
 			}
-			s, err := n.api.Cat(t.Context(), root.String(), api.Range{End: -1})
+			s, err := n.api.Cat(t.Context(), root.String(), b3.Range{End: -1})
 			if err != nil {
 				t.Fatal(err)
 			}

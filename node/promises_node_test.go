@@ -160,7 +160,7 @@ func TestPromisesAreKept(t *testing.T) {
 		t.Error("the gate is shut")
 	}
 	for name, p := range files {
-		s, err := b.api.Cat(t.Context(), top+"/"+name, api.Range{End: -1})
+		s, err := b.api.Cat(t.Context(), top+"/"+name, b3.Range{End: -1})
 		if err != nil {
 			t.Fatal(name, err)
 		}

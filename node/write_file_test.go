@@ -13,6 +13,7 @@ import (
 	"allium/gateway/api"
 	"allium/node/config"
 	"allium/node/tree"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
@@ -101,7 +102,7 @@ func badOutputs(t *testing.T) map[string]*os.File {
 // compare checks that a file has the bytes of an object.
 func compare(t *testing.T, n *running, key, path string) {
 	t.Helper()
-	s, err := n.api.Cat(t.Context(), key, api.Range{End: -1})
+	s, err := n.api.Cat(t.Context(), key, b3.Range{End: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

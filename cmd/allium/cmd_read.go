@@ -8,11 +8,12 @@ import (
 
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
 func (a *app) catCommand() *cobra.Command {
-	r := api.Range{End: -1}
+	r := b3.Range{End: -1}
 	var through gatewayFlags
 	var maxStale time.Duration
 	var from string

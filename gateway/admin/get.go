@@ -3,8 +3,8 @@ package admin
 import (
 	"net/http"
 
-	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/protocols/b3"
 )
 
 func (g *Handlers) getEndpoint() exchange.Endpoint {
@@ -42,7 +42,7 @@ func (g *Handlers) catEndpoint() exchange.Endpoint {
 
 // apiCat streams a range of a file's bytes.
 func (g *Handlers) apiCat(w *exchange.Response, r *http.Request, in exchange.Input) error {
-	rng := api.Range{Start: in.Query.Int("start", 0), End: in.Query.Int("end", -1)}
+	rng := b3.Range{Start: in.Query.Int("start", 0), End: in.Query.Int("end", -1)}
 	node, err := g.asking(w, r, in)
 	if err != nil {
 		return err

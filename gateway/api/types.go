@@ -162,9 +162,6 @@ type Written struct {
 // cost more than it saves.
 const LeastWriteFile = 1 << 20
 
-// Range is bytes [Start, End) of an object; End −1 is its end.
-type Range struct{ Start, End int64 }
-
 // Entry is one line of a directory.
 type Entry struct {
 	Name       string  `json:"name"`

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"allium/gateway/api"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
@@ -199,7 +200,7 @@ func ls(ctx context.Context, c *Client) error {
 }
 
 func cat(ctx context.Context, c *Client) error {
-	s, err := c.Cat(ctx, "x", api.Range{End: -1})
+	s, err := c.Cat(ctx, "x", b3.Range{End: -1})
 	if err != nil {
 		return err
 	}

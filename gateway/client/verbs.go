@@ -81,7 +81,7 @@ func (c *Client) Get(ctx context.Context, key string) (*api.Stream, error) {
 }
 
 // Cat implements Store.
-func (c *Client) Cat(ctx context.Context, key string, r api.Range) (*api.Stream, error) {
+func (c *Client) Cat(ctx context.Context, key string, r b3.Range) (*api.Stream, error) {
 	return c.stream(ctx, http.MethodGet, verbPath("cat"), query("key", key,
 		"start", strconv.FormatInt(r.Start, 10), "end", strconv.FormatInt(r.End, 10), "ask", c.asked()), nil)
 }

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"allium/gateway/api"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
 	"allium/protocols/status"
@@ -34,8 +33,8 @@ type Download struct {
 	ctx    context.Context
 	g      *Gateway
 	root   b3.Root
-	r      api.Range // the rest of the range, after the first answer
-	size   int64     // as the first answer claims
+	r      b3.Range // the rest of the range, after the first answer
+	size   int64    // as the first answer claims
 	proved bool
 
 	resp  *http.Response
@@ -50,7 +49,7 @@ type Download struct {
 // negative r.Start then counts from the end, which the gateway claims until the size is proved. A
 // range past the end is cut off there. Get returns when an encoding begins to arrive. ctx limits
 // the Download until the caller closes it.
-func (g *Gateway) Get(ctx context.Context, root b3.Root, r api.Range) (*Download, error) {
+func (g *Gateway) Get(ctx context.Context, root b3.Root, r b3.Range) (*Download, error) {
 	if r.End < -1 || r.End >= 0 && (r.Start < 0 || r.Start >= r.End) {
 		return nil, status.Errorf(status.BadRange,
 			"bytes %d to %d are not a range: want 0 ≤ start < end, or end −1", r.Start, r.End)
@@ -220,7 +219,7 @@ func pause(ctx context.Context, tries, more int, err error) error {
 // open requests the rest of the range.
 func (d *Download) open() error {
 	path := "/o/" + d.root.String() + "?format=bao"
-	if d.r != (api.Range{End: -1}) {
+	if d.r != (b3.Range{End: -1}) {
 		path += "&bytes=" + rangeText(d.r)
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
@@ -237,7 +236,7 @@ func (d *Download) open() error {
 			proofTimeout))
 	})
 	d.due = time.Now().Add(proofTimeout)
-	d.dec = bao.NewDecoder(d.root, b3.Range(d.r), &stallReader{resp.Body, d})
+	d.dec = bao.NewDecoder(d.root, d.r, &stallReader{resp.Body, d})
 	size, err := d.begin(ctx)
 	if err != nil {
 		d.closeResponse()
@@ -273,7 +272,7 @@ func (d *Download) proofFailed(err error) error {
 }
 
 // rangeText formats r for the query parameter range.
-func rangeText(r api.Range) string {
+func rangeText(r b3.Range) string {
 	s := strconv.FormatInt(r.Start, 10)
 	switch {
 	case r.Start < 0:
@@ -301,7 +300,7 @@ func (s *stallReader) Read(p []byte) (int, error) {
 
 // Stat returns the size of an object in bytes, proved by its last group.
 func (g *Gateway) Stat(ctx context.Context, root b3.Root) (int64, error) {
-	d, err := g.Get(ctx, root, api.Range{Start: -1, End: -1})
+	d, err := g.Get(ctx, root, b3.Range{Start: -1, End: -1})
 	if err != nil {
 		return 0, err
 	}

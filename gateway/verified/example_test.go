@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 
-	"allium/gateway/api"
 	"allium/gateway/verified"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
@@ -49,7 +48,7 @@ func ExampleGateway_Get() {
 		return
 	}
 	defer g.Close()
-	d, err := g.Get(context.Background(), b3.Sum([]byte("hello\n")), api.Range{End: -1})
+	d, err := g.Get(context.Background(), b3.Sum([]byte("hello\n")), b3.Range{End: -1})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -71,7 +70,7 @@ func ExampleGateway_Get_lie() {
 		return
 	}
 	defer g.Close()
-	d, err := g.Get(context.Background(), b3.Sum([]byte("hello\n")), api.Range{End: -1})
+	d, err := g.Get(context.Background(), b3.Sum([]byte("hello\n")), b3.Range{End: -1})
 	if err == nil {
 		defer d.Close()
 		_, err = io.Copy(io.Discard, d)

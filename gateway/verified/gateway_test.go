@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"allium/gateway/api"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
 	"allium/protocols/status"
@@ -95,15 +94,15 @@ func TestGatewayGet(t *testing.T) {
 	t.Parallel()
 	g, e := throughGateway(t, gatewaySize, nil)
 	for _, c := range []struct {
-		r    api.Range
+		r    b3.Range
 		want []byte
 	}{
-		{api.Range{Start: 0, End: -1}, e.data}, {
-			api.Range{Start: 70000, End: 70001}, e.data[70000:70001],
-		}, {api.Range{Start: 100, End: -1}, e.data[100:]},
-		{api.Range{Start: -10, End: -1}, e.data[gatewaySize-10:]}, {
-			api.Range{Start: -1 << 40, End: -1}, e.data,
-		}, {api.Range{Start: 5, End: 1 << 40}, e.data[5:]},
+		{b3.Range{Start: 0, End: -1}, e.data}, {
+			b3.Range{Start: 70000, End: 70001}, e.data[70000:70001],
+		}, {b3.Range{Start: 100, End: -1}, e.data[100:]},
+		{b3.Range{Start: -10, End: -1}, e.data[gatewaySize-10:]}, {
+			b3.Range{Start: -1 << 40, End: -1}, e.data,
+		}, {b3.Range{Start: 5, End: 1 << 40}, e.data[5:]},
 	} {
 		d, err := g.Get(t.Context(), e.root, c.r)
 		if err != nil {
@@ -123,7 +122,7 @@ func TestGatewayGet(t *testing.T) {
 	if size, err := g.Stat(t.Context(), e.root); err != nil || size != gatewaySize {
 		t.Errorf("Stat: %d, %v", size, err)
 	}
-	for _, r := range []api.Range{{Start: 5, End: 5}, {Start: 5, End: 3}, {Start: -1, End: 5}, {Start: 0, End: -2}} {
+	for _, r := range []b3.Range{{Start: 5, End: 5}, {Start: 5, End: 3}, {Start: -1, End: 5}, {Start: 0, End: -2}} {
 		if _, err := g.Get(t.Context(), e.root, r); status.Of(err) != status.BadRange {
 			t.Errorf("%v: %v", r, err)
 		}
@@ -139,7 +138,7 @@ func TestGatewayGoesOn(t *testing.T) {
 		return enc[:min(len(enc), 2*b3.GroupSize)], n < 9, false // each brings a group, the last all
 	})
 	var got bytes.Buffer
-	d, err := g.Get(t.Context(), e.root, api.Range{Start: 3, End: -1})
+	d, err := g.Get(t.Context(), e.root, b3.Range{Start: 3, End: -1})
 	if err == nil {
 		_, err = d.WriteTo(&got)
 	}
@@ -154,7 +153,7 @@ func TestGatewayGoesOn(t *testing.T) {
 		}
 		return enc[:b3.GroupSize*3/2], true, false
 	})
-	if d, err = g.Get(t.Context(), e.root, api.Range{Start: 0, End: -1}); err != nil {
+	if d, err = g.Get(t.Context(), e.root, b3.Range{Start: 0, End: -1}); err != nil {
 		t.Fatal(err)
 	}
 	p, err := io.ReadAll(d)
@@ -218,7 +217,7 @@ func TestGatewayLies(t *testing.T) {
 			return send, false, done
 		})
 		var p []byte
-		d, err := g.Get(t.Context(), e.root, api.Range{Start: 0, End: -1})
+		d, err := g.Get(t.Context(), e.root, b3.Range{Start: 0, End: -1})
 		if err == nil {
 			p, err = io.ReadAll(d)
 			_ = d.Close()

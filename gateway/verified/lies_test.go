@@ -14,14 +14,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"allium/gateway/api"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
 	"allium/protocols/status"
 )
 
 // read downloads all of an object and returns what was handed on.
-func (e *encodings) read(t *testing.T, g *Gateway, r api.Range) ([]byte, error) {
+func (e *encodings) read(t *testing.T, g *Gateway, r b3.Range) ([]byte, error) {
 	t.Helper()
 	d, err := g.Get(t.Context(), e.root, r)
 	if err != nil {
@@ -44,13 +43,13 @@ func TestGatewayClaims(t *testing.T) {
 			binary.LittleEndian.PutUint64(enc, claim)
 			return enc, false, false
 		})
-		for _, r := range []api.Range{
+		for _, r := range []b3.Range{
 			{Start: 0, End: -1}, {Start: 100, End: 200}, {Start: -5, End: -1}, {Start: gatewaySize - 1, End: -1},
 		} {
 			p, err := e.read(t, g, r)
 			switch {
 			// a range that the last group is not in proves no size
-			case err == nil && r == (api.Range{Start: 100, End: 200}) && bytes.Equal(p, e.data[100:200]):
+			case err == nil && r == (b3.Range{Start: 100, End: 200}) && bytes.Equal(p, e.data[100:200]):
 			case status.Of(err) != status.Corrupt || len(p) > 0 && !bytes.Contains(e.data, p):
 				t.Errorf("%v of a claim of %d: %d bytes, %v", r, claim, len(p), err)
 			}
@@ -133,7 +132,7 @@ func TestGatewayEndless(t *testing.T) {
 			send, done := c.change(w, r, enc)
 			return send, false, done
 		})
-		p, err := e.read(t, g, api.Range{Start: 0, End: -1})
+		p, err := e.read(t, g, b3.Range{Start: 0, End: -1})
 		if status.Of(err) != c.want || !bytes.HasPrefix(e.data, p) {
 			t.Errorf("%s: %d bytes: %s: %v", name, len(p), status.Of(err), err)
 		}
@@ -159,7 +158,7 @@ func TestGatewayAnotherRange(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	for _, r := range []api.Range{
+	for _, r := range []b3.Range{
 		{Start: 0, End: -1}, {Start: 0, End: 100}, {Start: -10, End: -1}, {Start: gatewaySize - 1, End: -1},
 		{Start: b3.GroupSize, End: 2 * b3.GroupSize},
 	} {
@@ -181,7 +180,7 @@ func TestGatewayTags(t *testing.T) {
 		w.Header().Set("Content-Range", "bytes 5-6/7")
 		return enc, false, false
 	})
-	if p, err := e.read(t, g, api.Range{Start: 0, End: -1}); err != nil || !bytes.Equal(p, e.data) {
+	if p, err := e.read(t, g, b3.Range{Start: 0, End: -1}); err != nil || !bytes.Equal(p, e.data) {
 		t.Errorf("%d bytes, %v", len(p), err)
 	}
 	if size, err := g.Stat(t.Context(), e.root); err != nil || size != gatewaySize {
@@ -213,7 +212,7 @@ func TestGatewayKeepsToken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err = g.Get(t.Context(), b3.Sum(nil), api.Range{End: -1}); status.Of(err) != status.Upstream ||
+			if _, err = g.Get(t.Context(), b3.Sum(nil), b3.Range{End: -1}); status.Of(err) != status.Upstream ||
 				strings.Contains(err.Error(), "secret") {
 				t.Errorf("%d to %s: %v", code, to, err)
 			}
@@ -260,7 +259,7 @@ func TestGatewayDrips(t *testing.T) {
 		header := binary.LittleEndian.AppendUint64(nil, b3.GroupSize)
 		g.http = &http.Client{Transport: &dripping{left: append(header, make([]byte, b3.GroupSize)...)}}
 		began := time.Now()
-		d, err := g.Get(t.Context(), b3.Root{1}, api.Range{End: -1})
+		d, err := g.Get(t.Context(), b3.Root{1}, b3.Range{End: -1})
 		if err == nil {
 			_, err = io.Copy(io.Discard, d)
 			_ = d.Close()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 
-	"allium/gateway/api"
 	"allium/gateway/content"
 	"allium/gateway/verified"
 	"allium/protocols/b3"
@@ -48,7 +47,7 @@ type gatewayContent struct {
 
 // begin requests the whole object and reads its first group into head.
 func (c *gatewayContent) begin(ctx context.Context) (err error) {
-	if c.rest, err = c.g.Get(ctx, c.root, api.Range{End: -1}); err != nil {
+	if c.rest, err = c.g.Get(ctx, c.root, b3.Range{End: -1}); err != nil {
 		return err
 	}
 	c.size, _ = c.rest.Size()
@@ -62,7 +61,7 @@ func (c *gatewayContent) begin(ctx context.Context) (err error) {
 // measure requests the last group's worth of bytes, which prove the size. If they are the
 // whole object, it keeps them as head.
 func (c *gatewayContent) measure(ctx context.Context) (err error) {
-	if c.rest, err = c.g.Get(ctx, c.root, api.Range{Start: -b3.GroupSize, End: -1}); err != nil {
+	if c.rest, err = c.g.Get(ctx, c.root, b3.Range{Start: -b3.GroupSize, End: -1}); err != nil {
 		return err
 	}
 	var tail bytes.Buffer
@@ -105,7 +104,7 @@ func (c *gatewayContent) Copy(ctx context.Context, w io.Writer, start, end int64
 			return err
 		}
 		if c.rest == nil || start > 0 || end < c.size {
-			d, err := c.g.Get(ctx, c.root, api.Range{Start: start, End: end})
+			d, err := c.g.Get(ctx, c.root, b3.Range{Start: start, End: end})
 			if err != nil {
 				return err
 			}

@@ -209,7 +209,7 @@ func kindOf(k manifest.EntryKind) api.Kind {
 }
 
 // Cat implements api.Reader.
-func (a *Reader) Cat(ctx context.Context, key string, r api.Range) (*api.Stream, error) {
+func (a *Reader) Cat(ctx context.Context, key string, r b3.Range) (*api.Stream, error) {
 	o, c, err := a.Open(ctx, key, r.Start == 0 && r.End < 0)
 	switch {
 	case err != nil:
@@ -224,7 +224,7 @@ func (a *Reader) Cat(ctx context.Context, key string, r api.Range) (*api.Stream,
 }
 
 // stream returns a stream of the bytes [r.Start, r.End) of c. The stream closes c.
-func stream(ctx context.Context, o api.Object, c b3.Content, r api.Range) (*api.Stream, error) {
+func stream(ctx context.Context, o api.Object, c b3.Content, r b3.Range) (*api.Stream, error) {
 	end := c.Size()
 	if r.End >= 0 {
 		end = min(r.End, end)
@@ -248,7 +248,7 @@ func (a *Reader) Get(ctx context.Context, key string) (*api.Stream, error) {
 	case o.Kind == api.Link:
 		return nil, LinkError(key)
 	case o.Kind == api.File:
-		s, err := stream(ctx, o, c, api.Range{End: -1})
+		s, err := stream(ctx, o, c, b3.Range{End: -1})
 		if err == nil {
 			s.WriteFile, s.MoveFile = a.fileWriter(ctx, o, c), a.fileMover(ctx, o, c)
 		}
