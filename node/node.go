@@ -303,6 +303,3 @@ func (n *Node) ID() api.ID {
 // API returns the API of the node. It may be called once Run has called ready, and used until Run
 // returns.
 func (n *Node) API() api.Node { return n.api }
-
-// Readiness reads every gate. /readyz answers with it.
-func (n *Node) Readiness() api.Readiness { return n.board.Report() }

@@ -57,18 +57,8 @@ type groups interface {
 	Close()
 }
 
-// Root returns the object's address.
-func (c *Content) Root() b3.Root { return c.root }
-
 // Size returns the proved size of the whole object in bytes.
 func (c *Content) Size() int64 { return c.size }
-
-// Range returns which bytes of the object Read and WriteTo give: from start up
-// to, but not including, end.
-func (c *Content) Range() (start, end int64) { return c.start, c.end }
-
-// Source returns where the bytes come from.
-func (c *Content) Source() Source { return c.source }
 
 // LookupID returns the lookup that records how the object was found.
 func (c *Content) LookupID() status.LookupID { return c.lookup }

@@ -38,8 +38,8 @@ func TestOpenLocal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Size() != int64(size) || c.Source() != SourceLocal || c.LookupID() == 0 {
-			t.Errorf("size %d: got %d from %s, lookup %q", size, c.Size(), c.Source(), c.LookupID())
+		if c.Size() != int64(size) || c.source != SourceLocal || c.LookupID() == 0 {
+			t.Errorf("size %d: got %d from %s, lookup %q", size, c.Size(), c.source, c.LookupID())
 		}
 		if !bytes.Equal(readAll(t, c), b.data) {
 			t.Errorf("size %d: other bytes", size)
@@ -60,8 +60,8 @@ func TestOpenRemoteWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Size() != int64(size) || c.Source() != SourcePeer || c.LookupID() == 0 {
-			t.Errorf("size %d: got %d from %s, lookup %q", size, c.Size(), c.Source(), c.LookupID())
+		if c.Size() != int64(size) || c.source != SourcePeer || c.LookupID() == 0 {
+			t.Errorf("size %d: got %d from %s, lookup %q", size, c.Size(), c.source, c.LookupID())
 		}
 		if !bytes.Equal(readAll(t, c), b.data) {
 			t.Errorf("size %d: other bytes", size)
@@ -242,8 +242,8 @@ func TestOpenRanges(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if from, to := c.Range(); from != tc.from || to != tc.to || c.Size() != size {
-				t.Errorf("got [%d, %d) of %d", from, to, c.Size())
+			if c.start != tc.from || c.end != tc.to || c.Size() != size {
+				t.Errorf("got [%d, %d) of %d", c.start, c.end, c.Size())
 			}
 			if !bytes.Equal(readAll(t, c), b.data[tc.from:tc.to]) {
 				t.Error("other bytes")
@@ -378,7 +378,7 @@ func TestDamagedLocalIsFetched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(readAll(t, c), b.data) || c.Source() != SourcePeer {
+	if !bytes.Equal(readAll(t, c), b.data) || c.source != SourcePeer {
 		t.Error("not fetched anew")
 	}
 }

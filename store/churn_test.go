@@ -206,7 +206,7 @@ func (c *churn) check(hour int) {
 		objects++
 		bytes += info.Size
 	}
-	for root, err := range c.s.VerifyAll(ctx) {
+	for root, err := range storetest.VerifyAll(ctx, c.s) {
 		if err != nil {
 			c.t.Fatalf("hour %d: %s: %v", hour, root, err)
 		}

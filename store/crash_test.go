@@ -103,7 +103,7 @@ func (l *ledger) check(t testing.TB, s *store.Store) error {
 	}
 	<-s.Adopted() // what a crash left between a rename and its record becomes an object meanwhile
 	var n, size int64
-	for root, err := range s.VerifyAll(ctx) {
+	for root, err := range storetest.VerifyAll(ctx, s) {
 		if err != nil {
 			return err
 		}

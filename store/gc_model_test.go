@@ -211,7 +211,7 @@ func (m *gcModel) check() {
 		sum.Bytes += info.Size
 		used.Bytes += info.Size + b3.OutboardSize(info.Size)
 	}
-	for root, err := range m.s.VerifyAll(ctx) {
+	for root, err := range storetest.VerifyAll(ctx, m.s) {
 		if err != nil {
 			m.r.Fatalf("%s: %v", root, err)
 		}

@@ -87,7 +87,7 @@ func (c contents) check(t *testing.T, s *store.Store) {
 	if !slices.Equal(pins, []b3.Root{c.pinned}) {
 		t.Errorf("pins are %v", pins)
 	}
-	for root, err := range s.VerifyAll(t.Context()) {
+	for root, err := range storetest.VerifyAll(t.Context(), s) {
 		if err != nil {
 			t.Errorf("%s: %v", root, err)
 		}

@@ -73,7 +73,7 @@ func TestReplay(t *testing.T) {
 				}
 			}
 			n := 0
-			for root, err := range s.VerifyAll(t.Context()) {
+			for root, err := range storetest.VerifyAll(t.Context(), s) {
 				if status.Of(err) == status.Corrupt {
 					n++
 				} else if err != nil {

@@ -60,16 +60,6 @@ type GCReport struct {
 	TookMS  float64    `json:"took_ms"`
 }
 
-// Of returns the count of one class; zero if the report does not have the class.
-func (r GCReport) Of(class string) GCCount {
-	for _, c := range r.Classes {
-		if c.Class == class {
-			return c.GCCount
-		}
-	}
-	return GCCount{}
-}
-
 // GCStep is one step from a pin down to an object.
 type GCStep struct {
 	Root b3.Root `json:"root"`

@@ -38,9 +38,6 @@ func New(registry *limits.Registry, bytes int64) *Memory {
 	}, bytes, wait)}
 }
 
-// Used returns the bytes in use.
-func (m *Memory) Used() int64 { return m.m.Used() }
-
 // Buffer accounts for the buffer of one stream's reader. It implements oap.Memory. Only the
 // reader's goroutine may call its methods, except Evicted. A nil Buffer bounds nothing.
 type Buffer struct {

@@ -6,3 +6,10 @@ func (s *FairRate[K]) Len() int {
 	defer s.mu.Unlock()
 	return len(s.known)
 }
+
+// Used returns how many bytes all holders have.
+func (m *FairBudget[K]) Used() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.used
+}

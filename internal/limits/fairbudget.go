@@ -338,10 +338,3 @@ func (h *Holder[K]) Close() {
 		h.shrink(h.n)
 	}
 }
-
-// Used returns how many bytes all holders have.
-func (m *FairBudget[K]) Used() int64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.used
-}

@@ -144,7 +144,7 @@ func encode(t tester, w *Walk, src Source) []entry {
 
 func checkProved(t tester, w *Walk, item Item, data []byte, p Proved) {
 	t.Helper()
-	if !p.Valid() || p.Root() != w.Root() || p.Size() != w.Size() || p.SizeProved() != w.SizeProved() ||
+	if !p.Valid() || p.Root() != w.root || p.Size() != w.Size() || p.SizeProved() != w.SizeProved() ||
 		p.IsParent() != item.Parent || p.Node() != item.Node || p.Group() != item.Group ||
 		p.Offset() != item.Group*GroupSize ||
 		!bytes.Equal(p.Data(), data) || len(data) != item.Len {

@@ -12,8 +12,6 @@ import (
 const (
 	// ChunkSize is the length of a BLAKE3 chunk in bytes.
 	ChunkSize = guts.ChunkSize
-	// MaxChunkProof is the length in bytes of the longest chunk proof, that of an object of MaxSize.
-	MaxChunkProof = ChunkSize + Size*maxChunkDepth
 
 	maxChunkDepth = maxDepth + 6 // parents above a chunk of an object of MaxSize
 )

@@ -73,6 +73,9 @@ func TestChunkProof(t *testing.T) {
 	}
 }
 
+// maxChunkProof is the length in bytes of the longest chunk proof, that of an object of MaxSize.
+const maxChunkProof = ChunkSize + Size*maxChunkDepth
+
 // FuzzVerifyChunkProof: no bytes make the check panic, and only the true proof of a chunk passes.
 func FuzzVerifyChunkProof(f *testing.F) {
 	r := proofReader(f, 3*GroupSize+5<<10)
@@ -91,7 +94,7 @@ func FuzzVerifyChunkProof(f *testing.F) {
 		if err == nil && size == r.Size() && n == chunk && !bytes.Equal(p, proof) {
 			t.Error("another proof passes")
 		}
-		if err == nil && len(p) > MaxChunkProof {
+		if err == nil && len(p) > maxChunkProof {
 			t.Errorf("a proof of %d bytes passes", len(p))
 		}
 	})

@@ -72,7 +72,7 @@ func TestSectionGroup(t *testing.T) {
 			}
 			got = append(got, p...)
 		}
-		if p, err := s.Group(); !errors.Is(err, io.EOF) || p != nil || s.Len() != 0 ||
+		if p, err := s.Group(); !errors.Is(err, io.EOF) || p != nil || s.left() != 0 ||
 			!bytes.Equal(got, o.data[5:3*GroupSize+4]) {
 			t.Errorf("%s: at the end: %d bytes, %v", name, len(p), err)
 		}

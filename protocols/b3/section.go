@@ -52,9 +52,6 @@ func (r *Reader) Section(start, end int64) *Section {
 // always use a walk, which proves the size.
 const shortSection = 4 * GroupSize
 
-// Len returns the number of bytes not yet read.
-func (s *Section) Len() int64 { return max(0, s.end-s.off) }
-
 // Read implements [io.Reader]. It returns only verified bytes.
 func (s *Section) Read(p []byte) (int, error) {
 	if len(p) == 0 {

@@ -87,9 +87,6 @@ func newWalk(root Root, size int64, s []span) *Walk {
 	return w
 }
 
-// Root returns the address of the object.
-func (w *Walk) Root() Root { return w.root }
-
 // Size returns the claimed size in bytes. It is proved once SizeProved reports
 // true.
 func (w *Walk) Size() int64 { return w.size }

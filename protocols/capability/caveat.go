@@ -55,9 +55,6 @@ type Caveat struct {
 	n    int64  // bytes, requests a second, seconds since 1970
 }
 
-// Kind returns the kind of c.
-func (c Caveat) Kind() Kind { return c.kind }
-
 // String returns the text of c, which [ParseCaveat] reads.
 func (c Caveat) String() string {
 	if c.kind == "" {

@@ -20,9 +20,6 @@ func NewWriter(w io.Writer, maxFrame uint32) *Writer {
 	return &Writer{w: w, maxFrame: min(maxFrame, MaxFrame)}
 }
 
-// SetMaxFrame changes the limit from the next frame on.
-func (w *Writer) SetMaxFrame(n uint32) { w.maxFrame = min(n, MaxFrame) }
-
 // Write sends f, after the frames added before it, in one Write call of the stream. It sets Len, Ver
 // and CapLen. A frame that a reader would refuse is not sent: the
 // error is a *DecodeError. After any other error the stream is in an unknown

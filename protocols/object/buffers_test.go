@@ -84,22 +84,27 @@ func withNode(t *testing.T, f func(t *testing.T, r *rig)) {
 		cancel()
 		r.net.Close()
 		r.wg.Wait()
-		if n := r.memory.Used(); n != 0 {
+		if n := r.held().Current; n != 0 {
 			t.Errorf("%d bytes are held at the end", n)
 		}
 	})
+}
+
+// held returns how much is held of frames that are not complete.
+func (r *rig) held() (l limits.Info) {
+	for _, l = range r.limits.Snapshot() {
+		if l.Name == "oap.inbound_bytes" {
+			break
+		}
+	}
+	return l
 }
 
 // check says how much is held of frames that are not complete.
 func (r *rig) check(t *testing.T, least int64) {
 	t.Helper()
 	synctest.Wait()
-	var l limits.Info
-	for _, l = range r.limits.Snapshot() {
-		if l.Name == "oap.inbound_bytes" {
-			break
-		}
-	}
+	l := r.held()
 	t.Logf("%d streams hold %d KiB, at most %d KiB; %d were refused", streams, l.Current>>10, l.Peak>>10, l.Rejected)
 	if l.Peak > budget || l.Current > budget || l.Current < least {
 		t.Errorf("%d bytes are held, at most %d: want %d to %d", l.Current, l.Peak, least, budget)
@@ -197,7 +202,7 @@ func TestUnfinishedLongRequests(t *testing.T) {
 			withNode(t, func(t *testing.T, r *rig) {
 				open := r.flood(t, tc.id, header(oap.MaxFrame, whole, tc.proto), tc.greet)
 				r.check(t, 0)
-				if n := r.memory.Used(); n != 0 {
+				if n := r.held().Current; n != 0 {
 					t.Errorf("%d bytes are held", n)
 				}
 				if n := resets(open, network.StreamErrorCode(oap.ReasonFrameOversize.StreamErrorCode())); n != streams {

@@ -79,12 +79,6 @@ func boxes(sealed []byte) ([][]byte, error) {
 	return slices.Collect(slices.Chunk(rest, size)), nil
 }
 
-// Check returns bad_request if sealed is not what Seal returns under any ring.
-func Check(sealed []byte) error {
-	_, err := boxes(sealed)
-	return err
-}
-
 // Open returns the envelope of a sealed offer. ok is false if no key of the ring sealed it: it
 // is for another cluster. Errors are bad_request, and bad_signature for a box that says it is under a key
 // of the ring and is not.

@@ -79,9 +79,6 @@ func (c *Cluster) Break(id ID, open bool) {
 	}
 }
 
-// Remove forgets a member that may not be one any more.
-func (c *Cluster) Remove(id ID) { delete(c.members, id) }
-
 // Resume ends the time in which only last copies are repaired: the operator says that the
 // members that are silent now do not come back. It does not begin again because of these. Resume returns how many they
 // are.

@@ -3,7 +3,6 @@ package objects
 import (
 	"context"
 	"fmt"
-	"iter"
 	"sync"
 
 	"allium/protocols/b3"
@@ -66,24 +65,4 @@ func (p *Opener) openDamaged(root b3.Root) (*Object, error) {
 		return nil, meta.NotFound(root)
 	}
 	return p.openEntry(e)
-}
-
-// VerifyAll verifies every object in order of address and yields each with the
-// result. If the listing fails or ctx ends, it yields the zero address with the
-// error.
-func (s *Objects) VerifyAll(ctx context.Context) iter.Seq2[b3.Root, error] {
-	return func(yield func(b3.Root, error) bool) {
-		for e, err := range s.p.Entries(ctx) {
-			if err == nil {
-				err = s.Verify(ctx, e.Root)
-			}
-			if ctx.Err() != nil {
-				yield(b3.Root{}, ctx.Err())
-				return
-			}
-			if !yield(e.Root, err) {
-				return
-			}
-		}
-	}
 }

@@ -279,7 +279,7 @@ func testVerify(t *testing.T, s *store.Store) {
 			t.Fatalf("verify %d bytes: %v", size, err)
 		}
 	}
-	for root, err := range s.VerifyAll(t.Context()) {
+	for root, err := range VerifyAll(t.Context(), s) {
 		if err != nil || !want[root] {
 			t.Fatalf("verify all: %s: %v", root, err)
 		}

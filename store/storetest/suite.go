@@ -2,9 +2,11 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"testing"
 
@@ -120,6 +122,25 @@ func Get(t testing.TB, s *store.Store, root b3.Root) ([]byte, error) {
 		t.Fatalf("read %d of %d bytes of %s without an error", n, len(p), root)
 	}
 	return p, nil
+}
+
+// VerifyAll verifies every object in order of address and yields each with the result. If
+// the listing fails or ctx ends, it yields the zero address with the error.
+func VerifyAll(ctx context.Context, s *store.Store) iter.Seq2[b3.Root, error] {
+	return func(yield func(b3.Root, error) bool) {
+		for info, err := range s.List(ctx) {
+			if err == nil {
+				err = s.Verify(ctx, info.Root)
+			}
+			if ctx.Err() != nil {
+				yield(b3.Root{}, ctx.Err())
+				return
+			}
+			if !yield(info.Root, err) {
+				return
+			}
+		}
+	}
 }
 
 // Roots returns the addresses that s lists, in its order.

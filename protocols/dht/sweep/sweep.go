@@ -35,7 +35,6 @@ const (
 	resetBuffer = 1 << 14          // roots added during a listing; when full, Add waits
 	rootsEach   = 2                // roots that a worker publishes at a time
 	putsEach    = 10               // PUTs of a root at a time
-	statsWait   = 5 * time.Second  // wait for the keystore, which does one thing at a time
 	closeWait   = 10 * time.Second // time for the last write
 	renewEvery  = 10 * time.Second // interval of checks whether the datastore was replaced
 	retryFirst  = time.Second      // first wait after the datastore failed; each further wait is twice as long
@@ -287,35 +286,6 @@ func (s *Sweep) period() time.Duration { return s.cfg.Interval + s.cfg.MaxDelay 
 
 // published records an acknowledgement.
 func (s *Sweep) published(root b3.Root) { s.due.done(root, time.Now().Add(s.period())) }
-
-// Stats is a snapshot of the sweep.
-type Stats struct {
-	Online  bool      // the last lookup found peers
-	Roots   int       // number announced; -1 if the keystore does not know
-	Regions int       // parts of the key space with roots
-	Late    int       // regions that wait to be tried again
-	Next    time.Time // when the next region is due; zero if none is scheduled
-	Lag     time.Duration
-}
-
-// Stats returns a snapshot of the sweep. Before the first listing has ended it returns
-// status.NotReady.
-func (s *Sweep) Stats(ctx context.Context) (Stats, error) {
-	r := s.running()
-	if r == nil || r.lib.Load() == nil {
-		return Stats{}, status.Errorf(status.NotReady, "the sweep is not running")
-	}
-	ctx, cancel := context.WithTimeout(ctx, statsWait)
-	defer cancel()
-	st, err := r.lib.Load().Stats(ctx)
-	if err != nil {
-		return Stats{}, fmt.Errorf("read the sweep's statistics: %w", err)
-	}
-	return Stats{
-		Online: st.Connectivity.Status == "online", Roots: int(st.Schedule.Keys), Regions: int(st.Schedule.Regions),
-		Late: int(st.Queues.PendingRegionReprovides), Next: st.Schedule.NextReprovideAt, Lag: s.Lag(),
-	}, nil
-}
 
 func (s *Sweep) setRunning(r *running) {
 	s.mu.Lock()

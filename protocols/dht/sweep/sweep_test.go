@@ -39,8 +39,9 @@ func TestEveryRootReachesItsClosest(t *testing.T) {
 		if got := s.Lag(); got != 0 {
 			t.Errorf("the lag is %s", got)
 		}
-		if st, err := s.Stats(t.Context()); err != nil || !st.Online || st.Roots != 500 || st.Regions == 0 || st.Late != 0 ||
-			st.Next.IsZero() {
+		if st, err := s.running().lib.Load().Stats(t.Context()); err != nil || st.Connectivity.Status != "online" ||
+			st.Schedule.Keys != 500 || st.Schedule.Regions == 0 || st.Schedule.NextReprovideAt.IsZero() ||
+			st.Queues.PendingRegionReprovides != 0 {
 			t.Errorf("stats: %+v, %v", st, err)
 		}
 	})
@@ -266,7 +267,7 @@ func TestListing(t *testing.T) {
 			}
 		})
 		rest(2 * time.Hour)
-		if st, err := s.Stats(t.Context()); err != nil || st.Roots != 11 {
+		if st, err := s.running().lib.Load().Stats(t.Context()); err != nil || st.Schedule.Keys != 11 {
 			t.Errorf("%+v, %v", st, err)
 		}
 		w.forget()
