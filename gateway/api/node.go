@@ -16,7 +16,7 @@ import (
 type Reader interface {
 	// Get returns a file's bytes or a directory as a tar stream, verified.
 	Get(ctx context.Context, key string) (*Stream, error)
-	// Cat returns bytes [r.Start, r.End) of a file, verified.
+	// Cat returns bytes [r.Start, r.End) of a file, verified. End −1 is its end.
 	Cat(ctx context.Context, key string, r b3.Range) (*Stream, error)
 	// List yields the entries of a directory in bytewise order of their names.
 	List(ctx context.Context, key string) iter.Seq2[Entry, error]
