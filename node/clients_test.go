@@ -157,6 +157,7 @@ import (
 	"log"
 	"os"
 
+	"allium/gateway/api"
 	"allium/gateway/client"
 	"allium/gateway/verified"
 	"allium/protocols/b3"
