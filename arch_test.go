@@ -29,11 +29,13 @@ var layers = map[string][]string{
 	"protocols/capability": {},
 	"protocols/delimited":  {},
 	"protocols/dht": {
-		"protocols/delimited", "protocols/dht/dialback", "protocols/dht/guard", "protocols/dht/kadhost",
-		"protocols/dht/names", "protocols/dht/persist", "protocols/dht/probes", "protocols/dht/routing",
-		"protocols/dht/seeds", "protocols/dht/sweep", "protocols/kad", "protocols/name", "protocols/record",
+		"protocols/delimited", "protocols/dht/dialback", "protocols/dht/exchange", "protocols/dht/guard",
+		"protocols/dht/kadhost", "protocols/dht/names", "protocols/dht/persist", "protocols/dht/probes",
+		"protocols/dht/routing", "protocols/dht/seeds", "protocols/dht/sweep", "protocols/kad", "protocols/name",
+		"protocols/record",
 	},
 	"protocols/dht/dialback": {},
+	"protocols/dht/exchange": {"protocols/name", "protocols/record"},
 	"protocols/dht/guard":    {},
 	"protocols/dht/kadhost":  {"protocols/delimited"},
 	"protocols/dht/names":    {"protocols/dht/persist", "protocols/name", "protocols/record"},
@@ -179,7 +181,7 @@ var layers = map[string][]string{
 		"node/intake", "node/lan", "node/localapi", "node/members", "node/naming", "node/objects", "node/ownnames",
 		"node/p2p", "node/p2p/reach", "node/publish", "node/readiness", "node/records", "node/repair", "node/sent",
 		"node/supervise", "node/updates", "node/zones", "protocols/capability", "protocols/dht",
-		"protocols/dht/probes", "protocols/dht/seeds", "protocols/gossip", "protocols/hints", "protocols/index",
+		"protocols/dht/exchange", "protocols/dht/probes", "protocols/dht/seeds", "protocols/gossip", "protocols/hints", "protocols/index",
 		"protocols/manifest", "protocols/name", "protocols/oap", "protocols/object",
 		"protocols/offer", "protocols/record", "protocols/session", "protocols/ticket", "resolver",
 		"resolver/providers", "resolver/trace", "store", "store/disk", "store/durability", "store/meta",
@@ -277,7 +279,10 @@ var layers = map[string][]string{
 		"protocols/name", "protocols/ticket", "store", "store/meta", "testnet", "testnet/dhtsim", "testnet/fetchsim",
 		"testnet/script",
 	},
-	"bench": {"gateway/api", "gateway/client", "node/p2p", "protocols/dht", "protocols/oap", "protocols/session"},
+	"bench": {
+		"gateway/api", "gateway/client", "node/p2p", "protocols/dht", "protocols/dht/exchange", "protocols/oap",
+		"protocols/session",
+	},
 }
 
 // inTests lists what the tests of a package may import beyond that. internal/testkit

@@ -7,9 +7,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/names"
 	"allium/protocols/name"
-	"allium/protocols/status"
 )
 
 // providerClient sends requests of the provider exchange.
@@ -19,58 +19,57 @@ type providerClient struct {
 }
 
 // put sends p a record and returns nil once p has acknowledged it.
-func (x *providerClient) put(ctx context.Context, p peer.ID, s sealed) error {
-	r, err := x.roundTrip(ctx, p, request{
-		Op: opPut, Key: s.Root.Multihash(), Envelope: s.envelope, PeerRecord: s.peerRecord,
+func (x *providerClient) put(ctx context.Context, p peer.ID, s exchange.Sealed) error {
+	r, err := x.roundTrip(ctx, p, exchange.Request{
+		Op: exchange.OpPut, Key: s.Root.Multihash(), Envelope: s.Envelope, PeerRecord: s.PeerRecord,
 	})
 	if err != nil {
 		return err
 	}
-	return r.err()
+	return r.Err()
 }
 
 // get asks p for the providers of root. The caller must verify the records.
-func (x *providerClient) get(ctx context.Context, p peer.ID, root b3.Root) (response, error) {
-	r, err := x.roundTrip(ctx, p, request{Op: opGet, Key: root.Multihash()})
+func (x *providerClient) get(ctx context.Context, p peer.ID, root b3.Root) (exchange.Response, error) {
+	r, err := x.roundTrip(ctx, p, exchange.Request{Op: exchange.OpGet, Key: root.Multihash()})
 	if err != nil {
 		return r, err
 	}
-	return r, r.err()
+	return r, r.Err()
 }
 
 // putName sends p the record of a name and returns nil once p has acknowledged it.
 func (x *providerClient) putName(ctx context.Context, p peer.ID, rec name.Signed) error {
 	key := rec.Name.Digest()
-	r, err := x.roundTrip(ctx, p, request{Op: opPutName, Key: key[:], Envelope: rec.Envelope})
+	r, err := x.roundTrip(ctx, p, exchange.Request{Op: exchange.OpPutName, Key: key[:], Envelope: rec.Envelope})
 	if err != nil {
 		return err
 	}
-	return r.outcome()
+	return r.NameErr()
 }
 
 // getName asks p for the record of a name. The caller must verify it.
-func (x *providerClient) getName(ctx context.Context, p peer.ID, key names.Key) (response, error) {
-	r, err := x.roundTrip(ctx, p, request{Op: opGetName, Key: key[:]})
+func (x *providerClient) getName(ctx context.Context, p peer.ID, key names.Key) (exchange.Response, error) {
+	r, err := x.roundTrip(ctx, p, exchange.Request{Op: exchange.OpGetName, Key: key[:]})
 	if err != nil {
 		return r, err
 	}
-	return r, r.outcome()
+	return r, r.NameErr()
 }
 
 // roundTrip sends a request and returns the response, whatever outcome that reports.
-func (x *providerClient) roundTrip(ctx context.Context, p peer.ID, q request) (r response, err error) {
+func (x *providerClient) roundTrip(
+	ctx context.Context, p peer.ID, q exchange.Request,
+) (r exchange.Response, err error) {
 	start := time.Now()
 	defer func() { x.m.rpc("prov", start, err) }()
-	raw, err := canonical.Marshal(q)
+	raw, err := q.Encode()
 	if err != nil {
 		return r, err
 	}
-	if len(raw) > maxMessage {
-		return r, status.Errorf(status.FrameOversize, "request is %d bytes, more than %d", len(raw), maxMessage)
-	}
-	answer, _, err := x.rpc.call(ctx, p, ProviderID, raw, maxMessage)
+	answer, _, err := x.rpc.call(ctx, p, ProviderID, raw, exchange.MaxMessage)
 	if err != nil {
 		return r, err
 	}
-	return decodeResponse(answer)
+	return exchange.DecodeResponse(answer)
 }

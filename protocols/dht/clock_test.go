@@ -19,11 +19,11 @@ func TestPersistWrongClock(t *testing.T) {
 				me, d := newIdentity(t), inMemory()
 				stored, w := newPersisted(t, d, 100)
 				for i := range 10 {
-					if err := stored.put(me.seal(t, root(fmt.Sprint(i)), 1, time.Now().Add(20*time.Hour)), time.Now()); err != nil {
+					if err := stored.put(me.own(t, root(fmt.Sprint(i)), 1, time.Now().Add(20*time.Hour)), time.Now()); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if err := stored.put(me.seal(t, root("short"), 1, time.Now().Add(time.Minute)), time.Now()); err != nil {
+				if err := stored.put(me.own(t, root("short"), 1, time.Now().Add(time.Minute)), time.Now()); err != nil {
 					t.Fatal(err)
 				}
 				w.Flush(t.Context())

@@ -10,6 +10,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
+	"allium/protocols/dht/exchange"
 	"allium/protocols/kad"
 )
 
@@ -52,10 +53,10 @@ func (s *Service) findNode(ctx context.Context, p peer.ID, key []byte) ([]peer.A
 		return nil, fmt.Errorf("ask for closer peers: %w", err)
 	}
 	near := m.GetCloserPeers()
-	infos := make([]peer.AddrInfo, 0, min(len(near), maxCloser))
-	for _, info := range pb.PBPeersToPeerInfos(near[:min(len(near), maxCloser)]) {
-		if id, err := peerID([]byte(info.ID)); err == nil {
-			addrs := info.Addrs[:min(len(info.Addrs), 2*maxCloserAddrs)]
+	infos := make([]peer.AddrInfo, 0, min(len(near), exchange.MaxCloser))
+	for _, info := range pb.PBPeersToPeerInfos(near[:min(len(near), exchange.MaxCloser)]) {
+		if id, err := exchange.ParsePeerID([]byte(info.ID)); err == nil {
+			addrs := info.Addrs[:min(len(info.Addrs), 2*exchange.MaxCloserAddrs)]
 			infos = append(infos, peer.AddrInfo{ID: id, Addrs: addrs})
 		}
 	}
@@ -87,7 +88,7 @@ func (s *Service) tell(near []peer.ID, asking network.Conn) []peer.AddrInfo {
 	return infos
 }
 
-// told returns up to maxCloserAddrs addresses of p that the asking peer may be told: none of a
+// told returns up to exchange.MaxCloserAddrs addresses of p that the asking peer may be told: none of a
 // denied peer, and only public ones where the asker is outside of the networks of this node.
 // A private address is of no use there and shows how somebody's network is built.
 func (s *Service) told(p peer.ID, asking network.Conn) peer.AddrInfo {
@@ -97,7 +98,7 @@ func (s *Service) told(p peer.ID, asking network.Conn) peer.AddrInfo {
 	}
 	publicOnly := !s.deps.PrivateNetwork && isOutside(asking.RemoteMultiaddr())
 	for _, a := range s.deps.Host.Peerstore().Addrs(p) {
-		if len(info.Addrs) == maxCloserAddrs {
+		if len(info.Addrs) == exchange.MaxCloserAddrs {
 			break
 		}
 		if !publicOnly || manet.IsPublicAddr(a) {

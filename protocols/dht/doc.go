@@ -28,11 +28,12 @@
 // put a valid one, and holders pass it on until it expires. A lookup takes the highest of three
 // holders and gives it to those that were behind.
 //
-// The sub-packages: routing is the table of peers that answered, guard admits requests of
-// strangers, seeds joins the network, sweep publishes again, dialback checks which
-// providers can be reached, and kadhost adapts go-libp2p-kad-dht. This package holds the
-// records and their store, the provider exchange, the RPC client that makes every remote
-// call, and the engine that drives the lookups of package kad.
+// The sub-packages: routing is the table of peers that answered, exchange has the messages of
+// the provider exchange and their signed records, guard admits requests of strangers, seeds
+// joins the network, sweep publishes again, dialback checks which providers can be reached,
+// and kadhost adapts go-libp2p-kad-dht. This package holds the store of records, the handlers
+// of the provider exchange, the RPC client that makes every remote call, and the engine that
+// drives the lookups of package kad.
 //
 // One lookup: [Service.FindProviders] first yields the records in the local store. The
 // engine then takes the peers of the routing table closest to SHA-256(multihash) and

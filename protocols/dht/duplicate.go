@@ -1,6 +1,10 @@
 package dht
 
-import "time"
+import (
+	"time"
+
+	"allium/protocols/dht/exchange"
+)
 
 // duplicateSlack is how far the sequence numbers of an earlier run may be ahead of the
 // clock: in a burst of new records each number is one above the last.
@@ -8,11 +12,11 @@ const duplicateSlack = 5 * time.Minute
 
 // checkDuplicate calls Deps.DuplicateIdentity for a record of this identity whose sequence
 // number neither this run nor an earlier one has used.
-func (s *Service) checkDuplicate(rec sealed) {
+func (s *Service) checkDuplicate(rec exchange.Sealed) {
 	if rec.Provider != s.self || s.deps.DuplicateIdentity == nil {
 		return
 	}
 	if rec.Seq > s.seq.Load() && rec.Seq > uint64(s.started.Add(duplicateSlack).UnixMilli()) {
-		s.deps.DuplicateIdentity(time.UnixMilli(int64(rec.Seq)), rec.addrs.Addrs)
+		s.deps.DuplicateIdentity(time.UnixMilli(int64(rec.Seq)), rec.Addrs.Addrs)
 	}
 }

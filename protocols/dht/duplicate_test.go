@@ -7,6 +7,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/exchange"
 )
 
 // TestElsewhere: a record of this node's identity counts as another process's
@@ -26,7 +27,7 @@ func TestElsewhere(t *testing.T) {
 	open := func(i identity, seq uint64) {
 		t.Helper()
 		made := i.seal(t, b3.Root{1}, seq, end)
-		rec, err := openSealed(made.envelope, made.peerRecord, b3.Root{1}, time.Now())
+		rec, err := exchange.Open(made.Envelope, made.PeerRecord, b3.Root{1}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/probes"
 	"allium/protocols/kad"
 	"allium/protocols/record"
@@ -35,12 +36,12 @@ func (s *Service) FindProviders(ctx context.Context, root b3.Root, o FindOptions
 			s: s, root: root, limit: o.Limit,
 			records: map[string]struct{}{}, peers: map[peer.ID]struct{}{s.self: {}},
 		}
-		var held []sealed
+		var held []sourced
 		if !o.Fresh {
-			held = s.store.get(root, maxProviders, s.deps.Now())
+			held = s.store.get(root, exchange.MaxProviders, s.deps.Now())
 		}
 		for _, rec := range held {
-			if p, ok := f.accept(rec, ""); ok && !yield(p, nil) {
+			if p, ok := f.accept(rec.Sealed, ""); ok && !yield(p, nil) {
 				return
 			}
 		}
@@ -52,7 +53,7 @@ func (s *Service) FindProviders(ctx context.Context, root b3.Root, o FindOptions
 			yield(record.Provider{}, err)
 			return
 		}
-		found := make(chan record.Provider, maxProviders) // bound: the records of one response
+		found := make(chan record.Provider, exchange.MaxProviders) // bound: the records of one response
 		var walk sync.WaitGroup
 		walk.Go(func() {
 			defer close(found)
@@ -119,7 +120,7 @@ func (f *providerSearch) ask(ctx context.Context, p peer.ID) (a answer, err erro
 			a.providers = append(a.providers, prov)
 		}
 	}
-	a.closer = r.closer()
+	a.closer = r.CloserPeers()
 	return a, nil
 }
 
@@ -134,7 +135,7 @@ func (f *providerSearch) isNew(envelope []byte) bool {
 
 // accept returns the provider of a verified record. It returns false if that peer was
 // found before, if it is denied, or if there are enough providers.
-func (f *providerSearch) accept(rec sealed, via peer.ID) (p record.Provider, ok bool) {
+func (f *providerSearch) accept(rec exchange.Sealed, via peer.ID) (p record.Provider, ok bool) {
 	if f.s.deps.DeniedPeer(rec.Provider) {
 		return p, false
 	}
@@ -147,8 +148,8 @@ func (f *providerSearch) accept(rec sealed, via peer.ID) (p record.Provider, ok 
 	if !ok {
 		return p, false
 	}
-	f.s.deps.Host.Peerstore().AddAddrs(rec.Provider, rec.addrs.Addrs, addressTTL)
-	return rec.asProvider(via), true
+	f.s.deps.Host.Peerstore().AddAddrs(rec.Provider, rec.Addrs.Addrs, addressTTL)
+	return asProvider(rec, via), true
 }
 
 // enough reports whether limit providers have been found.

@@ -5,6 +5,10 @@ import (
 	"container/list"
 	"slices"
 	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/dht/exchange"
 )
 
 // groupEntry holds the records of one IP group.
@@ -115,13 +119,15 @@ func evictable(hs []*entry, s source) *entry {
 // selectFair returns the records that fit a response of size bytes, in their order. If not
 // all fit, each IP group receives the same number of bytes, short records first, so that
 // long records crowd no group out.
-func selectFair(records []sealed, size int) []sealed {
+func selectFair(records []sourced, size int) []exchange.Sealed {
+	out := make([]exchange.Sealed, len(records))
 	all := 0
-	for _, s := range records {
-		all += s.size()
+	for i, s := range records {
+		out[i] = s.Sealed
+		all += s.Size()
 	}
 	if all <= size {
-		return records
+		return out
 	}
 	used := make(map[string]int)
 	left := make([]int, len(records))
@@ -133,24 +139,27 @@ func selectFair(records []sealed, size int) []sealed {
 		at, next := 0, left[0]
 		for j, i := range left {
 			a, b := records[i], records[next]
-			if cmp.Or(cmp.Compare(used[a.group], used[b.group]), cmp.Compare(a.size(), b.size())) < 0 {
+			if cmp.Or(cmp.Compare(used[a.group], used[b.group]), cmp.Compare(a.Size(), b.Size())) < 0 {
 				at, next = j, i
 			}
 		}
 		left = slices.Delete(left, at, at+1)
-		if n := records[next].size(); n <= size {
+		if n := records[next].Size(); n <= size {
 			size -= n
 			used[records[next].group] += n
 			chosen = append(chosen, next)
 		}
 	}
 	slices.Sort(chosen)
-	out := make([]sealed, len(chosen))
 	for j, i := range chosen {
-		out[j] = records[i]
+		out[j] = records[i].Sealed
 	}
-	return out
+	return out[:len(chosen)]
 }
 
-// size returns the bytes that a record takes in a response.
-func (s sealed) size() int { return len(s.envelope) + len(s.peerRecord) + 8 }
+// getResponse packs records, selected fairly by the IP groups that they came from, and closer
+// peers.
+func getResponse(held []sourced, closer []peer.AddrInfo) exchange.Response {
+	fair := selectFair(held[:min(len(held), exchange.MaxProviders)], exchange.MaxRecordBytes)
+	return exchange.ProviderResponse(fair, closer)
+}

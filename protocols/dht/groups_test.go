@@ -15,11 +15,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/protocols/dht/dialback"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/guard"
 )
 
 // from is a record of provider for key that came from group and lives for life.
-func from(group string, provider, key string, now time.Time, life time.Duration) sealed {
+func from(group string, provider, key string, now time.Time, life time.Duration) sourced {
 	s := plain(peer.ID(provider), root(key), 1, now.Add(life))
 	s.group = group
 	return s
@@ -28,7 +29,7 @@ func from(group string, provider, key string, now time.Time, life time.Duration)
 // holders is the providers that the store names for key.
 func holders(p *providerStore, key string, now time.Time) map[string]bool {
 	ids := map[string]bool{}
-	for _, s := range p.get(root(key), maxProviders, now) {
+	for _, s := range p.get(root(key), exchange.MaxProviders, now) {
 		ids[string(s.Provider)] = true
 	}
 	return ids
@@ -51,13 +52,13 @@ func TestFreeIdentities(t *testing.T) {
 			honest()
 		}
 		for i := range 60 {
-			_ = p.put(from("9.9.0.0/16", fmt.Sprint("sybil", i), "x", now, maxLifetime+clockSkew), now)
+			_ = p.put(from("9.9.0.0/16", fmt.Sprint("sybil", i), "x", now, exchange.MaxLifetime+exchange.ClockSkew), now)
 		}
 		if !honestFirst {
 			honest()
 		}
 		for i := range 60 {
-			_ = p.put(from("9.9.0.0/16", fmt.Sprint("late", i), "x", now, maxLifetime+clockSkew), now)
+			_ = p.put(from("9.9.0.0/16", fmt.Sprint("late", i), "x", now, exchange.MaxLifetime+exchange.ClockSkew), now)
 		}
 		got := holders(p, "x", now)
 		if !got["honest"] || len(got) != 20 || !got["sybil0"] {
@@ -119,13 +120,14 @@ func TestLifeIsClamped(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
 	p := newProviderStore(20, 1000, 1000)
-	if err := p.put(from("9.9.0.0/16", "a", "x", now, maxLifetime+clockSkew), now); err != nil {
+	if err := p.put(from("9.9.0.0/16", "a", "x", now, exchange.MaxLifetime+exchange.ClockSkew), now); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.get(root("x"), 1, now.Add(maxLifetime)); len(got) != 1 || !got[0].NotAfter.Equal(now.Add(maxLifetime)) {
+	end := now.Add(exchange.MaxLifetime)
+	if got := p.get(root("x"), 1, end); len(got) != 1 || !got[0].NotAfter.Equal(end) {
 		t.Errorf("got %+v", got)
 	}
-	if got := p.get(root("x"), 1, now.Add(maxLifetime+time.Second)); len(got) != 0 {
+	if got := p.get(root("x"), 1, end.Add(time.Second)); len(got) != 0 {
 		t.Error("it counts for longer")
 	}
 }
@@ -164,27 +166,27 @@ func TestLongRecordsCrowdNobodyOut(t *testing.T) {
 		p := newProviderStore(20, 1000, 1000)
 		put := func(group, provider string, bytes_ int) {
 			rec := from(group, provider, "x", now, time.Hour)
-			rec.envelope, rec.peerRecord = bytes.Repeat([]byte{1}, 216), bytes.Repeat([]byte{2}, bytes_)
+			rec.Envelope, rec.PeerRecord = bytes.Repeat([]byte{1}, 216), bytes.Repeat([]byte{2}, bytes_)
 			if err := p.put(rec, now); err != nil {
 				t.Fatal(err)
 			}
 		}
-		put("8.8.0.0/16", "long", maxPeerRecord)
+		put("8.8.0.0/16", "long", exchange.MaxPeerRecord)
 		put("7.7.0.0/16", "short", 200)
 		put("9.9.0.0/16", "neighbour", 200)
 		for i := range 17 {
-			put("9.9.0.0/16", fmt.Sprint(i), maxPeerRecord)
+			put("9.9.0.0/16", fmt.Sprint(i), exchange.MaxPeerRecord)
 		}
-		r := getResponse(p.get(root("x"), maxProviders, now), nil)
+		r := getResponse(p.get(root("x"), exchange.MaxProviders, now), nil)
 		got, size := map[int]int{}, 0
 		for _, w := range r.Providers {
 			got[len(w.PeerRecord)]++
 			size += len(w.Envelope) + len(w.PeerRecord)
 		}
-		if got[200] != 2 || size > maxMessage*3/4 || size < maxMessage/2 {
+		if got[200] != 2 || size > exchange.MaxMessage*3/4 || size < exchange.MaxMessage/2 {
 			t.Fatalf("peer records of %v in %d bytes", got, size)
 		}
-		kept := selectFair(p.get(root("x"), maxProviders, now), maxMessage*3/4)
+		kept := selectFair(p.get(root("x"), exchange.MaxProviders, now), exchange.MaxMessage*3/4)
 		long := false
 		for _, s := range kept {
 			long = long || s.Provider == "long"
@@ -238,7 +240,7 @@ func TestDialBack(t *testing.T) {
 			calls := *b.ask.rpc
 			calls.host, ask.rpc = b.net.Host(who.id), &calls
 			err := ask.put(t.Context(), b.at, who.seal(t, root("x"), 1, now.Add(time.Hour)))
-			if refusalOf(err) != Full {
+			if exchange.RefusalOf(err) != exchange.Full {
 				t.Fatalf("a full key answered %v", err)
 			}
 			synctest.Wait()
@@ -281,24 +283,24 @@ func TestSourcesArePersisted(t *testing.T) {
 	p, w := newPersisted(t, d, 100)
 	now := time.Now()
 	me, other, mine := newIdentity(t), newIdentity(t), newIdentity(t)
-	rec := me.seal(t, root("x"), 1, now.Add(time.Hour))
+	rec := me.own(t, root("x"), 1, now.Add(time.Hour))
 	rec.source = source{"8.8.0.0/16", true}
-	own := mine.seal(t, root("x"), 1, now.Add(time.Hour))
-	for _, s := range []sealed{rec, own} {
+	own := mine.own(t, root("x"), 1, now.Add(time.Hour))
+	for _, s := range []sourced{rec, own} {
 		if err := p.put(s, now); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.Flush(t.Context())
-	bare, err := seal(
+	bare, err := exchange.Seal(
 		other.key,
-		Record{Root: root("x"), Provider: other.id, Seq: 1, NotAfter: now.Add(time.Hour).Truncate(time.Second)},
+		exchange.Record{Root: root("x"), Provider: other.id, Seq: 1, NotAfter: now.Add(time.Hour).Truncate(time.Second)},
 		peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: other.id, Addrs: []ma.Multiaddr{ma.StringCast("/ip4/9.9.0.1/tcp/1")}}),
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	value, err := canonical.Marshal(wireProvider{Envelope: bare.envelope, PeerRecord: bare.peerRecord})
+	value, err := storedCodec.Marshal(exchange.Provider{Envelope: bare.Envelope, PeerRecord: bare.PeerRecord})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +309,7 @@ func TestSourcesArePersisted(t *testing.T) {
 	}
 	want := map[peer.ID]source{me.id: {"8.8.0.0/16", true}, other.id: {"9.9.0.0/16", false}, mine.id: {}}
 	got := map[peer.ID]source{}
-	for _, s := range loadAll(t, d, 100).get(root("x"), maxProviders, now) {
+	for _, s := range loadAll(t, d, 100).get(root("x"), exchange.MaxProviders, now) {
 		got[s.Provider] = s.source
 	}
 	if !maps.Equal(got, want) {

@@ -6,6 +6,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/name"
 	"allium/protocols/record"
 )
@@ -23,7 +24,7 @@ func (s *Service) HeldProviders(ctx context.Context, root b3.Root) []record.Prov
 	}
 	var found []record.Provider
 	for _, rec := range r.server.records(ctx, root) {
-		found = append(found, rec.asProvider(""))
+		found = append(found, asProvider(rec.Sealed, ""))
 	}
 	return found
 }
@@ -39,7 +40,7 @@ func (s *Service) HeldName(n name.Name) (v name.Versions) {
 
 // OpenProvider verifies the record of a provider of root and its peer record, and remembers the
 // provider's addresses. It waits for a place among the verifications until ctx ends. The error is a
-// *[RecordError] if the record is refused.
+// *[exchange.RecordError] if the record is refused.
 func (s *Service) OpenProvider(
 	ctx context.Context, root b3.Root, envelope, peerRecord []byte,
 ) (record.Provider, error) {
@@ -48,8 +49,8 @@ func (s *Service) OpenProvider(
 		s.m.refused(err)
 		return record.Provider{}, err
 	}
-	s.deps.Host.Peerstore().AddAddrs(rec.Provider, rec.addrs.Addrs, addressTTL)
-	return rec.asProvider(""), nil
+	s.deps.Host.Peerstore().AddAddrs(rec.Provider, rec.Addrs.Addrs, addressTTL)
+	return asProvider(rec, ""), nil
 }
 
 // OpenName verifies the record of a name, which must be in force. It waits as OpenProvider does. The
@@ -70,10 +71,10 @@ func (s *Service) SawName(v name.Versions) error { return s.floors.Raise(v) }
 
 // asProvider returns the provider of a verified record. via is the peer that returned it; empty: this
 // node.
-func (s *sealed) asProvider(via peer.ID) record.Provider {
+func asProvider(rec exchange.Sealed, via peer.ID) record.Provider {
 	return record.Provider{
-		AddrInfo: peer.AddrInfo{ID: s.Provider, Addrs: s.addrs.Addrs}, Origin: record.OriginDHT,
-		Seq: s.Seq, NotAfter: s.NotAfter, Via: via,
-		Proof: &record.Proof{Envelope: s.envelope, PeerRecord: s.peerRecord},
+		AddrInfo: peer.AddrInfo{ID: rec.Provider, Addrs: rec.Addrs.Addrs}, Origin: record.OriginDHT,
+		Seq: rec.Seq, NotAfter: rec.NotAfter, Via: via,
+		Proof: &record.Proof{Envelope: rec.Envelope, PeerRecord: rec.PeerRecord},
 	}
 }

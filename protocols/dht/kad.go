@@ -15,6 +15,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/kadhost"
 	"allium/protocols/status"
 )
@@ -29,7 +30,7 @@ func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
 	} else if !listens(s.deps.Host) {
 		mode = kaddht.ModeClient // nobody could ask it
 	}
-	h := kadhost.Host(s.guard.Host(s.deps.Host, KadID, maxMessage), KadID, maxMessage, s.answerKad)
+	h := kadhost.Host(s.guard.Host(s.deps.Host, KadID, exchange.MaxMessage), KadID, exchange.MaxMessage, s.answerKad)
 	return kaddht.New(h,
 		kaddht.ProtocolPrefix(Prefix),
 		kaddht.Mode(mode),
@@ -93,7 +94,7 @@ func (s *Service) kadProviders(from network.Conn, q *pb.Message) *pb.Message {
 	defer cancel()
 	var providers []peer.AddrInfo
 	for _, rec := range r.server.records(ctx, root) {
-		providers = append(providers, peer.AddrInfo{ID: rec.Provider, Addrs: rec.addrs.Addrs})
+		providers = append(providers, peer.AddrInfo{ID: rec.Provider, Addrs: rec.Addrs.Addrs})
 	}
 	answer.ProviderPeers = pb.RawPeerInfosToPBPeers(providers)
 	return answer

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/exchange"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,18 +54,24 @@ func (i identity) peerRecord() *peer.PeerRecord {
 	)
 }
 
-// seal signs a record that lives from now for ttl.
-func (i identity) seal(t testing.TB, root b3.Root, seq uint64, notAfter time.Time) sealed {
+// seal signs a record that is valid until notAfter.
+func (i identity) seal(t testing.TB, root b3.Root, seq uint64, notAfter time.Time) exchange.Sealed {
 	t.Helper()
-	s, err := seal(
+	s, err := exchange.Seal(
 		i.key,
-		Record{Root: root, Provider: i.id, Seq: seq, NotAfter: notAfter.Truncate(time.Second)},
+		exchange.Record{Root: root, Provider: i.id, Seq: seq, NotAfter: notAfter.Truncate(time.Second)},
 		i.peerRecord(),
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// own is seal, as the store has a record of this node itself.
+func (i identity) own(t testing.TB, root b3.Root, seq uint64, notAfter time.Time) sourced {
+	t.Helper()
+	return sourced{Sealed: i.seal(t, root, seq, notAfter)}
 }
 
 func root(s string) b3.Root { return b3.Sum([]byte(s)) }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"allium/internal/jitter"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/names"
 	"allium/protocols/dht/persist"
 	"allium/protocols/dht/probes"
@@ -36,13 +37,13 @@ const (
 
 // putName verifies the record of a request and stores it. Anybody may put a valid record, as
 // holders pass records on.
-func (v *server) putName(ctx context.Context, from network.Conn, q request) error {
+func (v *server) putName(ctx context.Context, from network.Conn, q exchange.Request) error {
 	rec, err := v.verify.openName(ctx, q.Envelope)
 	if err != nil {
 		return err
 	}
-	if rec.Name.Digest() != q.name {
-		return refuse(WrongKey, nil)
+	if rec.Name.Digest() != q.Name() {
+		return exchange.Refuse(exchange.WrongKey, nil)
 	}
 	at, _ := v.dialback.Source(from)
 	return v.names.Put(rec, at.Group, v.verify.now())
@@ -139,7 +140,7 @@ func (f *nameSearch) ask(ctx context.Context, p peer.ID) (a answer, err error) {
 	for _, w := range r.Providers[:min(len(r.Providers), 2)] {
 		rec, err := f.s.verify.openName(ctx, w.Envelope)
 		if err == nil && rec.Name.Digest() != f.key {
-			err = refuse(WrongKey, nil)
+			err = exchange.Refuse(exchange.WrongKey, nil)
 		}
 		if err != nil {
 			f.s.m.refused(err)
@@ -148,7 +149,7 @@ func (f *nameSearch) ask(ctx context.Context, p peer.ID) (a answer, err error) {
 		held, _ = held.Add(rec)
 		a.values = 1
 	}
-	a.closer = r.closer()
+	a.closer = r.CloserPeers()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.best = f.best.Merge(held)

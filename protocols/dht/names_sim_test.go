@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"allium/protocols/delimited"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -184,10 +185,10 @@ func TestNamesLies(t *testing.T) {
 		for i := 1; i <= liars; i++ {
 			sn.Hosts[i].SetStreamHandler(ProviderID, func(s network.Stream) {
 				defer s.Close()
-				raw, err := canonical.Marshal(response{
+				raw, err := exchange.Response{
 					Code:      200,
-					Providers: []wireProvider{{Envelope: lies[i%len(lies)]}, {Envelope: lies[(i+1)%len(lies)]}},
-				})
+					Providers: []exchange.Provider{{Envelope: lies[i%len(lies)]}, {Envelope: lies[(i+1)%len(lies)]}},
+				}.Encode()
 				if err == nil {
 					_ = delimited.Write(s, raw)
 				}
@@ -222,29 +223,32 @@ func TestPutNameRefused(t *testing.T) {
 	a, b := nodes[0], nodes[1]
 	rec := a.nameRecord(t, "blog", uint64(time.Now().UnixMilli()), "one")
 	key := rec.Name.Digest()
-	ask := func(q request) error {
+	ask := func(q exchange.Request) error {
 		r, err := a.providers.roundTrip(t.Context(), b.id, q)
 		if err != nil {
 			return err
 		}
-		return r.outcome()
+		return r.NameErr()
 	}
 	ahead := a.nameRecord(t, "blog", rec.Seq, "one")
 	ahead.Envelope = slices.Clone(ahead.Envelope)
 	ahead.Envelope[len(ahead.Envelope)-1] ^= 1
+	type request = exchange.Request
 	for what, c := range map[string]struct {
 		q    request
 		want status.Outcome
 	}{
-		"nothing":     {request{Op: opPutName, Key: key[:]}, status.BadSignature},
-		"another key": {request{Op: opPutName, Key: make([]byte, 32), Envelope: rec.Envelope}, status.BadRequest},
-		"a short key": {request{Op: opPutName, Key: key[:31], Envelope: rec.Envelope}, status.BadRequest},
-		"forged":      {request{Op: opPutName, Key: key[:], Envelope: ahead.Envelope}, status.BadSignature},
-		"oversized":   {request{Op: opPutName, Key: key[:], Envelope: make([]byte, name.MaxEnvelope+1)}, status.BodyCap},
-		"a peer record": {
-			request{Op: opPutName, Key: key[:], Envelope: rec.Envelope, PeerRecord: []byte{1}}, status.BadRequest,
+		"nothing":     {request{Op: exchange.OpPutName, Key: key[:]}, status.BadSignature},
+		"another key": {request{Op: exchange.OpPutName, Key: make([]byte, 32), Envelope: rec.Envelope}, status.BadRequest},
+		"a short key": {request{Op: exchange.OpPutName, Key: key[:31], Envelope: rec.Envelope}, status.BadRequest},
+		"forged":      {request{Op: exchange.OpPutName, Key: key[:], Envelope: ahead.Envelope}, status.BadSignature},
+		"oversized": {
+			request{Op: exchange.OpPutName, Key: key[:], Envelope: make([]byte, name.MaxEnvelope+1)}, status.BodyCap,
 		},
-		"get a record": {request{Op: opGetName, Key: key[:], Envelope: rec.Envelope}, status.BadRequest},
+		"a peer record": {
+			request{Op: exchange.OpPutName, Key: key[:], Envelope: rec.Envelope, PeerRecord: []byte{1}}, status.BadRequest,
+		},
+		"get a record": {request{Op: exchange.OpGetName, Key: key[:], Envelope: rec.Envelope}, status.BadRequest},
 	} {
 		if err := ask(c.q); status.FromCode(status.Of(err).Code()) != status.FromCode(c.want.Code()) {
 			t.Errorf("%s: %v, want %s", what, err, c.want)
@@ -253,7 +257,7 @@ func TestPutNameRefused(t *testing.T) {
 	if n, _ := b.names.Len(); n != 0 {
 		t.Errorf("%d records are held", n)
 	}
-	if err := ask(request{Op: opPutName, Key: key[:], Envelope: rec.Envelope}); err != nil {
+	if err := ask(request{Op: exchange.OpPutName, Key: key[:], Envelope: rec.Envelope}); err != nil {
 		t.Error(err)
 	}
 	if v, err := a.FindName(t.Context(), rec.Name, true, nil); err != nil || fmt.Sprint(v.Records()[0].Value) != "one" {

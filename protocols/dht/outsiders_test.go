@@ -12,6 +12,7 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 
 	"allium/internal/testkit"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/name"
 )
 
@@ -47,11 +48,15 @@ func checkOutsiders(t *testing.T, privateNetwork bool) {
 	asker := newIdentity(t)
 	of := asker.nameRecord(t, "blog", 1, "one")
 	key := of.Name.Digest()
-	getName := request{Op: opGetName, Key: key[:]}
-	get := request{Op: opGet, Key: root("x").Multihash()}
-	exchange := func(c network.Conn, q request) []peer.AddrInfo {
-		r, _ := s.current().server.serve(t.Context(), c, encode(t, q))
-		return r.closer()
+	getName := exchange.Request{Op: exchange.OpGetName, Key: key[:]}
+	get := exchange.Request{Op: exchange.OpGet, Key: root("x").Multihash()}
+	told := func(c network.Conn, q exchange.Request) []peer.AddrInfo {
+		p, err := q.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, _ := s.current().server.serve(t.Context(), c, p)
+		return r.CloserPeers()
 	}
 	kad := func(c network.Conn, kind pb.Message_MessageType, key []byte) []peer.AddrInfo {
 		var infos []peer.AddrInfo
@@ -64,8 +69,8 @@ func checkOutsiders(t *testing.T, privateNetwork bool) {
 		return func(c network.Conn) []peer.AddrInfo { return kad(c, pb.Message_FIND_NODE, key) }
 	}
 	asks := map[string]func(network.Conn) []peer.AddrInfo{
-		"get":      func(c network.Conn) []peer.AddrInfo { return exchange(c, get) },
-		"get_name": func(c network.Conn) []peer.AddrInfo { return exchange(c, getName) },
+		"get":      func(c network.Conn) []peer.AddrInfo { return told(c, get) },
+		"get_name": func(c network.Conn) []peer.AddrInfo { return told(c, getName) },
 		"GET_PROVIDERS": func(c network.Conn) []peer.AddrInfo {
 			return kad(c, pb.Message_GET_PROVIDERS, root("x").Multihash())
 		},

@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/guard"
 )
 
@@ -23,9 +24,9 @@ func TestOwnRecord(t *testing.T) {
 		defer b.stop()
 		me := newIdentity(t)
 		b.server.self = me.id
-		b.server.ownRecord = func(_ context.Context, r b3.Root) (sealed, error) {
+		b.server.ownRecord = func(_ context.Context, r b3.Root) (exchange.Sealed, error) {
 			if r != root("here") {
-				return sealed{}, errNotStored
+				return exchange.Sealed{}, errNotStored
 			}
 			return me.seal(t, r, 1, time.Now().Add(time.Hour)), nil
 		}
@@ -38,7 +39,7 @@ func TestOwnRecord(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, p := range got.Providers {
-				rec, err := openSealed(p.Envelope, p.PeerRecord, r, time.Now())
+				rec, err := exchange.Open(p.Envelope, p.PeerRecord, r, time.Now())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -49,7 +50,7 @@ func TestOwnRecord(t *testing.T) {
 		if got := providers(root("here")); len(got) != 2 || got[0] != me.id || got[1] != b.me.id {
 			t.Errorf("providers of what is here: %v", got)
 		}
-		if err := b.server.store.put(me.seal(t, root("here"), 2, time.Now().Add(time.Hour)), time.Now()); err != nil {
+		if err := b.server.store.put(me.own(t, root("here"), 2, time.Now().Add(time.Hour)), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if got := providers(root("here")); len(got) != 2 {

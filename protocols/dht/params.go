@@ -5,6 +5,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/names"
 )
 
@@ -61,7 +62,7 @@ func defaultParams() Params {
 		GroupShare:     0.4,
 		RPCTimeout:     1500 * time.Millisecond,
 		PublishTimeout: time.Minute,
-		MaxPerKey:      maxProviders,
+		MaxPerKey:      exchange.MaxProviders,
 		MaxPerPeer:     25_000,
 		AnnounceQueue:  4096,
 		Names:          names.DefaultConfig(),
@@ -77,24 +78,8 @@ const KadID = Prefix + "/kad/1.0.0"
 // ProviderID is the protocol of the provider exchange (OAP1 §11).
 const ProviderID = Prefix + "/prov/1.0.0"
 
-// Bounds of the wire format, fixed by OAP1 §11.
+// Bounds of this implementation. Those of the exchange are in package exchange.
 const (
-	maxMessage     = 16 << 10 // bytes of a request or a response
-	maxProviders   = 20       // records in a response
-	maxCloser      = 20       // closer peers in a response
-	maxCloserAddrs = 8        // addresses of a closer peer
-
-	maxLifetime = 24 * time.Hour // of a record
-	clockSkew   = 2 * time.Minute
-)
-
-// Bounds of this implementation. An Ed25519 record takes 216 bytes and a peer record with
-// three addresses 214. Larger ones are refused.
-const (
-	maxEnvelope   = 512       // bytes
-	maxPeerRecord = 1024      // bytes
-	maxPeerID     = 64        // bytes
-	maxAddr       = 128       // bytes of a closer peer's address
 	maxKadMessage = 128 << 10 // bytes of a response on KadID; 20 peers with all addresses take less than 30 KiB
 
 	maxWaitingLookups = 512 // lookups of this node that wait; further ones get busy

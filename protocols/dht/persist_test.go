@@ -26,6 +26,7 @@ import (
 
 	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/persist"
 	"allium/protocols/status"
 )
@@ -117,12 +118,12 @@ func TestPersistRestart(t *testing.T) {
 		defer func() { cancel(); <-ended }() // not before the end: nothing but the flushes of each second counts
 		me := newIdentity(t)
 		for i := range 1200 {
-			if err := p.put(me.seal(t, root(fmt.Sprint(i)), uint64(i), time.Now().Add(time.Hour)), time.Now()); err != nil {
+			if err := p.put(me.own(t, root(fmt.Sprint(i)), uint64(i), time.Now().Add(time.Hour)), time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		short := newIdentity(t)
-		if err := p.put(short.seal(t, root("short"), 1, time.Now().Add(3*time.Second)), time.Now()); err != nil {
+		if err := p.put(short.own(t, root("short"), 1, time.Now().Add(3*time.Second)), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(1100 * time.Millisecond)
@@ -139,10 +140,10 @@ func TestPersistRestart(t *testing.T) {
 			t.Errorf("%d records restored", n)
 		}
 		got := again.get(root("7"), 1, time.Now())
-		if len(got) != 1 || got[0].Seq != 7 || len(got[0].addrs.Addrs) != 1 {
+		if len(got) != 1 || got[0].Seq != 7 || len(got[0].Addrs.Addrs) != 1 {
 			t.Fatalf("restored: %+v", got)
 		}
-		if _, err := openSealed(got[0].envelope, got[0].peerRecord, root("7"), time.Now()); err != nil {
+		if _, err := exchange.Open(got[0].Envelope, got[0].PeerRecord, root("7"), time.Now()); err != nil {
 			t.Error(err)
 		}
 		if n := len(entries(t, d)); n != 1200 {
@@ -155,8 +156,8 @@ func TestPersistRestart(t *testing.T) {
 func TestPersistRefuses(t *testing.T) {
 	me, other := newIdentity(t), newIdentity(t)
 	end := time.Now().Add(time.Hour)
-	value := func(s sealed) []byte {
-		p, err := canonical.Marshal(wireProvider{Envelope: s.envelope, PeerRecord: s.peerRecord})
+	value := func(s exchange.Sealed) []byte {
+		p, err := storedCodec.Marshal(exchange.Provider{Envelope: s.Envelope, PeerRecord: s.PeerRecord})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,13 +207,13 @@ func TestPersistNewerWins(t *testing.T) {
 	me, d := newIdentity(t), inMemory()
 	p, w := newPersisted(t, d, 10)
 	end := time.Now().Add(time.Hour)
-	if err := p.put(me.seal(t, root("x"), 1, end), time.Now()); err != nil {
+	if err := p.put(me.own(t, root("x"), 1, end), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	w.Flush(t.Context())
 
 	next, w := newPersisted(t, d, 10)
-	if err := next.put(me.seal(t, root("x"), 2, end), time.Now()); err != nil {
+	if err := next.put(me.own(t, root("x"), 2, end), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	for !w.Scan(t.Context()) {
@@ -232,7 +233,7 @@ func TestPersistBounds(t *testing.T) {
 	me, d := newIdentity(t), inMemory()
 	p, w := newPersisted(t, d, 10)
 	for i := range 10 {
-		if err := p.put(me.seal(t, root(fmt.Sprint(i)), 1, time.Now().Add(time.Hour)), time.Now()); err != nil {
+		if err := p.put(me.own(t, root(fmt.Sprint(i)), 1, time.Now().Add(time.Hour)), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -263,7 +264,7 @@ func TestPersistInvariants(t *testing.T) {
 				id := rapid.SampledFrom(ids).Draw(rt, "provider")
 				key := root(fmt.Sprint(rapid.IntRange(0, 4).Draw(rt, "key")))
 				end := now.Add(time.Duration(rapid.IntRange(1, 2).Draw(rt, "life")) * time.Hour)
-				_ = p.put(id.seal(t, key, rapid.Uint64Range(0, 5).Draw(rt, "seq"), end), now)
+				_ = p.put(id.own(t, key, rapid.Uint64Range(0, 5).Draw(rt, "seq"), end), now)
 			}
 		}
 		w.Flush(t.Context())
@@ -286,7 +287,7 @@ func TestDirtySetDropsOldest(t *testing.T) {
 		p.changes = persist.NewChangesOf[recordKey](3)
 		for i := range 5 {
 			ends := time.Now().Add(time.Duration(i+1) * 10 * time.Minute)
-			if err := p.put(me.seal(t, root(fmt.Sprint(i)), 1, ends), time.Now()); err != nil {
+			if err := p.put(me.own(t, root(fmt.Sprint(i)), 1, ends), time.Now()); err != nil {
 				t.Fatal(err)
 			}
 			if i == 2 {
@@ -353,7 +354,7 @@ func TestPersistDiskFull(t *testing.T) {
 		stop := inBackground(t, w)
 		for i := range 2 {
 			d.fail.Store(true)
-			if err := p.put(me.seal(t, root(fmt.Sprint(i)), 1, time.Now().Add(time.Hour)), time.Now()); err != nil {
+			if err := p.put(me.own(t, root(fmt.Sprint(i)), 1, time.Now().Add(time.Hour)), time.Now()); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(10 * time.Second)
@@ -416,7 +417,7 @@ func TestPersistNoRoom(t *testing.T) {
 		p, w := newPersisted(t, d, 10)
 		stop := inBackground(t, w)
 		defer stop()
-		if err := p.put(me.seal(t, root("x"), 1, time.Now().Add(time.Hour)), time.Now()); err != nil {
+		if err := p.put(me.own(t, root("x"), 1, time.Now().Add(time.Hour)), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		p.MarkChanged(recordKey{root("gone"), me.id})
@@ -451,7 +452,7 @@ func TestPersistStopFlushes(t *testing.T) {
 		p, w := newPersisted(t, d, 10)
 		stop := inBackground(t, w)
 		time.Sleep(1500 * time.Millisecond)
-		if err := p.put(me.seal(t, root("x"), 1, time.Now().Add(time.Hour)), time.Now()); err != nil {
+		if err := p.put(me.own(t, root("x"), 1, time.Now().Add(time.Hour)), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		stop()
@@ -524,7 +525,7 @@ func TestPersistCrash(t *testing.T) {
 	for ; round < 6; round++ {
 		for i := range 50 {
 			key := root(fmt.Sprint(i % 30 * (round + 1)))
-			if err := p.put(me.seal(t, key, uint64(round*100+i), time.Now().Add(time.Hour)), time.Now()); err != nil {
+			if err := p.put(me.own(t, key, uint64(round*100+i), time.Now().Add(time.Hour)), time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -581,7 +582,7 @@ func FuzzParseSlot(f *testing.F) {
 func FuzzPersisted(f *testing.F) {
 	me := fixedIdentity(f)
 	good := me.seal(f, root("x"), 1, time.Now().Add(time.Hour))
-	value, err := canonical.Marshal(wireProvider{Envelope: good.envelope, PeerRecord: good.peerRecord})
+	value, err := storedCodec.Marshal(exchange.Provider{Envelope: good.Envelope, PeerRecord: good.PeerRecord})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -598,7 +599,7 @@ func FuzzPersisted(f *testing.F) {
 		for !w.Scan(t.Context()) {
 		}
 		for _, s := range p.get(at.root, 1, time.Now()) {
-			if _, err := openSealed(s.envelope, s.peerRecord, at.root, time.Now()); err != nil {
+			if _, err := exchange.Open(s.Envelope, s.PeerRecord, at.root, time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -609,10 +610,10 @@ func FuzzPersisted(f *testing.F) {
 // the writer at work on Pebble.
 func BenchmarkPersistPut(b *testing.B) {
 	now := time.Now()
-	recs := make([]sealed, 100_000)
+	recs := make([]sourced, 100_000)
 	for i := range recs {
 		recs[i] = plain("a", root(fmt.Sprint(i)), 1, now.Add(time.Hour))
-		recs[i].envelope, recs[i].peerRecord = make([]byte, 216), make([]byte, 214)
+		recs[i].Envelope, recs[i].PeerRecord = make([]byte, 216), make([]byte, 214)
 	}
 	put := func(b *testing.B, p *providerStore) {
 		for i := 0; b.Loop(); i++ {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/status"
 )
 
@@ -85,15 +86,15 @@ func putAll(peers []peer.ID, put func(peer.ID) error) (int, error) {
 }
 
 // sign makes a record for root with the current addresses of this host.
-func (s *Service) sign(root b3.Root, now time.Time) (sealed, error) {
+func (s *Service) sign(root b3.Root, now time.Time) (exchange.Sealed, error) {
 	addrs := s.deps.Host.Addrs()
 	if len(addrs) == 0 {
-		return sealed{}, status.Errorf(status.TransportDown,
+		return exchange.Sealed{}, status.Errorf(status.TransportDown,
 			"this node has no address that others can use: check listen.addrs and listen.relays")
 	}
 	notAfter := now.Add(s.cfg.RecordTTL).Truncate(time.Second)
-	rec := Record{Root: root, Provider: s.self, Seq: s.nextSeq(now), NotAfter: notAfter}
-	return seal(s.deps.Key, rec, peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: s.self, Addrs: addrs}))
+	rec := exchange.Record{Root: root, Provider: s.self, Seq: s.nextSeq(now), NotAfter: notAfter}
+	return exchange.Seal(s.deps.Key, rec, peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: s.self, Addrs: addrs}))
 }
 
 // put sends one peer this node's record for root. All peers that receive the record at
@@ -109,20 +110,20 @@ func (s *Service) put(ctx context.Context, p peer.ID, root b3.Root) error {
 // currentRecord returns a record for root that was signed within recordReuse, or signs a
 // new one and stores it. It does not reuse a record that was signed while the clock was
 // ahead, because peers would refuse it as future-dated.
-func (s *Service) currentRecord(root b3.Root, now time.Time) (sealed, error) {
+func (s *Service) currentRecord(root b3.Root, now time.Time) (exchange.Sealed, error) {
 	if s.deps.ClockWrong() {
-		return sealed{}, errClock
+		return exchange.Sealed{}, errClock
 	}
 	rec, fresh, err := s.signOnce(root, now)
 	if fresh {
-		_ = s.store.put(rec, now) // fails only if the store is full; peers get the record anyway
+		_ = s.store.put(sourced{Sealed: rec}, now) // fails only if the store is full; peers get the record anyway
 	}
 	return rec, err
 }
 
 // signOnce returns the record of root that was signed lately, or signs one, which is fresh. Callers at the same time
 // get the same one: else the peers that have the later one would refuse the other as stale.
-func (s *Service) signOnce(root b3.Root, now time.Time) (rec sealed, fresh bool, err error) {
+func (s *Service) signOnce(root b3.Root, now time.Time) (rec exchange.Sealed, fresh bool, err error) {
 	s.signing.Lock()
 	defer s.signing.Unlock()
 	if rec, ok := s.signed.Get(root); ok {
@@ -132,7 +133,7 @@ func (s *Service) signOnce(root b3.Root, now time.Time) (rec sealed, fresh bool,
 		}
 	}
 	if rec, err = s.sign(root, now); err != nil {
-		return sealed{}, false, err
+		return exchange.Sealed{}, false, err
 	}
 	s.signed.Add(root, rec)
 	return rec, true, nil
@@ -146,13 +147,13 @@ var errNotStored = status.Errorf(status.NotFound, "this node does not have the o
 
 // ownRecord returns a record of this node for an object that it has, and stores it.
 // Signing takes half as long as a verification and waits at the same gate.
-func (s *Service) ownRecord(ctx context.Context, root b3.Root) (sealed, error) {
+func (s *Service) ownRecord(ctx context.Context, root b3.Root) (exchange.Sealed, error) {
 	if !s.deps.Has(ctx, root) {
-		return sealed{}, errNotStored
+		return exchange.Sealed{}, errNotStored
 	}
 	release, err := s.verify.gate.Acquire(ctx)
 	if err != nil {
-		return sealed{}, err
+		return exchange.Sealed{}, err
 	}
 	defer release()
 	return s.currentRecord(root, s.deps.Now())

@@ -11,6 +11,7 @@ import (
 
 	"allium/internal/heaviest"
 	"allium/protocols/b3"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/persist"
 )
 
@@ -25,7 +26,7 @@ import (
 //     first such record takes that place and keeps it.
 //   - A full store applies the same rules to all keys together.
 //
-// A record counts for at most maxLifetime after it arrived, whatever it says. This node's
+// A record counts for at most exchange.MaxLifetime after it arrived, whatever it says. This node's
 // own records are never displaced.
 //
 // Invariants: a key has at most perKey records, a provider at most perPeer, and the store
@@ -55,13 +56,19 @@ type source struct {
 	reached bool   // the provider was reached at its own address
 }
 
+// sourced is a verified record with its source.
+type sourced struct {
+	exchange.Sealed
+	source
+}
+
 // entry is one stored record. The provider's addresses are in its peerEntry.
 type entry struct {
 	source
 	root     b3.Root
 	provider peer.ID
 	seq      uint64
-	notAfter time.Time // at most maxLifetime after the record arrived
+	notAfter time.Time // at most exchange.MaxLifetime after the record arrived
 	envelope []byte
 	element  *list.Element // in its group
 }
@@ -87,7 +94,7 @@ func newProviderStore(perKey, perPeer, total int) *providerStore {
 
 // put stores a verified record. It refuses a record older than the stored one (Stale) and
 // one that has no place (Full).
-func (p *providerStore) put(s sealed, now time.Time) error {
+func (p *providerStore) put(s sourced, now time.Time) error {
 	expire := p.mayExpire()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +106,7 @@ func (p *providerStore) put(s sealed, now time.Time) error {
 }
 
 // restore is put for a record that the datastore already has.
-func (p *providerStore) restore(s sealed, now time.Time) error {
+func (p *providerStore) restore(s sourced, now time.Time) error {
 	expire := p.mayExpire()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,17 +115,17 @@ func (p *providerStore) restore(s sealed, now time.Time) error {
 
 // insert adds or replaces a record. If expire is set, it first drops expired records when
 // it needs a place.
-func (p *providerStore) insert(s sealed, now time.Time, expire bool) error {
+func (p *providerStore) insert(s sourced, now time.Time, expire bool) error {
 	h := &entry{
 		source: s.source, root: s.Root, provider: s.Provider,
-		seq: s.Seq, notAfter: clampLife(s.NotAfter, now), envelope: s.envelope,
+		seq: s.Seq, notAfter: exchange.ClampLife(s.NotAfter, now), envelope: s.Envelope,
 	}
 	for i, old := range p.keys[s.Root] {
 		if old.provider != s.Provider {
 			continue
 		}
 		if s.Seq < old.seq {
-			return refuse(Stale, nil)
+			return exchange.Refuse(exchange.Stale, nil)
 		}
 		h.reached = h.reached || old.reached && h.group == old.group
 		if h.group == old.group {
@@ -132,7 +139,7 @@ func (p *providerStore) insert(s sealed, now time.Time, expire bool) error {
 		return nil
 	}
 	if e := p.peers[s.Provider]; e != nil && e.count >= p.perPeer {
-		return refuse(Full, nil)
+		return exchange.Refuse(exchange.Full, nil)
 	}
 	if expire && len(p.keys[s.Root]) >= p.perKey {
 		p.expire(s.Root, now)
@@ -140,11 +147,11 @@ func (p *providerStore) insert(s sealed, now time.Time, expire bool) error {
 	if hs := p.keys[s.Root]; len(hs) >= p.perKey {
 		out := evictable(hs, h.source)
 		if out == nil {
-			return refuse(Full, nil)
+			return exchange.Refuse(exchange.Full, nil)
 		}
 		p.drop(out)
 	} else if p.count >= p.total && !p.evictFor(h.group, now, expire) {
-		return refuse(Full, nil)
+		return exchange.Refuse(exchange.Full, nil)
 	}
 	p.keys[s.Root] = append(p.keys[s.Root], h)
 	p.count++
@@ -152,14 +159,6 @@ func (p *providerStore) insert(s sealed, now time.Time, expire bool) error {
 	p.updatePeer(s)
 	p.peers[s.Provider].count++
 	return nil
-}
-
-// clampLife returns notAfter, or maxLifetime from now if that is earlier.
-func clampLife(notAfter, now time.Time) time.Time {
-	if latest := now.Add(maxLifetime); notAfter.After(latest) {
-		return latest
-	}
-	return notAfter
 }
 
 // reached marks the records of a provider that came from group: the provider was reached
@@ -180,29 +179,29 @@ func (p *providerStore) reached(id peer.ID, group string) {
 }
 
 // updatePeer stores the provider's addresses if they are at least as new as the stored ones.
-func (p *providerStore) updatePeer(s sealed) {
+func (p *providerStore) updatePeer(s sourced) {
 	e := p.peers[s.Provider]
 	if e == nil {
 		e = &peerEntry{}
 		p.peers[s.Provider] = e
 	}
-	if e.signed == nil || s.addrs.Seq >= e.seq {
-		e.seq, e.addrs, e.signed = s.addrs.Seq, s.addrs, s.peerRecord
+	if e.signed == nil || s.Addrs.Seq >= e.seq {
+		e.seq, e.addrs, e.signed = s.Addrs.Seq, s.Addrs, s.PeerRecord
 	}
 }
 
 // get returns at most limit unexpired records for root in random order, so that the limit
 // favors no provider. Of those it leaves out denied providers.
-func (p *providerStore) get(root b3.Root, limit int, now time.Time) []sealed {
-	return slices.DeleteFunc(p.pick(root, limit, now), func(s sealed) bool { return p.denied(s.Provider) })
+func (p *providerStore) get(root b3.Root, limit int, now time.Time) []sourced {
+	return slices.DeleteFunc(p.pick(root, limit, now), func(s sourced) bool { return p.denied(s.Provider) })
 }
 
 // pick is get with denied providers.
-func (p *providerStore) pick(root b3.Root, limit int, now time.Time) []sealed {
+func (p *providerStore) pick(root b3.Root, limit int, now time.Time) []sourced {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	hs := p.keys[root]
-	out := make([]sealed, 0, min(limit, len(hs)))
+	out := make([]sourced, 0, min(limit, len(hs)))
 	for _, i := range rand.Perm(len(hs)) {
 		if len(out) == limit {
 			break
@@ -211,18 +210,18 @@ func (p *providerStore) pick(root b3.Root, limit int, now time.Time) []sealed {
 		if h.notAfter.Before(now) {
 			continue
 		}
-		out = append(out, p.sealed(h))
+		out = append(out, p.sourced(h))
 	}
 	return out
 }
 
-// sealed returns the record of h with its provider's addresses.
-func (p *providerStore) sealed(h *entry) sealed {
+// sourced returns the record of h with its provider's addresses.
+func (p *providerStore) sourced(h *entry) sourced {
 	e := p.peers[h.provider]
-	return sealed{
-		Record:   Record{Root: h.root, Provider: h.provider, Seq: h.seq, NotAfter: h.notAfter},
-		envelope: h.envelope, addrs: e.addrs, peerRecord: e.signed, source: h.source,
-	}
+	return sourced{exchange.Sealed{
+		Record:   exchange.Record{Root: h.root, Provider: h.provider, Seq: h.seq, NotAfter: h.notAfter},
+		Envelope: h.envelope, Addrs: e.addrs, PeerRecord: e.signed,
+	}, h.source}
 }
 
 // sweep drops expired records.

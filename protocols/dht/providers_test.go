@@ -12,45 +12,45 @@ import (
 	"pgregory.net/rapid"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/names"
 )
 
 // plain is a record as the store sees it, from an address that is in no group;
 // the store verifies nothing.
-func plain(provider peer.ID, r b3.Root, seq uint64, notAfter time.Time) sealed {
-	return sealed{
-		Record:   Record{Root: r, Provider: provider, Seq: seq, NotAfter: notAfter},
-		source:   source{group: "peer " + string(provider)},
-		addrs:    peer.PeerRecord{PeerID: provider, Seq: seq},
-		envelope: fmt.Appendf(nil, "%s %s %d", provider, r, seq), peerRecord: fmt.Appendf(nil, "%s %d", provider, seq),
-	}
+func plain(provider peer.ID, r b3.Root, seq uint64, notAfter time.Time) sourced {
+	return sourced{exchange.Sealed{
+		Record:   exchange.Record{Root: r, Provider: provider, Seq: seq, NotAfter: notAfter},
+		Addrs:    peer.PeerRecord{PeerID: provider, Seq: seq},
+		Envelope: fmt.Appendf(nil, "%s %s %d", provider, r, seq), PeerRecord: fmt.Appendf(nil, "%s %d", provider, seq),
+	}, source{group: "peer " + string(provider)}}
 }
 
 func TestStoreReplacesAndRefuses(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	hour := now.Add(time.Hour)
 	p := newProviderStore(2, 3, 4)
-	put := func(want Refusal, provider, key string, seq uint64, end time.Time) {
+	put := func(want exchange.Refusal, provider, key string, seq uint64, end time.Time) {
 		t.Helper()
 		err := p.put(plain(peer.ID(provider), root(key), seq, end), now)
-		if (err == nil) != (want == "") || refusalOf(err) != want {
+		if (err == nil) != (want == "") || exchange.RefusalOf(err) != want {
 			t.Fatalf("%s for %s, seq %d: got %v, want %q", provider, key, seq, err, want)
 		}
 	}
 	put("", "a", "x", 5, hour)
 	put("", "a", "x", 5, hour) // the same again
-	put(Stale, "a", "x", 4, hour)
+	put(exchange.Stale, "a", "x", 4, hour)
 	put("", "a", "x", 6, hour)
 	if got := p.get(root("x"), 9, now); len(got) != 1 || got[0].Seq != 6 {
 		t.Fatalf("got %+v", got)
 	}
 	put("", "b", "x", 1, hour.Add(time.Minute))
-	put(Full, "c", "x", 1, hour.Add(time.Hour)) // who lives longer pushes nobody out
+	put(exchange.Full, "c", "x", 1, hour.Add(time.Hour)) // who lives longer pushes nobody out
 	put("", "b", "y", 1, hour)
 	put("", "b", "z", 1, hour)
-	put(Full, "b", "w", 1, hour) // perPeer
-	put("", "d", "w", 1, hour)   // total: b has most, and loses its newest
-	put(Full, "d", "v", 1, hour) // b has no more than d would have
+	put(exchange.Full, "b", "w", 1, hour) // perPeer
+	put("", "d", "w", 1, hour)            // total: b has most, and loses its newest
+	put(exchange.Full, "d", "v", 1, hour) // b has no more than d would have
 	if got := p.get(root("z"), 9, now); len(got) != 0 {
 		t.Fatalf("got %+v", got)
 	}
@@ -75,7 +75,7 @@ func TestStoreKeepsNewestAddresses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := p.get(root("5"), 1, now); got[0].addrs.Seq != 9 {
+	if got := p.get(root("5"), 1, now); got[0].Addrs.Seq != 9 {
 		t.Errorf("got %+v", got[0])
 	}
 }
@@ -228,7 +228,7 @@ func TestExpiry(t *testing.T) {
 func BenchmarkStorePut(b *testing.B) {
 	p := newProviderStore(20, 1<<30, 100_000)
 	now := time.Now()
-	recs := make([]sealed, 100_000)
+	recs := make([]sourced, 100_000)
 	for i := range recs {
 		recs[i] = plain("a", root(fmt.Sprint(i)), 1, now.Add(time.Hour))
 	}

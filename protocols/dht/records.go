@@ -12,7 +12,9 @@ import (
 
 	"allium/internal/ipgroup"
 	"allium/protocols/b3"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/persist"
+	"allium/protocols/record"
 )
 
 // RecordsSpace is the datastore namespace of the provider records of peers.
@@ -71,19 +73,22 @@ func (p *providerStore) Keys() []recordKey {
 }
 
 // lookup returns the stored records among slots.
-func (p *providerStore) lookup(slots []recordKey) map[recordKey]sealed {
+func (p *providerStore) lookup(slots []recordKey) map[recordKey]sourced {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	found := make(map[recordKey]sealed, len(slots))
+	found := make(map[recordKey]sourced, len(slots))
 	for _, s := range slots {
 		for _, h := range p.keys[s.root] {
 			if h.provider == s.provider {
-				found[s] = p.sealed(h)
+				found[s] = p.sourced(h)
 			}
 		}
 	}
 	return found
 }
+
+// storedCodec encodes and decodes records in the datastore.
+var storedCodec = record.NewCodec(exchange.MaxProviders)
 
 // storedRecord is the form of a record in the datastore.
 type storedRecord struct {
@@ -98,12 +103,12 @@ type storedRecord struct {
 
 func parseStored(value []byte) (storedRecord, error) {
 	var r storedRecord
-	err := canonical.Unmarshal(value, &r)
+	err := storedCodec.Unmarshal(value, &r)
 	if err == nil {
 		return r, nil
 	}
-	var bare wireProvider
-	if canonical.Unmarshal(value, &bare) == nil {
+	var bare exchange.Provider
+	if storedCodec.Unmarshal(value, &bare) == nil {
 		return storedRecord{Envelope: bare.Envelope, PeerRecord: bare.PeerRecord, old: true}, nil
 	}
 	return r, err
@@ -114,8 +119,8 @@ var loopback = ma.StringCast("/ip4/127.0.0.1")
 
 // groupOfAddrs returns the IP group of the addresses that the provider signed. It is used
 // if the connection that the record came over is unknown.
-func groupOfAddrs(s sealed) string {
-	if groups := ipgroup.All(s.addrs.Addrs); len(groups) > 0 {
+func groupOfAddrs(s exchange.Sealed) string {
+	if groups := ipgroup.All(s.Addrs.Addrs); len(groups) > 0 {
 		return string(groups[0])
 	}
 	return ipgroup.Key(loopback, s.Provider)
@@ -137,8 +142,8 @@ func (providerTable) ParsePath(path string) (recordKey, error) { return parseRec
 func (t providerTable) Values(keys []recordKey) (map[recordKey][]byte, error) {
 	values := make(map[recordKey][]byte, len(keys))
 	for key, rec := range t.lookup(keys) {
-		value, err := canonical.Marshal(storedRecord{
-			Envelope: rec.envelope, PeerRecord: rec.peerRecord, Group: []byte(rec.group), Reached: rec.reached,
+		value, err := storedCodec.Marshal(storedRecord{
+			Envelope: rec.Envelope, PeerRecord: rec.PeerRecord, Group: []byte(rec.group), Reached: rec.reached,
 		})
 		if err != nil {
 			return nil, err
@@ -151,7 +156,7 @@ func (t providerTable) Values(keys []recordKey) (map[recordKey][]byte, error) {
 // Restore implements [persist.Table].
 func (t providerTable) Restore(ctx context.Context, at recordKey, value []byte) error {
 	err := t.restoreStored(ctx, at, value)
-	if refusalOf(err) != "" {
+	if exchange.RefusalOf(err) != "" {
 		return fmt.Errorf("%w: %w", persist.ErrRefused, err)
 	}
 	return err
@@ -161,18 +166,18 @@ func (t providerTable) Restore(ctx context.Context, at recordKey, value []byte) 
 func (t providerTable) restoreStored(ctx context.Context, at recordKey, value []byte) error {
 	stored, err := parseStored(value)
 	if err != nil {
-		return refuse(Malformed, err)
+		return exchange.Refuse(exchange.Malformed, err)
 	}
-	rec, err := t.verify.open(ctx, stored.Envelope, stored.PeerRecord, at.root)
+	opened, err := t.verify.open(ctx, stored.Envelope, stored.PeerRecord, at.root)
 	if err != nil {
 		return err
 	}
-	rec.source = source{group: string(stored.Group), reached: stored.Reached}
+	rec := sourced{opened, source{group: string(stored.Group), reached: stored.Reached}}
 	if stored.old {
-		rec.group = groupOfAddrs(rec)
+		rec.group = groupOfAddrs(opened)
 	}
 	if rec.Provider != at.provider {
-		return refuse(WrongProvider, nil)
+		return exchange.Refuse(exchange.WrongProvider, nil)
 	}
 	return t.restore(rec, t.verify.now())
 }

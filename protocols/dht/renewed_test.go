@@ -47,7 +47,7 @@ func TestPersistRenewed(t *testing.T) {
 		earlier := inMemory()
 		old, wOld := newPersisted(t, earlier, 5000)
 		me := newIdentity(t)
-		if err := old.put(me.seal(t, root("earlier"), 1, time.Now().Add(time.Hour)), time.Now()); err != nil {
+		if err := old.put(me.own(t, root("earlier"), 1, time.Now().Add(time.Hour)), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		wOld.Flush(t.Context())
@@ -60,7 +60,7 @@ func TestPersistRenewed(t *testing.T) {
 		w := newPersister(d, p, testVerifier(), deps)
 		defer inBackground(t, w)()
 		for i := range 600 {
-			if err := p.put(me.seal(t, root(fmt.Sprint(i)), uint64(i), time.Now().Add(time.Hour)), time.Now()); err != nil {
+			if err := p.put(me.own(t, root(fmt.Sprint(i)), uint64(i), time.Now().Add(time.Hour)), time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}

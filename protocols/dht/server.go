@@ -19,6 +19,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/delimited"
 	"allium/protocols/dht/dialback"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/guard"
 	"allium/protocols/dht/names"
 	"allium/protocols/name"
@@ -37,7 +38,7 @@ type server struct {
 
 	// ownRecord returns a new record of this node, and an error if this node does not have
 	// the object. It may be nil.
-	ownRecord func(ctx context.Context, root b3.Root) (sealed, error)
+	ownRecord func(ctx context.Context, root b3.Root) (exchange.Sealed, error)
 
 	nearest  func(key []byte, asking network.Conn) []peer.AddrInfo
 	dialback *dialback.Checker
@@ -77,13 +78,13 @@ func (v *server) handle(s network.Stream) {
 // exchange reads a request, serves it and writes the response. After an error the stream
 // must be reset.
 func (v *server) exchange(ctx context.Context, from network.Conn, rw io.ReadWriter) error {
-	p, err := delimited.Read(bufio.NewReader(rw), maxMessage)
+	p, err := delimited.Read(bufio.NewReader(rw), exchange.MaxMessage)
 	if err != nil {
 		return err
 	}
 	r, op := v.serveAdmitted(ctx, from, p)
 	v.m.served.WithLabelValues(op, status.FromCode(int(r.Code)).String()).Inc()
-	answer, err := canonical.Marshal(r)
+	answer, err := r.Encode()
 	if err != nil {
 		return err
 	}
@@ -92,15 +93,15 @@ func (v *server) exchange(ctx context.Context, from network.Conn, rw io.ReadWrit
 
 // serveAdmitted serves a request that the guard admits. It answers any other with the
 // refusal.
-func (v *server) serveAdmitted(ctx context.Context, from network.Conn, p []byte) (r response, op string) {
+func (v *server) serveAdmitted(ctx context.Context, from network.Conn, p []byte) (r exchange.Response, op string) {
 	release, err := v.guard.Admit(ctx, from.RemotePeer(), ipgroup.Of(from.RemoteMultiaddr()), len(p))
 	if err != nil {
-		return errorResponse(err), opUnknown
+		return exchange.ErrorResponse(err), opUnknown
 	}
 	defer release()
 	done, err := v.guard.Work(ctx)
 	if err != nil {
-		return errorResponse(err), opUnknown
+		return exchange.ErrorResponse(err), opUnknown
 	}
 	defer done()
 	return v.serve(ctx, from, p)
@@ -111,35 +112,35 @@ const opUnknown = "unknown"
 
 // serve answers one request. op is a bounded label. serve recovers from a panic and
 // answers internal.
-func (v *server) serve(ctx context.Context, from network.Conn, p []byte) (r response, op string) {
+func (v *server) serve(ctx context.Context, from network.Conn, p []byte) (r exchange.Response, op string) {
 	op = opUnknown
 	defer func() {
 		if e := recover(); e != nil {
 			v.log.Error("provider exchange: panic", "panic", e, "stack", string(debug.Stack()))
-			r = errorResponse(status.Errorf(status.Internal, "the handler panicked"))
+			r = exchange.ErrorResponse(status.Errorf(status.Internal, "the handler panicked"))
 		}
 	}()
-	q, err := decodeRequest(p)
+	q, err := exchange.DecodeRequest(p)
 	if err != nil {
 		v.m.refused(err)
-		return errorResponse(err), op
+		return exchange.ErrorResponse(err), op
 	}
 	switch q.Op {
-	case opGet:
-		return getResponse(v.records(ctx, q.root), v.nearest(q.root.Multihash(), from)), "get"
-	case opGetName:
-		held := v.nameRecords(q.name)
-		return nameResponse(held, v.nearest([]byte(name.KeyOf(q.name)), from)), "get_name"
-	case opPutName:
+	case exchange.OpGet:
+		return getResponse(v.records(ctx, q.Root()), v.nearest(q.Root().Multihash(), from)), "get"
+	case exchange.OpGetName:
+		held := v.nameRecords(q.Name())
+		return exchange.NameResponse(held, v.nearest([]byte(name.KeyOf(q.Name())), from)), "get_name"
+	case exchange.OpPutName:
 		op, err = "put_name", v.putName(ctx, from, q)
-	case opPut:
+	case exchange.OpPut:
 		op, err = "put", v.put(ctx, from, q)
 	}
 	if err != nil {
 		v.m.refused(err)
-		return errorResponse(err), op
+		return exchange.ErrorResponse(err), op
 	}
-	return response{Code: uint64(status.OK.Code())}, op
+	return exchange.Response{Code: uint64(status.OK.Code())}, op
 }
 
 // nameRecords returns the records of a name, none if it is denied.
@@ -154,13 +155,13 @@ func (v *server) nameRecords(of names.Key) []name.Signed {
 // records returns the records for root, none if root is denied. If this node has the
 // object but no valid record of its own, records adds a new one, so that a request finds
 // an object that is not yet published or no longer.
-func (v *server) records(ctx context.Context, root b3.Root) []sealed {
+func (v *server) records(ctx context.Context, root b3.Root) []sourced {
 	if v.denied != nil && v.denied(root) {
 		return nil
 	}
 	now := v.verify.now()
-	held := v.store.get(root, maxProviders, now)
-	isOwn := func(s sealed) bool { return s.Provider == v.self && !futureDated(s.Record, now) }
+	held := v.store.get(root, exchange.MaxProviders, now)
+	isOwn := func(s sourced) bool { return s.Provider == v.self && !s.FutureDated(now) }
 	if v.ownRecord == nil || slices.ContainsFunc(held, isOwn) {
 		return held
 	}
@@ -168,23 +169,23 @@ func (v *server) records(ctx context.Context, root b3.Root) []sealed {
 	if err != nil {
 		return held
 	}
-	return append([]sealed{own}, held[:min(len(held), maxProviders-1)]...)
+	return append([]sourced{{Sealed: own}}, held[:min(len(held), exchange.MaxProviders-1)]...)
 }
 
 // put verifies the record of a request and stores it.
-func (v *server) put(ctx context.Context, from network.Conn, q request) error {
-	s, err := v.verify.open(ctx, q.Envelope, q.PeerRecord, q.root)
+func (v *server) put(ctx context.Context, from network.Conn, q exchange.Request) error {
+	opened, err := v.verify.open(ctx, q.Envelope, q.PeerRecord, q.Root())
 	if err != nil {
 		return err
 	}
-	if s.Provider != from.RemotePeer() {
-		return refuse(WrongSender, nil)
+	if opened.Provider != from.RemotePeer() {
+		return exchange.Refuse(exchange.WrongSender, nil)
 	}
 	at, reached := v.dialback.Source(from)
-	s.source = source{group: at.Group, reached: reached}
-	err = v.store.put(s, v.verify.now())
-	if err == nil || refusalOf(err) == Full {
-		v.checkReached(at, s, from)
+	rec := sourced{opened, source{group: at.Group, reached: reached}}
+	err = v.store.put(rec, v.verify.now())
+	if err == nil || exchange.RefusalOf(err) == exchange.Full {
+		v.checkReached(at, rec, from)
 	}
 	return err
 }
@@ -192,11 +193,11 @@ func (v *server) put(ctx context.Context, from network.Conn, q request) error {
 // checkReached has a provider dialed back that is not known to be reachable. If it is
 // reached, its records count as those of a reached provider, and rec is stored again in
 // case there was no place for it before.
-func (v *server) checkReached(at dialback.Provider, rec sealed, from network.Conn) {
+func (v *server) checkReached(at dialback.Provider, rec sourced, from network.Conn) {
 	if rec.reached {
 		return
 	}
-	v.dialback.Check(at, rec.addrs.Addrs, from.RemoteMultiaddr(), func() {
+	v.dialback.Check(at, rec.Addrs.Addrs, from.RemoteMultiaddr(), func() {
 		rec.reached = true
 		v.store.reached(at.ID, at.Group)
 		_ = v.store.put(rec, v.verify.now()) // fails if the key or a newer record leaves no place
@@ -213,16 +214,16 @@ func (v *server) close() { v.streams.Wait() }
 type verifier struct {
 	now        func() time.Time
 	gate       *limits.Gate
-	onVerified func(sealed) // called for every valid record; may be nil
+	onVerified func(exchange.Sealed) // called for every valid record; may be nil
 }
 
-func (v *verifier) open(ctx context.Context, envelope, peerRecord []byte, root b3.Root) (sealed, error) {
+func (v *verifier) open(ctx context.Context, envelope, peerRecord []byte, root b3.Root) (exchange.Sealed, error) {
 	release, err := v.gate.Acquire(ctx)
 	if err != nil {
-		return sealed{}, fmt.Errorf("wait to verify a record: %w", err)
+		return exchange.Sealed{}, fmt.Errorf("wait to verify a record: %w", err)
 	}
 	defer release()
-	rec, err := openSealed(envelope, peerRecord, root, v.now())
+	rec, err := exchange.Open(envelope, peerRecord, root, v.now())
 	if err == nil && v.onVerified != nil {
 		v.onVerified(rec)
 	}

@@ -21,6 +21,7 @@ import (
 	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/dht/dialback"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/guard"
 	"allium/protocols/dht/names"
 	"allium/protocols/name"
@@ -98,11 +99,11 @@ func TestPutAndGet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(r.Providers) != 1 || !bytes.Equal(r.Providers[0].Envelope, rec.envelope) ||
-			!bytes.Equal(r.Providers[0].PeerRecord, rec.peerRecord) {
+		if len(r.Providers) != 1 || !bytes.Equal(r.Providers[0].Envelope, rec.Envelope) ||
+			!bytes.Equal(r.Providers[0].PeerRecord, rec.PeerRecord) {
 			t.Errorf("the record came back as %+v", r.Providers)
 		}
-		if c := r.closer(); len(c) != 1 || c[0].ID != closer.id {
+		if c := r.CloserPeers(); len(c) != 1 || c[0].ID != closer.id {
 			t.Errorf("closer is %v", c)
 		}
 	})
@@ -144,7 +145,7 @@ func TestDenied(t *testing.T) {
 			return []peer.AddrInfo{{ID: closer.id, Addrs: closer.peerRecord().Addrs}}
 		}
 		b.server.self = self.id
-		b.server.ownRecord = func(_ context.Context, r b3.Root) (sealed, error) {
+		b.server.ownRecord = func(_ context.Context, r b3.Root) (exchange.Sealed, error) {
 			return self.seal(t, r, 1, time.Now().Add(time.Hour)), nil
 		}
 		for _, key := range []string{"x", "y"} {
@@ -159,13 +160,13 @@ func TestDenied(t *testing.T) {
 		}{{"x", true, 0}, {"y", true, 2}, {"x", false, 2}} {
 			denied.Store(c.denied)
 			r, err := b.ask.get(t.Context(), b.at, root(c.key))
-			if err != nil || len(r.Providers) != c.want || len(r.closer()) != 1 {
+			if err != nil || len(r.Providers) != c.want || len(r.CloserPeers()) != 1 {
 				t.Errorf(
 					"%s, denied %t: %d providers, %d closer peers, %v",
 					c.key,
 					c.denied,
 					len(r.Providers),
-					len(r.closer()),
+					len(r.CloserPeers()),
 					err,
 				)
 			}
@@ -183,21 +184,23 @@ func TestPutRefusals(t *testing.T) {
 		hour := time.Now().Add(time.Hour)
 		good := b.me.seal(t, root("x"), 1, hour)
 		forged := good
-		forged.envelope = bytes.Clone(good.envelope)
-		forged.envelope[len(forged.envelope)-1] ^= 1
+		forged.Envelope = bytes.Clone(good.Envelope)
+		forged.Envelope[len(forged.Envelope)-1] ^= 1
 		misplaced := b.me.seal(t, root("y"), 1, hour)
 		misplaced.Root = root("x")
-		for want, rec := range map[Refusal]sealed{
-			BadSignature: forged,
-			WrongKey:     misplaced,
-			WrongSender:  other.seal(t, root("x"), 1, hour),
-			Expired:      b.me.seal(t, root("x"), 1, time.Now().Add(-time.Hour)),
-			FutureDated:  b.me.seal(t, root("x"), 1, time.Now().Add(25*time.Hour)),
-			Oversize:     {Record: good.Record, envelope: make([]byte, maxEnvelope+1), peerRecord: good.peerRecord},
-			Unsigned:     {Record: good.Record, envelope: []byte("x"), peerRecord: good.peerRecord},
+		for want, rec := range map[exchange.Refusal]exchange.Sealed{
+			exchange.BadSignature: forged,
+			exchange.WrongKey:     misplaced,
+			exchange.WrongSender:  other.seal(t, root("x"), 1, hour),
+			exchange.Expired:      b.me.seal(t, root("x"), 1, time.Now().Add(-time.Hour)),
+			exchange.FutureDated:  b.me.seal(t, root("x"), 1, time.Now().Add(25*time.Hour)),
+			exchange.Oversize: {
+				Record: good.Record, Envelope: make([]byte, exchange.MaxEnvelope+1), PeerRecord: good.PeerRecord,
+			},
+			exchange.Unsigned: {Record: good.Record, Envelope: []byte("x"), PeerRecord: good.PeerRecord},
 		} {
 			err := b.ask.put(t.Context(), b.at, rec)
-			if refusalOf(err) != want {
+			if exchange.RefusalOf(err) != want {
 				t.Errorf("got %v, want %s", err, want)
 			}
 			if n := testutil.ToFloat64(b.server.m.rejected.WithLabelValues(string(want))); n != 1 {
@@ -210,7 +213,7 @@ func TestPutRefusals(t *testing.T) {
 		if err := b.ask.put(t.Context(), b.at, good); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.ask.put(t.Context(), b.at, b.me.seal(t, root("x"), 0, hour)); refusalOf(err) != Stale {
+		if err := b.ask.put(t.Context(), b.at, b.me.seal(t, root("x"), 0, hour)); exchange.RefusalOf(err) != exchange.Stale {
 			t.Errorf("an older record: %v", err)
 		}
 	})
@@ -440,7 +443,7 @@ func TestVerifierIsBounded(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	release()
-	if _, err := v.open(t.Context(), nil, nil, root("x")); refusalOf(err) != Unsigned {
+	if _, err := v.open(t.Context(), nil, nil, root("x")); exchange.RefusalOf(err) != exchange.Unsigned {
 		t.Errorf("got %v", err)
 	}
 }
@@ -456,7 +459,7 @@ func TestMetricsRegister(t *testing.T) {
 	}
 	m, _ := newMetrics(nil)
 	m.refused(errors.New("not a refusal"))
-	m.refused(fmt.Errorf("wrapped: %w", refuse(Stale, nil)))
+	m.refused(fmt.Errorf("wrapped: %w", exchange.Refuse(exchange.Stale, nil)))
 	if n := testutil.CollectAndCount(m.rejected); n != 1 {
 		t.Errorf("%d reasons are counted", n)
 	}

@@ -25,6 +25,7 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/dht/dialback"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/guard"
 	"allium/protocols/dht/names"
 	"allium/protocols/dht/persist"
@@ -113,8 +114,8 @@ type Service struct {
 	publisher    *publisher
 	sweep        *sweep.Sweep
 	bootstrapper *seeds.Bootstrapper
-	signing      sync.Mutex                  // held while a record is signed: of one object one at a time
-	signed       *lru.Cache[b3.Root, sealed] // records signed recently by this node
+	signing      sync.Mutex                           // held while a record is signed: of one object one at a time
+	signed       *lru.Cache[b3.Root, exchange.Sealed] // records signed recently by this node
 	started      time.Time
 	seq          atomic.Uint64 // highest sequence number given out
 	networkSize  atomic.Int64  // estimated number of servers in the network; 0: unknown
@@ -214,7 +215,7 @@ func (s *Service) newParts() (err error) {
 	if err != nil {
 		return err
 	}
-	if s.signed, err = lru.New[b3.Root, sealed](maxSigned); err != nil {
+	if s.signed, err = lru.New[b3.Root, exchange.Sealed](maxSigned); err != nil {
 		return err
 	}
 	s.kadSender = &kadSender{rpc: s.rpc, latency: h.Peerstore(), m: s.m}

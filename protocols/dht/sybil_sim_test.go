@@ -18,6 +18,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/delimited"
+	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/probes"
 	"allium/protocols/kad"
 )
@@ -32,23 +33,23 @@ type sybils struct {
 	ids    []identity
 
 	mu      sync.Mutex
-	records map[b3.Root][]sealed
+	records map[b3.Root][]exchange.Sealed
 }
 
 // of are the records of all Sybils for root, which claim to live as long as
 // anyone accepts.
-func (y *sybils) of(root b3.Root) []sealed {
+func (y *sybils) of(root b3.Root) []exchange.Sealed {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if y.records[root] == nil {
 		for i, p := range y.places {
-			rec, err := seal(
+			rec, err := exchange.Seal(
 				y.ids[i].key,
-				Record{
+				exchange.Record{
 					Root:     root,
 					Provider: p.self,
 					Seq:      1,
-					NotAfter: time.Now().Add(maxLifetime + clockSkew - 10*time.Second).Truncate(time.Second),
+					NotAfter: time.Now().Add(exchange.MaxLifetime + exchange.ClockSkew - 10*time.Second).Truncate(time.Second),
 				},
 				peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: p.self, Addrs: p.deps.Host.Addrs()}),
 			)
@@ -68,7 +69,7 @@ func (y *sybils) nearest(key []byte) (infos []peer.AddrInfo) {
 	slices.SortFunc(near, func(a, b place) int {
 		return target.Compare(kad.Hash([]byte(a.self)), kad.Hash([]byte(b.self)))
 	})
-	for _, p := range near[:min(len(near), maxCloser)] {
+	for _, p := range near[:min(len(near), exchange.MaxCloser)] {
 		infos = append(infos, peer.AddrInfo{ID: p.self, Addrs: p.deps.Host.Addrs()})
 	}
 	return infos
@@ -77,16 +78,16 @@ func (y *sybils) nearest(key []byte) (infos []peer.AddrInfo) {
 // lie takes the Sybils' places in the network.
 func (y *sybils) lie() {
 	for i, p := range y.places {
-		y.sn.lie(len(y.sn.Hosts)-len(y.places)+i, func(_ peer.ID, r b3.Root) response {
+		y.sn.lie(len(y.sn.Hosts)-len(y.places)+i, func(_ peer.ID, r b3.Root) exchange.Response {
 			records := slices.Clone(y.of(r))
 			rand.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
-			return getResponse(records, y.nearest(r.Multihash()))
+			return exchange.ProviderResponse(records, y.nearest(r.Multihash()))
 		})
 		p.deps.Host.SetStreamHandler(KadID, func(s network.Stream) {
 			defer s.Close()
 			in := bufio.NewReader(s)
 			for {
-				raw, err := delimited.Read(in, maxMessage)
+				raw, err := delimited.Read(in, exchange.MaxMessage)
 				if err != nil {
 					return
 				}
@@ -122,7 +123,7 @@ func (y *sybils) flood(ctx context.Context, honest []place, root b3.Root) {
 }
 
 // keepers is how many hosts keep a record.
-const keepers = maxCloser
+const keepers = exchange.MaxCloser
 
 // TestSybils: a fifth of the hosts are Sybils from a few networks. They name
 // themselves as providers of every object to all who keep its records, before its
@@ -138,14 +139,17 @@ func TestSybils(t *testing.T) {
 		sc.seekers, sc.objects, sc.lookups, sc.sybilNets = 10, 20, 500, 4
 	}
 	sc.sybils = sc.hosts / 5
-	sc.change = func(c *Config) { c.MaxPerKey = min(maxProviders, sc.sybils/2) } // so that they can fill a key
+	sc.change = func(c *Config) { c.MaxPerKey = min(exchange.MaxProviders, sc.sybils/2) } // so that they can fill a key
 	var m measured
 	named, networks := 0, map[bool]int{}
 	synctest.Test(t, func(t *testing.T) {
 		sn, places, stop := sc.build(t, (*Service).newKad)
 		defer stop()
 		honest := places[:sc.hosts-sc.sybils]
-		y := &sybils{t: t, sn: sn, places: places[len(honest):], ids: sn.ids[len(honest):], records: map[b3.Root][]sealed{}}
+		y := &sybils{
+			t: t, sn: sn, places: places[len(honest):], ids: sn.ids[len(honest):],
+			records: map[b3.Root][]exchange.Sealed{},
+		}
 		for _, p := range y.places {
 			for _, h := range honest {
 				p.deps.Host.Peerstore().AddAddrs(h.self, h.deps.Host.Addrs(), time.Hour)
@@ -169,7 +173,7 @@ func TestSybils(t *testing.T) {
 		time.Sleep(time.Minute) // providers are dialled back
 		for _, p := range honest {
 			for _, r := range roots {
-				for _, rec := range p.store.get(r, maxProviders, time.Now()) {
+				for _, rec := range p.store.get(r, exchange.MaxProviders, time.Now()) {
 					networks[rec.Provider == owner[r]]++
 				}
 			}

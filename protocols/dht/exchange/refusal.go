@@ -1,4 +1,4 @@
-package dht
+package exchange
 
 import (
 	"errors"
@@ -6,8 +6,8 @@ import (
 	"allium/protocols/status"
 )
 
-// Refusal says why a provider record was refused. It is the reason in a response on the
-// wire and a label of dht_record_rejected_total, so the list is closed.
+// Refusal says why a provider record was refused. It is the reason in a response (OAP1 §11) and
+// a label of a metric, so the list is closed.
 type Refusal string
 
 // The refusals, in the order in which a record is checked.
@@ -85,10 +85,11 @@ func (e *RecordError) Unwrap() error { return e.Err }
 // Status returns the outcome of the refusal.
 func (e *RecordError) Status() status.Outcome { return refusals[e.Refusal] }
 
-func refuse(r Refusal, err error) error { return &RecordError{Refusal: r, Err: err} }
+// Refuse returns the *[RecordError] of r. err is the cause and may be nil.
+func Refuse(r Refusal, err error) error { return &RecordError{Refusal: r, Err: err} }
 
-// refusalOf returns the refusal in err, empty if err is not a *RecordError.
-func refusalOf(err error) Refusal {
+// RefusalOf returns the refusal in err, empty if err is not a *[RecordError].
+func RefusalOf(err error) Refusal {
 	var re *RecordError
 	if errors.As(err, &re) {
 		return re.Refusal

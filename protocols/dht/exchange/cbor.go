@@ -1,6 +1,6 @@
-package dht
+package exchange
 
 import "allium/protocols/record"
 
 // canonical encodes and decodes the messages of the exchange and the records.
-var canonical = record.NewCodec(max(maxProviders, maxCloser))
+var canonical = record.NewCodec(max(MaxProviders, MaxCloser))

@@ -1,4 +1,4 @@
-package dht
+package exchange
 
 import (
 	"bytes"
@@ -30,19 +30,19 @@ func TestExchangeGolden(t *testing.T) {
 		v    any
 		want string
 	}{
-		"get": {request{Op: opGet, Key: key}, "a2" + "0002" + "015822" + hex.EncodeToString(key)},
+		"get": {Request{Op: OpGet, Key: key}, "a2" + "0002" + "015822" + hex.EncodeToString(key)},
 		"put": {
-			request{Op: opPut, Key: key, Envelope: []byte{1}, PeerRecord: []byte{2}},
+			Request{Op: OpPut, Key: key, Envelope: []byte{1}, PeerRecord: []byte{2}},
 			"a4" + "0001" + "015822" + hex.EncodeToString(key) + "024101" + "034102",
 		},
-		"ok":      {response{Code: 200}, "a1" + "0018c8"},
-		"refusal": {response{Code: 422, Reason: "stale"}, "a2" + "001901a6" + "03657374616c65"},
+		"ok":      {Response{Code: 200}, "a1" + "0018c8"},
+		"refusal": {Response{Code: 422, Reason: "stale"}, "a2" + "001901a6" + "03657374616c65"},
 		"provider": {
-			response{Code: 200, Providers: []wireProvider{{Envelope: []byte{1}, PeerRecord: []byte{2}}}},
+			Response{Code: 200, Providers: []Provider{{Envelope: []byte{1}, PeerRecord: []byte{2}}}},
 			"a2" + "0018c8" + "0181" + "8241014102",
 		},
 		"closer": {
-			response{Code: 200, Closer: []wirePeer{{ID: []byte{1}, Addrs: [][]byte{{4}}}}},
+			Response{Code: 200, Closer: []Peer{{ID: []byte{1}, Addrs: [][]byte{{4}}}}},
 			"a2" + "0018c8" + "0281" + "a2" + "014101" + "02814104",
 		},
 	} {
@@ -60,88 +60,96 @@ func TestDecodeRequest(t *testing.T) {
 		p    []byte
 		want status.Outcome
 	}{
-		{"get", encode(t, request{Op: opGet, Key: key}), status.OK},
-		{"put", encode(t, request{Op: opPut, Key: key, Envelope: rec.envelope, PeerRecord: rec.peerRecord}), status.OK},
+		{"get", encode(t, Request{Op: OpGet, Key: key}), status.OK},
+		{"put", encode(t, Request{Op: OpPut, Key: key, Envelope: rec.Envelope, PeerRecord: rec.PeerRecord}), status.OK},
 		{"empty", nil, status.BadRequest},
 		{"garbage", []byte("GET / HTTP/1.1\r\n"), status.BadRequest},
-		{"trailing", append(encode(t, request{Op: opGet, Key: key}), 0), status.BadRequest},
-		{"unknown member", encode(t, map[int]any{0: opGet, 1: key, 9: 1}), status.BadRequest},
+		{"trailing", append(encode(t, Request{Op: OpGet, Key: key}), 0), status.BadRequest},
+		{"unknown member", encode(t, map[int]any{0: OpGet, 1: key, 9: 1}), status.BadRequest},
 		{
 			"duplicate member",
 			append([]byte{0xa3, 0, 2}, append(encode(t, map[int]any{1: key})[1:], 0, 2)...),
 			status.BadRequest,
 		},
-		{"explicit default", encode(t, map[int]any{0: opGet, 1: key, 2: []byte{}}), status.BadRequest},
-		{"get with a record", encode(t, request{Op: opGet, Key: key, Envelope: rec.envelope}), status.BadRequest},
-		{"no key", encode(t, request{Op: opGet}), status.BadAddress},
-		{"null key", encode(t, map[int]any{0: opGet, 1: nil}), status.BadRequest},
+		{"explicit default", encode(t, map[int]any{0: OpGet, 1: key, 2: []byte{}}), status.BadRequest},
+		{"get with a record", encode(t, Request{Op: OpGet, Key: key, Envelope: rec.Envelope}), status.BadRequest},
+		{"no key", encode(t, Request{Op: OpGet}), status.BadAddress},
+		{"null key", encode(t, map[int]any{0: OpGet, 1: nil}), status.BadRequest},
 		{
 			"key of another hash",
-			encode(t, request{Op: opGet, Key: append([]byte{0x12, 0x20}, key[2:]...)}),
+			encode(t, Request{Op: OpGet, Key: append([]byte{0x12, 0x20}, key[2:]...)}),
 			status.BadAddress,
 		},
-		{"short key", encode(t, request{Op: opGet, Key: key[:33]}), status.BadAddress},
-		{"long key", encode(t, request{Op: opGet, Key: append(bytes.Clone(key), 0)}), status.BadAddress},
-		{"operation", encode(t, request{Op: 5, Key: key}), status.Unsupported},
-		{"put without a record", encode(t, request{Op: opPut, Key: key}), status.BadSignature},
-		{"put without a peer record", encode(t, request{Op: opPut, Key: key, Envelope: rec.envelope}), status.BadSignature},
+		{"short key", encode(t, Request{Op: OpGet, Key: key[:33]}), status.BadAddress},
+		{"long key", encode(t, Request{Op: OpGet, Key: append(bytes.Clone(key), 0)}), status.BadAddress},
+		{"operation", encode(t, Request{Op: 5, Key: key}), status.Unsupported},
+		{"put without a record", encode(t, Request{Op: OpPut, Key: key}), status.BadSignature},
+		{"put without a peer record", encode(t, Request{Op: OpPut, Key: key, Envelope: rec.Envelope}), status.BadSignature},
 		{
 			"large record",
-			encode(t, request{Op: opPut, Key: key, Envelope: make([]byte, maxEnvelope+1), PeerRecord: rec.peerRecord}),
+			encode(t, Request{Op: OpPut, Key: key, Envelope: make([]byte, MaxEnvelope+1), PeerRecord: rec.PeerRecord}),
 			status.BodyCap,
 		},
 		{
 			"large peer record",
-			encode(t, request{Op: opPut, Key: key, Envelope: rec.envelope, PeerRecord: make([]byte, maxPeerRecord+1)}),
+			encode(t, Request{Op: OpPut, Key: key, Envelope: rec.Envelope, PeerRecord: make([]byte, MaxPeerRecord+1)}),
 			status.BodyCap,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			q, err := decodeRequest(tc.p)
+			q, err := DecodeRequest(tc.p)
 			if got := status.Of(err); got != tc.want {
 				t.Fatalf("got %s (%v), want %s", got, err, tc.want)
 			}
-			if err == nil && q.root != root("x") {
-				t.Errorf("the key is %s", q.root)
+			if err == nil && q.Root() != root("x") {
+				t.Errorf("the key is %s", q.Root())
 			}
 		})
 	}
 }
 
+// TestRequestTooLarge: a request that no peer would read is not encoded.
+func TestRequestTooLarge(t *testing.T) {
+	q := Request{Op: OpPutName, Key: make([]byte, 32), Envelope: make([]byte, MaxMessage)}
+	if p, err := q.Encode(); status.Of(err) != status.FrameOversize {
+		t.Errorf("%d bytes, %v", len(p), err)
+	}
+}
+
 func TestDecodeResponse(t *testing.T) {
-	many := func(n int) (ps []wireProvider) {
+	many := func(n int) (ps []Provider) {
 		for range n {
-			ps = append(ps, wireProvider{Envelope: []byte{1}, PeerRecord: []byte{2}})
+			ps = append(ps, Provider{Envelope: []byte{1}, PeerRecord: []byte{2}})
 		}
 		return ps
 	}
 	addrs := func(n int) [][]byte { return append([][]byte{}, make([][]byte, n)...) }
-	full := wirePeer{ID: []byte{1}}
-	for range maxCloserAddrs {
+	full := Peer{ID: []byte{1}}
+	for range MaxCloserAddrs {
 		full.Addrs = append(full.Addrs, []byte{4})
 	}
 	for name, tc := range map[string]struct {
 		p  []byte
 		ok bool
 	}{
-		"plain":            {encode(t, response{Code: 200}), true},
-		"most records":     {encode(t, response{Code: 200, Providers: many(maxProviders)}), true},
-		"most addresses":   {encode(t, response{Code: 200, Closer: []wirePeer{full}}), true},
+		"plain":            {encode(t, Response{Code: 200}), true},
+		"most records":     {encode(t, Response{Code: 200, Providers: many(MaxProviders)}), true},
+		"most addresses":   {encode(t, Response{Code: 200, Closer: []Peer{full}}), true},
 		"empty":            {nil, false},
-		"no code":          {encode(t, response{}), false},
-		"large code":       {encode(t, response{Code: 1 << 40}), false},
-		"too many records": {encode(t, response{Code: 200, Providers: many(maxProviders + 1)}), false},
-		"too many peers":   {encode(t, response{Code: 200, Closer: make([]wirePeer, maxCloser+1)}), false},
+		"no code":          {encode(t, Response{}), false},
+		"large code":       {encode(t, Response{Code: 1 << 40}), false},
+		"too many records": {encode(t, Response{Code: 200, Providers: many(MaxProviders + 1)}), false},
+		"too many peers":   {encode(t, Response{Code: 200, Closer: make([]Peer, MaxCloser+1)}), false},
 		"too many addresses": {
-			encode(t, response{Code: 200, Closer: []wirePeer{{ID: []byte{1}, Addrs: addrs(maxCloserAddrs + 1)}}}),
+			encode(t, Response{Code: 200, Closer: []Peer{{ID: []byte{1}, Addrs: addrs(MaxCloserAddrs + 1)}}}),
 			false,
 		},
 		"short pair":  {encode(t, map[int]any{0: 200, 1: [][]any{{[]byte{1}}}}), false},
 		"long pair":   {encode(t, map[int]any{0: 200, 1: [][]any{{[]byte{1}, []byte{2}, []byte{3}}}}), false},
-		"long reason": {encode(t, response{Code: 400, Reason: string(make([]byte, maxReason+1))}), false},
+		"long reason": {encode(t, Response{Code: 400, Reason: string(make([]byte, maxReason+1))}), false},
 		"bad text":    {append(encode(t, map[int]any{0: 200, 3: "a"})[:5], 0x61, 0xff), false},
 	} {
-		if _, err := decodeResponse(tc.p); (err == nil) != tc.ok || err != nil && status.Of(err) != status.Upstream {
+		if _, err := DecodeResponse(tc.p); (err == nil) != tc.ok || err != nil && status.Of(err) != status.Upstream {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -150,14 +158,14 @@ func TestDecodeResponse(t *testing.T) {
 // TestErrorsCrossTheWire: what one side refuses, the other side gets.
 func TestErrorsCrossTheWire(t *testing.T) {
 	for r, want := range refusals {
-		back := errorResponse(refuse(r, errors.New("cause"))).err()
+		back := ErrorResponse(Refuse(r, errors.New("cause"))).Err()
 		var re *RecordError
 		if !errors.As(back, &re) || re.Refusal != r || status.Of(back) != want {
 			t.Errorf("%s arrives as %v", r, back)
 		}
 	}
 	for _, o := range status.All() {
-		back := errorResponse(status.Errorf(o, "x")).err()
+		back := ErrorResponse(status.Errorf(o, "x")).Err()
 		if o.Success() {
 			continue // NotModified is no failure of this protocol
 		}
@@ -166,24 +174,24 @@ func TestErrorsCrossTheWire(t *testing.T) {
 			t.Errorf("%s arrives as %s", o, got)
 		}
 	}
-	if err := (response{Code: 200}).err(); err != nil {
+	if err := (Response{Code: 200}).Err(); err != nil {
 		t.Error(err)
 	}
 	for reason, want := range map[string]status.Outcome{"": status.Busy, "new_thing": status.Busy, "ok": status.Busy} {
-		if got := status.Of(response{Code: 429, Reason: reason}.err()); got != want {
+		if got := status.Of(Response{Code: 429, Reason: reason}.Err()); got != want {
 			t.Errorf("429 %q is %s, want %s", reason, got, want)
 		}
 	}
 }
 
-// TestGetResponseFits: the answer is never above the bound of the message, and
+// TestProviderResponseFits: the answer is never above the bound of the message, and
 // always has room for closer peers.
-func TestGetResponseFits(t *testing.T) {
-	big := sealed{envelope: make([]byte, maxEnvelope), peerRecord: make([]byte, maxPeerRecord)}
+func TestProviderResponseFits(t *testing.T) {
+	big := Sealed{Envelope: make([]byte, MaxEnvelope), PeerRecord: make([]byte, MaxPeerRecord)}
 	var infos []peer.AddrInfo
-	for i := range 2 * maxCloser {
+	for i := range 2 * MaxCloser {
 		info := peer.AddrInfo{ID: newIdentity(t).id}
-		for j := range 2 * maxCloserAddrs {
+		for j := range 2 * MaxCloserAddrs {
 			info.Addrs = append(
 				info.Addrs,
 				ma.StringCast(fmt.Sprintf("/ip6/2001:db8::%d/udp/%d/quic-v1/p2p/%s/p2p-circuit", i, j, info.ID)),
@@ -192,24 +200,24 @@ func TestGetResponseFits(t *testing.T) {
 		infos = append(infos, info)
 	}
 	for _, n := range []int{0, 1, 5, 20, 40} {
-		held := make([]sealed, n)
+		held := make([]Sealed, n)
 		for i := range held {
 			held[i] = big
 		}
-		r := getResponse(held, infos)
+		r := ProviderResponse(held, infos)
 		p := encode(t, r)
-		if len(p) > maxMessage {
+		if len(p) > MaxMessage {
 			t.Errorf("%d records: %d bytes", n, len(p))
 		}
 		if n > 0 && len(r.Providers) == 0 || len(r.Closer) == 0 {
 			t.Errorf("%d records: %d are in the answer, with %d closer peers", n, len(r.Providers), len(r.Closer))
 		}
-		back, err := decodeResponse(p)
+		back, err := DecodeResponse(p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, info := range back.closer() {
-			if info.ID != infos[i].ID || len(info.Addrs) != maxCloserAddrs || !info.Addrs[0].Equal(infos[i].Addrs[0]) {
+		for i, info := range back.CloserPeers() {
+			if info.ID != infos[i].ID || len(info.Addrs) != MaxCloserAddrs || !info.Addrs[0].Equal(infos[i].Addrs[0]) {
 				t.Errorf("peer %d arrives as %v", i, info)
 			}
 		}
@@ -220,12 +228,12 @@ func TestGetResponseFits(t *testing.T) {
 func TestCloserLeavesOutGarbage(t *testing.T) {
 	id := newIdentity(t).id
 	good := ma.StringCast("/ip4/192.0.2.1/tcp/1")
-	r := response{Closer: []wirePeer{
+	r := Response{Closer: []Peer{
 		{ID: []byte("not an id")},
 		{ID: bytes.Repeat([]byte{0}, maxPeerID+1)},
 		{ID: []byte(id), Addrs: [][]byte{{0xff, 0xff}, nil, make([]byte, maxAddr+1), good.Bytes()}},
 	}}
-	got := r.closer()
+	got := r.CloserPeers()
 	if len(got) != 1 || got[0].ID != id || len(got[0].Addrs) != 1 || !got[0].Addrs[0].Equal(good) {
 		t.Errorf("got %v", got)
 	}
@@ -233,14 +241,14 @@ func TestCloserLeavesOutGarbage(t *testing.T) {
 
 func FuzzRequest(f *testing.F) {
 	rec := newIdentity(f).seal(f, root("x"), 1, time.Now().Add(time.Hour))
-	f.Add(encode(f, request{Op: opGet, Key: root("x").Multihash()}))
-	f.Add(encode(f, request{Op: opPut, Key: root("x").Multihash(), Envelope: rec.envelope, PeerRecord: rec.peerRecord}))
-	named := newIdentity(f).nameRecord(f, "blog", 1, "text")
+	f.Add(encode(f, Request{Op: OpGet, Key: root("x").Multihash()}))
+	f.Add(encode(f, Request{Op: OpPut, Key: root("x").Multihash(), Envelope: rec.Envelope, PeerRecord: rec.PeerRecord}))
+	named := newIdentity(f).nameRecord(f)
 	key := named.Name.Digest()
-	f.Add(encode(f, request{Op: opPutName, Key: key[:], Envelope: named.Envelope}))
-	f.Add(encode(f, request{Op: opGetName, Key: key[:]}))
+	f.Add(encode(f, Request{Op: OpPutName, Key: key[:], Envelope: named.Envelope}))
+	f.Add(encode(f, Request{Op: OpGetName, Key: key[:]}))
 	f.Fuzz(func(t *testing.T, p []byte) {
-		q, err := decodeRequest(p)
+		q, err := DecodeRequest(p)
 		if err != nil {
 			if o := status.Of(err); o == status.Internal || o.Success() {
 				t.Fatalf("an untyped error: %v", err)
@@ -255,22 +263,22 @@ func FuzzRequest(f *testing.F) {
 
 func FuzzResponse(f *testing.F) {
 	rec := newIdentity(f).seal(f, root("x"), 1, time.Now().Add(time.Hour))
-	f.Add(encode(f, getResponse([]sealed{rec}, []peer.AddrInfo{{ID: rec.Provider, Addrs: rec.addrs.Addrs}})))
-	f.Add(encode(f, response{Code: 200, Providers: []wireProvider{
-		{Envelope: newIdentity(f).nameRecord(f, "blog", 1, "text").Envelope},
+	f.Add(encode(f, ProviderResponse([]Sealed{rec}, []peer.AddrInfo{{ID: rec.Provider, Addrs: rec.Addrs.Addrs}})))
+	f.Add(encode(f, Response{Code: 200, Providers: []Provider{
+		{Envelope: newIdentity(f).nameRecord(f).Envelope},
 	}}))
-	f.Add(encode(f, response{Code: 429, Reason: "busy"}))
+	f.Add(encode(f, Response{Code: 429, Reason: "busy"}))
 	f.Fuzz(func(t *testing.T, p []byte) {
-		r, err := decodeResponse(p)
+		r, err := DecodeResponse(p)
 		if err != nil {
 			return
 		}
 		if again := encode(t, r); !bytes.Equal(p, again) {
 			t.Fatalf("%x was accepted and encodes to %x", p, again)
 		}
-		if len(r.closer()) > maxCloser {
+		if len(r.CloserPeers()) > MaxCloser {
 			t.Fatal("too many peers")
 		}
-		_ = r.err()
+		_ = r.Err()
 	})
 }

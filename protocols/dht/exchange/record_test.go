@@ -1,4 +1,4 @@
-package dht
+package exchange
 
 import (
 	"bytes"
@@ -85,9 +85,9 @@ func TestRecordDecodeRefusals(t *testing.T) {
 func TestSealedSizes(t *testing.T) {
 	me := newIdentity(t)
 	s := me.seal(t, root("x"), uint64(time.Now().UnixMilli()), time.Now().Add(time.Hour))
-	t.Logf("envelope %d bytes, peer record with one address %d bytes", len(s.envelope), len(s.peerRecord))
-	if len(s.envelope) > 250 {
-		t.Errorf("an envelope has %d bytes", len(s.envelope))
+	t.Logf("envelope %d bytes, peer record with one address %d bytes", len(s.Envelope), len(s.PeerRecord))
+	if len(s.Envelope) > 250 {
+		t.Errorf("an envelope has %d bytes", len(s.Envelope))
 	}
 }
 
@@ -99,16 +99,16 @@ func TestSealCutsAddresses(t *testing.T) {
 		addrs = append(addrs, ma.StringCast("/ip6/2001:db8::1/udp/4901/quic-v1"))
 	}
 	now := time.Now()
-	s, err := seal(me.key, Record{Root: root("x"), Provider: me.id, NotAfter: now.Add(time.Hour).Truncate(time.Second)},
+	s, err := Seal(me.key, Record{Root: root("x"), Provider: me.id, NotAfter: now.Add(time.Hour).Truncate(time.Second)},
 		peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: me.id, Addrs: addrs}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := openSealed(s.envelope, s.peerRecord, root("x"), now)
+	got, err := Open(s.Envelope, s.PeerRecord, root("x"), now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(got.addrs.Addrs); n < 8 || n > 100 {
+	if n := len(got.Addrs.Addrs); n < 8 || n > 100 {
 		t.Errorf("%d addresses are left", n)
 	}
 }
@@ -144,14 +144,14 @@ func TestOpen(t *testing.T) {
 	}{
 		{name: "good"},
 		{name: "last second", at: good.NotAfter},
-		{name: "longest life and a skewed clock", at: good.NotAfter.Add(-maxLifetime - clockSkew)},
-		{name: "large envelope", env: make([]byte, maxEnvelope+1), want: Oversize, wantStatus: status.BodyCap},
-		{name: "large peer record", pr: make([]byte, maxPeerRecord+1), want: Oversize, wantStatus: status.BodyCap},
+		{name: "longest life and a skewed clock", at: good.NotAfter.Add(-MaxLifetime - ClockSkew)},
+		{name: "large envelope", env: make([]byte, MaxEnvelope+1), want: Oversize, wantStatus: status.BodyCap},
+		{name: "large peer record", pr: make([]byte, MaxPeerRecord+1), want: Oversize, wantStatus: status.BodyCap},
 		{name: "key of another kind", env: env(rsa, &good.Record), want: Oversize, wantStatus: status.BodyCap},
 		{name: "empty", env: []byte{}, want: Unsigned, wantStatus: status.BadSignature},
 		{name: "not an envelope", env: []byte("who needs signatures"), want: Unsigned, wantStatus: status.BadSignature},
 		{name: "bare payload", env: mustPayload(t, &good.Record), want: Unsigned, wantStatus: status.BadSignature},
-		{name: "a peer record instead", env: good.peerRecord, want: WrongType, wantStatus: status.BadSignature},
+		{name: "a peer record instead", env: good.PeerRecord, want: WrongType, wantStatus: status.BadSignature},
 		{
 			name: "other payload type",
 			env: env(me.key, &raw{
@@ -166,7 +166,7 @@ func TestOpen(t *testing.T) {
 			}),
 			want: BadSignature, wantStatus: status.BadSignature,
 		},
-		{name: "flipped signature", env: flip(good.envelope), want: BadSignature, wantStatus: status.BadSignature},
+		{name: "flipped signature", env: flip(good.Envelope), want: BadSignature, wantStatus: status.BadSignature},
 		{
 			name: "payload not canonical",
 			env: env(me.key, &raw{
@@ -178,22 +178,22 @@ func TestOpen(t *testing.T) {
 		{name: "another object", root: root("y"), want: WrongKey, wantStatus: status.BadRequest},
 		{name: "a second late", at: good.NotAfter.Add(time.Second), want: Expired, wantStatus: status.Stale},
 		{
-			name: "lives too long", at: good.NotAfter.Add(-maxLifetime - clockSkew - time.Second),
+			name: "lives too long", at: good.NotAfter.Add(-MaxLifetime - ClockSkew - time.Second),
 			want: FutureDated, wantStatus: status.Stale,
 		},
 		{name: "no peer record", pr: []byte{}, want: BadPeerRecord, wantStatus: status.BadSignature},
 		{
-			name: "peer record of another", pr: other.seal(t, root("x"), 1, now).peerRecord,
+			name: "peer record of another", pr: other.seal(t, root("x"), 1, now).PeerRecord,
 			want: BadPeerRecord, wantStatus: status.BadSignature,
 		},
 		{
 			name: "peer record by another", pr: env(other.key, me.peerRecord()),
 			want: BadPeerRecord, wantStatus: status.BadSignature,
 		},
-		{name: "peer record forged", pr: flip(good.peerRecord), want: BadPeerRecord, wantStatus: status.BadSignature},
+		{name: "peer record forged", pr: flip(good.PeerRecord), want: BadPeerRecord, wantStatus: status.BadSignature},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			env, pr, at, key := good.envelope, good.peerRecord, now, root("x")
+			env, pr, at, key := good.Envelope, good.PeerRecord, now, root("x")
 			if tc.env != nil {
 				env = tc.env
 			}
@@ -206,16 +206,16 @@ func TestOpen(t *testing.T) {
 			if !tc.root.IsZero() {
 				key = tc.root
 			}
-			got, err := openSealed(env, pr, key, at)
+			got, err := Open(env, pr, key, at)
 			if tc.want == "" {
 				if err != nil {
 					t.Fatal(err)
 				}
 				want := good.Record
-				if latest := at.Add(maxLifetime); want.NotAfter.After(latest) {
+				if latest := at.Add(MaxLifetime); want.NotAfter.After(latest) {
 					want.NotAfter = latest // no record counts for longer
 				}
-				if got.Record != want || len(got.addrs.Addrs) != 1 {
+				if got.Record != want || len(got.Addrs.Addrs) != 1 {
 					t.Errorf("got %+v", got)
 				}
 				return
@@ -278,10 +278,10 @@ func FuzzOpen(f *testing.F) {
 	me := fixedIdentity(f)
 	now := time.Unix(1_800_000_000, 0)
 	good := me.seal(f, root("x"), 1, now.Add(time.Hour))
-	f.Add(good.envelope, good.peerRecord)
+	f.Add(good.Envelope, good.PeerRecord)
 	f.Add([]byte{}, []byte{})
 	f.Fuzz(func(t *testing.T, env, pr []byte) {
-		got, err := openSealed(env, pr, root("x"), now)
+		got, err := Open(env, pr, root("x"), now)
 		if err != nil {
 			var re *RecordError
 			if !errors.As(err, &re) {
@@ -300,7 +300,7 @@ func BenchmarkSeal(b *testing.B) {
 	r := Record{Root: root("x"), Provider: me.id, Seq: 1, NotAfter: time.Now().Add(time.Hour).Truncate(time.Second)}
 	pr := me.peerRecord()
 	for b.Loop() {
-		if _, err := seal(me.key, r, pr); err != nil {
+		if _, err := Seal(me.key, r, pr); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -311,7 +311,7 @@ func BenchmarkOpen(b *testing.B) {
 	now := time.Now()
 	s := me.seal(b, root("x"), 1, now.Add(time.Hour))
 	for b.Loop() {
-		if _, err := openSealed(s.envelope, s.peerRecord, root("x"), now); err != nil {
+		if _, err := Open(s.Envelope, s.PeerRecord, root("x"), now); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package dht
+package exchange
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ const recordDomain = "allium-provider"
 
 var recordType = []byte("/allium/provider/1")
 
-// Record is a provider's statement that it has an object.
+// Record is a provider's statement that it has an object (OAP1 §11).
 type Record struct {
 	Root     b3.Root
 	Provider peer.ID
@@ -69,7 +69,7 @@ func (r *Record) UnmarshalRecord(p []byte) error {
 	if !bytes.Equal(root.Multihash(), w.Multihash) {
 		return record.ErrNotCanonical
 	}
-	id, err := peerID(w.Provider)
+	id, err := ParsePeerID(w.Provider)
 	if err != nil {
 		return err
 	}
@@ -80,38 +80,40 @@ func (r *Record) UnmarshalRecord(p []byte) error {
 	return nil
 }
 
-// peerID parses the binary form of a peer ID.
-func peerID(p []byte) (peer.ID, error) {
+// ParsePeerID parses the binary form of a peer ID, of at most 64 bytes.
+func ParsePeerID(p []byte) (peer.ID, error) {
 	if len(p) > maxPeerID {
 		return "", fmt.Errorf("peer ID has %d bytes, more than %d", len(p), maxPeerID)
 	}
 	return peer.IDFromBytes(p)
 }
 
-// sealed is a verified record with its signed form.
-type sealed struct {
+// Sealed is a verified record with its signed form and the signed addresses of its provider (OAP1 §11).
+type Sealed struct {
 	Record
-	source
-	addrs      peer.PeerRecord
-	envelope   []byte
-	peerRecord []byte
+	Addrs      peer.PeerRecord
+	Envelope   []byte // of Record
+	PeerRecord []byte // the envelope of Addrs
 }
 
-// seal signs a record and the provider's addresses. It drops the last addresses until the
-// peer record has at most maxPeerRecord bytes.
-func seal(key crypto.PrivKey, r Record, addrs *peer.PeerRecord) (sealed, error) {
+// Size returns the bytes that a record takes in a response.
+func (s *Sealed) Size() int { return len(s.Envelope) + len(s.PeerRecord) + 8 }
+
+// Seal signs a record and the provider's addresses. It drops the last addresses until the
+// peer record has at most MaxPeerRecord bytes.
+func Seal(key crypto.PrivKey, r Record, addrs *peer.PeerRecord) (Sealed, error) {
 	env, err := sealEnvelope(&r, key)
 	if err != nil {
-		return sealed{}, err
+		return Sealed{}, err
 	}
 	own := *addrs
 	for {
 		pr, err := sealEnvelope(&own, key)
 		if err != nil {
-			return sealed{}, err
+			return Sealed{}, err
 		}
-		if len(pr) <= maxPeerRecord {
-			return sealed{Record: r, addrs: own, envelope: env, peerRecord: pr}, nil
+		if len(pr) <= MaxPeerRecord {
+			return Sealed{Record: r, Addrs: own, Envelope: env, PeerRecord: pr}, nil
 		}
 		own.Addrs = own.Addrs[:len(own.Addrs)-1]
 	}
@@ -129,12 +131,12 @@ func sealEnvelope(r libp2precord.Record, key crypto.PrivKey) ([]byte, error) {
 	return raw, nil
 }
 
-// openSealed verifies a record for root and its peer record at time now. It limits
-// NotAfter to maxLifetime from now. The error is a *[RecordError].
-func openSealed(envelope, peerRecord []byte, root b3.Root, now time.Time) (sealed, error) {
-	s := sealed{envelope: envelope, peerRecord: peerRecord}
-	if len(envelope) > maxEnvelope || len(peerRecord) > maxPeerRecord {
-		return s, refuse(Oversize, fmt.Errorf("envelope has %d bytes, peer record %d", len(envelope), len(peerRecord)))
+// Open verifies a record for root and its peer record at time now. It limits NotAfter to
+// MaxLifetime from now. The error is a *[RecordError].
+func Open(envelope, peerRecord []byte, root b3.Root, now time.Time) (Sealed, error) {
+	s := Sealed{Envelope: envelope, PeerRecord: peerRecord}
+	if len(envelope) > MaxEnvelope || len(peerRecord) > MaxPeerRecord {
+		return s, Refuse(Oversize, fmt.Errorf("envelope has %d bytes, peer record %d", len(envelope), len(peerRecord)))
 	}
 	signer, err := openEnvelope(envelope, &s.Record)
 	if err != nil {
@@ -142,28 +144,36 @@ func openSealed(envelope, peerRecord []byte, root b3.Root, now time.Time) (seale
 	}
 	switch {
 	case !s.Provider.MatchesPublicKey(signer):
-		return s, refuse(WrongProvider, nil)
+		return s, Refuse(WrongProvider, nil)
 	case s.Root != root:
-		return s, refuse(WrongKey, nil)
+		return s, Refuse(WrongKey, nil)
 	case s.NotAfter.Before(now):
-		return s, refuse(Expired, nil)
-	case futureDated(s.Record, now):
-		return s, refuse(FutureDated, nil)
+		return s, Refuse(Expired, nil)
+	case s.FutureDated(now):
+		return s, Refuse(FutureDated, nil)
 	}
-	s.NotAfter = clampLife(s.NotAfter, now)
-	signer, err = openEnvelope(peerRecord, &s.addrs)
+	s.NotAfter = ClampLife(s.NotAfter, now)
+	signer, err = openEnvelope(peerRecord, &s.Addrs)
 	if err != nil {
-		return s, refuse(BadPeerRecord, err)
+		return s, Refuse(BadPeerRecord, err)
 	}
-	if s.addrs.PeerID != s.Provider || !s.Provider.MatchesPublicKey(signer) {
-		return s, refuse(BadPeerRecord, errors.New("it belongs to another peer"))
+	if s.Addrs.PeerID != s.Provider || !s.Provider.MatchesPublicKey(signer) {
+		return s, Refuse(BadPeerRecord, errors.New("it belongs to another peer"))
 	}
 	return s, nil
 }
 
-// futureDated reports whether r ends later than any record may.
-func futureDated(r Record, now time.Time) bool {
-	return r.NotAfter.After(now.Add(maxLifetime + clockSkew))
+// FutureDated reports whether r ends later than any record may (OAP1 §13.14).
+func (r *Record) FutureDated(now time.Time) bool {
+	return r.NotAfter.After(now.Add(MaxLifetime + ClockSkew))
+}
+
+// ClampLife returns notAfter, or MaxLifetime from now if that is earlier (OAP1 §13.14).
+func ClampLife(notAfter, now time.Time) time.Time {
+	if latest := now.Add(MaxLifetime); notAfter.After(latest) {
+		return latest
+	}
+	return notAfter
 }
 
 // openEnvelope verifies an envelope of r's type, decodes its payload into r and returns
@@ -172,14 +182,14 @@ func openEnvelope(raw []byte, r libp2precord.Record) (crypto.PubKey, error) {
 	payload, signer, err := record.KindLike(r).Open(raw)
 	switch {
 	case errors.Is(err, record.ErrUnsigned):
-		return nil, refuse(Unsigned, err)
+		return nil, Refuse(Unsigned, err)
 	case errors.Is(err, record.ErrType):
-		return nil, refuse(WrongType, err)
+		return nil, Refuse(WrongType, err)
 	case err != nil:
-		return nil, refuse(BadSignature, err)
+		return nil, Refuse(BadSignature, err)
 	}
 	if err := r.UnmarshalRecord(payload); err != nil {
-		return nil, refuse(Malformed, err)
+		return nil, Refuse(Malformed, err)
 	}
 	return signer, nil
 }
