@@ -11,8 +11,8 @@ FUZZTIME    ?= 5s
 TESTTIMEOUT ?= 30m
 BENCHTIME   ?= 1s
 BENCHCOUNT  ?= 3
-# Packages where goroutines meet; the race detector pays for itself there.
-RACE        := ./internal/... ./protocols/... ./store/... ./resolver/... ./gateway/... ./node/... ./testnet/...
+# Packages where goroutines meet; the race detector pays for itself there. The simulations of testnet have one goroutine.
+RACE        := ./internal/... ./protocols/... ./store/... ./resolver/... ./gateway/... ./node/... ./testnet ./testnet/script
 
 .DEFAULT_GOAL := help
 
