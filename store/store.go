@@ -54,7 +54,7 @@ type Deps struct {
 	MayExpire func() bool
 }
 
-// Types of the parts of which a Store consists.
+// The types of a store's parts, under the names that callers of a Store use.
 type (
 	// Info describes one object.
 	Info = objects.Info

@@ -11,7 +11,6 @@ import (
 
 	"allium/node/tree/extract"
 	"allium/protocols/manifest"
-	"allium/protocols/status"
 )
 
 // intend makes what was fetched durable, and notes what is about to be written. If this process is killed,
@@ -40,39 +39,18 @@ func (u *update) intend(ctx context.Context) error {
 	return u.d.recs.save(u.d.ledger, u.d.real)
 }
 
-// forgetOthers drops the records of a path that do not say what is there now: updates that were killed
-// intended them.
+// forgetOthers drops the records of a path that do not say what is there now, if one does: updates that
+// were killed intended the others.
 func (u *update) forgetOthers(ctx context.Context, path string) error {
-	in, name, err := u.dirs.Of(path)
-	if err == nil {
-		var info fs.FileInfo
-		if info, err = in.Lstat(name); err == nil {
-			return u.keepMatching(ctx, in, name, path, info)
-		}
+	in, name, info, err := u.lookAt(path)
+	if err != nil || info == nil {
+		return err
 	}
-	if errors.Is(err, fs.ErrNotExist) || status.Of(err) == status.Conflict { // nothing is there
-		delete(u.d.recs, path)
-		return nil
+	found, err := u.matching(ctx, in, name, path, info)
+	if len(found) > 0 {
+		u.d.recs[path] = found
 	}
 	return err
-}
-
-func (u *update) keepMatching(ctx context.Context, in *os.Root, name, path string, info fs.FileInfo) error {
-	var kept []record
-	for _, r := range u.d.recs[path] {
-		same, _, err := u.matches(ctx, in, name, path, info, r)
-		if errors.Is(err, fs.ErrPermission) {
-			return nil // it may be any of them
-		}
-		if err != nil {
-			return err
-		}
-		if same {
-			kept = append(kept, r)
-		}
-	}
-	u.d.recs[path] = kept
-	return nil
 }
 
 // recordOf returns the record of an entry that an update writes.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 
 	"allium/node/tree/addcache"
 	"allium/protocols/b3"
@@ -31,18 +32,8 @@ func (u *update) compare(ctx context.Context) error {
 
 // same reports whether the disk has an entry. Then it notes that.
 func (u *update) same(ctx context.Context, i int, e entry) (bool, error) {
-	in, name, err := u.dirs.Of(e.path)
-	if errors.Is(err, fs.ErrNotExist) || status.Of(err) == status.Conflict { // the directory is to be made first
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	info, err := in.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
+	in, name, info, err := u.lookAt(e.path)
+	if err != nil || info == nil {
 		return false, err
 	}
 	now := record{Kind: e.Kind, Root: e.Root, Size: e.Size, Target: e.Target}
@@ -118,17 +109,40 @@ func (u *update) rootOf(
 	return root, stamp, nil
 }
 
+// lookAt describes what is at a path, below the directory in. info is nil if nothing is there, or not yet
+// the directory that it is to be in.
+func (u *update) lookAt(path string) (in *os.Root, name string, info fs.FileInfo, err error) {
+	in, name, err = u.dirs.Of(path)
+	if err == nil {
+		info, err = in.Lstat(name)
+	}
+	if errors.Is(err, fs.ErrNotExist) || status.Of(err) == status.Conflict {
+		return in, name, nil, nil
+	}
+	return in, name, info, err
+}
+
+// matching returns the records of a path that say what is there. A file that cannot be read matches none.
+func (u *update) matching(
+	ctx context.Context, in *os.Root, name, path string, info fs.FileInfo,
+) (found []record, err error) {
+	for _, r := range u.d.recs[path] {
+		same, _, err := u.matches(ctx, in, name, path, info, r)
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			return nil, err
+		}
+		if err == nil && same {
+			found = append(found, r)
+		}
+	}
+	return found, nil
+}
+
 // known returns whether what is at a path is what a record says that an update left or saw there. own
 // says that an update wrote it.
 func (u *update) known(
 	ctx context.Context, in *os.Root, name, path string, info fs.FileInfo,
 ) (known, own bool, err error) {
-	for _, r := range u.d.recs[path] {
-		same, _, err := u.matches(ctx, in, name, path, info, r)
-		if err != nil && !errors.Is(err, fs.ErrPermission) {
-			return false, false, err
-		}
-		known, own = known || same, own || same && r.Own
-	}
-	return known, own, nil
+	found, err := u.matching(ctx, in, name, path, info)
+	return len(found) > 0, slices.ContainsFunc(found, func(r record) bool { return r.Own }), err
 }

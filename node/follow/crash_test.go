@@ -82,8 +82,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestKilledOften: after more updates than the ledger remembers of a path, of which none came to its end,
-// the next one knows what is there.
+// TestKilledOften: more updates are killed in a row than the ledger keeps records of a path. The next
+// update knows what is there.
 func TestKilledOften(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"->x", "content"} {

@@ -245,17 +245,19 @@ func (w *diskWalk) children(dir diskEntry, list []fs.DirEntry) ([]diskEntry, boo
 	entries := all[:0]
 	sorted := true
 	for i, c := range all {
-		if reason := manifest.NameProblem(c.name); reason != "" || errs[i] != nil {
-			if reason != "" {
-				errs[i] = nil
-			}
-			if !w.bad(c, reason, errs[i]) {
+		switch reason := manifest.NameProblem(c.name); {
+		case reason != "":
+			if !w.bad(c, reason, nil) {
 				return nil, false
 			}
-			continue
+		case errs[i] != nil:
+			if !w.bad(c, "", errs[i]) {
+				return nil, false
+			}
+		default:
+			sorted = sorted && c.name == c.raw
+			entries = append(entries, c)
 		}
-		sorted = sorted && c.name == c.raw
-		entries = append(entries, c)
 	}
 	if sorted {
 		if w.check && len(entries) == len(list) {

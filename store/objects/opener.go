@@ -72,7 +72,7 @@ type Objects struct {
 	partials *partial.Table
 }
 
-// New returns the objects that p opens. Those of which a part is stored are in partials.
+// New returns the objects that p opens. Partial objects are in partials.
 func New(p *Opener, partials *partial.Table) *Objects { return &Objects{p, partials} }
 
 // Info describes one object.

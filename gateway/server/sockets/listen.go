@@ -1,5 +1,6 @@
-// Package sockets is the Unix socket of the local API, and what the system says of connections: who is
-// at the other end, which files it passed, and what it has acknowledged.
+// Package sockets opens the Unix socket of the local API, and reports what the system knows of a
+// connection: the user at the other end, the files that the client passed, and the bytes that it has not
+// acknowledged.
 package sockets
 
 import (
