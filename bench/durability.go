@@ -221,8 +221,7 @@ func (m *member) read(ctx context.Context, key string, r b3.Range, size int64) e
 // repairRate is the configuration of a node that repairs at so many bytes a second.
 func repairRate(n int) string { return fmt.Sprintf("[store]\nrepair_rate = \"%d\"\n", n) }
 
-// repairedBytes returns how many bytes of copies and shards the node has sent and received, but for those that somebody
-// waited for.
+// repairedBytes returns how many bytes of copies and shards the node has sent, and received for repairs of others.
 func (m *member) repairedBytes(ctx context.Context) (float64, error) {
 	counters, err := m.counters(ctx)
 	bytes := 0.0

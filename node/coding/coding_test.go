@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,9 +119,9 @@ func (x *node) Presence(ctx context.Context, roots []b3.Root) ([]b3.Presence, er
 }
 
 // put stores an object at a member as a put of a peer does: pinned for the cluster.
-func (x *node) put(ctx context.Context, to peer.ID, obj b3.Object, wait repair.Wait) error {
-	if wait != nil {
-		if err := wait(ctx, int(obj.Size())); err != nil {
+func (x *node) put(ctx context.Context, to peer.ID, obj b3.Object, pace repair.Pace) error {
+	if pace.Sent != nil {
+		if err := pace.Sent(ctx, int(obj.Size())); err != nil {
 			return err
 		}
 	}
@@ -225,8 +226,27 @@ func (c *cluster) spread(p []byte, data, parity int) (object, manifest b3.Root) 
 // give has a node send a shard to another one.
 func (c *cluster) give(from, to *node, manifest b3.Root, shard int) {
 	c.t.Helper()
-	if err := from.Send(c.t.Context(), to.id, manifest, from.manifest, plan.Shard(shard), nil); err != nil {
+	var sent, fetched atomic.Int64
+	count := func(n *atomic.Int64) repair.Wait {
+		return func(_ context.Context, bytes int) error { n.Add(int64(bytes)); return nil }
+	}
+	pace := repair.Pace{Sent: count(&sent), Fetched: count(&fetched)}
+	root := from.manifest.Shards[0][shard]
+	_, here := from.store.Stat(c.t.Context(), root)
+	has := here == nil || from.piece == plan.Whole && shard < from.manifest.Data
+	if err := from.Send(c.t.Context(), to.id, manifest, from.manifest, plan.Shard(shard), pace); err != nil {
 		c.t.Fatalf("shard %d: %v", shard, err)
+	}
+	want := int64(0)
+	for _, root := range []b3.Root{manifest, from.manifest.Outboard, root} {
+		info, err := to.store.Stat(c.t.Context(), root)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		want += info.Size
+	}
+	if sent.Load() != want || (fetched.Load() == 0) != has {
+		c.t.Errorf("shard %d: %d bytes count as sent, want %d; %d as fetched", shard, sent.Load(), want, fetched.Load())
 	}
 	if !to.learn(manifest) || to.piece != plan.Shard(shard) {
 		c.t.Fatalf("%s holds piece %d in place of shard %d", to.id, to.piece, shard)
@@ -356,7 +376,7 @@ func TestLyingManifest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := x.put(t.Context(), x.id, o, nil); err != nil {
+			if err := x.put(t.Context(), x.id, o, repair.Pace{}); err != nil {
 				t.Fatal(err)
 			}
 			o.Close()

@@ -16,7 +16,7 @@ import (
 
 // Send implements durability.Coder. The manifest goes last: a member that has it has the piece.
 func (c *Coder) Send(
-	ctx context.Context, to peer.ID, manifest b3.Root, m *erasure.Manifest, p plan.Piece, wait repair.Wait,
+	ctx context.Context, to peer.ID, manifest b3.Root, m *erasure.Manifest, p plan.Piece, pace repair.Pace,
 ) error {
 	if p == plan.Whole {
 		return status.Errorf(status.Internal, "the piece of a coded object that is sent is no shard")
@@ -28,9 +28,9 @@ func (c *Coder) Send(
 		if _, size := m.Shard(stripe, p.Shard()); size == 0 {
 			continue
 		}
-		obj, err := c.openShard(ctx, manifest, m, stripe, p.Shard(), wait)
+		obj, err := c.openShard(ctx, manifest, m, stripe, p.Shard(), pace.Fetched)
 		if err == nil {
-			err = c.put(ctx, to, obj, wait)
+			err = c.put(ctx, to, obj, pace)
 		}
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ func (c *Coder) Send(
 		}
 		obj, err := c.deps.Store.Inspect(ctx, root)
 		if err == nil {
-			err = c.put(ctx, to, obj, wait)
+			err = c.put(ctx, to, obj, pace)
 		}
 		if err != nil {
 			return err
@@ -52,14 +52,14 @@ func (c *Coder) Send(
 }
 
 // put stores an object at a member, and closes it.
-func (c *Coder) put(ctx context.Context, to peer.ID, obj b3.Object, wait repair.Wait) error {
+func (c *Coder) put(ctx context.Context, to peer.ID, obj b3.Object, pace repair.Pace) error {
 	defer obj.Close()
-	return c.deps.Put(ctx, to, obj, wait)
+	return c.deps.Put(ctx, to, obj, pace)
 }
 
 // openShard opens a shard: from the store, as a range of the whole object, or made from others.
 func (c *Coder) openShard(
-	ctx context.Context, manifest b3.Root, m *erasure.Manifest, stripe, shard int, wait repair.Wait,
+	ctx context.Context, manifest b3.Root, m *erasure.Manifest, stripe, shard int, wait wait,
 ) (b3.Object, error) {
 	root, _ := m.Shard(stripe, shard)
 	obj, err := c.deps.Store.Inspect(ctx, root)
@@ -84,7 +84,7 @@ func (c *Coder) openShard(
 
 // rebuild stores a shard, which it gets from a member or computes from others. It stays in the store as cached content.
 func (c *Coder) rebuild(
-	ctx context.Context, manifest b3.Root, m *erasure.Manifest, stripe, shard int, wait repair.Wait,
+	ctx context.Context, manifest b3.Root, m *erasure.Manifest, stripe, shard int, wait wait,
 ) error {
 	release, err := c.streams.Acquire(ctx)
 	if err != nil {

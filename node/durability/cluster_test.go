@@ -332,7 +332,7 @@ func (x *node) Lease(ctx context.Context, id peer.ID, root b3.Root) (bool, error
 }
 
 // send sends copies as puts of a member do.
-func (x *node) send(ctx context.Context, id peer.ID, roots []b3.Root, wait repair.Wait) (errs []error, err error) {
+func (x *node) send(ctx context.Context, id peer.ID, roots []b3.Root, pace repair.Pace) (errs []error, err error) {
 	if len(roots) > MaxBatch {
 		x.c.t.Errorf("%d objects in one put", len(roots))
 	}
@@ -340,20 +340,18 @@ func (x *node) send(ctx context.Context, id peer.ID, roots []b3.Root, wait repai
 	x.c.puts++
 	x.c.mu.Unlock()
 	for _, root := range roots {
-		errs = append(errs, x.sendOne(ctx, id, root, wait))
+		errs = append(errs, x.sendOne(ctx, id, root, pace))
 	}
 	return errs, nil
 }
 
-func (x *node) sendOne(ctx context.Context, id peer.ID, root b3.Root, wait repair.Wait) error {
+func (x *node) sendOne(ctx context.Context, id peer.ID, root b3.Root, pace repair.Pace) error {
 	data, err := storetest.Get(x.c.t, x.store, root)
 	if err != nil {
 		return err
 	}
-	if wait != nil {
-		if err := wait(ctx, len(data)); err != nil {
-			return err
-		}
+	if err := pace.Sent(ctx, len(data)); err != nil {
+		return err
 	}
 	to, err := x.reach(ctx, id)
 	if err != nil {
@@ -363,7 +361,7 @@ func (x *node) sendOne(ctx context.Context, id peer.ID, root b3.Root, wait repai
 		return to.store.Pin(ctx, root, store.PinOptions{Label: meta.ClusterLabel})
 	}
 	x.c.mu.Lock()
-	x.c.sends = append(x.c.sends, sent{x, time.Now(), len(data), wait == nil})
+	x.c.sends = append(x.c.sends, sent{x, time.Now(), len(data), pace.Awaited})
 	x.c.mu.Unlock()
 	if _, err := to.store.PutBytes(ctx, data, store.PutOptions{Expect: root}); err != nil {
 		return err

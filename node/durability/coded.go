@@ -170,7 +170,7 @@ func (s *Service) encode(c coding, p meta.Pin) {
 	case a.running, now.Before(a.retry):
 		return
 	}
-	job := repair.Job{Kind: repair.Rebuild, Root: c.root, Run: func(ctx context.Context, _ repair.Wait) error {
+	job := repair.Job{Kind: repair.Rebuild, Root: c.root, Run: func(ctx context.Context, _ repair.Pace) error {
 		err := error(status.Errorf(status.Internal, "the encoding did not end"))
 		defer func() { s.encoded(c, err) }() // also after a panic
 		root, err := s.deps.Coder.Encode(ctx, c.root, p.Target)

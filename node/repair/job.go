@@ -25,6 +25,9 @@ const Move Kind = "move"
 // Trim is the kind of the copies that were dropped because nobody needs them, which takes no job.
 const Trim Kind = "trim"
 
+// fetch is the label of what jobs fetched from members to make shards of it, which they then send.
+const fetch = "fetch"
+
 // receive is the label of what members sent for their repairs, and nobody waited for.
 const receive = "receive"
 
@@ -41,14 +44,24 @@ const urgentPlaces = queueLen / 8
 // maxWait or ctx ends.
 type Wait func(ctx context.Context, n int) error
 
+// Pace counts the bytes of a job before they travel, and has them wait for the rate of repairs unless somebody waits
+// for the job. In tests its functions may be nil.
+type Pace struct {
+	Sent    Wait // for bytes that go to the member that the job is for
+	Fetched Wait // for bytes that are fetched to make these
+	Awaited bool // somebody waits for the job
+}
+
 // Job is a repair that a planner wants.
 type Job struct {
 	Kind   Kind
 	Root   b3.Root
 	Urgent bool // it may use the last places of the queue
-	// Run does the repair. It calls wait for bytes before it sends them. Its error is counted and
+	// Awaited says that somebody waits for the job: its bytes are counted, and keep to no rate of repairs.
+	Awaited bool
+	// Run does the repair. It keeps to pace. Its error is counted and
 	// logged; the planner decides whether to try again.
-	Run func(ctx context.Context, wait Wait) error
+	Run func(ctx context.Context, pace Pace) error
 }
 
 // task is what a worker does: a job, or the repair of root.
@@ -95,21 +108,34 @@ func (r *Repairs) do(ctx context.Context, job Job) {
 			r.log.Info("a repair failed; it is planned again", "kind", kind, "root", job.Root, "err", err)
 		}
 	}()
-	err = job.Run(ctx, func(ctx context.Context, n int) error { return r.wait(ctx, kind, n) })
+	err = job.Run(ctx, Pace{Sent: r.pace(job, kind), Fetched: r.pace(job, fetch), Awaited: job.Awaited})
+}
+
+// pace returns what counts bytes of a job as a kind, and waits for the rate of repairs unless the job is awaited.
+func (r *Repairs) pace(job Job, kind string) Wait {
+	return func(ctx context.Context, n int) error {
+		r.m.bytes.WithLabelValues(kind).Add(float64(n))
+		if job.Awaited {
+			return nil
+		}
+		return r.wait(ctx, kind, job.Kind == Move, n)
+	}
 }
 
 // Received waits until the rate of repairs allows n bytes, at most burst, that a member sent for a repair.
-func (r *Repairs) Received(ctx context.Context, n int) error { return r.wait(ctx, receive, n) }
+func (r *Repairs) Received(ctx context.Context, n int) error {
+	r.m.bytes.WithLabelValues(receive).Add(float64(n))
+	return r.wait(ctx, receive, false, n)
+}
 
-// wait counts n bytes and waits for the rate that all repairs share.
-func (r *Repairs) wait(ctx context.Context, kind string, n int) error {
-	r.m.bytes.WithLabelValues(kind).Add(float64(n))
+// wait waits for the rate that all repairs share, and for that of moves.
+func (r *Repairs) wait(ctx context.Context, kind string, move bool, n int) error {
 	if r.rate == nil {
 		return nil
 	}
 	begun := time.Now()
 	var err error
-	if kind == string(Move) {
+	if move {
 		err = r.moves.Wait(ctx, n, maxWait)
 	}
 	if err == nil {

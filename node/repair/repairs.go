@@ -293,7 +293,10 @@ func (r *Repairs) repair(ctx context.Context, do ops, root b3.Root) (back bool) 
 func (r *Repairs) fetch(ctx context.Context, do ops, root b3.Root) error {
 	begun := time.Now()
 	defer func() { r.m.seconds.WithLabelValues(damage).Add(time.Since(begun).Seconds()) }()
-	return do.fetch(ctx, root, r.ahead, func(n int) error { return r.wait(ctx, damage, n) })
+	return do.fetch(ctx, root, r.ahead, func(n int) error {
+		r.m.bytes.WithLabelValues(damage).Add(float64(n))
+		return r.wait(ctx, damage, false, n)
+	})
 }
 
 // backOff notes a failure of root and returns how long it is not tried again.

@@ -3,6 +3,7 @@ package repair
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"iter"
 	"log/slog"
@@ -325,7 +326,7 @@ func TestReceivedPace(t *testing.T) {
 		var took [2]time.Duration
 		var wg sync.WaitGroup
 		for i, wait := range []func(ctx context.Context, n int) error{
-			func(ctx context.Context, n int) error { return r.wait(ctx, string(Replicate), n) }, r.Received,
+			r.pace(Job{Kind: Replicate}, string(Replicate)), r.Received,
 		} {
 			wg.Go(func() {
 				for range each / chunk {
@@ -346,6 +347,45 @@ func TestReceivedPace(t *testing.T) {
 		for _, kind := range []string{string(Replicate), receive} {
 			if n := testutil.ToFloat64(r.m.bytes.WithLabelValues(kind)); n != each {
 				t.Errorf("%v bytes of %s are counted", n, kind)
+			}
+		}
+	})
+}
+
+// TestJobsCountBytes: bytes of a job count under its kind when they are sent, and as fetched when shards are made of
+// them. Those that somebody waits for count too, and wait for no rate.
+func TestJobsCountBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate, n = 1 << 20, 10 << 20
+		r := mending(t, rate, nil)
+		for _, c := range []struct {
+			job  Job
+			took time.Duration
+		}{
+			{Job{Kind: Rebuild, Awaited: true}, 0},
+			{Job{Kind: Replicate}, (2*n - burst) * time.Second / rate},
+			{Job{Kind: Move}, (2*n - burst) * moveShare * time.Second / rate},
+		} {
+			c.job.Run = func(ctx context.Context, pace Pace) error {
+				if pace.Awaited != c.job.Awaited {
+					t.Errorf("the pace of %+v says %v", c.job, pace.Awaited)
+				}
+				for range n / b3.GroupSize {
+					if err := errors.Join(pace.Fetched(ctx, b3.GroupSize), pace.Sent(ctx, b3.GroupSize)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				return nil
+			}
+			fetched := testutil.ToFloat64(r.m.bytes.WithLabelValues(fetch))
+			begun := time.Now()
+			r.do(t.Context(), c.job)
+			if took := time.Since(begun); took < c.took-time.Second || took > c.took {
+				t.Errorf("%s took %s, want %s", c.job.Kind, took, c.took)
+			}
+			sent := testutil.ToFloat64(r.m.bytes.WithLabelValues(string(c.job.Kind)))
+			if fetched = testutil.ToFloat64(r.m.bytes.WithLabelValues(fetch)) - fetched; sent != n || fetched != n {
+				t.Errorf("%v bytes of %s and %v that were fetched are counted, want %d of each", sent, c.job.Kind, fetched, n)
 			}
 		}
 	})
