@@ -53,8 +53,9 @@ func (s *Service) findNode(ctx context.Context, p peer.ID, key []byte) ([]peer.A
 		return nil, fmt.Errorf("ask for closer peers: %w", err)
 	}
 	near := m.GetCloserPeers()
-	infos := make([]peer.AddrInfo, 0, min(len(near), exchange.MaxCloser))
-	for _, info := range pb.PBPeersToPeerInfos(near[:min(len(near), exchange.MaxCloser)]) {
+	near = near[:min(len(near), exchange.MaxCloser+1)] // the target, and the closest
+	infos := make([]peer.AddrInfo, 0, len(near))
+	for _, info := range pb.PBPeersToPeerInfos(near) {
 		if id, err := exchange.ParsePeerID([]byte(info.ID)); err == nil {
 			addrs := info.Addrs[:min(len(info.Addrs), 2*exchange.MaxCloserAddrs)]
 			infos = append(infos, peer.AddrInfo{ID: id, Addrs: addrs})

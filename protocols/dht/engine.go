@@ -281,7 +281,7 @@ func (d *driver) handleReply(ctx context.Context, r reply) []kad.Action[peer.ID]
 		d.found(ctx, p)
 	}
 	closer := make([]kad.Peer[peer.ID], 0, len(r.closer))
-	for _, info := range r.closer[:min(len(r.closer), d.cfg.K)] {
+	for _, info := range r.closer[:min(len(r.closer), d.cfg.K+1)] {
 		if d.denied != nil && d.denied(info.ID) {
 			continue
 		}

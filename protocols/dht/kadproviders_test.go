@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p"
 	kaddht "github.com/libp2p/go-libp2p-kad-dht"
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 	"google.golang.org/protobuf/proto"
@@ -18,6 +20,7 @@ import (
 	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/delimited"
+	"allium/protocols/dht/exchange"
 )
 
 // TestStockClientFindsProviders: kad-dht's own client, which knows nothing of the
@@ -98,5 +101,50 @@ func TestStockClientFindsProviders(t *testing.T) {
 		if kind != pb.Message_PING && len(a.GetCloserPeers()) == 0 {
 			t.Errorf("message %d names no closer peers", i)
 		}
+	}
+}
+
+// TestStockServerNamesTarget: kad-dht's own server answers FIND_NODE with the target before the k closest, though
+// the target is no server; all of them are accepted, and not one more.
+func TestStockServerNamesTarget(t *testing.T) {
+	n := startNetwork(t, 2)[0]
+	h, err := libp2p.New(libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableMetrics())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	stock, err := kaddht.New(h, kaddht.ProtocolPrefix(Prefix), kaddht.Mode(kaddht.ModeServer), kaddht.DisableAutoRefresh())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stock.Close()
+	others := make([]peer.ID, 400)
+	for i := range others {
+		others[i] = newIdentity(t).id
+		h.Peerstore().AddAddr(others[i], ma.StringCast(fmt.Sprintf("/ip4/45.%d.%d.1/tcp/1", i/256, i%256)), time.Hour)
+		if i > 0 { // the first is the target, no server
+			_, _ = stock.RoutingTable().TryAddPeer(others[i], false, false) // a full bucket takes no more
+		}
+	}
+	n.host.Peerstore().AddAddrs(h.ID(), h.Addrs(), time.Hour)
+	infos, err := n.findNode(t.Context(), h.ID(), []byte(others[0]))
+	if err != nil || len(infos) != exchange.MaxCloser+1 || infos[0].ID != others[0] || len(infos[0].Addrs) == 0 {
+		t.Fatalf("%d peers, %v: %v", len(infos), err, infos)
+	}
+	h.SetStreamHandler(KadID, func(s network.Stream) { // two more than k
+		defer s.Close()
+		if _, err := delimited.Read(bufio.NewReader(s), maxKadMessage); err != nil {
+			return
+		}
+		a := pb.NewMessage(pb.Message_FIND_NODE, nil, 0)
+		for _, p := range others[:exchange.MaxCloser+2] {
+			a.CloserPeers = append(a.CloserPeers, &pb.Message_Peer{Id: []byte(p)})
+		}
+		if raw, err := proto.Marshal(a); err == nil {
+			_ = delimited.Write(s, raw)
+		}
+	})
+	if infos, err = n.findNode(t.Context(), h.ID(), []byte(others[0])); err != nil || len(infos) != exchange.MaxCloser+1 {
+		t.Errorf("%d peers, %v", len(infos), err)
 	}
 }

@@ -80,7 +80,7 @@ const ProviderID = Prefix + "/prov/1.0.0"
 
 // Bounds of this implementation. Those of the exchange are in package exchange.
 const (
-	maxKadMessage = 128 << 10 // bytes of a response on KadID; 20 peers with all addresses take less than 30 KiB
+	maxKadMessage = 128 << 10 // bytes of a response on KadID; 21 peers with all addresses take less than 30 KiB
 
 	maxWaitingLookups = 512 // lookups of this node that wait; further ones get busy
 	maxWaitingDials   = 512 // calls to unconnected peers that wait; further ones get busy

@@ -5,8 +5,8 @@ import "slices"
 // frontier holds the peers that a lookup has heard of, nearest to the target first.
 //
 // Invariants: list is sorted by distance. seen holds the IDs of list and the node's
-// own, each once. At most 2k peers come from the table and at most k from one
-// response, so list never exceeds k × (2 + MaxProbes).
+// own, each once. At most 2k peers come from the table, at most k from one response,
+// and the target, so list never exceeds k × (2 + MaxProbes) + 1.
 type frontier[P comparable] struct {
 	target Key
 	k      int

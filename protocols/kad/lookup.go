@@ -87,7 +87,11 @@ func (l *Lookup[P]) Answer(now time.Duration, from P, r Reply[P]) []Action[P] {
 	l.result.Answers++
 	l.result.Providers += max(r.Providers, 0)
 	l.result.Values += max(r.Values, 0)
-	l.frontier.add(r.Closer, l.cfg.K, c.hop+1)
+	n := l.cfg.K
+	if len(r.Closer) > 0 && r.Closer[0].Key == l.query.Target {
+		n++
+	}
+	l.frontier.add(r.Closer, n, c.hop+1)
 	if l.query.Quorum(l.result.Progress) {
 		l.finish(Satisfied)
 	}

@@ -54,3 +54,22 @@ func TestOutOfTurn(t *testing.T) {
 	h.tick(time.Hour)
 	h.answer(time.Hour, 2, Reply[uint16]{Closer: peersOf(4)})
 }
+
+// TestTargetFirst: a response has k peers, and one more if the first is the target, as kad-dht's has.
+func TestTargetFirst(t *testing.T) {
+	t.Parallel()
+	cfg := Publish()
+	cfg.K, cfg.Alpha = 4, 1
+	target := peerOf(100)
+	for want, closer := range map[int][]Peer[uint16]{
+		5: append([]Peer[uint16]{target}, peersOf(2, 3, 4, 5, 6)...),
+		4: append(peersOf(2, 3, 4, 5), target),
+	} {
+		h := newHarness(t, cfg, Query[uint16]{Self: 99, Target: target.Key})
+		h.begin(0, peersOf(1))
+		h.answer(1, 1, Reply[uint16]{Closer: closer})
+		if got := len(h.l.frontier.list) - 1; got != want {
+			t.Errorf("%v: the lookup knows %d peers more, want %d", closer, got, want)
+		}
+	}
+}

@@ -27,8 +27,9 @@ type Query[P comparable] struct {
 }
 
 // Reply is the response of a peer. Providers and Values count only results that are
-// verified and new to the lookup. The lookup uses only the first k peers of Closer,
-// because a correct response has no more.
+// verified and new to the lookup. The lookup uses only the first k peers of Closer. If
+// the first is the target itself, it uses k more: kad-dht names the target before the k
+// closest, even if it is not one of the network's servers.
 type Reply[P comparable] struct {
 	Closer    []Peer[P]
 	Providers int
