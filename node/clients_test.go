@@ -128,7 +128,7 @@ func TestGuideOfPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir := t.TempDir()
-		write(t, filepath.Join(dir, "go.mod"), []byte("module example.org/app\n\ngo 1.26.0\n"))
+		write(t, filepath.Join(dir, "go.mod"), []byte("module example.org/app\n\ngo 1.26.6\n"))
 		sums, err := os.ReadFile("../go.sum")
 		if err != nil {
 			t.Fatal(err)

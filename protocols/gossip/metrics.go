@@ -1,6 +1,8 @@
 package gossip
 
 import (
+	"time"
+
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
@@ -162,6 +164,9 @@ func (t *tracer) UndeliverableMessage(*pubsub.Message) { t.m.drop(dropSlow, 1) }
 
 // SendRPC implements pubsub.RawTracer.
 func (t *tracer) SendRPC(rpc *pubsub.RPC, _ peer.ID) { t.m.tx.Add(float64(len(rpc.GetPublish()))) }
+
+// SendRPCCompleted implements pubsub.RawTracer.
+func (*tracer) SendRPCCompleted(*pubsub.RPC, peer.ID, time.Duration) {}
 
 // DropRPC implements pubsub.RawTracer.
 func (t *tracer) DropRPC(rpc *pubsub.RPC, _ peer.ID) { t.m.drop(dropPeerQueue, len(rpc.GetPublish())) }
