@@ -3,6 +3,7 @@ package dnslink
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -71,12 +72,23 @@ func Domain(text string) (domain string, ok bool) {
 	return domain, err == nil
 }
 
-// profile brings domains into one form, as idna.Lookup does, and checks the lengths of labels too.
-var profile = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.VerifyDNSLength(true))
+// profile brings domains into one form, as browsers do: hyphens may be anywhere. It also checks the lengths
+// of labels. It admits every ASCII character, so ascii checks them.
+var profile = idna.New(idna.MapForLookup(), idna.StrictDomainName(false), idna.CheckHyphens(false), idna.BidiRule(),
+	idna.VerifyDNSLength(true))
+
+// notInHost reports whether r is none of the characters of host names in their ASCII form. Browsers and the
+// DNS also know names with underscores.
+func notInHost(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
+}
 
 // ascii returns a domain in its one form.
 func ascii(text string) (string, error) {
-	domain, err := profile.ToASCII(strings.TrimSuffix(text, "."))
+	domain, err := profile.ToASCII(name.FoldSharpS(strings.TrimSuffix(text, ".")))
+	if i := strings.IndexFunc(domain, notInHost); err == nil && i >= 0 {
+		err = fmt.Errorf("it has the character %q", domain[i])
+	}
 	switch {
 	case err != nil:
 		return "", status.Errorf(status.BadAddress, "%.80q is no domain: %w", text, err)

@@ -91,10 +91,27 @@ func TestDomain(t *testing.T) {
 		"example.org": true, "docs.example.org": true, "bücher.example": true, "docs.alice": true,
 		"blog." + zone.String(): false, "blog." + zone.String()[:40]: false, "blog." + zone.ID().String(): false,
 		"blog": false, "": false, ".": false, "a..b": false, "127.0.0.1": false, "a b.org": false,
+		"r3---sn-x.example": true, "a_b.example": true, "_a.example": true, "ab--c.example": true, "a-.example": true,
+		"xn--a.example": false, "a/b.example": false, "a:b.example": false, "a%b.example": false, "a@b.example": false,
+		"*.example": false, "a<b.example": false,
 		strings.Repeat("a.", 130) + "org": false, strings.Repeat("a", 64) + ".org": false, "a\x00b.org": false,
 	} {
 		if _, got := Domain(text); got != want {
 			t.Errorf("%.80q: %t", text, got)
+		}
+	}
+}
+
+// TestDomainForm: a domain has one form, however it is spelled.
+func TestDomainForm(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"STRAẞE.example": "xn--strae-oqa.example", "straße.example": "xn--strae-oqa.example",
+		"xn--strae-oqa.example.": "xn--strae-oqa.example", "A_B。Example": "a_b.example",
+		"R3---sn-x.example": "r3---sn-x.example",
+	} {
+		if got, ok := Domain(text); !ok || got != want {
+			t.Errorf("%q is %q, %t", text, got, ok)
 		}
 	}
 }

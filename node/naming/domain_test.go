@@ -51,6 +51,7 @@ func TestDomain(t *testing.T) {
 	}
 	const root = "b3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
 	dns := &links{txt: map[string]string{
+		"_dnslink.r3---sn-x.org.": "/b3/" + root, "_dnslink.a_b.example.": "/n/r3---sn-x.org",
 		"_dnslink.direct.org.": "/b3/" + root + "/site", "_dnslink.named.org.": "/n/blog." + zone.String() + "/sub",
 		"_dnslink.one.org.": "/n/two.org/1", "_dnslink.two.org.": "/n/three.org/2", "_dnslink.three.org.": "/n/direct.org/3",
 		"_dnslink.zero.org.": "/n/one.org", "_dnslink.loop.org.": "/n/back.org", "_dnslink.back.org.": "/n/loop.org",
@@ -74,6 +75,10 @@ func TestDomain(t *testing.T) {
 		{"loop.org", "", 2, true, status.BadRequest},
 		{"short.org", "", 1, true, status.NotFound}, // a petname of this home is no name for others
 		{"nothing.org", "", 0, true, status.NotFound},
+		{"r3---sn-x.org", "", 1, true, status.OK},
+		{"a_b.example/x", "x", 2, true, status.OK},
+		{"a_b.alice", "", 0, false, status.BadAddress}, // a petname's zone has no such label
+		{"a_b." + zone.String(), "", 0, false, status.BadAddress},
 		{"blog.alice", "", 0, false, status.OK},
 		{"blog." + zone.String(), "", 0, false, status.OK},
 		{"other." + zone.String(), "", 0, false, status.NotFound},
@@ -93,7 +98,7 @@ func TestDomain(t *testing.T) {
 			isRecorded(t, ring, c.key, got, err)
 		}
 		if _, err := New(fixed{short}, w, nil, nil, time.Now).Resolve(t.Context(), c.key, names.Options{}); c.asked &&
-			status.Of(err) != status.NotFound {
+			status.Of(err) != status.NotFound && status.Of(err) != status.BadAddress {
 			t.Errorf("%s without the DNS: %v", c.key, err)
 		}
 	}

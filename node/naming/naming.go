@@ -10,6 +10,7 @@ package naming
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -95,13 +96,28 @@ func (r *Resolver) Expand(ctx context.Context, text string) (name.Name, error) {
 // Recorded returns under which name the lookups of text are recorded: with the key of its zone, or a domain
 // in its one form. ok is false if text is neither.
 func (r *Resolver) Recorded(ctx context.Context, text string) (key string, ok bool) {
-	switch n, err := r.Expand(ctx, text); {
-	case err == nil:
+	n, err := r.Expand(ctx, text)
+	if err == nil {
 		return n.String(), true
-	case status.Of(err) == status.NotFound && r.dns != nil:
-		return dnslink.Domain(text)
 	}
-	return "", false
+	return r.asDomain(ctx, text, err)
+}
+
+// asDomain returns text as a domain that the DNS may be asked for. err is why text is no name: its zone is
+// not known, or its first part is no label and its zone is not known either. ok is false for all others.
+func (r *Resolver) asDomain(ctx context.Context, text string, err error) (domain string, ok bool) {
+	if r.dns == nil {
+		return "", false
+	}
+	var bad *name.LabelError
+	if errors.As(err, &bad) { // host names have more characters than labels
+		_, zone, _ := strings.Cut(text, ".")
+		_, _, err = r.expand(ctx, "x."+zone)
+	}
+	if status.Of(err) != status.NotFound {
+		return "", false
+	}
+	return dnslink.Domain(text)
 }
 
 // Addresses understands addresses alone.
@@ -123,12 +139,10 @@ func (r *Resolver) Resolve(ctx context.Context, key string, opt names.Options) (
 	}
 	text, path, _ := strings.Cut(key, "/")
 	n, found, err := r.expand(ctx, text)
-	if status.Of(err) == status.NotFound && r.dns != nil {
-		if domain, ok := dnslink.Domain(text); ok {
+	if err != nil {
+		if domain, ok := r.asDomain(ctx, text, err); ok {
 			return r.domain(ctx, domain, path, opt)
 		}
-	}
-	if err != nil {
 		return Target{}, err
 	}
 	a, err := r.names.ResolveName(ctx, n, opt)

@@ -17,12 +17,19 @@ import (
 // label.
 type Label struct{ s string }
 
+// sharpS maps the capital sharp s to the small one, as UTS #46 does since Unicode 15.1. Older data map it
+// to "ss", so that the upper and the lower case of one word were two labels.
+var sharpS = strings.NewReplacer("\u1e9e", "ß")
+
+// FoldSharpS returns s with each U+1E9E as ß. It comes before the mapping of UTS #46.
+func FoldSharpS(s string) string { return sharpS.Replace(s) }
+
 // profile normalises labels as UTS #46 says, non-transitional, with STD3 rules and the checks
 // of hyphens, joiners and writing direction.
 var profile = idna.New(idna.MapForLookup(), idna.BidiRule())
 
-// ParseLabel returns the normal form of s: mapped as UTS #46 does for look-ups, which folds
-// case, width and composition. It accepts the Punycode form (xn--…). The result has letters,
+// ParseLabel returns the normal form of s: mapped by [FoldSharpS] and then as UTS #46 does for
+// look-ups, which folds case, width and composition. It accepts the Punycode form (xn--…). The result has letters,
 // marks, decimal digits and hyphens; symbols such as emoji are refused, because they belong
 // to every script and many look alike. Its letters are of one script, where Japanese (Han,
 // Hiragana, Katakana), Korean (Han, Hangul) and Bopomofo with Han count as one, as in UTS #39.
@@ -58,7 +65,7 @@ func parseLabel(s string) (Label, error) {
 	case !utf8.ValidString(s):
 		return Label{}, labelError(s, BadChar, "bytes that are not UTF-8")
 	}
-	normal, err := profile.ToUnicode(s)
+	normal, err := profile.ToUnicode(FoldSharpS(s))
 	switch {
 	case err != nil:
 		if bad, ok := strings.CutPrefix(err.Error(), "idna: disallowed rune "); ok {

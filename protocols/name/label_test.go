@@ -22,6 +22,9 @@ func TestParseLabel(t *testing.T) {
 		"Bu\u0308cher":          "bücher",    // decomposed
 		"xn--bcher-kva":         "bücher",    // Punycode
 		"straße":                "straße",    // no transitional mapping
+		"STRAẞE":                "straße",    // the capital of ß, not "ss"
+		"STRASSE":               "strasse",   //
+		"xn--strae-oqa":         "straße",    //
 		"a1-b2":                 "a1-b2",     //
 		"42":                    "42",        //
 		"привет":                "привет",    //
