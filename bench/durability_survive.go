@@ -150,22 +150,22 @@ func (c *cluster) lose(ctx context.Context, n int, readers *survivors) (seconds,
 	return took.Seconds(), 1.5*busiest/surviveRate + surviveTicks.Seconds(), nil
 }
 
-// restored waits until no node has an object at risk.
+// restored waits until each node knows that all its objects have their copies.
 func (c *cluster) restored(ctx context.Context) error {
 	for begun := time.Now(); ; time.Sleep(surviveLook) {
-		atRisk, lost := 0, 0
+		atRisk, lost, checking := 0, 0, 0
 		for _, m := range c.members {
 			d, err := m.api.Durability(ctx)
 			if err != nil {
 				return err
 			}
-			atRisk, lost = atRisk+d.AtRisk, lost+d.Lost
+			atRisk, lost, checking = atRisk+d.AtRisk, lost+d.Lost, checking+d.Checking
 		}
 		switch {
-		case atRisk+lost == 0:
+		case atRisk+lost+checking == 0:
 			return nil
 		case time.Since(begun) > surviveLimit:
-			return fmt.Errorf("after %s the nodes see %d objects at risk and %d lost", surviveLimit, atRisk, lost)
+			return fmt.Errorf("after %s the nodes see %d objects at risk, %d lost and %d checking", surviveLimit, atRisk, lost, checking)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path/filepath"
 
+	ds "github.com/ipfs/go-datastore"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -35,6 +36,10 @@ import (
 // newMembers makes what finds the members of this node's cluster. Gossip, which carries their
 // offers, starts after it.
 func (n *Node) newMembers() (err error) {
+	var kept ds.Datastore // not a nil *records.Store
+	if n.records != nil {
+		kept = n.records
+	}
 	n.members, err = members.New(n.membersConfig(), members.Deps{
 		Key: n.key, Ring: n.clusterRing(), Space: n.offeredSpace,
 		Publish: func(ctx context.Context, data []byte) error {
@@ -53,7 +58,7 @@ func (n *Node) newMembers() (err error) {
 			}
 			return n.host.Connect(ctx, p)
 		},
-		Network: n.networkOf, Broken: n.brokenFor, Now: n.now, Log: n.log, Metrics: n.registry,
+		Network: n.networkOf, Broken: n.brokenFor, Records: kept, Now: n.now, Log: n.log, Metrics: n.registry,
 	})
 	return err
 }

@@ -35,14 +35,16 @@ func (t Target) String() string {
 
 // Durability says how far a node is with the copies that pins ask for.
 type Durability struct {
-	Objects   int `json:"objects"`   // with a target, at this node
-	AtRisk    int `json:"at_risk"`   // of them, with fewer copies than they should have
-	Lost      int `json:"lost"`      // of them, without any copy that is known
-	Unplanned int `json:"unplanned"` // with a target, which this node does not plan, as there are too many
+	Objects     int `json:"objects"`     // with a target, at this node
+	Checking    int `json:"checking"`    // of them, being placed, or with holders that have not answered yet
+	AtRisk      int `json:"at_risk"`     // of them, with fewer copies than they should have
+	Unreachable int `json:"unreachable"` // of those at risk, that cannot be read until a member answers that is silent
+	Lost        int `json:"lost"`        // that cannot be read, and of which every member said that it holds nothing
+	Unplanned   int `json:"unplanned"`   // with a target, which this node does not plan, as there are too many
 
 	Wanted   int   `json:"copies_wanted"`
 	Observed int   `json:"copies_observed"` // that their holders proved
-	Missing  int64 `json:"missing_bytes"`   // of the copies that are missing
+	Missing  int64 `json:"missing_bytes"`   // of the copies that are missing, of objects at risk or lost
 	// ETASeconds is how long it takes to send them at the rate of the latest sends; 0: nothing is missing,
 	// or nothing was sent lately.
 	ETASeconds float64 `json:"eta_s"`
@@ -75,6 +77,9 @@ type ObjectDurability struct {
 	Observed int      `json:"observed"`
 	Holders  []Holder `json:"holders"`
 	Wanted   int      `json:"wanted"` // copies, or shards that have bytes
+	// State is "met", "checking" (it is being placed, or holders have not answered yet), "at_risk", "unreachable" or
+	// "lost".
+	State string `json:"state"`
 
 	Short   time.Time `json:"short_since,omitzero"` // since when copies are missing
 	Removed time.Time `json:"removed,omitzero"`     // when the last target was removed; its copies go some time later

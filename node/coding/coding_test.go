@@ -119,9 +119,9 @@ func (x *node) Presence(ctx context.Context, roots []b3.Root) ([]b3.Presence, er
 }
 
 // put stores an object at a member as a put of a peer does: pinned for the cluster.
-func (x *node) put(ctx context.Context, to peer.ID, obj b3.Object, pace repair.Pace) error {
-	if pace.Sent != nil {
-		if err := pace.Sent(ctx, int(obj.Size())); err != nil {
+func (x *node) put(ctx context.Context, to peer.ID, obj b3.Object, meter repair.Meter) error {
+	if meter.Sent != nil {
+		if err := meter.Sent(ctx, int(obj.Size())); err != nil {
 			return err
 		}
 	}
@@ -230,11 +230,11 @@ func (c *cluster) give(from, to *node, manifest b3.Root, shard int) {
 	count := func(n *atomic.Int64) repair.Wait {
 		return func(_ context.Context, bytes int) error { n.Add(int64(bytes)); return nil }
 	}
-	pace := repair.Pace{Sent: count(&sent), Fetched: count(&fetched)}
+	meter := repair.Meter{Sent: count(&sent), Fetched: count(&fetched)}
 	root := from.manifest.Shards[0][shard]
 	_, here := from.store.Stat(c.t.Context(), root)
 	has := here == nil || from.piece == plan.Whole && shard < from.manifest.Data
-	if err := from.Send(c.t.Context(), to.id, manifest, from.manifest, plan.Shard(shard), pace); err != nil {
+	if err := from.Send(c.t.Context(), to.id, manifest, from.manifest, plan.Shard(shard), meter); err != nil {
 		c.t.Fatalf("shard %d: %v", shard, err)
 	}
 	want := int64(0)
@@ -376,7 +376,7 @@ func TestLyingManifest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := x.put(t.Context(), x.id, o, repair.Pace{}); err != nil {
+			if err := x.put(t.Context(), x.id, o, repair.Meter{}); err != nil {
 				t.Fatal(err)
 			}
 			o.Close()

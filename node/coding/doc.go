@@ -45,7 +45,7 @@ type Deps struct {
 	Store   *store.Store
 	Objects Objects
 	// Put stores an object at a member of the cluster.
-	Put func(ctx context.Context, to peer.ID, obj b3.Object, pace repair.Pace) error
+	Put func(ctx context.Context, to peer.ID, obj b3.Object, meter repair.Meter) error
 	// Coding returns the manifest of a coded object of which this node holds a piece, and its address.
 	Coding func(object b3.Root) (root b3.Root, m *erasure.Manifest, ok bool)
 	// Holders returns the members that proved a piece, by the address of the manifest.

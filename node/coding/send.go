@@ -16,7 +16,7 @@ import (
 
 // Send implements durability.Coder. The manifest goes last: a member that has it has the piece.
 func (c *Coder) Send(
-	ctx context.Context, to peer.ID, manifest b3.Root, m *erasure.Manifest, p plan.Piece, pace repair.Pace,
+	ctx context.Context, to peer.ID, manifest b3.Root, m *erasure.Manifest, p plan.Piece, meter repair.Meter,
 ) error {
 	if p == plan.Whole {
 		return status.Errorf(status.Internal, "the piece of a coded object that is sent is no shard")
@@ -28,9 +28,9 @@ func (c *Coder) Send(
 		if _, size := m.Shard(stripe, p.Shard()); size == 0 {
 			continue
 		}
-		obj, err := c.openShard(ctx, manifest, m, stripe, p.Shard(), pace.Fetched)
+		obj, err := c.openShard(ctx, manifest, m, stripe, p.Shard(), meter.Fetched)
 		if err == nil {
-			err = c.put(ctx, to, obj, pace)
+			err = c.put(ctx, to, obj, meter)
 		}
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ func (c *Coder) Send(
 		}
 		obj, err := c.deps.Store.Inspect(ctx, root)
 		if err == nil {
-			err = c.put(ctx, to, obj, pace)
+			err = c.put(ctx, to, obj, meter)
 		}
 		if err != nil {
 			return err
@@ -52,9 +52,9 @@ func (c *Coder) Send(
 }
 
 // put stores an object at a member, and closes it.
-func (c *Coder) put(ctx context.Context, to peer.ID, obj b3.Object, pace repair.Pace) error {
+func (c *Coder) put(ctx context.Context, to peer.ID, obj b3.Object, meter repair.Meter) error {
 	defer obj.Close()
-	return c.deps.Put(ctx, to, obj, pace)
+	return c.deps.Put(ctx, to, obj, meter)
 }
 
 // openShard opens a shard: from the store, as a range of the whole object, or made from others.

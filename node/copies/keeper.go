@@ -18,14 +18,14 @@ import (
 )
 
 // send is the Send of durability.Deps.
-func (k *Keeper) send(ctx context.Context, to peer.ID, roots []b3.Root, pace repair.Pace) ([]error, error) {
+func (k *Keeper) send(ctx context.Context, to peer.ID, roots []b3.Root, meter repair.Meter) ([]error, error) {
 	if len(roots) == 1 {
-		err := k.sendOne(ctx, to, roots[0], pace)
+		err := k.sendOne(ctx, to, roots[0], meter)
 		return []error{err}, err
 	}
 	var errs []error
 	err := k.authorized(to, b3.Root{}, func(token []byte) (err error) {
-		errs, err = k.sendMany(ctx, to, roots, object.PutOptions{Capability: token, Wait: pace.Sent, Repair: !pace.Awaited})
+		errs, err = k.sendMany(ctx, to, roots, object.PutOptions{Capability: token, Wait: meter.Sent, Repair: !meter.Awaited})
 		return err
 	})
 	return errs, err
@@ -44,19 +44,19 @@ func (k *Keeper) authorized(to peer.ID, root b3.Root, put func(token []byte) err
 	return err
 }
 
-func (k *Keeper) sendOne(ctx context.Context, to peer.ID, root b3.Root, pace repair.Pace) error {
+func (k *Keeper) sendOne(ctx context.Context, to peer.ID, root b3.Root, meter repair.Meter) error {
 	obj, err := k.open(ctx, root)
 	if err != nil {
 		return err
 	}
 	defer obj.Close()
-	return k.put(ctx, to, obj, pace)
+	return k.put(ctx, to, obj, meter)
 }
 
 // put stores an object at a member.
-func (k *Keeper) put(ctx context.Context, to peer.ID, obj b3.Object, pace repair.Pace) error {
+func (k *Keeper) put(ctx context.Context, to peer.ID, obj b3.Object, meter repair.Meter) error {
 	return k.authorized(to, obj.Reader().Root(), func(token []byte) error {
-		_, err := k.deps.Objects.Put(ctx, to, obj, object.PutOptions{Capability: token, Wait: pace.Sent, Repair: !pace.Awaited})
+		_, err := k.deps.Objects.Put(ctx, to, obj, object.PutOptions{Capability: token, Wait: meter.Sent, Repair: !meter.Awaited})
 		return err
 	})
 }
@@ -157,11 +157,11 @@ func sliceOf(root b3.Root, kept durability.Kept, piece plan.Piece, drawn int64) 
 }
 
 // putObject is the Put of coding.Deps.
-func (k *Keeper) putObject(ctx context.Context, to peer.ID, obj b3.Object, pace repair.Pace) error {
+func (k *Keeper) putObject(ctx context.Context, to peer.ID, obj b3.Object, meter repair.Meter) error {
 	if err := k.deps.Denied(obj.Reader().Root()); err != nil {
 		return err
 	}
-	return k.put(ctx, to, obj, pace)
+	return k.put(ctx, to, obj, meter)
 }
 
 // dropping records in the audit log that a copy is about to be dropped. On a full disk that uses its ballast.

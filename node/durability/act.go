@@ -160,11 +160,11 @@ func (s *Service) queue(sends []planned) {
 		// What is new has one copy, and still leaves the last places of the queue to repairs.
 		Kind: sends[0].kind(), Root: sends[0].Root, Urgent: sends[0].Priority.Urgent() && !sends[0].awaited,
 		Awaited: sends[0].awaited,
-		Run: func(ctx context.Context, pace repair.Pace) error {
+		Run: func(ctx context.Context, meter repair.Meter) error {
 			ok := make([]bool, len(sends))
 			begun := s.deps.Now()
 			defer func() { s.sent(sends, ok, begun) }() // also after a panic
-			err := s.send(ctx, sends, ok, pace)
+			err := s.send(ctx, sends, ok, meter)
 			s.noteSend(ctx, err)
 			return err
 		},
@@ -209,7 +209,7 @@ func (s *Service) sent(sends []planned, ok []bool, begun time.Time) {
 // send sends a member copies of objects, and tells it the targets, now that it can pin the objects for their origins.
 // It tells it of them before as well, so that it may say that they were removed, unless somebody waits: what was just
 // asked for nobody has removed. It notes in ok which ones are there.
-func (s *Service) send(ctx context.Context, sends []planned, ok []bool, pace repair.Pace) error {
+func (s *Service) send(ctx context.Context, sends []planned, ok []bool, meter repair.Meter) error {
 	to := peer.ID(sends[0].To)
 	if !sends[0].awaited {
 		if err := s.exchange(ctx, to, sends); err != nil {
@@ -231,9 +231,9 @@ func (s *Service) send(ctx context.Context, sends []planned, ok []bool, pace rep
 	var errs []error
 	var err error
 	if p := sends[0]; p.coded != nil { // which is a job of its own
-		errs = []error{s.deps.Coder.Send(ctx, to, p.Root, p.coded, p.Piece, pace)}
+		errs = []error{s.deps.Coder.Send(ctx, to, p.Root, p.coded, p.Piece, meter)}
 	} else {
-		errs, err = s.deps.Send(ctx, to, roots, pace)
+		errs, err = s.deps.Send(ctx, to, roots, meter)
 	}
 	if err == nil && len(errs) != len(roots) {
 		err = status.Errorf(status.Internal, "%d results of %d sends", len(errs), len(roots))

@@ -158,7 +158,7 @@ func (s *Service) learn(ctx context.Context, v *durability.View, from peer.ID, t
 			if !e.here || len(changed) == 0 {
 				return
 			}
-			e.unkept = call
+			e.unkept, e.sure = call, false
 			for _, a := range changed {
 				news = append(news, targetOf{t.Root, a})
 			}

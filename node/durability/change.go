@@ -19,7 +19,7 @@ func (c *Change) Behind() bool { return c.Now.Behind > c.Before.Behind }
 // Restored reports whether all such objects have their copies again.
 func (c *Change) Restored() bool { return c.Before.Behind > 0 && c.Now.Behind == 0 }
 
-// Lost reports whether more objects have no copy that is known.
+// Lost reports whether more objects are lost.
 func (c *Change) Lost() bool { return c.Now.Lost > c.Before.Lost }
 
 // changed returns what differs from the whole tick before. before is the Sum of that one, and v the view of this one.

@@ -66,6 +66,7 @@ type node struct {
 	failing atomic.Bool // its store sets no pins
 	changes []Change
 	dropped []b3.Root // as the audit log has them
+	lacks   map[b3.Root]bool
 	records ds.Datastore
 }
 
@@ -73,6 +74,21 @@ type node struct {
 type pins struct {
 	*store.Store
 	failing *atomic.Bool
+	lacks   func(root b3.Root) bool
+}
+
+// lack has the store of a node lack an object, as if its copy were damaged, or ends that.
+func (x *node) lack(root b3.Root, lacks bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lacks[root] = lacks
+}
+
+func (s pins) Stat(ctx context.Context, root b3.Root) (store.Info, error) {
+	if s.lacks(root) {
+		return store.Info{}, status.Errorf(status.NotFound, "the object is not here")
+	}
+	return s.Store.Stat(ctx, root)
 }
 
 func (s pins) PinAll(ctx context.Context, list []store.Pinning) []error {
@@ -112,6 +128,7 @@ func newClusterAt(t *testing.T, n int, rate limits.Bytes, p durability.Params) *
 		s, _ := storetest.Start(t, memoryConfig(), store.Deps{})
 		c.nodes = append(c.nodes, &node{
 			c: c, id: id, store: s, stop: func() {}, records: dssync.MutexWrap(ds.NewMapDatastore()),
+			lacks: map[b3.Root]bool{},
 		})
 	}
 	for _, x := range c.nodes {
@@ -215,11 +232,16 @@ func (x *node) start() {
 	x.mu.Lock()
 	x.alive = true
 	if x.members == nil {
-		x.members = durability.NewCluster(durability.ID(x.id), p)
+		x.members = durability.NewCluster(durability.ID(x.id), p, time.Now())
 	}
 	x.mu.Unlock()
 	s := New(p, Deps{
-		Self: durability.ID(x.id), View: x.view, Draining: x.draining, Store: pins{x.store, &x.failing},
+		Self: durability.ID(x.id), View: x.view, Draining: x.draining,
+		Store: pins{x.store, &x.failing, func(root b3.Root) bool {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			return x.lacks[root]
+		}},
 		Prover: x, Repairs: repairs,
 		Send: x.send, Now: time.Now,
 		Below: func(_ context.Context, root b3.Root) iter.Seq2[b3.Root, error] {
@@ -332,7 +354,7 @@ func (x *node) Lease(ctx context.Context, id peer.ID, root b3.Root) (bool, error
 }
 
 // send sends copies as puts of a member do.
-func (x *node) send(ctx context.Context, id peer.ID, roots []b3.Root, pace repair.Pace) (errs []error, err error) {
+func (x *node) send(ctx context.Context, id peer.ID, roots []b3.Root, meter repair.Meter) (errs []error, err error) {
 	if len(roots) > MaxBatch {
 		x.c.t.Errorf("%d objects in one put", len(roots))
 	}
@@ -340,17 +362,17 @@ func (x *node) send(ctx context.Context, id peer.ID, roots []b3.Root, pace repai
 	x.c.puts++
 	x.c.mu.Unlock()
 	for _, root := range roots {
-		errs = append(errs, x.sendOne(ctx, id, root, pace))
+		errs = append(errs, x.sendOne(ctx, id, root, meter))
 	}
 	return errs, nil
 }
 
-func (x *node) sendOne(ctx context.Context, id peer.ID, root b3.Root, pace repair.Pace) error {
+func (x *node) sendOne(ctx context.Context, id peer.ID, root b3.Root, meter repair.Meter) error {
 	data, err := storetest.Get(x.c.t, x.store, root)
 	if err != nil {
 		return err
 	}
-	if err := pace.Sent(ctx, len(data)); err != nil {
+	if err := meter.Sent(ctx, len(data)); err != nil {
 		return err
 	}
 	to, err := x.reach(ctx, id)
@@ -361,7 +383,7 @@ func (x *node) sendOne(ctx context.Context, id peer.ID, root b3.Root, pace repai
 		return to.store.Pin(ctx, root, store.PinOptions{Label: meta.ClusterLabel})
 	}
 	x.c.mu.Lock()
-	x.c.sends = append(x.c.sends, sent{x, time.Now(), len(data), pace.Awaited})
+	x.c.sends = append(x.c.sends, sent{x, time.Now(), len(data), meter.Awaited})
 	x.c.mu.Unlock()
 	if _, err := to.store.PutBytes(ctx, data, store.PutOptions{Expect: root}); err != nil {
 		return err

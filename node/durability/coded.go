@@ -170,7 +170,7 @@ func (s *Service) encode(c coding, p meta.Pin) {
 	case a.running, now.Before(a.retry):
 		return
 	}
-	job := repair.Job{Kind: repair.Rebuild, Root: c.root, Run: func(ctx context.Context, _ repair.Pace) error {
+	job := repair.Job{Kind: repair.Rebuild, Root: c.root, Run: func(ctx context.Context, _ repair.Meter) error {
 		err := error(status.Errorf(status.Internal, "the encoding did not end"))
 		defer func() { s.encoded(c, err) }() // also after a panic
 		root, err := s.deps.Coder.Encode(ctx, c.root, p.Target)
@@ -294,7 +294,7 @@ func (s *Service) Holders(manifest b3.Root) []Holder {
 		return nil
 	}
 	var list []Holder
-	for _, c := range e.Status(v, s.p, s.deps.Now(), e.here).Copies {
+	for _, c := range e.Status(v, s.p, s.deps.Now(), e.here, e.sure).Copies {
 		if c.State.Readable() && !c.Here {
 			list = append(list, Holder{c.ID, c.Piece})
 		}

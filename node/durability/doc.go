@@ -69,9 +69,9 @@ type Coder interface {
 	// durable then, and pinned for the cluster with the target.
 	Encode(ctx context.Context, root b3.Root, t meta.Target) (b3.Root, error)
 	// Send stores a piece at a member, and the manifest after it. A piece that this node has not got, it makes from
-	// those of others. It keeps to pace.
+	// those of others. It counts bytes by meter.
 	Send(
-		ctx context.Context, to peer.ID, manifest b3.Root, m *erasure.Manifest, p durability.Piece, pace repair.Pace,
+		ctx context.Context, to peer.ID, manifest b3.Root, m *erasure.Manifest, p durability.Piece, meter repair.Meter,
 	) error
 }
 
@@ -109,9 +109,9 @@ type Deps struct {
 	// Coded takes note that this node holds a piece of an object, which it can serve from now on. It does not block.
 	Coded func(object b3.Root)
 	// Send sends copies: of one object, or of up to MaxBatch objects of at most b3.GroupSize bytes each.
-	// It keeps to pace. It returns the error of each object, nil if that is
+	// It counts bytes by meter. It returns the error of each object, nil if that is
 	// durable at the member, or one error for all.
-	Send func(ctx context.Context, to peer.ID, roots []b3.Root, pace repair.Pace) ([]error, error)
+	Send func(ctx context.Context, to peer.ID, roots []b3.Root, meter repair.Meter) ([]error, error)
 	// Dropping records that this node is about to drop its copy of an object. If it returns an error, the copy
 	// stays; else ended is called with the result.
 	Dropping func(ctx context.Context, root b3.Root) (ended func(error), err error)

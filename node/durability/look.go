@@ -181,7 +181,7 @@ func (s *Service) raiseTo(e *entry, t meta.Target, now time.Time) {
 	}
 	e.wants(t)
 	e.own.Seq = max(e.own.Seq, t.Seq, known.Seq+1)
-	e.placed = false
+	e.placed, e.sure = false, false
 	e.Ask(s.deps.Self, e.own, now)
 }
 

@@ -61,7 +61,7 @@ func (c *crowd) start(p durability.Params) {
 		Self: c.members[0].ID, Store: c, Prover: c, Repairs: c, Now: func() time.Time { return c.now },
 		View:     func() *durability.View { return durability.NewView(c.members[0].ID, c.members, false) },
 		Draining: func() time.Time { return time.Time{} },
-		Send: func(_ context.Context, to peer.ID, roots []b3.Root, _ repair.Pace) ([]error, error) {
+		Send: func(_ context.Context, to peer.ID, roots []b3.Root, _ repair.Meter) ([]error, error) {
 			c.sends += len(roots)
 			for _, root := range roots {
 				c.holds[crowdIndex(root)] |= c.bit(to)
@@ -177,7 +177,7 @@ func (c *crowd) Lease(context.Context, peer.ID, b3.Root) (bool, error) { return 
 // Repairs.
 
 func (c *crowd) Queue(job repair.Job) bool {
-	_ = job.Run(context.Background(), repair.Pace{})
+	_ = job.Run(context.Background(), repair.Meter{})
 	return true
 }
 

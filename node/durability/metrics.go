@@ -34,9 +34,16 @@ func newMetrics(reg prometheus.Registerer, s *Service) metrics {
 		gauge("durability_active_objects", "Objects of this node that have a target and do not rest: copies are sent, "+
 			"proved, told or dropped, or are kept as shards. At most 65,536.",
 			func() float64 { return float64(s.activeObjects()) }),
+		gauge("durability_checking_objects", "Objects of this node whose copies are being placed, or whose holders have "+
+			"not answered yet.",
+			func() float64 { return float64(s.Sum().Checking) }),
 		gauge("durability_at_risk_objects", "Objects of this node with fewer copies than their targets ask for.",
 			func() float64 { return float64(s.Sum().AtRisk) }),
-		gauge("durability_lost_objects", "Objects of this node with a target and without any copy that is known.",
+		gauge("durability_unreachable_objects", "Objects at risk that cannot be read until a member answers that is "+
+			"silent.",
+			func() float64 { return float64(s.Sum().Unreachable) }),
+		gauge("durability_lost_objects", "Objects of this node with a target that cannot be read, and of which every "+
+			"member said that it holds nothing.",
 			func() float64 { return float64(s.Sum().Lost) }),
 		gauge("rf_target", "Copies that the targets of this node's objects ask for.",
 			func() float64 { return float64(s.Sum().Wanted) }),

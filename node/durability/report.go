@@ -12,18 +12,22 @@ import (
 
 // Sum counts objects and their copies.
 type Sum struct {
-	Objects  int   // that are planned
-	AtRisk   int   // with fewer copies that count than their targets ask for
-	Lost     int   // with a target, and without any copy that is known
-	Behind   int   // at risk or lost, and had all their copies since the node started
-	Wanted   int   // copies that targets ask for
-	Observed int   // copies that count
-	Missing  int64 // bytes of the copies that are missing
+	Objects     int   // that are planned
+	Checking    int   // see durability.Standing
+	AtRisk      int   // with fewer copies that count than their targets ask for
+	Unreachable int   // of those at risk
+	Lost        int   // that cannot be read, and of which every member said that it holds nothing
+	Behind      int   // at risk or lost, and had all their copies since the node started
+	Wanted      int   // copies that targets ask for
+	Observed    int   // copies that count
+	Missing     int64 // bytes of the copies that are missing, of objects that are at risk or lost
 }
 
 func (s *Sum) add(o Sum) {
 	s.Objects += o.Objects
+	s.Checking += o.Checking
 	s.AtRisk += o.AtRisk
+	s.Unreachable += o.Unreachable
 	s.Lost += o.Lost
 	s.Behind += o.Behind
 	s.Wanted += o.Wanted
@@ -34,18 +38,22 @@ func (s *Sum) add(o Sum) {
 // count returns the Sum of one object.
 func (e *entry) count(v *durability.View, p durability.Params, now time.Time) Sum {
 	r := Sum{Objects: 1, Wanted: e.Wanted(), Observed: e.Observed(v, p, now, e.here)}
-	switch {
-	case r.Wanted == 0:
-	case e.Lost(r.Observed):
-		r.Lost = 1
-	case r.Observed < r.Wanted:
+	switch e.Standing(v, p, now, e.here, e.sure) {
+	case durability.Met:
+		return r
+	case durability.Checking:
+		r.Checking = 1
+		return r
+	case durability.AtRisk:
 		r.AtRisk = 1
+	case durability.Unreachable:
+		r.AtRisk, r.Unreachable = 1, 1
+	case durability.Lost:
+		r.Lost = 1
 	}
-	if r.Lost+r.AtRisk > 0 {
-		r.Missing = int64(r.Wanted-r.Observed) * e.Object.Size
-		if e.placed {
-			r.Behind = 1
-		}
+	r.Missing = int64(r.Wanted-r.Observed) * e.Object.Size
+	if e.placed {
+		r.Behind = 1
 	}
 	return r
 }
@@ -111,7 +119,7 @@ func (s *Service) Object(root b3.Root, explain bool) (ObjectReport, error) {
 	if e == nil {
 		return ObjectReport{}, notPlanned(root)
 	}
-	r := ObjectReport{Status: e.Status(v, s.p, s.deps.Now(), e.here), Size: e.Object.Size, Coded: e.coded}
+	r := ObjectReport{Status: e.Status(v, s.p, s.deps.Now(), e.here, e.sure), Size: e.Object.Size, Coded: e.coded}
 	if e.coded != nil {
 		r.Size = e.coded.Size
 	}
@@ -142,7 +150,7 @@ func (s *Service) Unmet(roots []b3.Root) (unmet []b3.Root) {
 				all.add(e.count(v, s.p, now))
 			}
 		}
-		if encoding[root] || all.Objects == 0 || all.AtRisk+all.Lost > 0 {
+		if encoding[root] || all.Objects == 0 || all.Checking+all.AtRisk+all.Lost > 0 {
 			unmet = append(unmet, root)
 		}
 	}

@@ -92,27 +92,46 @@ func TestNewTarget(t *testing.T) {
 	})
 }
 
-// TestLost: an object that is nowhere is lost, and so is one whose only copy is damaged here.
+// TestLost: an object whose copy here is damaged is at risk while another one is proved, cannot be reached while its
+// holder is gone, and is lost when that one is back without it. Not before
+// that has answered.
 func TestLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 1, fast)
+		c := newCluster(t, 2, fast)
 		run(params.Grace)
-		x := c.nodes[0]
+		x, y := c.nodes[0], c.nodes[1]
 		roots := c.pin(x, 2, 1000, 2)
 		run(3 * params.Tick)
-		if r := x.service().Sum(); r.AtRisk != 2 || r.Lost != 0 || r.Missing < 2000 {
-			t.Errorf("without members the report is %+v", r)
+		want := func(what string, want Sum) {
+			t.Helper()
+			got := x.service().Sum()
+			got.Behind, got.Wanted, got.Observed, got.Missing = 0, 0, 0, 0
+			if got != want {
+				t.Errorf("%s it is %+v", what, got)
+			}
 		}
-		s := x.service()
-		s.mu.Lock()
-		e := s.find(roots[0])
-		e.here = false
-		n := e.count(s.deps.View(), s.p, time.Now())
-		state := e.Status(s.deps.View(), s.p, time.Now(), false).Copies[0].State
-		s.mu.Unlock()
-		if n.Lost != 1 || n.AtRisk != 0 || state != durability.StateAbsent {
-			t.Errorf("without any copy it is %+v, %s", n, state)
+		want("with all copies", Sum{Objects: 2})
+		x.lack(roots[0], true)
+		run(3 * params.Tick)
+		want("with a damaged copy", Sum{Objects: 2, AtRisk: 1})
+		y.kill()
+		run(3 * params.Grace)
+		want("while the other holder is gone", Sum{Objects: 2, AtRisk: 2, Unreachable: 1})
+		if o, err := x.service().Object(roots[0], false); err != nil || o.Standing != durability.Unreachable ||
+			o.Copies[0].State != durability.StateAbsent || o.Since.IsZero() {
+			t.Errorf("the object's report is %+v, %v", o, err)
 		}
+		y.lack(roots[0], true)
+		y.start()
+		c.offer()
+		if r := x.service().Report(); r.Lost != 0 {
+			t.Errorf("before it has answered it is %+v", r.Sum)
+		}
+		run(2 * params.Grace)
+		want("without any copy", Sum{Objects: 2, Lost: 1})
+		y.lack(roots[0], false)
+		run(2 * params.AuditPeriod)
+		want("when it is found again", Sum{Objects: 2, AtRisk: 1})
 	})
 }
 

@@ -61,6 +61,7 @@ type entry struct {
 	own     meta.Target // what the pins of this node ask for, as far as the pass has seen
 	adopted meta.Target // what this node once asked for, as others say
 	placed  bool        // its targets were met once since the node started
+	sure    bool        // and the copies were all proved since the node started
 	// dropping says that its pins are being removed. Nothing that a member tells is taken over meanwhile.
 	dropping bool
 	// unkept is not 0 while targets that members told may not be durable here: the number of the latest such call.
@@ -80,6 +81,9 @@ func (e *entry) asked(self durability.ID) time.Time {
 func (e *entry) isAwaited(self durability.ID, begun uint64) bool {
 	return !e.placed && e.OwnTarget(self).Seq >= begun
 }
+
+// started returns when the service was made. Proofs from before are those of holders that may have none any more.
+func (s *Service) started() time.Time { return time.UnixMilli(int64(s.begun)) }
 
 // New returns a Service that has seen nothing.
 func New(p durability.Params, d Deps) *Service {
@@ -226,26 +230,14 @@ func (s *Service) plan(whole bool) todo {
 	var sum Sum
 	var settled []*entry
 	for _, e := range s.objects.active { // the order of a map is random
-		if whole {
-			sum.add(e.count(v, s.p, now))
-		} else if do.n >= maxCalls {
+		if !whole && do.n >= maxCalls {
 			break
 		}
-		if !e.here || do.n >= maxCalls {
-			continue
-		}
-		awaited := e.isAwaited(s.deps.Self, s.begun)
-		e.Await(awaited)
-		if whole && !draining.IsZero() {
-			e.ProveSince(s.p.Floor(draining), now)
-		}
-		actions := e.Plan(v, s.p, now)
-		e.placed = e.placed || e.Met()
-		do.awaited = do.awaited || awaited && !e.placed && now.Sub(e.asked(s.deps.Self)) < awaitedFor
-		do.awaited = do.awaited || !draining.IsZero() && e.Wanted() > 0 && !e.Met()
-		s.plannedFor(e, actions, awaited, &do)
-		if (whole || tight) && len(actions) == 0 && s.rests(e, v, now) {
+		if do.n < maxCalls && s.planActive(e, v, now, draining, whole, &do) && (whole || tight) && s.rests(e, v, now) {
 			settled = append(settled, e)
+		}
+		if whole {
+			sum.add(e.count(v, s.p, now))
 		}
 	}
 	s.mu.Unlock()
@@ -268,6 +260,27 @@ func (s *Service) plan(whole bool) todo {
 	}
 	do.awaited = do.awaited || tight
 	return do
+}
+
+// planActive asks the planner about an active object, and reports whether there is nothing to do for it. The caller
+// holds mu.
+func (s *Service) planActive(e *entry, v *durability.View, now, draining time.Time, whole bool, do *todo) bool {
+	if !e.here {
+		s.plannedFor(e, e.Look(v, s.p, now), false, do)
+		return false
+	}
+	awaited := e.isAwaited(s.deps.Self, s.begun)
+	e.Await(awaited)
+	if whole && !draining.IsZero() {
+		e.ProveSince(s.p.Floor(draining), now)
+	}
+	actions := e.Plan(v, s.p, now)
+	e.placed = e.placed || e.Met()
+	e.sure = e.sure || e.Met() && e.ProvedSince(s.started())
+	do.awaited = do.awaited || awaited && !e.placed && now.Sub(e.asked(s.deps.Self)) < awaitedFor
+	do.awaited = do.awaited || !draining.IsZero() && e.Wanted() > 0 && !e.Met()
+	s.plannedFor(e, actions, awaited, do)
+	return len(actions) == 0
 }
 
 // plannedFor adds the actions that were planned for an object.

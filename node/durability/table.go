@@ -118,6 +118,7 @@ func (s *Service) peek(root b3.Root) *entry {
 // unpack returns what is known of an object at rest. With the view v it rests on; v may be nil.
 func (s *Service) unpack(k durability.Packed, v *durability.View, now time.Time) *entry {
 	e := &entry{Object: k.Unpack(v, s.p, now), here: true, placed: true}
+	e.sure = e.ProvedSince(s.p.Floor(s.started())) // as times in pages are
 	m := mark(*k.Mark())
 	if s.pass > 0 {
 		e.pass = s.pass - 1

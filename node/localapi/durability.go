@@ -57,8 +57,9 @@ func (a *Node) Durability(context.Context) (api.Durability, error) {
 	}
 	r := a.deps.Copies.Report()
 	d := api.Durability{
-		Objects: r.Objects, AtRisk: r.AtRisk, Lost: r.Lost, Unplanned: r.Unplanned,
-		Wanted: r.Wanted, Observed: r.Observed, Missing: r.Missing, ETASeconds: r.ETA.Seconds(),
+		Objects: r.Objects, Checking: r.Checking, AtRisk: r.AtRisk, Unreachable: r.Unreachable, Lost: r.Lost,
+		Unplanned: r.Unplanned,
+		Wanted:    r.Wanted, Observed: r.Observed, Missing: r.Missing, ETASeconds: r.ETA.Seconds(),
 		Ready: r.Ready, LastOnly: r.LastOnly, Members: make([]api.Member, len(r.Members)),
 	}
 	if h := a.deps.Copies.Handover(); !h.Since.IsZero() {
@@ -111,7 +112,7 @@ func (a *Node) ObjectDurability(ctx context.Context, key string, explain bool) (
 	}
 	d := api.ObjectDurability{
 		Key: root, Size: o.Size, Target: api.Target{RF: o.Wanted}, Wanted: o.Wanted, Observed: o.Observed, Short: o.Since,
-		Removed: o.Removed,
+		Removed: o.Removed, State: o.Standing.String(),
 	}
 	if m := o.Coded; m != nil && o.Wanted > 0 {
 		d.Target = *targetFor(meta.Target{Data: m.Data, Parity: m.Parity})

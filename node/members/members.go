@@ -5,6 +5,7 @@
 //
 //   - A node is a member only after an offer that it signed was opened with a key of the ring.
 //   - Members, remembered authors, dials and searches are bounded.
+//   - Members that were known before a restart are known after it, and have a grace to be heard.
 //   - Without a key in the ring, or with node.amnesia, this node sends no offer and publishes
 //     nothing. It passes on the offers of others, which it cannot read.
 //
@@ -23,6 +24,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	ds "github.com/ipfs/go-datastore"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,7 +43,7 @@ type Space struct {
 	Capacity, Free uint64 // bytes
 }
 
-// Deps is what a Service works with. Metrics may be nil, no other field.
+// Deps is what a Service works with. Metrics and Records may be nil, no other field.
 type Deps struct {
 	Key   crypto.PrivKey
 	Ring  offer.Ring
@@ -57,6 +59,7 @@ type Deps struct {
 	Network func(p peer.ID) string
 	// Broken reports whether this node's breaker for a peer is open.
 	Broken  func(p peer.ID) bool
+	Records ds.Datastore // keeps the members over a restart; nil: nothing does
 	Now     func() time.Time
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
@@ -91,7 +94,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 	}
 	s := &Service{
 		cfg: cfg, deps: d, self: self, heard: heard, met: make(chan struct{}, 1), // bound: 1, a second one adds nothing
-		cluster: durability.NewCluster(durability.ID(self), cfg.Durability),
+		cluster: durability.NewCluster(durability.ID(self), cfg.Durability, d.Now()),
 	}
 	s.drained = s.readDraining()
 	s.register(d.Metrics)
@@ -216,8 +219,10 @@ func (s *Service) mayBe(p peer.ID) bool {
 
 // Run sends offers and looks for members until ctx ends.
 func (s *Service) Run(ctx context.Context, ready func()) error {
+	s.restore(ctx)
 	var tasks sync.WaitGroup
 	tasks.Go(func() { s.search(ctx) })
+	tasks.Go(func() { s.remember(ctx) })
 	ready()
 	early := earlyOffers
 	for ctx.Err() == nil {

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	ds "github.com/ipfs/go-datastore"
+	dssync "github.com/ipfs/go-datastore/sync"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -31,6 +33,7 @@ type net struct {
 	messages  int
 	silent    map[peer.ID]bool // nothing of them arrives
 	broken    peer.ID          // whose breaker is open
+	records   ds.Datastore     // of the nodes that start next; nil: none
 }
 
 // delay is how long a message travels.
@@ -85,7 +88,7 @@ func (w *net) start(t *testing.T, ring offer.Ring, cfg Config) *Service {
 			return nil
 		},
 		Network: func(peer.ID) string { return "" }, Broken: func(p peer.ID) bool { return w.broken == p },
-		Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Records: w.records, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -240,6 +243,63 @@ func TestMemberGoes(t *testing.T) {
 			t.Errorf("after it is back %d are present", n)
 		}
 		member(b.self, status.OK)
+	})
+}
+
+// TestMembersOutlastRestarts: a node knows the members that it knew before a restart, though it hears none: those that
+// were present have a grace, and those that were gone stay so. A list that is damaged, or of members that may be none
+// any more, is left out. Until a grace has passed without a list the view says that members may be missing.
+func TestMembersOutlastRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newNet()
+		ring := newRing(t, capability.Ring{})
+		cfg := NewConfig(durability.DefaultParams())
+		records := dssync.MutexWrap(ds.NewMapDatastore())
+		w.records = records
+		a := w.start(t, ring, cfg)
+		if !a.View().Known.After(time.Now()) {
+			t.Error("a node that remembers nothing knows all members")
+		}
+		w.records = nil
+		b, gone := w.start(t, ring, cfg), w.start(t, ring, cfg)
+		time.Sleep(5 * time.Second)
+		w.mu.Lock()
+		w.silent[gone.self] = true
+		w.mu.Unlock()
+		time.Sleep(cfg.Durability.Grace + 10*time.Second)
+		synctest.Wait()
+		again := func(what string, ring offer.Ring, cfg Config, want int) *Service {
+			t.Helper()
+			w.records = records
+			s := w.start(t, ring, cfg)
+			w.mu.Lock()
+			delete(w.nodes, s.self) // nothing arrives
+			w.mu.Unlock()
+			synctest.Wait()
+			if n := present(s); n != want {
+				t.Errorf("%s: %d members are present, want %d", what, n, want)
+			}
+			return s
+		}
+		s := again("after a restart", ring, cfg, 2)
+		m, _ := s.View().Member(durability.ID(b.self))
+		out, ok := s.View().Member(durability.ID(gone.self))
+		if m.Gone || m.Capacity != 1000 || m.Free != 500 || !ok || !out.Gone || s.View().Known.After(time.Now()) {
+			t.Errorf("of the members are known %+v and %+v", m, out)
+		}
+		only := cfg
+		only.Only = []peer.ID{gone.self}
+		again("not named", ring, only, 1)
+		again("without a ring", capability.Ring{}, cfg, 0)
+		time.Sleep(cfg.Durability.Grace)
+		synctest.Wait()
+		if n := present(s); n != 1 {
+			t.Errorf("after a grace in silence %d members are present", n)
+		}
+		if err := records.Put(t.Context(), rememberedKey, []byte{0xff}); err != nil {
+			t.Fatal(err)
+		}
+		again("with a damaged list", ring, cfg, 1)
 	})
 }
 

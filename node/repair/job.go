@@ -44,9 +44,9 @@ const urgentPlaces = queueLen / 8
 // maxWait or ctx ends.
 type Wait func(ctx context.Context, n int) error
 
-// Pace counts the bytes of a job before they travel, and has them wait for the rate of repairs unless somebody waits
+// Meter counts the bytes of a job before they travel, and has them wait for the rate of repairs unless somebody waits
 // for the job. In tests its functions may be nil.
-type Pace struct {
+type Meter struct {
 	Sent    Wait // for bytes that go to the member that the job is for
 	Fetched Wait // for bytes that are fetched to make these
 	Awaited bool // somebody waits for the job
@@ -59,9 +59,9 @@ type Job struct {
 	Urgent bool // it may use the last places of the queue
 	// Awaited says that somebody waits for the job: its bytes are counted, and keep to no rate of repairs.
 	Awaited bool
-	// Run does the repair. It keeps to pace. Its error is counted and
+	// Run does the repair. It counts bytes by meter. Its error is counted and
 	// logged; the planner decides whether to try again.
-	Run func(ctx context.Context, pace Pace) error
+	Run func(ctx context.Context, meter Meter) error
 }
 
 // task is what a worker does: a job, or the repair of root.
@@ -108,11 +108,11 @@ func (r *Repairs) do(ctx context.Context, job Job) {
 			r.log.Info("a repair failed; it is planned again", "kind", kind, "root", job.Root, "err", err)
 		}
 	}()
-	err = job.Run(ctx, Pace{Sent: r.pace(job, kind), Fetched: r.pace(job, fetch), Awaited: job.Awaited})
+	err = job.Run(ctx, Meter{Sent: r.meter(job, kind), Fetched: r.meter(job, fetch), Awaited: job.Awaited})
 }
 
-// pace returns what counts bytes of a job as a kind, and waits for the rate of repairs unless the job is awaited.
-func (r *Repairs) pace(job Job, kind string) Wait {
+// meter returns what counts bytes of a job as a kind, and waits for the rate of repairs unless the job is awaited.
+func (r *Repairs) meter(job Job, kind string) Wait {
 	return func(ctx context.Context, n int) error {
 		r.m.bytes.WithLabelValues(kind).Add(float64(n))
 		if job.Awaited {

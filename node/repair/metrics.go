@@ -22,14 +22,16 @@ func newMetrics(reg prometheus.Registerer) metrics {
 				"copy that nobody needs was dropped) and outcome."}, []string{kind, "outcome"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "repair_bytes_total",
 			Help: "Bytes fetched, sent or received by repairs, by kind: those of repair_objects_total, also where an " +
-				"add waited for them; fetch: what was fetched to make shards that are sent; receive: what members sent for theirs."}, []string{kind}),
+				"add waited for them; fetch: what was fetched to make shards that are sent; receive: what members sent for " +
+				"theirs."}, []string{kind}),
 		seconds: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "repair_seconds_total",
 			Help: "Time spent on repairs."}, []string{kind}),
 		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "repair_wait_seconds",
 			Help:    "How long repairs waited for store.repair_rate.",
 			Buckets: prometheus.ExponentialBuckets(.001, 4, 8)}, []string{kind}),
 	}
-	for _, v := range []string{damage, string(Replicate), string(Rebuild), string(Move), fetch, receive} { // there from the start
+	// These are there from the start.
+	for _, v := range []string{damage, string(Replicate), string(Rebuild), string(Move), fetch, receive} {
 		m.bytes.WithLabelValues(v)
 		m.waited.WithLabelValues(v)
 		if v != receive && v != fetch { // which are no jobs of this node

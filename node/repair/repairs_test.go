@@ -326,7 +326,7 @@ func TestReceivedPace(t *testing.T) {
 		var took [2]time.Duration
 		var wg sync.WaitGroup
 		for i, wait := range []func(ctx context.Context, n int) error{
-			r.pace(Job{Kind: Replicate}, string(Replicate)), r.Received,
+			r.meter(Job{Kind: Replicate}, string(Replicate)), r.Received,
 		} {
 			wg.Go(func() {
 				for range each / chunk {
@@ -366,12 +366,12 @@ func TestJobsCountBytes(t *testing.T) {
 			{Job{Kind: Replicate}, (2*n - burst) * time.Second / rate},
 			{Job{Kind: Move}, (2*n - burst) * moveShare * time.Second / rate},
 		} {
-			c.job.Run = func(ctx context.Context, pace Pace) error {
-				if pace.Awaited != c.job.Awaited {
-					t.Errorf("the pace of %+v says %v", c.job, pace.Awaited)
+			c.job.Run = func(ctx context.Context, meter Meter) error {
+				if meter.Awaited != c.job.Awaited {
+					t.Errorf("the meter of %+v says %v", c.job, meter.Awaited)
 				}
 				for range n / b3.GroupSize {
-					if err := errors.Join(pace.Fetched(ctx, b3.GroupSize), pace.Sent(ctx, b3.GroupSize)); err != nil {
+					if err := errors.Join(meter.Fetched(ctx, b3.GroupSize), meter.Sent(ctx, b3.GroupSize)); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -17,6 +17,7 @@ type Cluster struct {
 	p       Params
 	members map[ID]*heard // at most MaxMembers
 	mass    time.Time     // until when only last copies are repaired
+	known   time.Time     // see View.Known
 }
 
 // heard is a member and when it was heard last.
@@ -27,9 +28,41 @@ type heard struct {
 	given bool // the operator said that it does not come back
 }
 
-// NewCluster returns a cluster without members.
-func NewCluster(self ID, p Params) *Cluster {
-	return &Cluster{self: self, p: p, members: map[ID]*heard{}}
+// NewCluster returns a cluster without members, as of now.
+func NewCluster(self ID, p Params, now time.Time) *Cluster {
+	return &Cluster{self: self, p: p, members: map[ID]*heard{}, known: now.Add(p.Grace)}
+}
+
+// Remembered is a member as a node remembers it over a restart.
+type Remembered struct {
+	Member
+	Last time.Time // when it was heard last
+}
+
+// Remember returns the other members for Restore, in no order.
+func (c *Cluster) Remember(now time.Time) (list []Remembered) {
+	for _, m := range c.View(now).members {
+		if m.ID != c.self {
+			list = append(list, Remembered{m.Member, c.members[m.ID].last})
+		}
+	}
+	return list
+}
+
+// Restore takes over the members that were remembered before a restart. Those that were present get a grace to be
+// heard. More than MaxMembers are left out.
+func (c *Cluster) Restore(list []Remembered, now time.Time) {
+	c.known = time.Time{}
+	for _, r := range list[:min(len(list), MaxMembers)] {
+		if r.ID == c.self || c.members[r.ID] != nil {
+			continue
+		}
+		if !r.Gone || r.Last.After(now) {
+			r.Last = now
+		}
+		r.Since = time.Time{}
+		c.members[r.ID] = &heard{Member: r.Member, last: r.Last}
+	}
 }
 
 // Offer notes an offer, numbered by its author. An older one is stale, and the same one again
@@ -124,7 +157,9 @@ func (c *Cluster) View(now time.Time) *View {
 	case 3*(vanished+away) <= present+vanished+away:
 		c.mass = time.Time{}
 	}
-	return NewView(c.self, list, now.Before(c.mass))
+	v := NewView(c.self, list, now.Before(c.mass))
+	v.Known = c.known
+	return v
 }
 
 // forgetOne forgets the member that is gone for longest, and reports whether there was one.

@@ -70,9 +70,10 @@ func (m Member) refusal(size int64) string {
 // View is the cluster as one node knows it at one time. It does not change.
 type View struct {
 	Self     ID
-	members  []viewed // by ID
-	LastOnly bool     // more than a third vanished together: repair last copies alone
-	version  uint64   // of all that a plan depends on
+	members  []viewed  // by ID
+	LastOnly bool      // more than a third vanished together: repair last copies alone
+	Known    time.Time // until then members may be missing that this node has not heard yet; zero: none is
+	version  uint64    // of all that a plan depends on
 }
 
 // viewed is a member with what placement computes from it once.
@@ -94,7 +95,7 @@ func NewView(self ID, members []Member, lastOnly bool) *View {
 	return v
 }
 
-// sum returns a number for what plans depend on but free space and Since, which are only looked at for sends.
+// sum returns a number for what plans depend on but free space, Known and Since, which are only looked at for sends.
 func (v *View) sum() uint64 {
 	h := flags(v.LastOnly)
 	for i := range v.members {

@@ -1,6 +1,7 @@
 package durability
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -38,6 +39,7 @@ type Object struct {
 	leave leave
 	lease Lease
 	rest  rest
+	poll  poll
 
 	awaited bool // see Await
 }
@@ -320,8 +322,8 @@ func (o *Object) held(v *View, p Params, now time.Time) (list copies) {
 			list = append(list, holding{m.ID, piece})
 		}
 	}
-	if m := v.find(v.Self); m != nil && m.counts() && o.leave.began.IsZero() {
-		add(m, o.Own)
+	if m := v.find(v.Self); o.leave.began.IsZero() && (m == nil || m.counts()) {
+		add(cmp.Or(m, &viewed{Member: Member{ID: v.Self}}), o.Own) // also before its first offer
 	}
 	for i := range o.seen {
 		if s := &o.seen[i]; s.id != v.Self && s.counted(v, p, now) {

@@ -17,7 +17,7 @@ func TestPriorities(t *testing.T) {
 	v := NewView("member-0", members(6, 6), false)
 	for proved, want := range []Priority{LastCopy, Other} {
 		o := NewObject(number(1), 100, now)
-		o.Ask("member-0", meta.Target{Copies: 4, Seq: 1}, now)
+		o.Ask("member-0", meta.Target{Copies: 4, Seq: uint64(now.UnixMilli())}, now)
 		for i := range 5 {
 			answer := Absent
 			if i < proved {
@@ -203,7 +203,7 @@ func TestBusyIsNotFailed(t *testing.T) {
 func TestClusterIsBounded(t *testing.T) {
 	t.Parallel()
 	p, now := DefaultParams(), time.Unix(1_700_000_000, 0)
-	c := NewCluster("self", p)
+	c := NewCluster("self", p, now)
 	offer := func(i int, seq uint64) error {
 		return c.Offer(Member{ID: ID(fmt.Sprint(i)), Capacity: 1}, seq, now)
 	}

@@ -182,7 +182,7 @@ func FuzzPage(f *testing.F) {
 		for k := range pg.All {
 			o := k.Unpack(v, p, now)
 			_ = o.Plan(v, p, now)
-			_ = o.Status(v, p, now, true)
+			_ = o.Status(v, p, now, true, true)
 		}
 		again, err := ReadPage(pg.AppendBinary(nil), p, now, func(Packed) bool { return true })
 		if err != nil || again.Len() != pg.Len() {

@@ -12,6 +12,8 @@ const (
 	MaxSeen = 96
 	// MaxTargets bounds the nodes whose targets one object has.
 	MaxTargets = 16
+	// askFirst is how many members are asked for a copy that is missing before it is made again.
+	askFirst = 16
 	// forgetAfter is how long a member that is gone is listed.
 	forgetAfter = 7 * 24 * time.Hour
 	// massHold is how long at most only last copies are repaired after more than a third of the

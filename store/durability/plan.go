@@ -56,16 +56,8 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 	if want == 0 {
 		return o.tell(v, o.version(), o.challenge(v, now))
 	}
-	o.candidates(v, want, p, now)
-	holders := o.held(v, p, now)
-	covered := holders.covered(want)
-	version := o.version()
-	if len(holders) > covered { // then all of them must know each other
-		version += holderSet(holders.ids())
-	}
-	actions := o.tell(v, version, o.challenge(v, now))
+	holders, covered, actions := o.look(v, p, now, true)
 	if covered == want {
-		o.short = time.Time{}
 		if len(holders) == want {
 			o.ample = time.Time{}
 		} else if o.ample.IsZero() {
@@ -78,10 +70,6 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 		return actions
 	}
 	o.ample = time.Time{}
-	if o.short.IsZero() {
-		o.short, o.leave = now, leave{}
-		o.askAgain(p, now)
-	}
 	places := want
 	if v.LastOnly {
 		want = min(want, o.least()+1)
@@ -94,6 +82,38 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 		o.rest = rest{o.nextChallenge(v, now.Add(p.Tick/4)), v.version}
 	}
 	return actions
+}
+
+// Look is Plan for a node whose own copy is missing or damaged: the node asks others for theirs, and sends nothing.
+func (o *Object) Look(v *View, p Params, now time.Time) []Action {
+	if o.Wanted() == 0 {
+		return nil
+	}
+	_, _, actions := o.look(v, p, now, false)
+	return actions
+}
+
+// look returns the copies that count, how many places these take, and what to ask and to tell members. When copies are
+// missing, members that may hold some are asked before any are sent.
+func (o *Object) look(v *View, p Params, now time.Time, here bool) (holders copies, covered int, actions []Action) {
+	want := o.Wanted()
+	holders = o.heldBut(v, p, now, here)
+	switch covered = holders.covered(want); {
+	case covered == want:
+		o.short, o.poll = time.Time{}, poll{}
+	case o.short.IsZero():
+		o.short, o.leave = now, leave{}
+		o.askAgain(p, now)
+	}
+	o.candidates(v, want, p, now)
+	if readable := o.readable(holders); covered < want && (!readable || !o.awaited) {
+		o.ask(v, readable)
+	}
+	version := o.version()
+	if len(holders) > covered { // then all of them must know each other
+		version += holderSet(holders.ids())
+	}
+	return holders, covered, o.tell(v, version, o.challenge(v, now))
 }
 
 // inFlight reports whether an action for the member has not ended.
@@ -191,23 +211,38 @@ func (o *Object) tell(v *View, version uint64, actions []Action) []Action {
 	return actions
 }
 
-// turn returns when this node repairs the object: at once after it set or changed a target
-// itself; as a holder that learned of a target, not within the grace in which the origin
-// does; else one grace later for each holder that is before it in the object's order. A draining
-// holder is before all others.
+// from returns from when on copies that are missing are made: within the grace after a target was set its origin does
+// that, at once. own says that this node is that one. A node that does not remember its members waits until it has
+// heard them.
+func (o *Object) from(v *View, p Params, now time.Time) (from time.Time, own bool) {
+	since := o.short
+	if since.IsZero() {
+		since = now
+	}
+	if from = since; v.Known.After(from) {
+		from = v.Known
+	}
+	for _, a := range o.asked {
+		if a.Origin == v.Self {
+			if now.Sub(time.UnixMilli(int64(a.Target.Seq))) < p.Grace { // also before a restart
+				return since, true
+			}
+		} else if end := a.Since.Add(p.Grace); end.After(from) {
+			from = end
+		}
+	}
+	return from, false
+}
+
+// turn returns when this node repairs the object: as from says, and one grace later for each holder that is before it
+// in the object's order. A draining holder is before all others.
 func (o *Object) turn(v *View, p Params, now time.Time) time.Time {
 	if self := v.find(v.Self); self != nil && self.Draining {
 		return o.short
 	}
-	from := o.short
-	for _, a := range o.asked {
-		fresh := now.Sub(a.Since) < p.Grace
-		if a.Origin == v.Self && fresh {
-			return o.short
-		}
-		if fresh && a.Since.Add(p.Grace).After(from) {
-			from = a.Since.Add(p.Grace)
-		}
+	from, own := o.from(v, p, now)
+	if own {
+		return from
 	}
 	ids := []ID{v.Self}
 	for i := range o.seen {
@@ -232,6 +267,7 @@ func (o *Object) send(
 ) []Action {
 	held, avoid := holders.ids(), []ID{v.Self}
 	var sent []Piece
+	open := false
 	for i := range o.seen {
 		s := &o.seen[i]
 		m := v.find(s.id)
@@ -245,14 +281,18 @@ func (o *Object) send(
 		case !m.counts():
 		case o.awaited && s.proof == unknown && s.late > 0 && !s.sending:
 			avoid = append(avoid, s.id)
-		case s.sending, s.proof == unknown && (s.first.IsZero() || now.Sub(s.first) < p.Grace):
+		case s.sending, s.open(m, p, now):
 			held = append(held, s.id)
+			open = open || !s.sending
 		case now.Before(s.retry), s.proof == proved, s.proof == leaving:
 			avoid = append(avoid, s.id)
 		}
 	}
 	covered := holders.covered(places)
 	n := want - covered - (len(held) - len(holders))
+	if open && o.data() > 0 && !o.awaited {
+		n = 0 // its shard may be any of those that are missing
+	}
 	pieces := make([]Piece, max(n, 0)) // whole copies
 	if o.data() > 0 {
 		pieces = holders.missing(places, n, o.data(), o.Empty, sent)

@@ -39,8 +39,9 @@ type Copy struct {
 // Status is what a node knows of the copies of an object.
 type Status struct {
 	Wanted   int
-	Observed int       // copies that count
-	Since    time.Time // since when copies are missing; zero: none is
+	Observed int // copies that count
+	Standing Standing
+	Since    time.Time // since when copies are known to be missing; zero: none is
 	Removed  time.Time // when the last target was removed; zero: there is one. Copies go one TrimWait later
 	Copies   []Copy    // at most MaxSeen and this node's own
 }
@@ -50,22 +51,21 @@ func (o *Object) Met() bool { return o.Wanted() > 0 && o.short.IsZero() }
 
 // Observed returns how many copies count, or how many different shards. here says whether this node's own is there.
 func (o *Object) Observed(v *View, p Params, now time.Time, here bool) int {
-	holders := o.held(v, p, now)
-	if !here {
-		holders = holders.without(v.Self)
-	}
+	holders := o.heldBut(v, p, now, here)
 	if o.data() > 0 {
 		return holders.covered(o.Wanted())
 	}
 	return len(holders)
 }
 
-// Lost reports whether an object of which that many copies or shards count cannot be read from them.
-func (o *Object) Lost(observed int) bool { return observed < o.least() }
-
-// Status returns what this node knows of the copies. here says whether this node's own is whole.
-func (o *Object) Status(v *View, p Params, now time.Time, here bool) Status {
-	s := Status{Wanted: o.Wanted(), Observed: o.Observed(v, p, now, here), Since: o.short}
+// Status returns what this node knows of the copies. See Standing for here and sure.
+func (o *Object) Status(v *View, p Params, now time.Time, here, sure bool) Status {
+	s := Status{
+		Wanted: o.Wanted(), Observed: o.Observed(v, p, now, here), Standing: o.Standing(v, p, now, here, sure),
+	}
+	if s.Standing > Checking {
+		s.Since = o.short
+	}
 	if s.Wanted == 0 {
 		for _, a := range o.asked {
 			if a.Since.After(s.Removed) {

@@ -11,7 +11,7 @@ import (
 func TestResume(t *testing.T) {
 	t.Parallel()
 	p, now := TestnetParams(), time.Unix(1_700_000_000, 0)
-	c := NewCluster("member-0", p)
+	c := NewCluster("member-0", p, now)
 	seq := uint64(0)
 	pass := func(d time.Duration, alive ...int) *View {
 		var v *View

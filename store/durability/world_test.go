@@ -14,20 +14,22 @@ import (
 // world is a cluster in virtual time: nodes that run the code of this package, a network with
 // latency and partitions, and disks that are lost.
 type world struct {
-	t      fataler
-	p      Params
-	rng    *rand.Rand
-	now    time.Time
-	events eventHeap
-	order  int
-	nodes  []*node
-	rate   int64 // bytes per second that each node sends
-	group  map[ID]int
-	lost   map[held]time.Time // copies that a fault took, and when
-	trace  uint64             // of all that happened
-	most   map[b3.Root]int    // copies at one time
-	sends  int
-	moves  int // sends of Move
+	t       fataler
+	p       Params
+	rng     *rand.Rand
+	now     time.Time
+	events  eventHeap
+	order   int
+	nodes   []*node
+	rate    int64 // bytes per second that each node sends
+	group   map[ID]int
+	lost    map[held]time.Time // copies that a fault took, and when
+	trace   uint64             // of all that happened
+	most    map[b3.Root]int    // copies at one time
+	sends   int
+	moves   int  // sends of Move
+	revived bool // disks came back of which members were told that they are empty
+	forget  bool // nodes remember no members over a restart
 }
 
 type fataler interface{ Fatalf(string, ...any) }
@@ -44,11 +46,15 @@ type node struct {
 	liar    bool // loses what it gets, and says it took it
 	life    int  // counts restarts: what an earlier life began has no effect
 	cluster *Cluster
+	members []Remembered
 	objects map[b3.Root]*Object
 	disk    map[b3.Root]int64
 	piece   map[b3.Root]Piece // of what is on disk
-	busy    time.Time         // until when its pace is used
-	moving  time.Time         // until when it makes no other move
+	begun   time.Time         // of this life
+	placed  map[b3.Root]bool  // in this life, as in node/durability
+	sure    map[b3.Root]bool
+	busy    time.Time // until when its pace is used
+	moving  time.Time // until when it makes no other move
 }
 
 type event struct {
@@ -118,16 +124,17 @@ func (w *world) add(place Place, capacity uint64) *node {
 func (w *world) start(n *node) {
 	n.alive = true
 	n.life++
-	old := n.cluster
-	n.cluster = NewCluster(n.id, w.p)
-	if old != nil { // the members are remembered, and get a grace
-		for id, h := range old.members {
-			n.cluster.members[id] = &heard{Member: h.Member, seq: h.seq, last: w.now}
-		}
+	n.cluster = NewCluster(n.id, w.p, w.now)
+	n.begun, n.placed, n.sure = w.now, map[b3.Root]bool{}, map[b3.Root]bool{}
+	if n.members != nil && !w.forget { // they are remembered, and get a grace
+		n.cluster.Restore(n.members, w.now)
 	}
 	for root, o := range n.objects { // targets are on disk, what was seen is not
 		again := NewObject(root, o.Size, w.now)
-		again.asked, again.Own = o.asked, n.piece[root]
+		again.asked, again.Own = o.Asked(), n.piece[root]
+		for i := range again.asked {
+			again.asked[i].Since = w.now
+		}
 		n.objects[root] = again
 	}
 	life := n.life
@@ -156,7 +163,11 @@ func (w *world) reach(a, b *node) bool {
 	return a.alive && b.alive && w.group[a.id] == w.group[b.id]
 }
 
-func (w *world) stop(n *node) { n.alive = false }
+func (w *world) stop(n *node) {
+	if n.alive {
+		n.alive, n.members = false, n.cluster.Remember(w.now)
+	}
+}
 
 // wipe loses a node's disk.
 func (w *world) wipe(n *node) {
@@ -195,6 +206,26 @@ func (w *world) ask(n *node, root b3.Root, size int64, t meta.Target) {
 		}
 	}
 	o.Ask(n.id, t.Next(old, uint64(w.now.UnixMilli())), w.now)
+	n.placed[root], n.sure[root] = false, false
+}
+
+// standing returns what a node says of an object that it holds, and checks that what it says is lost is nowhere.
+func (w *world) standing(n *node, root b3.Root) Standing {
+	v, o := n.cluster.View(w.now), n.objects[root]
+	s := o.Standing(v, w.p, w.now, true, n.sure[root])
+	if s != Lost || w.revived {
+		return s
+	}
+	var there copies
+	for _, h := range w.places(root) {
+		if v.find(h.id) != nil {
+			there = append(there, h)
+		}
+	}
+	if o.readable(there) {
+		w.t.Fatalf("%s says that an object is lost, of which there are %v\n%s", n.id, there, w.describe(root))
+	}
+	return s
 }
 
 func (w *world) plan(n *node) {
@@ -209,8 +240,15 @@ func (w *world) plan(n *node) {
 		if _, here := n.disk[root]; !here {
 			continue // the record of a removed target
 		}
+		own := o.OwnTarget(n.id)
+		o.Await(!n.placed[root] && own.Wants() && int64(own.Seq) >= n.begun.UnixMilli())
 		for _, a := range o.Plan(v, w.p, w.now) {
 			w.do(n, o, a)
+		}
+		n.placed[root] = n.placed[root] || o.Met()
+		n.sure[root] = n.sure[root] || o.Met() && o.ProvedSince(n.begun)
+		if n.objects[root] == o { // not dropped
+			w.standing(n, root)
 		}
 		if !w.now.Before(n.moving) {
 			if a, ok := o.Move(v, w.p, "", w.now); ok {
@@ -273,8 +311,8 @@ func (w *world) do(n *node, o *Object, a Action) {
 		})
 	case Tell:
 		end(latency, func() {
-			ok := w.reach(n, to) && to.objects[root] != nil
-			if ok {
+			ok := w.reach(n, to)
+			if ok && to.objects[root] != nil {
 				w.merge(n, to, o, to.objects[root])
 			}
 			o.TellEnded(a.To, a.Version, ok)

@@ -11,7 +11,7 @@ import (
 // Durability says how far a node is with copies: a line for all objects, and one for each member.
 func Durability(d api.Durability, quiet bool) string {
 	if quiet {
-		return fmt.Sprintf("%d %d %d", d.Objects, d.AtRisk, d.Lost)
+		return fmt.Sprintf("%d %d %d %d", d.Objects, d.AtRisk, d.Lost, d.Checking)
 	}
 	var b strings.Builder
 	switch {
@@ -20,8 +20,11 @@ func Durability(d api.Durability, quiet bool) string {
 	case d.Objects == 0:
 		b.WriteString("no pin asks for copies; `allium pin add KEY --rf 3` does\n")
 	default:
-		fmt.Fprintf(&b, "%s with a target: %d at risk, %d lost; %d of %d copies\n",
-			Plural(d.Objects, "object"), d.AtRisk, d.Lost, d.Observed, d.Wanted)
+		fmt.Fprintf(&b, "%s with a target: %d at risk, %d lost, %d checking; %d of %d copies\n",
+			Plural(d.Objects, "object"), d.AtRisk, d.Lost, d.Checking, d.Observed, d.Wanted)
+	}
+	if d.Unreachable > 0 {
+		fmt.Fprintf(&b, "%s at risk cannot be read until a member answers that is silent\n", Plural(d.Unreachable, "object"))
 	}
 	if d.Missing > 0 {
 		fmt.Fprintf(&b, "missing: %s", size(d.Missing))
@@ -74,6 +77,14 @@ func ObjectDurability(d api.ObjectDurability, now time.Time, quiet bool) string 
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s  %s, %d observed", d.Key, size(d.Size), d.Target, d.Observed)
+	switch d.State {
+	case "checking":
+		b.WriteString(", checking")
+	case "unreachable":
+		b.WriteString(", cannot be read until a member answers that is silent")
+	case "lost":
+		b.WriteString(", lost")
+	}
 	if !d.Short.IsZero() {
 		fmt.Fprintf(&b, ", copies missing for %s", span(now.Sub(d.Short)))
 	}
