@@ -163,7 +163,7 @@ func TestH2StreamThatStandsStill(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) {
-		c.WriteTimeout, c.MinRate = 2*time.Second, 1<<40
+		c.StallTimeout = 2 * time.Second
 	}))
 	big, small := n.objects.put(make([]byte, 1<<20)), n.objects.put([]byte("small"))
 	h := a.dialH2(t, n)

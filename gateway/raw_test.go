@@ -117,7 +117,7 @@ func TestOddRequests(t *testing.T) {
 // the deadline of one does not reach the next.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *server.AdminConfig) { c.WriteTimeout = 2 * time.Second })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.StallTimeout = 2 * time.Second })
 	root := n.objects.put([]byte("hello"))
 	gate := make(chan struct{})
 	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
@@ -137,7 +137,7 @@ func TestKeepAlive(t *testing.T) {
 func TestReaderThatStandsStill(t *testing.T) {
 	t.Parallel()
 	n := start(t, func(c *Config, _ *server.AdminConfig) {
-		c.WriteTimeout, c.MinRate, c.Inflight = 2*time.Second, 1<<40, 1
+		c.StallTimeout, c.Inflight = 2*time.Second, 1
 	})
 	root := n.objects.put(make([]byte, 64<<20)) // more than the sockets buffer
 	c := dialRaw(t, n)

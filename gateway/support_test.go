@@ -64,8 +64,8 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 	cfg, admin := DefaultConfig(), server.DefaultAdminConfig()
 	cfg.Listen, admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	// What a test does not set must not end its requests on a busy machine.
-	cfg.HeaderTimeout, cfg.Content.FirstByteTimeout, cfg.WriteTimeout, cfg.Bodies.ReadTimeout = time.Minute, time.Minute,
-		time.Minute, time.Minute
+	cfg.HeaderTimeout, cfg.Content.FirstByteTimeout, cfg.Bodies.ReadTimeout = time.Minute, time.Minute, time.Minute
+	cfg.WriteTimeout, cfg.StallTimeout = time.Minute, time.Minute
 	for _, o := range opts {
 		o(&cfg, &admin)
 	}

@@ -179,6 +179,35 @@ func TestSlowestMakesRoom(t *testing.T) {
 	}
 }
 
+// TestFetchedTransfersMakeRoom: slow readers of content that comes from peers do not keep another client
+// from the network, and a client with as few of them as the other keeps its own.
+func TestFetchedTransfersMakeRoom(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(c *Config, _ *server.AdminConfig) {
+		c.Content.Fetches, c.Content.FetchesPerIP, c.Content.FirstByteTimeout = 3, 2, 5*time.Second
+	})
+	big := n.objects.add(&fakeObject{data: make([]byte, 64<<20), remote: true})
+	small := n.objects.add(&fakeObject{data: []byte("small"), remote: true})
+	var greedy []*net.TCPConn
+	for i := range 2 {
+		greedy = append(greedy, slowReader(t, n, 2, big))
+		testkit.Eventually(t, "one more transfer", func() bool { return n.current("gateway.transfers") == i+1 })
+	}
+	shy := slowReader(t, n, 3, big)
+	testkit.Eventually(t, "three transfers", func() bool { return n.current("gateway.transfers") == 3 })
+	resp, err := clientFrom(t, n, 4).Get(n.Addrs().Gateway + "/o/" + small.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || n.rejected("transfer_evicted") != 1 {
+		t.Errorf("%s, %d made room", resp.Status, n.rejected("transfer_evicted"))
+	}
+	if a, b := open(greedy), open([]*net.TCPConn{shy}); a != 1 || b != 1 {
+		t.Errorf("%d and %d are left", a, b)
+	}
+}
+
 // TestConnectionsInTransfersMakeRoom: where every connection is in a request, one
 // of a client that has many is closed for a client that has few.
 func TestConnectionsInTransfersMakeRoom(t *testing.T) {
@@ -254,7 +283,7 @@ func TestH2TakesNoReset(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) {
-		c.Transfers, c.WriteTimeout, c.MinRate = 1, 2*time.Second, 1
+		c.Transfers = 1
 	}))
 	big := n.objects.put(make([]byte, 64<<20))
 	h := a.dialH2(t, n)
@@ -277,7 +306,7 @@ func TestBesideSlowReaders(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes some seconds")
 	}
-	n := start(t, func(c *Config, _ *server.AdminConfig) { c.WriteTimeout, c.Rate = 5*time.Second, 5000 })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Rate = 5000 })
 	big, page := n.objects.put(make([]byte, 64<<20)), n.objects.put(make([]byte, 4<<10))
 	const hosts, each, requests = 5, 110, 500
 	for i := range hosts * each {

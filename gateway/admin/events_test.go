@@ -67,6 +67,7 @@ func (r *reader) SetWriteDeadline(time.Time) error { return nil }
 func (r *reader) AnnounceBody(int)                 {}
 func (r *reader) StartTransfer(int) error          { return nil }
 func (r *reader) ReleaseAdmission()                {}
+func (r *reader) EvictFetched()                    {}
 func (r *reader) ReadTimedOut()                    {}
 func (r *reader) PassedFile() *os.File             { return nil }
 func (r *reader) User() string                     { return "" }

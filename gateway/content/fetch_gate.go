@@ -62,7 +62,11 @@ func (g *Handlers) AcquireFetch(ctx context.Context, w *exchange.Response) (leav
 	if err != nil {
 		return nil, g.fetchRefused(ctx, err)
 	}
-	release, err := g.fetches.gate.Acquire(wait)
+	release := sync.OnceFunc(g.fetches.gate.Leave)
+	if !g.fetches.gate.Try() {
+		w.EvictFetched() // slow clients must not keep others from the network
+		release, err = g.fetches.gate.Acquire(wait)
+	}
 	if err == nil && ctx.Err() != nil {
 		release()
 		err = ctx.Err()
@@ -142,5 +146,9 @@ func (g *Handlers) open(
 	}
 	opened = true
 	w.LookupID = lookupOf(c)
-	return fetchedContent{c, leave}, nil
+	w.Fetching++
+	return fetchedContent{c, func() {
+		w.Fetching--
+		leave()
+	}}, nil
 }

@@ -17,6 +17,7 @@ func (p plain) SetWriteDeadline(at time.Time) error {
 func (plain) AnnounceBody(int)        {}
 func (plain) StartTransfer(int) error { return nil }
 func (plain) ReleaseAdmission()       {}
+func (plain) EvictFetched()           {}
 func (plain) ReadTimedOut()           {}
 func (plain) PassedFile() *os.File    { return nil }
 func (plain) User() string            { return "" }

@@ -29,6 +29,9 @@ type Transport interface {
 	StartTransfer(n int) error
 	// ReleaseAdmission frees the request's place in the limit of requests being decided.
 	ReleaseAdmission()
+	// EvictFetched cuts the slowest transfer that has a permit of the fetch gate, of the client with the
+	// most of them, if that has more than this client. The request needs such a permit.
+	EvictFetched()
 	// ReadTimedOut counts a request whose body came too slowly.
 	ReadTimedOut()
 	// PassedFile returns the file that the client passed over a Unix socket with its request, once, or
@@ -55,6 +58,7 @@ type Response struct {
 	LookupID status.LookupID // the lookup that found what was requested, for the log; 0 for none
 	Caching  string          // Cache-Control of content and redirects; empty: Immutable
 	Head     bool            // the answer has a Content-Length and no body
+	Fetching int             // open contents that hold a permit of the fetch gate
 	Listing  bool            // the body is a directory listing, which has a limit of its own
 	Reported error           // the error that the body reported to the client
 
@@ -114,6 +118,10 @@ func (w *Response) StartTransfer(n int) error { return w.t.StartTransfer(n) }
 
 // ReleaseAdmission frees the request's place in the limit of requests being decided.
 func (w *Response) ReleaseAdmission() { w.t.ReleaseAdmission() }
+
+// EvictFetched cuts the slowest transfer that has a permit of the fetch gate, if its client has more
+// of them than this one.
+func (w *Response) EvictFetched() { w.t.EvictFetched() }
 
 // WriteHeader sends the header, unless it was sent.
 func (w *Response) WriteHeader(code int) {

@@ -24,10 +24,10 @@ type boundedListener struct {
 	exempt        proxies                         // addresses without a limit per client, as they carry many clients
 	evictable     *evictQueue                     // nil: no connection is evicted
 	onReject      func(reason string)
-	progress      progressLimits
-	idle          time.Duration // idle timeout of a connection between requests
+	stall         time.Duration // the longest time in which a client takes nothing
 	transfers     []*transfers  // the transfers to evict if no connection is idle
-	onForeignUser func(error)   // called when another user's process connects to the socket
+	halfClosed    *halfClosed
+	onForeignUser func(error) // called when another user's process connects to the socket
 }
 
 // Accept returns the next connection within the limits.
@@ -63,8 +63,8 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			continue
 		}
 		c = sockets.WithFiles(c)
-		k := &conn{Conn: c, peer: peer, group: group, evictQueue: l.evictable}
-		k.progress.start(c, l.progress, l.idle)
+		k := &conn{Conn: c, peer: peer, group: group, evictQueue: l.evictable, halfClosed: l.halfClosed}
+		k.progress.start(c, l.stall)
 		k.release = sync.OnceFunc(func() {
 			leave()
 			release()
@@ -106,7 +106,7 @@ func (l *boundedListener) evictSlowest(client netip.Prefix) *conn {
 	}
 	for _, ts := range l.transfers {
 		var found [maxCandidates]*transfer
-		t := slowest(found[:ts.candidates(found[:], weigh)])
+		t := slowest(found[:ts.candidates(found[:], (*transfer).any, weigh)])
 		if t != nil && t.conn != nil && l.evictable.evictActive(t.conn) {
 			return t.conn
 		}
@@ -128,7 +128,10 @@ type conn struct {
 	group      netip.Prefix
 	evictQueue *evictQueue // nil: the connection is never evicted
 	timedOut   atomic.Bool // a read ran into its deadline, which tells why a TLS handshake failed
-	evicted    atomic.Bool // the connection was evicted: reads fail
+	evicted    atomic.Bool // the connection was evicted: reads and writes fail
+	http2      atomic.Bool // it carried a request over HTTP/2
+	closed     atomic.Bool // Close was called
+	halfClosed *halfClosed
 	joiner     writeJoiner
 	progress   progress
 	reads      uint // number of reads; one goroutine reads at a time
@@ -161,8 +164,18 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection.
+// Close closes the connection, or gives it to halfClosed.
 func (c *conn) Close() error {
+	if c.http2.Load() && c.progress.enabled && !c.cut() {
+		if c.closed.Swap(true) || c.halfClosed.add(c) {
+			return nil
+		}
+	}
+	return c.close()
+}
+
+// close closes the connection and frees its place.
+func (c *conn) close() error {
 	err := c.Conn.Close()
 	if c.evictQueue != nil {
 		c.evictQueue.remove(c)

@@ -23,11 +23,9 @@ type delivery struct {
 
 	metrics      *metrics
 	upload       *limits.Bandwidth // nil: no bound
-	writeTimeout time.Duration     // 0: no deadline
-	minRate      int64             // bytes per second
+	writeTimeout time.Duration     // the longest time in which the client takes nothing; 0: no bound
 	deadline     time.Time         // the write deadline that was set last
 	evicted      bool              // the transfer was evicted for another
-	judgedByConn bool              // the connection measures its client's progress
 
 	origins []string // origins whose pages may read the answer; see allowOrigin
 	origin  string   // the origin of the page that made the request
@@ -42,14 +40,17 @@ type delivery struct {
 	share     *clientShare // the client's place in flight
 }
 
-// newDelivery returns a delivery. The socket has no write deadline, except for streams of events:
-// a reader of events that stands still would keep its place in their gate for ever.
+// newDelivery returns a delivery. A reader of events that stands still is cut off soon, on the socket
+// too, whose other answers have no write deadline: it would keep its place in their gate.
 func (l *listener) newDelivery(rt route, out http.ResponseWriter, r *http.Request) *delivery {
 	d := &delivery{
 		out: out, rc: *http.NewResponseController(out), r: r, metrics: l.server.metrics, upload: l.server.deps.Upload,
-		writeTimeout: l.server.cfg.WriteTimeout, minRate: int64(l.server.cfg.MinRate),
+		writeTimeout: l.server.cfg.StallTimeout,
 	}
-	if l.noTimeouts && !rt.events {
+	switch {
+	case rt.events:
+		d.writeTimeout = l.server.cfg.WriteTimeout
+	case l.noTimeouts:
 		d.writeTimeout = 0
 	}
 	d.Response.Begin(transportOf{d})
@@ -71,7 +72,7 @@ func (t transportOf) Unwrap() http.ResponseWriter { return t.d.out }
 // WriteHeader implements Transport.
 func (t transportOf) WriteHeader(code int) {
 	allowOrigin(t.d.out.Header(), t.d.origins, t.d.origin)
-	t.d.renewDeadline(0)
+	t.d.renewDeadline()
 	t.d.out.WriteHeader(code)
 }
 
@@ -79,13 +80,12 @@ func (t transportOf) WriteHeader(code int) {
 func (t transportOf) Write(p []byte) (n int, err error) {
 	d := t.d
 	for len(p) > 0 && err == nil {
-		var part int
-		part = min(len(p), exchange.DeadlineBytes)
+		part := d.stream.piece(min(len(p), exchange.DeadlineBytes))
 		if part, err = d.limitRate(part); err != nil {
 			return n, err
 		}
-		d.renewDeadline(part)
-		d.stream.begin(part)
+		d.renewDeadline()
+		d.stream.begin()
 		part, err = d.out.Write(p[:part])
 		d.stream.end()
 		n += part
@@ -113,8 +113,8 @@ const rateWait = time.Hour
 
 // Flush sends what is buffered.
 func (t transportOf) Flush() error {
-	t.d.renewDeadline(0)
-	t.d.stream.begin(0)
+	t.d.renewDeadline()
+	t.d.stream.begin()
 	err := t.d.rc.Flush()
 	t.d.stream.end()
 	t.d.countTimeout(err)
@@ -155,20 +155,22 @@ func (d *delivery) countTimeout(err error) {
 	}
 }
 
-// renewDeadline sets the deadline of the next n bytes, if the current one is too early. It
-// sets it an eighth later than needed, so that not every write sets one.
-func (d *delivery) renewDeadline(n int) {
+// renewDeadline sets the deadline of the next write, if the current one is too early. It sets it
+// an eighth later than needed, so that not every write sets one. A connection that measures
+// progress checks it at the deadline.
+func (d *delivery) renewDeadline() {
 	if d.writeTimeout == 0 || d.stream != nil {
 		return
 	}
-	need := time.Now().Add(d.writeTimeout)
-	if !d.judgedByConn {
-		need = need.Add(progressLimits{d.writeTimeout, d.minRate}.timeFor(int64(n)))
+	wait := d.writeTimeout
+	if d.judge != nil {
+		wait /= stallChecks
 	}
+	need := time.Now().Add(wait)
 	if need.Before(d.deadline) {
 		return
 	}
-	d.deadline = need.Add(d.writeTimeout / 8)
+	d.deadline = need.Add(wait / 8)
 	_ = d.rc.SetWriteDeadline(d.deadline) // test recorders have no deadlines
 }
 
@@ -177,9 +179,12 @@ func (d *delivery) judgeByConn(c *conn) {
 	if c == nil || !c.progress.enabled || d.writeTimeout == 0 {
 		return
 	}
-	d.judge, d.judgedByConn = c, true
+	d.judge = c
 	if d.r.ProtoMajor == 2 {
+		c.http2.Store(true)
 		d.watchStream(c)
+	} else {
+		c.progress.stall = d.writeTimeout
 	}
 }
 
@@ -195,6 +200,7 @@ func (t transportOf) StartTransfer(n int) error {
 	}
 	one := &d.transfer
 	one.group, one.conn, one.stream, one.began = d.From.Group, d.judge, d.stream, time.Now()
+	one.fetched = d.Fetching > 0
 	if one.conn != nil {
 		one.writtenBefore = one.conn.progress.written.Load()
 	}
@@ -213,6 +219,13 @@ func (t transportOf) StartTransfer(n int) error {
 func (t transportOf) ReleaseAdmission() {
 	if t.d.transfers != nil {
 		t.d.leaveGate()
+	}
+}
+
+// EvictFetched implements Transport.
+func (t transportOf) EvictFetched() {
+	if t.d.transfers != nil {
+		t.d.transfers.evictFetched(t.d.From.Group)
 	}
 }
 

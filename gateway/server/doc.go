@@ -1,7 +1,7 @@
 // Package server runs the gateway's HTTP listeners. It accepts and limits connections,
 // speaks TLS, admits requests, verifies capabilities, records mutations in the audit log and
-// cuts off slow clients. It serves the route table that it is given and knows nothing of the
-// handlers behind it.
+// cuts off clients that stand still. It serves the route table that it is given and knows nothing
+// of the handlers behind it.
 //
 // A listener has one of four [Role]s. newListener in listener.go decides everything that
 // differs between the roles.

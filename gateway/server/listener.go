@@ -81,8 +81,7 @@ func (s *Server) adminNames(open net.Listener) []string {
 func (s *Server) bound(role Role, open net.Listener) *boundedListener {
 	at := s.bounds.conns[role]
 	l := &boundedListener{
-		Listener: open, gate: at.all, idle: s.cfg.IdleTimeout,
-		progress:      progressLimits{s.cfg.WriteTimeout, int64(s.cfg.MinRate)},
+		Listener: open, gate: at.all, stall: s.cfg.StallTimeout, halfClosed: &s.halfClosed,
 		onForeignUser: s.refusedUser,
 		onReject:      func(reason string) { s.metrics.rejected.WithLabelValues(reason).Inc() },
 	}

@@ -68,7 +68,7 @@ func newMetrics(reg prometheus.Registerer, routers []*router) *metrics {
 		}, []string{"reason"}),
 		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gateway_io_timeouts_total",
-			Help: "Requests ended because the client sent its body (read) or took the answer (write) too slowly.",
+			Help: "Requests ended because the client sent its body too slowly (read), or took nothing of the answer (write).",
 		}, []string{"op"}),
 		cut: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gateway_cut_total",

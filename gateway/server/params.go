@@ -49,9 +49,12 @@ type RequestParams struct {
 	// HeaderBytes bounds a request header. A longer one is refused.
 	HeaderBytes limits.Bytes `fixed:"header_bytes"`
 
-	// WriteTimeout is how long a client may take no byte, beside the time that MinRate allows.
-	// The client is cut off after it.
+	// WriteTimeout is how long a reader of events may take no byte. It is cut off after it.
 	WriteTimeout time.Duration `fixed:"write_timeout"`
+
+	// StallTimeout is how long any other client may acknowledge no byte of an answer. It is cut off
+	// after it. A client is not cut off for being slow.
+	StallTimeout time.Duration `fixed:"stall_timeout"`
 
 	// SlowRequest is the time to the first byte above which a request is logged as slow.
 	SlowRequest time.Duration `fixed:"slow_request"`
@@ -63,6 +66,7 @@ func defaultRequestParams() RequestParams {
 		HeaderTimeout: 5 * time.Second,
 		HeaderBytes:   16 << 10,
 		WriteTimeout:  5 * time.Second,
+		StallTimeout:  10 * time.Minute,
 		SlowRequest:   2 * time.Second,
 	}
 }

@@ -60,7 +60,7 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	}
 	w.judgeByConn(c)
 	defer w.stream.stop()
-	w.renewDeadline(0) // the deadline of the connection's last request must not end this one
+	w.renewDeadline() // the deadline of the connection's last request must not end this one
 
 	m := l.server.metrics.route(name)
 	m.inflight.Inc()

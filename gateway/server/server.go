@@ -54,11 +54,13 @@ type Server struct {
 	certs    certs.Source // nil: no TLS
 	routers  [roles]*router
 	addrs    atomic.Pointer[Addrs]
+
+	halfClosed halfClosed
 }
 
 // New returns a Server that does not listen yet.
 func New(cfg Config, admin AdminConfig, d Deps, p Params) (*Server, error) {
-	s := &Server{cfg: cfg, admin: admin, deps: d, params: p}
+	s := &Server{cfg: cfg, admin: admin, deps: d, params: p, halfClosed: halfClosed{conns: map[*conn]struct{}{}}}
 	s.proxies, _ = parseProxies(cfg.TrustedProxies) // Validate did
 	var err error
 	s.certs, err = certs.New(cfg.TLS, certs.Deps{ACMEDir: d.ACMEDir, Now: d.Now, Log: d.Log, Metrics: d.Metrics})
@@ -126,6 +128,7 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	}
 
 	abort(errDraining())
+	s.halfClosed.end()
 	shutdown, cancel := context.WithTimeout(context.WithoutCancel(requests), s.params.Abort)
 	defer cancel()
 	for _, l := range listeners {

@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// streamWatch resets the HTTP/2 stream of an answer that its client does not take. A write that
-// takes too long on a connection that is not congested waits for the stream's window.
+// streamWatch resets the HTTP/2 stream of an answer whose client takes nothing of it for the
+// write timeout. Other streams of the connection may go on meanwhile.
 //
-// It replaces net/http's write deadline, which does not tell why it passed. stop ends the watch
-// and waits for a running look, because net/http's stream must not be used after the handler
-// has returned.
+// It replaces net/http's write deadline, which must be set again for each write. stop ends the
+// watch and waits for a running look, because net/http's stream must not be used after the
+// handler has returned.
 type streamWatch struct {
-	w        *delivery
-	c        *conn
-	progress progress // of the connection while this stream waits for it; look alone uses it
-	timer    *time.Timer
-	since    atomic.Int64 // start of the current write, in nanoseconds since 1970; 0: no write
-	length   atomic.Int64 // bytes of that write
-	evict    atomic.Bool  // reset the stream now
+	w     *delivery
+	c     *conn
+	timer *time.Timer
+	since atomic.Int64 // start of the current write, in nanoseconds since 1970; 0: no write
+	slow  bool         // the last write took more than a second; the handler's goroutine uses it
+	evict atomic.Bool  // reset the stream now
 
 	mu    sync.Mutex
 	done  bool          // stop was called
@@ -28,31 +27,46 @@ type streamWatch struct {
 	reset time.Time     // when the stream was reset; zero: it was not
 }
 
+// maxResetWait bounds the time in which a connection must take the reset of a stream.
+const maxResetWait = 5 * time.Second
+
+// resetWait returns the time in which the connection must take the reset of the stream.
+func (s *streamWatch) resetWait() time.Duration { return min(maxResetWait, s.w.writeTimeout/4) }
+
 // watchStream starts to watch an answer on c.
 func (d *delivery) watchStream(c *conn) {
 	s := &streamWatch{w: d, c: c}
-	s.progress.limits = c.progress.limits
 	d.stream = s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer = time.AfterFunc(d.writeTimeout, s.look)
 }
 
-// begin notes the start of a write of n bytes, and end its end.
-func (s *streamWatch) begin(n int) {
+// begin notes the start of a write, and end its end.
+func (s *streamWatch) begin() {
 	if s != nil {
-		s.length.Store(int64(n))
 		s.since.Store(time.Now().UnixNano())
 	}
 }
 
 func (s *streamWatch) end() {
 	if s != nil {
-		s.since.Store(0)
+		s.slow = time.Now().UnixNano()-s.since.Swap(0) > int64(time.Second)
 	}
 }
 
-// look runs when the timer fires. It resets the stream if the client is too slow, or sets the
+// piece returns how many bytes of n to write at once, so that the progress of the stream shows.
+func (s *streamWatch) piece(n int) int {
+	switch {
+	case s == nil:
+		return n
+	case s.slow:
+		return min(n, 4<<10)
+	}
+	return min(n, 64<<10)
+}
+
+// look runs when the timer fires. It resets the stream if the client stands still, or sets the
 // timer again. If the connection does not take the reset in time, look ends the connection.
 func (s *streamWatch) look() {
 	if !s.enter() {
@@ -61,7 +75,7 @@ func (s *streamWatch) look() {
 	defer s.leave()
 	now := time.Now()
 	if s.wasReset() {
-		if left := s.reset.Add(s.w.writeTimeout / 4).Sub(now); left > 0 {
+		if left := s.reset.Add(s.resetWait()).Sub(now); left > 0 {
 			s.timer.Reset(left)
 		} else {
 			s.c.endWrites()
@@ -77,25 +91,16 @@ func (s *streamWatch) look() {
 		s.cut(now)
 		return
 	}
-	s.timer.Reset(max(again, s.w.writeTimeout/16))
+	s.timer.Reset(again)
 }
 
-// wait returns the time until the next look, or 0 or less if the client is too slow. If the
-// connection is congested, wait measures the connection's progress: the stream's bytes may all
-// be in the kernel, with no write in progress.
+// wait returns the time until the next look, or 0 or less if the client stands still.
 func (s *streamWatch) wait(now time.Time) time.Duration {
 	since := s.since.Load()
 	if since == 0 {
-		return s.progress.limits.idleTimeout
+		return s.w.writeTimeout
 	}
-	allowed := s.progress.limits.idleTimeout + s.progress.limits.timeFor(s.length.Load())
-	if left := allowed - now.Sub(time.Unix(0, since)); left > 0 {
-		return left
-	}
-	if s.c.congested() {
-		return s.progress.measure(s.c.acknowledged(), now)
-	}
-	return 0
+	return s.w.writeTimeout - now.Sub(time.Unix(0, since))
 }
 
 // cut resets the stream, and lets look check later whether the connection took the reset. The
@@ -105,7 +110,7 @@ func (s *streamWatch) cut(now time.Time) {
 	s.reset = now
 	s.mu.Unlock()
 	_ = s.w.rc.SetWriteDeadline(pastDeadline) // HTTP/2 supports write deadlines
-	s.timer.Reset(s.w.writeTimeout / 4)
+	s.timer.Reset(s.resetWait())
 }
 
 func (s *streamWatch) wasReset() bool {

@@ -104,14 +104,14 @@ const h2Streams = 100
 
 // http2Config bounds the memory of one HTTP/2 connection: 100 streams, frames of 16 KiB, header
 // tables of 4 KiB, and unread bodies of 256 KiB each and 1 MiB together. progress closes a
-// connection that is too slow. The server sends no pings, because a slow client answers them
+// connection that takes nothing. The server sends no pings, because a slow client answers them
 // only after it has read everything before them.
 func (s *Server) http2Config() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams: h2Streams,
 		MaxReadFrameSize:     16 << 10, MaxDecoderHeaderTableSize: 4 << 10, MaxEncoderHeaderTableSize: 4 << 10,
 		MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 1 << 20,
-		WriteByteTimeout: s.cfg.WriteTimeout,
+		WriteByteTimeout: s.cfg.StallTimeout / stallChecks,
 		CountError:       func(kind string) { s.metrics.http2Errors.WithLabelValues(kind).Inc() },
 	}
 }

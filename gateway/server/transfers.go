@@ -34,6 +34,7 @@ type transfer struct {
 	began         time.Time
 	writtenBefore int64        // bytes that the connection had written at began
 	bytes         atomic.Int64 // bytes of the body so far
+	fetched       bool         // it holds a permit of the fetch gate
 	counted       bool         // it holds a place; owned by the handler's goroutine
 	listed        bool         // it is in perClient; guarded, like node, by the transfers' mu
 	node          linked.Node[transfer]
@@ -99,14 +100,31 @@ func (ts *transfers) remove(t *transfer) bool {
 // evictFor ends the slowest transfer of the client with the most transfers, with one more
 // counted for newcomer. Among equals it ends newcomer's own. It returns false if there is none.
 func (ts *transfers) evictFor(newcomer netip.Prefix) bool {
-	var found [maxCandidates]*transfer
-	n := ts.candidates(found[:], func(group netip.Prefix, n int) int {
+	return ts.evict((*transfer).any, func(group netip.Prefix, n int) int {
 		if group == newcomer {
 			return n*2 + 3 // one more, and before its equals
 		}
 		return n * 2
 	})
-	t := slowest(found[:n])
+}
+
+// evictFetched ends the slowest transfer of fetched content of the client with the most of them, if
+// that has more than newcomer will have with another.
+func (ts *transfers) evictFetched(newcomer netip.Prefix) {
+	ts.mu.Lock()
+	own := ts.count(newcomer, (*transfer).isFetched) + 1
+	ts.mu.Unlock()
+	ts.evict((*transfer).isFetched, func(_ netip.Prefix, n int) int { return max(0, n-own) })
+}
+
+func (t *transfer) any() bool       { return true }
+func (t *transfer) isFetched() bool { return t.fetched }
+
+// evict ends the slowest matching transfer of the client with the highest weight, as candidates finds
+// it. It returns false if there is none.
+func (ts *transfers) evict(match func(*transfer) bool, weigh func(group netip.Prefix, n int) int) bool {
+	var found [maxCandidates]*transfer
+	t := slowest(found[:ts.candidates(found[:], match, weigh)])
 	if t == nil || !ts.end(t) {
 		return t != nil // t ended meanwhile and freed its place
 	}
@@ -115,15 +133,18 @@ func (ts *transfers) evictFor(newcomer netip.Prefix) bool {
 	return true
 }
 
-// candidates fills found with the oldest transfers of the client with the highest weight, and
-// returns how many. A client of weight 0 is never chosen.
-func (ts *transfers) candidates(found []*transfer, weigh func(group netip.Prefix, n int) int) (n int) {
+// candidates fills found with the oldest matching transfers of the client with the highest weight,
+// and returns how many. weigh gets how many matching ones a client has. A client of weight 0 is never
+// chosen.
+func (ts *transfers) candidates(
+	found []*transfer, match func(*transfer) bool, weigh func(group netip.Prefix, n int) int,
+) (n int) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	var most linked.List[transfer]
 	heaviest := 0
 	for group, l := range ts.perClient {
-		if w := weigh(group, l.Len()); w > heaviest {
+		if w := weigh(group, ts.count(group, match)); w > heaviest {
 			most, heaviest = l, w
 		}
 	}
@@ -131,8 +152,21 @@ func (ts *transfers) candidates(found []*transfer, weigh func(group netip.Prefix
 		if n == len(found) {
 			break
 		}
-		found[n] = t
-		n++
+		if match(t) {
+			found[n] = t
+			n++
+		}
+	}
+	return n
+}
+
+// count returns how many matching transfers a client has. The caller holds the lock.
+func (ts *transfers) count(group netip.Prefix, match func(*transfer) bool) (n int) {
+	l := ts.perClient[group]
+	for t := range l.FromOldest {
+		if match(t) {
+			n++
+		}
 	}
 	return n
 }
@@ -148,14 +182,19 @@ func slowest(ts []*transfer) (least *transfer) {
 	return least
 }
 
-// rate returns how many bytes per second the client has acknowledged. For an HTTP/2 stream, only
-// the written bytes are known.
+// rate returns how many bytes per second the client has acknowledged since the transfer began. It
+// counts receiveBuffer more, so that a client is not compared by what its kernel took at once. An
+// HTTP/2 connection may not have acknowledged the latest bytes of any stream.
 func (t *transfer) rate(now time.Time) float64 {
 	took := t.bytes.Load()
-	if t.conn != nil && t.stream == nil {
-		took = max(0, t.conn.acknowledged()-t.writtenBefore)
+	switch {
+	case t.conn == nil:
+	case t.stream != nil:
+		took -= t.conn.unacknowledged()
+	default:
+		took = t.conn.acknowledged() - t.writtenBefore
 	}
-	return float64(took) / max(1, now.Sub(t.began).Seconds())
+	return float64(max(0, took)+receiveBuffer) / max(1, now.Sub(t.began).Seconds())
 }
 
 // cut ends the transfer. It ends the connection too, if that carries only this answer or does

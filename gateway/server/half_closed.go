@@ -1,0 +1,60 @@
+package server
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// halfClosed are the HTTP/2 connections that net/http has closed and whose clients may still read.
+// A slow client's kernel may have acknowledged all of an answer that the client reads for minutes.
+// The client sends window updates meanwhile. A closed connection would answer them with a reset, and
+// many clients drop the answer then. So the connection only ends its writes, and what the client
+// sends is thrown away until it closes too, or says nothing for the stall time.
+//
+// Such a connection keeps its place in the limits and can be evicted as an idle one. The methods may
+// be called from any goroutine.
+type halfClosed struct {
+	over atomic.Bool // the server ends: nothing is waited for
+
+	mu      sync.Mutex
+	conns   map[*conn]struct{}
+	readers sync.WaitGroup
+}
+
+// add takes a connection over, and closes it later. It returns false if the caller must close it.
+func (h *halfClosed) add(c *conn) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over.Load() || c.CloseWrite() != nil {
+		return false
+	}
+	h.conns[c] = struct{}{}
+	h.readers.Go(func() { h.readToEnd(c) })
+	return true
+}
+
+// readToEnd reads c until it ends, and closes it.
+func (h *halfClosed) readToEnd(c *conn) {
+	var dropped [512]byte
+	for err := error(nil); err == nil; {
+		if err = c.Conn.SetReadDeadline(time.Now().Add(c.progress.stall)); err == nil {
+			_, err = c.Conn.Read(dropped[:])
+		}
+	}
+	h.mu.Lock()
+	delete(h.conns, c)
+	h.mu.Unlock()
+	_ = c.close() // nobody waits for the connection
+}
+
+// end closes the connections and waits for their readers.
+func (h *halfClosed) end() {
+	h.over.Store(true)
+	h.mu.Lock()
+	for c := range h.conns {
+		_ = c.Conn.SetReadDeadline(pastDeadline)
+	}
+	h.mu.Unlock()
+	h.readers.Wait()
+}
