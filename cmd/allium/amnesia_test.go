@@ -115,6 +115,7 @@ func TestAmnesiaWritesNothing(t *testing.T) {
 
 	// The same watch on a command that writes does see it.
 	control := filepath.Join(t.TempDir(), "control")
+	initHome(t, control)
 	cmd = traced(trace, "--home", control, "add", "-q", mine)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

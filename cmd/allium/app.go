@@ -19,6 +19,7 @@ import (
 	"allium/internal/printable"
 	"allium/node"
 	"allium/node/config"
+	homedir "allium/node/home"
 	"allium/protocols/status"
 )
 
@@ -132,8 +133,9 @@ func withTotal(report api.ProgressFunc, total int64) api.ProgressFunc {
 	}
 }
 
-// homeDir returns the absolute path of the node's directory.
-func (a *app) homeDir() (string, error) {
+// homePath returns the absolute path of the node's directory, which need not exist. Only init, run and
+// commands that work without a home call it; the others call [app.homeDir].
+func (a *app) homePath() (string, error) {
 	home := a.home
 	if home == "" {
 		home = os.Getenv("ALLIUM_HOME")
@@ -149,13 +151,39 @@ func (a *app) homeDir() (string, error) {
 	return filepath.Abs(home)
 }
 
-// load reads the configuration. flags holds the values of a command's own flags,
-// by configuration key.
-func (a *app) load(flags map[string]any) (config.Loaded, string, error) {
+// homeDir returns the absolute path of the home directory. One that does not exist is not_found, and one
+// of another user is forbidden: no command makes a home by mistake, or writes files that the owner's node
+// cannot open.
+func (a *app) homeDir() (string, error) {
+	home, err := a.homePath()
+	if err != nil {
+		return "", err
+	}
+	return home, homedir.Check(home)
+}
+
+// newHome is homeDir for a command that makes a home directory if there is none.
+func (a *app) newHome() (string, error) {
+	home, err := a.homePath()
+	if err != nil {
+		return "", err
+	}
+	return home, homedir.CheckOwner(home)
+}
+
+// load reads the configuration of the home directory.
+func (a *app) load() (config.Loaded, string, error) {
 	home, err := a.homeDir()
 	if err != nil {
 		return config.Loaded{}, "", err
 	}
+	cfg, err := a.loadAt(home, nil)
+	return cfg, home, err
+}
+
+// loadAt is load for a home directory that need not exist. flags holds the values of a command's own flags,
+// by configuration key.
+func (a *app) loadAt(home string, flags map[string]any) (config.Loaded, error) {
 	if flags == nil {
 		flags = map[string]any{}
 	}
@@ -169,8 +197,7 @@ func (a *app) load(flags map[string]any) (config.Loaded, string, error) {
 	if a.configFile != "" {
 		o.File, o.Required = a.configFile, true
 	}
-	cfg, err := config.Load(o)
-	return cfg, home, err
+	return config.Load(o)
 }
 
 // node returns a client of the home directory's node, or of the one at --api. It
@@ -187,13 +214,20 @@ func (a *app) node() (*client.Client, error) {
 		}
 		return client.NewWith(a.api, client.Options{Token: token})
 	}
-	home, err := a.homeDir()
+	home, err := a.homePath()
 	if err != nil {
 		return nil, err
+	}
+	none := homedir.Check(home)
+	if none != nil && !errors.Is(none, homedir.ErrNone) {
+		return nil, none
 	}
 	socket, err := api.SocketPath(home)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := os.Lstat(socket); err != nil && none != nil { // a node without files may have a socket alone
+		return nil, none
 	}
 	return client.New(socket)
 }
@@ -209,7 +243,7 @@ func (a *app) withStore(ctx context.Context, f func(api.Store) error) error {
 	if err := f(n); !errors.Is(err, client.ErrNotRunning) || a.api != "" {
 		return err
 	}
-	cfg, home, err := a.load(nil)
+	cfg, home, err := a.load()
 	if err != nil {
 		return err
 	}

@@ -168,6 +168,9 @@ func (a *app) addCache(ctx context.Context, s api.Store) (*addcache.Cache, error
 		return nil, nil
 	}
 	home, err := a.homeDir()
+	if err != nil && a.api != "" {
+		return nil, nil // the node is elsewhere, and this machine needs no home
+	}
 	if err != nil {
 		return nil, err
 	}

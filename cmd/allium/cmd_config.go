@@ -34,7 +34,7 @@ that it answers. A * marks a value that differs from the profile's default. With
   ALLIUM_LOG__LEVEL=debug allium config show --json`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			cfg, _, err := a.load(nil)
+			cfg, _, err := a.configuration()
 			if err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ settings whose effect may surprise.`,
 		Example: "  allium config check --config new.toml",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			cfg, home, err := a.load(nil)
+			cfg, home, err := a.configuration()
 			if err != nil {
 				return err
 			}
@@ -106,7 +106,7 @@ nothing sets any more, it prints the fixed value and the reason.`,
 		Args:              args(cobra.ExactArgs(1)),
 		ValidArgsFunction: completeKeys,
 		RunE: func(_ *cobra.Command, arg []string) error {
-			cfg, _, err := a.load(nil)
+			cfg, _, err := a.configuration()
 			if err != nil {
 				return err
 			}
@@ -119,4 +119,18 @@ nothing sets any more, it prints the fixed value and the reason.`,
 	}
 	cmd.AddCommand(show, check, explain, a.configGetCommand(), a.configSetCommand(), a.configUnsetCommand())
 	return cmd
+}
+
+// configuration reads the configuration that a command of config is about. The file of --config needs no
+// home directory.
+func (a *app) configuration() (config.Loaded, string, error) {
+	if a.configFile == "" {
+		return a.load()
+	}
+	home, err := a.homePath()
+	if err != nil {
+		return config.Loaded{}, "", err
+	}
+	cfg, err := a.loadAt(home, nil)
+	return cfg, home, err
 }

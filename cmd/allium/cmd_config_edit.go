@@ -20,7 +20,7 @@ a list are joined by commas. "config explain" says where the value comes from.`,
 		Args:              args(cobra.ExactArgs(1)),
 		ValidArgsFunction: completeKeys,
 		RunE: func(_ *cobra.Command, arg []string) error {
-			cfg, _, err := a.load(nil)
+			cfg, _, err := a.configuration()
 			if err != nil {
 				return err
 			}
@@ -81,12 +81,12 @@ exist is taken out too. What else is said of "config set" holds.`,
 
 // editOptions are the sources with which a changed file is checked.
 func (a *app) editOptions() (config.Options, error) {
-	home, err := a.homeDir()
-	if err != nil {
-		return config.Options{}, err
-	}
 	o := config.Options{File: a.configFile, Env: os.Environ()}
 	if o.File == "" {
+		home, err := a.homeDir()
+		if err != nil {
+			return o, err
+		}
 		o.File = filepath.Join(home, config.FileName)
 	}
 	return o, nil

@@ -84,7 +84,7 @@ func (a *app) follow(ctx context.Context, n *client.Client, key, dir string, o f
 	if o.maxBytes <= 0 {
 		return failure.NewUsage("give at least one byte, such as 500MiB", "--max-bytes is %s", limits.Bytes(o.maxBytes))
 	}
-	home, err := a.homeDir()
+	home, err := a.homePath()
 	if err != nil {
 		return err
 	}
@@ -94,10 +94,13 @@ func (a *app) follow(ctx context.Context, n *client.Client, key, dir string, o f
 	if err := checkName(ctx, n, key); err != nil {
 		return err
 	}
-	ledgers := filepath.Join(home, ledgersDir)
-	if _, err := n.Keep(ctx, []b3.Root{{}}); status.Of(err) == status.Amnesia {
-		ledgers = "" // nothing is remembered
-	} else if err != nil {
+	ledgers := "" // with amnesia nothing is remembered
+	if _, err := n.Keep(ctx, []b3.Root{{}}); err == nil {
+		if home, err = a.homeDir(); err != nil {
+			return err
+		}
+		ledgers = filepath.Join(home, ledgersDir)
+	} else if status.Of(err) != status.Amnesia {
 		return err
 	}
 	d, err := follow.Open(dir, ledgers)

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -31,7 +33,7 @@ func (a *app) initCommand() *cobra.Command {
 		Example: "  allium init\n  allium --home /srv/allium init --profile seed",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			home, err := a.homeDir()
+			home, err := a.newHome()
 			if err != nil {
 				return err
 			}
@@ -146,7 +148,11 @@ func (f runFlags) keys(cmd *cobra.Command) map[string]any {
 
 // runNode runs the node of the home directory until ctx ends.
 func (a *app) runNode(ctx context.Context, flags map[string]any) error {
-	cfg, home, err := a.load(flags)
+	home, err := a.newHome()
+	if err != nil {
+		return err
+	}
+	cfg, err := a.loadAt(home, flags)
 	if err != nil {
 		return err
 	}
@@ -162,7 +168,7 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 		deps.Guard = amnesia.GuardProcess()
 	}
 	deps.Configuration = func() (config.Config, error) {
-		again, _, err := a.load(flags)
+		again, err := a.loadAt(home, flags)
 		return again.Config, err
 	}
 	n, err := node.New(home, cfg.Config, deps)
@@ -177,6 +183,21 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 	if status.Of(err) == status.Internal {
 		return fmt.Errorf("the node stopped: %w", err)
 	}
+	return err
+}
+
+// initHome makes the home directory of a node that is about to start, unless it is there or the node
+// needs none.
+func (a *app) initHome(home string, cfg config.Loaded) error {
+	_, err := os.Stat(filepath.Join(home, config.FileName))
+	if !errors.Is(err, fs.ErrNotExist) || a.configFile != "" || cfg.Node.Amnesia {
+		return nil
+	}
+	fresh, err := config.Load(config.Options{Flags: map[string]any{"node.profile": string(cfg.Node.Profile)}})
+	if err != nil {
+		return err
+	}
+	_, err = homedir.Init(home, fresh)
 	return err
 }
 

@@ -45,8 +45,8 @@ a pin with the label "shared"; "allium pin rm KEY --label shared" ends that, and
 object is then removed when its space is needed. Who has the address can still ask
 this node for it until then.
 
-If no node runs, this command makes the home directory if there is none, and is the
-node until Ctrl-C or the end of --for. It listens on free ports, and prints a line
+If no node runs, this command is the node of the home directory until Ctrl-C or the end
+of --for. It listens on free ports, and prints a line
 whenever somebody has all of it (of a directory with up to 65,536 entries). If a node
 runs, it serves the object, and the command ends at once.`,
 		Example: `  allium share photos

@@ -35,7 +35,7 @@ rebuild can be run again.`,
 		Example: "  allium store rebuild\n  allium --json store rebuild",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, home, err := a.load(nil)
+			cfg, home, err := a.load()
 			if err != nil {
 				return err
 			}

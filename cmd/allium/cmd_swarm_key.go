@@ -3,11 +3,15 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	homedir "allium/node/home"
+	"allium/protocols/status"
 	"allium/protocols/ticket"
 )
 
@@ -49,15 +53,9 @@ key are then no longer of the same network.`,
   ALLIUM_NODE__SWARM_KEY=swarm.key allium run`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, arg []string) error {
-			home, err := a.homeDir()
+			file, err := a.newSwarmKeyFile(arg)
 			if err != nil {
 				return err
-			}
-			file := filepath.Join(home, homedir.SwarmKeyFile)
-			if len(arg) == 1 {
-				if file, err = filepath.Abs(arg[0]); err != nil {
-					return err
-				}
 			}
 			psk, err := homedir.NewSwarmKey(file, force)
 			if err != nil {
@@ -112,13 +110,39 @@ fingerprint have the same key. --secret prints the key itself, to copy it.`,
 	return cmd
 }
 
+// newSwarmKeyFile returns the file that a command line names, or that of a new key of the home directory. It
+// refuses a home directory of another user.
+func (a *app) newSwarmKeyFile(arg []string) (string, error) {
+	if len(arg) == 0 {
+		home, err := a.homeDir()
+		return filepath.Join(home, homedir.SwarmKeyFile), err
+	}
+	file, err := filepath.Abs(arg[0])
+	if err != nil {
+		return "", err
+	}
+	if err := homedir.Check(filepath.Dir(file)); err != nil && !errors.Is(err, homedir.ErrNone) {
+		return "", err
+	}
+	return file, hasDirectory(file)
+}
+
+// hasDirectory returns not_found if the directory of a file that is about to be written does not exist.
+func hasDirectory(file string) error {
+	dir := filepath.Dir(file)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return status.Errorf(status.NotFound, "there is no directory %q; create it first", dir)
+	}
+	return nil
+}
+
 // swarmKeyFile returns the file that a command line names, or the one that a node of the home directory
 // uses.
 func (a *app) swarmKeyFile(arg []string) (string, error) {
 	if len(arg) == 1 {
 		return filepath.Abs(arg[0])
 	}
-	cfg, home, err := a.load(nil)
+	cfg, home, err := a.load()
 	if err != nil {
 		return "", err
 	}

@@ -48,6 +48,18 @@ func (a *app) capabilities() (capabilities.Files, error) {
 	return capabilities.Open(home), err
 }
 
+// audience is Audience of the capability files. Only "self" needs a home directory.
+func (a *app) audience(id string) (string, error) {
+	c := capabilities.Files{}
+	if id == "self" {
+		var err error
+		if c, err = a.capabilities(); err != nil {
+			return "", err
+		}
+	}
+	return c.Audience(id)
+}
+
 // caveatFlags are the flags that narrow a capability.
 type caveatFlags struct {
 	op, method                            []string
@@ -79,7 +91,7 @@ func opNames() string {
 
 // caveats returns the flags that were given as caveats, the expiry first.
 func (f *caveatFlags) caveats(
-	cmd *cobra.Command, c capabilities.Files, now time.Time,
+	cmd *cobra.Command, audience func(id string) (string, error), now time.Time,
 ) ([]capability.Caveat, error) {
 	var texts []string
 	given := cmd.Flags().Changed
@@ -115,7 +127,7 @@ func (f *caveatFlags) caveats(
 		}
 	}
 	if given("aud") {
-		peer, err := c.Audience(f.aud)
+		peer, err := audience(f.aud)
 		if err != nil {
 			return nil, err
 		}
@@ -187,7 +199,7 @@ running node uses it at once.`,
 			if err != nil {
 				return err
 			}
-			caveats, err := f.caveats(cmd, c, time.Now())
+			caveats, err := f.caveats(cmd, c.Audience, time.Now())
 			if err != nil {
 				return err
 			}
@@ -231,11 +243,7 @@ checked: a node refuses a bad one when it is used.`,
 			if err != nil {
 				return err
 			}
-			c, err := a.capabilities()
-			if err != nil {
-				return err
-			}
-			caveats, err := f.caveats(cmd, c, time.Now())
+			caveats, err := f.caveats(cmd, a.audience, time.Now())
 			if err != nil {
 				return err
 			}

@@ -47,7 +47,7 @@ lists. A petname comes before the maps, and the maps come in their order.`,
 
 // zones opens the names of the home directory.
 func (a *app) zones() (*zones.Zones, error) {
-	cfg, home, err := a.load(nil)
+	cfg, home, err := a.load()
 	if err != nil {
 		return nil, err
 	}
@@ -278,6 +278,9 @@ The result is not secret. Others put it into a file and its signer into names.ma
 func (a *app) exportKey(z *zones.Zones, zone name.Zone, output string) error {
 	if f, ok := a.stdout.(*os.File); ok && output == "-" && term.IsTerminal(f) {
 		return failure.NewUsage("name a file with --output, or write to a pipe", "a private key is not printed to a terminal")
+	}
+	if err := hasDirectory(output); err != nil {
+		return failure.In("--output", err)
 	}
 	key, err := z.Export(zone)
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 func TestTermInMidTransfer(t *testing.T) {
 	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
+	initHome(t, home)
 	want := bytes.Repeat([]byte("allium onion garlic "), 4<<20/20*4)
 	file := filepath.Join(t.TempDir(), "large")
 	if err := os.WriteFile(file, want, 0o600); err != nil {
@@ -115,6 +116,14 @@ func hearsDraining(t *testing.T, gateway string) {
 		resp.Body.Close()
 		return resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("X-Reason") == "draining"
 	})
+}
+
+// initHome makes a home directory.
+func initHome(t *testing.T, home string) {
+	t.Helper()
+	if out, err := exec.Command("allium", "--home", home, "init").CombinedOutput(); err != nil {
+		t.Fatalf("init: %v: %s", err, out)
+	}
 }
 
 // startNode starts `allium run` and returns it with its gateway's address.

@@ -21,6 +21,7 @@ import (
 func TestTermInMidUpload(t *testing.T) {
 	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
+	initHome(t, home)
 	token, err := exec.Command("allium", "--home", home, "token", "mint", "--op", "put,pin", "--expires", "1h").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,11 @@ func (a *app) withEmbedded(ctx context.Context, t ticket.Ticket, o embedOptions,
 	if part != "" {
 		keys["store.backend"], keys["store.dir"], keys["store.max_bytes"] = store.BackendEmbedded, part, 0
 	}
-	cfg, home, err := a.loadEmbedded(o.listen, keys)
+	home, err := a.homePath() // its configuration counts if there is one
+	var cfg config.Loaded
+	if err == nil {
+		cfg, err = a.loadEmbedded(home, o.listen, keys)
+	}
 	if err == nil {
 		if part != "" && cfg.Sources["store.reserve_bytes"] == config.FromDefault {
 			cfg.Store.ReserveBytes = 0 // the store lasts as long as the command
@@ -97,18 +101,18 @@ func (a *app) fetchEmbedded(
 
 // loadEmbedded reads the configuration of a node that runs as long as a command. keys are the values that
 // the command needs.
-func (a *app) loadEmbedded(listen []string, keys map[string]any) (config.Loaded, string, error) {
+func (a *app) loadEmbedded(home string, listen []string, keys map[string]any) (config.Loaded, error) {
 	if a.logLevel == "" {
 		keys["log.level"] = "error"
 	}
 	if len(listen) > 0 {
 		keys["listen.addrs"] = listen
 	}
-	cfg, home, err := a.load(keys)
+	cfg, err := a.loadAt(home, keys)
 	if err == nil && cfg.Sources["listen.addrs"] == config.FromDefault {
 		cfg.Listen.Listen = anyPorts(cfg.Listen.Listen)
 	}
-	return cfg, home, err
+	return cfg, err
 }
 
 // anyPorts returns listen addresses with the port 0, any free one.
@@ -209,14 +213,15 @@ func hasGroups(dir string) bool {
 	return found
 }
 
-// withHomeNode runs do on a node of the home directory, which it makes if there is none. The node listens
-// on free ports, unless listen names others or the configuration does.
+// withHomeNode runs do on a node of the home directory. The node listens on free ports, unless listen names
+// others or the configuration does.
 func (a *app) withHomeNode(ctx context.Context, listen []string, do func(context.Context, *node.Node) error) error {
-	cfg, home, err := a.loadEmbedded(listen, map[string]any{"gateway.listen": "", "admin.listen": ""})
+	home, err := a.homeDir()
 	if err != nil {
 		return err
 	}
-	if err := a.initHome(home, cfg); err != nil {
+	cfg, err := a.loadEmbedded(home, listen, map[string]any{"gateway.listen": "", "admin.listen": ""})
+	if err != nil {
 		return err
 	}
 	n, err := node.New(home, cfg.Config, node.Deps{Log: a.logger(cfg.Log)})
@@ -224,19 +229,4 @@ func (a *app) withHomeNode(ctx context.Context, listen []string, do func(context
 		return err
 	}
 	return while(ctx, n, func(ctx context.Context) error { return do(ctx, n) })
-}
-
-// initHome makes the home directory of a node that is about to start, unless it is there or the node
-// needs none.
-func (a *app) initHome(home string, cfg config.Loaded) error {
-	_, err := os.Stat(filepath.Join(home, config.FileName))
-	if !errors.Is(err, fs.ErrNotExist) || a.configFile != "" || cfg.Node.Amnesia {
-		return nil
-	}
-	fresh, err := config.Load(config.Options{Flags: map[string]any{"node.profile": string(cfg.Node.Profile)}})
-	if err != nil {
-		return err
-	}
-	_, err = homedir.Init(home, fresh)
-	return err
 }

@@ -33,6 +33,8 @@ func onTerminal(t *testing.T, dir string, arg ...string) (string, error) {
 func TestZoneKeyInTerminal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	initHome(t, filepath.Join(dir, "A"))
+	initHome(t, filepath.Join(dir, "B"))
 	for _, c := range []struct {
 		command string
 		fails   bool

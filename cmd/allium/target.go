@@ -17,6 +17,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/client"
 	"allium/internal/limits"
+	homedir "allium/node/home"
 	"allium/protocols/status"
 	"allium/protocols/ticket"
 )
@@ -102,7 +103,7 @@ func (a *app) withTarget(
 		return a.withReader(ctx, through, func(r api.Reader) error { return do(r, to) })
 	}
 	err = a.withRunning(ctx, *to.ticket, func(n api.Node) error { return do(n, to) })
-	if !errors.Is(err, client.ErrNotRunning) || a.api != "" {
+	if !errors.Is(err, client.ErrNotRunning) && !errors.Is(err, homedir.ErrNone) || a.api != "" {
 		return err
 	}
 	return a.withEmbedded(ctx, *to.ticket, embed, func(n api.Node) error { return do(n, to) })

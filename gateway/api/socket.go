@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"allium/internal/privatefile"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -77,7 +78,7 @@ func CheckSocketDir(dir string) error {
 	if err != nil {
 		return fmt.Errorf("client: socket directory: %w", err)
 	}
-	uid, known := owner(fi)
+	uid, known := privatefile.Owner(fi)
 	switch {
 	case !fi.IsDir():
 		return status.Errorf(status.Forbidden, "%s is not a directory, so the node's socket cannot be in it; remove it", dir)
