@@ -74,7 +74,9 @@ func (s *Service) answered(to durability.ID, roots []b3.Root, answers []Proof) {
 	short := false
 	for i, root := range roots {
 		if e := s.find(root); e != nil {
-			e.Answered(to, answers[i].Answer, answers[i].Piece, s.p, now)
+			if e.Answered(to, answers[i].Answer, answers[i].Piece, s.p, now) && len(s.news) < maxActive {
+				s.news[root] = struct{}{}
+			}
 			short = short || !e.Met() && (answers[i].Answer != durability.Busy || e.isAwaited(s.deps.Self, s.begun))
 		}
 	}

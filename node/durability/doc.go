@@ -9,7 +9,7 @@
 //   - A tick looks at no more than maxScan pins and begins no more than maxCalls actions. It waits for
 //     no member: up to callLimit are asked at once, each by one goroutine.
 //   - Targets are durable in the pins of the store before a member is told that they are known.
-//     What holders proved is kept from time to time, and restored with its own time after a restart.
+//     What holders proved is kept soon after a holder is new or gone, and restored with its own time after a restart.
 //   - Nobody but this node changes its own targets.
 //
 // One target, step by step: a person pins an object and asks for three copies. The next tick finds

@@ -18,6 +18,7 @@ import (
 
 // What holders proved of active objects is kept in the records of the node, in pages by the first bits of the object's
 // address. A page is a keptPage as CBOR and its BLAKE3 digest. Those at rest are kept as the pages that they are in.
+// Pages are written from time to time. What changed since is kept in batches, see keepNews.
 // All of it can be had again by challenges, so what is damaged is removed, and nothing that goes wrong stops the
 // service.
 const (
@@ -110,10 +111,11 @@ func decodeKept(page int, data []byte, objs proofsOf) error {
 		return err
 	}
 	for _, o := range p.Objects {
-		if len(o.Root) != len(b3.Root{}) || int(o.Root[0])>>keptShift != page {
+		if len(o.Root) != len(b3.Root{}) || page != anyPage && int(o.Root[0])>>keptShift != page {
 			return errors.New("it has an address of another page")
 		}
 		root := b3.Root(o.Root)
+		objs[root] = nil
 		for _, q := range o.Proofs {
 			if q.Member >= uint64(len(p.Members)) || q.At > 1<<62 || q.Piece > erasure.MaxShards {
 				return errors.New("a proof is out of bounds")
@@ -151,6 +153,7 @@ func (s *Service) load(ctx context.Context) {
 		s.dropKept(ctx, keptKey(page), err)
 	}
 	s.loadPages(ctx)
+	s.loadNews(ctx, objs)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before = objs
@@ -188,12 +191,15 @@ func (s *Service) keepProofs(ctx context.Context, atRest int) {
 		}
 	}
 	s.mu.Unlock()
-	errs := s.keepPages(ctx, atRest)
+	all, errs := s.keepPages(ctx, atRest)
 	for page, objs := range pages {
 		errs = append(errs, s.keepPage(ctx, page, objs))
 	}
-	errs = append(errs, s.deps.Records.Sync(ctx, ds.NewKey(RecordsSpace)))
-	if err := errors.Join(errs...); err != nil {
+	err := errors.Join(append(errs, s.deps.Records.Sync(ctx, ds.NewKey(RecordsSpace)))...)
+	if err == nil && all {
+		err = s.dropNews(ctx)
+	}
+	if err != nil {
 		s.deps.Log.Debug("what holders proved is not kept over a restart", "err", err)
 	}
 }

@@ -93,8 +93,9 @@ func (s *Service) dropKept(ctx context.Context, key ds.Key, why error) {
 	}
 }
 
-// keepPages writes up to n pages that changed since they were written. Only the goroutine of Run calls it.
-func (s *Service) keepPages(ctx context.Context, n int) (errs []error) {
+// keepPages writes up to n pages that changed since they were written, and reports whether these were all. Only the
+// goroutine of Run calls it.
+func (s *Service) keepPages(ctx context.Context, n int) (all bool, errs []error) {
 	type changed struct {
 		page  int
 		since time.Time
@@ -128,5 +129,5 @@ func (s *Service) keepPages(ctx context.Context, n int) (errs []error) {
 			errs = append(errs, err)
 		}
 	}
-	return errs
+	return len(list) <= n, errs
 }

@@ -2,12 +2,14 @@ package durability
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	ds "github.com/ipfs/go-datastore"
 	"github.com/ipfs/go-datastore/query"
+	dssync "github.com/ipfs/go-datastore/sync"
 
 	"allium/protocols/b3"
 	"allium/store/durability"
@@ -81,6 +83,109 @@ func TestProofsOutlastRestarts(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestProofsOutlastCrashes: what holders proved is kept within 10 s after it changed, whether an object is active or
+// was at rest, so that after a crash all copies count that did before. When all pages are written nothing else is left.
+func TestProofsOutlastCrashes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := durability.DefaultParams()
+		c := newClusterAt(t, 6, fast, p)
+		run(p.Grace)
+		x := c.nodes[0]
+		crash := func(what string) {
+			t.Helper()
+			run(2 * keepEvery)
+			kept := copyOf(t, x.records)
+			observed := x.service().Sum().Observed
+			var others []*node
+			for _, y := range c.nodes {
+				if y.isAlive() && y != x {
+					others = append(others, y)
+				}
+			}
+			for _, y := range append(others, x) {
+				y.kill()
+			}
+			x.records = kept
+			x.start()
+			run(2 * p.Tick)
+			if n := x.service().Report(); n.Observed != 60 || observed != 60 || n.Checking+n.AtRisk+n.Lost > 0 {
+				t.Errorf("%s: %d copies count, and %+v before", what, observed, n.Sum)
+			}
+			for _, y := range others {
+				y.start()
+			}
+			run(p.Grace)
+		}
+		roots := c.pin(x, 20, 1000, 3)
+		run(3 * p.Tick)
+		crash("soon after they were made")
+		run(4 * keptTicks * p.Tick)
+		c.pinned()[roots[0]][1].kill()
+		for sent := c.sent(); c.sent() == sent; {
+			run(p.Tick)
+		}
+		run(3 * p.Grace) // the others follow, in turn
+		crash("after some were made again")
+		x.stop()
+		all, err := x.records.Query(t.Context(), query.Query{Prefix: "/" + RecordsSpace, KeysOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := all.Rest()
+		for _, e := range entries {
+			if strings.Contains(e.Key, "news") {
+				t.Errorf("%s is left when all pages are written", e.Key)
+			}
+		}
+		if err != nil || len(entries) == 0 {
+			t.Errorf("%d entries, %v", len(entries), err)
+		}
+		x.stop = func() {}
+	})
+}
+
+// copyOf returns a copy of what is kept.
+func copyOf(t *testing.T, records ds.Datastore) ds.Datastore {
+	t.Helper()
+	all, err := records.Query(t.Context(), query.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := all.Rest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := dssync.MutexWrap(ds.NewMapDatastore())
+	for _, e := range entries {
+		if err := kept.Put(t.Context(), ds.NewKey(e.Key), bytes.Clone(e.Value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return kept
+}
+
+// TestNewsAreBounded: however many objects change, a batch has a bounded number of them, and all pages are written
+// before there are too many batches.
+func TestNewsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(durability.DefaultParams(), 2*newsBatch+1)
+	c.settleAll(t)
+	if n := len(c.news); n != 2*newsBatch+1 {
+		t.Fatalf("the holders of %d objects are new", n)
+	}
+	c.keepNews(t.Context())
+	if len(c.news) != 0 || c.batch != 3 {
+		t.Errorf("of %d objects there are %d batches, and %d objects are left", 2*newsBatch+1, c.batch, len(c.news))
+	}
+	for i := range 3 * maxBatches {
+		c.news[crowdRoot(i%100)] = struct{}{}
+		c.keepNews(t.Context())
+		if c.batch > maxBatches {
+			t.Fatalf("there are %d batches", c.batch)
+		}
 	}
 }
 

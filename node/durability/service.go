@@ -48,8 +48,10 @@ type Service struct {
 	missed missed
 	scan   scan // of the goroutine of Run
 
-	before proofsOf           // what was proved before a restart of objects that were not found yet; mu guards it
-	kept   [keptPages]b3.Root // the digests of the pages of proofs in the records, of the goroutine of Run
+	news   map[b3.Root]struct{} // objects whose holders changed since these were kept, at most maxActive; mu guards it
+	before proofsOf             // what was proved before a restart of objects that were not found yet; mu guards it
+	kept   [keptPages]b3.Root   // the digests of the pages of proofs in the records, of the goroutine of Run
+	batch  int                  // the next number of a batch of news, of the goroutine of Run
 }
 
 // entry is an object that has a target.
@@ -91,7 +93,7 @@ func New(p durability.Params, d Deps) *Service {
 		deps: d, p: p, objects: newTable(), removed: map[b3.Root]uint64{},
 		orphans: map[b3.Root]orphan{},
 		codings: map[b3.Root][]*entry{}, pieces: map[b3.Root]int{}, encoding: map[coding]*attempt{},
-		missed:  missed{at: map[b3.Root]time.Time{}},
+		missed: missed{at: map[b3.Root]time.Time{}}, news: map[b3.Root]struct{}{},
 		waiting: map[durability.ID]*calls{}, asked: map[durability.ID]bool{},
 		begun: uint64(d.Now().UnixMilli()), wake: make(chan struct{}, 1), // bound: 1, a second one adds nothing
 	}
@@ -114,11 +116,16 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	ticks := 0                                             // whole ones since proofs were kept
 	timer := time.NewTimer(jitter.Spread(s.p.Tick / soon)) // members are told busy until it has seen its pins
 	defer timer.Stop()
+	keep := time.NewTicker(keepEvery)
+	defer keep.Stop()
 	took := time.Duration(0) // the latest tick
 	for looked := (time.Time{}); ; {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-keep.C:
+			s.keepNews(ctx)
+			continue
 		case <-timer.C:
 		case <-s.wake:
 			if !jitter.Sleep(ctx, min(s.p.Tick/soon, max(wakeLeast, wakeTicks*took), wakeMost)) {

@@ -17,12 +17,14 @@ const (
 )
 
 // Answered notes how a member answered the challenge of a Challenge action, or that a read of
-// its copy failed, which is Absent. piece is what it proved.
-func (o *Object) Answered(id ID, a Answer, piece Piece, p Params, now time.Time) {
+// its copy failed, which is Absent. piece is what it proved. It reports whether the member began or ceased to be a
+// holder, or holds another piece.
+func (o *Object) Answered(id ID, a Answer, piece Piece, p Params, now time.Time) (changed bool) {
 	s := o.at(id)
 	if s == nil {
-		return
+		return false
 	}
+	was := *s
 	o.rest = rest{}
 	asked := now // of a read, which is no challenge
 	if s.asking {
@@ -49,6 +51,7 @@ func (o *Object) Answered(id ID, a Answer, piece Piece, p Params, now time.Time)
 		s.due = now.Add(min(wait<<s.late, p.AuditPeriod/4))
 		s.late = min(s.late+1, maxDoubled)
 	}
+	return (was.proof == proved) != (s.proof == proved) || was.piece != s.piece
 }
 
 // Unasked notes that a member was not asked after all, as it did not answer for other objects just then. It is
