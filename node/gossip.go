@@ -3,8 +3,6 @@ package node
 import (
 	"context"
 
-	"github.com/libp2p/go-libp2p/core/peer"
-
 	"allium/node/supervise"
 	"allium/node/updates"
 	"allium/protocols/gossip"
@@ -29,22 +27,24 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 	}
 	n.updates = updates.New(updates.Deps{
 		Publish: func(ctx context.Context, data []byte) error { return n.gossip.Publish(ctx, updates.Topic, data) },
-		Learned: n.learnName, Now: n.now,
+		Self:    n.host.ID(), HasPeers: func() bool { return n.gossip.Followers(updates.Topic) > 0 },
+		Learned: n.learnName, Now: n.now, Metrics: n.registry, Limits: n.limits,
 	})
 	if err := n.newMembers(); err != nil {
 		return err
 	}
 	n.gossip, err = gossip.New(n.cfg.Gossip, gossip.Deps{
 		Host: n.host, Topics: []gossip.Topic{{
-			Name: hints.Topic, Validate: n.hints.Validate,
-			Handle: func(ctx context.Context, m gossip.Message) { n.hints.Handle(ctx, m.Via, m.Data) },
+			Name:     hints.Topic,
+			Validate: func(_ context.Context, m gossip.Message) error { return n.hints.Validate(m.From, m.Data) },
+			Handle:   func(ctx context.Context, m gossip.Message) { n.hints.Handle(ctx, m.Via, m.Data) },
 		}, {
 			Name:     updates.Topic,
-			Validate: func(_ context.Context, _ peer.ID, data []byte) error { return n.updates.Validate(data) },
+			Validate: func(_ context.Context, m gossip.Message) error { return n.updates.Validate(m.Via, m.Data) },
 			Handle:   func(_ context.Context, m gossip.Message) { n.updates.Handle(m.Data) },
 		}, {
 			Name:     offer.Topic,
-			Validate: func(_ context.Context, from peer.ID, data []byte) error { return n.members.Validate(from, data) },
+			Validate: func(_ context.Context, m gossip.Message) error { return n.members.Validate(m.From, m.Data) },
 			Handle:   func(_ context.Context, m gossip.Message) { n.members.Handle(m.From, m.Data) },
 		}},
 		Denied: n.access.Denied, Log: n.log, Metrics: n.registry, Limits: n.limits,
@@ -54,6 +54,9 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 	}
 	n.publisher.Join(n.hints, n.dht)
 	if err := n.services.Start(ctx, supervise.Service{Name: "gossip", Run: n.gossip.Run}); err != nil {
+		return err
+	}
+	if err := n.services.Start(ctx, supervise.Service{Name: "name_updates", Run: n.updates.Run}); err != nil {
 		return err
 	}
 	return n.services.Start(ctx, supervise.Service{Name: "announcements", Run: n.hints.Run})

@@ -15,6 +15,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/client"
 	"allium/node/tree"
+	"allium/node/tree/watch"
 	"allium/node/zones"
 	"allium/protocols/b3"
 	"allium/protocols/name"
@@ -50,8 +51,8 @@ removes the pins with that label from older addresses, which it set itself. Read
 still remember an older address get it as long as the store has space for it.
 
 With --watch the command goes on, and publishes again when files change. It waits until
-changes pause for half a second, and 10 seconds after a publication, because peers
-relay one announcement of a name in that time. It reads the whole tree for each
+changes pause for half a second, and 10 seconds after a publication, also one before it
+began, because peers relay one announcement of a name in that time. It reads the whole tree for each
 publication, but only those files that have changed. Where the kernel cannot watch so
 many directories it looks at the tree every few seconds, and says so. It waits for a
 node that restarts. On a terminal its state is on one line; else each publication is a
@@ -99,7 +100,7 @@ func (a *app) publish(ctx context.Context, n *client.Client, path string, o publ
 	if o.watch {
 		return a.publishWatched(ctx, n, p)
 	}
-	done, err := a.publishNow(ctx, n, p, api.OwnName{})
+	done, err := a.publishNow(ctx, n, p, api.OwnName{}, 0)
 	if err != nil {
 		return err
 	}
@@ -206,9 +207,10 @@ func newOwnZone(z *zones.Zones, zone name.Zone, short name.Label) *ownZone {
 }
 
 // publishNow adds and pins the path, and publishes its address, unless old has that value. If the
-// name of the result is set, the address was published, also beside an error.
+// name of the result is set, the address was published, also beside an error. With a gap it returns
+// [watch.Postponed] until that has passed since old was published.
 func (a *app) publishNow(
-	ctx context.Context, n *client.Client, p publication, old api.OwnName,
+	ctx context.Context, n *client.Client, p publication, old api.OwnName, gap time.Duration,
 ) (text.Publication, error) {
 	done := text.Publication{At: time.Now().UTC().Truncate(time.Millisecond), Path: p.path}
 	if p.newZone != nil {
@@ -224,6 +226,9 @@ func (a *app) publishNow(
 	if r.Value = added.Root.String(); r.Value == old.Value {
 		done.Name, done.Unchanged = old, true
 		return done, nil
+	}
+	if wait := min(gap, time.Until(time.UnixMilli(int64(old.Seq)).Add(gap))); wait > 0 { //nolint:gosec // Unix milliseconds
+		return done, watch.Postponed{Until: time.Now().Add(wait)}
 	}
 	if done.Name, err = n.PublishName(ctx, r); err != nil {
 		return done, err

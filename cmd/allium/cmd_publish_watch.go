@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"allium/cmd/allium/failure"
@@ -38,9 +39,14 @@ func (a *app) publishWatched(ctx context.Context, n *client.Client, p publicatio
 					return false, a.noteError(ctx, line, &failed, err)
 				}
 			}
-			done, err := a.publishNow(ctx, n, p, old)
+			done, err := a.publishNow(ctx, n, p, old, publishTiming.Gap)
 			if done.Name.Name != "" {
 				old = done.Name
+			}
+			var later watch.Postponed
+			if errors.As(err, &later) {
+				line.Set(full + " was published just now; again at " + later.Until.Format(time.TimeOnly))
+				return false, err
 			}
 			if err != nil {
 				return false, a.noteError(ctx, line, &failed, err)

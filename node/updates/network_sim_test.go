@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
-	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/internal/testkit/simnet"
 	"allium/protocols/dht"
@@ -116,6 +115,7 @@ func (w *network) start(i int) *node {
 	w.t.Helper()
 	n := &node{learned: map[uint64]time.Time{}}
 	n.updates = New(Deps{
+		Self: w.Hosts[i].ID(), HasPeers: func() bool { return n.gossip.Followers(Topic) > 0 },
 		Publish: func(ctx context.Context, data []byte) error { return n.gossip.Publish(ctx, Topic, data) },
 		Learned: n.learn, Now: time.Now,
 	})
@@ -129,7 +129,7 @@ func (w *network) start(i int) *node {
 	if err == nil {
 		n.gossip, err = gossip.New(gossip.DefaultConfig(), gossip.Deps{Host: w.Hosts[i], Topics: []gossip.Topic{{
 			Name:     Topic,
-			Validate: func(_ context.Context, _ peer.ID, data []byte) error { return n.updates.Validate(data) },
+			Validate: func(_ context.Context, m gossip.Message) error { return n.updates.Validate(m.Via, m.Data) },
 			Handle:   func(_ context.Context, m gossip.Message) { n.updates.Handle(m.Data) },
 		}}})
 	}
@@ -142,7 +142,7 @@ func (w *network) start(i int) *node {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	n.ctx = ctx
 	var services sync.WaitGroup
-	for _, run := range []func(context.Context, func()) error{n.dht.Run, n.gossip.Run} {
+	for _, run := range []func(context.Context, func()) error{n.dht.Run, n.gossip.Run, n.updates.Run} {
 		ready := make(chan struct{})
 		services.Go(func() {
 			if err := run(ctx, func() { close(ready) }); err != nil {
@@ -207,7 +207,7 @@ func (w *network) record(label, value string) name.Signed {
 // publish publishes a record on a node as ownnames does: everybody is told at once, beside the puts.
 func (n *node) publish(ctx context.Context, rec name.Signed) error {
 	n.names.Observe(rec, false)
-	err := n.updates.Announce(ctx, rec)
+	err := n.updates.Announce(rec)
 	if _, put := n.dht.PublishName(ctx, rec); put != nil {
 		return put
 	}

@@ -4,23 +4,34 @@
 // Invariants:
 //
 //   - A message is one signed record. It is verified before it is relayed or used.
-//   - A node relays one message of a name in [Gap]. So the owner of a zone cannot flood the
+//   - A node sends one message of a name in [Gap]. So the owner of a zone cannot flood the
 //     network with updates of one name.
+//   - The last word arrives. A record that comes too soon is held back, and the newest one is sent
+//     when Gap has passed, by the node that publishes it and by each that was to relay it.
+//   - What is held back is bounded: in all, and for each zone and each peer that sends. Peers take
+//     turns, and own records do not wait for those of others.
 //   - Only records of names that this node knows already are kept. What gossip loses is found
 //     when the TTL ends.
 //
-// One update: a node publishes a record and calls [Updates.Announce]. Each node that receives the
-// message calls [Updates.Validate], relays it, and calls [Updates.Handle], which passes the record
-// to [Deps.Learned].
+// One update: a node publishes a record and calls [Updates.Announce]. [Updates.Run] sends it, at once or
+// when Gap has passed. Each node that receives the message calls [Updates.Validate], relays it, and calls
+// [Updates.Handle], which passes the record to [Deps.Learned]. A second message in Gap is not relayed.
+// Validate keeps the record, and Run sends it later as a message of its own, as pubsub does not relay one
+// that it has seen.
 package updates
 
 import (
+	"bytes"
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/limits"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -28,29 +39,42 @@ import (
 // Topic is the gossip topic of name records.
 const Topic = "/allium/1/names"
 
-// Gap is the shortest time between two messages of one name.
-const Gap = 10 * time.Second
+// Gap is the shortest time between two messages of one name. A relay takes slack less for it, as the second
+// message may travel faster than the first.
+const (
+	Gap   = 10 * time.Second
+	slack = 500 * time.Millisecond
+)
 
 // maxNames bounds the names whose last message is remembered, at about 150 bytes each. The least
 // recently used one is forgotten, and may then be updated again before Gap has passed.
 const maxNames = 16 << 10
 
-// Deps is what [Updates] needs from the node.
+// Deps is what [Updates] needs from the node. Metrics and Limits may be nil.
 type Deps struct {
-	// Publish sends a message to the topic.
+	Self peer.ID
+	// Publish sends a message to the topic. It calls Validate with Self.
 	Publish func(ctx context.Context, data []byte) error
+	// HasPeers reports whether a connected peer follows the topic. While none does, records wait.
+	HasPeers func() bool
 	// Learned gets each record that another node has announced. It must not wait.
 	Learned func(rec name.Signed)
 	// Now is the clock that decides whether a record is valid.
-	Now func() time.Time
+	Now     func() time.Time
+	Metrics prometheus.Registerer
+	Limits  *limits.Registry
 }
 
 // Updates announces and learns new records of names. Its methods are safe for concurrent use.
 type Updates struct {
-	deps Deps
+	deps  Deps
+	wake  chan struct{} // there is a new record to send
+	usage *limits.Usage
+	sent  *prometheus.CounterVec // label result
 
 	mu   sync.Mutex
 	last *simplelru.LRU[name.Name, message]
+	held *held
 }
 
 // message is the last message of a name.
@@ -65,33 +89,107 @@ func New(d Deps) *Updates {
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	return &Updates{deps: d, last: last}
+	u := &Updates{deps: d, wake: make(chan struct{}, 1), last: last, held: newHeld()}
+	u.sent = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "name_updates_held_total",
+		Help: "Records of names that were announced too soon and held back, by what became of them: sent, " +
+			"refused (there was no place), failed.",
+	}, []string{"result"})
+	for _, r := range []string{resultSent, resultRefused, resultFailed} {
+		u.sent.WithLabelValues(r)
+	}
+	if d.Metrics != nil {
+		d.Metrics.MustRegister(u.sent)
+	}
+	u.usage = d.Limits.NewUsage(limits.Spec{
+		Name: "names.held_back", Path: "announcements of names that come too soon → gossip",
+		Policy: "drop newest with busy; a peer has 64 places of 512, a zone 64, this node 1,024; " +
+			"others learn of it when the TTL ends",
+	}, (maxOwn+maxOthers)*name.MaxEnvelope, func() int64 {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return u.held.bytes
+	})
+	return u
 }
 
-// Announce sends a record to everybody. The error is rate_limit within Gap of the last message of
-// the name, and that of the topic.
-func (u *Updates) Announce(ctx context.Context, rec name.Signed) error {
-	return u.deps.Publish(ctx, rec.Envelope) // it validates too
+// The results of name_updates_held_total.
+const (
+	resultSent    = "sent"
+	resultRefused = "refused"
+	resultFailed  = "failed"
+)
+
+// Announce has Run send a record to everybody: at once, or when Gap has passed since the last message of the
+// name. It does not wait. The error is busy if too many records wait.
+func (u *Updates) Announce(rec name.Signed) error {
+	now := time.Now()
+	u.mu.Lock()
+	due := now
+	if last, ok := u.last.Peek(rec.Name); ok && now.Sub(last.at) < Gap {
+		due = last.at.Add(Gap)
+	}
+	ok := u.held.put(heldRecord{rec: rec, due: due, until: due.Add(rec.TTL)})
+	u.mu.Unlock()
+	if !ok {
+		return u.full()
+	}
+	u.grown()
+	return nil
 }
 
-// Validate decides whether a message is relayed and used. A message that is no valid record is an
-// error that counts against its sender; one that comes too soon, or is too old, is ignored.
-func (u *Updates) Validate(data []byte) error {
-	now := u.deps.Now()
-	rec, err := name.Open(data, now)
+// grown has Run look at a record that is held back since now.
+func (u *Updates) grown() {
+	u.usage.Grown()
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+}
+
+// full counts a record without a place and returns the error for it.
+func (u *Updates) full() error {
+	u.sent.WithLabelValues(resultRefused).Inc()
+	return status.BusyError(status.Busy, u.usage.Refuse())
+}
+
+// Validate decides whether a message that a peer sent is relayed and used. A message that is no valid record
+// is an error that counts against the peer; one that comes too soon, or is too old, is ignored. Of those that
+// come too soon the newest is held back.
+func (u *Updates) Validate(via peer.ID, data []byte) error {
+	rec, err := name.Open(data, u.deps.Now())
 	if err != nil {
 		return err
 	}
+	now := time.Now()
+	gap := Gap
+	if via != u.deps.Self {
+		gap -= slack
+	}
 	u.mu.Lock()
-	defer u.mu.Unlock()
 	old, known := u.last.Get(rec.Name)
+	seq := max(old.seq, u.held.seq(rec.Name))
+	soon, ok := known && now.Sub(old.at) < gap, true
 	switch {
-	case known && rec.Seq < old.seq:
+	case known && rec.Seq < seq:
+	case !soon:
+		u.last.Add(rec.Name, message{now, rec.Seq})
+		u.held.forget(rec.Name, rec.Seq)
+	case rec.Seq > old.seq && via != u.deps.Self:
+		due := old.at.Add(Gap + rand.N(slack)) // whose turn is first sends it to the others
+		rec.Envelope = bytes.Clone(rec.Envelope)
+		ok = u.held.put(heldRecord{rec: rec, via: via, due: due, until: due.Add(relayFor)})
+	}
+	u.mu.Unlock()
+	switch {
+	case !ok:
+		return u.full()
+	case known && rec.Seq < seq:
 		return status.Errorf(status.Stale, "a newer record of %s was announced", rec.Name)
-	case known && now.Sub(old.at).Abs() < Gap:
+	case soon:
+		u.grown()
 		return status.Errorf(status.RateLimit, "%s was announced less than %s ago", rec.Name, Gap)
 	}
-	u.last.Add(rec.Name, message{now, rec.Seq})
 	return nil
 }
 

@@ -3,7 +3,9 @@ package updates
 import (
 	"bytes"
 	"context"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
@@ -41,42 +43,63 @@ func sign(t testing.TB, label string, seq uint64, value string) name.Signed {
 	return r
 }
 
-// TestUpdates: one message of a name is relayed in ten seconds, and none that is not valid.
+// TestUpdates: one message of a name is relayed in ten seconds, the newest of those that come sooner is sent
+// when they are over, and none that is not valid.
 func TestUpdates(t *testing.T) {
-	now := at
-	var learned []name.Signed
-	u := New(Deps{
-		Now: func() time.Time { return now }, Learned: func(r name.Signed) { learned = append(learned, r) },
-	})
-	u.deps.Publish = func(_ context.Context, data []byte) error { return u.Validate(data) }
-	one, two, other := sign(t, "blog", 1, "one"), sign(t, "blog", 2, "two"), sign(t, "photos", 1, "one")
-	forged := bytes.Clone(two.Envelope)
-	forged[len(forged)-1] ^= 1
-	for i, c := range []struct {
-		after time.Duration
-		data  []byte
-		want  status.Outcome
-	}{
-		{0, one.Envelope, status.OK},
-		{0, other.Envelope, status.OK},
-		{Gap - time.Second, two.Envelope, status.RateLimit},
-		{time.Second, two.Envelope, status.OK},
-		{Gap, one.Envelope, status.Stale},
-		{0, two.Envelope, status.OK},
-		{Gap, forged, status.BadSignature},
-		{0, []byte("hello"), status.BadSignature},
-		{0, nil, status.BadSignature},
-		{0, make([]byte, name.MaxEnvelope+1), status.BodyCap},
-		{time.Hour, two.Envelope, status.Stale}, // expired
-	} {
-		now = now.Add(c.after)
-		if err := u.Announce(t.Context(), name.Signed{Envelope: c.data}); status.Of(err) != c.want {
-			t.Errorf("message %d: %v, want %s", i, err, c.want)
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var learned, sent []name.Signed
+		u := New(Deps{
+			Self: "self", Now: func() time.Time { return at.Add(time.Since(begun)) }, HasPeers: func() bool { return true },
+			Learned: func(r name.Signed) { learned = append(learned, r) },
+		})
+		u.deps.Publish = func(_ context.Context, data []byte) error {
+			if err := u.Validate("self", data); err != nil {
+				return err
+			}
+			rec, err := name.Restore(data)
+			sent = append(sent, rec)
+			return err
 		}
-	}
-	u.Handle(two.Envelope)
-	u.Handle([]byte("hello"))
-	if len(learned) != 1 || learned[0].Record != two.Record {
-		t.Errorf("learned %v", learned)
-	}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = u.Run(ctx, func() {}) })
+		one, two, other := sign(t, "blog", 1, "one"), sign(t, "blog", 2, "two"), sign(t, "photos", 1, "one")
+		late := sign(t, "blog", 3, "three")
+		forged := bytes.Clone(two.Envelope)
+		forged[len(forged)-1] ^= 1
+		for i, c := range []struct {
+			after time.Duration
+			data  []byte
+			want  status.Outcome
+			sent  int
+		}{
+			{0, one.Envelope, status.OK, 0},
+			{0, other.Envelope, status.OK, 0},
+			{time.Second, two.Envelope, status.RateLimit, 0},
+			{time.Second, one.Envelope, status.Stale, 0}, // a newer one waits
+			{Gap, two.Envelope, status.RateLimit, 1},     // it was sent
+			{Gap - 2*slack, late.Envelope, status.OK, 1}, // a relay forgives some jitter
+			{Gap, one.Envelope, status.Stale, 1},
+			{0, late.Envelope, status.OK, 1},
+			{Gap, forged, status.BadSignature, 1},
+			{0, []byte("hello"), status.BadSignature, 1},
+			{0, nil, status.BadSignature, 1},
+			{0, make([]byte, name.MaxEnvelope+1), status.BodyCap, 1},
+			{time.Hour, two.Envelope, status.Stale, 1}, // expired
+		} {
+			time.Sleep(c.after)
+			synctest.Wait()
+			if err := u.Validate("peer", c.data); status.Of(err) != c.want || len(sent) != c.sent {
+				t.Errorf("message %d: %v, want %s; %d sent", i, err, c.want, len(sent))
+			}
+		}
+		u.Handle(two.Envelope)
+		u.Handle([]byte("hello"))
+		if len(learned) != 2 || learned[0].Record != two.Record || learned[1].Record != two.Record {
+			t.Errorf("learned %v", learned)
+		}
+		cancel()
+		running.Wait()
+	})
 }

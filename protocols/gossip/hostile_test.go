@@ -135,8 +135,8 @@ func TestHostile(t *testing.T) {
 }
 
 // judge is a validator whose answer depends on the first word of the message.
-func judge(_ context.Context, _ peer.ID, data []byte) error {
-	switch s := string(data); {
+func judge(_ context.Context, m Message) error {
+	switch s := string(m.Data); {
 	case strings.HasPrefix(s, "bad"):
 		return status.Errorf(status.BadSignature, "bad")
 	case strings.HasPrefix(s, "odd"):
@@ -165,8 +165,8 @@ func TestStolenMessage(t *testing.T) {
 	in(t, 3, func(t *testing.T, sn *simNet) {
 		author := sn.Hosts[1].ID()
 		own := func(_ *Config, topic *Topic) {
-			topic.Validate = func(_ context.Context, from peer.ID, _ []byte) error {
-				if from != author {
+			topic.Validate = func(_ context.Context, m Message) error {
+				if m.From != author {
 					return status.Errorf(status.BadSignature, "not the author's")
 				}
 				return nil

@@ -70,13 +70,13 @@ func TestSlowValidator(t *testing.T) {
 		never := func(context.Context, Message) { t.Error("handled") }
 		nodes := []*node{
 			start(t, sn.Hosts[0], func(c *Config, _ *Topic) { c.Validators, c.ValidateTimeout = 8, time.Second }, Topic{
-				Name: stuck, Handle: never, Validate: func(ctx context.Context, _ peer.ID, _ []byte) error {
+				Name: stuck, Handle: never, Validate: func(ctx context.Context, _ Message) error {
 					<-ctx.Done()
 					return ctx.Err()
 				},
 			}),
 			start(t, sn.Hosts[1], nil, Topic{
-				Name: stuck, Handle: never, Validate: func(context.Context, peer.ID, []byte) error { return nil },
+				Name: stuck, Handle: never, Validate: func(context.Context, Message) error { return nil },
 			}),
 		}
 		defer stopAll(nodes)
@@ -149,11 +149,11 @@ func TestStopInBurst(t *testing.T) {
 					}
 					handle(ctx, m)
 				}
-				topic.Validate = func(ctx context.Context, from peer.ID, data []byte) error {
+				topic.Validate = func(ctx context.Context, m Message) error {
 					if down[i].Load() {
 						t.Errorf("node %d validates after it stopped", i)
 					}
-					return validate(ctx, from, data)
+					return validate(ctx, m)
 				}
 			}))
 			for j := range i {

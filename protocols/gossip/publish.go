@@ -43,7 +43,8 @@ func (s *Service) Publish(ctx context.Context, topic string, data []byte) error 
 	if err := s.checkRunning(); err != nil {
 		return err
 	}
-	if err := s.validate(ctx, t, s.host.ID(), data); err != nil {
+	self := s.host.ID()
+	if err := s.validate(ctx, t, Message{Topic: topic, From: self, Via: self, Data: data}); err != nil {
 		return err
 	}
 	maxWait := s.cfg.PublishWait

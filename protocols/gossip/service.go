@@ -30,15 +30,16 @@ type Topic struct {
 
 	// Validate returns nil if a message may be handled and relayed. It should take less
 	// than 1 ms, do no I/O and hold no lock for long. It must return when ctx ends, after
-	// [Config.ValidateTimeout]. It must neither keep nor change data.
+	// [Config.ValidateTimeout]. It must neither keep nor change the data. From and Via of a message that
+	// this node publishes are this node.
 	//
-	// from is the author. The outcome of an error decides what happens to the message:
+	// The outcome of an error decides what happens to the message:
 	//
 	//   - stale, busy, rate_limit, quota, timeout, canceled, draining and not_ready ignore it.
 	//   - Any other error rejects it, and the peer that sent it loses score.
 	//
 	// Clocks differ, so return stale for a message that another honest node may still accept.
-	Validate func(ctx context.Context, from peer.ID, data []byte) error
+	Validate func(ctx context.Context, m Message) error
 
 	// Handle is called with each accepted message of another node, on one of
 	// [Config.Workers] goroutines, with a deadline of [Config.HandleTimeout]. A copy is
@@ -47,7 +48,7 @@ type Topic struct {
 	Handle func(ctx context.Context, m Message)
 }
 
-// Message is a message that its topic's validator has accepted.
+// Message is a message of a topic.
 type Message struct {
 	Topic string
 	From  peer.ID // the author, who signed it
@@ -90,6 +91,7 @@ type Service struct {
 
 	mu    sync.Mutex
 	state state
+	ps    *pubsub.PubSub // nil unless running
 }
 
 // state says whether Run has started or returned.
@@ -172,7 +174,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	s.calls.Open()
 	defer func() {
 		s.mu.Lock()
-		s.state = stopped
+		s.state, s.ps = stopped, nil
 		s.mu.Unlock()
 		cancel()
 		h.close()
@@ -190,6 +192,9 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	if err != nil {
 		return fmt.Errorf("start gossipsub: %w", err)
 	}
+	s.mu.Lock()
+	s.ps = ps
+	s.mu.Unlock()
 	joined := make(map[string]*pubsub.Topic, len(s.names))
 	for _, name := range s.names {
 		sub, topic, err := s.join(ps, name)
@@ -230,6 +235,17 @@ func (s *Service) join(ps *pubsub.PubSub, name string) (*pubsub.Subscription, *p
 		return nil, nil, fmt.Errorf("subscribe to gossip topic %s: %w", name, err)
 	}
 	return sub, topic, nil
+}
+
+// Followers returns how many connected peers follow a topic, 0 while Run does not run.
+func (s *Service) Followers(topic string) int {
+	s.mu.Lock()
+	ps := s.ps
+	s.mu.Unlock()
+	if ps == nil {
+		return 0
+	}
+	return len(ps.ListPeers(topic))
 }
 
 // checkRunning returns nil while Run runs, not_ready before it and draining after it.

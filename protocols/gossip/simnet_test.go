@@ -15,7 +15,6 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
-	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/limits"
@@ -94,7 +93,7 @@ func start(t testing.TB, h host.Host, change func(*Config, *Topic), others ...To
 	cfg := DefaultConfig()
 	topic := Topic{
 		Name:     testTopic,
-		Validate: func(context.Context, peer.ID, []byte) error { return nil },
+		Validate: func(context.Context, Message) error { return nil },
 		Handle: func(_ context.Context, m Message) {
 			n.n.Add(1)
 			n.mu.Lock()

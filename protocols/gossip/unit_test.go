@@ -11,7 +11,6 @@ import (
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	pb "github.com/libp2p/go-libp2p-pubsub/pb"
-	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
@@ -132,7 +131,7 @@ func bench(t testing.TB) *Service {
 	t.Helper()
 	s, err := New(DefaultConfig(), Deps{Host: idHost{id: "victim"}, Topics: []Topic{{
 		Name:     testTopic,
-		Validate: func(context.Context, peer.ID, []byte) error { return nil },
+		Validate: func(context.Context, Message) error { return nil },
 		Handle:   func(context.Context, Message) {},
 	}}})
 	if err != nil {

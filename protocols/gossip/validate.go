@@ -15,11 +15,11 @@ import (
 // validator returns the function that pubsub calls to validate a message of topic t. pubsub calls it
 // in its validation pipeline, and for this node's own messages on the goroutine that publishes.
 func (s *Service) validator(t Topic) pubsub.ValidatorEx {
-	return func(ctx context.Context, _ peer.ID, msg *pubsub.Message) pubsub.ValidationResult {
+	return func(ctx context.Context, via peer.ID, msg *pubsub.Message) pubsub.ValidationResult {
 		if _, ok := msg.ValidatorData.(alreadyValidated); ok {
 			return pubsub.ValidationAccept
 		}
-		err := s.validate(ctx, t, msg.GetFrom(), msg.GetData())
+		err := s.validate(ctx, t, Message{Topic: t.Name, From: msg.GetFrom(), Via: via, Data: msg.GetData()})
 		if err == nil {
 			return pubsub.ValidationAccept
 		}
@@ -57,7 +57,7 @@ func keepsScore(o status.Outcome) bool {
 
 // validate runs a topic's validator with a deadline of [Config.ValidateTimeout]. It returns
 // errPanicked if the validator panics, and draining if Run does not run.
-func (s *Service) validate(ctx context.Context, t Topic, from peer.ID, data []byte) (err error) {
+func (s *Service) validate(ctx context.Context, t Topic, m Message) (err error) {
 	if !s.calls.Enter() {
 		return status.Errorf(status.Draining, "gossip has stopped")
 	}
@@ -73,5 +73,5 @@ func (s *Service) validate(ctx context.Context, t Topic, from peer.ID, data []by
 			err = errPanicked
 		}
 	}()
-	return t.Validate(ctx, from, data)
+	return t.Validate(ctx, m)
 }

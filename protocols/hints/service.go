@@ -188,7 +188,7 @@ func (s *Service) Hints(root b3.Root) []record.Provider {
 // Validate checks an announcement that gossip brought, signed by from, in well under 1 ms. An error
 // means that the message must not spread. An invalid message is status.BodyCap, BadRequest,
 // BadSignature or NotAllowed (from is not the provider); a late one is status.Stale.
-func (s *Service) Validate(_ context.Context, from peer.ID, data []byte) error {
+func (s *Service) Validate(from peer.ID, data []byte) error {
 	err := s.validate(from, data, s.deps.Now())
 	if err != nil {
 		s.m.refuse(viaGossip, err)

@@ -94,7 +94,8 @@ func (sn *simNet) run(i int, change func(*Config, *gossip.Config)) *node {
 	})
 	if err == nil {
 		n.gossip, err = gossip.New(gcfg, gossip.Deps{Host: sn.Hosts[i], Metrics: n.reg, Topics: []gossip.Topic{{
-			Name: Topic, Validate: n.Validate, Handle: func(
+			Name: Topic, Validate: func(_ context.Context, m gossip.Message) error { return n.Validate(m.From, m.Data) },
+			Handle: func(
 				ctx context.Context, m gossip.Message,
 			) {
 				n.Handle(ctx, m.Via, m.Data)

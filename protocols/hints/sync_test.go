@@ -317,7 +317,7 @@ func TestValidate(t *testing.T) {
 	hour := time.Now().Add(time.Hour)
 	first, second := me.announce(t, 1, 1, hour, roots(0, 2)...), me.announce(t, 1, 2, hour, root(0))
 	validate := func(from identity, a *announcement) status.Outcome {
-		return status.Of(s.Validate(t.Context(), from.id, a.envelope))
+		return status.Of(s.Validate(from.id, a.envelope))
 	}
 	if got := validate(other, first); got != status.NotAllowed {
 		t.Errorf("of another: %s", got)
@@ -343,7 +343,7 @@ func TestValidate(t *testing.T) {
 	forged.envelope = bytes.Clone(second.envelope)
 	forged.envelope[len(forged.envelope)-1] ^= 1
 	s2 := newTested(t, fixedIdentity(t, 4))
-	if got := status.Of(s2.Validate(t.Context(), me.id, forged.envelope)); got != status.BadSignature {
+	if got := status.Of(s2.Validate(me.id, forged.envelope)); got != status.BadSignature {
 		t.Errorf("forged: %s", got)
 	}
 }

@@ -6,7 +6,7 @@
 //   - At most one piece of work runs at a time.
 //   - A change that happens after work began is followed by more work, whatever the kernel reported.
 //   - Work begins when changes have paused for [Timing.Quiet], or go on for [Timing.Latest]; and not
-//     before [Timing.Gap] has passed since the last work that succeeded.
+//     before [Timing.Gap] has passed since the last work that succeeded, or work was postponed to.
 //
 // One change: an editor saves a file. The kernel reports several events, and each postpones the
 // work a little. Then [Run] has new directories watched, and calls work, which reads the tree as it

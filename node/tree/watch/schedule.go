@@ -54,6 +54,12 @@ func (s *schedule) end(now time.Time, worked, failed bool) {
 	s.changed(now)
 }
 
+// postpone ends work that is to be done at a later time.
+func (s *schedule) postpone(now, until time.Time) {
+	s.running, s.failures, s.notBefore = false, 0, until
+	s.changed(now)
+}
+
 // next returns when work begins. ok is false while it runs, or if there is nothing to do.
 func (s *schedule) next() (at time.Time, ok bool) {
 	if s.running || s.first.IsZero() {

@@ -16,12 +16,18 @@ type Options struct {
 	Timing
 	// Work is called for changes. It reads the file or directory as it is now, and reports whether it
 	// found anything to do; the next work waits for Timing.Gap only then. After an error it is called
-	// again.
+	// again, after a [Postponed] at its time.
 	Work func(ctx context.Context) (worked bool, err error)
 	// Polling is called once when the kernel cannot tell of changes, and why; the tree is looked at
 	// every few seconds from then on. nil: nobody is told.
 	Polling func(err error)
 }
+
+// Postponed is the error of work that is to be done at a later time, and has not failed.
+type Postponed struct{ Until time.Time }
+
+// Error says until when.
+func (p Postponed) Error() string { return "postponed until " + p.Until.Format(time.TimeOnly) }
 
 // Run calls work at once, and again whenever the file or directory has changed, until ctx ends. It
 // returns after the last work has ended, with the error of ctx.
@@ -85,7 +91,12 @@ func (w *watcher) run(ctx context.Context, work func(context.Context) (bool, err
 				w.changed(time.Now())
 			}
 		case d := <-done:
-			w.end(time.Now(), d.worked, d.err != nil)
+			var later Postponed
+			if errors.As(d.err, &later) {
+				w.postpone(time.Now(), later.Until)
+			} else {
+				w.end(time.Now(), d.worked, d.err != nil)
+			}
 		case <-timer.C:
 			w.look(time.Now())
 		case <-ctx.Done():

@@ -151,6 +151,30 @@ func TestRunFails(t *testing.T) {
 	})
 }
 
+// TestPostponed: postponed work is done at its time, and not before for a change meanwhile.
+func TestPostponed(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var works []time.Duration
+		w := &watcher{path: dir, schedule: schedule{Timing: timing}}
+		w.poll(syscall.ENOSPC)
+		ctx, cancel := context.WithCancel(t.Context())
+		err := w.run(ctx, func(context.Context) (bool, error) {
+			works = append(works, time.Since(begun))
+			if len(works) == 1 {
+				must(t, os.WriteFile(filepath.Join(dir, "x"), nil, 0o600))
+				return false, Postponed{begun.Add(7 * time.Second)}
+			}
+			cancel()
+			return true, nil
+		})
+		if !errors.Is(err, context.Canceled) || !slices.Equal(works, []time.Duration{0, 7 * time.Second}) {
+			t.Errorf("%v, works after %v", err, works)
+		}
+	})
+}
+
 // TestPolling: without events of the kernel the tree is looked at every two seconds, and the caller
 // is told once.
 func TestPolling(t *testing.T) {

@@ -1,0 +1,95 @@
+package updates
+
+import (
+	"context"
+	"time"
+
+	"allium/internal/limits"
+	"allium/protocols/status"
+)
+
+// How records are sent: at most ownAtOnce of this node and othersAtOnce of other nodes in sendPause. This is less
+// than gossip lets a node publish, so that other topics have a part.
+const (
+	ownAtOnce    = 16
+	othersAtOnce = 8
+	sendPause    = 250 * time.Millisecond
+
+	again       = time.Second     // until a record that could not be sent is tried again
+	relayFor    = time.Minute     // after which the record of another node is dropped if it could not be sent
+	sendTimeout = 2 * time.Second // of one message
+	idle        = time.Hour       // the longest wait of Run
+)
+
+// Run sends the records that are due until ctx ends.
+func (u *Updates) Run(ctx context.Context, ready func()) error {
+	ready()
+	for ctx.Err() == nil {
+		due, wait := u.due(time.Now())
+		for _, r := range due {
+			u.send(ctx, r)
+		}
+		if len(due) > 0 {
+			_ = limits.Sleep(ctx, sendPause)
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-u.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// due returns the records to send now, or how long to wait for the next one.
+func (u *Updates) due(now time.Time) (due []heldRecord, wait time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	due, next := u.held.take(now, ownAtOnce, othersAtOnce)
+	if next.IsZero() {
+		return due, idle
+	}
+	return due, next.Sub(now)
+}
+
+// send sends a record. One that cannot be sent now waits.
+func (u *Updates) send(ctx context.Context, r heldRecord) {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	if r.via != "" && !r.learned {
+		u.deps.Learned(r.rec)
+		r.learned = true
+	}
+	err := error(status.Errorf(status.NotReady, "no peer follows %s", Topic))
+	if u.deps.HasPeers() {
+		err = u.deps.Publish(ctx, r.rec.Envelope)
+	}
+	switch status.Of(err) {
+	case status.OK:
+		u.sent.WithLabelValues(resultSent).Inc()
+	case status.Busy, status.RateLimit, status.NotReady, status.Timeout:
+		u.later(r)
+	default:
+		u.sent.WithLabelValues(resultFailed).Inc()
+	}
+}
+
+// later holds a record back again, unless a record that is not older was announced.
+func (u *Updates) later(r heldRecord) {
+	now := time.Now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	r.due = now.Add(again)
+	if last, ok := u.last.Peek(r.rec.Name); ok {
+		if last.seq >= r.rec.Seq {
+			return
+		}
+		if end := last.at.Add(Gap); end.After(r.due) {
+			r.due = end
+		}
+	}
+	u.held.put(r)
+}
