@@ -75,6 +75,7 @@ var layers = map[string][]string{
 	"internal/latch":           {},
 	"internal/limits":          {},
 	"internal/linked":          {},
+	"internal/patience":        {},
 	"internal/pebbledb":        {},
 	"internal/natural":         {},
 	"internal/ordered":         {},

@@ -11,6 +11,7 @@ import (
 
 	"allium/node/coding"
 	"allium/node/objects"
+	"allium/node/p2p/reach"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
 	"allium/protocols/object"
@@ -229,6 +230,9 @@ const providerAddrTTL = 10 * time.Minute
 func (a addressBook) AddAddrs(p peer.AddrInfo) {
 	a.host.Peerstore().AddAddrs(p.ID, p.Addrs, providerAddrTTL)
 }
+
+// Redial implements providers.Dialer.
+func (a addressBook) Redial(id peer.ID) { reach.ForgetBackoff(a.host, id) }
 
 // ingest is a download that the resolver writes to the store.
 type ingest struct{ *store.Ingest }

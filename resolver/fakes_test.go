@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
@@ -459,6 +461,7 @@ type fakePeer struct {
 	latency time.Duration                            // before each answer
 	rate    time.Duration                            // wait for this node's rate, before each answer
 	silent  func() bool                              // it does not answer now
+	fails   func(ctx context.Context) error          // in place of an answer; nil: it answers
 	refuse  func(n int) error                        // the n-th request, from 0; nil error: answer it
 	spoil   func(root b3.Root, g int64) bool         // flip a bit of this group
 	before  func(ctx context.Context, g int64) error // called before group g of the walk is handed over
@@ -466,7 +469,8 @@ type fakePeer struct {
 	part    func(g int64) bool                       // it has these groups alone; nil: all
 	asked   int
 
-	served atomic.Int64 // groups handed over in answers, those of size proofs left out
+	at     atomic.Pointer[string] // the only address where it answers; nil: any
+	served atomic.Int64           // groups handed over in answers, those of size proofs left out
 }
 
 // fakeNet is the object client of a network of fakePeers. Items are proved by
@@ -479,11 +483,13 @@ type fakeNet struct {
 	peak     int
 	peaks    map[peer.ID]int
 	addrs    map[peer.ID]bool
+	known    map[string]bool // addresses
+	redials  []peer.ID
 }
 
 func newFakeNet() *fakeNet {
 	return &fakeNet{peers: map[peer.ID]*fakePeer{}, inflight: map[peer.ID]int{}, peaks: map[peer.ID]int{},
-		addrs: map[peer.ID]bool{}}
+		addrs: map[peer.ID]bool{}, known: map[string]bool{}}
 }
 
 // peer adds a peer that has blobs.
@@ -500,6 +506,15 @@ func (n *fakeNet) AddAddrs(p peer.AddrInfo) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.addrs[p.ID] = true
+	for _, a := range p.Addrs {
+		n.known[a.String()] = true
+	}
+}
+
+func (n *fakeNet) Redial(p peer.ID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.redials = append(n.redials, p)
 }
 
 // requests lists what was asked of p; of everybody when p is empty.
@@ -519,7 +534,7 @@ func (n *fakeNet) Get(ctx context.Context, id peer.ID, req object.GetRequest, si
 	n.mu.Lock()
 	p := n.peers[id]
 	n.asks = append(n.asks, ask{id, req})
-	known := n.addrs[id]
+	known := n.addrs[id] && (p == nil || p.at.Load() == nil || n.known[*p.at.Load()])
 	var turn int
 	if p != nil {
 		turn = p.asked
@@ -551,6 +566,9 @@ func (n *fakeNet) Get(ctx context.Context, id peer.ID, req object.GetRequest, si
 	}
 	if p.silent != nil && p.silent() {
 		return stall(ctx)
+	}
+	if p.fails != nil {
+		return p.fails(ctx)
 	}
 	if p.refuse != nil {
 		if err := p.refuse(turn); err != nil {
@@ -652,10 +670,14 @@ func (p *fakePeer) items(ctx context.Context, i int, b *blob, req object.GetRequ
 func (p *fakePeer) walk(ctx context.Context, i int, b *blob, send, take *b3.Walk, sink object.Sink,
 	manners bool) error {
 	buf := make([]byte, min(max(len(b.data), b3.ParentSize), b3.GroupSize))
+	at := p.at.Load()
 	for {
 		item, ok := send.Next()
 		if !ok {
 			return nil
+		}
+		if p.at.Load() != at {
+			return status.Errorf(status.TransportDown, "fake: the connection was cut")
 		}
 		if manners && !item.Parent && p.before != nil {
 			if err := p.before(ctx, item.Group); err != nil {
@@ -697,6 +719,18 @@ type fakeFinder struct {
 	err    error
 	block  <-chan struct{} // each ends when it is closed, and finds nobody; nil: at once
 	calls  int
+	at     map[peer.ID]string // addresses
+}
+
+// moves puts a peer at an address: it is found there, and its requests that run are cut.
+func (f *fakeFinder) moves(p *fakePeer, id peer.ID, addr string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.at == nil {
+		f.at = map[peer.ID]string{}
+	}
+	f.at[id] = addr
+	p.at.Store(&addr)
 }
 
 func (f *fakeFinder) FindProviders(
@@ -706,7 +740,7 @@ func (f *fakeFinder) FindProviders(
 		f.mu.Lock()
 		f.calls++
 		who, delay, hang, linger, err := slices.Clone(f.who[root]), f.delay, f.hang, f.linger, f.err
-		block := f.block
+		block, at := f.block, maps.Clone(f.at)
 		f.mu.Unlock()
 		for _, p := range who {
 			select {
@@ -714,7 +748,11 @@ func (f *fakeFinder) FindProviders(
 			case <-ctx.Done():
 				return
 			}
-			if !yield(record.Provider{AddrInfo: peer.AddrInfo{ID: p}}, nil) {
+			info := peer.AddrInfo{ID: p}
+			if a := at[p]; a != "" {
+				info.Addrs = []ma.Multiaddr{ma.StringCast(a)}
+			}
+			if !yield(record.Provider{AddrInfo: info}, nil) {
 				return
 			}
 		}

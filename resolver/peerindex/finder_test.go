@@ -117,6 +117,7 @@ func (w *world) FindName(
 }
 
 func (w *world) AddAddrs(peer.AddrInfo) {}
+func (w *world) Redial(peer.ID)         {}
 
 func (w *world) finder() *Finder {
 	w.begun = time.Now()

@@ -29,6 +29,16 @@ func (t *Attempts) Note(p peer.ID, err error) {
 	}
 }
 
+// MayReturn reports whether one of the peers may succeed within a minute.
+func (t *Attempts) MayReturn() bool {
+	for _, err := range t.last {
+		if o, _ := outcomeOf(err); MayReturn(o) {
+			return true
+		}
+	}
+	return false
+}
+
 // bySeverity orders outcomes from the most to the least important for a caller.
 // One provider that sent bad bytes matters more than ten that were not reached.
 var bySeverity = []status.Outcome{

@@ -23,7 +23,8 @@ import (
 //     inside a directory are announced, then for the object itself;
 //  5. the other peers that announced the object or its parent.
 //
-// The DHT is asked only when a reader has read the list up to there. The list
+// The DHT is asked only when a reader has read the list up to there; for the object
+// beside the directory, when that takes longer than Config.HedgeAfter. The list
 // grows while it is read. Each peer appears once. Any number of goroutines may
 // read it.
 type Candidates struct {
@@ -31,22 +32,33 @@ type Candidates struct {
 	tasks Tasks
 	trace *trace.Lookup // set before the list is read
 	roots []b3.Root     // the object, and the directory of it if that is known
+	inner bool          // the object is inside a directory
 
 	mu    sync.Mutex
 	peers []candidate
 	drawn int // how many of peers were handed out
 	seen  map[peer.ID]struct{}
 	next  []nextLookup // the lookups that were not read yet
-	cur   *lookup      // the lookup being read
-	n     int          // how many providers of cur were read
+	open  []reading    // the lookups being read
+	since time.Time    // when the latest of them was joined
 	err   error        // the error of a failed lookup
 }
 
 // nextLookup is a lookup that the list will read.
 type nextLookup struct {
-	root b3.Root
-	want int // more than were read of a remembered lookup
+	root  b3.Root
+	want  int  // more than were read of a remembered lookup
+	fresh bool // nothing that is remembered counts
 }
+
+// reading is a lookup that the list reads.
+type reading struct {
+	*lookup
+	n int // how many of its providers were read
+}
+
+// maxOpen bounds the lookups that one list reads at a time.
+const maxOpen = 2
 
 // candidate is a peer to ask.
 type candidate struct {
@@ -57,18 +69,35 @@ type candidate struct {
 
 // Candidates returns the list of candidates for root. The caller closes it.
 func (p *Pool) Candidates(tasks Tasks, root b3.Root, from Sources) *Candidates {
-	s := &Candidates{
-		p: p, tasks: tasks, seen: map[peer.ID]struct{}{}, next: []nextLookup{{root, 1}}, roots: []b3.Root{root},
-	}
+	s := &Candidates{p: p, tasks: tasks, inner: from.Inner, seen: map[peer.ID]struct{}{}, roots: []b3.Root{root}}
 	s.Add(from.Peers...)
 	if !from.Via.IsZero() && from.Via != root {
-		s.next, s.roots = []nextLookup{{from.Via, 1}, {root, 1}}, []b3.Root{root, from.Via}
+		s.roots, s.inner = append(s.roots, from.Via), true
 		s.addServed(from.Via)
 	}
+	s.next = s.search(false)
 	s.addServed(root)
 	told := s.hints()
 	s.add(told[:min(len(told), firstHints)]...)
 	return s
+}
+
+// search returns the lookups of the list, that of the directory first.
+func (s *Candidates) search(fresh bool) (next []nextLookup) {
+	for _, root := range slices.Backward(s.roots) {
+		next = append(next, nextLookup{root, 1, fresh})
+	}
+	return next
+}
+
+// Renew lets the list search once more, after its peers have failed. Peers that it has may be found at other
+// addresses, which the dialer is told, and new ones are appended.
+func (s *Candidates) Renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) == 0 && len(s.next) == 0 {
+		s.next = s.search(true)
+	}
 }
 
 // addServed appends the peer that served root.
@@ -109,17 +138,23 @@ func (s *Candidates) Add(peers ...peer.AddrInfo) {
 func (s *Candidates) add(peers ...candidate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.addLocked(peers...)
+	_ = s.addLocked(peers...)
 }
 
-func (s *Candidates) addLocked(peers ...candidate) {
+// addLocked is add for a caller that holds the lock. It returns the peers that are in the list.
+func (s *Candidates) addLocked(peers ...candidate) (again []candidate) {
 	for _, p := range peers {
-		if _, ok := s.seen[p.ID]; ok || p.ID == "" || p.ID == s.p.self {
+		if p.ID == "" || p.ID == s.p.self {
+			continue
+		}
+		if _, ok := s.seen[p.ID]; ok {
+			again = append(again, p)
 			continue
 		}
 		s.seen[p.ID] = struct{}{}
 		s.peers = append(s.peers, p)
 	}
+	return again
 }
 
 // Count returns how many peers are known so far.
@@ -134,11 +169,11 @@ func (s *Candidates) Count() int {
 func (s *Candidates) At(ctx context.Context, i int) (p peer.AddrInfo, ok bool, err error) {
 	patient := true
 	for {
-		p, cur, n := s.known(i, patient)
+		p, open := s.known(i, patient)
 		if p.ID != "" {
 			return p, true, nil
 		}
-		if cur == nil {
+		if len(open) == 0 {
 			if patient { // nobody else is to be expected
 				patient = false
 				continue
@@ -149,18 +184,76 @@ func (s *Candidates) At(ctx context.Context, i int) (p peer.AddrInfo, ok bool, e
 		if patient && i < s.Count() {
 			wait, cancel = context.WithTimeout(ctx, betterWait)
 		}
-		found, ok, err := cur.at(wait, n)
+		got, ok := s.await(wait, open)
 		late := wait.Err() != nil
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return peer.AddrInfo{}, false, ctx.Err()
+		case ok:
+			s.advance(got)
 		case late:
 			patient = false
 		default:
-			s.advance(cur, n, found, ok, err)
+			s.hedge()
 		}
 	}
+}
+
+// news is what a lookup had at the position where it was read: a provider, or its end.
+type news struct {
+	reading
+	found record.Provider
+	ended bool
+}
+
+// await waits for news of the lookups in open. ok is false when ctx has ended, or when it is time to read another
+// one beside them.
+func (s *Candidates) await(ctx context.Context, open []reading) (got news, ok bool) {
+	slow := time.NewTimer(s.p.cfg.HedgeAfter)
+	defer slow.Stop()
+	for {
+		var changed [maxOpen]<-chan struct{}
+		for k, r := range open {
+			found, wake := r.read(r.n)
+			switch {
+			case len(found) > 0:
+				return news{reading: r, found: found[0]}, true
+			case wake == nil:
+				return news{reading: r, ended: true}, true
+			}
+			changed[k] = wake
+		}
+		select {
+		case <-changed[0]:
+		case <-changed[1]:
+		case <-slow.C:
+			return news{}, false
+		case <-ctx.Done():
+			return news{}, false
+		}
+	}
+}
+
+// hedge lets the next lookup be read beside one that takes long.
+func (s *Candidates) hedge() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) < maxOpen && time.Since(s.since) >= s.p.cfg.HedgeAfter {
+		s.openNext()
+	}
+}
+
+// openNext joins the next lookup, if there is one. The caller holds the lock.
+func (s *Candidates) openNext() {
+	if len(s.next) == 0 {
+		return
+	}
+	next := s.next[0]
+	s.next = s.next[1:]
+	opt := FindOptions{Inner: s.inner, Fresh: next.fresh}
+	s.open = append(s.open, reading{s.p.lookups.join(s.tasks, next.root, opt, next.want, s.trace), 0})
+	s.since = time.Now()
 }
 
 // betterWait is how long the list waits for another peer when those that it knows were silent a
@@ -170,9 +263,6 @@ const betterWait = 50 * time.Millisecond
 // doubtful reports whether a peer should be asked after others. It was late with a request that
 // another one answered, or its breaker is open.
 func (s *Candidates) doubtful(p candidate) bool {
-	if p.origin == record.OriginNamed {
-		return false // the caller wants it asked
-	}
 	t := s.p.peers.traits(p.ID, time.Now())
 	return t.Breaker == BreakerOpen || t.Silent > 0
 }
@@ -198,10 +288,10 @@ func (s *Candidates) sort() (doubtful bool) {
 	return len(good) == 0
 }
 
-// known returns the i-th peer if it is known, otherwise the lookup to wait for and
-// the position in it. When all lookups are read it returns neither. If patient, it does not
+// known returns the i-th peer if it is known, otherwise the lookups to wait for.
+// When all lookups are read it returns neither. If patient, it does not
 // return a doubtful peer.
-func (s *Candidates) known(i int, patient bool) (peer.AddrInfo, *lookup, int) {
+func (s *Candidates) known(i int, patient bool) (peer.AddrInfo, []reading) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i < len(s.peers) && (i < s.drawn || !s.sort() || !patient) {
@@ -209,45 +299,56 @@ func (s *Candidates) known(i int, patient bool) (peer.AddrInfo, *lookup, int) {
 			s.p.m.sources.WithLabelValues(string(s.peers[s.drawn].origin)).Inc()
 			s.trace.Peer(s.peers[s.drawn].ID, sources[s.peers[s.drawn].origin])
 		}
-		return s.peers[i].AddrInfo, nil, 0
+		return s.peers[i].AddrInfo, nil
 	}
-	if s.cur == nil && len(s.next) > 0 {
-		next, opt := s.next[0], FindOptions{Inner: len(s.roots) > 1}
-		s.cur, s.n = s.p.lookups.join(s.tasks, next.root, opt, next.want, s.trace), 0
-		s.next = s.next[1:]
+	if len(s.open) == 0 {
+		s.openNext()
 	}
-	return peer.AddrInfo{}, s.cur, s.n
+	return peer.AddrInfo{}, slices.Clone(s.open)
 }
 
-// advance records what cur had at position n, unless another goroutine has done
+// advance records news of a lookup, unless another goroutine has done
 // so. When the lookup has ended, advance appends the remaining hints.
-func (s *Candidates) advance(cur *lookup, n int, found record.Provider, ok bool, err error) {
+func (s *Candidates) advance(got news) {
 	var late []candidate
-	if !ok {
+	if got.ended {
 		late = s.hints()
 	}
 	s.mu.Lock()
-	if s.cur != cur || s.n != n {
+	at := slices.Index(s.open, got.reading)
+	if at < 0 {
 		s.mu.Unlock()
 		return
 	}
-	if ok {
-		s.addLocked(candidate{found.AddrInfo, found.Origin, cur.root == s.roots[0]})
-		s.n++
+	if !got.ended {
+		again := s.addLocked(candidate{got.found.AddrInfo, got.found.Origin, got.root == s.roots[0]})
+		s.open[at].n++
 		s.mu.Unlock()
+		s.moved(again)
 		return
 	}
-	if err != nil {
-		s.err = err
+	end := got.outcome()
+	if end.err != nil {
+		s.err = end.err
 	}
-	s.cur = nil
-	if err == nil && cur.cached() && !cur.outcome().complete {
+	s.open = slices.Delete(s.open, at, at+1)
+	if end.err == nil && got.cached() && !end.complete {
 		// The remembered lookup ended when its users had enough: there may be others.
-		s.next = append([]nextLookup{{cur.root, n + 1}}, s.next...)
+		s.next = append([]nextLookup{{got.root, got.n + 1, false}}, s.next...)
 	}
-	s.addLocked(late...)
+	again := s.addLocked(late...)
 	s.mu.Unlock()
-	s.p.lookups.leave(cur)
+	s.moved(again)
+	s.p.lookups.leave(got.lookup)
+}
+
+// moved tells the dialer where peers were found that the list has already: they may have moved.
+func (s *Candidates) moved(again []candidate) {
+	for _, c := range again {
+		if len(c.Addrs) > 0 {
+			s.p.AddAddrs(c.AddrInfo)
+		}
+	}
 }
 
 // Refuted tells the list how a request to p failed. A peer that claimed to have the
@@ -274,13 +375,13 @@ func (s *Candidates) Failure() error {
 	return s.err
 }
 
-// Close ends the lookup that is being read.
+// Close ends the lookups that are being read.
 func (s *Candidates) Close() {
 	s.mu.Lock()
-	cur := s.cur
-	s.cur, s.next = nil, nil
+	open := s.open
+	s.open, s.next = nil, nil
 	s.mu.Unlock()
-	if cur != nil {
-		s.p.lookups.leave(cur)
+	for _, r := range open {
+		s.p.lookups.leave(r.lookup)
 	}
 }

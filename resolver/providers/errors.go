@@ -52,10 +52,19 @@ func (p *Pool) GuardLookup(lookupID string, f func() error) (err error) {
 // soon. progressed says that the request had delivered verified bytes.
 func WorthRetrying(o status.Outcome, progressed bool) bool {
 	switch o {
-	case status.Corrupt, status.BreakerOpen:
+	case status.BreakerOpen:
 		return false
 	case status.Timeout:
 		return progressed // a peer that sent nothing has cost enough time
+	}
+	return MayReturn(o)
+}
+
+// MayReturn reports whether a peer that failed with the outcome o may succeed within a minute: it was
+// unreachable, silent or busy, and neither lied nor lacks the object.
+func MayReturn(o status.Outcome) bool {
+	if o == status.Corrupt {
+		return false
 	}
 	switch o.Retry() {
 	case status.RetryYes, status.RetryAfter, status.RetryElsewhere, status.RetryMaybe:

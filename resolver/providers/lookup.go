@@ -94,25 +94,6 @@ func (s *lookup) outcome() searched {
 // cached reports whether the lookup had ended before it was asked for: it was remembered, or refused.
 func (s *lookup) cached() bool { return s.cancel == nil }
 
-// at waits for the i-th provider. ok is false when the search ended before it;
-// err is then the search's or ctx's.
-func (s *lookup) at(ctx context.Context, i int) (p record.Provider, ok bool, err error) {
-	for {
-		found, changed := s.read(i)
-		switch {
-		case len(found) > 0:
-			return found[0], true, nil
-		case changed == nil:
-			return record.Provider{}, false, s.outcome().err
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return record.Provider{}, false, ctx.Err()
-		}
-	}
-}
-
 // trace returns the trace of the finder once it has returned, at the latest when
 // ctx ends. It is nil when the finder still runs.
 func (s *lookup) trace(ctx context.Context) *probes.Trace {

@@ -21,6 +21,8 @@ type Sources struct {
 	// Via is a directory that contains the object, or zero. Its providers are
 	// asked before those of the object.
 	Via b3.Root
+	// Inner says that the object is inside a directory whose providers the caller asks itself.
+	Inner bool
 }
 
 // Finder is the DHT. FindProviders yields at most opt.Limit providers as they are
@@ -53,9 +55,11 @@ type Client interface {
 	Have(ctx context.Context, p peer.ID, roots []b3.Root) ([]b3.Presence, error)
 }
 
-// Dialer is told the addresses of a peer before the client opens a stream to it.
+// Dialer is told the addresses of a peer before the client opens a stream to it. Its methods do not wait.
 type Dialer interface {
 	AddAddrs(peer.AddrInfo)
+	// Redial lets the next stream to a peer dial it at once, although a dial has failed just now.
+	Redial(peer.ID)
 }
 
 // Tasks starts goroutines that belong to the resolver's Run.

@@ -31,11 +31,13 @@ func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
 		v.Hedge = HedgeLost
 	case r.hedge:
 		v.Hedge = HedgeFailed
-	case r.hedged:
+	}
+	if r.hedged {
 		p.hedged--
 	}
 	if progressed {
-		p.fails, p.missing = 0, 0
+		p.fails, p.missing, p.away = 0, 0, false
+		m.searches, m.searchAt = 0, 0
 		if p.limit > 0 {
 			p.limit *= 2
 		}

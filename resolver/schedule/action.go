@@ -19,6 +19,7 @@ const (
 	Fail                 // no provider has what Waiter demands
 	GiveUp               // every waiter has failed; this is the last action
 	Done                 // the object is whole; this is the last action
+	Renew                // search again for providers, also for those that were lost
 )
 
 // Action is an order to the driver.

@@ -11,8 +11,9 @@ import (
 // askSize requests the proof of the size, with the first groups, so that a small
 // object takes one round trip. Until an answer comes, another provider is asked
 // every Config.HedgeAfter.
-func (m *Machine) askSize(w *waiter) {
-	if !m.allowed() {
+func (m *Machine) askSize() {
+	i := slices.IndexFunc(m.waiters, func(w *waiter) bool { return !w.failed })
+	if i < 0 || !m.allowed() {
 		return
 	}
 	if len(m.requests) > 0 {
@@ -36,15 +37,23 @@ func (m *Machine) askSize(w *waiter) {
 			if p.partial {
 				n = 0
 			}
-			m.ask(p, w.head(n))
+			m.ask(p, m.waiters[i].head(n))
 			m.sizeAsked = m.now
 			m.wake = m.now + m.cfg.HedgeAfter
 			return
 		}
 	}
 	m.find()
-	if len(m.requests) == 0 && !resting && m.hopeless() {
+	if len(m.requests) > 0 || resting || !m.hopeless() {
+		return
+	}
+	if !slices.ContainsFunc(m.waiters, m.waits) {
 		m.end(GiveUp)
+		return
+	}
+	m.releaseIdle()
+	if again, _ := m.starve(m.waiters); again {
+		m.askSize() // terminates: the next search is due later
 	}
 }
 

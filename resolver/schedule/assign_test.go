@@ -63,3 +63,39 @@ func TestWindow(t *testing.T) {
 		}
 	}
 }
+
+// TestSilentFirst: a fast provider is asked for much at first and does not answer. What it was asked for beyond the
+// first groups of the one that answers is asked of others as soon as the size is known.
+func TestSilentFirst(t *testing.T) {
+	t.Parallel()
+	m := New(Config{Providers: 4, Tries: 3, Backoff: backoff})
+	m.Join(1, Demand{Whole: true})
+	m.Known(2)
+	m.Advance(0)
+	m.Found()
+	m.Found()
+	m.Granted()
+	m.Measured(0, 100<<20, time.Millisecond)
+	m.Advance(0) // asks 0 for 400 groups
+	m.Advance(DefaultHedgeAfter)
+	if len(m.requests) != 2 || m.requests[0].hi != 400 || m.requests[1].hi != firstRequest {
+		t.Fatalf("%d requests, the first for %v", len(m.requests), m.requests[0].rest())
+	}
+	s := &stored{here: make([]bool, 600)}
+	m.Progress(2, Progress{Sent: 1, First: 2, Alive: 2})
+	m.Sized(600<<16, s)
+	for g := range int64(firstRequest) {
+		s.put(g)
+	}
+	m.Progress(2, Progress{Next: firstRequest, Sent: 1, First: 2, Alive: 3})
+	asked := int64(firstRequest)
+	for _, a := range m.Advance(DefaultHedgeAfter + time.Millisecond) {
+		if a.Kind == Ask && a.Provider == 1 && a.Run.Lo == asked {
+			asked = a.Run.Hi
+		}
+	}
+	m.Ended(DefaultHedgeAfter+time.Millisecond, 2, Result{Fresh: firstRequest})
+	if asked == firstRequest || m.requests[0].canceled != Late {
+		t.Errorf("asked of the other up to group %d; the silent request is canceled %q", asked, m.requests[0].canceled)
+	}
+}

@@ -105,29 +105,3 @@ func (m *Machine) steal(p *provider) {
 	m.trim(from, run.Lo)
 	m.ask(p, run)
 }
-
-// failWaiters fails the waiters that no provider can serve, once no other provider
-// can join. again reports that providers with a part may now be asked for single
-// groups, or slow ones again. hopeless reports that every waiter has failed.
-func (m *Machine) failWaiters() (again, hopeless bool) {
-	if !m.hopeless() {
-		return false, false
-	}
-	failed := 0
-	for _, w := range m.waiters {
-		if !w.failed {
-			if r, ok := m.next(w, nil); ok && !m.someoneHas(r.Lo, never) {
-				if m.retrySingly(r.Lo) || m.retrySlow() {
-					again = true
-					continue
-				}
-				w.failed = true
-				m.emit(Action{Kind: Fail, Waiter: w.id})
-			}
-		}
-		if w.failed {
-			failed++
-		}
-	}
-	return again, failed == len(m.waiters)
-}

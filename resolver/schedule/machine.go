@@ -18,6 +18,9 @@ type Config struct {
 
 	// Backoff is the pause before try n+2 of a provider, from n = 0.
 	Backoff func(n int) time.Duration
+	// Pause is the pause before search n, from 0, for providers in place of those that are lost; see
+	// [Machine.Patience].
+	Pause func(n int) time.Duration
 }
 
 // Machine schedules one transfer. Times are durations since an instant that the
@@ -42,6 +45,9 @@ type Machine struct {
 	last     RequestID
 
 	permitted, acquiring bool
+
+	searches int           // for providers in place of lost ones, since a request delivered something
+	searchAt time.Duration // when the next one is due; 0: none is
 
 	sizeAsked    time.Duration // when a provider was asked for the size last
 	hedgedGroups int64         // groups that were asked for twice
@@ -129,15 +135,31 @@ func (m *Machine) Progress(id RequestID, p Progress) {
 	}
 }
 
-// Sized sets the proved size and where to see which groups are stored.
+// Sized sets the proved size and where to see which groups are stored. A request that has brought nothing is trimmed
+// to what one that has begun to answer asks for as well, so that others can be asked for the rest. If it is late,
+// its provider is asked for nothing else until it ends.
 func (m *Machine) Sized(size int64, stored Stored) {
 	m.begin()
 	m.size, m.stored, m.resumed = size, stored, stored.Held()
+	answered := m.groups()
+	for _, r := range m.requests {
+		if r.First > 0 {
+			answered = min(answered, r.hi)
+		}
+	}
 	for i, r := range m.requests {
-		if groups := m.groups(); r.hi > groups {
-			m.trim(r, groups)
+		hi := m.groups()
+		if r.First == 0 {
+			hi = answered
+		}
+		if r.hi > hi {
+			m.trim(r, hi)
 		}
 		r.hedge, r.shared = i > 0, len(m.requests) > 1
+		if r.shared && r.First == 0 && m.now-r.asked >= m.cfg.HedgeAfter {
+			r.hedged = true
+			r.p.hedged++
+		}
 	}
 	for _, w := range m.waiters {
 		w.bound(size)
@@ -173,7 +195,7 @@ func (m *Machine) Advance(now time.Duration) []Action {
 	case len(m.waiters) == 0:
 		m.idle()
 	case m.stored == nil:
-		m.askSize(m.waiters[0])
+		m.askSize()
 	default:
 		m.assign()
 	}

@@ -28,6 +28,7 @@ type provider struct {
 	fails     int           // requests in a row that delivered nothing
 	notBefore time.Duration // it is not asked before this time
 	standing  standing
+	away      bool // it has failed in a way that may pass
 
 	partial bool  // it says that it has a part of the object
 	noProof bool  // it cannot prove the size

@@ -1,6 +1,10 @@
 package schedule
 
-import "allium/protocols/b3"
+import (
+	"time"
+
+	"allium/protocols/b3"
+)
 
 // Demand is which bytes of the object a waiter needs.
 type Demand struct {
@@ -43,7 +47,8 @@ type waiter struct {
 	set    bool  // lo and hi are set
 	lo, hi int64 // the demanded groups
 	low    int64
-	follow int64 // the group of the last Follow
+	follow int64         // the group of the last Follow
+	until  time.Duration // it waits for providers to return; 0: it does not
 	failed bool
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"allium/internal/limits"
+	"allium/internal/patience"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver/providers"
@@ -56,7 +57,7 @@ func newDriver(t *transfer) *driver {
 		t: t, set: t.s, begun: time.Now(),
 		m: schedule.New(schedule.Config{
 			Providers: t.s.cfg.ProvidersPerObject, Tries: t.s.cfg.Tries, Backoff: limits.Backoff,
-			HedgeAfter: t.s.cfg.HedgeAfter,
+			HedgeAfter: t.s.cfg.HedgeAfter, Pause: patience.Pause,
 		}),
 		ended: make(chan *span), proofs: make(chan int64), need: make(chan struct{}),
 		found: make(chan found), heard: make(chan heard), granted: make(chan grant),
@@ -109,6 +110,7 @@ func (d *driver) run(ctx context.Context) error {
 			}
 			d.t.noteHeard(d.peers[h.by].id, h)
 			d.m.Heard(h.by, h.err == nil && h.have == b3.Partial)
+			d.away(h.by, h.err)
 		case g := <-d.granted:
 			err = d.grant(g)
 		case <-d.t.wake:
@@ -165,19 +167,40 @@ func (d *driver) tell() {
 			d.m.Join(w.id, w.demand())
 		}
 		d.m.Read(w.id, w.pos.Load())
+		d.m.Patience(w.id, d.patience(w))
 	}
 	d.waiters = waiters
 	if d.t.reread.Swap(false) {
 		d.m.Lost()
 	}
-	for _, sp := range d.spans {
-		d.m.Progress(sp.id, sp.progress())
-	}
+	d.progress()
 	for i, p := range d.peers {
 		rate, rtt := p.throughput.Measured()
 		d.m.Measured(schedule.ProviderID(i), rate, rtt)
 	}
 	d.m.Known(d.t.src.Count())
+}
+
+// patience returns until when a waiter waits for lost providers to return. Its work has begun with the transfer's.
+func (d *driver) patience(w *Waiter) time.Duration {
+	latest := d.t.begun.Add(time.Duration(d.t.latest.Load()))
+	if latest.After(w.joined) {
+		patience.Begin(w.ctx)
+	} else {
+		latest = w.joined
+	}
+	until := patience.Until(w.ctx, d.t.received.Load() > 0, latest)
+	if until.IsZero() {
+		return 0
+	}
+	return until.Sub(d.begun)
+}
+
+// away tells the machine whether a provider that failed with err may return.
+func (d *driver) away(id schedule.ProviderID, err error) {
+	if err != nil && providers.MayReturn(status.Of(err)) {
+		d.m.Away(id)
+	}
 }
 
 // do carries out an action.
@@ -205,6 +228,11 @@ func (d *driver) do(a schedule.Action) {
 		select {
 		case d.need <- struct{}{}:
 		case <-d.work.Done():
+		}
+	case schedule.Renew:
+		d.t.src.Renew()
+		for _, p := range d.peers {
+			d.set.pool.Redial(p.id)
 		}
 	case schedule.Question:
 		d.question(a.Provider)
@@ -303,6 +331,7 @@ func (d *driver) took(sp *span) error {
 		if !progressed || res.Outcome == status.Corrupt {
 			d.t.src.Refuted(sp.p.id, sp.err)
 		}
+		d.away(schedule.ProviderID(slices.Index(d.peers, sp.p)), sp.err)
 	}
 	if v.Retry {
 		d.set.pool.Retried()
@@ -321,8 +350,16 @@ func (d *driver) proved(size int64) error {
 	if err := d.t.begin(d.work, size); err != nil {
 		return err
 	}
+	d.progress()
 	d.m.Sized(size, d.t.ingest)
 	return nil
+}
+
+// progress tells the machine how far the requests have come.
+func (d *driver) progress() {
+	for _, sp := range d.spans {
+		d.m.Progress(sp.id, sp.progress())
+	}
 }
 
 // error returns the error that says how all providers failed.

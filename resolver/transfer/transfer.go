@@ -37,6 +37,7 @@ type transfer struct {
 	err  error
 
 	received atomic.Int64 // verified bytes that were missing
+	latest   atomic.Int64 // when they arrived, in nanoseconds since begun
 	bulk     atomic.Int64 // waiters for the whole object
 	reread   atomic.Bool  // a stored group was lost
 
@@ -47,12 +48,12 @@ type transfer struct {
 	fills   []*fill              // never changed in place
 	by      map[peer.ID]struct{} // the peers that sent something
 
-	begun time.Time // when fetch began to ask peers; zero: it has not. Of the goroutine of run
+	begun time.Time // when fetch began to ask peers; zero: it has not. Set before there is a request
 }
 
 // join adds a waiter. It returns nil when the transfer is ending.
 func (t *transfer) join(ctx context.Context, opt Options, whole bool) *Waiter {
-	w := &Waiter{t: t, opt: opt, whole: whole}
+	w := &Waiter{t: t, opt: opt, whole: whole, joined: time.Now()}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -236,6 +237,7 @@ func (t *transfer) senders() []peer.ID {
 // got counts verified bytes that were missing.
 func (t *transfer) got(n int) {
 	t.received.Add(int64(n))
+	t.latest.Store(int64(time.Since(t.begun)))
 	if t.bulk.Load() > 0 {
 		t.s.m.fetchBytes.Add(float64(n))
 	} else {

@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -17,6 +18,7 @@ type Waiter struct {
 	opt    Options
 	id     schedule.WaiterID
 	whole  bool // the whole object as fast as it arrives, without a reader
+	joined time.Time
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 

@@ -1,0 +1,93 @@
+package schedule
+
+import (
+	"slices"
+	"time"
+)
+
+// Patience sets until when a waiter waits for providers to return, once all are lost and one of them may; 0: it
+// fails at once.
+func (m *Machine) Patience(id WaiterID, until time.Duration) {
+	for _, w := range m.waiters {
+		if w.id == id {
+			w.until = until
+		}
+	}
+}
+
+// Away says that a provider, whose last request has failed, may return: it was unreachable, silent or busy.
+func (m *Machine) Away(id ProviderID) { m.providers[id].away = true }
+
+// failWaiters fails the waiters that no provider can serve, once no other provider
+// can join. again reports that providers with a part may now be asked for single
+// groups, slow ones again, or lost ones that may have returned. hopeless reports that every waiter has failed.
+func (m *Machine) failWaiters() (again, hopeless bool) {
+	if !m.hopeless() {
+		return false, false
+	}
+	var starving []*waiter
+	for _, w := range m.waiters {
+		if w.failed {
+			continue
+		}
+		if r, ok := m.next(w, nil); ok && !m.someoneHas(r.Lo, never) {
+			if m.retrySingly(r.Lo) || m.retrySlow() {
+				again = true
+				continue
+			}
+			starving = append(starving, w)
+		}
+	}
+	if len(starving) == 0 || again {
+		return again, m.allFailed()
+	}
+	return m.starve(starving)
+}
+
+// mayReturn reports whether p is lost and may return.
+func (p *provider) mayReturn() bool { return p.away && p.standing != good }
+
+// waits reports whether w waits for lost providers to return.
+func (m *Machine) waits(w *waiter) bool {
+	return !w.failed && m.now < w.until && slices.ContainsFunc(m.providers, (*provider).mayReturn)
+}
+
+// starve fails those of the waiters, which no provider can serve, that do not wait. For the others it lets the lost
+// providers be asked again, and further ones be looked for, after pauses. again reports that it has just done so.
+func (m *Machine) starve(waiters []*waiter) (again, hopeless bool) {
+	for _, w := range waiters {
+		switch {
+		case m.waits(w):
+			m.wakeAt(w.until)
+		case !w.failed:
+			w.failed = true
+			m.emit(Action{Kind: Fail, Waiter: w.id})
+		}
+	}
+	if !slices.ContainsFunc(waiters, m.waits) {
+		return false, m.allFailed()
+	}
+	if m.searchAt == 0 {
+		m.searchAt = m.now + m.cfg.Pause(m.searches)
+	}
+	if m.now < m.searchAt {
+		m.wakeAt(m.searchAt)
+		return false, false
+	}
+	m.searches++
+	m.searchAt = 0
+	m.emit(Action{Kind: Renew})
+	for _, p := range m.providers {
+		if p.mayReturn() {
+			p.standing, p.away, p.fails, p.notBefore = good, false, m.cfg.Tries-1, m.now
+		}
+	}
+	m.exhausted = false
+	m.find()
+	return true, false
+}
+
+// allFailed reports whether every waiter has failed.
+func (m *Machine) allFailed() bool {
+	return !slices.ContainsFunc(m.waiters, func(w *waiter) bool { return !w.failed })
+}
