@@ -132,7 +132,9 @@ func (c Config) transfers() transfer.Config {
 
 // trees returns the bounds of package tree.
 func (c Config) trees() tree.Config {
-	return tree.Config{Trees: c.Trees, Requests: c.TreeRequests, Large: c.TreeLarge, Tries: c.Tries}
+	return tree.Config{
+		Trees: c.Trees, Requests: c.TreeRequests, Large: c.TreeLarge, Tries: c.Tries, HedgeAfter: c.HedgeAfter,
+	}
 }
 
 // names returns the bounds of package names.

@@ -16,8 +16,8 @@ type asked struct {
 	span  trace.Span
 }
 
-// asking begins the record of a request for n objects.
-func asking(t *trace.Lookup, p peer.ID, n int) *asked {
+// newAsked begins the record of a request for n objects.
+func newAsked(t *trace.Lookup, p peer.ID, n int) *asked {
 	return &asked{trace: t, by: p, at: time.Now(), span: trace.Span{Objects: n}}
 }
 

@@ -3,90 +3,93 @@ package tree
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/internal/limits"
-	"allium/protocols/b3"
+	"allium/internal/patience"
 	"allium/protocols/status"
 	"allium/resolver/providers"
-	"allium/resolver/trace"
 )
 
-// job is a request that is sent to one source after another.
+// job is a request that sources are asked for until it is done. One goroutine runs it.
 type job struct {
-	root     b3.Root // for errors
-	trace    *trace.Lookup
-	attempts *providers.Attempts // how the sources did; shared by jobs that continue each other
-	lost     map[peer.ID]bool    // sources that are not asked again; shared likewise
-	// attempt asks one peer for the missing objects. It returns nil when none is
-	// missing any more. progress says that verified bytes arrived.
-	attempt func(ctx context.Context, p peer.ID) (progress bool, err error)
+	t    *tree
+	from *supply
+	// attempt asks one peer for what is missing. It returns nil when nothing is missing any more. progress says
+	// that verified bytes arrived. It calls a.heard for each item. Several attempts may run at once.
+	attempt func(ctx context.Context, a *asking) (progress bool, err error)
+
+	attempts providers.Attempts         // how the sources did
+	failures map[peer.ID]status.Outcome // of sources, the latest
+	lost     map[peer.ID]struct{}       // sources that are not asked again
 }
 
-// overSources gives the job to one source after another until it is done. A source
+// run gives the job to one source after another until it is done; see round. A source
 // that lied, lacks the object or stalled is not asked again. The others, such as
 // busy ones, are tried up to Config.Tries times, with pauses of U[50,100] ms · 2^n
 // up to 2 s between (SPEC §2). Progress resets the count, so that a long transfer
-// survives any number of cuts.
-func (f *Fetcher) overSources(ctx context.Context, src *providers.Candidates, j job) error {
-	for try := 0; ; try++ {
-		progress, again, err := f.round(ctx, src, j)
-		if err == nil {
-			return nil
-		}
+// survives any number of cuts. When no source is left and one of them may return, a fetch that
+// has begun looks for sources again, as long as package patience says.
+func (j *job) run(ctx context.Context) error {
+	defer j.from.end()
+	f, latest := j.t.f, time.Now()
+	for try, waits := 0, 0; ; try++ {
+		r := newRound(j)
+		err := r.run(ctx)
 		if !errors.Is(err, errExhausted) {
 			return err
 		}
-		if progress {
-			try = 0
+		if r.progress {
+			try, waits, latest = 0, 0, time.Now()
 		}
-		if !again || try+1 >= f.cfg.Tries {
-			return j.attempts.Error(j.root, j.trace.ID().String(), src.Failure())
+		pause := limits.Backoff(try)
+		if !r.again || try+1 >= f.cfg.Tries {
+			left := time.Until(patience.Until(ctx, false, latest))
+			if left <= 0 || !j.attempts.MayReturn() {
+				return j.from.fail(&j.attempts)
+			}
+			pause = min(left, patience.Pause(waits))
+			waits++
 		}
 		f.pool.Retried()
-		if err := limits.Sleep(ctx, limits.Backoff(try)); err != nil {
-			return err
+		if limits.Sleep(ctx, pause) != nil {
+			return context.Cause(ctx)
+		}
+		if waits > 0 {
+			j.renew()
 		}
 	}
 }
 
-var errExhausted = errors.New("no source left")
-
-// round tries each source once. It returns nil when the job is done, errExhausted
-// when no source is left, and any error that no other source can mend at once.
-// again says that some source is worth another round.
-func (f *Fetcher) round(ctx context.Context, src *providers.Candidates, j job) (progress, again bool, err error) {
-	for i := 0; ; i++ {
-		p, ok, err := src.At(ctx, i)
-		if err != nil {
-			return progress, false, err
-		}
-		if !ok {
-			return progress, again, errExhausted
-		}
-		if j.lost[p.ID] {
-			continue
-		}
-		f.pool.AddAddrs(p)
-		progressed, err := j.attempt(ctx, p.ID)
-		progress = progress || progressed
-		if err == nil {
-			return progress, false, nil
-		}
-		if providers.IsFinal(err) || ctx.Err() != nil {
-			return progress, false, err
-		}
-		f.pool.Failed(j.root, p.ID, j.trace.ID().String(), err)
-		j.attempts.Note(p.ID, err)
-		if status.Of(err) == status.Corrupt {
-			src.Refuted(p.ID, err)
-		}
-		if providers.WorthRetrying(status.Of(err), progressed) {
-			again = true
-		} else {
-			j.lost[p.ID] = true
-			j.trace.GiveUp(p.ID, err)
+// renew lets the sources that may return be asked again, and others be looked for.
+func (j *job) renew() {
+	for p, o := range j.failures {
+		if providers.MayReturn(o) {
+			delete(j.lost, p)
+			j.t.f.pool.Redial(p)
 		}
 	}
+	j.t.src.Renew()
+}
+
+// failed records that a source did not do the job. It reports whether it is worth another round.
+func (j *job) failed(p peer.ID, progress bool, err error) (again bool) {
+	root, o := j.from.first(), status.Of(err)
+	j.t.f.pool.Failed(root, p, j.t.trace.ID().String(), err)
+	j.attempts.Note(p, err)
+	if o == status.Corrupt {
+		j.t.src.Refuted(p, err)
+	}
+	if j.failures == nil {
+		j.failures, j.lost = map[peer.ID]status.Outcome{}, map[peer.ID]struct{}{}
+	}
+	j.failures[p] = o
+	if providers.WorthRetrying(o, progress) {
+		return true
+	}
+	j.lost[p] = struct{}{}
+	j.t.trace.GiveUp(p, err)
+	return false
 }

@@ -3,8 +3,7 @@ package tree
 import (
 	"context"
 	"slices"
-
-	"github.com/libp2p/go-libp2p/core/peer"
+	"sync"
 
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -19,27 +18,17 @@ import (
 type batch struct {
 	t    *tree
 	refs []manifest.Ref
-	done []bool   // by index in refs
-	left int      // refs that are not done
-	dirs []cursor // the received directories, in the order of arrival
+
+	mu   sync.Mutex // attempts run at once
+	done []bool     // by index in refs
+	dirs []cursor   // the received directories, in the order of arrival
 }
 
 // fetch gets all objects from the tree's sources. Objects that those lack come from
 // their own providers.
 func (b *batch) fetch(ctx context.Context) error {
-	rest := job{attempts: &providers.Attempts{}, lost: map[peer.ID]bool{}}
-	err := b.fetchFrom(ctx, b.t.src, rest)
-	for err != nil && !providers.IsFinal(err) && ctx.Err() == nil {
-		// A provider of the first missing object may have the others.
-		first, left := b.first(), b.left
-		from := providers.Sources{Peers: b.t.from.Peers, Via: b.t.root}
-		src := b.t.f.pool.Candidates(b.t.tasks, first.Root, from).Record(b.t.trace)
-		err = b.fetchFrom(ctx, src, rest)
-		src.Close()
-		if b.left == left {
-			break
-		}
-	}
+	j := job{t: b.t, from: &supply{t: b.t, first: b.first, own: true}, attempt: b.attempt}
+	err := j.run(ctx)
 	if err != nil && ctx.Err() == nil {
 		b.noteFailures(err)
 	}
@@ -55,62 +44,87 @@ func (b *batch) noteFailures(err error) {
 	}
 }
 
-func (b *batch) fetchFrom(ctx context.Context, src *providers.Candidates, j job) error {
-	j.root, j.trace, j.attempt = b.first().Root, b.t.trace, b.attempt
-	return b.t.f.overSources(ctx, src, j)
+// first returns the first missing object, or the zero root.
+func (b *batch) first() b3.Root {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.done, false); i >= 0 {
+		return b.refs[i].Root
+	}
+	return b3.Root{}
 }
 
-// first returns the first missing object.
-func (b *batch) first() manifest.Ref { return b.refs[slices.Index(b.done, false)] }
-
-// attempt asks p for the missing objects.
-func (b *batch) attempt(ctx context.Context, p peer.ID) (progress bool, err error) {
-	before := b.left
-	asked := asking(b.t.trace, p, before)
-	s := &batchSink{b: b, ctx: ctx, asked: asked}
-	defer func() { asked.ended(s.bytes, err) }()
-	var roots []b3.Root
+// missing returns the objects that are missing, and their indexes in refs.
+func (b *batch) missing() (roots []b3.Root, indexes []int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for i, ref := range b.refs {
 		if !b.done[i] {
-			s.indexes = append(s.indexes, i)
-			roots = append(roots, ref.Root)
+			roots, indexes = append(roots, ref.Root), append(indexes, i)
 		}
 	}
-	err = b.t.f.pool.Get(ctx, p, object.GetRequest{Objs: roots}, s, asked.sent)
-	if b.left < before {
-		b.t.sent(p)
+	return roots, indexes
+}
+
+// has reports whether the object with an index in refs is here.
+func (b *batch) has(i int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.done[i]
+}
+
+// attempt asks a peer for the missing objects.
+func (b *batch) attempt(ctx context.Context, a *asking) (progress bool, err error) {
+	s := &batchSink{b: b, ctx: ctx, asking: a}
+	var roots []b3.Root
+	if roots, s.indexes = b.missing(); len(roots) == 0 {
+		return false, nil
+	}
+	from := a.source()
+	s.asked = newAsked(b.t.trace, from, len(roots))
+	defer func() { s.asked.ended(s.bytes, err) }()
+	err = b.t.f.pool.Get(ctx, from, object.GetRequest{Objs: roots}, s, s.asked.sent)
+	if s.stored {
+		b.t.sent(from)
+		b.t.f.pool.Served(b.t.root, from)
 	}
 	switch {
-	case b.left == 0:
-		return true, nil
+	case b.first().IsZero():
+		return s.stored, nil
 	case err == nil && s.end != nil:
 		err = s.end
 	case err == nil:
 		err = status.Errorf(status.Upstream, "the answer ended early")
 	}
-	return b.left < before, err
+	return s.stored, err
 }
 
-// store puts a whole, verified object into the store.
-func (b *batch) store(ctx context.Context, i int, p []byte) error {
+// store puts a whole, verified object into the store, unless another peer has sent it meanwhile.
+func (b *batch) store(ctx context.Context, i int, p []byte) (first bool, err error) {
+	if b.has(i) {
+		return false, nil
+	}
 	ref := b.refs[i]
 	var dir *manifest.Node
 	if ref.Manifest {
-		var err error
 		if dir, err = manifest.Decode(p); err != nil {
-			return providers.Final(malformed(ref.Root, err))
+			return false, providers.Final(malformed(ref.Root, err))
 		}
 	}
 	if err := b.t.f.local.Put(ctx, ref.Root, p); err != nil {
-		return providers.Final(err)
+		return false, providers.Final(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done[i] {
+		return false, nil
 	}
 	if dir != nil {
 		b.dirs = append(b.dirs, cursor{root: ref.Root, refs: dir.Refs()})
 	}
 	b.done[i] = true
-	b.left--
-	b.t.got(ref.Size)
-	return nil
+	b.t.got(ctx, ref.Size)
+	return true, nil
 }
 
 func malformed(root b3.Root, err error) error {
@@ -122,10 +136,12 @@ func malformed(root b3.Root, err error) error {
 type batchSink struct {
 	b       *batch
 	ctx     context.Context
+	asking  *asking
 	asked   *asked
 	indexes []int // of the requested objects, in batch.refs
 	buf     []byte
 	bytes   int64 // received
+	stored  bool  // an object that was missing
 	end     error // why an object is missing
 }
 
@@ -133,6 +149,7 @@ type batchSink struct {
 // one in its directory, because memory and batches are planned by that size.
 func (s *batchSink) Begin(i int, size int64) error {
 	s.asked.answered()
+	s.asking.heard()
 	ref := s.b.refs[s.indexes[i]]
 	if size != ref.Size {
 		return status.Errorf(status.Corrupt, "the provider says that %s has %d bytes, its directory says %d",
@@ -147,6 +164,7 @@ func (s *batchSink) Item(i int, p b3.Proved) error {
 	if p.IsParent() {
 		return nil
 	}
+	s.asking.heard()
 	whole := p.Data()
 	s.b.t.f.received.Add(float64(len(whole)))
 	s.bytes += int64(len(whole))
@@ -158,7 +176,9 @@ func (s *batchSink) Item(i int, p b3.Proved) error {
 	if int64(len(whole)) < s.b.refs[index].Size {
 		return nil
 	}
-	return s.b.store(s.ctx, index, whole)
+	first, err := s.b.store(s.ctx, index, whole)
+	s.stored = s.stored || first
+	return err
 }
 
 // End implements [object.Sink].

@@ -1,8 +1,11 @@
 package tree
 
 import (
+	"context"
+
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/patience"
 	"allium/protocols/status"
 	"allium/resolver/trace"
 	"allium/resolver/transfer"
@@ -22,7 +25,8 @@ func (t *tree) skip(size int64) {
 }
 
 // got counts an object received from a peer. Workers call it too.
-func (t *tree) got(size int64) {
+func (t *tree) got(ctx context.Context, size int64) {
+	patience.Begin(ctx)
 	t.objects.Add(1)
 	t.bytes.Add(size)
 	t.fetched.Add(1)
@@ -47,6 +51,31 @@ func (t *tree) sent(p peer.ID) {
 		t.peers = map[peer.ID]struct{}{}
 	}
 	t.peers[p] = struct{}{}
+}
+
+// late lets a source be asked after all others, until it sends something again. Workers call it too.
+func (t *tree) late(p peer.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lateOnes == nil {
+		t.lateOnes = map[peer.ID]struct{}{}
+	}
+	t.lateOnes[p] = struct{}{}
+}
+
+// prompt records that a source has sent something. Workers call it too.
+func (t *tree) prompt(p peer.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.lateOnes, p)
+}
+
+// wasLate reports whether a source is asked after all others. Workers call it too.
+func (t *tree) wasLate(p peer.ID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, late := t.lateOnes[p]
+	return late
 }
 
 func (t *tree) peerCount() int {

@@ -39,6 +39,8 @@ type Config struct {
 	Requests int   // most requests in flight for one tree
 	Large    int   // most large files in flight for one tree, on top of Requests
 	Tries    int   // how often all providers of a batch are tried
+
+	HedgeAfter time.Duration // a source that sends nothing for so long is joined by the next
 }
 
 // Local is the node's own store, as trees need it.
@@ -268,7 +270,7 @@ func (t *tree) fetchRoot(ctx context.Context) (*manifest.Node, error) {
 		t.skip(size)
 	case p != nil:
 		t.found(int64(len(p)))
-		t.got(int64(len(p)))
+		t.got(ctx, int64(len(p)))
 	}
 	t.rootBytes = p
 	if node, err := manifest.Decode(p); err == nil {

@@ -2,8 +2,7 @@ package tree
 
 import (
 	"context"
-
-	"github.com/libp2p/go-libp2p/core/peer"
+	"sync"
 
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -15,6 +14,7 @@ import (
 // rootSink receives a root of unknown size and kind into memory, if it is no larger
 // than a manifest can be.
 type rootSink struct {
+	asking *asking
 	asked  *asked
 	buf    []byte
 	size   int64
@@ -28,12 +28,14 @@ var errLarge = status.Errorf(status.BodyCap, "the object is too large for a dire
 // Begin implements [object.Sink].
 func (s *rootSink) Begin(int, int64) error {
 	s.asked.answered()
+	s.asking.heard()
 	s.buf, s.proved = []byte{}, false
 	return nil
 }
 
 // Item implements [object.Sink].
 func (s *rootSink) Item(_ int, p b3.Proved) error {
+	s.asking.heard()
 	switch {
 	case p.IsParent():
 	case s.proved:
@@ -56,18 +58,22 @@ func (s *rootSink) End(_ int, err error) error {
 // askRoot gets the root from a peer. It returns nil when the root is larger than a
 // manifest can be.
 func (t *tree) askRoot(ctx context.Context) (root []byte, err error) {
-	err = t.f.overSources(ctx, t.src, job{
-		root: t.root, trace: t.trace, attempts: &providers.Attempts{}, lost: map[peer.ID]bool{},
-		attempt: func(ctx context.Context, p peer.ID) (bool, error) {
-			asked := asking(t.trace, p, 1)
-			s := &rootSink{asked: asked}
-			err := t.f.pool.Get(ctx, p, object.GetRequest{Objs: []b3.Root{t.root}, SizeProof: true}, s, asked.sent)
+	var mu sync.Mutex // attempts run at once
+	j := job{
+		t: t, from: &supply{t: t, first: func() b3.Root { return t.root }},
+		attempt: func(ctx context.Context, a *asking) (bool, error) {
+			from := a.source()
+			asked := newAsked(t.trace, from, 1)
+			s := &rootSink{asked: asked, asking: a}
+			err := t.f.pool.Get(ctx, from, object.GetRequest{Objs: []b3.Root{t.root}, SizeProof: true}, s, asked.sent)
 			defer func() { asked.ended(int64(len(s.buf)), err) }()
 			switch {
 			case s.proved && int64(len(s.buf)) == s.size:
+				mu.Lock()
 				root = s.buf
-				t.sent(p)
-				t.f.pool.Served(t.root, p)
+				mu.Unlock()
+				t.sent(from)
+				t.f.pool.Served(t.root, from)
 				return true, nil
 			case err == nil && s.end != nil:
 				err = s.end
@@ -76,7 +82,8 @@ func (t *tree) askRoot(ctx context.Context) (root []byte, err error) {
 			}
 			return false, err
 		},
-	})
+	}
+	err = j.run(ctx)
 	if providers.IsFinal(err) && status.Of(err) == status.BodyCap {
 		return nil, nil
 	}

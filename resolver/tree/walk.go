@@ -73,6 +73,7 @@ type tree struct {
 	resumed               atomic.Int64
 	mu                    sync.Mutex
 	peers                 map[peer.ID]struct{}
+	lateOnes              map[peer.ID]struct{} // sources that are asked last, because they were late
 }
 
 // cursor is a position in a directory: its refs from pos on were not looked at yet.
@@ -284,7 +285,7 @@ func (t *tree) dispatchLarge(ctx context.Context) {
 // start gives refs to a worker.
 func (t *tree) start(ctx context.Context, kind work, refs []manifest.Ref) {
 	t.requests++
-	b := &batch{t: t, refs: refs, done: make([]bool, len(refs)), left: len(refs)}
+	b := &batch{t: t, refs: refs, done: make([]bool, len(refs))}
 	t.wg.Go(func() {
 		err := t.f.pool.GuardLookup(t.trace.ID().String(), func() error { return b.fetch(ctx) })
 		t.results <- result{kind: kind, dirs: b.dirs, err: err}
