@@ -34,6 +34,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"sync"
@@ -78,7 +79,8 @@ type Deps struct {
 	Configuration func() (config.Config, error)
 	// Embedded is for a command that needs a node for as long as it runs. The node opens no socket and
 	// keeps everything but its store in RAM, as with node.amnesia. The command uses Node.API, and has
-	// locked the directory of a store on disk.
+	// locked the directory of a store on disk. Its key is there too: a command that continues with the
+	// store is the same peer to those who know what they have sent to it.
 	Embedded bool
 }
 
@@ -96,6 +98,9 @@ type Node struct {
 	serving
 	lifecycle
 }
+
+// embeddedKey is the file of the key of an embedded node, in the directory of its store.
+const embeddedKey = "peer.key"
 
 // New checks cfg, reads the identity below home or creates one, and starts
 // nothing.
@@ -144,10 +149,13 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 			return nil, err
 		}
 	}
-	if deps.Embedded {
-		n.key, _, err = crypto.GenerateEd25519Key(nil)
-	} else {
+	switch {
+	case !deps.Embedded:
 		n.key, err = homedir.Identity(home, cfg.Node.Amnesia)
+	case cfg.Store.Backend == store.BackendEmbedded:
+		n.key, err = p2p.LoadOrCreateKey(filepath.Join(cfg.Store.Dir, embeddedKey))
+	default:
+		n.key, _, err = crypto.GenerateEd25519Key(nil)
 	}
 	if err != nil {
 		return nil, err

@@ -57,7 +57,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 		return 0
 	}
 	if failure.Interrupted(ctx, err) {
-		err = status.Errorf(status.Canceled, "it was interrupted; nothing that was stored is lost")
+		err = status.Errorf(status.Canceled, "it was interrupted; %s", afterInterrupt(cmd))
 	}
 	return a.report(err, taskOf(cmd))
 }

@@ -71,6 +71,7 @@ restarts and for the network. One command follows in a directory at a time.`,
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+	timeoutFlag(cmd)
 	f := cmd.Flags()
 	f.Var(&o.maxBytes, "max-bytes", "most bytes that a version may have, files and lists of names, such as 500MiB")
 	f.BoolVar(&o.mirror, "mirror", false, "remove everything that the name does not have, except what was set aside")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"path"
 	"strings"
 	"time"
@@ -44,6 +43,9 @@ it is written. The output gets its name only when it is whole, and nothing is
 written outside it, whatever the directory says. Until then it is called
 .NAME.allium-XXXXXXXX and is locked. If a get is killed, the next get in that
 directory removes what it left.
+
+Once bytes have arrived, a source that stands still or restarts is waited for: a
+minute without a source, or until the end of --timeout. Run again, it goes on.
 
 --update changes an existing output to match KEY. Files that are the same on disk,
 by size and BLAKE3, are neither fetched nor written. Each of the others is replaced
@@ -98,6 +100,7 @@ against KEY and writes none that fail the proof (exit code 65).`,
 	through.add(cmd, "fetch through this gateway")
 	maxStaleFlag(cmd, &o.maxStale)
 	fromFlag(cmd, &o.from)
+	timeoutFlag(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "",
 		"file or directory to create; - is standard output (default: the last name in KEY, else its hash)")
@@ -202,8 +205,7 @@ func (a *app) get(ctx context.Context, s api.Reader, to target, o getOptions) er
 	}
 	defer stream.Body.Close()
 	if o.output == "-" {
-		_, err := io.Copy(a.stdout, stream.Body)
-		return err
+		return a.copyOut(stream, to.key, stream.TreeBytes)
 	}
 	name := cmp.Or(o.output, stream.Name, to.suggested(), stream.Root.Hex())
 	show, finish := a.progress("fetching " + name)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,8 +40,11 @@ address before it is written. If the transfer ends early, the exit code is not 0
 					return err
 				}
 				defer stream.Body.Close()
-				_, err = io.Copy(a.stdout, stream.Body)
-				return err
+				end := stream.Size
+				if r.End >= 0 {
+					end = min(r.End, end)
+				}
+				return a.copyOut(stream, to.key, end-r.Start)
 			}
 			return a.withSource(cmd.Context(), through, from, arg[0], embedOptions{}, do)
 		},
@@ -50,6 +52,7 @@ address before it is written. If the transfer ends early, the exit code is not 0
 	through.add(cmd, "read through this gateway")
 	maxStaleFlag(cmd, &maxStale)
 	fromFlag(cmd, &from)
+	timeoutFlag(cmd)
 	cmd.Flags().Int64Var(&r.Start, "start", 0, "offset of the first byte (default 0)")
 	cmd.Flags().Int64Var(&r.End, "end", -1, "offset after the last byte; -1 is the end of the file")
 	return cmd

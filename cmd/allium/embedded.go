@@ -12,6 +12,7 @@ import (
 
 	"allium/cmd/allium/failure"
 	"allium/gateway/api"
+	work "allium/internal/patience" // a constant of the tests has its name
 	"allium/node"
 	"allium/node/config"
 	homedir "allium/node/home"
@@ -142,7 +143,7 @@ func while(ctx context.Context, n *node.Node, do func(context.Context) error) er
 	var err error
 	select {
 	case <-ready:
-		err = do(ctx)
+		err = do(work.With(ctx))
 	case <-ctx.Done():
 		err = ctx.Err()
 	}

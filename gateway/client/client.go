@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -153,6 +154,9 @@ func (c *Client) callWith(ctx context.Context, method, path string, q url.Values
 	}
 	maps.Copy(req.Header, header)
 	req.Header.Set("TE", "trailers")
+	if end, ok := ctx.Deadline(); ok { // how long the node waits for sources is the caller's choice then
+		req.Header.Set("Request-Timeout", strconv.FormatFloat(max(time.Until(end).Seconds(), 0.001), 'f', 3, 64))
+	}
 	if c.token != "" && method != http.MethodGet {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}

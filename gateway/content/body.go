@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"allium/gateway/exchange"
+	"allium/internal/patience"
 	"allium/protocols/status"
 )
 
@@ -17,7 +18,7 @@ type body struct {
 	ctx          context.Context // the request's, canceled when the content stalls too
 	header       func(*body)     // sends the header
 	stallTimer   *time.Timer     // nil: the bytes are in RAM and cannot stall
-	stallTimeout time.Duration
+	stallTimeout time.Duration   // patience.Wait, or longer, once the header was sent
 
 	// The fields of an object's header.
 	item        item
@@ -48,9 +49,10 @@ func (b *body) free() {
 }
 
 // withStallTimeout runs f with a body whose content may not stall. When no byte arrives
-// for FirstByteTimeout, it cancels the body's context and returns timeout.
+// for FirstByteTimeout, it cancels the body's context and returns timeout. An answer that has begun
+// rides out a pause of its sources: then no byte may arrive for patience.Wait.
 func (g *Handlers) withStallTimeout(w *exchange.Response, r *http.Request, f func(*body) error) error {
-	ctx, cancel := context.WithCancelCause(r.Context())
+	ctx, cancel := context.WithCancelCause(patience.With(r.Context()))
 	defer cancel(nil)
 	limit := g.cfg.FirstByteTimeout
 	stall := time.AfterFunc(limit, func() {
@@ -69,6 +71,8 @@ func (b *body) begin() {
 	if !b.w.Started() {
 		b.sniff(nil)
 		b.header(b)
+		b.stallTimeout = max(b.stallTimeout, patience.Wait)
+		patience.Begin(b.ctx)
 	}
 }
 
@@ -86,7 +90,7 @@ func (b *body) sniff(first []byte) {
 func (b *body) Write(p []byte) (int, error) {
 	if b.stallTimer != nil {
 		b.stallTimer.Stop()
-		defer b.stallTimer.Reset(b.stallTimeout)
+		defer func() { b.stallTimer.Reset(b.stallTimeout) }()
 	}
 	b.sniff(p)
 	if b.part.end-b.part.start == int64(len(p)) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"allium/gateway/exchange"
+	"allium/internal/patience"
 	"allium/protocols/status"
 )
 
@@ -97,7 +98,7 @@ func (l *listener) answer(rt route, w *delivery, r *http.Request) (err error) {
 		return err
 	}
 	defer l.leave(rt, w)
-	r, stop, err := applyRequestTimeout(rt, r)
+	r, stop, err := l.applyRequestTimeout(rt, r)
 	if err == nil {
 		r, end := l.withBodyDeadlines(rt, w, r)
 		if err = l.recordMutation(rt, w, r); err == nil {
@@ -133,8 +134,16 @@ func (l *listener) withBodyDeadlines(rt route, w *delivery, r *http.Request) (*h
 }
 
 // applyRequestTimeout ends the request's context after its Request-Timeout, in seconds, at
-// most an hour. The node's own timeouts apply beside it.
-func applyRequestTimeout(rt route, r *http.Request) (*http.Request, context.CancelFunc, error) {
+// most an hour, but on the socket. The node's own timeouts apply beside it. Work for the local API that has begun waits
+// for sources that are gone.
+func (l *listener) applyRequestTimeout(rt route, r *http.Request) (*http.Request, context.CancelFunc, error) {
+	if !l.hideInternal && !rt.exempt {
+		r = r.WithContext(patience.With(r.Context()))
+	}
+	most := time.Hour.Seconds()
+	if l.noTimeouts {
+		most = maxSocketTimeout.Seconds()
+	}
 	values := r.Header["Request-Timeout"]
 	if len(values) == 0 || rt.exempt {
 		return r, func() {}, nil
@@ -144,11 +153,14 @@ func applyRequestTimeout(rt route, r *http.Request) (*http.Request, context.Canc
 		return r, nil, status.Errorf(status.BadRequest, "Request-Timeout is %q. Set it to a number of seconds",
 			exchange.Clip(strings.Join(values, ", ")))
 	}
-	ctx, stop := context.WithTimeoutCause(r.Context(), time.Duration(min(d, 3600)*float64(time.Second)),
+	ctx, stop := context.WithTimeoutCause(r.Context(), time.Duration(min(d, most)*float64(time.Second)),
 		status.Errorf(status.Timeout, "the request timed out: the route %s did not finish within the "+
 			"Request-Timeout of %s s. Send a longer Request-Timeout", rt.name, exchange.Clip(values[0])))
 	return r.WithContext(ctx), stop, nil
 }
+
+// maxSocketTimeout bounds a Request-Timeout on the socket. It is far from the largest time.Duration.
+const maxSocketTimeout = 365 * 24 * time.Hour
 
 // finish sends the problem of an error before the first byte. It reports whether the
 // connection must be cut, because the error came later or the body is too short.

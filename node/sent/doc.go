@@ -2,7 +2,8 @@
 // `allium share`.
 //
 // A [Watch] knows the objects below one root. The object server reports what it has sent, and the Watch
-// adds it up for each peer. A peer that had a part before is asked whether it has the rest.
+// adds it up for each peer. A peer that had a part before is asked whether it has the rest, and asked again for a
+// minute, as it makes the last bytes durable after they were sent.
 //
 // Invariants:
 //

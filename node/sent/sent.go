@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -15,6 +16,13 @@ import (
 
 // MaxObjects is the most objects of a tree that can be followed.
 const MaxObjects = 1 << 16
+
+// A peer that does not have all of it when it was sent something last may have it soon: the last bytes are on their way,
+// and then it makes them durable. It is asked again after firstAsk, doubled each time, and maxAsks times in all.
+const (
+	firstAsk = 250 * time.Millisecond
+	maxAsks  = 9 // over a minute
+)
 
 const (
 	maxPeers  = 128 // peers whose progress is remembered, the latest
@@ -71,8 +79,10 @@ type progress struct {
 	partial map[b3.Root][]b3.Range // sorted and apart; nil if there were too many
 	ranges  int                    // of partial
 
-	news bool // something was sent since Run looked
-	told bool
+	news  bool // something was sent since Run looked
+	asked int  // how often the peer was asked since then
+	due   time.Time
+	told  bool
 }
 
 func (w *Watch) sent(p Peer, root b3.Root, size int64, ranges []b3.Range) {
@@ -97,7 +107,7 @@ func (w *Watch) sent(p Peer, root b3.Root, size int64, ranges []b3.Range) {
 		g.whole[at/64] |= 1 << (at % 64)
 		g.left--
 	}
-	g.news = true
+	g.news, g.asked = true, 0
 	select {
 	case w.wake <- struct{}{}:
 	default: // Run has not looked yet
@@ -144,14 +154,17 @@ func (g *progress) add(root b3.Root, size int64, ranges []b3.Range) bool {
 // Run calls whole for each peer that has got all, until ctx ends. If it was not sent all of it in this time,
 // has asks the peer whether it has all of the rest. Both are called by the goroutine of Run.
 func (w *Watch) Run(ctx context.Context, has func(context.Context, peer.ID, []b3.Root) bool, whole func(Peer)) {
+	again := time.NewTimer(0)
+	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.wake:
+		case <-again.C:
 		}
 		var ask []Peer
-		for _, p := range w.withNews() {
+		for _, p := range w.toLookAt(time.Now()) {
 			if len(w.unsent(p.ID)) == 0 {
 				w.tell(p, whole)
 			} else {
@@ -163,20 +176,40 @@ func (w *Watch) Run(ctx context.Context, has func(context.Context, peer.ID, []b3
 				w.tell(p, whole)
 			}
 		}
+		if at := w.nextAsk(time.Now()); !at.IsZero() {
+			again.Reset(time.Until(at))
+		}
 	}
 }
 
-// withNews returns the peers that were sent something since the last call.
-func (w *Watch) withNews() (news []Peer) {
+// toLookAt returns the peers that were sent something since the last call, and those that are to be asked again.
+func (w *Watch) toLookAt(now time.Time) (all []Peer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.peers.Keys() {
-		if g, ok := w.peers.Peek(p); ok && g.news {
-			g.news = false
-			news = append(news, Peer{p, g.addr})
+		g, ok := w.peers.Peek(p)
+		if ok && !g.told && (g.news || !g.due.IsZero() && !g.due.After(now)) {
+			g.news, g.due = false, time.Time{}
+			all = append(all, Peer{p, g.addr})
 		}
 	}
-	return news
+	return all
+}
+
+// nextAsk sets when the peers are asked again that do not have all, and returns the earliest time; zero: never.
+func (w *Watch) nextAsk(now time.Time) (at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, g := range w.peers.Values() {
+		if !g.told && !g.news && g.due.IsZero() && g.asked < maxAsks-1 {
+			g.due = now.Add(firstAsk << g.asked)
+			g.asked++
+		}
+		if !g.told && !g.due.IsZero() && (at.IsZero() || g.due.Before(at)) {
+			at = g.due
+		}
+	}
+	return at
 }
 
 // unsent returns the objects that were not sent whole to a peer.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -85,6 +86,32 @@ func TestAPeerThatHadAPartIsAsked(t *testing.T) {
 		l.Sent(Peer{ID: "bob"}, root(1), 100, []b3.Range{{Start: 60, End: 100}})
 		if got := told(); len(got) > 0 || *asked != 2 {
 			t.Errorf("told of %v again after %d questions", got, *asked)
+		}
+	})
+}
+
+// TestAPeerIsAskedAgain: a peer that resumed has all of it only some time after it was sent the last bytes. One that
+// never has it is asked a bounded number of times.
+func TestAPeerIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		have := map[peer.ID]bool{}
+		l, told, asked := watching(t, map[b3.Root]int64{root(1): 100}, have)
+		l.Sent(Peer{ID: "bob"}, root(1), 100, []b3.Range{{Start: 50, End: 100}})
+		if got := told(); len(got) > 0 {
+			t.Errorf("told of %v, who lacks a part", got)
+		}
+		time.Sleep(time.Second)
+		have["bob"] = true
+		time.Sleep(2 * time.Second)
+		if got := told(); !slices.Equal(got, []peer.ID{"bob"}) {
+			t.Errorf("told of %v, want bob", got)
+		}
+		*asked = 0
+		l.Sent(Peer{ID: "eve"}, root(1), 100, []b3.Range{{Start: 0, End: 10}})
+		time.Sleep(time.Hour)
+		if got := told(); len(got) > 0 || *asked < 3 || *asked > maxAsks {
+			t.Errorf("told of %v after %d questions", got, *asked)
 		}
 	})
 }

@@ -18,11 +18,12 @@ const (
 	progressIdle  = time.Second            // time after which a line is drawn again without a report
 	rateWindow    = 5 * time.Second        // time over which the rate is measured
 	rateFrom      = 300 * time.Millisecond // shortest time from which a rate is known
+	stalledAfter  = 3 * time.Second        // time without progress after which the line says so
 )
 
 // Progress shows in the last line of a terminal how far work has come. The line appears once the work has
-// taken a second. The rate leaves out what an earlier run had, and falls to 0 if no reports come. Several
-// goroutines may use it. A nil Progress shows nothing.
+// taken a second. The rate leaves out what an earlier run had, and falls to 0 if no reports come; the line says
+// then for how long nothing has come. Several goroutines may use it. A nil Progress shows nothing.
 type Progress struct {
 	columns int
 	what    string
@@ -33,7 +34,8 @@ type Progress struct {
 	timer    *time.Timer // draws although no report came
 	next     time.Time   // earliest time of the next drawing
 	latest   api.Progress
-	samples  []sample // of the last rateWindow, at most one for each drawing
+	came     time.Time // when the latest differed from the one before; zero: never
+	samples  []sample  // of the last rateWindow, at most one for each drawing
 	finished bool
 }
 
@@ -60,8 +62,12 @@ type sample struct {
 func (p *Progress) Report(r api.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := time.Now()
+	if r.Bytes != p.latest.Bytes || r.Objects != p.latest.Objects {
+		p.came = now
+	}
 	p.latest = r
-	if now := time.Now(); !now.Before(p.next) {
+	if !now.Before(p.next) {
 		p.draw(now)
 	}
 }
@@ -110,7 +116,11 @@ func (p *Progress) draw(now time.Time) {
 	if over := last.at.Sub(first.at); over >= rateFrom {
 		rate = max(0, float64(last.done-first.done)) / over.Seconds()
 	}
-	p.line.Set(progressLine(p.columns-1, p.what, p.latest, rate, p.bytes))
+	what := p.what
+	if still := now.Sub(p.came); !p.came.IsZero() && still >= stalledAfter {
+		what = fmt.Sprintf("nothing for %s, %s", shortTime(still), what)
+	}
+	p.line.Set(progressLine(p.columns-1, what, p.latest, rate, p.bytes))
 }
 
 // progressLine returns what a line of a number of cells says: the most that fits. rate is done in a second, and

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"allium/cmd/allium/failure"
+	"allium/gateway/api"
+	"allium/protocols/status"
+)
+
+// timeoutFlag defines --timeout of a command that fetches.
+func timeoutFlag(cmd *cobra.Command) {
+	var last time.Duration
+	cmd.Flags().DurationVar(&last, "timeout", 0, "end after this time, such as 10m, and wait for sources until then "+
+		"(default: no end, but what has begun waits a minute without a source)")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, arg []string) error {
+		switch {
+		case last < 0 || last == 0 && cmd.Flags().Changed("timeout"):
+			return failure.NewUsage("write a time such as 10m", "--timeout is %s", last)
+		case last == 0:
+			return run(cmd, arg)
+		}
+		over := status.Errorf(status.Timeout, "it has not ended within the --timeout of %s; run it again to go on", last)
+		ctx, cancel := context.WithTimeoutCause(cmd.Context(), last, over)
+		defer cancel()
+		cmd.SetContext(ctx)
+		err := run(cmd, arg)
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return over
+		}
+		return err
+	}
+}
+
+// afterInterrupt says what a command that was interrupted has left.
+func afterInterrupt(cmd *cobra.Command) string {
+	if cmd.Flags().Lookup("timeout") != nil && !throughGateway(cmd) {
+		return "run it again to go on"
+	}
+	return "nothing that was stored is lost"
+}
+
+// copyOut writes a stream to standard output. Progress is shown where the bytes are not.
+func (a *app) copyOut(s *api.Stream, what string, total int64) error {
+	from := io.Reader(s.Body)
+	if a.columns == 0 {
+		report, finish := a.progress(fmt.Sprintf("reading %s", what))
+		defer finish()
+		if report != nil {
+			from = &reportingReader{s.Body, report, api.Progress{TotalBytes: total}}
+		}
+	}
+	_, err := io.Copy(a.stdout, from)
+	return err
+}
+
+// reportingReader reports how much was read.
+type reportingReader struct {
+	r      io.Reader
+	report api.ProgressFunc
+	done   api.Progress
+}
+
+// Read implements io.Reader.
+func (r *reportingReader) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	r.done.Bytes += int64(n)
+	r.report(r.done)
+	return n, err
+}
