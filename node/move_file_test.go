@@ -24,7 +24,7 @@ import (
 func embeddedNode(t *testing.T, dir string, provider *running) (n api.Node, stop func()) {
 	t.Helper()
 	cfg := config.Default(p2p.Testnet)
-	cfg.Store.Dir = dir
+	cfg.Store.Dir = filepath.Join(dir, "store") // as the command line does
 	cfg.Gateway.Listen, cfg.Admin.Listen, cfg.Audit.Enabled = "", "", false
 	e, err := node.New(t.TempDir(), cfg, node.Deps{Embedded: true})
 	if err != nil {
@@ -131,7 +131,7 @@ func TestGetMovesFile(t *testing.T) {
 	}
 	stop()
 	left := 0
-	err = filepath.WalkDir(filepath.Join(dir, ".part", "obj"), func(_ string, d os.DirEntry, err error) error {
+	err = filepath.WalkDir(filepath.Join(dir, ".part", "store", "obj"), func(_ string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			left++
 		}
@@ -167,7 +167,7 @@ func TestGetMovesResumed(t *testing.T) {
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
 		t.Errorf("there is %v: %v", names, err)
 	}
-	file, err := os.OpenFile(filepath.Join(part, "part", m.Root.Hex()), os.O_RDWR, 0)
+	file, err := os.OpenFile(filepath.Join(part, "store", "part", m.Root.Hex()), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

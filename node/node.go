@@ -79,8 +79,8 @@ type Deps struct {
 	Configuration func() (config.Config, error)
 	// Embedded is for a command that needs a node for as long as it runs. The node opens no socket and
 	// keeps everything but its store in RAM, as with node.amnesia. The command uses Node.API, and has
-	// locked the directory of a store on disk. Its key is there too: a command that continues with the
-	// store is the same peer to those who know what they have sent to it.
+	// locked the directory above the store's. The key is there too: a command that continues with the store
+	// is the same peer to the nodes that know what they have sent to it.
 	Embedded bool
 }
 
@@ -99,7 +99,7 @@ type Node struct {
 	lifecycle
 }
 
-// embeddedKey is the file of the key of an embedded node, in the directory of its store.
+// embeddedKey is the file of the key of an embedded node, beside the directory of its store.
 const embeddedKey = "peer.key"
 
 // New checks cfg, reads the identity below home or creates one, and starts
@@ -153,7 +153,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	case !deps.Embedded:
 		n.key, err = homedir.Identity(home, cfg.Node.Amnesia)
 	case cfg.Store.Backend == store.BackendEmbedded:
-		n.key, err = p2p.LoadOrCreateKey(filepath.Join(cfg.Store.Dir, embeddedKey))
+		n.key, err = p2p.LoadOrCreateKey(filepath.Join(filepath.Dir(cfg.Store.Dir), embeddedKey))
 	default:
 		n.key, _, err = crypto.GenerateEd25519Key(nil)
 	}

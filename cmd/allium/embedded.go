@@ -44,7 +44,8 @@ func (a *app) withEmbedded(ctx context.Context, t ticket.Ticket, o embedOptions,
 		return err
 	}
 	if part != "" {
-		keys["store.backend"], keys["store.dir"], keys["store.max_bytes"] = store.BackendEmbedded, part, 0
+		keys["store.backend"], keys["store.max_bytes"] = store.BackendEmbedded, 0
+		keys["store.dir"] = filepath.Join(part, "store") // the key of the node is beside it
 	}
 	home, err := a.homePath() // its configuration counts if there is one
 	var cfg config.Loaded
