@@ -146,7 +146,7 @@ func TestAtRest(t *testing.T) {
 		"another target":    func(o *Object) { o.Ask(list[1].ID, meta.Target{Copies: 3, Seq: 1}, now) },
 		"a late member":     func(o *Object) { o.Answered(list[2].ID, Busy, Whole, p, now) },
 		"a failed audit":    func(o *Object) { o.Answered(o.seen[0].id, Absent, Whole, p, now) },
-		"a lease":           func(o *Object) { o.lease = Lease{list[2].ID, now.Add(time.Hour)} },
+		"a lease":           func(o *Object) { o.lease = Lease{Holder: list[2].ID, Until: now.Add(time.Hour)} },
 		"an adopted target": func(o *Object) { o.asked[0].adopted = true },
 		"a shard":           func(o *Object) { o.Own = Shard(1) },
 	} {

@@ -18,10 +18,15 @@ type leave struct {
 type Lease struct {
 	Holder ID
 	Until  time.Time
+
+	refused time.Time // when another holder was refused last because of it
 }
 
 // leaseTime is how long a lease holds: long enough for both proofs.
 func leaseTime(p Params) time.Duration { return 3*p.TrimWait + p.Grace }
+
+// within reports whether now is less than a time after from, and not before it, as after the clock was set back.
+func within(now, from time.Time, d time.Duration) bool { return !now.Before(from) && now.Sub(from) < d }
 
 // Leased notes that the planner granted this node the lease.
 func (o *Object) Leased(now time.Time) {
@@ -40,14 +45,22 @@ func (o *Object) challengeAll(now time.Time) {
 }
 
 // Grant decides whether a holder may drop its copy, and then notes the lease. It may if the copies of others take as
-// many places without it, if it is no node that asks for copies, and if no other holder has the lease.
+// many places without it, if it is no node that asks for copies, and if no other holder has the lease. The holder that
+// had it last does not get it again while another one asks, which it does once a grace.
 func (o *Object) Grant(v *View, from ID, p Params, now time.Time) bool {
-	if o.lease.Holder != from && now.Before(o.lease.Until) || o.asks(from) || o.Answer() != Proved {
+	if o.asks(from) || o.Answer() != Proved {
 		return false
 	}
 	want, held := o.Wanted(), o.held(v, p, now)
 	others := held.without(from)
 	if n := others.covered(want); want == 0 || n < held.covered(want) || n < want && len(others) == len(held) {
+		return false
+	}
+	switch l := &o.lease; {
+	case l.Holder != from && within(now, l.Until.Add(-leaseTime(p)), leaseTime(p)):
+		l.refused = now
+		return false
+	case l.Holder == from && within(now, l.refused, 2*p.Grace):
 		return false
 	}
 	o.lease = Lease{Holder: from, Until: now.Add(leaseTime(p))}

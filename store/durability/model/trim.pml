@@ -4,6 +4,7 @@
  *
  *   Holder  Object.trim, Object.Leased and Object.leaveOn, up to Drop. It asks any other holder for the lease:
  *           members may see the cluster differently, and a planner that restarts has forgotten its leases.
+ *           With AGAIN holder 0 may restart, and asks once more.
  *   Owner   with OWNER, holder 0 gets a target of its own, at any time: Object.Ask
  *   Loss    a copy is lost, at any time, LOSSES times
  *
@@ -38,13 +39,15 @@ bool here[HOLDERS];    /* the copy exists */
 bool leaving[HOLDERS]; /* Object.leave.began is set */
 bool asks[HOLDERS];    /* Object.asks of the holder itself */
 byte lease[HOLDERS];   /* Object.lease of each as a planner: whose it is */
+byte had[HOLDERS];     /* whose it is, or was last */
+bool refused[HOLDERS]; /* another holder was refused since then */
 bool second[HOLDERS];  /* Object.leave.again: the second round has begun */
 bool late[HOLDERS];    /* a copy was lost since then */
 byte copies = HOLDERS; /* how many there are */
 byte lost;             /* how many were lost */
 byte through;          /* processes that are through */
 
-bool alone, unnoticed, taken, unfit, denied; /* what must never be */
+bool alone, unnoticed, taken, unfit, unfair, denied; /* what must never be */
 
 /* Object.Answer of j to a challenge of i, and Object.Answered: n counts the proofs of this round. */
 inline challenge(i, j) {
@@ -75,9 +78,11 @@ inline round(i) {
 
 proctype Holder(byte i) {
 	byte p = NONE; /* the planner that granted the lease */
-	byte n, j;
+	byte n, j, asked;
 
+ask:
 	atomic {
+		asked++;
 		if
 		:: (i != 0) -> p = 0
 		:: (i != 1) -> p = 1
@@ -88,12 +93,17 @@ proctype Holder(byte i) {
 		:: /* guard: no_other, one_lease */ (lease[p] == NONE) ->
 			if
 			:: /* guard: holds, grants_as_holder */ (here[p] && !leaving[p]) ->
-				taken = taken || lease[p] != NONE;
-				unfit = unfit || !here[p] || leaving[p];
-				lease[p] = i
+				if
+				:: /* guard: turn, in_turn */ (had[p] != i || !refused[p]) ->
+					taken = taken || lease[p] != NONE;
+					unfit = unfit || !here[p] || leaving[p];
+					unfair = unfair || (had[p] == i && refused[p]);
+					lease[p] = i; had[p] = i; refused[p] = false
+				:: else -> p = NONE
+				fi
 			:: else -> p = NONE
 			fi
-		:: else -> p = NONE
+		:: else -> refused[p] = true; p = NONE
 		fi
 	}
 	if
@@ -102,6 +112,9 @@ proctype Holder(byte i) {
 		leaving[i] = true; /* Object.Leased */
 		round(i);
 		if
+#ifdef AGAIN
+		:: (i == 0 && asked == 1) -> skip /* it restarts */
+#endif
 		:: (n >= WANT) -> /* TrimWait passes */
 			atomic { n = 0; j = 0; second[i] = true; late[i] = false }
 			round(i);
@@ -130,7 +143,14 @@ proctype Holder(byte i) {
 			fi
 		}
 	fi;
-	atomic { n = 0; j = 0; p = NONE; second[i] = false; late[i] = false; through++ }
+	atomic { n = 0; j = 0; p = NONE; second[i] = false; late[i] = false }
+#ifdef AGAIN
+	if
+	:: (i == 0 && asked == 1 && here[i]) -> goto ask
+	:: else -> skip
+	fi;
+#endif
+	atomic { asked = 0; through++ }
 }
 
 proctype Owner() {
@@ -162,7 +182,7 @@ init {
 	byte i;
 	atomic {
 		do
-		:: (i < HOLDERS) -> here[i] = true; lease[i] = NONE; i++
+		:: (i < HOLDERS) -> here[i] = true; lease[i] = NONE; had[i] = NONE; i++
 		:: (i == HOLDERS) -> break
 		od;
 		i = 0;
@@ -188,6 +208,8 @@ ltl enough_left { [] !alone }
 ltl noticed { [] !unnoticed }
 /* a planner gives one lease at a time */
 ltl one_lease { [] !taken }
+/* and not again to the same holder while another one asks */
+ltl in_turn { [] !unfair }
 /* only who counts as a holder grants one */
 ltl grants_as_holder { [] !unfit }
 /* a node with a target of its own drops nothing */
