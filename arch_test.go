@@ -295,8 +295,10 @@ var inTests = map[string][]string{
 		"protocols/capability", "protocols/manifest", "protocols/ticket",
 	},
 	"gateway/certs": {"gateway/certs/certstest"},
-	"node":          {"gateway/client", "node/tree", "node/tree/addcache", "protocols/bao", "protocols/capability"},
-	"node/amnesia":  {"node/p2p"},
+	"node": {
+		"gateway/client", "node/tree", "node/tree/addcache", "protocols/bao", "protocols/capability", "protocols/repair",
+	},
+	"node/amnesia": {"node/p2p"},
 	"node/updates": {
 		"protocols/dht", "protocols/dht/probes", "protocols/gossip", "protocols/record", "resolver/names",
 	},

@@ -112,7 +112,10 @@ func TestRoundTrip(t *testing.T) {
 		{"durability of " + key + " true", fakeCopies, func() (any, error) {
 			return first(c.ObjectDurability(ctx, key, true))
 		}},
-		{"await " + key, fakePlaced, func() (any, error) { return first(c.AwaitCopies(ctx, key, nil)) }},
+		{"await " + key + " <nil>", fakePlaced, func() (any, error) { return first(c.AwaitCopies(ctx, key, nil, nil)) }},
+		{"await " + key + " ec 2+1", fakePlaced, func() (any, error) {
+			return first(c.AwaitCopies(ctx, key, &api.Target{EC: "2+1"}, nil))
+		}},
 		{"unpin " + key + " y", nil, func() (any, error) { return nil, c.Unpin(ctx, key, "y") }},
 		{"gc {All:true Dry:true Fast:false List:true}", []any{fakeGC, []api.GCObject{fakeGone}}, func() (any, error) {
 			var gone []api.GCObject

@@ -423,9 +423,11 @@ func (n *fakeNode) Durability(context.Context) (api.Durability, error) {
 func (n *fakeNode) ObjectDurability(_ context.Context, key string, explain bool) (api.ObjectDurability, error) {
 	return fakeCopies, n.call(key, "durability of %s %t", key, explain)
 }
-func (n *fakeNode) AwaitCopies(_ context.Context, key string, report api.ProgressFunc) (api.Placed, error) {
+func (n *fakeNode) AwaitCopies(
+	_ context.Context, key string, t *api.Target, report api.ProgressFunc,
+) (api.Placed, error) {
 	report(api.Progress{Objects: 1, TotalObjects: 2})
-	return fakePlaced, n.call(key, "await %s", key)
+	return fakePlaced, n.call(key, "await %s %v", key, t)
 }
 func (n *fakeNode) Evacuate(context.Context) iter.Seq2[api.Evacuation, error] {
 	return seq(n.call("", "evacuate"), fakeEvacuation)

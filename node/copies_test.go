@@ -131,7 +131,7 @@ func TestShards(t *testing.T) {
 	if _, err := nodes[0].api.Pin(t.Context(), root.String(), api.PinOptions{Target: &api.Target{EC: "2+1"}}); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := nodes[0].api.AwaitCopies(t.Context(), root.String(), nil); err != nil || p.Met != 1 {
+	if p, err := nodes[0].api.AwaitCopies(t.Context(), root.String(), nil, nil); err != nil || p.Met != 1 {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	if n := metric(t, nodes[0], "coding_encoded_bytes_total"); n != int64(len(data)) {

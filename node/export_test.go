@@ -3,6 +3,7 @@ package node
 import (
 	"allium/gateway/api"
 	"allium/protocols/object"
+	"allium/protocols/repair"
 	"allium/store"
 )
 
@@ -14,3 +15,12 @@ func (n *Node) Readiness() api.Readiness { return n.board.Report() }
 
 // Store returns the node's store.
 func (n *Node) Store() *store.Store { return n.store }
+
+// RepairClient returns a client that asks members of the cluster as the node does. It proves and challenges nothing.
+func (n *Node) RepairClient() (*repair.Client, error) {
+	minter, err := n.capabilities.Minter()
+	if err != nil {
+		return nil, err
+	}
+	return repair.NewClient(repair.ClientDeps{Call: n.sessions, Capability: minter.Replicate, Refused: minter.Refused}), nil
+}

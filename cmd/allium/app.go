@@ -33,7 +33,8 @@ type app struct {
 	logFormat  string
 	api        string // URL of an admin listener; empty for the node of the home directory
 	tokenFile  string
-	embedded   bool // the command ran a node itself, whose lookups are gone with it
+	embedded   bool           // the command ran a node itself, whose lookups are gone with it
+	waiting    *term.Progress // says that the command waits for the node, until something else is written; may be nil
 
 	stdin       io.Reader
 	stdout, err io.Writer
@@ -116,10 +117,18 @@ func (a *app) bar(what string, bytes bool) (api.ProgressFunc, func()) {
 
 // line is bar for a command that prints results meanwhile. It returns nil where nothing is drawn.
 func (a *app) line(what string, bytes bool) *term.Progress {
+	a.waiting.Finish()
 	if a.errColumns == 0 || a.quiet || a.json {
 		return nil
 	}
 	return term.NewProgress(a.err, a.errColumns, what, bytes)
+}
+
+// wait shows a line on a terminal once the command has waited for the node for a second, until it writes something or
+// done is called.
+func (a *app) wait(what string) (done func()) {
+	a.waiting = a.line("waiting for the node: "+what, false)
+	return a.waiting.Finish
 }
 
 // withTotal reports to report that there are total bytes. A nil report stays nil.
@@ -259,6 +268,7 @@ func (a *app) withStore(ctx context.Context, f func(api.Store) error) error {
 // on are escaped, except line breaks and tabs: names in it have passed through
 // printable.Name.
 func (a *app) print(v any, human string) error {
+	a.waiting.Finish()
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(v)
 	}

@@ -248,7 +248,7 @@ func (a *app) add(
 	line.Finish()
 	a.tellAdded(sum, time.Since(begun))
 	if wait && o.Target != nil && o.Target.Wants() {
-		return a.awaitCopies(ctx, s, roots)
+		return a.awaitCopies(ctx, s, roots, o.Target)
 	}
 	return nil
 }

@@ -124,16 +124,19 @@ func withNumbers(args []string) []string {
 	return args
 }
 
-// awaitCopies waits until the copies of what an add stored are there, with progress.
-func (a *app) awaitCopies(ctx context.Context, s api.Store, roots []b3.Root) error {
+// awaitCopies waits until what an add stored has the copies that it asked for, with progress.
+func (a *app) awaitCopies(ctx context.Context, s api.Store, roots []b3.Root, t *api.Target) error {
 	n, ok := s.(api.Node)
 	if !ok {
 		return a.tell("no node runs, so there are no copies yet; they are made once one runs")
 	}
 	report, finish := a.bar("copying", false)
 	defer finish()
+	if report == nil {
+		report = a.sayCopies()
+	}
 	for _, root := range roots {
-		p, err := n.AwaitCopies(ctx, root.String(), report)
+		p, err := n.AwaitCopies(ctx, root.String(), t, report)
 		if ctx.Err() != nil {
 			return status.Errorf(status.Canceled,
 				"it was interrupted; what was added is here, and the node makes the copies: `allium durability` shows them")
@@ -149,8 +152,21 @@ func (a *app) awaitCopies(ctx context.Context, s api.Store, roots []b3.Root) err
 	return nil
 }
 
+// sayCopies returns a function that says after a second, and then every waitLine, what an add waits for. It is for where
+// no terminal is.
+func (a *app) sayCopies() api.ProgressFunc {
+	next := time.Now().Add(time.Second)
+	return func(p api.Progress) {
+		if now := time.Now(); !now.Before(next) {
+			next = now.Add(waitLine)
+			_ = a.tell(fmt.Sprintf("waiting for copies: %d of %s have theirs", p.Objects, text.Plural(p.TotalObjects, "object")))
+		}
+	}
+}
+
 // tell writes a sentence to standard error, unless only results are wanted.
 func (a *app) tell(sentence string) error {
+	a.waiting.Finish()
 	if a.quiet || a.json {
 		return nil
 	}

@@ -24,6 +24,7 @@ func (a *app) onNode(f func(ctx context.Context, n api.Node, arg []string) error
 			return err
 		}
 		defer n.Close()
+		defer a.wait(cmd.Name())()
 		return f(cmd.Context(), n, arg)
 	}
 }

@@ -91,26 +91,32 @@ each on another node, and any 6 give the object. Smaller ones get 4 copies.`,
 
 // pinAdd fetches what is missing if s is a node, and pins the object.
 func (a *app) pinAdd(ctx context.Context, s api.Store, key string, o api.PinOptions) error {
+	report, finish := a.progress("fetching")
+	defer finish()
 	if n, ok := s.(api.Node); ok {
-		report, finish := a.progress("fetching")
-		defer finish()
 		if _, err := n.Fetch(ctx, key, report); err != nil {
 			return err
 		}
-		finish()
 	}
-	p, err := s.Pin(ctx, key, o)
+	p, err := s.Pin(ctx, key, o) // which waits for a collection of garbage
 	if err != nil {
 		return err
 	}
+	finish()
 	return a.print(p, a.pinResult("pinned", p))
 }
 
 func (a *app) pinRmCommand() *cobra.Command {
 	var label string
 	cmd := &cobra.Command{
-		Use:     "rm KEY",
-		Short:   "Remove pins of an object; the object stays until its space is needed",
+		Use:   "rm KEY",
+		Short: "Remove pins of an object; the object stays until its space is needed",
+		Long: `Remove pins of an object; the object stays until its space is needed.
+
+Without a pin, this removes what this node asked for before it lost its store, as other
+nodes of the cluster remember it. What a node asked for that is gone for good is removed
+with its label (--label cluster/12D3…), on each node that holds the object: "allium
+durability KEY" shows who asks.`,
 		Example: "  allium pin rm $ADDRESS\n  allium pin rm $ADDRESS --label backups",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {

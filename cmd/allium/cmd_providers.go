@@ -134,6 +134,7 @@ func (a *app) staleName(ctx context.Context, r api.Reader, key string, maxStale 
 		return key, err
 	}
 	if found.Stale {
+		a.waiting.Finish()
 		fmt.Fprintf(a.err, "allium: %s may have changed: what it stands for was looked up %s ago\n", printable.Name(key),
 			time.Duration(found.AgeMS)*time.Millisecond)
 	}

@@ -65,7 +65,7 @@ func (a *app) simDHT(ctx context.Context, o dhtsim.Options, plot string) (err er
 	}
 	report, finish := a.bar("simulating", false)
 	if report != nil {
-		o.Progress = func(done, total int) { report(api.Progress{Bytes: int64(done), TotalBytes: int64(total)}) }
+		o.Progress = func(done, total int) { report(api.Progress{Objects: int64(done), TotalObjects: int64(total)}) }
 	}
 	r, err := dhtsim.Run(ctx, o)
 	finish()

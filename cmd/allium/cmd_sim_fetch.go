@@ -51,7 +51,7 @@ request is cut after some of its bytes.`,
 func (a *app) simFetch(ctx context.Context, o fetchsim.Options) error {
 	report, finish := a.bar("simulating", false)
 	if report != nil {
-		o.Progress = func(done, total int) { report(api.Progress{Bytes: int64(done), TotalBytes: int64(total)}) }
+		o.Progress = func(done, total int) { report(api.Progress{Objects: int64(done), TotalObjects: int64(total)}) }
 	}
 	r, err := fetchsim.Run(ctx, o)
 	finish()

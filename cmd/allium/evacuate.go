@@ -10,8 +10,8 @@ import (
 	"allium/protocols/status"
 )
 
-// evacuationLine is the shortest time between two lines about an evacuation where there is no terminal.
-const evacuationLine = 10 * time.Second
+// waitLine is the shortest time between two lines about what a command waits for where there is no terminal.
+const waitLine = 10 * time.Second
 
 // evacuate has the node hand its copies over and waits until it has. How far it is shows on standard error, or as JSON
 // on standard output.
@@ -69,7 +69,7 @@ func (w *evacuationWriter) write(e api.Evacuation, now time.Time) error {
 		return w.app.tell(e.Why)
 	}
 	line := text.Evacuation(e)
-	if line == w.text || now.Sub(w.said) < evacuationLine {
+	if line == w.text || now.Sub(w.said) < waitLine {
 		return nil
 	}
 	w.said, w.text = now, line

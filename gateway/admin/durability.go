@@ -59,13 +59,13 @@ func (g *Handlers) objectDurabilityEndpoint() exchange.Endpoint {
 func (g *Handlers) awaitCopiesEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "AwaitCopies", Path: "durability/wait", Methods: exchange.Getting,
-		Doc: "Waits until an object, and everything below it that is stored here, has the copies that are asked for. The " +
-			"node makes them whether somebody waits or not.",
-		Params:  []exchange.Param{exchange.KeyParam},
+		Doc: "Waits until an object, and everything below it that is stored here, has the copies that are asked for: by " +
+			"rf or ec, or without these by all pins. The node makes them whether somebody waits or not.",
+		Params:  []exchange.Param{exchange.KeyParam, rfParam, ecParam},
 		Answers: lineAnswers[struct{}, api.Placed]("progress in objects, and how many have their copies"),
 		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
 			got, l, err := g.progressed(w, r, func(ctx context.Context, report api.ProgressFunc) (any, error) {
-				return g.node.AwaitCopies(ctx, in.Query.Text("key"), report)
+				return g.node.AwaitCopies(ctx, in.Query.Text("key"), targetOf(in.Query), report)
 			})
 			return l.end(got, err)
 		},

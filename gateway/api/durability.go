@@ -52,9 +52,29 @@ type Durability struct {
 	Ready    bool `json:"ready"`     // this node has looked at all pins since it started
 	LastOnly bool `json:"last_only"` // more than a third of the members vanished together: only last copies are sent
 
+	Beyond *Beyond `json:"beyond,omitempty"` // what asks for more copies than there are members
+
 	Members []Member `json:"members"` // of the cluster, this node among them
 
 	Evacuation *Evacuation `json:"evacuation,omitempty"` // of this node, while it hands its copies over
+}
+
+// Beyond has objects of which more copies are asked for than the cluster has members.
+type Beyond struct {
+	Objects int     `json:"objects"`
+	First   b3.Root `json:"first"` // one of them
+	By      Asking  `json:"by"`    // who asks for the most copies of that
+}
+
+// Asking is a node whose pin asks for copies of an object.
+type Asking struct {
+	ID     string `json:"id"`
+	Self   bool   `json:"self,omitempty"`
+	Target Target `json:"target"`
+	Beyond bool   `json:"beyond,omitempty"` // the cluster has not so many members
+	// Why is "stranger" for a node that is no member of the cluster: what it asks for counts only while no member asks,
+	// and then for 3 copies at most. It is "adopted" for this node if it lost its pins, and others remember what it asked.
+	Why string `json:"why,omitempty"`
 }
 
 // Member is a node of the cluster.
@@ -76,7 +96,8 @@ type ObjectDurability struct {
 	Target   Target   `json:"target"` // what all pins of the object together ask for
 	Observed int      `json:"observed"`
 	Holders  []Holder `json:"holders"`
-	Wanted   int      `json:"wanted"` // copies, or shards that have bytes
+	Asked    []Asking `json:"asked,omitempty"` // who asks for copies
+	Wanted   int      `json:"wanted"`          // copies, or shards that have bytes
 	// State is "met", "checking" (it is being placed, or holders have not answered yet), "at_risk", "unreachable" or
 	// "lost".
 	State string `json:"state"`

@@ -100,9 +100,10 @@ type Node interface {
 	// ObjectDurability says what the node knows of the copies of one object, and with explain where they belong. The
 	// error is not_found if no pin asks for copies.
 	ObjectDurability(ctx context.Context, key string, explain bool) (ObjectDurability, error)
-	// AwaitCopies waits until an object, and everything below it that is stored here, has the copies that are asked for.
-	// Progress counts objects. The error is not_ready if the cluster cannot hold them now; the node goes on.
-	AwaitCopies(ctx context.Context, key string, progress ProgressFunc) (Placed, error)
+	// AwaitCopies waits until an object, and everything below it that is stored here, has the copies that t asks for,
+	// whatever others ask; nil stands for all that pins ask for. Progress counts objects. The error is not_ready if the
+	// cluster cannot hold them now, or none came for some minutes; the node goes on.
+	AwaitCopies(ctx context.Context, key string, t *Target, progress ProgressFunc) (Placed, error)
 	// ResumeCopies ends the time in which the node sends only last copies because more than a third of the members
 	// vanished together. It does not begin again because of those that are silent now.
 	ResumeCopies(ctx context.Context) (Resumed, error)

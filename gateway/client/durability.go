@@ -39,8 +39,11 @@ func (c *Client) ObjectDurability(ctx context.Context, key string, explain bool)
 }
 
 // AwaitCopies implements Node.
-func (c *Client) AwaitCopies(ctx context.Context, key string, progress api.ProgressFunc) (api.Placed, error) {
+func (c *Client) AwaitCopies(
+	ctx context.Context, key string, t *api.Target, progress api.ProgressFunc,
+) (api.Placed, error) {
 	return result[api.Placed](ctx, c, request{
-		method: http.MethodGet, path: verbPath("durability/wait"), query: query("key", key), progress: progress,
+		method: http.MethodGet, path: verbPath("durability/wait"), query: query("key", key, "rf", rf(t), "ec", ec(t)),
+		progress: progress,
 	}, noItems)
 }

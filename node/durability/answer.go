@@ -77,7 +77,7 @@ func (s *Service) Told(ctx context.Context, from peer.ID, told []durability.Told
 		if there {
 			planned, at = append(planned, t), append(at, i)
 		} else {
-			answer[i].Asked = s.removal(t.Root)
+			answer[i].Asked = s.removal(t)
 		}
 	}
 	if err := s.learn(ctx, v, from, planned); err != nil {
@@ -122,13 +122,19 @@ func (s *Service) plans(ctx context.Context, t durability.Told) (bool, error) {
 	return e != nil, err
 }
 
-// removal returns that this node removed its target of an object that it has not got, if it did.
-func (s *Service) removal(root b3.Root) []durability.Asked {
+// removal returns that this node removed its target of an object that it has not got, if it did: with a number above
+// that of a target which was told in its name.
+func (s *Service) removal(t durability.Told) []durability.Asked {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seq, ok := s.removed[root]
+	seq, ok := s.removed[t.Root]
 	if !ok {
 		return nil
+	}
+	for _, a := range t.Asked {
+		if a.Origin == s.deps.Self && a.Target.Wants() {
+			seq = max(seq, a.Target.Seq+1)
+		}
 	}
 	return []durability.Asked{{Origin: s.deps.Self, Target: meta.Target{Seq: seq}}}
 }
@@ -197,13 +203,16 @@ func (s *Service) checkTold(t *durability.Told) error {
 func (e *entry) learn(t durability.Told, v *durability.View, from durability.ID, p durability.Params, now time.Time,
 ) []durability.Asked {
 	known := e.Asked()
+	own := e.OwnTarget(v.Self).Seq > 0 // in a pin of this node
 	t.Asked = slices.DeleteFunc(slices.Clone(t.Asked), func(a durability.Asked) bool {
+		if own && a.Origin == v.Self {
+			return false // which corrects the member
+		}
 		return !e.takes(a.Target) || a.Origin != from && slices.ContainsFunc(known, func(k durability.Asked) bool {
 			return k.Origin == a.Origin && a.Target.Places() < k.Target.Places()
 		})
 	})
 	changed := e.Object.Told(from, t, v, p, now)
-	own := e.OwnTarget(v.Self).Seq > 0 // in a pin of this node
 	return slices.DeleteFunc(e.Asked(), func(a durability.Asked) bool {
 		return a.Origin == v.Self && own || e.unkept == 0 && !slices.Contains(changed, a.Origin)
 	})

@@ -10,7 +10,8 @@
 //     no member: up to callLimit are asked at once, each by one goroutine.
 //   - Targets are durable in the pins of the store before a member is told that they are known.
 //     What holders proved is kept soon after a holder is new or gone, and restored with its own time after a restart.
-//   - Nobody but this node changes its own targets.
+//   - Nobody but this node changes its own targets. Its operator removes those of nodes that are gone, on this node
+//     alone.
 //
 // One target, step by step: a person pins an object and asks for three copies. The next tick finds
 // the pin, and Object.Plan returns two sends. Each becomes a job of the queue of repairs. Its worker

@@ -148,7 +148,7 @@ func (h *Handover) count(e *entry, v *durability.View, p durability.Params, now 
 	if h.Left > maxStuck {
 		return
 	}
-	if t := e.Takers(v, p, now); t.Members < t.Wanted {
+	if t := e.Takers(v, p, now, false); t.Members < t.Wanted {
 		if h.Stuck == 0 {
 			h.First, h.Takers = e.Root, t
 		}

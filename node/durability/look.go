@@ -3,6 +3,7 @@ package durability
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -182,7 +183,7 @@ func (s *Service) raiseTo(e *entry, t meta.Target, now time.Time) {
 	e.wants(t)
 	e.own.Seq = max(e.own.Seq, t.Seq, known.Seq+1)
 	e.placed, e.sure = false, false
-	e.Ask(s.deps.Self, e.own, now)
+	e.AskOwn(s.deps.Self, e.own, now)
 }
 
 // incomplete notes that the pass did not see all, and says so once.
@@ -231,6 +232,7 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 	if err != nil || e == nil {
 		return err
 	}
+	homeless := false // the target of another node has no place
 	s.with(e, func(now time.Time) {
 		if e.pass != s.pass {
 			e.pass, e.own, e.adopted = s.pass, meta.Target{}, meta.Target{}
@@ -244,6 +246,7 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 				e.adopted = p.Target
 			case e.takes(p.Target):
 				e.Ask(durability.ID(id), p.Target, now)
+				homeless = !slices.ContainsFunc(e.Asked(), func(a durability.Asked) bool { return a.Origin == durability.ID(id) })
 			}
 		case p.Label != meta.ClusterLabel:
 			e.wants(p.Target)
@@ -251,6 +254,9 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 			s.raiseTo(e, p.Target, now)
 		}
 	})
+	if homeless && s.passes > 0 {
+		return s.dropStranger(ctx, p)
+	}
 	return nil
 }
 
@@ -342,10 +348,10 @@ func (s *Service) ended() (given []b3.Root) {
 			s.ask(e, self, now)
 		case s.scan.failed:
 		case e.OwnTarget(self).Wants(): // it was below a directory whose pin is gone, or that of the coded object is
-			e.Ask(self, meta.Target{}.Next(e.OwnTarget(self), uint64(now.UnixMilli())), now)
+			e.AskOwn(self, meta.Target{}.Next(e.OwnTarget(self), uint64(now.UnixMilli())), now)
 			given = append(given, root)
 		case s.passes > 1 && e.adopted.Wants() && e.released >= e.adopted.Seq: // it is gone since before the start
-			e.Ask(self, meta.Target{}.Next(e.adopted, e.released), now)
+			e.AskOwn(self, meta.Target{}.Next(e.adopted, e.released), now)
 			given = append(given, root)
 		case seen:
 			s.ask(e, self, now)
@@ -389,5 +395,5 @@ func (s *Service) ask(e *entry, self durability.ID, now time.Time) {
 			t.Seq = max(t.Seq, a.Target.Seq+1)
 		}
 	}
-	e.Ask(self, t, now)
+	e.AskOwn(self, t, now)
 }

@@ -1,7 +1,6 @@
 package durability
 
 import (
-	"slices"
 	"time"
 
 	"allium/protocols/b3"
@@ -61,6 +60,7 @@ func (e *entry) count(v *durability.View, p durability.Params, now time.Time) Su
 // Report is what a node knows of the copies of its objects.
 type Report struct {
 	Sum
+	Beyond    Beyond        // what asks for more copies than there are members
 	Unplanned int           // objects with a target for which there is no room
 	ETA       time.Duration // until what is missing is sent, at the rate of the latest sends; 0: not known
 	Ready     bool          // every pin was looked at since the node started
@@ -86,8 +86,10 @@ func (s *Service) Report() Report {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	members := present(v)
 	for _, e := range s.objects.active {
 		r.add(e.count(v, s.p, now))
+		r.Beyond.add(e, v, members)
 	}
 	r.Unplanned, r.Ready = max(s.unplanned, s.skipped), s.passes > 0
 	r.ETA = s.speed.eta(r.Missing, now)
@@ -105,6 +107,7 @@ func (s *Service) Sum() Sum {
 type ObjectReport struct {
 	durability.Status
 	Size  int64                  // of the object
+	Asked []Asking               // who asks for copies
 	Coded *erasure.Manifest      // nil: whole copies are kept
 	Place []durability.Explained // where copies belong, if that was asked for
 }
@@ -120,6 +123,7 @@ func (s *Service) Object(root b3.Root, explain bool) (ObjectReport, error) {
 		return ObjectReport{}, notPlanned(root)
 	}
 	r := ObjectReport{Status: e.Status(v, s.p, s.deps.Now(), e.here, e.sure), Size: e.Object.Size, Coded: e.coded}
+	r.Asked = s.asking(root, v)
 	if e.coded != nil {
 		r.Size = e.coded.Size
 	}
@@ -127,34 +131,6 @@ func (s *Service) Object(root b3.Root, explain bool) (ObjectReport, error) {
 		r.Place = v.Explain(e.Object, max(r.Wanted, 1))
 	}
 	return r, nil
-}
-
-// Unmet returns those of some objects that have not the copies that are asked for, in the same order. An object that
-// is not planned yet is one of them.
-func (s *Service) Unmet(roots []b3.Root) (unmet []b3.Root) {
-	v := s.deps.View()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.deps.Now()
-	if len(s.pinned) > 0 { // a target may be new
-		return roots
-	}
-	encoding := map[b3.Root]bool{}
-	for c := range s.encoding {
-		encoding[c.root] = true
-	}
-	for _, root := range roots {
-		var all Sum
-		for _, e := range append(slices.Clone(s.codings[root]), s.peek(root)) {
-			if e != nil && e.Wanted() > 0 {
-				all.add(e.count(v, s.p, now))
-			}
-		}
-		if encoding[root] || all.Objects == 0 || all.Checking+all.AtRisk+all.Lost > 0 {
-			unmet = append(unmet, root)
-		}
-	}
-	return unmet
 }
 
 // speed is the rate of the latest sends.

@@ -33,7 +33,9 @@ func TestNewTarget(t *testing.T) {
 			}
 			for pin, err := range st.Pins(t.Context()) {
 				if err == nil && pin.Root == root {
-					s.Pinned(pin)
+					if err := s.Pinned(t.Context(), pin); err != nil {
+						t.Error(err)
+					}
 				}
 			}
 			return root
@@ -48,19 +50,21 @@ func TestNewTarget(t *testing.T) {
 		tree.Recursive = true
 		c.below[b3.Sum([]byte("tree"))] = []b3.Root{below}
 		roots = append(roots, pin("tree", tree), below)
-		if n := len(roots) - len(s.Unmet(roots)); n != 0 {
+		if n := len(roots) - len(s.Await(roots, meta.Target{}).Unmet); n != 0 {
 			t.Errorf("%d targets are met at once", n)
 		}
 		run(15 * time.Second)
 		c.want(roots[:6], 3)
-		if n := len(roots) - len(s.Unmet(roots)); n != len(roots) {
+		if n := len(roots) - len(s.Await(roots, meta.Target{}).Unmet); n != len(roots) {
 			t.Errorf("%d of %d targets are met", n, len(roots))
 		}
 		// Nobody can give a fourth copy but the member that is silent.
 		short := pin("six", copies(4))
 		run(15 * time.Second)
-		if n := 1 - len(s.Unmet([]b3.Root{short})); n != 0 {
-			t.Error("four copies at three members")
+		for copies, unmet := range map[int]int{0: 1, 4: 1, 3: 0, 2: 0} { // 0: what all pins ask for
+			if w := s.Await([]b3.Root{short}, meta.Target{Copies: copies}); len(w.Unmet) != unmet {
+				t.Errorf("four copies at three members, and %d are awaited: %+v", copies, w)
+			}
 		}
 		r := s.Report()
 		if r.Objects != 8 || r.AtRisk != 1 || r.Lost != 0 || r.Wanted != 25 || r.Observed != 24 || r.Missing != 3 ||
@@ -83,6 +87,10 @@ func TestNewTarget(t *testing.T) {
 			t.Errorf("the object's report is %+v", o)
 		}
 		run(p.Grace)
+		if w := s.Await([]b3.Root{short, roots[0]}, meta.Target{Copies: 4}); w.Stuck != 2 || w.First != short ||
+			w.Given != 1 || w.Takers.Members != 3 || len(w.Takers.Refused) != 1 || len(w.Unmet) != 2 {
+			t.Errorf("when the fourth is gone: %+v", w)
+		}
 		if o, _ := s.Object(short, false); o.Copies[0].State != durability.StateProved || len(o.Place) != 0 {
 			t.Errorf("its own copy is %+v", o.Copies[0])
 		}

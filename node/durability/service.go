@@ -8,6 +8,7 @@ import (
 	"allium/internal/jitter"
 	"allium/protocols/b3"
 	"allium/protocols/erasure"
+	"allium/protocols/status"
 	"allium/store/durability"
 	"allium/store/meta"
 )
@@ -153,15 +154,26 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	}
 }
 
-// Pinned has the next tick look at a pin with a target, so that nobody waits for a pass over all pins. If
-// too many wait, the pass finds it. It does not block.
-func (s *Service) Pinned(p meta.Pin) {
+// Pinned takes over the target of a pin that was just set, and has the next tick look at what is below, so that nobody
+// waits for a pass over all pins. If too many wait, the pass finds it. The error is not_ready if this node plans as many
+// objects as it can.
+func (s *Service) Pinned(ctx context.Context, p meta.Pin) error {
 	s.mu.Lock()
 	if len(s.pinned) < maxPinned {
 		s.pinned = append(s.pinned, p)
 	}
 	s.mu.Unlock()
-	s.wakeUp()
+	defer s.wakeUp()
+	if err := s.raise(ctx, p); err != nil && status.Of(err) != status.Busy {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.Target.Wants() && s.entryFor(p.Root) == nil && s.objects.len() >= s.objects.limit {
+		return status.Errorf(status.NotReady, "this node plans %d objects, and no more; its copies are made once there is "+
+			"room: remove pins, or pin it on another node of the cluster", s.objects.limit)
+	}
+	return nil
 }
 
 func (s *Service) wakeUp() {

@@ -495,5 +495,15 @@ func TestTooMany(t *testing.T) {
 		if !slices.Equal(answers, want) {
 			t.Errorf("answers are %v, want %v", answers, want)
 		}
+		refused := 0
+		for _, root := range roots {
+			p := meta.Pin{Root: root, Target: meta.Target{Copies: 2, Seq: uint64(time.Now().UnixMilli())}}
+			if err := s.Pinned(t.Context(), p); status.Of(err) == status.NotReady {
+				refused++
+			}
+		}
+		if refused != 2 {
+			t.Errorf("%d of 3 pins are refused of which one has room", refused)
+		}
 	})
 }

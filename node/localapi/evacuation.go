@@ -20,7 +20,7 @@ const (
 	// sayAgain is after how long an evacuation is told although nothing changed.
 	sayAgain = 5 * time.Second
 	// refusedAfter is how long sends fail and nothing is handed over until the last failure is told as the reason why it
-	// cannot go on.
+	// cannot go on, and how long the node has to look at its pins.
 	refusedAfter = 5 * time.Minute
 	// blockedAfter is how long no object that is left can be handed over until that is told as the reason: members may
 	// still be found, or come back.
@@ -117,6 +117,9 @@ func (w *evacuationWatch) look(h *durability.Handover, now time.Time) (ended boo
 	switch {
 	case h.Since.IsZero():
 		return true, status.Errorf(status.Canceled, "the evacuation was stopped: the node is a full member again")
+	case !h.Ready && now.Sub(w.moved) >= refusedAfter:
+		return true, status.Errorf(status.NotReady, "the node did not look at all its pins, or did not tell the others that "+
+			"it drains, within %s: see its log, and `allium doctor`. It goes on by itself", refusedAfter)
 	case !h.Ready:
 		return false, nil
 	case h.Done() && h.Alone == 0:

@@ -22,10 +22,13 @@ func TestEvacuationEnds(t *testing.T) {
 		want status.Outcome
 		says string
 	}{
-		"done":      {h: durability.Handover{Since: since, Ready: true, Objects: 3}},
-		"stopped":   {h: durability.Handover{Objects: 3}, want: status.Canceled, says: "full member"},
-		"not ready": {h: durability.Handover{Since: since, Objects: 3, Left: 1, Stuck: 1}, wait: -1},
-		"goes on":   {h: durability.Handover{Since: since, Ready: true, Objects: 3, Left: 2, Stuck: 1}, wait: -1},
+		"done":    {h: durability.Handover{Since: since, Ready: true, Objects: 3}},
+		"stopped": {h: durability.Handover{Objects: 3}, want: status.Canceled, says: "full member"},
+		"not ready": {
+			h:    durability.Handover{Since: since, Objects: 3, Left: 1, Stuck: 1},
+			wait: refusedAfter, want: status.NotReady, says: "did not look at all its pins",
+		},
+		"goes on": {h: durability.Handover{Since: since, Ready: true, Objects: 3, Left: 2, Stuck: 1}, wait: -1},
 		"alone": {
 			h:    durability.Handover{Since: since, Ready: true, Objects: 3, Alone: 2},
 			want: status.Conflict, says: "2 pins ask for none",

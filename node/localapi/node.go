@@ -139,10 +139,21 @@ func (r running) pinned(ctx context.Context, root b3.Root, label string, recursi
 	}
 }
 
-func (r running) targeted(p meta.Pin) {
-	if r.deps.Copies != nil {
-		r.deps.Copies.Pinned(p)
+func (r running) targeted(ctx context.Context, p meta.Pin) error {
+	if r.deps.Copies == nil {
+		return nil
 	}
+	return r.deps.Copies.Pinned(ctx, p)
+}
+
+func (r running) renounce(ctx context.Context, root b3.Root, origin peer.ID) error {
+	if r.deps.Copies == nil {
+		return errNoCluster
+	}
+	if origin == "" {
+		origin = r.deps.Host.ID()
+	}
+	return r.deps.Copies.Renounce(ctx, root, origin)
 }
 
 func (r running) unpinned(root b3.Root, label string) {

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
+
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/gateway/api"
 	"allium/gateway/content"
@@ -53,7 +56,8 @@ func (a *stored) pin(ctx context.Context, root b3.Root, o store.PinOptions, t *a
 	if err := checkLabel(o.Label); err != nil {
 		return err
 	}
-	if byLabel := targetFor(a.cfg.Targets[o.Label]); t == nil {
+	byLabel := targetFor(a.cfg.Targets[o.Label])
+	if t == nil {
 		t = byLabel
 	}
 	want, err := a.wantedTarget(t)
@@ -74,7 +78,10 @@ func (a *stored) pin(ctx context.Context, root b3.Root, o store.PinOptions, t *a
 	if err != nil {
 		return fmt.Errorf("it is pinned, but its target was not set: %w", err)
 	}
-	a.node.targeted(meta.Pin{Root: root, Label: o.Label, Recursive: o.Recursive, Target: target})
+	err = a.node.targeted(ctx, meta.Pin{Root: root, Label: o.Label, Recursive: o.Recursive, Target: target})
+	if err != nil && t != byLabel {
+		return fmt.Errorf("it is pinned, but its target is not met yet: %w", err)
+	}
 	return nil
 }
 
@@ -133,6 +140,9 @@ func (a *stored) unpin(ctx context.Context, key, label string) (b3.Root, error) 
 	if err != nil {
 		return root, err
 	}
+	if origin, err := peer.Decode(meta.Origin(label)); err == nil {
+		return root, a.node.renounce(ctx, root, origin)
+	}
 	if label != "" {
 		if err := checkLabel(label); err != nil {
 			return root, err
@@ -142,15 +152,29 @@ func (a *stored) unpin(ctx context.Context, key, label string) (b3.Root, error) 
 	return root, a.unpinAll(ctx, root)
 }
 
-// unpinAll removes every pin of an object that people have set.
+// unpinAll removes every pin of an object that people have set, or what this node asked for before it lost its pins.
 func (a *stored) unpinAll(ctx context.Context, root b3.Root) error {
 	pins, err := a.pinsOf(ctx, root)
 	if err != nil {
 		return err
 	}
-	pins = slices.DeleteFunc(pins, func(p api.Pin) bool { return meta.OfCluster(p.Label) })
-	if len(pins) == 0 {
-		return status.Errorf(status.NotFound, "%s is not pinned; `allium pin ls` lists the pins", root)
+	var others []string // for which this node keeps it
+	pins = slices.DeleteFunc(pins, func(p api.Pin) bool {
+		if origin := meta.Origin(p.Label); origin != "" && p.Target != nil {
+			others = append(others, origin)
+		}
+		return meta.OfCluster(p.Label)
+	})
+	switch {
+	case len(pins) > 0:
+	case a.node.renounce(ctx, root, "") == nil:
+	case len(others) > 0:
+		return status.Errorf(status.NotFound, "%s has no pin of this node, which keeps it for %s: run `allium pin rm` there. "+
+			"If that node is lost, run it here with `--label %s`, and on each other node that holds the object",
+			root, strings.Join(others, " and "), meta.OriginLabel(others[0]))
+	default:
+		return status.Errorf(status.NotFound, "%s is not pinned; `allium pin ls` lists the pins. If this node asked for "+
+			"copies of it and lost its store, pin it again with `--rf 1`, and that pin can be removed", root)
 	}
 	for _, p := range pins {
 		if err := a.removePin(ctx, root, p.Label); err != nil {

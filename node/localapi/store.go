@@ -22,6 +22,8 @@ package localapi
 import (
 	"context"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"allium/gateway/api"
 	"allium/gateway/content"
 	"allium/node/localapi/reading"
@@ -83,7 +85,9 @@ type nodeHooks interface {
 	// pinned takes every new pin.
 	pinned(ctx context.Context, root b3.Root, label string, recursive bool)
 	// targeted takes every target of a pin that was set or removed.
-	targeted(p meta.Pin)
+	targeted(ctx context.Context, p meta.Pin) error
+	// renounce removes what a node asks for of an object, or this node if no peer is named; see durability.Renounce.
+	renounce(ctx context.Context, root b3.Root, origin peer.ID) error
 	// unpinned takes every pin that was removed.
 	unpinned(root b3.Root, label string)
 }
@@ -95,8 +99,11 @@ func (noNode) canRepair() error                              { return errNoRepai
 func (noNode) repair(context.Context, b3.Root) error         { return errNoRepair }
 func (noNode) lost(gc.Lost)                                  {}
 func (noNode) pinned(context.Context, b3.Root, string, bool) {}
-func (noNode) targeted(meta.Pin)                             {}
-func (noNode) unpinned(b3.Root, string)                      {}
+func (noNode) targeted(context.Context, meta.Pin) error      { return nil }
+func (noNode) renounce(context.Context, b3.Root, peer.ID) error {
+	return status.Errorf(status.NotReady, "what other nodes ask for is known to a running node: start it with `allium run`")
+}
+func (noNode) unpinned(b3.Root, string) {}
 
 // errNoRepair refuses a repair while no node runs.
 var errNoRepair = status.Errorf(status.NotReady,

@@ -20,6 +20,11 @@
 //     the same two proofs. Then it can take a missing one.
 //   - No event makes a node drop a copy that one of its targets asks for. A copy that only removed targets asked for
 //     does not count.
+//   - A node's own target of an object always has a place. Those of others have MaxTargets - 1: an origin that is no
+//     member makes room for one that is, then the one that asks for the fewest copies. What origins ask that are no
+//     members counts only while no member asks, and for strangerCopies at most.
+//   - Nobody changes what a node asks for. When it hears something else in its name, it tells its target with a number
+//     above that.
 //   - A holder tells an origin that has no copy. So one that was away learns that the target was removed.
 //   - Holders that know nothing of each other find each other: each asks, one after the other,
 //     all members. So a copy too many is found, even if each holder sees as many as it wants.

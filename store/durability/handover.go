@@ -28,15 +28,15 @@ func (o *Object) ProveSince(since, now time.Time) {
 	}
 }
 
-// Takers says who could hold the copies that are asked for, this node left out.
+// Takers says who could hold the copies that are asked for.
 type Takers struct {
 	Wanted  int
-	Members int            // others that hold the object, or that take it
+	Members int            // that hold the object, or that take it
 	Refused map[string]int // why others do not, and how many
 }
 
-// Takers returns who could hold the copies of the object if this node holds none.
-func (o *Object) Takers(v *View, p Params, now time.Time) Takers {
+// Takers returns who could hold the copies of the object: this node only if its own is here and stays.
+func (o *Object) Takers(v *View, p Params, now time.Time, here bool) Takers {
 	t := Takers{Wanted: o.Wanted(), Refused: map[string]int{}}
 	holders := o.Holders(v, p, now)
 	var spread places
@@ -44,7 +44,7 @@ func (o *Object) Takers(v *View, p Params, now time.Time) Takers {
 		m := &v.members[i]
 		why := m.refusal(o.Size)
 		switch {
-		case m.ID == v.Self:
+		case m.ID == v.Self && !here:
 		case why != "" && !slices.Contains(holders, m.ID):
 			t.Refused[why]++
 		case spread.sameBucket(m.Place):

@@ -69,7 +69,7 @@ func TestTakers(t *testing.T) {
 	w.pin(w.nodes[0], number(1), 1<<16, 4)
 	w.run(w.p.Grace)
 	n := w.nodes[0]
-	takers := func() Takers { return n.objects[number(1)].Takers(n.cluster.View(w.now), w.p, w.now) }
+	takers := func() Takers { return n.objects[number(1)].Takers(n.cluster.View(w.now), w.p, w.now, false) }
 	if got := takers(); got.Wanted != 4 || got.Members != 4 || len(got.Refused) != 0 {
 		t.Errorf("with four others: %+v", got)
 	}

@@ -6,17 +6,7 @@ import (
 	"time"
 
 	"allium/protocols/b3"
-	"allium/store/meta"
 )
-
-// Asked is the target of one node for an object.
-type Asked struct {
-	Origin ID // the node whose pin asks for it
-	Target meta.Target
-	Since  time.Time // when this node learned of it
-
-	adopted bool // the origin is this node, which has it from others
-}
 
 // Object is what a holder knows of one object that has targets: what is asked, which members
 // were seen with a copy, and what this node is about to do. It is not safe for concurrent use.
@@ -31,7 +21,7 @@ type Object struct {
 	Empty int
 
 	since time.Time // when this node began to hold it
-	asked []Asked   // one of each origin, at most MaxTargets
+	asked []Asked   // one of each origin, at most MaxTargets: one place is kept for this node
 	seen  []seen    // at most MaxSeen
 	short time.Time // since when copies are missing; zero: they are not
 	ample time.Time // since when there are too many; zero: there are not
@@ -90,58 +80,6 @@ func NewObject(root b3.Root, size int64, now time.Time) *Object {
 	return &Object{Root: root, Size: size, since: now}
 }
 
-// Ask notes the target of a node and reports whether it is new. A target with a number that is
-// not above the known one changes nothing, and neither does one more origin than an object may have.
-func (o *Object) Ask(origin ID, t meta.Target, now time.Time) bool {
-	i := slices.IndexFunc(o.asked, func(a Asked) bool { return a.Origin == origin })
-	switch {
-	case i < 0 && len(o.asked) == MaxTargets, i < 0 && t.Seq == 0:
-		return false
-	case i < 0:
-		o.asked = append(o.asked, Asked{Origin: origin, Target: t, Since: now})
-	case !t.Replaces(o.asked[i].Target):
-		return false
-	default:
-		o.asked[i] = Asked{Origin: origin, Target: t, Since: now}
-	}
-	o.leave, o.rest = leave{}, rest{}
-	return true
-}
-
-// Asked returns the targets of the object, one of each origin.
-func (o *Object) Asked() []Asked { return slices.Clone(o.asked) }
-
-// Wanted returns how many copies the targets together ask for: the most that one asks for. A shard is a copy.
-func (o *Object) Wanted() int {
-	n := 0
-	for _, a := range o.asked {
-		n = max(n, a.Target.Places()-o.empty(a.Target))
-	}
-	return n
-}
-
-// empty returns how many shards of a target have no bytes.
-func (o *Object) empty(t meta.Target) int {
-	if t.Data == 0 {
-		return 0
-	}
-	return o.Empty
-}
-
-// data returns how many different shards make the object, 0 if whole copies are asked for.
-func (o *Object) data() int {
-	n := 0
-	for _, a := range o.asked {
-		n = max(n, a.Target.Data-o.empty(a.Target))
-	}
-	return n
-}
-
-// asks reports whether a node has a target for the object.
-func (o *Object) asks(id ID) bool {
-	return slices.ContainsFunc(o.asked, func(a Asked) bool { return a.Origin == id && a.Target.Wants() })
-}
-
 // Answer returns how this node answers a challenge of its copy: Proved, with a proof, else Leaving
 // or Absent. A copy that nobody asked for yet does not count, because its sender may be gone before it
 // told the target. A copy that nobody asks for any more does not count either: it goes after Params.TrimWait.
@@ -153,24 +91,6 @@ func (o *Object) Answer() Answer {
 		return Leaving
 	}
 	return Proved
-}
-
-// unwanted reports whether nothing asked for the object within the last wait.
-func (o *Object) unwanted(now time.Time, wait time.Duration) bool {
-	for _, a := range o.asked {
-		if a.Target.Wants() || now.Sub(a.Since) < wait {
-			return false
-		}
-	}
-	return now.Sub(o.since) >= wait
-}
-
-// version tells sets of targets apart.
-func (o *Object) version() (v uint64) {
-	for _, a := range o.asked {
-		v += a.Origin.mix(a.Target.Seq)
-	}
-	return v
 }
 
 // holderSet tells sets of holders apart.
@@ -254,12 +174,9 @@ func (o *Object) Tell(v *View, p Params, now time.Time) Told {
 // changes what this node itself asks for; only a node that lost its target takes that over from others. A member that
 // was told nothing yet, and knows all targets, is not told them.
 func (o *Object) Told(from ID, t Told, v *View, p Params, now time.Time) (changed []ID) {
+	o.weigh(v)
 	for _, a := range t.Asked {
-		take := o.Ask
-		if a.Origin == v.Self {
-			take = o.Adopt
-		}
-		if take(a.Origin, a.Target, now) {
+		if o.hears(v, a, now) {
 			changed = append(changed, a.Origin)
 		}
 	}
@@ -276,28 +193,6 @@ func (o *Object) Told(from ID, t Told, v *View, p Params, now time.Time) (change
 // has reports whether the targets that were told include one.
 func (t *Told) has(a Asked) bool {
 	return slices.ContainsFunc(t.Asked, func(b Asked) bool { return a.Origin == b.Origin && a.Target == b.Target })
-}
-
-// OwnTarget returns what this node itself asks for. What it has adopted is not that.
-func (o *Object) OwnTarget(self ID) (t meta.Target) {
-	for _, a := range o.asked {
-		if a.Origin == self && !a.adopted {
-			t = a.Target
-		}
-	}
-	return t
-}
-
-// Adopt notes the target that this node itself once asked for, as others know it, and reports whether it
-// is new. It changes nothing once the node has called Ask for itself. Else newer targets replace
-// it, as those of others: it may have been removed meanwhile.
-func (o *Object) Adopt(self ID, t meta.Target, now time.Time) bool {
-	i := slices.IndexFunc(o.asked, func(a Asked) bool { return a.Origin == self })
-	if i >= 0 && !o.asked[i].adopted || !o.Ask(self, t, now) {
-		return false
-	}
-	o.asked[slices.IndexFunc(o.asked, func(a Asked) bool { return a.Origin == self })].adopted = true
-	return true
 }
 
 // counted reports whether the copy of s counts: its holder is a member that counts, and its latest

@@ -26,10 +26,11 @@ type Page struct {
 
 // Packed is an object of a [Page]. It is valid until that changes.
 //
-// Its bytes: the length of what follows, the address, a mark, the size, 3 bytes of when the latest member was asked in
-// turn, the targets, and the holders up to the end. A target is the number of its member in the page, the copies and
-// 128 if another target follows, and its sequence number. A holder is the number of its member × 4 + what is known of
-// it, and 3 bytes of when it proved its copy, or was found without one. Numbers are varints.
+// Its bytes: the length of what follows, the address, a mark, the size, 3 bytes of when the latest member was
+// asked in turn, the targets, and the holders up to the end. A target is the number of its member in the page,
+// the copies, 64 if its origin is no member of the cluster, 128 if another target follows, and its sequence
+// number. A holder is the number of its member × 4 + what is known of it, and 3 bytes of when it proved its
+// copy, or was found without one. Numbers are varints.
 type Packed struct {
 	page *Page
 	data []byte // without the length
@@ -44,8 +45,11 @@ const (
 	maxPageSize    = 1 << 24
 )
 
-// moreTargets is added to the copies of a target that another one follows.
-const moreTargets = 1 << 7
+// These are added to the copies of a target: its origin is no member, another target follows.
+const (
+	strangerTarget = 1 << 6
+	moreTargets    = 1 << 7
+)
 
 // What is known of a holder.
 const (
@@ -131,6 +135,9 @@ func (pg *Page) Add(o *Object, mark byte) bool {
 	for i, a := range o.asked {
 		b = binary.AppendUvarint(b, uint64(pg.member(a.Origin)))
 		copies := byte(a.Target.Copies)
+		if a.stranger {
+			copies |= strangerTarget
+		}
 		if i < len(o.asked)-1 {
 			copies |= moreTargets
 		}
@@ -230,11 +237,11 @@ func (k Packed) object(now time.Time) (*Object, error) {
 		id := k.member(&r, r.number())
 		copies := r.byte()
 		more = copies&moreTargets != 0
-		t := meta.Target{Copies: int(copies &^ moreTargets), Seq: r.number()}
+		t := meta.Target{Copies: int(copies &^ (strangerTarget | moreTargets)), Seq: r.number()}
 		if r.failed || len(o.asked) == maxPackedTargets || !t.Wants() || t.Check() != nil {
 			return nil, errPage
 		}
-		o.asked = append(o.asked, Asked{Origin: id, Target: t})
+		o.asked = append(o.asked, Asked{Origin: id, Target: t, stranger: copies&strangerTarget != 0})
 	}
 	version := o.version()
 	o.seen = make([]seen, 0, len(r.data)/4)

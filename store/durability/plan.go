@@ -49,6 +49,7 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 	if o.rest.view == v.version && now.Before(o.rest.until) {
 		return nil
 	}
+	o.weigh(v)
 	if o.unwanted(now, p.TrimWait) {
 		return []Action{{Kind: Drop}}
 	}
@@ -86,6 +87,7 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 
 // Look is Plan for a node whose own copy is missing or damaged: the node asks others for theirs, and sends nothing.
 func (o *Object) Look(v *View, p Params, now time.Time) []Action {
+	o.weigh(v)
 	if o.Wanted() == 0 {
 		return nil
 	}
@@ -227,7 +229,7 @@ func (o *Object) from(v *View, p Params, now time.Time) (from time.Time, own boo
 			if now.Sub(time.UnixMilli(int64(a.Target.Seq))) < p.Grace { // also before a restart
 				return since, true
 			}
-		} else if end := a.Since.Add(p.Grace); end.After(from) {
+		} else if end := a.Since.Add(p.Grace); !a.stranger && end.After(from) {
 			from = end
 		}
 	}

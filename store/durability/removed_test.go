@@ -26,7 +26,7 @@ func TestRemovedWhileAway(t *testing.T) {
 		away := holders[slices.IndexFunc(holders, func(n *node) bool { return n != origin })]
 		w.stop(away)
 		o := origin.objects[root]
-		o.Ask(origin.id, meta.Target{}.Next(o.OwnTarget(origin.id), uint64(w.now.UnixMilli())), w.now)
+		o.AskOwn(origin.id, meta.Target{}.Next(o.OwnTarget(origin.id), uint64(w.now.UnixMilli())), w.now)
 		w.run(10 * w.p.TrimWait)
 		for _, n := range w.nodes {
 			if n != origin && n != away {

@@ -58,6 +58,16 @@ func (o *Object) Observed(v *View, p Params, now time.Time, here bool) int {
 	return len(holders)
 }
 
+// Sending returns how many copies are on their way.
+func (o *Object) Sending() (n int) {
+	for i := range o.seen {
+		if o.seen[i].sending {
+			n++
+		}
+	}
+	return n
+}
+
 // Status returns what this node knows of the copies. See Standing for here and sure.
 func (o *Object) Status(v *View, p Params, now time.Time, here, sure bool) Status {
 	s := Status{

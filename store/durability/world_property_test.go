@@ -74,7 +74,7 @@ func checkConverges(t *testing.T, coded bool) {
 						} else if o.data() > 0 {
 							target = meta.Target{}
 						}
-						o.Ask(n.id, target.Next(a.Target, uint64(w.now.UnixMilli())), w.now)
+						o.AskOwn(n.id, target.Next(a.Target, uint64(w.now.UnixMilli())), w.now)
 					}
 				}
 			case "lie":

@@ -205,7 +205,7 @@ func (w *world) ask(n *node, root b3.Root, size int64, t meta.Target) {
 			old = a.Target
 		}
 	}
-	o.Ask(n.id, t.Next(old, uint64(w.now.UnixMilli())), w.now)
+	o.AskOwn(n.id, t.Next(old, uint64(w.now.UnixMilli())), w.now)
 	n.placed[root], n.sure[root] = false, false
 }
 

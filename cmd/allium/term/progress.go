@@ -40,7 +40,7 @@ type Progress struct {
 }
 
 // NewProgress begins to show work in a terminal that has so many columns. The line begins with what. bytes
-// says that the numbers are bytes. The caller calls Finish.
+// says that the numbers are bytes, else they are objects. The caller calls Finish.
 func NewProgress(w io.Writer, columns int, what string, bytes bool) *Progress {
 	p := &Progress{
 		line: NewLine(w, columns), columns: columns, what: printable.Name(what), bytes: bytes,
@@ -62,6 +62,9 @@ type sample struct {
 func (p *Progress) Report(r api.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.bytes {
+		r.Bytes, r.TotalBytes = r.Objects, r.TotalObjects
+	}
 	now := time.Now()
 	if r.Bytes != p.latest.Bytes || r.Objects != p.latest.Objects {
 		p.came = now
@@ -138,6 +141,9 @@ func progressLine(cells int, what string, p api.Progress, rate float64, bytes bo
 	}
 	if p.TotalBytes > p.Bytes && rate > 0 {
 		left = shortTime(time.Duration(float64(p.TotalBytes-p.Bytes) / rate * float64(time.Second)))
+	}
+	if !bytes && p.Bytes == 0 && p.TotalBytes == 0 {
+		return Cut(what, cells) // nothing is counted
 	}
 	if p.TotalBytes <= 0 {
 		return join(what, cells, number(p.Bytes), speed)

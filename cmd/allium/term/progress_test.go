@@ -44,6 +44,9 @@ func TestProgressLine(t *testing.T) {
 			t.Errorf("%s:\n%q, want\n%q", name, got, c.want)
 		}
 	}
+	if got := progressLine(19, "waiting for the node: ping", api.Progress{}, -1, false); got != "waiting for the no…" {
+		t.Errorf("while nothing is counted the line is %q", got)
+	}
 	for columns := 1; columns < 200; columns++ {
 		if got := progressLine(columns-1, "fetching 大蒜.bin", half, 1<<20, true); columns > 35 && Cells(got) >= columns {
 			t.Errorf("at %d columns the line has %d: %q", columns, Cells(got), got)
@@ -102,7 +105,7 @@ func TestProgressIsBounded(t *testing.T) {
 		defer p.Finish()
 		for i := range int64(10_000) {
 			time.Sleep(10 * time.Millisecond)
-			p.Report(api.Progress{Bytes: i})
+			p.Report(api.Progress{Objects: i})
 		}
 		if most := int(rateWindow/progressEvery) + 3; len(p.samples) > most {
 			t.Errorf("%d samples are kept, want at most %d", len(p.samples), most)

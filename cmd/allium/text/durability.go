@@ -37,6 +37,10 @@ func Durability(d api.Durability, quiet bool) string {
 	if d.Unplanned > 0 {
 		fmt.Fprintf(&b, "%s more are not planned, as this node plans only so many\n", Plural(d.Unplanned, "object"))
 	}
+	if o := d.Beyond; o != nil {
+		fmt.Fprintf(&b, "%s with more copies asked for than the cluster has nodes, such as %s: %s asks for %s\n",
+			Plural(o.Objects, "object"), o.First, o.By.ID, o.By.Target)
+	}
 	if d.Evacuation != nil {
 		b.WriteString(Evacuation(*d.Evacuation) + "\n")
 	}
@@ -111,6 +115,9 @@ func ObjectDurability(d api.ObjectDurability, now time.Time, quiet bool) string 
 			b.WriteString("  this node")
 		}
 	}
+	for _, q := range d.Asked {
+		fmt.Fprintf(&b, "\n%s  asks for %s%s", q.ID, q.Target, askedWhy(q))
+	}
 	for i, p := range d.Places {
 		if i == 0 {
 			b.WriteString("\nwhere the copies belong:")
@@ -122,6 +129,23 @@ func ObjectDurability(d api.ObjectDurability, now time.Time, quiet bool) string 
 		fmt.Fprintf(&b, "\n%3s  %s  %s", place, p.ID, p.Why)
 	}
 	return b.String()
+}
+
+// askedWhy says what is special about a node that asks for copies.
+func askedWhy(q api.Asking) (s string) {
+	switch q.Why {
+	case "stranger":
+		return ", and is no member of this cluster: that counts only while no member asks, for 3 copies at most"
+	case "adopted":
+		s = ", as others remember: it has lost that pin, and `allium pin rm` removes it"
+	}
+	if q.Beyond {
+		s += ", more than the cluster has nodes"
+	}
+	if q.Self {
+		s += "  this node"
+	}
+	return s
 }
 
 // Placed says that the copies are there.

@@ -16,13 +16,13 @@
 //     lease from another planner. The only copy of a shard is never dropped.
 //   - A copy that was lost before the second round of proofs is not counted on, and neither is one of a holder that
 //     knows no target but removed ones.
-//   - A planner that holds the object, and does not leave itself, grants one lease at a time, and not to the same holder
-//     again while another one asks.
+//   - A planner that holds the object, and does not leave itself, grants one lease at a time, and not to the same
+//     holder again while another one asks.
 //   - A node with a target of its own drops nothing. A node drops nothing that a target asks for.
 //   - A planner sends a shard to one member at a time. After the last plans no shard is missing, and the object can be
 //     read all the time.
-//   - Only the origin changes or removes its target, and nothing older replaces what is known of it. What another member
-//     says in its name ends when the origin hears of it.
+//   - Only the origin changes or removes its target, and nothing older replaces what is known of it. What another
+//     member says in its name ends when the origin hears of it.
 //   - What was removed goes: a holder that is back brings it back for as long as it cannot ask the origin.
 //   - All of them come to an end.
 //

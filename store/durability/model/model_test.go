@@ -21,6 +21,7 @@ var shapes = map[string][]string{
 	},
 	"removal.pml": {
 		"-DAWAY=3 -DSENDS=1", "-DAWAY=2 -DAGAIN -DSENDS=1", "-DOTHER", "-DAGAIN -DLEAVER -DSENDS=0", "-DLIAR=1", "-DLIAR=2",
+		"-DLIAR=3 -DSENDS=1",
 	},
 }
 

@@ -10,8 +10,8 @@
  *           Object.Told, Service.Told and Service.learn. It sends copies that are missing, and tells the receiver
  *           before and after: Service.send. It drops a copy that nothing asks for: Object.unwanted.
  *   Leaver  with LEAVER, member 2 drops a copy that is too many, as Holder in trim.pml does: Object.leaveOn
- *   Liar    with LIAR 1, member 2 says that the target of member 0 was removed, and with LIAR 2 it tells member 0 that
- *           it asks for copies again: Service.learn
+ *   Liar    with LIAR 1, member 2 says that the target of member 0 was removed. With LIAR 2 it tells member 0 that it
+ *           asks for copies again, and with LIAR 3 member 1: Service.learn
  *
  * One atomic block is one call of a method. A call of another member's is a request and its answer. A member that
  * drops its copy forgets the targets. Only member 0 keeps that it removed its own: Service.removed. TrimWait passes at
@@ -47,8 +47,9 @@ byte sends;          /* that were begun */
 bool settled;        /* nothing is left to do */
 
 bool removed;        /* member 0 removed its target */
+bool mine = true;    /* member 0 asks for copies, as it knows itself */
 
-bool older, denied, unsaid, unpromised, back; /* what must never be */
+bool older, foreign, denied, unsaid, unpromised, back; /* what must never be */
 
 /* Object.Wanted is not 0 */
 #define wants(j) (odd(knows[j]) || other[j])
@@ -58,15 +59,20 @@ bool older, denied, unsaid, unpromised, back; /* what must never be */
 #define newer(d, n) /* guard: number, never_older */ ((n) > knows[d])
 #define may(d, s, n) (/* guard: own, its_own */ (d != 0) && /* guard: lowers, keeps_wanted */ (odd(n) || (s) == 0))
 #define takes(d, s) (here[d] && knows[s] && newer(d, knows[s]) && knows[s] != knows[d] && may(d, s, knows[s]))
+/* Object.hears: the origin hears something else than it asks for, and gives that a number above. */
+#define differs(s) (knows[s] >= knows[0] && odd(knows[s]) != odd(knows[0]))
+#define agrees(d, s) /* guard: asserts, gone */ (d != 0 || !differs(s))
 #define takesOther(d, s) (here[d] && other[s] && !other[d])
-#define changes(i, j) (takes(i, j) || takes(j, i) || takesOther(i, j) || takesOther(j, i))
+#define changes(i, j) (!agrees(i, j) || !agrees(j, i) || takes(i, j) || takes(j, i) || takesOther(i, j) || takesOther(j, i))
 
 inline learn(d, s) {
 	if
+	:: !takes(d, s) && !agrees(d, s) -> knows[0] = knows[s] + 1
 	:: takes(d, s) ->
 		older = older || knows[s] < knows[d];
 		late = late || (second && !odd(knows[s]));
-		knows[d] = knows[s]
+		knows[d] = knows[s];
+		foreign = foreign || (d == 0 && odd(knows[0]) != mine)
 	:: else -> skip
 	fi;
 	if
@@ -106,7 +112,7 @@ inline send(i, j) {
 	fi
 }
 
-#define told(i) (away[i] || away[0] || knows[i] == 0 || knows[i] >= knows[0])
+#define told(i) (away[i] || away[0] || knows[i] == 0 || !odd(knows[0]) || knows[i] >= knows[0])
 
 proctype Member(byte i) {
 	do
@@ -134,9 +140,9 @@ proctype Member(byte i) {
 }
 
 proctype Origin() {
-	atomic { knows[0] = 2; removed = true; late = second };
+	atomic { knows[0]++; removed = true; mine = false; late = second };
 #ifdef AGAIN
-	atomic { here[0] = true; knows[0] = 3 }
+	atomic { here[0] = true; knows[0]++; mine = true }
 #endif
 }
 
@@ -160,8 +166,10 @@ proctype Liar() {
 		n = knows[2];
 #if LIAR == 1
 		knows[2] = 4; learn(1, 2);
-#else
+#elif LIAR == 2
 		knows[2] = 5; learn(0, 2);
+#else
+		knows[2] = 5; learn(1, 2);
 #endif
 		knows[2] = n; n = 0
 	}
@@ -235,14 +243,14 @@ init {
 	}
 	timeout -> atomic {
 		settled = true;
-		back = knows[0] == 2 && !other[2] && (here[0] || here[1] || here[2] || here[3])
+		back = !mine && !other[2] && (here[0] || here[1] || here[2] || here[3])
 	}
 }
 
 /* what is known of a target is not replaced by what is older */
 ltl never_older { [] !older }
 /* nobody but the origin changes its target */
-ltl its_own { [] (knows[0] < 4) }
+ltl its_own { [] !foreign }
 /* nothing is dropped that a target asks for, and no other member than the origin says that it asks no more */
 ltl keeps_wanted { [] !denied }
 /* what was removed, as the receiver says, is not sent */

@@ -1,0 +1,66 @@
+package localapi
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"allium/gateway/api"
+	"allium/node/durability"
+	"allium/protocols/status"
+	plan "allium/store/durability"
+)
+
+// TestAwaitEnds: a wait for copies ends in every state in which none come, and not while some do.
+func TestAwaitEnds(t *testing.T) {
+	t.Parallel()
+	full := plan.Takers{Wanted: 3, Members: 2, Refused: map[string]int{"draining": 1}}
+	for name, test := range map[string]struct {
+		s    durability.Waiting
+		wait time.Duration // for which it is so before it ends; negative: it does not end
+		want status.Outcome
+		says string
+	}{
+		"on their way": {s: durability.Waiting{Coming: 1, Unplanned: 3, Given: 1, LastOnly: true}, wait: -1},
+		"out of reach": {
+			s: durability.Waiting{Stuck: 1, Coming: 1, Takers: full}, wait: clusterWait, says: "2 nodes that can hold one",
+		},
+		"given up":      {s: durability.Waiting{Given: 1}, wait: heldAfter, want: status.Conflict, says: "asks for fewer"},
+		"too many":      {s: durability.Waiting{Unplanned: 2}, wait: heldAfter, says: "2 objects with a target"},
+		"last only":     {s: durability.Waiting{LastOnly: true}, wait: heldAfter, says: "vanished together"},
+		"not sent":      {s: durability.Waiting{SendErr: errors.New("quota")}, wait: stuckAfter, says: "quota"},
+		"some not sent": {s: durability.Waiting{Coming: 1, SendErr: errors.New("quota")}, wait: failingAfter, says: "quota"},
+		"not proved":    {wait: stuckAfter, says: "do not prove"},
+	} {
+		var w copiesWatch
+		now := time.Unix(1_700_000_000, 0)
+		p := api.Placed{Objects: 4}
+		for p.Met = range 3 { // copies come, after longer than it waits for
+			if err := w.look(&durability.Waiting{Coming: 1}, p, now); err != nil {
+				t.Errorf("%s: it ends while copies come: %v", name, err)
+			}
+			now = now.Add(test.wait + time.Second)
+		}
+		p.Met = 3
+		if err := w.look(&test.s, p, now); err != nil {
+			t.Errorf("%s: it ends at once: %v", name, err)
+		}
+		if test.wait < 0 {
+			if err := w.look(&test.s, p, now.Add(100*time.Hour)); err != nil {
+				t.Errorf("%s: it ends: %v", name, err)
+			}
+			continue
+		}
+		if err := w.look(&test.s, p, now.Add(test.wait-1)); err != nil {
+			t.Errorf("%s: it ends too early: %v", name, err)
+		}
+		if test.want == status.OK {
+			test.want = status.NotReady
+		}
+		if err := w.look(&test.s, p, now.Add(test.wait)); status.Of(err) != test.want ||
+			!strings.Contains(err.Error(), "3 of 4 objects") || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: it ends with %v", name, err)
+		}
+	}
+}
