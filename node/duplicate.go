@@ -8,11 +8,12 @@ import (
 
 	"allium/node/readiness"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// duplicateFor is how long the gate reports a record that another process signed
+// duplicateFor is how long the gate reports that another process was seen
 // with this node's key. It is also the shortest time between two log lines.
 const duplicateFor = time.Hour
 
@@ -25,7 +26,7 @@ type duplicates struct {
 	loggedAt atomic.Int64 // nanoseconds since 1970
 }
 
-// duplicate is one record of another process.
+// duplicate is one sign of another process.
 type duplicate struct {
 	seen  time.Time
 	addrs string
@@ -33,7 +34,8 @@ type duplicate struct {
 
 func newDuplicates(log *slog.Logger, reg prometheus.Registerer) *duplicates {
 	d := &duplicates{log: log, seen: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "identity_elsewhere_total", Help: "Records seen that another process signed with this node's identity.",
+		Name: "identity_elsewhere_total", Help: "Signs of another process with this node's identity: records that it " +
+			"signed, and peers that are connected to both.",
 	})}
 	reg.MustRegister(d.seen)
 	return d
@@ -42,15 +44,26 @@ func newDuplicates(log *slog.Logger, reg prometheus.Registerer) *duplicates {
 // noteRecord counts a record that another process signed at the time signed. It
 // is dht.Deps.DuplicateIdentity and may be called concurrently.
 func (d *duplicates) noteRecord(signed time.Time, addrs []ma.Multiaddr) {
+	at := fmt.Sprint(addrs)
+	d.note(at, "signed", signed.UTC(), "addrs", at)
+}
+
+// noteSeenBy counts that a peer, at the addresses at, is connected to another process with this node's
+// identity. It may be called concurrently.
+func (d *duplicates) noteSeenBy(id peer.ID, at []string) {
+	d.note("an address that its peer "+id.String()+" knows", "seen_by", id, "peer_addrs", at)
+}
+
+// note counts that another process was seen at the address at, and logs it with args.
+func (d *duplicates) note(at string, args ...any) {
 	now := time.Now()
 	d.seen.Inc()
-	at := fmt.Sprint(addrs)
 	d.last.Store(&duplicate{now, at})
 	logged := d.loggedAt.Load()
 	if now.UnixNano()-logged > int64(duplicateFor) && d.loggedAt.CompareAndSwap(logged, now.UnixNano()) {
 		d.log.Error("another process runs with this node's identity: peers reach either of the two, and neither is "+
 			"found reliably. Stop one, or give it an identity of its own: move its identity.key away and run `allium init`",
-			"signed", signed.UTC(), "addrs", at)
+			args...)
 	}
 }
 

@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"allium/node/supervise"
 	"allium/node/updates"
 	"allium/protocols/gossip"
@@ -47,7 +49,7 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 			Validate: func(_ context.Context, m gossip.Message) error { return n.members.Validate(m.From, m.Data) },
 			Handle:   func(_ context.Context, m gossip.Message) { n.members.Handle(m.From, m.Data) },
 		}},
-		Denied: n.access.Denied, Log: n.log, Metrics: n.registry, Limits: n.limits,
+		Denied: n.access.Denied, Twin: n.twinSeenBy, Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {
 		return err
@@ -69,4 +71,13 @@ func (n *Node) learnName(rec name.Signed) {
 	if n.started.Load() && n.resolver.ObserveName(rec, true) {
 		n.events.Name(rec)
 	}
+}
+
+// twinSeenBy notes that a peer is connected to another process with this node's identity, too.
+func (n *Node) twinSeenBy(id peer.ID) {
+	at := make([]string, 0, 1)
+	for _, c := range n.host.Network().ConnsToPeer(id) {
+		at = append(at, c.RemoteMultiaddr().String())
+	}
+	n.duplicates.noteSeenBy(id, at)
 }

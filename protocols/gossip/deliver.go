@@ -3,11 +3,8 @@ package gossip
 import (
 	"context"
 	"runtime/debug"
-	"time"
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
-
-	"allium/internal/limits"
 )
 
 // subscriptionQueue is the most messages of one topic that wait between pubsub's loop and
@@ -52,19 +49,4 @@ func (s *Service) handle(ctx context.Context, m Message) {
 	}()
 	s.m.delivered.Inc()
 	s.topics[m.Topic].Handle(ctx, m)
-}
-
-// sampleInterval is how often gossip_peers is updated.
-const sampleInterval = 5 * time.Second
-
-// samplePeers updates gossip_peers every sampleInterval until ctx ends.
-func (s *Service) samplePeers(ctx context.Context, ps *pubsub.PubSub) {
-	for {
-		for _, name := range s.names {
-			s.m.peers.WithLabelValues(name).Set(float64(len(ps.ListPeers(name))))
-		}
-		if limits.Sleep(ctx, sampleInterval) != nil {
-			return
-		}
-	}
 }

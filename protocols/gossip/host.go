@@ -24,8 +24,12 @@ type guardedHost struct {
 	ctx     context.Context // pubsub's
 	readers latch.Latch     // open streams of peers; closed by close
 
-	mu  sync.Mutex
-	ids []protocol.ID // protocols with a stream handler
+	// replaced is called when a peer opens a stream and another one of it is open.
+	replaced func(old, by network.Conn)
+
+	mu      sync.Mutex
+	ids     []protocol.ID              // protocols with a stream handler
+	streams map[peer.ID]network.Stream // the latest open stream of each peer
 }
 
 // SetStreamHandler implements host.Host. It resets streams that arrive after close.
@@ -39,6 +43,7 @@ func (h *guardedHost) SetStreamHandler(id protocol.ID, handle network.StreamHand
 			return
 		}
 		defer h.readers.Leave()
+		defer h.note(s)()
 		reset := make(chan struct{})
 		stop := context.AfterFunc(h.ctx, func() {
 			defer close(reset)
@@ -51,6 +56,35 @@ func (h *guardedHost) SetStreamHandler(id protocol.ID, handle network.StreamHand
 		}()
 		handle(s)
 	})
+}
+
+// note notes an open stream of a peer, until done is called.
+func (h *guardedHost) note(s network.Stream) (done func()) {
+	id := s.Conn().RemotePeer()
+	h.mu.Lock()
+	old := h.streams[id]
+	h.streams[id] = s
+	h.mu.Unlock()
+	if old != nil {
+		h.replaced(old.Conn(), s.Conn())
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.streams[id] == s {
+			delete(h.streams, id)
+		}
+	}
+}
+
+// resetStream ends the latest stream that a peer opened.
+func (h *guardedHost) resetStream(id peer.ID) {
+	h.mu.Lock()
+	s := h.streams[id]
+	h.mu.Unlock()
+	if s != nil {
+		_ = s.Reset() // its reader ends
+	}
 }
 
 // NewStream implements host.Host, with a deadline of openTimeout.

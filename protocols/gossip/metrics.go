@@ -71,6 +71,7 @@ type metrics struct {
 	duplicates      prometheus.Counter
 	delivered       prometheus.Counter
 	panics          prometheus.Counter
+	repairs         prometheus.Counter
 	peers           *prometheus.GaugeVec // label topic
 	standing        *prometheus.GaugeVec // label standing
 	validateSeconds prometheus.Histogram
@@ -97,6 +98,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		duplicates: counter("gossip_duplicates_total", "Gossip messages received that had come before."),
 		delivered:  counter("gossip_delivered_total", "Gossip messages handed to the handler of their topic."),
 		panics:     counter("gossip_panics_total", "Gossip messages lost because a validator or handler panicked."),
+		repairs: counter("gossip_repairs_total", "Times that gossip with a connected peer was broken and begun anew, "+
+			"as after another node ran with its identity."),
 		peers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gossip_peers", Help: "Peers that follow a topic and are connected.",
 		}, []string{"topic"}),
@@ -121,7 +124,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.frames, m.dropped, m.refused, m.duplicates, m.delivered, m.panics, m.peers, m.standing, m.validateSeconds,
+		m.frames, m.dropped, m.refused, m.duplicates, m.delivered, m.panics, m.repairs, m.peers, m.standing, m.validateSeconds,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
@@ -139,6 +142,7 @@ func (m *metrics) drop(reason string, n int) {
 type tracer struct {
 	m             *metrics
 	offence       func(peer.ID) // counts an offence of a peer
+	ended         func(peer.ID) // notes that the stream to a peer ended
 	messagesInRPC int           // in the RPC that pubsub's loop is processing
 }
 
@@ -187,7 +191,7 @@ func (*tracer) DeliverMessage(*pubsub.Message) {}
 func (*tracer) OnNewOutboundStream(peer.ID, protocol.ID) {}
 
 // OnClosedOutboundStream implements pubsub.RawTracer.
-func (*tracer) OnClosedOutboundStream(peer.ID) {}
+func (t *tracer) OnClosedOutboundStream(id peer.ID) { t.ended(id) }
 
 // Join implements pubsub.RawTracer.
 func (*tracer) Join(string) {}

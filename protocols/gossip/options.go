@@ -121,7 +121,9 @@ func (s *Service) options(ctx context.Context) []pubsub.Option {
 		pubsub.WithPeerScore(s.score(), thresholds()), pubsub.WithPeerScoreInspect(s.updateStandings, standingInterval),
 		pubsub.WithBlacklist(s.denied),
 		pubsub.WithPeerGater(pubsub.DefaultPeerGaterParams()),
-		pubsub.WithRawTracer(&tracer{m: s.m, offence: func(id peer.ID) { s.peerState(id).addOffence(time.Now()) }}),
+		pubsub.WithRawTracer(&tracer{
+			m: s.m, offence: func(id peer.ID) { s.peerState(id).addOffence(time.Now()) }, ended: s.streamEnded,
+		}),
 	}
 }
 

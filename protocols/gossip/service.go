@@ -11,6 +11,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,7 +63,11 @@ type Deps struct {
 	Topics []Topic
 	// Denied reports whether messages of an author are dropped, whoever sends them. The sender keeps its
 	// score. It neither waits nor does I/O. nil: never.
-	Denied  func(author peer.ID) bool
+	Denied func(author peer.ID) bool
+	// Twin is called when a connected peer ends this node's streams again and again, as one does that is
+	// connected to another node with the same identity. It is called at most once an hour for each peer, and
+	// must not wait. nil: nobody is told.
+	Twin    func(seenBy peer.ID)
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Limits  *limits.Registry
@@ -77,6 +82,8 @@ type Service struct {
 	m      *metrics
 	topics map[string]Topic
 	denied blacklist
+	links  *links
+	twin   func(seenBy peer.ID)
 	names  []string // topic names, in the order of Deps.Topics
 
 	outbox  *limits.Queue[publication]
@@ -120,7 +127,8 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg, host: d.Host, log: log, topics: map[string]Topic{}, denied: d.Denied}
+	s := &Service{cfg: cfg, host: d.Host, log: log, topics: map[string]Topic{}, denied: d.Denied,
+		links: newLinks(), twin: d.Twin}
 	s.calls.Close() // until Run
 	s.graylist.Store(&map[peer.ID]struct{}{})
 	for _, t := range d.Topics {
@@ -170,7 +178,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	var group sync.WaitGroup
 	// runCtx outlives ctx: only the deferred function cancels it, after Publish has begun to refuse.
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	h := &guardedHost{Host: s.host, ctx: runCtx}
+	h := &guardedHost{Host: s.host, ctx: runCtx, replaced: s.streamReplaced, streams: map[peer.ID]network.Stream{}}
 	s.calls.Open()
 	defer func() {
 		s.mu.Lock()
@@ -208,7 +216,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 		group.Go(func() { s.handleMessages(runCtx) })
 	}
 	group.Go(func() { s.sendPublications(runCtx, joined) })
-	group.Go(func() { s.samplePeers(runCtx, ps) })
+	group.Go(func() { s.samplePeers(runCtx, ps, h) })
 	ready()
 	<-ctx.Done()
 	return nil
