@@ -165,7 +165,8 @@ func (c *cluster) restored(ctx context.Context) error {
 		case atRisk+lost+checking == 0:
 			return nil
 		case time.Since(begun) > surviveLimit:
-			return fmt.Errorf("after %s the nodes see %d objects at risk, %d lost and %d checking", surviveLimit, atRisk, lost, checking)
+			return fmt.Errorf("after %s the nodes see %d objects at risk, %d lost and %d checking",
+				surviveLimit, atRisk, lost, checking)
 		}
 	}
 }

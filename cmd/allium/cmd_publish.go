@@ -227,7 +227,8 @@ func (a *app) publishNow(
 		done.Name, done.Unchanged = old, true
 		return done, nil
 	}
-	if wait := min(gap, time.Until(time.UnixMilli(int64(old.Seq)).Add(gap))); wait > 0 { //nolint:gosec // Unix milliseconds
+	last := time.UnixMilli(int64(old.Seq)) //nolint:gosec // Unix milliseconds
+	if wait := min(gap, time.Until(last.Add(gap))); wait > 0 {
 		return done, watch.Postponed{Until: time.Now().Add(wait)}
 	}
 	if done.Name, err = n.PublishName(ctx, r); err != nil {

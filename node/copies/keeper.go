@@ -56,7 +56,8 @@ func (k *Keeper) sendOne(ctx context.Context, to peer.ID, root b3.Root, meter re
 // put stores an object at a member.
 func (k *Keeper) put(ctx context.Context, to peer.ID, obj b3.Object, meter repair.Meter) error {
 	return k.authorized(to, obj.Reader().Root(), func(token []byte) error {
-		_, err := k.deps.Objects.Put(ctx, to, obj, object.PutOptions{Capability: token, Wait: meter.Sent, Repair: !meter.Awaited})
+		o := object.PutOptions{Capability: token, Wait: meter.Sent, Repair: !meter.Awaited}
+		_, err := k.deps.Objects.Put(ctx, to, obj, o)
 		return err
 	})
 }

@@ -17,8 +17,8 @@ import (
 // MaxObjects is the most objects of a tree that can be followed.
 const MaxObjects = 1 << 16
 
-// A peer that does not have all of it when it was sent something last may have it soon: the last bytes are on their way,
-// and then it makes them durable. It is asked again after firstAsk, doubled each time, and maxAsks times in all.
+// A peer that does not have all of it when it was sent something last may have it soon: the last bytes are on their
+// way, and then it makes them durable. It is asked again after firstAsk, doubled each time, and maxAsks times in all.
 const (
 	firstAsk = 250 * time.Millisecond
 	maxAsks  = 9 // over a minute

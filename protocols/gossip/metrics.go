@@ -124,7 +124,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.frames, m.dropped, m.refused, m.duplicates, m.delivered, m.panics, m.repairs, m.peers, m.standing, m.validateSeconds,
+		m.frames, m.dropped, m.refused, m.duplicates, m.delivered, m.panics, m.repairs, m.peers, m.standing,
+		m.validateSeconds,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err

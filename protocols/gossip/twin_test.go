@@ -19,7 +19,9 @@ import (
 // seconds after it stopped, messages arrive in both directions again.
 func TestTwinThatIsGone(t *testing.T) {
 	for _, dialer := range []string{"original", "neighbour"} {
-		t.Run(dialer+" dialled", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testTwin(t, dialer == "original") }) })
+		t.Run(dialer+" dialled", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testTwin(t, dialer == "original") })
+		})
 	}
 }
 
