@@ -213,6 +213,7 @@ var layers = map[string][]string{
 	},
 	"node/durability": {"node/repair", "protocols/erasure", "protocols/record", "store", "store/durability", "store/meta"},
 	"node/home":       {"node/config", "node/p2p"},
+	"node/homefiles":  {},
 	"node/intake": {
 		"gateway/audit", "gateway/exchange", "protocols/capability", "protocols/object", "store", "store/meta", "store/quota",
 	},
@@ -252,7 +253,7 @@ var layers = map[string][]string{
 	"node/updates":   {"protocols/name"},
 	"node/zones":     {"protocols/name"},
 	"node/follow":    {"gateway/api", "node/tree", "node/tree/addcache", "node/tree/extract", "protocols/manifest"},
-	"node/tree": {"gateway/api", "node/supervise", "node/tree/addcache", "node/tree/archive",
+	"node/tree": {"gateway/api", "node/homefiles", "node/supervise", "node/tree/addcache", "node/tree/archive",
 		"node/tree/extract", "protocols/manifest"},
 	"node/tree/archive":  {"protocols/manifest"},
 	"node/tree/addcache": {},
@@ -275,7 +276,7 @@ var layers = map[string][]string{
 		"cmd/allium/failure", "cmd/allium/reference", "cmd/allium/term", "cmd/allium/text", "gateway/api", "gateway/client",
 		"gateway/client/namewatch",
 		"gateway/verified", "node", "node/amnesia", "node/capabilities", "node/config", "node/follow", "node/home",
-		"node/localapi", "node/naming", "node/p2p", "node/sent", "node/tree", "node/tree/addcache",
+		"node/homefiles", "node/localapi", "node/naming", "node/p2p", "node/sent", "node/tree", "node/tree/addcache",
 		"node/tree/watch", "node/zones", "protocols/address", "protocols/capability",
 		"protocols/name", "protocols/ticket", "store", "store/meta", "testnet", "testnet/dhtsim", "testnet/fetchsim",
 		"testnet/script",
@@ -296,7 +297,8 @@ var inTests = map[string][]string{
 	},
 	"gateway/certs": {"gateway/certs/certstest"},
 	"node": {
-		"gateway/client", "node/tree", "node/tree/addcache", "protocols/bao", "protocols/capability", "protocols/repair",
+		"gateway/client", "node/homefiles", "node/tree", "node/tree/addcache", "protocols/bao", "protocols/capability",
+		"protocols/repair",
 	},
 	"node/amnesia": {"node/p2p"},
 	"node/updates": {

@@ -15,6 +15,7 @@ import (
 	"allium/gateway/api"
 	"allium/node"
 	"allium/node/config"
+	"allium/node/homefiles"
 	"allium/node/p2p"
 	"allium/node/tree"
 	"allium/protocols/b3"
@@ -275,7 +276,7 @@ func TestWhatAddTakesGetGivesBack(t *testing.T) {
 				r.Fatalf("the tar was %s, and came back as %s", a.Root, back)
 			}
 		}
-		disk := tree.NewDisk([]string{top}, api.SkipBadEntries)
+		disk := tree.NewDisk([]string{top}, api.SkipBadEntries, homefiles.Own{})
 		if _, err := disk.Check(t.Context()); err != nil {
 			r.Fatal(err)
 		}

@@ -20,6 +20,8 @@ import (
 	"allium/gateway/client"
 	"allium/internal/printable"
 	"allium/node"
+	homedir "allium/node/home"
+	"allium/node/homefiles"
 	"allium/node/tree"
 	"allium/node/tree/addcache"
 	"allium/protocols/b3"
@@ -49,8 +51,10 @@ Names and link targets are stored in Unicode normal form C; the names that this
 changes are listed. An entry of a directory is bad if no directory can hold it or
 "allium get" would refuse it: a name that is not UTF-8, two names that become one
 in normal form C, a file that cannot be read, a socket, pipe or device, a link that
-is absolute or leads out of the directory. All entries are checked before anything
-is stored. With --on-bad-entry=refuse the first 100 bad entries are listed and
+is absolute or leads out of the directory. So is what has private keys: the home
+directory of a node, this one's or another, and the key of a node or a zone. What lies
+in a home directory cannot be added at all. All entries are checked before anything is
+stored. With --on-bad-entry=refuse the first 100 bad entries are listed and
 nothing is stored (exit code 2). With skip they are left out and listed, on
 standard error and in --json as "notes"; the exit code is 0 if all else was stored.
 
@@ -111,7 +115,10 @@ error.`,
 				defer remove()
 				paths, names = []string{spooled}, []string{name}
 			}
-			disk := tree.NewDisk(paths, o.OnBadEntry)
+			disk, err := a.disk(paths, o.OnBadEntry)
+			if err != nil {
+				return err
+			}
 			notes, err := disk.Check(cmd.Context())
 			if err != nil {
 				return err
@@ -152,6 +159,19 @@ error.`,
 		"with --rf or --ec: end when it is stored here, and have the node make the copies")
 	through.add(cmd, "store it on this gateway")
 	return cmd
+}
+
+// disk returns the tree of paths, without the home directory's files.
+func (a *app) disk(paths []string, onBad api.OnBadEntry) (*tree.Disk, error) {
+	home, err := a.homePath()
+	if err != nil {
+		return nil, err
+	}
+	var own homefiles.Own
+	if err := homedir.Check(home); !errors.Is(err, homedir.ErrNone) {
+		own = homefiles.Of(home)
+	}
+	return tree.NewDisk(paths, onBad, own), nil
 }
 
 // addCacheDir is the directory of the add cache, below the home directory.

@@ -18,12 +18,12 @@ import (
 )
 
 // addThrough uploads files, directories or standard input through a gateway. It prints a
-// line for each, as add does. Nothing is sent before all directories were checked.
+// line for each, as add does. Nothing is sent before all of them were checked.
 func (a *app) addThrough(
 	ctx context.Context, g *verified.Gateway, paths []string, name string, o api.AddOptions,
 ) error {
 	isDir := make([]bool, len(paths))
-	var dirs []string
+	var checked []string // a pipe can be neither checked nor uploaded
 	for i, p := range paths {
 		if p == "-" {
 			continue
@@ -32,11 +32,15 @@ func (a *app) addThrough(
 		if err != nil {
 			return err
 		}
-		if isDir[i] = info.IsDir(); isDir[i] {
-			dirs = append(dirs, p)
+		if isDir[i] = info.IsDir(); isDir[i] || info.Mode().IsRegular() {
+			checked = append(checked, p)
 		}
 	}
-	notes, err := tree.NewDisk(dirs, o.OnBadEntry).Check(ctx)
+	disk, err := a.disk(checked, o.OnBadEntry)
+	if err != nil {
+		return err
+	}
+	notes, err := disk.Check(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,8 +96,11 @@ func (a *app) uploadTree(
 ) error {
 	report, finish := a.progress("uploading")
 	defer finish()
-	items := tree.NewDisk([]string{path}, o.OnBadEntry).Items()
-	added, err := tree.Upload(ctx, items, func(ctx context.Context, tar io.Reader) (api.Added, error) {
+	disk, err := a.disk([]string{path}, o.OnBadEntry)
+	if err != nil {
+		return err
+	}
+	added, err := tree.Upload(ctx, disk.Items(), func(ctx context.Context, tar io.Reader) (api.Added, error) {
 		return g.PutTree(ctx, tar, verified.PutOptions{NoPin: o.NoPin, Label: o.Label, Progress: report})
 	})
 	if err != nil {

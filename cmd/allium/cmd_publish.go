@@ -129,7 +129,11 @@ func (a *app) publication(ctx context.Context, n *client.Client, path string, o 
 		}
 		as = label.String()
 	}
-	if _, err := tree.NewDisk([]string{path}, p.onBad).Check(ctx); err != nil { // before a key is made
+	disk, err := a.disk([]string{path}, p.onBad)
+	if err != nil {
+		return p, err
+	}
+	if _, err := disk.Check(ctx); err != nil { // before a key is made
 		return p, err
 	}
 	if _, err := n.Keep(ctx, []b3.Root{{}}); status.Of(err) == status.Amnesia {
@@ -239,7 +243,10 @@ func (a *app) publishNow(
 
 // addNow adds and pins the path. Files that an earlier add has read are not read again.
 func (a *app) addNow(ctx context.Context, n *client.Client, p publication) (added api.Added, err error) {
-	disk := tree.NewDisk([]string{p.path}, p.onBad)
+	disk, err := a.disk([]string{p.path}, p.onBad)
+	if err != nil {
+		return added, err
+	}
 	notes, err := disk.Check(ctx)
 	if err != nil {
 		return added, err

@@ -151,7 +151,10 @@ func isPath(arg string) bool {
 
 // addShared adds a file or directory without announcing it.
 func (a *app) addShared(ctx context.Context, n api.Node, path string) (api.Added, error) {
-	disk := tree.NewDisk([]string{path}, api.RefuseBadEntries)
+	disk, err := a.disk([]string{path}, api.RefuseBadEntries)
+	if err != nil {
+		return api.Added{}, err
+	}
 	notes, err := disk.Check(ctx)
 	if err != nil {
 		return api.Added{}, err

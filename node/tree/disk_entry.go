@@ -34,12 +34,13 @@ type diskEntry struct {
 	name          string   // its name in the tree
 	mode          fs.FileMode
 	ownerReadable bool // its owner and mode let this process read it
+	own           bool // it is in the home directory of this machine, or is it
 	state         diskFile
 }
 
 // entry returns the entry with these names that info describes.
 func (d *Disk) entry(dir *diskDir, raw, name string, info fs.FileInfo) diskEntry {
-	e := diskEntry{dir: dir, raw: raw, name: name, mode: info.Mode()}
+	e := diskEntry{dir: dir, raw: raw, name: name, mode: info.Mode(), own: d.own.Has(info)}
 	if e.mode.IsRegular() {
 		e.state.size = info.Size()
 		e.state.stamp, _ = addcache.StampOf(info)

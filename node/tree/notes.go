@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"allium/gateway/api"
@@ -11,7 +12,10 @@ import (
 
 // addNotes records the entries that an add skips or renames. It names the first
 // api.MaxNotes of each and counts the rest. One goroutine uses it.
-type addNotes struct{ n api.AddNotes }
+type addNotes struct {
+	n       api.AddNotes
+	secrets int // skipped entries with private keys, which are named first
+}
 
 // oneName is the reason to skip an entry whose normalised name another entry has.
 const oneName = "its name becomes that of another entry in Unicode normal form C"
@@ -21,6 +25,17 @@ func (a *addNotes) skipped(path, reason string) {
 	if a.n.SkippedCount++; len(a.n.Skipped) < api.MaxNotes {
 		a.n.Skipped = append(a.n.Skipped, api.BadEntry{Path: printable.Name(clipPath(path)), Reason: reason})
 	}
+}
+
+// secret records that the entry at path has private keys, in the place of another note if there are too many.
+func (a *addNotes) secret(path, reason string) {
+	a.n.SkippedCount++
+	if a.secrets >= api.MaxNotes {
+		return
+	}
+	a.n.Skipped = slices.Insert(a.n.Skipped, a.secrets, api.BadEntry{Path: printable.Name(clipPath(path)), Reason: reason})
+	a.n.Skipped = a.n.Skipped[:min(len(a.n.Skipped), api.MaxNotes)]
+	a.secrets++
 }
 
 // renamed records that the name or the link target of path becomes as.

@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"allium/gateway/api"
+	"allium/node/homefiles"
 	"allium/protocols/status"
 )
 
@@ -113,7 +114,7 @@ func TestCheckedTree(t *testing.T) {
 		for _, a := range args {
 			names = append(names, filepath.Join(dir, a))
 		}
-		disk := NewDisk(names, api.RefuseBadEntries)
+		disk := NewDisk(names, api.RefuseBadEntries, homefiles.Own{})
 		if _, err := disk.Check(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"allium/gateway/api"
+	"allium/node/homefiles"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 )
@@ -24,11 +25,13 @@ import (
 // An entry below an argument is bad when no directory can hold it, or get would
 // refuse it. Its name or link target is not UTF-8, or the link leads out of the tree.
 // Or the file cannot be read, or it is a socket, pipe or device. Or its normalised
-// name is that of another entry, or it lies too deep.
+// name is that of another entry, or it lies too deep. So is what package homefiles knows:
+// a home directory of a node, a part of one, and a private key.
 type Disk struct {
 	names []string
 	skip  bool // skip bad entries
-	user  int  // effective user id of this process
+	own   homefiles.Own
+	user  int // effective user id of this process
 
 	// listed has the entries that Check found, so that Items need not read the
 	// directories again. It has only directories without bad entries, and at most
@@ -47,13 +50,15 @@ type place struct{ file, path string }
 const maxListed = 1 << 18
 
 // NewDisk returns the tree of names. onBad says whether its items skip bad entries or
-// end with an error at the first.
-func NewDisk(names []string, onBad api.OnBadEntry) *Disk {
-	return &Disk{names: names, skip: onBad == api.SkipBadEntries, user: os.Geteuid()}
+// end with an error at the first. own are the files of this machine's home directory.
+func NewDisk(names []string, onBad api.OnBadEntry, own homefiles.Own) *Disk {
+	return &Disk{names: names, skip: onBad == api.SkipBadEntries, own: own, user: os.Geteuid()}
 }
 
 // DiskItems returns the items of names; a bad entry is an error.
-func DiskItems(names ...string) Items { return NewDisk(names, api.RefuseBadEntries).Items() }
+func DiskItems(names ...string) Items {
+	return NewDisk(names, api.RefuseBadEntries, homefiles.Own{}).Items()
+}
 
 // Items yields the tree as it is now.
 func (d *Disk) Items() Items {
@@ -140,6 +145,10 @@ func (w *diskWalk) name(name string) bool {
 	if err != nil {
 		return w.fail(diskError(err))
 	}
+	if home := w.tree.own.Above(real); home != "" {
+		return w.fail(status.Errorf(status.BadRequest, "%s is in %s, the home directory of an allium node, which has "+
+			"private keys; copy what others may read to another place", name, home))
+	}
 	base := filepath.Base(abs)
 	if base == string(filepath.Separator) {
 		base = "root"
@@ -172,6 +181,22 @@ func (w *diskWalk) bad(e diskEntry, reason string, err error) bool {
 	return w.fail(w.notes.refusal(true))
 }
 
+// secret is bad for an entry that has private keys: the notes name it before all others.
+func (w *diskWalk) secret(e diskEntry, reason string) bool {
+	if e.inner() == "" {
+		return w.bad(e, reason, nil)
+	}
+	w.notes.secret(e.shown(), reason)
+	return w.skip || w.fail(w.notes.refusal(true))
+}
+
+// The reasons to leave out what has private keys.
+const (
+	isHome    = "it is the home directory of an allium node, which has private keys"
+	isPart    = "it is a part of this node's home directory, which has private keys"
+	isKeyFile = "it is the private key of a node or a zone"
+)
+
 // entry yields one entry and, below a directory, its entries in bytewise order.
 func (w *diskWalk) entry(e diskEntry) bool {
 	it := Item{Path: e.path()}
@@ -182,7 +207,12 @@ func (w *diskWalk) entry(e diskEntry) bool {
 		}
 	}
 	switch {
+	case e.own && !mode.IsDir():
+		return w.secret(e, isPart)
 	case mode.IsRegular():
+		if homefiles.IsKey(e.file(), mode, e.state.size) {
+			return w.secret(e, isKeyFile)
+		}
 		if err := e.readable(); err != nil {
 			return w.bad(e, "", &fs.PathError{Op: "open", Path: e.file(), Err: err})
 		}
@@ -223,6 +253,12 @@ func (w *diskWalk) directory(e diskEntry) bool {
 		if err != nil {
 			return w.bad(e, "", err)
 		}
+		switch home := homefiles.IsHome(e.file(), listed(list)); {
+		case home:
+			return w.secret(e, isHome)
+		case e.own:
+			return w.secret(e, isPart)
+		}
 		var ok bool
 		if entries, ok = w.children(e, list); !ok {
 			return false
@@ -237,6 +273,16 @@ func (w *diskWalk) directory(e diskEntry) bool {
 		}
 	}
 	return true
+}
+
+// listed returns a function that reports whether a list that is sorted by name has a name.
+func listed(list []fs.DirEntry) func(name string) bool {
+	return func(name string) bool {
+		_, ok := slices.BinarySearchFunc(list, name, func(e fs.DirEntry, name string) int {
+			return cmp.Compare(e.Name(), name)
+		})
+		return ok
+	}
 }
 
 // children returns the sorted entries of a directory, without bad ones.
