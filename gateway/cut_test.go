@@ -207,7 +207,7 @@ func TestWatch(t *testing.T) {
 		took    time.Duration
 	}{
 		{"nothing comes", &fakeObject{data: big, gate: make(chan struct{})}, nil, 504, false, 5 * time.Second},
-		{"it stands still", &fakeObject{data: big, failAt: b3.GroupSize}, nil, 200, true, 5 * time.Second},
+		{"it stands still", &fakeObject{data: big, failAt: b3.GroupSize}, nil, 200, true, time.Minute},
 		{
 			"the client has less time", &fakeObject{data: big, gate: make(chan struct{})},
 			[]string{"Request-Timeout", "1.5"}, 504, false, 1500 * time.Millisecond,

@@ -18,7 +18,7 @@ import (
 func timeoutFlag(cmd *cobra.Command) {
 	var last time.Duration
 	cmd.Flags().DurationVar(&last, "timeout", 0, "end after this time, such as 10m, and wait for sources until then; "+
-		"0 has no end, and what has begun waits a minute without a source")
+		"the default 0 has no end, and what has begun waits a minute without a source")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, arg []string) error {
 		switch {
