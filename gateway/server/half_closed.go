@@ -24,9 +24,12 @@ type halfClosed struct {
 
 // add takes a connection over, and closes it later. It returns false if the caller must close it.
 func (h *halfClosed) add(c *conn) bool {
+	if h.over.Load() || c.CloseWrite() != nil {
+		return false
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.over.Load() || c.CloseWrite() != nil {
+	if h.over.Load() { // end may wait for the readers already
 		return false
 	}
 	h.conns[c] = struct{}{}

@@ -1,0 +1,52 @@
+package server
+
+import (
+	"net"
+	"testing"
+	"time"
+)
+
+// halfClosedConn calls closeWrite and read in place of system calls.
+type halfClosedConn struct {
+	net.Conn
+	closeWrite func()
+	read       func() (int, error)
+}
+
+func (c *halfClosedConn) CloseWrite() error               { c.closeWrite(); return nil }
+func (c *halfClosedConn) Read([]byte) (int, error)        { return c.read() }
+func (c *halfClosedConn) SetReadDeadline(time.Time) error { return nil }
+func (c *halfClosedConn) Close() error                    { return nil }
+
+// newHalfClosed returns a halfClosed and a connection for it.
+func newHalfClosed(c *halfClosedConn) (*halfClosed, *conn) {
+	h := &halfClosed{conns: map[*conn]struct{}{}}
+	return h, &conn{Conn: c, release: func() {}, halfClosed: h}
+}
+
+func TestHalfClosedEndsWritesWithoutLock(t *testing.T) {
+	fake := &halfClosedConn{read: func() (int, error) { return 0, net.ErrClosed }}
+	h, c := newHalfClosed(fake)
+	free := false
+	fake.closeWrite = func() {
+		if free = h.mu.TryLock(); free {
+			h.mu.Unlock()
+		}
+	}
+	if !h.add(c) {
+		t.Error("add refused the connection")
+	}
+	h.end()
+	if !free {
+		t.Error("add holds its lock while it ends the writes of a connection")
+	}
+}
+
+func TestHalfClosedRefusesAfterEnd(t *testing.T) {
+	fake := &halfClosedConn{read: func() (int, error) { return 0, net.ErrClosed }}
+	h, c := newHalfClosed(fake)
+	fake.closeWrite = h.end // the server ends while add ends the writes
+	if h.add(c) || len(h.conns) != 0 {
+		t.Error("add took a connection that end does not wait for")
+	}
+}
