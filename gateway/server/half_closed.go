@@ -41,7 +41,11 @@ func (h *halfClosed) add(c *conn) bool {
 func (h *halfClosed) readToEnd(c *conn) {
 	var dropped [512]byte
 	for err := error(nil); err == nil; {
-		if err = c.Conn.SetReadDeadline(time.Now().Add(c.progress.stall)); err == nil {
+		err = c.Conn.SetReadDeadline(time.Now().Add(c.progress.stall))
+		if h.over.Load() { // end may have set its deadline before this one
+			break
+		}
+		if err == nil {
 			_, err = c.Conn.Read(dropped[:])
 		}
 	}

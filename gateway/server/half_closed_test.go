@@ -50,3 +50,23 @@ func TestHalfClosedRefusesAfterEnd(t *testing.T) {
 		t.Error("add took a connection that end does not wait for")
 	}
 }
+
+func TestHalfClosedReaderEndsWithServer(t *testing.T) {
+	reads := 0
+	fake := &halfClosedConn{closeWrite: func() {}}
+	h, c := newHalfClosed(fake)
+	fake.read = func() (int, error) {
+		if reads++; reads > 1 {
+			return 0, net.ErrClosed
+		}
+		h.over.Store(true) // as end does before it sets the deadline, which the reader then replaces
+		return 1, nil
+	}
+	if !h.add(c) {
+		t.Error("add refused the connection")
+	}
+	h.readers.Wait()
+	if reads != 1 {
+		t.Errorf("%d reads; the last began after the server ended", reads)
+	}
+}
