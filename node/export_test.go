@@ -22,5 +22,7 @@ func (n *Node) RepairClient() (*repair.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return repair.NewClient(repair.ClientDeps{Call: n.sessions, Capability: minter.Replicate, Refused: minter.Refused}), nil
+	return repair.NewClient(repair.ClientDeps{
+		Call: n.sessions, Capability: minter.Replicate, Refused: minter.Refused,
+	}), nil
 }

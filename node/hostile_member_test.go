@@ -40,7 +40,9 @@ func TestInventedOrigins(t *testing.T) {
 		nodes[i] = startAt(t, ring.home(t), joining(seed))
 	}
 	for _, n := range nodes {
-		testkit.Eventually(t, "three members", func() bool { return metric(t, n, `durability_members{state="present"}`) == 3 })
+		testkit.Eventually(t, "three members", func() bool {
+			return metric(t, n, `durability_members{state="present"}`) == 3
+		})
 	}
 	honest, hostile := nodes[0], nodes[2]
 	client, err := hostile.RepairClient()

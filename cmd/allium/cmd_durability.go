@@ -152,8 +152,8 @@ func (a *app) awaitCopies(ctx context.Context, s api.Store, roots []b3.Root, t *
 	return nil
 }
 
-// sayCopies returns a function that says after a second, and then every waitLine, what an add waits for. It is for where
-// no terminal is.
+// sayCopies returns a function that says after a second, and then every waitLine, what an add waits for. It is for
+// where no terminal is.
 func (a *app) sayCopies() api.ProgressFunc {
 	next := time.Now().Add(time.Second)
 	return func(p api.Progress) {

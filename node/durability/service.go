@@ -155,8 +155,8 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 }
 
 // Pinned takes over the target of a pin that was just set, and has the next tick look at what is below, so that nobody
-// waits for a pass over all pins. If too many wait, the pass finds it. The error is not_ready if this node plans as many
-// objects as it can.
+// waits for a pass over all pins. If too many wait, the pass finds it. The error is not_ready if this node plans as
+// many objects as it can.
 func (s *Service) Pinned(ctx context.Context, p meta.Pin) error {
 	s.mu.Lock()
 	if len(s.pinned) < maxPinned {

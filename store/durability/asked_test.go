@@ -74,8 +74,8 @@ func TestInventedOrigins(t *testing.T) {
 	}
 }
 
-// TestOriginsThatAreGone: what a member asked for that was not heard for a week keeps up to three copies, and counts for
-// nothing beside what others ask for. When it is back it counts again. So it is after an object was at rest.
+// TestOriginsThatAreGone: what a member asked for that was not heard for a week keeps up to three copies, and counts
+// for nothing beside what others ask for. When it is back it counts again. So it is after an object was at rest.
 func TestOriginsThatAreGone(t *testing.T) {
 	t.Parallel()
 	p, now := DefaultParams(), time.Unix(1_700_000_000, 0)
@@ -106,8 +106,8 @@ func TestOriginsThatAreGone(t *testing.T) {
 	}
 }
 
-// TestForgedOwnTarget: what others believe that this node asks for is put right, with a number that they take, and never
-// taken over; that holds for a target that it removed as well.
+// TestForgedOwnTarget: what others believe that this node asks for is put right, with a number that they take, and
+// never taken over; that holds for a target that it removed as well.
 func TestForgedOwnTarget(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)

@@ -61,8 +61,8 @@ func TestTargetsOfSeveral(t *testing.T) {
 	})
 }
 
-// TestOnlyWholeCopy: an object that was coded just now is here whole, and no member has a shard yet. It is not lost, nor
-// are those whose holders are about to drop their shards, as they heard earlier that the target was removed.
+// TestOnlyWholeCopy: an object that was coded just now is here whole, and no member has a shard yet. It is not lost,
+// nor are those whose holders are about to drop their shards, as they heard earlier that the target was removed.
 func TestOnlyWholeCopy(t *testing.T) {
 	t.Parallel()
 	p, now := DefaultParams(), time.Unix(1_700_000_000, 0)
