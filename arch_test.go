@@ -127,7 +127,7 @@ var layers = map[string][]string{
 	"store/uses":           {"store/bloom", "store/meta"},
 
 	"resolver": {
-		"protocols/name", "protocols/record", "resolver/names", "resolver/peerindex", "resolver/providers",
+		"protocols/address", "protocols/name", "protocols/record", "resolver/names", "resolver/peerindex", "resolver/providers",
 		"resolver/schedule",
 		"resolver/trace", "resolver/transfer",
 		"resolver/tree",
@@ -153,7 +153,7 @@ var layers = map[string][]string{
 		"gateway/admin", "gateway/api", "gateway/content", "gateway/exchange", "gateway/index", "gateway/openapi",
 		"gateway/server", "gateway/upload",
 	},
-	"gateway/admin":            {"gateway/api", "gateway/exchange", "protocols/capability"},
+	"gateway/admin":            {"gateway/api", "gateway/exchange", "protocols/address", "protocols/capability"},
 	"gateway/api":              {"protocols/index/answer"},
 	"gateway/audit":            {},
 	"gateway/certs":            {},
@@ -165,14 +165,14 @@ var layers = map[string][]string{
 		"protocols/manifest", "protocols/ticket",
 	},
 	"gateway/content/markdown": {},
-	"gateway/denylist":         {"protocols/name"},
-	"gateway/exchange":         {"gateway/api", "gateway/audit", "protocols/capability"},
+	"gateway/denylist":         {"protocols/address", "protocols/name"},
+	"gateway/exchange":         {"gateway/api", "gateway/audit", "protocols/address", "protocols/capability"},
 	"gateway/index":            {"gateway/api", "gateway/exchange"},
 	"gateway/openapi":          {"gateway/api", "gateway/exchange", "protocols/index/answer"},
 	"gateway/server": {"gateway/audit", "gateway/certs", "gateway/exchange", "gateway/server/sockets",
 		"protocols/capability"},
 	"gateway/server/sockets": {"gateway/api"},
-	"gateway/upload":         {"gateway/api", "gateway/exchange", "protocols/capability"},
+	"gateway/upload":         {"gateway/api", "gateway/exchange", "protocols/address", "protocols/capability"},
 	"gateway/verified":       {"gateway/api", "protocols/bao"},
 
 	"node": {
@@ -236,7 +236,7 @@ var layers = map[string][]string{
 		"gateway/api", "gateway/content", "gateway/verified", "node/naming", "node/objects", "node/supervise", "node/tree",
 		"protocols/address", "protocols/manifest", "resolver", "resolver/names", "store",
 	},
-	"node/dnslink": {"protocols/name"},
+	"node/dnslink": {"protocols/address", "protocols/name"},
 	"node/naming": {
 		"node/dnslink", "protocols/record", "node/zones", "protocols/name", "resolver/names", "resolver/trace",
 	},

@@ -17,7 +17,7 @@ var pathTable = []asked{
 		want: "Location: {dir}/docs/?x=/../%2e",
 	},
 	{rfc: "SPEC §1: an address", ask: "GET /o/", code: 400, reason: "bad_address"},
-	{rfc: "SPEC §1: an address", ask: "GET /o/{text.hex}", code: 400, reason: "bad_address"},
+	{rfc: "bare digits", ask: "GET /o/{text.hex}", code: 308, want: "Location: {text}"},
 	{rfc: "SPEC §1: an address", ask: "GET {text}0", code: 400, reason: "bad_address"},
 	{rfc: "SPEC §1: an address", ask: "GET {text}/", code: 400, reason: "bad_address"},
 	{rfc: "SPEC §1: an address", ask: "GET {text}%2f", code: 400, reason: "bad_address"},

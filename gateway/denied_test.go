@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"net/http"
@@ -170,6 +171,14 @@ func TestDeniedUnderEveryName(t *testing.T) {
 				request{"GET", admin + "/api/v1/diff?from=" + key + "&to=" + other.String(), "", "", ""},
 				request{"GET", admin + "/api/v1/diff?to=" + key + "&from=" + other.String(), "", "", ""},
 			)
+			for _, form := range []string{
+				bad.Hex(), strings.ToUpper(bad.Hex()), base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(bad[:]),
+				"/b3/" + bad.Hex(), "ipfs://" + bad.CID().String(),
+			} {
+				all = append(all, request{"GET", admin + "/api/v1/cat?key=" + url.QueryEscape(form), "", "", ""},
+					request{"GET", admin + "/api/v1/diff?from=" + url.QueryEscape(form) + "&to=" + other.String(), "", "", ""},
+					request{"POST", admin + "/admin/pin", "Authorization", token, `{"key":"` + form + `"}`})
+			}
 			for _, q := range all {
 				var headers []string
 				if q.header != "" {

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/base32"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -122,7 +124,6 @@ func TestObjectRefusals(t *testing.T) {
 	}{
 		{"nobody has it", base + "/o/" + b3.Sum([]byte("no such object")).String(), nil, status.NotFound},
 		{"short address", base + "/o/b3:abc", nil, status.BadAddress},
-		{"no prefix", base + "/o/" + root.Hex(), nil, status.BadAddress},
 		{"something below", url + "/x", nil, status.BadAddress},
 		{"no such page", base + "/nothing", nil, status.NotFound},
 		{"admin pages are elsewhere", base + "/metrics", nil, status.NotFound},
@@ -168,21 +169,42 @@ func TestObjectRefusals(t *testing.T) {
 	}
 }
 
-func TestUppercaseIsRedirected(t *testing.T) {
+// TestOtherFormsAreRedirected: each object has one URL, and each other form of its address leads there, with path and
+// query, before anybody looks for the object.
+func TestOtherFormsAreRedirected(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	root := n.objects.put([]byte("x"))
-	upper := "b3:" + strings.ToUpper(root.Hex())
-	for from, to := range map[string]string{
-		"/o/" + upper: "/o/" + root.String(),
-		"/o/B3:" + strings.ToUpper(root.Hex()) + "?a=b": "/o/" + root.String() + "?a=b",
-		"/b3/" + upper:                       "/b3/" + root.String(),
-		"/b3/" + upper + "/a%20b/c%C3%A9/?q": "/b3/" + root.String() + "/a%20b/c%C3%A9/?q",
+	upper := strings.ToUpper(root.Hex())
+	digits := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(root[:]))
+	for _, form := range []string{
+		"b3:" + upper, "B3:" + upper, root.Hex(), upper, digits, strings.ToUpper(digits),
+		"%" + fmt.Sprintf("%x", digits[0]) + digits[1:],
 	} {
-		a := do(t, "GET", n.Addrs().Gateway+from)
-		if a.StatusCode != http.StatusPermanentRedirect || a.Header.Get("Location") != to {
-			t.Errorf("%s: %s to %q, want %q", from, a.Status, a.Header.Get("Location"), to)
+		for from, to := range map[string]string{
+			"/o/" + form: "/o/" + root.String(), "/o/" + form + "?a=b": "/o/" + root.String() + "?a=b",
+			"/b3/" + form: "/b3/" + root.String(), "/b3/" + form + "/": "/b3/" + root.String() + "/",
+			"/b3/" + form + "/a%20b/c%C3%A9/?q": "/b3/" + root.String() + "/a%20b/c%C3%A9/?q",
+			"/resolve/" + form + "?limit=2":     "/resolve/" + root.String() + "?limit=2",
+			"/providers/" + form:                "/providers/" + root.String(),
+		} {
+			for _, method := range []string{"GET", "HEAD"} {
+				a := do(t, method, n.Addrs().Gateway+from, "Range", "bytes=0-0")
+				if a.StatusCode != http.StatusPermanentRedirect || a.Header.Get("Location") != to ||
+					a.Header.Get("Cache-Control") != exchange.Immutable || a.body != "" {
+					t.Errorf("%s %s: %s to %q, want %q", method, from, a.Status, a.Header.Get("Location"), to)
+				}
+			}
 		}
+	}
+	dir := n.objects.tree(t, map[string]string{digits: "one", root.Hex(): "two"}) // file names are no addresses
+	for name, want := range map[string]string{digits: "one", root.Hex(): "two"} {
+		if a := do(t, "GET", n.Addrs().Gateway+"/b3/"+dir.String()+"/"+name); a.body != want {
+			t.Errorf("%s: %s %q", name, a.Status, a.body)
+		}
+	}
+	for _, none := range []string{digits[:51] + "b", digits + "a", root.Hex()[1:], "b3:" + digits, root.CID().String()} {
+		do(t, "GET", n.Addrs().Gateway+"/o/"+none).problem(t, status.BadAddress)
 	}
 }
 

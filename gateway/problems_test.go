@@ -74,7 +74,7 @@ func TestProblemSentences(t *testing.T) {
 		{cause: "a short address", path: "/o/" + file[:40]},
 		{cause: "a long address", path: "/o/" + file + "00"},
 		{cause: "a digit that is not hexadecimal", path: "/o/b3:" + strings.Repeat("g", 64)},
-		{cause: "an address without b3:", path: "/o/" + file[3:]},
+		{cause: "a short address without b3:", path: "/o/" + file[3:40]},
 		{cause: "a slash inside a name", path: "/b3/" + dir + "/a%2fb"},
 		{cause: "an address in capitals in a header", method: "POST", path: "/u",
 			headers: append([]string{"Upload-Length", "12", "Upload-Expect", strings.ToUpper(file)}, put...)},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/protocols/address"
 	"allium/protocols/b3"
 	"allium/resolver/names"
 	"allium/resolver/providers"
@@ -102,7 +103,7 @@ func (c Config) warmup() ([]b3.Root, error) {
 	}
 	roots := make([]b3.Root, len(c.Warmup))
 	for i, key := range c.Warmup {
-		root, err := b3.Parse(key)
+		root, err := address.Root(key)
 		if err != nil {
 			return nil, fmt.Errorf("resolver.warmup must be addresses: %w", err)
 		}

@@ -19,7 +19,7 @@ func TestWarmup(t *testing.T) {
 		first, gone, last := randomBlob(90, 10), randomBlob(91, 10), randomBlob(92, 10)
 		var known atomic.Bool
 		w := newWorld(t, func(c *Config, d *Deps) {
-			c.Warmup = []string{first.root.String(), gone.root.String(), last.root.String()}
+			c.Warmup = []string{first.root.String(), gone.root.Hex(), last.root.String()}
 			d.Connected = known.Load
 		})
 		w.has([]peer.ID{"a"}, first, last)

@@ -11,6 +11,7 @@ import (
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
+	"allium/protocols/address"
 	"allium/protocols/name"
 )
 
@@ -50,8 +51,9 @@ func (a *app) namePublishCommand() *cobra.Command {
 		Use:   "publish NAME VALUE",
 		Short: "Publish what a name stands for",
 		Long: `Sign a record that says what a name stands for, write it to the home directory, and
-send it to the peers closest to the name. VALUE is an address (b3:…, also with a path
-below it), another name with the key of its zone, or text. Publish again to replace it.
+send it to the peers closest to the name. VALUE is an address (b3:… or its digits
+alone, also with a path below it), another name with the key of its zone, or text.
+Publish again to replace it.
 
 If no peer takes the record, the node sends it again later, also after a restart. It
 signs the record again when half of its life has passed, as long as it runs and has
@@ -142,14 +144,18 @@ as a key. Nobody signs the record: whoever answers for the domain decides.`,
   allium name link $ADDRESS`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
-			key, path, _ := strings.Cut(arg[0], "/")
-			link := "/b3/" + arg[0]
-			if strings.HasPrefix(arg[0], "b3:") {
-				if _, err := name.ParseValue(arg[0]); err != nil {
+			key := arg[0]
+			if full, ok := address.Digits(key); ok {
+				key = full
+			}
+			link := "/b3/" + key
+			if strings.HasPrefix(key, "b3:") {
+				if _, err := name.ParseValue(key); err != nil {
 					return err
 				}
 			} else {
-				full, err := n.ExpandName(ctx, key)
+				label, path, _ := strings.Cut(key, "/")
+				full, err := n.ExpandName(ctx, label)
 				if err != nil {
 					return err
 				}

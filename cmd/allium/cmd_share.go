@@ -19,6 +19,7 @@ import (
 	"allium/node/naming"
 	"allium/node/sent"
 	"allium/node/tree"
+	"allium/protocols/address"
 	"allium/protocols/b3"
 	"allium/store/meta"
 )
@@ -146,7 +147,8 @@ func isPath(arg string) bool {
 		return false
 	}
 	_, err := os.Lstat(arg)
-	return err == nil || !naming.IsName(arg) && !strings.HasPrefix(arg, "b3:")
+	_, digits := address.Digits(arg)
+	return err == nil || !digits && !naming.IsName(arg) && !strings.HasPrefix(arg, "b3:")
 }
 
 // addShared adds a file or directory without announcing it.

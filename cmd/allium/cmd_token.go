@@ -10,6 +10,7 @@ import (
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/text"
 	"allium/node/capabilities"
+	"allium/protocols/address"
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
@@ -95,6 +96,9 @@ func (f *caveatFlags) caveats(
 ) ([]capability.Caveat, error) {
 	var texts []string
 	given := cmd.Flags().Changed
+	if root, err := address.Root(f.obj); err == nil {
+		f.obj = root.String()
+	}
 	if given("expires") {
 		until, err := parseExpiry(f.expires, now)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/protocols/address"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 )
@@ -18,6 +19,9 @@ func (g *Handlers) publishNameEndpoint() exchange.Endpoint {
 		Doc:    "Signs a record of a name in an own zone, writes it, and sends it to the peers.",
 	}, "the name, and how many peers took the record; the node sends a record again that none took",
 		func(r *api.PublishRequest) subject {
+			if key, ok := address.Digits(r.Value); ok {
+				r.Value = key
+			}
 			key := ""
 			if strings.HasPrefix(r.Value, "b3:") {
 				key = r.Value

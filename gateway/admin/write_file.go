@@ -7,7 +7,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
-	"allium/protocols/b3"
+	"allium/protocols/address"
 	"allium/protocols/status"
 )
 
@@ -37,7 +37,7 @@ func (g *Handlers) apiGetFile(w *exchange.Response, r *http.Request, in exchange
 			"the request has no open file: pass one over the Unix socket, or use the verb get")
 	}
 	defer f.Close()
-	want, err := b3.Parse(in.Query.Text("root"))
+	want, err := address.Root(in.Query.Text("root"))
 	if err != nil {
 		return err
 	}

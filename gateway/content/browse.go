@@ -47,7 +47,7 @@ var browseAnswers = slices.Concat(contentAnswers, []exchange.Reply{
 		Code: http.StatusMovedPermanently, Headers: []string{"Location", "Cache-Control"},
 		Doc: "the URL of the directory with its slash, or of the link's target",
 	},
-	lowercaseAddress,
+	canonicalAddress,
 })
 
 // browse serves /b3/{b3}/{path…}: a file, a directory's index.html, or a listing.

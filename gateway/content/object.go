@@ -34,7 +34,8 @@ func (g *Handlers) objectEndpoint() exchange.Endpoint {
 		On: exchange.OnPublic, AnyQuery: true,
 		Doc: "Returns the bytes of an object. The gateway verifies each chunk group before it sends it.",
 		More: "A request may have one range, or more if the operator allows it (`gateway.multi_range`). " +
-			"An address with uppercase digits is redirected. The gateway finds and fetches an object that is not " +
+			"An address in another form is redirected: 64 hex digits alone, 52 base32 digits, uppercase. " +
+			"The gateway finds and fetches an object that is not " +
 			"on this node from peers, unless Cache-Control has only-if-cached. With format=bao, or an Accept that " +
 			"names " + bao.MediaType + ", the answer is the verified encoding (docs/http.md).",
 		Params: []exchange.Param{
@@ -49,7 +50,7 @@ func (g *Handlers) objectEndpoint() exchange.Endpoint {
 			},
 		},
 		Headers: append([]string{"Accept"}, contentHeaders...),
-		Answers: slices.Concat(contentAnswers, baoAnswers, []exchange.Reply{lowercaseAddress}),
+		Answers: slices.Concat(contentAnswers, baoAnswers, []exchange.Reply{canonicalAddress}),
 		Fails:   contentFails,
 		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
 			return g.object(w, r, in.Rest)
@@ -59,10 +60,10 @@ func (g *Handlers) objectEndpoint() exchange.Endpoint {
 
 // object serves /o/{b3}: an object's bytes, or its verified encoding.
 func (g *Handlers) object(w *exchange.Response, r *http.Request, rest string) error {
-	root, lower, err := exchange.ParseObject(rest)
+	root, canonical, err := exchange.ParseObject(rest)
 	switch {
-	case lower != "":
-		return w.Redirect(r, http.StatusPermanentRedirect, "/o/"+lower)
+	case canonical != "":
+		return w.Redirect(r, http.StatusPermanentRedirect, "/o/"+canonical)
 	case err != nil:
 		return err
 	}

@@ -18,7 +18,7 @@ type target struct {
 	below     []string // the path in the value of the name, from the root on
 	names     []string // unescaped path segments
 	slash     bool     // the path ends with a slash
-	rewritten bool     // the URL had uppercase digits or a "." segment: redirect to url
+	rewritten bool     // the URL had another form of the address or a "." segment: redirect to url
 }
 
 // parseTarget parses the part of an escaped path after /b3/. It unescapes each segment
@@ -28,17 +28,12 @@ type target struct {
 func parseTarget(escaped string) (target, error) {
 	var t target
 	key, rest, _ := strings.Cut(escaped, "/")
-	key, err := url.PathUnescape(key)
-	if err != nil {
-		return t, exchange.BadEscape(err)
+	var canonical string
+	var err error
+	if t.root, canonical, err = exchange.ParseObject(key); err != nil {
+		return t, err
 	}
-	if t.root, err = b3.Parse(key); err != nil {
-		root, lowerErr := b3.Parse(strings.ToLower(key))
-		if lowerErr != nil {
-			return t, err
-		}
-		t.root, t.rewritten = root, true
-	}
+	t.rewritten = canonical != ""
 	return t.parsePath(escaped, rest)
 }
 

@@ -38,7 +38,8 @@ func TestParseTarget(t *testing.T) {
 		{in: r + "/..a", path: "..a"},
 
 		{in: "", want: status.BadAddress},
-		{in: root.Hex(), want: status.BadAddress},
+		{in: root.Hex() + "/a", path: "a", fixed: true},
+		{in: root.Hex()[1:], want: status.BadAddress},
 		{in: "b3:abc/x", want: status.BadAddress},
 		{in: root.CID().String(), want: status.BadAddress},
 		{in: r + "%2Fa", want: status.BadAddress},

@@ -21,10 +21,10 @@ func (g *Handlers) Endpoints() []exchange.Endpoint {
 	}
 }
 
-// lowercaseAddress is the answer to an address with uppercase digits.
-var lowercaseAddress = exchange.Reply{
+// canonicalAddress is the answer to an address in another form than b3: and lowercase digits.
+var canonicalAddress = exchange.Reply{
 	Code: http.StatusPermanentRedirect, Headers: []string{"Location", "Cache-Control"},
-	Doc: "the address in lowercase digits",
+	Doc: "the address in its one form, b3: and 64 lowercase digits",
 }
 
 // The headers, answers and outcomes that all endpoints of an object's bytes share.

@@ -3,6 +3,7 @@ package denylist
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base32"
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -71,6 +72,9 @@ func TestEntries(t *testing.T) {
 		{"  " + bad.String() + "  # why\r", true, []string{""}, nil},
 		{bad.String() + "/", true, []string{"x"}, nil},
 		{cid, true, []string{"", "a"}, nil},
+		{bad.Hex(), true, []string{"", "a"}, nil},
+		{strings.ToUpper(bad.Hex()) + "/a", false, []string{"a", "a/b"}, []string{"", "b"}},
+		{base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(bad[:]), true, []string{"", "a"}, nil},
 		{doubled(bad.String()), true, []string{"", "a"}, nil},
 		{doubled(cid), true, []string{""}, nil},
 		{doubled(cid + "/"), true, []string{"", "q"}, nil},
@@ -143,7 +147,7 @@ func TestBadLines(t *testing.T) {
 		strings.ToUpper(bad.String()):      "no entry",
 		"b3:" + strings.ToUpper(bad.Hex()): "",
 		bad.String()[:40]:                  "",
-		bad.Hex():                          "no entry",
+		bad.Hex()[1:]:                      "no entry",
 		"b3:":                              "",
 		"https://example.org/":             "no entry",
 		"bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi": "",

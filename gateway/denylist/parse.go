@@ -14,6 +14,7 @@ import (
 
 	"github.com/ipfs/go-cid"
 
+	"allium/protocols/address"
 	"allium/protocols/b3"
 	"allium/protocols/name"
 	"allium/protocols/status"
@@ -101,8 +102,8 @@ func parseLine(line string) (kind entryKind, d digest, ok bool, err error) {
 		entry, err := parseName(s)
 		return named, b3.Sum([]byte(entry)), err == nil, err
 	}
-	address, below, hasPath := strings.Cut(line, "/")
-	root, err := parseAddress(address)
+	first, below, hasPath := strings.Cut(line, "/")
+	root, err := parseAddress(first)
 	if err != nil {
 		return 0, d, false, err
 	}
@@ -115,10 +116,11 @@ func parseLine(line string) (kind entryKind, d digest, ok bool, err error) {
 	return path, pathDigest(root.String() + "/" + below), true, nil
 }
 
-// parseAddress reads an address: b3:… or a CID.
+// parseAddress reads an address: b3:…, its digits alone, or a CID.
 func parseAddress(s string) (b3.Root, error) {
-	if strings.HasPrefix(s, "b3:") {
-		return b3.Parse(s)
+	root, err := address.Root(s)
+	if err == nil || strings.HasPrefix(s, "b3:") {
+		return root, err
 	}
 	c, err := cid.Decode(s)
 	if err != nil {

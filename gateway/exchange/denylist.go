@@ -3,6 +3,7 @@ package exchange
 import (
 	"strings"
 
+	"allium/protocols/address"
 	"allium/protocols/b3"
 )
 
@@ -16,14 +17,17 @@ type Denylist interface {
 	Path(root b3.Root, path string) error
 }
 
-// CheckDenied checks a key, which is an address with or without a path below it. A malformed
-// key passes, because the handler reports what is wrong with it.
+// CheckDenied checks a key, which is an address in any form with or without a path below it. A
+// malformed key passes, because the handler reports what is wrong with it.
 func CheckDenied(list Denylist, key string) error {
 	if _, none := list.(NothingDenied); none || key == "" {
 		return nil
 	}
-	address, path, _ := strings.Cut(key, "/")
-	if root, err := b3.Parse(address); err == nil {
+	if full, err := address.Canonical(key); err == nil {
+		key = full
+	}
+	first, path, _ := strings.Cut(key, "/")
+	if root, err := b3.Parse(first); err == nil {
 		return list.Path(root, strings.Trim(path, "/"))
 	}
 	return nil

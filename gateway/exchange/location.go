@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"allium/protocols/address"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -16,23 +17,29 @@ func BadEscape(err error) error {
 	return status.Errorf(status.BadRequest, "cannot read the path: %w. Write %%25 for a percent sign", err)
 }
 
-// ParseObject parses the address in an escaped path. If the address has uppercase digits,
-// ParseObject returns it in lowercase as lower instead.
-func ParseObject(rest string) (root b3.Root, lower string, err error) {
+// ParseObject parses the address in an escaped path. If it is written in another form than its
+// one form b3:<hex>, redirect is that form: each object has one URL, for the sake of caches.
+func ParseObject(rest string) (root b3.Root, redirect string, err error) {
 	key, err := url.PathUnescape(rest)
 	if err != nil {
 		return root, "", BadEscape(err)
 	}
-	root, err = b3.Parse(key)
-	if err == nil {
+	if root, err = b3.Parse(key); err == nil {
 		return root, "", nil
 	}
-	if l := strings.ToLower(key); l != key {
-		if _, lowerErr := b3.Parse(l); lowerErr == nil {
-			return root, l, nil
-		}
+	if root, anyErr := address.Root(strings.ToLower(key)); anyErr == nil {
+		return root, root.String(), nil
 	}
 	return root, "", err
+}
+
+// KeyObject returns the object that a key names, in any form in which people write one. It is zero
+// if the key is malformed, is a name, or has a path.
+func KeyObject(key string) (root b3.Root) {
+	if key, err := address.Canonical(key); err == nil {
+		root, _ = b3.Parse(key)
+	}
+	return root
 }
 
 // Immutable is the Cache-Control of content that is named by its address.

@@ -93,14 +93,14 @@ func (h *Handlers) providers(w *exchange.Response, r *http.Request, in exchange.
 }
 
 // answer fills a with the answer to a request below the path prefix. done reports that it has
-// redirected the request to the address in lowercase digits.
+// redirected the request to the address in its one form.
 func (h *Handlers) answer(
 	w *exchange.Response, r *http.Request, in exchange.Input, prefix string, all bool, a *api.Resolved,
 ) (done bool, err error) {
-	root, lower, err := exchange.ParseObject(in.Rest)
+	root, canonical, err := exchange.ParseObject(in.Rest)
 	switch {
-	case lower != "":
-		return true, w.Redirect(r, http.StatusPermanentRedirect, prefix+lower)
+	case canonical != "":
+		return true, w.Redirect(r, http.StatusPermanentRedirect, prefix+canonical)
 	case err != nil:
 		return false, err
 	}

@@ -53,6 +53,6 @@ func answers[T any](doc string, headers ...string) []exchange.Reply {
 		Code: http.StatusNotModified, Headers: []string{"ETag", "Cache-Control"}, Doc: "the client's copy is current",
 	}, exchange.Reply{
 		Code: http.StatusPermanentRedirect, Headers: []string{"Location", "Cache-Control"},
-		Doc: "the address in lowercase digits",
+		Doc: "the address in its one form, b3: and 64 lowercase digits",
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"net/url"
 
 	"allium/gateway/exchange"
-	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
@@ -61,9 +60,7 @@ func (rt route) ask(r *http.Request) capability.Request {
 		return ask
 	}
 	if err == nil && rt.endpoint.Has(exchange.KeyParam) && len(q[exchange.KeyParam.Name]) == 1 {
-		if object, err := b3.Parse(q.Get(exchange.KeyParam.Name)); err == nil {
-			ask.Object = object
-		}
+		ask.Object = exchange.KeyObject(q.Get(exchange.KeyParam.Name))
 	}
 	recursive := !rt.endpoint.Has(exchange.RecursiveParam) || q.Get(exchange.RecursiveParam.Name) == "true"
 	ask.Recursive = rt.endpoint.Target == exchange.TargetTree && recursive

@@ -3,7 +3,6 @@ package server
 import (
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -162,11 +161,7 @@ func (rt *router) route(path, method string) route {
 // objectOf returns the address at the end of an escaped path. It returns zero for a malformed
 // one, because the handler reports what is wrong with it.
 func objectOf(rest string) b3.Root {
-	key, err := url.PathUnescape(rest)
-	if err != nil {
-		return b3.Root{}
-	}
-	root, _ := b3.Parse(key)
+	root, _, _ := exchange.ParseObject(rest)
 	return root
 }
 

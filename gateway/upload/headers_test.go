@@ -31,7 +31,7 @@ func TestUploadHeaders(t *testing.T) {
 	}
 	root := b3.Sum([]byte("x"))
 	for value, ok := range map[string]bool{
-		root.String(): true, " " + root.String(): true, "": false, root.Hex(): false,
+		root.String(): true, " " + root.String(): true, "": false, root.Hex(): true, root.Hex()[1:]: false,
 		strings.ToUpper(root.String()): false, b3.Root{}.String(): false,
 	} {
 		if got, err := expectHeader(http.Header{"Upload-Expect": {value}}); ok != (err == nil && got == root) {

@@ -23,7 +23,7 @@ func (g *Handlers) putObjectEndpoint() exchange.Endpoint {
 		Body:    []exchange.Payload{{Media: exchange.MediaBytes}},
 		Answers: append(storedAnswers, exchange.Reply{
 			Code: http.StatusPermanentRedirect, Headers: []string{"Location", "Cache-Control"},
-			Doc: "the address in lowercase digits",
+			Doc: "the address in its one form, b3: and 64 lowercase digits",
 		}),
 		Fails: append(putFails, status.BadAddress, status.Precondition),
 		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
@@ -35,11 +35,11 @@ func (g *Handlers) putObjectEndpoint() exchange.Endpoint {
 // putObject serves PUT /o/{b3}. It stores the body if the body has that address. It does not
 // read the body of an object that the store has.
 func (g *Handlers) putObject(w *exchange.Response, r *http.Request, rest string, q exchange.Params) error {
-	root, lower, err := exchange.ParseObject(rest)
+	root, canonical, err := exchange.ParseObject(rest)
 	switch {
-	case lower != "":
+	case canonical != "":
 		w.AbandonBody(r)
-		return w.Redirect(r, http.StatusPermanentRedirect, "/o/"+lower)
+		return w.Redirect(r, http.StatusPermanentRedirect, "/o/"+canonical)
 	case err != nil:
 		return err
 	case root.IsZero(): // a zero Expect would accept any bytes

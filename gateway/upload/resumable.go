@@ -8,6 +8,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/protocols/address"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/status"
@@ -286,7 +287,7 @@ func expectHeader(h http.Header) (root b3.Root, err error) {
 	case 0:
 		return root, nil
 	case 1:
-		if root, err = b3.Parse(textproto.TrimString(values[0])); err == nil && root.IsZero() {
+		if root, err = address.Root(textproto.TrimString(values[0])); err == nil && root.IsZero() {
 			err = noSuchBytes(root)
 		}
 		return root, err

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/idna"
 
 	"allium/internal/limits"
+	"allium/protocols/address"
 	"allium/protocols/b3"
 	"allium/protocols/name"
 	"allium/protocols/status"
@@ -176,6 +177,9 @@ func parse(text string) (l Link, err error) {
 	}
 	l.Text = text
 	if rest, ok := strings.CutPrefix(text, "/b3/"); ok {
+		if key, ok := address.Digits(rest); ok {
+			rest = key
+		}
 		value, err := name.ParseValue(strings.TrimRight(rest, "/"))
 		if err != nil {
 			return Link{}, err

@@ -17,7 +17,7 @@ import (
 	"allium/protocols/status"
 )
 
-const address = "b3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
+const object = "b3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
 
 var zone = name.Zone{1, 2}
 
@@ -39,22 +39,22 @@ func TestLookup(t *testing.T) {
 	for _, c := range []struct {
 		texts []string
 		err   status.Outcome
-		want  string // address, name or domain, and path
+		want  string // object, name or domain, and path
 	}{
-		{[]string{"dnslink=/b3/" + address}, status.OK, address + " "},
-		{[]string{"v=spf1 -all", "dnslink=/b3/" + address + "/a/b/"}, status.OK, address + " a/b"},
+		{[]string{"dnslink=/b3/" + object}, status.OK, object + " "},
+		{[]string{"v=spf1 -all", "dnslink=/b3/" + object + "/a/b/"}, status.OK, object + " a/b"},
 		{[]string{"dnslink=/n/" + blog}, status.OK, blog + " "},
 		{[]string{"dnslink=/n/" + blog + "/a/b"}, status.OK, blog + " a/b"},
 		{[]string{"dnslink=/n/Www.Example.org/x"}, status.OK, "www.example.org x"},
 		{[]string{"dnslink=/n/" + blog, "dnslink=/n/" + blog}, status.OK, blog + " "},
-		{[]string{"dnslink=/n/" + blog, "dnslink=/b3/" + address}, status.Conflict, ""},
+		{[]string{"dnslink=/n/" + blog, "dnslink=/b3/" + object}, status.Conflict, ""},
 		{nil, status.NotFound, ""},
-		{[]string{"", "DNSLINK=/b3/" + address, " dnslink=/b3/" + address}, status.NotFound, ""},
+		{[]string{"", "DNSLINK=/b3/" + object, " dnslink=/b3/" + object}, status.NotFound, ""},
 		{[]string{"dnslink="}, status.NotFound, ""},
 		{[]string{"dnslink=/ipfs/bafy"}, status.BadRequest, ""},
-		{[]string{"dnslink=/b3/" + address[:60]}, status.BadRequest, ""},
+		{[]string{"dnslink=/b3/" + object[:60]}, status.BadRequest, ""},
 		{[]string{"dnslink=/b3/hello"}, status.BadRequest, ""},
-		{[]string{"dnslink=/b3/" + address + "/../x"}, status.BadRequest, ""},
+		{[]string{"dnslink=/b3/" + object + "/../x"}, status.BadRequest, ""},
 		{[]string{"dnslink=/n/blog"}, status.BadRequest, ""},
 		{[]string{"dnslink=/n/blog." + zone.String()[:50]}, status.BadRequest, ""},
 		{[]string{"dnslink=/n/127.0.0.1"}, status.BadRequest, ""},
@@ -222,7 +222,7 @@ func TestServer(t *testing.T) {
 		label, _, _ := strings.Cut(strings.TrimPrefix(domain, linkLabel), ".")
 		switch label {
 		case "good":
-			_ = b.TXTResource(head(domain), dnsmessage.TXTResource{TXT: []string{"dnslink=/b3/" + address[:20], address[20:]}})
+			_ = b.TXTResource(head(domain), dnsmessage.TXTResource{TXT: []string{"dnslink=/b3/" + object[:20], object[20:]}})
 		case "loop":
 			_ = b.CNAMEResource(head(domain), dnsmessage.CNAMEResource{CNAME: dnsmessage.MustNewName(domain)})
 		case "many":
@@ -242,14 +242,14 @@ func TestServer(t *testing.T) {
 		"failing": {status.Upstream, status.Timeout},
 	} {
 		l, err := r.Lookup(t.Context(), label+".example.org")
-		if !slices.Contains(want, status.Of(err)) || (err == nil) != (l.Root.String() == address) {
+		if !slices.Contains(want, status.Of(err)) || (err == nil) != (l.Root.String() == object) {
 			t.Errorf("%s: %+v, %v", label, l, err)
 		}
 	}
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"/b3/" + address + "/x", "/n/blog." + zone.String(), "/n/example.org", "/n/", "/b3/"} {
+	for _, seed := range []string{"/b3/" + object + "/x", "/n/blog." + zone.String(), "/n/example.org", "/n/", "/b3/"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

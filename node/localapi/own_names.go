@@ -10,6 +10,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/node/ownnames"
+	"allium/protocols/address"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -62,6 +63,9 @@ func (a *Node) PublishName(ctx context.Context, r api.PublishRequest) (api.OwnNa
 	}
 	if err := a.deps.DeniedName(n); err != nil {
 		return api.OwnName{}, err
+	}
+	if key, ok := address.Digits(r.Value); ok {
+		r.Value = key
 	}
 	v, err := name.ParseValue(r.Value)
 	if err != nil {

@@ -7,6 +7,8 @@
 package address
 
 import (
+	"encoding/base32"
+	"encoding/hex"
 	"net/url"
 	"strings"
 
@@ -21,7 +23,7 @@ import (
 type form func(text string) (key string, ok bool, err error)
 
 // forms are asked in this order.
-var forms = []form{gatewayURL, ipfsURL, bareCID, bareHex}
+var forms = []form{gatewayURL, ipfsURL, bareDigits, bareCID}
 
 // Canonical returns the key that a text stands for. A text of no known form is returned as it
 // is; its reader says what is wrong with it. The error is bad_address.
@@ -73,8 +75,8 @@ func gatewayURL(text string) (string, bool, error) {
 		return "", false, status.Errorf(status.BadAddress, "%.80q is not a URL; write b3: and 64 hex digits", text)
 	}
 	if key, ok := strings.CutPrefix(u.Path, "/b3/"); ok && strings.Trim(key, "/") != "" {
-		if lower, ok, _ := bareHex(key); ok {
-			key = lower
+		if full, ok := Digits(key); ok {
+			key = full
 		}
 		return below(key, ""), true, nil
 	}
@@ -119,14 +121,51 @@ func bareCID(text string) (string, bool, error) {
 	return below(root.String(), path), true, nil
 }
 
-// bareHex is 64 hex digits, as b3sum prints them, with or without a path.
-func bareHex(text string) (string, bool, error) {
+// bareDigits is the address of an object by its digits alone, with or without a path.
+func bareDigits(text string) (string, bool, error) {
+	key, ok := Digits(text)
+	return key, ok, nil
+}
+
+// Digits returns the key that bare digits stand for, with or without a path behind them: 64 hex
+// digits, as b3sum prints them, or 52 base32 digits, as iroh does. ok is false for another text.
+func Digits(text string) (key string, ok bool) {
 	first, path, _ := strings.Cut(text, "/")
-	digits := strings.ToLower(first)
-	if len(digits) != 2*b3.Size || !isHex(digits) {
-		return "", false, nil
+	root, ok := parseDigits(first)
+	if !ok {
+		return "", false
 	}
-	return below(scheme+digits, path), true, nil
+	return below(root.String(), path), true
+}
+
+// Root parses the address of one object: b3:<hex>, or bare digits as [Digits] takes them.
+func Root(text string) (b3.Root, error) {
+	if root, ok := parseDigits(text); ok {
+		return root, nil
+	}
+	return b3.Parse(text)
+}
+
+// base32Digits is how many base32 digits an address has. The last one has one bit of it.
+const base32Digits = (8*b3.Size + 4) / 5
+
+var noPadding = base32.StdEncoding.WithPadding(base32.NoPadding)
+
+// parseDigits parses 64 hex digits or 52 base32 digits (RFC 4648), in lower or upper case.
+func parseDigits(s string) (root b3.Root, ok bool) {
+	switch len(s) {
+	case 2 * b3.Size:
+		_, err := hex.Decode(root[:], []byte(s))
+		return root, err == nil
+	case base32Digits:
+		digits := strings.ToUpper(s)
+		raw, err := noPadding.DecodeString(digits)
+		if err != nil || len(raw) != b3.Size || noPadding.EncodeToString(raw) != digits {
+			return b3.Root{}, false // not base32, or its last bits are not zero
+		}
+		return b3.Root(raw), true
+	}
+	return b3.Root{}, false
 }
 
 func hasScheme(text, scheme string) bool {

@@ -13,12 +13,18 @@ func TestCanonical(t *testing.T) {
 	t.Parallel()
 	root := b3.Sum([]byte("hello"))
 	key, hex, cid := root.String(), root.Hex(), root.CID().String()
+	digits := "5khrmpntq2bjexseshc6ldklwnig56gbj23yvbxjbdcwestheahq" // as iroh prints it
 	for text, want := range map[string]string{
 		key: key, key + "/a/b": key + "/a/b",
 		hex: key, strings.ToUpper(hex): key, hex + "/a b/c": key + "/a b/c",
 		cid: key, cid + "/x": key + "/x", "ipfs://" + cid: key, "IPFS://" + cid + "/a/": key + "/a",
 		"https://gw.example.org/b3/" + key: key, "http://127.0.0.1:8080/b3/" + hex + "/a%20b/?download#x": key + "/a b",
 		"https://gw.example.org/n/blog.alice/img": "blog.alice/img", "/b3/" + key + "/a": key + "/a", "/n/blog.alice": "blog.alice",
+		digits: key, strings.ToUpper(digits) + "/a/": key + "/a", "http://h/b3/" + digits + "/a": key + "/a",
+		// Bits left over; too short; too long.
+		digits[:51] + "r": digits[:51] + "r", digits[:51]: digits[:51], digits + "a": digits + "a",
+		digits[:51] + "\n": digits[:51] + "\n", "0" + digits[1:]: "0" + digits[1:], digits + ".zone": digits + ".zone",
+		hex[:63] + "g": hex[:63] + "g", "a/" + digits: "a/" + digits,
 		"blog.alice/x": "blog.alice/x", "nonsense": "nonsense", "": "", hex[:40]: hex[:40], "b3:" + hex[:8]: "b3:" + hex[:8],
 	} {
 		if got, err := address.Canonical(text); err != nil || got != want {
@@ -31,6 +37,28 @@ func TestCanonical(t *testing.T) {
 	} {
 		if got, err := address.Canonical(text); status.Of(err) != status.BadAddress {
 			t.Errorf("%q is %q, %v", text, got, err)
+		}
+	}
+}
+
+// TestRoot: an address of one object, without a path.
+func TestRoot(t *testing.T) {
+	t.Parallel()
+	root := b3.Sum([]byte("hello"))
+	digits := "5khrmpntq2bjexseshc6ldklwnig56gbj23yvbxjbdcwestheahq"
+	for _, text := range []string{
+		root.String(), root.Hex(), strings.ToUpper(root.Hex()), digits, strings.ToUpper(digits),
+	} {
+		if got, err := address.Root(text); err != nil || got != root {
+			t.Errorf("%q: %s, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{
+		"", root.String() + "/a", root.Hex() + "/", digits + "/a", strings.ToUpper(root.String()), "b3:" + digits,
+		digits[:51] + "b", root.CID().String(),
+	} {
+		if _, err := address.Root(text); status.Of(err) != status.BadAddress {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
@@ -54,7 +82,7 @@ func FuzzCanonical(f *testing.F) {
 	root := b3.Sum(nil)
 	for _, s := range []string{
 		root.String(), root.Hex() + "/a", root.CID().String(), "ipfs://" + root.CID().String() + "//x/",
-		"http://h/b3/" + root.Hex() + "/%2f", "https://h/n/a.b", "/b3//",
+		"5khrmpntq2bjexseshc6ldklwnig56gbj23yvbxjbdcwestheahq/b", "http://h/b3/" + root.Hex() + "/%2f", "https://h/n/a.b", "/b3//",
 	} {
 		f.Add(s)
 	}
