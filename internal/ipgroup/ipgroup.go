@@ -75,11 +75,15 @@ func Of(a ma.Multiaddr) Group {
 }
 
 // nat64 is the well-known prefix of IPv4 addresses as networks with IPv6 only see them
-// (RFC 6052).
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+// (RFC 6052), and sixToFour that of the networks that each public IPv4 address has (RFC 3056).
+var (
+	nat64     = netip.MustParsePrefix("64:ff9b::/96")
+	sixToFour = netip.MustParsePrefix("2002::/16")
+)
 
 // IP returns the IP address at the beginning of a, which is the peer's or its relay's,
-// or false if there is none. It returns an IPv4 address in IPv6 notation as IPv4.
+// or false if there is none. It returns an IPv4 address in IPv6 notation as IPv4, and the
+// public IPv4 address of which a NAT64 or 6to4 address is made.
 func IP(a ma.Multiaddr) (netip.Addr, bool) {
 	if len(a) > 0 && a[0].Code() == ma.P_IP6ZONE {
 		a = a[1:]
@@ -89,11 +93,32 @@ func IP(a ma.Multiaddr) (netip.Addr, bool) {
 	}
 	ip, ok := netip.AddrFromSlice(a[0].RawValue())
 	ip = ip.Unmap()
-	if nat64.Contains(ip) {
-		b := ip.As16()
-		ip = netip.AddrFrom4([4]byte(b[12:]))
+	inside := ip
+	switch b := ip.As16(); {
+	case nat64.Contains(ip):
+		inside = netip.AddrFrom4([4]byte(b[12:]))
+	case sixToFour.Contains(ip):
+		inside = netip.AddrFrom4([4]byte(b[2:]))
+	}
+	if public(inside) {
+		ip = inside
 	}
 	return ip, ok
+}
+
+// Address returns what counts as one address at the beginning of a: an IPv4 address, the /56 of
+// an IPv6 one, which one customer of a provider has, or a private or link-local IPv6 address
+// itself, as the hosts of a LAN share their /56. ok is false if a does not begin with an address.
+func Address(a ma.Multiaddr) (one netip.Prefix, ok bool) {
+	ip, ok := IP(a)
+	if !ok {
+		return one, false
+	}
+	bits := ip.BitLen()
+	if ip.Is6() && !ip.IsPrivate() && !ip.IsLinkLocalUnicast() && !ip.IsLoopback() {
+		bits = 56
+	}
+	return netip.PrefixFrom(ip, bits).Masked(), true
 }
 
 // public reports whether ip is an address of the public Internet: it is not loopback,

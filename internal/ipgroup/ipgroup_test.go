@@ -30,6 +30,8 @@ func TestGroups(t *testing.T) {
 		"/ip6/::ffff:8.8.8.8/tcp/1":   "8.8.0.0/16",
 		"/ip6/64:ff9b::808:808/tcp/1": "8.8.0.0/16",
 		"/ip6/::ffff:10.0.0.1/tcp/1":  "",
+		"/ip6/2002:808:808::1/tcp/1":  "8.8.0.0/16",
+		"/ip6/64:ff9b::7f00:1/tcp/1":  "64:ff9b::/32", // not exempt as 127.0.0.1 is
 
 		// Of local networks.
 		"/ip4/127.0.0.1/tcp/1":                   "",
@@ -76,6 +78,27 @@ func TestGroups(t *testing.T) {
 	}
 	if got := All([]ma.Multiaddr{nil}); !slices.Equal(got, []Group{Unplaced}) {
 		t.Errorf("an empty address: %q", got)
+	}
+}
+
+// TestAddress: a customer's IPv6 addresses are one, and those of a LAN are not.
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]string{
+		"/ip4/8.8.4.4/tcp/1": "8.8.4.4/32", "/ip4/10.0.0.1/udp/1": "10.0.0.1/32", "/ip6/::ffff:8.8.4.4/tcp/1": "8.8.4.4/32",
+		"/ip6/64:ff9b::808:404/tcp/1": "8.8.4.4/32", "/ip6/2002:808:404:1::1/tcp/1": "8.8.4.4/32",
+		"/ip6/2002:a00:1:1::1/tcp/1": "2002:a00:1::/56", "/ip6/3fff:1:2:345::6/tcp/1": "3fff:1:2:300::/56",
+		"/ip6/fd00:1::2/tcp/1": "fd00:1::2/128", "/ip6zone/eth0/ip6/fe80::2/tcp/1": "fe80::2/128",
+		"/ip6/::1/tcp/1":          "::1/128",
+		"/dns4/example.com/tcp/1": "", relay: "",
+	} {
+		got, ok := Address(ma.StringCast(addr))
+		if ok != (want != "") || ok && got.String() != want {
+			t.Errorf("%s: %s, want %q", addr, got, want)
+		}
+	}
+	if _, ok := Address(nil); ok {
+		t.Error("no address is one")
 	}
 }
 

@@ -71,12 +71,12 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
-	b := &Builder{cfg: cfg, deps: deps, shares: newConnShares(cfg, deps.Limits),
-		quic: libp2p.Transport(quic.NewTransport)}
+	b := &Builder{cfg: cfg, deps: deps, quic: libp2p.Transport(quic.NewTransport)}
 	var err error
 	if b.reach, err = newReach(cfg, deps); err != nil {
 		return nil, err
 	}
+	b.shares = newConnShares(cfg, deps.Limits, b.reach.Reserved)
 	if b.shares.failures, err = newHandshakeFailures(deps); err != nil {
 		return nil, err
 	}

@@ -353,7 +353,7 @@ func testProtocolLimit(t *testing.T, id protocol.ID) {
 // TestLimitPerAddress: one address has its share, loopback is exempt.
 func TestLimitPerAddress(t *testing.T) {
 	c := DefaultConfig()
-	rm, err := c.newResourceManager(false, newConnShares(c, nil))
+	rm, err := c.newResourceManager(false, newConnShares(c, nil, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,7 +386,7 @@ func TestLimitPerAddress(t *testing.T) {
 func TestMaxConns(t *testing.T) {
 	c := DefaultConfig()
 	c.ConnsLow, c.ConnsHigh, c.MaxConns = 1, 2, 3
-	rm, err := c.newResourceManager(false, newConnShares(c, nil))
+	rm, err := c.newResourceManager(false, newConnShares(c, nil, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
 	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
 	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
+	"github.com/libp2p/go-libp2p/x/rate"
 	"github.com/pbnjay/memory"
 )
 
@@ -53,6 +54,7 @@ func (c Config) newResourceManager(metrics bool, shares *connShares) (network.Re
 	conns := rcmgr.LimitVal(c.MaxConns)
 	sessions := rcmgr.LimitVal(c.MaxSessions)
 	dialing := max(64, c.handshakes())
+	incoming := c.handshakes() + c.relayed()
 	streams := 2*sessions + 8*conns + 4096
 	limits := rcmgr.PartialLimitConfig{
 		System: rcmgr.ResourceLimits{
@@ -63,7 +65,7 @@ func (c Config) newResourceManager(metrics bool, shares *connShares) (network.Re
 		// The other side can draw a handshake out until it times out, so they have a limit
 		// of their own.
 		Transient: rcmgr.ResourceLimits{
-			Conns: rcmgr.LimitVal(c.handshakes() + dialing), ConnsInbound: rcmgr.LimitVal(c.handshakes()),
+			Conns: rcmgr.LimitVal(incoming + dialing), ConnsInbound: rcmgr.LimitVal(incoming),
 			ConnsOutbound: rcmgr.LimitVal(dialing),
 		},
 		Protocol:     map[protocol.ID]rcmgr.ResourceLimits{},
@@ -77,14 +79,11 @@ func (c Config) newResourceManager(metrics bool, shares *connShares) (network.Re
 	}
 
 	opts := []rcmgr.Option{
-		rcmgr.WithLimitPerSubnet(
-			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 32, ConnCount: c.MaxConnsPerIP}},
-			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 56, ConnCount: c.MaxConnsPerIP},
-				{PrefixLength: 48, ConnCount: 8 * c.MaxConnsPerIP}},
-		),
-		// loopback: no limit
-		rcmgr.WithNetworkPrefixLimit(rcmgr.DefaultNetworkPrefixLimitV4, rcmgr.DefaultNetworkPrefixLimitV6),
-		rcmgr.WithConnRateLimiters(c.connRate()),
+		// The library would count dials, and relayed connections for their relay's address, as strangers'
+		// connections, and a LAN as one address. connShares counts by address instead.
+		rcmgr.WithLimitPerSubnet([]rcmgr.ConnLimitPerSubnet{}, []rcmgr.ConnLimitPerSubnet{}),
+		rcmgr.WithNetworkPrefixLimit([]rcmgr.NetworkPrefixLimit{}, []rcmgr.NetworkPrefixLimit{}),
+		rcmgr.WithConnRateLimiters(&rate.Limiter{}),
 	}
 	if !metrics {
 		opts = append(opts, rcmgr.WithMetricsDisabled())

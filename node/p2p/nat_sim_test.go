@@ -59,6 +59,9 @@ func (s *simulated) add(p Profile, nat simnet.NAT, ip string, change func(*Confi
 	}
 	c.PortMap = false
 	c.Listen = []string{fmt.Sprintf("/ip4/%s/udp/4901/quic-v1", at)}
+	if strings.Contains(at, ":") {
+		c.Listen = []string{fmt.Sprintf("/ip6/%s/udp/4901/quic-v1", at)}
+	}
 	if change != nil {
 		change(&c)
 	}

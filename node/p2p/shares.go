@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"cmp"
+	"net"
 	"slices"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 
 	"allium/internal/ipgroup"
 	"allium/internal/limits"
+	"allium/protocols/status"
 )
 
 const (
@@ -25,18 +27,30 @@ const (
 	// handshakesOf bounds handshakes: a quarter of max_conns may be in theirs.
 	handshakesOf = 4
 
+	// relayedOf bounds relayed connections: half of max_conns.
+	relayedOf = 2
+
 	// reserveOf is the share of max_conns that stays free: a sixteenth. When fewer places
 	// are free, each new connection makes the IP group with most connections lose its
 	// newest one.
 	reserveOf = 16
 )
 
-// connShares bounds the connections by IP group. So no network takes all of max_conns, and
-// a new peer from another network gets a place. Dials, and connections from addresses in
-// no group such as loopback, count only in the total. A relayed connection counts for the
-// group of its relay.
+// connShares is the one place that bounds connections, but for those of one peer, which the
+// resource manager counts.
+//
+//   - Dials count only in the total.
+//   - A direct inbound connection counts for its address ([addresses]) and for its IP group. So no
+//     network takes all of max_conns, and a new peer from another network gets a place.
+//     Addresses in no group, such as those of a LAN, have no bound of a group.
+//   - A relayed inbound connection counts for the reservation that this node has at its relay, and
+//     not for the relay's address: many peers share that. Without a reservation the relay is a
+//     stranger that invents peers, and is refused.
 type connShares struct {
 	conns, handshakes *limits.FairGate[ipgroup.Group]
+	relayed           *limits.FairGate[peer.ID] // by relay
+	addresses         *addresses
+	reserved          func(relay peer.ID) bool
 	failures          *handshakeFailures
 
 	closers sync.WaitGroup // one for each connection in closing
@@ -44,9 +58,13 @@ type connShares struct {
 	closing map[network.Conn]struct{} // connections being closed to free places
 }
 
-func newConnShares(c Config, registry *limits.Registry) *connShares {
+func newConnShares(c Config, registry *limits.Registry, reserved func(relay peer.ID) bool) *connShares {
 	return &connShares{
-		closing: map[network.Conn]struct{}{},
+		closing: map[network.Conn]struct{}{}, addresses: newAddresses(c, registry), reserved: reserved,
+		relayed: limits.NewFairGate[peer.ID](registry, limits.Spec{
+			Name: "listen.relayed", Path: "peers → a relay → connections",
+			Policy: "refused; one relay has half of the places at most",
+		}, int64(c.relayed()), 1),
 		conns: limits.NewFairGate[ipgroup.Group](registry, limits.Spec{
 			Name: "listen.conns", Path: "peers and dials → connections",
 			Policy: "one IP group has an eighth of the free places at most; when a sixteenth is left, the group with most " +
@@ -63,6 +81,12 @@ func newConnShares(c Config, registry *limits.Registry) *connShares {
 // MaxConns and at least 32, but no more than MaxConns.
 func (c Config) handshakes() int { return max(c.MaxConns/handshakesOf, min(32, c.MaxConns)) }
 
+// relayed returns how many inbound connections may come through relays.
+func (c Config) relayed() int { return max(1, c.MaxConns/relayedOf) }
+
+// errNoReservation refuses a connection through a relay at which this node has no reservation.
+var errNoReservation = status.Errorf(status.Quota, "this node has no reservation at that relay")
+
 // sharedManager is a resource manager that asks connShares first.
 type sharedManager struct {
 	network.ResourceManager
@@ -73,18 +97,9 @@ type sharedManager struct {
 func (m *sharedManager) OpenConnection(dir network.Direction, usefd bool,
 	endpoint ma.Multiaddr) (network.ConnManagementScope, error) {
 	c := &sharedConn{shares: m.shares, inbound: dir == network.DirInbound, endpoint: endpoint}
-	if c.inbound {
-		c.group = ipgroup.Of(endpoint)
-	}
-	if err := m.shares.conns.Enter(c.group); err != nil {
+	if err := c.enter(); err != nil {
+		c.leave()
 		return nil, limited(err)
-	}
-	if c.inbound {
-		if err := m.shares.handshakes.Enter(c.group); err != nil {
-			m.shares.conns.Leave(c.group)
-			return nil, limited(err)
-		}
-		c.inHandshake = true
 	}
 	scope, err := m.ResourceManager.OpenConnection(dir, usefd, endpoint)
 	if err != nil {
@@ -93,6 +108,11 @@ func (m *sharedManager) OpenConnection(dir network.Direction, usefd bool,
 	}
 	c.ConnManagementScope = scope
 	return c, nil
+}
+
+// VerifySourceAddress implements network.ResourceManager.
+func (m *sharedManager) VerifySourceAddress(addr net.Addr) bool {
+	return m.shares.addresses.verify(addr)
 }
 
 // limited wraps err so that the library reports it to the other side as a resource limit.
@@ -110,13 +130,68 @@ func (e *limitError) Unwrap() error { return e.error }
 type sharedConn struct {
 	network.ConnManagementScope
 	shares   *connShares
-	group    ipgroup.Group
 	inbound  bool
 	endpoint ma.Multiaddr
 
 	mu          sync.Mutex
-	inHandshake bool // has a place in shares.handshakes
-	left        bool // has given its place in shares.conns back
+	inHandshake bool
+	leaves      []func() // give back its places
+	handshaken  func()   // gives back its place in shares.handshakes; nil: it has none
+}
+
+// enter takes the places that the connection needs. After an error the caller calls leave.
+func (c *sharedConn) enter() error {
+	s := c.shares
+	group := ipgroup.Group("")
+	relay, relayed := relayOf(c.endpoint)
+	switch {
+	case !c.inbound:
+	case relayed && !s.reserved(relay):
+		return errNoReservation
+	case relayed:
+		if err := s.relayed.Enter(relay); err != nil {
+			return err
+		}
+		c.leaves = append(c.leaves, func() { s.relayed.Leave(relay) })
+	default:
+		group = ipgroup.Of(c.endpoint)
+		leave, err := s.addresses.enter(c.endpoint)
+		if err != nil {
+			return err
+		}
+		c.leaves = append(c.leaves, leave)
+	}
+	if err := s.conns.Enter(group); err != nil {
+		return err
+	}
+	c.leaves = append(c.leaves, func() { s.conns.Leave(group) })
+	if c.inbound && !relayed {
+		if err := s.handshakes.Enter(group); err != nil {
+			return err
+		}
+		c.handshaken = func() { s.handshakes.Leave(group) }
+	}
+	c.inHandshake = c.inbound
+	return nil
+}
+
+// relayOf returns the relay of a relayed address; it is empty if the address does not name it.
+func relayOf(a ma.Multiaddr) (relay peer.ID, relayed bool) {
+	i := slices.IndexFunc(a, func(c ma.Component) bool { return c.Code() == ma.P_CIRCUIT })
+	if i < 0 {
+		return "", false
+	}
+	_, relay = peer.SplitAddr(a[:i])
+	return relay, true
+}
+
+// groupOf returns the group by which connections are closed when few places are free: the relay of
+// a relayed one, else the IP group.
+func groupOf(c network.Conn) ipgroup.Group {
+	if relay, relayed := relayOf(c.RemoteMultiaddr()); relayed {
+		return ipgroup.Group("relay " + relay)
+	}
+	return ipgroup.Of(c.RemoteMultiaddr())
 }
 
 // SetPeer implements network.ConnManagementScope. The library calls it when the handshake
@@ -146,18 +221,19 @@ func (c *sharedConn) leave() (inHandshake bool) {
 	defer c.mu.Unlock()
 	inHandshake = c.inHandshake
 	c.endHandshake()
-	if !c.left {
-		c.left = true
-		c.shares.conns.Leave(c.group)
+	for _, leave := range c.leaves {
+		leave()
 	}
+	c.leaves = nil
 	return inHandshake
 }
 
 // endHandshake gives the place in shares.handshakes back. The caller holds c.mu.
 func (c *sharedConn) endHandshake() {
-	if c.inHandshake {
-		c.inHandshake = false
-		c.shares.handshakes.Leave(c.group)
+	c.inHandshake = false
+	if c.handshaken != nil {
+		c.handshaken()
+		c.handshaken = nil
 	}
 }
 
@@ -214,7 +290,7 @@ func surplus(conns []network.Conn, cm connmgr.ConnManager) (out network.Conn) {
 	count := map[ipgroup.Group]int{}
 	newest := map[ipgroup.Group]network.Conn{}
 	for _, c := range conns {
-		g := ipgroup.Of(c.RemoteMultiaddr())
+		g := groupOf(c)
 		if g == "" || c.Stat().Direction != network.DirInbound || cm.IsProtected(c.RemotePeer(), "") {
 			continue
 		}

@@ -184,7 +184,10 @@ func (n *Internet) Transport(r *Router, key crypto.PrivKey, ip string, port int)
 		if !own.Equals(key) {
 			at++
 		}
-		addr := &net.UDPAddr{IP: net.ParseIP(ip).To4(), Port: at}
+		addr := &net.UDPAddr{IP: net.ParseIP(ip), Port: at}
+		if v4 := addr.IP.To4(); v4 != nil {
+			addr.IP = v4
+		}
 		cm, err := quicreuse.NewConnManager(quic.StatelessResetKey{1}, quic.TokenGeneratorKey{1},
 			quicreuse.OverrideSourceIPSelector(func() (quicreuse.SourceIPSelector, error) { return source(addr.IP), nil }),
 			quicreuse.OverrideListenUDP(func(string, *net.UDPAddr) (net.PacketConn, error) {

@@ -16,6 +16,8 @@ const (
 	maxRetry   = 30 * time.Minute
 	maxFailed  = 256 // relays whose failures are remembered, the latest
 
+	maxReserved = 16 // relays whose reservations are remembered, the latest
+
 	lookGap   = 50 * time.Millisecond // shortest time between two looks
 	lookEvery = time.Minute           // longest time between two looks
 	offline   = 5 * time.Minute       // without a connection to a public address, until the node counts as offline
@@ -26,7 +28,7 @@ const (
 	circuits      = 256             // relayed connections at one time
 	circuitBytes  = 4 << 20         // of one circuit in each direction: small files pass, more has to be direct
 	circuitTime   = 2 * time.Minute // of one circuit
-	peerCircuits  = 8               // of one peer
+	peerCircuits  = 64              // of one peer, and opened by the peers of one IP address
 	reservations  = 512             // peers that may be reached through this node
 	ipReservation = 8               // of one IP address
 	asReservation = 64              // of one autonomous system (IPv6)

@@ -35,6 +35,9 @@ type keeper struct {
 	cancel  context.CancelFunc // of all attempts
 	ctx     context.Context
 	held    map[peer.ID]*reservation
+
+	mu       sync.Mutex
+	reserved *simplelru.LRU[peer.ID, time.Time] // until when each relay keeps a place for this node; guarded by mu
 }
 
 // reservation is a place at a relay.
@@ -66,8 +69,12 @@ func newKeeper(s *Service) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
+	reserved, err := simplelru.NewLRU[peer.ID, time.Time](maxReserved, nil)
+	if err != nil {
+		return nil, err
+	}
 	return &keeper{
-		s: s, pending: map[peer.ID]ipgroup.Group{}, held: map[peer.ID]*reservation{}, failed: failed,
+		s: s, reserved: reserved, pending: map[peer.ID]ipgroup.Group{}, held: map[peer.ID]*reservation{}, failed: failed,
 		results: make(chan result, attempts), // bound: attempts
 	}, nil
 }
@@ -262,6 +269,9 @@ func (k *keeper) settle(r result, now time.Time) {
 	switch {
 	case r.err == nil:
 		k.held[r.relay] = r.got
+		k.mu.Lock()
+		k.reserved.Add(r.relay, r.got.expires)
+		k.mu.Unlock()
 		k.failed.Remove(r.relay)
 	case old != nil: // the old reservation stands; it is renewed again soon
 		old.renew = now.Add(firstRetry)
@@ -282,6 +292,16 @@ func (k *keeper) settle(r result, now time.Time) {
 	if old == nil {
 		k.s.log.Info("this node can be reached through a relay", "relay", r.relay, "addrs", r.got.addrs)
 	}
+}
+
+// Reserved reports whether the node has a reservation at a relay. One that it gave up counts until it
+// expires, as the relay keeps it.
+func (s *Service) Reserved(relay peer.ID) bool {
+	k := s.relays
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	until, ok := k.reserved.Peek(relay)
+	return ok && time.Now().Before(until)
 }
 
 // next returns how long it is until a reservation ends or is to be renewed, or a configured relay is tried

@@ -1,16 +1,19 @@
 package reach
 
 import (
+	"net/netip"
 	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/pb"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
 	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"allium/internal/ipgroup"
 	"allium/internal/limits"
 )
 
@@ -117,7 +120,32 @@ func (r *server) AllowConnect(src peer.ID, _ ma.Multiaddr, dest peer.ID) bool {
 	if !r.paid() && r.rate.Allow() != nil { // Allow counts the refusal
 		return false
 	}
-	return r.speaksOurs(src) && r.s.host.Network().Connectedness(dest) == network.Connected
+	return r.opened(src) <= peerCircuits && r.speaksOurs(src) &&
+		r.s.host.Network().Connectedness(dest) == network.Connected
+}
+
+// opened returns how many circuits peers at the address of p have opened or are opening. The library counts
+// only those of p, and peers cost nothing.
+func (r *server) opened(p peer.ID) (n int) {
+	conns := r.s.host.Network().Conns()
+	addresses := map[netip.Prefix]bool{}
+	for _, c := range conns {
+		if c.RemotePeer() == p {
+			at, _ := ipgroup.Address(c.RemoteMultiaddr())
+			addresses[at] = true
+		}
+	}
+	for _, c := range conns {
+		if at, _ := ipgroup.Address(c.RemoteMultiaddr()); !addresses[at] {
+			continue
+		}
+		for _, st := range c.GetStreams() {
+			if st.Protocol() == proto.ProtoIDv2Hop && st.Stat().Direction == network.DirInbound {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // paid takes tokens for the bytes that were relayed, and reports whether there were enough.
