@@ -5,6 +5,7 @@ import (
 
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	"go.uber.org/fx"
 
 	"allium/node/p2p/reach"
 )
@@ -53,6 +54,9 @@ func (b *Builder) reachability() []libp2p.Option {
 	opts := []libp2p.Option{
 		libp2p.AddrsFactory(b.reach.Announced), libp2p.UDPBlackHoleSuccessCounter(udp),
 		libp2p.IPv6BlackHoleSuccessCounter(ipv6),
+	}
+	if c.Profile != Testnet {
+		opts = append(opts, libp2p.WithFxOption(fx.Decorate(b.reach.NewObserved)))
 	}
 	switch c.Profile {
 	case Testnet:

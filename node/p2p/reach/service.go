@@ -57,6 +57,8 @@ type Service struct {
 	nat  atomic.Pointer[portMapper] // nil: the router is not asked for ports
 	wake chan struct{}              // tells Run to look
 
+	observers atomic.Pointer[observers] // nil: the host does not listen to what peers see
+
 	relays   *keeper
 	serving  *server
 	punches  *punches
@@ -200,6 +202,7 @@ func (s *Service) loop(ctx context.Context, emitter event.Emitter) {
 		case <-timer.C:
 		}
 		now := time.Now()
+		s.observers.Load().expire(now)
 		s.relays.step(s.needsRelay(), now)
 		s.update(emitter, now)
 		timer.Reset(max(lookGap, min(lookEvery, s.relays.next(now))))
