@@ -2,6 +2,7 @@ package node
 
 import (
 	"allium/gateway/api"
+	"allium/protocols/index"
 	"allium/protocols/object"
 	"allium/protocols/repair"
 	"allium/store"
@@ -26,3 +27,6 @@ func (n *Node) RepairClient() (*repair.Client, error) {
 		Call: n.sessions, Capability: minter.Replicate, Refused: minter.Refused,
 	}), nil
 }
+
+// IndexClient returns a client with which the node asks peers who has an object.
+func (n *Node) IndexClient() *index.Client { return index.NewClient(n.sessions, n.dht) }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -10,10 +9,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/gateway/api"
-	"allium/node/objects"
 	"allium/node/sent"
 	"allium/protocols/b3"
-	"allium/protocols/manifest"
 	"allium/protocols/object"
 )
 
@@ -30,21 +27,14 @@ func (n *Node) FollowSent(
 ) (run func(ctx context.Context, whole func(sent.Peer)), err error) {
 	below := map[b3.Root]int64{root: size}
 	if kind == api.Directory {
-		local := objects.Manifests(objects.Local{Store: n.store})
-		err = manifest.Walk(ctx, local, root, func(_ string, e manifest.Entry) error {
-			if e.Kind != manifest.Link {
-				below[e.Root] = e.Size
+		for ref, err := range n.store.Collector().Refs(ctx, root) {
+			if err != nil {
+				return nil, err
 			}
-			if len(below) > sent.MaxObjects {
-				return errTooMany
+			if below[ref.Root] = ref.Size; len(below) > sent.MaxObjects {
+				below = nil
+				break
 			}
-			return nil
-		})
-		if errors.Is(err, errTooMany) {
-			below, err = nil, nil
-		}
-		if err != nil {
-			return nil, err
 		}
 	}
 	w, err := n.sent.Watch(below)
@@ -70,6 +60,3 @@ func (n *Node) FollowSent(
 
 // askSentWait is how long FollowSent waits for a peer that it asks what it has.
 const askSentWait = time.Second
-
-// errTooMany ends the walk of a directory that has more objects than can be followed.
-var errTooMany = errors.New("too many objects")

@@ -178,6 +178,9 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 	if n.dht, err = dht.New(n.cfg.DHT, deps); err != nil {
 		return err
 	}
+	if err := n.services.Start(ctx, supervise.Service{Name: "publisher", Run: n.publisher.Run}); err != nil {
+		return err
+	}
 	return n.services.Start(ctx, supervise.Service{Name: "dht", Run: n.dht.Run})
 }
 

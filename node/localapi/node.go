@@ -71,8 +71,8 @@ type Announcer interface {
 	Announce(ctx context.Context, root b3.Root)
 	// Withdraw stops publishing an object whose last pin was removed.
 	Withdraw(ctx context.Context, root b3.Root)
-	// PinsChanged is called after a change of pins. It does not wait.
-	PinsChanged()
+	// PinChanged is called after a pin was set or removed. It does not wait. recursive may be true of any pin.
+	PinChanged(label string, recursive bool)
 	// Tell announces one object by gossip only.
 	Tell(root b3.Root)
 }
@@ -133,7 +133,7 @@ func (r running) lost(l gc.Lost) { r.deps.Repairs.Lost(l) }
 
 func (r running) pinned(ctx context.Context, root b3.Root, label string, recursive bool) {
 	r.deps.Events.PinAdded(root, label, recursive)
-	r.deps.Announce.PinsChanged()
+	r.deps.Announce.PinChanged(label, recursive)
 	if label != meta.SharedLabel && !meta.OfCluster(label) { // thousands of copies come at once: the listing has them
 		r.deps.Announce.Announce(ctx, root)
 	}
@@ -157,7 +157,7 @@ func (r running) renounce(ctx context.Context, root b3.Root, origin peer.ID) err
 }
 
 func (r running) unpinned(root b3.Root, label string) {
-	r.deps.Announce.PinsChanged()
+	r.deps.Announce.PinChanged(label, true)
 	r.deps.Events.PinRemoved(root, label)
 }
 

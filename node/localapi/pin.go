@@ -2,7 +2,6 @@ package localapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -11,11 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/gateway/api"
-	"allium/gateway/content"
-	"allium/node/localapi/reading"
-	"allium/node/objects"
 	"allium/protocols/b3"
-	"allium/protocols/manifest"
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/meta"
@@ -187,18 +182,16 @@ func (a *stored) unpinAll(ctx context.Context, root b3.Root) error {
 // pinsOf lists the pins of one object.
 func (a *stored) pinsOf(ctx context.Context, root b3.Root) ([]api.Pin, error) {
 	pins := []api.Pin{}
-	for p, err := range a.st.Pins(ctx) {
+	for p, err := range a.st.PinsOf(ctx, root) {
 		if err != nil {
 			return nil, err
 		}
-		if p.Root == root {
-			pins = append(pins, pinOf(p))
-		}
+		pins = append(pins, pinOf(p))
 	}
 	return pins, nil
 }
 
-// maxSized is how many entries of directories one listing of pins looks at for their sizes.
+// maxSized is how many objects below pins one listing of pins looks at for their sizes.
 const maxSized = 1 << 16
 
 // Pins implements api.Store.
@@ -217,30 +210,20 @@ func (a *stored) Pins(ctx context.Context) iter.Seq2[api.Pin, error] {
 	}
 }
 
-// errEnough ends a walk that has looked at enough entries.
-var errEnough = errors.New("enough entries")
-
-// sizeOf returns the bytes that a pin keeps, from what is stored here. It takes the entries that it
+// sizeOf returns the bytes that a pin keeps, each object once, from what is stored here. It takes the objects that it
 // looks at from left.
 func (a *stored) sizeOf(ctx context.Context, p meta.Pin, left *int) (size int64, atLeast bool) {
-	local := objects.Local{Store: a.st}
-	c, err := local.Open(ctx, p.Root, content.OpenOptions{})
-	if err != nil {
-		return 0, true
-	}
-	size = c.Size()
-	kind, err := reading.KindOf(ctx, c)
-	if err = errors.Join(err, c.Close()); err != nil || !p.Recursive || kind != api.Directory {
+	info, err := a.st.Stat(ctx, p.Root)
+	if size = info.Size; err != nil || !p.Recursive {
 		return size, err != nil
 	}
-	err = manifest.Walk(ctx, objects.Manifests(local), p.Root, func(_ string, e manifest.Entry) error {
-		if *left--; *left < 0 {
-			return errEnough
+	for ref, err := range a.st.Collector().Refs(ctx, p.Root) {
+		if *left--; *left < 0 || err != nil {
+			return size, true
 		}
-		size += e.Size
-		return nil
-	})
-	return size, err != nil
+		size += ref.Size
+	}
+	return size, false
 }
 
 func pinOf(p meta.Pin) api.Pin {

@@ -7,12 +7,9 @@ import (
 	"iter"
 
 	"allium/gateway/api"
-	"allium/gateway/content"
 	"allium/internal/ordered"
-	"allium/node/localapi/reading"
 	"allium/node/objects"
 	"allium/protocols/b3"
-	"allium/protocols/manifest"
 	"allium/protocols/status"
 	"allium/store/gc"
 )
@@ -115,8 +112,8 @@ func (a *stored) checkPromise(ctx context.Context, l gc.Lost, o api.VerifyOption
 }
 
 // verifyTree proves the object that key names and, for a directory, everything below
-// it. It reads only the store: a missing object is a result. It checks a directory,
-// and repairs it with o.Repair, before it reads the entries.
+// it, each object once. It reads only the store: a missing object is a result. It checks
+// a directory, and repairs it with o.Repair, before it reads the entries.
 func (a *stored) verifyTree(ctx context.Context, key string, o api.VerifyOptions, submit submitCheck) error {
 	root, err := a.reader.Root(ctx, key)
 	if err != nil {
@@ -130,29 +127,23 @@ func (a *stored) verifyTree(ctx context.Context, key string, o api.VerifyOptions
 	if err := submit(func() checked { return top }); err != nil || top.err != nil || top.Error != nil {
 		return err
 	}
-	local := objects.Local{Store: a.st}
-	c, err := local.Open(ctx, root, content.OpenOptions{})
-	if err != nil {
-		return err
-	}
-	kind, err := reading.KindOf(ctx, c)
-	if err := errors.Join(err, c.Close()); err != nil || kind != api.Directory {
-		return err
-	}
-	err = manifest.Walk(ctx, objects.Manifests(local), root, func(_ string, e manifest.Entry) error {
-		switch e.Kind {
-		case manifest.Link:
-			return nil
-		case manifest.Directory:
-			dir := a.check(ctx, e.Root, e.Size, o)
-			return submit(func() checked { return dir })
+	for ref, err := range a.st.Collector().Refs(ctx, root) {
+		if bad(err) {
+			return nil // the damaged or missing directory was already yielded
 		}
-		return submit(func() checked { return a.check(ctx, e.Root, e.Size, o) })
-	})
-	if o := status.Of(err); o == status.Corrupt || o == status.NotFound {
-		return nil // the damaged or missing directory was already yielded
+		check := func() checked { return a.check(ctx, ref.Root, ref.Size, o) }
+		if err == nil && ref.Manifest {
+			dir := check()
+			check = func() checked { return dir }
+		}
+		if err == nil {
+			err = submit(check)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // check reads and proves one object. With o.Repair it fetches a bad object again and

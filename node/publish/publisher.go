@@ -15,13 +15,10 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
-	"sync/atomic"
 
-	"allium/node/objects"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
 	"allium/protocols/hints"
-	"allium/protocols/manifest"
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/meta"
@@ -43,12 +40,14 @@ type Publisher struct {
 	hints *hints.Service // set by Join, like dht
 	dht   *dht.Service
 
-	changes atomic.Uint64 // counts PinsChanged
-	shared  atomic.Pointer[sharedSet]
+	shared *kept[sharedSet]
+	also   *kept[sharedSet] // what is shared and to which other recursive pins lead
 }
 
 // New returns a publisher that announces nothing yet.
-func New(deps Deps) *Publisher { return &Publisher{deps: deps} }
+func New(deps Deps) *Publisher {
+	return &Publisher{deps: deps, shared: newKept[sharedSet](), also: newKept[sharedSet]()}
+}
 
 // Join sets the services that carry announcements. It must be called before Announce,
 // Tell and Withdraw.
@@ -96,40 +95,31 @@ func (b *Publisher) stored(ctx context.Context, yield func(b3.Root) bool) error 
 // pinned lists the pinned objects, and by policy also everything below recursive pins.
 // It goes on after a directory that cannot be read.
 func (b *Publisher) pinned(ctx context.Context, yield func(b3.Root) bool) error {
+	announced := func(p meta.Pin) bool { return p.Label != meta.SharedLabel }
+	if b.deps.Policy == dht.AnnouncePinned {
+		for root, err := range b.deps.Store.Collector().Kept(ctx, announced) {
+			switch {
+			case root.IsZero():
+				return err
+			case err != nil:
+				b.deps.Log.Debug("the content of a pinned directory is not announced", "root", root, "err", err)
+			case !yield(root):
+				return errEnough
+			}
+		}
+		return nil
+	}
 	var last b3.Root // one object may have several pins
 	for p, err := range b.deps.Store.Pins(ctx) {
 		if err != nil {
 			return err
 		}
-		if p.Label == meta.SharedLabel {
-			continue
-		}
-		if p.Root != last && !yield(p.Root) {
+		if announced(p) && p.Root != last && !yield(p.Root) {
 			return errEnough
 		}
 		last = p.Root
-		if !p.Recursive || b.deps.Policy != dht.AnnouncePinned {
-			continue
-		}
-		if err := b.below(ctx, p.Root, yield); errors.Is(err, errEnough) {
-			return err
-		} else if err != nil {
-			b.deps.Log.Debug("the content of a pinned directory is not announced", "root", p.Root, "err", err)
-		}
 	}
 	return nil
-}
-
-// below lists everything below a directory. It returns an error if root is no
-// directory.
-func (b *Publisher) below(ctx context.Context, root b3.Root, yield func(b3.Root) bool) error {
-	return manifest.Walk(ctx, objects.Manifests(objects.Local{Store: b.deps.Store}), root,
-		func(_ string, e manifest.Entry) error {
-			if e.Kind != manifest.Link && !yield(e.Root) {
-				return errEnough
-			}
-			return nil
-		})
 }
 
 // Announce announces a new pin at once, over gossip and in the DHT, and by policy also
@@ -142,11 +132,15 @@ func (b *Publisher) Announce(ctx context.Context, root b3.Root) {
 	b.Tell(root)
 	err := b.dht.Announce(root)
 	if err == nil && b.deps.Policy != dht.AnnounceRoots {
-		_ = b.below(ctx, root, b.unlessDenied(func(r b3.Root) bool { // an error: root is no directory
-			b.Tell(r)
-			err = b.dht.Announce(r)
-			return err == nil
-		}))
+		for r, missing := range b.deps.Store.Collector().Below(ctx, root) {
+			if missing != nil || err != nil {
+				break
+			}
+			if b.deps.Denied(r) == nil {
+				b.Tell(r)
+				err = b.dht.Announce(r)
+			}
+		}
 	}
 	if err != nil {
 		b.deps.Log.Warn("a new pin is not announced completely before the next listing of what is announced",

@@ -2,22 +2,19 @@ package publish
 
 import (
 	"context"
-	"errors"
+	"sync"
 
 	"allium/protocols/b3"
-	"allium/protocols/status"
 	"allium/store/meta"
 )
 
-// maxShared bounds the objects that a set of onlyShared holds: 32 MiB and as much again for the map.
+// maxShared bounds the objects of a sharedSet: 32 MiB and as much again for the map.
 const maxShared = 1 << 20
 
-// sharedSet are the objects that are not announced because pins with the label meta.SharedLabel alone lead
-// to them.
+// sharedSet are the objects to which pins with the label meta.SharedLabel lead.
 type sharedSet struct {
 	roots map[b3.Root]struct{}
-	full  bool   // there are more than maxShared, so no object counts as announced
-	as    uint64 // the changes of pins that it knows of
+	full  bool // there are more than maxShared, or a directory cannot be read: any object may be one of them
 }
 
 func (s sharedSet) has(root b3.Root) bool {
@@ -25,67 +22,74 @@ func (s sharedSet) has(root b3.Root) bool {
 	return ok || s.full
 }
 
-// PinsChanged makes the publisher look at the pins again before it answers whether an object is only
-// shared. It does not wait.
-func (b *Publisher) PinsChanged() { b.changes.Add(1) }
-
-// isOnlyShared reports whether pins with the label meta.SharedLabel alone lead to root.
-func (b *Publisher) isOnlyShared(ctx context.Context, root b3.Root) bool {
-	as := b.changes.Load()
-	if s := b.shared.Load(); s != nil && s.as == as {
-		return s.has(root)
-	}
-	s := b.onlyShared(ctx)
-	s.as = as
-	if ctx.Err() == nil { // else the set may not be complete
-		b.shared.Store(&s)
-	}
-	return s.has(root)
+// Run walks the pins whenever somebody asks whether an object is only shared and pins have changed. It returns when
+// ctx ends.
+func (b *Publisher) Run(ctx context.Context, ready func()) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { b.shared.run(ctx, b.findShared) })
+	wg.Go(func() { b.also.run(ctx, b.findAlso) })
+	ready()
+	<-ctx.Done()
+	return nil
 }
 
-// onlyShared walks the pins. What cannot be read to the end is not announced: the set is full then.
-func (b *Publisher) onlyShared(ctx context.Context) sharedSet {
+// PinChanged tells the publisher of a pin that was set or removed. It does not wait. recursive may be true of any pin.
+func (b *Publisher) PinChanged(label string, recursive bool) {
+	if label == meta.SharedLabel {
+		b.shared.changed()
+	}
+	if recursive || label == meta.SharedLabel {
+		b.also.changed() // other pins are looked up
+	}
+}
+
+// isOnlyShared reports whether pins with the label meta.SharedLabel alone lead to root. It waits for a walk of these
+// pins, and for one of all others only if they lead to root. If ctx ends first, it returns true.
+func (b *Publisher) isOnlyShared(ctx context.Context, root b3.Root) bool {
+	shared, err := b.shared.get(ctx)
+	if err == nil && !shared.has(root) {
+		return false
+	}
+	for p, err := range b.deps.Store.PinsOf(ctx, root) {
+		if err == nil && p.Label != meta.SharedLabel {
+			return false
+		}
+	}
+	also, err := b.also.get(ctx)
+	return err != nil || !also.has(root)
+}
+
+// findShared walks the pins with the label meta.SharedLabel.
+func (b *Publisher) findShared(ctx context.Context) sharedSet {
 	s := sharedSet{roots: map[b3.Root]struct{}{}}
-	for _, shared := range []bool{true, false} {
-		if len(s.roots) == 0 && !shared {
-			break
+	isShared := func(p meta.Pin) bool { return p.Label == meta.SharedLabel }
+	for root, err := range b.deps.Store.Collector().Kept(ctx, isShared) {
+		if err != nil || len(s.roots) == maxShared {
+			b.deps.Log.Warn("what is shared cannot be told from other objects, so pinned objects alone are announced",
+				"root", root, "most", maxShared, "err", err)
+			return sharedSet{full: true}
 		}
-		for p, err := range b.deps.Store.Pins(ctx) {
-			if err != nil {
-				return sharedSet{full: true}
-			}
-			if (p.Label == meta.SharedLabel) != shared {
-				continue
-			}
-			err := b.each(ctx, p, func(root b3.Root) bool {
-				if shared {
-					s.roots[root] = struct{}{}
-				} else {
-					delete(s.roots, root)
-				}
-				return len(s.roots) <= maxShared
-			})
-			if err != nil && shared {
-				b.deps.Log.Warn("shared objects cannot be told from others, so nothing is announced", "root", p.Root, "err", err)
-				return sharedSet{full: true}
-			}
-		}
+		s.roots[root] = struct{}{}
 	}
 	return s
 }
 
-// each calls yield for the object of a pin and what is below it. The error is errEnough if yield returned
-// false.
-func (b *Publisher) each(ctx context.Context, p meta.Pin, yield func(b3.Root) bool) error {
-	if !yield(p.Root) {
-		return errEnough
+// findAlso walks the recursive pins with other labels, and returns the shared objects to which they lead.
+func (b *Publisher) findAlso(ctx context.Context) sharedSet {
+	also := sharedSet{roots: map[b3.Root]struct{}{}}
+	shared, err := b.shared.get(ctx)
+	if err != nil || len(shared.roots) == 0 {
+		return also
 	}
-	if !p.Recursive {
-		return nil
+	others := func(p meta.Pin) bool { return p.Label != meta.SharedLabel && p.Recursive }
+	for root, err := range b.deps.Store.Collector().Kept(ctx, others) {
+		if err == nil && shared.has(root) { // an error: what is below that pin is not known to be announced
+			also.roots[root] = struct{}{}
+		}
+		if len(also.roots) == len(shared.roots) {
+			break
+		}
 	}
-	err := b.below(ctx, p.Root, yield)
-	if status.Of(err) == status.BadRequest && !errors.Is(err, errEnough) {
-		return nil // a file has nothing below it
-	}
-	return err
+	return also
 }

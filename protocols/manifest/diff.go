@@ -2,6 +2,9 @@ package manifest
 
 import (
 	"context"
+	"slices"
+
+	"allium/protocols/b3"
 )
 
 // Diff calls fn for every entry that differs between two trees, at any depth. old
@@ -17,10 +20,11 @@ import (
 //
 // Of the two roots, Diff ignores Name. The zero Entry means that the tree does not
 // exist. Diff does not read nodes that both trees share, so its cost grows with
-// the difference, not with the directories. It holds at most 32 MiB of encoded
-// nodes. Its other bounds and its errors are those of [Walk].
+// the difference, not with the directories. It compares two directories once if
+// their entries are the same. It holds at most 32 MiB of encoded nodes. Its other
+// bounds and its errors are those of [Walk].
 func Diff(ctx context.Context, get Getter, old, next Entry, fn func(path string, prev, next *Entry) error) error {
-	d := differ{walker: walker{get: get}, fn: fn}
+	d := differ{walker: walker{get: get}, fn: fn, repeats: repeats{left: maxRepeated}}
 	var a, b *Entry
 	if old != (Entry{}) {
 		a = &old
@@ -33,7 +37,21 @@ func Diff(ctx context.Context, get Getter, old, next Entry, fn func(path string,
 
 type differ struct {
 	walker
-	fn func(string, *Entry, *Entry) error
+	repeats
+	fn    func(string, *Entry, *Entry) error
+	found int  // calls of fn
+	same  Seen // pairs of directories without a difference
+}
+
+// pairOf stands for two directories in a Seen; nil is none.
+func pairOf(a, b *Entry) b3.Root {
+	var roots [2]b3.Root
+	for i, e := range []*Entry{a, b} {
+		if e != nil {
+			roots[i] = e.Root
+		}
+	}
+	return b3.Sum(slices.Concat(roots[0][:], roots[1][:]))
 }
 
 // same reports whether two entries of one name are equal, apart from the content of
@@ -53,6 +71,7 @@ func (d *differ) pair(ctx context.Context, path string, a, b *Entry, depth int) 
 		return invalidEntry(path, "the path has %d bytes, the limit is %d", len(path), maxPath)
 	}
 	if (a == nil || b == nil || !same(a, b)) && (a != nil || b != nil) {
+		d.found++
 		if err := d.fn(path, a, b); err != nil {
 			return err
 		}
@@ -71,11 +90,19 @@ func (d *differ) pair(ctx context.Context, path string, a, b *Entry, depth int) 
 	case depth == maxNesting:
 		return invalidEntry(path, "it has more than %d directories inside each other", maxNesting)
 	}
-	return d.dirs(ctx, path, dirs[0], dirs[1], depth+1)
+	pair, found := pairOf(dirs[0], dirs[1]), d.found
+	if d.same.Has(pair) {
+		return nil
+	}
+	err := d.dirs(ctx, path, dirs[0], dirs[1], !d.seen.Add(pair), depth+1)
+	if err == nil && d.found == found {
+		d.same.Add(pair)
+	}
+	return err
 }
 
-// dirs merges the entries of two directories, either of which may be nil.
-func (d *differ) dirs(ctx context.Context, path string, a, b *Entry, depth int) error {
+// dirs merges the entries of two directories, either of which may be nil. repeated says that it did before.
+func (d *differ) dirs(ctx context.Context, path string, a, b *Entry, repeated bool, depth int) error {
 	x, y := newCursor(&d.walker, a), newCursor(&d.walker, b)
 	defer x.close()
 	defer y.close()
@@ -115,6 +142,11 @@ func (d *differ) dirs(ctx context.Context, path string, a, b *Entry, depth int) 
 		}
 		if path != "" {
 			name = path + "/" + name
+		}
+		if repeated {
+			if err := d.count(name); err != nil {
+				return err
+			}
 		}
 		if err := d.pair(ctx, name, p, q, depth); err != nil {
 			return err

@@ -10,6 +10,10 @@ import (
 const (
 	maxPath    = 4096 // longest path of an entry from the root of the tree, in bytes
 	maxNesting = 255  // most directories inside each other, including the root
+
+	// maxRepeated bounds the entries that a walk of paths meets in directories that it has read before. A daily copy of
+	// 100,000 files over a year has fewer; a malicious tree of a few directories would have more than anybody can count.
+	maxRepeated = 1 << 26
 )
 
 // Walk calls fn for every entry below the directory root, at any depth, with its
@@ -22,20 +26,39 @@ const (
 //
 // The first error ends the walk: an error of fn unchanged, an error of get, or
 // bad_request for an object that is no directory. A small tree can name the same
-// directory in many places, so a walk can take very long. A caller that needs a
-// bound sets a deadline on ctx or counts the entries.
+// directory in many places, and Walk visits each of them, as somebody who writes
+// the tree as files needs. It ends with bad_request after 67 million entries of
+// directories that it has read before. To read each directory once, and without a
+// path, list the references of a store's collector.
 func Walk(ctx context.Context, get Getter, root b3.Root, fn func(path string, e Entry) error) error {
-	t := tree{walker: walker{get: get}, fn: fn}
+	t := tree{walker: walker{get: get}, fn: fn, repeats: repeats{left: maxRepeated}}
 	return t.dir(ctx, nodeRef{root: root}, "", 1)
 }
 
 type tree struct {
 	walker
+	repeats
 	fn func(string, Entry) error
+}
+
+// repeats bounds the entries of directories that were read before.
+type repeats struct {
+	seen Seen
+	left int
+}
+
+// count counts one entry of a directory that was read before.
+func (r *repeats) count(path string) error {
+	if r.left--; r.left < 0 {
+		return invalidEntry(path,
+			"the directories around it occur in too many places to visit them all. Read parts of the tree")
+	}
+	return nil
 }
 
 // dir walks the directory at s. depth is 1 for the root.
 func (t *tree) dir(ctx context.Context, s nodeRef, path string, depth int) error {
+	repeated := !t.seen.Add(s.root)
 	return t.each(ctx, s, func(e *Entry) error {
 		below := e.Name
 		if path != "" {
@@ -46,6 +69,11 @@ func (t *tree) dir(ctx context.Context, s nodeRef, path string, depth int) error
 		}
 		if e.Kind == Directory && depth == maxNesting {
 			return invalidEntry(below, "it has more than %d directories inside each other", maxNesting)
+		}
+		if repeated {
+			if err := t.count(below); err != nil {
+				return err
+			}
 		}
 		if err := t.fn(below, *e); err != nil || e.Kind != Directory {
 			return err

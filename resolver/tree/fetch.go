@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/limits"
@@ -127,13 +126,9 @@ func (f *Fetcher) Fetch(ctx context.Context, tasks providers.Tasks, root b3.Root
 	defer release()
 	defer f.local.Lease(root)()
 
-	seen, err := simplelru.NewLRU[b3.Root, struct{}](seenObjects, nil)
-	if err != nil {
-		return info, err
-	}
 	t := &tree{
 		f: f, tasks: tasks, root: root, from: opt.Sources, trace: opt.Lookup, report: opt.Progress,
-		src: f.pool.Candidates(tasks, root, opt.Sources).Record(opt.Lookup), seen: seen,
+		src:     f.pool.Candidates(tasks, root, opt.Sources).Record(opt.Lookup),
 		results: make(chan result, f.cfg.Requests+f.cfg.Large), // bound: requests in flight
 	}
 	defer t.src.Close()

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
@@ -29,7 +28,7 @@ const (
 	dirsWaiting = 1024    // most directories that were found and not requested yet
 	maxRefs     = 65_536  // most entries of open directories in memory; others are read again later
 	dirRequests = 2       // most requests for directories in flight while there are files to request
-	seenObjects = 1 << 16 // most objects remembered so as not to request them twice
+	maxDirs     = 1 << 24 // most directories of a tree
 )
 
 // tree is one Fetch. The goroutine that called it runs schedule, which alone
@@ -39,14 +38,16 @@ const (
 // The walk is depth first as far as possible: cursors and dirs are stacks. Files
 // found on the way gather in batches.
 type tree struct {
-	f      *Fetcher
-	tasks  providers.Tasks
-	root   b3.Root
-	from   providers.Sources
-	src    *providers.Candidates // shared
-	trace  *trace.Lookup
-	report func(transfer.Progress)
-	seen   *simplelru.LRU[b3.Root, struct{}]
+	f        *Fetcher
+	tasks    providers.Tasks
+	root     b3.Root
+	from     providers.Sources
+	src      *providers.Candidates // shared
+	trace    *trace.Lookup
+	report   func(transfer.Progress)
+	dirsSeen manifest.Seen // a tree may name a directory in very many places
+	seen     manifest.Seen // files
+	dirsRead int           // directories that were not in dirsSeen
 
 	file        bool   // the root is a file
 	rootBytes   []byte // nil when the root is too large for a directory
@@ -197,14 +198,24 @@ func (t *tree) route(ctx context.Context, refs []manifest.Ref) error {
 	roots := make([]b3.Root, 0, len(refs))
 	for _, ref := range refs {
 		t.found(ref.Size)
-		if _, ok := t.seen.Get(ref.Root); ok {
+		seen := &t.seen
+		if ref.Manifest {
+			seen = &t.dirsSeen
+		}
+		if !seen.Add(ref.Root) {
 			t.skip(ref.Size)
 			continue
+		}
+		if ref.Manifest {
+			t.dirsRead++
+		}
+		if t.dirsRead > maxDirs {
+			return status.Errorf(status.BadRequest,
+				"more than %d directories are below %s, too many for one fetch. Fetch parts of it", maxDirs, t.root)
 		}
 		if err := t.f.denied(ref.Root); err != nil {
 			return err
 		}
-		t.seen.Add(ref.Root, struct{}{})
 		fresh = append(fresh, ref)
 		roots = append(roots, ref.Root)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"allium/protocols/b3"
+	"allium/protocols/manifest"
 	"allium/store/bloom"
 	"allium/store/meta"
 )
@@ -64,8 +65,8 @@ func (c *cycle) run(ctx context.Context) error {
 	return err
 }
 
-func (c *cycle) mark(root b3.Root) bool {
-	c.marks.Add(root)
+func (c *cycle) mark(ref manifest.Ref) bool {
+	c.marks.Add(ref.Root)
 	return false
 }
 
@@ -84,6 +85,7 @@ func damageAt(p meta.Pin, path []Step) Damage {
 
 // markPins marks what every pin reaches.
 func (c *cycle) markPins(ctx context.Context) error {
+	c.walk.nextPass()
 	at := 0
 	for p, err := range c.g.deps.Pins(ctx) {
 		if err != nil {
@@ -151,7 +153,7 @@ func (c *cycle) beginRemoval(ctx context.Context) (end func(), err error) {
 			return end, nil
 		}
 		if remark {
-			clear(c.walk.seen) // a directory may have arrived after its parent was walked
+			c.walk.seen.Clear() // a directory may have arrived after its parent was walked
 			if err := c.markPins(ctx); err != nil {
 				return nil, err
 			}
@@ -165,6 +167,7 @@ func (c *cycle) beginRemoval(ctx context.Context) (end func(), err error) {
 // markNewTrees marks trees. A tree whose top is not visible yet, because its put was
 // deferred, is marked again before the next batch.
 func (c *cycle) markNewTrees(ctx context.Context, fresh []b3.Root) error {
+	c.walk.nextPass()
 	for _, root := range fresh {
 		c.pin = meta.Pin{Root: root, Recursive: true}
 		if _, _, err := c.walk.walk(ctx, root); err != nil {

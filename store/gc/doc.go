@@ -11,8 +11,8 @@
 //     protects is unknown.
 //   - No write passes a bound of Limits, except those that Account.Take and TakeUnwritten count
 //     without a check. Reservations count as used until Release.
-//   - RAM is bounded: two Bloom filters for the objects, and a walk of at most maxSeen
-//     remembered and maxPending waiting directories.
+//   - RAM is bounded: two Bloom filters for the objects, and walks that
+//     remember directories in a manifest.Seen, and at most maxPending that wait to be read.
 //
 // One write: the store calls Account.Reserve. If the bytes fit, they count as reserved at
 // once. Otherwise Reserve wakes Collector.Serve and waits, 5 s at most, for an eviction.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"allium/protocols/b3"
+	"allium/protocols/manifest"
 	"allium/store/meta"
 )
 
@@ -40,7 +41,7 @@ func (g *Collector) pinAbove(ctx context.Context, root b3.Root) (_ *Chain, bad *
 	var pin meta.Pin
 	w := walker{
 		g: g, pause: g.deps.Admission.Alive,
-		visit: func(r b3.Root) bool { return r == root },
+		visit: func(ref manifest.Ref) bool { return ref.Root == root },
 		damaged: func(path []Step) {
 			if bad == nil {
 				d := damageAt(pin, path)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"allium/protocols/b3"
+	"allium/protocols/manifest"
 	"allium/store/meta"
 )
 
@@ -59,14 +60,14 @@ type lostWalk struct {
 	walk walker
 	duty dutyCycle
 
-	pin      meta.Pin             // whose tree is being walked
-	reported map[b3.Root]struct{} // at most maxSeen
-	err      error                // of lost, or of a look-up; ends the walk
+	pin      meta.Pin // whose tree is being walked
+	reported manifest.Seen
+	err      error // of lost, or of a look-up; ends the walk
 }
 
 func newLostWalk(g *Collector, opt FindLostOptions, lost func(Lost) error) *lostWalk {
 	w := &lostWalk{
-		g: g, lost: lost, reported: map[b3.Root]struct{}{},
+		g: g, lost: lost,
 		duty: dutyCycle{
 			share: g.deps.Duty, urgent: func() bool { return false }, admission: g.deps.Admission,
 		},
@@ -76,7 +77,7 @@ func newLostWalk(g *Collector, opt FindLostOptions, lost func(Lost) error) *lost
 	}
 	w.walk = walker{
 		g: g, pause: w.rest,
-		visit:   func(b3.Root) bool { return w.err != nil },
+		visit:   func(manifest.Ref) bool { return w.err != nil },
 		damaged: func(path []Step) { w.report(path, true, true) },
 		absent:  func(path []Step) { w.report(path, false, true) },
 		file:    w.checkFile,
@@ -139,7 +140,7 @@ func (w *lostWalk) entry(root b3.Root) (meta.Entry, bool, error) {
 // report calls lost for the last object of path, unless it did before or the pin is gone.
 func (w *lostWalk) report(path []Step, corrupt, directory bool) {
 	root := path[len(path)-1].Root
-	if _, reported := w.reported[root]; reported || w.err != nil {
+	if w.err != nil || w.reported.Has(root) {
 		return
 	}
 	if err := w.g.deps.Admission.Enter(); err != nil {
@@ -152,9 +153,7 @@ func (w *lostWalk) report(path []Step, corrupt, directory bool) {
 		w.err = err
 		return
 	}
-	if len(w.reported) < maxSeen {
-		w.reported[root] = struct{}{}
-	}
+	w.reported.Add(root)
 	w.err = w.lost(Lost{Root: root, Pin: w.pin, Path: Path(path), Corrupt: corrupt, Directory: directory})
 }
 

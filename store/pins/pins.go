@@ -188,16 +188,27 @@ func (k *Keeper) Unpin(ctx context.Context, root b3.Root, label string) error {
 // Pins yields the pins in order of address and label. It keeps one page of
 // [meta.PageSize] pins. An error ends the listing.
 func (k *Keeper) Pins(ctx context.Context) iter.Seq2[meta.Pin, error] {
-	return k.listPins(ctx, k.deps.Backend.Pins)
+	return k.listPins(ctx, k.deps.Backend.Pins, b3.Root{})
+}
+
+// PinsOf yields the pins of one object in order of their labels, and reads no others.
+func (k *Keeper) PinsOf(ctx context.Context, root b3.Root) iter.Seq2[meta.Pin, error] {
+	return func(yield func(meta.Pin, error) bool) {
+		for p, err := range k.listPins(ctx, k.deps.Backend.Pins, root) {
+			if err == nil && p.Root != root || !yield(p, err) {
+				return
+			}
+		}
+	}
 }
 
 // pagePins appends a page of pins, as the methods of the backend do.
 type pagePins func(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
 
-func (k *Keeper) listPins(ctx context.Context, from pagePins) iter.Seq2[meta.Pin, error] {
+// listPins yields pins, from those of the object root on.
+func (k *Keeper) listPins(ctx context.Context, from pagePins, root b3.Root) iter.Seq2[meta.Pin, error] {
 	return func(yield func(meta.Pin, error) bool) {
-		var root b3.Root
-		var label string
+		root, label := root, ""
 		buf := make([]meta.Pin, 0, meta.PageSize)
 		for {
 			page, err := k.pinPage(ctx, from, root, label, buf)

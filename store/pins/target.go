@@ -80,7 +80,7 @@ func noPin(root b3.Root, label string) error {
 // Each says with its number when; ForgetTarget ends it. It keeps one page of [meta.PageSize] pins. An
 // error ends the listing.
 func (k *Keeper) RemovedTargets(ctx context.Context) iter.Seq2[meta.Pin, error] {
-	return k.listPins(ctx, k.deps.Backend.Released)
+	return k.listPins(ctx, k.deps.Backend.Released, b3.Root{})
 }
 
 // ForgetTarget durably removes the record that a target was removed. It returns not_found if
