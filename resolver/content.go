@@ -40,9 +40,11 @@ type Content struct {
 	lookup  status.LookupID
 	resumed int64
 
-	ctx  context.Context
-	from groups
-	done func() // ends the admitted work; nil for local objects
+	ctx    context.Context
+	from   groups
+	stream func(opt OpenOptions, full error) (*transfer.Waiter, error) // nil: what cannot be stored fails
+	via    Sources
+	done   func() // ends the admitted work; nil for local objects
 
 	off  int64  // the offset of the next byte in the object
 	rest []byte // the part of the current group that was not handed out yet
@@ -128,6 +130,9 @@ func (c *Content) Fill(w io.WriterAt, wrote func(n int)) error {
 	var err error
 	switch from := c.from.(type) {
 	case *transfer.Reader:
+		if from.Streams() {
+			return c.fillInOrder(w, wrote)
+		}
 		err = from.Fill(w, wrote)
 	case *localGroups:
 		var writeErr error
@@ -138,6 +143,61 @@ func (c *Content) Fill(w io.WriterAt, wrote func(n int)) error {
 	default: // an object whose size is known and that has no bytes
 	}
 	return status.WithLookup(drainingError(c.ctx, err), c.lookup)
+}
+
+// fillInOrder is Fill for an object that comes through RAM.
+func (c *Content) fillInOrder(w io.WriterAt, wrote func(n int)) error {
+	for {
+		switch err := c.fill(); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		n, err := w.WriteAt(c.rest, c.off)
+		wrote(n)
+		if err != nil {
+			return err
+		}
+		c.take(n)
+	}
+}
+
+// Streams reports whether the content comes through RAM, because the store has no space for it.
+func (c *Content) Streams() bool {
+	r, ok := c.from.(*transfer.Reader)
+	return ok && r.Streams()
+}
+
+// ReadParent reads a parent above the group that was read last. It is for a Content that Streams.
+func (c *Content) ReadParent(node int64, p *[b3.ParentSize]byte) error {
+	return c.from.(*transfer.Reader).ReadParent(node, p)
+}
+
+// openStream lets c read the range opt through RAM, because of full, the error of the store. It
+// returns the proved size.
+func (c *Content) openStream(opt OpenOptions, full error) (size int64, err error) {
+	if c.from != nil {
+		c.from.Close()
+		c.from = nil
+	}
+	w, err := c.stream(opt, full)
+	if err != nil {
+		return 0, err
+	}
+	c.lookup = w.LookupID()
+	from, size, err := w.Open()
+	if err != nil {
+		w.Leave()
+		return 0, err
+	}
+	c.from = from
+	return size, nil
+}
+
+// full reports whether err says that the store has no space for an object that can come through RAM.
+func (c *Content) full(err error) bool {
+	return c.stream != nil && !c.Streams() && status.Of(err) == status.NoSpace
 }
 
 // Peek returns the next bytes without consuming them: at least one byte and at
@@ -165,6 +225,12 @@ func (c *Content) fill() error {
 	}
 	g := c.off / b3.GroupSize
 	p, err := c.from.Read(g)
+	if c.full(err) {
+		rest := OpenOptions{Start: c.off, End: c.end, Sources: c.via}
+		if _, err = c.openStream(rest, err); err == nil {
+			p, err = c.from.Read(g)
+		}
+	}
 	if err != nil {
 		c.err = status.WithLookup(drainingError(c.ctx, err), c.lookup)
 		return c.err

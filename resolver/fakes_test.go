@@ -92,6 +92,7 @@ type fakeLocal struct {
 	leases  map[b3.Root]int
 	flushes int
 	putErr  error
+	space   int64 // groups that fit into an ingest; 0: all
 	aborted int
 	kept    int    // suspended
 	opens   int    // calls of Open
@@ -353,6 +354,9 @@ func (in *fakeIngest) Write(p b3.Proved) error {
 	if p.IsParent() {
 		in.parents[p.Node()] = [b3.ParentSize]byte(p.Data())
 		return nil
+	}
+	if n := in.l.space; n > 0 && int64(len(in.groups)) >= n {
+		return status.Errorf(status.NoSpace, "full")
 	}
 	if in.groups[p.Group()] == nil {
 		in.held += int64(len(p.Data()))

@@ -14,7 +14,8 @@ import (
 // returns when the size is proved and the first group of the range is verified.
 // The rest is read as it arrives; at most opt.Ahead bytes ahead of the reader are
 // requested. The store keeps every group that arrives: an object that was read to
-// its end is local afterwards, and later calls use the parts of others.
+// its end is local afterwards, and later calls use the parts of others. When the
+// store has no space for a group, opt.Unstored says whether the rest comes through RAM.
 //
 // ctx governs the Content until it is closed. Errors carry the worst outcome of
 // the providers (corrupt before upstream before timeout before not_found),
@@ -66,7 +67,16 @@ func (r *Resolver) openRemote(ctx context.Context, root b3.Root, opt OpenOptions
 	defer l.work.Leave()
 	work, end := l.bind(ctx) // until the content is closed
 	c := &Content{root: root, source: SourcePeer, ctx: work, done: end}
+	if opt.Unstored {
+		c.via = opt.Sources
+		c.stream = func(opt OpenOptions, full error) (*transfer.Waiter, error) {
+			return r.transfers.Stream(work, l, root, opt, full)
+		}
+	}
 	size, err := r.findGroups(work, l, c, opt, here)
+	if c.full(err) {
+		size, err = c.openStream(opt, err)
+	}
 	if err == nil && c.from == nil { // the object became local meanwhile
 		var obj b3.Object
 		if obj, err = r.local.Open(work, root); err == nil {

@@ -37,7 +37,7 @@ func (c *remoteContent) Encode(ctx context.Context, w io.Writer, start, end int6
 
 // fetchSource is a b3.Source for one range of an object that is being fetched. Groups come
 // from the fetch, in order. Parents come from the store, which writes each parent before a
-// group below it. One goroutine uses it.
+// group below it, or from the fetch if the store has no space. One goroutine uses it.
 type fetchSource struct {
 	ctx  context.Context
 	st   *store.Store
@@ -75,6 +75,9 @@ func (a *fetchSource) ReadParent(node int64, p *[b3.ParentSize]byte) error {
 		if err := a.fetch(); err != nil {
 			return err
 		}
+	}
+	if a.from.Streams() {
+		return a.from.ReadParent(node, p)
 	}
 	if a.obj == nil {
 		var err error

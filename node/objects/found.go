@@ -62,7 +62,7 @@ func (f Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (c
 	if o.Whole {
 		opts = resolver.Whole(r.via)
 	}
-	opts.Absent = err
+	opts.Absent, opts.Unstored = err, true
 	opened, err := f.Resolver.Open(ctx, root, opts)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (c *remoteContent) Close() error {
 	return nil
 }
 
-// Copy writes verified bytes as they arrive, and the store keeps them. If Open opened the
+// Copy writes verified bytes as they arrive, and the store keeps them if it has space. If Open opened the
 // whole object, Copy peeks at its first bytes and does not consume them. So a caller that
 // detects the type of an object does not fetch its beginning twice.
 func (c *remoteContent) Copy(ctx context.Context, w io.Writer, start, end int64) error {
@@ -190,7 +190,7 @@ func (c *remoteContent) reader(ctx context.Context, start, end int64) (*resolver
 	if from != nil {
 		_ = from.Close()
 	}
-	o := resolver.OpenOptions{Start: start, End: end, Sources: c.via}
+	o := resolver.OpenOptions{Start: start, End: end, Unstored: true, Sources: c.via}
 	if whole {
 		o.End = resolver.ToEnd
 	}

@@ -2,13 +2,15 @@
 //
 // Invariants:
 //
-//   - At most one transfer of an object runs. All callers share it; each is a
+//   - At most one transfer stores an object. All callers share it; each is a
 //     [Waiter], for the whole object or for a range that it reads.
+//   - A reader of an object for which the store has no space has a transfer of its
+//     own, [Set.Stream], that keeps a window of 1 MiB in RAM.
 //   - One goroutine runs the driver of a transfer and alone touches its state. Each
 //     request, called a span, runs in its own goroutine, which the driver waits for.
 //   - Groups are verified before they are written to the store's ingest.
 //   - A reader makes a transfer fetch at most 64 MiB ahead of itself.
-//   - What has arrived stays in the store when the transfer ends early.
+//   - What has arrived in the store stays there when the transfer ends early.
 //
 // One transfer: [Set.Join] returns a Waiter of the running transfer or starts one.
 // The driver asks package schedule what to do, and carries it out: it starts spans,

@@ -257,7 +257,7 @@ func (d *driver) idle() (wait time.Duration, done bool, err error) {
 	now := time.Now()
 	if d.until.IsZero() {
 		d.until = now
-		if d.t.ingest != nil && d.set.lingering.Add(1) <= maxLingering {
+		if d.lingers() && d.set.lingering.Add(1) <= maxLingering {
 			d.until = now.Add(linger)
 		}
 	}
@@ -270,9 +270,12 @@ func (d *driver) idle() (wait time.Duration, done bool, err error) {
 	return never, false, nil // a waiter joined meanwhile and has sent a wake-up
 }
 
+// lingers reports whether another range of the object may continue what the transfer has stored.
+func (d *driver) lingers() bool { return d.t.ingest != nil && d.t.stream == nil }
+
 // busy ends the time without waiters.
 func (d *driver) busy() {
-	if !d.until.IsZero() && d.t.ingest != nil {
+	if !d.until.IsZero() && d.lingers() {
 		d.set.lingering.Add(-1)
 	}
 	d.until = time.Time{}

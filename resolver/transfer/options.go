@@ -22,6 +22,8 @@ type Options struct {
 	// Absent is the error of a caller that has just looked for the object in the
 	// store. When it is set the store is not asked again.
 	Absent error
+	// Unstored hands out an object for which the store has no space from RAM. It is for Open alone.
+	Unstored bool
 	providers.Sources
 }
 

@@ -70,6 +70,14 @@ func (r *Reader) group(g int64) ([]byte, error) {
 	return p, nil
 }
 
+// Streams reports whether the groups come through RAM and are not stored.
+func (r *Reader) Streams() bool { return r.w.t.stream != nil }
+
+// ReadParent reads a parent above the group that Read has returned. It is for a Reader that Streams.
+func (r *Reader) ReadParent(node int64, p *[b3.ParentSize]byte) error {
+	return r.obj.(*window).ReadParent(node, p)
+}
+
 // rereads is how often a group that the store found damaged is requested again
 // before its reader gets the error.
 const rereads = 2

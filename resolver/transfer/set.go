@@ -65,6 +65,8 @@ type Set struct {
 	m     *metrics
 	gate  *limits.Gate
 
+	streams *limits.Gate // readers through RAM
+
 	observe func(Event)
 
 	lingering atomic.Int64 // transfers that stay open without a waiter
@@ -82,6 +84,10 @@ func New(cfg Config, d Deps) *Set {
 			Path:   "gateway, sessions → fetches",
 			Policy: "resolver.fetches_waiting wait, the rest are refused with busy",
 		}, cfg.Fetches, cfg.FetchesWaiting),
+		streams: d.Limits.NewGate(limits.Spec{
+			Name: "resolver.streams", Path: "readers → objects for which the store has no space",
+			Policy: "reject: busy",
+		}, maxStreams, 0),
 		observe: d.Observe, transfers: map[b3.Root]*transfer{},
 	}
 	if s.observe == nil {
@@ -143,13 +149,7 @@ func (s *Set) transferOf(
 	if whole {
 		kind = trace.Fetch
 	}
-	record := s.ring.BeginUnder(parent, kind, trace.Key{Root: root}, 0)
-	src := s.pool.Candidates(tasks, root, from).Record(record)
-	t = &transfer{
-		s: s, root: root, trace: record, lookupID: record.ID().String(), src: src,
-		known: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{}),
-		by: map[peer.ID]struct{}{},
-	}
+	t = s.newTransfer(tasks, root, from, kind, parent)
 	s.mu.Lock()
 	other := s.transfers[root]
 	if other == nil {
@@ -157,10 +157,43 @@ func (s *Set) transferOf(
 	}
 	s.mu.Unlock()
 	if other != nil { // another caller was faster
-		record.Discard()
+		t.trace.Discard()
 		return other, false
 	}
 	return t, true
+}
+
+func (s *Set) newTransfer(
+	tasks providers.Tasks, root b3.Root, from providers.Sources, kind trace.Kind, parent status.LookupID,
+) *transfer {
+	record := s.ring.BeginUnder(parent, kind, trace.Key{Root: root}, 0)
+	return &transfer{
+		s: s, root: root, trace: record, lookupID: record.ID().String(),
+		src:   s.pool.Candidates(tasks, root, from).Record(record),
+		known: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{}),
+		by: map[peer.ID]struct{}{},
+	}
+}
+
+// Stream is Join for a reader that gets the object through RAM. full is the error of the store, which
+// has no space for it. The transfer has no other waiter and stores nothing.
+func (s *Set) Stream(
+	ctx context.Context, tasks providers.Tasks, root b3.Root, opt Options, full error,
+) (*Waiter, error) {
+	leave, err := s.streams.TryAcquire()
+	if err != nil {
+		return nil, err
+	}
+	opt.Ahead = streamAhead * b3.GroupSize
+	t := s.newTransfer(tasks, root, opt.Sources, trace.Open, status.ParentOf(ctx))
+	t.trace.Failed(trace.Store, 0, full)
+	t.stream = &opt
+	w := t.join(ctx, opt, false)
+	if !tasks.Go(func() { defer leave(); t.run(tasks.Context()) }) {
+		defer leave()
+		t.run(tasks.Context()) // which has ended
+	}
+	return w, nil
 }
 
 // Settle waits until the transfer of root that runs, if one does, has ended.

@@ -26,6 +26,7 @@ type transfer struct {
 	trace    *trace.Lookup
 	lookupID string // of trace, for the log
 	src      *providers.Candidates
+	stream   *Options // of the only waiter, which reads through RAM; nil: the object is stored
 
 	known   chan struct{} // closed once size, ingest and resumed are set
 	size    int64         // proved
@@ -126,7 +127,9 @@ func (t *transfer) run(ctx context.Context) {
 	}
 	t.src.Close()
 	t.s.mu.Lock()
-	delete(t.s.transfers, t.root)
+	if t.stream == nil {
+		delete(t.s.transfers, t.root)
+	}
 	t.s.mu.Unlock()
 	t.trace.End(t.ended(err))
 	t.err = err
@@ -169,6 +172,9 @@ func (t *transfer) observeEnd(err error) {
 // fetch serves the waiters, unless the object turns out to be local, and commits
 // the object when it is whole.
 func (t *transfer) fetch(ctx context.Context) error {
+	if t.stream != nil {
+		return t.drive(ctx)
+	}
 	defer t.s.local.Lease(t.root)()
 	// Another transfer may have ended after the caller looked and before it joined.
 	here, err := t.s.local.Has(ctx, []b3.Root{t.root})
@@ -193,6 +199,11 @@ func (t *transfer) fetch(ctx context.Context) error {
 			t.trace.Step(trace.Step{Source: trace.Partial, Verdict: trace.Hit, Count: t.resumed})
 		}
 	}
+	return t.drive(ctx)
+}
+
+// drive asks peers.
+func (t *transfer) drive(ctx context.Context) error {
 	t.begun = time.Now()
 	t.s.observe(Event{Root: t.root, LookupID: t.trace.ID()})
 	d := newDriver(t)
@@ -204,6 +215,12 @@ func (t *transfer) fetch(ctx context.Context) error {
 
 // begin opens the ingest for the proved size.
 func (t *transfer) begin(ctx context.Context, size int64) error {
+	if t.stream != nil {
+		start, _, _ := t.stream.Within(t.root, size) // Waiter.Open returns the error
+		t.size, t.ingest = size, newWindow(t.root, size, start/b3.GroupSize)
+		close(t.known)
+		return nil
+	}
 	ingest, err := t.s.local.Ingest(ctx, t.root, size)
 	if err != nil {
 		return providers.Final(err)
