@@ -12,6 +12,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/upload"
 	"allium/protocols/b3"
+	"allium/protocols/capability"
 	"allium/protocols/status"
 )
 
@@ -113,7 +114,7 @@ func (f *fakeUploads) commit(p []byte, o upload.Options) (api.Stored, error) {
 	return api.Stored{Root: root, Size: int64(len(p)), New: !here, Pinned: o.Pin}, nil
 }
 
-func (f *fakeUploads) New(_ context.Context, o upload.Options) (upload.Upload, error) {
+func (f *fakeUploads) New(_ context.Context, _ capability.Grant, o upload.Options) (upload.Upload, error) {
 	if err := f.fits(o); err != nil {
 		return upload.Upload{}, err
 	}
@@ -151,7 +152,9 @@ func (f *fakeUploads) Upload(_ context.Context, id string) (upload.Upload, error
 	return *u, nil
 }
 
-func (f *fakeUploads) Append(_ context.Context, id string, offset int64, r io.Reader) (upload.Upload, error) {
+func (f *fakeUploads) Append(
+	_ context.Context, _ capability.Grant, id string, offset int64, r io.Reader,
+) (upload.Upload, error) {
 	f.mu.Lock()
 	u, err := f.find(id)
 	switch {

@@ -17,6 +17,7 @@ import (
 	"allium/gateway/upload"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
+	"allium/protocols/capability"
 	"allium/protocols/status"
 )
 
@@ -133,7 +134,7 @@ func TestRefusedUnread(t *testing.T) {
 	root := n.objects.put([]byte("here"))
 	absent := b3.Sum([]byte("absent"))
 	id := "00000000000000000000000000000000"
-	u, err := n.sent.New(t.Context(), upload.Options{Length: 10})
+	u, err := n.sent.New(t.Context(), capability.Grant{}, upload.Options{Length: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

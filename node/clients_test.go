@@ -197,13 +197,17 @@ func main() {
 }
 `
 
-// mintForAnHour returns a capability of the node at home.
+// mintForAnHour returns a capability of the node at home to put and pin.
 func mintForAnHour(t *testing.T, home string) string {
 	t.Helper()
+	return mint(t, home, time.Now().Add(time.Hour), "op in put,pin")
+}
+
+// mint returns a capability of the node at home with caveats.
+func mint(t *testing.T, home string, until time.Time, texts ...string) string {
+	t.Helper()
 	var caveats []capability.Caveat
-	for _, text := range []string{
-		"op in put,pin", "exp < " + time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
-	} {
+	for _, text := range append(texts, "exp < "+until.UTC().Format(time.RFC3339)) {
 		c, err := capability.ParseCaveat(text)
 		if err != nil {
 			t.Fatal(err)

@@ -259,8 +259,8 @@ func checkArchived2(t *testing.T, s *store.Store, half, empty, whole string) err
 			return fmt.Errorf("upload %+v is %+v: %w", want, now, err)
 		}
 		if now.Offset > 0 && now.Root.IsZero() {
-			if now, err = s.Uploads().Append(t.Context(), id, now.Offset, bytes.NewReader(u[now.Offset:])); err != nil ||
-				now.Root != b3.Sum(u) {
+			now, err = s.Uploads().Append(t.Context(), upload.Capability{}, id, now.Offset, bytes.NewReader(u[now.Offset:]))
+			if err != nil || now.Root != b3.Sum(u) {
 				return fmt.Errorf("an upload does not go on: %+v: %w", now, err)
 			}
 		}

@@ -78,7 +78,7 @@ func (n *notesUnderTest) check(t *testing.T, disk *vfs.MemFS, victims ...string)
 	told := len(s.Damage()) > 0
 	storetest.Holds(t, s, n.object)
 	for i := range 2 {
-		download, upload := n.bases(i)
+		download, name := n.bases(i)
 		intact, corrupt, err := readHurt(t, s, n.downloads[i])
 		if err != nil {
 			return err
@@ -91,15 +91,15 @@ func (n *notesUnderTest) check(t *testing.T, disk *vfs.MemFS, victims ...string)
 		}
 		u, err := s.Uploads().Get(t.Context(), n.ids[i])
 		lost := err != nil || u.Offset != 2*group+7
-		if lost && (!contains(victims, upload) || !told) {
+		if lost && (!contains(victims, name) || !told) {
 			return fmt.Errorf("upload %d is %+v, told %t: %w", i, u, told, err)
 		}
 		if err != nil {
 			continue
 		}
 		p := n.uploads[i]
-		_, err = s.Uploads().Append(t.Context(), n.ids[i], u.Offset, bytes.NewReader(p[u.Offset:]))
-		if status.Of(err) == status.BadDigest && contains(victims, upload) {
+		_, err = s.Uploads().Append(t.Context(), upload.Capability{}, n.ids[i], u.Offset, bytes.NewReader(p[u.Offset:]))
+		if status.Of(err) == status.BadDigest && contains(victims, name) {
 			continue
 		}
 		if err != nil {

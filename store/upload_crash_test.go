@@ -105,7 +105,7 @@ func (said uploadPromise) check(t testing.TB, s *store.Store, id string) error {
 		}
 		return nil
 	}
-	u, err = s.Uploads().Append(ctx, id, u.Offset, bytes.NewReader(said.p[u.Offset:]))
+	u, err = s.Uploads().Append(ctx, upload.Capability{}, id, u.Offset, bytes.NewReader(said.p[u.Offset:]))
 	if err != nil || u.Root != root {
 		return fmt.Errorf("it does not go on: %+v: %w", u, err)
 	}
@@ -141,7 +141,8 @@ func tidyUploads(disk vfs.FS, s *store.Store) error {
 func uploadScript(t testing.TB, s *store.Store, l *uploadLedger) {
 	ctx := t.Context()
 	begin := func(p []byte, expect b3.Root) upload.Info {
-		u, err := s.Uploads().New(ctx, upload.Options{Length: int64(len(p)), Expect: expect, Label: uploadLabel, Pin: true})
+		u, err := s.Uploads().New(ctx, upload.Capability{},
+			upload.Options{Length: int64(len(p)), Expect: expect, Label: uploadLabel, Pin: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +155,7 @@ func uploadScript(t testing.TB, s *store.Store, l *uploadLedger) {
 		if cut != nil {
 			r = io.MultiReader(r, iotest.ErrReader(cut))
 		}
-		u, err := s.Uploads().Append(ctx, id, int64(from), r)
+		u, err := s.Uploads().Append(ctx, upload.Capability{}, id, int64(from), r)
 		if !errors.Is(err, cut) || u.Offset != int64(to) {
 			t.Errorf("%d to %d: %+v, %v", from, to, u, err)
 		}

@@ -60,7 +60,7 @@ func TestUploadFaults(t *testing.T) {
 						continue
 					}
 					f.on.Store(true)
-					now, err := s.Uploads().Append(t.Context(), u.ID, int64(at), bytes.NewReader(p[at:to]))
+					now, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, int64(at), bytes.NewReader(p[at:to]))
 					f.on.Store(false)
 					storetest.Want(t, err, test.want)
 					if now.Offset < int64(at) || !test.last && now.Offset != int64(at) || !now.Root.IsZero() {
@@ -119,7 +119,7 @@ func TestUploadIndexFault(t *testing.T) {
 	u := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
 	storetest.Append(t, s, u, p, 0, group)
 	f.on.Store(true)
-	now, err := s.Uploads().Append(t.Context(), u.ID, group, bytes.NewReader(p[group:3*group]))
+	now, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, group, bytes.NewReader(p[group:3*group]))
 	if err != nil || now.Offset != 3*group {
 		t.Errorf("%+v, %v", now, err)
 	}
@@ -147,9 +147,9 @@ func TestUploadReserve(t *testing.T) {
 	u := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
 	storetest.Append(t, s, u, p, 0, group)
 	disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 64<<20 + 100, TotalBytes: 1 << 30})
-	_, err := s.Uploads().Append(t.Context(), u.ID, group, bytes.NewReader(p[group:]))
+	_, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, group, bytes.NewReader(p[group:]))
 	storetest.Want(t, err, status.NoSpace)
-	_, err = s.Uploads().New(t.Context(), upload.Options{Length: 1 << 20})
+	_, err = s.Uploads().New(t.Context(), upload.Capability{}, upload.Options{Length: 1 << 20})
 	storetest.Want(t, err, status.NoSpace)
 	disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 30, TotalBytes: 1 << 30})
 	storetest.Append(t, s, u, p, group, len(p))

@@ -78,7 +78,7 @@ func uploadUntilKilled(t *testing.T, dir string, p []byte) {
 		_, _ = fmt.Fprintf(os.Stdout, "acked %s %d\n", now.ID, now.Offset)
 	}
 	hang := readFunc(func([]byte) (int, error) { select {} })
-	_, err := s.Uploads().Append(t.Context(), u.ID, int64(at),
+	_, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, int64(at),
 		io.MultiReader(bytes.NewReader(p[at:len(p)-1]), strings.NewReader(""), hang))
 	t.Error(err)
 }

@@ -110,7 +110,7 @@ func TestUploadStray(t *testing.T) {
 	if err := os.Remove(name(0)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Uploads().Append(t.Context(), us[0].ID, 2*group, bytes.NewReader(p[2*group:]))
+	_, err := s.Uploads().Append(t.Context(), upload.Capability{}, us[0].ID, 2*group, bytes.NewReader(p[2*group:]))
 	storetest.Want(t, err, status.Gone)
 	storetest.WantUploads(t, s, 2, 4*group)
 	if err := stop(); err != nil {
@@ -173,7 +173,7 @@ func TestUploadBounds(t *testing.T) {
 		refused := func(o upload.Options, want status.Outcome) {
 			t.Helper()
 			before, quota := s.Collector().Space().Used, quotas(reg)[`"a"`]
-			_, err := s.Uploads().New(t.Context(), o)
+			_, err := s.Uploads().New(t.Context(), upload.Capability{}, o)
 			storetest.Want(t, err, want)
 			if now := s.Collector().Space().Used; now.Objects > before.Objects || quotas(reg)[`"a"`] != quota {
 				t.Errorf("%+v is used after a refusal, %+v was", now, before)
@@ -253,7 +253,7 @@ func TestUploadExpires(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				// Gone when it is due, however seldom the janitor looks.
-				_, err = s.Uploads().Append(t.Context(), fed.ID, 3000, bytes.NewReader(p[3000:]))
+				_, err = s.Uploads().Append(t.Context(), upload.Capability{}, fed.ID, 3000, bytes.NewReader(p[3000:]))
 				storetest.Want(t, err, status.Gone)
 				time.Sleep(time.Minute)
 				storetest.WantUploads(t, s, 0, 0)
@@ -288,7 +288,7 @@ func TestUploadSlow(t *testing.T) {
 		r := io.MultiReader(io.LimitReader(slow, 60_000), iotest.ErrReader(errors.New("cut")))
 		ended := make(chan upload.Info, 1)
 		go func() {
-			now, _ := s.Uploads().Append(t.Context(), u.ID, 0, r)
+			now, _ := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, 0, r)
 			ended <- now
 		}()
 		time.Sleep(30*time.Second + time.Millisecond)
@@ -327,7 +327,7 @@ func TestUploadDrains(t *testing.T) {
 	var now upload.Info
 	go func() {
 		var err error
-		now, err = s.Uploads().Append(t.Context(), u.ID, 2*group, r)
+		now, err = s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, 2*group, r)
 		ended <- err
 	}()
 	<-reached
@@ -336,7 +336,7 @@ func TestUploadDrains(t *testing.T) {
 	}
 	close(open)
 	storetest.Want(t, <-ended, status.Draining)
-	_, err := s.Uploads().New(t.Context(), upload.Options{})
+	_, err := s.Uploads().New(t.Context(), upload.Capability{}, upload.Options{})
 	storetest.Want(t, err, status.Draining)
 	s, _ = storetest.Start(t, embedded(dir), store.Deps{})
 	then, err := s.Uploads().Get(t.Context(), u.ID)

@@ -82,7 +82,7 @@ func (g *Handlers) beginUpload(w *exchange.Response, r *http.Request, q exchange
 			return answerStored(w, r, s)
 		}
 	}
-	u, err := g.uploads.New(r.Context(), o)
+	u, err := g.uploads.New(r.Context(), w.Grant, o)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (g *Handlers) continueUpload(w *exchange.Response, r *http.Request, id stri
 	}
 	b := g.bodies.Open(w, r)
 	defer b.Stop()
-	u, err = g.uploads.Append(r.Context(), id, offset, b)
+	u, err = g.uploads.Append(r.Context(), w.Grant, id, offset, b)
 	if u.ID != "" {
 		u.describe(w.Header())
 	}
@@ -236,10 +236,19 @@ func (g *Handlers) upload(w *exchange.Response, r *http.Request, id string) (Upl
 		return Upload{}, noUpload(id)
 	}
 	u, err := g.uploads.Upload(r.Context(), id)
+	if bound := w.Grant.Label; err == nil && u.Label != "" && bound != "" && u.Label != bound {
+		return u, errOtherLabel(u.Label, bound)
+	}
 	if err == nil {
 		err = w.Authorize(r, capability.Request{Op: capability.Put, Object: u.Expect, Label: u.Label, Bytes: -1})
 	}
 	return u, err
+}
+
+// errOtherLabel returns the error for a capability that is bound to another label than the pin of an upload.
+func errOtherLabel(has, bound string) error {
+	return status.Errorf(status.Forbidden, "cannot continue the upload: its pin has the label %q, and the capability is "+
+		"for the label %q. Use a capability for that label, or begin another upload", has, bound)
 }
 
 func (g *Handlers) takesUploads() error {

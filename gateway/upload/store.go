@@ -7,6 +7,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/protocols/b3"
+	"allium/protocols/capability"
 )
 
 // Store stores uploads. An object that it acknowledges is verified and durable, and nothing of
@@ -28,8 +29,9 @@ type Store interface {
 	// one with too many entries is body_cap; none of them stores anything that is visible.
 	PutTree(ctx context.Context, t Tree, o Options) (api.Added, error)
 
-	// New starts a resumable upload. o.Length is known.
-	New(ctx context.Context, o Options) (Upload, error)
+	// New starts a resumable upload. o.Length is known. The upload counts against the share of
+	// the capability by, and ends with it. It returns busy if there is no place for the upload.
+	New(ctx context.Context, by capability.Grant, o Options) (Upload, error)
 	// Upload returns the state of a resumable upload. It returns not_found for an unknown one,
 	// and gone for some time after it expired or was removed.
 	Upload(ctx context.Context, id string) (Upload, error)
@@ -37,7 +39,10 @@ type Store interface {
 	// offset or another Append runs, and body_cap if r has more bytes than are missing. Bytes
 	// that arrived before an error stay; if the returned Upload has an ID, its Offset counts
 	// them. The last byte stores the object. bad_digest removes the upload instead.
-	Append(ctx context.Context, id string, offset int64, r io.Reader) (Upload, error)
+	//
+	// The capability by may be another than that of New. If its label is not that of the
+	// upload's pin, the pin gets it, or the error is forbidden if the pin has a label already.
+	Append(ctx context.Context, by capability.Grant, id string, offset int64, r io.Reader) (Upload, error)
 	// Remove removes an upload and its bytes.
 	Remove(ctx context.Context, id string) error
 }

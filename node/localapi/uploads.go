@@ -10,6 +10,7 @@ import (
 	"allium/node/tree"
 	"allium/node/tree/archive"
 	"allium/protocols/b3"
+	"allium/protocols/capability"
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/upload"
@@ -129,14 +130,16 @@ func (u Uploads) PutTree(
 }
 
 // New implements the Store of gateway/upload.
-func (u Uploads) New(ctx context.Context, o gatewayupload.Options) (gatewayupload.Upload, error) {
+func (u Uploads) New(
+	ctx context.Context, by capability.Grant, o gatewayupload.Options,
+) (gatewayupload.Upload, error) {
 	if err := u.admit(); err != nil {
 		return gatewayupload.Upload{}, err
 	}
 	if err := checkLabel(o.Label); err != nil {
 		return gatewayupload.Upload{}, err
 	}
-	up, err := u.api.st.Uploads().New(ctx, upload.Options{
+	up, err := u.api.st.Uploads().New(ctx, capabilityOf(by), upload.Options{
 		Length: o.Length, Expect: o.Expect, Label: o.Label, Pin: o.Pin,
 	})
 	return uploadOf(up), err
@@ -149,11 +152,16 @@ func (u Uploads) Upload(ctx context.Context, id string) (gatewayupload.Upload, e
 }
 
 // Append implements the Store of gateway/upload.
-func (u Uploads) Append(ctx context.Context, id string, offset int64, r io.Reader) (gatewayupload.Upload, error) {
+func (u Uploads) Append(
+	ctx context.Context, by capability.Grant, id string, offset int64, r io.Reader,
+) (gatewayupload.Upload, error) {
 	if err := u.admit(); err != nil {
 		return gatewayupload.Upload{}, err
 	}
-	up, err := u.api.st.Uploads().Append(ctx, id, offset, r)
+	if err := checkLabel(by.Label); err != nil {
+		return gatewayupload.Upload{}, err
+	}
+	up, err := u.api.st.Uploads().Append(ctx, capabilityOf(by), id, offset, r)
 	if err == nil && !up.Root.IsZero() && up.Pin {
 		u.api.node.pinned(ctx, up.Root, up.Label, false) // the store has set the pin
 	}
@@ -163,6 +171,11 @@ func (u Uploads) Append(ctx context.Context, id string, offset int64, r io.Reade
 // Remove implements the Store of gateway/upload.
 func (u Uploads) Remove(ctx context.Context, id string) error {
 	return u.api.st.Uploads().Remove(ctx, id)
+}
+
+// capabilityOf converts a capability for the store.
+func capabilityOf(by capability.Grant) upload.Capability {
+	return upload.Capability{ID: by.ID, Until: by.Expires, Label: by.Label}
 }
 
 // uploadOf converts an upload of the store for the gateway.

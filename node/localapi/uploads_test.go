@@ -11,6 +11,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/upload"
 	"allium/protocols/b3"
+	"allium/protocols/capability"
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/storetest"
@@ -77,7 +78,7 @@ func TestUploads(t *testing.T) {
 				if _, err := u.Put(ctx, unread{t}, c.o); status.Of(err) != c.want {
 					t.Errorf("%s: %v", name, err)
 				}
-				if _, err := u.New(ctx, c.o); status.Of(err) != c.want {
+				if _, err := u.New(ctx, capability.Grant{}, c.o); status.Of(err) != c.want {
 					t.Errorf("%s in pieces: %v", name, err)
 				}
 			}
@@ -117,22 +118,23 @@ func TestUploadsInPieces(t *testing.T) {
 	ctx := t.Context()
 	p := bytes.Repeat([]byte("allium"), 50_000)
 	root := b3.Sum(p)
-	up, err := u.New(ctx, upload.Options{Length: int64(len(p)), Expect: root, Pin: true, Label: "l"})
+	up, err := u.New(ctx, capability.Grant{}, upload.Options{Length: int64(len(p)), Expect: root, Pin: true, Label: "l"})
 	if err != nil || len(up.ID) != 32 || up.Offset != 0 || up.Stored != nil || !up.Expires.After(time.Now()) {
 		t.Fatalf("%+v, %v", up, err)
 	}
 	cut := status.Errorf(status.Timeout, "cut")
-	up, err = u.Append(ctx, up.ID, 0, io.MultiReader(bytes.NewReader(p[:100_001]), failing{cut}))
+	up, err = u.Append(ctx, capability.Grant{}, up.ID, 0, io.MultiReader(bytes.NewReader(p[:100_001]), failing{cut}))
 	if status.Of(err) != status.Timeout || up.Offset != 100_001 {
 		t.Fatalf("%+v, %v", up, err)
 	}
-	if up, err := u.Append(ctx, up.ID, 5, unread{t}); status.Of(err) != status.Conflict || up.Offset != 100_001 {
+	up, err = u.Append(ctx, capability.Grant{}, up.ID, 5, unread{t})
+	if status.Of(err) != status.Conflict || up.Offset != 100_001 {
 		t.Errorf("%+v, %v", up, err)
 	}
 	if up, err = u.Upload(ctx, up.ID); err != nil || up.Offset != 100_001 || up.Label != "l" || !up.Pin {
 		t.Errorf("%+v, %v", up, err)
 	}
-	up, err = u.Append(ctx, up.ID, up.Offset, bytes.NewReader(p[up.Offset:]))
+	up, err = u.Append(ctx, capability.Grant{}, up.ID, up.Offset, bytes.NewReader(p[up.Offset:]))
 	want := api.Stored{Root: root, Size: int64(len(p)), New: true, Pinned: true}
 	if err != nil || up.Stored == nil || *up.Stored != want {
 		t.Fatalf("%+v, %v", up, err)
@@ -143,7 +145,7 @@ func TestUploadsInPieces(t *testing.T) {
 	if pins, err := u.api.pinsOf(ctx, root); err != nil || len(pins) != 1 || pins[0].Label != "l" {
 		t.Errorf("%+v, %v", pins, err)
 	}
-	gone, err := u.New(ctx, upload.Options{Length: 5})
+	gone, err := u.New(ctx, capability.Grant{}, upload.Options{Length: 5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,10 +176,10 @@ func TestUploadsRefused(t *testing.T) {
 		if _, err := u.Put(t.Context(), unread{t}, o); status.Of(err) != want {
 			t.Errorf("%v", err)
 		}
-		if _, err := u.New(t.Context(), o); status.Of(err) != want {
+		if _, err := u.New(t.Context(), capability.Grant{}, o); status.Of(err) != want {
 			t.Errorf("%v", err)
 		}
-		if _, err := u.Append(t.Context(), strings.Repeat("0", 32), 0, unread{t}); status.Of(err) != want {
+		if _, err := u.Append(t.Context(), capability.Grant{}, strings.Repeat("0", 32), 0, unread{t}); status.Of(err) != want {
 			t.Errorf("%v", err)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // Begin creates an upload with the options o.
 func Begin(t testing.TB, s *store.Store, o upload.Options) upload.Info {
 	t.Helper()
-	u, err := s.Uploads().New(t.Context(), o)
+	u, err := s.Uploads().New(t.Context(), upload.Capability{}, o)
 	if err != nil || len(u.ID) != 32 || u.Options != o || u.Offset != 0 || u.Expires.IsZero() || !u.Root.IsZero() {
 		t.Fatalf("a new upload of %+v is %+v, %v", o, u, err)
 	}
@@ -30,7 +30,7 @@ func Begin(t testing.TB, s *store.Store, o upload.Options) upload.Info {
 // Append appends p[from:to] to an upload of p and returns the new state of the upload.
 func Append(t testing.TB, s *store.Store, u upload.Info, p []byte, from, to int) upload.Info {
 	t.Helper()
-	now, err := s.Uploads().Append(t.Context(), u.ID, int64(from), bytes.NewReader(p[from:to]))
+	now, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, int64(from), bytes.NewReader(p[from:to]))
 	if err != nil || now.Offset != int64(to) || (to == len(p)) == now.Root.IsZero() {
 		t.Fatalf("bytes %d to %d of %d: %+v, %v", from, to, len(p), now, err)
 	}
@@ -89,7 +89,7 @@ func testUploadSizes(t *testing.T, s *store.Store) {
 			if again := Append(t, s, u, p, size, size); again != now {
 				t.Fatalf("%+v is known, want %+v", again, now)
 			}
-			_, err := s.Uploads().Append(t.Context(), u.ID, int64(size), strings.NewReader("x"))
+			_, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, int64(size), strings.NewReader("x"))
 			Want(t, err, status.BodyCap)
 			if err := s.Uploads().Remove(t.Context(), u.ID); err != nil {
 				t.Fatal(err)
@@ -121,14 +121,14 @@ func testUploadCut(t *testing.T, s *store.Store) {
 				break
 			}
 			r := io.MultiReader(iotest.HalfReader(bytes.NewReader(p[at:at+n])), iotest.ErrReader(errBroken))
-			now, err := s.Uploads().Append(t.Context(), u.ID, int64(at), r)
+			now, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, int64(at), r)
 			if at += n; !errors.Is(err, errBroken) || now.Offset != int64(at) || !now.Root.IsZero() {
 				t.Fatalf("after %d bytes of %d: %+v, %v", at, size, now, err)
 			}
 		}
 		wantCount(t, s, 0)
 		ctx, cancel := context.WithCancel(t.Context())
-		now, err := s.Uploads().Append(ctx, u.ID, int64(at),
+		now, err := s.Uploads().Append(ctx, upload.Capability{}, u.ID, int64(at),
 			&cancelAfter{r: bytes.NewReader(p[at:]), n: 10_000, cancel: cancel})
 		if at < size-20_000 {
 			Want(t, err, status.Canceled)
@@ -154,7 +154,7 @@ func testUploadCutAtEnd(t *testing.T, s *store.Store) {
 		p := Bytes(uint64(size), size)
 		u := Begin(t, s, upload.Options{Length: int64(size)})
 		r := io.MultiReader(bytes.NewReader(p), iotest.ErrReader(errBroken))
-		now, err := s.Uploads().Append(t.Context(), u.ID, 0, r)
+		now, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, 0, r)
 		if !errors.Is(err, errBroken) || now.Offset != int64(size) || !now.Root.IsZero() {
 			t.Fatalf("cut after %d bytes: %+v, %v", size, now, err)
 		}
@@ -172,14 +172,14 @@ func testUploadCutAtEnd(t *testing.T, s *store.Store) {
 func testUploadRefuses(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	for _, o := range []upload.Options{{Length: -1}, {Length: b3.MaxSize + 1}, {Length: 1, Label: "a\nb"}} {
-		_, err := s.Uploads().New(ctx, o)
+		_, err := s.Uploads().New(ctx, upload.Capability{}, o)
 		Want(t, err, status.BadRequest)
 	}
 	for _, id := range []string{"", "x", strings.Repeat("0", 32), strings.Repeat("G", 32), strings.Repeat("0", 33),
 		"../" + strings.Repeat("0", 29)} {
 		_, err := s.Uploads().Get(ctx, id)
 		Want(t, err, status.NotFound)
-		_, err = s.Uploads().Append(ctx, id, 0, idle{})
+		_, err = s.Uploads().Append(ctx, upload.Capability{}, id, 0, idle{})
 		Want(t, err, status.NotFound)
 		Want(t, s.Uploads().Remove(ctx, id), status.NotFound)
 	}
@@ -192,13 +192,13 @@ func testUploadRefuses(t *testing.T, s *store.Store) {
 		}
 		Append(t, s, u, p, 0, size-10)
 		for _, at := range []int{0, size - 11, size - 9, size, size + 1, -1} {
-			now, err := s.Uploads().Append(ctx, u.ID, int64(at), idle{})
+			now, err := s.Uploads().Append(ctx, upload.Capability{}, u.ID, int64(at), idle{})
 			Want(t, err, status.Conflict)
 			if now.Offset != int64(size-10) {
 				t.Fatalf("told to go on at %d", now.Offset)
 			}
 		}
-		now, err := s.Uploads().Append(ctx, u.ID, int64(size-10),
+		now, err := s.Uploads().Append(ctx, upload.Capability{}, u.ID, int64(size-10),
 			io.MultiReader(bytes.NewReader(p[size-10:]), strings.NewReader("more"), iotest.ErrReader(errBroken)))
 		Want(t, err, status.BodyCap)
 		if now.Offset != int64(size) || !now.Root.IsZero() {
@@ -210,11 +210,11 @@ func testUploadRefuses(t *testing.T, s *store.Store) {
 
 		other := Begin(t, s, upload.Options{Length: int64(size), Expect: b3.Sum([]byte("others"))})
 		Append(t, s, other, p, 0, size/2)
-		_, err = s.Uploads().Append(ctx, other.ID, int64(size/2), bytes.NewReader(p[size/2:]))
+		_, err = s.Uploads().Append(ctx, upload.Capability{}, other.ID, int64(size/2), bytes.NewReader(p[size/2:]))
 		Want(t, err, status.BadDigest)
 		_, err = s.Uploads().Get(ctx, other.ID)
 		Want(t, err, status.Gone)
-		_, err = s.Uploads().Append(ctx, other.ID, int64(size), idle{})
+		_, err = s.Uploads().Append(ctx, upload.Capability{}, other.ID, int64(size), idle{})
 		Want(t, err, status.Gone)
 		WantUploads(t, s, 0, 0)
 	}
@@ -234,7 +234,7 @@ func testUploadTwice(t *testing.T, s *store.Store) {
 			u := Begin(t, s, o)
 			Append(t, s, u, p, 0, size/3)
 			wg.Go(func() {
-				now, err := s.Uploads().Append(t.Context(), u.ID, int64(size/3), bytes.NewReader(p[size/3:]))
+				now, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, int64(size/3), bytes.NewReader(p[size/3:]))
 				if err != nil || now.Root != b3.Sum(p) {
 					t.Errorf("%+v, %v", now, err)
 				}
@@ -293,11 +293,11 @@ func testUploadOneWriter(t *testing.T, s *store.Store) {
 	reached := g.reached
 	ended := make(chan error, 1)
 	go func() {
-		_, err := s.Uploads().Append(t.Context(), u.ID, 1000, g)
+		_, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, 1000, g)
 		ended <- err
 	}()
 	<-reached
-	now, err := s.Uploads().Append(t.Context(), u.ID, 1000, idle{})
+	now, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, 1000, idle{})
 	Want(t, err, status.Conflict)
 	if now.Offset != 1000 {
 		t.Errorf("beside an append: %+v", now)
@@ -327,7 +327,7 @@ func testUploadRemoved(t *testing.T, s *store.Store) {
 			t.Fatal(err)
 		}
 		Want(t, s.Uploads().Remove(t.Context(), u.ID), status.Gone)
-		_, err := s.Uploads().Append(t.Context(), u.ID, int64(size/2), idle{})
+		_, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, int64(size/2), idle{})
 		Want(t, err, status.Gone)
 	}
 	if used := s.Collector().Space().Used; used != before {

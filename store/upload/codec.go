@@ -18,14 +18,22 @@ type Options struct {
 	Pin    bool    // pin the object, not recursively, unless the label pins it already
 }
 
-// ID identifies an upload. It is random, and anyone who knows it may continue the upload.
+// ID identifies an upload. Its first four bytes are the owner and the others are random.
+// Anyone who knows it may continue the upload.
 type ID [16]byte
 
-// NewID returns a random ID.
-func NewID() (id ID) {
-	_, _ = rand.Read(id[:]) // never fails
+// newID returns a new ID for an upload of o.
+func newID(o owner) (id ID) {
+	binary.BigEndian.PutUint32(id[:], uint32(o))
+	_, _ = rand.Read(id[ownerSize:]) // never fails
 	return id
 }
+
+const ownerSize = 4
+
+// owner returns whose upload it is. IDs of older versions are random, so each has another
+// owner.
+func (id ID) owner() owner { return owner(binary.BigEndian.Uint32(id[:])) }
 
 // String returns the ID in hex, as callers and file names use it.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }

@@ -46,7 +46,7 @@ func FuzzUpload(f *testing.F) {
 
 // FuzzUploadID: what is taken for a name of an upload is one.
 func FuzzUploadID(f *testing.F) {
-	f.Add(NewID().String())
+	f.Add(newID(7).String())
 	f.Add("ABCDEFabcdef00000000000000000000")
 	f.Add("../../../../../../../etc/passwd.")
 	f.Add("")
@@ -62,8 +62,8 @@ func TestUploadIDs(t *testing.T) {
 	t.Parallel()
 	seen := map[ID]bool{}
 	for range 1000 {
-		id := NewID()
-		if back, ok := ParseID(id.String()); !ok || back != id || seen[id] {
+		id := newID(7)
+		if back, ok := ParseID(id.String()); !ok || back != id || id.owner() != 7 || seen[id] {
 			t.Fatalf("%s reads as %s, %t; seen: %t", id, back, ok, seen[id])
 		}
 		seen[id] = true

@@ -119,7 +119,7 @@ func (t *Table) complete(ctx context.Context, u *state, isNew bool) error {
 			return fmt.Errorf("pin the stored object %s: %w", rec.Root, err)
 		}
 	}
-	rec.Done, rec.IsNew, rec.Expires = true, isNew, t.expiry()
+	rec.Done, rec.IsNew, rec.Expires = true, isNew, t.expiry(Capability{})
 	if err := t.deps.Backend.NoteUpload(rec, nil); err != nil {
 		return err
 	}

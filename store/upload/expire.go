@@ -58,7 +58,7 @@ func (t *Table) Load(ctx context.Context) error {
 			continue
 		}
 		t.mu.Lock()
-		t.open++ // may exceed Deps.MaxOpen, which may have been lowered
+		t.places.take(rec.ID.owner()) // may exceed Deps.MaxOpen, which may have been lowered
 		t.mu.Unlock()
 		u.charge = t.deps.Quotas.Charge(rec.Label)
 		u.charge.Restore(meta.Count{Objects: 1, Bytes: rec.Length})

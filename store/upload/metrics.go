@@ -11,7 +11,7 @@ func (t *Table) register(reg prometheus.Registerer) {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "store_uploads_total",
 			Help: "Uploads in pieces that ended, by how: whole, expired, removed, " +
-				"bad_digest, denied, lost (the disk lost their bytes).",
+				"bad_digest, denied, lost (the disk lost their bytes), evicted (without a byte, for another one).",
 			ConstLabels: prometheus.Labels{"end": string(end)},
 		}, func() float64 { return float64(n.Load()) }))
 	}

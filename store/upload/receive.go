@@ -23,6 +23,7 @@ type appending struct {
 	ctx context.Context // of the call
 	t   *Table
 	u   *state
+	by  Capability    // of the caller
 	st  *meta.Staging // nil before open and after Close
 	h   *b3.Hasher    // nil for a small object, which commit hashes
 }
@@ -64,6 +65,31 @@ func (a *appending) Close() {
 		a.st.Close()
 		a.st = nil
 	}
+}
+
+// setLabel gives the pin of the upload the label that the capability demands, and moves what
+// is reserved of the quota.
+func (a *appending) setLabel() error {
+	rec, label := a.u.rec, a.by.Label
+	switch {
+	case label == "" || !rec.Pin || rec.Label == label:
+		return nil
+	case rec.Label != "":
+		return status.Errorf(status.Forbidden, "the pin of the upload has the label %q, not %q; begin another upload",
+			rec.Label, label)
+	}
+	charge := a.t.deps.Quotas.Charge(label)
+	if err := charge.Take(meta.Count{Objects: 1, Bytes: rec.Length}); err != nil {
+		return err
+	}
+	rec.Label = label
+	if err := a.save(rec, nil); err != nil {
+		charge.Release()
+		return err
+	}
+	a.u.charge.Release()
+	a.u.charge = charge
+	return nil
 }
 
 // receive stores what r returns, up to its end or the end of the upload.
@@ -111,7 +137,7 @@ func (a *appending) receivePart(part *part) error {
 		return err
 	}
 	rec := a.u.rec
-	rec.Offset, rec.Expires = data.Off, a.t.expiry()
+	rec.Offset, rec.Expires = data.Off, max(rec.Expires, a.t.expiry(a.by))
 	if e := a.save(rec, a.st); e != nil {
 		return e
 	}

@@ -2,7 +2,6 @@ package upload
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -54,6 +53,7 @@ const (
 	endedBadDigest outcome = "bad_digest"
 	endedDenied    outcome = "denied"
 	endedLost      outcome = "lost"
+	endedEvicted   outcome = "evicted" // another upload needed its place
 )
 
 // Backend stores uploads.
@@ -124,12 +124,13 @@ type Deps struct {
 // Close waits for its writes.
 type Table struct {
 	deps     Deps
-	limit    *limits.Usage
+	limit    *limits.Usage             // incomplete uploads
+	each     *limits.Usage             // those of the capability that has the most
 	outcomes map[outcome]*atomic.Int64 // of ended uploads; the map itself does not change
 
 	mu      sync.Mutex
 	uploads map[ID]*state
-	open    int64 // incomplete uploads, and those that are being created
+	places  places // of incomplete uploads, and those that are being created
 	ended   ring
 
 	writes latch.Latch // writes to the backend, which closes when they have ended
@@ -138,13 +139,11 @@ type Table struct {
 // NewTable returns an empty table.
 func NewTable(deps Deps) *Table {
 	t := &Table{deps: deps, uploads: map[ID]*state{}, outcomes: map[outcome]*atomic.Int64{}}
-	outcomes := []outcome{endedWhole, endedExpired, endedRemoved, endedBadDigest, endedDenied, endedLost}
+	outcomes := []outcome{endedWhole, endedExpired, endedRemoved, endedBadDigest, endedDenied, endedLost, endedEvicted}
 	for _, end := range outcomes {
 		t.outcomes[end] = new(atomic.Int64)
 	}
-	t.limit = deps.Limits.NewUsage(limits.Spec{
-		Name: "store.uploads", Path: "gateway /u → uploads that are not whole", Policy: "reject busy",
-	}, deps.MaxOpen, func() int64 { n, _ := t.count(); return n })
+	t.limitPlaces(deps.Limits, deps.MaxOpen)
 	t.register(deps.Metrics)
 	return t
 }
@@ -157,31 +156,6 @@ func (t *Table) report(op string, err error) {
 	if err != nil {
 		t.deps.Log.Warn("cannot clean up an upload; the next start will", "op", op, "err", err)
 	}
-}
-
-// reserve counts one more incomplete upload, or returns busy.
-func (t *Table) reserve() error {
-	t.mu.Lock()
-	full := t.open >= t.deps.MaxOpen
-	if !full {
-		t.open++
-	}
-	t.mu.Unlock()
-	if !full {
-		t.limit.Grown()
-		return nil
-	}
-	limit := t.limit.Refuse()
-	return &status.Error{Outcome: status.Busy, Limit: &limit, Message: fmt.Sprintf(
-		"%d uploads are not complete (store.uploads); end or remove one, or send the object in one piece",
-		t.deps.MaxOpen)}
-}
-
-// unreserve ends what reserve counted.
-func (t *Table) unreserve() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.open--
 }
 
 // add enters u, which reserve has counted.
@@ -243,7 +217,7 @@ func (t *Table) set(u *state, rec Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if rec.Done && !u.rec.Done {
-		t.open--
+		t.places.leave(rec.ID.owner())
 		t.outcomes[endedWhole].Add(1)
 	}
 	u.rec = rec
@@ -255,7 +229,7 @@ func (t *Table) forget(u *state, why outcome) {
 	defer t.mu.Unlock()
 	delete(t.uploads, u.rec.ID)
 	if !u.rec.Done {
-		t.open--
+		t.places.leave(u.rec.ID.owner())
 		t.outcomes[why].Add(1)
 	}
 	t.ended.add(u.rec.ID)
@@ -270,7 +244,7 @@ func (t *Table) count() (open, bytes int64) {
 			bytes += u.rec.Offset
 		}
 	}
-	return t.open, bytes
+	return t.places.taken, bytes
 }
 
 // Stats are the counters of uploads. Whole, Expired and Dropped count from the start of the
@@ -280,7 +254,7 @@ type Stats struct {
 	Bytes   int64 `json:"bytes"`   // stored of the incomplete ones
 	Whole   int64 `json:"whole"`   // became objects
 	Expired int64 `json:"expired"` // removed because nothing came for Deps.TTL
-	Dropped int64 `json:"dropped"` // removed on request, for wrong or denied bytes, or because the disk lost them
+	Dropped int64 `json:"dropped"` // removed on request, for wrong or denied bytes, for another one, or lost by the disk
 }
 
 // Stats returns the counters.
@@ -289,7 +263,7 @@ func (t *Table) Stats() Stats {
 	n := func(end outcome) int64 { return t.outcomes[end].Load() }
 	return Stats{
 		Open: open, Bytes: bytes, Whole: n(endedWhole), Expired: n(endedExpired),
-		Dropped: n(endedRemoved) + n(endedBadDigest) + n(endedDenied) + n(endedLost),
+		Dropped: n(endedRemoved) + n(endedBadDigest) + n(endedDenied) + n(endedLost) + n(endedEvicted),
 	}
 }
 

@@ -34,9 +34,11 @@ func infoOf(r Record) Info {
 }
 
 // New begins an upload. It reserves space and quota for the whole object, or returns
-// no_space or quota. When Deps.MaxOpen uploads are incomplete it returns busy. The upload
-// ends when it is complete, with Remove, or Deps.TTL after the last bytes.
-func (t *Table) New(ctx context.Context, o Options) (Info, error) {
+// no_space or quota. It returns busy if all places or those of c are taken, unless another
+// capability has more uploads, and one without a byte. The upload ends when it is complete,
+// with Remove, Deps.TTL after the last bytes, or with c: with the capability of those that
+// sent bytes which is valid longest.
+func (t *Table) New(ctx context.Context, c Capability, o Options) (Info, error) {
 	if o.Length < 0 || o.Length > b3.MaxSize {
 		return Info{}, status.Errorf(status.BadRequest, "an object cannot have %d bytes", o.Length)
 	}
@@ -50,7 +52,7 @@ func (t *Table) New(ctx context.Context, o Options) (Info, error) {
 		return Info{}, err
 	}
 	defer t.deps.Admission.Leave()
-	u, err := t.create(ctx, o)
+	u, err := t.create(ctx, c, o)
 	if err != nil {
 		return Info{}, fmt.Errorf("begin an upload: %w", err)
 	}
@@ -58,18 +60,18 @@ func (t *Table) New(ctx context.Context, o Options) (Info, error) {
 }
 
 // create reserves and records a new upload, and releases everything when it fails.
-func (t *Table) create(ctx context.Context, o Options) (_ Record, err error) {
-	if err := t.reserve(); err != nil {
+func (t *Table) create(ctx context.Context, c Capability, o Options) (_ Record, err error) {
+	if err := t.reserve(c.owner()); err != nil {
 		return Record{}, err
 	}
 	u := &state{
-		rec:    Record{Options: o, ID: NewID(), Expires: t.expiry()},
+		rec:    Record{Options: o, ID: newID(c.owner()), Expires: t.expiry(c)},
 		charge: t.deps.Quotas.Charge(o.Label),
 	}
 	defer func() {
 		if err != nil {
 			t.release(u)
-			t.unreserve()
+			t.unreserve(c.owner())
 		}
 	}()
 	if err := u.charge.Take(meta.Count{Objects: 1, Bytes: o.Length}); err != nil {
@@ -104,11 +106,14 @@ func (t *Table) Get(ctx context.Context, id string) (Info, error) {
 // before is kept and durable when Append returns, with the error and the state. If the
 // process ends meanwhile, about the last 32 MiB or 5 s are lost.
 //
+// An upload that pins without a label gets that of c before r is read. If it has another
+// one, Append returns forbidden.
+//
 // With the last byte the object is verified, stored, pinned and visible. Bytes that do not
 // hash to Expect are bad_digest, and the upload is removed. More bytes than Length are
 // body_cap, and are not read. An empty append to an upload that has all its bytes completes
 // it if an earlier one could not, and returns the address.
-func (t *Table) Append(ctx context.Context, id string, offset int64, r io.Reader) (Info, error) {
+func (t *Table) Append(ctx context.Context, c Capability, id string, offset int64, r io.Reader) (Info, error) {
 	if err := t.deps.Admission.EnterContext(ctx); err != nil {
 		return Info{}, err
 	}
@@ -119,14 +124,14 @@ func (t *Table) Append(ctx context.Context, id string, offset int64, r io.Reader
 		return infoOf(rec), err
 	}
 	defer t.unlock(u)
-	err = t.appendTo(ctx, u, offset, r)
+	err = t.appendTo(ctx, c, u, offset, r)
 	if err != nil {
 		err = fmt.Errorf("append to an upload: %w", err)
 	}
 	return infoOf(u.rec), err
 }
 
-func (t *Table) appendTo(ctx context.Context, u *state, offset int64, r io.Reader) error {
+func (t *Table) appendTo(ctx context.Context, c Capability, u *state, offset int64, r io.Reader) error {
 	if offset != u.rec.Offset {
 		return status.Errorf(status.Conflict, "%d bytes are stored, not %d; continue from there", u.rec.Offset, offset)
 	}
@@ -139,8 +144,11 @@ func (t *Table) appendTo(ctx context.Context, u *state, offset int64, r io.Reade
 	if u.rec.Done {
 		return checkEnd(r, u.rec.Length)
 	}
-	a := &appending{ctx: ctx, t: t, u: u}
+	a := &appending{ctx: ctx, t: t, u: u, by: c}
 	defer a.Close()
+	if err := a.setLabel(); err != nil {
+		return err
+	}
 	if err := a.receive(r); err != nil {
 		return err
 	}
@@ -188,5 +196,11 @@ func (t *Table) release(u *state) {
 	u.space, u.unwritten = meta.Count{}, 0
 }
 
-// expiry returns when an upload that got bytes now expires.
-func (t *Table) expiry() meta.Second { return meta.SecondOf(time.Now().Add(t.deps.TTL)) }
+// expiry returns when an upload expires that c begins, or sends bytes of, now.
+func (t *Table) expiry(c Capability) meta.Second {
+	expires := time.Now().Add(t.deps.TTL)
+	if !c.Until.IsZero() && c.Until.Before(expires) {
+		expires = c.Until
+	}
+	return meta.SecondOf(expires)
+}

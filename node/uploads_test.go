@@ -1,0 +1,164 @@
+package node_test
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"allium/node/config"
+	"allium/protocols/capability"
+	"allium/protocols/status"
+)
+
+// answer is an answer of a node's gateway.
+type answer struct {
+	code   int
+	header http.Header
+	body   string
+}
+
+// is fails the test unless the answer has the outcome.
+func (a answer) is(t *testing.T, what string, want status.Outcome) {
+	t.Helper()
+	if got := a.header.Get("X-Reason"); got != want.String() {
+		t.Errorf("%s: %d %q %s, want %s", what, a.code, got, a.body, want)
+	}
+}
+
+// request sends a request to the gateway of n with a capability.
+func request(t *testing.T, n *running, token, method, path string, body io.Reader, headers ...string) answer {
+	t.Helper()
+	if strings.HasPrefix(path, "/") {
+		path = n.ID().Gateway + path
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	p, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(p)}
+}
+
+// beginUpload begins an upload in pieces.
+func beginUpload(t *testing.T, n *running, token, query string, length int) answer {
+	t.Helper()
+	return request(t, n, token, "POST", "/u"+query, nil, "Upload-Length", strconv.Itoa(length))
+}
+
+// sendPiece sends a piece of an upload.
+func sendPiece(t *testing.T, n *running, token, page string, at int, p string) answer {
+	t.Helper()
+	return request(t, n, token, "PATCH", page, strings.NewReader(p),
+		"Upload-Offset", strconv.Itoa(at), "Content-Type", "application/offset+octet-stream")
+}
+
+// TestUploadsOfCapabilities takes as many places of uploads as one capability can. Another one
+// still begins uploads, also after a restart. Each upload ends with its capability.
+func TestUploadsOfCapabilities(t *testing.T) {
+	home := t.TempDir()
+	until := time.Now().Add(5 * time.Minute).Truncate(time.Second)
+	small, other := mint(t, home, until, "op in put", "bytes <= 1KiB"), mintForAnHour(t, home)
+	eight := func(c *config.Config) { c.Store.Uploads = 8 }
+	n := startAt(t, home, eight)
+	var last answer
+	begun := 0
+	for ; begun <= 8; begun++ {
+		if last = beginUpload(t, n, small, "", 1); last.code != http.StatusCreated {
+			break
+		}
+		if got := last.header.Get("Upload-Expires"); got != until.UTC().Format(http.TimeFormat) {
+			t.Fatalf("the upload expires at %s, its capability at %s", got, until)
+		}
+	}
+	last.is(t, "one more than its share", status.Busy)
+	if begun != 4 || !strings.Contains(last.body, "store.uploads_each") || !strings.Contains(last.body, "remove one") {
+		t.Errorf("after %d uploads: %s", begun, last.body)
+	}
+	caveat, err := capability.ParseCaveat("bytes <= 5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	narrow, err := capability.Attenuate(small, caveat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beginUpload(t, n, narrow, "", 1).is(t, "made of the same capability", status.Busy)
+	kept := beginUpload(t, n, other, "", 2)
+	if kept.code != http.StatusCreated {
+		t.Fatalf("another capability: %d %s", kept.code, kept.body)
+	}
+	page := kept.header.Get("Location")
+	if a := sendPiece(t, n, other, page, 0, "x"); a.code != http.StatusNoContent {
+		t.Fatalf("%d %s", a.code, a.body)
+	}
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	n = startAt(t, home, eight)
+	beginUpload(t, n, small, "", 1).is(t, "one more after a restart", status.Busy)
+	if a := beginUpload(t, n, other, "", 2); a.code != http.StatusCreated {
+		t.Errorf("another capability, after a restart: %d %s", a.code, a.body)
+	}
+	if a := sendPiece(t, n, other, page, 1, "y"); a.code != http.StatusCreated {
+		t.Errorf("%d %s", a.code, a.body)
+	}
+}
+
+// TestUploadOfTwoCapabilities begins an upload with one capability and ends it with another. It
+// is pinned under the label of the latter, or refused.
+func TestUploadOfTwoCapabilities(t *testing.T) {
+	home := t.TempDir()
+	hour := time.Now().Add(time.Hour)
+	free := mintForAnHour(t, home)
+	photos := mint(t, home, hour, "op in put,pin", "label = photos")
+	docs := mint(t, home, hour, "op in put", "label = docs")
+	n := startAt(t, home, nil)
+	begin := func(token string) string {
+		t.Helper()
+		a := beginUpload(t, n, token, "?pin=true", 2)
+		if a.code != http.StatusCreated {
+			t.Fatalf("%d %s", a.code, a.body)
+		}
+		return a.header.Get("Location")
+	}
+	page := begin(free)
+	if a := sendPiece(t, n, free, page, 0, "a"); a.code != http.StatusNoContent {
+		t.Fatalf("%d %s", a.code, a.body)
+	}
+	if a := sendPiece(t, n, photos, page, 1, "b"); a.code != http.StatusCreated {
+		t.Fatalf("%d %s", a.code, a.body)
+	}
+	page = begin(photos)
+	a := sendPiece(t, n, docs, page, 0, "cd")
+	a.is(t, "a capability for another label", status.Forbidden)
+	if !strings.Contains(a.body, `\"photos\"`) || !strings.Contains(a.body, `\"docs\"`) {
+		t.Errorf("%s", a.body)
+	}
+	if a := sendPiece(t, n, free, page, 0, "cd"); a.code != http.StatusCreated {
+		t.Fatalf("%d %s", a.code, a.body)
+	}
+	pinned := 0
+	for pin, err := range n.api.Pins(t.Context()) {
+		if pinned++; err != nil || pin.Label != "photos" {
+			t.Errorf("%+v, %v; want the label photos", pin, err)
+		}
+	}
+	if pinned != 2 {
+		t.Errorf("%d pins, want 2", pinned)
+	}
+}
