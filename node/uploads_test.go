@@ -1,6 +1,10 @@
 package node_test
 
 import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -9,6 +13,7 @@ import (
 	"time"
 
 	"allium/node/config"
+	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
@@ -161,4 +166,120 @@ func TestUploadOfTwoCapabilities(t *testing.T) {
 	if pinned != 2 {
 		t.Errorf("%d pins, want 2", pinned)
 	}
+}
+
+// TestBytesOfArchives posts archives that become larger than the capability allows. Each is
+// refused as an object is that decompresses to more, and nothing of it is pinned.
+func TestBytesOfArchives(t *testing.T) {
+	home := t.TempDir()
+	const most = 16 << 10
+	token := mint(t, home, time.Now().Add(time.Hour), "op in put,pin", fmt.Sprintf("bytes <= %d", most))
+	free := mintForAnHour(t, home)
+	n := startAt(t, home, nil)
+	if a := request(t, n, free, "POST", "/o?pin=false", strings.NewReader(strings.Repeat("r", most+1))); a.code >= 300 {
+		t.Fatalf("%d %s", a.code, a.body)
+	}
+	halves := strings.Repeat("h", most/2)
+	for name, c := range map[string]struct {
+		sent
+		want status.Outcome
+	}{
+		"a zip":                    {zipNamed(t, strings.Repeat("z", most+1), "a"), status.BodyCap},
+		"a zip with two files":     {zipNamed(t, halves+"!", "a", "b"), status.BodyCap},
+		"a zip as large":           {zipNamed(t, halves, "a", "b"), status.OK},
+		"a zip with a false size":  {lyingZip(t, strings.Repeat("z", most+1)), status.BadRequest},
+		"a sparse tar":             {sparseTar(t, most+1), status.BodyCap},
+		"a sparse tar as large":    {sparseTar(t, most), status.OK},
+		"a large file, by address": {tarByAddress(t, b3.Sum([]byte(strings.Repeat("r", most+1)))), status.BodyCap},
+	} {
+		a := request(t, n, token, "POST", "/b3", strings.NewReader(c.body), "Content-Type", c.media)
+		if c.want != status.OK {
+			a.is(t, name, c.want)
+		} else if a.code >= 300 {
+			t.Errorf("%s: %d %s", name, a.code, a.body)
+		}
+	}
+	add := n.ID().Admin + "/api/v1/add"
+	large := sparseTar(t, most+1)
+	a := request(t, n, token, "POST", add, strings.NewReader(large.body), "Content-Type", large.media)
+	if !strings.Contains(a.body, status.BodyCap.String()) {
+		t.Errorf("a sparse tar to the local API: %d %s", a.code, a.body)
+	}
+	for _, content := range []string{strings.Repeat("z", most+1), halves + "!"} {
+		if _, err := n.Store().Stat(t.Context(), b3.Sum([]byte(content))); status.Of(err) != status.NotFound {
+			t.Errorf("a refused file of %d bytes is stored: %v", len(content), err)
+		}
+	}
+	pinned := 0
+	for _, err := range n.api.Pins(t.Context()) {
+		if pinned++; err != nil {
+			t.Error(err)
+		}
+	}
+	if pinned != 2 {
+		t.Errorf("%d pins, want those of the archives that fit", pinned)
+	}
+	if a = request(t, n, free, "POST", "/b3", strings.NewReader(large.body), "Content-Type",
+		large.media); a.code != http.StatusCreated {
+		t.Errorf("without a bound: %d %s", a.code, a.body)
+	}
+}
+
+// lyingZip returns a zip whose list says that its file has one byte.
+func lyingZip(t *testing.T, content string) sent {
+	t.Helper()
+	z := zipNamed(t, content, "a")
+	p := []byte(z.body)
+	at := bytes.Index(p, []byte("PK\x01\x02"))
+	r, err := zip.NewReader(bytes.NewReader(p), int64(len(p)))
+	if err != nil || at < 0 || r.File[0].UncompressedSize64 != uint64(len(content)) {
+		t.Fatalf("%v", err)
+	}
+	copy(p[at+24:], []byte{1, 0, 0, 0})
+	return sent{string(p), z.media}
+}
+
+// tarByAddress returns a tar with a file that it names by its address.
+func tarByAddress(t *testing.T, root b3.Root) sent {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	err := w.WriteHeader(&tar.Header{
+		Name: "f", Typeflag: tar.TypeReg, Mode: 0o644, PAXRecords: map[string]string{"ALLIUM.root": root.String()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return sent{b.String(), "application/x-tar"}
+}
+
+// sparseTar returns a tar with a sparse file of size bytes (old GNU format), of which it has 512.
+func sparseTar(t *testing.T, size int) sent {
+	t.Helper()
+	h := make([]byte, 512)
+	octal := func(at, width, n int) { copy(h[at:], fmt.Sprintf("%0*o\x00", width-1, n)) }
+	copy(h, "f")
+	octal(100, 8, 0o644)
+	octal(108, 8, 0)
+	octal(116, 8, 0)
+	octal(124, 12, 512) // bytes in the tar
+	octal(136, 12, 0)
+	h[156] = tar.TypeGNUSparse
+	copy(h[257:], "ustar  \x00")
+	octal(386, 12, 0) // the first piece: 512 bytes at 0
+	octal(398, 12, 512)
+	octal(410, 12, size) // the end
+	octal(422, 12, 0)
+	octal(483, 12, size)
+	copy(h[148:], "        ")
+	sum := 0
+	for _, c := range h {
+		sum += int(c)
+	}
+	copy(h[148:], fmt.Sprintf("%06o\x00 ", sum))
+	body := append(append(h, bytes.Repeat([]byte("s"), 512)...), make([]byte, 1024)...)
+	return sent{string(body), "application/x-tar"}
 }

@@ -34,6 +34,7 @@ func (g *Handlers) apiAdd(w *exchange.Response, r *http.Request, in exchange.Inp
 	o := api.AddOptions{
 		NoPin: in.Query.Flag("no_pin"), Label: in.Query.Text("label"), Target: targetOf(in.Query),
 		OnBadEntry: api.OnBadEntry(in.Query.Text("on_bad_entry")), Ordered: in.Query.Flag("ordered"),
+		Count: w.LimitFiles(),
 	}
 	if !o.NoPin {
 		if err := w.Authorize(r, capability.Request{Op: capability.Pin, Label: o.Label, Bytes: -1}); err != nil {

@@ -47,6 +47,11 @@ type AddOptions struct {
 	// goroutine at a time, those of a tree before its Added. nil: nobody wants
 	// them. A node that cannot report them never calls Roots.
 	Roots func([]b3.Root)
+
+	// Count is called with the bytes of files that the add reads, or refers to by
+	// address, from any goroutine. Its error ends the add. nil: they are not bounded.
+	// It does not leave this process.
+	Count func(n int64) error
 }
 
 // OnBadEntry is what an add does with an entry that no directory can hold, or

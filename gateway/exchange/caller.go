@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 
 	"allium/internal/limits"
 	"allium/protocols/capability"
@@ -144,4 +145,22 @@ func (c *Caller) LimitBody(body io.Reader) io.Reader {
 		return body
 	}
 	return &cappedReader{r: body, left: most, max: most, name: "the body", why: "the capability allows"}
+}
+
+// LimitFiles returns a function that counts bytes of files in an archive, which may be more
+// than the bytes of its body. It returns body_cap above what the request's capability allows.
+// It is safe for concurrent use, and nil if the capability allows any number.
+func (c *Caller) LimitFiles() func(n int64) error {
+	most := c.Grant.MaxBytes
+	if most < 0 {
+		return nil
+	}
+	var sum atomic.Int64
+	return func(n int64) error {
+		if n > most || sum.Add(n) > most {
+			return status.Errorf(status.BodyCap, "cannot store the archive: its files have more than %s, which is what the "+
+				"capability allows. Use a capability with a higher bound", limits.Bytes(most).Human())
+		}
+		return nil
+	}
 }

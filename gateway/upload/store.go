@@ -26,7 +26,8 @@ type Store interface {
 
 	// PutTree stores the directory that an archive holds. Entries that no directory can hold are treated as
 	// t.OnBadEntry says. A malformed archive is bad_request, one that becomes too large is decompress_cap, and
-	// one with too many entries is body_cap; none of them stores anything that is visible.
+	// one with too many entries is body_cap; none of them stores anything that is visible. An error of t.Count
+	// ends it likewise.
 	PutTree(ctx context.Context, t Tree, o Options) (api.Added, error)
 
 	// New starts a resumable upload. o.Length is known. The upload counts against the share of
@@ -63,8 +64,11 @@ type Tree struct {
 	Body   io.Reader // of Tar and Zip
 	// Next returns the next file of a Form, io.EOF after the last one. The body is read until its end before
 	// the next call.
-	Next       func() (name string, body io.Reader, err error)
-	Ratio      int64 // how many times its size a Zip may decompress to
+	Next  func() (name string, body io.Reader, err error)
+	Ratio int64 // how many times its size a Zip may decompress to
+	// Count is called with the bytes of files that the directory gets, at the latest before they are stored. nil:
+	// they are not bounded.
+	Count      func(n int64) error
 	OnBadEntry api.OnBadEntry
 }
 

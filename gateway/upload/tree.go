@@ -46,6 +46,7 @@ func (g *Handlers) postTree(w *exchange.Response, r *http.Request, q exchange.Pa
 		}
 		t.Next = f.next
 	}
+	t.Count = w.LimitFiles()
 	added, err := g.uploads.PutTree(r.Context(), t, o)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func (a *stored) Add(
 		return a.AddItems(ctx, tree.TarItems(tar), o, progress)
 	}
 	return a.add(o, func(st tree.Store, each func(context.Context, api.Added) error) error {
-		reports := tree.Reports{Progress: progress, Roots: o.Roots}
+		reports := tree.Reports{Progress: progress, Roots: o.Roots, Count: o.Count}
 		return a.archives.Add(ctx, st, archive.NewTar(tar), "", o.OnBadEntry, reports, each)
 	})
 }
@@ -35,7 +35,7 @@ func (a *stored) AddItems(
 	ctx context.Context, items tree.Items, o api.AddOptions, progress api.ProgressFunc,
 ) iter.Seq2[api.Added, error] {
 	return a.add(o, func(st tree.Store, each func(context.Context, api.Added) error) error {
-		return tree.Add(ctx, st, items, tree.Reports{Progress: progress, Roots: o.Roots}, each)
+		return tree.Add(ctx, st, items, tree.Reports{Progress: progress, Roots: o.Roots, Count: o.Count}, each)
 	})
 }
 

@@ -105,7 +105,7 @@ func (u Uploads) PutTree(
 	}
 	put := func(in archive.Reader) error {
 		run := func(st tree.Store, each func(context.Context, api.Added) error) error {
-			return u.api.archives.Add(ctx, st, in, treeName, t.OnBadEntry, tree.Reports{}, each)
+			return u.api.archives.Add(ctx, st, in, treeName, t.OnBadEntry, tree.Reports{Count: t.Count}, each)
 		}
 		for got, err := range u.api.add(api.AddOptions{NoPin: !o.Pin, Label: o.Label}, run) {
 			if err != nil {
@@ -120,7 +120,15 @@ func (u Uploads) PutTree(
 	}
 	switch t.Format {
 	case gatewayupload.Zip:
-		err = u.api.archives.Zip(ctx, t.Body, t.Ratio, put)
+		err = u.api.archives.Zip(ctx, t.Body, t.Ratio, func(z *archive.Zip) error {
+			if t.Count != nil { // before an entry is stored
+				if err := t.Count(z.Unpacked()); err != nil {
+					return err
+				}
+				t.Count = nil
+			}
+			return put(z)
+		})
 	case gatewayupload.Form:
 		err = put(archive.NewFiles(t.Next))
 	default:

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -44,6 +45,16 @@ type addStats struct {
 	bytes  atomic.Int64 // bytes read, and those of files that the store held
 	reused atomic.Int64 // bytes of files that the store held
 	report api.ProgressFunc
+	count  func(n int64) error // see api.AddOptions; nil: any number of bytes
+}
+
+// add counts n bytes of files. It returns the error of count.
+func (s *addStats) add(n int64) error {
+	s.bytes.Add(n)
+	if s.count == nil {
+		return nil
+	}
+	return s.count(n)
 }
 
 // tell reports the progress. path is what is read next, or empty.
@@ -78,7 +89,8 @@ type pipelineItem struct {
 // Reports are the functions that an add calls while it runs. Each may be nil.
 type Reports struct {
 	Progress api.ProgressFunc
-	Roots    func([]b3.Root) // see api.AddOptions
+	Roots    func([]b3.Root)     // see api.AddOptions
+	Count    func(n int64) error // see api.AddOptions
 }
 
 // Add stores the items and calls each for every tree once the tree is durable.
@@ -103,7 +115,7 @@ func add(
 		ordered: make(chan *pipelineItem, maxOrdered), // bound: maxOrdered; workers alone hold bytes of files
 		jobs:    make(chan []*pipelineItem),
 	}
-	p.stats.report = reports.Progress
+	p.stats.report, p.stats.count = reports.Progress, reports.Count
 	g.Go(func() error { return supervise.Guard(func() error { return p.read(gctx, items) }) })
 	for range workers {
 		g.Go(func() error { return supervise.Guard(func() error { return p.store(gctx) }) })
@@ -195,8 +207,10 @@ func (p *addPipeline) read(ctx context.Context, items Items) error {
 func (p *addPipeline) body(ctx context.Context, a *pipelineItem) (inline bool, err error) {
 	if a.Size >= 0 && a.Size <= smallFile {
 		a.data = make([]byte, a.Size)
-		_, err := io.ReadFull(a.Body, a.data)
-		return false, err
+		if _, err := io.ReadFull(a.Body, a.data); err != nil {
+			return false, err
+		}
+		return false, checkEnd(a.Body)
 	}
 	defer close(a.done)
 	if a.err = p.st.Fits(max(0, a.Size)); a.err != nil {
@@ -204,6 +218,17 @@ func (p *addPipeline) body(ctx context.Context, a *pipelineItem) (inline bool, e
 	}
 	a.object, a.err = p.stream(ctx, a.Body)
 	return true, a.err
+}
+
+// checkEnd returns an error unless r is at its end. A zip verifies the checksum of a file there.
+func checkEnd(r io.Reader) error {
+	switch n, err := io.ReadFull(r, make([]byte, 1)); {
+	case n > 0:
+		return status.Errorf(status.BadRequest, "the file has more bytes than the archive says. Make the archive again")
+	case !errors.Is(err, io.EOF):
+		return err
+	}
+	return nil
 }
 
 // store runs a worker: it stores files until there are no more.
@@ -241,7 +266,9 @@ func (p *addPipeline) find(ctx context.Context, job []*pipelineItem) error {
 	}
 	for i, a := range job {
 		a.object, a.reused = found[i], !found[i].Root.IsZero()
-		p.stats.bytes.Add(found[i].Size)
+		if err := p.stats.add(found[i].Size); err != nil {
+			return fmt.Errorf("%s: %w", a.Path, err)
+		}
 		p.stats.reused.Add(found[i].Size)
 	}
 	return nil
@@ -256,7 +283,9 @@ func (p *addPipeline) file(ctx context.Context, a *pipelineItem) (Object, error)
 		}
 	}
 	if a.Open == nil {
-		p.stats.bytes.Add(int64(len(a.data)))
+		if err := p.stats.add(int64(len(a.data))); err != nil {
+			return Object{}, err
+		}
 		info, err := p.st.PutBytes(ctx, a.data)
 		a.data = nil
 		return info, err
@@ -297,7 +326,9 @@ type countingReader struct {
 
 func (c countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
-	c.stats.bytes.Add(int64(n))
+	if err := c.stats.add(int64(n)); err != nil {
+		return 0, err
+	}
 	c.stats.tell("")
 	return n, err
 }

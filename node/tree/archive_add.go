@@ -74,7 +74,7 @@ func (t *ArchiveAdder) Add(
 // Zip holds the zip that r gives, since its list of entries comes last, and calls use with a
 // reader of it. It refuses a zip that is longer than it may hold with body_cap, and one that
 // decompresses to more than ratio times its size; see [archive.NewZip].
-func (t *ArchiveAdder) Zip(ctx context.Context, r io.Reader, ratio int64, use func(archive.Reader) error) error {
+func (t *ArchiveAdder) Zip(ctx context.Context, r io.Reader, ratio int64, use func(*archive.Zip) error) error {
 	done, err := t.zips.Acquire(ctx)
 	if err != nil {
 		return err

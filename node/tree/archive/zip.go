@@ -28,9 +28,10 @@ const (
 
 // Zip reads a zip. Its methods read from the file that NewZip got.
 type Zip struct {
-	files []*zip.File
-	size  int64         // of the zip
-	body  io.ReadCloser // of the current entry; nil: none
+	files    []*zip.File
+	size     int64         // of the zip
+	unpacked int64         // bytes that its entries decompress to
+	body     io.ReadCloser // of the current entry; nil: none
 }
 
 // NewZip returns a reader of the zip of size bytes in f. It refuses what is no whole zip and entries that
@@ -49,13 +50,14 @@ func NewZip(f io.ReaderAt, size, ratio int64) (*Zip, error) {
 	if n := len(r.File); n > MaxZipEntries { // the end may say less than the list has
 		return nil, errLongList(uint64(n))
 	}
-	if err := checkSizes(r.File, ratio); err != nil {
+	unpacked, err := checkSizes(r.File, ratio)
+	if err != nil {
 		return nil, err
 	}
 	if err := checkOverlaps(r.File, size); err != nil {
 		return nil, err
 	}
-	return &Zip{files: r.File, size: size}, nil
+	return &Zip{files: r.File, size: size, unpacked: unpacked}, nil
 }
 
 // Close closes the current entry.
@@ -65,6 +67,9 @@ func (z *Zip) Close() {
 		z.body = nil
 	}
 }
+
+// Unpacked returns the bytes that all entries decompress to, at most. It is known before the first entry.
+func (z *Zip) Unpacked() int64 { return z.unpacked }
 
 // Consumed implements Reader. The zip was read before its first entry.
 func (z *Zip) Consumed() int64 { return z.size }
@@ -133,9 +138,9 @@ func zipError(err error) error {
 	return status.Errorf(status.BadRequest, "cannot read the zip: %w. Check that it is whole (unzip -t)", err)
 }
 
-// checkSizes refuses a zip whose list promises more bytes than ratio allows. archive/zip gives no more of
-// an entry than its size in the list.
-func checkSizes(files []*zip.File, ratio int64) error {
+// checkSizes returns how many bytes the list of a zip promises, and refuses more than ratio allows.
+// archive/zip gives no more of an entry than its size in the list.
+func checkSizes(files []*zip.File, ratio int64) (int64, error) {
 	var packed, unpacked uint64
 	for _, f := range files {
 		const most = 1 << 62
@@ -144,10 +149,10 @@ func checkSizes(files []*zip.File, ratio int64) error {
 	}
 	// packed may be near the bound, so the ratio is compared by division.
 	if unpacked > ratioFloor && unpacked/uint64(ratio) > packed {
-		return status.Errorf(status.DecompressCap,
+		return 0, status.Errorf(status.DecompressCap,
 			"cannot unpack the zip: it becomes more than %d times as large. Send a tar, or pack less into it", ratio)
 	}
-	return nil
+	return int64(unpacked), nil
 }
 
 // checkOverlaps refuses a zip in which two entries share bytes, or an entry has bytes outside of the zip. A
