@@ -49,25 +49,66 @@ func TestFairGateCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, part := rapid.IntRange(1, 20).Draw(t, "n"), rapid.IntRange(1, 5).Draw(t, "part")
 		r := limits.NewRegistry(nil)
-		p := limits.NewFairGate[int](r, spec("places"), int64(n), int64(part))
+		p := limits.NewFairBytes[int](r, spec("places"), int64(n), int64(part))
 		has, used := map[int]int{}, 0
 		for range rapid.IntRange(0, 80).Draw(t, "steps") {
-			k := rapid.IntRange(0, 5).Draw(t, "key")
+			k, more := rapid.IntRange(0, 5).Draw(t, "key"), rapid.IntRange(1, 3).Draw(t, "places")
 			if rapid.Bool().Draw(t, "leave") {
-				if has[k] > 0 {
-					p.Leave(k)
-					has[k]--
-					used--
+				if has[k] >= more {
+					p.LeaveN(k, int64(more))
+					has[k] -= more
+					used -= more
 				}
-			} else if want := used < n && (k == 0 || has[k]*part < n-used); (p.Enter(k) == nil) != want {
-				t.Fatalf("key %d with %d of %d, %d of them taken: want %t", k, has[k], n, used, want)
+			} else if want := mayTake(k, has[k], used, n, part, more); (p.EnterN(k, int64(more)) == nil) != want {
+				t.Fatalf("key %d with %d of %d, %d of them taken, takes %d: want %t", k, has[k], n, used, more, want)
 			} else if want {
-				has[k]++
-				used++
+				has[k] += more
+				used += more
 			}
 			if got := r.Snapshot()[0].Current; got != int64(used) {
 				t.Fatalf("%d are taken, it says %d", used, got)
 			}
 		}
 	})
+}
+
+// mayTake says whether a key that has some of n places, of which used are taken, may take more of them one after
+// another. A key without a place may take any that are free.
+func mayTake(k, has, used, n, part, more int) bool {
+	for newcomer := has == 0; more > 0; more-- {
+		if used == n || k != 0 && !newcomer && has*part >= n-used {
+			return false
+		}
+		has++
+		used++
+	}
+	return true
+}
+
+// TestFairBytes: however much a key takes at a time, it has no more than its share, which is what it would have with
+// one at a time, and a newcomer gets what is free.
+func TestFairBytes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ n, part, each, first int64 }{
+		{24, 2, 1, 8}, {24, 2, 4, 8}, {24, 2, 5, 5}, {24, 2, 7, 7}, {24, 2, 20, 20}, {1000, 4, 1, 200}, {1000, 4, 7, 196},
+		{1000, 4, 100, 200}, {1000, 4, 150, 150}, {10, 1, 3, 3}, {10, 1, 5, 5},
+	} {
+		p := limits.NewFairBytes[int](nil, spec("bytes"), test.n, test.part)
+		got := int64(0)
+		for p.EnterN(1, test.each) == nil {
+			got += test.each
+		}
+		if got != test.first {
+			t.Errorf("%+v: the first has %d", test, got)
+		}
+		wantLimit(t, p.EnterN(1, test.n-got), status.Quota, "bytes")
+		wantLimit(t, p.EnterN(2, test.n-got+1), status.Busy, "bytes")
+		if err := p.EnterN(2, test.n-got); err != nil {
+			t.Errorf("%+v: the newcomer: %v", test, err)
+		}
+		p.LeaveN(1, got)
+		if p.Free() != got || p.EnterN(3, got) != nil {
+			t.Errorf("%+v: %d are free", test, p.Free())
+		}
+	}
 }

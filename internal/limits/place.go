@@ -31,7 +31,7 @@ func (l *Place[K]) leave() (was bool) {
 	defer l.p.mu.Unlock()
 	was, l.taken = l.taken, false
 	if was {
-		l.p.remove(l.key)
+		l.p.remove(l.key, 1)
 	}
 	return was
 }
@@ -40,7 +40,7 @@ func (l *Place[K]) leave() (was bool) {
 func (l *Place[K]) over() bool {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
-	return l.p.over(l.key)
+	return l.p.over(l.key, 1)
 }
 
 // take takes the place. The gate has a free one.
@@ -48,11 +48,11 @@ func (l *Place[K]) take() {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
 	l.taken = true
-	l.p.add(l.key)
+	l.p.add(l.key, 1)
 }
 
 // refuse counts a refusal and returns it as status.Quota.
-func (l *Place[K]) refuse() error { return l.p.quota(l.p.m.cap - l.p.Free()) }
+func (l *Place[K]) refuse() error { return l.p.quota(l.p.m.cap-l.p.Free(), 1) }
 
 // place is a [Place] with any type of key. FairQueue calls its methods while it
 // holds its own lock.
