@@ -8,12 +8,6 @@ import (
 	"allium/protocols/b3"
 )
 
-// wireNode is the map after the magic line (OAP1.md §11).
-type wireNode struct {
-	Kind    uint8       `cbor:"0,keyasint"`
-	Entries []wireEntry `cbor:"1,keyasint,omitempty"`
-}
-
 // wireEntry is an entry of a directory or an index. An entry of an index has only
 // name, digest and size. Members with their default value are omitted.
 type wireEntry struct {
@@ -25,29 +19,16 @@ type wireEntry struct {
 	Target     string `cbor:"5,keyasint,omitempty"`
 }
 
-// The numbers of wireNode.Kind.
+// The kinds of nodes.
 const (
 	kindDirectory = 1
 	kindIndex     = 2
 )
 
-// maxEntries bounds what the decoder allocates for a node of items that are too
-// short to be entries. A valid entry has at least 8 bytes.
-const maxEntries = MaxNode / 8
+// maxEntries is more than the entries that a node can have.
+const maxEntries = MaxNode / MinItem
 
-var (
-	encoder = must(cbor.CoreDetEncOptions().UserBufferEncMode())
-	decoder = must(cbor.DecOptions{
-		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
-		IndefLength:       cbor.IndefLengthForbidden,
-		TagsMd:            cbor.TagsForbidden,
-		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
-		UTF8:              cbor.UTF8RejectInvalid,
-		MaxNestedLevels:   4,
-		MaxMapPairs:       16,
-		MaxArrayElements:  maxEntries,
-	}.DecMode())
-)
+var encoder = must(cbor.CoreDetEncOptions().UserBufferEncMode())
 
 // must panics on an error. It is for the constant options above.
 func must[T any](v T, err error) T {
@@ -69,13 +50,15 @@ func (e *Entry) wire() *wireEntry {
 	return w
 }
 
-// entry converts w to a checked Entry.
-func (w *wireEntry) entry() (Entry, error) {
-	e := Entry{Name: w.Name, Kind: EntryKind(w.Kind), Size: w.Size, Executable: w.Executable, Target: w.Target}
-	if len(w.Digest) == b3.Size {
-		e.Root = b3.Root(w.Digest)
-	} else if len(w.Digest) != 0 {
-		return e, invalidEntry(w.Name, "the digest has %d bytes, not %d", len(w.Digest), b3.Size)
+// entry converts it to a checked Entry.
+func (it *item) entry() (Entry, error) {
+	e := Entry{
+		Name: string(it.name), Kind: EntryKind(it.kind), Size: it.size, Executable: it.executable, Target: string(it.target),
+	}
+	if len(it.digest) == b3.Size {
+		e.Root = b3.Root(it.digest)
+	} else if len(it.digest) != 0 {
+		return e, invalidEntry(e.Name, "the digest has %d bytes, not %d", len(it.digest), b3.Size)
 	}
 	return e, e.check()
 }
@@ -84,14 +67,24 @@ func (c *Child) wire() *wireEntry {
 	return &wireEntry{Name: c.First, Digest: c.Root[:], Size: c.Size}
 }
 
-// child converts w to a checked Child.
-func (w *wireEntry) child() (Child, error) {
-	if w.Kind != 0 || w.Executable || w.Target != "" {
-		return Child{}, invalidEntry(w.Name, "an index entry has only a name, a digest and a size")
+// child converts it to a checked Child.
+func (it *item) child() (Child, error) {
+	if it.kind != 0 || it.executable || len(it.target) != 0 {
+		return Child{}, invalidEntry(string(it.name), "an index entry has only a name, a digest and a size")
 	}
 	// The remaining rules are those of a directory entry.
-	dir := *w
-	dir.Kind = uint8(Directory)
+	dir := *it
+	dir.kind = uint8(Directory)
 	e, err := dir.entry()
 	return Child{First: e.Name, Root: e.Root, Size: e.Size}, err
+}
+
+// check returns an error unless the item is valid in its node.
+func (it *item) check(index bool) (err error) {
+	if index {
+		_, err = it.child()
+	} else {
+		_, err = it.entry()
+	}
+	return err
 }

@@ -25,6 +25,9 @@ func FuzzDecode(f *testing.F) {
 		if took := after.TotalAlloc - before.TotalAlloc; took > maxDecode {
 			t.Fatalf("%d bytes took %d", len(p), took)
 		}
+		if (err == nil) != valid(t, p) {
+			t.Fatalf("%x: %v", p, err)
+		}
 		if err != nil {
 			return
 		}

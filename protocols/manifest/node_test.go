@@ -283,12 +283,18 @@ func TestRefs(t *testing.T) {
 		{Root: b3.Sum([]byte("abc")), Size: 3},
 		{Root: sub, Size: subSize}, // a file, whatever it holds
 	}
+	if refs, err := Refs(o[root]); err != nil || !slices.Equal(refs, want) {
+		t.Errorf("without its node: %v, %v, want %v", refs, err, want)
+	}
 	if n, err := Decode(o[root]); err != nil || !slices.Equal(n.Refs(), want) {
 		t.Errorf("got %v, %v; want %v", n, err, want)
 	}
 	a, b := o.raw(t, kindDirectory, wires(entries[:2])...), o.raw(t, kindDirectory, wires(entries[2:])...)
 	index := o.raw(t, kindIndex, *a.wire(), *b.wire())
 	want = []Ref{{Root: a.Root, Size: a.Size, Manifest: true}, {Root: b.Root, Size: b.Size, Manifest: true}}
+	if refs, err := Refs(o[index.Root]); err != nil || !slices.Equal(refs, want) {
+		t.Errorf("without its node: %v, %v, want %v", refs, err, want)
+	}
 	if n, err := Decode(o[index.Root]); err != nil || !slices.Equal(n.Refs(), want) {
 		t.Errorf("got %v, %v; want %v", n, err, want)
 	}

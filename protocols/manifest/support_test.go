@@ -136,3 +136,9 @@ func genEntries(limit int) *rapid.Generator[[]Entry] {
 		return entries
 	})
 }
+
+// wireNode is the map after the magic line (OAP1.md §11).
+type wireNode struct {
+	Kind    uint8       `cbor:"0,keyasint"`
+	Entries []wireEntry `cbor:"1,keyasint,omitempty"`
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sort"
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
@@ -26,9 +25,12 @@ type Getter func(ctx context.Context, root b3.Root) ([]byte, error)
 // name occurs twice or out of order. If there is an error, it is in the last pair:
 // an error of get, or bad_request for an object that is no directory.
 func Entries(ctx context.Context, get Getter, root b3.Root) iter.Seq2[Entry, error] {
+	return entries(ctx, walker{parts: get.parts()}, nodeRef{root: root})
+}
+
+func entries(ctx context.Context, w walker, top nodeRef) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		w := walker{get: get}
-		err := w.each(ctx, nodeRef{root: root}, func(e *Entry) error {
+		err := w.each(ctx, top, func(e *Entry) error {
 			if !yield(*e, nil) {
 				return errStop
 			}
@@ -49,6 +51,8 @@ type nodeRef struct {
 	first  string // name of the first entry; "" for the root node of a directory
 	before string // every name is less than this; "" for no bound
 	depth  int    // index nodes above the node in the directory
+
+	checked bool // the node was read and checked before
 }
 
 // child returns a reference to the i-th child of the index n, which is at s.
@@ -67,17 +71,75 @@ const maxLoaded = 16 << 20
 
 // walker reads nodes and counts the bytes of the nodes that it holds.
 type walker struct {
-	get    Getter
-	loaded int // bytes of encoded nodes
+	parts   Parts
+	release bool // an index is not held while its children are read
+	loaded  int  // bytes of encoded nodes
 }
 
-// load reads the node at s and checks it against the properties in s. It returns
-// the node and its size in bytes.
+// open reads the node at s to its end, and checks it and its properties, unless that was
+// done before. see gets each item; it may be nil. The caller calls begin on the scanner.
+func (w *walker) open(ctx context.Context, s nodeRef, see func(index bool, it *item) error) (*scanner, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.root, err)
+	}
+	sc := &scanner{read: func(at int64) ([]byte, int64, error) { return w.parts(ctx, s.root, at) }}
+	if s.checked {
+		return sc, nil
+	}
+	first, err := sc.check(see)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.root, err)
+	}
+	return sc, s.check(sc.size, sc.index(), first, string(sc.last))
+}
+
+// check decodes the node to its end and checks each item. It returns the name of the first.
+func (s *scanner) check(see func(index bool, it *item) error) (first string, err error) {
+	if err := s.begin(); err != nil {
+		return "", err
+	}
+	var it item
+	for {
+		ok, err := s.next(&it)
+		if err != nil || !ok {
+			return first, err
+		}
+		if s.done == 1 {
+			first = string(it.name)
+		}
+		if err := it.check(s.index()); err != nil {
+			return "", err
+		}
+		if see != nil {
+			if err := see(s.index(), &it); err != nil {
+				return "", err
+			}
+		}
+	}
+}
+
+// check checks the properties of a node that was read. first and last are its names.
+func (s nodeRef) check(size int64, index bool, first, last string) error {
+	switch {
+	case s.size != 0 && size != s.size:
+		return malformed("%s has %d bytes, its parent says %d", s.root, size, s.size)
+	case s.first != "" && first != s.first:
+		return malformed("%s begins with %q, its index says %q", s.root, first, s.first)
+	case s.before != "" && last >= s.before:
+		return malformed("%s contains %q, which belongs to the next node of its index", s.root, last)
+	case index && s.depth == MaxDepth:
+		return malformed("%s is an index below %d other indexes", s.root, MaxDepth)
+	}
+	return nil
+}
+
+// load reads the whole node at s. It returns the node and its size in bytes. The parts
+// of w must be whole objects.
 func (w *walker) load(ctx context.Context, s nodeRef) (*Node, int, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, fmt.Errorf("read %s: %w", s.root, err)
 	}
-	p, err := w.get(ctx, s.root)
+	p, _, err := w.parts(ctx, s.root, 0)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read %s: %w", s.root, err)
 	}
@@ -85,20 +147,7 @@ func (w *walker) load(ctx context.Context, s nodeRef) (*Node, int, error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("read %s: %w", s.root, err)
 	}
-	switch {
-	case s.size != 0 && int64(len(p)) != s.size:
-		err = malformed("%s has %d bytes, its parent says %d", s.root, len(p), s.size)
-	case s.first != "" && n.first() != s.first:
-		err = malformed("%s begins with %q, its index says %q", s.root, n.first(), s.first)
-	case s.before != "" && n.last() >= s.before:
-		err = malformed("%s contains %q, which belongs to the next node of its index", s.root, n.last())
-	case n.Index && s.depth == MaxDepth:
-		err = malformed("%s is an index below %d other indexes", s.root, MaxDepth)
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	return n, len(p), nil
+	return n, len(p), s.check(int64(len(p)), n.Index, n.first(), n.last())
 }
 
 // tooLarge returns the error of a walk that holds more than limit bytes of nodes.
@@ -106,27 +155,118 @@ func tooLarge(root b3.Root, limit int) error {
 	return status.Errorf(status.BodyCap, "the directories on the way to %s have more than %d bytes", root, limit)
 }
 
-// each calls fn for every entry of the directory or node at s.
+// each calls fn for every entry of the directory or node at s. The entry is valid until
+// fn returns.
 func (w *walker) each(ctx context.Context, s nodeRef, fn func(*Entry) error) error {
-	n, size, err := w.load(ctx, s)
+	sc, err := w.open(ctx, s, nil)
+	if err == nil {
+		err = sc.begin()
+	}
 	if err != nil {
 		return err
 	}
-	if w.loaded += size; w.loaded > maxLoaded {
+	if sc.index() {
+		return w.eachBelow(ctx, s, sc, fn)
+	}
+	held := sc.held()
+	if w.loaded += held; w.loaded > maxLoaded {
 		return tooLarge(s.root, maxLoaded)
 	}
-	defer func() { w.loaded -= size }()
-	for i := range n.Children {
-		if err := w.each(ctx, n.child(s, i), fn); err != nil {
+	defer func() { w.loaded -= held }()
+	var it item
+	var e Entry
+	for {
+		ok, err := sc.next(&it)
+		if err != nil || !ok {
+			return err
+		}
+		if e, err = it.entry(); err == nil {
+			err = fn(&e)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	for i := range n.Entries {
-		if err := fn(&n.Entries[i]); err != nil {
+}
+
+// eachBelow is each for the children of the index s.
+func (w *walker) eachBelow(ctx context.Context, s nodeRef, sc *scanner, fn func(*Entry) error) error {
+	held := sc.held()
+	if w.release {
+		held = 0
+	}
+	if w.loaded += held; w.loaded > maxLoaded {
+		return tooLarge(s.root, maxLoaded)
+	}
+	defer func() { w.loaded -= held }()
+	c, ok, err := sc.nextChild()
+	for ok && err == nil {
+		below := nodeRef{root: c.Root, size: c.Size, first: c.First, before: s.before, depth: s.depth + 1}
+		if c, ok, err = sc.nextChild(); err != nil {
 			return err
 		}
+		if ok {
+			below.before = c.First
+		}
+		if w.release {
+			sc.release()
+		}
+		err = w.each(ctx, below, fn)
 	}
-	return nil
+	return err
+}
+
+// nextChild decodes the next child of an index. It returns false after the last one.
+func (s *scanner) nextChild() (c Child, ok bool, err error) {
+	var it item
+	if ok, err = s.next(&it); err != nil || !ok {
+		return c, false, err
+	}
+	c, err = it.child()
+	return c, err == nil, err
+}
+
+// Dir is a directory whose root node was read and checked.
+type Dir struct {
+	Root   b3.Root
+	Size   int64 // of the root node in bytes
+	Listed int64 // bytes of the nodes with the entries; too few if they are not right below the root node
+
+	parts Parts
+	name  string // that Named looks for
+	found step   // what the root node says about name
+}
+
+// Open reads and checks the root node of the directory root. name is that of the entry
+// that [Dir.Named] returns.
+func (p Parts) Open(ctx context.Context, root b3.Root, name string) (*Dir, error) {
+	w, d := walker{parts: p}, &Dir{Root: root, parts: p, name: name}
+	sc, err := w.open(ctx, nodeRef{root: root}, func(index bool, it *item) error {
+		d.Listed += it.size
+		return d.found.see(name, index, it)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if d.Size = sc.size; !sc.index() {
+		d.Listed = sc.size
+	}
+	return d, nil
+}
+
+// Entries is [Entries] with a part of one leaf in memory, and none of an index while
+// its children are read. It reads each node twice, but the root node.
+func (d *Dir) Entries(ctx context.Context) iter.Seq2[Entry, error] {
+	return entries(ctx, walker{parts: d.parts, release: true}, nodeRef{root: d.Root, checked: true})
+}
+
+// Named returns the entry with the name that Open was given, or nil.
+func (d *Dir) Named(ctx context.Context) (*Entry, error) {
+	if d.found.below == nil {
+		return d.found.entry, nil
+	}
+	w := walker{parts: d.parts}
+	return w.find(ctx, *d.found.below, d.name)
 }
 
 // Lookup returns the entry at a slash-separated path below the directory root. It
@@ -138,13 +278,21 @@ func (w *walker) each(ctx context.Context, s nodeRef, fn func(*Entry) error) err
 // cannot exist (bad_request). Other errors are those of get, and bad_request for
 // an object that is no directory.
 func Lookup(ctx context.Context, get Getter, root b3.Root, path string) (Entry, error) {
-	w := walker{get: get}
+	return get.parts().Lookup(ctx, root, path)
+}
+
+// Lookup is [Lookup] with a part of one node in memory.
+func (p Parts) Lookup(ctx context.Context, root b3.Root, path string) (Entry, error) {
+	w := walker{parts: p}
 	at := Entry{Kind: Directory, Root: root}
 	path = strings.Trim(norm.NFC.String(path), "/")
 	if path == "" {
-		_, size, err := w.load(ctx, nodeRef{root: root})
-		at.Size = int64(size)
-		return at, err
+		sc, err := w.open(ctx, nodeRef{root: root}, nil)
+		if err != nil {
+			return at, err
+		}
+		at.Size = sc.size
+		return at, nil
 	}
 	for end := 0; end < len(path); end++ {
 		start := end
@@ -177,21 +325,37 @@ func Lookup(ctx context.Context, get Getter, root b3.Root, path string) (Entry, 
 // find returns the entry name of the directory at s, or nil.
 func (w *walker) find(ctx context.Context, s nodeRef, name string) (*Entry, error) {
 	for {
-		n, _, err := w.load(ctx, s)
-		if err != nil {
-			return nil, err
+		st := step{depth: s.depth, before: s.before}
+		_, err := w.open(ctx, s, func(index bool, it *item) error { return st.see(name, index, it) })
+		if err != nil || st.below == nil {
+			return st.entry, err
 		}
-		if !n.Index {
-			i := sort.Search(len(n.Entries), func(i int) bool { return n.Entries[i].Name >= name })
-			if i == len(n.Entries) || n.Entries[i].Name != name {
-				return nil, nil
-			}
-			return &n.Entries[i], nil
-		}
-		i := sort.Search(len(n.Children), func(i int) bool { return n.Children[i].First > name })
-		if i == 0 {
-			return nil, nil
-		}
-		s = n.child(s, i-1)
+		s = *st.below
 	}
+}
+
+// step is what a node says about a name: its entry, or the node below that may have it.
+type step struct {
+	depth  int    // of the node
+	before string // bound of its names
+	entry  *Entry
+	below  *nodeRef
+	passed bool // an item behind the name was seen
+}
+
+// see looks at the next item of the node.
+func (st *step) see(name string, index bool, it *item) error {
+	switch {
+	case !index && string(it.name) == name:
+		e, err := it.entry()
+		st.entry = &e
+		return err
+	case index && string(it.name) <= name:
+		st.below = &nodeRef{
+			root: b3.Root(it.digest), first: string(it.name), size: it.size, before: st.before, depth: st.depth + 1,
+		}
+	case index && st.below != nil && !st.passed:
+		st.passed, st.below.before = true, string(it.name)
+	}
+	return nil
 }

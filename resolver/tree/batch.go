@@ -105,9 +105,9 @@ func (b *batch) store(ctx context.Context, i int, p []byte) (first bool, err err
 		return false, nil
 	}
 	ref := b.refs[i]
-	var dir *manifest.Node
+	var below []manifest.Ref
 	if ref.Manifest {
-		if dir, err = manifest.Decode(p); err != nil {
+		if below, err = manifest.Refs(p); err != nil {
 			return false, providers.Final(malformed(ref.Root, err))
 		}
 	}
@@ -119,8 +119,8 @@ func (b *batch) store(ctx context.Context, i int, p []byte) (first bool, err err
 	if b.done[i] {
 		return false, nil
 	}
-	if dir != nil {
-		b.dirs = append(b.dirs, cursor{root: ref.Root, refs: dir.Refs()})
+	if ref.Manifest {
+		b.dirs = append(b.dirs, cursor{root: ref.Root, refs: below})
 	}
 	b.done[i] = true
 	b.t.got(ctx, ref.Size)

@@ -169,15 +169,15 @@ func (f *Fetcher) lock(ctx context.Context, root b3.Root) (unlock func(), err er
 
 // run fetches the tree. The workers it starts have ended when it returns.
 func (t *tree) run(ctx context.Context) error {
-	node, err := t.fetchRoot(ctx)
+	refs, err := t.fetchRoot(ctx)
 	switch {
 	case err != nil:
 		return err
-	case node == nil:
+	case refs == nil:
 		return t.fetchFile(ctx)
 	}
 	work, cancel := context.WithCancel(ctx)
-	err = t.schedule(work, node)
+	err = t.schedule(work, refs)
 	cancel()
 	t.wg.Wait()
 	if err != nil {
@@ -245,10 +245,10 @@ func (t *tree) fetchLargeRoot(ctx context.Context) error {
 	return nil
 }
 
-// fetchRoot reads the root from the store or from peers into memory. It returns nil
-// when the root is a file. rootBytes is then nil if the file is larger than a
-// manifest can be.
-func (t *tree) fetchRoot(ctx context.Context) (*manifest.Node, error) {
+// fetchRoot reads the root from the store or from peers into memory. It returns the
+// objects that the root directory refers to, and nil when the root is a file. rootBytes
+// is then nil if the file is larger than a manifest can be.
+func (t *tree) fetchRoot(ctx context.Context) ([]manifest.Ref, error) {
 	p, size, err := t.readLocal(ctx, t.root)
 	t.noteLocal(err)
 	if here := err; transfer.NeedsFetch(here) {
@@ -268,8 +268,8 @@ func (t *tree) fetchRoot(ctx context.Context) (*manifest.Node, error) {
 		t.got(ctx, int64(len(p)))
 	}
 	t.rootBytes = p
-	if node, err := manifest.Decode(p); err == nil {
-		return node, nil
+	if refs, err := manifest.Refs(p); err == nil {
+		return refs, nil
 	}
 	return nil, nil // a root has no type: an object that does not decode is a file (SPEC §1)
 }

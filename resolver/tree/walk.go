@@ -102,8 +102,8 @@ const (
 )
 
 // schedule reads the tree and keeps the workers busy until all is done.
-func (t *tree) schedule(ctx context.Context, root *manifest.Node) error {
-	t.push(cursor{root: t.root, refs: root.Refs()})
+func (t *tree) schedule(ctx context.Context, rootRefs []manifest.Ref) error {
+	t.push(cursor{root: t.root, refs: rootRefs})
 	tick := time.NewTicker(transfer.ProgressInterval)
 	defer tick.Stop()
 	for {
@@ -184,11 +184,11 @@ func (t *tree) reread(ctx context.Context, root b3.Root) ([]manifest.Ref, error)
 			return nil, err
 		}
 	}
-	node, err := manifest.Decode(p)
+	refs, err := manifest.Refs(p)
 	if err != nil {
 		return nil, malformed(root, err)
 	}
-	return node.Refs(), nil
+	return refs, nil
 }
 
 // route skips refs that are local or were seen, and puts the others on the list of

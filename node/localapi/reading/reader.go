@@ -187,7 +187,7 @@ func KindOf(ctx context.Context, c b3.Content) (api.Kind, error) {
 	if err := c.Copy(ctx, &whole, 0, c.Size()); err != nil {
 		return "", err
 	}
-	if _, err := manifest.Decode(whole.Bytes()); err == nil {
+	if _, err := manifest.Refs(whole.Bytes()); err == nil {
 		return api.Directory, nil
 	}
 	return api.File, nil
