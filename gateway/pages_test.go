@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -9,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -108,41 +109,84 @@ func TestLongListing(t *testing.T) {
 	}
 }
 
-// TestSorters: one client cannot take all places for sorting large directories.
-func TestSorters(t *testing.T) {
+// TestPageBytes: one client cannot take all the memory for sorting large directories. What it asks beyond its share
+// is listed in the order of its bytes, and another client's listing is sorted.
+func TestPageBytes(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	files := map[string]string{}
 	for i := range 9_000 {
-		files[fmt.Sprintf("%05d-%s", i, strings.Repeat("y", 60))] = "same"
+		files[fmt.Sprintf("%d-%s", i, strings.Repeat("y", 200))] = "same"
 	}
-	root := n.objects.tree(t, files)
-	gate := make(chan struct{})
+	dir := "/b3/" + n.objects.tree(t, files).String() + "/?sort=name"
+	var readers []*net.TCPConn
+	for len(readers) < 5 {
+		readers = append(readers, slowReaderOf(t, n, 2, dir+" HTTP/1.1"))
+		testkit.Eventually(t, "one more listing", func() bool { return n.current("gateway.listings") == len(readers) })
+	}
+	taken, share := n.current("gateway.page_bytes"), 24<<20/3
+	if taken > share || taken < share/2 {
+		t.Errorf("%d bytes are taken of a share of %d", taken, share)
+	}
+	for host, sorted := range map[byte]bool{2: false, 3: true} {
+		resp, err := clientFrom(t, n, host).Get(n.Addrs().Gateway + dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		names := shownNames(string(body))
+		if err != nil || len(names) != 9_000 || strings.HasPrefix(names[2], "2-") != sorted {
+			t.Errorf("client %d: %d names, %v", host, len(names), err)
+		}
+		if kept := resp.Header.Get("Cache-Control") != "no-store" && resp.Header.Get("ETag") != ""; kept != sorted {
+			t.Errorf("client %d: %v", host, resp.Header)
+		}
+	}
+	small := n.objects.tree(t, map[string]string{"10": "a", "9": "a"})
+	if a := do(t, "GET", n.Addrs().Gateway+"/b3/"+small.String()+"/?sort=name"); shownNames(a.body)[0] != "9" {
+		t.Errorf("a small directory needs no share: %q", shownNames(a.body))
+	}
+	for _, c := range readers {
+		c.Close()
+	}
+	testkit.Eventually(t, "no listings", func() bool { return n.current("gateway.page_bytes") == 0 })
+}
+
+// TestUnstoredDirectory: a node whose store has no space fetches each manifest of a listing twice at most, and not once
+// for each part.
+func TestUnstoredDirectory(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	files := map[string]string{}
+	for i := range 9_000 {
+		files[fmt.Sprintf("%d-%s", i, strings.Repeat("y", 200))] = "same"
+	}
+	dir := "/b3/" + n.objects.tree(t, files).String() + "/"
+	nodes := 0
 	n.objects.mu.Lock()
-	for r, o := range n.objects.m {
-		if r != root && len(o.data) > 1000 {
-			o.gate = gate
+	for _, o := range n.objects.m {
+		if o.remote = len(o.data) > 1000; o.remote {
+			nodes++
 		}
 	}
 	n.objects.mu.Unlock()
-	dir := n.Addrs().Gateway + "/b3/" + root.String() + "/?sort=size"
-	var wg sync.WaitGroup
-	for taken := 1; taken <= 6; taken++ { // with six places a client has more than half of what is free
-		wg.Go(func() {
-			if a := do(t, "GET", dir); a.StatusCode != http.StatusOK || a.err != nil {
-				t.Errorf("%s, %v", a.Status, a.err)
+	for _, q := range []string{"?format=json", "?sort=name", "?sort=size"} {
+		n.objects.opened()
+		if a := do(t, "GET", n.Addrs().Gateway+dir+q); a.err != nil || strings.Count(a.body, "8999-") == 0 {
+			t.Fatal(q, a.Status, a.err)
+		}
+		fetches := 0
+		for _, o := range n.objects.opened() {
+			if !o.LocalOnly {
+				fetches++
 			}
-		})
-		testkit.Eventually(t, "one more sorted listing", func() bool { return n.current("gateway.sorters") == taken })
+		}
+		if nodes < 5 || fetches > 2*nodes {
+			t.Errorf("%s: %d fetches of %d manifests", q, fetches, nodes)
+		}
 	}
-	do(t, "GET", dir).problem(t, status.Busy)
-	small := n.objects.tree(t, map[string]string{"a": "a"})
-	if a := do(t, "GET", n.Addrs().Gateway+"/b3/"+small.String()+"/?sort=size"); a.StatusCode != http.StatusOK {
-		t.Errorf("a small directory needs no place: %s", a.Status)
-	}
-	close(gate)
-	wg.Wait()
-	testkit.Eventually(t, "no sorted listings", func() bool { return n.current("gateway.sorters") == 0 })
+	testkit.Eventually(t, "nothing held", func() bool { return n.current("gateway.page_bytes") == 0 })
 }
 
 // TestLyingIndex: an index that calls its leaves smaller than they are is refused, so it cannot make the gateway hold

@@ -25,7 +25,7 @@ func (g *Handlers) keepEndpoint() exchange.Endpoint {
 
 // apiKeep reports which objects the store has.
 func (g *Handlers) apiKeep(w *exchange.Response, r *http.Request, _ exchange.Input) error {
-	roots, err := g.readRoots(r)
+	roots, err := g.readRoots(w, r)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (g *Handlers) filesEndpoint() exchange.Endpoint {
 
 // apiFiles streams files as tar.
 func (g *Handlers) apiFiles(w *exchange.Response, r *http.Request, _ exchange.Input) error {
-	roots, err := g.readRoots(r)
+	roots, err := g.readRoots(w, r)
 	if err != nil {
 		return err
 	}
@@ -60,8 +60,8 @@ func (g *Handlers) apiFiles(w *exchange.Response, r *http.Request, _ exchange.In
 }
 
 // readRoots reads a body of 1 to api.MaxRoots digests. It returns denied if one is denied.
-func (g *Handlers) readRoots(r *http.Request) ([]b3.Root, error) {
-	p, err := g.bodies.ReadSmall(r, api.MaxRoots*b3.Size)
+func (g *Handlers) readRoots(w *exchange.Response, r *http.Request) ([]b3.Root, error) {
+	p, err := g.bodies.ReadSmall(w.From, r, api.MaxRoots*b3.Size)
 	switch {
 	case status.Of(err) == status.BodyCap:
 		return nil, api.CheckRoots(api.MaxRoots + 1)

@@ -1,7 +1,6 @@
 package content
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"path"
@@ -10,7 +9,6 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
-	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 )
@@ -73,7 +71,10 @@ func (g *Handlers) browseRoot(w *exchange.Response, r *http.Request, t target) e
 
 // browseTarget serves the entry that t names, or redirects to its proper URL.
 func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
-	e, err := g.lookup(b, r, t)
+	reader := &manifestReader{g: g, b: b, r: r, top: t.root}
+	defer reader.release()
+	manifests := manifest.Parts(reader.part)
+	e, dir, err := g.lookup(b, t, manifests)
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,12 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 	case e.Kind == manifest.Link:
 		return redirectLink(b.w, r, t, e.Target)
 	case e.Kind == manifest.Directory && t.slash:
-		return g.directory(b, r, t, e.Root)
+		if dir == nil {
+			if dir, err = manifests.Open(b.ctx, e.Root, indexPage); err != nil {
+				return err
+			}
+		}
+		return g.directory(b, r, t, dir)
 	case e.Kind == manifest.Directory:
 		return b.w.Redirect(r, http.StatusMovedPermanently, t.url(true))
 	case t.slash && len(t.names) == 0:
@@ -105,59 +111,33 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 }
 
 // lookup returns the entry that t names. A bare address names a directory if its bytes begin
-// with the manifest magic and decode; otherwise it names a file.
-func (g *Handlers) lookup(b *body, r *http.Request, t target) (manifest.Entry, error) {
-	e, err := manifest.Lookup(b.ctx, g.manifests(b.w, r, t.root), t.root, t.path())
+// with the manifest magic and decode; otherwise it names a file. dir is nil unless t is the root directory.
+func (g *Handlers) lookup(
+	b *body, t target, manifests manifest.Parts,
+) (e manifest.Entry, dir *manifest.Dir, err error) {
+	if t.path() == "" {
+		dir, err = manifests.Open(b.ctx, t.root, indexPage)
+		switch {
+		case status.Of(err) == status.BadRequest:
+			return manifest.Entry{Kind: manifest.File, Root: t.root}, nil, nil
+		case err != nil:
+			return e, nil, err
+		}
+		return manifest.Entry{Kind: manifest.Directory, Root: t.root}, dir, nil
+	}
+	e, err = manifests.Lookup(b.ctx, t.root, t.path())
 	var missing *manifest.EntryError
 	switch {
-	case t.path() == "" && status.Of(err) == status.BadRequest:
-		return manifest.Entry{Kind: manifest.File, Root: t.root}, nil
 	case errors.As(err, &missing) && missing.Outcome == status.NotFound:
-		return e, status.Errorf(status.NotFound,
+		return e, nil, status.Errorf(status.NotFound,
 			"cannot find %q in %s: the directory has no such entry. Open the directory to see what it has",
 			exchange.Clip(t.path()), shorten(t.root))
 	case errors.Is(err, manifest.ErrNotManifest):
-		return e, status.Errorf(status.NotFound,
+		return e, nil, status.Errorf(status.NotFound,
 			"cannot find %q: %s is a file, not a directory. Open the address without a path",
 			exchange.Clip(t.path()), shorten(t.root))
 	}
-	return e, err
-}
-
-// manifests returns a Getter of the manifests in the tree below top. It returns
-// ErrNotManifest for an object that is too large or does not begin with the magic.
-func (g *Handlers) manifests(w *exchange.Response, r *http.Request, top b3.Root) manifest.Getter {
-	return func(ctx context.Context, root b3.Root) ([]byte, error) {
-		o := OpenOptions{Via: top, Whole: true}
-		if root == top {
-			o = OpenOptions{} // top may be a large file
-		}
-		c, err := g.open(ctx, w, r, root, o)
-		if err != nil {
-			return nil, err
-		}
-		defer c.Close()
-		if c.Size() > manifest.MaxNode {
-			return nil, manifest.ErrNotManifest
-		}
-		p := make(manifestBuffer, 0, c.Size())
-		if err := c.Copy(ctx, &p, 0, c.Size()); err != nil {
-			return nil, err
-		}
-		return p, nil
-	}
-}
-
-// manifestBuffer collects the bytes written to it. It returns ErrNotManifest as soon as they
-// differ from the manifest magic.
-type manifestBuffer []byte
-
-func (b *manifestBuffer) Write(p []byte) (int, error) {
-	*b = append(*b, p...)
-	if n := min(len(*b), len(manifest.Magic)); string((*b)[:n]) != manifest.Magic[:n] {
-		return 0, manifest.ErrNotManifest
-	}
-	return len(p), nil
+	return e, nil, err
 }
 
 // redirectLink redirects to the target of the symbolic link t. A target outside the tree is

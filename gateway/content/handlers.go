@@ -44,11 +44,13 @@ type Handlers struct {
 
 	fetches  fetchGate
 	encoders *limits.Gate
-	sorters  *limits.FairGate[netip.Prefix]
 	renders  *limits.FairGate[netip.Prefix]
 	markdown *markdown.Renderer
-	headers  *headerCache
-	expired  prometheus.Counter
+
+	pageBytes *limits.FairGate[netip.Prefix]
+
+	headers *headerCache
+	expired prometheus.Counter
 }
 
 // New returns the handlers. cfg must be valid.
@@ -64,7 +66,7 @@ func New(cfg Config, d Deps) (*Handlers, error) {
 		g.served = func(b3.Root) status.LookupID { return 0 }
 	}
 	g.fetches = newFetchGate(cfg, d.Limits)
-	g.sorters, g.renders = newSorters(d.Limits), newRenders(d.Limits)
+	g.pageBytes, g.renders = newPageBytes(d.Limits), newRenders(d.Limits)
 	g.encoders = d.Limits.NewGate(limits.Spec{
 		Name: "gateway.encoders", Path: "listings → compression", Policy: "the listing is sent uncompressed",
 	}, maxEncoders, 0)

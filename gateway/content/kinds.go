@@ -1,6 +1,7 @@
 package content
 
 import (
+	"slices"
 	"strings"
 
 	"allium/protocols/manifest"
@@ -27,6 +28,16 @@ var (
 	kindFont      = kind{"font", "file"}
 	kindFile      = kind{"file", "file"}
 )
+
+// kinds are the names of all kinds, sorted.
+var kinds = func() [12]string {
+	all := [12]string{
+		kindDirectory.Name, kindLink.Name, kindImage.Name, kindVideo.Name, kindAudio.Name, kindPDF.Name,
+		kindMarkdown.Name, kindText.Name, kindWebPage.Name, kindArchive.Name, kindFont.Name, kindFile.Name,
+	}
+	slices.Sort(all[:])
+	return all
+}()
 
 // kindOf returns the kind of an entry. That of a file follows from its name alone, so a listing reads no file.
 func kindOf(e *manifest.Entry) kind {

@@ -1,11 +1,10 @@
 package content
 
 import (
-	"bufio"
 	"cmp"
-	"context"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"path"
 
@@ -15,23 +14,22 @@ import (
 	"allium/protocols/status"
 )
 
+// indexPage is the name of the file that is served for its directory.
+const indexPage = "index.html"
+
 // directory serves a directory: its index.html, or a listing if there is no index.html or
 // the request asks for a listing.
-func (g *Handlers) directory(b *body, r *http.Request, t target, dir b3.Root) error {
+func (g *Handlers) directory(b *body, r *http.Request, t target, dir *manifest.Dir) error {
 	q, err := parsePageQuery(r)
 	if err != nil {
 		return err
 	}
-	nodes, err := openNodes(b.ctx, g.manifests(b.w, r, t.root), dir)
-	if err != nil {
-		return err
-	}
 	if q.format == "" {
-		e, found, err := nodes.lookup(b.ctx, "index.html")
+		e, err := dir.Named(b.ctx)
 		if err != nil {
 			return err
 		}
-		if found && e.Kind == manifest.File {
+		if e != nil && e.Kind == manifest.File {
 			err := cmp.Or(g.denylist.Path(t.root, path.Join(t.path(), e.Name)), g.denylist.Object(e.Root))
 			if err != nil {
 				return err
@@ -42,17 +40,17 @@ func (g *Handlers) directory(b *body, r *http.Request, t target, dir b3.Root) er
 		q.format = "html"
 	}
 	if q.format == "json" {
-		return g.listing(b, r, t, nodes, q, "", &jsonListing{target: t, root: dir})
+		return g.listing(b, r, t, dir, q, "", func() pageWriter { return &jsonListing{target: t, root: dir.Root} })
 	}
-	shared := g.shared(t, dir, true, nodes.topSize)
-	return g.listing(b, r, t, nodes, q, shared.Ticket, newHTMLListing(t, q, shared))
+	shared := g.shared(t, dir.Root, true, dir.Size)
+	return g.listing(b, r, t, dir, q, shared.Ticket, func() pageWriter { return newHTMLListing(t, q, shared) })
 }
 
 // listing sends the entries of a directory. The program generates the listing, so its ETag is
 // weak and caches revalidate it. ticket is what the page contains beside what its URL and the
-// directory say.
+// directory say. newPage returns a page that nothing was written of.
 func (g *Handlers) listing(
-	b *body, r *http.Request, t target, nodes *nodes, q pageQuery, ticket string, page pageWriter,
+	b *body, r *http.Request, t target, dir *manifest.Dir, q pageQuery, ticket string, newPage func() pageWriter,
 ) error {
 	w := b.w
 	contentType := "application/json"
@@ -63,10 +61,11 @@ func (g *Handlers) listing(
 	if r.URL.Query().Get("format") != "" { // Accept does not decide then
 		vary = vary[:1]
 	}
-	if fresh, err := g.pageHeader(b, r, pageHead{
-		etag: pageTag(nodes.dir, t.root.String(), q.tag(), ticket), contentType: contentType, policy: exchange.PagePolicy,
+	head := &pageHead{
+		etag: pageTag(dir.Root, t.root.String(), q.tag(), ticket), contentType: contentType, policy: exchange.PagePolicy,
 		vary: vary,
-	}); fresh || err != nil {
+	}
+	if fresh, err := g.pageHeader(b, r, head); fresh || err != nil {
 		return err
 	}
 	coding, done := g.acquireEncoder(r)
@@ -79,50 +78,38 @@ func (g *Handlers) listing(
 		b.begin()
 		return nil
 	}
-	sorted := q.format == "html" && nodes.sortable()
-	if sorted {
-		leave, err := g.acquireSorter(b, nodes)
-		if err != nil {
-			return err
+	order, sorted := tooLong, (*collected)(nil)
+	if q.format == "html" && dir.Listed <= maxSortedBytes {
+		release, ok := g.holdPage(b, sortedBytes(dir))
+		if ok {
+			defer release()
+			var err error
+			if sorted, err = collect(b.ctx, dir); err != nil {
+				return err
+			}
+		} else {
+			order, head.passing = tooBusy, true
 		}
-		defer leave()
 	}
-	if err := nodes.readAhead(b.ctx, sorted); err != nil {
-		return err
+	if sorted != nil {
+		order = asAsked
+		sorted.sort(q)
 	}
 	w.Listing = true
-	write := func(to io.Writer, flush func() error) error {
-		out := bufio.NewWriterSize(to, 16<<10)
-		err := page.head(out)
-		if err == nil && q.format == "html" && nodes.large() {
-			err = cmp.Or(out.Flush(), flush())
+	return b.writePage(r, coding, func(to io.Writer) error {
+		page := newPage()
+		if sorted != nil {
+			return writeSorted(to, page, sorted)
 		}
-		if err != nil {
-			return err
-		}
-		if sorted {
-			err = writeSorted(b.ctx, out, nodes, q, page)
-		} else {
-			err = writeInOrder(out, page, nodes.entries(b.ctx))
-		}
-		if err != nil {
-			return err
-		}
-		if err := page.foot(out); err != nil {
-			return err
-		}
-		return out.Flush()
-	}
-	if !r.ProtoAtLeast(1, 1) {
-		return b.writeWithLength(write)
-	}
-	return b.writeCompressed(coding, write)
+		return writeInOrder(to, page, order, dir.Entries(b.ctx))
+	})
 }
 
 // pageHead are the headers of a generated page.
 type pageHead struct {
 	etag, contentType, policy string
 	vary                      []string
+	passing                   bool // the next answer may be another, so this one is not to be kept
 }
 
 // pageTag returns the weak entity tag of a page about the object root. It changes with parts and with the program.
@@ -133,7 +120,7 @@ func pageTag(root b3.Root, parts ...string) string {
 
 // pageHeader evaluates the conditions of the request and arranges for the header to be sent with the first byte.
 // fresh means that the client has the page, and 304 was sent.
-func (g *Handlers) pageHeader(b *body, r *http.Request, p pageHead) (fresh bool, err error) {
+func (g *Handlers) pageHeader(b *body, r *http.Request, p *pageHead) (fresh bool, err error) {
 	w := b.w
 	h := w.Header()
 	outcome := exchange.Evaluate(r, p.etag)
@@ -142,8 +129,12 @@ func (g *Handlers) pageHeader(b *body, r *http.Request, p pageHead) (fresh bool,
 	}
 	b.header = func(*body) {
 		h["Vary"] = p.vary
-		h.Set("ETag", p.etag)
-		h.Set("Cache-Control", "no-cache")
+		if p.passing {
+			h.Set("Cache-Control", "no-store")
+		} else {
+			h.Set("ETag", p.etag)
+			h.Set("Cache-Control", "no-cache")
+		}
 		if outcome == status.NotModified {
 			w.WriteHeader(http.StatusNotModified)
 			return
@@ -167,20 +158,33 @@ type pageWriter interface {
 	foot(w io.Writer) error
 }
 
-// order says in what order a listing has its entries.
+// order says in what order a listing has its entries, and why.
 type order uint8
 
 const (
-	inOrder order = iota // of their bytes: the directory is too long to be sorted
-	asAsked              // sorted
+	asAsked order = iota // sorted
+	tooLong              // of their bytes: the directory is too long to be sorted
+	tooBusy              // of their bytes: other listings hold the memory for it
 )
 
-// writeInOrder writes entries as it reads them. It holds one manifest of them, however many there are.
-func writeInOrder(w io.Writer, page pageWriter, entries entries) error {
-	if err := page.begin(w, inOrder); err != nil {
-		return err
+// writeInOrder writes entries as it reads them. It holds a part of one manifest of them, however many there are. The
+// first of them is proved before the first byte of the page.
+func writeInOrder(w io.Writer, page pageWriter, o order, entries iter.Seq2[manifest.Entry, error]) error {
+	begun := false
+	begin := func() error {
+		if begun {
+			return nil
+		}
+		begun = true
+		if err := page.head(w); err != nil {
+			return err
+		}
+		return page.begin(w, o)
 	}
 	for e, err := range entries {
+		if err == nil {
+			err = begin()
+		}
 		if err == nil {
 			err = page.entry(w, &e)
 		}
@@ -188,26 +192,25 @@ func writeInOrder(w io.Writer, page pageWriter, entries entries) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// writeSorted writes the entries as q asks. If there turn out to be more than maxSorted, it writes them in order.
-func writeSorted(ctx context.Context, w io.Writer, nodes *nodes, q pageQuery, page pageWriter) error {
-	all, complete, err := nodes.collect(ctx)
-	if err != nil {
+	if err := begin(); err != nil { // of an empty directory
 		return err
 	}
-	if !complete {
-		return writeInOrder(w, page, nodes.entries(ctx))
+	return page.foot(w)
+}
+
+// writeSorted writes sorted entries.
+func writeSorted(w io.Writer, page pageWriter, sorted *collected) error {
+	if err := page.head(w); err != nil {
+		return err
 	}
 	if err := page.begin(w, asAsked); err != nil {
 		return err
 	}
-	sortEntries(all, q)
-	for i := range all {
-		if err := page.entry(w, &all[i]); err != nil {
+	for _, it := range sorted.items {
+		e := sorted.entry(it)
+		if err := page.entry(w, &e); err != nil {
 			return err
 		}
 	}
-	return nil
+	return page.foot(w)
 }

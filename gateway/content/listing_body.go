@@ -2,8 +2,6 @@ package content
 
 import (
 	"bufio"
-	"bytes"
-	"cmp"
 	"io"
 	"net/http"
 	"strconv"
@@ -11,31 +9,40 @@ import (
 	"allium/protocols/status"
 )
 
-// maxBufferedListing bounds a listing for HTTP/1.0, in bytes. The listing is held in memory,
-// because its length is sent first. A longer one is refused with bad_request.
-const maxBufferedListing = 1 << 20
+// maxMeasuredPage bounds a page for HTTP/1.0, in bytes. The page is made twice, because its length is sent first. A
+// longer one is refused with bad_request.
+const maxMeasuredPage = 1 << 20
 
-// writeWithLength buffers the output of write and sends it with its length. HTTP/1.0 has no
-// chunked coding, so only the length tells the client whether the answer is complete.
-func (b *body) writeWithLength(write func(to io.Writer, flush func() error) error) error {
-	var whole cappedBuffer
-	if err := write(&whole, func() error { return nil }); err != nil {
+// writePage sends what write writes in a content coding, "" for none. write may be called twice, and writes the same.
+func (b *body) writePage(r *http.Request, coding string, write func(to io.Writer) error) error {
+	buffered := func(to io.Writer) error {
+		out := bufio.NewWriterSize(to, 16<<10)
+		if err := write(out); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
+	if r.ProtoAtLeast(1, 1) {
+		return b.writeCompressed(coding, buffered)
+	}
+	// HTTP/1.0 has no chunked coding, so only the length tells the client whether the answer is complete.
+	var length measure
+	if err := buffered(&length); err != nil {
 		return err
 	}
-	b.w.Header().Set("Content-Length", strconv.Itoa(whole.Len()))
-	_, err := b.Write(whole.Bytes())
-	return err
+	b.w.Header().Set("Content-Length", strconv.Itoa(int(length)))
+	return buffered(b)
 }
 
-// cappedBuffer collects up to maxBufferedListing bytes.
-type cappedBuffer struct{ bytes.Buffer }
+// measure counts up to maxMeasuredPage bytes.
+type measure int
 
-func (m *cappedBuffer) Write(p []byte) (int, error) {
-	if m.Len()+len(p) > maxBufferedListing {
-		return 0, status.Errorf(status.BadRequest, "cannot send the listing with HTTP/1.0: "+
-			"it is longer than %d bytes. Use HTTP/1.1", maxBufferedListing)
+func (m *measure) Write(p []byte) (int, error) {
+	if *m += measure(len(p)); *m > maxMeasuredPage {
+		return 0, status.Errorf(status.BadRequest, "cannot send the page with HTTP/1.0: "+
+			"it is longer than %d bytes. Use HTTP/1.1", maxMeasuredPage)
 	}
-	return m.Buffer.Write(p)
+	return len(p), nil
 }
 
 // acquireEncoder returns the content coding for a listing, or "" for none. It chooses none
@@ -51,18 +58,17 @@ func (g *Handlers) acquireEncoder(r *http.Request) (coding string, done func()) 
 }
 
 // writeCompressed sends the output of write in a content coding, "" for none. If write
-// fails, the encoding stays incomplete, so that the client notices. flush sends what was written so far.
-func (b *body) writeCompressed(coding string, write func(to io.Writer, flush func() error) error) error {
+// fails, the encoding stays incomplete, so that the client notices.
+func (b *body) writeCompressed(coding string, write func(to io.Writer) error) error {
 	if coding == "" {
-		return write(b, b.w.Flush)
+		return write(b)
 	}
 	out := bufio.NewWriterSize(b, 16<<10)
 	enc, err := newEncoder(out, coding)
 	if err != nil {
 		return err
 	}
-	flush := func() error { return cmp.Or(enc.Flush(), out.Flush(), b.w.Flush()) }
-	if err := write(enc, flush); err != nil {
+	if err := write(enc); err != nil {
 		return err // the encoder holds only memory, so it is not closed
 	}
 	if err := enc.Close(); err != nil {

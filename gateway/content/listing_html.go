@@ -23,6 +23,7 @@ type htmlListing struct {
 	Query      listingQuery
 	Gallery    bool
 	Sorted     bool
+	Busy       bool // it is not sorted, because others hold the memory for it
 	Views      []choiceLink
 	Columns    []column
 	Unfiltered string // the URL of the same page without a filter
@@ -77,7 +78,7 @@ func (l *htmlListing) head(w io.Writer) error { return pageTemplates.ExecuteTemp
 func (l *htmlListing) foot(w io.Writer) error { return pageTemplates.ExecuteTemplate(w, "foot", l) }
 
 func (l *htmlListing) begin(w io.Writer, o order) error {
-	l.Sorted = o == asAsked
+	l.Sorted, l.Busy = o == asAsked, o == tooBusy
 	for _, c := range []struct{ key, label, class string }{
 		{sortName, "Name", "name"}, {sortKind, "Kind", "kind"}, {sortSize, "Size", "size"},
 	} {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
+	"iter"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -24,15 +26,15 @@ const (
 	maxLines   = 5_000 // lines of a text that are shown
 )
 
-// maxRenders bounds the texts that are rendered at once. Each takes at most about 0.2 s of a core and 16 MiB. A client
-// has at most a third of the places while others are free.
-const maxRenders = 4
+// maxRenderBytes bounds the memory for texts that are rendered at once: one of the longest, which takes about 0.2 s of
+// a core, or several ordinary ones. A client has at most a third of it, or one text, while others are free.
+const maxRenderBytes = 96 << 20
 
-// newRenders returns the gate of gateway.renders.
+// newRenders returns the limit of gateway.renders.
 func newRenders(r *limits.Registry) *limits.FairGate[netip.Prefix] {
-	return limits.NewFairGate[netip.Prefix](r, limits.Spec{
+	return limits.NewFairBytes[netip.Prefix](r, limits.Spec{
 		Name: "gateway.renders", Path: "previews → Markdown", Policy: "the text is shown as it is written",
-	}, maxRenders, 2)
+	}, maxRenderBytes, 2)
 }
 
 // previewPage is the page of one file. Its fields are the templates' data.
@@ -48,7 +50,7 @@ type previewPage struct {
 
 	Show     string // what the template shows: the name of a kind, or empty for no preview
 	Markdown template.HTML
-	Lines    []string
+	Lines    iter.Seq[template.HTML] // the lines of a text, in pieces
 }
 
 // previewPolicies are the Content-Security-Policies of previews by what they show. Each allows only what that needs:
@@ -109,83 +111,21 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 	if sniffed[contentType] && http.DetectContentType(head) != contentType {
 		p.Show, p.Notice = "", "This file is called an image, and it does not begin like one."
 	}
+	release, shown := func() {}, int64(0)
 	if p.Show == kindMarkdown.Name || p.Show == kindText.Name {
-		if err := g.showText(b, p, head); err != nil {
+		if shown, release, err = g.showText(b, p, head); err != nil {
 			return err
 		}
 	}
+	defer release()
+	head = nil // it is not held while the client reads
 	etag := pageTag(it.root, t.root.String(), p.Show, p.Notice, shared.Ticket)
-	fresh, err := g.pageHeader(b, r, pageHead{
+	fresh, err := g.pageHeader(b, r, &pageHead{
 		etag: etag, contentType: exchange.MediaHTML, policy: previewPolicies[p.Show], vary: []string{"Accept-Encoding"},
 	})
 	if fresh || err != nil {
 		return err
 	}
-	return g.sendPage(b, r, "preview", p)
-}
-
-// showText fills in the preview of a text. head is the text, or the first maxPreview bytes of it.
-func (g *Handlers) showText(b *body, p *previewPage, head []byte) error {
-	cut := int64(len(head)) < b.size
-	if cut { // not in the middle of a character
-		for i := 0; i < utf8.UTFMax && len(head) > 0 && !utf8.Valid(head[max(0, len(head)-utf8.UTFMax):]); i++ {
-			head = head[:len(head)-1]
-		}
-	}
-	if !utf8.Valid(head) || bytes.IndexByte(head, 0) >= 0 {
-		p.Show, p.Notice = "", "This file is called a text, and it is no text in UTF-8."
-		return nil
-	}
-	if p.Show == kindMarkdown.Name {
-		text, err := g.render(b, head, cut)
-		if err == nil {
-			p.Markdown = text
-			return nil
-		}
-		if p.Notice = err.Error(); status.Of(err) == status.Internal {
-			return err
-		}
-		p.Show = kindText.Name
-	}
-	lines := bytes.SplitAfterN(head, []byte("\n"), maxLines+1)
-	if len(lines) > maxLines {
-		lines, cut = lines[:maxLines], true
-	}
-	shown := 0
-	for _, line := range lines {
-		shown += len(line)
-		if text := strings.TrimRight(string(line), "\r\n"); len(line) > 0 {
-			p.Lines = append(p.Lines, exchange.EscapeText(text))
-		}
-	}
-	if cut {
-		p.Notice = strings.TrimSpace(fmt.Sprintf("%s This is the beginning, %s of %s.", p.Notice,
-			limits.Bytes(shown).Human(), p.Size))
-	}
-	return nil
-}
-
-// render renders Markdown, which was cut if it is long. An error that is not internal says why it is shown as it is
-// written instead.
-func (g *Handlers) render(b *body, text []byte, cut bool) (template.HTML, error) {
-	const asWritten = "This Markdown is shown as it is written: %s."
-	if cut || len(text) > markdown.MaxSource {
-		return "", status.Errorf(status.BodyCap, asWritten, "it is longer than "+limits.Bytes(markdown.MaxSource).Human())
-	}
-	key := b.w.From.Group
-	if err := g.renders.Enter(key); err != nil {
-		return "", status.Errorf(status.Busy, asWritten, "this gateway renders others at the moment")
-	}
-	defer g.renders.Leave(key)
-	html, err := g.markdown.Render(text)
-	if errors.Is(err, markdown.ErrTooComplex) {
-		return "", status.Errorf(status.BodyCap, asWritten, "it is too complex")
-	}
-	return html, err
-}
-
-// sendPage sends the page that a template makes of data. A page is at most some MiB, and is held in memory.
-func (g *Handlers) sendPage(b *body, r *http.Request, name string, data any) error {
 	coding, done := g.acquireEncoder(r)
 	defer done()
 	if coding != "" {
@@ -196,23 +136,80 @@ func (g *Handlers) sendPage(b *body, r *http.Request, name string, data any) err
 		b.begin()
 		return nil
 	}
-	var out bytes.Buffer
-	if err := pageTemplates.ExecuteTemplate(&out, name, data); err != nil {
-		return err
+	b.w.Listing = true
+	return b.writePage(r, coding, func(to io.Writer) error {
+		var failed error
+		p.Lines = linesOf(b.ctx, c, shown, &failed)
+		err := pageTemplates.ExecuteTemplate(to, "preview", p)
+		return cmp.Or(failed, err)
+	})
+}
+
+// showText fills in the preview of a text, and returns how many bytes of it are shown as text. head is the text, or
+// the first maxPreview bytes of it. The caller calls release when the page is sent.
+func (g *Handlers) showText(b *body, p *previewPage, head []byte) (shown int64, release func(), err error) {
+	release = func() {}
+	cut := int64(len(head)) < b.size
+	if cut { // not in the middle of a character
+		for i := 0; i < utf8.UTFMax && len(head) > 0 && !utf8.Valid(head[max(0, len(head)-utf8.UTFMax):]); i++ {
+			head = head[:len(head)-1]
+		}
 	}
-	var body bytes.Buffer
-	if coding != "" {
-		enc, err := newEncoder(&body, coding)
+	if !utf8.Valid(head) || bytes.IndexByte(head, 0) >= 0 {
+		p.Show, p.Notice = "", "This file is called a text, and it is no text in UTF-8."
+		return 0, release, nil
+	}
+	if p.Show == kindMarkdown.Name {
+		text, held, err := g.render(b, head, cut)
 		if err == nil {
-			_, err = enc.Write(out.Bytes())
-			err = cmp.Or(err, enc.Close())
+			p.Markdown = text
+			return 0, held, nil
 		}
-		if err != nil {
-			return err
+		if p.Notice = err.Error(); status.Of(err) == status.Internal {
+			return 0, release, err
 		}
-		out = body
+		p.Show = kindText.Name
 	}
-	b.w.Header()["Content-Length"] = b.w.HeaderValue(fmt.Sprint(out.Len()))
-	_, err := b.Write(out.Bytes())
-	return err
+	end := 0
+	for range maxLines {
+		n := bytes.IndexByte(head[end:], '\n') + 1
+		if n == 0 {
+			end = len(head)
+			break
+		}
+		end += n
+	}
+	if cut || end < len(head) {
+		p.Notice = strings.TrimSpace(fmt.Sprintf("%s This is the beginning, %s of %s.", p.Notice,
+			limits.Bytes(end).Human(), p.Size))
+	}
+	return int64(end), release, nil
+}
+
+// render renders Markdown, which was cut if it is long. An error that is not internal says why it is shown as it is
+// written instead. The caller calls release when the page is sent.
+func (g *Handlers) render(b *body, text []byte, cut bool) (page template.HTML, release func(), err error) {
+	const asWritten = "This Markdown is shown as it is written: %s."
+	if cut || len(text) > markdown.MaxSource {
+		tooLong := "it is longer than " + limits.Bytes(markdown.MaxSource).Human()
+		return "", nil, status.Errorf(status.BodyCap, asWritten, tooLong)
+	}
+	busy := status.Errorf(status.Busy, asWritten, "this gateway renders others at the moment")
+	key, takes := b.w.From.Group, int64(len(text))*markdown.MemoryPerByte
+	if err := g.renders.EnterN(key, takes); err != nil {
+		return "", nil, busy
+	}
+	defer g.renders.LeaveN(key, takes)
+	page, err = g.markdown.Render(text)
+	if errors.Is(err, markdown.ErrTooComplex) {
+		err = status.Errorf(status.BodyCap, asWritten, "it is too complex")
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	release, ok := g.holdPage(b, int64(len(page)))
+	if !ok {
+		return "", nil, busy
+	}
+	return page, release, nil
 }

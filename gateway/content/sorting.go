@@ -9,51 +9,33 @@ import (
 	"allium/protocols/manifest"
 )
 
-// sortEntries sorts entries as q asks: directories first, and those with the same size or kind in the natural order
+// sort sorts entries as q asks: directories first, and those with the same size or kind in the natural order
 // of their names. The reverse order reverses directories and others apart.
-func sortEntries(all []manifest.Entry, q pageQuery) {
-	switch q.sort {
-	case sortKind:
-		// A kind is looked up once for each entry.
-		type listed struct {
-			manifest.Entry
-			kind string
+func (c *collected) sort(q pageQuery) {
+	slices.SortFunc(c.items, func(x, y collectedItem) int {
+		if r := cmp.Compare(rank(x), rank(y)); r != 0 {
+			return r
 		}
-		withKind := make([]listed, len(all))
-		for i := range all {
-			withKind[i] = listed{all[i], kindOf(&all[i]).Name}
+		by := 0
+		switch q.sort {
+		case sortKind:
+			by = cmp.Compare(x.kind, y.kind)
+		case sortSize:
+			a, b := c.entry(x), c.entry(y)
+			by = cmp.Compare(shownSize(&a), shownSize(&b))
 		}
-		slices.SortFunc(withKind, func(a, b listed) int {
-			return q.compare(&a.Entry, &b.Entry, strings.Compare(a.kind, b.kind))
-		})
-		for i := range all {
-			all[i] = withKind[i].Entry
+		if by == 0 {
+			by = natural.Compare(c.name(x), c.name(y))
 		}
-	case sortSize:
-		slices.SortFunc(all, func(a, b manifest.Entry) int {
-			return q.compare(&a, &b, cmp.Compare(shownSize(&a), shownSize(&b)))
-		})
-	default:
-		slices.SortFunc(all, func(a, b manifest.Entry) int { return q.compare(&a, &b, 0) })
-	}
+		if q.desc {
+			return -by
+		}
+		return by
+	})
 }
 
-// compare compares entries: first the directories, then by what q sorts by, then by name.
-func (q pageQuery) compare(a, b *manifest.Entry, by int) int {
-	if c := cmp.Compare(rank(a), rank(b)); c != 0 {
-		return c
-	}
-	if by == 0 {
-		by = natural.Compare(a.Name, b.Name)
-	}
-	if q.desc {
-		return -by
-	}
-	return by
-}
-
-func rank(e *manifest.Entry) int {
-	if e.Kind == manifest.Directory {
+func rank(it collectedItem) int {
+	if kinds[it.kind] == kindDirectory.Name {
 		return 0
 	}
 	return 1

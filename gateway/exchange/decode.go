@@ -71,9 +71,10 @@ func EncodingOf(h http.Header) (string, error) {
 // Ratio returns how many times its size a compressed body may decode to.
 func (l *Bodies) Ratio() int64 { return l.cfg.DecompressRatio }
 
-// Decode returns a reader of the decoded r, limited to most bytes (−1: no limit). It returns
-// busy if the limit of decoders is reached. The caller calls close once after the last read.
-func (l *Bodies) Decode(h http.Header, r io.Reader, most int64) (_ io.Reader, close func(), err error) {
+// Decode returns a reader of the decoded r, which from sends, limited to most bytes (−1: no limit). It
+// returns busy if the limit of decoders is reached, or the client's share of it. The caller calls close
+// once after the last read.
+func (l *Bodies) Decode(from Origin, h http.Header, r io.Reader, most int64) (_ io.Reader, close func(), err error) {
 	name, err := EncodingOf(h)
 	if err != nil {
 		return nil, nil, err
@@ -84,12 +85,14 @@ func (l *Bodies) Decode(h http.Header, r io.Reader, most int64) (_ io.Reader, cl
 		}
 		return &cappedReader{r: r, left: most, name: "the body", max: most}, func() {}, nil
 	}
-	release, err := l.decoders.TryAcquire()
-	if err != nil {
+	if err := l.decoders.Enter(from.Group); err != nil {
+		if full := (*status.Error)(nil); errors.As(err, &full) {
+			full.Outcome = status.Busy // status.Quota is for peers
+		}
 		return nil, nil, err
 	}
 	d := &decoder{in: countingReader{r: r}, name: name, ratio: l.cfg.DecompressRatio, max: most, closeDecoder: func() {}}
-	return d, func() { d.closeDecoder(); release() }, nil
+	return d, func() { d.closeDecoder(); l.decoders.Leave(from.Group) }, nil
 }
 
 // Read returns decoded bytes. The first Read creates the decoder, so that a handler can refuse

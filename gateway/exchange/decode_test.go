@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -67,7 +68,7 @@ func noise(n int) []byte {
 }
 
 func decodeAll(g *Bodies, encoding string, body io.Reader, most int64) ([]byte, error) {
-	r, done, err := g.Decode(http.Header{"Content-Encoding": {encoding}}, body, most)
+	r, done, err := g.Decode(Origin{}, http.Header{"Content-Encoding": {encoding}}, body, most)
 	if err != nil {
 		return nil, err
 	}
@@ -247,26 +248,55 @@ func TestDecoders(t *testing.T) {
 	t.Parallel()
 	g := decoding()
 	h := http.Header{"Content-Encoding": {"gzip"}}
-	_, first, err1 := g.Decode(h, strings.NewReader(""), -1)
-	_, second, err2 := g.Decode(h, strings.NewReader(""), -1)
+	_, first, err1 := g.Decode(Origin{}, h, strings.NewReader(""), -1)
+	_, second, err2 := g.Decode(Origin{}, h, strings.NewReader(""), -1)
 	if err1 != nil || err2 != nil {
 		t.Fatal(err1, err2)
 	}
-	if _, _, err := g.Decode(h, strings.NewReader(""), -1); status.Of(err) != status.Busy {
+	if _, _, err := g.Decode(Origin{}, h, strings.NewReader(""), -1); status.Of(err) != status.Busy {
 		t.Errorf("the third of two: %v", err)
 	}
-	if _, done, err := g.Decode(http.Header{}, strings.NewReader(""), -1); err != nil {
+	if _, done, err := g.Decode(Origin{}, http.Header{}, strings.NewReader(""), -1); err != nil {
 		t.Errorf("plain: %v", err)
 	} else {
 		done()
 	}
 	first()
-	if _, done, err := g.Decode(h, strings.NewReader(""), -1); err != nil {
+	if _, done, err := g.Decode(Origin{}, h, strings.NewReader(""), -1); err != nil {
 		t.Errorf("after the first: %v", err)
 	} else {
 		done()
 	}
 	second()
+}
+
+// TestDecodersAreShared: one client cannot take all places, and another finds one.
+func TestDecodersAreShared(t *testing.T) {
+	t.Parallel()
+	g := NewBodies(DefaultBodyConfig(), 8<<10, nil)
+	h := http.Header{"Content-Encoding": {"zstd"}}
+	from := func(host byte) Origin {
+		return Origin{Group: netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 0, 0, host}), 32)}
+	}
+	taken := 0
+	for ; taken < 16; taken++ {
+		_, done, err := g.Decode(from(2), h, strings.NewReader(""), -1)
+		if err != nil {
+			if status.Of(err) != status.Busy {
+				t.Error(err)
+			}
+			break
+		}
+		defer done()
+	}
+	if taken != 6 {
+		t.Errorf("one client has %d of 16 decoders", taken)
+	}
+	_, done, err := g.Decode(from(3), h, strings.NewReader(""), -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done()
 }
 
 // FuzzDecode: whatever comes, the output stays within its bounds and errors

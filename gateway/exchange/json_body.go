@@ -16,15 +16,15 @@ import (
 	"allium/protocols/status"
 )
 
-// ReadSmall reads a whole body into memory. It returns body_cap for more than most bytes as
+// ReadSmall reads a whole body, which from sends, into memory. It returns body_cap for more than most bytes as
 // sent, and decompress_cap for more than DecompressBytes as decoded. It reads nothing if
 // Content-Length exceeds most.
-func (l *Bodies) ReadSmall(r *http.Request, most int64) ([]byte, error) {
+func (l *Bodies) ReadSmall(from Origin, r *http.Request, most int64) ([]byte, error) {
 	if r.ContentLength > most {
 		return nil, bodyTooLong(r.ContentLength, most)
 	}
 	plain := &cappedReader{r: r.Body, left: most, max: most, name: "the body"}
-	body, done, err := l.Decode(r.Header, plain, int64(l.cfg.DecompressBytes))
+	body, done, err := l.Decode(from, r.Header, plain, int64(l.cfg.DecompressBytes))
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,7 +35,7 @@ const bandwidthWait = time.Hour
 type Bodies struct {
 	cfg      BodyConfig
 	minRate  int64 // bytes per second; a slower client is cut off
-	decoders *limits.Gate
+	decoders *limits.FairGate[netip.Prefix]
 
 	// Download bounds the bytes received per second; nil: no bound. It is set before the first Open.
 	Download *limits.Bandwidth
@@ -43,9 +44,10 @@ type Bodies struct {
 // NewBodies returns a Bodies with the limits of cfg and a minimum rate of minRate bytes per
 // second. It registers its limit of decoders in r.
 func NewBodies(cfg BodyConfig, minRate limits.Bytes, r *limits.Registry) *Bodies {
-	return &Bodies{cfg: cfg, minRate: int64(minRate), decoders: r.NewGate(limits.Spec{
-		Name: "gateway.decoders", Path: "compressed uploads → decoders", Policy: "reject: 429 busy",
-	}, cfg.Decoders, 0)}
+	return &Bodies{cfg: cfg, minRate: int64(minRate), decoders: limits.NewFairGate[netip.Prefix](r, limits.Spec{
+		Name: "gateway.decoders", Path: "compressed uploads → decoders",
+		Policy: "reject: 429 busy; a client has at most a third while others are free",
+	}, cfg.Decoders, 2)}
 }
 
 // Body reads a request's body with a deadline for each read. A client that sends nothing for

@@ -143,7 +143,7 @@ func (g *Handlers) postObject(w *exchange.Response, r *http.Request, q exchange.
 func (g *Handlers) receive(w *exchange.Response, r *http.Request, o Options) (api.Stored, error) {
 	b := g.bodies.Open(w, r)
 	defer b.Stop()
-	body, done, err := g.bodies.Decode(r.Header, b, -1)
+	body, done, err := g.bodies.Decode(w.From, r.Header, b, -1)
 	if err != nil {
 		return api.Stored{}, err
 	}

@@ -29,7 +29,7 @@ func (g *Handlers) postTree(w *exchange.Response, r *http.Request, q exchange.Pa
 	}
 	b := g.bodies.Open(w, r)
 	defer b.Stop()
-	body, done, err := g.bodies.Decode(r.Header, b, -1)
+	body, done, err := g.bodies.Decode(w.From, r.Header, b, -1)
 	if err != nil {
 		return err
 	}

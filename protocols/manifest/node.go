@@ -47,14 +47,6 @@ type Ref struct {
 // type is a directory only if [Decode] accepts it too (SPEC §1).
 func IsManifest(p []byte) bool { return bytes.HasPrefix(p, []byte(Magic)) }
 
-// MayHave reports whether the leaf or index p may have an entry with the given name. It looks for the name in the
-// bytes and decodes nothing, so false is certain for a leaf that [Decode] accepts, and true says little. For an index,
-// which has the names of few entries, it is always true.
-func MayHave(p []byte, name string) bool {
-	const kindAt = len(Magic) + 2 // behind the head of the map and its first key
-	return len(p) > kindAt && p[kindAt] == kindIndex || bytes.Contains(p, []byte(name))
-}
-
 // Decode decodes one whole manifest object. It accepts only the node's single
 // encoding. The error is [ErrNotManifest], an [*EntryError], or another error with
 // the outcome bad_request. Decode allocates less than 20 times MaxNode for any p

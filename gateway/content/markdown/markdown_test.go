@@ -3,6 +3,7 @@ package markdown_test
 import (
 	"errors"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -103,4 +104,32 @@ func FuzzRender(f *testing.F) {
 			t.Errorf("%q gives %q in %q", src, bad, out)
 		}
 	})
+}
+
+// TestMemory: no text makes Render allocate more than MemoryPerByte says. Other tests run before or after it, because
+// it counts what the process allocates.
+func TestMemory(t *testing.T) {
+	r := renderer()
+	cells := strings.Repeat("a|", 300)
+	for name, src := range map[string]string{
+		"headings": "# a\n", "empty headings": "#\n", "list": "* a\n", "empty list": "*\n",
+		"numbers": "1.\n\n", "quotes": "> a\n\n",
+		"nested": "- - - - - - - - - - - - a\n", "nested quotes": "> > > > > > > > > > > >\n\n",
+		"mix":   "* *a* **b** [c](d)\n",
+		"links": "http://a.b ", "definitions": "[a]: b\n\n", "rules": "---\n", "paragraphs": "a\n\n", "tables": "|a|\n|-|\n\n",
+		"table":       "|" + cells + "\n|" + strings.Repeat("-|", 300) + "\n" + strings.Repeat("|\n", 430) + "\n",
+		"code blocks": "\ta\n\n", "fences": "```\n```\n", "emphasis": "*a* ", "setext": "a\n=\n",
+		"breaks": "a  \n", "entities": "&amp; ",
+	} {
+		text := []byte(strings.Repeat(src, max(1, markdown.MaxSource/len(src))))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := r.Render(text)
+		runtime.ReadMemStats(&after)
+		took := (after.TotalAlloc - before.TotalAlloc) / uint64(len(text))
+		t.Logf("%s: %d bytes for each of %d, %v", name, took, len(text), err)
+		if took > markdown.MemoryPerByte {
+			t.Errorf("%s: it allocates %d bytes for each of %d", name, took, len(text))
+		}
+	}
 }

@@ -1,0 +1,129 @@
+package content
+
+import (
+	"context"
+	"net/http"
+
+	"allium/protocols/b3"
+	"allium/protocols/manifest"
+)
+
+// manifestPart is how many bytes of a manifest are held at once.
+const manifestPart = b3.GroupSize
+
+// maxRemembered bounds the manifests of which a request remembers that they were fetched.
+const maxRemembered = 256
+
+// manifestReader reads the manifests in the tree below top in parts, for one request. It remembers the last part,
+// because a small directory is read several times for one answer. A manifest that had to be fetched twice, because the
+// store has no space for it, is held whole if gateway.page_bytes has room.
+type manifestReader struct {
+	g   *Handlers
+	b   *body
+	r   *http.Request
+	top b3.Root
+
+	last     manifestBuffer
+	lastRoot b3.Root
+	lastSize int64
+
+	fetched map[b3.Root]bool
+	held    map[b3.Root][]byte
+	taken   int64 // bytes of held
+}
+
+// part implements [manifest.Parts]. It returns ErrNotManifest for an object that is too large or does not begin with
+// the magic.
+func (m *manifestReader) part(ctx context.Context, root b3.Root, at int64) ([]byte, int64, error) {
+	if m.last.p != nil && root == m.lastRoot && at == m.last.start {
+		return m.last.p, m.lastSize, nil
+	}
+	if p, ok := m.held[root]; ok {
+		return p[min(at, int64(len(p))):], int64(len(p)), nil
+	}
+	m.last.p = nil
+	o := OpenOptions{Via: m.top, Whole: true}
+	if root == m.top {
+		o = OpenOptions{} // top may be a large file
+	}
+	c, err := m.g.open(ctx, m.b.w, m.r, root, o)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer c.Close()
+	size := c.Size()
+	if size > manifest.MaxNode {
+		return nil, 0, manifest.ErrNotManifest
+	}
+	part := manifestBuffer{start: min(at, size), end: min(at+manifestPart, size)}
+	_, fetched := c.(fetchedContent)
+	hold := fetched && m.hold(root, size)
+	if hold {
+		part.start, part.end = 0, size
+	}
+	part.p = make([]byte, 0, part.end-part.start)
+	if fetched { // all of it, so that the store has the next part
+		err = c.Copy(ctx, &part, 0, size)
+	} else {
+		part.at = part.start
+		err = c.Copy(ctx, &part, part.start, part.end)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if hold {
+		m.held[root] = part.p
+		return part.p[min(at, size):], size, nil
+	}
+	m.last, m.lastRoot, m.lastSize = part, root, size
+	return part.p, size, nil
+}
+
+// hold reserves memory for a manifest that is fetched again. It returns false for the first time.
+func (m *manifestReader) hold(root b3.Root, size int64) bool {
+	if m.fetched == nil {
+		m.fetched, m.held = map[b3.Root]bool{}, map[b3.Root][]byte{}
+	}
+	if !m.fetched[root] {
+		if len(m.fetched) < maxRemembered {
+			m.fetched[root] = true
+		}
+		return false
+	}
+	if m.g.pageBytes.EnterN(m.b.w.From.Group, size) != nil {
+		return false
+	}
+	m.taken += size
+	return true
+}
+
+// release gives back what is held.
+func (m *manifestReader) release() {
+	if m.taken > 0 {
+		m.g.pageBytes.LeaveN(m.b.w.From.Group, m.taken)
+	}
+	m.held, m.taken = nil, 0
+}
+
+// manifestBuffer collects the bytes of a part of a manifest. Its Write returns ErrNotManifest as soon as the first
+// bytes of the object differ from the manifest magic.
+type manifestBuffer struct {
+	start, end int64 // of the part
+	at         int64 // what Write gets next
+	p          []byte
+}
+
+func (b *manifestBuffer) Write(p []byte) (int, error) {
+	if n := int64(len(manifest.Magic)); b.at < n {
+		have := min(n-b.at, int64(len(p)))
+		if string(p[:have]) != manifest.Magic[b.at:b.at+have] {
+			return 0, manifest.ErrNotManifest
+		}
+	}
+	from, to := max(b.start-b.at, 0), min(b.end-b.at, int64(len(p)))
+	if from < to {
+		b.p = append(b.p, p[from:to]...)
+	}
+	b.at += int64(len(p))
+	return len(p), nil
+}

@@ -1,0 +1,62 @@
+package content
+
+import (
+	"context"
+	"net/netip"
+
+	"allium/internal/limits"
+	"allium/protocols/manifest"
+)
+
+// The bounds of a listing that is sorted. One beyond them is sent in the order of its bytes.
+const (
+	maxSorted      = 10_000  // entries
+	maxSortedBytes = 4 << 20 // bytes of the directory's manifests: 10,000 files with the longest names need less
+)
+
+// smallPage is what a page may hold in memory while its client reads it, without a part of gateway.page_bytes.
+const smallPage = 64 << 10
+
+// maxPageBytes bounds what the pages in gateway.listings hold together beside smallPage each, until their clients
+// have them: sorted entries and rendered Markdown. A client has at most a third of the bytes while others are free.
+const maxPageBytes = 24 << 20
+
+// newPageBytes returns the limit of gateway.page_bytes.
+func newPageBytes(r *limits.Registry) *limits.FairGate[netip.Prefix] {
+	return limits.NewFairBytes[netip.Prefix](r, limits.Spec{
+		Name: "gateway.page_bytes", Path: "sorted listings, rendered Markdown → clients",
+		Policy: "the listing is not sorted; the Markdown is shown as it is written",
+	}, maxPageBytes, 2)
+}
+
+// holdPage reserves n bytes of memory for a page until release is called. It returns false if there are not as many.
+func (g *Handlers) holdPage(b *body, n int64) (release func(), ok bool) {
+	key := b.w.From.Group
+	if n <= smallPage {
+		return func() {}, true
+	}
+	if g.pageBytes.EnterN(key, n) != nil {
+		return nil, false
+	}
+	return func() { g.pageBytes.LeaveN(key, n) }, true
+}
+
+// sortedBytes returns how many bytes of memory the entries of a directory take at most while they are sorted and sent.
+func sortedBytes(dir *manifest.Dir) int64 {
+	return dir.Listed + min(maxSorted, dir.Listed/manifest.MinItem)*collectedItemBytes
+}
+
+// collect returns all entries in a compact form, or nil if there are more than maxSorted, or more than fit the bytes
+// that the root node tells.
+func collect(ctx context.Context, dir *manifest.Dir) (*collected, error) {
+	all := newCollected(int(dir.Listed))
+	for e, err := range dir.Entries(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if !all.add(&e) {
+			return nil, nil
+		}
+	}
+	return all.whole(), nil
+}
