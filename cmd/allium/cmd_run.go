@@ -17,6 +17,7 @@ import (
 
 	"allium/cmd/allium/term"
 	"allium/cmd/allium/text"
+	"allium/internal/ram"
 	"allium/node"
 	"allium/node/amnesia"
 	"allium/node/config"
@@ -164,6 +165,8 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 		deps.Log.Warn("a key of the configuration is fixed now; take it out",
 			"from", o.Source, "key", o.Key, "value", o.Value, "why", o.Why)
 	}
+	limit, from := ram.SetLimit(cfg.Node.Profile == p2p.Pi || cfg.Node.Profile == p2p.Micronode)
+	deps.Log.Info("Go's memory limit", "bytes", limit, "from", from)
 	if cfg.Node.Amnesia {
 		deps.Guard = amnesia.GuardProcess()
 	}

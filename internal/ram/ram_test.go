@@ -62,3 +62,45 @@ func TestUsable(t *testing.T) {
 		}
 	}
 }
+
+// TestGoLimit: the tighter of the cgroup's and the machine's share is the limit.
+func TestGoLimit(t *testing.T) {
+	const none, gib = math.MaxInt64, 1 << 30
+	for _, test := range []struct {
+		cgroup, machine int64
+		small           bool
+		want            int64
+		from            string
+	}{
+		{none, none, false, none, FromNothing},
+		{none, none, true, none, FromNothing},
+		{none, 8 * gib, false, 6 * gib, FromMachine},
+		{none, 8 * gib, true, 4 * gib, FromMachine},
+		{gib, none, true, gib / 10 * 9, FromCgroup},
+		{gib, 8 * gib, false, gib / 10 * 9, FromCgroup},
+		{gib, 8 * gib, true, gib / 10 * 9, FromCgroup},
+		{8 * gib, 8 * gib, false, 6 * gib, FromMachine},
+	} {
+		if limit, from := goLimit(test.cgroup, test.machine, test.small); limit != test.want || from != test.from {
+			t.Errorf("%+v: %d from %s", test, limit, from)
+		}
+	}
+}
+
+// TestSetLimit: the runtime gets the limit, a GOMEMLIMIT stays, and neither changes what a share is of.
+func TestSetLimit(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
+	usable := Usable()
+	t.Setenv("GOMEMLIMIT", "64MiB")
+	if limit, from := SetLimit(true); from != FromUser || limit != debug.SetMemoryLimit(-1) || Usable() != usable {
+		t.Errorf("with a GOMEMLIMIT the limit is %d from %s", limit, from)
+	}
+	t.Setenv("GOMEMLIMIT", "")
+	limit, from := SetLimit(true)
+	if from != FromCgroup && from != FromMachine || limit >= usable || debug.SetMemoryLimit(-1) != limit {
+		t.Errorf("of %d bytes the limit is %d from %s", usable, limit, from)
+	}
+	if Usable() != usable {
+		t.Errorf("%d bytes are usable, and %d before", Usable(), usable)
+	}
+}

@@ -96,7 +96,7 @@ func (c Config) Validate() error {
 	case c.MaxSessions < 1:
 		return bad("max_sessions", "is %d, below 1", c.MaxSessions)
 	case c.MaxMemory != 0 && c.MaxMemory < minMemory:
-		return bad("max_memory", "is %d, below %d (or 0 for a share of the machine's memory)", c.MaxMemory, minMemory)
+		return bad("max_memory", "is %d, below %d (or 0 for a share of the memory it may use)", c.MaxMemory, minMemory)
 	}
 	return nil
 }

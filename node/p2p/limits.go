@@ -10,7 +10,8 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
 	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
 	"github.com/libp2p/go-libp2p/x/rate"
-	"github.com/pbnjay/memory"
+
+	"allium/internal/ram"
 )
 
 // streamLimit bounds the streams of one protocol, in each direction, over the
@@ -99,11 +100,11 @@ func (c Config) newResourceManager(metrics bool, shares *connShares) (network.Re
 // of MaxMemory. The transports' buffers have the rest.
 func (c Config) InboundMemory() int64 { return c.memory() / 4 }
 
-// memory returns MaxMemory or, if that is 0, a quarter of the machine's memory and at
-// least minMemory. It is in bytes.
+// memory returns MaxMemory or, if that is 0, a quarter of the memory that the process may
+// use and at least minMemory. It is in bytes.
 func (c Config) memory() int64 {
 	if c.MaxMemory > 0 {
 		return int64(c.MaxMemory)
 	}
-	return max(int64(memory.TotalMemory()/4), minMemory)
+	return max(ram.Usable()/4, minMemory)
 }
