@@ -5,6 +5,8 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/libp2p/go-libp2p/core/network"
+
 	"allium/gateway"
 	"allium/node/dnslink"
 	homedir "allium/node/home"
@@ -201,6 +203,9 @@ func (n *Node) startResolver(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	n.host.Network().Notify(&network.NotifyBundle{
+		ConnectedF: func(_ network.Network, c network.Conn) { n.resolver.Reached(c.RemotePeer()) },
+	})
 	return n.services.Start(ctx, supervise.Service{Name: "resolver", Run: n.resolver.Run})
 }
 

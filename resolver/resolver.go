@@ -217,6 +217,13 @@ func (r *Resolver) resolve(ctx context.Context, root b3.Root, q Query, lookup *t
 // Usable reports whether the breaker for a peer lets requests through. It does not wait.
 func (r *Resolver) Usable(p peer.ID) bool { return r.pool.Usable(p) }
 
+// Reached says that a peer is connected. What could not be fetched because the peer was unreachable is
+// fetched at once. It does not wait.
+func (r *Resolver) Reached(p peer.ID) {
+	r.pool.Reached(p)
+	r.transfers.Reached(p)
+}
+
 // Cached returns the answer to Resolve when it is remembered, or when the object is
 // denied. ok is false when Resolve would have to look for it. It does not wait.
 func (r *Resolver) Cached(root b3.Root, q Query) (a Answer, ok bool, err error) {

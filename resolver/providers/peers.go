@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -17,7 +18,8 @@ import (
 //
 //   - a circuit breaker (SPEC §2): a peer that failed more than half of at least
 //     five requests within ten seconds gets none for five seconds, and then has to
-//     answer two probes;
+//     answer two probes. If it was unreachable, a connection closes the breaker at
+//     once, and a request that waited for it to return is a probe;
 //   - its measured throughput;
 //   - its standing: claims that proved wrong, requests that it was late with, and when it was busy;
 //   - a gate in which requests wait, so that their waiting is not taken for the
@@ -37,7 +39,10 @@ type peers struct {
 type asked struct {
 	Throughput
 	standing
-	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	breaker atomic.Pointer[gobreaker.TwoStepCircuitBreaker[struct{}]]
+	down    atomic.Bool  // its latest failure was that it could not be reached
+	probe   atomic.Bool  // the next request passes the open breaker
+	probed  atomic.Int64 // when probe was set, in nanoseconds
 	gate    *limits.Gate // not in the registry, as there is one for each peer
 }
 
@@ -87,7 +92,15 @@ func (t *peers) enter(ctx context.Context, p peer.ID) (done func(error), err err
 	if err != nil {
 		return nil, err
 	}
-	judge, err := to.breaker.Allow()
+	breaker := to.breaker.Load()
+	judge, err := breaker.Allow()
+	if err != nil && to.probe.Swap(false) && to.down.Load() {
+		judge, err = func(failure error) {
+			if blame(failure) == blameless {
+				t.close(to, breaker)
+			}
+		}, nil
+	}
 	if err != nil {
 		leave()
 		return nil, &status.Error{
@@ -106,14 +119,41 @@ func (t *peers) get(p peer.ID) *asked {
 	to, ok := t.table.Get(p)
 	if !ok {
 		var unlisted *limits.Registry
-		to = &asked{
-			breaker: gobreaker.NewTwoStepCircuitBreaker[struct{}](t.settings),
-			gate: unlisted.NewGate(limits.Spec{Name: "resolver.peer_requests"},
-				t.cfg.PeerRequests, t.cfg.PeerRequestsWaiting),
-		}
+		to = &asked{gate: unlisted.NewGate(limits.Spec{Name: "resolver.peer_requests"},
+			t.cfg.PeerRequests, t.cfg.PeerRequestsWaiting)}
+		to.breaker.Store(gobreaker.NewTwoStepCircuitBreaker[struct{}](t.settings))
 		t.table.Add(p, to)
 	}
 	return to
+}
+
+// reached closes the breaker of a peer that could not be reached and is connected now.
+func (t *peers) reached(p peer.ID) {
+	if to := t.peek(p); to != nil && to.down.Load() {
+		t.close(to, to.breaker.Load())
+	}
+}
+
+// probeEvery is the least time between two requests to one peer that pass its open breaker.
+const probeEvery = 2 * time.Second
+
+// probe lets the next request to a peer that could not be reached pass its breaker.
+func (t *peers) probe(p peer.ID) {
+	to, now := t.peek(p), time.Now().UnixNano()
+	if to == nil || to.breaker.Load().State() != gobreaker.StateOpen {
+		return
+	}
+	if last := to.probed.Load(); now-last >= int64(probeEvery) && to.probed.CompareAndSwap(last, now) {
+		to.probe.Store(true)
+	}
+}
+
+// close replaces a breaker that is not closed.
+func (t *peers) close(to *asked, old *gobreaker.TwoStepCircuitBreaker[struct{}]) {
+	if old.State() != gobreaker.StateClosed &&
+		to.breaker.CompareAndSwap(old, gobreaker.NewTwoStepCircuitBreaker[struct{}](t.settings)) {
+		t.epoch.Add(1)
+	}
 }
 
 // states counts the breakers by state.
@@ -123,7 +163,7 @@ func (t *peers) states() map[gobreaker.State]int {
 	t.mu.Unlock()
 	n := map[gobreaker.State]int{}
 	for _, to := range all {
-		n[to.breaker.State()]++
+		n[to.breaker.Load().State()]++
 	}
 	return n
 }

@@ -54,7 +54,7 @@ func TestBreakerTransitions(t *testing.T) {
 						continue
 					}
 					if len(step) > 1 {
-						if got := b.get("a").breaker.State().String(); got != step {
+						if got := b.get("a").breaker.Load().State().String(); got != step {
 							t.Fatalf("step %d: %s, want %s", i, got, step)
 						}
 						continue

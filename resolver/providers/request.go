@@ -14,8 +14,14 @@ import (
 // AddAddrs tells the dialer the addresses of a peer.
 func (p *Pool) AddAddrs(a peer.AddrInfo) { p.dialer.AddAddrs(a) }
 
-// Redial lets the next request to a peer dial it, although a dial has failed just now.
-func (p *Pool) Redial(id peer.ID) { p.dialer.Redial(id) }
+// Redial lets the next request to a peer dial it, although dials have failed just now.
+func (p *Pool) Redial(id peer.ID) {
+	p.dialer.Redial(id)
+	p.peers.probe(id)
+}
+
+// Reached says that a peer is connected. If it could not be reached before, it may be asked at once.
+func (p *Pool) Reached(id peer.ID) { p.peers.reached(id) }
 
 // Failed counts and logs that a request to a peer failed.
 func (p *Pool) Failed(root b3.Root, by peer.ID, lookupID string, err error) {

@@ -107,7 +107,7 @@ func (t *peers) traits(p peer.ID, now time.Time) (known Traits) {
 	}
 	known.Rate, known.RTT = to.Measured()
 	known.Wrong, known.Silent, known.Busy = to.standing.now(now)
-	switch to.breaker.State() {
+	switch to.breaker.Load().State() {
 	case gobreaker.StateOpen:
 		known.Breaker = BreakerOpen
 	case gobreaker.StateHalfOpen:
@@ -120,7 +120,7 @@ func (t *peers) traits(p peer.ID, now time.Time) (known Traits) {
 // usable reports whether p's breaker lets requests through.
 func (t *peers) usable(p peer.ID) bool {
 	to := t.peek(p)
-	return to == nil || to.breaker.State() != gobreaker.StateOpen
+	return to == nil || to.breaker.Load().State() != gobreaker.StateOpen
 }
 
 // refuted records that p did not have what it claimed to have, or sent false bytes.
@@ -137,6 +137,9 @@ func (t *peers) silent(p peer.ID) {
 
 // judge records the outcome of a request to a peer.
 func (t *peers) judge(to *asked, err error) {
+	if blame(err) == guilty {
+		to.down.Store(status.Of(err) == status.TransportDown)
+	}
 	switch status.Of(err) {
 	case status.Busy, status.RateLimit, status.Quota:
 		if !IsFinal(err) {

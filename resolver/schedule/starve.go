@@ -44,6 +44,19 @@ func (m *Machine) failWaiters() (again, hopeless bool) {
 	return m.starve(starving)
 }
 
+// Returned says that a provider that was away is connected again, so that it is asked at once.
+func (m *Machine) Returned(now time.Duration, id ProviderID) {
+	m.now = max(m.now, now)
+	m.askAgain(m.providers[id])
+}
+
+// askAgain lets p be asked once more if it may have returned.
+func (m *Machine) askAgain(p *provider) {
+	if p.mayReturn() {
+		p.standing, p.away, p.fails, p.notBefore = good, false, m.cfg.Tries-1, m.now
+	}
+}
+
 // mayReturn reports whether p is lost and may return.
 func (p *provider) mayReturn() bool { return p.away && p.standing != good }
 
@@ -78,9 +91,7 @@ func (m *Machine) starve(waiters []*waiter) (again, hopeless bool) {
 	m.searchAt = 0
 	m.emit(Action{Kind: Renew})
 	for _, p := range m.providers {
-		if p.mayReturn() {
-			p.standing, p.away, p.fails, p.notBefore = good, false, m.cfg.Tries-1, m.now
-		}
+		m.askAgain(p)
 	}
 	m.exhausted = false
 	m.find()

@@ -111,6 +111,9 @@ func (d *driver) run(ctx context.Context) error {
 			d.t.noteHeard(d.peers[h.by].id, h)
 			d.m.Heard(h.by, h.err == nil && h.have == b3.Partial)
 			d.away(h.by, h.err)
+			if h.err == nil && h.have == b3.Complete { // a holder of a shard lacks the others now
+				d.m.Away(h.by)
+			}
 		case g := <-d.granted:
 			err = d.grant(g)
 		case <-d.t.wake:
@@ -172,6 +175,11 @@ func (d *driver) tell() {
 	d.waiters = waiters
 	if d.t.reread.Swap(false) {
 		d.m.Lost()
+	}
+	for _, id := range d.t.takeReached() {
+		if i := slices.IndexFunc(d.peers, func(p *provider) bool { return p.id == id }); i >= 0 {
+			d.m.Returned(d.now(), schedule.ProviderID(i))
+		}
 	}
 	d.progress()
 	for i, p := range d.peers {

@@ -3,6 +3,8 @@ package transfer
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -207,6 +209,16 @@ func (s *Set) Settle(ctx context.Context, root b3.Root) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// Reached says that a peer is connected: transfers that wait for it to return ask it at once.
+func (s *Set) Reached(p peer.ID) {
+	s.mu.Lock()
+	running := slices.Collect(maps.Values(s.transfers))
+	s.mu.Unlock()
+	for _, t := range running {
+		t.back(p)
 	}
 }
 

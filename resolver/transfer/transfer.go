@@ -48,6 +48,7 @@ type transfer struct {
 	waiters []*Waiter
 	fills   []*fill              // never changed in place
 	by      map[peer.ID]struct{} // the peers that sent something
+	reached []peer.ID            // connected since the driver looked, at most maxReached
 
 	begun time.Time // when fetch began to ask peers; zero: it has not. Set before there is a request
 }
@@ -99,6 +100,27 @@ func (t *transfer) close() (closed bool) {
 	defer t.mu.Unlock()
 	t.closed = t.closed || len(t.waiters) == 0
 	return t.closed
+}
+
+// maxReached bounds the peers of transfer.reached. A transfer asks fewer providers.
+const maxReached = 64
+
+// back notes that a peer is connected.
+func (t *transfer) back(p peer.ID) {
+	t.mu.Lock()
+	if len(t.reached) < maxReached {
+		t.reached = append(t.reached, p)
+	}
+	t.mu.Unlock()
+	t.wakeDriver()
+}
+
+// takeReached returns the peers that have connected since the last call.
+func (t *transfer) takeReached() (peers []peer.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	peers, t.reached = t.reached, nil
+	return peers
 }
 
 // wakeDriver makes the driver call advance.
