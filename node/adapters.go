@@ -20,6 +20,7 @@ import (
 	"allium/resolver"
 	"allium/resolver/providers"
 	"allium/store"
+	"allium/store/meta"
 )
 
 // This file joins packages that do not know each other. Each adapter implements
@@ -42,9 +43,10 @@ type codedObjects interface {
 
 // OpenObject implements object.Store. An object that is missing or damaged it opens from the shards of the cluster, if
 // this node holds one. Else it opens the verified groups of an unfinished download, if there is one.
+// The error of a denied object is that of one that is missing, so that peers learn nothing of the denylist.
 func (s peerStore) OpenObject(ctx context.Context, root b3.Root) (object.Object, error) {
-	if err := s.denied(root); err != nil {
-		return nil, err
+	if s.denied(root) != nil {
+		return nil, meta.NotFound(root)
 	}
 	o, err := s.st.Open(ctx, root)
 	if status.Of(err) == status.NotFound || status.Of(err) == status.Corrupt {

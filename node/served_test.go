@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -69,7 +70,8 @@ func serveObjects(t *testing.T, example *objects.Example, denied func(b3.Root) e
 	return st, client
 }
 
-// TestServesExample: a peer gets the example from a node whose store is empty, unless it is denied.
+// TestServesExample: a peer gets the example from a node whose store is empty, unless it is denied. Then it is
+// told the same of the example as of what is not stored.
 func TestServesExample(t *testing.T) {
 	example, err := objects.NewExample(t.Context())
 	if err != nil {
@@ -92,8 +94,15 @@ func TestServesExample(t *testing.T) {
 		t.Errorf("%+v, %s", r, has)
 	}
 	denied = status.Errorf(status.Denied, "denied")
-	if r, has := get(); status.Of(r.err) != status.Denied || has != b3.Absent {
+	r, has := get()
+	if status.Of(r.err) != status.NotFound || has != b3.Absent {
 		t.Errorf("denied: %+v, %s", r, has)
+	}
+	hidden, root := r.err, b3.Sum([]byte("nowhere"))
+	denied = nil
+	err = client.Get(t.Context(), peer.ID("server"), object.GetRequest{Objs: []b3.Root{root}}, &r)
+	if err != nil || strings.ReplaceAll(r.err.Error(), root.String(), example.Root.String()) != hidden.Error() {
+		t.Errorf("denied: %v; missing: %v, %v", hidden, r.err, err)
 	}
 }
 

@@ -54,7 +54,7 @@ func (x PeerIndex) held(ctx context.Context, root b3.Root, limit int) (index.Ans
 	}
 	held := x.DHT.HeldProviders(ctx, root)
 	if len(held) == 0 {
-		return index.Answer{}, errHoldsNone
+		return index.Answer{}, index.ErrNone
 	}
 	held = held[:min(len(held), limit)]
 	of := api.Resolved{
@@ -71,9 +71,6 @@ func (x PeerIndex) held(ctx context.Context, root b3.Root, limit int) (index.Ans
 	return got, nil
 }
 
-// errHoldsNone reports that this node has nothing to tell a peer.
-var errHoldsNone = status.Errorf(status.NotFound, "this node holds no record of the key")
-
 // proved returns those providers of an answer that have a signed record. The error is not_found if
 // there are none.
 func proved(a api.Resolved, found []providers.Provider) (index.Answer, error) {
@@ -87,13 +84,13 @@ func proved(a api.Resolved, found []providers.Provider) (index.Answer, error) {
 		}
 	}
 	if len(got.Proofs) == 0 {
-		return index.Answer{}, errHoldsNone
+		return index.Answer{}, index.ErrNone
 	}
 	return got, nil
 }
 
 // Name implements index.Source. The providers are those that this node holds of what the name stands
-// for; their absence is no error.
+// for, none of a denied object; their absence is no error.
 func (x PeerIndex) Name(
 	ctx context.Context, n name.Name, maxStale time.Duration, network bool,
 ) (got index.Answer, err error) {
@@ -112,10 +109,8 @@ func (x PeerIndex) Name(
 	t.Root, t.Path = root, path
 	of := api.Resolved{Confidence: api.Signed}
 	if !root.IsZero() {
-		if err := x.Denied(root); err != nil {
-			return index.Answer{}, err
-		}
-		if held, err := x.held(ctx, root, providers.DefaultLimit); err == nil {
+		held, err := x.held(ctx, root, providers.DefaultLimit)
+		if err == nil && x.Denied(root) == nil {
 			got.Proofs, of.Providers = held.Proofs, held.Resolved.Providers
 		}
 	} else {
@@ -157,7 +152,7 @@ func (x PeerIndex) heldName(n name.Name, maxStale time.Duration) (names.Answer, 
 		v := h.Versions.Merge(x.DHT.HeldName(at))
 		rec, ok := v.Current()
 		if !ok && len(a.Chain) == 0 {
-			return a, errHoldsNone
+			return a, index.ErrNone
 		}
 		if !ok {
 			return a, nil

@@ -398,26 +398,11 @@ func TestRequests(t *testing.T) {
 		`{"op":"resolve","key":"` + object.String() + `","fresh":true}`:                 status.BadRequest,
 		`{"op":"resolve","key":"` + object.String() + `","max_stale_ms":-1}`:            status.BadRequest,
 		`{"op":"resolve","key":"` + object.String() + `","max_stale_ms":2592000001}`:    status.BadRequest,
-		`{"op":"resolve","key":"` + b3.Sum([]byte("denied")).String() + `"}`:            status.Denied,
-		`{"op":"resolve","key":"` + nameOf(t, 1, "denied").String() + `"}`:              status.Denied,
 		`{"op":"resolve","key":"` + object.String() + `","max_stale_ms":2592000000}`:    status.NotFound,
 		`{"op":"providers","key":"` + object.String() + `","limit":32,"deadline_ms":1}`: status.NotFound,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t, &source{}, func(d *index.ServerDeps) {
-				d.Denied = func(root b3.Root) error {
-					if root == b3.Sum([]byte("denied")) {
-						return status.Errorf(status.Denied, "denied")
-					}
-					return nil
-				}
-				d.DeniedName = func(n name.Name) error {
-					if n.Label.String() == "denied" {
-						return status.Errorf(status.Denied, "denied")
-					}
-					return nil
-				}
-			}, nil)
+			r := newRig(t, &source{}, nil, nil)
 			defer r.release()
 			_, err := r.calls.Call(t.Context(), "a", oap.ProtoIndex, []byte(request))
 			if status.Of(err) != want {
@@ -425,6 +410,28 @@ func TestRequests(t *testing.T) {
 			}
 			if asked := len(r.source.asked) > 0; asked != (want == status.NotFound) {
 				t.Errorf("%.100s: the node was asked: %t", request, asked)
+			}
+		})
+	}
+}
+
+// TestDenied: a peer is told the same of a denied key as of one of which nothing is held, and nothing looks for it.
+func TestDenied(t *testing.T) {
+	denied := status.Errorf(status.Denied, "the operator denies it")
+	for _, key := range []string{object.String(), nameOf(t, 1, "blog").String()} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, &source{}, func(d *index.ServerDeps) {
+				d.Denied = func(b3.Root) error { return denied }
+				d.DeniedName = func(name.Name) error { return denied }
+				d.Recurse = true
+			}, nil)
+			defer r.release()
+			_, err := r.calls.Call(t.Context(), "a", oap.ProtoIndex, fmt.Appendf(nil, `{"op":"resolve","key":%q}`, key))
+			if status.Of(err) != status.NotFound || !strings.Contains(err.Error(), index.ErrNone.Error()) {
+				t.Errorf("%s: %v", key, err)
+			}
+			if len(r.source.asked) > 0 {
+				t.Errorf("%s: the node was asked: %v", key, r.source.asked)
 			}
 		})
 	}

@@ -117,11 +117,18 @@ func (s *Server) answer(ctx context.Context, from peer.ID, q question) ([]byte, 
 	if status.Of(err) == status.NotFound && s.deps.Recurse {
 		a, err = s.recurse(ctx, from, q)
 	}
-	if err != nil {
-		return nil, err
+	switch status.Of(err) {
+	case status.OK:
+		return a.encode(q.op)
+	case status.Denied:
+		return nil, ErrNone
 	}
-	return a.encode(q.op)
+	return nil, err
 }
+
+// ErrNone is the error of a key of which this node holds nothing. Denied keys have it too, so that peers learn
+// nothing of the denylist.
+var ErrNone = status.Errorf(status.NotFound, "this node holds no record of the key")
 
 // recurse asks the network, within the permits of the peer and of all peers.
 func (s *Server) recurse(ctx context.Context, from peer.ID, q question) (Answer, error) {
