@@ -33,6 +33,7 @@ type followOptions struct {
 	mirror   bool
 	once     bool
 	anyCase  bool
+	links    bool
 }
 
 func (a *app) followCommand() *cobra.Command {
@@ -77,6 +78,7 @@ restarts and for the network. One command follows in a directory at a time.`,
 	f.BoolVar(&o.mirror, "mirror", false, "remove everything that the name does not have, except what was set aside")
 	f.BoolVar(&o.once, "once", false, "bring the directory to what the name says now, and end")
 	f.BoolVar(&o.anyCase, "allow-case-collisions", false, "allow names in one directory that differ only in case")
+	f.BoolVar(&o.links, "follow-symlink", false, "allow DIR to be a symbolic link, and follow in the directory it leads to")
 	return cmd
 }
 
@@ -104,7 +106,7 @@ func (a *app) follow(ctx context.Context, n *client.Client, key, dir string, o f
 	} else if status.Of(err) != status.Amnesia {
 		return err
 	}
-	d, err := follow.Open(dir, ledgers)
+	d, err := follow.Open(dir, ledgers, o.links)
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,8 @@ func (a *app) resolveCommand() *cobra.Command {
 		Long: `Find the object that a key names and some of its providers, the best first. A key is
 an address or a name, LABEL.ZONE; of a name the signed records that lead to the address
 come first, with the key of the zone and where a short name was found. -q prints the
-address, or the text, that a name stands for.
+address, or the text, that a name stands for. A line break or an invisible character in
+it is printed as \n or another escape, a backslash as two; --json has it as it is.
 
 The search for providers ends soon after the first provider is known; ` + "`allium providers`" + ` goes on. A node
 that has the object names itself.

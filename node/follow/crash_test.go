@@ -195,7 +195,7 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	dir, ledgers, s := filepath.Join(t.TempDir(), "dir"), t.TempDir(), newSource()
 	d := opens(t, dir, ledgers)
-	if _, err := Open(dir, t.TempDir()); outcome(err) != "busy" {
+	if _, err := Open(dir, t.TempDir(), false); outcome(err) != "busy" {
 		t.Errorf("a second one: %v", err)
 	}
 	update1(t, d, s, s.add(t, one), Options{})
@@ -211,11 +211,51 @@ func TestOpen(t *testing.T) {
 	update1(t, d, s, s.add(t, one), Options{})
 	isOnDisk(t, dir, one)
 	write(t, dir+".file", "x")
-	if _, err := Open(dir+".file", ledgers); outcome(err) != "conflict" {
+	if _, err := Open(dir+".file", ledgers, false); outcome(err) != "conflict" {
 		t.Errorf("a file: %v", err)
 	}
-	if _, err := Open(filepath.Join(dir, "no/such"), ledgers); outcome(err) != "not_found" {
+	if _, err := Open(filepath.Join(dir, "no/such"), ledgers, false); outcome(err) != "not_found" {
 		t.Errorf("no parent: %v", err)
+	}
+}
+
+// TestOpenLink: a symbolic link is refused, also one that takes the place of the directory later, unless links
+// may be followed.
+func TestOpenLink(t *testing.T) {
+	t.Parallel()
+	dir, link, ledgers := filepath.Join(t.TempDir(), "dir"), filepath.Join(t.TempDir(), "link"), t.TempDir()
+	s := newSource()
+	for _, to := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{link, link + "/", link + "/."} {
+			if _, err := Open(name, ledgers, false); outcome(err) != "conflict" || !strings.Contains(err.Error(), "symbolic") {
+				t.Errorf("%s leads to %s: %v", name, to, err)
+			}
+		}
+		if err := os.Remove(link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := opens(t, dir, ledgers)
+	update1(t, d, s, s.add(t, one), Options{})
+	if err := errors.Join(os.Rename(dir, dir+".moved"), os.Symlink(dir+".moved", dir)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Update(t.Context(), s, s.add(t, version{"a": "two"}), Options{MaxBytes: 1000}); outcome(err) != "conflict" {
+		t.Errorf("it became a link: %v", err)
+	}
+	isOnDisk(t, dir+".moved", one)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(dir, ledgers, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -224,7 +264,7 @@ func TestOpen(t *testing.T) {
 func TestCloseUnlocks(t *testing.T) {
 	t.Parallel()
 	dir, ledgers := filepath.Join(t.TempDir(), "dir"), t.TempDir()
-	d, err := Open(dir, ledgers)
+	d, err := Open(dir, ledgers, false)
 	if err != nil {
 		t.Fatal(err)
 	}

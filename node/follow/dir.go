@@ -15,6 +15,8 @@ import (
 // Dir is a directory that this process follows. It is not safe for concurrent use.
 type Dir struct {
 	path    string // absolute
+	given   string // path as the user named it: "." is no link, whatever the shell calls it
+	links   bool   // path may be a symbolic link
 	ledgers string // where ledgers are
 	now     func() time.Time
 	sync    func(*os.File) error // makes what was written durable
@@ -35,14 +37,15 @@ type opened struct {
 
 // Open opens the directory path, and makes it if there is none. Its ledger is below the directory
 // ledgers; if that is empty, what updates wrote is forgotten at the end. A path that is no directory is a
-// conflict, and one that another process follows is busy.
-func Open(path, ledgers string) (*Dir, error) {
+// conflict, and so is a symbolic link unless links is true. One that another process follows is busy.
+func Open(path, ledgers string, links bool) (*Dir, error) {
+	given := filepath.Clean(path)
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: path, ledgers: ledgers, now: time.Now, sync: syncAll}
-	switch info, err := os.Stat(path); {
+	d := &Dir{path: path, given: given, links: links, ledgers: ledgers, now: time.Now, sync: syncAll}
+	switch info, err := d.stat(); {
 	case errors.Is(err, fs.ErrNotExist):
 		err = os.Mkdir(path, 0o755)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -60,6 +63,19 @@ func Open(path, ledgers string) (*Dir, error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// stat describes what is at the path. A symbolic link is a conflict, unless the directory may be one.
+func (d *Dir) stat() (fs.FileInfo, error) {
+	if d.links {
+		return os.Stat(d.given)
+	}
+	info, err := os.Lstat(d.given)
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return nil, status.Errorf(status.Conflict,
+			"%q is a symbolic link: follow in the directory that it leads to, or give --follow-symlink", d.path)
+	}
+	return info, err
 }
 
 // open opens and locks the directory that is there now, and reads its ledger.
@@ -108,7 +124,7 @@ func (d *Dir) Forgot() error { return d.forgot }
 // check opens the directory again if another one is at its path by now. A path at which nothing is any
 // more is not_found.
 func (d *Dir) check() error {
-	info, err := os.Stat(d.path)
+	info, err := d.stat()
 	if errors.Is(err, fs.ErrNotExist) {
 		return status.Errorf(status.NotFound, "%q was removed; make the directory again, or end the command", d.path)
 	}

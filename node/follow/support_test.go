@@ -173,7 +173,7 @@ var clock = time.Date(2026, 11, 25, 19, 15, 0, 0, time.UTC)
 
 // unsynced opens a directory as Open does; the tests need no durable files.
 func unsynced(dir, ledgers string) (*Dir, error) {
-	d, err := Open(dir, ledgers)
+	d, err := Open(dir, ledgers, false)
 	if err == nil {
 		d.now = func() time.Time { return clock }
 		d.sync = func(*os.File) error { return nil }

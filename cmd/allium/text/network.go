@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"allium/gateway/api"
+	"allium/internal/printable"
 	"allium/node"
 	"allium/protocols/status"
 )
@@ -27,7 +28,7 @@ func Peer(p api.Peer, quiet bool) string {
 	}
 	age := (time.Duration(p.AgeMS) * time.Millisecond).Round(time.Second)
 	return fmt.Sprintf("%s  %-3s  %-5s  %9s  %8s  %-9s  %s  %s",
-		p.ID, p.Direction, p.Transport, rtt, age, bucket, p.Addr, p.Agent)
+		p.ID, p.Direction, p.Transport, rtt, age, bucket, p.Addr, printable.Name(p.Agent))
 }
 
 // Provider is the id of a provider and, unless quiet, how sure its claim is, its
@@ -50,7 +51,7 @@ func Provider(p api.Provider, quiet bool) string {
 		head += fmt.Sprintf("  %.1f ms", p.RTTMS)
 	}
 	if p.Region != "" {
-		head += "  " + p.Region
+		head += "  " + printable.Name(p.Region)
 	}
 	return strings.Join(append([]string{head}, p.Addrs...), "\n  ")
 }
@@ -64,16 +65,16 @@ func Resolved(r api.Resolved, quiet bool) string {
 			lines = append(lines, record(rec))
 		}
 		if r.Value != "" {
-			return strings.Join(append(lines, r.Value), "\n")
+			return strings.Join(append(lines, printable.Name(r.Value)), "\n")
 		}
 		note := ""
 		if r.Stale {
 			note = ", stale"
 		}
 		lines = append(lines, fmt.Sprintf("%s  from %s, %s old, remembered for %s, %s%s",
-			strings.TrimSuffix(r.Target.String()+"/"+r.Path, "/"), r.Source, age, ttl, r.Confidence, note))
+			target(r), r.Source, age, ttl, r.Confidence, note))
 	} else if len(r.Chain) > 0 {
-		return cmp.Or(r.Value, strings.TrimSuffix(r.Target.String()+"/"+r.Path, "/"))
+		return cmp.Or(printable.Name(r.Value), target(r))
 	}
 	for _, p := range r.Providers {
 		lines = append(lines, Provider(p, quiet))
@@ -81,10 +82,15 @@ func Resolved(r api.Resolved, quiet bool) string {
 	return strings.Join(lines, "\n")
 }
 
+// target is the address that a name stands for, on one line.
+func target(r api.Resolved) string {
+	return printable.Name(strings.TrimSuffix(r.Target.String()+"/"+r.Path, "/"))
+}
+
 // record is a line that shows the record of a name, and where its zone was found.
 func record(r api.Record) string {
 	if r.Found == "dns" {
-		return fmt.Sprintf("%s  %s, by the DNS, which nobody signs", r.Name, r.Value)
+		return fmt.Sprintf("%s  %s, by the DNS, which nobody signs", r.Name, printable.Name(r.Value))
 	}
 	line := fmt.Sprintf("%s  number %d, until %s", r.Name, r.Seq, r.NotAfter.UTC().Format(time.RFC3339))
 	if r.Short != "" {
