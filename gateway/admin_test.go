@@ -123,6 +123,11 @@ func TestAdminOrigin(t *testing.T) {
 		{"GET", "Sec-Fetch-Site", "same-site", false},
 		{"GET", "Sec-Fetch-Site", "same-origin", true},
 		{"GET", "Sec-Fetch-Site", "none", true},
+		{"GET", "Origin", "http://evil.example", false},
+		{"GET", "Origin", "null", false},
+		{"GET", "Origin", "http://127.0.0.1:1", false},
+		{"GET", "Origin", base, true},
+		{"HEAD", "Origin", "http://evil.example", false},
 		{"POST", "Sec-Fetch-Site", "cross-site", false},
 		{"POST", "Sec-Fetch-Site", "same-origin", true},
 		{"POST", "Origin", "http://evil.example", false},
@@ -143,6 +148,15 @@ func TestAdminOrigin(t *testing.T) {
 		if a.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Error("CORS is open")
 		}
+	}
+}
+
+// TestDiffOfNothing: a comparison of no keys is no answer.
+func TestDiffOfNothing(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	for _, query := range []string{"", "?from=", "?from=&to="} {
+		do(t, "GET", n.Addrs().Admin+"/api/v1/diff"+query).problem(t, status.BadRequest)
 	}
 }
 

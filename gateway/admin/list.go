@@ -5,6 +5,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/protocols/status"
 )
 
 func (g *Handlers) listEndpoint() exchange.Endpoint {
@@ -28,11 +29,17 @@ func (g *Handlers) apiList(w *exchange.Response, r *http.Request, in exchange.In
 func (g *Handlers) diffEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "Diff", Path: "diff", Methods: exchange.Getting,
-		Doc:     "Lists the entries that differ between two keys.",
-		Params:  []exchange.Param{{Name: "from", Doc: "a key; empty: nothing"}, {Name: "to", Doc: "a key; empty: nothing"}},
+		Doc: "Lists the entries that differ between two keys.",
+		Params: []exchange.Param{
+			{Name: "from", Doc: "a key; empty: nothing"}, {Name: "to", Doc: "a key; empty: nothing. One of the two is needed"},
+		},
 		Answers: lineAnswers[api.Change, struct{}]("the entries that differ"),
 		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-			return sendSeq(w, r, flushBuffered, g.node.Diff(r.Context(), in.Query.Text("from"), in.Query.Text("to")))
+			from, to := in.Query.Text("from"), in.Query.Text("to")
+			if from == "" && to == "" {
+				return status.Errorf(status.BadRequest, "cannot compare: neither from nor to has a key. Give at least one")
+			}
+			return sendSeq(w, r, flushBuffered, g.node.Diff(r.Context(), from, to))
 		},
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -125,13 +126,27 @@ func knownHost(r *http.Request, names []string) error {
 }
 
 // sameOrigin refuses requests that a browser sends for another site's page, reads too: the page
-// could not see the answer, but the node would do the work.
+// could not see the answer, but the node would do the work. csrf lets every read pass, so a read
+// needs an Origin of this listener if it has one.
 func sameOrigin(r *http.Request, csrf *http.CrossOriginProtection) error {
 	site := r.Header.Get("Sec-Fetch-Site")
 	cross := site != "" && site != "same-origin" && site != "none"
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		cross = cross || foreignOrigin(r)
+	}
 	if !cross && csrf.Check(r) == nil {
 		return nil
 	}
 	return status.Errorf(status.NotAllowed,
 		"the admin listener refused the request: a page of another site made it. Open the admin page directly")
+}
+
+// foreignOrigin reports whether a request names an Origin, and its host is not the request's.
+func foreignOrigin(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return false
+	}
+	u, err := url.Parse(origin)
+	return err != nil || !strings.EqualFold(u.Host, r.Host)
 }
