@@ -14,7 +14,7 @@ const strangerCopies = 3
 type Asked struct {
 	Origin ID // the node whose pin asks for it
 	Target meta.Target
-	Since  time.Time // when this node learned of it
+	Since  time.Time // when this node learned that it asks for so many copies
 
 	own     bool // the origin is this node
 	adopted bool // the origin is this node, which has it from others
@@ -48,6 +48,9 @@ func (o *Object) note(a Asked) bool {
 		o.asked[at] = a
 	default:
 		a.own, a.stranger = a.own || o.asked[at].own, o.asked[at].stranger
+		if a.Target.SameCopies(o.asked[at].Target) {
+			a.Since = o.asked[at].Since
+		}
 		o.asked[at] = a
 	}
 	o.leave, o.rest = leave{}, rest{}

@@ -125,3 +125,43 @@ func TestForgedOwnTarget(t *testing.T) {
 		}
 	}
 }
+
+// TestTargetsRenewed: a member that gives its target a new number again and again, or asks for other numbers of copies,
+// does not keep others from repairing what an older target asks for.
+func TestTargetsRenewed(t *testing.T) {
+	t.Parallel()
+	p := TestnetParams()
+	v := NewView("member-0", members(8, 8), false)
+	for name, copies := range map[string][]int{
+		"fewer": {1}, "as many": {3}, "fewer and fewer": {2, 1}, "more": {4}, "more and more": {4, 5}, "none": {0, 1},
+	} {
+		now := time.Unix(1_700_000_000, 0)
+		o := NewObject(number(1), 100, now)
+		o.Ask("member-3", meta.Target{Copies: 3, Seq: 1}, now)
+		now = now.Add(3 * p.Grace)
+		sends, risk := 0, false
+		for i := range 40 {
+			if i%2 == 0 {
+				told(o, v, now, copies[i/2%len(copies)], uint64(i+2), "member-2")
+			}
+			for _, a := range o.Plan(v, p, now) {
+				switch {
+				case a.Kind == Send:
+					sends++
+					o.Sent(a.To, false, p, now)
+				case a.Kind == Challenge && a.To == "member-1":
+					o.Answered(a.To, Proved, Whole, p, now)
+				case a.Kind == Challenge:
+					o.Answered(a.To, Absent, Whole, p, now)
+				case a.Kind == Tell:
+					o.TellEnded(a.To, a.Version, true)
+				}
+			}
+			risk = risk || o.Standing(v, p, now, true, true) == AtRisk
+			now = now.Add(p.Grace / 4)
+		}
+		if sends == 0 || !risk {
+			t.Errorf("%s: %d sends, and it is at risk: %v", name, sends, risk)
+		}
+	}
+}

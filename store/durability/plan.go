@@ -75,7 +75,7 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 	if v.LastOnly {
 		want = min(want, o.least()+1)
 	}
-	if covered < want && !now.Before(o.turn(v, p, now)) {
+	if covered < want && !now.Before(o.turn(v, p, now, covered)) {
 		actions = o.send(v, p, now, holders, want, places, actions)
 	}
 	actions = o.trimDouble(v, p, now, holders, actions)
@@ -215,8 +215,8 @@ func (o *Object) tell(v *View, version uint64, actions []Action) []Action {
 
 // from returns from when on copies that are missing are made: within the grace after a target was set its origin does
 // that, at once. own says that this node is that one. A node that does not remember its members waits until it has
-// heard them.
-func (o *Object) from(v *View, p Params, now time.Time) (from time.Time, own bool) {
+// heard them. covered is how many places copies take.
+func (o *Object) from(v *View, p Params, now time.Time, covered int) (from time.Time, own bool) {
 	since := o.short
 	if since.IsZero() {
 		since = now
@@ -229,20 +229,31 @@ func (o *Object) from(v *View, p Params, now time.Time) (from time.Time, own boo
 			if now.Sub(time.UnixMilli(int64(a.Target.Seq))) < p.Grace { // also before a restart
 				return since, true
 			}
-		} else if end := a.Since.Add(p.Grace); !a.stranger && end.After(from) {
+		} else if end := a.Since.Add(p.Grace); end.After(from) && o.adds(a, covered) {
 			from = end
 		}
 	}
 	return from, false
 }
 
+// adds reports whether only the target of a member asks for what is missing: older ones ask for less, and have that.
+func (o *Object) adds(a Asked, covered int) bool {
+	older := 0
+	for _, b := range o.asked {
+		if !b.stranger && b.Since.Before(a.Since) {
+			older = max(older, b.Target.Places()-o.empty(b.Target))
+		}
+	}
+	return !a.stranger && covered >= older && a.Target.Places()-o.empty(a.Target) > older
+}
+
 // turn returns when this node repairs the object: as from says, and one grace later for each holder that is before it
 // in the object's order. A draining holder is before all others.
-func (o *Object) turn(v *View, p Params, now time.Time) time.Time {
+func (o *Object) turn(v *View, p Params, now time.Time, covered int) time.Time {
 	if self := v.find(v.Self); self != nil && self.Draining {
 		return o.short
 	}
-	from, own := o.from(v, p, now)
+	from, own := o.from(v, p, now, covered)
 	if own {
 		return from
 	}

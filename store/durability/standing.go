@@ -41,7 +41,7 @@ func (o *Object) Standing(v *View, p Params, now time.Time, here, sure bool) Sta
 	if covered == want {
 		return Met
 	}
-	if from, _ := o.from(v, p, now); now.Before(from) {
+	if from, _ := o.from(v, p, now, covered); now.Before(from) {
 		return Checking
 	}
 	if !o.readable(append(holders, o.others(v, here)...)) {
