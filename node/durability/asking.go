@@ -102,26 +102,40 @@ func (s *Service) Renounce(ctx context.Context, root b3.Root, origin peer.ID) er
 	if m, ok := s.deps.View().Member(id); ok && !m.Gone && id != s.deps.Self {
 		return status.Errorf(status.Conflict, "%s is a member that is there: run `allium pin rm` on it", origin)
 	}
-	var given []targetOf
+	given := s.given(root, id)
+	if len(given) == 0 {
+		return status.Errorf(status.NotFound, "%s asks for no copies of %s", origin, root)
+	}
+	if err := s.keep(ctx, given); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	now := s.deps.Now()
+	for _, t := range given {
+		if e := s.find(t.root); e != nil {
+			e.renounce(s.deps.Self, t.Asked, now)
+		}
+	}
+	s.mu.Unlock()
+	s.wakeUp()
+	return nil
+}
+
+// given returns removals of what a node asks for of an object, but not of what the pins of this node ask for.
+func (s *Service) given(root b3.Root, id durability.ID) (given []targetOf) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := uint64(s.deps.Now().UnixMilli())
 	for _, e := range s.entriesOf(root) {
-		e = s.find(e.Root)
 		for _, a := range e.Asked() {
 			if a.Origin != id || !a.Target.Wants() || e.OwnTarget(s.deps.Self).Wants() && id == s.deps.Self {
 				continue
 			}
-			a.Target = meta.Target{}.Next(a.Target, uint64(now.UnixMilli()))
-			e.renounce(s.deps.Self, a, now)
+			a.Target = meta.Target{}.Next(a.Target, now)
 			given = append(given, targetOf{e.Root, a})
 		}
 	}
-	s.mu.Unlock()
-	if len(given) == 0 {
-		return status.Errorf(status.NotFound, "%s asks for no copies of %s", origin, root)
-	}
-	s.wakeUp()
-	return s.keep(ctx, given)
+	return given
 }
 
 func (e *entry) renounce(self durability.ID, a durability.Asked, now time.Time) {

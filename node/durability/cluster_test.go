@@ -98,6 +98,20 @@ func (s pins) PinAll(ctx context.Context, list []store.Pinning) []error {
 	return s.Store.PinAll(ctx, list)
 }
 
+func (s pins) SetTarget(ctx context.Context, root b3.Root, label string, t meta.Target) (meta.Target, error) {
+	if s.failing.Load() {
+		return meta.Target{}, status.Errorf(status.NoSpace, "the disk is full")
+	}
+	return s.Store.SetTarget(ctx, root, label, t)
+}
+
+// noCoder has no room for shards.
+type noCoder struct{ Coder }
+
+func (noCoder) Encode(context.Context, b3.Root, meta.Target) (b3.Root, error) {
+	return b3.Root{}, status.Errorf(status.NoSpace, "the disk is full")
+}
+
 const latency = 20 * time.Millisecond
 
 func memoryConfig() store.Config {
@@ -257,7 +271,7 @@ func (x *node) start() {
 				}
 			}
 		},
-		Records: x.records,
+		Records: x.records, Coder: noCoder{},
 		Changed: func(ch Change) {
 			x.mu.Lock()
 			defer x.mu.Unlock()

@@ -381,6 +381,42 @@ func TestToldNotDurable(t *testing.T) {
 	})
 }
 
+// TestRenounceNotDurable: what a node that is gone asks for stays while the removal cannot be made durable, and can be
+// removed afterwards.
+func TestRenounceNotDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2, fast)
+		run(params.Grace)
+		x, from := c.nodes[0], c.nodes[1]
+		root := c.pin(x, 1, 100, 1)[0]
+		run(3 * params.Tick)
+		told := []durability.Told{{Root: root, Asked: []durability.Asked{{
+			Origin: durability.ID(from.id), Target: meta.Target{Copies: 2, Seq: uint64(time.Now().UnixMilli())},
+		}}}}
+		if _, err := x.service().Told(t.Context(), from.id, told); err != nil {
+			t.Fatal(err)
+		}
+		from.kill()
+		run(2 * params.Grace)
+		asks := func() bool {
+			s, v := x.service(), x.view()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return slices.ContainsFunc(s.asking(root, v), func(a Asking) bool {
+				return a.Origin == durability.ID(from.id)
+			})
+		}
+		x.failing.Store(true)
+		if err := x.service().Renounce(t.Context(), root, from.id); status.Of(err) != status.NoSpace || !asks() {
+			t.Errorf("with a full disk: %v, and the node still asks: %v", err, asks())
+		}
+		x.failing.Store(false)
+		if err := x.service().Renounce(t.Context(), root, from.id); err != nil || asks() {
+			t.Errorf("when the disk has room: %v, and the node still asks: %v", err, asks())
+		}
+	})
+}
+
 // TestTold: what a member tells is bounded, must come from a member, and is durable.
 func TestTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package localapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -160,9 +161,14 @@ func (a *stored) unpinAll(ctx context.Context, root b3.Root) error {
 		}
 		return meta.OfCluster(p.Label)
 	})
+	if len(pins) == 0 {
+		err = a.node.renounce(ctx, root, "")
+		if err == nil || status.Of(err) != status.NotFound && !errors.Is(err, errNoCluster) && !errors.Is(err, errNoNode) {
+			return err
+		}
+	}
 	switch {
 	case len(pins) > 0:
-	case a.node.renounce(ctx, root, "") == nil:
 	case len(others) > 0:
 		return status.Errorf(status.NotFound, "%s has no pin of this node, which keeps it for %s: run `allium pin rm` there. "+
 			"If that node is lost, run it here with `--label %s`, and on each other node that holds the object",

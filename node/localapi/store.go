@@ -101,9 +101,13 @@ func (noNode) lost(gc.Lost)                                  {}
 func (noNode) pinned(context.Context, b3.Root, string, bool) {}
 func (noNode) targeted(context.Context, meta.Pin) error      { return nil }
 func (noNode) renounce(context.Context, b3.Root, peer.ID) error {
-	return status.Errorf(status.NotReady, "what other nodes ask for is known to a running node: start it with `allium run`")
+	return errNoNode
 }
 func (noNode) unpinned(b3.Root, string) {}
+
+// errNoNode refuses to remove what other nodes ask for while no node runs.
+var errNoNode = status.Errorf(status.NotReady,
+	"what other nodes ask for is known to a running node: start it with `allium run`")
 
 // errNoRepair refuses a repair while no node runs.
 var errNoRepair = status.Errorf(status.NotReady,
