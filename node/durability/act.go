@@ -163,10 +163,10 @@ func (s *Service) queue(sends []planned) {
 		Kind: sends[0].kind(), Root: sends[0].Root, Urgent: sends[0].Priority.Urgent() && !sends[0].awaited,
 		Awaited: sends[0].awaited,
 		Run: func(ctx context.Context, meter repair.Meter) error {
-			ok := make([]bool, len(sends))
+			ok, err := make([]bool, len(sends)), error(status.Errorf(status.Internal, "the send did not end"))
 			begun := s.deps.Now()
-			defer func() { s.sent(sends, ok, begun) }() // also after a panic
-			err := s.send(ctx, sends, ok, meter)
+			defer func() { s.sent(ctx, sends, ok, err, begun) }() // also after a panic
+			err = s.send(ctx, sends, ok, meter)
 			s.noteSend(ctx, err)
 			return err
 		},
@@ -186,8 +186,8 @@ func (s *Service) queue(sends []planned) {
 }
 
 // sent notes which copies of a job are there. The next tick follows soon: it has them proved, and
-// plans what had no place in the queue.
-func (s *Service) sent(sends []planned, ok []bool, begun time.Time) {
+// plans what had no place in the queue. err is why others are not there.
+func (s *Service) sent(ctx context.Context, sends []planned, ok []bool, err error, begun time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.deps.Now()
@@ -198,6 +198,9 @@ func (s *Service) sent(sends []planned, ok []bool, begun time.Time) {
 		if ok[i] {
 			again = true
 			bytes += p.Size
+			p.failing.note(nil, now)
+		} else if ctx.Err() == nil {
+			p.failing.note(err, now)
 		}
 	}
 	if bytes > 0 && sends[0].kind() != repair.Move { // which are slower than what the estimate is for

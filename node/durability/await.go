@@ -1,6 +1,8 @@
 package durability
 
 import (
+	"time"
+
 	"allium/protocols/b3"
 	"allium/protocols/erasure"
 	"allium/store/durability"
@@ -21,9 +23,15 @@ type Waiting struct {
 	Coded  bool // it is to have shards
 	Takers durability.Takers
 
-	LastOnly  bool  // more than a third of the members vanished together: only last copies are sent
-	Unplanned int   // objects for which there is no room
-	SendErr   error // of the latest send
+	Pending   bool // pins that were just set are not planned yet: nothing else is known but Unmet, which is all objects
+	LastOnly  bool // more than a third of the members vanished together: only last copies are sent
+	Unplanned int  // objects for which there is no room
+
+	// SendErr is the error of the latest send of an object that is sent to nobody now, and Failing is since when its sends
+	// fail. It is the object whose sends fail for the longest time.
+	SendErr error
+	Failing time.Time
+	CodeErr error // of the latest attempt to code an object that is not being coded now
 
 	looked int
 }
@@ -38,9 +46,9 @@ func (s *Service) Await(roots []b3.Root, t meta.Target) (w Waiting) {
 	w.LastOnly = v.LastOnly
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w.Unplanned, w.SendErr = max(s.unplanned, s.skipped), s.handing.sendErr
+	w.Unplanned = max(s.unplanned, s.skipped)
 	if len(s.pinned) > 0 { // a target may be new
-		w.Unmet = roots
+		w.Unmet, w.Pending = roots, true
 		return w
 	}
 	for c, a := range s.encoding {
@@ -54,6 +62,8 @@ func (s *Service) Await(roots []b3.Root, t meta.Target) (w Waiting) {
 			met = false
 			if a.running {
 				w.Coming++
+			} else if a.err != nil {
+				w.CodeErr = a.err
 			}
 		}
 		for _, e := range s.entriesOf(root) {
@@ -93,7 +103,11 @@ func (s *Service) await(w *Waiting, e *entry, v *durability.View, wanted int, t 
 	if n >= wanted {
 		return true
 	}
-	w.Coming += e.Sending()
+	sending := e.Sending()
+	w.Coming += sending
+	if f := e.failing; sending == 0 && f.err != nil && (w.SendErr == nil || f.since.Before(w.Failing)) {
+		w.SendErr, w.Failing = f.err, f.since
+	}
 	if t.Wants() && e.OwnTarget(s.deps.Self).Places() < t.Places() && (t.Data == 0 || e.coded != nil) {
 		w.Given++
 	}

@@ -23,6 +23,7 @@ type coding struct {
 type attempt struct {
 	running bool
 	fails   int       // in a row
+	err     error     // of the latest one
 	retry   time.Time // after the latest one
 }
 
@@ -206,7 +207,7 @@ func (s *Service) encoded(c coding, err error) {
 		return
 	}
 	a := s.encoding[c]
-	a.running = false
+	a.running, a.err = false, err
 	a.fails++
 	a.retry = s.deps.Now().Add(s.p.Tick << min(a.fails, maxDoubled))
 }

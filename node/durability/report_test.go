@@ -1,6 +1,7 @@
 package durability
 
 import (
+	"bytes"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,6 +169,52 @@ func TestSumOfWholeTicks(t *testing.T) {
 		s.plan(true)
 		if n := s.Sum(); n.Objects != 2 || n.Lost != 2 {
 			t.Errorf("after a whole tick the sum is %+v", n)
+		}
+	})
+}
+
+// TestAwaitTellsWhy: the error of a failed send is told of the object that was to be sent, that of a failed coding of
+// the object that was to be coded, and a pin of one object does not keep others from being looked at.
+func TestAwaitTellsWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2, fast)
+		run(params.Grace)
+		x := c.nodes[0]
+		c.nodes[1].failing.Store(true)
+		failing, other := c.pin(x, 1, 100, 2)[0], c.pin(x, 1, 100, 1)[0]
+		coded := storetest.Put(t, x.store, bytes.Repeat([]byte("coded"), 1<<18))
+		target := meta.Target{Data: 2, Parity: 1}
+		if err := x.store.Pin(t.Context(), coded, store.PinOptions{Label: "mine", Target: target}); err != nil {
+			t.Fatal(err)
+		}
+		s := x.service()
+		told := false
+		for range 40 {
+			run(params.Tick / 2)
+			w := s.Await([]b3.Root{failing}, meta.Target{})
+			told = told || w.SendErr != nil && !w.Failing.IsZero()
+			if w := s.Await([]b3.Root{other}, meta.Target{}); w.SendErr != nil || len(w.Unmet) > 0 {
+				t.Fatalf("an object that is not sent: %+v", w)
+			}
+		}
+		if !told {
+			t.Error("a failed send is not told")
+		}
+		if w := s.Await([]b3.Root{coded}, target); w.CodeErr == nil {
+			t.Errorf("an object that cannot be coded: %+v", w)
+		}
+		pin := meta.Pin{Root: other, Label: "mine", Target: meta.Target{Copies: 1, Seq: 1}}
+		if err := s.Pinned(t.Context(), pin); err != nil || s.Await([]b3.Root{failing}, meta.Target{}).Pending {
+			t.Errorf("a pin of one object: %v, and nothing is known till the next tick", err)
+		}
+		pin.Recursive = true
+		if err := s.Pinned(t.Context(), pin); err != nil || !s.Await([]b3.Root{failing}, meta.Target{}).Pending {
+			t.Errorf("a pin of a tree: %v, and it is not waited for", err)
+		}
+		c.nodes[1].failing.Store(false)
+		run(4 * params.Grace)
+		if w := s.Await([]b3.Root{failing}, meta.Target{}); len(w.Unmet) > 0 {
+			t.Errorf("at the end: %+v", w)
 		}
 	})
 }

@@ -65,6 +65,7 @@ type entry struct {
 	adopted meta.Target // what this node once asked for, as others say
 	placed  bool        // its targets were met once since the node started
 	sure    bool        // and the copies were all proved since the node started
+	failing failing     // its sends
 	// dropping says that its pins are being removed. Nothing that a member tells is taken over meanwhile.
 	dropping bool
 	// unkept is not 0 while targets that members told may not be durable here: the number of the latest such call.
@@ -72,6 +73,24 @@ type entry struct {
 
 	coded    *erasure.Manifest // of a coding manifest; nil: whole copies are kept
 	released uint64            // number of the removed target of the coded object, as far as the pass has seen
+}
+
+// failing says how the latest send of an object failed, and since when all do. The zero failing: it did not.
+type failing struct {
+	err   error
+	since time.Time
+}
+
+// note notes the end of a send.
+func (f *failing) note(err error, now time.Time) {
+	switch {
+	case err == nil:
+		*f = failing{}
+	case f.err == nil:
+		*f = failing{err, now}
+	default:
+		f.err = err
+	}
 }
 
 // asked returns when this node set its target.
@@ -158,14 +177,17 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 // waits for a pass over all pins. If too many wait, the pass finds it. The error is not_ready if this node plans as
 // many objects as it can.
 func (s *Service) Pinned(ctx context.Context, p meta.Pin) error {
-	s.mu.Lock()
-	if len(s.pinned) < maxPinned {
-		s.pinned = append(s.pinned, p)
+	if p.Recursive {
+		s.lookSoon(p)
 	}
-	s.mu.Unlock()
 	defer s.wakeUp()
-	if err := s.raise(ctx, p); err != nil && status.Of(err) != status.Busy {
-		return err
+	if err := s.raise(ctx, p); err != nil {
+		if !p.Recursive {
+			s.lookSoon(p)
+		}
+		if status.Of(err) != status.Busy {
+			return err
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,6 +196,15 @@ func (s *Service) Pinned(ctx context.Context, p meta.Pin) error {
 			"room: remove pins, or pin it on another node of the cluster", s.objects.limit)
 	}
 	return nil
+}
+
+// lookSoon has the next tick look at a pin.
+func (s *Service) lookSoon(p meta.Pin) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pinned) < maxPinned {
+		s.pinned = append(s.pinned, p)
+	}
 }
 
 func (s *Service) wakeUp() {

@@ -24,7 +24,8 @@ const (
 	// clusterWait is how long members have to be found, or to come back, before a target is called out of reach.
 	clusterWait = 4 * time.Second
 	// heldAfter is how long none is on its way until the wait ends for a reason that is known, stuckAfter how long no more
-	// came until it ends for any, and failingAfter until it ends although some are on their way, if sends fail.
+	// came until it ends for any, and failingAfter until it ends although some are on their way, if all sends of an object
+	// fail, or as new pins are still looked at.
 	heldAfter    = 30 * time.Second
 	stuckAfter   = 5 * time.Minute
 	failingAfter = 30 * time.Minute
@@ -135,11 +136,17 @@ func (w *copiesWatch) look(s *durability.Waiting, p api.Placed, now time.Time) e
 	if p.Met > w.met || p.Met == w.met && s.Copies > w.copies || w.moved.IsZero() {
 		w.met, w.copies, w.moved = p.Met, s.Copies, now
 	}
-	since(&w.idle, s.Coming == 0, now)
-	since(&w.blocked, s.Stuck > 0, now)
+	if !s.Pending { // else nothing is known of that
+		since(&w.idle, s.Coming == 0, now)
+		since(&w.blocked, s.Stuck > 0, now)
+	}
 	still, idle := now.Sub(w.moved), !w.idle.IsZero() && min(now.Sub(w.idle), now.Sub(w.moved)) >= heldAfter
 	why := "members do not prove those that they took"
 	switch {
+	case s.Pending && still < failingAfter:
+		return nil
+	case s.Pending:
+		why = "this node still looks for what new pins keep"
 	case s.Stuck > 0 && now.Sub(w.blocked) >= clusterWait:
 		return w.outOfReach(s, p)
 	case idle && s.Given > 0:
@@ -151,7 +158,9 @@ func (w *copiesWatch) look(s *durability.Waiting, p api.Placed, now time.Time) e
 	case idle && s.LastOnly:
 		why = "more than a third of the members vanished together, so only last copies are sent, for an hour at most; " +
 			"`allium durability --resume` ends that"
-	case s.SendErr != nil && (idle && still >= stuckAfter || still >= failingAfter):
+	case idle && s.CodeErr != nil:
+		why = "its shards were not made: " + s.CodeErr.Error()
+	case s.SendErr != nil && (idle && still >= stuckAfter || min(still, now.Sub(s.Failing)) >= failingAfter):
 		why = "the latest copy was not sent: " + s.SendErr.Error()
 	case !idle || still < stuckAfter:
 		return nil

@@ -31,6 +31,8 @@ func TestAwaitEnds(t *testing.T) {
 		"last only":     {s: durability.Waiting{LastOnly: true}, wait: heldAfter, says: "vanished together"},
 		"not sent":      {s: durability.Waiting{SendErr: errors.New("quota")}, wait: stuckAfter, says: "quota"},
 		"some not sent": {s: durability.Waiting{Coming: 1, SendErr: errors.New("quota")}, wait: failingAfter, says: "quota"},
+		"not coded":     {s: durability.Waiting{CodeErr: errors.New("disk")}, wait: heldAfter, says: "not made: disk"},
+		"not looked at": {s: durability.Waiting{Pending: true}, wait: failingAfter, says: "new pins"},
 		"not proved":    {wait: stuckAfter, says: "do not prove"},
 	} {
 		var w copiesWatch
@@ -43,6 +45,7 @@ func TestAwaitEnds(t *testing.T) {
 			now = now.Add(test.wait + time.Second)
 		}
 		p.Met = 3
+		test.s.Failing = now
 		if err := w.look(&test.s, p, now); err != nil {
 			t.Errorf("%s: it ends at once: %v", name, err)
 		}
@@ -62,5 +65,42 @@ func TestAwaitEnds(t *testing.T) {
 			!strings.Contains(err.Error(), "3 of 4 objects") || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: it ends with %v", name, err)
 		}
+	}
+}
+
+// TestAwaitBesideAdds: that others pin all the time does not keep a wait from its end if too few members can hold the
+// copies.
+func TestAwaitBesideAdds(t *testing.T) {
+	t.Parallel()
+	var w copiesWatch
+	now, p := time.Unix(1_700_000_000, 0), api.Placed{Objects: 1}
+	full := durability.Waiting{Stuck: 1, Takers: plan.Takers{Wanted: 3, Members: 2}}
+	for i := range int(clusterWait/lookLast) + 2 {
+		s := full
+		if i%2 == 1 {
+			s = durability.Waiting{Pending: true}
+		}
+		if err := w.look(&s, p, now); err != nil {
+			if !strings.Contains(err.Error(), "2 nodes that can hold one") {
+				t.Error(err)
+			}
+			return
+		}
+		now = now.Add(lookLast)
+	}
+	t.Error("the wait does not end")
+}
+
+// TestAwaitSlowSend: one failed send does not end the wait for an object that takes hours.
+func TestAwaitSlowSend(t *testing.T) {
+	t.Parallel()
+	var w copiesWatch
+	now, p := time.Unix(1_700_000_000, 0), api.Placed{Objects: 2}
+	for range 600 {
+		s := durability.Waiting{Coming: 1, SendErr: errors.New("quota"), Failing: now.Add(-time.Minute)}
+		if err := w.look(&s, p, now); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Minute)
 	}
 }
