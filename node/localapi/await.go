@@ -165,8 +165,8 @@ func (w *copiesWatch) look(s *durability.Waiting, p api.Placed, now time.Time) e
 	case !idle || still < stuckAfter:
 		return nil
 	}
-	return status.Errorf(status.NotReady, "%d of %d objects of %s have their copies, and no more came in the last %s: %s. "+
-		"Nothing is lost, and the node goes on by itself", p.Met, p.Objects, w.root, still.Round(time.Second), why)
+	return status.Errorf(status.NotReady, "%d of %d objects of %s have their copies, and no more came in the last %s: %s."+
+		" Nothing is lost, and the node goes on by itself", p.Met, p.Objects, w.root, still.Round(time.Second), why)
 }
 
 // since sets when to now where a condition begins to hold, and to zero while it does not.

@@ -170,8 +170,8 @@ func (a *stored) unpinAll(ctx context.Context, root b3.Root) error {
 	switch {
 	case len(pins) > 0:
 	case len(others) > 0:
-		return status.Errorf(status.NotFound, "%s has no pin of this node, which keeps it for %s: run `allium pin rm` there. "+
-			"If that node is lost, run it here with `--label %s`, and on each other node that holds the object",
+		return status.Errorf(status.NotFound, "%s has no pin of this node, which keeps it for %s: run `allium pin rm` there."+
+			" If that node is lost, run it here with `--label %s`, and on each other node that holds the object",
 			root, strings.Join(others, " and "), meta.OriginLabel(others[0]))
 	default:
 		return status.Errorf(status.NotFound, "%s is not pinned; `allium pin ls` lists the pins. If this node asked for "+
