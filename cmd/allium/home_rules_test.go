@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -133,8 +134,40 @@ func TestHomeOfAnotherUser(t *testing.T) {
 				t.Fatalf("%s home: allium %s changed it from\n%sto\n%s", state, name, before, after)
 			}
 		})
+		node := asOwner(home)
+		awaitReady(t, node)
+		// Commands would go to the node that runs now: they are refused as well, and root owns no file.
+		onEveryHome(t, func(name string, words []string) {
+			if code, said := inHome(t, home, words); code != 77 {
+				t.Errorf("%s home, its node runs: allium %s ends with %d: %s", state, name, code, said)
+			}
+		})
+		belongsToOwner(t, home)
+		must(t, node.Process.Kill())
+		_ = node.Wait() // it was killed
 		awaitReady(t, asOwner(home))
 	}
+}
+
+// belongsToOwner checks that the owner of a home directory may read all that is in it.
+func belongsToOwner(t *testing.T, home string) {
+	t.Helper()
+	must(t, filepath.WalkDir(home, func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a file of the node that runs
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if st, _ := info.Sys().(*syscall.Stat_t); st.Uid != homeOwner || info.Mode()&fs.ModeSymlink == 0 && st.Mode&0o400 == 0 {
+			t.Errorf("%s: owner %d, mode %s", name, st.Uid, info.Mode())
+		}
+		return nil
+	}))
 }
 
 // asOwner returns `allium run` as the owner of a home directory.
