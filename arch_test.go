@@ -213,7 +213,7 @@ var layers = map[string][]string{
 	},
 	"node/durability": {"node/repair", "protocols/erasure", "protocols/record", "store", "store/durability", "store/meta"},
 	"node/home":       {"node/config", "node/p2p"},
-	"node/homefiles":  {},
+	"node/homefiles":  {"protocols/capability"}, // its test makes keys
 	"node/intake": {
 		"gateway/audit", "gateway/exchange", "protocols/capability", "protocols/object", "store", "store/meta", "store/quota",
 	},

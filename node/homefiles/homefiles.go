@@ -1,17 +1,20 @@
 // Package homefiles recognizes home directories of nodes by what is in them, and private keys by what they
 // are. An add refuses both, so that no key leaves its machine.
 //
-// [IsHome], [IsKey] and [Own.Above] look at names and first bytes, so they know the homes of all nodes, also
+// [IsHome], [Key] and [Own.Above] look at names and first bytes, so they know the homes of all nodes, also
 // copies. [Own] knows one home by device and inode: its parts are found behind hard links and bind mounts too.
 package homefiles
 
 import (
+	"bytes"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/libp2p/go-libp2p/core/pnet"
 
 	"allium/internal/keyfile"
 )
@@ -23,13 +26,13 @@ const keyStart = "CAES"
 // which it has a secret.
 var signs = []struct{ file, start string }{
 	{"identity.key", keyStart},
-	{"capability.keys", "allium-capability-keys/"},
+	{"capability.keys", ringStart},
 	{"capability.revoked", "allium-capability-revoked/"},
 }
 
 // pairs are files that make a home together: each is found in other places too.
 var pairs = []struct{ file, start, beside string }{
-	{"swarm.key", "/key/swarm/psk/", "config.toml"},
+	{"swarm.key", swarmStart, "config.toml"},
 	{"store/FORMAT", "allium store\n", "LOCK"},
 }
 
@@ -95,21 +98,81 @@ func read(file string, n int) []byte {
 	return p[:n]
 }
 
-// Sizes of a file with one key, without a line break and with the longest.
+// Kinds of private keys, as [Key] calls them.
 const (
-	shortestKey = 92
-	longestKey  = 94
+	identity   = "the private key of a node or a zone"
+	network    = "the key of a private network"
+	capability = "the keys that mint capabilities"
 )
 
-// IsKey reports whether file, which info describes, is the private key of a node or a zone, under any name.
-// It opens only files that have the size of a key and are closed to other users, as every key is that allium
-// wrote.
-func IsKey(file string, mode fs.FileMode, size int64) bool {
-	if !mode.IsRegular() || mode.Perm()&0o077 != 0 || size < shortestKey || size > longestKey {
-		return false
+// Beginnings of texts with keys.
+const (
+	ringStart  = "allium-capability-keys/"
+	swarmStart = "/key/swarm/psk/"
+)
+
+// Sizes of keys of a private network, from 32 bytes as they are to 64 hex digits with the longest line breaks. A
+// text of an Ed25519 key has a size between them.
+const (
+	shortestKey = 60
+	longestKey  = 99
+)
+
+// Sizes of the text of one to smallRing keys that mint capabilities, as allium writes it. Its ids have a digit or
+// two, and it may have a line about revocations. A larger text is looked at where its name tells of it.
+const (
+	ringHead   = 208
+	ringKey    = 67
+	ringRevoke = 8
+	smallRing  = 4
+	maxRing    = 16 << 10
+)
+
+// Key returns what kind of private key a file of allium is, under any name and with any mode, and "" if it is
+// none. It opens only files that have the size of a key: most files of a tree are not opened.
+//
+// It does not know keys in archives, in other formats such as PEM, and capabilities themselves. A text of more
+// than four keys that mint capabilities, or one written by hand, it knows if "capability" is in its name.
+func Key(file string, mode fs.FileMode, size int64) string {
+	switch {
+	case !mode.IsRegular():
+		return ""
+	case size >= shortestKey && size <= longestKey:
+		return shortKey(read(file, longestKey))
+	case ringSize(size), size <= maxRing && strings.Contains(filepath.Base(file), "capability"):
+		if begins(file, ringStart) {
+			return capability
+		}
 	}
-	_, err := keyfile.Decode(read(file, longestKey))
-	return err == nil
+	return ""
+}
+
+// shortKey is Key for the text of a file.
+func shortKey(text []byte) string {
+	if bytes.HasPrefix(text, []byte(swarmStart)) {
+		if psk, err := pnet.DecodeV1PSK(bytes.NewReader(text)); err == nil && !bytes.Equal(psk, make([]byte, len(psk))) {
+			return network
+		}
+		return ""
+	}
+	if !bytes.HasPrefix(text, []byte(keyStart)) {
+		return ""
+	}
+	if _, err := keyfile.Decode(text); err != nil {
+		return ""
+	}
+	return identity
+}
+
+// ringSize reports whether the text of a few keys that mint capabilities may have a size.
+func ringSize(size int64) bool {
+	for n := range int64(smallRing) {
+		more := size - ringHead - (n+1)*ringKey
+		if more >= 0 && more <= n+1 || more >= ringRevoke && more <= n+1+ringRevoke {
+			return true
+		}
+	}
+	return false
 }
 
 // id is a file, whatever its path is.

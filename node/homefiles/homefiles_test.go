@@ -5,12 +5,15 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	"allium/internal/keyfile"
 	"allium/node/homefiles"
+	"allium/protocols/capability"
 )
 
 func newKey(t *testing.T) string {
@@ -76,24 +79,49 @@ func TestIsHome(t *testing.T) {
 	}
 }
 
-func TestIsKey(t *testing.T) {
+// TestKey: private keys that were copied out of a home are known by what is in them, under any name and mode.
+func TestKey(t *testing.T) {
 	t.Parallel()
-	key := newKey(t)
-	dir := write(t, map[string]string{"key": key, "plain": key[:92], "crlf": key[:92] + "\r\n", "cut": key[:91],
-		"other": string(make([]byte, 93)), "open": key})
-	if err := os.Chmod(filepath.Join(dir, "open"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]bool{
-		"key": true, "plain": true, "crlf": true, "cut": false, "other": false, "open": false,
-	} {
-		file := filepath.Join(dir, name)
-		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
+	key, psk := newKey(t), strings.Repeat("0f", 32)
+	const swarm = "/key/swarm/psk/1.0.0/\n/base16/\n"
+	ring := func(keys int, revokes bool) string {
+		var r capability.Ring
+		for range keys {
+			var err error
+			if r, err = r.Rotate(time.Now()); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if got := homefiles.IsKey(file, info.Mode(), info.Size()); got != want {
-			t.Errorf("%s: %t", name, got)
+		if revokes {
+			r = r.Revoking()
+		}
+		return string(r.Text())
+	}
+	const identity, network, mints = "the private key of a node or a zone", "the key of a private network",
+		"the keys that mint capabilities"
+	for name, c := range map[string]struct{ text, want string }{
+		"key": {key, identity}, "plain": {key[:92], identity}, "crlf": {key[:92] + "\r\n", identity}, "cut": {key[:91], ""},
+		"changed": {key[:50] + "AAAA" + key[54:], ""}, "other": {string(make([]byte, 93)), ""},
+		"psk": {swarm + psk + "\n", network}, "psk without end": {swarm + psk, network},
+		"psk of windows": {strings.ReplaceAll(swarm+psk+"\n", "\n", "\r\n"), network},
+		"psk in base64":  {"/key/swarm/psk/1.0.0/\n/base64/\n" + strings.Repeat("Dw8P", 10) + "Dw8=\n", network},
+		"psk in bytes":   {"/key/swarm/psk/1.0.0/\n/bin/\n" + strings.Repeat("x", 32), network},
+		"psk of zeros":   {swarm + strings.Repeat("0", 64) + "\n", ""},
+		"psk explained":  {swarm + "is how the file of a private network begins, before its 64 digits", ""},
+		"ring":           {ring(1, false), mints}, "ring of revocations": {ring(1, true), mints}, "ring of four": {ring(4, true), mints},
+		"my capability.keys": {ring(12, true), mints}, "capability.keys": {"allium-capability-keys/1\n1 by hand\n", mints},
+		"capability.txt": {"# others have files of this name", ""}, "ring by hand": {"allium-capability-keys/1\n1 by hand\n", ""},
+		"like a ring": {strings.Repeat("x", len(ring(1, false))), ""}, "nothing": {"", ""},
+	} {
+		for _, mode := range []os.FileMode{0o600, 0o644} {
+			file := filepath.Join(write(t, map[string]string{name: c.text}), name)
+			info, err := os.Stat(file)
+			if err := errors.Join(err, os.Chmod(file, mode)); err != nil {
+				t.Fatal(err)
+			}
+			if got := homefiles.Key(file, mode, info.Size()); got != c.want {
+				t.Errorf("%s, mode %o, %d bytes: %q, want %q", name, mode, info.Size(), got, c.want)
+			}
 		}
 	}
 }

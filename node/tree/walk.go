@@ -192,9 +192,8 @@ func (w *diskWalk) secret(e diskEntry, reason string) bool {
 
 // The reasons to leave out what has private keys.
 const (
-	isHome    = "it is the home directory of an allium node, which has private keys"
-	isPart    = "it is a part of this node's home directory, which has private keys"
-	isKeyFile = "it is the private key of a node or a zone"
+	isHome = "it is the home directory of an allium node, which has private keys"
+	isPart = "it is a part of this node's home directory, which has private keys"
 )
 
 // entry yields one entry and, below a directory, its entries in bytewise order.
@@ -210,8 +209,8 @@ func (w *diskWalk) entry(e diskEntry) bool {
 	case e.own && !mode.IsDir():
 		return w.secret(e, isPart)
 	case mode.IsRegular():
-		if homefiles.IsKey(e.file(), mode, e.state.size) {
-			return w.secret(e, isKeyFile)
+		if key := homefiles.Key(e.file(), mode, e.state.size); key != "" {
+			return w.secret(e, "it is "+key)
 		}
 		if err := e.readable(); err != nil {
 			return w.bad(e, "", &fs.PathError{Op: "open", Path: e.file(), Err: err})
