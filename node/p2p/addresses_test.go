@@ -128,7 +128,10 @@ func TestSharedAddressesOverlap(t *testing.T) {
 
 // TestRelayBounded: a relay at which the node has a reservation can invent peers, and leaves room for others.
 func TestRelayBounded(t *testing.T) {
-	t.Parallel()
+	synctest.Test(t, testRelayBounded)
+}
+
+func testRelayBounded(t *testing.T) {
 	c := DefaultConfig()
 	rm, err := c.newResourceManager(false, newConnShares(c, nil, func(peer.ID) bool { return true }))
 	if err != nil {
@@ -137,6 +140,7 @@ func TestRelayBounded(t *testing.T) {
 	defer rm.Close()
 	count := func(addr string, n int) (in int) {
 		for i := range n {
+			time.Sleep(time.Second / relayedRate)
 			if scope, err := rm.OpenConnection(network.DirInbound, false, ma.StringCast(fmt.Sprintf(addr, i))); err == nil {
 				defer scope.Done()
 				in++
@@ -169,11 +173,12 @@ func TestRelayBounded(t *testing.T) {
 }
 
 // TestNewConnections: an address that opens connections without an end is let in at its rate, and the QUIC handshakes
-// that it begins are for a proved address after a few. Hosts of one LAN have a rate each; dials have none.
+// that it begins are for a proved address after a few. Hosts of one LAN have a rate each, and so has a relay, for
+// many peers; dials have none.
 func TestNewConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := DefaultConfig()
-		rm, err := c.newResourceManager(false, newConnShares(c, nil, nil))
+		rm, err := c.newResourceManager(false, newConnShares(c, nil, func(peer.ID) bool { return true }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,6 +195,7 @@ func TestNewConnections(t *testing.T) {
 		for addr, want := range map[string]int{
 			"/ip4/66.0.0.1/tcp/%d": 16, "/ip6/3fff:1:2:3::%x/tcp/1": 16, "/ip6/fd00::1/tcp/%d": 16,
 			"/dns4/h%d.example/tcp/1": 16, "/ip6/fd00::1:%x/tcp/1": 100, "/ip6/::1/tcp/%d": 100,
+			"/ip4/66.0.0.2/tcp/%d/p2p/" + ownRelay + "/p2p-circuit": relayedBurst,
 		} {
 			if in := churn(network.DirInbound, addr); in != want {
 				t.Errorf("%s: %d new connections, want %d", addr, in, want)
@@ -201,6 +207,14 @@ func TestNewConnections(t *testing.T) {
 		time.Sleep(50 * time.Second)
 		if in := churn(network.DirInbound, "/ip4/66.0.0.1/tcp/%d"); in != 10 {
 			t.Errorf("%d new connections after 50 s, want 10", in)
+		}
+		other := "/ip4/66.0.0.2/tcp/%d/p2p/" + noRelay + "/p2p-circuit"
+		if in := churn(network.DirInbound, other); in != relayedBurst {
+			t.Errorf("%d new connections through another relay", in)
+		}
+		time.Sleep(5 * time.Second)
+		if in := churn(network.DirInbound, other); in != 5*relayedRate {
+			t.Errorf("%d new connections through a relay after 5 s", in)
 		}
 		for ip, want := range map[string]int{"66.0.0.1": 4, "3fff::1": 4, "fd00::1": 4, "127.0.0.1": 20, "::1": 20} {
 			free := 0

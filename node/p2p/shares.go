@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/libp2p/go-libp2p/core/connmgr"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
@@ -30,6 +31,12 @@ const (
 	// relayedOf bounds relayed connections: half of max_conns.
 	relayedOf = 2
 
+	// relayedRate and relayedBurst bound the new connections of each relay: so many a second, and
+	// so many at once. maxRelayRates is how many relays have a rate; it is more than the node reserves at.
+	relayedRate   = 4
+	relayedBurst  = 64
+	maxRelayRates = 64
+
 	// reserveOf is the share of max_conns that stays free: a sixteenth. When fewer places
 	// are free, each new connection makes the IP group with most connections lose its
 	// newest one.
@@ -44,11 +51,13 @@ const (
 //     network takes all of max_conns, and a new peer from another network gets a place.
 //     Addresses in no group, such as those of a LAN, have no bound of a group.
 //   - A relayed inbound connection counts for the reservation that this node has at its relay, and
-//     not for the relay's address: many peers share that. Without a reservation the relay is a
-//     stranger that invents peers, and is refused.
+//     not for the relay's address: many peers share that. New ones of each relay have a rate. Without
+//     a reservation the relay is a stranger that invents peers, and is refused.
 type connShares struct {
 	conns, handshakes *limits.FairGate[ipgroup.Group]
 	relayed           *limits.FairGate[peer.ID] // by relay
+	relayedRate       *limits.RateFamily
+	rates             *lru.Cache[peer.ID, *limits.Rate] // of relayedRate, by relay
 	addresses         *addresses
 	reserved          func(relay peer.ID) bool
 	failures          *handshakeFailures
@@ -59,7 +68,14 @@ type connShares struct {
 }
 
 func newConnShares(c Config, registry *limits.Registry, reserved func(relay peer.ID) bool) *connShares {
+	rates, err := lru.New[peer.ID, *limits.Rate](maxRelayRates)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
 	return &connShares{
+		rates: rates, relayedRate: registry.NewRateFamily(limits.Spec{
+			Name: "listen.relayed_rate", Path: "peers → one relay → new connections", Policy: "refused",
+		}, relayedRate, relayedBurst),
 		closing: map[network.Conn]struct{}{}, addresses: newAddresses(c, registry), reserved: reserved,
 		relayed: limits.NewFairGate[peer.ID](registry, limits.Spec{
 			Name: "listen.relayed", Path: "peers → a relay → connections",
@@ -149,6 +165,9 @@ func (c *sharedConn) enter() error {
 	case relayed && !s.reserved(relay):
 		return errNoReservation
 	case relayed:
+		if err := s.allowRelayed(relay); err != nil {
+			return err
+		}
 		if err := s.relayed.Enter(relay); err != nil {
 			return err
 		}
@@ -173,6 +192,18 @@ func (c *sharedConn) enter() error {
 	}
 	c.inHandshake = c.inbound
 	return nil
+}
+
+// allowRelayed takes a token for a new connection through a relay.
+func (s *connShares) allowRelayed(relay peer.ID) error {
+	bucket, known := s.rates.Get(relay)
+	if !known {
+		bucket = s.relayedRate.Bucket()
+		if other, added, _ := s.rates.PeekOrAdd(relay, bucket); added {
+			bucket = other
+		}
+	}
+	return bucket.Allow()
 }
 
 // relayOf returns the relay of a relayed address; it is empty if the address does not name it.
