@@ -59,6 +59,7 @@ func (u *Updates) due(now time.Time) (due []heldRecord, wait time.Duration) {
 func (u *Updates) send(ctx context.Context, r heldRecord) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
+	begun := time.Now()
 	if r.via != "" && !r.learned {
 		u.deps.Learned(r.rec)
 		r.learned = true
@@ -71,24 +72,29 @@ func (u *Updates) send(ctx context.Context, r heldRecord) {
 	case status.OK:
 		u.sent.WithLabelValues(resultSent).Inc()
 	case status.Busy, status.RateLimit, status.NotReady, status.Timeout:
-		u.later(r)
+		u.later(r, begun)
 	default:
 		u.sent.WithLabelValues(resultFailed).Inc()
 	}
 }
 
-// later holds a record back again, unless a record that is not older was announced.
-func (u *Updates) later(r heldRecord) {
+// later holds a record back again, unless a record that is not older was announced. The record's own message
+// does not count if it was validated since begun: it was not sent.
+func (u *Updates) later(r heldRecord, begun time.Time) {
 	now := time.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	r.due = now.Add(again)
 	if last, ok := u.last.Peek(r.rec.Name); ok {
-		if last.seq >= r.rec.Seq {
+		switch {
+		case last.own && last.seq == r.rec.Seq && !last.at.Before(begun):
+			u.last.Add(r.rec.Name, message{seq: last.seq})
+		case last.seq >= r.rec.Seq:
 			return
-		}
-		if end := last.at.Add(Gap); end.After(r.due) {
-			r.due = end
+		default:
+			if end := last.at.Add(Gap); end.After(r.due) {
+				r.due = end
+			}
 		}
 	}
 	u.held.put(r)

@@ -81,6 +81,7 @@ type Updates struct {
 type message struct {
 	at  time.Time
 	seq uint64
+	own bool // this node's
 }
 
 // New returns an Updates. It starts nothing.
@@ -173,7 +174,7 @@ func (u *Updates) Validate(via peer.ID, data []byte) error {
 	switch {
 	case known && rec.Seq < seq:
 	case !soon:
-		u.last.Add(rec.Name, message{now, rec.Seq})
+		u.last.Add(rec.Name, message{now, rec.Seq, via == u.deps.Self})
 		u.held.forget(rec.Name, rec.Seq)
 	case rec.Seq > old.seq && via != u.deps.Self:
 		due := old.at.Add(Gap + rand.N(slack)) // whose turn is first sends it to the others

@@ -3,6 +3,7 @@ package updates
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -98,6 +99,53 @@ func TestUpdates(t *testing.T) {
 		u.Handle([]byte("hello"))
 		if len(learned) != 2 || learned[0].Record != two.Record || learned[1].Record != two.Record {
 			t.Errorf("learned %v", learned)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
+// TestFullGossip: a record that gossip has validated and then refuses, because it is full, is sent later.
+func TestFullGossip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refusals := []error{
+			status.Errorf(status.RateLimit, "too much"), status.Errorf(status.Busy, "full"), context.DeadlineExceeded,
+		}
+		var sent []uint64
+		u := New(Deps{Self: "self", Now: func() time.Time { return at }, HasPeers: func() bool { return true }})
+		u.deps.Publish = func(_ context.Context, data []byte) error {
+			if err := u.Validate("self", data); err != nil {
+				return err
+			}
+			if len(refusals) > 0 {
+				err := refusals[0]
+				refusals = refusals[1:]
+				return err
+			}
+			rec, err := name.Restore(data)
+			sent = append(sent, rec.Seq)
+			return err
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = u.Run(ctx, func() {}) })
+		one := sign(t, "blog", 1, "one")
+		if err := u.Announce(one); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if !slices.Equal(sent, []uint64{1}) {
+			t.Errorf("sent %v", sent)
+		}
+		if err := u.Validate("peer", one.Envelope); status.Of(err) != status.RateLimit {
+			t.Errorf("the same record again: %v", err)
+		}
+		if err := u.Announce(sign(t, "blog", 2, "two")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(Gap)
+		if !slices.Equal(sent, []uint64{1, 2}) {
+			t.Errorf("sent %v", sent)
 		}
 		cancel()
 		running.Wait()
