@@ -243,15 +243,15 @@ func TestOpenLink(t *testing.T) {
 	if err := errors.Join(os.Rename(dir, dir+".moved"), os.Symlink(dir+".moved", dir)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Update(t.Context(), s, s.add(t, version{"a": "two"}), Options{MaxBytes: 1000}); outcome(err) != "conflict" {
+	_, err := d.Update(t.Context(), s, s.add(t, version{"a": "two"}), Options{MaxBytes: 1000})
+	if outcome(err) != "conflict" {
 		t.Errorf("it became a link: %v", err)
 	}
 	isOnDisk(t, dir+".moved", one)
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d, err := Open(dir, ledgers, true)
-	if err != nil {
+	if d, err = Open(dir, ledgers, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Close(); err != nil {

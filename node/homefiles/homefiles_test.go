@@ -108,10 +108,12 @@ func TestKey(t *testing.T) {
 		"psk in bytes":   {"/key/swarm/psk/1.0.0/\n/bin/\n" + strings.Repeat("x", 32), network},
 		"psk of zeros":   {swarm + strings.Repeat("0", 64) + "\n", ""},
 		"psk explained":  {swarm + "is how the file of a private network begins, before its 64 digits", ""},
-		"ring":           {ring(1, false), mints}, "ring of revocations": {ring(1, true), mints}, "ring of four": {ring(4, true), mints},
+		"ring":           {ring(1, false), mints}, "ring of revocations": {ring(1, true), mints},
+		"ring of four":       {ring(4, true), mints},
 		"my capability.keys": {ring(12, true), mints}, "capability.keys": {"allium-capability-keys/1\n1 by hand\n", mints},
-		"capability.txt": {"# others have files of this name", ""}, "ring by hand": {"allium-capability-keys/1\n1 by hand\n", ""},
-		"like a ring": {strings.Repeat("x", len(ring(1, false))), ""}, "nothing": {"", ""},
+		"capability.txt": {"# others have files of this name", ""},
+		"ring by hand":   {"allium-capability-keys/1\n1 by hand\n", ""},
+		"like a ring":    {strings.Repeat("x", len(ring(1, false))), ""}, "nothing": {"", ""},
 	} {
 		for _, mode := range []os.FileMode{0o600, 0o644} {
 			file := filepath.Join(write(t, map[string]string{name: c.text}), name)
