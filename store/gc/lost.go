@@ -61,6 +61,7 @@ type lostWalk struct {
 	duty dutyCycle
 
 	pin      meta.Pin // whose tree is being walked
+	gone     bool     // pin, while its tree was walked
 	reported manifest.Seen
 	err      error // of lost, or of a look-up; ends the walk
 }
@@ -77,7 +78,7 @@ func newLostWalk(g *Collector, opt FindLostOptions, lost func(Lost) error) *lost
 	}
 	w.walk = walker{
 		g: g, pause: w.rest,
-		visit:   func(manifest.Ref) bool { return w.err != nil },
+		visit:   func(manifest.Ref) bool { return w.err != nil || w.gone },
 		damaged: func(path []Step) { w.report(path, true, true) },
 		absent:  func(path []Step) { w.report(path, false, true) },
 		file:    w.checkFile,
@@ -95,6 +96,11 @@ func (w *lostWalk) rest(ctx context.Context) error {
 // checkPin checks what one pin protects.
 func (w *lostWalk) checkPin(ctx context.Context, p meta.Pin) error {
 	w.pin = p
+	if w.gone { // what the walk for the pin before passed without a report, other pins may lead to
+		w.walk.seen.Clear()
+		w.walk.nextPass()
+		w.gone = false
+	}
 	if err := w.rest(ctx); err != nil {
 		return err
 	}
@@ -150,7 +156,7 @@ func (w *lostWalk) report(path []Step, corrupt, directory bool) {
 	ok, err := w.g.hasPin(w.pin)
 	w.g.deps.Admission.Leave()
 	if err != nil || !ok {
-		w.err = err
+		w.err, w.gone = err, true
 		return
 	}
 	w.reported.Add(root)

@@ -3,6 +3,7 @@ package gc
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"allium/protocols/b3"
@@ -189,7 +190,10 @@ func (w *walker) open(ctx context.Context, at Step) (*manifest.Node, error) {
 	if n == nil && err == nil {
 		// The node may still arrive. The next pass then reads what is on the way to it again.
 		w.lacking.Add(at.Root)
-		for _, l := range w.path {
+		for _, l := range slices.Backward(w.path) {
+			if w.lacking.Has(l.Root) && !w.seen.Has(l.Root) {
+				break // it was noted with all above it
+			}
 			w.seen.Forget(l.Root)
 			w.lacking.Add(l.Root)
 		}
