@@ -8,7 +8,8 @@ import (
 )
 
 // TestLeaseIsPassedOn: while another holder asks for the lease, the one that had it does not get it again: not while it
-// holds, and not after its end. A holder that asks no more is not waited for.
+// holds, and not after its end. If it lost the lease, the other one gets it when it asks next. A holder that asks no
+// more is not waited for.
 func TestLeaseIsPassedOn(t *testing.T) {
 	t.Parallel()
 	p, now := DefaultParams(), time.Unix(1_700_000_000, 0)
@@ -26,13 +27,16 @@ func TestLeaseIsPassedOn(t *testing.T) {
 		{0, "member-1", true},
 		{time.Hour, "member-1", true}, // as after a restart, and nobody waits
 		{time.Hour, "member-2", false},
-		{p.Grace, "member-1", false},
-		{leaseTime(p) - time.Hour - 2*p.Grace, "member-2", false},
-		{p.Grace, "member-1", false}, // its end is over, and the other one asked last
-		{0, "member-2", true},
+		{p.Grace, "member-1", false}, // as after a restart: it has lost the lease, and another one waits
+		{0, "member-1", false},
+		{0, "member-2", true}, // which need not wait until the planned end
 		{time.Hour, "member-1", false},
-		{2 * p.Grace, "member-2", true},        // member-1 asks no more
-		{-10 * leaseTime(p), "member-1", true}, // the clock was set back
+		{leaseTime(p) - time.Hour - p.Grace, "member-1", false},
+		{p.Grace, "member-2", false}, // its end is over, and the other one asked last
+		{0, "member-1", true},
+		{time.Hour, "member-2", false},
+		{2 * p.Grace, "member-1", true},        // member-2 asks no more
+		{-10 * leaseTime(p), "member-2", true}, // the clock was set back
 	} {
 		if now = now.Add(step.after); o.Grant(v, step.from, p, now) != step.want {
 			t.Errorf("step %d: %s gets %v", i, step.from, !step.want)

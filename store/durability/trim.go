@@ -61,6 +61,8 @@ func (o *Object) Grant(v *View, from ID, p Params, now time.Time) bool {
 		l.refused = now
 		return false
 	case l.Holder == from && within(now, l.refused, 2*p.Grace):
+		// It asks as it has lost the lease, by a restart or as the answer was lost: the one that waits gets it next.
+		o.lease = Lease{Holder: from, refused: l.refused}
 		return false
 	}
 	o.lease = Lease{Holder: from, Until: now.Add(leaseTime(p))}
