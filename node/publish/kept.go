@@ -9,8 +9,11 @@ import (
 	"allium/internal/limits"
 )
 
-// kept is a result that one goroutine makes for all who wait for it, and that holds until something changes. Its
-// methods are safe for concurrent use.
+// keptIfFailed is how long a result holds that an error made incomplete.
+const keptIfFailed = time.Minute
+
+// kept is a result that one goroutine makes for all who wait for it, and that holds until something changes, or for
+// keptIfFailed if it is not complete. Its methods are safe for concurrent use.
 type kept[T any] struct {
 	changes atomic.Uint64
 	wake    chan struct{}
@@ -18,6 +21,7 @@ type kept[T any] struct {
 	mu    sync.Mutex
 	value T
 	as    uint64        // the changes that value knows of
+	ends  time.Time     // when value ends to hold; zero: with a change
 	next  chan struct{} // closed when there is another value
 }
 
@@ -32,6 +36,12 @@ func (k *kept[T]) changed() { k.changes.Add(1) }
 
 // get returns a value that knows of all changes before the call. It waits for one until ctx ends.
 func (k *kept[T]) get(ctx context.Context) (T, error) {
+	k.mu.Lock()
+	if !k.ends.IsZero() && time.Now().After(k.ends) {
+		k.ends = time.Time{}
+		k.changed()
+	}
+	k.mu.Unlock()
 	want := k.changes.Load()
 	for {
 		k.mu.Lock()
@@ -53,8 +63,8 @@ func (k *kept[T]) get(ctx context.Context) (T, error) {
 }
 
 // run makes a value whenever get waits for one, until ctx ends. After each it rests as long as that took, so that
-// changes and those who ask cost half of a core at most.
-func (k *kept[T]) run(ctx context.Context, value func(context.Context) T) {
+// changes and those who ask cost half of a core at most. value says whether its result is complete.
+func (k *kept[T]) run(ctx context.Context, value func(context.Context) (T, bool)) {
 	for {
 		select {
 		case <-k.wake:
@@ -69,7 +79,7 @@ func (k *kept[T]) run(ctx context.Context, value func(context.Context) T) {
 }
 
 // renew makes a value, unless the one that there is knows of all changes. It returns false when ctx has ended.
-func (k *kept[T]) renew(ctx context.Context, value func(context.Context) T) bool {
+func (k *kept[T]) renew(ctx context.Context, value func(context.Context) (T, bool)) bool {
 	as := k.changes.Load()
 	k.mu.Lock()
 	fresh := k.as == as
@@ -77,13 +87,16 @@ func (k *kept[T]) renew(ctx context.Context, value func(context.Context) T) bool
 	if fresh {
 		return true
 	}
-	v := value(ctx)
+	v, complete := value(ctx)
 	if ctx.Err() != nil {
 		return false // the value may not be complete
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.value, k.as = v, as
+	k.value, k.as, k.ends = v, as, time.Time{}
+	if !complete {
+		k.ends = time.Now().Add(keptIfFailed)
+	}
 	close(k.next)
 	k.next = make(chan struct{})
 	return true

@@ -61,35 +61,38 @@ func (b *Publisher) isOnlyShared(ctx context.Context, root b3.Root) bool {
 }
 
 // findShared walks the pins with the label meta.SharedLabel.
-func (b *Publisher) findShared(ctx context.Context) sharedSet {
-	s := sharedSet{roots: map[b3.Root]struct{}{}}
+func (b *Publisher) findShared(ctx context.Context) (s sharedSet, complete bool) {
+	s = sharedSet{roots: map[b3.Root]struct{}{}}
 	isShared := func(p meta.Pin) bool { return p.Label == meta.SharedLabel }
 	for root, err := range b.deps.Store.Collector().Kept(ctx, isShared) {
 		if err != nil || len(s.roots) == maxShared {
 			b.deps.Log.Warn("what is shared cannot be told from other objects, so pinned objects alone are announced",
 				"root", root, "most", maxShared, "err", err)
-			return sharedSet{full: true}
+			return sharedSet{full: true}, err == nil
 		}
 		s.roots[root] = struct{}{}
 	}
-	return s
+	return s, true
 }
 
 // findAlso walks the recursive pins with other labels, and returns the shared objects to which they lead.
-func (b *Publisher) findAlso(ctx context.Context) sharedSet {
-	also := sharedSet{roots: map[b3.Root]struct{}{}}
+func (b *Publisher) findAlso(ctx context.Context) (also sharedSet, complete bool) {
+	also = sharedSet{roots: map[b3.Root]struct{}{}}
 	shared, err := b.shared.get(ctx)
-	if err != nil || len(shared.roots) == 0 {
-		return also
+	if err != nil || shared.full || len(shared.roots) == 0 {
+		return also, err == nil && !shared.full
 	}
 	others := func(p meta.Pin) bool { return p.Label != meta.SharedLabel && p.Recursive }
+	complete = true
 	for root, err := range b.deps.Store.Collector().Kept(ctx, others) {
-		if err == nil && shared.has(root) { // an error: what is below that pin is not known to be announced
+		if err != nil { // what is below that pin is not known to be announced
+			complete = false
+		} else if shared.has(root) {
 			also.roots[root] = struct{}{}
 		}
 		if len(also.roots) == len(shared.roots) {
 			break
 		}
 	}
-	return also
+	return also, complete
 }

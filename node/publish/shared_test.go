@@ -124,7 +124,7 @@ func TestUnreadableShare(t *testing.T) {
 }
 
 // TestKept: one result serves all who wait for it, outlives those who gave up, and is made again after a change, at
-// most half of the time.
+// most half of the time. One that is not complete holds for a minute.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -134,10 +134,10 @@ func TestKept(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			k.run(ctx, func(ctx context.Context) int {
+			k.run(ctx, func(ctx context.Context) (int, bool) {
 				time.Sleep(took)
 				made++
-				return made
+				return made, made != 2
 			})
 		})
 		short, stop := context.WithTimeout(t.Context(), took/2)
@@ -168,6 +168,12 @@ func TestKept(t *testing.T) {
 		if waited := time.Since(begun); waited != 2*took {
 			t.Errorf("the next result came after %v, want the rest and the work", waited)
 		}
+		time.Sleep(keptIfFailed - time.Second)
+		ask(2)
+		time.Sleep(2 * time.Second)
+		ask(3) // as the second one is not complete
+		time.Sleep(2 * keptIfFailed)
+		ask(3)
 		cancel()
 		wg.Wait()
 		k.changed()
