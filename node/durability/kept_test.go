@@ -2,7 +2,9 @@ package durability
 
 import (
 	"bytes"
+	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,6 +167,68 @@ func copyOf(t *testing.T, records ds.Datastore) ds.Datastore {
 		}
 	}
 	return kept
+}
+
+// slowRecords take no pages of proofs while they are slow, only what is new.
+type slowRecords struct {
+	ds.Datastore
+	slow atomic.Bool
+}
+
+func (r *slowRecords) Put(ctx context.Context, key ds.Key, value []byte) error {
+	if r.slow.Load() && !strings.Contains(key.String(), "news") {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return r.Datastore.Put(ctx, key, value)
+}
+
+// TestNewsAreKeptAtEnd: what changed just before a node ends is kept, though there is no time to write all pages.
+func TestNewsAreKeptAtEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3, fast)
+		x := c.nodes[0]
+		x.kill()
+		records := &slowRecords{Datastore: x.records}
+		x.records = records
+		x.start()
+		run(2 * params.Grace)
+		s := x.service()
+		root := c.pin(x, 1, 1000, 2)[0]
+		news := func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			_, ok := s.news[root]
+			return ok
+		}
+		for range 1000 {
+			if news() {
+				break
+			}
+			run(10 * time.Millisecond)
+		}
+		if !news() {
+			t.Fatal("no holder of it is new")
+		}
+		records.slow.Store(true)
+		x.kill()
+		found := false
+		for i := range s.batch {
+			objs := proofsOf{}
+			data, err := records.Get(t.Context(), newsKey(i))
+			if err == nil {
+				err = decodeKept(anyPage, data, objs)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || len(objs[root]) > 0
+		}
+		if !found {
+			t.Errorf("its holders are in none of %d batches", s.batch)
+		}
+		x.stop = func() {}
+	})
 }
 
 // TestNewsAreBounded: however many objects change, a batch has a bounded number of them, and all pages are written

@@ -129,6 +129,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepAtEnd)
 		defer cancel()
+		s.keepNews(ctx) // first: it replaces older news if there is no time for all pages
 		s.keepProofs(ctx, pages)
 	}()
 	defer s.scan.stop()
