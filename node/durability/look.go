@@ -17,6 +17,7 @@ import (
 
 // scan is a pass over the pins that goes on from tick to tick.
 type scan struct {
+	view   *durability.View // with which the latest part was looked at
 	next   func() (meta.Pin, error, bool)
 	end    func()
 	failed bool // an object or a directory could not be read: the pass forgets nothing
@@ -91,6 +92,7 @@ func (s *Service) look(ctx context.Context) error {
 		s.unplanned = 0
 		s.mu.Unlock()
 	}
+	s.scan.view = s.deps.View()
 	for range maxScan {
 		p, err, more := s.scan.next()
 		if err == nil && more {
@@ -112,40 +114,6 @@ func (s *Service) look(ctx context.Context) error {
 				}
 			}
 			return nil
-		}
-	}
-	return nil
-}
-
-// lookAtPinned takes over the targets of pins that were just set.
-func (s *Service) lookAtPinned(ctx context.Context) {
-	s.mu.Lock()
-	pins := s.pinned
-	s.mu.Unlock()
-	defer func() { // till then no target counts as met
-		s.mu.Lock()
-		s.pinned = s.pinned[len(pins):]
-		s.mu.Unlock()
-	}()
-	for _, p := range pins {
-		err := s.raise(ctx, p)
-		if p.Recursive && err == nil {
-			err = s.raiseBelow(ctx, p)
-		}
-		if err != nil && ctx.Err() == nil {
-			s.deps.Log.Warn("the target of a new pin is planned later", "root", p.Root, "err", err)
-		}
-	}
-}
-
-func (s *Service) raiseBelow(ctx context.Context, p meta.Pin) error {
-	for root, err := range s.deps.Below(ctx, p.Root) {
-		if err != nil {
-			return err
-		}
-		p.Root = root
-		if err := s.raise(ctx, p); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -245,7 +213,7 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 			case durability.ID(id) == s.deps.Self:
 				e.adopted = p.Target
 			case e.takes(p.Target):
-				e.Ask(durability.ID(id), p.Target, now)
+				e.AskOf(s.scan.view, durability.ID(id), p.Target, now)
 				homeless = !slices.ContainsFunc(e.Asked(), func(a durability.Asked) bool { return a.Origin == durability.ID(id) })
 			}
 		case p.Label != meta.ClusterLabel:
@@ -254,7 +222,7 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 			s.raiseTo(e, p.Target, now)
 		}
 	})
-	if homeless && s.passes > 0 {
+	if homeless && s.passes > 0 && !s.deps.Now().Before(s.scan.view.Known) { // before, members are not known
 		return s.dropStranger(ctx, p)
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"allium/internal/jitter"
 	"allium/protocols/b3"
 	"allium/protocols/erasure"
-	"allium/protocols/status"
 	"allium/store/durability"
 	"allium/store/meta"
 )
@@ -73,24 +72,6 @@ type entry struct {
 
 	coded    *erasure.Manifest // of a coding manifest; nil: whole copies are kept
 	released uint64            // number of the removed target of the coded object, as far as the pass has seen
-}
-
-// failing says how the latest send of an object failed, and since when all do. The zero failing: it did not.
-type failing struct {
-	err   error
-	since time.Time
-}
-
-// note notes the end of a send.
-func (f *failing) note(err error, now time.Time) {
-	switch {
-	case err == nil:
-		*f = failing{}
-	case f.err == nil:
-		*f = failing{err, now}
-	default:
-		f.err = err
-	}
 }
 
 // asked returns when this node set its target.
@@ -171,40 +152,6 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 			ticks = 0
 		}
 		timer.Reset(jitter.Spread(wait))
-	}
-}
-
-// Pinned takes over the target of a pin that was just set, and has the next tick look at what is below, so that nobody
-// waits for a pass over all pins. If too many wait, the pass finds it. The error is not_ready if this node plans as
-// many objects as it can.
-func (s *Service) Pinned(ctx context.Context, p meta.Pin) error {
-	if p.Recursive {
-		s.lookSoon(p)
-	}
-	defer s.wakeUp()
-	if err := s.raise(ctx, p); err != nil {
-		if !p.Recursive {
-			s.lookSoon(p)
-		}
-		if status.Of(err) != status.Busy {
-			return err
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.Target.Wants() && s.entryFor(p.Root) == nil && s.objects.len() >= s.objects.limit {
-		return status.Errorf(status.NotReady, "this node plans %d objects, and no more; its copies are made once there is "+
-			"room: remove pins, or pin it on another node of the cluster", s.objects.limit)
-	}
-	return nil
-}
-
-// lookSoon has the next tick look at a pin.
-func (s *Service) lookSoon(p meta.Pin) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.pinned) < maxPinned {
-		s.pinned = append(s.pinned, p)
 	}
 }
 

@@ -28,6 +28,11 @@ func (o *Object) Ask(origin ID, t meta.Target, now time.Time) bool {
 	return o.note(Asked{Origin: origin, Target: t, Since: now})
 }
 
+// AskOf is Ask for a target of which this node does not know yet whether its origin is a member.
+func (o *Object) AskOf(v *View, origin ID, t meta.Target, now time.Time) bool {
+	return o.note(Asked{Origin: origin, Target: t, Since: now, stranger: v.find(origin) == nil})
+}
+
 // AskOwn notes the target of this node as Ask does that of others. It always has a place.
 func (o *Object) AskOwn(self ID, t meta.Target, now time.Time) bool {
 	return o.note(Asked{Origin: self, Target: t, Since: now, own: true})
@@ -99,7 +104,7 @@ func (o *Object) weigh(v *View) {
 // asks for: it gives its own target a number above one that differs, so that those who know that take its own.
 func (o *Object) hears(v *View, a Asked, now time.Time) bool {
 	if a.Origin != v.Self {
-		return o.note(Asked{Origin: a.Origin, Target: a.Target, Since: now, stranger: v.find(a.Origin) == nil})
+		return o.AskOf(v, a.Origin, a.Target, now)
 	}
 	own := o.OwnTarget(v.Self)
 	if own.Seq > 0 && a.Target.Seq >= own.Seq && !a.Target.SameCopies(own) {

@@ -106,6 +106,26 @@ func TestOriginsThatAreGone(t *testing.T) {
 	}
 }
 
+// TestKeptForStrangers: a target that is kept for a node that is no member counts as that from the first moment on.
+func TestKeptForStrangers(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	v := NewView("member-0", members(5, 5), false)
+	o := NewObject(number(1), 100, now)
+	o.AskOf(v, "member-1", meta.Target{Copies: 2, Seq: 1}, now)
+	for _, id := range names("invented-", 0, 40) {
+		o.AskOf(v, id, meta.Target{Copies: 32, Seq: 1}, now)
+	}
+	if n := o.Wanted(); n != 2 {
+		t.Errorf("%d copies are wanted, and the member asks for 2", n)
+	}
+	for i, id := range names("member-", 2, 3) {
+		if !o.AskOf(v, id, meta.Target{Copies: 3 + i, Seq: 1}, now) {
+			t.Errorf("%s has no place", id)
+		}
+	}
+}
+
 // TestForgedOwnTarget: what others believe that this node asks for is put right, with a number that they take, and
 // never taken over; that holds for a target that it removed as well.
 func TestForgedOwnTarget(t *testing.T) {
