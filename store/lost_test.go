@@ -43,7 +43,9 @@ func TestLostBelowRemovedPin(t *testing.T) {
 	}
 	both := directory(missing("b", manifest.File), missing("c", manifest.Directory))
 	for _, name := range []string{"x", "y"} {
-		top := directory(missing("a", manifest.File), named("both", both), missing("d", manifest.Directory), named(name, both))
+		top := directory(
+			missing("a", manifest.File), named("both", both), missing("d", manifest.Directory), named(name, both),
+		)
 		if err := s.Pin(t.Context(), top.Root, store.PinOptions{Recursive: true}); err != nil {
 			t.Fatal(err)
 		}
