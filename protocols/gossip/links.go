@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
@@ -23,7 +24,9 @@ const (
 	twinWindow     = 15 * time.Second // time in which twinEnds ended streams are a sign of a twin
 	twinEnds       = 3
 	twinEvery      = time.Hour // the shortest time between two reports of one peer
-	maxRepairs     = 8         // peers with which it is begun anew at once
+	maxTwins       = 1024      // peers whose ended streams are remembered, the latest
+	warnEvery      = time.Minute
+	maxRepairs     = 8 // peers with which it is begun anew at once
 )
 
 // link is what is known of gossip with a connected peer that has followed a topic.
@@ -50,13 +53,18 @@ type twin struct {
 //
 // The methods may be called from any goroutine.
 type links struct {
-	mu    sync.Mutex
-	links map[peer.ID]*link // of connected peers
-	twins map[peer.ID]*twin // of connected peers
+	mu     sync.Mutex
+	links  map[peer.ID]*link // of connected peers
+	twins  *simplelru.LRU[peer.ID, *twin]
+	warned time.Time // when streamReplaced has logged
 }
 
 func newLinks() *links {
-	return &links{links: map[peer.ID]*link{}, twins: map[peer.ID]*twin{}}
+	twins, err := simplelru.NewLRU[peer.ID, *twin](maxTwins, nil)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return &links{links: map[peer.ID]*link{}, twins: twins}
 }
 
 // look notes which peers follow a topic and how many connections each connected peer has. It returns at
@@ -64,11 +72,6 @@ func newLinks() *links {
 func (l *links) look(now time.Time, follow map[peer.ID]struct{}, conns map[peer.ID]int) (broken []peer.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id := range l.twins {
-		if conns[id] == 0 {
-			delete(l.twins, id)
-		}
-	}
 	for id := range follow {
 		if l.links[id] == nil {
 			l.links[id] = &link{}
@@ -104,10 +107,10 @@ func (l *links) look(now time.Time, follow map[peer.ID]struct{}, conns map[peer.
 func (l *links) ended(id peer.ID, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.twins[id]
-	if t == nil {
+	t, known := l.twins.Get(id)
+	if !known {
 		t = &twin{}
-		l.twins[id] = t
+		l.twins.Add(id, t)
 	}
 	if now.Sub(t.since) > twinWindow {
 		t.since, t.ended = now, 0
@@ -117,6 +120,17 @@ func (l *links) ended(id peer.ID, now time.Time) bool {
 		return false
 	}
 	t.reported = now
+	return true
+}
+
+// warn reports whether it may be logged that a peer has a twin: once in warnEvery.
+func (l *links) warn(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.warned.IsZero() && now.Sub(l.warned) < warnEvery {
+		return false
+	}
+	l.warned = now
 	return true
 }
 
@@ -181,7 +195,7 @@ func (s *Service) reconnect(ctx context.Context, p peer.AddrInfo) {
 // streamReplaced notes that a gossip stream of a peer takes the place of another one that is still open.
 func (s *Service) streamReplaced(old, by network.Conn) {
 	id := by.RemotePeer()
-	if old == by || old.IsClosed() || !s.links.ended(id, time.Now()) {
+	if old == by || old.IsClosed() || !s.links.ended(id, time.Now()) || !s.links.warn(time.Now()) {
 		return
 	}
 	s.log.Warn("two nodes with one identity are connected, and messages reach either of them; one must stop",
