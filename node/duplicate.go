@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"allium/internal/ipgroup"
 	"allium/node/readiness"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -24,6 +25,13 @@ type duplicates struct {
 	seen     prometheus.Counter
 	last     atomic.Pointer[duplicate]
 	loggedAt atomic.Int64 // nanoseconds since 1970
+	witness  atomic.Pointer[witness]
+}
+
+// witness is the network of a peer that seems to be connected to another process, too.
+type witness struct {
+	group ipgroup.Group
+	seen  time.Time
 }
 
 // duplicate is one sign of another process.
@@ -48,10 +56,25 @@ func (d *duplicates) noteRecord(signed time.Time, addrs []ma.Multiaddr) {
 	d.note(at, "signed", signed.UTC(), "addrs", at)
 }
 
-// noteSeenBy counts that a peer, at the addresses at, is connected to another process with this node's
-// identity. It may be called concurrently.
-func (d *duplicates) noteSeenBy(id peer.ID, at []string) {
-	d.note("an address that its peer "+id.String()+" knows", "seen_by", id, "peer_addrs", at)
+// noteSeenBy counts that a peer, at the addresses at, seems to be connected to another process with this
+// node's identity. A peer can make that up, so it takes two of different networks to believe it. It may be
+// called concurrently.
+func (d *duplicates) noteSeenBy(id peer.ID, at []ma.Multiaddr) {
+	now := &witness{seen: time.Now()}
+	if len(at) > 0 {
+		now.group = ipgroup.Of(at[0])
+	}
+	last := d.witness.Load()
+	if last != nil && last.group != now.group && now.seen.Sub(last.seen) <= duplicateFor {
+		d.note("an address that its peer "+id.String()+" knows", "seen_by", id, "peer_addrs", at)
+		return
+	}
+	d.seen.Inc()
+	d.witness.Store(now)
+	if last == nil || now.seen.Sub(last.seen) > duplicateFor {
+		d.log.Warn("another process may run with this node's identity: a peer ends its streams again and again. If "+
+			"this node's home was copied, stop one of the two", "seen_by", id, "peer_addrs", at)
+	}
 }
 
 // note counts that another process was seen at the address at, and logs it with args.

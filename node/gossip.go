@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/node/supervise"
 	"allium/node/updates"
@@ -75,9 +76,9 @@ func (n *Node) learnName(rec name.Signed) {
 
 // twinSeenBy notes that a peer is connected to another process with this node's identity, too.
 func (n *Node) twinSeenBy(id peer.ID) {
-	at := make([]string, 0, 1)
+	at := make([]ma.Multiaddr, 0, 1)
 	for _, c := range n.host.Network().ConnsToPeer(id) {
-		at = append(at, c.RemoteMultiaddr().String())
+		at = append(at, c.RemoteMultiaddr())
 	}
 	n.duplicates.noteSeenBy(id, at)
 }
