@@ -211,14 +211,18 @@ func newOwnZone(z *zones.Zones, zone name.Zone, short name.Label) *ownZone {
 }
 
 // publishNow adds and pins the path, and publishes its address, unless old has that value. If the
-// name of the result is set, the address was published, also beside an error. With a gap it returns
-// [watch.Postponed] until that has passed since old was published.
+// name of the result is set, the address was published, also beside an error. With a gap it does nothing
+// and returns [watch.Postponed] until that has passed since old was published.
 func (a *app) publishNow(
 	ctx context.Context, n *client.Client, p publication, old api.OwnName, gap time.Duration,
 ) (text.Publication, error) {
 	done := text.Publication{At: time.Now().UTC().Truncate(time.Millisecond), Path: p.path}
 	if p.newZone != nil {
 		done.NewZone, done.KeyFile = p.newZone.Zone.String(), p.newZone.KeyFile
+	}
+	since := time.Since(time.UnixMilli(int64(old.Seq))) //nolint:gosec // Unix milliseconds
+	if since >= 0 && since < gap {                      // below zero the clock was set back
+		return done, watch.Postponed{Until: time.Now().Add(gap - since)}
 	}
 	added, err := a.addNow(ctx, n, p)
 	if err != nil {
@@ -230,10 +234,6 @@ func (a *app) publishNow(
 	if r.Value = added.Root.String(); r.Value == old.Value {
 		done.Name, done.Unchanged = old, true
 		return done, nil
-	}
-	last := time.UnixMilli(int64(old.Seq)) //nolint:gosec // Unix milliseconds
-	if wait := min(gap, time.Until(last.Add(gap))); wait > 0 {
-		return done, watch.Postponed{Until: time.Now().Add(wait)}
 	}
 	if done.Name, err = n.PublishName(ctx, r); err != nil {
 		return done, err

@@ -27,12 +27,15 @@ func timeoutFlag(cmd *cobra.Command) {
 		case last == 0:
 			return run(cmd, arg)
 		}
-		over := status.Errorf(status.Timeout, "it has not ended within the --timeout of %s; run it again to go on", last)
+		over := status.Errorf(status.Timeout, "it has not ended within the --timeout of %s; %s", last, afterInterrupt(cmd))
 		ctx, cancel := context.WithTimeoutCause(cmd.Context(), last, over)
 		defer cancel()
 		cmd.SetContext(ctx)
 		err := run(cmd, arg)
-		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		switch o := status.Of(err); {
+		case err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return err
+		case errors.Is(err, context.DeadlineExceeded), o == status.Timeout, o == status.Canceled:
 			return over
 		}
 		return err
@@ -41,10 +44,12 @@ func timeoutFlag(cmd *cobra.Command) {
 
 // afterInterrupt says what a command that was interrupted has left.
 func afterInterrupt(cmd *cobra.Command) string {
-	if cmd.Flags().Lookup("timeout") != nil && !throughGateway(cmd) {
-		return "run it again to go on"
+	out := cmd.Flags().Lookup("output")
+	anew := cmd.Name() == "cat" || out != nil && out.Value.String() == "-"
+	if anew || cmd.Flags().Lookup("timeout") == nil || throughGateway(cmd) {
+		return "nothing that was stored is lost"
 	}
-	return "nothing that was stored is lost"
+	return "run it again to go on"
 }
 
 // copyOut writes a stream to standard output. Progress is shown where the bytes are not.

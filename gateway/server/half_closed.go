@@ -10,7 +10,7 @@ import (
 // A slow client's kernel may have acknowledged all of an answer that the client reads for minutes.
 // The client sends window updates meanwhile. A closed connection would answer them with a reset, and
 // many clients drop the answer then. So the connection only ends its writes, and what the client
-// sends is thrown away until it closes too, or says nothing for the stall time.
+// sends is thrown away until it closes too, says nothing for the stall time, or has sent maxDropped.
 //
 // Such a connection keeps its place in the limits and can be evicted as an idle one. The methods may
 // be called from any goroutine.
@@ -37,16 +37,23 @@ func (h *halfClosed) add(c *conn) bool {
 	return true
 }
 
+// maxDropped bounds what a client may send on a connection that has ended: window updates of 13 bytes for
+// every few KiB that it still reads.
+const maxDropped = 1 << 20
+
 // readToEnd reads c until it ends, and closes it.
 func (h *halfClosed) readToEnd(c *conn) {
 	var dropped [512]byte
-	for err := error(nil); err == nil; {
+	all := 0
+	for err := error(nil); err == nil && all < maxDropped; {
 		err = c.Conn.SetReadDeadline(time.Now().Add(c.progress.stall))
 		if h.over.Load() { // end may have set its deadline before this one
 			break
 		}
 		if err == nil {
-			_, err = c.Conn.Read(dropped[:])
+			var n int
+			n, err = c.Conn.Read(dropped[:])
+			all += n
 		}
 	}
 	h.mu.Lock()

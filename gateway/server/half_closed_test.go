@@ -70,3 +70,22 @@ func TestHalfClosedReaderEndsWithServer(t *testing.T) {
 		t.Errorf("%d reads; the last began after the server ended", reads)
 	}
 }
+
+// TestHalfClosedIsBounded: a client that goes on sending is closed.
+func TestHalfClosedIsBounded(t *testing.T) {
+	sent := 0
+	fake := &halfClosedConn{closeWrite: func() {}, read: func() (int, error) {
+		if sent += 512; sent > 2*maxDropped {
+			return 0, net.ErrClosed
+		}
+		return 512, nil
+	}}
+	h, c := newHalfClosed(fake)
+	if !h.add(c) {
+		t.Error("add refused the connection")
+	}
+	h.readers.Wait()
+	if sent != maxDropped {
+		t.Errorf("%d bytes were read, want %d", sent, maxDropped)
+	}
+}

@@ -134,15 +134,15 @@ func (l *listener) withBodyDeadlines(rt route, w *delivery, r *http.Request) (*h
 }
 
 // applyRequestTimeout ends the request's context after its Request-Timeout, in seconds, at
-// most an hour, but on the socket. The node's own timeouts apply beside it. Work for the local API that has begun waits
+// most an hour on a public listener. The node's own timeouts apply beside it. Work for the local API that has begun waits
 // for sources that are gone.
 func (l *listener) applyRequestTimeout(rt route, r *http.Request) (*http.Request, context.CancelFunc, error) {
 	if !l.hideInternal && !rt.exempt {
 		r = r.WithContext(patience.With(r.Context()))
 	}
 	most := time.Hour.Seconds()
-	if l.noTimeouts {
-		most = maxSocketTimeout.Seconds()
+	if !l.hideInternal {
+		most = maxOwnTimeout.Seconds()
 	}
 	values := r.Header["Request-Timeout"]
 	if len(values) == 0 || rt.exempt {
@@ -159,8 +159,8 @@ func (l *listener) applyRequestTimeout(rt route, r *http.Request) (*http.Request
 	return r.WithContext(ctx), stop, nil
 }
 
-// maxSocketTimeout bounds a Request-Timeout on the socket. It is far from the largest time.Duration.
-const maxSocketTimeout = 365 * 24 * time.Hour
+// maxOwnTimeout bounds a Request-Timeout of the local API. It is far from the largest time.Duration.
+const maxOwnTimeout = 365 * 24 * time.Hour
 
 // finish sends the problem of an error before the first byte. It reports whether the
 // connection must be cut, because the error came later or the body is too short.
