@@ -72,6 +72,9 @@ func (m *Machine) overtake() {
 // provider is asked again after a pause.
 func (m *Machine) failed(r *request, res Result) (retry bool) {
 	p := r.p
+	if p.standing != lost {
+		p.away = false // Away says it again of this failure
+	}
 	switch {
 	case res.Outcome == status.NotFound:
 		m.runMissing(r)

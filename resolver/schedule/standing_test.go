@@ -57,3 +57,21 @@ func TestStanding(t *testing.T) {
 		}
 	}
 }
+
+// TestLackingIsNotAway: a provider that was unreachable and then answers that it lacks the object does not return.
+func TestLackingIsNotAway(t *testing.T) {
+	t.Parallel()
+	m := New(Config{Providers: 1, Tries: 2, Backoff: backoff})
+	m.Known(1)
+	m.Found()
+	p := m.providers[0]
+	m.ask(p, Run{0, 8})
+	m.Ended(0, 1, Result{Outcome: status.TransportDown, Again: true})
+	m.Away(0)
+	m.ask(p, Run{0, 8})
+	m.Ended(0, 2, Result{Outcome: status.NotFound})
+	m.Heard(0, false)
+	if p.standing != lost || p.mayReturn() {
+		t.Errorf("standing %d, may return %t", p.standing, p.mayReturn())
+	}
+}
