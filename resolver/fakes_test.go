@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/object"
@@ -92,7 +93,8 @@ type fakeLocal struct {
 	leases  map[b3.Root]int
 	flushes int
 	putErr  error
-	space   int64 // groups that fit into an ingest; 0: all
+	takes   time.Duration // how long Has and Put take
+	space   int64         // groups that fit into an ingest; 0: all
 	aborted int
 	kept    int    // suspended
 	opens   int    // calls of Open
@@ -149,7 +151,10 @@ func (l *fakeLocal) Open(_ context.Context, root b3.Root) (b3.Object, error) {
 	return &fakeObject{size: int64(len(b.data)), r: b3.NewReader(root, int64(len(b.data)), b.source())}, nil
 }
 
-func (l *fakeLocal) Has(_ context.Context, roots []b3.Root) ([]bool, error) {
+func (l *fakeLocal) Has(ctx context.Context, roots []b3.Root) ([]bool, error) {
+	if err := limits.Sleep(ctx, l.takes); err != nil {
+		return nil, err
+	}
 	if len(roots) > 1024 {
 		return nil, status.Errorf(status.BadRequest, "fake: %d roots", len(roots))
 	}
@@ -160,7 +165,10 @@ func (l *fakeLocal) Has(_ context.Context, roots []b3.Root) ([]bool, error) {
 	return out, nil
 }
 
-func (l *fakeLocal) Put(_ context.Context, root b3.Root, p []byte) error {
+func (l *fakeLocal) Put(ctx context.Context, root b3.Root, p []byte) error {
+	if err := limits.Sleep(ctx, l.takes); err != nil {
+		return err
+	}
 	b := newBlob(slices.Clone(p))
 	l.mu.Lock()
 	defer l.mu.Unlock()

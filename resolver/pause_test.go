@@ -132,6 +132,7 @@ func TestPausesEnd(t *testing.T) {
 			t.Run(tc.name+", "+kind, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, nil)
+					w.local.takes = 1 // the transfer begins after its caller joined
 					large, all := randomBlob(302, 8<<20), flat(t, 303, 2000, 100)
 					o := &outage{after: tc.after, last: -1, down: true}
 					if tc.after == 0 {

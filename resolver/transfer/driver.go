@@ -189,15 +189,17 @@ func (d *driver) tell() {
 	d.m.Known(d.t.src.Count())
 }
 
-// patience returns until when a waiter waits for lost providers to return. Its work has begun with the transfer's.
+// patience returns until when a waiter waits for lost providers to return. Its work has begun when something has
+// arrived since it joined.
 func (d *driver) patience(w *Waiter) time.Duration {
+	received := d.t.received.Load() > 0
 	latest := d.t.begun.Add(time.Duration(d.t.latest.Load()))
-	if latest.After(w.joined) {
+	if received && latest.After(w.joined) {
 		patience.Begin(w.ctx)
 	} else {
 		latest = w.joined
 	}
-	until := patience.Until(w.ctx, d.t.received.Load() > 0, latest)
+	until := patience.Until(w.ctx, received, latest)
 	if until.IsZero() {
 		return 0
 	}
