@@ -132,3 +132,21 @@ func TestTreeSourceStallsInTheMiddle(t *testing.T) {
 		}
 	})
 }
+
+// TestHedgeWhileTheStoreIsSlow: what a source has sent is stored although another source was faster, so that a slow
+// store fails no fetch.
+func TestHedgeWhileTheStoreIsSlow(t *testing.T) {
+	for _, takes := range []time.Duration{30 * time.Millisecond, 2 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			all := flat(t, 79, 20, 100)
+			w := newWorld(t, nil)
+			w.local.takes = takes
+			w.net.peer("a", all...).latency = 170 * time.Millisecond
+			w.net.peer("b", all...).latency = 20 * time.Millisecond
+			w.has([]peer.ID{"a", "b"}, last(all))
+			if _, err := w.FetchTree(t.Context(), last(all).root, FetchOptions{}); err != nil {
+				t.Errorf("with puts of %s: %v", takes, err)
+			}
+		})
+	}
+}

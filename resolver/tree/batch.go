@@ -75,7 +75,7 @@ func (b *batch) has(i int) bool {
 
 // attempt asks a peer for the missing objects.
 func (b *batch) attempt(ctx context.Context, a *asking) (progress bool, err error) {
-	s := &batchSink{b: b, ctx: ctx, asking: a}
+	s := &batchSink{b: b, asking: a}
 	var roots []b3.Root
 	if roots, s.indexes = b.missing(); len(roots) == 0 {
 		return false, nil
@@ -135,7 +135,6 @@ func malformed(root b3.Root, err error) error {
 // the client's buffer. A larger one (≤ maxBatched) is assembled in memory.
 type batchSink struct {
 	b       *batch
-	ctx     context.Context
 	asking  *asking
 	asked   *asked
 	indexes []int // of the requested objects, in batch.refs
@@ -176,7 +175,7 @@ func (s *batchSink) Item(i int, p b3.Proved) error {
 	if int64(len(whole)) < s.b.refs[index].Size {
 		return nil
 	}
-	first, err := s.b.store(s.ctx, index, whole)
+	first, err := s.b.store(s.asking.round, index, whole)
 	s.stored = s.stored || first
 	return err
 }

@@ -29,6 +29,7 @@ var (
 // asking is one source being asked.
 type asking struct {
 	cancel context.CancelCauseFunc
+	round  context.Context // what has arrived is stored under it: a faster source does not end that
 	tell   func(event)
 	beaten bool // another source was faster
 
@@ -114,7 +115,9 @@ func (r *round) run(ctx context.Context) error {
 		select {
 		case e := <-r.events:
 			if !e.ended {
-				r.beat(e.of)
+				if !e.of.beaten { // its first item may have waited until another source was faster
+					r.beat(e.of)
+				}
 				continue
 			}
 			if done, err := r.ended(ctx, e); done {
@@ -156,6 +159,7 @@ func (r *round) start(ctx context.Context) {
 		case <-done:
 		}
 	}}
+	a.round = ctx
 	ctx, a.cancel = context.WithCancelCause(ctx)
 	r.asked = append(r.asked, a)
 	r.asking.Go(func() {
