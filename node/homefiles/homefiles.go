@@ -17,6 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/pnet"
 
 	"allium/internal/keyfile"
+	"allium/internal/privatefile"
 )
 
 // keyStart begins the text of every Ed25519 key in the format of package keyfile.
@@ -41,43 +42,46 @@ const maxZones = 1 << 10
 
 // IsHome reports whether the directory dir is the home of a node. has reports whether the directory has an
 // entry with a name; nil: it is not known. Links count for nothing: an add does not follow them.
-func IsHome(dir string, has func(name string) bool) bool {
+func IsHome(dir string, has func(name string) bool) bool { return isHome(dir, has, nil) }
+
+// isHome is IsHome. A file counts only if trusted, unless that is nil, returns true for it.
+func isHome(dir string, has func(name string) bool, trusted func(fs.FileInfo) bool) bool {
+	begins := func(file, start string) bool { return begins(filepath.Join(dir, file), start, trusted) }
 	may := func(file string) bool {
 		name, _, _ := strings.Cut(file, "/")
 		return has == nil || has(name)
 	}
 	for _, s := range signs {
-		if may(s.file) && begins(filepath.Join(dir, s.file), s.start) {
+		if may(s.file) && begins(s.file, s.start) {
 			return true
 		}
 	}
 	for _, p := range pairs {
-		if may(p.file) && may(p.beside) && begins(filepath.Join(dir, p.beside), "") &&
-			begins(filepath.Join(dir, p.file), p.start) {
+		if may(p.file) && may(p.beside) && begins(p.beside, "") && begins(p.file, p.start) {
 			return true
 		}
 	}
-	return may("zones") && hasZone(filepath.Join(dir, "zones"))
+	return may("zones") && hasZone(filepath.Join(dir, "zones"), trusted)
 }
 
-// hasZone reports whether a directory has the private key of a zone.
-func hasZone(dir string) bool {
+// hasZone reports whether a directory has the private key of a zone, in a file that is trusted.
+func hasZone(dir string, trusted func(fs.FileInfo) bool) bool {
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 		return false
 	}
 	for _, e := range entries(dir, maxZones) {
 		if name := e.Name(); strings.HasPrefix(name, "k51") && strings.HasSuffix(name, ".key") &&
-			begins(filepath.Join(dir, name), keyStart) {
+			begins(filepath.Join(dir, name), keyStart, trusted) {
 			return true
 		}
 	}
 	return false
 }
 
-// begins reports whether file is a regular file that begins with start.
-func begins(file, start string) bool {
+// begins reports whether file is a regular file that is trusted and begins with start.
+func begins(file, start string, trusted func(fs.FileInfo) bool) bool {
 	info, err := os.Lstat(file) // opening a pipe would block
-	if err != nil || !info.Mode().IsRegular() {
+	if err != nil || !info.Mode().IsRegular() || trusted != nil && !trusted(info) {
 		return false
 	}
 	if start == "" {
@@ -140,7 +144,7 @@ func Key(file string, mode fs.FileMode, size int64) string {
 	case size >= shortestKey && size <= longestKey:
 		return shortKey(read(file, longestKey))
 	case ringSize(size), size <= maxRing && strings.Contains(filepath.Base(file), "capability"):
-		if begins(file, ringStart) {
+		if begins(file, ringStart, nil) {
 			return capability
 		}
 	}
@@ -232,17 +236,28 @@ func (o Own) Has(info fs.FileInfo) bool {
 
 // Above returns the home directory in which path is, this one or that of another node, and "" if there is
 // none. path is absolute and free of links.
+//
+// A file makes a home of its directory only if the owner of that directory or this user owns it. So nobody
+// else can make a home of a directory that all may write to, such as /tmp.
 func (o Own) Above(path string) string {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		if IsHome(dir, nil) {
-			return dir
-		}
-		if info, err := os.Stat(dir); err == nil && o.Has(info) {
+		info, err := os.Stat(dir)
+		if err == nil && (o.Has(info) || isHome(dir, nil, ownedLike(info))) {
 			return dir
 		}
 		if dir == filepath.Dir(dir) {
 			return ""
 		}
+	}
+}
+
+// ownedLike returns a function that reports whether the owner of a directory or this user owns a file. All
+// files count on a system that does not tell owners.
+func ownedLike(dir fs.FileInfo) func(fs.FileInfo) bool {
+	return func(file fs.FileInfo) bool {
+		uid, known := privatefile.Owner(file)
+		of, _ := privatefile.Owner(dir)
+		return !known || uid == of || uid == os.Geteuid()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	"allium/internal/keyfile"
+	"allium/internal/testkit"
 	"allium/node/homefiles"
 	"allium/protocols/capability"
 )
@@ -125,6 +126,41 @@ func TestKey(t *testing.T) {
 				t.Errorf("%s, mode %o, %d bytes: %q, want %q", name, mode, info.Size(), got, c.want)
 			}
 		}
+	}
+}
+
+// TestHomeByAnotherUser: another user's files make no home of a directory that all may write to.
+func TestHomeByAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		testkit.Missing(t, "root: files of other users are not tested")
+	}
+	key := newKey(t)
+	for _, name := range []string{"identity.key", "capability.keys", "zones/k51x.key"} {
+		text := key
+		if name == "capability.keys" {
+			text = "allium-capability-keys/2\n"
+		}
+		dir := write(t, map[string]string{name: text, "project/file": "x"})
+		above := func(when, want string) {
+			t.Helper()
+			if got := (homefiles.Own{}).Above(filepath.Join(dir, "project", "file")); got != want {
+				t.Errorf("%s %s: above is %q", name, when, got)
+			}
+		}
+		own := func(file string, uid int) {
+			t.Helper()
+			if err := os.Chown(file, uid, uid); err != nil {
+				t.Fatal(err)
+			}
+		}
+		above("of mine", dir)
+		own(filepath.Join(dir, name), 12345)
+		above("of another user", "")
+		own(dir, 12345)
+		above("of the owner of the directory", dir)
+		own(filepath.Join(dir, name), 0)
+		above("of mine in the directory of another user", dir)
 	}
 }
 
