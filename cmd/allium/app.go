@@ -20,6 +20,7 @@ import (
 	"allium/node"
 	"allium/node/config"
 	homedir "allium/node/home"
+	"allium/node/homefiles"
 	"allium/protocols/status"
 )
 
@@ -177,7 +178,34 @@ func (a *app) newHome() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return home, homedir.CheckOwner(home)
+	return home, homedir.CheckNew(home)
+}
+
+// checkOutput returns status.Forbidden if a file or directory that is about to be written is in the home
+// directory of another user, whose node could not open it.
+func checkOutput(name string) error {
+	path, err := real(name)
+	if err != nil {
+		return err
+	}
+	home := homefiles.Own{}.Above(filepath.Join(path, "x")) // name may be the home directory itself
+	if home == "" || homedir.CheckOwner(home) == nil {
+		return nil
+	}
+	return status.Errorf(status.Forbidden, "%s is in %s, the home directory of another user's node, which could not open "+
+		"it; name another place", name, home)
+}
+
+// createOutput makes the file that a flag names, or empties it.
+func createOutput(flag, name string) (*os.File, error) {
+	if err := checkOutput(name); err != nil {
+		return nil, err
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, failure.NewUsage("name a file that can be written with "+flag, "%v", err)
+	}
+	return f, nil
 }
 
 // load reads the configuration of the home directory.

@@ -89,7 +89,7 @@ func (a *app) editOptions() (config.Options, error) {
 		}
 		o.File = filepath.Join(home, config.FileName)
 	}
-	return o, nil
+	return o, checkOutput(o.File)
 }
 
 // edited prints what was done to a key.

@@ -35,6 +35,9 @@ func (a *app) docsCommand() *cobra.Command {
 					}
 					continue
 				}
+				if err := checkOutput(dir[0]); err != nil {
+					return err
+				}
 				if err := os.MkdirAll(dir[0], 0o755); err != nil {
 					return err
 				}

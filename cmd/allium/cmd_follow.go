@@ -61,6 +61,9 @@ restarts and for the network. One command follows in a directory at a time.`,
   allium follow blog.site ./blog --once --json`,
 		Args: args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
+			if err := checkOutput(arg[1]); err != nil {
+				return err
+			}
 			return a.watching(cmd.Context(), func(ctx context.Context, n *client.Client) error {
 				return a.follow(ctx, n, arg[0], arg[1], o)
 			})
@@ -177,13 +180,14 @@ func real(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if to, err := filepath.EvalSymlinks(abs); err == nil {
-		return to, nil
+	for top, rest := abs, ""; ; top, rest = filepath.Dir(top), filepath.Join(filepath.Base(top), rest) {
+		if to, err := filepath.EvalSymlinks(top); err == nil {
+			return filepath.Join(to, rest), nil
+		}
+		if top == filepath.Dir(top) {
+			return abs, nil
+		}
 	}
-	if to, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
-		return filepath.Join(to, filepath.Base(abs)), nil
-	}
-	return abs, nil
 }
 
 // within reports whether path is top, or below it.

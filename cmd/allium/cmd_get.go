@@ -73,6 +73,11 @@ against KEY and writes none that fail the proof (exit code 65).`,
 			if o.storeOnly {
 				return a.fetchTarget(cmd.Context(), o.from, arg[0])
 			}
+			if o.output != "-" {
+				if err := checkOutput(cmp.Or(o.output, ".")); err != nil {
+					return err
+				}
+			}
 			if o.output != "" && o.output != "-" && !o.update {
 				if err := tree.CanExtract(o.output, o.extract()); err != nil {
 					return err // before a node is started

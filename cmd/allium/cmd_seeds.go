@@ -134,6 +134,9 @@ signature, no authority signed it, or it has expired.`,
 // replaceFile writes content to a file in one step, because a node may read the
 // file at the same time.
 func replaceFile(name string, content []byte) (err error) {
+	if err := checkOutput(name); err != nil {
+		return err
+	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".seeds-*")
 	if err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/cmd/allium/failure"
 	"allium/gateway/api"
 	"allium/testnet/dhtsim"
 )
@@ -58,8 +57,8 @@ the hour, and success is measured for 300 s more.`,
 func (a *app) simDHT(ctx context.Context, o dhtsim.Options, plot string) (err error) {
 	var svg *os.File
 	if plot != "" { // an error before the work costs nothing
-		if svg, err = os.Create(plot); err != nil {
-			return failure.NewUsage("name a file that can be written with -o", "%v", err)
+		if svg, err = createOutput("-o", plot); err != nil {
+			return err
 		}
 		defer func() { err = errors.Join(err, svg.Close()) }()
 	}

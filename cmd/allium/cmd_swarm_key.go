@@ -110,8 +110,7 @@ fingerprint have the same key. --secret prints the key itself, to copy it.`,
 	return cmd
 }
 
-// newSwarmKeyFile returns the file that a command line names, or that of a new key of the home directory. It
-// refuses a home directory of another user.
+// newSwarmKeyFile returns the file that a command line names, or that of a new key of the home directory.
 func (a *app) newSwarmKeyFile(arg []string) (string, error) {
 	if len(arg) == 0 {
 		home, err := a.homeDir()
@@ -121,19 +120,16 @@ func (a *app) newSwarmKeyFile(arg []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := homedir.Check(filepath.Dir(file)); err != nil && !errors.Is(err, homedir.ErrNone) {
-		return "", err
-	}
-	return file, hasDirectory(file)
+	return file, checkNewFile(file)
 }
 
-// hasDirectory returns not_found if the directory of a file that is about to be written does not exist.
-func hasDirectory(file string) error {
+// checkNewFile is checkOutput for a file. It returns not_found if there is no directory for it.
+func checkNewFile(file string) error {
 	dir := filepath.Dir(file)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return status.Errorf(status.NotFound, "there is no directory %q; create it first", dir)
 	}
-	return nil
+	return checkOutput(file)
 }
 
 // swarmKeyFile returns the file that a command line names, or the one that a node of the home directory

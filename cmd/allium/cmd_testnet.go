@@ -94,8 +94,8 @@ func (a *app) testnetUp(ctx context.Context, f upFlags) (err error) {
 	var recording *os.File
 	if f.recording != "" { // an error before the work costs nothing
 		f.o.Seed = max(f.o.Seed, script.DefaultSeed)
-		if recording, err = os.Create(f.recording); err != nil {
-			return failure.NewUsage("name a file that can be written with --record", "%v", err)
+		if recording, err = createOutput("--record", f.recording); err != nil {
+			return err
 		}
 		defer func() { err = errors.Join(err, recording.Close()) }()
 	}

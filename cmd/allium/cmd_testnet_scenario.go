@@ -46,9 +46,9 @@ failure.`,
 				if len(files) > 1 {
 					return failure.NewUsage("name one file", "--record writes one scenario, and there are %d", len(files))
 				}
-				f, err := os.Create(recording)
+				f, err := createOutput("--record", recording)
 				if err != nil {
-					return failure.NewUsage("name a file that can be written with --record", "%v", err)
+					return err
 				}
 				o.Record = f
 				defer func() { err = errors.Join(err, f.Close()) }()

@@ -279,7 +279,7 @@ func (a *app) exportKey(z *zones.Zones, zone name.Zone, output string) error {
 	if f, ok := a.stdout.(*os.File); ok && output == "-" && term.IsTerminal(f) {
 		return failure.NewUsage("name a file with --output, or write to a pipe", "a private key is not printed to a terminal")
 	}
-	if err := hasDirectory(output); err != nil {
+	if err := checkNewFile(output); err != nil {
 		return failure.In("--output", err)
 	}
 	key, err := z.Export(zone)

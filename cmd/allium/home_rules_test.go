@@ -8,8 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,16 +19,22 @@ import (
 	"allium/internal/testkit"
 )
 
-// needNoHome are the commands that work without a home directory, or have one of their own. no_home.txt
-// runs them.
-var needNoHome = strings.Fields(`allium-completion-bash allium-completion-fish allium-completion-powershell
-	allium-completion-zsh allium-docs allium-help allium-seeds-inspect allium-seeds-sign allium-sim-dht allium-sim-fetch
-	allium-testnet-chaos allium-testnet-down allium-testnet-run allium-testnet-scenario allium-testnet-status
-	allium-testnet-up allium-token-attenuate allium-token-inspect allium-version`)
+// needNoHome has the commands that work without a home directory, or have one of their own, and why. no_home.txt
+// runs them. Those that write a file are in intoHome.
+var needNoHome = map[string]string{
+	"completion bash": "prints a script", "completion fish": "prints a script",
+	"completion powershell": "prints a script", "completion zsh": "prints a script",
+	"docs": "writes pages", "help": "prints help", "seeds inspect": "reads a file", "seeds sign": "has a key of its own",
+	"sim dht": "has no node", "sim fetch": "has no node", "testnet chaos": "has nodes of its own",
+	"testnet down": "ends nodes of its own", "testnet run": "has nodes of its own",
+	"testnet scenario": "has nodes of its own",
+	"testnet status":   "reads nodes of its own", "testnet up": "has nodes of its own",
+	"token attenuate": "reads a token", "token inspect": "reads a token", "version": "prints a line",
+}
 
-// homeArgs are the arguments of the commands that need some. A new command without arguments needs no line.
+// homeArgs are the arguments of the commands that use a home directory.
 func homeArgs(file string) map[string][]string {
-	return map[string][]string{
+	args := map[string][]string{
 		"add": {file}, "announce": {nowhere}, "cat": {nowhere}, "config explain": {"dht.alpha"}, "config get": {"dht.alpha"},
 		"config set": {"dht.alpha", "4"}, "config unset": {"dht.alpha"},
 		"connect": {"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"},
@@ -43,9 +49,18 @@ func homeArgs(file string) map[string][]string {
 		"zone export": {"site"},
 		"zone import": {"--petname", "alice", "k51qzi5uqu5djmw2yvf8kk5cdjc1ddc00o4d5sjwi6f79xzcay9j3gkddw5uu4"},
 	}
+	for _, none := range []string{
+		"audit verify", "config check", "config show", "doctor", "doctor reach", "durability", "gc plan", "gc run", "id",
+		"init", "name ls", "node drain", "node reload", "peers", "pin ls", "seeds", "store damage", "store rebuild",
+		"swarm-key new", "swarm-key show", "token key ls", "token key rotate", "zone ls", "zone new",
+	} {
+		args[none] = nil
+	}
+	return args
 }
 
-// onEveryHome calls run with the words of every command that uses a home directory.
+// onEveryHome calls run with the words of every command that uses a home directory. A command that the tables do
+// not have is an error.
 func onEveryHome(t *testing.T, run func(name string, words []string)) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
@@ -54,14 +69,48 @@ func onEveryHome(t *testing.T, run func(name string, words []string)) {
 	}
 	args := homeArgs(file)
 	walk(newApp().command(), func(c *cobra.Command) {
-		path := strings.Fields(c.CommandPath())
-		name := strings.Join(path[1:], " ")
-		isGroup := c.HasSubCommands() && name != "durability" && name != "seeds"
-		if isGroup || slices.Contains(needNoHome, strings.Join(path, "-")) {
+		name := nameOf(c)
+		if name == "" || reflect.ValueOf(c.RunE).Pointer() == reflect.ValueOf(group).Pointer() || needNoHome[name] != "" {
 			return
 		}
-		run(name, append(path[1:], args[name]...))
+		words, known := args[name]
+		if !known {
+			t.Errorf("allium %s has no row: write its arguments to homeArgs, or to needNoHome why it uses no home", name)
+			return
+		}
+		run(name, append(strings.Fields(name), words...))
 	})
+}
+
+// nameOf returns the name of a command, without "allium".
+func nameOf(c *cobra.Command) string {
+	_, name, _ := strings.Cut(c.CommandPath(), " ")
+	return name
+}
+
+// intoHome are command lines that would write into the home directory home, while mine is the home of the command.
+func intoHome(home, mine string) map[string][]string {
+	const seed = "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"
+	in := func(name string) string { return filepath.Join(home, name) }
+	return map[string][]string{
+		"config set":              {"config", "set", "--config", in("config.toml"), "dht.alpha", "4"},
+		"config set (a new file)": {"config", "set", "--config", in("new.toml"), "dht.alpha", "4"},
+		"config unset":            {"config", "unset", "--config", in("config.toml"), "node.profile"},
+		"docs":                    {"docs", in("reference")},
+		"follow":                  {"follow", "blog.site", in("blog")},
+		"get":                     {"get", nowhere, "-o", in("got")},
+		"get (an update)":         {"get", nowhere, "--update", "--delete", "-o", home},
+		"seeds sign":              {"seeds", "sign", "--key", mine + "/identity.key", "-o", in("seeds.pem"), seed},
+		"sim dht":                 {"sim", "dht", "-n", "50", "--lookups", "1", "-o", in("plot.svg")},
+		"swarm-key new":           {"swarm-key", "new", in("net.key")},
+		"swarm-key new (force)":   {"swarm-key", "new", "--force", in("config.toml")},
+		"testnet scenario":        {"testnet", "scenario", "--record", in("record"), "../../testnet/testdata/churn.txt"},
+		"testnet up":              {"testnet", "up", "--record", in("record")},
+		"zone export":             {"zone", "export", "site", "-o", in("capability.keys.new")},
+		"zone export (deeper)":    {"zone", "export", "site", "-o", in("zones/new.key")},
+		"zone export (a link)":    {"zone", "export", "site", "-o", filepath.Join(mine, "link", "new.key")},
+		"zone export (a map)":     {"zone", "export", "--map", "site", "-o", in("team.map")},
+	}
 }
 
 // inHome runs a command of this process on a home directory.
@@ -94,77 +143,120 @@ func TestNoHome(t *testing.T) {
 // homeOwner is the user who owns a home directory in TestHomeOfAnotherUser.
 const homeOwner = 12345
 
+// newHomeOf makes a home directory for a user. A used one has a zone, a capability and a store.
+func newHomeOf(t *testing.T, uid int, home string, used bool) {
+	t.Helper()
+	commands := [][]string{{"init"}}
+	if used {
+		commands = append(commands,
+			[]string{"token", "mint", "--op", "put"}, []string{"zone", "new", "site"}, []string{"pin", "ls"})
+	}
+	for _, words := range commands {
+		if code, said := inHome(t, home, words); code != 0 {
+			t.Fatalf("%s: %s", words, said)
+		}
+	}
+	must(t, os.MkdirAll(filepath.Join(home, "zones"), 0o700))
+	must(t, filepath.WalkDir(home, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(name, uid, uid)
+	}))
+}
+
 // TestHomeOfAnotherUser: no command that root runs changes a home directory of another user, whose node starts
-// afterwards.
+// afterwards. It makes none in a directory of that user.
 func TestHomeOfAnotherUser(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		testkit.Missing(t, "root on Linux: commands on the home of another user are not tested")
 	}
 	top := t.TempDir()
 	for dir := top; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(dir, 0o755))
 	}
+	mine := filepath.Join(top, "mine")
+	newHomeOf(t, 0, mine, true)
 	for _, state := range []string{"new", "used"} {
 		home := filepath.Join(top, state)
-		commands := [][]string{{"init"}}
-		if state == "used" {
-			commands = append(commands,
-				[]string{"token", "mint", "--op", "put"}, []string{"zone", "new", "site"}, []string{"pin", "ls"})
-		}
-		for _, words := range commands {
-			if code, said := inHome(t, home, words); code != 0 {
-				t.Fatalf("%s: %s", words, said)
-			}
-		}
-		must(t, filepath.WalkDir(home, func(name string, _ fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			return os.Lchown(name, homeOwner, homeOwner)
-		}))
+		newHomeOf(t, homeOwner, home, state == "used")
+		link := filepath.Join(mine, "link")
+		must(t, errors.Join(os.RemoveAll(link), os.Symlink(home, link)))
 		before := looks(t, home)
-		onEveryHome(t, func(name string, words []string) {
-			code, said := inHome(t, home, words)
-			if code != 77 || !strings.Contains(said, "belongs to user 12345") {
-				t.Errorf("%s home: allium %s ends with %d: %s", state, name, code, said)
-			}
+		refuseOnHome(t, home, mine, func(name string) {
 			if after := looks(t, home); after != before {
 				t.Fatalf("%s home: allium %s changed it from\n%sto\n%s", state, name, before, after)
 			}
 		})
-		node := asOwner(home)
-		awaitReady(t, node)
-		// Commands would go to the node that runs now: they are refused as well, and root owns no file.
-		onEveryHome(t, func(name string, words []string) {
-			if code, said := inHome(t, home, words); code != 77 {
-				t.Errorf("%s home, its node runs: allium %s ends with %d: %s", state, name, code, said)
-			}
-		})
-		belongsToOwner(t, home)
-		must(t, node.Process.Kill())
-		_ = node.Wait() // it was killed
+		service := asOwner(home)
+		awaitReady(t, service)
+		if state == "new" {
+			continue
+		}
+		refuseOnHome(t, home, mine, func(name string) { onlyOf(t, name, home) })
+		must(t, service.Process.Kill())
+		_ = service.Wait() // it was killed
+		onlyOf(t, "run", home)
 		awaitReady(t, asOwner(home))
+	}
+
+	parent := filepath.Join(top, "parent")
+	must(t, errors.Join(os.Mkdir(parent, 0o700), os.Chown(parent, homeOwner, homeOwner)))
+	for _, words := range [][]string{{"init"}, {"run", "--profile", "testnet"}} {
+		code, said := inHome(t, filepath.Join(parent, "home"), words)
+		if code != 77 || !strings.Contains(said, parent+" belongs to user 12345") {
+			t.Errorf("a new home: allium %s ends with %d: %s", words, code, said)
+		}
+	}
+	if list, err := os.ReadDir(parent); err != nil || len(list) > 0 {
+		t.Errorf("the directory has %v, %v", list, err)
 	}
 }
 
-// belongsToOwner checks that the owner of a home directory may read all that is in it.
-func belongsToOwner(t *testing.T, home string) {
+// refuseOnHome runs every command on the home directory of another user, and from the home directory mine into
+// it. Each must be refused. check is called after each.
+func refuseOnHome(t *testing.T, home, mine string, check func(name string)) {
+	t.Helper()
+	onEveryHome(t, func(name string, words []string) {
+		code, said := inHome(t, home, words)
+		if code != 77 || !strings.Contains(said, "belongs to user 12345") {
+			t.Errorf("allium %s ends with %d: %s", name, code, said)
+		}
+		check(name)
+	})
+	rows := intoHome(home, mine)
+	for name, words := range rows {
+		code, said := inHome(t, mine, words)
+		if code != 77 || !strings.Contains(said, "the home directory of another user") {
+			t.Errorf("allium %s into the home ends with %d: %s", name, code, said)
+		}
+		check(name)
+	}
+	walk(newApp().command(), func(c *cobra.Command) {
+		writes := c.Flags().Lookup("output") != nil || c.Flags().Lookup("record") != nil
+		if name := nameOf(c); writes && rows[name] == nil {
+			t.Errorf("allium %s writes a file: it has no row in intoHome", name)
+		}
+	})
+}
+
+// onlyOf expects that homeOwner owns and can read all files of a home directory.
+func onlyOf(t *testing.T, after, home string) {
 	t.Helper()
 	must(t, filepath.WalkDir(home, func(name string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a file of the node that runs
-		}
-		info, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+			return nil // the node removes files
 		}
 		if err != nil {
 			return err
 		}
-		if st, _ := info.Sys().(*syscall.Stat_t); st.Uid != homeOwner || info.Mode()&fs.ModeSymlink == 0 && st.Mode&0o400 == 0 {
-			t.Errorf("%s: owner %d, mode %s", name, st.Uid, info.Mode())
+		info, err := d.Info()
+		if err != nil {
+			return nil //nolint:nilerr // the node has removed it
+		}
+		st, _ := info.Sys().(*syscall.Stat_t)
+		if st.Uid != homeOwner || info.Mode().Type() != fs.ModeSymlink && info.Mode().Perm()&0o400 == 0 {
+			t.Fatalf("after allium %s: %s is of user %d with mode %v", after, name, st.Uid, info.Mode())
 		}
 		return nil
 	}))

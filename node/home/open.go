@@ -61,6 +61,36 @@ func CheckOwner(dir string) error {
 	return nil
 }
 
+// CheckNew is [CheckOwner] for a home directory that is about to be made. If root would make it in a directory
+// of another user, the error is status.Forbidden: that user's node could not open it. A directory that all may
+// write to, such as /tmp, is no user's.
+func CheckNew(dir string) error {
+	if err := CheckOwner(dir); err != nil || os.Geteuid() != 0 {
+		return err
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return nil // CheckOwner has looked at it
+	}
+	for up := filepath.Dir(dir); ; up = filepath.Dir(up) {
+		info, err := os.Stat(up)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o002 != 0 {
+			return nil
+		}
+		if uid, known := privatefile.Owner(info); known && uid != 0 {
+			return status.Errorf(status.Forbidden, "the directory %s belongs to %s, whose node could not use a home directory "+
+				"that root makes there; run the command as that user (sudo -u '#%d' allium …), or name another place with "+
+				"--home", up, userName(uid), uid)
+		}
+		return nil
+	}
+}
+
 // userName returns how a user is called in a message.
 func userName(uid int) string {
 	id := strconv.Itoa(uid)

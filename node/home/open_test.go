@@ -77,3 +77,29 @@ func TestCheckOwner(t *testing.T) {
 	}
 	expect("in a directory of mine", status.Forbidden)
 }
+
+// TestCheckNew: root makes no home in a directory of another user.
+func TestCheckNew(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		testkit.Missing(t, "root: directories of other users are not tested")
+	}
+	parent := t.TempDir()
+	for _, c := range []struct {
+		uid  int
+		mode os.FileMode
+		want status.Outcome
+	}{
+		{0, 0o755, status.OK}, {12345, 0o755, status.Forbidden},
+		{12345, 0o777 | os.ModeSticky, status.OK},
+	} {
+		if err := errors.Join(os.Chown(parent, c.uid, c.uid), os.Chmod(parent, c.mode)); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{"home", "a/b/home"} {
+			if err := CheckNew(filepath.Join(parent, dir)); status.Of(err) != c.want {
+				t.Errorf("%s below %v of user %d: %v", dir, c.mode, c.uid, err)
+			}
+		}
+	}
+}
