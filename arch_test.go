@@ -127,7 +127,8 @@ var layers = map[string][]string{
 	"store/uses":           {"store/bloom", "store/meta"},
 
 	"resolver": {
-		"protocols/address", "protocols/name", "protocols/record", "resolver/names", "resolver/peerindex", "resolver/providers",
+		"protocols/address", "protocols/name", "protocols/record", "resolver/names", "resolver/peerindex",
+		"resolver/providers",
 		"resolver/schedule",
 		"resolver/trace", "resolver/transfer",
 		"resolver/tree",

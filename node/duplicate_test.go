@@ -46,7 +46,8 @@ func TestDuplicateBelieved(t *testing.T) {
 		log := &bytes.Buffer{}
 		e := newDuplicates(slog.New(slog.NewTextHandler(log, nil)), prometheus.NewRegistry())
 		for i := range 5 {
-			e.noteSeenBy(peer.ID(fmt.Sprint("stranger ", i)), []ma.Multiaddr{ma.StringCast(fmt.Sprintf("/ip4/66.0.0.%d/tcp/1", i))})
+			at := ma.StringCast(fmt.Sprintf("/ip4/66.0.0.%d/tcp/1", i))
+			e.noteSeenBy(peer.ID(fmt.Sprint("stranger ", i)), []ma.Multiaddr{at})
 			time.Sleep(time.Second)
 		}
 		if !e.gate().Ready() || strings.Count(log.String(), "level=WARN") != 1 || strings.Contains(log.String(), "ERROR") {

@@ -81,7 +81,8 @@ restarts and for the network. One command follows in a directory at a time.`,
 	f.BoolVar(&o.mirror, "mirror", false, "remove everything that the name does not have, except what was set aside")
 	f.BoolVar(&o.once, "once", false, "bring the directory to what the name says now, and end")
 	f.BoolVar(&o.anyCase, "allow-case-collisions", false, "allow names in one directory that differ only in case")
-	f.BoolVar(&o.links, "follow-symlink", false, "allow DIR to be a symbolic link, and follow in the directory it leads to")
+	f.BoolVar(&o.links, "follow-symlink", false,
+		"allow DIR to be a symbolic link, and follow in the directory it leads to")
 	return cmd
 }
 

@@ -134,8 +134,8 @@ func (l *listener) withBodyDeadlines(rt route, w *delivery, r *http.Request) (*h
 }
 
 // applyRequestTimeout ends the request's context after its Request-Timeout, in seconds, at
-// most an hour on a public listener. The node's own timeouts apply beside it. Work for the local API that has begun waits
-// for sources that are gone.
+// most an hour on a public listener. The node's own timeouts apply beside it. Work for the local API that has begun
+// waits for sources that are gone.
 func (l *listener) applyRequestTimeout(rt route, r *http.Request) (*http.Request, context.CancelFunc, error) {
 	if !l.hideInternal && !rt.exempt {
 		r = r.WithContext(patience.With(r.Context()))

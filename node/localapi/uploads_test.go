@@ -179,7 +179,8 @@ func TestUploadsRefused(t *testing.T) {
 		if _, err := u.New(t.Context(), capability.Grant{}, o); status.Of(err) != want {
 			t.Errorf("%v", err)
 		}
-		if _, err := u.Append(t.Context(), capability.Grant{}, strings.Repeat("0", 32), 0, unread{t}); status.Of(err) != want {
+		_, err := u.Append(t.Context(), capability.Grant{}, strings.Repeat("0", 32), 0, unread{t})
+		if status.Of(err) != want {
 			t.Errorf("%v", err)
 		}
 	}
