@@ -27,6 +27,7 @@ const (
 	maxTwins       = 1024      // peers whose ended streams are remembered, the latest
 	warnEvery      = time.Minute
 	maxRepairs     = 8 // peers with which it is begun anew at once
+	maxTries       = 5 // times that it is begun anew with a silent peer: each ends all that its connections carry
 )
 
 // link is what is known of gossip with a connected peer that has followed a topic.
@@ -34,6 +35,7 @@ type link struct {
 	silent time.Time // since when it follows none; zero: it follows one
 	next   time.Time // when gossip is begun anew
 	pause  time.Duration
+	tries  int // since it is silent, or a connection has ended
 	conns  int // connections at the latest look
 }
 
@@ -68,7 +70,7 @@ func newLinks() *links {
 }
 
 // look notes which peers follow a topic and how many connections each connected peer has. It returns at
-// most maxRepairs peers with which gossip is to be begun anew.
+// most maxRepairs peers with which gossip is to be begun anew, each maxTries times.
 func (l *links) look(now time.Time, follow map[peer.ID]struct{}, conns map[peer.ID]int) (broken []peer.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,13 +92,13 @@ func (l *links) look(now time.Time, follow map[peer.ID]struct{}, conns map[peer.
 		case k.silent.IsZero():
 			*k = link{silent: now, next: now.Add(silentFor), pause: againAfter}
 		case n < k.conns && k.pause > againAfter: // a twin may have gone
-			k.next, k.pause = now.Add(againAfter), againAfter
+			k.next, k.pause, k.tries = now.Add(againAfter), againAfter, 0
 		}
 		k.conns = n
-		if now.Before(k.next) || len(broken) == maxRepairs {
+		if now.Before(k.next) || len(broken) == maxRepairs || k.tries == maxTries {
 			continue
 		}
-		k.next, k.pause = now.Add(k.pause), min(2*k.pause, againMost)
+		k.next, k.pause, k.tries = now.Add(k.pause), min(2*k.pause, againMost), k.tries+1
 		broken = append(broken, id)
 	}
 	return broken

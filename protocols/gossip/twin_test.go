@@ -80,3 +80,21 @@ func testTwin(t *testing.T, originalDials bool) {
 		t.Error("the original was not told of its twin")
 	}
 }
+
+// TestSilentPeerIsLeftAlone: gossip with a peer that follows nothing any more is begun anew a few times, and
+// again after it followed a topic.
+func TestSilentPeerIsLeftAlone(t *testing.T) {
+	l, now := newLinks(), time.Unix(0, 0)
+	conns, follows := map[peer.ID]int{"p": 1}, map[peer.ID]struct{}{"p": {}}
+	for round := range 2 {
+		l.look(now, follows, conns)
+		tries := 0
+		for range 3600 {
+			now = now.Add(time.Second)
+			tries += len(l.look(now, nil, conns))
+		}
+		if tries != maxTries {
+			t.Errorf("round %d: %d tries, want %d", round, tries, maxTries)
+		}
+	}
+}
