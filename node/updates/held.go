@@ -34,6 +34,7 @@ type held struct {
 	ofPeer  map[peer.ID]int // how many records of each peer wait; the empty ID stands for this node
 	ofZone  map[name.Zone]int
 	bytes   int64
+	dropped int // records that were not sent in time, or made place for others
 
 	turn   uint64
 	served map[peer.ID]uint64 // the latest turn of each peer whose records wait
@@ -94,6 +95,7 @@ func (h *held) fits(r heldRecord) bool {
 		return false
 	}
 	h.remove(last)
+	h.dropped++
 	return true
 }
 
@@ -138,6 +140,7 @@ func (h *held) take(now time.Time, own, others int) (due []heldRecord, next time
 		switch {
 		case now.After(r.until):
 			h.remove(r)
+			h.dropped++
 		case !r.due.After(now):
 			ofPeer[r.via] = append(ofPeer[r.via], r)
 		case next.IsZero() || r.due.Before(next):

@@ -49,6 +49,8 @@ func (u *Updates) due(now time.Time) (due []heldRecord, wait time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	due, next := u.held.take(now, ownAtOnce, othersAtOnce)
+	u.sent.WithLabelValues(resultDropped).Add(float64(u.held.dropped))
+	u.held.dropped = 0
 	if next.IsZero() {
 		return due, idle
 	}
@@ -73,6 +75,7 @@ func (u *Updates) send(ctx context.Context, r heldRecord) {
 		u.sent.WithLabelValues(resultSent).Inc()
 	case status.Busy, status.RateLimit, status.NotReady, status.Timeout:
 		u.later(r, begun)
+	case status.Stale: // a newer record of the name was announced
 	default:
 		u.sent.WithLabelValues(resultFailed).Inc()
 	}

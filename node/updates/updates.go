@@ -93,10 +93,10 @@ func New(d Deps) *Updates {
 	u := &Updates{deps: d, wake: make(chan struct{}, 1), last: last, held: newHeld()}
 	u.sent = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "name_updates_held_total",
-		Help: "Records of names that were announced too soon and held back, by what became of them: sent, " +
-			"refused (there was no place), failed.",
+		Help: "Records of names that gossip had to send, own ones and those of others that came too soon, by what " +
+			"became of them: sent, refused (there was no place), dropped (too late, or for a peer with fewer), failed.",
 	}, []string{"result"})
-	for _, r := range []string{resultSent, resultRefused, resultFailed} {
+	for _, r := range []string{resultSent, resultRefused, resultDropped, resultFailed} {
 		u.sent.WithLabelValues(r)
 	}
 	if d.Metrics != nil {
@@ -118,6 +118,7 @@ func New(d Deps) *Updates {
 const (
 	resultSent    = "sent"
 	resultRefused = "refused"
+	resultDropped = "dropped"
 	resultFailed  = "failed"
 )
 
