@@ -75,7 +75,7 @@ func TestLabelIsBound(t *testing.T) {
 		}},
 		{"Unpin", "/api/v1/pin/rm?key=" + key, "", "&label=", func(l string) string { return "unpin " + key + " " + l }},
 		{"Add", "/api/v1/add?no_pin=false", "", "&label=", func(l string) string {
-			return `add "" {NoPin:false Label:` + l + " OnBadEntry: Ordered:false Roots:<nil>}"
+			return `add "" {NoPin:false Label:` + l + " OnBadEntry: Ordered:false Roots:<nil> Count:<nil>}"
 		}},
 		{"AdminPin", "/admin/pin", `{"key":"` + key + `"LABEL}`, "", func(l string) string {
 			return "pin " + key + " {Recursive:false Label:" + l + "}"

@@ -52,6 +52,8 @@ func TestEveryOperation(t *testing.T) {
 			switch e.ID {
 			case "open", "openSlash":
 				query = "?key=" + root.String()
+			case "Diff":
+				query = "?from=x"
 			case "getObject", "browse", "resolveKey", "providers":
 				path, _, _ = strings.Cut(path, "{")
 				path += root.String()
