@@ -3,6 +3,7 @@ package resolver
 import (
 	"context"
 	"io"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,14 +70,14 @@ func TestReachedClosesBreaker(t *testing.T) {
 func TestReachedEndsAWait(t *testing.T) {
 	for _, connects := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			down := false
+			var down atomic.Bool
 			w := newWorld(t, nil)
 			p := w.net.peer("a")
 			b, other := randomBlob(410, 40*group), randomBlob(411, group)
 			p.objects[b.root], p.objects[other.root] = b, other
 			w.has([]peer.ID{"a"}, b, other)
 			refused := func() error {
-				if down {
+				if down.Load() {
 					return status.Errorf(status.TransportDown, "fake: connection refused")
 				}
 				return nil
@@ -93,7 +94,7 @@ func TestReachedEndsAWait(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			down = true
+			down.Store(true)
 			ended := make(chan time.Time, 1) // bound: 1, the end of the read
 			go func() {
 				if n, err := io.Copy(io.Discard, c); err != nil || n != int64(len(b.data)) {
@@ -108,7 +109,7 @@ func TestReachedEndsAWait(t *testing.T) {
 			if w.Usable("a") {
 				t.Error("its breaker is not open")
 			}
-			down = false
+			down.Store(false)
 			back := time.Now()
 			most := 6*time.Second + time.Second // the longest pause, and the read
 			if connects {
