@@ -109,6 +109,9 @@ func FuzzRender(f *testing.F) {
 // TestMemory: no text makes Render allocate more than MemoryPerByte says. Other tests run before or after it, because
 // it counts what the process allocates.
 func TestMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector allocates too")
+	}
 	r := renderer()
 	cells := strings.Repeat("a|", 300)
 	for name, src := range map[string]string{
