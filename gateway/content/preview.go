@@ -151,9 +151,7 @@ func (g *Handlers) showText(b *body, p *previewPage, head []byte) (shown int64, 
 	release = func() {}
 	cut := int64(len(head)) < b.size
 	if cut { // not in the middle of a character
-		for i := 0; i < utf8.UTFMax && len(head) > 0 && !utf8.Valid(head[max(0, len(head)-utf8.UTFMax):]); i++ {
-			head = head[:len(head)-1]
-		}
+		head = head[:wholeRunes(head)]
 	}
 	if !utf8.Valid(head) || bytes.IndexByte(head, 0) >= 0 {
 		p.Show, p.Notice = "", "This file is called a text, and it is no text in UTF-8."

@@ -77,7 +77,6 @@ func (a *Node) placed(
 	ctx context.Context, root b3.Root, t meta.Target,
 ) (p api.Placed, unmet durability.Waiting, err error) {
 	p.Root = root
-	seen := map[b3.Root]struct{}{root: {}}
 	page := []b3.Root{root}
 	var left []b3.Root
 	count := func() error {
@@ -101,12 +100,6 @@ func (a *Node) placed(
 	for r, err := range a.st.Collector().Below(ctx, root) {
 		if err != nil {
 			return p, unmet, err
-		}
-		if _, again := seen[r]; again {
-			continue
-		}
-		if len(seen) < maxSized {
-			seen[r] = struct{}{}
 		}
 		if page = append(page, r); len(page) == metPage {
 			if err := count(); err != nil {

@@ -199,7 +199,7 @@ func (s *connShares) allowRelayed(relay peer.ID) error {
 	bucket, known := s.rates.Get(relay)
 	if !known {
 		bucket = s.relayedRate.Bucket()
-		if other, added, _ := s.rates.PeekOrAdd(relay, bucket); added {
+		if other, known, _ := s.rates.PeekOrAdd(relay, bucket); known {
 			bucket = other
 		}
 	}

@@ -52,7 +52,7 @@ func IsManifest(p []byte) bool { return bytes.HasPrefix(p, []byte(Magic)) }
 // the outcome bad_request. Decode allocates less than 20 times MaxNode for any p
 // and does not retain p.
 func Decode(p []byte) (*Node, error) {
-	s := scanner{read: func(at int64) ([]byte, int64, error) { return p[at:], int64(len(p)), nil }}
+	s := scan(p)
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (n *Node) Refs() []Ref {
 // Refs returns the objects that the manifest p refers to, as [Node.Refs] does, never nil.
 // It checks p as [Decode] does, and allocates little beside its result.
 func Refs(p []byte) ([]Ref, error) {
-	s := scanner{read: func(at int64) ([]byte, int64, error) { return p[at:], int64(len(p)), nil }}
+	s := scan(p)
 	refs := []Ref{}
 	_, err := s.check(func(index bool, it *item) error {
 		if kind := EntryKind(it.kind); index || kind != Link {

@@ -57,6 +57,11 @@ type scanner struct {
 	last  []byte // the name of the last decoded item
 }
 
+// scan returns a scanner of the whole object p.
+func scan(p []byte) *scanner {
+	return &scanner{read: func(at int64) ([]byte, int64, error) { return p[at:], int64(len(p)), nil }}
+}
+
 // begin decodes the head of the node. It may be called again, to decode all items again.
 func (s *scanner) begin() (err error) {
 	*s = scanner{read: s.read, size: s.size, whole: s.whole, p: s.whole, last: s.last[:0]}

@@ -55,10 +55,14 @@ type nodeRef struct {
 	checked bool // the node was read and checked before
 }
 
+// below returns a reference to the last child of the index at s. One before it has fewer names.
+func (s nodeRef) below(c Child) nodeRef {
+	return nodeRef{root: c.Root, size: c.Size, first: c.First, before: s.before, depth: s.depth + 1}
+}
+
 // child returns a reference to the i-th child of the index n, which is at s.
 func (n *Node) child(s nodeRef, i int) nodeRef {
-	c := n.Children[i]
-	s = nodeRef{root: c.Root, size: c.Size, first: c.First, before: s.before, depth: s.depth + 1}
+	s = s.below(n.Children[i])
 	if i+1 < len(n.Children) {
 		s.before = n.Children[i+1].First
 	}
@@ -201,7 +205,7 @@ func (w *walker) eachBelow(ctx context.Context, s nodeRef, sc *scanner, fn func(
 	defer func() { w.loaded -= held }()
 	c, ok, err := sc.nextChild()
 	for ok && err == nil {
-		below := nodeRef{root: c.Root, size: c.Size, first: c.First, before: s.before, depth: s.depth + 1}
+		below := s.below(c)
 		if c, ok, err = sc.nextChild(); err != nil {
 			return err
 		}
@@ -325,7 +329,7 @@ func (p Parts) Lookup(ctx context.Context, root b3.Root, path string) (Entry, er
 // find returns the entry name of the directory at s, or nil.
 func (w *walker) find(ctx context.Context, s nodeRef, name string) (*Entry, error) {
 	for {
-		st := step{depth: s.depth, before: s.before}
+		st := step{at: s}
 		_, err := w.open(ctx, s, func(index bool, it *item) error { return st.see(name, index, it) })
 		if err != nil || st.below == nil {
 			return st.entry, err
@@ -336,8 +340,7 @@ func (w *walker) find(ctx context.Context, s nodeRef, name string) (*Entry, erro
 
 // step is what a node says about a name: its entry, or the node below that may have it.
 type step struct {
-	depth  int    // of the node
-	before string // bound of its names
+	at     nodeRef // the node
 	entry  *Entry
 	below  *nodeRef
 	passed bool // an item behind the name was seen
@@ -351,9 +354,8 @@ func (st *step) see(name string, index bool, it *item) error {
 		st.entry = &e
 		return err
 	case index && string(it.name) <= name:
-		st.below = &nodeRef{
-			root: b3.Root(it.digest), first: string(it.name), size: it.size, before: st.before, depth: st.depth + 1,
-		}
+		below := st.at.below(Child{First: string(it.name), Root: b3.Root(it.digest), Size: it.size})
+		st.below = &below
 	case index && st.below != nil && !st.passed:
 		st.passed, st.below.before = true, string(it.name)
 	}

@@ -122,7 +122,7 @@ func (o *Object) Asked() []Asked { return slices.Clone(o.asked) }
 func (o *Object) Wanted() int {
 	wanted, kept := 0, 0
 	for _, a := range o.asked {
-		n := a.Target.Places() - o.empty(a.Target)
+		n := o.places(a.Target)
 		switch {
 		case !a.stranger:
 			wanted = max(wanted, n)
@@ -137,6 +137,9 @@ func (o *Object) Wanted() int {
 	}
 	return wanted
 }
+
+// places returns how many copies of the object, or shards with bytes, a target asks for.
+func (o *Object) places(t meta.Target) int { return t.Places() - o.empty(t) }
 
 // empty returns how many shards of a target have no bytes.
 func (o *Object) empty(t meta.Target) int {

@@ -241,10 +241,10 @@ func (o *Object) adds(a Asked, covered int) bool {
 	older := 0
 	for _, b := range o.asked {
 		if !b.stranger && b.Since.Before(a.Since) {
-			older = max(older, b.Target.Places()-o.empty(b.Target))
+			older = max(older, o.places(b.Target))
 		}
 	}
-	return !a.stranger && covered >= older && a.Target.Places()-o.empty(a.Target) > older
+	return !a.stranger && covered >= older && o.places(a.Target) > older
 }
 
 // turn returns when this node repairs the object: as from says, and one grace later for each holder that is before it
