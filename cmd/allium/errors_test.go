@@ -344,26 +344,8 @@ func (w *errorWorld) start(t *testing.T) {
 	t.Helper()
 	cmd := w.command("--home", "$A", "--json", "run", "--profile", "testnet", "--end-with-stdin",
 		"--listen", "/ip4/127.0.0.1/tcp/0", "--gateway", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-	cmd.Stderr = io.Discard
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		_ = cmd.Wait()
-	})
-	var id api.ID
-	if err := json.NewDecoder(stdout).Decode(&id); err != nil {
-		t.Fatal(err)
-	}
+	n, id := startJSON(t, cmd)
+	t.Cleanup(func() { n.stop(t) })
 	w.vars["$ADMIN"], w.vars["$GATEWAY"] = id.Admin, id.Gateway
 }
 

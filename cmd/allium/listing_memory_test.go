@@ -87,29 +87,8 @@ func startPi(t *testing.T, home string) (*exec.Cmd, api.ID) {
 		"--listen", "/ip4/127.0.0.1/tcp/0", "--gateway", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	cmd.Env = append(os.Environ(), "ALLIUM_LISTEN__MDNS=false", "ALLIUM_LISTEN__PORT_MAP=false",
 		"ALLIUM_NODE__DRAIN_DEADLINE=1s", "GOMEMLIMIT=")
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the node ended with %v: %s", err, errs.String())
-		}
-	})
-	var said api.ID
-	if err := json.NewDecoder(stdout).Decode(&said); err != nil {
-		t.Fatal(err)
-	}
+	n, said := startJSON(t, cmd)
+	t.Cleanup(func() { n.stop(t) })
 	return cmd, said
 }
 
