@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,38 +18,76 @@ func root(i int) b3.Root { return b3.Sum([]byte(fmt.Sprint(i))) }
 
 func all(size int64) []b3.Range { return []b3.Range{{Start: 0, End: size}} }
 
-// watching runs a watch of objects. told returns who was told of since the last call; asked counts questions.
-func watching(
-	t *testing.T, objects map[b3.Root]int64, have map[peer.ID]bool,
-) (l *Log, told func() []peer.ID, asked *int) {
+// asker answers what a watch asks of peers. The zero asker says that none has it.
+type asker struct {
+	mu    sync.Mutex
+	have  map[peer.ID]bool
+	asked int
+}
+
+func (a *asker) ask(p peer.ID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked++
+	return a.have[p]
+}
+
+// has says that p has it from now on.
+func (a *asker) has(p peer.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.have = map[peer.ID]bool{p: true}
+}
+
+// count returns how often it was asked since reset.
+func (a *asker) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.asked
+}
+
+func (a *asker) reset() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked = 0
+}
+
+// watching runs a watch of objects. told returns who was told of since the last call.
+func watching(t *testing.T, objects map[b3.Root]int64, peers *asker) (l *Log, told func() []peer.ID) {
 	t.Helper()
-	l, asked = &Log{}, new(int)
+	l = &Log{}
 	w, err := l.Watch(objects)
 	if err != nil {
 		t.Fatal(err)
 	}
+	var mu sync.Mutex
 	var all []peer.ID
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.Run(ctx, func(_ context.Context, p peer.ID, _ []b3.Root) bool { *asked++; return have[p] },
-			func(p Peer) { all = append(all, p.ID) })
+		w.Run(ctx, func(_ context.Context, p peer.ID, _ []b3.Root) bool { return peers.ask(p) }, func(p Peer) {
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, p.ID)
+		})
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	return l, func() []peer.ID {
 		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		got := all
 		all = nil
 		return got
-	}, asked
+	}
 }
 
 func TestAPeerThatWasSentAllIsToldOfOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const size = 1000
-		l, told, _ := watching(t, map[b3.Root]int64{root(1): size, root(2): 10, root(3): 0}, nil)
+		l, told := watching(t, map[b3.Root]int64{root(1): size, root(2): 10, root(3): 0}, &asker{})
 		l.Sent(Peer{ID: "bob"}, root(1), size, []b3.Range{{Start: 0, End: 400}})
 		l.Sent(Peer{ID: "bob"}, root(1), size, []b3.Range{{Start: 700, End: size}})
 		l.Sent(Peer{ID: "bob"}, root(2), 10, all(10))
@@ -72,20 +111,20 @@ func TestAPeerThatWasSentAllIsToldOfOnce(t *testing.T) {
 func TestAPeerThatHadAPartIsAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		have := map[peer.ID]bool{}
-		l, told, asked := watching(t, map[b3.Root]int64{root(1): 100}, have)
+		peers := &asker{}
+		l, told := watching(t, map[b3.Root]int64{root(1): 100}, peers)
 		l.Sent(Peer{ID: "bob"}, root(1), 100, []b3.Range{{Start: 50, End: 60}})
-		if got := told(); len(got) > 0 || *asked != 1 {
-			t.Errorf("told of %v after %d questions", got, *asked)
+		if got := told(); len(got) > 0 || peers.count() != 1 {
+			t.Errorf("told of %v after %d questions", got, peers.count())
 		}
-		have["bob"] = true
+		peers.has("bob")
 		l.Sent(Peer{ID: "bob"}, root(1), 100, []b3.Range{{Start: 60, End: 100}})
-		if got := told(); !slices.Equal(got, []peer.ID{"bob"}) || *asked != 2 {
-			t.Errorf("told of %v after %d questions", got, *asked)
+		if got := told(); !slices.Equal(got, []peer.ID{"bob"}) || peers.count() != 2 {
+			t.Errorf("told of %v after %d questions", got, peers.count())
 		}
 		l.Sent(Peer{ID: "bob"}, root(1), 100, []b3.Range{{Start: 60, End: 100}})
-		if got := told(); len(got) > 0 || *asked != 2 {
-			t.Errorf("told of %v again after %d questions", got, *asked)
+		if got := told(); len(got) > 0 || peers.count() != 2 {
+			t.Errorf("told of %v again after %d questions", got, peers.count())
 		}
 	})
 }
@@ -95,23 +134,23 @@ func TestAPeerThatHadAPartIsAsked(t *testing.T) {
 func TestAPeerIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		have := map[peer.ID]bool{}
-		l, told, asked := watching(t, map[b3.Root]int64{root(1): 100}, have)
+		peers := &asker{}
+		l, told := watching(t, map[b3.Root]int64{root(1): 100}, peers)
 		l.Sent(Peer{ID: "bob"}, root(1), 100, []b3.Range{{Start: 50, End: 100}})
 		if got := told(); len(got) > 0 {
 			t.Errorf("told of %v, who lacks a part", got)
 		}
 		time.Sleep(time.Second)
-		have["bob"] = true
+		peers.has("bob")
 		time.Sleep(2 * time.Second)
 		if got := told(); !slices.Equal(got, []peer.ID{"bob"}) {
 			t.Errorf("told of %v, want bob", got)
 		}
-		*asked = 0
+		peers.reset()
 		l.Sent(Peer{ID: "eve"}, root(1), 100, []b3.Range{{Start: 0, End: 10}})
 		time.Sleep(time.Hour)
-		if got := told(); len(got) > 0 || *asked < 3 || *asked > maxAsks {
-			t.Errorf("told of %v after %d questions", got, *asked)
+		if got := told(); len(got) > 0 || peers.count() < 3 || peers.count() > maxAsks {
+			t.Errorf("told of %v after %d questions", got, peers.count())
 		}
 	})
 }
@@ -119,7 +158,7 @@ func TestAPeerIsAskedAgain(t *testing.T) {
 func TestAnEmptyFileIsWholeAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l, told, _ := watching(t, map[b3.Root]int64{root(1): 0}, nil)
+		l, told := watching(t, map[b3.Root]int64{root(1): 0}, &asker{})
 		l.Sent(Peer{ID: "bob"}, root(1), 0, []b3.Range{{Start: 0, End: 0}})
 		if got := told(); !slices.Equal(got, []peer.ID{"bob"}) {
 			t.Errorf("told of %v, want bob", got)
@@ -134,7 +173,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 		for i := range 1000 {
 			objects[root(i)] = 1 << 30
 		}
-		l, told, _ := watching(t, objects, nil)
+		l, told := watching(t, objects, &asker{})
 		for i := range 1000 {
 			l.Sent(Peer{ID: "eve"}, root(i), 1<<30, []b3.Range{{Start: 10, End: 20}, {Start: 30, End: 40}})
 			l.Sent(Peer{ID: peer.ID(fmt.Sprint(i))}, root(1), 1<<30, all(1<<30))
@@ -159,10 +198,11 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 func TestOfATreeOfTooManyObjectsNobodyIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l, told, asked := watching(t, nil, map[peer.ID]bool{"bob": true})
+		peers := &asker{have: map[peer.ID]bool{"bob": true}}
+		l, told := watching(t, nil, peers)
 		l.Sent(Peer{ID: "bob"}, root(7), 10, all(10))
-		if got := told(); len(got) > 0 || *asked > 0 {
-			t.Errorf("told of %v after %d questions", got, *asked)
+		if got := told(); len(got) > 0 || peers.count() > 0 {
+			t.Errorf("told of %v after %d questions", got, peers.count())
 		}
 	})
 }
