@@ -44,22 +44,40 @@ func sign(t testing.TB, label string, seq uint64, value string) name.Signed {
 	return r
 }
 
+// noted is what Run did, for a test that looks meanwhile.
+type noted[T any] struct {
+	mu  sync.Mutex
+	all []T
+}
+
+func (n *noted[T]) add(v T) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = append(n.all, v)
+}
+
+func (n *noted[T]) list() []T {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.all)
+}
+
 // TestUpdates: one message of a name is relayed in ten seconds, the newest of those that come sooner is sent
 // when they are over, and none that is not valid.
 func TestUpdates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		var learned, sent []name.Signed
+		var learned, sent noted[name.Signed]
 		u := New(Deps{
 			Self: "self", Now: func() time.Time { return at.Add(time.Since(begun)) }, HasPeers: func() bool { return true },
-			Learned: func(r name.Signed) { learned = append(learned, r) },
+			Learned: learned.add,
 		})
 		u.deps.Publish = func(_ context.Context, data []byte) error {
 			if err := u.Validate("self", data); err != nil {
 				return err
 			}
 			rec, err := name.Restore(data)
-			sent = append(sent, rec)
+			sent.add(rec)
 			return err
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -91,14 +109,14 @@ func TestUpdates(t *testing.T) {
 		} {
 			time.Sleep(c.after)
 			synctest.Wait()
-			if err := u.Validate("peer", c.data); status.Of(err) != c.want || len(sent) != c.sent {
-				t.Errorf("message %d: %v, want %s; %d sent", i, err, c.want, len(sent))
+			if err := u.Validate("peer", c.data); status.Of(err) != c.want || len(sent.list()) != c.sent {
+				t.Errorf("message %d: %v, want %s; %d sent", i, err, c.want, len(sent.list()))
 			}
 		}
 		u.Handle(two.Envelope)
 		u.Handle([]byte("hello"))
-		if len(learned) != 2 || learned[0].Record != two.Record || learned[1].Record != two.Record {
-			t.Errorf("learned %v", learned)
+		if l := learned.list(); len(l) != 2 || l[0].Record != two.Record || l[1].Record != two.Record {
+			t.Errorf("learned %v", l)
 		}
 		cancel()
 		running.Wait()
@@ -111,7 +129,7 @@ func TestFullGossip(t *testing.T) {
 		refusals := []error{
 			status.Errorf(status.RateLimit, "too much"), status.Errorf(status.Busy, "full"), context.DeadlineExceeded,
 		}
-		var sent []uint64
+		var sent noted[uint64]
 		u := New(Deps{Self: "self", Now: func() time.Time { return at }, HasPeers: func() bool { return true }})
 		u.deps.Publish = func(_ context.Context, data []byte) error {
 			if err := u.Validate("self", data); err != nil {
@@ -123,7 +141,7 @@ func TestFullGossip(t *testing.T) {
 				return err
 			}
 			rec, err := name.Restore(data)
-			sent = append(sent, rec.Seq)
+			sent.add(rec.Seq)
 			return err
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -134,8 +152,8 @@ func TestFullGossip(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
-		if !slices.Equal(sent, []uint64{1}) {
-			t.Errorf("sent %v", sent)
+		if got := sent.list(); !slices.Equal(got, []uint64{1}) {
+			t.Errorf("sent %v", got)
 		}
 		if err := u.Validate("peer", one.Envelope); status.Of(err) != status.RateLimit {
 			t.Errorf("the same record again: %v", err)
@@ -144,8 +162,8 @@ func TestFullGossip(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(Gap)
-		if !slices.Equal(sent, []uint64{1, 2}) {
-			t.Errorf("sent %v", sent)
+		if got := sent.list(); !slices.Equal(got, []uint64{1, 2}) {
+			t.Errorf("sent %v", got)
 		}
 		cancel()
 		running.Wait()
