@@ -197,7 +197,7 @@ func (c *cluster) kill(gone []*member) error {
 
 // add adds a file of so many new bytes at a node, and waits until it has what flags ask for. It returns the address.
 func (c *cluster) add(ctx context.Context, m *member, size int64, flags ...string) (key string, err error) {
-	file := filepath.Join(c.dir, "new")
+	file := filepath.Join(c.s.dir, "new")
 	if err := newFile(file, size); err != nil {
 		return "", err
 	}

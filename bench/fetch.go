@@ -26,6 +26,9 @@ func (s *settings) fetchOver(ctx context.Context, what, listen, ofRaw string) ([
 		return nil, err
 	}
 	file, out := s.large(), filepath.Join(s.dir, "out")
+	if err := s.makeHome(ctx, s.provider()); err != nil {
+		return nil, err
+	}
 	added, err := run(ctx, s.allium, "--home", s.provider(), "add", "-q", file)
 	if err != nil {
 		return nil, err

@@ -23,6 +23,9 @@ func benchGet(ctx context.Context, s *settings) ([]row, error) {
 	if err := randomFile(s.large(), s.size); err != nil {
 		return nil, err
 	}
+	if err := s.makeHome(ctx, s.provider()); err != nil {
+		return nil, err
+	}
 	added, err := run(ctx, s.allium, "--home", s.provider(), "add", "-q", s.large())
 	if err != nil {
 		return nil, err

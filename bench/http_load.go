@@ -29,7 +29,7 @@ func (s *settings) startGateway(ctx context.Context, name string) (p *process, p
 	if err := randomFile(file, httpBody); err != nil {
 		return nil, "", "", err
 	}
-	if _, err := run(ctx, s.allium, "--home", home, "init", "--profile", "testnet"); err != nil {
+	if err := s.makeHome(ctx, home); err != nil {
 		return nil, "", "", err
 	}
 	added, err := run(ctx, s.allium, "--home", home, "add", "-q", file)

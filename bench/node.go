@@ -91,6 +91,15 @@ func (s *settings) startNodeAs(
 	return startWith(ctx, s.env, s.allium, args...)
 }
 
+// makeHome makes a home where none is: only `init` and `run` make one.
+func (s *settings) makeHome(ctx context.Context, home string) error {
+	if _, err := os.Stat(home); err == nil {
+		return nil
+	}
+	_, err := run(ctx, s.allium, "--home", home, "init")
+	return err
+}
+
 // stop ends the process and returns its peak memory in bytes.
 func (p *process) stop() (rss int64, err error) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {

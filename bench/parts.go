@@ -18,7 +18,7 @@ func benchStart(ctx context.Context, s *settings) ([]row, error) {
 	idle := row{what: "run: idle RSS", unit: "MB", target: "≤ 70"}
 	for i := range s.rounds {
 		home := filepath.Join(s.dir, fmt.Sprintf("start%d", i))
-		if _, err := run(ctx, s.allium, "--home", home, "init", "--profile", "testnet"); err != nil {
+		if err := s.makeHome(ctx, home); err != nil {
 			return nil, err
 		}
 		p, err := s.startNode(ctx, home)
@@ -55,6 +55,9 @@ func benchAdd(ctx context.Context, s *settings) ([]row, error) {
 	var addWall, addCPU, addRSS, refCPU, ddWall []float64
 	for i := range s.rounds {
 		home := filepath.Join(s.dir, "add")
+		if err := s.makeHome(ctx, home); err != nil {
+			return nil, err
+		}
 		add, err := run(ctx, s.allium, "--home", home, "add", "-q", file)
 		if err != nil {
 			return nil, err
@@ -103,6 +106,9 @@ func benchFiles(ctx context.Context, s *settings) ([]row, error) {
 	var add, fetch []float64
 	for range s.rounds {
 		if err := os.RemoveAll(home); err != nil {
+			return nil, err
+		}
+		if err := s.makeHome(ctx, home); err != nil {
 			return nil, err
 		}
 		added, err := run(ctx, s.allium, "--home", home, "add", "-q", dir)

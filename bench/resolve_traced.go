@@ -23,6 +23,9 @@ func benchTracedFetch(ctx context.Context, s *settings) (_ []row, err error) {
 	if err := smallFiles(dir, s.files); err != nil {
 		return nil, err
 	}
+	if err := s.makeHome(ctx, home); err != nil {
+		return nil, err
+	}
 	added, err := run(ctx, s.allium, "--home", home, "add", "-q", dir)
 	if err != nil {
 		return nil, err

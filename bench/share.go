@@ -29,6 +29,9 @@ func (s *settings) share(ctx context.Context, file, listen string) (*sharing, er
 	if err := os.RemoveAll(home); err != nil {
 		return nil, err
 	}
+	if err := s.makeHome(ctx, home); err != nil {
+		return nil, err
+	}
 	cmd := exec.CommandContext(ctx, s.allium, "--home", home, "share", file, "--listen", listen)
 	cmd.Env = append(os.Environ(), alone...)
 	out, err := cmd.StdoutPipe()
@@ -158,6 +161,9 @@ func (s *settings) betweenNodes(ctx context.Context, file string) (float64, erro
 		if err := os.RemoveAll(home); err != nil {
 			return 0, err
 		}
+	}
+	if err := s.makeHome(ctx, homes[0]); err != nil {
+		return 0, err
 	}
 	added, err := run(ctx, s.allium, "--home", homes[0], "add", "-q", file)
 	if err != nil {

@@ -38,6 +38,9 @@ func (s *settings) startProviders(ctx context.Context, n, rate int) (nodes []*pr
 	homes := make([]string, n)
 	for i := range homes {
 		homes[i] = filepath.Join(s.dir, fmt.Sprintf("source%d", i))
+		if err := s.makeHome(ctx, homes[i]); err != nil {
+			return nil, "", err
+		}
 		added, err := run(ctx, s.allium, "--home", homes[i], "add", "-q", s.large())
 		if err != nil {
 			return nil, "", err

@@ -4,16 +4,16 @@ import (
 	"context"
 	"time"
 
-	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
-// How records are sent: at most ownAtOnce of this node and othersAtOnce of other nodes in sendPause. This is less
-// than gossip lets a node publish, so that other topics have a part.
+// How records are sent: at most ownAtOnce of this node and othersAtOnce of other nodes in a sendWindow, which
+// begins when the one before is over and something is due. This is less than gossip lets a node publish, so that
+// other topics have a part.
 const (
 	ownAtOnce    = 16
 	othersAtOnce = 8
-	sendPause    = 250 * time.Millisecond
+	sendWindow   = 250 * time.Millisecond
 
 	again       = time.Second     // until a record that could not be sent is tried again
 	relayFor    = time.Minute     // after which the record of another node is dropped if it could not be sent
@@ -30,7 +30,6 @@ func (u *Updates) Run(ctx context.Context, ready func()) error {
 			u.send(ctx, r)
 		}
 		if len(due) > 0 {
-			_ = limits.Sleep(ctx, sendPause)
 			continue
 		}
 		timer := time.NewTimer(wait)
@@ -48,13 +47,32 @@ func (u *Updates) Run(ctx context.Context, ready func()) error {
 func (u *Updates) due(now time.Time) (due []heldRecord, wait time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	due, next := u.held.take(now, ownAtOnce, othersAtOnce)
+	if now.Sub(u.window.begun) >= sendWindow {
+		u.window = window{begun: now, own: ownAtOnce, others: othersAtOnce}
+	}
+	due, next := u.held.take(now, u.window.own, u.window.others)
+	for _, r := range due {
+		if r.via == "" {
+			u.window.own--
+		} else {
+			u.window.others--
+		}
+	}
 	u.sent.WithLabelValues(resultDropped).Add(float64(u.held.dropped))
 	u.held.dropped = 0
 	if next.IsZero() {
 		return due, idle
 	}
+	if !next.After(now) { // no place in this window
+		next = u.window.begun.Add(sendWindow)
+	}
 	return due, next.Sub(now)
+}
+
+// window is a time in which so many more records may be sent.
+type window struct {
+	begun       time.Time
+	own, others int
 }
 
 // send sends a record. One that cannot be sent now waits.

@@ -72,9 +72,10 @@ type Updates struct {
 	usage *limits.Usage
 	sent  *prometheus.CounterVec // label result
 
-	mu   sync.Mutex
-	last *simplelru.LRU[name.Name, message]
-	held *held
+	mu     sync.Mutex
+	last   *simplelru.LRU[name.Name, message]
+	held   *held
+	window window
 }
 
 // message is the last message of a name.

@@ -3,6 +3,7 @@ package updates
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -164,6 +165,41 @@ func TestFullGossip(t *testing.T) {
 		time.Sleep(Gap)
 		if got := sent.list(); !slices.Equal(got, []uint64{1, 2}) {
 			t.Errorf("sent %v", got)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
+// TestOneAfterAnother: a record goes out at once when others went out before it, up to what a window has places
+// for. What is more waits for the next window.
+func TestOneAfterAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent noted[time.Time]
+		u := New(Deps{Self: "self", Now: func() time.Time { return at }, HasPeers: func() bool { return true }})
+		u.deps.Publish = func(context.Context, []byte) error {
+			sent.add(time.Now())
+			return nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = u.Run(ctx, func() {}) })
+		begun := time.Now()
+		const n = 2*ownAtOnce + 1
+		for i := range n {
+			if err := u.Announce(sign(t, fmt.Sprintf("label-%d", i), 1, "one")); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		for i, at := range sent.list() {
+			if want := time.Duration(i/ownAtOnce) * sendWindow; at.Sub(begun) != want {
+				t.Errorf("record %d went out after %s, want %s", i, at.Sub(begun), want)
+			}
+		}
+		if got := len(sent.list()); got != n {
+			t.Errorf("%d records went out, want %d", got, n)
 		}
 		cancel()
 		running.Wait()
