@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,6 +43,12 @@ var httpCases = []httpCase{
 	{name: "ranges of 64 KiB, verified", size: 1 << 30, ranges: true, against: "ServeContent", target: "≥ 0.65"},
 	{name: "the same, not aligned", size: 1 << 30, ranges: true, unaligned: true, against: "ServeContent"},
 }
+
+// A file among so many others in its directory is measured beside the same file by its address.
+const siblings = 10_000
+
+// siblingsName is the name of that directory, and of the file, in what httpContent returns.
+const siblingsName, siblingName = "siblings", "sibling"
 
 // benchHTTP measures the gateway under wrk beside a bare handler, ServeContent
 // and nginx, which serve the same bytes.
@@ -115,7 +122,30 @@ func benchHTTP(ctx context.Context, s *settings) (rows []row, err error) {
 			rows = append(rows, otherCPU)
 		}
 	}
-	return rows, nil
+	beside, err := benchSiblings(ctx, s, node, addrs)
+	return append(rows, beside...), err
+}
+
+// benchSiblings measures a file below /b3/, in a directory of 10,000, beside the same file below /o/.
+func benchSiblings(ctx context.Context, s *settings, node *process, addrs map[string]string) ([]row, error) {
+	const what = "a file among 10,000 below /b3/"
+	speed := row{what: what + " ÷ /o/", unit: "×", target: "≥ 0.8"}
+	cpu := row{what: what + ": CPU", unit: "µs/request"}
+	for i := range s.rounds + 1 { // the first warms both
+		below, err := wrk(ctx, node, node.gate+"/b3/"+addrs[siblingsName]+"/"+url.PathEscape(listedName(siblings/2)), "")
+		if err != nil {
+			return nil, err
+		}
+		alone, err := wrk(ctx, node, node.gate+"/o/"+addrs[siblingName], "")
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			speed.values = append(speed.values, below.rate/alone.rate)
+			cpu.values = append(cpu.values, below.cpu.Seconds()*1e6)
+		}
+	}
+	return []row{speed, cpu}, nil
 }
 
 // httpContent makes a file of each size, named after it, and a store of them;
@@ -138,6 +168,19 @@ func httpContent(ctx context.Context, s *settings, dir, home string) (map[string
 			return nil, err
 		}
 		added, err := run(ctx, s.allium, "--home", home, "add", "-q", file)
+		if err != nil {
+			return nil, err
+		}
+		addrs[name] = strings.TrimSpace(added.out)
+	}
+	among := filepath.Join(dir, siblingsName)
+	if err := listedFiles(among, siblings); err != nil {
+		return nil, err
+	}
+	for name, path := range map[string]string{
+		siblingsName: among, siblingName: filepath.Join(among, listedName(siblings/2)),
+	} {
+		added, err := run(ctx, s.allium, "--home", home, "add", "-q", path)
 		if err != nil {
 			return nil, err
 		}

@@ -88,13 +88,15 @@ func listedFiles(dir string, n int) error {
 		return err
 	}
 	for i := range n {
-		name := filepath.Join(dir, fmt.Sprintf("picture %d.jpeg", i))
+		name := filepath.Join(dir, listedName(i))
 		if err := os.WriteFile(name, make([]byte, 1+i%97), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+func listedName(i int) string { return fmt.Sprintf("picture %d.jpeg", i) }
 
 // answered is how long an answer took.
 type answered struct{ first, whole time.Duration }

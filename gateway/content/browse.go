@@ -73,7 +73,7 @@ func (g *Handlers) browseRoot(w *exchange.Response, r *http.Request, t target) e
 func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 	reader := &manifestReader{g: g, b: b, r: r, top: t.root}
 	defer reader.release()
-	manifests := manifest.Parts(reader.part)
+	manifests := reader.nodes()
 	e, dir, err := g.lookup(b, t, manifests)
 	if err != nil {
 		return err
@@ -100,12 +100,14 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 			"cannot open %q as a directory: it is a file. Leave out the slash at the end", exchange.Clip(t.path()))
 	}
 	it := item{root: e.Root, name: path.Base("/" + t.path()), via: t.root}
-	view, err := choice(r.URL.Query(), "view", viewPreview)
-	if err != nil {
-		return err
-	}
-	if view == viewPreview {
-		return g.preview(b, r, t, it, e.Executable)
+	if r.URL.RawQuery != "" {
+		view, err := choice(r.URL.Query(), "view", viewPreview)
+		if err != nil {
+			return err
+		}
+		if view == viewPreview {
+			return g.preview(b, r, t, it, e.Executable)
+		}
 	}
 	return g.content(b, r, it, g.objects.Memory(e.Root))
 }
@@ -113,7 +115,7 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 // lookup returns the entry that t names. A bare address names a directory if its bytes begin
 // with the manifest magic and decode; otherwise it names a file. dir is nil unless t is the root directory.
 func (g *Handlers) lookup(
-	b *body, t target, manifests manifest.Parts,
+	b *body, t target, manifests manifest.Nodes,
 ) (e manifest.Entry, dir *manifest.Dir, err error) {
 	if t.path() == "" {
 		dir, err = manifests.Open(b.ctx, t.root, indexPage)

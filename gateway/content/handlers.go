@@ -49,8 +49,9 @@ type Handlers struct {
 
 	pageBytes *limits.FairGate[netip.Prefix]
 
-	headers *headerCache
-	expired prometheus.Counter
+	headers     *headerCache
+	directories *directoryCache
+	expired     prometheus.Counter
 }
 
 // New returns the handlers. cfg must be valid.
@@ -72,6 +73,9 @@ func New(cfg Config, d Deps) (*Handlers, error) {
 	}, maxEncoders, 0)
 	var err error
 	if g.headers, err = newHeaderCache(d.Limits); err != nil {
+		return nil, err
+	}
+	if g.directories, err = newDirectoryCache(d.Limits, cfg.DirectoryBytes); err != nil {
 		return nil, err
 	}
 	g.expired = prometheus.NewCounter(prometheus.CounterOpts{

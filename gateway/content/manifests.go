@@ -2,6 +2,7 @@ package content
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"allium/protocols/b3"
@@ -14,9 +15,10 @@ const manifestPart = b3.GroupSize
 // maxRemembered bounds the manifests of which a request remembers that they were fetched.
 const maxRemembered = 256
 
-// manifestReader reads the manifests in the tree below top in parts, for one request. It remembers the last part,
-// because a small directory is read several times for one answer. A manifest that had to be fetched twice, because the
-// store has no space for it, is held whole if gateway.page_bytes has room.
+// manifestReader reads the manifests in the tree below top, for one request. Those on the way to a name are tables of
+// the cache of directories. Others are read in parts, of which it remembers the last, because a small directory is read
+// several times for one answer. A manifest that had to be fetched twice, because the store has no space for it, is held
+// whole if gateway.page_bytes has room.
 type manifestReader struct {
 	g   *Handlers
 	b   *body
@@ -32,6 +34,65 @@ type manifestReader struct {
 	taken   int64 // bytes of held
 }
 
+func (m *manifestReader) nodes() manifest.Nodes { return manifest.Nodes{Parts: m.part, Table: m.table} }
+
+// open opens a manifest. It returns ErrNotManifest for an object that is too large. The caller closes c.
+func (m *manifestReader) open(ctx context.Context, root b3.Root) (c Content, fetched bool, err error) {
+	o := OpenOptions{Via: m.top, Whole: true}
+	if root == m.top {
+		o = OpenOptions{} // top may be a large file
+	}
+	if c, err = m.g.open(ctx, m.b.w, m.r, root, o); err != nil {
+		return nil, false, err
+	}
+	if c.Size() > manifest.MaxNode {
+		_ = c.Close() // nothing was read of it
+		return nil, false, manifest.ErrNotManifest
+	}
+	_, fetched = c.(fetchedContent)
+	return c, fetched, nil
+}
+
+// table implements the function of [manifest.Nodes]. It looks for the manifest even if its table is kept: the denylist
+// may name it, the store may have lost it, and counts it as used.
+func (m *manifestReader) table(ctx context.Context, root b3.Root) (t *manifest.Table, err error) {
+	if err := m.g.denylist.Object(root); err != nil {
+		return nil, err
+	}
+	if t = m.g.directories.get(root); t != nil && m.g.objects.Memory(root) != nil {
+		m.b.w.LookupID = m.g.served(root)
+		return t, nil
+	}
+	c, fetched, err := m.open(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if fetched {
+		m.fetchedAgain(root)
+	} else if t != nil {
+		return t, nil
+	}
+	whole, full := manifestBuffer{end: c.Size()}, errors.New("the cache of directories is full")
+	whole.reserve = func(size int64) error {
+		if !m.g.directories.reserve(root, size) {
+			return full
+		}
+		return nil
+	}
+	defer func() {
+		if whole.p != nil {
+			m.g.directories.done(root, t)
+		}
+	}()
+	if err = c.Copy(ctx, &whole, 0, whole.end); errors.Is(err, full) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	return manifest.NewTable(whole.p)
+}
+
 // part implements [manifest.Parts]. It returns ErrNotManifest for an object that is too large or does not begin with
 // the magic.
 func (m *manifestReader) part(ctx context.Context, root b3.Root, at int64) ([]byte, int64, error) {
@@ -42,26 +103,17 @@ func (m *manifestReader) part(ctx context.Context, root b3.Root, at int64) ([]by
 		return p[min(at, int64(len(p))):], int64(len(p)), nil
 	}
 	m.last.p = nil
-	o := OpenOptions{Via: m.top, Whole: true}
-	if root == m.top {
-		o = OpenOptions{} // top may be a large file
-	}
-	c, err := m.g.open(ctx, m.b.w, m.r, root, o)
+	c, fetched, err := m.open(ctx, root)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer c.Close()
 	size := c.Size()
-	if size > manifest.MaxNode {
-		return nil, 0, manifest.ErrNotManifest
-	}
 	part := manifestBuffer{start: min(at, size), end: min(at+manifestPart, size)}
-	_, fetched := c.(fetchedContent)
 	hold := fetched && m.hold(root, size)
 	if hold {
 		part.start, part.end = 0, size
 	}
-	part.p = make([]byte, 0, part.end-part.start)
 	if fetched { // all of it, so that the store has the next part
 		err = c.Copy(ctx, &part, 0, size)
 	} else {
@@ -79,15 +131,21 @@ func (m *manifestReader) part(ctx context.Context, root b3.Root, at int64) ([]by
 	return part.p, size, nil
 }
 
-// hold reserves memory for a manifest that is fetched again. It returns false for the first time.
-func (m *manifestReader) hold(root b3.Root, size int64) bool {
+// fetchedAgain remembers that a manifest was fetched, and returns whether it was before.
+func (m *manifestReader) fetchedAgain(root b3.Root) bool {
 	if m.fetched == nil {
 		m.fetched, m.held = map[b3.Root]bool{}, map[b3.Root][]byte{}
 	}
-	if !m.fetched[root] {
-		if len(m.fetched) < maxRemembered {
-			m.fetched[root] = true
-		}
+	if !m.fetched[root] && len(m.fetched) < maxRemembered {
+		m.fetched[root] = true
+		return false
+	}
+	return m.fetched[root]
+}
+
+// hold reserves memory for a manifest that is fetched again. It returns false for the first time.
+func (m *manifestReader) hold(root b3.Root, size int64) bool {
+	if !m.fetchedAgain(root) {
 		return false
 	}
 	if m.g.pageBytes.EnterN(m.b.w.From.Group, size) != nil {
@@ -111,6 +169,8 @@ type manifestBuffer struct {
 	start, end int64 // of the part
 	at         int64 // what Write gets next
 	p          []byte
+
+	reserve func(size int64) error // called before p gets memory, unless nil
 }
 
 func (b *manifestBuffer) Write(p []byte) (int, error) {
@@ -122,6 +182,14 @@ func (b *manifestBuffer) Write(p []byte) (int, error) {
 	}
 	from, to := max(b.start-b.at, 0), min(b.end-b.at, int64(len(p)))
 	if from < to {
+		if b.p == nil {
+			if b.reserve != nil {
+				if err := b.reserve(b.end - b.start); err != nil {
+					return 0, err
+				}
+			}
+			b.p = make([]byte, 0, b.end-b.start)
+		}
 		b.p = append(b.p, p[from:to]...)
 	}
 	b.at += int64(len(p))

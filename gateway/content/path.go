@@ -77,7 +77,12 @@ func (t target) parsePath(escaped, rest string) (target, error) {
 }
 
 // path returns the path from the root, "" for the root.
-func (t target) path() string { return strings.Join(slices.Concat(t.below, t.names), "/") }
+func (t target) path() string {
+	if len(t.below) == 0 {
+		return strings.Join(t.names, "/")
+	}
+	return strings.Join(slices.Concat(t.below, t.names), "/")
+}
 
 // url returns the escaped path of the target, with a slash at the end if slash is true.
 func (t target) url(slash bool) string {

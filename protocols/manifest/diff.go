@@ -24,7 +24,7 @@ import (
 // their entries are the same. It holds at most 32 MiB of encoded nodes. Its other
 // bounds and its errors are those of [Walk].
 func Diff(ctx context.Context, get Getter, old, next Entry, fn func(path string, prev, next *Entry) error) error {
-	d := differ{walker: walker{parts: get.parts()}, fn: fn, repeats: repeats{left: maxRepeated}}
+	d := differ{walker: walker{nodes: get.nodes()}, fn: fn, repeats: repeats{left: maxRepeated}}
 	var a, b *Entry
 	if old != (Entry{}) {
 		a = &old

@@ -41,7 +41,7 @@ func TestWalkOfKnot(t *testing.T) {
 	top := knot(t, o, levels, standard, nil)
 	count := func(_ string, _ Entry) error { return nil }
 	reads := 0
-	w := tree{walker: walker{parts: o.counted(&reads).parts()}, fn: count, repeats: repeats{left: bound}}
+	w := tree{walker: walker{nodes: o.counted(&reads).nodes()}, fn: count, repeats: repeats{left: bound}}
 	err := w.dir(t.Context(), nodeRef{root: top.Root}, "", 1)
 	if status.Of(err) != status.BadRequest {
 		t.Errorf("the error is %v", err)
@@ -50,7 +50,7 @@ func TestWalkOfKnot(t *testing.T) {
 		t.Errorf("%d directories were read, the most are %d", reads, most)
 	}
 
-	d := differ{walker: walker{parts: o.counted(&reads).parts()}, repeats: repeats{left: bound},
+	d := differ{walker: walker{nodes: o.counted(&reads).nodes()}, repeats: repeats{left: bound},
 		fn: func(string, *Entry, *Entry) error { return nil }}
 	reads = 0
 	err = d.pair(t.Context(), "", nil, &top, 0)

@@ -158,6 +158,23 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
+// TestLookupInATable: the number of names beside it changes nothing.
+func TestLookupInATable(t *testing.T) {
+	cost := func(n int) float64 {
+		o, longest := objects{}, 0
+		root, _ := build(t, o.put, standard, tenThousand()[:n])
+		nodes := o.inTables(&longest)
+		return testing.AllocsPerRun(10, func() {
+			if _, err := nodes.Lookup(t.Context(), root, "file-00000005.dat"); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if few, many := cost(10), cost(10_000); many > few+4 { // the index of 10,000 is one more node
+		t.Errorf("a lookup among 10,000 names allocates %v times, among 10 %v times", many, few)
+	}
+}
+
 func tenThousand() []Entry {
 	entries := make([]Entry, 10_000)
 	for i := range entries {

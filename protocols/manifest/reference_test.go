@@ -72,6 +72,9 @@ func TestDecodesAsTheReference(t *testing.T) {
 		if (err == nil) != valid(t, p) {
 			rt.Fatalf("%x: %v", p, err)
 		}
+		if _, tableErr := NewTable(p); (tableErr == nil) != (err == nil) {
+			rt.Fatalf("%x: %v, as a table: %v", p, err, tableErr)
+		}
 		if refs, refsErr := Refs(p); (refsErr == nil) != (err == nil) || err == nil && !slices.Equal(refs, n.Refs()) {
 			rt.Fatalf("%x: %v, %v", p, refs, refsErr)
 		}
@@ -79,8 +82,8 @@ func TestDecodesAsTheReference(t *testing.T) {
 }
 
 // inParts reads objects in parts of a few KiB, as a source of large ones does, and counts the longest.
-func (o objects) inParts(longest *int) Parts {
-	return func(ctx context.Context, root b3.Root, at int64) ([]byte, int64, error) {
+func (o objects) inParts(longest *int) Nodes {
+	return Nodes{Parts: func(ctx context.Context, root b3.Root, at int64) ([]byte, int64, error) {
 		p, err := o.get(ctx, root)
 		if err != nil {
 			return nil, 0, err
@@ -88,11 +91,32 @@ func (o objects) inParts(longest *int) Parts {
 		part := p[at:min(int64(len(p)), at+minPart+512)]
 		*longest = max(*longest, len(part))
 		return part, int64(len(p)), nil
+	}}
+}
+
+// inTables is inParts for what reads all entries, and reads the nodes on the way to a name as tables.
+func (o objects) inTables(longest *int) Nodes {
+	nodes, tables := o.inParts(longest), map[b3.Root]*Table{}
+	nodes.Table = func(ctx context.Context, root b3.Root) (t *Table, err error) {
+		if t = tables[root]; t == nil {
+			var p []byte
+			if p, err = o.get(ctx, root); err == nil {
+				t, err = NewTable(p)
+			}
+			tables[root] = t
+		}
+		return t, err
 	}
+	return nodes
 }
 
 // TestParts: a directory that is read in parts has the same entries, and lookups find the same.
-func TestParts(t *testing.T) {
+func TestParts(t *testing.T) { testNodes(t, objects.inParts) }
+
+// TestTables: a directory whose nodes are tables has the same entries, and lookups find the same.
+func TestTables(t *testing.T) { testNodes(t, objects.inTables) }
+
+func testNodes(t *testing.T, nodes func(o objects, longest *int) Nodes) {
 	o := objects{}
 	var entries []Entry
 	for i := range 20_000 {
@@ -107,7 +131,7 @@ func TestParts(t *testing.T) {
 	for name, s := range map[string]split{"large leaves": standard, "an index over indexes": small} {
 		root, _ := build(t, o.put, s, entries)
 		i := 0
-		dir, err := o.inParts(&longest).Open(t.Context(), root, entries[7].Name)
+		dir, err := nodes(o, &longest).Open(t.Context(), root, entries[7].Name)
 		n, decodeErr := Decode(o[root])
 		if err != nil || decodeErr != nil || dir.Size != int64(len(o[root])) || dir.Listed != sizeOf(n) {
 			t.Fatalf("%s: %+v, %v, %v", name, dir, err, decodeErr)
@@ -122,15 +146,17 @@ func TestParts(t *testing.T) {
 			t.Fatalf("%s: %d entries", name, i)
 		}
 		for _, i := range []int{0, 1, 777, 12_345, len(entries) - 1} {
-			if e, err := o.inParts(&longest).Lookup(t.Context(), root, entries[i].Name); err != nil || e != entries[i] {
+			if e, err := nodes(o, &longest).Lookup(t.Context(), root, entries[i].Name); err != nil || e != entries[i] {
 				t.Errorf("%s: found %v, %v, want %v", name, e, err, entries[i])
 			}
 		}
 		if e, err := dir.Named(t.Context()); err != nil || e == nil || *e != entries[7] {
 			t.Errorf("%s: found %v, %v, want %v", name, e, err, entries[7])
 		}
-		if _, err := o.inParts(&longest).Lookup(t.Context(), root, "missing"); status.Of(err) != status.NotFound {
-			t.Error(err)
+		for _, missing := range []string{"missing", "\x01", "zzz", entries[5].Name + "x"} {
+			if _, err := nodes(o, &longest).Lookup(t.Context(), root, missing); status.Of(err) != status.NotFound {
+				t.Errorf("%s: %q: %v", name, missing, err)
+			}
 		}
 	}
 	if longest > minPart+512 {
@@ -140,12 +166,12 @@ func TestParts(t *testing.T) {
 	bad := rawNode(t, kindDirectory, wires(entries[:2000])...)
 	bad = bad[:len(bad)-1]
 	o[b3.Sum(bad)] = bad
-	if dir, err := o.inParts(&longest).Open(t.Context(), b3.Sum(bad), ""); status.Of(err) != status.BadRequest {
+	if dir, err := nodes(o, &longest).Open(t.Context(), b3.Sum(bad), ""); status.Of(err) != status.BadRequest {
 		t.Errorf("%+v, %v", dir, err)
 	}
 	index := rawNode(t, kindIndex, wireEntry{Name: entries[0].Name, Digest: digestOf(bad), Size: int64(len(bad))})
 	o[b3.Sum(index)] = index
-	dir, err := o.inParts(&longest).Open(t.Context(), b3.Sum(index), "")
+	dir, err := nodes(o, &longest).Open(t.Context(), b3.Sum(index), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,15 +18,22 @@ type Parts func(ctx context.Context, root b3.Root, at int64) (p []byte, size int
 // minPart is more than the longest valid item of a node has.
 const minPart = 8 << 10
 
-// parts returns a Parts that reads each object whole.
-func (g Getter) parts() Parts {
-	return func(ctx context.Context, root b3.Root, at int64) ([]byte, int64, error) {
+// Nodes reads the nodes of directories.
+type Nodes struct {
+	Parts Parts
+	// Table returns the node root as a table, or nil if it is to be read in parts. It may be nil.
+	Table func(ctx context.Context, root b3.Root) (*Table, error)
+}
+
+// nodes returns a Nodes that reads each object whole.
+func (g Getter) nodes() Nodes {
+	return Nodes{Parts: func(ctx context.Context, root b3.Root, at int64) ([]byte, int64, error) {
 		p, err := g(ctx, root)
 		if err != nil {
 			return nil, 0, err
 		}
 		return p[min(at, int64(len(p))):], int64(len(p)), nil
-	}
+	}}
 }
 
 // item is an entry of a directory or an index as the node has it. Its bytes are those of the scanner,

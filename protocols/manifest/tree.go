@@ -31,7 +31,7 @@ const (
 // directories that it has read before. To read each directory once, and without a
 // path, list the references of a store's collector.
 func Walk(ctx context.Context, get Getter, root b3.Root, fn func(path string, e Entry) error) error {
-	t := tree{walker: walker{parts: get.parts()}, fn: fn, repeats: repeats{left: maxRepeated}}
+	t := tree{walker: walker{nodes: get.nodes()}, fn: fn, repeats: repeats{left: maxRepeated}}
 	return t.dir(ctx, nodeRef{root: root}, "", 1)
 }
 

@@ -25,7 +25,7 @@ type Getter func(ctx context.Context, root b3.Root) ([]byte, error)
 // name occurs twice or out of order. If there is an error, it is in the last pair:
 // an error of get, or bad_request for an object that is no directory.
 func Entries(ctx context.Context, get Getter, root b3.Root) iter.Seq2[Entry, error] {
-	return entries(ctx, walker{parts: get.parts()}, nodeRef{root: root})
+	return entries(ctx, walker{nodes: get.nodes()}, nodeRef{root: root})
 }
 
 func entries(ctx context.Context, w walker, top nodeRef) iter.Seq2[Entry, error] {
@@ -75,7 +75,7 @@ const maxLoaded = 16 << 20
 
 // walker reads nodes and counts the bytes of the nodes that it holds.
 type walker struct {
-	parts   Parts
+	nodes   Nodes
 	release bool // an index is not held while its children are read
 	loaded  int  // bytes of encoded nodes
 }
@@ -86,7 +86,7 @@ func (w *walker) open(ctx context.Context, s nodeRef, see func(index bool, it *i
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("read %s: %w", s.root, err)
 	}
-	sc := &scanner{read: func(at int64) ([]byte, int64, error) { return w.parts(ctx, s.root, at) }}
+	sc := &scanner{read: func(at int64) ([]byte, int64, error) { return w.nodes.Parts(ctx, s.root, at) }}
 	if s.checked {
 		return sc, nil
 	}
@@ -143,7 +143,7 @@ func (w *walker) load(ctx context.Context, s nodeRef) (*Node, int, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, fmt.Errorf("read %s: %w", s.root, err)
 	}
-	p, _, err := w.parts(ctx, s.root, 0)
+	p, _, err := w.nodes.Parts(ctx, s.root, 0)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read %s: %w", s.root, err)
 	}
@@ -236,16 +236,25 @@ type Dir struct {
 	Size   int64 // of the root node in bytes
 	Listed int64 // bytes of the nodes with the entries; too few if they are not right below the root node
 
-	parts Parts
+	nodes Nodes
 	name  string // that Named looks for
 	found step   // what the root node says about name
 }
 
 // Open reads and checks the root node of the directory root. name is that of the entry
 // that [Dir.Named] returns.
-func (p Parts) Open(ctx context.Context, root b3.Root, name string) (*Dir, error) {
-	w, d := walker{parts: p}, &Dir{Root: root, parts: p, name: name}
-	sc, err := w.open(ctx, nodeRef{root: root}, func(index bool, it *item) error {
+func (n Nodes) Open(ctx context.Context, root b3.Root, name string) (*Dir, error) {
+	w, d, s := walker{nodes: n}, &Dir{Root: root, nodes: n, name: name}, nodeRef{root: root}
+	t, err := w.table(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	if t != nil {
+		d.Size, d.Listed = int64(len(t.p)), t.listed
+		d.found, err = t.step(s, name)
+		return d, err
+	}
+	sc, err := w.open(ctx, s, func(index bool, it *item) error {
 		d.Listed += it.size
 		return d.found.see(name, index, it)
 	})
@@ -261,7 +270,7 @@ func (p Parts) Open(ctx context.Context, root b3.Root, name string) (*Dir, error
 // Entries is [Entries] with a part of one leaf in memory, and none of an index while
 // its children are read. It reads each node twice, but the root node.
 func (d *Dir) Entries(ctx context.Context) iter.Seq2[Entry, error] {
-	return entries(ctx, walker{parts: d.parts, release: true}, nodeRef{root: d.Root, checked: true})
+	return entries(ctx, walker{nodes: d.nodes, release: true}, nodeRef{root: d.Root, checked: true})
 }
 
 // Named returns the entry with the name that Open was given, or nil.
@@ -269,7 +278,7 @@ func (d *Dir) Named(ctx context.Context) (*Entry, error) {
 	if d.found.below == nil {
 		return d.found.entry, nil
 	}
-	w := walker{parts: d.parts}
+	w := walker{nodes: d.nodes}
 	return w.find(ctx, *d.found.below, d.name)
 }
 
@@ -282,12 +291,12 @@ func (d *Dir) Named(ctx context.Context) (*Entry, error) {
 // cannot exist (bad_request). Other errors are those of get, and bad_request for
 // an object that is no directory.
 func Lookup(ctx context.Context, get Getter, root b3.Root, path string) (Entry, error) {
-	return get.parts().Lookup(ctx, root, path)
+	return get.nodes().Lookup(ctx, root, path)
 }
 
-// Lookup is [Lookup] with a part of one node in memory.
-func (p Parts) Lookup(ctx context.Context, root b3.Root, path string) (Entry, error) {
-	w := walker{parts: p}
+// Lookup is [Lookup] with a part of one node in memory beside the tables.
+func (n Nodes) Lookup(ctx context.Context, root b3.Root, path string) (Entry, error) {
+	w := walker{nodes: n}
 	at := Entry{Kind: Directory, Root: root}
 	path = strings.Trim(norm.NFC.String(path), "/")
 	if path == "" {
@@ -329,13 +338,38 @@ func (p Parts) Lookup(ctx context.Context, root b3.Root, path string) (Entry, er
 // find returns the entry name of the directory at s, or nil.
 func (w *walker) find(ctx context.Context, s nodeRef, name string) (*Entry, error) {
 	for {
-		st := step{at: s}
-		_, err := w.open(ctx, s, func(index bool, it *item) error { return st.see(name, index, it) })
+		st, err := w.step(ctx, s, name)
 		if err != nil || st.below == nil {
 			return st.entry, err
 		}
 		s = *st.below
 	}
+}
+
+// step returns what the node at s says about name.
+func (w *walker) step(ctx context.Context, s nodeRef, name string) (step, error) {
+	t, err := w.table(ctx, s.root)
+	if err != nil {
+		return step{}, err
+	}
+	if t != nil {
+		return t.step(s, name)
+	}
+	st := step{at: s}
+	_, err = w.open(ctx, s, func(index bool, it *item) error { return st.see(name, index, it) })
+	return st, err
+}
+
+// table returns the table of the node root if there is one.
+func (w *walker) table(ctx context.Context, root b3.Root) (*Table, error) {
+	if w.nodes.Table == nil {
+		return nil, nil
+	}
+	t, err := w.nodes.Table(ctx, root)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", root, err)
+	}
+	return t, nil
 }
 
 // step is what a node says about a name: its entry, or the node below that may have it.
