@@ -7,6 +7,8 @@ COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 LDFLAGS     := -s -w -X allium/node.version=$(VERSION) -X allium/node.commit=$(COMMIT)
 TOOLS       := bin/tools
 FUZZTIME    ?= 5s
+# The longest tests wait for nodes, and leave most of two cores idle.
+PARALLEL    ?= -p 3 -parallel 4
 # Of one package. On a busy machine the longest take more than go's ten minutes.
 TESTTIMEOUT ?= 30m
 BENCHTIME   ?= 1s
@@ -26,7 +28,7 @@ build: ## Build bin/allium, one static binary
 
 .PHONY: test
 test: ## Run every test that needs nothing but Go
-	$(GO) test -timeout $(TESTTIMEOUT) ./...
+	$(GO) test $(PARALLEL) -timeout $(TESTTIMEOUT) ./...
 
 .PHONY: race
 race: ## Run the race detector where goroutines meet

@@ -66,6 +66,9 @@ func TestSubscribersSeeUpdates(t *testing.T) {
 // TestLossDelaysUpdates: where one packet in twenty is lost, nobody is told an old value for longer than
 // the TTL of its record: what gossip loses is found when the TTL ends.
 func TestLossDelaysUpdates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestHoldersFlap has the same goroutines")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newNetwork(t)
 		defer w.close()
@@ -88,7 +91,7 @@ func TestLossDelaysUpdates(t *testing.T) {
 		var mu sync.Mutex
 		var knows, old []time.Duration // since the update: its first answer, and the last one of the value before
 		gossiped := 0
-		for i := range unlessShort(10) {
+		for i := range 10 {
 			before, value := rec.Value.String(), fmt.Sprint("value ", i)
 			rec = w.record("blog", value)
 			begun := time.Now()
