@@ -16,6 +16,7 @@ type Error struct {
 	Limit    *Limit // the limit that refused the request; nil if none did
 	LookupID string // identifies the lookup in the log; empty without a lookup
 	Err      error  // the cause; may be nil
+	Lasting  bool   // it does not pass within a minute, even if such an outcome may
 }
 
 // Limit describes the limit that refused a request.
@@ -48,6 +49,17 @@ func (e *Error) Error() string { return e.Message }
 
 // Unwrap returns the cause, nil if there is none.
 func (e *Error) Unwrap() error { return e.Err }
+
+// IsLasting reports whether err, or a cause of it, is a lasting *Error.
+func IsLasting(err error) bool {
+	for {
+		e, ok := errors.AsType[*Error](err)
+		if !ok || e.Lasting {
+			return ok
+		}
+		err = e.Err
+	}
+}
 
 // Status returns the outcome.
 func (e *Error) Status() Outcome { return e.Outcome }

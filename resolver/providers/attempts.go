@@ -32,7 +32,7 @@ func (t *Attempts) Note(p peer.ID, err error) {
 // MayReturn reports whether one of the peers may succeed within a minute.
 func (t *Attempts) MayReturn() bool {
 	for _, err := range t.last {
-		if o, _ := outcomeOf(err); MayReturn(o) {
+		if o, _ := outcomeOf(err); mayReturn(o, err) {
 			return true
 		}
 	}

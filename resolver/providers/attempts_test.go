@@ -39,3 +39,24 @@ func TestToldFailures(t *testing.T) {
 		}
 	}
 }
+
+// TestMayReturn: which failures of a peer are worth a wait of up to a minute.
+func TestMayReturn(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{status.Errorf(status.TransportDown, "reset"), true},
+		{status.Errorf(status.Busy, "full"), true},
+		{status.Errorf(status.NotFound, "absent"), false},
+		{status.Errorf(status.Corrupt, "other bytes"), false},
+		{status.Errorf(status.TransportDown, "no stream: %w",
+			&status.Error{Outcome: status.TransportDown, Message: "used up", Lasting: true}), false},
+	} {
+		var all Attempts
+		all.Note("peer", tt.err)
+		if got := MayReturn(tt.err); got != tt.want || all.MayReturn() != tt.want || WorthRetrying(tt.err, true) != tt.want {
+			t.Errorf("%v: %t, %t and %t, want %t", tt.err, got, all.MayReturn(), WorthRetrying(tt.err, true), tt.want)
+		}
+	}
+}

@@ -48,22 +48,25 @@ func (p *Pool) GuardLookup(lookupID string, f func() error) (err error) {
 	return f()
 }
 
-// WorthRetrying reports whether a peer that failed with the outcome o may succeed
+// WorthRetrying reports whether a peer that failed with err may succeed
 // soon. progressed says that the request had delivered verified bytes.
-func WorthRetrying(o status.Outcome, progressed bool) bool {
-	switch o {
+func WorthRetrying(err error, progressed bool) bool {
+	switch status.Of(err) {
 	case status.BreakerOpen:
 		return false
 	case status.Timeout:
 		return progressed // a peer that sent nothing has cost enough time
 	}
-	return MayReturn(o)
+	return MayReturn(err)
 }
 
-// MayReturn reports whether a peer that failed with the outcome o may succeed within a minute: it was
+// MayReturn reports whether a peer that failed with err may succeed within a minute: it was
 // unreachable, silent or busy, and neither lied nor lacks the object.
-func MayReturn(o status.Outcome) bool {
-	if o == status.Corrupt {
+func MayReturn(err error) bool { return mayReturn(status.Of(err), err) }
+
+// mayReturn is MayReturn for an err whose outcome is taken for o.
+func mayReturn(o status.Outcome, err error) bool {
+	if o == status.Corrupt || status.IsLasting(err) {
 		return false
 	}
 	switch o.Retry() {

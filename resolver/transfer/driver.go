@@ -208,7 +208,7 @@ func (d *driver) patience(w *Waiter) time.Duration {
 
 // away tells the machine whether a provider that failed with err may return.
 func (d *driver) away(id schedule.ProviderID, err error) {
-	if err != nil && providers.MayReturn(status.Of(err)) {
+	if err != nil && providers.MayReturn(err) {
 		d.m.Away(id)
 	}
 }
@@ -326,7 +326,7 @@ func (d *driver) took(sp *span) error {
 	res := schedule.Result{Fresh: sp.fresh, Extra: sp.extra}
 	if !final {
 		res.Outcome = status.Of(sp.err)
-		res.Again = providers.WorthRetrying(res.Outcome, progressed)
+		res.Again = providers.WorthRetrying(sp.err, progressed)
 	}
 	d.m.Progress(sp.id, sp.progress())
 	v := d.m.Ended(d.now(), sp.id, res)

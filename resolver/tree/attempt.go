@@ -21,9 +21,9 @@ type job struct {
 	// that verified bytes arrived. It calls a.heard for each item. Several attempts may run at once.
 	attempt func(ctx context.Context, a *asking) (progress bool, err error)
 
-	attempts providers.Attempts         // how the sources did
-	failures map[peer.ID]status.Outcome // of sources, the latest
-	lost     map[peer.ID]struct{}       // sources that are not asked again
+	attempts providers.Attempts   // how the sources did
+	failures map[peer.ID]error    // of sources, the latest
+	lost     map[peer.ID]struct{} // sources that are not asked again
 }
 
 // run gives the job to one source after another until it is done; see round. A source
@@ -65,8 +65,8 @@ func (j *job) run(ctx context.Context) error {
 
 // renew lets the sources that may return be asked again, and others be looked for.
 func (j *job) renew() {
-	for p, o := range j.failures {
-		if providers.MayReturn(o) {
+	for p, err := range j.failures {
+		if providers.MayReturn(err) {
 			delete(j.lost, p)
 			j.t.f.pool.Redial(p)
 		}
@@ -76,17 +76,17 @@ func (j *job) renew() {
 
 // failed records that a source did not do the job. It reports whether it is worth another round.
 func (j *job) failed(p peer.ID, progress bool, err error) (again bool) {
-	root, o := j.from.first(), status.Of(err)
+	root := j.from.first()
 	j.t.f.pool.Failed(root, p, j.t.trace.ID().String(), err)
 	j.attempts.Note(p, err)
-	if o == status.Corrupt {
+	if status.Of(err) == status.Corrupt {
 		j.t.src.Refuted(p, err)
 	}
 	if j.failures == nil {
-		j.failures, j.lost = map[peer.ID]status.Outcome{}, map[peer.ID]struct{}{}
+		j.failures, j.lost = map[peer.ID]error{}, map[peer.ID]struct{}{}
 	}
-	j.failures[p] = o
-	if providers.WorthRetrying(o, progress) {
+	j.failures[p] = err
+	if providers.WorthRetrying(err, progress) {
 		return true
 	}
 	j.lost[p] = struct{}{}

@@ -222,7 +222,7 @@ func (r *round) ended(ctx context.Context, e event) (done bool, err error) {
 		switch {
 		case e.progress:
 			j.t.prompt(p)
-		case providers.MayReturn(status.Of(e.err)):
+		case providers.MayReturn(e.err):
 			j.t.late(p)
 		}
 		r.again = j.failed(p, e.progress, e.err) || r.again

@@ -144,10 +144,13 @@ func (b *Bulk) redial(ctx context.Context, p peer.ID, end time.Time) bool {
 	return b.host.Connect(network.WithAllowLimitedConn(ctx, "allium bulk"), peer.AddrInfo{ID: p}) == nil
 }
 
-// errUsedUp says what to do when only a relay leads to a peer.
-var errUsedUp = status.Errorf(status.TransportDown, "only a relay leads to the peer, and the relay's limit is used "+
-	"up: open or forward a port on either side (`allium doctor reach` says which), then run the same command "+
-	"again: it resumes")
+// errUsedUp says what to do when only a relay leads to a peer. Waiting does not help: see bulkAgain.
+var errUsedUp = &status.Error{
+	Outcome: status.TransportDown,
+	Message: "only a relay leads to the peer, and the relay's limit is used up: open or forward a port on either " +
+		"side (`allium doctor reach` says which), then run the same command again: it resumes",
+	Lasting: true,
+}
 
 // justRedialed reports whether redial did its work less than redialGap ago, in vain.
 func (b *Bulk) justRedialed(p peer.ID, now time.Time) bool {
