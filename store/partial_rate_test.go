@@ -148,6 +148,9 @@ func TestCrashFastDownload(t *testing.T) {
 // TestPartialWaitFails says to a writer that waits for a checkpoint that it
 // failed.
 func TestPartialWaitFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestCrashFastDownload has the same goroutines")
+	}
 	t.Parallel()
 	gate := &atSync{}
 	in, src, s := startFast(t, errorfs.Wrap(vfs.NewMem(), gate))

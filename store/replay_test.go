@@ -18,6 +18,9 @@ import (
 // everything since: what is whole is found again, nothing wrong is served, what
 // an ordinary crash leaves is no damage and all else is, and the log goes on.
 func TestReplay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a store for each byte of a log; TestRebuildCrash has its goroutines")
+	}
 	t.Parallel()
 	const name, header, record = "/store/seg/0000000000000001.seg", 64, 68
 	disk := vfs.NewCrashableMem()

@@ -20,6 +20,9 @@ import (
 // TestCheckLog: a header that is damaged while the index knows its record is
 // found, the record is copied, and the file is kept beside the log.
 func TestCheckLog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads and writes a log again and again; TestKillDownload and TestScrubRaces have its goroutines")
+	}
 	t.Parallel()
 	disk := vfs.NewMem()
 	s, stop := storetest.Start(t, tiny(), store.Deps{FS: disk})
