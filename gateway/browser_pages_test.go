@@ -137,7 +137,7 @@ func TestBrowserLooks(t *testing.T) {
 			b.quiet(t, where)
 			if c.name == "list" {
 				see(t, b, chromedp.Evaluate[bool](`document.querySelector(".ticket").open = true`))
-				const sorts = `[...document.querySelectorAll("thead a")].filter((a) => a.offsetWidth).length`
+				const sorts = `[...document.querySelectorAll("thead button")].filter((a) => a.offsetWidth).length`
 				if n := see(t, b, chromedp.Evaluate[int](sorts)); n != 3 {
 					t.Errorf("%s: %d orders are offered", where, n)
 				}
@@ -161,8 +161,8 @@ func TestBrowserWithoutScripts(t *testing.T) {
 	if got := see(t, b, chromedp.Evaluate[string](first)); got != "archive.zip" {
 		t.Errorf("the first file is %s", got)
 	}
-	b.visit(t, chromedp.Click(`th.size a`))
-	b.visit(t, chromedp.Click(`th.size a`))
+	b.visit(t, chromedp.Click(`th.size button`))
+	b.visit(t, chromedp.Click(`th.size button`))
 	if got := see(t, b, chromedp.Evaluate[string](first)); !strings.HasPrefix(got, "beach-") {
 		t.Errorf("the largest file is %s", got)
 	}
@@ -171,7 +171,7 @@ func TestBrowserWithoutScripts(t *testing.T) {
 	if got := see(t, b, chromedp.Evaluate[int](`document.querySelectorAll("tbody tr").length`)); got != 4 {
 		t.Errorf("%d entries have BEACH-1", got)
 	}
-	b.visit(t, chromedp.Click(`.views li:nth-child(2) a`))
+	b.visit(t, chromedp.Click(`.views li:nth-child(2) button`))
 	const loaded = `[...document.images].filter((i) => i.closest(".gallery") && i.complete && i.naturalWidth).length`
 	for see(t, b, chromedp.Evaluate[int](loaded)) != 4 { // the test's context bounds this
 	}
@@ -204,7 +204,8 @@ func TestBrowserWithoutScripts(t *testing.T) {
 		t.Helper()
 		for range 200 {
 			b.do(t, chromedp.KeyEvent("\t"))
-			const focused = `document.activeElement.getAttribute("href") || document.activeElement.tagName`
+			const focused = `((e) => e.getAttribute("href") || e.getAttribute("aria-label") || e.textContent)(` +
+				`document.activeElement)`
 			if see(t, b, chromedp.Evaluate[string](focused)) == want {
 				return
 			}
@@ -212,14 +213,14 @@ func TestBrowserWithoutScripts(t *testing.T) {
 		t.Fatalf("no key leads to %s", want)
 	}
 	b.visit(t, chromedp.Navigate(tree))
-	focused("SUMMARY")
+	focused("Ticket and QR code")
 	b.do(t, chromedp.KeyEvent("\r"))
 	if !see(t, b, chromedp.Evaluate[bool](`document.querySelector(".ticket").open`)) {
 		t.Error("Enter does not open the ticket")
 	}
-	focused("?sort=kind&view=list")
+	focused("Kind")
 	b.visit(t, chromedp.KeyEvent("\r"))
-	focused("./main.go?view=preview")
+	focused("Look at main.go")
 	b.visit(t, chromedp.KeyEvent("\r"))
 	if got := see(t, b, chromedp.Text("h1")); got != "main.go" {
 		t.Errorf("Enter leads to %s", got)

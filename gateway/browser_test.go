@@ -170,7 +170,7 @@ func TestBrowser(t *testing.T) {
 	b.shot(t, "listing")
 	b.quiet(t, "listing")
 
-	b.do(t, chromedp.Click(`a[href="./src/"]`), chromedp.WaitVisible(`a[rel="up"]`))
+	b.do(t, chromedp.Click(`a[href="src/"]`), chromedp.WaitVisible(`a[rel="up"]`))
 	if heading := see(t, b, chromedp.Text("h1")); !strings.Contains(heading, "src") {
 		t.Errorf("heading %q", heading)
 	}
@@ -218,7 +218,7 @@ func TestBrowser(t *testing.T) {
 	defer peerAt.Close()
 	shared := ticketAt(t, root, peerAt.Addr().(*net.TCPAddr).Port)
 	b.do(t, chromedp.Navigate(base+"/"), chromedp.SendKeys("#key", shared), chromedp.Submit("#key"),
-		chromedp.WaitVisible(`a[href="./src/"]`))
+		chromedp.WaitVisible(`a[href="src/"]`))
 	if at := see(t, b, chromedp.Location()); at != base+"/b3/"+root.String()+"/" {
 		t.Errorf("the ticket led to %s", at)
 	}

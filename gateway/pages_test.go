@@ -30,6 +30,19 @@ func shownNames(page string) (names []string) {
 	return names
 }
 
+// buttonTo is the beginning of a form that leads to a page with a query. Its members are in the order of their names.
+func buttonTo(query, label string) string {
+	form := `<form class="choice" method="get" rel="nofollow">`
+	for member := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(member, "=")
+		form += fmt.Sprintf(`<input type="hidden" name="%s" value="%s">`, name, value)
+	}
+	if label == "" {
+		return form + "<button"
+	}
+	return form + "<button>" + label
+}
+
 func TestListingOrder(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -58,9 +71,10 @@ func TestListingOrder(t *testing.T) {
 	page := do(t, "GET", dir+"?filter=img&sort=size&order=desc")
 	for _, want := range []string{
 		`aria-sort="descending"`, `name="sort" value="size"`, `name="order" value="desc"`, `value="img"`, "3 of 10 entries",
-		`href="?filter=img&amp;sort=size&amp;view=list"`,                   // the other direction
-		`href="?filter=img&amp;order=desc&amp;sort=size&amp;view=gallery"`, // the other view
-		`href="?order=desc&amp;sort=size&amp;view=list"`,                   // without the filter
+		buttonTo("filter=img&sort=size&view=list", ""),               // the other direction
+		buttonTo("filter=img&order=desc&sort=size&view=gallery", ""), // the other view
+		buttonTo("order=desc&sort=size&view=list", ""),               // without the filter
+		buttonTo("format=json", "as JSON"),
 	} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("no %s", want)
@@ -228,13 +242,13 @@ func TestPreviews(t *testing.T) {
 		"<style>*{}</style><form action=/x><input></form>\n\n[page](notes.txt) [far](https://example.org/)"
 	dir := n.Addrs().Gateway + "/b3/" + n.objects.tree(t, files).String() + "/"
 	for name, want := range map[string][]string{
-		"main.go":          {`<pre class="lines">`, "<span>package main\n</span>", `href="./main.go" download`},
-		"beach-1.png":      {`<img src="./beach-1.png" alt="beach-1.png">`},
-		"logo.svg":         {`<img src="./logo.svg"`},
+		"main.go":          {`<pre class="lines">`, "<span>package main\n</span>", `href="main.go" download`},
+		"beach-1.png":      {`<img src="beach-1.png" alt="beach-1.png">`},
+		"logo.svg":         {`<img src="logo.svg"`},
 		"not-an-image.png": {"does not begin like one", "There is no preview"},
 		"tone.wav":         {"<audio"},
 		"clip.webm":        {"<video"},
-		"paper.pdf":        {`<object class="document" type="application/pdf" data="./paper.pdf"`},
+		"paper.pdf":        {`<object class="document" type="application/pdf" data="paper.pdf"`},
 		"archive.zip":      {"There is no preview", "archive, "},
 		"Makefile":         {"<span>all:\n</span>"}, // by its bytes
 		"page.htm":         {"<span>&lt;script&gt;alert(1)&lt;/script&gt;\n</span>"},
@@ -345,10 +359,11 @@ func TestPagesGolden(t *testing.T) {
 	n := startWith(t, hooks{deps: func(d *Deps) { withTicket(d); d.Example = b3.Sum([]byte("example")) }})
 	tree := "/b3/" + n.objects.tree(t, map[string]string{
 		"a dir/x": "x", "b.png": pixel, "c.md": "# Title\n\n[x](a%20dir/)\n", "d.go": "package d\n", "e": "-> d.go",
-		"f.sh": "#\n",
+		"f.sh": "#\n", "g+h & 'i':.txt": "odd\n", "j + k/x": "x",
 	}).String() + "/"
 	for name, path := range map[string]string{
 		"landing": "/", "list": tree, "gallery": tree + "?view=gallery&sort=kind", "below": tree + "a%20dir/",
+		"odd":      tree + "j%20+%20k/",
 		"markdown": tree + "c.md?view=preview", "text": tree + "d.go?view=preview", "image": tree + "b.png?view=preview",
 	} {
 		a := do(t, "GET", n.Addrs().Gateway+path)

@@ -43,7 +43,9 @@ func (g *Handlers) directory(b *body, r *http.Request, t target, dir *manifest.D
 		return g.listing(b, r, t, dir, q, "", func() pageWriter { return &jsonListing{target: t, root: dir.Root} })
 	}
 	shared := g.shared(t, dir.Root, true, dir.Size)
-	return g.listing(b, r, t, dir, q, shared.Ticket, func() pageWriter { return newHTMLListing(t, q, shared) })
+	return g.listing(b, r, t, dir, q, shared.Ticket, func() pageWriter {
+		return newHTMLListing(t, r.URL.EscapedPath(), q, shared)
+	})
 }
 
 // listing sends the entries of a directory. The program generates the listing, so its ETag is

@@ -2,6 +2,8 @@ package content
 
 import (
 	"fmt"
+	"html"
+	"html/template"
 	"io"
 	"net/url"
 
@@ -24,9 +26,10 @@ type htmlListing struct {
 	Gallery    bool
 	Sorted     bool
 	Busy       bool // it is not sorted, because others hold the memory for it
-	Views      []choiceLink
+	Views      []pageChoice
 	Columns    []column
-	Unfiltered string // the URL of the same page without a filter
+	Unfiltered pageChoice // the same page without a filter
+	JSON       pageChoice
 
 	All   int   // entries of the directory so far
 	Count int   // of them, those that are shown
@@ -39,29 +42,41 @@ type htmlListing struct {
 // listingQuery is what the form of a listing sends again. Defaults are empty.
 type listingQuery struct{ View, Sort, Order, Filter string }
 
-// choiceLink is a link to the same page in another form.
-type choiceLink struct {
-	Label, URL string
-	Active     bool
+// pageChoice is a button that leads to the same page in another form.
+type pageChoice struct {
+	Label  string
+	Query  url.Values
+	Active bool
 }
 
-// column is a column of the listing that can be sorted by. URL and Aria are empty in a listing that is not sorted.
-type column struct{ Label, Class, URL, Aria, Arrow string }
+// column is a column of the listing that can be sorted by. Query and Aria are empty in a listing that is not sorted.
+type column struct {
+	pageChoice
+	Class, Aria string
+}
 
 // row is one entry of the listing.
 type row struct {
-	Name, URL, File, Picture, Note, Size, Exact string
-	Icon, Kind                                  string
-	Address, Short                              string
-	Directory                                   bool
+	Name, Note, Size, Exact string
+	Icon, Kind              string
+	URL                     string // of the entry itself
+	Page                    string // URL of what shows the entry to people
+	Object, Address, Short  string // the URL of its bytes, and their address; empty for a link
+	Directory, File         bool
+	Look                    bool // Page is another page than the entry itself
+	Picture                 bool // a gallery shows the file
 }
 
-func newHTMLListing(t target, q pageQuery, s shared) *htmlListing {
+// newHTMLListing returns the listing of t. path is the path that the client asked for, in its spelling.
+func newHTMLListing(t target, path string, q pageQuery, s shared) *htmlListing {
 	l := &htmlListing{
 		pageTop: newPageTop(t, s), Directory: true, Up: len(t.names) > 0, Gallery: q.view == viewGallery,
 		Query: listingQuery{View: q.view, Filter: q.filter}, q: q, filter: newFilter(q.filter),
-		Unfiltered: q.with(func(q *pageQuery) { q.filter = "" }),
+		Unfiltered: pageChoice{Label: "Show all", Query: q.with(func(q *pageQuery) { q.filter = "" })},
+		JSON:       pageChoice{Label: "as JSON", Query: url.Values{"format": {"json"}}},
 	}
+	// A template would write + in a title as &#43;, and GDAL compares the bytes.
+	l.Index = template.HTML("<title>Index of " + html.EscapeString(path) + "</title>") //nolint:gosec // escaped
 	if q.sort != sortName {
 		l.Query.Sort = q.sort
 	}
@@ -69,7 +84,8 @@ func newHTMLListing(t target, q pageQuery, s shared) *htmlListing {
 		l.Query.Order = "desc"
 	}
 	for _, v := range []struct{ view, label string }{{viewList, "List"}, {viewGallery, "Gallery"}} {
-		l.Views = append(l.Views, choiceLink{v.label, q.with(func(q *pageQuery) { q.view = v.view }), v.view == q.view})
+		query := q.with(func(q *pageQuery) { q.view = v.view })
+		l.Views = append(l.Views, pageChoice{v.label, query, v.view == q.view})
 	}
 	return l
 }
@@ -87,19 +103,19 @@ func (l *htmlListing) begin(w io.Writer, o order) error {
 	return pageTemplates.ExecuteTemplate(w, "begin", l)
 }
 
-// column returns a column whose link sorts by it, or reverses the order if the listing is sorted by it.
+// column returns a column whose button sorts by it, or reverses the order if the listing is sorted by it.
 func (l *htmlListing) column(key, label, class string) column {
-	c := column{Label: label, Class: class}
+	c := column{pageChoice{Label: label}, class, ""}
 	if !l.Sorted {
 		return c
 	}
-	active := key == l.q.sort
-	c.URL = l.q.with(func(q *pageQuery) { q.sort, q.desc = key, active && !q.desc })
+	c.Active = key == l.q.sort
+	c.Query = l.q.with(func(q *pageQuery) { q.sort, q.desc = key, c.Active && !q.desc })
 	switch {
-	case active && l.q.desc:
-		c.Aria, c.Arrow = "descending", " ↓"
-	case active:
-		c.Aria, c.Arrow = "ascending", " ↑"
+	case c.Active && l.q.desc:
+		c.Aria, c.Label = "descending", label+" ↓"
+	case c.Active:
+		c.Aria, c.Label = "ascending", label+" ↑"
 	}
 	return c
 }
@@ -111,30 +127,28 @@ func (l *htmlListing) entry(w io.Writer, e *manifest.Entry) error {
 	}
 	l.Count++
 	k := kindOf(e)
-	file := "./" + url.PathEscape(e.Name)
-	r := row{Name: exchange.EscapeName(e.Name), URL: file, Icon: k.Icon, Kind: k.Name}
+	r := row{Name: exchange.EscapeName(e.Name), URL: percentEncode(e.Name), Icon: k.Icon, Kind: k.Name}
+	r.Page = r.URL
 	switch e.Kind {
 	case manifest.Directory:
 		r.Directory = true
 		r.URL += "/"
-		if l.Gallery {
-			r.URL += "?view=" + viewGallery
-		}
+		r.Page = r.URL + "?view=" + viewGallery
 	case manifest.Link:
 		r.Note = "→ " + exchange.EscapeName(e.Target)
 	case manifest.File:
 		l.Bytes += e.Size
 		r.Size, r.Exact = limits.Bytes(e.Size).Human(), fmt.Sprintf("%d bytes", e.Size)
-		r.File, r.URL = file, file+pageOf(e.Name)
+		page := pageOf(e.Name)
+		r.File, r.Look, r.Page = true, page != "", r.URL+page
 		if e.Executable {
 			r.Note = "executable"
 		}
-		if k == kindImage && e.Size <= maxThumbnail {
-			r.Picture = file
-		}
+		r.Picture = k == kindImage && e.Size <= maxThumbnail
 	}
 	if !e.Root.IsZero() {
 		r.Address, r.Short = e.Root.String(), e.Root.Hex()[:8]
+		r.Object = "/o/" + r.Address
 	}
 	if l.Gallery {
 		return pageTemplates.ExecuteTemplate(w, "tile", r)

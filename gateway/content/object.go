@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -220,13 +219,13 @@ func (b *body) objectHeader() {
 	switch {
 	case b.contentType == mimePDF && !b.item.download:
 		h.Set("Content-Security-Policy", documentPolicy)
-		h.Set("Content-Disposition", "inline; filename*=UTF-8''"+extValue(b.item.name))
+		h.Set("Content-Disposition", "inline; filename*=UTF-8''"+percentEncode(b.item.name))
 	case b.item.download && isDocument(b.contentType):
 		name := b.item.name
 		if name == "" {
 			name = "b3-" + b.item.root.Hex()[:16]
 		}
-		h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+extValue(name))
+		h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+percentEncode(name))
 	}
 	b.validators()
 	switch {
@@ -250,9 +249,6 @@ var (
 	sameSite        = []string{"same-site"}
 	cacheForever    = []string{exchange.Immutable}
 )
-
-// extValue encodes a name as the value of a header parameter (RFC 8187 §3.2.1).
-func extValue(name string) string { return strings.ReplaceAll(url.QueryEscape(name), "+", "%20") }
 
 // validators sets the headers that a 304 answer has too.
 func (b *body) validators() {

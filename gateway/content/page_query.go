@@ -120,9 +120,9 @@ func prefersJSON(r *http.Request) bool {
 	return json && !html
 }
 
-// with returns the query of a link to the same page with something changed. Defaults are left out, but for the view,
-// which asks for a listing also where there is an index.html.
-func (q pageQuery) with(change func(*pageQuery)) string {
+// with returns the query of the same page with something changed. Defaults are left out, but for the view, which asks
+// for a listing also where there is an index.html.
+func (q pageQuery) with(change func(*pageQuery)) url.Values {
 	change(&q)
 	values := url.Values{"view": {q.view}}
 	if q.sort != sortName {
@@ -134,10 +134,10 @@ func (q pageQuery) with(change func(*pageQuery)) string {
 	if q.filter != "" {
 		values.Set("filter", q.filter)
 	}
-	return "?" + values.Encode()
+	return values
 }
 
 // tag returns the query as a part of an entity tag.
 func (q pageQuery) tag() string {
-	return q.format + q.with(func(*pageQuery) {})
+	return q.format + "?" + q.with(func(*pageQuery) {}).Encode()
 }

@@ -18,8 +18,9 @@ import (
 type pageTop struct {
 	Style  template.CSS
 	Title  string
-	Bare   bool    // the title is an address
-	Crumbs []crumb // the directories above, the root first
+	Index  template.HTML // the element title of a listing; empty: it is made of Title
+	Bare   bool          // the title is an address
+	Crumbs []crumb       // the directories above, the root first
 	shared
 }
 
@@ -32,7 +33,7 @@ func newPageTop(t target, s shared) pageTop {
 	at := target{root: t.root, name: t.name}
 	p.Title = cmp.Or(exchange.EscapeName(t.name), shorten(t.root))
 	for _, n := range t.names {
-		p.Crumbs = append(p.Crumbs, crumb{p.Title, at.url(true)})
+		p.Crumbs = append(p.Crumbs, crumb{p.Title, at.href(true)})
 		p.Title, at.names = exchange.EscapeName(n), append(at.names, n)
 	}
 	return p

@@ -85,18 +85,26 @@ func (t target) path() string {
 }
 
 // url returns the escaped path of the target, with a slash at the end if slash is true.
-func (t target) url(slash bool) string {
+func (t target) url(slash bool) string { return t.escaped(slash, url.PathEscape) }
+
+// href returns the same for a link in a page. Some programs decode no HTML entities there, so nothing in it needs one.
+func (t target) href(slash bool) string { return t.escaped(slash, percentEncode) }
+
+func (t target) escaped(slash bool, escape func(string) string) string {
 	var b strings.Builder
 	if t.name != "" {
-		b.WriteString("/n/" + url.PathEscape(t.name))
+		b.WriteString("/n/" + escape(t.name))
 	} else {
 		b.WriteString("/b3/" + t.root.String())
 	}
 	for _, n := range t.names {
-		b.WriteString("/" + url.PathEscape(n))
+		b.WriteString("/" + escape(n))
 	}
 	if slash {
 		b.WriteByte('/')
 	}
 	return b.String()
 }
+
+// percentEncode encodes all bytes of a name but letters, digits, "-", ".", "_" and "~" (RFC 3986 §2.3).
+func percentEncode(name string) string { return strings.ReplaceAll(url.QueryEscape(name), "+", "%20") }

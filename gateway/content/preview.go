@@ -10,7 +10,6 @@ import (
 	"iter"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
 	"unicode/utf8"
 
@@ -80,10 +79,10 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 	shared := g.shared(t, it.root, false, b.size)
 	p := &previewPage{
 		pageTop: newPageTop(t, shared), Executable: executable, Size: limits.Bytes(b.size).Human(),
-		Exact: fmt.Sprintf("%d bytes", b.size), File: "./" + url.PathEscape(it.name),
+		Exact: fmt.Sprintf("%d bytes", b.size), File: percentEncode(it.name),
 	}
 	if len(t.names) == 0 {
-		p.File = t.url(false)
+		p.File = t.href(false)
 	}
 	contentType := typeOf(it.name)
 	var head headBuffer
