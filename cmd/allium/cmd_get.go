@@ -41,8 +41,8 @@ func (a *app) getCommand() *cobra.Command {
 		Long: `Fetch a file or directory and write it to disk. Every 64 KiB is proved before
 it is written. The output gets its name only when it is whole, and nothing is
 written outside it, whatever the directory says. Until then it is called
-.NAME.allium-XXXXXXXX and is locked. If a get is killed, the next get in that
-directory removes what it left.
+.NAME.allium-XXXXXXXX and is locked. If a get is killed, a get in that directory a few
+seconds later removes what it left.
 
 Once bytes have arrived, a source that stands still or restarts is waited for: a
 minute without a source, or until the end of --timeout. Run again, it goes on.

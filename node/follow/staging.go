@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"time"
 
 	"allium/node/tree/extract"
 	"allium/protocols/b3"
@@ -28,8 +29,25 @@ type staging struct {
 	made   int             // names that were made up so far
 }
 
+// stagingTries bounds how often a staging is made again because `get --update` removes it as a leftover,
+// with stagingWait before each.
+const (
+	stagingTries = 20
+	stagingWait  = 10 * time.Millisecond
+)
+
 // openStaging opens the staging of a followed directory, and makes it if there is none.
 func openStaging(top *os.Root) (s *staging, err error) {
+	for range stagingTries {
+		if s, err = makeStaging(top); !errors.Is(err, extract.ErrTempTaken) {
+			return s, err
+		}
+		time.Sleep(stagingWait)
+	}
+	return nil, err
+}
+
+func makeStaging(top *os.Root) (s *staging, err error) {
 	info, err := top.Lstat(stagingName)
 	if err == nil && !info.IsDir() { // nobody else uses the name
 		if err = top.Remove(stagingName); err == nil {
@@ -37,7 +55,9 @@ func openStaging(top *os.Root) (s *staging, err error) {
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = top.Mkdir(stagingName, 0o700)
+		if err = top.Mkdir(stagingName, 0o700); errors.Is(err, fs.ErrExist) {
+			return nil, extract.ErrTempTaken
+		}
 	}
 	if err != nil {
 		return nil, err

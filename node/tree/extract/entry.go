@@ -27,21 +27,14 @@ func (x *Extractor) FileBy(
 	path string, size int64, executable bool, write func(f *os.File) (moved bool, err error),
 ) error {
 	return x.do(path, manifest.File, func(dir *os.Root, name string) error {
-		replaces := ""
-		if path == "" {
-			replaces = x.replaces()
-		}
-		f, keep, err := createBeside(dir, name, replaces, executable)
+		f, keep, err := x.create(path, dir, name, executable)
 		if err != nil {
 			return err
 		}
-		x.begun = true
 		if path == "" {
-			err = x.lockTemp()
+			name = x.tmp
 		}
-		if err == nil {
-			f, err = x.written(dir, name, f, write)
-		}
+		f, err = x.written(dir, name, f, write)
 		if err == nil {
 			err = hasSize(f, size)
 		}
@@ -53,6 +46,20 @@ func (x *Extractor) FileBy(
 		}
 		return errors.Join(err, f.Close())
 	})
+}
+
+// create creates the file of an entry in dir, or the sibling if path is ""; see createBeside.
+func (x *Extractor) create(
+	path string, dir *os.Root, name string, executable bool,
+) (f *os.File, keep func(*os.File) error, err error) {
+	if path != "" {
+		return createBeside(dir, name, "", executable)
+	}
+	f, err = x.createTemp(func(tmp string) (f *os.File, err error) {
+		f, keep, err = createBeside(dir, tmp, x.replaces(), executable)
+		return f, err
+	})
+	return f, keep, err
 }
 
 // written calls write with the file f, and returns the file that then has the name. It closes f if
@@ -73,7 +80,8 @@ func (x *Extractor) written(
 		return now, nil
 	}
 	x.unlockTemp()
-	return now, x.lockTemp()
+	x.lock, err = LockTemp(x.parent, x.tmp)
+	return now, err
 }
 
 // replaces returns the name of the file whose permissions the target gets, or "".
@@ -91,14 +99,16 @@ func (x *Extractor) Dir(path string) error {
 		if len(x.stack) == manifest.MaxNesting {
 			return refuse(path, "more than %d directories inside each other", manifest.MaxNesting)
 		}
-		if err := parent.Mkdir(name, 0o755); err != nil {
-			return err
-		}
-		x.begun = true
+		mkdir := func(name string) (*os.File, error) { return nil, parent.Mkdir(name, 0o755) }
+		var err error
 		if path == "" {
-			if err := x.lockTemp(); err != nil {
-				return err
-			}
+			_, err = x.createTemp(mkdir)
+			name = x.tmp
+		} else {
+			_, err = mkdir(name)
+		}
+		if err != nil {
+			return err
 		}
 		dir, err := parent.OpenRoot(name)
 		if err != nil {
@@ -156,8 +166,8 @@ func (x *Extractor) entryError(path string, err error) error {
 	return targetError(path, err)
 }
 
-// place returns the open directory of an entry and the name of the entry in it. It
-// closes the directories that do not contain the entry.
+// place returns the open directory of an entry and the name of the entry in it, which is
+// "" for the target. It closes the directories that do not contain the entry.
 func (x *Extractor) place(path string, kind manifest.EntryKind) (*os.Root, string, error) {
 	if path == "" {
 		return x.placeTarget(kind)
@@ -215,7 +225,7 @@ func (x *Extractor) placeTarget(kind manifest.EntryKind) (*os.Root, string, erro
 		}
 	}
 	x.kind = kind
-	return x.parent, x.tmp, nil
+	return x.parent, "", nil
 }
 
 // leave closes the open directories from the n-th on.

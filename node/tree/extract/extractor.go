@@ -71,7 +71,7 @@ type Extractor struct {
 
 // temporary is the sibling that is written and then renamed to the target.
 type temporary struct {
-	tmp     string   // name in parent
+	tmp     string   // name in parent, once begun
 	begun   bool     // the sibling exists
 	adopted bool     // tmp is the path of a file that Move took, below parent
 	lock    *os.File // holds the lock of the sibling; nil: it has none
@@ -110,8 +110,7 @@ func Begin(target string, opts Options) (*Extractor, error) {
 		return nil, fmt.Errorf("extract to %q: %w", target, parentError(target, dir, err))
 	}
 	x := &Extractor{
-		opts: opts, target: target, parent: parent, base: base,
-		temporary: temporary{tmp: tempName(base)}, fold: newFolder(),
+		opts: opts, target: target, parent: parent, base: base, fold: newFolder(),
 	}
 	if err := x.checkTarget(opts.Overwrite); err != nil {
 		return nil, errors.Join(err, parent.Close())
@@ -120,10 +119,14 @@ func Begin(target string, opts Options) (*Extractor, error) {
 	return x, nil
 }
 
-// lockTemp locks the new sibling, so that no other process takes it for a leftover.
-func (x *Extractor) lockTemp() (err error) {
-	x.lock, err = LockTemp(x.parent, x.tmp)
-	return err
+// createTemp creates the sibling and locks it, so that no other process takes it for a leftover.
+func (x *Extractor) createTemp(create func(name string) (*os.File, error)) (*os.File, error) {
+	t, err := createTemp(x.parent, x.base, create)
+	if err != nil {
+		return nil, err
+	}
+	x.temporary = temporary{tmp: t.name, begun: true, lock: t.lock}
+	return t.file, nil
 }
 
 // unlockTemp releases the lock of the sibling.

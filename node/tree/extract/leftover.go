@@ -5,15 +5,20 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"allium/protocols/status"
 )
 
 // Bounds of one sweep of a directory for files that a killed process left.
 const (
-	leftoverNames = 10_000 // names that are read
-	leftoverMost  = 100    // files and directories that are removed
+	leftoverNames = 10_000          // names that are read
+	leftoverMost  = 100             // files and directories that are removed
+	leftoverAge   = 5 * time.Second // of files: a node may have moved a younger one there, which nobody has locked yet
 )
+
+// tempTries bounds how often a temporary file is created again because another process took it for a leftover.
+const tempTries = 20
 
 // tempMark stands in every temporary name, before tempRandom characters of base32.
 const (
@@ -54,8 +59,12 @@ func sweep(dir *os.Root) {
 	}
 }
 
-// sweepOne removes name unless a process has locked it, and reports whether it did.
+// sweepOne removes name unless a process has locked it or it is a young file, and reports whether it did.
 func sweepOne(dir *os.Root, name string) bool {
+	info, err := dir.Lstat(name)
+	if err != nil || info.Mode().IsRegular() && time.Since(info.ModTime()) < leftoverAge {
+		return false
+	}
 	f, err := LockTemp(dir, name)
 	if err != nil || f == nil {
 		return false
@@ -64,34 +73,67 @@ func sweepOne(dir *os.Root, name string) bool {
 	return dir.RemoveAll(name) == nil
 }
 
-// errTempGone reports that another process removed a new temporary file as a leftover.
-var errTempGone error = status.Errorf(status.Busy,
-	"another get removed the temporary file before it was locked; try again")
+// ErrTempTaken reports that another process removes a new temporary file as a leftover.
+var ErrTempTaken error = status.Errorf(status.Busy,
+	"other commands remove the temporary files here before they can be locked; try again")
+
+// temp is a new temporary file or directory.
+type temp struct {
+	name string
+	file *os.File // what create returned
+	lock *os.File // holds the lock; nil: the file system has none
+}
+
+// createTemp creates the temporary file or directory of base with create, and locks it. The sweep of another process
+// may take it before it is locked; then createTemp creates another one.
+func createTemp(in *os.Root, base string, create func(name string) (*os.File, error)) (temp, error) {
+	for range tempTries {
+		t := temp{name: tempName(base)}
+		var err error
+		if t.file, err = create(t.name); err != nil {
+			return temp{}, err
+		}
+		if t.lock, err = LockTemp(in, t.name); err == nil {
+			return t, nil
+		}
+		if t.file != nil {
+			_ = t.file.Close() // nothing was written to it
+		}
+		if gone := in.RemoveAll(t.name); !errors.Is(err, ErrTempTaken) || gone != nil {
+			return temp{}, errors.Join(err, gone)
+		}
+	}
+	return temp{}, ErrTempTaken
+}
 
 // LockTemp locks the temporary file or directory name until the returned file is
 // closed. The file is nil where the system has no such locks, or name cannot be opened.
-// errTempGone reports that name was removed or replaced.
+// ErrTempTaken reports that name was removed or replaced, or that another process has locked it.
 func LockTemp(dir *os.Root, name string) (*os.File, error) {
 	info, err := dir.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errTempGone
+		return nil, ErrTempTaken
 	}
 	if err != nil || !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, err
 	}
 	f, err := dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrTempTaken
+	}
 	if err != nil {
 		return nil, nil //nolint:nilerr // it stays without a lock, and is swept by nobody who cannot open it
 	}
-	if !lock(f) {
+	locked, err := lock(f)
+	if err != nil || !locked {
 		_ = f.Close()
-		return nil, nil
+		return nil, err
 	}
 	opened, err := f.Stat()
 	now, gone := dir.Lstat(name)
 	if err != nil || gone != nil || !os.SameFile(opened, now) || !os.SameFile(opened, info) {
 		_ = f.Close()
-		return nil, errTempGone
+		return nil, ErrTempTaken
 	}
 	return f, nil
 }

@@ -27,8 +27,8 @@ func (x *Extractor) Move(path string, size int64, executable bool) (moved bool, 
 	if err != nil || !info.Mode().IsRegular() || info.Size() != size {
 		return false, nil //nolint:nilerr // the reader of the copy gets the error
 	}
-	err = x.do("", manifest.File, func(dir *os.Root, name string) error {
-		like, err := x.createLike(dir, name, executable)
+	err = x.do("", manifest.File, func(dir *os.Root, _ string) error {
+		like, err := x.createLike(dir, executable)
 		if err != nil || !movable(info, like) {
 			return err
 		}
@@ -52,7 +52,8 @@ func (x *Extractor) belowParent(path string) string {
 
 // createLike describes what FileBy would create: it creates the sibling, empty, and
 // removes it.
-func (x *Extractor) createLike(dir *os.Root, name string, executable bool) (os.FileInfo, error) {
+func (x *Extractor) createLike(dir *os.Root, executable bool) (os.FileInfo, error) {
+	name := tempName(x.base)
 	f, keep, err := createBeside(dir, name, x.replaces(), executable)
 	if err != nil {
 		return nil, err

@@ -25,22 +25,22 @@ func (u *Updater) File(path string, e manifest.Entry, r io.Reader) error {
 
 // write writes a file to a temporary sibling of name and renames it to name.
 func (u *Updater) write(in *os.Root, path, name string, e manifest.Entry, r io.Reader) (err error) {
-	tmp := tempName(name)
-	f, keep, err := createBeside(in, tmp, name, e.Executable)
+	var keep func(*os.File) error
+	t, err := createTemp(in, name, func(tmp string) (f *os.File, err error) {
+		f, keep, err = createBeside(in, tmp, name, e.Executable)
+		return f, err
+	})
 	if err != nil {
 		return err
 	}
+	f, tmp := t.file, t.name
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, ignore(in.Remove(tmp), fs.ErrNotExist))
 		}
 	}()
-	held, err := LockTemp(in, tmp)
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if held != nil {
-		defer held.Close() // after the rename
+	if t.lock != nil {
+		defer t.lock.Close() // after the rename
 	}
 	u.hash.Reset()
 	w := &exactWriter{w: io.MultiWriter(f, u.hash), left: e.Size}
