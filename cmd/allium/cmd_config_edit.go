@@ -35,18 +35,20 @@ a list are joined by commas. "config explain" says where the value comes from.`,
 
 func (a *app) configSetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "set KEY VALUE…",
-		Short: "Set a key in the configuration file",
-		Long: `Set a key in the configuration file. Its comments, its order and its layout stay as
-they are; a new key goes below the line "# key = …" of its table, if there is one.
-The elements of a list are given one by one, or joined by commas; "" is the empty
-list. Sizes are written 64KiB or 10GiB, durations 1500ms or 2h.
+		Use:   "set KEY VALUE [KEY VALUE]…",
+		Short: "Set keys in the configuration file",
+		Long: `Set one key or several in the configuration file. Its comments, its order and its
+layout stay as they are; a new key goes below the line "# key = …" of its table, if
+there is one. The elements of a list are given one by one, or joined by commas; "" is
+the empty list. Sizes are written 64KiB or 10GiB, durations 1500ms or 2h.
 
-The whole configuration is checked first. If anything in it is wrong, the file stays
-as it was; so it does if another program changes it at the same time (exit code 75).
-A link is followed, and stays a link. The command says what puts the value in force.`,
+The whole configuration is checked first, with all of the keys, so that keys that need
+each other are set together. If anything in it is wrong, the file stays as it was; so
+it does if other programs change it all the time (exit code 5). A link is followed, and
+stays a link. The command says what puts each value in force.`,
 		Example: `  allium config set store.max_bytes 200GiB
-  allium config set gateway.cors_origins https://a.example https://b.example`,
+  allium config set gateway.cors_origins https://a.example https://b.example
+  allium config set gateway.tls.cert cert.pem gateway.tls.key key.pem`,
 		Args:              args(cobra.MinimumNArgs(2)),
 		ValidArgsFunction: completeKeys,
 		RunE: func(cmd *cobra.Command, arg []string) error {
@@ -54,27 +56,32 @@ A link is followed, and stays a link. The command says what puts the value in fo
 			if err != nil {
 				return err
 			}
-			return a.edited(config.Set(cmd.Context(), o, arg[0], arg[1:]))
+			all, err := config.Assignments(arg)
+			if err != nil {
+				return err
+			}
+			return a.edited(config.Set(cmd.Context(), o, all...))
 		},
 	}
 }
 
 func (a *app) configUnsetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "unset KEY",
-		Short: "Remove a key from the configuration file",
-		Long: `Take a key out of the configuration file, so that its default is in force. All other
-lines stay as they are, and so does a comment behind the value. A key that does not
-exist is taken out too. What else is said of "config set" holds.`,
-		Example:           "  allium config unset store.max_bytes",
-		Args:              args(cobra.ExactArgs(1)),
+		Use:   "unset KEY…",
+		Short: "Remove keys from the configuration file",
+		Long: `Take keys out of the configuration file, so that their defaults are in force. All
+other lines stay as they are, and so does a comment behind the value. A key that does
+not exist is taken out too. What else is said of "config set" holds.`,
+		Example: `  allium config unset store.max_bytes
+  allium config unset gateway.tls.cert gateway.tls.key`,
+		Args:              args(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: completeKeys,
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			o, err := a.editOptions()
 			if err != nil {
 				return err
 			}
-			return a.edited(config.Unset(cmd.Context(), o, arg[0]))
+			return a.edited(config.Unset(cmd.Context(), o, arg...))
 		},
 	}
 }
@@ -92,12 +99,17 @@ func (a *app) editOptions() (config.Options, error) {
 	return o, checkOutput(o.File)
 }
 
-// edited prints what was done to a key.
-func (a *app) edited(e config.Edited, err error) error {
+// edited prints what was done to keys.
+func (a *app) edited(all []config.Edited, err error) error {
 	if err != nil {
 		return err
 	}
-	return a.print(e, a.loud(text.Edited(e)))
+	for _, e := range all {
+		if err := a.print(e, a.loud(text.Edited(e))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // completeKeys offers the configuration keys.

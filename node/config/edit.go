@@ -14,7 +14,7 @@ import (
 	"allium/protocols/status"
 )
 
-// Edited is what Set or Unset did to a key.
+// Edited is what Set or Unset did to one key.
 type Edited struct {
 	Explained
 	File    string `json:"file"`
@@ -22,67 +22,141 @@ type Edited struct {
 	Changed bool   `json:"changed"` // whether the file was written
 }
 
-// Set sets a key in the configuration file. Several values are the elements of a list; one
-// value of a list is split at its commas, as in the environment. Comments, order and layout of
+// Assignment is a key and its values. Several values are the elements of a list; one value of a
+// list is split at its commas, as in the environment.
+type Assignment struct {
+	Key    string
+	Values []string
+}
+
+// Assignments takes apart KEY VALUE KEY VALUE…: a key that holds one value is followed by one,
+// and the values of a list end before the next name of a key.
+func Assignments(args []string) ([]Assignment, error) {
+	keys := leaves(Default(p2p.Desktop), settable)
+	var all []Assignment
+	for len(args) > 0 {
+		a := Assignment{Key: args[0]}
+		field, known := keys[a.Key]
+		if !known {
+			return nil, notSettable(a.Key)
+		}
+		if args = args[1:]; len(args) == 0 {
+			return nil, status.Errorf(status.BadRequest, "%s has no value; write KEY VALUE", a.Key)
+		}
+		n := 1
+		for typeName(field.Type()) == "list" && n < len(args) {
+			if _, next := keys[args[n]]; next {
+				break
+			}
+			n++
+		}
+		a.Values, args = args[:n], args[n:]
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// Set sets keys in the configuration file, all of them or none. Comments, order and layout of
 // the file stay as they are. The whole configuration, with what else o names, is checked first:
 // an error of it is bad_request, and nothing is written. Others are those of
 // [privatefile.Rewrite].
-func Set(ctx context.Context, o Options, key string, values []string) (Edited, error) {
-	literal, err := literalOf(key, values)
-	if err != nil {
-		return Edited{}, err
+func Set(ctx context.Context, o Options, all ...Assignment) ([]Edited, error) {
+	var changes []change
+	for _, a := range all {
+		literal, err := literalOf(a.Key, a.Values)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, change{a.Key, func(d *document.Document) (*document.Document, error) {
+			return d.Set(a.Key, literal)
+		}})
 	}
-	return edit(ctx, o, key, func(d *document.Document) (*document.Document, error) { return d.Set(key, literal) })
+	return edit(ctx, o, changes)
 }
 
-// Unset takes a key out of the configuration file, so that its default is in force. A key that
-// the file does not set is left alone; one that does not exist is taken out all the same. The
-// errors are those of [Set].
-func Unset(ctx context.Context, o Options, key string) (Edited, error) {
-	return edit(ctx, o, key, func(d *document.Document) (*document.Document, error) {
-		if _, set := d.Position(key); !set {
-			if _, known := leaves(Default(p2p.Desktop), settable)[key]; !known {
-				return nil, notSettable(key)
+// Unset takes keys out of the configuration file, so that their defaults are in force. A key
+// that the file does not set is left alone; one that does not exist is taken out all the same.
+// The errors are those of [Set].
+func Unset(ctx context.Context, o Options, keys ...string) ([]Edited, error) {
+	var changes []change
+	for _, key := range keys {
+		changes = append(changes, change{key, func(d *document.Document) (*document.Document, error) {
+			if _, set := d.Position(key); !set {
+				if _, known := leaves(Default(p2p.Desktop), settable)[key]; !known {
+					return nil, notSettable(key)
+				}
 			}
-		}
-		return d.Unset(key)
-	})
+			return d.Unset(key)
+		}})
+	}
+	return edit(ctx, o, changes)
 }
+
+// change is what happens to a key.
+type change struct {
+	key string
+	do  func(*document.Document) (*document.Document, error)
+}
+
+// editTries bounds how often an edit begins again because another program has changed the file.
+const editTries = 10
 
 // edit changes the text of the file, checks it and writes it.
-func edit(
-	ctx context.Context, o Options, key string, change func(*document.Document) (*document.Document, error),
-) (Edited, error) {
+func edit(ctx context.Context, o Options, changes []change) (edited []Edited, err error) {
 	o.Required = true
-	before, err := readFile(o)
-	if err != nil {
-		return Edited{}, err
+	for range editTries {
+		var before, after *document.Document
+		if before, err = readFile(o); err != nil {
+			return nil, err
+		}
+		if after, edited, err = changed(o, before, changes); err != nil {
+			return nil, err
+		}
+		if bytes.Equal(before.Text(), after.Text()) {
+			return edited, nil
+		}
+		err = privatefile.Rewrite(ctx, o.File, before.Text(), after.Text())
+		if status.Of(err) != status.Conflict {
+			break
+		}
 	}
-	after, err := change(before)
-	if errors.Is(err, document.ErrNoPlace) {
-		return Edited{}, status.Errorf(status.Conflict, "%s is written so that only its author can change %s; edit the file",
-			o.File, key)
-	}
-	if err != nil {
-		return Edited{}, err
+	return edited, err
+}
+
+// changed returns the file after changes, and what they did. It checks the whole configuration.
+func changed(o Options, before *document.Document, changes []change) (*document.Document, []Edited, error) {
+	after := before
+	edited := make([]Edited, len(changes))
+	for i, c := range changes {
+		next, err := c.do(after)
+		if errors.Is(err, document.ErrNoPlace) {
+			return nil, nil, status.Errorf(status.Conflict,
+				"%s is written so that only its author can change %s; edit the file", o.File, c.key)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		edited[i] = Edited{File: o.File, Changed: !bytes.Equal(after.Text(), next.Text())}
+		after = next
 	}
 	loaded, err := load(o, after)
 	if err != nil {
-		return Edited{}, err
+		return nil, nil, err
 	}
-	e := Edited{File: o.File, Changed: !bytes.Equal(before.Text(), after.Text())}
-	if e.Explained, err = loaded.Explain(key); err != nil {
-		e.Explained = Explained{Value: Value{Key: Key{Name: key}}} // an unknown key was taken out
-	}
-	if was, err := load(o, before); err == nil { // a file that was wrong has no values
-		if old, err := was.Explain(key); err == nil {
+	was, wasErr := load(o, before) // a file that was wrong has no values
+	for i, c := range changes {
+		e := &edited[i]
+		if e.Explained, err = loaded.Explain(c.key); err != nil {
+			e.Explained = Explained{Value: Value{Key: Key{Name: c.key}}} // an unknown key was taken out
+		}
+		if wasErr != nil {
+			continue
+		}
+		if old, err := was.Explain(c.key); err == nil {
 			e.Before = old.Value.Value
 		}
 	}
-	if !e.Changed {
-		return e, nil
-	}
-	return e, privatefile.Rewrite(ctx, o.File, before.Text(), after.Text())
+	return after, edited, nil
 }
 
 // literalOf returns values as the value of a key in the syntax of TOML.

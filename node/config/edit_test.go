@@ -22,6 +22,58 @@ func read(t *testing.T, name string) string {
 	return string(p)
 }
 
+// one returns the only edit of all.
+func one(all []config.Edited, err error) (config.Edited, error) {
+	if len(all) != 1 {
+		return config.Edited{}, err
+	}
+	return all[0], err
+}
+
+// TestSetTogether: keys that need each other are set and unset together, or not at all.
+func TestSetTogether(t *testing.T) {
+	t.Parallel()
+	text := "[gateway]\n# mine\n"
+	o := config.Options{File: file(t, text)}
+	for _, args := range [][]string{
+		{"gateway.tls.cert", "cert.pem"},
+		{"gateway.tls.cert", "cert.pem", "gateway.tls.key"},
+		{"gateway.tls.cert", "cert.pem", "gateway.tls.kye", "key.pem"},
+		{"gateway.tls.cert", "cert.pem", "key.pem"},
+		{"gateway.tls.cert", "cert.pem", "gateway.tls.key", "key.pem", "dht.alpha", "99"},
+	} {
+		all, err := config.Assignments(args)
+		if err == nil {
+			_, err = config.Set(t.Context(), o, all...)
+		}
+		if got := read(t, o.File); status.Of(err) != status.BadRequest || got != text {
+			t.Errorf("%q: %v, and the file is\n%s", args, err, got)
+		}
+	}
+	all, err := config.Assignments([]string{
+		"gateway.tls.cert", "cert.pem", "gateway.cors_origins", "https://a.example", "https://b.example",
+		"gateway.tls.key", "key.pem",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited, err := config.Set(t.Context(), o, all...)
+	if err != nil || len(edited) != 3 || edited[1].Value.Value != "https://a.example,https://b.example" ||
+		edited[2].Name != "gateway.tls.key" || edited[2].Value.Value != "key.pem" || !edited[2].Changed {
+		t.Fatalf("%+v, %v", edited, err)
+	}
+	if _, err := config.Unset(t.Context(), o, "gateway.tls.key"); status.Of(err) != status.BadRequest {
+		t.Errorf("a certificate without a key: %v", err)
+	}
+	keys := []string{"gateway.tls.cert", "gateway.cors_origins", "gateway.tls.key"}
+	if edited, err = config.Unset(t.Context(), o, keys...); err != nil || len(edited) != 3 {
+		t.Fatalf("%+v, %v", edited, err)
+	}
+	if got := read(t, o.File); strings.TrimSpace(got) != text+"\n[gateway.tls]" {
+		t.Errorf("left\n%s", got)
+	}
+}
+
 func TestSetAndUnset(t *testing.T) {
 	t.Parallel()
 	text := "# mine\n[store] # big\n# max_bytes = \"0\"\n[dht]\nalpha = 5 # more\n"
@@ -47,7 +99,7 @@ func TestSetAndUnset(t *testing.T) {
 		if len(step.values) == 0 {
 			continue
 		}
-		e, err := config.Set(t.Context(), o, step.key, step.values)
+		e, err := one(config.Set(t.Context(), o, config.Assignment{Key: step.key, Values: step.values}))
 		if err != nil {
 			t.Fatalf("%s = %q: %v", step.key, step.values, err)
 		}
@@ -57,7 +109,7 @@ func TestSetAndUnset(t *testing.T) {
 	}
 	for _, key := range []string{"store.max_bytes", "dht.alpha", "gateway.cors_origins", "store.upload_ttl",
 		"listen.new_conns_per_ip", "node.region"} {
-		if e, err := config.Unset(t.Context(), o, key); err != nil || !e.Changed || e.Source != config.FromDefault {
+		if e, err := one(config.Unset(t.Context(), o, key)); err != nil || !e.Changed || e.Source != config.FromDefault {
 			t.Errorf("unset %s: %+v, %v", key, e, err)
 		}
 	}
@@ -66,7 +118,7 @@ func TestSetAndUnset(t *testing.T) {
 		!strings.Contains(got, "[dht]\n# more\n") {
 		t.Errorf("left\n%s\nwant\n%s", got, want)
 	}
-	if e, err := config.Unset(t.Context(), o, "dht.alpha"); err != nil || e.Changed {
+	if e, err := one(config.Unset(t.Context(), o, "dht.alpha")); err != nil || e.Changed {
 		t.Errorf("unset twice: %+v, %v", e, err)
 	}
 }
@@ -97,7 +149,7 @@ func TestSetRefusesAndWritesNothing(t *testing.T) {
 			continue
 		}
 		o := config.Options{File: file(t, text)}
-		_, err := config.Set(t.Context(), o, c.key, c.values)
+		_, err := config.Set(t.Context(), o, config.Assignment{Key: c.key, Values: c.values})
 		if status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -105,15 +157,15 @@ func TestSetRefusesAndWritesNothing(t *testing.T) {
 			t.Errorf("%s: the file is now\n%s", name, got)
 		}
 	}
-	if _, err := config.Set(t.Context(), config.Options{File: filepath.Join(t.TempDir(), "none")}, "dht.alpha",
-		[]string{"3"}); status.Of(err) != status.NotFound {
+	if _, err := config.Set(t.Context(), config.Options{File: filepath.Join(t.TempDir(), "none")},
+		config.Assignment{Key: "dht.alpha", Values: []string{"3"}}); status.Of(err) != status.NotFound {
 		t.Errorf("no file: %v", err)
 	}
 	bad := config.Options{File: file(t, "[dht]\nalpa = 5\nalpha = 4\n")}
-	if _, err := config.Set(t.Context(), bad, "dht.alpha", []string{"3"}); err == nil {
+	if _, err := config.Set(t.Context(), bad, config.Assignment{Key: "dht.alpha", Values: []string{"3"}}); err == nil {
 		t.Error("a file with an unknown key was written")
 	}
-	if e, err := config.Unset(t.Context(), bad, "dht.alpa"); err != nil || !e.Changed {
+	if e, err := one(config.Unset(t.Context(), bad, "dht.alpa")); err != nil || !e.Changed {
 		t.Errorf("an unknown key cannot be taken out: %v", err)
 	}
 	if got := read(t, bad.File); got != "[dht]\nalpha = 4\n" {
@@ -132,7 +184,7 @@ func TestSetAtOnce(t *testing.T) {
 	for key, value := range keys {
 		running.Go(func() {
 			for {
-				_, err := config.Set(t.Context(), o, key, []string{value})
+				_, err := config.Set(t.Context(), o, config.Assignment{Key: key, Values: []string{value}})
 				if status.Of(err) == status.Conflict {
 					continue
 				}
