@@ -237,6 +237,9 @@ func (n *Node) tableGate() readiness.Reading {
 	return r
 }
 
+// Readiness reads every gate, as /readyz does.
+func (n *Node) Readiness() api.Readiness { return n.board.Report() }
+
 // reportReadiness reads every gate, and publishes those that have opened or shut since
 // the call before. One goroutine calls it.
 func (n *Node) reportReadiness() api.Readiness {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -85,11 +86,11 @@ func startProcess(ctx context.Context, binary string, at place) (*running, error
 	}
 }
 
-// awaitReady reads the output to its end and closes ready at the line "ready".
+// awaitReady reads the output to its end and closes ready at the line "ready", or "ready, except: …".
 func awaitReady(out io.Reader, ready chan<- struct{}) {
 	closed := false
 	for sc := bufio.NewScanner(out); sc.Scan(); {
-		if !closed && sc.Text() == "ready" {
+		if !closed && strings.HasPrefix(sc.Text(), "ready") {
 			close(ready)
 			closed = true
 		}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -77,9 +78,11 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Run the node until a signal stops it",
 		Long: `Run the node in the foreground. It prints one line for each address it listens
-on, then "ready". SIGTERM or Ctrl-C drains it: it takes no new requests, and those
-in flight finish within node.drain_deadline. A second signal ends it at once. With
---json it prints one line when it is ready, like "allium id --json".
+on, then "ready", or "ready, except: GATE (why)" while /readyz says that something is
+missing, and "ready" again when that has come. SIGTERM or Ctrl-C drains it: it takes no
+new requests, and those in flight finish within node.drain_deadline. A second signal
+ends it at once. With --json it prints one line when it has started, like "allium id
+--json".
 
 If the home directory does not exist, the command makes it as "allium init" does.`,
 		Example: `  allium run
@@ -179,15 +182,40 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 		return err
 	}
 	defer reloadOnHangup(ctx, n)()
+	signal.Ignore(syscall.SIGPIPE) // of a reader of the addresses that has ended
+	running, stopped := context.WithCancel(ctx)
+	var telling sync.WaitGroup
 	err = n.Run(ctx, func() {
-		id := n.ID()
-		_ = a.print(id, text.Ready(id)) // the node runs on if nobody reads this
+		id, r := n.ID(), n.Readiness()
+		_ = a.print(id, text.Ready(id, r)) // the node runs on if nobody reads this
+		if !r.Ready && !a.json {
+			telling.Go(func() { a.tellReady(running, n) })
+		}
 	})
+	stopped()
+	telling.Wait()
 	if status.Of(err) == status.Internal {
 		return fmt.Errorf("the node stopped: %w", err)
 	}
 	return err
 }
+
+// tellReady prints "ready" once every gate of /readyz is open, unless ctx ends before.
+func (a *app) tellReady(ctx context.Context, n *node.Node) {
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	for !n.Readiness().Ready {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+	_ = a.print(nil, "ready") // as above
+}
+
+// readyPoll is how often tellReady looks.
+const readyPoll = time.Second
 
 // initHome makes the home directory of a node that is about to start, unless it is there or the node
 // needs none.

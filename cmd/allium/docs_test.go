@@ -143,7 +143,7 @@ func runDocs(t *testing.T, blocks []docsBlock) {
 	toFree, toDocs := freePorts(t)
 	script := "set -eu -o pipefail\n" +
 		"__ready() {\n" +
-		"  for i in $(seq 1200); do grep -qx ready \"$1\" && break; sleep 0.1; done; grep -qx ready \"$1\" || exit 97\n" +
+		"  for i in $(seq 1200); do grep -q ^ready \"$1\" && break; sleep 0.1; done; grep -q ^ready \"$1\" || exit 97\n" +
 		"  [ \"$2\" = alone ] && return; local url=$(sed -n 's/^admin on //p' \"$1\")\n" +
 		"  for i in $(seq 600); do curl -s \"$url/readyz\" | grep -q '\"network\": *true' && return; " +
 		"sleep 0.1; done; exit 98\n" +

@@ -146,7 +146,7 @@ func awaitReady(t *testing.T, cmd *exec.Cmd) (gateway string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	for sc := bufio.NewScanner(out); sc.Scan() && sc.Text() != "ready"; {
+	for sc := bufio.NewScanner(out); sc.Scan() && !strings.HasPrefix(sc.Text(), "ready"); {
 		if g, ok := strings.CutPrefix(sc.Text(), "gateway on "); ok {
 			gateway = g
 		}

@@ -142,7 +142,7 @@ func cmdNode(ts *testscript.TestScript, neg bool, args []string) {
 		if addr, ok := strings.CutPrefix(line, "listening on "); ok && strings.Contains(addr, "/tcp/") {
 			ts.Setenv(name+"_ADDR", addr)
 		}
-		ready = line == "ready"
+		ready = strings.HasPrefix(line, "ready")
 	}
 	if !ready {
 		_ = s.cmd.Wait()

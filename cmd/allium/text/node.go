@@ -1,14 +1,15 @@
 package text
 
 import (
+	"fmt"
 	"strings"
 
 	"allium/gateway/api"
 )
 
 // Ready is what `allium run` prints: the peer id, a line for each address that the
-// node listens on, and the word ready.
-func Ready(id api.ID) string {
+// node listens on, and the word ready, with the gates that are still shut.
+func Ready(id api.ID, r api.Readiness) string {
 	lines := []string{"peer " + id.ID}
 	for _, addr := range id.Addrs {
 		lines = append(lines, "listening on "+addr)
@@ -23,7 +24,21 @@ func Ready(id api.ID) string {
 			lines = append(lines, l.what+" "+l.addr)
 		}
 	}
-	return strings.Join(append(lines, "ready"), "\n")
+	return strings.Join(append(lines, readyExcept(r)), "\n")
+}
+
+// readyExcept is the word ready, with the gates for which the node is not.
+func readyExcept(r api.Readiness) string {
+	if r.Ready {
+		return "ready"
+	}
+	var shut []string
+	for _, g := range r.Gates {
+		if !g.Ready {
+			shut = append(shut, fmt.Sprintf("%s (%s)", g.Name, g.Fix))
+		}
+	}
+	return "ready, except: " + strings.Join(shut, ", ")
 }
 
 // Reloaded says for each file whether the node read it again.
