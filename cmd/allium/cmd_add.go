@@ -201,6 +201,30 @@ func (a *app) addCache(ctx context.Context, s api.Store) (*addcache.Cache, error
 	return cache, nil
 }
 
+// addDisk adds the one path of disk to a node. Files that an earlier add has read are not read again.
+func (a *app) addDisk(
+	ctx context.Context, n api.Node, disk *tree.Disk, path string, o api.AddOptions,
+) (added api.Added, err error) {
+	items := disk.Items()
+	cache, err := a.addCache(ctx, n)
+	if err != nil {
+		return added, err
+	}
+	if cache != nil {
+		defer cache.Close() // the add is done; a file that the cache has lost is read again
+		items = tree.CachedItems(items, cache, tree.CacheOptions{ReadOnly: a.api != ""})
+	}
+	report, finish := a.progress("adding " + filepath.Base(path))
+	defer finish()
+	for one, err := range tree.SendItems(ctx, n, items, o, withTotal(report, disk.Size())) {
+		if err != nil {
+			return added, err
+		}
+		added = one
+	}
+	return added, nil
+}
+
 // tellNotes says what an add is about to leave out or rename. With --json the
 // answer has it instead.
 func (a *app) tellNotes(n *api.AddNotes) {

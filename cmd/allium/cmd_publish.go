@@ -14,7 +14,6 @@ import (
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/gateway/client"
-	"allium/node/tree"
 	"allium/node/tree/watch"
 	"allium/node/zones"
 	"allium/protocols/b3"
@@ -241,36 +240,19 @@ func (a *app) publishNow(
 	return done, unpinOthers(ctx, n, p.label, added.Root)
 }
 
-// addNow adds and pins the path. Files that an earlier add has read are not read again.
-func (a *app) addNow(ctx context.Context, n *client.Client, p publication) (added api.Added, err error) {
+// addNow adds and pins the path.
+func (a *app) addNow(ctx context.Context, n *client.Client, p publication) (api.Added, error) {
 	disk, err := a.disk([]string{p.path}, p.onBad)
 	if err != nil {
-		return added, err
+		return api.Added{}, err
 	}
 	notes, err := disk.Check(ctx)
 	if err != nil {
-		return added, err
+		return api.Added{}, err
 	}
-	items := disk.Items()
-	cache, err := a.addCache(ctx, n)
-	if err != nil {
-		return added, err
-	}
-	if cache != nil {
-		defer cache.Close() // the add is done; a file that the cache has lost is read again
-		items = tree.CachedItems(items, cache, tree.CacheOptions{ReadOnly: a.api != ""})
-	}
-	report, finish := a.progress("adding " + filepath.Base(p.path))
-	defer finish()
-	o := api.AddOptions{Label: p.label, OnBadEntry: p.onBad}
-	for one, err := range tree.SendItems(ctx, n, items, o, withTotal(report, disk.Size())) {
-		if err != nil {
-			return added, err
-		}
-		added = one
-	}
+	added, err := a.addDisk(ctx, n, disk, p.path, api.AddOptions{Label: p.label, OnBadEntry: p.onBad})
 	added.Notes = notes
-	return added, nil
+	return added, err
 }
 
 // unpinOthers removes the pins with a label from all addresses but one.

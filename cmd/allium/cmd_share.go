@@ -18,7 +18,6 @@ import (
 	"allium/node"
 	"allium/node/naming"
 	"allium/node/sent"
-	"allium/node/tree"
 	"allium/protocols/address"
 	"allium/protocols/b3"
 	"allium/store/meta"
@@ -163,19 +162,13 @@ func (a *app) addShared(ctx context.Context, n api.Node, path string) (api.Added
 	}
 	a.tellNotes(notes)
 	begun := time.Now()
-	report, finish := a.progress("adding " + filepath.Base(path))
-	defer finish()
-	o := api.AddOptions{Label: meta.SharedLabel}
-	for added, err := range tree.SendItems(ctx, n, disk.Items(), o, withTotal(report, disk.Size())) {
-		if err != nil {
-			return api.Added{}, err
-		}
-		finish()
-		a.tellAdded(added, time.Since(begun))
-		added.Name = filepath.Base(added.Name)
-		return added, nil
+	added, err := a.addDisk(ctx, n, disk, path, api.AddOptions{Label: meta.SharedLabel})
+	if err != nil {
+		return api.Added{}, err
 	}
-	return api.Added{}, failure.In(path, os.ErrNotExist)
+	a.tellAdded(added, time.Since(begun))
+	added.Name = filepath.Base(added.Name)
+	return added, nil
 }
 
 // fetchShared brings an object into the store.
