@@ -43,7 +43,7 @@ func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline,
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := homedir.Lock(home)
+	unlock, err := homedir.LockSoon(ctx, home)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ type RebuildProgress = disk.RebuildProgress
 func RebuildStore(
 	ctx context.Context, home string, cfg config.Config, progress func(RebuildProgress),
 ) (RebuildReport, error) {
-	unlock, err := homedir.Lock(home)
+	unlock, err := homedir.LockSoon(ctx, home)
 	if err != nil {
 		return RebuildReport{}, err
 	}

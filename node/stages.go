@@ -314,11 +314,11 @@ func (n *Node) startEvents(ctx context.Context) error {
 
 // startLock locks the home directory, before any other stage writes to it. With
 // amnesia nothing is written, so there is no lock.
-func (n *Node) startLock(context.Context) error {
+func (n *Node) startLock(ctx context.Context) error {
 	if n.cfg.Node.Amnesia {
 		return nil
 	}
-	unlock, err := homedir.Lock(n.home)
+	unlock, err := homedir.LockSoon(ctx, n.home)
 	if err == nil {
 		n.unlock = unlock
 	}

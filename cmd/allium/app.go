@@ -266,7 +266,7 @@ func (a *app) node() (*client.Client, error) {
 	if _, err := os.Lstat(socket); err != nil && none != nil { // a node without files may have a socket alone
 		return nil, none
 	}
-	return client.New(socket)
+	return client.NewWith(socket, client.Options{Starting: func() bool { return homedir.InUse(home) }})
 }
 
 // withStore runs f on the running node, or on its store if no node runs. If f
@@ -285,6 +285,11 @@ func (a *app) withStore(ctx context.Context, f func(api.Store) error) error {
 		return err
 	}
 	off, err := node.OpenOffline(ctx, home, cfg.Config)
+	if status.Of(err) == status.Busy { // perhaps by a node that has come since
+		if answer := f(n); !errors.Is(answer, client.ErrNotRunning) {
+			return answer
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,16 @@ var _ api.Node = (*Client)(nil)
 type Options struct {
 	// Token is the capability sent with every POST. The Unix socket needs none.
 	Token string
+	// Starting, if not nil, reports whether a node that will listen at the Unix socket may be starting. While it does
+	// and nobody listens, a request waits, at most startWait.
+	Starting func() bool
 }
+
+// startWait is how long a request waits for a node that starts, and startPoll the time between two looks.
+const (
+	startWait = 2 * time.Second
+	startPoll = 20 * time.Millisecond
+)
 
 // New is NewWith without options.
 func New(target string) (*Client, error) { return NewWith(target, Options{}) }
@@ -93,8 +102,18 @@ func NewWith(target string, o Options) (*Client, error) {
 		if err := api.CheckSocketDir(filepath.Dir(target)); err != nil {
 			return nil, dialError(err, target)
 		}
-		conn, err := dialer.DialContext(ctx, "unix", target)
-		return conn, dialError(err, target)
+		for begun := time.Now(); ; {
+			conn, err := dialer.DialContext(ctx, "unix", target)
+			err = dialError(err, target)
+			if !errors.Is(err, ErrNotRunning) || o.Starting == nil || time.Since(begun) >= startWait || !o.Starting() {
+				return conn, err
+			}
+			select {
+			case <-ctx.Done():
+				return nil, err
+			case <-time.After(startPoll):
+			}
+		}
 	}
 	c.upload = withoutKeepAlives(c.http, tr)
 	return c, nil

@@ -1,12 +1,15 @@
 package home
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"allium/protocols/status"
 )
@@ -16,6 +19,39 @@ import (
 // files of capabilities do not take this lock and may run beside a node: they replace each
 // file as a whole, one command at a time.
 const lockFile = "LOCK"
+
+// Wait is how long a command waits for another process that has a home directory for a moment.
+const Wait = 2 * time.Second
+
+// poll is the time between two looks at a lock.
+const poll = 20 * time.Millisecond
+
+// LockSoon is Lock that waits for another process to unlock, until ctx ends and at most for Wait: two commands on one
+// home, or a command and the start of the node, come one after the other.
+func LockSoon(ctx context.Context, home string) (unlock func(), err error) {
+	for begun := time.Now(); ; {
+		unlock, err = Lock(home)
+		if status.Of(err) != status.Busy || time.Since(begun) >= Wait {
+			return unlock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(poll):
+		}
+	}
+}
+
+// InUse reports whether another process has locked the home directory now. A caller of Lock may find it locked
+// meanwhile; LockSoon waits that out.
+func InUse(home string) bool {
+	f, err := os.Open(filepath.Join(home, lockFile))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(flock(f, syscall.LOCK_SH), syscall.EWOULDBLOCK)
+}
 
 // Lock keeps other processes out of the home directory until unlock is called or the
 // process ends. The caller locks before it writes there or opens a file for writing. If
@@ -28,11 +64,10 @@ func Lock(home string) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the home directory %s: %w", home, err)
 	}
-	for {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
+	err = flock(f, syscall.LOCK_EX)
+	if err == nil && isGone(f) { // with the directory, by the process that had it locked
+		_ = f.Close()
+		return Lock(home)
 	}
 	switch {
 	// locked, or a file system without locks
@@ -51,6 +86,26 @@ func Lock(home string) (unlock func(), err error) {
 	}
 	_ = f.Close() // err is the error that matters
 	return nil, fmt.Errorf("lock the home directory %s: %w", home, err)
+}
+
+// flock locks f as how says, and does not wait.
+func flock(f *os.File, how int) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) //nolint:gosec // a descriptor fits
+		if !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+// isGone reports whether the file f has no name any more, or another file has it.
+func isGone(f *os.File) bool {
+	opened, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	now, err := os.Stat(f.Name())
+	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(opened, now)
 }
 
 // openLock opens the lock file, which it makes if it can.
