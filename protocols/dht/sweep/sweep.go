@@ -189,7 +189,7 @@ func (s *Sweep) start(ctx context.Context, r *running) (*provider.SweepingProvid
 		provider.WithMessageSender(sender{to}),
 		provider.WithSelfAddrs(func() []ma.Multiaddr { return placeholder }),
 		provider.WithKeystore(r.keys),
-		provider.WithDatastore(namespace.Wrap(r.store, cycleAt)),
+		provider.WithDatastore(namespace.Wrap(uncanceled{r.store}, cycleAt)),
 		provider.WithReplicationFactor(s.cfg.K),
 		provider.WithReprovideInterval(s.cfg.Interval),
 		provider.WithMaxReprovideDelay(s.cfg.MaxDelay),
