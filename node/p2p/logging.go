@@ -18,7 +18,7 @@ var bridgeOnce sync.Once
 // lines below warn pass only when l logs debug lines.
 func bridgeLogs(ctx context.Context, l *slog.Logger) {
 	bridgeOnce.Do(func() {
-		h := quiet{l.Handler()}
+		h := quiet{l.Handler(), slog.LevelWarn}
 		gologshim.SetDefaultHandler(h)
 		core := zapCore{ctx: context.WithoutCancel(ctx), h: h}
 		golog.SetPrimaryCore(core)
@@ -28,18 +28,33 @@ func bridgeLogs(ctx context.Context, l *slog.Logger) {
 	})
 }
 
-// quiet is a handler that drops lines below warn unless debug lines are wanted.
-type quiet struct{ slog.Handler }
+// identifyLogger is the name of a logger whose warnings are debug lines: it warns whenever a
+// connection ends before its peer has said what it is, as at each stop of either.
+const identifyLogger = "net/identify"
+
+// quiet is a handler that drops lines below least unless debug lines are wanted.
+type quiet struct {
+	slog.Handler
+	least slog.Level
+}
 
 func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
-	if l < slog.LevelWarn && !q.Handler.Enabled(ctx, slog.LevelDebug) {
+	if l < q.least && !q.Handler.Enabled(ctx, slog.LevelDebug) {
 		return false
 	}
 	return q.Handler.Enabled(ctx, l)
 }
 
-func (q quiet) WithAttrs(as []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(as)} }
-func (q quiet) WithGroup(name string) slog.Handler    { return quiet{q.Handler.WithGroup(name)} }
+func (q quiet) WithAttrs(as []slog.Attr) slog.Handler {
+	for _, a := range as {
+		if a.Key == "logger" && a.Value.String() == identifyLogger {
+			q.least = slog.LevelError
+		}
+	}
+	return quiet{q.Handler.WithAttrs(as), q.least}
+}
+
+func (q quiet) WithGroup(name string) slog.Handler { return quiet{q.Handler.WithGroup(name), q.least} }
 
 // refreshLogger is the name of a logger whose warnings become debug lines. It warns
 // whenever a refresh finds an empty routing table: at every start, and always on the first
