@@ -68,6 +68,13 @@ func TestBrowse(t *testing.T) {
 		{"/latest", 301, base + "/docs/deep", "", ""},
 		{"/docs/home", 301, base + "/readme.txt", "", ""},
 		{"/docs/top", 301, base + "/", "", ""},
+
+		{"/docs%2Fdeep%2fa.go", 200, "", "package a", "text/plain; charset=utf-8"},
+		{"/./docs//deep/./a.go", 200, "", "package a", "text/plain; charset=utf-8"},
+		{"/docs%2findex.html", 301, base + "/docs/index.html", "", ""}, // its links are relative
+		{"//docs/.", 301, base + "/docs/", "", ""},
+		{"/docs%2fdeep", 301, base + "/docs/deep/", "", ""},
+		{"//", 301, base + "/", "", ""},
 	} {
 		for _, method := range []string{"GET", "HEAD"} {
 			a := do(t, method, n.Addrs().Gateway+base+c.path)
@@ -94,8 +101,6 @@ func TestBrowse(t *testing.T) {
 		"/docs/%2e%2e":                 status.BadRequest,
 		"/docs%5cindex.html":           status.NotFound,
 		"/readme.txt%00":               status.BadRequest,
-		"/docs//index.html":            status.BadRequest,
-		"/docs%2findex.html":           status.BadRequest,
 		"/docs/?format=xml":            status.BadRequest,
 		"/" + strings.Repeat("a", 256): status.BadRequest,
 	} {

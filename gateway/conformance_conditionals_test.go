@@ -105,8 +105,9 @@ var conditionTable = []asked{
 		with: []string{"If-Match: {text.tag}", "Range: bytes=0-4", "If-Range: {text.tag}"}, code: 206, holds: "=hello",
 	},
 	{
-		rfc: "RFC 9110 §13.1.3: no date to compare", ask: "GET {text}",
-		with: []string{"If-Modified-Since: Tue, 01 Jan 2030 00:00:00 GMT"}, code: 200, want: "Last-Modified:",
+		rfc: "RFC 9110 §13.1.3: a constant date", ask: "GET {text}",
+		with: []string{"If-Modified-Since: Tue, 01 Jan 2030 00:00:00 GMT"}, code: 304,
+		want: "Last-Modified: Sat, 01 Jan 2000 00:00:00 GMT",
 	},
 	{
 		rfc: "RFC 9110 §13.1.4: no date to compare", ask: "GET {text}",

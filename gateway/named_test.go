@@ -79,7 +79,7 @@ func TestNamed(t *testing.T) {
 		{"/n/page.alice/more", 404, "", "", "no-store"},
 		{"/n/link.alice", 404, "", "", "no-store"},
 		{"/n/BLOG.alice/readme.txt", 308, "/n/blog.alice/readme.txt", "", "no-cache"},
-		{"/n/blog.alice/./readme.txt", 308, "/n/blog.alice/readme.txt", "", "no-cache"},
+		{"/n/blog.alice/./readme.txt", 200, "", "read me", kept},
 		{"/n/blog.alice/%2e%2e/x", 400, "", "", "no-store"},
 		{"/n/gone.alice/", 410, "", "withdrawn", "no-store"},
 		{"/n/nothing.alice/", 404, "", `no record of nothing.alice`, "no-store"},
@@ -120,5 +120,46 @@ func TestNamed(t *testing.T) {
 	}
 	if a := do(t, "GET", n.Addrs().Gateway+"/n/nothing.alice/"); !strings.Contains(a.body, "0000000000000abc") {
 		t.Errorf("an error without its lookup: %s", a.body)
+	}
+}
+
+// TestNameDates: answers below a name have the date of its record. Other content has a later date, whatever its record
+// says, and a date in the future is not told.
+func TestNameDates(t *testing.T) {
+	t.Parallel()
+	names := &fakeNames{named: map[string]content.Named{}, asked: map[string]int{}}
+	n := startWith(t, hooks{deps: func(d *Deps) { d.Names = names }})
+	signed := time.Now().Add(-time.Hour).Truncate(time.Second)
+	url, last := n.Addrs().Gateway+"/n/blog.alice/a.txt", ""
+	for _, c := range []struct {
+		text   string
+		signed time.Time
+		date   time.Time // zero: none
+		code   int       // for a client that knows the last date
+	}{
+		{"one", signed, signed, 200},
+		{"one", signed, signed, 304},
+		{"two", signed.Add(999 * time.Millisecond), signed.Add(time.Second), 200}, // in the same second
+		{"two", signed.Add(time.Minute), signed.Add(time.Minute), 200},            // only the record is another
+		{"one", signed, signed.Add(time.Minute + time.Second), 200},               // it goes back
+		{"one", signed, signed.Add(time.Minute + time.Second), 304},
+		{"two", time.Time{}, time.Time{}, 200}, // by the DNS
+		{"three", time.Now().Add(time.Hour), time.Time{}, 200},
+	} {
+		root := n.objects.tree(t, map[string]string{"a.txt": c.text})
+		names.mu.Lock()
+		names.named["blog.alice"] = content.Named{Root: root, TTL: time.Minute, Signed: c.signed}
+		names.mu.Unlock()
+		want := ""
+		if !c.date.IsZero() {
+			want = c.date.UTC().Format(http.TimeFormat)
+		}
+		a := do(t, "GET", url, "If-Modified-Since", last)
+		if a.StatusCode != c.code || a.Header.Get("Last-Modified") != want || c.code == 200 && a.body != c.text {
+			t.Errorf("%+v: %s, %q, %q; want %q", c, a.Status, a.Header.Get("Last-Modified"), a.body, want)
+		}
+		if want != "" {
+			last = want
+		}
 	}
 }

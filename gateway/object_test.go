@@ -37,7 +37,7 @@ func TestObject(t *testing.T) {
 			"Cache-Control": "public, max-age=31536000, immutable",
 			"Content-Type":  "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
 			"Content-Security-Policy": contentPolicy, "Cross-Origin-Resource-Policy": "same-site",
-			"Last-Modified": "", "Vary": "Accept", "Content-Disposition": "", "Access-Control-Allow-Origin": "",
+			"Last-Modified": "Sat, 01 Jan 2000 00:00:00 GMT", "Vary": "Accept", "Content-Disposition": "", "Access-Control-Allow-Origin": "",
 			"Content-Encoding": "",
 		}},
 		{"escaped colon", base + "/o/b3%3A" + root.Hex(), nil, 200, text, nil},
@@ -58,11 +58,7 @@ func TestObject(t *testing.T) {
 		{"match", url, []string{"If-Match", etag}, 200, text, nil},
 		{"match and fresh", url, []string{"If-Match", etag, "If-None-Match", etag}, 304, "", nil},
 		{
-			"dates say nothing", url,
-			[]string{
-				"If-Modified-Since", "Tue, 01 Jan 2030 00:00:00 GMT", "If-Unmodified-Since", "Tue, 01 Jan 1980 00:00:00 GMT",
-			},
-			200, text, nil,
+			"not before its date", url, []string{"If-Modified-Since", "Fri, 31 Dec 1999 23:59:59 GMT"}, 200, text, nil,
 		},
 
 		{"range", url, []string{"Range", "bytes=7-11"}, 206, "world", map[string]string{
@@ -78,6 +74,12 @@ func TestObject(t *testing.T) {
 			"across groups", base + "/o/" + bigRoot.String(), []string{"Range", "bytes=65530-65545"}, 206,
 			string(big[65530:65546]), nil,
 		},
+		{"named", url + "/page.zip", nil, 200, text, map[string]string{
+			"Content-Type": "application/zip", "ETag": etag, "Content-Disposition": "",
+		}},
+		{"named document", url + "/a%20b.html", nil, 200, text, map[string]string{
+			"Content-Disposition": "attachment; filename*=UTF-8''a%20b.html",
+		}},
 		{"other unit", url, []string{"Range", "items=0-3"}, 200, text, map[string]string{"Content-Range": ""}},
 		{"if-range holds", url, []string{"Range", "bytes=0-4", "If-Range", etag}, 206, "hello", nil},
 		{"if-range is weak", url, []string{"Range", "bytes=0-4", "If-Range", "W/" + etag}, 200, text, nil},
@@ -124,7 +126,7 @@ func TestObjectRefusals(t *testing.T) {
 	}{
 		{"nobody has it", base + "/o/" + b3.Sum([]byte("no such object")).String(), nil, status.NotFound},
 		{"short address", base + "/o/b3:abc", nil, status.BadAddress},
-		{"something below", url + "/x", nil, status.BadAddress},
+		{"something below", url + "/x/y", nil, status.BadAddress},
 		{"no such page", base + "/nothing", nil, status.NotFound},
 		{"admin pages are elsewhere", base + "/metrics", nil, status.NotFound},
 		{"the API is elsewhere", base + "/api/v1/id", nil, status.NotFound},

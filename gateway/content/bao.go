@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
@@ -172,7 +173,7 @@ func (e *encoding) selectRange(r *http.Request, query []string, size int64) erro
 	}
 	part := &parts[0]
 	if len(query) == 0 {
-		if !exchange.RangeApplies(r, baoTag(e.root, part)) {
+		if !exchange.RangeApplies(r, baoTag(e.root, part), time.Time{}) {
 			return nil
 		}
 		e.fromHeader = true

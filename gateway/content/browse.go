@@ -19,7 +19,8 @@ func (g *Handlers) browseEndpoint() exchange.Endpoint {
 		On: exchange.OnPublic, AnyQuery: true, ErrorPages: true,
 		Doc: "Shows a file, or a directory by its index.html or a listing. " +
 			"{path} is an address and a path below it.",
-		More: "A directory without the slash at its end is redirected. A symbolic link is redirected to its target " +
+		More: "A directory without the slash at its end is redirected. `%2F` is a slash, and `/./` and `//` are one; a " +
+			"directory or web page asked for in such a way is redirected. A symbolic link is redirected to its target " +
 			"inside the tree. `Accept: application/json` without text/html asks for a listing as JSON.",
 		Params:  pageParams,
 		Headers: contentHeaders,
@@ -84,7 +85,7 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 	switch {
 	case e.Kind == manifest.Link:
 		return redirectLink(b.w, r, t, e.Target)
-	case e.Kind == manifest.Directory && t.slash:
+	case e.Kind == manifest.Directory && t.slash && !t.uneven:
 		if dir == nil {
 			if dir, err = manifests.Open(b.ctx, e.Root, indexPage); err != nil {
 				return err
@@ -100,6 +101,9 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 			"cannot open %q as a directory: it is a file. Leave out the slash at the end", exchange.Clip(t.path()))
 	}
 	it := item{root: e.Root, name: path.Base("/" + t.path()), via: t.root}
+	if t.uneven && kindOfType(typeOf(it.name)) == kindWebPage { // its relative links need its own URL
+		return b.w.Redirect(r, http.StatusMovedPermanently, t.url(false))
+	}
 	if r.URL.RawQuery != "" {
 		view, err := choice(r.URL.Query(), "view", viewPreview)
 		if err != nil {

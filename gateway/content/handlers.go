@@ -50,6 +50,7 @@ type Handlers struct {
 	pageBytes *limits.FairGate[netip.Prefix]
 
 	headers     *headerCache
+	dates       *nameDates
 	directories *directoryCache
 	expired     prometheus.Counter
 }
@@ -76,6 +77,9 @@ func New(cfg Config, d Deps) (*Handlers, error) {
 		return nil, err
 	}
 	if g.directories, err = newDirectoryCache(d.Limits, cfg.DirectoryBytes); err != nil {
+		return nil, err
+	}
+	if g.dates, err = newNameDates(d.Limits); err != nil {
 		return nil, err
 	}
 	g.expired = prometheus.NewCounter(prometheus.CounterOpts{

@@ -15,8 +15,8 @@ var mimeTypes = map[string]string{
 	".json": "application/json", ".map": "application/json", ".geojson": "application/geo+json",
 	".jsonl": "application/x-ndjson", ".ndjson": "application/x-ndjson",
 	".xml": "application/xml", ".rss": "application/rss+xml", ".atom": "application/atom+xml",
-	".wasm": "application/wasm",
-	".pdf":  mimePDF, ".epub": "application/epub+zip", ".rtf": "application/rtf",
+	".wasm": "application/wasm", ".webmanifest": "application/manifest+json",
+	".pdf": mimePDF, ".epub": "application/epub+zip", ".rtf": "application/rtf",
 
 	".txt": mimeText, ".text": mimeText, ".log": mimeText, ".rst": mimeText, ".tex": mimeText,
 	".md": "text/markdown; charset=utf-8", ".csv": "text/csv; charset=utf-8",
@@ -31,19 +31,21 @@ var mimeTypes = map[string]string{
 	".cfg": mimeText, ".env": mimeText,
 
 	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif",
-	".webp": "image/webp", ".avif": "image/avif", ".svg": "image/svg+xml",
+	".webp": "image/webp", ".avif": "image/avif", ".jxl": "image/jxl", ".svg": "image/svg+xml",
 	".ico": "image/vnd.microsoft.icon", ".bmp": "image/bmp", ".tif": "image/tiff", ".tiff": "image/tiff",
 	".mp3": "audio/mpeg", ".m4a": "audio/mp4", ".ogg": "audio/ogg", ".opus": "audio/ogg", ".oga": "audio/ogg",
 	".flac": "audio/flac", ".wav": "audio/wav",
 	".mp4": "video/mp4", ".m4v": "video/mp4", ".webm": "video/webm", ".ogv": "video/ogg",
 	".mov": "video/quicktime", ".mkv": "video/x-matroska", ".vtt": "text/vtt; charset=utf-8",
+	".m3u8": "application/vnd.apple.mpegurl", ".mpd": "application/dash+xml",
 	".woff": "font/woff", ".woff2": "font/woff2", ".ttf": "font/ttf", ".otf": "font/otf",
 
 	".zip": "application/zip", ".tar": "application/x-tar", ".gz": "application/gzip", ".tgz": "application/gzip",
 	".bz2": "application/x-bzip2", ".xz": "application/x-xz", ".zst": "application/zstd",
 	".7z": "application/x-7z-compressed", ".iso": "application/x-iso9660-image",
 	".pmtiles": "application/vnd.pmtiles", ".mbtiles": "application/vnd.sqlite3",
-	".sqlite": "application/vnd.sqlite3", ".bin": "application/octet-stream",
+	".parquet": "application/vnd.apache.parquet",
+	".sqlite":  "application/vnd.sqlite3", ".bin": "application/octet-stream",
 }
 
 const (

@@ -31,6 +31,7 @@ type Named struct {
 	TTL      time.Duration // how long the answer may be remembered
 	Stale    bool          // a record is older than its TTL, or has expired; TTL is 0 then
 	Age      time.Duration // since the network was asked
+	Signed   time.Time     // when the latest record on the way was signed; zero: unknown, as the DNS does not tell
 	LookupID status.LookupID
 }
 
@@ -87,6 +88,7 @@ func (g *Handlers) browseName(w *exchange.Response, r *http.Request, rest string
 	}
 	r = r.WithContext(status.WithParent(r.Context(), n.LookupID))
 	w.Caching = fmt.Sprintf("public, max-age=%d", int64(n.TTL/time.Second))
+	w.Modified = g.dates.date(t.name, n, time.Now())
 	if n.Stale {
 		w.Header().Set("Age", strconv.FormatInt(int64(n.Age/time.Second), 10))
 	}

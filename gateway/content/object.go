@@ -3,10 +3,13 @@ package content
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
@@ -34,6 +37,7 @@ func (g *Handlers) objectEndpoint() exchange.Endpoint {
 		Doc: "Returns the bytes of an object. The gateway verifies each chunk group before it sends it.",
 		More: "A request may have one range, or more if the operator allows it (`gateway.multi_range`). " +
 			"An address in another form is redirected: 64 hex digits alone, 52 base32 digits, uppercase. " +
+			"A name behind the address, `/o/b3:…/name.zip`, names the bytes, and its ending says their type. " +
 			"The gateway finds and fetches an object that is not " +
 			"on this node from peers, unless Cache-Control has only-if-cached. With format=bao, or an Accept that " +
 			"names " + bao.MediaType + ", the answer is the verified encoding (docs/http.md).",
@@ -59,8 +63,11 @@ func (g *Handlers) objectEndpoint() exchange.Endpoint {
 
 // object serves /o/{b3}: an object's bytes, or its verified encoding.
 func (g *Handlers) object(w *exchange.Response, r *http.Request, rest string) error {
+	rest, name := cutName(rest)
 	root, canonical, err := exchange.ParseObject(rest)
 	switch {
+	case canonical != "" && name != "":
+		return w.Redirect(r, http.StatusPermanentRedirect, "/o/"+canonical+"/"+url.PathEscape(name))
 	case canonical != "":
 		return w.Redirect(r, http.StatusPermanentRedirect, "/o/"+canonical)
 	case err != nil:
@@ -77,13 +84,23 @@ func (g *Handlers) object(w *exchange.Response, r *http.Request, rest string) er
 	if wants {
 		return g.withStallTimeout(w, r, func(b *body) error { return g.serveEncoding(b, r, root, negotiated) })
 	}
-	it := item{root: root, download: true, hasEncoding: true}
+	it := item{root: root, name: name, download: true, hasEncoding: true}
 	if p := g.objects.Memory(root); p != nil { // bytes in RAM cannot stall
 		b := newBody(r.Context(), w)
 		defer b.free()
 		return g.content(b, r, it, p)
 	}
 	return g.withStallTimeout(w, r, func(b *body) error { return g.content(b, r, it, nil) })
+}
+
+// cutName cuts the name off an escaped address with a name behind it. It returns anything else as it is.
+func cutName(rest string) (key, name string) {
+	path, err := url.PathUnescape(rest)
+	key, name, found := strings.Cut(path, "/")
+	if err != nil || !found || name == "." || !fs.ValidPath(name) || strings.ContainsAny(name, "/\x00") {
+		return rest, ""
+	}
+	return url.PathEscape(key), name
 }
 
 // item is an object to serve and the URL that named it.
@@ -127,7 +144,7 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 		defer c.Close()
 		b.size = c.Size()
 	}
-	switch exchange.Evaluate(r, b.etag) {
+	switch exchange.EvaluateDated(r, b.etag, b.modified()) {
 	case status.Precondition:
 		return exchange.IfMatchFailed(b.etag)
 	case status.NotModified:
@@ -137,7 +154,7 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 	var asked []byteRange
 	ranges := r.Header["Range"]
 	// Only GET has ranges (RFC 9110 §14.2).
-	if len(ranges) > 0 && r.Method != http.MethodHead && exchange.RangeApplies(r, b.etag) {
+	if len(ranges) > 0 && r.Method != http.MethodHead && exchange.RangeApplies(r, b.etag, b.modified()) {
 		var err error
 		if asked, err = parseRanges(b.rangeBuf[:0], strings.Join(ranges, ","), b.size, g.cfg.MultiRange); err != nil {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", b.size))
@@ -248,12 +265,19 @@ var (
 	policyOfContent = []string{contentPolicy}
 	sameSite        = []string{"same-site"}
 	cacheForever    = []string{exchange.Immutable}
+	longAgo         = []string{exchange.LongAgo.Format(http.TimeFormat)}
 )
 
 // validators sets the headers that a 304 answer has too.
 func (b *body) validators() {
 	h := b.w.Header()
 	h["Etag"] = b.w.HeaderValue(b.etag)
+	switch at := b.modified(); {
+	case at.Equal(exchange.LongAgo):
+		h["Last-Modified"] = longAgo
+	case !at.IsZero():
+		h["Last-Modified"] = b.w.HeaderValue(at.UTC().Format(http.TimeFormat))
+	}
 	if b.w.Caching != "" {
 		h["Cache-Control"] = b.w.HeaderValue(b.w.Caching)
 	} else {
@@ -265,6 +289,15 @@ func (b *body) validators() {
 	if b.item.hasEncoding {
 		h["Link"], h["Vary"] = linkToBao, varyAccept
 	}
+}
+
+// modified returns the time of the content for clients that know only dates. Content that an address names is long
+// old; what a name stands for is as old as its record. It is zero if nobody knows.
+func (b *body) modified() time.Time {
+	if b.w.Caching == "" {
+		return exchange.LongAgo
+	}
+	return b.w.Modified
 }
 
 func (b *body) notModified() error {

@@ -50,7 +50,7 @@ var pageParams = []exchange.Param{
 		Doc: "the order of a page of up to 10,000 entries, directories first; a longer one has the order of its bytes",
 	},
 	{Name: "order", Of: []string{"asc", "desc"}, Doc: "desc reverses it"},
-	{Name: "filter", Kind: exchange.TextParam, Doc: "the page has only names with this in them, in any case"},
+	{Name: "filter", Doc: "the page has only names with this in them, in any case"},
 }
 
 // parsePageQuery parses the query of a request for a directory. A parameter that names a view or an order asks for a

@@ -18,62 +18,56 @@ type target struct {
 	below     []string // the path in the value of the name, from the root on
 	names     []string // unescaped path segments
 	slash     bool     // the path ends with a slash
-	rewritten bool     // the URL had another form of the address or a "." segment: redirect to url
+	rewritten bool     // the URL had another form of the address or name: redirect to url
+	uneven    bool     // the path had an escaped slash, or a segment that was left out
 }
 
-// parseTarget parses the part of an escaped path after /b3/. It unescapes each segment
-// alone. A segment must be a name: UTF-8, not empty, not "..", without slash or NUL. A "."
-// segment is removed, and rewritten asks for a redirect. So no spelling of ".." gets through,
-// and fs.ValidPath accepts the resulting path.
+// parseTarget parses the part of an escaped path after /b3/. It unescapes the path once, so that %2F is a slash. It
+// leaves out segments that are empty or ".". All others must be names: UTF-8, not "..", without NUL. So no spelling of
+// ".." gets through, and fs.ValidPath accepts the resulting path.
 func parseTarget(escaped string) (target, error) {
-	var t target
-	key, rest, _ := strings.Cut(escaped, "/")
-	var canonical string
-	var err error
-	if t.root, canonical, err = exchange.ParseObject(key); err != nil {
-		return t, err
+	key, t, err := parsePath(escaped)
+	root, canonical, badKey := exchange.ParseObject(url.PathEscape(key))
+	t.root, t.rewritten = root, canonical != ""
+	if err == nil || key != "" && badKey != nil { // of two faults, the first one
+		err = badKey
 	}
-	t.rewritten = canonical != ""
-	return t.parsePath(escaped, rest)
+	return t, err
 }
 
 // parseNamed parses the part of an escaped path after /n/, with the same rules. The root is set
 // when the name is resolved.
 func parseNamed(escaped string) (target, error) {
-	key, rest, _ := strings.Cut(escaped, "/")
-	name, err := url.PathUnescape(key)
-	if err != nil {
-		return target{}, exchange.BadEscape(err)
-	}
-	return target{name: name}.parsePath(escaped, rest)
+	key, t, err := parsePath(escaped)
+	t.name = key
+	return t, err
 }
 
-// parsePath parses rest, the path behind the key.
-func (t target) parsePath(escaped, rest string) (target, error) {
-	t.slash = strings.HasSuffix(escaped, "/")
+// parsePath returns the first segment of an escaped path, and a target with those behind it.
+func parsePath(escaped string) (key string, t target, err error) {
+	path, err := url.PathUnescape(escaped)
+	if err != nil {
+		return "", t, exchange.BadEscape(err)
+	}
+	trimmed := strings.TrimLeft(path, "/")
+	t.uneven = trimmed != path || strings.Count(path, "/") != strings.Count(escaped, "/")
+	key, rest, _ := strings.Cut(trimmed, "/")
+	t.slash = strings.HasSuffix(path, "/") || rest == "." || strings.HasSuffix(rest, "/.") // "." names a directory
 	if rest == "" {
-		return t, nil
+		return key, t, nil
 	}
-	for seg := range strings.SplitSeq(strings.TrimSuffix(rest, "/"), "/") {
-		name, err := url.PathUnescape(seg)
-		if err != nil {
-			return t, exchange.BadEscape(err)
+	for name := range strings.SplitSeq(strings.TrimSuffix(rest, "/"), "/") {
+		switch {
+		case name == "" || name == ".":
+			t.uneven = true
+		case !fs.ValidPath(name) || strings.ContainsRune(name, 0):
+			return key, t, status.Errorf(status.BadRequest, "the path has an invalid segment: %q is not a file name. "+
+				"A segment is UTF-8 and not \"..\", without NUL", exchange.Clip(name))
+		default:
+			t.names = append(t.names, name)
 		}
-		if name == "." { // removed, as RFC 3986 §5.2.4 does
-			t.rewritten = true
-			continue
-		}
-		if !fs.ValidPath(name) || strings.ContainsAny(name, "/\x00") {
-			return t, status.Errorf(status.BadRequest, "the path has an invalid segment: %q is not a file name. "+
-				"A segment is UTF-8, not empty and not \"..\", without slash or NUL", exchange.Clip(name))
-		}
-		t.names = append(t.names, name)
 	}
-	endsWithDot := strings.HasSuffix(rest, "/.") || strings.HasSuffix(strings.ToLower(rest), "/%2e")
-	if t.rewritten && len(t.names) == 0 || endsWithDot {
-		t.slash = true // "." names a directory
-	}
-	return t, nil
+	return key, t, nil
 }
 
 // path returns the path from the root, "" for the root.

@@ -42,7 +42,7 @@ func TestParseTarget(t *testing.T) {
 		{in: root.Hex()[1:], want: status.BadAddress},
 		{in: "b3:abc/x", want: status.BadAddress},
 		{in: root.CID().String(), want: status.BadAddress},
-		{in: r + "%2Fa", want: status.BadAddress},
+		{in: r + "%2Fa", path: "a", fixed: true},
 		{in: r + "/..", want: status.BadRequest},
 		{in: r + "/../x", want: status.BadRequest},
 		{in: r + "/%2e%2e/x", want: status.BadRequest},
@@ -51,11 +51,16 @@ func TestParseTarget(t *testing.T) {
 		{in: r + "/a/./b", path: "a/b", fixed: true},
 		{in: r + "/a/.", path: "a", slash: true, fixed: true},
 		{in: r + "/./a/", path: "a", slash: true, fixed: true},
-		{in: r + "//a", want: status.BadRequest},
-		{in: r + "/a//b", want: status.BadRequest},
-		{in: r + "//", want: status.BadRequest},
+		{in: r + "//a", path: "a", fixed: true},
+		{in: r + "/a//b", path: "a/b", fixed: true},
+		{in: r + "//", slash: true, fixed: true},
+		{in: "/" + r + "/a", path: "a", fixed: true},
 		{in: r + "/..%2fetc", want: status.BadRequest},
-		{in: r + "/a%2Fb", want: status.BadRequest},
+		{in: r + "/a%2Fb", path: "a/b", fixed: true},
+		{in: r + "/a%2f", path: "a", slash: true, fixed: true},
+		{in: r + "/..%2f..", want: status.BadRequest},
+		{in: r + "/a%2f..%2fb", want: status.BadRequest},
+		{in: r + "/a%252fb", path: "a%2fb"},
 		{in: r + "/..%5c..%5cx", path: `..\..\x`},
 		{in: r + "/a%5Cb", path: `a\b`},
 		{in: r + "/a%00", want: status.BadRequest},
@@ -70,7 +75,8 @@ func TestParseTarget(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || got.root != root || got.path() != c.path || got.slash != c.slash || got.rewritten != c.fixed {
+		fixed := got.rewritten || got.uneven
+		if err != nil || got.root != root || got.path() != c.path || got.slash != c.slash || fixed != c.fixed {
 			t.Errorf("%q: %+v (%v)", c.in, got, err)
 		}
 	}

@@ -79,8 +79,8 @@ func parseRanges(into []byteRange, header string, size int64, limit int) ([]byte
 }
 
 // parseSpec parses one range and clamps it to size bytes. A range that selects nothing has
-// start >= end. whole is true if the range covers all of an empty representation: such a
-// request gets the whole answer, because Content-Range cannot express an empty range.
+// start >= end. whole is true if the representation is empty: such a request gets the whole answer, because
+// Content-Range cannot express an empty range, and caches ask for the first bytes of what they do not know.
 func parseSpec(spec string, size int64) (rng byteRange, whole bool, err error) {
 	first, last, found := strings.Cut(spec, "-")
 	from, fromOK := parsePos(first)
@@ -90,14 +90,14 @@ func parseSpec(spec string, size int64) (rng byteRange, whole bool, err error) {
 		return byteRange{}, false, status.Errorf(status.BadRange,
 			"cannot read the range %q: it is not FIRST-LAST, FIRST- or -COUNT. Send bytes=FIRST-LAST", exchange.Clip(spec))
 	case first == "":
-		return byteRange{size - min(to, size), size}, size == 0 && to > 0, nil
+		return byteRange{size - min(to, size), size}, size == 0, nil
 	case last == "":
-		return byteRange{from, size}, false, nil
+		return byteRange{from, size}, size == 0, nil
 	case to < from:
 		return byteRange{}, false, status.Errorf(status.BadRange,
 			"cannot read the range %q: it ends before it begins. Send bytes=FIRST-LAST", exchange.Clip(spec))
 	}
-	return byteRange{from, min(to, size-1) + 1}, false, nil // clamp before adding: to may be MaxInt64
+	return byteRange{from, min(to, size-1) + 1}, size == 0, nil // clamp before adding: to may be MaxInt64
 }
 
 // parsePos parses a run of digits. It clamps a number above 63 bits to the largest one,

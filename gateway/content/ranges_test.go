@@ -65,10 +65,13 @@ func TestParseRange(t *testing.T) {
 		{"bytes=1-2-3", 10, bad},
 		{"bytes=1 -2", 10, bad},
 
-		// the empty object has no bytes to select, and all of its last ones
-		{"bytes=0-", 0, bad},
-		{"bytes=0-0", 0, bad},
-		{"bytes=-0", 0, bad},
+		// any range of the empty object is all of it
+		{"bytes=0-", 0, none},
+		{"bytes=0-0", 0, none},
+		{"bytes=0-1048575", 0, none},
+		{"bytes=5-", 0, none},
+		{"bytes=-0", 0, none},
+		{"bytes=5-2", 0, bad},
 		{"bytes=-5", 0, none},
 	} {
 		if got := parsed(c.header, c.size, 0); got != c.want {

@@ -29,7 +29,8 @@ var canonicalAddress = exchange.Reply{
 
 // The headers, answers and outcomes that all endpoints of an object's bytes share.
 var (
-	contentHeaders = []string{"Range", "If-Match", "If-None-Match", "If-Range", "Cache-Control", "Request-Timeout"}
+	contentHeaders = []string{"Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Range", "Cache-Control",
+		"Request-Timeout"}
 	contentAnswers = []exchange.Reply{
 		{
 			Code: http.StatusOK, Payload: exchange.Payload{Media: exchange.MediaAny},
@@ -44,13 +45,15 @@ var (
 			Headers: objectHeaders, Doc: "several ranges, each a part with its own Content-Range",
 		},
 		{
-			Code:    http.StatusNotModified,
-			Headers: []string{"ETag", "Cache-Control", "Vary", "Link", "Accept-Ranges", "Content-Location"},
-			Doc:     "the client's copy is current",
+			Code: http.StatusNotModified,
+			Headers: []string{
+				"ETag", "Last-Modified", "Cache-Control", "Vary", "Link", "Accept-Ranges", "Content-Location",
+			},
+			Doc: "the client's copy is current",
 		},
 	}
 	objectHeaders = []string{
-		"Link", "ETag", "Cache-Control", "Vary", "Accept-Ranges", "Content-Security-Policy",
+		"Link", "ETag", "Last-Modified", "Cache-Control", "Vary", "Accept-Ranges", "Content-Security-Policy",
 		"Cross-Origin-Resource-Policy", "Content-Disposition",
 	}
 	contentFails = []status.Outcome{

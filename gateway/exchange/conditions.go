@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
+	"time"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -17,13 +18,31 @@ func ETag(root b3.Root) string {
 
 // Evaluate evaluates If-Match and If-None-Match (RFC 9110 §13.2.2) for a representation that
 // exists. It returns OK, NotModified or Precondition. It ignores If-Modified-Since and
-// If-Unmodified-Since, because the gateway never sends Last-Modified.
+// If-Unmodified-Since, because what it judges has no Last-Modified.
 func Evaluate(r *http.Request, etag string) status.Outcome {
 	if im := r.Header.Values("If-Match"); len(im) > 0 && !MatchesTag(im, etag, true) {
 		return status.Precondition
 	}
 	if inm := r.Header.Values("If-None-Match"); len(inm) > 0 && MatchesTag(inm, etag, false) {
 		return status.NotModified // callers evaluate GET and HEAD alone
+	}
+	return status.OK
+}
+
+// LongAgo is the Last-Modified of content that never changes. It is later than the first date of a zip or a FAT file
+// system, and earlier than any content here.
+var LongAgo = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// EvaluateDated evaluates as Evaluate does, and If-Modified-Since where there is no If-None-Match. modified is the
+// Last-Modified of the representation in whole seconds, zero for none.
+func EvaluateDated(r *http.Request, etag string, modified time.Time) status.Outcome {
+	outcome := Evaluate(r, etag)
+	since := r.Header["If-Modified-Since"]
+	if outcome != status.OK || modified.IsZero() || len(since) != 1 || len(r.Header["If-None-Match"]) > 0 {
+		return outcome
+	}
+	if at, err := http.ParseTime(since[0]); err == nil && !modified.After(at) {
+		return status.NotModified
 	}
 	return status.OK
 }
@@ -43,11 +62,17 @@ func KnownFresh(r *http.Request, etag string) bool {
 		!strings.Contains(strings.Join(inm, ","), "*") && MatchesTag(inm, etag, false)
 }
 
-// RangeApplies reports whether If-Range permits the range: it is absent or strongly matches
-// etag. A date never matches.
-func RangeApplies(r *http.Request, etag string) bool {
+// RangeApplies reports whether If-Range permits the range: it is absent, strongly matches etag, or is the date
+// modified, which is zero for a representation without a date.
+func RangeApplies(r *http.Request, etag string, modified time.Time) bool {
 	ir := r.Header.Values("If-Range")
-	return len(ir) == 0 || len(ir) == 1 && strings.TrimSpace(ir[0]) == etag && !strings.HasPrefix(etag, "W/")
+	if len(ir) != 1 {
+		return len(ir) == 0
+	}
+	if at, err := http.ParseTime(ir[0]); err == nil {
+		return !modified.IsZero() && at.Equal(modified)
+	}
+	return strings.TrimSpace(ir[0]) == etag && !strings.HasPrefix(etag, "W/")
 }
 
 // notInTags are the characters that an entity tag cannot contain between its quotes

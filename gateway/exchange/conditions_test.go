@@ -34,7 +34,7 @@ func TestConditions(t *testing.T) {
 					http.ServeContent(rec, r, "", time.Time{}, strings.NewReader("hello"))
 
 					got := Evaluate(r, etag).Code()
-					if got == http.StatusOK && RangeApplies(r, etag) {
+					if got == http.StatusOK && RangeApplies(r, etag, time.Time{}) {
 						got = http.StatusPartialContent
 					}
 					if got != rec.Code {
@@ -68,6 +68,40 @@ func TestConditionsOfAWeakTag(t *testing.T) {
 		r.Header.Set(c.name, c.value)
 		if got := Evaluate(r, etag); got != c.want {
 			t.Errorf("%s: %s: %s, want %s", c.name, c.value, got, c.want)
+		}
+	}
+}
+
+// TestDates: a date counts where no entity tag is sent, and where the representation has one.
+func TestDates(t *testing.T) {
+	t.Parallel()
+	const etag, old, same = `"page"`, "Fri, 31 Dec 1999 23:59:59 GMT", "Sat, 01 Jan 2000 00:00:00 GMT"
+	const young = "Tue, 01 Jan 2030 00:00:00 GMT"
+	for _, c := range []struct {
+		modified time.Time
+		headers  map[string]string
+		want     status.Outcome
+		ranged   bool
+	}{
+		{LongAgo, map[string]string{"If-Modified-Since": same}, status.NotModified, true},
+		{LongAgo, map[string]string{"If-Modified-Since": young}, status.NotModified, true},
+		{LongAgo, map[string]string{"If-Modified-Since": old}, status.OK, true},
+		{LongAgo, map[string]string{"If-Modified-Since": "yesterday"}, status.OK, true},
+		{time.Time{}, map[string]string{"If-Modified-Since": young}, status.OK, true},
+		{LongAgo, map[string]string{"If-Modified-Since": young, "If-None-Match": `"x"`}, status.OK, true},
+		{LongAgo, map[string]string{"If-Modified-Since": old, "If-None-Match": etag}, status.NotModified, true},
+		{LongAgo, map[string]string{"If-Modified-Since": young, "If-Match": `"x"`}, status.Precondition, true},
+		{LongAgo, map[string]string{"If-Range": same}, status.OK, true},
+		{LongAgo, map[string]string{"If-Range": young}, status.OK, false},
+		{time.Time{}, map[string]string{"If-Range": same}, status.OK, false},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		for name, value := range c.headers {
+			r.Header.Set(name, value)
+		}
+		if got, ranged := EvaluateDated(r, etag, c.modified), RangeApplies(r, etag, c.modified); got != c.want ||
+			ranged != c.ranged {
+			t.Errorf("%v: %s, a range applies: %t", c.headers, got, ranged)
 		}
 	}
 }

@@ -22,10 +22,11 @@ var HeaderDocs = map[string]HeaderDoc{
 			"a day or until the node restarts. If the first request failed and a retry may help, it runs again.",
 		Pattern: "^[!-~]{1,255}$",
 	},
-	"If-Match":      {Doc: "The answer is 412 unless one of the entity tags is the object's."},
-	"If-None-Match": {Doc: "The answer is 304 if one of the entity tags is the object's."},
-	"If-Range":      {Doc: "Range applies only if this is the object's entity tag."},
-	"Range":         {Doc: "One range of bytes, or as many as the operator allows (`gateway.multi_range`)."},
+	"If-Match":          {Doc: "The answer is 412 unless one of the entity tags is the object's."},
+	"If-None-Match":     {Doc: "The answer is 304 if one of the entity tags is the object's."},
+	"If-Modified-Since": {Doc: "The answer is 304 if the content is not younger. If-None-Match counts in its place."},
+	"If-Range":          {Doc: "Range applies only if this is the object's entity tag or its Last-Modified."},
+	"Range":             {Doc: "One range of bytes, or as many as the operator allows (`gateway.multi_range`)."},
 	api.HeaderRoots: {Doc: "`true`: lines with the member `roots` give the addresses of the files whose bytes the " +
 		"tar carries, in its order, as they are stored. Read the answer while you send.", Pattern: "^(true|false)$"},
 	"Request-Timeout": {Doc: "The seconds after which the node gives up. It only shortens the node's own limits."},
@@ -65,6 +66,8 @@ var HeaderDocs = map[string]HeaderDoc{
 	"Cross-Origin-Resource-Policy": {Doc: "`same-site`; for the module `cross-origin`."},
 	"ETag": {Doc: "An object's address in quotes, a strong tag. A page that the node " +
 		"generates has a weak tag."},
+	"Last-Modified": {Doc: "For clients that know only dates: one constant date for an address, the time of the " +
+		"record for a name."},
 	"Content-Location":          {Doc: "The URL of this encoding of the object."},
 	"Link":                      {Doc: "The URL of the object's verified encoding."},
 	"Location":                  {Doc: "The URL of the object, the upload or the page."},

@@ -37,6 +37,13 @@ func named(t naming.Target) content.Named {
 	if t.Name != nil {
 		n.TTL, n.LookupID = t.Name.TTL, t.Name.LookupID
 		n.Stale, n.Age = t.Name.Stale, t.Name.Age
+		if len(t.Links) == 0 { // the DNS does not say since when
+			for _, rec := range t.Name.Chain {
+				if at := time.UnixMilli(int64(rec.Seq)); at.After(n.Signed) { //nolint:gosec // checked to be a time
+					n.Signed = at
+				}
+			}
+		}
 	}
 	return n
 }
