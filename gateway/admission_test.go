@@ -66,9 +66,9 @@ func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		objects := &fakeObjects{}
-		root := objects.put([]byte("x"))
+		root := objects.add(&fakeObject{data: []byte("x"), remote: true})
 		s := newTestGateway(t, objects, func(c *Config, _ *server.AdminConfig) {
-			c.Rate, c.Burst = 1, 1
+			c.Rate, c.Burst, c.RateWait = 1, 1, 0
 		}).Handler(server.Public)
 		get := func() *httptest.ResponseRecorder {
 			return serve(s, http.MethodGet, "/o/"+root.String(), "192.0.2.1:1", nil)
@@ -88,6 +88,108 @@ func TestRetryAfter(t *testing.T) {
 		time.Sleep(time.Duration(p.RetryAfterMS) * time.Millisecond)
 		if rec := get(); rec.Code != http.StatusOK {
 			t.Errorf("after the wait: %d", rec.Code)
+		}
+	})
+}
+
+// TestRateWaits: a request above the rate waits for its turn, without a place among those in flight, until its client
+// goes away, its own time is over or the node drains.
+func TestRateWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		objects := &fakeObjects{}
+		root := objects.add(&fakeObject{data: []byte("x"), remote: true})
+		n := newTestGateway(t, objects, func(c *Config, _ *server.AdminConfig) {
+			c.Rate, c.Burst, c.RateWait = 1, 1, 10*time.Second
+		})
+		s := n.Handler(server.Public)
+		get := func(headers ...string) *httptest.ResponseRecorder {
+			return serve(s, http.MethodGet, "/o/"+root.String(), "192.0.2.1:1", nil, headers...)
+		}
+		begun := time.Now()
+		for i := range 3 {
+			if rec := get(); rec.Code != http.StatusOK || time.Since(begun) != time.Duration(i)*time.Second {
+				t.Fatalf("request %d: %d after %s", i, rec.Code, time.Since(begun))
+			}
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if rec := get("Request-Timeout", "0.3"); rec.Code != http.StatusGatewayTimeout {
+				t.Errorf("a request of 0.3 s: %d %s", rec.Code, rec.Body)
+			}
+		})
+		synctest.Wait()
+		gone, leave := context.WithCancel(t.Context())
+		wg.Go(func() {
+			r := httptest.NewRequestWithContext(gone, http.MethodGet, "/o/"+root.String(), nil)
+			r.RemoteAddr = "192.0.2.1:1"
+			s.ServeHTTP(httptest.NewRecorder(), r)
+		})
+		synctest.Wait()
+		waiting, decided := n.current("gateway.rate_waiting"), n.current("gateway.inflight")
+		if waiting != 2 || decided != 0 {
+			t.Errorf("%d wait, %d are decided", waiting, decided)
+		}
+		time.Sleep(400 * time.Millisecond)
+		leave()
+		synctest.Wait()
+		if waiting, bytes := n.current("gateway.rate_waiting"), n.current("gateway.rate_waiting_bytes"); waiting+bytes != 0 {
+			t.Errorf("%d with %d bytes still wait", waiting, bytes)
+		}
+		for range 3 {
+			wg.Go(func() {
+				if rec := get(); rec.Code != http.StatusOK && rec.Code != http.StatusServiceUnavailable {
+					t.Errorf("while the node drains: %d", rec.Code)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		ended := time.Now()
+		if err := n.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+		if took := time.Since(ended); took != 0 {
+			t.Errorf("the drain took %s", took)
+		}
+	})
+}
+
+// TestAloneIsFree: a client that has the gateway to itself may read what is here as fast as it can; what asks the
+// network, or needs a capability, counts.
+func TestAloneIsFree(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		objects := &fakeObjects{}
+		near, far := objects.put([]byte("near")), objects.add(&fakeObject{data: []byte("far"), remote: true})
+		dir := objects.tree(t, map[string]string{"a": "b"})
+		n := newTestGateway(t, objects, func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst, c.RateWait = 1, 10, 0 })
+		ask := func(method, path, from string) (in int) {
+			for range 100 {
+				if serve(n.Handler(server.Public), method, path, from, nil).Code != http.StatusTooManyRequests {
+					in++
+				}
+			}
+			return in
+		}
+		for _, c := range []struct {
+			method, path, from string
+			want               int
+		}{
+			{http.MethodGet, "/o/" + near.String(), "192.0.2.1:1", 100},
+			{http.MethodHead, "/b3/" + dir.String() + "/a", "192.0.2.1:1", 100},
+			{http.MethodGet, "/b3/" + dir.String() + "/none", "192.0.2.1:1", 100},
+			{http.MethodGet, "/o/" + far.String(), "192.0.2.1:1", 9}, // one is reserved for others
+			{http.MethodPut, "/o/" + near.String(), "192.0.2.1:1", 0},
+			{http.MethodGet, "/o/" + near.String(), "192.0.2.2:1", 1}, // the first client was here just now
+		} {
+			if in := ask(c.method, c.path, c.from); in != c.want {
+				t.Errorf("%s %s from %s: %d of 100 got in, want %d", c.method, c.path, c.from, in, c.want)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if in := ask(http.MethodGet, "/o/"+near.String(), "192.0.2.2:1"); in != 100 {
+			t.Errorf("the second client alone: %d of 100", in)
 		}
 	})
 }

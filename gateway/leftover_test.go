@@ -78,7 +78,7 @@ func TestRefusalIsRead(t *testing.T) {
 // for nothing.
 func TestDocumentIsRated(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst = 1, 1 })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst, c.RateWait = 1, 1, 0 })
 	page := n.Addrs().Gateway + "/openapi.json"
 	for range 1000 { // until a second has more than one of them
 		if a := do(t, "GET", page); a.StatusCode == http.StatusTooManyRequests {

@@ -56,8 +56,8 @@ func TestInflightLimit(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst = 1, 2 })
-	root := n.objects.put([]byte("x"))
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst, c.RateWait = 1, 2, 0 })
+	root := n.objects.add(&fakeObject{data: []byte("x"), remote: true}) // what is here is free for one who is alone
 	var refused answer
 	for i := 0; i < 1000 && (i == 0 || refused.StatusCode == http.StatusOK); i++ { // until a second has more of them
 		refused = do(t, "GET", n.Addrs().Gateway+"/o/"+root.String())
@@ -185,6 +185,7 @@ func TestLimitsAreListed(t *testing.T) {
 	}
 	want := map[string]int64{
 		"gateway.inflight": 512, "gateway.inflight_per_ip": 128, "gateway.misses": 128, "gateway.rate": 500,
+		"gateway.rate_waiting": 1024, "gateway.rate_waiting_bytes": 4 << 20,
 		"gateway.conns":         4096,
 		"gateway.misses_per_ip": 64, "gateway.transfers": 4096, "gateway.listings": 256, "gateway.encoders": 16,
 		"gateway.misses_per_ip_waiting": 512, "gateway.conns_per_ip": 256,

@@ -172,7 +172,9 @@ func TestProblemSentences(t *testing.T) {
 	writeProblem(t, &got, "a Request-Timeout that is over",
 		do(t, "GET", n.Addrs().Gateway+"/o/"+waits.String(), "Request-Timeout", "0.01"))
 
-	rated := newTestGateway(t, &fakeObjects{}, func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst = 1, 1 })
+	rated := newTestGateway(t, &fakeObjects{}, func(c *Config, _ *server.AdminConfig) {
+		c.Rate, c.Burst, c.RateWait = 1, 1, 0
+	})
 	for range 2 {
 		rec := serve(rated.Handler(server.Public), "GET", "/o/"+absent.String(), "192.0.2.1:1", nil)
 		if rec.Code == http.StatusTooManyRequests {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"allium/gateway/exchange"
 	"allium/internal/limits"
@@ -35,7 +36,7 @@ func (l *listener) admit(rt route, w *delivery, r *http.Request) (err error) {
 		return err
 	}
 	w.gate = gate
-	if w.share, err = l.clients.Enter(w.From.Group); err == nil {
+	if err = l.takeToken(w, r); err == nil {
 		w.Grant, err = l.authorize(rt, &w.Response, r)
 	}
 	if err == nil {
@@ -46,6 +47,7 @@ func (l *listener) admit(rt route, w *delivery, r *http.Request) (err error) {
 	} else if l.transfers != nil && !rt.upload {
 		w.transfers, w.listings = l.transfers, l.server.bounds.listings
 	}
+	w.began = time.Now()
 	return err
 }
 

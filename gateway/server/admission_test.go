@@ -82,7 +82,7 @@ func serve(h http.Handler, method, path string, body io.Reader, host, token stri
 func TestOrderOfAdmission(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, func(c *Config) { c.Rate, c.Burst, c.Uploads = 1, 1, 1 })
+		s := newServer(t, func(c *Config) { c.Rate, c.Burst, c.Uploads, c.RateWait = 1, 1, 1, 0 })
 		h := s.Handler(Public)
 		if err := s.bounds.uploads.Enter(); err != nil {
 			t.Fatal(err)
@@ -126,9 +126,9 @@ func TestOrderOfAdmission(t *testing.T) {
 
 // BenchmarkRefused is what a request costs that the rate refuses.
 func BenchmarkRefused(b *testing.B) {
-	s := newServer(b, func(c *Config) { c.Rate, c.Burst = 1, 1 })
+	s := newServer(b, func(c *Config) { c.Rate, c.Burst, c.RateWait = 1, 1, 0 })
 	h := s.Handler(Public)
-	r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/o/"+b3.Sum(nil).String(), nil)
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodPut, "/o/"+b3.Sum(nil).String(), nil)
 	w := &discardResponse{h: http.Header{}}
 	b.ReportAllocs()
 	for b.Loop() {

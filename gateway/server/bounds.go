@@ -13,6 +13,7 @@ type bounds struct {
 	events    *eventStreams // streams of events on the admin listener and the socket
 	uploads   *limits.Gate  // public uploads, which do not count as requests
 	clients   *clients      // of the public listener
+	waiting   waiting       // public requests that wait for a token of clients
 	transfers *transfers    // public answers being sent, without listings
 	listings  *transfers    // public listings being sent
 	lingers   *limits.Gate  // HTTP/2 streams open after their upload was refused
@@ -42,15 +43,18 @@ func newBounds(cfg Config, admin AdminConfig, p Params, r *limits.Registry, evic
 		clients: limits.NewFairRate[netip.Prefix](r,
 			limits.Spec{
 				Name: "gateway.rate", Path: "public listener → handlers",
-				Policy: "reject: 429 rate_limit, clients above an equal share first",
+				Policy: "wait in turn, then reject: 429 rate_limit, clients above an equal share first",
 			},
 			limits.Spec{Name: "gateway.inflight_per_ip", Path: "public listener → handlers", Policy: busy},
-			limits.FairRateConfig{PerSecond: cfg.Rate, Burst: cfg.Burst, Each: cfg.InflightPerIP}),
+			limits.FairRateConfig{PerSecond: cfg.Rate, Burst: cfg.Burst, Each: cfg.InflightPerIP, Wait: cfg.RateWait}),
 		transfers: newTransfers(r, "gateway.transfers", cfg.Transfers, evicted),
 		listings:  newTransfers(r, "gateway.listings", p.Listings, evicted),
 		api:       gate("admin.inflight", "admin listener and socket → handlers", busy, admin.Inflight),
 		uploads:   gate("gateway.uploads", "public listener → uploads", busy, cfg.Uploads),
 		lingers:   gate("gateway.lingering", "refused HTTP/2 uploads → open streams", "reset at once", p.LingeringStreams),
+	}
+	if cfg.Rate > 0 {
+		b.waiting = newWaiting(cfg, r)
 	}
 	b.events = &eventStreams{
 		gate:  gate("admin.events", "admin listener and socket → streams of events", busy, p.EventStreams),

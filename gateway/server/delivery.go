@@ -37,7 +37,12 @@ type delivery struct {
 	listings  *transfers   // counts the answer if it is a listing
 	transfer  transfer
 	gate      *limits.Gate // the gate in which the request holds a place; nil: none
-	share     *clientShare // the client's place in flight
+	share     *clientShare // the client's place in flight, and its share of the rate
+
+	waited       time.Duration // for a token of the rate
+	began        time.Time     // when the request was admitted
+	writing      time.Duration // the time of writes, in which the client may be what is slow
+	askedNetwork bool
 }
 
 // newDelivery returns a delivery. A reader of events that stands still is cut off soon, on the socket
@@ -79,6 +84,8 @@ func (t transportOf) WriteHeader(code int) {
 // Write sends p. It renews the deadline after every DeadlineBytes.
 func (t transportOf) Write(p []byte) (n int, err error) {
 	d := t.d
+	begun := time.Now()
+	defer func() { d.writing += time.Since(begun) }()
 	for len(p) > 0 && err == nil {
 		part := d.stream.piece(min(len(p), exchange.DeadlineBytes))
 		if part, err = d.limitRate(part); err != nil {
@@ -209,7 +216,7 @@ func (t transportOf) StartTransfer(n int) error {
 	}
 	one.counted = true
 	d.share.Leave()
-	t.ReleaseAdmission()
+	d.leaveGate()
 	return nil
 }
 
@@ -217,6 +224,7 @@ func (t transportOf) StartTransfer(n int) error {
 // asks the network, and transfers count a body being sent. The client's own place in flight
 // stays until the transfer starts.
 func (t transportOf) ReleaseAdmission() {
+	t.d.askedNetwork = true
 	if t.d.transfers != nil {
 		t.d.leaveGate()
 	}

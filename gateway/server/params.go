@@ -58,6 +58,16 @@ type RequestParams struct {
 
 	// SlowRequest is the time to the first byte above which a request is logged as slow.
 	SlowRequest time.Duration `fixed:"slow_request"`
+
+	// RateWait is how long a request above the rate may wait for its turn. It is refused after it.
+	RateWait time.Duration `fixed:"rate_wait"`
+
+	// RateWaiting bounds the requests that wait for the rate. The next is refused at once.
+	RateWaiting int64 `fixed:"rate_waiting"`
+
+	// RateWaitingBytes bounds the headers of the requests that wait for the rate. The next is refused at
+	// once.
+	RateWaitingBytes limits.Bytes `fixed:"rate_waiting_bytes"`
 }
 
 // defaultRequestParams returns the params of a node.
@@ -68,6 +78,8 @@ func defaultRequestParams() RequestParams {
 		WriteTimeout:  5 * time.Second,
 		StallTimeout:  10 * time.Minute,
 		SlowRequest:   2 * time.Second,
+
+		RateWait: 2 * time.Second, RateWaiting: 1024, RateWaitingBytes: 4 << 20,
 	}
 }
 

@@ -89,7 +89,9 @@ var (
 
 // answer admits the request and runs its handler. It returns a panic as an error.
 func (l *listener) answer(rt route, w *delivery, r *http.Request) (err error) {
-	if err := l.admit(rt, w, r); err != nil {
+	timed, stop, timeoutErr := l.applyRequestTimeout(rt, r)
+	defer stop()
+	if err := l.admit(rt, w, timed); err != nil {
 		l.server.metrics.rejected.WithLabelValues(status.Of(err).String()).Inc()
 		if status.Of(err) == status.Method {
 			rt.allow(w.Header())
@@ -97,16 +99,20 @@ func (l *listener) answer(rt route, w *delivery, r *http.Request) (err error) {
 		w.AbandonBody(r)
 		return err
 	}
-	defer l.leave(rt, w)
-	r, stop, err := l.applyRequestTimeout(rt, r)
-	if err == nil {
+	defer func() {
+		if w.share != nil && w.cheap(rt, r, err) {
+			w.share.Refund()
+		}
+		l.leave(rt, w)
+	}()
+	r = timed
+	if err = timeoutErr; err == nil {
 		r, end := l.withBodyDeadlines(rt, w, r)
 		if err = l.recordMutation(rt, w, r); err == nil {
 			err = l.server.deps.Guard.Run(func() error { return rt.answer(&w.Response, r) })
 		}
 		err = w.Cause(r.Context(), err)
 		end()
-		stop()
 	}
 	if err == nil {
 		return nil
@@ -150,7 +156,7 @@ func (l *listener) applyRequestTimeout(rt route, r *http.Request) (*http.Request
 	}
 	d, err := strconv.ParseFloat(values[0], 64)
 	if err != nil || !(d > 0) || len(values) > 1 {
-		return r, nil, status.Errorf(status.BadRequest, "Request-Timeout is %q. Set it to a number of seconds",
+		return r, func() {}, status.Errorf(status.BadRequest, "Request-Timeout is %q. Set it to a number of seconds",
 			exchange.Clip(strings.Join(values, ", ")))
 	}
 	ctx, stop := context.WithTimeoutCause(r.Context(), time.Duration(min(d, most)*float64(time.Second)),
@@ -189,7 +195,7 @@ func (l *listener) logAccess(
 	gone := w.Failed != nil || status.Of(err) == status.Canceled
 	// A readyz that says no has a 5xx status and no error.
 	bad := w.Status >= http.StatusInternalServerError && err != nil && !expectedFailure(err) || cut
-	slow := firstByte > l.server.cfg.SlowRequest && !l.noTimeouts
+	slow := firstByte-w.waited > l.server.cfg.SlowRequest && !l.noTimeouts
 	if !gone && (bad || slow) {
 		level = slog.LevelWarn
 	}

@@ -187,11 +187,13 @@ func (s *Server) newHTTPServer(requests context.Context, l *listener, conns *syn
 }
 
 // Drain stops admitting requests. From now on every route that is not Exempt answers 503
-// draining, on new and old connections. Drain returns nil when the last request in flight has
-// ended, or an error when ctx ends. A stream of events that does not end within
-// Params.EventsEnd is cut. Drain does not close the listeners; Run does that at its end. It may be
-// called again.
+// draining, on new and old connections, and requests that wait for the rate end with it. Drain
+// returns nil when the last request in flight has ended, or an error when ctx ends. A stream of
+// events that does not end within Params.EventsEnd is cut. Drain does not close the listeners; Run
+// does that at its end. It may be called again.
 func (s *Server) Drain(ctx context.Context) error {
+	s.inflight.Close()
+	s.bounds.clients.StopWaiting()
 	soon, cancel := context.WithTimeout(ctx, s.params.EventsEnd)
 	left := s.inflight.Drain(soon)
 	cancel()

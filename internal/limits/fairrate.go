@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -12,7 +13,9 @@ import (
 type FairRateConfig struct {
 	PerSecond float64 // requests a second of all keys; 0: no rate
 	Burst     int     // tokens of all keys; ≥ 1 if there is a rate
-	Each      int64   // requests in flight of each key; 0: no bound
+	Each      int64   // requests in flight of each key, and waiting; 0: no bound
+
+	Wait time.Duration // the longest wait for a token in Await; 0: nobody waits
 }
 
 // The constants of [FairRate].
@@ -24,7 +27,8 @@ const (
 )
 
 // FairRate is a token bucket that keys, such as clients, share. It also bounds the
-// requests in flight of each key. Nobody waits.
+// requests in flight of each key. A request without a token is refused by Enter, and
+// waits for one in Await.
 //
 // A key may use the whole rate while it is alone. Otherwise the rate is fair: each
 // key that made a request within the last second has an equal share, which is a
@@ -34,7 +38,12 @@ const (
 // the burst, is left. So tokens that some keys do not use are not lost, and a key
 // that asks for ten times its share takes nothing from the others.
 //
-// Invariants: all keys together never get more than Burst and PerSecond allow; at
+// Requests that wait get tokens by the same rules: those of one key in the order of
+// their arrival, and the keys one after another. A key that is alone can get tokens
+// back with Refund.
+//
+// Invariants: all keys together never get more than Burst and PerSecond allow, beside
+// what was given back; at
 // most maxShares keys are remembered, besides those with requests in flight; every
 // method takes amortised constant time.
 type FairRate[K comparable] struct {
@@ -42,12 +51,17 @@ type FairRate[K comparable] struct {
 	rate *meter      // nil: no rate
 	each *GateFamily // nil: no bound of requests in flight
 
+	stop    sync.Once
+	stopped chan struct{} // closed by StopWaiting
+
 	mu      sync.Mutex            // guards what follows, and the shares
 	tokens  float64               // in the common bucket
 	at      time.Time             // when tokens was computed
 	known   map[K]*Share[K]       // the keys that are remembered
 	active  linked.List[Share[K]] // keys with a request within activeFor, the latest last
 	resting linked.List[Share[K]] // all other known keys
+	waiting linked.List[Share[K]] // keys with requests that wait; the one that was served last is last
+	timer   *time.Timer           // calls serveLate when the next token is due; nil: nobody has waited yet
 }
 
 // Share is the share that one key has of a FairRate.
@@ -60,12 +74,21 @@ type Share[K comparable] struct {
 	drain    drainRate
 	list     *linked.List[Share[K]] // the list that it is in
 	node     linked.Node[Share[K]]
+	line     linked.List[rateWaiter] // requests that wait, in the order of their arrival
+	inLine   linked.Node[Share[K]]   // its place in waiting
+}
+
+// rateWaiter is a request that waits for a token.
+type rateWaiter struct {
+	granted chan struct{} // closed when it has the token
+	done    bool          // it has the token; guarded by the FairRate's mu
+	node    linked.Node[rateWaiter]
 }
 
 // NewFairRate lists up to two limits: rate, and each for the requests in flight of
 // each key. A bound that is 0 in c is not listed.
 func NewFairRate[K comparable](r *Registry, rate, each Spec, c FairRateConfig) *FairRate[K] {
-	s := &FairRate[K]{c: c, tokens: float64(c.Burst), at: time.Now(), known: map[K]*Share[K]{}}
+	s := &FairRate[K]{c: c, tokens: float64(c.Burst), at: time.Now(), known: map[K]*Share[K]{}, stopped: make(chan struct{})}
 	if c.PerSecond > 0 {
 		s.rate = r.add(rate, KindRate, max(1, int64(c.PerSecond)), nil)
 	}
@@ -90,11 +113,206 @@ func (s *FairRate[K]) Enter(k K) (*Share[K], error) {
 		return nil, s.rate.reject(status.RateLimit, s.rate.cap, wait.Round(time.Millisecond))
 	case !ok:
 		return nil, s.each.m.reject(status.Busy, used, a.drain.wait(1))
-	case s.each != nil:
+	}
+	s.count(used)
+	return a, nil
+}
+
+// Try is Enter for callers that wait with Await if there is no token: nothing is counted as
+// refused.
+func (s *FairRate[K]) Try(k K) (a *Share[K], ok bool) {
+	if s == nil || s.rate == nil && s.each == nil {
+		return nil, true
+	}
+	a, used, _, ok := s.enter(k, time.Now())
+	if !ok {
+		return nil, false
+	}
+	s.count(used)
+	return a, true
+}
+
+// count counts one more request in flight of a key that now has used.
+func (s *FairRate[K]) count(used int64) {
+	if s.each != nil {
 		s.each.recount(used-1, used)
 		s.each.m.raise(used)
 	}
-	return a, nil
+}
+
+// Await is Enter, except that it waits for a token, at most FairRateConfig.Wait and if
+// places has one for k. A request that waits counts as in flight. Await returns
+// status.RateLimit if there was no token in time, at once if there cannot be one, and
+// ctx's error if ctx ends first.
+func (s *FairRate[K]) Await(ctx context.Context, k K, places func() (leave func(), ok bool)) (*Share[K], error) {
+	if a, ok := s.Try(k); ok {
+		return a, nil
+	}
+	leave, ok := places()
+	if !ok {
+		return s.Enter(k)
+	}
+	defer leave()
+	a, w, err := s.queue(k, time.Now())
+	if w == nil {
+		return a, err
+	}
+	if err = s.await(ctx, w); err == nil {
+		return a, nil
+	}
+	wait, ok := s.unqueue(a, w)
+	if ok && ctx.Err() == nil {
+		return a, nil // it got its token at the same time
+	}
+	if ok {
+		a.giveBack()
+	}
+	a.Leave()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, s.rate.reject(status.RateLimit, s.rate.cap, wait.Round(time.Millisecond))
+}
+
+// await waits until w has its token. It returns an error if ctx or the time ends first.
+func (s *FairRate[K]) await(ctx context.Context, w *rateWaiter) error {
+	ctx, cancel := context.WithTimeout(ctx, s.c.Wait)
+	defer cancel()
+	select {
+	case <-w.granted:
+		return nil
+	case <-s.stopped:
+		return context.Canceled
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// StopWaiting ends all waits in Await, now and later, as if their time were over.
+func (s *FairRate[K]) StopWaiting() { s.stop.Do(func() { close(s.stopped) }) }
+
+// queue adds a request of k to its line. It returns no waiter if the request was admitted,
+// or refused with an error.
+func (s *FairRate[K]) queue(k K, now time.Time) (a *Share[K], w *rateWaiter, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, used, wait, ok := s.enterLocked(k, now)
+	switch {
+	case ok:
+		s.count(used)
+		return a, nil, nil
+	case wait == 0:
+		return nil, nil, s.each.m.reject(status.Busy, used, a.drain.wait(1))
+	case (1+float64(a.line.Len())-s.tokens)/s.c.PerSecond > s.c.Wait.Seconds():
+		return nil, nil, s.rate.reject(status.RateLimit, s.rate.cap, wait.Round(time.Millisecond))
+	}
+	w = &rateWaiter{granted: make(chan struct{})}
+	if a.line.Len() == 0 {
+		s.waiting.Push(&a.inLine, a)
+	}
+	a.line.Push(&w.node, w)
+	a.inFlight++
+	s.count(int64(a.inFlight))
+	s.serve(now)
+	return a, w, nil
+}
+
+// unqueue ends a wait. It returns true if the waiter has got its token, else the time until
+// there is one for its key.
+func (s *FairRate[K]) unqueue(a *Share[K], w *rateWaiter) (wait time.Duration, granted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.done {
+		return 0, true
+	}
+	s.find(a.key, time.Now())
+	s.remove(a, w)
+	return s.missing(a, a.line.Len()), false
+}
+
+// remove removes w from the line of a. The caller holds s.mu.
+func (s *FairRate[K]) remove(a *Share[K], w *rateWaiter) {
+	a.line.Remove(&w.node)
+	if a.line.Len() == 0 {
+		s.waiting.Remove(&a.inLine)
+	}
+}
+
+// serveLate serves those that wait when a token is due.
+func (s *FairRate[K]) serveLate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serve(time.Now())
+}
+
+// serve gives tokens to requests that wait, and arranges for the next call. The caller holds
+// s.mu.
+func (s *FairRate[K]) serve(now time.Time) {
+	s.refill(now)
+	next := time.Duration(0) // until a token is due for one of the keys that were looked at
+	for left := s.waiting.Len(); left > 0 && s.tokens >= 1; left-- {
+		a := s.find(s.waiting.Oldest().key, now)
+		s.waiting.Remove(&a.inLine)
+		s.waiting.Push(&a.inLine, a)
+		if !s.take(a) {
+			if d := s.missing(a, 0); next == 0 || d < next {
+				next = d
+			}
+			continue
+		}
+		w := a.line.Oldest()
+		w.done = true
+		close(w.granted)
+		s.remove(a, w)
+		left, next = s.waiting.Len()+1, 0
+	}
+	if s.waiting.Len() == 0 {
+		return
+	}
+	if s.tokens < 1 {
+		next = time.Duration((1 - s.tokens) / s.c.PerSecond * float64(time.Second))
+	}
+	next = max(next, time.Millisecond)
+	if s.timer == nil {
+		s.timer = time.AfterFunc(next, s.serveLate)
+	} else {
+		s.timer.Reset(next)
+	}
+}
+
+// Refund gives the token of a request back if its key is the only one that made requests
+// within the last second. It does nothing if a is nil.
+func (a *Share[K]) Refund() {
+	if a == nil || a.of.rate == nil {
+		return
+	}
+	s := a.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.expire(now)
+	if s.active.Len() == 1 && a.list == &s.active && s.waiting.Len() == a.waits() {
+		s.restore(a, now)
+	}
+}
+
+// waits returns 1 if requests of the key wait, else 0.
+func (a *Share[K]) waits() int { return min(1, a.line.Len()) }
+
+// giveBack gives the token of a request back that did not use it.
+func (a *Share[K]) giveBack() {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	a.of.restore(a, time.Now())
+}
+
+// restore adds a token for a. The caller holds s.mu.
+func (s *FairRate[K]) restore(a *Share[K], now time.Time) {
+	s.tokens = min(float64(s.c.Burst), s.tokens+1)
+	a.tokens = min(float64(s.c.Burst), a.tokens+1) // find bounds it further
+	if s.waiting.Len() > 0 {
+		s.serve(now)
+	}
 }
 
 // enter returns the share of k and how many requests it has in flight afterwards.
@@ -102,14 +320,17 @@ func (s *FairRate[K]) Enter(k K) (*Share[K], error) {
 func (s *FairRate[K]) enter(k K, now time.Time) (a *Share[K], used int64, wait time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.enterLocked(k, now)
+}
+
+// enterLocked is enter with s.mu held.
+func (s *FairRate[K]) enterLocked(k K, now time.Time) (a *Share[K], used int64, wait time.Duration, ok bool) {
 	a = s.find(k, now)
 	if s.each != nil && int64(a.inFlight) >= s.c.Each {
 		return a, int64(a.inFlight), 0, false
 	}
-	if s.rate != nil {
-		if wait, ok = s.take(a); !ok {
-			return a, int64(a.inFlight), wait, false
-		}
+	if s.rate != nil && (a.line.Len() > 0 || !s.take(a)) {
+		return a, int64(a.inFlight), s.missing(a, a.line.Len()), false
 	}
 	a.inFlight++
 	return a, int64(a.inFlight), 0, true
@@ -148,14 +369,9 @@ func (s *FairRate[K]) find(k K, now time.Time) *Share[K] {
 	before := a.seen
 	a.seen = now
 	a.push(&s.active)
-	for l := s.active.Oldest(); now.Sub(l.seen) > activeFor || s.active.Len() > maxShares; l = s.active.Oldest() {
-		s.active.Remove(&l.node)
-		l.push(&s.resting)
-	}
+	s.expire(now)
 	s.forget(now)
-	if d := now.Sub(s.at); d > 0 {
-		s.tokens, s.at = min(float64(s.c.Burst), s.tokens+d.Seconds()*s.c.PerSecond), now
-	}
+	s.refill(now)
 	if before.IsZero() {
 		a.tokens = max(1, s.tokens/float64(s.active.Len())) // more would take tokens from the other shares
 	} else {
@@ -163,6 +379,26 @@ func (s *FairRate[K]) find(k K, now time.Time) *Share[K] {
 	}
 	a.tokens = min(a.tokens, max(1, (float64(s.c.Burst)-s.reserve())/float64(s.active.Len())))
 	return a
+}
+
+// refill adds the tokens to the common bucket that it got meanwhile. The caller holds s.mu.
+func (s *FairRate[K]) refill(now time.Time) {
+	if d := now.Sub(s.at); d > 0 {
+		s.tokens, s.at = min(float64(s.c.Burst), s.tokens+d.Seconds()*s.c.PerSecond), now
+	}
+}
+
+// expire moves keys to resting that made no request within activeFor, and those beyond
+// maxShares. The caller holds s.mu.
+func (s *FairRate[K]) expire(now time.Time) {
+	for s.active.Len() > 0 {
+		l := s.active.Oldest()
+		if now.Sub(l.seen) <= activeFor && s.active.Len() <= maxShares {
+			return
+		}
+		s.active.Remove(&l.node)
+		l.push(&s.resting)
+	}
 }
 
 // forget drops the keys that have rested for restFor, and others that rest if more
@@ -178,6 +414,7 @@ func (s *FairRate[K]) forget(now time.Time) {
 			l.push(&s.resting) // it is looked at again after all others
 			continue
 		}
+		l.list = nil
 		delete(s.known, l.key)
 	}
 }
@@ -194,16 +431,26 @@ func (s *FairRate[K]) shareRate() float64 { return s.c.PerSecond / float64(s.act
 // reserve returns how many tokens are reserved for keys within their share.
 func (s *FairRate[K]) reserve() float64 { return float64(s.c.Burst / reservePer) }
 
-// take takes a token for a, or returns how long it takes until there is one.
-func (s *FairRate[K]) take(a *Share[K]) (wait time.Duration, ok bool) {
-	if s.tokens >= 1 && (a.tokens >= 1 || s.tokens >= 1+s.reserve()) {
-		s.tokens--
-		a.tokens = max(0, a.tokens-1) // a request beyond the share makes no debt
-		return 0, true
+// take takes a token for a if there is one. What is beyond the share of a key goes to the
+// keys that wait. The caller holds s.mu.
+func (s *FairRate[K]) take(a *Share[K]) bool {
+	beyond := s.tokens >= 1+s.reserve() && (s.waiting.Len() == 0 || a.line.Len() > 0)
+	if s.tokens < 1 || a.tokens < 1 && !beyond {
+		return false
 	}
-	common := (1 - s.tokens) / s.c.PerSecond
-	within := (1 - a.tokens) / s.shareRate()
-	beyond := (1 + s.reserve() - s.tokens) / s.c.PerSecond
-	missing := max(common, min(within, beyond))
-	return max(1, time.Duration(missing*float64(time.Second))), false
+	s.tokens--
+	a.tokens = max(0, a.tokens-1) // a request beyond the share makes no debt
+	return true
+}
+
+// missing returns how long it takes until there is a token for a request of a with so many
+// before it. The caller holds s.mu.
+func (s *FairRate[K]) missing(a *Share[K], before int) time.Duration {
+	wanted := 1 + float64(before)
+	common := (wanted - s.tokens) / s.c.PerSecond
+	within := (wanted - a.tokens) / s.shareRate()
+	if s.waiting.Len() == a.waits() { // no other key waits for what is beyond the shares
+		within = min(within, (wanted+s.reserve()-s.tokens)/s.c.PerSecond)
+	}
+	return max(1, time.Duration(max(common, within)*float64(time.Second)))
 }

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"net/http"
+	"net/netip"
+	"time"
+
+	"allium/gateway/exchange"
+	"allium/internal/limits"
+	"allium/protocols/status"
+)
+
+// waiting bounds the requests that wait for a token of the rate, and the bytes of their headers. A client has at most a
+// fifth of either while others are free, so that it never keeps others from waiting.
+type waiting struct {
+	places *limits.FairGate[netip.Prefix]
+	bytes  *limits.FairGate[netip.Prefix]
+}
+
+// fairPart makes a client have at most a fifth of the places.
+const fairPart = 4
+
+func newWaiting(cfg Config, r *limits.Registry) waiting {
+	spec := func(name string) limits.Spec {
+		return limits.Spec{
+			Name: name, Path: "public listener → gateway.rate",
+			Policy: "reject: 429 rate_limit; a client has at most a fifth while others are free",
+		}
+	}
+	return waiting{
+		limits.NewFairGate[netip.Prefix](r, spec("gateway.rate_waiting"), cfg.RateWaiting, fairPart),
+		limits.NewFairBytes[netip.Prefix](r, spec("gateway.rate_waiting_bytes"), int64(cfg.RateWaitingBytes), fairPart),
+	}
+}
+
+// enter takes a place for a request of client, if there is one. The caller calls leave.
+func (l waiting) enter(client netip.Prefix, r *http.Request) (leave func(), ok bool) {
+	n := headerBytes(r)
+	if l.places.Enter(client) != nil {
+		return nil, false
+	}
+	if l.bytes.EnterN(client, n) != nil {
+		l.places.Leave(client)
+		return nil, false
+	}
+	return func() { l.bytes.LeaveN(client, n); l.places.Leave(client) }, true
+}
+
+// headerBytes returns about how many bytes the header of a request takes.
+func headerBytes(r *http.Request) int64 {
+	n := len(r.RequestURI) + len(r.Host)
+	for key, values := range r.Header {
+		n += len(key)
+		for _, v := range values {
+			n += len(v)
+		}
+	}
+	return int64(max(1, n))
+}
+
+// takeToken counts the request among those of its client, and takes a token of the rate. While it waits for one it has
+// no place in its gate. The wait ends when the client goes away or the server drains.
+func (l *listener) takeToken(w *delivery, r *http.Request) error {
+	share, ok := l.clients.Try(w.From.Group)
+	if ok {
+		w.share = share
+		return nil
+	}
+	began, gate := time.Now(), w.gate
+	defer func() { w.waited = time.Since(began) }()
+	w.leaveGate()
+	share, err := l.clients.Await(r.Context(), w.From.Group, func() (func(), bool) {
+		return l.server.bounds.waiting.enter(w.From.Group, r)
+	})
+	switch {
+	case err != nil && l.server.Draining():
+		return errDraining()
+	case err != nil:
+		return exchange.CauseOf(r.Context(), err)
+	}
+	if err := gate.Enter(); err != nil {
+		share.Leave()
+		return err
+	}
+	w.gate, w.share = gate, share
+	return nil
+}
+
+// cheapTime is the longest time in which an answer is cheap.
+const cheapTime = time.Millisecond
+
+// cheap reports whether the request cost next to nothing: it reads an object or a directory that is here, in less than
+// cheapTime without the time in which the client took the answer. Whoever must show a capability may not try them out
+// for nothing.
+func (d *delivery) cheap(rt route, r *http.Request, err error) bool {
+	reads := (r.Method == http.MethodGet || r.Method == http.MethodHead) && rt.op == "" && !d.Root.IsZero()
+	found := err == nil || status.Of(err) == status.NotFound // what a directory here does not have
+	return reads && found && !d.askedNetwork && time.Since(d.began)-d.writing < cheapTime
+}
