@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +27,7 @@ import (
 	"allium/node/tree"
 	"allium/node/tree/addcache"
 	"allium/protocols/b3"
+	"allium/protocols/status"
 )
 
 func (a *app) addCommand() *cobra.Command {
@@ -124,20 +127,25 @@ error.`,
 				return err
 			}
 			a.tellNotes(notes)
+			tell := func() *api.AddNotes {
+				all := a.lateNotes(notes, disk)
+				notes = nil // once
+				return all
+			}
 			items := disk.Items()
 			return a.withStore(cmd.Context(), func(s api.Store) (err error) {
 				if fromStdin {
-					return a.add(cmd.Context(), s, items, disk.Size(), names, notes, o, !noWait)
+					return a.add(cmd.Context(), s, items, disk.Size(), names, tell, o, !noWait)
 				}
 				cache, err := a.addCache(cmd.Context(), s)
 				if err != nil {
 					return err
 				}
 				if cache == nil {
-					return a.add(cmd.Context(), s, items, disk.Size(), names, notes, o, !noWait)
+					return a.add(cmd.Context(), s, items, disk.Size(), names, tell, o, !noWait)
 				}
 				use := tree.CacheOptions{Rehash: rehash, ReadOnly: a.api != ""}
-				err = a.add(cmd.Context(), s, tree.CachedItems(items, cache, use), disk.Size(), names, notes, o, !noWait)
+				err = a.add(cmd.Context(), s, tree.CachedItems(items, cache, use), disk.Size(), names, tell, o, !noWait)
 				_ = cache.Close() // the add is done; a file that the cache has lost is read again
 				return err
 			})
@@ -254,10 +262,10 @@ func (a *app) tellNotes(n *api.AddNotes) {
 	_, _ = io.WriteString(a.err, b.String())
 }
 
-// add stores items of that many bytes and prints a line for each of names. notes, if
-// not nil, go into the first answer.
+// add stores items of that many bytes and prints a line for each of names. Each answer has
+// what notes returns then, if notes is not nil.
 func (a *app) add(
-	ctx context.Context, s api.Store, items tree.Items, size int64, names []string, notes *api.AddNotes,
+	ctx context.Context, s api.Store, items tree.Items, size int64, names []string, notes func() *api.AddNotes,
 	o api.AddOptions, wait bool,
 ) error {
 	begun := time.Now()
@@ -276,7 +284,7 @@ func (a *app) add(
 		}
 		sum.Files, sum.Bytes, sum.Reused = sum.Files+added.Files, sum.Bytes+added.Bytes, sum.Reused+added.Reused
 		if notes != nil {
-			added.Notes, notes = notes, nil
+			added.Notes = notes()
 		}
 		human := fmt.Sprintf("%s %s", added.Root, printable.Name(names[i]))
 		if a.quiet {
@@ -295,6 +303,25 @@ func (a *app) add(
 		return a.awaitCopies(ctx, s, roots, o.Target)
 	}
 	return nil
+}
+
+// lateNotes tells what was left out while files were read, and returns n with it. n may be nil.
+func (a *app) lateNotes(n *api.AddNotes, disk *tree.Disk) *api.AddNotes {
+	late := disk.LeftOut()
+	a.tellNotes(late)
+	return joinNotes(n, late)
+}
+
+// joinNotes returns the notes of an add before and after it read the files. Each may be nil.
+func joinNotes(n, late *api.AddNotes) *api.AddNotes {
+	if n == nil || late == nil {
+		return cmp.Or(n, late)
+	}
+	all := *n
+	all.SkippedCount += late.SkippedCount
+	all.Skipped = slices.Concat(n.Skipped, late.Skipped)
+	all.Skipped = all.Skipped[:min(len(all.Skipped), api.MaxNotes)]
+	return &all
 }
 
 // shownNames is what an add of names is called while it runs.
@@ -324,15 +351,24 @@ func spool(ctx context.Context, r io.Reader, name string) (file string, remove f
 	}
 	dir, err := os.MkdirTemp("", "allium-add-")
 	if err != nil {
-		return "", nil, err
+		return "", nil, spoolError(err)
 	}
 	remove = func() { _ = os.RemoveAll(dir) }
 	file = filepath.Join(dir, name)
 	if err := writeAll(file, term.Interruptible(ctx, r)); err != nil {
 		remove()
-		return "", nil, failure.In("standard input", err)
+		return "", nil, spoolError(failure.In("standard input", err))
 	}
 	return file, remove, nil
+}
+
+// spoolError returns err with what to do when the disk of temporary files is full.
+func spoolError(err error) error {
+	if failure.OutcomeOf(err) != status.NoSpace {
+		return err
+	}
+	return status.Errorf(status.NoSpace, "standard input is held on the disk of temporary files, %s, and that is full (%w); "+
+		"make space on it, or name a directory of another disk with TMPDIR", os.TempDir(), err)
 }
 
 func writeAll(file string, r io.Reader) error {
@@ -340,6 +376,9 @@ func writeAll(file string, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, r)
-	return errors.Join(err, f.Close())
+	if _, err = io.Copy(f, r); err != nil {
+		_ = f.Close() // the file is removed
+		return err
+	}
+	return f.Close()
 }

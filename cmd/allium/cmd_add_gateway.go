@@ -107,7 +107,7 @@ func (a *app) uploadTree(
 		return err
 	}
 	finish()
-	added.Name, added.Notes = path, notes
+	added.Name, added.Notes = path, a.lateNotes(notes, disk)
 	human := fmt.Sprintf("%s %s", added.Root, printable.Name(path))
 	if a.quiet {
 		human = added.Root.String()

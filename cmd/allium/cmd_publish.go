@@ -251,7 +251,7 @@ func (a *app) addNow(ctx context.Context, n *client.Client, p publication) (api.
 		return api.Added{}, err
 	}
 	added, err := a.addDisk(ctx, n, disk, p.path, api.AddOptions{Label: p.label, OnBadEntry: p.onBad})
-	added.Notes = notes
+	added.Notes = joinNotes(notes, disk.LeftOut())
 	return added, err
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"unicode/utf16"
-	"unicode/utf8"
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
@@ -93,7 +92,7 @@ func wantsTrailers(r *http.Request) bool {
 	return false
 }
 
-// asciiJSON encodes v as JSON for a header. It escapes characters that are not ASCII.
+// asciiJSON encodes v as JSON for a header. It escapes DEL and the characters that are not ASCII.
 func asciiJSON(v any) (string, error) {
 	p, err := json.Marshal(v)
 	if err != nil {
@@ -101,7 +100,7 @@ func asciiJSON(v any) (string, error) {
 	}
 	var b strings.Builder
 	for _, c := range string(p) {
-		if c < utf8.RuneSelf {
+		if c < '\x7f' {
 			b.WriteRune(c)
 			continue
 		}

@@ -13,8 +13,8 @@ import (
 )
 
 // Problem sends err as an RFC 9457 problem with the headers of SPEC §3. It is the only place
-// that turns an error into an answer. If hideInternal is true, the problem of an internal
-// error has no details; the log has them under the same corr_id.
+// that turns an error into an answer. If hideInternal is true, the problem of an error that
+// [status.Hidden] keeps for the operator has no details; the log has them under the same corr_id.
 func (w *Response) Problem(r *http.Request, err error, hideInternal bool) {
 	h := w.Header()
 	corr := h.Get("X-Corr-ID")
@@ -24,8 +24,12 @@ func (w *Response) Problem(r *http.Request, err error, hideInternal bool) {
 	if hideInternal {
 		detail = Sentence(err)
 	}
-	if hideInternal && status.Of(err) == status.Internal {
-		detail = "the node failed to answer: an internal error occurred. Its log has the details under corr_id " + corr + "."
+	if hideInternal && status.Hidden(err) {
+		why := "an internal error occurred"
+		if status.FromOS(err) {
+			why = "it cannot use its own files or its network"
+		}
+		detail = "the node failed to answer: " + why + ". Its log has the details under corr_id " + corr + "."
 	}
 	p := api.Problem{
 		Type: "urn:allium:problem:" + rep.Reason, Title: strings.ReplaceAll(rep.Reason, "_", " "), Status: code,

@@ -83,7 +83,8 @@ type pipelineItem struct {
 	object Object
 	err    error
 
-	reused bool // the store held the object, so the file was not read
+	reused  bool // the store held the object, so the file was not read
+	leftOut bool // the file changed while it was read, and is not in the tree
 }
 
 // Reports are the functions that an add calls while it runs. Each may be nil.
@@ -290,17 +291,37 @@ func (p *addPipeline) file(ctx context.Context, a *pipelineItem) (Object, error)
 		a.data = nil
 		return info, err
 	}
+	o, err := p.open(ctx, a)
+	if changed := (*changedError)(nil); errors.As(err, &changed) {
+		if o, err = p.open(ctx, a); errors.As(err, &changed) && changed.leaveOut() {
+			a.leftOut = true
+			return Object{}, nil
+		}
+	}
+	return o, err
+}
+
+// open stores the file that an item opens. It returns a *changedError for a file that has another size
+// than it told.
+func (p *addPipeline) open(ctx context.Context, a *pipelineItem) (Object, error) {
 	f, err := a.Open()
 	if err != nil {
 		return Object{}, err
 	}
 	defer f.Close()
+	told, err := toldSize(f)
+	if err != nil {
+		return Object{}, err
+	}
 	if a.Item.file.size > smallFile {
 		if err := p.st.Fits(a.Item.file.size); err != nil {
 			return Object{}, err
 		}
 	}
 	info, err := p.stream(ctx, f)
+	if err == nil && told >= 0 && info.Size != told {
+		return Object{}, a.changed()
+	}
 	if c, ok := f.(cacheable); ok && err == nil {
 		if record := c.recorder(); record != nil {
 			record(info.Root)
@@ -349,6 +370,9 @@ func (p *addPipeline) assemble(ctx context.Context) error {
 		}
 		if a.err != nil {
 			return fmt.Errorf("%s: %w", a.Path, a.err)
+		}
+		if a.leftOut {
+			continue
 		}
 		p.roots.add(a)
 		if err := take(ctx, a); err != nil {

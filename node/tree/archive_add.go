@@ -163,7 +163,11 @@ func unnamedFile(dir, pattern string) (*os.File, error) {
 
 // spoolError gives an outcome to an error of a file that holds what an add needs.
 func spoolError(op string, err error) error {
-	if e := status.FromSystem(op, err); e != nil {
+	e := status.FromSystem(op, err)
+	switch {
+	case e != nil && e.Outcome == status.NoSpace:
+		return status.Errorf(status.NoSpace, "%s: the disk of temporary files is full: %w; free space on it", op, err)
+	case e != nil:
 		return e
 	}
 	return status.Errorf(status.NotReady, "%s: %w; check the disk", op, err)

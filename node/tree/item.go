@@ -30,7 +30,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"os"
 	"syscall"
 
 	"allium/node/tree/addcache"
@@ -60,6 +59,8 @@ type Item struct {
 	Size    int64 // bytes in Body; −1: not known
 	Open    func() (io.ReadCloser, error)
 	file    diskFile // state of a file on disk when it was listed
+	disk    *Disk    // that listed the file; nil: it is not on disk
+	listed  string   // its path when disk listed it
 	rawHash uint64   // hash of a tar entry's path before it was normalised; 0: that changed nothing
 }
 
@@ -74,17 +75,14 @@ type diskFile struct {
 // An add refuses any other order with an error that names the entry.
 type Items = iter.Seq2[Item, error]
 
-// diskError gives an outcome to file system errors that a user can mend.
+// diskError gives an outcome to an error of the file system about what is added.
 func diskError(err error) error {
+	o, ok := status.OfFile(err)
 	switch {
-	case err == nil:
-		return nil
-	case os.IsNotExist(err):
-		return status.Errorf(status.NotFound, "%w", err)
-	case os.IsPermission(err):
-		return status.Errorf(status.Forbidden, "%w", err)
+	case !ok:
+		return err
 	case errors.Is(err, syscall.ENAMETOOLONG):
-		return status.Errorf(status.BadRequest, "%w; add a part of the tree from within it", err)
+		return status.Errorf(o, "%w; add a part of the tree from within it", err)
 	}
-	return err
+	return status.Errorf(o, "%w", err)
 }

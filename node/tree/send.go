@@ -13,7 +13,9 @@ import (
 
 // SendItems adds items to a node through [api.Store.Add], as a tar. It sends only the
 // address of a file that the node holds. If the node loses that object before it
-// adds the file, SendItems sends all items again, once, with their bytes. When an
+// adds the file, SendItems sends all items again, once, with their bytes. So it does when
+// a large file changes while it is read; one that changes again is left out with its
+// [Disk], or an error. When an
 // item cannot be read, SendItems ends with that error, not with the node's error
 // about the cut tar.
 //
@@ -25,27 +27,26 @@ func SendItems(
 ) iter.Seq2[api.Added, error] {
 	o.Ordered = true
 	return func(yield func(api.Added, error) bool) {
-		done, sendAgain := 0, false
-		for added, err := range sendOnce(ctx, s, onlyHeld(ctx, s, items), o, progress) {
-			if lostReference(err) {
-				sendAgain = true
-				break
+		var again resends
+		for done, more := 0, true; more; {
+			more = false
+			these := onlyHeld(ctx, s, items)
+			if again.lost {
+				these = withoutRoots(items)
 			}
-			done++
-			if !yield(added, err) || err != nil {
-				return
-			}
-		}
-		if !sendAgain {
-			return
-		}
-		skip := done // these trees were already reported
-		for added, err := range sendOnce(ctx, s, withoutRoots(items), o, progress) {
-			if skip--; skip >= 0 && err == nil {
-				continue
-			}
-			if !yield(added, err) || err != nil {
-				return
+			skip := done // these trees were already reported
+			for added, err := range sendOnce(ctx, s, these, o, progress) {
+				if skip > 0 && err == nil {
+					skip--
+					continue
+				}
+				if more = again.helps(err); more {
+					break
+				}
+				done++
+				if !yield(added, err) || err != nil {
+					return
+				}
 			}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 
 	"allium/node/tree/archive"
 	"allium/protocols/b3"
@@ -21,8 +20,8 @@ type tarWriter struct {
 }
 
 // WriteTar writes the items as a tar for TarItems. A file with a known address is
-// written without its bytes. A file whose length changes while it is read ends the
-// tar with an error that names the file.
+// written without its bytes. A file that has another size than it told is read again
+// once, if it is small; then it is left out, or ends the tar with an error that names it.
 func WriteTar(w io.Writer, items Items) error {
 	return writeTar(w, items, func(func(b3.Root)) {})
 }
@@ -59,41 +58,66 @@ func (t *tarWriter) item(it Item) error {
 		h.PAXRecords = map[string]string{archive.RootRecord: it.Root.String()}
 		return t.w.WriteHeader(h)
 	}
-	f, err := it.Open()
-	if err != nil {
+	done, err := t.file(h, &it)
+	if err == nil && !done {
+		done, err = t.file(h, &it)
+	}
+	if err != nil || done {
 		return err
 	}
-	defer f.Close()
-	s, ok := f.(interface{ Stat() (fs.FileInfo, error) })
-	if !ok {
-		return status.Errorf(status.Internal, "cannot tell the size before reading")
+	changed := it.changed()
+	if changed.leaveOut() {
+		return nil
 	}
-	info, err := s.Stat()
-	if err != nil {
-		return err
-	}
-	h.Size = info.Size()
-	if err := t.w.WriteHeader(h); err != nil {
-		return err
-	}
-	return t.body(f, h.Size)
+	changed.twice = true
+	return changed
 }
 
-// body writes the bytes of a file of that size.
-func (t *tarWriter) body(f io.Reader, size int64) error {
-	n, err := io.CopyBuffer(plainWriter{t.w}, plainReader{f}, t.buf)
+// file writes a file. A small one is read before its header is written; done is false, and nothing is
+// written, if it has another size than it told. For a larger one that is a *changedError, and ends the tar.
+func (t *tarWriter) file(h *tar.Header, it *Item) (done bool, err error) {
+	f, err := it.Open()
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	if h.Size, err = toldSize(f); err != nil {
+		return false, err
+	}
+	if h.Size < 0 {
+		return false, status.Errorf(status.Internal, "cannot tell the size before reading")
+	}
+	small := h.Size < int64(len(t.buf))
+	if small {
+		n, err := io.ReadFull(f, t.buf[:h.Size+1])
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return false, diskError(err)
+		}
+		if int64(n) != h.Size {
+			return false, nil
+		}
+	}
+	if err := t.w.WriteHeader(h); err != nil {
+		return false, err
+	}
+	n := h.Size
+	if small {
+		_, err = t.w.Write(t.buf[:n])
+	} else {
+		n, err = io.CopyBuffer(plainWriter{t.w}, plainReader{f}, t.buf)
+	}
 	switch {
-	case errors.Is(err, tar.ErrWriteTooLong) || err == nil && n < size:
-		return status.Errorf(status.Conflict, "the file changed while it was read; add it again")
+	case errors.Is(err, tar.ErrWriteTooLong) || err == nil && n < h.Size:
+		return false, it.changed()
 	case err != nil:
-		return err
+		return false, diskError(err)
 	}
 	var record func(b3.Root)
 	if c, ok := f.(cacheable); ok {
 		record = c.recorder()
 	}
 	t.sent(record)
-	return nil
+	return true, nil
 }
 
 // plainReader and plainWriter hide the methods ReadFrom and WriteTo. With them,

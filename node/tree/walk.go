@@ -3,12 +3,14 @@ package tree
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"allium/gateway/api"
@@ -20,7 +22,7 @@ import (
 // Disk lists files and directories of the local file system, each under its own base
 // name. An argument that is a symbolic link stands for its target; links below an
 // argument are added as links. Names and link targets are written in Unicode normal
-// form C. One goroutine uses a Disk.
+// form C. One goroutine walks a Disk.
 //
 // An entry below an argument is bad when no directory can hold it, or get would
 // refuse it. Its name or link target is not UTF-8, or the link leads out of the tree.
@@ -40,6 +42,10 @@ type Disk struct {
 	listedCount int // entries that were ever put in listed
 
 	size int64 // bytes of the files that Check found
+
+	mu      sync.Mutex
+	leftOut map[string]bool // paths of the files that leaveOut was called for
+	late    addNotes        // those that LeftOut has not returned
 }
 
 // place is where a directory is on disk and in the tree: one directory may be
@@ -137,11 +143,7 @@ func (w *diskWalk) name(name string) bool {
 	if err != nil {
 		return w.fail(err)
 	}
-	real, err := filepath.EvalSymlinks(abs)
-	if err != nil {
-		return w.fail(diskError(err))
-	}
-	info, err := os.Lstat(real)
+	real, info, err := resolve(abs, name)
 	if err != nil {
 		return w.fail(diskError(err))
 	}
@@ -156,6 +158,20 @@ func (w *diskWalk) name(name string) bool {
 	// The name of an argument is in no directory, so its invalid UTF-8 may be replaced.
 	base = manifest.Normal(strings.ToValidUTF8(base, "\ufffd"))
 	return w.entry(w.tree.entry(&diskDir{file: real, path: base, shown: name}, "", "", info))
+}
+
+// resolve returns the path to which abs leads, and describes what is there. Its errors name the path as shown.
+func resolve(abs, shown string) (real string, info fs.FileInfo, err error) {
+	if info, err = os.Stat(abs); err == nil { // filepath.EvalSymlinks gives neither paths nor system errors
+		real, err = filepath.EvalSymlinks(abs)
+	}
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		err = e.Err
+	}
+	if err != nil {
+		return "", nil, &fs.PathError{Op: "open", Path: shown, Err: err}
+	}
+	return real, info, nil
 }
 
 func (w *diskWalk) fail(err error) bool {
@@ -215,7 +231,11 @@ func (w *diskWalk) entry(e diskEntry) bool {
 		if err := e.readable(); err != nil {
 			return w.bad(e, "", &fs.PathError{Op: "open", Path: e.file(), Err: err})
 		}
+		if w.tree.isLeftOut(it.Path) {
+			return true
+		}
 		it.Kind, it.Executable, it.file = manifest.File, mode&0o111 != 0, e.state
+		it.disk, it.listed = w.tree, it.Path
 		it.Open = func() (io.ReadCloser, error) {
 			// the file may have been replaced by a link since it was listed
 			f, err := os.OpenFile(e.file(), os.O_RDONLY|syscall.O_NOFOLLOW, 0)

@@ -310,7 +310,7 @@ func (c *Client) failed(ctx context.Context, st *clientStream, err error) error 
 	case o == status.Timeout:
 		c.metrics.timeouts.WithLabelValues("ask").Inc()
 		code = codeTimeout
-	case o == status.Internal: // an error of the transport
+	case o == status.Internal, o == status.TransportDown: // an error of the transport
 		err = transportError(err)
 	}
 	c.pool.drop(st, code)

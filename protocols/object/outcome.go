@@ -13,11 +13,11 @@ import (
 func codeOf(o status.Outcome) uint16 { return uint16(o.Code()) }
 
 // report returns the code and the payload of a status frame for err. It hides the
-// message of an internal error from the peer.
+// message of an error that is for the operator alone from the peer.
 func report(err error) (uint16, []byte) {
 	r := status.ReportOf(err)
 	o := status.Of(err)
-	if o == status.Internal {
+	if status.Hidden(err) {
 		r = status.Report{Reason: o.String(), Message: "the node could not do it; the operator's log says why"}
 	}
 	r.Message = clip(r.Message)

@@ -300,7 +300,7 @@ func (in *served) endPut(ctx context.Context, req *request, err error) error {
 
 // logInternal logs an error that the peer does not learn.
 func (in *served) logInternal(req *request, err error) {
-	if status.Of(err) == status.Internal {
+	if status.Hidden(err) {
 		in.srv.log.Error("cannot store what a peer puts", "objects", len(req.objs), "first", req.objs[0], "err", err)
 	}
 }

@@ -179,7 +179,7 @@ func (in *served) have(ctx context.Context, req *request) error {
 	case isStreamError(err):
 		return err
 	case err != nil:
-		if status.Of(err) == status.Internal {
+		if status.Hidden(err) {
 			in.srv.log.Error("cannot answer a have request", "err", err)
 		}
 		return in.end(ctx, req, err)

@@ -69,8 +69,10 @@ func (e *Error) Status() Outcome { return e.Outcome }
 //   - A nil err is ok.
 //   - The first error in err's chain with a Status method gives the outcome.
 //   - context.Canceled is canceled, and an error whose Timeout method returns true is timeout.
-//   - [System] recognizes errors of the operating system.
-//   - Any other error is internal.
+//   - [System] recognizes errors of the operating system that are about this machine.
+//   - Any other error of the operating system is transport_down if it is about the network, and
+//     else not_ready: the node cannot use its own files.
+//   - Any other error is internal: a fault of the program.
 func Of(err error) Outcome {
 	if err == nil {
 		return OK
@@ -85,16 +87,22 @@ func Of(err error) Outcome {
 	if errors.As(err, &s) {
 		return s.Status()
 	}
-	// quic-go, yamux and net each have a timeout type of their own.
-	var t interface{ Timeout() bool }
 	switch {
 	case errors.Is(err, context.Canceled):
 		return Canceled
-	case errors.As(err, &t) && t.Timeout():
+	case timedOut(err):
 		return Timeout
 	}
-	o, _ := System(err)
-	return o
+	if o, ok := System(err); ok {
+		return o
+	}
+	return ofOS(err)
+}
+
+// timedOut reports whether err is a timeout: quic-go, yamux and net each have a type of their own.
+func timedOut(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
 }
 
 // Report is the form in which an error leaves the process: the payload of an OAP error (OAP1.md §8),

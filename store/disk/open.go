@@ -268,7 +268,7 @@ func indexError(dir string, err error) error {
 	if e := meta.MachineError("open the index in "+dir, err); e != nil {
 		return e
 	}
-	if status.Of(err) != status.Internal {
+	if meta.Known(err) {
 		return fmt.Errorf("the index in %s: %w", dir, err)
 	}
 	return status.Errorf(status.Corrupt,

@@ -49,7 +49,7 @@ func WriteError(op string, err error) error {
 	if e := MachineError(op, err); e != nil {
 		return e
 	}
-	if status.Of(err) != status.Internal {
+	if Known(err) {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return status.Errorf(status.NotReady,
@@ -67,7 +67,7 @@ func ReadError(err error) error {
 	if e := MachineError("read the store", err); e != nil {
 		return e
 	}
-	if status.Of(err) != status.Internal {
+	if Known(err) {
 		return err
 	}
 	return status.Errorf(status.Corrupt,
@@ -78,14 +78,29 @@ func ReadError(err error) error {
 // such as a full disk; see [status.System]. It returns nil for other errors, and
 // for errors that already have an outcome.
 func MachineError(op string, err error) error {
-	var typed interface{ Status() status.Outcome }
-	if errors.As(err, &typed) {
+	if typed(err) {
 		return nil // the inner outcome is more precise
 	}
-	if e := status.FromSystem(op, err); e != nil {
-		return e
+	e := status.FromSystem(op, err)
+	switch {
+	case e == nil:
+		return nil
+	case e.Outcome == status.NoSpace:
+		return status.Errorf(status.NoSpace, "%s: the disk of the store is full: %w; free space on it, or remove objects "+
+			"that are not pinned (`allium gc run --all`)", op, err)
 	}
-	return nil
+	return e
+}
+
+// typed reports whether err has an outcome of its own.
+func typed(err error) bool {
+	var t interface{ Status() status.Outcome }
+	return errors.As(err, &t)
+}
+
+// Known reports whether the outcome of err says more than that a disk failed.
+func Known(err error) bool {
+	return typed(err) || !status.FromOS(err) && status.Of(err) != status.Internal
 }
 
 // NoSpace returns the no_space error of a write that would use the reserve or

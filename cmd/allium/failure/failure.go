@@ -23,7 +23,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -67,12 +66,14 @@ func Of(err error, task Task) Failure {
 	return f
 }
 
-// OutcomeOf is [status.Of], except that a file which this user may not open is
-// forbidden. Files belong to whoever runs a command; a node has its own.
+// OutcomeOf is [status.Of], except that an error of the operating system has the
+// outcome of [status.OfFile]. Files belong to whoever runs a command; a node has its own.
 func OutcomeOf(err error) status.Outcome {
 	var typed interface{ Status() status.Outcome }
-	if !errors.As(err, &typed) && errors.Is(err, fs.ErrPermission) {
-		return status.Forbidden
+	if !errors.As(err, &typed) {
+		if o, ok := status.OfFile(err); ok {
+			return o
+		}
 	}
 	return status.Of(err)
 }

@@ -42,7 +42,7 @@ func TestOf(t *testing.T) {
 		},
 		"a file that is missing": {
 			fmt.Errorf("add: %w", &fs.PathError{Op: "open", Path: "a\x1b[31m", Err: syscall.ENOENT}), failure.Task{Verb: "add"},
-			status.Internal, `cannot add: there is no a\x1b[31m. Check the name.`,
+			status.NotFound, `cannot add: there is no a\x1b[31m. Check the name.`,
 		},
 		"a file of somebody else": {
 			&fs.PathError{Op: "open", Path: "a", Err: syscall.EACCES}, failure.Task{Verb: "add"}, status.Forbidden,

@@ -8,7 +8,6 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"syscall"
 
 	"allium/internal/printable"
 	"allium/protocols/b3"
@@ -45,9 +44,9 @@ func explain(err error) reason {
 		case *b3.AddressError:
 			return ofAddress(e)
 		case *fs.PathError:
-			return ofSystem(e.Path, e.Err)
+			return ofSystem(e.Path, e)
 		case *os.LinkError:
-			return ofSystem(e.New, e.Err)
+			return ofSystem(e.New, e)
 		case interface{ Status() status.Outcome }:
 			return split(err.Error())
 		}
@@ -114,24 +113,8 @@ func ofAddress(e *b3.AddressError) reason {
 // ofSystem is the reason of an operating system's error about a file.
 func ofSystem(file string, err error) reason {
 	file = printable.Name(file)
-	for _, known := range []struct {
-		errno   syscall.Errno
-		why, do string
-	}{
-		{syscall.ENOENT, "there is no %s", "check the name"},
-		{syscall.EACCES, "this user may not open %s", "change its permissions, or run the command as its owner"},
-		{syscall.EPERM, "this user may not change %s", "change its permissions, or run the command as its owner"},
-		{syscall.EEXIST, "%s exists", "remove it, or choose another name"},
-		{syscall.ENOTDIR, "a part of the path %s is no directory", "check the name"},
-		{syscall.EISDIR, "%s is a directory", "name a file"},
-		{syscall.ENOSPC, "the disk of %s is full", "make space on it"},
-		{syscall.EROFS, "%s is on a read-only disk", "choose another place"},
-		{syscall.EMFILE, "this process has too many open files for %s", "raise the limit of open files (ulimit -n)"},
-		{syscall.ENAMETOOLONG, "the name %s is too long for this disk", "choose a shorter one"},
-	} {
-		if errors.Is(err, known.errno) {
-			return reason{why: fmt.Sprintf(known.why, file), do: known.do}
-		}
+	if e := status.FromFile(file, err); e != nil {
+		return split(e.Message)
 	}
 	return reason{why: fmt.Sprintf("%s: %v", file, err)}
 }

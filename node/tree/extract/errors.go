@@ -11,17 +11,29 @@ import (
 )
 
 // targetError adds the entry to an error of a reader or of the target's file system. A
-// place where the user may not write is forbidden. ([status.Of] would return not_ready,
-// the outcome for a node's own files.)
+// place where the user may not write is forbidden, and a full disk is that of the output.
+// ([status.Of] would return the outcome for a node's own files.)
 func targetError(entry string, err error) *manifest.EntryError {
 	e := &manifest.EntryError{Entry: entry, Err: err}
 	var typed interface{ Status() status.Outcome }
-	if !errors.As(err, &typed) && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
-		var path *fs.PathError
-		if errors.As(err, &path) {
-			err = path.Err
-		}
-		e.Err = status.Errorf(status.Forbidden, "this user may not write there (%w); extract to another directory", err)
+	o, system := status.OfFile(err)
+	if errors.As(err, &typed) || !system {
+		return e
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	switch o {
+	case status.Forbidden:
+		e.Err = status.Errorf(o, "this user may not write there (%w); extract to another directory", err)
+	case status.NoSpace:
+		e.Err = status.Errorf(o, "the disk of the output is full (%w); make space on it, or extract to another disk", err)
+	case status.BodyCap:
+		e.Err = status.Errorf(o, "it is larger than that disk, or a limit of this user, allows (%w); raise the limit of "+
+			"file sizes (ulimit -f), or extract to another disk", err)
+	default:
+		e.Err = status.Errorf(o, "it cannot be written (%w); check that disk, or extract to another directory", err)
 	}
 	return e
 }
