@@ -96,7 +96,47 @@ func TestUploadOfNothing(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	page := begin(t, n, 0, "?pin=false")
+	if a := do(t, "GET", n.Addrs().Gateway+"/o/"+b3.Sum(nil).String()); a.StatusCode != http.StatusOK {
+		t.Errorf("no part follows, and the object is not stored: %s", a.Status)
+	}
 	piece(t, page, 0, nil).stored(t, http.StatusCreated, api.Stored{Root: b3.Sum(nil), New: true})
+}
+
+// TestTus: what a client of tus 1.0 relies on.
+func TestTus(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	speaks := []string{"Tus-Resumable", "1.0.0"}
+	page := begin(t, n, 5, "", speaks...)
+	root := b3.Sum([]byte("hello"))
+	last := piece(t, page, 0, strings.NewReader("hello"), speaks...)
+	if last.StatusCode != http.StatusNoContent || last.body != "" || last.Header.Get("Location") != "/o/"+root.String() {
+		t.Errorf("the last part: %s %q %v", last.Status, last.body, last.Header)
+	}
+	for _, a := range []answer{
+		last, sendBody(t, "HEAD", page, nil, speaks...), sendBody(t, "POST", n.Addrs().Gateway+"/u", nil),
+		sendBody(t, "DELETE", page, nil), sendBody(t, "HEAD", page, nil), do(t, "OPTIONS", page),
+	} {
+		if a.Header.Get("Tus-Resumable") != "1.0.0" {
+			t.Errorf("%s without a version: %v", a.Status, a.Header)
+		}
+	}
+	for _, path := range []string{"/u", "/u/x"} {
+		h := do(t, "OPTIONS", n.Addrs().Gateway+path).Header
+		if h.Get("Tus-Version") != "1.0.0" || h.Get("Tus-Extension") != "creation,expiration,termination" {
+			t.Errorf("%s: %v", path, h)
+		}
+	}
+	for _, header := range []string{"Upload-Concat", "Upload-Defer-Length"} {
+		a := sendBody(t, "POST", n.Addrs().Gateway+"/u", nil, "Upload-Length", "5", header, "1")
+		if a.problem(t, status.Unsupported); !strings.Contains(a.body, header) {
+			t.Errorf("%s is not named: %s", header, a.body)
+		}
+	}
+	other := sendBody(t, "POST", n.Addrs().Gateway+"/u", nil, "Upload-Length", "5", "Tus-Resumable", "0.2.2")
+	if other.problem(t, status.Precondition); other.Header.Get("Tus-Version") != "1.0.0" {
+		t.Errorf("%v", other.Header)
+	}
 }
 
 func TestUploadRemoved(t *testing.T) {

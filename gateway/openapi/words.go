@@ -50,7 +50,11 @@ var HeaderDocs = map[string]HeaderDoc{
 		Doc: "`true` if the answer is that of an earlier request with the same key.", Pattern: "^true$",
 	},
 
+	"Tus-Resumable": {Doc: "The version of tus that the client or the node speaks, `1.0.0`.", Pattern: `^\d+\.\d+\.\d+$`},
+
 	// Of answers.
+	"Tus-Version":    {Doc: "The versions of tus that the node speaks."},
+	"Tus-Extension":  {Doc: "What the node does of tus beside its core."},
 	"Accept-Patch":   {Doc: "The media type of a part."},
 	"Upload-Expires": {Doc: "When the upload is removed if no more bytes arrive."},
 	"Accept-Ranges": {Doc: "`bytes`, or `none` for a verified encoding, whose range is a query parameter.",

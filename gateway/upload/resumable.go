@@ -26,7 +26,7 @@ const (
 const uploadMedia = "application/offset+octet-stream"
 
 // uploadHeaders are the headers of an answer with the state of an upload.
-var uploadHeaders = []string{uploadOffset, uploadLength, uploadExpires, "Cache-Control"}
+var uploadHeaders = []string{uploadOffset, uploadLength, uploadExpires, tusResumable, "Cache-Control"}
 
 func (g *Handlers) beginUploadEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
@@ -36,27 +36,31 @@ func (g *Handlers) beginUploadEndpoint() exchange.Endpoint {
 		More: "If Upload-Expect names an object that the node has, the answer is that object and no upload " +
 			"starts. A capability that is limited to objects needs Upload-Expect.",
 		Params:  putParams,
-		Headers: []string{uploadLength, uploadExpect},
+		Headers: []string{uploadLength, uploadExpect, tusResumable},
 		Answers: []exchange.Reply{
 			{Code: http.StatusCreated, Headers: append([]string{"Location"}, uploadHeaders...), Doc: "the upload"},
 			{
 				Code: http.StatusOK, Payload: exchange.JSONBody[api.Stored](),
-				Headers: []string{"Location", "Cache-Control"}, Doc: "the node has the object",
+				Headers: []string{"Location", tusResumable, "Cache-Control"}, Doc: "the node has the object",
 			},
 		},
+		ErrorHeaders: tusErrorHeaders,
 		Fails: []status.Outcome{
 			status.BadAddress, status.BadDigest, status.Unsupported, status.NotAllowed, status.Quota, status.Denied,
-			status.NoSpace,
+			status.NoSpace, status.Precondition,
 		},
-		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+		Serve: resumable(func(w *exchange.Response, r *http.Request, in exchange.Input) error {
 			return g.beginUpload(w, r, in.Query)
-		},
+		}),
 	}
 }
 
 // beginUpload serves POST /u. If the store has the expected object, beginUpload answers with it
-// and starts no upload.
+// and starts no upload. An upload of no bytes is complete at once, as no part follows.
 func (g *Handlers) beginUpload(w *exchange.Response, r *http.Request, q exchange.Params) error {
+	if err := refuseExtensions(r.Header); err != nil {
+		return err
+	}
 	length, err := bytesHeader(r.Header, uploadLength)
 	if err != nil {
 		return err
@@ -86,6 +90,12 @@ func (g *Handlers) beginUpload(w *exchange.Response, r *http.Request, q exchange
 	if err != nil {
 		return err
 	}
+	if u.Length == 0 {
+		if u, err = g.uploads.Append(r.Context(), w.Grant, u.ID, 0, http.NoBody); err != nil {
+			return err
+		}
+		w.Root = u.Stored.Root
+	}
 	w.Header().Set("Location", "/u/"+u.ID)
 	u.describe(w.Header())
 	w.WriteHeader(http.StatusCreated)
@@ -101,10 +111,11 @@ func (g *Handlers) uploadStateEndpoint() exchange.Endpoint {
 			Code: http.StatusOK, Headers: append([]string{"Location"}, uploadHeaders...),
 			Doc: "Upload-Offset bytes are durable; Location is set once the object is stored",
 		}},
-		Fails: []status.Outcome{status.NotFound, status.Gone, status.Unsupported},
-		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+		Headers: []string{tusResumable}, ErrorHeaders: tusErrorHeaders,
+		Fails: []status.Outcome{status.NotFound, status.Gone, status.Unsupported, status.Precondition},
+		Serve: resumable(func(w *exchange.Response, r *http.Request, in exchange.Input) error {
 			return g.uploadState(w, r, in.Rest)
-		},
+		}),
 	}
 }
 
@@ -127,12 +138,16 @@ func (g *Handlers) continueUploadEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "continueUpload", Name: "upload", Methods: []string{http.MethodPatch}, Path: "/u/{id}",
 		On: exchange.OnPublic, Op: capability.Put, Target: exchange.TargetByHandler, Upload: true,
-		Doc:     "Appends a part at Upload-Offset. If the connection is cut, the bytes that arrived stay.",
-		More:    "The last part stores the object, and its answer describes the object.",
-		Headers: []string{uploadOffset, "Content-Type"},
+		Doc: "Appends a part at Upload-Offset. If the connection is cut, the bytes that arrived stay.",
+		More: "The last part stores the object, and its answer describes the object; to a client that sends " +
+			"Tus-Resumable it is 204, and Location names the object.",
+		Headers: []string{uploadOffset, tusResumable, "Content-Type"},
 		Body:    []exchange.Payload{{Media: uploadMedia}},
 		Answers: []exchange.Reply{
-			{Code: http.StatusNoContent, Headers: uploadHeaders, Doc: "the part is durable"},
+			{
+				Code: http.StatusNoContent, Headers: append([]string{"Location"}, uploadHeaders...),
+				Doc: "the part is durable; Location is set once the object is stored",
+			},
 			{
 				Code: http.StatusCreated, Payload: exchange.JSONBody[api.Stored](),
 				Headers: append([]string{"Location"}, uploadHeaders...), Doc: "the object is stored",
@@ -142,11 +157,11 @@ func (g *Handlers) continueUploadEndpoint() exchange.Endpoint {
 				Headers: append([]string{"Location"}, uploadHeaders...), Doc: "the node had the object already",
 			},
 		},
-		ErrorHeaders: []string{uploadOffset, uploadLength, uploadExpires},
-		Fails:        append(putFails, status.NotFound, status.Gone, status.Conflict),
-		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+		ErrorHeaders: append([]string{uploadOffset, uploadLength, uploadExpires}, tusErrorHeaders...),
+		Fails:        append(putFails, status.NotFound, status.Gone, status.Conflict, status.Precondition),
+		Serve: resumable(func(w *exchange.Response, r *http.Request, in exchange.Input) error {
 			return g.continueUpload(w, r, in.Rest)
-		},
+		}),
 	}
 }
 
@@ -191,8 +206,12 @@ func (g *Handlers) continueUpload(w *exchange.Response, r *http.Request, id stri
 	if err != nil {
 		return err
 	}
-	if u.Stored != nil {
+	switch {
+	case u.Stored != nil && r.Header.Get(tusResumable) == "":
 		return answerStored(w, r, *u.Stored)
+	case u.Stored != nil:
+		w.Root = u.Stored.Root
+		w.Header().Set("Location", "/o/"+u.Stored.Root.String())
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -204,12 +223,15 @@ func (g *Handlers) removeUploadEndpoint() exchange.Endpoint {
 		On: exchange.OnPublic, Op: capability.Put, Target: exchange.TargetByHandler,
 		Doc: "Removes an upload and its bytes.",
 		Answers: []exchange.Reply{{
-			Code: http.StatusNoContent, Headers: []string{"Cache-Control"}, Doc: "the upload is removed",
+			Code: http.StatusNoContent, Headers: []string{tusResumable, "Cache-Control"}, Doc: "the upload is removed",
 		}},
-		Fails: []status.Outcome{status.NotFound, status.Gone, status.Conflict, status.Unsupported},
-		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-			return g.removeUpload(w, r, in.Rest)
+		Headers: []string{tusResumable}, ErrorHeaders: tusErrorHeaders,
+		Fails: []status.Outcome{
+			status.NotFound, status.Gone, status.Conflict, status.Unsupported, status.Precondition,
 		},
+		Serve: resumable(func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+			return g.removeUpload(w, r, in.Rest)
+		}),
 	}
 }
 
