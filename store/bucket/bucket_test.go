@@ -294,6 +294,52 @@ func TestRetryHelps(t *testing.T) {
 	}
 }
 
+// TestPartsStoredWrongly: a put in parts fails if the object that the server made of them has another size, and
+// that object is deleted.
+func TestPartsStoredWrongly(t *testing.T) {
+	t.Parallel()
+	const size = 16<<20 + 1
+	for _, more := range []int64{0, 1385, -1} {
+		var deleted, completed atomic.Int64
+		b := scripted(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			q := r.URL.Query()
+			w.Header().Set("Content-Type", "application/xml")
+			switch {
+			case r.Method == http.MethodPost && q.Has("uploads"):
+				fmt.Fprint(w, "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
+			case r.Method == http.MethodPut:
+				w.Header().Set("ETag", `"e"`)
+			case r.Method == http.MethodPost:
+				completed.Add(1)
+				fmt.Fprint(w, `<CompleteMultipartUploadResult><Bucket>b</Bucket><Key>k</Key><ETag>"e"</ETag>`+
+					"</CompleteMultipartUploadResult>")
+			case r.Method == http.MethodDelete:
+				deleted.Add(1)
+				w.WriteHeader(http.StatusNoContent)
+			case more < 0:
+				w.WriteHeader(http.StatusNotFound)
+			default:
+				w.Header().Set("Last-Modified", time.Unix(1, 0).UTC().Format(http.TimeFormat))
+				w.Header().Set("ETag", `"e"`)
+				w.Header().Set("Content-Length", strconv.FormatInt(size+more, 10))
+			}
+		})
+		err := b.Put(t.Context(), "k", bytes.NewReader(make([]byte, size)), size, false)
+		if completed.Load() != 1 || deleted.Load() != max(0, min(1, more)) {
+			t.Errorf("%d bytes more: %d uploads, %d objects deleted", more, completed.Load(), deleted.Load())
+		}
+		if more == 0 {
+			storetest.Want(t, err, status.OK)
+			continue
+		}
+		storetest.Want(t, err, status.Upstream)
+		if more > 0 && !strings.Contains(err.Error(), "the bucket does not store what it is sent") {
+			t.Error(err)
+		}
+	}
+}
+
 func TestRangeIgnored(t *testing.T) {
 	t.Parallel()
 	b := scripted(t, func(w http.ResponseWriter, r *http.Request) {

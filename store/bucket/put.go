@@ -111,6 +111,8 @@ func (c *client) putParts(ctx context.Context, key string, r io.ReaderAt, size i
 		})
 		if err != nil {
 			err = c.confirmPut(ctx, key, size, err)
+		} else if err = c.checkPut(ctx, key, size); err != nil {
+			return err
 		}
 	}
 	if err != nil {
@@ -131,6 +133,26 @@ func (c *client) confirmPut(ctx context.Context, key string, size int64, err err
 		return nil
 	}
 	return err
+}
+
+// checkPut returns upstream unless the bucket now has an object of size bytes under key. Some servers store more
+// than they were sent. It deletes an object of another size.
+func (c *client) checkPut(ctx context.Context, key string, size int64) error {
+	got, err := c.Stat(ctx, key)
+	switch {
+	case status.Of(err) == status.NotFound:
+		return status.Errorf(status.Upstream, "put %s: the bucket took %d bytes and has no object now; see the service at %s",
+			key, size, c.endpoint)
+	case err != nil:
+		return err
+	case got == size:
+		return nil
+	}
+	deleting, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+	defer cancel()
+	_ = c.Delete(deleting, key) // if this fails, the next put replaces it
+	return status.Errorf(status.Upstream, "put %s: the bucket does not store what it is sent: its object has %d bytes, "+
+		"and %d were sent; use another service, or another version of the one at %s", key, got, size, c.endpoint)
 }
 
 // sendParts sends the parts of upload id, at most maxPartsInFlight at a time, and returns
