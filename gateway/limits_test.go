@@ -191,7 +191,7 @@ func TestLimitsAreListed(t *testing.T) {
 		"gateway.misses_per_ip_waiting": 512, "gateway.conns_per_ip": 256,
 		"gateway.renders": 96 << 20, "gateway.page_bytes": 24 << 20, "gateway.uploads": 64, "gateway.decoders": 16,
 		"gateway.lingering": 256,
-		"gateway.kinds":     4096, "gateway.directories": 16 << 20,
+		"gateway.kinds":     4096, "gateway.directories": 16 << 20, "gateway.name_dates": 4096,
 		"admin.inflight": 64, "admin.events": 16, "admin.conns": 256, "admin.socket_conns": 256,
 		"admin.idempotency_keys": 1024,
 	}
