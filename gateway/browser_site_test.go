@@ -144,7 +144,8 @@ span { font: 20px Wide, monospace; }`,
 			b.visit(t, chromedp.Navigate(tree))
 			if dir, _, ok := strings.Cut(name, "/"); ok {
 				b.visit(t, chromedp.Click(linkShown(`dir\u{202E}rid/`)))
-				if title := see(t, b, chromedp.Title()); !strings.HasPrefix(title, `dir\u{202E}rid `) {
+				title := see(t, b, chromedp.Title())
+				if !strings.HasPrefix(title, "Index of /b3/") || !strings.HasSuffix(title, "/dir%E2%80%AErid/") {
 					t.Errorf("%q: title %q", dir, title)
 				}
 			}
