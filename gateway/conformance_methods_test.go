@@ -12,7 +12,8 @@ var methodTable = []asked{
 	{rfc: "RFC 9110 §9.3.1", ask: "GET /", code: 200, holds: "~<!doctype html>"},
 	{
 		rfc: "RFC 9110 §9.3.1", ask: "GET {text}", code: 200,
-		want: "ETag: {text.tag} | Content-Length: 13 | Accept-Ranges: bytes | Last-Modified: Sat, 01 Jan 2000 00:00:00 GMT | Content-Encoding: | " +
+		want: "ETag: {text.tag} | Content-Length: 13 | Accept-Ranges: bytes | " +
+			"Last-Modified: Sat, 01 Jan 2000 00:00:00 GMT | Content-Encoding: | " +
 			"Set-Cookie: | Server:",
 		holds: "=" + helloText,
 	},

@@ -17,7 +17,8 @@ import (
 func TestEveryErrno(t *testing.T) {
 	t.Parallel()
 	numbers := []syscall.Errno{
-		syscall.EPERM, syscall.ENOENT, syscall.EINTR, syscall.EIO, syscall.ENXIO, syscall.EBADF, syscall.EAGAIN, syscall.ENOMEM,
+		syscall.EPERM, syscall.ENOENT, syscall.EINTR, syscall.EIO, syscall.ENXIO, syscall.EBADF, syscall.EAGAIN,
+		syscall.ENOMEM,
 		syscall.EACCES, syscall.EBUSY, syscall.EEXIST, syscall.EXDEV, syscall.ENODEV, syscall.ENOTDIR, syscall.EISDIR,
 		syscall.EINVAL, syscall.ENFILE, syscall.EMFILE, syscall.EFBIG, syscall.ENOSPC, syscall.ESPIPE, syscall.EROFS,
 		syscall.EMLINK, syscall.ENAMETOOLONG, syscall.ENOSYS, syscall.ELOOP, syscall.ENOTSUP, syscall.ESTALE, syscall.EDQUOT,

@@ -367,8 +367,8 @@ func spoolError(err error) error {
 	if failure.OutcomeOf(err) != status.NoSpace {
 		return err
 	}
-	return status.Errorf(status.NoSpace, "standard input is held on the disk of temporary files, %s, and that is full (%w); "+
-		"make space on it, or name a directory of another disk with TMPDIR", os.TempDir(), err)
+	return status.Errorf(status.NoSpace, "standard input is held on the disk of temporary files, %s, and that is "+
+		"full (%w); make space on it, or name a directory of another disk with TMPDIR", os.TempDir(), err)
 }
 
 func writeAll(file string, r io.Reader) error {

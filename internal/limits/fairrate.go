@@ -88,7 +88,9 @@ type rateWaiter struct {
 // NewFairRate lists up to two limits: rate, and each for the requests in flight of
 // each key. A bound that is 0 in c is not listed.
 func NewFairRate[K comparable](r *Registry, rate, each Spec, c FairRateConfig) *FairRate[K] {
-	s := &FairRate[K]{c: c, tokens: float64(c.Burst), at: time.Now(), known: map[K]*Share[K]{}, stopped: make(chan struct{})}
+	s := &FairRate[K]{
+		c: c, tokens: float64(c.Burst), at: time.Now(), known: map[K]*Share[K]{}, stopped: make(chan struct{}),
+	}
 	if c.PerSecond > 0 {
 		s.rate = r.add(rate, KindRate, max(1, int64(c.PerSecond)), nil)
 	}
