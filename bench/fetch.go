@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // benchFetch measures a cold fetch between two processes over TCP.
@@ -26,14 +25,10 @@ func (s *settings) fetchOver(ctx context.Context, what, listen, ofRaw string) ([
 		return nil, err
 	}
 	file, out := s.large(), filepath.Join(s.dir, "out")
-	if err := s.makeHome(ctx, s.provider()); err != nil {
-		return nil, err
-	}
-	added, err := run(ctx, s.allium, "--home", s.provider(), "add", "-q", file)
+	key, _, err := s.add(ctx, s.provider(), file)
 	if err != nil {
 		return nil, err
 	}
-	key := strings.TrimSpace(added.out)
 	from, err := s.startNodeOn(ctx, listen, s.provider())
 	if err != nil {
 		return nil, err

@@ -101,11 +101,9 @@ func (s *settings) publish(ctx context.Context, home string, size int64) (key st
 	if err := randomBytes(f, size); err != nil {
 		return "", err
 	}
-	added, err := run(ctx, s.allium, "--home", home, "add", "-q", f.Name())
-	if err != nil {
+	if key, _, err = s.add(ctx, home, f.Name()); err != nil {
 		return "", err
 	}
-	key = strings.TrimSpace(added.out)
 	_, err = run(ctx, s.allium, "--home", home, "announce", "-q", key)
 	return key, err
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -23,14 +22,10 @@ func benchGet(ctx context.Context, s *settings) ([]row, error) {
 	if err := randomFile(s.large(), s.size); err != nil {
 		return nil, err
 	}
-	if err := s.makeHome(ctx, s.provider()); err != nil {
-		return nil, err
-	}
-	added, err := run(ctx, s.allium, "--home", s.provider(), "add", "-q", s.large())
+	key, _, err := s.add(ctx, s.provider(), s.large())
 	if err != nil {
 		return nil, err
 	}
-	key := strings.TrimSpace(added.out)
 	overTCP, err := s.getOverTCP(ctx, key)
 	if err != nil {
 		return nil, err

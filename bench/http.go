@@ -167,11 +167,11 @@ func httpContent(ctx context.Context, s *settings, dir, home string) (map[string
 		if err := randomFile(file, c.size); err != nil {
 			return nil, err
 		}
-		added, err := run(ctx, s.allium, "--home", home, "add", "-q", file)
+		key, _, err := s.add(ctx, home, file)
 		if err != nil {
 			return nil, err
 		}
-		addrs[name] = strings.TrimSpace(added.out)
+		addrs[name] = key
 	}
 	among := filepath.Join(dir, siblingsName)
 	if err := listedFiles(among, siblings); err != nil {
@@ -180,11 +180,11 @@ func httpContent(ctx context.Context, s *settings, dir, home string) (map[string
 	for name, path := range map[string]string{
 		siblingsName: among, siblingName: filepath.Join(among, listedName(siblings/2)),
 	} {
-		added, err := run(ctx, s.allium, "--home", home, "add", "-q", path)
+		key, _, err := s.add(ctx, home, path)
 		if err != nil {
 			return nil, err
 		}
-		addrs[name] = strings.TrimSpace(added.out)
+		addrs[name] = key
 	}
 	return addrs, nil
 }

@@ -29,15 +29,11 @@ func (s *settings) startGateway(ctx context.Context, name string) (p *process, p
 	if err := randomFile(file, httpBody); err != nil {
 		return nil, "", "", err
 	}
-	if err := s.makeHome(ctx, home); err != nil {
-		return nil, "", "", err
-	}
-	added, err := run(ctx, s.allium, "--home", home, "add", "-q", file)
+	key, _, err := s.add(ctx, home, file)
 	if err != nil {
 		return nil, "", "", err
 	}
-	fields := strings.Fields(added.out)
-	if len(fields) == 0 {
+	if key == "" {
 		return nil, "", "", fmt.Errorf("add printed nothing")
 	}
 	if token, err = s.mint(ctx, home, "put"); err != nil {
@@ -49,7 +45,7 @@ func (s *settings) startGateway(ctx context.Context, name string) (p *process, p
 	if p.gate == "" {
 		return nil, "", "", errors.New("the node has no gateway")
 	}
-	return p, p.gate + "/o/" + fields[0], token, nil
+	return p, p.gate + "/o/" + key, token, nil
 }
 
 // mint returns a capability of the node at home for operations, such as "put,pin".

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -35,7 +34,7 @@ func benchOps(ctx context.Context, s *settings) (_ []row, err error) {
 	if err := unlimited(home); err != nil {
 		return nil, err
 	}
-	added, err := run(ctx, s.allium, "--home", home, "add", "-q", file)
+	key, _, err := s.add(ctx, home, file)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +65,7 @@ func benchOps(ctx context.Context, s *settings) (_ []row, err error) {
 	wrk.Go(func() {
 		_, failed = run(ctx, "wrk", "-t"+strconv.Itoa(httpThreads), "-c"+strconv.Itoa(opsDownloads), "-d"+load.String(),
 			"--timeout", "60s",
-			node.gate+"/o/"+strings.TrimSpace(added.out))
+			node.gate+"/o/"+key)
 	})
 	time.Sleep(2 * time.Second) // they have begun
 	busy, err := ask(opsFor)

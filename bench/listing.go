@@ -8,7 +8,6 @@ import (
 	"net/http/httptrace"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -33,14 +32,14 @@ func benchListing(ctx context.Context, s *settings) (rows []row, err error) {
 		if err := listedFiles(dir, n); err != nil {
 			return nil, err
 		}
-		added, err := run(ctx, s.allium, "--home", home, "add", "-q", dir)
+		key, _, err := s.add(ctx, home, dir)
 		if err != nil {
 			return nil, err
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			return nil, err
 		}
-		paths[n] = "/b3/" + strings.TrimSpace(added.out) + "/"
+		paths[n] = "/b3/" + key + "/"
 	}
 	node, err := s.startNode(ctx, home)
 	if err != nil {

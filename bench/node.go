@@ -100,6 +100,16 @@ func (s *settings) makeHome(ctx context.Context, home string) error {
 	return err
 }
 
+// add adds a file or directory to the store of home, which it makes if there is none. It returns the address, and what
+// the add took.
+func (s *settings) add(ctx context.Context, home, path string) (key string, took usage, err error) {
+	if err := s.makeHome(ctx, home); err != nil {
+		return "", took, err
+	}
+	took, err = run(ctx, s.allium, "--home", home, "add", "-q", path)
+	return strings.TrimSpace(took.out), took, err
+}
+
 // stop ends the process and returns its peak memory in bytes.
 func (p *process) stop() (rss int64, err error) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {

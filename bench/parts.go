@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -55,10 +54,7 @@ func benchAdd(ctx context.Context, s *settings) ([]row, error) {
 	var addWall, addCPU, addRSS, refCPU, ddWall []float64
 	for i := range s.rounds {
 		home := filepath.Join(s.dir, "add")
-		if err := s.makeHome(ctx, home); err != nil {
-			return nil, err
-		}
-		add, err := run(ctx, s.allium, "--home", home, "add", "-q", file)
+		_, add, err := s.add(ctx, home, file)
 		if err != nil {
 			return nil, err
 		}
@@ -108,10 +104,7 @@ func benchFiles(ctx context.Context, s *settings) ([]row, error) {
 		if err := os.RemoveAll(home); err != nil {
 			return nil, err
 		}
-		if err := s.makeHome(ctx, home); err != nil {
-			return nil, err
-		}
-		added, err := run(ctx, s.allium, "--home", home, "add", "-q", dir)
+		key, added, err := s.add(ctx, home, dir)
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +113,7 @@ func benchFiles(ctx context.Context, s *settings) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		got, err := s.fetchCold(ctx, onTCP, from, strings.TrimSpace(added.out))
+		got, err := s.fetchCold(ctx, onTCP, from, key)
 		if err != nil {
 			return nil, err
 		}

@@ -84,7 +84,7 @@ func (s *settings) startIndex(ctx context.Context, name string, n int) (*process
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := run(ctx, s.allium, "--home", home, "add", "-q", dir); err != nil {
+	if _, _, err := s.add(ctx, home, dir); err != nil {
 		return nil, nil, err
 	}
 	p, err := s.startNode(ctx, home)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 // benchTracedFetch measures what the records that `allium why` reads cost a fetch of small files: by a
@@ -23,10 +22,7 @@ func benchTracedFetch(ctx context.Context, s *settings) (_ []row, err error) {
 	if err := smallFiles(dir, s.files); err != nil {
 		return nil, err
 	}
-	if err := s.makeHome(ctx, home); err != nil {
-		return nil, err
-	}
-	added, err := run(ctx, s.allium, "--home", home, "add", "-q", dir)
+	key, _, err := s.add(ctx, home, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +31,6 @@ func benchTracedFetch(ctx context.Context, s *settings) (_ []row, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, from.end()) }()
-	key := strings.TrimSpace(added.out)
 	rate := row{what: "files, recorded ÷ not recorded: rate", unit: "×", target: "≥ 0.97"}
 	cpu := row{what: "files, recorded ÷ not recorded: CPU of both", unit: "×", target: "≤ 1.03"}
 	files := row{what: fmt.Sprintf("%d files, recorded: cold fetch", s.files), unit: "files/s"}

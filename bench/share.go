@@ -162,10 +162,7 @@ func (s *settings) betweenNodes(ctx context.Context, file string) (float64, erro
 			return 0, err
 		}
 	}
-	if err := s.makeHome(ctx, homes[0]); err != nil {
-		return 0, err
-	}
-	added, err := run(ctx, s.allium, "--home", homes[0], "add", "-q", file)
+	key, _, err := s.add(ctx, homes[0], file)
 	if err != nil {
 		return 0, err
 	}
@@ -180,7 +177,7 @@ func (s *settings) betweenNodes(ctx context.Context, file string) (float64, erro
 	if _, err := run(ctx, s.allium, "--home", homes[1], "connect", from.addr); err != nil {
 		return 0, err
 	}
-	got, err := run(ctx, s.allium, "--home", homes[1], "get", strings.TrimSpace(added.out), "-o", out)
+	got, err := run(ctx, s.allium, "--home", homes[1], "get", key, "-o", out)
 	if err != nil {
 		return 0, err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -38,14 +37,11 @@ func (s *settings) startProviders(ctx context.Context, n, rate int) (nodes []*pr
 	homes := make([]string, n)
 	for i := range homes {
 		homes[i] = filepath.Join(s.dir, fmt.Sprintf("source%d", i))
-		if err := s.makeHome(ctx, homes[i]); err != nil {
-			return nil, "", err
-		}
-		added, err := run(ctx, s.allium, "--home", homes[i], "add", "-q", s.large())
+		added, _, err := s.add(ctx, homes[i], s.large())
 		if err != nil {
 			return nil, "", err
 		}
-		key = strings.TrimSpace(added.out)
+		key = added
 		p, err := s.slow(rate).startNode(ctx, homes[i], bootstrap...)
 		if err != nil {
 			return nil, "", err
