@@ -3,7 +3,6 @@ package node_test
 import (
 	"bytes"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -222,26 +221,7 @@ func needs(t *testing.T, program string) {
 // sameFiles fails the test where the files below got are not those below want. The program does not show those of but.
 func sameFiles(t *testing.T, got, want string, but ...string) {
 	t.Helper()
-	files := func(dir string) map[string]string {
-		all := map[string]string{}
-		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() {
-				return err
-			}
-			name, err := filepath.Rel(dir, path)
-			if err != nil {
-				return err
-			}
-			p, err := os.ReadFile(path)
-			all[name] = string(p)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
-	have, need := files(got), files(want)
+	have, need := testkit.Files(t, got), testkit.Files(t, want)
 	for _, name := range but {
 		delete(need, name)
 	}

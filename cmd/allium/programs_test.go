@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io/fs"
 	"maps"
 	"net"
 	"net/http"
@@ -87,9 +86,9 @@ func TestProgramsAboveTheRate(t *testing.T) {
 	run("ostree", "pull", "--repo="+at("pulled"), "o", "main")
 	run("ostree", "checkout", "--repo="+at("pulled"), "-U", "o:main", at("got ostree"))
 	run("rclone", "copy", "--http-url", url("tree")+"/", ":http:", at("got rclone"))
-	want := contentsOf(t, at("tree"))
+	want := testkit.Files(t, at("tree"))
 	for _, program := range []string{"git", "ostree", "rclone"} {
-		if got := contentsOf(t, at("got "+program)); len(want) != 150 || !maps.Equal(got, want) {
+		if got := testkit.Files(t, at("got "+program)); len(want) != 150 || !maps.Equal(got, want) {
 			t.Errorf("%s got %d files of %d, or others", program, len(got), len(want))
 		}
 	}
@@ -110,23 +109,4 @@ func askNowAndThen(url string, stop <-chan struct{}) {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-}
-
-// contentsOf returns the contents of the files below dir by their paths.
-func contentsOf(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	tree := os.DirFS(dir)
-	err := fs.WalkDir(tree, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		p, err := fs.ReadFile(tree, path)
-		files[path] = string(p)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
 }
