@@ -137,17 +137,12 @@ error.`,
 				if fromStdin {
 					return a.add(cmd.Context(), s, items, disk.Size(), names, tell, o, !noWait)
 				}
-				cache, err := a.addCache(cmd.Context(), s)
+				known, done, err := a.cachedItems(cmd.Context(), s, items, rehash)
 				if err != nil {
 					return err
 				}
-				if cache == nil {
-					return a.add(cmd.Context(), s, items, disk.Size(), names, tell, o, !noWait)
-				}
-				use := tree.CacheOptions{Rehash: rehash, ReadOnly: a.api != ""}
-				err = a.add(cmd.Context(), s, tree.CachedItems(items, cache, use), disk.Size(), names, tell, o, !noWait)
-				_ = cache.Close() // the add is done; a file that the cache has lost is read again
-				return err
+				defer done()
+				return a.add(cmd.Context(), s, known, disk.Size(), names, tell, o, !noWait)
 			})
 		},
 	}
@@ -209,19 +204,29 @@ func (a *app) addCache(ctx context.Context, s api.Store) (*addcache.Cache, error
 	return cache, nil
 }
 
+// cachedItems returns items of which files that an earlier add has read are not read again, unless rehash is true. The
+// caller calls done when the add has ended.
+func (a *app) cachedItems(
+	ctx context.Context, s api.Store, items tree.Items, rehash bool,
+) (_ tree.Items, done func(), err error) {
+	cache, err := a.addCache(ctx, s)
+	if cache == nil || err != nil {
+		return items, func() {}, err
+	}
+	use := tree.CacheOptions{Rehash: rehash, ReadOnly: a.api != ""}
+	done = func() { _ = cache.Close() } // a file that the cache has lost is read again
+	return tree.CachedItems(items, cache, use), done, nil
+}
+
 // addDisk adds the one path of disk to a node. Files that an earlier add has read are not read again.
 func (a *app) addDisk(
 	ctx context.Context, n api.Node, disk *tree.Disk, path string, o api.AddOptions,
 ) (added api.Added, err error) {
-	items := disk.Items()
-	cache, err := a.addCache(ctx, n)
+	items, done, err := a.cachedItems(ctx, n, disk.Items(), false)
 	if err != nil {
 		return added, err
 	}
-	if cache != nil {
-		defer cache.Close() // the add is done; a file that the cache has lost is read again
-		items = tree.CachedItems(items, cache, tree.CacheOptions{ReadOnly: a.api != ""})
-	}
+	defer done()
 	report, finish := a.progress("adding " + filepath.Base(path))
 	defer finish()
 	for one, err := range tree.SendItems(ctx, n, items, o, withTotal(report, disk.Size())) {
