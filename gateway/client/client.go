@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"allium/gateway/api"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -105,13 +106,9 @@ func NewWith(target string, o Options) (*Client, error) {
 		for begun := time.Now(); ; {
 			conn, err := dialer.DialContext(ctx, "unix", target)
 			err = dialError(err, target)
-			if !errors.Is(err, ErrNotRunning) || o.Starting == nil || time.Since(begun) >= startWait || !o.Starting() {
+			if !errors.Is(err, ErrNotRunning) || o.Starting == nil || time.Since(begun) >= startWait || !o.Starting() ||
+				limits.Sleep(ctx, startPoll) != nil {
 				return conn, err
-			}
-			select {
-			case <-ctx.Done():
-				return nil, err
-			case <-time.After(startPoll):
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -20,24 +21,19 @@ import (
 // file as a whole, one command at a time.
 const lockFile = "LOCK"
 
-// Wait is how long a command waits for another process that has a home directory for a moment.
-const Wait = 2 * time.Second
+// lockWait is how long LockSoon waits for another process that has a home directory for a moment.
+const lockWait = 2 * time.Second
 
 // poll is the time between two looks at a lock.
 const poll = 20 * time.Millisecond
 
-// LockSoon is Lock that waits for another process to unlock, until ctx ends and at most for Wait: two commands on one
+// LockSoon is Lock that waits for another process to unlock, until ctx ends and at most for 2 s: two commands on one
 // home, or a command and the start of the node, come one after the other.
 func LockSoon(ctx context.Context, home string) (unlock func(), err error) {
 	for begun := time.Now(); ; {
 		unlock, err = Lock(home)
-		if status.Of(err) != status.Busy || time.Since(begun) >= Wait {
+		if status.Of(err) != status.Busy || time.Since(begun) >= lockWait || limits.Sleep(ctx, poll) != nil {
 			return unlock, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(poll):
 		}
 	}
 }
