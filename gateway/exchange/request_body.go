@@ -178,13 +178,12 @@ func (b *Body) tooSlow(how string) error {
 // context after a failed read, so only a cause with an outcome tells why.
 func (b *Body) readError(err error) error {
 	cause := context.Cause(b.r.Context())
-	var carries interface{ Status() status.Outcome }
 	var timeout net.Error
 	var conn *net.OpError
 	switch {
-	case errors.As(cause, &carries):
+	case status.HasOutcome(cause):
 		return cause
-	case errors.As(err, &carries):
+	case status.HasOutcome(err):
 		return err
 	case errors.As(err, &timeout) && timeout.Timeout() && (cause == nil || b.r.ProtoMajor < 2):
 		return b.tooSlow("did not move for " + b.idleTimeout.String())

@@ -172,8 +172,7 @@ func (d *Dir) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	var typed interface{ Status() status.Outcome }
-	if errors.As(err, &typed) {
+	if status.HasOutcome(err) {
 		return err
 	}
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {

@@ -70,9 +70,8 @@ func remoteError(err error) error {
 			return busy
 		}
 	}
-	var s interface{ Status() status.Outcome }
 	switch {
-	case errors.As(err, &s):
+	case status.HasOutcome(err):
 		return err
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("wait for the peer: %w", err)

@@ -50,6 +50,12 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the cause, nil if there is none.
 func (e *Error) Unwrap() error { return e.Err }
 
+// HasOutcome reports whether err, or a cause of it, says its outcome by a Status method.
+func HasOutcome(err error) bool {
+	var s interface{ Status() Outcome }
+	return errors.As(err, &s)
+}
+
 // IsLasting reports whether err, or a cause of it, is a lasting *Error.
 func IsLasting(err error) bool {
 	for {

@@ -134,8 +134,7 @@ func OfFile(err error) (o Outcome, ok bool) {
 // Hidden reports whether the message of err is for the operator of the node alone: err is internal, or the operating
 // system returned it and no package has said what it means. Such a message may name files of this machine.
 func Hidden(err error) bool {
-	var typed interface{ Status() Outcome }
-	return Of(err) == Internal || FromOS(err) && !errors.As(err, &typed)
+	return Of(err) == Internal || FromOS(err) && !HasOutcome(err)
 }
 
 // misnamed are the errors that say that a path is not one on which the operation works.

@@ -41,8 +41,7 @@ func (c *client) classify(ctx context.Context, err error) (again bool, typed err
 	if errors.Is(err, errShort) {
 		return false, io.ErrUnexpectedEOF
 	}
-	var outcome interface{ Status() status.Outcome }
-	if errors.As(err, &outcome) {
+	if status.HasOutcome(err) {
 		return false, err // from reading the keys, or from the reader of a put
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

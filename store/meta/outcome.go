@@ -78,7 +78,7 @@ func ReadError(err error) error {
 // such as a full disk; see [status.System]. It returns nil for other errors, and
 // for errors that already have an outcome.
 func MachineError(op string, err error) error {
-	if typed(err) {
+	if status.HasOutcome(err) {
 		return nil // the inner outcome is more precise
 	}
 	e := status.FromSystem(op, err)
@@ -92,15 +92,9 @@ func MachineError(op string, err error) error {
 	return e
 }
 
-// typed reports whether err has an outcome of its own.
-func typed(err error) bool {
-	var t interface{ Status() status.Outcome }
-	return errors.As(err, &t)
-}
-
 // Known reports whether the outcome of err says more than that a disk failed.
 func Known(err error) bool {
-	return typed(err) || !status.FromOS(err) && status.Of(err) != status.Internal
+	return status.HasOutcome(err) || !status.FromOS(err) && status.Of(err) != status.Internal
 }
 
 // NoSpace returns the no_space error of a write that would use the reserve or

@@ -21,7 +21,6 @@ package failure
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -69,8 +68,7 @@ func Of(err error, task Task) Failure {
 // OutcomeOf is [status.Of], except that an error of the operating system has the
 // outcome of [status.OfFile]. Files belong to whoever runs a command; a node has its own.
 func OutcomeOf(err error) status.Outcome {
-	var typed interface{ Status() status.Outcome }
-	if !errors.As(err, &typed) {
+	if !status.HasOutcome(err) {
 		if o, ok := status.OfFile(err); ok {
 			return o
 		}

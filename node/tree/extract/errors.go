@@ -15,9 +15,8 @@ import (
 // ([status.Of] would return the outcome for a node's own files.)
 func targetError(entry string, err error) *manifest.EntryError {
 	e := &manifest.EntryError{Entry: entry, Err: err}
-	var typed interface{ Status() status.Outcome }
 	o, system := status.OfFile(err)
-	if errors.As(err, &typed) || !system {
+	if status.HasOutcome(err) || !system {
 		return e
 	}
 	var path *fs.PathError
