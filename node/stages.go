@@ -251,14 +251,14 @@ func (n *Node) mayNotSend(rec name.Signed) error {
 
 // tellOwnName tells the resolver of a record that this node signed, and everybody by gossip. What
 // gossip loses, others find when the TTL of what they remember ends.
-func (n *Node) tellOwnName(_ context.Context, rec name.Signed) {
+func (n *Node) tellOwnName(ctx context.Context, rec name.Signed) {
 	if n.resolver.ObserveName(rec, false) {
 		n.events.Name(rec)
 	}
 	if n.mayNotSend(rec) != nil {
 		return
 	}
-	if err := n.updates.Announce(rec); err != nil {
+	if err := n.updates.Announce(ctx, rec); err != nil {
 		n.log.Warn("a record of an own name is not sent by gossip", "name", rec.Name, "err", err)
 	}
 }

@@ -207,7 +207,7 @@ func (w *network) record(label, value string) name.Signed {
 // publish publishes a record on a node as ownnames does: everybody is told at once, beside the puts.
 func (n *node) publish(ctx context.Context, rec name.Signed) error {
 	n.names.Observe(rec, false)
-	err := n.updates.Announce(rec)
+	err := n.updates.Announce(ctx, rec)
 	if _, put := n.dht.PublishName(ctx, rec); put != nil {
 		return put
 	}

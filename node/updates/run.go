@@ -47,9 +47,7 @@ func (u *Updates) Run(ctx context.Context, ready func()) error {
 func (u *Updates) due(now time.Time) (due []heldRecord, wait time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if now.Sub(u.window.begun) >= sendWindow {
-		u.window = window{begun: now, own: ownAtOnce, others: othersAtOnce}
-	}
+	u.renew(now)
 	due, next := u.held.take(now, u.window.own, u.window.others)
 	for _, r := range due {
 		if r.via == "" {
@@ -75,6 +73,13 @@ type window struct {
 	own, others int
 }
 
+// renew begins the next window if the last one is over. u.mu must be held.
+func (u *Updates) renew(now time.Time) {
+	if now.Sub(u.window.begun) >= sendWindow {
+		u.window = window{begun: now, own: ownAtOnce, others: othersAtOnce}
+	}
+}
+
 // send sends a record. One that cannot be sent now waits.
 func (u *Updates) send(ctx context.Context, r heldRecord) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
@@ -91,8 +96,9 @@ func (u *Updates) send(ctx context.Context, r heldRecord) {
 	switch status.Of(err) {
 	case status.OK:
 		u.sent.WithLabelValues(resultSent).Inc()
-	case status.Busy, status.RateLimit, status.NotReady, status.Timeout:
+	case status.Busy, status.RateLimit, status.NotReady, status.Timeout, status.Canceled:
 		u.later(r, begun)
+		u.grown()
 	case status.Stale: // a newer record of the name was announced
 	default:
 		u.sent.WithLabelValues(resultFailed).Inc()

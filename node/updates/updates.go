@@ -13,8 +13,8 @@
 //   - Only records of names that this node knows already are kept. What gossip loses is found
 //     when the TTL ends.
 //
-// One update: a node publishes a record and calls [Updates.Announce]. [Updates.Run] sends it, at once or
-// when Gap has passed. Each node that receives the message calls [Updates.Validate], relays it, and calls
+// One update: a node publishes a record and calls [Updates.Announce], which sends it at once if Gap has passed.
+// If not, [Updates.Run] sends it then. Each node that receives the message calls [Updates.Validate], relays it, and calls
 // [Updates.Handle], which passes the record to [Deps.Learned]. A second message in Gap is not relayed.
 // Validate keeps the record, and Run sends it later as a message of its own, as pubsub does not relay one
 // that it has seen.
@@ -123,21 +123,33 @@ const (
 	resultFailed  = "failed"
 )
 
-// Announce has Run send a record to everybody: at once, or when Gap has passed since the last message of the
-// name. It does not wait. The error is busy if too many records wait.
-func (u *Updates) Announce(rec name.Signed) error {
+// Announce sends a record to everybody: at once, or, if Gap has not passed since the last message of the name or
+// this window has no place, by Run. The error is busy if too many records wait.
+func (u *Updates) Announce(ctx context.Context, rec name.Signed) error {
 	now := time.Now()
 	u.mu.Lock()
-	due := now
+	r := heldRecord{rec: rec, due: now}
 	if last, ok := u.last.Peek(rec.Name); ok && now.Sub(last.at) < Gap {
-		due = last.at.Add(Gap)
+		r.due = last.at.Add(Gap)
 	}
-	ok := u.held.put(heldRecord{rec: rec, due: due, until: due.Add(rec.TTL)})
+	r.until = r.due.Add(rec.TTL)
+	u.renew(now)
+	atOnce := r.due.Equal(now) && u.window.own > 0 && u.held.seq(rec.Name) == 0
+	ok := true
+	if atOnce {
+		u.window.own--
+	} else {
+		ok = u.held.put(r)
+	}
 	u.mu.Unlock()
-	if !ok {
+	switch {
+	case atOnce:
+		u.send(ctx, r)
+	case !ok:
 		return u.full()
+	default:
+		u.grown()
 	}
-	u.grown()
 	return nil
 }
 

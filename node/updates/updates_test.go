@@ -149,7 +149,7 @@ func TestFullGossip(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() { _ = u.Run(ctx, func() {}) })
 		one := sign(t, "blog", 1, "one")
-		if err := u.Announce(one); err != nil {
+		if err := u.Announce(t.Context(), one); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
@@ -159,7 +159,7 @@ func TestFullGossip(t *testing.T) {
 		if err := u.Validate("peer", one.Envelope); status.Of(err) != status.RateLimit {
 			t.Errorf("the same record again: %v", err)
 		}
-		if err := u.Announce(sign(t, "blog", 2, "two")); err != nil {
+		if err := u.Announce(t.Context(), sign(t, "blog", 2, "two")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(Gap)
@@ -187,7 +187,7 @@ func TestOneAfterAnother(t *testing.T) {
 		begun := time.Now()
 		const n = 2*ownAtOnce + 1
 		for i := range n {
-			if err := u.Announce(sign(t, fmt.Sprintf("label-%d", i), 1, "one")); err != nil {
+			if err := u.Announce(t.Context(), sign(t, fmt.Sprintf("label-%d", i), 1, "one")); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
