@@ -23,6 +23,7 @@ func TestObject(t *testing.T) {
 	big := bytes.Repeat([]byte("0123456789abcdef"), 3*b3.GroupSize/16+1)
 	bigRoot := n.objects.put(big)
 	empty := n.objects.put(nil)
+	latin, late := n.objects.put([]byte("caf\xe9")), n.objects.put(append(big[:2000:2000], 0xe9))
 
 	for _, c := range []struct {
 		name    string
@@ -81,6 +82,12 @@ func TestObject(t *testing.T) {
 		{"named document", url + "/a%20b.html", nil, 200, text, map[string]string{
 			"Content-Disposition": "attachment; filename*=UTF-8''a%20b.html",
 		}},
+		{"in Latin-1", base + "/o/" + latin.String(), nil, 200, "caf\xe9", map[string]string{"Content-Type": "text/plain"}},
+		{"in Latin-1, named", base + "/o/" + latin.String() + "/a.csv", nil, 200, "caf\xe9", map[string]string{
+			"Content-Type": "text/csv",
+		}},
+		{"in Latin-1 behind the first range", base + "/o/" + late.String() + "/a.log", []string{"Range", "bytes=0-3"}, 206,
+			"0123", map[string]string{"Content-Type": "text/plain"}},
 		{"other unit", url, []string{"Range", "items=0-3"}, 200, text, map[string]string{"Content-Range": ""}},
 		{"if-range holds", url, []string{"Range", "bytes=0-4", "If-Range", etag}, 206, "hello", nil},
 		{"if-range is weak", url, []string{"Range", "bytes=0-4", "If-Range", "W/" + etag}, 200, text, nil},
@@ -218,7 +225,7 @@ func TestDocumentsAreDownloaded(t *testing.T) {
 	n := start(t)
 	for content, want := range map[string]string{
 		"<!DOCTYPE html><script>alert(1)</script>": "text/html; charset=utf-8",
-		"<?xml version=\"1.0\"?><svg/>":            "text/xml; charset=utf-8",
+		"<?xml version=\"1.0\"?><svg/>":            "text/xml",
 		"%PDF-1.7 etc":                             "application/pdf",
 		"plain":                                    "",
 		"\x89PNG\r\n\x1a\n":                        "",

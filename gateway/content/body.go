@@ -81,8 +81,7 @@ func (b *body) sniff(first []byte) {
 	if b.contentType != "" || b.headers == nil {
 		return
 	}
-	b.contentType = http.DetectContentType(first)
-	b.headers.add(b.item.root, b.etag, b.contentType, b.size)
+	b.contentType = b.headers.add(b.item.root, b.etag, first, b.size).contentType(typeOf(b.item.name))
 }
 
 // Write sends verified bytes. The stall timer stops during the write, because a slow client

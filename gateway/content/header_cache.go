@@ -1,7 +1,9 @@
 package content
 
 import (
+	"cmp"
 	"fmt"
+	"net/http"
 	"strconv"
 	"sync"
 
@@ -15,15 +17,20 @@ import (
 // least recently used.
 const maxCachedHeaders = 4096
 
-// cachedHeader holds the header values of an object that is named by its address alone. It
-// is immutable.
+// cachedHeader holds the header values of an object. It is immutable.
 type cachedHeader struct {
-	contentType string
-	etag        string
-	length      string // of the whole object
+	sniffed string // content type of an object without a name
+	charset charset
+	etag    string
+	length  string // of the whole object
 }
 
-// headerCache caches the content types that were sniffed. Without it HEAD, and a range from
+// contentType returns the content type of the object in a file of a content type, "" for an unknown one.
+func (k *cachedHeader) contentType(named string) string {
+	return k.charset.declare(cmp.Or(named, k.sniffed))
+}
+
+// headerCache caches what was sniffed. Without it HEAD, and a range from
 // the middle of an object, would have to read and prove the object's first bytes. The bytes
 // of an address never change, so an entry never becomes stale. It is safe for concurrent use.
 type headerCache struct {
@@ -55,10 +62,14 @@ func (k *headerCache) get(root b3.Root) *cachedHeader {
 	return known
 }
 
-// add caches the header of root, an object of size bytes.
-func (k *headerCache) add(root b3.Root, etag, contentType string, size int64) {
-	known := &cachedHeader{contentType: contentType, etag: etag, length: strconv.FormatInt(size, 10)}
+// add caches the header of root, an object of size bytes that begins with first.
+func (k *headerCache) add(root b3.Root, etag string, first []byte, size int64) *cachedHeader {
+	known := &cachedHeader{
+		sniffed: http.DetectContentType(first), charset: charsetOf(first, int64(len(first)) < size), etag: etag,
+		length: strconv.FormatInt(size, 10),
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.lru.Add(root, known)
+	return known
 }

@@ -201,17 +201,20 @@ func (b *body) copyRange(to io.Writer, c Content, memory []byte, p byteRange) er
 }
 
 // setContentType sets the media type of b's item: by its name, or else by its first bytes.
-// It reads those once for each address and remembers the result.
+// Those also say whether text is declared UTF-8. It reads them once for each address and
+// remembers the result.
 func (g *Handlers) setContentType(b *body, r *http.Request, c Content, memory []byte) error {
-	if b.contentType = typeOf(b.item.name); b.contentType != "" {
+	named := typeOf(b.item.name)
+	if named != "" && !strings.HasSuffix(named, declaredUTF8) {
+		b.contentType = named
 		return nil
 	}
 	if b.cached != nil {
-		b.contentType = b.cached.contentType
+		b.contentType = b.cached.contentType(named)
 		return nil
 	}
 	b.headers = g.headers
-	first := min(sniffLen, b.size)
+	first := min(charsetLen, b.size)
 	switch {
 	case memory != nil:
 		b.sniff(memory[:first])

@@ -97,7 +97,7 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 		}
 	}
 	if contentType == "" {
-		contentType = http.DetectContentType(head[:min(len(head), int(sniffLen))])
+		contentType = http.DetectContentType(head)
 	}
 	k := kindOfType(contentType)
 	p.Kind, p.Icon, p.Show = k.Name, k.Icon, k.Name

@@ -1,0 +1,135 @@
+package content
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"allium/protocols/b3"
+)
+
+// charsetLen is how many of an object's first bytes decide about its charset. They are proved together.
+const charsetLen = b3.GroupSize
+
+// pageCharsetLen is how many bytes of a web page may name its charset (HTML, "encoding sniffing algorithm").
+const pageCharsetLen = 1024
+
+// declaredUTF8 is the end of the content types that declare text to be UTF-8.
+const declaredUTF8 = "; charset=utf-8"
+
+// charset tells what an object's first bytes say about their encoding. A declaration in the header wins over that of a
+// page, so a wrong one makes the page unreadable.
+type charset struct {
+	other  bool // the bytes are not UTF-8
+	page   bool // as a web page they name another encoding
+	styles bool // as a style sheet they do
+}
+
+// charsetOf returns the charset of an object's first bytes. cut means that the object has more.
+func charsetOf(first []byte, cut bool) charset {
+	whole := first
+	if cut {
+		whole = first[:wholeRunes(first)]
+	}
+	c := charset{other: !utf8.Valid(whole)}
+	if bytes.HasPrefix(first, []byte(utf8Mark)) {
+		return c // the mark wins over all names
+	}
+	if i := bytes.IndexByte(first, '<'); 0 <= i && i < pageCharsetLen {
+		c.page = namesOther(pageCharset(first[:min(len(first), pageCharsetLen)]))
+	}
+	if rest, ok := bytes.CutPrefix(first[:min(len(first), pageCharsetLen)], []byte(`@charset "`)); ok {
+		name, _, _ := bytes.Cut(rest, []byte(`"`))
+		c.styles = namesOther(string(name))
+	}
+	return c
+}
+
+// utf8Mark is the byte order mark in UTF-8.
+const utf8Mark = "\ufeff"
+
+// namesOther reports whether text names an encoding that is not UTF-8.
+func namesOther(text string) bool {
+	switch strings.ToLower(strings.TrimSpace(text)) {
+	case "", "utf-8", "utf8":
+		return false
+	}
+	return true
+}
+
+// declare returns a content type without its charset if that does not hold for the bytes.
+func (c charset) declare(contentType string) string {
+	t, ok := strings.CutSuffix(contentType, declaredUTF8)
+	other := c.other
+	switch t {
+	case "text/html":
+		other = other || c.page
+	case "text/css":
+		other = other || c.styles
+	case "text/xml":
+		other = true // XML names its own
+	}
+	if ok && other {
+		return t
+	}
+	return contentType
+}
+
+// pageCharset returns the encoding that the beginning of a web page names, or "".
+func pageCharset(head []byte) string {
+	if declaration, ok := bytes.CutPrefix(head, []byte("<?xml")); ok {
+		declaration, _, _ = bytes.Cut(declaration, []byte(">"))
+		if name := valueOf(encodingIn, string(declaration)); name != "" {
+			return name
+		}
+	}
+	for z := html.NewTokenizer(bytes.NewReader(head)); ; {
+		switch z.Next() {
+		case html.ErrorToken:
+			return ""
+		case html.StartTagToken, html.SelfClosingTagToken:
+			if t := z.Token(); t.DataAtom == atom.Meta {
+				if name := metaCharset(t.Attr); name != "" {
+					return name
+				}
+			}
+		}
+	}
+}
+
+// metaCharset returns the encoding that an element meta names, or "".
+func metaCharset(attrs []html.Attribute) (name string) {
+	isType := false
+	for _, a := range attrs {
+		switch a.Key {
+		case "charset":
+			return a.Val
+		case "http-equiv":
+			isType = strings.EqualFold(a.Val, "content-type")
+		case "content":
+			name = valueOf(charsetIn, a.Val)
+		}
+	}
+	if !isType {
+		return ""
+	}
+	return name
+}
+
+// The encoding in an XML declaration, and the one in a content type.
+var (
+	encodingIn = regexp.MustCompile(`\sencoding\s*=\s*("[^"]*"|'[^']*')`)
+	charsetIn  = regexp.MustCompile(`(?i)charset\s*=\s*("[^"]*"|'[^']*'|[^\s;"']+)`)
+)
+
+// valueOf returns what the group of a pattern matches in text, without quotes, or "".
+func valueOf(pattern *regexp.Regexp, text string) string {
+	if m := pattern.FindStringSubmatch(text); m != nil {
+		return strings.Trim(m[1], `"'`)
+	}
+	return ""
+}
