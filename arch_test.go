@@ -258,6 +258,7 @@ var layers = map[string][]string{
 		"node/tree/extract", "protocols/manifest"},
 	"node/tree/archive":  {"protocols/manifest"},
 	"node/tree/addcache": {},
+	"node/tree/addpaths": {},
 	"node/tree/watch":    {},
 	"node/tree/extract":  {"protocols/manifest"},
 
@@ -278,7 +279,7 @@ var layers = map[string][]string{
 		"gateway/client/namewatch",
 		"gateway/verified", "node", "node/amnesia", "node/capabilities", "node/config", "node/follow", "node/home",
 		"node/homefiles", "node/localapi", "node/naming", "node/p2p", "node/sent", "node/tree", "node/tree/addcache",
-		"node/tree/watch", "node/zones", "protocols/address", "protocols/capability",
+		"node/tree/addpaths", "node/tree/watch", "node/zones", "protocols/address", "protocols/capability",
 		"protocols/name", "protocols/ticket", "store", "store/meta", "testnet", "testnet/dhtsim", "testnet/fetchsim",
 		"testnet/script",
 	},

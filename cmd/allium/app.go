@@ -311,3 +311,11 @@ func (a *app) print(v any, human string) error {
 	_, err := fmt.Fprintln(a.stdout, printable.Text(human))
 	return err
 }
+
+// none says on a terminal that a list is empty. A program reads an empty list.
+func (a *app) none(sentence string) error {
+	if a.columns == 0 || a.quiet || a.json {
+		return nil
+	}
+	return a.print(nil, sentence)
+}

@@ -19,13 +19,11 @@ import (
 	"allium/cmd/allium/term"
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
-	"allium/gateway/client"
 	"allium/internal/printable"
 	"allium/node"
 	homedir "allium/node/home"
 	"allium/node/homefiles"
 	"allium/node/tree"
-	"allium/node/tree/addcache"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -134,15 +132,16 @@ error.`,
 			}
 			items := disk.Items()
 			return a.withStore(cmd.Context(), func(s api.Store) (err error) {
-				if fromStdin {
-					return a.add(cmd.Context(), s, items, disk.Size(), names, tell, o, !noWait)
+				in := addition{items: items, size: disk.Size(), names: names, notes: tell}
+				if !fromStdin {
+					known, done, err := a.cachedItems(cmd.Context(), s, items, rehash)
+					if err != nil {
+						return err
+					}
+					defer done()
+					in.items, in.fromPaths = known, true
 				}
-				known, done, err := a.cachedItems(cmd.Context(), s, items, rehash)
-				if err != nil {
-					return err
-				}
-				defer done()
-				return a.add(cmd.Context(), s, known, disk.Size(), names, tell, o, !noWait)
+				return a.add(cmd.Context(), s, in, o, !noWait)
 			})
 		},
 	}
@@ -177,47 +176,6 @@ func (a *app) disk(paths []string, onBad api.OnBadEntry) (*tree.Disk, error) {
 	return tree.NewDisk(paths, onBad, own), nil
 }
 
-// addCacheDir is the directory of the add cache, below the home directory.
-const addCacheDir = "cache/add"
-
-// addCache opens the list of files that earlier adds have read. It returns nil, and
-// every file is read, if the store keeps nothing (amnesia), another add has the
-// cache open, or it cannot be opened. The cache only saves time.
-func (a *app) addCache(ctx context.Context, s api.Store) (*addcache.Cache, error) {
-	if _, err := s.Keep(ctx, []b3.Root{{}}); err != nil {
-		if errors.Is(err, client.ErrNotRunning) || ctx.Err() != nil {
-			return nil, err
-		}
-		return nil, nil
-	}
-	home, err := a.homeDir()
-	if err != nil && a.api != "" {
-		return nil, nil // the node is elsewhere, and this machine needs no home
-	}
-	if err != nil {
-		return nil, err
-	}
-	cache, err := addcache.Open(filepath.Join(home, filepath.FromSlash(addCacheDir)), time.Now)
-	if err != nil {
-		return nil, nil //nolint:nilerr // without a cache every file is read
-	}
-	return cache, nil
-}
-
-// cachedItems returns items of which files that an earlier add has read are not read again, unless rehash is true. The
-// caller calls done when the add has ended.
-func (a *app) cachedItems(
-	ctx context.Context, s api.Store, items tree.Items, rehash bool,
-) (_ tree.Items, done func(), err error) {
-	cache, err := a.addCache(ctx, s)
-	if cache == nil || err != nil {
-		return items, func() {}, err
-	}
-	use := tree.CacheOptions{Rehash: rehash, ReadOnly: a.api != ""}
-	done = func() { _ = cache.Close() } // a file that the cache has lost is read again
-	return tree.CachedItems(items, cache, use), done, nil
-}
-
 // addDisk adds the one path of disk to a node. Files that an earlier add has read are not read again.
 func (a *app) addDisk(
 	ctx context.Context, n api.Node, disk *tree.Disk, path string, o api.AddOptions,
@@ -235,6 +193,7 @@ func (a *app) addDisk(
 		}
 		added = one
 	}
+	a.notePaths(ctx, n, []b3.Root{added.Root}, []string{path})
 	return added, nil
 }
 
@@ -267,31 +226,36 @@ func (a *app) tellNotes(n *api.AddNotes) {
 	_, _ = io.WriteString(a.err, b.String())
 }
 
-// add stores items of that many bytes and prints a line for each of names. Each answer has
-// what notes returns then, if notes is not nil.
-func (a *app) add(
-	ctx context.Context, s api.Store, items tree.Items, size int64, names []string, notes func() *api.AddNotes,
-	o api.AddOptions, wait bool,
-) error {
+// addition is what one add stores.
+type addition struct {
+	items     tree.Items
+	size      int64                // bytes of items
+	names     []string             // a line is printed for each
+	notes     func() *api.AddNotes // what each answer has, as it is then; may be nil
+	fromPaths bool                 // names are paths
+}
+
+// add stores what in says, and prints a line for each of its names.
+func (a *app) add(ctx context.Context, s api.Store, in addition, o api.AddOptions, wait bool) error {
 	begun := time.Now()
 	var roots []b3.Root
 	var sum api.Added
 	var report api.ProgressFunc
-	line := a.line("adding "+shownNames(names), true)
+	line := a.line("adding "+shownNames(in.names), true)
 	defer line.Finish()
 	if line != nil {
-		report = withTotal(line.Report, size)
+		report = withTotal(line.Report, in.size)
 	}
 	i := 0
-	for added, err := range addItems(ctx, s, items, o, report) {
+	for added, err := range addItems(ctx, s, in.items, o, report) {
 		if err != nil {
 			return err
 		}
 		sum.Files, sum.Bytes, sum.Reused = sum.Files+added.Files, sum.Bytes+added.Bytes, sum.Reused+added.Reused
-		if notes != nil {
-			added.Notes = notes()
+		if in.notes != nil {
+			added.Notes = in.notes()
 		}
-		human := fmt.Sprintf("%s %s", added.Root, printable.Name(names[i]))
+		human := fmt.Sprintf("%s %s", added.Root, printable.Name(in.names[i]))
 		if a.quiet {
 			human = added.Root.String()
 		}
@@ -304,6 +268,9 @@ func (a *app) add(
 	}
 	line.Finish()
 	a.tellAdded(sum, time.Since(begun))
+	if in.fromPaths && !o.NoPin {
+		a.notePaths(ctx, s, roots, in.names)
+	}
 	if wait && o.Target != nil && o.Target.Wants() {
 		return a.awaitCopies(ctx, s, roots, o.Target)
 	}

@@ -70,7 +70,11 @@ func (a *app) diff(ctx context.Context, s api.Store, from, to string, o diffOpti
 			return err
 		}
 	}
-	if n := sum.Added + sum.Removed + sum.Changed; o.exitCode && n > 0 {
+	n := sum.Added + sum.Removed + sum.Changed
+	if n == 0 && !o.stat {
+		return a.none("no differences")
+	}
+	if o.exitCode && n > 0 {
 		return failure.Found(status.Errorf(status.Precondition,
 			"%s and %s differ in %s; leave --exit-code out to exit with 0", from, to, text.Plural(n, "entry")))
 	}

@@ -102,6 +102,9 @@ With --reach: list the addresses of this node instead, and what peers found of e
 					return err
 				}
 			}
+			if len(peers) == 0 {
+				return a.none("no peers are connected; `allium seeds` shows through which the node looks for others")
+			}
 			return nil
 		}),
 	}

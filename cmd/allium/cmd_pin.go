@@ -129,36 +129,6 @@ durability KEY" shows who asks.`,
 	return cmd
 }
 
-func (a *app) pinLsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "ls",
-		Short: "List the pins: address, size, kind, label and age",
-		Long: `List the pins: its address, what it keeps, whether it is direct or recursive, its
-label, and when it was set. The size is that of the object and of all files below it;
-≥ stands before one that may be larger, because something is not stored here or the
-pins name more than 65,536 entries.`,
-		Example: "  allium pin ls --json",
-		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withStore(cmd.Context(), func(s api.Store) error {
-				for p, err := range s.Pins(cmd.Context()) {
-					if err != nil {
-						return err
-					}
-					human := p.Root.String()
-					if !a.quiet {
-						human = text.PinLine(p)
-					}
-					if err := a.print(p, human); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		},
-	}
-}
-
 // pinResult is a new pin for people.
 func (a *app) pinResult(verb string, p api.Pin) string {
 	if a.quiet {

@@ -72,13 +72,18 @@ func (a *app) lsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				empty := true
 				for e, err := range s.List(cmd.Context(), key) {
 					if err != nil {
 						return err
 					}
+					empty = false
 					if err := a.print(e, text.Entry(e, a.quiet)); err != nil {
 						return err
 					}
+				}
+				if empty {
+					return a.none("the directory is empty")
 				}
 				return nil
 			})

@@ -178,7 +178,8 @@ func TestProgressOfAdd(t *testing.T) {
 			var out, errs bytes.Buffer
 			a := &app{stdout: &out, err: &errs, errColumns: columns}
 			empty := tree.Items(func(func(tree.Item, error) bool) {})
-			err := a.add(t.Context(), slowStore{}, empty, 1000<<20, []string{"big.bin"}, nil, api.AddOptions{}, false)
+			in := addition{items: empty, size: 1000 << 20, names: []string{"big.bin"}}
+			err := a.add(t.Context(), slowStore{}, in, api.AddOptions{}, false)
 			if err != nil {
 				t.Fatal(err)
 			}

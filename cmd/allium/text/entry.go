@@ -32,13 +32,23 @@ func Entry(e api.Entry, quiet bool) string {
 	return fmt.Sprintf("%10s  %s  %s", bytes, root, name)
 }
 
-// PinLine is a pin in a list: its address, its size and what Pin says of it.
-func PinLine(p api.Pin) string {
+// PinLine is a pin in a list: its address, its size, what Pin says of it, and the path from which its
+// object was added, which may be empty.
+func PinLine(p api.Pin, path string) string {
 	bytes := size(p.Size)
 	if p.AtLeast {
 		bytes = "≥ " + bytes
 	}
-	return fmt.Sprintf("%s  %10s  %s", p.Root, bytes, Pin(p))
+	line := fmt.Sprintf("%s  %10s  %s", p.Root, bytes, Pin(p))
+	if path != "" {
+		line += "  " + printable.Name(path)
+	}
+	return line
+}
+
+// ClusterCopies says in one line what a node keeps for other members of its cluster.
+func ClusterCopies(objects, bytes int64) string {
+	return fmt.Sprintf("%s, %s, for other members of the cluster; --all lists each", Plural(objects, "copy"), size(bytes))
 }
 
 // Pin describes a pin without its address.

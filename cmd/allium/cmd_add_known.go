@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"allium/gateway/api"
+	"allium/gateway/client"
+	"allium/node/tree"
+	"allium/node/tree/addcache"
+	"allium/node/tree/addpaths"
+	"allium/protocols/b3"
+)
+
+// addCacheDir is the directory of the add cache, below the home directory.
+const addCacheDir = "cache/add"
+
+// addedPaths is the file that says from which path each object was added, below the home directory.
+const addedPaths = "cache/paths"
+
+// keepingHome returns the home directory in which an add may keep what it learnt about files, "" if there
+// is none or the store keeps nothing (amnesia).
+func (a *app) keepingHome(ctx context.Context, s api.Store) (string, error) {
+	if _, err := s.Keep(ctx, []b3.Root{{}}); err != nil {
+		if errors.Is(err, client.ErrNotRunning) || ctx.Err() != nil {
+			return "", err
+		}
+		return "", nil
+	}
+	home, err := a.homeDir()
+	if err != nil && a.api != "" {
+		return "", nil // the node is elsewhere, and this machine needs no home
+	}
+	return home, err
+}
+
+// notePaths remembers from which paths objects were added to the node of the home directory, for lists of
+// pins. Without them these have no names, so no error counts.
+func (a *app) notePaths(ctx context.Context, s api.Store, roots []b3.Root, paths []string) {
+	if a.api != "" || len(roots) == 0 {
+		return
+	}
+	home, err := a.keepingHome(ctx, s)
+	if err != nil || home == "" {
+		return
+	}
+	added := make([]addpaths.Added, 0, len(roots))
+	for i, root := range roots {
+		if path, err := filepath.Abs(paths[i]); err == nil {
+			added = append(added, addpaths.Added{Root: root, Path: path})
+		}
+	}
+	_ = addpaths.Note(ctx, filepath.Join(home, filepath.FromSlash(addedPaths)), added)
+}
+
+// addCache opens the list of files that earlier adds have read. It returns nil, and
+// every file is read, if the store keeps nothing (amnesia), another add has the
+// cache open, or it cannot be opened. The cache only saves time.
+func (a *app) addCache(ctx context.Context, s api.Store) (*addcache.Cache, error) {
+	home, err := a.keepingHome(ctx, s)
+	if home == "" || err != nil {
+		return nil, err
+	}
+	cache, err := addcache.Open(filepath.Join(home, filepath.FromSlash(addCacheDir)), time.Now)
+	if err != nil {
+		return nil, nil //nolint:nilerr // without a cache every file is read
+	}
+	return cache, nil
+}
+
+// cachedItems returns items of which files that an earlier add has read are not read again, unless rehash is true. The
+// caller calls done when the add has ended.
+func (a *app) cachedItems(
+	ctx context.Context, s api.Store, items tree.Items, rehash bool,
+) (_ tree.Items, done func(), err error) {
+	cache, err := a.addCache(ctx, s)
+	if cache == nil || err != nil {
+		return items, func() {}, err
+	}
+	use := tree.CacheOptions{Rehash: rehash, ReadOnly: a.api != ""}
+	done = func() { _ = cache.Close() } // a file that the cache has lost is read again
+	return tree.CachedItems(items, cache, use), done, nil
+}

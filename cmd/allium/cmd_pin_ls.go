@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"allium/cmd/allium/text"
+	"allium/gateway/api"
+	"allium/node/tree/addpaths"
+	"allium/protocols/b3"
+	"allium/store/meta"
+)
+
+func (a *app) pinLsCommand() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the pins: address, size, kind, label, age and path",
+		Long: `List the pins: its address, what it keeps, whether it is direct or recursive, its
+label, when it was set, and the path from which the object was added here last. The
+size is that of the object and of all files below it; ≥ stands before one that may be
+larger, because something is not stored here or the pins name more than 65,536 entries.
+
+The copies that this node keeps for other members of its cluster have one line
+together; --all lists each. --json lists all, and "allium pin import" reads that.`,
+		Example: "  allium pin ls\n  allium pin ls --all\n  allium pin ls --json > pins.json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withStore(cmd.Context(), func(s api.Store) error {
+				return a.listPins(cmd.Context(), s, all)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "list each copy that is kept for another member of the cluster, too")
+	return cmd
+}
+
+// listedPin is a pin and the path from which its object was added here last.
+type listedPin struct {
+	api.Pin
+	Path string `json:"path,omitempty"`
+}
+
+// listPins prints the pins, without all only the sum of what the cluster has pinned here.
+func (a *app) listPins(ctx context.Context, s api.Store, all bool) error {
+	paths := a.addedPaths()
+	var copies int64
+	var bytes int64
+	var last b3.Root
+	empty := true
+	for p, err := range s.Pins(ctx) {
+		if err != nil {
+			return err
+		}
+		empty = false
+		if meta.OfCluster(p.Label) && !all && !a.json {
+			if p.Root != last { // an object has one more such pin for each member that asks for copies
+				last = p.Root
+				copies, bytes = copies+1, bytes+p.Size
+			}
+			continue
+		}
+		human := p.Root.String()
+		if !a.quiet {
+			human = text.PinLine(p, paths[p.Root])
+		}
+		if err := a.print(listedPin{p, paths[p.Root]}, human); err != nil {
+			return err
+		}
+	}
+	switch {
+	case empty:
+		return a.none("no pins; `allium add` and `allium pin add` set them")
+	case copies > 0 && !a.quiet:
+		return a.print(nil, text.ClusterCopies(copies, bytes))
+	}
+	return nil
+}
+
+// addedPaths returns from which path objects were added to the node of the home directory. They are names
+// for people: without them the pins are listed too, so no error counts.
+func (a *app) addedPaths() map[b3.Root]string {
+	if a.api != "" {
+		return nil
+	}
+	home, err := a.homeDir()
+	if err != nil {
+		return nil
+	}
+	paths, _ := addpaths.Read(filepath.Join(home, filepath.FromSlash(addedPaths))) // none beside an error
+	return paths
+}
