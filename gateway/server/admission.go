@@ -18,6 +18,9 @@ func (l *listener) admit(rt route, w *delivery, r *http.Request) (err error) {
 	if err := l.checkHost(r); err != nil {
 		return err
 	}
+	if err := checkTarget(r); err != nil {
+		return err
+	}
 	switch {
 	case rt.serve == nil:
 		return status.Errorf(status.NotFound, "cannot find the page %s. Check the URL", exchange.Clip(r.URL.Path))

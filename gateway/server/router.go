@@ -9,6 +9,7 @@ import (
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
+	"allium/protocols/status"
 )
 
 // route is the route table's entry for one request. Its fields are explained in
@@ -156,6 +157,26 @@ func (rt *router) route(path, method string) route {
 		return made
 	}
 	return p.route
+}
+
+// route returns the route of a request. It is the zero route for a target that is no path.
+func (l *listener) route(r *http.Request) route {
+	if checkTarget(r) != nil {
+		return route{}
+	}
+	return l.router.route(r.URL.EscapedPath(), r.Method)
+}
+
+// checkTarget refuses a request target that is no path of an HTTP server (RFC 9112 §3.2), such as x:80, mailto:a@b or
+// http:///healthz. net/http parses all of them, most of them with an empty path.
+func checkTarget(r *http.Request) error {
+	u := r.URL
+	absolute := (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+	if u.Opaque == "" && (u.Scheme == "" || absolute) && (u.Path != "*" || r.Method == http.MethodOptions) {
+		return nil
+	}
+	return status.Errorf(status.BadRequest, "cannot serve %q: it is no path of this server. "+
+		"Send a path that begins with a slash, or a URL with http and a host", exchange.Clip(r.RequestURI))
 }
 
 // objectOf returns the address at the end of an escaped path. It returns zero for a malformed

@@ -29,7 +29,7 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // the connection was evicted
 	}
 	defer c.end()
-	rt := l.router.route(r.URL.EscapedPath(), r.Method)
+	rt := l.route(r)
 	name := rt.name
 	if rt.serve == nil {
 		name = noRoute
