@@ -3,6 +3,7 @@ package gateway
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,9 +20,10 @@ import (
 )
 
 // TestEveryOperation asks each operation of the document once so that it
-// succeeds and once so that it is refused; that both are as described is judged
-// where the node answers. An operation that this test cannot make succeed fails
-// it.
+// succeeds, with the parameters that a generated client has to send and no other, and
+// so that it is refused: without each of those, and with another body. That all are as
+// described is judged where the node answers. An operation that this test cannot make
+// succeed fails it.
 func TestEveryOperation(t *testing.T) {
 	t.Parallel()
 	names := &fakeNames{named: map[string]content.Named{}, asked: map[string]int{}}
@@ -29,6 +31,10 @@ func TestEveryOperation(t *testing.T) {
 	root := n.objects.put([]byte("there"))
 	names.named["blog.alice"] = content.Named{Root: n.objects.tree(t, map[string]string{"a": "a"}), TTL: time.Minute}
 	n.index.known = map[b3.Root]api.Resolved{root: resolvedBy(root, "cache", "a")}
+	document, err := openapi.New(routes(), exchange.OnEvery)
+	if err != nil {
+		t.Fatal(err)
+	}
 	put := []byte("to be put")
 	upload := "" // the path of the one that the operations of uploads work on, in the order of the table
 	for _, e := range routes() {
@@ -40,10 +46,10 @@ func TestEveryOperation(t *testing.T) {
 			if e.On&exchange.OnAdmin == 0 {
 				base = n.Addrs().Gateway
 			}
-			query, send, headers := "", "", []string{"Content-Type", "application/json", "TE", "trailers"}
-			for _, p := range e.Params {
-				if p.Kind == exchange.TextParam {
-					query = "?" + p.Name + "=x"
+			query, send, headers := url.Values{}, "", []string{"Content-Type", "application/json", "TE", "trailers"}
+			for _, p := range document.Paths[e.Path][strings.ToLower(method)].Parameters {
+				if p.In == "query" && p.Required {
+					query.Set(p.Name, "x")
 				}
 			}
 			if e.Op != "" {
@@ -51,13 +57,12 @@ func TestEveryOperation(t *testing.T) {
 			}
 			switch e.ID {
 			case "open", "openSlash":
-				query = "?key=" + root.String()
+				query.Set("key", root.String())
 			case "Diff":
-				query = "?from=x"
+				query.Set("from", "x") // this or to, which the document cannot say
 			case "getObject", "browse", "resolveKey", "providers":
 				path, _, _ = strings.Cut(path, "{")
 				path += root.String()
-				query = ""
 			case "browseName":
 				path = "/n/blog.alice/"
 			case "getTrace":
@@ -82,15 +87,26 @@ func TestEveryOperation(t *testing.T) {
 			case "Keep", "Files":
 				send = string(root[:])
 			}
-			a := doBody(t, method, base+path+query, strings.NewReader(send), headers...)
+			to := func(query url.Values) string {
+				return base + path + strings.TrimSuffix("?"+query.Encode(), "?")
+			}
+			a := doBody(t, method, to(query), strings.NewReader(send), headers...)
 			if a.StatusCode >= http.StatusBadRequest {
 				t.Errorf("%s %s: %s %s", method, e.ID, a.Status, a.body)
 			}
 			if e.ID == "beginUpload" {
 				upload = a.Header.Get("Location")
 			}
+			for name := range query {
+				less := maps.Clone(query)
+				delete(less, name)
+				a := doBody(t, method, to(less), strings.NewReader(send), headers...)
+				if a.StatusCode < http.StatusBadRequest {
+					t.Errorf("%s %s without %s, which the document requires: %s", method, e.ID, name, a.Status)
+				}
+			}
 			// No capability, or a body where none is taken.
-			refused := doBody(t, method, base+path+query, strings.NewReader("unwanted"))
+			refused := doBody(t, method, to(query), strings.NewReader("unwanted"))
 			if refused.StatusCode < http.StatusBadRequest || refused.Header.Get("X-Reason") == "" {
 				t.Errorf("%s %s, to be refused: %s", method, e.ID, refused.Status)
 			}

@@ -88,14 +88,11 @@ func roundTrip(ctx context.Context, content, api *node.ClientWithResponses, p []
 	if again.JSON200 == nil {
 		return fmt.Errorf("put: %s: %s", again.Status(), again.Body)
 	}
-	resp, err := content.GetObject(ctx, root, nil)
-	if err != nil {
-		return err
+	if err := same(p)(content.GetObject(ctx, root, nil)); err != nil {
+		return fmt.Errorf("get: %w", err)
 	}
-	defer resp.Body.Close()
-	back, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK || !bytes.Equal(back, p) {
-		return fmt.Errorf("get: %s, %d bytes, %v", resp.Status, len(back), err)
+	if err := same(p)(content.Browse(ctx, root, &node.BrowseParams{})); err != nil {
+		return fmt.Errorf("browse: %w", err)
 	}
 	pinned, err := api.AdminPinWithResponse(ctx, nil, node.AdminPinJSONRequestBody{Key: root})
 	if err != nil {
@@ -120,4 +117,19 @@ func roundTrip(ctx context.Context, content, api *node.ClientWithResponses, p []
 		}
 	}
 	return fmt.Errorf("the pin is not in the list")
+}
+
+// same returns a function that reads an answer and compares its body with p.
+func same(p []byte) func(*http.Response, error) error {
+	return func(resp *http.Response, err error) error {
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		back, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK || !bytes.Equal(back, p) || resp.Request.URL.RawQuery != "" {
+			return fmt.Errorf("%s, %d bytes, %v", resp.Status, len(back), err)
+		}
+		return nil
+	}
 }

@@ -4,6 +4,7 @@ export interface Node {
   post(bytes: Uint8Array<ArrayBuffer>): Promise<string>; // returns the address
   put(address: string, bytes: Uint8Array<ArrayBuffer>): Promise<void>;
   get(address: string): Promise<Uint8Array>;
+  browse(path: string): Promise<Uint8Array>;
   pin(address: string): Promise<void>;
   pins(): Promise<string[]>;
 }
@@ -27,8 +28,9 @@ export async function check(node: Node, seed: number): Promise<void> {
     for (let i = 0; i < size; i++) bytes[i] = next() >>> 24;
     const address = await node.post(bytes);
     await node.put(address, bytes);
-    const back = await node.get(address);
-    if (back.length !== size || back.some((b, i) => b !== bytes[i])) throw new Error(`${size} bytes came back as ${back.length} others`);
+    for (const back of [await node.get(address), await node.browse(address)]) {
+      if (back.length !== size || back.some((b, i) => b !== bytes[i])) throw new Error(`${size} bytes came back as ${back.length} others`);
+    }
     await node.pin(address);
     if (!(await node.pins()).includes(address)) throw new Error(`the pin of ${address} is not in the list`);
   }

@@ -23,6 +23,11 @@ await check({
     if (error !== undefined) throw new Error(JSON.stringify(error));
     return new Uint8Array((data as ArrayBuffer | undefined) ?? new ArrayBuffer(0)); // openapi-fetch has no data for an empty body
   },
+  async browse(path) {
+    const { data, error } = await content.GET("/b3/{path}", { params: { path: { path } }, parseAs: "arrayBuffer" });
+    if (error !== undefined) throw new Error(JSON.stringify(error));
+    return new Uint8Array((data as ArrayBuffer | undefined) ?? new ArrayBuffer(0));
+  },
   async pin(key) {
     must(await api.POST("/admin/pin", { body: { key } }));
   },

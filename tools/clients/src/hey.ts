@@ -1,6 +1,6 @@
 // The client of hey-api.
 import { createClient } from "./generated/hey/client/index.js";
-import { adminPin, getObject, pins, postObject, putObject } from "./generated/hey/sdk.gen.js";
+import { adminPin, browse, getObject, pins, postObject, putObject } from "./generated/hey/sdk.gen.js";
 import { args, check, must } from "./check.js";
 
 const { gateway, admin, token, seed } = args();
@@ -16,6 +16,10 @@ await check({
   },
   async get(b3) {
     const blob = must(await getObject({ client: content, path: { b3 }, parseAs: "blob" }));
+    return new Uint8Array(await (blob as Blob).arrayBuffer());
+  },
+  async browse(path) {
+    const blob = must(await browse({ client: content, path: { path }, parseAs: "blob" }));
     return new Uint8Array(await (blob as Blob).arrayBuffer());
   },
   async pin(key) {
