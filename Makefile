@@ -60,11 +60,12 @@ bench: build ## Run benchmarks, simulations, the reference pipe and 25 crash rou
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./internal/... ./protocols/... ./store/... ./resolver/... ./gateway/... ./testnet/...
 	ALLIUM_CRASH_ROUNDS=25 $(GO) test -run 'Crash' -count 1 -v ./store/
 	ALLIUM_SIM_HOSTS=200 $(GO) test -run 'TestHedging|TestReadyInALargeNetwork|TestSybils' -count 1 -timeout 60m -v ./protocols/dht/
+	ALLIUM_SIM_HOSTS=200 $(GO) test -run TestManyNodes -count 1 -timeout 60m -v ./store/durability/
 	$(GO) run ./bench -allium bin/allium
 
 .PHONY: torture
 torture: ## Damage every byte that may be damaged, and crash 1,000 times (an hour or more)
-	ALLIUM_TORTURE=1 ALLIUM_CRASH_ROUNDS=1000 $(GO) test -count 1 -timeout 6h -v -run 'Torture|Crash|Damage' ./store/... ./node/... ./gateway/... ./protocols/capability/...
+	ALLIUM_TORTURE=1 ALLIUM_CRASH_ROUNDS=1000 $(GO) test -count 1 -timeout 6h -v -run 'Torture|Crash|Damage|Replay' ./store/... ./node/... ./gateway/... ./protocols/capability/...
 
 .PHONY: docs
 docs: ## Write docs/reference, and the hash kernel, from their sources

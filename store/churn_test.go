@@ -25,7 +25,7 @@ import (
 func TestChurn(t *testing.T) {
 	hours := 24
 	if testing.Short() {
-		hours = 4
+		hours = 2
 	}
 	synctest.Test(t, func(t *testing.T) {
 		c := &churn{t: t, fs: vfs.NewCrashableMem(), random: rand.New(rand.NewPCG(3, 5)), pinned: map[int]bool{}}

@@ -113,11 +113,7 @@ func TestReplay(t *testing.T) {
 	check("zeros behind", append(bytes.Clone(whole), make([]byte, 100_000)...), false, false, everything)
 	check("garbage behind", append(bytes.Clone(whole), storetest.Bytes(5, 5000)...), false, false, everything)
 	check("an old record behind", append(bytes.Clone(whole), whole[ends[2]:ends[3]-1]...), false, false, everything)
-	step := 37
-	if testing.Short() {
-		step *= 5
-	}
-	for cut := ends[1]; cut <= len(whole); cut += step { // the index was synced with the first batch
+	for cut := ends[1]; cut <= len(whole); cut += 37 * every(3) { // the index was synced with the first batch
 		check("cut", whole[:cut], false, false, func(i int) fate {
 			if cut >= ends[i+1] {
 				return found
@@ -147,7 +143,7 @@ func TestReplay(t *testing.T) {
 			return damaged
 		})
 		for at := range record {
-			if at%7 != hurt%7 && testing.Short() {
+			if at%every(4) != hurt%every(4) {
 				continue
 			}
 			head := bytes.Clone(whole)
@@ -167,7 +163,7 @@ func TestReplay(t *testing.T) {
 			})
 		}
 	}
-	for at := range header {
+	for at := 0; at < header; at += every(2) {
 		other := bytes.Clone(whole)
 		other[at] ^= byte(1 + 31*at%255)
 		check("segment header damaged", other, false, false, everything)

