@@ -22,7 +22,7 @@ func (a *app) pinCommand() *cobra.Command {
   allium pin ls
   allium pin rm $ADDRESS`,
 	}
-	cmd.AddCommand(a.pinAddCommand(), a.pinRmCommand(), a.pinLsCommand())
+	cmd.AddCommand(a.pinAddCommand(), a.pinRmCommand(), a.pinLsCommand(), a.pinImportCommand())
 	return cmd
 }
 

@@ -42,7 +42,8 @@ func homeArgs(file string) map[string][]string {
 		"follow": {"blog.site", file + ".d"}, "gc why": {nowhere}, "get": {nowhere, "-o", file + ".got"}, "ls": {nowhere},
 		"name link": {"blog", "--domain", "example.org"}, "name publish": {"blog.site", nowhere},
 		"name watch": {"blog.site"}, "name withdraw": {"blog.site"}, "pin add": {nowhere}, "pin rm": {nowhere},
-		"ping": {"12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"}, "providers": {nowhere}, "publish": {file},
+		"pin import": {file + ".pins"},
+		"ping":       {"12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"}, "providers": {nowhere}, "publish": {file},
 		"resolve": {nowhere}, "run": {"--profile", "testnet"}, "share": {file, "--for", "1s"}, "stat": {nowhere},
 		"token key retire": {"1"}, "token mint": {"--op", "put"}, "token revoke": {"--key", "1"}, "verify": {"--all"},
 		"why":         {nowhere},
@@ -64,7 +65,9 @@ func homeArgs(file string) map[string][]string {
 func onEveryHome(t *testing.T, run func(name string, words []string)) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+	pins := `{"root":"` + nowhere + `"}`
+	err := errors.Join(os.WriteFile(file, []byte("x"), 0o600), os.WriteFile(file+".pins", []byte(pins), 0o600))
+	if err != nil {
 		t.Fatal(err)
 	}
 	args := homeArgs(file)

@@ -48,6 +48,7 @@ var tasks = map[string]string{
 	"node reload":      "reload the node's files",
 	"peers":            "list the peers",
 	"pin add":          "pin ",
+	"pin import":       "import pins|from ",
 	"pin ls":           "list the pins",
 	"pin rm":           "unpin ",
 	"ping":             "ping ",
