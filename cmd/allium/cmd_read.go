@@ -105,6 +105,9 @@ prove every 64 KiB group against its address. The command lists each object that
 damaged or missing, and exits with 65. With --repair the running node first fetches
 these objects again from its peers, and the exit code is 65 only if one stays bad.
 
+With --json the last line is {"sum":…}: objects, bytes of the good ones, bad, repaired,
+and open findings of damage.
+
 --all also follows the pins: it lists each missing object below a pin with the path
 to it, and a running node fetches it. It lists open damage of the store too (see
 allium store damage --help).`,

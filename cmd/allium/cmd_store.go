@@ -1,14 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/internal/limits"
 	"allium/node"
+	"allium/protocols/status"
 )
 
 func (a *app) storeCommand() *cobra.Command {
@@ -29,6 +32,9 @@ func (a *app) storeRebuildCommand() *cobra.Command {
 objects, pins and the history of large objects; the large objects are files in the
 store's directory or objects in its bucket. Every object is read and hashed before
 the new index names it. With the s3 backend the directory may be lost too.
+
+What is damaged or missing is said, and the exit code is 65 then, as with "allium
+verify --all".
 
 No node may run. The old index stays until the new one is complete. An interrupted
 rebuild can be run again.`,
@@ -55,13 +61,21 @@ rebuild can be run again.`,
 			if r.Adopted > 0 {
 				human += fmt.Sprintf("; %d in no segment", r.Adopted)
 			}
-			if bad := r.Damaged + r.Missing; bad > 0 {
-				human += fmt.Sprintf("; %d damaged or missing: `allium verify --all` lists them", bad)
+			if err := a.print(r, a.loud(human)); err != nil {
+				return err
 			}
-			if a.quiet {
-				human = ""
-			}
-			return a.print(r, human)
+			return rebuiltDamaged(r)
 		},
 	}
+}
+
+// rebuiltDamaged returns the errors of a rebuild after which objects or the store are damaged, nil without any.
+func rebuiltDamaged(r node.RebuildReport) error {
+	var bad error
+	if r.Corrupt > 0 {
+		bad = failure.Found(status.Errorf(status.Corrupt, "the index is rebuilt, but %s; `allium verify --all` lists them, "+
+			"and `allium verify --all --repair` fetches them again while the node runs",
+			damagedOf(r.Corrupt, r.Objects)))
+	}
+	return errors.Join(bad, damageOpen(api.DamageReport{Open: r.Open, Unknown: r.Unknown}))
 }

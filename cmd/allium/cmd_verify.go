@@ -39,18 +39,22 @@ func (a *app) verify(ctx context.Context, s api.Store, key string, o api.VerifyO
 			return err
 		}
 	}
-	damage, err := a.openDamage(ctx, s, key)
+	open, damage, err := a.openDamage(ctx, s, key)
 	if err != nil {
 		return err
 	}
 	finish()
-	if bad > 0 {
-		are := "are"
-		if bad == 1 {
-			are = "is"
+	if a.json {
+		var last verifySum
+		last.Sum.Objects, last.Sum.Bytes, last.Sum.Bad = good+bad, bytes, bad
+		last.Sum.Repaired, last.Sum.Open = repaired, open
+		if err := a.print(last, ""); err != nil {
+			return err
 		}
-		return errors.Join(failure.Found(status.Errorf(status.Corrupt, "%s of %d %s damaged or missing, and not served; "+
-			"fetch again with `allium verify --repair` or `allium get`", text.Plural(bad, "object"), good+bad, are)), damage)
+	}
+	if bad > 0 {
+		return errors.Join(failure.Found(status.Errorf(status.Corrupt, "%s; "+
+			"fetch again with `allium verify --repair` or `allium get`", damagedOf(bad, good+bad))), damage)
 	}
 	if damage != nil || a.quiet || a.json {
 		return damage
@@ -63,28 +67,48 @@ func (a *app) verify(ctx context.Context, s api.Store, key string, o api.VerifyO
 		text.Plural(good, "object"), limits.Bytes(bytes).Human(), mended))
 }
 
+// damagedOf says how many objects of a store are bad.
+func damagedOf(bad, all int64) string {
+	are := "are"
+	if bad == 1 {
+		are = "is"
+	}
+	return fmt.Sprintf("%s of %d %s damaged or missing, and not served", text.Plural(bad, "object"), all, are)
+}
+
+// verifySum is the last line of JSON, among lines about objects.
+type verifySum struct {
+	Sum struct {
+		Objects  int64 `json:"objects"` // good and bad
+		Bytes    int64 `json:"bytes"`   // of the good ones
+		Bad      int64 `json:"bad"`
+		Repaired int64 `json:"repaired"`
+		Open     int   `json:"open"` // open findings of the list of damage
+	} `json:"sum"`
+}
+
 // damageOf is a line of JSON about damage, among lines about objects.
 type damageOf struct {
 	Damage api.Damage `json:"damage"`
 }
 
-// openDamage prints the open damage of the store and returns it as the error open.
+// openDamage prints the open damage of the store, and returns how much there is and the error that says so.
 // It does nothing unless key is empty, which is the whole store.
-func (a *app) openDamage(ctx context.Context, s api.Store, key string) (open, err error) {
+func (a *app) openDamage(ctx context.Context, s api.Store, key string) (open int, damage, err error) {
 	if key != "" {
-		return nil, nil
+		return 0, nil, nil
 	}
 	r, err := s.Damage(ctx)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	for _, d := range r.Damage {
 		if d.State != "open" {
 			continue
 		}
 		if err := a.print(damageOf{d}, text.Damage(d)); err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 	}
-	return damageOpen(r), nil
+	return r.Open, damageOpen(r), nil
 }

@@ -77,8 +77,8 @@ func (d *List) Load() error {
 	}
 	d.mu.Unlock()
 	if bad > 0 {
-		d.Add(meta.Damage{Kind: meta.DamageFormat, State: meta.DamageOpen, File: FileList, Offset: d.Now().UnixNano(),
-			Length: int64(bad), Left: 1,
+		d.Add(meta.Damage{Kind: meta.DamageFormat, State: meta.DamageOpen, File: FileList, Event: d.Now().UnixNano(),
+			Left:   1,
 			Reason: fmt.Sprintf("%d lines of the list of damage cannot be read, so what they said is unknown", bad)})
 	}
 	return nil
@@ -104,7 +104,13 @@ func decodeDamage(line []byte, x *meta.Damage) error {
 		crc32.Checksum(line[9:], meta.Castagnoli) != sum {
 		return errors.New("the checksum of the line does not match")
 	}
-	return json.Unmarshal(line[9:], x)
+	if err := json.Unmarshal(line[9:], x); err != nil {
+		return err
+	}
+	if wholeFile := x.Kind == meta.DamageIndex || x.Kind == meta.DamageFormat; wholeFile && x.Offset > 0 {
+		x.Event, x.Offset, x.Length = x.Offset, 0, 0 // the list was written when Offset had the time
+	}
+	return nil
 }
 
 // Add adds a finding, logs it and writes the list's file. It does nothing when the list has a

@@ -201,11 +201,11 @@ func (d *Backend) NoteIndexDamage(why error) {
 	d.addFinding(meta.DamageIndex, meta.DamageOpen, fsys.DirIndex, why.Error())
 }
 
-// addFinding adds damage of a whole file. Its Offset is the time, because the same
+// addFinding adds damage of a whole file. It has the time as its Event, because the same
 // file may be damaged again later, and findings of one place are only added once.
 func (d *Backend) addFinding(kind meta.DamageKind, state meta.DamageState, file, reason string) {
 	d.damage.Add(meta.Damage{
-		Kind: kind, State: state, File: file, Offset: d.damage.Now().UnixNano(), Reason: reason,
+		Kind: kind, State: state, File: file, Event: d.damage.Now().UnixNano(), Reason: reason,
 	})
 }
 

@@ -30,6 +30,9 @@ type RebuildReport struct {
 	Damaged  int64  `json:"damaged"`        // large objects with wrong bytes; marked corrupt until put again
 	Missing  int64  `json:"missing"`        // large objects without bytes; marked corrupt until put again
 	Torn     int64  `json:"torn"`           // places in segments where no record could be read
+	Corrupt  int64  `json:"corrupt"`        // objects in the new index, small and large, that are damaged or missing
+	Open     int    `json:"open"`           // open findings of the list of damage
+	Unknown  int    `json:"unknown"`        // of them those of which nobody can tell what was lost
 	Node     string `json:"node,omitempty"` // the node's name in the bucket
 }
 
@@ -152,6 +155,9 @@ func (r *rebuild) finish() error {
 	err := d.index.EachEntry(func(e meta.Entry) error {
 		r.report.Objects++
 		r.report.Bytes += e.Size
+		if e.Corrupt {
+			r.report.Corrupt++
+		}
 		return nil
 	})
 	if err != nil {
@@ -160,6 +166,7 @@ func (r *rebuild) finish() error {
 	if err := d.index.Pins(b3.Root{}, "", false, func(meta.Pin) bool { r.report.Pins++; return true }); err != nil {
 		return err
 	}
+	r.report.Open, r.report.Unknown = d.damage.Open()
 	return d.segments.StartSegment()
 }
 

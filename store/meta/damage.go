@@ -38,6 +38,7 @@ type Damage struct {
 	File   string      `json:"file"`            // path below the store's directory
 	Offset int64       `json:"offset"`          // of the first damaged byte
 	Length int64       `json:"length"`          // in bytes; 0 if it has no meaning
+	Event  int64       `json:"event,omitempty"` // tells damage of a whole file from earlier damage of it; Unix nanoseconds
 	Left   int64       `json:"left,omitempty"`  // bytes of Length whose lost records cannot be named
 	Roots  []b3.Root   `json:"roots,omitempty"` // objects known to be affected, at most MaxDamageRoots
 	Reason string      `json:"reason"`          // a sentence without a full stop
@@ -49,9 +50,9 @@ type Damage struct {
 // be named: objects, pins or removals.
 func (d Damage) Unknown() bool { return d.State == DamageOpen && d.Left > 0 }
 
-// Same reports whether both findings describe the same place.
+// Same reports whether both findings describe the same place and, of a whole file, the same event.
 func (d Damage) Same(o Damage) bool {
-	return d.Kind == o.Kind && d.File == o.File && d.Offset == o.Offset && d.Length == o.Length
+	return d.Kind == o.Kind && d.File == o.File && d.Offset == o.Offset && d.Length == o.Length && d.Event == o.Event
 }
 
 // MaxDamageRoots is how many objects one finding names. It may affect more.
