@@ -50,6 +50,9 @@ func TestCrashKill(t *testing.T) {
 		writeUntilKilled(t, dir)
 		return
 	}
+	if testing.Short() {
+		t.Skip("kills processes, which takes its time; TestCrash has their goroutines")
+	}
 	t.Parallel()
 	var dir string
 	var l *ledger

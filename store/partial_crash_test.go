@@ -175,6 +175,9 @@ func partScript(t testing.TB, s *store.Store, l *partLedger) {
 // unlink of downloads that are suspended, resumed, committed, given up and
 // removed: what a checkpoint promised is there, proved, and can be completed.
 func TestCrashPartial(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens a thousand stores; TestPartialConcurrent has its goroutines")
+	}
 	t.Parallel()
 	l := &partLedger{bytes: map[b3.Root][]byte{}, said: map[b3.Root]promise{}}
 	storetest.CrashEverywhere(t, tiny(), rand.New(rand.NewPCG(3, 4)), l, func(s *store.Store) { partScript(t, s, l) })

@@ -92,6 +92,9 @@ func startFast(t *testing.T, disk vfs.FS) (in *store.Ingest, src b3.Source, s *s
 // still and its writers are as far as they get: what a restart finds is at most
 // 64 MiB behind them.
 func TestCrashFastDownload(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestKillDownload has the same goroutines")
+	}
 	t.Parallel()
 	const (
 		most    = 64 << 20

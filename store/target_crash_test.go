@@ -84,6 +84,9 @@ func (l targetLedger) Check(t testing.TB, disk vfs.FS) error {
 // TestTargetsSurviveCrashes takes the power away before every write while targets are set,
 // changed and removed, and their segments are compacted.
 func TestTargetsSurviveCrashes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens a thousand stores; TestCrash has its goroutines")
+	}
 	t.Parallel()
 	l := targetLedger{&sync.Mutex{}, map[string][]string{}}
 	storetest.CrashEverywhere(t, tiny(), rand.New(rand.NewPCG(5, 6)), l, func(s *store.Store) {

@@ -345,7 +345,7 @@ func TestCancelledLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all, lookups := ids(0, 100), 1000
 		if testing.Short() {
-			lookups = 100
+			lookups = 30
 		}
 		for i := range lookups {
 			rng := rand.New(rand.NewPCG(uint64(i), 0))

@@ -243,6 +243,9 @@ func TestProviderOfEverything(t *testing.T) {
 // come first. In no bucket do they get more than their share, and the others
 // get the rest.
 func TestEclipse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestProviderOfEverything has the same goroutines")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		const n, share = 80, 8 // 40 % of k = 20
 		sn := newSimNet(t, 1)

@@ -56,6 +56,9 @@ func holding(services []*Service, n name.Name, seq uint64) (count int) {
 // median round-trip time of 60 ms, and stays when its publisher is gone. Holders pass it on:
 // about one put per holder and interval.
 func TestNames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestNamesOld has the same goroutines")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		const passOn = time.Minute
 		sn := newSimNet(t, 24)

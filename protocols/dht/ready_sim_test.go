@@ -47,6 +47,9 @@ func within(t testing.TB, limit time.Duration, what string, ok func() bool) time
 // ready with its first connection, and ready within a minute, with an estimate
 // of the network's size that is not far off.
 func TestReadyInALargeNetwork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestReadyInASmallNetwork has the same goroutines")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		n := simHosts(t, 60)
 		sn, _, stop := scenario{hosts: n}.build(t, (*Service).newKad)

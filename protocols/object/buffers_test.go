@@ -221,6 +221,9 @@ func hello(st network.Stream) {
 // TestUnfinishedFramesOfSessions: an answer that nobody waits for may have 1 MiB,
 // and never ends.
 func TestUnfinishedFramesOfSessions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestUnfinishedRequests has the same goroutines")
+	}
 	withNode(t, func(t *testing.T, r *rig) {
 		p := append(header(oap.MaxFrame, oap.FlagResp|oap.FlagEnd, oap.ProtoIndex), make([]byte, 300<<10)...)
 		open := r.flood(t, session.ProtocolID, p, hello)
@@ -234,6 +237,9 @@ func TestUnfinishedFramesOfSessions(t *testing.T) {
 
 // TestUnfinishedAnswers: providers that begin frames of 1 MiB and never end them.
 func TestUnfinishedAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestUnfinishedRequests has the same goroutines")
+	}
 	withNode(t, func(t *testing.T, r *rig) {
 		const liars = 60
 		start := oap.Frame{Header: oap.Header{Flags: oap.FlagResp | oap.FlagStart, Proto: oap.ProtoObject, CorrID: 1}}
