@@ -261,7 +261,7 @@ func TestEventsStandingStill(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
 			t.Parallel()
-			n := start(t, func(c *Config, _ *server.AdminConfig) { c.WriteTimeout = 50 * time.Millisecond })
+			n := start(t, func(c *Config, _ *server.AdminConfig) { c.WriteTimeout = 500 * time.Millisecond })
 			addr := n.socket
 			if network == "tcp" {
 				addr = address(t, n.Addrs().Admin)

@@ -33,7 +33,7 @@ func (n *node) one(t testing.TB, i int) {
 func TestBurst(t *testing.T) {
 	nodes, burst := 16, 600
 	if testing.Short() {
-		nodes, burst = 8, 300
+		nodes, burst = 6, 120
 	}
 	for _, tc := range []struct {
 		name   string
