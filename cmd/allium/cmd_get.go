@@ -38,9 +38,10 @@ func (a *app) getCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get KEY[/path]",
 		Short: "Fetch a file or directory and write it to disk",
-		Long: `Fetch a file or directory and write it to disk. Every 64 KiB is proved before
-it is written. The output gets its name only when it is whole, and nothing is
-written outside it, whatever the directory says. Until then it is called
+		Long: `Fetch a file or directory and write it to disk. KEY is an address, a name, or a ticket
+that "allium share" printed. Every 64 KiB is proved before it is written. The output
+gets its name only when it is whole, and nothing is written outside it, whatever the
+directory says. Until then it is called
 .NAME.allium-XXXXXXXX and is locked. If a get is killed, a get in that directory a few
 seconds later removes what it left.
 
@@ -56,6 +57,7 @@ With --gateway no node is needed. This command proves the bytes of the gateway
 against KEY and writes none that fail the proof (exit code 65).`,
 		Example: `  allium get $ADDRESS -o photos
   allium get $ADDRESS/2026/beach.jpg
+  allium get $TICKET                   what "allium share -q" printed
   allium get $ADDRESS -o - | tar x     a directory as a tar stream
   allium get $ADDRESS -o photos --update --delete
   allium get $ADDRESS --store-only     keep it in the store, write no file

@@ -39,8 +39,8 @@ func (a *app) publishCommand() *cobra.Command {
 		Use:   "publish PATH",
 		Short: "Add and pin a file or directory, and publish a name for it",
 		Long: `Add a file or directory, pin it, and publish a name that stands for it: add, pin and
-name publish in one step. It prints the address, the whole name LABEL.ZONE, and the
-short one. LABEL is the base name of PATH, unless --as gives another.
+name publish in one step. It prints the address, the whole name LABEL.ZONE, the
+short one, and the URL if the node has a gateway. LABEL is the base name of PATH, unless --as gives another.
 
 A home directory without a zone gets one, and the command says where its private key
 is. Back that file up: without it, nobody can change the name again.
@@ -231,13 +231,23 @@ func (a *app) publishNow(
 	done.Notes = added.Notes
 	r := p.request
 	if r.Value = added.Root.String(); r.Value == old.Value {
-		done.Name, done.Unchanged = old, true
+		done.Name, done.Unchanged, done.URL = old, true, urlOf(ctx, n, old.Name)
 		return done, nil
 	}
 	if done.Name, err = n.PublishName(ctx, r); err != nil {
 		return done, err
 	}
+	done.URL = urlOf(ctx, n, done.Name.Name)
 	return done, unpinOthers(ctx, n, p.label, added.Root)
+}
+
+// urlOf returns where the gateway of a node has what a name stands for, "" if there is none.
+func urlOf(ctx context.Context, n api.Node, name string) string {
+	id, err := n.ID(ctx)
+	if err != nil || id.Gateway == "" {
+		return "" // the name is published
+	}
+	return id.Gateway + "/n/" + name
 }
 
 // addNow adds and pins the path.

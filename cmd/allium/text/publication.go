@@ -19,6 +19,7 @@ type Publication struct {
 	Bytes     int64         `json:"bytes"`  // their content
 	Hashed    int64         `json:"hashed"` // files that were read; the others have not changed
 	Name      api.OwnName   `json:"name"`
+	URL       string        `json:"url,omitempty"`       // where the node's gateway has it; empty: there is none
 	Unchanged bool          `json:"unchanged,omitempty"` // the name stood for the address already
 	Notes     *api.AddNotes `json:"notes,omitempty"`     // entries that were left out or renamed
 	NewZone   string        `json:"new_zone,omitempty"`  // the zone that was made for it
@@ -31,6 +32,9 @@ func (p Publication) String(quiet bool) string {
 		return p.Name.Name
 	}
 	s := p.Root.String() + " " + printable.Name(p.Path) + "\n" + Published(p.Name, false)
+	if p.URL != "" {
+		s += "\n" + "url         " + p.URL
+	}
 	return s + p.zone()
 }
 

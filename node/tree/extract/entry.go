@@ -206,7 +206,7 @@ func (x *Extractor) place(path string, kind manifest.EntryKind) (*os.Root, strin
 		}
 		if other != "" {
 			return nil, "", &manifest.EntryError{Entry: path, Outcome: status.Conflict, Reason: fmt.Sprintf(
-				"the same name as %q where case is ignored: both are extracted only when case collisions are allowed", other)}
+				"the same name as %q where case is ignored: both are extracted only with --allow-case-collisions", other)}
 		}
 	}
 	return d.dir, name, nil

@@ -164,6 +164,8 @@ func (x *Extractor) conflict() error {
 	how := "remove it, or extract to another name"
 	if fi, err := x.parent.Lstat(x.base); err == nil && fi.Mode().IsRegular() {
 		how += ", or replace it with --overwrite"
+	} else if err == nil && fi.IsDir() {
+		how += ", or bring it up to date with --update"
 	}
 	return status.Errorf(status.Conflict, "%q exists: %s", x.target, how)
 }

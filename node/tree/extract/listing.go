@@ -79,7 +79,7 @@ func (l *Listing) collision(path, name string) error {
 	h := maphash.String(l.fold.seed, l.fold.fold(name))
 	if _, hit := d.folded[h]; hit {
 		return &manifest.EntryError{Entry: path, Outcome: status.Conflict, Reason: "the same name as another " +
-			"where case is ignored: both are extracted only when case collisions are allowed"}
+			"where case is ignored: both are extracted only with --allow-case-collisions"}
 	}
 	d.folded[h] = struct{}{}
 	return nil
