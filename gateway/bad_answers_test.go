@@ -137,6 +137,9 @@ func badAnswers(e *exchange.Endpoint) (all []badJSON, media []string) {
 // type of its answer allows. The client never panics. A number that does not fit is upstream or
 // transport_down, and is never taken for another number.
 func TestBadJSONAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one call after another; TestEveryOperation has the same goroutines")
+	}
 	t.Parallel()
 	a := &answers{routes: routes()}
 	c := listenForClient(t, a)

@@ -304,6 +304,9 @@ func hrefs(page string) (list []string) {
 
 // TestLargeListing: a directory of several nodes is streamed whole.
 func TestLargeListing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a large directory; TestMaze has the same goroutines")
+	}
 	t.Parallel()
 	n := start(t)
 	files := map[string]string{}

@@ -113,6 +113,9 @@ func (s shortObjects) Encode(ctx context.Context, w io.Writer, start, end int64)
 // TestCutListing: a listing whose second half is gone has no end. One that is sorted is read before its first byte, so
 // it is an error.
 func TestCutListing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a large directory; TestMaze has the same goroutines")
+	}
 	t.Parallel()
 	n := start(t)
 	root := damagedListing(t, n, 9000, 60)

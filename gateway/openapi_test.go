@@ -19,6 +19,9 @@ import (
 // that others can read: valid by OpenAPI 3.1, examples included, with nothing
 // left without a description.
 func TestOpenAPIIsValid(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it has one goroutine")
+	}
 	t.Parallel()
 	for name, on := range map[string]exchange.Listeners{
 		"public": exchange.OnPublic, "admin": exchange.OnAdmin, "all": exchange.OnEvery,

@@ -95,6 +95,9 @@ func TestListingOrder(t *testing.T) {
 
 // TestLongListing: what is too long to be sorted is in the order of its bytes, and can be filtered.
 func TestLongListing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a large directory; TestMaze has the same goroutines")
+	}
 	t.Parallel()
 	n := start(t)
 	for name, c := range map[string]struct{ many, length int }{"entries": {10_001, 1}, "bytes": {16_000, 240}} {
@@ -126,6 +129,9 @@ func TestLongListing(t *testing.T) {
 // TestPageBytes: one client cannot take all the memory for sorting large directories. What it asks beyond its share
 // is listed in the order of its bytes, and another client's listing is sorted.
 func TestPageBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a large directory; TestMaze has the same goroutines")
+	}
 	t.Parallel()
 	n := start(t)
 	files := map[string]string{}
@@ -170,6 +176,9 @@ func TestPageBytes(t *testing.T) {
 // TestUnstoredDirectory: a node whose store has no space fetches each manifest of a listing twice at most, and not once
 // for each part.
 func TestUnstoredDirectory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a large directory; TestMaze has the same goroutines")
+	}
 	t.Parallel()
 	n := start(t)
 	files := map[string]string{}
