@@ -192,7 +192,7 @@ func (e *encoding) validators(w *exchange.Response) {
 	if e.negotiated {
 		h.Add("Vary", "Accept")
 	}
-	place := "/o/" + e.root.String() + "?format=bao"
+	place := w.Prefix + "/o/" + e.root.String() + "?format=bao"
 	if e.part != nil {
 		place += fmt.Sprintf("&bytes=%d-%d", e.part.start, e.part.end-1)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	_ "embed" // the pages, their style and their icon
 	"fmt"
-	"html/template"
 	"net/http"
 	"strings"
 
@@ -48,12 +47,12 @@ func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
 		example = target{root: g.example}.url(true)
 	}
 	err := pageTemplates.ExecuteTemplate(&out, "landing", struct {
-		Style   template.CSS
+		exchange.Frame
 		Ready   bool
 		Waiting []api.Gate
 		Version string
 		Example string
-	}{exchange.PageStyle, page.Ready, waiting, g.version, example})
+	}{w.Frame(), page.Ready, waiting, g.version, example})
 	if err != nil {
 		return fmt.Errorf("render the first page: %w", err)
 	}
@@ -102,7 +101,7 @@ func openKey(w *exchange.Response, r *http.Request) error {
 		return err // browsers resolve ".." themselves and would go elsewhere
 	}
 	h := w.Header()
-	h.Set("Location", to)
+	h.Set("Location", w.Prefix+to)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", "0") // for HEAD too
 	w.WriteHeader(http.StatusSeeOther)

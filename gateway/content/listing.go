@@ -44,7 +44,7 @@ func (g *Handlers) directory(b *body, r *http.Request, t target, dir *manifest.D
 	}
 	shared := g.shared(t, dir.Root, true, dir.Size)
 	return g.listing(b, r, t, dir, q, shared.Ticket, func() pageWriter {
-		return newHTMLListing(t, r.URL.EscapedPath(), q, shared)
+		return newHTMLListing(t, r.URL.EscapedPath(), q, b.w.Frame(), shared)
 	})
 }
 
@@ -64,8 +64,8 @@ func (g *Handlers) listing(
 		vary = vary[:1]
 	}
 	head := &pageHead{
-		etag: pageTag(dir.Root, t.root.String(), q.tag(), ticket), contentType: contentType, policy: exchange.PagePolicy,
-		vary: vary,
+		etag:        pageTag(dir.Root, t.root.String(), q.tag(), ticket, w.Prefix),
+		contentType: contentType, policy: exchange.PagePolicy, vary: vary,
 	}
 	if fresh, err := g.pageHeader(b, r, head); fresh || err != nil {
 		return err

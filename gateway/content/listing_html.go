@@ -68,15 +68,15 @@ type row struct {
 }
 
 // newHTMLListing returns the listing of t. path is the path that the client asked for, in its spelling.
-func newHTMLListing(t target, path string, q pageQuery, s shared) *htmlListing {
+func newHTMLListing(t target, path string, q pageQuery, f exchange.Frame, s shared) *htmlListing {
 	l := &htmlListing{
-		pageTop: newPageTop(t, s), Directory: true, Up: len(t.names) > 0, Gallery: q.view == viewGallery,
+		pageTop: newPageTop(t, f, s), Directory: true, Up: len(t.names) > 0, Gallery: q.view == viewGallery,
 		Query: listingQuery{View: q.view, Filter: q.filter}, q: q, filter: newFilter(q.filter),
 		Unfiltered: pageChoice{Label: "Show all", Query: q.with(func(q *pageQuery) { q.filter = "" })},
 		JSON:       pageChoice{Label: "as JSON", Query: url.Values{"format": {"json"}}},
 	}
 	// A template would write + in a title as &#43;, and GDAL compares the bytes.
-	l.Index = template.HTML("<title>Index of " + html.EscapeString(path) + "</title>") //nolint:gosec // escaped
+	l.Index = template.HTML("<title>Index of " + html.EscapeString(f.Prefix+path) + "</title>") //nolint:gosec // escaped
 	if q.sort != sortName {
 		l.Query.Sort = q.sort
 	}
@@ -148,7 +148,7 @@ func (l *htmlListing) entry(w io.Writer, e *manifest.Entry) error {
 	}
 	if !e.Root.IsZero() {
 		r.Address, r.Short = e.Root.String(), e.Root.Hex()[:8]
-		r.Object = "/o/" + r.Address
+		r.Object = l.Prefix + "/o/" + r.Address
 	}
 	if l.Gallery {
 		return pageTemplates.ExecuteTemplate(w, "tile", r)

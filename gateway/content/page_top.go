@@ -16,7 +16,7 @@ import (
 
 // pageTop is what the pages of directories and files begin with. Its fields are the templates' data.
 type pageTop struct {
-	Style  template.CSS
+	exchange.Frame
 	Title  string
 	Index  template.HTML // the element title of a listing; empty: it is made of Title
 	Bare   bool          // the title is an address
@@ -28,12 +28,12 @@ type pageTop struct {
 type crumb struct{ Name, URL string }
 
 // newPageTop returns the top of the page of t.
-func newPageTop(t target, s shared) pageTop {
-	p := pageTop{Style: exchange.PageStyle, Bare: t.name == "" && len(t.names) == 0, shared: s}
+func newPageTop(t target, f exchange.Frame, s shared) pageTop {
+	p := pageTop{Frame: f, Bare: t.name == "" && len(t.names) == 0, shared: s}
 	at := target{root: t.root, name: t.name}
 	p.Title = cmp.Or(exchange.EscapeName(t.name), shorten(t.root))
 	for _, n := range t.names {
-		p.Crumbs = append(p.Crumbs, crumb{p.Title, at.href(true)})
+		p.Crumbs = append(p.Crumbs, crumb{p.Title, f.Prefix + at.href(true)})
 		p.Title, at.names = exchange.EscapeName(n), append(at.names, n)
 	}
 	return p

@@ -78,11 +78,11 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 	b.size = c.Size()
 	shared := g.shared(t, it.root, false, b.size)
 	p := &previewPage{
-		pageTop: newPageTop(t, shared), Executable: executable, Size: limits.Bytes(b.size).Human(),
+		pageTop: newPageTop(t, b.w.Frame(), shared), Executable: executable, Size: limits.Bytes(b.size).Human(),
 		Exact: fmt.Sprintf("%d bytes", b.size), File: percentEncode(it.name),
 	}
 	if len(t.names) == 0 {
-		p.File = t.href(false)
+		p.File = p.Prefix + t.href(false)
 	}
 	contentType := typeOf(it.name)
 	var head headBuffer
@@ -118,7 +118,7 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 	}
 	defer release()
 	head = nil // it is not held while the client reads
-	etag := pageTag(it.root, t.root.String(), p.Show, p.Notice, shared.Ticket)
+	etag := pageTag(it.root, t.root.String(), p.Show, p.Notice, shared.Ticket, p.Prefix)
 	fresh, err := g.pageHeader(b, r, &pageHead{
 		etag: etag, contentType: exchange.MediaHTML, policy: previewPolicies[p.Show], vary: []string{"Accept-Encoding"},
 	})

@@ -45,13 +45,13 @@ func KeyObject(key string) (root b3.Root) {
 // Immutable is the Cache-Control of content that is named by its address.
 const Immutable = "public, max-age=31536000, immutable"
 
-// Redirect redirects the client to another path of this listener, with the same query.
+// Redirect redirects the client to another path of this listener, below its prefix, with the same query.
 func (w *Response) Redirect(r *http.Request, code int, path string) error {
 	if r.URL.RawQuery != "" {
 		path += "?" + EscapeQuery(r.URL.RawQuery)
 	}
 	h := w.Header()
-	h.Set("Location", path)
+	h.Set("Location", w.Prefix+path)
 	h.Set("Cache-Control", cmp.Or(w.Caching, Immutable))
 	h.Set("Content-Length", "0") // for HEAD too
 	w.WriteHeader(code)

@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"bytes"
-	"html/template"
 	"net/http"
 	"strings"
 
@@ -25,12 +24,12 @@ func WantsPage(r *http.Request) bool {
 }
 
 // problemPage renders a problem as a page.
-func problemPage(p api.Problem) ([]byte, error) {
+func (w *Response) problemPage(p api.Problem) ([]byte, error) {
 	var out bytes.Buffer
 	err := PageTemplates.ExecuteTemplate(&out, "problem", struct {
-		Style template.CSS
+		Frame
 		api.Problem
 		Request string
-	}{PageStyle, p, strings.TrimPrefix(p.Instance, "urn:allium:request:")})
+	}{w.Frame(), p, strings.TrimPrefix(p.Instance, "urn:allium:request:")})
 	return out.Bytes(), err
 }

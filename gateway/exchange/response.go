@@ -52,6 +52,7 @@ type Response struct {
 	CorrID string // X-Corr-ID
 	Page   bool   // an error is a page if the client prefers that
 	Audit  Audit  // nil: nothing is recorded
+	Prefix string // what the paths of this listener begin with for the client, without a slash at its end
 
 	// The handler sets these.
 	Root     b3.Root         // the requested address, zero for none

@@ -23,6 +23,15 @@ var PageTemplates = template.Must(template.New("pages").Parse(pagesSource))
 // other style, whatever a file name contains.
 var PageStyle = template.CSS(styleSource)
 
+// Frame is what the templates need for the beginning of every page.
+type Frame struct {
+	Style  template.CSS
+	Prefix string // Response.Prefix
+}
+
+// Frame returns the frame of a page that answers with w.
+func (w *Response) Frame() Frame { return Frame{PageStyle, w.Prefix} }
+
 // PagePolicy is the Content-Security-Policy of all pages.
 var PagePolicy = func() string {
 	sum := sha256.Sum256([]byte(styleSource))

@@ -1,6 +1,8 @@
 package openapi
 
 import (
+	"bytes"
+	"fmt"
 	"net/http"
 	"sync"
 
@@ -17,6 +19,12 @@ type served struct {
 	err  error
 }
 
+// below returns the document of a listener whose paths lie below a prefix.
+func (s served) below(prefix string) served {
+	body := bytes.Replace(s.body, fmt.Appendf(nil, "%q", publicServer.URL), fmt.Appendf(nil, "%q", prefix), 1)
+	return served{body: body, etag: exchange.ETag(b3.Sum(body))}
+}
+
 // newServed makes a listener's document when it is asked for, once.
 func newServed(table []exchange.Endpoint, on exchange.Listeners) func() served {
 	return sync.OnceValue(func() served {
@@ -30,6 +38,9 @@ func (g *Handlers) serve(w *exchange.Response, r *http.Request, in exchange.Inpu
 	doc := g.docs[in.On]()
 	if doc.err != nil {
 		return doc.err
+	}
+	if w.Prefix != "" {
+		doc = doc.below(w.Prefix)
 	}
 	h := w.Header()
 	h.Set("Cache-Control", "no-cache")

@@ -29,6 +29,7 @@ type Config struct {
 	Conns          int64    `koanf:"conns"`
 	ConnsPerIP     int      `koanf:"conns_per_ip"`
 	TrustedProxies []string `koanf:"trusted_proxies"`
+	Prefix         string   `koanf:"prefix"`
 
 	IdleTimeout time.Duration `koanf:"idle_timeout"`
 	MinRate     limits.Bytes  `koanf:"min_rate"`
@@ -79,6 +80,9 @@ func (c Config) Validate() error {
 		return err
 	}
 	if _, err := parseProxies(c.TrustedProxies); err != nil {
+		return err
+	}
+	if err := checkPrefix(c.Prefix); err != nil {
 		return err
 	}
 	if err := checkOrigins(c.CORSOrigins); err != nil {

@@ -27,6 +27,8 @@ type delivery struct {
 	deadline     time.Time         // the write deadline that was set last
 	evicted      bool              // the transfer was evicted for another
 
+	prefixTold bool // Prefix is what the request says
+
 	origins []string // origins whose pages may read the answer; see allowOrigin
 	origin  string   // the origin of the page that made the request
 
@@ -77,6 +79,9 @@ func (t transportOf) Unwrap() http.ResponseWriter { return t.d.out }
 // WriteHeader implements Transport.
 func (t transportOf) WriteHeader(code int) {
 	allowOrigin(t.d.out.Header(), t.d.origins, t.d.origin)
+	if t.d.prefixTold {
+		t.d.out.Header().Add("Vary", forwardedPrefix)
+	}
 	t.d.renewDeadline()
 	t.d.out.WriteHeader(code)
 }

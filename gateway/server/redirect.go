@@ -44,6 +44,9 @@ func (s *Server) redirect(w *exchange.Response, r *http.Request) error {
 	to := *r.URL
 	to.RawQuery = exchange.EscapeQuery(to.RawQuery)
 	page := to.RequestURI()
+	if _, below := cutPrefix(to.EscapedPath(), w.Prefix); !below {
+		page = w.Prefix + page
+	}
 	if !s.certs.Covers(host) || !strings.HasPrefix(page, "/") {
 		return status.Errorf(status.NotAllowed,
 			"cannot redirect to https: this node's certificate does not cover %q. Use the certificate's name, with https",

@@ -159,12 +159,21 @@ func (rt *router) route(path, method string) route {
 	return p.route
 }
 
-// route returns the route of a request. It is the zero route for a target that is no path.
-func (l *listener) route(r *http.Request) route {
+// route returns the route of a request, and the request for it: without the prefix if the proxy left that in the path.
+// It is the zero route for a target that is no path.
+func (l *listener) route(r *http.Request, prefix string) (route, *http.Request) {
 	if checkTarget(r) != nil {
-		return route{}
+		return route{}, r
 	}
-	return l.router.route(r.URL.EscapedPath(), r.Method)
+	path := r.URL.EscapedPath()
+	rt := l.router.route(path, r.Method)
+	if rt.serve != nil || prefix == "" {
+		return rt, r
+	}
+	if below, ok := cutPrefix(path, prefix); ok {
+		return l.router.route(below, r.Method), withoutPrefix(r, prefix)
+	}
+	return rt, r
 }
 
 // checkTarget refuses a request target that is no path of an HTTP server (RFC 9112 §3.2), such as x:80, mailto:a@b or

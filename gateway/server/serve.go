@@ -29,13 +29,15 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // the connection was evicted
 	}
 	defer c.end()
-	rt := l.route(r)
+	prefix, told := l.prefixOf(r)
+	rt, r := l.route(r, prefix)
 	name := rt.name
 	if rt.serve == nil {
 		name = noRoute
 	}
 	w := l.newDelivery(rt, hw, r)
 	w.From = l.server.proxies.originOf(r)
+	w.Prefix, w.prefixTold = prefix, told
 	if l.hideInternal {
 		w.origins, w.origin = l.server.cfg.CORSOrigins, r.Header.Get("Origin")
 	}

@@ -49,6 +49,7 @@ type Server struct {
 	metrics  *metrics
 	bounds   bounds
 	proxies  proxies
+	prefix   string       // gateway.prefix
 	inflight latch.Latch  // admitted requests; closed by Drain
 	handlers latch.Latch  // all requests, those of exempt routes too
 	certs    certs.Source // nil: no TLS
@@ -62,6 +63,7 @@ type Server struct {
 func New(cfg Config, admin AdminConfig, d Deps, p Params) (*Server, error) {
 	s := &Server{cfg: cfg, admin: admin, deps: d, params: p, halfClosed: halfClosed{conns: map[*conn]struct{}{}}}
 	s.proxies, _ = parseProxies(cfg.TrustedProxies) // Validate did
+	s.prefix, _ = parsePrefix(cfg.Prefix)           // so too
 	var err error
 	s.certs, err = certs.New(cfg.TLS, certs.Deps{ACMEDir: d.ACMEDir, Now: d.Now, Log: d.Log, Metrics: d.Metrics})
 	if err != nil {

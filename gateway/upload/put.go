@@ -221,6 +221,6 @@ func answerStored(w *exchange.Response, r *http.Request, s api.Stored) error {
 	if s.New {
 		code = http.StatusCreated
 	}
-	w.Header().Set("Location", "/o/"+s.Root.String())
+	w.Header().Set("Location", w.Prefix+"/o/"+s.Root.String())
 	return w.SendJSON(r, code, s)
 }

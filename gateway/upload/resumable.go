@@ -96,7 +96,7 @@ func (g *Handlers) beginUpload(w *exchange.Response, r *http.Request, q exchange
 		}
 		w.Root = u.Stored.Root
 	}
-	w.Header().Set("Location", "/u/"+u.ID)
+	w.Header().Set("Location", w.Prefix+"/u/"+u.ID)
 	u.describe(w.Header())
 	w.WriteHeader(http.StatusCreated)
 	return nil
@@ -127,7 +127,7 @@ func (g *Handlers) uploadState(w *exchange.Response, r *http.Request, id string)
 	}
 	u.describe(w.Header())
 	if u.Stored != nil {
-		w.Header().Set("Location", "/o/"+u.Stored.Root.String())
+		w.Header().Set("Location", w.Prefix+"/o/"+u.Stored.Root.String())
 	}
 	w.Head = true
 	w.WriteHeader(http.StatusOK)
@@ -211,7 +211,7 @@ func (g *Handlers) continueUpload(w *exchange.Response, r *http.Request, id stri
 		return answerStored(w, r, *u.Stored)
 	case u.Stored != nil:
 		w.Root = u.Stored.Root
-		w.Header().Set("Location", "/o/"+u.Stored.Root.String())
+		w.Header().Set("Location", w.Prefix+"/o/"+u.Stored.Root.String())
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -98,7 +98,7 @@ func archiveOf(r *http.Request) (Tree, string, error) {
 func answerTree(w *exchange.Response, r *http.Request, added api.Added) error {
 	w.Root = added.Root
 	h := w.Header()
-	h.Set("Location", "/b3/"+added.Root.String()+"/")
+	h.Set("Location", w.Prefix+"/b3/"+added.Root.String()+"/")
 	if w.Page && exchange.WantsPage(r) {
 		h.Set("Cache-Control", "no-store")
 		h.Set("Content-Length", "0")

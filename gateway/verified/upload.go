@@ -220,7 +220,8 @@ func (u *upload) begin(ctx context.Context) (_ api.Stored, done bool, err error)
 		s, err := u.g.stored(resp, u.root, u.size)
 		return s, err == nil, err
 	}
-	path := resp.Header.Get("Location")
+	path := resp.Header.Get("Location") // below gateway.prefix, which the base does not have
+	path = path[max(0, strings.LastIndex(path, "/u/")):]
 	if id, ok := strings.CutPrefix(path, "/u/"); resp.StatusCode != http.StatusCreated || !ok || len(id) != 32 ||
 		strings.Trim(id, "0123456789abcdef") != "" {
 		return api.Stored{}, false, status.Errorf(status.Upstream,

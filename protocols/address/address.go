@@ -63,8 +63,8 @@ func below(address, path string) string {
 	return address + "/" + path
 }
 
-// gatewayURL is http(s)://host/b3/<address>[/path] or http(s)://host/n/<name>[/path], and the
-// same without scheme and host.
+// gatewayURL is http(s)://host/b3/<address>[/path] or http(s)://host/n/<name>[/path], also with a
+// prefix before /b3/ or /n/, and the same without scheme, host and prefix.
 func gatewayURL(text string) (string, bool, error) {
 	web := hasScheme(text, "http://") || hasScheme(text, "https://")
 	if !web && !strings.HasPrefix(text, "/b3/") && !strings.HasPrefix(text, "/n/") {
@@ -74,13 +74,13 @@ func gatewayURL(text string) (string, bool, error) {
 	if err != nil {
 		return "", false, status.Errorf(status.BadAddress, "%.80q is not a URL; write b3: and 64 hex digits", text)
 	}
-	if key, ok := strings.CutPrefix(u.Path, "/b3/"); ok && strings.Trim(key, "/") != "" {
-		if full, ok := Digits(key); ok {
-			key = full
-		}
-		return below(key, ""), true, nil
+	before, key, ok := strings.Cut(u.Path, "/b3/")
+	if prefix, name, named := strings.Cut(u.Path, "/n/"); named && (!ok || len(prefix) < len(before)) {
+		key, ok = name, true
+	} else if full, isDigits := Digits(key); isDigits {
+		key = full
 	}
-	if key, ok := strings.CutPrefix(u.Path, "/n/"); ok && strings.Trim(key, "/") != "" {
+	if ok && strings.Trim(key, "/") != "" {
 		return below(key, ""), true, nil
 	}
 	return "", false, status.Errorf(status.BadAddress,
