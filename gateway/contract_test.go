@@ -301,6 +301,9 @@ func watchContract(t testing.TB, p *server.Params) *watched {
 		return http.HandlerFunc(func(hw http.ResponseWriter, r *http.Request) {
 			rec := &recording{ResponseWriter: hw}
 			path := cmp.Or(r.URL.EscapedPath(), "/")
+			if slices.Contains(exchange.Reading, r.Method) && strings.HasPrefix(path, "//") {
+				path = "/" + strings.TrimLeft(path, "/")
+			}
 			whole := false
 			defer func() {
 				if rec.status == 0 {

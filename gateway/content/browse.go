@@ -27,7 +27,7 @@ func (g *Handlers) browseEndpoint() exchange.Endpoint {
 		Answers: browseAnswers,
 		Fails:   contentFails,
 		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-			return g.browse(w, r, in.Rest)
+			return g.browse(w, r, in)
 		},
 	}
 }
@@ -50,11 +50,12 @@ var browseAnswers = slices.Concat(contentAnswers, []exchange.Reply{
 })
 
 // browse serves /b3/{b3}/{path…}: a file, a directory's index.html, or a listing.
-func (g *Handlers) browse(w *exchange.Response, r *http.Request, rest string) error {
-	t, err := parseTarget(rest)
+func (g *Handlers) browse(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	t, err := parseTarget(in.Rest)
 	if err != nil {
 		return err
 	}
+	t.uneven = t.uneven || in.Uneven
 	if t.rewritten {
 		return w.Redirect(r, http.StatusPermanentRedirect, t.url(t.slash))
 	}

@@ -51,7 +51,7 @@ func (g *Handlers) browseNameEndpoint() exchange.Endpoint {
 		Fails: append(slices.Clone(contentFails),
 			status.Gone, status.Stale, status.Equivocation, status.HopExceeded, status.Unsupported),
 		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-			return g.browseName(w, r, in.Rest)
+			return g.browseName(w, r, in)
 		},
 	}
 }
@@ -67,11 +67,12 @@ func withAge(answers []exchange.Reply) []exchange.Reply {
 
 // browseName serves /n/{name}/{path…}: what browse serves for the address that the name stands
 // for. Only the time for which a client may keep the answer differs: it is that of the record.
-func (g *Handlers) browseName(w *exchange.Response, r *http.Request, rest string) error {
-	t, err := parseNamed(rest)
+func (g *Handlers) browseName(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	t, err := parseNamed(in.Rest)
 	if err != nil {
 		return err
 	}
+	t.uneven = t.uneven || in.Uneven
 	if lower := strings.ToLower(t.name); lower != t.name {
 		t.name, t.rewritten = lower, true
 	}

@@ -63,7 +63,7 @@ func (g *Handlers) objectEndpoint() exchange.Endpoint {
 
 // object serves /o/{b3}: an object's bytes, or its verified encoding.
 func (g *Handlers) object(w *exchange.Response, r *http.Request, rest string) error {
-	rest, name := cutName(rest)
+	rest, name := cutName(strings.TrimLeft(rest, "/"))
 	root, canonical, err := exchange.ParseObject(rest)
 	switch {
 	case canonical != "" && name != "":

@@ -94,6 +94,8 @@ type Input struct {
 	Rest  string    // the escaped rest of the path that matched "{…}"
 	Query Params    // checked; nil if the endpoint has AnyQuery
 	On    Listeners // the listener of the request
+
+	Uneven bool // the path begins with several slashes, of which the client should use one
 }
 
 // Payload is a body of one media type.

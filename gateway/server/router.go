@@ -27,13 +27,14 @@ type route struct {
 	serve     exchange.Handler // nil: there is no such page
 
 	endpoint *exchange.Endpoint // nil if the path does not have the method
+	uneven   bool               // the path begins with several slashes
 	rest     string             // the escaped rest of the path that matched "{…}"
 	on       exchange.Listeners // the listener of the request
 }
 
 // answer parses the query and runs the handler.
 func (rt route) answer(w *exchange.Response, r *http.Request) (err error) {
-	in := exchange.Input{Rest: rt.rest, On: rt.on}
+	in := exchange.Input{Rest: rt.rest, Uneven: rt.uneven, On: rt.on}
 	switch {
 	case rt.endpoint == nil:
 		rt.allow(w.Header())
@@ -166,14 +167,26 @@ func (l *listener) route(r *http.Request, prefix string) (route, *http.Request) 
 		return route{}, r
 	}
 	path := r.URL.EscapedPath()
-	rt := l.router.route(path, r.Method)
+	rt := l.routeOf(path, r.Method)
 	if rt.serve != nil || prefix == "" {
 		return rt, r
 	}
 	if below, ok := cutPrefix(path, prefix); ok {
-		return l.router.route(below, r.Method), withoutPrefix(r, prefix)
+		return l.routeOf(below, r.Method), withoutPrefix(r, prefix)
 	}
 	return rt, r
+}
+
+// routeOf returns the route of an escaped path and a method. Several slashes before a path that somebody reads are one:
+// clients put a base URL with a slash and such a path together. The path is served as it is, since a redirect to it
+// could lead to another host.
+func (l *listener) routeOf(path, method string) route {
+	rt := l.router.route(path, method)
+	if rt.serve == nil && l.role == Public && slices.Contains(exchange.Reading, method) && strings.HasPrefix(path, "//") {
+		rt = l.router.route("/"+strings.TrimLeft(path, "/"), method)
+		rt.uneven = true
+	}
+	return rt
 }
 
 // checkTarget refuses a request target that is no path of an HTTP server (RFC 9112 §3.2), such as x:80, mailto:a@b or
