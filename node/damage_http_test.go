@@ -209,8 +209,8 @@ func TestDamageOverHTTP(t *testing.T) {
 	}
 }
 
-// TestDamageIsMended: what one node finds damaged while it answers comes again
-// from another one, whichever byte it was.
+// TestDamageIsMended: what one node finds damaged while it answers comes from another one at once,
+// whichever byte it was, so that no client sees it. The object is then repaired.
 func TestDamageIsMended(t *testing.T) {
 	noLeaks(t)
 	a := start(t, nil)
@@ -218,22 +218,29 @@ func TestDamageIsMended(t *testing.T) {
 		joining(a)(c)
 		c.Gateway.H2C = true
 	})
-	all := read{"GET", http.MethodGet, "", 0, damagedSize}
-	for i, d := range damages {
-		h2 := i%2 == 0
-		root, p := addBytes(t, a, byte(200+i), damagedSize)
-		awaitProvider(t, b, root.String())
-		if _, err := b.api.Fetch(t.Context(), root.String(), nil); err != nil {
-			t.Fatal(err)
-		}
-		repaired := metric(t, b, `repair_objects_total{kind="damage",outcome="ok"}`)
-		d.flip(t, b, root)
-		c := reader(t, h2)
-		all.check(t, d, all.do(t, c, b, root), p, h2)
-		testkit.Eventually(t, "its repair",
-			func() bool { return metric(t, b, `repair_objects_total{kind="damage",outcome="ok"}`) != repaired })
-		if o := all.do(t, c, b, root); o.err != nil || o.resp.StatusCode != http.StatusOK || !bytes.Equal(o.got, p) {
-			t.Errorf("%s: afterwards %s, %d bytes, %v", d.name, o.resp.Status, len(o.got), o.err)
+	whole := read{"GET", http.MethodGet, "", 0, damagedSize}
+	seed := byte(200)
+	for _, d := range damages {
+		hit := read{"a range of it", http.MethodGet, "", max(0, d.from-10), min(d.to, d.from+b3.GroupSize)}
+		for i, r := range []read{whole, {"the encoding", http.MethodGet, "?format=bao", 0, damagedSize}, hit} {
+			seed++
+			h2 := i%2 == 0
+			root, p := addBytes(t, a, seed, damagedSize)
+			awaitProvider(t, b, root.String())
+			if _, err := b.api.Fetch(t.Context(), root.String(), nil); err != nil {
+				t.Fatal(err)
+			}
+			repaired := metric(t, b, `repair_objects_total{kind="damage",outcome="ok"}`)
+			d.flip(t, b, root)
+			c := reader(t, h2)
+			for _, r := range []read{r, whole} {
+				o := r.do(t, c, b, root)
+				if o.err != nil || o.resp.StatusCode >= http.StatusBadRequest || !bytes.Equal(o.got, p[r.start:r.end]) {
+					t.Errorf("%s, %s: %s, %d bytes, %v", d.name, r.name, o.resp.Status, len(o.got), o.err)
+				}
+			}
+			testkit.Eventually(t, "its repair",
+				func() bool { return metric(t, b, `repair_objects_total{kind="damage",outcome="ok"}`) != repaired })
 		}
 	}
 	if n := metric(t, b, "store_corrupt_objects"); n != 0 {

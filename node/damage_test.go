@@ -189,7 +189,7 @@ func TestRepair(t *testing.T) {
 	}
 	t.Run("on being read", func(t *testing.T) {
 		rot(t, b, root, 3*b3.GroupSize)
-		if _, _, got, err := fetchHTTP(t, b, root); err == nil || !bytes.HasPrefix(p, got) {
+		if _, _, got, err := fetchHTTP(t, b, root); err != nil || !bytes.Equal(p, got) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
 		testkit.Eventually(t, "its repair", func() bool {

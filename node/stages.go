@@ -268,7 +268,7 @@ func (n *Node) startPressure(ctx context.Context) error {
 }
 
 func (n *Node) startGateway(ctx context.Context) (err error) {
-	objects := objects.Found{
+	objects := &objects.Found{
 		Local: objects.Local{Store: n.store}, Resolver: n.resolver, Trace: n.trace, Hash: n.process.hash,
 		Denied: n.denylist.At("objects").Object, Seed: n.cfg.Node.Profile == p2p.Seed,
 		Example: n.example,

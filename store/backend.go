@@ -72,6 +72,9 @@ type writer interface {
 	// File returns the path of the file that has exactly the bytes of a visible object.
 	// ok is false if there is none.
 	File(e meta.Entry) (path string, ok bool)
+	// Place returns where the bytes of a visible object are: a file below the store's directory and
+	// the offset there, or a name in the bucket.
+	Place(e meta.Entry) (file string, offset int64, inBucket bool)
 	// MoveFile deletes a visible object durably and then calls move with the path of its
 	// file, which move may rename. It returns an error of move. It returns unsupported,
 	// and deletes nothing, if the object has no file.

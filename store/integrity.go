@@ -19,6 +19,43 @@ var errIntegrity = status.Errorf(status.NotReady,
 // empty for the memory backend.
 func (s *Store) Damage() []meta.Damage { return s.backend.Damages().All() }
 
+// maxDamagedObjects bounds the result of DamagedObjects.
+const maxDamagedObjects = 4096
+
+// DamagedObjects returns a finding for each object that is marked as damaged, in order of address: the
+// first maxDamagedObjects. They end when a whole copy has replaced the object, or it was removed. They
+// are no part of Damage, and stop no evictions. A store without such objects is not searched.
+func (s *Store) DamagedObjects(ctx context.Context) (found []meta.Damage, err error) {
+	if s.Stats().Corrupt == 0 {
+		return nil, nil
+	}
+	for e, err := range s.opener.Entries(ctx) {
+		switch {
+		case err != nil:
+			return nil, err
+		case !e.Corrupt:
+			continue
+		case len(found) == maxDamagedObjects:
+			return found, nil
+		}
+		found = append(found, s.damagedObject(e))
+	}
+	return found, nil
+}
+
+// damagedObject returns the finding of an object that is marked as damaged.
+func (s *Store) damagedObject(e meta.Entry) meta.Damage {
+	d := meta.Damage{
+		Kind: meta.DamageObject, State: meta.DamageOpen, Length: e.Size, Roots: []b3.Root{e.Root},
+		Reason: "the object is not what its address says, and is not served",
+	}
+	var remote bool
+	if d.File, d.Offset, remote = s.backend.Place(e); remote {
+		d.Reason = "the object in the bucket is not what its address says, and is not served"
+	}
+	return d
+}
+
 // OpenDamage returns the number of open findings, and how many of them lost
 // records that cannot be named.
 func (s *Store) OpenDamage() (open, unknown int) { return s.backend.Damages().Open() }

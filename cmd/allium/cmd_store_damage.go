@@ -26,6 +26,10 @@ without one. The exit code is 65 while damage is open.
   repaired  peers have sent back what was lost
   accepted  an operator accepted the loss
 
+An object that failed a check is listed too, as open, until a whole copy has replaced
+it or it was removed. It stops no evictions. A running node serves it from a peer that
+has it, and puts that copy in its place, on the disk or in the bucket.
+
 While it is not known which records were lost, nothing is added, uploaded or pinned
 (the gate store_integrity). That ends when peers have sent back as many bytes as were
 lost, or with --accept. --accept changes no object: lost objects stay lost, and
@@ -59,10 +63,18 @@ evictions and writes continue.`,
 // damageOpen returns the error of open damage, which says what to do, and nil if
 // none is open.
 func damageOpen(r api.DamageReport) error {
-	if r.Open == 0 {
+	if r.Open == 0 && r.Objects == 0 {
 		return nil
 	}
+	if r.Open == 0 {
+		return failure.Found(status.Errorf(status.Corrupt, "the store has %s; let the node run until it has fetched "+
+			"them from its peers, or fetch them again with `allium verify --repair`",
+			text.Plural(r.Objects, "damaged object")))
+	}
 	what := text.Plural(r.Open, "open finding")
+	if r.Objects > 0 {
+		what += ", and " + text.Plural(r.Objects, "damaged object")
+	}
 	if r.Unknown > 0 {
 		what += fmt.Sprintf(", and for %d it is not known what was lost, so nothing is added or pinned", r.Unknown)
 	}

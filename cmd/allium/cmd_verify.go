@@ -103,12 +103,13 @@ func (a *app) openDamage(ctx context.Context, s api.Store, key string) (open int
 		return 0, nil, err
 	}
 	for _, d := range r.Damage {
-		if d.State != "open" {
+		if d.State != "open" || d.Kind == "object" { // verify has printed the objects
 			continue
 		}
 		if err := a.print(damageOf{d}, text.Damage(d)); err != nil {
 			return 0, nil, err
 		}
 	}
+	r.Objects = 0
 	return r.Open, damageOpen(r), nil
 }

@@ -114,6 +114,9 @@ func (g *Handlers) open(
 		return nil, err
 	}
 	o.LocalOnly = true
+	if !onlyIfCached(r) {
+		o.Admit = func(ctx context.Context) (leave func(), err error) { return g.fetching(ctx, w) }
+	}
 	c, err := g.objects.Open(ctx, root, o)
 	out := status.Of(err)
 	switch {
@@ -129,8 +132,7 @@ func (g *Handlers) open(
 	default:
 		return nil, err
 	}
-	w.ReleaseAdmission()
-	leave, err := g.AcquireFetch(ctx, w)
+	leave, err := g.fetching(ctx, w)
 	if err != nil {
 		return nil, err
 	}
@@ -140,15 +142,26 @@ func (g *Handlers) open(
 			leave()
 		}
 	}()
-	o.LocalOnly = false
+	o.LocalOnly, o.Admit = false, nil
 	if c, err = g.objects.Open(ctx, root, o); err != nil {
 		return nil, err
 	}
 	opened = true
 	w.LookupID = lookupOf(c)
+	return fetchedContent{c, leave}, nil
+}
+
+// fetching gives up the request's place among the admitted requests and waits for a permit of the
+// fetch gate, which leave returns.
+func (g *Handlers) fetching(ctx context.Context, w *exchange.Response) (leave func(), err error) {
+	w.ReleaseAdmission()
+	release, err := g.AcquireFetch(ctx, w)
+	if err != nil {
+		return nil, err
+	}
 	w.Fetching++
-	return fetchedContent{c, func() {
+	return func() {
 		w.Fetching--
-		leave()
-	}}, nil
+		release()
+	}, nil
 }

@@ -37,6 +37,11 @@ type OpenOptions struct {
 	Whole     bool    // the caller copies all of it, so a fetch may request the bytes together with the size
 	Via       b3.Root // a directory that holds the object, whose providers may have it too; zero for none
 
+	// Admit is called before peers are asked for the rest of an object of the store whose damage shows
+	// while it is read. The caller of Admit calls leave when the Content is closed. If Admit is nil and
+	// LocalOnly is set, peers are not asked.
+	Admit func(ctx context.Context) (leave func(), err error)
+
 	From []peer.AddrInfo // peers that are asked before others; a request over HTTP never sets it
 }
 

@@ -8,12 +8,19 @@ import (
 	"allium/store/meta"
 )
 
-// Damage implements api.Store. It first closes the damage of objects that came back.
+// Damage implements api.Store. It first closes the damage of objects that came back. It lists
+// the damaged objects too.
 func (a *stored) Damage(ctx context.Context) (api.DamageReport, error) {
 	if _, err := a.st.SettleDamage(ctx, false); err != nil {
 		return api.DamageReport{}, err
 	}
-	return damageReport(a.st, a.st.Damage()), nil
+	objects, err := a.st.DamagedObjects(ctx)
+	if err != nil {
+		return api.DamageReport{}, err
+	}
+	r := damageReport(a.st, append(a.st.Damage(), objects...))
+	r.Objects = len(objects)
+	return r, nil
 }
 
 // AcceptDamage implements api.Store.

@@ -31,7 +31,7 @@ func (c *remoteContent) Encode(ctx context.Context, w io.Writer, start, end int6
 	if err != nil {
 		return err
 	}
-	readErr, writeErr := transfer(ctx, w, e)
+	_, readErr, writeErr := copyTo(ctx, w, e)
 	return cmp.Or(writeErr, src.failed(readErr))
 }
 

@@ -32,8 +32,9 @@ type Found struct {
 
 // Open implements content.Opener. It asks peers for an object that the store does not have
 // or has damaged. With o.LocalOnly it asks no peer and returns the store's error; a seed
-// returns ErrSeed.
-func (f Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (content.Content, error) {
+// returns ErrSeed. An object of the store whose damage shows while it is read continues from
+// peers, unless they must not be asked.
+func (f *Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (content.Content, error) {
 	if err := f.Denied(root); err != nil {
 		return nil, err
 	}
@@ -43,7 +44,11 @@ func (f Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (c
 	case err == nil:
 		id := f.Trace.HitUnder(
 			status.ParentOf(ctx), trace.Open, trace.Key{Root: root}, trace.Store, time.Since(begun))
-		return localContent{f.Local.Store, local, id}, nil
+		c := &localContent{store: f.Local.Store, o: local, lookup: id}
+		if !f.Seed && (!o.LocalOnly || o.Admit != nil) {
+			c.found, c.options = f, o
+		}
+		return c, nil
 	case out != status.NotFound && out != status.Corrupt:
 		return nil, f.Trace.Fail(trace.Open, trace.Key{Root: root}, begun, trace.Store, err)
 	}
@@ -56,13 +61,24 @@ func (f Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (c
 	case f.Seed:
 		return nil, ErrSeed
 	}
+	r, err := f.openRemote(ctx, root, o, err)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// openRemote opens an object with peers. The error absent says why the store does not have it.
+func (f *Found) openRemote(
+	ctx context.Context, root b3.Root, o content.OpenOptions, absent error,
+) (*remoteContent, error) {
 	r := &remoteContent{resolver: f.Resolver, store: f.Local.Store, hash: f.Hash, root: root,
 		via: resolver.Sources{Via: o.Via, Peers: o.From}}
 	opts := resolver.OpenOptions{Sources: r.via} // an empty range: only the size is fetched
 	if o.Whole {
 		opts = resolver.Whole(r.via)
 	}
-	opts.Absent, opts.Unstored = err, true
+	opts.Absent, opts.Unstored = absent, true
 	opened, err := f.Resolver.Open(ctx, root, opts)
 	if err != nil {
 		return nil, err
@@ -76,12 +92,12 @@ func (f Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (c
 }
 
 // Served records that bytes in RAM answered a request, and returns the ID of that lookup.
-func (f Found) Served(root b3.Root) status.LookupID {
+func (f *Found) Served(root b3.Root) status.LookupID {
 	return f.Trace.Hit(trace.Open, trace.Key{Root: root}, trace.Memory, 0)
 }
 
 // Memory implements content.Objects.
-func (f Found) Memory(root b3.Root) []byte { return f.Local.Memory(root) }
+func (f *Found) Memory(root b3.Root) []byte { return f.Local.Memory(root) }
 
 // remoteContent implements content.Content for an object that is fetched from peers. One
 // goroutine uses it at a time.
@@ -135,7 +151,7 @@ func (c *remoteContent) Copy(ctx context.Context, w io.Writer, start, end int64)
 		return err
 	}
 	defer from.Close()
-	readErr, writeErr := transfer(ctx, w, from)
+	_, readErr, writeErr := copyTo(ctx, w, from)
 	return cmp.Or(writeErr, readErr)
 }
 

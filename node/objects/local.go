@@ -14,7 +14,6 @@ package objects
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +21,6 @@ import (
 
 	"allium/gateway/content"
 	"allium/protocols/b3"
-	"allium/protocols/bao"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 	"allium/store"
@@ -37,67 +35,23 @@ func (l Local) Open(ctx context.Context, root b3.Root, _ content.OpenOptions) (c
 	if err != nil {
 		return nil, err
 	}
-	return localContent{store: l.Store, o: o}, nil
+	return &localContent{store: l.Store, o: o}, nil
 }
 
 // Memory implements content.Objects.
 func (l Local) Memory(root b3.Root) []byte { return l.Store.Memory(root) }
 
-// localContent implements content.Content for an object of the store.
-type localContent struct {
-	store  *store.Store
-	o      *store.Object
-	lookup status.LookupID // 0: it was not recorded
-}
-
-// LookupID returns the lookup that found the object.
-func (c localContent) LookupID() status.LookupID { return c.lookup }
-
-func (c localContent) Size() int64  { return c.o.Size() }
-func (c localContent) Close() error { return c.o.Close() }
-
-// Copy writes verified bytes. If a group is damaged, Copy writes nothing of it and returns
-// an error, and the store does not serve the object again.
-func (c localContent) Copy(ctx context.Context, w io.Writer, start, end int64) error {
-	s := c.o.Reader().Section(start, end)
-	defer s.Close()
-	readErr, writeErr := transfer(ctx, w, s)
-	return cmp.Or(writeErr, c.o.Failed(readErr))
-}
-
-// Fill writes the whole object to w, each verified group at its place and several at a time. It calls
-// wrote with the bytes of each write. Damage has the effect that it has in Copy.
-func (c localContent) Fill(ctx context.Context, w io.WriterAt, wrote func(n int)) error {
-	readErr, writeErr := c.o.Reader().WriteAllTo(ctx, w, wrote)
-	return cmp.Or(writeErr, c.o.Failed(readErr))
-}
-
-// MoveOut takes the object's file out of the store, as [store.Store.MoveOut] does.
-func (c localContent) MoveOut(ctx context.Context, move func(path string) error) error {
-	return c.store.MoveOut(ctx, c.o, move)
-}
-
-// Encode writes the bytes together with their proof. Damage has the effect that it has in
-// Copy.
-func (c localContent) Encode(ctx context.Context, w io.Writer, start, end int64) error {
-	e, err := bao.NewEncoder(c.o.Reader(), b3.Range{Start: start, End: end})
-	if err != nil {
-		return err
-	}
-	readErr, writeErr := transfer(ctx, w, e)
-	return cmp.Or(writeErr, c.o.Failed(readErr))
-}
-
-// transfer copies a source to w until ctx ends. It returns an error of the source as
-// readErr, and one of the destination or the end of ctx as writeErr. At most one of the
-// two is set.
-func transfer(ctx context.Context, w io.Writer, from io.WriterTo) (readErr, writeErr error) {
-	_, err := from.WriteTo(writerCtx{ctx, w})
+// copyTo copies a source to w until ctx ends, and returns how many bytes w took. It returns an
+// error of the source as readErr, and one of the destination or the end of ctx as writeErr. At most
+// one of the two is set.
+func copyTo(ctx context.Context, w io.Writer, from io.WriterTo) (n int64, readErr, writeErr error) {
+	to := &writerCtx{ctx: ctx, w: w}
+	_, err := from.WriteTo(to)
 	var we writeError
 	if errors.As(err, &we) {
-		return nil, we.err
+		return to.n, nil, we.err
 	}
-	return err, nil
+	return to.n, err, nil
 }
 
 // writerCtx is a writer that fails once ctx has ended. It marks every error as a
@@ -105,13 +59,15 @@ func transfer(ctx context.Context, w io.Writer, from io.WriterTo) (readErr, writ
 type writerCtx struct {
 	ctx context.Context
 	w   io.Writer
+	n   int64 // bytes written
 }
 
-func (w writerCtx) Write(p []byte) (int, error) {
+func (w *writerCtx) Write(p []byte) (int, error) {
 	if err := w.ctx.Err(); err != nil {
 		return 0, writeError{err}
 	}
 	n, err := w.w.Write(p)
+	w.n += int64(n)
 	if err != nil {
 		return n, writeError{err}
 	}

@@ -97,7 +97,7 @@ func (c *gatewayContent) Close() error {
 
 // Copy implements content.Content.
 func (c *gatewayContent) Copy(ctx context.Context, w io.Writer, start, end int64) error {
-	w = writerCtx{ctx, w}
+	w = &writerCtx{ctx: ctx, w: w}
 	err := func() error {
 		if end <= int64(len(c.head)) {
 			_, err := w.Write(c.head[start:end])

@@ -32,6 +32,9 @@ func objectKey(prefix string, root b3.Root) string {
 	return prefix + h[:2] + "/" + h
 }
 
+// ObjectKey returns the name of the bytes of a large object, below the configured prefix.
+func ObjectKey(root b3.Root) string { return objectKey(objectPrefix, root) }
+
 // parseObjectKey is the inverse of objectKey.
 func parseObjectKey(prefix, key string) (b3.Root, bool) {
 	root, err := b3.Parse("b3:" + path.Base(key))

@@ -229,6 +229,11 @@ func (m *Backend) free(body arena.Extent, p ramPair) {
 // File implements the backend of a store.
 func (m *Backend) File(meta.Entry) (path string, ok bool) { return "", false }
 
+// Place implements the backend of a store.
+func (m *Backend) Place(meta.Entry) (file string, offset int64, inBucket bool) {
+	return "RAM", 0, false
+}
+
 // MoveFile implements the backend of a store.
 func (m *Backend) MoveFile(e meta.Entry, _ func(path string) error) error { return meta.NoFile(e.Root) }
 

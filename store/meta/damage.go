@@ -17,6 +17,7 @@ const (
 	DamageNote   DamageKind = "note"   // the note file of a download or an upload
 	DamageIndex  DamageKind = "index"  // the index, which is rebuilt from the log
 	DamageFormat DamageKind = "format" // FORMAT, LOCK, or the list of damage itself
+	DamageObject DamageKind = "object" // an object that failed a check; it is never in the list of damage
 )
 
 // DamageState is the state of one finding.

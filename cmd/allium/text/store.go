@@ -114,7 +114,10 @@ func Damage(d api.Damage) string {
 	if d.Length > 0 {
 		fmt.Fprintf(&b, " %d+%d", d.Offset, d.Length)
 	}
-	fmt.Fprintf(&b, "  found %s  %s", minute(d.Found), d.Cause)
+	if !d.Found.IsZero() {
+		fmt.Fprintf(&b, "  found %s", minute(d.Found))
+	}
+	fmt.Fprintf(&b, "  %s", d.Cause)
 	if d.Left > 0 {
 		fmt.Fprintf(&b, "; %s of records are lost, and nobody knows which", size(d.Left))
 	}
