@@ -110,8 +110,41 @@ var conditionTable = []asked{
 		want: "Last-Modified: Sat, 01 Jan 2000 00:00:00 GMT",
 	},
 	{
-		rfc: "RFC 9110 §13.1.4: no date to compare", ask: "GET {text}",
-		with: []string{"If-Unmodified-Since: Tue, 01 Jan 1980 00:00:00 GMT"}, code: 200,
+		rfc: "RFC 9110 §13.1.4: an earlier date", ask: "GET {text}",
+		with: []string{"If-Unmodified-Since: Tue, 01 Jan 1980 00:00:00 GMT"}, code: 412, reason: "precondition",
+	},
+	{
+		rfc: "RFC 9110 §13.1.4: before If-None-Match", ask: "GET {text}",
+		with: []string{"If-Unmodified-Since: Tue, 01 Jan 1980 00:00:00 GMT", "If-None-Match: {text.tag}"},
+		code: 412, reason: "precondition",
+	},
+	{
+		rfc: "RFC 9110 §13.1.4: the date itself", ask: "GET {text}",
+		with: []string{"If-Unmodified-Since: Sat, 01 Jan 2000 00:00:00 GMT"}, code: 200,
+	},
+	{
+		rfc: "RFC 9110 §13.1.4: no date", ask: "GET {text}", with: []string{"If-Unmodified-Since: yesterday"}, code: 200,
+	},
+	{
+		rfc: "RFC 9110 §13.1.4: If-Match counts", ask: "GET {text}",
+		with: []string{"If-Unmodified-Since: Tue, 01 Jan 1980 00:00:00 GMT", "If-Match: {text.tag}"}, code: 200,
+	},
+	{
+		rfc: "RFC 9110 §13.1.4: not of a range", ask: "GET {text}",
+		with: []string{"If-Unmodified-Since: Tue, 01 Jan 1980 00:00:00 GMT", "Range: bytes=0-4"},
+		code: 412, reason: "precondition", want: "Content-Range:",
+	},
+	{
+		rfc: "RFC 9110 §13.1.5: the date", ask: "GET {text}",
+		with: []string{"If-Range: Sat, 01 Jan 2000 00:00:00 GMT", "Range: bytes=0-4"}, code: 206, holds: "=hello",
+	},
+	{
+		rfc: "RFC 9110 §13.1.5: a later date is no match", ask: "GET {text}",
+		with: []string{"If-Range: Tue, 01 Jan 2030 00:00:00 GMT", "Range: bytes=0-4"}, code: 200,
+	},
+	{
+		rfc: "RFC 9110 §13.1.5: an earlier date is no match", ask: "GET {text}",
+		with: []string{"If-Range: Tue, 01 Jan 1980 00:00:00 GMT", "Range: bytes=0-4"}, code: 200,
 	},
 	{
 		rfc: "RFC 9110 §13.1.3: tag before date", ask: "GET {text}",

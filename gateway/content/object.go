@@ -146,7 +146,7 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 	}
 	switch exchange.EvaluateDated(r, b.etag, b.modified()) {
 	case status.Precondition:
-		return exchange.IfMatchFailed(b.etag)
+		return exchange.PreconditionFailed(r, b.etag, b.modified())
 	case status.NotModified:
 		return b.notModified()
 	}

@@ -29,8 +29,8 @@ var canonicalAddress = exchange.Reply{
 
 // The headers, answers and outcomes that all endpoints of an object's bytes share.
 var (
-	contentHeaders = []string{"Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Range", "Cache-Control",
-		"Request-Timeout"}
+	contentHeaders = []string{"Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range",
+		"Cache-Control", "Request-Timeout"}
 	contentAnswers = []exchange.Reply{
 		{
 			Code: http.StatusOK, Payload: exchange.Payload{Media: exchange.MediaAny},

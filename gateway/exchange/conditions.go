@@ -33,18 +33,44 @@ func Evaluate(r *http.Request, etag string) status.Outcome {
 // system, and earlier than any content here.
 var LongAgo = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// EvaluateDated evaluates as Evaluate does, and If-Modified-Since where there is no If-None-Match. modified is the
-// Last-Modified of the representation in whole seconds, zero for none.
+// EvaluateDated evaluates as Evaluate does, If-Unmodified-Since where there is no If-Match, and If-Modified-Since where
+// there is no If-None-Match. modified is the Last-Modified of the representation in whole seconds. If it is zero, there
+// is none, and both dates are ignored.
 func EvaluateDated(r *http.Request, etag string, modified time.Time) status.Outcome {
+	if modified.IsZero() {
+		return Evaluate(r, etag)
+	}
+	if len(r.Header["If-Match"]) == 0 {
+		if at, ok := dateOf(r, "If-Unmodified-Since"); ok && modified.After(at) {
+			return status.Precondition
+		}
+	}
 	outcome := Evaluate(r, etag)
-	since := r.Header["If-Modified-Since"]
-	if outcome != status.OK || modified.IsZero() || len(since) != 1 || len(r.Header["If-None-Match"]) > 0 {
-		return outcome
+	if outcome == status.OK && len(r.Header["If-None-Match"]) == 0 {
+		if at, ok := dateOf(r, "If-Modified-Since"); ok && !modified.After(at) {
+			return status.NotModified
+		}
 	}
-	if at, err := http.ParseTime(since[0]); err == nil && !modified.After(at) {
-		return status.NotModified
+	return outcome
+}
+
+// dateOf returns the date of a header. ok is false if there is none, or several, which RFC 9110 §13.1.3 ignores.
+func dateOf(r *http.Request, name string) (at time.Time, ok bool) {
+	values := r.Header[name]
+	if len(values) != 1 {
+		return at, false
 	}
-	return status.OK
+	at, err := http.ParseTime(values[0])
+	return at, err == nil
+}
+
+// PreconditionFailed returns the error of a request for which EvaluateDated returned Precondition.
+func PreconditionFailed(r *http.Request, etag string, modified time.Time) error {
+	if len(r.Header["If-Match"]) > 0 {
+		return IfMatchFailed(etag)
+	}
+	return status.Errorf(status.Precondition, "If-Unmodified-Since does not hold: the content is of %s. "+
+		"Get it again without that header", modified.UTC().Format(http.TimeFormat))
 }
 
 // IfMatchFailed returns the error of a request whose If-Match does not name etag, the current
@@ -58,7 +84,7 @@ func IfMatchFailed(etag string) error {
 // needs no lookup, because the bytes of an address never change.
 func KnownFresh(r *http.Request, etag string) bool {
 	inm := r.Header.Values("If-None-Match")
-	return len(r.Header.Values("If-Match")) == 0 && len(inm) > 0 &&
+	return len(r.Header["If-Match"]) == 0 && len(r.Header["If-Unmodified-Since"]) == 0 && len(inm) > 0 &&
 		!strings.Contains(strings.Join(inm, ","), "*") && MatchesTag(inm, etag, false)
 }
 

@@ -106,6 +106,45 @@ func TestDates(t *testing.T) {
 	}
 }
 
+// TestDatedConditions compares with http.ServeContent of a representation with a date.
+func TestDatedConditions(t *testing.T) {
+	t.Parallel()
+	const etag, other = `"page"`, `"other"`
+	dates := []string{
+		"", "Fri, 31 Dec 1999 23:59:59 GMT", "Sat, 01 Jan 2000 00:00:00 GMT", "Saturday, 01-Jan-00 00:00:00 GMT",
+		"Sat Jan  1 00:00:00 2000", "Tue, 01 Jan 2030 00:00:00 GMT", "yesterday", "0",
+	}
+	tags := []string{"", etag, other, "*"}
+	for _, im := range tags {
+		for _, ius := range dates {
+			for _, inm := range tags {
+				for _, ims := range dates {
+					for _, ir := range append(tags[1:3:3], dates...) {
+						r := httptest.NewRequest(http.MethodGet, "/", nil)
+						r.Header.Set("Range", "bytes=1-2")
+						for name, v := range map[string]string{"If-Match": im, "If-Unmodified-Since": ius, "If-None-Match": inm,
+							"If-Modified-Since": ims, "If-Range": ir} {
+							if v != "" {
+								r.Header.Set(name, v)
+							}
+						}
+						rec := httptest.NewRecorder()
+						rec.Header().Set("ETag", etag)
+						http.ServeContent(rec, r, "", LongAgo, strings.NewReader("hello"))
+						got := EvaluateDated(r, etag, LongAgo).Code()
+						if got == http.StatusOK && RangeApplies(r, etag, LongAgo) {
+							got = http.StatusPartialContent
+						}
+						if got != rec.Code || KnownFresh(r, etag) && got != http.StatusNotModified {
+							t.Fatalf("%v: %d, net/http says %d", r.Header, got, rec.Code)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 func FuzzListed(f *testing.F) {
 	f.Add(`"a", W/"b"`, `"a"`, true)
 	f.Add(`*`, `W/"a"`, false)
