@@ -127,6 +127,11 @@ $(TOOLS)/axe.min.js: tools/axe/package-lock.json
 	npm ci --prefix tools/axe --ignore-scripts --no-audit --no-fund --silent
 	mkdir -p $(TOOLS) && cp tools/axe/node_modules/axe-core/axe.min.js $@
 
+# The client of resumable uploads that a test runs: npm gets it, and package-lock.json has its digests.
+$(TOOLS)/tus: tools/tus/package-lock.json
+	npm ci --prefix tools/tus --ignore-scripts --no-audit --no-fund --silent
+	mkdir -p $(TOOLS) && touch $@
+
 # The generators of clients: npm gets those for TypeScript, and package-lock.json has their digests.
 $(TOOLS)/clients: tools/clients/package-lock.json tools/clients/go/go.mod
 	npm ci --prefix tools/clients --ignore-scripts --no-audit --no-fund --silent
