@@ -2,6 +2,7 @@ package tree
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -95,7 +96,7 @@ func (l *listener) Add(
 }
 
 // TestGrowingFile: a file that has another size than it told is read again once. Then it is named, or left out
-// when bad entries are skipped, with a node and without one.
+// when bad entries are skipped, with a node, without one, and with a gateway.
 func TestGrowingFile(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{100, 300_000} {
@@ -143,6 +144,24 @@ func TestGrowingFile(t *testing.T) {
 				func(_ context.Context, a api.Added) error { added = a; return nil })
 			files := map[int64]string{1: "t/a", 2: "t/a t/log"}[added.Files]
 			check("no node", d, opened, got, files)
+
+			opened = 0
+			d = NewDisk([]string{dir}, c.onBad, homefiles.Own{})
+			var sent []string
+			send := func(ctx context.Context, r io.Reader) (a api.Added, err error) {
+				var tar bytes.Buffer
+				if sent, err = names(io.TeeReader(r, &tar)); err != nil {
+					return a, err
+				}
+				if _, err = io.Copy(&tar, r); err != nil {
+					return a, err
+				}
+				err = Add(ctx, hashStore{}, below(uploadName, TarItems(&tar)), Reports{},
+					func(_ context.Context, added api.Added) error { a = added; return nil })
+				return a, err
+			}
+			_, got = Upload(t.Context(), growing(d, c.times, &opened), send)
+			check("a gateway", d, opened, got, "t/"+strings.Join(sent, " t/"))
 		}
 	}
 }

@@ -16,8 +16,22 @@ import (
 // Upload passes a tar of one directory to send, which stores it elsewhere and returns what it was told. The
 // names in the tar are relative to the directory. Upload computes the directory's address from the same
 // bytes, and returns upstream if send was told another one. The result counts what was sent. If an item
-// cannot be read, Upload returns that error.
+// cannot be read, Upload returns that error. When a file changes while it is read, Upload sends everything
+// again, once; a file that changes again is left out with its [Disk], or an error.
 func Upload(
+	ctx context.Context, items Items, send func(ctx context.Context, tar io.Reader) (api.Added, error),
+) (api.Added, error) {
+	var again resends
+	for {
+		added, err := uploadOnce(ctx, items, send)
+		if err == nil || !again.helps(err) {
+			return added, err
+		}
+	}
+}
+
+// uploadOnce is Upload that sends once.
+func uploadOnce(
 	ctx context.Context, items Items, send func(ctx context.Context, tar io.Reader) (api.Added, error),
 ) (api.Added, error) {
 	toSend, sent := io.Pipe()
