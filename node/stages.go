@@ -15,6 +15,7 @@ import (
 	"allium/node/objects"
 	"allium/node/ownnames"
 	"allium/node/p2p"
+	"allium/node/p2p/reach"
 	"allium/node/records"
 	"allium/node/supervise"
 	"allium/node/zones"
@@ -168,7 +169,8 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 		Denied: n.deniedKey, DeniedPeer: n.access.Denied, DeniedName: n.deniedName,
 		PrivateNetwork:    n.network != (ticket.Network{}),
 		DuplicateIdentity: n.duplicates.noteRecord, SeedManifest: n.seedManifest(),
-		Now: n.now, ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire,
+		ExplainDial: reach.DialError,
+		Now:         n.now, ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire,
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
 	}
 	if n.records != nil {

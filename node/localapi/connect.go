@@ -2,16 +2,13 @@ package localapi
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/sec"
 
 	"allium/gateway/api"
 	"allium/internal/jitter"
@@ -39,7 +36,7 @@ func dial(ctx context.Context, h host.Host, info peer.AddrInfo) error {
 			return nil
 		}
 		if dials == maxDials || !crossed(err) || !jitter.Sleep(ctx, jitter.SpreadBy(crossedWait, 1)) {
-			return dialError(info.ID, err)
+			return reach.DialError(info.ID, err)
 		}
 	}
 }
@@ -49,32 +46,6 @@ func crossed(err error) bool {
 	return strings.Contains(err.Error(), "*tls.clientHelloMsg when waiting for *tls.serverHelloMsg")
 }
 
-// dialError returns why a peer was not reached, and what to do.
-func dialError(id peer.ID, err error) error {
-	var other sec.ErrPeerIDMismatch
-	switch {
-	case errors.As(err, &other):
-		return status.Errorf(status.TransportDown,
-			"%s is not at that address: %s answers there; check the id after /p2p/", id, other.Actual)
-	case strings.Contains(err.Error(), "peer id mismatch"): // QUIC and TLS wrap it as text
-		return status.Errorf(status.TransportDown,
-			"%s is not at that address, another node answers there: %w; check the id after /p2p/", id, err)
-	case aboutClock(err):
-		return status.Errorf(status.TransportDown,
-			"%s cannot be reached: its certificate is not valid by this machine's clock: %w; set the clocks of both",
-			id, err)
-	case strings.Contains(err.Error(), "gater disallows connection"):
-		return status.Errorf(status.Denied, "%s is denied: this node's operator does not let it connect; see the files of "+
-			"listen.deny and listen.allow", id)
-	case strings.Contains(err.Error(), "failed to negotiate security protocol"):
-		return &status.Error{Outcome: status.TransportDown, Err: err, Message: fmt.Sprintf(
-			"%s answers, and the two nodes do not understand each other (%s); if one of them is in a private network, "+
-				"both need its key: compare what `allium swarm-key show` prints on each", id, reach.DialReasons(err))}
-	}
-	return &status.Error{Outcome: status.TransportDown, Err: err, Message: fmt.Sprintf(
-		"%s cannot be reached (%s); check that it runs and listens there", id, reach.DialReasons(err))}
-}
-
 // closedError returns why a peer closed a connection at once. err is the reason that
 // the peer gave, nil for none.
 func closedError(id peer.ID, err error) error {
@@ -82,7 +53,7 @@ func closedError(id peer.ID, err error) error {
 	case err == nil:
 		return status.Errorf(status.TransportDown,
 			"%s closed the connection at once and did not say why; it may be at its limit, or refuse this node", id)
-	case aboutClock(err):
+	case reach.AboutClock(err):
 		return status.Errorf(status.TransportDown,
 			"%s refuses this node's certificate: %w; this machine's clock may be ahead: set the clocks of both", id, err)
 	}
@@ -97,25 +68,6 @@ func closedError(id peer.ID, err error) error {
 			"%s refuses this node: its operator does not let it connect (listen.deny, listen.allow); ask the operator", id)
 	}
 	return status.Errorf(status.TransportDown, "%s closed the connection at once: %w", id, err)
-}
-
-// aboutClock reports whether a certificate was refused for its time. A remote peer
-// reports only a bad certificate. In a libp2p certificate that can only be the time,
-// because any other fault shows in the keys.
-func aboutClock(err error) bool {
-	var invalid x509.CertificateInvalidError
-	if errors.As(err, &invalid) && invalid.Reason == x509.Expired {
-		return true
-	}
-	text := err.Error()
-	for _, words := range []string{
-		"not yet valid", "certificate has expired", "tls: bad certificate", "tls: expired certificate",
-	} {
-		if strings.Contains(text, words) {
-			return true
-		}
-	}
-	return false
 }
 
 // whyClosed dials the peer once more. It returns the reason with which the peer closes
@@ -142,7 +94,7 @@ func whyClosed(ctx context.Context, h host.Host, id peer.ID) error {
 // only that the connection is closed.
 func remoteReason(err error) error {
 	var conn *network.ConnError
-	if errors.As(err, &conn) && conn.Remote || err != nil && aboutClock(err) {
+	if errors.As(err, &conn) && conn.Remote || err != nil && reach.AboutClock(err) {
 		return err
 	}
 	return nil

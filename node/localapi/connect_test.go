@@ -10,6 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/sec"
 
+	"allium/node/p2p/reach"
 	"allium/protocols/status"
 )
 
@@ -34,7 +35,7 @@ func TestDialErrors(t *testing.T) {
 			"check that it runs", "at its limit",
 		},
 	} {
-		for name, got := range map[string]error{tc.dial: dialError("p", tc.err), tc.shut: closedError("p", tc.err)} {
+		for name, got := range map[string]error{tc.dial: reach.DialError("p", tc.err), tc.shut: closedError("p", tc.err)} {
 			if status.Of(got) != status.TransportDown || !strings.Contains(got.Error(), name) {
 				t.Errorf("%v: %v, want %q", tc.err, got, name)
 			}

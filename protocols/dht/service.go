@@ -71,6 +71,8 @@ type Deps struct {
 	// this service: another process runs with the same identity. It must not wait.
 	// nil: not called.
 	DuplicateIdentity func(signed time.Time, addrs []ma.Multiaddr)
+	// ExplainDial returns why a dial of a peer failed, in words. nil: the text of the error.
+	ExplainDial func(p peer.ID, err error) error
 	// SeedManifest reads the signed list of seeds. nil: there is none.
 	SeedManifest func() ([]byte, error)
 	// Now is the clock that dates records and decides whether records and the seed
@@ -236,6 +238,7 @@ func (s *Service) newParts() (err error) {
 	s.publisher = newPublisher(s.cfg, s.deps, s.m, s.provide, addToSweep, s.TableSize)
 	s.bootstrapper, err = seeds.New(s.cfg.Seeds, seeds.Deps{
 		Self: s.self, Dialer: seeds.HostDialer(h), Manifest: s.deps.SeedManifest,
+		Explain:   s.deps.ExplainDial,
 		Datastore: s.namespace("seeds"), Replacements: s.deps.Replacements,
 		Ask: func(ctx context.Context, p peer.ID) ([]peer.AddrInfo, error) {
 			return s.findNode(ctx, p, []byte(s.self))

@@ -21,6 +21,8 @@ type Deps struct {
 	Self   peer.ID // never dialed or remembered
 	Dialer Dialer
 
+	// Explain returns why a dial of a seed failed, in words. nil: the text of the error.
+	Explain func(seed peer.ID, err error) error
 	// Manifest reads the file of Config.SeedManifest. It is called before every round. nil:
 	// there is no manifest.
 	Manifest func() ([]byte, error)

@@ -119,6 +119,9 @@ func (b *Bootstrapper) dialSeed(ctx context.Context, s seed) {
 		b.ask(ctx, s.ID)
 		return
 	}
+	if b.deps.Explain != nil {
+		err = b.deps.Explain(s.ID, err)
+	}
 	level := slog.LevelDebug
 	b.update(s.ID, func(st *seedState) {
 		if !st.warned {

@@ -1,7 +1,9 @@
 package seeds
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +23,9 @@ func TestTiers(t *testing.T) {
 	for range 4 {
 		synctest.Test(t, func(t *testing.T) {
 			d, seeds := newFakeDialer(), peers(t, 0, 1)
-			b := begin(t, configOf(t, seeds), Deps{Dialer: d})
+			b := begin(t, configOf(t, seeds), Deps{Dialer: d, Explain: func(p peer.ID, err error) error {
+				return fmt.Errorf("%s in words: %w", p, err)
+			}})
 			time.Sleep(30 * time.Minute)
 			dials := d.of(seeds[0].ID)
 			for i, w := range append(tiers[:], 5*time.Minute, 5*time.Minute) {
@@ -30,8 +34,8 @@ func TestTiers(t *testing.T) {
 				}
 			}
 			first[dials[1]] = true
-			if s := b.Seeds()[0]; s.Connected || s.Tries != len(dials) || s.LastError == "" || !s.LastSuccess.IsZero() ||
-				s.Source != FromConfig {
+			if s := b.Seeds()[0]; s.Connected || s.Tries != len(dials) || !s.LastSuccess.IsZero() || s.Source != FromConfig ||
+				!strings.HasPrefix(s.LastError, seeds[0].ID.String()+" in words: ") {
 				t.Errorf("after %d dials: %+v", len(dials), s)
 			}
 			d.set(true, seeds[0].ID)
