@@ -9,11 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"allium/gateway/api"
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
+	"allium/protocols/ticket"
 )
 
 // site is a directory with something of everything.
@@ -366,7 +369,23 @@ func TestLanding(t *testing.T) {
 	shared, object := "allium15vqqzq2cyr4g793akwrg9yj7gjgutevdfwe4qmhcc98t0z5xayyv2cj2vusq7pz"+
 		"cycqzgzqpzgsg4z8rm46qnuv4l4fdktfuhfwh9jn8pxl3m9qjr0ehfzqpks8k7hq6a6mng",
 		"/b3/b3:ea8f163db38682925e4491c5e58d4bb3506ef8c14eb78a86e908c5624a67200f"
+	sharer, err := peer.Decode("12D3KooWE4239U7UocwvYzy1zc4TNYj54dUB2XWKEPgZJCCWAeKJ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(name string, directory bool) string {
+		text, err := ticket.Ticket{Root: root, Peer: sharer, Name: name, Directory: directory}.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
 	for key, want := range map[string]string{
+		named("a b.zip", false):          "/o/" + root.String() + "/a%20b.zip",
+		named("a b.zip", false) + "/c":   "/b3/" + root.String() + "/c",
+		named("photos", true):            "/b3/" + root.String() + "/",
+		"Blog.Site":                      "/n/blog.site",
+		"blog.site/2026/":                "/n/blog.site/2026/",
 		root.String():                    "/b3/" + root.String(),
 		" " + root.String() + "/a b/c/ ": "/b3/" + root.String() + "/a%20b/c/",
 		"/b3/" + root.String():           "/b3/" + root.String(),
@@ -378,8 +397,23 @@ func TestLanding(t *testing.T) {
 		if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != want {
 			t.Errorf("%q: %s to %q, want %q", key, a.Status, a.Header.Get("Location"), want)
 		}
+		if key = strings.TrimSpace(key); strings.HasPrefix(want, "/b3/") && !ticket.Is(key) {
+			continue // addresses are served there
+		}
+		a = do(t, "GET", base+"/b3/"+strings.ReplaceAll(key, " ", "%20"))
+		if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != want {
+			t.Errorf("below /b3/, %q: %s to %q, want %q", key, a.Status, a.Header.Get("Location"), want)
+		}
 	}
-	do(t, "GET", base+"/b3?key=hello").problem(t, status.BadAddress)
+	for key, want := range map[string]status.Outcome{
+		"hello": status.BadAddress, "b3:12.34": status.BadAddress, "..": status.BadAddress, "../x": status.BadAddress,
+		"blog.site/../x": status.BadRequest, "evil.org//x/..": status.BadRequest,
+	} {
+		do(t, "GET", base+"/b3?key="+url.QueryEscape(key)).problem(t, want)
+	}
+	if a := do(t, "GET", base+"/b3?key=hello"); !strings.Contains(a.body, "LABEL.ZONE") {
+		t.Errorf("a text of no form: %s", a.body)
+	}
 	do(t, "GET", base+"/b3?key="+shared[:50]).problem(t, status.BadAddress)
 	do(t, "GET", base+"/b3").problem(t, status.BadAddress)
 	if a := do(t, "GET", base+"/favicon.ico"); a.StatusCode != http.StatusOK ||

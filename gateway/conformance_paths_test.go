@@ -72,7 +72,7 @@ var pathTable = []asked{
 	{rfc: "RFC 3986 §3.3: empty segment", ask: "GET //healthz", code: 200, holds: "=ok\n"},
 	{rfc: "to no other host", ask: "GET //evil.example", code: 404, reason: "not_found", want: "Location:"},
 	{rfc: "to no other host", ask: "GET //evil.example/b3/{dir.b3}", code: 404, reason: "not_found", want: "Location:"},
-	{rfc: "to no other host", ask: "GET //b3//evil.example/docs", code: 400, reason: "bad_address", want: "Location:"},
+	{rfc: "to no other host", ask: "GET //b3//evil.example/docs", code: 303, want: "Location: /n/evil.example/docs"},
 	{rfc: "reading alone", ask: "PUT //o/{new.b3}", with: []string{"{put}"}, code: 404, reason: "not_found"},
 	{rfc: "RFC 3986 §3.3: empty segment", ask: "GET /b3/{file}", code: 400, reason: "bad_address"},
 	{rfc: "RFC 3986 §3.3: a parameter is a name", ask: "GET {file};v=1", code: 404, reason: "not_found"},

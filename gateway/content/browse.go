@@ -11,6 +11,7 @@ import (
 	"allium/gateway/exchange"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
+	"allium/protocols/ticket"
 )
 
 func (g *Handlers) browseEndpoint() exchange.Endpoint {
@@ -21,11 +22,15 @@ func (g *Handlers) browseEndpoint() exchange.Endpoint {
 			"{path} is an address and a path below it.",
 		More: "A directory without the slash at its end is redirected. `%2F` is a slash, and `/./` and `//` are one; a " +
 			"directory or web page asked for in such a way is redirected. A symbolic link is redirected to its target " +
-			"inside the tree. `Accept: application/json` without text/html asks for a listing as JSON.",
+			"inside the tree. A name or a ticket in place of the address is redirected to its page. " +
+			"`Accept: application/json` without text/html asks for a listing as JSON.",
 		Params:  pageParams,
 		Headers: contentHeaders,
-		Answers: browseAnswers,
-		Fails:   contentFails,
+		Answers: append(slices.Clone(browseAnswers), exchange.Reply{
+			Code: http.StatusSeeOther, Headers: []string{"Location", "Cache-Control"},
+			Doc: "the page of the name or the ticket that stands in place of the address",
+		}),
+		Fails: contentFails,
 		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
 			return g.browse(w, r, in)
 		},
@@ -53,13 +58,27 @@ var browseAnswers = slices.Concat(contentAnswers, []exchange.Reply{
 func (g *Handlers) browse(w *exchange.Response, r *http.Request, in exchange.Input) error {
 	t, err := parseTarget(in.Rest)
 	if err != nil {
-		return err
+		return browseOther(w, r, in.Rest, err)
 	}
 	t.uneven = t.uneven || in.Uneven
 	if t.rewritten {
 		return w.Redirect(r, http.StatusPermanentRedirect, t.url(t.slash))
 	}
 	return g.browseRoot(w, r, t)
+}
+
+// browseOther redirects to the page of a name or a ticket that stands where an address belongs. It returns err if
+// there is neither.
+func browseOther(w *exchange.Response, r *http.Request, rest string, err error) error {
+	key, t, bad := parsePath(rest)
+	if bad != nil || !ticket.Is(key) && !isName(key) {
+		return err
+	}
+	to, err := keyPage(key, t.names, t.slash)
+	if err != nil {
+		return err
+	}
+	return seeOther(w, r, to)
 }
 
 // browseRoot serves what t names below its root.

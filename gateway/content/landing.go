@@ -5,6 +5,7 @@ import (
 	_ "embed" // the pages, their style and their icon
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"allium/gateway/api"
@@ -65,9 +66,9 @@ func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
 func openEndpoint(id, path string) exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: id, Name: "open", Methods: exchange.Reading, Path: path, On: exchange.OnPublic, AnyQuery: true, ErrorPages: true,
-		Doc: "Redirects to the page of an address. The form of the first page leads here.",
+		Doc: "Redirects to the page of an address, a name or a ticket. The form of the first page leads here.",
 		Params: []exchange.Param{{
-			Name: "key", Kind: exchange.TextParam, Doc: "b3:… with or without a path below it",
+			Name: "key", Kind: exchange.TextParam, Doc: "b3:… or LABEL.ZONE, with or without a path below it, or a ticket",
 		}},
 		Answers: []exchange.Reply{{
 			Code: http.StatusSeeOther, Headers: []string{"Location", "Cache-Control"}, Doc: "the page of that key",
@@ -77,45 +78,67 @@ func openEndpoint(id, path string) exchange.Endpoint {
 	}
 }
 
-// openKey serves /b3?key=b3:…[/path] or with a ticket, the form of the first page. It redirects to the page of
-// that key, which may be written in any way that address.Canonical understands.
+// openKey serves /b3?key=…, the form of the first page. It redirects to the page of an address, which may be
+// written in any way that address.Canonical understands, of a name, or of what a ticket names.
 func openKey(w *exchange.Response, r *http.Request) error {
 	key, err := address.Canonical(strings.TrimSpace(r.URL.Query().Get("key")))
 	if err != nil {
 		return err
 	}
-	r.URL.RawQuery = ""
 	first, rest, _ := strings.Cut(key, "/")
-	root, err := rootOf(first)
+	var names []string
+	for name := range strings.SplitSeq(strings.Trim(rest, "/"), "/") {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	to, err := keyPage(first, names, strings.HasSuffix(rest, "/"))
 	if err != nil {
 		return err
 	}
-	t := target{root: root}
-	for name := range strings.SplitSeq(strings.Trim(rest, "/"), "/") {
-		if name != "" {
-			t.names = append(t.names, name)
-		}
-	}
-	to := t.url(strings.HasSuffix(rest, "/"))
-	if _, err := parseTarget(strings.TrimPrefix(to, "/b3/")); err != nil {
+	if _, _, err := parsePath(strings.TrimPrefix(to, "/")); err != nil {
 		return err // browsers resolve ".." themselves and would go elsewhere
 	}
-	h := w.Header()
-	h.Set("Location", w.Prefix+to)
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", "0") // for HEAD too
-	w.WriteHeader(http.StatusSeeOther)
-	return nil
+	r.URL.RawQuery = ""
+	return seeOther(w, r, to)
 }
 
-// rootOf parses an address in any case, or takes it from a ticket. Nothing else in a ticket counts here: a
-// visitor does not make the gateway dial.
-func rootOf(text string) (b3.Root, error) {
-	if ticket.Is(text) {
-		t, err := ticket.Parse(text)
-		return t.Root, err
+// seeOther redirects to another page of this gateway, for now.
+func seeOther(w *exchange.Response, r *http.Request, to string) error {
+	w.Caching = "no-store"
+	return w.Redirect(r, http.StatusSeeOther, to)
+}
+
+// keyPage returns the path of the page of a root, a name or a ticket, and of what is below it. A file that a
+// ticket names keeps its name. Nothing else in a ticket counts here: a visitor does not make the gateway dial.
+// The error is bad_address.
+func keyPage(key string, names []string, slash bool) (string, error) {
+	if ticket.Is(key) {
+		t, err := ticket.Parse(key)
+		switch {
+		case err != nil:
+			return "", err
+		case len(names) == 0 && !t.Directory && t.Name != "":
+			return "/o/" + t.Root.String() + "/" + url.PathEscape(t.Name), nil
+		}
+		return target{root: t.Root, names: names}.url(slash || len(names) == 0 && t.Directory), nil
 	}
-	return b3.Parse(strings.ToLower(text))
+	lower := strings.ToLower(key)
+	if isName(lower) {
+		return target{name: lower, names: names}.url(slash), nil
+	}
+	root, err := b3.Parse(lower)
+	if err != nil && !strings.HasPrefix(lower, "b3:") {
+		err = status.Errorf(status.BadAddress, "%q is no address of this gateway: an address is b3: and 64 hex digits, "+
+			"a name is LABEL.ZONE, and a ticket begins with allium1", exchange.Clip(key))
+	}
+	return target{root: root, names: names}.url(slash), err
+}
+
+// isName reports whether a key is meant as LABEL.ZONE.
+func isName(key string) bool {
+	label, zone, _ := strings.Cut(key, ".")
+	return label != "" && zone != "" && !strings.Contains(key, ":")
 }
 
 func faviconEndpoint() exchange.Endpoint {
