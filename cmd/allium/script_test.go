@@ -68,6 +68,11 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("SCENARIOS", scenarios)
+			docs, err := filepath.Abs("../../docs")
+			if err != nil {
+				return err
+			}
+			env.Setenv("DOCS", docs)
 			nodes := &scriptNodes{running: map[string]*scriptNode{}}
 			env.Values[nodesKey{}] = nodes
 			env.Defer(nodes.killAll)
