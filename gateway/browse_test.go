@@ -406,7 +406,8 @@ func TestLanding(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]status.Outcome{
-		"hello": status.BadAddress, "b3:12.34": status.BadAddress, "..": status.BadAddress, "../x": status.BadAddress,
+		"hello": status.BadAddress, `\..`: status.BadAddress, "a b.c": status.BadAddress,
+		"b3:12.34": status.BadAddress, "..": status.BadAddress, "../x": status.BadAddress,
 		"blog.site/../x": status.BadRequest, "evil.org//x/..": status.BadRequest,
 	} {
 		do(t, "GET", base+"/b3?key="+url.QueryEscape(key)).problem(t, want)

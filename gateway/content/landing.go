@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
 	"allium/protocols/address"
 	"allium/protocols/b3"
+	"allium/protocols/name"
 	"allium/protocols/status"
 	"allium/protocols/ticket"
 )
@@ -87,9 +89,9 @@ func openKey(w *exchange.Response, r *http.Request) error {
 	}
 	first, rest, _ := strings.Cut(key, "/")
 	var names []string
-	for name := range strings.SplitSeq(strings.Trim(rest, "/"), "/") {
-		if name != "" {
-			names = append(names, name)
+	for part := range strings.SplitSeq(strings.Trim(rest, "/"), "/") {
+		if part != "" {
+			names = append(names, part)
 		}
 	}
 	to, err := keyPage(first, names, strings.HasSuffix(rest, "/"))
@@ -135,10 +137,13 @@ func keyPage(key string, names []string, slash bool) (string, error) {
 	return target{root: root, names: names}.url(slash), err
 }
 
-// isName reports whether a key is meant as LABEL.ZONE.
+// isName reports whether a key is meant as LABEL.ZONE, of which each part is a label.
 func isName(key string) bool {
-	label, zone, _ := strings.Cut(key, ".")
-	return label != "" && zone != "" && !strings.Contains(key, ":")
+	parts := strings.Split(key, ".")
+	return len(parts) > 1 && !slices.ContainsFunc(parts, func(part string) bool {
+		_, err := name.ParseLabel(part)
+		return err != nil
+	})
 }
 
 func faviconEndpoint() exchange.Endpoint {
