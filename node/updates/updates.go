@@ -14,8 +14,8 @@
 //     when the TTL ends.
 //
 // One update: a node publishes a record and calls [Updates.Announce], which sends it at once if Gap has passed.
-// If not, [Updates.Run] sends it then. Each node that receives the message calls [Updates.Validate], relays it, and calls
-// [Updates.Handle], which passes the record to [Deps.Learned]. A second message in Gap is not relayed.
+// If not, [Updates.Run] sends it then. Each node that receives the message calls [Updates.Validate], relays it,
+// and calls [Updates.Handle], which passes the record to [Deps.Learned]. A second message in Gap is not relayed.
 // Validate keeps the record, and Run sends it later as a message of its own, as pubsub does not relay one
 // that it has seen.
 package updates
