@@ -8,12 +8,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
 	"allium/protocols/address"
 	"allium/protocols/b3"
-	"allium/protocols/name"
 	"allium/protocols/status"
 	"allium/protocols/ticket"
 )
@@ -137,12 +137,12 @@ func keyPage(key string, names []string, slash bool) (string, error) {
 	return target{root: root, names: names}.url(slash), err
 }
 
-// isName reports whether a key is meant as LABEL.ZONE, of which each part is a label.
+// isName reports whether a key is meant as LABEL.ZONE: parts of letters, digits and hyphens. Whether it is a
+// name, the page of it says.
 func isName(key string) bool {
 	parts := strings.Split(key, ".")
-	return len(parts) > 1 && !slices.ContainsFunc(parts, func(part string) bool {
-		_, err := name.ParseLabel(part)
-		return err != nil
+	return len(parts) > 1 && !slices.Contains(parts, "") && !strings.ContainsFunc(key, func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.M, unicode.Nd) && r != '-' && r != '.'
 	})
 }
 
