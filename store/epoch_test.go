@@ -52,6 +52,9 @@ func lastSegment(t *testing.T, fs vfs.FS) string {
 // power fails and the index is lost, whole records of the earlier life follow;
 // none of them is taken for one of now.
 func TestForgedRecords(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens a store again and again; TestRebuildCrash has its goroutines")
+	}
 	t.Parallel()
 	disk := vfs.NewCrashableMem()
 	cfg := tiny()

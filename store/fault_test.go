@@ -284,7 +284,7 @@ func TestReadFault(t *testing.T) {
 // is there, then and after a restart.
 func TestFullDiskAtEveryWrite(t *testing.T) {
 	t.Parallel()
-	for first := int64(0); ; first += 4 {
+	for first := int64(0); ; first += int64(4 * every(1)) {
 		disk := vfs.NewMem()
 		var writes atomic.Int64
 		var on atomic.Bool

@@ -276,7 +276,10 @@ func TestHotRaces(t *testing.T) {
 			})
 		}
 	}
-	const rounds = 60
+	rounds := 60
+	if testing.Short() {
+		rounds = 15
+	}
 	var writers sync.WaitGroup
 	for _, p := range objects {
 		writers.Go(func() {
