@@ -18,15 +18,11 @@ var mismatch = regexp.MustCompile(`peer id mismatch: expected \w+, but remote ke
 
 // DialError returns why a peer was not reached, in words, and what to do.
 func DialError(id peer.ID, err error) error {
-	var other sec.ErrPeerIDMismatch
+	other := answering(err)
 	switch {
-	case errors.As(err, &other):
-		return status.Errorf(status.TransportDown,
-			"%s is not at that address: %s answers there; check the id after /p2p/", id, other.Actual)
-	case mismatch.MatchString(err.Error()): // QUIC and TLS wrap it as text
+	case other != "":
 		return &status.Error{Outcome: status.TransportDown, Err: err, Message: fmt.Sprintf(
-			"%s is not at that address: %s answers there; check the id after /p2p/", id,
-			mismatch.FindStringSubmatch(err.Error())[1])}
+			"%s is not at that address: %s answers there; check the id after /p2p/", id, other)}
 	case AboutClock(err):
 		return status.Errorf(status.TransportDown,
 			"%s cannot be reached: its certificate is not valid by this machine's clock: %w; set the clocks of both",
@@ -41,6 +37,18 @@ func DialError(id peer.ID, err error) error {
 	}
 	return &status.Error{Outcome: status.TransportDown, Err: err, Message: fmt.Sprintf(
 		"%s cannot be reached (%s); check that it runs and listens there", id, DialReasons(err))}
+}
+
+// answering returns the peer that answered in place of the one that was dialled, "" if none did.
+func answering(err error) string {
+	var other sec.ErrPeerIDMismatch
+	if errors.As(err, &other) {
+		return other.Actual.String()
+	}
+	if found := mismatch.FindStringSubmatch(err.Error()); found != nil { // QUIC and TLS wrap it as text
+		return found[1]
+	}
+	return ""
 }
 
 // AboutClock reports whether a certificate was refused for its time. A remote peer
