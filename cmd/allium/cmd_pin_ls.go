@@ -18,10 +18,11 @@ func (a *app) pinLsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the pins: address, size, kind, label, age and path",
-		Long: `List the pins: its address, what it keeps, whether it is direct or recursive, its
-label, when it was set, and the path from which the object was added here last. The
-size is that of the object and of all files below it; ≥ stands before one that may be
-larger, because something is not stored here or the pins name more than 65,536 entries.
+		Long: `List the pins, each with its address, the size of what it keeps, whether it is direct
+or recursive, its label, when it was set, and the path from which the object was added
+here last. The size is that of the object and of all files below it; ≥ stands before
+one that may be larger, because something is not stored here or the pins name more than
+65,536 entries.
 
 The copies that this node keeps for other members of its cluster have one line
 together; --all lists each. --json lists all, and "allium pin import" reads that.`,
