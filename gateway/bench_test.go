@@ -26,6 +26,7 @@ func (p *provenObjects) Open(context.Context, b3.Root, content.OpenOptions) (con
 	return p, nil
 }
 func (p *provenObjects) Memory(b3.Root) []byte { return nil }
+func (p *provenObjects) Cached(b3.Root) bool   { return false }
 func (p *provenObjects) Size() int64           { return int64(len(p.data)) }
 func (p *provenObjects) Close() error          { return nil }
 

@@ -96,6 +96,7 @@ func TestShortContent(t *testing.T) {
 type shortObjects struct{}
 
 func (shortObjects) Memory(b3.Root) []byte { return nil }
+func (shortObjects) Cached(b3.Root) bool   { return false }
 
 func (shortObjects) Open(context.Context, b3.Root, content.OpenOptions) (content.Content, error) {
 	return shortObjects{}, nil

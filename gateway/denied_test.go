@@ -62,6 +62,8 @@ func (w *seenObjects) Memory(root b3.Root) []byte {
 	return nil
 }
 
+func (w *seenObjects) Cached(root b3.Root) bool { return w.Memory(root) != nil }
+
 // denying runs a gateway with a denylist of those lines.
 func denying(t testing.TB, memory bool, lines func(*fakeObjects) []string) (*testNode, *seenObjects,
 	func(lines ...string) error) {

@@ -70,6 +70,9 @@ func (f *fakeObjects) Open(ctx context.Context, root b3.Root, o content.OpenOpti
 // Memory implements Objects: nothing of a fake lies in RAM.
 func (f *fakeObjects) Memory(b3.Root) []byte { return nil }
 
+// Cached implements Objects.
+func (f *fakeObjects) Cached(b3.Root) bool { return false }
+
 type fakeContent struct{ *fakeObject }
 
 func (c *fakeContent) Size() int64  { return int64(len(c.data)) }

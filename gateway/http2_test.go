@@ -221,6 +221,9 @@ type stuckObjects struct {
 // Memory implements Objects.
 func (*stuckObjects) Memory(b3.Root) []byte { return nil }
 
+// Cached implements Objects.
+func (*stuckObjects) Cached(b3.Root) bool { return false }
+
 func (s *stuckObjects) Open(context.Context, b3.Root, content.OpenOptions) (content.Content, error) {
 	s.mu.Lock()
 	s.in++

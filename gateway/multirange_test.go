@@ -34,6 +34,8 @@ func (h hotObjects) Memory(root b3.Root) []byte {
 	return nil
 }
 
+func (h hotObjects) Cached(root b3.Root) bool { return h.Memory(root) != nil }
+
 // wantedParts is what an answer to ranges has to hold, by a mark on each byte:
 // what is asked for, and what is between where it is less than gap.
 func wantedParts(asked [][2]int, size, gap int) (parts [][2]int) {

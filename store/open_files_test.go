@@ -97,14 +97,23 @@ func TestKeptAreDropped(t *testing.T) {
 		_, err = o.Reader().ReadAt(make([]byte, 10), 2*b3.GroupSize)
 		return o.Failed(err)
 	}
+	wantCached := func(when string, root b3.Root, want bool) {
+		t.Helper()
+		if got := s.Cached(root); got != want {
+			t.Errorf("%s: Cached = %t", when, got)
+		}
+	}
 	for _, root := range roots {
+		wantCached("before it was opened", root, false)
 		if err := touch(root); err != nil {
 			t.Fatal(err)
 		}
+		wantCached("opened", root, true)
 	}
 	if err := s.Delete(t.Context(), roots[0]); err != nil {
 		t.Fatal(err)
 	}
+	wantCached("deleted", roots[0], false)
 	if err := touch(roots[0]); status.Of(err) != status.NotFound {
 		t.Errorf("deleted: %v", err)
 	}
@@ -122,6 +131,7 @@ func TestKeptAreDropped(t *testing.T) {
 			t.Errorf("damaged: %v", err)
 		}
 	}
+	wantCached("damaged", roots[1], false)
 	if s.openFiles.Len() != 0 {
 		t.Errorf("%d are kept", s.openFiles.Len())
 	}

@@ -111,7 +111,7 @@ func (g *Handlers) serveEncoding(b *body, r *http.Request, root b3.Root, negotia
 	if !inQuery && !inHeader && exchange.KnownFresh(r, baoTag(root, nil)) {
 		return e.notModified(w)
 	}
-	c, err := g.open(b.ctx, w, r, root, OpenOptions{Whole: r.Method == http.MethodGet && !inQuery && !inHeader})
+	c, err := g.open(b, r, root, OpenOptions{Whole: r.Method == http.MethodGet && !inQuery && !inHeader})
 	if err != nil {
 		return err
 	}

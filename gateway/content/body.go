@@ -17,7 +17,8 @@ type body struct {
 	w            *exchange.Response
 	ctx          context.Context // the request's, canceled when the content stalls too
 	header       func(*body)     // sends the header
-	stallTimer   *time.Timer     // nil: the bytes are in RAM and cannot stall
+	stallTimer   *time.Timer     // nil until mayStall starts it
+	cancel       context.CancelCauseFunc
 	stallTimeout time.Duration   // patience.Wait, or longer, once the header was sent
 
 	// The fields of an object's header.
@@ -44,6 +45,10 @@ func newBody(ctx context.Context, w *exchange.Response) *body {
 }
 
 func (b *body) free() {
+	if b.stallTimer != nil {
+		b.stallTimer.Stop()
+		b.cancel(nil)
+	}
 	*b = body{}
 	bodyPool.Put(b)
 }
@@ -52,18 +57,27 @@ func (b *body) free() {
 // for FirstByteTimeout, it cancels the body's context and returns timeout. An answer that has begun
 // rides out a pause of its sources: then no byte may arrive for patience.Wait.
 func (g *Handlers) withStallTimeout(w *exchange.Response, r *http.Request, f func(*body) error) error {
-	ctx, cancel := context.WithCancelCause(patience.With(r.Context()))
-	defer cancel(nil)
-	limit := g.cfg.FirstByteTimeout
-	stall := time.AfterFunc(limit, func() {
-		cancel(status.Errorf(status.Timeout, "cannot serve %s: no byte of it arrived for %s. "+
-			"Try again, or list the peers that provide it with `allium providers`", shorten(w.Root), limit))
-	})
-	defer stall.Stop()
-	b := newBody(ctx, w)
+	b := newBody(r.Context(), w)
 	defer b.free()
-	b.stallTimer, b.stallTimeout = stall, limit
-	return exchange.CauseOf(ctx, f(b))
+	b.stallTimeout = g.cfg.FirstByteTimeout
+	err := f(b)
+	return exchange.CauseOf(b.ctx, err)
+}
+
+// mayStall starts the stall timer, unless it runs, and returns the body's context. What lies in RAM cannot stall and
+// needs no timer.
+func (b *body) mayStall() context.Context {
+	if b.stallTimer != nil {
+		return b.ctx
+	}
+	ctx, cancel := context.WithCancelCause(patience.With(b.ctx))
+	root, limit := b.w.Root, b.stallTimeout
+	b.ctx, b.cancel = ctx, cancel
+	b.stallTimer = time.AfterFunc(limit, func() {
+		cancel(status.Errorf(status.Timeout, "cannot serve %s: no byte of it arrived for %s. "+
+			"Try again, or list the peers that provide it with `allium providers`", shorten(root), limit))
+	})
+	return ctx
 }
 
 // begin sends the header, unless it was sent.

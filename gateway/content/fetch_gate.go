@@ -107,12 +107,11 @@ func (c fetchedContent) Close() error {
 // open opens root. It opens a local object at once. For any other object it first gives up
 // the request's place among the admitted requests and waits for a permit of the fetch gate.
 // It returns precondition if the request has only-if-cached and the object is not local.
-func (g *Handlers) open(
-	ctx context.Context, w *exchange.Response, r *http.Request, root b3.Root, o OpenOptions,
-) (Content, error) {
+func (g *Handlers) open(b *body, r *http.Request, root b3.Root, o OpenOptions) (Content, error) {
 	if err := g.denylist.Object(root); err != nil {
 		return nil, err
 	}
+	w, ctx := b.w, b.mayStall()
 	o.LocalOnly = true
 	if !onlyIfCached(r) {
 		o.Admit = func(ctx context.Context) (leave func(), err error) { return g.fetching(ctx, w) }

@@ -37,12 +37,12 @@ type manifestReader struct {
 func (m *manifestReader) nodes() manifest.Nodes { return manifest.Nodes{Parts: m.part, Table: m.table} }
 
 // open opens a manifest. It returns ErrNotManifest for an object that is too large. The caller closes c.
-func (m *manifestReader) open(ctx context.Context, root b3.Root) (c Content, fetched bool, err error) {
+func (m *manifestReader) open(root b3.Root) (c Content, fetched bool, err error) {
 	o := OpenOptions{Via: m.top, Whole: true}
 	if root == m.top {
 		o = OpenOptions{} // top may be a large file
 	}
-	if c, err = m.g.open(ctx, m.b.w, m.r, root, o); err != nil {
+	if c, err = m.g.open(m.b, m.r, root, o); err != nil {
 		return nil, false, err
 	}
 	if c.Size() > manifest.MaxNode {
@@ -55,15 +55,15 @@ func (m *manifestReader) open(ctx context.Context, root b3.Root) (c Content, fet
 
 // table implements the function of [manifest.Nodes]. It looks for the manifest even if its table is kept: the denylist
 // may name it, the store may have lost it, and counts it as used.
-func (m *manifestReader) table(ctx context.Context, root b3.Root) (t *manifest.Table, err error) {
+func (m *manifestReader) table(_ context.Context, root b3.Root) (t *manifest.Table, err error) {
 	if err := m.g.denylist.Object(root); err != nil {
 		return nil, err
 	}
-	if t = m.g.directories.get(root); t != nil && m.g.objects.Memory(root) != nil {
+	if t = m.g.directories.get(root); t != nil && m.g.objects.Cached(root) {
 		m.b.w.LookupID = m.g.served(root)
 		return t, nil
 	}
-	c, fetched, err := m.open(ctx, root)
+	c, fetched, err := m.open(root)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (m *manifestReader) table(ctx context.Context, root b3.Root) (t *manifest.T
 			m.g.directories.done(root, t)
 		}
 	}()
-	if err = c.Copy(ctx, &whole, 0, whole.end); errors.Is(err, full) {
+	if err = c.Copy(m.b.ctx, &whole, 0, whole.end); errors.Is(err, full) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (m *manifestReader) table(ctx context.Context, root b3.Root) (t *manifest.T
 
 // part implements [manifest.Parts]. It returns ErrNotManifest for an object that is too large or does not begin with
 // the magic.
-func (m *manifestReader) part(ctx context.Context, root b3.Root, at int64) ([]byte, int64, error) {
+func (m *manifestReader) part(_ context.Context, root b3.Root, at int64) ([]byte, int64, error) {
 	if m.last.p != nil && root == m.lastRoot && at == m.last.start {
 		return m.last.p, m.lastSize, nil
 	}
@@ -103,7 +103,7 @@ func (m *manifestReader) part(ctx context.Context, root b3.Root, at int64) ([]by
 		return p[min(at, int64(len(p))):], int64(len(p)), nil
 	}
 	m.last.p = nil
-	c, fetched, err := m.open(ctx, root)
+	c, fetched, err := m.open(root)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -115,10 +115,10 @@ func (m *manifestReader) part(ctx context.Context, root b3.Root, at int64) ([]by
 		part.start, part.end = 0, size
 	}
 	if fetched { // all of it, so that the store has the next part
-		err = c.Copy(ctx, &part, 0, size)
+		err = c.Copy(m.b.ctx, &part, 0, size)
 	} else {
 		part.at = part.start
-		err = c.Copy(ctx, &part, part.start, part.end)
+		err = c.Copy(m.b.ctx, &part, part.start, part.end)
 	}
 	if err != nil {
 		return nil, 0, err

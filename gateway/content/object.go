@@ -85,12 +85,7 @@ func (g *Handlers) object(w *exchange.Response, r *http.Request, rest string) er
 		return g.withStallTimeout(w, r, func(b *body) error { return g.serveEncoding(b, r, root, negotiated) })
 	}
 	it := item{root: root, name: name, download: true, hasEncoding: true}
-	if p := g.objects.Memory(root); p != nil { // bytes in RAM cannot stall
-		b := newBody(r.Context(), w)
-		defer b.free()
-		return g.content(b, r, it, p)
-	}
-	return g.withStallTimeout(w, r, func(b *body) error { return g.content(b, r, it, nil) })
+	return g.withStallTimeout(w, r, func(b *body) error { return g.content(b, r, it, g.objects.Memory(root)) })
 }
 
 // cutName cuts the name off an escaped address with a name behind it. It returns anything else as it is.
@@ -138,7 +133,7 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 	} else {
 		whole := r.Method == http.MethodGet && r.Header.Get("Range") == ""
 		var err error
-		if c, err = g.open(b.ctx, w, r, it.root, OpenOptions{Via: it.via, Whole: whole}); err != nil {
+		if c, err = g.open(b, r, it.root, OpenOptions{Via: it.via, Whole: whole}); err != nil {
 			return err
 		}
 		defer c.Close()

@@ -25,6 +25,8 @@ type Objects interface {
 	// Memory returns the verified bytes of an object that is in RAM, and nil for any other
 	// object and for the empty one. It never waits. The caller must not change the bytes.
 	Memory(root b3.Root) []byte
+	// Cached reports whether the object is in RAM or its file is open, and counts as a use of it. It never waits.
+	Cached(root b3.Root) bool
 }
 
 // Served records that bytes from [Objects.Memory] answered a request, and returns the ID of that

@@ -70,7 +70,7 @@ var sniffed = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif"
 // preview serves the page of a file: what a browser can show of it, and how to get it. It reads at most maxPreview
 // bytes, all of them proved. Images, sounds, videos and PDF files are loaded by the browser, as content.
 func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executable bool) error {
-	c, err := g.open(b.ctx, b.w, r, it.root, OpenOptions{Via: it.via})
+	c, err := g.open(b, r, it.root, OpenOptions{Via: it.via})
 	if err != nil {
 		return err
 	}

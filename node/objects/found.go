@@ -99,6 +99,9 @@ func (f *Found) Served(root b3.Root) status.LookupID {
 // Memory implements content.Objects.
 func (f *Found) Memory(root b3.Root) []byte { return f.Local.Memory(root) }
 
+// Cached implements content.Objects.
+func (f *Found) Cached(root b3.Root) bool { return f.Local.Cached(root) }
+
 // remoteContent implements content.Content for an object that is fetched from peers. One
 // goroutine uses it at a time.
 type remoteContent struct {

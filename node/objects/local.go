@@ -41,6 +41,9 @@ func (l Local) Open(ctx context.Context, root b3.Root, _ content.OpenOptions) (c
 // Memory implements content.Objects.
 func (l Local) Memory(root b3.Root) []byte { return l.Store.Memory(root) }
 
+// Cached implements content.Objects.
+func (l Local) Cached(root b3.Root) bool { return l.Store.Cached(root) }
+
 // copyTo copies a source to w until ctx ends, and returns how many bytes w took. It returns an
 // error of the source as readErr, and one of the destination or the end of ctx as writeErr. At most
 // one of the two is set.

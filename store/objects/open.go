@@ -216,6 +216,28 @@ func (s *Objects) Memory(root b3.Root) []byte {
 	return o.Memory.Bytes()
 }
 
+// Cached reports whether root is in the RAM cache or its file is open, which proves that the store has it. Cached does not
+// read the disk and counts as a use.
+func (s *Objects) Cached(root b3.Root) bool {
+	if s.Memory(root) != nil {
+		return true
+	}
+	if s.p.deps.Files == nil || s.p.deps.Admission.Enter() != nil {
+		return false
+	}
+	defer s.p.deps.Admission.Leave()
+	if s.p.deps.Leases.Removing(root) {
+		return false
+	}
+	o := s.p.deps.Files.Get(root)
+	if o == nil {
+		return false
+	}
+	s.p.deps.Uses.Note(root, o.Entry.Added)
+	s.p.deps.Files.Release(o)
+	return true
+}
+
 // openMoved opens an object that was moved out and is not stored again yet. It returns nil if
 // there is none.
 func (p *Opener) openMoved(root b3.Root) *Object {
