@@ -13,6 +13,7 @@ import (
 	"allium/gateway/exchange"
 	"allium/gateway/index"
 	"allium/gateway/openapi"
+	"allium/gateway/policy"
 	"allium/gateway/server"
 	"allium/gateway/upload"
 	"allium/internal/limits"
@@ -33,12 +34,12 @@ type Deps struct {
 	Node         api.Node
 	Ready        func() api.Readiness // cheap, never waits
 	Version      api.Version
-	Capabilities exchange.Capabilities // nil: mutations over TCP are refused
-	Uploads      upload.Store          // nil: only the local API accepts uploads
-	Audit        exchange.Audit        // nil: nothing is recorded
-	Denylist     exchange.Denylist     // nil: nothing is denied
-	Socket       string                // path of the Unix socket (api.SocketPath); empty: none
-	ACMEDir      string                // directory of ACME's account and certificates; empty: in RAM
+	Capabilities policy.Capabilities // nil: mutations over TCP are refused
+	Uploads      upload.Store        // nil: only the local API accepts uploads
+	Audit        policy.Audit        // nil: nothing is recorded
+	Denylist     exchange.Denylist   // nil: nothing is denied
+	Socket       string              // path of the Unix socket (api.SocketPath); empty: none
+	ACMEDir      string              // directory of ACME's account and certificates; empty: in RAM
 
 	Now      func() time.Time      // the clock for certificates; nil: time.Now
 	Log      *slog.Logger          // nil: discards

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"allium/gateway/policy"
 	homedir "allium/node/home"
 
 	"allium/gateway/audit"
-	"allium/gateway/exchange"
 	"allium/node/readiness"
 	"allium/node/supervise"
 )
@@ -58,7 +58,7 @@ func (n *Node) warnMissingAudit() {
 
 // gatewayAudit returns the audit log as the gateway's interface: nil, not a nil
 // *audit.Log, if there is none.
-func (n *Node) gatewayAudit() exchange.Audit {
+func (n *Node) gatewayAudit() policy.Audit {
 	if n.audit == nil {
 		return nil
 	}

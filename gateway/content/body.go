@@ -19,7 +19,7 @@ type body struct {
 	header       func(*body)     // sends the header
 	stallTimer   *time.Timer     // nil until mayStall starts it
 	cancel       context.CancelCauseFunc
-	stallTimeout time.Duration   // patience.Wait, or longer, once the header was sent
+	stallTimeout time.Duration // patience.Wait, or longer, once the header was sent
 
 	// The fields of an object's header.
 	item        item

@@ -2,25 +2,17 @@ package exchange
 
 import (
 	"cmp"
-	"context"
 	"io"
 	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
 
+	"allium/gateway/policy"
 	"allium/internal/limits"
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
-
-// Capabilities verifies capability tokens. It is safe for concurrent use.
-type Capabilities interface {
-	// Verify returns what the token grants its bearer. It returns unauthenticated for a token
-	// that this node did not issue, and forbidden if the token does not allow ask. It neither
-	// waits nor stores the token.
-	Verify(ctx context.Context, token string, ask capability.Request) (capability.Grant, error)
-}
 
 // Origin is the client of a request: the peer of the connection or, behind a trusted proxy,
 // the client that the proxy names.
@@ -38,9 +30,9 @@ func (o Origin) BandwidthKey() string { return "http " + o.Group.String() }
 // Caller is the client of a request and its permissions.
 type Caller struct {
 	From          Origin
-	NoReadTimeout bool             // the client may take any time to send its body
-	Grant         capability.Grant // what the request's capability allows
-	Capabilities  Capabilities     // nil: the node has no keys to verify capabilities with
+	NoReadTimeout bool                // the client may take any time to send its body
+	Grant         capability.Grant    // what the request's capability allows
+	Capabilities  policy.Capabilities // nil: the node has no keys to verify capabilities with
 
 	// NeedsToken is true until Present has verified the capability that the body brings.
 	NeedsToken bool

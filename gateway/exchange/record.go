@@ -2,24 +2,12 @@ package exchange
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"net/netip"
 
 	"allium/gateway/audit"
 	"allium/protocols/capability"
 )
-
-// Audit records mutations and refusals; see [audit.Log]. It is safe for concurrent use.
-type Audit interface {
-	// Mutation returns when the record is durable. If it returns an error, the mutation must
-	// not begin.
-	Mutation(ctx context.Context, e audit.Event) (seq uint64, err error)
-	// Outcome records how the mutation with the number e.Of ended.
-	Outcome(ctx context.Context, e audit.Event)
-	// Refused records a refusal if its rate limit permits. It never waits.
-	Refused(e audit.Event)
-}
 
 // FreesSpace reports whether a request frees disk space or stops the node. The audit log
 // records such a request on a full disk too.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"allium/gateway/policy"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -49,10 +50,10 @@ type Response struct {
 	rc http.ResponseController // of t
 
 	Caller
-	CorrID string // X-Corr-ID
-	Page   bool   // an error is a page if the client prefers that
-	Audit  Audit  // nil: nothing is recorded
-	Prefix string // what the paths of this listener begin with for the client, without a slash at its end
+	CorrID string       // X-Corr-ID
+	Page   bool         // an error is a page if the client prefers that
+	Audit  policy.Audit // nil: nothing is recorded
+	Prefix string       // what the paths of this listener begin with for the client, without a slash at its end
 
 	// The handler sets these.
 	Root     b3.Root         // the requested address, zero for none

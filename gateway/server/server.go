@@ -16,6 +16,7 @@ import (
 	"allium/gateway/audit"
 	"allium/gateway/certs"
 	"allium/gateway/exchange"
+	"allium/gateway/policy"
 	"allium/internal/latch"
 	"allium/internal/limits"
 	"allium/protocols/status"
@@ -26,10 +27,10 @@ type Deps struct {
 	Table        []exchange.Endpoint
 	Bodies       *exchange.Bodies
 	Guard        *exchange.Guard
-	Capabilities exchange.Capabilities // nil: mutations over TCP are refused
-	Audit        exchange.Audit        // nil: nothing is recorded
-	Socket       string                // path of the Unix socket; empty: none
-	ACMEDir      string                // directory of ACME's account and certificates; empty: in RAM
+	Capabilities policy.Capabilities // nil: mutations over TCP are refused
+	Audit        policy.Audit        // nil: nothing is recorded
+	Socket       string              // path of the Unix socket; empty: none
+	ACMEDir      string              // directory of ACME's account and certificates; empty: in RAM
 
 	Now     func() time.Time // the clock for certificates; nil: time.Now
 	Log     *slog.Logger

@@ -23,7 +23,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/gateway/exchange"
 	"allium/internal/filewatch"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -52,8 +51,6 @@ type Verifier struct {
 	minted bool    // the ring had keys then; only read uses it
 }
 
-var _ exchange.Capabilities = (*Verifier)(nil)
-
 // New returns the verifier of the node with this identity, and reads the files. It
 // returns an error if a file exists and cannot be read.
 func New(
@@ -76,7 +73,7 @@ func New(
 	return c, nil
 }
 
-// Verify implements exchange.Capabilities. If the key of the token is unknown, it
+// Verify implements [allium/gateway/policy.Capabilities]. If the key of the token is unknown, it
 // waits until the files have been looked at, at most ringEvery, and tries again.
 func (c *Verifier) Verify(ctx context.Context, token string, ask capability.Request) (capability.Grant, error) {
 	g, err := c.verifier.Verify(token, ask)

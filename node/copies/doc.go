@@ -18,7 +18,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/gateway/exchange"
+	"allium/gateway/policy"
 	"allium/internal/limits"
 	"allium/node/capabilities"
 	"allium/node/coding"
@@ -59,7 +59,7 @@ type Deps struct {
 	Minter   *capabilities.Minter
 	Coded    func(root b3.Root)       // takes note that this node holds a piece of an object; it does not block
 	Denied   func(root b3.Root) error // an error for an object that the denylist names
-	Audit    exchange.Audit           // nil: there is no audit log
+	Audit    policy.Audit             // nil: there is no audit log
 	Changed  func(durability.Change)  // is told what changed; it does not wait
 	Records  ds.Datastore             // keeps what holders proved; nil: nothing does
 	Now      func() time.Time

@@ -23,7 +23,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/gateway/audit"
-	"allium/gateway/exchange"
+	"allium/gateway/policy"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/object"
@@ -36,8 +36,8 @@ import (
 // Deps are what a [Receiver] works with. Audit may be nil; all others are required.
 type Deps struct {
 	Store        *store.Store
-	Capabilities exchange.Capabilities
-	Audit        exchange.Audit
+	Capabilities policy.Capabilities
+	Audit        policy.Audit
 	// Shut returns an error while the node takes no writes.
 	Shut func() error
 	// Member returns an error for a peer that is no member of the cluster.
