@@ -198,7 +198,7 @@ var layers = map[string][]string{
 	},
 	"node/access":       {},
 	"node/amnesia":      {"node/config"},
-	"node/capabilities": {"node/home", "protocols/capability"},
+	"node/capabilities": {"protocols/capability"},
 	"node/clock":        {"protocols/session"},
 	"node/coding": {
 		"node/durability", "node/repair", "protocols/erasure", "protocols/object", "store", "store/durability",

@@ -10,6 +10,7 @@ import (
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/text"
 	"allium/node/capabilities"
+	homedir "allium/node/home"
 	"allium/protocols/address"
 	"allium/protocols/capability"
 	"allium/protocols/status"
@@ -49,16 +50,16 @@ func (a *app) capabilities() (capabilities.Files, error) {
 	return capabilities.Open(home), err
 }
 
-// audience is Audience of the capability files. Only "self" needs a home directory.
+// audience is [homedir.Audience] of the home directory. Only "self" needs one.
 func (a *app) audience(id string) (string, error) {
-	c := capabilities.Files{}
+	home := ""
 	if id == "self" {
 		var err error
-		if c, err = a.capabilities(); err != nil {
+		if home, err = a.homeDir(); err != nil {
 			return "", err
 		}
 	}
-	return c.Audience(id)
+	return homedir.Audience(home, id)
 }
 
 // caveatFlags are the flags that narrow a capability.
@@ -203,7 +204,7 @@ running node uses it at once.`,
 			if err != nil {
 				return err
 			}
-			caveats, err := f.caveats(cmd, c.Audience, time.Now())
+			caveats, err := f.caveats(cmd, a.audience, time.Now())
 			if err != nil {
 				return err
 			}

@@ -9,10 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	homedir "allium/node/home"
-
-	"github.com/libp2p/go-libp2p/core/peer"
-
 	"allium/internal/privatefile"
 	"allium/protocols/capability"
 	"allium/protocols/status"
@@ -151,29 +147,6 @@ func (c Files) Revoke(ctx context.Context, what capability.Revocation) error {
 // locked runs f while no other process changes the files.
 func (c Files) locked(ctx context.Context, f func() error) error {
 	return privatefile.Locked(ctx, c.home, f)
-}
-
-// Audience returns the canonical form of the peer id id. If id is "self", it returns
-// the peer id of the home directory's node.
-func (c Files) Audience(id string) (string, error) {
-	if id != "self" {
-		p, err := peer.Decode(id)
-		if err != nil {
-			return "", status.Errorf(status.BadRequest, "%q is not a peer id; `allium id` prints one", id)
-		}
-		return p.String(), nil
-	}
-	if _, err := os.Stat(filepath.Join(c.home, homedir.KeyFile)); err != nil {
-		return "", status.Errorf(status.BadRequest,
-			"%s has no identity yet, so a capability cannot be for it alone; run `allium init`, or write the peer id: %w",
-			c.home, err)
-	}
-	key, err := homedir.Identity(c.home, true)
-	if err != nil {
-		return "", err
-	}
-	p, err := peer.IDFromPrivateKey(key)
-	return p.String(), err
 }
 
 // readPrivate reads a file as [privatefile.Read] does. If there is no file, it

@@ -10,10 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	homedir "allium/node/home"
-
 	"github.com/libp2p/go-libp2p/core/crypto"
-	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"allium/internal/testkit"
@@ -314,30 +311,4 @@ func TestCapabilityHurry(t *testing.T) {
 			t.Errorf("after a poll there are %v keys", got)
 		}
 	})
-}
-
-// TestAudience: "self" is the home's own node, and everything else a peer id.
-func TestAudience(t *testing.T) {
-	t.Parallel()
-	home := t.TempDir()
-	c := Open(home)
-	if _, err := c.Audience("self"); status.Of(err) != status.BadRequest {
-		t.Errorf("%v", err)
-	}
-	key := aKey(t)
-	if err := homedir.Give(home, key); err != nil {
-		t.Fatal(err)
-	}
-	id, err := peer.IDFromPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, in := range []string{"self", id.String(), peer.ToCid(id).String()} {
-		if got, err := c.Audience(in); err != nil || got != id.String() {
-			t.Errorf("%s: %s, %v", in, got, err)
-		}
-	}
-	if _, err := c.Audience("me"); status.Of(err) != status.BadRequest {
-		t.Errorf("%v", err)
-	}
 }

@@ -110,6 +110,24 @@ func ID(home string) (peer.ID, error) {
 	return peer.IDFromPrivateKey(key)
 }
 
+// Audience returns the canonical form of the peer id id, for a capability that is good for that peer alone. If id is
+// "self", it returns the peer id of the home directory's node, and otherwise it needs no home.
+func Audience(home, id string) (string, error) {
+	if id != "self" {
+		p, err := peer.Decode(id)
+		if err != nil {
+			return "", status.Errorf(status.BadRequest, "%q is not a peer id; `allium id` prints one", id)
+		}
+		return p.String(), nil
+	}
+	p, err := ID(home)
+	if status.Of(err) == status.NotFound {
+		return "", status.Errorf(status.BadRequest,
+			"%s has no identity yet, so a capability cannot be for it alone; run `allium init`, or write the peer id", home)
+	}
+	return p.String(), err
+}
+
 // Lost returns status.Corrupt if a node has run in the home directory and its identity is
 // missing. Otherwise it returns nil, also if the identity cannot be read.
 func Lost(home string) error {
