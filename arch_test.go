@@ -215,7 +215,7 @@ var layers = map[string][]string{
 		"protocols/capability", "protocols/erasure", "protocols/object", "protocols/repair", "protocols/session",
 		"store", "store/durability", "store/meta",
 	},
-	"node/descriptors": {"node/config", "node/readiness", "store"},
+	"node/descriptors": {"node/config", "store"},
 	"node/dnslink":     {"protocols/address", "protocols/name"},
 	"node/durability": {
 		"node/repair", "protocols/erasure", "protocols/record", "store", "store/durability", "store/meta",

@@ -54,7 +54,10 @@ func (n *Node) gates() []readiness.Gate {
 		{Name: "audit", Scope: readiness.Writes, Check: n.auditGate},
 		{Name: "durability", Scope: readiness.Writes, Check: n.durabilityGate},
 		{Name: "descriptors", Check: func() readiness.Reading {
-			return descriptors.Reading(n.store.Stats().Files.Last, time.Now())
+			short, what := descriptors.Short(n.store.Stats().Files.Last, time.Now())
+			r := readiness.YesNo(!short, what)
+			r.RetryAfter = time.Second
+			return r
 		}},
 		{Name: "bootstrap", Scope: readiness.Network, Check: n.bootstrapGate},
 		{Name: "routing_table", Scope: readiness.Network, Check: n.tableGate},

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"allium/node/config"
-	"allium/node/readiness"
 	"allium/protocols/status"
 	"allium/store"
 )
@@ -83,12 +82,10 @@ func Share(limit int64, cfg config.Config, log *slog.Logger) (int, error) {
 	return files, nil
 }
 
-// Reading says that a node is not ready for noDescriptorFor after last, when the process had no descriptor
-// left to open a file. Requests that need one get busy meanwhile.
-func Reading(last, now time.Time) readiness.Reading {
-	recent := !last.IsZero() && now.Sub(last) < noDescriptorFor
-	r := readiness.YesNo(!recent, fmt.Sprintf("the node had no file descriptor left and answered with busy; "+
-		"raise the limit of open files (ulimit -n, LimitNOFILE, now %d) or lower the bounds of connections", Limit()))
-	r.RetryAfter = time.Second
-	return r
+// Short reports whether the process had no descriptor left to open a file within noDescriptorFor before now: last is
+// when it had none, the zero time for never. Requests that need one get busy meanwhile. what says so, and what helps.
+func Short(last, now time.Time) (short bool, what string) {
+	short = !last.IsZero() && now.Sub(last) < noDescriptorFor
+	return short, fmt.Sprintf("the node had no file descriptor left and answered with busy; "+
+		"raise the limit of open files (ulimit -n, LimitNOFILE, now %d) or lower the bounds of connections", Limit())
 }
