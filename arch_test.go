@@ -225,7 +225,7 @@ var layers = map[string][]string{
 		"gateway/api", "protocols/delimited", "protocols/dht", "protocols/oap", "protocols/object",
 		"protocols/record",
 	},
-	"node/follow":    {"gateway/api", "node/tree", "node/tree/addcache", "node/tree/extract", "protocols/manifest"},
+	"node/follow":    {"gateway/api", "node/tree/addcache", "node/tree/extract", "protocols/manifest"},
 	"node/home":      {"node/config", "node/p2p"},
 	"node/homefiles": {},
 	"node/intake": {
@@ -269,7 +269,7 @@ var layers = map[string][]string{
 	"node/tree/addcache": {},
 	"node/tree/addpaths": {},
 	"node/tree/archive":  {"protocols/manifest"},
-	"node/tree/extract":  {"protocols/manifest"},
+	"node/tree/extract":  {"gateway/api", "protocols/manifest"},
 	"node/tree/watch":    {},
 	"node/updates":       {"protocols/name"},
 	"node/zones":         {"protocols/name"},

@@ -9,7 +9,6 @@ import (
 
 	"allium/gateway/api"
 	"allium/internal/limits"
-	"allium/node/tree"
 	"allium/node/tree/extract"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -23,7 +22,7 @@ const maxAside = 100
 
 // Source is the part of [api.Reader] that an update needs.
 type Source interface {
-	tree.FileReader
+	extract.FileReader
 	Diff(ctx context.Context, from, to string) iter.Seq2[api.Change, error]
 }
 
@@ -136,7 +135,7 @@ func (u *update) list(ctx context.Context, key string) error {
 		if c.New == nil || (c.Path == "") == begun {
 			return status.Errorf(status.Upstream, "the node's listing of %s has %q where it cannot be", key, c.Path)
 		}
-		e := tree.ManifestEntry(*c.New)
+		e := extract.ManifestEntry(*c.New)
 		if !begun && e.Kind != manifest.Directory {
 			return status.Errorf(status.BadRequest, "it stands for a %s; a directory is needed", e.Kind)
 		}
@@ -192,7 +191,7 @@ func (u *update) fetch(ctx context.Context) (err error) {
 	if err := staged.keep(u.staged); err != nil {
 		return err
 	}
-	files := tree.Fetcher{From: u.s}
+	files := extract.Fetcher{From: u.s}
 	files.Write = func(_ string, e manifest.Entry, r io.Reader) error { return staged.put(e, r) }
 	if u.o.Report != nil {
 		files.Report = func(p api.Progress) {

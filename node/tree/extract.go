@@ -78,12 +78,12 @@ func extractStream(x *extract.Extractor, s *api.Stream, report api.ProgressFunc)
 	if s.Kind == api.File {
 		p.TotalBytes = s.Size
 		return x.FileBy("", s.Size, s.Executable, func(f *os.File) (bool, error) {
-			return writeFile(x, f, s, &progressReader{s.Body, report, &p})
+			return writeFile(x, f, s, &extract.ProgressReader{Reader: s.Body, Report: report, Progress: &p})
 		})
 	}
 	p.TotalBytes = s.TreeBytes
 	tr := tar.NewReader(s.Body)
-	file := &progressReader{tr, report, &p}
+	file := &extract.ProgressReader{Reader: tr, Report: report, Progress: &p}
 	for {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
@@ -116,7 +116,7 @@ func extractStream(x *extract.Extractor, s *api.Stream, report api.ProgressFunc)
 
 // writeFile lets the reader of the stream write the file, or replace it, if it can. Otherwise, or if that fails before
 // the first byte, it copies the body.
-func writeFile(x *extract.Extractor, f *os.File, s *api.Stream, body *progressReader) (moved bool, err error) {
+func writeFile(x *extract.Extractor, f *os.File, s *api.Stream, body *extract.ProgressReader) (moved bool, err error) {
 	if s.WriteFile == nil {
 		return false, x.Fill(f, s.Size, body)
 	}
@@ -124,7 +124,7 @@ func writeFile(x *extract.Extractor, f *os.File, s *api.Stream, body *progressRe
 	if err != nil {
 		path = "" // the directory was removed
 	}
-	report := progressOf(s, body.report)
+	report := progressOf(s, body.Report)
 	var begun atomic.Bool
 	moved, err = s.WriteFile(f, path, func(p api.Progress) {
 		begun.Store(true)
@@ -138,20 +138,4 @@ func writeFile(x *extract.Extractor, f *os.File, s *api.Stream, body *progressRe
 		return false, err
 	}
 	return false, x.Fill(f, s.Size, body)
-}
-
-// progressReader reports the bytes that are read through it.
-type progressReader struct {
-	r      io.Reader
-	report api.ProgressFunc // may be nil
-	p      *api.Progress
-}
-
-func (m *progressReader) Read(p []byte) (int, error) {
-	n, err := m.r.Read(p)
-	m.p.Bytes += int64(n)
-	if m.report != nil {
-		m.report(*m.p)
-	}
-	return n, err
 }

@@ -23,7 +23,7 @@ type UpdateStats = extract.UpdateStats
 func Update(
 	ctx context.Context, s api.Reader, key, target string, o UpdateOptions, report api.ProgressFunc,
 ) (top api.Entry, stats UpdateStats, err error) {
-	u := updating{files: Fetcher{From: s, Report: report}}
+	u := updating{files: extract.Fetcher{From: s, Report: report}}
 	defer func() {
 		if u.up != nil {
 			stats = u.up.Stats()
@@ -64,14 +64,14 @@ func Update(
 // updating is an update under way.
 type updating struct {
 	up    *extract.Updater
-	files Fetcher
+	files extract.Fetcher
 }
 
 func (u *updating) entry(ctx context.Context, path string, e api.Entry) error {
 	if u.up == nil {
 		return status.Errorf(status.Upstream, "the node's listing begins with %q", path)
 	}
-	me := ManifestEntry(e)
+	me := extract.ManifestEntry(e)
 	need, err := u.up.Entry(path, me)
 	if err != nil || !need {
 		return err

@@ -1,4 +1,4 @@
-package tree
+package extract
 
 import (
 	"archive/tar"
@@ -65,7 +65,7 @@ func (f *Fetcher) Flush(ctx context.Context) error {
 	}
 	defer stream.Body.Close()
 	tr := tar.NewReader(stream.Body)
-	file := &progressReader{tr, f.Report, &f.done}
+	file := &ProgressReader{tr, f.Report, &f.done}
 	for _, n := range f.needed {
 		h, err := tr.Next()
 		if err != nil {
@@ -96,4 +96,20 @@ func ManifestEntry(e api.Entry) manifest.Entry {
 		me.Kind = manifest.Link
 	}
 	return me
+}
+
+// ProgressReader reports the bytes that are read through it.
+type ProgressReader struct {
+	io.Reader
+	Report   api.ProgressFunc // may be nil
+	Progress *api.Progress    // what is reported; Read adds to its bytes
+}
+
+func (m *ProgressReader) Read(p []byte) (int, error) {
+	n, err := m.Reader.Read(p)
+	m.Progress.Bytes += int64(n)
+	if m.Report != nil {
+		m.Report(*m.Progress)
+	}
+	return n, err
 }
