@@ -200,10 +200,7 @@ var layers = map[string][]string{
 	"node/amnesia":      {"node/config"},
 	"node/capabilities": {"protocols/capability"},
 	"node/clock":        {"protocols/session"},
-	"node/coding": {
-		"node/durability", "node/repair", "protocols/erasure", "protocols/object", "store", "store/durability",
-		"store/meta",
-	},
+	"node/coding":       {"node/repair", "protocols/erasure", "protocols/object", "store", "store/durability", "store/meta"},
 	"node/config": {
 		"gateway", "gateway/audit", "gateway/server", "node/config/document", "node/durability", "node/p2p",
 		"node/zones", "protocols/dht", "protocols/gossip", "protocols/hints", "protocols/object", "protocols/offer",

@@ -18,7 +18,6 @@ import (
 
 	"allium/internal/limits"
 	"allium/internal/testkit"
-	"allium/node/durability"
 	"allium/node/repair"
 	"allium/protocols/b3"
 	"allium/protocols/erasure"
@@ -152,11 +151,11 @@ func (c *cluster) members() (ids []peer.ID) {
 	return ids
 }
 
-func (c *cluster) holders(manifest b3.Root) (list []durability.Holder) {
+func (c *cluster) holders(manifest b3.Root) (list []plan.Holder) {
 	for _, x := range c.nodes {
 		x.mu.Lock()
 		if x.manifest != nil && x.root == manifest {
-			list = append(list, durability.Holder{ID: plan.ID(x.id), Piece: x.piece})
+			list = append(list, plan.Holder{ID: plan.ID(x.id), Piece: x.piece})
 		}
 		x.mu.Unlock()
 	}

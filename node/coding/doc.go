@@ -25,12 +25,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/limits"
-	"allium/node/durability"
 	"allium/node/repair"
 	"allium/protocols/b3"
 	"allium/protocols/erasure"
 	"allium/protocols/object"
 	"allium/store"
+	plan "allium/store/durability"
 )
 
 // Objects asks peers for objects and stores objects at them. A [object.Client] implements it.
@@ -49,7 +49,7 @@ type Deps struct {
 	// Coding returns the manifest of a coded object of which this node holds a piece, and its address.
 	Coding func(object b3.Root) (root b3.Root, m *erasure.Manifest, ok bool)
 	// Holders returns the members that proved a piece, by the address of the manifest.
-	Holders func(manifest b3.Root) []durability.Holder
+	Holders func(manifest b3.Root) []plan.Holder
 	// Missed takes note that a reader found no holder of a shard, by the address of the manifest. It waits for nothing.
 	Missed  func(manifest b3.Root)
 	Members func() []peer.ID           // the present members, this node among them
@@ -66,8 +66,6 @@ type Coder struct {
 	reads   *limits.Gate  // windows that are fetched for readers
 	starts  chan struct{} // bound: 1; has a token while the puts of one stripe's parity are admitted
 }
-
-var _ durability.Coder = (*Coder)(nil)
 
 // New returns a Coder.
 func New(d Deps) *Coder {

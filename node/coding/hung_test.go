@@ -9,7 +9,6 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/node/durability"
 	"allium/protocols/b3"
 	"allium/protocols/object"
 	plan "allium/store/durability"
@@ -89,8 +88,8 @@ func TestHungHolder(t *testing.T) {
 		t.Errorf("%s were asked for the second window, and %s hangs", h.gets, h.hung)
 	}
 
-	reader.deps.Holders = func(b3.Root) []durability.Holder {
-		return []durability.Holder{{ID: plan.ID(h.hung), Piece: plan.Whole}}
+	reader.deps.Holders = func(b3.Root) []plan.Holder {
+		return []plan.Holder{{ID: plan.ID(h.hung), Piece: plan.Whole}}
 	}
 	if s, err = reader.shards(manifest, reader.manifest); err != nil {
 		t.Fatal(err)
@@ -113,7 +112,7 @@ func TestUnknownHolder(t *testing.T) {
 	p := content(8 * b3.GroupSize)
 	object, _ := c.spread(p, 2, 1)
 	reader := c.nodes[2]
-	reader.deps.Holders = func(b3.Root) []durability.Holder { return nil }
+	reader.deps.Holders = func(b3.Root) []plan.Holder { return nil }
 	c.nodes[0].lose()
 	if got, err := reader.read(object, int64(len(p))-1, 1); err != nil || !bytes.Equal(got, p[len(p)-1:]) {
 		t.Errorf("the last byte: %x, %v", got, err)

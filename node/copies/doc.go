@@ -87,7 +87,7 @@ func New(p plan.Params, d Deps) (*Keeper, error) {
 	k.Coder = coding.New(coding.Deps{
 		Self: d.Self, Store: d.Store, Objects: d.Objects, Put: k.putObject,
 		Coding:  func(object b3.Root) (b3.Root, *erasure.Manifest, bool) { return k.Coding(object) },
-		Holders: func(manifest b3.Root) []durability.Holder { return k.Holders(manifest) },
+		Holders: func(manifest b3.Root) []plan.Holder { return k.Holders(manifest) },
 		Missed:  func(manifest b3.Root) { k.Missed(manifest) },
 		Members: k.present, Denied: d.Denied, Metrics: d.Metrics, Limits: d.Limits,
 	})

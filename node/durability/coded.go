@@ -286,7 +286,7 @@ func (s *Service) Codings(yield func(object b3.Root) bool) {
 
 // Holders returns the members that proved a piece of the coded object of a manifest, with that, and whether they
 // are present.
-func (s *Service) Holders(manifest b3.Root) []Holder {
+func (s *Service) Holders(manifest b3.Root) []durability.Holder {
 	v := s.deps.View()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,17 +294,11 @@ func (s *Service) Holders(manifest b3.Root) []Holder {
 	if e == nil {
 		return nil
 	}
-	var list []Holder
+	var list []durability.Holder
 	for _, c := range e.Status(v, s.p, s.deps.Now(), e.here, e.sure).Copies {
 		if c.State.Readable() && !c.Here {
-			list = append(list, Holder{c.ID, c.Piece})
+			list = append(list, durability.Holder{ID: c.ID, Piece: c.Piece})
 		}
 	}
 	return list
-}
-
-// Holder is a member and what it holds of a coded object.
-type Holder struct {
-	ID    durability.ID
-	Piece durability.Piece
 }

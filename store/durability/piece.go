@@ -8,6 +8,12 @@ type Piece uint8
 // Whole is a copy of the whole object.
 const Whole Piece = 0
 
+// Holder is a member and what it holds of a coded object.
+type Holder struct {
+	ID    ID
+	Piece Piece
+}
+
 // Shard returns the piece that is shard i of each stripe, from 0.
 func Shard(i int) Piece { return Piece(i + 1) }
 
