@@ -60,7 +60,7 @@ bench: build ## Run benchmarks, simulations, the reference pipe and 25 crash rou
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./internal/... ./protocols/... ./store/... ./resolver/... ./gateway/... ./testnet/...
 	ALLIUM_CRASH_ROUNDS=25 $(GO) test -run 'Crash' -count 1 -v ./store/
 	ALLIUM_SIM_HOSTS=200 $(GO) test -run 'TestHedging|TestReadyInALargeNetwork|TestSybils' -count 1 -timeout 60m -v ./protocols/dht/
-	ALLIUM_SIM_HOSTS=200 $(GO) test -run TestManyNodes -count 1 -timeout 60m -v ./store/durability/
+	ALLIUM_SIM_HOSTS=200 $(GO) test -run TestManyNodes -count 1 -timeout 60m -v ./store/cluster/plan/
 	$(GO) run ./bench -allium bin/allium
 
 .PHONY: torture

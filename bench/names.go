@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 )
 
 // The network of names: a seed, a publisher, a subscriber, and one that never heard of a name.

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )

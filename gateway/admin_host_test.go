@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/gateway/server"
 )
 

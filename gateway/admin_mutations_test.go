@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/gateway/server"
 	"allium/protocols/b3"
 	"allium/protocols/status"

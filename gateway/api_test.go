@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/gateway/server"
 	"allium/protocols/b3"
 	"allium/protocols/status"

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"allium/gateway/api"
-	"allium/gateway/audit"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
+	"allium/gateway/policy/audit"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"

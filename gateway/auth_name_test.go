@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"allium/gateway/audit"
+	"allium/gateway/policy/audit"
 	"allium/protocols/b3"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"allium/gateway/audit"
 	"allium/gateway/exchange"
+	"allium/gateway/policy/audit"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/status"

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
 	"allium/protocols/status"

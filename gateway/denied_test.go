@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"allium/gateway/content"
-	"allium/gateway/denylist"
+	"allium/gateway/policy/denylist"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/gateway/server"
 	"allium/internal/testkit"
 	"allium/protocols/status"

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/internal/testkit"
 	"allium/protocols/status"
 )

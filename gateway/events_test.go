@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/gateway/server"
 	"allium/internal/limits"
 	"allium/internal/testkit"

@@ -9,8 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/node/coding"
-	"allium/node/objects"
+	"allium/node/local/opener"
 	"allium/node/p2p/reach"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
@@ -20,6 +19,7 @@ import (
 	"allium/resolver"
 	"allium/resolver/providers"
 	"allium/store"
+	"allium/store/cluster/shards"
 	"allium/store/meta"
 )
 
@@ -31,13 +31,13 @@ import (
 type peerStore struct {
 	st      *store.Store
 	denied  func(b3.Root) error
-	example *objects.Example
+	example *opener.Example
 	coded   codedObjects
 }
 
 // codedObjects are the objects of which this node holds shards.
 type codedObjects interface {
-	openCoded(ctx context.Context, root b3.Root) (*coding.Object, error)
+	openCoded(ctx context.Context, root b3.Root) (*shards.Object, error)
 	hasCoded(root b3.Root) bool
 }
 
@@ -86,7 +86,7 @@ func (s peerStore) Presence(ctx context.Context, roots []b3.Root) ([]b3.Presence
 // fetchStore is the store into which the resolver fetches. What belongs to the example needs no peer.
 type fetchStore struct {
 	st      *store.Store
-	example *objects.Example
+	example *opener.Example
 	coded   codedObjects
 }
 

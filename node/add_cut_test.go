@@ -7,8 +7,8 @@ import (
 	"allium/gateway/api"
 	"allium/node"
 	"allium/node/config"
+	"allium/node/files"
 	"allium/node/p2p"
-	"allium/node/tree"
 	"allium/protocols/status"
 )
 
@@ -27,7 +27,7 @@ func TestCutTarIsBadRequest(t *testing.T) {
 		}
 	}()
 	var whole bytes.Buffer
-	if err := tree.WriteTar(&whole, tree.DiskItems(newTree(t, 3))); err != nil {
+	if err := files.WriteTar(&whole, files.DiskItems(newTree(t, 3))); err != nil {
 		t.Fatal(err)
 	}
 	for at := 700; at < whole.Len()-1024; at += 512 * max(1, whole.Len()/(50*512)) {

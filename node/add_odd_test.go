@@ -15,9 +15,9 @@ import (
 	"allium/gateway/api"
 	"allium/node"
 	"allium/node/config"
+	"allium/node/files"
 	"allium/node/homefiles"
 	"allium/node/p2p"
-	"allium/node/tree"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -96,10 +96,10 @@ func getBack(t testing.TB, off *node.Offline, root b3.Root, target string) b3.Ro
 		t.Fatal(err)
 	}
 	defer s.Body.Close()
-	if err := tree.Extract(s, target, tree.ExtractOptions{AllowCaseCollisions: true}, nil); err != nil {
+	if err := files.Extract(s, target, files.ExtractOptions{AllowCaseCollisions: true}, nil); err != nil {
 		t.Fatalf("get refuses what add took: %v", err)
 	}
-	for a, err := range off.AddItems(t.Context(), tree.DiskItems(target), api.AddOptions{}, nil) {
+	for a, err := range off.AddItems(t.Context(), files.DiskItems(target), api.AddOptions{}, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestWhatAddTakesGetGivesBack(t *testing.T) {
 		if err := os.MkdirAll(top, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		files := []tarFile{{name: "top/"}}
+		entries := []tarFile{{name: "top/"}}
 		dirs := []string{"top"}
 		for range rapid.IntRange(1, 12).Draw(r, "entries") {
 			in := rapid.SampledFrom(dirs).Draw(r, "dir")
@@ -245,19 +245,19 @@ func TestWhatAddTakesGetGivesBack(t *testing.T) {
 			usable := filepath.Dir(disk) == filepath.Join(dir, filepath.FromSlash(in)) // neither . nor ..
 			switch rapid.IntRange(0, 2).Draw(r, "kind") {
 			case 0:
-				files = append(files, tarFile{name: name + "/"})
+				entries = append(entries, tarFile{name: name + "/"})
 				if usable && os.Mkdir(disk, 0o755) == nil {
 					dirs = append(dirs, name)
 				}
 			case 1:
 				target := oddTarget().Draw(r, "target")
-				files = append(files, tarFile{name: name, link: target})
+				entries = append(entries, tarFile{name: name, link: target})
 				if usable {
 					_ = os.Symlink(target, disk) // it may be there
 				}
 			default:
 				data := rapid.StringN(0, 3, 9).Draw(r, "data")
-				files = append(files, tarFile{name: name, data: data, mode: 0o111 * rapid.Int64Range(0, 1).Draw(r, "x")})
+				entries = append(entries, tarFile{name: name, data: data, mode: 0o111 * rapid.Int64Range(0, 1).Draw(r, "x")})
 				if _, err := os.Lstat(disk); usable && err != nil {
 					if err := os.WriteFile(disk, []byte(data), 0o644); err != nil && !strings.Contains(err.Error(), "too long") {
 						t.Fatal(err)
@@ -265,7 +265,7 @@ func TestWhatAddTakesGetGivesBack(t *testing.T) {
 				}
 			}
 		}
-		shuffled := rapid.Permutation(files).Draw(r, "order")
+		shuffled := rapid.Permutation(entries).Draw(r, "order")
 		got, err := addTar(t, off, tarOf(t, shuffled...), api.SkipBadEntries)
 		if err != nil && (status.Of(err) != status.BadRequest ||
 			!strings.Contains(err.Error(), "and as a directory") && !strings.Contains(err.Error(), "cannot be added")) {
@@ -276,7 +276,7 @@ func TestWhatAddTakesGetGivesBack(t *testing.T) {
 				r.Fatalf("the tar was %s, and came back as %s", a.Root, back)
 			}
 		}
-		disk := tree.NewDisk([]string{top}, api.SkipBadEntries, homefiles.Own{})
+		disk := files.NewDisk([]string{top}, api.SkipBadEntries, homefiles.Own{})
 		if _, err := disk.Check(t.Context()); err != nil {
 			r.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"allium/gateway/policy"
 	homedir "allium/node/home"
 
-	"allium/gateway/audit"
+	"allium/gateway/policy/audit"
 	"allium/node/readiness"
 	"allium/node/supervise"
 )

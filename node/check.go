@@ -8,16 +8,16 @@ import (
 	"strings"
 	"time"
 
-	"allium/node/access"
-	"allium/node/capabilities"
+	"allium/gateway/policy/access"
+	"allium/gateway/policy/capabilities"
 	homedir "allium/node/home"
 
 	"allium/gateway/api"
-	"allium/gateway/denylist"
+	"allium/gateway/policy/denylist"
 	"allium/node/config"
 	"allium/node/p2p"
-	"allium/node/zones"
 	"allium/protocols/status"
+	"allium/resolver/names/zones"
 )
 
 // Check reads the files that a node with this home directory reads when it

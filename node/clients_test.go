@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"allium/gateway"
+	"allium/gateway/policy/capabilities"
 	"allium/internal/testkit"
-	"allium/node/capabilities"
 	"allium/protocols/capability"
 )
 

@@ -12,24 +12,24 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/internal/ipgroup"
-	"allium/node/coding"
 	"allium/node/config"
-	"allium/node/copies"
 	homedir "allium/node/home"
-	"allium/node/localapi"
-	"allium/node/members"
+	"allium/node/local"
 	"allium/node/p2p"
 	"allium/node/supervise"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/dht"
 	"allium/protocols/oap"
-	"allium/protocols/offer"
 	"allium/protocols/record"
 	"allium/protocols/session"
 	"allium/protocols/status"
 	"allium/store"
-	plan "allium/store/durability"
+	"allium/store/cluster"
+	"allium/store/cluster/members"
+	"allium/store/cluster/offer"
+	"allium/store/cluster/plan"
+	"allium/store/cluster/shards"
 	"allium/store/meta"
 )
 
@@ -146,7 +146,7 @@ func (n *Node) handleRepair() {
 	if !n.cfg.JoinsCluster() {
 		return
 	}
-	n.sessions.Authorize(oap.ProtoRepair, copies.Ask)
+	n.sessions.Authorize(oap.ProtoRepair, cluster.Ask)
 	n.sessions.Handle(oap.ProtoRepair, func(ctx context.Context, from peer.ID, r *session.Request) session.Response {
 		if err := n.starting(); err != nil {
 			return session.Response{Err: err}
@@ -164,7 +164,7 @@ func (n *Node) startCopies(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.copies, err = copies.New(n.membersConfig().Durability, copies.Deps{
+	n.copies, err = cluster.New(n.membersConfig().Durability, cluster.Deps{
 		Self: n.host.ID(), Members: n.members, Store: n.store, Repairs: n.repairs, Sessions: n.sessions,
 		Objects: n.objects, Minter: minter, Coded: func(root b3.Root) { n.publisher.Announce(ctx, root) },
 		Denied: n.denylist.At("put").Object, Audit: n.gatewayAudit(), Changed: n.copiesChanged, Records: n.records,
@@ -177,7 +177,7 @@ func (n *Node) startCopies(ctx context.Context) error {
 }
 
 // openCoded opens an object of which this node holds a shard. The error is not_found if it holds none.
-func (n *Node) openCoded(ctx context.Context, root b3.Root) (*coding.Object, error) {
+func (n *Node) openCoded(ctx context.Context, root b3.Root) (*shards.Object, error) {
 	if !n.started.Load() || n.copies == nil {
 		return nil, status.Errorf(status.NotFound, "no shard of %s is here", root)
 	}
@@ -196,8 +196,8 @@ func (n *Node) coded(yield func(b3.Root) bool) {
 	}
 }
 
-// keptCopies returns what keeps copies as the API's interface: nil, not a nil *copies.Keeper, if there is none.
-func (n *Node) keptCopies() localapi.Copies {
+// keptCopies returns what keeps copies as the API's interface: nil, not a nil *cluster.Keeper, if there is none.
+func (n *Node) keptCopies() local.Copies {
 	if n.copies == nil {
 		return nil
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"allium/gateway/policy/capabilities"
 	"allium/internal/testkit"
-	"allium/node/capabilities"
 )
 
 // ring is the content of a capability ring that the nodes of a cluster have in common.

@@ -4,12 +4,12 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/gateway/api"
-	"allium/node/durability"
-	plan "allium/store/durability"
+	"allium/store/cluster/plan"
+	"allium/store/cluster/upkeep"
 )
 
 // copiesChanged publishes what a tick found that changed about copies: at most five events, whatever happened.
-func (n *Node) copiesChanged(c durability.Change) {
+func (n *Node) copiesChanged(c upkeep.Change) {
 	about := api.DurabilityEvent{
 		Objects: c.Now.Objects, AtRisk: c.Now.AtRisk, Lost: c.Now.Lost, Missing: c.Now.Missing,
 	}

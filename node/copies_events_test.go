@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"allium/gateway/api"
-	"allium/node/durability"
-	"allium/node/events"
-	plan "allium/store/durability"
+	"allium/node/local/events"
+	"allium/store/cluster/plan"
+	"allium/store/cluster/upkeep"
 )
 
 // TestCopiesChanged: what one tick found are at most five events, which name few members.
@@ -20,12 +20,12 @@ func TestCopiesChanged(t *testing.T) {
 	}
 	defer sub.Close()
 	many := make([]plan.ID, 3*api.MaxEventMembers)
-	n.copiesChanged(durability.Change{
-		Before: durability.Sum{Objects: 9, Behind: 1},
-		Now:    durability.Sum{Objects: 9, AtRisk: 3, Lost: 1, Behind: 4}, Gone: many, Back: many[:1],
+	n.copiesChanged(upkeep.Change{
+		Before: upkeep.Sum{Objects: 9, Behind: 1},
+		Now:    upkeep.Sum{Objects: 9, AtRisk: 3, Lost: 1, Behind: 4}, Gone: many, Back: many[:1],
 	})
-	n.copiesChanged(durability.Change{Before: durability.Sum{Behind: 4}, Now: durability.Sum{Objects: 9}})
-	n.copiesChanged(durability.Change{})
+	n.copiesChanged(upkeep.Change{Before: upkeep.Sum{Behind: 4}, Now: upkeep.Sum{Objects: 9}})
+	n.copiesChanged(upkeep.Change{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // what was published waits already
 	for _, want := range []struct {

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 
 	"allium/gateway"
-	"allium/gateway/denylist"
-	"allium/node/access"
+	"allium/gateway/policy/access"
+	"allium/gateway/policy/denylist"
 	"allium/node/p2p"
 	"allium/node/supervise"
 	"allium/protocols/b3"

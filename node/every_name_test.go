@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"allium/internal/testkit"
-	"allium/node/tree"
+	"allium/node/files"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 )
@@ -146,7 +146,7 @@ func TestEveryName(t *testing.T) {
 	}
 	defer s.Body.Close()
 	out := filepath.Join(t.TempDir(), "out")
-	if err := tree.Extract(s, out, tree.ExtractOptions{AllowCaseCollisions: true}, nil); err != nil {
+	if err := files.Extract(s, out, files.ExtractOptions{AllowCaseCollisions: true}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := testkit.Files(t, out); !maps.Equal(got, testkit.Files(t, dir)) || len(got) != len(want) {

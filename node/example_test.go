@@ -4,13 +4,13 @@ import (
 	"testing"
 
 	"allium/gateway/api"
-	"allium/node/objects"
+	"allium/node/local/opener"
 )
 
 // TestExampleIsHere fetches and pins what the first page of a gateway offers, on a node that knows no peer.
 func TestExampleIsHere(t *testing.T) {
 	noLeaks(t)
-	example, err := objects.NewExample(t.Context())
+	example, err := opener.NewExample(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,8 @@ package node
 import (
 	"allium/protocols/index"
 	"allium/protocols/object"
-	"allium/protocols/repair"
 	"allium/store"
+	"allium/store/cluster/wire"
 )
 
 // ObjectClient returns the client with which the node asks peers for objects, and puts them.
@@ -14,12 +14,12 @@ func (n *Node) ObjectClient() *object.Client { return n.objects }
 func (n *Node) Store() *store.Store { return n.store }
 
 // RepairClient returns a client that asks members of the cluster as the node does. It proves and challenges nothing.
-func (n *Node) RepairClient() (*repair.Client, error) {
+func (n *Node) RepairClient() (*wire.Client, error) {
 	minter, err := n.capabilities.Minter()
 	if err != nil {
 		return nil, err
 	}
-	return repair.NewClient(repair.ClientDeps{
+	return wire.NewClient(wire.ClientDeps{
 		Call: n.sessions, Capability: minter.Replicate, Refused: minter.Refused,
 	}), nil
 }

@@ -11,8 +11,8 @@ import (
 	"allium/gateway/api"
 	"allium/node"
 	"allium/node/config"
+	"allium/node/files"
 	"allium/node/p2p"
-	"allium/node/tree"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -35,7 +35,7 @@ func TestGetRefusesAFalseSize(t *testing.T) {
 		if err := os.WriteFile(name, p, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for added, err := range off.AddItems(t.Context(), tree.DiskItems(name), api.AddOptions{}, nil) {
+		for added, err := range off.AddItems(t.Context(), files.DiskItems(name), api.AddOptions{}, nil) {
 			if err != nil {
 				t.Fatal(err)
 			}

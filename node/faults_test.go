@@ -16,8 +16,8 @@ import (
 	"allium/gateway/api"
 	"allium/internal/testkit"
 	"allium/node/config"
+	"allium/node/files"
 	"allium/node/p2p"
-	"allium/node/tree"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -170,7 +170,7 @@ func addErr(t *testing.T, n *running, size int) error {
 		t.Fatal(err)
 	}
 	r, w := io.Pipe()
-	go func() { _ = w.CloseWithError(tree.WriteTar(w, tree.DiskItems(name))) }()
+	go func() { _ = w.CloseWithError(files.WriteTar(w, files.DiskItems(name))) }()
 	defer r.Close()
 	return last(n.api.Add(t.Context(), r, api.AddOptions{}, nil))
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/gateway/api"
-	"allium/node/clock"
-	"allium/node/descriptors"
 	"allium/node/p2p"
 	"allium/node/readiness"
+	"allium/node/readiness/clock"
+	"allium/node/readiness/descriptors"
 	"allium/node/supervise"
 	"allium/protocols/dht/seeds"
 	"allium/protocols/session"

@@ -7,11 +7,11 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/node/supervise"
-	"allium/node/updates"
 	"allium/protocols/gossip"
 	"allium/protocols/hints"
 	"allium/protocols/name"
-	"allium/protocols/offer"
+	"allium/resolver/names/updates"
+	"allium/store/cluster/offer"
 )
 
 // startGossip starts gossip and the hints that it carries: which node has pinned

@@ -15,8 +15,8 @@ import (
 	"allium/gateway/api"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
-	"allium/protocols/repair"
 	"allium/protocols/status"
+	"allium/store/cluster/wire"
 )
 
 // peerID returns the ID of a node.
@@ -52,17 +52,17 @@ func TestInventedOrigins(t *testing.T) {
 	root, data := addBytes(t, honest, 1, 100_000)
 	tell := func(from ...peer.ID) {
 		t.Helper()
-		told := repair.Told{Root: root}
+		told := wire.Told{Root: root}
 		for _, id := range from {
 			seq := uint64(time.Now().UnixMilli())
-			told.Targets = append(told.Targets, repair.Target{Origin: id, Copies: 32, Seq: seq})
+			told.Targets = append(told.Targets, wire.Target{Origin: id, Copies: 32, Seq: seq})
 		}
-		if _, err := client.Tell(t.Context(), peerID(t, honest), []repair.Told{told}); err != nil {
+		if _, err := client.Tell(t.Context(), peerID(t, honest), []wire.Told{told}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var invented []peer.ID
-	for range 2 * repair.MaxTargets {
+	for range 2 * wire.MaxTargets {
 		_, public, err := crypto.GenerateEd25519Key(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
@@ -73,8 +73,8 @@ func TestInventedOrigins(t *testing.T) {
 		}
 		invented = append(invented, id)
 	}
-	tell(invented[:repair.MaxTargets]...)
-	tell(invented[repair.MaxTargets:]...)
+	tell(invented[:wire.MaxTargets]...)
+	tell(invented[wire.MaxTargets:]...)
 	copies := func(rf int) {
 		t.Helper()
 		target := &api.Target{RF: rf}
@@ -129,7 +129,7 @@ func TestInventedOrigins(t *testing.T) {
 	}
 
 	// The operator removes what a stranger asks for, and not what a member does.
-	last := invented[repair.MaxTargets-2] // the others had to make room
+	last := invented[wire.MaxTargets-2] // the others had to make room
 	rm := func(id peer.ID) error {
 		return honest.api.Unpin(t.Context(), root.String(), "cluster/"+id.String())
 	}

@@ -5,11 +5,11 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/node/intake"
 	"allium/node/p2p"
 	"allium/protocols/b3"
 	"allium/protocols/object"
 	"allium/protocols/status"
+	"allium/store/cluster/intake"
 )
 
 // receiver returns what stores the objects that peers put, or nil for a seed, which stores

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"allium/gateway/policy/capabilities"
 	"allium/internal/testkit"
-	"allium/node/capabilities"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/object"

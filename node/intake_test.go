@@ -16,8 +16,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/gateway/api"
+	"allium/gateway/policy/capabilities"
 	"allium/internal/testkit"
-	"allium/node/capabilities"
 	"allium/node/config"
 	"allium/protocols/b3"
 	"allium/protocols/capability"

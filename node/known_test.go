@@ -14,9 +14,9 @@ import (
 	"allium/gateway/api"
 	"allium/node"
 	"allium/node/config"
+	"allium/node/files"
+	"allium/node/files/addcache"
 	"allium/node/p2p"
-	"allium/node/tree"
-	"allium/node/tree/addcache"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -89,12 +89,12 @@ func TestUnchangedIsNotRead(t *testing.T) {
 		}
 	})
 	running := start(t, nil)
-	for name, add := range map[string]func(tree.Items) iter.Seq2[api.Added, error]{
-		"offline": func(items tree.Items) iter.Seq2[api.Added, error] {
+	for name, add := range map[string]func(files.Items) iter.Seq2[api.Added, error]{
+		"offline": func(items files.Items) iter.Seq2[api.Added, error] {
 			return off.AddItems(t.Context(), items, api.AddOptions{}, nil)
 		},
-		"node": func(items tree.Items) iter.Seq2[api.Added, error] {
-			return tree.SendItems(t.Context(), running.api, items, api.AddOptions{}, nil)
+		"node": func(items files.Items) iter.Seq2[api.Added, error] {
+			return files.SendItems(t.Context(), running.api, items, api.AddOptions{}, nil)
 		},
 	} {
 		cache := openCache(t)
@@ -110,7 +110,7 @@ func TestUnchangedIsNotRead(t *testing.T) {
 			{func() {}, n, 0, true},
 		} {
 			step.change()
-			added := one(t, add(tree.CachedItems(tree.DiskItems(dir), cache, tree.CacheOptions{Rehash: step.rehash})))
+			added := one(t, add(files.CachedItems(files.DiskItems(dir), cache, files.CacheOptions{Rehash: step.rehash})))
 			if added.Hashed != int64(step.hashed) || added.Reused != int64(step.reused) || added.Files != int64(n) {
 				t.Fatalf("%s, add %d: %+v", name, i, added)
 			}
@@ -164,8 +164,8 @@ func TestLostReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want []api.Added
-	for a, err := range off.AddItems(t.Context(), tree.CachedItems(tree.DiskItems(first, second), cache,
-		tree.CacheOptions{}),
+	for a, err := range off.AddItems(t.Context(), files.CachedItems(files.DiskItems(first, second), cache,
+		files.CacheOptions{}),
 		api.AddOptions{}, nil) {
 		if err != nil {
 			t.Fatal(err)
@@ -176,15 +176,15 @@ func TestLostReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := start(t, nil)
-	for _, err := range tree.SendItems(t.Context(), n.api, tree.DiskItems(first), api.AddOptions{}, nil) {
+	for _, err := range files.SendItems(t.Context(), n.api, files.DiskItems(first), api.AddOptions{}, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	f := &forgetful{Store: n.api}
 	i := 0
-	for a, err := range tree.SendItems(t.Context(), f, tree.CachedItems(tree.DiskItems(first, second), cache,
-		tree.CacheOptions{}),
+	for a, err := range files.SendItems(t.Context(), f, files.CachedItems(files.DiskItems(first, second), cache,
+		files.CacheOptions{}),
 		api.AddOptions{}, nil) {
 		if err != nil {
 			t.Fatal(err)
@@ -203,8 +203,8 @@ func TestLostReference(t *testing.T) {
 func TestFalseReference(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)
-	items := func(root b3.Root) tree.Items {
-		return func(yield func(tree.Item, error) bool) { yield(tree.Item{Path: "f", Root: root}, nil) }
+	items := func(root b3.Root) files.Items {
+		return func(yield func(files.Item, error) bool) { yield(files.Item{Path: "f", Root: root}, nil) }
 	}
 	r := strings.NewReader(tarOfReference(t, items(b3.Sum([]byte("nothing")))))
 	for _, err := range n.api.Add(t.Context(), r, api.AddOptions{}, nil) {
@@ -214,10 +214,10 @@ func TestFalseReference(t *testing.T) {
 	}
 }
 
-func tarOfReference(t *testing.T, items tree.Items) string {
+func tarOfReference(t *testing.T, items files.Items) string {
 	t.Helper()
 	var b strings.Builder
-	if err := tree.WriteTar(&b, items); err != nil {
+	if err := files.WriteTar(&b, items); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -7,8 +7,8 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 
 	homedir "allium/node/home"
-	"allium/node/lan"
 	"allium/node/supervise"
+	"allium/protocols/lan"
 	"allium/protocols/ticket"
 )
 

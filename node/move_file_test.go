@@ -13,8 +13,8 @@ import (
 	"allium/gateway/api"
 	"allium/node"
 	"allium/node/config"
+	"allium/node/files"
 	"allium/node/p2p"
-	"allium/node/tree"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -122,7 +122,7 @@ func TestGetMovesFile(t *testing.T) {
 	m := getMoving(t.Context(), t, n, key)
 	out := filepath.Join(dir, "out")
 	var last api.Progress
-	if err := tree.Extract(m.Stream, out, tree.ExtractOptions{}, func(p api.Progress) { last = p }); err != nil {
+	if err := files.Extract(m.Stream, out, files.ExtractOptions{}, func(p api.Progress) { last = p }); err != nil {
 		t.Fatal(err)
 	}
 	m.wantOutput(t, out, true)
@@ -154,7 +154,7 @@ func TestGetMovesResumed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	m := getMoving(ctx, t, n, key)
-	err := tree.Extract(m.Stream, out, tree.ExtractOptions{}, func(p api.Progress) {
+	err := files.Extract(m.Stream, out, files.ExtractOptions{}, func(p api.Progress) {
 		if p.Bytes > size/4 {
 			cancel()
 		}
@@ -189,7 +189,7 @@ func TestGetMovesResumed(t *testing.T) {
 	if m.Resumed < size/8 {
 		t.Errorf("%d bytes were resumed", m.Resumed)
 	}
-	if err := tree.Extract(m.Stream, out, tree.ExtractOptions{}, nil); err != nil {
+	if err := files.Extract(m.Stream, out, files.ExtractOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	m.wantOutput(t, out, true)
@@ -209,7 +209,7 @@ func TestGetMovesNothing(t *testing.T) {
 	n, _ := embeddedNode(t, filepath.Join(dir, ".part"), providers[0])
 
 	m := getMoving(t.Context(), t, n, key)
-	err := tree.Extract(m.Stream, out, tree.ExtractOptions{}, func(p api.Progress) {
+	err := files.Extract(m.Stream, out, files.ExtractOptions{}, func(p api.Progress) {
 		if p.Bytes == size {
 			if err := os.WriteFile(out, []byte("other"), 0o600); err != nil {
 				t.Error(err)
@@ -227,14 +227,14 @@ func TestGetMovesNothing(t *testing.T) {
 	sent := metric(t, providers[0], `object_bytes_total{dir="out"`)
 	m = getMoving(t.Context(), t, n, key)
 	copied := filepath.Join(elsewhere, "copy")
-	if err := tree.Extract(m.Stream, copied, tree.ExtractOptions{}, nil); err != nil {
+	if err := files.Extract(m.Stream, copied, files.ExtractOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	m.wantOutput(t, copied, false)
 	_ = m.Body.Close()
 
 	m = getMoving(t.Context(), t, n, key)
-	if err := tree.Extract(m.Stream, out, tree.ExtractOptions{Overwrite: true}, nil); err != nil {
+	if err := files.Extract(m.Stream, out, files.ExtractOptions{Overwrite: true}, nil); err != nil {
 		t.Fatal(err)
 	}
 	m.wantOutput(t, out, true)

@@ -16,12 +16,12 @@ import (
 	"go.uber.org/goleak"
 
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/internal/testkit"
 	"allium/node"
 	"allium/node/config"
+	"allium/node/files"
 	"allium/node/p2p"
-	"allium/node/tree"
 	"allium/protocols/status"
 )
 
@@ -108,7 +108,7 @@ func noLeaks(t *testing.T) {
 func add(t testing.TB, n *running, paths ...string) []api.Added {
 	t.Helper()
 	r, w := io.Pipe()
-	go func() { _ = w.CloseWithError(tree.WriteTar(w, tree.DiskItems(paths...))) }()
+	go func() { _ = w.CloseWithError(files.WriteTar(w, files.DiskItems(paths...))) }()
 	var all []api.Added
 	for a, err := range n.api.Add(t.Context(), r, api.AddOptions{}, nil) {
 		if err != nil {
@@ -186,7 +186,7 @@ func TestTwoStrangersMeet(t *testing.T) {
 	}
 	defer s.Body.Close()
 	out := filepath.Join(t.TempDir(), "out")
-	if err := tree.Extract(s, out, tree.ExtractOptions{}, nil); err != nil {
+	if err := files.Extract(s, out, files.ExtractOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"large", "d00/f001", "d14/f299"} {

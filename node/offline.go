@@ -11,7 +11,7 @@ import (
 	homedir "allium/node/home"
 
 	"allium/node/config"
-	"allium/node/localapi"
+	"allium/node/local"
 	"allium/node/p2p"
 	"allium/node/supervise"
 	"allium/protocols/b3"
@@ -23,7 +23,7 @@ import (
 // Offline is the store of a home directory in which no node runs. Commands that
 // need no network use it directly. It implements api.Store.
 type Offline struct {
-	*localapi.Store
+	*local.Store
 	services *supervise.Group
 	ctx      context.Context
 	unlock   func() // of the home directory
@@ -49,7 +49,7 @@ func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline,
 	}
 	o := &Offline{
 		unlock:   unlock,
-		Store:    localapi.NewStore(st, apiConfig(home, cfg)),
+		Store:    local.NewStore(st, apiConfig(home, cfg)),
 		services: supervise.New(supervise.Deps{}),
 		ctx:      context.WithoutCancel(ctx),
 	}
@@ -70,9 +70,9 @@ func (o *Offline) Close() error {
 }
 
 // apiConfig returns what the local API has to know of the node's configuration.
-func apiConfig(home string, cfg config.Config) localapi.Config {
+func apiConfig(home string, cfg config.Config) local.Config {
 	targets, _ := cfg.Durability.Copies() // Validate has parsed them
-	return localapi.Config{
+	return local.Config{
 		SpoolDir: spoolDir(home, cfg), InRAM: cfg.Store.Backend == store.BackendMemory,
 		RestoresFiles: cfg.Store.Backend == store.BackendEmbedded,
 		NoCluster:     !cfg.JoinsCluster(), Targets: targets,

@@ -8,8 +8,8 @@ import (
 	"allium/gateway/api"
 	"allium/node"
 	"allium/node/config"
+	"allium/node/files"
 	"allium/node/p2p"
-	"allium/node/tree"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 )
@@ -23,10 +23,10 @@ func TestPanicEndsTheAddAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer off.Close()
-	for what, items := range map[string]tree.Items{
-		"the walk": func(func(tree.Item, error) bool) { panic("walk") },
-		"a worker": func(yield func(tree.Item, error) bool) {
-			yield(tree.Item{Path: "x", Kind: manifest.File, Open: func() (io.ReadCloser, error) { panic("open") }}, nil)
+	for what, items := range map[string]files.Items{
+		"the walk": func(func(files.Item, error) bool) { panic("walk") },
+		"a worker": func(yield func(files.Item, error) bool) {
+			yield(files.Item{Path: "x", Kind: manifest.File, Open: func() (io.ReadCloser, error) { panic("open") }}, nil)
 		},
 	} {
 		for _, err := range off.AddItems(t.Context(), items, api.AddOptions{}, nil) {
@@ -35,7 +35,7 @@ func TestPanicEndsTheAddAlone(t *testing.T) {
 			}
 		}
 	}
-	for _, err := range off.AddItems(t.Context(), tree.DiskItems(newTree(t, 1)), api.AddOptions{}, nil) {
+	for _, err := range off.AddItems(t.Context(), files.DiskItems(newTree(t, 1)), api.AddOptions{}, nil) {
 		if err != nil {
 			t.Errorf("afterwards: %v", err)
 		}

@@ -11,33 +11,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/gateway"
-	"allium/gateway/audit"
-	"allium/gateway/denylist"
+	"allium/gateway/policy/access"
+	"allium/gateway/policy/audit"
+	"allium/gateway/policy/capabilities"
+	"allium/gateway/policy/denylist"
 	"allium/internal/inbound"
 	"allium/internal/limits"
-	"allium/node/access"
-	"allium/node/amnesia"
-	"allium/node/capabilities"
-	"allium/node/clock"
 	"allium/node/config"
-	"allium/node/copies"
-	"allium/node/events"
 	"allium/node/fault"
-	"allium/node/localapi"
-	"allium/node/members"
-	"allium/node/objects"
-	"allium/node/ownnames"
+	"allium/node/files/publish"
+	"allium/node/local"
+	"allium/node/local/events"
+	"allium/node/local/opener"
+	"allium/node/local/sent"
 	"allium/node/p2p/reach"
-	"allium/node/publish"
 	"allium/node/readiness"
-	"allium/node/records"
-	"allium/node/repair"
-	"allium/node/sent"
+	"allium/node/readiness/amnesia"
+	"allium/node/readiness/clock"
 	"allium/node/supervise"
-	"allium/node/updates"
-	"allium/node/zones"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
+	"allium/protocols/dht/records"
 	"allium/protocols/gossip"
 	"allium/protocols/hints"
 	"allium/protocols/oap"
@@ -45,8 +39,14 @@ import (
 	"allium/protocols/session"
 	"allium/protocols/ticket"
 	"allium/resolver"
+	"allium/resolver/names/own"
+	"allium/resolver/names/updates"
+	"allium/resolver/names/zones"
 	"allium/resolver/trace"
 	"allium/store"
+	"allium/store/cluster"
+	"allium/store/cluster/members"
+	"allium/store/cluster/repair"
 )
 
 // base is what the parts of a node are made with.
@@ -128,16 +128,16 @@ type discovery struct {
 	updates  *updates.Updates
 	trace    *trace.Ring // of the lookups
 	resolver *resolver.Resolver
-	names    *ownnames.Service
+	names    *own.Service
 }
 
 // serving is what the node does for its cluster and for clients.
 type serving struct {
 	members *members.Service
-	copies  *copies.Keeper // nil: this node joins no cluster
+	copies  *cluster.Keeper // nil: this node joins no cluster
 	gateway *gateway.Gateway
-	example *objects.Example // what the first page of a gateway offers
-	api     *localapi.Node
+	example *opener.Example // what the first page of a gateway offers
+	api     *local.Node
 }
 
 // lifecycle is the state of a node between New and the end of Run.

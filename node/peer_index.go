@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"allium/node/localapi"
+	"allium/node/local"
 	"allium/protocols/b3"
 	"allium/protocols/dht/probes"
 	"allium/protocols/index"
@@ -51,10 +51,10 @@ func (x startedIndex) Name(
 	return x.index().Name(ctx, n, maxStale, network)
 }
 
-func (x startedIndex) index() localapi.PeerIndex {
+func (x startedIndex) index() local.PeerIndex {
 	n := x.node
 	denied := n.denylist.At("peers")
-	return localapi.PeerIndex{Resolver: n.resolver, DHT: n.dht, Denied: denied.Object, DeniedName: denied.Name}
+	return local.PeerIndex{Resolver: n.resolver, DHT: n.dht, Denied: denied.Object, DeniedName: denied.Name}
 }
 
 // errStarting answers peers that ask before the node has started.

@@ -9,7 +9,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/internal/testkit"
-	"allium/node/tree"
+	"allium/node/files"
 	"allium/protocols/status"
 )
 
@@ -27,7 +27,7 @@ func getRestoring(t *testing.T, n api.Node, key, out string) (moved bool) {
 		moved, err = write(f, path, report)
 		return moved, err
 	}
-	if err := tree.Extract(s, out, tree.ExtractOptions{}, nil); err != nil {
+	if err := files.Extract(s, out, files.ExtractOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	return moved

@@ -9,7 +9,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/internal/testkit"
-	"allium/node/tree"
+	"allium/node/files"
 	"allium/protocols/b3"
 )
 
@@ -48,7 +48,7 @@ func TestGetSaysWhatWasResumed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = tree.Extract(s, filepath.Join(t.TempDir(), "out"), tree.ExtractOptions{}, nil)
+		err = files.Extract(s, filepath.Join(t.TempDir(), "out"), files.ExtractOptions{}, nil)
 		_ = s.Body.Close()
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/gateway/api"
-	"allium/node/sent"
+	"allium/node/local/sent"
 	"allium/protocols/b3"
 	"allium/protocols/object"
 )

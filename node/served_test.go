@@ -9,7 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/internal/testkit"
-	"allium/node/objects"
+	"allium/node/local/opener"
 	"allium/protocols/b3"
 	"allium/protocols/object"
 	"allium/protocols/status"
@@ -40,7 +40,7 @@ func (r *received) End(_ int, err error) error {
 }
 
 // serveObjects starts a server of objects, and returns its store and a peer's client.
-func serveObjects(t *testing.T, example *objects.Example, denied func(b3.Root) error) (*store.Store, *object.Client) {
+func serveObjects(t *testing.T, example *opener.Example, denied func(b3.Root) error) (*store.Store, *object.Client) {
 	t.Helper()
 	cfg := store.DefaultConfig()
 	cfg.Dir = t.TempDir()
@@ -73,7 +73,7 @@ func serveObjects(t *testing.T, example *objects.Example, denied func(b3.Root) e
 // TestServesExample: a peer gets the example from a node whose store is empty, unless it is denied. Then it is
 // told the same of the example as of what is not stored.
 func TestServesExample(t *testing.T) {
-	example, err := objects.NewExample(t.Context())
+	example, err := opener.NewExample(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

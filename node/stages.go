@@ -8,24 +8,24 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"allium/gateway"
-	"allium/node/dnslink"
 	homedir "allium/node/home"
-	"allium/node/localapi"
-	"allium/node/naming"
-	"allium/node/objects"
-	"allium/node/ownnames"
+	"allium/node/local"
+	"allium/node/local/opener"
 	"allium/node/p2p"
 	"allium/node/p2p/reach"
-	"allium/node/records"
 	"allium/node/supervise"
-	"allium/node/zones"
 	"allium/protocols/dht"
+	"allium/protocols/dht/records"
 	"allium/protocols/index"
 	"allium/protocols/name"
 	"allium/protocols/object"
 	"allium/protocols/session"
 	"allium/protocols/ticket"
 	"allium/resolver"
+	"allium/resolver/names"
+	"allium/resolver/names/dnslink"
+	"allium/resolver/names/own"
+	"allium/resolver/names/zones"
 	"allium/resolver/trace"
 )
 
@@ -113,7 +113,7 @@ func (n *Node) startSessions(ctx context.Context) (err error) {
 }
 
 func (n *Node) startObjects(ctx context.Context) (err error) {
-	if n.example, err = objects.NewExample(ctx); err != nil {
+	if n.example, err = opener.NewExample(ctx); err != nil {
 		return err
 	}
 	acceptor := object.Acceptor(n.host)
@@ -221,7 +221,7 @@ func (n *Node) startOwnNames(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.names, err = ownnames.New(ownnames.Config{Home: n.home, Amnesia: n.cfg.Node.Amnesia}, ownnames.Deps{
+	n.names, err = own.New(own.Config{Home: n.home, Amnesia: n.cfg.Node.Amnesia}, own.Deps{
 		Keys: z, Send: n.sendOwnName,
 		Find: func(ctx context.Context, what name.Name, fresh bool) (name.Versions, error) {
 			return n.dht.FindName(ctx, what, fresh, nil)
@@ -270,22 +270,22 @@ func (n *Node) startPressure(ctx context.Context) error {
 }
 
 func (n *Node) startGateway(ctx context.Context) (err error) {
-	objects := &objects.Found{
-		Local: objects.Local{Store: n.store}, Resolver: n.resolver, Trace: n.trace, Hash: n.process.hash,
+	objects := &opener.Found{
+		Local: opener.Local{Store: n.store}, Resolver: n.resolver, Trace: n.trace, Hash: n.process.hash,
 		Denied: n.denylist.At("objects").Object, Seed: n.cfg.Node.Profile == p2p.Seed,
 		Example: n.example,
 	}
 	version := ThisVersion()
 	version.Amnesia = n.amnesia.Mode(n.store.MlockError())
-	var dns naming.DNS
+	var dns names.DNS
 	if asked := dnslink.New(nil, n.limits); n.cfg.Names.DNS { // without it, the bound shows all the same
 		dns = asked
 	}
-	keys := naming.New(n.zones, n.resolver, dns, n.trace, n.now)
+	keys := names.New(n.zones, n.resolver, dns, n.trace, n.now)
 	cfg := apiConfig(n.home, n.cfg)
 	cfg.MovesFiles = n.embedded && !cfg.InRAM
 	cfg.RestoresFiles = cfg.RestoresFiles && !n.embedded
-	n.api = localapi.NewNode(cfg, localapi.Deps{
+	n.api = local.NewNode(cfg, local.Deps{
 		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Copies: n.keptCopies(), Names: n.names,
 		Keys: keys, Announce: n.publisher, Events: n.events,
 		Host: n.host, Reach: n.reach, Sessions: n.sessions, DHT: n.dht, Trace: n.trace, Have: n.objects.Have,
@@ -293,10 +293,10 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Control: control{n}, Network: n.network, Limits: n.limits,
 	})
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
-		Objects: objects, Index: localapi.Index{Resolver: n.resolver, Keys: keys, Denied: n.denied},
-		Names: localapi.Names{Keys: keys}, Served: objects.Served, Node: n.api,
+		Objects: objects, Index: local.Index{Resolver: n.resolver, Keys: keys, Denied: n.denied},
+		Names: local.Names{Keys: keys}, Served: objects.Served, Node: n.api,
 		Uploads: n.api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
-		Ticket: localapi.PageTickets(n.host, n.network), Example: n.example.Root,
+		Ticket: local.PageTickets(n.host, n.network), Example: n.example.Root,
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,
 		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
 		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,

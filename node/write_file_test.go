@@ -12,7 +12,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/node/config"
-	"allium/node/tree"
+	"allium/node/files"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -38,7 +38,7 @@ func TestWriteFile(t *testing.T) {
 		}
 		out := filepath.Join(t.TempDir(), "out")
 		var last api.Progress
-		if err := tree.Extract(s, out, tree.ExtractOptions{}, func(p api.Progress) { last = p }); err != nil {
+		if err := files.Extract(s, out, files.ExtractOptions{}, func(p api.Progress) { last = p }); err != nil {
 			t.Fatal(err)
 		}
 		_ = s.Body.Close()
@@ -58,7 +58,7 @@ func TestWriteFile(t *testing.T) {
 		return write(badOutputs(t)["pipe"], "", report)
 	}
 	out := filepath.Join(t.TempDir(), "out")
-	if err := tree.Extract(s, out, tree.ExtractOptions{}, nil); err != nil {
+	if err := files.Extract(s, out, files.ExtractOptions{}, nil); err != nil {
 		t.Fatalf("the body was not read after a refusal: %v", err)
 	}
 	compare(t, asker, key, out)
@@ -128,7 +128,7 @@ func TestWriteFileCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	err = tree.Extract(s, filepath.Join(dir, "out"), tree.ExtractOptions{}, func(p api.Progress) {
+	err = files.Extract(s, filepath.Join(dir, "out"), files.ExtractOptions{}, func(p api.Progress) {
 		if p.Bytes > 0 {
 			cancel()
 		}
@@ -165,7 +165,7 @@ func TestAmnesiaWritesNoFile(t *testing.T) {
 	if _, err := s.WriteFile(f, "", nil); status.Of(err) != status.Unsupported {
 		t.Errorf("got %v, want unsupported", err)
 	}
-	if err := tree.Extract(s, filepath.Join(dir, "out2"), tree.ExtractOptions{}, nil); err != nil {
+	if err := files.Extract(s, filepath.Join(dir, "out2"), files.ExtractOptions{}, nil); err != nil {
 		t.Error(err)
 	}
 }

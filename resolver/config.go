@@ -8,7 +8,7 @@ import (
 
 	"allium/protocols/address"
 	"allium/protocols/b3"
-	"allium/resolver/names"
+	"allium/resolver/names/lookup"
 	"allium/resolver/providers"
 	"allium/resolver/schedule"
 	"allium/resolver/transfer"
@@ -139,8 +139,8 @@ func (c Config) trees() tree.Config {
 }
 
 // names returns the bounds of package names.
-func (c Config) names() names.Config {
-	return names.Config{
+func (c Config) names() lookup.Config {
+	return lookup.Config{
 		Deadline: c.Deadline, NegativeTTL: c.NegativeTTL, CacheBytes: c.NameCacheBytes, Lookups: c.Lookups,
 	}
 }

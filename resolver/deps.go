@@ -12,7 +12,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/name"
 	"allium/protocols/record"
-	"allium/resolver/names"
+	"allium/resolver/names/lookup"
 	"allium/resolver/peerindex"
 	"allium/resolver/providers"
 	"allium/resolver/trace"
@@ -73,7 +73,7 @@ type Deps struct {
 	Objects providers.Client
 	Dialer  providers.Dialer
 	// Names finds the records of names. Nil: names are unsupported.
-	Names names.Finder
+	Names lookup.Finder
 	// Index asks the peers of Config.Ask. Nil: they are not asked.
 	Index peerindex.Index
 	// DeniedName returns why a name must not be resolved, or nil. It must not block. A nil

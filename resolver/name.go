@@ -6,19 +6,19 @@ import (
 
 	"allium/protocols/name"
 	"allium/protocols/status"
-	"allium/resolver/names"
+	"allium/resolver/names/lookup"
 	"allium/resolver/trace"
 )
 
-// ResolveName finds what a name stands for, within Config.Deadline; see [names.Names.Resolve] for its
+// ResolveName finds what a name stands for, within Config.Deadline; see [lookup.Names.Resolve] for its
 // errors.
-func (r *Resolver) ResolveName(ctx context.Context, n name.Name, opt names.Options) (names.Answer, error) {
+func (r *Resolver) ResolveName(ctx context.Context, n name.Name, opt lookup.Options) (lookup.Answer, error) {
 	if r.names == nil {
-		return names.Answer{}, status.Errorf(status.Unsupported, "this node resolves no names")
+		return lookup.Answer{}, status.Errorf(status.Unsupported, "this node resolves no names")
 	}
 	work, l, done, err := r.begin(ctx)
 	if err != nil {
-		return names.Answer{}, err
+		return lookup.Answer{}, err
 	}
 	defer done()
 	if !opt.Fresh {
@@ -39,7 +39,7 @@ func (r *Resolver) ResolveName(ctx context.Context, n name.Name, opt names.Optio
 
 // CachedName returns what a name stands for if that is remembered and fresh, or as stale as maxStale
 // allows. It does not wait.
-func (r *Resolver) CachedName(n name.Name, maxStale time.Duration) (a names.Answer, ok bool) {
+func (r *Resolver) CachedName(n name.Name, maxStale time.Duration) (a lookup.Answer, ok bool) {
 	if r.names == nil {
 		return a, false
 	}
@@ -57,7 +57,7 @@ func (r *Resolver) CachedName(n name.Name, maxStale time.Duration) (a names.Answ
 // cachedName is CachedName below the lookup parent; l runs what is looked up behind a stale answer.
 func (r *Resolver) cachedName(
 	l *life, parent status.LookupID, n name.Name, maxStale time.Duration,
-) (a names.Answer, ok bool) {
+) (a lookup.Answer, ok bool) {
 	if a, ok = r.names.Cached(l, n, maxStale); ok {
 		a.LookupID = r.ring.HitUnder(parent, trace.Name, trace.Key{Name: n.String()}, trace.Cache, 0)
 	}
@@ -66,7 +66,7 @@ func (r *Resolver) cachedName(
 
 // HeldName returns the records of a name that this node remembers, whose TTL or life ended at most
 // maxStale ago, without the records of the names that it leads to. It asks nobody.
-func (r *Resolver) HeldName(n name.Name, maxStale time.Duration) (h names.Held, ok bool) {
+func (r *Resolver) HeldName(n name.Name, maxStale time.Duration) (h lookup.Held, ok bool) {
 	if r.names == nil {
 		return h, false
 	}
@@ -74,12 +74,12 @@ func (r *Resolver) HeldName(n name.Name, maxStale time.Duration) (h names.Held, 
 }
 
 // ObserveName takes up a verified record that came by another way than a lookup; see
-// [names.Names.Observe].
+// [lookup.Names.Observe].
 func (r *Resolver) ObserveName(rec name.Signed, known bool) (news bool) {
 	return r.names != nil && r.names.Observe(rec, known)
 }
 
-// FollowName keeps a name in mind for ObserveName, until release is called; see [names.Names.Follow].
+// FollowName keeps a name in mind for ObserveName, until release is called; see [lookup.Names.Follow].
 func (r *Resolver) FollowName(n name.Name) (release func(), err error) {
 	if r.names == nil {
 		return nil, status.Errorf(status.Unsupported, "this node resolves no names")

@@ -13,7 +13,7 @@ import (
 	"allium/internal/latch"
 	"allium/protocols/b3"
 	"allium/protocols/status"
-	"allium/resolver/names"
+	"allium/resolver/names/lookup"
 	"allium/resolver/peerindex"
 	"allium/resolver/providers"
 	"allium/resolver/trace"
@@ -29,7 +29,7 @@ type Resolver struct {
 	ring   *trace.Ring
 	m      *metrics
 	pool   *providers.Pool
-	names  *names.Names // nil without Deps.Names
+	names  *lookup.Names // nil without Deps.Names
 	denied func(b3.Root) error
 	warmup warmup
 
@@ -108,7 +108,7 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		r.denied = func(b3.Root) error { return nil }
 	}
 	if d.Names != nil {
-		r.names = names.New(cfg.names(), names.Deps{
+		r.names = lookup.New(cfg.names(), lookup.Deps{
 			Finder: d.Names, Denied: d.DeniedName, Now: d.Now, Metrics: d.Metrics, Limits: d.Limits,
 		})
 	}

@@ -4,17 +4,17 @@ import (
 	"context"
 
 	"allium/protocols/b3"
-	"allium/store/arena"
-	"allium/store/damage"
+	"allium/store/arriving/partial"
+	"allium/store/arriving/upload"
 	"allium/store/disk"
-	"allium/store/fsys"
+	"allium/store/disk/damage"
+	"allium/store/disk/fsys"
 	"allium/store/meta"
 	"allium/store/objects"
-	"allium/store/partial"
 	"allium/store/pins"
 	"allium/store/quota"
+	"allium/store/ram/arena"
 	"allium/store/scrub"
-	"allium/store/upload"
 )
 
 // backend keeps objects and pins. The Store passes it only verified objects. It

@@ -14,13 +14,13 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
-	"allium/store/bucket"
+	"allium/store/bucket/s3"
 	"allium/store/storetest"
 )
 
 // cloudy is a configuration of the s3 backend where a few objects reach every
 // limit.
-func cloudy(dir string, s3 bucket.Config) store.Config {
+func cloudy(dir string, s3 s3.Config) store.Config {
 	cfg := tiny()
 	cfg.Backend, cfg.Dir, cfg.S3 = store.BackendS3, dir, s3
 	return cfg

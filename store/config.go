@@ -7,10 +7,10 @@ import (
 	"allium/internal/limits"
 	"allium/internal/ram"
 	"allium/protocols/b3"
-	"allium/store/arena"
-	"allium/store/bucket"
+	"allium/store/bucket/s3"
 	"allium/store/cache"
 	"allium/store/quota"
+	"allium/store/ram/arena"
 )
 
 // The values of Config.Backend.
@@ -49,7 +49,7 @@ type Config struct {
 	Uploads   int64         `koanf:"uploads"`
 	UploadTTL time.Duration `koanf:"upload_ttl"`
 
-	S3 bucket.Config `koanf:"s3"`
+	S3 s3.Config `koanf:"s3"`
 }
 
 // DefaultConfig returns the defaults, with the embedded backend. The caller sets
@@ -69,7 +69,7 @@ func DefaultConfig() Config {
 		Puts:          32,
 		Uploads:       256,
 		UploadTTL:     24 * time.Hour,
-		S3:            bucket.DefaultConfig(),
+		S3:            s3.DefaultConfig(),
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"allium/store/segment/record"
+	"allium/store/disk/segment/record"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -14,8 +14,8 @@ import (
 
 	"allium/protocols/b3"
 	"allium/store/disk"
-	"allium/store/fsys"
-	"allium/store/index"
+	"allium/store/disk/fsys"
+	"allium/store/disk/index"
 	"allium/store/meta"
 	"allium/store/scrub"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"allium/protocols/b3"
-	"allium/store/partial"
+	"allium/store/arriving/partial"
 )
 
 // Ingest is a download of an object whose address is known; see [partial.Ingest].

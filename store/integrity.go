@@ -5,8 +5,8 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/disk/segment/record"
 	"allium/store/meta"
-	"allium/store/segment/record"
 )
 
 // errIntegrity is why callers refuse new content while records are lost.

@@ -13,8 +13,8 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/arriving/upload"
 	"allium/store/storetest"
-	"allium/store/upload"
 )
 
 // TestMachineFaults: an error of the machine has one outcome whatever the store

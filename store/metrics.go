@@ -3,8 +3,8 @@ package store
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/store/arena"
-	"allium/store/damage"
+	"allium/store/disk/damage"
+	"allium/store/ram/arena"
 )
 
 // newIntegrity returns the counter of failed checks, with the label reason.

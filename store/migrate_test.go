@@ -19,9 +19,9 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/arriving/upload"
 	"allium/store/meta"
 	"allium/store/storetest"
-	"allium/store/upload"
 )
 
 // archived unpacks a store that an earlier version wrote.

@@ -14,20 +14,20 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/store/admission"
-	"allium/store/bucket"
+	"allium/store/arriving/partial"
+	"allium/store/arriving/upload"
+	"allium/store/bucket/s3"
 	"allium/store/cache"
 	"allium/store/disk"
 	"allium/store/gc"
 	"allium/store/lease"
-	"allium/store/memory"
 	"allium/store/meta"
 	"allium/store/moved"
 	"allium/store/objects"
-	"allium/store/partial"
 	"allium/store/pins"
 	"allium/store/quota"
+	"allium/store/ram/memory"
 	"allium/store/scrub"
-	"allium/store/upload"
 	"allium/store/uses"
 )
 
@@ -132,7 +132,7 @@ func (c Config) withAbsoluteDir(fs vfs.FS) (Config, error) {
 // newBackend sets the backend and its caches. It returns the function that
 // measures the space on the disk, nil for the memory backend.
 func (s *Store) newBackend(deps Deps) (diskSpace func() (free, coming int64, known bool), err error) {
-	meters := bucket.NewMeters(s.cfg.S3, deps.Limits, deps.Metrics)
+	meters := s3.NewMeters(s.cfg.S3, deps.Limits, deps.Metrics)
 	if s.cfg.Backend == BackendMemory {
 		s.backend = memory.New(int64(s.cfg.MemoryBytes), s.clock)
 		return nil, nil
@@ -154,7 +154,7 @@ func (s *Store) newBackend(deps Deps) (diskSpace func() (free, coming int64, kno
 }
 
 // diskOptions returns the options of the embedded and the s3 backend.
-func diskOptions(cfg Config, deps Deps, meters *bucket.Meters, clock *meta.Clock) disk.Options {
+func diskOptions(cfg Config, deps Deps, meters *s3.Meters, clock *meta.Clock) disk.Options {
 	files := openFilesOf(deps.Files)
 	o := disk.Options{
 		Dir: cfg.Dir, FS: deps.FS, ReserveBytes: cfg.ReserveBytes,

@@ -16,8 +16,8 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/arriving/upload"
 	"allium/store/storetest"
-	"allium/store/upload"
 )
 
 // notesUnderTest is a store with two downloads, two uploads and an object.

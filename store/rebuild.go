@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"allium/protocols/status"
-	"allium/store/bucket"
+	"allium/store/bucket/s3"
 	"allium/store/disk"
 	"allium/store/meta"
 )
@@ -30,7 +30,7 @@ func Rebuild(
 	if err != nil {
 		return disk.RebuildReport{}, err
 	}
-	meters := bucket.NewMeters(cfg.S3, deps.Limits, deps.Metrics)
+	meters := s3.NewMeters(cfg.S3, deps.Limits, deps.Metrics)
 	report, err := disk.Rebuild(ctx, diskOptions(cfg, deps, meters, meta.NewClock(time.Now)), progress)
 	if err != nil {
 		return disk.RebuildReport{}, fmt.Errorf("rebuild the index: %w", err)

@@ -1,13 +1,13 @@
 package store
 
 import (
-	"allium/store/arena"
+	"allium/store/arriving/upload"
 	"allium/store/cache"
-	"allium/store/fsys"
+	"allium/store/disk/fsys"
 	"allium/store/gc"
 	"allium/store/meta"
+	"allium/store/ram/arena"
 	"allium/store/scrub"
-	"allium/store/upload"
 )
 
 // Stats are the store's counters, which are kept in RAM.

@@ -12,9 +12,9 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/arriving/upload"
 	"allium/store/meta"
 	"allium/store/storetest"
-	"allium/store/upload"
 )
 
 // TestUploadShares: one capability leaves places for others, also after a restart. An upload

@@ -8,8 +8,8 @@ import (
 
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/arriving/upload"
 	"allium/store/storetest"
-	"allium/store/upload"
 )
 
 // TestUploadOutlivesAWrongClock: nothing is removed for its age, or said to be

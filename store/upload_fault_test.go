@@ -13,8 +13,8 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/arriving/upload"
 	"allium/store/storetest"
-	"allium/store/upload"
 )
 
 // TestUploadFaults lets the disk fail in an append in the middle and in the last

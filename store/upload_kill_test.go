@@ -12,8 +12,8 @@ import (
 
 	"allium/protocols/b3"
 	"allium/store"
+	"allium/store/arriving/upload"
 	"allium/store/storetest"
-	"allium/store/upload"
 )
 
 // Set for the child of TestKillUpload: the store that it uploads to.

@@ -19,8 +19,8 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/arriving/upload"
 	"allium/store/storetest"
-	"allium/store/upload"
 )
 
 // TestUploadRestart: an upload goes on in the next process, whatever is behind

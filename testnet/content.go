@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"allium/gateway/api"
-	"allium/node/tree"
+	"allium/node/files"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 )
@@ -68,10 +68,10 @@ func (c content) open(p part) io.Reader {
 }
 
 // items returns the content as input of an add.
-func (c content) items() tree.Items {
-	return func(yield func(tree.Item, error) bool) {
+func (c content) items() files.Items {
+	return func(yield func(files.Item, error) bool) {
 		file := func(p part, at string) bool {
-			return yield(tree.Item{Path: at, Kind: manifest.File, Open: func() (io.ReadCloser, error) {
+			return yield(files.Item{Path: at, Kind: manifest.File, Open: func() (io.ReadCloser, error) {
 				return generated{c.open(p), p}, nil
 			}}, nil)
 		}
@@ -79,13 +79,13 @@ func (c content) items() tree.Items {
 			file(c.parts()[0], c.name)
 			return
 		}
-		if !yield(tree.Item{Path: c.name, Kind: manifest.Directory}, nil) {
+		if !yield(files.Item{Path: c.name, Kind: manifest.Directory}, nil) {
 			return
 		}
 		dir := ""
 		for _, p := range c.parts() {
 			if d := path.Dir(p.path); d != dir {
-				if dir = d; !yield(tree.Item{Path: path.Join(c.name, dir), Kind: manifest.Directory}, nil) {
+				if dir = d; !yield(files.Item{Path: path.Join(c.name, dir), Kind: manifest.Directory}, nil) {
 					return
 				}
 			}

@@ -14,7 +14,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/internal/limits"
-	"allium/node/tree"
+	"allium/node/files"
 	"allium/protocols/status"
 )
 
@@ -59,7 +59,7 @@ func (n *Net) Demo(ctx context.Context, w io.Writer, dir string) error {
 
 func demoAdd(ctx context.Context, w io.Writer, m *Member, dir string) (api.Added, error) {
 	begun := time.Now()
-	for added, err := range tree.SendItems(ctx, m.API, tree.DiskItems(dir), api.AddOptions{Label: "demo"}, nil) {
+	for added, err := range files.SendItems(ctx, m.API, files.DiskItems(dir), api.AddOptions{Label: "demo"}, nil) {
 		if err != nil {
 			return api.Added{}, fmt.Errorf("add %s on %s: %w", dir, m.Name, err)
 		}
@@ -115,7 +115,7 @@ func (n *Net) demoFetch(ctx context.Context, w io.Writer, to *Member, added api.
 		return fmt.Errorf("get from %s: %w", to.Name, err)
 	}
 	defer s.Body.Close()
-	if err := tree.Extract(s, out, tree.ExtractOptions{}, nil); err != nil {
+	if err := files.Extract(s, out, files.ExtractOptions{}, nil); err != nil {
 		return fmt.Errorf("get from %s: %w", to.Name, err)
 	}
 	fmt.Fprintf(w, "written  to disk in %s\n", round(time.Since(begun)))

@@ -17,7 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/node"
 	"allium/node/config"
 	"allium/node/p2p"

@@ -12,10 +12,10 @@ import (
 
 	"allium/gateway/api"
 	"allium/internal/keyfile"
-	"allium/node/zones"
 	"allium/protocols/b3"
 	"allium/protocols/name"
 	"allium/protocols/status"
+	"allium/resolver/names/zones"
 	"allium/testnet/script"
 )
 

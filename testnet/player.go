@@ -9,7 +9,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/internal/limits"
-	"allium/node/tree"
+	"allium/node/files"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/testnet/script"
@@ -104,7 +104,7 @@ func (p *Player) add(ctx context.Context, s script.Step) (Said, error) {
 	}
 	m := p.member(s)
 	return p.until(ctx, s, func(ctx context.Context) (Said, error) {
-		for added, err := range tree.SendItems(ctx, m.API, c.items(), api.AddOptions{Label: "testnet"}, nil) {
+		for added, err := range files.SendItems(ctx, m.API, c.items(), api.AddOptions{Label: "testnet"}, nil) {
 			if err != nil {
 				return nil, err
 			}

@@ -40,9 +40,9 @@ import (
 	"time"
 
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
+	"allium/gateway/policy/capabilities"
 	"allium/node"
-	"allium/node/capabilities"
 	"allium/protocols/status"
 	"allium/testnet/script"
 )

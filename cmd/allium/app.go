@@ -15,7 +15,7 @@ import (
 	"allium/cmd/allium/term"
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/internal/printable"
 	"allium/node"
 	"allium/node/config"

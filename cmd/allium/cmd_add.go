@@ -21,9 +21,9 @@ import (
 	"allium/gateway/api"
 	"allium/internal/printable"
 	"allium/node"
+	"allium/node/files"
 	homedir "allium/node/home"
 	"allium/node/homefiles"
-	"allium/node/tree"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -164,7 +164,7 @@ error.`,
 }
 
 // disk returns the tree of paths, without the home directory's files.
-func (a *app) disk(paths []string, onBad api.OnBadEntry) (*tree.Disk, error) {
+func (a *app) disk(paths []string, onBad api.OnBadEntry) (*files.Disk, error) {
 	home, err := a.homePath()
 	if err != nil {
 		return nil, err
@@ -173,12 +173,12 @@ func (a *app) disk(paths []string, onBad api.OnBadEntry) (*tree.Disk, error) {
 	if err := homedir.Check(home); !errors.Is(err, homedir.ErrNone) {
 		own = homefiles.Of(home)
 	}
-	return tree.NewDisk(paths, onBad, own), nil
+	return files.NewDisk(paths, onBad, own), nil
 }
 
 // addDisk adds the one path of disk to a node. Files that an earlier add has read are not read again.
 func (a *app) addDisk(
-	ctx context.Context, n api.Node, disk *tree.Disk, path string, o api.AddOptions,
+	ctx context.Context, n api.Node, disk *files.Disk, path string, o api.AddOptions,
 ) (added api.Added, err error) {
 	items, done, err := a.cachedItems(ctx, n, disk.Items(), false)
 	if err != nil {
@@ -187,7 +187,7 @@ func (a *app) addDisk(
 	defer done()
 	report, finish := a.progress("adding " + filepath.Base(path))
 	defer finish()
-	for one, err := range tree.SendItems(ctx, n, items, o, withTotal(report, disk.Size())) {
+	for one, err := range files.SendItems(ctx, n, items, o, withTotal(report, disk.Size())) {
 		if err != nil {
 			return added, err
 		}
@@ -228,7 +228,7 @@ func (a *app) tellNotes(n *api.AddNotes) {
 
 // addition is what one add stores.
 type addition struct {
-	items     tree.Items
+	items     files.Items
 	size      int64                // bytes of items
 	names     []string             // a line is printed for each
 	notes     func() *api.AddNotes // what each answer has, as it is then; may be nil
@@ -278,7 +278,7 @@ func (a *app) add(ctx context.Context, s api.Store, in addition, o api.AddOption
 }
 
 // lateNotes tells what was left out while files were read, and returns n with it. n may be nil.
-func (a *app) lateNotes(n *api.AddNotes, disk *tree.Disk) *api.AddNotes {
+func (a *app) lateNotes(n *api.AddNotes, disk *files.Disk) *api.AddNotes {
 	late := disk.LeftOut()
 	a.tellNotes(late)
 	return joinNotes(n, late)
@@ -307,12 +307,12 @@ func shownNames(names []string) string {
 // addItems gives items to a store of this process directly, and to a node as a tar
 // stream.
 func addItems(
-	ctx context.Context, s api.Store, items tree.Items, o api.AddOptions, report api.ProgressFunc,
+	ctx context.Context, s api.Store, items files.Items, o api.AddOptions, report api.ProgressFunc,
 ) iter.Seq2[api.Added, error] {
 	if off, ok := s.(*node.Offline); ok {
 		return off.AddItems(ctx, items, o, report)
 	}
-	return tree.SendItems(ctx, s, items, o, report)
+	return files.SendItems(ctx, s, items, o, report)
 }
 
 // spool copies r to a temporary file called name, because a tar header needs the

@@ -12,7 +12,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/verified"
 	"allium/internal/printable"
-	"allium/node/tree"
+	"allium/node/files"
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
@@ -100,7 +100,7 @@ func (a *app) uploadTree(
 	if err != nil {
 		return err
 	}
-	added, err := tree.Upload(ctx, disk.Items(), func(ctx context.Context, tar io.Reader) (api.Added, error) {
+	added, err := files.Upload(ctx, disk.Items(), func(ctx context.Context, tar io.Reader) (api.Added, error) {
 		return g.PutTree(ctx, tar, verified.PutOptions{NoPin: o.NoPin, Label: o.Label, Progress: report})
 	})
 	if err != nil {

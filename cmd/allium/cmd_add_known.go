@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"allium/gateway/api"
-	"allium/gateway/client"
-	"allium/node/tree"
-	"allium/node/tree/addcache"
-	"allium/node/tree/addpaths"
+	"allium/gateway/api/client"
+	"allium/node/files"
+	"allium/node/files/addcache"
+	"allium/node/files/addpaths"
 	"allium/protocols/b3"
 )
 
@@ -73,13 +73,13 @@ func (a *app) addCache(ctx context.Context, s api.Store) (*addcache.Cache, error
 // cachedItems returns items of which files that an earlier add has read are not read again, unless rehash is true. The
 // caller calls done when the add has ended.
 func (a *app) cachedItems(
-	ctx context.Context, s api.Store, items tree.Items, rehash bool,
-) (_ tree.Items, done func(), err error) {
+	ctx context.Context, s api.Store, items files.Items, rehash bool,
+) (_ files.Items, done func(), err error) {
 	cache, err := a.addCache(ctx, s)
 	if cache == nil || err != nil {
 		return items, func() {}, err
 	}
-	use := tree.CacheOptions{Rehash: rehash, ReadOnly: a.api != ""}
+	use := files.CacheOptions{Rehash: rehash, ReadOnly: a.api != ""}
 	done = func() { _ = cache.Close() } // a file that the cache has lost is read again
-	return tree.CachedItems(items, cache, use), done, nil
+	return files.CachedItems(items, cache, use), done, nil
 }

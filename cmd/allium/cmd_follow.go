@@ -16,10 +16,10 @@ import (
 	"allium/cmd/allium/term"
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
-	"allium/gateway/client"
-	"allium/gateway/client/namewatch"
+	"allium/gateway/api/client"
+	"allium/gateway/api/client/namewatch"
 	"allium/internal/limits"
-	"allium/node/follow"
+	"allium/node/files/follow"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )

@@ -15,7 +15,7 @@ import (
 	"allium/gateway/api"
 	"allium/internal/limits"
 	"allium/internal/printable"
-	"allium/node/tree"
+	"allium/node/files"
 	"allium/protocols/address"
 )
 
@@ -81,7 +81,7 @@ against KEY and writes none that fail the proof (exit code 65).`,
 				}
 			}
 			if o.output != "" && o.output != "-" && !o.update {
-				if err := tree.CanExtract(o.output, o.extract()); err != nil {
+				if err := files.CanExtract(o.output, o.extract()); err != nil {
 					return err // before a node is started
 				}
 			}
@@ -137,8 +137,8 @@ func (o getOptions) check() error {
 }
 
 // extract returns the options of the extraction.
-func (o getOptions) extract() tree.ExtractOptions {
-	return tree.ExtractOptions{Overwrite: o.overwrite, AllowCaseCollisions: o.anyCase}
+func (o getOptions) extract() files.ExtractOptions {
+	return files.ExtractOptions{Overwrite: o.overwrite, AllowCaseCollisions: o.anyCase}
 }
 
 // fetched is the result of get.
@@ -146,7 +146,7 @@ type fetched struct {
 	api.Object
 	Output string `json:"output"`
 
-	Updated *tree.UpdateStats `json:"updated,omitempty"` // of --update
+	Updated *files.UpdateStats `json:"updated,omitempty"` // of --update
 
 	TookMS float64 `json:"took_ms,omitempty"`
 	Path   string  `json:"path,omitempty"` // by a ticket, to the peer that shares: direct quic, direct tcp or relayed
@@ -198,7 +198,7 @@ func (a *app) get(ctx context.Context, s api.Reader, to target, o getOptions) er
 	begun := time.Now()
 	how := o.extract()
 	if name := to.suggested(); name != "" && o.output == "" {
-		if err := tree.CanExtract(name, how); err != nil {
+		if err := files.CanExtract(name, how); err != nil {
 			return err // before anything is fetched
 		}
 	}
@@ -219,7 +219,7 @@ func (a *app) get(ctx context.Context, s api.Reader, to target, o getOptions) er
 	defer finish()
 	var written int64 // bytes of files
 	stream.TreeBytes = whole.Bytes
-	err = tree.Extract(stream, name, how, func(p api.Progress) {
+	err = files.Extract(stream, name, how, func(p api.Progress) {
 		if written = p.Bytes; show != nil {
 			show(p)
 		}
@@ -283,8 +283,8 @@ func (a *app) update(ctx context.Context, s api.Reader, key string, o getOptions
 	}
 	report, finish := a.progress("updating " + name)
 	defer finish()
-	how := tree.UpdateOptions{Delete: o.delete, AllowCaseCollisions: o.anyCase}
-	top, stats, err := tree.Update(ctx, s, key, name, how, report)
+	how := files.UpdateOptions{Delete: o.delete, AllowCaseCollisions: o.anyCase}
+	top, stats, err := files.Update(ctx, s, key, name, how, report)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
-	"allium/gateway/client"
-	"allium/gateway/client/namewatch"
+	"allium/gateway/api/client"
+	"allium/gateway/api/client/namewatch"
 	"allium/protocols/status"
 )
 

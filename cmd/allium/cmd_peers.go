@@ -12,7 +12,7 @@ import (
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	homedir "allium/node/home"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/node"
 	"allium/protocols/ticket"
 )

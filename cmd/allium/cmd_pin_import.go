@@ -16,7 +16,7 @@ import (
 	"allium/cmd/allium/term"
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/protocols/status"
 	"allium/store/meta"
 )

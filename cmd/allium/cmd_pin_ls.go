@@ -8,7 +8,7 @@ import (
 
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
-	"allium/node/tree/addpaths"
+	"allium/node/files/addpaths"
 	"allium/protocols/b3"
 	"allium/store/meta"
 )

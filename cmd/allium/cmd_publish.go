@@ -13,12 +13,12 @@ import (
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
-	"allium/gateway/client"
-	"allium/node/tree/watch"
-	"allium/node/zones"
+	"allium/gateway/api/client"
+	"allium/node/files/watch"
 	"allium/protocols/b3"
 	"allium/protocols/name"
 	"allium/protocols/status"
+	"allium/resolver/names/zones"
 )
 
 // firstPetname is the petname of the zone that publish makes in a home directory without zones.

@@ -8,9 +8,9 @@ import (
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/term"
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/internal/printable"
-	"allium/node/tree/watch"
+	"allium/node/files/watch"
 	"allium/protocols/status"
 )
 

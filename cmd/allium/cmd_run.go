@@ -20,10 +20,10 @@ import (
 	"allium/cmd/allium/text"
 	"allium/internal/ram"
 	"allium/node"
-	"allium/node/amnesia"
 	"allium/node/config"
 	homedir "allium/node/home"
 	"allium/node/p2p"
+	"allium/node/readiness/amnesia"
 	"allium/protocols/status"
 )
 

@@ -14,12 +14,12 @@ import (
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/text"
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/node"
-	"allium/node/naming"
-	"allium/node/sent"
+	"allium/node/local/sent"
 	"allium/protocols/address"
 	"allium/protocols/b3"
+	"allium/resolver/names"
 	"allium/store/meta"
 )
 
@@ -147,7 +147,7 @@ func isPath(arg string) bool {
 	}
 	_, err := os.Lstat(arg)
 	_, digits := address.Digits(arg)
-	return err == nil || !digits && !naming.IsName(arg) && !strings.HasPrefix(arg, "b3:")
+	return err == nil || !digits && !names.IsName(arg) && !strings.HasPrefix(arg, "b3:")
 }
 
 // addShared adds a file or directory without announcing it.

@@ -9,7 +9,7 @@ import (
 
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/text"
-	"allium/node/capabilities"
+	"allium/gateway/policy/capabilities"
 	homedir "allium/node/home"
 	"allium/protocols/address"
 	"allium/protocols/capability"

@@ -16,9 +16,9 @@ import (
 	"allium/cmd/allium/term"
 	"allium/cmd/allium/text"
 	"allium/internal/privatefile"
-	"allium/node/zones"
 	"allium/protocols/name"
 	"allium/protocols/status"
+	"allium/resolver/names/zones"
 )
 
 // maxKeyText is the most bytes that are read where a private key is expected; it is more than

@@ -8,7 +8,7 @@ import (
 	"allium/cmd/allium/failure"
 	"allium/gateway/api"
 	"allium/gateway/verified"
-	"allium/node/localapi"
+	"allium/node/local"
 )
 
 // gatewayFlags name a gateway to use instead of this machine's node.
@@ -58,5 +58,5 @@ func (a *app) withReader(ctx context.Context, f gatewayFlags, do func(api.Reader
 		return a.withStore(ctx, func(s api.Store) error { return do(s) })
 	}
 	defer g.Close()
-	return do(localapi.NewGateway(g))
+	return do(local.NewGateway(g))
 }

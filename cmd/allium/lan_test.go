@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/internal/testkit"
 )
 

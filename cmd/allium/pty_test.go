@@ -19,8 +19,8 @@ import (
 
 	"allium/cmd/allium/term"
 	"allium/gateway/api"
-	"allium/gateway/client"
-	"allium/node/tree"
+	"allium/gateway/api/client"
+	"allium/node/files"
 	"allium/protocols/b3"
 )
 
@@ -177,7 +177,7 @@ func TestProgressOfAdd(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var out, errs bytes.Buffer
 			a := &app{stdout: &out, err: &errs, errColumns: columns}
-			empty := tree.Items(func(func(tree.Item, error) bool) {})
+			empty := files.Items(func(func(files.Item, error) bool) {})
 			in := addition{items: empty, size: 1000 << 20, names: []string{"big.bin"}}
 			err := a.add(t.Context(), slowStore{}, in, api.AddOptions{}, false)
 			if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 )
 
 // started is a node that was started with --json. It ends when its standard input does.

@@ -15,7 +15,7 @@ import (
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/term"
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/internal/limits"
 	homedir "allium/node/home"
 	"allium/protocols/status"

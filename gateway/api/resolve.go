@@ -3,7 +3,7 @@ package api
 import (
 	"time"
 
-	"allium/protocols/index/answer"
+	"allium/protocols/answer"
 )
 
 // How sure it is that a peer has an object, the lowest first.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 
-	"allium/gateway/audit"
+	"allium/gateway/policy/audit"
 	"allium/protocols/capability"
 )
 

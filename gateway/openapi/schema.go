@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"allium/gateway/api"
+	"allium/protocols/answer"
 	"allium/protocols/b3"
-	"allium/protocols/index/answer"
 	"allium/protocols/status"
 )
 

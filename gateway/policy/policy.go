@@ -4,7 +4,7 @@ package policy
 import (
 	"context"
 
-	"allium/gateway/audit"
+	"allium/gateway/policy/audit"
 	"allium/protocols/capability"
 )
 

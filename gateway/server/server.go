@@ -13,10 +13,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/gateway/audit"
 	"allium/gateway/certs"
 	"allium/gateway/exchange"
 	"allium/gateway/policy"
+	"allium/gateway/policy/audit"
 	"allium/internal/latch"
 	"allium/internal/limits"
 	"allium/protocols/status"

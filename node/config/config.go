@@ -23,20 +23,20 @@ import (
 	"time"
 
 	"allium/gateway"
-	"allium/gateway/audit"
+	"allium/gateway/policy/audit"
 	"allium/gateway/server"
 	"allium/internal/limits"
-	"allium/node/durability"
 	"allium/node/p2p"
-	"allium/node/zones"
 	"allium/protocols/dht"
 	"allium/protocols/gossip"
 	"allium/protocols/hints"
 	"allium/protocols/object"
-	"allium/protocols/offer"
 	"allium/protocols/session"
 	"allium/resolver"
+	"allium/resolver/names/zones"
 	"allium/store"
+	"allium/store/cluster/offer"
+	"allium/store/cluster/upkeep"
 	"allium/store/meta"
 )
 
@@ -61,7 +61,7 @@ type Config struct {
 	Gossip     gossip.Config      `koanf:"gossip"`
 	Announce   hints.Config       `koanf:"announce"`
 	Store      store.Config       `koanf:"store"`
-	Durability durability.Config  `koanf:"durability"`
+	Durability upkeep.Config      `koanf:"durability"`
 	Resolver   resolver.Config    `koanf:"resolver"`
 	Names      zones.Config       `koanf:"names"`
 	Gateway    gateway.Config     `koanf:"gateway"`
@@ -106,7 +106,7 @@ func Default(p Profile) Config {
 		Gossip:     gossip.DefaultConfig(),
 		Announce:   hints.DefaultConfig(),
 		Store:      store.DefaultConfig(),
-		Durability: durability.DefaultConfig(),
+		Durability: upkeep.DefaultConfig(),
 		Resolver:   resolver.DefaultConfig(),
 		Gateway:    gateway.DefaultConfig(),
 		Admin:      server.DefaultAdminConfig(),
@@ -128,7 +128,7 @@ func Default(p Profile) Config {
 	case p2p.Testnet:
 		c.DHT.Server = true
 		c.DHT.Names.PassOn = testnetPassOn
-		c.Durability = durability.TestnetConfig()
+		c.Durability = upkeep.TestnetConfig()
 		c.Gateway.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	}
 	return c

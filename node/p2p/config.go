@@ -24,7 +24,7 @@ type Config struct {
 	Port     int      `koanf:"port"` // of the addresses in Listen, when nobody named these
 	Relays   []string `koanf:"relays"`
 	Announce []string `koanf:"announce"`
-	Allow    []string `koanf:"allow"` // files, which package node/access reads
+	Allow    []string `koanf:"allow"` // files, which package gateway/policy/access reads
 	Deny     []string `koanf:"deny"`
 
 	ConnsLow      int          `koanf:"conns_low"`
@@ -35,7 +35,7 @@ type Config struct {
 	MaxSessions   int          `koanf:"max_sessions"`
 	MaxMemory     limits.Bytes `koanf:"max_memory"`
 
-	MDNS         bool `koanf:"mdns"` // for package node/lan
+	MDNS         bool `koanf:"mdns"` // for package protocols/lan
 	PortMap      bool `koanf:"port_map"`
 	HolePunch    bool `koanf:"hole_punch"`
 	RelayService bool `koanf:"relay_service"`

@@ -259,7 +259,7 @@ func TestPrivateNetwork(t *testing.T) {
 	for name, d := range map[string]Deps{"without the key": {}, "with another key": {PSK: other}} {
 		err := build(t, testnetConfig(t), d).Connect(timeout(t), info)
 		if err == nil || !strings.Contains(err.Error(), "failed to negotiate security protocol") {
-			t.Errorf("%s: %v", name, err) // node/localapi knows this text
+			t.Errorf("%s: %v", name, err) // node/local knows this text
 		}
 	}
 	c := testnetConfig(t)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/protocols/answer"
 	"allium/protocols/b3"
-	"allium/protocols/index/answer"
 	"allium/protocols/name"
 	"allium/protocols/oap"
 	"allium/protocols/record"

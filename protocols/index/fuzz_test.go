@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"allium/protocols/index/answer"
+	"allium/protocols/answer"
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"

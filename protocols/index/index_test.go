@@ -18,9 +18,9 @@ import (
 
 	"allium/internal/limits"
 	"allium/internal/testkit"
+	"allium/protocols/answer"
 	"allium/protocols/b3"
 	"allium/protocols/index"
-	"allium/protocols/index/answer"
 	"allium/protocols/name"
 	"allium/protocols/oap"
 	"allium/protocols/record"

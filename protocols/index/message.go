@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"allium/protocols/answer"
 	"allium/protocols/b3"
-	"allium/protocols/index/answer"
 	"allium/protocols/name"
 	"allium/protocols/oap"
 	"allium/protocols/record"

@@ -12,8 +12,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
+	"allium/protocols/answer"
 	"allium/protocols/b3"
-	"allium/protocols/index/answer"
 	"allium/protocols/name"
 	"allium/protocols/oap"
 	"allium/protocols/record"

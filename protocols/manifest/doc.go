@@ -21,9 +21,9 @@
 //
 // # One directory
 //
-// Package node/tree lists a directory on disk, stores each file and calls
+// Package node/files lists a directory on disk, stores each file and calls
 // [Builder.Add] for each name. The [Builder] passes finished nodes to its Putter,
 // and [Builder.Close] returns the address. Elsewhere a command calls [Lookup] with
 // the address and a path, which reads one node per level. It calls [Walk] with the
-// directory that it found, and node/tree/extract writes every entry to disk.
+// directory that it found, and node/files/extract writes every entry to disk.
 package manifest

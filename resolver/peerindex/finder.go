@@ -12,7 +12,7 @@ import (
 	"allium/protocols/name"
 	"allium/protocols/record"
 	"allium/protocols/status"
-	"allium/resolver/names"
+	"allium/resolver/names/lookup"
 	"allium/resolver/providers"
 )
 
@@ -33,7 +33,7 @@ type Deps struct {
 	Index     Index
 	Dialer    providers.Dialer
 	Providers providers.Finder // asked after the peers
-	Names     names.Finder     // asked after the peers; may be nil, as FindName is then not called
+	Names     lookup.Finder    // asked after the peers; may be nil, as FindName is then not called
 }
 
 // Finder asks peers before the DHT. It is safe for concurrent use.
@@ -47,7 +47,7 @@ func New(cfg Config, d Deps) *Finder { return &Finder{cfg, d} }
 
 var (
 	_ providers.Finder = (*Finder)(nil)
-	_ names.Finder     = (*Finder)(nil)
+	_ lookup.Finder    = (*Finder)(nil)
 )
 
 // FindProviders implements [providers.Finder]. Each provider is yielded once.
@@ -99,7 +99,7 @@ func (f *Finder) FindProviders(
 	}
 }
 
-// FindName implements [names.Finder].
+// FindName implements [lookup.Finder].
 func (f *Finder) FindName(
 	ctx context.Context, n name.Name, fresh bool, t *probes.Trace,
 ) (name.Versions, record.Origin, error) {

@@ -3,9 +3,9 @@ package providers
 import (
 	"time"
 
+	"allium/protocols/answer"
 	"allium/protocols/b3"
 	"allium/protocols/dht/probes"
-	"allium/protocols/index/answer"
 	"allium/protocols/record"
 	"allium/protocols/status"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
-	"allium/protocols/index/answer"
+	"allium/protocols/answer"
 	"allium/protocols/record"
 	"allium/protocols/status"
 )

@@ -9,8 +9,8 @@ import (
 
 	"allium/internal/jitter"
 	"allium/internal/limits"
+	"allium/protocols/answer"
 	"allium/protocols/b3"
-	"allium/protocols/index/answer"
 	"allium/protocols/record"
 	"allium/protocols/status"
 	"allium/resolver/trace"

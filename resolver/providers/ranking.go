@@ -6,8 +6,8 @@ import (
 
 	ma "github.com/multiformats/go-multiaddr"
 
+	"allium/protocols/answer"
 	"allium/protocols/b3"
-	"allium/protocols/index/answer"
 	"allium/protocols/record"
 	"allium/resolver/trace"
 )

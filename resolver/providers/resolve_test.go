@@ -13,8 +13,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"allium/protocols/answer"
 	"allium/protocols/b3"
-	"allium/protocols/index/answer"
 	"allium/protocols/record"
 	"allium/protocols/status"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"allium/protocols/index/answer"
+	"allium/protocols/answer"
 	"allium/protocols/record"
 	"allium/protocols/status"
 )

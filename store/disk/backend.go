@@ -14,15 +14,15 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
-	"allium/store/arena"
-	"allium/store/blob"
-	"allium/store/bucket"
-	"allium/store/cloud"
-	"allium/store/damage"
-	"allium/store/fsys"
-	"allium/store/index"
+	"allium/store/bucket/cloud"
+	"allium/store/bucket/s3"
+	"allium/store/disk/blob"
+	"allium/store/disk/damage"
+	"allium/store/disk/fsys"
+	"allium/store/disk/index"
+	"allium/store/disk/segment"
 	"allium/store/meta"
-	"allium/store/segment"
+	"allium/store/ram/arena"
 )
 
 // Backend is a backend whose files are in one directory. Small objects are in the
@@ -68,8 +68,8 @@ type Options struct {
 
 	SegmentFiles, IndexFiles int // open files that the log and the index may cache
 
-	Bucket *bucket.Config // nil without a bucket
-	Meters *bucket.Meters // limits and metrics of the bucket
+	Bucket *s3.Config // nil without a bucket
+	Meters *s3.Meters // limits and metrics of the bucket
 
 	Log    *slog.Logger
 	Clock  *meta.Clock

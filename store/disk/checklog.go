@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"allium/store/segment/record"
+	"allium/store/disk/segment/record"
 )
 
 // CheckLog reads the log from its first segment to its last. It adds what cannot

@@ -9,16 +9,16 @@ import (
 	"strconv"
 	"syscall"
 
-	"allium/store/blob"
-	"allium/store/segment/record"
+	"allium/store/disk/blob"
+	"allium/store/disk/segment/record"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"allium/protocols/status"
-	"allium/store/damage"
-	"allium/store/fsys"
+	"allium/store/disk/damage"
+	"allium/store/disk/fsys"
+	"allium/store/disk/segment"
 	"allium/store/meta"
-	"allium/store/segment"
 )
 
 // formatVersion is the version that this program writes, and the newest that it

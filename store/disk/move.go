@@ -4,10 +4,10 @@ import (
 	"path"
 
 	"allium/protocols/status"
-	"allium/store/cloud"
-	"allium/store/fsys"
+	"allium/store/bucket/cloud"
+	"allium/store/disk/fsys"
+	"allium/store/disk/segment/record"
 	"allium/store/meta"
-	"allium/store/segment/record"
 )
 
 // MoveFile implements the backend of a store. A crash after the removal and before the

@@ -7,12 +7,12 @@ import (
 	"io/fs"
 
 	"allium/protocols/status"
-	"allium/store/blob"
-	"allium/store/cloud"
-	"allium/store/fsys"
-	"allium/store/index"
+	"allium/store/bucket/cloud"
+	"allium/store/disk/blob"
+	"allium/store/disk/fsys"
+	"allium/store/disk/index"
+	"allium/store/disk/segment"
 	"allium/store/meta"
-	"allium/store/segment"
 )
 
 // openAt locks the directory, creates or checks its files, and recovers.

@@ -6,7 +6,7 @@ import (
 	"syscall"
 
 	"allium/protocols/status"
-	"allium/store/fsys"
+	"allium/store/disk/fsys"
 )
 
 // Open opens the store. If the disk takes no writes, it opens the store for reading

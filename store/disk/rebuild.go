@@ -7,8 +7,8 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
-	"allium/store/blob"
-	"allium/store/fsys"
+	"allium/store/disk/blob"
+	"allium/store/disk/fsys"
 	"allium/store/meta"
 )
 

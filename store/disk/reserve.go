@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"allium/internal/ballast"
-	"allium/store/fsys"
+	"allium/store/disk/fsys"
 	"allium/store/meta"
 )
 

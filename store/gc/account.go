@@ -8,8 +8,8 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/store/admission"
-	"allium/store/arena"
 	"allium/store/meta"
+	"allium/store/ram/arena"
 )
 
 // Space describes how full the store is.

@@ -14,11 +14,11 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/store/admission"
+	"allium/store/arriving/partial"
 	"allium/store/bloom"
-	"allium/store/damage"
+	"allium/store/disk/damage"
 	"allium/store/lease"
 	"allium/store/meta"
-	"allium/store/partial"
 )
 
 // Backend is the part of a store's backend that a collection needs.

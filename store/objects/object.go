@@ -7,10 +7,10 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/arriving/partial"
 	"allium/store/cache"
 	"allium/store/meta"
 	"allium/store/moved"
-	"allium/store/partial"
 )
 
 // Object is an open object. It holds a lease until Close, so it stays readable

@@ -16,11 +16,11 @@ import (
 
 	"allium/protocols/b3"
 	"allium/store/admission"
+	"allium/store/arriving/partial"
 	"allium/store/cache"
 	"allium/store/lease"
 	"allium/store/meta"
 	"allium/store/moved"
-	"allium/store/partial"
 	"allium/store/uses"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"allium/protocols/b3"
+	"allium/store/arriving/partial"
 	"allium/store/meta"
-	"allium/store/partial"
 )
 
 // OpenPartial opens a partial object, which the caller closes. It returns

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"allium/internal/testkit"
-	"allium/store/bucket"
+	"allium/store/bucket/s3"
 )
 
 // S3 is a versitygw server. It serves a temporary directory as buckets, with one file for each
@@ -72,9 +72,9 @@ func keyFile(t testing.TB) string {
 }
 
 // FakeS3 returns the configuration of a bucket on the server at endpoint, which the test runs.
-func FakeS3(t testing.TB, endpoint string) bucket.Config {
+func FakeS3(t testing.TB, endpoint string) s3.Config {
 	t.Helper()
-	cfg := bucket.DefaultConfig()
+	cfg := s3.DefaultConfig()
 	cfg.URL, cfg.Endpoint, cfg.CredentialsFile = "s3://"+s3Bucket, endpoint, keyFile(t)
 	return cfg
 }
@@ -160,8 +160,8 @@ func (g *S3) Kill() {
 }
 
 // Config returns the configuration of a prefix that no other call of Config returns.
-func (g *S3) Config() bucket.Config {
-	cfg := bucket.DefaultConfig()
+func (g *S3) Config() s3.Config {
+	cfg := s3.DefaultConfig()
 	cfg.URL = fmt.Sprintf("s3://%s/test/%d", s3Bucket, g.serial.Add(1))
 	cfg.Endpoint, cfg.CredentialsFile = g.Endpoint, g.keys
 	cfg.Timeout = 30 * time.Second // for a busy machine
@@ -169,6 +169,6 @@ func (g *S3) Config() bucket.Config {
 }
 
 // Path returns the path of the file in which the server stores an object.
-func (g *S3) Path(cfg bucket.Config, key string) string {
+func (g *S3) Path(cfg s3.Config, key string) string {
 	return filepath.Join(g.dir, filepath.FromSlash(cfg.URL[len("s3://"):]), filepath.FromSlash(key))
 }

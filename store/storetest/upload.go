@@ -14,7 +14,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
-	"allium/store/upload"
+	"allium/store/arriving/upload"
 )
 
 // Begin creates an upload with the options o.

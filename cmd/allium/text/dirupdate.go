@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"allium/internal/printable"
-	"allium/node/follow"
+	"allium/node/files/follow"
 )
 
 // DirUpdate is a directory that was brought to what a name says.

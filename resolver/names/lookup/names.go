@@ -1,0 +1,396 @@
+package lookup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/limits"
+	"allium/protocols/dht/probes"
+	"allium/protocols/name"
+	"allium/protocols/record"
+	"allium/protocols/status"
+	"allium/resolver/providers"
+	"allium/resolver/trace"
+)
+
+// Config bounds [Names].
+type Config struct {
+	Deadline    time.Duration // of Resolve, whatever is stuck
+	NegativeTTL time.Duration // how long it is remembered that a name has no record
+	CacheBytes  int64         // of remembered records; at least 64 KiB
+	Lookups     int64         // running at the same time; 512 more wait
+}
+
+// Finder asks the DHT, and perhaps peers. It returns the highest verified record of a name, or two that equivocate, or
+// nothing when no peer has one. The error is stale if the record is older than one that this node
+// has verified before. It returns when ctx ends.
+type Finder interface {
+	// t records the steps of the search by its end.
+	// The origin is dht or peer.
+	FindName(
+		ctx context.Context, n name.Name, fresh bool, t *probes.Trace,
+	) (name.Versions, record.Origin, error)
+}
+
+// Deps are what [Names] works with. Denied, Now, Metrics and Limits may be nil.
+type Deps struct {
+	Finder Finder
+	// Denied returns why a name must not be resolved, or nil. It must not block.
+	Denied func(name.Name) error
+	// Now is the clock that decides whether records have expired.
+	Now     func() time.Time
+	Metrics prometheus.Registerer
+	Limits  *limits.Registry
+}
+
+// Names finds what names stand for. Its methods are safe for concurrent use.
+type Names struct {
+	cfg    Config
+	find   Finder
+	denied func(name.Name) error
+	now    func() time.Time
+	gate   *limits.Gate
+	cache  *cache
+	m      *prometheus.CounterVec // result
+	hits   prometheus.Counter     // of m
+
+	mu     sync.Mutex
+	active map[flightKey]*flight
+
+	followers *followers
+}
+
+// ttlSpread is the share by which a record is looked up again before its TTL ends, at most, so that
+// the records of one moment are not all looked up at one moment.
+const ttlSpread = 0.2
+
+// lookupsWaiting bounds the lookups that wait for one of Config.Lookups places.
+const lookupsWaiting = 512
+
+// New returns a Names. It starts nothing.
+func New(cfg Config, d Deps) *Names {
+	n := &Names{
+		cfg: cfg, find: d.Finder, denied: d.Denied, now: d.Now, active: map[flightKey]*flight{},
+		cache: newCache(cfg.CacheBytes, d.Limits),
+		gate: d.Limits.NewGate(limits.Spec{
+			Name: "resolver.name_lookups", Path: "resolver → lookups of names",
+			Policy: "512 wait, the rest are refused with busy",
+		}, cfg.Lookups, lookupsWaiting),
+		m: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "resolver_names_total",
+			Help: "Names asked for, by how they were answered: hit, negative (remembered that there is no record), " +
+				"stale (an old record was taken), joined (a lookup that ran), found, absent, failed; and behind: " +
+				"lookups that returned an older record than the one remembered.",
+		}, []string{"result"}),
+	}
+	n.followers = newFollowers(d.Limits)
+	n.hits = n.m.WithLabelValues("hit")
+	if n.denied == nil {
+		n.denied = func(name.Name) error { return nil }
+	}
+	if n.now == nil {
+		n.now = time.Now
+	}
+	if d.Metrics != nil {
+		d.Metrics.MustRegister(n.m)
+	}
+	return n
+}
+
+// Options say which records a caller takes.
+type Options struct {
+	// MaxStale is how long ago the TTL of a record, or the record itself, may have ended. Such an
+	// answer is marked, and the name is looked up behind it. 0: none.
+	MaxStale time.Duration
+	// Fresh asks the network, and uses neither the cache nor the records that this node holds.
+	Fresh bool
+}
+
+// Answer is what a name stands for.
+type Answer struct {
+	Name     name.Name
+	Value    name.Value    // of the last record of the chain: an address or text
+	Chain    []name.Signed // from the record of Name on; at most name.MaxSteps
+	Source   record.Origin // cache, or dht or peer if a record of the chain was looked up: the last one's
+	Age      time.Duration // since the oldest record of the chain was looked up
+	TTL      time.Duration // how long the answer may be remembered from now on; 0 if it is stale
+	NotAfter time.Time     // when the first record of the chain expires
+	Stale    bool          // the TTL of a record has passed, or the record has expired
+	LookupID status.LookupID
+}
+
+// Resolve finds what a name stands for, within Config.Deadline. The error is denied, not_found,
+// gone if the name was withdrawn, equivocation, stale if the zone's record has expired,
+// bad_request for a loop, hop_exceeded for a chain that is too long, timeout, no_bootstrap, busy,
+// or ctx's. The answer beside an error has the records of the chain up to there.
+func (n *Names) Resolve(
+	ctx context.Context, tasks providers.Tasks, what name.Name, opt Options, tr *trace.Lookup,
+) (Answer, error) {
+	a := Answer{Name: what, Source: providers.SourceCache}
+	begun := time.Now()
+	for at, start := what, begun; ; start = time.Now() {
+		if err := n.denied(at); err != nil {
+			return a, err
+		}
+		f, err := n.one(ctx, tasks, at, opt, begun.Add(n.cfg.Deadline), tr)
+		if err != nil {
+			tr.Failed(trace.DHT, time.Since(start), err)
+			return a, err
+		}
+		rec, _ := f.v.Current()
+		a.add(rec, f, n.now())
+		if tr != nil {
+			tr.Step(trace.Step{Source: f.source(), Verdict: trace.Hit, Took: time.Since(start), Note: rec.Name.String()})
+		}
+		if f.v.Equivocates() {
+			return a, equivocation(f.v)
+		}
+		next, ok := rec.Value.Alias()
+		switch {
+		case rec.Value.Kind() == name.Withdrawn:
+			return a, status.Errorf(status.Gone, "%s was withdrawn by the owner of its zone", at)
+		case !ok:
+			a.Value = rec.Value
+			return a, nil
+		case a.visited(next):
+			return a, status.Errorf(status.BadRequest, "%s leads back to %s", what, next)
+		case len(a.Chain) == name.MaxSteps:
+			return a, status.Errorf(status.HopExceeded, "%s leads through more than %d names", what, name.MaxSteps)
+		}
+		at = next
+	}
+}
+
+// Cached returns what a name stands for if the whole chain is remembered, and each record is fresh or
+// as stale as maxStale allows (see Options.MaxStale). It does not wait; stale records are looked up
+// behind the answer, as one of tasks, which may be nil if maxStale is 0. ok is false if Resolve has to
+// look, or if the answer is an error.
+func (n *Names) Cached(tasks providers.Tasks, what name.Name, maxStale time.Duration) (a Answer, ok bool) {
+	now := n.now()
+	a = Answer{Name: what, Source: providers.SourceCache}
+	for at := what; len(a.Chain) < name.MaxSteps && n.denied(at) == nil; {
+		e, ok := n.cache.get(at)
+		rec, known := e.v.Current()
+		if !ok || !known || !e.serves(now, maxStale) || e.v.Equivocates() || rec.Value.Kind() == name.Withdrawn {
+			return Answer{}, false
+		}
+		a.add(rec, found{v: e.v, at: e.at, until: e.until, cached: true}, now)
+		if at, ok = rec.Value.Alias(); !ok {
+			if a.Value = rec.Value; a.Stale {
+				n.refresh(tasks, a.Chain, now)
+			} else {
+				n.hits.Inc()
+			}
+			return a, true
+		}
+	}
+	return Answer{}, false
+}
+
+// refresh looks up the records of a chain that are stale, and does not wait.
+func (n *Names) refresh(tasks providers.Tasks, chain []name.Signed, now time.Time) {
+	n.m.WithLabelValues("stale").Inc()
+	for _, rec := range chain {
+		if e, ok := n.cache.get(rec.Name); ok && !e.serves(now, 0) {
+			n.join(tasks, rec.Name, false, nil)
+		}
+	}
+}
+
+// equivocation returns the error for two records with one sequence number.
+func equivocation(v name.Versions) error {
+	r := v.Records()
+	return status.Errorf(status.Equivocation,
+		"the owner of the zone of %s signed two values with the number %d: %q and %q",
+		r[0].Name, r[0].Seq, r[0].Value, r[1].Value)
+}
+
+// add appends a record to the chain.
+func (a *Answer) add(rec name.Signed, f found, now time.Time) {
+	ttl := max(0, f.until.Sub(now))
+	if len(a.Chain) == 0 {
+		a.TTL, a.NotAfter = ttl, rec.NotAfter
+	}
+	a.Chain = append(a.Chain, rec)
+	a.TTL = min(a.TTL, ttl)
+	a.Age = max(a.Age, now.Sub(f.at))
+	a.Stale = a.Stale || ttl == 0
+	if rec.NotAfter.Before(a.NotAfter) {
+		a.NotAfter = rec.NotAfter
+	}
+	if !f.cached {
+		a.Source = f.from
+	}
+}
+
+// visited reports whether the chain has a record of a name.
+func (a *Answer) visited(n name.Name) bool {
+	for _, rec := range a.Chain {
+		if rec.Name == n {
+			return true
+		}
+	}
+	return false
+}
+
+// found is what is known of one name.
+type found struct {
+	v      name.Versions // never empty
+	at     time.Time     // when it was looked up
+	until  time.Time     // when it has to be looked up again
+	cached bool
+	from   record.Origin // where it was looked up; dht or peer
+}
+
+func (f found) source() trace.Source {
+	if f.cached {
+		return trace.Cache
+	}
+	if f.from == record.OriginServed {
+		return trace.Index
+	}
+	return trace.DHT
+}
+
+// one finds the record of one name until the deadline.
+func (n *Names) one(
+	ctx context.Context, tasks providers.Tasks, what name.Name, opt Options, deadline time.Time, tr *trace.Lookup,
+) (found, error) {
+	now := n.now()
+	if e, ok := n.cache.get(what); ok && !opt.Fresh {
+		switch {
+		case now.Before(e.until) && e.v.Seq() == 0:
+			n.m.WithLabelValues("negative").Inc()
+			return found{}, absent(what)
+		case e.v.Seq() == 0:
+		case e.serves(now, 0):
+			n.hits.Inc()
+			return found{v: e.v, at: e.at, until: e.until, cached: true}, nil
+		case e.serves(now, opt.MaxStale):
+			n.m.WithLabelValues("stale").Inc()
+			n.join(tasks, what, false, nil) // goes on behind the answer
+			return found{v: e.v, at: e.at, until: e.until, cached: true}, nil
+		}
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, deadline,
+		status.Errorf(status.Timeout, "%s was not found within %s", what, n.cfg.Deadline))
+	defer cancel()
+	f := n.join(tasks, what, opt.Fresh, tr)
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return found{}, context.Cause(ctx)
+	}
+	if f.err != nil {
+		return found{}, f.err
+	}
+	return f.found, nil
+}
+
+// Held is what is remembered of one name.
+type Held struct {
+	Versions name.Versions // never empty
+	Age      time.Duration // since it was looked up
+	TTL      time.Duration // for which it need not be looked up; 0 if that has passed
+}
+
+// Held returns what is remembered of one name, whose TTL or life ended at most maxStale ago. It asks
+// nobody.
+func (n *Names) Held(what name.Name, maxStale time.Duration) (h Held, ok bool) {
+	now := n.now()
+	e, ok := n.cache.get(what)
+	if !ok || e.v.Seq() == 0 || !e.serves(now, maxStale) {
+		return h, false
+	}
+	return Held{Versions: e.v, Age: now.Sub(e.at), TTL: max(0, e.until.Sub(now))}, true
+}
+
+func absent(what name.Name) error {
+	return status.Errorf(status.NotFound, "no record of %s was found", what)
+}
+
+// Observe takes up a verified record that came by another way than a lookup. If known is set, it
+// is taken up only when this node remembers a record of the name, or somebody follows the name.
+// Observe reports whether the record is newer than what was remembered.
+func (n *Names) Observe(rec name.Signed, known bool) (news bool) {
+	now := n.now()
+	if rec.Check(now) != nil {
+		return false
+	}
+	e, ok := n.cache.get(rec.Name)
+	if known && (!ok || e.v.Seq() == 0) && !n.followers.has(rec.Name) {
+		return false
+	}
+	v, rel := e.v.Add(rec)
+	if rel == name.Older {
+		return false
+	}
+	n.remember(rec.Name, v, now)
+	return rel != name.Same
+}
+
+// remember puts what was found of a name into the cache, merged with what was known.
+func (n *Names) remember(what name.Name, v name.Versions, now time.Time) found {
+	behind := false
+	e := n.cache.update(what, func(known name.Versions) entry {
+		behind = known.Seq() > v.Seq() && v.Seq() > 0
+		merged := known.Merge(v)
+		until := now.Add(n.cfg.NegativeTTL)
+		if rec, ok := merged.Current(); ok {
+			until = now.Add(rec.TTL - rand.N(time.Duration(ttlSpread*float64(rec.TTL))+1))
+			if until.After(rec.NotAfter) {
+				until = rec.NotAfter
+			}
+		}
+		return entry{merged, now, until}
+	})
+	if behind {
+		n.m.WithLabelValues("behind").Inc()
+	}
+	return found{v: e.v, at: e.at, until: e.until}
+}
+
+// search is the one lookup of a name. The error is not remembered, but for not_found.
+func (n *Names) search(ctx context.Context, what name.Name, fresh bool, s *trace.ActiveSearch) (found, error) {
+	release, err := n.gate.Acquire(ctx)
+	if err != nil {
+		return found{}, fmt.Errorf("wait to look up %s: %w", what, err)
+	}
+	defer release()
+	steps := &probes.Trace{}
+	v, from, err := n.find.FindName(ctx, what, fresh, steps)
+	s.Walked(providers.WalkOf(steps))
+	if e, ok := n.cache.get(what); ok && e.v.Seq() > 0 && status.Of(err) == status.Stale {
+		v, err = name.Versions{}, nil // what is remembered is newer than what the holders have
+		n.m.WithLabelValues("behind").Inc()
+	}
+	if err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = status.Errorf(status.Timeout, "no record of %s was found within %s, and not every holder answered",
+				what, n.cfg.Deadline)
+		}
+		n.m.WithLabelValues("failed").Inc()
+		return found{}, err
+	}
+	now := n.now()
+	f := n.remember(what, v, now)
+	f.from = from
+	rec, ok := f.v.Current()
+	switch {
+	case !ok:
+		n.m.WithLabelValues("absent").Inc()
+		return found{}, absent(what)
+	case rec.NotAfter.Before(now):
+		n.m.WithLabelValues("absent").Inc()
+		return found{}, status.Errorf(status.Stale, "the record of %s expired at %s, and no newer one was found",
+			what, rec.NotAfter.UTC().Format(time.RFC3339))
+	}
+	n.m.WithLabelValues("found").Inc()
+	return f, nil
+}

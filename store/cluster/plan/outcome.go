@@ -1,0 +1,114 @@
+package plan
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// Answer is how a member answered a challenge.
+type Answer uint8
+
+// Answers to a challenge.
+const (
+	Busy    Answer = iota // late, refused for load, or not reached: says nothing
+	Proved                // it proved the copy
+	Leaving               // it is about to drop the copy
+	Absent                // it says that it has none, or its proof is wrong
+)
+
+// Answered notes how a member answered the challenge of a Challenge action, or that a read of
+// its copy failed, which is Absent. piece is what it proved. It reports whether the member began or ceased to be a
+// holder, or holds another piece.
+func (o *Object) Answered(id ID, a Answer, piece Piece, p Params, now time.Time) (changed bool) {
+	s := o.at(id)
+	if s == nil {
+		return false
+	}
+	was := *s
+	o.rest = rest{}
+	asked := now // of a read, which is no challenge
+	if s.asking {
+		s.asking, asked = false, s.asked
+	}
+	switch a {
+	case Proved:
+		s.proof, s.piece, s.at, s.fails, s.took, s.late = proved, piece, asked, 0, false, 0
+		s.due = now.Add(o.auditIn(id, p, now))
+	case Leaving:
+		s.proof, s.late = leaving, 0
+		s.due = now.Add(o.auditIn(id, p, now))
+	case Absent:
+		if s.took {
+			s.failed(p.AuditPeriod, now)
+		}
+		s.proof, s.told, s.late = absent, 0, 0
+		s.due = now.Add(o.auditIn(id, p, now))
+	case Busy:
+		wait := p.Tick
+		if o.awaited {
+			wait /= awaitedPart
+		}
+		s.due = now.Add(min(wait<<s.late, p.AuditPeriod/4))
+		s.late = min(s.late+1, maxDoubled)
+	}
+	return (was.proof == proved) != (s.proof == proved) || was.piece != s.piece
+}
+
+// Unasked notes that a member was not asked after all, as it did not answer for other objects just then. It is
+// asked again in the next plan.
+func (o *Object) Unasked(id ID, now time.Time) {
+	if s := o.at(id); s != nil {
+		s.asking, s.due, o.rest = false, now, rest{}
+		if o.awaited {
+			s.late = max(s.late, 1) // pass it over
+		}
+	}
+}
+
+// auditIn returns the time until the next challenge: between a half and nearly the whole of the
+// audit period, so that challenges of many objects spread.
+func (o *Object) auditIn(id ID, p Params, now time.Time) time.Duration {
+	h := id.mix(binary.LittleEndian.Uint64(o.Root[:]) ^ uint64(now.UnixNano()))
+	spread := max(p.AuditPeriod/2-2*p.Tick, 1)
+	return p.AuditPeriod/2 + time.Duration(h%uint64(spread))
+}
+
+// Sent notes the end of a Send action. A member that took the copy is challenged next.
+func (o *Object) Sent(id ID, ok bool, p Params, now time.Time) {
+	s := o.at(id)
+	if s == nil {
+		return
+	}
+	s.sending, o.rest = false, rest{}
+	if ok {
+		s.took, s.due = true, now
+		s.proof, s.first = unknown, time.Time{}
+		return
+	}
+	s.failed(2*p.Tick, now)
+}
+
+// Skipped notes that a Send action was not begun, as its queue was full. It is planned again.
+func (o *Object) Skipped(id ID) {
+	if s := o.at(id); s != nil {
+		s.sending, o.rest = false, rest{}
+	}
+}
+
+// failed notes a send in vain. The first one is followed by a wait, each further one in a row by
+// a wait twice as long.
+func (s *seen) failed(wait time.Duration, now time.Time) {
+	s.took = false
+	s.retry = now.Add(wait << min(s.fails, maxDoubled))
+	s.fails++
+}
+
+// TellEnded notes the end of a Tell action.
+func (o *Object) TellEnded(id ID, version uint64, ok bool) {
+	if s := o.at(id); s != nil {
+		s.telling, o.rest = false, rest{}
+		if ok {
+			s.told = version
+		}
+	}
+}

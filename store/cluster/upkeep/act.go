@@ -1,0 +1,310 @@
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store/cluster/plan"
+	"allium/store/cluster/repair"
+	"allium/store/meta"
+)
+
+// act begins what was planned: sends in the queue of repairs, calls by callers. It waits for none of
+// them.
+func (s *Service) act(ctx context.Context, do todo) {
+	for _, sends := range jobs(do.sends) {
+		s.queue(sends)
+	}
+	s.call(ctx, do.calls)
+	for _, p := range do.drops {
+		s.drop(ctx, p.entry)
+	}
+}
+
+// challenge has a member prove its copies of objects within a time, unless it did not answer before, and reports
+// whether it answered.
+func (s *Service) challenge(
+	ctx context.Context, to plan.ID, roots []b3.Root, there bool, limit time.Duration,
+) bool {
+	if !there {
+		s.unasked(to, roots)
+		return false
+	}
+	begun := s.deps.Now()
+	ctx, cancel := context.WithTimeout(ctx, limit+time.Duration(len(roots))*proofTime)
+	defer cancel()
+	answers, err := s.deps.Prover.Challenge(ctx, peer.ID(to), roots)
+	there = err == nil && len(answers) == len(roots)
+	if !there {
+		s.deps.Log.Debug("a member does not answer a challenge", "peer", peer.ID(to), "objects", len(roots), "err", err)
+		answers = make([]Proof, len(roots)) // all busy
+	}
+	for i, a := range answers {
+		if int(a.Answer) >= len(results) {
+			answers[i].Answer = plan.Busy // no answer that the planner knows
+		}
+	}
+	s.m.answered(answers, s.deps.Now().Sub(begun))
+	s.answered(to, roots, answers)
+	return there
+}
+
+// unasked notes that a member was not asked for objects.
+func (s *Service) unasked(to plan.ID, roots []b3.Root) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.deps.Now()
+	for _, root := range roots {
+		if e := s.find(root); e != nil {
+			e.Unasked(to, now)
+		}
+	}
+}
+
+// answered notes how a member answered for objects. If copies are missing, the next tick follows soon.
+func (s *Service) answered(to plan.ID, roots []b3.Root, answers []Proof) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.deps.Now()
+	short := false
+	for i, root := range roots {
+		if e := s.find(root); e != nil {
+			if e.Answered(to, answers[i].Answer, answers[i].Piece, s.p, now) && len(s.news) < maxActive {
+				s.news[root] = struct{}{}
+			}
+			short = short || !e.Met() && (answers[i].Answer != plan.Busy || e.isAwaited(s.deps.Self, s.begun))
+		}
+	}
+	if short {
+		s.wakeUp()
+	}
+}
+
+// tell tells a member of objects, unless it did not answer before, and takes over what it knows of them. It
+// reports whether the member answered.
+func (s *Service) tell(ctx context.Context, to plan.ID, tells []planned, there bool) bool {
+	ok := there && s.exchange(ctx, peer.ID(to), tells) == nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range tells {
+		t.TellEnded(to, t.Version, ok)
+	}
+	return ok
+}
+
+// exchange tells a member of objects and takes over what it answers.
+func (s *Service) exchange(ctx context.Context, to peer.ID, about []planned) error {
+	v := s.deps.View()
+	told := make([]plan.Told, len(about))
+	s.mu.Lock()
+	now := s.deps.Now()
+	for i, p := range about {
+		told[i] = p.Tell(v, s.p, now)
+	}
+	s.mu.Unlock()
+	calling, cancel := context.WithTimeout(ctx, tellTime+time.Duration(len(told))*keepTime)
+	answer, err := s.deps.Prover.Tell(calling, to, told)
+	cancel()
+	if err != nil {
+		return err
+	}
+	for i, t := range answer {
+		if i >= len(told) || t.Root != told[i].Root {
+			return status.Errorf(status.BadRequest, "%s answers with other objects than it was told of", to)
+		}
+	}
+	return s.learn(ctx, v, to, answer)
+}
+
+// lease asks the planner of an object for the lease of this node's copy, and reports whether it answered.
+func (s *Service) lease(ctx context.Context, p planned) bool {
+	calling, cancel := context.WithTimeout(ctx, tellTime)
+	defer cancel()
+	granted, err := s.deps.Prover.Lease(calling, peer.ID(p.To), p.Root)
+	if err == nil && granted {
+		s.with(p.entry, func(now time.Time) { p.Leased(now) })
+	}
+	return err == nil
+}
+
+// jobs groups sends into jobs in order of priority: small objects for one member travel together.
+func jobs(sends []planned) (list [][]planned) {
+	type group struct {
+		to       plan.ID
+		priority plan.Priority
+		awaited  bool
+	}
+	small := map[group]int{} // where in list small objects are added
+	for _, p := range sends {
+		key := group{p.To, p.Priority, p.awaited}
+		i, ok := small[key]
+		switch {
+		case p.Size > b3.GroupSize, p.coded != nil:
+			list = append(list, []planned{p})
+		case ok && len(list[i]) < MaxBatch:
+			list[i] = append(list[i], p)
+		default:
+			small[key] = len(list)
+			list = append(list, []planned{p})
+		}
+	}
+	return list
+}
+
+// queue puts a job into the queue of repairs.
+func (s *Service) queue(sends []planned) {
+	job := repair.Job{
+		// What is new has one copy, and still leaves the last places of the queue to repairs.
+		Kind: sends[0].kind(), Root: sends[0].Root, Urgent: sends[0].Priority.Urgent() && !sends[0].awaited,
+		Awaited: sends[0].awaited,
+		Run: func(ctx context.Context, meter repair.Meter) error {
+			ok, err := make([]bool, len(sends)), error(status.Errorf(status.Internal, "the send did not end"))
+			begun := s.deps.Now()
+			defer func() { s.sent(ctx, sends, ok, err, begun) }() // also after a panic
+			err = s.send(ctx, sends, ok, meter)
+			s.noteSend(ctx, err)
+			return err
+		},
+	}
+	s.mu.Lock()
+	s.moving = s.moving || job.Kind == repair.Move
+	s.mu.Unlock()
+	if !s.deps.Repairs.Queue(job) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.moving = s.moving && job.Kind != repair.Move
+		for _, p := range sends {
+			p.Skipped(p.To)
+		}
+		s.full = s.full || job.Kind != repair.Move
+	}
+}
+
+// sent notes which copies of a job are there. The next tick follows soon: it has them proved, and
+// plans what had no place in the queue. err is why others are not there.
+func (s *Service) sent(ctx context.Context, sends []planned, ok []bool, err error, begun time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.deps.Now()
+	again, bytes := s.full, int64(0)
+	s.moving = s.moving && sends[0].kind() != repair.Move
+	for i, p := range sends {
+		p.Sent(p.To, ok[i], s.p, now)
+		if ok[i] {
+			again = true
+			bytes += p.Size
+			p.failing.note(nil, now)
+		} else if ctx.Err() == nil {
+			p.failing.note(err, now)
+		}
+	}
+	if bytes > 0 && sends[0].kind() != repair.Move { // which are slower than what the estimate is for
+		s.speed.sent(bytes, now.Sub(begun), now)
+	}
+	if again {
+		s.wakeUp()
+	}
+}
+
+// send sends a member copies of objects, and tells it the targets, now that it can pin the objects for their origins.
+// It tells it of them before as well, so that it may say that they were removed, unless somebody waits: what was just
+// asked for nobody has removed. It notes in ok which ones are there.
+func (s *Service) send(ctx context.Context, sends []planned, ok []bool, meter repair.Meter) error {
+	to := peer.ID(sends[0].To)
+	if !sends[0].awaited {
+		if err := s.exchange(ctx, to, sends); err != nil {
+			return err
+		}
+	}
+	var roots []b3.Root
+	var at []int // of each root in sends
+	s.mu.Lock()
+	for i, p := range sends {
+		if p.Wanted() > 0 {
+			roots, at = append(roots, p.Root), append(at, i)
+		}
+	}
+	s.mu.Unlock()
+	if len(roots) == 0 {
+		return nil // the targets were removed
+	}
+	var errs []error
+	var err error
+	if p := sends[0]; p.coded != nil { // which is a job of its own
+		errs = []error{s.deps.Coder.Send(ctx, to, p.Root, p.coded, p.Piece, meter)}
+	} else {
+		errs, err = s.deps.Send(ctx, to, roots, meter)
+	}
+	if err == nil && len(errs) != len(roots) {
+		err = status.Errorf(status.Internal, "%d results of %d sends", len(errs), len(roots))
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.exchange(ctx, to, sends); err != nil {
+		return err
+	}
+	for i, err := range errs {
+		ok[at[i]] = err == nil
+	}
+	return errors.Join(errs...)
+}
+
+// drop removes the pins of the cluster from an object. What people pinned stays.
+func (s *Service) drop(ctx context.Context, e *entry) {
+	s.mu.Lock()
+	if s.objects.active[e.Root] != e || e.Answer() == plan.Proved {
+		s.mu.Unlock()
+		return // a member told of it since it was planned
+	}
+	e.dropping = true
+	labels := []string{meta.ClusterLabel}
+	for _, a := range e.Asked() {
+		labels = append(labels, originLabel(a.Origin))
+	}
+	wanted := e.Wanted()
+	s.mu.Unlock()
+	defer s.with(e, func(time.Time) { e.dropping = false }) // it is still here
+	if pinned, err := s.pinnedBy(ctx, e.Root, labels); err == nil && !pinned && e.coded == nil {
+		s.with(e, func(time.Time) { s.forget(e) }) // it is this node's own, whose target was removed
+		return
+	}
+	err := s.trim(ctx, e.Root, func() error {
+		return errors.Join(s.unpin(ctx, e.Root, labels), s.unpinPieces(ctx, e))
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			s.deps.Log.Warn("a copy that nobody needs could not be dropped", "root", e.Root, "err", err)
+		}
+		return
+	}
+	s.with(e, func(time.Time) { s.forget(e) })
+	s.deps.Log.Info("dropped a copy that nobody needs", "root", e.Root, "copies_wanted", wanted)
+}
+
+// pinnedBy reports whether an object has a pin with one of the labels.
+func (s *Service) pinnedBy(ctx context.Context, root b3.Root, labels []string) (bool, error) {
+	for _, label := range labels {
+		if has, err := s.deps.Store.HasPin(ctx, root, label); err != nil || has {
+			return has, err
+		}
+	}
+	return false, nil
+}
+
+// unpin removes pins of an object that are there.
+func (s *Service) unpin(ctx context.Context, root b3.Root, labels []string) error {
+	for _, label := range labels {
+		if err := s.deps.Store.Unpin(ctx, root, label); err != nil && status.Of(err) != status.NotFound {
+			return err
+		}
+	}
+	return nil
+}
+
+func originLabel(id plan.ID) string { return meta.OriginLabel(peer.ID(id).String()) }

@@ -1,0 +1,264 @@
+package upkeep
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store"
+	"allium/store/cluster/plan"
+	"allium/store/meta"
+)
+
+// Answer returns how this node answers a challenge of its copy of an object: Proved, with a proof
+// that the caller makes, else Leaving or Absent. It is Busy until the node knows its pins, so that a node
+// that restarts moves nothing, and for objects that are not planned while there are too many.
+func (s *Service) Answer(root b3.Root) plan.Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.passes == 0 {
+		return plan.Busy
+	}
+	e := s.objects.active[root]
+	k, rests := s.objects.packed(root)
+	switch {
+	case rests && known(k):
+		return plan.Proved
+	case rests:
+		return plan.Busy
+	case e != nil && e.here:
+		return e.Object.Answer()
+	case e == nil && max(s.unplanned, s.skipped) > 0:
+		return plan.Busy
+	}
+	return plan.Absent
+}
+
+// Claimed notes that a member challenged this node, so that it seems to hold the objects itself. An object at rest
+// stays so if the member is known to hold it.
+func (s *Service) Claimed(from peer.ID, objs []b3.Root) {
+	v := s.deps.View()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.deps.Now()
+	for _, root := range objs {
+		if k, rests := s.objects.packed(root); rests && k.Read(now).HeldBy(plan.ID(from)) || s.objects.crowded() {
+			continue
+		}
+		if e := s.find(root); e != nil {
+			e.Object.Claimed(v, plan.ID(from), s.p, now)
+		}
+	}
+}
+
+// Told takes over what a member tells of objects, and returns what this node knows of them, in the
+// same order. Targets of objects that this node stores are durable when it returns.
+func (s *Service) Told(ctx context.Context, from peer.ID, told []plan.Told) ([]plan.Told, error) {
+	if len(told) > MaxBatch {
+		return nil, status.Errorf(status.BadRequest, "%d objects, more than %d", len(told), MaxBatch)
+	}
+	v := s.deps.View()
+	if _, ok := v.Member(plan.ID(from)); !ok {
+		return nil, status.Errorf(status.Forbidden, "%s is no member of the cluster", from)
+	}
+	answer := make([]plan.Told, len(told))
+	var planned []plan.Told
+	var at []int // of each of planned in told
+	for i, t := range told {
+		answer[i].Root = t.Root
+		there, err := s.plans(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			planned, at = append(planned, t), append(at, i)
+		} else {
+			answer[i].Asked = s.removal(t)
+		}
+	}
+	if err := s.learn(ctx, v, from, planned); err != nil {
+		return nil, err
+	}
+	for _, i := range at {
+		found := s.change(answer[i].Root, func(e *entry, now time.Time) {
+			e.Object.Claimed(v, plan.ID(from), s.p, now)
+			answer[i] = e.Tell(v, s.p, now)
+		})
+		if !found {
+			return nil, status.Errorf(status.Busy, "%s was forgotten meanwhile; ask again later", answer[i].Root)
+		}
+	}
+	return answer, nil
+}
+
+// plans reports whether an object that a member told of is planned here, and then keeps it from being forgotten in this
+// pass. It adds one only for a target. The error is busy while too many objects are active.
+func (s *Service) plans(ctx context.Context, t plan.Told) (bool, error) {
+	s.mu.Lock()
+	crowded := s.objects.crowded()
+	e := s.objects.active[t.Root]
+	if e == nil && !crowded {
+		e = s.find(t.Root)
+	}
+	if e != nil {
+		e.told = s.pass
+	}
+	s.mu.Unlock()
+	switch {
+	case e != nil:
+		return true, nil
+	case crowded:
+		return false, errCrowded()
+	}
+	i := slices.IndexFunc(t.Asked, func(a plan.Asked) bool { return a.Target.Wants() })
+	if i < 0 {
+		return false, nil
+	}
+	e, err := s.entry(ctx, t.Root, t.Asked[i].Target.Data > 0)
+	return e != nil, err
+}
+
+// removal returns that this node removed its target of an object that it has not got, if it did: with a number above
+// that of a target which was told in its name.
+func (s *Service) removal(t plan.Told) []plan.Asked {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seq, ok := s.removed[t.Root]
+	if !ok {
+		return nil
+	}
+	for _, a := range t.Asked {
+		if a.Origin == s.deps.Self && a.Target.Wants() {
+			seq = max(seq, a.Target.Seq+1)
+		}
+	}
+	return []plan.Asked{{Origin: s.deps.Self, Target: meta.Target{Seq: seq}}}
+}
+
+// learn takes over what a member told of objects, and makes it durable. That a node asks for fewer copies than
+// before, or for none, is taken from that node alone: no other member can have its copies dropped.
+func (s *Service) learn(ctx context.Context, v *plan.View, from peer.ID, told []plan.Told) error {
+	for i := range told {
+		if err := s.checkTold(&told[i]); err != nil {
+			return err
+		}
+	}
+	var news []targetOf
+	s.mu.Lock()
+	s.learned++
+	call := s.learned
+	s.mu.Unlock()
+	var dropping error
+	for _, t := range told {
+		s.change(t.Root, func(e *entry, now time.Time) {
+			if e.dropping {
+				dropping = status.Errorf(status.Busy, "the copy of %s is being dropped; ask again later", t.Root)
+				return
+			}
+			e.told = s.pass
+			changed := e.learn(t, v, plan.ID(from), s.p, now)
+			if !e.here || len(changed) == 0 {
+				return
+			}
+			e.unkept, e.sure = call, false
+			for _, a := range changed {
+				news = append(news, targetOf{t.Root, a})
+			}
+		})
+	}
+	if err := s.keep(ctx, news); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range news {
+		if e := s.objects.active[t.root]; e != nil && e.unkept == call {
+			e.unkept = 0
+		}
+	}
+	return dropping
+}
+
+// checkTold returns an error for what no member tells.
+func (s *Service) checkTold(t *plan.Told) error {
+	if len(t.Asked) > plan.MaxTargets || len(t.Holders) > plan.MaxSeen {
+		return status.Errorf(status.BadRequest, "%d targets and %d holders of %s, more than an object has",
+			len(t.Asked), len(t.Holders), t.Root)
+	}
+	latest := uint64(s.deps.Now().Add(ahead).UnixMilli())
+	for _, a := range t.Asked {
+		if _, err := peer.IDFromBytes([]byte(a.Origin)); err != nil || a.Target.Check() != nil || a.Target.Seq > latest {
+			return status.Errorf(status.BadRequest, "the target %s of %s is malformed, or from the future", a.Target, t.Root)
+		}
+	}
+	return nil
+}
+
+// learn takes over what a member told, and returns the targets to make durable: those that are new, and all if
+// that failed before.
+func (e *entry) learn(t plan.Told, v *plan.View, from plan.ID, p plan.Params, now time.Time,
+) []plan.Asked {
+	known := e.Asked()
+	own := e.OwnTarget(v.Self).Seq > 0 // in a pin of this node
+	t.Asked = slices.DeleteFunc(slices.Clone(t.Asked), func(a plan.Asked) bool {
+		if own && a.Origin == v.Self {
+			return false // which corrects the member
+		}
+		return !e.takes(a.Target) || a.Origin != from && slices.ContainsFunc(known, func(k plan.Asked) bool {
+			return k.Origin == a.Origin && a.Target.Places() < k.Target.Places()
+		})
+	})
+	changed := e.Object.Told(from, t, v, p, now)
+	return slices.DeleteFunc(e.Asked(), func(a plan.Asked) bool {
+		return a.Origin == v.Self && own || e.unkept == 0 && !slices.Contains(changed, a.Origin)
+	})
+}
+
+// targetOf is a target of another node for an object.
+type targetOf struct {
+	root b3.Root
+	plan.Asked
+}
+
+// keep makes targets of other nodes durable, in pins that they have here. It keeps no target of an object that is
+// gone, and none that says that another one was removed which was not here.
+func (s *Service) keep(ctx context.Context, list []targetOf) error {
+	var pins []store.Pinning
+	for _, t := range list {
+		label := originLabel(t.Origin)
+		if t.Target.Wants() {
+			pins = append(pins, store.Pinning{Root: t.root, Options: store.PinOptions{Label: label, Target: t.Target}})
+			continue
+		}
+		if _, err := s.deps.Store.SetTarget(ctx, t.root, label, t.Target); err != nil && status.Of(err) != status.NotFound {
+			return err
+		}
+	}
+	for _, err := range s.deps.Store.PinAll(ctx, pins) {
+		if err != nil && status.Of(err) != status.NotFound {
+			return err
+		}
+	}
+	return nil
+}
+
+// Grant decides whether a member may drop its copy of an object.
+func (s *Service) Grant(_ context.Context, from peer.ID, root b3.Root) (bool, error) {
+	v := s.deps.View()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.deps.Now()
+	if s.objects.crowded() && s.objects.active[root] == nil {
+		return false, errCrowded()
+	}
+	e := s.find(root)
+	if e == nil || !e.here {
+		return false, notPlanned(root)
+	}
+	e.Object.Claimed(v, plan.ID(from), s.p, now)
+	return e.Grant(v, plan.ID(from), s.p, now), nil
+}

@@ -1,0 +1,160 @@
+package upkeep
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store/cluster/plan"
+	"allium/store/meta"
+)
+
+// Asking is a node that asks for copies of an object.
+type Asking struct {
+	Origin plan.ID
+	Target meta.Target
+	// Stranger says that it is no member of the cluster: what it asks for counts only while no member asks.
+	Stranger bool
+	Adopted  bool // it is this node, which has no pin that says so and has it from others
+	Beyond   bool // there are not so many members
+}
+
+// asking returns who asks for copies of an object, or of its shards. The caller holds mu.
+func (s *Service) asking(root b3.Root, v *plan.View) (list []Asking) {
+	for _, e := range s.entriesOf(root) {
+		list = append(list, e.asking(v)...)
+	}
+	return list
+}
+
+// asking returns who asks for copies of e.
+func (e *entry) asking(v *plan.View) (list []Asking) {
+	members := present(v)
+	for _, a := range e.Asked() {
+		if !a.Target.Wants() {
+			continue
+		}
+		self := a.Origin == v.Self
+		_, member := v.Member(a.Origin)
+		list = append(list, Asking{
+			Origin: a.Origin, Target: a.Target, Stranger: !self && !member,
+			Adopted: self && !e.OwnTarget(a.Origin).Wants(), Beyond: a.Target.Places() > members,
+		})
+	}
+	return list
+}
+
+// entriesOf returns what is planned of an object: the entry of it and those of its codings. The caller holds mu.
+func (s *Service) entriesOf(root b3.Root) []*entry {
+	list := slices.Clone(s.codings[root])
+	if e := s.peek(root); e != nil {
+		list = append(list, e)
+	}
+	return list
+}
+
+// present returns how many members are there.
+func present(v *plan.View) (n int) {
+	for _, m := range v.Members() {
+		if !m.Gone {
+			n++
+		}
+	}
+	return n
+}
+
+// Beyond has objects of which more copies are asked for than there are members.
+type Beyond struct {
+	Objects int
+	First   b3.Root // one of them
+	By      Asking  // who asks for the most copies of that: a member, if one does
+}
+
+// add counts an object.
+func (b *Beyond) add(e *entry, v *plan.View, members int) {
+	if e.Wanted() <= members {
+		return
+	}
+	if b.Objects++; b.Objects > 1 {
+		return
+	}
+	b.First = e.Root
+	if e.coded != nil {
+		b.First = e.coded.Object
+	}
+	for i, a := range e.asking(v) {
+		more := a.Target.Places() > b.By.Target.Places()
+		if i == 0 || b.By.Stranger && !a.Stranger || more && a.Stranger == b.By.Stranger {
+			b.By = a
+		}
+	}
+}
+
+// Renounce removes what a node asks for of an object, on this node alone: what this node itself asked for before it
+// lost its pins, or what one asks that is gone. It returns conflict for a member that is there, as that removes it
+// itself, and not_found if the node asks for nothing. The removal is durable when Renounce returns.
+func (s *Service) Renounce(ctx context.Context, root b3.Root, origin peer.ID) error {
+	id := plan.ID(origin)
+	if m, ok := s.deps.View().Member(id); ok && !m.Gone && id != s.deps.Self {
+		return status.Errorf(status.Conflict, "%s is a member that is there: run `allium pin rm` on it", origin)
+	}
+	given := s.given(root, id)
+	if len(given) == 0 {
+		return status.Errorf(status.NotFound, "%s asks for no copies of %s", origin, root)
+	}
+	if err := s.keep(ctx, given); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	now := s.deps.Now()
+	for _, t := range given {
+		if e := s.find(t.root); e != nil {
+			e.renounce(s.deps.Self, t.Asked, now)
+		}
+	}
+	s.mu.Unlock()
+	s.wakeUp()
+	return nil
+}
+
+// given returns removals of what a node asks for of an object, but not of what the pins of this node ask for.
+func (s *Service) given(root b3.Root, id plan.ID) (given []targetOf) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := uint64(s.deps.Now().UnixMilli())
+	for _, e := range s.entriesOf(root) {
+		for _, a := range e.Asked() {
+			if a.Origin != id || !a.Target.Wants() || e.OwnTarget(s.deps.Self).Wants() && id == s.deps.Self {
+				continue
+			}
+			a.Target = meta.Target{}.Next(a.Target, now)
+			given = append(given, targetOf{e.Root, a})
+		}
+	}
+	return given
+}
+
+func (e *entry) renounce(self plan.ID, a plan.Asked, now time.Time) {
+	if a.Origin == self {
+		e.adopted = a.Target
+		e.AskOwn(self, a.Target, now)
+		return
+	}
+	e.Ask(a.Origin, a.Target, now)
+}
+
+// dropStranger removes the target of an origin that is no member. Those of members have its place.
+func (s *Service) dropStranger(ctx context.Context, p meta.Pin) error {
+	id, err := peer.Decode(meta.Origin(p.Label))
+	if err != nil {
+		return err
+	}
+	if _, ok := s.deps.View().Member(plan.ID(id)); ok {
+		return nil
+	}
+	return s.unpin(ctx, p.Root, []string{p.Label})
+}

@@ -1,0 +1,127 @@
+package upkeep
+
+import (
+	"time"
+
+	"allium/protocols/b3"
+	"allium/protocols/erasure"
+	"allium/store/cluster/plan"
+	"allium/store/meta"
+)
+
+// Waiting says how far objects are whose copies somebody waits for.
+type Waiting struct {
+	Unmet  []b3.Root // those that have not the copies that are asked for, or are not planned yet
+	Copies int       // that count, of all of them
+	Coming int       // that are on their way, and objects that are being coded
+	Given  int       // objects of which the pins of this node ask for less by now
+
+	// Stuck objects have too few members that hold or take a copy. First is one of them, with who could hold it. No more
+	// than maxReach are looked at.
+	Stuck  int
+	First  b3.Root
+	Coded  bool // it is to have shards
+	Takers plan.Takers
+
+	Pending   bool // pins that were just set are not planned yet: nothing else is known but Unmet, which is all objects
+	LastOnly  bool // more than a third of the members vanished together: only last copies are sent
+	Unplanned int  // objects for which there is no room
+
+	// SendErr is the error of the latest send of an object that is sent to nobody now, and Failing is since when its sends
+	// fail. It is the object whose sends fail for the longest time.
+	SendErr error
+	Failing time.Time
+	CodeErr error // of the latest attempt to code an object that is not being coded now
+
+	looked int
+}
+
+// maxReach bounds the objects of which Await looks at who could hold them.
+const maxReach = 64
+
+// Await says how far objects are on the way to what t asks for, whatever other pins ask for them. The zero t stands for
+// what all pins together ask for.
+func (s *Service) Await(roots []b3.Root, t meta.Target) (w Waiting) {
+	v, coded := s.deps.View(), map[b3.Root]*attempt{}
+	w.LastOnly = v.LastOnly
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.Unplanned = max(s.unplanned, s.skipped)
+	if len(s.pinned) > 0 { // a target may be new
+		w.Unmet, w.Pending = roots, true
+		return w
+	}
+	for c, a := range s.encoding {
+		if t.Copies == 0 && (t.Data == 0 || t.Data == c.data && t.Parity == c.parity) {
+			coded[c.root] = a
+		}
+	}
+	for _, root := range roots {
+		planned, met := 0, true
+		if a := coded[root]; a != nil {
+			met = false
+			if a.running {
+				w.Coming++
+			} else if a.err != nil {
+				w.CodeErr = a.err
+			}
+		}
+		for _, e := range s.entriesOf(root) {
+			if n := e.awaited(t); n > 0 {
+				planned++
+				met = s.await(&w, e, v, n, t) && met
+			}
+		}
+		if !met || planned == 0 {
+			w.Unmet = append(w.Unmet, root)
+		}
+	}
+	return w
+}
+
+// awaited returns how many copies or shards of e a target asks for, 0 if it asks for none of e. The zero target stands
+// for all that pins ask for.
+func (e *entry) awaited(t meta.Target) int {
+	switch {
+	case !t.Wants():
+		return e.Wanted()
+	case e.coded != nil && t.Data > 0 && e.takes(t):
+		return t.Places() - e.coded.Empty()
+	case e.coded != nil:
+		return 0
+	case t.Data > 0 && e.Object.Size < erasure.MinSize:
+		return t.Parity + 1
+	}
+	return t.Copies
+}
+
+// await adds an object that is to have so many copies or shards, and reports whether it has them. The caller holds mu.
+func (s *Service) await(w *Waiting, e *entry, v *plan.View, wanted int, t meta.Target) (met bool) {
+	now := s.deps.Now()
+	n := e.Observed(v, s.p, now, e.here)
+	w.Copies += min(n, wanted)
+	if n >= wanted {
+		return true
+	}
+	sending := e.Sending()
+	w.Coming += sending
+	if f := e.failing; sending == 0 && f.err != nil && (w.SendErr == nil || f.since.Before(w.Failing)) {
+		w.SendErr, w.Failing = f.err, f.since
+	}
+	if t.Wants() && e.OwnTarget(s.deps.Self).Places() < t.Places() && (t.Data == 0 || e.coded != nil) {
+		w.Given++
+	}
+	if w.looked++; w.looked > maxReach {
+		return false
+	}
+	if takers := e.Takers(v, s.p, now, e.here); takers.Members < wanted {
+		if w.Stuck == 0 {
+			takers.Wanted, w.First, w.Takers = wanted, e.Root, takers
+			if e.coded != nil {
+				w.First, w.Coded = e.coded.Object, true
+			}
+		}
+		w.Stuck++
+	}
+	return false
+}

@@ -1,0 +1,54 @@
+package upkeep
+
+import (
+	"slices"
+
+	"allium/store/cluster/plan"
+)
+
+// Change is what a whole tick found that differs from the one before.
+type Change struct {
+	Before, Now Sum
+	Gone        []plan.ID // members that were present, in the order of their IDs
+	Back        []plan.ID // members that were gone, or not known
+}
+
+// Behind reports whether more objects have lost copies that they had since the node started.
+func (c *Change) Behind() bool { return c.Now.Behind > c.Before.Behind }
+
+// Restored reports whether all such objects have their copies again.
+func (c *Change) Restored() bool { return c.Before.Behind > 0 && c.Now.Behind == 0 }
+
+// Lost reports whether more objects are lost.
+func (c *Change) Lost() bool { return c.Now.Lost > c.Before.Lost }
+
+// changed returns what differs from the whole tick before. before is the Sum of that one, and v the view of this one.
+// Before the first pass over the pins has ended, and in the first tick after that, nothing does.
+func (s *Service) changed(before Sum, v *plan.View) Change {
+	if s.passes == 0 {
+		return Change{}
+	}
+	present := map[plan.ID]bool{}
+	for _, m := range v.Members() {
+		if !m.Gone {
+			present[m.ID] = true
+		}
+	}
+	was := s.present
+	s.present = present
+	if was == nil {
+		return Change{}
+	}
+	return Change{Before: before, Now: s.sum, Gone: without(was, present), Back: without(present, was)}
+}
+
+// without returns the members of a that are not in b, in order.
+func without(a, b map[plan.ID]bool) (list []plan.ID) {
+	for id := range a {
+		if !b[id] {
+			list = append(list, id)
+		}
+	}
+	slices.Sort(list)
+	return list
+}

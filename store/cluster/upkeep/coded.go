@@ -1,0 +1,304 @@
+package upkeep
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"allium/protocols/b3"
+	"allium/protocols/erasure"
+	"allium/protocols/status"
+	"allium/store/cluster/plan"
+	"allium/store/cluster/repair"
+	"allium/store/meta"
+)
+
+// coding is an object and how it is coded.
+type coding struct {
+	root         b3.Root
+	data, parity int
+}
+
+// attempt is the making of a coding.
+type attempt struct {
+	running bool
+	fails   int       // in a row
+	err     error     // of the latest one
+	retry   time.Time // after the latest one
+}
+
+// piece is what this node has of a coded object.
+type piece struct {
+	manifest *erasure.Manifest // nil: a plain object
+	held     plan.Piece
+	ok       bool  // held is there
+	size     int64 // bytes that a holder stores
+}
+
+// pieceOf returns what this node has of the coded object of a manifest. e is its entry, or nil. What is no manifest
+// is no piece.
+func (s *Service) pieceOf(ctx context.Context, root b3.Root, e *entry) (p piece, err error) {
+	if e != nil && e.coded != nil {
+		p.manifest = e.coded
+	} else if p.manifest, err = s.deps.Coder.Manifest(ctx, root); err != nil {
+		switch status.Of(err) {
+		case status.BadRequest, status.Corrupt, status.NotFound:
+			s.deps.Log.Debug("a coding manifest cannot be read", "root", root, "err", err)
+			return piece{}, nil
+		}
+		return piece{}, err
+	}
+	p.size = p.manifest.Bytes() + b3.OutboardSize(p.manifest.Size)
+	p.held, p.ok, err = s.deps.Coder.Held(ctx, p.manifest)
+	return p, err
+}
+
+// addCoding notes that e is a coding manifest.
+func (s *Service) addCoding(e *entry, p piece) {
+	e.coded, e.Object.Size = p.manifest, p.size
+	e.Object.Empty = p.manifest.Empty()
+	s.codings[e.coded.Object] = append(s.codings[e.coded.Object], e)
+	for _, root := range e.coded.Pieces() {
+		s.pieces[root]++
+	}
+}
+
+// forget forgets an entry.
+func (s *Service) forget(e *entry) {
+	delete(s.objects.active, e.Root)
+	if e.coded == nil {
+		return
+	}
+	root := e.coded.Object
+	left := slices.DeleteFunc(s.codings[root], func(o *entry) bool { return o == e })
+	if s.codings[root] = left; len(left) == 0 {
+		delete(s.codings, root)
+	}
+	for _, root := range e.coded.Pieces() {
+		if s.pieces[root]--; s.pieces[root] == 0 {
+			delete(s.pieces, root)
+		}
+	}
+}
+
+// entryFor returns the entry of an object, or that of the manifest which says how it is coded; nil if there is none. Of
+// several it is the one whose target is the newest.
+func (s *Service) entryFor(root b3.Root) *entry {
+	best := s.peek(root)
+	for _, e := range s.codings[root] {
+		if best == nil || e.latest() > best.latest() {
+			best = e
+		}
+	}
+	return best
+}
+
+// latest returns the number of the newest target that asks for anything.
+func (e *entry) latest() (seq uint64) {
+	for _, a := range e.Asked() {
+		if a.Target.Wants() {
+			seq = max(seq, a.Target.Seq)
+		}
+	}
+	return seq
+}
+
+// takes reports whether a target can be one of the entry: shards are of the numbers that the manifest has, and a
+// manifest is not kept as copies.
+func (e *entry) takes(t meta.Target) bool {
+	if !t.Wants() {
+		return true
+	}
+	if e.coded == nil {
+		return t.Data == 0
+	}
+	return t.Data == e.coded.Data && t.Parity == e.coded.Parity
+}
+
+// wants notes that a pin of this node asks for copies or shards.
+func (e *entry) wants(t meta.Target) {
+	if e.coded != nil {
+		if t.Data > 0 {
+			e.own.Copies, e.own.Data, e.own.Parity = 0, t.Data, t.Parity
+		}
+		return
+	}
+	e.own.Copies = max(e.own.Copies, t.Copies)
+}
+
+// asCopies returns the pin of a person as it is planned: if shards are asked for, a pin of the coding manifest, or for
+// a small object one that asks for copies. ok is false if there is nothing to plan yet. It has a missing manifest
+// made.
+func (s *Service) asCopies(ctx context.Context, p meta.Pin) (_ meta.Pin, ok bool, err error) {
+	if p.Target.Data == 0 {
+		return p, true, nil
+	}
+	info, err := s.deps.Store.Stat(ctx, p.Root)
+	switch {
+	case status.Of(err) == status.NotFound, status.Of(err) == status.Corrupt, err == nil && info.Corrupt:
+		return p, false, nil
+	case err != nil:
+		return p, false, err
+	case info.Size < erasure.MinSize:
+		p.Target = meta.Target{Copies: p.Target.Parity + 1, Seq: p.Target.Seq}
+		return p, true, nil
+	}
+	c := coding{p.Root, p.Target.Data, p.Target.Parity}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.codings[p.Root] {
+		if e.takes(p.Target) && e.here {
+			p.Root = e.Root
+			return p, true, nil
+		}
+	}
+	if s.passes > 0 { // else its manifest may be pinned, and was not seen yet
+		s.encode(c, p)
+	}
+	return p, false, nil
+}
+
+// encode has a coding made, unless it is being made or failed just now.
+func (s *Service) encode(c coding, p meta.Pin) {
+	now := s.deps.Now()
+	a := s.encoding[c]
+	switch {
+	case a == nil && len(s.encoding) >= maxEncoding:
+		return // the next pass asks again
+	case a == nil:
+		a = &attempt{}
+		s.encoding[c] = a
+	case a.running, now.Before(a.retry):
+		return
+	}
+	job := repair.Job{Kind: repair.Rebuild, Root: c.root, Run: func(ctx context.Context, _ repair.Meter) error {
+		err := error(status.Errorf(status.Internal, "the encoding did not end"))
+		defer func() { s.encoded(c, err) }() // also after a panic
+		root, err := s.deps.Coder.Encode(ctx, c.root, p.Target)
+		if err == nil {
+			err = s.planCoding(ctx, root, p)
+		}
+		return err
+	}}
+	if a.running = s.deps.Repairs.Queue(job); !a.running {
+		a.retry = now.Add(s.p.Tick)
+	}
+}
+
+// planCoding has the coding manifest of an object planned for a pin of that, so that nothing codes the object again.
+func (s *Service) planCoding(ctx context.Context, manifest b3.Root, p meta.Pin) error {
+	e, err := s.entry(ctx, manifest, true)
+	switch {
+	case err != nil:
+		return err
+	case e == nil:
+		return status.Errorf(status.Busy, "no room to plan the coding of %s", p.Root)
+	}
+	return s.raise(ctx, p)
+}
+
+// encoded notes the end of an attempt.
+func (s *Service) encoded(c coding, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		delete(s.encoding, c)
+		s.wakeUp()
+		return
+	}
+	a := s.encoding[c]
+	a.running, a.err = false, err
+	a.fails++
+	a.retry = s.deps.Now().Add(s.p.Tick << min(a.fails, maxDoubled))
+}
+
+// released notes that a target of a coded object was removed at this node.
+func (s *Service) released(p meta.Pin) {
+	if meta.OfCluster(p.Label) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.codings[p.Root] {
+		e.released = max(e.released, p.Target.Seq)
+	}
+}
+
+// kind returns the kind of repair that a send is.
+func (p planned) kind() repair.Kind {
+	switch {
+	case p.Priority == plan.Moving:
+		return repair.Move
+	case p.coded != nil:
+		return repair.Rebuild
+	}
+	return repair.Replicate
+}
+
+// unpinPieces removes the cluster's pins of what the node holds of a coded object, as far as nothing else that is
+// planned needs it.
+func (s *Service) unpinPieces(ctx context.Context, e *entry) error {
+	if e.coded == nil {
+		return nil
+	}
+	s.mu.Lock()
+	pieces := slices.DeleteFunc(e.coded.Pieces(), func(root b3.Root) bool {
+		return s.peek(root) != nil || s.pieces[root] > 1
+	})
+	s.mu.Unlock()
+	for _, root := range pieces {
+		if err := s.unpin(ctx, root, []string{meta.ClusterLabel}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Coding returns the manifest of a coded object that this node holds a piece of, and the address of that; ok is
+// false if there is none.
+func (s *Service) Coding(object b3.Root) (root b3.Root, m *erasure.Manifest, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.codings[object] {
+		if e.here {
+			return e.Root, e.coded, true
+		}
+	}
+	return b3.Root{}, nil, false
+}
+
+// Codings calls yield for each coded object that this node holds a piece of, until that returns false.
+func (s *Service) Codings(yield func(object b3.Root) bool) {
+	s.mu.Lock()
+	objects := make([]b3.Root, 0, len(s.codings))
+	for root, list := range s.codings {
+		if slices.ContainsFunc(list, func(e *entry) bool { return e.here }) {
+			objects = append(objects, root)
+		}
+	}
+	s.mu.Unlock()
+	for _, root := range objects {
+		if !yield(root) {
+			return
+		}
+	}
+}
+
+// Holders returns the members that proved a piece of the coded object of a manifest, with that, and whether they
+// are present.
+func (s *Service) Holders(manifest b3.Root) []plan.Holder {
+	v := s.deps.View()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.objects.active[manifest]
+	if e == nil {
+		return nil
+	}
+	var list []plan.Holder
+	for _, c := range e.Status(v, s.p, s.deps.Now(), e.here, e.sure).Copies {
+		if c.State.Readable() && !c.Here {
+			list = append(list, plan.Holder{ID: c.ID, Piece: c.Piece})
+		}
+	}
+	return list
+}

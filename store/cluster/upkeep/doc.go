@@ -1,0 +1,128 @@
+// Package upkeep keeps the copies that pins ask for: it runs the planner of store/cluster/plan for
+// the objects of this node.
+//
+// Invariants:
+//
+//   - What is remembered is bounded: maxObjects objects, of which maxActive are active, and of each what the planner
+//     keeps. An object is active while anything happens to it; then it rests in a plan.Page, in some 60 bytes,
+//     until the next challenge is due. Objects past these bounds are counted, and planned when there is room.
+//   - A tick looks at no more than maxScan pins and begins no more than maxCalls actions. It waits for
+//     no member: up to callLimit are asked at once, each by one goroutine.
+//   - Targets are durable in the pins of the store before a member is told that they are known.
+//     What holders proved is kept soon after a holder is new or gone, and restored with its own time after a restart.
+//   - Nobody but this node changes its own targets. Its operator removes those of nodes that are gone, on this node
+//     alone.
+//
+// One target, step by step: a person pins an object and asks for three copies. The next tick finds
+// the pin, and Object.Plan returns two sends. Each becomes a job of the queue of repairs. Its worker
+// sends the object and tells the receiver the target, now that it has the object and pins it for the
+// origin; if nobody waits, it asks before whether the target was removed. The tick after that challenges
+// both holders. Each of them runs the same from then on.
+//
+// If the pin asks for shards, the object is coded first, which is a job of that queue as well. From then on
+// the coding manifest is what is planned: each holder has it and one shard, and this node the whole object. An object
+// below erasure.MinSize gets copies, one more than there are parity shards.
+package upkeep
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"time"
+
+	ds "github.com/ipfs/go-datastore"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/protocols/b3"
+	"allium/protocols/erasure"
+	"allium/store"
+	"allium/store/cluster/plan"
+	"allium/store/cluster/repair"
+	"allium/store/meta"
+)
+
+// Prover asks members about copies. Its calls keep to the deadline of ctx.
+type Prover interface {
+	// Challenge has a member prove its copies of objects and returns an answer for each. An error
+	// says that it answered nothing.
+	Challenge(ctx context.Context, to peer.ID, objs []b3.Root) ([]Proof, error)
+	// Tell tells a member what this node knows of objects, and returns what it knows of them.
+	Tell(ctx context.Context, to peer.ID, told []plan.Told) ([]plan.Told, error)
+	// Lease asks a member for the lease of this node's copy.
+	Lease(ctx context.Context, to peer.ID, root b3.Root) (granted bool, err error)
+}
+
+// Proof is how a member answered for one object.
+type Proof struct {
+	Answer plan.Answer
+	Piece  plan.Piece // that it proved
+}
+
+// Coder makes and sends the pieces of coded objects.
+type Coder interface {
+	// Manifest returns a coding manifest that is stored here. The error is bad_request if the object is none.
+	Manifest(ctx context.Context, root b3.Root) (*erasure.Manifest, error)
+	// Held returns what this node holds of a coded object for its cluster, or of its own. ok is false if that is
+	// nothing, or not whole.
+	Held(ctx context.Context, m *erasure.Manifest) (p plan.Piece, ok bool, err error)
+	// Encode codes an object that is stored here whole, and returns the manifest. What the node keeps of it is
+	// durable then, and pinned for the cluster with the target.
+	Encode(ctx context.Context, root b3.Root, t meta.Target) (b3.Root, error)
+	// Send stores a piece at a member, and the manifest after it. A piece that this node has not got, it makes from
+	// those of others. It counts bytes by meter.
+	Send(
+		ctx context.Context, to peer.ID, manifest b3.Root, m *erasure.Manifest, p plan.Piece, meter repair.Meter,
+	) error
+}
+
+// Store has the objects of this node and their pins. A store.Store and Below implement it.
+type Store interface {
+	Stat(ctx context.Context, root b3.Root) (store.Info, error)
+	UsedWithin(ctx context.Context, root b3.Root, within time.Duration) (bool, error)
+	Pins(ctx context.Context) iter.Seq2[meta.Pin, error]
+	RemovedTargets(ctx context.Context) iter.Seq2[meta.Pin, error]
+	PinAll(ctx context.Context, pins []store.Pinning) []error
+	HasPin(ctx context.Context, root b3.Root, label string) (bool, error)
+	Unpin(ctx context.Context, root b3.Root, label string) error
+	SetTarget(ctx context.Context, root b3.Root, label string, t meta.Target) (meta.Target, error)
+	ForgetTarget(ctx context.Context, root b3.Root, label string) error
+}
+
+// Repairs run jobs at the rate of all repairs.
+type Repairs interface {
+	// Queue takes a job, or returns false if the queue is full.
+	Queue(job repair.Job) bool
+	// Trimmed counts a copy that was dropped, or could not be.
+	Trimmed(err error)
+}
+
+// Deps are what a Service works with. All but Records are required.
+type Deps struct {
+	Self plan.ID           // this node
+	View func() *plan.View // the members as of now; making one takes a while
+	// Draining returns since when this node hands its copies over, the zero time if it does not.
+	Draining func() time.Time
+	Store    Store
+	Prover   Prover
+	Repairs  Repairs
+	Coder    Coder
+	// Coded takes note that this node holds a piece of an object, which it can serve from now on. It does not block.
+	Coded func(object b3.Root)
+	// Send sends copies: of one object, or of up to MaxBatch objects of at most b3.GroupSize bytes each.
+	// It counts bytes by meter. It returns the error of each object, nil if that is
+	// durable at the member, or one error for all.
+	Send func(ctx context.Context, to peer.ID, roots []b3.Root, meter repair.Meter) ([]error, error)
+	// Dropping records that this node is about to drop its copy of an object. If it returns an error, the copy
+	// stays; else ended is called with the result.
+	Dropping func(ctx context.Context, root b3.Root) (ended func(error), err error)
+	// Records keep over a restart what holders proved; nil: nothing does.
+	Records ds.Datastore
+	// Changed is told what each whole tick found that differs from the one before. It does not wait.
+	Changed func(Change)
+	// Below yields the objects below a directory that are stored.
+	Below   func(ctx context.Context, root b3.Root) iter.Seq2[b3.Root, error]
+	Now     func() time.Time
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+}

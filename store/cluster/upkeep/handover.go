@@ -1,0 +1,175 @@
+package upkeep
+
+import (
+	"context"
+	"time"
+
+	"allium/protocols/b3"
+	"allium/store/cluster/plan"
+	"allium/store/meta"
+)
+
+// Handover is how far this node is with handing its copies over to other members.
+type Handover struct {
+	Since time.Time // zero: it hands nothing over. Proofs count from the latest step of a [plan.Page] before it
+	// Ready says that all pins were looked at since. Before that Left is no result.
+	Ready     bool
+	Objects   int   // that are stored here, and of which copies are asked for
+	Left      int   // of them, that fewer others hold than are asked for, or did not prove since
+	LeftBytes int64 // of these
+	// Stuck objects, of Left, cannot be handed over: too few others hold or take them. First is one of them, with who
+	// could hold it. Of more than maxStuck that are left the others are not looked at.
+	Stuck  int
+	First  b3.Root
+	Takers plan.Takers
+
+	Alone     int   // pins that ask for no copies: what they keep is on this node alone
+	Unplanned int   // objects for which there is no room
+	Partial   bool  // a directory or an object could not be read, so there may be more
+	LastOnly  bool  // more than a third of the members vanished together: only last copies are sent
+	SendErr   error // of the latest send, nil if that succeeded
+}
+
+// Done reports whether no object of this node needs the copy here.
+func (h *Handover) Done() bool {
+	return !h.Since.IsZero() && h.Ready && h.Left == 0 && h.Unplanned == 0 && !h.Partial
+}
+
+// maxStuck is how many objects that are left are looked at for whether they can be handed over.
+const maxStuck = 1024
+
+// handing is what a Handover is made of. Service.mu guards it.
+type handing struct {
+	hurry   bool   // the next tick is a whole one
+	after   uint64 // the pass over the pins that was latest when it began; a later one has to end
+	ended   uint64 // the latest pass that ended
+	alone   int    // of that pass
+	partial bool   // of that pass
+	sendErr error  // of the latest send
+}
+
+// looked notes the end of a pass.
+func (h *handing) looked(pass uint64, of scan) {
+	h.ended, h.alone, h.partial = pass, of.alone, of.failed
+	if h.ended <= h.after {
+		h.hurry = true // and another one, which began later
+	}
+}
+
+// HandOver has this node hand its copies over soon: Deps.Draining says that it does. Other members then prove their
+// copies again, and what they have not got is sent to them.
+func (s *Service) HandOver() {
+	s.mu.Lock()
+	s.handing.hurry, s.handing.after = true, s.pass
+	s.mu.Unlock()
+	s.wakeUp()
+}
+
+// Hurry has the next tick follow at once, and look at all objects.
+func (s *Service) Hurry() {
+	s.mu.Lock()
+	s.handing.hurry = true
+	s.mu.Unlock()
+	s.wakeUp()
+}
+
+// takeHurry reports whether the next tick shall be a whole one.
+func (s *Service) takeHurry() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hurry := s.handing.hurry
+	s.handing.hurry = false
+	return hurry
+}
+
+// noteSend notes how a send ended.
+func (s *Service) noteSend(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handing.sendErr = err
+}
+
+// failing says how the latest send of an object failed, and since when all do. The zero failing: it did not.
+type failing struct {
+	err   error
+	since time.Time
+}
+
+// note notes the end of a send.
+func (f *failing) note(err error, now time.Time) {
+	switch {
+	case err == nil:
+		*f = failing{}
+	case f.err == nil:
+		*f = failing{err, now}
+	default:
+		f.err = err
+	}
+}
+
+// keepsAlone reports whether a pin asks for no copies of an object of which nothing else does either.
+func (s *Service) keepsAlone(p meta.Pin) bool {
+	if p.Target.Wants() || meta.OfCluster(p.Label) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.peek(p.Root)
+	return e == nil || e.Wanted() == 0
+}
+
+// Handover returns how far this node is with handing its copies over. It looks at each object.
+func (s *Service) Handover() Handover {
+	since := s.deps.Draining()
+	if since.IsZero() {
+		return Handover{}
+	}
+	v, now := s.deps.View(), s.deps.Now()
+	h := Handover{Since: since, LastOnly: v.LastOnly}
+	s.mu.Lock() // for all of it, so that none is missed that moves
+	defer s.mu.Unlock()
+	for _, e := range s.objects.active {
+		h.count(e, v, s.p, now)
+	}
+	for i := range s.objects.pages {
+		if pg := &s.objects.pages[i]; pg.Page != nil {
+			for k := range pg.All {
+				if known(k) {
+					h.count(s.unpack(k, nil, now), v, s.p, now)
+				}
+			}
+		}
+	}
+	h.Ready = s.handing.ended > s.handing.after && len(s.pinned) == 0
+	h.Alone, h.Partial, h.SendErr = s.handing.alone, s.handing.partial, s.handing.sendErr
+	h.Unplanned = max(s.unplanned, s.skipped)
+	if self, ok := v.Member(s.deps.Self); !ok || !self.Draining {
+		h.Ready = false // the offer that says so is not sent yet
+	}
+	return h
+}
+
+// count adds an object.
+func (h *Handover) count(e *entry, v *plan.View, p plan.Params, now time.Time) {
+	if !e.here || e.Wanted() == 0 {
+		return
+	}
+	h.Objects++
+	if e.HandedOver(v, p, now, p.Floor(h.Since)) {
+		return
+	}
+	h.Left++
+	h.LeftBytes += e.Object.Size
+	if h.Left > maxStuck {
+		return
+	}
+	if t := e.Takers(v, p, now, false); t.Members < t.Wanted {
+		if h.Stuck == 0 {
+			h.First, h.Takers = e.Root, t
+		}
+		h.Stuck++
+	}
+}

@@ -1,0 +1,367 @@
+package upkeep
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store"
+	"allium/store/cluster/plan"
+	"allium/store/meta"
+)
+
+// scan is a pass over the pins that goes on from tick to tick.
+type scan struct {
+	view   *plan.View // with which the latest part was looked at
+	next   func() (meta.Pin, error, bool)
+	end    func()
+	failed bool // an object or a directory could not be read: the pass forgets nothing
+	alone  int  // pins that ask for no copies
+}
+
+func (s *scan) stop() {
+	if s.end != nil {
+		s.end()
+	}
+	s.next, s.end = nil, nil
+}
+
+// targets yields the pins with targets and those below them, then the removed targets.
+func (s *Service) targets(ctx context.Context) iter.Seq2[meta.Pin, error] {
+	return func(yield func(meta.Pin, error) bool) {
+		for p, err := range s.deps.Store.Pins(ctx) {
+			if err == nil && s.keepsAlone(p) {
+				s.scan.alone++
+			}
+			if err == nil && p.Label == meta.ClusterLabel && p.Target.Seq == 0 {
+				s.noteOrphan(p.Root)
+			}
+			if err != nil || p.Target.Seq == 0 {
+				if err != nil && !yield(p, err) {
+					return
+				}
+				continue
+			}
+			if !yield(p, nil) {
+				return
+			}
+			if !p.Recursive {
+				continue
+			}
+			for root, err := range s.deps.Below(ctx, p.Root) {
+				below := p
+				if below.Root = root; err != nil {
+					s.incomplete(p.Root, err)
+					break
+				}
+				if !yield(below, nil) {
+					return
+				}
+			}
+		}
+		for p, err := range s.deps.Store.RemovedTargets(ctx) {
+			if !yield(p, err) {
+				return
+			}
+		}
+	}
+}
+
+// isWorthLooking reports whether objects that were left out, as too many were active, may be planned now. The pass over
+// the pins then goes on in each tick.
+func (s *Service) isWorthLooking() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(s.unplanned, s.skipped) > 0 && s.objects.len() < s.objects.limit &&
+		len(s.objects.active) < s.objects.activeLimit/2
+}
+
+// look looks at up to maxScan pins with targets. At the end of a pass it forgets the objects that no
+// pin asked for any more.
+func (s *Service) look(ctx context.Context) error {
+	if s.scan.next == nil {
+		s.scan.next, s.scan.end = iter.Pull2(s.targets(ctx))
+		s.scan.failed, s.scan.alone = false, 0
+		s.mu.Lock()
+		s.pass++
+		s.unplanned = 0
+		s.mu.Unlock()
+	}
+	s.scan.view = s.deps.View()
+	for range maxScan {
+		p, err, more := s.scan.next()
+		if err == nil && more {
+			if err := s.seen(ctx, p); err != nil {
+				s.incomplete(p.Root, err)
+			}
+			err = ctx.Err()
+		}
+		if err != nil {
+			s.scan.stop() // the pass begins anew
+			return err
+		}
+		if !more {
+			s.scan.stop()
+			s.dropOrphans(ctx)
+			for _, root := range s.ended() {
+				if err := s.keepRemoval(ctx, root); err != nil {
+					s.deps.Log.Warn("a removed target could not be kept", "root", root, "err", err)
+				}
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// raise takes over the target of a pin if it asks for more than what is known. The pass over all pins
+// lowers targets: it sees all pins of an object.
+func (s *Service) raise(ctx context.Context, p meta.Pin) error {
+	if !p.Target.Wants() {
+		return nil
+	}
+	p, ok, err := s.asCopies(ctx, p)
+	if err != nil || !ok {
+		return err
+	}
+	e, err := s.entry(ctx, p.Root, p.Target.Data > 0)
+	if err != nil || e == nil {
+		return err
+	}
+	s.with(e, func(now time.Time) {
+		if e.pass != s.pass { // the current pass has not seen its pins
+			e.pass, e.own = s.pass, e.OwnTarget(s.deps.Self)
+		}
+		s.raiseTo(e, p.Target, now)
+	})
+	return nil
+}
+
+// raiseTo has an object planned for a target of this node at once, if that asks for more than what is known.
+func (s *Service) raiseTo(e *entry, t meta.Target, now time.Time) {
+	known := e.OwnTarget(s.deps.Self)
+	if t.Places() <= known.Places() {
+		return
+	}
+	e.wants(t)
+	e.own.Seq = max(e.own.Seq, t.Seq, known.Seq+1)
+	e.placed, e.sure = false, false
+	e.AskOwn(s.deps.Self, e.own, now)
+}
+
+// incomplete notes that the pass did not see all, and says so once.
+func (s *Service) incomplete(root b3.Root, err error) {
+	if !s.scan.failed {
+		s.deps.Log.Warn("an object with a target could not be looked at; there may be more", "root", root, "err", err)
+	}
+	s.scan.failed = true
+}
+
+// seen notes a pin with a target, or the record of a removed one.
+func (s *Service) seen(ctx context.Context, p meta.Pin) error {
+	now := s.deps.Now()
+	if p.Released {
+		s.released(p)
+		age := now.Sub(time.UnixMilli(int64(p.Target.Seq)))
+		// That this node dropped its copy says nothing about the target of the origin.
+		if age > keepRemoved || meta.OfCluster(p.Label) {
+			err := s.deps.Store.ForgetTarget(ctx, p.Root, p.Label)
+			if status.Of(err) == status.NotFound {
+				return nil
+			}
+			return err
+		}
+		s.mu.Lock()
+		e := s.peek(p.Root)
+		if len(s.removed) < s.objects.activeLimit || s.removed[p.Root] > 0 {
+			s.removed[p.Root] = max(s.removed[p.Root], p.Target.Seq)
+		}
+		s.mu.Unlock()
+		if e == nil && age > 3*s.p.TrimWait {
+			return nil // all were told, or will ask
+		}
+	}
+	if !meta.OfCluster(p.Label) {
+		var ok bool
+		var err error
+		if p, ok, err = s.asCopies(ctx, p); err != nil || !ok {
+			return err
+		}
+	}
+	if rests, err := s.sawAtRest(ctx, p); err != nil || rests {
+		return err
+	}
+	e, err := s.entry(ctx, p.Root, p.Target.Data > 0)
+	if err != nil || e == nil {
+		return err
+	}
+	homeless := false // the target of another node has no place
+	s.with(e, func(now time.Time) {
+		if e.pass != s.pass {
+			e.pass, e.own, e.adopted = s.pass, meta.Target{}, meta.Target{}
+		}
+		switch origin := meta.Origin(p.Label); {
+		case origin != "":
+			id, err := peer.Decode(origin)
+			switch {
+			case err != nil:
+			case plan.ID(id) == s.deps.Self:
+				e.adopted = p.Target
+			case e.takes(p.Target):
+				e.AskOf(s.scan.view, plan.ID(id), p.Target, now)
+				homeless = !slices.ContainsFunc(e.Asked(), func(a plan.Asked) bool { return a.Origin == plan.ID(id) })
+			}
+		case p.Label != meta.ClusterLabel:
+			e.wants(p.Target)
+			e.own.Seq = max(e.own.Seq, p.Target.Seq)
+			s.raiseTo(e, p.Target, now)
+		}
+	})
+	if homeless && s.passes > 0 && !s.deps.Now().Before(s.scan.view.Known) { // before, members are not known
+		return s.dropStranger(ctx, p)
+	}
+	return nil
+}
+
+// entry returns the entry of an object, which it adds if the object is stored and there is room. It
+// notes whether the object is stored, once a pass. coded says that the object is a coding manifest, and then what
+// matters is whether the node holds a piece of the object.
+func (s *Service) entry(ctx context.Context, root b3.Root, coded bool) (*entry, error) {
+	s.mu.Lock()
+	if _, rests := s.objects.packed(root); rests && s.objects.crowded() {
+		s.mu.Unlock()
+		return nil, errCrowded()
+	}
+	e := s.find(root)
+	fresh := e != nil && e.here && e.pass >= s.pass
+	s.mu.Unlock()
+	if fresh {
+		return e, nil
+	}
+	info, err := s.deps.Store.Stat(ctx, root)
+	switch status.Of(err) {
+	case status.OK, status.NotFound, status.Corrupt:
+	default:
+		return nil, err
+	}
+	here := err == nil && !info.Corrupt
+	p := piece{size: info.Size}
+	stored := here
+	if coded && here {
+		if p, err = s.pieceOf(ctx, root, e); err != nil {
+			return nil, err
+		}
+		here = p.ok
+	}
+	e, coding := s.set(root, stored, here, p)
+	if coding {
+		s.deps.Coded(p.manifest.Object)
+	}
+	return e, nil
+}
+
+// set returns the entry of an object with what is known of it now, nil if it is not stored or there is no room, and
+// whether it became that of a coding manifest.
+func (s *Service) set(root b3.Root, stored, here bool, p piece) (e *entry, coding bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e = s.find(root); e == nil {
+		if !stored {
+			return nil, false
+		}
+		if s.objects.crowded() || s.objects.len() >= s.objects.limit {
+			s.unplanned++
+			return nil, false
+		}
+		e = &entry{Object: plan.NewObject(root, p.size, s.deps.Now()), told: s.pass} // this pass does not forget it
+		s.objects.active[root] = e
+		s.restore(e, s.deps.Now())
+	}
+	if coding = p.manifest != nil && e.coded == nil; coding {
+		s.addCoding(e, p)
+	}
+	e.here, e.Object.Own = here, p.held
+	return e, coding
+}
+
+// ended ends a pass. It returns the objects that this node asked for until now.
+func (s *Service) ended() (given []b3.Root) {
+	self, now := s.deps.Self, s.deps.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.skipped = s.unplanned
+	s.passes++
+	s.before = nil
+	s.handing.looked(s.pass, s.scan)
+	for root, seq := range s.removed {
+		if now.Sub(time.UnixMilli(int64(seq))) > keepRemoved {
+			delete(s.removed, root)
+		}
+	}
+	for c, a := range s.encoding {
+		if !a.running && now.Sub(a.retry) > 2*s.p.Tick { // its pin is gone
+			delete(s.encoding, c)
+		}
+	}
+	s.endedPages(now)
+	for root, e := range s.objects.active {
+		seen := e.pass == s.pass
+		switch {
+		case seen && e.own.Seq > 0, seen && s.scan.failed:
+			s.ask(e, self, now)
+		case s.scan.failed:
+		case e.OwnTarget(self).Wants(): // it was below a directory whose pin is gone, or that of the coded object is
+			e.AskOwn(self, meta.Target{}.Next(e.OwnTarget(self), uint64(now.UnixMilli())), now)
+			given = append(given, root)
+		case s.passes > 1 && e.adopted.Wants() && e.released >= e.adopted.Seq: // it is gone since before the start
+			e.AskOwn(self, meta.Target{}.Next(e.adopted, e.released), now)
+			given = append(given, root)
+		case seen:
+			s.ask(e, self, now)
+		case e.told < s.pass:
+			s.forget(e)
+		}
+	}
+	return given
+}
+
+// keepRemoval makes durable that this node asks for an object no more: an object below a directory has no
+// record of its own. The pin goes with the copies of the others.
+func (s *Service) keepRemoval(ctx context.Context, root b3.Root) error {
+	s.mu.Lock()
+	var t meta.Target
+	if e := s.objects.active[root]; e != nil {
+		t = e.OwnTarget(s.deps.Self)
+	}
+	s.mu.Unlock()
+	if !t.Removed() {
+		return nil
+	}
+	opt := store.PinOptions{Label: originLabel(s.deps.Self), Target: t}
+	err := s.deps.Store.PinAll(ctx, []store.Pinning{{Root: root, Options: opt}})[0]
+	if status.Of(err) == status.NotFound {
+		return nil
+	}
+	return err
+}
+
+// ask has the planner know what this node asks for, with a number above that of the latest target. A
+// node without pins of its own takes over what it once asked for.
+func (s *Service) ask(e *entry, self plan.ID, now time.Time) {
+	t := e.own
+	if t.Seq == 0 {
+		e.Adopt(self, e.adopted, now)
+		return
+	}
+	for _, a := range e.Asked() {
+		if a.Origin == self && !a.Target.SameCopies(t) {
+			t.Seq = max(t.Seq, a.Target.Seq+1)
+		}
+	}
+	e.AskOwn(self, t, now)
+}

@@ -1,0 +1,83 @@
+package upkeep
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/store/cluster/plan"
+)
+
+type metrics struct {
+	proofs  *prometheus.CounterVec
+	seconds prometheus.Histogram
+	dropped prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer, s *Service) metrics {
+	m := metrics{
+		proofs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "durability_proofs_total",
+			Help: "Answers of members to challenges of their copies: proved, leaving (about to be dropped), absent or " +
+				"wrong, busy (late or not reached)."}, []string{"result"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "durability_proof_seconds",
+			Help:    "How long members took to answer a challenge of up to 256 objects.",
+			Buckets: prometheus.ExponentialBuckets(.001, 4, 8)}),
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "durability_dropped_total",
+			Help: "Copies that this node dropped because others have enough, or nothing asks for them any more."}),
+	}
+	gauge := func(name, help string, f func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
+	}
+	reg.MustRegister(m.proofs, m.seconds, m.dropped,
+		gauge("durability_objects", "Objects of this node that have a target.",
+			func() float64 { n, _ := s.counts(); return float64(n) }),
+		gauge("durability_active_objects", "Objects of this node that have a target and do not rest: copies are sent, "+
+			"proved, told or dropped, or are kept as shards. At most 65,536.",
+			func() float64 { return float64(s.activeObjects()) }),
+		gauge("durability_checking_objects", "Objects of this node whose copies are being placed, or whose holders have "+
+			"not answered yet.",
+			func() float64 { return float64(s.Sum().Checking) }),
+		gauge("durability_at_risk_objects", "Objects of this node with fewer copies than their targets ask for.",
+			func() float64 { return float64(s.Sum().AtRisk) }),
+		gauge("durability_unreachable_objects", "Objects at risk that cannot be read until a member answers that is "+
+			"silent.",
+			func() float64 { return float64(s.Sum().Unreachable) }),
+		gauge("durability_lost_objects", "Objects of this node with a target that cannot be read, and of which every "+
+			"member said that it holds nothing.",
+			func() float64 { return float64(s.Sum().Lost) }),
+		gauge("rf_target", "Copies that the targets of this node's objects ask for.",
+			func() float64 { return float64(s.Sum().Wanted) }),
+		gauge("rf_observed", "Copies of this node's objects with a target that count.",
+			func() float64 { return float64(s.Sum().Observed) }),
+		gauge("durability_unplanned_objects", "Objects with a target for which there is no room yet, as there "+
+			"are too many, or too many are active.",
+			func() float64 { _, n := s.counts(); return float64(n) }))
+	return m
+}
+
+// counts returns how many objects are planned, and how many the latest pass had no room for.
+func (s *Service) counts() (planned, unplanned int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.objects.len(), max(s.unplanned, s.skipped)
+}
+
+// activeObjects returns how many objects are active.
+func (s *Service) activeObjects() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.objects.active)
+}
+
+// results are the values of the label result, by answer.
+var results = [...]string{
+	plan.Busy: "busy", plan.Proved: "proved", plan.Leaving: "leaving", plan.Absent: "absent",
+}
+
+// answered counts answers.
+func (m *metrics) answered(answers []Proof, took time.Duration) {
+	m.seconds.Observe(took.Seconds())
+	for _, a := range answers {
+		m.proofs.WithLabelValues(results[a.Answer]).Inc()
+	}
+}

@@ -1,0 +1,162 @@
+package upkeep
+
+import (
+	"time"
+
+	"allium/protocols/b3"
+	"allium/protocols/erasure"
+	"allium/protocols/status"
+	"allium/store/cluster/plan"
+)
+
+// Sum counts objects and their copies.
+type Sum struct {
+	Objects     int   // that are planned
+	Checking    int   // see plan.Standing
+	AtRisk      int   // with fewer copies that count than their targets ask for
+	Unreachable int   // of those at risk
+	Lost        int   // that cannot be read, and of which every member said that it holds nothing
+	Behind      int   // at risk or lost, and had all their copies since the node started
+	Wanted      int   // copies that targets ask for
+	Observed    int   // copies that count
+	Missing     int64 // bytes of the copies that are missing, of objects that are at risk or lost
+}
+
+func (s *Sum) add(o Sum) {
+	s.Objects += o.Objects
+	s.Checking += o.Checking
+	s.AtRisk += o.AtRisk
+	s.Unreachable += o.Unreachable
+	s.Lost += o.Lost
+	s.Behind += o.Behind
+	s.Wanted += o.Wanted
+	s.Observed += o.Observed
+	s.Missing += o.Missing
+}
+
+// count returns the Sum of one object.
+func (e *entry) count(v *plan.View, p plan.Params, now time.Time) Sum {
+	r := Sum{Objects: 1, Wanted: e.Wanted(), Observed: e.Observed(v, p, now, e.here)}
+	switch e.Standing(v, p, now, e.here, e.sure) {
+	case plan.Met:
+		return r
+	case plan.Checking:
+		r.Checking = 1
+		return r
+	case plan.AtRisk:
+		r.AtRisk = 1
+	case plan.Unreachable:
+		r.AtRisk, r.Unreachable = 1, 1
+	case plan.Lost:
+		r.Lost = 1
+	}
+	r.Missing = int64(r.Wanted-r.Observed) * e.Object.Size
+	if e.placed {
+		r.Behind = 1
+	}
+	return r
+}
+
+// Report is what a node knows of the copies of its objects.
+type Report struct {
+	Sum
+	Beyond    Beyond        // what asks for more copies than there are members
+	Unplanned int           // objects with a target for which there is no room
+	ETA       time.Duration // until what is missing is sent, at the rate of the latest sends; 0: not known
+	Ready     bool          // every pin was looked at since the node started
+	LastOnly  bool          // more than a third of the members vanished together: only last copies are sent
+	Members   []plan.Member
+}
+
+// Report sums up what is known of all objects. It looks at each.
+func (s *Service) Report() Report {
+	v := s.deps.View()
+	now := s.deps.Now()
+	r := Report{LastOnly: v.LastOnly, Members: v.Members()}
+	s.eachPage(v, func(pg *page, same bool) {
+		if same && now.Before(pg.until) {
+			r.add(pg.sum)
+			return
+		}
+		for k := range pg.All {
+			if known(k) {
+				r.add(s.unpack(k, nil, now).count(v, s.p, now))
+			}
+		}
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	members := present(v)
+	for _, e := range s.objects.active {
+		r.add(e.count(v, s.p, now))
+		r.Beyond.add(e, v, members)
+	}
+	r.Unplanned, r.Ready = max(s.unplanned, s.skipped), s.passes > 0
+	r.ETA = s.speed.eta(r.Missing, now)
+	return r
+}
+
+// Sum returns the counts of the latest whole tick, which are up to Params.Tick old. Report counts anew.
+func (s *Service) Sum() Sum {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sum
+}
+
+// ObjectReport is what a node knows of the copies of one object.
+type ObjectReport struct {
+	plan.Status
+	Size  int64             // of the object
+	Asked []Asking          // who asks for copies
+	Coded *erasure.Manifest // nil: whole copies are kept
+	Place []plan.Explained  // where copies belong, if that was asked for
+}
+
+// Object returns what is known of the copies of one object. With explain it says where they belong.
+// The error is not_found if the object has no target, or is not planned for lack of room.
+func (s *Service) Object(root b3.Root, explain bool) (ObjectReport, error) {
+	v := s.deps.View()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entryFor(root)
+	if e == nil {
+		return ObjectReport{}, notPlanned(root)
+	}
+	r := ObjectReport{Status: e.Status(v, s.p, s.deps.Now(), e.here, e.sure), Size: e.Object.Size, Coded: e.coded}
+	r.Asked = s.asking(root, v)
+	if e.coded != nil {
+		r.Size = e.coded.Size
+	}
+	if explain {
+		r.Place = v.Explain(e.Object, max(r.Wanted, 1))
+	}
+	return r, nil
+}
+
+// speed is the rate of the latest sends.
+type speed struct {
+	rate float64 // bytes per second, a moving average
+	at   time.Time
+}
+
+// sent notes that a send of so many bytes took so long.
+func (p *speed) sent(bytes int64, took time.Duration, now time.Time) {
+	r := float64(bytes) / max(took.Seconds(), .001)
+	if p.rate > 0 && now.Sub(p.at) < speedFor {
+		r = p.rate + (r-p.rate)/8
+	}
+	p.rate, p.at = r, now
+}
+
+// eta returns how long a send of so many bytes takes, 0 if that is not known.
+func (p *speed) eta(bytes int64, now time.Time) time.Duration {
+	if p.rate <= 0 || now.Sub(p.at) > speedFor {
+		return 0
+	}
+	return time.Duration(float64(bytes) / p.rate * float64(time.Second))
+}
+
+func notPlanned(root b3.Root) error {
+	return status.Errorf(status.NotFound,
+		"no target of copies is known for %s; `allium pin add KEY --rf 3` sets one", root)
+}

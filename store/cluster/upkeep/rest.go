@@ -1,0 +1,199 @@
+package upkeep
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/store/cluster/plan"
+	"allium/store/meta"
+)
+
+// settle puts active objects that are at rest with a view into pages. The caller holds mu.
+func (s *Service) settle(list []*entry, v *plan.View, now time.Time) {
+	touched := map[*page]bool{}
+	for _, e := range list {
+		if s.objects.active[e.Root] != e || !s.rests(e, v, now) {
+			continue // something happened to it meanwhile
+		}
+		pg := &s.objects.pages[pageOf(e.Root)]
+		if empty := pg.Page == nil || pg.Len() == 0; empty {
+			pg.view, pg.until, pg.sum = v.Version(), now.Add(s.p.AuditPeriod), Sum{}
+		}
+		if s.objects.add(e, s.p, now) {
+			pg.rests(e, e.Resting(v))
+			touched[pg] = true
+		}
+	}
+	if len(s.objects.active) == 0 {
+		s.objects.active = map[b3.Root]*entry{} // a map keeps the size that it once had
+	}
+	for pg := range touched {
+		pg.Clip()
+		if pg.view != v.Version() {
+			pg.view = 0
+		}
+	}
+}
+
+// planPages asks the planner about objects at rest, a page at a time. Of a page in which none has anything to do, it
+// looks at none. A whole tick counts all of them.
+func (s *Service) planPages(v *plan.View, now time.Time, draining time.Time, whole bool, do *todo) (sum Sum) {
+	first := rand.IntN(pages)
+	left := false
+	for i := range pages {
+		if !whole && do.n >= maxCalls {
+			left = true
+			break
+		}
+		s.mu.Lock()
+		more := s.planPage(&s.objects.pages[(first+i)%pages], v, now, draining, do, &sum)
+		s.mu.Unlock()
+		left = left || more
+	}
+	s.mu.Lock()
+	s.left = left
+	s.mu.Unlock()
+	return sum
+}
+
+// planPage asks the planner about the objects of a page. It reports whether some wait for a later tick, as this one
+// does enough. The caller holds mu.
+func (s *Service) planPage(
+	pg *page, v *plan.View, now, draining time.Time, do *todo, sum *Sum,
+) (left bool) {
+	same := pg.view == v.Version()
+	if pg.Page == nil || pg.Len() == 0 {
+		return false
+	}
+	if same && now.Before(pg.until) && draining.IsZero() {
+		sum.add(pg.sum)
+		return false
+	}
+	var rested *plan.View // with which they rest on
+	if same {
+		rested = v
+	}
+	pg.sum, pg.until = Sum{}, now.Add(s.p.AuditPeriod)
+	gone := map[b3.Root]bool{}
+	var settled []*entry
+	for k := range pg.All {
+		if !known(k) {
+			continue
+		}
+		e := s.unpack(k, rested, now)
+		if !draining.IsZero() {
+			e.ProveSince(s.p.Floor(draining), now)
+		}
+		if until := e.Resting(v); now.Before(until) {
+			pg.rests(e, until)
+			continue
+		}
+		if do.n >= maxCalls || s.objects.crowded() {
+			left = true
+			pg.until = now
+			pg.sum.add(e.count(v, s.p, now))
+			continue
+		}
+		actions := e.Plan(v, s.p, now)
+		gone[e.Root] = true
+		if len(actions) == 0 && s.rests(e, v, now) {
+			settled = append(settled, e)
+			pg.rests(e, e.Resting(v))
+			continue
+		}
+		s.objects.active[e.Root] = e
+		s.plannedFor(e, actions, false, do)
+		sum.add(e.count(v, s.p, now))
+	}
+	if len(gone) > 0 {
+		s.objects.resting -= len(gone)
+		pg.RemoveFunc(func(k plan.Packed) bool { return gone[k.Root()] })
+		for _, e := range settled {
+			if !s.objects.add(e, s.p, now) {
+				s.objects.active[e.Root] = e
+			}
+		}
+		pg.Clip()
+		pg.change(now)
+	}
+	pg.view = v.Version()
+	sum.add(pg.sum)
+	return left
+}
+
+// sawAtRest notes a pin of an object that is at rest, and reports whether it is: the pin says what is known, and the
+// object is stored. What was kept over a restart is taken if the pin is all that it knows of.
+func (s *Service) sawAtRest(ctx context.Context, p meta.Pin) (bool, error) {
+	origin := s.deps.Self
+	if meta.OfCluster(p.Label) {
+		id, err := peer.Decode(meta.Origin(p.Label))
+		if err != nil || plan.ID(id) == s.deps.Self {
+			return false, nil // the caller looks at it
+		}
+		origin = plan.ID(id)
+	}
+	s.mu.Lock()
+	k, rests := s.objects.packed(p.Root)
+	saw := rests && mark(*k.Mark()).saw(s.pass)
+	if rests {
+		same, alone := k.Read(s.deps.Now()).Knows(origin, p.Target)
+		rests = same && (alone || known(k))
+	}
+	s.mu.Unlock()
+	if !rests || saw {
+		return rests, nil
+	}
+	info, err := s.deps.Store.Stat(ctx, p.Root)
+	if err != nil || info.Corrupt {
+		return false, nil // the caller asks again
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, rests = s.objects.packed(p.Root)
+	if rests {
+		if !known(k) {
+			s.objects.pages[pageOf(p.Root)].view = 0
+		}
+		told := s.pass
+		if !mark(*k.Mark()).told(s.pass) {
+			told-- // not the mark of a pass to come
+		}
+		*k.Mark() = byte(markOf(s.pass, told))
+	}
+	return rests, nil
+}
+
+// endedPages ends a pass for the objects at rest. Those that it did not see become active as far as there is room, and
+// are looked at again in the next pass otherwise. What was kept over a restart, and no pin asked for, goes.
+func (s *Service) endedPages(now time.Time) {
+	if s.scan.failed {
+		return
+	}
+	for i := range s.objects.pages {
+		pg := &s.objects.pages[i]
+		if pg.Page == nil {
+			continue
+		}
+		var unseen []*entry
+		for k := range pg.All {
+			if known(k) && !mark(*k.Mark()).saw(s.pass) {
+				unseen = append(unseen, s.unpack(k, nil, now))
+			}
+		}
+		for _, e := range unseen {
+			if !s.objects.crowded() {
+				s.activate(e)
+			}
+		}
+		before := pg.Len()
+		pg.RemoveFunc(func(k plan.Packed) bool { return !known(k) })
+		if n := before - pg.Len(); n > 0 {
+			s.objects.resting -= n
+			pg.change(now)
+		}
+	}
+}

@@ -1,0 +1,369 @@
+package upkeep
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"allium/internal/jitter"
+	"allium/protocols/b3"
+	"allium/protocols/erasure"
+	"allium/store/cluster/plan"
+	"allium/store/meta"
+)
+
+// Service plans the copies of this node's objects. Its methods are safe for concurrent use.
+type Service struct {
+	deps Deps
+	p    plan.Params
+	m    metrics
+
+	mu                 sync.Mutex
+	objects            table
+	removed            map[b3.Root]uint64   // numbers of removed targets of this node, at most maxActive
+	codings            map[b3.Root][]*entry // entries of coding manifests, by the coded object
+	pieces             map[b3.Root]int      // of how many of these manifests each outboard and shard is
+	orphans            map[b3.Root]orphan   // at most maxOrphans
+	encoding           map[coding]*attempt  // codings that are to be made, at most maxEncoding
+	pass               uint64               // number of the current pass over the pins
+	passes             uint64               // passes that ended
+	unplanned, skipped int                  // objects for which there was no room in this pass, and in the one before
+	pinned             []meta.Pin           // to look at in the next tick, at most maxPinned
+	full               bool                 // a send was not queued in this tick
+	left               bool                 // objects at rest have something to do, for which the tick had no room
+	moving             bool                 // a job that moves copies is queued or runs
+	speed              speed
+	sum                Sum // of the latest whole tick
+	handing            handing
+	present            map[plan.ID]bool // that were present in the latest whole tick; nil: there was none
+
+	waiting map[plan.ID]*calls // of members that are not being asked
+	asked   map[plan.ID]bool   // the members that are being asked, at most callLimit
+	callers sync.WaitGroup     // of asked
+
+	learned uint64 // calls of learn
+
+	begun  uint64        // when the service was made, Unix milliseconds
+	wake   chan struct{} // bound: 1; asks for a tick
+	missed missed
+	scan   scan // of the goroutine of Run
+
+	news   map[b3.Root]struct{} // objects whose holders changed since these were kept, at most maxActive; mu guards it
+	before proofsOf             // what was proved before a restart of objects that were not found yet; mu guards it
+	kept   [keptPages]b3.Root   // the digests of the pages of proofs in the records, of the goroutine of Run
+	batch  int                  // the next number of a batch of news, of the goroutine of Run
+}
+
+// entry is an object that has a target.
+type entry struct {
+	*plan.Object
+	here    bool        // it is stored whole, as of the latest look
+	pass    uint64      // the latest pass that saw it
+	told    uint64      // the pass in which a member told of it last
+	own     meta.Target // what the pins of this node ask for, as far as the pass has seen
+	adopted meta.Target // what this node once asked for, as others say
+	placed  bool        // its targets were met once since the node started
+	sure    bool        // and the copies were all proved since the node started
+	failing failing     // its sends
+	// dropping says that its pins are being removed. Nothing that a member tells is taken over meanwhile.
+	dropping bool
+	// unkept is not 0 while targets that members told may not be durable here: the number of the latest such call.
+	unkept uint64
+
+	coded    *erasure.Manifest // of a coding manifest; nil: whole copies are kept
+	released uint64            // number of the removed target of the coded object, as far as the pass has seen
+}
+
+// asked returns when this node set its target.
+func (e *entry) asked(self plan.ID) time.Time {
+	return time.UnixMilli(int64(e.OwnTarget(self).Seq))
+}
+
+// isAwaited reports whether the sends of e are no repairs, but what somebody waits for who set a target on
+// this node: they do not keep to the rate of repairs.
+func (e *entry) isAwaited(self plan.ID, begun uint64) bool {
+	return !e.placed && e.OwnTarget(self).Seq >= begun
+}
+
+// started returns when the service was made. Proofs from before are those of holders that may have none any more.
+func (s *Service) started() time.Time { return time.UnixMilli(int64(s.begun)) }
+
+// New returns a Service that has seen nothing.
+func New(p plan.Params, d Deps) *Service {
+	s := &Service{
+		deps: d, p: p, objects: newTable(), removed: map[b3.Root]uint64{},
+		orphans: map[b3.Root]orphan{},
+		codings: map[b3.Root][]*entry{}, pieces: map[b3.Root]int{}, encoding: map[coding]*attempt{},
+		missed: missed{at: map[b3.Root]time.Time{}}, news: map[b3.Root]struct{}{},
+		waiting: map[plan.ID]*calls{}, asked: map[plan.ID]bool{},
+		begun: uint64(d.Now().UnixMilli()), wake: make(chan struct{}, 1), // bound: 1, a second one adds nothing
+	}
+	s.m = newMetrics(d.Metrics, s)
+	return s
+}
+
+// Run plans every Params.Tick until ctx ends, and soon after something was pinned or a queue has room
+// again.
+func (s *Service) Run(ctx context.Context, ready func()) error {
+	ready()
+	s.load(ctx)
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepAtEnd)
+		defer cancel()
+		s.keepNews(ctx) // first: it replaces older news if there is no time for all pages
+		s.keepProofs(ctx, pages)
+	}()
+	defer s.scan.stop()
+	defer s.callers.Wait()
+	ticks := 0                                             // whole ones since proofs were kept
+	timer := time.NewTimer(jitter.Spread(s.p.Tick / soon)) // members are told busy until it has seen its pins
+	defer timer.Stop()
+	keep := time.NewTicker(keepEvery)
+	defer keep.Stop()
+	took := time.Duration(0) // the latest tick
+	for looked := (time.Time{}); ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-keep.C:
+			s.keepNews(ctx)
+			continue
+		case <-timer.C:
+		case <-s.wake:
+			if !jitter.Sleep(ctx, min(s.p.Tick/soon, max(wakeLeast, wakeTicks*took), wakeMost)) {
+				return nil
+			}
+		}
+		now := s.deps.Now()
+		whole := now.Sub(looked) >= s.p.Tick*3/4 || now.Before(looked) || s.takeHurry()
+		if whole {
+			looked = now
+		}
+		wait := s.p.Tick
+		if s.tick(ctx, whole) {
+			wait /= awaitedTicks
+		}
+		took = s.deps.Now().Sub(now)
+		if whole {
+			ticks++
+		}
+		if ticks >= keptTicks {
+			s.keepProofs(ctx, keptAtOnce)
+			ticks = 0
+		}
+		timer.Reset(jitter.Spread(wait))
+	}
+}
+
+func (s *Service) wakeUp() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// tick looks at pins that were just set and, if it is a whole one, at others; plans; and acts. It reports whether
+// somebody waits for copies that are missing, or that this node hands over.
+func (s *Service) tick(ctx context.Context, whole bool) (awaited bool) {
+	s.lookAtPinned(ctx)
+	if whole || s.isWorthLooking() {
+		if err := s.look(ctx); err != nil {
+			if ctx.Err() == nil {
+				s.deps.Log.Warn("the pins that ask for copies could not be listed", "err", err)
+			}
+			if s.passes == 0 { // nothing is known yet
+				return false
+			}
+		}
+	}
+	do := s.plan(whole)
+	if whole {
+		s.deps.Changed(do.change)
+	}
+	s.order(ctx, do.sends)
+	s.act(ctx, do)
+	return do.awaited
+}
+
+// todo is what a plan of all objects begins.
+type todo struct {
+	calls map[plan.ID]*calls
+	drops []planned
+	sends []planned
+	n     int
+
+	awaited bool   // somebody waits for copies that are missing, or that this node hands over; or many are active
+	change  Change // of a whole tick
+}
+
+// at returns the calls of a member.
+func (t *todo) at(id plan.ID) *calls {
+	c := t.calls[id]
+	if c == nil {
+		c = &calls{}
+		t.calls[id] = c
+	}
+	return c
+}
+
+// planned is one action for an object.
+type planned struct {
+	*entry
+	plan.Action
+	awaited bool // of a send: see isAwaited
+}
+
+// plan asks the planner about the objects, in random order, until there is enough to do for one tick. A whole tick
+// counts them too: that costs more than most plans, and ticks in between come many times a second.
+func (s *Service) plan(whole bool) todo {
+	v, now, draining := s.deps.View(), s.deps.Now(), s.deps.Draining()
+	do := todo{calls: map[plan.ID]*calls{}}
+	if self, ok := v.Member(s.deps.Self); !draining.IsZero() && ok && !self.Draining {
+		do.awaited = true // the offer that says so follows within a second
+	}
+	s.mu.Lock()
+	s.full = false
+	left := s.left
+	tight := len(s.objects.active) > s.objects.activeLimit/2
+	var sum Sum
+	var settled []*entry
+	for _, e := range s.objects.active { // the order of a map is random
+		if !whole && do.n >= maxCalls {
+			break
+		}
+		if do.n < maxCalls && s.planActive(e, v, now, draining, whole, &do) && (whole || tight) && s.rests(e, v, now) {
+			settled = append(settled, e)
+		}
+		if whole {
+			sum.add(e.count(v, s.p, now))
+		}
+	}
+	s.mu.Unlock()
+	if whole || left {
+		sum.add(s.planPages(v, now, draining, whole, &do))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settle(settled, v, now)
+	if whole {
+		before := s.sum
+		s.sum = sum
+		do.change = s.changed(before, v)
+	}
+	if len(do.sends) == 0 && draining.IsZero() && !s.moving {
+		do.sends = s.moves(v, now)
+	}
+	if do.n >= maxCalls {
+		s.wakeUp() // there may be more
+	}
+	do.awaited = do.awaited || tight
+	return do
+}
+
+// planActive asks the planner about an active object, and reports whether there is nothing to do for it. The caller
+// holds mu.
+func (s *Service) planActive(e *entry, v *plan.View, now, draining time.Time, whole bool, do *todo) bool {
+	if !e.here {
+		s.plannedFor(e, e.Look(v, s.p, now), false, do)
+		return false
+	}
+	awaited := e.isAwaited(s.deps.Self, s.begun)
+	e.Await(awaited)
+	if whole && !draining.IsZero() {
+		e.ProveSince(s.p.Floor(draining), now)
+	}
+	actions := e.Plan(v, s.p, now)
+	e.placed = e.placed || e.Met()
+	e.sure = e.sure || e.Met() && e.ProvedSince(s.started())
+	do.awaited = do.awaited || awaited && !e.placed && now.Sub(e.asked(s.deps.Self)) < awaitedFor
+	do.awaited = do.awaited || !draining.IsZero() && e.Wanted() > 0 && !e.Met()
+	s.plannedFor(e, actions, awaited, do)
+	return len(actions) == 0
+}
+
+// plannedFor adds the actions that were planned for an object.
+func (s *Service) plannedFor(e *entry, actions []plan.Action, awaited bool, do *todo) {
+	do.n += len(actions)
+	for _, a := range actions {
+		switch a.Kind {
+		case plan.Challenge:
+			do.at(a.To).challenge(e.Root, awaited)
+		case plan.Tell:
+			do.at(a.To).tells = append(do.at(a.To).tells, planned{entry: e, Action: a})
+		case plan.AskLease:
+			do.at(a.To).leases = append(do.at(a.To).leases, planned{entry: e, Action: a})
+		case plan.Drop:
+			do.drops = append(do.drops, planned{entry: e, Action: a})
+		case plan.Send:
+			do.sends = append(do.sends, planned{e, a, awaited})
+		}
+	}
+}
+
+// moves returns sends of one job that bring copies where they should be. The caller holds mu, and no copy is missing.
+func (s *Service) moves(v *plan.View, now time.Time) (sends []planned) {
+	looked := 0
+	more := func(e *entry) bool {
+		if looked++; looked > maxMoves || len(sends) == MaxBatch {
+			return false
+		}
+		alone := e.Size > b3.GroupSize || e.coded != nil // in a job of its own
+		if !e.here || len(sends) > 0 && alone {
+			return true
+		}
+		only := plan.ID("")
+		if len(sends) > 0 {
+			only = sends[0].To
+		}
+		a, ok := e.Move(v, s.p, only, now)
+		if !ok {
+			return true
+		}
+		sends = append(sends, planned{entry: e, Action: a})
+		return !alone
+	}
+	s.somePlanned(v, now, more)
+	for _, p := range sends {
+		if s.objects.active[p.Root] != p.entry {
+			s.activate(p.entry)
+		}
+	}
+	return sends
+}
+
+// Kept is what this node knows of an object that is planned.
+type Kept struct {
+	Size  int64             // of a copy, in bytes
+	Coded *erasure.Manifest // nil: whole copies are kept
+	Own   plan.Piece        // that this node holds, if it does
+}
+
+// Kept returns what this node knows of an object that is planned, else not_found.
+func (s *Service) Kept(root b3.Root) (Kept, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.peek(root); e != nil {
+		return Kept{e.Object.Size, e.coded, e.Object.Own}, nil
+	}
+	return Kept{}, notPlanned(root)
+}
+
+// with runs f under the lock if e is still the entry of its object.
+func (s *Service) with(e *entry, f func(now time.Time)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.objects.active[e.Root] == e {
+		f(s.deps.Now())
+	}
+}
+
+// change runs f under the lock with the entry of an object, and reports whether there is one.
+func (s *Service) change(root b3.Root, f func(e *entry, now time.Time)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.find(root)
+	if e != nil {
+		f(e, s.deps.Now())
+	}
+	return e != nil
+}

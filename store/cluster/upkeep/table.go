@@ -1,0 +1,210 @@
+package upkeep
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store/cluster/plan"
+)
+
+// pages is how many pages of objects at rest there are. An object is in the page of the first bits of its address.
+const (
+	pages     = 1 << 10
+	pageShift = 6 // of the first two bytes of an address, to the number of its page
+)
+
+// table has the objects of this node that have a target, at most limit: entries of those that something happens to, at
+// most about activeLimit, and in few bytes those at rest. Service.mu guards it.
+type table struct {
+	limit, activeLimit int
+
+	active  map[b3.Root]*entry
+	pages   [pages]page
+	resting int // objects in pages
+}
+
+// page has objects at rest.
+type page struct {
+	*plan.Page // nil: none
+
+	view    uint64    // version of the view with which they were looked at last
+	until   time.Time // with that view none of them has anything to do before
+	sum     Sum       // of them, with that view
+	changed time.Time // since when it differs from what is kept over a restart; zero: it does not
+}
+
+// A mark says of an object in a page which pass over the pins saw it last, and in which a member told of it: so much of
+// their numbers that a pass is told from the one before.
+type mark byte
+
+const (
+	passesInMark = 15
+	// unconfirmed is the mark of what is from before a restart, while no pin of it was seen.
+	unconfirmed mark = passesInMark << 4
+)
+
+func markOf(pass, told uint64) mark { return mark(pass%passesInMark<<4 | told%passesInMark) }
+
+func (m mark) known() bool           { return m>>4 != passesInMark }
+func (m mark) saw(pass uint64) bool  { return m>>4 == mark(pass%passesInMark) }
+func (m mark) told(pass uint64) bool { return m&0xf == mark(pass%passesInMark) }
+
+func newTable() table {
+	return table{limit: maxObjects, activeLimit: maxActive, active: map[b3.Root]*entry{}}
+}
+
+func pageOf(root b3.Root) int { return (int(root[0])<<8 | int(root[1])) >> pageShift }
+
+func (t *table) len() int { return len(t.active) + t.resting }
+
+// crowded reports whether no more objects can be active for now.
+func (t *table) crowded() bool { return len(t.active) >= t.activeLimit }
+
+// errCrowded says that too many objects are active.
+func errCrowded() error {
+	return status.Errorf(status.Busy, "too many objects have copies that are missing or move; ask again later")
+}
+
+// packed returns an object at rest.
+func (t *table) packed(root b3.Root) (k plan.Packed, ok bool) {
+	if pg := t.pages[pageOf(root)]; pg.Page != nil {
+		return pg.Get(root)
+	}
+	return k, false
+}
+
+// add puts an active object that is at rest into its page, and reports whether it fits.
+func (t *table) add(e *entry, p plan.Params, now time.Time) bool {
+	pg := &t.pages[pageOf(e.Root)]
+	if pg.Page == nil {
+		pg.Page = plan.NewPage(p)
+	}
+	if !pg.Add(e.Object, byte(markOf(e.pass, e.told))) {
+		return false
+	}
+	pg.change(now)
+	t.resting++
+	delete(t.active, e.Root)
+	return true
+}
+
+// find returns the entry of an object, which is active from then on. The caller holds mu.
+func (s *Service) find(root b3.Root) *entry {
+	if e := s.objects.active[root]; e != nil {
+		return e
+	}
+	k, ok := s.objects.packed(root)
+	if !ok {
+		return nil
+	}
+	e := s.unpack(k, nil, s.deps.Now())
+	s.activate(e)
+	return e
+}
+
+// peek returns the entry of an object for reading. The caller holds mu.
+func (s *Service) peek(root b3.Root) *entry {
+	if e := s.objects.active[root]; e != nil {
+		return e
+	}
+	if k, ok := s.objects.packed(root); ok {
+		return s.unpack(k, nil, s.deps.Now())
+	}
+	return nil
+}
+
+// unpack returns what is known of an object at rest. With the view v it rests on; v may be nil.
+func (s *Service) unpack(k plan.Packed, v *plan.View, now time.Time) *entry {
+	e := &entry{Object: k.Unpack(v, s.p, now), here: true, placed: true}
+	e.sure = e.ProvedSince(s.p.Floor(s.started())) // as times in pages are
+	m := mark(*k.Mark())
+	if s.pass > 0 {
+		e.pass = s.pass - 1
+	}
+	switch {
+	case m.saw(s.pass):
+		e.pass, e.own = s.pass, e.OwnTarget(s.deps.Self)
+	case !m.known():
+		e.ResetTargets()
+	}
+	if m.told(s.pass) {
+		e.told = s.pass
+	}
+	return e
+}
+
+// activate makes an entry that was unpacked the one of its object. The caller holds mu.
+func (s *Service) activate(e *entry) {
+	pg := &s.objects.pages[pageOf(e.Root)]
+	pg.Remove(e.Root)
+	pg.change(s.deps.Now())
+	pg.sum.add(e.restSum(-1))
+	s.objects.resting--
+	s.objects.active[e.Root] = e
+}
+
+// somePlanned calls yield for active objects, in random order, and then for objects at rest from a random page on,
+// until it returns false. These are not active: see activate. The caller holds mu.
+func (s *Service) somePlanned(v *plan.View, now time.Time, yield func(*entry) bool) {
+	for _, e := range s.objects.active { // the order of a map is random
+		if !yield(e) {
+			return
+		}
+	}
+	first := rand.IntN(pages)
+	for i := range pages {
+		pg := &s.objects.pages[(first+i)%pages]
+		if pg.Page == nil || pg.view != v.Version() {
+			continue
+		}
+		for k := range pg.All {
+			if known(k) && !yield(s.unpack(k, v, now)) {
+				return
+			}
+		}
+	}
+}
+
+// eachPage calls f for each page that has objects, and says whether its counts are those of a view. f runs under the
+// lock; objects that move between two calls may be missed, or seen twice.
+func (s *Service) eachPage(v *plan.View, f func(pg *page, same bool)) {
+	for i := range s.objects.pages {
+		s.mu.Lock()
+		if pg := &s.objects.pages[i]; pg.Page != nil {
+			f(pg, pg.view == v.Version())
+		}
+		s.mu.Unlock()
+	}
+}
+
+// known reports whether a pin of an object at rest was seen since the start. Before that its targets are not known.
+func known(k plan.Packed) bool { return mark(*k.Mark()).known() }
+
+// rests reports whether an entry can be put into a page.
+func (s *Service) rests(e *entry, v *plan.View, now time.Time) bool {
+	return e.here && e.placed && e.unkept == 0 && e.coded == nil &&
+		e.adopted.Seq == 0 && e.released == 0 && e.AtRest(v, now) &&
+		(e.pass == s.pass && e.own.SameCopies(e.OwnTarget(s.deps.Self)) || e.pass != s.pass && s.passes > 0)
+}
+
+// change notes that the page differs from what is kept over a restart.
+func (pg *page) change(now time.Time) {
+	if pg.changed.IsZero() {
+		pg.changed = now
+	}
+}
+
+// rests notes an object of the page that is at rest until then.
+func (pg *page) rests(e *entry, until time.Time) {
+	pg.sum.add(e.restSum(1))
+	if until.Before(pg.until) {
+		pg.until = until
+	}
+}
+
+// restSum returns the Sum of n objects that are at rest as e is.
+func (e *entry) restSum(n int) Sum {
+	return Sum{Objects: n, Wanted: n * e.Wanted(), Observed: n * e.Wanted()}
+}

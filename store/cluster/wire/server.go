@@ -1,0 +1,196 @@
+package wire
+
+import (
+	"context"
+	"errors"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/limits"
+	"allium/protocols/b3"
+	"allium/protocols/capability"
+	"allium/protocols/session"
+	"allium/protocols/status"
+)
+
+const (
+	challenges     = 4 // challenges of all members that are answered at one time
+	peerChallenges = 1 // of one member
+)
+
+// Holder is what the node of a [Server] knows of copies. Its methods return when ctx ends.
+type Holder interface {
+	// Answer returns how the node answers for its copy; Proved only if it may be proved.
+	Answer(root b3.Root) Answer
+	// Claimed notes that a member challenged this node.
+	Claimed(from peer.ID, roots []b3.Root)
+	// Told takes over what a member tells, and returns what this node knows, in the same order.
+	Told(ctx context.Context, from peer.ID, told []Told) ([]Told, error)
+	// Grant decides whether a member may drop its copy.
+	Grant(ctx context.Context, from peer.ID, root b3.Root) (bool, error)
+}
+
+// ServerDeps are what a [Server] works with. Holder, Member and Proof are required.
+type ServerDeps struct {
+	Holder Holder
+	Member func(p peer.ID) error // nil for a peer that is a present member
+	// Proof returns which piece of an object this node holds, 0 for the whole object, and the proof of the chunk that a
+	// number says. See [b3.Reader.ChunkProof].
+	Proof   func(ctx context.Context, root b3.Root, chunk int64) (piece uint8, proof []byte, err error)
+	Metrics prometheus.Registerer
+	Limits  *limits.Registry
+}
+
+// Server answers the requests of members. It is safe for concurrent use, starts nothing and holds
+// nothing between requests.
+type Server struct {
+	deps    ServerDeps
+	all     *limits.Gate
+	each    *limits.KeyedGate[peer.ID]
+	results *prometheus.CounterVec // op, result
+}
+
+// NewServer returns a Server.
+func NewServer(d ServerDeps) (*Server, error) {
+	if d.Holder == nil || d.Member == nil || d.Proof == nil {
+		return nil, errors.New("a repair server needs a holder, members and proofs")
+	}
+	s := &Server{
+		deps: d,
+		all: d.Limits.NewGate(limits.Spec{
+			Name: "repair.challenges", Path: "sessions → store (proofs of copies)", Policy: "busy",
+		}, challenges, 0),
+		each: limits.NewKeyedGate[peer.ID](d.Limits, limits.Spec{
+			Name: "repair.peer_challenges", Path: "one member → store (proofs of copies)", Policy: "busy",
+		}, peerChallenges),
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "repair_requests_total",
+			Help: "Requests of members about copies, by operation (challenge, tell, lease, other) and by the outcome of " +
+				"the answer.",
+		}, []string{"op", "result"}),
+	}
+	if d.Metrics != nil {
+		if err := d.Metrics.Register(s.results); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Ask is the [session.Ask] of the protocol: a request is between members, and a lease of one object.
+func Ask(r *session.Request) (ask capability.Request, err error) {
+	ask = capability.Request{Op: capability.Replicate, Method: r.Op}
+	if r.Op == opLease {
+		ask.Object, err = decodeLease(r)
+	}
+	return ask, err
+}
+
+// Handle is the [session.Handler] of the protocol.
+func (s *Server) Handle(ctx context.Context, from peer.ID, r *session.Request) session.Response {
+	p, err := s.answer(ctx, from, r)
+	op := r.Op
+	if op != opChallenge && op != opTell && op != opLease {
+		op = "other"
+	}
+	s.results.WithLabelValues(op, status.Of(err).String()).Inc()
+	return session.Response{Payload: p, Err: err}
+}
+
+func (s *Server) answer(ctx context.Context, from peer.ID, r *session.Request) ([]byte, error) {
+	if r.Grant == nil { // what the session verified is a capability for what Ask returned
+		return nil, status.Errorf(status.Unauthenticated, "protocol 4 needs a capability of the cluster's ring")
+	}
+	if err := s.deps.Member(from); err != nil {
+		return nil, err
+	}
+	switch r.Op {
+	case opChallenge:
+		return s.challenge(ctx, from, r)
+	case opTell:
+		return s.tell(ctx, from, r)
+	case opLease:
+		root, err := decodeLease(r)
+		if err != nil {
+			return nil, err
+		}
+		granted, err := s.deps.Holder.Grant(ctx, from, root)
+		if err != nil {
+			return nil, err
+		}
+		return encode(grantWire{granted})
+	}
+	return nil, status.Errorf(status.Unsupported, "this node has no operation %.32q of repair", r.Op)
+}
+
+// challenge answers for the first objects of a challenge, as many as fit, within the permits of the
+// member and of all.
+func (s *Server) challenge(ctx context.Context, from peer.ID, r *session.Request) ([]byte, error) {
+	leave, err := s.each.Enter(from)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	release, err := s.all.TryAcquire()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	roots, chunks, err := decodeChallenge(r)
+	if err != nil {
+		return nil, err
+	}
+	s.deps.Holder.Claimed(from, roots)
+	var w proofsWire
+	size := overhead
+	for i, root := range roots {
+		p, err := s.prove(ctx, root, chunks[i])
+		if err != nil {
+			return nil, err
+		}
+		if size += len(p.Proof) + overhead; size > MaxAnswer {
+			break
+		}
+		w.Proofs = append(w.Proofs, p)
+	}
+	return encode(w)
+}
+
+// prove returns the answer for one object. The error says that ctx has ended.
+func (s *Server) prove(ctx context.Context, root b3.Root, chunk int64) (p proof, err error) {
+	a := s.deps.Holder.Answer(root)
+	if a != Proved {
+		return proof{Answer: uint8(a)}, ctx.Err()
+	}
+	p.Piece, p.Proof, err = s.deps.Proof(ctx, root, chunk)
+	switch status.Of(err) {
+	case status.OK:
+		p.Answer = uint8(Proved)
+		return p, nil
+	case status.NotFound, status.Corrupt, status.BadRange, status.Denied:
+		return proof{Answer: uint8(Absent)}, nil
+	}
+	return proof{Answer: uint8(Busy)}, ctx.Err()
+}
+
+// tell takes over what a member tells of the first objects of a request, as many as the answer has
+// room for.
+func (s *Server) tell(ctx context.Context, from peer.ID, r *session.Request) ([]byte, error) {
+	list, err := decodeTell(r)
+	if err != nil {
+		return nil, err
+	}
+	known, err := s.deps.Holder.Told(ctx, from, list)
+	if err != nil {
+		return nil, err
+	}
+	if len(known) != len(list) {
+		return nil, status.Errorf(status.Internal, "%d answers for %d objects", len(known), len(list))
+	}
+	ws, err := fitting(known, MaxAnswer)
+	if err != nil {
+		return nil, err
+	}
+	return encode(tellWire{ws})
+}

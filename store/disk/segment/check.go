@@ -1,0 +1,77 @@
+package segment
+
+import (
+	"context"
+
+	"allium/store/disk/segment/record"
+
+	"allium/store/meta"
+)
+
+// Check reads segment num up to where it ended when the check began, and reports its damage
+// through ReportLoss. It does nothing when num is not part of the log.
+func (s *Log) Check(ctx context.Context, num uint64) error {
+	if !s.usage.has(num) {
+		return nil
+	}
+	end := s.usage.get(num).end
+	if at := s.usage.position(); at.Seg == num {
+		end = at.Off
+	}
+	f, err := s.fs.Open(s.path(num))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, h, ok, head, err := record.ReadSegmentHeader(tolerantFile{f})
+	if err != nil {
+		return err
+	}
+	d := meta.Damage{
+		Kind: meta.DamageLog, State: meta.DamageOpen, File: s.Name(num),
+		Length: record.SegmentHeaderSize, Reason: "the header of a segment is damaged",
+	}
+	if !ok {
+		if h, ok = record.MendSegmentHeader(head); !ok {
+			h, ok = record.SegmentHeaderFromRecord(tolerantFile{f})
+		}
+		if ok {
+			d.State = meta.DamageMended
+		}
+		s.ReportLoss(num, d)
+		if !ok {
+			return nil
+		}
+	}
+	if end == 0 || end > size {
+		end = size
+	}
+	sc := record.NewReader(tolerantFile{f}, h, h.Size(), h.LastBatch, end)
+	for n := 0; ; n++ {
+		_, body, _, err := sc.Next()
+		if err != nil {
+			return err
+		}
+		if body == nil {
+			break
+		}
+		if n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if !s.usage.has(num) {
+		return nil // it was retired, and its file may be used again
+	}
+	lost := func(off, length int64, reason string) {
+		d.State, d.Offset, d.Length = meta.DamageMended, off, length
+		d.Reason = reason + "; what the index needs of it is copied"
+		s.ReportLoss(num, d)
+	}
+	for _, x := range sc.Holes {
+		lost(x.Off, x.Length, "a record cannot be read here")
+	}
+	if known := s.usage.get(num).end; sc.End < known {
+		lost(sc.End, known-sc.End, "the segment ends before it should")
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package segment
+
+import (
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"allium/protocols/b3"
+	"allium/store/disk/fsys"
+	"allium/store/disk/segment/record"
+	"allium/store/meta"
+)
+
+// segmentDir is the directory of the segment files.
+type segmentDir struct {
+	fs   vfs.FS
+	root string // path of the directory
+}
+
+func (d *segmentDir) path(num uint64) string { return d.fs.PathJoin(d.root, record.FileName(num)) }
+
+// List returns the numbers of the segment files, ascending.
+func (d *segmentDir) List() ([]uint64, error) {
+	names, err := d.fs.List(d.root)
+	if err != nil {
+		return nil, meta.ReadError(err)
+	}
+	var nums []uint64
+	for _, name := range names {
+		if num, ok := record.ParseFileName(name); ok {
+			nums = append(nums, num)
+		}
+	}
+	slices.Sort(nums)
+	return nums, nil
+}
+
+// Name returns the path of a segment's file relative to the store's directory.
+func (d *segmentDir) Name(num uint64) string { return fsys.DirSegments + "/" + record.FileName(num) }
+
+// OpenFile opens the file of a segment for reading. The caller closes it.
+func (d *segmentDir) OpenFile(num uint64) (vfs.File, error) { return d.fs.Open(d.path(num)) }
+
+// largePath returns the path of the file with a large object's bytes.
+func (d *segmentDir) largePath(root b3.Root) string {
+	name := root.Hex()
+	return d.fs.PathJoin(d.fs.PathDir(d.root), fsys.DirObjects, name[:2], name)
+}
+
+// writeNewEpoch durably gives a file a header with a new epoch.
+func (d *segmentDir) writeNewEpoch(name string) error {
+	f, err := d.fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return meta.ReadError(err)
+	}
+	if err = record.WriteSegmentHeader(f, record.SegmentHeader{Epoch: newEpoch()}); err == nil {
+		err = f.SyncData()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return meta.WriteError("write a segment", err)
+}
+
+// readSpare returns the size of a spare file. ok is false when it has no segment header.
+func (d *segmentDir) readSpare(name string) (size int64, ok bool, err error) {
+	f, err := d.fs.Open(name)
+	if err != nil {
+		return 0, false, meta.ReadError(err)
+	}
+	defer f.Close()
+	size, _, ok, _, err = record.ReadSegmentHeader(f)
+	return size, ok, err
+}

@@ -1,0 +1,3 @@
+package policy
+
+import _ "allium/gateway" // forbidden

@@ -1,0 +1,2 @@
+// Package policy is a fixture.
+package policy

@@ -1,0 +1,3 @@
+package cluster
+
+import _ "allium/node" // forbidden
