@@ -216,7 +216,7 @@ func (s *Objects) Memory(root b3.Root) []byte {
 	return o.Memory.Bytes()
 }
 
-// Cached reports whether root is in the RAM cache or its file is open, which proves that the store has it. Cached does not
+// Cached reports whether root is in the RAM cache or its file is open, which proves that the store has it. It does not
 // read the disk and counts as a use.
 func (s *Objects) Cached(root b3.Root) bool {
 	if s.Memory(root) != nil {
