@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -150,6 +151,41 @@ func damagedListing(t *testing.T, n *testNode, many, length int) b3.Root {
 	}
 	n.objects.mu.Unlock()
 	return root
+}
+
+// TestHeadOfAListing: the head of a long listing is sent before its entries, that of a short one with them.
+func TestHeadOfAListing(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	for _, many := range []int{10, 2000} {
+		files := map[string]string{}
+		for i := range many {
+			files[fmt.Sprintf("%05d-%s", i, strings.Repeat("y", 60))] = "same"
+		}
+		conn, err := net.Dial("tcp", n.Addrs().Gateway[len("http://"):])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "GET /b3/%s/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", n.objects.tree(t, files))
+		in := bufio.NewReader(conn)
+		for line := "x"; line != "\r\n"; { // the header
+			if line, err = in.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var size int
+		if _, err := fmt.Fscanf(in, "%x\r\n", &size); err != nil {
+			t.Fatal(err)
+		}
+		first := make([]byte, size)
+		if _, err := io.ReadFull(in, first); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(first, []byte("<tbody>")) || bytes.Contains(first, []byte("00000-yyy")) != (many == 10) {
+			t.Errorf("of %d entries: the first part ends with %.200q", many, first[max(0, size-200):])
+		}
+	}
 }
 
 func TestPanicIsInternal(t *testing.T) {

@@ -98,12 +98,22 @@ func (g *Handlers) listing(
 		sorted.sort(q)
 	}
 	w.Listing = true
-	return b.writePage(r, coding, func(to io.Writer) error {
+	return b.writePage(r, coding, func(to *output) error {
 		page := newPage()
-		if sorted != nil {
-			return writeSorted(to, page, sorted)
+		begin := func() error {
+			err := page.head(to)
+			if err == nil {
+				err = page.begin(to, order)
+			}
+			if err == nil && dir.Listed > longListing {
+				err = to.send()
+			}
+			return err
 		}
-		return writeInOrder(to, page, order, dir.Entries(b.ctx))
+		if sorted != nil {
+			return writeSorted(to, page, begin, sorted)
+		}
+		return writeInOrder(to, page, begin, dir.Entries(b.ctx))
 	})
 }
 
@@ -171,21 +181,13 @@ const (
 
 // writeInOrder writes entries as it reads them. It holds a part of one manifest of them, however many there are. The
 // first of them is proved before the first byte of the page.
-func writeInOrder(w io.Writer, page pageWriter, o order, entries iter.Seq2[manifest.Entry, error]) error {
+func writeInOrder(
+	w io.Writer, page pageWriter, begin func() error, entries iter.Seq2[manifest.Entry, error],
+) error {
 	begun := false
-	begin := func() error {
-		if begun {
-			return nil
-		}
-		begun = true
-		if err := page.head(w); err != nil {
-			return err
-		}
-		return page.begin(w, o)
-	}
 	for e, err := range entries {
-		if err == nil {
-			err = begin()
+		if err == nil && !begun {
+			begun, err = true, begin()
 		}
 		if err == nil {
 			err = page.entry(w, &e)
@@ -194,18 +196,17 @@ func writeInOrder(w io.Writer, page pageWriter, o order, entries iter.Seq2[manif
 			return err
 		}
 	}
-	if err := begin(); err != nil { // of an empty directory
-		return err
+	if !begun { // the directory is empty
+		if err := begin(); err != nil {
+			return err
+		}
 	}
 	return page.foot(w)
 }
 
 // writeSorted writes sorted entries.
-func writeSorted(w io.Writer, page pageWriter, sorted *collected) error {
-	if err := page.head(w); err != nil {
-		return err
-	}
-	if err := page.begin(w, asAsked); err != nil {
+func writeSorted(w io.Writer, page pageWriter, begin func() error, sorted *collected) error {
+	if err := begin(); err != nil {
 		return err
 	}
 	for _, it := range sorted.items {

@@ -2,6 +2,7 @@ package content
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"net/http"
 	"strconv"
@@ -13,10 +14,19 @@ import (
 // longer one is refused with bad_request.
 const maxMeasuredPage = 1 << 20
 
+// output takes a page.
+type output struct {
+	*bufio.Writer
+	flush func() error // sends what Writer has passed on
+}
+
+// send sends what was written so far.
+func (o *output) send() error { return cmp.Or(o.Flush(), o.flush()) }
+
 // writePage sends what write writes in a content coding, "" for none. write may be called twice, and writes the same.
-func (b *body) writePage(r *http.Request, coding string, write func(to io.Writer) error) error {
-	buffered := func(to io.Writer) error {
-		out := bufio.NewWriterSize(to, 16<<10)
+func (b *body) writePage(r *http.Request, coding string, write func(to *output) error) error {
+	buffered := func(to io.Writer, flush func() error) error {
+		out := &output{bufio.NewWriterSize(to, 16<<10), flush}
 		if err := write(out); err != nil {
 			return err
 		}
@@ -27,11 +37,12 @@ func (b *body) writePage(r *http.Request, coding string, write func(to io.Writer
 	}
 	// HTTP/1.0 has no chunked coding, so only the length tells the client whether the answer is complete.
 	var length measure
-	if err := buffered(&length); err != nil {
+	nothing := func() error { return nil }
+	if err := buffered(&length, nothing); err != nil {
 		return err
 	}
 	b.w.Header().Set("Content-Length", strconv.Itoa(int(length)))
-	return buffered(b)
+	return buffered(b, nothing)
 }
 
 // measure counts up to maxMeasuredPage bytes.
@@ -58,17 +69,18 @@ func (g *Handlers) acquireEncoder(r *http.Request) (coding string, done func()) 
 }
 
 // writeCompressed sends the output of write in a content coding, "" for none. If write
-// fails, the encoding stays incomplete, so that the client notices.
-func (b *body) writeCompressed(coding string, write func(to io.Writer) error) error {
+// fails, the encoding stays incomplete, so that the client notices. flush sends what was written so far.
+func (b *body) writeCompressed(coding string, write func(to io.Writer, flush func() error) error) error {
 	if coding == "" {
-		return write(b)
+		return write(b, b.w.Flush)
 	}
 	out := bufio.NewWriterSize(b, 16<<10)
 	enc, err := newEncoder(out, coding)
 	if err != nil {
 		return err
 	}
-	if err := write(enc); err != nil {
+	flush := func() error { return cmp.Or(enc.Flush(), out.Flush(), b.w.Flush()) }
+	if err := write(enc, flush); err != nil {
 		return err // the encoder holds only memory, so it is not closed
 	}
 	if err := enc.Close(); err != nil {

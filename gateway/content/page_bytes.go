@@ -14,6 +14,10 @@ const (
 	maxSortedBytes = 4 << 20 // bytes of the directory's manifests: 10,000 files with the longest names need less
 )
 
+// longListing is how many bytes of manifests make a listing long: its head is sent before its entries, so that a reader
+// sees at once that they come.
+const longListing = 64 << 10
+
 // smallPage is what a page may hold in memory while its client reads it, without a part of gateway.page_bytes.
 const smallPage = 64 << 10
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"io"
 	"iter"
 	"net/http"
 	"net/netip"
@@ -136,7 +135,7 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 		return nil
 	}
 	b.w.Listing = true
-	return b.writePage(r, coding, func(to io.Writer) error {
+	return b.writePage(r, coding, func(to *output) error {
 		var failed error
 		p.Lines = linesOf(b.ctx, c, shown, &failed)
 		err := pageTemplates.ExecuteTemplate(to, "preview", p)
