@@ -1,15 +1,20 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"io"
+	"net/http"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"allium/gateway/api"
 	"allium/gateway/api/client"
+	homedir "allium/node/home"
 )
 
 // started is a node that was started with --json. It ends when its standard input does.
@@ -79,4 +84,102 @@ func TestRunJSON(t *testing.T) {
 		t.Errorf("after that it said %q, %v", rest, err)
 	}
 	n.stop(t)
+}
+
+// TestCommandBesideStart: a command that finds the home of a node that is starting waits for its socket.
+func TestCommandBesideStart(t *testing.T) {
+	t.Parallel()
+	home := filepath.Join(t.TempDir(), "home")
+	initHome(t, home)
+	cmd := exec.CommandContext(t.Context(), "allium", "--home", home, "run", "--profile", "testnet", "--end-with-stdin",
+		"--listen", "/ip4/127.0.0.1/tcp/0", "--gateway", "", "--admin", "")
+	n := startSpoken(t, cmd)
+	for !homedir.InUse(home) {
+		time.Sleep(time.Millisecond)
+	}
+	// Without a node it fails.
+	out, err := exec.CommandContext(t.Context(), "allium", "--home", home, "--json", "peers").CombinedOutput()
+	if err != nil {
+		t.Errorf("peers: %v: %s", err, out)
+	}
+	n.line(t, "ready")
+	n.stop(t)
+}
+
+// spoken is a node whose lines are read.
+type spoken struct {
+	started
+	lines *bufio.Scanner
+}
+
+// startSpoken starts a node that ends with its standard input.
+func startSpoken(t *testing.T, cmd *exec.Cmd) *spoken {
+	t.Helper()
+	s := &spoken{started: started{cmd: cmd}}
+	cmd.Stderr = &s.errs
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.stdin, s.lines = stdin, bufio.NewScanner(stdout)
+	return s
+}
+
+// line waits for a line that begins with prefix, and returns the rest of it.
+func (s *spoken) line(t *testing.T, prefix string) string {
+	t.Helper()
+	for s.lines.Scan() {
+		if rest, ok := strings.CutPrefix(s.lines.Text(), prefix); ok {
+			return rest
+		}
+	}
+	t.Fatalf("no line begins with %q: %v", prefix, s.lines.Err())
+	return ""
+}
+
+// TestReadyExcept: a node whose only seed is away says which gate is shut and why, as /readyz does, and that it is ready
+// once the seed is there.
+func TestReadyExcept(t *testing.T) {
+	t.Parallel()
+	homes := [2]string{filepath.Join(t.TempDir(), "seed"), filepath.Join(t.TempDir(), "home")}
+	start := func(home, listen string, more ...string) *spoken {
+		t.Helper()
+		return startSpoken(t, exec.CommandContext(t.Context(), "allium", append([]string{"--home", home, "run",
+			"--profile", "testnet", "--end-with-stdin", "--listen", listen, "--gateway", "",
+			"--admin", "127.0.0.1:0"}, more...)...))
+	}
+	seed := start(homes[0], "/ip4/127.0.0.1/tcp/0")
+	addr := seed.line(t, "listening on ")
+	seed.line(t, "ready")
+	seed.stop(t)
+
+	node := start(homes[1], "/ip4/127.0.0.1/tcp/0", "--bootstrap", addr)
+	defer node.stop(t)
+	admin := node.line(t, "admin on ")
+	why := node.line(t, "ready")
+	if !strings.HasPrefix(why, ", except: bootstrap (") {
+		t.Errorf("it said ready%s", why)
+	}
+	resp, err := http.Get(admin + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("/readyz: %s", resp.Status)
+	}
+	listen, _, _ := strings.Cut(addr, "/p2p/")
+	seed = start(homes[0], listen)
+	defer seed.stop(t)
+	seed.line(t, "ready")
+	if rest := node.line(t, "ready"); rest != "" {
+		t.Errorf("then it said ready%s", rest)
+	}
 }

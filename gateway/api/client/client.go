@@ -100,11 +100,12 @@ func NewWith(target string, o Options) (*Client, error) {
 	}
 	c.base, c.socket = "http://allium", target
 	tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-		if err := api.CheckSocketDir(filepath.Dir(target)); err != nil {
-			return nil, dialError(err, target)
-		}
 		for begun := time.Now(); ; {
-			conn, err := dialer.DialContext(ctx, "unix", target)
+			var conn net.Conn
+			err := api.CheckSocketDir(filepath.Dir(target)) // the first start of a node makes it
+			if err == nil {
+				conn, err = dialer.DialContext(ctx, "unix", target)
+			}
 			err = dialError(err, target)
 			if !errors.Is(err, ErrNotRunning) || o.Starting == nil || time.Since(begun) >= startWait || !o.Starting() ||
 				limits.Sleep(ctx, startPoll) != nil {
