@@ -158,7 +158,7 @@ import (
 	"os"
 
 	"allium/gateway/api"
-	"allium/gateway/client"
+	"allium/gateway/api/client"
 	"allium/gateway/verified"
 	"allium/protocols/b3"
 )

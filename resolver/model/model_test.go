@@ -27,5 +27,5 @@ func TestGuardMarks(t *testing.T) { promela.CheckMarks(t, shapes) }
 // TestNames: what the model says it stands for is in the code.
 func TestNames(t *testing.T) {
 	types := []string{"Pool", "Names", "lookups", "lookup", "cache"}
-	promela.CheckNames(t, shapes, types, "../names/*.go", "../providers/*.go")
+	promela.CheckNames(t, shapes, types, "../names/lookup/*.go", "../providers/*.go")
 }
