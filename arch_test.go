@@ -347,6 +347,76 @@ var inTests = map[string][]string{
 	"node/readiness/amnesia": {"node/p2p"},
 }
 
+// floors lists the rooms from the ground up. A package imports from its own floor and from lower ones.
+var floors = [][]string{
+	{"internal", "protocols"},
+	{"gateway/policy", "gateway/api"},
+	{"store", "resolver", "gateway"}, // side by side
+	{"store/cluster"},
+	{"node"},
+	{"testnet", "cmd", "bench"},
+}
+
+// sideBySide is the floor whose rooms never import each other.
+const sideBySide = 2
+
+// mayImportParent lists the packages that import the one that they lie in: a suite, a room of its own, a client.
+var mayImportParent = []string{"gateway/api/client", "gateway/api/client/namewatch", "store/cluster", "store/storetest"}
+
+// roomOf returns the room of a package and its floor, -1 for a package in no room.
+func roomOf(pkg string) (room string, floor int) {
+	floor = -1
+	for i, rooms := range floors {
+		for _, r := range rooms {
+			if (pkg == r || strings.HasPrefix(pkg, r+"/")) && len(r) > len(room) {
+				room, floor = r, i
+			}
+		}
+	}
+	return room, floor
+}
+
+// forbiddenEdge returns why pkg may not import own by the rules of floors and rooms, or "".
+func forbiddenEdge(pkg, own string) string {
+	room, floor := roomOf(pkg)
+	below, lower := roomOf(own)
+	switch {
+	case pkg == ".":
+		return ""
+	case floor < 0 || lower < 0:
+		return "a package outside of every room"
+	case lower > floor:
+		return "it lies on a higher floor"
+	case room != below && floor == sideBySide && lower == sideBySide:
+		return "the rooms lie side by side; declare the interface that you need"
+	case strings.HasPrefix(pkg, own+"/") && !slices.Contains(mayImportParent, pkg) &&
+		(room != "store/cluster" || own != "store"):
+		return "it is the package around this one"
+	}
+	return ""
+}
+
+// TestFloors holds the table of imports against the rules of floors and rooms.
+func TestFloors(t *testing.T) {
+	t.Parallel()
+	for pkg, edges := range layers {
+		for _, own := range edges {
+			if why := forbiddenEdge(pkg, own); why != "" {
+				t.Errorf("%s may not import %s: %s", pkg, own, why)
+			}
+		}
+	}
+	for _, c := range [][2]string{
+		{"protocols/dht", "store"}, {"gateway/policy/audit", "gateway/exchange"}, {"store/gc", "resolver"},
+		{"resolver", "gateway/content"}, {"store/gc", "store/cluster/plan"}, {"store/cluster/plan", "node"},
+		{"node/files/follow", "node/files"}, {"store/gc", "store"}, {"elsewhere", "store"},
+	} {
+		if forbiddenEdge(c[0], c[1]) == "" {
+			t.Errorf("%s may import %s", c[0], c[1])
+		}
+	}
+}
+
 // libp2pHosts are the import paths that only node/p2p and tests may use.
 var libp2pHosts = []string{
 	"github.com/libp2p/go-libp2p",
