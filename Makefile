@@ -37,7 +37,9 @@ race: ## Run the race detector where goroutines meet
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint vuln ## Vet, lint and look for known vulnerabilities
 	$(GO) vet ./...
+	$(GO) vet -C bench ./...
 	$(TOOLS)/golangci-lint run ./...
+	cd bench && ../$(TOOLS)/golangci-lint run ./...
 	@cd tools/depguard && bad=$$(find . -name bad.go | wc -l) && \
 	  found=$$(../../$(TOOLS)/golangci-lint run --config ../../.golangci.yml --enable-only depguard ./... | grep -c 'bad.go.*(depguard)'); \
 	  echo "depguard finds $$found of $$bad forbidden imports in tools/depguard"; [ "$$found" -eq "$$bad" ]
@@ -61,7 +63,7 @@ bench: build ## Run benchmarks, simulations, the reference pipe and 25 crash rou
 	ALLIUM_CRASH_ROUNDS=25 $(GO) test -run 'Crash' -count 1 -v ./store/
 	ALLIUM_SIM_HOSTS=200 $(GO) test -run 'TestHedging|TestReadyInALargeNetwork|TestSybils' -count 1 -timeout 60m -v ./protocols/dht/
 	ALLIUM_SIM_HOSTS=200 $(GO) test -run TestManyNodes -count 1 -timeout 60m -v ./store/cluster/plan/
-	$(GO) run ./bench -allium bin/allium
+	$(GO) run -C bench . -allium ../bin/allium
 
 .PHONY: torture
 torture: ## Damage every byte that may be damaged, and crash 1,000 times (an hour or more)
@@ -80,6 +82,7 @@ docs-check: ## Fail when what is generated differs from its source
 .PHONY: tidy-check
 tidy-check: ## Fail when go.mod or go.sum are not tidy
 	$(GO) mod tidy -diff
+	cd bench && $(GO) mod tidy -diff
 	cd tools && $(GO) mod tidy -diff
 	cd tools/versitygw && $(GO) mod tidy -diff
 	cd tools/h2spec && $(GO) mod tidy -diff

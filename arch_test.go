@@ -311,11 +311,6 @@ var layers = map[string][]string{
 	"cmd/allium/reference": {"node", "node/config"},
 	"cmd/allium/term":      {"gateway/api"},
 	"cmd/allium/text":      {"gateway/api", "node", "node/config", "node/files/follow", "protocols/capability"},
-
-	"bench": {
-		"gateway/api", "gateway/api/client", "node/p2p", "protocols/dht", "protocols/dht/exchange", "protocols/oap",
-		"protocols/session",
-	},
 }
 
 // inTests lists what the tests of a package may import beyond that. internal/testkit
@@ -354,7 +349,7 @@ var floors = [][]string{
 	{"store", "resolver", "gateway"}, // side by side
 	{"store/cluster"},
 	{"node"},
-	{"testnet", "cmd", "bench"},
+	{"testnet", "cmd"},
 }
 
 // sideBySide is the floor whose rooms never import each other.
@@ -433,7 +428,7 @@ func TestArchitecture(t *testing.T) {
 		}
 		if d.IsDir() {
 			if base := d.Name(); name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "bin" ||
-				base == "tools") {
+				base == "bench" || base == "tools") { // modules of their own
 				return filepath.SkipDir
 			}
 			return nil
@@ -504,7 +499,7 @@ func check(pkg, name string, src []byte, used map[string]bool) (problems []strin
 				say(spec.Pos(), pkg+" may not import "+own)
 			}
 		}
-		if !test && pkg != "node/p2p" && pkg != "node/p2p/reach" && pkg != "bench" && matches(p, libp2pHosts) {
+		if !test && pkg != "node/p2p" && pkg != "node/p2p/reach" && matches(p, libp2pHosts) {
 			say(spec.Pos(), "only node/p2p builds libp2p hosts, "+pkg+" may not import "+p)
 		}
 	}
@@ -569,7 +564,7 @@ func checkCode(pkg string, fset *token.FileSet, f *ast.File, say func(token.Pos,
 		case *ast.CallExpr:
 			switch {
 			case (isSelector(n.Fun, "context", "Background") || isSelector(n.Fun, "context", "TODO")) &&
-				!strings.HasPrefix(pkg, "cmd/") && pkg != "bench":
+				!strings.HasPrefix(pkg, "cmd/"):
 				say(n.Pos(), "a context out of nowhere: take the caller's")
 			case isSelector(n.Fun, "errgroup", "WithContext"):
 				groups++

@@ -102,7 +102,7 @@ func main() {
 func benchmark(ctx context.Context) (err error) {
 	s := settings{}
 	size := limits.Bytes(1 << 30)
-	flag.StringVar(&s.allium, "allium", "bin/allium", "the binary to measure")
+	flag.StringVar(&s.allium, "allium", "../bin/allium", "the binary to measure")
 	flag.StringVar(&s.dir, "dir", "", "directory on the disk to measure (default: the temporary directory)")
 	flag.TextVar(&size, "size", size, "size of the large file")
 	flag.IntVar(&s.files, "files", 10_000, "how many files of 4 KiB")
