@@ -11,7 +11,7 @@ import (
 	"allium/resolver/transfer"
 )
 
-// Source is where bytes came from.
+// Source is the origin of the bytes of a Content.
 type Source uint8
 
 // The sources.
@@ -51,7 +51,7 @@ type Content struct {
 	err  error
 }
 
-// groups is where a Content reads from.
+// groups is the source of a Content's bytes.
 type groups interface {
 	// Read returns group g, verified, in memory that stays as it is until the
 	// next call.

@@ -39,7 +39,7 @@ type (
 	Ingest = transfer.Ingest
 	// OpenOptions say which bytes of an object to read and which peers may have them.
 	OpenOptions = transfer.Options
-	// Progress is how far a fetch has come.
+	// Progress is the state of a running fetch.
 	Progress = transfer.Progress
 	// TransferEvent is the begin or the end of a fetch from peers.
 	TransferEvent = transfer.Event
@@ -61,7 +61,7 @@ type (
 	Answer = providers.Answer
 )
 
-// Deps are what the resolver works with. Trace, Log, Metrics and Limits may be nil.
+// Deps holds the dependencies of the resolver. Trace, Log, Metrics and Limits may be nil.
 type Deps struct {
 	Local     Local
 	Providers providers.Finder

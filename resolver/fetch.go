@@ -33,7 +33,7 @@ type Info struct {
 	LookupID status.LookupID // names the record of how the object was found
 }
 
-// TreeInfo is what FetchTree did.
+// TreeInfo is the result of FetchTree.
 type TreeInfo = tree.Info
 
 // Fetch brings the object root into the store. When it returns nil the object is

@@ -9,12 +9,12 @@ import (
 // Params are the constants of the resolver that an operator has no reason to choose. Tests set them
 // through [Config].
 type Params struct {
-	// StallTimeout is how long a provider may send no verified byte, dialing included, before another
-	// provider is asked.
+	// StallTimeout is the longest time in which a provider may send no verified byte, dialing included, before
+	// another provider is asked.
 	StallTimeout time.Duration `fixed:"stall_timeout"`
 
-	// Tries is how many requests in a row may deliver nothing before a provider of an object is lost. The
-	// sources of a batch of small objects are tried as often.
+	// Tries is the number of requests in a row that deliver nothing after which a provider of an object is lost.
+	// The sources of a batch of small objects are tried as often.
 	Tries int `fixed:"tries"`
 
 	// FetchesWaiting bounds the fetches that wait for one of Fetches places. More are refused with
@@ -44,12 +44,12 @@ type Params struct {
 	// NameCacheBytes bounds the remembered records of names. The least recently used one is dropped.
 	NameCacheBytes int64
 
-	// PositiveTTL is how long found providers stay in the cache, ± 10 %, but not after the end of one of
-	// their records.
+	// PositiveTTL is the time for which found providers stay in the cache, ± 10 %, but not after the end of one
+	// of their records.
 	PositiveTTL time.Duration `fixed:"positive_ttl"`
 
-	// NegativeTTL is how long "no provider" stays in the cache, ± 10 %. It is short, because the object
-	// may be about to be added.
+	// NegativeTTL is the time for which "no provider" stays in the cache, ± 10 %. It is short, because the
+	// object may be about to be added.
 	NegativeTTL time.Duration `fixed:"negative_ttl"`
 
 	// Lookups bounds the provider lookups that run at once. 512 may wait; more are refused with busy.
@@ -62,16 +62,16 @@ type Params struct {
 	// BreakerWindow is the sliding window over which a peer's failures are counted.
 	BreakerWindow time.Duration `fixed:"breaker_window"`
 
-	// BreakerMinCalls is how many requests BreakerWindow must hold before a breaker may open.
+	// BreakerMinCalls is the number of requests that BreakerWindow must hold before a breaker may open.
 	BreakerMinCalls int `fixed:"breaker_min_calls"`
 
 	// BreakerErrors is the share of failed requests above which a peer's breaker opens.
 	BreakerErrors float64 `fixed:"breaker_errors"`
 
-	// BreakerCooldown is how long an open breaker refuses requests before it lets BreakerProbes through.
+	// BreakerCooldown is the time that an open breaker refuses requests before it lets BreakerProbes through.
 	BreakerCooldown time.Duration `fixed:"breaker_cooldown"`
 
-	// BreakerProbes is how many probes must succeed to close a breaker again.
+	// BreakerProbes is the number of probes that must succeed to close a breaker again.
 	BreakerProbes int `fixed:"breaker_probes"`
 }
 

@@ -8,7 +8,7 @@ import (
 	"allium/protocols/b3"
 )
 
-// warmupPause is how long the warm-up waits for a peer, or for other work to end.
+// warmupPause is the time that the warm-up waits for a peer, or for other work to end, before it looks again.
 const warmupPause = time.Second
 
 // warmup resolves the objects of Config.Warmup, so that the first requests for them find

@@ -61,7 +61,7 @@ func New(short ShortNames, n Names, dns DNS, ring *trace.Ring, now func() time.T
 	return &Resolver{short: short, names: n, dns: dns, ring: ring, now: now}
 }
 
-// Target is what a key names: an address and a path below it.
+// Target is the address that a key names, and a path below it.
 type Target struct {
 	Root b3.Root
 	Path string // without slashes at its ends

@@ -28,7 +28,7 @@ type Config struct {
 	HedgeAfter time.Duration   // after which a silent source is joined by the next
 }
 
-// Deps are what a [Finder] works with. All are required.
+// Deps holds the dependencies of a [Finder]. All are required.
 type Deps struct {
 	Index     Index
 	Dialer    providers.Dialer

@@ -23,7 +23,7 @@ type Provider struct {
 	Text       Text
 }
 
-// Text is what answers show of a provider. It is made once for an answer, because making
+// Text is the text of a provider in answers. It is made once for an answer, because making
 // it costs more than finding a remembered answer.
 type Text struct {
 	ID    string

@@ -31,7 +31,7 @@ type cache struct {
 	lru *simplelru.LRU[b3.Root, *entry]
 }
 
-// entry is what the cache holds of one root. Entries are immutable; a change makes
+// entry is the cached search result and answer of one root. Entries are immutable; a change makes
 // a new one.
 type entry struct {
 	search  *searched // what the network lookup found; nil: there was none
@@ -160,7 +160,7 @@ func (c *cache) replace(root b3.Root, before, e *entry) bool {
 	return true
 }
 
-// sweepAtOnce is how many entries a sweep looks at while it holds the lock.
+// sweepAtOnce is the maximum number of entries that a sweep looks at while it holds the lock.
 const sweepAtOnce = 256
 
 // sweep drops the entries that have expired.

@@ -107,7 +107,7 @@ func (s *Candidates) addServed(root b3.Root) {
 	}
 }
 
-// firstHints is how many peers that announced the object are asked before the
+// firstHints is the number of peers that announced the object and are asked before the
 // DHT. The others are asked when its lookup has ended. Anyone with a key can
 // announce anything, from any number of addresses that do not answer. Such
 // announcements must not take the place of all other providers.
@@ -200,7 +200,7 @@ func (s *Candidates) At(ctx context.Context, i int) (p peer.AddrInfo, ok bool, e
 	}
 }
 
-// news is what a lookup had at the position where it was read: a provider, or its end.
+// news is the next provider of a lookup that is being read, or the lookup's end.
 type news struct {
 	reading
 	found record.Provider
@@ -256,7 +256,7 @@ func (s *Candidates) openNext() {
 	s.since = time.Now()
 }
 
-// betterWait is how long the list waits for another peer when those that it knows were silent a
+// betterWait is the time that the list waits for another peer when those that it knows were silent a
 // short time ago, or their breakers are open.
 const betterWait = 50 * time.Millisecond
 

@@ -98,7 +98,7 @@ type connectedSearch struct {
 	dhtErr  error
 }
 
-// connectedEvent is what happened to a source.
+// connectedEvent is an event of a source of the search: a provider, an error, a delay, or the end.
 type connectedEvent struct {
 	dht   bool // of the DHT, else of a connected peer
 	found record.Provider

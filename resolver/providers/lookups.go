@@ -247,7 +247,7 @@ func (l *lookups) search(ctx context.Context, s *lookup) error {
 	}
 }
 
-// maxTries is how often the finder is asked in one lookup (SPEC §2).
+// maxTries is the maximum number of times that one lookup asks the finder (SPEC §2).
 const maxTries = 3
 
 // retriable reports whether a lookup that failed with err is tried again.

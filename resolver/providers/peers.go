@@ -168,7 +168,7 @@ func (t *peers) states() map[gobreaker.State]int {
 	return n
 }
 
-// verdict is what an outcome says about the peer that gave it.
+// verdict is the judgement of a peer by the outcome of a request to it.
 type verdict uint8
 
 const (

@@ -37,7 +37,7 @@ type Config struct {
 	BreakerProbes   int
 }
 
-// Deps are what a [Pool] works with. All but Finder, Client and Dialer may be missing.
+// Deps holds the dependencies of a [Pool]. All but Finder, Client and Dialer may be missing.
 type Deps struct {
 	Finder Finder
 	Hints  func(root b3.Root) []record.Provider // peers that recently announced root; must not block
@@ -75,7 +75,7 @@ type Pool struct {
 	served  *lru.Cache[b3.Root, peer.ID] // the peer that last served a root, asked first for objects below it
 }
 
-// known is what this node knows before it asks the network.
+// known holds the sources of what this node knows before it asks the network.
 type known struct {
 	self   peer.ID
 	region string

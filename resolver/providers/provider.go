@@ -41,7 +41,7 @@ type FindOptions struct {
 	asked map[peer.ID]struct{} // the connected peers that this lookup has asked; its search adds to it
 }
 
-// Facts are what the node knows of a peer without asking it.
+// Facts holds the properties of a peer that the node knows without asking it.
 type Facts struct {
 	Region string        // where the peer says that it is; empty: it does not say
 	RTT    time.Duration // 0: not measured

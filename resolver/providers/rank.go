@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Traits are what this node knows of a provider when it ranks it. The zero value
+// Traits holds the properties of a provider by which this node ranks it. The zero value
 // is a stranger: nothing was measured, and nothing speaks against it.
 type Traits struct {
 	Breaker Breaker

@@ -44,7 +44,7 @@ func (p *Pool) write(d *Provider) {
 	d.Addrs, d.Text = own.addrs, own.text
 }
 
-// ownText is where this node listens, and its text.
+// ownText holds the addresses at which this node listens, and the text of them.
 type ownText struct {
 	addrs []ma.Multiaddr
 	text  Text

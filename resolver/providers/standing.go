@@ -11,7 +11,7 @@ import (
 	"allium/protocols/status"
 )
 
-// standing is how a peer behaved, beside its breaker and its throughput. The zero
+// standing records the behavior of a peer, apart from its breaker and its throughput. The zero
 // value is a stranger. Its methods are safe for concurrent use.
 type standing struct {
 	mu     sync.Mutex

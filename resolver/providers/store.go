@@ -12,7 +12,7 @@ import (
 // Beyond it a search asks the network without asking the store.
 const localChecks = 64
 
-// idleChecker is how long a goroutine that asked the store waits for the next question.
+// idleChecker is the time that a goroutine that asked the store waits for the next question.
 const idleChecker = time.Second
 
 // localStore asks this node's store whether it has objects. A store may hang, so it is asked in

@@ -2,7 +2,7 @@ package schedule
 
 import "strconv"
 
-// Kind is what an [Action] orders.
+// Kind is the kind of order that an [Action] gives.
 type Kind uint8
 
 // The actions.

@@ -12,8 +12,8 @@ type Config struct {
 	Providers int // most providers that are asked at the same time
 	Tries     int // a provider is lost after so many requests in a row that delivered nothing
 
-	// HedgeAfter is how long a provider of unknown rate may send no group before another
-	// one is asked for the same groups; 0 means DefaultHedgeAfter.
+	// HedgeAfter is the longest time in which a provider of unknown rate may send no group before
+	// another one is asked for the same groups; 0 means DefaultHedgeAfter.
 	HedgeAfter time.Duration
 
 	// Backoff is the pause before try n+2 of a provider, from n = 0.
@@ -117,7 +117,7 @@ func (m *Machine) Measured(id ProviderID, rate float64, rtt time.Duration) {
 	p.rate, p.rtt = rate, rtt
 }
 
-// Progress is how far a request has come. Its times count from Ask; 0 means that
+// Progress is the state of a running request. Its times count from Ask; 0 means that
 // it has not happened.
 type Progress struct {
 	Next  int64         // the group that arrives next
@@ -263,7 +263,7 @@ func (m *Machine) find() {
 	m.emit(Action{Kind: Find})
 }
 
-// Result is how a request ended.
+// Result describes the end of a request.
 type Result struct {
 	Fresh   int64          // received groups that were missing
 	Extra   int64          // received groups that were stored already
@@ -271,7 +271,7 @@ type Result struct {
 	Again   bool           // the provider may do better soon
 }
 
-// Verdict is what an ended request means.
+// Verdict is the conclusion that the machine draws from an ended request.
 type Verdict struct {
 	Fault bool  // the request delivered too little, and the machine had not canceled it
 	Retry bool  // the provider is asked again after a pause
@@ -282,7 +282,7 @@ type Verdict struct {
 	GaveUp bool
 }
 
-// Hedge is how a request that hedged another one ended.
+// Hedge is the result of a request that hedged another one.
 type Hedge uint8
 
 // The results of a hedge.

@@ -44,11 +44,11 @@ const lateAfter = 30 * time.Millisecond
 // DefaultHedgeAfter is Config.HedgeAfter when it is not set (SPEC §2).
 const DefaultHedgeAfter = 150 * time.Millisecond
 
-// settleTime is how long requests that are nearly complete get to end when the
+// settleTime is the time that requests that are nearly complete get to end when the
 // object is whole.
 const settleTime = 250 * time.Millisecond
 
-// measurable is how many groups of a running request are enough to measure it.
+// measurable is the number of groups of a running request that are enough to measure its rate.
 const measurable = 4
 
 // never is a time that does not come.

@@ -6,7 +6,7 @@ import (
 	"allium/protocols/b3"
 )
 
-// Demand is which bytes of the object a waiter needs.
+// Demand is the range of bytes of the object that a waiter needs.
 type Demand struct {
 	// Whole demands the whole object as fast as it arrives, without a reader to
 	// wait for. Start, End and Ahead are then ignored.

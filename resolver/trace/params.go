@@ -45,11 +45,11 @@ const (
 
 const (
 	maxText = 256 // bytes of an error's text
-	// MaxName is how many bytes of a name a key may have. Longer ones are cut.
+	// MaxName is the maximum size in bytes of the name in a key. Longer ones are cut.
 	MaxName = 320
 )
 
-// Slow is how long a lookup may take until its first verified bytes, or its end if there are none,
+// Slow is the longest time that a lookup may take until its first verified bytes, or its end if there are none,
 // before it counts as slow. A fetch may take SlowPerMiB more for each MiB that arrived.
 const (
 	Slow       = time.Second

@@ -9,7 +9,7 @@ import (
 	"allium/protocols/status"
 )
 
-// Kind is what a lookup was for.
+// Kind is the purpose of a lookup.
 type Kind string
 
 // The kinds.
@@ -21,7 +21,7 @@ const (
 	Name      Kind = "name"      // to find what a name points to
 )
 
-// Key is what was looked up: an object, or a name.
+// Key is the object or the name that was looked up.
 type Key struct {
 	Root b3.Root
 	Name string // empty for an object; at most MaxName bytes
@@ -35,7 +35,7 @@ func (k Key) String() string {
 	return k.Root.String()
 }
 
-// Source is where a lookup asked.
+// Source is a place that a lookup asks.
 type Source string
 
 // The sources.
@@ -54,7 +54,7 @@ const (
 	Permit    Source = "permit"    // the gate that bounds the fetches, or the tree fetches
 )
 
-// Verdict is what a source said.
+// Verdict is the answer of a source.
 type Verdict string
 
 // The verdicts.
@@ -67,7 +67,7 @@ const (
 	Failed   Verdict = "failed"   // the source failed, or refused the request
 )
 
-// Record is what one lookup did. The times of its parts count from the lookup's start unless they
+// Record describes one lookup. The times of its parts count from the lookup's start unless they
 // say otherwise.
 type Record struct {
 	Head
@@ -125,7 +125,7 @@ type Search struct {
 	Walk    Walk
 }
 
-// Walk is how a search went through the DHT. It is empty if records that this node holds were enough.
+// Walk describes the course of a search in the DHT. It is empty if records that this node holds were enough.
 type Walk struct {
 	End     string // why it ended, such as satisfied or converged
 	Hops    int    // hop of the last response that counted

@@ -26,7 +26,7 @@ type Ring struct {
 	active map[status.LookupID]*Lookup
 }
 
-// Deps are what a ring works with. Both may be nil.
+// Deps holds the dependencies of a [Ring]. Both may be nil.
 type Deps struct {
 	Metrics prometheus.Registerer
 	Limits  *limits.Registry

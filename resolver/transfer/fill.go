@@ -48,7 +48,7 @@ func (f *fill) wake() {
 	}
 }
 
-// stride is how many groups arrive before the loop of Reader.fill looks at them, if all are written
+// stride is the number of groups that arrive before the loop of Reader.fill looks at them, if all are written
 // by requests: a wake-up for each would cost more than the look.
 const stride = 16
 

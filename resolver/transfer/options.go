@@ -16,7 +16,7 @@ type Options struct {
 	// Start, with ToEnd, counts from the end: -500 is the last 500 bytes. The range
 	// is cut at the end of the object. It is empty when Start == End.
 	Start, End int64
-	// Ahead is how many bytes may be requested ahead of the reader, from 512 KiB to
+	// Ahead is the maximum number of bytes that are requested ahead of the reader, from 512 KiB to
 	// 64 MiB. 0 means 64 MiB. With a small window a slow reader slows the fetch.
 	Ahead int64
 	// Absent is the error of a caller that has just looked for the object in the

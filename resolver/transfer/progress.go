@@ -2,7 +2,7 @@ package transfer
 
 import "time"
 
-// Progress is how far a fetch has come. The totals are those known so far; they
+// Progress is the state of a running fetch. The totals are those known so far; they
 // grow while a directory is being read.
 type Progress struct {
 	Objects, ObjectsKnown int64 // objects that are local now, and their total

@@ -78,8 +78,8 @@ func (r *Reader) ReadParent(node int64, p *[b3.ParentSize]byte) error {
 	return r.obj.(*window).ReadParent(node, p)
 }
 
-// rereads is how often a group that the store found damaged is requested again
-// before its reader gets the error.
+// rereads is the maximum number of times that a group that the store found damaged is requested
+// again before its reader gets the error.
 const rereads = 2
 
 // Read waits for group g and returns it. The slice is valid until the next call.

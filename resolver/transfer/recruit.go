@@ -21,7 +21,7 @@ type found struct {
 	ok   bool
 }
 
-// heard is how much of the object a provider says it has.
+// heard is a provider's answer to the question of how much of the object it has.
 type heard struct {
 	by   schedule.ProviderID
 	have b3.Presence

@@ -29,7 +29,7 @@ type Config struct {
 	HedgeAfter time.Duration // a silent provider of unknown rate is late after it
 }
 
-// Deps are what transfers work with. Metrics and Limits may be nil.
+// Deps holds the dependencies of a [Set]. Metrics and Limits may be nil.
 type Deps struct {
 	Local Local
 	Pool  *providers.Pool

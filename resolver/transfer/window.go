@@ -11,7 +11,7 @@ import (
 const (
 	// maxStreams bounds the readers through RAM.
 	maxStreams = 32
-	// streamAhead is how many groups such a reader has requested or received and not yet read: 1 MiB.
+	// streamAhead is the maximum number of groups that such a reader has requested or received but not read: 1 MiB.
 	streamAhead = 16
 )
 

@@ -16,7 +16,7 @@ import (
 	"allium/resolver/transfer"
 )
 
-// Info is what Fetch did.
+// Info is the result of Fetch.
 type Info struct {
 	Root         b3.Root
 	Directory    bool  // false when the root is a file
@@ -59,7 +59,7 @@ type Local interface {
 	Lease(roots ...b3.Root) (release func())
 }
 
-// Deps are what trees work with. Limits may be nil.
+// Deps holds the dependencies of a [Fetcher]. Limits may be nil.
 type Deps struct {
 	Local     Local
 	Pool      *providers.Pool

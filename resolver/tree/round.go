@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxAsked is how many sources are asked at once for the same objects.
+	// maxAsked is the maximum number of sources that are asked at once for the same objects.
 	maxAsked = 3
 	// stalled is after how many times Config.HedgeAfter without an item a source is late that has begun to answer.
 	stalled = 4
@@ -39,7 +39,7 @@ type asking struct {
 	latest time.Time // when the latest item arrived; zero: none did
 }
 
-// event is what happened to an asking.
+// event is a change of an asking: its first item has arrived, or it has ended.
 type event struct {
 	of       *asking
 	ended    bool // otherwise its first item has arrived

@@ -35,7 +35,7 @@ type TXT interface {
 	LookupTXT(ctx context.Context, domain string) ([]string, error)
 }
 
-// Link is what a domain stands for: an address, a name, or another domain.
+// Link is the address, the name or the other domain that a domain stands for.
 type Link struct {
 	Domain string // that was asked, in lower case and ASCII
 	Text   string // the path behind "dnslink="

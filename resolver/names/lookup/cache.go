@@ -11,14 +11,14 @@ import (
 	"allium/protocols/name"
 )
 
-// entry is what the cache holds of one name. An entry without records says that there are none.
+// entry holds the cached records of one name. An entry without records says that there are none.
 type entry struct {
 	v     name.Versions
 	at    time.Time
 	until time.Time
 }
 
-// entryBytes is what an entry takes in memory without its envelopes, estimated.
+// entryBytes is the estimated size in bytes of an entry in memory, without its envelopes.
 const entryBytes = 512
 
 // serves reports whether the entry may be used at now, up to maxStale after its end.

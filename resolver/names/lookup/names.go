@@ -38,7 +38,7 @@ type Finder interface {
 	) (name.Versions, record.Origin, error)
 }
 
-// Deps are what [Names] works with. Denied, Now, Metrics and Limits may be nil.
+// Deps holds the dependencies of [Names]. Denied, Now, Metrics and Limits may be nil.
 type Deps struct {
 	Finder Finder
 	// Denied returns why a name must not be resolved, or nil. It must not block.
@@ -105,14 +105,14 @@ func New(cfg Config, d Deps) *Names {
 
 // Options say which records a caller takes.
 type Options struct {
-	// MaxStale is how long ago the TTL of a record, or the record itself, may have ended. Such an
-	// answer is marked, and the name is looked up behind it. 0: none.
+	// MaxStale is the time after the end of a record's TTL, or of the record itself, for which it may still be
+	// used. Such an answer is marked, and the name is looked up behind it. 0: none.
 	MaxStale time.Duration
 	// Fresh asks the network, and uses neither the cache nor the records that this node holds.
 	Fresh bool
 }
 
-// Answer is what a name stands for.
+// Answer is the address or the text that a name stands for, with its records.
 type Answer struct {
 	Name     name.Name
 	Value    name.Value    // of the last record of the chain: an address or text
@@ -239,7 +239,7 @@ func (a *Answer) visited(n name.Name) bool {
 	return false
 }
 
-// found is what is known of one name.
+// found holds the records of one name, from the cache or from a lookup.
 type found struct {
 	v      name.Versions // never empty
 	at     time.Time     // when it was looked up
@@ -293,7 +293,7 @@ func (n *Names) one(
 	return f.found, nil
 }
 
-// Held is what is remembered of one name.
+// Held holds the remembered records of one name.
 type Held struct {
 	Versions name.Versions // never empty
 	Age      time.Duration // since it was looked up

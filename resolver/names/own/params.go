@@ -24,14 +24,14 @@ const (
 	findTimeout = 5 * time.Second
 	// sendTimeout bounds the sending of one record, whatever Deps.Send does.
 	sendTimeout = 30 * time.Second
-	// sendsAtOnce is how many records Run works on at a time.
+	// sendsAtOnce is the maximum number of records that Run works on at a time.
 	sendsAtOnce = 4
 	// firstRetry is the pause after the first time that no peer took a record. It doubles each time, up
 	// to lastRetry.
 	firstRetry = 10 * time.Second
 	lastRetry  = time.Hour
-	// lookEvery is how often Run looks for records that are due, in case the clock was set.
+	// lookEvery is the longest time between two looks of Run for records that are due, in case the clock was set.
 	lookEvery = time.Minute
-	// waiting is how many calls may wait while another one writes. Further ones are busy.
+	// waiting is the maximum number of calls that wait while another one writes. Further ones are busy.
 	waiting = 64
 )

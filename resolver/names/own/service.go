@@ -33,7 +33,7 @@ type Keys interface {
 	Petnames() ([]name.Entry, error)
 }
 
-// Deps are what a Service works with. Held, Floor, Published, Log, Metrics and Limits may be nil.
+// Deps holds the dependencies of a [Service]. Held, Floor, Published, Log, Metrics and Limits may be nil.
 type Deps struct {
 	Keys Keys
 	// Send sends a record to the peers closest to its name, and returns how many took it.

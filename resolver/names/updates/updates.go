@@ -50,7 +50,7 @@ const (
 // recently used one is forgotten, and may then be updated again before Gap has passed.
 const maxNames = 16 << 10
 
-// Deps is what [Updates] needs from the node. Metrics and Limits may be nil.
+// Deps holds the dependencies of [Updates]. Metrics and Limits may be nil.
 type Deps struct {
 	Self peer.ID
 	// Publish sends a message to the topic. It calls Validate with Self.

@@ -30,7 +30,7 @@ type Watcher struct {
 	running atomic.Bool
 }
 
-// reading is what was read last.
+// reading is the result of the latest read of the files.
 type reading struct {
 	names *ShortNames
 	err   error // why there are no names; the key of a zone is understood all the same
