@@ -26,7 +26,7 @@ import (
 // This file joins packages that do not know each other. Each adapter implements
 // an interface that one package declares with a type of another package.
 
-// peerStore is what the object server serves peers from: the store and the example. It hides the
+// peerStore serves the object server's peers from the store and the example. It hides the
 // objects that the denylist names.
 type peerStore struct {
 	st      *store.Store
@@ -193,8 +193,8 @@ func (n *Node) servingPeers() []peer.ID {
 	})
 }
 
-// joinTime is how long after its start a node may be without a peer before its lookups
-// fail at once.
+// joinTime is the longest time after its start in which the lookups of a node without a peer
+// wait for one. Afterwards they fail at once.
 const joinTime = 30 * time.Second
 
 // joining returns a func that reports whether the node has just started and knows a
@@ -224,7 +224,7 @@ func (n *Node) aboutPeer(p peer.ID) providers.Facts {
 // addressBook takes the addresses of peers that the resolver has learnt.
 type addressBook struct{ host host.Host }
 
-// providerAddrTTL is how long the host remembers an address from a provider
+// providerAddrTTL is the time for which the host remembers an address from a provider
 // record. A connection to the address makes it stay longer.
 const providerAddrTTL = 10 * time.Minute
 

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// duplicateFor is how long the gate reports that another process was seen
+// duplicateFor is the time for which the gate reports that another process was seen
 // with this node's key. It is also the shortest time between two log lines.
 const duplicateFor = time.Hour
 

@@ -69,7 +69,7 @@ import (
 	"allium/store/cluster/repair"
 )
 
-// Deps is what a node gets from its process.
+// Deps holds the dependencies of a node.
 type Deps struct {
 	Log     *slog.Logger   // nil discards
 	Process *Process       // what all nodes of the process share; nil: the node makes its own

@@ -49,7 +49,7 @@ import (
 	"allium/store/cluster/repair"
 )
 
-// base is what the parts of a node are made with.
+// base holds the configuration, the identity and the services that the parts of a node are made with.
 type base struct {
 	home     string
 	cfg      config.Config
@@ -62,7 +62,7 @@ type base struct {
 	now      func() time.Time // the clock for dates that other nodes read
 }
 
-// Process is what all nodes of a process share, so that its bounds hold for them together.
+// Process holds the hash queue and the codec that the nodes of a process share, so that its bounds hold for all.
 type Process struct {
 	hash  *b3.HashQueue // for the groups of objects
 	codec *oap.Codec    // for compressed frames
@@ -73,7 +73,7 @@ func NewProcess(cores int) *Process {
 	return &Process{hash: b3.NewHashQueue(cores), codec: oap.NewCodec(cores)}
 }
 
-// resources are what the parts of a node share, and what counts it.
+// resources holds the shared memory, queues and rates of a node's parts, and the registries that count them.
 type resources struct {
 	registry *prometheus.Registry
 	limits   *limits.Registry
@@ -82,7 +82,7 @@ type resources struct {
 	rates    rates
 }
 
-// checks are what says whether the node is ready, and in danger.
+// checks holds the parts that decide whether the node is ready, and whether it is in danger.
 type checks struct {
 	board      *readiness.Board
 	pressure   *readiness.Pressure
@@ -91,7 +91,7 @@ type checks struct {
 	amnesia    *amnesia.Watch
 }
 
-// content is what the node has, and what it does with that by itself.
+// content holds the node's store, the parts that repair and announce its objects, and the log of what peers got.
 type content struct {
 	store     *store.Store
 	repairs   *repair.Repairs
@@ -99,7 +99,7 @@ type content struct {
 	sent      sent.Log // what peers have got, for FollowSent
 }
 
-// policies are what an operator allows, read again when a file changes.
+// policies holds the rules that an operator sets. They are read again when a file changes.
 type policies struct {
 	denylist     *denylist.List
 	access       *access.List
@@ -109,7 +109,7 @@ type policies struct {
 	reloaders    *reloaders
 }
 
-// overlay is what speaks to peers.
+// overlay holds the parts that communicate with peers.
 type overlay struct {
 	network  ticket.Network // the private network
 	host     host.Host
@@ -120,7 +120,7 @@ type overlay struct {
 	gossip   *gossip.Service
 }
 
-// discovery is what finds content, and what names lead to.
+// discovery holds the parts that find content and resolve names.
 type discovery struct {
 	records  *records.Store // nil with amnesia: the records are in RAM
 	dht      *dht.Service
@@ -131,7 +131,7 @@ type discovery struct {
 	names    *own.Service
 }
 
-// serving is what the node does for its cluster and for clients.
+// serving holds the parts that serve the node's cluster and its clients.
 type serving struct {
 	members *members.Service
 	copies  *cluster.Keeper // nil: this node joins no cluster

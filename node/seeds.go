@@ -17,7 +17,7 @@ import (
 	"allium/protocols/status"
 )
 
-// maxSeedFile is how many bytes of a seed manifest are read. It is more than a
+// maxSeedFile is the maximum number of bytes of a seed manifest that are read. It is more than a
 // valid one may have, so that a longer file is refused and not cut.
 const maxSeedFile = 128 << 10
 

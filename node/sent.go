@@ -14,7 +14,7 @@ import (
 	"allium/protocols/object"
 )
 
-// noteSent is what the object server calls for what it has sent.
+// noteSent records the ranges of an object that the object server has sent over a connection.
 func (n *Node) noteSent(c network.Conn, root b3.Root, size int64, ranges []b3.Range) {
 	n.sent.Sent(sent.Peer{ID: c.RemotePeer(), Addr: c.RemoteMultiaddr()}, root, size, ranges)
 }
@@ -58,5 +58,5 @@ func (n *Node) FollowSent(
 	return func(ctx context.Context, whole func(sent.Peer)) { w.Run(ctx, has, whole) }, nil
 }
 
-// askSentWait is how long FollowSent waits for a peer that it asks what it has.
+// askSentWait bounds the time that FollowSent waits for a peer that it asks what it has.
 const askSentWait = time.Second

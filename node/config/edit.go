@@ -14,7 +14,7 @@ import (
 	"allium/protocols/status"
 )
 
-// Edited is what Set or Unset did to one key.
+// Edited is the result of Set or Unset for one key.
 type Edited struct {
 	Explained
 	File    string `json:"file"`
@@ -92,7 +92,7 @@ func Unset(ctx context.Context, o Options, keys ...string) ([]Edited, error) {
 	return edit(ctx, o, changes)
 }
 
-// change is what happens to a key.
+// change is the edit of one key.
 type change struct {
 	key string
 	do  func(*document.Document) (*document.Document, error)

@@ -6,7 +6,7 @@ import (
 	"allium/protocols/status"
 )
 
-// Explained is what `allium config explain` says of a key.
+// Explained is the answer of `allium config explain` for a key.
 type Explained struct {
 	Value
 	Env string `json:"env"` // the variable that sets it; empty for a fixed key

@@ -18,7 +18,7 @@ var keysText string
 // fixedGroup is the heading in keys.txt of the keys that nothing sets.
 const fixedGroup = "Fixed"
 
-// entry is what keys.txt says of one key.
+// entry is the part of keys.txt about one key.
 type entry struct {
 	key, group, doc string
 	value           string // of a fixed key that no package has any more

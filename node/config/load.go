@@ -18,7 +18,7 @@ import (
 	"allium/protocols/status"
 )
 
-// Source is where a value came from.
+// Source is the origin of a value.
 type Source string
 
 // The sources, the strongest last. A fixed key has none of them.

@@ -22,7 +22,7 @@ const (
 	retransmit = 200 * time.Millisecond
 	// piece is the most bytes that are queued and sent as one; see pieceOf.
 	piece = 16 << 10
-	// linger is how long Close waits for queued bytes to be sent.
+	// linger is the longest time that Close waits for queued bytes to be sent.
 	linger = time.Second
 )
 

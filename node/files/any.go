@@ -10,7 +10,7 @@ import (
 	"allium/protocols/manifest"
 )
 
-// listBytes is how many bytes of a refused archive are still read, to list more of its
+// listBytes is the maximum number of bytes of a refused archive that are still read, to list more of its
 // bad entries.
 const listBytes = 256 << 20
 

@@ -10,7 +10,7 @@ import (
 	"allium/protocols/b3"
 )
 
-// cacheLookups is how many items CachedItems reads ahead, to look them up together.
+// cacheLookups is the maximum number of items that CachedItems reads ahead, to look them up together.
 const cacheLookups = 1024
 
 // CacheOptions say how an add uses the add cache.
@@ -129,8 +129,8 @@ func (f *recordedFile) recorder() func(b3.Root) {
 	return func(root b3.Root) { f.cache.Record(stamp, root) }
 }
 
-// keepBatch is how many items onlyHeld reads ahead, to ask the node for them
-// together.
+// keepBatch is the maximum number of items that onlyHeld reads ahead, to ask the node for
+// them together.
 const keepBatch = 1024
 
 // onlyHeld returns the items. It clears each address of an object that s does not

@@ -15,8 +15,8 @@ import (
 	"allium/protocols/manifest"
 )
 
-// minStat is how many entries of a directory a goroutine describes at least, so that small directories
-// need one.
+// minStat is the minimum number of entries of a directory that a goroutine describes, so that small directories
+// need only one.
 const minStat = 64
 
 // diskDir is the place of a directory or of an argument.

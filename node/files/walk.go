@@ -48,7 +48,7 @@ type Disk struct {
 	late    addNotes        // those that LeftOut has not returned
 }
 
-// place is where a directory is on disk and in the tree: one directory may be
+// place holds the path of a directory on disk and its path in the tree: one directory may be
 // added under several names.
 type place struct{ file, path string }
 

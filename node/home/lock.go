@@ -21,7 +21,7 @@ import (
 // file as a whole, one command at a time.
 const lockFile = "LOCK"
 
-// lockWait is how long LockSoon waits for another process that has a home directory for a moment.
+// lockWait is the longest time that LockSoon waits for another process to unlock a home directory.
 const lockWait = 2 * time.Second
 
 // poll is the time between two looks at a lock.

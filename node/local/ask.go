@@ -30,7 +30,7 @@ func (a *Node) AskFirst(peers []string) (api.Node, error) {
 // askWait bounds AskPeer, with the dial.
 const askWait = 5 * time.Second
 
-// presenceWords are what a peer has of an object, in a word.
+// presenceWords maps the presence of an object at a peer to a word.
 var presenceWords = map[b3.Presence]string{b3.Absent: "nothing", b3.Partial: "part", b3.Complete: "all"}
 
 // AskPeer implements api.Node.

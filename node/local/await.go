@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// metPage is how many objects are asked for at once.
+	// metPage is the maximum number of objects that are asked for at once.
 	metPage = 1024
 	// lookFirst and lookLast are the shortest and the longest wait between two looks at the copies of an object.
 	lookFirst = 50 * time.Millisecond
 	lookLast  = time.Second / 4
 	// walkEvery is the longest time between two looks at the whole tree: others look at what had no copies then.
 	walkEvery = 5 * time.Second
-	// clusterWait is how long members have to be found, or to come back, before a target is called out of reach.
+	// clusterWait is the time that members get to be found, or to come back, before a target is called out of reach.
 	clusterWait = 4 * time.Second
-	// heldAfter is how long none is on its way until the wait ends for a reason that is known, stuckAfter how long no more
-	// came until it ends for any, and failingAfter until it ends although some are on their way, if all sends of an object
-	// fail, or as new pins are still looked at.
+	// heldAfter is the time without a copy on its way after which the wait ends for a reason that is known. stuckAfter is
+	// the time without another copy after which it ends for any, and failingAfter that after which it ends although some
+	// are on their way, if all sends of an object fail, or as new pins are still looked at.
 	heldAfter    = 30 * time.Second
 	stuckAfter   = 5 * time.Minute
 	failingAfter = 30 * time.Minute

@@ -21,7 +21,7 @@ const (
 	closedWait = 5 * time.Second
 	// maxDials bounds the dials of a peer that dials this node at the same moments.
 	maxDials = 4
-	// crossedWait is how long such a dial waits for the next one, on average: longer than a handshake takes nearby.
+	// crossedWait is the average time that such a dial waits for the next one: longer than a handshake takes nearby.
 	crossedWait = 100 * time.Millisecond
 )
 

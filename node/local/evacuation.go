@@ -19,11 +19,11 @@ const (
 	lookShare      = 20
 	// sayAgain is after how long an evacuation is told although nothing changed.
 	sayAgain = 5 * time.Second
-	// refusedAfter is how long sends fail and nothing is handed over until the last failure is told as the reason why it
-	// cannot go on, and how long the node has to look at its pins.
+	// refusedAfter is the time without a handed-over object, while sends fail, after which the last failure is told as the
+	// reason why it cannot go on. It is also the time that the node has to look at its pins.
 	refusedAfter = 5 * time.Minute
-	// blockedAfter is how long no object that is left can be handed over until that is told as the reason: members may
-	// still be found, or come back.
+	// blockedAfter is the time without an object that can be handed over after which that is told as the reason: members
+	// may still be found, or come back.
 	blockedAfter = 10 * time.Second
 )
 

@@ -13,7 +13,7 @@ import (
 	"allium/resolver/names/lookup"
 )
 
-// Index is what a node knows of keys. It implements index.Index of the gateway.
+// Index resolves keys with the knowledge of a node. It implements index.Index of the gateway.
 type Index struct {
 	Resolver *resolver.Resolver
 	Keys     *names.Resolver

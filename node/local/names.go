@@ -10,7 +10,7 @@ import (
 	"allium/resolver/names/lookup"
 )
 
-// Names is what a node knows of names. It implements content.Names of the gateway.
+// Names resolves names with the knowledge of a node. It implements content.Names of the gateway.
 type Names struct{ Keys *names.Resolver }
 
 // CachedName implements content.Names.

@@ -17,8 +17,8 @@ import (
 	"allium/resolver/providers"
 )
 
-// PeerIndex is what a node tells peers of keys (OAP1 §10): only what signed records prove. It
-// implements index.Source.
+// PeerIndex answers questions of peers about keys (OAP1 §10), with only what signed records prove.
+// It implements index.Source.
 type PeerIndex struct {
 	Resolver *resolver.Resolver
 	DHT      *dht.Service

@@ -197,7 +197,7 @@ func (a *stored) pinsOf(ctx context.Context, root b3.Root) ([]api.Pin, error) {
 	return pins, nil
 }
 
-// maxSized is how many objects below pins one listing of pins looks at for their sizes.
+// maxSized is the maximum number of objects below pins that one listing of pins looks at for their sizes.
 const maxSized = 1 << 16
 
 // Pins implements api.Store.

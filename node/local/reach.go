@@ -47,7 +47,7 @@ func confirmersOf(h host.Host) (n int) {
 	return n
 }
 
-// reachKnown is what the host knows of its addresses.
+// reachKnown holds the facts that the host knows of its addresses.
 type reachKnown struct {
 	addrs       []ma.Multiaddr // at which the node listens or is announced
 	announced   []ma.Multiaddr // that peers are told

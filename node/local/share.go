@@ -20,7 +20,7 @@ import (
 	"allium/store/meta"
 )
 
-// reachWait is how long Share waits until a peer has confirmed an address, or a relay is there.
+// reachWait is the longest time that Share waits until a peer has confirmed an address, or a relay is there.
 const reachWait = 5 * time.Second
 
 // Share implements api.Node. The object is pinned with the label meta.SharedLabel, so it is not announced.

@@ -14,7 +14,7 @@ import (
 	"allium/store/gc"
 )
 
-// verifyWorkers is how many objects one Verify reads at once.
+// verifyWorkers is the maximum number of objects that one Verify reads at once.
 const verifyWorkers = 2
 
 // checked is the result for one object, or the error that prevented the check.

@@ -14,8 +14,8 @@ import (
 	"allium/protocols/status"
 )
 
-// sitePart is how many times the connections of one address a whole IPv6 /48 may have, and
-// siteRate how many times its new ones a second.
+// sitePart is the ratio of the connections that a whole IPv6 /48 may have to those of one address.
+// siteRate is that ratio for new connections a second.
 const (
 	sitePart = 8
 	siteRate = 2.5

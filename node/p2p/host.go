@@ -28,7 +28,7 @@ import (
 	"allium/protocols/status"
 )
 
-// Deps is what the host needs from the node.
+// Deps holds the dependencies of the host.
 type Deps struct {
 	Key     crypto.PrivKey              // the node's identity, Ed25519
 	PSK     pnet.PSK                    // 32 bytes for a private network; nil for the public one

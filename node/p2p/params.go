@@ -16,11 +16,11 @@ type Params struct {
 	// object streams wait up to 8 s for theirs.
 	DialTimeout time.Duration `fixed:"dial_timeout"`
 
-	// MuxInitialWindow is how many bytes a new yamux stream may receive before they are read. The
+	// MuxInitialWindow is the number of bytes that a new yamux stream may receive before they are read. The
 	// sender then waits. It grows up to MuxMaxWindow.
 	MuxInitialWindow limits.Bytes `fixed:"mux_initial_window"`
 
-	// MuxMaxWindow is how many bytes the window of a yamux stream may grow to: 8 MiB carry 80 MB/s
+	// MuxMaxWindow is the maximum size in bytes of the window of a yamux stream: 8 MiB carry 80 MB/s
 	// over a round trip of 100 ms. MaxMemory bounds the windows of all streams together.
 	MuxMaxWindow limits.Bytes `fixed:"mux_max_window"`
 }

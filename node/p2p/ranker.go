@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// nearQUICDelay is how long QUIC waits for the last TCP dial on loopback and private
+	// nearQUICDelay is the time that QUIC waits for the last TCP dial on loopback and private
 	// addresses. TCP with TLS takes three round trips, so it is done by then on any LAN.
 	nearQUICDelay = 100 * time.Millisecond
 
-	// relayDelay is how long dials through relays wait for direct dials.
+	// relayDelay is the time that dials through relays wait for direct dials.
 	relayDelay = 250 * time.Millisecond
 )
 

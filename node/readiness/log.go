@@ -9,7 +9,7 @@ import (
 	"allium/gateway/api"
 )
 
-// logEvery is how often Log calls report, and the shortest time between two lines.
+// logEvery is the interval at which Log calls report, and the shortest time between two lines.
 const logEvery = time.Second
 
 // Log writes to the log whether the node is ready, at the start and whenever reads,

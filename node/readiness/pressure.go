@@ -31,7 +31,7 @@ const (
 	idleEvery     = time.Second            // otherwise: an idle node should sleep
 )
 
-// admits is what the node admits because of a queue.
+// admits is the set of requests that the state of a queue lets the node admit.
 type admits uint8
 
 // The states of a queue, each worse than the one before.

@@ -37,7 +37,7 @@ const (
 	restartWindow = 60 * time.Second
 )
 
-// abortGrace is how long a service may take to return after the drain deadline
+// abortGrace is the time that a service may take to return after the drain deadline
 // (SPEC §10).
 const abortGrace = time.Second
 
@@ -60,7 +60,7 @@ type Service struct {
 	Progress func() int64
 }
 
-// Deps is what a group reports to. Each field may be nil.
+// Deps holds the dependencies of a [Group]. Each field may be nil.
 type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer

@@ -7,7 +7,7 @@ import (
 	"allium/protocols/manifest"
 )
 
-// smallFile is how many bytes of a file are read ahead to learn whether that is all of it.
+// smallFile is the number of bytes of a file that are read ahead to learn whether that is all of it.
 const smallFile = 64 << 10
 
 // Files reads files that come one after the other, such as those of a form. It knows the size of a file of

@@ -184,7 +184,7 @@ func checkOverlaps(files []*zip.File, size int64) error {
 	return nil
 }
 
-// openBytes is how many bytes archive/zip reads to find the list.
+// openBytes is the maximum number of bytes that archive/zip reads to find the list.
 const openBytes = 1<<10 + 65<<10 + 16<<10
 
 // listReader reads a zip while archive/zip reads the list of its entries, which goes on as long as it finds

@@ -12,7 +12,7 @@ import (
 
 // Move makes the target of the file at path instead of copying its bytes: it gives the
 // file the permissions and the time of a new one, and Commit renames it. After Abort the
-// file is where it was. The caller has proved its bytes, and nobody writes to it or
+// file is back at path. The caller has proved its bytes, and nobody writes to it or
 // replaces it any more.
 //
 // Move reports false and changes nothing when the bytes have to be copied: the file is

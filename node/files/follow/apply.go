@@ -183,7 +183,7 @@ func (u *update) makeWay(ctx context.Context, in *os.Root, name, path string, in
 // asideMark stands in the name of what was set aside, before the time.
 const asideMark = ".edited-"
 
-// asideTime is how the time is written there.
+// asideTime is the layout of that time.
 const asideTime = "20060102-150405"
 
 // setAside renames what is at a path.

@@ -24,15 +24,15 @@ const (
 	maxLedger = 512 << 20
 	// maxLedgerLine bounds one line of it: a path, or a link, of 4 KiB, each byte escaped.
 	maxLedgerLine = 64 << 10
-	// maxRecords is how many records of one path are kept: what was there, and what updates that were
-	// killed were about to write. Then an update looks which of them is there, and forgets the others.
+	// maxRecords is the maximum number of records of one path: of what was there, and of what updates that
+	// were killed were about to write. Then an update looks which of them is there, and forgets the others.
 	maxRecords = 4
 )
 
 // ledgerFormat is the first thing in the file.
 const ledgerFormat = "allium follow 1"
 
-// record is what an update left at a path, or was about to.
+// record describes the file, the link or the directory that an update left at a path, or was about to.
 type record struct {
 	Kind   manifest.EntryKind `json:"kind"`
 	Root   b3.Root            `json:"root,omitzero"`    // of a file

@@ -15,12 +15,12 @@ const (
 	// firstRetry and lastRetry bound the wait after an update that failed. It doubles each time.
 	firstRetry = time.Second
 	lastRetry  = time.Minute
-	// maxAbandoned is how many updates in a row are given up because the name says something newer. The
-	// next one is brought to its end, so that a name that changes all the time is followed, too.
+	// maxAbandoned is the maximum number of updates in a row that are given up because the name says something
+	// newer. The next one is brought to its end, so that a name that changes all the time is followed, too.
 	maxAbandoned = 3
 )
 
-// Target is what a name says at a time.
+// Target is the version that a name stands for at a time.
 type Target struct {
 	Key string // the address of the version, or a path below one
 	Seq uint64 // the number of the record

@@ -9,7 +9,7 @@ import (
 	"allium/internal/limits"
 )
 
-// keptIfFailed is how long a result holds that an error made incomplete.
+// keptIfFailed is the time for which a result that an error made incomplete stays valid.
 const keptIfFailed = time.Minute
 
 // kept is a result that one goroutine makes for all who wait for it, and that holds until something changes, or for

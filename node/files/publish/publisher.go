@@ -24,7 +24,7 @@ import (
 	"allium/store/meta"
 )
 
-// Deps is what a Publisher works with. No field may be nil.
+// Deps holds the dependencies of a [Publisher]. No field may be nil.
 type Deps struct {
 	Store  *store.Store
 	Denied func(b3.Root) error // returns an error if the denylist names the object

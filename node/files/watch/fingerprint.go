@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// fingerprint is what a tree looks like without reading its files: two that differ mean that the
+// fingerprint is a hash of the names, sizes, modes and times of a tree: two that differ mean that the
 // tree changed. It is compared within one process only.
 type fingerprint uint64
 

@@ -11,7 +11,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Options are what [Run] works with.
+// Options holds the settings and the callbacks of [Run].
 type Options struct {
 	Timing
 	// Work is called for changes. It reads the file or directory as it is now, and reports whether it

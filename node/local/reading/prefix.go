@@ -8,7 +8,7 @@ import (
 	"allium/protocols/status"
 )
 
-// maxCandidates is how many addresses an error lists that a prefix may stand for.
+// maxCandidates is the maximum number of addresses, of those that a prefix may stand for, that an error lists.
 const maxCandidates = 10
 
 // Canonical returns the key that a person's text stands for. The beginning of an address stands

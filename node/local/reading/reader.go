@@ -42,7 +42,7 @@ func (k allowedKeys) Resolve(ctx context.Context, key string, opt lookup.Options
 	return t, err
 }
 
-// Options are what a [Reader] reads from and how. Source and Keys are required.
+// Options holds the dependencies and settings of a [Reader]. Source and Keys are required.
 type Options struct {
 	Source Source
 	Keys   Keys

@@ -120,7 +120,7 @@ func (s fetching) fetchTree(ctx context.Context, root b3.Root) (resumed, total i
 	return info.Resumed, info.Bytes, err
 }
 
-// fetchWorkers is how many files of one request are fetched at once.
+// fetchWorkers is the maximum number of files of one request that are fetched at once.
 const fetchWorkers = 16
 
 func (s fetching) fetchFiles(ctx context.Context, roots []b3.Root) error {

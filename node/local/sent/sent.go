@@ -71,7 +71,7 @@ type Watch struct {
 	peers *simplelru.LRU[peer.ID, *progress]
 }
 
-// progress is what one peer has got.
+// progress records the objects and ranges that one peer has received.
 type progress struct {
 	addr    ma.Multiaddr
 	whole   []uint64               // a bit for each object that was sent whole

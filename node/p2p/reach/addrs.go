@@ -8,7 +8,7 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// view is what decides which addresses are announced. It does not change once it is stored.
+// view holds the facts that decide which addresses are announced. It does not change once it is stored.
 type view struct {
 	internet  bool           // the node talks with public addresses
 	direct    bool           // peers can dial it without a relay

@@ -2,7 +2,7 @@ package reach
 
 import "time"
 
-// Relays is how many reservations a node keeps: one may go away.
+// Relays is the number of reservations that a node keeps: one may go away.
 const Relays = 2
 
 const (

@@ -16,7 +16,7 @@ type paths struct {
 	udp, ipv6 *swarm.BlackHoleSuccessCounter
 }
 
-// pathTries is how many dials must fail in succession until a path counts as shut.
+// pathTries is the number of dials in succession that must fail until a path counts as shut.
 const pathTries = 10
 
 func newPaths() paths {

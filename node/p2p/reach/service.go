@@ -36,7 +36,7 @@ type Config struct {
 	Protocols []protocol.ID // this node relays for peers that speak one of them
 }
 
-// Deps is what the service needs from its node. All may be nil.
+// Deps holds the dependencies of a [Service]. All may be nil.
 type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
@@ -248,7 +248,7 @@ func (s *Service) current(now time.Time) *view {
 	return v
 }
 
-// Status is what the service knows of a node's reach.
+// Status describes a node's reach, as far as the service knows it.
 type Status struct {
 	Direct   bool           // peers can dial the node without a relay
 	Serving  bool           // it relays for others

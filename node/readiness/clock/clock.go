@@ -47,7 +47,7 @@ const (
 	trustAfter = 10 * time.Minute // a node without enough voices for so long trusts its clock
 )
 
-// Deps is what a [Watch] works with.
+// Deps holds the dependencies of a [Watch].
 type Deps struct {
 	// Conns lists the connections of this node.
 	Conns func() []network.Conn

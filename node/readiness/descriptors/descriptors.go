@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// processFiles is how many descriptors a node needs besides connections and the
-	// store: for its log, listeners, sockets, the audit log, and the records of
+	// processFiles is the number of descriptors that a node needs besides connections and
+	// the store: for its log, listeners, sockets, the audit log, and the records of
 	// discovery with their 64 tables.
 	processFiles = 128
 	// minFiles is the lowest limit of open files with which a node starts: it covers
 	// processFiles, what the store cannot do without, and a few connections.
 	minFiles = processFiles + 160
-	// noDescriptorFor is how long a node is not ready after it could not open a file
-	// because the process had no descriptor left.
+	// noDescriptorFor is the time for which a node is not ready after it could not open a
+	// file because the process had no descriptor left.
 	noDescriptorFor = 10 * time.Second
 )
 
-// need is how many descriptors one part of the configuration may use.
+// need is the maximum number of descriptors that one part of the configuration may use.
 type need struct {
 	key string // the configuration key that sets it; empty: nothing does
 	n   int64
