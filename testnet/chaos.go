@@ -14,7 +14,7 @@ import (
 	"allium/testnet/script"
 )
 
-// Said is what a verb did, in sentences.
+// Said describes in sentences the effects of a verb.
 type Said []string
 
 // String joins the sentences with semicolons.

@@ -204,7 +204,7 @@ func (p *Player) gc(ctx context.Context, s script.Step) (Said, error) {
 	return said, nil
 }
 
-// floodAtOnce is how many requests of a flood are in flight at one time.
+// floodAtOnce is the maximum number of requests of a flood that are in flight at one time.
 const floodAtOnce = 64
 
 // flood pings one node from another. It ends when one of them ends.

@@ -17,7 +17,7 @@ import (
 	"allium/protocols/status"
 )
 
-// killAfter is how long a process may take to drain before it is killed: the longest
+// killAfter is the longest time that a process may take to drain before it is killed: the longest
 // drain deadline, one second after it, and some time for a slow machine.
 const killAfter = 10 * time.Second
 

@@ -9,7 +9,7 @@ import (
 	"allium/protocols/kad"
 )
 
-// Report is what a run measured.
+// Report holds the measurements of a run.
 type Report struct {
 	// Hops is the number of hops to the first answer from one of the k closest nodes
 	// alive when the lookup began, or to the provider if that came first. Peers of the

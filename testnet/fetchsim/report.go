@@ -13,7 +13,7 @@ import (
 	"allium/resolver/schedule"
 )
 
-// Report is what a run measured.
+// Report holds the measurements of a run.
 type Report struct {
 	// Took is the duration of the successful transfers in milliseconds of simulated
 	// time.

@@ -96,7 +96,7 @@ type Step struct {
 // anyOutcome is the word for a failure with any outcome.
 const anyOutcome = "any"
 
-// Kind is what an expectation is about.
+// Kind is the subject of an expectation.
 type Kind string
 
 // The kinds of expectations.
