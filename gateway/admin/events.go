@@ -16,9 +16,9 @@ import (
 	"allium/protocols/status"
 )
 
-// heartbeatEvery is how long a stream of events is silent at most. It then sends a comment, so
-// that the reader and whatever is between them know that it still runs, and a reader that is gone
-// is noticed.
+// heartbeatEvery is the longest time that a stream of events is silent. The node then sends a
+// comment, so that the reader and whatever is between them know that the stream still runs, and
+// a reader that is gone is noticed.
 const heartbeatEvery = 15 * time.Second
 
 // eventsEndpoint returns the route of the stream of events.

@@ -12,7 +12,7 @@ import (
 	"allium/protocols/capability"
 )
 
-// subject is what a mutation acts on.
+// subject holds the key, name and label that a mutation acts on.
 type subject struct {
 	key         string
 	name        *string // the name in the request, which the mutation gets with the key of its zone; nil: none

@@ -91,7 +91,7 @@ type TransferEvent struct {
 	TookMS   float64 `json:"took_ms,omitempty"`   // at its end
 }
 
-// MaxEventMembers is how many members a DurabilityEvent names.
+// MaxEventMembers is the maximum number of members that a DurabilityEvent names.
 const MaxEventMembers = 16
 
 // DurabilityEvent is a change of the copies of a node's objects, or of the members of its cluster. The node compares

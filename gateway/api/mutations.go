@@ -45,7 +45,7 @@ type Repaired struct {
 	Roots    []b3.Root `json:"bad_roots"` // the first MaxBadRoots of those
 }
 
-// MaxBadRoots is how many addresses Repaired lists.
+// MaxBadRoots is the maximum number of addresses that Repaired lists.
 const MaxBadRoots = 100
 
 // GCRequest is the body of /admin/gc.

@@ -4,7 +4,7 @@ import (
 	"allium/protocols/status"
 )
 
-// MaxRoots is how many addresses one call of Keep or Files takes.
+// MaxRoots is the maximum number of addresses that one call of Keep or Files takes.
 const MaxRoots = 4096
 
 // Change is one entry that is not the same in two directories.
@@ -15,7 +15,7 @@ type Change struct {
 	New  *Entry `json:"new,omitempty"` // nil: removed
 }
 
-// Op is what became of an entry.
+// Op is the kind of a Change: the entry was added, removed or changed.
 type Op string
 
 // The kinds of change. Changed means another kind, content, executable bit or

@@ -9,7 +9,7 @@ import (
 	"allium/protocols/status"
 )
 
-// Kind is what an address stands for.
+// Kind is the kind of entry that an address stands for.
 type Kind string
 
 // The kinds of entries (SPEC §1).
@@ -54,7 +54,7 @@ type AddOptions struct {
 	Count func(n int64) error
 }
 
-// OnBadEntry is what an add does with an entry that no directory can hold, or
+// OnBadEntry is the choice of an add for entries that no directory can hold, or
 // that get would refuse.
 type OnBadEntry string
 
@@ -73,8 +73,8 @@ func ParseOnBadEntry(s string) (OnBadEntry, error) {
 	return "", status.Errorf(status.BadRequest, "%q is no choice for bad entries; write refuse or skip", s)
 }
 
-// MaxNotes is how many entries of each kind AddNotes name; the others are
-// counted.
+// MaxNotes is the maximum number of entries of each kind that AddNotes name; the
+// others are counted.
 const MaxNotes = 100
 
 // AddNotes name the entries that were left out of what was added, and those

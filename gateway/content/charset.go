@@ -12,10 +12,11 @@ import (
 	"allium/protocols/b3"
 )
 
-// charsetLen is how many of an object's first bytes decide about its charset. They are proved together.
+// charsetLen is the number of first bytes of an object that decide about its charset. They are proved together.
 const charsetLen = b3.GroupSize
 
-// pageCharsetLen is how many bytes of a web page may name its charset (HTML, "encoding sniffing algorithm").
+// pageCharsetLen is the number of first bytes of a web page that may name its charset (HTML, "encoding sniffing
+// algorithm").
 const pageCharsetLen = 1024
 
 // declaredUTF8 is the end of the content types that declare text to be UTF-8.

@@ -12,7 +12,7 @@ import (
 	"allium/protocols/manifest"
 )
 
-// directoryOverhead is what a kept manifest takes beside its table, in bytes.
+// directoryOverhead is the memory in bytes that a kept manifest takes beside its table.
 const directoryOverhead = 512
 
 // directoryCache keeps the manifests in which names were looked up, as tables. So the time for a file does not depend

@@ -7,7 +7,7 @@ import (
 	"allium/protocols/manifest"
 )
 
-// kind is what a page calls an entry: a word and an icon.
+// kind is the kind of an entry as a page shows it: a word and an icon.
 type kind struct {
 	Name string // sorted by
 	Icon string // ID of a symbol of pages.html

@@ -39,7 +39,7 @@ type htmlListing struct {
 	filter filter
 }
 
-// listingQuery is what the form of a listing sends again. Defaults are empty.
+// listingQuery holds the parameters that the form of a listing sends again. Defaults are empty.
 type listingQuery struct{ View, Sort, Order, Filter string }
 
 // pageChoice is a button that leads to the same page in another form.

@@ -9,7 +9,7 @@ import (
 	"allium/protocols/manifest"
 )
 
-// manifestPart is how many bytes of a manifest are held at once.
+// manifestPart is the maximum size in bytes of the parts in which a manifest is read.
 const manifestPart = b3.GroupSize
 
 // maxRemembered bounds the manifests of which a request remembers that they were fetched.

@@ -15,7 +15,7 @@ import (
 // recently used.
 const maxNameDates = 4096
 
-// nameDate is what a name stood for, and the date that was told.
+// nameDate holds the root and path that a name stood for, and the date that was told.
 type nameDate struct {
 	root b3.Root
 	path string

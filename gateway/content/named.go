@@ -24,7 +24,7 @@ type Names interface {
 	ResolveName(ctx context.Context, text string, maxStale time.Duration) (Named, error)
 }
 
-// Named is what a name stands for.
+// Named is the object that a name stands for, and how fresh that answer is.
 type Named struct {
 	Root     b3.Root
 	Path     string        // below Root, without slashes at its ends

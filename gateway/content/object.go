@@ -314,7 +314,7 @@ func onlyIfCached(r *http.Request) bool {
 	return false
 }
 
-// sniffLen is how many bytes http.DetectContentType looks at.
+// sniffLen is the maximum number of bytes that http.DetectContentType looks at.
 const sniffLen int64 = 512
 
 // headBuffer collects the bytes written to it.

@@ -14,11 +14,12 @@ const (
 	maxSortedBytes = 4 << 20 // bytes of the directory's manifests: 10,000 files with the longest names need less
 )
 
-// longListing is how many bytes of manifests make a listing long: its head is sent before its entries, so that a reader
-// sees at once that they come.
+// longListing is the number of bytes of manifests above which a listing is long. Its head is sent before its entries,
+// so that a reader sees at once that they come.
 const longListing = 64 << 10
 
-// smallPage is what a page may hold in memory while its client reads it, without a part of gateway.page_bytes.
+// smallPage is the number of bytes that a page may hold in memory while its client reads it, without a part of
+// gateway.page_bytes.
 const smallPage = 64 << 10
 
 // maxPageBytes bounds what the pages in gateway.listings hold together beside smallPage each, until their clients

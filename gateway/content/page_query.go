@@ -26,7 +26,7 @@ const (
 	sortKind = "kind"
 )
 
-// pageQuery is what the query of a request asks of the page of a directory.
+// pageQuery holds the choices that the query of a request makes for the page of a directory.
 type pageQuery struct {
 	format string // "html", "json", or "" if the request asks for no listing
 	view   string // viewList or viewGallery

@@ -14,7 +14,7 @@ import (
 	"allium/protocols/b3"
 )
 
-// pageTop is what the pages of directories and files begin with. Its fields are the templates' data.
+// pageTop is the beginning of the pages of directories and files. Its fields are the templates' data.
 type pageTop struct {
 	exchange.Frame
 	Title  string
@@ -59,7 +59,7 @@ type TicketFor struct {
 	Name      string // suggested for the output; may be empty
 }
 
-// shared is how somebody else gets what a page shows.
+// shared holds the address, command and ticket with which somebody else gets the content of a page.
 type shared struct {
 	Address string
 	Command string // empty: others cannot get it

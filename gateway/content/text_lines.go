@@ -24,7 +24,7 @@ func linesOf(ctx context.Context, c Content, n int64, err *error) iter.Seq[templ
 	}
 }
 
-// linePiece is how many bytes of a text lineWriter turns into HTML at once.
+// linePiece is the maximum number of bytes of a text that lineWriter turns into HTML at once.
 const linePiece = 4 << 10
 
 // lineWriter turns a text into lines of a page. Carriage returns at the end of a line are left out, and other

@@ -23,7 +23,7 @@ var PageTemplates = template.Must(template.New("pages").Parse(pagesSource))
 // other style, whatever a file name contains.
 var PageStyle = template.CSS(styleSource)
 
-// Frame is what the templates need for the beginning of every page.
+// Frame holds the data that the templates need for the beginning of every page.
 type Frame struct {
 	Style  template.CSS
 	Prefix string // Response.Prefix

@@ -190,8 +190,8 @@ func operationID(e *exchange.Endpoint, method string) string {
 	return e.ID
 }
 
-// bodiless is what HEAD answers: the same without bodies. Problems keep theirs
-// in the document, where they are shared.
+// bodiless returns the responses to HEAD: the same without bodies. Problems keep
+// theirs in the document, where they are shared.
 func bodiless(with map[string]Response) map[string]Response {
 	all := map[string]Response{}
 	for code, r := range with {

@@ -26,7 +26,7 @@ type License struct {
 	Identifier string `json:"identifier"`
 }
 
-// Server is where the described routes are.
+// Server is the base URL of the described routes.
 type Server struct {
 	URL         string `json:"url"`
 	Description string `json:"description"`
@@ -47,7 +47,7 @@ type Components struct {
 	SecuritySchemes map[string]Schema    `json:"securitySchemes"`
 }
 
-// Operation is what one method of a path does.
+// Operation describes one method of a path.
 type Operation struct {
 	ID          string                `json:"operationId"`
 	Tags        []string              `json:"tags"`
@@ -70,7 +70,7 @@ type Parameter struct {
 	Schema      Schema `json:"schema,omitempty"`
 }
 
-// RequestBody is what may be sent.
+// RequestBody describes the body that a request may have.
 type RequestBody struct {
 	Required bool             `json:"required"`
 	Content  map[string]Media `json:"content"`

@@ -106,8 +106,8 @@ func (d *Document) describe(b *bytes.Buffer, op Operation) {
 	fmt.Fprintf(b, "- errors: %s\n", strings.Join(errs, "; "))
 }
 
-// name is how a page calls a schema: by its type, in events by the type of their data, or in
-// lines by the types of item and ok.
+// name returns the name of a schema on a page: its type, in events the type of their data, or
+// in lines the types of item and ok.
 func (s Schema) name() string {
 	if ref, ok := s["$ref"].(string); ok {
 		return " " + ref[strings.LastIndexByte(ref, '/')+1:]

@@ -69,7 +69,7 @@ func (g *Handlers) Describe(table []exchange.Endpoint) {
 	}
 }
 
-// Endpoints are where the document is; each listener has its own.
+// Endpoints returns the route of the document; each listener has its own.
 func (g *Handlers) Endpoints() []exchange.Endpoint {
 	return []exchange.Endpoint{{
 		ID: "openapi", Name: "openapi", Methods: exchange.Reading, Path: "/openapi.json", On: exchange.OnEvery,

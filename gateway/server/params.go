@@ -9,9 +9,9 @@ import (
 
 // Params are the fixed numbers of a Server. Tests set other values.
 type Params struct {
-	// Drain is how long Run waits for requests in flight if Drain was not called before.
+	// Drain limits the wait of Run for requests in flight if Drain was not called before.
 	Drain time.Duration
-	// Abort is how long aborted requests may take to end before their connections are closed.
+	// Abort is the time that aborted requests have to end before their connections are closed.
 	// It is well within the second that SPEC §10 gives the whole node.
 	Abort time.Duration
 	// Listings bounds the directory listings being sent. Each holds some manifests of up to
@@ -25,7 +25,7 @@ type Params struct {
 	// They last as long as their readers, so they take no places of other requests. The next is
 	// refused with busy.
 	EventStreams int64
-	// EventsEnd is how long a reader of events may take for the end of its stream when the server
+	// EventsEnd is the time that a reader of events has for the end of its stream when the server
 	// drains. Its connection is cut after it, so that it does not delay the drain.
 	EventsEnd time.Duration
 	// Wrap wraps the handler of each listener, for tests. nil: no wrapper.
@@ -49,17 +49,17 @@ type RequestParams struct {
 	// HeaderBytes bounds a request header. A longer one is refused.
 	HeaderBytes limits.Bytes `fixed:"header_bytes"`
 
-	// WriteTimeout is how long a reader of events may take no byte. It is cut off after it.
+	// WriteTimeout is the time after which a reader of events that takes no byte is cut off.
 	WriteTimeout time.Duration `fixed:"write_timeout"`
 
-	// StallTimeout is how long any other client may acknowledge no byte of an answer. It is cut off
-	// after it. A client is not cut off for being slow.
+	// StallTimeout is the time after which any other client that acknowledges no byte of an answer is
+	// cut off. A client is not cut off for being slow.
 	StallTimeout time.Duration `fixed:"stall_timeout"`
 
 	// SlowRequest is the time to the first byte above which a request is logged as slow.
 	SlowRequest time.Duration `fixed:"slow_request"`
 
-	// RateWait is how long a request above the rate may wait for its turn. It is refused after it.
+	// RateWait limits the wait of a request above the rate for its turn. The request is refused after it.
 	RateWait time.Duration `fixed:"rate_wait"`
 
 	// RateWaiting bounds the requests that wait for the rate. The next is refused at once.

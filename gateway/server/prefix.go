@@ -15,8 +15,8 @@ const forwardedPrefix = "X-Forwarded-Prefix"
 // maxPrefix bounds a prefix in bytes: a page has it in each of its links.
 const maxPrefix = 255
 
-// prefixForm is what a prefix may be. Nothing in it has to be escaped, in a header or in a page, and a path that begins
-// with it names no other host.
+// prefixForm is the form of a prefix. Nothing in a prefix has to be escaped, in a header or in a page, and a path that
+// begins with it names no other host.
 var prefixForm = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*/?$`)
 
 // parsePrefix returns a prefix without a slash at its end. ok is false for a text that is none.

@@ -11,7 +11,7 @@ import (
 	"allium/gateway/server/sockets"
 )
 
-// receiveBuffer is how many bytes a client's kernel may acknowledge before the client reads any.
+// receiveBuffer is the number of bytes that a client's kernel may acknowledge before the client reads any.
 // A transfer has them as credit where its rate is compared with those of others.
 const receiveBuffer = 16 << 20
 
@@ -23,8 +23,8 @@ const maxUnsent = 128 << 10
 // peer acknowledged. There a small buffer lets writes show progress soon.
 const sendBuffer = 256 << 10
 
-// stallChecks is how often the progress of a client that takes nothing is checked within the
-// time after which it is cut off. So it is cut off at most an eighth of that time late.
+// stallChecks is the number of checks of a client that takes nothing within the time after
+// which it is cut off. So it is cut off at most an eighth of that time late.
 const stallChecks = 8
 
 // writesAtEnd bounds a write when the server ends. The last record of TLS must not wait for a client

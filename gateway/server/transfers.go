@@ -10,8 +10,8 @@ import (
 	"allium/internal/linked"
 )
 
-// bufferedBytes is how many bytes of a body net/http buffers until the handler returns. Writing
-// them never waits for the client.
+// bufferedBytes is the number of bytes of a body that net/http buffers until the handler returns.
+// Writing them never waits for the client.
 const bufferedBytes = 2 << 10
 
 // transfers limits the answers of the public listener whose body is being sent. They have a

@@ -48,7 +48,7 @@ type Store interface {
 	Remove(ctx context.Context, id string) error
 }
 
-// Format is how the entries of a directory come.
+// Format is the format in which the entries of a directory arrive.
 type Format uint8
 
 // The formats of archives.

@@ -63,7 +63,7 @@ type Options struct {
 	Starting func() bool
 }
 
-// startWait is how long a request waits for a node that starts, and startPoll the time between two looks.
+// startWait limits the wait of a request for a node that starts. startPoll is the time between two attempts.
 const (
 	startWait = 2 * time.Second
 	startPoll = 20 * time.Millisecond

@@ -19,7 +19,7 @@ const (
 	maxIndent = 200
 	// maxLines bounds the lines of a paragraph. Parsing link definitions is quadratic in them.
 	maxLines = 2048
-	// cellCost is what a cell of a table costs.
+	// cellCost is the part of workBudget that one cell of a table takes.
 	cellCost = 64
 )
 

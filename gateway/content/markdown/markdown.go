@@ -30,8 +30,8 @@ import (
 // MaxSource is the longest text that Render accepts, in bytes.
 const MaxSource = 128 << 10
 
-// MemoryPerByte is how many bytes Render allocates at most for a byte of a text: for a text
-// of empty headings.
+// MemoryPerByte is the maximum number of bytes that Render allocates for a byte of a text:
+// for a text of empty headings.
 const MemoryPerByte = 700
 
 // ErrTooComplex reports that a text is too long, or nests too deep, or has more links, emphasis or table cells than

@@ -104,7 +104,7 @@ func parse(key, file string, r io.Reader, left bounds, into *set) (bounds, error
 	}
 }
 
-// bounds are how many entries and bytes may still be read.
+// bounds holds the number of entries and of bytes that may still be read.
 type bounds struct {
 	entries int
 	bytes   int64

@@ -63,7 +63,7 @@ func family(at netip.Addr) int {
 	return 1
 }
 
-// place is where a peer is.
+// place is the network location of a peer.
 type place struct {
 	ip    netip.Addr // of the relay if it is relayed; not valid if the address has none
 	relay peer.ID    // empty if the connection is direct
@@ -90,7 +90,7 @@ func placeOf(a ma.Multiaddr) (p place) {
 	return p
 }
 
-// rules are what is in force.
+// rules holds the access lists in force.
 type rules struct {
 	allow *set // nil: listen.allow names no file
 	deny  *set

@@ -19,7 +19,7 @@ type VerifyOptions struct {
 	Record func(Record) error // called with every record, in order; its error ends Verify; may be nil
 }
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	Files   int       `json:"files"`
 	Records uint64    `json:"records"`

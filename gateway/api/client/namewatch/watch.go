@@ -39,7 +39,7 @@ const (
 	lastRetry  = time.Minute
 )
 
-// Node is what a Watch needs of [client.Client].
+// Node is the part of [client.Client] that a Watch needs.
 type Node interface {
 	Resolve(ctx context.Context, key string, q api.Query) (api.Resolved, error)
 	Events(ctx context.Context, o client.EventOptions) iter.Seq2[api.Event, error]
