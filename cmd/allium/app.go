@@ -24,7 +24,7 @@ import (
 	"allium/protocols/status"
 )
 
-// app is what all commands share: the global flags and the streams.
+// app holds the state that all commands share: the global flags and the streams.
 type app struct {
 	home       string
 	configFile string

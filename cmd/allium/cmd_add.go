@@ -226,7 +226,7 @@ func (a *app) tellNotes(n *api.AddNotes) {
 	_, _ = io.WriteString(a.err, b.String())
 }
 
-// addition is what one add stores.
+// addition is the content that one add stores.
 type addition struct {
 	items     files.Items
 	size      int64                // bytes of items
@@ -296,7 +296,7 @@ func joinNotes(n, late *api.AddNotes) *api.AddNotes {
 	return &all
 }
 
-// shownNames is what an add of names is called while it runs.
+// shownNames returns the text that stands for names while an add runs.
 func shownNames(names []string) string {
 	if len(names) > 1 {
 		return text.Plural(len(names), "path")

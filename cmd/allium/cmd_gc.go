@@ -24,7 +24,7 @@ used cache itself. These commands show and do the same by hand.`,
 	return cmd
 }
 
-// gcExamples is how many objects `gc plan` shows without --list.
+// gcExamples is the maximum number of objects that `gc plan` shows without --list.
 const gcExamples = 10
 
 func (a *app) gcPlanCommand() *cobra.Command {

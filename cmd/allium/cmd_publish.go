@@ -81,7 +81,7 @@ line.`,
 	return cmd
 }
 
-// publication is what publish publishes, again and again with --watch.
+// publication is the content that publish publishes, again and again with --watch.
 type publication struct {
 	path    string
 	onBad   api.OnBadEntry

@@ -214,7 +214,7 @@ func (a *app) tellReady(ctx context.Context, n *node.Node) {
 	_ = a.print(nil, "ready") // as above
 }
 
-// readyPoll is how often tellReady looks.
+// readyPoll is the interval between two checks of tellReady.
 const readyPoll = time.Second
 
 // initHome makes the home directory of a node that is about to start, unless it is there or the node

@@ -31,7 +31,7 @@ no secret.`,
 	return cmd
 }
 
-// swarmKey is what the commands print of a key.
+// swarmKey is the output of the commands about a key.
 type swarmKey struct {
 	Network string `json:"network"` // the fingerprint
 	File    string `json:"file"`

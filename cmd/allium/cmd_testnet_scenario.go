@@ -92,7 +92,7 @@ func readScenarios(names []string) ([]*script.File, error) {
 	return files, nil
 }
 
-// played is how a scenario ended.
+// played is the result of a scenario.
 type played struct {
 	File   string         `json:"file"`
 	OK     bool           `json:"ok"`

@@ -27,7 +27,7 @@ func errFromAnd(other string) error {
 		"--from names the peer that the node asks first, and %s does so too", other)
 }
 
-// lastWord is how long a command that has ended waits for the answer of the peer of --from.
+// lastWord limits the wait of a command that has ended for the answer of the peer of --from.
 const lastWord = 200 * time.Millisecond
 
 // withFrom runs do on the node that runs, which asks the peer from first for key. Meanwhile it tells the

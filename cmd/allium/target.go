@@ -22,7 +22,7 @@ import (
 	"allium/protocols/ticket"
 )
 
-// target is what the argument of a command names.
+// target is the key or the ticket in the argument of a command.
 type target struct {
 	key    string         // b3:<hex>[/path] or a name
 	ticket *ticket.Ticket // nil: the argument is no ticket

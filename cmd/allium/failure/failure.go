@@ -30,7 +30,7 @@ import (
 	"allium/protocols/status"
 )
 
-// Task is what a command does, in words that follow "cannot".
+// Task describes the work of a command, in words that follow "cannot".
 type Task struct {
 	Verb    string // such as "connect"; empty if the error names what failed itself
 	Link    string // word between the verb and the subject, such as "to"; may be empty

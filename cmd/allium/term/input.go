@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inputPoll is how often a read that waits for input checks its context.
+// inputPoll is the interval at which a read that waits for input checks its context.
 const inputPoll = 100 * time.Millisecond
 
 // Interruptible returns a reader of r whose reads fail with ctx's error within

@@ -52,7 +52,7 @@ func NewProgress(w io.Writer, columns int, what string, bytes bool) *Progress {
 	return p
 }
 
-// sample is how much this run had done at a time.
+// sample is the number of bytes or objects that this run had done at a time.
 type sample struct {
 	at   time.Time
 	done int64

@@ -11,7 +11,7 @@ type branch struct {
 	below []branch
 }
 
-// drawWidth is how many columns a tree takes at most.
+// drawWidth is the maximum number of columns of a tree.
 const drawWidth = 100
 
 // draw writes branches as a tree. Each line begins with indent and has at most drawWidth

@@ -7,8 +7,8 @@ import (
 	"allium/gateway/api"
 )
 
-// Ready is what `allium run` prints: the peer id, a line for each address that the
-// node listens on, and the word ready, with the gates that are still shut.
+// Ready returns the output of `allium run`: the peer id, a line for each address that
+// the node listens on, and the word ready, with the gates that are still shut.
 func Ready(id api.ID, r api.Readiness) string {
 	lines := []string{"peer " + id.ID}
 	for _, addr := range id.Addrs {

@@ -14,7 +14,7 @@ const (
 	PinFailed = "failed"
 )
 
-// PinImported is what became of one pin of a list.
+// PinImported is the result of the import of one pin of a list.
 type PinImported struct {
 	Root  b3.Root        `json:"root"`
 	Label string         `json:"label,omitempty"`
