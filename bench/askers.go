@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// askFor is how long a normal client waits for an answer.
+// askFor limits the wait of a normal client for an answer.
 const askFor = 10 * time.Second
 
-// httpAnswers is what clients of a gateway got.
+// httpAnswers holds the answers that clients of a gateway got.
 type httpAnswers struct {
 	took    []time.Duration // of the requests answered with 200; sorted
 	late    []time.Duration // how late clients that slept woke up, so what the load program itself adds; sorted
@@ -193,7 +193,7 @@ func (p *process) counters(ctx context.Context) (map[string]float64, error) {
 	return metrics(page), err
 }
 
-// kernelTCP is what the kernel says of the accept queues of the whole machine.
+// kernelTCP returns the kernel's TcpExt counters by name, those of the accept queues of the whole machine among them.
 func kernelTCP() (map[string]int64, error) {
 	const file = "/proc/net/netstat"
 	raw, err := os.ReadFile(file)

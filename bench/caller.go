@@ -28,7 +28,7 @@ const echoProtocol = protocol.ID("/bench/echo")
 // smallRequest is a request of the size that discovery asks with.
 var smallRequest = []byte(`{"op":"resolve","key":"b3:` + strings.Repeat("0", 64) + `","max_stale_ms":0}`)
 
-// frameSize is what smallRequest takes on the wire.
+// frameSize is the size in bytes of smallRequest on the wire.
 var frameSize = len(smallRequest) + oap.HeaderSize
 
 // serveSessions is the reference server of sessions: a node's host and session

@@ -32,22 +32,22 @@ func take(node *process) (t taken, err error) {
 	return t, err
 }
 
-// ownCPU is what this program has used so far, user and system.
+// ownCPU returns the CPU time that this program has used so far, user and system.
 func ownCPU() (time.Duration, error) {
 	var own syscall.Rusage
 	err := syscall.Getrusage(syscall.RUSAGE_SELF, &own)
 	return time.Duration(own.Utime.Nano() + own.Stime.Nano()), err
 }
 
-// since is what the node has used since from, and what all programs but the
-// node and this one have, in percent of the machine's cores.
+// since returns the CPU time that the node has used since from, and that of all
+// programs but the node and this one, in percent of the machine's cores.
 func (t taken) since(from taken) (node, others float64) {
 	all := t.at.Sub(from.at).Seconds() * float64(runtime.NumCPU()) / 100
 	used := t.node - from.node
 	return used.Seconds() / all, max(0, (t.machine-from.machine-used-(t.self-from.self)).Seconds()/all)
 }
 
-// cpu is what the process has used so far, user and system.
+// cpu returns the CPU time that the process has used so far, user and system.
 func (p *process) cpu() (time.Duration, error) {
 	name := fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid)
 	raw, err := os.ReadFile(name)
@@ -60,8 +60,8 @@ func (p *process) cpu() (time.Duration, error) {
 	return ticks(name, f, 11, 12)
 }
 
-// machineCPU is what all programs and the kernel have used since the start of
-// the machine.
+// machineCPU returns the CPU time that all programs and the kernel have used since
+// the start of the machine.
 func machineCPU() (time.Duration, error) {
 	const name = "/proc/stat"
 	raw, err := os.ReadFile(name)

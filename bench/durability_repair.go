@@ -41,7 +41,7 @@ func benchRepair(ctx context.Context, s *settings) ([]row, error) {
 	}, nil
 }
 
-// repaired is what one repair showed.
+// repaired holds the measurements of one repair.
 type repaired struct {
 	most          float64 // bytes a second, in the 10 s and on the node with the most
 	alone, beside float64 // p99 of the gateway without repair and beside it, ms

@@ -51,7 +51,7 @@ func benchSurvive(ctx context.Context, s *settings) (rows []row, err error) {
 	return rows, nil
 }
 
-// survived is what a cluster showed whose nodes were all replaced.
+// survived holds the measurements of a cluster whose nodes were all replaced.
 type survived struct {
 	reads, failed int64
 	restored      []float64 // seconds after the loss was detected, one of each loss

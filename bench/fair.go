@@ -97,7 +97,7 @@ func benchFair(ctx context.Context, s *settings) (_ []row, err error) {
 	return []row{alone, beside, kept, worst, p50a, p50b, p99a, p99b, slower, greedy, other}, err
 }
 
-// asked is what came of the honest peers' requests, and of the greedy one's.
+// asked holds the results of the requests of the honest peers, and of the greedy one.
 type asked struct {
 	answered int             // of all honest peers
 	least    int             // of one of them, in each turn
@@ -106,7 +106,7 @@ type asked struct {
 	err      error // one that was not busy
 }
 
-// add takes what came of another turn to it.
+// add adds the results of another turn.
 func (a *asked) add(b asked) {
 	a.answered, a.least, a.greedy = a.answered+b.answered, a.least+b.least, a.greedy+b.greedy
 	a.took = append(a.took, b.took...)

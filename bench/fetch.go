@@ -84,7 +84,7 @@ func (s *settings) fetchOver(ctx context.Context, what, listen, ofRaw string) ([
 	}, nil
 }
 
-// fetched is what one cold fetch took.
+// fetched holds the time, CPU time and memory that one cold fetch took.
 type fetched struct {
 	seconds float64 // of the command
 	cpu     float64 // seconds that both nodes computed meanwhile

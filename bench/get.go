@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filesRest is how long removed files have before the next measurement.
+// filesRest is the time between the removal of files and the next measurement.
 const filesRest = 2 * time.Second
 
 // benchGet measures `get -o` of the large file: what is with a peer over TCP beside curl from nginx
@@ -135,7 +135,7 @@ func (s *settings) getOverQUIC(ctx context.Context, key string) ([]row, error) {
 	}, nil
 }
 
-// gets is what two gets of one object to a file took: from a peer, and then from the store.
+// gets holds the times that two gets of one object to a file took: from a peer, and then from the store.
 type gets struct {
 	cold, local float64 // seconds
 	cpu         float64 // seconds that both nodes and the command computed for the cold one

@@ -23,8 +23,8 @@ const (
 	rangeBytes             = 64 << 10
 )
 
-// httpCase is what is asked for of a node and of the programs it is compared
-// with.
+// httpCase describes the requests to a node and to the programs that it is
+// compared with.
 type httpCase struct {
 	name      string
 	size      int64
@@ -278,7 +278,7 @@ end
 `, c.size, rangeBytes, align), 0o600)
 }
 
-// loaded is what wrk saw, and what the server took.
+// loaded holds the results of wrk, and the CPU time that the server took.
 type loaded struct {
 	rate float64 // requests a second
 	p99  time.Duration

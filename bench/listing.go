@@ -16,7 +16,7 @@ const (
 	shortListing, sortedListing, longListing = 100, 10_000, 100_000
 )
 
-// listingTries is how often a round asks for each listing. The fastest counts.
+// listingTries is the number of times that a round asks for each listing. The fastest counts.
 const listingTries = 10
 
 // benchListing measures the first byte of pages of directories: one that is sorted, and one that is too long for it,
@@ -97,7 +97,7 @@ func listedFiles(dir string, n int) error {
 
 func listedName(i int) string { return fmt.Sprintf("picture %d.jpeg", i) }
 
-// answered is how long an answer took.
+// answered holds the times until the first byte of an answer and until its end.
 type answered struct{ first, whole time.Duration }
 
 // fastestByte asks for url over one connection and returns the answer whose first byte was fastest.

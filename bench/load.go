@@ -23,7 +23,7 @@ const (
 	loadPending = 8192                    // requests in flight, far above what the node admits
 )
 
-// loadResult is what one run of the load came to.
+// loadResult is the result of one run of the load.
 type loadResult struct {
 	cpu      float64         // of the node, percent of the machine's cores
 	others   float64         // of programs that have nothing to do with it, likewise

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// usage is what one finished process took.
+// usage holds the resources that one finished process took, and its output.
 type usage struct {
 	wall, cpu time.Duration
 	rss       int64 // peak, bytes

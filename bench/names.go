@@ -99,7 +99,7 @@ func (w *namesWorld) stop() (err error) {
 	return err
 }
 
-// namesRound is what one round measured.
+// namesRound holds the measurements of one round.
 type namesRound struct {
 	seen, put, cold []time.Duration
 	lost            int // updates that the subscriber was not told of within namesWithin

@@ -122,7 +122,7 @@ func (p *process) stop() (rss int64, err error) {
 	return rss, err
 }
 
-// memory is what the process holds now, in bytes.
+// memory returns the resident memory of the process now, in bytes.
 func (p *process) memory() (int64, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// idleFor is how long a node is left alone before its memory is read.
+// idleFor is the time that a node is left alone before its memory is read.
 const idleFor = 5 * time.Second
 
 // benchStart measures start and idle memory.

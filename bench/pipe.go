@@ -26,7 +26,7 @@ const (
 	rawProtocol  = protocol.ID("/bench/raw")
 )
 
-// chunk is what the reference programs read and write at a time.
+// chunk is the maximum number of bytes that the reference programs read and write at a time.
 const chunk = 256 << 10
 
 var errNotReference = errors.New("not a reference program")

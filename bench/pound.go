@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pounded is what a server answered while it was asked as fast as it could.
+// pounded holds the measurements of a server that was asked as fast as it could answer.
 type pounded struct {
 	answers int
 	rate    float64       // answers a second
@@ -21,7 +21,7 @@ type pounded struct {
 	cpu     time.Duration // of the server, an answer
 }
 
-// load is what a server is asked.
+// load describes the requests to a server.
 type load struct {
 	paths  []string      // in turn; the connections begin at different ones
 	conns  int           // each sends its next request when it has the answer to the last

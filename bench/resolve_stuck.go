@@ -52,7 +52,7 @@ func benchStuckResolves(ctx context.Context, s *settings) ([]row, error) {
 	return []row{refused, lost, cpu, above}, nil
 }
 
-// stuck is what a node whose lookups are stuck did.
+// stuck holds the measurements of a node whose lookups are stuck.
 type stuck struct {
 	refused, lost int
 	cpu, bare     time.Duration // of a refusal, and of an answer of a bare handler

@@ -217,7 +217,7 @@ func closeAll(peers []*caller) error {
 	return g.Wait()
 }
 
-// manyAsked is what came of the requests of many sessions.
+// manyAsked holds the results of the requests of many sessions.
 type manyAsked struct {
 	took    []time.Duration // of those that were answered, sorted
 	lost    int             // the others
@@ -340,7 +340,7 @@ func get(ctx context.Context, client *http.Client, url string) (code int, body [
 	return resp.StatusCode, body, err
 }
 
-// footprint is what a node takes, in bytes.
+// footprint is the memory of a node in bytes, and its number of goroutines.
 type footprint struct {
 	rss, live  float64 // live: of the heap and of stacks, after a collection
 	goroutines float64

@@ -91,7 +91,7 @@ func benchSlow(ctx context.Context, s *settings) (rows []row, err error) {
 	return rows, nil
 }
 
-// moment is what is counted at a moment of an attack.
+// moment holds the counters at a moment of an attack.
 type moment struct {
 	taken
 	slow   slowCounts

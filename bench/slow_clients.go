@@ -42,7 +42,7 @@ const (
 	comeAtOnce = "at-once"
 )
 
-// slowCounts is what slow clients saw, since they began but for Open.
+// slowCounts holds the counts of slow clients, since they began but for Open.
 type slowCounts struct {
 	Open     int64         // connections now
 	Dialled  int64         // connections begun

@@ -50,7 +50,7 @@ type soakPin struct {
 	root b3.Root
 }
 
-// sample is what a node holds at one moment.
+// sample holds the memory in MB, the open files and the goroutines of a node at one moment.
 type sample struct{ rss, files, goroutines float64 }
 
 // benchSoak works on three nodes for s.hold and says whether what they hold
@@ -280,8 +280,8 @@ func (p *process) sample(ctx context.Context) (s sample, err error) {
 	return s, err
 }
 
-// growth is what a node held in the third quarter of the samples, in the fourth,
-// and how much the fourth is above the third.
+// growth returns rows of the third quarter of a node's samples, of the fourth, and
+// of the mean of the fourth divided by that of the third.
 func growth(who string, all []sample) (rows []row) {
 	for _, m := range []struct {
 		what, unit string

@@ -111,7 +111,7 @@ func benchResume(ctx context.Context, s *settings) ([]row, error) {
 	return []row{twice}, stopAll(nodes)
 }
 
-// arrived is how many bytes of partial objects a node has written.
+// arrived returns the number of bytes of partial objects that a node has written, without their outboards.
 func arrived(home string) (n int64, err error) {
 	parts, err := filepath.Glob(filepath.Join(home, "store", "part", "*"))
 	if err != nil {
