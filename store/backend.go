@@ -107,7 +107,8 @@ type condition interface {
 	Away() error
 }
 
-// files is what a backend does for its files. A backend in RAM has none, and does nothing.
+// files is the part of a backend that manages its files. A backend in RAM has none, and only
+// its Arena does anything.
 type files interface {
 	// ReadOnly reports whether the machine lets nothing be written.
 	ReadOnly() bool

@@ -1,6 +1,6 @@
 package store
 
-// openFiles is how many files each cache of open files may keep open.
+// openFiles holds the maximum number of files that each cache of open files keeps open.
 type openFiles struct {
 	segments int // segments; others are opened for each read
 	objects  int // large objects, two files each

@@ -40,8 +40,8 @@ type Params struct {
 	// IngestsWait bounds the downloads that wait for one of Ingests places. The next returns busy.
 	IngestsWait int64 `fixed:"ingests_wait"`
 
-	// HashWorkers is how many goroutines hash one streaming put. The shared hashing queue bounds the
-	// total of all puts.
+	// HashWorkers is the number of goroutines that hash one streaming put. The shared hashing queue bounds the total of
+	// all puts.
 	HashWorkers int `fixed:"hash_workers"`
 }
 

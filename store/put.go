@@ -170,10 +170,9 @@ func (s *Store) storeSmall(ctx context.Context, root b3.Root, p []byte, deferred
 	return info.New, err
 }
 
-// ramTries is how often commitSmall retries a put into the memory backend that
-// found no free block. The free space is an estimate: it may be too high by what
-// other puts are about to store. Each try reserves four times as much as the one
-// before.
+// ramTries is the maximum number of times that commitSmall retries a put into the memory backend
+// that found no free block. The free space is an estimate: it may be too high by what other puts
+// are about to store. Each try reserves four times as much as the one before.
 const ramTries = 5
 
 // withMoreSpace calls put while n more bytes are reserved.

@@ -28,7 +28,7 @@ import (
 	"allium/store/uses"
 )
 
-// Deps are what a Store uses of its node. Every field may be nil or zero.
+// Deps holds the dependencies of a Store. Every field may be nil or zero.
 type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
@@ -36,8 +36,8 @@ type Deps struct {
 	Hash    *b3.HashQueue // limits how many groups reads and checks hash at once
 	FS      vfs.FS        // file system of the embedded and the s3 backend; nil is the machine's
 
-	// Files is how many file descriptors the caches of open files may use
-	// together, from MinOpenFiles to MaxOpenFiles. 0 is MaxOpenFiles.
+	// Files is the number of file descriptors that the caches of open files may use together, from MinOpenFiles to
+	// MaxOpenFiles. 0 is MaxOpenFiles.
 	Files int
 
 	// Damaged is called with an object whose stored bytes are wrong, after the

@@ -48,7 +48,7 @@ type Members interface {
 	StopDraining() error
 }
 
-// Deps are what a Keeper works with. Audit and Records may be nil, no other field.
+// Deps holds the dependencies of a Keeper. Audit and Records may be nil, no other field.
 type Deps struct {
 	Self     peer.ID
 	Members  Members

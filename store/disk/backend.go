@@ -165,7 +165,7 @@ func (d *Backend) Serve(ctx context.Context) {
 	}
 }
 
-// closeTimeout is how long a store that closes waits for the bucket.
+// closeTimeout is the longest time that a store that closes waits for the bucket.
 const closeTimeout = 3 * time.Second
 
 // Ready implements the backend of a store.

@@ -26,7 +26,7 @@ const (
 	// after it has written a few MiB.
 	minBallast = 4 << 20
 	maxBallast = 16 << 20
-	// ballastInterval is how often the store tries to restore used ballast.
+	// ballastInterval is the interval at which the store tries to restore used ballast.
 	ballastInterval = 5 * time.Second
 )
 

@@ -36,7 +36,7 @@ type Limits struct {
 	LargeInBucket bool    // large objects are in a bucket instead of on the node's disk
 }
 
-// AccountDeps are what an Account works with.
+// AccountDeps holds the dependencies of an Account.
 type AccountDeps struct {
 	Backend   Backend
 	Admission *admission.Control

@@ -63,7 +63,7 @@ type Uses interface {
 	Held(root b3.Root, used meta.Second) bool
 }
 
-// Deps are what a Collector works with. Metrics may be nil.
+// Deps holds the dependencies of a Collector. Metrics may be nil.
 type Deps struct {
 	Backend   Backend
 	Partials  Partials

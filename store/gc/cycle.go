@@ -15,8 +15,8 @@ const (
 	// maxNewTrees bounds the trees that were pinned during a collection and wait to be
 	// marked one by one. Beyond it, all pins are marked again.
 	maxNewTrees = 1024
-	// maxBatch is how many objects are removed at a time. A new recursive pin waits for one
-	// batch at most.
+	// maxBatch is the maximum number of objects that are removed at a time. A new recursive pin waits
+	// for one batch at most.
 	maxBatch = 256
 	// maxPasses bounds how often an eviction repeats because the objects it chose were used
 	// before it could remove them.

@@ -10,7 +10,7 @@ import (
 	"allium/store/meta"
 )
 
-// workSlice is how long a collection works before it rests.
+// workSlice is the time that a collection works before it rests.
 const workSlice = 5 * time.Millisecond
 
 // dutyCycle limits work to a share of the time. It is for one goroutine.

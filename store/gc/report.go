@@ -55,7 +55,7 @@ type Damage struct {
 // maxDamages bounds the damage that a report lists.
 const maxDamages = 16
 
-// Report is what a collection did, or would do in a dry run.
+// Report is the result of a collection, or the expected result in a dry run.
 type Report struct {
 	Classes map[Class]meta.Count // in a dry run, Removed is what would be removed
 	Seen    meta.Count           // all objects

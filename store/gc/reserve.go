@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// reserveWait is how long a write waits for an eviction to make space.
+	// reserveWait is the longest time that a write waits for an eviction to make space.
 	reserveWait = 5 * time.Second
 	// maxReserveWaits bounds the writes that wait; further ones get no_space.
 	maxReserveWaits = 1024
-	// collectEvery is how often Serve looks how full the store is.
+	// collectEvery is the interval at which Serve looks how full the store is.
 	collectEvery = 5 * time.Second
-	// evictBackoff is how long no eviction is tried after one that could not make enough
+	// evictBackoff is the time in which no eviction is tried after one that could not make enough
 	// space. It ends early when a pin or a hold is removed.
 	evictBackoff = 10 * time.Second
-	// growth is how many bytes a stream of unknown length reserves at a time.
+	// growth is the number of bytes that a stream of unknown length reserves at a time.
 	growth = b3.GroupSize
 )
 

@@ -19,7 +19,7 @@ func (s Second) Time() time.Time {
 	return time.Unix(int64(s), 0).UTC()
 }
 
-// maxAhead is how many seconds GC holds may set a clock ahead of the wall clock.
+// maxAhead is the maximum number of seconds that GC holds may set a clock ahead of the wall clock.
 const maxAhead = 60
 
 // Clock gives the times at which objects are stored and used. It never runs

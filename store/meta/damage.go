@@ -56,5 +56,5 @@ func (d Damage) Same(o Damage) bool {
 	return d.Kind == o.Kind && d.File == o.File && d.Offset == o.Offset && d.Length == o.Length && d.Event == o.Event
 }
 
-// MaxDamageRoots is how many objects one finding names. It may affect more.
+// MaxDamageRoots is the maximum number of objects that one finding names. It may affect more.
 const MaxDamageRoots = 16

@@ -43,7 +43,7 @@ func NextRoot(r b3.Root) (b3.Root, bool) {
 // CompareRoots compares addresses in the key order of the index.
 func CompareRoots(a, b b3.Root) int { return bytes.Compare(a[:], b[:]) }
 
-// PageSize is how many entries a listing keeps in RAM.
+// PageSize is the maximum number of entries that a listing keeps in RAM.
 const PageSize = 256
 
 // MaxSegmentBytes is the largest valid size of a segment. It keeps offsets far

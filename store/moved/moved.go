@@ -26,11 +26,10 @@ import (
 	"allium/store/meta"
 )
 
-// MaxObjects is how many objects may be moved out and not stored again yet. Each has two
-// open files.
+// MaxObjects is the maximum number of objects that are moved out and not stored again yet. Each has two open files.
 const MaxObjects = 8
 
-// Deps are what a Table works with. Metrics may be nil.
+// Deps holds the dependencies of a Table. Metrics may be nil.
 type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer

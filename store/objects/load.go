@@ -32,7 +32,7 @@ func (p *Opener) Load(e *meta.Entry) (*b3.Memory, error) {
 	return p.deps.Hash.Memory(e.Root, data, outboard)
 }
 
-// maxMoves is how often readSmall looks up a record again that compaction moved.
+// maxMoves limits how often readSmall looks up a record again that compaction moved.
 const maxMoves = 8
 
 // readSmall reads the small object e and verifies it. Compaction may move the

@@ -44,7 +44,7 @@ type Backend interface {
 	Mark(e meta.Entry, corrupt bool) error
 }
 
-// Deps are what an Opener works with.
+// Deps holds the dependencies of an Opener.
 type Deps struct {
 	Backend   Backend
 	Moved     *moved.Table

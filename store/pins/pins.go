@@ -40,7 +40,7 @@ type Backend interface {
 	Released(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
 }
 
-// Deps are what a Keeper works with.
+// Deps holds the dependencies of a Keeper.
 type Deps struct {
 	Backend   Backend
 	Admission *admission.Control

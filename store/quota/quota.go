@@ -85,7 +85,7 @@ type Backend interface {
 	DropPin(root b3.Root, label string) (bool, error)
 }
 
-// Deps are what Quotas work with. Metrics and Limits may be nil.
+// Deps holds the dependencies of Quotas. Metrics and Limits may be nil.
 type Deps struct {
 	Backend Backend
 	Metrics prometheus.Registerer

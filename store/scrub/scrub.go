@@ -69,7 +69,7 @@ type Objects interface {
 	Verify(ctx context.Context, root b3.Root, buf []byte, did func(n int) error) error
 }
 
-// Deps are what a Scrubber works with. Metrics and Hash may be nil.
+// Deps holds the dependencies of a Scrubber. Metrics and Hash may be nil.
 type Deps struct {
 	State   StateStore
 	Objects Objects

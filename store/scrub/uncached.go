@@ -5,7 +5,7 @@ import (
 	"allium/store/meta"
 )
 
-// cacheWindow is how many groups (1 MiB) are dropped from the page cache together.
+// cacheWindow is the number of groups (1 MiB) that are dropped from the page cache together.
 const cacheWindow = 16
 
 // uncachedSource reads a large object once, from front to back, and leaves the page cache

@@ -12,7 +12,7 @@ import (
 	"allium/store"
 )
 
-// leastPoints is how many operations a script has to make for CrashEverywhere.
+// leastPoints is the minimum number of operations that a script has to make for CrashEverywhere.
 const leastPoints = 100
 
 // Ledger knows what a store has acknowledged.

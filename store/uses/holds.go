@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// firstFilterRoots is how many roots the first filter of a hold is made for. Each
+	// firstFilterRoots is the number of roots that the first filter of a hold is made for. Each
 	// further filter is made for twice as many.
 	firstFilterRoots = 64 << 10
 	// maxFilterBytes bounds the filters of all holds. When they are full, a hold protects

@@ -21,7 +21,7 @@ const (
 	WriteAfter = 60 * 60
 	// maxUnwritten bounds the uses that wait in RAM to be written. Further ones are dropped.
 	maxUnwritten = 16 << 10
-	// flushInterval is how often uses are written.
+	// flushInterval is the interval at which uses are written.
 	flushInterval = time.Minute
 )
 
@@ -45,7 +45,7 @@ type Tracker struct {
 	dropped    int64       // uses that had no place in unwritten
 }
 
-// Deps are what a Tracker works with.
+// Deps holds the dependencies of a Tracker.
 type Deps struct {
 	Clock *meta.Clock
 	Write func(map[b3.Root]meta.Second) error // writes uses to the backend

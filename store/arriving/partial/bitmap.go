@@ -9,7 +9,7 @@ type Bitmap struct {
 	n     int64 // numbers in the set
 }
 
-// PageBits is how many numbers a page covers. For groups that is 256 MiB of an object.
+// PageBits is the count of numbers that a page covers. For groups that is 256 MiB of an object.
 const PageBits = 4096
 
 // Bits is one page: the numbers from a multiple of PageBits on, lowest bit first.

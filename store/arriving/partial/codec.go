@@ -8,7 +8,7 @@ import (
 	"allium/store/meta"
 )
 
-// Record is what a checkpoint saves of a partial object beside the bitmap of its groups.
+// Record is the state of a partial object that a checkpoint saves beside the bitmap of its groups.
 type Record struct {
 	Root   b3.Root
 	Size   int64 // of the object, proved

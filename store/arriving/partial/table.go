@@ -59,7 +59,7 @@ type Space interface {
 	Release(n meta.Count)
 }
 
-// Deps are what a Table works with.
+// Deps holds the dependencies of a Table.
 type Deps struct {
 	Backend   Backend
 	Space     Space

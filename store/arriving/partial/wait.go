@@ -2,7 +2,7 @@ package partial
 
 import "allium/store/meta"
 
-// writeState is what startWrite decides about an item.
+// writeState is the decision of startWrite about an item.
 type writeState uint8
 
 const (

@@ -47,7 +47,7 @@ func ParseID(s string) (id ID, ok bool) {
 	return id, err == nil && id.String() == s
 }
 
-// Record is what the backend records of an upload beside its bytes.
+// Record is the state of an upload that the backend records beside its bytes.
 type Record struct {
 	Options
 	ID      ID

@@ -24,7 +24,7 @@ const (
 	// the other ended uploads that are remembered as gone.
 	maxRemembered = 1024
 	maxEnded      = 1024
-	// expireEvery is how often Serve looks for expired uploads, and expirePause its rest
+	// expireEvery is the interval at which Serve looks for expired uploads, and expirePause its rest
 	// after each removal.
 	expireEvery = 10 * time.Second
 	expirePause = 50 * time.Millisecond
@@ -43,7 +43,7 @@ type state struct {
 	unwritten int64      // bytes of space that are not on the disk yet
 }
 
-// outcome is how an incomplete upload ended. It is a label of a metric.
+// outcome is the way in which an incomplete upload ended. It is a label of a metric.
 type outcome string
 
 const (
@@ -83,7 +83,7 @@ type Space interface {
 	NoteWritten(n int64)
 }
 
-// Deps are what a Table works with. Limits and Metrics may be nil.
+// Deps holds the dependencies of a Table. Limits and Metrics may be nil.
 type Deps struct {
 	Backend   Backend
 	Space     Space

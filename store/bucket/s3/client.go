@@ -18,7 +18,7 @@ import (
 	"allium/internal/limits"
 )
 
-// maxTries is how often one request is tried at most (SPEC §2).
+// maxTries is the maximum number of tries of one request (SPEC §2).
 const maxTries = 3
 
 // minRate is the rate, in bytes per second, at which a try must move its bytes to end in time.
@@ -213,5 +213,5 @@ func (c *client) List(ctx context.Context, prefix string) iter.Seq2[Item, error]
 	}
 }
 
-// listPage is how many objects one request lists at most.
+// listPage is the maximum number of objects that one request lists.
 const listPage = 1000

@@ -13,7 +13,7 @@ import (
 	"allium/protocols/status"
 )
 
-// credentialsAge is how long keys are used before they are read again.
+// credentialsAge is the time for which keys are used before they are read again.
 const credentialsAge = 5 * time.Minute
 
 // keys implements credentials.Provider. It reads the profile "default" of a file, or the

@@ -11,8 +11,8 @@ type Params struct {
 	// added. A try that takes longer is followed by the next try, or the call gets timeout.
 	Timeout time.Duration `fixed:"timeout"`
 
-	// RequestsWait is how many requests may wait for one of the Requests places. The next one
-	// gets busy.
+	// RequestsWait is the maximum number of requests that wait for one of the Requests places. The
+	// next one gets busy.
 	RequestsWait int64 `fixed:"requests_wait"`
 }
 

@@ -33,7 +33,7 @@ import (
 	"allium/store/quota"
 )
 
-// Deps are what a [Receiver] works with. Audit may be nil; all others are required.
+// Deps holds the dependencies of a [Receiver]. Audit may be nil; all others are required.
 type Deps struct {
 	Store        *store.Store
 	Capabilities policy.Capabilities

@@ -38,12 +38,12 @@ import (
 	"allium/store/cluster/plan"
 )
 
-// Space is what a node offers.
+// Space is the storage space that a node offers.
 type Space struct {
 	Capacity, Free uint64 // bytes
 }
 
-// Deps is what a Service works with. Metrics and Records may be nil, no other field.
+// Deps holds the dependencies of a Service. Metrics and Records may be nil, no other field.
 type Deps struct {
 	Key   crypto.PrivKey
 	Ring  offer.Ring

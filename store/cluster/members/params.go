@@ -19,12 +19,12 @@ const (
 	// first ones may find no peer.
 	earlyOffers = 5
 	earlyEvery  = time.Second
-	// ringPoll is how often a node without a ring looks for one.
+	// ringPoll is the interval at which a node without a ring looks for one.
 	ringPoll = 10 * time.Second
 	// minGap is the shortest time between two offers of one author that are relayed. A node
 	// sends two at least earlyEvery less its jitter apart.
 	minGap = earlyEvery / 2
-	// lifetime is how long an offer is valid.
+	// lifetime is the time for which an offer is valid.
 	lifetime = 5 * time.Minute
 	// maxAuthors bounds the authors whose latest message is remembered.
 	maxAuthors = 4096

@@ -7,7 +7,7 @@ import (
 	"allium/store/meta"
 )
 
-// strangerCopies is how many copies origins that are no members ask for at most.
+// strangerCopies is the maximum number of copies that origins that are no members ask for.
 const strangerCopies = 3
 
 // Asked is the target of one node for an object.

@@ -27,7 +27,7 @@ type Place struct {
 // such domain share the bytes, so their copies count as one.
 const BucketDomain = "bucket:"
 
-// Member is what a node knows of one member of its cluster.
+// Member is the state of one member of a node's cluster, as the node knows it.
 type Member struct {
 	ID       ID
 	Place    Place

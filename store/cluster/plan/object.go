@@ -8,8 +8,8 @@ import (
 	"allium/protocols/b3"
 )
 
-// Object is what a holder knows of one object that has targets: what is asked, which members
-// were seen with a copy, and what this node is about to do. It is not safe for concurrent use.
+// Object is the state of one object that has targets, as a holder knows it: what is asked, which members were seen with
+// a copy, and what this node is about to do. It is not safe for concurrent use.
 //
 // If shards are asked for, Root is the coding manifest, and what is called a copy is a piece: one shard of each
 // stripe, or the whole object that is coded.
@@ -17,7 +17,7 @@ type Object struct {
 	Root b3.Root
 	Size int64 // bytes of one copy
 	Own  Piece // what this node holds; the caller sets it, and Empty
-	// Empty is how many data shards have no bytes, at the end of a small object: nobody holds these.
+	// Empty is the number of data shards that have no bytes, at the end of a small object: nobody holds these.
 	Empty int
 
 	since time.Time // when this node began to hold it
@@ -45,7 +45,7 @@ type rest struct {
 // hold copies that it does not know of. It lasts until the next call.
 func (o *Object) Await(awaited bool) { o.awaited = awaited }
 
-// proof is what is known of a member's copy.
+// proof is the state of a member's copy, as this node knows it.
 type proof uint8
 
 const (
@@ -158,7 +158,7 @@ func (o *Object) Claimed(v *View, id ID, p Params, now time.Time) {
 	}
 }
 
-// Told is what a holder of an object tells another one: the targets, and which members hold it.
+// Told is the message of a holder of an object to another one: the targets, and which members hold it.
 type Told struct {
 	Root    b3.Root
 	Asked   []Asked // at most MaxTargets; Since is not told

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Answer is how a member answered a challenge.
+// Answer is the answer of a member to a challenge.
 type Answer uint8
 
 // Answers to a challenge.

@@ -12,12 +12,12 @@ const (
 	MaxSeen = 96
 	// MaxTargets bounds the nodes whose targets one object has.
 	MaxTargets = 16
-	// askFirst is how many members are asked for a copy that is missing before it is made again.
+	// askFirst is the number of members that are asked for a missing copy before it is made again.
 	askFirst = 16
-	// forgetAfter is how long a member that is gone is listed.
+	// forgetAfter is the time for which a member that is gone is listed.
 	forgetAfter = 7 * 24 * time.Hour
-	// massHold is how long at most only last copies are repaired after more than a third of the
-	// members vanished together.
+	// massHold is the longest time in which only last copies are repaired after more than a third of
+	// the members vanished together.
 	massHold = time.Hour
 	// awaitedPart is the part of a tick that a member has to answer again if somebody waits.
 	awaitedPart = 60

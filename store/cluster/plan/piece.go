@@ -2,7 +2,7 @@ package plan
 
 import "slices"
 
-// Piece is what a member holds of an object: Whole, or the number of a shard, from 1.
+// Piece is the part of an object that a member holds: Whole, or the number of a shard, from 1.
 type Piece uint8
 
 // Whole is a copy of the whole object.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kind is what a node is to do.
+// Kind is the kind of an action that a node is to take.
 type Kind uint8
 
 // Kinds of actions.

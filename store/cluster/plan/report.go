@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// State is what is known of a member's copy, for people.
+// State is the known state of a member's copy, for people.
 type State string
 
 // States of a copy.
@@ -26,7 +26,7 @@ func (s State) Readable() bool {
 	return s == StateProved || s == StateStale || s == StateExtra || s == StateLeaving
 }
 
-// Copy is what a report says of one member's copy.
+// Copy is the entry of one member's copy in a report.
 type Copy struct {
 	ID        ID
 	State     State
@@ -36,7 +36,7 @@ type Copy struct {
 	Here      bool      // it is this node's own
 }
 
-// Status is what a node knows of the copies of an object.
+// Status is the state of the copies of an object, as a node knows it.
 type Status struct {
 	Wanted   int
 	Observed int // copies that count

@@ -25,7 +25,7 @@ func (s Standing) String() string {
 	return [...]string{"met", "checking", "at_risk", "unreachable", "lost"}[s]
 }
 
-// poll is how far the members were asked for an object since copies are missing.
+// poll is the progress of asking the members for an object since copies are missing.
 type poll struct {
 	view uint64 // version of the view whose members are asked
 	last ID     // those up to this one were asked

@@ -22,7 +22,7 @@ type Lease struct {
 	refused time.Time // when another holder was refused last because of it
 }
 
-// leaseTime is how long a lease holds: long enough for both proofs.
+// leaseTime returns the duration of a lease: long enough for both proofs.
 func leaseTime(p Params) time.Duration { return 3*p.TrimWait + p.Grace }
 
 // within reports whether now is less than a time after from, and not before it, as after the clock was set back.

@@ -37,7 +37,7 @@ const moveShare = 4
 // damage is the label of repairs of objects that are damaged or lost.
 const damage = "damage"
 
-// urgentPlaces is how many places of the queue are kept for urgent jobs.
+// urgentPlaces is the number of places of the queue that are kept for urgent jobs.
 const urgentPlaces = queueLen / 8
 
 // Wait waits until the rate of repairs allows n bytes, or returns an error when it does not within
@@ -64,7 +64,7 @@ type Job struct {
 	Run func(ctx context.Context, meter Meter) error
 }
 
-// task is what a worker does: a job, or the repair of root.
+// task is a piece of work of a worker: a job, or the repair of root.
 type task struct {
 	root b3.Root
 	job  Job

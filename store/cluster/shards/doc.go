@@ -39,7 +39,7 @@ type Objects interface {
 	Have(ctx context.Context, p peer.ID, objs []b3.Root) ([]b3.Presence, error)
 }
 
-// Deps are what a Coder works with. All are required.
+// Deps holds the dependencies of a Coder. All are required.
 type Deps struct {
 	Self    peer.ID
 	Store   *store.Store

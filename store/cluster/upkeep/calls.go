@@ -7,8 +7,8 @@ import (
 	"allium/store/cluster/plan"
 )
 
-// calls are what is to be asked of one member. What is here is not planned again until it was asked, which
-// bounds it by the actions of the objects.
+// calls holds the requests that are to be made of one member. None is planned again until it was made, which bounds
+// their number by the actions of the objects.
 type calls struct {
 	awaited    []b3.Root // to be challenged, as somebody waits
 	challenges []b3.Root

@@ -6,7 +6,7 @@ import (
 	"allium/store/cluster/plan"
 )
 
-// Change is what a whole tick found that differs from the one before.
+// Change is the difference between the results of a whole tick and of the one before.
 type Change struct {
 	Before, Now Sum
 	Gone        []plan.ID // members that were present, in the order of their IDs

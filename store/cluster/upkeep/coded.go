@@ -27,7 +27,7 @@ type attempt struct {
 	retry   time.Time // after the latest one
 }
 
-// piece is what this node has of a coded object.
+// piece is the part of a coded object that this node has.
 type piece struct {
 	manifest *erasure.Manifest // nil: a plain object
 	held     plan.Piece

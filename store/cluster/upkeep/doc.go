@@ -53,7 +53,7 @@ type Prover interface {
 	Lease(ctx context.Context, to peer.ID, root b3.Root) (granted bool, err error)
 }
 
-// Proof is how a member answered for one object.
+// Proof is the answer of a member for one object.
 type Proof struct {
 	Answer plan.Answer
 	Piece  plan.Piece // that it proved
@@ -97,7 +97,7 @@ type Repairs interface {
 	Trimmed(err error)
 }
 
-// Deps are what a Service works with. All but Records are required.
+// Deps holds the dependencies of a Service. All but Records are required.
 type Deps struct {
 	Self plan.ID           // this node
 	View func() *plan.View // the members as of now; making one takes a while

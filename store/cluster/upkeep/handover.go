@@ -9,7 +9,7 @@ import (
 	"allium/store/meta"
 )
 
-// Handover is how far this node is with handing its copies over to other members.
+// Handover is the progress of this node in handing its copies over to other members.
 type Handover struct {
 	Since time.Time // zero: it hands nothing over. Proofs count from the latest step of a [plan.Page] before it
 	// Ready says that all pins were looked at since. Before that Left is no result.
@@ -35,10 +35,10 @@ func (h *Handover) Done() bool {
 	return !h.Since.IsZero() && h.Ready && h.Left == 0 && h.Unplanned == 0 && !h.Partial
 }
 
-// maxStuck is how many objects that are left are looked at for whether they can be handed over.
+// maxStuck is the maximum number of objects that are left for which the node checks whether they can be handed over.
 const maxStuck = 1024
 
-// handing is what a Handover is made of. Service.mu guards it.
+// handing is the state from which a Handover is made. Service.mu guards it.
 type handing struct {
 	hurry   bool   // the next tick is a whole one
 	after   uint64 // the pass over the pins that was latest when it began; a later one has to end

@@ -37,7 +37,7 @@ func keptKey(page int) ds.Key {
 	return ds.KeyWithNamespaces([]string{RecordsSpace, fmt.Sprintf("%02d", page)})
 }
 
-// keptPage is what members proved of the objects of one page.
+// keptPage holds the proofs of members for the objects of one page.
 type keptPage struct {
 	Members [][]byte     `cbor:"1,keyasint"`
 	Objects []keptObject `cbor:"2,keyasint"`

@@ -15,7 +15,7 @@ import (
 	"allium/store/cluster/plan"
 )
 
-// keptAtOnce is how many pages of objects at rest are written at a time, the oldest first. At the end all of them are.
+// keptAtOnce limits the pages of objects at rest that are written at a time, the oldest first. At the end all are.
 const keptAtOnce = 256
 
 // pageKey is the key of a page of objects at rest: its bytes, and their BLAKE3 digest.

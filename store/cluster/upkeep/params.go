@@ -24,11 +24,11 @@ const (
 	wakeLeast = 5 * time.Millisecond
 	wakeMost  = 100 * time.Millisecond
 	wakeTicks = 9 // of the latest one
-	// awaitedTicks is how many ticks there are in the time of one while somebody waits for copies.
+	// awaitedTicks is the number of ticks in the time of a usual one while somebody waits for copies.
 	awaitedTicks = 12
 	// awaitedFor is for how long after a target was set there are so many.
 	awaitedFor = 10 * time.Minute
-	// speedFor is how long the rate of the latest sends says something of the next ones.
+	// speedFor is the time for which the rate of the latest sends is used to estimate the next ones.
 	speedFor = 10 * time.Minute
 	// challengeTime and tellTime are how long a member has for an answer. A late one is busy.
 	challengeTime = 10 * time.Second
@@ -36,8 +36,8 @@ const (
 	proofTime     = 10 * time.Millisecond // more for each object
 	tellTime      = time.Second
 	keepTime      = 30 * time.Millisecond // more for each target, which is made durable
-	// ahead is how far the clock of another member may be ahead, in the number of a target.
+	// ahead is the longest time by which the clock of another member may be ahead, in the number of a target.
 	ahead = 2 * time.Minute
-	// keepRemoved is how long the record of a removed target is kept.
+	// keepRemoved is the time for which the record of a removed target is kept.
 	keepRemoved = 30 * 24 * time.Hour
 )

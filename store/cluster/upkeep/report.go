@@ -57,7 +57,7 @@ func (e *entry) count(v *plan.View, p plan.Params, now time.Time) Sum {
 	return r
 }
 
-// Report is what a node knows of the copies of its objects.
+// Report is the state of the copies of a node's objects, as the node knows it.
 type Report struct {
 	Sum
 	Beyond    Beyond        // what asks for more copies than there are members
@@ -103,7 +103,7 @@ func (s *Service) Sum() Sum {
 	return s.sum
 }
 
-// ObjectReport is what a node knows of the copies of one object.
+// ObjectReport is the state of the copies of one object, as a node knows it.
 type ObjectReport struct {
 	plan.Status
 	Size  int64             // of the object

@@ -185,7 +185,7 @@ func (s *Service) tick(ctx context.Context, whole bool) (awaited bool) {
 	return do.awaited
 }
 
-// todo is what a plan of all objects begins.
+// todo holds the actions that a plan of all objects begins.
 type todo struct {
 	calls map[plan.ID]*calls
 	drops []planned
@@ -331,7 +331,7 @@ func (s *Service) moves(v *plan.View, now time.Time) (sends []planned) {
 	return sends
 }
 
-// Kept is what this node knows of an object that is planned.
+// Kept is the state of an object that is planned, as this node knows it.
 type Kept struct {
 	Size  int64             // of a copy, in bytes
 	Coded *erasure.Manifest // nil: whole copies are kept

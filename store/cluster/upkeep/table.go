@@ -9,7 +9,7 @@ import (
 	"allium/store/cluster/plan"
 )
 
-// pages is how many pages of objects at rest there are. An object is in the page of the first bits of its address.
+// pages is the number of pages of objects at rest. An object is in the page of the first bits of its address.
 const (
 	pages     = 1 << 10
 	pageShift = 6 // of the first two bytes of an address, to the number of its page

@@ -18,7 +18,7 @@ type Caller interface {
 	CallWith(ctx context.Context, p peer.ID, m session.Message) ([]byte, error)
 }
 
-// ClientDeps are what a [Client] works with. All are required.
+// ClientDeps holds the dependencies of a [Client]. All are required.
 type ClientDeps struct {
 	Call Caller
 	// Capability returns a binary capability for capability.Replicate that counts at one member, for

@@ -30,7 +30,7 @@ const (
 	maxCount  = 1 << 16 // copies or shards; a node says what it takes
 )
 
-// Answer is how a member answers a challenge of one object.
+// Answer is the answer of a member to a challenge of one object.
 type Answer uint8
 
 // Answers to a challenge.
@@ -41,28 +41,28 @@ const (
 	Absent                // it has none, or its proof is wrong
 )
 
-// Proof is how a member answered for one object.
+// Proof is the answer of a member for one object.
 type Proof struct {
 	Answer Answer
 	Piece  uint8 // that it proved: 0 is the whole object, else the number of a shard, from 1
 }
 
-// Slice is what proves a piece: a chunk of an object.
+// Slice identifies the chunk of an object that proves a piece.
 type Slice struct {
 	Root  b3.Root
 	Size  int64 // bytes of the object
 	Chunk int64
 }
 
-// Target is what a node asks for an object: a number of copies, or shards. One with a number and
-// neither says that an earlier one was removed.
+// Target is the request of a node for an object: a number of copies, or shards. One with a number
+// and neither says that an earlier one was removed.
 type Target struct {
 	Origin               peer.ID // the node whose pin asks
 	Copies, Data, Parity int
 	Seq                  uint64 // the higher one of an origin wins
 }
 
-// Told is what a member knows of an object.
+// Told is the state of an object, as a member knows it.
 type Told struct {
 	Root    b3.Root
 	Targets []Target  // at most MaxTargets

@@ -19,7 +19,7 @@ const (
 	peerChallenges = 1 // of one member
 )
 
-// Holder is what the node of a [Server] knows of copies. Its methods return when ctx ends.
+// Holder answers for the copies of the node of a [Server]. Its methods return when ctx ends.
 type Holder interface {
 	// Answer returns how the node answers for its copy; Proved only if it may be proved.
 	Answer(root b3.Root) Answer
@@ -31,7 +31,7 @@ type Holder interface {
 	Grant(ctx context.Context, from peer.ID, root b3.Root) (bool, error)
 }
 
-// ServerDeps are what a [Server] works with. Holder, Member and Proof are required.
+// ServerDeps holds the dependencies of a [Server]. Holder, Member and Proof are required.
 type ServerDeps struct {
 	Holder Holder
 	Member func(p peer.ID) error // nil for a peer that is a present member

@@ -121,7 +121,7 @@ func (o *objects) openData(e meta.Entry) (meta.File, error) {
 	return o.openFile(name, e.Size)
 }
 
-// fetchOnce is how many bytes of an outboard one request fetches.
+// fetchOnce is the maximum number of bytes of an outboard that one request fetches.
 const fetchOnce = 4 << 20
 
 // fetchOutboard replaces a missing or short outboard of e with the remote's copy.

@@ -127,7 +127,7 @@ func readPartNote(root b3.Root, f vfs.File) (r readPart, ok bool, err error) {
 	return r, true, nil
 }
 
-// placesOnce is how many places one read covers.
+// placesOnce is the maximum number of places that one read covers.
 const placesOnce = 64
 
 func (r *readPart) read(f io.ReaderAt, from, to, known int64) error {

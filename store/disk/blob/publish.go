@@ -35,7 +35,7 @@ const (
 	retryable                         // whole and synced, but could not be uploaded or renamed
 )
 
-// maxDeferred is how many deferred large objects may wait for a flush, with two open
+// maxDeferred is the maximum number of deferred large objects that wait for a flush, with two open
 // files each. The put that reaches it flushes.
 const maxDeferred = 64
 

@@ -16,7 +16,7 @@ type stagedFile struct {
 	written atomic.Int64 // since writeback was last started
 }
 
-// writebackEvery is how many bytes are written between checks of the free space. Each
+// writebackEvery is the number of bytes that are written between checks of the free space. Each
 // check also starts writeback.
 const writebackEvery = 8 << 20
 

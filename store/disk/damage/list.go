@@ -20,9 +20,9 @@ import (
 	"allium/store/meta"
 )
 
-// maxDamage is how many findings the list has at most. In a full list a new finding replaces
-// the oldest one that is not open. When all are open, the new one only adds to Left of the
-// last one.
+// maxDamage is the maximum number of findings in the list. In a full list a new finding replaces
+// the oldest one that is not open. When all are open, the new one only adds to Left of the last
+// one.
 const maxDamage = 4096
 
 // FileList is the name of the list's file. Each line is one finding: the CRC-32C of the JSON

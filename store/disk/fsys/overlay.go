@@ -13,8 +13,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// overlayBytes is how many bytes an Overlay keeps of writes to one file of the other file
-// system. Recovery writes only to the end of the log.
+// overlayBytes is the maximum number of bytes that an Overlay keeps of writes to one file of the
+// other file system. Recovery writes only to the end of the log.
 const overlayBytes = 1 << 20
 
 // Overlay shows the files of another file system and never changes that one. It keeps writes,

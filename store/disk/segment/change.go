@@ -9,8 +9,7 @@ import (
 	"allium/store/meta"
 )
 
-// changeKind is what a change does. The writer decides whether a change still applies when
-// it is planned.
+// changeKind is the kind of a change. The writer decides whether a change still applies when it is planned.
 type changeKind uint8
 
 const (

@@ -89,7 +89,7 @@ type Log struct {
 	zeros       zeroer
 }
 
-// indexSyncBytes is how many bytes of log are written between two syncs of the index. It
+// indexSyncBytes is the number of bytes of log that are written between two syncs of the index. It
 // bounds the replay after a crash.
 const indexSyncBytes = 64 << 20
 

@@ -7,7 +7,7 @@ import (
 	"allium/store/meta"
 )
 
-// commitBatch is what the writer commits at once. objects or changes may be nil.
+// commitBatch holds the objects and changes of one commit of the writer. Either may be nil.
 type commitBatch struct {
 	objects *objectBatch
 	changes *changeBatch

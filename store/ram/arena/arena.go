@@ -25,7 +25,7 @@ import (
 const (
 	// Block is the unit of allocation in bytes.
 	Block = 1 << 10
-	// Region is how many bytes are given back to the system at once.
+	// Region is the number of bytes that are given back to the system at once.
 	Region = 4 << 20
 	// MaxLimit is the largest cap in bytes.
 	MaxLimit = (1<<32 - 2) * Block

@@ -81,7 +81,7 @@ func (r Record) bodyIntact(body []byte) bool {
 	}
 }
 
-// checksumRead is how many bytes Checksum reads at a time.
+// checksumRead is the maximum number of bytes that Checksum reads at a time.
 const checksumRead = 4 << 20
 
 // Checksum continues the CRC-32C checksum sum with the bytes [start, end) of f.

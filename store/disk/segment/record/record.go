@@ -31,7 +31,7 @@ const (
 	oldRecordHeaderSize  = 56         // magic u32, length u24, kind u8, epoch u64, root[32], added u32, crc u32
 )
 
-// Kind is what a record changes in the store.
+// Kind is the kind of the change that a record makes in the store.
 type Kind uint8
 
 // Kinds of records.
