@@ -146,7 +146,7 @@ func Root(text string) (b3.Root, error) {
 	return b3.Parse(text)
 }
 
-// base32Digits is how many base32 digits an address has. The last one has one bit of it.
+// base32Digits is the number of base32 digits in an address. The last one has one bit of it.
 const base32Digits = (8*b3.Size + 4) / 5
 
 var noPadding = base32.StdEncoding.WithPadding(base32.NoPadding)

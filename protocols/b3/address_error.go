@@ -23,8 +23,8 @@ const (
 type AddressError struct {
 	Text    string // the text, cut after 80 bytes
 	Problem AddressProblem
-	// Digits is how many hex digits follow the prefix, for TooShort. For TooLong it
-	// is how many bytes follow it.
+	// Digits is the number of hex digits that follow the prefix, for TooShort. For TooLong it is the
+	// number of bytes that follow it.
 	Digits int
 	// Char is the first character that is not a hex digit, for NotHex.
 	// utf8.RuneError stands for a byte that is not UTF-8.

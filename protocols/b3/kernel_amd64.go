@@ -7,7 +7,7 @@ import (
 
 //go:generate go -C ../../tools run ./b3asm -out ../protocols/b3/kernel_amd64.s
 
-// chunks is how many BLAKE3 chunks a full group has.
+// chunks is the number of BLAKE3 chunks in a full group.
 const chunks = GroupSize / guts.ChunkSize
 
 // The flags of the blocks of a chunk and of a parent.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// wholeSpan is how many bytes one goroutine of WriteAllTo reads in a row. The parents above a span
-// are proved once for it.
+// wholeSpan is the number of bytes that one goroutine of WriteAllTo reads in a row. The parents
+// above a span are proved once for it.
 const wholeSpan = 8 << 20
 
 // WriteAllTo writes the whole object to w, each group at its place once it is verified. Several

@@ -11,7 +11,7 @@ import (
 	macaroon "gopkg.in/macaroon.v2"
 )
 
-// Info is what a token says about itself. Only a node that has the key can verify
+// Info is the information that a token gives about itself. Only a node that has the key can verify
 // it.
 type Info struct {
 	ID       string    `json:"id"`               // 32 hex digits, shared by all tokens attenuated from one

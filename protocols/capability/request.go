@@ -7,7 +7,7 @@ import (
 	"allium/protocols/b3"
 )
 
-// Op is what a request does; the caveat "op in …" lists them.
+// Op is the operation of a request; the caveat "op in …" lists the allowed ones.
 type Op string
 
 // The operations that need a capability.
@@ -73,7 +73,7 @@ type Request struct {
 	RateTaken bool
 }
 
-// Grant is what a verified capability allows for one request.
+// Grant is the permission that a verified capability gives for one request.
 type Grant struct {
 	ID       string    // the capability's id in logs: 32 hex digits, shared by all that is attenuated from it
 	Branch   string    // the token's branch: 32 hex digits, shared by all that is attenuated from the token

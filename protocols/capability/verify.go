@@ -11,7 +11,7 @@ import (
 	"allium/protocols/status"
 )
 
-// clockSlack is how far the clocks of two nodes with the same ring may differ.
+// clockSlack is the maximum difference between the clocks of two nodes with the same ring.
 const clockSlack = 5 * time.Minute
 
 // Verifier decides what capabilities allow on one node. It is safe for concurrent

@@ -6,8 +6,8 @@ import (
 	"allium/protocols/dht/exchange"
 )
 
-// duplicateSlack is how far the sequence numbers of an earlier run may be ahead of the
-// clock: in a burst of new records each number is one above the last.
+// duplicateSlack is the longest time by which the sequence numbers of an earlier run may be ahead
+// of the clock: in a burst of new records each number is one above the last.
 const duplicateSlack = 5 * time.Minute
 
 // checkDuplicate calls Deps.DuplicateIdentity for a record of this identity whose sequence

@@ -21,8 +21,7 @@ import (
 )
 
 const (
-	// nameHolders is how many holders must have a record before a lookup takes the highest
-	// of theirs.
+	// nameHolders is the number of holders that must have a record before a lookup takes the highest of theirs.
 	nameHolders = 3
 
 	// NamesSpace is the datastore namespace of the name records that this node holds.

@@ -94,7 +94,7 @@ const (
 	// this bound also covers the 5 s without progress of SPEC §2.
 	serveTimeout = 5 * time.Second
 
-	// addressTTL is how long the peerstore keeps the addresses of a found provider that
+	// addressTTL is the time for which the peerstore keeps the addresses of a found provider that
 	// nobody connects to.
 	addressTTL = 10 * time.Minute
 )

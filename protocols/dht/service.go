@@ -36,7 +36,7 @@ import (
 	"allium/protocols/status"
 )
 
-// Deps is what discovery needs from the node.
+// Deps holds the dependencies of discovery on the node.
 type Deps struct {
 	Host host.Host      // the node closes it after Run has returned
 	Key  crypto.PrivKey // the key of Host; signs records

@@ -17,7 +17,7 @@ const (
 	MinData = 2
 )
 
-// Layout is how an object of Size bytes is cut into shards. The zero Layout is not valid.
+// Layout is the division of an object of Size bytes into shards. The zero Layout is not valid.
 type Layout struct {
 	Size         int64
 	Data, Parity int // shards of each stripe

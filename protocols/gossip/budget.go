@@ -13,8 +13,8 @@ import (
 	"allium/internal/limits"
 )
 
-// peerState is what this package remembers of a peer, besides pubsub's score: its budget of frames
-// and its offences. An offence is a message that no honest node sends.
+// peerState is the state of a peer that this package remembers, besides pubsub's score: its budget
+// of frames and its offences. An offence is a message that no honest node sends.
 type peerState struct {
 	frames *limits.Rate
 

@@ -30,7 +30,7 @@ const (
 	maxTries       = 5 // times that it is begun anew with a silent peer: each ends all that its connections carry
 )
 
-// link is what is known of gossip with a connected peer that has followed a topic.
+// link is the known state of gossip with a connected peer that has followed a topic.
 type link struct {
 	silent time.Time // since when it follows none; zero: it follows one
 	next   time.Time // when gossip is begun anew

@@ -31,8 +31,7 @@ const (
 	// every minute, so the longest is two minutes. At the default total_rate the cache holds
 	// about 250,000 IDs.
 	seenTTL = time.Minute
-	// heartbeat is how often gossipsub repairs the mesh and advertises messages to peers
-	// outside of it.
+	// heartbeat is the interval at which gossipsub repairs the mesh and advertises messages to peers outside of it.
 	heartbeat = time.Second
 )
 
@@ -212,7 +211,7 @@ func (s *Service) score() *pubsub.PeerScoreParams {
 	return p
 }
 
-// standingInterval is how often gossip_peer_standing and the graylist are updated.
+// standingInterval is the interval at which gossip_peer_standing and the graylist are updated.
 const standingInterval = 5 * time.Second
 
 // updateStandings replaces the graylist and updates gossip_peer_standing from pubsub's scores and

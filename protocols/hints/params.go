@@ -10,7 +10,7 @@ type Params struct {
 	// Receivers then drop the announcement.
 	TTL time.Duration `fixed:"ttl"`
 
-	// Linger is how long objects are collected for one announcement.
+	// Linger is the time for which objects are collected for one announcement.
 	Linger time.Duration `fixed:"linger"`
 
 	// Queue bounds the objects waiting to be announced or withdrawn. Further ones are found through the

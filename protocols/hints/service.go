@@ -27,7 +27,7 @@ import (
 // Topic is the gossip topic of announcements (SPEC §4).
 const Topic = "/allium/1/announce"
 
-// Deps is what announcements need from the node.
+// Deps holds the dependencies of announcements on the node.
 type Deps struct {
 	Host host.Host      // the node closes it after Run has returned
 	Key  crypto.PrivKey // the key of Host; signs announcements

@@ -115,7 +115,7 @@ type providersAnswer struct {
 // recordText is the encoding of a record in an answer.
 var recordText = base64.RawURLEncoding.Strict()
 
-// Answer is what a node knows of a key, with the records that prove it.
+// Answer is the knowledge of a node about a key, with the records that prove it.
 type Answer struct {
 	answer.Resolved
 	// Names are the envelopes of the chain in its order; of a name that equivocates, two.

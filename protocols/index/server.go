@@ -21,8 +21,8 @@ const (
 	peerRecursions = 4  // of one peer
 )
 
-// Source is what the node of a [Server] knows. An error carries an outcome; not_found means that
-// there is nothing. Both methods return when ctx ends.
+// Source gives a [Server] the knowledge of its node. An error carries an outcome; not_found means that there is
+// nothing. Both methods return when ctx ends.
 type Source interface {
 	// Object returns what is known of an object. With network it may ask other peers.
 	Object(ctx context.Context, root b3.Root, limit int, network bool) (Answer, error)
@@ -31,8 +31,7 @@ type Source interface {
 	Name(ctx context.Context, n name.Name, maxStale time.Duration, network bool) (Answer, error)
 }
 
-// ServerDeps are what a [Server] works with. Source is required; a nil Denied or DeniedName denies
-// nothing.
+// ServerDeps holds the dependencies of a [Server]. Source is required; a nil Denied or DeniedName denies nothing.
 type ServerDeps struct {
 	Source     Source
 	Denied     func(b3.Root) error

@@ -30,7 +30,7 @@ const (
 
 var serviceName = dnsmessage.MustNewName(ServiceName)
 
-// sighting is what an answer says about one peer.
+// sighting is the information of an answer about one peer.
 type sighting struct {
 	id      peer.ID
 	addrs   []ma.Multiaddr

@@ -30,7 +30,7 @@ const (
 	maxRedial = 5 * time.Minute
 )
 
-// Deps is what the service needs from its node. Log, Metrics and Limits may be nil.
+// Deps holds the dependencies of the service on its node. Log, Metrics and Limits may be nil.
 type Deps struct {
 	Host    host.Host // the node closes it after Run has returned
 	Network string    // fingerprint of the private network; empty for the public one

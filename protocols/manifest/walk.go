@@ -372,7 +372,7 @@ func (w *walker) table(ctx context.Context, root b3.Root) (*Table, error) {
 	return t, nil
 }
 
-// step is what a node says about a name: its entry, or the node below that may have it.
+// step is the answer of a node for a name: its entry, or the node below that may have it.
 type step struct {
 	at     nodeRef // the node
 	entry  *Entry

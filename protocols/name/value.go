@@ -41,7 +41,7 @@ func (k Kind) String() string {
 // MarshalText returns the form of [Kind.String], so that JSON shows it.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// Value is what a name stands for. Values are comparable. The zero Value is empty: it
+// Value is the value that a name stands for. Values are comparable. The zero Value is empty: it
 // withdraws the name.
 type Value struct {
 	s    string

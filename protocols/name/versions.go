@@ -31,8 +31,8 @@ func Compare(a, b Record) Relation {
 	return Same
 }
 
-// Versions is what is known of one name: nothing, the record with the highest seq, or two
-// records with that seq that equivocate. The zero value is nothing. A Versions is immutable.
+// Versions holds the known records of one name: none, the record with the highest seq, or two
+// records with that seq that equivocate. The zero value holds none. A Versions is immutable.
 //
 // Merging the same records in any order, however often, gives the same Versions.
 type Versions struct {

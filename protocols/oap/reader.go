@@ -96,7 +96,7 @@ func (r *Reader) Next() (Frame, error) {
 	return f, nil
 }
 
-// maxEmptyReads is how often in a row a stream may return neither bytes nor an error.
+// maxEmptyReads is the number of reads in a row without bytes or an error at which a stream fails.
 const maxEmptyReads = 100
 
 // fill reads until at least n bytes are buffered.

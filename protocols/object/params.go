@@ -9,15 +9,15 @@ import (
 // Params are the fixed bounds of the object protocol. Tests set other values through
 // [Config].
 type Params struct {
-	// ReadTimeout is how long a stream may make no progress within a frame or an answer, in addition
-	// to the time that MinRate allows. Then the stream is reset.
+	// ReadTimeout is the time that a stream may make no progress within a frame or an answer, in addition to the time that
+	// MinRate allows. Then the stream is reset.
 	ReadTimeout time.Duration `fixed:"read_timeout"`
 
-	// WriteTimeout is how long a peer may read nothing while data waits for it, in addition to the
-	// time that MinRate allows. Then the stream is reset.
+	// WriteTimeout is the time that a peer may read nothing while data waits for it, in addition to the time that MinRate
+	// allows. Then the stream is reset.
 	WriteTimeout time.Duration `fixed:"write_timeout"`
 
-	// IdleTimeout is how long a served stream stays open without a request.
+	// IdleTimeout is the time that a served stream stays open without a request.
 	IdleTimeout time.Duration `fixed:"idle_timeout"`
 
 	// PermitWait is the longest wait for a serving permit or for egress bytes. Then the request gets
@@ -47,12 +47,12 @@ type Params struct {
 	// are slow, and somebody waits for the others. PuttingWait more wait.
 	Repairing int64 `fixed:"repairing"`
 
-	// RepairPause is what ReadTimeout and WriteTimeout are between the frames of a put for a repair, as
-	// both sides may wait for their rate of repairs.
+	// RepairPause replaces ReadTimeout and WriteTimeout between the frames of a put for a repair, as both sides may wait
+	// for their rate of repairs.
 	RepairPause time.Duration `fixed:"repair_pause"`
 
-	// CommitTimeout is how long a client waits for the answer to a put after it sent the last item. The
-	// peer makes the object durable meanwhile, perhaps in a bucket.
+	// CommitTimeout is the time that a client waits for the answer to a put after it sent the last item. The peer makes
+	// the object durable meanwhile, perhaps in a bucket.
 	CommitTimeout time.Duration `fixed:"commit_timeout"`
 
 	// FrameBytes is the longest frame of an answer in bytes, including its header. A value above
@@ -68,8 +68,8 @@ type Params struct {
 	// timeout of the host.
 	OpenTimeout time.Duration `fixed:"open_timeout"`
 
-	// StreamIdle is how long an unused stream is kept for the next request. It is shorter than the
-	// IdleTimeout of the other side.
+	// StreamIdle is the time that an unused stream is kept for the next request. It is shorter than
+	// the IdleTimeout of the other side.
 	StreamIdle time.Duration `fixed:"stream_idle"`
 
 	// StreamsPerPeer is the most requests in flight to one peer, and so the most open streams to it.

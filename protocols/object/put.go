@@ -16,7 +16,7 @@ import (
 	"allium/protocols/status"
 )
 
-// PutOptions are what a put needs besides the objects.
+// PutOptions holds the parameters of a put besides the objects.
 type PutOptions struct {
 	Capability []byte // a binary macaroon (OAP1.md §7), at most oap.MaxCap bytes
 	// Wait, if set, is called before a frame with so many bytes of items is sent, to keep to a rate.
@@ -78,7 +78,7 @@ func (c *Client) PutMany(ctx context.Context, p peer.ID, objs SmallObjects, o Pu
 	return s.errs, nil
 }
 
-// putter is what differs between a put of one object and one of many.
+// putter is the part of a put that differs between one object and many.
 type putter interface {
 	// answered handles a frame of the answer. send reports that the peer now expects items, done
 	// that the frame was the last one.

@@ -8,7 +8,7 @@ import (
 	"allium/protocols/b3"
 )
 
-// Offer is what a peer wants to put.
+// Offer describes the objects that a peer wants to put.
 type Offer struct {
 	From  network.Conn
 	Objs  []b3.Root // 1 to MaxPut

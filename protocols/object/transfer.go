@@ -165,8 +165,8 @@ func (in *served) limitRate(ctx context.Context, n int) error {
 	return up.Wait(ctx, bandwidthKey(in.from), in.near, n, in.srv.cfg.PermitWait)
 }
 
-// framesPerFlush is how many frames a stream sends before it releases its buffers,
-// so that other streams that wait for egress bytes can continue.
+// framesPerFlush is the number of frames that a stream sends before it releases its buffers, so
+// that other streams that wait for egress bytes can continue.
 const framesPerFlush = 64
 
 // respond returns a response frame.

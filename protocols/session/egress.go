@@ -47,8 +47,8 @@ const (
 	writerWaiting                    // waiting for wake
 )
 
-// writerIdle is how long a writer waits for a frame before it ends. Starting a
-// goroutine for each frame would cost more, because its stack grows each time.
+// writerIdle is the time that a writer waits for a frame before it ends. Starting a goroutine for
+// each frame would cost more, because its stack grows each time.
 const writerIdle = time.Second
 
 // add appends a frame.

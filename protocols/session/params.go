@@ -26,12 +26,12 @@ type Params struct {
 	// Then the stream is reset.
 	HandshakeTimeout time.Duration `fixed:"handshake_timeout"`
 
-	// ReadTimeout is how long a stream may make no progress within a frame, in addition to the time
-	// that MinRate allows. Then the stream is reset.
+	// ReadTimeout is the time that a stream may make no progress within a frame, in addition to the
+	// time that MinRate allows. Then the stream is reset.
 	ReadTimeout time.Duration `fixed:"read_timeout"`
 
-	// WriteTimeout is how long a peer may read nothing while frames wait for it, in addition to the
-	// time that MinRate allows. Then the stream is reset.
+	// WriteTimeout is the time that a peer may read nothing while frames wait for it, in addition to
+	// the time that MinRate allows. Then the stream is reset.
 	WriteTimeout time.Duration `fixed:"write_timeout"`
 
 	// MinRate is the lowest rate in bytes per second at which a peer must send a frame and read

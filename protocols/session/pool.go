@@ -22,7 +22,7 @@ type pool struct {
 	workers sync.WaitGroup
 }
 
-// stableAfter is how long a worker must live to reset the count of deaths.
+// stableAfter is the time that a worker must live to reset the count of deaths.
 const stableAfter = 10 * time.Second
 
 // run keeps the workers running until ctx ends, and waits for them.

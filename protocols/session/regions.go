@@ -12,7 +12,7 @@ import (
 // ValidRegion reports whether s may be Deps.Region: empty, or a label of at most 32 bytes.
 func ValidRegion(s string) bool { return oap.ValidRegion(s) }
 
-// regions are where peers say that they are. A peer's region outlives its sessions. When there are
+// regions holds the regions that peers claim. A peer's region outlives its sessions. When there are
 // too many, the least recently used is dropped. Its methods are safe for concurrent use.
 type regions struct {
 	own    string

@@ -25,8 +25,8 @@ type Envelope struct {
 type Request struct {
 	Envelope
 	Tenant [16]byte // zero: none
-	// Grant is what the request's capability allows, verified for what the protocol says
-	// that the request does (see Service.Authorize). Nil: the request has no capability.
+	// Grant is the permission of the request's capability, verified for what the protocol says that
+	// the request does (see Service.Authorize). Nil: the request has no capability.
 	Grant   *capability.Grant
 	Payload []byte // the JSON object, at most oap.MaxJSON bytes; the handler may keep it
 }

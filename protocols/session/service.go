@@ -47,7 +47,7 @@ type Deps struct {
 	Now func() time.Time
 	// Capabilities verifies what peers show; nil: requests with a capability are refused.
 	Capabilities Capabilities
-	// Region is where this node says it is, told to peers in HELLO; empty: it does not say.
+	// Region is the region of this node that HELLO tells to peers; empty: it tells none.
 	Region string
 }
 

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// systemRetry is how long to wait after this machine ran out of descriptors or memory. Within about
-// that time other requests end and release theirs.
+// systemRetry is the time to wait after this machine ran out of descriptors or memory. Within about that time other
+// requests end and release theirs.
 const systemRetry = time.Second
 
 // System returns the outcome of an error that is about this machine, and not about the file, the

@@ -35,7 +35,7 @@ const (
 // DialFunc opens a new connection to a peer at an address and closes it.
 type DialFunc func(ctx context.Context, p peer.ID, a ma.Multiaddr) error
 
-// Deps is what a Checker needs from the node.
+// Deps holds the dependencies of a Checker on the node.
 type Deps struct {
 	Dial    DialFunc // nil: no provider is dialed
 	Now     func() time.Time

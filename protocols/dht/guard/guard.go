@@ -15,7 +15,7 @@ import (
 	"allium/protocols/status"
 )
 
-// Deps is what a guard needs from the node.
+// Deps holds the dependencies of a guard on the node.
 type Deps struct {
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered

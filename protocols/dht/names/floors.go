@@ -29,7 +29,7 @@ type Floors struct {
 	changes *persist.Changes[Key]
 }
 
-// floor is what is remembered of a record.
+// floor holds the remembered properties of a record.
 type floor struct {
 	_     struct{} `cbor:",toarray"`
 	Seq   uint64

@@ -59,7 +59,7 @@ func DefaultConfig() Config {
 // Key stands for a name: [name.Name.Digest].
 type Key [32]byte
 
-// entry is what is stored of one name.
+// entry is the stored state of one name.
 type entry struct {
 	key     Key
 	v       name.Versions // never empty

@@ -49,7 +49,7 @@ type Table[K comparable] interface {
 // ErrRefused marks the error of [Table.Restore] for a value that is no valid record.
 var ErrRefused = errors.New("the stored record is not valid")
 
-// Deps is what a [Persister] needs.
+// Deps holds the dependencies of a [Persister].
 type Deps struct {
 	// Datastore keeps the records. Nothing else may use it; the caller closes it after Run
 	// has returned. nil: nothing is persisted.

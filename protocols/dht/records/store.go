@@ -68,7 +68,7 @@ type Config struct {
 	Peers string // prefix of the keys that hold records of peers
 }
 
-// Deps is what the store works with. Each may be nil.
+// Deps holds the dependencies of the store. Each may be nil.
 type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer

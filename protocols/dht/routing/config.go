@@ -37,7 +37,7 @@ func (c Config) GroupCap() int {
 	return max(1, int(c.GroupShare*float64(c.K)+1e-9)) // 0.29 × 100 is 28.999999999999996
 }
 
-// Deps is what the table needs from the node. The writers call Addrs and Connected, which
+// Deps holds the dependencies of the table on the node. The writers call Addrs and Connected, which
 // must not wait.
 type Deps struct {
 	Self peer.ID

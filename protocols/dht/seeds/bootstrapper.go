@@ -15,8 +15,8 @@ import (
 	"allium/protocols/status"
 )
 
-// Deps is what the bootstrapper needs from the node. Its functions are never called with a
-// lock held.
+// Deps holds the dependencies of the bootstrapper on the node. Its functions are never called with
+// a lock held.
 type Deps struct {
 	Self   peer.ID // never dialed or remembered
 	Dialer Dialer

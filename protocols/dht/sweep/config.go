@@ -45,7 +45,7 @@ type Router interface {
 	GetClosestPeers(ctx context.Context, key string) ([]peer.ID, error)
 }
 
-// Deps is what the sweep needs from the node.
+// Deps holds the dependencies of the sweep on the node.
 type Deps struct {
 	Self   peer.ID
 	Router Router
