@@ -16,7 +16,7 @@ func expired(err error, set, now time.Time) bool {
 	return errors.As(err, &t) && t.Timeout() && set.Sub(now) < fuzz
 }
 
-// fuzz is how long before a deadline a transport may report that it has passed.
+// fuzz is the longest time by which a transport may report too early that a deadline has passed.
 const fuzz = time.Millisecond
 
 // MinRate computes how long a peer may take for a frame. The peer may pause for the

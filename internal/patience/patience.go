@@ -13,7 +13,7 @@ import (
 	"allium/internal/jitter"
 )
 
-// Wait is how long work that has begun waits without a source.
+// Wait is the time that work that has begun waits without a source.
 const Wait = 60 * time.Second
 
 // key is the key of a context's patience.

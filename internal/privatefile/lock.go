@@ -12,7 +12,7 @@ import (
 	"allium/protocols/status"
 )
 
-// lockWait is how long a command waits while another changes the files of a directory.
+// lockWait is the longest time that a command waits while another changes the files of a directory.
 const lockWait = 5 * time.Second
 
 // Locked runs f while no other process is in Locked with the same directory, which it makes

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// patience is how long Eventually waits. It is long, so that only a hang fails and a
+// patience is the longest time that Eventually waits. It is long, so that only a hang fails and a
 // busy machine does not.
 const patience = 5 * time.Minute
 

@@ -167,7 +167,7 @@ func compile(t *testing.T, src, size string) verifier {
 	return verifier{size, filepath.Join(dir, "pan")}
 }
 
-// result is what a verification found.
+// result is the outcome of a verification.
 type result struct {
 	violated bool
 	states   string

@@ -20,7 +20,7 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// NAT is how a router translates and filters what its hosts send and receive.
+// NAT is the way in which a router translates and filters what its hosts send and receive.
 type NAT int
 
 // The types of NAT, from the most open to the most closed.
@@ -37,7 +37,7 @@ func (n NAT) String() string {
 	return [...]string{"none", "full cone", "restricted", "port-restricted", "symmetric"}[n]
 }
 
-// mappingTime is how long a router remembers a mapping or a destination after the last packet out.
+// mappingTime is the time that a router remembers a mapping or a destination after the last packet out.
 const mappingTime = 2 * time.Minute
 
 // Internet is a network of public addresses and of routers with hosts behind them, in virtual time.
