@@ -22,6 +22,35 @@ var metaphors = words("aloft ripe rota rotas lane lanes booking bookings doubted
 // metaphorsInNames are everyday words in a sentence, but riddles as a name.
 var metaphorsInNames = words("room rooms pace paces paced aheads turns followed")
 
+// riddle matches the begin of a doc comment that does not say what the thing is: "X is what …", "X is how long …".
+var riddle = regexp.MustCompile(`(?m)^\t?// \w+ (?:is|are) (?:what|who|how|where|which)\b.*`)
+
+// TestRiddles holds riddles out of doc comments. A doc comment says what its thing does, or is.
+func TestRiddles(t *testing.T) {
+	if !riddle.MatchString("x\n// wait is how long a caller waits.\n") ||
+		riddle.MatchString("// wait is the time that a caller waits.") {
+		t.Fatal("the pattern does not know a riddle")
+	}
+	err := fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "tools" || d.Name() != "." && d.Name()[0] == '.'):
+			return fs.SkipDir
+		case d.IsDir() || path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		src, err := os.ReadFile(name)
+		for _, at := range riddle.FindAllIndex(src, -1) {
+			t.Errorf("%s:%d: %s", name, 1+strings.Count(string(src[:at[0]]), "\n"), src[at[0]:at[1]])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // exceptions are names that stay, each with its reason. The list only shrinks:
 // an exception that nothing needs fails the test.
 var exceptions = map[string]string{}

@@ -45,7 +45,7 @@ type Durability struct {
 	Wanted   int   `json:"copies_wanted"`
 	Observed int   `json:"copies_observed"` // that their holders proved
 	Missing  int64 `json:"missing_bytes"`   // of the copies that are missing, of objects at risk or lost
-	// ETASeconds is how long it takes to send them at the rate of the latest sends; 0: nothing is missing,
+	// ETASeconds is the time in seconds to send them at the rate of the latest sends; 0: nothing is missing,
 	// or nothing was sent lately.
 	ETASeconds float64 `json:"eta_s"`
 

@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// Resumed is what the end of the time did in which only last copies are sent.
+// Resumed is the result of ending the time in which only last copies are sent.
 type Resumed struct {
 	Silent int `json:"silent"` // members that are silent now, and taken not to come back
 }

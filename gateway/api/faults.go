@@ -16,7 +16,7 @@ const (
 	MinFaultRate  = 1 << 10 // bytes per second
 )
 
-// Faults is what a node of a testnet does wrong on purpose. It is the whole
+// Faults are the faults that a node of a testnet shows on purpose. They are the whole
 // state: setting it replaces what was set before, and the zero value heals
 // everything. A node that is started again has none.
 type Faults struct {
@@ -40,7 +40,7 @@ type Faults struct {
 	Rate int64 `json:"rate,omitempty"`
 }
 
-// LinkFault is what a node does to the packets to and from one peer. Delay and
+// LinkFault is a fault of the packets to and from one peer. Delay and
 // loss are of what it sends; both ends have to be told for a link that is slow
 // in both directions. A cut at one end is a cut.
 type LinkFault struct {

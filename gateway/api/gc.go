@@ -45,7 +45,7 @@ type GCDamage struct {
 	Fix  string  `json:"fix"`
 }
 
-// GCReport is what a collection did, or of a dry one would do.
+// GCReport is the result of a collection, or the result that a dry one would have.
 type GCReport struct {
 	Dry     bool       `json:"dry"`
 	Classes []GCClass  `json:"classes"`

@@ -24,7 +24,7 @@ type ReindexRequest struct {
 	Key string `json:"key,omitempty"` // what is announced again; empty: everything that is pinned
 }
 
-// Reindexed is what /admin/reindex did.
+// Reindexed is the result of /admin/reindex.
 type Reindexed struct {
 	Objects int64          `json:"objects"`         // that were announced
 	Failed  int64          `json:"failed"`          // that nobody took
@@ -36,7 +36,7 @@ type RepairRequest struct {
 	Key string `json:"key,omitempty"` // what is proved; empty: every object in the store
 }
 
-// Repaired is what /admin/repair did.
+// Repaired is the result of /admin/repair.
 type Repaired struct {
 	Objects  int64     `json:"objects"`   // that were read again
 	Bytes    int64     `json:"bytes"`     // of them

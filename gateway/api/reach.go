@@ -38,9 +38,9 @@ const (
 // ReachAddr is an address of a node, and what is known of it.
 type ReachAddr struct {
 	Addr string `json:"addr"`
-	// Scope is who could dial the address if nothing stood between: "anyone", "lan" or "machine".
+	// Scope is the widest group that could dial the address if nothing stood between: "anyone", "lan" or "machine".
 	Scope ReachFrom `json:"scope"`
-	// Via is where the node has the address from: "interface" of this machine, "router" (a port mapping),
+	// Via is the source of the address: "interface" of this machine, "router" (a port mapping),
 	// "outside" (peers saw it), "config" (listen.announce), or "relay".
 	Via   string     `json:"via"`
 	State ReachState `json:"state"`

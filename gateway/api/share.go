@@ -12,7 +12,7 @@ type ShareOptions struct {
 	For  time.Duration // how long the ticket works; 0: it does not say
 }
 
-// PeerHas is what a peer says that it has of an object.
+// PeerHas is the answer of a peer about the part of an object that it has.
 type PeerHas struct {
 	Peer string  `json:"peer"`
 	Root b3.Root `json:"root"`

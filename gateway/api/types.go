@@ -237,7 +237,7 @@ type Pin struct {
 	AtLeast bool `json:"at_least,omitempty"`
 }
 
-// Fetched is what Fetch brought.
+// Fetched is the result of Fetch.
 type Fetched struct {
 	Root    b3.Root `json:"root"`
 	Kind    Kind    `json:"kind"`
@@ -249,7 +249,7 @@ type Fetched struct {
 	LookupID string `json:"lookup_id,omitempty"` // the lookup that found it, for Why
 }
 
-// Trace is how one lookup of providers went. A lookup that never began, since
+// Trace is the course of one lookup of providers. A lookup that never began, since
 // its key was wrong for example, leaves it empty.
 type Trace struct {
 	// End is why it ended: satisfied (the limit was reached), converged (the
@@ -286,7 +286,7 @@ type Announced struct {
 	Peers int     `json:"peers"` // that acknowledged it
 }
 
-// ID is who a node is and where it listens (SPEC §11).
+// ID is the identity of a node and the addresses at which it listens (SPEC §11).
 type ID struct {
 	ID      string   `json:"id"`
 	Addrs   []string `json:"addrs"`
@@ -312,7 +312,7 @@ type Peer struct {
 	Streams   int     `json:"streams"`
 }
 
-// Seeds is what a node has to find the network with (SPEC §5).
+// Seeds holds the seeds, manifest and remembered peers with which a node finds the network (SPEC §5).
 type Seeds struct {
 	Seeds      []Seed        `json:"seeds"`
 	Manifest   *SeedManifest `json:"manifest,omitempty"` // nil: none is configured

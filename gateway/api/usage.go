@@ -30,7 +30,7 @@ type StoreStat struct {
 	WriteErr string     `json:"write_error,omitempty"` // why nothing is written until a restart
 }
 
-// StoreSpace is how full the store is.
+// StoreSpace is the space that the store uses and has left.
 type StoreSpace struct {
 	Used       GCCount `json:"used"`        // counted against Max: outboards, partial objects and puts under way too
 	Max        GCCount `json:"max"`         // 0: no bound
@@ -64,7 +64,7 @@ type HotTier struct {
 	Misses  int64 `json:"misses"`
 }
 
-// ScrubState is how far the background check has come.
+// ScrubState is the progress of the background check.
 type ScrubState struct {
 	Running  bool      `json:"running"`
 	Started  time.Time `json:"started,omitzero"`  // of this cycle, or of the last one
@@ -76,7 +76,7 @@ type ScrubState struct {
 	LastBad  int64     `json:"last_bad"`          // objects that it could not prove
 }
 
-// GCState is what collections did, dry ones left out.
+// GCState holds the results of collections, dry ones left out.
 type GCState struct {
 	Runs        int64     `json:"runs"`
 	LastEnd     time.Time `json:"last_end,omitzero"`

@@ -19,7 +19,7 @@ type Why struct {
 	Others []LookupHead `json:"others,omitempty"`
 }
 
-// LookupHead is which lookup it was and how it ended.
+// LookupHead identifies a lookup and says how it ended.
 type LookupHead struct {
 	ID     string `json:"id"`
 	Parent string `json:"parent,omitempty"` // the fetch of a directory, or the lookup of a name, that led to it
@@ -124,7 +124,7 @@ type LookupSpan struct {
 	Message string  `json:"message,omitempty"` // the error
 }
 
-// LookupTree is what a fetch of a directory did.
+// LookupTree is the result of a fetch of a directory.
 type LookupTree struct {
 	Objects      int64           `json:"objects"` // that the directories name, with them
 	Bytes        int64           `json:"bytes"`
