@@ -23,7 +23,7 @@ import (
 	"allium/node/p2p"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/status"
 )
 
@@ -199,7 +199,7 @@ func (p *loadPeer) get(root b3.Root) (rpc, error) {
 }
 
 func (p *loadPeer) put(root b3.Root) (rpc, error) {
-	env, err := p.seal(&exchange.Record{Root: root, Provider: p.host.ID(), Seq: 1, NotAfter: time.Now().Add(time.Hour)})
+	env, err := p.seal(&messages.Record{Root: root, Provider: p.host.ID(), Seq: 1, NotAfter: time.Now().Add(time.Hour)})
 	if err != nil {
 		return rpc{}, err
 	}

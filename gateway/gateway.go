@@ -10,8 +10,8 @@ import (
 	"allium/gateway/admin"
 	"allium/gateway/api"
 	"allium/gateway/content"
+	"allium/gateway/discovery"
 	"allium/gateway/exchange"
-	"allium/gateway/index"
 	"allium/gateway/openapi"
 	"allium/gateway/policy"
 	"allium/gateway/server"
@@ -23,9 +23,9 @@ import (
 // Deps are the parts of the node that a Gateway uses. Objects, Index, Node and Ready are required.
 type Deps struct {
 	Objects content.Objects
-	Index   index.Index    // finds providers
-	Names   content.Names  // finds what names stand for; nil: names are refused
-	Served  content.Served // records that bytes in RAM answered a request; nil: nothing is recorded
+	Index   discovery.Index // finds providers
+	Names   content.Names   // finds what names stand for; nil: names are refused
+	Served  content.Served  // records that bytes in RAM answered a request; nil: nothing is recorded
 	// Ticket makes the tickets of pages, and Example is a directory that the first page offers
 	// (content.Deps). Both may be missing.
 	Ticket  func(content.TicketFor) string
@@ -96,7 +96,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	}
 	h := handlers{
 		content: contents,
-		index:   index.New(d.Index, contents, d.Denylist),
+		index:   discovery.New(d.Index, contents, d.Denylist),
 		uploads: upload.New(d.Uploads, d.Denylist, bodies),
 		admin: admin.New(admin.Deps{
 			Node: d.Node, Ready: g.readiness, Version: d.Version, Denylist: d.Denylist, Bodies: bodies, Guard: guard,

@@ -5,8 +5,8 @@ import (
 
 	"allium/gateway/admin"
 	"allium/gateway/content"
+	"allium/gateway/discovery"
 	"allium/gateway/exchange"
-	"allium/gateway/index"
 	"allium/gateway/openapi"
 	"allium/gateway/upload"
 )
@@ -14,7 +14,7 @@ import (
 // handlers are the handlers of all routes.
 type handlers struct {
 	content *content.Handlers
-	index   *index.Handlers
+	index   *discovery.Handlers
 	uploads *upload.Handlers
 	admin   *admin.Handlers
 	openapi *openapi.Handlers
@@ -28,7 +28,7 @@ func (h handlers) table() []exchange.Endpoint {
 
 // routes returns the route table with handlers that cannot serve, for documents.
 func routes() []exchange.Endpoint {
-	h := handlers{&content.Handlers{}, &index.Handlers{}, &upload.Handlers{}, &admin.Handlers{}, &openapi.Handlers{}}
+	h := handlers{&content.Handlers{}, &discovery.Handlers{}, &upload.Handlers{}, &admin.Handlers{}, &openapi.Handlers{}}
 	return h.table()
 }
 

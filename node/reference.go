@@ -16,7 +16,7 @@ import (
 	"allium/internal/limits"
 	"allium/node/config"
 	"allium/node/p2p"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/name"
 )
 
@@ -28,7 +28,7 @@ type MetricInfo struct {
 }
 
 // RecordRefusals lists the reasons for which a node refuses provider records.
-func RecordRefusals() []exchange.RefusalInfo { return exchange.Refusals() }
+func RecordRefusals() []messages.RefusalInfo { return messages.Refusals() }
 
 // NameRefusals lists the reasons for which a node refuses name records.
 func NameRefusals() []name.RefusalInfo { return name.Refusals() }

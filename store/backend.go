@@ -5,7 +5,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/store/arriving/partial"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/disk"
 	"allium/store/disk/damage"
 	"allium/store/disk/fsys"
@@ -27,7 +27,7 @@ type backend interface {
 	writer
 	publisher
 	partial.Backend
-	upload.Backend
+	resumable.Backend
 	pins.Backend
 	quota.Backend
 	condition

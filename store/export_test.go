@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -15,7 +15,7 @@ import (
 	"allium/protocols/b3"
 	"allium/store/disk"
 	"allium/store/disk/fsys"
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 	"allium/store/scrub"
 )
@@ -38,7 +38,7 @@ func (s *Store) Adopted() <-chan struct{} { return s.backend.(*disk.Backend).Ado
 // ForgetClose makes a store that was closed in order look as if it was not.
 func ForgetClose(t testing.TB, fs vfs.FS, dir string) {
 	t.Helper()
-	x, err := index.Open(index.Options{FS: fs, Dir: fs.PathJoin(dir, fsys.DirIndex), Cache: 1 << 20, Files: 64,
+	x, err := tables.Open(tables.Options{FS: fs, Dir: fs.PathJoin(dir, fsys.DirIndex), Cache: 1 << 20, Files: 64,
 		Log: slog.New(slog.DiscardHandler)})
 	if err == nil {
 		err = errors.Join(x.DropClean(), x.Close())
@@ -64,4 +64,4 @@ func (s *Store) Lose(ctx context.Context, root b3.Root) error {
 }
 
 // RecordHeaderSize is the length of a record's header.
-const RecordHeaderSize = record.RecordHeaderSize
+const RecordHeaderSize = codec.RecordHeaderSize

@@ -13,7 +13,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/storetest"
 )
 
@@ -113,7 +113,7 @@ func TestReadOnlyDisk(t *testing.T) {
 				storetest.Want(t, s.Delete(t.Context(), b3.Sum(all[4])), test.want)
 				_, err = s.Ingest(t.Context(), b3.Sum(largePut), int64(len(largePut)))
 				storetest.Want(t, err, test.want)
-				_, err = s.Uploads().New(t.Context(), upload.Capability{}, upload.Options{Length: 10})
+				_, err = s.Uploads().New(t.Context(), resumable.Capability{}, resumable.Options{Length: 10})
 				if err == nil {
 					t.Error("an upload was begun")
 				}

@@ -5,7 +5,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 	"allium/store/meta"
 )
 
@@ -107,7 +107,7 @@ func (s *Store) Restored(ctx context.Context, root b3.Root, absent bool) error {
 	}
 	open, _ := s.OpenDamage()
 	defer s.resumeEvictions(open)
-	return s.backend.Damages().Restored(root, absent, record.EntrySize(e), s.opener.Whole)
+	return s.backend.Damages().Restored(root, absent, codec.EntrySize(e), s.opener.Whole)
 }
 
 // resumeEvictions lets evictions go on if no damage is open any more. before is

@@ -13,7 +13,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/storetest"
 )
 
@@ -57,9 +57,9 @@ func TestMachineFaults(t *testing.T) {
 		{"write a file", write, "/tmp/", put(largePut), status.NotReady},
 		{"write a segment", write, "/seg/", put(smallPut), status.NotReady},
 		{"begin an upload", create, "/part/", func(s *store.Store) error {
-			id, err := s.Uploads().New(t.Context(), upload.Capability{}, upload.Options{Length: 10})
+			id, err := s.Uploads().New(t.Context(), resumable.Capability{}, resumable.Options{Length: 10})
 			if err == nil {
-				_, err = s.Uploads().Append(t.Context(), upload.Capability{}, id.ID, 0, bytes.NewReader(make([]byte, 10)))
+				_, err = s.Uploads().Append(t.Context(), resumable.Capability{}, id.ID, 0, bytes.NewReader(make([]byte, 10)))
 			}
 			return err
 		}, status.NotReady},

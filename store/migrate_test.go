@@ -19,7 +19,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/meta"
 	"allium/store/storetest"
 )
@@ -248,10 +248,10 @@ func checkArchived2(t *testing.T, s *store.Store, half, empty, whole string) err
 	if all := s.Damage(); len(all) > 0 || s.Stats().Usage.QuarantineFiles > 0 {
 		return fmt.Errorf("what an earlier version left is taken for damage: %+v", all)
 	}
-	for id, want := range map[string]upload.Info{
-		half:  {Offset: 3 * group / 2, Options: upload.Options{Length: 3 * group, Label: "site", Pin: true}},
-		empty: {Options: upload.Options{Length: 1000}},
-		whole: {Offset: group + 5, Options: upload.Options{Length: group + 5, Expect: b3.Sum(w)}, Root: b3.Sum(w), New: true},
+	for id, want := range map[string]resumable.Info{
+		half:  {Offset: 3 * group / 2, Options: resumable.Options{Length: 3 * group, Label: "site", Pin: true}},
+		empty: {Options: resumable.Options{Length: 1000}},
+		whole: {Offset: group + 5, Options: resumable.Options{Length: group + 5, Expect: b3.Sum(w)}, Root: b3.Sum(w), New: true},
 	} {
 		now, err := s.Uploads().Get(t.Context(), id)
 		want.ID, want.Expires = id, now.Expires
@@ -259,7 +259,7 @@ func checkArchived2(t *testing.T, s *store.Store, half, empty, whole string) err
 			return fmt.Errorf("upload %+v is %+v: %w", want, now, err)
 		}
 		if now.Offset > 0 && now.Root.IsZero() {
-			now, err = s.Uploads().Append(t.Context(), upload.Capability{}, id, now.Offset, bytes.NewReader(u[now.Offset:]))
+			now, err = s.Uploads().Append(t.Context(), resumable.Capability{}, id, now.Offset, bytes.NewReader(u[now.Offset:]))
 			if err != nil || now.Root != b3.Sum(u) {
 				return fmt.Errorf("an upload does not go on: %+v: %w", now, err)
 			}

@@ -15,7 +15,7 @@ import (
 	"allium/protocols/b3"
 	"allium/store/admission"
 	"allium/store/arriving/partial"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/bucket/s3"
 	"allium/store/cache"
 	"allium/store/disk"
@@ -197,8 +197,8 @@ func (s *Store) newPartials(deps Deps, integrity *prometheus.CounterVec) *partia
 	})
 }
 
-func (s *Store) newUploads(deps Deps) *upload.Table {
-	return upload.NewTable(upload.Deps{
+func (s *Store) newUploads(deps Deps) *resumable.Table {
+	return resumable.NewTable(resumable.Deps{
 		Backend: s.backend, Space: s.space, Quotas: s.quotas, Leases: s.leases, Admission: s.admission,
 		Gate: s.puts, Log: deps.Log, Limits: deps.Limits, Metrics: deps.Metrics,
 		MaxOpen: s.cfg.Uploads, TTL: s.cfg.UploadTTL, HashWorkers: s.cfg.HashWorkers, MayExpire: deps.MayExpire,

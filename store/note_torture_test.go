@@ -16,7 +16,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/storetest"
 )
 
@@ -47,7 +47,7 @@ func (n *notesUnderTest) fill(t *testing.T, s *store.Store) {
 		}
 		p = storetest.Bytes(uint64(961+i), 4*group)
 		n.uploads[i] = p
-		u := storetest.Begin(t, s, upload.Options{Length: int64(len(p)), Expect: b3.Sum(p)})
+		u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p)), Expect: b3.Sum(p)})
 		n.ids[i] = u.ID
 		storetest.Append(t, s, u, p, 0, group+7)
 		storetest.Append(t, s, u, p, group+7, 2*group+7)
@@ -98,7 +98,7 @@ func (n *notesUnderTest) check(t *testing.T, disk *vfs.MemFS, victims ...string)
 			continue
 		}
 		p := n.uploads[i]
-		_, err = s.Uploads().Append(t.Context(), upload.Capability{}, n.ids[i], u.Offset, bytes.NewReader(p[u.Offset:]))
+		_, err = s.Uploads().Append(t.Context(), resumable.Capability{}, n.ids[i], u.Offset, bytes.NewReader(p[u.Offset:]))
 		if status.Of(err) == status.BadDigest && contains(victims, name) {
 			continue
 		}

@@ -1,7 +1,7 @@
 package store
 
 import (
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/cache"
 	"allium/store/disk/fsys"
 	"allium/store/gc"
@@ -25,7 +25,7 @@ type Stats struct {
 	PartialBytes   int64 `json:"partial_bytes"`   // bytes of them that are stored
 	PartialWaits   int64 `json:"partial_waits"`   // writes that waited for a checkpoint of their download
 
-	Uploads   upload.Stats     `json:"uploads"`
+	Uploads   resumable.Stats  `json:"uploads"`
 	Usage     meta.Usage       `json:"usage"` // zero unless the store is open
 	GC        gc.Runs          `json:"gc"`
 	Files     fsys.Descriptors `json:"files"`

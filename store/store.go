@@ -15,7 +15,7 @@ import (
 	"allium/protocols/b3"
 	"allium/store/admission"
 	"allium/store/arriving/partial"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/cache"
 	"allium/store/gc"
 	"allium/store/lease"
@@ -90,7 +90,7 @@ type Store struct {
 	openFiles *cache.OpenFiles // nil if there is none
 	scrub     *scrub.Scrubber  // nil if there is none
 	puts      *limits.Gate
-	uploads   *upload.Table
+	uploads   *resumable.Table
 	partials  *partial.Table
 	moved     *moved.Table
 	opener    *objects.Opener
@@ -173,7 +173,7 @@ func (s *Store) Collector() *gc.Collector { return s.gc }
 func (s *Store) Partials() *partial.Table { return s.partials }
 
 // Uploads returns the table of uploads that arrive in pieces.
-func (s *Store) Uploads() *upload.Table { return s.uploads }
+func (s *Store) Uploads() *resumable.Table { return s.uploads }
 
 // Quotas returns the totals and the quotas of pin labels.
 func (s *Store) Quotas() *quota.Quotas { return s.quotas }

@@ -12,7 +12,7 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/status"
 	"allium/store"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/meta"
 	"allium/store/storetest"
 )
@@ -25,14 +25,14 @@ func TestUploadShares(t *testing.T) {
 		cfg.Uploads = 8
 		reg := limits.NewRegistry(nil)
 		s, stop := storetest.Start(t, cfg, store.Deps{Limits: reg})
-		begin := func(c upload.Capability) (upload.Info, error) {
-			return s.Uploads().New(t.Context(), c, upload.Options{Length: 10})
+		begin := func(c resumable.Capability) (resumable.Info, error) {
+			return s.Uploads().New(t.Context(), c, resumable.Options{Length: 10})
 		}
 		state := func(id string) status.Outcome {
 			_, err := s.Uploads().Get(t.Context(), id)
 			return status.Of(err)
 		}
-		fill := func(c upload.Capability, limit string) (ids []string) {
+		fill := func(c resumable.Capability, limit string) (ids []string) {
 			t.Helper()
 			for {
 				u, err := begin(c)
@@ -47,8 +47,8 @@ func TestUploadShares(t *testing.T) {
 				}
 			}
 		}
-		var own upload.Capability
-		a, b, c := upload.Capability{ID: "a"}, upload.Capability{ID: "b"}, upload.Capability{ID: "c"}
+		var own resumable.Capability
+		a, b, c := resumable.Capability{ID: "a"}, resumable.Capability{ID: "b"}, resumable.Capability{ID: "c"}
 		ofA := fill(a, "store.uploads_each")
 		if len(ofA) != 4 {
 			t.Fatalf("%d of 8 places for the first, want 4", len(ofA))
@@ -121,17 +121,17 @@ func TestUploadEndsWithCapability(t *testing.T) {
 		s, stop := storetest.Start(t, cfg, store.Deps{FS: disk})
 		defer func() { _ = stop() }()
 		start := time.Now()
-		short := upload.Capability{ID: "short", Until: start.Add(5 * time.Minute)}
-		long := upload.Capability{ID: "long", Until: start.Add(time.Hour)}
+		short := resumable.Capability{ID: "short", Until: start.Add(5 * time.Minute)}
+		long := resumable.Capability{ID: "long", Until: start.Add(time.Hour)}
 		begin := func() string {
 			t.Helper()
-			u, err := s.Uploads().New(t.Context(), short, upload.Options{Length: 10})
+			u, err := s.Uploads().New(t.Context(), short, resumable.Options{Length: 10})
 			if err != nil || !u.Expires.Equal(meta.SecondOf(short.Until).Time()) {
 				t.Fatalf("%+v, %v", u, err)
 			}
 			return u.ID
 		}
-		piece := func(c upload.Capability, id string, at int64, want time.Time) {
+		piece := func(c resumable.Capability, id string, at int64, want time.Time) {
 			t.Helper()
 			u, err := s.Uploads().Append(t.Context(), c, id, at, bytes.NewReader([]byte("x")))
 			if err != nil || !u.Expires.Equal(meta.SecondOf(want).Time()) {
@@ -139,7 +139,7 @@ func TestUploadEndsWithCapability(t *testing.T) {
 			}
 		}
 		sent, taken := begin(), begin()
-		_, err := s.Uploads().New(t.Context(), short, upload.Options{Length: 10})
+		_, err := s.Uploads().New(t.Context(), short, resumable.Options{Length: 10})
 		storetest.Want(t, err, status.Busy)
 		time.Sleep(4 * time.Minute)
 		piece(short, sent, 0, short.Until)
@@ -170,9 +170,9 @@ func TestUploadLabel(t *testing.T) {
 	reg := limits.NewRegistry(nil)
 	s, stop := storetest.Start(t, cfg, store.Deps{Limits: reg})
 	p := []byte("ten bytes!")
-	u := storetest.Begin(t, s, upload.Options{Length: 10, Pin: true})
+	u := storetest.Begin(t, s, resumable.Options{Length: 10, Pin: true})
 	send := func(label string, at, to int) error {
-		_, err := s.Uploads().Append(t.Context(), upload.Capability{Label: label}, u.ID, int64(at), bytes.NewReader(p[at:to]))
+		_, err := s.Uploads().Append(t.Context(), resumable.Capability{Label: label}, u.ID, int64(at), bytes.NewReader(p[at:to]))
 		return err
 	}
 	storetest.Want(t, send("full", 0, 5), status.Quota)
@@ -192,7 +192,7 @@ func TestUploadLabel(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = []byte("ten others")
-	u = storetest.Begin(t, s, upload.Options{Length: 10, Pin: true})
+	u = storetest.Begin(t, s, resumable.Options{Length: 10, Pin: true})
 	if err := send("photos", 0, 10); err != nil {
 		t.Fatal(err)
 	}

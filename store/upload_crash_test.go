@@ -18,7 +18,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/storetest"
 )
 
@@ -105,7 +105,7 @@ func (said uploadPromise) check(t testing.TB, s *store.Store, id string) error {
 		}
 		return nil
 	}
-	u, err = s.Uploads().Append(ctx, upload.Capability{}, id, u.Offset, bytes.NewReader(said.p[u.Offset:]))
+	u, err = s.Uploads().Append(ctx, resumable.Capability{}, id, u.Offset, bytes.NewReader(said.p[u.Offset:]))
 	if err != nil || u.Root != root {
 		return fmt.Errorf("it does not go on: %+v: %w", u, err)
 	}
@@ -140,9 +140,9 @@ func tidyUploads(disk vfs.FS, s *store.Store) error {
 // and removes two.
 func uploadScript(t testing.TB, s *store.Store, l *uploadLedger) {
 	ctx := t.Context()
-	begin := func(p []byte, expect b3.Root) upload.Info {
-		u, err := s.Uploads().New(ctx, upload.Capability{},
-			upload.Options{Length: int64(len(p)), Expect: expect, Label: uploadLabel, Pin: true})
+	begin := func(p []byte, expect b3.Root) resumable.Info {
+		u, err := s.Uploads().New(ctx, resumable.Capability{},
+			resumable.Options{Length: int64(len(p)), Expect: expect, Label: uploadLabel, Pin: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func uploadScript(t testing.TB, s *store.Store, l *uploadLedger) {
 		if cut != nil {
 			r = io.MultiReader(r, iotest.ErrReader(cut))
 		}
-		u, err := s.Uploads().Append(ctx, upload.Capability{}, id, int64(from), r)
+		u, err := s.Uploads().Append(ctx, resumable.Capability{}, id, int64(from), r)
 		if !errors.Is(err, cut) || u.Offset != int64(to) {
 			t.Errorf("%d to %d: %+v, %v", from, to, u, err)
 		}

@@ -13,7 +13,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/storetest"
 )
 
@@ -51,7 +51,7 @@ func TestUploadFaults(t *testing.T) {
 				s, stop, disk, kept := faulty(t, f)
 				p := storetest.Bytes(904, 30*group+9)
 				at := len(p) / 3
-				u := storetest.Begin(t, s, upload.Options{Length: int64(len(p)), Expect: b3.Sum(p), Pin: true})
+				u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p)), Expect: b3.Sum(p), Pin: true})
 				storetest.Append(t, s, u, p, 0, at)
 				for i, to := range []int{2 * len(p) / 3, len(p)} {
 					if i == 0 && test.last {
@@ -60,7 +60,7 @@ func TestUploadFaults(t *testing.T) {
 						continue
 					}
 					f.on.Store(true)
-					now, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, int64(at), bytes.NewReader(p[at:to]))
+					now, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, int64(at), bytes.NewReader(p[at:to]))
 					f.on.Store(false)
 					storetest.Want(t, err, test.want)
 					if now.Offset < int64(at) || !test.last && now.Offset != int64(at) || !now.Root.IsZero() {
@@ -116,10 +116,10 @@ func TestUploadIndexFault(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	s, stop := storetest.Start(t, tiny(), store.Deps{FS: errorfs.Wrap(disk, f)})
 	p := storetest.Bytes(905, 5*group)
-	u := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
+	u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
 	storetest.Append(t, s, u, p, 0, group)
 	f.on.Store(true)
-	now, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, group, bytes.NewReader(p[group:3*group]))
+	now, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, group, bytes.NewReader(p[group:3*group]))
 	if err != nil || now.Offset != 3*group {
 		t.Errorf("%+v, %v", now, err)
 	}
@@ -144,12 +144,12 @@ func TestUploadReserve(t *testing.T) {
 	disk := vfs.NewMem()
 	s, _ := storetest.Start(t, tiny(), store.Deps{FS: disk})
 	p := storetest.Bytes(906, 5*group)
-	u := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
+	u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
 	storetest.Append(t, s, u, p, 0, group)
 	disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 64<<20 + 100, TotalBytes: 1 << 30})
-	_, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, group, bytes.NewReader(p[group:]))
+	_, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, group, bytes.NewReader(p[group:]))
 	storetest.Want(t, err, status.NoSpace)
-	_, err = s.Uploads().New(t.Context(), upload.Capability{}, upload.Options{Length: 1 << 20})
+	_, err = s.Uploads().New(t.Context(), resumable.Capability{}, resumable.Options{Length: 1 << 20})
 	storetest.Want(t, err, status.NoSpace)
 	disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 30, TotalBytes: 1 << 30})
 	storetest.Append(t, s, u, p, group, len(p))

@@ -12,7 +12,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/store"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/storetest"
 )
 
@@ -69,7 +69,7 @@ func TestKillUpload(t *testing.T) {
 // end.
 func uploadUntilKilled(t *testing.T, dir string, p []byte) {
 	s, _ := storetest.Start(t, embedded(dir), store.Deps{})
-	u := storetest.Begin(t, s, upload.Options{Length: int64(len(p)), Expect: b3.Sum(p)})
+	u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p)), Expect: b3.Sum(p)})
 	at := 0
 	for _, to := range []int{len(p) / 4, 2*len(p)/3 + 5} {
 		now := storetest.Append(t, s, u, p, at, to)
@@ -78,7 +78,7 @@ func uploadUntilKilled(t *testing.T, dir string, p []byte) {
 		_, _ = fmt.Fprintf(os.Stdout, "acked %s %d\n", now.ID, now.Offset)
 	}
 	hang := readFunc(func([]byte) (int, error) { select {} })
-	_, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, int64(at),
+	_, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, int64(at),
 		io.MultiReader(bytes.NewReader(p[at:len(p)-1]), strings.NewReader(""), hang))
 	t.Error(err)
 }
@@ -93,7 +93,7 @@ func BenchmarkUpload(b *testing.B) {
 	b.ResetTimer()
 	for i := range b.N {
 		p[0] = byte(i)
-		u := storetest.Begin(b, s, upload.Options{Length: size})
+		u := storetest.Begin(b, s, resumable.Options{Length: size})
 		for at := 0; at < size; at += piece {
 			u = storetest.Append(b, s, u, p, at, at+piece)
 		}

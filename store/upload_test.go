@@ -19,7 +19,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/storetest"
 )
 
@@ -33,9 +33,9 @@ func TestUploadRestart(t *testing.T) {
 	p := storetest.Bytes(1, 20*group+77)
 	small := storetest.Bytes(2, 1000)
 	s, stop := storetest.Start(t, cfg, store.Deps{})
-	u := storetest.Begin(t, s, upload.Options{Length: int64(len(p)), Expect: b3.Sum(p), Label: "up", Pin: true})
-	v := storetest.Begin(t, s, upload.Options{Length: 1000})
-	whole := storetest.Begin(t, s, upload.Options{Length: 10})
+	u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p)), Expect: b3.Sum(p), Label: "up", Pin: true})
+	v := storetest.Begin(t, s, resumable.Options{Length: 1000})
+	whole := storetest.Begin(t, s, resumable.Options{Length: 10})
 	whole = storetest.Append(t, s, whole, small[:10], 0, 10)
 	storetest.Append(t, s, v, small, 0, 600)
 	at := 0
@@ -101,16 +101,16 @@ func TestUploadStray(t *testing.T) {
 	dir := t.TempDir()
 	p := storetest.Bytes(1, 3*group)
 	s, stop := storetest.Start(t, embedded(dir), store.Deps{})
-	var us [3]upload.Info
+	var us [3]resumable.Info
 	for i := range us {
-		us[i] = storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
+		us[i] = storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
 		storetest.Append(t, s, us[i], p, 0, 2*group)
 	}
 	name := func(i int) string { return path.Join(dir, "part", us[i].ID) }
 	if err := os.Remove(name(0)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Uploads().Append(t.Context(), upload.Capability{}, us[0].ID, 2*group, bytes.NewReader(p[2*group:]))
+	_, err := s.Uploads().Append(t.Context(), resumable.Capability{}, us[0].ID, 2*group, bytes.NewReader(p[2*group:]))
 	storetest.Want(t, err, status.Gone)
 	storetest.WantUploads(t, s, 2, 4*group)
 	if err := stop(); err != nil {
@@ -147,7 +147,7 @@ func TestUploadRebuild(t *testing.T) {
 	dir := t.TempDir()
 	p := storetest.Bytes(1, 3*group)
 	s, stop := storetest.Start(t, embedded(dir), store.Deps{})
-	u := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
+	u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
 	storetest.Append(t, s, u, p, 0, 2*group)
 	if err := stop(); err != nil {
 		t.Fatal(err)
@@ -170,10 +170,10 @@ func TestUploadBounds(t *testing.T) {
 		reg := limits.NewRegistry(nil)
 		s, stop := storetest.Start(t, cfg, store.Deps{Limits: reg})
 		defer stop()
-		refused := func(o upload.Options, want status.Outcome) {
+		refused := func(o resumable.Options, want status.Outcome) {
 			t.Helper()
 			before, quota := s.Collector().Space().Used, quotas(reg)[`"a"`]
-			_, err := s.Uploads().New(t.Context(), upload.Capability{}, o)
+			_, err := s.Uploads().New(t.Context(), resumable.Capability{}, o)
 			storetest.Want(t, err, want)
 			if now := s.Collector().Space().Used; now.Objects > before.Objects || quotas(reg)[`"a"`] != quota {
 				t.Errorf("%+v is used after a refusal, %+v was", now, before)
@@ -183,16 +183,16 @@ func TestUploadBounds(t *testing.T) {
 		for i := range 100 {
 			storetest.Put(t, s, storetest.Bytes(uint64(i), 60_000))
 		}
-		refused(upload.Options{Length: 5 << 20}, status.NoSpace)
-		refused(upload.Options{Length: 1<<20 + 1, Label: "a"}, status.Quota)
-		refused(upload.Options{Length: b3.MaxSize}, status.NoSpace)
+		refused(resumable.Options{Length: 5 << 20}, status.NoSpace)
+		refused(resumable.Options{Length: 1<<20 + 1, Label: "a"}, status.Quota)
+		refused(resumable.Options{Length: b3.MaxSize}, status.NoSpace)
 		p := storetest.Bytes(1000, 3<<20)
-		large := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
+		large := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
 		storetest.Append(t, s, large, p, 0, 2<<20)
-		refused(upload.Options{Length: 1 << 20}, status.NoSpace)
-		one := storetest.Begin(t, s, upload.Options{Length: 100, Label: "a"})
-		two := storetest.Begin(t, s, upload.Options{Length: 100, Label: "a"})
-		refused(upload.Options{Length: 1}, status.Busy)
+		refused(resumable.Options{Length: 1 << 20}, status.NoSpace)
+		one := storetest.Begin(t, s, resumable.Options{Length: 100, Label: "a"})
+		two := storetest.Begin(t, s, resumable.Options{Length: 100, Label: "a"})
+		refused(resumable.Options{Length: 1}, status.Busy)
 		if err := s.Uploads().Remove(t.Context(), two.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -202,15 +202,15 @@ func TestUploadBounds(t *testing.T) {
 		}
 		storetest.Append(t, s, large, p, 2<<20, len(p))
 		storetest.Holds(t, s, p)
-		two = storetest.Begin(t, s, upload.Options{Length: 100, Label: "a"})
-		refused(upload.Options{Length: 1, Label: "a"}, status.Quota)
-		for _, u := range []upload.Info{one, two} {
+		two = storetest.Begin(t, s, resumable.Options{Length: 100, Label: "a"})
+		refused(resumable.Options{Length: 1, Label: "a"}, status.Quota)
+		for _, u := range []resumable.Info{one, two} {
 			storetest.Append(t, s, u, p[:100], 0, 100)
 		}
 		if n := quotas(reg)[`"a"`]; n != 0 {
 			t.Errorf("%d bytes of what is not pinned count against the quota", n)
 		}
-		pinned := storetest.Begin(t, s, upload.Options{Length: 200, Label: "a", Pin: true})
+		pinned := storetest.Begin(t, s, resumable.Options{Length: 200, Label: "a", Pin: true})
 		storetest.Append(t, s, pinned, p[:200], 0, 200)
 		if n := quotas(reg)[`"a"`]; n != 200 {
 			t.Errorf("%d bytes count against the quota, want 200", n)
@@ -234,9 +234,9 @@ func TestUploadExpires(t *testing.T) {
 				defer stop()
 				p := storetest.Bytes(1, 3*group)
 				before := s.Collector().Space().Used
-				idle := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
-				fed := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
-				whole := storetest.Begin(t, s, upload.Options{Length: 10})
+				idle := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
+				fed := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
+				whole := storetest.Begin(t, s, resumable.Options{Length: 10})
 				storetest.Append(t, s, idle, p, 0, 100)
 				storetest.Append(t, s, whole, p[:10], 0, 10)
 				for i := range 3 {
@@ -253,7 +253,7 @@ func TestUploadExpires(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				// Gone when it is due, however seldom the janitor looks.
-				_, err = s.Uploads().Append(t.Context(), upload.Capability{}, fed.ID, 3000, bytes.NewReader(p[3000:]))
+				_, err = s.Uploads().Append(t.Context(), resumable.Capability{}, fed.ID, 3000, bytes.NewReader(p[3000:]))
 				storetest.Want(t, err, status.Gone)
 				time.Sleep(time.Minute)
 				storetest.WantUploads(t, s, 0, 0)
@@ -280,15 +280,15 @@ func TestUploadSlow(t *testing.T) {
 		s, stop := storetest.Start(t, tiny(), store.Deps{FS: vfs.NewMem()})
 		defer stop()
 		p := storetest.Bytes(1, 3*group)
-		u := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
+		u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
 		slow := readFunc(func(b []byte) (int, error) {
 			time.Sleep(time.Second)
 			return bytes.NewReader(p).Read(b[:min(len(b), 1000)])
 		})
 		r := io.MultiReader(io.LimitReader(slow, 60_000), iotest.ErrReader(errors.New("cut")))
-		ended := make(chan upload.Info, 1)
+		ended := make(chan resumable.Info, 1)
 		go func() {
-			now, _ := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, 0, r)
+			now, _ := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, 0, r)
 			ended <- now
 		}()
 		time.Sleep(30*time.Second + time.Millisecond)
@@ -312,7 +312,7 @@ func TestUploadDrains(t *testing.T) {
 	dir := t.TempDir()
 	s, stop := storetest.Start(t, embedded(dir), store.Deps{})
 	p := storetest.Bytes(1, 6*group)
-	u := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
+	u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
 	storetest.Append(t, s, u, p, 0, 2*group)
 	reached, open := make(chan struct{}), make(chan struct{})
 	n := 0
@@ -324,10 +324,10 @@ func TestUploadDrains(t *testing.T) {
 		return copy(b, p[2*group:2*group+1000]), nil
 	})
 	ended := make(chan error, 1)
-	var now upload.Info
+	var now resumable.Info
 	go func() {
 		var err error
-		now, err = s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, 2*group, r)
+		now, err = s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, 2*group, r)
 		ended <- err
 	}()
 	<-reached
@@ -336,7 +336,7 @@ func TestUploadDrains(t *testing.T) {
 	}
 	close(open)
 	storetest.Want(t, <-ended, status.Draining)
-	_, err := s.Uploads().New(t.Context(), upload.Capability{}, upload.Options{})
+	_, err := s.Uploads().New(t.Context(), resumable.Capability{}, resumable.Options{})
 	storetest.Want(t, err, status.Draining)
 	s, _ = storetest.Start(t, embedded(dir), store.Deps{})
 	then, err := s.Uploads().Get(t.Context(), u.ID)
@@ -357,7 +357,7 @@ func TestUploadsForgotten(t *testing.T) {
 		defer stop()
 		var ids []string
 		for range 1024 + 20 {
-			u := storetest.Begin(t, s, upload.Options{Length: 1})
+			u := storetest.Begin(t, s, resumable.Options{Length: 1})
 			storetest.Append(t, s, u, []byte("x"), 0, 1)
 			ids = append(ids, u.ID)
 			time.Sleep(time.Second)

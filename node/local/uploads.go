@@ -13,7 +13,7 @@ import (
 	"allium/protocols/capability"
 	"allium/protocols/status"
 	"allium/store"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 )
 
 // Uploads is the store for the uploads of a node's gateway. It implements the Store
@@ -147,7 +147,7 @@ func (u Uploads) New(
 	if err := checkLabel(o.Label); err != nil {
 		return gatewayupload.Upload{}, err
 	}
-	up, err := u.api.st.Uploads().New(ctx, capabilityOf(by), upload.Options{
+	up, err := u.api.st.Uploads().New(ctx, capabilityOf(by), resumable.Options{
 		Length: o.Length, Expect: o.Expect, Label: o.Label, Pin: o.Pin,
 	})
 	return uploadOf(up), err
@@ -182,12 +182,12 @@ func (u Uploads) Remove(ctx context.Context, id string) error {
 }
 
 // capabilityOf converts a capability for the store.
-func capabilityOf(by capability.Grant) upload.Capability {
-	return upload.Capability{ID: by.ID, Until: by.Expires, Label: by.Label}
+func capabilityOf(by capability.Grant) resumable.Capability {
+	return resumable.Capability{ID: by.ID, Until: by.Expires, Label: by.Label}
 }
 
 // uploadOf converts an upload of the store for the gateway.
-func uploadOf(up upload.Info) gatewayupload.Upload {
+func uploadOf(up resumable.Info) gatewayupload.Upload {
 	t := gatewayupload.Upload{
 		ID: up.ID, Offset: up.Offset, Expires: up.Expires,
 		Options: gatewayupload.Options{Length: up.Length, Expect: up.Expect, Pin: up.Pin, Label: up.Label},

@@ -10,7 +10,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/kad"
 )
 
@@ -53,11 +53,11 @@ func (s *Service) findNode(ctx context.Context, p peer.ID, key []byte) ([]peer.A
 		return nil, fmt.Errorf("ask for closer peers: %w", err)
 	}
 	near := m.GetCloserPeers()
-	near = near[:min(len(near), exchange.MaxCloser+1)] // the target, and the closest
+	near = near[:min(len(near), messages.MaxCloser+1)] // the target, and the closest
 	infos := make([]peer.AddrInfo, 0, len(near))
 	for _, info := range pb.PBPeersToPeerInfos(near) {
-		if id, err := exchange.ParsePeerID([]byte(info.ID)); err == nil {
-			addrs := info.Addrs[:min(len(info.Addrs), 2*exchange.MaxCloserAddrs)]
+		if id, err := messages.ParsePeerID([]byte(info.ID)); err == nil {
+			addrs := info.Addrs[:min(len(info.Addrs), 2*messages.MaxCloserAddrs)]
 			infos = append(infos, peer.AddrInfo{ID: id, Addrs: addrs})
 		}
 	}
@@ -89,7 +89,7 @@ func (s *Service) tell(near []peer.ID, asking network.Conn) []peer.AddrInfo {
 	return infos
 }
 
-// told returns up to exchange.MaxCloserAddrs addresses of p that the asking peer may be told: none of a
+// told returns up to messages.MaxCloserAddrs addresses of p that the asking peer may be told: none of a
 // denied peer, and only public ones where the asker is outside of the networks of this node.
 // A private address is of no use there and shows how somebody's network is built.
 func (s *Service) told(p peer.ID, asking network.Conn) peer.AddrInfo {
@@ -99,7 +99,7 @@ func (s *Service) told(p peer.ID, asking network.Conn) peer.AddrInfo {
 	}
 	publicOnly := !s.deps.PrivateNetwork && isOutside(asking.RemoteMultiaddr())
 	for _, a := range s.deps.Host.Peerstore().Addrs(p) {
-		if len(info.Addrs) == exchange.MaxCloserAddrs {
+		if len(info.Addrs) == messages.MaxCloserAddrs {
 			break
 		}
 		if !publicOnly || manet.IsPublicAddr(a) {

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/guard"
+	"allium/protocols/dht/messages"
 	"allium/protocols/dht/routing"
 	"allium/protocols/dht/seeds"
 	"allium/protocols/dht/sweep"
@@ -94,7 +94,7 @@ func (c Config) Validate() error {
 	}{
 		{"hedge_after", c.HedgeAfter, 10 * time.Millisecond, c.RPCTimeout},
 		{"find_timeout", c.FindTimeout, 10 * time.Millisecond, time.Minute},
-		{"record_ttl", c.RecordTTL, time.Minute, exchange.MaxLifetime},
+		{"record_ttl", c.RecordTTL, time.Minute, messages.MaxLifetime},
 		{"republish", c.Republish, 30 * time.Second, c.RecordTTL},
 	} {
 		if b.v < b.lo || b.v > b.top {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/status"
 )
 
@@ -23,7 +23,7 @@ func TestConfigRefusals(t *testing.T) {
 		"dials":        func(c *Config) { c.Dials = 0 },
 		"alpha":        func(c *Config) { c.Alpha = 0 },
 		"find_timeout": func(c *Config) { c.FindTimeout = 0 },
-		"record_ttl":   func(c *Config) { c.RecordTTL = 2 * exchange.MaxLifetime },
+		"record_ttl":   func(c *Config) { c.RecordTTL = 2 * messages.MaxLifetime },
 		"republish":    func(c *Config) { c.Republish = 2 * c.RecordTTL },
 		"max_records":  func(c *Config) { c.MaxRecords = 0 },
 		"guard.rate":   func(c *Config) { c.Guard.Rate = 0 },

@@ -3,7 +3,7 @@ package dht
 import (
 	"time"
 
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 )
 
 // duplicateSlack is the longest time by which the sequence numbers of an earlier run may be ahead
@@ -12,7 +12,7 @@ const duplicateSlack = 5 * time.Minute
 
 // checkDuplicate calls Deps.DuplicateIdentity for a record of this identity whose sequence
 // number neither this run nor an earlier one has used.
-func (s *Service) checkDuplicate(rec exchange.Sealed) {
+func (s *Service) checkDuplicate(rec messages.Sealed) {
 	if rec.Provider != s.self || s.deps.DuplicateIdentity == nil {
 		return
 	}

@@ -7,7 +7,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/protocols/b3"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 )
 
 // TestElsewhere: a record of this node's identity counts as another process's
@@ -27,7 +27,7 @@ func TestElsewhere(t *testing.T) {
 	open := func(i identity, seq uint64) {
 		t.Helper()
 		made := i.seal(t, b3.Root{1}, seq, end)
-		rec, err := exchange.Open(made.Envelope, made.PeerRecord, b3.Root{1}, time.Now())
+		rec, err := messages.Open(made.Envelope, made.PeerRecord, b3.Root{1}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

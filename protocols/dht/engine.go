@@ -9,7 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/dht/probes"
 	"allium/protocols/kad"
 	"allium/protocols/record"
@@ -298,7 +298,7 @@ func (d *driver) handleReply(ctx context.Context, r reply) []kad.Action[peer.ID]
 func (d *driver) addAddrs(info peer.AddrInfo) {
 	have := d.addrs[info.ID]
 	for _, a := range info.Addrs {
-		if len(have) >= 2*exchange.MaxCloserAddrs {
+		if len(have) >= 2*messages.MaxCloserAddrs {
 			break
 		}
 		if !ma.Contains(have, a) {

@@ -8,7 +8,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/dht/probes"
 	"allium/protocols/kad"
 	"allium/protocols/record"
@@ -38,7 +38,7 @@ func (s *Service) FindProviders(ctx context.Context, root b3.Root, o FindOptions
 		}
 		var held []sourced
 		if !o.Fresh {
-			held = s.store.get(root, exchange.MaxProviders, s.deps.Now())
+			held = s.store.get(root, messages.MaxProviders, s.deps.Now())
 		}
 		for _, rec := range held {
 			if p, ok := f.accept(rec.Sealed, ""); ok && !yield(p, nil) {
@@ -53,7 +53,7 @@ func (s *Service) FindProviders(ctx context.Context, root b3.Root, o FindOptions
 			yield(record.Provider{}, err)
 			return
 		}
-		found := make(chan record.Provider, exchange.MaxProviders) // bound: the records of one response
+		found := make(chan record.Provider, messages.MaxProviders) // bound: the records of one response
 		var walk sync.WaitGroup
 		walk.Go(func() {
 			defer close(found)
@@ -135,7 +135,7 @@ func (f *providerSearch) isNew(envelope []byte) bool {
 
 // accept returns the provider of a verified record. It returns false if that peer was
 // found before, if it is denied, or if there are enough providers.
-func (f *providerSearch) accept(rec exchange.Sealed, via peer.ID) (p record.Provider, ok bool) {
+func (f *providerSearch) accept(rec messages.Sealed, via peer.ID) (p record.Provider, ok bool) {
 	if f.s.deps.DeniedPeer(rec.Provider) {
 		return p, false
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/guard"
+	"allium/protocols/dht/messages"
 )
 
 // TestWhatAGroupIsAnswered: an IP group that has its share of what it asks for is
@@ -42,7 +42,7 @@ func TestWhatAGroupIsAnswered(t *testing.T) {
 		"a record for a full key": {p.put(from("9.9.0.0/16", "one more", "x", now, time.Hour), now), 429, "full"},
 		"a request":               {beyond, 429, "quota"},
 	} {
-		if got := exchange.ErrorResponse(c.err); got.Code != c.code || got.Reason != c.reason {
+		if got := messages.ErrorResponse(c.err); got.Code != c.code || got.Reason != c.reason {
 			t.Errorf("%s: %d %q (%v), want %d %q", name, got.Code, got.Reason, c.err, c.code, c.reason)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 )
 
 // groupEntry holds the records of one IP group.
@@ -119,8 +119,8 @@ func evictable(hs []*entry, s source) *entry {
 // selectFair returns the records that fit a response of size bytes, in their order. If not
 // all fit, each IP group receives the same number of bytes, short records first, so that
 // long records crowd no group out.
-func selectFair(records []sourced, size int) []exchange.Sealed {
-	out := make([]exchange.Sealed, len(records))
+func selectFair(records []sourced, size int) []messages.Sealed {
+	out := make([]messages.Sealed, len(records))
 	all := 0
 	for i, s := range records {
 		out[i] = s.Sealed
@@ -159,7 +159,7 @@ func selectFair(records []sourced, size int) []exchange.Sealed {
 
 // getResponse packs records, selected fairly by the IP groups that they came from, and closer
 // peers.
-func getResponse(held []sourced, closer []peer.AddrInfo) exchange.Response {
-	fair := selectFair(held[:min(len(held), exchange.MaxProviders)], exchange.MaxRecordBytes)
-	return exchange.ProviderResponse(fair, closer)
+func getResponse(held []sourced, closer []peer.AddrInfo) messages.Response {
+	fair := selectFair(held[:min(len(held), messages.MaxProviders)], messages.MaxRecordBytes)
+	return messages.ProviderResponse(fair, closer)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/protocols/dht/dialback"
-	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/guard"
+	"allium/protocols/dht/messages"
 )
 
 // from is a record of provider for key that came from group and lives for life.
@@ -29,7 +29,7 @@ func from(group string, provider, key string, now time.Time, life time.Duration)
 // holders is the providers that the store names for key.
 func holders(p *providerStore, key string, now time.Time) map[string]bool {
 	ids := map[string]bool{}
-	for _, s := range p.get(root(key), exchange.MaxProviders, now) {
+	for _, s := range p.get(root(key), messages.MaxProviders, now) {
 		ids[string(s.Provider)] = true
 	}
 	return ids
@@ -52,13 +52,13 @@ func TestFreeIdentities(t *testing.T) {
 			honest()
 		}
 		for i := range 60 {
-			_ = p.put(from("9.9.0.0/16", fmt.Sprint("sybil", i), "x", now, exchange.MaxLifetime+exchange.ClockSkew), now)
+			_ = p.put(from("9.9.0.0/16", fmt.Sprint("sybil", i), "x", now, messages.MaxLifetime+messages.ClockSkew), now)
 		}
 		if !honestFirst {
 			honest()
 		}
 		for i := range 60 {
-			_ = p.put(from("9.9.0.0/16", fmt.Sprint("late", i), "x", now, exchange.MaxLifetime+exchange.ClockSkew), now)
+			_ = p.put(from("9.9.0.0/16", fmt.Sprint("late", i), "x", now, messages.MaxLifetime+messages.ClockSkew), now)
 		}
 		got := holders(p, "x", now)
 		if !got["honest"] || len(got) != 20 || !got["sybil0"] {
@@ -120,10 +120,10 @@ func TestLifeIsClamped(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
 	p := newProviderStore(20, 1000, 1000)
-	if err := p.put(from("9.9.0.0/16", "a", "x", now, exchange.MaxLifetime+exchange.ClockSkew), now); err != nil {
+	if err := p.put(from("9.9.0.0/16", "a", "x", now, messages.MaxLifetime+messages.ClockSkew), now); err != nil {
 		t.Fatal(err)
 	}
-	end := now.Add(exchange.MaxLifetime)
+	end := now.Add(messages.MaxLifetime)
 	if got := p.get(root("x"), 1, end); len(got) != 1 || !got[0].NotAfter.Equal(end) {
 		t.Errorf("got %+v", got)
 	}
@@ -171,22 +171,22 @@ func TestLongRecordsCrowdNobodyOut(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		put("8.8.0.0/16", "long", exchange.MaxPeerRecord)
+		put("8.8.0.0/16", "long", messages.MaxPeerRecord)
 		put("7.7.0.0/16", "short", 200)
 		put("9.9.0.0/16", "neighbour", 200)
 		for i := range 17 {
-			put("9.9.0.0/16", fmt.Sprint(i), exchange.MaxPeerRecord)
+			put("9.9.0.0/16", fmt.Sprint(i), messages.MaxPeerRecord)
 		}
-		r := getResponse(p.get(root("x"), exchange.MaxProviders, now), nil)
+		r := getResponse(p.get(root("x"), messages.MaxProviders, now), nil)
 		got, size := map[int]int{}, 0
 		for _, w := range r.Providers {
 			got[len(w.PeerRecord)]++
 			size += len(w.Envelope) + len(w.PeerRecord)
 		}
-		if got[200] != 2 || size > exchange.MaxMessage*3/4 || size < exchange.MaxMessage/2 {
+		if got[200] != 2 || size > messages.MaxMessage*3/4 || size < messages.MaxMessage/2 {
 			t.Fatalf("peer records of %v in %d bytes", got, size)
 		}
-		kept := selectFair(p.get(root("x"), exchange.MaxProviders, now), exchange.MaxMessage*3/4)
+		kept := selectFair(p.get(root("x"), messages.MaxProviders, now), messages.MaxMessage*3/4)
 		long := false
 		for _, s := range kept {
 			long = long || s.Provider == "long"
@@ -240,7 +240,7 @@ func TestDialBack(t *testing.T) {
 			calls := *b.ask.rpc
 			calls.host, ask.rpc = b.net.Host(who.id), &calls
 			err := ask.put(t.Context(), b.at, who.seal(t, root("x"), 1, now.Add(time.Hour)))
-			if exchange.RefusalOf(err) != exchange.Full {
+			if messages.RefusalOf(err) != messages.Full {
 				t.Fatalf("a full key answered %v", err)
 			}
 			synctest.Wait()
@@ -292,15 +292,15 @@ func TestSourcesArePersisted(t *testing.T) {
 		}
 	}
 	w.Flush(t.Context())
-	bare, err := exchange.Seal(
+	bare, err := messages.Seal(
 		other.key,
-		exchange.Record{Root: root("x"), Provider: other.id, Seq: 1, NotAfter: now.Add(time.Hour).Truncate(time.Second)},
+		messages.Record{Root: root("x"), Provider: other.id, Seq: 1, NotAfter: now.Add(time.Hour).Truncate(time.Second)},
 		peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: other.id, Addrs: []ma.Multiaddr{ma.StringCast("/ip4/9.9.0.1/tcp/1")}}),
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	value, err := storedCodec.Marshal(exchange.Provider{Envelope: bare.Envelope, PeerRecord: bare.PeerRecord})
+	value, err := storedCodec.Marshal(messages.Provider{Envelope: bare.Envelope, PeerRecord: bare.PeerRecord})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func TestSourcesArePersisted(t *testing.T) {
 	}
 	want := map[peer.ID]source{me.id: {"8.8.0.0/16", true}, other.id: {"9.9.0.0/16", false}, mine.id: {}}
 	got := map[peer.ID]source{}
-	for _, s := range loadAll(t, d, 100).get(root("x"), exchange.MaxProviders, now) {
+	for _, s := range loadAll(t, d, 100).get(root("x"), messages.MaxProviders, now) {
 		got[s.Provider] = s.source
 	}
 	if !maps.Equal(got, want) {

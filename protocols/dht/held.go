@@ -6,7 +6,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/name"
 	"allium/protocols/record"
 )
@@ -40,7 +40,7 @@ func (s *Service) HeldName(n name.Name) (v name.Versions) {
 
 // OpenProvider verifies the record of a provider of root and its peer record, and remembers the
 // provider's addresses. It waits for a place among the verifications until ctx ends. The error is a
-// *[exchange.RecordError] if the record is refused.
+// *[messages.RecordError] if the record is refused.
 func (s *Service) OpenProvider(
 	ctx context.Context, root b3.Root, envelope, peerRecord []byte,
 ) (record.Provider, error) {
@@ -71,7 +71,7 @@ func (s *Service) SawName(v name.Versions) error { return s.floors.Raise(v) }
 
 // asProvider returns the provider of a verified record. via is the peer that returned it; empty: this
 // node.
-func asProvider(rec exchange.Sealed, via peer.ID) record.Provider {
+func asProvider(rec messages.Sealed, via peer.ID) record.Provider {
 	return record.Provider{
 		AddrInfo: peer.AddrInfo{ID: rec.Provider, Addrs: rec.Addrs.Addrs}, Origin: record.OriginDHT,
 		Seq: rec.Seq, NotAfter: rec.NotAfter, Via: via,

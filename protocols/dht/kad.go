@@ -15,8 +15,8 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/protocols/b3"
-	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/kadhost"
+	"allium/protocols/dht/messages"
 	"allium/protocols/status"
 )
 
@@ -30,7 +30,7 @@ func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
 	} else if !listens(s.deps.Host) {
 		mode = kaddht.ModeClient // nobody could ask it
 	}
-	h := kadhost.Host(s.guard.Host(s.deps.Host, KadID, exchange.MaxMessage), KadID, exchange.MaxMessage, s.answerKad)
+	h := kadhost.Host(s.guard.Host(s.deps.Host, KadID, messages.MaxMessage), KadID, messages.MaxMessage, s.answerKad)
 	return kaddht.New(h,
 		kaddht.ProtocolPrefix(Prefix),
 		kaddht.Mode(mode),

@@ -20,7 +20,7 @@ import (
 	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/delimited"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 )
 
 // TestStockClientFindsProviders: kad-dht's own client, which knows nothing of the
@@ -128,7 +128,7 @@ func TestStockServerNamesTarget(t *testing.T) {
 	}
 	n.host.Peerstore().AddAddrs(h.ID(), h.Addrs(), time.Hour)
 	infos, err := n.findNode(t.Context(), h.ID(), []byte(others[0]))
-	if err != nil || len(infos) != exchange.MaxCloser+1 || infos[0].ID != others[0] || len(infos[0].Addrs) == 0 {
+	if err != nil || len(infos) != messages.MaxCloser+1 || infos[0].ID != others[0] || len(infos[0].Addrs) == 0 {
 		t.Fatalf("%d peers, %v: %v", len(infos), err, infos)
 	}
 	h.SetStreamHandler(KadID, func(s network.Stream) { // two more than k
@@ -137,14 +137,14 @@ func TestStockServerNamesTarget(t *testing.T) {
 			return
 		}
 		a := pb.NewMessage(pb.Message_FIND_NODE, nil, 0)
-		for _, p := range others[:exchange.MaxCloser+2] {
+		for _, p := range others[:messages.MaxCloser+2] {
 			a.CloserPeers = append(a.CloserPeers, &pb.Message_Peer{Id: []byte(p)})
 		}
 		if raw, err := proto.Marshal(a); err == nil {
 			_ = delimited.Write(s, raw)
 		}
 	})
-	if infos, err = n.findNode(t.Context(), h.ID(), []byte(others[0])); err != nil || len(infos) != exchange.MaxCloser+1 {
+	if infos, err = n.findNode(t.Context(), h.ID(), []byte(others[0])); err != nil || len(infos) != messages.MaxCloser+1 {
 		t.Errorf("%d peers, %v", len(infos), err)
 	}
 }

@@ -18,30 +18,30 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/delimited"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/dht/probes"
 	"allium/protocols/kad"
 	"allium/protocols/status"
 )
 
 // lie makes host i answer every get with what answer makes up, and take every put.
-func (sn *simNet) lie(i int, answer func(asking peer.ID, root b3.Root) exchange.Response) {
+func (sn *simNet) lie(i int, answer func(asking peer.ID, root b3.Root) messages.Response) {
 	sn.Hosts[i].SetStreamHandler(ProviderID, func(s network.Stream) {
 		defer s.Close()
-		p, err := delimited.Read(bufio.NewReader(s), exchange.MaxMessage)
+		p, err := delimited.Read(bufio.NewReader(s), messages.MaxMessage)
 		if err != nil {
 			return
 		}
-		q, err := exchange.DecodeRequest(p)
+		q, err := messages.DecodeRequest(p)
 		if err != nil {
 			return
 		}
-		r := exchange.Response{Code: uint64(status.OK.Code())}
-		if q.Op == exchange.OpGet {
+		r := messages.Response{Code: uint64(status.OK.Code())}
+		if q.Op == messages.OpGet {
 			r = answer(s.Conn().RemotePeer(), q.Root())
 		}
 		raw, err := r.Encode()
-		if err != nil || len(raw) > exchange.MaxMessage {
+		if err != nil || len(raw) > messages.MaxMessage {
 			sn.t.Errorf("a lie of %d bytes, %v", len(raw), err)
 			return
 		}
@@ -53,48 +53,48 @@ func (sn *simNet) lie(i int, answer func(asking peer.ID, root b3.Root) exchange.
 // honest has a record for another object.
 func forged(
 	t testing.TB, liar, honest identity, root, other b3.Root,
-) (lies []exchange.Provider, why []exchange.Refusal) {
+) (lies []messages.Provider, why []messages.Refusal) {
 	t.Helper()
 	now := time.Now()
-	add := func(reason exchange.Refusal, envelope, peerRecord []byte) {
-		lies = append(lies, exchange.Provider{Envelope: envelope, PeerRecord: peerRecord})
+	add := func(reason messages.Refusal, envelope, peerRecord []byte) {
+		lies = append(lies, messages.Provider{Envelope: envelope, PeerRecord: peerRecord})
 		why = append(why, reason)
 	}
 	good := honest.seal(t, other, 1, now.Add(time.Hour))
-	add(exchange.WrongKey, good.Envelope, good.PeerRecord)
+	add(messages.WrongKey, good.Envelope, good.PeerRecord)
 	old := honest.seal(t, root, 1, now.Add(-time.Second))
-	add(exchange.Expired, old.Envelope, old.PeerRecord)
+	add(messages.Expired, old.Envelope, old.PeerRecord)
 	long := liar.seal(t, root, 1, now.Add(48*time.Hour))
-	add(exchange.FutureDated, long.Envelope, long.PeerRecord)
-	posed, err := exchange.Seal(
+	add(messages.FutureDated, long.Envelope, long.PeerRecord)
+	posed, err := messages.Seal(
 		liar.key,
-		exchange.Record{Root: root, Provider: honest.id, Seq: 9, NotAfter: now.Add(time.Hour).Truncate(time.Second)},
+		messages.Record{Root: root, Provider: honest.id, Seq: 9, NotAfter: now.Add(time.Hour).Truncate(time.Second)},
 		honest.peerRecord(),
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	add(exchange.WrongProvider, posed.Envelope, posed.PeerRecord)
+	add(messages.WrongProvider, posed.Envelope, posed.PeerRecord)
 	elsewhere := honest.seal(t, root, 1, now.Add(time.Hour)) // the honest peer's own, with the liar's addresses
-	add(exchange.BadPeerRecord, elsewhere.Envelope, liar.seal(t, root, 1, now.Add(time.Hour)).PeerRecord)
+	add(messages.BadPeerRecord, elsewhere.Envelope, liar.seal(t, root, 1, now.Add(time.Hour)).PeerRecord)
 	bent := slices.Clone(liar.seal(t, root, 1, now.Add(time.Hour)).Envelope)
 	bent[len(bent)-1] ^= 1
-	add(exchange.BadSignature, bent, good.PeerRecord)
-	bare, err := (&exchange.Record{Root: root, Provider: honest.id, Seq: 1, NotAfter: now.Add(time.Hour)}).MarshalRecord()
+	add(messages.BadSignature, bent, good.PeerRecord)
+	bare, err := (&messages.Record{Root: root, Provider: honest.id, Seq: 1, NotAfter: now.Add(time.Hour)}).MarshalRecord()
 	if err != nil {
 		t.Fatal(err)
 	}
-	add(exchange.Unsigned, bare, good.PeerRecord)
+	add(messages.Unsigned, bare, good.PeerRecord)
 	return lies, why
 }
 
 // phantoms is n of the peers of all, which do not exist, those nearest to root:
 // at public addresses, at private ones, and at none.
-func phantoms(all []kad.Peer[peer.ID], root b3.Root, n int) (peers []exchange.Peer) {
+func phantoms(all []kad.Peer[peer.ID], root b3.Root, n int) (peers []messages.Peer) {
 	target := kad.Hash(root.Multihash())
 	slices.SortFunc(all, func(a, b kad.Peer[peer.ID]) int { return target.Compare(a.Key, b.Key) })
 	for i, p := range all[:n] {
-		w := exchange.Peer{ID: []byte(p.ID)}
+		w := messages.Peer{ID: []byte(p.ID)}
 		if i%4 != 3 {
 			w.Addrs = [][]byte{
 				ma.StringCast(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1", []string{"45.1.1.1", "45.1.1.2", "10.1.1.1"}[i%4])).Bytes(),
@@ -124,8 +124,8 @@ func TestLiars(t *testing.T) {
 				honest := services[1 : n-liars]
 				roots, owner := publish(t, honest[:4], 12)
 				for i := n - liars; i < n; i++ {
-					lies := map[b3.Root]exchange.Response{}
-					reasons := map[exchange.Refusal]bool{}
+					lies := map[b3.Root]messages.Response{}
+					reasons := map[messages.Refusal]bool{}
 					var invented []kad.Peer[peer.ID]
 					for range 400 {
 						invented = append(invented, kadPeer(newIdentity(t).id))
@@ -136,14 +136,14 @@ func TestLiars(t *testing.T) {
 						for _, w := range why {
 							reasons[w] = true
 						}
-						lies[r] = exchange.Response{
+						lies[r] = messages.Response{
 							Code: uint64(status.OK.Code()), Providers: records,
-							Closer: phantoms(invented, r, exchange.MaxCloser-2),
+							Closer: phantoms(invented, r, messages.MaxCloser-2),
 						}
 					}
-					sn.lie(i, func(asking peer.ID, r b3.Root) exchange.Response {
+					sn.lie(i, func(asking peer.ID, r b3.Root) messages.Response {
 						a := lies[r]
-						a.Closer = append([]exchange.Peer{{ID: []byte(asking)}, {ID: []byte(sn.ids[i].id)}}, a.Closer...)
+						a.Closer = append([]messages.Peer{{ID: []byte(asking)}, {ID: []byte(sn.ids[i].id)}}, a.Closer...)
 						return a
 					})
 					if len(reasons) != 7 {
@@ -152,7 +152,7 @@ func TestLiars(t *testing.T) {
 				}
 
 				var first, all measured
-				refused := map[exchange.Refusal]float64{}
+				refused := map[messages.Refusal]float64{}
 				for i, r := range roots {
 					for _, s := range honest[4+i%2 : 8] {
 						start, got := time.Now(), false
@@ -179,9 +179,9 @@ func TestLiars(t *testing.T) {
 					}
 				}
 				for _, s := range honest {
-					for _, why := range []exchange.Refusal{
-						exchange.WrongKey, exchange.Expired, exchange.FutureDated, exchange.WrongProvider,
-						exchange.BadPeerRecord, exchange.BadSignature, exchange.Unsigned,
+					for _, why := range []messages.Refusal{
+						messages.WrongKey, messages.Expired, messages.FutureDated, messages.WrongProvider,
+						messages.BadPeerRecord, messages.BadSignature, messages.Unsigned,
 					} {
 						refused[why] += testutil.ToFloat64(s.m.rejected.WithLabelValues(string(why)))
 					}
@@ -213,12 +213,12 @@ func TestProviderOfEverything(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		roots, owner := publish(t, services[:1], 1)
 		liar := sn.ids[n-1]
-		sn.lie(n-1, func(_ peer.ID, r b3.Root) exchange.Response {
+		sn.lie(n-1, func(_ peer.ID, r b3.Root) messages.Response {
 			s := liar.seal(t, r, 1, time.Now().Add(time.Hour))
-			return exchange.Response{
+			return messages.Response{
 				Code: uint64(status.OK.Code()),
 				Providers: slices.Repeat(
-					[]exchange.Provider{{Envelope: s.Envelope, PeerRecord: s.PeerRecord}}, exchange.MaxProviders,
+					[]messages.Provider{{Envelope: s.Envelope, PeerRecord: s.PeerRecord}}, messages.MaxProviders,
 				),
 			}
 		})

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"allium/protocols/b3"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -55,11 +55,11 @@ func (i identity) peerRecord() *peer.PeerRecord {
 }
 
 // seal signs a record that is valid until notAfter.
-func (i identity) seal(t testing.TB, root b3.Root, seq uint64, notAfter time.Time) exchange.Sealed {
+func (i identity) seal(t testing.TB, root b3.Root, seq uint64, notAfter time.Time) messages.Sealed {
 	t.Helper()
-	s, err := exchange.Seal(
+	s, err := messages.Seal(
 		i.key,
-		exchange.Record{Root: root, Provider: i.id, Seq: seq, NotAfter: notAfter.Truncate(time.Second)},
+		messages.Record{Root: root, Provider: i.id, Seq: seq, NotAfter: notAfter.Truncate(time.Second)},
 		i.peerRecord(),
 	)
 	if err != nil {

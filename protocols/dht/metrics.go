@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -112,7 +112,7 @@ func (m *metrics) rpc(proto string, start time.Time, err error) {
 
 // refused counts a refused record. It ignores other errors.
 func (m *metrics) refused(err error) {
-	var re *exchange.RecordError
+	var re *messages.RecordError
 	var ne *name.RecordError
 	switch {
 	case errors.As(err, &re):

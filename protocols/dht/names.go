@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"allium/internal/jitter"
-	"allium/protocols/dht/exchange"
-	"allium/protocols/dht/names"
+	"allium/protocols/dht/messages"
+	"allium/protocols/dht/namestore"
 	"allium/protocols/dht/persist"
 	"allium/protocols/dht/probes"
 	"allium/protocols/kad"
@@ -36,13 +36,13 @@ const (
 
 // putName verifies the record of a request and stores it. Anybody may put a valid record, as
 // holders pass records on.
-func (v *server) putName(ctx context.Context, from network.Conn, q exchange.Request) error {
+func (v *server) putName(ctx context.Context, from network.Conn, q messages.Request) error {
 	rec, err := v.verify.openName(ctx, q.Envelope)
 	if err != nil {
 		return err
 	}
 	if rec.Name.Digest() != q.Name() {
-		return exchange.Refuse(exchange.WrongKey, nil)
+		return messages.Refuse(messages.WrongKey, nil)
 	}
 	at, _ := v.dialback.Source(from)
 	return v.names.Put(rec, at.Group, v.verify.now())
@@ -64,20 +64,20 @@ func (v *verifier) openName(ctx context.Context, envelope []byte) (name.Signed, 
 
 // newNames makes the stores of name records, and what persists them.
 func (s *Service) newNames() {
-	s.names = names.NewStore(s.cfg.Names, s.deps.MayExpire)
+	s.names = namestore.NewStore(s.cfg.Names, s.deps.MayExpire)
 	deps := persist.Deps{
 		Datastore: s.namespace(NamesSpace), Replacements: s.deps.Replacements, MayExpire: s.deps.MayExpire,
 		Count: s.m.namesPersisted, Log: s.deps.Log,
 	}
 	persisted := deps.Datastore != nil
-	table := names.Table{Store: s.names}
+	table := namestore.Table{Store: s.names}
 	if persisted {
-		table = names.NewTable(s.names, s.verify.openName, s.deps.Now)
+		table = namestore.NewTable(s.names, s.verify.openName, s.deps.Now)
 	}
-	s.persistNames[0] = persist.New[names.Key](table, deps)
-	s.floors = names.NewFloors(persisted)
+	s.persistNames[0] = persist.New[namestore.Key](table, deps)
+	s.floors = namestore.NewFloors(persisted)
 	deps.Datastore = s.namespace(floorsSpace)
-	s.persistNames[1] = persist.New[names.Key](s.floors, deps)
+	s.persistNames[1] = persist.New[namestore.Key](s.floors, deps)
 }
 
 // FindName asks the peers closest to a name for its record, and returns what the first three
@@ -122,7 +122,7 @@ func (s *Service) FindName(
 // nameSearch is one search for the record of a name.
 type nameSearch struct {
 	s   *Service
-	key names.Key
+	key namestore.Key
 
 	mu   sync.Mutex
 	best name.Versions
@@ -139,7 +139,7 @@ func (f *nameSearch) ask(ctx context.Context, p peer.ID) (a answer, err error) {
 	for _, w := range r.Providers[:min(len(r.Providers), 2)] {
 		rec, err := f.s.verify.openName(ctx, w.Envelope)
 		if err == nil && rec.Name.Digest() != f.key {
-			err = exchange.Refuse(exchange.WrongKey, nil)
+			err = messages.Refuse(messages.WrongKey, nil)
 		}
 		if err != nil {
 			f.s.m.refused(err)
@@ -189,7 +189,7 @@ func (s *Service) mend(ctx context.Context, best name.Versions, behind []peer.ID
 
 // PublishName stores a signed record and sends it to the k peers closest to its name; a smaller
 // network's peers all receive it. It returns the number of acknowledgements. The error is a
-// *[name.RecordError], names.ErrStale, names.ErrEquivocation, no_bootstrap if no peer is known,
+// *[name.RecordError], namestore.ErrStale, namestore.ErrEquivocation, no_bootstrap if no peer is known,
 // or what the peers answered. It takes at most Config.PublishTimeout. While the clock is wrong
 // it is not_ready.
 func (s *Service) PublishName(ctx context.Context, rec name.Signed) (int, error) {
@@ -203,7 +203,7 @@ func (s *Service) PublishName(ctx context.Context, rec name.Signed) (int, error)
 	if err := s.floors.Raise(own); err != nil {
 		return 0, err
 	}
-	if err := s.names.Put(rec, "", s.deps.Now()); err != nil && !errors.Is(err, names.ErrFull) {
+	if err := s.names.Put(rec, "", s.deps.Now()); err != nil && !errors.Is(err, namestore.ErrFull) {
 		return 0, err
 	}
 	return s.sendName(ctx, rec)

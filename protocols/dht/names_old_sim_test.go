@@ -8,7 +8,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"allium/protocols/delimited"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -18,7 +18,7 @@ import (
 func (sn *simNet) serveOnly(i int, rec name.Signed) {
 	sn.Hosts[i].SetStreamHandler(ProviderID, func(s network.Stream) {
 		defer s.Close()
-		raw, err := exchange.Response{Code: 200, Providers: []exchange.Provider{{Envelope: rec.Envelope}}}.Encode()
+		raw, err := messages.Response{Code: 200, Providers: []messages.Provider{{Envelope: rec.Envelope}}}.Encode()
 		if err == nil {
 			_ = delimited.Write(s, raw)
 		}

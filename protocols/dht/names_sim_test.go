@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"allium/protocols/delimited"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -188,9 +188,9 @@ func TestNamesLies(t *testing.T) {
 		for i := 1; i <= liars; i++ {
 			sn.Hosts[i].SetStreamHandler(ProviderID, func(s network.Stream) {
 				defer s.Close()
-				raw, err := exchange.Response{
+				raw, err := messages.Response{
 					Code:      200,
-					Providers: []exchange.Provider{{Envelope: lies[i%len(lies)]}, {Envelope: lies[(i+1)%len(lies)]}},
+					Providers: []messages.Provider{{Envelope: lies[i%len(lies)]}, {Envelope: lies[(i+1)%len(lies)]}},
 				}.Encode()
 				if err == nil {
 					_ = delimited.Write(s, raw)
@@ -226,7 +226,7 @@ func TestPutNameRefused(t *testing.T) {
 	a, b := nodes[0], nodes[1]
 	rec := a.nameRecord(t, "blog", uint64(time.Now().UnixMilli()), "one")
 	key := rec.Name.Digest()
-	ask := func(q exchange.Request) error {
+	ask := func(q messages.Request) error {
 		r, err := a.providers.roundTrip(t.Context(), b.id, q)
 		if err != nil {
 			return err
@@ -236,22 +236,22 @@ func TestPutNameRefused(t *testing.T) {
 	ahead := a.nameRecord(t, "blog", rec.Seq, "one")
 	ahead.Envelope = slices.Clone(ahead.Envelope)
 	ahead.Envelope[len(ahead.Envelope)-1] ^= 1
-	type request = exchange.Request
+	type request = messages.Request
 	for what, c := range map[string]struct {
 		q    request
 		want status.Outcome
 	}{
-		"nothing":     {request{Op: exchange.OpPutName, Key: key[:]}, status.BadSignature},
-		"another key": {request{Op: exchange.OpPutName, Key: make([]byte, 32), Envelope: rec.Envelope}, status.BadRequest},
-		"a short key": {request{Op: exchange.OpPutName, Key: key[:31], Envelope: rec.Envelope}, status.BadRequest},
-		"forged":      {request{Op: exchange.OpPutName, Key: key[:], Envelope: ahead.Envelope}, status.BadSignature},
+		"nothing":     {request{Op: messages.OpPutName, Key: key[:]}, status.BadSignature},
+		"another key": {request{Op: messages.OpPutName, Key: make([]byte, 32), Envelope: rec.Envelope}, status.BadRequest},
+		"a short key": {request{Op: messages.OpPutName, Key: key[:31], Envelope: rec.Envelope}, status.BadRequest},
+		"forged":      {request{Op: messages.OpPutName, Key: key[:], Envelope: ahead.Envelope}, status.BadSignature},
 		"oversized": {
-			request{Op: exchange.OpPutName, Key: key[:], Envelope: make([]byte, name.MaxEnvelope+1)}, status.BodyCap,
+			request{Op: messages.OpPutName, Key: key[:], Envelope: make([]byte, name.MaxEnvelope+1)}, status.BodyCap,
 		},
 		"a peer record": {
-			request{Op: exchange.OpPutName, Key: key[:], Envelope: rec.Envelope, PeerRecord: []byte{1}}, status.BadRequest,
+			request{Op: messages.OpPutName, Key: key[:], Envelope: rec.Envelope, PeerRecord: []byte{1}}, status.BadRequest,
 		},
-		"get a record": {request{Op: exchange.OpGetName, Key: key[:], Envelope: rec.Envelope}, status.BadRequest},
+		"get a record": {request{Op: messages.OpGetName, Key: key[:], Envelope: rec.Envelope}, status.BadRequest},
 	} {
 		if err := ask(c.q); status.FromCode(status.Of(err).Code()) != status.FromCode(c.want.Code()) {
 			t.Errorf("%s: %v, want %s", what, err, c.want)
@@ -260,7 +260,7 @@ func TestPutNameRefused(t *testing.T) {
 	if n, _ := b.names.Len(); n != 0 {
 		t.Errorf("%d records are held", n)
 	}
-	if err := ask(request{Op: exchange.OpPutName, Key: key[:], Envelope: rec.Envelope}); err != nil {
+	if err := ask(request{Op: messages.OpPutName, Key: key[:], Envelope: rec.Envelope}); err != nil {
 		t.Error(err)
 	}
 	if v, err := a.FindName(t.Context(), rec.Name, true, nil); err != nil || fmt.Sprint(v.Records()[0].Value) != "one" {

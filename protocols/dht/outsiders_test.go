@@ -12,7 +12,7 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 
 	"allium/internal/testkit"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/name"
 )
 
@@ -48,9 +48,9 @@ func checkOutsiders(t *testing.T, privateNetwork bool) {
 	asker := newIdentity(t)
 	of := asker.nameRecord(t, "blog", 1, "one")
 	key := of.Name.Digest()
-	getName := exchange.Request{Op: exchange.OpGetName, Key: key[:]}
-	get := exchange.Request{Op: exchange.OpGet, Key: root("x").Multihash()}
-	told := func(c network.Conn, q exchange.Request) []peer.AddrInfo {
+	getName := messages.Request{Op: messages.OpGetName, Key: key[:]}
+	get := messages.Request{Op: messages.OpGet, Key: root("x").Multihash()}
+	told := func(c network.Conn, q messages.Request) []peer.AddrInfo {
 		p, err := q.Encode()
 		if err != nil {
 			t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
-	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/guard"
+	"allium/protocols/dht/messages"
 )
 
 // TestOwnRecord: a node names itself for what it has and never published, once
@@ -24,9 +24,9 @@ func TestOwnRecord(t *testing.T) {
 		defer b.stop()
 		me := newIdentity(t)
 		b.server.self = me.id
-		b.server.ownRecord = func(_ context.Context, r b3.Root) (exchange.Sealed, error) {
+		b.server.ownRecord = func(_ context.Context, r b3.Root) (messages.Sealed, error) {
 			if r != root("here") {
-				return exchange.Sealed{}, errNotStored
+				return messages.Sealed{}, errNotStored
 			}
 			return me.seal(t, r, 1, time.Now().Add(time.Hour)), nil
 		}
@@ -39,7 +39,7 @@ func TestOwnRecord(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, p := range got.Providers {
-				rec, err := exchange.Open(p.Envelope, p.PeerRecord, r, time.Now())
+				rec, err := messages.Open(p.Envelope, p.PeerRecord, r, time.Now())
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/protocol"
 
-	"allium/protocols/dht/exchange"
-	"allium/protocols/dht/names"
+	"allium/protocols/dht/messages"
+	"allium/protocols/dht/namestore"
 )
 
 // Params are fixed numbers of discovery. Tests set them through [Config].
@@ -50,7 +50,7 @@ type Params struct {
 	AnnounceQueue int `fixed:"announce_queue"`
 
 	// Names bounds the name records that this node holds for others.
-	Names names.Config `koanf:"-"`
+	Names namestore.Config `koanf:"-"`
 }
 
 // defaultParams returns the values that every node uses.
@@ -62,10 +62,10 @@ func defaultParams() Params {
 		GroupShare:     0.4,
 		RPCTimeout:     1500 * time.Millisecond,
 		PublishTimeout: time.Minute,
-		MaxPerKey:      exchange.MaxProviders,
+		MaxPerKey:      messages.MaxProviders,
 		MaxPerPeer:     25_000,
 		AnnounceQueue:  4096,
-		Names:          names.DefaultConfig(),
+		Names:          namestore.DefaultConfig(),
 	}
 }
 

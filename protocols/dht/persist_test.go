@@ -26,7 +26,7 @@ import (
 
 	"allium/internal/limits"
 	"allium/protocols/b3"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/dht/persist"
 	"allium/protocols/status"
 )
@@ -143,7 +143,7 @@ func TestPersistRestart(t *testing.T) {
 		if len(got) != 1 || got[0].Seq != 7 || len(got[0].Addrs.Addrs) != 1 {
 			t.Fatalf("restored: %+v", got)
 		}
-		if _, err := exchange.Open(got[0].Envelope, got[0].PeerRecord, root("7"), time.Now()); err != nil {
+		if _, err := messages.Open(got[0].Envelope, got[0].PeerRecord, root("7"), time.Now()); err != nil {
 			t.Error(err)
 		}
 		if n := len(entries(t, d)); n != 1200 {
@@ -156,8 +156,8 @@ func TestPersistRestart(t *testing.T) {
 func TestPersistRefuses(t *testing.T) {
 	me, other := newIdentity(t), newIdentity(t)
 	end := time.Now().Add(time.Hour)
-	value := func(s exchange.Sealed) []byte {
-		p, err := storedCodec.Marshal(exchange.Provider{Envelope: s.Envelope, PeerRecord: s.PeerRecord})
+	value := func(s messages.Sealed) []byte {
+		p, err := storedCodec.Marshal(messages.Provider{Envelope: s.Envelope, PeerRecord: s.PeerRecord})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -582,7 +582,7 @@ func FuzzParseSlot(f *testing.F) {
 func FuzzPersisted(f *testing.F) {
 	me := fixedIdentity(f)
 	good := me.seal(f, root("x"), 1, time.Now().Add(time.Hour))
-	value, err := storedCodec.Marshal(exchange.Provider{Envelope: good.Envelope, PeerRecord: good.PeerRecord})
+	value, err := storedCodec.Marshal(messages.Provider{Envelope: good.Envelope, PeerRecord: good.PeerRecord})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -599,7 +599,7 @@ func FuzzPersisted(f *testing.F) {
 		for !w.Scan(t.Context()) {
 		}
 		for _, s := range p.get(at.root, 1, time.Now()) {
-			if _, err := exchange.Open(s.Envelope, s.PeerRecord, at.root, time.Now()); err != nil {
+			if _, err := messages.Open(s.Envelope, s.PeerRecord, at.root, time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"allium/protocols/b3"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/status"
 )
 
@@ -86,15 +86,15 @@ func putAll(peers []peer.ID, put func(peer.ID) error) (int, error) {
 }
 
 // sign makes a record for root with the current addresses of this host.
-func (s *Service) sign(root b3.Root, now time.Time) (exchange.Sealed, error) {
+func (s *Service) sign(root b3.Root, now time.Time) (messages.Sealed, error) {
 	addrs := s.deps.Host.Addrs()
 	if len(addrs) == 0 {
-		return exchange.Sealed{}, status.Errorf(status.TransportDown,
+		return messages.Sealed{}, status.Errorf(status.TransportDown,
 			"this node has no address that others can use: check listen.addrs and listen.relays")
 	}
 	notAfter := now.Add(s.cfg.RecordTTL).Truncate(time.Second)
-	rec := exchange.Record{Root: root, Provider: s.self, Seq: s.nextSeq(now), NotAfter: notAfter}
-	return exchange.Seal(s.deps.Key, rec, peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: s.self, Addrs: addrs}))
+	rec := messages.Record{Root: root, Provider: s.self, Seq: s.nextSeq(now), NotAfter: notAfter}
+	return messages.Seal(s.deps.Key, rec, peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: s.self, Addrs: addrs}))
 }
 
 // put sends one peer this node's record for root. All peers that receive the record at
@@ -110,9 +110,9 @@ func (s *Service) put(ctx context.Context, p peer.ID, root b3.Root) error {
 // currentRecord returns a record for root that was signed within recordReuse, or signs a
 // new one and stores it. It does not reuse a record that was signed while the clock was
 // ahead, because peers would refuse it as future-dated.
-func (s *Service) currentRecord(root b3.Root, now time.Time) (exchange.Sealed, error) {
+func (s *Service) currentRecord(root b3.Root, now time.Time) (messages.Sealed, error) {
 	if s.deps.ClockWrong() {
-		return exchange.Sealed{}, errClock
+		return messages.Sealed{}, errClock
 	}
 	rec, fresh, err := s.signOnce(root, now)
 	if fresh {
@@ -123,7 +123,7 @@ func (s *Service) currentRecord(root b3.Root, now time.Time) (exchange.Sealed, e
 
 // signOnce returns the record of root that was signed lately, or signs one, which is fresh. Callers at the same time
 // get the same one: else the peers that have the later one would refuse the other as stale.
-func (s *Service) signOnce(root b3.Root, now time.Time) (rec exchange.Sealed, fresh bool, err error) {
+func (s *Service) signOnce(root b3.Root, now time.Time) (rec messages.Sealed, fresh bool, err error) {
 	s.signing.Lock()
 	defer s.signing.Unlock()
 	if rec, ok := s.signed.Get(root); ok {
@@ -133,7 +133,7 @@ func (s *Service) signOnce(root b3.Root, now time.Time) (rec exchange.Sealed, fr
 		}
 	}
 	if rec, err = s.sign(root, now); err != nil {
-		return exchange.Sealed{}, false, err
+		return messages.Sealed{}, false, err
 	}
 	s.signed.Add(root, rec)
 	return rec, true, nil
@@ -147,13 +147,13 @@ var errNotStored = status.Errorf(status.NotFound, "this node does not have the o
 
 // ownRecord returns a record of this node for an object that it has, and stores it.
 // Signing takes half as long as a verification and waits at the same gate.
-func (s *Service) ownRecord(ctx context.Context, root b3.Root) (exchange.Sealed, error) {
+func (s *Service) ownRecord(ctx context.Context, root b3.Root) (messages.Sealed, error) {
 	if !s.deps.Has(ctx, root) {
-		return exchange.Sealed{}, errNotStored
+		return messages.Sealed{}, errNotStored
 	}
 	release, err := s.verify.gate.Acquire(ctx)
 	if err != nil {
-		return exchange.Sealed{}, err
+		return messages.Sealed{}, err
 	}
 	defer release()
 	return s.currentRecord(root, s.deps.Now())

@@ -11,7 +11,7 @@ import (
 
 	"allium/internal/heaviest"
 	"allium/protocols/b3"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/dht/persist"
 )
 
@@ -26,7 +26,7 @@ import (
 //     first such record takes that place and keeps it.
 //   - A full store applies the same rules to all keys together.
 //
-// A record counts for at most exchange.MaxLifetime after it arrived, whatever it says. This node's
+// A record counts for at most messages.MaxLifetime after it arrived, whatever it says. This node's
 // own records are never displaced.
 //
 // Invariants: a key has at most perKey records, a provider at most perPeer, and the store
@@ -58,7 +58,7 @@ type source struct {
 
 // sourced is a verified record with its source.
 type sourced struct {
-	exchange.Sealed
+	messages.Sealed
 	source
 }
 
@@ -68,7 +68,7 @@ type entry struct {
 	root     b3.Root
 	provider peer.ID
 	seq      uint64
-	notAfter time.Time // at most exchange.MaxLifetime after the record arrived
+	notAfter time.Time // at most messages.MaxLifetime after the record arrived
 	envelope []byte
 	element  *list.Element // in its group
 }
@@ -118,14 +118,14 @@ func (p *providerStore) restore(s sourced, now time.Time) error {
 func (p *providerStore) insert(s sourced, now time.Time, expire bool) error {
 	h := &entry{
 		source: s.source, root: s.Root, provider: s.Provider,
-		seq: s.Seq, notAfter: exchange.ClampLife(s.NotAfter, now), envelope: s.Envelope,
+		seq: s.Seq, notAfter: messages.ClampLife(s.NotAfter, now), envelope: s.Envelope,
 	}
 	for i, old := range p.keys[s.Root] {
 		if old.provider != s.Provider {
 			continue
 		}
 		if s.Seq < old.seq {
-			return exchange.Refuse(exchange.Stale, nil)
+			return messages.Refuse(messages.Stale, nil)
 		}
 		h.reached = h.reached || old.reached && h.group == old.group
 		if h.group == old.group {
@@ -139,7 +139,7 @@ func (p *providerStore) insert(s sourced, now time.Time, expire bool) error {
 		return nil
 	}
 	if e := p.peers[s.Provider]; e != nil && e.count >= p.perPeer {
-		return exchange.Refuse(exchange.Full, nil)
+		return messages.Refuse(messages.Full, nil)
 	}
 	if expire && len(p.keys[s.Root]) >= p.perKey {
 		p.expire(s.Root, now)
@@ -147,11 +147,11 @@ func (p *providerStore) insert(s sourced, now time.Time, expire bool) error {
 	if hs := p.keys[s.Root]; len(hs) >= p.perKey {
 		out := evictable(hs, h.source)
 		if out == nil {
-			return exchange.Refuse(exchange.Full, nil)
+			return messages.Refuse(messages.Full, nil)
 		}
 		p.drop(out)
 	} else if p.count >= p.total && !p.evictFor(h.group, now, expire) {
-		return exchange.Refuse(exchange.Full, nil)
+		return messages.Refuse(messages.Full, nil)
 	}
 	p.keys[s.Root] = append(p.keys[s.Root], h)
 	p.count++
@@ -218,8 +218,8 @@ func (p *providerStore) pick(root b3.Root, limit int, now time.Time) []sourced {
 // sourced returns the record of h with its provider's addresses.
 func (p *providerStore) sourced(h *entry) sourced {
 	e := p.peers[h.provider]
-	return sourced{exchange.Sealed{
-		Record:   exchange.Record{Root: h.root, Provider: h.provider, Seq: h.seq, NotAfter: h.notAfter},
+	return sourced{messages.Sealed{
+		Record:   messages.Record{Root: h.root, Provider: h.provider, Seq: h.seq, NotAfter: h.notAfter},
 		Envelope: h.envelope, Addrs: e.addrs, PeerRecord: e.signed,
 	}, h.source}
 }

@@ -12,15 +12,15 @@ import (
 	"pgregory.net/rapid"
 
 	"allium/protocols/b3"
-	"allium/protocols/dht/exchange"
-	"allium/protocols/dht/names"
+	"allium/protocols/dht/messages"
+	"allium/protocols/dht/namestore"
 )
 
 // plain is a record as the store sees it, from an address that is in no group;
 // the store verifies nothing.
 func plain(provider peer.ID, r b3.Root, seq uint64, notAfter time.Time) sourced {
-	return sourced{exchange.Sealed{
-		Record:   exchange.Record{Root: r, Provider: provider, Seq: seq, NotAfter: notAfter},
+	return sourced{messages.Sealed{
+		Record:   messages.Record{Root: r, Provider: provider, Seq: seq, NotAfter: notAfter},
 		Addrs:    peer.PeerRecord{PeerID: provider, Seq: seq},
 		Envelope: fmt.Appendf(nil, "%s %s %d", provider, r, seq), PeerRecord: fmt.Appendf(nil, "%s %d", provider, seq),
 	}, source{group: "peer " + string(provider)}}
@@ -30,27 +30,27 @@ func TestStoreReplacesAndRefuses(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	hour := now.Add(time.Hour)
 	p := newProviderStore(2, 3, 4)
-	put := func(want exchange.Refusal, provider, key string, seq uint64, end time.Time) {
+	put := func(want messages.Refusal, provider, key string, seq uint64, end time.Time) {
 		t.Helper()
 		err := p.put(plain(peer.ID(provider), root(key), seq, end), now)
-		if (err == nil) != (want == "") || exchange.RefusalOf(err) != want {
+		if (err == nil) != (want == "") || messages.RefusalOf(err) != want {
 			t.Fatalf("%s for %s, seq %d: got %v, want %q", provider, key, seq, err, want)
 		}
 	}
 	put("", "a", "x", 5, hour)
 	put("", "a", "x", 5, hour) // the same again
-	put(exchange.Stale, "a", "x", 4, hour)
+	put(messages.Stale, "a", "x", 4, hour)
 	put("", "a", "x", 6, hour)
 	if got := p.get(root("x"), 9, now); len(got) != 1 || got[0].Seq != 6 {
 		t.Fatalf("got %+v", got)
 	}
 	put("", "b", "x", 1, hour.Add(time.Minute))
-	put(exchange.Full, "c", "x", 1, hour.Add(time.Hour)) // who lives longer pushes nobody out
+	put(messages.Full, "c", "x", 1, hour.Add(time.Hour)) // who lives longer pushes nobody out
 	put("", "b", "y", 1, hour)
 	put("", "b", "z", 1, hour)
-	put(exchange.Full, "b", "w", 1, hour) // perPeer
+	put(messages.Full, "b", "w", 1, hour) // perPeer
 	put("", "d", "w", 1, hour)            // total: b has most, and loses its newest
-	put(exchange.Full, "d", "v", 1, hour) // b has no more than d would have
+	put(messages.Full, "d", "v", 1, hour) // b has no more than d would have
 	if got := p.get(root("z"), 9, now); len(got) != 0 {
 		t.Fatalf("got %+v", got)
 	}
@@ -193,7 +193,7 @@ func TestExpiry(t *testing.T) {
 		s := &Service{
 			deps:  Deps{Now: time.Now, MayExpire: func() bool { return !doubtful.Load() }},
 			store: newProviderStore(20, 20, 20),
-			names: names.NewStore(names.DefaultConfig(), func() bool { return true }),
+			names: namestore.NewStore(namestore.DefaultConfig(), func() bool { return true }),
 			m:     m,
 		}
 		end := time.Now().Add(90 * time.Second)

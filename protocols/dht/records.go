@@ -12,7 +12,7 @@ import (
 
 	"allium/internal/ipgroup"
 	"allium/protocols/b3"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/dht/persist"
 	"allium/protocols/record"
 )
@@ -88,7 +88,7 @@ func (p *providerStore) lookup(slots []recordKey) map[recordKey]sourced {
 }
 
 // storedCodec encodes and decodes records in the datastore.
-var storedCodec = record.NewCodec(exchange.MaxProviders)
+var storedCodec = record.NewCodec(messages.MaxProviders)
 
 // storedRecord is the form of a record in the datastore.
 type storedRecord struct {
@@ -107,7 +107,7 @@ func parseStored(value []byte) (storedRecord, error) {
 	if err == nil {
 		return r, nil
 	}
-	var bare exchange.Provider
+	var bare messages.Provider
 	if storedCodec.Unmarshal(value, &bare) == nil {
 		return storedRecord{Envelope: bare.Envelope, PeerRecord: bare.PeerRecord, old: true}, nil
 	}
@@ -119,7 +119,7 @@ var loopback = ma.StringCast("/ip4/127.0.0.1")
 
 // groupOfAddrs returns the IP group of the addresses that the provider signed. It is used
 // if the connection that the record came over is unknown.
-func groupOfAddrs(s exchange.Sealed) string {
+func groupOfAddrs(s messages.Sealed) string {
 	if groups := ipgroup.All(s.Addrs.Addrs); len(groups) > 0 {
 		return string(groups[0])
 	}
@@ -156,7 +156,7 @@ func (t providerTable) Values(keys []recordKey) (map[recordKey][]byte, error) {
 // Restore implements [persist.Table].
 func (t providerTable) Restore(ctx context.Context, at recordKey, value []byte) error {
 	err := t.restoreStored(ctx, at, value)
-	if exchange.RefusalOf(err) != "" {
+	if messages.RefusalOf(err) != "" {
 		return fmt.Errorf("%w: %w", persist.ErrRefused, err)
 	}
 	return err
@@ -166,7 +166,7 @@ func (t providerTable) Restore(ctx context.Context, at recordKey, value []byte) 
 func (t providerTable) restoreStored(ctx context.Context, at recordKey, value []byte) error {
 	stored, err := parseStored(value)
 	if err != nil {
-		return exchange.Refuse(exchange.Malformed, err)
+		return messages.Refuse(messages.Malformed, err)
 	}
 	opened, err := t.verify.open(ctx, stored.Envelope, stored.PeerRecord, at.root)
 	if err != nil {
@@ -177,7 +177,7 @@ func (t providerTable) restoreStored(ctx context.Context, at recordKey, value []
 		rec.group = groupOfAddrs(opened)
 	}
 	if rec.Provider != at.provider {
-		return exchange.Refuse(exchange.WrongProvider, nil)
+		return messages.Refuse(messages.WrongProvider, nil)
 	}
 	return t.restore(rec, t.verify.now())
 }

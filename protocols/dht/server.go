@@ -19,9 +19,9 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/delimited"
 	"allium/protocols/dht/dialback"
-	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/guard"
-	"allium/protocols/dht/names"
+	"allium/protocols/dht/messages"
+	"allium/protocols/dht/namestore"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -29,7 +29,7 @@ import (
 // server answers requests of the provider exchange, one per stream.
 type server struct {
 	store  *providerStore
-	names  *names.Store
+	names  *namestore.Store
 	verify *verifier
 	self   peer.ID
 	denied func(root b3.Root) bool // see Deps.Denied; may be nil
@@ -38,7 +38,7 @@ type server struct {
 
 	// ownRecord returns a new record of this node, and an error if this node does not have
 	// the object. It may be nil.
-	ownRecord func(ctx context.Context, root b3.Root) (exchange.Sealed, error)
+	ownRecord func(ctx context.Context, root b3.Root) (messages.Sealed, error)
 
 	nearest  func(key []byte, asking network.Conn) []peer.AddrInfo
 	dialback *dialback.Checker
@@ -78,7 +78,7 @@ func (v *server) handle(s network.Stream) {
 // exchange reads a request, serves it and writes the response. After an error the stream
 // must be reset.
 func (v *server) exchange(ctx context.Context, from network.Conn, rw io.ReadWriter) error {
-	p, err := delimited.Read(bufio.NewReader(rw), exchange.MaxMessage)
+	p, err := delimited.Read(bufio.NewReader(rw), messages.MaxMessage)
 	if err != nil {
 		return err
 	}
@@ -93,15 +93,15 @@ func (v *server) exchange(ctx context.Context, from network.Conn, rw io.ReadWrit
 
 // serveAdmitted serves a request that the guard admits. It answers any other with the
 // refusal.
-func (v *server) serveAdmitted(ctx context.Context, from network.Conn, p []byte) (r exchange.Response, op string) {
+func (v *server) serveAdmitted(ctx context.Context, from network.Conn, p []byte) (r messages.Response, op string) {
 	release, err := v.guard.Admit(ctx, from.RemotePeer(), ipgroup.Of(from.RemoteMultiaddr()), len(p))
 	if err != nil {
-		return exchange.ErrorResponse(err), opUnknown
+		return messages.ErrorResponse(err), opUnknown
 	}
 	defer release()
 	done, err := v.guard.Work(ctx)
 	if err != nil {
-		return exchange.ErrorResponse(err), opUnknown
+		return messages.ErrorResponse(err), opUnknown
 	}
 	defer done()
 	return v.serve(ctx, from, p)
@@ -112,39 +112,39 @@ const opUnknown = "unknown"
 
 // serve answers one request. op is a bounded label. serve recovers from a panic and
 // answers internal.
-func (v *server) serve(ctx context.Context, from network.Conn, p []byte) (r exchange.Response, op string) {
+func (v *server) serve(ctx context.Context, from network.Conn, p []byte) (r messages.Response, op string) {
 	op = opUnknown
 	defer func() {
 		if e := recover(); e != nil {
 			v.log.Error("provider exchange: panic", "panic", e, "stack", string(debug.Stack()))
-			r = exchange.ErrorResponse(status.Errorf(status.Internal, "the handler panicked"))
+			r = messages.ErrorResponse(status.Errorf(status.Internal, "the handler panicked"))
 		}
 	}()
-	q, err := exchange.DecodeRequest(p)
+	q, err := messages.DecodeRequest(p)
 	if err != nil {
 		v.m.refused(err)
-		return exchange.ErrorResponse(err), op
+		return messages.ErrorResponse(err), op
 	}
 	switch q.Op {
-	case exchange.OpGet:
+	case messages.OpGet:
 		return getResponse(v.records(ctx, q.Root()), v.nearest(q.Root().Multihash(), from)), "get"
-	case exchange.OpGetName:
+	case messages.OpGetName:
 		held := v.nameRecords(q.Name())
-		return exchange.NameResponse(held, v.nearest([]byte(name.KeyOf(q.Name())), from)), "get_name"
-	case exchange.OpPutName:
+		return messages.NameResponse(held, v.nearest([]byte(name.KeyOf(q.Name())), from)), "get_name"
+	case messages.OpPutName:
 		op, err = "put_name", v.putName(ctx, from, q)
-	case exchange.OpPut:
+	case messages.OpPut:
 		op, err = "put", v.put(ctx, from, q)
 	}
 	if err != nil {
 		v.m.refused(err)
-		return exchange.ErrorResponse(err), op
+		return messages.ErrorResponse(err), op
 	}
-	return exchange.Response{Code: uint64(status.OK.Code())}, op
+	return messages.Response{Code: uint64(status.OK.Code())}, op
 }
 
 // nameRecords returns the records of a name, none if it is denied.
-func (v *server) nameRecords(of names.Key) []name.Signed {
+func (v *server) nameRecords(of namestore.Key) []name.Signed {
 	held := v.names.Get(of, v.verify.now())
 	if len(held) > 0 && v.deniedName != nil && v.deniedName(held[0].Name) {
 		return nil
@@ -160,7 +160,7 @@ func (v *server) records(ctx context.Context, root b3.Root) []sourced {
 		return nil
 	}
 	now := v.verify.now()
-	held := v.store.get(root, exchange.MaxProviders, now)
+	held := v.store.get(root, messages.MaxProviders, now)
 	isOwn := func(s sourced) bool { return s.Provider == v.self && !s.FutureDated(now) }
 	if v.ownRecord == nil || slices.ContainsFunc(held, isOwn) {
 		return held
@@ -169,22 +169,22 @@ func (v *server) records(ctx context.Context, root b3.Root) []sourced {
 	if err != nil {
 		return held
 	}
-	return append([]sourced{{Sealed: own}}, held[:min(len(held), exchange.MaxProviders-1)]...)
+	return append([]sourced{{Sealed: own}}, held[:min(len(held), messages.MaxProviders-1)]...)
 }
 
 // put verifies the record of a request and stores it.
-func (v *server) put(ctx context.Context, from network.Conn, q exchange.Request) error {
+func (v *server) put(ctx context.Context, from network.Conn, q messages.Request) error {
 	opened, err := v.verify.open(ctx, q.Envelope, q.PeerRecord, q.Root())
 	if err != nil {
 		return err
 	}
 	if opened.Provider != from.RemotePeer() {
-		return exchange.Refuse(exchange.WrongSender, nil)
+		return messages.Refuse(messages.WrongSender, nil)
 	}
 	at, reached := v.dialback.Source(from)
 	rec := sourced{opened, source{group: at.Group, reached: reached}}
 	err = v.store.put(rec, v.verify.now())
-	if err == nil || exchange.RefusalOf(err) == exchange.Full {
+	if err == nil || messages.RefusalOf(err) == messages.Full {
 		v.checkReached(at, rec, from)
 	}
 	return err
@@ -214,16 +214,16 @@ func (v *server) close() { v.streams.Wait() }
 type verifier struct {
 	now        func() time.Time
 	gate       *limits.Gate
-	onVerified func(exchange.Sealed) // called for every valid record; may be nil
+	onVerified func(messages.Sealed) // called for every valid record; may be nil
 }
 
-func (v *verifier) open(ctx context.Context, envelope, peerRecord []byte, root b3.Root) (exchange.Sealed, error) {
+func (v *verifier) open(ctx context.Context, envelope, peerRecord []byte, root b3.Root) (messages.Sealed, error) {
 	release, err := v.gate.Acquire(ctx)
 	if err != nil {
-		return exchange.Sealed{}, fmt.Errorf("wait to verify a record: %w", err)
+		return messages.Sealed{}, fmt.Errorf("wait to verify a record: %w", err)
 	}
 	defer release()
-	rec, err := exchange.Open(envelope, peerRecord, root, v.now())
+	rec, err := messages.Open(envelope, peerRecord, root, v.now())
 	if err == nil && v.onVerified != nil {
 		v.onVerified(rec)
 	}

@@ -21,9 +21,9 @@ import (
 	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/dht/dialback"
-	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/guard"
-	"allium/protocols/dht/names"
+	"allium/protocols/dht/messages"
+	"allium/protocols/dht/namestore"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -61,7 +61,7 @@ func newBench(t *testing.T, cfg guard.Config) *bench {
 		t.Fatal(err)
 	}
 	b.server = &server{
-		store: store, names: names.NewStore(names.DefaultConfig(), func() bool { return true }), dialback: back,
+		store: store, names: namestore.NewStore(namestore.DefaultConfig(), func() bool { return true }), dialback: back,
 		verify:  &verifier{time.Now, registry.NewGate(limits.Spec{Name: "v"}, 2, 2), nil},
 		nearest: func([]byte, network.Conn) []peer.AddrInfo { return nil },
 		guard:   g, m: m, log: slog.New(slog.DiscardHandler), ctx: ctx,
@@ -145,7 +145,7 @@ func TestDenied(t *testing.T) {
 			return []peer.AddrInfo{{ID: closer.id, Addrs: closer.peerRecord().Addrs}}
 		}
 		b.server.self = self.id
-		b.server.ownRecord = func(_ context.Context, r b3.Root) (exchange.Sealed, error) {
+		b.server.ownRecord = func(_ context.Context, r b3.Root) (messages.Sealed, error) {
 			return self.seal(t, r, 1, time.Now().Add(time.Hour)), nil
 		}
 		for _, key := range []string{"x", "y"} {
@@ -188,19 +188,19 @@ func TestPutRefusals(t *testing.T) {
 		forged.Envelope[len(forged.Envelope)-1] ^= 1
 		misplaced := b.me.seal(t, root("y"), 1, hour)
 		misplaced.Root = root("x")
-		for want, rec := range map[exchange.Refusal]exchange.Sealed{
-			exchange.BadSignature: forged,
-			exchange.WrongKey:     misplaced,
-			exchange.WrongSender:  other.seal(t, root("x"), 1, hour),
-			exchange.Expired:      b.me.seal(t, root("x"), 1, time.Now().Add(-time.Hour)),
-			exchange.FutureDated:  b.me.seal(t, root("x"), 1, time.Now().Add(25*time.Hour)),
-			exchange.Oversize: {
-				Record: good.Record, Envelope: make([]byte, exchange.MaxEnvelope+1), PeerRecord: good.PeerRecord,
+		for want, rec := range map[messages.Refusal]messages.Sealed{
+			messages.BadSignature: forged,
+			messages.WrongKey:     misplaced,
+			messages.WrongSender:  other.seal(t, root("x"), 1, hour),
+			messages.Expired:      b.me.seal(t, root("x"), 1, time.Now().Add(-time.Hour)),
+			messages.FutureDated:  b.me.seal(t, root("x"), 1, time.Now().Add(25*time.Hour)),
+			messages.Oversize: {
+				Record: good.Record, Envelope: make([]byte, messages.MaxEnvelope+1), PeerRecord: good.PeerRecord,
 			},
-			exchange.Unsigned: {Record: good.Record, Envelope: []byte("x"), PeerRecord: good.PeerRecord},
+			messages.Unsigned: {Record: good.Record, Envelope: []byte("x"), PeerRecord: good.PeerRecord},
 		} {
 			err := b.ask.put(t.Context(), b.at, rec)
-			if exchange.RefusalOf(err) != want {
+			if messages.RefusalOf(err) != want {
 				t.Errorf("got %v, want %s", err, want)
 			}
 			if n := testutil.ToFloat64(b.server.m.rejected.WithLabelValues(string(want))); n != 1 {
@@ -213,7 +213,7 @@ func TestPutRefusals(t *testing.T) {
 		if err := b.ask.put(t.Context(), b.at, good); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.ask.put(t.Context(), b.at, b.me.seal(t, root("x"), 0, hour)); exchange.RefusalOf(err) != exchange.Stale {
+		if err := b.ask.put(t.Context(), b.at, b.me.seal(t, root("x"), 0, hour)); messages.RefusalOf(err) != messages.Stale {
 			t.Errorf("an older record: %v", err)
 		}
 	})
@@ -443,7 +443,7 @@ func TestVerifierIsBounded(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	release()
-	if _, err := v.open(t.Context(), nil, nil, root("x")); exchange.RefusalOf(err) != exchange.Unsigned {
+	if _, err := v.open(t.Context(), nil, nil, root("x")); messages.RefusalOf(err) != messages.Unsigned {
 		t.Errorf("got %v", err)
 	}
 }
@@ -459,7 +459,7 @@ func TestMetricsRegister(t *testing.T) {
 	}
 	m, _ := newMetrics(nil)
 	m.refused(errors.New("not a refusal"))
-	m.refused(fmt.Errorf("wrapped: %w", exchange.Refuse(exchange.Stale, nil)))
+	m.refused(fmt.Errorf("wrapped: %w", messages.Refuse(messages.Stale, nil)))
 	if n := testutil.CollectAndCount(m.rejected); n != 1 {
 		t.Errorf("%d reasons are counted", n)
 	}

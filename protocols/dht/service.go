@@ -25,9 +25,9 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/dht/dialback"
-	"allium/protocols/dht/exchange"
 	"allium/protocols/dht/guard"
-	"allium/protocols/dht/names"
+	"allium/protocols/dht/messages"
+	"allium/protocols/dht/namestore"
 	"allium/protocols/dht/persist"
 	"allium/protocols/dht/routing"
 	"allium/protocols/dht/seeds"
@@ -105,9 +105,9 @@ type Service struct {
 	store        *providerStore
 	dialback     *dialback.Checker
 	persist      *persist.Persister[recordKey]
-	names        *names.Store
-	floors       *names.Floors
-	persistNames [2]*persist.Persister[names.Key] // of names and floors
+	names        *namestore.Store
+	floors       *namestore.Floors
+	persistNames [2]*persist.Persister[namestore.Key] // of names and floors
 	verify       *verifier
 	lookups      *limits.Gate
 	rpc          *rpcClient
@@ -117,7 +117,7 @@ type Service struct {
 	sweep        *sweep.Sweep
 	bootstrapper *seeds.Bootstrapper
 	signing      sync.Mutex                           // held while a record is signed: of one object one at a time
-	signed       *lru.Cache[b3.Root, exchange.Sealed] // records signed recently by this node
+	signed       *lru.Cache[b3.Root, messages.Sealed] // records signed recently by this node
 	started      time.Time
 	seq          atomic.Uint64 // highest sequence number given out
 	networkSize  atomic.Int64  // estimated number of servers in the network; 0: unknown
@@ -217,7 +217,7 @@ func (s *Service) newParts() (err error) {
 	if err != nil {
 		return err
 	}
-	if s.signed, err = lru.New[b3.Root, exchange.Sealed](maxSigned); err != nil {
+	if s.signed, err = lru.New[b3.Root, messages.Sealed](maxSigned); err != nil {
 		return err
 	}
 	s.kadSender = &kadSender{rpc: s.rpc, latency: h.Peerstore(), m: s.m}

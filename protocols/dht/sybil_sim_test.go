@@ -18,7 +18,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/delimited"
-	"allium/protocols/dht/exchange"
+	"allium/protocols/dht/messages"
 	"allium/protocols/dht/probes"
 	"allium/protocols/kad"
 )
@@ -33,23 +33,23 @@ type sybils struct {
 	ids    []identity
 
 	mu      sync.Mutex
-	records map[b3.Root][]exchange.Sealed
+	records map[b3.Root][]messages.Sealed
 }
 
 // of are the records of all Sybils for root, which claim to live as long as
 // anyone accepts.
-func (y *sybils) of(root b3.Root) []exchange.Sealed {
+func (y *sybils) of(root b3.Root) []messages.Sealed {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if y.records[root] == nil {
 		for i, p := range y.places {
-			rec, err := exchange.Seal(
+			rec, err := messages.Seal(
 				y.ids[i].key,
-				exchange.Record{
+				messages.Record{
 					Root:     root,
 					Provider: p.self,
 					Seq:      1,
-					NotAfter: time.Now().Add(exchange.MaxLifetime + exchange.ClockSkew - 10*time.Second).Truncate(time.Second),
+					NotAfter: time.Now().Add(messages.MaxLifetime + messages.ClockSkew - 10*time.Second).Truncate(time.Second),
 				},
 				peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: p.self, Addrs: p.deps.Host.Addrs()}),
 			)
@@ -69,7 +69,7 @@ func (y *sybils) nearest(key []byte) (infos []peer.AddrInfo) {
 	slices.SortFunc(near, func(a, b place) int {
 		return target.Compare(kad.Hash([]byte(a.self)), kad.Hash([]byte(b.self)))
 	})
-	for _, p := range near[:min(len(near), exchange.MaxCloser)] {
+	for _, p := range near[:min(len(near), messages.MaxCloser)] {
 		infos = append(infos, peer.AddrInfo{ID: p.self, Addrs: p.deps.Host.Addrs()})
 	}
 	return infos
@@ -78,16 +78,16 @@ func (y *sybils) nearest(key []byte) (infos []peer.AddrInfo) {
 // lie takes the Sybils' places in the network.
 func (y *sybils) lie() {
 	for i, p := range y.places {
-		y.sn.lie(len(y.sn.Hosts)-len(y.places)+i, func(_ peer.ID, r b3.Root) exchange.Response {
+		y.sn.lie(len(y.sn.Hosts)-len(y.places)+i, func(_ peer.ID, r b3.Root) messages.Response {
 			records := slices.Clone(y.of(r))
 			rand.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
-			return exchange.ProviderResponse(records, y.nearest(r.Multihash()))
+			return messages.ProviderResponse(records, y.nearest(r.Multihash()))
 		})
 		p.deps.Host.SetStreamHandler(KadID, func(s network.Stream) {
 			defer s.Close()
 			in := bufio.NewReader(s)
 			for {
-				raw, err := delimited.Read(in, exchange.MaxMessage)
+				raw, err := delimited.Read(in, messages.MaxMessage)
 				if err != nil {
 					return
 				}
@@ -123,7 +123,7 @@ func (y *sybils) flood(ctx context.Context, honest []place, root b3.Root) {
 }
 
 // keepers is how many hosts keep a record.
-const keepers = exchange.MaxCloser
+const keepers = messages.MaxCloser
 
 // TestSybils: a fifth of the hosts are Sybils from a few networks. They name
 // themselves as providers of every object to all who keep its records, before its
@@ -139,7 +139,7 @@ func TestSybils(t *testing.T) {
 		sc.seekers, sc.objects, sc.lookups, sc.sybilNets = 10, 20, 500, 4
 	}
 	sc.sybils = sc.hosts / 5
-	sc.change = func(c *Config) { c.MaxPerKey = min(exchange.MaxProviders, sc.sybils/2) } // so that they can fill a key
+	sc.change = func(c *Config) { c.MaxPerKey = min(messages.MaxProviders, sc.sybils/2) } // so that they can fill a key
 	var m measured
 	named, networks := 0, map[bool]int{}
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestSybils(t *testing.T) {
 		honest := places[:sc.hosts-sc.sybils]
 		y := &sybils{
 			t: t, sn: sn, places: places[len(honest):], ids: sn.ids[len(honest):],
-			records: map[b3.Root][]exchange.Sealed{},
+			records: map[b3.Root][]messages.Sealed{},
 		}
 		for _, p := range y.places {
 			for _, h := range honest {
@@ -173,7 +173,7 @@ func TestSybils(t *testing.T) {
 		time.Sleep(time.Minute) // providers are dialled back
 		for _, p := range honest {
 			for _, r := range roots {
-				for _, rec := range p.store.get(r, exchange.MaxProviders, time.Now()) {
+				for _, rec := range p.store.get(r, messages.MaxProviders, time.Now()) {
 					networks[rec.Provider == owner[r]]++
 				}
 			}

@@ -19,8 +19,8 @@ import (
 	"allium/store/disk/blob"
 	"allium/store/disk/damage"
 	"allium/store/disk/fsys"
-	"allium/store/disk/index"
 	"allium/store/disk/segment"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 	"allium/store/ram/arena"
 )
@@ -48,7 +48,7 @@ type Backend struct {
 	damage     *damage.List
 	quarantine *damage.Quarantine
 	opened     chan struct{} // closed when the store is ready
-	index      *index.Index
+	index      *tables.Index
 	segments   *segment.Log
 	compact    *segment.Compactor
 }

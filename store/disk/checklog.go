@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 )
 
 // CheckLog reads the log from its first segment to its last. It adds what cannot
@@ -30,7 +30,7 @@ func (d *Backend) CheckLog(ctx context.Context, alive func(context.Context) erro
 			continue // compaction removed the segment meanwhile
 		}
 		if err != nil {
-			return segments, fmt.Errorf("check segment %s: %w", record.FileName(num), err)
+			return segments, fmt.Errorf("check segment %s: %w", codec.FileName(num), err)
 		}
 		segments++
 	}

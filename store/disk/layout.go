@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"allium/store/disk/blob"
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -23,7 +23,7 @@ import (
 
 // formatVersion is the version that this program writes, and the newest that it
 // reads.
-const formatVersion = record.Version
+const formatVersion = codec.Version
 
 // formatNotes is the first version that has note files beside the files of downloads
 // and uploads.
@@ -104,14 +104,14 @@ func (l *layout) versionOfSegments() (version int, err error) {
 		return 0, meta.ReadError(err)
 	}
 	for _, name := range names {
-		if _, ok := record.ParseFileName(name); !ok {
+		if _, ok := codec.ParseFileName(name); !ok {
 			continue
 		}
 		f, err := l.fs.Open(l.fs.PathJoin(dir, name))
 		if err != nil {
 			return 0, meta.ReadError(err)
 		}
-		v, newer, err := record.VersionOf(f)
+		v, newer, err := codec.VersionOf(f)
 		_ = f.Close() // only read
 		if err != nil || newer {
 			return 0, err

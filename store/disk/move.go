@@ -6,7 +6,7 @@ import (
 	"allium/protocols/status"
 	"allium/store/bucket/cloud"
 	"allium/store/disk/fsys"
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 	"allium/store/meta"
 )
 
@@ -32,7 +32,7 @@ func (d *Backend) MoveFile(e meta.Entry, move func(path string) error) error {
 // Place implements the backend of a store.
 func (d *Backend) Place(e meta.Entry) (file string, offset int64, inBucket bool) {
 	if meta.Small(e.Size) {
-		return path.Join(fsys.DirSegments, record.FileName(e.Seg)), e.Off, false
+		return path.Join(fsys.DirSegments, codec.FileName(e.Seg)), e.Off, false
 	}
 	hex := e.Root.Hex()
 	file = path.Join(fsys.DirObjects, hex[:2], hex)

@@ -10,8 +10,8 @@ import (
 	"allium/store/bucket/cloud"
 	"allium/store/disk/blob"
 	"allium/store/disk/fsys"
-	"allium/store/disk/index"
 	"allium/store/disk/segment"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 )
 
@@ -78,7 +78,7 @@ func (d *Backend) openAt(ctx context.Context) (err error) {
 		}
 	}
 	err = d.recover(ctx, isNew)
-	if isNew || !index.Damaged(err) {
+	if isNew || !tables.Damaged(err) {
 		return err
 	}
 	// The index is damaged: rebuild it from the log.
@@ -110,8 +110,8 @@ func (d *Backend) loadDamage() error {
 }
 
 // indexIn opens the index in dir.
-func (d *Backend) indexIn(dir string, fresh bool) (*index.Index, error) {
-	return index.Open(index.Options{
+func (d *Backend) indexIn(dir string, fresh bool) (*tables.Index, error) {
+	return tables.Open(tables.Options{
 		FS: d.fs, Dir: dir, Cache: d.cfg.IndexCache, Files: d.cfg.IndexFiles, Fresh: fresh, NoCompactions: d.ReadOnly(),
 		Log:        d.log,
 		CheckSpace: d.disk.indexSpace,

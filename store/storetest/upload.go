@@ -14,13 +14,13 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 )
 
 // Begin creates an upload with the options o.
-func Begin(t testing.TB, s *store.Store, o upload.Options) upload.Info {
+func Begin(t testing.TB, s *store.Store, o resumable.Options) resumable.Info {
 	t.Helper()
-	u, err := s.Uploads().New(t.Context(), upload.Capability{}, o)
+	u, err := s.Uploads().New(t.Context(), resumable.Capability{}, o)
 	if err != nil || len(u.ID) != 32 || u.Options != o || u.Offset != 0 || u.Expires.IsZero() || !u.Root.IsZero() {
 		t.Fatalf("a new upload of %+v is %+v, %v", o, u, err)
 	}
@@ -28,9 +28,9 @@ func Begin(t testing.TB, s *store.Store, o upload.Options) upload.Info {
 }
 
 // Append appends p[from:to] to an upload of p and returns the new state of the upload.
-func Append(t testing.TB, s *store.Store, u upload.Info, p []byte, from, to int) upload.Info {
+func Append(t testing.TB, s *store.Store, u resumable.Info, p []byte, from, to int) resumable.Info {
 	t.Helper()
-	now, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, int64(from), bytes.NewReader(p[from:to]))
+	now, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, int64(from), bytes.NewReader(p[from:to]))
 	if err != nil || now.Offset != int64(to) || (to == len(p)) == now.Root.IsZero() {
 		t.Fatalf("bytes %d to %d of %d: %+v, %v", from, to, len(p), now, err)
 	}
@@ -52,13 +52,13 @@ func testUploadSizes(t *testing.T, s *store.Store) {
 	for i, size := range append(sizes, 256<<10, 40*b3.GroupSize+1) {
 		for pieces := range 3 {
 			p := Bytes(uint64(1000+3*i+pieces), size)
-			o := upload.Options{Length: int64(size)}
+			o := resumable.Options{Length: int64(size)}
 			if pieces > 0 {
 				o.Expect = b3.Sum(p)
 			}
 			u := Begin(t, s, o)
 			var at int
-			var now upload.Info
+			var now resumable.Info
 			for cut := range 2 * pieces { // cut at a boundary of groups and anywhere, in turn
 				to := at + rng.IntN(size-at+1)
 				if cut%2 == 0 {
@@ -89,7 +89,7 @@ func testUploadSizes(t *testing.T, s *store.Store) {
 			if again := Append(t, s, u, p, size, size); again != now {
 				t.Fatalf("%+v is known, want %+v", again, now)
 			}
-			_, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, int64(size), strings.NewReader("x"))
+			_, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, int64(size), strings.NewReader("x"))
 			Want(t, err, status.BodyCap)
 			if err := s.Uploads().Remove(t.Context(), u.ID); err != nil {
 				t.Fatal(err)
@@ -114,21 +114,21 @@ func testUploadSizes(t *testing.T, s *store.Store) {
 func testUploadCut(t *testing.T, s *store.Store) {
 	for _, size := range []int{b3.GroupSize, 9*b3.GroupSize + 100} {
 		p := Bytes(uint64(size), size)
-		u := Begin(t, s, upload.Options{Length: int64(size), Expect: b3.Sum(p), Pin: true, Label: "cut"})
+		u := Begin(t, s, resumable.Options{Length: int64(size), Expect: b3.Sum(p), Pin: true, Label: "cut"})
 		at := 0
 		for _, n := range []int{0, 1, 100, b3.GroupSize - 101, b3.GroupSize, 3*b3.GroupSize + 5} {
 			if at+n > size {
 				break
 			}
 			r := io.MultiReader(iotest.HalfReader(bytes.NewReader(p[at:at+n])), iotest.ErrReader(errBroken))
-			now, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, int64(at), r)
+			now, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, int64(at), r)
 			if at += n; !errors.Is(err, errBroken) || now.Offset != int64(at) || !now.Root.IsZero() {
 				t.Fatalf("after %d bytes of %d: %+v, %v", at, size, now, err)
 			}
 		}
 		wantCount(t, s, 0)
 		ctx, cancel := context.WithCancel(t.Context())
-		now, err := s.Uploads().Append(ctx, upload.Capability{}, u.ID, int64(at),
+		now, err := s.Uploads().Append(ctx, resumable.Capability{}, u.ID, int64(at),
 			&cancelAfter{r: bytes.NewReader(p[at:]), n: 10_000, cancel: cancel})
 		if at < size-20_000 {
 			Want(t, err, status.Canceled)
@@ -152,9 +152,9 @@ func testUploadCut(t *testing.T, s *store.Store) {
 func testUploadCutAtEnd(t *testing.T, s *store.Store) {
 	for _, size := range []int{0, 1, b3.GroupSize, 2*b3.GroupSize + 1} {
 		p := Bytes(uint64(size), size)
-		u := Begin(t, s, upload.Options{Length: int64(size)})
+		u := Begin(t, s, resumable.Options{Length: int64(size)})
 		r := io.MultiReader(bytes.NewReader(p), iotest.ErrReader(errBroken))
-		now, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, 0, r)
+		now, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, 0, r)
 		if !errors.Is(err, errBroken) || now.Offset != int64(size) || !now.Root.IsZero() {
 			t.Fatalf("cut after %d bytes: %+v, %v", size, now, err)
 		}
@@ -171,34 +171,34 @@ func testUploadCutAtEnd(t *testing.T, s *store.Store) {
 // the expected address fails. So do bad options and IDs of no upload.
 func testUploadRefuses(t *testing.T, s *store.Store) {
 	ctx := t.Context()
-	for _, o := range []upload.Options{{Length: -1}, {Length: b3.MaxSize + 1}, {Length: 1, Label: "a\nb"}} {
-		_, err := s.Uploads().New(ctx, upload.Capability{}, o)
+	for _, o := range []resumable.Options{{Length: -1}, {Length: b3.MaxSize + 1}, {Length: 1, Label: "a\nb"}} {
+		_, err := s.Uploads().New(ctx, resumable.Capability{}, o)
 		Want(t, err, status.BadRequest)
 	}
 	for _, id := range []string{"", "x", strings.Repeat("0", 32), strings.Repeat("G", 32), strings.Repeat("0", 33),
 		"../" + strings.Repeat("0", 29)} {
 		_, err := s.Uploads().Get(ctx, id)
 		Want(t, err, status.NotFound)
-		_, err = s.Uploads().Append(ctx, upload.Capability{}, id, 0, idle{})
+		_, err = s.Uploads().Append(ctx, resumable.Capability{}, id, 0, idle{})
 		Want(t, err, status.NotFound)
 		Want(t, s.Uploads().Remove(ctx, id), status.NotFound)
 	}
 	for _, size := range []int{100, 5*b3.GroupSize + 7} {
 		p := Bytes(uint64(size), size)
-		u := Begin(t, s, upload.Options{Length: int64(size)})
+		u := Begin(t, s, resumable.Options{Length: int64(size)})
 		_, err := s.Uploads().Get(ctx, strings.ToUpper(u.ID))
 		if strings.ToUpper(u.ID) != u.ID {
 			Want(t, err, status.NotFound)
 		}
 		Append(t, s, u, p, 0, size-10)
 		for _, at := range []int{0, size - 11, size - 9, size, size + 1, -1} {
-			now, err := s.Uploads().Append(ctx, upload.Capability{}, u.ID, int64(at), idle{})
+			now, err := s.Uploads().Append(ctx, resumable.Capability{}, u.ID, int64(at), idle{})
 			Want(t, err, status.Conflict)
 			if now.Offset != int64(size-10) {
 				t.Fatalf("told to go on at %d", now.Offset)
 			}
 		}
-		now, err := s.Uploads().Append(ctx, upload.Capability{}, u.ID, int64(size-10),
+		now, err := s.Uploads().Append(ctx, resumable.Capability{}, u.ID, int64(size-10),
 			io.MultiReader(bytes.NewReader(p[size-10:]), strings.NewReader("more"), iotest.ErrReader(errBroken)))
 		Want(t, err, status.BodyCap)
 		if now.Offset != int64(size) || !now.Root.IsZero() {
@@ -208,13 +208,13 @@ func testUploadRefuses(t *testing.T, s *store.Store) {
 		Append(t, s, u, p, size, size)
 		Holds(t, s, p)
 
-		other := Begin(t, s, upload.Options{Length: int64(size), Expect: b3.Sum([]byte("others"))})
+		other := Begin(t, s, resumable.Options{Length: int64(size), Expect: b3.Sum([]byte("others"))})
 		Append(t, s, other, p, 0, size/2)
-		_, err = s.Uploads().Append(ctx, upload.Capability{}, other.ID, int64(size/2), bytes.NewReader(p[size/2:]))
+		_, err = s.Uploads().Append(ctx, resumable.Capability{}, other.ID, int64(size/2), bytes.NewReader(p[size/2:]))
 		Want(t, err, status.BadDigest)
 		_, err = s.Uploads().Get(ctx, other.ID)
 		Want(t, err, status.Gone)
-		_, err = s.Uploads().Append(ctx, upload.Capability{}, other.ID, int64(size), idle{})
+		_, err = s.Uploads().Append(ctx, resumable.Capability{}, other.ID, int64(size), idle{})
 		Want(t, err, status.Gone)
 		WantUploads(t, s, 0, 0)
 	}
@@ -226,7 +226,7 @@ func testUploadRefuses(t *testing.T, s *store.Store) {
 func testUploadTwice(t *testing.T, s *store.Store) {
 	for n, size := range []int{1000, 3*b3.GroupSize + 1} {
 		p := Bytes(uint64(size), size)
-		o := upload.Options{Length: int64(size), Pin: true, Label: "twice"}
+		o := resumable.Options{Length: int64(size), Pin: true, Label: "twice"}
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		isNew := 0
@@ -234,7 +234,7 @@ func testUploadTwice(t *testing.T, s *store.Store) {
 			u := Begin(t, s, o)
 			Append(t, s, u, p, 0, size/3)
 			wg.Go(func() {
-				now, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, int64(size/3), bytes.NewReader(p[size/3:]))
+				now, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, int64(size/3), bytes.NewReader(p[size/3:]))
 				if err != nil || now.Root != b3.Sum(p) {
 					t.Errorf("%+v, %v", now, err)
 				}
@@ -287,17 +287,17 @@ func (g *gated) Read(p []byte) (int, error) {
 // Get returns the state.
 func testUploadOneWriter(t *testing.T, s *store.Store) {
 	p := Bytes(5, 3*b3.GroupSize)
-	u := Begin(t, s, upload.Options{Length: int64(len(p))})
+	u := Begin(t, s, resumable.Options{Length: int64(len(p))})
 	Append(t, s, u, p, 0, 1000)
 	g := &gated{make(chan struct{}), make(chan struct{}), bytes.NewReader(p[1000:])}
 	reached := g.reached
 	ended := make(chan error, 1)
 	go func() {
-		_, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, 1000, g)
+		_, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, 1000, g)
 		ended <- err
 	}()
 	<-reached
-	now, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, 1000, idle{})
+	now, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, 1000, idle{})
 	Want(t, err, status.Conflict)
 	if now.Offset != 1000 {
 		t.Errorf("beside an append: %+v", now)
@@ -318,7 +318,7 @@ func testUploadRemoved(t *testing.T, s *store.Store) {
 	before := s.Collector().Space().Used
 	for _, size := range []int{100, 5 * b3.GroupSize} {
 		p := Bytes(uint64(size), size)
-		u := Begin(t, s, upload.Options{Length: int64(size)})
+		u := Begin(t, s, resumable.Options{Length: int64(size)})
 		if used := s.Collector().Space().Used; used.Bytes < before.Bytes+int64(size) || used.Objects != before.Objects+1 {
 			t.Errorf("%+v is used beside an upload of %d bytes", used, size)
 		}
@@ -327,7 +327,7 @@ func testUploadRemoved(t *testing.T, s *store.Store) {
 			t.Fatal(err)
 		}
 		Want(t, s.Uploads().Remove(t.Context(), u.ID), status.Gone)
-		_, err := s.Uploads().Append(t.Context(), upload.Capability{}, u.ID, int64(size/2), idle{})
+		_, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, int64(size/2), idle{})
 		Want(t, err, status.Gone)
 	}
 	if used := s.Collector().Space().Used; used != before {

@@ -12,7 +12,7 @@ import (
 	"allium/protocols/status"
 	"allium/store/bucket/s3"
 	"allium/store/disk/damage"
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 )
 
@@ -71,7 +71,7 @@ type conn struct {
 	ctx    context.Context // of reads of objects; canceled by Close
 	stop   context.CancelFunc
 	bucket s3.Bucket
-	index  *index.Index
+	index  *tables.Index
 
 	joined     atomic.Bool   // the node is registered and may use the bucket
 	workSignal chan struct{} // holds one token when work should run now
@@ -88,7 +88,7 @@ func New(o Options) *Cloud {
 
 // Open determines the node's name and registers it in the bucket. When a node that
 // registered before cannot reach the bucket, Open succeeds and Serve registers it later.
-func (c *Cloud) Open(ctx context.Context, x *index.Index) error {
+func (c *Cloud) Open(ctx context.Context, x *tables.Index) error {
 	err := c.dial(ctx, x)
 	if err == nil {
 		err = c.chooseNode()
@@ -106,7 +106,7 @@ func (c *Cloud) Open(ctx context.Context, x *index.Index) error {
 }
 
 // dial creates the client. It sends nothing.
-func (c *conn) dial(ctx context.Context, x *index.Index) (err error) {
+func (c *conn) dial(ctx context.Context, x *tables.Index) (err error) {
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	c.index = x
 	c.bucket, err = s3.Open(c.cfg, c.meters)
@@ -114,7 +114,7 @@ func (c *conn) dial(ctx context.Context, x *index.Index) (err error) {
 }
 
 // Reopen replaces the index that Open was given.
-func (c *conn) Reopen(x *index.Index) { c.index = x }
+func (c *conn) Reopen(x *tables.Index) { c.index = x }
 
 // Close cancels reads of objects and closes the client.
 func (c *conn) Close() {

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"strings"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -15,14 +15,14 @@ import (
 	"allium/store/bucket/s3"
 	"allium/store/disk/damage"
 	"allium/store/disk/fsys"
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 )
 
 // Rejoin is Open for a rebuild of the index. The node keeps its name. When neither the
 // directory nor the configuration has the name, Rejoin takes the only one in the bucket.
 // Rejoin fails when it cannot reach the bucket.
-func (c *Cloud) Rejoin(ctx context.Context, x *index.Index) (node string, err error) {
+func (c *Cloud) Rejoin(ctx context.Context, x *tables.Index) (node string, err error) {
 	if err := c.dial(ctx, x); err != nil {
 		return "", err
 	}
@@ -71,7 +71,7 @@ func (s *segments) FetchSegments(ctx context.Context) (fetched int64, err error)
 		_, err := s.fs.Stat(s.segmentPath(num))
 		if err != nil {
 			if err := s.fetch(ctx, num, f); err != nil {
-				return fetched, fmt.Errorf("segment %s: %w", record.FileName(num), err)
+				return fetched, fmt.Errorf("segment %s: %w", codec.FileName(num), err)
 			}
 			fetched++
 		}
@@ -110,11 +110,11 @@ func (s *segments) FetchMissing(ctx context.Context) error {
 		if f := inBucket[num]; f != nil && err == nil {
 			if err = s.fetch(ctx, num, f); err == nil {
 				s.damage.Count.Corrected.Add(1)
-				s.log.Warn("a missing segment was fetched from the bucket", "segment", record.FileName(num))
+				s.log.Warn("a missing segment was fetched from the bucket", "segment", codec.FileName(num))
 				// If this write fails, the next change of the list writes it again.
 				_, _ = s.damage.Update(func(x *meta.Damage) bool {
 					if x.State != meta.DamageOpen || x.Kind != meta.DamageLog ||
-						x.File != fsys.DirSegments+"/"+record.FileName(num) || x.Reason != damage.SegmentMissing || x.Left > 0 {
+						x.File != fsys.DirSegments+"/"+codec.FileName(num) || x.Reason != damage.SegmentMissing || x.Left > 0 {
 						return false
 					}
 					x.State = meta.DamageRepaired
@@ -150,7 +150,7 @@ func (s *segments) list(ctx context.Context) (map[uint64]*bucketSegment, error) 
 }
 
 func (s *segments) segmentPath(num uint64) string {
-	return s.fs.PathJoin(s.dir, fsys.DirSegments, record.FileName(num))
+	return s.fs.PathJoin(s.dir, fsys.DirSegments, codec.FileName(num))
 }
 
 // bucketSegment is a segment in the bucket: one whole object, or parts that follow each
@@ -179,16 +179,16 @@ func (f *bucketSegment) end() int64 {
 	return f.ends[len(f.ends)-1]
 }
 
-func (f *bucketSegment) shipped() index.Shipped {
+func (f *bucketSegment) shipped() tables.Shipped {
 	if f.whole > 0 {
-		return index.Shipped{Whole: true, End: f.whole}
+		return tables.Shipped{Whole: true, End: f.whole}
 	}
-	return index.Shipped{End: f.end()}
+	return tables.Shipped{End: f.end()}
 }
 
 // fetch downloads a segment. Its file appears whole or not at all, and is durable.
 func (s *segments) fetch(ctx context.Context, num uint64, from *bucketSegment) error {
-	temp := s.fs.PathJoin(s.dir, fsys.DirTemp, record.FileName(num))
+	temp := s.fs.PathJoin(s.dir, fsys.DirTemp, codec.FileName(num))
 	err := fsys.Replace(s.fs, temp, s.segmentPath(num), func(f vfs.File) error { return s.copySegment(ctx, f, num, from) })
 	if err != nil {
 		return err

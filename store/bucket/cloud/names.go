@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
 	"allium/protocols/b3"
 )
@@ -44,7 +44,7 @@ func parseObjectKey(prefix, key string) (b3.Root, bool) {
 func (c *conn) segmentPrefix() string { return segmentsPrefix + c.node + "/" }
 
 // wholeKey returns the name of a whole segment in the bucket.
-func (c *conn) wholeKey(num uint64) string { return c.segmentPrefix() + record.FileName(num) }
+func (c *conn) wholeKey(num uint64) string { return c.segmentPrefix() + codec.FileName(num) }
 
 // partKey returns the name of the part of a segment that begins at off.
 func (c *conn) partKey(num uint64, off int64) string {
@@ -54,7 +54,7 @@ func (c *conn) partKey(num uint64, off int64) string {
 // parseSegmentKey is the inverse of wholeKey and partKey; off is -1 for a whole segment.
 func (c *conn) parseSegmentKey(key string) (num uint64, off int64, ok bool) {
 	name, part, isPart := strings.Cut(strings.TrimPrefix(key, c.segmentPrefix()), "+")
-	num, ok = record.ParseFileName(name)
+	num, ok = codec.ParseFileName(name)
 	if !ok || !isPart {
 		return num, -1, ok && key == c.wholeKey(num)
 	}

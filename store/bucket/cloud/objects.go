@@ -12,7 +12,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store/bucket/s3"
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 )
 
@@ -101,7 +101,7 @@ func (o *objects) putFile(ctx context.Context, key string, r io.ReaderAt, size i
 
 // Remove adds to b that the large object root is to be deleted from the bucket. In a shared
 // bucket it does nothing.
-func (o *objects) Remove(b *index.Batch, root b3.Root) error {
+func (o *objects) Remove(b *tables.Batch, root b3.Root) error {
 	if o.cfg.Shared {
 		return nil
 	}

@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"slices"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
 	"allium/protocols/status"
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 )
 
@@ -19,7 +19,7 @@ import (
 //
 // The segment that is being written is shipped in parts: each pass puts the bytes since the
 // last one as s/<node>/<num>.seg+<offset>. A sealed segment is put whole, as
-// s/<node>/<num>.seg, and its parts are deleted. If it has parts, [record.CheckSealed] must
+// s/<node>/<num>.seg, and its parts are deleted. If it has parts, [codec.CheckSealed] must
 // find it intact first. The index records how much of each segment is shipped.
 //
 // A segment that was retired from the log is deleted from the bucket only after the rest of
@@ -98,7 +98,7 @@ func (s *segments) ship(ctx context.Context, log Log) error {
 // shipOne ships one segment up to the watermark w. was is how much of it was shipped before.
 // end is the offset at which its last record ends, or 0 when that is unknown.
 func (s *segments) shipOne(
-	ctx context.Context, log Log, num uint64, w index.Position, was index.Shipped, end int64,
+	ctx context.Context, log Log, num uint64, w tables.Position, was tables.Shipped, end int64,
 ) error {
 	f, err := log.OpenFile(num)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,7 +119,7 @@ func (s *segments) shipOne(
 		return meta.ReadError(err)
 	}
 	if was.End > 0 {
-		found, err := record.CheckSealed(ctx, f, info.Size(), end, was)
+		found, err := codec.CheckSealed(ctx, f, info.Size(), end, was)
 		if err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func (s *segments) shipOne(
 	if err := s.bucket.Put(ctx, s.wholeKey(num), f, info.Size(), false); err != nil {
 		return err
 	}
-	if err := s.index.SetShipped(num, index.Shipped{Whole: true, End: info.Size()}, true); err != nil {
+	if err := s.index.SetShipped(num, tables.Shipped{Whole: true, End: info.Size()}, true); err != nil {
 		return err
 	}
 	return s.deleteParts(ctx, num)
@@ -145,14 +145,14 @@ func (s *segments) shipOne(
 
 // shipPart puts the bytes from was.End up to end as one part. It does nothing when there
 // are none.
-func (s *segments) shipPart(ctx context.Context, f io.ReaderAt, num uint64, was index.Shipped, end int64) error {
+func (s *segments) shipPart(ctx context.Context, f io.ReaderAt, num uint64, was tables.Shipped, end int64) error {
 	if end <= was.End {
 		return nil
 	}
-	now := index.Shipped{End: end, HasCRC: was.HasCRC || was.End == 0}
+	now := tables.Shipped{End: end, HasCRC: was.HasCRC || was.End == 0}
 	var err error
 	if now.HasCRC {
-		if now.CRC, err = record.Checksum(ctx, f, was.End, end, was.CRC); err != nil {
+		if now.CRC, err = codec.Checksum(ctx, f, was.End, end, was.CRC); err != nil {
 			return err
 		}
 	}

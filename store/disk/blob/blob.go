@@ -11,7 +11,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/store/disk/damage"
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 )
 
@@ -48,7 +48,7 @@ type Options struct {
 	FS     vfs.FS
 	Dir    string // the store's directory
 	Log    *slog.Logger
-	Index  *index.Index
+	Index  *tables.Index
 	Commit Log
 	Remote Remote // nil if the bytes are in obj/
 
@@ -69,7 +69,7 @@ type Files struct {
 	*removals
 	orphans *orphans
 	notes   *notes
-	index   *index.Index
+	index   *tables.Index
 }
 
 // New returns the files of a store. The caller calls Recover before other methods.

@@ -12,7 +12,7 @@ import (
 	"allium/protocols/b3"
 	"allium/store/disk/damage"
 	"allium/store/disk/fsys"
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 )
 
@@ -21,7 +21,7 @@ type dir struct {
 	fs         vfs.FS
 	root       string
 	logger     *slog.Logger
-	index      *index.Index
+	index      *tables.Index
 	space      func(need int64) error
 	quarantine *damage.Quarantine
 	prefix     string // of names in tmp/, unlike any other process's

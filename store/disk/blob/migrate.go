@@ -10,7 +10,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/store/arriving/partial"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/disk/fsys"
 	"allium/store/meta"
 )
@@ -105,9 +105,9 @@ func (d *downloads) migrate() (found bool, err error) {
 func (u *uploads) migrate() (found bool, err error) {
 	return u.index.EachOldUpload(func(id, v []byte) error {
 		err := errors.New("the key is malformed")
-		var rec upload.Record
-		if len(id) == len(upload.ID{}) {
-			rec, err = upload.Decode(upload.ID(id), v)
+		var rec resumable.Record
+		if len(id) == len(resumable.ID{}) {
+			rec, err = resumable.Decode(resumable.ID(id), v)
 		}
 		if err != nil {
 			u.quarantine.Note(meta.Damage{Kind: meta.DamageNote, State: meta.DamageOpen, File: fsys.DirIndex,
@@ -115,7 +115,7 @@ func (u *uploads) migrate() (found bool, err error) {
 					"the record of an upload cannot be read: %v", err)})
 			return nil
 		}
-		p := append(slices.Clone(rec.ID[:]), upload.Encode(rec)...)
+		p := append(slices.Clone(rec.ID[:]), resumable.Encode(rec)...)
 		return u.makeNote(u.uploadPath(rec.ID)+uploadSuffix, noteUpload, p, nil)
 	})
 }

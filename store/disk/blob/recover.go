@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"allium/protocols/b3"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/disk/fsys"
 	"allium/store/meta"
 )
@@ -42,12 +42,12 @@ func (f *Files) recoverParts(clean bool) error {
 	}
 	// Before format 3, files without a note were left by a crash and are no damage.
 	old := slices.Contains(names, fileUnnoted)
-	all, uploads := map[b3.Root]*partFiles{}, map[upload.ID]*partFiles{}
+	all, uploads := map[b3.Root]*partFiles{}, map[resumable.ID]*partFiles{}
 	for _, name := range names {
 		base, suffix, _ := strings.Cut(name, ".")
 		var x *partFiles
 		own := partSuffix
-		if id, ok := upload.ParseID(base); ok {
+		if id, ok := resumable.ParseID(base); ok {
 			x, own = getOrNew(uploads, id), uploadSuffix
 		} else if root, err := b3.Parse("b3:" + base); err == nil {
 			x = getOrNew(all, root)

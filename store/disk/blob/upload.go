@@ -11,7 +11,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/disk/fsys"
 	"allium/store/meta"
 )
@@ -26,29 +26,29 @@ const uploadSuffix = ".up"
 type uploads struct {
 	*notes
 	log   Log
-	found []upload.Record // found at the start; Uploads returns them once
+	found []resumable.Record // found at the start; Uploads returns them once
 
 	mu   sync.Mutex
-	seqs map[upload.ID]uint64 // numbers of the newer slots of the notes
+	seqs map[resumable.ID]uint64 // numbers of the newer slots of the notes
 }
 
 func newUploads(n *notes, log Log) *uploads {
-	return &uploads{notes: n, log: log, seqs: map[upload.ID]uint64{}}
+	return &uploads{notes: n, log: log, seqs: map[resumable.ID]uint64{}}
 }
 
 // Uploads returns the records of the uploads that the start found. It is called once.
-func (u *uploads) Uploads() ([]upload.Record, error) {
+func (u *uploads) Uploads() ([]resumable.Record, error) {
 	recs := u.found
 	u.found = nil
 	return recs, nil
 }
 
-func (u *uploads) uploadPath(id upload.ID) string { return u.path(fsys.DirPart, id.String()) }
+func (u *uploads) uploadPath(id resumable.ID) string { return u.path(fsys.DirPart, id.String()) }
 
 // OpenUpload opens the files of an upload. need is how many bytes the outboard must
 // have. It returns fs.ErrNotExist if the data is missing or short, which it adds to
 // the list of damage. It returns no_space if there is no space for more data.
-func (u *uploads) OpenUpload(rec upload.Record, need int64) (*meta.Staging, error) {
+func (u *uploads) OpenUpload(rec resumable.Record, need int64) (*meta.Staging, error) {
 	if rec.Offset < rec.Length {
 		if err := u.space(min(rec.Length-rec.Offset, 2*b3.GroupSize)); err != nil {
 			return nil, err
@@ -103,7 +103,7 @@ func (u *uploads) openGrowing(name string, need int64) (*stagedFile, error) {
 // NoteUpload syncs the bytes of an upload, and the first time their file name. Then it
 // writes the note durably, so that everything in the note is on disk. If rec is done,
 // it removes the files and keeps the note.
-func (u *uploads) NoteUpload(rec upload.Record, st *meta.Staging) error {
+func (u *uploads) NoteUpload(rec resumable.Record, st *meta.Staging) error {
 	if err := errors.Join(u.index.Failure(), u.log.Failure()); err != nil {
 		return err
 	}
@@ -129,11 +129,11 @@ func (u *uploads) NoteUpload(rec upload.Record, st *meta.Staging) error {
 
 // writeUpload writes the note of an upload, durably. It must not run twice at once for
 // one upload.
-func (u *uploads) writeUpload(rec upload.Record) error {
+func (u *uploads) writeUpload(rec resumable.Record) error {
 	u.mu.Lock()
 	seq, known := u.seqs[rec.ID]
 	u.mu.Unlock()
-	name, p := u.uploadPath(rec.ID)+uploadSuffix, append(rec.ID[:], upload.Encode(rec)...)
+	name, p := u.uploadPath(rec.ID)+uploadSuffix, append(rec.ID[:], resumable.Encode(rec)...)
 	var err error
 	if known {
 		seq++
@@ -154,17 +154,17 @@ func (u *uploads) writeUpload(rec upload.Record) error {
 
 // readUpload reads the note of an upload. ok is false if it is damaged; bad is the
 // number of damaged slots.
-func (u *uploads) readUpload(id upload.ID) (rec upload.Record, bad int, ok bool, err error) {
+func (u *uploads) readUpload(id resumable.ID) (rec resumable.Record, bad int, ok bool, err error) {
 	f, err := u.fs.Open(u.uploadPath(id) + uploadSuffix)
 	if err != nil {
 		return rec, 0, false, meta.ReadError(err)
 	}
 	defer f.Close() // only read
-	decode := func(p []byte) (upload.Record, error) {
-		if len(p) < len(id) || upload.ID(p[:len(id)]) != id {
-			return upload.Record{}, errors.New("the note is that of another upload")
+	decode := func(p []byte) (resumable.Record, error) {
+		if len(p) < len(id) || resumable.ID(p[:len(id)]) != id {
+			return resumable.Record{}, errors.New("the note is that of another upload")
 		}
-		return upload.Decode(id, p[len(id):])
+		return resumable.Decode(id, p[len(id):])
 	}
 	seq, p, bad, err := readSlots(noteUpload, f, func(p []byte) bool { _, err := decode(p); return err == nil })
 	if err != nil || p == nil {
@@ -177,7 +177,7 @@ func (u *uploads) readUpload(id upload.ID) (rec upload.Record, bad int, ok bool,
 
 // DropUpload removes the note of an upload and its files. After a crash, the next
 // start finishes the removal.
-func (u *uploads) DropUpload(id upload.ID) error {
+func (u *uploads) DropUpload(id resumable.ID) error {
 	if err := u.dropNote(u.uploadPath(id), uploadSuffix); err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (u *uploads) DropUpload(id upload.ID) error {
 // recoverUpload makes the files of an upload agree with its note. It moves bytes back
 // that a crash left in obj/ without a record. The damage of a lost upload stays open,
 // because only its client has the bytes.
-func (u *uploads) recoverUpload(id upload.ID, x partFiles, old bool) error {
+func (u *uploads) recoverUpload(id resumable.ID, x partFiles, old bool) error {
 	name := u.uploadPath(id)
 	if len(x.gone) > 0 {
 		u.recoverGone(name, uploadSuffix, x)
@@ -239,7 +239,7 @@ func (u *uploads) recoverUpload(id upload.ID, x partFiles, old bool) error {
 	if bad > 0 {
 		u.noteDamage(name+uploadSuffix, meta.Damage{Kind: meta.DamageNote, Reason: fmt.Sprintf(
 			"one of two copies of the note of an upload was damaged; the other says that %d bytes are stored", rec.Offset)})
-		if err := u.makeNote(name+uploadSuffix, noteUpload, append(slices.Clone(id[:]), upload.Encode(rec)...),
+		if err := u.makeNote(name+uploadSuffix, noteUpload, append(slices.Clone(id[:]), resumable.Encode(rec)...),
 			nil); err != nil {
 			return err
 		}
@@ -252,13 +252,13 @@ func (u *uploads) recoverUpload(id upload.ID, x partFiles, old bool) error {
 	return nil
 }
 
-func lostUpload(rec upload.Record) string {
+func lostUpload(rec resumable.Record) string {
 	return fmt.Sprintf("%d bytes of an upload were acknowledged, and its file is missing or shorter; send it again",
 		rec.Offset)
 }
 
 // quarantineUpload moves the files of an upload to quarantine/. The damage is open.
-func (u *uploads) quarantineUpload(id upload.ID, why meta.Damage) {
+func (u *uploads) quarantineUpload(id resumable.ID, why meta.Damage) {
 	delete(u.seqs, id) // mu is not needed before Serve
 	why.State = meta.DamageOpen
 	name := u.uploadPath(id)
@@ -268,7 +268,7 @@ func (u *uploads) quarantineUpload(id upload.ID, why meta.Damage) {
 // restoreUpload moves the bytes of an upload back from obj/ to part/ if a crash left
 // them there. It reports whether part/ has all acknowledged bytes. The outboard is not
 // needed.
-func (u *uploads) restoreUpload(rec upload.Record) (here bool, err error) {
+func (u *uploads) restoreUpload(rec resumable.Record) (here bool, err error) {
 	if rec.Offset == 0 {
 		return true, nil
 	}

@@ -2,14 +2,14 @@ package segment
 
 import (
 	"allium/protocols/b3"
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 	"allium/store/meta"
 )
 
 // objectBatch collects small objects for one commit. The queue's lock guards it until the
 // writer takes it.
 type objectBatch struct {
-	record.Builder
+	codec.Builder
 	roots    map[b3.Root]struct{} // of the records
 	reserved int64                // bytes reserved in the budget
 	pending  meta.Count           // what the totals count as pending

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"allium/protocols/b3"
-	"allium/store/disk/index"
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 )
 
@@ -54,15 +54,15 @@ func (c *change) size() int64 {
 	case changeMark, changeTouch, changeForgetRemovals, sealActive:
 		return 0
 	case retireSegment:
-		return record.RetiredSize
+		return codec.RetiredSize
 	case changeFile, moveFile, moveObject:
-		return record.EntrySize(c.entry)
+		return codec.EntrySize(c.entry)
 	case changePin, changeTarget, movePin:
-		return record.PinSize(c.pin) + record.TargetSize // of the pin that it replaces, whose target may stay
+		return codec.PinSize(c.pin) + codec.TargetSize // of the pin that it replaces, whose target may stay
 	case changeUnpin, moveUnpin:
-		return record.PinSize(c.pin) + record.TargetSize // a pin with a target leaves a record of its removal
+		return codec.PinSize(c.pin) + codec.TargetSize // a pin with a target leaves a record of its removal
 	}
-	return record.RecordHeaderSize
+	return codec.RecordHeaderSize
 }
 
 // changeBatch is a list of changes that are committed together.
@@ -77,11 +77,11 @@ func newChangeBatch() *changeBatch { return &changeBatch{ticket: newTicket()} }
 // plan is the work of one commit: the bytes for the log and the batch for the index.
 type plan struct {
 	log        *Log
-	indexBatch *index.Batch // reads its own writes when there are changes
+	indexBatch *tables.Batch // reads its own writes when there are changes
 	now        meta.Second
-	records    record.Builder // of the changes
-	objects    *objectBatch   // its records follow; nil for none
-	listBytes  int            // length of the list of segments with which records begins; 0 for none
+	records    codec.Builder // of the changes
+	objects    *objectBatch  // its records follow; nil for none
+	listBytes  int           // length of the list of segments with which records begins; 0 for none
 	retired    []uint64
 	durable    bool // the records are written and synced
 
@@ -96,8 +96,8 @@ type plan struct {
 func (s *Log) plan(f commitBatch) (*plan, error) {
 	p := &plan{log: s, now: s.clock.BeginCommit(), records: s.scratch}
 	p.records.Reset()
-	if s.active.f != nil && s.active.end == record.SegmentHeaderSize {
-		p.records.Segments(index.EncodeSegments(s.usage.logEnds()))
+	if s.active.f != nil && s.active.end == codec.SegmentHeaderSize {
+		p.records.Segments(tables.EncodeSegments(s.usage.logEnds()))
 		p.listBytes = p.records.Len()
 	}
 	if f.changes == nil {
@@ -125,7 +125,7 @@ func (s *Log) plan(f commitBatch) (*plan, error) {
 func (p *plan) planObjects(b *objectBatch) error {
 	s, live := p.log, int64(0)
 	at := p.nextOffset()
-	items := slices.SortedFunc(slices.Values(b.Records()), func(a, b record.Placed) int {
+	items := slices.SortedFunc(slices.Values(b.Records()), func(a, b codec.Placed) int {
 		return meta.CompareRoots(a.Root, b.Root)
 	})
 	roots := make([]b3.Root, len(items))
@@ -147,10 +147,10 @@ func (p *plan) planObjects(b *objectBatch) error {
 		}
 		e := meta.Entry{
 			Root: it.Root, Size: int64(it.Length), Seg: s.active.num,
-			Off: at + int64(it.Off) + record.RecordHeaderSize, Added: p.now,
+			Off: at + int64(it.Off) + codec.RecordHeaderSize, Added: p.now,
 		}
 		p.after = append(p.after, e)
-		live += record.EntrySize(e)
+		live += codec.EntrySize(e)
 		if err := p.indexBatch.ReplaceEntry(e); err != nil {
 			return err
 		}
@@ -186,13 +186,13 @@ func (p *plan) seal(number uint64) (parts [2][]byte, n int64) {
 // countOut subtracts e from the totals and from its segment.
 func (p *plan) countOut(e meta.Entry) {
 	p.before = append(p.before, e)
-	p.deltas = append(p.deltas, delta{seg: e.Seg, live: -record.EntrySize(e)})
+	p.deltas = append(p.deltas, delta{seg: e.Seg, live: -codec.EntrySize(e)})
 }
 
 // countIn adds e to the totals and to its segment.
 func (p *plan) countIn(e meta.Entry) {
 	p.after = append(p.after, e)
-	p.deltas = append(p.deltas, delta{seg: e.Seg, live: record.EntrySize(e)})
+	p.deltas = append(p.deltas, delta{seg: e.Seg, live: codec.EntrySize(e)})
 }
 
 // replaceEntry enters now in place of old.
@@ -260,7 +260,7 @@ func (p *plan) remove(c *change) (bool, error) {
 	}
 	p.records.Tombstone(old.Root)
 	p.countOut(old)
-	p.deltas = append(p.deltas, delta{seg: p.log.active.num, tomb: record.RecordHeaderSize})
+	p.deltas = append(p.deltas, delta{seg: p.log.active.num, tomb: codec.RecordHeaderSize})
 	return true, p.log.dropEntry(p.indexBatch, old)
 }
 
@@ -271,7 +271,7 @@ func (p *plan) setPin(c *change) (bool, error) {
 	}
 	pin := c.pin
 	if ok {
-		p.deltas = append(p.deltas, delta{seg: seg, live: -record.PinSize(old)})
+		p.deltas = append(p.deltas, delta{seg: seg, live: -codec.PinSize(old)})
 		pin = pin.Replace(old)
 	}
 	return true, p.writePin(pin)
@@ -282,7 +282,7 @@ func (p *plan) setTarget(c *change) (bool, error) {
 	if err != nil || !ok || pin.Released || !c.pin.Target.Replaces(pin.Target) {
 		return false, err
 	}
-	p.deltas = append(p.deltas, delta{seg: seg, live: -record.PinSize(pin)})
+	p.deltas = append(p.deltas, delta{seg: seg, live: -codec.PinSize(pin)})
 	pin.Target = c.pin.Target
 	return true, p.writePin(pin)
 }
@@ -290,7 +290,7 @@ func (p *plan) setTarget(c *change) (bool, error) {
 // writePin writes a pin in place of the one that the index has.
 func (p *plan) writePin(pin meta.Pin) error {
 	p.records.Pin(pin)
-	p.deltas = append(p.deltas, delta{seg: p.log.active.num, live: record.PinSize(pin)})
+	p.deltas = append(p.deltas, delta{seg: p.log.active.num, live: codec.PinSize(pin)})
 	return p.indexBatch.SetPin(pin, p.log.active.num)
 }
 
@@ -301,12 +301,12 @@ func (p *plan) dropPin(c *change) (bool, error) {
 	if err != nil || !ok || old.Released != c.pin.Released {
 		return false, err
 	}
-	p.deltas = append(p.deltas, delta{seg: seg, live: -record.PinSize(old)})
+	p.deltas = append(p.deltas, delta{seg: seg, live: -codec.PinSize(old)})
 	if !old.Released && old.Target.Seq > 0 {
 		return true, p.writePin(old.Release(c.now))
 	}
 	p.records.Unpin(c.pin.Root, c.pin.Label)
-	p.deltas = append(p.deltas, delta{seg: p.log.active.num, tomb: record.UnpinSize(c.pin.Label)})
+	p.deltas = append(p.deltas, delta{seg: p.log.active.num, tomb: codec.UnpinSize(c.pin.Label)})
 	return true, p.indexBatch.DropPin(c.pin.Root, c.pin.Label)
 }
 
@@ -332,7 +332,7 @@ func (p *plan) moveRecord(c *change) (bool, error) {
 		p.records.File(now)
 		return true, p.replaceEntry(old, now)
 	}
-	now.Off = p.nextOffset() + record.RecordHeaderSize
+	now.Off = p.nextOffset() + codec.RecordHeaderSize
 	p.records.Object(now, c.body)
 	return true, p.replaceEntry(old, now)
 }

@@ -3,7 +3,7 @@ package segment
 import (
 	"context"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
 	"allium/store/meta"
 )
@@ -23,17 +23,17 @@ func (s *Log) Check(ctx context.Context, num uint64) error {
 		return err
 	}
 	defer f.Close()
-	size, h, ok, head, err := record.ReadSegmentHeader(tolerantFile{f})
+	size, h, ok, head, err := codec.ReadSegmentHeader(tolerantFile{f})
 	if err != nil {
 		return err
 	}
 	d := meta.Damage{
 		Kind: meta.DamageLog, State: meta.DamageOpen, File: s.Name(num),
-		Length: record.SegmentHeaderSize, Reason: "the header of a segment is damaged",
+		Length: codec.SegmentHeaderSize, Reason: "the header of a segment is damaged",
 	}
 	if !ok {
-		if h, ok = record.MendSegmentHeader(head); !ok {
-			h, ok = record.SegmentHeaderFromRecord(tolerantFile{f})
+		if h, ok = codec.MendSegmentHeader(head); !ok {
+			h, ok = codec.SegmentHeaderFromRecord(tolerantFile{f})
 		}
 		if ok {
 			d.State = meta.DamageMended
@@ -46,7 +46,7 @@ func (s *Log) Check(ctx context.Context, num uint64) error {
 	if end == 0 || end > size {
 		end = size
 	}
-	sc := record.NewReader(tolerantFile{f}, h, h.Size(), h.LastBatch, end)
+	sc := codec.NewReader(tolerantFile{f}, h, h.Size(), h.LastBatch, end)
 	for n := 0; ; n++ {
 		_, body, _, err := sc.Next()
 		if err != nil {

@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 )
 
@@ -77,7 +77,7 @@ const (
 func (c *Compactor) Serve(ctx context.Context) {
 	wait := firstRetry
 	var again, idle <-chan time.Time
-	var then index.Position
+	var then tables.Position
 	for {
 		select {
 		case <-ctx.Done():
@@ -103,7 +103,7 @@ func (c *Compactor) Serve(ctx context.Context) {
 					return
 				}
 				c.log.Warn("cannot compact a segment; trying again",
-					"segment", record.FileName(num), "err", err, "in", wait)
+					"segment", codec.FileName(num), "err", err, "in", wait)
 				again = time.After(wait)
 				wait = min(2*wait, lastRetry)
 				break
@@ -170,7 +170,7 @@ func (c *Compactor) rescueSegment(ctx context.Context, num uint64) error {
 // sealIdleTail has the writer end the active segment if it has hardly grown since then. If
 // it is mostly garbage, it is compacted next. This moves less than the garbage, and the
 // moved records are not moved again until as much of their new segment is garbage.
-func (c *Compactor) sealIdleTail(then index.Position) {
+func (c *Compactor) sealIdleTail(then tables.Position) {
 	now := c.segments.usage.position()
 	if now.Seg == 0 || now.Seg != then.Seg || now.Off-then.Off > c.segments.segmentBytes/sealShare/sealShare {
 		return

@@ -7,7 +7,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/store/disk/fsys"
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 	"allium/store/meta"
 )
 
@@ -17,7 +17,7 @@ type segmentDir struct {
 	root string // path of the directory
 }
 
-func (d *segmentDir) path(num uint64) string { return d.fs.PathJoin(d.root, record.FileName(num)) }
+func (d *segmentDir) path(num uint64) string { return d.fs.PathJoin(d.root, codec.FileName(num)) }
 
 // List returns the numbers of the segment files, ascending.
 func (d *segmentDir) List() ([]uint64, error) {
@@ -27,7 +27,7 @@ func (d *segmentDir) List() ([]uint64, error) {
 	}
 	var nums []uint64
 	for _, name := range names {
-		if num, ok := record.ParseFileName(name); ok {
+		if num, ok := codec.ParseFileName(name); ok {
 			nums = append(nums, num)
 		}
 	}
@@ -36,7 +36,7 @@ func (d *segmentDir) List() ([]uint64, error) {
 }
 
 // Name returns the path of a segment's file relative to the store's directory.
-func (d *segmentDir) Name(num uint64) string { return fsys.DirSegments + "/" + record.FileName(num) }
+func (d *segmentDir) Name(num uint64) string { return fsys.DirSegments + "/" + codec.FileName(num) }
 
 // OpenFile opens the file of a segment for reading. The caller closes it.
 func (d *segmentDir) OpenFile(num uint64) (vfs.File, error) { return d.fs.Open(d.path(num)) }
@@ -53,7 +53,7 @@ func (d *segmentDir) writeNewEpoch(name string) error {
 	if err != nil {
 		return meta.ReadError(err)
 	}
-	if err = record.WriteSegmentHeader(f, record.SegmentHeader{Epoch: newEpoch()}); err == nil {
+	if err = codec.WriteSegmentHeader(f, codec.SegmentHeader{Epoch: newEpoch()}); err == nil {
 		err = f.SyncData()
 	}
 	if e := f.Close(); err == nil {
@@ -69,6 +69,6 @@ func (d *segmentDir) readSpare(name string) (size int64, ok bool, err error) {
 		return 0, false, meta.ReadError(err)
 	}
 	defer f.Close()
-	size, _, ok, _, err = record.ReadSegmentHeader(f)
+	size, _, ok, _, err = codec.ReadSegmentHeader(f)
 	return size, ok, err
 }

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
 	"allium/store/disk/fsys"
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -117,13 +117,13 @@ func (s *Log) roll(n int64) (final bool, err error) {
 		if f, epoch, err = s.create(num); err != nil {
 			return false, err
 		}
-		size = record.SegmentHeaderSize
+		size = codec.SegmentHeaderSize
 	}
 	if err := fsys.SyncDir(s.fs, s.root); err != nil {
 		_ = f.Close()
 		return true, err
 	}
-	s.activate(num, epoch, f, record.SegmentHeaderSize, size)
+	s.activate(num, epoch, f, codec.SegmentHeaderSize, size)
 	s.nextSeg++
 	return false, nil
 }
@@ -143,11 +143,11 @@ func (s *Log) StartSegment() error {
 		set = map[uint64]int64{}
 	}
 	set[s.active.num] = 0
-	return s.saveEnd(index.Position{Seg: s.active.num, Off: s.active.end}, set)
+	return s.saveEnd(tables.Position{Seg: s.active.num, Off: s.active.end}, set)
 }
 
 // saveEnd durably stores the end of the log and its segments in the index.
-func (s *Log) saveEnd(end index.Position, set map[uint64]int64) error {
+func (s *Log) saveEnd(end tables.Position, set map[uint64]int64) error {
 	b := s.index.NewBatch()
 	err := errors.Join(b.SetWatermark(end, s.batchNumber), b.SetSegments(set))
 	if err != nil {
@@ -171,11 +171,11 @@ func (s *Log) create(num uint64) (f vfs.File, epoch uint64, err error) {
 // writeHeader writes a segment header, which says where the log ends. Its random epoch
 // cannot be foreseen, so nothing that the file held before is taken for a record.
 func (s *Log) writeHeader(f vfs.File) (epoch uint64, err error) {
-	h := record.SegmentHeader{Epoch: newEpoch(), Before: s.lastEnd, LastBatch: s.batchNumber}
+	h := codec.SegmentHeader{Epoch: newEpoch(), Before: s.lastEnd, LastBatch: s.batchNumber}
 	if s.active.f != nil {
-		h.Before = index.Position{Seg: s.active.num, Off: s.active.end}
+		h.Before = tables.Position{Seg: s.active.num, Off: s.active.end}
 	}
-	return h.Epoch, record.WriteSegmentHeader(f, h)
+	return h.Epoch, codec.WriteSegmentHeader(f, h)
 }
 
 func newEpoch() uint64 {
@@ -202,7 +202,7 @@ func (s *Log) sealActive() {
 	}
 	if s.active.f != nil {
 		s.active.handle.release()
-		s.lastEnd = index.Position{Seg: s.active.num, Off: s.active.end}
+		s.lastEnd = tables.Position{Seg: s.active.num, Off: s.active.end}
 	}
 	s.active = activeSegment{}
 }

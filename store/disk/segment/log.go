@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -13,7 +13,7 @@ import (
 	"allium/protocols/b3"
 	"allium/store/disk/damage"
 	"allium/store/disk/fsys"
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 )
 
@@ -22,7 +22,7 @@ import (
 type Bucket interface {
 	// Remove adds to b that the bucket's copy of root is to be deleted, as the log removes
 	// root.
-	Remove(b *index.Batch, root b3.Root) error
+	Remove(b *tables.Batch, root b3.Root) error
 	// HasSegment reports whether the bucket has any part of segment num.
 	HasSegment(num uint64) (bool, error)
 }
@@ -33,7 +33,7 @@ type Options struct {
 	Dir    string // the store's directory
 	Log    *slog.Logger
 	Clock  *meta.Clock
-	Index  *index.Index
+	Index  *tables.Index
 	Totals *meta.Totals
 	Damage *damage.List
 	Bucket Bucket // nil when large objects are files on disk
@@ -61,7 +61,7 @@ type Log struct {
 
 	logger       *slog.Logger
 	clock        *meta.Clock
-	index        *index.Index
+	index        *tables.Index
 	checkSpace   func(need int64) error // fails with no_space when need bytes do not fit the disk
 	segmentBytes int64                  // size at which a segment is closed
 	bucket       Bucket                 // nil when large objects are files on disk
@@ -81,11 +81,11 @@ type Log struct {
 
 	// Only the writer uses these, after the log is open.
 	active      activeSegment
-	lastEnd     index.Position // where the log ends while no segment is active
-	batchNumber uint64         // of the last batch
-	nextSeg     uint64         // number of the next segment
-	unsynced    int64          // bytes written since the index was last synced
-	scratch     record.Builder // memory for the records of changes
+	lastEnd     tables.Position // where the log ends while no segment is active
+	batchNumber uint64          // of the last batch
+	nextSeg     uint64          // number of the next segment
+	unsynced    int64           // bytes written since the index was last synced
+	scratch     codec.Builder   // memory for the records of changes
 	zeros       zeroer
 }
 
@@ -138,14 +138,14 @@ func (s *Log) Recount() error {
 	err = s.index.Entries(b3.Root{}, func(e meta.Entry) bool {
 		s.recovered.Add(1)
 		s.totals.Add(e)
-		add(e.Seg, record.EntrySize(e))
+		add(e.Seg, codec.EntrySize(e))
 		return true
 	})
 	if err != nil {
 		return err
 	}
 	err = s.index.EachPin(func(p meta.Pin, seg uint64) error {
-		add(seg, record.PinSize(p))
+		add(seg, codec.PinSize(p))
 		return nil
 	})
 	s.usage.reset(segs)
@@ -185,7 +185,7 @@ func (s *Log) FinishOpen() error {
 		err = m.flush()
 	}
 	if err != nil {
-		return fmt.Errorf("bring the store to format %d: %w", record.Version, err)
+		return fmt.Errorf("bring the store to format %d: %w", codec.Version, err)
 	}
 	return s.index.SetLogComplete(true)
 }
@@ -214,10 +214,10 @@ func (s *Log) Usage() Usage { return s.usage.total() }
 // Nothing else may run meanwhile. It is for tests.
 func (s *Log) CheckUsage() error {
 	live := map[uint64]int64{}
-	err := s.index.EachEntry(func(e meta.Entry) error { live[e.Seg] += record.EntrySize(e); return nil })
+	err := s.index.EachEntry(func(e meta.Entry) error { live[e.Seg] += codec.EntrySize(e); return nil })
 	if err == nil {
 		err = s.index.EachPin(func(p meta.Pin, seg uint64) error {
-			live[seg] += record.PinSize(p)
+			live[seg] += codec.PinSize(p)
 			return nil
 		})
 	}
@@ -228,7 +228,7 @@ func (s *Log) CheckUsage() error {
 	for num, u := range segs {
 		if u.live != live[num] {
 			return fmt.Errorf("segment %s: %d bytes are counted as live, the index needs %d",
-				record.FileName(num), u.live, live[num])
+				codec.FileName(num), u.live, live[num])
 		}
 		sum += u.live + u.tombstones
 		delete(live, num)

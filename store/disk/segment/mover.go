@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"time"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -50,17 +50,17 @@ func (m *mover) scan() error {
 		return meta.ReadError(err)
 	}
 	defer f.Close()
-	size, h, ok, head, err := record.ReadSegmentHeader(f)
+	size, h, ok, head, err := codec.ReadSegmentHeader(f)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		if h, ok = record.MendSegmentHeader(head); !ok {
+		if h, ok = codec.MendSegmentHeader(head); !ok {
 			// moveMissed finds through the index what is needed.
 			return m.noteDamage(meta.Damage{Length: size, Reason: "the header of a segment is damaged"})
 		}
 	}
-	sc := record.NewReader(f, h, h.Size(), h.LastBatch, size)
+	sc := codec.NewReader(f, h, h.Size(), h.LastBatch, size)
 	for moved := int64(0); ; {
 		rec, body, off, err := sc.Next()
 		if err != nil {
@@ -88,7 +88,7 @@ func (m *mover) scan() error {
 
 // noteHoles reports the places that could not be read. moveMissed copies what the index
 // needs of them. Only removals are lost, which a rebuilt index might not know.
-func (m *mover) noteHoles(sc *record.Reader) error {
+func (m *mover) noteHoles(sc *codec.Reader) error {
 	for _, h := range sc.Holes {
 		if !h.Mended {
 			d := meta.Damage{Offset: h.Off, Length: h.Length, Reason: "no record can be read here"}
@@ -124,27 +124,27 @@ func (m *mover) throttle(n int64) error {
 }
 
 // moveRecord moves one record if it is needed.
-func (m *mover) moveRecord(rec record.Record, body []byte, at int64) error {
+func (m *mover) moveRecord(rec codec.Record, body []byte, at int64) error {
 	x := m.compactor.segments.index
 	switch rec.Kind {
-	case record.KindObject, record.KindFile:
+	case codec.KindObject, codec.KindFile:
 		e, ok, err := x.Get(rec.Root)
 		if err != nil || !ok || e.Seg != m.num || meta.Small(e.Size) && e.Off != at {
 			return err
 		}
-		if rec.Kind == record.KindFile {
+		if rec.Kind == codec.KindFile {
 			return m.add(&change{kind: moveFile, entry: e})
 		}
 		return m.moveObject(e, body)
-	case record.KindTombstone:
+	case codec.KindTombstone:
 		return m.add(&change{kind: moveTombstone, entry: meta.Entry{Root: rec.Root}})
-	case record.KindPin:
+	case codec.KindPin:
 		if p, ok := rec.Pin(body); ok {
 			return m.add(&change{kind: movePin, pin: p})
 		}
-	case record.KindUnpin:
+	case codec.KindUnpin:
 		if !meta.Checksummed(body) {
-			body, _ = record.MendBody(body)
+			body, _ = codec.MendBody(body)
 		}
 		label, ok := rec.Unpin(body)
 		if !ok {

@@ -8,7 +8,7 @@ import (
 
 	"allium/internal/limits"
 	"allium/protocols/b3"
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 	"allium/store/meta"
 )
 
@@ -98,7 +98,7 @@ func (q *queue) appendObject(root b3.Root, p []byte, deferred bool) (a appended)
 	}
 	b := q.current
 	if !b.has(root) {
-		n := record.RecordHeaderSize + len(p)
+		n := codec.RecordHeaderSize + len(p)
 		if b.Len()+n > q.maxBatch && b.Len() > 0 {
 			b.urgent = true
 			return appended{wait: b.ticket, retry: true, wakeWriter: true}

@@ -9,10 +9,10 @@ import (
 	"maps"
 	"slices"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
 	"allium/store/disk/damage"
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -34,8 +34,8 @@ type recovery struct {
 	progress   func()          // called after each segment; may be nil
 
 	ends      map[uint64]int64 // the segments of the log and their ends
-	watermark index.Position   // the log up to here is in the index
-	tailEnd   index.Position   // what FileTail says; zero when unknown
+	watermark tables.Position  // the log up to here is in the index
+	tailEnd   tables.Position  // what FileTail says; zero when unknown
 	scanned   []scannedSegment // ascending
 	onDisk    map[uint64]bool  // numbers of the segment files
 
@@ -45,9 +45,9 @@ type recovery struct {
 // scannedSegment is a segment whose records were read.
 type scannedSegment struct {
 	num    uint64
-	header record.SegmentHeader
+	header codec.SegmentHeader
 	minEnd int64 // lowest offset at which it can end
-	reader *record.Reader
+	reader *codec.Reader
 }
 
 // Recover brings the index up to the log and finds where to append. clean reports that the
@@ -77,7 +77,7 @@ func (s *Log) Recover(ctx context.Context, clean, indexIsNew bool, progress func
 			continue
 		}
 		if err := r.replaySegment(num); err != nil {
-			return fmt.Errorf("segment %s: %w", record.FileName(num), err)
+			return fmt.Errorf("segment %s: %w", codec.FileName(num), err)
 		}
 	}
 	if err := r.replay.flush(); err != nil {
@@ -152,7 +152,7 @@ func (r *recovery) replaySegment(num uint64) error {
 	if num == r.watermark.Seg && !r.indexIsNew {
 		at, number = max(at, r.watermark.Off), s.batchNumber
 	}
-	sc := record.NewReader(f, h, at, number, size)
+	sc := codec.NewReader(f, h, at, number, size)
 	for {
 		rec, body, off, err := sc.Next()
 		if err != nil {
@@ -161,7 +161,7 @@ func (r *recovery) replaySegment(num uint64) error {
 		if body == nil {
 			break
 		}
-		if err := r.replay.enter(rec, body, index.Position{Seg: num, Off: off}); err != nil {
+		if err := r.replay.enter(rec, body, tables.Position{Seg: num, Off: off}); err != nil {
 			return err
 		}
 		if n := s.recovered.Add(1); n%1024 == 0 && r.ctx.Err() != nil {
@@ -179,13 +179,13 @@ func (r *recovery) replaySegment(num uint64) error {
 // readHeader reads the header of a segment. It repairs a damaged header, or rebuilds it
 // from the first record, which contains the epoch too. ok is false when no record can be
 // read, and when the segment was only begun and nothing in it was acknowledged.
-func (r *recovery) readHeader(f io.ReaderAt, num uint64) (size int64, h record.SegmentHeader, ok bool, err error) {
-	size, h, ok, head, err := record.ReadSegmentHeader(f)
+func (r *recovery) readHeader(f io.ReaderAt, num uint64) (size int64, h codec.SegmentHeader, ok bool, err error) {
+	size, h, ok, head, err := codec.ReadSegmentHeader(f)
 	if err != nil || ok {
 		return size, h, ok, err
 	}
 	_, listed := r.ends[num]
-	blank, err := record.OnlyZerosFrom(f, 0, size)
+	blank, err := codec.OnlyZerosFrom(f, 0, size)
 	if err != nil {
 		return 0, h, false, err
 	}
@@ -193,16 +193,16 @@ func (r *recovery) readHeader(f io.ReaderAt, num uint64) (size int64, h record.S
 		return 0, h, false, r.removeEmpty(num)
 	}
 	d := meta.Damage{
-		Kind: meta.DamageLog, State: meta.DamageMended, File: r.s.Name(num), Length: record.SegmentHeaderSize,
+		Kind: meta.DamageLog, State: meta.DamageMended, File: r.s.Name(num), Length: codec.SegmentHeaderSize,
 		Reason: "the header of a segment is damaged; it was rebuilt from what is left",
 	}
-	if h, ok = record.MendSegmentHeader(head); !ok {
-		h, ok = record.SegmentHeaderFromRecord(f)
+	if h, ok = codec.MendSegmentHeader(head); !ok {
+		h, ok = codec.SegmentHeaderFromRecord(f)
 	}
 	switch {
 	case ok:
 		r.s.damage.Add(d)
-	case listed && r.ends[num] > 0 || size > record.SegmentHeaderSize && num <= r.watermark.Seg:
+	case listed && r.ends[num] > 0 || size > codec.SegmentHeaderSize && num <= r.watermark.Seg:
 		d.State, d.Length, d.Left = meta.DamageOpen, size, max(1, size)
 		d.Reason = "the header of a segment is damaged, and no record in it can be read"
 		if r.indexKnows(num) {
@@ -215,7 +215,7 @@ func (r *recovery) readHeader(f io.ReaderAt, num uint64) (size int64, h record.S
 		r.noteTorn(num, 0, size)
 		delete(r.onDisk, num)
 		return 0, h, false, r.s.quarantine(r.s.path(num))
-	case size > record.SegmentHeaderSize:
+	case size > codec.SegmentHeaderSize:
 		d.State, d.Length, d.Left = meta.DamageOpen, size, size
 		d.Reason = "a segment has no header and no readable first record"
 		r.s.damage.Add(d)
@@ -279,7 +279,7 @@ func (r *recovery) checkAll(nums []uint64) error {
 // checkSegment checks a segment of the log that should end at end.
 func (r *recovery) checkSegment(num uint64, end int64) error {
 	s := r.s
-	for _, p := range []index.Position{r.watermark, r.tailEnd} {
+	for _, p := range []tables.Position{r.watermark, r.tailEnd} {
 		if num == p.Seg {
 			end = max(end, p.Off)
 		}
@@ -325,7 +325,7 @@ func (r *recovery) wasScanned(num uint64) bool {
 // resume makes the segment at the end of the log the active one if only zeros follow the
 // last record. Otherwise later reads might take the bytes behind it for records, so the
 // next put begins a new segment.
-func (r *recovery) resume(end index.Position, clean bool) error {
+func (r *recovery) resume(end tables.Position, clean bool) error {
 	s := r.s
 	s.lastEnd = end
 	if !r.onDisk[end.Seg] {
@@ -335,12 +335,12 @@ func (r *recovery) resume(end index.Position, clean bool) error {
 	if err != nil {
 		return meta.ReadError(err)
 	}
-	size, h, ok, _, err := record.ReadSegmentHeader(f)
+	size, h, ok, _, err := codec.ReadSegmentHeader(f)
 	blank := clean && size >= end.Off
 	if n := len(r.scanned); !clean && n > 0 && r.scanned[n-1].num == end.Seg {
 		blank = !r.scanned[n-1].reader.Torn() && size >= end.Off && end.Off >= r.ends[end.Seg]
 	}
-	if err != nil || !ok || h.OldFormat || h.Format3 || !blank || end.Off < record.SegmentHeaderSize {
+	if err != nil || !ok || h.OldFormat || h.Format3 || !blank || end.Off < codec.SegmentHeaderSize {
 		_ = f.Close() // nothing was written
 		return err
 	}

@@ -2,13 +2,13 @@ package segment
 
 import (
 	"allium/protocols/b3"
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 )
 
 // dropEntry deletes e from the index. For a large object it adds the note that its files,
 // or its bytes in the bucket, are to be deleted.
-func (s *Log) dropEntry(b *index.Batch, e meta.Entry) error {
+func (s *Log) dropEntry(b *tables.Batch, e meta.Entry) error {
 	err := b.DropEntry(e.Root)
 	if err == nil && !meta.Small(e.Size) {
 		if err = s.addRemoval(b, e.Root); err == nil && s.bucket != nil {
@@ -19,7 +19,7 @@ func (s *Log) dropEntry(b *index.Batch, e meta.Entry) error {
 }
 
 // addRemoval adds to b the note that root's files are to be deleted.
-func (s *Log) addRemoval(b *index.Batch, root b3.Root) error {
+func (s *Log) addRemoval(b *tables.Batch, root b3.Root) error {
 	s.lastRemoval++
 	return b.SetFileRemoval(root, s.lastRemoval)
 }

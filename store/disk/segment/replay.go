@@ -5,11 +5,11 @@ import (
 	"io/fs"
 	"math"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
 	"allium/protocols/b3"
 	"allium/store/disk/fsys"
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 )
 
@@ -19,7 +19,7 @@ import (
 // damagedLabel.
 type replay struct {
 	s        *Log
-	batch    *index.Batch
+	batch    *tables.Batch
 	damaged  []damagedBody
 	unlisted int              // damaged bodies beyond maxDamagedBodies
 	listed   map[uint64]int64 // the segments of the last list that was read, less those retired since
@@ -28,9 +28,9 @@ type replay struct {
 
 // damagedBody is a record whose body is damaged.
 type damagedBody struct {
-	kind   record.Kind
+	kind   codec.Kind
 	root   b3.Root
-	at     index.Position
+	at     tables.Position
 	length int
 	mended bool
 	old    meta.Entry // what the index had before; its size is -1 for nothing
@@ -45,7 +45,7 @@ const (
 const damagedLabel = "damaged"
 
 // enter applies a record whose body is at that position.
-func (r *replay) enter(rec record.Record, body []byte, at index.Position) error {
+func (r *replay) enter(rec codec.Record, body []byte, at tables.Position) error {
 	if r.batch == nil {
 		r.batch = r.s.index.NewReadingBatch()
 	}
@@ -69,16 +69,16 @@ func (r *replay) flush() error {
 }
 
 // apply adds the effect of one record to the batch.
-func (r *replay) apply(rec record.Record, body []byte, at index.Position) error {
-	if rec.Kind != record.KindObject && rec.Kind != record.KindTombstone && !meta.Checksummed(body) {
-		whole, ok := record.MendBody(body)
+func (r *replay) apply(rec codec.Record, body []byte, at tables.Position) error {
+	if rec.Kind != codec.KindObject && rec.Kind != codec.KindTombstone && !meta.Checksummed(body) {
+		whole, ok := codec.MendBody(body)
 		r.noteDamaged(rec, at, ok)
 		if ok {
 			body = whole
 		}
 	}
 	switch rec.Kind {
-	case record.KindObject:
+	case codec.KindObject:
 		e := meta.Entry{
 			Root: rec.Root, Size: int64(rec.Length), Seg: at.Seg, Off: at.Off, Added: rec.Added,
 			Corrupt: b3.Sum(body) != rec.Root,
@@ -90,7 +90,7 @@ func (r *replay) apply(rec record.Record, body []byte, at index.Position) error 
 			}
 		}
 		return r.setEntry(e)
-	case record.KindFile:
+	case codec.KindFile:
 		e, ok := rec.File(body)
 		if !ok {
 			if e, ok = r.fileFromDisk(rec); !ok {
@@ -99,7 +99,7 @@ func (r *replay) apply(rec record.Record, body []byte, at index.Position) error 
 		}
 		e.Seg = at.Seg
 		return r.setEntry(e)
-	case record.KindTombstone:
+	case codec.KindTombstone:
 		e, ok, err := r.batch.Get(rec.Root)
 		if err != nil {
 			return err
@@ -108,7 +108,7 @@ func (r *replay) apply(rec record.Record, body []byte, at index.Position) error 
 			return r.s.addRemoval(r.batch, rec.Root)
 		}
 		return r.s.dropEntry(r.batch, e)
-	case record.KindPin:
+	case codec.KindPin:
 		p, ok := rec.Pin(body)
 		if !ok {
 			p = meta.Pin{
@@ -116,15 +116,15 @@ func (r *replay) apply(rec record.Record, body []byte, at index.Position) error 
 			}
 		}
 		return r.batch.SetPin(p, at.Seg)
-	case record.KindUnpin:
+	case codec.KindUnpin:
 		if label, ok := rec.Unpin(body); ok {
 			return r.batch.DropPin(rec.Root, label)
 		}
-	case record.KindSegments:
+	case codec.KindSegments:
 		if ends, ok := rec.Segments(body); ok {
 			r.listed = ends
 		}
-	case record.KindRetired:
+	case codec.KindRetired:
 		if num, ok := rec.Retired(body); ok {
 			r.noteRetired(num)
 		}
@@ -154,7 +154,7 @@ func (r *replay) setEntry(e meta.Entry) error {
 
 // fileFromDisk returns the entry of a large object whose record is damaged, with the size
 // of its file. ok is false when there is no such file.
-func (r *replay) fileFromDisk(rec record.Record) (e meta.Entry, ok bool) {
+func (r *replay) fileFromDisk(rec codec.Record) (e meta.Entry, ok bool) {
 	info, err := r.s.fs.Stat(r.s.largePath(rec.Root))
 	if err != nil || meta.Small(info.Size()) || info.Size() > b3.MaxSize {
 		return meta.Entry{}, false
@@ -163,7 +163,7 @@ func (r *replay) fileFromDisk(rec record.Record) (e meta.Entry, ok bool) {
 }
 
 // noteDamaged remembers a damaged body until reportDamaged knows whether it is needed.
-func (r *replay) noteDamaged(rec record.Record, at index.Position, mended bool) {
+func (r *replay) noteDamaged(rec codec.Record, at tables.Position, mended bool) {
 	if len(r.damaged) == maxDamagedBodies {
 		r.unlisted++
 		return
@@ -191,12 +191,12 @@ func (r *replay) undo(b damagedBody) error {
 	batch := r.s.index.NewBatch()
 	var err error
 	switch b.kind {
-	case record.KindPin:
+	case codec.KindPin:
 		r.s.repairs = append(r.s.repairs, &change{
 			kind: moveUnpin, pin: meta.Pin{Root: b.root, Label: damagedLabel}, segment: math.MaxUint64,
 		})
 		err = batch.DropPin(b.root, damagedLabel)
-	case record.KindObject:
+	case codec.KindObject:
 		if b.old.Size < 0 {
 			r.s.repairs = append(r.s.repairs, &change{
 				kind: moveTombstone, entry: meta.Entry{Root: b.root}, segment: math.MaxUint64,
@@ -220,7 +220,7 @@ func (r *replay) undo(b damagedBody) error {
 
 // reportDamaged reports the damaged bodies that the index, which is complete now, still
 // needs. It undoes those in the torn batch, which inTornBatch recognizes.
-func (r *replay) reportDamaged(inTornBatch func(index.Position) bool) error {
+func (r *replay) reportDamaged(inTornBatch func(tables.Position) bool) error {
 	for _, b := range r.damaged {
 		if !b.mended && inTornBatch(b.at) {
 			if err := r.undo(b); err != nil {
@@ -237,23 +237,23 @@ func (r *replay) reportDamaged(inTornBatch func(index.Position) bool) error {
 			r.s.damage.Add(d)
 			continue
 		}
-		if b.kind != record.KindSegments && b.kind != record.KindRetired {
+		if b.kind != codec.KindSegments && b.kind != codec.KindRetired {
 			d.Roots = []b3.Root{b.root}
 		}
 		switch b.kind {
-		case record.KindObject, record.KindFile:
+		case codec.KindObject, codec.KindFile:
 			e, ok, err := r.s.index.Get(b.root)
 			if err != nil {
 				return err
 			}
-			if ok && !e.Corrupt && (e.Seg != b.at.Seg || b.kind == record.KindObject) {
+			if ok && !e.Corrupt && (e.Seg != b.at.Seg || b.kind == codec.KindObject) {
 				continue // the index has another copy
 			}
-			if !ok && b.kind == record.KindObject {
+			if !ok && b.kind == codec.KindObject {
 				continue // the object was removed later
 			}
 			d.Reason = "the bytes of an object are damaged; it is not served until it is stored again"
-			if b.kind == record.KindFile {
+			if b.kind == codec.KindFile {
 				if ok {
 					d.State = meta.DamageMended
 					d.Reason = "the record of a large object is damaged; its size was taken from its file"
@@ -261,9 +261,9 @@ func (r *replay) reportDamaged(inTornBatch func(index.Position) bool) error {
 					d.Reason = "the record of a large object is damaged, and its file is missing"
 				}
 			}
-		case record.KindPin:
+		case codec.KindPin:
 			d.Reason = "the label of a pin is damaged; it now pins the object recursively as " + damagedLabel
-		case record.KindUnpin:
+		case codec.KindUnpin:
 			d.Reason = "the label of a dropped pin is damaged; the pin may be back"
 		default:
 			d.State, d.Reason = meta.DamageMended, "a list of segments is damaged; the next one replaces it"

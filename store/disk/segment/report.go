@@ -3,15 +3,15 @@ package segment
 import (
 	"slices"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 )
 
 // reportDamage reports what is damaged in the segments that were read, other than the torn
 // end of the last batch, and returns where the log ends.
-func (r *recovery) reportDamage() index.Position {
+func (r *recovery) reportDamage() tables.Position {
 	for i := range r.scanned {
 		r.scanned[i].minEnd = r.minEnd(i)
 	}
@@ -24,7 +24,7 @@ func (r *recovery) reportDamage() index.Position {
 				Kind: meta.DamageLog, State: meta.DamageOpen, File: r.s.Name(f.num),
 				Offset: h.Off, Length: h.Length, Left: h.Length, Reason: "no record can be read here",
 			}
-			inLastBatch := last && r.afterWatermark(index.Position{Seg: f.num, Off: h.Off}) &&
+			inLastBatch := last && r.afterWatermark(tables.Position{Seg: f.num, Off: h.Off}) &&
 				(f.header.OldFormat || h.Off >= sc.BatchStart) && h.Off >= f.minEnd
 			switch {
 			case h.Mended:
@@ -50,14 +50,14 @@ func (r *recovery) reportDamage() index.Position {
 			r.s.damage.Add(missing(sc.BatchEnd, "the last batch of a segment is incomplete, and others follow"))
 		}
 		r.ends[f.num] = max(sc.End, f.minEnd)
-		end = index.Position{Seg: f.num, Off: sc.End}
+		end = tables.Position{Seg: f.num, Off: sc.End}
 	}
 	return end
 }
 
 // inTornBatch reports whether the damaged body at that position is in the last batch of the
 // log, behind the watermark. As far as the store can tell, that batch was not acknowledged.
-func (r *recovery) inTornBatch(at index.Position) bool {
+func (r *recovery) inTornBatch(at tables.Position) bool {
 	for _, f := range slices.Backward(r.scanned) {
 		if f.reader.Records == 0 {
 			continue
@@ -74,7 +74,7 @@ func (r *recovery) inTornBatch(at index.Position) bool {
 
 // afterWatermark reports whether a position is behind what the index knew when the store
 // opened.
-func (r *recovery) afterWatermark(at index.Position) bool {
+func (r *recovery) afterWatermark(at tables.Position) bool {
 	return r.indexIsNew || at.Seg > r.watermark.Seg || at.Seg == r.watermark.Seg && at.Off >= r.watermark.Off
 }
 
@@ -102,5 +102,5 @@ func (r *recovery) minEnd(i int) (end int64) {
 func (r *recovery) noteTorn(num uint64, off, length int64) {
 	r.s.damage.Count.Torn.Add(1)
 	r.s.logger.Warn("the last batch of the log is incomplete, as after a crash; its readable records are kept",
-		"segment", record.FileName(num), "offset", off, "bytes", length)
+		"segment", codec.FileName(num), "offset", off, "bytes", length)
 }

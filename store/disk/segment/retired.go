@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
 	"allium/store/disk/damage"
 	"allium/store/meta"
@@ -33,7 +33,7 @@ func (r *recovery) removeRetiredFile(num uint64) error {
 	}
 	delete(r.onDisk, num)
 	unread := func(f scannedSegment) bool {
-		return f.num == num && slices.ContainsFunc(f.reader.Holes, func(h record.Hole) bool { return !h.Mended })
+		return f.num == num && slices.ContainsFunc(f.reader.Holes, func(h codec.Hole) bool { return !h.Mended })
 	}
 	if !s.damage.Names(s.Name(num)) && !slices.ContainsFunc(r.scanned, unread) {
 		return meta.WriteError("remove a retired segment", s.fs.Remove(s.path(num)))
@@ -47,7 +47,7 @@ func (s *Log) quarantineRetired(num uint64) error {
 	err := s.quarantine(s.path(num))
 	if errors.Is(err, damage.ErrQuarantineFull) {
 		s.logger.Warn("a damaged segment left the log, but its file cannot be moved to quarantine",
-			"segment", record.FileName(num), "err", err)
+			"segment", codec.FileName(num), "err", err)
 		return nil
 	}
 	return err

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"sync"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
 	"allium/store/disk/fsys"
 	"allium/store/meta"
@@ -90,7 +90,7 @@ func (s *Log) retireFile(num uint64, keep, damaged bool) error {
 	size := s.usage.get(num).size
 	name := s.path(num)
 	keep = keep && !s.spares.full() && s.fitsSpare(size)
-	spare := strings.TrimSuffix(name, record.FileSuffix) + spareSuffix
+	spare := strings.TrimSuffix(name, codec.FileSuffix) + spareSuffix
 	var err error
 	if damaged {
 		keep, err = false, s.quarantineRetired(num)

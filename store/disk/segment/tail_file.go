@@ -7,7 +7,7 @@ import (
 	"io"
 	"io/fs"
 
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -23,7 +23,7 @@ const (
 	tailSize = 3*8 + 4
 )
 
-func encodeTail(p []byte, end index.Position, batch uint64) []byte {
+func encodeTail(p []byte, end tables.Position, batch uint64) []byte {
 	p = binary.LittleEndian.AppendUint64(p, end.Seg)
 	p = binary.LittleEndian.AppendUint64(p, uint64(end.Off))
 	p = binary.LittleEndian.AppendUint64(p, batch)
@@ -32,32 +32,32 @@ func encodeTail(p []byte, end index.Position, batch uint64) []byte {
 
 // decodeTail reverses encodeTail. ok is false when p is not the whole file or its CRC is
 // wrong.
-func decodeTail(p []byte) (end index.Position, batch uint64, ok bool) {
+func decodeTail(p []byte) (end tables.Position, batch uint64, ok bool) {
 	if len(p) != tailSize || !meta.Checksummed(p) {
-		return index.Position{}, 0, false
+		return tables.Position{}, 0, false
 	}
-	end, batch, err := index.DecodeWatermark(p[:24])
+	end, batch, err := tables.DecodeWatermark(p[:24])
 	return end, batch, err == nil
 }
 
 // openTail opens or creates the file and returns the end of the log that it holds. end is
 // zero when the file is new, damaged or unreadable.
-func (s *Log) openTail() (end index.Position, err error) {
+func (s *Log) openTail() (end tables.Position, err error) {
 	name := s.fs.PathJoin(s.fs.PathDir(s.root), FileTail)
 	f, err := s.fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return index.Position{}, meta.WriteError("open "+FileTail, err)
+		return tables.Position{}, meta.WriteError("open "+FileTail, err)
 	}
 	if err != nil {
 		if f, err = s.fs.Create(name, vfs.WriteCategoryUnspecified); err != nil {
-			return index.Position{}, meta.WriteError("create "+FileTail, err)
+			return tables.Position{}, meta.WriteError("create "+FileTail, err)
 		}
 	}
 	s.tailFile.f = f
 	var p [tailSize]byte
 	if _, err := f.ReadAt(p[:], 0); err != nil && !errors.Is(err, io.EOF) {
 		s.logger.Warn("cannot read where the log ended; the log is used as it is", "file", FileTail, "err", err)
-		return index.Position{}, nil
+		return tables.Position{}, nil
 	}
 	end, _, _ = decodeTail(p[:])
 	return end, nil
@@ -71,7 +71,7 @@ type tailWriter struct {
 
 // write replaces the content of the file. An error is ignored: the next sync of the index
 // records the same.
-func (e *tailWriter) write(end index.Position, batch uint64) {
+func (e *tailWriter) write(end tables.Position, batch uint64) {
 	if e.f == nil {
 		return
 	}

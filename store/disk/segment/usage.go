@@ -4,7 +4,7 @@ import (
 	"maps"
 	"sync"
 
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 )
 
@@ -143,10 +143,10 @@ func (u *usageTable) tailWorthSealing() bool {
 }
 
 // position returns the end of the log. Seg is 0 when no segment is active.
-func (u *usageTable) position() index.Position {
+func (u *usageTable) position() tables.Position {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return index.Position{Seg: u.tail, Off: u.tailEnd}
+	return tables.Position{Seg: u.tail, Off: u.tailEnd}
 }
 
 // findOldest updates u.oldest. The caller holds mu.

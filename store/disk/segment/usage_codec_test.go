@@ -4,7 +4,7 @@ import (
 	"maps"
 	"testing"
 
-	"allium/store/disk/segment/record"
+	"allium/store/disk/segment/codec"
 
 	"allium/protocols/b3"
 	"allium/store/meta"
@@ -32,7 +32,7 @@ func FuzzTotals(f *testing.F) {
 func TestSegmentName(t *testing.T) {
 	t.Parallel()
 	for _, num := range []uint64{1, 255, 1<<64 - 1} {
-		if got, ok := record.ParseFileName(record.FileName(num)); !ok || got != num {
+		if got, ok := codec.ParseFileName(codec.FileName(num)); !ok || got != num {
 			t.Errorf("%d became %d, %t", num, got, ok)
 		}
 	}
@@ -40,7 +40,7 @@ func TestSegmentName(t *testing.T) {
 		"", ".seg", "1.seg", "0000000000000000.seg", "000000000000000G.seg", "00000000000000aB.seg",
 		"0000000000000001.seg.tmp", "+000000000000001.seg",
 	} {
-		if _, ok := record.ParseFileName(name); ok {
+		if _, ok := codec.ParseFileName(name); ok {
 			t.Errorf("%q is a segment", name)
 		}
 	}

@@ -3,7 +3,7 @@ package segment
 import (
 	"context"
 
-	"allium/store/disk/index"
+	"allium/store/disk/tables"
 	"allium/store/meta"
 )
 
@@ -108,7 +108,7 @@ func (s *Log) write(p *plan) (final bool, err error) {
 	}
 	s.active.end = at
 	s.zeros.noteCommit(n, at)
-	s.tailFile.write(index.Position{Seg: s.active.num, Off: at}, s.batchNumber)
+	s.tailFile.write(tables.Position{Seg: s.active.num, Off: at}, s.batchNumber)
 	s.unsynced += n
 	p.durable = true
 	return false, nil
@@ -117,7 +117,7 @@ func (s *Log) write(p *plan) (final bool, err error) {
 // enterIndex applies the index changes of p, the new watermark and the counters.
 func (s *Log) enterIndex(p *plan) error {
 	if p.durable {
-		if err := p.indexBatch.SetWatermark(index.Position{Seg: s.active.num, Off: s.active.end}, s.batchNumber); err != nil {
+		if err := p.indexBatch.SetWatermark(tables.Position{Seg: s.active.num, Off: s.active.end}, s.batchNumber); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,7 @@
 package memory
 
 import (
-	"allium/store/arriving/upload"
+	"allium/store/arriving/resumable"
 	"allium/store/meta"
 )
 
@@ -9,10 +9,10 @@ import (
 // their records.
 
 // Uploads implements the backend of a store.
-func (m *Backend) Uploads() ([]upload.Record, error) { return nil, nil }
+func (m *Backend) Uploads() ([]resumable.Record, error) { return nil, nil }
 
 // OpenUpload implements the backend of a store.
-func (m *Backend) OpenUpload(rec upload.Record, _ int64) (*meta.Staging, error) {
+func (m *Backend) OpenUpload(rec resumable.Record, _ int64) (*meta.Staging, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p, ok := m.incoming[rec.ID]
@@ -26,7 +26,7 @@ func (m *Backend) OpenUpload(rec upload.Record, _ int64) (*meta.Staging, error) 
 }
 
 // NoteUpload implements the backend of a store.
-func (m *Backend) NoteUpload(rec upload.Record, _ *meta.Staging) error {
+func (m *Backend) NoteUpload(rec resumable.Record, _ *meta.Staging) error {
 	if rec.Done {
 		return m.DropUpload(rec.ID)
 	}
@@ -34,7 +34,7 @@ func (m *Backend) NoteUpload(rec upload.Record, _ *meta.Staging) error {
 }
 
 // DropUpload implements the backend of a store.
-func (m *Backend) DropUpload(id upload.ID) error {
+func (m *Backend) DropUpload(id resumable.ID) error {
 	m.mu.Lock()
 	p, ok := m.incoming[id]
 	delete(m.incoming, id)
