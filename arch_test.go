@@ -391,7 +391,7 @@ func forbiddenEdge(pkg, own string) string {
 	return ""
 }
 
-// TestFloors holds the table of imports against the rules of floors and rooms.
+// TestFloors holds the table of imports against the rules of floors and rooms, and the names of packages apart.
 func TestFloors(t *testing.T) {
 	t.Parallel()
 	for pkg, edges := range layers {
@@ -400,6 +400,14 @@ func TestFloors(t *testing.T) {
 				t.Errorf("%s may not import %s: %s", pkg, own, why)
 			}
 		}
+	}
+	bases := map[string]string{}
+	for pkg := range layers {
+		base := path.Base(pkg)
+		if other := bases[base]; other != "" && base != "model" {
+			t.Errorf("%s and %s share a name", pkg, other)
+		}
+		bases[base] = pkg
 	}
 	for _, c := range [][2]string{
 		{"protocols/dht", "store"}, {"gateway/policy/audit", "gateway/exchange"}, {"store/gc", "resolver"},
