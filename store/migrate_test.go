@@ -251,7 +251,9 @@ func checkArchived2(t *testing.T, s *store.Store, half, empty, whole string) err
 	for id, want := range map[string]resumable.Info{
 		half:  {Offset: 3 * group / 2, Options: resumable.Options{Length: 3 * group, Label: "site", Pin: true}},
 		empty: {Options: resumable.Options{Length: 1000}},
-		whole: {Offset: group + 5, Options: resumable.Options{Length: group + 5, Expect: b3.Sum(w)}, Root: b3.Sum(w), New: true},
+		whole: {
+			Offset: group + 5, Options: resumable.Options{Length: group + 5, Expect: b3.Sum(w)}, Root: b3.Sum(w), New: true,
+		},
 	} {
 		now, err := s.Uploads().Get(t.Context(), id)
 		want.ID, want.Expires = id, now.Expires

@@ -172,7 +172,8 @@ func TestUploadLabel(t *testing.T) {
 	p := []byte("ten bytes!")
 	u := storetest.Begin(t, s, resumable.Options{Length: 10, Pin: true})
 	send := func(label string, at, to int) error {
-		_, err := s.Uploads().Append(t.Context(), resumable.Capability{Label: label}, u.ID, int64(at), bytes.NewReader(p[at:to]))
+		part := bytes.NewReader(p[at:to])
+		_, err := s.Uploads().Append(t.Context(), resumable.Capability{Label: label}, u.ID, int64(at), part)
 		return err
 	}
 	storetest.Want(t, send("full", 0, 5), status.Quota)

@@ -13,7 +13,8 @@ import (
 	"allium/internal/testkit"
 )
 
-// TestNpm: npm installs a package with a scope from a directory below an address. It writes the slash of the name as %2f.
+// TestNpm: npm installs a package with a scope from a directory below an address. It writes the slash of the name as
+// %2f.
 func TestNpm(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("npm"); err != nil {
@@ -58,8 +59,8 @@ func TestNpm(t *testing.T) {
 	}
 	key := run("package", "allium", "--home", home, "add", "-q", file)
 	sum := sha512.Sum512(packed)
-	write("registry/@scope/greeting", fmt.Sprintf(`{"name": "@scope/greeting", "dist-tags": {"latest": "1.0.0"}, "versions":
-		{"1.0.0": {"name": "@scope/greeting", "version": "1.0.0", "dist": {"tarball": %q, "integrity": "sha512-%s"}}}}`,
+	write("registry/@scope/greeting", fmt.Sprintf(`{"name": "@scope/greeting", "dist-tags": {"latest": "1.0.0"},
+		"versions": {"1.0.0": {"name": "@scope/greeting", "version": "1.0.0", "dist": {"tarball": %q, "integrity": "sha512-%s"}}}}`,
 		said.Gateway+"/o/"+key+"/"+file, base64.StdEncoding.EncodeToString(sum[:])))
 	registry := said.Gateway + "/b3/" + run("registry", "allium", "--home", home, "add", "-q", ".") + "/"
 

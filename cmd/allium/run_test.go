@@ -144,8 +144,8 @@ func (s *spoken) line(t *testing.T, prefix string) string {
 	return ""
 }
 
-// TestReadyExcept: a node whose only seed is away says which gate is shut and why, as /readyz does, and that it is ready
-// once the seed is there.
+// TestReadyExcept: a node whose only seed is away says which gate is shut and why, as /readyz does, and that it is
+// ready once the seed is there.
 func TestReadyExcept(t *testing.T) {
 	t.Parallel()
 	homes := [2]string{filepath.Join(t.TempDir(), "seed"), filepath.Join(t.TempDir(), "home")}

@@ -234,7 +234,8 @@ func testUploadTwice(t *testing.T, s *store.Store) {
 			u := Begin(t, s, o)
 			Append(t, s, u, p, 0, size/3)
 			wg.Go(func() {
-				now, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, int64(size/3), bytes.NewReader(p[size/3:]))
+				rest := bytes.NewReader(p[size/3:])
+				now, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, int64(size/3), rest)
 				if err != nil || now.Root != b3.Sum(p) {
 					t.Errorf("%+v, %v", now, err)
 				}

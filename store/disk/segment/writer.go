@@ -117,7 +117,8 @@ func (s *Log) write(p *plan) (final bool, err error) {
 // enterIndex applies the index changes of p, the new watermark and the counters.
 func (s *Log) enterIndex(p *plan) error {
 	if p.durable {
-		if err := p.indexBatch.SetWatermark(tables.Position{Seg: s.active.num, Off: s.active.end}, s.batchNumber); err != nil {
+		at := tables.Position{Seg: s.active.num, Off: s.active.end}
+		if err := p.indexBatch.SetWatermark(at, s.batchNumber); err != nil {
 			return err
 		}
 	}
