@@ -34,6 +34,7 @@ type manifestReader struct {
 	taken   int64 // bytes of held
 }
 
+// nodes returns functions that read with the context of the body, which ends when the content stalls.
 func (m *manifestReader) nodes() manifest.Nodes { return manifest.Nodes{Parts: m.part, Table: m.table} }
 
 // open opens a manifest. It returns ErrNotManifest for an object that is too large. The caller closes c.
