@@ -23,7 +23,8 @@ var metaphors = words("aloft ripe rota rotas lane lanes booking bookings doubted
 var metaphorsInNames = words("room rooms pace paces paced aheads turns followed")
 
 // riddle matches the begin of a doc comment that does not say what the thing is: "X is what …", "X is how long …".
-var riddle = regexp.MustCompile(`(?m)^\t?// \w+ (?:is|are) (?:what|who|how|where|which)\b.*`)
+var riddle = regexp.MustCompile(
+	`(?m)^\t?// (?:Package )?\w+(?: and \w+)? (?:is|are) (?:for |by )?(?:what|who|how|where|which)\b.*`)
 
 // TestRiddles holds riddles out of doc comments. A doc comment says what its thing does, or is.
 func TestRiddles(t *testing.T) {

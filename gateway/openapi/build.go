@@ -275,7 +275,7 @@ func JSON(endpoints []exchange.Endpoint, on exchange.Listeners) ([]byte, error) 
 	return b.Bytes(), err
 }
 
-// typeOfProblem and typeOfLine are what the document says of every error, and of
+// typeOfProblem is the type of every error in the document, and typeOfLine that of
 // the lines that any answer in lines may have.
 var (
 	typeOfProblem = reflect.TypeFor[api.Problem]()

@@ -167,7 +167,7 @@ func strays(env []string) (errs []error) {
 	return errs
 }
 
-// closeBy is by how many letters the length of a variable may differ from that of a key's.
+// closeBy is the number of letters by which the length of a variable may differ from that of a key's.
 const closeBy = 3
 
 // isKeyVariable reports whether a variable is written like that of a key, known or not.

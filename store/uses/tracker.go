@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// WriteAfter is by how many seconds a use must be later than the one on disk to be written.
+	// WriteAfter is the number of seconds by which a use must be later than the one on disk to be written.
 	WriteAfter = 60 * 60
 	// maxUnwritten bounds the uses that wait in RAM to be written. Further ones are dropped.
 	maxUnwritten = 16 << 10

@@ -250,8 +250,8 @@ func (p *object) notify() {
 	}
 }
 
-// useStep is by how many seconds the last use must have advanced before it alone is worth
-// a save.
+// useStep is the number of seconds by which the last use must have advanced before it alone is
+// worth a save.
 const useStep = 10
 
 // checkpoint saves what arrived, unless p is apart. It logs an error, and the next checkpoint

@@ -26,11 +26,11 @@ const (
 	wakeTicks = 9 // of the latest one
 	// awaitedTicks is the number of ticks in the time of a usual one while somebody waits for copies.
 	awaitedTicks = 12
-	// awaitedFor is for how long after a target was set there are so many.
+	// awaitedFor is the time after a target was set in which there are so many.
 	awaitedFor = 10 * time.Minute
 	// speedFor is the time for which the rate of the latest sends is used to estimate the next ones.
 	speedFor = 10 * time.Minute
-	// challengeTime and tellTime are how long a member has for an answer. A late one is busy.
+	// challengeTime and tellTime are the times that a member has for an answer. A late one is busy.
 	challengeTime = 10 * time.Second
 	awaitedTime   = time.Second           // if somebody waits for copies
 	proofTime     = 10 * time.Millisecond // more for each object

@@ -1,4 +1,4 @@
-// Package wire is what the members of a cluster ask each other about the copies of objects: the
+// Package wire carries the questions of the members of a cluster about copies of objects: the
 // application protocol 4 of a session (OAP1 §4). A member has another one prove its copies, tells it
 // targets and holders, and asks it for the lease of a copy too many.
 //
