@@ -60,7 +60,8 @@ func TestNpm(t *testing.T) {
 	key := run("package", "allium", "--home", home, "add", "-q", file)
 	sum := sha512.Sum512(packed)
 	write("registry/@scope/greeting", fmt.Sprintf(`{"name": "@scope/greeting", "dist-tags": {"latest": "1.0.0"},
-		"versions": {"1.0.0": {"name": "@scope/greeting", "version": "1.0.0", "dist": {"tarball": %q, "integrity": "sha512-%s"}}}}`,
+		"versions": {"1.0.0": {"name": "@scope/greeting", "version": "1.0.0",
+		"dist": {"tarball": %q, "integrity": "sha512-%s"}}}}`,
 		said.Gateway+"/o/"+key+"/"+file, base64.StdEncoding.EncodeToString(sum[:])))
 	registry := said.Gateway + "/b3/" + run("registry", "allium", "--home", home, "add", "-q", ".") + "/"
 
