@@ -155,7 +155,7 @@ func TestReadyExcept(t *testing.T) {
 			"--profile", "testnet", "--end-with-stdin", "--listen", listen, "--gateway", "",
 			"--admin", "127.0.0.1:0"}, more...)...))
 	}
-	seed := start(homes[0], "/ip4/127.0.0.1/tcp/0")
+	seed := start(homes[0], "/ip4/127.0.0.77/tcp/0") // its port stays free there, whatever other tests open
 	addr := seed.line(t, "listening on ")
 	seed.line(t, "ready")
 	seed.stop(t)
