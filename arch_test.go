@@ -355,8 +355,8 @@ var floors = [][]string{
 // sideBySide is the floor whose rooms never import each other.
 const sideBySide = 2
 
-// mayImportParent lists the packages that import the one that they lie in: a suite, a room of its own, a client.
-var mayImportParent = []string{"gateway/api/client", "gateway/api/client/namewatch", "store/cluster", "store/storetest"}
+// mayImportParent lists the packages that import the one that they lie in, of their own room: a suite and a client.
+var mayImportParent = []string{"gateway/api/client", "gateway/api/client/namewatch", "store/storetest"}
 
 // roomOf returns the room of a package and its floor, -1 for a package in no room.
 func roomOf(pkg string) (room string, floor int) {
@@ -384,8 +384,7 @@ func forbiddenEdge(pkg, own string) string {
 		return "it lies on a higher floor"
 	case room != below && floor == sideBySide && lower == sideBySide:
 		return "the rooms lie side by side; declare the interface that you need"
-	case strings.HasPrefix(pkg, own+"/") && !slices.Contains(mayImportParent, pkg) &&
-		(room != "store/cluster" || own != "store"):
+	case room == below && strings.HasPrefix(pkg, own+"/") && !slices.Contains(mayImportParent, pkg):
 		return "it is the package around this one"
 	}
 	return ""

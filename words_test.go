@@ -22,7 +22,7 @@ var metaphors = words("aloft ripe rota rotas lane lanes booking bookings doubted
 // metaphorsInNames are everyday words in a sentence, but riddles as a name.
 var metaphorsInNames = words("room rooms pace paces paced aheads turns followed")
 
-// riddle matches the begin of a doc comment that does not say what the thing is: "X is what …", "X is how long …".
+// riddle matches the beginning of a doc comment that does not say what the thing is: "X is what …", "X is how long …".
 var riddle = regexp.MustCompile(
 	`(?m)^\t?// (?:Package )?\w+(?: and \w+)? (?:is|are) (?:for |by )?(?:what|who|how|where|which)\b.*`)
 
@@ -32,20 +32,13 @@ func TestRiddles(t *testing.T) {
 		riddle.MatchString("// wait is the time that a caller waits.") {
 		t.Fatal("the pattern does not know a riddle")
 	}
-	err := fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "tools" || d.Name() != "." && d.Name()[0] == '.'):
-			return fs.SkipDir
-		case d.IsDir() || path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go"):
-			return nil
+	err := eachText(os.DirFS("."), func(name string, text []byte) error {
+		if path.Ext(name) == ".go" {
+			for _, at := range riddle.FindAllIndex(text, -1) {
+				t.Errorf("%s: %s", position(name, 1+strings.Count(string(text[:at[0]]), "\n")), text[at[0]:at[1]])
+			}
 		}
-		src, err := os.ReadFile(name)
-		for _, at := range riddle.FindAllIndex(src, -1) {
-			t.Errorf("%s:%d: %s", name, 1+strings.Count(string(src[:at[0]]), "\n"), src[at[0]:at[1]])
-		}
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +98,24 @@ func TestWordsBites(t *testing.T) {
 type metaphor struct{ where, name, word string }
 
 func metaphorsIn(tree fs.FS) (found []metaphor, err error) {
-	return found, fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+	return found, eachText(tree, func(name string, text []byte) error {
+		switch path.Ext(name) {
+		case ".go":
+			more, err := metaphorsInCode(name, text)
+			found = append(found, more...)
+			return err
+		case ".md", ".html", ".yml", ".mjs", ".json", ".txt":
+			for i, line := range strings.Split(string(text), "\n") {
+				found = append(found, metaphorsInText(position(name, i+1), line)...)
+			}
+		}
+		return nil
+	})
+}
+
+// eachText calls f for each file of the project but tests, what they read, and what is made or fetched.
+func eachText(tree fs.FS, f func(name string, text []byte) error) error {
+	return fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -119,17 +129,7 @@ func metaphorsIn(tree fs.FS) (found []metaphor, err error) {
 		if err != nil {
 			return err
 		}
-		switch path.Ext(name) {
-		case ".go":
-			more, err := metaphorsInCode(name, text)
-			found = append(found, more...)
-			return err
-		case ".md", ".html", ".yml", ".mjs", ".json", ".txt":
-			for i, line := range strings.Split(string(text), "\n") {
-				found = append(found, metaphorsInText(position(name, i+1), line)...)
-			}
-		}
-		return nil
+		return f(name, text)
 	})
 }
 

@@ -17,17 +17,30 @@ import (
 	homedir "allium/node/home"
 )
 
-// started is a node that was started with --json. It ends when its standard input does.
+// started is a node that a test reads and stops. It ends when its standard input does.
 type started struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	stdout io.Reader
-	said   *json.Decoder // what it says on standard output
+	said   *json.Decoder // what it says on standard output with --json
 	errs   bytes.Buffer  // standard error
 }
 
 // startJSON starts a node that ends with its standard input, and returns what it says when it is ready.
 func startJSON(t *testing.T, cmd *exec.Cmd) (*started, api.ID) {
+	t.Helper()
+	s := startPiped(t, cmd)
+	s.said = json.NewDecoder(s.stdout)
+	var id api.ID
+	if err := s.said.Decode(&id); err != nil {
+		_ = s.stdin.Close()
+		t.Fatalf("it said %v; %v: %s", err, cmd.Wait(), s.errs.String())
+	}
+	return s, id
+}
+
+// startPiped starts a node that ends with its standard input.
+func startPiped(t *testing.T, cmd *exec.Cmd) *started {
 	t.Helper()
 	s := &started{cmd: cmd}
 	cmd.Stderr = &s.errs
@@ -42,13 +55,7 @@ func startJSON(t *testing.T, cmd *exec.Cmd) (*started, api.ID) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.said = json.NewDecoder(s.stdout)
-	var id api.ID
-	if err := s.said.Decode(&id); err != nil {
-		_ = stdin.Close()
-		t.Fatalf("it said %v; %v: %s", err, cmd.Wait(), s.errs.String())
-	}
-	return s, id
+	return s
 }
 
 // stop ends the node.
@@ -108,28 +115,15 @@ func TestCommandBesideStart(t *testing.T) {
 
 // spoken is a node whose lines are read.
 type spoken struct {
-	started
+	*started
 	lines *bufio.Scanner
 }
 
 // startSpoken starts a node that ends with its standard input.
 func startSpoken(t *testing.T, cmd *exec.Cmd) *spoken {
 	t.Helper()
-	s := &spoken{started: started{cmd: cmd}}
-	cmd.Stderr = &s.errs
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	s.stdin, s.lines = stdin, bufio.NewScanner(stdout)
-	return s
+	s := startPiped(t, cmd)
+	return &spoken{s, bufio.NewScanner(s.stdout)}
 }
 
 // line waits for a line that begins with prefix, and returns the rest of it.
