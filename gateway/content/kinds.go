@@ -83,3 +83,15 @@ func kindOfType(contentType string) kind {
 	}
 	return kindFile
 }
+
+// page returns the query with which a file's URL leads to the page of the file, and "" for a web page, which is a page
+// itself.
+func (k kind) page() string {
+	if k == kindWebPage {
+		return ""
+	}
+	return "?view=" + viewPreview
+}
+
+// pageOf returns page of the kind of a file with that name.
+func pageOf(name string) string { return kindOfType(typeOf(name)).page() }

@@ -1,7 +1,6 @@
 package content
 
 import (
-	"fmt"
 	"html"
 	"html/template"
 	"io"
@@ -9,14 +8,10 @@ import (
 
 	"allium/gateway/exchange"
 	"allium/internal/limits"
-	"allium/protocols/manifest"
 )
 
-// maxThumbnail is the largest image that a gallery shows, in bytes. A larger one has an icon there.
-const maxThumbnail = 8 << 20
-
-// htmlListing writes a listing with the templates of pages.html. Its fields are the templates'
-// data.
+// htmlListing writes a listing: its entries by itself, and what stands around them with the templates of pages.html.
+// Its exported fields are the templates' data.
 type htmlListing struct {
 	pageTop
 	Directory bool
@@ -37,6 +32,7 @@ type htmlListing struct {
 
 	q      pageQuery
 	filter filter
+	line   []byte // of the latest entry
 }
 
 // listingQuery holds the parameters that the form of a listing sends again. Defaults are empty.
@@ -53,18 +49,6 @@ type pageChoice struct {
 type column struct {
 	pageChoice
 	Class, Aria string
-}
-
-// row is one entry of the listing.
-type row struct {
-	Name, Note, Size, Exact string
-	Icon, Kind              string
-	URL                     string // of the entry itself
-	Page                    string // URL of what shows the entry to people
-	Object, Address, Short  string // the URL of its bytes, and their address; empty for a link
-	Directory, File         bool
-	Look                    bool // Page is another page than the entry itself
-	Picture                 bool // a gallery shows the file
 }
 
 // newHTMLListing returns the listing of t. path is the path that the client asked for, in its spelling.
@@ -118,51 +102,6 @@ func (l *htmlListing) column(key, label, class string) column {
 		c.Aria, c.Label = "ascending", label+" ↑"
 	}
 	return c
-}
-
-func (l *htmlListing) entry(w io.Writer, e *manifest.Entry) error {
-	l.All++
-	if !l.filter.match(e.Name) {
-		return nil
-	}
-	l.Count++
-	k := kindOf(e)
-	r := row{Name: exchange.EscapeName(e.Name), URL: percentEncode(e.Name), Icon: k.Icon, Kind: k.Name}
-	r.Page = r.URL
-	switch e.Kind {
-	case manifest.Directory:
-		r.Directory = true
-		r.URL += "/"
-		r.Page = r.URL + "?view=" + viewGallery
-	case manifest.Link:
-		r.Note = "→ " + exchange.EscapeName(e.Target)
-	case manifest.File:
-		l.Bytes += e.Size
-		r.Size, r.Exact = limits.Bytes(e.Size).Human(), fmt.Sprintf("%d bytes", e.Size)
-		page := pageOf(e.Name)
-		r.File, r.Look, r.Page = true, page != "", r.URL+page
-		if e.Executable {
-			r.Note = "executable"
-		}
-		r.Picture = k == kindImage && e.Size <= maxThumbnail
-	}
-	if !e.Root.IsZero() {
-		r.Address, r.Short = e.Root.String(), e.Root.Hex()[:8]
-		r.Object = l.Prefix + "/o/" + r.Address
-	}
-	if l.Gallery {
-		return pageTemplates.ExecuteTemplate(w, "tile", r)
-	}
-	return pageTemplates.ExecuteTemplate(w, "row", r)
-}
-
-// pageOf returns the query with which a file's URL leads to the page of the file, and "" for a web page, which is a
-// page itself.
-func pageOf(name string) string {
-	if kindOfType(typeOf(name)) == kindWebPage {
-		return ""
-	}
-	return "?view=" + viewPreview
 }
 
 // Total returns the size of the files in the listing, in words.
