@@ -21,12 +21,13 @@ type collected struct {
 
 // collectedItem is one entry of collected.
 type collectedItem struct {
+	size int64  // as a listing shows it; 0 but for a file
 	at   uint32 // where it begins in text
 	kind uint8  // its kind as an index of kinds
 }
 
 // collectedItemBytes is the size of a collectedItem.
-const collectedItemBytes = 8
+const collectedItemBytes = 16
 
 // newCollected returns a collected for entries whose manifests have size bytes.
 func newCollected(size int) *collected {
@@ -58,7 +59,11 @@ func (c *collected) add(e *manifest.Entry) bool {
 		return false
 	}
 	kind, _ := slices.BinarySearch(kinds[:], kindOf(e).Name)
-	c.items = append(c.items, collectedItem{uint32(c.building.Len()), uint8(kind)})
+	item := collectedItem{at: uint32(c.building.Len()), kind: uint8(kind)}
+	if e.Kind == manifest.File {
+		item.size = e.Size
+	}
+	c.items = append(c.items, item)
 	c.building.Write(b)
 	c.building.WriteString(e.Name)
 	if e.Kind != manifest.Link {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"allium/internal/natural"
-	"allium/protocols/manifest"
 )
 
 // sort sorts entries as q asks: directories first, and those with the same size or kind in the natural order
@@ -21,8 +20,7 @@ func (c *collected) sort(q pageQuery) {
 		case sortKind:
 			by = cmp.Compare(x.kind, y.kind)
 		case sortSize:
-			a, b := c.entry(x), c.entry(y)
-			by = cmp.Compare(shownSize(&a), shownSize(&b))
+			by = cmp.Compare(x.size, y.size)
 		}
 		if by == 0 {
 			by = natural.Compare(c.name(x), c.name(y))
@@ -39,14 +37,6 @@ func rank(it collectedItem) int {
 		return 0
 	}
 	return 1
-}
-
-// shownSize returns the size that a listing shows: that of a file.
-func shownSize(e *manifest.Entry) int64 {
-	if e.Kind == manifest.File {
-		return e.Size
-	}
-	return 0
 }
 
 // filter matches names by a part of them, in any case. The zero filter matches all.

@@ -62,6 +62,8 @@ func NameProblem(name string) string {
 		return "the name is reserved"
 	case len(name) > MaxName:
 		return fmt.Sprintf("the name has %d bytes, the limit is %d", len(name), MaxName)
+	case plainASCII(name):
+		return ""
 	case !utf8.ValidString(name):
 		return "the name is not UTF-8"
 	case strings.ContainsAny(name, "/\x00"):
@@ -70,6 +72,16 @@ func NameProblem(name string) string {
 		return "the name is not in Unicode normal form C"
 	}
 	return ""
+}
+
+// plainASCII reports whether name is ASCII without "/" and NUL, as most names are: it needs no tables of Unicode.
+func plainASCII(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c == 0 || c == '/' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // targetProblem returns why target is no valid link target, or "". A valid target
