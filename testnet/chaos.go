@@ -62,7 +62,7 @@ func (n *Net) kill(ctx context.Context, nodes []int) (Said, error) {
 	for at, i := range nodes {
 		wg.Go(func() {
 			m := n.Members[i-1]
-			inside := n.o.Binary == ""
+			inside := n.o.program(i) == ""
 			errs[at] = m.kill(ctx, inside)
 			did[at] = m.Name + " was killed"
 			if inside {

@@ -86,6 +86,7 @@ func (m *Member) start(ctx context.Context, o Options, seeds []string) error {
 		at.listen = append(at.listen, listen)
 	}
 	at.gateway, at.admin = strings.TrimPrefix(before.Gateway, "http://"), strings.TrimPrefix(before.Admin, "http://")
+	o.Binary = o.program(m.Number)
 	r, err := launch(ctx, o, at)
 	if err != nil && before.ID != "" && strings.Contains(err.Error(), "address already in use") {
 		r, err = launch(ctx, o, place{home: m.Home, seeds: seeds})

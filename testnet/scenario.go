@@ -25,6 +25,7 @@ type Event struct {
 // PlayOptions describe how a scenario is played.
 type PlayOptions struct {
 	Binary string       // as in Options
+	Other  string       // as in Options
 	Seed   uint64       // replaces the file's seed unless 0
 	Log    *slog.Logger // as in Options
 	Report func(Event)  // is called with each step when it has ended, one at a time; may be nil
@@ -51,7 +52,9 @@ func Play(ctx context.Context, f *script.File, o PlayOptions) (err error) {
 		}
 		return err
 	}
-	net, err := Up(bounded, Options{N: f.Nodes, Cluster: f.Cluster, Binary: o.Binary, Seed: seed, Log: o.Log})
+	net, err := Up(bounded, Options{
+		N: f.Nodes, Cluster: f.Cluster, Binary: o.Binary, Other: o.Other, Seed: seed, Log: o.Log,
+	})
 	if err != nil {
 		return ended(fmt.Errorf("%s: %w", f.Name, err))
 	}

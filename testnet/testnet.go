@@ -51,6 +51,7 @@ import (
 type Options struct {
 	N       int          // nodes, 1 to 200
 	Binary  string       // the program of one process for each node; empty for all nodes in this process
+	Other   string       // the program of the nodes with even numbers, each in a process; empty for none
 	Seed    uint64       // of identities and generated content; 0 for new identities each time
 	Cluster bool         // the nodes have a common key, so that they keep copies for each other
 	Log     *slog.Logger // of nodes in this process; nil discards
@@ -59,6 +60,14 @@ type Options struct {
 
 	process *node.Process // shared by the nodes in this process
 	ring    []byte        // the common key of a cluster, as a file
+}
+
+// program returns the program of a node, or "" for a node in this process.
+func (o Options) program(number int) string {
+	if o.Other != "" && number%2 == 0 {
+		return o.Other
+	}
+	return o.Binary
 }
 
 // MaxNodes bounds a network. A node takes about 30 MiB of memory.

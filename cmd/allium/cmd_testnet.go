@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -57,6 +59,7 @@ soon as the nodes run. Everything else goes to standard error.`,
 		Example: `  allium testnet up
   allium testnet up -n 10 --processes
   allium testnet up -n 50 --seed 7 --no-demo
+  allium testnet up --other ./allium-of-last-month
   allium testnet up --record mishap.txt
   allium testnet up --dir ./photos --exit`,
 		Args: noArgs,
@@ -72,6 +75,7 @@ soon as the nodes run. Everything else goes to standard error.`,
 	fl.Uint64Var(&f.o.Seed, "seed", 0, "seed of the identities and of generated content (default: new ones each time)")
 	fl.BoolVar(&f.o.Cluster, "cluster", false, "give the nodes a common key, so that they keep copies for each other")
 	fl.BoolVar(&f.processes, "processes", false, "run each node in a process of its own")
+	otherFlag(cmd, &f.o.Other)
 	fl.StringVar(&f.dir, "dir", "", "directory to add (default: the sources of the Go distribution)")
 	fl.BoolVar(&f.noDemo, "no-demo", false, "leave the demonstration out")
 	fl.BoolVar(&f.exit, "exit", false, "end after the demonstration; the exit code is 0 only if all of it succeeded")
@@ -85,6 +89,9 @@ func (a *app) testnetUp(ctx context.Context, f upFlags) (err error) {
 		if f.dir, err = testnet.GoSource(ctx); err != nil {
 			return err
 		}
+	}
+	if f.o.Other, err = otherProgram(f.o.Other); err != nil {
+		return err
 	}
 	if f.processes {
 		if f.o.Binary, err = testnet.Self(); err != nil {
@@ -254,6 +261,24 @@ run, then removes the directory.`,
 // netFlag defines the flag that names a running network.
 func netFlag(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "net", "", "directory of the network (default: that of the only one that runs)")
+}
+
+// otherFlag defines the flag that names the program of every second node.
+func otherFlag(cmd *cobra.Command, program *string) {
+	cmd.Flags().StringVar(program, "other", "",
+		"program of the nodes with even numbers, such as another version of allium (default: this one)")
+}
+
+// otherProgram returns the path of the program that --other names, before any node starts.
+func otherProgram(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", failure.NewUsage("name a program that runs", "--other: %v", err)
+	}
+	return filepath.Abs(path)
 }
 
 // remote connects to the network in dir, or to the only one that runs.

@@ -30,9 +30,13 @@ expects something waits for it. A failure names the file, the line and what was
 seen, and shows the state of the network. The exit code is that of the first
 failure.`,
 		Example: `  allium testnet scenario testnet/testdata/*.txt
-  allium testnet scenario mishap.txt --processes -v`,
+  allium testnet scenario mishap.txt --processes -v
+  allium testnet scenario testnet/testdata/*.txt --other ./allium-of-last-month`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, names []string) (err error) {
+			if o.Other, err = otherProgram(o.Other); err != nil {
+				return err
+			}
 			if processes {
 				if o.Binary, err = testnet.Self(); err != nil {
 					return err
@@ -67,6 +71,7 @@ failure.`,
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&processes, "processes", false, "run each node in a process of its own")
+	otherFlag(cmd, &o.Other)
 	fl.BoolVarP(&verbose, "verbose", "v", false, "show each step and its result")
 	fl.Uint64Var(&o.Seed, "seed", 0, "seed of identities and content (default: that of the file)")
 	fl.StringVar(&recording, "record", "", "file for the scenario with what was seen (default: none)")
