@@ -49,7 +49,7 @@ func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
 	if !g.example.IsZero() {
 		example = target{root: g.example}.url(true)
 	}
-	err := pageTemplates.ExecuteTemplate(&out, "landing", struct {
+	err := pageTemplates().ExecuteTemplate(&out, "landing", struct {
 		exchange.Frame
 		Ready   bool
 		Waiting []api.Gate

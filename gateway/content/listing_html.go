@@ -74,8 +74,8 @@ func newHTMLListing(t target, path string, q pageQuery, f exchange.Frame, s shar
 	return l
 }
 
-func (l *htmlListing) head(w io.Writer) error { return pageTemplates.ExecuteTemplate(w, "head", l) }
-func (l *htmlListing) foot(w io.Writer) error { return pageTemplates.ExecuteTemplate(w, "foot", l) }
+func (l *htmlListing) head(w io.Writer) error { return pageTemplates().ExecuteTemplate(w, "head", l) }
+func (l *htmlListing) foot(w io.Writer) error { return pageTemplates().ExecuteTemplate(w, "foot", l) }
 
 func (l *htmlListing) begin(w io.Writer, o order) error {
 	l.Sorted, l.Busy = o == asAsked, o == tooBusy
@@ -84,7 +84,7 @@ func (l *htmlListing) begin(w io.Writer, o order) error {
 	} {
 		l.Columns = append(l.Columns, l.column(c.key, c.label, c.class))
 	}
-	return pageTemplates.ExecuteTemplate(w, "begin", l)
+	return pageTemplates().ExecuteTemplate(w, "begin", l)
 }
 
 // column returns a column whose button sorts by it, or reverses the order if the listing is sorted by it.

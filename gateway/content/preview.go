@@ -138,7 +138,7 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 	return b.writePage(r, coding, func(to *output) error {
 		var failed error
 		p.Lines = linesOf(b.ctx, c, shown, &failed)
-		err := pageTemplates.ExecuteTemplate(to, "preview", p)
+		err := pageTemplates().ExecuteTemplate(to, "preview", p)
 		return cmp.Or(failed, err)
 	})
 }

@@ -3,6 +3,7 @@ package content
 import (
 	_ "embed"
 	"html/template"
+	"sync"
 
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
@@ -12,8 +13,10 @@ import (
 //go:embed pages.html
 var pagesSource string
 
-// pageTemplates are the templates of the pages here, with those that all pages share.
-var pageTemplates = template.Must(template.Must(exchange.PageTemplates.Clone()).Parse(pagesSource))
+// pageTemplates returns the templates of the pages here, with those that all pages share.
+var pageTemplates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.Must(exchange.PageTemplates().Clone()).Parse(pagesSource))
+})
 
 // pageVersion changes when the templates, the style or the form of a listing's entries change. ETags of pages depend
 // on it.

@@ -26,7 +26,7 @@ func WantsPage(r *http.Request) bool {
 // problemPage renders a problem as a page.
 func (w *Response) problemPage(p api.Problem) ([]byte, error) {
 	var out bytes.Buffer
-	err := PageTemplates.ExecuteTemplate(&out, "problem", struct {
+	err := PageTemplates().ExecuteTemplate(&out, "problem", struct {
 		Frame
 		api.Problem
 		Request string

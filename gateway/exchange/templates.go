@@ -5,6 +5,7 @@ import (
 	_ "embed" // the pages and their style
 	"encoding/base64"
 	"html/template"
+	"sync"
 
 	"allium/protocols/b3"
 )
@@ -15,9 +16,11 @@ var pagesSource string
 //go:embed pages.css
 var styleSource string
 
-// PageTemplates are the templates of all HTML pages: head, row, foot, landing, upload and
-// problem.
-var PageTemplates = template.Must(template.New("pages").Parse(pagesSource))
+// PageTemplates returns the templates that all HTML pages share, and those of the pages for uploads and problems. They
+// are parsed for the first page: most commands show none.
+var PageTemplates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("pages").Parse(pagesSource))
+})
 
 // PageStyle is the style sheet of all pages. PagePolicy names its hash, so browsers apply no
 // other style, whatever a file name contains.

@@ -15,7 +15,7 @@ func (g *Handlers) page(w *exchange.Response, r *http.Request) error {
 		return err
 	}
 	var out bytes.Buffer
-	if err := exchange.PageTemplates.ExecuteTemplate(&out, "upload", w.Frame()); err != nil {
+	if err := exchange.PageTemplates().ExecuteTemplate(&out, "upload", w.Frame()); err != nil {
 		return fmt.Errorf("render the page of uploads: %w", err)
 	}
 	h := w.Header()
