@@ -198,7 +198,7 @@ var layers = map[string][]string{
 		"gateway/openapi", "gateway/policy", "gateway/server", "gateway/upload",
 	},
 	"gateway/admin":                {"gateway/api", "gateway/exchange", "protocols/address", "protocols/capability"},
-	"gateway/api":                  {"protocols/answer"},
+	"gateway/api":                  {"protocols/address", "protocols/answer", "protocols/capability"},
 	"gateway/api/client":           {"gateway/api"},
 	"gateway/api/client/namewatch": {"gateway/api", "gateway/api/client"},
 	"gateway/certs":                {},

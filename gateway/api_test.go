@@ -136,7 +136,7 @@ func TestRoundTrip(t *testing.T) {
 		}},
 		{"why lookup " + key, fakeLookup, func() (any, error) { return first(c.Why(ctx, key)) }},
 		{
-			"resolve " + key + " {Limit:7 Region:eu MinFreshness:1m30s MaxStale:0s Fresh:false All:false}", fakeResolved,
+			"resolve " + key + " {Limit:7 Region:eu MinFreshness:1m30s Fresh:false MaxStale:0s All:false}", fakeResolved,
 			func() (any, error) {
 				return first(c.Resolve(ctx, key, api.Query{Limit: 7, Region: "eu", MinFreshness: 90 * time.Second}))
 			},

@@ -118,7 +118,7 @@ func TestEveryOperation(t *testing.T) {
 // for browsers, and no operation of the API is missing here.
 func TestClientCovers(t *testing.T) {
 	t.Parallel()
-	node, admin, gateway := reflect.TypeFor[*client.Client](), reflect.TypeFor[client.Admin](),
+	node, admin, gateway := reflect.TypeFor[*client.Client](), reflect.TypeFor[api.Admin](),
 		reflect.TypeFor[*verified.Gateway]()
 	type method struct {
 		Of   reflect.Type

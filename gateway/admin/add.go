@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"net/http"
+	"reflect"
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
@@ -15,26 +16,21 @@ func (g *Handlers) addEndpoint() exchange.Endpoint {
 		ID: "Add", Path: "add", Methods: exchange.Posting, Op: capability.Put,
 		Doc: "Stores a tar stream and adds each entry at its top level. Entries may come in any order; of several " +
 			"with one path the last counts.",
-		Params: []exchange.Param{
-			exchange.FlagParam("no_pin", "pins nothing, so the cache may evict what was added"), exchange.LabelParam,
-			rfParam, ecParam, exchange.BadEntryParam,
-			exchange.FlagParam("ordered", "the entries are in the order of a directory and none comes twice; "+
-				"they are added while they arrive, and a bad one is refused at once"),
-		},
+		Params:  exchange.ParamsOf(reflect.TypeFor[api.AddOptions]()),
 		Headers: []string{api.HeaderRoots},
 		Body:    []exchange.Payload{{Media: exchange.MediaTar}},
-		Answers: lineAnswers[api.Added, struct{}]("what was added, each once it is durable"),
-		Serve:   withLabel(g.apiAdd),
+		Answers: linesOf[api.Added, struct{}]("what was added, each once it is durable"),
+		Serve:   g.apiAdd,
 	}
 }
 
 // apiAdd stores a tar while it arrives, and sends results at the same time. It sends the header
 // at once, so that a client that still waits for its own input notices when the node stops.
 func (g *Handlers) apiAdd(w *exchange.Response, r *http.Request, in exchange.Input) error {
-	o := api.AddOptions{
-		NoPin: in.Query.Flag("no_pin"), Label: in.Query.Text("label"), Target: targetOf(in.Query),
-		OnBadEntry: api.OnBadEntry(in.Query.Text("on_bad_entry")), Ordered: in.Query.Flag("ordered"),
-		Count: w.LimitFiles(),
+	setLabel(w, &in)
+	o := api.AddOptions{Count: w.LimitFiles()}
+	if err := in.Query.Decode(&o); err != nil {
+		return err
 	}
 	if !o.NoPin {
 		if err := w.Authorize(r, capability.Request{Op: capability.Pin, Label: o.Label, Bytes: -1}); err != nil {

@@ -10,16 +10,10 @@ import (
 	"allium/protocols/status"
 )
 
-// askParam names peers that a verb asks before others.
-var askParam = exchange.Param{
-	Name: "ask", Doc: "peers to ask first: IDs, or multiaddrs with /p2p/ID, separated by commas; over TCP this needs a " +
-		"capability that allows connect",
-}
-
 // asking returns the node, which asks the peers that the request names before others. That makes the
 // node dial addresses that the request chose. So it takes the Unix socket, or a capability for connect.
 func (g *Handlers) asking(w *exchange.Response, r *http.Request, in exchange.Input) (api.Node, error) {
-	text := in.Query.Text(askParam.Name)
+	text := in.Query.Text("ask")
 	if text == "" {
 		return g.node, nil
 	}

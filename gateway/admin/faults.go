@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"net/http"
 
 	"allium/gateway/api"
@@ -9,17 +8,6 @@ import (
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
-
-func (g *Handlers) faultsEndpoint() exchange.Endpoint {
-	return exchange.Endpoint{
-		ID: "Faults", Path: "faults", Methods: exchange.Getting,
-		Doc:     "Returns the faults that a node of a testnet injects.",
-		Answers: exchange.JSONReplies[api.Faults]("the faults"),
-		Serve: serveValue(g, func(ctx context.Context, n api.Node, _ exchange.Params) (api.Faults, error) {
-			return n.Faults(ctx)
-		}),
-	}
-}
 
 func (g *Handlers) setFaultsEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
@@ -33,7 +21,8 @@ func (g *Handlers) setFaultsEndpoint() exchange.Endpoint {
 // apiSetFaults replaces the faults that the node injects. It refuses an empty body and unknown
 // members, because a misspelt fault would leave the node healthy unnoticed.
 func (g *Handlers) apiSetFaults(w *exchange.Response, r *http.Request, _ exchange.Input) error {
-	raw, f, err := exchange.ReadJSON[api.Faults](g.bodies, w, r)
+	var f api.Faults
+	raw, err := g.bodies.ReadJSON(w, r, &f)
 	if err != nil {
 		return err
 	}

@@ -2,42 +2,21 @@ package admin
 
 import (
 	"net/http"
+	"reflect"
 	"slices"
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
 )
 
-func (g *Handlers) resolveEndpoint() exchange.Endpoint {
-	return exchange.Endpoint{
-		ID: "Resolve", Path: "resolve", Methods: exchange.Getting,
-		Doc:     "Finds the object that a key names and its providers, the best first.",
-		Params:  slices.Concat([]exchange.Param{exchange.KeyParam}, exchange.NameParams),
-		Answers: exchange.JSONReplies[api.Resolved]("the object and its providers"), Serve: g.apiResolve,
-	}
-}
-
-// apiResolve finds an object and its providers.
-func (g *Handlers) apiResolve(w *exchange.Response, r *http.Request, in exchange.Input) error {
-	q, err := in.Query.Lookup()
-	if err != nil {
-		return err
-	}
-	found, err := g.node.Resolve(r.Context(), in.Query.Text("key"), q)
-	if err != nil {
-		return err
-	}
-	return w.SendJSON(r, http.StatusOK, found)
-}
-
 func (g *Handlers) findProvidersEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "FindProviders", Path: "providers", Methods: exchange.Getting,
 		Doc: "Finds the other peers that have an object, the best first.",
-		Params: slices.Concat([]exchange.Param{exchange.KeyParam}, exchange.QueryParams, []exchange.Param{
-			exchange.FlagParam("trace", "ends with a trace of the lookup"),
+		Params: slices.DeleteFunc(exchange.ParamsOf(reflect.TypeFor[api.FindRequest]()), func(p exchange.Param) bool {
+			return p.Name == "max_stale"
 		}),
-		Answers: lineAnswers[api.Provider, struct{}]("the providers"), Serve: g.apiProviders,
+		Answers: linesOf[api.Provider, struct{}]("the providers"), Serve: g.apiProviders,
 	}
 }
 

@@ -2,14 +2,17 @@ package admin
 
 import (
 	"net/http"
+	"reflect"
 
+	"allium/gateway/api"
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
 )
 
 func (g *Handlers) getEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
-		ID: "Get", Path: "get", Methods: exchange.Getting, Params: []exchange.Param{exchange.KeyParam, askParam},
+		ID: "Get", Path: "get", Methods: exchange.Getting,
+		Params:  exchange.ParamsOf(reflect.TypeFor[api.AskedRequest]()),
 		Doc:     "Returns a file's bytes, or a directory as a tar stream.",
 		Answers: streamAnswers(exchange.MediaBytes, exchange.MediaTar), Serve: g.apiGet,
 	}
@@ -32,10 +35,11 @@ func (g *Handlers) catEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "Cat", Path: "cat", Methods: exchange.Getting,
 		Doc: "Returns a range of a file's bytes.",
-		Params: []exchange.Param{
-			exchange.KeyParam, askParam, {Name: "start", Kind: exchange.IntegerParam, Doc: "the first byte, from 0"},
-			{Name: "end", Kind: exchange.IntegerParam, Doc: "the byte after the last; -1: the end of the file"},
-		},
+		Params: append(
+			exchange.ParamsOf(reflect.TypeFor[api.AskedRequest]()),
+			exchange.Param{Name: "start", Kind: exchange.IntegerParam, Doc: "the first byte, from 0"},
+			exchange.Param{Name: "end", Kind: exchange.IntegerParam, Doc: "the byte after the last; -1: the end of the file"},
+		),
 		Answers: streamAnswers(exchange.MediaBytes), Serve: g.apiCat,
 	}
 }

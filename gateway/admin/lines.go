@@ -164,13 +164,6 @@ func (l *lines) end(result any, err error) error {
 	return l.send(api.Line{OK: p})
 }
 
-// sendSeq sends a sequence as the answer.
-func sendSeq[T any](w *exchange.Response, r *http.Request, f flushMode, seq iter.Seq2[T, error]) error {
-	l := newLines(w, r, f)
-	err := sendItems(l, seq)
-	return l.end(struct{}{}, err)
-}
-
 // sendItems sends a sequence and returns the error that ended it.
 func sendItems[T any](l *lines, seq iter.Seq2[T, error]) error {
 	for v, err := range seq {
@@ -187,19 +180,29 @@ func sendItems[T any](l *lines, seq iter.Seq2[T, error]) error {
 // progressEvery is the interval between two lines of progress.
 const progressEvery = 200 * time.Millisecond
 
-// progressed runs work, writes lines of its progress, and returns its result, with the lines that end with it.
-func (g *Handlers) progressed(
-	w *exchange.Response, r *http.Request, work func(context.Context, api.ProgressFunc) (any, error),
-) (got any, l *lines, err error) {
-	l = &lines{w: w, r: r, flush: flushEach}
-	if prefersJSON(r) {
+// sendLines answers a verb in lines.
+func (g *Handlers) sendLines(w *exchange.Response, r *http.Request, v *api.Verb, node api.Node, req any) error {
+	l := newLines(w, r, flushMode(v.Slow))
+	if v.Items != nil {
+		return l.end(struct{}{}, sendItems(l, v.Items(r.Context(), node, req)))
+	}
+	if l.shape == asArray && v.Item.NumField() == 0 {
 		l.shape = asValue
 	}
-	got, err = g.runWithProgress(r.Context(), l,
-		func(ctx context.Context, report api.ProgressFunc, _ func(any) bool) (any, error) {
-			return work(ctx, report)
+	got, err := g.runWithProgress(r.Context(), l, func(
+		ctx context.Context, report api.ProgressFunc, item func(any) bool,
+	) (any, error) {
+		return v.Run(ctx, node, req, report, func(got any) error {
+			if !item(got) {
+				return context.Cause(ctx)
+			}
+			return nil
 		})
-	return got, l, err
+	})
+	if f, ok := got.(api.Fetched); ok {
+		w.LookupID, _ = status.ParseLookupID(f.LookupID)
+	}
+	return l.end(got, err)
 }
 
 // runWithProgress runs work in a goroutine and writes its items and its latest progress. Only the

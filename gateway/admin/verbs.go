@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"net/http"
 	"reflect"
 	"slices"
@@ -11,9 +10,6 @@ import (
 	"allium/protocols/status"
 )
 
-// apiPath is the path of the local API's verbs.
-const apiPath = "/api/v1/"
-
 // apiFails are the outcomes of every verb: almost all, because a node may fail in any way.
 var apiFails = slices.DeleteFunc(status.All(), func(o status.Outcome) bool {
 	switch o {
@@ -22,9 +18,6 @@ var apiFails = slices.DeleteFunc(status.All(), func(o status.Outcome) bool {
 	}
 	return false
 })
-
-// allowedOnDenied are the verbs that manage local content, denied content too.
-var allowedOnDenied = []string{"Stat", "Verify", "Unpin", "GCWhy", "Why"}
 
 // checkDenied wraps a handler. It refuses a request with a parameter that names denied content, and
 // leaves malformed keys to the handler.
@@ -39,29 +32,116 @@ func (g *Handlers) checkDenied(serve exchange.Handler) exchange.Handler {
 	}
 }
 
-// verbs completes the routes of the local API.
-func (g *Handlers) verbs(table ...exchange.Endpoint) []exchange.Endpoint {
-	for i := range table {
-		e := &table[i]
-		e.Name, e.Path, e.On, e.Fails = "api/"+e.Path, apiPath+e.Path, exchange.OnAdmin, apiFails
-		if !slices.Contains(allowedOnDenied, e.ID) {
-			e.Serve = g.checkDenied(e.Serve)
+// routes returns the routes of a verb.
+func (g *Handlers) routes(v *api.Verb) []exchange.Endpoint {
+	var all []exchange.Endpoint
+	switch {
+	case v.JSON:
+		all = append(all, g.mutation(v, v.ID, api.PathPrefix+v.Path))
+	case v.Path != "":
+		all = append(all, g.route(v))
+	}
+	if v.Admin != "" {
+		id := v.ID
+		if v.Path != "" {
+			id = "Admin" + id
 		}
+		all = append(all, g.mutation(v, id, "/admin/"+v.Admin))
+	}
+	return all
+}
+
+// route returns the route of a verb whose request is a query.
+func (g *Handlers) route(v *api.Verb) exchange.Endpoint {
+	e := exchange.Endpoint{
+		ID: v.ID, Path: v.Path, Methods: []string{v.Method()}, Op: v.Op, Doc: v.Doc,
+		Params: exchange.ParamsOf(v.Request), Answers: valueAnswers(v),
+	}
+	if v.Tree {
+		e.Target = exchange.TargetTree
+	}
+	if v.Item != nil {
+		e.Answers = lineAnswers(v.Answer, v.Item, v.Result)
+	}
+	if _, ok := reflect.New(v.Request).Interface().(readOnly); ok {
+		e.ReadOnly = func(q exchange.Params) bool {
+			req := reflect.New(v.Request).Interface()
+			return q.Decode(req) == nil && req.(readOnly).ReadOnly()
+		}
+	}
+	labelled := e.Has(exchange.LabelParam)
+	e.Serve = func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+		if labelled {
+			setLabel(w, &in)
+		}
+		node, err := g.asking(w, r, in)
+		if err != nil {
+			return err
+		}
+		req := reflect.New(v.Request).Interface()
+		if err := in.Query.Decode(req); err != nil {
+			return err
+		}
+		if v.Item != nil {
+			return g.sendLines(w, r, v, node, req)
+		}
+		res, err := v.Value(r.Context(), node, req)
+		if err != nil {
+			return exchange.CauseOf(r.Context(), err)
+		}
+		return w.SendJSON(r, http.StatusOK, res)
+	}
+	if !v.Manages {
+		e.Serve = g.checkDenied(e.Serve)
+	}
+	return verb(e)
+}
+
+// readOnly are requests of mutations that may change nothing.
+type readOnly interface{ ReadOnly() bool }
+
+// verb completes a route of the local API.
+func verb(e exchange.Endpoint) exchange.Endpoint {
+	e.Name, e.Path, e.On, e.Fails = "api/"+e.Path, api.PathPrefix+e.Path, exchange.OnAdmin, apiFails
+	return e
+}
+
+// byHand completes the routes of the verbs that have code of their own.
+func (g *Handlers) byHand(table ...exchange.Endpoint) []exchange.Endpoint {
+	for i, e := range table {
+		e.Serve = g.checkDenied(e.Serve)
+		table[i] = verb(e)
 	}
 	return table
 }
 
-// lineAnswers returns the answers of a verb that sends items.
-func lineAnswers[Item, Last any](doc string) []exchange.Reply {
-	value := exchange.ArrayBody[Item]()
-	if reflect.TypeFor[Item]().NumField() == 0 {
-		value = exchange.JSONBody[Last]()
+// valueAnswers returns the answers of a verb with one value.
+func valueAnswers(v *api.Verb) []exchange.Reply {
+	return []exchange.Reply{{
+		Code: http.StatusOK, Payload: exchange.Payload{Media: exchange.MediaJSON, Of: v.Result},
+		Headers: []string{"Cache-Control"}, Doc: v.Answer,
+	}}
+}
+
+// lineAnswers returns the answers of a verb that sends items of one type and a result of another.
+func lineAnswers(doc string, item, last reflect.Type) []exchange.Reply {
+	value := exchange.Payload{Media: exchange.MediaJSON, Of: item, Array: true}
+	if item.NumField() == 0 {
+		value = exchange.Payload{Media: exchange.MediaJSON, Of: last}
 	}
 	headers := []string{"Cache-Control"}
 	return []exchange.Reply{
-		{Code: http.StatusOK, Payload: exchange.LinesBody[Item, Last](), Headers: headers, Doc: doc},
+		{
+			Code: http.StatusOK, Payload: exchange.Payload{Media: exchange.MediaLines, Of: item, Last: last},
+			Headers: headers, Doc: doc,
+		},
 		{Code: http.StatusOK, Payload: value, Headers: headers, Doc: doc},
 	}
+}
+
+// linesOf is lineAnswers for types that are known.
+func linesOf[Item, Last any](doc string) []exchange.Reply {
+	return lineAnswers(doc, reflect.TypeFor[Item](), reflect.TypeFor[Last]())
 }
 
 // streamAnswers returns the answers of a verb that sends bytes.
@@ -77,28 +157,7 @@ func streamAnswers(media ...string) []exchange.Reply {
 	return all
 }
 
-// withLabel wraps a handler. It sets the parameter label to the label that the pin gets.
-func withLabel(serve exchange.Handler) exchange.Handler {
-	return func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-		in.Query = in.Query.With(exchange.LabelParam.Name, w.Label(in.Query.Text(exchange.LabelParam.Name)))
-		return serve(w, r, in)
-	}
-}
-
-// serveValue returns the handler of a verb that answers with one JSON value.
-func serveValue[T any](g *Handlers, call func(context.Context, api.Node, exchange.Params) (T, error)) exchange.Handler {
-	return func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-		v, err := call(r.Context(), g.node, in.Query)
-		if err != nil {
-			return exchange.CauseOf(r.Context(), err)
-		}
-		return w.SendJSON(r, http.StatusOK, v)
-	}
-}
-
-// serveAction returns the handler of a verb that answers with {}.
-func serveAction(g *Handlers, call func(context.Context, api.Node, exchange.Params) error) exchange.Handler {
-	return serveValue(g, func(ctx context.Context, n api.Node, q exchange.Params) (struct{}, error) {
-		return struct{}{}, call(ctx, n, q)
-	})
+// setLabel sets the parameter label to the label that the pin gets.
+func setLabel(w *exchange.Response, in *exchange.Input) {
+	in.Query = in.Query.With(exchange.LabelParam, w.Label(in.Query.Text(exchange.LabelParam)))
 }

@@ -1,28 +1,12 @@
 package admin
 
 import (
-	"context"
 	"net/http"
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
 	"allium/protocols/status"
 )
-
-func (g *Handlers) whyEndpoint() exchange.Endpoint {
-	return exchange.Endpoint{
-		ID: "Why", Path: "why", Methods: exchange.Getting,
-		Doc: "Returns the record of a lookup: what it asked, who answered, and where the time went.",
-		Params: []exchange.Param{{
-			Name: "key", Kind: exchange.TextParam,
-			Doc: "the ID of a lookup, or an address: then its latest lookup that was not answered at once",
-		}},
-		Answers: exchange.JSONReplies[api.Why]("the lookup"),
-		Serve: serveValue(g, func(ctx context.Context, n api.Node, q exchange.Params) (api.Why, error) {
-			return n.Why(ctx, q.Text("key"))
-		}),
-	}
-}
 
 func (g *Handlers) whyPageEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{

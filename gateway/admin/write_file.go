@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"sync"
 
 	"allium/gateway/api"
@@ -20,11 +21,8 @@ func (g *Handlers) writeFileEndpoint() exchange.Endpoint {
 			"written, at its place and in any order. The file is whole only after the last line of the answer. `allium get` " +
 			"gives it its name then. With the parameter path, the node may replace the file by one of its store instead; " +
 			"the answer then has \"moved\": true.",
-		Params: []exchange.Param{
-			exchange.KeyParam, askParam, {Name: "root", Doc: "the address that key must stand for"},
-			{Name: "path", Doc: "the absolute path of the file, if the node may replace it; empty: it may not"},
-		},
-		Answers: lineAnswers[struct{}, api.Written]("progress, and how the file was written"),
+		Params:  exchange.ParamsOf(reflect.TypeFor[api.GetFileRequest]()),
+		Answers: linesOf[struct{}, api.Written]("progress, and how the file was written"),
 		Serve:   g.apiGetFile,
 	}
 }

@@ -1,16 +1,21 @@
 package api
 
 import (
+	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"allium/protocols/b3"
+	"allium/protocols/capability"
 )
 
 // Target is the durability that a pin asks for: copies, or an erasure coding.
 type Target struct {
-	RF int    `json:"rf,omitempty"` // nodes that hold the whole object, this one included; 0: none is asked for
-	EC string `json:"ec,omitempty"` // data and parity shards, each on another node, such as "6+3"
+	// nodes that hold the whole object, this one included; 0: none is asked for
+	RF int `json:"rf,omitempty" query:"rf"`
+	// data and parity shards, each on another node, such as "6+3"
+	EC string `json:"ec,omitempty" query:"ec"`
 }
 
 // DefaultRF is the number of copies where one is asked for without a number.
@@ -133,4 +138,130 @@ type Placed struct {
 	Root    b3.Root `json:"root"`
 	Objects int     `json:"objects"`
 	Met     int     `json:"met"` // of them, with all copies
+}
+
+// Resumed is the result of ending the time in which only last copies are sent.
+type Resumed struct {
+	Silent int `json:"silent"` // members that are silent now, and taken not to come back
+}
+
+// Evacuation says how far a node is with handing its copies over to the other members of its cluster.
+type Evacuation struct {
+	Since     time.Time `json:"since"`         // when it was asked to
+	Ready     bool      `json:"ready"`         // it has looked at all pins since then; before, numbers are not final
+	Objects   int       `json:"objects"`       // that it holds and that pins ask copies of
+	Left      int       `json:"left"`          // of them, that fewer others proved since than are asked for
+	LeftBytes int64     `json:"left_bytes"`    // of these
+	Stuck     int       `json:"stuck"`         // of those that are left, that too few others can hold
+	Alone     int       `json:"alone"`         // pins that ask for no copies: what they keep is on this node alone
+	Why       string    `json:"why,omitempty"` // it does not go on now; empty: it does
+	Done      bool      `json:"done"`          // no object that pins ask copies of needs the copy here
+}
+
+// Cluster says how far a node is with the copies that pins ask for, and hands its copies over.
+type Cluster interface {
+	// Durability says how far the node is with the copies that pins ask for. A node that joins no cluster returns
+	// unsupported.
+	Durability(ctx context.Context) (Durability, error)
+	// ObjectDurability says what the node knows of the copies of one object, and with explain where they belong. The
+	// error is not_found if no pin asks for copies.
+	ObjectDurability(ctx context.Context, key string, explain bool) (ObjectDurability, error)
+	// AwaitCopies waits until an object, and everything below it that is stored here, has the copies that t asks for,
+	// whatever others ask; nil stands for all that pins ask for. Progress counts objects. The error is not_ready if the
+	// cluster cannot hold them now, or none came for some minutes; the node goes on.
+	AwaitCopies(ctx context.Context, key string, t *Target, progress ProgressFunc) (Placed, error)
+	// ResumeCopies ends the time in which the node sends only last copies because more than a third of the members
+	// vanished together. It does not begin again because of those that are silent now.
+	ResumeCopies(ctx context.Context) (Resumed, error)
+	// Evacuate has the node hand its copies over to other members of its cluster, and yields how far it is about once a
+	// second, until none is needed here. The node goes on when the caller leaves, and after a restart, until
+	// StopEvacuation. The error is not_ready if others cannot hold the copies now, and conflict if everything is handed
+	// over but pins that ask for no copies.
+	Evacuate(ctx context.Context) iter.Seq2[Evacuation, error]
+	// StopEvacuation makes the node a full member of its cluster again. It changes nothing for one that is.
+	StopEvacuation(ctx context.Context) error
+}
+
+var clusterVerbs = []*Verb{
+	verbDurability.Verb, verbObjectDurability.Verb, verbAwaitCopies.Verb, verbResumeCopies.Verb, verbEvacuate.Verb,
+	verbStopEvacuation.Verb,
+}
+
+type objectDurabilityRequest struct {
+	keyRequest
+	Explain bool `query:"explain" doc:"says where copies belong, and why"`
+}
+
+type awaitRequest struct {
+	keyRequest
+	Target *Target
+}
+
+var (
+	verbDurability = value(Spec{
+		ID: "Durability", Path: "durability",
+		Doc:    "Says how far the node is with the copies that pins ask for, and which members its cluster has.",
+		Answer: "how far it is",
+	}, plain(Node.Durability))
+	verbObjectDurability = value(Spec{
+		ID: "ObjectDurability", Path: "durability/object",
+		Doc:    "Says which members hold an object, which proved it when, and when they are asked next.",
+		Answer: "what the node knows of the copies",
+	}, func(n Node, ctx context.Context, r objectDurabilityRequest) (ObjectDurability, error) {
+		return n.ObjectDurability(ctx, r.Key, r.Explain)
+	})
+	verbAwaitCopies = run(Spec{
+		ID: "AwaitCopies", Path: "durability/wait", Slow: true,
+		Doc: "Waits until an object, and everything below it that is stored here, has the copies that are asked for: " +
+			"by rf or ec, or without these by all pins. The node makes them whether somebody waits or not.",
+		Answer: "progress in objects, and how many have their copies",
+	}, func(n Node, ctx context.Context, r awaitRequest, progress ProgressFunc, _ func(none) error) (Placed, error) {
+		return n.AwaitCopies(ctx, r.Key, r.Target, progress)
+	})
+	verbResumeCopies = value(Spec{
+		ID: "ResumeCopies", Path: "durability/resume", Op: capability.Repair,
+		Doc: "Ends the time in which the node sends only last copies because more than a third of the members " +
+			"vanished together: those that are silent now do not come back.",
+		Answer: "how many members are silent",
+	}, plain(Node.ResumeCopies))
+	verbEvacuate = items(Spec{
+		ID: "Evacuate", Path: "evacuate", Op: capability.Drain, Slow: true,
+		Doc: "Hands the node's copies over to other members of its cluster, and says how far that is until none is " +
+			"needed here. The node goes on when the client leaves, and after a restart.",
+		Answer: "how far it is, about once a second",
+	}, plainItems(Node.Evacuate))
+	verbStopEvacuation = value(Spec{
+		ID: "StopEvacuation", Path: "evacuate/stop", Op: capability.Drain,
+		Doc: "Ends an evacuation: the node is a full member of its cluster again.", Answer: "it is a full member",
+	}, action(Node.StopEvacuation))
+)
+
+// Durability implements Cluster.
+func (r remoteCluster) Durability(ctx context.Context) (Durability, error) {
+	return verbDurability.send(ctx, r.caller, none{})
+}
+
+// ObjectDurability implements Cluster.
+func (r remoteCluster) ObjectDurability(ctx context.Context, key string, explain bool) (ObjectDurability, error) {
+	return verbObjectDurability.send(ctx, r.caller, objectDurabilityRequest{keyRequest{key}, explain})
+}
+
+// AwaitCopies implements Cluster.
+func (r remoteCluster) AwaitCopies(ctx context.Context, key string, t *Target, progress ProgressFunc) (Placed, error) {
+	return verbAwaitCopies.send(ctx, r.caller, awaitRequest{keyRequest{key}, t}, progress, nil)
+}
+
+// ResumeCopies implements Cluster.
+func (r remoteCluster) ResumeCopies(ctx context.Context) (Resumed, error) {
+	return verbResumeCopies.send(ctx, r.caller, none{})
+}
+
+// Evacuate implements Cluster.
+func (r remoteCluster) Evacuate(ctx context.Context) iter.Seq2[Evacuation, error] {
+	return verbEvacuate.seq(ctx, r.caller, none{})
+}
+
+// StopEvacuation implements Cluster.
+func (r remoteCluster) StopEvacuation(ctx context.Context) error {
+	return verbStopEvacuation.do(ctx, r.caller, none{})
 }

@@ -8,10 +8,10 @@ import (
 
 // GCOptions say what a garbage collection does.
 type GCOptions struct {
-	All  bool // everything that nothing holds, not only down to the low-water mark
-	Dry  bool // remove nothing, say what would be
-	Fast bool // take no rests
-	List bool // tell each object that is removed
+	All  bool `query:"all" doc:"removes all of them, not only down to the low-water mark"`
+	Dry  bool `query:"dry" doc:"removes nothing and reports what it would remove"`
+	Fast bool `query:"fast" doc:"runs without pauses"`
+	List bool `query:"list" doc:"lists each removed object"`
 }
 
 // GCObject is one object that a collection removes.

@@ -7,22 +7,31 @@ import (
 
 // PinRequest is the body of /admin/pin.
 type PinRequest struct {
-	Key       string  `json:"key"` // b3:… with or without a path below it
-	Recursive bool    `json:"recursive,omitempty"`
-	Label     string  `json:"label,omitempty"`
+	Key       string  `json:"key" query:"key,required"` // b3:… with or without a path below it
+	Recursive bool    `json:"recursive,omitempty" query:"recursive"`
+	Label     string  `json:"label,omitempty" query:"label"`
 	Target    *Target `json:"target,omitempty"` // the durability that the pin asks for; without it, that stays
 }
 
 // UnpinRequest is the body of /admin/unpin.
 type UnpinRequest struct {
-	Key   string `json:"key"`             // b3:… with or without a path below it
-	Label string `json:"label,omitempty"` // empty: all of the object's pins
+	Key   string `json:"key" query:"key,required"`      // b3:… with or without a path below it
+	Label string `json:"label,omitempty" query:"label"` // empty: all of the object's pins
 }
+
+// Subject returns the object and the label.
+func (r *PinRequest) Subject() Subject { return Subject{Key: r.Key, Label: &r.Label} }
+
+// Subject returns the object and the label.
+func (r *UnpinRequest) Subject() Subject { return Subject{Key: r.Key, Label: &r.Label} }
 
 // ReindexRequest is the body of /admin/reindex.
 type ReindexRequest struct {
 	Key string `json:"key,omitempty"` // what is announced again; empty: everything that is pinned
 }
+
+// Subject returns the object, if there is one.
+func (r *ReindexRequest) Subject() Subject { return Subject{Key: r.Key} }
 
 // Reindexed is the result of /admin/reindex.
 type Reindexed struct {
@@ -35,6 +44,9 @@ type Reindexed struct {
 type RepairRequest struct {
 	Key string `json:"key,omitempty"` // what is proved; empty: every object in the store
 }
+
+// Subject returns the object, if there is one.
+func (r *RepairRequest) Subject() Subject { return Subject{Key: r.Key} }
 
 // Repaired is the result of /admin/repair.
 type Repaired struct {

@@ -1,10 +1,29 @@
 package api
 
 import (
+	"context"
+	"iter"
+	"strings"
 	"time"
 
+	"allium/protocols/address"
+	"allium/protocols/capability"
 	"allium/protocols/status"
 )
+
+// Publisher publishes names in the node's own zones.
+type Publisher interface {
+	// ExpandName returns the name, with the key of its zone, that LABEL.ZONE stands for,
+	// where ZONE is a key or a short name. A LABEL alone is in the only own zone.
+	ExpandName(ctx context.Context, text string) (string, error)
+	// PublishName signs a record of a name in an own zone, writes it, and sends it to the
+	// peers. That no peer took it is no error: the node sends it again.
+	PublishName(ctx context.Context, r PublishRequest) (OwnName, error)
+	// WithdrawName publishes that a name has no value any more.
+	WithdrawName(ctx context.Context, r WithdrawRequest) (OwnName, error)
+	// OwnNames yields the names that this node publishes, in the order of their zones.
+	OwnNames(ctx context.Context) iter.Seq2[OwnName, error]
+}
 
 // PublishRequest is the body of /api/v1/name/publish.
 type PublishRequest struct {
@@ -38,4 +57,68 @@ type OwnName struct {
 	Problem  string         `json:"problem,omitempty"` // why it is sent no more: superseded, equivocation or refused
 	Error    *status.Report `json:"error,omitempty"`   // of the problem, or why no peer took it
 	Missing  bool           `json:"missing,omitempty"` // the node lacks the object; told when it is published
+}
+
+var nameVerbs = []*Verb{verbExpandName.Verb, verbPublishName.Verb, verbWithdrawName.Verb, verbOwnNames.Verb}
+
+type expandRequest struct {
+	Name string `query:"name,required"`
+}
+
+var (
+	verbExpandName = value(Spec{
+		ID: "ExpandName", Path: "name/expand", Doc: "Returns a name with the key of its zone.", Answer: "the name",
+	}, func(n Node, ctx context.Context, r expandRequest) (ExpandedName, error) {
+		full, err := n.ExpandName(ctx, r.Name)
+		return ExpandedName{Name: full}, err
+	})
+	verbPublishName = value(Spec{
+		ID: "PublishName", Path: "name/publish", JSON: true, Op: capability.Publish,
+		Doc:    "Signs a record of a name in an own zone, writes it, and sends it to the peers.",
+		Answer: "the name, and how many peers took the record; the node sends a record again that none took",
+	}, Node.PublishName)
+	verbWithdrawName = value(Spec{
+		ID: "WithdrawName", Path: "name/withdraw", JSON: true, Op: capability.Publish,
+		Doc: "Publishes that a name has no value any more.", Answer: "the name, and how many peers took the record",
+	}, Node.WithdrawName)
+	verbOwnNames = items(Spec{
+		ID: "OwnNames", Path: "name/ls", Doc: "Lists the names that the node publishes.",
+		Answer: "the names, in the order of their zones and labels",
+	}, plainItems(Node.OwnNames))
+)
+
+// Subject returns the name and the address that it shall stand for, and writes the address in its one form.
+func (r *PublishRequest) Subject() Subject {
+	if key, ok := address.Digits(r.Value); ok {
+		r.Value = key
+	}
+	s := Subject{Name: &r.Name}
+	if strings.HasPrefix(r.Value, "b3:") {
+		s.Key = r.Value
+	}
+	return s
+}
+
+// Subject returns the name.
+func (r *WithdrawRequest) Subject() Subject { return Subject{Name: &r.Name} }
+
+// ExpandName implements Publisher.
+func (r remotePublisher) ExpandName(ctx context.Context, text string) (string, error) {
+	v, err := verbExpandName.send(ctx, r.caller, expandRequest{text})
+	return v.Name, err
+}
+
+// PublishName implements Publisher.
+func (r remotePublisher) PublishName(ctx context.Context, p PublishRequest) (OwnName, error) {
+	return verbPublishName.send(ctx, r.caller, p)
+}
+
+// WithdrawName implements Publisher.
+func (r remotePublisher) WithdrawName(ctx context.Context, w WithdrawRequest) (OwnName, error) {
+	return verbWithdrawName.send(ctx, r.caller, w)
+}
+
+// OwnNames implements Publisher.
+func (r remotePublisher) OwnNames(ctx context.Context) iter.Seq2[OwnName, error] {
+	return verbOwnNames.seq(ctx, r.caller, none{})
 }

@@ -31,16 +31,17 @@ type Progress struct {
 
 // AddOptions modify Add.
 type AddOptions struct {
-	NoPin  bool    // leave what was added to the cache
-	Label  string  // of the pins
+	// NoPin leaves what was added to the cache.
+	NoPin  bool    `query:"no_pin" doc:"pins nothing, so the cache may evict what was added"`
+	Label  string  `query:"label"` // of the pins
 	Target *Target // the durability that the pins ask for; nil: none but what earlier pins asked for
 
-	OnBadEntry OnBadEntry
+	OnBadEntry OnBadEntry `query:"on_bad_entry" of:"refuse,skip"`
 	// Ordered says that the tar has its entries in the order of a directory and
 	// nothing twice. It is then added while it arrives, tree by tree; names at the
 	// top may come again. Another tar is sorted first, of which a part may go to
 	// disk.
-	Ordered bool
+	Ordered bool `query:"ordered"`
 
 	// Roots receives the addresses of the files whose bytes the tar carries, in
 	// the tar's order, each once it is stored. They come in batches, from one
@@ -198,7 +199,8 @@ type Stat struct {
 
 // VerifyOptions modify Verify.
 type VerifyOptions struct {
-	Repair bool // fetch what is damaged or missing again; a node has to run
+	// Repair fetches what is damaged or missing again; a node has to run.
+	Repair bool `query:"repair" doc:"fetches damaged or missing objects again"`
 }
 
 // Verified is one object that was read again.

@@ -23,7 +23,7 @@ func (h *Handlers) Endpoints() []exchange.Endpoint {
 				"says stale and its Age, and the node looks the name up behind it. " +
 				"The search ends soon after the first provider is known. A node that has the object names itself. " +
 				more,
-			Params: exchange.NameParams, Headers: append(slices.Clone(headers), "Cache-Control"),
+			Params: exchange.NameParams(), Headers: append(slices.Clone(headers), "Cache-Control"),
 			Fails:   append(slices.Clone(fails), status.Gone, status.Stale, status.Equivocation, status.Unsupported),
 			Answers: answers[api.Resolved]("the object and its providers", "Age"), Serve: h.resolve,
 		},
@@ -31,7 +31,7 @@ func (h *Handlers) Endpoints() []exchange.Endpoint {
 			ID: "providers", Name: "providers", Methods: exchange.Reading, Path: "/providers/{b3}", On: exchange.OnPublic,
 			Doc:    "Finds the providers of an object, the best first.",
 			More:   "The search goes on until it knows as many as the limit or has asked everyone. " + more,
-			Params: exchange.QueryParams, Headers: headers, Fails: fails,
+			Params: exchange.QueryParams(), Headers: headers, Fails: fails,
 			Answers: answers[api.Providers]("the providers"), Serve: h.providers,
 		},
 	}

@@ -54,8 +54,8 @@ type Endpoint struct {
 }
 
 // Has reports whether an endpoint takes a parameter of that name.
-func (e *Endpoint) Has(p Param) bool {
-	return slices.ContainsFunc(e.Params, func(known Param) bool { return known.Name == p.Name })
+func (e *Endpoint) Has(name string) bool {
+	return slices.ContainsFunc(e.Params, func(known Param) bool { return known.Name == name })
 }
 
 // target tells where a request names the object that its operation acts on.
@@ -135,16 +135,6 @@ func JSONBody[T any]() Payload { return Payload{Media: MediaJSON, Of: reflect.Ty
 
 // EventsBody returns the payload of server-sent events, each with JSON of a T.
 func EventsBody[T any]() Payload { return Payload{Media: MediaEvents, Of: reflect.TypeFor[T]()} }
-
-// LinesBody returns the payload of NDJSON lines: items, and a result in the last line.
-func LinesBody[Item, Last any]() Payload {
-	return Payload{Media: MediaLines, Of: reflect.TypeFor[Item](), Last: reflect.TypeFor[Last]()}
-}
-
-// ArrayBody returns the payload of a JSON array.
-func ArrayBody[T any]() Payload {
-	return Payload{Media: MediaJSON, Of: reflect.TypeFor[T](), Array: true}
-}
 
 // JSONReplies returns the answers of an endpoint that returns one JSON value.
 func JSONReplies[T any](doc string) []Reply {

@@ -41,38 +41,38 @@ func bodyTooLong(length, most int64) error {
 		length, limits.Bytes(most).Human())
 }
 
-// ReadJSON reads a request's body: one JSON object of at most BodyBytes bytes. The object may
-// have each member of the struct T once and no other member, so that a misspelt member is
-// never ignored. An empty body is the zero value. raw is the body as sent.
-func ReadJSON[T any](l *Bodies, w *Response, r *http.Request) (raw []byte, v T, err error) {
+// ReadJSON reads a request's body into v, a pointer to a struct: one JSON object of at most BodyBytes
+// bytes. The object may have each member of the struct once and no other member, so that a misspelt
+// member is never ignored. An empty body leaves v as it is. raw is the body as sent.
+func (l *Bodies) ReadJSON(w *Response, r *http.Request, v any) (raw []byte, err error) {
 	if t := r.Header.Get("Content-Type"); t != "" {
 		if base, _, err := mime.ParseMediaType(t); err != nil || base != MediaJSON {
-			return nil, v, status.Errorf(status.Unsupported,
+			return nil, status.Errorf(status.Unsupported,
 				"cannot read the body: its type is %s. Send application/json", Clip(t))
 		}
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return nil, v, status.Errorf(status.Unsupported,
+		return nil, status.Errorf(status.Unsupported,
 			"cannot read the body: its Content-Encoding is %s. Send it plain", Clip(e))
 	}
 	most := int64(l.cfg.BodyBytes)
 	if r.ContentLength > most {
 		w.AbandonBody(r)
-		return nil, v, bodyTooLong(r.ContentLength, most)
+		return nil, bodyTooLong(r.ContentLength, most)
 	}
 	b := l.Open(w, r)
 	defer b.Stop()
 	if raw, err = io.ReadAll(&cappedReader{r: b, left: most, max: most, name: "the body"}); err != nil {
 		w.AbandonBody(r)
-		return nil, v, err
+		return nil, err
 	}
 	if len(raw) == 0 {
-		return raw, v, nil
+		return raw, nil
 	}
-	if err := unmarshalObject(raw, &v); err != nil {
-		return nil, v, status.Errorf(status.BadRequest, "cannot read the body: %w", err)
+	if err := unmarshalObject(raw, v); err != nil {
+		return nil, status.Errorf(status.BadRequest, "cannot read the body: %w", err)
 	}
-	return raw, v, nil
+	return raw, nil
 }
 
 // unmarshalObject decodes one JSON object into the struct v. The object must be UTF-8. It may

@@ -35,7 +35,8 @@ func FuzzJSON(f *testing.F) {
 			r.Header.Set("Content-Encoding", encoding)
 		}
 		fuzzPublish(t, g, body)
-		_, v, err := ReadJSON[api.Faults](g, newPlain(httptest.NewRecorder()), r)
+		var v api.Faults
+		_, err := g.ReadJSON(newPlain(httptest.NewRecorder()), r, &v)
 		if err != nil {
 			if o := status.Of(err); !slices.Contains([]status.Outcome{
 				status.BadRequest, status.BodyCap, status.Unsupported,
@@ -52,7 +53,7 @@ func FuzzJSON(f *testing.F) {
 			t.Fatal(err)
 		}
 		r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(again))
-		if _, _, err := ReadJSON[api.Faults](g, newPlain(httptest.NewRecorder()), r); err != nil {
+		if _, err := g.ReadJSON(newPlain(httptest.NewRecorder()), r, &v); err != nil {
 			t.Errorf("%s: %v", again, err)
 		}
 	})
@@ -61,9 +62,9 @@ func FuzzJSON(f *testing.F) {
 // fuzzPublish reads body as what POST /api/v1/name/publish takes.
 func fuzzPublish(t *testing.T, g *Bodies, body []byte) {
 	t.Helper()
-	read := func(body []byte) (api.PublishRequest, error) {
+	read := func(body []byte) (v api.PublishRequest, err error) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(body))
-		_, v, err := ReadJSON[api.PublishRequest](g, newPlain(httptest.NewRecorder()), r)
+		_, err = g.ReadJSON(newPlain(httptest.NewRecorder()), r, &v)
 		return v, err
 	}
 	v, err := read(body)
@@ -88,7 +89,7 @@ func TestHugeNumbers(t *testing.T) {
 		`{"ttl_ms":123456789012345678901234567890}`, `{"ttl_ms":9223372036854775808}`, `{"life_ms":-9223372036854775809}`,
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
-		_, _, err := ReadJSON[api.PublishRequest](decoding(), newPlain(httptest.NewRecorder()), r)
+		_, err := decoding().ReadJSON(newPlain(httptest.NewRecorder()), r, &api.PublishRequest{})
 		if status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "_ms is a number out of range") {
 			t.Errorf("%s: %v", body, err)
 		}

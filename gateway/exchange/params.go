@@ -2,9 +2,11 @@ package exchange
 
 import (
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"allium/gateway/api"
 	"allium/protocols/status"
@@ -112,19 +114,66 @@ func (q Params) Int(name string, missing int64) int64 {
 	return n
 }
 
-// The parameters that several verbs have.
-var (
-	KeyParam      = Param{Name: "key", Kind: TextParam, Doc: "b3:… with or without a path below it"}
-	BadEntryParam = Param{
-		Name: "on_bad_entry", Of: []string{string(api.RefuseBadEntries), string(api.SkipBadEntries)},
-		Doc: "what to do with an entry that no directory can hold, or that get would refuse: refuse (the " +
-			"default) adds nothing, skip leaves the entry out and lists it",
-	}
-	LabelParam = Param{Name: "label", Doc: "the pin's label; if missing, the label that the capability is bound to"}
-	PeerParam  = Param{Name: "peer", Kind: TextParam, Doc: "a peer's id"}
-
-	RecursiveParam = FlagParam("recursive", "acts on the object and everything below it")
+// The names of parameters that say what a request acts on.
+const (
+	KeyParam       = "key"
+	LabelParam     = "label"
+	RecursiveParam = "recursive"
 )
 
-// FlagParam returns a boolean parameter, false if missing.
-func FlagParam(name, doc string) Param { return Param{Name: name, Kind: BoolParam, Doc: doc} }
+// ParamsOf returns the parameters that a request's type declares, see [api.Param].
+func ParamsOf(t reflect.Type) []Param {
+	var all []Param
+	for _, p := range api.Params(t) {
+		kind := AnyTextParam
+		switch {
+		case p.Required:
+			kind = TextParam
+		case p.Type.Kind() == reflect.Bool:
+			kind = BoolParam
+		case p.Type.Kind() == reflect.Int:
+			kind = IntegerParam
+		}
+		all = append(all, Param{Name: p.Name, Kind: kind, Doc: p.Doc, Of: p.Of})
+	}
+	return all
+}
+
+// Decode sets the fields of req, a pointer to a request, to the parameters that its type declares. It returns
+// bad_request for one beyond its bounds.
+func (q Params) Decode(req any) error {
+	v := reflect.ValueOf(req).Elem()
+	for _, p := range api.Params(v.Type()) {
+		text := q.Text(p.Name)
+		if text == "" {
+			continue
+		}
+		switch f := p.Field(v); {
+		case f.Kind() == reflect.Bool:
+			f.SetBool(text == "true")
+		case f.Kind() == reflect.Int:
+			n := q.Int(p.Name, 0)
+			if most, err := strconv.ParseInt(p.Most, 10, 64); err == nil && (n < 1 || n > most) {
+				return status.Errorf(status.BadRequest, "parameter %s is %d. Set it to %s", p.Name, n, p.Set)
+			}
+			f.SetInt(min(max(n, -1), maxInteger))
+		case f.Type() == reflect.TypeFor[time.Duration]():
+			d, err := time.ParseDuration(text)
+			most, unbounded := time.ParseDuration(p.Most)
+			if err != nil || d <= 0 || unbounded == nil && d > most {
+				return status.Errorf(status.BadRequest, "parameter %s is %q. Set it to %s", p.Name, Clip(text), p.Set)
+			}
+			f.SetInt(int64(d))
+		default:
+			if most, err := strconv.Atoi(p.Most); err == nil && len(text) > most {
+				return status.Errorf(
+					status.BadRequest, "parameter %s has %d bytes. Set it to %s", p.Name, len(text), p.Set)
+			}
+			f.SetString(text)
+		}
+	}
+	return nil
+}
+
+// maxInteger and -1 are what numbers without a bound become beyond them. Both are out of bounds for those who use them.
+const maxInteger = 1 << 20

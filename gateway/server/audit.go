@@ -26,7 +26,7 @@ func (l *listener) recordMutation(rt route, w *delivery, r *http.Request) error 
 	e := w.Event(rt.name, r)
 	e.Op, e.Bytes = string(rt.op), max(0, r.ContentLength)
 	if rt.endpoint != nil && rt.endpoint.Has(exchange.LabelParam) {
-		e.Label = w.Label(q.Get(exchange.LabelParam.Name))
+		e.Label = w.Label(q.Get(exchange.LabelParam))
 	}
 	e.Name = cmp.Or(q.Get("addr"), q.Get("peer"))
 	e.Object = q.Get("key")

@@ -49,7 +49,7 @@ func (rt route) ask(r *http.Request) capability.Request {
 	}
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if rt.endpoint.Has(exchange.LabelParam) {
-		ask.Label = q.Get(exchange.LabelParam.Name)
+		ask.Label = q.Get(exchange.LabelParam)
 	}
 	if rt.endpoint.Object != nil {
 		ask.Object = rt.endpoint.Object(r)
@@ -59,10 +59,10 @@ func (rt route) ask(r *http.Request) capability.Request {
 		ask.ObjectLater, ask.NameLater = true, rt.op == capability.Publish
 		return ask
 	}
-	if err == nil && rt.endpoint.Has(exchange.KeyParam) && len(q[exchange.KeyParam.Name]) == 1 {
-		ask.Object = exchange.KeyObject(q.Get(exchange.KeyParam.Name))
+	if err == nil && rt.endpoint.Has(exchange.KeyParam) && len(q[exchange.KeyParam]) == 1 {
+		ask.Object = exchange.KeyObject(q.Get(exchange.KeyParam))
 	}
-	recursive := !rt.endpoint.Has(exchange.RecursiveParam) || q.Get(exchange.RecursiveParam.Name) == "true"
+	recursive := !rt.endpoint.Has(exchange.RecursiveParam) || q.Get(exchange.RecursiveParam) == "true"
 	ask.Recursive = rt.endpoint.Target == exchange.TargetTree && recursive
 	return ask
 }

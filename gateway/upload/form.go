@@ -108,7 +108,7 @@ func (f *form) token(p *multipart.Part) error {
 			tokenField, maxToken)
 	}
 	return f.w.Present(f.r, strings.TrimSpace(string(text)), capability.Request{
-		Op: capability.Put, Label: f.r.URL.Query().Get(exchange.LabelParam.Name), Bytes: -1,
+		Op: capability.Put, Label: f.r.URL.Query().Get(exchange.LabelParam), Bytes: -1,
 	})
 }
 

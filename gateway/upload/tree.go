@@ -3,6 +3,8 @@ package upload
 import (
 	"mime"
 	"net/http"
+	"reflect"
+	"slices"
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
@@ -112,6 +114,13 @@ func answerTree(w *exchange.Response, r *http.Request, added api.Added) error {
 	return w.SendJSON(r, code, added)
 }
 
+// badEntryParam returns the parameter of an add for entries that no directory can hold.
+func badEntryParam() []exchange.Param {
+	return slices.DeleteFunc(exchange.ParamsOf(reflect.TypeFor[api.AddOptions]()), func(p exchange.Param) bool {
+		return p.Name != "on_bad_entry"
+	})
+}
+
 // treeEndpoint is the route of POST /b3.
 func (g *Handlers) treeEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
@@ -123,7 +132,7 @@ func (g *Handlers) treeEndpoint() exchange.Endpoint {
 			"one path the " +
 			"last counts. A form may bring the capability in the field `token`, before the first file. A browser is sent on " +
 			"to the directory. A capability that is limited to objects does not allow it.",
-		Params:  append([]exchange.Param{exchange.BadEntryParam}, putParams...),
+		Params:  append(badEntryParam(), putParams...),
 		Headers: []string{"Content-Encoding", "Expect", "Content-Type"},
 		Body: []exchange.Payload{
 			{Media: exchange.MediaTar}, {Media: exchange.MediaZip}, {Media: exchange.MediaForm},

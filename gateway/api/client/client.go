@@ -38,11 +38,11 @@ const dialTimeout = 5 * time.Second
 
 // Client speaks the local API. It is safe for concurrent use.
 type Client struct {
+	api.Remote
 	base   string // without a final slash
 	socket string // path of the node's Unix socket; empty: it is reached over TCP
 
 	token string
-	ask   []string // peers that are asked first
 	http  *http.Client
 	tr    *http.Transport
 
@@ -83,6 +83,7 @@ func NewWith(target string, o Options) (*Client, error) {
 		DisableCompression: true,
 	}
 	c := &Client{token: o.Token, tr: tr, http: &http.Client{Transport: tr, CheckRedirect: refuseRedirect}}
+	c.Remote = api.NewRemote(transport{c}, nil)
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	if strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://") {
 		u, err := url.Parse(target)
@@ -211,7 +212,7 @@ func callError(ctx context.Context, path string, err error) error {
 }
 
 // verbOf returns the verb of a path, for messages.
-func verbOf(path string) string { return strings.TrimPrefix(path, "/api/v1/") }
+func verbOf(path string) string { return strings.TrimPrefix(path, api.PathPrefix) }
 
 // unexpected returns the error for an answer that this version does not understand.
 func unexpected(path string, err error) error {
@@ -233,31 +234,18 @@ func problemOf(resp *http.Response, path string) error {
 	return p.Report().Err(resp.StatusCode)
 }
 
-// value calls a verb whose answer is one JSON value.
-func value[T any](ctx context.Context, c *Client, method, path string, q url.Values) (T, error) {
-	return send[T](ctx, c, method, path, q, nil)
-}
-
-// send is value for a verb with a request body.
-func send[T any](ctx context.Context, c *Client, method, path string, q url.Values, body io.Reader) (T, error) {
-	return sendWith[T](ctx, c, method, path, q, nil, body)
-}
-
-// sendWith is send with headers.
-func sendWith[T any](ctx context.Context, c *Client, method, path string, q url.Values, header http.Header,
-	body io.Reader) (T, error) {
-	var v T
+// value sends a request and stores the JSON value of its answer in what v points to.
+func (c *Client) value(
+	ctx context.Context, method, path string, q url.Values, header http.Header, body io.Reader, v any,
+) error {
 	resp, err := c.callWith(ctx, method, path, q, header, body)
 	if err != nil {
-		return v, err
+		return err
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxJSON))
 	if err != nil {
-		return v, callError(ctx, path, err)
+		return callError(ctx, path, err)
 	}
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return v, unexpected(path, err)
-	}
-	return v, nil
+	return decode(path, raw, v)
 }

@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"allium/gateway/api"
@@ -16,7 +16,7 @@ import (
 )
 
 // eventsPath is the path of the stream of events.
-const eventsPath = "/api/v1/events"
+const eventsPath = api.PathPrefix + "events"
 
 // EventOptions say which events a caller wants.
 type EventOptions struct {
@@ -37,7 +37,13 @@ func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[api.Event
 	for i, t := range o.Topics {
 		topics[i] = string(t)
 	}
-	q := query("topics", strings.Join(topics, ","), "names", strings.Join(o.Names, ","))
+	q := url.Values{}
+	if len(topics) > 0 {
+		q.Set("topics", strings.Join(topics, ","))
+	}
+	if len(o.Names) > 0 {
+		q.Set("names", strings.Join(o.Names, ","))
+	}
 	return func(yield func(api.Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -53,14 +59,14 @@ func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[api.Event
 		err = readEvents(resp.Body, func(name string, data []byte) error {
 			if name == api.EventStreamEnd {
 				var why status.Report
-				if err := json.Unmarshal(data, &why); err != nil {
-					return unexpected(eventsPath, err)
+				if err := decode(eventsPath, data, &why); err != nil {
+					return err
 				}
 				return why.Err(status.Internal.Code())
 			}
 			var e api.Event
-			if err := json.Unmarshal(data, &e); err != nil {
-				return unexpected(eventsPath, err)
+			if err := decode(eventsPath, data, &e); err != nil {
+				return err
 			}
 			if !yield(e, nil) {
 				return errStop

@@ -80,8 +80,8 @@ func sequence[T any](ctx context.Context, c *Client, r request) iter.Seq2[T, err
 	return func(yield func(T, error) bool) {
 		_, err := c.lines(ctx, r, func(raw json.RawMessage) error {
 			var v T
-			if err := json.Unmarshal(raw, &v); err != nil {
-				return unexpected(r.path, err)
+			if err := decode(r.path, raw, &v); err != nil {
+				return err
 			}
 			if !yield(v, nil) {
 				return errStop

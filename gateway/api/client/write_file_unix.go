@@ -20,7 +20,7 @@ import (
 func (c *Client) fileWriter(
 	ctx context.Context, key string, s *api.Stream,
 ) func(*os.File, string, api.ProgressFunc) (bool, error) {
-	return func(f *os.File, path string, report api.ProgressFunc) (bool, error) {
+	return func(f *os.File, at string, report api.ProgressFunc) (bool, error) {
 		begun := sync.OnceFunc(func() { _ = s.Body.Close() })
 		progress := func(p api.Progress) {
 			begun()
@@ -40,16 +40,17 @@ func (c *Client) fileWriter(
 		}
 		passing := *c
 		passing.http = &http.Client{Transport: tr, CheckRedirect: refuseRedirect}
+		path := api.PathPrefix + "get/file"
 		raw, err := passing.lines(ctx, request{
-			method: http.MethodGet, path: verbPath("get/file"), progress: progress,
-			query: query("key", key, "root", s.Root.String(), "ask", c.asked(), "path", path),
+			method: http.MethodGet, path: path, progress: progress,
+			query: api.EncodeQuery(api.GetFileRequest{AskedRequest: c.Asked(key), Root: s.Root.String(), Path: at}),
 		}, func(json.RawMessage) error { return nil }) // it has no items
 		if err != nil {
 			return false, err
 		}
 		var w api.Written
-		if err := json.Unmarshal(raw, &w); err != nil {
-			return false, unexpected(verbPath("get/file"), err)
+		if err := decode(path, raw, &w); err != nil {
+			return false, err
 		}
 		return w.Moved, nil
 	}

@@ -1,11 +1,71 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	"allium/protocols/capability"
 	"allium/protocols/status"
 )
+
+// Control has the calls for the operator of a node.
+type Control interface {
+	// Faults says what the node does wrong on purpose.
+	Faults(ctx context.Context) (Faults, error)
+	// SetFaults replaces what the node does wrong on purpose, all of it, and
+	// returns what holds now. It is unsupported unless node.profile is testnet.
+	SetFaults(ctx context.Context, f Faults) (Faults, error)
+
+	// Reload lets the node read its files again. If a file cannot be read, its old
+	// content stays in force.
+	Reload(ctx context.Context) (Reloaded, error)
+	// Drain begins the orderly shutdown of SPEC §10 and returns when it has
+	// begun.
+	Drain(ctx context.Context) error
+}
+
+var controlVerbs = []*Verb{verbFaults.Verb, verbReload.Verb, verbDrain.Verb}
+
+var (
+	verbFaults = value(Spec{
+		ID: "Faults", Path: "faults", Doc: "Returns the faults that a node of a testnet injects.", Answer: "the faults",
+	}, plain(Node.Faults))
+	verbReload = value(Spec{
+		ID: "Reload", Admin: "reload", Op: capability.Reload,
+		Doc: "Reads the node's files again. If a file cannot be read, its old content stays in force and the answer " +
+			"names it.",
+		Answer: "the result for each file",
+	}, plain(Node.Reload))
+	verbDrain = value(Spec{
+		ID: "Drain", Path: "drain", Admin: "drain", Op: capability.Drain,
+		Doc: "Starts the orderly shutdown of the node.", Answer: "the shutdown has started",
+	}, action(Node.Drain))
+)
+
+// Faults implements Control.
+func (r remoteControl) Faults(ctx context.Context) (Faults, error) {
+	return verbFaults.send(ctx, r.caller, none{})
+}
+
+// Reload implements Control.
+func (r remoteControl) Reload(ctx context.Context) (Reloaded, error) {
+	return Admin{remote: r.caller}.Reload(ctx)
+}
+
+// Reload lets the node read its files again.
+func (a Admin) Reload(ctx context.Context) (Reloaded, error) {
+	return verbReload.repeat(ctx, a, none{})
+}
+
+// Drain implements Control.
+func (r remoteControl) Drain(ctx context.Context) error { return verbDrain.do(ctx, r.caller, none{}) }
+
+// Drain begins the orderly shutdown and returns once it has begun.
+func (a Admin) Drain(ctx context.Context) error {
+	_, err := verbDrain.repeat(ctx, a, none{})
+	return err
+}
 
 // Bounds of Faults.
 const (
