@@ -299,7 +299,7 @@ var layers = map[string][]string{
 	"testnet/script":   {},
 
 	"cmd/allium": {
-		"cmd/allium/failure", "cmd/allium/reference", "cmd/allium/term", "cmd/allium/text", "gateway/api",
+		"cmd/allium/failure", "cmd/allium/reference", "cmd/allium/term", "gateway/api",
 		"gateway/api/client", "gateway/api/client/namewatch", "gateway/policy/capabilities", "gateway/verified",
 		"node", "node/config", "node/files", "node/files/addcache", "node/files/addpaths", "node/files/follow",
 		"node/files/watch", "node/home", "node/homefiles", "node/local", "node/local/sent", "node/p2p",
@@ -310,7 +310,6 @@ var layers = map[string][]string{
 	"cmd/allium/failure":   {},
 	"cmd/allium/reference": {"node", "node/config"},
 	"cmd/allium/term":      {"gateway/api"},
-	"cmd/allium/text":      {"gateway/api", "node", "node/config", "node/files/follow", "protocols/capability"},
 }
 
 // inTests lists what the tests of a package may import beyond that. internal/testkit

@@ -13,7 +13,6 @@ import (
 
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/term"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 	"allium/internal/printable"
@@ -104,7 +103,7 @@ const closingAfter = time.Second
 // says nothing.
 func (a *app) tellAdded(sum api.Added, took time.Duration) {
 	if took >= closingAfter && sum.Files > 0 && !a.quiet && !a.json {
-		fmt.Fprintln(a.err, "allium: "+text.AddTook(sum, took))
+		fmt.Fprintln(a.err, "allium: "+addTookText(sum, took))
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/term"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/internal/printable"
 	"allium/node"
@@ -210,14 +209,14 @@ func (a *app) tellNotes(n *api.AddNotes) {
 		}
 	}
 	if n.RenamedCount > 0 {
-		fmt.Fprintf(&b, "allium: %s changed to Unicode normal form C:\n", text.Plural(n.RenamedCount, "name"))
+		fmt.Fprintf(&b, "allium: %s changed to Unicode normal form C:\n", plural(n.RenamedCount, "name"))
 		for _, e := range n.Renamed {
 			fmt.Fprintf(&b, "  %s as %s\n", printable.Name(e.Path), printable.Name(e.As))
 		}
 		more(n.RenamedCount, len(n.Renamed))
 	}
 	if n.SkippedCount > 0 {
-		fmt.Fprintf(&b, "allium: %s left out, so the directory is not added whole:\n", text.Plural(n.SkippedCount, "entry"))
+		fmt.Fprintf(&b, "allium: %s left out, so the directory is not added whole:\n", plural(n.SkippedCount, "entry"))
 		for _, e := range n.Skipped {
 			fmt.Fprintf(&b, "  %s: %s\n", e.Path, printable.Text(e.Reason))
 		}
@@ -299,7 +298,7 @@ func joinNotes(n, late *api.AddNotes) *api.AddNotes {
 // shownNames returns the text that stands for names while an add runs.
 func shownNames(names []string) string {
 	if len(names) > 1 {
-		return text.Plural(len(names), "path")
+		return plural(len(names), "path")
 	}
 	return filepath.Base(names[0])
 }

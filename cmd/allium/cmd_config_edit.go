@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/cmd/allium/text"
 	"allium/node/config"
 )
 
@@ -105,7 +104,7 @@ func (a *app) edited(all []config.Edited, err error) error {
 		return err
 	}
 	for _, e := range all {
-		if err := a.print(e, a.loud(text.Edited(e))); err != nil {
+		if err := a.print(e, a.loud(editedText(e))); err != nil {
 			return err
 		}
 	}

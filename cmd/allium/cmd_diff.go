@@ -2,12 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
+	"allium/internal/printable"
 	"allium/protocols/status"
 )
 
@@ -52,7 +53,7 @@ differ.`,
 
 // diff prints what differs from one key to another.
 func (a *app) diff(ctx context.Context, s api.Store, from, to string, o diffOptions) error {
-	var sum text.DiffStat
+	var sum diffStat
 	for c, err := range s.Diff(ctx, from, to) {
 		if err != nil {
 			return err
@@ -61,7 +62,7 @@ func (a *app) diff(ctx context.Context, s api.Store, from, to string, o diffOpti
 		if o.stat {
 			continue
 		}
-		if err := a.print(c, text.Change(c, a.quiet)); err != nil {
+		if err := a.print(c, changeText(c, a.quiet)); err != nil {
 			return err
 		}
 	}
@@ -76,7 +77,109 @@ func (a *app) diff(ctx context.Context, s api.Store, from, to string, o diffOpti
 	}
 	if o.exitCode && n > 0 {
 		return failure.Found(status.Errorf(status.Precondition,
-			"%s and %s differ in %s; leave --exit-code out to exit with 0", from, to, text.Plural(n, "entry")))
+			"%s and %s differ in %s; leave --exit-code out to exit with 0", from, to, plural(n, "entry")))
 	}
 	return nil
+}
+
+// diffStat sums up the differences of two directories.
+type diffStat struct {
+	Added        int64 `json:"added"`   // entries, directories included
+	Removed      int64 `json:"removed"` // entries, directories included
+	Changed      int64 `json:"changed"`
+	AddedBytes   int64 `json:"added_bytes"`   // bytes of added files, and of changed files as they are now
+	RemovedBytes int64 `json:"removed_bytes"` // bytes of removed files, and of changed files as they were
+}
+
+// Count adds a change to the sum.
+func (s *diffStat) Count(c api.Change) {
+	switch c.Op {
+	case api.AddedEntry:
+		s.Added++
+	case api.RemovedEntry:
+		s.Removed++
+	default:
+		s.Changed++
+	}
+	s.AddedBytes += fileBytes(c.New)
+	s.RemovedBytes += fileBytes(c.Old)
+}
+
+func fileBytes(e *api.Entry) int64 {
+	if e == nil || e.Kind != api.File {
+		return 0
+	}
+	return e.Size
+}
+
+// String is the sum for people.
+func (s diffStat) String() string {
+	return fmt.Sprintf("%d added (%s), %d removed (%s), %d changed",
+		s.Added, sizeText(s.AddedBytes), s.Removed, sizeText(s.RemovedBytes), s.Changed)
+}
+
+// changeText is one difference: +, - or M, the path, and in brackets what changed. If
+// quiet, it is only the sign and the path.
+func changeText(c api.Change, quiet bool) string {
+	e := c.New
+	sign := "+"
+	switch c.Op {
+	case api.RemovedEntry:
+		sign, e = "-", c.Old
+	case api.ChangedEntry:
+		sign = "M"
+	}
+	path := printable.Name(c.Path)
+	if path == "" {
+		path = "."
+	}
+	if e.Kind == api.Directory {
+		path += "/"
+	}
+	if quiet {
+		return sign + " " + path
+	}
+	how := describeEntry(e)
+	if c.Op == api.ChangedEntry {
+		how = howChanged(c.Old, c.New)
+	}
+	if how == "" {
+		return sign + " " + path
+	}
+	return fmt.Sprintf("%s %s  (%s)", sign, path, how)
+}
+
+// describeEntry returns the size of a file, or the target of a link.
+func describeEntry(e *api.Entry) string {
+	switch e.Kind {
+	case api.File:
+		return sizeText(e.Size)
+	case api.Link:
+		return "-> " + e.Target
+	}
+	return ""
+}
+
+// howChanged says what differs between two entries of one name.
+func howChanged(old, next *api.Entry) string {
+	switch {
+	case old.Kind != next.Kind:
+		return fmt.Sprintf("%s -> %s", old.Kind, next.Kind)
+	case old.Kind == api.Link:
+		return fmt.Sprintf("-> %s, was -> %s", next.Target, old.Target)
+	}
+	how := ""
+	if old.Root != next.Root || old.Size != next.Size {
+		how = fmt.Sprintf("%s -> %s", sizeText(old.Size), sizeText(next.Size))
+	}
+	if old.Executable != next.Executable {
+		if how != "" {
+			how += ", "
+		}
+		if next.Executable {
+			return how + "now executable"
+		}
+		return how + "not executable any more"
+	}
+	return how
 }

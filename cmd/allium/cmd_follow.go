@@ -14,11 +14,11 @@ import (
 
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/term"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 	"allium/gateway/api/client/namewatch"
 	"allium/internal/limits"
+	"allium/internal/printable"
 	"allium/node/files/follow"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -215,7 +215,7 @@ func targetOf(r api.Resolved, err error) follow.Target {
 		return follow.Target{Err: err}
 	case r.Target.IsZero():
 		return follow.Target{Err: status.Errorf(status.BadRequest,
-			"%s stands for text; a directory is needed", text.Quote(r.Key))}
+			"%s stands for text; a directory is needed", quote(r.Key))}
 	}
 	t := follow.Target{Key: strings.TrimSuffix(r.Target.String()+"/"+r.Path, "/")}
 	if len(r.Chain) > 0 {
@@ -258,7 +258,7 @@ func (f *followPrinter) Done(t follow.Target, s *follow.Stats) {
 	f.failed = state{}
 	if s != nil {
 		f.line.Clear()
-		done := text.DirUpdate{
+		done := dirUpdate{
 			At: time.Now().UTC().Truncate(time.Millisecond), Name: f.name, Seq: t.Seq, Key: t.Key, Dir: f.dir, Stats: *s,
 		}
 		f.err = errors.Join(f.err, f.a.print(done, done.Line(f.a.quiet)))
@@ -273,4 +273,33 @@ func (f *followPrinter) Failed(err error) {
 		err = status.Errorf(status.Gone, "%w; the directory %s stays as it is", err, f.dir)
 	}
 	_ = f.a.noteError(f.ctx, f.line, &f.failed, err) // it is told there
+}
+
+// dirUpdate is a directory that was brought to what a name says.
+type dirUpdate struct {
+	At   time.Time `json:"at"`
+	Name string    `json:"name"` // as it was given
+	Seq  uint64    `json:"seq"`  // the number of its record
+	Key  string    `json:"key"`  // what it leads to: an address, and the path below it
+	Dir  string    `json:"dir"`
+	follow.Stats
+}
+
+// Line describes it in one line; what was set aside follows in further ones. With quiet it is the address.
+func (f dirUpdate) Line(quiet bool) string {
+	if quiet {
+		return printable.Name(f.Key)
+	}
+	s := fmt.Sprintf("%s  %s  number %d  %s  %d kept, %d written (%s), %d removed", stampOf(f.At), printable.Name(f.Name),
+		f.Seq, printable.Name(f.Key), f.Kept, f.Written, sizeText(f.Bytes), f.Removed)
+	if f.Left > 0 {
+		s += ", " + plural(f.Left, "edited file") + " left that it does not have"
+	}
+	for _, a := range f.Aside {
+		s += "\n  set aside: " + printable.Name(a.Path) + " is now " + printable.Name(a.As)
+	}
+	if more := f.AsideCount - int64(len(f.Aside)); more > 0 {
+		s += fmt.Sprintf("\n  and %d more", more)
+	}
+	return s
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
+	"allium/internal/printable"
 )
 
 func (a *app) gcCommand() *cobra.Command {
@@ -69,7 +71,7 @@ func (a *app) gc(cmd *cobra.Command, o api.GCOptions, all bool) error {
 			if shown++; !all && shown > gcExamples {
 				return nil
 			}
-			return a.print(v, text.GCObject(v))
+			return a.print(v, gcObjectText(v))
 		})
 		if err != nil {
 			return err
@@ -78,7 +80,7 @@ func (a *app) gc(cmd *cobra.Command, o api.GCOptions, all bool) error {
 		if a.quiet {
 			return nil
 		}
-		return a.print(r, text.GC(r, shown > gcExamples && !all))
+		return a.print(r, gcText(r, shown > gcExamples && !all))
 	})
 }
 
@@ -94,8 +96,120 @@ func (a *app) gcWhyCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print(w, text.GCWhy(w))
+				return a.print(w, gcWhyText(w))
 			})
 		},
 	}
+}
+
+// gcObjectText is an object that a collection removes or would remove.
+func gcObjectText(o api.GCObject) string {
+	return o.Root.String() + "  " + sizeText(o.Size) + lastUsed(o.Used)
+}
+
+// lastUsed says when an object was last used, if that is known.
+func lastUsed(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return "  used " + minuteOf(t)
+}
+
+// gcReasons say why the objects of a class stay or go.
+var gcReasons = map[string]string{
+	"pinned":  "pins hold them",
+	"leased":  "in use",
+	"recent":  "used since the collection began",
+	"held":    "an add or a fetch will pin them",
+	"cache":   "nothing holds them, and their space is not needed",
+	"removed": "nothing held them",
+}
+
+// gcText is the report of a collection. more says that some objects were not listed.
+func gcText(r api.GCReport, more bool) string {
+	var b strings.Builder
+	if more {
+		b.WriteString("… --list shows all\n")
+	}
+	for _, c := range r.Classes {
+		name := c.Class
+		if c.Objects == 0 && name != "removed" {
+			continue
+		}
+		why := gcReasons[name]
+		if r.Dry && name == "removed" {
+			name, why = "would go", "nothing holds them"
+		}
+		fmt.Fprintf(&b, "%-9s %16s %11s  %s\n", name, plural(c.Objects, "object"), sizeText(c.Bytes), why)
+	}
+	if r.Blocked != "" {
+		fmt.Fprintf(&b, "nothing can be removed: %s\n", r.Blocked)
+	}
+	for _, d := range r.Damaged {
+		if d.Fix != r.Blocked {
+			fmt.Fprintf(&b, "nothing can be removed: %s\n", d.Fix)
+		}
+	}
+	fmt.Fprintf(&b, "%-9s %16s %11s", "used", plural(r.Used.Objects, "object"), sizeText(r.Used.Bytes))
+	if r.Max.Bytes > 0 {
+		fmt.Fprintf(&b, " of %s; evictions end at %s", sizeText(r.Max.Bytes), sizeText(r.Low.Bytes))
+	}
+	if r.Max.Objects > 0 {
+		fmt.Fprintf(&b, "; at most %s, evictions end at %d", plural(r.Max.Objects, "object"), r.Low.Objects)
+	}
+	return b.String()
+}
+
+// gcWhyText says what keeps an object, or that the next eviction may remove it.
+func gcWhyText(w api.GCWhy) string {
+	var lines []string
+	for _, p := range w.Pins {
+		lines = append(lines, "pinned: "+pinText(p))
+	}
+	if w.Above != nil {
+		lines = append(lines, fmt.Sprintf("below the pin of %s: %s", w.Above.Root, pinText(*w.Above)))
+		for i, step := range w.Path {
+			name := printable.Name(step.Name)
+			if name == "" {
+				name = "."
+			}
+			lines = append(lines, fmt.Sprintf("%s%s  %s", strings.Repeat("  ", i+1), name, step.Root))
+		}
+	}
+	if w.Unknown != "" {
+		lines = append(lines, w.Unknown)
+	}
+	if w.Ingest {
+		lines = append(lines, "being downloaded")
+	}
+	if w.Leases > 0 {
+		lines = append(lines, fmt.Sprintf("in use: %d readers or writers", w.Leases))
+	}
+	if w.Held {
+		lines = append(lines, "an add or a fetch holds it until its pin is set")
+	}
+	switch {
+	case w.Here == "no":
+		lines = append(lines, "it is not in the store")
+	case !w.Kept:
+		lines = append(lines,
+			"nothing holds it: it is cache, and is evicted when space is needed and it is the least recently used",
+			nextEviction(w))
+	}
+	if w.Here != "no" {
+		lines = append(lines, fmt.Sprintf("%s here, %s%s", w.Here, sizeText(w.Size), lastUsed(w.Used)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// nextEviction says whether the next eviction removes an object of the cache.
+func nextEviction(w api.GCWhy) string {
+	if w.Cutoff.IsZero() {
+		return "what the next eviction removes is not known: the store has no bound, or no eviction was planned yet"
+	}
+	cutoff := strings.TrimSpace(lastUsed(w.Cutoff))
+	if w.Next {
+		return "the next eviction removes it, with all that was " + cutoff + " or before"
+	}
+	return "the next eviction leaves it: it removes what was " + cutoff + " or before"
 }

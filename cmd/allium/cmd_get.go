@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/internal/limits"
 	"allium/internal/printable"
@@ -184,9 +183,9 @@ func (a *app) fetch(ctx context.Context, n api.Node, key string) error {
 		return err
 	}
 	finish()
-	human := fmt.Sprintf("%s: %s, %s, %s of them fetched%s, in %s", f.Root, text.Plural(f.Objects, "object"),
-		limits.Bytes(f.Bytes).Human(), limits.Bytes(f.New).Human(), text.Resumed(f.Resumed, f.Bytes),
-		text.Speed(f.New, time.Since(begun)))
+	human := fmt.Sprintf("%s: %s, %s, %s of them fetched%s, in %s", f.Root, plural(f.Objects, "object"),
+		limits.Bytes(f.Bytes).Human(), limits.Bytes(f.New).Human(), resumedText(f.Resumed, f.Bytes),
+		speedText(f.New, time.Since(begun)))
 	if a.quiet {
 		human = f.Root.String()
 	}
@@ -233,8 +232,8 @@ func (a *app) get(ctx context.Context, s api.Reader, to target, o getOptions) er
 	took := time.Since(begun)
 	got := fetched{Object: stream.Object, Output: name, TookMS: float64(took.Microseconds()) / 1000}
 	human := fmt.Sprintf("%s %s%s: %s", stream.Root, printable.Name(name),
-		text.Resumed(stream.Resumed, cmp.Or(stream.TreeBytes, stream.Size)),
-		text.Took(written, max(0, written-stream.Resumed), took))
+		resumedText(stream.Resumed, cmp.Or(stream.TreeBytes, stream.Size)),
+		tookText(written, max(0, written-stream.Resumed), took))
 	if n, ok := s.(api.Node); ok && to.ticket != nil {
 		if got.Path = pathTo(ctx, n, to.ticket.Peer); got.Path != "" {
 			human += ", " + got.Path
@@ -296,4 +295,42 @@ func (a *app) update(ctx context.Context, s api.Reader, key string, o getOptions
 	}
 	got := api.Object{Root: top.Root, Kind: top.Kind, Size: top.Size, Name: top.Name, Executable: top.Executable}
 	return a.print(fetched{Object: got, Output: name, Updated: &stats}, human)
+}
+
+// tookText says how many bytes were worked through in which time, and how fast those went that were not there
+// before, such as "191 MiB in 634ms (301 MiB/s)". Without fresh bytes it leaves out the speed.
+func tookText(bytes, fresh int64, took time.Duration) string {
+	if fresh > 0 {
+		return sizeText(bytes) + " in " + speedText(fresh, took)
+	}
+	return sizeText(bytes) + " in " + roundedTook(took).String()
+}
+
+// speedText says in which time bytes were worked through, and how fast.
+func speedText(bytes int64, took time.Duration) string {
+	return fmt.Sprintf("%s (%s/s)", roundedTook(took), sizeText(int64(float64(bytes)/max(took.Seconds(), 1e-3))))
+}
+
+// addTookText says what an add has stored and in which time. It gives a speed only if all files were read.
+func addTookText(sum api.Added, took time.Duration) string {
+	fresh := sum.Bytes
+	if sum.Reused > 0 {
+		fresh = 0
+	}
+	said := "added " + plural(sum.Files, "file") + ", " + tookText(sum.Bytes, fresh, took)
+	if sum.Reused > 0 {
+		said += fmt.Sprintf("; %d of them were known and not read", sum.Reused)
+	}
+	return said
+}
+
+// roundedTook is a duration with a precision that a person reads.
+func roundedTook(d time.Duration) time.Duration {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond)
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
 }

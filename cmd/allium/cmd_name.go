@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -9,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
+	"allium/internal/printable"
 	"allium/protocols/address"
 	"allium/protocols/name"
 )
@@ -39,7 +40,7 @@ func inZone(label, zone string) (string, error) {
 		return label, nil
 	}
 	if strings.Contains(label, ".") {
-		return "", failure.NewUsage("give a label alone with --zone", "%s has a zone already", text.Quote(label))
+		return "", failure.NewUsage("give a label alone with --zone", "%s has a zone already", quote(label))
 	}
 	return label + "." + zone, nil
 }
@@ -81,7 +82,7 @@ the key. Other peers pass the record on until it expires.`,
 			if err != nil {
 				return err
 			}
-			return a.print(own, text.Published(own, a.quiet))
+			return a.print(own, publishedText(own, a.quiet))
 		}),
 	}
 	f := cmd.Flags()
@@ -101,7 +102,7 @@ func lifeMS(s string) (int64, error) {
 	}
 	d, err := time.ParseDuration(unit)
 	if err != nil || d <= 0 || d > name.MaxLife || d*factor > name.MaxLife {
-		return 0, failure.NewUsage("give 10m to 30d", "--life is %s", text.Quote(s))
+		return 0, failure.NewUsage("give 10m to 30d", "--life is %s", quote(s))
 	}
 	return (d * factor).Milliseconds(), nil
 }
@@ -124,7 +125,7 @@ peers. It lives for 30 days, longer than any record of the name that was signed 
 			if err != nil {
 				return err
 			}
-			return a.print(own, text.Published(own, a.quiet))
+			return a.print(own, publishedText(own, a.quiet))
 		}),
 	}
 	cmd.Flags().StringVar(&zone, "zone", "",
@@ -196,7 +197,7 @@ is sent any more until you publish the name again.`,
 					return err
 				}
 				found = true
-				if err := a.print(own, text.OwnName(own, a.quiet)); err != nil {
+				if err := a.print(own, ownNameText(own, a.quiet)); err != nil {
 					return err
 				}
 			}
@@ -206,4 +207,61 @@ is sent any more until you publish the name again.`,
 			return nil
 		}),
 	}
+}
+
+// publishedText describes a name that was published or withdrawn. With quiet it is the whole name.
+func publishedText(n api.OwnName, quiet bool) string {
+	if quiet {
+		return n.Name
+	}
+	var b strings.Builder
+	b.WriteString(n.Name)
+	if n.Short != "" {
+		fmt.Fprintf(&b, "\nshort name  %s", n.Short)
+	}
+	fmt.Fprintf(&b, "\nvalue       %s\nuntil       %s", ownNameValue(n), n.NotAfter.UTC().Format(time.RFC3339))
+	if n.Peers > 0 {
+		fmt.Fprintf(&b, "\n%s took the record", plural(n.Peers, "peer"))
+	} else {
+		b.WriteString("\nno peer took the record" + ownNameState(n) + "; the node sends it again")
+	}
+	if n.Missing {
+		b.WriteString("\nwarning: this node does not have the object; `allium add` or `allium pin add` stores it")
+	}
+	return b.String()
+}
+
+// ownNameText describes a name that this node publishes. With quiet it is the whole name.
+func ownNameText(n api.OwnName, quiet bool) string {
+	if quiet {
+		return n.Name
+	}
+	s := fmt.Sprintf("%s  %s", n.Name, ownNameValue(n))
+	if n.Short != "" {
+		s += "\n  " + n.Short
+	}
+	s += "\n  until " + n.NotAfter.UTC().Format(time.RFC3339)
+	switch {
+	case n.Problem != "":
+		return s + ", " + n.Problem + ownNameState(n)
+	case n.Peers > 0:
+		s += fmt.Sprintf(", %s took it at %s", plural(n.Peers, "peer"), n.Sent.UTC().Format(time.RFC3339))
+	default:
+		s += ", no peer took it yet" + ownNameState(n)
+	}
+	if !n.Due.IsZero() {
+		s += ", again at " + n.Due.UTC().Format(time.RFC3339)
+	}
+	return s
+}
+
+// ownNameValue returns the value of a name for a terminal.
+func ownNameValue(n api.OwnName) string { return cmp.Or(printable.Name(n.Value), "(withdrawn)") }
+
+// ownNameState returns the reason in a name's error, after a colon.
+func ownNameState(n api.OwnName) string {
+	if n.Error == nil {
+		return ""
+	}
+	return ": " + printable.Name(n.Error.Message)
 }

@@ -1,17 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 	"allium/gateway/api/client/namewatch"
+	"allium/internal/printable"
 	"allium/protocols/status"
 )
 
@@ -42,9 +44,9 @@ node could not tell it of some events.`,
 				if err != nil {
 					return err
 				}
-				last := map[string]text.NameChange{}
+				last := map[string]nameChange{}
 				for u := range updates {
-					c := nameChange(u)
+					c := newNameChange(u)
 					if u.Lost == 0 && c.Same(last[u.Key]) {
 						continue
 					}
@@ -81,9 +83,9 @@ func (a *app) watching(ctx context.Context, f func(context.Context, *client.Clie
 	return err
 }
 
-// nameChange returns an update as it is printed.
-func nameChange(u namewatch.Update) text.NameChange {
-	c := text.NameChange{At: time.Now().UTC().Truncate(time.Millisecond), Key: u.Key, Lost: u.Lost}
+// newNameChange returns an update as it is printed.
+func newNameChange(u namewatch.Update) nameChange {
+	c := nameChange{At: time.Now().UTC().Truncate(time.Millisecond), Key: u.Key, Lost: u.Lost}
 	if u.Err != nil {
 		rep := status.ReportOf(u.Err)
 		c.Error, c.Outcome = &rep, status.Of(u.Err)
@@ -100,3 +102,53 @@ func nameChange(u namewatch.Update) text.NameChange {
 	}
 	return c
 }
+
+// nameChange is something that happened to a name that is watched.
+type nameChange struct {
+	At      time.Time      `json:"at"`
+	Key     string         `json:"key,omitempty"`    // the name as it was given
+	Name    string         `json:"name,omitempty"`   // with the key of its zone
+	Seq     uint64         `json:"seq,omitempty"`    // the number of its record
+	Value   string         `json:"value,omitempty"`  // of its record: an address, a name or text
+	Target  string         `json:"target,omitempty"` // the object that it leads to
+	Path    string         `json:"path,omitempty"`   // below the target
+	AgeMS   int64          `json:"age_ms,omitempty"` // milliseconds since the record was looked up
+	Stale   bool           `json:"stale,omitempty"`  // the record is older than its TTL
+	Error   *status.Report `json:"error,omitempty"`  // why the name stands for nothing
+	Lost    int64          `json:"lost,omitempty"`   // events that the node could not tell; all names are asked for again
+	Outcome status.Outcome `json:"-"`                // of Error
+}
+
+// Same reports whether c says nothing that old does not.
+func (c nameChange) Same(old nameChange) bool {
+	return old.Key == c.Key && old.Name == c.Name && old.Seq == c.Seq && old.Value == c.Value && old.Target == c.Target &&
+		old.Path == c.Path && old.Stale == c.Stale && old.Outcome == c.Outcome
+}
+
+// String returns a line for a person. With quiet it is what the name leads to, and empty if that is
+// nothing.
+func (c nameChange) String(quiet bool) string {
+	leads := printable.Name(cmp.Or(strings.TrimSuffix(c.Target+"/"+c.Path, "/"), c.Value))
+	switch {
+	case quiet && c.Error != nil, quiet && c.Lost > 0:
+		return ""
+	case quiet:
+		return leads
+	case c.Lost > 0:
+		return fmt.Sprintf("%s  the node lost %s; every name is asked for again", stampOf(c.At), plural(c.Lost, "event"))
+	case c.Error != nil:
+		return fmt.Sprintf("%s  %s  %s: %s", stampOf(c.At), printable.Name(c.Key), c.Outcome, printable.Text(c.Error.Message))
+	}
+	s := fmt.Sprintf("%s  %s  number %d  %s", stampOf(c.At), printable.Name(c.Key), c.Seq, printable.Name(c.Value))
+	if leads != printable.Name(c.Value) {
+		s += "  " + leads
+	}
+	s += "  " + (time.Duration(c.AgeMS) * time.Millisecond).Round(time.Second).String() + " old"
+	if c.Stale {
+		s += ", stale"
+	}
+	return s
+}
+
+// stampOf is a time for a person, to the second.
+func stampOf(t time.Time) string { return t.Local().Format(time.DateTime) }

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 )
 
@@ -83,7 +83,7 @@ func (a *app) reloadNode(ctx context.Context, n api.Node, _ []string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.print(done, a.loud(text.Reloaded(done))); err != nil {
+	if err := a.print(done, a.loud(reloadedText(done))); err != nil {
 		return err
 	}
 	return failure.Found(done.Failed())
@@ -95,4 +95,19 @@ func (a *app) loud(text string) string {
 		return ""
 	}
 	return text
+}
+
+// reloadedText says for each file whether the node read it again.
+func reloadedText(done api.Reloaded) string {
+	if len(done.Files) == 0 {
+		return "this node has no file that it could read again"
+	}
+	lines := make([]string, len(done.Files))
+	for i, f := range done.Files {
+		lines[i] = "reloaded " + f.Name
+		if f.Error != nil {
+			lines[i] = "kept " + f.Name + " as it was: " + f.Error.Message
+		}
+	}
+	return strings.Join(lines, "\n")
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
+	"allium/internal/printable"
 	homedir "allium/node/home"
 )
 
@@ -91,14 +91,14 @@ With --reach: list the addresses of this node instead, and what peers found of e
 		Args:    noArgs,
 		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
 			if reach {
-				return a.printReach(ctx, n, text.Addresses)
+				return a.printReach(ctx, n, addressesText)
 			}
 			peers, err := n.Peers(ctx)
 			if err != nil {
 				return err
 			}
 			for _, p := range peers {
-				if err := a.print(p, text.Peer(p, a.quiet)); err != nil {
+				if err := a.print(p, peerText(p, a.quiet)); err != nil {
 					return err
 				}
 			}
@@ -123,7 +123,7 @@ func (a *app) connectCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(p, text.Peer(p, a.quiet))
+			return a.print(p, peerText(p, a.quiet))
 		}),
 	}
 }
@@ -185,7 +185,26 @@ func (a *app) announceCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(done, fmt.Sprintf("%s: %s took the record", done.Root, text.Plural(done.Peers, "peer")))
+			return a.print(done, fmt.Sprintf("%s: %s took the record", done.Root, plural(done.Peers, "peer")))
 		}),
 	}
+}
+
+// peerText is a connected peer: id, direction, transport, round-trip time, age of the
+// connection, bucket, address and agent. If quiet, it is only the id.
+func peerText(p api.Peer, quiet bool) string {
+	if quiet {
+		return p.ID
+	}
+	rtt := "-"
+	if p.RTTMS > 0 {
+		rtt = fmt.Sprintf("%.1f ms", p.RTTMS)
+	}
+	bucket := "-"
+	if p.Bucket != nil {
+		bucket = fmt.Sprintf("bucket %d", *p.Bucket)
+	}
+	age := (time.Duration(p.AgeMS) * time.Millisecond).Round(time.Second)
+	return fmt.Sprintf("%s  %-3s  %-5s  %9s  %8s  %-9s  %s  %s",
+		p.ID, p.Direction, p.Transport, rtt, age, bucket, p.Addr, printable.Name(p.Agent))
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 	"allium/node"
@@ -134,5 +134,23 @@ func (a *app) pinResult(verb string, p api.Pin) string {
 	if a.quiet {
 		return p.Root.String()
 	}
-	return fmt.Sprintf("%s %s (%s)", verb, p.Root, text.Pin(p))
+	return fmt.Sprintf("%s %s (%s)", verb, p.Root, pinText(p))
+}
+
+// pinText describes a pin without its address.
+func pinText(p api.Pin) string {
+	s := "direct"
+	if p.Recursive {
+		s = "recursive"
+	}
+	if p.Label != "" {
+		s += fmt.Sprintf(" %q", p.Label)
+	}
+	if p.Target != nil {
+		s += " " + p.Target.String()
+	}
+	if !p.Since.IsZero() {
+		s += " since " + p.Since.Local().Format(time.DateTime)
+	}
+	return s
 }

@@ -14,9 +14,9 @@ import (
 
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/term"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store/meta"
 )
@@ -107,14 +107,14 @@ func parsePins(where string, all []byte) ([]api.Pin, error) {
 func (a *app) importPins(ctx context.Context, s api.Store, pins []api.Pin) error {
 	report, finish := a.progress("fetching")
 	defer finish()
-	var sum text.PinsImported
+	var sum pinsImported
 	var first error
 	for _, p := range pins {
 		if meta.OfCluster(p.Label) {
 			sum.LeftOut++
 			continue
 		}
-		one := text.PinImported{Root: p.Root, Label: p.Label, State: text.PinKnown}
+		one := pinImported{Root: p.Root, Label: p.Label, State: pinKnown}
 		known, err := a.importPin(ctx, s, p, report)
 		switch {
 		case ctx.Err() != nil:
@@ -123,29 +123,29 @@ func (a *app) importPins(ctx context.Context, s api.Store, pins []api.Pin) error
 			return err
 		case errors.Is(err, client.ErrNotRunning):
 			return status.Errorf(status.NotReady, "the node stopped after %s; start it and run the command again",
-				text.Plural(sum.Added+sum.Known+sum.Failed, "pin"))
+				plural(sum.Added+sum.Known+sum.Failed, "pin"))
 		case err != nil:
 			sum.Failed++
 			first = cmp.Or(first, err)
 			failed := status.ReportOf(err)
 			failed.Reason = failure.OutcomeOf(err).String()
-			one.State, one.Error = text.PinFailed, &failed
+			one.State, one.Error = pinFailed, &failed
 		case known:
 			sum.Known++
 		default:
 			sum.Added++
-			one.State = text.PinAdded
+			one.State = pinAdded
 		}
 		if err := a.print(one, one.String(a.quiet)); err != nil {
 			return err
 		}
 	}
 	finish()
-	if err := a.print(text.ImportSum{Sum: sum}, a.loud(sum.String())); err != nil || first == nil {
+	if err := a.print(importSum{Sum: sum}, a.loud(sum.String())); err != nil || first == nil {
 		return err
 	}
 	return failure.Found(status.Errorf(failure.OutcomeOf(first),
-		"%s of %d could not be set; run it again to try them again", text.Plural(sum.Failed, "pin"),
+		"%s of %d could not be set; run it again to try them again", plural(sum.Failed, "pin"),
 		sum.Added+sum.Known+sum.Failed))
 }
 
@@ -177,4 +177,61 @@ func hasPin(ctx context.Context, s api.Store, p api.Pin) (bool, error) {
 		}
 	}
 	return false, err
+}
+
+// What became of a pin of a list.
+const (
+	pinAdded  = "added"
+	pinKnown  = "known"
+	pinFailed = "failed"
+)
+
+// pinImported is the result of the import of one pin of a list.
+type pinImported struct {
+	Root  b3.Root        `json:"root"`
+	Label string         `json:"label,omitempty"`
+	State string         `json:"state"`
+	Error *status.Report `json:"error,omitempty"`
+}
+
+// String is a line for people, empty for a pin that was set already; with quiet only the address.
+func (p pinImported) String(quiet bool) string {
+	switch {
+	case p.State == pinKnown:
+		return ""
+	case quiet && p.State == pinFailed:
+		return ""
+	case quiet:
+		return p.Root.String()
+	}
+	line := fmt.Sprintf("%-6s  %s", p.State, p.Root)
+	if p.Label != "" {
+		line += fmt.Sprintf("  %q", p.Label)
+	}
+	if p.Error != nil {
+		line += "  " + p.Error.Message
+	}
+	return line
+}
+
+// pinsImported counts what became of a list of pins.
+type pinsImported struct {
+	Added   int `json:"added"`
+	Known   int `json:"known"`
+	Failed  int `json:"failed"`
+	LeftOut int `json:"left_out,omitempty"` // set by other members of the cluster
+}
+
+// importSum is the last line of JSON, among lines about pins.
+type importSum struct {
+	Sum pinsImported `json:"sum"`
+}
+
+// String is the sum for people.
+func (s pinsImported) String() string {
+	line := fmt.Sprintf("%s added, %d known, %d failed", plural(s.Added, "pin"), s.Known, s.Failed)
+	if s.LeftOut > 0 {
+		line += fmt.Sprintf("; %s of other members of the cluster left out", plural(s.LeftOut, "pin"))
+	}
+	return line
 }

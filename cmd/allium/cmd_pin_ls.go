@@ -2,12 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
+	"allium/internal/printable"
 	"allium/node/files/addpaths"
 	"allium/protocols/b3"
 	"allium/store/meta"
@@ -65,7 +66,7 @@ func (a *app) listPins(ctx context.Context, s api.Store, all bool) error {
 		}
 		human := p.Root.String()
 		if !a.quiet {
-			human = text.PinLine(p, paths[p.Root])
+			human = pinLine(p, paths[p.Root])
 		}
 		if err := a.print(listedPin{p, paths[p.Root]}, human); err != nil {
 			return err
@@ -75,7 +76,7 @@ func (a *app) listPins(ctx context.Context, s api.Store, all bool) error {
 	case empty:
 		return a.none("no pins; `allium add` and `allium pin add` set them")
 	case copies > 0 && !a.quiet:
-		return a.print(nil, text.ClusterCopies(copies, bytes))
+		return a.print(nil, clusterCopies(copies, bytes))
 	}
 	return nil
 }
@@ -92,4 +93,24 @@ func (a *app) addedPaths() map[b3.Root]string {
 	}
 	paths, _ := addpaths.Read(filepath.Join(home, filepath.FromSlash(addedPaths))) // none beside an error
 	return paths
+}
+
+// pinLine is a pin in a list: its address, its size, what Pin says of it, and the path from which its
+// object was added, which may be empty.
+func pinLine(p api.Pin, path string) string {
+	bytes := sizeText(p.Size)
+	if p.AtLeast {
+		bytes = "≥ " + bytes
+	}
+	line := fmt.Sprintf("%s  %10s  %s", p.Root, bytes, pinText(p))
+	if path != "" {
+		line += "  " + printable.Name(path)
+	}
+	return line
+}
+
+// clusterCopies says in one line what a node keeps for other members of its cluster.
+func clusterCopies(objects, bytes int64) string {
+	return fmt.Sprintf("%s, %s, for other members of the cluster; --all lists each",
+		plural(objects, "copy"), sizeText(bytes))
 }

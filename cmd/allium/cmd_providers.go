@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/internal/printable"
 	"allium/protocols/status"
@@ -52,7 +52,7 @@ With --json the trace is the last value.`,
 			for p, err := range n.FindProviders(ctx, arg[0], o) {
 				if err == nil {
 					found++
-					err = a.print(p, text.Provider(p, a.quiet))
+					err = a.print(p, providerText(p, a.quiet))
 				}
 				if err != nil {
 					failed = err
@@ -60,7 +60,7 @@ With --json the trace is the last value.`,
 				}
 			}
 			if trace && o.Trace.End != "" {
-				failed = errors.Join(failed, a.print(o.Trace, text.Trace(*o.Trace, found, a.quiet)))
+				failed = errors.Join(failed, a.print(o.Trace, traceText(*o.Trace, found, a.quiet)))
 			}
 			if failed == nil && found == 0 {
 				return failure.Found(status.Errorf(status.NotFound,
@@ -105,7 +105,7 @@ says stale if a record of the name has ended.
 			if err != nil {
 				return err
 			}
-			return a.print(found, text.Resolved(found, a.quiet))
+			return a.print(found, resolvedText(found, a.quiet))
 		}),
 	}
 	queryFlags(cmd, &q)
@@ -154,4 +154,110 @@ func queryFlags(cmd *cobra.Command, q *api.Query) {
 		"list only providers whose record was signed at most this long ago, such as 12h (default: all)")
 	f.BoolVar(&q.Fresh, "fresh", false,
 		"ask the peers only, and leave out what the node remembers and knows itself")
+}
+
+// providerText is the id of a provider and, unless quiet, how sure its claim is, its
+// round-trip time and region, and its addresses.
+func providerText(p api.Provider, quiet bool) string {
+	if quiet {
+		return p.ID
+	}
+	head := p.ID
+	switch p.Source {
+	case "gossip":
+		head += "  by gossip"
+	case "connected":
+		head += "  connected"
+	}
+	if p.Confidence != "" {
+		head += "  " + string(p.Confidence)
+	}
+	if p.RTTMS > 0 {
+		head += fmt.Sprintf("  %.1f ms", p.RTTMS)
+	}
+	if p.Region != "" {
+		head += "  " + printable.Name(p.Region)
+	}
+	return strings.Join(append([]string{head}, p.Addrs...), "\n  ")
+}
+
+// resolvedText is an object and its providers; if quiet, only their ids.
+func resolvedText(r api.Resolved, quiet bool) string {
+	var lines []string
+	if !quiet {
+		age, ttl := time.Duration(r.AgeMS)*time.Millisecond, time.Duration(r.TTLMS)*time.Millisecond
+		for _, rec := range r.Chain {
+			lines = append(lines, recordText(rec))
+		}
+		if r.Value != "" {
+			return strings.Join(append(lines, printable.Name(r.Value)), "\n")
+		}
+		note := ""
+		if r.Stale {
+			note = ", stale"
+		}
+		lines = append(lines, fmt.Sprintf("%s  from %s, %s old, remembered for %s, %s%s",
+			resolvedTarget(r), r.Source, age, ttl, r.Confidence, note))
+	} else if len(r.Chain) > 0 {
+		return cmp.Or(printable.Name(r.Value), resolvedTarget(r))
+	}
+	for _, p := range r.Providers {
+		lines = append(lines, providerText(p, quiet))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// resolvedTarget is the address that a name stands for, on one line.
+func resolvedTarget(r api.Resolved) string {
+	return printable.Name(strings.TrimSuffix(r.Target.String()+"/"+r.Path, "/"))
+}
+
+// recordText is a line that shows the record of a name, and where its zone was found.
+func recordText(r api.Record) string {
+	if r.Found == "dns" {
+		return fmt.Sprintf("%s  %s, by the DNS, which nobody signs", r.Name, printable.Name(r.Value))
+	}
+	line := fmt.Sprintf("%s  number %d, until %s", r.Name, r.Seq, r.NotAfter.UTC().Format(time.RFC3339))
+	if r.Short != "" {
+		where := "a petname"
+		if r.Found == "map" {
+			where = "the name of a zone map"
+		}
+		line += fmt.Sprintf(", %s is %s", r.Short, where)
+	}
+	return line
+}
+
+// traceText is a table of the steps of a lookup that found so many providers.
+// Providers that no step brought come from records or announcements of the node.
+func traceText(t api.Trace, found int, quiet bool) string {
+	const format = "%10s  %10s  %3s  %-52s  %-5s  %s\n"
+	var b strings.Builder
+	if !quiet && found > 0 {
+		b.WriteByte('\n')
+	}
+	if !quiet && len(t.Steps) > 0 {
+		fmt.Fprintf(&b, format, "start", "took", "hop", "peer", "kind", "outcome")
+	}
+	for _, s := range t.Steps {
+		kind, outcome := "probe", s.Outcome
+		if s.Hedge {
+			kind = "hedge"
+		}
+		if s.Outcome == status.OK.String() {
+			outcome = fmt.Sprintf("ok: %d closer, %s", s.Closer, plural(s.Providers, "provider"))
+		}
+		fmt.Fprintf(&b, format, milliseconds(s.StartMS), milliseconds(s.TookMS), fmt.Sprint(s.Hop), s.Peer, kind, outcome)
+		found -= s.Providers
+	}
+	if quiet {
+		return strings.TrimSuffix(b.String(), "\n")
+	}
+	fmt.Fprintf(&b, "ended %s after %s: %s, %s, %s",
+		t.End, milliseconds(t.TookMS), plural(t.Hops, "hop"), plural(t.Probes, "probe"), plural(t.Hedges, "hedge"))
+	if found > 0 {
+		fmt.Fprintf(&b, "\n%s by records or announcements that this node holds; --fresh leaves them out",
+			plural(found, "provider"))
+	}
+	return b.String()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -11,9 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
+	"allium/internal/limits"
+	"allium/internal/printable"
 	"allium/node/files/watch"
 	"allium/protocols/b3"
 	"allium/protocols/name"
@@ -167,7 +169,7 @@ func labelOf(path string) (name.Label, error) {
 	if like, err := name.ParseLabel(plainLabel(base)); err == nil {
 		do = "give one with --as, such as --as " + like.String()
 	}
-	return label, failure.NewUsage(do, "%s cannot be the label of a name: %s", text.Quote(base), bad.Reason())
+	return label, failure.NewUsage(do, "%s cannot be the label of a name: %s", quote(base), bad.Reason())
 }
 
 // plainLabel returns the letters and digits of the first part of a file's name, joined by hyphens.
@@ -214,8 +216,8 @@ func newOwnZone(z *zones.Zones, zone name.Zone, short name.Label) *ownZone {
 // and returns [watch.Postponed] until that has passed since old was published.
 func (a *app) publishNow(
 	ctx context.Context, n *client.Client, p publication, old api.OwnName, gap time.Duration,
-) (text.Publication, error) {
-	done := text.Publication{At: time.Now().UTC().Truncate(time.Millisecond), Path: p.path}
+) (published, error) {
+	done := published{At: time.Now().UTC().Truncate(time.Millisecond), Path: p.path}
 	if p.newZone != nil {
 		done.NewZone, done.KeyFile = p.newZone.Zone.String(), p.newZone.KeyFile
 	}
@@ -282,4 +284,59 @@ func unpinOthers(ctx context.Context, n api.Node, label string, but b3.Root) err
 		}
 	}
 	return nil
+}
+
+// published is a path that was added, pinned and published.
+type published struct {
+	At        time.Time     `json:"at"`
+	Root      b3.Root       `json:"root"`
+	Path      string        `json:"path"`
+	Files     int64         `json:"files"`  // at and below it
+	Bytes     int64         `json:"bytes"`  // their content
+	Hashed    int64         `json:"hashed"` // files that were read; the others have not changed
+	Name      api.OwnName   `json:"name"`
+	URL       string        `json:"url,omitempty"`       // where the node's gateway has it; empty: there is none
+	Unchanged bool          `json:"unchanged,omitempty"` // the name stood for the address already
+	Notes     *api.AddNotes `json:"notes,omitempty"`     // entries that were left out or renamed
+	NewZone   string        `json:"new_zone,omitempty"`  // the zone that was made for it
+	KeyFile   string        `json:"key_file,omitempty"`  // the private key of that
+}
+
+// String describes a publication in several lines. With quiet it is the whole name.
+func (p published) String(quiet bool) string {
+	if quiet {
+		return p.Name.Name
+	}
+	s := p.Root.String() + " " + printable.Name(p.Path) + "\n" + publishedText(p.Name, false)
+	if p.URL != "" {
+		s += "\n" + "url         " + p.URL
+	}
+	return s + p.zone()
+}
+
+// zone says where the key of a new zone is.
+func (p published) zone() string {
+	if p.NewZone == "" {
+		return ""
+	}
+	return "\na new zone was made for it; its private key is in " + p.KeyFile +
+		"\nback it up: whoever has it can publish names in the zone, and without it nobody can"
+}
+
+// Line describes a publication in one line; a new zone is told in further ones. With quiet it is
+// the address.
+func (p published) Line(quiet bool) string {
+	if quiet {
+		return p.Root.String()
+	}
+	s := stampOf(p.At) + "  " + p.Root.String() + "  "
+	s += fmt.Sprintf("%s  number %d, %s, ", p.Name.Name, p.Name.Seq, limits.Bytes(p.Bytes).Human())
+	if p.Unchanged {
+		s += "published before"
+	} else if p.Name.Peers > 0 {
+		s += plural(p.Name.Peers, "peer") + " took it"
+	} else {
+		s += "no peer took it yet"
+	}
+	return s + p.zone()
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
+	"allium/internal/printable"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -78,7 +80,7 @@ func (a *app) lsCommand() *cobra.Command {
 						return err
 					}
 					empty = false
-					if err := a.print(e, text.Entry(e, a.quiet)); err != nil {
+					if err := a.print(e, entryText(e, a.quiet)); err != nil {
 						return err
 					}
 				}
@@ -132,4 +134,27 @@ allium store damage --help).`,
 	cmd.Flags().BoolVar(&all, "all", false, "verify every object in the store")
 	cmd.Flags().BoolVar(&o.Repair, "repair", false, "fetch damaged and missing objects again; needs a running node")
 	return cmd
+}
+
+// entryText is an entry of a directory: size, address and name. If quiet, it is only
+// the name.
+func entryText(e api.Entry, quiet bool) string {
+	name := printable.Name(e.Name)
+	if quiet {
+		return name
+	}
+	switch e.Kind {
+	case api.Directory:
+		name += "/"
+	case api.Link:
+		name += " -> " + printable.Name(e.Target)
+	}
+	bytes, root := "-", strings.Repeat(" ", len("b3:")+64)
+	if e.Kind == api.File {
+		bytes = sizeText(e.Size)
+	}
+	if e.Kind != api.Link {
+		root = e.Root.String()
+	}
+	return fmt.Sprintf("%10s  %s  %s", bytes, root, name)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/node"
 )
@@ -37,7 +36,7 @@ A new file takes effect within minutes, without a restart.`,
 			if err != nil {
 				return err
 			}
-			return a.print(list, text.Seeds(list, time.Now(), a.quiet))
+			return a.print(list, seedsText(list, time.Now(), a.quiet))
 		}),
 	}
 	cmd.AddCommand(a.seedsSignCommand(), a.seedsInspectCommand())
@@ -85,7 +84,7 @@ replaces it. It may have at most 256 seeds with at most 16 addresses each.`,
 				}
 				human = ""
 				if !a.quiet {
-					human = text.SignedSeeds(signed) + "\nwritten to " + output
+					human = signedSeedsText(signed) + "\nwritten to " + output
 				}
 			}
 			return a.print(struct {
@@ -120,7 +119,7 @@ signature, no authority signed it, or it has expired.`,
 			if signed.Signer == "" {
 				return err
 			}
-			human := text.SignedSeeds(signed)
+			human := signedSeedsText(signed)
 			if a.quiet {
 				human = signed.Signer
 			}
@@ -151,4 +150,59 @@ func replaceFile(name string, content []byte) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), name)
+}
+
+// seedsText is a table of the seeds at the time now. If quiet, it is only their ids.
+func seedsText(list api.Seeds, now time.Time, quiet bool) string {
+	const format = "%-52s  %-8s  %-9s  %-14s  %-10s  %s\n"
+	var b strings.Builder
+	if !quiet && len(list.Seeds) > 0 {
+		fmt.Fprintf(&b, format, "seed", "source", "connected", "last success", "expires", "gave")
+	}
+	for _, s := range list.Seeds {
+		if quiet {
+			fmt.Fprintln(&b, s.ID)
+			continue
+		}
+		gave := "-"
+		if !s.GaveAt.IsZero() {
+			gave = plural(len(s.Gave), "peer")
+		}
+		fmt.Fprintf(&b, format,
+			s.ID, s.Source, yesNo(s.Connected), ago(s.LastSuccess, now), expiryText(s.NotAfter, now), gave)
+		if s.LastError != "" {
+			fmt.Fprintf(&b, "  %s: %s\n", plural(s.Tries, "try"), strings.Join(strings.Fields(s.LastError), " "))
+		}
+	}
+	if quiet {
+		return strings.TrimSuffix(b.String(), "\n")
+	}
+	if len(list.Seeds) == 0 {
+		fmt.Fprintln(&b, "no seeds; name some in dht.bootstrap")
+	}
+	if m := list.Manifest; m != nil {
+		if m.Signer != "" {
+			fmt.Fprintf(&b, "manifest %d, signed by %s, until %s\n", m.Seq, m.Signer, m.NotAfter.UTC().Format(time.RFC3339))
+		}
+		if m.Error != "" {
+			fmt.Fprintf(&b, "manifest: %s\n", m.Error)
+		}
+	}
+	if list.Remembered > 0 {
+		fmt.Fprintf(&b, "%s remembered for when no seed answers\n", plural(list.Remembered, "peer"))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// signedSeedsText is a seed manifest: who signed it, until when, and its addresses.
+func signedSeedsText(s node.SignedSeeds) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "signed by  %s\nuntil      %s\nsequence   %d\nseeds      %d",
+		s.Signer, s.NotAfter.Format(time.RFC3339), s.Seq, len(s.Seeds))
+	for _, seed := range s.Seeds {
+		for _, addr := range seed.Addrs {
+			fmt.Fprintf(&b, "\n  %s/p2p/%s", addr, seed.ID)
+		}
+	}
+	return b.String()
 }

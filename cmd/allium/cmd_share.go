@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 	"allium/node"
@@ -126,14 +125,14 @@ func (a *app) tellShared(shared api.Shared, o shareOptions) error {
 		return err
 	}
 	if o.qr && !a.json {
-		drawing, err := text.QR(shared.Ticket)
+		drawing, err := qrText(shared.Ticket)
 		if err != nil {
 			return err
 		}
 		fmt.Fprint(a.err, drawing)
 	}
 	if !a.json && !a.quiet {
-		fmt.Fprintln(a.err, text.Reach(shared))
+		fmt.Fprintln(a.err, reachText(shared))
 	}
 	return nil
 }
@@ -190,7 +189,7 @@ func (a *app) serveShared(
 	ctx context.Context, s api.Shared, follow func(context.Context, func(sent.Peer)),
 ) error {
 	if !a.json && !a.quiet {
-		fmt.Fprintln(a.err, "serving until Ctrl-C"+text.Until(s.NotAfter))
+		fmt.Fprintln(a.err, "serving until Ctrl-C"+untilText(s.NotAfter))
 	}
 	if !s.NotAfter.IsZero() {
 		var cancel context.CancelFunc
@@ -203,8 +202,29 @@ func (a *app) serveShared(
 		case a.json:
 			_ = a.print(got, "") // nobody may read it any more; others still fetch
 		case !a.quiet:
-			fmt.Fprintln(a.err, text.HasWhole(got.Peer, got.Path))
+			fmt.Fprintln(a.err, hasWholeText(got.Peer, got.Path))
 		}
 	})
 	return nil
+}
+
+// reachText says for whom a ticket works, and how to fetch with it.
+func reachText(s api.Shared) string {
+	return fmt.Sprintf("for %s%s; there: allium get TICKET", s.Reach, untilText(s.NotAfter))
+}
+
+// hasWholeText says that a peer has got all of what is shared. path may be empty.
+func hasWholeText(peer, path string) string {
+	if path != "" {
+		path = ", " + path
+	}
+	return time.Now().Format(time.TimeOnly) + " " + peer + " has it whole" + path
+}
+
+// untilText returns ", until TIME", and "" for the zero time.
+func untilText(end time.Time) string {
+	if end.IsZero() {
+		return ""
+	}
+	return ", until " + end.Local().Format("2006-01-02 15:04:05")
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 )
 
@@ -35,7 +37,7 @@ holds and where its bytes are. That reads counters, not the objects.`,
 					if err != nil {
 						return err
 					}
-					return a.print(st, text.StoreStat(st))
+					return a.print(st, storeStatText(st))
 				})
 			}
 			return a.withTarget(cmd.Context(), through, arg[0], embedOptions{}, func(s api.Reader, to target) error {
@@ -53,5 +55,93 @@ func (a *app) stat(cmd *cobra.Command, s api.Reader, key string) error {
 	if err != nil {
 		return err
 	}
-	return a.print(st, text.Stat(st, a.quiet))
+	return a.print(st, statText(st, a.quiet))
+}
+
+// statText describes an object and what the node has of it.
+func statText(st api.Stat, quiet bool) string {
+	if quiet {
+		return st.Root.String()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "address  %s\ncid      %s\nkind     %s\n", st.Root, st.CID, st.Kind)
+	fmt.Fprintf(&b, "size     %d (%s, %s of 64 KiB)\n", st.Size, sizeText(st.Size), plural(st.Groups, "group"))
+	if st.Kind == api.Directory {
+		fmt.Fprintf(&b, "entries  %d\n", st.Entries)
+	}
+	fmt.Fprintf(&b, "local    %t", st.Local)
+	for _, p := range st.Pins {
+		fmt.Fprintf(&b, "\npinned   %s", pinText(p))
+	}
+	return b.String()
+}
+
+// storeStatText is a table of what the store holds. Rows are left out if they are
+// zero and that says nothing.
+func storeStatText(s api.StoreStat) string {
+	var b strings.Builder
+	row := func(name string, n, bytes int64, more string) {
+		fmt.Fprintf(&b, "\n%-11s %10d %11s%s", name, n, sizeText(bytes), more)
+	}
+	bytesRow := func(name string, bytes int64, more string) {
+		fmt.Fprintf(&b, "\n%-11s %10s %11s%s", name, "", sizeText(bytes), more)
+	}
+	countRow := func(name string, n int64, more string) {
+		fmt.Fprintf(&b, "\n%-11s %10d              %s", name, n, more)
+	}
+	fmt.Fprintf(&b, "backend     %10s", s.Backend)
+	row("objects", s.Objects, s.Bytes, fmt.Sprintf("  %s small, %s large", sizeText(s.SmallBytes), sizeText(s.LargeBytes)))
+	if s.Corrupt > 0 {
+		countRow("damaged", s.Corrupt, "`allium verify --all --repair` fetches them again")
+	}
+	if s.PartialObjects > 0 {
+		row("partial", s.PartialObjects, s.PartialBytes, "")
+	}
+	if s.Uploads > 0 {
+		row("uploads", s.Uploads, s.UploadBytes, "  not whole yet")
+	}
+	bytesRow("outboards", s.OutboardBytes, "")
+	bytesRow("index", s.Index, "")
+	if g := s.Segments; g.Files > 0 {
+		row("segments", int64(g.Files), g.Bytes, "  "+sizeText(g.LiveBytes)+" needed")
+		row("spares", int64(g.Spares), g.SpareBytes, "")
+		if g.Compactions > 0 {
+			row("compacted", g.Compactions, g.CompactedBytes, "  copied, "+sizeText(g.ReclaimedBytes)+" given back")
+		}
+	}
+	row("used", s.Space.Used.Objects, s.Space.Used.Bytes, storeBounds(s.Space))
+	if s.Space.Free >= 0 {
+		bytesRow("free", s.Space.Free, "  "+sizeText(s.Space.Reserve)+" of it stay free")
+	}
+	if s.Hot != (api.HotTier{}) {
+		row("hot", s.Hot.Objects, s.Hot.Bytes, fmt.Sprintf("  %d hits, %d misses", s.Hot.Hits, s.Hot.Misses))
+	}
+	if s.Leases > 0 || s.Ingests > 0 {
+		countRow("in use", int64(s.Leases), plural(int64(s.Ingests), "download")+" being written")
+	}
+	if s.GC.Runs > 0 {
+		row("collected", s.GC.LastRemoved.Objects, s.GC.LastRemoved.Bytes, "  "+minuteOf(s.GC.LastEnd))
+	}
+	if v := s.Scrub; !v.Started.IsZero() {
+		row("checked", v.Objects, v.Bytes, fmt.Sprintf("  %.0f %%, %d bad", 100*v.Progress, v.Bad))
+	}
+	if s.Space.Full {
+		fmt.Fprintf(&b, "\nnothing is stored: %s", s.Space.FullReason)
+	}
+	if s.WriteErr != "" {
+		fmt.Fprintf(&b, "\nnothing is written until the node is started again: %s", s.WriteErr)
+	}
+	return b.String()
+}
+
+// storeBounds says how much the store may use.
+func storeBounds(sp api.StoreSpace) string {
+	text := ""
+	if sp.Max.Bytes > 0 {
+		text += "  of " + sizeText(sp.Max.Bytes)
+	}
+	if sp.Max.Objects > 0 {
+		text += "  of " + plural(sp.Max.Objects, "object")
+	}
+	return text
 }

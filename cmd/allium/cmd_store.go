@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/internal/limits"
 	"allium/node"
@@ -56,8 +55,8 @@ rebuild can be run again.`,
 				return err
 			}
 			finish()
-			human := fmt.Sprintf("%s, %s and %s from %s", text.Plural(r.Objects, "object"),
-				limits.Bytes(r.Bytes).Human(), text.Plural(r.Pins, "pin"), text.Plural(r.Segments, "segment"))
+			human := fmt.Sprintf("%s, %s and %s from %s", plural(r.Objects, "object"),
+				limits.Bytes(r.Bytes).Human(), plural(r.Pins, "pin"), plural(r.Segments, "segment"))
 			if r.Adopted > 0 {
 				human += fmt.Sprintf("; %d in no segment", r.Adopted)
 			}

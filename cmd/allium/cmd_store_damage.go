@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/protocols/status"
 )
@@ -43,13 +43,13 @@ evictions and writes continue.`,
 					if err != nil {
 						return err
 					}
-					return a.print(r, text.Damages(r, "no damage was open"))
+					return a.print(r, damagesText(r, "no damage was open"))
 				}
 				r, err := s.Damage(cmd.Context())
 				if err != nil {
 					return err
 				}
-				if err := a.print(r, text.Damages(r, "no damage was found")); err != nil {
+				if err := a.print(r, damagesText(r, "no damage was found")); err != nil {
 					return err
 				}
 				return damageOpen(r)
@@ -69,11 +69,11 @@ func damageOpen(r api.DamageReport) error {
 	if r.Open == 0 {
 		return failure.Found(status.Errorf(status.Corrupt, "the store has %s; let the node run until it has fetched "+
 			"them from its peers, or fetch them again with `allium verify --repair`",
-			text.Plural(r.Objects, "damaged object")))
+			plural(r.Objects, "damaged object")))
 	}
-	what := text.Plural(r.Open, "open finding")
+	what := plural(r.Open, "open finding")
 	if r.Objects > 0 {
-		what += ", and " + text.Plural(r.Objects, "damaged object")
+		what += ", and " + plural(r.Objects, "damaged object")
 	}
 	if r.Unknown > 0 {
 		what += fmt.Sprintf(", and for %d it is not known what was lost, so nothing is added or pinned", r.Unknown)
@@ -81,4 +81,16 @@ func damageOpen(r api.DamageReport) error {
 	return failure.Found(status.Errorf(status.Corrupt, "the store is damaged: %s; "+
 		"let the node run until it has fetched the lost objects from its peers. `allium verify --all` lists what is "+
 		"missing, and `allium store damage --accept` accepts the loss", what))
+}
+
+// damagesText lists the findings of r, or is none if there are none.
+func damagesText(r api.DamageReport, none string) string {
+	if len(r.Damage) == 0 {
+		return none
+	}
+	lines := make([]string, 0, len(r.Damage))
+	for _, d := range r.Damage {
+		lines = append(lines, damageText(d))
+	}
+	return strings.Join(lines, "\n")
 }

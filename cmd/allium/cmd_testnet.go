@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/protocols/status"
 	"allium/testnet"
 	"allium/testnet/script"
@@ -239,7 +238,7 @@ run, then removes the directory.`,
 				}
 				human := "removed " + dir
 				if ended > 0 {
-					human = fmt.Sprintf("%s; %s still running", human, text.Plural(ended, "node"))
+					human = fmt.Sprintf("%s; %s still running", human, plural(ended, "node"))
 				}
 				return a.print(map[string]any{"dir": dir, "ended": ended}, human)
 			}

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/protocols/status"
 	"allium/testnet"
 	"allium/testnet/script"
@@ -117,7 +116,7 @@ func (a *app) playScenario(ctx context.Context, f *script.File, o testnet.PlayOp
 		r := status.ReportOf(err)
 		p.Error, word = &r, "FAIL"
 	}
-	human := fmt.Sprintf("%s  %s  %s in %s", word, f.Name, text.Plural(p.Steps, "step"), took)
+	human := fmt.Sprintf("%s  %s  %s in %s", word, f.Name, plural(p.Steps, "step"), took)
 	return errors.Join(a.print(p, human), err)
 }
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"allium/cmd/allium/failure"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/internal/limits"
 	"allium/protocols/status"
@@ -35,7 +35,7 @@ func (a *app) verify(ctx context.Context, s api.Store, key string, o api.VerifyO
 		if v.Repaired {
 			repaired++
 		}
-		if err := a.print(v, text.Verified(v)); err != nil {
+		if err := a.print(v, verifiedText(v)); err != nil {
 			return err
 		}
 	}
@@ -64,7 +64,7 @@ func (a *app) verify(ctx context.Context, s api.Store, key string, o api.VerifyO
 		mended = fmt.Sprintf(" (%d of them repaired)", repaired)
 	}
 	return a.print(nil, fmt.Sprintf("%s, %s: every byte proved%s",
-		text.Plural(good, "object"), limits.Bytes(bytes).Human(), mended))
+		plural(good, "object"), limits.Bytes(bytes).Human(), mended))
 }
 
 // damagedOf says how many objects of a store are bad.
@@ -73,7 +73,7 @@ func damagedOf(bad, all int64) string {
 	if bad == 1 {
 		are = "is"
 	}
-	return fmt.Sprintf("%s of %d %s damaged or missing, and not served", text.Plural(bad, "object"), all, are)
+	return fmt.Sprintf("%s of %d %s damaged or missing, and not served", plural(bad, "object"), all, are)
 }
 
 // verifySum is the last line of JSON, among lines about objects.
@@ -106,10 +106,54 @@ func (a *app) openDamage(ctx context.Context, s api.Store, key string) (open int
 		if d.State != "open" || d.Kind == "object" { // verify has printed the objects
 			continue
 		}
-		if err := a.print(damageOf{d}, text.Damage(d)); err != nil {
+		if err := a.print(damageOf{d}, damageText(d)); err != nil {
 			return 0, nil, err
 		}
 	}
 	r.Objects = 0
 	return r.Open, damageOpen(r), nil
+}
+
+// damageText is one finding.
+func damageText(d api.Damage) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-8s %-6s %s", d.State, d.Kind, d.File)
+	if d.Length > 0 {
+		fmt.Fprintf(&b, " %d+%d", d.Offset, d.Length)
+	}
+	if !d.Found.IsZero() {
+		fmt.Fprintf(&b, "  found %s", minuteOf(d.Found))
+	}
+	fmt.Fprintf(&b, "  %s", d.Cause)
+	if d.Left > 0 {
+		fmt.Fprintf(&b, "; %s of records are lost, and nobody knows which", sizeText(d.Left))
+	}
+	for i, root := range d.Roots {
+		if i == 0 {
+			b.WriteString("; affects")
+		}
+		address := root.String()
+		b.WriteString(" " + address[:7] + "…" + address[len(address)-4:])
+	}
+	return b.String()
+}
+
+// verifiedText is the result for one object, and empty if all of its bytes are good.
+func verifiedText(v api.Verified) string {
+	where := ""
+	if v.Pin != nil {
+		where = ", pinned"
+		if v.Path != "" {
+			where = fmt.Sprintf(", %s/%s of a pin", v.Pin.Root, v.Path)
+		}
+	}
+	switch {
+	case v.Repaired:
+		return fmt.Sprintf("%s repaired: fetched again and every byte proved%s", v.Root, where)
+	case v.Error != nil && v.Again:
+		return fmt.Sprintf("%s %s%s", v.Root, v.Error.Reason, where)
+	case v.Error != nil:
+		return fmt.Sprintf("%s %s%s: %s", v.Root, v.Error.Reason, where, v.Error.Message)
+	}
+	return ""
 }

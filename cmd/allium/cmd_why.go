@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 )
 
@@ -32,7 +33,28 @@ them out. A lookup counts as slow when its first bytes came after more than
 			if err != nil {
 				return err
 			}
-			return a.print(w, text.Why(w, a.quiet))
+			return a.print(w, whyText(w, a.quiet))
 		}),
 	}
+}
+
+// whyText is the record of a lookup as a tree of at most 100 columns. If quiet, it is only
+// the ID and how it ended.
+func whyText(w api.Why, quiet bool) string {
+	l := w.Lookup
+	if quiet {
+		return l.ID + "  " + endingOf(l.LookupHead)
+	}
+	var b strings.Builder
+	writeHead(&b, l)
+	draw(&b, "", eventBranches(l))
+	for _, line := range fold(timeSpent(l), drawWidth, 0) {
+		b.WriteString(line + "\n")
+	}
+	if o := l.Omitted; o != nil {
+		fmt.Fprintf(&b, "left out: %s\n", leftOut(o))
+	}
+	writeHeads(&b, "lookups that it led to:", w.Parts)
+	writeHeads(&b, "other lookups:", w.Others)
+	return strings.TrimSuffix(b.String(), "\n")
 }

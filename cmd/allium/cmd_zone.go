@@ -14,7 +14,6 @@ import (
 
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/term"
-	"allium/cmd/allium/text"
 	"allium/internal/privatefile"
 	"allium/protocols/name"
 	"allium/protocols/status"
@@ -131,11 +130,11 @@ is here is marked with a star, also when it has no short name.`,
 				return err
 			}
 			all, problems := names.All(time.Now())
-			list := text.Zones{Zones: []text.Zone{}}
+			list := zoneList{Zones: []zoneLine{}}
 			named := map[name.Zone]bool{}
 			for _, f := range all {
 				named[f.Zone] = true
-				line := text.Zone{
+				line := zoneLine{
 					Name: f.Short.String(), From: string(f.Origin), Zone: f.Zone.String(), Own: slices.Contains(own, f.Zone),
 				}
 				if f.Origin == zones.FromMap {
@@ -145,7 +144,7 @@ is here is marked with a star, also when it has no short name.`,
 			}
 			for _, zone := range own {
 				if !named[zone] {
-					list.Zones = append(list.Zones, text.Zone{From: string(zones.FromKey), Zone: zone.String(), Own: true})
+					list.Zones = append(list.Zones, zoneLine{From: string(zones.FromKey), Zone: zone.String(), Own: true})
 				}
 			}
 			return errors.Join(append([]error{a.print(list, list.String(a.quiet))}, problems...)...)
@@ -217,7 +216,7 @@ func (a *app) keyText(file string) ([]byte, error) {
 	p, err := privatefile.Read(file, maxKeyText, privatefile.NoAccess)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, status.Errorf(status.BadRequest,
-			"%s is neither the key of a zone (k51…) nor a file; `allium zone ls` shows keys", text.Quote(file))
+			"%s is neither the key of a zone (k51…) nor a file; `allium zone ls` shows keys", quote(file))
 	}
 	return p, err
 }
@@ -304,7 +303,7 @@ func (a *app) exportMap(z *zones.Zones, zone name.Zone, life time.Duration, outp
 	if err != nil {
 		return err
 	}
-	signed := text.ZoneMap{
+	signed := zoneMap{
 		Signer: zone.ID().String(), Seq: m.Seq, NotAfter: m.NotAfter, Names: len(m.Entries), Map: string(content),
 	}
 	if output == "-" {
@@ -318,4 +317,76 @@ func (a *app) exportMap(z *zones.Zones, zone name.Zone, life time.Duration, outp
 		human = signed.String() + "\nwritten to " + output
 	}
 	return a.print(signed, human)
+}
+
+// zoneLine is a zone and where its short name is from.
+type zoneLine struct {
+	Name     string     `json:"name,omitempty"`
+	From     string     `json:"from"` // petname, map, or key for a zone without a short name
+	Zone     string     `json:"zone"`
+	Own      bool       `json:"own"` // the private key is in the home directory
+	Signer   string     `json:"signer,omitempty"`
+	NotAfter *time.Time `json:"not_after,omitempty"` // end of the map
+}
+
+// zoneList is the list of zones of a home directory.
+type zoneList struct {
+	Zones []zoneLine `json:"zones"`
+}
+
+// String returns the list, with quiet only the keys, each once.
+func (l zoneList) String(quiet bool) string {
+	if quiet {
+		var keys []string
+		seen := map[string]bool{}
+		for _, z := range l.Zones {
+			if !seen[z.Zone] {
+				seen[z.Zone] = true
+				keys = append(keys, z.Zone)
+			}
+		}
+		return strings.Join(keys, "\n")
+	}
+	if len(l.Zones) == 0 {
+		return "no zones; `allium zone new` makes one"
+	}
+	width := len("name")
+	for _, z := range l.Zones {
+		width = max(width, len([]rune(z.Name)))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-*s  own  %-62s  from", width, "name", "zone")
+	for _, z := range l.Zones {
+		own := ""
+		if z.Own {
+			own = "*"
+		}
+		fmt.Fprintf(&b, "\n%-*s  %-3s  %-62s  %s", width, orDash(z.Name), own, z.Zone, z.From)
+		if z.Signer != "" {
+			fmt.Fprintf(&b, " of %s until %s", z.Signer, z.NotAfter.UTC().Format(time.RFC3339))
+		}
+	}
+	return b.String()
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// zoneMap is a signed zone map.
+type zoneMap struct {
+	Signer   string    `json:"signer"` // peer id
+	Seq      uint64    `json:"seq"`
+	NotAfter time.Time `json:"not_after"`
+	Names    int       `json:"names"`
+	Map      string    `json:"map"`
+}
+
+// String describes the map without its text.
+func (m zoneMap) String() string {
+	return fmt.Sprintf("signed by  %s\nuntil      %s\nsequence   %d\nnames      %d",
+		m.Signer, m.NotAfter.Format(time.RFC3339), m.Seq, m.Names)
 }

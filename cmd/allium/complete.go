@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/node/p2p"
 )
@@ -71,7 +70,7 @@ func (a *app) completePinned(cmd *cobra.Command, _ []string, prefix string) ([]s
 				return err
 			}
 			if root := p.Root.String(); strings.HasPrefix(root, prefix) {
-				offer(root + "\t" + text.Pin(p))
+				offer(root + "\t" + pinText(p))
 			}
 		}
 		return nil

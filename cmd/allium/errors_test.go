@@ -23,7 +23,7 @@ import (
 	"allium/protocols/status"
 )
 
-var update = flag.Bool("update", false, "write testdata/errors.golden")
+var update = flag.Bool("update", false, "write the golden files")
 
 const nowhere = "b3:00000000000000000000000000000000000000000000000000000000000000ff"
 

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"allium/cmd/allium/term"
-	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/protocols/status"
 )
@@ -32,7 +32,7 @@ func (a *app) evacuate(ctx context.Context, n api.Node) error {
 	if !last.Done {
 		return status.Errorf(status.Upstream, "the node ended the evacuation without saying how")
 	}
-	return a.tell(text.Evacuated(last))
+	return a.tell(evacuatedText(last))
 }
 
 // evacuationError returns the error of an evacuation, which goes on without the command.
@@ -68,7 +68,7 @@ func (w *evacuationWriter) write(e api.Evacuation, now time.Time) error {
 		w.bar.Clear()
 		return w.app.tell(e.Why)
 	}
-	line := text.Evacuation(e)
+	line := evacuationText(e)
 	if line == w.text || now.Sub(w.said) < waitLine {
 		return nil
 	}
@@ -87,4 +87,37 @@ func (a *app) stopEvacuation(ctx context.Context, n api.Node) error {
 		return err
 	}
 	return a.print(struct{}{}, a.loud("the node is a full member of its cluster"))
+}
+
+// copiesResumedText says that missing copies are sent again.
+func copiesResumedText(r api.Resumed) string {
+	if r.Silent == 0 {
+		return "no member is silent, so nothing held copies back"
+	}
+	return fmt.Sprintf("this node makes all copies that are missing, as if %s did not come back",
+		plural(r.Silent, "silent member"))
+}
+
+// evacuationText says in a line how far an evacuation is.
+func evacuationText(e api.Evacuation) string {
+	if !e.Ready && e.Left == 0 {
+		return "handing over: the node is looking at its pins"
+	}
+	s := fmt.Sprintf("handing over: %d of %s", e.Objects-e.Left, plural(e.Objects, "object"))
+	if e.Left > 0 {
+		s += fmt.Sprintf(", %s left", sizeText(e.LeftBytes))
+	}
+	if e.Why != "" {
+		s += "; " + e.Why
+	}
+	return s
+}
+
+// evacuatedText says that an evacuation has ended.
+func evacuatedText(e api.Evacuation) string {
+	if e.Objects == 0 {
+		return "no pin of this node asks for copies, so nothing had to be handed over"
+	}
+	return fmt.Sprintf("%s handed over: others hold and have proved all copies that are asked for",
+		plural(e.Objects, "object"))
 }

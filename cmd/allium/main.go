@@ -8,9 +8,9 @@
 // standard output and everything else to standard error. The exit code is that of
 // the outcome (protocols/status).
 //
-// Three packages below this one write what a person reads: text the results,
-// failure the errors, term what fits a terminal. Package reference writes the
-// pages of docs/reference.
+// The words of a result stand in the file of its command; words.go has those that
+// several share. Of the packages below this one, failure writes the errors, term
+// what fits a terminal, and reference the pages of docs/reference.
 //
 // One command, walked through: main calls run, which calls app.execute. That
 // builds the tree with command and runs `allium get b3:…`, whose function calls

@@ -1,4 +1,4 @@
-package text
+package main
 
 import (
 	"testing"
@@ -39,7 +39,7 @@ func TestTraceLines(t *testing.T) {
 		"alone": {false, api.Trace{End: "no_peers"}, 0, "ended no_peers after 0.0 ms: 0 hops, 0 probes, 0 hedges"},
 		"quiet": {true, trace, 3, rows},
 	} {
-		if got := Trace(c.trace, c.found, c.quiet); got != c.want {
+		if got := traceText(c.trace, c.found, c.quiet); got != c.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package text
+package main
 
 import (
 	"strings"
@@ -24,7 +24,7 @@ func TestSeedLines(t *testing.T) {
 		Remembered: 17,
 	}
 	var fields []string
-	for line := range strings.Lines(Seeds(list, now, false)) {
+	for line := range strings.Lines(seedsText(list, now, false)) {
 		fields = append(fields, strings.Join(strings.Fields(line), " "))
 	}
 	want := `seed source connected last success expires gave
@@ -37,7 +37,7 @@ manifest: it expired
 	if got := strings.Join(fields, "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := Seeds(list, now, true); got != "12D3A\n12D3B" {
+	if got := seedsText(list, now, true); got != "12D3A\n12D3B" {
 		t.Errorf("quiet: %q", got)
 	}
 }

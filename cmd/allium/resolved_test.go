@@ -1,4 +1,4 @@
-package text
+package main
 
 import (
 	"testing"
@@ -23,7 +23,7 @@ func TestResolvedIsOneLine(t *testing.T) {
 		{api.Resolved{Target: root, Path: "x\ny"}, false, root.String() +
 			`/x\ny  from , 0s old, remembered for 0s, `},
 	} {
-		if got := Resolved(c.of, c.quiet); got != c.want {
+		if got := resolvedText(c.of, c.quiet); got != c.want {
 			t.Errorf("quiet %t: %q, want %q", c.quiet, got, c.want)
 		}
 	}

@@ -1,7 +1,6 @@
-package text
+package main
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,8 +11,6 @@ import (
 	"allium/gateway/api"
 	"allium/protocols/b3"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 const (
 	peerA = "12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp"
@@ -126,7 +123,7 @@ func whys() map[string]api.Why {
 // TestWhyDrawings compares drawings with golden files, and checks that none is too wide.
 func TestWhyDrawings(t *testing.T) {
 	for name, w := range whys() {
-		got := Why(w, false) + "\n"
+		got := whyText(w, false) + "\n"
 		for line := range strings.Lines(got) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > drawWidth {
 				t.Errorf("%s: %d columns: %s", name, n, line)
@@ -146,7 +143,7 @@ func TestWhyDrawings(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 		}
 	}
-	if got := Why(whys()["liar"], true); got != "00000000000000a1  ok after 250.0 ms" {
+	if got := whyText(whys()["liar"], true); got != "00000000000000a1  ok after 250.0 ms" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package text
+package main
 
 import (
 	"cmp"
@@ -11,34 +11,13 @@ import (
 	"allium/protocols/status"
 )
 
-// Why is the record of a lookup as a tree of at most 100 columns. If quiet, it is only
-// the ID and how it ended.
-func Why(w api.Why, quiet bool) string {
-	l := w.Lookup
-	if quiet {
-		return l.ID + "  " + ending(l.LookupHead)
-	}
-	var b strings.Builder
-	writeHead(&b, l)
-	draw(&b, "", events(l))
-	for _, line := range fold(timeSpent(l), drawWidth, 0) {
-		b.WriteString(line + "\n")
-	}
-	if o := l.Omitted; o != nil {
-		fmt.Fprintf(&b, "left out: %s\n", leftOut(o))
-	}
-	writeHeads(&b, "lookups that it led to:", w.Parts)
-	writeHeads(&b, "other lookups:", w.Others)
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
 // writeHeads writes a line for each lookup below a title, and nothing for none.
 func writeHeads(b *strings.Builder, title string, heads []api.LookupHead) {
 	if len(heads) > 0 {
 		b.WriteString("\n" + title + "\n")
 	}
 	for _, h := range heads {
-		fmt.Fprintf(b, "  %s  %-9s  %s  %s\n", h.ID, h.Kind, second(h.Start), ending(h))
+		fmt.Fprintf(b, "  %s  %-9s  %s  %s\n", h.ID, h.Kind, secondOf(h.Start), endingOf(h))
 	}
 }
 
@@ -48,7 +27,7 @@ func writeHead(b *strings.Builder, l api.Lookup) {
 	if l.Parent != "" {
 		about += ", part of lookup " + l.Parent
 	}
-	ended := second(l.Start) + ": " + ending(l.LookupHead)
+	ended := secondOf(l.Start) + ": " + endingOf(l.LookupHead)
 	if l.Callers > 1 {
 		ended += fmt.Sprintf("; %d requests shared it", l.Callers)
 	}
@@ -62,11 +41,11 @@ func writeHead(b *strings.Builder, l api.Lookup) {
 	}
 }
 
-// second is t in local time, to the second.
-func second(t time.Time) string { return t.Local().Format(time.DateTime) }
+// secondOf is t in local time, to the second.
+func secondOf(t time.Time) string { return t.Local().Format(time.DateTime) }
 
-// ending says how a lookup ended, and after which time.
-func ending(h api.LookupHead) string {
+// endingOf says how a lookup ended, and after which time.
+func endingOf(h api.LookupHead) string {
 	switch {
 	case h.Running:
 		return "running for " + milliseconds(h.TookMS)
@@ -76,8 +55,8 @@ func ending(h api.LookupHead) string {
 	return "failed with " + h.Outcome + " after " + milliseconds(h.TookMS)
 }
 
-// events returns the parts of a lookup in the order of time.
-func events(l api.Lookup) []branch {
+// eventBranches returns the parts of a lookup in the order of time.
+func eventBranches(l api.Lookup) []branch {
 	type event struct {
 		at float64
 		branch
@@ -88,13 +67,13 @@ func events(l api.Lookup) []branch {
 		all = append(all, event{at, branch{text, below}})
 	}
 	for _, s := range l.Steps {
-		add(s.AtMS, nil, "%s", step(s))
+		add(s.AtMS, nil, "%s", stepText(s))
 	}
 	for _, s := range l.Searches {
-		add(s.AtMS, probes(s), "%s", search(s, l.Key))
+		add(s.AtMS, probeBranches(s), "%s", searchText(s, l.Key))
 	}
 	for _, p := range l.Providers {
-		add(p.FoundMS, spans(p), "%s", provider(p))
+		add(p.FoundMS, spanBranches(p), "%s", providerBranch(p))
 	}
 	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	var branches []branch
@@ -102,7 +81,7 @@ func events(l api.Lookup) []branch {
 		branches = append(branches, e.branch)
 	}
 	if t := l.Tree; t != nil {
-		branches = append(branches, tree(t))
+		branches = append(branches, treeBranch(t))
 	}
 	return branches
 }
@@ -125,17 +104,17 @@ var verdictWords = map[string]string{
 // peerSources name peers, so their verdicts are numbers.
 var peerSources = []string{"cache", "named", "served", "gossip", "connected", "dht"}
 
-func step(s api.LookupStep) string {
+func stepText(s api.LookupStep) string {
 	said := verdictWords[s.Verdict]
 	switch {
 	case s.Source == "partial":
-		said = size(s.Count)
+		said = sizeText(s.Count)
 	case s.Source == "dns" && s.Verdict == "hit":
 		said, s.Note = "says "+s.Note, ""
 	case s.Verdict == "hit" && s.Note != "":
 		said, s.Note = "has the record of "+s.Note, ""
 	case s.Verdict == "hit" && slices.Contains(peerSources, s.Source):
-		said = Plural(s.Count, "peer")
+		said = plural(s.Count, "peer")
 	case s.Verdict == "miss" && slices.Contains(peerSources, s.Source):
 		said = "no peer"
 	}
@@ -152,9 +131,9 @@ func step(s api.LookupStep) string {
 	return text
 }
 
-// search describes a search for the key of a lookup, or for another one: a directory of
+// searchText describes a search for the key of a lookup, or for another one: a directory of
 // the object, or the next name of a chain.
-func search(s api.LookupSearch, key string) string {
+func searchText(s api.LookupSearch, key string) string {
 	text := "search in the DHT"
 	named := !strings.HasPrefix(s.Key, "b3:")
 	switch {
@@ -172,14 +151,14 @@ func search(s api.LookupSearch, key string) string {
 	case s.Outcome != status.OK.String():
 		text += ": " + s.Outcome
 	case named:
-		text += ": " + Plural(s.Found, "record")
+		text += ": " + plural(s.Found, "record")
 	default:
-		text += ": " + Plural(s.Found, "provider")
+		text += ": " + plural(s.Found, "provider")
 	}
 	text += " after " + milliseconds(s.TookMS)
 	if t := s.Trace; t != nil {
 		text += fmt.Sprintf("; %s, %s, %s, %s",
-			t.End, Plural(t.Hops, "hop"), Plural(t.Probes, "probe"), Plural(t.Hedges, "hedge"))
+			t.End, plural(t.Hops, "hop"), plural(t.Probes, "probe"), plural(t.Hedges, "hedge"))
 	}
 	if s.Message != "" {
 		text += ": " + s.Message
@@ -187,8 +166,8 @@ func search(s api.LookupSearch, key string) string {
 	return text
 }
 
-// probes returns the requests of a search.
-func probes(s api.LookupSearch) (all []branch) {
+// probeBranches returns the requests of a search.
+func probeBranches(s api.LookupSearch) (all []branch) {
 	if s.Trace == nil {
 		return nil
 	}
@@ -199,12 +178,12 @@ func probes(s api.LookupSearch) (all []branch) {
 		}
 		text += p.Outcome
 		if p.Outcome == status.OK.String() {
-			text += fmt.Sprintf(": %d closer, %s", p.Closer, Plural(p.Providers, "provider"))
+			text += fmt.Sprintf(": %d closer, %s", p.Closer, plural(p.Providers, "provider"))
 		}
 		all = append(all, branch{text: text + ", " + milliseconds(p.TookMS)})
 	}
 	if s.Omitted > 0 {
-		all = append(all, branch{text: Plural(s.Omitted, "probe") + " left out"})
+		all = append(all, branch{text: plural(s.Omitted, "probe") + " left out"})
 	}
 	return all
 }
@@ -217,18 +196,18 @@ func shortPeer(id string) string {
 	return "…" + id[len(id)-8:]
 }
 
-func provider(p api.LookupProvider) string {
+func providerBranch(p api.LookupProvider) string {
 	text := fmt.Sprintf("provider %s, %s: ", p.ID, originWords[p.Source])
 	if p.Asked == 0 {
 		text += "not asked"
 	} else {
-		text += Plural(p.Asked, "request") + ", " + size(p.Bytes)
+		text += plural(p.Asked, "request") + ", " + sizeText(p.Bytes)
 	}
 	if p.Extra > 0 {
-		text += " and " + size(p.Extra) + " that were here already"
+		text += " and " + sizeText(p.Extra) + " that were here already"
 	}
 	if p.Rate > 0 {
-		text += ", " + size(int64(p.Rate)) + "/s"
+		text += ", " + sizeText(int64(p.Rate)) + "/s"
 	}
 	if p.RTTMS > 0 {
 		text += ", first byte in " + milliseconds(p.RTTMS)
@@ -248,9 +227,9 @@ var originWords = map[string]string{
 	"connected": "connected, and said that it has it",
 }
 
-// spans returns the requests to a provider. Those that are left out were between the
+// spanBranches returns the requests to a provider. Those that are left out were between the
 // first four and the others.
-func spans(p api.LookupProvider) (all []branch) {
+func spanBranches(p api.LookupProvider) (all []branch) {
 	first := 0
 	if p.Omitted > 0 {
 		first = min(4, len(p.Spans))
@@ -261,9 +240,9 @@ func spans(p api.LookupProvider) (all []branch) {
 	}
 	for i, s := range ordered {
 		if i == first && p.Omitted > 0 {
-			all = append(all, branch{text: Plural(p.Omitted, "request") + " left out"})
+			all = append(all, branch{text: plural(p.Omitted, "request") + " left out"})
 		}
-		text := fmt.Sprintf("%10s  %s: %s, ", milliseconds(s.AtMS), wanted(s), size(s.Bytes))
+		text := fmt.Sprintf("%10s  %s: %s, ", milliseconds(s.AtMS), spanWanted(s), sizeText(s.Bytes))
 		if s.Hedge != "" {
 			text += "hedge " + s.Hedge + ", "
 		}
@@ -276,21 +255,21 @@ func spans(p api.LookupProvider) (all []branch) {
 	return all
 }
 
-// wanted says what a request asked for.
-func wanted(s api.LookupSpan) string {
+// spanWanted says what a request asked for.
+func spanWanted(s api.LookupSpan) string {
 	switch {
 	case s.Objects > 0:
-		return Plural(s.Objects, "object")
+		return plural(s.Objects, "object")
 	case s.Start == s.End:
 		return "the size"
 	}
 	return fmt.Sprintf("bytes %d-%d", s.Start, s.End-1)
 }
 
-// tree describes what a fetch of a directory did.
-func tree(t *api.LookupTree) branch {
+// treeBranch describes what a fetch of a directory did.
+func treeBranch(t *api.LookupTree) branch {
 	b := branch{text: fmt.Sprintf("directory: %s, %s; %d fetched, %s; %d here already",
-		Plural(t.Objects, "object"), size(t.Bytes), t.Fetched, size(t.FetchedBytes), t.Skipped)}
+		plural(t.Objects, "object"), sizeText(t.Bytes), t.Fetched, sizeText(t.FetchedBytes), t.Skipped)}
 	for _, f := range t.Failures {
 		text := f.Root.String() + " failed with " + f.Outcome
 		if f.Lookup != "" {
@@ -355,7 +334,7 @@ func leftOut(o *api.LookupOmissions) string {
 		{o.Steps, "step"}, {o.Searches, "search"}, {o.Providers, "provider"}, {o.Spans, "request"}, {o.Failures, "failure"},
 	} {
 		if p.n > 0 {
-			parts = append(parts, Plural(p.n, p.what))
+			parts = append(parts, plural(p.n, p.what))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -1,16 +1,18 @@
-package text
+package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"allium/internal/limits"
+	"allium/internal/printable"
 )
 
-// Plural returns n and what, in the plural unless n is 1: "1 object", "2 objects", "2 entries",
+// plural returns n and what, in the plural unless n is 1: "1 object", "2 objects", "2 entries",
 // "2 searches".
-func Plural[N int | int64 | uint64](n N, what string) string {
+func plural[N int | int64 | uint64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
@@ -23,20 +25,20 @@ func Plural[N int | int64 | uint64](n N, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Resumed says how many of total bytes an earlier transfer had left here. It is
+// resumedText says how many of total bytes an earlier transfer had left here. It is
 // empty if there were none.
-func Resumed(had, total int64) string {
+func resumedText(had, total int64) string {
 	if had == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", resumed at %s of %s", size(had), size(total))
+	return fmt.Sprintf(", resumed at %s of %s", sizeText(had), sizeText(total))
 }
 
-// size is a number of bytes for people, such as 1.5 MiB.
-func size(bytes int64) string { return limits.Bytes(bytes).Human() }
+// sizeText is a number of bytes for people, such as 1.5 MiB.
+func sizeText(bytes int64) string { return limits.Bytes(bytes).Human() }
 
-// minute is t in local time, to the minute.
-func minute(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
+// minuteOf is t in local time, to the minute.
+func minuteOf(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
 
 func milliseconds(v float64) string { return fmt.Sprintf("%.1f ms", v) }
 
@@ -55,8 +57,8 @@ func ago(t, now time.Time) string {
 	return now.Sub(t).Round(time.Second).String() + " ago"
 }
 
-// expiry returns the day of t, or "expired" if t is not after now.
-func expiry(t, now time.Time) string {
+// expiryText returns the day of t, or "expired" if t is not after now.
+func expiryText(t, now time.Time) string {
 	switch {
 	case t.IsZero():
 		return "-"
@@ -66,9 +68,9 @@ func expiry(t, now time.Time) string {
 	return t.UTC().Format(time.DateOnly)
 }
 
-// span is a duration for people in one or two units, rounded: 30 days, 1 day 4
+// spanText is a duration for people in one or two units, rounded: 30 days, 1 day 4
 // hours, 59 minutes, 5 seconds.
-func span(d time.Duration) string {
+func spanText(d time.Duration) string {
 	units := []struct {
 		length time.Duration
 		name   string
@@ -88,13 +90,16 @@ func span(d time.Duration) string {
 		if n == 0 {
 			continue
 		}
-		text := Plural(int(n), u.name)
+		text := plural(int(n), u.name)
 		if i+1 < len(units) && n < 10 {
 			if m := (d % u.length) / units[i+1].length; m > 0 {
-				text += " " + Plural(int(m), units[i+1].name)
+				text += " " + plural(int(m), units[i+1].name)
 			}
 		}
 		return text
 	}
 	return "less than a second"
 }
+
+// quote returns a text that the user typed, in quotes and cut after 80 bytes.
+func quote(s string) string { return strconv.Quote(printable.Name(s[:min(len(s), 80)])) }

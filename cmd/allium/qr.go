@@ -1,4 +1,4 @@
-package text
+package main
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 // quietZone is the width in modules of the white border that a reader of QR codes needs.
 const quietZone = 4
 
-// QR draws a ticket as a QR code with half blocks, white on black: two rows of modules are one line. It
+// qrText draws a ticket as a QR code with half blocks, white on black: two rows of modules are one line. It
 // uses upper case, which takes 5.5 bits a character in place of 8.
-func QR(ticket string) (string, error) {
+func qrText(ticket string) (string, error) {
 	code, err := qr.Encode(strings.ToUpper(ticket), qr.L)
 	if err != nil {
 		return "", fmt.Errorf("draw the ticket: %w", err)
@@ -20,15 +20,15 @@ func QR(ticket string) (string, error) {
 	var b strings.Builder
 	for y := -quietZone; y < code.Size+quietZone; y += 2 {
 		for x := -quietZone; x < code.Size+quietZone; x++ {
-			b.WriteString([...]string{"█", "▀", "▄", " "}[half(code, x, y)])
+			b.WriteString([...]string{"█", "▀", "▄", " "}[halfBlock(code, x, y)])
 		}
 		b.WriteByte('\n')
 	}
 	return b.String(), nil
 }
 
-// half returns which of two modules, one above the other, are black: 2 the upper one, 1 the lower one.
-func half(code *qr.Code, x, y int) (black int) {
+// halfBlock returns which of two modules, one above the other, are black: 2 the upper one, 1 the lower one.
+func halfBlock(code *qr.Code, x, y int) (black int) {
 	if code.Black(x, y) {
 		black = 2
 	}

@@ -1,4 +1,4 @@
-package text
+package main
 
 import (
 	"testing"
@@ -28,7 +28,7 @@ func TestSpan(t *testing.T) {
 		400 * time.Millisecond:          "less than a second",
 		366 * day:                       "366 days",
 	} {
-		if got := span(d); got != want {
+		if got := spanText(d); got != want {
 			t.Errorf("%s: %q, want %q", d, got, want)
 		}
 	}
