@@ -69,6 +69,7 @@ torture: ## Damage every byte that may be damaged, and crash 1,000 times (an hou
 
 .PHONY: docs
 docs: ## Write docs/reference, and the hash kernel, from their sources
+	$(GO) test ./gateway/openapi -run Comments -update
 	$(GO) run ./cmd/allium docs docs/reference
 	$(GO) generate ./protocols/b3
 

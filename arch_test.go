@@ -212,7 +212,7 @@ var layers = map[string][]string{
 	"gateway/exchange": {
 		"gateway/api", "gateway/policy", "gateway/policy/audit", "protocols/address", "protocols/capability",
 	},
-	"gateway/openapi":             {"gateway/api", "gateway/exchange", "protocols/answer"},
+	"gateway/openapi":             {"gateway/api", "gateway/exchange"},
 	"gateway/policy":              {"gateway/policy/audit", "protocols/capability"},
 	"gateway/policy/access":       {},
 	"gateway/policy/audit":        {},

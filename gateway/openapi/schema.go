@@ -1,22 +1,14 @@
 package openapi
 
 import (
-	"embed"
 	"encoding/json"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"allium/gateway/api"
-	"allium/protocols/answer"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -25,8 +17,8 @@ import (
 type Schema map[string]any
 
 // schemas makes schemas of Go types, by the rules of encoding/json. Structs
-// with a name become components; what is said of them are the comments of
-// package api's source.
+// with a name become components; what is said of them are the comments in
+// their source.
 type schemas struct {
 	words  map[string]string   // "Type" and "Type.Field" to their comments
 	values map[string][]string // of the string types with constants
@@ -34,79 +26,13 @@ type schemas struct {
 }
 
 func newSchemas() (*schemas, error) {
-	s := &schemas{words: maps.Clone(foreignWords), values: map[string][]string{}, made: map[string]Schema{}}
-	for _, src := range []embed.FS{api.Source, answer.Source} {
-		if err := s.readAll(src); err != nil {
-			return nil, fmt.Errorf("gateway: %w", err)
-		}
-	}
-	return s, nil
-}
-
-// readAll reads the comments of source files.
-func (s *schemas) readAll(src embed.FS) error {
-	files, err := fs.Glob(src, "*.go")
+	said, err := readComments()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, name := range files {
-		text, err := src.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		for _, d := range f.Decls {
-			if d, ok := d.(*ast.GenDecl); ok {
-				s.read(d)
-			}
-		}
-	}
-	return nil
+	maps.Copy(said.Words, foreignWords)
+	return &schemas{words: said.Words, values: said.Values, made: map[string]Schema{}}, nil
 }
-
-// read keeps what a declaration says.
-func (s *schemas) read(d *ast.GenDecl) {
-	for _, spec := range d.Specs {
-		switch spec := spec.(type) {
-		case *ast.ValueSpec:
-			typ, named := spec.Type.(*ast.Ident)
-			if d.Tok != token.CONST || !named || len(spec.Values) != 1 {
-				continue
-			}
-			if lit, ok := spec.Values[0].(*ast.BasicLit); ok && lit.Kind == token.STRING {
-				if v, err := strconv.Unquote(lit.Value); err == nil {
-					s.values[typ.Name] = append(s.values[typ.Name], v)
-				}
-			}
-		case *ast.TypeSpec:
-			name := spec.Name.Name
-			doc := spec.Doc
-			if doc == nil {
-				doc = d.Doc
-			}
-			s.words[name] = sentence(strings.TrimPrefix(doc.Text(), name+" "))
-			of, ok := spec.Type.(*ast.StructType)
-			if !ok {
-				continue
-			}
-			for _, f := range of.Fields.List {
-				text := sentence(f.Comment.Text())
-				for _, id := range f.Names {
-					if text == "" {
-						text = sentence(strings.TrimPrefix(f.Doc.Text(), id.Name+" "))
-					}
-					s.words[name+"."+id.Name] = text
-				}
-			}
-		}
-	}
-}
-
-// sentence is a comment as one line.
-func sentence(comment string) string { return strings.Join(strings.Fields(comment), " ") }
 
 var (
 	rootType = reflect.TypeFor[b3.Root]()
