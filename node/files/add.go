@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"allium/gateway/api"
-	"allium/node/supervise"
+	"allium/internal/guard"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -117,11 +117,11 @@ func add(
 		jobs:    make(chan []*pipelineItem),
 	}
 	p.stats.report, p.stats.count = reports.Progress, reports.Count
-	g.Go(func() error { return supervise.Guard(func() error { return p.read(gctx, items) }) })
+	g.Go(func() error { return guard.Run(func() error { return p.read(gctx, items) }) })
 	for range workers {
-		g.Go(func() error { return supervise.Guard(func() error { return p.store(gctx) }) })
+		g.Go(func() error { return guard.Run(func() error { return p.store(gctx) }) })
 	}
-	g.Go(func() error { return supervise.Guard(func() error { return p.assemble(gctx) }) })
+	g.Go(func() error { return guard.Run(func() error { return p.assemble(gctx) }) })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("add: %w", err)
 	}

@@ -20,12 +20,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/guard"
 	"allium/protocols/status"
 )
 
@@ -192,7 +192,7 @@ func (g *Group) run(ctx context.Context, r *runner) error {
 	ready := sync.OnceFunc(func() { close(r.ready) })
 	var failures []time.Time
 	for {
-		err := Guard(func() error { return r.Run(ctx, ready) })
+		err := guard.Run(func() error { return r.Run(ctx, ready) })
 		if ctx.Err() != nil {
 			if err != nil && !errors.Is(err, context.Canceled) {
 				g.log.Warn("service did not stop cleanly", "task", r.Name, "err", err)
@@ -231,17 +231,6 @@ func (g *Group) run(ctx context.Context, r *runner) error {
 func backoff(n int) time.Duration {
 	d := min(backoffMin<<(n-1), backoffMax)
 	return d - d/4 + rand.N(d/2)
-}
-
-// Guard runs f and turns a panic into status.Internal with the stack. A goroutine that
-// calls it ends its own work when it panics, not the node (SPEC §10).
-func Guard(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = status.Errorf(status.Internal, "panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return f()
 }
 
 // fail ends the group with its first error.

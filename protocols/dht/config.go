@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"allium/protocols/dht/guard"
+	"allium/protocols/dht/allowance"
 	"allium/protocols/dht/messages"
 	"allium/protocols/dht/routing"
 	"allium/protocols/dht/seeds"
@@ -40,7 +40,7 @@ type Config struct {
 
 	Announcers int `koanf:"announcers"`
 
-	Guard guard.Config `koanf:"guard"` // a table of its own: last in the file
+	Guard allowance.Config `koanf:"guard"` // a table of its own: last in the file
 }
 
 // Announce selects what a node announces. Deps.Roots lists the objects.
@@ -61,7 +61,7 @@ func DefaultConfig() Config {
 		Alpha: 3, Beta: 2, HedgeAfter: 250 * time.Millisecond, FindTimeout: 2 * time.Second,
 		Lookups: 128, Dials: 64,
 		RecordTTL: 24 * time.Hour, Republish: 12 * time.Hour,
-		MaxRecords: 100_000, Announce: AnnounceRoots, Announcers: 4, Guard: guard.DefaultConfig(),
+		MaxRecords: 100_000, Announce: AnnounceRoots, Announcers: 4, Guard: allowance.DefaultConfig(),
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/protocols/dht/guard"
+	"allium/protocols/dht/allowance"
 	"allium/protocols/dht/messages"
 )
 
@@ -25,7 +25,7 @@ func TestWhatAGroupIsAnswered(t *testing.T) {
 	if err := p.put(from("8.8.0.0/16", "honest", "x", now, time.Hour), now); err != nil {
 		t.Errorf("a group without a record: %v", err)
 	}
-	b := newBench(t, guard.DefaultConfig())
+	b := newBench(t, allowance.DefaultConfig())
 	defer b.stop()
 	var beyond error
 	for i := 0; beyond == nil; i++ {

@@ -14,8 +14,8 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/protocols/dht/allowance"
 	"allium/protocols/dht/dialback"
-	"allium/protocols/dht/guard"
 	"allium/protocols/dht/messages"
 )
 
@@ -202,7 +202,7 @@ func TestLongRecordsCrowdNobodyOut(t *testing.T) {
 // in a key that was full when its record came.
 func TestDialBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.DefaultConfig())
+		b := newBench(t, allowance.DefaultConfig())
 		defer b.stop()
 		var dialled []string
 		dial := func(_ context.Context, p peer.ID, a ma.Multiaddr) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
-	"allium/protocols/dht/guard"
+	"allium/protocols/dht/allowance"
 	"allium/protocols/dht/messages"
 )
 
@@ -20,7 +20,7 @@ import (
 // and in front, and for nothing else.
 func TestOwnRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.DefaultConfig())
+		b := newBench(t, allowance.DefaultConfig())
 		defer b.stop()
 		me := newIdentity(t)
 		b.server.self = me.id

@@ -6,20 +6,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/guard"
 	"allium/internal/ipgroup"
 	"allium/internal/latch"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/delimited"
+	"allium/protocols/dht/allowance"
 	"allium/protocols/dht/dialback"
-	"allium/protocols/dht/guard"
 	"allium/protocols/dht/messages"
 	"allium/protocols/dht/namestore"
 	"allium/protocols/name"
@@ -42,7 +42,7 @@ type server struct {
 
 	nearest  func(key []byte, asking network.Conn) []peer.AddrInfo
 	dialback *dialback.Checker
-	guard    *guard.Guard
+	guard    *allowance.Guard
 	m        *metrics
 	log      *slog.Logger
 
@@ -104,22 +104,25 @@ func (v *server) serveAdmitted(ctx context.Context, from network.Conn, p []byte)
 		return messages.ErrorResponse(err), opUnknown
 	}
 	defer done()
-	return v.serve(ctx, from, p)
+	op = opUnknown
+	err = guard.Guard{Log: v.log, Err: errPanicked}.Run("provider exchange: panic", func() error {
+		r, op = v.serve(ctx, from, p)
+		return nil
+	})
+	if err != nil {
+		return messages.ErrorResponse(err), op
+	}
+	return r, op
 }
+
+var errPanicked = status.Errorf(status.Internal, "the handler panicked")
 
 // opUnknown is the label of a request that was not decoded.
 const opUnknown = "unknown"
 
-// serve answers one request. op is a bounded label. serve recovers from a panic and
-// answers internal.
+// serve answers one request. op is a bounded label.
 func (v *server) serve(ctx context.Context, from network.Conn, p []byte) (r messages.Response, op string) {
 	op = opUnknown
-	defer func() {
-		if e := recover(); e != nil {
-			v.log.Error("provider exchange: panic", "panic", e, "stack", string(debug.Stack()))
-			r = messages.ErrorResponse(status.Errorf(status.Internal, "the handler panicked"))
-		}
-	}()
 	q, err := messages.DecodeRequest(p)
 	if err != nil {
 		v.m.refused(err)

@@ -20,8 +20,8 @@ import (
 	"allium/internal/limits"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
+	"allium/protocols/dht/allowance"
 	"allium/protocols/dht/dialback"
-	"allium/protocols/dht/guard"
 	"allium/protocols/dht/messages"
 	"allium/protocols/dht/namestore"
 	"allium/protocols/name"
@@ -38,14 +38,14 @@ type bench struct {
 	stop   func()
 }
 
-func newBench(t *testing.T, cfg guard.Config) *bench {
+func newBench(t *testing.T, cfg allowance.Config) *bench {
 	t.Helper()
 	m, err := newMetrics(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	g, err := guard.New(cfg, guard.Deps{Cores: 2})
+	g, err := allowance.New(cfg, allowance.Deps{Cores: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func newBench(t *testing.T, cfg guard.Config) *bench {
 
 func TestPutAndGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.DefaultConfig())
+		b := newBench(t, allowance.DefaultConfig())
 		defer b.stop()
 		closer := newIdentity(t)
 		b.server.nearest = func(key []byte, asking network.Conn) []peer.AddrInfo {
@@ -113,7 +113,7 @@ func TestPutAndGet(t *testing.T) {
 // the day the denial ends.
 func TestDeniedName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.DefaultConfig())
+		b := newBench(t, allowance.DefaultConfig())
 		defer b.stop()
 		rec := b.me.nameRecord(t, "blog", 1, "one")
 		denied := true // no request runs while it changes
@@ -135,7 +135,7 @@ func TestDeniedName(t *testing.T) {
 // peers are told as ever, and so is what is known once it is denied no more.
 func TestDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.DefaultConfig())
+		b := newBench(t, allowance.DefaultConfig())
 		defer b.stop()
 		var denied atomic.Bool
 		denied.Store(true)
@@ -178,7 +178,7 @@ func TestDenied(t *testing.T) {
 // nothing is stored.
 func TestPutRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.DefaultConfig())
+		b := newBench(t, allowance.DefaultConfig())
 		defer b.stop()
 		other := newIdentity(t)
 		hour := time.Now().Add(time.Hour)
@@ -223,7 +223,7 @@ func TestPutRefusals(t *testing.T) {
 // nothing.
 func TestSilentPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.DefaultConfig())
+		b := newBench(t, allowance.DefaultConfig())
 		defer b.stop()
 		silent := newIdentity(t).id
 		resets := make(chan error, 2)
@@ -257,7 +257,7 @@ func TestSilentPeer(t *testing.T) {
 // TestUnreachable: no connection and no protocol are the peer's failure.
 func TestUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.DefaultConfig())
+		b := newBench(t, allowance.DefaultConfig())
 		defer b.stop()
 		if _, err := b.ask.get(t.Context(), "nobody", root("x")); status.Of(err) != status.Upstream {
 			t.Errorf("got %v", err)
@@ -268,7 +268,7 @@ func TestUnreachable(t *testing.T) {
 // TestLyingPeer: answers that are no answers are upstream errors.
 func TestLyingPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.DefaultConfig())
+		b := newBench(t, allowance.DefaultConfig())
 		defer b.stop()
 		for name, tc := range map[string]struct {
 			bytes []byte
@@ -297,7 +297,7 @@ func TestHangingAsker(t *testing.T) {
 	for name, sends := range map[string][]byte{"nothing": nil, "half a message": {40, 1, 2, 3}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cfg := guard.DefaultConfig()
+				cfg := allowance.DefaultConfig()
 				cfg.Inflight = 1
 				b := newBench(t, cfg)
 				defer b.stop()
@@ -327,7 +327,7 @@ func TestHangingAsker(t *testing.T) {
 // TestLargeRequest is refused by its length, before it is read.
 func TestLargeRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.DefaultConfig())
+		b := newBench(t, allowance.DefaultConfig())
 		defer b.stop()
 		s, err := b.net.Host("large").NewStream(t.Context(), b.at, ProviderID)
 		if err != nil {
@@ -346,18 +346,18 @@ func TestLargeRequest(t *testing.T) {
 // TestServerLimits: what there is no room for is told so, with its outcome.
 func TestServerLimits(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change func(*guard.Config)
+		change func(*allowance.Config)
 		want   status.Outcome
 	}{
-		"rate":          {func(c *guard.Config) { c.Rate = 2 }, status.RateLimit},
-		"peer rate":     {func(c *guard.Config) { c.PeerRate = 2 }, status.RateLimit},
-		"inflight":      {func(c *guard.Config) { c.Inflight = 2 }, status.Busy},
-		"peer inflight": {func(c *guard.Config) { c.PeerInflight = 2 }, status.Quota},
-		"queue":         {func(c *guard.Config) { c.Workers, c.Queue = 1, 1 }, status.Busy},
+		"rate":          {func(c *allowance.Config) { c.Rate = 2 }, status.RateLimit},
+		"peer rate":     {func(c *allowance.Config) { c.PeerRate = 2 }, status.RateLimit},
+		"inflight":      {func(c *allowance.Config) { c.Inflight = 2 }, status.Busy},
+		"peer inflight": {func(c *allowance.Config) { c.PeerInflight = 2 }, status.Quota},
+		"queue":         {func(c *allowance.Config) { c.Workers, c.Queue = 1, 1 }, status.Busy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cfg := guard.DefaultConfig()
+				cfg := allowance.DefaultConfig()
 				tc.change(&cfg)
 				b := newBench(t, cfg)
 				defer b.stop()
@@ -388,7 +388,7 @@ func TestServerLimits(t *testing.T) {
 // TestServerPanic costs one request.
 func TestServerPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.DefaultConfig())
+		b := newBench(t, allowance.DefaultConfig())
 		defer b.stop()
 		bug := true
 		b.server.nearest = func([]byte, network.Conn) []peer.AddrInfo {
@@ -411,7 +411,7 @@ func TestServerPanic(t *testing.T) {
 // turned away.
 func TestServerStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, guard.DefaultConfig())
+		b := newBench(t, allowance.DefaultConfig())
 		s, err := b.net.Host("hanging").NewStream(t.Context(), b.at, ProviderID)
 		if err != nil {
 			t.Fatal(err)

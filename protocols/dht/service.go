@@ -24,8 +24,8 @@ import (
 	"allium/internal/jitter"
 	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/dht/allowance"
 	"allium/protocols/dht/dialback"
-	"allium/protocols/dht/guard"
 	"allium/protocols/dht/messages"
 	"allium/protocols/dht/namestore"
 	"allium/protocols/dht/persist"
@@ -101,7 +101,7 @@ type Service struct {
 	m    *metrics
 
 	table        *routing.Table
-	guard        *guard.Guard
+	guard        *allowance.Guard
 	store        *providerStore
 	dialback     *dialback.Checker
 	persist      *persist.Persister[recordKey]
@@ -201,8 +201,8 @@ func (s *Service) newParts() (err error) {
 	if err != nil {
 		return err
 	}
-	guardDeps := guard.Deps{Log: log, Metrics: reg, Limits: registry, Cores: s.deps.Cores}
-	if s.guard, err = guard.New(s.cfg.Guard, guardDeps); err != nil {
+	guardDeps := allowance.Deps{Log: log, Metrics: reg, Limits: registry, Cores: s.deps.Cores}
+	if s.guard, err = allowance.New(s.cfg.Guard, guardDeps); err != nil {
 		return err
 	}
 	s.rpc = &rpcClient{

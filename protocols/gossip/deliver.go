@@ -2,9 +2,10 @@ package gossip
 
 import (
 	"context"
-	"runtime/debug"
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
+
+	"allium/internal/guard"
 )
 
 // subscriptionQueue is the most messages of one topic that wait between pubsub's loop and
@@ -41,12 +42,9 @@ func (s *Service) handleMessages(ctx context.Context) {
 func (s *Service) handle(ctx context.Context, m Message) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.HandleTimeout)
 	defer cancel()
-	defer func() {
-		if p := recover(); p != nil {
-			s.m.panics.Inc()
-			s.log.Error("gossip handler panicked", "topic", m.Topic, "panic", p, "stack", string(debug.Stack()))
-		}
-	}()
 	s.m.delivered.Inc()
-	s.topics[m.Topic].Handle(ctx, m)
+	_ = guard.Guard{Log: s.log, Panics: s.m.panics}.Run("gossip handler panicked", func() error {
+		s.topics[m.Topic].Handle(ctx, m)
+		return nil
+	}, "topic", m.Topic)
 }

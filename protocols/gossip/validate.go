@@ -3,12 +3,12 @@ package gossip
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 	"time"
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/guard"
 	"allium/protocols/status"
 )
 
@@ -57,21 +57,14 @@ func keepsScore(o status.Outcome) bool {
 
 // validate runs a topic's validator with a deadline of [Config.ValidateTimeout]. It returns
 // errPanicked if the validator panics, and draining if Run does not run.
-func (s *Service) validate(ctx context.Context, t Topic, m Message) (err error) {
+func (s *Service) validate(ctx context.Context, t Topic, m Message) error {
 	if !s.calls.Enter() {
 		return status.Errorf(status.Draining, "gossip has stopped")
 	}
 	defer s.calls.Leave()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ValidateTimeout)
 	defer cancel()
-	start := time.Now()
-	defer func() {
-		s.m.validateSeconds.Observe(time.Since(start).Seconds())
-		if p := recover(); p != nil {
-			s.m.panics.Inc()
-			s.log.Error("gossip validator panicked", "topic", t.Name, "panic", p, "stack", string(debug.Stack()))
-			err = errPanicked
-		}
-	}()
-	return t.Validate(ctx, m)
+	defer func(start time.Time) { s.m.validateSeconds.Observe(time.Since(start).Seconds()) }(time.Now())
+	g := guard.Guard{Log: s.log, Panics: s.m.panics, Err: errPanicked}
+	return g.Run("gossip validator panicked", func() error { return t.Validate(ctx, m) }, "topic", t.Name)
 }

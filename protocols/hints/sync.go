@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/guard"
 	"allium/internal/ipgroup"
 	"allium/internal/latch"
 	"allium/internal/limits"
@@ -252,7 +252,7 @@ func (y *syncer) handle(ctx context.Context, s network.Stream) {
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
 	defer stop()
 	start := time.Now()
-	err := y.guard(func() error {
+	err := guard.Guard{Log: y.s.log}.Run("a comparison of announcements panicked", func() error {
 		return y.answer(ipgroup.Key(s.Conn().RemoteMultiaddr(), s.Conn().RemotePeer()), stepped{s})
 	})
 	if err != nil {
@@ -267,15 +267,4 @@ func (y *syncer) handle(ctx context.Context, s network.Stream) {
 			"peer", s.Conn().RemotePeer(), "err", err)
 		_ = s.Reset()
 	}
-}
-
-// guard turns a panic into the failure of one comparison.
-func (y *syncer) guard(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			y.s.log.Error("a comparison of announcements panicked", "panic", p, "stack", string(debug.Stack()))
-			err = status.Errorf(status.Internal, "announce: panic")
-		}
-	}()
-	return f()
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
+	"allium/internal/guard"
 	"allium/internal/limits"
 	"allium/protocols/oap"
 	"allium/protocols/status"
@@ -74,7 +74,7 @@ func (in *served) answer(ctx context.Context, req *request) error {
 }
 
 // serve writes the refusal of req, or takes a serving permit and serves req.
-func (in *served) serve(ctx context.Context, req *request) (err error) {
+func (in *served) serve(ctx context.Context, req *request) error {
 	if req.refusal != nil {
 		return in.end(ctx, req, req.refusal)
 	}
@@ -98,20 +98,15 @@ func (in *served) serve(ctx context.Context, req *request) (err error) {
 		return in.end(ctx, req, err)
 	}
 	defer release()
-	defer func() {
-		if p := recover(); p != nil {
-			in.srv.log.Error("serving an object request panicked",
-				"op", req.op, "panic", p, "stack", string(debug.Stack()))
-			err = &streamError{err: errPanicked}
-		}
-	}()
+	serve := in.get
 	switch req.op {
 	case opHave:
-		return in.have(ctx, req)
+		serve = in.have
 	case opPut:
-		return in.put(ctx, req)
+		serve = in.put
 	}
-	return in.get(ctx, req)
+	g := guard.Guard{Log: in.srv.log, Err: &streamError{err: errPanicked}}
+	return g.Run("serving an object request panicked", func() error { return serve(ctx, req) }, "op", req.op)
 }
 
 // errPanicked ends the stream of a request whose serving panicked.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"allium/internal/deadline"
+	"allium/internal/guard"
 	"allium/internal/inbound"
 	"allium/internal/ipgroup"
 	"allium/internal/limits"
@@ -136,17 +136,12 @@ func (l *link) run(read func() error) {
 
 // recoverPanic runs a reader or a writer. It turns a panic, which is a bug, into an error
 // that ends one session.
-func (l *link) recoverPanic(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			l.svc.m.panics.Inc()
-			l.svc.log.Error("a session panicked", "panic", p, "stack", string(debug.Stack()))
-			err = status.Errorf(status.Internal,
-				"the session failed because of a bug in this node, which was logged; try again")
-		}
-	}()
-	return f()
+func (l *link) recoverPanic(f func() error) error {
+	return guard.Guard{Log: l.svc.log, Panics: l.svc.m.panics, Err: errLinkBug}.Run("a session panicked", f)
 }
+
+var errLinkBug = status.Errorf(status.Internal,
+	"the session failed because of a bug in this node, which was logged; try again")
 
 // graceful reports whether a session that ends with err still writes its answers.
 // It does if the stream ended between frames, if it was idle, or after a GOAWAY.

@@ -2,9 +2,9 @@ package session
 
 import (
 	"context"
-	"runtime/debug"
 	"time"
 
+	"allium/internal/guard"
 	"allium/internal/ipgroup"
 	"allium/internal/limits"
 	"allium/protocols/oap"
@@ -96,14 +96,11 @@ func (t *task) removeFromFlight() {
 }
 
 // call runs the handler. A panic of the handler becomes errBug.
-func (t *task) call() (r Response) {
-	defer func() {
-		if p := recover(); p != nil {
-			t.l.svc.m.panics.Inc()
-			t.l.svc.log.Error("a request handler panicked",
-				"proto", t.head.Proto, "op", t.req.Op, "panic", p, "stack", string(debug.Stack()))
-			r = Response{Err: errBug}
-		}
-	}()
-	return t.handle(t.ctx, t.l.peer.id, t.req)
+func (t *task) call() Response {
+	r := Response{Err: errBug}
+	_ = guard.Guard{Log: t.l.svc.log, Panics: t.l.svc.m.panics}.Run("a request handler panicked", func() error {
+		r = t.handle(t.ctx, t.l.peer.id, t.req)
+		return nil
+	}, "proto", t.head.Proto, "op", t.req.Op)
+	return r
 }

@@ -2,8 +2,8 @@ package providers
 
 import (
 	"errors"
-	"runtime/debug"
 
+	"allium/internal/guard"
 	"allium/protocols/status"
 )
 
@@ -37,16 +37,11 @@ func IsFinal(err error) bool {
 func (p *Pool) Guard(f func() error) error { return p.GuardLookup("", f) }
 
 // GuardLookup is Guard for a part of the lookup with that ID, which the log names.
-func (p *Pool) GuardLookup(lookupID string, f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			p.log.Error("a fetch panicked", "lookup_id", lookupID, "panic", v, "stack", string(debug.Stack()))
-			err = Final(status.Errorf(status.Internal,
-				"a bug ended the fetch; please report it with the log of this node: %v", v))
-		}
-	}()
-	return f()
+func (p *Pool) GuardLookup(lookupID string, f func() error) error {
+	return guard.Guard{Log: p.log, Err: errBug}.Run("a fetch panicked", f, "lookup_id", lookupID)
 }
+
+var errBug = Final(status.Errorf(status.Internal, "a bug ended the fetch; please report it with the log of this node"))
 
 // WorthRetrying reports whether a peer that failed with err may succeed
 // soon. progressed says that the request had delivered verified bytes.

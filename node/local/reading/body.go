@@ -5,7 +5,7 @@ import (
 	"io"
 	"sync"
 
-	"allium/node/supervise"
+	"allium/internal/guard"
 )
 
 // body is a stream whose bytes a function writes. WriteTo runs the function on the
@@ -51,7 +51,7 @@ func (b *body) Read(p []byte) (int, error) {
 		r, w := io.Pipe()
 		b.pipe = r
 		b.wg.Go(func() { // Read returns the error
-			_ = w.CloseWithError(supervise.Guard(func() error { return b.write(b.ctx, w) }))
+			_ = w.CloseWithError(guard.Run(func() error { return b.write(b.ctx, w) }))
 		})
 	})
 	return b.pipe.Read(p)

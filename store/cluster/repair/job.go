@@ -2,9 +2,9 @@ package repair
 
 import (
 	"context"
-	"runtime/debug"
 	"time"
 
+	"allium/internal/guard"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -93,22 +93,17 @@ func (r *Repairs) Trimmed(err error) {
 func (r *Repairs) do(ctx context.Context, job Job) {
 	kind := string(job.Kind)
 	begun := time.Now()
-	var err error
-	defer func() {
-		if p := recover(); p != nil {
-			r.log.Error("a repair panicked", "kind", kind, "root", job.Root, "panic", p, "stack", string(debug.Stack()))
-			err = status.Errorf(status.Internal, "the repair panicked")
-		}
-		r.m.seconds.WithLabelValues(kind).Add(time.Since(begun).Seconds())
-		if ctx.Err() != nil {
-			return
-		}
-		r.m.objects.WithLabelValues(kind, status.Of(err).String()).Inc()
-		if err != nil {
-			r.log.Info("a repair failed; it is planned again", "kind", kind, "root", job.Root, "err", err)
-		}
-	}()
-	err = job.Run(ctx, Meter{Sent: r.meter(job, kind), Fetched: r.meter(job, fetch), Awaited: job.Awaited})
+	err := guard.Guard{Log: r.log}.Run("a repair panicked", func() error {
+		return job.Run(ctx, Meter{Sent: r.meter(job, kind), Fetched: r.meter(job, fetch), Awaited: job.Awaited})
+	}, "kind", kind, "root", job.Root)
+	r.m.seconds.WithLabelValues(kind).Add(time.Since(begun).Seconds())
+	if ctx.Err() != nil {
+		return
+	}
+	r.m.objects.WithLabelValues(kind, status.Of(err).String()).Inc()
+	if err != nil {
+		r.log.Info("a repair failed; it is planned again", "kind", kind, "root", job.Root, "err", err)
+	}
 }
 
 // meter returns what counts bytes of a job as a kind, and waits for the rate of repairs unless the job is awaited.

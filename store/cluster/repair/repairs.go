@@ -19,13 +19,13 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/guard"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -206,7 +206,14 @@ func (r *Repairs) run(ctx context.Context, do ops) {
 					r.do(ctx, t.job)
 					continue
 				}
-				back := r.repair(ctx, do, t.root)
+				back := false
+				err = guard.Guard{Log: r.log}.Run("a repair panicked", func() error {
+					back = r.repair(ctx, do, t.root)
+					return nil
+				}, "root", t.root)
+				if err != nil {
+					r.backOff(t.root)
+				}
 				r.ended(back, r.forget(t.root))
 			}
 		})
@@ -247,12 +254,6 @@ func (r *Repairs) plan(ctx context.Context, do ops) {
 // repair repairs one object, if that is still wanted, and counts the outcome. It reports
 // whether it has fetched an object that was promised and lost.
 func (r *Repairs) repair(ctx context.Context, do ops, root b3.Root) (back bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.log.Error("a repair panicked", "root", root, "panic", p, "stack", string(debug.Stack()))
-			r.backOff(root)
-		}
-	}()
 	l := r.promise(root)
 	wanted, err := true, error(nil)
 	if l == nil {

@@ -1,4 +1,4 @@
-// Package guard bounds the discovery requests that strangers make of this node (SPEC §2).
+// Package allowance bounds the discovery requests that strangers make of this node (SPEC §2).
 // It wraps go-libp2p-kad-dht's stream handler, which has no limits of its own. The
 // provider exchange uses the same [Guard], so both protocols share one allowance.
 //
@@ -30,4 +30,4 @@
 // StreamResourceLimitExceeded, StreamProtocolViolation for a length that is never
 // accepted, StreamGarbageCollected for a peer that stalls, and StreamShutdown while the
 // guard does not run.
-package guard
+package allowance

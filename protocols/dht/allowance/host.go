@@ -1,11 +1,11 @@
-package guard
+package allowance
 
 import (
-	"runtime/debug"
-
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"allium/internal/guard"
 )
 
 // Host returns h with the guard around the stream handler for id. A message above
@@ -56,12 +56,8 @@ func (g *Guard) serve(raw network.Stream, handle network.StreamHandler, maxMessa
 	g.m.streams.Inc()
 	defer g.m.streams.Dec()
 	defer s.releaseAll()
-	defer func() {
-		if p := recover(); p != nil {
-			g.m.panics.Inc()
-			g.log.Error("a routing handler panicked", "panic", p, "stack", string(debug.Stack()))
-			_ = s.Reset()
-		}
-	}()
-	handle(s)
+	panics := guard.Guard{Log: g.log, Panics: g.m.panics}
+	if panics.Run("a routing handler panicked", func() error { handle(s); return nil }) != nil {
+		_ = s.Reset()
+	}
 }
