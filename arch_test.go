@@ -66,6 +66,7 @@ var layers = map[string][]string{
 
 	"internal/ballast":         {},
 	"internal/deadline":        {},
+	"internal/env":             {},
 	"internal/filewatch":       {},
 	"internal/guard":           {},
 	"internal/heaviest":        {},

@@ -19,6 +19,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/content"
 	"allium/gateway/server"
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
@@ -35,8 +36,8 @@ func newTestGateway(t testing.TB, objects content.Objects, opts ...option) *test
 	n := &testNode{node: &fakeNode{}, index: &fakeIndex{}, reg: prometheus.NewRegistry(), limits: limits.NewRegistry(nil)}
 	var err error
 	n.Gateway, err = New(cfg, admin, Deps{
-		Objects: objects, Index: n.index, Node: n.node, Ready: nothingReady, Capabilities: fakeCapabilities{}, Metrics: n.reg,
-		Limits: n.limits,
+		Env:     env.Env{Metrics: n.reg, Limits: n.limits},
+		Objects: objects, Index: n.index, Node: n.node, Ready: nothingReady, Capabilities: fakeCapabilities{},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -500,7 +501,7 @@ func TestNoLimits(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Rate, cfg.InflightPerIP, cfg.ConnsPerIP, cfg.Content.FetchesPerIP = 0, 0, 0, 0
 	g, err := New(cfg, server.DefaultAdminConfig(), Deps{
-		Objects: objects, Index: &fakeIndex{}, Node: &fakeNode{}, Ready: nothingReady, Limits: reg,
+		Env: env.Env{Limits: reg}, Objects: objects, Index: &fakeIndex{}, Node: &fakeNode{}, Ready: nothingReady,
 	})
 	if err != nil {
 		t.Fatal(err)

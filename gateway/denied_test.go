@@ -17,6 +17,7 @@ import (
 
 	"allium/gateway/content"
 	"allium/gateway/policy/denylist"
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -79,7 +80,7 @@ func denying(t testing.TB, memory bool, lines func(*fakeObjects) []string) (*tes
 		w = &seenObjects{fakeObjects: d.Objects.(*fakeObjects), memory: memory}
 		err := write(lines(w.fakeObjects)...)
 		if err == nil {
-			list, err = denylist.New(denylist.Config{Files: []string{name}}, denylist.Deps{Metrics: d.Metrics})
+			list, err = denylist.New(denylist.Config{Files: []string{name}}, denylist.Deps{Env: env.Env{Metrics: d.Metrics}})
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -2,8 +2,6 @@ package gateway
 
 import (
 	"errors"
-	"log/slog"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,12 +14,15 @@ import (
 	"allium/gateway/policy"
 	"allium/gateway/server"
 	"allium/gateway/upload"
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 )
 
 // Deps are the parts of the node that a Gateway uses. Objects, Index, Node and Ready are required.
 type Deps struct {
+	env.Env
+
 	Objects content.Objects
 	Index   discovery.Index // finds providers
 	Names   content.Names   // finds what names stand for; nil: names are refused
@@ -41,11 +42,7 @@ type Deps struct {
 	Socket       string              // path of the Unix socket (api.SocketPath); empty: none
 	ACMEDir      string              // directory of ACME's account and certificates; empty: in RAM
 
-	Now      func() time.Time      // the clock for certificates; nil: time.Now
-	Log      *slog.Logger          // nil: discards
-	Metrics  prometheus.Registerer // nil: metrics are not registered
-	Gatherer prometheus.Gatherer   // the metrics of /metrics; nil: none
-	Limits   *limits.Registry      // nil: limits are listed nowhere
+	Gatherer prometheus.Gatherer // the metrics of /metrics; nil: none
 
 	Upload   *limits.Bandwidth // bounds the bytes of content sent per second; nil: no bound
 	Download *limits.Bandwidth // bounds the bytes of bodies received per second; nil: no bound
@@ -76,9 +73,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	if d.Objects == nil || d.Index == nil || d.Node == nil || d.Ready == nil {
 		return nil, errors.New("the gateway needs Deps.Objects, Index, Node and Ready")
 	}
-	if d.Log == nil {
-		d.Log = slog.New(slog.DiscardHandler)
-	}
+	d.Env.SetDefaults()
 	if d.Denylist == nil {
 		d.Denylist = exchange.NothingDenied{}
 	}
@@ -87,8 +82,9 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	bodies := exchange.NewBodies(cfg.Bodies, cfg.MinRate, d.Limits)
 	bodies.Download = d.Download
 	contents, err := content.New(cfg.Content, content.Deps{
+		Env:     d.Env,
 		Objects: d.Objects, Names: d.Names, Served: d.Served, Denylist: d.Denylist, Version: d.Version.Version,
-		Ticket: d.Ticket, Example: d.Example, Metrics: d.Metrics, Limits: d.Limits,
+		Ticket: d.Ticket, Example: d.Example,
 		Ready: func() api.Readiness { page, _ := g.readiness(); return page },
 	})
 	if err != nil {
@@ -107,9 +103,9 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	table := h.table()
 	h.openapi.Describe(table)
 	g.Server, err = server.New(cfg.Config, adminCfg, server.Deps{
+		Env:   d.Env,
 		Table: table, Bodies: bodies, Guard: guard, Capabilities: d.Capabilities, Audit: d.Audit, Socket: d.Socket,
 		ACMEDir: d.ACMEDir, Upload: d.Upload,
-		Now: d.Now, Log: d.Log, Metrics: d.Metrics, Limits: d.Limits,
 	}, p)
 	return g, err
 }

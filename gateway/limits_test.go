@@ -10,6 +10,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/server"
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/internal/testkit"
 	"allium/protocols/status"
@@ -178,7 +179,7 @@ func TestLimitsAreListed(t *testing.T) {
 	t.Parallel()
 	reg := limits.NewRegistry(nil)
 	_, err := New(DefaultConfig(), server.DefaultAdminConfig(), Deps{
-		Objects: &fakeObjects{}, Index: &fakeIndex{}, Node: &fakeNode{}, Ready: nothingReady, Limits: reg,
+		Env: env.Env{Limits: reg}, Objects: &fakeObjects{}, Index: &fakeIndex{}, Node: &fakeNode{}, Ready: nothingReady,
 	})
 	if err != nil {
 		t.Fatal(err)

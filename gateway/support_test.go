@@ -18,6 +18,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/server"
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -84,12 +85,13 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 		t.Fatal(err)
 	}
 	n.socket = socket
+	log := slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	deps := Deps{
+		Env:     env.Env{Log: log, Metrics: n.reg, Limits: n.limits},
 		Objects: n.objects, Index: n.index, Node: n.node, Uploads: n.sent,
 		Capabilities: fakeCapabilities{}, Ready: n.ready.Get,
 		Version: api.Version{Version: "v0", Commit: "c0", Go: "go1"}, Socket: socket,
-		Log:     slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Metrics: n.reg, Gatherer: n.reg, Limits: n.limits, Events: n.events,
+		Gatherer: n.reg, Events: n.events,
 	}
 	if h.deps != nil {
 		h.deps(&deps)

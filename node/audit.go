@@ -27,7 +27,7 @@ func (n *Node) newAudit() (*audit.Log, error) {
 	if n.cfg.Node.Amnesia {
 		dir = ""
 	}
-	return audit.New(n.cfg.Audit, dir, audit.Deps{Log: n.log, Metrics: n.registry, Limits: n.limits})
+	return audit.New(n.cfg.Audit, dir, audit.Deps{Env: n.env()})
 }
 
 // startAudit opens the audit log. It starts before the gateway, so that it still

@@ -41,7 +41,7 @@ func (n *Node) newMembers() (err error) {
 		kept = n.records
 	}
 	n.members, err = members.New(n.membersConfig(), members.Deps{
-		Key: n.key, Ring: n.clusterRing(), Space: n.offeredSpace,
+		Env: n.env(), Key: n.key, Ring: n.clusterRing(), Space: n.offeredSpace,
 		Publish: func(ctx context.Context, data []byte) error {
 			if n.clock.Wrong() {
 				return status.Errorf(status.NotReady, "the clock is wrong")
@@ -58,7 +58,7 @@ func (n *Node) newMembers() (err error) {
 			}
 			return n.host.Connect(ctx, p)
 		},
-		Network: n.networkOf, Broken: n.brokenFor, Records: kept, Now: n.now, Log: n.log, Metrics: n.registry,
+		Network: n.networkOf, Broken: n.brokenFor, Records: kept,
 	})
 	return err
 }
@@ -165,10 +165,9 @@ func (n *Node) startCopies(ctx context.Context) error {
 		return err
 	}
 	n.copies, err = cluster.New(n.membersConfig().Durability, cluster.Deps{
-		Self: n.host.ID(), Members: n.members, Store: n.store, Repairs: n.repairs, Sessions: n.sessions,
+		Env: n.env(), Self: n.host.ID(), Members: n.members, Store: n.store, Repairs: n.repairs, Sessions: n.sessions,
 		Objects: n.objects, Minter: minter, Coded: func(root b3.Root) { n.publisher.Announce(ctx, root) },
 		Denied: n.denylist.At("put").Object, Audit: n.gatewayAudit(), Changed: n.copiesChanged, Records: n.records,
-		Now: n.now, Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/gateway/api"
+	"allium/internal/env"
 	"allium/node/p2p"
 	"allium/node/readiness"
 	"allium/node/readiness/clock"
@@ -195,11 +196,12 @@ func (n *Node) newClock() error {
 		ids = append(ids, s.ID)
 	}
 	n.clock = clock.New(clock.Deps{
+		Env:   env.Env{Log: n.log, Metrics: n.registry, Now: func() time.Time { return n.now() }},
 		Conns: func() []network.Conn { return n.host.Network().Conns() },
 		Ask: func(ctx context.Context, p peer.ID) (session.Clock, bool, error) {
 			return n.sessions.Clock(ctx, p)
 		},
-		Seeds: ids, Now: func() time.Time { return n.now() }, Log: n.log, Metrics: n.registry,
+		Seeds: ids,
 	})
 	return nil
 }

@@ -19,24 +19,26 @@ import (
 // that connect late.
 func (n *Node) startGossip(ctx context.Context) (err error) {
 	n.hints, err = hints.New(n.cfg.Announce, hints.Deps{
+		Env:  n.env(),
 		Host: n.host, Key: n.key, Publish: func(ctx context.Context, data []byte) error {
 			return n.gossip.Publish(ctx, hints.Topic, data)
 		},
-		Now: n.now, ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire, Denied: n.access.Denied,
-		Log: n.log, Metrics: n.registry, Limits: n.limits,
+		ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire, Denied: n.access.Denied,
 	})
 	if err != nil {
 		return err
 	}
 	n.updates = updates.New(updates.Deps{
+		Env:     n.env(),
 		Publish: func(ctx context.Context, data []byte) error { return n.gossip.Publish(ctx, updates.Topic, data) },
 		Self:    n.host.ID(), HasPeers: func() bool { return n.gossip.Followers(updates.Topic) > 0 },
-		Learned: n.learnName, Now: n.now, Metrics: n.registry, Limits: n.limits,
+		Learned: n.learnName,
 	})
 	if err := n.newMembers(); err != nil {
 		return err
 	}
 	n.gossip, err = gossip.New(n.cfg.Gossip, gossip.Deps{
+		Env:  n.env(),
 		Host: n.host, Topics: []gossip.Topic{{
 			Name:     hints.Topic,
 			Validate: func(_ context.Context, m gossip.Message) error { return n.hints.Validate(m.From, m.Data) },
@@ -50,7 +52,7 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 			Validate: func(_ context.Context, m gossip.Message) error { return n.members.Validate(m.From, m.Data) },
 			Handle:   func(_ context.Context, m gossip.Message) { n.members.Handle(m.From, m.Data) },
 		}},
-		Denied: n.access.Denied, Twin: n.twinSeenBy, Log: n.log, Metrics: n.registry, Limits: n.limits,
+		Denied: n.access.Denied, Twin: n.twinSeenBy,
 	})
 	if err != nil {
 		return err

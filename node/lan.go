@@ -19,7 +19,7 @@ func (n *Node) startLAN(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	deps := lan.Deps{Host: n.host, Log: n.log, Metrics: n.registry, Limits: n.limits}
+	deps := lan.Deps{Env: n.env(), Host: n.host}
 	if psk != nil {
 		deps.Network = ticket.NetworkOf(psk).String()
 	}

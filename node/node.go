@@ -50,6 +50,7 @@ import (
 	"allium/gateway/policy/access"
 	"allium/gateway/policy/capabilities"
 	"allium/gateway/policy/denylist"
+	"allium/internal/env"
 	"allium/internal/inbound"
 	"allium/internal/limits"
 	"allium/node/config"
@@ -122,7 +123,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	n := &Node{
 		base: base{
 			home: home, cfg: cfg, log: deps.Log, embedded: deps.Embedded,
-			services: supervise.New(supervise.Deps{Log: deps.Log, Metrics: registry}),
+			services: supervise.New(supervise.Deps{Env: env.Env{Log: deps.Log, Metrics: registry}}),
 		},
 		resources: resources{registry: registry, limits: limits.NewRegistry(registry), process: deps.Process},
 		policies:  policies{reloaders: newReloaders()},
@@ -163,7 +164,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if n.repairs, err = repair.New(cfg.Store.RepairRate, mayRepair(cfg), n.log, registry, n.limits); err != nil {
 		return nil, err
 	}
-	n.denylist, err = denylist.New(denylistConfig(home, cfg.Gateway), denylist.Deps{Log: n.log, Metrics: registry})
+	n.denylist, err = denylist.New(denylistConfig(home, cfg.Gateway), denylist.Deps{Env: n.env()})
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +174,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	}
 	n.reloaders.add(Reloader{Name: "denylist", Reload: n.denylist.Reload})
 	n.access, err = access.New(accessConfig(home, cfg.Listen),
-		access.Deps{Log: n.log, Metrics: registry, Limits: n.limits})
+		access.Deps{Env: n.env()})
 	if err != nil {
 		return nil, err
 	}
@@ -199,14 +200,14 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		return nil, err
 	}
 	n.store, err = store.New(storeConfig(home, cfg), store.Deps{
-		Files: files, FS: disk, Hash: n.process.hash, Log: n.log, Metrics: registry, Limits: n.limits,
+		Env: n.env(), Files: files, FS: disk, Hash: n.process.hash,
 		Damaged: n.repairs.Damaged, Denied: n.denylist.At("store").Object, MayExpire: n.clock.MayExpire,
 	})
 	if err != nil {
 		return nil, err
 	}
 	n.publisher = publish.New(publish.Deps{
-		Store: n.store, Denied: n.denylist.At("announce").Object, Policy: cfg.DHT.Announce, Log: n.log,
+		Env: n.env(), Store: n.store, Denied: n.denylist.At("announce").Object, Policy: cfg.DHT.Announce,
 		Coded: n.coded, Held: n.hasCoded,
 	})
 	if n.faults != nil {
@@ -311,3 +312,8 @@ func (n *Node) ID() api.ID {
 // API returns the API of the node. It may be called once Run has called ready, and used until Run
 // returns.
 func (n *Node) API() api.Node { return n.api }
+
+// env returns what each service of the node gets.
+func (n *Node) env() env.Env {
+	return env.Env{Log: n.log, Metrics: n.registry, Limits: n.limits, Now: n.now}
+}

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -39,7 +38,7 @@ func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline,
 	}
 	c := storeConfig(home, cfg)
 	c.ScrubRate = 0 // the store is open too briefly to scrub
-	st, err := store.New(c, store.Deps{Log: slog.New(slog.DiscardHandler), Hash: b3.NewHashQueue(runtime.GOMAXPROCS(0))})
+	st, err := store.New(c, store.Deps{Hash: b3.NewHashQueue(runtime.GOMAXPROCS(0))})
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,8 @@ import (
 func (n *Node) handleIndex() error {
 	denied := n.denylist.At("peers")
 	server, err := index.NewServer(index.ServerDeps{
+		Env:    n.env(),
 		Source: startedIndex{n}, Denied: denied.Object, DeniedName: denied.Name, Recurse: n.cfg.Resolver.Recurse,
-		Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {
 		return err

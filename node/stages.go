@@ -66,7 +66,7 @@ func (n *Node) startHost(ctx context.Context) error {
 			"network", n.network)
 	}
 	deps := p2p.Deps{
-		Key: n.key, PSK: psk, Version: ThisVersion().Version, Log: n.log, Limits: n.limits, Metrics: n.registry,
+		Env: n.env(), Key: n.key, PSK: psk, Version: ThisVersion().Version,
 		Gater: n.access.Gater(),
 	}
 	if n.faults != nil {
@@ -97,10 +97,10 @@ func (n *Node) startHost(ctx context.Context) error {
 
 func (n *Node) startSessions(ctx context.Context) (err error) {
 	n.sessions, err = session.New(n.cfg.Session, session.Deps{
-		Host: n.host, UserAgent: "allium/" + ThisVersion().Version, Now: n.now, Region: n.cfg.Node.Region,
+		Env: n.env(), Host: n.host, UserAgent: "allium/" + ThisVersion().Version, Region: n.cfg.Node.Region,
 		Transports:   func() []string { return p2p.Transports(n.host) },
 		Capabilities: n.capabilities,
-		Log:          n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound, Codec: n.process.codec,
+		Inbound:      n.inbound, Codec: n.process.codec,
 	})
 	if err != nil {
 		return err
@@ -121,16 +121,17 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 		acceptor = n.faults.Acceptor(acceptor)
 	}
 	n.server, err = object.NewServer(n.cfg.Object, object.ServerDeps{
+		Env:  n.env(),
 		Host: acceptor, Store: peerStore{n.store, n.denylist.At("peers").Object, n.example, n}, MaxFrame: n.sessions.MaxFrame,
 		Sent: n.noteSent, Receiver: n.receiver(), Hash: n.process.hash,
-		Log: n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound, Codec: n.process.codec,
+		Inbound: n.inbound, Codec: n.process.codec,
 		Upload: n.rates.upload,
 	})
 	if err != nil {
 		return err
 	}
 	n.objects, err = object.NewClient(n.cfg.Object, object.ClientDeps{
-		Host: n.reach.Bulk(), MaxFrame: n.sessions.MaxFrame, Hash: n.process.hash, Metrics: n.registry, Limits: n.limits,
+		Env: n.env(), Host: n.reach.Bulk(), MaxFrame: n.sessions.MaxFrame, Hash: n.process.hash,
 		Inbound: n.inbound, Codec: n.process.codec,
 		Download: n.rates.download, Upload: n.rates.upload, Near: n.isNear,
 	})
@@ -158,20 +159,19 @@ func (n *Node) startRecords(ctx context.Context) error {
 	}
 	n.records = records.New(
 		records.Config{Dir: filepath.Join(n.home, homedir.RecordsDir), Peers: "/" + dht.RecordsSpace + "/"},
-		records.Deps{Log: n.log, Metrics: n.registry})
+		records.Deps{Env: n.env()})
 	return n.services.Start(ctx, supervise.Service{Name: "records", Run: n.records.Run})
 }
 
 func (n *Node) startDHT(ctx context.Context) (err error) {
 	deps := dht.Deps{
-		Cores: n.process.hash.Cores(), Host: n.host, Key: n.key,
+		Env: n.env(), Cores: n.process.hash.Cores(), Host: n.host, Key: n.key,
 		Roots: n.publisher.Roots(context.WithoutCancel(ctx)), Has: n.publisher.Has,
 		Denied: n.deniedKey, DeniedPeer: n.access.Denied, DeniedName: n.deniedName,
 		PrivateNetwork:    n.network != (ticket.Network{}),
 		DuplicateIdentity: n.duplicates.noteRecord, SeedManifest: n.seedManifest(),
 		ExplainDial: reach.DialError,
-		Now:         n.now, ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire,
-		Log: n.log, Metrics: n.registry, Limits: n.limits,
+		ClockWrong:  n.clock.Wrong, MayExpire: n.clock.MayExpire,
 	}
 	if n.records != nil {
 		deps.Datastore, deps.Replacements = n.records, n.records.Renewed
@@ -189,8 +189,9 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 }
 
 func (n *Node) startResolver(ctx context.Context) (err error) {
-	n.trace = newTrace(trace.Deps{Metrics: n.registry, Limits: n.limits})
+	n.trace = newTrace(trace.Deps{Env: n.env()})
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
+		Env:   n.env(),
 		Trace: n.trace, Local: fetchStore{n.store, n.example, n}, Providers: dhtFinder{n.dht}, Names: dhtFinder{n.dht},
 		Index: index.NewClient(n.sessions, n.dht),
 		Hints: n.hints.Hints, Objects: n.objects,
@@ -198,9 +199,8 @@ func (n *Node) startResolver(ctx context.Context) (err error) {
 		DeniedName: n.denylist.At("resolver").Name,
 		Has:        n.hasObject, About: n.aboutPeer, Joining: n.joining(), Connected: n.connected,
 		Serving: n.servingPeers,
-		Region:  n.cfg.Node.Region, Now: n.now,
+		Region:  n.cfg.Node.Region,
 		Observe: n.events.Transfer,
-		Log:     n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {
 		return err
@@ -222,12 +222,12 @@ func (n *Node) startOwnNames(ctx context.Context) error {
 		return err
 	}
 	n.names, err = own.New(own.Config{Home: n.home, Amnesia: n.cfg.Node.Amnesia}, own.Deps{
-		Keys: z, Send: n.sendOwnName,
+		Env: n.env(), Keys: z, Send: n.sendOwnName,
 		Find: func(ctx context.Context, what name.Name, fresh bool) (name.Versions, error) {
 			return n.dht.FindName(ctx, what, fresh, nil)
 		},
 		Held: n.dht.HeldNames, Floor: n.dht.NameFloor,
-		Published: n.tellOwnName, Now: n.now, ClockWrong: n.clock.Wrong, Log: n.log, Metrics: n.registry, Limits: n.limits,
+		Published: n.tellOwnName, ClockWrong: n.clock.Wrong,
 	})
 	if err != nil {
 		return err
@@ -293,14 +293,14 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Control: control{n}, Network: n.network, Limits: n.limits,
 	})
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
-		Objects: objects, Index: local.Index{Resolver: n.resolver, Keys: keys, Denied: n.denied},
+		Env: n.env(), Objects: objects, Index: local.Index{Resolver: n.resolver, Keys: keys, Denied: n.denied},
 		Names: local.Names{Keys: keys}, Served: objects.Served, Node: n.api,
 		Uploads: n.api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
 		Ticket: local.PageTickets(n.host, n.network), Example: n.example.Root,
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,
 		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
-		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,
-		Events: n.events.Source(), FollowName: n.api.FollowName,
+		Gatherer: n.registry,
+		Events:   n.events.Source(), FollowName: n.api.FollowName,
 		Upload: n.rates.upload, Download: n.rates.download,
 	})
 	if err != nil {

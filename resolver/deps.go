@@ -2,13 +2,10 @@ package resolver
 
 import (
 	"context"
-	"log/slog"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/internal/limits"
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/name"
 	"allium/protocols/record"
@@ -63,6 +60,8 @@ type (
 
 // Deps holds the dependencies of the resolver. Trace, Log, Metrics and Limits may be nil.
 type Deps struct {
+	env.Env
+
 	Local     Local
 	Providers providers.Finder
 	// Hints returns the peers that recently announced an object by gossip, at
@@ -102,12 +101,8 @@ type Deps struct {
 	// waits for the first peer. It must not block. Nil means never.
 	Joining func() bool
 
-	Self   peer.ID          // this node, which is never asked; empty without an identity
-	Region string           // where this node says it is; providers of it rank first
-	Now    func() time.Time // the clock that dates records; nil: time.Now
+	Self   peer.ID // this node, which is never asked; empty without an identity
+	Region string  // where this node says it is; providers of it rank first
 
-	Trace   *trace.Ring // records the lookups; nil records nothing
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
+	Trace *trace.Ring // records the lookups; nil records nothing
 }

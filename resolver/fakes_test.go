@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -827,9 +828,11 @@ func (w *world) counter(t testing.TB, name string, label ...string) float64 {
 func newWorld(t testing.TB, change func(*Config, *Deps)) *world {
 	t.Helper()
 	w := &world{local: newFakeLocal(), net: newFakeNet(), finder: &fakeFinder{who: map[b3.Root][]peer.ID{}}}
-	cfg, deps := DefaultConfig(), Deps{Local: w.local, Providers: w.finder, Objects: w.net, Dialer: w.net, Self: "self",
-		Metrics: prometheus.NewRegistry()}
-	deps.Trace = trace.New(trace.Deps{Metrics: deps.Metrics})
+	cfg, deps := DefaultConfig(), Deps{
+		Env:   env.Env{Metrics: prometheus.NewRegistry()},
+		Local: w.local, Providers: w.finder, Objects: w.net, Dialer: w.net, Self: "self",
+	}
+	deps.Trace = trace.New(trace.Deps{Env: env.Env{Metrics: deps.Metrics}})
 	if change != nil {
 		change(&cfg, &deps)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -64,9 +63,7 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 			return nil, fmt.Errorf("resolver: Deps.%s is missing", dep.name)
 		}
 	}
-	if d.Log == nil {
-		d.Log = slog.New(slog.DiscardHandler)
-	}
+	d.Env.SetDefaults()
 	if peers, _ := cfg.ask(); len(peers) > 0 && d.Index != nil { // Validate reported the error
 		f := peerindex.New(peerindex.Config{Peers: peers, HedgeAfter: cfg.HedgeAfter}, peerindex.Deps{
 			Index: d.Index, Dialer: d.Dialer, Providers: d.Providers, Names: d.Names,
@@ -81,10 +78,10 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	}
 	m := newMetrics(d.Metrics)
 	pool, err := providers.New(cfg.providers(), providers.Deps{
-		Finder: d.Providers, Hints: d.Hints, Client: d.Objects, Dialer: d.Dialer, Self: d.Self,
-		Has: d.Has, About: d.About, Joining: d.Joining, Region: d.Region, Now: d.Now,
+		Env: d.Env, Finder: d.Providers, Hints: d.Hints, Client: d.Objects, Dialer: d.Dialer, Self: d.Self,
+		Has: d.Has, About: d.About, Joining: d.Joining, Region: d.Region,
 		Connected: d.Serving,
-		Log:       d.Log, Metrics: d.Metrics, Latency: m.latency, Limits: d.Limits,
+		Latency:   m.latency,
 	})
 	if err != nil {
 		return nil, err
@@ -93,7 +90,7 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		cfg: cfg, local: d.Local, ring: d.Trace, m: m, pool: pool,
 		warmup: warmup{log: d.Log, connected: d.Connected},
 		transfers: transfer.New(cfg.transfers(), transfer.Deps{
-			Local: d.Local, Pool: pool, Trace: d.Trace, Metrics: d.Metrics, Limits: d.Limits, Received: m.received,
+			Env: d.Env, Local: d.Local, Pool: pool, Trace: d.Trace, Received: m.received,
 			Observe: d.Observe,
 		}),
 		observe: d.Observe,
@@ -109,12 +106,12 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	}
 	if d.Names != nil {
 		r.names = lookup.New(cfg.names(), lookup.Deps{
-			Finder: d.Names, Denied: d.DeniedName, Now: d.Now, Metrics: d.Metrics, Limits: d.Limits,
+			Env: d.Env, Finder: d.Names, Denied: d.DeniedName,
 		})
 	}
 	r.trees = tree.New(cfg.trees(), tree.Deps{
-		Local: d.Local, Pool: pool, Transfers: r.transfers, Denied: r.denied,
-		Received: m.received.WithLabelValues("tree"), Limits: d.Limits,
+		Env: d.Env, Local: d.Local, Pool: pool, Transfers: r.transfers, Denied: r.denied,
+		Received: m.received.WithLabelValues("tree"),
 	})
 	return r, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"allium/internal/env"
 	"allium/protocols/b3"
 )
 
@@ -47,7 +48,7 @@ func BenchmarkReadsUnderScrub(b *testing.B) {
 			var scrubbed int64
 			for b.Loop() {
 				idle = readFor(b, idle, open, readers)
-				c := s.newScrubber(nil)
+				c := s.newScrubber(env.Env{})
 				ctx, cancel := context.WithCancel(b.Context())
 				var wg sync.WaitGroup
 				wg.Go(func() {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -84,7 +85,7 @@ func TestDamage(t *testing.T) {
 			}
 			test.damage(t, filepath.Join(dir, test.file))
 			reg := prometheus.NewRegistry()
-			s, _ = storetest.Start(t, embedded(dir), store.Deps{Metrics: reg})
+			s, _ = storetest.Start(t, embedded(dir), store.Deps{Env: env.Env{Metrics: reg}})
 
 			o, err := s.Open(t.Context(), root)
 			if err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -54,7 +55,7 @@ func starve(t *testing.T, dir string) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	s, _ = storetest.Start(t, cfg, store.Deps{Metrics: reg, Damaged: func(b3.Root) { damaged++ }})
+	s, _ = storetest.Start(t, cfg, store.Deps{Env: env.Env{Metrics: reg}, Damaged: func(b3.Root) { damaged++ }})
 	for _, p := range all {
 		storetest.Holds(t, s, p) // so that the caches are full
 	}

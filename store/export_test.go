@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"allium/internal/env"
 	"allium/store/disk/segment/codec"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -22,7 +23,7 @@ import (
 
 // ScrubNow runs a cycle of the background check and returns what it saw.
 func (s *Store) ScrubNow(ctx context.Context) (scrub.Stats, error) {
-	c := s.newScrubber(nil)
+	c := s.newScrubber(env.Env{Log: s.log})
 	err := c.Cycle(ctx)
 	return c.Stats(), err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -92,7 +93,7 @@ func TestMachineFaults(t *testing.T) {
 				cfg.HotBytes = 0
 				told := 0
 				reg := prometheus.NewRegistry()
-				deps := store.Deps{FS: errorfs.Wrap(disk, f), Metrics: reg, Damaged: func(b3.Root) { told++ }}
+				deps := store.Deps{Env: env.Env{Metrics: reg}, FS: errorfs.Wrap(disk, f), Damaged: func(b3.Root) { told++ }}
 				s = nil
 				var err error
 				if op.do == nil {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 	"path/filepath"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/store/admission"
@@ -62,14 +62,15 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		Write: func(used map[b3.Root]meta.Second) error { return s.backend.Touch(used, uses.WriteAfter) },
 		Noted: func(root b3.Root) { s.gc.NoteUse(root) },
 	})
-	s.moved = moved.New(moved.Deps{Log: deps.Log, Metrics: deps.Metrics, Limits: deps.Limits, Put: s.putAgain})
+	s.moved = moved.New(moved.Deps{Env: deps.Env, Put: s.putAgain})
 	integrity := newIntegrity()
 	s.opener = objects.NewOpener(objects.Deps{
+		Env:     deps.Env,
 		Backend: s.backend, Moved: s.moved, Admission: s.admission, Leases: s.leases, Uses: s.uses, Hash: deps.Hash,
-		RAM: s.ramCache, Files: s.openFiles, Log: deps.Log, Integrity: integrity, OnDamage: deps.Damaged,
+		RAM: s.ramCache, Files: s.openFiles, Integrity: integrity, OnDamage: deps.Damaged,
 	})
 	s.quotas, err = quota.New(cfg.Quotas, quota.Deps{
-		Backend: s.backend, Metrics: deps.Metrics, Limits: deps.Limits, Node: s.opener.Directory,
+		Env: deps.Env, Backend: s.backend, Node: s.opener.Directory,
 	})
 	if err != nil {
 		return nil, err
@@ -81,8 +82,8 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	s.Objects = objects.New(s.opener, s.partials)
 	s.uploads = s.newUploads(deps)
 	s.gc = gc.New(gc.Deps{
-		Backend: s.backend, Partials: s.partials, Uses: s.uses, Leases: s.leases,
-		Admission: s.admission, Account: s.space, Clock: s.clock, Log: deps.Log, Metrics: deps.Metrics,
+		Env: deps.Env, Backend: s.backend, Partials: s.partials, Uses: s.uses, Leases: s.leases,
+		Admission: s.admission, Account: s.space, Clock: s.clock,
 		Duty: cfg.GCDuty, Entries: s.opener.Entries, Node: s.opener.Directory,
 		Pins: func(ctx context.Context) iter.Seq2[meta.Pin, error] { return s.Pins(ctx) },
 	})
@@ -90,16 +91,14 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		Backend: s.backend, Admission: s.admission, Leases: s.leases, Moved: s.moved, Uses: s.uses, Quotas: s.quotas,
 		Collector: s.gc,
 	})
-	s.scrub = s.newScrubber(deps.Metrics)
+	s.scrub = s.newScrubber(deps.Env)
 	s.register(deps.Metrics, integrity)
 	return s, nil
 }
 
 // withDefaults fills in the fields that must not be nil.
 func (d Deps) withDefaults() Deps {
-	if d.Log == nil {
-		d.Log = slog.New(slog.DiscardHandler)
-	}
+	d.Env.SetDefaults()
 	if d.Damaged == nil {
 		d.Damaged = func(b3.Root) {}
 	}
@@ -185,8 +184,7 @@ func gcLimits(cfg Config) gc.Limits {
 
 func (s *Store) newPartials(deps Deps, integrity *prometheus.CounterVec) *partial.Table {
 	return partial.NewTable(partial.Deps{
-		Backend: s.backend, Space: s.space, Leases: s.leases, Admission: s.admission, Clock: s.clock,
-		Log: deps.Log,
+		Env: deps.Env, Backend: s.backend, Space: s.space, Leases: s.leases, Admission: s.admission, Clock: s.clock,
 		Gate: deps.Limits.NewGate(limits.Spec{
 			Name: "store.ingests", Path: "resolver → downloads being written", Policy: "wait, then busy",
 		}, s.cfg.Ingests, s.cfg.IngestsWait),
@@ -199,8 +197,8 @@ func (s *Store) newPartials(deps Deps, integrity *prometheus.CounterVec) *partia
 
 func (s *Store) newUploads(deps Deps) *resumable.Table {
 	return resumable.NewTable(resumable.Deps{
-		Backend: s.backend, Space: s.space, Quotas: s.quotas, Leases: s.leases, Admission: s.admission,
-		Gate: s.puts, Log: deps.Log, Limits: deps.Limits, Metrics: deps.Metrics,
+		Env: deps.Env, Backend: s.backend, Space: s.space, Quotas: s.quotas, Leases: s.leases, Admission: s.admission,
+		Gate:    s.puts,
 		MaxOpen: s.cfg.Uploads, TTL: s.cfg.UploadTTL, HashWorkers: s.cfg.HashWorkers, MayExpire: deps.MayExpire,
 		Allowed: s.allowed, Visible: s.opener.Whole, CommitSmall: s.storeSmall, CommitLarge: s.commitLarge,
 		DropPartial: s.partials.DropCompleted, Pin: s.pinUnlessPinned,
@@ -209,13 +207,13 @@ func (s *Store) newUploads(deps Deps) *resumable.Table {
 
 // newScrubber returns nil if the scrub is off, and for the memory backend, which
 // has no files to check.
-func (s *Store) newScrubber(metrics prometheus.Registerer) *scrub.Scrubber {
+func (s *Store) newScrubber(e env.Env) *scrub.Scrubber {
 	place, ok := s.backend.(scrub.StateStore)
 	if !ok || s.cfg.ScrubRate == 0 {
 		return nil
 	}
 	return scrub.New(scrub.Deps{
-		State: place, Objects: s.opener, Hash: s.hash, Log: s.log, Metrics: metrics,
+		Env: e, State: place, Objects: s.opener, Hash: s.hash,
 		Rate: int64(s.cfg.ScrubRate), Duty: s.cfg.ScrubDuty, Interval: s.cfg.ScrubInterval,
 		Remote: s.cfg.Backend == BackendS3,
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -317,7 +318,7 @@ func TestBounds(t *testing.T) {
 	registry := limits.NewRegistry(nil)
 	cfg := tiny()
 	cfg.Puts, cfg.PutsWait, cfg.Ingests, cfg.IngestsWait = 1, 0, 1, 0
-	s, _ := storetest.Start(t, cfg, store.Deps{FS: vfs.NewMem(), Limits: registry})
+	s, _ := storetest.Start(t, cfg, store.Deps{Env: env.Env{Limits: registry}, FS: vfs.NewMem()})
 	names := map[string]bool{}
 	for _, l := range registry.Snapshot() {
 		names[l.Name] = true

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -55,7 +56,7 @@ func TestOrphans(t *testing.T) {
 	store.ForgetClose(t, disk, "/store")
 
 	reg := prometheus.NewRegistry()
-	s, stop = storetest.Start(t, tiny(), store.Deps{FS: disk, Metrics: reg})
+	s, stop = storetest.Start(t, tiny(), store.Deps{Env: env.Env{Metrics: reg}, FS: disk})
 	storetest.Put(t, s, again) // before, or after, its leftover was looked at
 	<-s.Adopted()
 	for _, p := range [][]byte{storetest.Bytes(1, 3*group), whole, bare, again} {

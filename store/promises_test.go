@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -116,7 +117,7 @@ func TestPromises(t *testing.T) {
 func TestSettleDamage(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
-	s, _ := storetest.Start(t, tiny(), store.Deps{FS: vfs.NewMem(), Metrics: reg})
+	s, _ := storetest.Start(t, tiny(), store.Deps{Env: env.Env{Metrics: reg}, FS: vfs.NewMem()})
 	a, b, c := storetest.Bytes(1, 1000), storetest.Bytes(2, 2000), storetest.Bytes(3, 3*b3.GroupSize)
 	const header = store.RecordHeaderSize
 	s.AddDamage(meta.Damage{Kind: meta.DamageBody, State: meta.DamageOpen, File: "seg/1",

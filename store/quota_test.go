@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -55,7 +56,7 @@ func TestQuota(t *testing.T) {
 	backends(t, func(t *testing.T, cfg store.Config) {
 		cfg.Quotas = []string{"a=300KiB/5", "=1MiB", "*=100KiB"}
 		reg := limits.NewRegistry(nil)
-		s, stop := storetest.Start(t, cfg, store.Deps{Limits: reg})
+		s, stop := storetest.Start(t, cfg, store.Deps{Env: env.Env{Limits: reg}})
 		ctx := t.Context()
 		put := func(label string, p []byte) (b3.Root, *quota.Charge, error) {
 			c := s.Quotas().Charge(label)
@@ -128,7 +129,7 @@ func TestQuota(t *testing.T) {
 				t.Fatal(err)
 			}
 			reg = limits.NewRegistry(nil)
-			s, stop = storetest.Start(t, cfg, store.Deps{Limits: reg})
+			s, stop = storetest.Start(t, cfg, store.Deps{Env: env.Env{Limits: reg}})
 			check("after a restart")
 		}
 		defer func() { _ = stop() }()
@@ -150,7 +151,7 @@ func TestQuotaOfTrees(t *testing.T) {
 	backends(t, func(t *testing.T, cfg store.Config) {
 		cfg.Quotas = []string{"a=100KiB"}
 		reg := limits.NewRegistry(nil)
-		s, stop := storetest.Start(t, cfg, store.Deps{Limits: reg})
+		s, stop := storetest.Start(t, cfg, store.Deps{Env: env.Env{Limits: reg}})
 		defer stop()
 		one := storetest.Put(t, s, storetest.Bytes(1, 50<<10))
 		two := storetest.Put(t, s, storetest.Bytes(2, 60<<10))
@@ -181,7 +182,7 @@ func TestQuotaTogether(t *testing.T) {
 	cfg := store.DefaultConfig()
 	cfg.Backend, cfg.Quotas = store.BackendMemory, []string{"a=1MiB"}
 	reg := limits.NewRegistry(nil)
-	s, stop := storetest.Start(t, cfg, store.Deps{Limits: reg})
+	s, stop := storetest.Start(t, cfg, store.Deps{Env: env.Env{Limits: reg}})
 	defer stop()
 	var adding sync.WaitGroup
 	for i := range 8 {

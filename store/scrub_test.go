@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -50,7 +51,7 @@ func TestScrub(t *testing.T) {
 		reg := prometheus.NewRegistry()
 		cfg := scrubbing(100_000, 1)
 		cfg.ScrubInterval = time.Hour
-		s, _ := storetest.Start(t, cfg, store.Deps{FS: vfs.NewMem(), Metrics: reg})
+		s, _ := storetest.Start(t, cfg, store.Deps{Env: env.Env{Metrics: reg}, FS: vfs.NewMem()})
 		begun := time.Now()
 		var total int64
 		for i, n := range []int{0, 1, 5000, b3.GroupSize, b3.GroupSize + 1, 20 * b3.GroupSize} {
@@ -150,7 +151,7 @@ func TestScrubGoesOn(t *testing.T) {
 		disk := vfs.NewMem()
 		cfg := scrubbing(4096, 1) // an object a second
 		reg := prometheus.NewRegistry()
-		s, stop := storetest.Start(t, cfg, store.Deps{FS: disk, Metrics: reg})
+		s, stop := storetest.Start(t, cfg, store.Deps{Env: env.Env{Metrics: reg}, FS: disk})
 		p := storetest.Bytes(1, 4096)
 		const objects = 400
 		for i := range objects {
@@ -170,7 +171,7 @@ func TestScrubGoesOn(t *testing.T) {
 		first := gathered(t, reg, "scrub_objects_total")
 		time.Sleep(time.Hour)
 		reg = prometheus.NewRegistry()
-		s, _ = storetest.Start(t, cfg, store.Deps{FS: disk, Metrics: reg})
+		s, _ = storetest.Start(t, cfg, store.Deps{Env: env.Env{Metrics: reg}, FS: disk})
 		sc := cycled(t, s, half.Started)
 		if sc.Objects != objects || !sc.Started.Equal(half.Started.Truncate(time.Second)) {
 			t.Errorf("at its end: %+v", sc)
@@ -194,7 +195,7 @@ func TestScrubFinds(t *testing.T) {
 		reg := prometheus.NewRegistry()
 		var mu sync.Mutex
 		told := map[b3.Root]int{}
-		s, _ := storetest.Start(t, scrubbing(1<<30, 1), store.Deps{FS: errorfs.Wrap(disk, f), Metrics: reg,
+		s, _ := storetest.Start(t, scrubbing(1<<30, 1), store.Deps{Env: env.Env{Metrics: reg}, FS: errorfs.Wrap(disk, f),
 			Damaged: func(root b3.Root) {
 				mu.Lock()
 				defer mu.Unlock()

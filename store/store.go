@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/store/admission"
@@ -30,11 +30,10 @@ import (
 
 // Deps holds the dependencies of a Store. Every field may be nil or zero.
 type Deps struct {
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
-	Hash    *b3.HashQueue // limits how many groups reads and checks hash at once
-	FS      vfs.FS        // file system of the embedded and the s3 backend; nil is the machine's
+	env.Env
+
+	Hash *b3.HashQueue // limits how many groups reads and checks hash at once
+	FS   vfs.FS        // file system of the embedded and the s3 backend; nil is the machine's
 
 	// Files is the number of file descriptors that the caches of open files may use together, from MinOpenFiles to
 	// MaxOpenFiles. 0 is MaxOpenFiles.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/status"
 	"allium/store"
@@ -24,7 +25,7 @@ func TestUploadShares(t *testing.T) {
 	backends(t, func(t *testing.T, cfg store.Config) {
 		cfg.Uploads = 8
 		reg := limits.NewRegistry(nil)
-		s, stop := storetest.Start(t, cfg, store.Deps{Limits: reg})
+		s, stop := storetest.Start(t, cfg, store.Deps{Env: env.Env{Limits: reg}})
 		begin := func(c resumable.Capability) (resumable.Info, error) {
 			return s.Uploads().New(t.Context(), c, resumable.Options{Length: 10})
 		}
@@ -69,7 +70,7 @@ func TestUploadShares(t *testing.T) {
 				t.Fatal(err)
 			}
 			reg = limits.NewRegistry(nil)
-			s, stop = storetest.Start(t, cfg, store.Deps{Limits: reg})
+			s, stop = storetest.Start(t, cfg, store.Deps{Env: env.Env{Limits: reg}})
 		}
 		defer stop()
 		if len(fill(a, "store.uploads_each")) != 0 || len(fill(b, "store.uploads_each")) != 0 {
@@ -168,7 +169,7 @@ func TestUploadLabel(t *testing.T) {
 	cfg := embedded(t.TempDir())
 	cfg.Quotas = []string{"photos=100", "full=5", "*=1000"}
 	reg := limits.NewRegistry(nil)
-	s, stop := storetest.Start(t, cfg, store.Deps{Limits: reg})
+	s, stop := storetest.Start(t, cfg, store.Deps{Env: env.Env{Limits: reg}})
 	p := []byte("ten bytes!")
 	u := storetest.Begin(t, s, resumable.Options{Length: 10, Pin: true})
 	send := func(label string, at, to int) error {
@@ -187,7 +188,7 @@ func TestUploadLabel(t *testing.T) {
 		t.Fatal(err)
 	}
 	reg = limits.NewRegistry(nil)
-	s, _ = storetest.Start(t, cfg, store.Deps{Limits: reg})
+	s, _ = storetest.Start(t, cfg, store.Deps{Env: env.Env{Limits: reg}})
 	storetest.Want(t, send("other", 5, 10), status.Forbidden)
 	if err := send("", 5, 10); err != nil {
 		t.Fatal(err)

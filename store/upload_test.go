@@ -15,6 +15,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -63,7 +64,7 @@ func TestUploadRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		reg := limits.NewRegistry(nil)
-		s, stop = storetest.Start(t, cfg, store.Deps{Limits: reg})
+		s, stop = storetest.Start(t, cfg, store.Deps{Env: env.Env{Limits: reg}})
 		if now := s.Collector().Space().Used; now != used {
 			t.Errorf("%+v is used after a restart, %+v was before", now, used)
 		}
@@ -168,7 +169,7 @@ func TestUploadBounds(t *testing.T) {
 	backends(t, func(t *testing.T, cfg store.Config) {
 		cfg.Uploads, cfg.MaxBytes, cfg.Quotas = 3, 4<<20, []string{"a=1MiB/2"}
 		reg := limits.NewRegistry(nil)
-		s, stop := storetest.Start(t, cfg, store.Deps{Limits: reg})
+		s, stop := storetest.Start(t, cfg, store.Deps{Env: env.Env{Limits: reg}})
 		defer stop()
 		refused := func(o resumable.Options, want status.Outcome) {
 			t.Helper()

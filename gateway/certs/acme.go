@@ -71,7 +71,7 @@ func newACMECerts(cfg Config, d Deps, m *metrics) (*acmeCerts, error) {
 		}
 	}
 	answers := &boundedAnswers{RoundTripper: tr}
-	a := &acmeCerts{
+	return &acmeCerts{
 		domains: cfg.ACMEDomains, email: cfg.ACMEEmail, http01: cfg.RedirectListen != "",
 		cache: acmeCache(d.ACMEDir), answers: answers,
 		client: &acme.Client{
@@ -79,11 +79,7 @@ func newACMECerts(cfg Config, d Deps, m *metrics) (*acmeCerts, error) {
 		},
 		now: d.Now, log: d.Log, m: m,
 		certs: map[string]*tls.Certificate{}, alpn: map[string]*tls.Certificate{}, proofs: map[string]string{},
-	}
-	if a.now == nil {
-		a.now = time.Now
-	}
-	return a, nil
+	}, nil
 }
 
 // renewal returns when a certificate is renewed: when a third of its lifetime is left.

@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"allium/gateway/certs/certstest"
+	"allium/internal/env"
 	"allium/protocols/status"
 )
 
@@ -30,7 +31,7 @@ func TestACMEHandshakes(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.ACMEDomains = []string{"node.test", "www.node.test"}
-	a, err := newACMECerts(cfg, Deps{Log: slog.New(slog.DiscardHandler)}, newMetrics(nil))
+	a, err := newACMECerts(cfg, Deps{Env: env.Env{Log: slog.New(slog.DiscardHandler), Now: time.Now}}, newMetrics(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,8 @@ func TestACMECacheIsChecked(t *testing.T) {
 	ca, dir := certstest.New(t), t.TempDir()
 	cfg := DefaultConfig()
 	cfg.ACMEDomains = []string{"node.test"}
-	a, err := newACMECerts(cfg, Deps{ACMEDir: dir, Log: slog.New(slog.DiscardHandler)}, newMetrics(nil))
+	deps := Deps{Env: env.Env{Log: slog.New(slog.DiscardHandler), Now: time.Now}, ACMEDir: dir}
+	a, err := newACMECerts(cfg, deps, newMetrics(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

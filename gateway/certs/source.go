@@ -5,12 +5,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"log/slog"
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"allium/internal/env"
 	"allium/protocols/status"
 )
 
@@ -33,15 +31,15 @@ type Source interface {
 
 // Deps are the services that a Source uses.
 type Deps struct {
-	ACMEDir string                // directory of the ACME account and certificates; empty: they stay in RAM
-	Now     func() time.Time      // the clock of ACME renewals; nil: time.Now
-	Log     *slog.Logger          // required
-	Metrics prometheus.Registerer // nil: metrics are not registered
+	env.Env
+
+	ACMEDir string // directory of the ACME account and certificates; empty: they stay in RAM
 }
 
 // New returns the source that cfg describes, or nil if the listener speaks http. It
 // reads the files of the configuration, and returns an error if they are not usable.
 func New(cfg Config, d Deps) (Source, error) {
+	d.Env.SetDefaults()
 	m := newMetrics(d.Metrics)
 	switch {
 	case len(cfg.ACMEDomains) > 0:
@@ -56,7 +54,7 @@ func New(cfg Config, d Deps) (Source, error) {
 // CheckFiles reads the files of the configuration and returns the error that [New]
 // would return.
 func (c Config) CheckFiles() error {
-	_, err := New(c, Deps{Log: slog.New(slog.DiscardHandler)})
+	_, err := New(c, Deps{})
 	return err
 }
 

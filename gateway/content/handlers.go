@@ -8,6 +8,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/content/markdown"
 	"allium/gateway/exchange"
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -15,6 +16,8 @@ import (
 
 // Deps are the parts of the node that content uses. Names, Served, Ticket, Metrics and Limits may be nil.
 type Deps struct {
+	env.Env
+
 	Objects  Objects
 	Denylist exchange.Denylist
 	Names    Names  // nil: names are refused with unsupported
@@ -22,11 +25,9 @@ type Deps struct {
 	// Ticket returns a ticket with which others can get an object of this node, or "" if they cannot reach it. It is
 	// shown to every visitor, so it has public addresses only. It is cheap and never waits.
 	Ticket  func(TicketFor) string
-	Example b3.Root               // a directory that the first page offers; zero: none
-	Ready   func() api.Readiness  // cheap, never waits
-	Version string                // the program's version, shown on the first page
-	Metrics prometheus.Registerer // nil: metrics are not registered
-	Limits  *limits.Registry      // nil: limits are listed nowhere
+	Example b3.Root              // a directory that the first page offers; zero: none
+	Ready   func() api.Readiness // cheap, never waits
+	Version string               // the program's version, shown on the first page
 }
 
 // Handlers serve objects, directories and the first page. Their methods may be called from

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"allium/gateway/exchange"
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
@@ -55,9 +56,10 @@ func newServer(t testing.TB, change func(*Config)) *Server {
 	log := slog.New(slog.DiscardHandler)
 	r := limits.NewRegistry(nil)
 	s, err := New(cfg, DefaultAdminConfig(), Deps{
+		Env:   env.Env{Log: log, Limits: r},
 		Table: table, Bodies: exchange.NewBodies(exchange.DefaultBodyConfig(), cfg.MinRate, r),
 		Guard:        exchange.NewGuard(log, nil),
-		Capabilities: tokens{}, Log: log, Limits: r,
+		Capabilities: tokens{},
 	}, DefaultParams())
 	if err != nil {
 		t.Fatal(err)

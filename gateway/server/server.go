@@ -9,14 +9,12 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/gateway/certs"
 	"allium/gateway/exchange"
 	"allium/gateway/policy"
 	"allium/gateway/policy/audit"
+	"allium/internal/env"
 	"allium/internal/latch"
 	"allium/internal/limits"
 	"allium/protocols/status"
@@ -24,6 +22,8 @@ import (
 
 // Deps are the parts of the node that a Server uses. Table, Bodies, Guard and Log are required.
 type Deps struct {
+	env.Env
+
 	Table        []exchange.Endpoint
 	Bodies       *exchange.Bodies
 	Guard        *exchange.Guard
@@ -32,11 +32,7 @@ type Deps struct {
 	Socket       string              // path of the Unix socket; empty: none
 	ACMEDir      string              // directory of ACME's account and certificates; empty: in RAM
 
-	Now     func() time.Time // the clock for certificates; nil: time.Now
-	Log     *slog.Logger
-	Metrics prometheus.Registerer // nil: metrics are not registered
-	Limits  *limits.Registry      // nil: limits are listed nowhere
-	Upload  *limits.Bandwidth     // bounds the bytes of content sent per second; nil: no bound
+	Upload *limits.Bandwidth // bounds the bytes of content sent per second; nil: no bound
 }
 
 // Server accepts connections and runs routes. Its methods may be called from any
@@ -62,11 +58,12 @@ type Server struct {
 
 // New returns a Server that does not listen yet.
 func New(cfg Config, admin AdminConfig, d Deps, p Params) (*Server, error) {
+	d.Env.SetDefaults()
 	s := &Server{cfg: cfg, admin: admin, deps: d, params: p, halfClosed: halfClosed{conns: map[*conn]struct{}{}}}
 	s.proxies, _ = parseProxies(cfg.TrustedProxies) // Validate did
 	s.prefix, _ = parsePrefix(cfg.Prefix)           // so too
 	var err error
-	s.certs, err = certs.New(cfg.TLS, certs.Deps{ACMEDir: d.ACMEDir, Now: d.Now, Log: d.Log, Metrics: d.Metrics})
+	s.certs, err = certs.New(cfg.TLS, certs.Deps{Env: d.Env, ACMEDir: d.ACMEDir})
 	if err != nil {
 		return nil, err
 	}

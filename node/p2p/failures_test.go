@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/pnet"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"allium/internal/env"
 	"allium/internal/testkit"
 )
 
@@ -38,7 +39,8 @@ func TestOtherKeyIsLogged(t *testing.T) {
 	psk := make(pnet.PSK, 32)
 	psk[0] = 1
 	var log lines
-	b, err := New(testnetConfig(t), Deps{Key: newKey(t), PSK: psk, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	logged := env.Env{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	b, err := New(testnetConfig(t), Deps{Env: logged, Key: newKey(t), PSK: psk})
 	if err != nil {
 		t.Fatal(err)
 	}

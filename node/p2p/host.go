@@ -3,7 +3,6 @@ package p2p
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 
 	"github.com/libp2p/go-libp2p"
@@ -21,21 +20,19 @@ import (
 	webrtc "github.com/libp2p/go-libp2p/p2p/transport/webrtc"
 	webtransport "github.com/libp2p/go-libp2p/p2p/transport/webtransport"
 	ma "github.com/multiformats/go-multiaddr"
-	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/internal/limits"
+	"allium/internal/env"
 	"allium/node/p2p/reach"
 	"allium/protocols/status"
 )
 
 // Deps holds the dependencies of the host.
 type Deps struct {
+	env.Env
+
 	Key     crypto.PrivKey              // the node's identity, Ed25519
 	PSK     pnet.PSK                    // 32 bytes for a private network; nil for the public one
 	Version string                      // of the program; identify says allium/<version>
-	Log     *slog.Logger                // nil discards
-	Limits  *limits.Registry            // nil: limits work and are listed nowhere
-	Metrics prometheus.Registerer       // nil: not registered. One per host: the library's names are fixed
 	Gater   coreconnmgr.ConnectionGater // asked at dials, accepts and handshakes; nil admits all
 	Faults  Faults                      // for one host of a testnet; nil: no faults. The caller ends them after the host
 }
@@ -68,9 +65,7 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 		return nil, status.Errorf(status.BadRequest, "faults are for the profile %s alone, this is %s", Testnet,
 			cfg.Profile)
 	}
-	if deps.Log == nil {
-		deps.Log = slog.New(slog.DiscardHandler)
-	}
+	deps.Env.SetDefaults()
 	b := &Builder{cfg: cfg, deps: deps, quic: libp2p.Transport(quic.NewTransport)}
 	var err error
 	if b.reach, err = newReach(cfg, deps); err != nil {

@@ -20,6 +20,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/status"
 )
 
@@ -127,7 +128,7 @@ func idOf(t testing.TB, key crypto.PrivKey) peer.ID {
 // TestRebuildOnOneRegistry is a restart of the network stage.
 func TestRebuildOnOneRegistry(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	b, err := New(testnetConfig(t), Deps{Key: newKey(t), Metrics: reg})
+	b, err := New(testnetConfig(t), Deps{Env: env.Env{Metrics: reg}, Key: newKey(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

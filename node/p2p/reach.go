@@ -34,7 +34,7 @@ func newReach(cfg Config, deps Deps) (*reach.Service, error) {
 			c.Protocols = append(c.Protocols, l.id)
 		}
 	}
-	return reach.New(c, reach.Deps{Log: deps.Log, Metrics: deps.Metrics, Limits: deps.Limits})
+	return reach.New(c, reach.Deps{Env: deps.Env})
 }
 
 // ours reports whether a protocol is one of this program.

@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/internal/testkit"
 )
@@ -220,7 +221,7 @@ func TestStuckConnections(t *testing.T) {
 // transport and at both ends.
 func TestConnectionsLeave(t *testing.T) {
 	registry := limits.NewRegistry(nil)
-	server := build(t, testnetConfig(t), Deps{Limits: registry})
+	server := build(t, testnetConfig(t), Deps{Env: env.Env{Limits: registry}})
 	ctx := timeout(t)
 	count := func() (conns, handshakes int64) {
 		for _, l := range registry.Snapshot() {

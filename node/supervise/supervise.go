@@ -25,6 +25,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/guard"
 	"allium/protocols/status"
 )
@@ -62,8 +63,7 @@ type Service struct {
 
 // Deps holds the dependencies of a [Group]. Each field may be nil.
 type Deps struct {
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
+	env.Env
 }
 
 // Group owns running services. Only one goroutine at a time may call Start and Stop.
@@ -90,12 +90,9 @@ type runner struct {
 
 // New returns an empty group.
 func New(deps Deps) *Group {
-	log := deps.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	deps.Env.SetDefaults()
 	g := &Group{
-		log:    log,
+		log:    deps.Log,
 		failed: make(chan struct{}),
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "service_restarts_total", Help: "Services restarted after they returned or panicked.",

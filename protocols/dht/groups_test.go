@@ -14,6 +14,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/dht/allowance"
 	"allium/protocols/dht/dialback"
 	"allium/protocols/dht/messages"
@@ -213,7 +214,7 @@ func TestDialBack(t *testing.T) {
 			return nil
 		}
 		reg := prometheus.NewPedanticRegistry()
-		back, err := dialback.New(dialback.Deps{Dial: dial, Now: time.Now, Metrics: reg})
+		back, err := dialback.New(dialback.Deps{Env: env.Env{Metrics: reg, Now: time.Now}, Dial: dial})
 		if err != nil {
 			t.Fatal(err)
 		}

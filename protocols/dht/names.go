@@ -66,8 +66,9 @@ func (v *verifier) openName(ctx context.Context, envelope []byte) (name.Signed, 
 func (s *Service) newNames() {
 	s.names = namestore.NewStore(s.cfg.Names, s.deps.MayExpire)
 	deps := persist.Deps{
+		Env:       s.deps.Env,
 		Datastore: s.namespace(NamesSpace), Replacements: s.deps.Replacements, MayExpire: s.deps.MayExpire,
-		Count: s.m.namesPersisted, Log: s.deps.Log,
+		Count: s.m.namesPersisted,
 	}
 	persisted := deps.Datastore != nil
 	table := namestore.Table{Store: s.names}

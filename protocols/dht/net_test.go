@@ -17,6 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
@@ -68,7 +69,8 @@ func startIn(t *testing.T, private bool, roots func() iter.Seq[b3.Root], seeds .
 	reg := prometheus.NewRegistry()
 	n := &node{identity: me, host: h}
 	s, err := New(cfg, Deps{
-		Host: h, Key: me.key, Roots: roots, Metrics: reg, Limits: limits.NewRegistry(reg), PrivateNetwork: private,
+		Env:  env.Env{Metrics: reg, Limits: limits.NewRegistry(reg)},
+		Host: h, Key: me.key, Roots: roots, PrivateNetwork: private,
 		DeniedPeer: func(p peer.ID) bool { d := n.denied.Load(); return d != nil && *d == p },
 	})
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"pgregory.net/rapid"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/dht/messages"
@@ -46,8 +47,9 @@ func persistDeps(t testing.TB) persist.Deps {
 		t.Fatal(err)
 	}
 	return persist.Deps{
+		Env:          env.Env{Log: slog.New(slog.DiscardHandler)},
 		Replacements: func() uint64 { return 0 }, MayExpire: func() bool { return true },
-		Count: m.persisted, Log: slog.New(slog.DiscardHandler),
+		Count: m.persisted,
 	}
 }
 

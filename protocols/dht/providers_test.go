@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
 
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/dht/messages"
 	"allium/protocols/dht/namestore"
@@ -191,7 +192,7 @@ func TestExpiry(t *testing.T) {
 		}
 		var doubtful atomic.Bool
 		s := &Service{
-			deps:  Deps{Now: time.Now, MayExpire: func() bool { return !doubtful.Load() }},
+			deps:  Deps{Env: env.Env{Now: time.Now}, MayExpire: func() bool { return !doubtful.Load() }},
 			store: newProviderStore(20, 20, 20),
 			names: namestore.NewStore(namestore.DefaultConfig(), func() bool { return true }),
 			m:     m,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"allium/internal/env"
 	"allium/internal/jitter"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -93,7 +94,7 @@ func startAnnouncer(t *testing.T, p *fakePublish, queue int) *publisher {
 	cfg := DefaultConfig()
 	cfg.AnnounceQueue = queue
 	p.got = map[b3.Root][]time.Time{}
-	d := Deps{Log: slog.New(slog.DiscardHandler)}
+	d := Deps{Env: env.Env{Log: slog.New(slog.DiscardHandler)}}
 	a := newPublisher(cfg, d, m, p.publish, p.done, func() int { return int(p.peers.Load()) })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

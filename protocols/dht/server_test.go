@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
@@ -56,7 +57,7 @@ func newBench(t *testing.T, cfg allowance.Config) *bench {
 		me:  newIdentity(t),
 	}
 	store := newProviderStore(20, 100, 100)
-	back, err := dialback.New(dialback.Deps{Now: time.Now})
+	back, err := dialback.New(dialback.Deps{Env: env.Env{Now: time.Now}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -19,8 +18,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/jitter"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -38,6 +37,8 @@ import (
 
 // Deps holds the dependencies of discovery on the node.
 type Deps struct {
+	env.Env
+
 	Host host.Host      // the node closes it after Run has returned
 	Key  crypto.PrivKey // the key of Host; signs records
 
@@ -75,9 +76,6 @@ type Deps struct {
 	ExplainDial func(p peer.ID, err error) error
 	// SeedManifest reads the signed list of seeds. nil: there is none.
 	SeedManifest func() ([]byte, error)
-	// Now is the clock that dates records and decides whether records and the seed
-	// manifest have expired. Durations and intervals use time.Now. nil: time.Now.
-	Now func() time.Time
 	// ClockWrong reports whether Now is known to be wrong. While it is, nothing is
 	// signed or published, and queued objects wait. nil: never.
 	ClockWrong func() bool
@@ -87,10 +85,6 @@ type Deps struct {
 	// Cores is the number of signatures checked at a time, and the number of
 	// processors that the guard counts on. 0: GOMAXPROCS.
 	Cores int
-
-	Log     *slog.Logger          // nil discards
-	Metrics prometheus.Registerer // nil: not registered
-	Limits  *limits.Registry      // nil: limits work and are not listed
 }
 
 // Service is this node's part in discovery. Its methods are safe for concurrent use.
@@ -143,14 +137,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Host == nil || deps.Key == nil {
 		return nil, status.Errorf(status.BadRequest, "discovery needs a host and its key")
 	}
-	if deps.Log == nil {
-		deps.Log = slog.New(slog.DiscardHandler)
-	}
+	deps.Env.SetDefaults()
 	if deps.Roots == nil {
 		deps.Roots = func() iter.Seq[b3.Root] { return func(func(b3.Root) bool) {} }
-	}
-	if deps.Now == nil {
-		deps.Now = time.Now
 	}
 	if deps.DeniedPeer == nil {
 		deps.DeniedPeer = func(peer.ID) bool { return false }
@@ -194,26 +183,24 @@ func New(cfg Config, deps Deps) (*Service, error) {
 
 // newParts constructs the parts of the service. It starts none of them.
 func (s *Service) newParts() (err error) {
-	h, log, reg, registry := s.deps.Host, s.deps.Log, s.deps.Metrics, s.deps.Limits
+	h, e := s.deps.Host, s.deps.Env
 	s.table, err = routing.New(s.cfg.routingConfig(), routing.Deps{
-		Self: s.self, Addrs: s.addrs, Connected: s.isConnected, Log: log, Metrics: reg, Limits: registry,
+		Env: e, Self: s.self, Addrs: s.addrs, Connected: s.isConnected,
 	})
 	if err != nil {
 		return err
 	}
-	guardDeps := allowance.Deps{Log: log, Metrics: reg, Limits: registry, Cores: s.deps.Cores}
-	if s.guard, err = allowance.New(s.cfg.Guard, guardDeps); err != nil {
+	s.guard, err = allowance.New(s.cfg.Guard, allowance.Deps{Env: e, Cores: s.deps.Cores})
+	if err != nil {
 		return err
 	}
 	s.rpc = &rpcClient{
 		host: lazyOpener{h.Network()}, timeout: s.cfg.RPCTimeout, table: s.table, connected: s.isConnected,
-		dials: registry.NewGate(limits.Spec{
+		dials: e.Limits.NewGate(limits.Spec{
 			Name: "dht.dials", Path: "lookups → dials of strangers", Policy: "wait within their deadline, then busy",
 		}, int64(s.cfg.Dials), maxWaitingDials),
 	}
-	s.dialback, err = dialback.New(dialback.Deps{
-		Dial: dialback.Dialer(h.Network()), Now: s.deps.Now, Metrics: reg, Limits: registry,
-	})
+	s.dialback, err = dialback.New(dialback.Deps{Env: e, Dial: dialback.Dialer(h.Network())})
 	if err != nil {
 		return err
 	}
@@ -224,12 +211,12 @@ func (s *Service) newParts() (err error) {
 	s.providers = &providerClient{rpc: s.rpc, m: s.m}
 	s.store.mayExpire, s.store.denied = s.deps.MayExpire, s.deps.DeniedPeer
 	s.persist = newPersister(s.namespace(RecordsSpace), s.store, s.verify, persist.Deps{
-		Replacements: s.deps.Replacements, MayExpire: s.deps.MayExpire, Count: s.m.persisted, Log: log,
+		Env: e, Replacements: s.deps.Replacements, MayExpire: s.deps.MayExpire, Count: s.m.persisted,
 	})
 	s.newNames()
 	s.sweep, err = sweep.New(s.cfg.sweepConfig(), sweep.Deps{
-		Self: s.self, Router: s, Put: s.put, Addrs: h.Addrs, Roots: s.deps.Roots,
-		Datastore: s.namespace("sweep"), Replacements: s.deps.Replacements, Log: log, Metrics: reg,
+		Env: e, Self: s.self, Router: s, Put: s.put, Addrs: h.Addrs, Roots: s.deps.Roots,
+		Datastore: s.namespace("sweep"), Replacements: s.deps.Replacements,
 	})
 	if err != nil {
 		return err
@@ -237,13 +224,12 @@ func (s *Service) newParts() (err error) {
 	addToSweep := func(ctx context.Context, root b3.Root) error { return s.sweep.Add(ctx, root) }
 	s.publisher = newPublisher(s.cfg, s.deps, s.m, s.provide, addToSweep, s.TableSize)
 	s.bootstrapper, err = seeds.New(s.cfg.Seeds, seeds.Deps{
-		Self: s.self, Dialer: seeds.HostDialer(h), Manifest: s.deps.SeedManifest,
-		Explain:   s.deps.ExplainDial,
+		Env: e, Self: s.self, Dialer: seeds.HostDialer(h), Manifest: s.deps.SeedManifest, Explain: s.deps.ExplainDial,
 		Datastore: s.namespace("seeds"), Replacements: s.deps.Replacements,
 		Ask: func(ctx context.Context, p peer.ID) ([]peer.AddrInfo, error) {
 			return s.findNode(ctx, p, []byte(s.self))
 		},
-		Learned: s.rememberPeers, Peers: s.tableAddrs, Now: s.deps.Now, Log: log, Metrics: reg,
+		Learned: s.rememberPeers, Peers: s.tableAddrs,
 	})
 	return err
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/latch"
 	"allium/internal/limits"
 	"allium/protocols/status"
@@ -59,6 +59,8 @@ type Message struct {
 
 // Deps holds what a Service needs from its node. Log, Metrics and Limits may be nil.
 type Deps struct {
+	env.Env
+
 	Host   host.Host
 	Topics []Topic
 	// Denied reports whether messages of an author are dropped, whoever sends them. The sender keeps its
@@ -67,10 +69,7 @@ type Deps struct {
 	// Twin is called when a connected peer ends this node's streams again and again, as one does that is
 	// connected to another node with the same identity. It is called at most once an hour for each peer, and
 	// must not wait. nil: nobody is told.
-	Twin    func(seenBy peer.ID)
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
+	Twin func(seenBy peer.ID)
 }
 
 // Service publishes, relays and handles gossip messages for one node. Its methods are safe for
@@ -123,11 +122,8 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if d.Host == nil {
 		return nil, errors.New("gossip needs a host")
 	}
-	log := d.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	s := &Service{cfg: cfg, host: d.Host, log: log, topics: map[string]Topic{}, denied: d.Denied,
+	d.Env.SetDefaults()
+	s := &Service{cfg: cfg, host: d.Host, log: d.Log, topics: map[string]Topic{}, denied: d.Denied,
 		links: newLinks(), twin: d.Twin}
 	s.calls.Close() // until Run
 	s.graylist.Store(&map[peer.ID]struct{}{})

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"allium/internal/env"
 	"allium/internal/testkit/simnet"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
@@ -107,7 +108,10 @@ func start(t testing.TB, h host.Host, change func(*Config, *Topic), others ...To
 	var err error
 	n.Service, err = New(
 		cfg,
-		Deps{Host: h, Topics: append([]Topic{topic}, others...), Metrics: n.reg, Limits: limits.NewRegistry(n.reg)},
+		Deps{
+			Env:  env.Env{Metrics: n.reg, Limits: limits.NewRegistry(n.reg)},
+			Host: h, Topics: append([]Topic{topic}, others...),
+		},
 	)
 	if err != nil {
 		t.Fatal(err)

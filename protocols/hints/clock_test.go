@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -26,8 +27,8 @@ func TestNothingIsSignedByAWrongClock(t *testing.T) {
 		told := map[b3.Root]bool{}
 		sent := 0
 		s, err := New(cfg, Deps{
+			Env:  env.Env{Now: func() time.Time { return time.Now().Add(time.Duration(skew.Load())) }},
 			Host: addressed{idleHost{id: me.id}}, Key: me.key, ClockWrong: wrong.Load,
-			Now: func() time.Time { return time.Now().Add(time.Duration(skew.Load())) },
 			Publish: func(_ context.Context, data []byte) error {
 				if wrong.Load() {
 					t.Error("published by a wrong clock")

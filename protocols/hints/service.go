@@ -14,8 +14,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/ipgroup"
 	"allium/internal/jitter"
 	"allium/internal/limits"
@@ -29,15 +29,14 @@ const Topic = "/allium/1/announce"
 
 // Deps holds the dependencies of announcements on the node.
 type Deps struct {
+	env.Env
+
 	Host host.Host      // the node closes it after Run has returned
 	Key  crypto.PrivKey // the key of Host; signs announcements
 
 	// Publish publishes data by gossip under Topic. One goroutine calls it, with a deadline.
 	Publish func(ctx context.Context, data []byte) error
 
-	// Now is the clock that dates announcements and decides whether they have expired. Intervals use
-	// time.Now. nil: time.Now.
-	Now func() time.Time
 	// ClockWrong reports whether Now is known to be wrong. While it is, nothing is signed, and queued
 	// changes wait. nil: never.
 	ClockWrong func() bool
@@ -47,10 +46,6 @@ type Deps struct {
 	// Denied reports whether a peer counts for nothing: its announcements are neither remembered nor
 	// used. It neither waits nor does I/O. nil: never.
 	Denied func(peer.ID) bool
-
-	Log     *slog.Logger          // nil discards
-	Metrics prometheus.Registerer // nil: not registered
-	Limits  *limits.Registry      // nil: limits work and are not listed
 }
 
 // Service announces objects of this node and remembers what others announce. Its methods are safe
@@ -91,17 +86,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if !deps.Host.ID().MatchesPrivateKey(deps.Key) {
 		return nil, status.Errorf(status.BadRequest, "announce: the key is not the host's")
 	}
-	if deps.Log == nil {
-		deps.Log = slog.New(slog.DiscardHandler)
-	}
+	deps.Env.SetDefaults()
 	if deps.ClockWrong == nil {
 		deps.ClockWrong = func() bool { return false }
 	}
 	if deps.MayExpire == nil {
 		deps.MayExpire = func() bool { return true }
-	}
-	if deps.Now == nil {
-		deps.Now = time.Now
 	}
 	if deps.Denied == nil {
 		deps.Denied = func(peer.ID) bool { return false }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"allium/internal/env"
 	"allium/internal/testkit/simnet"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -89,11 +90,11 @@ func (sn *simNet) run(i int, change func(*Config, *gossip.Config)) *node {
 	}
 	var err error
 	n.Service, err = New(cfg, Deps{
-		Host: sn.Hosts[i], Key: sn.ids[i].key, Metrics: n.reg, Limits: limits.NewRegistry(n.reg),
+		Env: env.Env{Metrics: n.reg, Limits: limits.NewRegistry(n.reg)}, Host: sn.Hosts[i], Key: sn.ids[i].key,
 		Publish: func(ctx context.Context, data []byte) error { return n.gossip.Publish(ctx, Topic, data) },
 	})
 	if err == nil {
-		n.gossip, err = gossip.New(gcfg, gossip.Deps{Host: sn.Hosts[i], Metrics: n.reg, Topics: []gossip.Topic{{
+		n.gossip, err = gossip.New(gcfg, gossip.Deps{Env: env.Env{Metrics: n.reg}, Host: sn.Hosts[i], Topics: []gossip.Topic{{
 			Name: Topic, Validate: func(_ context.Context, m gossip.Message) error { return n.Validate(m.From, m.Data) },
 			Handle: func(
 				ctx context.Context, m gossip.Message,

@@ -16,6 +16,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"go.uber.org/goleak"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/internal/testkit"
 	"allium/protocols/answer"
@@ -186,7 +187,7 @@ func newRig(t *testing.T, src *source, change func(*index.ServerDeps), lie sessi
 	t.Helper()
 	r := &rig{source: src, seen: map[name.Name]uint64{}, limits: limits.NewRegistry(nil)}
 	net := testkit.NewNetwork(testkit.Options{})
-	d := index.ServerDeps{Source: src, Limits: r.limits}
+	d := index.ServerDeps{Env: env.Env{Limits: r.limits}, Source: src}
 	if change != nil {
 		change(&d)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
@@ -33,13 +34,13 @@ type Source interface {
 
 // ServerDeps holds the dependencies of a [Server]. Source is required; a nil Denied or DeniedName denies nothing.
 type ServerDeps struct {
+	env.Env
+
 	Source     Source
 	Denied     func(b3.Root) error
 	DeniedName func(name.Name) error
 	// Recurse lets the server ask the network for peers.
 	Recurse bool
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
 }
 
 // Server answers the index requests of peers. It is safe for concurrent use, starts nothing and

@@ -12,8 +12,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 )
 
@@ -32,11 +32,10 @@ const (
 
 // Deps holds the dependencies of the service on its node. Log, Metrics and Limits may be nil.
 type Deps struct {
+	env.Env
+
 	Host    host.Host // the node closes it after Run has returned
 	Network string    // fingerprint of the private network; empty for the public one
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
 }
 
 // Service finds nodes of the local network, and is found by them.
@@ -68,9 +67,7 @@ func New(d Deps) (*Service, error) {
 	if d.Host == nil {
 		return nil, errors.New("the discovery of the local network needs a host")
 	}
-	if d.Log == nil {
-		d.Log = slog.New(slog.DiscardHandler)
-	}
+	d.Env.SetDefaults()
 	seen, err := simplelru.NewLRU[peer.ID, *attempt](maxPeers, nil)
 	if err != nil {
 		return nil, err

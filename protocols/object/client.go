@@ -10,8 +10,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/inbound"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -26,16 +26,16 @@ type Opener interface {
 
 // ClientDeps are the dependencies of a [Client]. Host is required.
 type ClientDeps struct {
+	env.Env
+
 	Host Opener
 	// MaxFrame returns the max_frame in bytes that was negotiated on a connection. If
 	// it is nil, oap.MaxFrame applies.
 	MaxFrame func(network.Conn) uint32
 
-	Hash    *b3.HashQueue         // limits the hashing of groups; nil: no limit
-	Metrics prometheus.Registerer // nil: metrics are not registered
-	Limits  *limits.Registry      // nil: limits apply but are not listed
-	Inbound *inbound.Memory       // limits the bytes of incomplete frames; nil: no limit
-	Codec   *oap.Codec            // of compressed frames, shared by the process; nil: the client makes its own
+	Hash    *b3.HashQueue   // limits the hashing of groups; nil: no limit
+	Inbound *inbound.Memory // limits the bytes of incomplete frames; nil: no limit
+	Codec   *oap.Codec      // of compressed frames, shared by the process; nil: the client makes its own
 
 	// Download bounds the bytes of items per second. Requests then wait until few enough run, because
 	// peers end the streams that are read slowly. nil: no bound.

@@ -10,8 +10,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/inbound"
 	"allium/internal/ipgroup"
 	"allium/internal/latch"
@@ -29,6 +29,8 @@ type Acceptor interface {
 
 // ServerDeps are the dependencies of a [Server]. Host and Store are required.
 type ServerDeps struct {
+	env.Env
+
 	Host  Acceptor
 	Store Store
 	// MaxFrame returns the max_frame in bytes that was negotiated on a connection. If
@@ -44,12 +46,9 @@ type ServerDeps struct {
 	Receiver Receiver
 	Hash     *b3.HashQueue // limits the hashing of groups that peers put; nil: no limit
 
-	Log     *slog.Logger          // nil: no log
-	Metrics prometheus.Registerer // nil: metrics are not registered
-	Limits  *limits.Registry      // nil: limits apply but are not listed
-	Inbound *inbound.Memory       // limits the bytes of incomplete frames; nil: no limit
-	Codec   *oap.Codec            // of compressed frames, shared by the process; nil: the server makes its own
-	Upload  *limits.Bandwidth     // bounds the bytes of items per second; nil: no bound
+	Inbound *inbound.Memory   // limits the bytes of incomplete frames; nil: no limit
+	Codec   *oap.Codec        // of compressed frames, shared by the process; nil: the server makes its own
+	Upload  *limits.Bandwidth // bounds the bytes of items per second; nil: no bound
 }
 
 // Server answers get, have and put on object streams (OAP1.md §9).
@@ -89,9 +88,7 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 	if deps.MaxFrame == nil {
 		deps.MaxFrame = func(network.Conn) uint32 { return oap.MaxFrame }
 	}
-	if deps.Log == nil {
-		deps.Log = slog.New(slog.DiscardHandler)
-	}
+	deps.Env.SetDefaults()
 	s := &Server{cfg: cfg, deps: deps, log: deps.Log, metrics: newMetrics(deps.Metrics)}
 	s.peers = peers{cfg: cfg, m: map[peer.ID]*servedPeer{}}
 	l := deps.Limits

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"allium/internal/env"
 	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
@@ -16,8 +17,8 @@ func TestHelloTellsTheTruth(t *testing.T) {
 	bubble(t, testkit.Options{Latency: 100 * time.Millisecond}, func(t *testing.T, net *testkit.Network) {
 		service := func(h *testkit.Host, ahead time.Duration) *session.Service {
 			s, err := session.New(session.DefaultConfig(), session.Deps{
+				Env:  env.Env{Now: func() time.Time { return time.Now().Add(ahead) }},
 				Host: h, Transports: func() []string { return []string{"tcp"} },
-				Now: func() time.Time { return time.Now().Add(ahead) },
 			})
 			if err != nil {
 				t.Fatal(err)

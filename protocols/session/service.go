@@ -13,8 +13,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/inbound"
 	"allium/internal/ipgroup"
 	"allium/internal/latch"
@@ -34,17 +34,14 @@ type Host interface {
 
 // Deps are the dependencies of a [Service]. Host is required.
 type Deps struct {
+	env.Env
+
 	Host      Host
-	UserAgent string // name/version, shown to peers
-	Log       *slog.Logger
-	Metrics   prometheus.Registerer
-	Limits    *limits.Registry
+	UserAgent string          // name/version, shown to peers
 	Inbound   *inbound.Memory // limits the bytes of incomplete frames; nil: no limit
 	Codec     *oap.Codec      // of compressed frames, shared by the process; nil: the service makes its own
 	// Transports returns the names of the transports that the host listens on, for HELLO. Nil means none.
 	Transports func() []string
-	// Now is the clock whose time HELLO tells to peers; nil: time.Now.
-	Now func() time.Time
 	// Capabilities verifies what peers show; nil: requests with a capability are refused.
 	Capabilities Capabilities
 	// Region is the region of this node that HELLO tells to peers; empty: it tells none.
@@ -140,22 +137,16 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a cache of the sessions: %w", err)
 	}
-	log := deps.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	deps.Env.SetDefaults()
 	if deps.Transports == nil {
 		deps.Transports = func() []string { return nil }
-	}
-	if deps.Now == nil {
-		deps.Now = time.Now
 	}
 	if deps.Codec == nil {
 		deps.Codec = oap.NewCodec(runtime.GOMAXPROCS(0))
 	}
 	s := &Service{
 		inbound: deps.Inbound, codec: deps.Codec, listening: deps.Transports, now: deps.Now, regions: regions,
-		cfg: cfg, host: deps.Host, userAgent: deps.UserAgent, log: log, m: m,
+		cfg: cfg, host: deps.Host, userAgent: deps.UserAgent, log: deps.Log, m: m,
 		rates: rates, groupRates: groups, maxFrames: lowered,
 		handlers: map[uint16]Handler{}, asks: map[uint16]Ask{}, capabilities: deps.Capabilities,
 		peers: map[peer.ID]*peerEntry{},

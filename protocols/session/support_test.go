@@ -17,6 +17,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/internal/testkit"
 	"allium/protocols/oap"
@@ -49,7 +50,8 @@ func startOn(t testing.TB, host session.Host, cfg session.Config, prepare func(*
 	n := &node{metrics: prometheus.NewRegistry()}
 	n.limits = limits.NewRegistry(n.metrics)
 	svc, err := session.New(cfg, session.Deps{
-		Host: host, UserAgent: "allium/test", Log: slog.New(slog.DiscardHandler), Metrics: n.metrics, Limits: n.limits,
+		Env:  env.Env{Log: slog.New(slog.DiscardHandler), Metrics: n.metrics, Limits: n.limits},
+		Host: host, UserAgent: "allium/test",
 	})
 	if err != nil {
 		t.Fatal(err)

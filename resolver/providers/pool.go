@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/internal/limits"
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/record"
 )
@@ -39,6 +39,8 @@ type Config struct {
 
 // Deps holds the dependencies of a [Pool]. All but Finder, Client and Dialer may be missing.
 type Deps struct {
+	env.Env
+
 	Finder Finder
 	Hints  func(root b3.Root) []record.Provider // peers that recently announced root; must not block
 	Client Client
@@ -51,13 +53,9 @@ type Deps struct {
 	// Connected returns the connected peers that serve objects. They are asked for the roots of fetches
 	// before the DHT. It must not block. Nil: they are not asked.
 	Connected func() []peer.ID
-	Region    string           // the region that ranks first; empty: none
-	Now       func() time.Time // the clock that dates records; nil: time.Now
+	Region    string // the region that ranks first; empty: none
 
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
 	Latency prometheus.ObserverVec // by type; not recorded when nil
-	Limits  *limits.Registry
 }
 
 // Pool finds and asks the peers that may have objects. Its methods are safe for
@@ -95,12 +93,7 @@ func New(cfg Config, d Deps) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.Log == nil {
-		d.Log = slog.New(slog.DiscardHandler)
-	}
-	if d.Now == nil {
-		d.Now = time.Now
-	}
+	d.Env.SetDefaults()
 	if d.Joining == nil {
 		d.Joining = func() bool { return false }
 	}

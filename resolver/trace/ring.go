@@ -7,9 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"allium/internal/limits"
+	"allium/internal/env"
 	"allium/protocols/status"
 )
 
@@ -28,8 +26,7 @@ type Ring struct {
 
 // Deps holds the dependencies of a [Ring]. Both may be nil.
 type Deps struct {
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
+	env.Env
 }
 
 // New returns an empty ring.

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -210,7 +211,7 @@ func TestSharedSearch(t *testing.T) {
 func TestBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		registry := limits.NewRegistry(nil)
-		r := New(Deps{Limits: registry, Metrics: prometheus.NewRegistry()})
+		r := New(Deps{Env: env.Env{Metrics: prometheus.NewRegistry(), Limits: registry}})
 		n := rapid.IntRange(1, 300).Draw(t, "lookups")
 		detail := rapid.IntRange(0, 120).Draw(t, "details")
 		long := strings.Repeat("ä", rapid.IntRange(0, 400).Draw(t, "text"))

@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -31,12 +32,12 @@ type Config struct {
 
 // Deps holds the dependencies of a [Set]. Metrics and Limits may be nil.
 type Deps struct {
+	env.Env
+
 	Local Local
 	Pool  *providers.Pool
 
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
-	Trace   *trace.Ring // records the transfers; may be nil
+	Trace *trace.Ring // records the transfers; may be nil
 	// Received counts the verified bytes of peers, by the kind of request: fetch
 	// (whole objects), range, extra (bytes that were stored already).
 	Received *prometheus.CounterVec

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -61,12 +62,13 @@ type Local interface {
 
 // Deps holds the dependencies of a [Fetcher]. Limits may be nil.
 type Deps struct {
+	env.Env
+
 	Local     Local
 	Pool      *providers.Pool
 	Transfers *transfer.Set
 	Denied    func(root b3.Root) error // returns why an object must not be fetched, or nil
 	Received  prometheus.Counter       // bytes of objects received in batches
-	Limits    *limits.Registry
 }
 
 // Fetcher fetches trees. Its methods are safe for concurrent use.

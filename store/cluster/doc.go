@@ -11,16 +11,14 @@ package cluster
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	ds "github.com/ipfs/go-datastore"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/gateway/policy"
 	"allium/gateway/policy/capabilities"
-	"allium/internal/limits"
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/erasure"
@@ -50,6 +48,8 @@ type Members interface {
 
 // Deps holds the dependencies of a Keeper. Audit and Records may be nil, no other field.
 type Deps struct {
+	env.Env
+
 	Self     peer.ID
 	Members  Members
 	Store    *store.Store
@@ -62,10 +62,6 @@ type Deps struct {
 	Audit    policy.Audit             // nil: there is no audit log
 	Changed  func(upkeep.Change)      // is told what changed; it does not wait
 	Records  ds.Datastore             // keeps what holders proved; nil: nothing does
-	Now      func() time.Time
-	Log      *slog.Logger
-	Metrics  prometheus.Registerer
-	Limits   *limits.Registry
 }
 
 // Keeper keeps the copies that pins ask for. Its methods are safe for concurrent use.
@@ -85,21 +81,22 @@ func New(p plan.Params, d Deps) (*Keeper, error) {
 		Chunks: k.chunks, Slice: k.slice,
 	})
 	k.Coder = shards.New(shards.Deps{
-		Self: d.Self, Store: d.Store, Objects: d.Objects, Put: k.putObject,
+		Env: d.Env, Self: d.Self, Store: d.Store, Objects: d.Objects, Put: k.putObject,
 		Coding:  func(object b3.Root) (b3.Root, *erasure.Manifest, bool) { return k.Coding(object) },
 		Holders: func(manifest b3.Root) []plan.Holder { return k.Holders(manifest) },
 		Missed:  func(manifest b3.Root) { k.Missed(manifest) },
-		Members: k.present, Denied: d.Denied, Metrics: d.Metrics, Limits: d.Limits,
+		Members: k.present, Denied: d.Denied,
 	})
 	k.Service = upkeep.New(p, upkeep.Deps{
+		Env:  d.Env,
 		Self: plan.ID(d.Self), View: d.Members.View, Draining: d.Members.Draining, Store: d.Store, Prover: prover{k},
 		Repairs: d.Repairs, Coder: k.Coder, Coded: d.Coded,
 		Send: k.send, Dropping: k.dropping, Changed: d.Changed, Records: d.Records,
-		Below: d.Store.Collector().Below, Now: d.Now, Log: d.Log, Metrics: d.Metrics,
+		Below: d.Store.Collector().Below,
 	})
 	var err error
 	k.server, err = protocol.NewServer(protocol.ServerDeps{
-		Holder: holder{k.Service}, Member: d.Members.Member, Proof: k.prove, Metrics: d.Metrics, Limits: d.Limits,
+		Env: d.Env, Holder: holder{k.Service}, Member: d.Members.Member, Proof: k.prove,
 	})
 	return k, err
 }

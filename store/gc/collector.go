@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/store/admission"
@@ -65,6 +63,8 @@ type Uses interface {
 
 // Deps holds the dependencies of a Collector. Metrics may be nil.
 type Deps struct {
+	env.Env
+
 	Backend   Backend
 	Partials  Partials
 	Uses      Uses
@@ -72,8 +72,6 @@ type Deps struct {
 	Admission *admission.Control
 	Account   *Account
 	Clock     *meta.Clock
-	Log       *slog.Logger
-	Metrics   prometheus.Registerer
 	Duty      float64 // share of the time that a collection works, above 0; 1 means without rests
 
 	// Entries and Pins yield all objects and all pins, in order.
@@ -111,6 +109,7 @@ type Collector struct {
 
 // New returns a Collector and makes it the evictor of deps.Account. Serve runs evictions.
 func New(deps Deps) *Collector {
+	deps.Env.SetDefaults()
 	g := &Collector{
 		deps: deps, removals: map[chan struct{}]struct{}{}, progress: make(chan struct{}),
 		collecting: make(chan struct{}, 1), findingLost: make(chan struct{}, 1), wake: make(chan struct{}, 1),

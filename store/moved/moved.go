@@ -14,12 +14,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -31,9 +31,7 @@ const MaxObjects = 8
 
 // Deps holds the dependencies of a Table. Metrics may be nil.
 type Deps struct {
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
+	env.Env
 
 	// Put stores size bytes of r durably as the object root.
 	Put func(ctx context.Context, r io.Reader, root b3.Root, size int64) error
@@ -77,6 +75,7 @@ const (
 
 // New returns an empty table.
 func New(deps Deps) *Table {
+	deps.Env.SetDefaults()
 	t := &Table{
 		deps: deps,
 		gate: deps.Limits.NewGate(limits.Spec{

@@ -10,10 +10,9 @@
 package objects
 
 import (
-	"log/slog"
-
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/store/admission"
 	"allium/store/arriving/partial"
@@ -46,6 +45,8 @@ type Backend interface {
 
 // Deps holds the dependencies of an Opener.
 type Deps struct {
+	env.Env
+
 	Backend   Backend
 	Moved     *moved.Table
 	Admission *admission.Control
@@ -55,7 +56,6 @@ type Deps struct {
 	RAM       *cache.RAM       // nil if there is none
 	Files     *cache.OpenFiles // nil if there is none
 
-	Log       *slog.Logger
 	Integrity *prometheus.CounterVec // failed checks; label: reason
 	OnDamage  func(root b3.Root)     // called after an object was marked; must not block
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -87,9 +88,9 @@ type Backend interface {
 
 // Deps holds the dependencies of Quotas. Metrics and Limits may be nil.
 type Deps struct {
+	env.Env
+
 	Backend Backend
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
 
 	// Node reads and verifies the directory root. It returns nil when root is absent or is no
 	// directory, and an error that wraps meta.ErrDamagedDirectory when it is damaged.

@@ -11,14 +11,12 @@ package scrub
 
 import (
 	"context"
-	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -71,11 +69,11 @@ type Objects interface {
 
 // Deps holds the dependencies of a Scrubber. Metrics and Hash may be nil.
 type Deps struct {
+	env.Env
+
 	State   StateStore
 	Objects Objects
 	Hash    *b3.HashQueue
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
 
 	Rate     int64         // most bytes a second
 	Duty     float64       // largest share of the time that it works, above 0 and up to 1
@@ -100,6 +98,7 @@ type Scrubber struct {
 
 // New returns a Scrubber, which Run starts.
 func New(deps Deps) *Scrubber {
+	deps.Env.SetDefaults()
 	c := &Scrubber{deps: deps, limiter: rateLimiter{rate: deps.Rate, share: deps.Duty}}
 	c.register(deps.Metrics)
 	return c

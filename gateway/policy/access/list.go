@@ -13,9 +13,9 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"allium/internal/env"
 	"allium/internal/filewatch"
 	"allium/internal/limits"
 	"allium/protocols/status"
@@ -34,9 +34,7 @@ type Config struct {
 
 // Deps are the services that a List uses. Each may be nil.
 type Deps struct {
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
+	env.Env
 }
 
 // List has the entries in force. Its methods are safe for concurrent use.
@@ -53,9 +51,7 @@ type List struct {
 // New reads the files and starts no goroutine. It returns bad_request if a file is missing, or if a line
 // is malformed.
 func New(cfg Config, d Deps) (*List, error) {
-	if d.Log == nil {
-		d.Log = slog.New(slog.DiscardHandler)
-	}
+	d.Env.SetDefaults()
 	m, err := newMetrics(d.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("register the metrics of listen.allow and listen.deny: %w", err)

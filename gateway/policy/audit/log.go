@@ -8,9 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"allium/internal/ballast"
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/status"
 )
@@ -27,9 +26,7 @@ const (
 
 // Deps are the services that a Log uses. Each may be nil.
 type Deps struct {
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
+	env.Env
 }
 
 // Log is the audit log. It is safe for concurrent use. Records are written only
@@ -75,9 +72,7 @@ func New(cfg Config, dir string, d Deps) (*Log, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if d.Log == nil {
-		d.Log = slog.New(slog.DiscardHandler)
-	}
+	d.Env.SetDefaults()
 	l := &Log{cfg: cfg, log: d.Log, m: newMetrics(d.Metrics), done: make(chan struct{})}
 	l.refusals = newRefusalLimit(cfg.Refusals, d.Limits)
 	if dir == "" {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"allium/internal/env"
 	"allium/internal/testkit"
 )
 
@@ -18,7 +19,7 @@ func TestTells(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		l, err := New(DefaultConfig(), "", Deps{Log: slog.New(slog.NewJSONHandler(&out, nil))})
+		l, err := New(DefaultConfig(), "", Deps{Env: env.Env{Log: slog.New(slog.NewJSONHandler(&out, nil))}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/filewatch"
 	"allium/protocols/b3"
 	"allium/protocols/name"
@@ -29,8 +30,7 @@ type Config struct {
 
 // Deps are the services that a List uses. Each may be nil.
 type Deps struct {
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
+	env.Env
 }
 
 // List holds the entries in force. It is safe for concurrent use.
@@ -46,9 +46,7 @@ type List struct {
 // New reads the files and starts no goroutine. It returns bad_request if a file other
 // than Optional is missing, or if a line is malformed.
 func New(cfg Config, d Deps) (*List, error) {
-	if d.Log == nil {
-		d.Log = slog.New(slog.DiscardHandler)
-	}
+	d.Env.SetDefaults()
 	l := &List{cfg: cfg, log: d.Log, m: newMetrics(d.Metrics)}
 	var err error
 	l.files, err = filewatch.New(filewatch.Config{Files: l.names(), Every: pollEvery, Read: l.read, Failed: l.failed})

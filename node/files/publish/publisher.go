@@ -14,8 +14,8 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"log/slog"
 
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
 	"allium/protocols/hints"
@@ -26,12 +26,13 @@ import (
 
 // Deps holds the dependencies of a [Publisher]. No field may be nil.
 type Deps struct {
+	env.Env
+
 	Store  *store.Store
 	Denied func(b3.Root) error // returns an error if the denylist names the object
 	Policy dht.Announce
 	Coded  func(yield func(b3.Root) bool) // yields the objects of which this node holds shards; it does not wait
 	Held   func(b3.Root) bool             // reports whether an object is one of them
-	Log    *slog.Logger
 }
 
 // Publisher announces what a store has.
@@ -46,6 +47,7 @@ type Publisher struct {
 
 // New returns a publisher that announces nothing yet.
 func New(deps Deps) *Publisher {
+	deps.Env.SetDefaults()
 	return &Publisher{deps: deps, shared: newKept[sharedSet](), also: newKept[sharedSet]()}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
 	"allium/store"
@@ -22,7 +23,8 @@ func running(t *testing.T) (*Publisher, *store.Store) {
 	cfg.Dir = t.TempDir()
 	s, _ := storetest.Start(t, cfg, store.Deps{})
 	b := New(Deps{
-		Store: s, Denied: func(b3.Root) error { return nil }, Policy: dht.AnnouncePinned, Log: slog.New(slog.DiscardHandler),
+		Env:   env.Env{Log: slog.New(slog.DiscardHandler)},
+		Store: s, Denied: func(b3.Root) error { return nil }, Policy: dht.AnnouncePinned,
 		Coded: func(func(b3.Root) bool) {}, Held: func(b3.Root) bool { return false },
 	})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -19,8 +19,8 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 )
 
@@ -38,9 +38,7 @@ type Config struct {
 
 // Deps holds the dependencies of a [Service]. All may be nil.
 type Deps struct {
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
+	env.Env
 }
 
 // Service decides what a host announces, keeps its relays and serves as one. The host is made with Options,
@@ -71,9 +69,7 @@ type Service struct {
 
 // New returns a service that is not running. It starts nothing.
 func New(cfg Config, d Deps) (*Service, error) {
-	if d.Log == nil {
-		d.Log = slog.New(slog.DiscardHandler)
-	}
+	d.Env.SetDefaults()
 	m, err := newMetrics(d.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("register the metrics of the reach: %w", err)

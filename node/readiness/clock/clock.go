@@ -19,7 +19,6 @@ package clock
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -29,6 +28,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/ipgroup"
 	"allium/protocols/session"
 )
@@ -49,16 +49,14 @@ const (
 
 // Deps holds the dependencies of a [Watch].
 type Deps struct {
+	env.Env
+
 	// Conns lists the connections of this node.
 	Conns func() []network.Conn
 	// Ask returns the time in a peer's HELLO; false if there was none.
 	Ask func(ctx context.Context, p peer.ID) (session.Clock, bool, error)
 	// Seeds lists the seeds that the operator configured.
 	Seeds []peer.ID
-	Now   func() time.Time // the clock that is checked
-
-	Log     *slog.Logger          // nil discards
-	Metrics prometheus.Registerer // nil: not registered
 }
 
 // Watch checks the clock. Its methods are safe for concurrent use.
@@ -92,9 +90,7 @@ func (s State) Wrong() bool { return s.Known && s.Offset.Abs() > Limit }
 
 // New returns a watch. It starts nothing.
 func New(deps Deps) *Watch {
-	if deps.Log == nil {
-		deps.Log = slog.New(slog.DiscardHandler)
-	}
+	deps.Env.SetDefaults()
 	w := &Watch{
 		deps: deps, since: time.Now(), heard: map[string]voice{},
 		offset: prometheus.NewGauge(prometheus.GaugeOpts{

@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"allium/internal/env"
 	"allium/node/readiness/clock"
 	"allium/protocols/session"
 )
@@ -60,6 +61,11 @@ func watch(t *testing.T, f func(t *testing.T, r *rig), seeds ...peer.ID) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{ahead: map[peer.ID]time.Duration{}}
 		r.Watch = clock.New(clock.Deps{
+			Env: env.Env{Now: func() time.Time {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				return time.Now().Add(r.skew)
+			}},
 			Conns: func() []network.Conn {
 				r.mu.Lock()
 				defer r.mu.Unlock()
@@ -79,11 +85,6 @@ func watch(t *testing.T, f func(t *testing.T, r *rig), seeds ...peer.ID) {
 				return session.Clock{ReceivedAt: now, PeerTime: time.UnixMilli(now.Add(ahead).UnixMilli())}, true, nil
 			},
 			Seeds: seeds,
-			Now: func() time.Time {
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				return time.Now().Add(r.skew)
-			},
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup

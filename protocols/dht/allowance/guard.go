@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/ipgroup"
 	"allium/internal/limits"
 	"allium/protocols/status"
@@ -17,10 +17,9 @@ import (
 
 // Deps holds the dependencies of a guard on the node.
 type Deps struct {
-	Log     *slog.Logger          // nil discards
-	Metrics prometheus.Registerer // nil: not registered
-	Limits  *limits.Registry      // nil: limits work and are not listed
-	Cores   int                   // processors of the machine, 1 or more
+	env.Env
+
+	Cores int // processors of the machine, 1 or more
 }
 
 // Guard admits requests. One Guard serves the whole node. Its methods are safe for
@@ -48,9 +47,7 @@ func New(cfg Config, deps Deps) (*Guard, error) {
 	if deps.Cores < 1 {
 		return nil, status.Errorf(status.BadRequest, "the guard needs the number of processors")
 	}
-	if deps.Log == nil {
-		deps.Log = slog.New(slog.DiscardHandler)
-	}
+	deps.Env.SetDefaults()
 	m, err := newMetrics(deps.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("register guard metrics: %w", err)

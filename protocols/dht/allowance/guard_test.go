@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/status"
 )
@@ -31,7 +32,7 @@ func TestConfig(t *testing.T) {
 	}
 	reg := prometheus.NewRegistry()
 	for i, ok := range []bool{true, false} {
-		if _, err := New(DefaultConfig(), Deps{Metrics: reg, Cores: 1}); (err == nil) != ok {
+		if _, err := New(DefaultConfig(), Deps{Env: env.Env{Metrics: reg}, Cores: 1}); (err == nil) != ok {
 			t.Errorf("guard %d on one registry: %v", i+1, err)
 		}
 	}
@@ -203,7 +204,7 @@ func TestAdmitKeepsItsBooks(t *testing.T) {
 			},
 		}
 		registry := limits.NewRegistry(nil)
-		g, err := New(cfg, Deps{Limits: registry, Cores: 1})
+		g, err := New(cfg, Deps{Env: env.Env{Limits: registry}, Cores: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

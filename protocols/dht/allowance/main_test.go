@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/status"
 )
@@ -35,7 +36,8 @@ func newTested(t testing.TB, change func(*Config)) *tested {
 		change(&cfg)
 	}
 	registry := limits.NewRegistry(nil)
-	g, err := New(cfg, Deps{Metrics: prometheus.NewPedanticRegistry(), Limits: registry, Cores: runtime.GOMAXPROCS(0)})
+	e := env.Env{Metrics: prometheus.NewPedanticRegistry(), Limits: registry}
+	g, err := New(cfg, Deps{Env: e, Cores: runtime.GOMAXPROCS(0)})
 	if err != nil {
 		t.Fatal(err)
 	}

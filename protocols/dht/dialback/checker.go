@@ -15,6 +15,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/ipgroup"
 	"allium/internal/limits"
 	"allium/protocols/status"
@@ -37,10 +38,9 @@ type DialFunc func(ctx context.Context, p peer.ID, a ma.Multiaddr) error
 
 // Deps holds the dependencies of a Checker on the node.
 type Deps struct {
-	Dial    DialFunc // nil: no provider is dialed
-	Now     func() time.Time
-	Metrics prometheus.Registerer // nil: not registered
-	Limits  *limits.Registry      // nil: limits work and are not listed
+	env.Env
+
+	Dial DialFunc // nil: no provider is dialed
 }
 
 // Checker dials providers back. Its methods are safe for concurrent use.
@@ -100,6 +100,7 @@ func Dialer(n network.Network) DialFunc {
 
 // New returns a Checker that is not running.
 func New(deps Deps) (*Checker, error) {
+	deps.Env.SetDefaults()
 	checks, err := newMetrics(deps.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("register dial-back metrics: %w", err)

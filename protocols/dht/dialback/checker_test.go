@@ -10,6 +10,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"allium/internal/env"
 )
 
 // TestChecksAreBounded: dials of unreachable providers obey the common rate and are not
@@ -17,7 +19,7 @@ import (
 func TestChecksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := make(chan peer.ID, 4096)
-		d, err := New(Deps{Now: time.Now, Dial: func(ctx context.Context, p peer.ID, _ ma.Multiaddr) error {
+		d, err := New(Deps{Env: env.Env{Now: time.Now}, Dial: func(ctx context.Context, p peer.ID, _ ma.Multiaddr) error {
 			dials <- p
 			<-ctx.Done()
 			return ctx.Err()

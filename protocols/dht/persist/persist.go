@@ -3,13 +3,13 @@ package persist
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	ds "github.com/ipfs/go-datastore"
 	"github.com/ipfs/go-datastore/query"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/status"
 )
 
@@ -51,6 +51,8 @@ var ErrRefused = errors.New("the stored record is not valid")
 
 // Deps holds the dependencies of a [Persister].
 type Deps struct {
+	env.Env
+
 	// Datastore keeps the records. Nothing else may use it; the caller closes it after Run
 	// has returned. nil: nothing is persisted.
 	Datastore ds.Batching
@@ -60,7 +62,6 @@ type Deps struct {
 	MayExpire func() bool
 	// Count counts records by result: stored, deleted, dropped, failed, restored, refused.
 	Count *prometheus.CounterVec
-	Log   *slog.Logger
 }
 
 // Persister copies the records of a table to a datastore and back.
@@ -83,6 +84,7 @@ type Persister[K comparable] struct {
 
 // New returns a persister of the records in table. It starts nothing.
 func New[K comparable](table Table[K], d Deps) *Persister[K] {
+	d.Env.SetDefaults()
 	return &Persister[K]{Deps: d, table: table}
 }
 

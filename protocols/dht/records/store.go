@@ -32,8 +32,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	ds "github.com/ipfs/go-datastore"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/pebbledb"
 	"allium/protocols/status"
 )
@@ -70,9 +70,9 @@ type Config struct {
 
 // Deps holds the dependencies of the store. Each may be nil.
 type Deps struct {
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
-	FS      vfs.FS // nil: the file system of the machine
+	env.Env
+
+	FS vfs.FS // nil: the file system of the machine
 }
 
 // Store is a datastore that outlives its database. Any number of goroutines may use it
@@ -101,10 +101,8 @@ var _ ds.Batching = (*Store)(nil)
 
 // New returns a store without a database. Run opens one.
 func New(cfg Config, d Deps) *Store {
+	d.Env.SetDefaults()
 	s := &Store{cfg: cfg, log: d.Log, fs: d.FS}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
 	if s.fs == nil {
 		s.fs = vfs.Default
 	}

@@ -1,14 +1,12 @@
 package routing
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
-	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/internal/limits"
+	"allium/internal/env"
 	"allium/protocols/status"
 )
 
@@ -40,6 +38,8 @@ func (c Config) GroupCap() int {
 // Deps holds the dependencies of the table on the node. The writers call Addrs and Connected, which
 // must not wait.
 type Deps struct {
+	env.Env
+
 	Self peer.ID
 
 	// Addrs returns the remote addresses of the peer's connections, or else its known
@@ -47,10 +47,6 @@ type Deps struct {
 	// exist.
 	Addrs     func(peer.ID) []ma.Multiaddr
 	Connected func(peer.ID) bool
-
-	Log     *slog.Logger          // nil discards
-	Metrics prometheus.Registerer // nil: not registered
-	Limits  *limits.Registry      // nil: the queues work and are not listed
 }
 
 // Bounds that are not configured.

@@ -3,7 +3,6 @@ package routing
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,9 +41,7 @@ func New(cfg Config, deps Deps) (*Table, error) {
 	if deps.Self == "" || deps.Addrs == nil || deps.Connected == nil {
 		return nil, status.Errorf(status.BadRequest, "the routing table needs Self, Addrs and Connected")
 	}
-	if deps.Log == nil {
-		deps.Log = slog.New(slog.DiscardHandler)
-	}
+	deps.Env.SetDefaults()
 	t := &Table{cfg: cfg, deps: deps, self: keyOf(deps.Self), groupCap: cfg.GroupCap(), epoch: time.Now()}
 	var err error
 	if t.m, err = newMetrics(deps.Metrics, t); err != nil {

@@ -10,14 +10,16 @@ import (
 	"github.com/ipfs/go-datastore"
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/status"
 )
 
 // Deps holds the dependencies of the bootstrapper on the node. Its functions are never called with
 // a lock held.
 type Deps struct {
+	env.Env
+
 	Self   peer.ID // never dialed or remembered
 	Dialer Dialer
 
@@ -34,15 +36,11 @@ type Deps struct {
 	Learned func(seed peer.ID, peers []peer.AddrInfo)
 	// Peers lists the peers of the routing table. The first 64 are remembered. nil: none.
 	Peers func() []peer.AddrInfo
-	// Now is the clock by which a manifest expires. nil: time.Now.
-	Now func() time.Time
 
 	// Datastore keeps the state across restarts. nil: in memory only.
 	Datastore datastore.Datastore
 	// Replacements returns how often Datastore was replaced by an empty one. nil: never.
 	Replacements func() uint64
-	Log          *slog.Logger          // nil discards
-	Metrics      prometheus.Registerer // nil: not registered
 }
 
 // Source says who named a seed.
@@ -134,12 +132,7 @@ func New(cfg Config, deps Deps) (*Bootstrapper, error) {
 		return nil, status.Errorf(status.BadRequest,
 			"dht.seed_manifest and the function that reads it are needed together or not at all")
 	}
-	if deps.Log == nil {
-		deps.Log = slog.New(slog.DiscardHandler)
-	}
-	if deps.Now == nil {
-		deps.Now = time.Now
-	}
+	deps.Env.SetDefaults()
 	b := &Bootstrapper{deps: deps, log: deps.Log, stored: map[datastore.Key][]byte{}, state: map[peer.ID]seedState{}}
 	var err error
 	if b.configured, err = cfg.seeds(); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/status"
 )
 
@@ -50,7 +51,7 @@ func TestNewRefuses(t *testing.T) {
 	d := newFakeDialer()
 	read := func() ([]byte, error) { return nil, nil }
 	reg := prometheus.NewRegistry()
-	if _, err := New(Config{}, Deps{Self: "me", Dialer: d, Metrics: reg}); err != nil {
+	if _, err := New(Config{}, Deps{Env: env.Env{Metrics: reg}, Self: "me", Dialer: d}); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -62,7 +63,7 @@ func TestNewRefuses(t *testing.T) {
 		"no reader":       {withManifest(t, Config{}), Deps{Self: "me", Dialer: d}},
 		"nothing to read": {Config{}, Deps{Self: "me", Dialer: d, Manifest: read}},
 		"a bad seed":      {Config{Bootstrap: []string{"x"}}, Deps{Self: "me", Dialer: d}},
-		"metrics twice":   {Config{}, Deps{Self: "me", Dialer: d, Metrics: reg}},
+		"metrics twice":   {Config{}, Deps{Env: env.Env{Metrics: reg}, Self: "me", Dialer: d}},
 	} {
 		if _, err := New(c.cfg, c.deps); err == nil {
 			t.Errorf("%s: no error", name)

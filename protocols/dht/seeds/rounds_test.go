@@ -11,6 +11,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"allium/internal/env"
 )
 
 // within reports whether got is want ± 20 %.
@@ -142,7 +144,7 @@ func TestOneDownOthersUsed(t *testing.T) {
 		d.takes = time.Minute // it does not even refuse
 		d.set(true, ids[1:]...)
 		reg := prometheus.NewPedanticRegistry()
-		b := begin(t, configOf(t, peers(t, 0, 3)), Deps{Dialer: d, Metrics: reg})
+		b := begin(t, configOf(t, peers(t, 0, 3)), Deps{Env: env.Env{Metrics: reg}, Dialer: d})
 		time.Sleep(time.Second)
 		if !d.Connected(ids[1]) || !d.Connected(ids[2]) {
 			t.Error("the others are not connected after a second")

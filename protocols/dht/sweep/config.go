@@ -3,14 +3,13 @@ package sweep
 import (
 	"context"
 	"iter"
-	"log/slog"
 	"time"
 
 	ds "github.com/ipfs/go-datastore"
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -47,6 +46,8 @@ type Router interface {
 
 // Deps holds the dependencies of the sweep on the node.
 type Deps struct {
+	env.Env
+
 	Self   peer.ID
 	Router Router
 
@@ -63,9 +64,6 @@ type Deps struct {
 	Datastore ds.Batching
 	// Replacements returns how often Datastore was replaced by an empty one. nil: never.
 	Replacements func() uint64
-
-	Log     *slog.Logger          // nil discards
-	Metrics prometheus.Registerer // nil: not registered
 }
 
 func (d Deps) validate() error {

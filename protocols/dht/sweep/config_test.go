@@ -7,6 +7,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/status"
 )
 
@@ -43,12 +44,11 @@ func TestMetrics(t *testing.T) {
 	w := newWorld(0, 0)
 	reg := prometheus.NewRegistry()
 	deps := Deps{
-		Self:    "self",
-		Router:  w,
-		Put:     w.put,
-		Addrs:   func() []ma.Multiaddr { return w.addrs },
-		Roots:   w.list,
-		Metrics: reg,
+		Env: env.Env{Metrics: reg}, Self: "self",
+		Router: w,
+		Put:    w.put,
+		Addrs:  func() []ma.Multiaddr { return w.addrs },
+		Roots:  w.list,
 	}
 	if _, err := New(pace, deps); err != nil {
 		t.Fatal(err)

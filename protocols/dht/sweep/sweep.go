@@ -79,10 +79,8 @@ func New(cfg Config, deps Deps) (*Sweep, error) {
 	if err := deps.validate(); err != nil {
 		return nil, err
 	}
+	deps.Env.SetDefaults()
 	s := &Sweep{cfg: cfg, deps: deps, log: deps.Log}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
 	var err error
 	if s.m, err = newMetrics(deps.Metrics, s.Lag); err != nil {
 		return nil, fmt.Errorf("register sweep metrics: %w", err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/dht/probes"
 	"allium/protocols/name"
@@ -40,13 +41,11 @@ type Finder interface {
 
 // Deps holds the dependencies of [Names]. Denied, Now, Metrics and Limits may be nil.
 type Deps struct {
+	env.Env
+
 	Finder Finder
 	// Denied returns why a name must not be resolved, or nil. It must not block.
 	Denied func(name.Name) error
-	// Now is the clock that decides whether records have expired.
-	Now     func() time.Time
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
 }
 
 // Names finds what names stand for. Its methods are safe for concurrent use.
@@ -75,6 +74,7 @@ const lookupsWaiting = 512
 
 // New returns a Names. It starts nothing.
 func New(cfg Config, d Deps) *Names {
+	d.Env.SetDefaults()
 	n := &Names{
 		cfg: cfg, find: d.Finder, denied: d.Denied, now: d.Now, active: map[flightKey]*flight{},
 		cache: newCache(cfg.CacheBytes, d.Limits),
@@ -93,9 +93,6 @@ func New(cfg Config, d Deps) *Names {
 	n.hits = n.m.WithLabelValues("hit")
 	if n.denied == nil {
 		n.denied = func(name.Name) error { return nil }
-	}
-	if n.now == nil {
-		n.now = time.Now
 	}
 	if d.Metrics != nil {
 		d.Metrics.MustRegister(n.m)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
+	"allium/internal/env"
 	"allium/internal/privatefile"
 	"allium/protocols/name"
 	"allium/protocols/status"
@@ -132,7 +133,7 @@ func newBed(t *testing.T) *bed {
 func (b *bed) start(t *testing.T) {
 	t.Helper()
 	s, err := New(Config{Home: b.home}, Deps{
-		Keys: b.keyring, Send: b.peers.send, Find: b.peers.find, Now: time.Now,
+		Env: env.Env{Now: time.Now}, Keys: b.keyring, Send: b.peers.send, Find: b.peers.find,
 		ClockWrong: func() bool { return b.wrong },
 		Published:  b.peers.hear, Held: b.held, Floor: b.floor,
 	})

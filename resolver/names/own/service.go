@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/internal/privatefile"
 	"allium/protocols/name"
@@ -35,6 +34,8 @@ type Keys interface {
 
 // Deps holds the dependencies of a [Service]. Held, Floor, Published, Log, Metrics and Limits may be nil.
 type Deps struct {
+	env.Env
+
 	Keys Keys
 	// Send sends a record to the peers closest to its name, and returns how many took it.
 	Send func(context.Context, name.Signed) (int, error)
@@ -49,11 +50,7 @@ type Deps struct {
 	// Published is told of each record that was signed, once it is durable and before it is sent. It
 	// should not wait for peers.
 	Published  func(context.Context, name.Signed)
-	Now        func() time.Time // the clock for dates in records
-	ClockWrong func() bool      // nothing is signed while it returns true
-	Log        *slog.Logger
-	Metrics    prometheus.Registerer
-	Limits     *limits.Registry
+	ClockWrong func() bool // nothing is signed while it returns true
 }
 
 // Service publishes the names of own zones. Its methods are safe for concurrent use.
@@ -70,12 +67,10 @@ type Service struct {
 
 // New returns a service. It starts and reads nothing.
 func New(cfg Config, d Deps) (*Service, error) {
-	if d.Keys == nil || d.Send == nil || d.Find == nil || d.Now == nil || d.ClockWrong == nil {
+	if d.Keys == nil || d.Send == nil || d.Find == nil || d.ClockWrong == nil {
 		return nil, errors.New("ownnames: a dependency is missing")
 	}
-	if d.Log == nil {
-		d.Log = slog.New(slog.DiscardHandler)
-	}
+	d.Env.SetDefaults()
 	if d.Held == nil {
 		d.Held = func(name.Zone) []name.Signed { return nil }
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"allium/internal/env"
 	"allium/internal/testkit/simnet"
 	"allium/protocols/gossip"
 	"allium/protocols/name"
@@ -78,9 +79,10 @@ func onLine(t *testing.T, free bool, f func(t *testing.T, l *line)) {
 func (l *line) start(i int, free bool) *lineNode {
 	n := &lineNode{at: map[uint64]time.Time{}}
 	n.updates = New(Deps{
+		Env:  env.Env{Now: func() time.Time { return at.Add(time.Since(l.begun)) }},
 		Self: l.Hosts[i].ID(), HasPeers: func() bool { return n.gossip.Followers(Topic) > 0 },
 		Publish: func(ctx context.Context, data []byte) error { return n.gossip.Publish(ctx, Topic, data) },
-		Learned: n.learn, Now: func() time.Time { return at.Add(time.Since(l.begun)) },
+		Learned: n.learn,
 	})
 	var err error
 	n.gossip, err = gossip.New(gossip.DefaultConfig(), gossip.Deps{Host: l.Hosts[i], Topics: []gossip.Topic{{

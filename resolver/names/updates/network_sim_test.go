@@ -12,6 +12,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
+	"allium/internal/env"
 	"allium/internal/testkit/simnet"
 	"allium/protocols/dht"
 	"allium/protocols/dht/probes"
@@ -115,9 +116,10 @@ func (w *network) start(i int) *node {
 	w.t.Helper()
 	n := &node{learned: map[uint64]time.Time{}}
 	n.updates = New(Deps{
+		Env:  env.Env{Now: time.Now},
 		Self: w.Hosts[i].ID(), HasPeers: func() bool { return n.gossip.Followers(Topic) > 0 },
 		Publish: func(ctx context.Context, data []byte) error { return n.gossip.Publish(ctx, Topic, data) },
-		Learned: n.learn, Now: time.Now,
+		Learned: n.learn,
 	})
 	cfg := dht.DefaultConfig()
 	cfg.Server = true
@@ -138,7 +140,7 @@ func (w *network) start(i int) *node {
 	}
 	n.names = lookup.New(lookup.Config{
 		Deadline: 1200 * time.Millisecond, NegativeTTL: 2 * time.Second, CacheBytes: 1 << 20, Lookups: 64,
-	}, lookup.Deps{Finder: fromDHT{n.dht}, Now: time.Now})
+	}, lookup.Deps{Env: env.Env{Now: time.Now}, Finder: fromDHT{n.dht}})
 	ctx, cancel := context.WithCancel(w.t.Context())
 	n.ctx = ctx
 	var services sync.WaitGroup

@@ -31,6 +31,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/name"
 	"allium/protocols/status"
@@ -52,6 +53,8 @@ const maxNames = 16 << 10
 
 // Deps holds the dependencies of [Updates]. Metrics and Limits may be nil.
 type Deps struct {
+	env.Env
+
 	Self peer.ID
 	// Publish sends a message to the topic. It calls Validate with Self.
 	Publish func(ctx context.Context, data []byte) error
@@ -59,10 +62,6 @@ type Deps struct {
 	HasPeers func() bool
 	// Learned gets each record that another node has announced. It must not wait.
 	Learned func(rec name.Signed)
-	// Now is the clock that decides whether a record is valid.
-	Now     func() time.Time
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
 }
 
 // Updates announces and learns new records of names. Its methods are safe for concurrent use.
@@ -87,6 +86,7 @@ type message struct {
 
 // New returns an Updates. It starts nothing.
 func New(d Deps) *Updates {
+	d.Env.SetDefaults()
 	last, err := simplelru.NewLRU[name.Name, message](maxNames, nil)
 	if err != nil {
 		panic(err) // only for a size below one

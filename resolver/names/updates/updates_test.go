@@ -12,6 +12,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
+	"allium/internal/env"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -70,7 +71,8 @@ func TestUpdates(t *testing.T) {
 		begun := time.Now()
 		var learned, sent noted[name.Signed]
 		u := New(Deps{
-			Self: "self", Now: func() time.Time { return at.Add(time.Since(begun)) }, HasPeers: func() bool { return true },
+			Env:  env.Env{Now: func() time.Time { return at.Add(time.Since(begun)) }},
+			Self: "self", HasPeers: func() bool { return true },
 			Learned: learned.add,
 		})
 		u.deps.Publish = func(_ context.Context, data []byte) error {
@@ -131,7 +133,7 @@ func TestFullGossip(t *testing.T) {
 			status.Errorf(status.RateLimit, "too much"), status.Errorf(status.Busy, "full"), context.DeadlineExceeded,
 		}
 		var sent noted[uint64]
-		u := New(Deps{Self: "self", Now: func() time.Time { return at }, HasPeers: func() bool { return true }})
+		u := New(Deps{Env: env.Env{Now: func() time.Time { return at }}, Self: "self", HasPeers: func() bool { return true }})
 		u.deps.Publish = func(_ context.Context, data []byte) error {
 			if err := u.Validate("self", data); err != nil {
 				return err
@@ -176,7 +178,7 @@ func TestFullGossip(t *testing.T) {
 func TestOneAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent noted[time.Time]
-		u := New(Deps{Self: "self", Now: func() time.Time { return at }, HasPeers: func() bool { return true }})
+		u := New(Deps{Env: env.Env{Now: func() time.Time { return at }}, Self: "self", HasPeers: func() bool { return true }})
 		u.deps.Publish = func(context.Context, []byte) error {
 			sent.add(time.Now())
 			return nil

@@ -2,13 +2,13 @@ package partial
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"allium/internal/env"
 	"allium/internal/latch"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -61,12 +61,13 @@ type Space interface {
 
 // Deps holds the dependencies of a Table.
 type Deps struct {
+	env.Env
+
 	Backend   Backend
 	Space     Space
 	Leases    *lease.Table
 	Admission *admission.Control
 	Clock     *meta.Clock
-	Log       *slog.Logger
 	Gate      *limits.Gate // bounds the ingests in progress
 	ToBucket  bool         // a complete object goes to a bucket, which may be unreachable
 
@@ -107,6 +108,7 @@ type Table struct {
 
 // NewTable returns an empty table.
 func NewTable(deps Deps) *Table {
+	deps.Env.SetDefaults()
 	return &Table{
 		deps: deps, inUse: map[b3.Root]*object{}, ingests: map[b3.Root]struct{}{},
 		wakeServe: make(chan struct{}, 1), // one pending signal is enough

@@ -2,13 +2,11 @@ package resumable
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"allium/internal/env"
 	"allium/internal/latch"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -85,15 +83,14 @@ type Space interface {
 
 // Deps holds the dependencies of a Table. Limits and Metrics may be nil.
 type Deps struct {
+	env.Env
+
 	Backend   Backend
 	Space     Space
 	Quotas    *quota.Quotas
 	Leases    *lease.Table
 	Admission *admission.Control
 	Gate      *limits.Gate // bounds appends and other puts in progress
-	Log       *slog.Logger
-	Limits    *limits.Registry
-	Metrics   prometheus.Registerer
 
 	MaxOpen     int64         // most incomplete uploads
 	TTL         time.Duration // how long an upload lives after the last bytes
@@ -138,6 +135,7 @@ type Table struct {
 
 // NewTable returns an empty table.
 func NewTable(deps Deps) *Table {
+	deps.Env.SetDefaults()
 	t := &Table{deps: deps, uploads: map[ID]*state{}, outcomes: map[outcome]*atomic.Int64{}}
 	outcomes := []outcome{endedWhole, endedExpired, endedRemoved, endedBadDigest, endedDenied, endedLost, endedEvicted}
 	for _, end := range outcomes {

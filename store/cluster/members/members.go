@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -27,8 +26,8 @@ import (
 	ds "github.com/ipfs/go-datastore"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/jitter"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
@@ -45,6 +44,8 @@ type Space struct {
 
 // Deps holds the dependencies of a Service. Metrics and Records may be nil, no other field.
 type Deps struct {
+	env.Env
+
 	Key   crypto.PrivKey
 	Ring  offer.Ring
 	Space func() Space // what this node offers now
@@ -60,9 +61,6 @@ type Deps struct {
 	// Broken reports whether this node's breaker for a peer is open.
 	Broken  func(p peer.ID) bool
 	Records ds.Datastore // keeps the members over a restart; nil: nothing does
-	Now     func() time.Time
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
 }
 
 // Service knows the members of the cluster. Its methods are safe for concurrent use.
@@ -84,6 +82,7 @@ type Service struct {
 
 // New returns a service that has not met anybody.
 func New(cfg Config, d Deps) (*Service, error) {
+	d.Env.SetDefaults()
 	self, err := peer.IDFromPrivateKey(d.Key)
 	if err != nil {
 		return nil, err

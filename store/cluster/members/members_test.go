@@ -16,6 +16,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/record"
@@ -50,6 +51,7 @@ func (w *net) start(t *testing.T, ring offer.Ring, cfg Config) *Service {
 		t.Fatal(err)
 	}
 	s, err := New(cfg, Deps{
+		Env: env.Env{Log: slog.New(slog.DiscardHandler), Now: time.Now},
 		Key: key, Ring: ring, Space: func() Space { return Space{Capacity: 1000, Free: 500} },
 		Publish: func(_ context.Context, data []byte) error { w.publish(self, data); return nil },
 		Provide: func(_ context.Context, root b3.Root) error {
@@ -88,7 +90,7 @@ func (w *net) start(t *testing.T, ring offer.Ring, cfg Config) *Service {
 			return nil
 		},
 		Network: func(peer.ID) string { return "" }, Broken: func(p peer.ID) bool { return w.broken == p },
-		Records: w.records, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Records: w.records,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
@@ -81,13 +82,14 @@ func (c *cluster) add(st *store.Store) *node {
 	}
 	c.t.Cleanup(func() { _ = x.client.Close() })
 	x.Coder = New(Deps{
+		Env:  env.Env{Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil)},
 		Self: x.id, Store: st, Objects: x.client, Put: x.put, Coding: x.coding, Holders: c.holders, Members: c.members,
 		Missed: func(manifest b3.Root) {
 			x.mu.Lock()
 			defer x.mu.Unlock()
 			x.missed[manifest]++
 		},
-		Denied: func(b3.Root) error { return nil }, Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil),
+		Denied: func(b3.Root) error { return nil },
 	})
 	return x
 }
@@ -398,8 +400,8 @@ func TestFullStore(t *testing.T) {
 	cfg.Backend, cfg.MemoryBytes = store.BackendMemory, 4<<20
 	st, _ := storetest.Start(t, cfg, store.Deps{})
 	x := New(Deps{
-		Self: "node", Store: st, Denied: func(b3.Root) error { return nil }, Metrics: prometheus.NewRegistry(),
-		Limits: limits.NewRegistry(nil),
+		Env:  env.Env{Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil)},
+		Self: "node", Store: st, Denied: func(b3.Root) error { return nil },
 	})
 	info, err := st.Put(t.Context(), bytes.NewReader(content(2<<20)), store.PutOptions{})
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/erasure"
@@ -79,8 +80,8 @@ func crashConfig() store.Config {
 // alone returns a Coder without a cluster.
 func alone(s *store.Store) *Coder {
 	return New(Deps{
+		Env:  env.Env{Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil)},
 		Self: "node-0", Store: s, Denied: func(b3.Root) error { return nil },
-		Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil),
 	})
 }
 

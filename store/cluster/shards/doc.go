@@ -22,8 +22,8 @@ import (
 	"context"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/erasure"
@@ -41,6 +41,8 @@ type Objects interface {
 
 // Deps holds the dependencies of a Coder. All are required.
 type Deps struct {
+	env.Env
+
 	Self    peer.ID
 	Store   *store.Store
 	Objects Objects
@@ -54,8 +56,6 @@ type Deps struct {
 	Missed  func(manifest b3.Root)
 	Members func() []peer.ID           // the present members, this node among them
 	Denied  func(object b3.Root) error // an error for an object that the denylist names
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
 }
 
 // Coder makes, sends and reads shards. Its methods are safe for concurrent use. It starts nothing that outlives a call.

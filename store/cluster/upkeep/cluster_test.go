@@ -17,6 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -250,6 +251,7 @@ func (x *node) start() {
 	}
 	x.mu.Unlock()
 	s := New(p, Deps{
+		Env:  env.Env{Log: slog.New(slog.DiscardHandler), Metrics: reg, Now: time.Now},
 		Self: plan.ID(x.id), View: x.view, Draining: x.draining,
 		Store: pins{x.store, &x.failing, func(root b3.Root) bool {
 			x.mu.Lock()
@@ -257,7 +259,7 @@ func (x *node) start() {
 			return x.lacks[root]
 		}},
 		Prover: x, Repairs: repairs,
-		Send: x.send, Now: time.Now,
+		Send: x.send,
 		Below: func(_ context.Context, root b3.Root) iter.Seq2[b3.Root, error] {
 			return func(yield func(b3.Root, error) bool) {
 				if root == x.c.fails {
@@ -283,7 +285,6 @@ func (x *node) start() {
 			x.dropped = append(x.dropped, root)
 			return func(error) {}, nil
 		},
-		Log: slog.New(slog.DiscardHandler), Metrics: reg,
 	})
 	x.mu.Lock()
 	x.s = s

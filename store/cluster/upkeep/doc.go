@@ -27,13 +27,12 @@ package upkeep
 import (
 	"context"
 	"iter"
-	"log/slog"
 	"time"
 
 	ds "github.com/ipfs/go-datastore"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/erasure"
 	"allium/store"
@@ -99,6 +98,8 @@ type Repairs interface {
 
 // Deps holds the dependencies of a Service. All but Records are required.
 type Deps struct {
+	env.Env
+
 	Self plan.ID           // this node
 	View func() *plan.View // the members as of now; making one takes a while
 	// Draining returns since when this node hands its copies over, the zero time if it does not.
@@ -121,8 +122,5 @@ type Deps struct {
 	// Changed is told what each whole tick found that differs from the one before. It does not wait.
 	Changed func(Change)
 	// Below yields the objects below a directory that are stored.
-	Below   func(ctx context.Context, root b3.Root) iter.Seq2[b3.Root, error]
-	Now     func() time.Time
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
+	Below func(ctx context.Context, root b3.Root) iter.Seq2[b3.Root, error]
 }

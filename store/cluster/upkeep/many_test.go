@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
-	"log/slog"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -58,7 +58,8 @@ func newCrowd(p plan.Params, objects int) *crowd {
 // start makes the service of the node, as after a restart.
 func (c *crowd) start(p plan.Params) {
 	c.Service = New(p, Deps{
-		Self: c.members[0].ID, Store: c, Prover: c, Repairs: c, Now: func() time.Time { return c.now },
+		Env:  env.Env{Metrics: prometheus.NewRegistry(), Now: func() time.Time { return c.now }},
+		Self: c.members[0].ID, Store: c, Prover: c, Repairs: c,
 		View:     func() *plan.View { return plan.NewView(c.members[0].ID, c.members, false) },
 		Draining: func() time.Time { return time.Time{} },
 		Send: func(_ context.Context, to peer.ID, roots []b3.Root, _ repair.Meter) ([]error, error) {
@@ -68,7 +69,7 @@ func (c *crowd) start(p plan.Params) {
 			}
 			return make([]error, len(roots)), nil
 		},
-		Changed: func(Change) {}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+		Changed:  func(Change) {},
 		Records:  c.records,
 		Dropping: func(context.Context, b3.Root) (func(error), error) { return func(error) {}, nil },
 	})

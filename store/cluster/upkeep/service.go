@@ -90,6 +90,7 @@ func (s *Service) started() time.Time { return time.UnixMilli(int64(s.begun)) }
 
 // New returns a Service that has seen nothing.
 func New(p plan.Params, d Deps) *Service {
+	d.Env.SetDefaults()
 	s := &Service{
 		deps: d, p: p, objects: newTable(), removed: map[b3.Root]uint64{},
 		orphans: map[b3.Root]orphan{},

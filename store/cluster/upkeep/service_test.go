@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/erasure"
@@ -153,7 +154,7 @@ func TestOrphans(t *testing.T) {
 // TestPiecesAreNoOrphans: the pieces of codings that are planned leave room for orphans, and those of codings that are
 // forgotten are orphans.
 func TestPiecesAreNoOrphans(t *testing.T) {
-	s := New(params, Deps{Now: time.Now, Metrics: prometheus.NewRegistry()})
+	s := New(params, Deps{Env: env.Env{Metrics: prometheus.NewRegistry(), Now: time.Now}})
 	s.passes = 1
 	shared, own := b3.Root{1}, [2]b3.Root{{2}, {3}}
 	var es [2]*entry

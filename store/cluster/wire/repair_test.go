@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/test"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
@@ -123,7 +124,7 @@ func newPair(tb testing.TB) (*Client, *wire, *member) {
 		pieces: map[b3.Root]uint8{},
 	}
 	s, err := NewServer(ServerDeps{
-		Holder: m, Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil),
+		Env: env.Env{Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil)}, Holder: m,
 		Member: func(peer.ID) error {
 			if m.stranger {
 				return status.Errorf(status.Forbidden, "no member")

@@ -7,6 +7,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
@@ -33,13 +34,13 @@ type Holder interface {
 
 // ServerDeps holds the dependencies of a [Server]. Holder, Member and Proof are required.
 type ServerDeps struct {
+	env.Env
+
 	Holder Holder
 	Member func(p peer.ID) error // nil for a peer that is a present member
 	// Proof returns which piece of an object this node holds, 0 for the whole object, and the proof of the chunk that a
 	// number says. See [b3.Reader.ChunkProof].
-	Proof   func(ctx context.Context, root b3.Root, chunk int64) (piece uint8, proof []byte, err error)
-	Metrics prometheus.Registerer
-	Limits  *limits.Registry
+	Proof func(ctx context.Context, root b3.Root, chunk int64) (piece uint8, proof []byte, err error)
 }
 
 // Server answers the requests of members. It is safe for concurrent use, starts nothing and holds
