@@ -38,7 +38,7 @@ type Deps struct {
 	Capabilities policy.Capabilities // nil: mutations over TCP are refused
 	Uploads      upload.Store        // nil: only the local API accepts uploads
 	Audit        policy.Audit        // nil: nothing is recorded
-	Denylist     exchange.Denylist   // nil: nothing is denied
+	Denylist     policy.Filter       // nil: nothing is denied
 	Socket       string              // path of the Unix socket (api.SocketPath); empty: none
 	ACMEDir      string              // directory of ACME's account and certificates; empty: in RAM
 
@@ -75,7 +75,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	}
 	d.Env.SetDefaults()
 	if d.Denylist == nil {
-		d.Denylist = exchange.NothingDenied{}
+		d.Denylist = policy.AllowAll{}
 	}
 	g := &Gateway{ready: d.Ready}
 	guard := exchange.NewGuard(d.Log, d.Metrics)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"allium/gateway/content"
+	"allium/gateway/policy"
 	"allium/gateway/server"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -50,7 +51,7 @@ func TestSiblings(t *testing.T) {
 	t.Parallel()
 	objects, denied := &countedObjects{fakeObjects: &fakeObjects{}}, atomic.Pointer[b3.Root]{}
 	n := startWith(t, hooks{deps: func(d *Deps) {
-		d.Objects, d.Denylist = objects, denyOne{&denied}
+		d.Objects, d.Denylist = objects, denyOne{root: &denied}
 	}})
 	files := map[string]string{}
 	for i := range 10_000 {
@@ -114,7 +115,10 @@ func differs(t *testing.T, base string, want status.Outcome) int {
 }
 
 // denyOne denies one object.
-type denyOne struct{ root *atomic.Pointer[b3.Root] }
+type denyOne struct {
+	policy.AllowAll
+	root *atomic.Pointer[b3.Root]
+}
 
 func (d denyOne) Object(root b3.Root) error {
 	if r := d.root.Load(); r != nil && *r == root {
@@ -122,7 +126,6 @@ func (d denyOne) Object(root b3.Root) error {
 	}
 	return nil
 }
-func (d denyOne) Path(b3.Root, string) error { return nil }
 
 // TestDirectoriesAreBounded: the directories that are kept take no more memory than they may. One that has no room is
 // read in parts.

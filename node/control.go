@@ -2,9 +2,8 @@ package node
 
 import (
 	"allium/gateway/api"
+	"allium/gateway/policy"
 	"allium/node/p2p"
-	"allium/protocols/b3"
-	"allium/protocols/name"
 	"allium/protocols/status"
 )
 
@@ -31,9 +30,5 @@ func (c control) SetFaults(f api.Faults) (api.Faults, error) {
 	return c.faults.Set(f)
 }
 
-// denied returns an error if the denylist names root. The denylist counts the
-// refusal under where.
-func (n *Node) denied(where string, root b3.Root) error { return n.denylist.At(where).Object(root) }
-
-// deniedToPublish returns an error if the denylist names a name or its zone.
-func (n *Node) deniedToPublish(what name.Name) error { return n.denylist.At("publish").Name(what) }
+// filter returns the filter of one part of the node, which counts its denials under where.
+func (n *Node) filter(where string) policy.Filter { return n.denylist.At(where) }

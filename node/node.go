@@ -207,7 +207,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		return nil, err
 	}
 	n.publisher = publish.New(publish.Deps{
-		Env: n.env(), Store: n.store, Denied: n.denylist.At("announce").Object, Policy: cfg.DHT.Announce,
+		Env: n.env(), Store: n.store, Filter: n.denylist.At("announce"), Policy: cfg.DHT.Announce,
 		Coded: n.coded, Held: n.hasCoded,
 	})
 	if n.faults != nil {

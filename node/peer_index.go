@@ -53,8 +53,7 @@ func (x startedIndex) Name(
 
 func (x startedIndex) index() local.PeerIndex {
 	n := x.node
-	denied := n.denylist.At("peers")
-	return local.PeerIndex{Resolver: n.resolver, DHT: n.dht, Denied: denied.Object, DeniedName: denied.Name}
+	return local.PeerIndex{Resolver: n.resolver, DHT: n.dht, Filter: n.denylist.At("peers")}
 }
 
 // errStarting answers peers that ask before the node has started.

@@ -195,9 +195,8 @@ func (n *Node) startResolver(ctx context.Context) (err error) {
 		Trace: n.trace, Local: fetchStore{n.store, n.example, n}, Providers: dhtFinder{n.dht}, Names: dhtFinder{n.dht},
 		Index: index.NewClient(n.sessions, n.dht),
 		Hints: n.hints.Hints, Objects: n.objects,
-		Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
-		DeniedName: n.denylist.At("resolver").Name,
-		Has:        n.hasObject, About: n.aboutPeer, Joining: n.joining(), Connected: n.connected,
+		Dialer: addressBook{n.host}, Self: n.host.ID(), Filter: n.denylist.At("resolver"),
+		Has: n.hasObject, About: n.aboutPeer, Joining: n.joining(), Connected: n.connected,
 		Serving: n.servingPeers,
 		Region:  n.cfg.Node.Region,
 		Observe: n.events.Transfer,
@@ -248,7 +247,7 @@ func (n *Node) mayNotSend(rec name.Signed) error {
 	if rec.Value.Kind() == name.Withdrawn {
 		return nil
 	}
-	return n.deniedToPublish(rec.Name)
+	return n.filter("publish").Name(rec.Name)
 }
 
 // tellOwnName tells the resolver of a record that this node signed, and everybody by gossip. What
@@ -272,7 +271,7 @@ func (n *Node) startPressure(ctx context.Context) error {
 func (n *Node) startGateway(ctx context.Context) (err error) {
 	objects := &opener.Found{
 		Local: opener.Local{Store: n.store}, Resolver: n.resolver, Trace: n.trace, Hash: n.process.hash,
-		Denied: n.denylist.At("objects").Object, Seed: n.cfg.Node.Profile == p2p.Seed,
+		Filter: n.denylist.At("objects"), Seed: n.cfg.Node.Profile == p2p.Seed,
 		Example: n.example,
 	}
 	version := ThisVersion()
@@ -289,11 +288,11 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Copies: n.keptCopies(), Names: n.names,
 		Keys: keys, Announce: n.publisher, Events: n.events,
 		Host: n.host, Reach: n.reach, Sessions: n.sessions, DHT: n.dht, Trace: n.trace, Have: n.objects.Have,
-		Denied: n.denied, DeniedName: n.deniedToPublish, DeniedPath: n.denylist.At("api").Path,
+		Filter:  n.filter,
 		Control: control{n}, Network: n.network, Limits: n.limits,
 	})
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
-		Env: n.env(), Objects: objects, Index: local.Index{Resolver: n.resolver, Keys: keys, Denied: n.denied},
+		Env: n.env(), Objects: objects, Index: local.Index{Resolver: n.resolver, Keys: keys, Filter: n.filter("resolve")},
 		Names: local.Names{Keys: keys}, Served: objects.Served, Node: n.api,
 		Uploads: n.api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
 		Ticket: local.PageTickets(n.host, n.network), Example: n.example.Root,

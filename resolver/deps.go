@@ -5,9 +5,9 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/protocols/b3"
-	"allium/protocols/name"
 	"allium/protocols/record"
 	"allium/resolver/names/lookup"
 	"allium/resolver/peerindex"
@@ -74,13 +74,8 @@ type Deps struct {
 	// Names finds the records of names. Nil: names are unsupported.
 	Names lookup.Finder
 	// Index asks the peers of Config.Ask. Nil: they are not asked.
-	Index peerindex.Index
-	// DeniedName returns why a name must not be resolved, or nil. It must not block. A nil
-	// func denies nothing.
-	DeniedName func(name.Name) error
-	// Denied returns why an object must not be fetched or read through the
-	// resolver, or nil. It must not block. A nil func denies nothing.
-	Denied func(root b3.Root) error
+	Index  peerindex.Index
+	Filter policy.Filter // of names that are resolved and objects that are fetched or read; nil denies nothing
 	// Observe gets the begin and the end of every fetch. It must not block. A nil
 	// func observes nothing.
 	Observe func(TransferEvent)

@@ -46,7 +46,7 @@ type TreeInfo = tree.Info
 // timeout before not_found), busy, or the outcome of the store.
 func (r *Resolver) Fetch(ctx context.Context, root b3.Root, opt FetchOptions) (Info, error) {
 	begun := time.Now()
-	if err := r.denied(root); err != nil {
+	if err := r.filter.Object(root); err != nil {
 		return Info{}, r.ring.Fail(trace.Fetch, trace.Key{Root: root}, begun, "", err)
 	}
 	info, here := r.localInfo(ctx, root)
@@ -131,7 +131,7 @@ func drainingError(work context.Context, err error) error {
 // right also when FetchTree fails.
 func (r *Resolver) FetchTree(ctx context.Context, root b3.Root, opt FetchOptions) (TreeInfo, error) {
 	begun := time.Now()
-	if err := r.denied(root); err != nil {
+	if err := r.filter.Object(root); err != nil {
 		return TreeInfo{Root: root}, r.ring.Fail(trace.Tree, trace.Key{Root: root}, begun, "", err)
 	}
 	work, l, done, err := r.begin(ctx)

@@ -26,7 +26,7 @@ func (r *Resolver) Open(ctx context.Context, root b3.Root, opt OpenOptions) (*Co
 		return nil, err
 	}
 	begun := time.Now()
-	if err := r.denied(root); err != nil {
+	if err := r.filter.Object(root); err != nil {
 		return nil, r.ring.Fail(trace.Open, trace.Key{Root: root}, begun, "", err)
 	}
 	var c *Content

@@ -9,6 +9,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/gateway/policy"
 	"allium/internal/latch"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -29,7 +30,7 @@ type Resolver struct {
 	m      *metrics
 	pool   *providers.Pool
 	names  *lookup.Names // nil without Deps.Names
-	denied func(b3.Root) error
+	filter policy.Filter
 	warmup warmup
 
 	observe   func(TransferEvent)
@@ -101,16 +102,14 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	if r.warmup.connected == nil {
 		r.warmup.connected = func() bool { return true }
 	}
-	if r.denied = d.Denied; r.denied == nil {
-		r.denied = func(b3.Root) error { return nil }
+	if r.filter = d.Filter; r.filter == nil {
+		r.filter = policy.AllowAll{}
 	}
 	if d.Names != nil {
-		r.names = lookup.New(cfg.names(), lookup.Deps{
-			Env: d.Env, Finder: d.Names, Denied: d.DeniedName,
-		})
+		r.names = lookup.New(cfg.names(), lookup.Deps{Env: d.Env, Finder: d.Names, Filter: r.filter})
 	}
 	r.trees = tree.New(cfg.trees(), tree.Deps{
-		Env: d.Env, Local: d.Local, Pool: pool, Transfers: r.transfers, Denied: r.denied,
+		Env: d.Env, Local: d.Local, Pool: pool, Transfers: r.transfers, Filter: r.filter,
 		Received: m.received.WithLabelValues("tree"),
 	})
 	return r, nil
@@ -229,7 +228,7 @@ func (r *Resolver) Cached(root b3.Root, q Query) (a Answer, ok bool, err error) 
 
 // CachedUnder is Cached for a request that the lookup parent led to, zero for none.
 func (r *Resolver) CachedUnder(parent status.LookupID, root b3.Root, q Query) (a Answer, ok bool, err error) {
-	if err := r.denied(root); err != nil {
+	if err := r.filter.Object(root); err != nil {
 		return a, true, r.ring.Fail(trace.Providers, trace.Key{Root: root}, time.Now(), "", err)
 	}
 	now := trace.Now()

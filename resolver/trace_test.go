@@ -16,6 +16,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/dht/probes"
 	"allium/protocols/manifest"
+	"allium/protocols/name"
 	"allium/protocols/record"
 	"allium/protocols/status"
 	"allium/resolver/providers"
@@ -138,7 +139,7 @@ func TestErrorsNameTheirLookup(t *testing.T) {
 		want    status.Outcome
 	}{
 		"denied": {want: status.Denied, change: func(_ *Config, d *Deps) {
-			d.Denied = func(b3.Root) error { return denied }
+			d.Filter = denyingAll{denied}
 		}},
 		"stopped":  {want: status.Draining, prepare: func(w *world) { w.stop() }},
 		"no peers": {want: status.NotFound},
@@ -314,3 +315,10 @@ func TestRecordOfSearch(t *testing.T) {
 		}
 	})
 }
+
+// denyingAll denies every object and every name with err.
+type denyingAll struct{ err error }
+
+func (d denyingAll) Object(b3.Root) error       { return d.err }
+func (d denyingAll) Path(b3.Root, string) error { return d.err }
+func (d denyingAll) Name(name.Name) error       { return d.err }

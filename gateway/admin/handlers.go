@@ -7,6 +7,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/gateway/policy"
 	"allium/internal/limits"
 	"allium/protocols/status"
 )
@@ -19,7 +20,7 @@ type Deps struct {
 	// is cheap and never waits.
 	Ready    func() (api.Readiness, status.Outcome)
 	Version  api.Version
-	Denylist exchange.Denylist
+	Denylist policy.Filter
 	Bodies   *exchange.Bodies
 	Guard    *exchange.Guard
 	Gatherer prometheus.Gatherer // the metrics of /metrics; nil: none
@@ -39,7 +40,7 @@ type Handlers struct {
 	node        api.Node
 	ready       func() (api.Readiness, status.Outcome)
 	version     api.Version
-	denylist    exchange.Denylist
+	denylist    policy.Filter
 	bodies      *exchange.Bodies
 	guard       *exchange.Guard
 	gatherer    prometheus.Gatherer

@@ -7,7 +7,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/content/markdown"
-	"allium/gateway/exchange"
+	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -19,7 +19,7 @@ type Deps struct {
 	env.Env
 
 	Objects  Objects
-	Denylist exchange.Denylist
+	Denylist policy.Filter
 	Names    Names  // nil: names are refused with unsupported
 	Served   Served // nil: nothing is recorded
 	// Ticket returns a ticket with which others can get an object of this node, or "" if they cannot reach it. It is
@@ -35,7 +35,7 @@ type Deps struct {
 type Handlers struct {
 	cfg      Config
 	objects  Objects
-	denylist exchange.Denylist
+	denylist policy.Filter
 	names    Names
 	served   Served
 	ticket   func(TicketFor) string

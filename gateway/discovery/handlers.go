@@ -11,6 +11,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/gateway/policy"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -42,11 +43,11 @@ type Permits interface {
 type Handlers struct {
 	index    Index
 	permits  Permits
-	denylist exchange.Denylist
+	denylist policy.Filter
 }
 
 // New returns the handlers.
-func New(index Index, permits Permits, denylist exchange.Denylist) *Handlers {
+func New(index Index, permits Permits, denylist policy.Filter) *Handlers {
 	return &Handlers{index: index, permits: permits, denylist: denylist}
 }
 

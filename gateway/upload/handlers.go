@@ -4,18 +4,19 @@ import (
 	"net/http"
 
 	"allium/gateway/exchange"
+	"allium/gateway/policy"
 	"allium/protocols/b3"
 )
 
 // Handlers serve uploads. Their methods may be called from any goroutine.
 type Handlers struct {
 	uploads  Store // nil: the node accepts no uploads
-	denylist exchange.Denylist
+	denylist policy.Filter
 	bodies   *exchange.Bodies
 }
 
 // New returns handlers that store uploads in s. A nil s refuses every upload.
-func New(s Store, denied exchange.Denylist, b *exchange.Bodies) *Handlers {
+func New(s Store, denied policy.Filter, b *exchange.Bodies) *Handlers {
 	return &Handlers{uploads: s, denylist: denied, bodies: b}
 }
 

@@ -59,7 +59,7 @@ func (a *Node) FindProviders(
 
 // Resolve implements api.Node.
 func (a *Node) Resolve(ctx context.Context, key string, q api.Query) (api.Resolved, error) {
-	x := Index{Resolver: a.deps.Resolver, Keys: a.deps.Keys, Denied: a.deps.Denied}
+	x := Index{Resolver: a.deps.Resolver, Keys: a.deps.Keys, Filter: a.deps.Filter("resolve")}
 	key, err := a.reader.Canonical(ctx, key)
 	if err != nil {
 		return api.Resolved{}, err
@@ -96,7 +96,7 @@ func providerOf(p *providers.Provider) api.Provider {
 func (a *Node) allowed(ctx context.Context, key, where string) (context.Context, b3.Root, error) {
 	ctx, root, err := a.reader.RootUnder(ctx, key)
 	if err == nil {
-		err = a.deps.Denied(where, root)
+		err = a.deps.Filter(where).Object(root)
 	}
 	return ctx, root, err
 }

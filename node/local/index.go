@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"allium/gateway/api"
+	"allium/gateway/policy"
 	"allium/node/local/reading"
 	"allium/protocols/b3"
 	"allium/protocols/name"
@@ -17,7 +18,7 @@ import (
 type Index struct {
 	Resolver *resolver.Resolver
 	Keys     *names.Resolver
-	Denied   func(where string, root b3.Root) error // returns an error if the denylist names root
+	Filter   policy.Filter // of what names stand for
 }
 
 // Cached implements index.Index.
@@ -46,7 +47,7 @@ func (x Index) Resolve(ctx context.Context, root b3.Root, q api.Query) (api.Reso
 // CachedName implements index.Index.
 func (x Index) CachedName(key string, q api.Query) (a api.Resolved, ok bool) {
 	t, ok := x.Keys.Cached(key, q.MaxStale)
-	if !ok || x.Denied("resolve", t.Root) != nil {
+	if !ok || x.Filter.Object(t.Root) != nil {
 		return a, false
 	}
 	a, ok, err := x.cachedUnder(t.Name.LookupID, t.Root, q)
@@ -64,7 +65,7 @@ func (x Index) ResolveName(ctx context.Context, key string, q api.Query) (api.Re
 		return withName(api.Resolved{Providers: []api.Provider{}, Value: t.Name.Value.String()}, key, t), nil
 	}
 	if err == nil {
-		err = x.Denied("resolve", t.Root)
+		err = x.Filter.Object(t.Root)
 	}
 	if err != nil {
 		return api.Resolved{}, err

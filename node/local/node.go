@@ -9,6 +9,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/content"
+	"allium/gateway/policy"
 	"allium/internal/limits"
 	"allium/node/files"
 	"allium/node/local/opener"
@@ -16,7 +17,6 @@ import (
 	"allium/node/p2p/reach"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
-	"allium/protocols/name"
 	"allium/protocols/session"
 	"allium/protocols/ticket"
 	"allium/resolver"
@@ -43,17 +43,13 @@ type Deps struct {
 	Reach    *reach.Service // nil: what it knows is not shown
 	Sessions *session.Service
 	// Have asks a peer which objects it has: the client of the object protocol.
-	Have   func(ctx context.Context, p peer.ID, roots []b3.Root) ([]b3.Presence, error)
-	DHT    *dht.Service
-	Trace  *trace.Ring                            // the lookups that Why shows
-	Denied func(where string, root b3.Root) error // returns an error if the denylist names root; where is a metric label
-	// DeniedName returns an error if the denylist names a name or its zone, which must not be published.
-	DeniedName func(name.Name) error
-	// DeniedPath returns an error if the denylist names root, the entry at a path below it, or a directory between.
-	DeniedPath func(root b3.Root, path string) error
-	Control    Control
-	Network    ticket.Network // the private network, for tickets
-	Limits     *limits.Registry
+	Have    func(ctx context.Context, p peer.ID, roots []b3.Root) ([]b3.Presence, error)
+	DHT     *dht.Service
+	Trace   *trace.Ring                      // the lookups that Why shows
+	Filter  func(where string) policy.Filter // returns the filter of a part of the node; where is a metric label
+	Control Control
+	Network ticket.Network // the private network, for tickets
+	Limits  *limits.Registry
 }
 
 // Repairs fetch again what is damaged or missing.
@@ -107,7 +103,7 @@ var _ api.Node = (*Node)(nil)
 func NewNode(cfg Config, deps Deps) *Node {
 	return &Node{deps: deps, stored: stored{
 		reader: reading.New(reading.Options{
-			Source: deps.source(nil), Keys: reading.Allowed(deps.Keys, deps.DeniedPath), Prefixed: deps.Store.Prefixed,
+			Source: deps.source(nil), Keys: reading.Allowed(deps.Keys, deps.Filter("api")), Prefixed: deps.Store.Prefixed,
 			WritesFiles: cfg.SpoolDir != "", MovesFiles: cfg.MovesFiles,
 			RestoresIn: cfg.restoresIn(),
 		}),

@@ -61,7 +61,7 @@ func (a *Node) PublishName(ctx context.Context, r api.PublishRequest) (api.OwnNa
 	if err != nil {
 		return api.OwnName{}, err
 	}
-	if err := a.deps.DeniedName(n); err != nil {
+	if err := a.deps.Filter("publish").Name(n); err != nil {
 		return api.OwnName{}, err
 	}
 	if key, ok := address.Digits(r.Value); ok {
@@ -73,7 +73,7 @@ func (a *Node) PublishName(ctx context.Context, r api.PublishRequest) (api.OwnNa
 	}
 	root, _, isAddress := v.Address()
 	if isAddress {
-		if err := a.deps.Denied("publish", root); err != nil {
+		if err := a.deps.Filter("publish").Object(root); err != nil {
 			return api.OwnName{}, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"allium/gateway/api"
+	"allium/gateway/policy"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
 	"allium/protocols/index"
@@ -22,9 +23,7 @@ import (
 type PeerIndex struct {
 	Resolver *resolver.Resolver
 	DHT      *dht.Service
-	// Denied and DeniedName return why peers are not told of an object or of a name, or nil.
-	Denied     func(b3.Root) error
-	DeniedName func(name.Name) error
+	Filter   policy.Filter // of what peers are told
 }
 
 var _ index.Source = PeerIndex{}
@@ -110,7 +109,7 @@ func (x PeerIndex) Name(
 	of := api.Resolved{Confidence: api.Signed}
 	if !root.IsZero() {
 		held, err := x.held(ctx, root, providers.DefaultLimit)
-		if err == nil && x.Denied(root) == nil {
+		if err == nil && x.Filter.Object(root) == nil {
 			got.Proofs, of.Providers = held.Proofs, held.Resolved.Providers
 		}
 	} else {
@@ -145,7 +144,7 @@ func (x PeerIndex) versions(rec name.Signed, maxStale time.Duration) [][]byte {
 func (x PeerIndex) heldName(n name.Name, maxStale time.Duration) (lookup.Answer, error) {
 	a := lookup.Answer{Name: n, Source: record.OriginLocal}
 	for at := n; ; {
-		if err := x.DeniedName(at); err != nil {
+		if err := x.Filter.Name(at); err != nil {
 			return a, err
 		}
 		h, _ := x.Resolver.HeldName(at, maxStale)

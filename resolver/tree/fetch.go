@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -67,8 +68,8 @@ type Deps struct {
 	Local     Local
 	Pool      *providers.Pool
 	Transfers *transfer.Set
-	Denied    func(root b3.Root) error // returns why an object must not be fetched, or nil
-	Received  prometheus.Counter       // bytes of objects received in batches
+	Filter    policy.Filter      // of the objects below the root
+	Received  prometheus.Counter // bytes of objects received in batches
 }
 
 // Fetcher fetches trees. Its methods are safe for concurrent use.
@@ -77,7 +78,7 @@ type Fetcher struct {
 	local     Local
 	pool      *providers.Pool
 	transfers *transfer.Set
-	denied    func(b3.Root) error
+	filter    policy.Filter
 	received  prometheus.Counter
 	gate      *limits.Gate
 
@@ -88,7 +89,7 @@ type Fetcher struct {
 // New returns a fetcher. It starts nothing.
 func New(cfg Config, d Deps) *Fetcher {
 	return &Fetcher{
-		cfg: cfg, local: d.Local, pool: d.Pool, transfers: d.Transfers, denied: d.Denied, received: d.Received,
+		cfg: cfg, local: d.Local, pool: d.Pool, transfers: d.Transfers, filter: d.Filter, received: d.Received,
 		gate: d.Limits.NewGate(limits.Spec{
 			Name:   "resolver.trees",
 			Path:   "gateway, commands → directory fetches",

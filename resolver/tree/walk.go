@@ -213,7 +213,7 @@ func (t *tree) route(ctx context.Context, refs []manifest.Ref) error {
 			return status.Errorf(status.BadRequest,
 				"more than %d directories are below %s, too many for one fetch. Fetch parts of it", maxDirs, t.root)
 		}
-		if err := t.f.denied(ref.Root); err != nil {
+		if err := t.f.filter.Object(ref.Root); err != nil {
 			return err
 		}
 		fresh = append(fresh, ref)

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"iter"
 
+	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
@@ -29,7 +30,7 @@ type Deps struct {
 	env.Env
 
 	Store  *store.Store
-	Denied func(b3.Root) error // returns an error if the denylist names the object
+	Filter policy.Filter // of objects that are announced
 	Policy dht.Announce
 	Coded  func(yield func(b3.Root) bool) // yields the objects of which this node holds shards; it does not wait
 	Held   func(b3.Root) bool             // reports whether an object is one of them
@@ -128,7 +129,7 @@ func (b *Publisher) pinned(ctx context.Context, yield func(b3.Root) bool) error 
 // everything below it. If the DHT's queue is full, the rest is announced after the next
 // listing of Roots, and that is logged.
 func (b *Publisher) Announce(ctx context.Context, root b3.Root) {
-	if b.deps.Denied(root) != nil {
+	if b.deps.Filter.Object(root) != nil {
 		return
 	}
 	b.Tell(root)
@@ -138,7 +139,7 @@ func (b *Publisher) Announce(ctx context.Context, root b3.Root) {
 			if missing != nil || err != nil {
 				break
 			}
-			if b.deps.Denied(r) == nil {
+			if b.deps.Filter.Object(r) == nil {
 				b.Tell(r)
 				err = b.dht.Announce(r)
 			}
@@ -172,13 +173,13 @@ func (b *Publisher) Withdraw(ctx context.Context, root b3.Root) {
 
 // unlessDenied returns a yield that skips denied objects.
 func (b *Publisher) unlessDenied(yield func(b3.Root) bool) func(b3.Root) bool {
-	return func(root b3.Root) bool { return b.deps.Denied(root) != nil || yield(root) }
+	return func(root b3.Root) bool { return b.deps.Filter.Object(root) != nil || yield(root) }
 }
 
 // Has reports whether the store has the complete object, the denylist does not name it, and it is not
 // only shared.
 func (b *Publisher) Has(ctx context.Context, root b3.Root) bool {
-	if b.deps.Denied(root) != nil {
+	if b.deps.Filter.Object(root) != nil {
 		return false
 	}
 	if b.deps.Held(root) {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
@@ -24,7 +25,7 @@ func running(t *testing.T) (*Publisher, *store.Store) {
 	s, _ := storetest.Start(t, cfg, store.Deps{})
 	b := New(Deps{
 		Env:   env.Env{Log: slog.New(slog.DiscardHandler)},
-		Store: s, Denied: func(b3.Root) error { return nil }, Policy: dht.AnnouncePinned,
+		Store: s, Filter: policy.AllowAll{}, Policy: dht.AnnouncePinned,
 		Coded: func(func(b3.Root) bool) {}, Held: func(b3.Root) bool { return false },
 	})
 	ctx, cancel := context.WithCancel(t.Context())

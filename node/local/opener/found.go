@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"allium/gateway/content"
+	"allium/gateway/policy"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver"
@@ -23,11 +24,11 @@ var ErrSeed = status.Errorf(status.NotAllowed,
 type Found struct {
 	Local    Local
 	Resolver *resolver.Resolver
-	Trace    *trace.Ring         // records what the store answers at once; nil records nothing
-	Denied   func(b3.Root) error // returns an error for an object that must not be opened
-	Hash     *b3.HashQueue       // hashes the groups of encodings; nil: no queue
-	Seed     bool                // the node is a seed and fetches nothing
-	Example  *Example            // opened where the store does not have it; nil: none
+	Trace    *trace.Ring   // records what the store answers at once; nil records nothing
+	Filter   policy.Filter // of objects that are opened
+	Hash     *b3.HashQueue // hashes the groups of encodings; nil: no queue
+	Seed     bool          // the node is a seed and fetches nothing
+	Example  *Example      // opened where the store does not have it; nil: none
 }
 
 // Open implements content.Opener. It asks peers for an object that the store does not have
@@ -35,7 +36,7 @@ type Found struct {
 // returns ErrSeed. An object of the store whose damage shows while it is read continues from
 // peers, unless they must not be asked.
 func (f *Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (content.Content, error) {
-	if err := f.Denied(root); err != nil {
+	if err := f.Filter.Object(root); err != nil {
 		return nil, err
 	}
 	begun := time.Now()

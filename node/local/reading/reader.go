@@ -9,6 +9,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/content"
+	"allium/gateway/policy"
 	"allium/node/local/opener"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -24,20 +25,20 @@ type Keys interface {
 
 // Allowed returns keys that refuse a name that leads to something that the denylist names: denied returns an error
 // for that. An address is left to the listener, which sees it in the request.
-func Allowed(keys Keys, denied func(root b3.Root, path string) error) Keys {
-	return allowedKeys{keys, denied}
+func Allowed(keys Keys, filter policy.Filter) Keys {
+	return allowedKeys{keys, filter}
 }
 
 type allowedKeys struct {
 	Keys
-	denied func(root b3.Root, path string) error
+	filter policy.Filter
 }
 
 // Resolve implements Keys.
 func (k allowedKeys) Resolve(ctx context.Context, key string, opt lookup.Options) (names.Target, error) {
 	t, err := k.Keys.Resolve(ctx, key, opt)
 	if err == nil && t.Name != nil {
-		err = k.denied(t.Root, t.Path)
+		err = k.filter.Path(t.Root, t.Path)
 	}
 	return t, err
 }

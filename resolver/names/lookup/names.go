@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/dht/probes"
@@ -39,20 +40,19 @@ type Finder interface {
 	) (name.Versions, record.Origin, error)
 }
 
-// Deps holds the dependencies of [Names]. Denied, Now, Metrics and Limits may be nil.
+// Deps holds the dependencies of [Names]. Filter may be nil.
 type Deps struct {
 	env.Env
 
 	Finder Finder
-	// Denied returns why a name must not be resolved, or nil. It must not block.
-	Denied func(name.Name) error
+	Filter policy.Filter // of names that are resolved; nil denies nothing
 }
 
 // Names finds what names stand for. Its methods are safe for concurrent use.
 type Names struct {
 	cfg    Config
 	find   Finder
-	denied func(name.Name) error
+	filter policy.Filter
 	now    func() time.Time
 	gate   *limits.Gate
 	cache  *cache
@@ -76,7 +76,7 @@ const lookupsWaiting = 512
 func New(cfg Config, d Deps) *Names {
 	d.Env.SetDefaults()
 	n := &Names{
-		cfg: cfg, find: d.Finder, denied: d.Denied, now: d.Now, active: map[flightKey]*flight{},
+		cfg: cfg, find: d.Finder, filter: d.Filter, now: d.Now, active: map[flightKey]*flight{},
 		cache: newCache(cfg.CacheBytes, d.Limits),
 		gate: d.Limits.NewGate(limits.Spec{
 			Name: "resolver.name_lookups", Path: "resolver → lookups of names",
@@ -91,8 +91,8 @@ func New(cfg Config, d Deps) *Names {
 	}
 	n.followers = newFollowers(d.Limits)
 	n.hits = n.m.WithLabelValues("hit")
-	if n.denied == nil {
-		n.denied = func(name.Name) error { return nil }
+	if n.filter == nil {
+		n.filter = policy.AllowAll{}
 	}
 	if d.Metrics != nil {
 		d.Metrics.MustRegister(n.m)
@@ -132,7 +132,7 @@ func (n *Names) Resolve(
 	a := Answer{Name: what, Source: providers.SourceCache}
 	begun := time.Now()
 	for at, start := what, begun; ; start = time.Now() {
-		if err := n.denied(at); err != nil {
+		if err := n.filter.Name(at); err != nil {
 			return a, err
 		}
 		f, err := n.one(ctx, tasks, at, opt, begun.Add(n.cfg.Deadline), tr)
@@ -171,7 +171,7 @@ func (n *Names) Resolve(
 func (n *Names) Cached(tasks providers.Tasks, what name.Name, maxStale time.Duration) (a Answer, ok bool) {
 	now := n.now()
 	a = Answer{Name: what, Source: providers.SourceCache}
-	for at := what; len(a.Chain) < name.MaxSteps && n.denied(at) == nil; {
+	for at := what; len(a.Chain) < name.MaxSteps && n.filter.Name(at) == nil; {
 		e, ok := n.cache.get(at)
 		rec, known := e.v.Current()
 		if !ok || !known || !e.serves(now, maxStale) || e.v.Equivocates() || rec.Value.Kind() == name.Withdrawn {
