@@ -235,8 +235,8 @@ func TestAbandonedLookups(t *testing.T) {
 			}
 			cancel()
 			wg.Wait()
+			synctest.Wait() // the places of those that waited are free again
 		}
-		synctest.Wait()
 		for _, part := range []string{"running", "failed", "ordinary"} {
 			if n := w.counter(t, "trace_ring_entries", part); n != 0 {
 				t.Errorf("%v lookups are in the part %s", n, part)
