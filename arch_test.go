@@ -114,7 +114,8 @@ var layers = map[string][]string{
 		"gateway/policy", "gateway/policy/audit", "protocols/capability", "protocols/object", "store", "store/meta",
 		"store/quota",
 	},
-	"store/cluster/members":    {"protocols/capability", "protocols/record", "store/cluster/offer", "store/cluster/plan"},
+	"store/cluster/members": {"protocols/capability", "protocols/record",
+		"store/cluster/offer", "store/cluster/plan"},
 	"store/cluster/offer":      {"protocols/capability", "protocols/record"},
 	"store/cluster/plan":       {"store/meta"},
 	"store/cluster/plan/model": {},
@@ -202,7 +203,8 @@ var layers = map[string][]string{
 		"gateway/admin", "gateway/api", "gateway/content", "gateway/discovery", "gateway/exchange",
 		"gateway/openapi", "gateway/policy", "gateway/server", "gateway/upload",
 	},
-	"gateway/admin":                {"gateway/api", "gateway/exchange", "gateway/policy", "protocols/address", "protocols/capability"},
+	"gateway/admin": {"gateway/api", "gateway/exchange", "gateway/policy",
+		"protocols/address", "protocols/capability"},
 	"gateway/api":                  {"protocols/address", "protocols/answer", "protocols/capability"},
 	"gateway/api/client":           {"gateway/api"},
 	"gateway/api/client/namewatch": {"gateway/api", "gateway/api/client"},
@@ -561,7 +563,8 @@ func checkCode(pkg string, fset *token.FileSet, f *ast.File, say func(token.Pos,
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt:
-			say(n.Pos(), "a bare go statement: use sync.WaitGroup.Go or an errgroup with a limit, so that somebody waits")
+			say(n.Pos(),
+				"a bare go statement: use sync.WaitGroup.Go or an errgroup with a limit, so that somebody waits")
 		case *ast.CompositeLit:
 			if isSelector(n.Type, "errgroup", "Group") {
 				groups++

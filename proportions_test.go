@@ -73,7 +73,8 @@ func TestProportions(t *testing.T) {
 	}
 	for what, n := range allowed {
 		if n > over[what] {
-			t.Errorf("%s is no longer %d: `go test . -run Proportions -shrink` lowers it in %s", what, n, outOfProportion)
+			t.Errorf("%s is no longer %d: `go test . -run Proportions -shrink` lowers it in %s", what, n,
+				outOfProportion)
 		}
 	}
 	if !bytes.Equal(allowed.write(), list) {

@@ -73,7 +73,8 @@ func benchFair(ctx context.Context, s *settings) (_ []row, err error) {
 			b.add(askAll(ctx, honest, callers[0]))
 		}
 		if a.answered == 0 || b.answered == 0 {
-			return nil, errors.Join(fmt.Errorf("the honest peers had %d and %d answers", a.answered, b.answered), a.err, b.err)
+			return nil, errors.Join(fmt.Errorf("the honest peers had %d and %d answers", a.answered, b.answered), a.err,
+				b.err)
 		}
 		to, err := take(server)
 		if err != nil {

@@ -28,7 +28,8 @@ func benchFirstByte(ctx context.Context, s *settings) ([]row, error) {
 	home := func(i int) string { return filepath.Join(s.dir, fmt.Sprintf("first%d", i)) }
 	nodes := make([]*process, firstNodes)
 	start := func(i int) (err error) {
-		args := []string{"--home", home(i), "--log-level", "error", "run", "--profile", "testnet", "--gateway", "127.0.0.1:0"}
+		args := []string{"--home", home(i), "--log-level", "error", "run", "--profile", "testnet",
+			"--gateway", "127.0.0.1:0"}
 		if i > 0 {
 			args = append(args, "--bootstrap", nodes[0].addr)
 		}

@@ -132,7 +132,8 @@ func benchSiblings(ctx context.Context, s *settings, node *process, addrs map[st
 	speed := row{what: what + " ÷ /o/", unit: "×", target: "≥ 0.8"}
 	cpu := row{what: what + ": CPU", unit: "µs/request"}
 	for i := range s.rounds + 1 { // the first warms both
-		below, err := wrk(ctx, node, node.gate+"/b3/"+addrs[siblingsName]+"/"+url.PathEscape(listedName(siblings/2)), "")
+		below, err := wrk(ctx, node, node.gate+"/b3/"+addrs[siblingsName]+"/"+url.PathEscape(listedName(siblings/2)),
+			"")
 		if err != nil {
 			return nil, err
 		}

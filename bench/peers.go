@@ -170,7 +170,8 @@ func (p *loadPeer) awaitFull(ctx context.Context, root b3.Root) error {
 	var closer pb.Message
 	for range 100 {
 		raw, _ := get.do(ctx)
-		full := cbor.Unmarshal(raw, &prov) == nil && len(prov.Providers) >= loadProviders && len(prov.Closer) >= loadCloser
+		full := cbor.Unmarshal(raw, &prov) == nil && len(prov.Providers) >= loadProviders &&
+			len(prov.Closer) >= loadCloser
 		raw, _ = find.do(ctx)
 		if full && proto.Unmarshal(raw, &closer) == nil && len(closer.CloserPeers) >= loadCloser {
 			return nil

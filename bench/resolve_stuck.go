@@ -109,7 +109,8 @@ func (s *settings) stick(ctx context.Context, name string) (got stuck, err error
 	for i := range stuckMore {
 		more.Go(func() {
 			a, err := node.askOnce(ctx, path(1_000_000+i))
-			if err == nil && a.code == http.StatusTooManyRequests && bytes.Contains(a.head, []byte("\r\nRetry-After: ")) {
+			if err == nil && a.code == http.StatusTooManyRequests &&
+				bytes.Contains(a.head, []byte("\r\nRetry-After: ")) {
 				mu.Lock()
 				defer mu.Unlock()
 				got.refused++

@@ -124,7 +124,8 @@ func (k *soak) work(ctx context.Context) ([][]sample, error) {
 					return nil, err
 				}
 				samples[i] = append(samples[i], got)
-				fmt.Printf("soak: sample %d of node %d: %.1f MB, %.0f files, %.0f goroutines\n", len(samples[i]), i, got.rss,
+				fmt.Printf("soak: sample %d of node %d: %.1f MB, %.0f files, %.0f goroutines\n",
+					len(samples[i]), i, got.rss,
 					got.files, got.goroutines)
 			}
 		case <-end:

@@ -68,7 +68,8 @@ func TestAdminHostTable(t *testing.T) {
 			{get("/openapi.json", "evil.example"), 403},
 			{"OPTIONS /version HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403},
 			{
-				"POST /api/v1/drain HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer may-drain\r\nContent-Length: 0\r\n\r\n",
+				"POST /api/v1/drain HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer " +
+					"may-drain\r\nContent-Length: 0\r\n\r\n",
 				403,
 			},
 			{"GET /version HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n", 400},

@@ -147,12 +147,14 @@ func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	ask := func(page, body, key string) answer {
-		return post(t, n.Addrs().Admin+page, body, "Authorization", "Bearer may-pin,unpin,drain", "Idempotency-Key", key)
+		return post(t, n.Addrs().Admin+page, body, "Authorization",
+			"Bearer may-pin,unpin,drain", "Idempotency-Key", key)
 	}
 	first, again := ask("/admin/pin", `{"key":"x"}`, "k"), ask("/admin/pin", `{"key":"x"}`, "k")
 	if first.StatusCode != http.StatusOK || again.body != first.body || first.Header.Get("Idempotent-Replayed") != "" ||
 		again.Header.Get("Idempotent-Replayed") != "true" {
-		t.Errorf("%s %q %v, then %s %q %v", first.Status, first.body, first.Header, again.Status, again.body, again.Header)
+		t.Errorf("%s %q %v, then %s %q %v", first.Status, first.body, first.Header,
+			again.Status, again.body, again.Header)
 	}
 	ask("/admin/pin", `{"key":"y"}`, "k").problem(t, status.Conflict)
 	ask("/admin/unpin", `{"key":"x"}`, "k").problem(t, status.Conflict)

@@ -33,7 +33,8 @@ func newTestGateway(t testing.TB, objects content.Objects, opts ...option) *test
 	for _, o := range opts {
 		o(&cfg, &admin)
 	}
-	n := &testNode{node: &fakeNode{}, index: &fakeIndex{}, reg: prometheus.NewRegistry(), limits: limits.NewRegistry(nil)}
+	n := &testNode{node: &fakeNode{}, index: &fakeIndex{}, reg: prometheus.NewRegistry(),
+		limits: limits.NewRegistry(nil)}
 	var err error
 	n.Gateway, err = New(cfg, admin, Deps{
 		Env:     env.Env{Metrics: n.reg, Limits: n.limits},
@@ -134,7 +135,8 @@ func TestRateWaits(t *testing.T) {
 		time.Sleep(400 * time.Millisecond)
 		leave()
 		synctest.Wait()
-		if waiting, bytes := n.current("gateway.rate_waiting"), n.current("gateway.rate_waiting_bytes"); waiting+bytes != 0 {
+		if waiting, bytes := n.current("gateway.rate_waiting"),
+			n.current("gateway.rate_waiting_bytes"); waiting+bytes != 0 {
 			t.Errorf("%d with %d bytes still wait", waiting, bytes)
 		}
 		for range 3 {
@@ -164,7 +166,8 @@ func TestAloneIsFree(t *testing.T) {
 		objects := &fakeObjects{}
 		near, far := objects.put([]byte("near")), objects.add(&fakeObject{data: []byte("far"), remote: true})
 		dir := objects.tree(t, map[string]string{"a": "b"})
-		n := newTestGateway(t, objects, func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst, c.RateWait = 1, 10, 0 })
+		n := newTestGateway(t, objects,
+			func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst, c.RateWait = 1, 10, 0 })
 		ask := func(method, path, from string) (in int) {
 			for range 100 {
 				if serve(n.Handler(server.Public), method, path, from, nil).Code != http.StatusTooManyRequests {
@@ -239,7 +242,8 @@ func TestClientsAreFair(t *testing.T) {
 // TestInflightPerClient: one client does not take the places of all.
 func TestInflightPerClient(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *server.AdminConfig) { c.InflightPerIP, c.TrustedProxies = 1, []string{"127.0.0.1"} })
+	n := start(t,
+		func(c *Config, _ *server.AdminConfig) { c.InflightPerIP, c.TrustedProxies = 1, []string{"127.0.0.1"} })
 	gate := make(chan struct{})
 	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
 	fast := n.objects.put([]byte("fast"))
@@ -296,7 +300,8 @@ func TestMisses(t *testing.T) {
 		if rec := get(near, "192.0.2.1:1"); rec.Code != http.StatusOK {
 			t.Errorf("a hit waited: %d", rec.Code)
 		}
-		if rec := get(other, "192.0.2.2:1", "Cache-Control", "only-if-cached"); rec.Code != http.StatusPreconditionFailed {
+		if rec := get(other, "192.0.2.2:1", "Cache-Control",
+			"only-if-cached"); rec.Code != http.StatusPreconditionFailed {
 			t.Errorf("only-if-cached: %d", rec.Code)
 		}
 		close(gate)
@@ -336,7 +341,8 @@ func TestMissesQueueForTheirClient(t *testing.T) {
 		gate := make(chan struct{})
 		far := objects.add(&fakeObject{data: []byte("far"), remote: true, gate: gate})
 		near := objects.add(&fakeObject{data: []byte("near"), remote: true})
-		g := newTestGateway(t, objects, func(c *Config, _ *server.AdminConfig) { c.Content.FirstByteTimeout = time.Minute })
+		g := newTestGateway(t, objects,
+			func(c *Config, _ *server.AdminConfig) { c.Content.FirstByteTimeout = time.Minute })
 		s := g.Handler(server.Public)
 		codes := make([]int, 100)
 		var wg sync.WaitGroup
@@ -403,7 +409,8 @@ func TestMissesLeaveHitsTheirPlaces(t *testing.T) {
 					wg.Go(func() { codes[i] = serve(s, http.MethodGet, "/o/"+far.String(), from, nil).Code })
 				}
 				synctest.Wait()
-				if rec := serve(s, http.MethodGet, "/o/"+near.String(), "192.0.2.200:1", nil); rec.Code != http.StatusOK {
+				if rec := serve(s, http.MethodGet, "/o/"+near.String(), "192.0.2.200:1",
+					nil); rec.Code != http.StatusOK {
 					t.Errorf("what is here: %d %s", rec.Code, rec.Body)
 				}
 				close(gate)
@@ -470,7 +477,8 @@ func TestOpsAnswerWhenAllIsFull(t *testing.T) {
 	for range 32 {
 		do(t, "GET", n.Addrs().Gateway+"/o/"+root.String()).problem(t, status.Busy)
 		do(t, "GET", n.Addrs().Admin+"/api/v1/id").problem(t, status.Busy)
-		doBody(t, "POST", n.Addrs().Gateway+"/o", strings.NewReader("x"), "Authorization", "Bearer may-put,pin").problem(t,
+		doBody(t, "POST", n.Addrs().Gateway+"/o", strings.NewReader("x"), "Authorization",
+			"Bearer may-put,pin").problem(t,
 			status.Busy)
 	}
 	for range 8 {

@@ -112,7 +112,8 @@ func TestRoundTrip(t *testing.T) {
 		{"durability of " + key + " true", fakeCopies, func() (any, error) {
 			return first(c.ObjectDurability(ctx, key, true))
 		}},
-		{"await " + key + " <nil>", fakePlaced, func() (any, error) { return first(c.AwaitCopies(ctx, key, nil, nil)) }},
+		{"await " + key + " <nil>", fakePlaced,
+			func() (any, error) { return first(c.AwaitCopies(ctx, key, nil, nil)) }},
 		{"await " + key + " ec 2+1", fakePlaced, func() (any, error) {
 			return first(c.AwaitCopies(ctx, key, &api.Target{EC: "2+1"}, nil))
 		}},
@@ -136,7 +137,8 @@ func TestRoundTrip(t *testing.T) {
 		}},
 		{"why lookup " + key, fakeLookup, func() (any, error) { return first(c.Why(ctx, key)) }},
 		{
-			"resolve " + key + " {Limit:7 Region:eu MinFreshness:1m30s Fresh:false MaxStale:0s All:false}", fakeResolved,
+			"resolve " + key + " {Limit:7 Region:eu MinFreshness:1m30s Fresh:false MaxStale:0s All:false}",
+			fakeResolved,
 			func() (any, error) {
 				return first(c.Resolve(ctx, key, api.Query{Limit: 7, Region: "eu", MinFreshness: 90 * time.Second}))
 			},
@@ -488,7 +490,8 @@ func TestRoots(t *testing.T) {
 	}
 	heard := len(n.node.calls())
 	for _, size := range []int{0, 1, b3.Size + 1, (api.MaxRoots + 1) * b3.Size, 1 << 20} {
-		sendBody(t, http.MethodPost, n.Addrs().Admin+"/api/v1/keep", bytes.NewReader(make([]byte, size)), "Authorization",
+		sendBody(t, http.MethodPost, n.Addrs().Admin+"/api/v1/keep",
+			bytes.NewReader(make([]byte, size)), "Authorization",
 			"Bearer may-put").problem(t, status.BadRequest)
 	}
 	if len(n.node.calls()) != heard {

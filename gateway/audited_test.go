@@ -99,7 +99,8 @@ func TestMutationsAreRecorded(t *testing.T) {
 		{"POST", admin + "/admin/reload", "", "reload", "", "", status.OK, 0},
 		{"POST", admin + "/admin/drain", "", "drain", "", "", status.OK, 0},
 		{
-			"POST", admin + "/api/v1/name/publish", `{"name":"blog","value":"` + key + `"}`, "publish", key, "", status.OK, -1,
+			"POST", admin + "/api/v1/name/publish", `{"name":"blog","value":"` + key + `"}`,
+			"publish", key, "", status.OK, -1,
 		},
 	} {
 		before := log.state()
@@ -113,7 +114,8 @@ func TestMutationsAreRecorded(t *testing.T) {
 		if c.url == gw+"/o" {
 			object = "" // known when it has come
 		}
-		if m.Kind != audit.Mutation || m.Op != c.op || m.Object != object || m.Label != c.label || m.Method != c.method ||
+		if m.Kind != audit.Mutation || m.Op != c.op || m.Object != object ||
+			m.Label != c.label || m.Method != c.method ||
 			m.Actor == "" || !strings.HasPrefix(m.Addr, "127.0.0.1:") || m.CorrID == "" ||
 			m.CorrID != a.Header.Get("X-Corr-ID") {
 			t.Errorf("%s %s: %+v", c.method, c.url, m)
@@ -131,7 +133,8 @@ func TestMutationsAreRecorded(t *testing.T) {
 		{"GET", gw + "/o/" + hello.String()}, {"HEAD", gw + "/o/" + hello.String()}, {
 			"GET", gw + "/o/" + b3.Sum([]byte("none")).String(),
 		}, {"OPTIONS", gw + "/o"},
-		{"GET", admin + "/api/v1/pins"}, {"GET", admin + "/metrics"}, {"GET", admin + "/none"}, {"PUT", admin + "/readyz"},
+		{"GET", admin + "/api/v1/pins"}, {"GET", admin + "/metrics"}, {"GET", admin + "/none"},
+		{"PUT", admin + "/readyz"},
 	} {
 		do(t, c.method, c.url)
 		if events, _ := log.take(); len(events) != 0 {
@@ -145,7 +148,8 @@ func TestReplaysAreNotRecorded(t *testing.T) {
 	t.Parallel()
 	n, log := audited(t)
 	for i := range 2 {
-		a := post(t, n.Addrs().Admin+"/admin/pin", `{"key":"x"}`, "Authorization", "Bearer may-pin", "Idempotency-Key", "k")
+		a := post(t, n.Addrs().Admin+"/admin/pin", `{"key":"x"}`, "Authorization",
+			"Bearer may-pin", "Idempotency-Key", "k")
 		if events, _ := log.take(); a.StatusCode != http.StatusOK || len(events) != 2-2*i {
 			t.Errorf("%s, %+v", a.Status, events)
 		}

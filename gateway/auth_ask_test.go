@@ -122,7 +122,8 @@ func TestUploadOfAllowedObject(t *testing.T) {
 		nil,
 		{"Upload-Expect", b3.Sum([]byte("another")).String()},
 	} {
-		sendBody(t, "POST", gateway+"/u", nil, append(append(expect, length...), may...)...).problem(t, status.Forbidden)
+		sendBody(t, "POST", gateway+"/u", nil,
+			append(append(expect, length...), may...)...).problem(t, status.Forbidden)
 	}
 	if a := sendBody(t, "POST", gateway+"/u", nil, append(may, "Upload-Length", "1000", "Upload-Expect",
 		"b3:x")...); a.StatusCode < 400 {

@@ -64,7 +64,8 @@ func TestPresentIsHeldToBounds(t *testing.T) {
 		status.Forbidden)
 	unknown := func() io.Reader { return io.MultiReader(strings.NewReader("of any length")) }
 	sendBody(t, "PUT", page, unknown(), "Authorization", "Bearer may-put,pin<=999").problem(t, status.Forbidden)
-	sendBody(t, "PUT", page, unknown(), "Authorization", "Bearer may-put,pin<=999", "Content-Encoding", "gzip").problem(t,
+	sendBody(t, "PUT", page, unknown(), "Authorization", "Bearer may-put,pin<=999",
+		"Content-Encoding", "gzip").problem(t,
 		status.Forbidden)
 	if label, ok := n.sent.pinned(root); ok {
 		t.Errorf("it is pinned as %q", label)

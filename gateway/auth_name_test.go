@@ -51,7 +51,8 @@ func TestNameIsBound(t *testing.T) {
 			t.Errorf("%s: %s %s: done is %v", c.caveat, c.verb, c.body, done)
 		}
 		events, _ := log.take()
-		if c.allowed && (events[0].Kind != audit.Mutation || events[0].Name != "blog.k51" || events[0].Op != "publish") {
+		if c.allowed && (events[0].Kind != audit.Mutation || events[0].Name != "blog.k51" ||
+			events[0].Op != "publish") {
 			t.Errorf("%s: %+v", c.verb, events[0])
 		}
 	}

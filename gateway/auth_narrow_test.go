@@ -73,7 +73,8 @@ func TestLabelIsBound(t *testing.T) {
 		{"Pin", "/api/v1/pin/add?key=" + key, "", "&label=", func(l string) string {
 			return "pin " + key + " {Recursive:false Label:" + l + "}"
 		}},
-		{"Unpin", "/api/v1/pin/rm?key=" + key, "", "&label=", func(l string) string { return "unpin " + key + " " + l }},
+		{"Unpin", "/api/v1/pin/rm?key=" + key, "", "&label=",
+			func(l string) string { return "unpin " + key + " " + l }},
 		{"Add", "/api/v1/add?no_pin=false", "", "&label=", func(l string) string {
 			return `add "" {NoPin:false Label:` + l + " OnBadEntry: Ordered:false Roots:<nil> Count:<nil>}"
 		}},
@@ -171,7 +172,8 @@ func TestLabelOfUploadIsBound(t *testing.T) {
 				return sendBody(t, "POST", base+"/o"+c.query, bytes.NewReader(p), c.token...)
 			},
 			"pieces": func(p []byte, _ b3.Root) answer {
-				a := sendBody(t, "POST", base+"/u"+c.query, nil, append([]string{"Upload-Length", "100"}, c.token...)...)
+				a := sendBody(t, "POST", base+"/u"+c.query, nil,
+					append([]string{"Upload-Length", "100"}, c.token...)...)
 				if a.StatusCode != http.StatusCreated {
 					return a
 				}
@@ -196,7 +198,8 @@ func TestLabelOfUploadIsBound(t *testing.T) {
 				continue
 			}
 			// What is here already is pinned in the same way.
-			sendBody(t, "PUT", base+"/o/"+root.String()+"?label=docs", bytes.NewReader(p), bound...).problem(t, status.Forbidden)
+			sendBody(t, "PUT", base+"/o/"+root.String()+"?label=docs", bytes.NewReader(p),
+				bound...).problem(t, status.Forbidden)
 			if a := send(p, root); a.StatusCode != http.StatusOK {
 				t.Errorf("again %q: %s", c.query, a.Status)
 			}

@@ -31,7 +31,8 @@ func (fakeCapabilities) Verify(_ context.Context, token string, ask capability.R
 	case !slices.Contains(strings.Split(ops, ","), string(ask.Op)):
 		return capability.Grant{}, status.Errorf(status.Forbidden, "the capability does not allow %s", ask.Op)
 	case prefix != "" && !ask.ObjectLater && (ask.Object.IsZero() || !strings.HasPrefix(ask.Object.String(), prefix)):
-		return capability.Grant{}, status.Errorf(status.Forbidden, "the capability is for %s, not for %s", prefix, ask.Object)
+		return capability.Grant{}, status.Errorf(status.Forbidden,
+			"the capability is for %s, not for %s", prefix, ask.Object)
 	}
 	return capability.Grant{ID: "00", MaxBytes: most}, nil
 }

@@ -62,7 +62,8 @@ func badTexts(t reflect.Type) (all []badJSON) {
 				visit(f.Type, at+"."+name, func(s string) string { return wrap(member(s)) }, above)
 			}
 		case reflect.Int, reflect.Int64:
-			for _, n := range []string{"1e400", "9223372036854775808", "-9223372036854775809", "18446744073709551616", "1.5"} {
+			for _, n := range []string{"1e400", "9223372036854775808", "-9223372036854775809",
+				"18446744073709551616", "1.5"} {
 				say(n+" as", n, true)
 			}
 		case reflect.Int8, reflect.Int16, reflect.Int32:
@@ -110,7 +111,8 @@ func TestBadJSONRequests(t *testing.T) {
 			}
 			for _, bad := range all {
 				texts++
-				a := doBody(t, e.Methods[0], base+e.Path, strings.NewReader(bad.text), "Content-Type", "application/json",
+				a := doBody(t, e.Methods[0], base+e.Path, strings.NewReader(bad.text),
+					"Content-Type", "application/json",
 					"Authorization", "Bearer may-pin,"+string(e.Op))
 				if a.Header.Get("X-Reason") != status.BadRequest.String() {
 					t.Errorf("%s: %s (%.80s): %s %s", e.ID, bad.what, bad.text, a.Status, a.body)

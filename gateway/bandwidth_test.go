@@ -36,7 +36,8 @@ func TestRatesBoundContent(t *testing.T) {
 		do    func() answer
 		want  string // the body of the answer; empty: any
 	}{
-		{"up", up, func() answer { return do(t, http.MethodGet, n.Addrs().Gateway+"/b3/"+root.String()) }, string(data)},
+		{"up", up, func() answer { return do(t, http.MethodGet, n.Addrs().Gateway+"/b3/"+root.String()) },
+			string(data)},
 		{"down", down, func() answer {
 			return doBody(t, http.MethodPut, n.Addrs().Gateway+"/o/"+sentRoot.String(), bytes.NewReader(sent),
 				"Authorization", "Bearer may-put,pin")

@@ -69,8 +69,9 @@ func TestEncoding(t *testing.T) {
 			want:    b3.Range{End: -1}, vary: "Range Accept",
 		},
 		{
-			name: "range in the query", query: "?format=bao&bytes=70000-70009", want: b3.Range{Start: 70000, End: 70010},
-			tag: ";bao=70000-70009", place: "&bytes=70000-70009",
+			name: "range in the query", query: "?format=bao&bytes=70000-70009",
+			want: b3.Range{Start: 70000, End: 70010},
+			tag:  ";bao=70000-70009", place: "&bytes=70000-70009",
 		},
 		{
 			name: "open range", query: "?format=bao&bytes=100-", want: b3.Range{Start: 100, End: -1},
@@ -94,8 +95,9 @@ func TestEncoding(t *testing.T) {
 			name: "by Accept, range in the header", headers: []string{
 				"Range", "Bytes=0-9", "Accept", bao.MediaType,
 			}, want: b3.Range{End: 10},
-			code: 206, tag: ";bao=0-9", place: "&bytes=0-9", cache: "no-store", content: fmt.Sprintf("bytes 0-9/%d", size),
-			vary: "Range Accept",
+			code: 206, tag: ";bao=0-9", place: "&bytes=0-9", cache: "no-store",
+			content: fmt.Sprintf("bytes 0-9/%d", size),
+			vary:    "Range Accept",
 		},
 		{
 			name: "the header's range, if it is still the same", query: "?format=bao", headers: []string{
@@ -264,9 +266,12 @@ func TestEncodingRefusals(t *testing.T) {
 		{"an empty range", root.String() + "?format=bao&bytes=", nil, status.BadRange},
 		{"a range behind the end", root.String() + "?format=bao&bytes=100-", nil, status.BadRange},
 		{"a header behind the end", root.String() + "?format=bao", []string{"Range", "bytes=100-"}, status.BadRange},
-		{"two headers", root.String() + "?format=bao", []string{"Range", "bytes=0-1", "Range", "bytes=2-3"}, status.BadRange},
-		{"match of the bytes", root.String() + "?format=bao", []string{"If-Match", exchange.ETag(root)}, status.Precondition},
-		{"only if cached", remote.String() + "?format=bao", []string{"Cache-Control", "only-if-cached"}, status.Precondition},
+		{"two headers", root.String() + "?format=bao",
+			[]string{"Range", "bytes=0-1", "Range", "bytes=2-3"}, status.BadRange},
+		{"match of the bytes", root.String() + "?format=bao",
+			[]string{"If-Match", exchange.ETag(root)}, status.Precondition},
+		{"only if cached", remote.String() + "?format=bao",
+			[]string{"Cache-Control", "only-if-cached"}, status.Precondition},
 		{"damaged from the start", damaged.String() + "?format=bao", nil, status.Corrupt},
 	} {
 		a := do(t, "GET", base+c.path, c.headers...)
@@ -283,7 +288,8 @@ func TestEncodingCut(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	data := patterned(5 * b3.GroupSize)
-	root := n.objects.add(&fakeObject{data: data, failAt: 3 * b3.GroupSize, err: status.Errorf(status.Corrupt, "damaged")})
+	root := n.objects.add(&fakeObject{data: data, failAt: 3 * b3.GroupSize, err: status.Errorf(status.Corrupt,
+		"damaged")})
 	a := do(t, "GET", n.Addrs().Gateway+"/o/"+root.String()+"?format=bao")
 	if a.StatusCode != http.StatusOK || a.err == nil {
 		t.Fatalf("%s, %v", a.Status, a.err)

@@ -63,10 +63,12 @@ func BenchmarkObject(b *testing.B) {
 				b.Fatal(err)
 			}
 			proven := func(d *Deps) { d.Objects = &provenObjects{root, data, outboard.Bytes()} }
-			n := startWith(b, hooks{deps: proven}, func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst = 1e9, 1<<30 })
+			n := startWith(b, hooks{deps: proven},
+				func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst = 1e9, 1<<30 })
 			tr := &http.Transport{}
 			defer tr.CloseIdleConnections()
-			req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, n.Addrs().Gateway+"/o/"+root.String(), nil)
+			req, err := http.NewRequestWithContext(b.Context(), http.MethodGet,
+				n.Addrs().Gateway+"/o/"+root.String(), nil)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -85,7 +85,8 @@ func TestBrowse(t *testing.T) {
 			if method == "HEAD" {
 				wantBody = ""
 			}
-			if a.StatusCode != c.code || a.Header.Get("Location") != c.location || a.Header.Get("Content-Type") != c.mime ||
+			if a.StatusCode != c.code || a.Header.Get("Location") != c.location ||
+				a.Header.Get("Content-Type") != c.mime ||
 				!strings.Contains(a.body, wantBody) {
 				t.Errorf("%s %s: %s, Location %q, %q: %.200q", method, c.path, a.Status, a.Header.Get("Location"),
 					a.Header.Get("Content-Type"), a.body)

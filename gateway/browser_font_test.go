@@ -49,8 +49,9 @@ func wideFont() string {
 		data = append(data, t.data...)
 		size += (len(t.data) + 3) &^ 3
 	}
-	stored := binary.LittleEndian.AppendUint32(nil, uint32(len(data)-1)<<4|1<<20)[:3] // Brotli: one block, not compressed
-	stored = slices.Concat(stored, data, []byte{3})                                   // and an empty last one
+	// Brotli: one block, not compressed
+	stored := binary.LittleEndian.AppendUint32(nil, uint32(len(data)-1)<<4|1<<20)[:3]
+	stored = slices.Concat(stored, data, []byte{3}) // and an empty last one
 	body := slices.Concat(directory, stored)
 	total := (48 + len(body) + 3) &^ 3
 	font := binary.BigEndian.AppendUint32([]byte("wOF2\x00\x01\x00\x00"), uint32(total))

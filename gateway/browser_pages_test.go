@@ -75,7 +75,8 @@ func album(t testing.TB) map[string]string {
 		"logo.svg": `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 30"><rect width="40" height="30" fill="#cde"/>` +
 			`<circle cx="20" cy="15" r="9" fill="#5140b8"/></svg>`,
 		"years/2026/July/deep/er/x.txt": "deep\n", "Originals/a.txt": "a", "originals 2/a.txt": "a",
-		"years/2026/" + longName: longName, "years/2026/\u202ebidi\nline.txt": "x", "years/2026/صورة.png": picture(t, 0),
+		"years/2026/" + longName: longName, "years/2026/\u202ebidi\nline.txt": "x",
+		"years/2026/صورة.png": picture(t, 0),
 	}
 	for i := range 12 {
 		files[fmt.Sprintf("beach-%d.png", i+1)] = picture(t, i)

@@ -65,7 +65,8 @@ func (b *browser) accessible(t *testing.T, axe, where string) {
 			t.Fatal(err)
 		}
 		if found.Passes == 0 || len(found.Violations)+len(found.Incomplete) > 0 {
-			t.Errorf("%s, %s: %d rules hold; violated: %q; undecided: %q", where, scheme, found.Passes, found.Violations,
+			t.Errorf("%s, %s: %d rules hold; violated: %q; undecided: %q", where, scheme,
+				found.Passes, found.Violations,
 				found.Incomplete)
 		}
 		b.shot(t, strings.ReplaceAll(where, " ", "-")+"-"+scheme)
@@ -112,7 +113,8 @@ func (b *browser) seeProblems(t *testing.T, base string, root, lost b3.Root, axe
 		{"denied", tree + "/denied.txt", http.StatusUnavailableForLegalReasons, "", false},
 		{"link out of the tree", tree + "/out", http.StatusNotFound, "", false},
 		{"nobody has it", tree + "/lost.txt", http.StatusGatewayTimeout, "no provider found", true},
-		{"nobody has the address", base + "/b3/" + lost.String(), http.StatusGatewayTimeout, "no provider found", false},
+		{"nobody has the address", base + "/b3/" + lost.String(), http.StatusGatewayTimeout,
+			"no provider found", false},
 		{"method", "", http.StatusMethodNotAllowed, "", true},
 	} {
 		var resp *network.Response

@@ -38,7 +38,8 @@ func TestBrowserPages(t *testing.T) {
 			"odd\u202etxt.exe/x": "x",
 		})
 		lost = o.add(&fakeObject{data: []byte("nobody has it"), err: status.Errorf(status.Timeout,
-			"b3:%s: no provider found within 1.2s; try again, or connect to a peer that has it", strings.Repeat("0", 64))})
+			"b3:%s: no provider found within 1.2s; try again, or connect to a peer that has it",
+			strings.Repeat("0", 64))})
 		return []string{b3.Sum([]byte("denied")).String()}
 	})
 	b := openBrowser(t)
@@ -65,7 +66,8 @@ span { font: 20px Wide, monospace; }`,
 		for what, c := range map[string]struct{ js, want string }{
 			"font": {`document.fonts.load("20px Wide").then((faces) => faces.map((f) => f.family + " " + ` +
 				`f.status).join())`, "Wide loaded"},
-			"font check": {`document.fonts.load("20px Wide").then(() => String(document.fonts.check("20px Wide")))`, "true"},
+			"font check": {`document.fonts.load("20px Wide").then(() => String(document.fonts.check("20px Wide")))`,
+				"true"},
 			"width of text": {`document.fonts.load("20px Wide").then(() => ` +
 				`String(document.querySelector("span").getBoundingClientRect().width))`, "240"},
 			"style":            {`getComputedStyle(document.querySelector("h1")).color`, "rgb(1, 2, 3)"},
@@ -87,7 +89,8 @@ span { font: 20px Wide, monospace; }`,
 		ask := other.URL + "/asked"
 		root := n.objects.tree(t, map[string]string{
 			"index.html": `<!doctype html><title>before</title><link rel="icon" href="p.png">` +
-				`<script>document.title = "inline"</script><script src="own.js"></script><script src="` + ask + `"></script>` +
+				`<script>document.title = "inline"</script><script src="own.js"></script><script src="` + ask +
+				`"></script>` +
 				`<link rel="stylesheet" href="` + ask + `"><style>@font-face{font-family:Far;src:url(` + ask +
 				`)}p{font-family:Far;background:url(` + ask + `)}</style>` +
 				`<p onclick="document.title='handler'">text</p><img src="` + ask +
@@ -104,7 +107,8 @@ span { font: 20px Wide, monospace; }`,
 		b.visit(t, chromedp.Navigate(tree+"/"))
 		b.do(t, chromedp.Click(chromedp.CSS("p")), chromedp.Click(chromedp.CSS("#js")),
 			chromedp.Click(chromedp.CSS("button")))
-		if title, at := see(t, b, chromedp.Title()), see(t, b, chromedp.Location()); title != "before" || at != tree+"/" {
+		if title, at := see(t, b, chromedp.Title()),
+			see(t, b, chromedp.Location()); title != "before" || at != tree+"/" {
 			t.Errorf("title %q at %s", title, at)
 		}
 		said := strings.Join(b.said(), "\n")
@@ -126,8 +130,9 @@ span { font: 20px Wide, monospace; }`,
 	t.Run("names that are not simply seen", func(t *testing.T) {
 		files := map[string]string{
 			"invoice\u202etxt.exe.txt": `invoice\u{202E}txt.exe.txt`, "z\u200bero.txt": `z\u{200B}ero.txt`,
-			"a\x01\x1b[31m\n.txt": `a\u{0001}\u{001B}[31m\u{000A}.txt`, "bom\ufeff\u2066.txt": `bom\u{FEFF}\u{2066}.txt`,
-			"link\u202egpj": `link\u{202E}gpj`, "dir\u202erid/in\u200fside.txt": `in\u{200F}side.txt`,
+			"a\x01\x1b[31m\n.txt": `a\u{0001}\u{001B}[31m\u{000A}.txt`,
+			"bom\ufeff\u2066.txt": `bom\u{FEFF}\u{2066}.txt`,
+			"link\u202egpj":       `link\u{202E}gpj`, "dir\u202erid/in\u200fside.txt": `in\u{200F}side.txt`,
 		}
 		content := map[string]string{}
 		for name := range files {
@@ -150,7 +155,8 @@ span { font: 20px Wide, monospace; }`,
 				}
 			}
 			text := see(
-				t, b, chromedp.Evaluate[string](`document.documentElement.outerHTML + document.documentElement.innerText`))
+				t, b, chromedp.Evaluate[string](
+					`document.documentElement.outerHTML + document.documentElement.innerText`))
 			if i := strings.IndexFunc(strings.NewReplacer("\n", "", "\t", "").Replace(text), unprintable); i >= 0 {
 				t.Errorf("the listing of %q has a character that is not seen", name)
 			}

@@ -115,7 +115,8 @@ func (b *browser) shot(t *testing.T, name string) {
 	if dir == "" {
 		return
 	}
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), see(t, b, chromedp.CaptureScreenshot()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name+".png"),
+		see(t, b, chromedp.CaptureScreenshot()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

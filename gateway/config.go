@@ -19,7 +19,8 @@ type Config struct {
 
 // DefaultConfig returns the limits of SPEC §2.
 func DefaultConfig() Config {
-	return Config{Config: server.DefaultConfig(), Content: content.DefaultConfig(), Bodies: exchange.DefaultBodyConfig()}
+	return Config{Config: server.DefaultConfig(), Content: content.DefaultConfig(),
+		Bodies: exchange.DefaultBodyConfig()}
 }
 
 // Validate returns bad_request and names the first key with an invalid value.

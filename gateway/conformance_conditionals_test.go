@@ -33,7 +33,8 @@ var conditionTable = []asked{
 		rfc: "RFC 9110 §13.1.2: another", ask: "GET {text}", with: []string{"If-None-Match: {big.tag}"}, code: 200,
 		holds: "=" + helloText,
 	},
-	{rfc: "RFC 9110 §8.8.3: comma within", ask: "GET {text}", with: []string{`If-None-Match: "a,{text.b3}"`}, code: 200},
+	{rfc: "RFC 9110 §8.8.3: comma within", ask: "GET {text}",
+		with: []string{`If-None-Match: "a,{text.b3}"`}, code: 200},
 	{rfc: "RFC 9110 §8.8.3: no quotes", ask: "GET {text}", with: []string{"If-None-Match: {text.b3}"}, code: 200},
 	{rfc: "RFC 9110 §8.8.3: half quoted", ask: "GET {text}", with: []string{`If-None-Match: "{text.b3}`}, code: 200},
 	{rfc: "RFC 9110 §8.8.3: w is not W", ask: "GET {text}", with: []string{"If-None-Match: w/{text.tag}"}, code: 200},
@@ -123,7 +124,8 @@ var conditionTable = []asked{
 		with: []string{"If-Unmodified-Since: Sat, 01 Jan 2000 00:00:00 GMT"}, code: 200,
 	},
 	{
-		rfc: "RFC 9110 §13.1.4: no date", ask: "GET {text}", with: []string{"If-Unmodified-Since: yesterday"}, code: 200,
+		rfc: "RFC 9110 §13.1.4: no date", ask: "GET {text}",
+		with: []string{"If-Unmodified-Since: yesterday"}, code: 200,
 	},
 	{
 		rfc: "RFC 9110 §13.1.4: If-Match counts", ask: "GET {text}",
@@ -176,7 +178,8 @@ var conditionTable = []asked{
 		rfc: "RFC 9111 §5.2.1.7", ask: "GET {remote}", with: []string{"Cache-Control: only-if-cached"}, code: 412,
 		reason: "precondition",
 	},
-	{rfc: "RFC 9111 §5.2.1.7", ask: "GET {text}", with: []string{"Cache-Control: max-stale, ONLY-IF-CACHED"}, code: 200},
+	{rfc: "RFC 9111 §5.2.1.7", ask: "GET {text}",
+		with: []string{"Cache-Control: max-stale, ONLY-IF-CACHED"}, code: 200},
 	{
 		rfc: "RFC 9111 §5.2.1.4", ask: "GET {text}",
 		with: []string{"Cache-Control: no-cache", "Pragma: no-cache", "If-None-Match: {text.tag}"}, code: 304,

@@ -29,23 +29,27 @@ var encodingTable = []asked{
 		want: "Location: {new}",
 	},
 	{
-		rfc:  "RFC 9110 §8.4.1.3",
-		ask:  "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: gzip\r\nContent-Length: {gzip.len}\r\n\r\n{gzip}",
+		rfc: "RFC 9110 §8.4.1.3",
+		ask: "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: gzip\r\nContent-Length: " +
+			"{gzip.len}\r\n\r\n{gzip}",
 		code: 200, want: "Location: {new}",
 	},
 	{
-		rfc:  "RFC 9110 §8.4.1.3: x-gzip",
-		ask:  "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: X-GZip\r\nContent-Length: {gzip.len}\r\n\r\n{gzip}",
+		rfc: "RFC 9110 §8.4.1.3: x-gzip",
+		ask: "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: X-GZip\r\nContent-Length: " +
+			"{gzip.len}\r\n\r\n{gzip}",
 		code: 200, want: "Location: {new}",
 	},
 	{
-		rfc:  "RFC 9110 §8.4.1.3: to an address",
-		ask:  "PUT {new} HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: gzip\r\nContent-Length: {gzip.len}\r\n\r\n{gzip}",
+		rfc: "RFC 9110 §8.4.1.3: to an address",
+		ask: "PUT {new} HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: gzip\r\nContent-Length: " +
+			"{gzip.len}\r\n\r\n{gzip}",
 		code: 200, want: "Location: {new}", closes: true,
 	},
 	{
-		rfc:  "RFC 8878",
-		ask:  "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: ZSTD\r\nContent-Length: {zstd.len}\r\n\r\n{zstd}",
+		rfc: "RFC 8878",
+		ask: "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: ZSTD\r\nContent-Length: " +
+			"{zstd.len}\r\n\r\n{zstd}",
 		code: 200, want: "Location: {new}",
 	},
 	{
@@ -84,28 +88,33 @@ var encodingTable = []asked{
 		reason: "unsupported", closes: true,
 	},
 	{
-		rfc:  "RFC 9110 §15.5.1: no gzip",
-		ask:  "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: gzip\r\nContent-Length: 12\r\n\r\nhello, world",
+		rfc: "RFC 9110 §15.5.1: no gzip",
+		ask: "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: gzip\r\nContent-Length: " +
+			"12\r\n\r\nhello, world",
 		code: 400, reason: "bad_request",
 	},
 	{
-		rfc:  "RFC 9110 §15.5.1: no zstd",
-		ask:  "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: zstd\r\nContent-Length: 12\r\n\r\nhello, world",
+		rfc: "RFC 9110 §15.5.1: no zstd",
+		ask: "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: zstd\r\nContent-Length: " +
+			"12\r\n\r\nhello, world",
 		code: 400, reason: "bad_request",
 	},
 	{
-		rfc:  "RFC 9110 §15.5.1: the other one",
-		ask:  "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: zstd\r\nContent-Length: {gzip.len}\r\n\r\n{gzip}",
+		rfc: "RFC 9110 §15.5.1: the other one",
+		ask: "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: zstd\r\nContent-Length: " +
+			"{gzip.len}\r\n\r\n{gzip}",
 		code: 400, reason: "bad_request",
 	},
 	{
-		rfc:  "RFC 9110 §15.5.1: cut short",
-		ask:  "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: gzip\r\nContent-Length: {cut.len}\r\n\r\n{cut}",
+		rfc: "RFC 9110 §15.5.1: cut short",
+		ask: "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: gzip\r\nContent-Length: " +
+			"{cut.len}\r\n\r\n{cut}",
 		code: 400, reason: "bad_request",
 	},
 	{
-		rfc:  "RFC 1952 §2.2: something follows",
-		ask:  "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: gzip\r\nContent-Length: {tail.len}\r\n\r\n{tail}",
+		rfc: "RFC 1952 §2.2: something follows",
+		ask: "POST /o HTTP/1.1\r\nHost: x\r\n{put}\r\nContent-Encoding: gzip\r\nContent-Length: " +
+			"{tail.len}\r\n\r\n{tail}",
 		code: 400, reason: "bad_request",
 	},
 	{
@@ -229,7 +238,8 @@ func TestConformanceIdentity(t *testing.T) {
 	w := newWorld(t)
 	var table []asked
 	for _, accept := range []string{
-		"gzip", "br", "zstd", "gzip, br;q=0.5, zstd;q=0.1", "gzip;q=0", "identity;q=0", "*;q=0", "identity;q=0, *;q=0", "*",
+		"gzip", "br", "zstd", "gzip, br;q=0.5, zstd;q=0.1", "gzip;q=0", "identity;q=0", "*;q=0",
+		"identity;q=0, *;q=0", "*",
 		"", "gzip;q=1.000, identity;q=0.001",
 		"x-gzip", "deflate;q=9", "dcb, dcz",
 	} {
@@ -237,7 +247,8 @@ func TestConformanceIdentity(t *testing.T) {
 		table = append(table,
 			asked{
 				rfc: "RFC 9110 §12.5.3", ask: "GET {text}", with: []string{line}, code: 200,
-				want: "ETag: {text.tag} | Content-Length: 13 | Content-Encoding: | Vary: Accept", holds: "=" + helloText,
+				want:  "ETag: {text.tag} | Content-Length: 13 | Content-Encoding: | Vary: Accept",
+				holds: "=" + helloText,
 			},
 			asked{
 				rfc: "RFC 9110 §12.5.3", ask: "GET {text}", with: []string{line, "Range: bytes=0-4"}, code: 206,

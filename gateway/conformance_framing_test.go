@@ -31,13 +31,15 @@ var framingTable = []asked{
 		code: 200, closes: true,
 	},
 	{
-		rfc:  "RFC 9112 §6.3: both, of a read",
-		ask:  "GET {text} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + second,
+		rfc: "RFC 9112 §6.3: both, of a read",
+		ask: "GET {text} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" +
+			second,
 		code: 413, reason: "body_cap", closes: true,
 	},
 	{
-		rfc:  "RFC 9112 §6.3: both, of an error",
-		ask:  "GET /nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n" + second,
+		rfc: "RFC 9112 §6.3: both, of an error",
+		ask: "GET /nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n" +
+			second,
 		code: 404, reason: "not_found", closes: true,
 	},
 	{
@@ -345,7 +347,8 @@ var framingTable = []asked{
 		rfc: "Go: RFC 9110 §5.5: NUL", ask: "GET {text} HTTP/1.1\r\nHost: x\r\nX-A: b\x00c\r\n\r\n" + second, code: 400,
 		closes: true,
 	},
-	{rfc: "Go: RFC 9110 §5.5: NUL", ask: "GET {text}\x00 HTTP/1.1\r\nHost: x\r\n\r\n" + second, code: 400, closes: true},
+	{rfc: "Go: RFC 9110 §5.5: NUL", ask: "GET {text}\x00 HTTP/1.1\r\nHost: x\r\n\r\n" + second, code: 400,
+		closes: true},
 	{
 		rfc: "Go: RFC 9110 §5.5: DEL", ask: "GET {text} HTTP/1.1\r\nHost: x\r\nX-A: b\x7f\r\n\r\n" + second, code: 400,
 		closes: true,

@@ -210,7 +210,8 @@ var methodTable = []asked{
 	},
 	{
 		rfc: "RFC 5789 §2.2", ask: "PATCH {upload}",
-		with: []string{"{put}", "Content-Length: 0", "Content-Type: application/offset+octet-stream", "Upload-Offset: 3"},
+		with: []string{"{put}", "Content-Length: 0",
+			"Content-Type: application/offset+octet-stream", "Upload-Offset: 3"},
 		code: 409, reason: "conflict", want: "Upload-Offset: 0",
 	},
 	{

@@ -11,7 +11,8 @@ var pathTable = []asked{
 	{rfc: "RFC 3986 §2.1: escaped colon", ask: "GET /o/b3%3A{text.hex}", code: 200, holds: "=" + helloText},
 	{rfc: "RFC 3986 §2.1: escaped digits", ask: "GET /b3/b3%3a{dir.b3}", code: 400, reason: "bad_address"},
 	{rfc: "SPEC §1: lowercase", ask: "GET /o/b3:{text.HEX}", code: 308, want: "Location: {text}"},
-	{rfc: "SPEC §1: lowercase", ask: "GET /o/B3%3A{text.HEX}?format=bao", code: 308, want: "Location: {text}?format=bao"},
+	{rfc: "SPEC §1: lowercase", ask: "GET /o/B3%3A{text.HEX}?format=bao", code: 308,
+		want: "Location: {text}?format=bao"},
 	{
 		rfc: "SPEC §1: lowercase", ask: "GET /b3/b3:{dir.HEX}/docs/?x=/../%2e", code: 308,
 		want: "Location: {dir}/docs/?x=/../%2e",
@@ -104,7 +105,8 @@ var pathTable = []asked{
 	{rfc: "SPEC §9: no such page", ask: "GET /.git/config", code: 404, reason: "not_found"},
 	{rfc: "SPEC §9: the field", ask: "GET /b3?key={dir.b3}/docs/..%2f..", code: 400, reason: "bad_request"},
 	{rfc: "SPEC §9: the field", ask: "GET /b3?key={dir.b3}/../../healthz", code: 400, reason: "bad_request"},
-	{rfc: "SPEC §9: the field", ask: "GET /b3?key=//evil.example/", code: 400, reason: "bad_address", want: "Location:"},
+	{rfc: "SPEC §9: the field", ask: "GET /b3?key=//evil.example/", code: 400,
+		reason: "bad_address", want: "Location:"},
 	{
 		rfc: "SPEC §9: the field", ask: "GET /b3?key={dir.b3}%0d%0aX-Evil:%201", code: 400, reason: "bad_address",
 		want: "X-Evil:",

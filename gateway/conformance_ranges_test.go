@@ -102,8 +102,10 @@ var rangeTable = []asked{
 		rfc: "RFC 9110 §14.2: unknown unit", ask: "GET {text}", with: []string{"Range: bytesx=0-3"}, code: 200,
 		want: "Content-Range:",
 	},
-	{rfc: "RFC 9110 §14.2: no unit", ask: "GET {text}", with: []string{"Range: 0-3"}, code: 200, want: "Content-Range:"},
-	{rfc: "RFC 9110 §14.2: no set", ask: "GET {text}", with: []string{"Range: bytes"}, code: 200, want: "Content-Range:"},
+	{rfc: "RFC 9110 §14.2: no unit", ask: "GET {text}", with: []string{"Range: 0-3"},
+		code: 200, want: "Content-Range:"},
+	{rfc: "RFC 9110 §14.2: no set", ask: "GET {text}", with: []string{"Range: bytes"},
+		code: 200, want: "Content-Range:"},
 	{rfc: "RFC 9110 §14.2: empty", ask: "GET {text}", with: []string{"Range:"}, code: 200, want: "Content-Range:"},
 
 	{
@@ -291,7 +293,8 @@ var rangeTable = []asked{
 	// Of the encoding the header counts the object's bytes, docs/http.md.
 	{
 		rfc: "ADR 16", ask: "GET {text}?format=bao", with: []string{"Range: bytes=0-4"}, code: 206,
-		want: "Content-Range: bytes 0-4/13 | {bao.type} | Cache-Control: no-store | Accept-Ranges: none | Content-Length: 21",
+		want: "Content-Range: bytes 0-4/13 | {bao.type} | Cache-Control: no-store | Accept-Ranges: none | " +
+			"Content-Length: 21",
 	},
 	{
 		rfc: "ADR 16", ask: "GET {text}?format=bao", with: []string{"Range: bytes=13-"}, code: 416, reason: "bad_range",

@@ -141,7 +141,8 @@ func (w *world) conform(t *testing.T, table []asked) {
 	for _, e := range table {
 		w.play(t, addr, e)
 		if method, _, _ := strings.Cut(e.ask, " "); method == http.MethodGet && e.code != 0 &&
-			e.code != http.StatusMethodNotAllowed && !strings.HasPrefix(e.rfc, "Go:") && !strings.Contains(e.ask, "\n") {
+			e.code != http.StatusMethodNotAllowed && !strings.HasPrefix(e.rfc, "Go:") &&
+			!strings.Contains(e.ask, "\n") {
 			w.sameHead(t, addr, e)
 		}
 	}
@@ -355,7 +356,8 @@ func (w *world) sameHead(t *testing.T, addr string, e asked) {
 	for _, a := range []struct{ this, other http.Header }{{get.header, head.header}, {head.header, get.header}} {
 		for name, values := range a.this {
 			if !slices.Equal(values, a.other.Values(name)) {
-				t.Errorf("%s %q: %s is %q of one and %q of the other method", e.ask, e.with, name, values, a.other.Values(name))
+				t.Errorf("%s %q: %s is %q of one and %q of the other method", e.ask, e.with, name,
+					values, a.other.Values(name))
 			}
 		}
 	}

@@ -44,11 +44,13 @@ func TestCrossOrigin(t *testing.T) {
 				t.Errorf("%s: %s: Vary %q", name, path, a.Header.Values("Vary"))
 			}
 		}
-		a := do(t, "OPTIONS", n.Addrs().Gateway+"/o/"+root.String(), "Origin", app, "Access-Control-Request-Method", "PUT")
+		a := do(t, "OPTIONS", n.Addrs().Gateway+"/o/"+root.String(), "Origin", app,
+			"Access-Control-Request-Method", "PUT")
 		if a.Header.Get("Access-Control-Allow-Methods") != "" || a.Header.Get("Access-Control-Allow-Headers") != "" {
 			t.Errorf("%s: a preflight: %s", name, a.Status)
 		}
-		if a := do(t, "GET", n.Addrs().Admin+"/version", "Origin", app); a.Header.Get("Access-Control-Allow-Origin") != "" {
+		if a := do(t, "GET", n.Addrs().Admin+"/version", "Origin",
+			app); a.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: the admin listener allows %q", name, a.Header.Get("Access-Control-Allow-Origin"))
 		}
 	}

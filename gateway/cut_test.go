@@ -30,7 +30,8 @@ func TestEarlyFailure(t *testing.T) {
 	for i, want := range []status.Outcome{
 		status.Corrupt, status.Upstream, status.Timeout, status.BreakerOpen, status.Busy, status.NotFound,
 	} {
-		root := n.objects.add(&fakeObject{data: append(data, byte(i)), err: status.Errorf(want, "the first group fails")})
+		root := n.objects.add(&fakeObject{data: append(data, byte(i)), err: status.Errorf(want,
+			"the first group fails")})
 		do(t, "GET", n.Addrs().Gateway+"/o/"+root.String()).problem(t, want)
 	}
 	// What went wrong inside is not for the public.
@@ -265,8 +266,10 @@ func TestWatch(t *testing.T) {
 				}
 				begin := time.Now()
 				rec := recorded(t, c.object, c.headers...)
-				if rec.Code != c.code || (rec.Header().Get("Aborted") != "") != c.aborted || time.Since(begin) != c.took {
-					t.Errorf("%d after %s, aborted %q: %.200s", rec.Code, time.Since(begin), rec.Header().Get("Aborted"), rec.Body)
+				if rec.Code != c.code || (rec.Header().Get("Aborted") != "") != c.aborted ||
+					time.Since(begin) != c.took {
+					t.Errorf("%d after %s, aborted %q: %.200s", rec.Code, time.Since(begin),
+						rec.Header().Get("Aborted"), rec.Body)
 				}
 				if c.code == 504 && rec.Header().Get("X-Reason") != "timeout" {
 					t.Errorf("reason %q", rec.Header().Get("X-Reason"))

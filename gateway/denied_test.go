@@ -80,7 +80,8 @@ func denying(t testing.TB, memory bool, lines func(*fakeObjects) []string) (*tes
 		w = &seenObjects{fakeObjects: d.Objects.(*fakeObjects), memory: memory}
 		err := write(lines(w.fakeObjects)...)
 		if err == nil {
-			list, err = denylist.New(denylist.Config{Files: []string{name}}, denylist.Deps{Env: env.Env{Metrics: d.Metrics}})
+			list, err = denylist.New(denylist.Config{Files: []string{name}},
+				denylist.Deps{Env: env.Env{Metrics: d.Metrics}})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +118,8 @@ func TestDeniedUnderEveryName(t *testing.T) {
 			subBad := b3.Sum([]byte("in a denied directory"))
 			n, objects, _ := denying(t, memory, func(o *fakeObjects) []string {
 				dir = o.tree(t, map[string]string{
-					"a/b": "bad", "ok": "good", "été/x": "bad", "to": "-> a/b", "path/x": "by its path", "path/y/z": "below",
+					"a/b": "bad", "ok": "good", "été/x": "bad", "to": "-> a/b",
+					"path/x": "by its path", "path/y/z": "below",
 				})
 				other = o.tree(t, map[string]string{"elsewhere": "bad", "ok": "good", "sub/f": "in a denied directory"})
 				sub = o.tree(t, map[string]string{"f": "in a denied directory"})
@@ -132,25 +134,31 @@ func TestDeniedUnderEveryName(t *testing.T) {
 				for _, page := range []string{
 					"/o/" + key, "/o/b3%3A" + bad.Hex(), "/o/b3%3a" + bad.Hex(), "/o/" + everyByte(key),
 					"/o/" + key + "?format=bao", "/o/" + key + "?format=bao&bytes=0-1", "/o/" + key + "?x=y",
-					"/b3/" + key, "/b3/" + everyByte(key), "/b3/" + key + "/", "/b3/" + key + "/below", "/b3/" + key + "?format=json",
-					"/b3/" + dir.String() + "/a/b", "/b3/" + dir.String() + "/%61/%62", "/b3/" + dir.String() + "/%c3%a9t%c3%a9/x",
-					"/b3/" + other.String() + "/elsewhere", "/b3/" + other.String() + "/sub", "/b3/" + other.String() + "/sub/",
+					"/b3/" + key, "/b3/" + everyByte(key), "/b3/" + key + "/", "/b3/" + key + "/below",
+					"/b3/" + key + "?format=json",
+					"/b3/" + dir.String() + "/a/b", "/b3/" + dir.String() + "/%61/%62",
+					"/b3/" + dir.String() + "/%c3%a9t%c3%a9/x",
+					"/b3/" + other.String() + "/elsewhere", "/b3/" + other.String() + "/sub",
+					"/b3/" + other.String() + "/sub/",
 					"/b3/" + other.String() + "/sub/f",
 					"/b3/" + sub.String() + "/", "/b3/" + sub.String() + "/f", "/o/" + sub.String(),
-					"/b3/" + dir.String() + "/path", "/b3/" + dir.String() + "/path/", "/b3/" + dir.String() + "/path/x", "/b3/" +
+					"/b3/" + dir.String() + "/path", "/b3/" + dir.String() + "/path/",
+					"/b3/" + dir.String() + "/path/x", "/b3/" +
 						dir.String() + "/path/y/z", "/b3/" + dir.String() + "/%70ath/x",
 					"/b3/" + index.String() + "/",
 				} {
 					all = append(all, request{method: method, url: gw + page})
 				}
 				for _, h := range [][2]string{
-					{"Range", "bytes=0-0"}, {"If-None-Match", `"` + key + `"`}, {"If-None-Match", "*"}, {"If-Match", `"` + key + `"`},
+					{"Range", "bytes=0-0"}, {"If-None-Match", `"` + key + `"`}, {"If-None-Match", "*"},
+					{"If-Match", `"` + key + `"`},
 					{"Accept", "application/vnd.allium.bao"},
 					{"If-Modified-Since", "Mon, 02 Jan 2006 15:04:05 GMT"}, {"Cache-Control", "only-if-cached"},
 				} {
-					all = append(all, request{method: method, url: gw + "/o/" + key, header: h[0], value: h[1]}, request{
-						method: method, url: gw + "/b3/" + other.String() + "/elsewhere", header: h[0], value: h[1],
-					})
+					all = append(all, request{method: method, url: gw + "/o/" + key, header: h[0], value: h[1]},
+						request{
+							method: method, url: gw + "/b3/" + other.String() + "/elsewhere", header: h[0], value: h[1],
+						})
 				}
 			}
 			token := "Bearer may-put,pin,unpin,announce,repair,fetch"
@@ -175,11 +183,13 @@ func TestDeniedUnderEveryName(t *testing.T) {
 				request{"GET", admin + "/api/v1/diff?to=" + key + "&from=" + other.String(), "", "", ""},
 			)
 			for _, form := range []string{
-				bad.Hex(), strings.ToUpper(bad.Hex()), base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(bad[:]),
+				bad.Hex(), strings.ToUpper(bad.Hex()),
+				base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(bad[:]),
 				"/b3/" + bad.Hex(), "ipfs://" + bad.CID().String(),
 			} {
 				all = append(all, request{"GET", admin + "/api/v1/cat?key=" + url.QueryEscape(form), "", "", ""},
-					request{"GET", admin + "/api/v1/diff?from=" + url.QueryEscape(form) + "&to=" + other.String(), "", "", ""},
+					request{"GET", admin + "/api/v1/diff?from=" + url.QueryEscape(form) + "&to=" + other.String(), "",
+						"", ""},
 					request{"POST", admin + "/admin/pin", "Authorization", token, `{"key":"` + form + `"}`})
 			}
 			for _, q := range all {
@@ -207,7 +217,8 @@ func TestDeniedUnderEveryName(t *testing.T) {
 			}
 
 			// Beside it: uppercase is redirected first, and says nothing of the list.
-			if a := do(t, "GET", gw+"/o/b3:"+strings.ToUpper(bad.Hex())); a.StatusCode != http.StatusPermanentRedirect ||
+			if a := do(t, "GET", gw+"/o/b3:"+
+				strings.ToUpper(bad.Hex())); a.StatusCode != http.StatusPermanentRedirect ||
 				a.Header.Get("Location") != "/o/"+key {
 				t.Errorf("uppercase: %s %s", a.Status, a.Header.Get("Location"))
 			}
@@ -223,14 +234,16 @@ func TestDeniedUnderEveryName(t *testing.T) {
 			if a := do(t, "GET", gw+"/b3/"+dir.String()+"/to"); a.StatusCode/100 != 3 {
 				t.Errorf("link: %s", a.Status)
 			}
-			for _, page := range []string{"/b3/" + dir.String() + "/ok", "/b3/" + other.String() + "/ok", "/o/" + dir.String()} {
+			for _, page := range []string{"/b3/" + dir.String() + "/ok",
+				"/b3/" + other.String() + "/ok", "/o/" + dir.String()} {
 				if a := do(t, "GET", gw+page); a.StatusCode != http.StatusOK {
 					t.Errorf("%s: %s", page, a.Status)
 				}
 			}
 			// What an owner does with what is here goes on.
 			for _, c := range []string{"pin/rm?key=" + key, "verify?key=" + key} {
-				if a := doBody(t, "POST", admin+"/api/v1/"+c, nil, "Authorization", token); a.StatusCode != http.StatusOK {
+				if a := doBody(t, "POST", admin+"/api/v1/"+c, nil, "Authorization",
+					token); a.StatusCode != http.StatusOK {
 					t.Errorf("%s: %s %s", c, a.Status, a.body)
 				}
 			}
@@ -270,7 +283,8 @@ func TestDeniedWhileAsked(t *testing.T) {
 						return
 					}
 					_ = resp.Body.Close()
-					if c := resp.StatusCode; c != http.StatusOK && (page == good || c != http.StatusUnavailableForLegalReasons) {
+					if c := resp.StatusCode; c != http.StatusOK &&
+						(page == good || c != http.StatusUnavailableForLegalReasons) {
 						t.Errorf("%s: %s", page, resp.Status)
 					}
 				}

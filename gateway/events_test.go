@@ -109,7 +109,8 @@ func TestEvents(t *testing.T) {
 	})
 	n.publish("first")
 	e, err, _ := all.next()
-	if err != nil || e.Topic != api.TopicReadiness || e.Kind != api.EventShut || e.Gate == nil || e.Gate.Name != "store" {
+	if err != nil || e.Topic != api.TopicReadiness || e.Kind != api.EventShut ||
+		e.Gate == nil || e.Gate.Name != "store" {
 		t.Errorf("got %+v, %v", e, err)
 	}
 	all.want(t, "first")
@@ -129,7 +130,8 @@ func TestEventsRefused(t *testing.T) {
 	n := start(t)
 	url := n.Addrs().Admin + "/api/v1/events"
 	for query, want := range map[string]string{
-		"?topics=pins,weather": `"weather"`, "?topics=pins,": `""`, "?topics=lagged": `"lagged"`, "?topic=pins": `"topic"`,
+		"?topics=pins,weather": `"weather"`, "?topics=pins,": `""`,
+		"?topics=lagged": `"lagged"`, "?topic=pins": `"topic"`,
 	} {
 		if p := do(t, "GET", url+query).problem(t, status.BadRequest); !strings.Contains(p.Detail, want) {
 			t.Errorf("%s: %s", query, p.Detail)

@@ -98,7 +98,8 @@ var (
 	fakeLookup = api.Why{
 		Lookup: api.Lookup{
 			LookupHead: api.LookupHead{
-				ID: "00000000000000a1", Parent: "00000000000000a0", Kind: "fetch", Key: fakeRoot.String(), Start: fakeTime,
+				ID: "00000000000000a1", Parent: "00000000000000a0", Kind: "fetch",
+				Key: fakeRoot.String(), Start: fakeTime,
 				TookMS: 12.5, ReadyMS: 3, BudgetMS: 1200, Outcome: "corrupt", Message: "group 3",
 			},
 			Callers: 2, Bytes: 9,
@@ -110,7 +111,8 @@ var (
 			}},
 			Providers: []api.LookupProvider{{
 				ID: "12D3", Source: "dht", FoundMS: 2, Asked: 1, Bytes: 9, Rate: 1e6, RTTMS: 0.5,
-				Hedges: api.LookupHedges{Won: 1}, GaveUp: &api.LookupGaveUp{AtMS: 3, Outcome: "corrupt", Message: "group 3"},
+				Hedges: api.LookupHedges{Won: 1},
+				GaveUp: &api.LookupGaveUp{AtMS: 3, Outcome: "corrupt", Message: "group 3"},
 				Spans: []api.LookupSpan{{
 					AtMS: 2, SentMS: 0.1, FirstMS: 0.2, TookMS: 1, End: 9, Bytes: 9, Hedge: "won", Outcome: "corrupt",
 				}},
@@ -229,7 +231,8 @@ func (n *fakeNode) Add(ctx context.Context, tar io.Reader, o api.AddOptions,
 		if err == nil {
 			err = err2
 		}
-		if !yield(api.Added{Name: "a", Root: fakeRoot, Kind: api.File, Files: 1, Bytes: int64(len(p))}, nil) || err == nil {
+		if !yield(api.Added{Name: "a", Root: fakeRoot, Kind: api.File, Files: 1, Bytes: int64(len(p))}, nil) ||
+			err == nil {
 			return
 		}
 		yield(api.Added{}, err)

@@ -50,7 +50,8 @@ func h2specFailures(t *testing.T, addr, path string, cases ...string) (failed ma
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, tool(t, "h2spec"),
-		append(cases, "-h", host, "-p", port, "-t", "-k", "-P", path, "-o", "1", "-j", report, "-S")...).CombinedOutput()
+		append(cases, "-h", host, "-p", port, "-t", "-k", "-P", path, "-o", "1", "-j", report,
+			"-S")...).CombinedOutput()
 	raw, readErr := os.ReadFile(report) // h2spec fails for a failed case too
 	if readErr != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -39,7 +39,8 @@ func TestResolve(t *testing.T) {
 		{"/resolve/" + found.String(), found, "dht", []string{"c"}, []api.Query{{}}, "public, max-age=8"},
 		{"/providers/" + found.String() + "?limit=7&region=eu&min_freshness=1h", found, "dht", []string{"c"},
 			[]api.Query{{Limit: 7, Region: "eu", MinFreshness: time.Hour, All: true}}, "public, max-age=8"},
-		{"/resolve/" + known.String() + "?fresh=true", known, "dht", []string{"a"}, []api.Query{{Fresh: true}}, "no-store"},
+		{"/resolve/" + known.String() + "?fresh=true", known, "dht", []string{"a"},
+			[]api.Query{{Fresh: true}}, "no-store"},
 	} {
 		a := do(t, "GET", base+c.path)
 		var got api.Resolved
@@ -202,7 +203,8 @@ func TestResolveName(t *testing.T) {
 	var got api.Resolved
 	a := do(t, "GET", n.Addrs().Gateway+"/resolve/blog.alice?limit=3")
 	if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.StatusCode != http.StatusOK ||
-		got.Key != "blog.alice" || got.Target != root || got.Path != "site" || len(got.Chain) != 1 || got.Chain[0].Seq != 7 {
+		got.Key != "blog.alice" || got.Target != root || got.Path != "site" ||
+		len(got.Chain) != 1 || got.Chain[0].Seq != 7 {
 		t.Errorf("%s %s, %v", a.Status, a.body, err)
 	}
 	byAddress := do(t, "GET", n.Addrs().Gateway+"/resolve/"+root.String()+"?limit=3")

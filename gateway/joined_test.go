@@ -29,7 +29,8 @@ func TestAnswersOfEverySize(t *testing.T) {
 		want := bytesOf(size)
 		root := n.objects.put(want)
 		for _, asked := range []string{"", fmt.Sprintf("bytes=1-%d", max(1, size-2))} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.Addrs().Gateway+"/o/"+root.String(), nil)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+				n.Addrs().Gateway+"/o/"+root.String(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

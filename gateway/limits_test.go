@@ -144,7 +144,8 @@ func TestConfigIsChecked(t *testing.T) {
 	} {
 		cfg, admin := DefaultConfig(), server.DefaultAdminConfig()
 		change(&cfg, &admin)
-		_, err := New(cfg, admin, Deps{Objects: &fakeObjects{}, Index: &fakeIndex{}, Node: &fakeNode{}, Ready: nothingReady})
+		_, err := New(cfg, admin,
+			Deps{Objects: &fakeObjects{}, Index: &fakeIndex{}, Node: &fakeNode{}, Ready: nothingReady})
 		if status.Of(err) != status.BadRequest {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -165,7 +166,8 @@ func TestPortInUse(t *testing.T) {
 	defer taken.Close()
 	cfg, admin := DefaultConfig(), server.DefaultAdminConfig()
 	cfg.Listen, admin.Listen = "127.0.0.1:0", taken.Addr().String()
-	g, err := New(cfg, admin, Deps{Objects: &fakeObjects{}, Index: &fakeIndex{}, Node: &fakeNode{}, Ready: nothingReady})
+	g, err := New(cfg, admin,
+		Deps{Objects: &fakeObjects{}, Index: &fakeIndex{}, Node: &fakeNode{}, Ready: nothingReady})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,8 @@ func TestMultiRangeParts(t *testing.T) {
 			spec := fmt.Sprintf("%d-%d", start, end-1)
 			if end == size {
 				spec = rapid.SampledFrom([]string{
-					spec, fmt.Sprintf("%d-", start), fmt.Sprintf("-%d", size-start), fmt.Sprintf("%d-%d", start, size+7),
+					spec, fmt.Sprintf("%d-", start), fmt.Sprintf("-%d", size-start),
+					fmt.Sprintf("%d-%d", start, size+7),
 				}).Draw(t, "form")
 			}
 			asked, specs, sum = append(asked, [2]int{start, end}), append(specs, spec), sum+end-start
@@ -132,7 +133,8 @@ func TestMultiRangeParts(t *testing.T) {
 			if err != nil || !bytes.Equal(body, data[w[0]:w[1]]) {
 				t.Errorf("%s of %d: %d bytes (%v), want %v", header, size, len(body), err, w)
 			}
-			if got, want := p.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-%d/%d", w[0], w[1]-1, size); got != want ||
+			if got, want := p.Header.Get("Content-Range"),
+				fmt.Sprintf("bytes %d-%d/%d", w[0], w[1]-1, size); got != want ||
 				p.Header.Get("Content-Type") != kind {
 				t.Errorf("%s of %d: part %v, want %s", header, size, p.Header, want)
 			}

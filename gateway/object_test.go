@@ -36,7 +36,8 @@ func TestObject(t *testing.T) {
 		{"whole", url, nil, 200, text, map[string]string{
 			"ETag": etag, "Content-Length": "13", "Accept-Ranges": "bytes",
 			"Cache-Control": "public, max-age=31536000, immutable",
-			"Content-Type":  "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+			"Content-Type":  "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff",
+			"Referrer-Policy":         "no-referrer",
 			"Content-Security-Policy": contentPolicy, "Cross-Origin-Resource-Policy": "same-site",
 			"Last-Modified": "Sat, 01 Jan 2000 00:00:00 GMT", "Vary": "Accept",
 			"Content-Disposition": "", "Access-Control-Allow-Origin": "",
@@ -51,7 +52,8 @@ func TestObject(t *testing.T) {
 		{"no gzip", url, []string{"Accept-Encoding", "gzip, br"}, 200, text, map[string]string{"Content-Encoding": ""}},
 
 		{"fresh", url, []string{"If-None-Match", etag}, 304, "", map[string]string{
-			"ETag": etag, "Cache-Control": "public, max-age=31536000, immutable", "Content-Type": "", "Content-Length": "",
+			"ETag": etag, "Cache-Control": "public, max-age=31536000, immutable",
+			"Content-Type": "", "Content-Length": "",
 		}},
 		{"fresh, weakly", url, []string{"If-None-Match", `"x", W/` + etag}, 304, "", nil},
 		{"fresh, any", url, []string{"If-None-Match", "*"}, 304, "", nil},
@@ -64,10 +66,13 @@ func TestObject(t *testing.T) {
 		},
 
 		{"range", url, []string{"Range", "bytes=7-11"}, 206, "world", map[string]string{
-			"Content-Range": "bytes 7-11/13", "Content-Length": "5", "ETag": etag, "Content-Type": "text/plain; charset=utf-8",
+			"Content-Range": "bytes 7-11/13", "Content-Length": "5", "ETag": etag,
+			"Content-Type": "text/plain; charset=utf-8",
 		}},
-		{"all of it", url, []string{"Range", "bytes=0-"}, 206, text, map[string]string{"Content-Range": "bytes 0-12/13"}},
-		{"the end", url, []string{"Range", "Bytes=-6"}, 206, "world\n", map[string]string{"Content-Range": "bytes 7-12/13"}},
+		{"all of it", url, []string{"Range", "bytes=0-"}, 206, text,
+			map[string]string{"Content-Range": "bytes 0-12/13"}},
+		{"the end", url, []string{"Range", "Bytes=-6"}, 206, "world\n",
+			map[string]string{"Content-Range": "bytes 7-12/13"}},
 		{
 			"clamped", url, []string{"Range", "bytes=7-99999999999999999999"}, 206, "world\n",
 			map[string]string{"Content-Range": "bytes 7-12/13"},
@@ -82,17 +87,20 @@ func TestObject(t *testing.T) {
 		{"named document", url + "/a%20b.html", nil, 200, text, map[string]string{
 			"Content-Disposition": "attachment; filename*=UTF-8''a%20b.html",
 		}},
-		{"in Latin-1", base + "/o/" + latin.String(), nil, 200, "caf\xe9", map[string]string{"Content-Type": "text/plain"}},
+		{"in Latin-1", base + "/o/" + latin.String(), nil, 200, "caf\xe9",
+			map[string]string{"Content-Type": "text/plain"}},
 		{"in Latin-1, named", base + "/o/" + latin.String() + "/a.csv", nil, 200, "caf\xe9", map[string]string{
 			"Content-Type": "text/csv",
 		}},
-		{"in Latin-1 behind the first range", base + "/o/" + late.String() + "/a.log", []string{"Range", "bytes=0-3"}, 206,
+		{"in Latin-1 behind the first range", base + "/o/" + late.String() + "/a.log",
+			[]string{"Range", "bytes=0-3"}, 206,
 			"0123", map[string]string{"Content-Type": "text/plain"}},
 		{"other unit", url, []string{"Range", "items=0-3"}, 200, text, map[string]string{"Content-Range": ""}},
 		{"if-range holds", url, []string{"Range", "bytes=0-4", "If-Range", etag}, 206, "hello", nil},
 		{"if-range is weak", url, []string{"Range", "bytes=0-4", "If-Range", "W/" + etag}, 200, text, nil},
 		{"if-range differs", url, []string{"Range", "bytes=99-", "If-Range", `"x"`}, 200, text, nil},
-		{"if-range dates", url, []string{"Range", "bytes=0-4", "If-Range", "Tue, 01 Jan 2030 00:00:00 GMT"}, 200, text, nil},
+		{"if-range dates", url, []string{"Range", "bytes=0-4", "If-Range", "Tue, 01 Jan 2030 00:00:00 GMT"}, 200, text,
+			nil},
 		{"suffix of nothing", base + "/o/" + empty.String(), []string{"Range", "bytes=-5"}, 200, "", nil},
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -170,7 +178,8 @@ func TestObjectRefusals(t *testing.T) {
 	for _, method := range []string{"POST", "DELETE", "PATCH", "BREW"} {
 		a := do(t, method, url)
 		a.problem(t, status.Method)
-		if allow := a.Header.Get("Allow"); !strings.HasPrefix(allow, "GET, HEAD, ") || !strings.HasSuffix(allow, "OPTIONS") {
+		if allow := a.Header.Get("Allow"); !strings.HasPrefix(allow, "GET, HEAD, ") ||
+			!strings.HasSuffix(allow, "OPTIONS") {
 			t.Errorf("Allow: %q", allow)
 		}
 	}

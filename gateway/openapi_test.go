@@ -182,7 +182,8 @@ func TestOpenAPIIsServed(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := do(t, "GET", base+"/openapi.json")
-		if a.StatusCode != http.StatusOK || a.body != string(want) || a.Header.Get("Content-Type") != exchange.MediaOpenAPI {
+		if a.StatusCode != http.StatusOK || a.body != string(want) ||
+			a.Header.Get("Content-Type") != exchange.MediaOpenAPI {
 			t.Errorf("%s: %d bytes of %s", a.Status, len(a.body), a.Header.Get("Content-Type"))
 		}
 		etag := a.Header.Get("ETag")
@@ -193,7 +194,8 @@ func TestOpenAPIIsServed(t *testing.T) {
 		if b := do(t, "GET", base+"/openapi.json", "If-Match", `"x"`); b.StatusCode != http.StatusPreconditionFailed {
 			t.Errorf("If-Match: %s", b.Status)
 		}
-		if b := do(t, "HEAD", base+"/openapi.json"); b.StatusCode != http.StatusOK || b.ContentLength != int64(len(want)) {
+		if b := do(t, "HEAD", base+"/openapi.json"); b.StatusCode != http.StatusOK ||
+			b.ContentLength != int64(len(want)) {
 			t.Errorf("HEAD: %s, %d bytes", b.Status, b.ContentLength)
 		}
 	}
@@ -259,7 +261,8 @@ func TestContractJudges(t *testing.T) {
 			"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines),
 			[]byte("{\"error\":{\"reason\":\"moonphase\",\"message\":\"x\"}}\n"), true,
 		}, "moonphase"},
-		"cut, and so unknown": {seen{"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines), nil, false}, ""},
+		"cut, and so unknown": {seen{"GET", "/api/v1/ls", 200, head("Content-Type",
+			exchange.MediaLines), nil, false}, ""},
 	} {
 		got := strings.Join(all[exchange.OnAdmin].judge(c.seen), "\n")
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {

@@ -135,7 +135,8 @@ func TestClientCovers(t *testing.T) {
 	// Of these a program needs nothing that is not elsewhere, or has other clients:
 	// browsers, probes, Prometheus.
 	others := []string{
-		"landing", "favicon", "verifyModule", "open", "openSlash", "uploadPage", "browse", "browseName", "healthz", "readyz",
+		"landing", "favicon", "verifyModule", "open", "openSlash", "uploadPage", "browse",
+		"browseName", "healthz", "readyz",
 		"metrics", "openapi",
 		"optionsUploads", "optionsUpload", "removeUpload",
 	}

@@ -47,7 +47,8 @@ func TestListingOrder(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	files := map[string]string{
-		"img10.png": "1", "img9.png": "333", "IMG2.png": "22", "a.txt": "4444", "zdir/x": "x", "Dir10/x": "x", "dir9/x": "x",
+		"img10.png": "1", "img9.png": "333", "IMG2.png": "22", "a.txt": "4444", "zdir/x": "x",
+		"Dir10/x": "x", "dir9/x": "x",
 		"b.zip": "55555", "link": "-> a.txt", "index.html": "<p>index</p>",
 	}
 	dir := n.Addrs().Gateway + "/b3/" + n.objects.tree(t, files).String() + "/"
@@ -55,11 +56,16 @@ func TestListingOrder(t *testing.T) {
 		t.Errorf("without a query: %.100s", a.body)
 	}
 	for query, want := range map[string]string{
-		"view=list":                         "dir9/ Dir10/ zdir/ a.txt b.zip IMG2.png img9.png img10.png index.html link",
-		"order=desc":                        "zdir/ Dir10/ dir9/ link index.html img10.png img9.png IMG2.png b.zip a.txt",
-		"sort=size":                         "dir9/ Dir10/ zdir/ link img10.png IMG2.png img9.png a.txt b.zip index.html",
-		"sort=size&order=desc":              "zdir/ Dir10/ dir9/ index.html b.zip a.txt img9.png IMG2.png img10.png link",
-		"sort=kind":                         "dir9/ Dir10/ zdir/ b.zip IMG2.png img9.png img10.png link a.txt index.html",
+		"view=list": "dir9/ Dir10/ zdir/ a.txt b.zip IMG2.png img9.png img10.png " +
+			"index.html link",
+		"order=desc": "zdir/ Dir10/ dir9/ link index.html img10.png img9.png IMG2.png " +
+			"b.zip a.txt",
+		"sort=size": "dir9/ Dir10/ zdir/ link img10.png IMG2.png img9.png a.txt b.zip " +
+			"index.html",
+		"sort=size&order=desc": "zdir/ Dir10/ dir9/ index.html b.zip a.txt img9.png IMG2.png " +
+			"img10.png link",
+		"sort=kind": "dir9/ Dir10/ zdir/ b.zip IMG2.png img9.png img10.png link a.txt " +
+			"index.html",
 		"filter=img":                        "IMG2.png img9.png img10.png",
 		"filter=+DIR+&sort=size&order=desc": "zdir/ Dir10/ dir9/",
 		"filter=none":                       "",
@@ -70,7 +76,8 @@ func TestListingOrder(t *testing.T) {
 	}
 	page := do(t, "GET", dir+"?filter=img&sort=size&order=desc")
 	for _, want := range []string{
-		`aria-sort="descending"`, `name="sort" value="size"`, `name="order" value="desc"`, `value="img"`, "3 of 10 entries",
+		`aria-sort="descending"`, `name="sort" value="size"`, `name="order" value="desc"`,
+		`value="img"`, "3 of 10 entries",
 		buttonTo("filter=img&sort=size&view=list", ""),               // the other direction
 		buttonTo("filter=img&order=desc&sort=size&view=gallery", ""), // the other view
 		buttonTo("order=desc&sort=size&view=list", ""),               // without the filter
@@ -81,14 +88,16 @@ func TestListingOrder(t *testing.T) {
 		}
 	}
 	for _, query := range []string{
-		"sort=date", "order=up", "view=tree", "view=preview", "filter=" + strings.Repeat("x", 10<<10), "sort=name&sort=size",
+		"sort=date", "order=up", "view=tree", "view=preview",
+		"filter=" + strings.Repeat("x", 10<<10), "sort=name&sort=size",
 		"format=json&sort=size", "format=json&filter=a", "format=json&view=list",
 	} {
 		do(t, "GET", dir+"?"+query).problem(t, status.BadRequest)
 	}
 	do(t, "GET", dir+"?filter=a", "Accept", "application/json") // a page: the parameter asks for it
 	if tag := page.Header.Get("ETag"); tag == do(t, "GET", dir+"?filter=img&sort=size").Header.Get("ETag") ||
-		do(t, "GET", dir+"?filter=img&sort=size&order=desc", "If-None-Match", tag).StatusCode != http.StatusNotModified {
+		do(t, "GET", dir+"?filter=img&sort=size&order=desc", "If-None-Match",
+			tag).StatusCode != http.StatusNotModified {
 		t.Errorf("ETag %s", tag)
 	}
 }
@@ -247,7 +256,8 @@ func TestPreviews(t *testing.T) {
 	files["deep.md"] = strings.Repeat("> ", 1000) + "x"
 	files["empty.txt"], files["page.htm"] = "", "<script>alert(1)</script>"
 	files["bad.md"] = `<script>alert(1)</script><iframe src="//evil.example/"></iframe>` + "\n\n" +
-		"![far](https://evil.example/a.png) ![near](a.png) [js](javascript:alert(1)) <img src=//evil.example/b onerror=x>\n" +
+		"![far](https://evil.example/a.png) ![near](a.png) [js](javascript:alert(1)) <img src=//evil.example/b " +
+		"onerror=x>\n" +
 		"<style>*{}</style><form action=/x><input></form>\n\n[page](notes.txt) [far](https://example.org/)"
 	dir := n.Addrs().Gateway + "/b3/" + n.objects.tree(t, files).String() + "/"
 	for name, want := range map[string][]string{
@@ -269,11 +279,13 @@ func TestPreviews(t *testing.T) {
 		"empty.txt":        {`<pre class="lines"><code></code></pre>`},
 		"trojan.go":        {`\u{202E} hidden\u{001B}[0m`},
 		"Readme.md": {
-			`<h1 id="md-a-week-by-the-sea">`, `<a href="notes.txt?view=preview"`, `<img src="beach-2.png"`, "<td>sun</td>",
+			`<h1 id="md-a-week-by-the-sea">`, `<a href="notes.txt?view=preview"`,
+			`<img src="beach-2.png"`, "<td>sun</td>",
 		},
 		"one-line.md": {"shown as it is written: it is longer than 128 KiB.", `<pre class="lines">`},
 		"deep.md":     {"shown as it is written: it is too complex."},
-		"bad.md":      {`alt="far"`, `<img src="a.png" alt="near"`, `href="notes.txt?view=preview"`, `href="https://example.org/"`},
+		"bad.md": {`alt="far"`, `<img src="a.png" alt="near"`, `href="notes.txt?view=preview"`,
+			`href="https://example.org/"`},
 	} {
 		a := do(t, "GET", dir+name+"?view=preview")
 		for _, w := range append(want, "Every byte is verified", aTicket, "allium get b3:") {
@@ -330,7 +342,8 @@ func TestOddNames(t *testing.T) {
 	}
 	for _, name := range names {
 		a := do(t, "GET", dir+url.PathEscape(name)+"?view=preview")
-		if a.StatusCode != http.StatusOK || !strings.Contains(a.body, "text of it") || strings.Contains(a.body, "\u202e") {
+		if a.StatusCode != http.StatusOK || !strings.Contains(a.body, "text of it") ||
+			strings.Contains(a.body, "\u202e") {
 			t.Errorf("%q: %s", name, a.Status)
 		}
 	}
@@ -373,7 +386,8 @@ func TestPagesGolden(t *testing.T) {
 	for name, path := range map[string]string{
 		"landing": "/", "list": tree, "gallery": tree + "?view=gallery&sort=kind", "below": tree + "a%20dir/",
 		"odd":      tree + "j%20+%20k/",
-		"markdown": tree + "c.md?view=preview", "text": tree + "d.go?view=preview", "image": tree + "b.png?view=preview",
+		"markdown": tree + "c.md?view=preview", "text": tree + "d.go?view=preview",
+		"image": tree + "b.png?view=preview",
 	} {
 		a := do(t, "GET", n.Addrs().Gateway+path)
 		same := regexp.MustCompile(`(?s)<style>.*?</style>|<symbol.*?</symbol>\n|<svg class="qr".*?</svg>`)

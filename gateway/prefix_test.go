@@ -37,9 +37,10 @@ func TestPrefix(t *testing.T) {
 		"told by both": {func(c *Config, _ *server.AdminConfig) {
 			c.TrustedProxies, c.Prefix = []string{"127.0.0.1"}, "/other"
 		}, true, "/files"},
-		"by the key":                    {func(c *Config, _ *server.AdminConfig) { c.Prefix = "/files/" }, true, ""},
-		"by the key, and in the path":   {func(c *Config, _ *server.AdminConfig) { c.Prefix = "/files" }, false, ""},
-		"by others, which do not count": {func(c *Config, _ *server.AdminConfig) { c.Prefix = "/files" }, true, "/evil"},
+		"by the key":                  {func(c *Config, _ *server.AdminConfig) { c.Prefix = "/files/" }, true, ""},
+		"by the key, and in the path": {func(c *Config, _ *server.AdminConfig) { c.Prefix = "/files" }, false, ""},
+		"by others, which do not count": {func(c *Config, _ *server.AdminConfig) { c.Prefix = "/files" }, true,
+			"/evil"},
 		"in words that do not count": {func(c *Config, _ *server.AdminConfig) {
 			c.TrustedProxies, c.Prefix = []string{"127.0.0.1"}, "/files"
 		}, true, "//evil.example"},
@@ -182,7 +183,8 @@ func (f *follower) locations(dir b3.Root) {
 	}
 	var doc openapi.Document
 	a := f.ask("GET", "/files/openapi.json", nil)
-	if err := json.Unmarshal([]byte(a.body), &doc); err != nil || len(doc.Servers) != 1 || doc.Servers[0].URL != "/files" {
+	if err := json.Unmarshal([]byte(a.body), &doc); err != nil || len(doc.Servers) != 1 ||
+		doc.Servers[0].URL != "/files" {
 		f.t.Errorf("the servers are %+v, %v", doc.Servers, err)
 	}
 	again := f.ask("GET", "/files/openapi.json", nil, "If-None-Match", a.Header.Get("ETag"))
@@ -206,10 +208,12 @@ func TestPrefixOfOneProxy(t *testing.T) {
 		t.Errorf("Vary is %q, ETag %s as %s", vary, below.Header.Get("ETag"), plain.Header.Get("ETag"))
 	}
 	for _, bad := range []string{
-		"//evil.example", "/a//b", "evil", "https://evil.example", `/\evil`, "/a/../b", "/..", "/.", "/a/./b", "/%2e%2e", "/a b",
+		"//evil.example", "/a//b", "evil", "https://evil.example", `/\evil`, "/a/../b", "/..", "/.",
+		"/a/./b", "/%2e%2e", "/a b",
 		"/a?b", "/a#b", "/a\tb", "/é", "/a,/b", "/" + strings.Repeat("a", 255), "/a\"><script>",
 	} {
-		if a := ask("X-Forwarded-Prefix", bad); a.body != plain.body || strings.Contains(a.Header.Get("Vary"), "Prefix") {
+		if a := ask("X-Forwarded-Prefix", bad); a.body != plain.body ||
+			strings.Contains(a.Header.Get("Vary"), "Prefix") {
 			t.Errorf("%q changes the page", bad)
 		}
 		cfg := DefaultConfig()

@@ -57,8 +57,9 @@ func problemWorld(t *testing.T) (n *testNode, roots map[string]b3.Root) {
 		"all 3 providers of the object failed. Try again, or list them with `allium providers`"))
 	failing("internal", fmt.Errorf("read the segment: %w", io.ErrNoProgress))
 	failing("wrapped", fmt.Errorf("open the object: %w", fmt.Errorf("ask the network: %w",
-		&status.Error{Outcome: status.NoBootstrap, Message: "no peers yet. Check that a seed is configured (dht.bootstrap) " +
-			"and reachable", LookupID: "l-17"})))
+		&status.Error{Outcome: status.NoBootstrap,
+			Message: "no peers yet. Check that a seed is configured (dht.bootstrap) " +
+				"and reachable", LookupID: "l-17"})))
 	return n, roots
 }
 
@@ -82,7 +83,8 @@ func TestProblemSentences(t *testing.T) {
 		{cause: "an unknown format", path: "/b3/" + dir + "/?format=xml"},
 		{cause: "an unknown parameter", path: "/api/v1/stat?kye=x", admin: true},
 		{cause: "a missing parameter", path: "/api/v1/stat", admin: true},
-		{cause: "a Request-Timeout that is no number", path: "/o/" + file, headers: []string{"Request-Timeout", "soon"}},
+		{cause: "a Request-Timeout that is no number", path: "/o/" + file,
+			headers: []string{"Request-Timeout", "soon"}},
 		{cause: "JSON with an unknown member", method: "POST", path: "/admin/pin", body: `{"kee":"x"}`, admin: true,
 			headers: []string{"Authorization", "Bearer may-pin", "Content-Type", "application/json"}},
 		{cause: "a body that is not gzip", method: "POST", path: "/o", body: "no gzip",
@@ -118,14 +120,16 @@ func TestProblemSentences(t *testing.T) {
 		{cause: "a link to itself", path: "/b3/" + dir + "/loop"},
 		{cause: "no such upload", method: "HEAD", path: "/u/00000000000000000000000000000000", headers: put},
 		{cause: "a method that the path does not have", method: "DELETE", path: "/o/" + file},
-		{cause: "bytes that are another object", method: "PUT", path: "/o/" + absent.String(), body: "other", headers: put},
+		{cause: "bytes that are another object", method: "PUT", path: "/o/" + absent.String(),
+			body: "other", headers: put},
 		{cause: "If-Match names another object", path: "/o/" + file, headers: []string{"If-Match", `"x"`}},
 		{cause: "only-if-cached of what is not here", path: "/o/" + absent.String(),
 			headers: []string{"Cache-Control", "only-if-cached"}},
 		{cause: "a body where none is read", method: "POST", path: "/admin/drain?", body: strings.Repeat(" ", 2<<20),
 			headers: []string{"Authorization", "Bearer may-drain", "Content-Type", "application/json"}, admin: true},
 		{cause: "zeros that decompress to much more", method: "POST", path: "/o",
-			body: string(gzipped(t, make([]byte, 10<<20))), headers: append([]string{"Content-Encoding", "gzip"}, put...)},
+			body: string(gzipped(t, make([]byte, 10<<20))), headers: append([]string{"Content-Encoding", "gzip"},
+				put...)},
 		{cause: "a range beyond the end", path: "/o/" + file, headers: []string{"Range", "bytes=12-"}},
 		{cause: "two ranges", path: "/o/" + file, headers: []string{"Range", "bytes=0-1,4-5"}},
 		{cause: "a range that ends before it begins", path: "/o/" + file, headers: []string{"Range", "bytes=5-2"}},

@@ -75,8 +75,10 @@ func TestPut(t *testing.T) {
 		}
 	}
 	p := []byte("by post, in chunks")
-	sendBody(t, "POST", base+"/o?label=l%20x", io.MultiReader(bytes.NewReader(p)), "Content-Type", "text/html", "Trailer",
-		"X-Nothing").stored(t, http.StatusCreated, api.Stored{Root: b3.Sum(p), Size: int64(len(p)), New: true, Pinned: true})
+	sendBody(t, "POST", base+"/o?label=l%20x", io.MultiReader(bytes.NewReader(p)),
+		"Content-Type", "text/html", "Trailer",
+		"X-Nothing").stored(t, http.StatusCreated,
+		api.Stored{Root: b3.Sum(p), Size: int64(len(p)), New: true, Pinned: true})
 	if label, ok := n.sent.pinned(b3.Sum(p)); !ok || label != "l x" {
 		t.Errorf("pinned %q %v", label, ok)
 	}
@@ -108,7 +110,8 @@ func TestPutEncoded(t *testing.T) {
 		if c.method == "PUT" {
 			page += "/" + b3.Sum(c.plain).String()
 		}
-		sendBody(t, c.method, page, bytes.NewReader(c.body), "Content-Encoding", c.encoding).stored(t, http.StatusCreated,
+		sendBody(t, c.method, page, bytes.NewReader(c.body), "Content-Encoding",
+			c.encoding).stored(t, http.StatusCreated,
 			api.Stored{Root: b3.Sum(c.plain), Size: int64(len(c.plain)), New: true, Pinned: true})
 		if i > 3 {
 			continue
@@ -119,7 +122,8 @@ func TestPutEncoded(t *testing.T) {
 	}
 	sendBody(t, "POST", base+"/o", bytes.NewReader(gzipped(t, make([]byte, 10<<20))), "Content-Encoding",
 		"gzip").problem(t, status.DecompressCap)
-	sendBody(t, "POST", base+"/o", strings.NewReader("no gzip"), "Content-Encoding", "gzip").problem(t, status.BadRequest)
+	sendBody(t, "POST", base+"/o", strings.NewReader("no gzip"), "Content-Encoding",
+		"gzip").problem(t, status.BadRequest)
 	if got := n.counter("edge_rejects_total", "decompress_cap"); got != 1 {
 		t.Errorf("%v refused as decompress_cap", got)
 	}
@@ -138,7 +142,8 @@ func TestRefusedUnread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const put, patch = "Authorization: Bearer may-put", "Content-Type: application/offset+octet-stream\r\nUpload-Offset: 0"
+	const put, patch = "Authorization: Bearer may-put",
+		"Content-Type: application/offset+octet-stream\r\nUpload-Offset: 0"
 	for _, c := range []struct {
 		name, line, headers, want string
 	}{
@@ -177,7 +182,8 @@ func TestRefusedUnread(t *testing.T) {
 				length = 1 << 41
 			}
 			conn := dialRaw(t, n)
-			fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n%s\r\n\r\n", c.line, expect, length, c.headers)
+			fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n%s\r\n\r\n", c.line,
+				expect, length, c.headers)
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
@@ -278,7 +284,8 @@ func TestMalformedChunks(t *testing.T) {
 // socket that keeps its place no longer.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Bodies.ReadTimeout, c.MinRate = 50*time.Millisecond, 1<<20 })
+	n := start(t,
+		func(c *Config, _ *server.AdminConfig) { c.Bodies.ReadTimeout, c.MinRate = 50*time.Millisecond, 1<<20 })
 	silent := dialRaw(t, n)
 	roundTrip(t, silent, "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put\r\nContent-Length: 100\r\n"+
 		"\r\nhello", "504")

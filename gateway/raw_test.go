@@ -86,7 +86,8 @@ func TestOversizedHeader(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	for header, want := range map[int]string{8 << 10: "200 OK", 32 << 10: "431"} {
-		roundTrip(t, dialRaw(t, n), "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Large: "+strings.Repeat("a", header)+"\r\n\r\n",
+		roundTrip(t, dialRaw(t, n), "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Large: "+strings.Repeat("a",
+			header)+"\r\n\r\n",
 			want)
 	}
 }
@@ -96,17 +97,18 @@ func TestOddRequests(t *testing.T) {
 	n := start(t)
 	root := n.objects.put([]byte("hello"))
 	for send, want := range map[string]string{
-		"GET / HTTP/1.1\r\nHost:\r\n\r\n":                                                        "400",
-		"GET / HTTP/1.1\r\n\r\n":                                                                 "400",
-		"GET / HTTP/1.0\r\n\r\n":                                                                 "200",
-		"GET /o/" + root.String() + " HTTP/1.0\r\n\r\n":                                          "200",
-		"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n":                                                  "200",
-		"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n":                                                "405",
-		"GET http://x/healthz HTTP/1.1\r\nHost: x\r\n\r\n":                                       "200",
-		"GET //healthz HTTP/1.1\r\nHost: x\r\n\r\n":                                              "200",
-		"GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n":                                                   "400",
-		"GET /o/" + root.String() + " HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc":       "413",
-		"GET /o/" + root.String() + " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n": "413", // and never the body
+		"GET / HTTP/1.1\r\nHost:\r\n\r\n":                                                  "400",
+		"GET / HTTP/1.1\r\n\r\n":                                                           "400",
+		"GET / HTTP/1.0\r\n\r\n":                                                           "200",
+		"GET /o/" + root.String() + " HTTP/1.0\r\n\r\n":                                    "200",
+		"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n":                                            "200",
+		"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n":                                          "405",
+		"GET http://x/healthz HTTP/1.1\r\nHost: x\r\n\r\n":                                 "200",
+		"GET //healthz HTTP/1.1\r\nHost: x\r\n\r\n":                                        "200",
+		"GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n":                                             "400",
+		"GET /o/" + root.String() + " HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc": "413",
+		// and never the body
+		"GET /o/" + root.String() + " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n": "413",
 		"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n":                "405",
 	} {
 		roundTrip(t, dialRaw(t, n), send, want)

@@ -28,7 +28,8 @@ func (h handlers) table() []exchange.Endpoint {
 
 // routes returns the route table with handlers that cannot serve, for documents.
 func routes() []exchange.Endpoint {
-	h := handlers{&content.Handlers{}, &discovery.Handlers{}, &upload.Handlers{}, &admin.Handlers{}, &openapi.Handlers{}}
+	h := handlers{&content.Handlers{}, &discovery.Handlers{}, &upload.Handlers{},
+		&admin.Handlers{}, &openapi.Handlers{}}
 	return h.table()
 }
 

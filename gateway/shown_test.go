@@ -21,7 +21,8 @@ func TestShown(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"plain.txt": "plain.txt", "été 日本 🧅": "été 日本 🧅",
-		"invoice\u202efdp.exe": `invoice\u{202E}fdp.exe`, "a\u200bb": `a\u{200B}b`, "a\x1b[31m\n": `a\u{001B}[31m\u{000A}`,
+		"invoice\u202efdp.exe": `invoice\u{202E}fdp.exe`, "a\u200bb": `a\u{200B}b`,
+		"a\x1b[31m\n":   `a\u{001B}[31m\u{000A}`,
 		"\u2066x\u2069": `\u{2066}x\u{2069}`,
 	} {
 		if got := exchange.EscapeName(name); got != want {
@@ -43,7 +44,8 @@ func TestOddNamesAreReached(t *testing.T) {
 	base := n.Addrs().Gateway + "/b3/" + n.objects.tree(t, files).String() + "/"
 	page := do(t, "GET", base)
 	for name, visible := range names {
-		if strings.Contains(page.body, ">"+name+"<") != (name == visible) || !strings.Contains(page.body, ">"+visible+"<") {
+		if strings.Contains(page.body, ">"+name+"<") != (name == visible) ||
+			!strings.Contains(page.body, ">"+visible+"<") {
 			t.Errorf("%q is not shown as %q", name, visible)
 		}
 		if a := do(t, "GET", base+url.PathEscape(name)); a.body != "of "+name {

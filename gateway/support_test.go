@@ -71,7 +71,8 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 		o(&cfg, &admin)
 	}
 	n := &testNode{
-		objects: &fakeObjects{}, index: &fakeIndex{}, node: &fakeNode{}, log: &logBuffer{}, reg: prometheus.NewRegistry(),
+		objects: &fakeObjects{}, index: &fakeIndex{}, node: &fakeNode{}, log: &logBuffer{},
+		reg: prometheus.NewRegistry(),
 	}
 	n.limits = limits.NewRegistry(n.reg)
 	n.events = newEvents(n.limits)
@@ -267,7 +268,8 @@ func metric(reg *prometheus.Registry, name string, values ...string) (float64, b
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			if slices.EqualFunc(m.GetLabel(), values, func(l *dto.LabelPair, v string) bool { return l.GetValue() == v }) {
+			if slices.EqualFunc(m.GetLabel(), values,
+				func(l *dto.LabelPair, v string) bool { return l.GetValue() == v }) {
 				return m.GetCounter().GetValue() + m.GetGauge().GetValue(), true
 			}
 		}

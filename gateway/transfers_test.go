@@ -22,10 +22,11 @@ import (
 // clientFrom is a client with an address of its own on loopback.
 func clientFrom(t testing.TB, n *testNode, host byte) *http.Client {
 	t.Helper()
-	tr := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, host)}}
-		return d.DialContext(ctx, "tcp", address(t, n.Addrs().Gateway))
-	}}
+	tr := &http.Transport{DisableCompression: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, host)}}
+			return d.DialContext(ctx, "tcp", address(t, n.Addrs().Gateway))
+		}}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}
 }

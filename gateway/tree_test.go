@@ -106,7 +106,8 @@ func TestPostTree(t *testing.T) {
 		if c.header {
 			headers = append(headers, token...)
 		}
-		if a := doBody(t, "POST", url, strings.NewReader(body), headers...); a.Header.Get("X-Reason") != c.want.String() {
+		if a := doBody(t, "POST", url, strings.NewReader(body),
+			headers...); a.Header.Get("X-Reason") != c.want.String() {
 			t.Errorf("%s: %s %s", name, a.Status, a.body)
 		}
 	}
@@ -150,7 +151,8 @@ func TestPostTreeIsBounded(t *testing.T) {
 		problem(t, status.Forbidden)
 	body, media := formOf(t, field{"token", "", strings.TrimPrefix(small[1], "Bearer ")}, field{"f", "large", large})
 	chunked := struct{ *strings.Reader }{strings.NewReader(body)} // the client does not know its length
-	if a := doBody(t, "POST", url, chunked, "Content-Type", media); a.Header.Get("X-Reason") != status.BodyCap.String() {
+	if a := doBody(t, "POST", url, chunked, "Content-Type",
+		media); a.Header.Get("X-Reason") != status.BodyCap.String() {
 		t.Errorf("a long form: %s %s", a.Status, a.body)
 	}
 	sendBody(t, "POST", url, strings.NewReader("x"), append(one, "Content-Type", "application/x-tar")...).

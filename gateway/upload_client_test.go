@@ -49,13 +49,15 @@ func TestClientUploads(t *testing.T) {
 		}
 		read := n.sent.wasRead()
 		want.New = false
-		if s, err := g.Upload(t.Context(), bytes.NewReader(p), int64(size), verified.PutOptions{}); err != nil || s != want ||
+		if s, err := g.Upload(t.Context(), bytes.NewReader(p), int64(size), verified.PutOptions{}); err != nil ||
+			s != want ||
 			n.sent.wasRead() != read {
 			t.Errorf("%d bytes again: %+v, %v", size, s, err)
 		}
 		want.Pinned = false
 		for _, length := range []int64{int64(size), -1} {
-			if s, err := g.Put(t.Context(), iotest.OneByteReader(bytes.NewReader(p[:min(size, 1000)])), min(length, 1000),
+			if s, err := g.Put(t.Context(),
+				iotest.OneByteReader(bytes.NewReader(p[:min(size, 1000)])), min(length, 1000),
 				verified.PutOptions{NoPin: true}); err != nil || size < 1000 && s != want {
 				t.Errorf("%d bytes: %+v, %v", size, s, err)
 			}

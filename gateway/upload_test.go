@@ -86,9 +86,11 @@ func TestUploadInPieces(t *testing.T) {
 	}
 	// What is here need not be sent.
 	want.New = false
-	sendBody(t, "POST", n.Addrs().Gateway+"/u", nil, "Upload-Length", "200000", "Upload-Expect", root.String()).stored(t,
+	sendBody(t, "POST", n.Addrs().Gateway+"/u", nil, "Upload-Length", "200000",
+		"Upload-Expect", root.String()).stored(t,
 		http.StatusOK, want)
-	sendBody(t, "POST", n.Addrs().Gateway+"/u", nil, "Upload-Length", "200001", "Upload-Expect", root.String()).problem(t,
+	sendBody(t, "POST", n.Addrs().Gateway+"/u", nil, "Upload-Length", "200001",
+		"Upload-Expect", root.String()).problem(t,
 		status.BadDigest)
 }
 
@@ -110,7 +112,8 @@ func TestTus(t *testing.T) {
 	page := begin(t, n, 5, "", speaks...)
 	root := b3.Sum([]byte("hello"))
 	last := piece(t, page, 0, strings.NewReader("hello"), speaks...)
-	if last.StatusCode != http.StatusNoContent || last.body != "" || last.Header.Get("Location") != "/o/"+root.String() {
+	if last.StatusCode != http.StatusNoContent || last.body != "" ||
+		last.Header.Get("Location") != "/o/"+root.String() {
 		t.Errorf("the last part: %s %q %v", last.Status, last.body, last.Header)
 	}
 	for _, a := range []answer{
@@ -165,7 +168,8 @@ func TestUploadNeedsCapability(t *testing.T) {
 		a = do(t, method, page)
 		a.problem(t, status.Unauthenticated)
 	}
-	sendBody(t, "POST", n.Addrs().Gateway+"/u", nil, "Upload-Length", "6", "Authorization", "Bearer may-put<=5").problem(t,
+	sendBody(t, "POST", n.Addrs().Gateway+"/u", nil, "Upload-Length", "6", "Authorization",
+		"Bearer may-put<=5").problem(t,
 		status.Forbidden)
 	sendBody(t, "POST", n.Addrs().Gateway+"/u?pin=true", nil, "Upload-Length", "5", "Authorization",
 		"Bearer may-put").problem(t, status.Forbidden)

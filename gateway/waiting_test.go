@@ -89,7 +89,8 @@ func TestSmuggling(t *testing.T) {
 			"\r\n0\r\n\r\n" + next, "501"},
 		"a space before the colon": {"GET /o/" + root + " HTTP/1.1\r\nHost: x\r\nContent-Length : 5\r\n\r\n" +
 			next, "400"},
-		"two hosts":                            {"GET /o/" + root + " HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n" + next, "400"},
+		"two hosts": {"GET /o/" + root + " HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n" + next,
+			"400"},
 		"a header that is folded into nothing": {"GET /o/" + root + " HTTP/1.1\r\n Host: x\r\n\r\n" + next, "400"},
 		"a header too large": {"GET /o/" + root + " HTTP/1.1\r\nHost: x\r\nX: " +
 			strings.Repeat("a", 32<<10) + "\r\n\r\n" + next, "431"},

@@ -50,7 +50,8 @@ func tarOf(t testing.TB, files ...tarFile) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, f := range files {
-		h := &tar.Header{Name: f.name, Typeflag: f.kind, Linkname: f.link, Mode: 0o644 | f.mode, Size: int64(len(f.data))}
+		h := &tar.Header{Name: f.name, Typeflag: f.kind, Linkname: f.link,
+			Mode: 0o644 | f.mode, Size: int64(len(f.data))}
 		switch {
 		case f.kind != 0:
 		case strings.HasSuffix(f.name, "/"):
@@ -132,7 +133,8 @@ func TestAddTarInAnyOrder(t *testing.T) {
 		"without directories": {plain[5], plain[4], plain[3], plain[2]},
 		"with ./":             append([]tarFile{{name: "./"}}, dots...),
 		"with a header":       append([]tarFile{{kind: tar.TypeXGlobalHeader}}, plain...),
-		"the last counts":     append([]tarFile{{name: "top/run", data: "old"}, {name: "top/a-b", link: "run"}}, back...),
+		"the last counts": append([]tarFile{{name: "top/run", data: "old"}, {name: "top/a-b", link: "run"}},
+			back...),
 	} {
 		got, err := addTar(t, off, tarOf(t, files...), "")
 		if err != nil || len(got) != 1 || got[0].Root != want[0].Root {
@@ -140,7 +142,8 @@ func TestAddTarInAnyOrder(t *testing.T) {
 		}
 	}
 	several, err := addTar(t, off,
-		tarOf(t, tarFile{name: "b/x", data: "1"}, tarFile{name: "file", data: "2"}, tarFile{name: "a/x", data: "1"}), "")
+		tarOf(t, tarFile{name: "b/x", data: "1"}, tarFile{name: "file", data: "2"}, tarFile{name: "a/x", data: "1"}),
+		"")
 	if err != nil || len(several) != 3 || several[0].Name != "a" || several[0].Root != several[1].Root ||
 		several[2].Kind != api.File {
 		t.Errorf("%+v, %v", several, err)
@@ -186,7 +189,8 @@ func TestAddTarBadEntries(t *testing.T) {
 		!strings.Contains(err.Error(), "becomes that of another") {
 		t.Errorf("two names that become one: %v", err)
 	}
-	once, err := addTar(t, off, tarOf(t, tarFile{name: "top/\u00e9", data: "had it"}, tarFile{name: "top/a", data: "a"}),
+	once, err := addTar(t, off, tarOf(t, tarFile{name: "top/\u00e9", data: "had it"},
+		tarFile{name: "top/a", data: "a"}),
 		"")
 	if err != nil {
 		t.Fatal(err)
@@ -257,9 +261,11 @@ func TestWhatAddTakesGetGivesBack(t *testing.T) {
 				}
 			default:
 				data := rapid.StringN(0, 3, 9).Draw(r, "data")
-				entries = append(entries, tarFile{name: name, data: data, mode: 0o111 * rapid.Int64Range(0, 1).Draw(r, "x")})
+				entries = append(entries,
+					tarFile{name: name, data: data, mode: 0o111 * rapid.Int64Range(0, 1).Draw(r, "x")})
 				if _, err := os.Lstat(disk); usable && err != nil {
-					if err := os.WriteFile(disk, []byte(data), 0o644); err != nil && !strings.Contains(err.Error(), "too long") {
+					if err := os.WriteFile(disk, []byte(data), 0o644); err != nil &&
+						!strings.Contains(err.Error(), "too long") {
 						t.Fatal(err)
 					}
 				}

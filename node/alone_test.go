@@ -30,7 +30,8 @@ func gate(t *testing.T, n *running, name string) (api.Readiness, api.Gate) {
 func TestAloneItReadsAndWrites(t *testing.T) {
 	t.Parallel()
 	n := start(t, func(c *config.Config) {
-		c.DHT.Seeds.Bootstrap = []string{"/ip4/127.0.0.1/tcp/9/p2p/12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"}
+		c.DHT.Seeds.Bootstrap =
+			[]string{"/ip4/127.0.0.1/tcp/9/p2p/12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"}
 	})
 	r, g := gate(t, n, "bootstrap")
 	if g.Ready || r.Ready || r.Network || !r.Reads || !r.Writes {

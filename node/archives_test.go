@@ -91,7 +91,8 @@ func TestHostileArchives(t *testing.T) {
 	n := startAt(t, home, nil)
 	post := func(s sent, accept string) (code int, h http.Header, body string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.ID().Gateway+"/b3", strings.NewReader(s.body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.ID().Gateway+"/b3",
+			strings.NewReader(s.body))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -108,6 +108,7 @@ func Notes(cfg config.Config) []string {
 	if len(unused) == 0 {
 		return nil
 	}
-	return []string{"node.swarm_key makes the network private, and QUIC has no place for its key: the node leaves out " +
+	return []string{"node.swarm_key makes the network private, and QUIC has no place for its key: the node " +
+		"leaves out " +
 		strings.Join(unused, ", ")}
 }

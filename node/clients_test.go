@@ -54,7 +54,8 @@ func TestGeneratedClients(t *testing.T) {
 		dir := copyOf(t, filepath.Join(tools, "go"))
 		dir = filepath.Join(dir, "go")
 		write(t, filepath.Join(dir, "openapi.json"), doc)
-		command(t, dir, "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "node", "-o", "node/node.go",
+		command(t, dir, "go", "tool", "oapi-codegen", "-generate", "types,client", "-package",
+			"node", "-o", "node/node.go",
 			"openapi.json")
 		command(t, dir, "go", "build", "-o", "client", ".")
 		if out := command(t, dir, filepath.Join(dir, "client"), args...); out != "ok 16\n" {
@@ -141,7 +142,8 @@ func TestGuideOfPrograms(t *testing.T) {
 		command(t, dir, "env", "GOPROXY=off", "go", "build", "-o", "app", ".")
 		n := start(t, nil)
 		root := add(t, n, filepath.Join(dir, "main.go"))[0].Root.String()
-		if out := command(t, dir, filepath.Join(dir, "app"), n.ID().Admin, n.ID().Gateway, root); out != stranger+"1 pin\n" {
+		if out := command(t, dir, filepath.Join(dir, "app"), n.ID().Admin, n.ID().Gateway,
+			root); out != stranger+"1 pin\n" {
 			t.Errorf("%s", out)
 		}
 	})

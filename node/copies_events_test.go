@@ -39,7 +39,8 @@ func TestCopiesChanged(t *testing.T) {
 		if err != nil {
 			t.Fatalf("instead of %s: %v", want.kind, err)
 		}
-		if d := e.Durability; e.Kind != want.kind || d.Members != want.members || len(d.IDs) != want.ids || d.Objects != 9 {
+		if d := e.Durability; e.Kind != want.kind || d.Members != want.members ||
+			len(d.IDs) != want.ids || d.Objects != 9 {
 			t.Errorf("%s of %+v, want %+v", e.Kind, d, want)
 		}
 	}

@@ -64,7 +64,8 @@ func TestCopies(t *testing.T) {
 		})
 	}
 	for _, n := range nodes {
-		testkit.Eventually(t, "four members", func() bool { return metric(t, n, `durability_members{state="present"}`) == 4 })
+		testkit.Eventually(t, "four members",
+			func() bool { return metric(t, n, `durability_members{state="present"}`) == 4 })
 	}
 	type object struct {
 		root b3.Root
@@ -125,10 +126,12 @@ func TestShards(t *testing.T) {
 		nodes[i] = startAt(t, ring.home(t), joining(seed))
 	}
 	for _, n := range nodes {
-		testkit.Eventually(t, "five members", func() bool { return metric(t, n, `durability_members{state="present"}`) == 5 })
+		testkit.Eventually(t, "five members",
+			func() bool { return metric(t, n, `durability_members{state="present"}`) == 5 })
 	}
 	root, data := addBytes(t, nodes[0], 1, 3_000_000)
-	if _, err := nodes[0].api.Pin(t.Context(), root.String(), api.PinOptions{Target: &api.Target{EC: "2+1"}}); err != nil {
+	if _, err := nodes[0].api.Pin(t.Context(), root.String(),
+		api.PinOptions{Target: &api.Target{EC: "2+1"}}); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := nodes[0].api.AwaitCopies(t.Context(), root.String(), nil, nil); err != nil || p.Met != 1 {
@@ -165,7 +168,8 @@ func TestShards(t *testing.T) {
 		testkit.Eventually(t, "three shards again", func() bool {
 			left := live(nodes)
 			return slices.ContainsFunc(left, func(n *running) bool {
-				return observed(t, n, root) == 3 && metric(t, n, `durability_members{state="present"}`) == int64(len(left))
+				return observed(t, n, root) == 3 &&
+					metric(t, n, `durability_members{state="present"}`) == int64(len(left))
 			})
 		})
 	}

@@ -50,7 +50,8 @@ func TestDuplicateBelieved(t *testing.T) {
 			e.noteSeenBy(peer.ID(fmt.Sprint("stranger ", i)), []ma.Multiaddr{at})
 			time.Sleep(time.Second)
 		}
-		if !e.gate().Ready() || strings.Count(log.String(), "level=WARN") != 1 || strings.Contains(log.String(), "ERROR") {
+		if !e.gate().Ready() || strings.Count(log.String(), "level=WARN") != 1 ||
+			strings.Contains(log.String(), "ERROR") {
 			t.Errorf("one network: %+v; %s", e.gate(), log)
 		}
 		time.Sleep(2 * duplicateFor)

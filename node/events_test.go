@@ -47,7 +47,8 @@ func watch(t *testing.T, n *running) *watched {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.ContainsFunc(l.Limits, func(l api.Limit) bool { return l.Name == "events.readers" && l.Current == 1 })
+		return slices.ContainsFunc(l.Limits,
+			func(l api.Limit) bool { return l.Name == "events.readers" && l.Current == 1 })
 	})
 	return w
 }
@@ -89,7 +90,8 @@ func TestEvents(t *testing.T) {
 	}
 	w.await(t, api.TopicTransfers, api.EventBegun, func(e api.Event) bool { return e.Transfer.Root == root })
 	w.await(t, api.TopicTransfers, api.EventEnded, func(e api.Event) bool {
-		return e.Transfer.Root == root && e.Transfer.Outcome == "ok" && e.Transfer.Bytes == 7 && e.Transfer.LookupID != ""
+		return e.Transfer.Root == root && e.Transfer.Outcome == "ok" &&
+			e.Transfer.Bytes == 7 && e.Transfer.LookupID != ""
 	})
 
 	if _, err := a.api.Pin(t.Context(), root.String(), api.PinOptions{Label: "mine", Recursive: true}); err != nil {

@@ -48,9 +48,11 @@ func everyName(t *testing.T) (names []string) {
 		}
 	}
 	for _, name := range []string{
-		" ", "\n", "\r\n", "\t", "\\", "-", "--", "~", "%", "%2F", "%00", "%25", "+", "a b", " a ", "#", "?", "?a=b", "a?b#c",
+		" ", "\n", "\r\n", "\t", "\\", "-", "--", "~", "%", "%2F", "%00", "%25", "+", "a b", " a ",
+		"#", "?", "?a=b", "a?b#c",
 		"a&amp;b", "&#43;", "\"'", "<b>", "...", "..a", ".a", "a.", ":", "http:", "b3:00", ";", "=", "*", "$HOME",
-		"`id`", "|", "\u202e", "\u200b", "\ufeff", "\ufffd", "\U0010ffff", strings.Repeat("n", 255), "index.html2", "@scope",
+		"`id`", "|", "\u202e", "\u200b", "\ufeff", "\ufffd", "\U0010ffff",
+		strings.Repeat("n", 255), "index.html2", "@scope",
 	} {
 		add(name)
 	}

@@ -270,7 +270,8 @@ func TestClockSkew(t *testing.T) {
 			t.Errorf("%s, healed: %+v, %v", skew, got, err)
 		}
 		awaitProvider(t, other, root.String())
-		testkit.Eventually(t, "a hint", func() bool { _, ok := hint(t, other, root.String(), skewed.ID().ID); return ok })
+		testkit.Eventually(t, "a hint",
+			func() bool { _, ok := hint(t, other, root.String(), skewed.ID().ID); return ok })
 		if !found(skewed, right) {
 			t.Errorf("%s, healed: it finds nobody", skew)
 		}

@@ -89,8 +89,9 @@ func (n *Node) durabilityGate() readiness.Reading {
 	bound := int64(max(behindLeast, sum.Objects/behindShare))
 	return readiness.Reading{
 		Have: max(bound-int64(sum.Behind), 0), Need: 1, RetryAfter: time.Minute,
-		Fix: fmt.Sprintf("%d objects have lost copies that are not made again yet; `allium durability` says how far it "+
-			"is, and which members are gone or full", sum.Behind),
+		Fix: fmt.Sprintf(
+			"%d objects have lost copies that are not made again yet; `allium durability` says how far it "+
+				"is, and which members are gone or full", sum.Behind),
 	}
 }
 
@@ -117,8 +118,9 @@ func (n *Node) spaceGate() readiness.Reading {
 // then nothing can be put, and only what is on this machine can be read.
 func (n *Node) bucketGate() readiness.Reading {
 	err := n.store.Stats().BucketErr
-	r := readiness.YesNo(err == nil, fmt.Sprintf("%v; only what is on this machine is served: check the network and the "+
-		"service at store.s3.endpoint, see docs/running/bucket.md#when-something-fails", err))
+	r := readiness.YesNo(err == nil,
+		fmt.Sprintf("%v; only what is on this machine is served: check the network and the "+
+			"service at store.s3.endpoint, see docs/running/bucket.md#when-something-fails", err))
 	r.RetryAfter = 5 * time.Second
 	return r
 }
@@ -219,7 +221,8 @@ func (n *Node) workersGate() readiness.Reading {
 	alive, all := n.sessions.Workers()
 	return readiness.Reading{
 		Have: int64(alive), Need: int64(all) - int64(all)/4, RetryAfter: time.Second,
-		Fix: "workers of sessions died of a bug and are being replaced; report the bug with its stack, which is in the log",
+		Fix: "workers of sessions died of a bug and are being replaced; report the bug with its stack, which is in " +
+			"the log",
 	}
 }
 
@@ -254,9 +257,10 @@ func (n *Node) reportReadiness() api.Readiness {
 }
 
 func (n *Node) startReadiness(ctx context.Context) error {
-	return n.services.Start(ctx, supervise.Service{Name: "readiness", Run: func(ctx context.Context, ready func()) error {
-		ready()
-		readiness.Log(ctx, n.log, n.reportReadiness, n.draining.Load)
-		return nil
-	}})
+	return n.services.Start(ctx,
+		supervise.Service{Name: "readiness", Run: func(ctx context.Context, ready func()) error {
+			ready()
+			readiness.Log(ctx, n.log, n.reportReadiness, n.draining.Load)
+			return nil
+		}})
 }

@@ -152,7 +152,8 @@ func TestWipedOrigin(t *testing.T) {
 	two := func() {
 		t.Helper()
 		for _, n := range nodes {
-			testkit.Eventually(t, "two members", func() bool { return metric(t, n, `durability_members{state="present"}`) == 2 })
+			testkit.Eventually(t, "two members",
+				func() bool { return metric(t, n, `durability_members{state="present"}`) == 2 })
 		}
 	}
 	two()

@@ -190,7 +190,8 @@ func TestPutToANode(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		`"op":"replicate"`, `"object":"` + large.String() + `"`, `"label":"cluster"`, `"outcome":"ok"`, `"kind":"refusal"`,
+		`"op":"replicate"`, `"object":"` + large.String() + `"`, `"label":"cluster"`,
+		`"outcome":"ok"`, `"kind":"refusal"`,
 	} {
 		if !strings.Contains(string(log), want) {
 			t.Errorf("the audit log lacks %s", want)

@@ -110,7 +110,8 @@ func TestUnchangedIsNotRead(t *testing.T) {
 			{func() {}, n, 0, true},
 		} {
 			step.change()
-			added := one(t, add(files.CachedItems(files.DiskItems(dir), cache, files.CacheOptions{Rehash: step.rehash})))
+			added := one(t, add(files.CachedItems(files.DiskItems(dir), cache,
+				files.CacheOptions{Rehash: step.rehash})))
 			if added.Hashed != int64(step.hashed) || added.Reused != int64(step.reused) || added.Files != int64(n) {
 				t.Fatalf("%s, add %d: %+v", name, i, added)
 			}

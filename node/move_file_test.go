@@ -99,7 +99,8 @@ func (m *moving) wantOutput(t *testing.T, path string, moved bool) {
 		t.Fatal(err)
 	}
 	if m.moved != moved || moved != os.SameFile(info, m.file) {
-		t.Errorf("moved: %t, want %t; the output is the store's own file: %t", m.moved, moved, os.SameFile(info, m.file))
+		t.Errorf("moved: %t, want %t; the output is the store's own file: %t", m.moved, moved,
+			os.SameFile(info, m.file))
 	}
 }
 

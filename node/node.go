@@ -119,7 +119,8 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		deps.Process = NewProcess(runtime.GOMAXPROCS(0))
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	n := &Node{
 		base: base{
 			home: home, cfg: cfg, log: deps.Log, embedded: deps.Embedded,

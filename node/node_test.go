@@ -128,7 +128,8 @@ func newTree(t *testing.T, n int) string {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(d, fmt.Sprintf("f%03d", i)), bytes.Repeat([]byte{byte(i), byte(i >> 8)}, 100+i),
+		if err := os.WriteFile(filepath.Join(d, fmt.Sprintf("f%03d", i)),
+			bytes.Repeat([]byte{byte(i), byte(i >> 8)}, 100+i),
 			0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,8 @@ import (
 // told busy, and when it ends nothing of it is left.
 func TestOverload(t *testing.T) {
 	noLeaks(t)
-	a := start(t, func(c *config.Config) { c.Object.WriteTimeout, c.Session.WriteTimeout = 5*time.Second, 5*time.Second })
+	a := start(t,
+		func(c *config.Config) { c.Object.WriteTimeout, c.Session.WriteTimeout = 5*time.Second, 5*time.Second })
 	b := start(t, joining(a))
 	dir := t.TempDir()
 	var roots []string
@@ -96,7 +97,8 @@ func TestOverload(t *testing.T) {
 	if n := f.wrong.Load(); n != 0 {
 		t.Errorf("%d answers to the flood are neither 200 nor busy with a wait; one of them: %v", n, f.example.Load())
 	}
-	t.Logf("the flood: %d answered, %d pings and %d gets refused, %d streams reset", f.served.Load(), f.busyPings.Load(),
+	t.Logf("the flood: %d answered, %d pings and %d gets refused, %d streams reset",
+		f.served.Load(), f.busyPings.Load(),
 		f.busyGets.Load(), f.resets.Load())
 
 	if err := b.stop(); err != nil {
@@ -162,7 +164,8 @@ func (f *flood) stop() {
 // await waits until both kinds of requests were refused.
 func (f *flood) await(t *testing.T) {
 	t.Helper()
-	testkit.Eventually(t, "refusals of both kinds", func() bool { return f.busyPings.Load() > 0 && f.busyGets.Load() > 0 })
+	testkit.Eventually(t, "refusals of both kinds",
+		func() bool { return f.busyPings.Load() > 0 && f.busyGets.Load() > 0 })
 }
 
 // streams runs with a stream of a protocol again and again, as each ends.
@@ -241,7 +244,8 @@ func (f *flood) gets(root string, reads bool) {
 			reading.Go(func() { f.read(s, &f.busyGets) })
 		}
 		f.write(s, func(corr uint64) oap.Frame {
-			return oap.Frame{Header: oap.Header{Flags: oneFrame, Proto: oap.ProtoObject, CorrID: corr}, Payload: request}
+			return oap.Frame{Header: oap.Header{Flags: oneFrame, Proto: oap.ProtoObject, CorrID: corr},
+				Payload: request}
 		})
 		_ = s.Reset()
 		reading.Wait()

@@ -26,7 +26,8 @@ func TestPanicEndsTheAddAlone(t *testing.T) {
 	for what, items := range map[string]files.Items{
 		"the walk": func(func(files.Item, error) bool) { panic("walk") },
 		"a worker": func(yield func(files.Item, error) bool) {
-			yield(files.Item{Path: "x", Kind: manifest.File, Open: func() (io.ReadCloser, error) { panic("open") }}, nil)
+			yield(files.Item{Path: "x", Kind: manifest.File, Open: func() (io.ReadCloser, error) { panic("open") }},
+				nil)
 		},
 	} {
 		for _, err := range off.AddItems(t.Context(), items, api.AddOptions{}, nil) {

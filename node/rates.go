@@ -20,7 +20,8 @@ type rates struct {
 func newRates(r *limits.Registry, c config.Node) rates {
 	b := rates{
 		upload: limits.NewBandwidth(r, limits.Spec{
-			Name: "node.upload_rate", Path: "content → peers and clients of the gateway (bytes per second; 0: no bound)",
+			Name:   "node.upload_rate",
+			Path:   "content → peers and clients of the gateway (bytes per second; 0: no bound)",
 			Policy: "wait in turn; a peer gets rate_limit if its turn is more than 4 s away",
 		}),
 		download: limits.NewBandwidth(r, limits.Spec{

@@ -19,7 +19,8 @@ func TestRatesReload(t *testing.T) {
 	expect := func(up, down int64, near bool) {
 		t.Helper()
 		for _, i := range registry.Snapshot() {
-			if want := map[string]int64{"node.upload_rate": up, "node.download_rate": down}[i.Name]; i.Capacity != want {
+			if want := map[string]int64{"node.upload_rate": up,
+				"node.download_rate": down}[i.Name]; i.Capacity != want {
 				t.Errorf("%s is %d, want %d", i.Name, i.Capacity, want)
 			}
 		}

@@ -141,7 +141,8 @@ func mounted(t *testing.T, url string) string {
 	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
 		// Not a fault in CI either: many containers do not permit it.
-		t.Skipf("this machine mounts no file systems (%v): whether httpdirfs reads through the gateway is not tested", err)
+		t.Skipf("this machine mounts no file systems (%v): whether httpdirfs reads through the gateway is not tested",
+			err)
 	}
 	fuse.Close()
 	dir := t.TempDir()
@@ -176,7 +177,8 @@ func readMaps(t *testing.T, n *running) {
 	maps := filepath.Join(dir, "maps")
 	write(t, filepath.Join(maps, "readme.txt"), nil)
 	command(t, dir, "ogr2ogr", "-f", "ESRI Shapefile", filepath.Join(maps, "lakes + rivers"), "lake.geojson")
-	command(t, dir, "gdal_create", "-q", "-of", "GTiff", "-outsize", "2048", "2048", "-burn", "7", "-a_srs", "EPSG:4326",
+	command(t, dir, "gdal_create", "-q", "-of", "GTiff", "-outsize", "2048", "2048", "-burn",
+		"7", "-a_srs", "EPSG:4326",
 		"-a_ullr", "0", "10", "10", "0", "raster.tif")
 	command(t, dir, "gdal_translate", "-q", "-of", "COG", "raster.tif", filepath.Join(maps, "raster.tif"))
 	gateway, err := url.Parse(n.ID().Gateway)

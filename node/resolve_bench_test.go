@@ -56,7 +56,8 @@ func BenchmarkResolveHTTP(b *testing.B) {
 		})
 	}
 	b.Run("ratio", func(b *testing.B) {
-		ours, theirs := exchangeOver(b, n.ID().Gateway, path, http.StatusOK), exchangeOver(b, bare.URL, path, http.StatusOK)
+		ours, theirs := exchangeOver(b, n.ID().Gateway, path, http.StatusOK),
+			exchangeOver(b, bare.URL, path, http.StatusOK)
 		var rates, tails []float64
 		for b.Loop() { // in turn, so that what else the machine does slows both
 			rate, tail := paced(ours)

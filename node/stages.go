@@ -34,7 +34,8 @@ import (
 func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
 		n.startLock, n.startEvents, n.startDenylist, n.startAccess, n.startAudit, n.startStore, n.startAmnesia,
-		n.startHost, n.startReach, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startClock, n.startGossip,
+		n.startHost, n.startReach, n.startSessions, n.startObjects, n.startRecords, n.startDHT,
+		n.startClock, n.startGossip,
 		n.startMembers, n.startLAN,
 		n.startZones, n.startResolver, n.startOwnNames, n.startRepairs, n.startCopies, n.startPressure,
 		n.startCapabilities, n.startGateway, n.startReadiness,
@@ -122,8 +123,9 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 	}
 	n.server, err = object.NewServer(n.cfg.Object, object.ServerDeps{
 		Env:  n.env(),
-		Host: acceptor, Store: peerStore{n.store, n.denylist.At("peers").Object, n.example, n}, MaxFrame: n.sessions.MaxFrame,
-		Sent: n.noteSent, Receiver: n.receiver(), Hash: n.process.hash,
+		Host: acceptor, Store: peerStore{n.store, n.denylist.At("peers").Object, n.example, n},
+		MaxFrame: n.sessions.MaxFrame,
+		Sent:     n.noteSent, Receiver: n.receiver(), Hash: n.process.hash,
 		Inbound: n.inbound, Codec: n.process.codec,
 		Upload: n.rates.upload,
 	})
@@ -285,14 +287,16 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	cfg.MovesFiles = n.embedded && !cfg.InRAM
 	cfg.RestoresFiles = cfg.RestoresFiles && !n.embedded
 	n.api = local.NewNode(cfg, local.Deps{
-		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Copies: n.keptCopies(), Names: n.names,
+		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs,
+		Copies: n.keptCopies(), Names: n.names,
 		Keys: keys, Announce: n.publisher, Events: n.events,
 		Host: n.host, Reach: n.reach, Sessions: n.sessions, DHT: n.dht, Trace: n.trace, Have: n.objects.Have,
 		Filter:  n.filter,
 		Control: control{n}, Network: n.network, Limits: n.limits,
 	})
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
-		Env: n.env(), Objects: objects, Index: local.Index{Resolver: n.resolver, Keys: keys, Filter: n.filter("resolve")},
+		Env: n.env(), Objects: objects,
+		Index: local.Index{Resolver: n.resolver, Keys: keys, Filter: n.filter("resolve")},
 		Names: local.Names{Keys: keys}, Served: objects.Served, Node: n.api,
 		Uploads: n.api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
 		Ticket: local.PageTickets(n.host, n.network), Example: n.example.Root,

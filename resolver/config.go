@@ -86,7 +86,8 @@ func (c Config) ask() ([]peer.AddrInfo, error) {
 		}
 		info, err := peer.AddrInfoFromString(text)
 		if err != nil {
-			return nil, fmt.Errorf("resolver.ask has %q, must be peer IDs or multiaddrs that end with /p2p/ID: %w", text, err)
+			return nil, fmt.Errorf("resolver.ask has %q, must be peer IDs or multiaddrs that end with /p2p/ID: %w",
+				text, err)
 		}
 		peers[i] = *info
 	}
@@ -117,7 +118,8 @@ func (c Config) providers() providers.Config {
 	return providers.Config{
 		Deadline: c.Deadline, HedgeAfter: c.HedgeAfter, StallTimeout: c.StallTimeout,
 		PeerRequests: c.PeerRequests, PeerRequestsWaiting: c.FetchesWaiting, Lookups: c.Lookups,
-		CacheEntries: c.CacheEntries, CacheBytes: int64(c.CacheBytes), PositiveTTL: c.PositiveTTL, NegativeTTL: c.NegativeTTL,
+		CacheEntries: c.CacheEntries, CacheBytes: int64(c.CacheBytes), PositiveTTL: c.PositiveTTL,
+		NegativeTTL:  c.NegativeTTL,
 		BreakerPeers: c.BreakerPeers, BreakerWindow: c.BreakerWindow, BreakerMinCalls: c.BreakerMinCalls,
 		BreakerErrors: c.BreakerErrors, BreakerCooldown: c.BreakerCooldown, BreakerProbes: c.BreakerProbes,
 	}

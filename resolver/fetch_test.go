@@ -43,7 +43,8 @@ func TestFetchGoesOnWithTheNextProvider(t *testing.T) {
 		rest  int64 // the first group asked of the second provider; −1: it is asked for the size too
 		want  status.Outcome
 	}{
-		{"a wrong group", func(p *fakePeer) { p.spoil = func(_ b3.Root, g int64) bool { return g == 5 } }, 5, status.Corrupt},
+		{"a wrong group", func(p *fakePeer) { p.spoil = func(_ b3.Root, g int64) bool { return g == 5 } }, 5,
+			status.Corrupt},
 		{"a wrong first group", func(p *fakePeer) { p.spoil = func(_ b3.Root, g int64) bool { return g == 0 } }, 0,
 			status.Corrupt},
 		{"a false size", func(p *fakePeer) { p.lieSize = group }, -1, status.Corrupt},
@@ -99,7 +100,8 @@ func TestFetchGoesOnWithTheNextProvider(t *testing.T) {
 					want = []b3.Range{{Start: 0, End: firstSpan * group}}
 				}
 				if !slices.Equal(reqs[0].Ranges, want) || reqs[0].SizeProof != (tc.rest < 0) {
-					t.Errorf("asked the good provider for %v, size proof %t; want %v", reqs[0].Ranges, reqs[0].SizeProof, want)
+					t.Errorf("asked the good provider for %v, size proof %t; want %v",
+						reqs[0].Ranges, reqs[0].SizeProof, want)
 				}
 			})
 		})

@@ -61,7 +61,8 @@ func TestHintsComeFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := w.finder.count(); n != 0 || w.drawn(t, record.OriginGossip) != 1 || w.drawn(t, record.OriginDHT) != 0 {
-			t.Errorf("%d lookups; %v of gossip, %v of the DHT", n, w.drawn(t, record.OriginGossip), w.drawn(t, record.OriginDHT))
+			t.Errorf("%d lookups; %v of gossip, %v of the DHT", n, w.drawn(t, record.OriginGossip),
+				w.drawn(t, record.OriginDHT))
 		}
 	})
 }

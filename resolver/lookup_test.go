@@ -230,7 +230,8 @@ func TestBusyLookups(t *testing.T) {
 		for i := range 1000 {
 			_, err := w.Resolve(t.Context(), randomBlob(uint64(20_000+i), 10).root, Query{Fresh: true})
 			var e *status.Error
-			if !errors.As(err, &e) || e.Outcome != status.Busy || e.Limit == nil || e.Limit.Name != "resolver.lookups" ||
+			if !errors.As(err, &e) || e.Outcome != status.Busy || e.Limit == nil ||
+				e.Limit.Name != "resolver.lookups" ||
 				e.Limit.RetryAfter <= 0 {
 				t.Fatalf("the lookup %d beyond the bound: %v", i, err)
 			}

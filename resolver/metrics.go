@@ -23,7 +23,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"type"}),
 		received: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "resolver_received_bytes_total",
-			Help: "Verified bytes received from peers, by the kind of request; extra counts bytes that were already here.",
+			Help: "Verified bytes received from peers, by the kind of request; extra counts bytes that were " +
+				"already here.",
 		}, []string{"type"}),
 	}
 	if reg != nil {

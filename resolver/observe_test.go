@@ -41,7 +41,8 @@ func pair(t *testing.T, events []TransferEvent) TransferEvent {
 		t.Fatalf("got %+v", events)
 	}
 	begin, end := events[0], events[1]
-	if begin.Ended || !end.Ended || begin.Root != end.Root || begin.Tree != end.Tree || begin.LookupID != end.LookupID ||
+	if begin.Ended || !end.Ended || begin.Root != end.Root || begin.Tree != end.Tree ||
+		begin.LookupID != end.LookupID ||
 		begin.LookupID == 0 || begin.Bytes != 0 {
 		t.Errorf("got %+v", events)
 	}

@@ -254,7 +254,8 @@ func TestOpenRanges(t *testing.T) {
 			}
 			for _, req := range w.net.requests("") {
 				for _, r := range req.Ranges {
-					if r.Start < r.End && (r.Start < tc.from/group*group || min(r.End, size) > (tc.to+group-1)/group*group) {
+					if r.Start < r.End &&
+						(r.Start < tc.from/group*group || min(r.End, size) > (tc.to+group-1)/group*group) {
 						t.Errorf("asked for [%d, %d) to read [%d, %d)", r.Start, r.End, tc.from, tc.to)
 					}
 				}

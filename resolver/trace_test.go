@@ -299,7 +299,8 @@ func TestRecordOfSearch(t *testing.T) {
 				t.Fatalf("%v: got %+v", err, rec)
 			}
 			s := rec.Searches[0]
-			if s.Key.Root != dir.root || s.Outcome != status.Timeout || s.Took != w.cfg.Deadline || s.Walk.End != "timed_out" ||
+			if s.Key.Root != dir.root || s.Outcome != status.Timeout || s.Took != w.cfg.Deadline ||
+				s.Walk.End != "timed_out" ||
 				len(s.Walk.Probes) != 2 || s.Walk.Probes[1].Peer != "silent" {
 				t.Errorf("the search is %+v", s)
 			}

@@ -310,7 +310,8 @@ func TestTreeWithFalseEntries(t *testing.T) {
 		{"size too large", manifest.Entry{Name: "f", Root: b.root, Size: 2 * group}, status.Corrupt},
 		{"large file named small", manifest.Entry{Name: "f", Root: large.root, Size: 10}, status.Corrupt},
 		{"small file named large", manifest.Entry{Name: "f", Root: b.root, Size: 1 << 40}, status.BadRequest},
-		{"no directory", manifest.Entry{Name: "f", Kind: manifest.Directory, Root: b.root, Size: 100}, status.BadRequest},
+		{"no directory", manifest.Entry{Name: "f", Kind: manifest.Directory, Root: b.root, Size: 100},
+			status.BadRequest},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

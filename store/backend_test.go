@@ -118,7 +118,8 @@ func TestTouch(t *testing.T) {
 	withBackends(t, func(t *testing.T, s *Store) {
 		fillStore(t, s, 10)
 		es := listAll(t, s)
-		want := map[b3.Root]meta.Second{es[0].Root: es[0].Added + 5, es[4].Root: es[4].Added + 7, es[9].Root: es[9].Added + 1}
+		want := map[b3.Root]meta.Second{es[0].Root: es[0].Added + 5, es[4].Root: es[4].Added + 7,
+			es[9].Root: es[9].Added + 1}
 		absent := b3.Sum([]byte("never there"))
 		used := maps.Clone(want)
 		used[absent], used[es[7].Root] = 1<<31, es[7].Added-1

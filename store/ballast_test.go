@@ -24,10 +24,12 @@ func TestRemovesFromBallast(t *testing.T) {
 	var full atomic.Bool
 	var most atomic.Int64 // files of the ballast with which there is no space
 	injector := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if k := op.Kind; !full.Load() || k != errorfs.OpFileWrite && k != errorfs.OpFileWriteAt && k != errorfs.OpCreate {
+		if k := op.Kind; !full.Load() || k != errorfs.OpFileWrite &&
+			k != errorfs.OpFileWriteAt && k != errorfs.OpCreate {
 			return nil
 		}
-		if names, _ := disk.List("/store/ballast"); int64(len(names)) > most.Load() || strings.Contains(op.Path, "/tmp/") {
+		if names, _ := disk.List("/store/ballast"); int64(len(names)) > most.Load() ||
+			strings.Contains(op.Path, "/tmp/") {
 			return syscall.ENOSPC
 		}
 		return nil

@@ -133,7 +133,8 @@ func script(t testing.TB, s *store.Store, l *ledger) {
 		}
 	}
 	content := func(i int) []byte {
-		return storetest.Bytes(uint64(i), []int{0, 100, 30_000, b3.GroupSize, b3.GroupSize + 1, 2*b3.GroupSize + 500}[i%6]+i)
+		return storetest.Bytes(uint64(i),
+			[]int{0, 100, 30_000, b3.GroupSize, b3.GroupSize + 1, 2*b3.GroupSize + 500}[i%6]+i)
 	}
 	for i := range 12 {
 		put(content(i))

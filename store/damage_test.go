@@ -130,7 +130,8 @@ func TestDamage(t *testing.T) {
 			}
 			storetest.Holds(t, s, other)
 
-			if info, err := s.Put(t.Context(), bytes.NewReader(test.object), store.PutOptions{}); err != nil || !info.New {
+			if info, err := s.Put(t.Context(), bytes.NewReader(test.object), store.PutOptions{}); err != nil ||
+				!info.New {
 				t.Fatalf("put again says %+v, %v", info, err)
 			}
 			storetest.Holds(t, s, test.object)

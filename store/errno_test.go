@@ -21,7 +21,8 @@ func TestEveryErrno(t *testing.T) {
 		syscall.ENOMEM,
 		syscall.EACCES, syscall.EBUSY, syscall.EEXIST, syscall.EXDEV, syscall.ENODEV, syscall.ENOTDIR, syscall.EISDIR,
 		syscall.EINVAL, syscall.ENFILE, syscall.EMFILE, syscall.EFBIG, syscall.ENOSPC, syscall.ESPIPE, syscall.EROFS,
-		syscall.EMLINK, syscall.ENAMETOOLONG, syscall.ENOSYS, syscall.ELOOP, syscall.ENOTSUP, syscall.ESTALE, syscall.EDQUOT,
+		syscall.EMLINK, syscall.ENAMETOOLONG, syscall.ENOSYS, syscall.ELOOP, syscall.ENOTSUP,
+		syscall.ESTALE, syscall.EDQUOT,
 		syscall.ETIMEDOUT, syscall.ENOTCONN,
 	}
 	all := []errorfs.OpKind{

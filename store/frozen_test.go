@@ -97,7 +97,8 @@ func TestReadOnlyDisk(t *testing.T) {
 					after = disk.CrashClone(vfs.CrashCloneCfg{})
 				}
 				before := after.String()
-				s, stop = storetest.Start(t, tiny(), store.Deps{FS: refusingFS{after, test.errno, test.errno == syscall.ENOSPC}})
+				s, stop = storetest.Start(t, tiny(),
+					store.Deps{FS: refusingFS{after, test.errno, test.errno == syscall.ENOSPC}})
 				for _, p := range all {
 					storetest.Holds(t, s, p)
 				}
@@ -117,7 +118,8 @@ func TestReadOnlyDisk(t *testing.T) {
 				if err == nil {
 					t.Error("an upload was begun")
 				}
-				if err := s.Stats().WriteErr; status.Of(err) != test.want || !strings.Contains(err.Error(), "restart the node") {
+				if err := s.Stats().WriteErr; status.Of(err) != test.want ||
+					!strings.Contains(err.Error(), "restart the node") {
 					t.Errorf("the gate would say %v", err)
 				}
 				if err := stop(); err != nil {

@@ -96,7 +96,8 @@ func BenchmarkGC(b *testing.B) {
 	wg.Go(func() {
 		defer over.Store(true)
 		var err error
-		r, err = s.Collector().Run(b.Context(), gc.Options{All: true, Progress: func(gc.Report) { peak = max(peak, rss(b)) }})
+		r, err = s.Collector().Run(b.Context(),
+			gc.Options{All: true, Progress: func(gc.Report) { peak = max(peak, rss(b)) }})
 		if err != nil {
 			b.Error(err)
 		}

@@ -54,7 +54,8 @@ func grow(ctx context.Context, s *store.Store, from int) (top b3.Root, all []b3.
 	if err != nil {
 		return top, nil, err
 	}
-	if err := outer.Add(ctx, manifest.Entry{Name: "inner", Kind: manifest.Directory, Root: root, Size: size}); err != nil {
+	if err := outer.Add(ctx,
+		manifest.Entry{Name: "inner", Kind: manifest.Directory, Root: root, Size: size}); err != nil {
 		return top, nil, err
 	}
 	if top, _, err = outer.Close(ctx); err == nil {
@@ -166,7 +167,8 @@ func TestGCRaces(t *testing.T) {
 		})
 		workers.Go(func() { // reads
 			for i := range 20 * rounds {
-				if _, err := storetest.Get(t, s, b3.Sum(pool(i%poolSize))); err != nil && status.Of(err) != status.NotFound {
+				if _, err := storetest.Get(t, s, b3.Sum(pool(i%poolSize))); err != nil &&
+					status.Of(err) != status.NotFound {
 					t.Error(err)
 				}
 			}

@@ -186,7 +186,8 @@ func TestDeferredCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		each := int64(size) + b3.OutboardSize(int64(size))
-		if sp, st := s.Collector().Space(), s.Stats(); sp.Used.Bytes != st.Objects*each || sp.Used.Objects != st.Objects ||
+		if sp, st := s.Collector().Space(), s.Stats(); sp.Used.Bytes != st.Objects*each ||
+			sp.Used.Objects != st.Objects ||
 			st.Objects == 0 {
 			t.Errorf("after the flush %+v, with %d objects of %d; %d were accepted", sp, st.Objects, size, accepted)
 		}
@@ -204,7 +205,8 @@ func TestGCPartial(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, item := range storetest.Items(t, p, int64(len(p)), b3.Range{Start: 7 * b3.GroupSize, End: 8 * b3.GroupSize}) {
+		for _, item := range storetest.Items(t, p, int64(len(p)),
+			b3.Range{Start: 7 * b3.GroupSize, End: 8 * b3.GroupSize}) {
 			if err := in.Write(item); err != nil {
 				t.Fatal(err)
 			}
@@ -223,7 +225,8 @@ func TestGCPartial(t *testing.T) {
 		}
 		_, err = s.Partials().Get(t.Context(), b3.Sum(p))
 		storetest.Want(t, err, status.NotFound)
-		if st := s.Stats(); st.PartialObjects != 0 || st.PartialBytes != 0 || s.Collector().Space().Used != (meta.Count{}) {
+		if st := s.Stats(); st.PartialObjects != 0 || st.PartialBytes != 0 ||
+			s.Collector().Space().Used != (meta.Count{}) {
 			t.Errorf("counted are %+v, used %+v", st, s.Collector().Space().Used)
 		}
 	})

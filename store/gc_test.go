@@ -157,7 +157,8 @@ func TestGCKeepsWhatIsHeld(t *testing.T) {
 			root b3.Root
 			here bool
 		}{
-			"top": {top, true}, "below": {below, true}, "inner": {inner, true}, "deep": {deep, true}, "pinned": {pinned, true},
+			"top": {top, true}, "below": {below, true}, "inner": {inner, true},
+			"deep": {deep, true}, "pinned": {pinned, true},
 			"leased": {leased, true}, "open": {open, true}, "direct": {direct, true},
 			"what is below a direct pin": {directOnly, false}, "lone": {lone, false}, "large lone": {loneBig, false},
 		} {

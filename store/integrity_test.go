@@ -95,7 +95,8 @@ func TestLostPin(t *testing.T) {
 		}
 		r, err := s.Collector().Run(t.Context(), gc.Options{All: true, Fast: true})
 		storetest.Want(t, err, status.Conflict)
-		if len(r.Damaged) != 1 || !r.Damaged[0].Absent || r.Damaged[0].Node != top || !strings.Contains(err.Error(), "lost") {
+		if len(r.Damaged) != 1 || !r.Damaged[0].Absent || r.Damaged[0].Node != top ||
+			!strings.Contains(err.Error(), "lost") {
 			t.Errorf("the collection says %v, %+v", err, r)
 		}
 		wantHas(t, s, "what the lost directory names", file, true)

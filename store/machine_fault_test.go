@@ -60,7 +60,8 @@ func TestMachineFaults(t *testing.T) {
 		{"begin an upload", create, "/part/", func(s *store.Store) error {
 			id, err := s.Uploads().New(t.Context(), resumable.Capability{}, resumable.Options{Length: 10})
 			if err == nil {
-				_, err = s.Uploads().Append(t.Context(), resumable.Capability{}, id.ID, 0, bytes.NewReader(make([]byte, 10)))
+				_, err = s.Uploads().Append(t.Context(), resumable.Capability{}, id.ID, 0,
+					bytes.NewReader(make([]byte, 10)))
 			}
 			return err
 		}, status.NotReady},
@@ -93,7 +94,8 @@ func TestMachineFaults(t *testing.T) {
 				cfg.HotBytes = 0
 				told := 0
 				reg := prometheus.NewRegistry()
-				deps := store.Deps{Env: env.Env{Metrics: reg}, FS: errorfs.Wrap(disk, f), Damaged: func(b3.Root) { told++ }}
+				deps := store.Deps{Env: env.Env{Metrics: reg}, FS: errorfs.Wrap(disk,
+					f), Damaged: func(b3.Root) { told++ }}
 				s = nil
 				var err error
 				if op.do == nil {

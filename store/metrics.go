@@ -70,9 +70,10 @@ var statsGauges = []metricOf[Stats, float64]{
 		func(s Stats) float64 { return float64(s.Usage.SegmentBytes) }},
 	{"store_segment_live_bytes", "Bytes of records in segments that are still needed.",
 		func(s Stats) float64 { return float64(s.Usage.SegmentLiveBytes) }},
-	{"store_ballast_bytes", "Bytes that the store keeps allocated so that it can remove objects when the disk is full. " +
-		"The full size is a fourth of store.reserve_bytes, from 4 MiB to 16 MiB. " +
-		"It is less when they were used up, or never fitted on the disk.",
+	{"store_ballast_bytes",
+		"Bytes that the store keeps allocated so that it can remove objects when the disk is full. " +
+			"The full size is a fourth of store.reserve_bytes, from 4 MiB to 16 MiB. " +
+			"It is less when they were used up, or never fitted on the disk.",
 		func(s Stats) float64 { return float64(s.Usage.BallastBytes) }},
 	{"store_index_bytes", "Bytes of the index on disk.",
 		func(s Stats) float64 { return float64(s.Usage.IndexBytes) }},
@@ -103,7 +104,8 @@ var statsCounters = []metricOf[Stats, float64]{
 		func(s Stats) float64 { return float64(s.Usage.CompactedBytes) }},
 	{"store_reclaimed_bytes_total", "Bytes that compaction freed.",
 		func(s Stats) float64 { return float64(s.Usage.ReclaimedBytes) }},
-	{"store_files_shed_total", "Cached open files that the store closed because the process had no file descriptor left.",
+	{"store_files_shed_total",
+		"Cached open files that the store closed because the process had no file descriptor left.",
 		func(s Stats) float64 { return float64(s.Files.Shed) }},
 	{"store_files_refused_total", "Files of the store that could not be opened because the process had " +
 		"no file descriptor left. Each such request returned busy.",

@@ -252,7 +252,8 @@ func checkArchived2(t *testing.T, s *store.Store, half, empty, whole string) err
 		half:  {Offset: 3 * group / 2, Options: resumable.Options{Length: 3 * group, Label: "site", Pin: true}},
 		empty: {Options: resumable.Options{Length: 1000}},
 		whole: {
-			Offset: group + 5, Options: resumable.Options{Length: group + 5, Expect: b3.Sum(w)}, Root: b3.Sum(w), New: true,
+			Offset: group + 5, Options: resumable.Options{Length: group + 5, Expect: b3.Sum(w)},
+			Root: b3.Sum(w), New: true,
 		},
 	} {
 		now, err := s.Uploads().Get(t.Context(), id)
@@ -261,7 +262,8 @@ func checkArchived2(t *testing.T, s *store.Store, half, empty, whole string) err
 			return fmt.Errorf("upload %+v is %+v: %w", want, now, err)
 		}
 		if now.Offset > 0 && now.Root.IsZero() {
-			now, err = s.Uploads().Append(t.Context(), resumable.Capability{}, id, now.Offset, bytes.NewReader(u[now.Offset:]))
+			now, err = s.Uploads().Append(t.Context(), resumable.Capability{}, id, now.Offset,
+				bytes.NewReader(u[now.Offset:]))
 			if err != nil || now.Root != b3.Sum(u) {
 				return fmt.Errorf("an upload does not go on: %+v: %w", now, err)
 			}
@@ -301,7 +303,8 @@ func comesForward(t *testing.T, check func(*testing.T, *store.Store) error, name
 							continue
 						}
 						at := fmt.Sprintf("op %d of %s, %d %% unsynced", op.Kind, op.Path, percent)
-						crashes = append(crashes, crash{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}), at})
+						crashes = append(crashes,
+							crash{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}), at})
 					}
 				}
 				return nil

@@ -93,8 +93,9 @@ func TestMoveOutRefused(t *testing.T) {
 		move    func(string) error
 		want    status.Outcome
 	}{
-		"left":   {move: func(string) error { return errLeft }},
-		"pinned": {func(r b3.Root) error { return s.Pin(t.Context(), r, PinOptions{Label: "x"}) }, never, status.Conflict},
+		"left": {move: func(string) error { return errLeft }},
+		"pinned": {func(r b3.Root) error { return s.Pin(t.Context(), r, PinOptions{Label: "x"}) }, never,
+			status.Conflict},
 		"in use": {func(r b3.Root) error { opened(t, s, r); return nil }, never, status.Conflict},
 		"damaged": {func(r b3.Root) error {
 			e, _, err := s.backend.Get(r)

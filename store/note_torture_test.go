@@ -98,7 +98,8 @@ func (n *notesUnderTest) check(t *testing.T, disk *vfs.MemFS, victims ...string)
 			continue
 		}
 		p := n.uploads[i]
-		_, err = s.Uploads().Append(t.Context(), resumable.Capability{}, n.ids[i], u.Offset, bytes.NewReader(p[u.Offset:]))
+		_, err = s.Uploads().Append(t.Context(), resumable.Capability{}, n.ids[i], u.Offset,
+			bytes.NewReader(p[u.Offset:]))
 		if status.Of(err) == status.BadDigest && contains(victims, name) {
 			continue
 		}

@@ -60,7 +60,8 @@ func TestPartialFaults(t *testing.T) {
 				t.Fatal("the fault was not met")
 			}
 			f.on.Store(false)
-			if st := s.Stats(); st.PartialBytes != test.keeps || st.PartialObjects != 1 || st.Ingests != 0 || st.Leases != 0 ||
+			if st := s.Stats(); st.PartialBytes != test.keeps || st.PartialObjects != 1 ||
+				st.Ingests != 0 || st.Leases != 0 ||
 				st.WriteErr != nil {
 				t.Errorf("stats say %+v", st)
 			}

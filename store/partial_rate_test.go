@@ -126,7 +126,8 @@ func TestCrashFastDownload(t *testing.T) {
 	for i := range int64(writers) {
 		all.Go(func() {
 			defer active.Add(-1)
-			errs[i] = feed(in, src, fastSize, b3.Range{Start: i * fastSize / writers, End: (i + 1) * fastSize / writers})
+			errs[i] = feed(in, src, fastSize,
+				b3.Range{Start: i * fastSize / writers, End: (i + 1) * fastSize / writers})
 		})
 	}
 	all.Wait()

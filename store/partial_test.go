@@ -291,7 +291,8 @@ func TestPartialConcurrent(t *testing.T) {
 		for w := range int64(4) {
 			wg.Go(func() {
 				lo := upTo * w / 6
-				if err := writeAll(in, append(groupsOf(t, p, groups-1, groups), groupsOf(t, p, lo, upTo)...)); err != nil {
+				if err := writeAll(in, append(groupsOf(t, p, groups-1, groups),
+					groupsOf(t, p, lo, upTo)...)); err != nil {
 					t.Error(err)
 				}
 			})

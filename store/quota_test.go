@@ -161,7 +161,8 @@ func TestQuotaOfTrees(t *testing.T) {
 			t.Fatal(err)
 		}
 		held := quotas(reg)[`"a"`]
-		if err := s.Pin(t.Context(), top, store.PinOptions{Label: "a", Recursive: true}); status.Of(err) != status.Quota {
+		if err := s.Pin(t.Context(), top,
+			store.PinOptions{Label: "a", Recursive: true}); status.Of(err) != status.Quota {
 			t.Errorf("%v, want quota", err)
 		}
 		if err := s.Pin(t.Context(), top, store.PinOptions{Label: "a"}); err != nil {

@@ -130,7 +130,8 @@ func TestRebuildEmbedded(t *testing.T) {
 			}
 		}
 		r := rebuilt(t, tiny(), deps)
-		if r.Objects != int64(len(c.objects)) || r.Pins != 1 || r.Adopted+r.Damaged+r.Missing+r.Torn != 0 || r.Segments < 2 {
+		if r.Objects != int64(len(c.objects)) || r.Pins != 1 ||
+			r.Adopted+r.Damaged+r.Missing+r.Torn != 0 || r.Segments < 2 {
 			t.Fatalf("%s: the report is %+v", round, r)
 		}
 		s, stop = storetest.Start(t, tiny(), deps)
@@ -269,7 +270,8 @@ func TestRebuildS3(t *testing.T) {
 		_, _, err := storetest.Try(t, cloudy("/store", s3), deps)
 		storetest.Want(t, err, status.Conflict) // not without a rebuild
 		r := rebuilt(t, cloudy("/store", s3), deps)
-		if r.Objects != int64(len(c.objects)) || r.Pins != 1 || r.Fetched != r.Segments || r.Fetched < 2 || r.Node == "" ||
+		if r.Objects != int64(len(c.objects)) || r.Pins != 1 || r.Fetched != r.Segments ||
+			r.Fetched < 2 || r.Node == "" ||
 			r.Adopted+r.Damaged+r.Missing != 0 {
 			t.Fatalf("the report is %+v", r)
 		}

@@ -195,12 +195,13 @@ func TestScrubFinds(t *testing.T) {
 		reg := prometheus.NewRegistry()
 		var mu sync.Mutex
 		told := map[b3.Root]int{}
-		s, _ := storetest.Start(t, scrubbing(1<<30, 1), store.Deps{Env: env.Env{Metrics: reg}, FS: errorfs.Wrap(disk, f),
-			Damaged: func(root b3.Root) {
-				mu.Lock()
-				defer mu.Unlock()
-				told[root]++
-			}})
+		s, _ := storetest.Start(t, scrubbing(1<<30, 1),
+			store.Deps{Env: env.Env{Metrics: reg}, FS: errorfs.Wrap(disk, f),
+				Damaged: func(root b3.Root) {
+					mu.Lock()
+					defer mu.Unlock()
+					told[root]++
+				}})
 		for _, p := range [][]byte{small, large, unread, good} {
 			storetest.Put(t, s, p)
 		}

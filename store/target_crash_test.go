@@ -115,7 +115,8 @@ func TestTargetsSurviveCrashes(t *testing.T) {
 			set := func(target meta.Target) func() error {
 				return func() error { _, err := s.SetTarget(t.Context(), root, "rf", target); return err }
 			}
-			do(root, "plain", "none 0", func() error { return s.Pin(t.Context(), root, store.PinOptions{Label: "plain"}) })
+			do(root, "plain", "none 0",
+				func() error { return s.Pin(t.Context(), root, store.PinOptions{Label: "plain"}) })
 			do(root, "rf", fmt.Sprintf("rf 3 %d", seq), pin(meta.Target{Copies: 3, Seq: seq}))
 			do(root, "rf", fmt.Sprintf("ec 6+3 %d", seq+1), set(meta.Target{Data: 6, Parity: 3, Seq: seq + 1}))
 			do(root, "rf", fmt.Sprintf("ec 6+3 %d", seq+1), set(meta.Target{Copies: 9, Seq: seq}))

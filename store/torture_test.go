@@ -89,7 +89,8 @@ func victims(t *testing.T) []*victim {
 		}
 	}
 	all := []*victim{
-		{stop: "kill", disk: disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})},
+		{stop: "kill", disk: disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1,
+			1))})},
 		{stop: "power cut", disk: disk.CrashClone(vfs.CrashCloneCfg{})},
 	}
 	if err := stop(); err != nil {

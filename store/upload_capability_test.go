@@ -154,7 +154,8 @@ func TestUploadEndsWithCapability(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, stop = storetest.Start(t, cfg, store.Deps{FS: disk})
-		if u, err := s.Uploads().Get(t.Context(), taken); err != nil || !u.Expires.Equal(meta.SecondOf(long.Until).Time()) {
+		if u, err := s.Uploads().Get(t.Context(), taken); err != nil ||
+			!u.Expires.Equal(meta.SecondOf(long.Until).Time()) {
 			t.Errorf("after a restart: %+v, %v", u, err)
 		}
 		time.Sleep(time.Hour)

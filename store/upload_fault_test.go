@@ -60,7 +60,8 @@ func TestUploadFaults(t *testing.T) {
 						continue
 					}
 					f.on.Store(true)
-					now, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, int64(at), bytes.NewReader(p[at:to]))
+					now, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, int64(at),
+						bytes.NewReader(p[at:to]))
 					f.on.Store(false)
 					storetest.Want(t, err, test.want)
 					if now.Offset < int64(at) || !test.last && now.Offset != int64(at) || !now.Root.IsZero() {

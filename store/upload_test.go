@@ -71,7 +71,8 @@ func TestUploadRestart(t *testing.T) {
 		if n := quotas(reg)[`"up"`]; n != int64(len(p)) {
 			t.Errorf("%d bytes count against the quota, want %d", n, len(p))
 		}
-		if now, err := s.Uploads().Get(t.Context(), u.ID); err != nil || now.Offset != int64(at) || now.Options != u.Options {
+		if now, err := s.Uploads().Get(t.Context(), u.ID); err != nil || now.Offset != int64(at) ||
+			now.Options != u.Options {
 			t.Fatalf("after a restart: %+v, %v; want %d bytes of %+v", now, err, at, u)
 		}
 		if now, err := s.Uploads().Get(t.Context(), whole.ID); err != nil || now != whole {
@@ -254,7 +255,8 @@ func TestUploadExpires(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				// Gone when it is due, however seldom the janitor looks.
-				_, err = s.Uploads().Append(t.Context(), resumable.Capability{}, fed.ID, 3000, bytes.NewReader(p[3000:]))
+				_, err = s.Uploads().Append(t.Context(), resumable.Capability{}, fed.ID, 3000,
+					bytes.NewReader(p[3000:]))
 				storetest.Want(t, err, status.Gone)
 				time.Sleep(time.Minute)
 				storetest.WantUploads(t, s, 0, 0)

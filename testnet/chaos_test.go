@@ -64,7 +64,8 @@ func TestVerbs(t *testing.T) {
 	}
 
 	// Told while it is dead, it knows when it is back.
-	if _, err := net.Do(ctx, script.Step{Op: script.ClockSkew, Nodes: script.Nodes{2}, Skew: 48 * time.Hour}); err != nil {
+	if _, err := net.Do(ctx,
+		script.Step{Op: script.ClockSkew, Nodes: script.Nodes{2}, Skew: 48 * time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := net.Do(ctx, verb(script.Restart, 2)); err != nil {
@@ -214,8 +215,8 @@ func TestControlAndRecording(t *testing.T) {
 func TestScenarioFails(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"nodes 1\nexpect ready 1\nexpect peers 1 >= 3 within 1s": "x.txt:3: expect peers 1 >= 3 within 1s: it did not " +
-			"come true within 1s; last seen on node 1: peers 0\nnode 1   ready, 0 peers",
+		"nodes 1\nexpect ready 1\nexpect peers 1 >= 3 within 1s": "x.txt:3: expect peers 1 >= 3 within 1s: it " +
+			"did not come true within 1s; last seen on node 1: peers 0\nnode 1   ready, 0 peers",
 		"nodes 1\n! add 1 a file 1KiB no_space": "x.txt:2: ! add 1 a file 1KiB no_space: wanted " +
 			"no_space, and it succeeded",
 		"nodes 1\nexpect not-ready 1 nogate": `x.txt:2: expect not-ready 1 nogate: ` +

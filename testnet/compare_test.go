@@ -51,7 +51,8 @@ func TestCompareSeesEveryDifference(t *testing.T) {
 			return swap(filepath.Join(d, "link"), func(p string) error { return os.Symlink("sub", p) })
 		},
 		"link to file": func(d string) error {
-			return swap(filepath.Join(d, "link"), func(p string) error { return os.WriteFile(p, []byte("alpha"), 0o644) })
+			return swap(filepath.Join(d, "link"),
+				func(p string) error { return os.WriteFile(p, []byte("alpha"), 0o644) })
 		},
 	} {
 		copied := plant(t)

@@ -48,7 +48,8 @@ func TestCondition(t *testing.T) {
 		"latency 50ms ±10ms [1:2,3]": {"sends 50ms ±10ms late to 2,3", "sends 50ms ±10ms late to 1",
 			"sends 50ms ±10ms late to 1", "", ""},
 		"latency 1s [1]; latency off [3]; loss 5% [1:2]": {
-			"loses 5% of what it sends to 2, sends 1s late to 2,4,5", "loses 5% of what it sends to 1, sends 1s late to 1", "",
+			"loses 5% of what it sends to 2, sends 1s late to 2,4,5",
+			"loses 5% of what it sends to 1, sends 1s late to 1", "",
 			"sends 1s late to 1", "sends 1s late to 1",
 		},
 		"slow 2 1MiB/s; corrupt 2,3; full-disk 4; clock-skew 5 -1h": {

@@ -114,7 +114,8 @@ func (c *Control) Run(ctx context.Context, ready func()) error {
 func (c *Control) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/run", c.run)
-	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { answer(w, c.net.Status(r.Context())) })
+	mux.HandleFunc("GET /v1/status",
+		func(w http.ResponseWriter, r *http.Request) { answer(w, c.net.Status(r.Context())) })
 	mux.HandleFunc("POST /v1/down", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, struct{}{})
 		c.once.Do(func() { close(c.down) })
@@ -199,7 +200,8 @@ func (c *Control) step(ctx context.Context, s script.Step) (Event, error) {
 func readSteps(r io.Reader) ([]script.Step, error) {
 	body, err := io.ReadAll(r)
 	if err != nil {
-		return nil, status.Errorf(status.BodyCap, "the steps cannot be read: %w; send at most %d bytes", err, script.MaxFile)
+		return nil, status.Errorf(status.BodyCap,
+			"the steps cannot be read: %w; send at most %d bytes", err, script.MaxFile)
 	}
 	return ParseSteps(strings.Split(strings.TrimSuffix(string(body), "\n"), "\n"))
 }
@@ -207,7 +209,8 @@ func readSteps(r io.Reader) ([]script.Step, error) {
 // ParseSteps reads the lines of a run, which waits for each of its steps.
 func ParseSteps(lines []string) ([]script.Step, error) {
 	if len(lines) > script.MaxSteps {
-		return nil, status.Errorf(status.BodyCap, "%d steps in one run; at most %d are taken", len(lines), script.MaxSteps)
+		return nil, status.Errorf(status.BodyCap, "%d steps in one run; at most %d are taken",
+			len(lines), script.MaxSteps)
 	}
 	steps := make([]script.Step, 0, len(lines))
 	for i, line := range lines {

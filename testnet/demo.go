@@ -65,7 +65,8 @@ func demoAdd(ctx context.Context, w io.Writer, m *Member, dir string) (api.Added
 		}
 		took := time.Since(begun)
 		fmt.Fprintf(w, "added    %s on %s: %d files, %s in %s (%s)\n         %s\n",
-			dir, m.Name, added.Files, limits.Bytes(added.Bytes).Human(), round(took), rates(added.Files, added.Bytes, took),
+			dir, m.Name, added.Files, limits.Bytes(added.Bytes).Human(), round(took),
+			rates(added.Files, added.Bytes, took),
 			added.Root)
 		return added, nil
 	}
@@ -81,14 +82,16 @@ func demoFind(ctx context.Context, w io.Writer, from, to *Member, added api.Adde
 	for {
 		for p, err := range to.API.Providers(ctx, added.Root.String(), 5) {
 			if err == nil && p.ID == from.ID().ID {
-				fmt.Fprintf(w, "found    %s as its provider, from %s through the DHT, %s after the add\n", from.Name, to.Name,
+				fmt.Fprintf(w, "found    %s as its provider, from %s through the DHT, %s after the add\n", from.Name,
+					to.Name,
 					round(time.Since(begun)))
 				return nil
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return status.Errorf(status.NotFound, "%s does not find %s as a provider of %s", to.Name, from.Name, added.Root)
+			return status.Errorf(status.NotFound, "%s does not find %s as a provider of %s",
+				to.Name, from.Name, added.Root)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -86,7 +86,8 @@ func Find(dir string) (string, error) {
 			return "", status.Errorf(status.NotFound, "%s is not the directory of a testnet: %w%s", dir, err, listed())
 		case !f.Alive:
 			return "", status.Errorf(status.NotReady,
-				"the network in %s is dead: the process that ran it is gone; `allium testnet down --net %s` removes what it left",
+				"the network in %s is dead: the process that ran it is gone; `allium testnet down --net %s` removes "+
+					"what it left",
 				dir, dir)
 		}
 		return abs, nil
@@ -100,7 +101,8 @@ func Find(dir string) (string, error) {
 	case 1:
 		return alive[0].Dir, nil
 	case 0:
-		return "", status.Errorf(status.NotReady, "no testnet is running; start one with `allium testnet up`%s", listed())
+		return "", status.Errorf(status.NotReady,
+			"no testnet is running; start one with `allium testnet up`%s", listed())
 	}
 	return "", status.Errorf(status.Conflict, "%d testnets are running; name one with --net%s", len(alive), listed())
 }

@@ -86,7 +86,8 @@ func TestOnlyNetworksAreRemoved(t *testing.T) {
 	if _, err := Find(dir); status.Of(err) != status.NotFound {
 		t.Error(err)
 	}
-	if _, err := Clear(t.Context(), dir); status.Of(err) != status.NotFound || !strings.Contains(err.Error(), dirPrefix) {
+	if _, err := Clear(t.Context(), dir); status.Of(err) != status.NotFound ||
+		!strings.Contains(err.Error(), dirPrefix) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, lockFile)); err != nil {

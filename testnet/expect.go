@@ -74,7 +74,8 @@ func never(ctx context.Context, err error, within time.Duration, seen string) er
 		return err
 	}
 	return &status.Error{
-		Outcome: status.Timeout, Err: errNever, Message: fmt.Sprintf("%v within %s; last seen %s", errNever, within, seen),
+		Outcome: status.Timeout, Err: errNever,
+		Message: fmt.Sprintf("%v within %s; last seen %s", errNever, within, seen),
 	}
 }
 

@@ -228,7 +228,8 @@ func (n *Net) Readiness(ctx context.Context, m *Member) (api.Readiness, error) {
 		return r, err
 	}
 	if err := json.Unmarshal(page, &r); err != nil {
-		return r, status.Errorf(status.Upstream, "%s: /readyz is not what this version of allium expects: %w", m.Name, err)
+		return r, status.Errorf(status.Upstream,
+			"%s: /readyz is not what this version of allium expects: %w", m.Name, err)
 	}
 	return r, nil
 }

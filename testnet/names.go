@@ -84,7 +84,8 @@ func (p *Player) publish(ctx context.Context, s script.Step) (Said, error) {
 		if own.Error != nil {
 			return nil, own.Error.Err(status.Internal.Code())
 		}
-		return Said{fmt.Sprintf("%s is %s, number %d: %d peers took the record of %s", s.Label, s.Name, own.Seq, own.Peers,
+		return Said{fmt.Sprintf("%s is %s, number %d: %d peers took the record of %s", s.Label,
+			s.Name, own.Seq, own.Peers,
 			m.Name)}, nil
 	})
 }

@@ -74,7 +74,8 @@ func (p *Player) root(name string) (b3.Root, error) {
 	defer p.mu.Unlock()
 	root, ok := p.roots[name]
 	if !ok {
-		return root, status.Errorf(status.BadRequest, "nothing is called %s yet; `add 1 %s tree 1MiB` adds it", name, name)
+		return root, status.Errorf(status.BadRequest,
+			"nothing is called %s yet; `add 1 %s tree 1MiB` adds it", name, name)
 	}
 	return root, nil
 }
@@ -273,7 +274,8 @@ func (p *Player) until(ctx context.Context, s script.Step, try func(context.Cont
 		case late && last == nil:
 			return nil, status.Errorf(status.Timeout, "wanted %s, and there was no answer in %s", wanted(s), within)
 		case late:
-			return nil, fmt.Errorf("wanted %s within %s; the last of %d tries ended with %s: %w", wanted(s), within, tries,
+			return nil, fmt.Errorf("wanted %s within %s; the last of %d tries ended with %s: %w", wanted(s), within,
+				tries,
 				status.Of(last), last)
 		case got == status.BadRequest, got == status.Unsupported:
 			return nil, err // the next try would fail alike

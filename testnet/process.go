@@ -35,7 +35,8 @@ func startProcess(ctx context.Context, binary string, at place) (*running, error
 	if len(at.listen) > 0 {
 		args = append(args, "--gateway", at.gateway, "--admin", at.admin)
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), binary, args...) // not bound to ctx: stop ends it, with a drain
+	// not bound to ctx: stop ends it, with a drain
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), binary, args...)
 	tail := &tailWriter{}
 	cmd.Stderr = tail
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C goes to this process alone, which drains the nodes

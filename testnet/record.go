@@ -28,11 +28,12 @@ type Recorder struct {
 
 // The bounds of a recording.
 const (
-	recordDeadline = 10 * time.Minute       // of the file
-	longestPause   = 5 * time.Second        // longer pauses are cut to this: the next step waits for its condition anyway
-	shortestPause  = 100 * time.Millisecond // shorter pauses are not written
-	settled        = 5 * time.Second        // shorter times without readiness are chance
-	recordWithin   = time.Minute            // time for an expectation, since pauses were left out
+	recordDeadline = 10 * time.Minute // of the file
+	// longer pauses are cut to this: the next step waits for its condition anyway
+	longestPause  = 5 * time.Second
+	shortestPause = 100 * time.Millisecond // shorter pauses are not written
+	settled       = 5 * time.Second        // shorter times without readiness are chance
+	recordWithin  = time.Minute            // time for an expectation, since pauses were left out
 )
 
 // byChance are outcomes that may replace each other when the same steps are played again,
@@ -137,7 +138,8 @@ func (r *Recorder) Step(s script.Step, err error) {
 	if s.Op == script.Restart { // the readiness before the restart does not matter
 		for _, i := range s.Nodes.In(len(r.net.Members)) {
 			r.gates[i] = ""
-			r.step(script.Step{Op: script.Expect, Nodes: script.Nodes{i}, Condition: script.Condition{Kind: script.Ready}})
+			r.step(script.Step{Op: script.Expect, Nodes: script.Nodes{i},
+				Condition: script.Condition{Kind: script.Ready}})
 		}
 	}
 }
@@ -152,7 +154,8 @@ func (r *Recorder) Close(ctx context.Context) error {
 func (r *Recorder) step(s script.Step) {
 	if r.steps++; r.steps > script.MaxSteps {
 		if r.err == nil {
-			r.err = status.Errorf(status.BodyCap, "the recording ends: a scenario has at most %d steps", script.MaxSteps)
+			r.err = status.Errorf(status.BodyCap,
+				"the recording ends: a scenario has at most %d steps", script.MaxSteps)
 		}
 		return
 	}

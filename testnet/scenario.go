@@ -47,7 +47,8 @@ func Play(ctx context.Context, f *script.File, o PlayOptions) (err error) {
 	}
 	ended := func(err error) error {
 		if ctx.Err() == nil && bounded.Err() != nil {
-			return errors.Join(status.Errorf(status.Timeout, "%s: not played within its deadline of %s", f.Name, f.Deadline),
+			return errors.Join(status.Errorf(status.Timeout,
+				"%s: not played within its deadline of %s", f.Name, f.Deadline),
 				err)
 		}
 		return err

@@ -215,7 +215,8 @@ func writesOf(t *testing.T, trace string) []call {
 		switch {
 		case name == "bind" && !strings.Contains(args, "AF_UNIX"):
 			continue
-		case strings.HasPrefix(name, "open") && strings.Contains(args, "O_RDONLY") && !strings.Contains(args, "O_CREAT") &&
+		case strings.HasPrefix(name, "open") && strings.Contains(args, "O_RDONLY") &&
+			!strings.Contains(args, "O_CREAT") &&
 			!strings.Contains(args, "O_TRUNC"):
 			continue
 		}

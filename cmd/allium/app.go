@@ -191,8 +191,9 @@ func checkOutput(name string) error {
 	if home == "" || homedir.CheckOwner(home) == nil {
 		return nil
 	}
-	return status.Errorf(status.Forbidden, "%s is in %s, the home directory of another user's node, which could not open "+
-		"it; name another place", name, home)
+	return status.Errorf(status.Forbidden,
+		"%s is in %s, the home directory of another user's node, which could not open "+
+			"it; name another place", name, home)
 }
 
 // createOutput makes the file that a flag names, or empties it.

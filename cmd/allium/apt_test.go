@@ -126,9 +126,11 @@ func newRepository(t *testing.T, dir, version string) pkg {
 		sha256.Sum256(p.bytes))
 	for at, file := range map[string]string{".": "Packages", "dists/stable": "main/binary-amd64/Packages"} {
 		put(filepath.Join(dir, at, file), index)
-		put(filepath.Join(dir, at, "Release"), fmt.Appendf(nil, "Suite: stable\nCodename: stable\nArchitectures: amd64\n"+
-			"Components: main\nDate: %s\nSHA256:\n %x %d %s\n", time.Now().UTC().Format(time.RFC1123), sha256.Sum256(index),
-			len(index), file))
+		put(filepath.Join(dir, at, "Release"),
+			fmt.Appendf(nil, "Suite: stable\nCodename: stable\nArchitectures: amd64\n"+
+				"Components: main\nDate: %s\nSHA256:\n %x %d %s\n",
+				time.Now().UTC().Format(time.RFC1123), sha256.Sum256(index),
+				len(index), file))
 	}
 	return p
 }
@@ -158,7 +160,8 @@ func (a aptDir) args(command ...string) []string {
 	args := []string{"-o", "Debug::NoLocking=1"}
 	for _, o := range []string{
 		"Dir::State=" + a.dir + "/state", "Dir::State::status=" + a.dir + "/status", "Dir::Cache=" + a.dir + "/cache",
-		"Dir::Etc=" + a.dir + "/etc", "Dir::Log=" + a.dir + "/log", "APT::Architecture=amd64", "APT::Architectures=amd64",
+		"Dir::Etc=" + a.dir + "/etc", "Dir::Log=" + a.dir + "/log", "APT::Architecture=amd64",
+		"APT::Architectures=amd64",
 		"APT::Sandbox::User=", "Acquire::Languages=none", "Acquire::http::Proxy=DIRECT", "Acquire::Retries=0",
 	} {
 		args = append(args, "-o", o)
@@ -175,7 +178,8 @@ func (a aptDir) downloaded(t *testing.T, about string, want pkg) {
 	}
 	got, err := os.ReadFile(all[0])
 	if err != nil || filepath.Base(all[0]) != want.file || !bytes.Equal(got, want.bytes) {
-		t.Errorf("%s: downloaded %s, %d bytes, not %s of %d, %v", about, all[0], len(got), want.file, len(want.bytes), err)
+		t.Errorf("%s: downloaded %s, %d bytes, not %s of %d, %v", about, all[0], len(got),
+			want.file, len(want.bytes), err)
 	}
 	if err := os.Remove(all[0]); err != nil {
 		t.Fatal(err)

@@ -81,7 +81,8 @@ error.`,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			for i, p := range paths {
 				if p == "-" && len(paths) > 1 {
-					return failure.NewUsage("give - as the only argument", "argument %d of %d is -, standard input", i+1, len(paths))
+					return failure.NewUsage("give - as the only argument",
+						"argument %d of %d is -, standard input", i+1, len(paths))
 				}
 			}
 			var err error
@@ -92,7 +93,8 @@ error.`,
 				return err
 			}
 			if o.Target != nil && o.NoPin {
-				return failure.NewUsage("leave one of them out", "--rf and --ec ask for copies of a pin, and --no-pin sets none")
+				return failure.NewUsage("leave one of them out",
+					"--rf and --ec ask for copies of a pin, and --no-pin sets none")
 			}
 			g, err := through.open(a)
 			if err != nil {
@@ -101,7 +103,8 @@ error.`,
 			if g != nil {
 				defer g.Close()
 				if o.Target != nil {
-					return failure.NewUsage("pin it there, on a node of the cluster", "copies cannot be asked for through a gateway")
+					return failure.NewUsage("pin it there, on a node of the cluster",
+						"copies cannot be asked for through a gateway")
 				}
 				return a.addThrough(cmd.Context(), g, paths, name, o)
 			}

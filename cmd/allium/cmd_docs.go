@@ -31,7 +31,8 @@ func (a *app) docsCommand() *cobra.Command {
 				file := filepath.Join(dir[0], name)
 				if check {
 					if old, err := os.ReadFile(file); err != nil || !bytes.Equal(old, page) {
-						return failure.Found(status.Errorf(status.Conflict, "%s differs from the code; run `make docs`", file))
+						return failure.Found(status.Errorf(status.Conflict,
+							"%s differs from the code; run `make docs`", file))
 					}
 					continue
 				}

@@ -236,7 +236,9 @@ func durabilityText(d api.Durability, quiet bool) string {
 }
 
 func memberPlace(m api.Member) (s string) {
-	for _, p := range []struct{ name, value string }{{"region", m.Region}, {"domain", m.Domain}, {"network", m.Network}} {
+	for _, p := range []struct{ name, value string }{
+		{"region", m.Region}, {"domain", m.Domain}, {"network", m.Network},
+	} {
 		if p.value != "" {
 			s += "  " + p.name + " " + p.value
 		}

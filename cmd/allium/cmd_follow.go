@@ -249,7 +249,8 @@ func (f *followPrinter) progress(p api.Progress) {
 	const every = 100 * time.Millisecond // a terminal shows no more
 	if now := time.Now(); now.Sub(f.shown) >= every {
 		f.shown = now
-		f.line.Set(fmt.Sprintf("%s: %s of %s", f.what, limits.Bytes(p.Bytes).Human(), limits.Bytes(p.TotalBytes).Human()))
+		f.line.Set(fmt.Sprintf("%s: %s of %s", f.what, limits.Bytes(p.Bytes).Human(),
+			limits.Bytes(p.TotalBytes).Human()))
 	}
 }
 
@@ -259,7 +260,8 @@ func (f *followPrinter) Done(t follow.Target, s *follow.Stats) {
 	if s != nil {
 		f.line.Clear()
 		done := dirUpdate{
-			At: time.Now().UTC().Truncate(time.Millisecond), Name: f.name, Seq: t.Seq, Key: t.Key, Dir: f.dir, Stats: *s,
+			At: time.Now().UTC().Truncate(time.Millisecond), Name: f.name, Seq: t.Seq,
+			Key: t.Key, Dir: f.dir, Stats: *s,
 		}
 		f.err = errors.Join(f.err, f.a.print(done, done.Line(f.a.quiet)))
 	}
@@ -290,7 +292,8 @@ func (f dirUpdate) Line(quiet bool) string {
 	if quiet {
 		return printable.Name(f.Key)
 	}
-	s := fmt.Sprintf("%s  %s  number %d  %s  %d kept, %d written (%s), %d removed", stampOf(f.At), printable.Name(f.Name),
+	s := fmt.Sprintf("%s  %s  number %d  %s  %d kept, %d written (%s), %d removed",
+		stampOf(f.At), printable.Name(f.Name),
 		f.Seq, printable.Name(f.Key), f.Kept, f.Written, sizeText(f.Bytes), f.Removed)
 	if f.Left > 0 {
 		s += ", " + plural(f.Left, "edited file") + " left that it does not have"

@@ -39,7 +39,8 @@ func (a *app) gcPlanCommand() *cobra.Command {
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gc(cmd, o, all) },
 	}
-	cmd.Flags().BoolVar(&o.All, "all", false, "remove everything that nothing holds, not only down to the low-water mark")
+	cmd.Flags().BoolVar(&o.All, "all", false,
+		"remove everything that nothing holds, not only down to the low-water mark")
 	cmd.Flags().BoolVar(&all, "list", false,
 		fmt.Sprintf("list every object that would go, not only the first %d", gcExamples))
 	return cmd
@@ -54,7 +55,8 @@ func (a *app) gcRunCommand() *cobra.Command {
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gc(cmd, o, o.List) },
 	}
-	cmd.Flags().BoolVar(&o.All, "all", false, "remove everything that nothing holds, not only down to the low-water mark")
+	cmd.Flags().BoolVar(&o.All, "all", false,
+		"remove everything that nothing holds, not only down to the low-water mark")
 	cmd.Flags().BoolVar(&o.Fast, "fast", false, "work without the pauses that leave the disk to others")
 	cmd.Flags().BoolVar(&o.List, "list", false, "print every object that is removed")
 	return cmd

@@ -130,7 +130,8 @@ func (o getOptions) check() error {
 		return failure.NewUsage("leave one of them out",
 			"--store-only fetches what a name stands for now, and --max-stale takes an older record")
 	case o.update && (o.storeOnly || o.output == "-"):
-		return failure.NewUsage("leave --store-only or -o - out", "--update needs a file or directory on disk to change")
+		return failure.NewUsage("leave --store-only or -o - out",
+			"--update needs a file or directory on disk to change")
 	}
 	return nil
 }

@@ -83,9 +83,11 @@ each on another node, and any 6 give the object. Smaller ones get 4 copies.`,
 	}
 	fromFlag(cmd, &from)
 	timeoutFlag(cmd)
-	targetFlag(cmd, "how many nodes shall hold it, this one included (0 removes the target; default: it stays as it is)")
+	targetFlag(cmd,
+		"how many nodes shall hold it, this one included (0 removes the target; default: it stays as it is)")
 	cmd.Flags().BoolVar(&direct, "direct", false, "pin only this object, not what is below it")
-	cmd.Flags().StringVar(&label, "label", "", "label of the pin; an object may have several labels (default: no label)")
+	cmd.Flags().StringVar(&label, "label", "",
+		"label of the pin; an object may have several labels (default: no label)")
 	return cmd
 }
 

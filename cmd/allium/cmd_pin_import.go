@@ -88,9 +88,11 @@ func parsePins(where string, all []byte) ([]api.Pin, error) {
 		err := json.Unmarshal(line, &p)
 		switch {
 		case err != nil:
-			return nil, failure.NewUsage("give what `allium pin ls --json` writes", "line %d of %s is no pin: %v", n, where, err)
+			return nil, failure.NewUsage("give what `allium pin ls --json` writes",
+				"line %d of %s is no pin: %v", n, where, err)
 		case p.Root.IsZero():
-			return nil, failure.NewUsage("give what `allium pin ls --json` writes", "line %d of %s names no object", n, where)
+			return nil, failure.NewUsage("give what `allium pin ls --json` writes",
+				"line %d of %s names no object", n, where)
 		case len(pins) == maxPinsRead:
 			return nil, failure.NewUsage("split it", "%s has more than %d pins", where, maxPinsRead)
 		}

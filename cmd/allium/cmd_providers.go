@@ -128,7 +128,8 @@ func (a *app) staleName(ctx context.Context, r api.Reader, key string, maxStale 
 	case maxStale == 0:
 		return key, nil
 	case !ok:
-		return "", failure.NewUsage("start the node, or leave it out", "--max-stale needs a running node and no --gateway")
+		return "", failure.NewUsage("start the node, or leave it out",
+			"--max-stale needs a running node and no --gateway")
 	}
 	found, err := n.Resolve(ctx, key, api.Query{MaxStale: maxStale, Limit: 1})
 	if err != nil || len(found.Chain) == 0 {
@@ -136,7 +137,8 @@ func (a *app) staleName(ctx context.Context, r api.Reader, key string, maxStale 
 	}
 	if found.Stale {
 		a.waiting.Finish()
-		fmt.Fprintf(a.err, "allium: %s may have changed: what it stands for was looked up %s ago\n", printable.Name(key),
+		fmt.Fprintf(a.err, "allium: %s may have changed: what it stands for was looked up %s ago\n",
+			printable.Name(key),
 			time.Duration(found.AgeMS)*time.Millisecond)
 	}
 	if found.Target.IsZero() {
@@ -247,7 +249,8 @@ func traceText(t api.Trace, found int, quiet bool) string {
 		if s.Outcome == status.OK.String() {
 			outcome = fmt.Sprintf("ok: %d closer, %s", s.Closer, plural(s.Providers, "provider"))
 		}
-		fmt.Fprintf(&b, format, milliseconds(s.StartMS), milliseconds(s.TookMS), fmt.Sprint(s.Hop), s.Peer, kind, outcome)
+		fmt.Fprintf(&b, format, milliseconds(s.StartMS), milliseconds(s.TookMS),
+			fmt.Sprint(s.Hop), s.Peer, kind, outcome)
 		found -= s.Providers
 	}
 	if quiet {

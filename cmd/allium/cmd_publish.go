@@ -73,7 +73,8 @@ line.`,
 	f.StringVar(&o.as, "as", "",
 		"name to publish, LABEL or LABEL.ZONE (default: the base name of PATH, in the only own zone)")
 	f.BoolVar(&o.watch, "watch", false, "go on, and publish again when files change")
-	f.DurationVar(&o.ttl, "ttl", name.DefaultTTL, "time that others may keep an answer before they ask again, 5s to 24h")
+	f.DurationVar(&o.ttl, "ttl", name.DefaultTTL,
+		"time that others may keep an answer before they ask again, 5s to 24h")
 	f.StringVar(&o.life, "life", "7d", "time until the record expires if it is not signed again, 10m to 30d")
 	f.StringVar(&o.onBad, "on-bad-entry", string(api.RefuseBadEntries),
 		"what to do about entries that cannot be added: refuse (publish nothing) or skip")
@@ -138,8 +139,9 @@ func (a *app) publication(ctx context.Context, n *client.Client, path string, o 
 		return p, err
 	}
 	if _, err := n.Keep(ctx, []b3.Root{{}}); status.Of(err) == status.Amnesia {
-		return p, status.Errorf(status.Amnesia, "node.amnesia keeps everything in RAM, and a name needs the key of a zone "+
-			"and a record on disk; turn it off, or publish from another home directory")
+		return p, status.Errorf(status.Amnesia,
+			"node.amnesia keeps everything in RAM, and a name needs the key of a zone "+
+				"and a record on disk; turn it off, or publish from another home directory")
 	} else if err != nil {
 		return p, err
 	}

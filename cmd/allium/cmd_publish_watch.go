@@ -16,7 +16,8 @@ import (
 
 // publishTiming says when publish --watch publishes. Peers relay one announcement of a name in 10 s.
 var publishTiming = watch.Timing{
-	Quiet: 500 * time.Millisecond, Latest: 5 * time.Second, Gap: 10 * time.Second, Retry: time.Second, Slow: time.Minute,
+	Quiet: 500 * time.Millisecond, Latest: 5 * time.Second, Gap: 10 * time.Second,
+	Retry: time.Second, Slow: time.Minute,
 }
 
 // publishWatched publishes again and again, until it is interrupted.

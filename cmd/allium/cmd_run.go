@@ -106,7 +106,8 @@ If the home directory does not exist, the command makes it as "allium init" does
 	fl.StringArrayVar(&f.bootstrap, "bootstrap", nil,
 		"multiaddr with /p2p/ID of a peer to connect to first, repeatable (default dht.bootstrap)")
 	fl.StringVar(&f.gateway, "gateway", "", "host:port of the HTTP gateway; empty for none (default gateway.listen)")
-	fl.StringVar(&f.admin, "admin", "", "loopback host:port of the admin listener; empty for none (default admin.listen)")
+	fl.StringVar(&f.admin, "admin", "",
+		"loopback host:port of the admin listener; empty for none (default admin.listen)")
 	fl.StringVar(&f.profile, "profile", "",
 		fmt.Sprintf("what the node is for: one of %v (default node.profile)", p2p.Profiles()))
 	fl.BoolVar(&f.amnesia, "amnesia", false, "keep everything in RAM and write nothing to disk (default node.amnesia)")

@@ -182,7 +182,8 @@ func seedsText(list api.Seeds, now time.Time, quiet bool) string {
 	}
 	if m := list.Manifest; m != nil {
 		if m.Signer != "" {
-			fmt.Fprintf(&b, "manifest %d, signed by %s, until %s\n", m.Seq, m.Signer, m.NotAfter.UTC().Format(time.RFC3339))
+			fmt.Fprintf(&b, "manifest %d, signed by %s, until %s\n", m.Seq, m.Signer,
+				m.NotAfter.UTC().Format(time.RFC3339))
 		}
 		if m.Error != "" {
 			fmt.Fprintf(&b, "manifest: %s\n", m.Error)

@@ -77,7 +77,8 @@ func (a *app) share(ctx context.Context, arg string, o shareOptions) error {
 	_, err = n.ID(ctx)
 	if err == nil {
 		if len(o.listen) > 0 {
-			return failure.NewUsage("leave --listen out, or stop the node", "--listen is given, and a node runs already")
+			return failure.NewUsage("leave --listen out, or stop the node",
+				"--listen is given, and a node runs already")
 		}
 		shared, err := a.shareOn(ctx, n, arg, o)
 		if err != nil {

@@ -90,7 +90,8 @@ func storeStatText(s api.StoreStat) string {
 		fmt.Fprintf(&b, "\n%-11s %10d              %s", name, n, more)
 	}
 	fmt.Fprintf(&b, "backend     %10s", s.Backend)
-	row("objects", s.Objects, s.Bytes, fmt.Sprintf("  %s small, %s large", sizeText(s.SmallBytes), sizeText(s.LargeBytes)))
+	row("objects", s.Objects, s.Bytes, fmt.Sprintf("  %s small, %s large",
+		sizeText(s.SmallBytes), sizeText(s.LargeBytes)))
 	if s.Corrupt > 0 {
 		countRow("damaged", s.Corrupt, "`allium verify --all --repair` fetches them again")
 	}

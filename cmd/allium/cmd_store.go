@@ -72,8 +72,9 @@ rebuild can be run again.`,
 func rebuiltDamaged(r node.RebuildReport) error {
 	var bad error
 	if r.Corrupt > 0 {
-		bad = failure.Found(status.Errorf(status.Corrupt, "the index is rebuilt, but %s; `allium verify --all` lists them, "+
-			"and `allium verify --all --repair` fetches them again while the node runs",
+		bad = failure.Found(status.Errorf(status.Corrupt,
+			"the index is rebuilt, but %s; `allium verify --all` lists them, "+
+				"and `allium verify --all --repair` fetches them again while the node runs",
 			damagedOf(r.Corrupt, r.Objects)))
 	}
 	return errors.Join(bad, damageOpen(api.DamageReport{Open: r.Open, Unknown: r.Unknown}))

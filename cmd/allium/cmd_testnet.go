@@ -149,7 +149,8 @@ func recordedAs(o testnet.Options) *script.File {
 // network up until ctx ends or `allium testnet down` asks for its end. The network
 // has its control socket all that time.
 func testnetServe(
-	ctx context.Context, out io.Writer, net *testnet.Net, r *testnet.Recorder, demo func(context.Context) error, exit bool,
+	ctx context.Context, out io.Writer, net *testnet.Net, r *testnet.Recorder,
+	demo func(context.Context) error, exit bool,
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -34,7 +34,8 @@ func (a *app) testnetChaosCommand() *cobra.Command {
 				return err
 			}
 			if !slices.ContainsFunc(script.Verbs(), func(v script.Verb) bool { return v.Op == s.Op && v.Chaos }) {
-				return status.Errorf(status.BadRequest, "%s breaks nothing; run it with `allium testnet run %q`", s.Op, line)
+				return status.Errorf(status.BadRequest,
+					"%s breaks nothing; run it with `allium testnet run %q`", s.Op, line)
 			}
 			return a.testnetSteps(cmd.Context(), dir, []string{line})
 		},

@@ -47,7 +47,8 @@ failure.`,
 			}
 			if recording != "" {
 				if len(files) > 1 {
-					return failure.NewUsage("name one file", "--record writes one scenario, and there are %d", len(files))
+					return failure.NewUsage("name one file",
+						"--record writes one scenario, and there are %d", len(files))
 				}
 				f, err := createOutput("--record", recording)
 				if err != nil {

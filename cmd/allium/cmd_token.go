@@ -79,7 +79,8 @@ func (f *caveatFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.bytes, "bytes", "", "most bytes in one request, such as 10MiB (default: no limit)")
 	fl.Int64Var(&f.rate, "rate", 0, "most requests a second (default: no limit)")
 	fl.StringVar(&f.label, "label", "", "only pins with this label; a pin without a label gets it (default: any label)")
-	fl.StringVar(&f.aud, "aud", "", "only this node: a peer id, or self for the node of the home directory (default: any)")
+	fl.StringVar(&f.aud, "aud", "",
+		"only this node: a peer id, or self for the node of the home directory (default: any)")
 }
 
 // opNames lists the operations that a capability can allow.
@@ -114,7 +115,8 @@ func (f *caveatFlags) caveats(
 		}
 		for op := range strings.SplitSeq(ops, ",") {
 			if !capability.Op(op).Known() {
-				return nil, failure.NewUsage("choose from "+opNames()+", or all", "--op is %q, and there is no such operation", op)
+				return nil, failure.NewUsage("choose from "+opNames()+", or all",
+					"--op is %q, and there is no such operation", op)
 			}
 		}
 		texts = append(texts, "op in "+ops)

@@ -155,7 +155,8 @@ accept each other's capabilities. Copy it to them privately after each change.`,
 			RunE: func(cmd *cobra.Command, arg []string) error {
 				kid, err := strconv.ParseUint(arg[0], 10, 32)
 				if err != nil {
-					return failure.NewUsage("`allium token key ls` lists the keys", "%q is not the number of a key", arg[0])
+					return failure.NewUsage("`allium token key ls` lists the keys",
+						"%q is not the number of a key", arg[0])
 				}
 				c, err := a.capabilities()
 				if err != nil {

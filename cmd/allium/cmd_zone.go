@@ -135,7 +135,8 @@ is here is marked with a star, also when it has no short name.`,
 			for _, f := range all {
 				named[f.Zone] = true
 				line := zoneLine{
-					Name: f.Short.String(), From: string(f.Origin), Zone: f.Zone.String(), Own: slices.Contains(own, f.Zone),
+					Name: f.Short.String(), From: string(f.Origin), Zone: f.Zone.String(),
+					Own: slices.Contains(own, f.Zone),
 				}
 				if f.Origin == zones.FromMap {
 					line.Signer, line.NotAfter = f.Signer.String(), &f.NotAfter
@@ -144,7 +145,8 @@ is here is marked with a star, also when it has no short name.`,
 			}
 			for _, zone := range own {
 				if !named[zone] {
-					list.Zones = append(list.Zones, zoneLine{From: string(zones.FromKey), Zone: zone.String(), Own: true})
+					list.Zones = append(list.Zones,
+						zoneLine{From: string(zones.FromKey), Zone: zone.String(), Own: true})
 				}
 			}
 			return errors.Join(append([]error{a.print(list, list.String(a.quiet))}, problems...)...)
@@ -276,7 +278,8 @@ The result is not secret. Others put it into a file and its signer into names.ma
 // exportKey writes the private key of a zone to a new file, or to standard output.
 func (a *app) exportKey(z *zones.Zones, zone name.Zone, output string) error {
 	if f, ok := a.stdout.(*os.File); ok && output == "-" && term.IsTerminal(f) {
-		return failure.NewUsage("name a file with --output, or write to a pipe", "a private key is not printed to a terminal")
+		return failure.NewUsage("name a file with --output, or write to a pipe",
+			"a private key is not printed to a terminal")
 	}
 	if err := checkNewFile(output); err != nil {
 		return failure.In("--output", err)
@@ -290,7 +293,8 @@ func (a *app) exportKey(z *zones.Zones, zone name.Zone, output string) error {
 		return a.print(map[string]any{"zone": zone, "private_key": line}, line)
 	}
 	if err := privatefile.Create(output, key); errors.Is(err, fs.ErrExist) {
-		return status.Errorf(status.Conflict, "%s exists, and a file is not replaced by a key; name another file", output)
+		return status.Errorf(status.Conflict,
+			"%s exists, and a file is not replaced by a key; name another file", output)
 	} else if err != nil {
 		return failure.In("--output", err)
 	}

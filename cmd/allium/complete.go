@@ -35,7 +35,8 @@ func (a *app) completions(root *cobra.Command) {
 	} {
 		walk(root, func(c *cobra.Command) {
 			if c.LocalNonPersistentFlags().Lookup(flag) != nil || c == root && c.PersistentFlags().Lookup(flag) != nil {
-				_ = c.RegisterFlagCompletionFunc(flag, complete) // fails only for a flag that does not exist, or has a function
+				// fails only for a flag that does not exist, or has a function
+				_ = c.RegisterFlagCompletionFunc(flag, complete)
 			}
 		})
 	}

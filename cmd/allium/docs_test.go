@@ -143,7 +143,8 @@ func runDocs(t *testing.T, blocks []docsBlock) {
 	toFree, toDocs := freePorts(t)
 	script := "set -eu -o pipefail\n" +
 		"__ready() {\n" +
-		"  for i in $(seq 1200); do grep -q ^ready \"$1\" && break; sleep 0.1; done; grep -q ^ready \"$1\" || exit 97\n" +
+		"  for i in $(seq 1200); do grep -q ^ready \"$1\" && break; sleep 0.1; done; grep -q ^ready \"$1\" || " +
+		"exit 97\n" +
 		"  [ \"$2\" = alone ] && return; local url=$(sed -n 's/^admin on //p' \"$1\")\n" +
 		"  for i in $(seq 600); do curl -s \"$url/readyz\" | grep -q '\"network\": *true' && return; " +
 		"sleep 0.1; done; exit 98\n" +
@@ -184,7 +185,8 @@ func runDocs(t *testing.T, blocks []docsBlock) {
 		"listen.addrs":    "/ip4/127.0.0.1/tcp/4901",
 		"listen.port_map": "false",
 	} {
-		cmd.Env = append(cmd.Env, "ALLIUM_"+strings.ToUpper(strings.ReplaceAll(key, ".", "__"))+"="+toFree.Replace(value))
+		cmd.Env = append(cmd.Env, "ALLIUM_"+strings.ToUpper(strings.ReplaceAll(key, ".", "__"))+
+			"="+toFree.Replace(value))
 	}
 	text, err := cmd.CombinedOutput()
 	if cmd.Process != nil {
@@ -349,7 +351,8 @@ func checkBlock(b docsBlock, known map[string]bool) (errs []error) {
 			line = strings.TrimSpace(line)
 			if name, ok := strings.CutPrefix(line, "["); ok {
 				table = strings.TrimRight(strings.SplitN(name, "]", 2)[0], "]") + "."
-			} else if key, _, ok := strings.Cut(strings.TrimPrefix(line, "# "), " = "); ok && !strings.Contains(key, " ") &&
+			} else if key, _, ok := strings.Cut(strings.TrimPrefix(line, "# "), " = "); ok &&
+				!strings.Contains(key, " ") &&
 				!known[table+key] {
 				errs = append(errs, fmt.Errorf("there is no key %q", table+key))
 			}

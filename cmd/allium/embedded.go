@@ -70,8 +70,8 @@ func partError(part string, err error) error {
 	switch _, system := status.System(err); {
 	case status.Of(err) == status.NoSpace:
 		return &status.Error{Outcome: status.NoSpace, Err: err, Message: fmt.Sprintf(
-			"the disk is full: %s has no room for the rest; make space there and run the same command again, which resumes, "+
-				"or name an output on another disk (-o)", filepath.Dir(part))}
+			"the disk is full: %s has no room for the rest; make space there and run the same command again, which "+
+				"resumes, or name an output on another disk (-o)", filepath.Dir(part))}
 	case system && status.Of(err) == status.NotReady:
 		return status.Errorf(status.Forbidden, "this user may not write to %s; name an output in another directory "+
 			"(-o): %w", filepath.Dir(part), err)
@@ -88,8 +88,9 @@ func (a *app) fetchEmbedded(
 		return err
 	}
 	if len(t.Source(localPrefixes(), true).Addrs) == 0 {
-		return status.Errorf(status.TransportDown, "no address of the ticket can be dialled from here: it works for %s; "+
-			"join that network, or ask for a ticket with a public address or a relay", t.Reach())
+		return status.Errorf(status.TransportDown,
+			"no address of the ticket can be dialled from here: it works for %s; "+
+				"join that network, or ask for a ticket with a public address or a relay", t.Reach())
 	}
 	n, err := node.New(home, cfg.Config, node.Deps{Log: a.logger(cfg.Log), Embedded: true})
 	if err != nil {

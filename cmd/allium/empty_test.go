@@ -37,7 +37,8 @@ func TestEmptyLists(t *testing.T) {
 				want = said
 			}
 			if code != 0 || !strings.HasPrefix(out.String(), want) || want == "" && out.Len() > 0 || errs.Len() > 0 {
-				t.Errorf("%s %s on %d columns: %d, %q, %q", words, c.flags, c.columns, code, out.String(), errs.String())
+				t.Errorf("%s %s on %d columns: %d, %q, %q", words, c.flags, c.columns, code,
+					out.String(), errs.String())
 			}
 		}
 	}

@@ -63,7 +63,8 @@ func errorCases() []errorCase {
 	stdin := func(c errorCase, text string) errorCase { c.stdin = text; return c }
 	return []errorCase{
 		// The command line.
-		b("gett"), b("pin", "ad"), b("help", "nonsense"), b("get"), b("get", "a", "b"), b("get", "--outptu", "x", nowhere),
+		b("gett"), b("pin", "ad"), b("help", "nonsense"), b("get"), b("get", "a", "b"),
+		b("get", "--outptu", "x", nowhere),
 		b("get", "-z"), b("get", "-o"), b("cat", "$FILE", "--start", "x"), b("version", "nonsense"),
 		b("get", nowhere, "--delete"),
 		b("add", "-", "f"), stdin(b("add", "-", "--name", "a/b"), "x"), b("add", "--on-bad-entry", "foo", "f"),
@@ -78,15 +79,18 @@ func errorCases() []errorCase {
 		b("run", "--gateway", "nonsense"), b("run", "--listen", "foo"), a("cat", "$DIR"), a("ls", "$FILE"),
 		with(b("config", "check"), "ALLIUM_DHT__ALPA=1", "ALLIUM_LOG__LEVEL=loud"),
 		// Addresses.
-		b("cat", "hello"), b("cat", "b3:123"), b("cat", nowhere+"00"), b("cat", strings.Replace(nowhere, "ff", "FF", 1)),
+		b("cat", "hello"), b("cat", "b3:123"), b("cat", nowhere+"00"),
+		b("cat", strings.Replace(nowhere, "ff", "FF", 1)),
 		b("cat", strings.Replace(nowhere, "ff", "gg", 1)), b("cat", strings.ToUpper(nowhere)), a("cat", "hello"),
 		a("pin", "add", "b3:123"), a("why", "hello"), a("why", nowhere+"/a"),
 		// Who may.
-		{args: []string{"--api", "$ADMIN", "node", "drain"}}, b("--api", "$ADMIN", "--token-file", "open-token", "peers"),
+		{args: []string{"--api", "$ADMIN", "node", "drain"}},
+		b("--api", "$ADMIN", "--token-file", "open-token", "peers"),
 		b("add", "f", "--gateway", "$GATEWAY", "--no-pin"), with(b("add", "f", "--gateway", "$GATEWAY"),
 			"ALLIUM_TOKEN=$GETTOKEN"),
 		with(b("add", "f", "--gateway", "$GATEWAY"), "ALLIUM_TOKEN=$PUTTOKEN"), a("cat", "$DENIED"),
-		node(status.Errorf(status.NotAllowed, "this node is a seed and serves no content; use another node"), "cat", nowhere),
+		node(status.Errorf(status.NotAllowed, "this node is a seed and serves no content; use another node"), "cat",
+			nowhere),
 		node(status.Errorf(status.Unsupported, "this is no node of a testnet, and only those have faults"), "id"),
 		// What is not there.
 		b("get", nowhere), b("pin", "rm", nowhere), b("pin", "rm", "$FILE", "--label", "x"), b("verify", nowhere),
@@ -102,7 +106,8 @@ func errorCases() []errorCase {
 		// What is in the way.
 		a("get", "$FILE", "-o", "f"), a("store", "rebuild"), b("token", "key", "retire", "1"),
 		b("diff", "$FILE", "$DIR", "--exit-code"),
-		a("init"), with(b("add", "big"), "ALLIUM_STORE__MAX_BYTES=1MiB"), a("cat", "$FILE", "--start", "50", "--end", "99"),
+		a("init"), with(b("add", "big"), "ALLIUM_STORE__MAX_BYTES=1MiB"),
+		a("cat", "$FILE", "--start", "50", "--end", "99"),
 		a("cat", "$FILE", "--end", "-2"),
 		with(b("add", "big", "--label", "x"), "ALLIUM_STORE__QUOTAS=x=100KiB"),
 		node(status.BusyError(status.Busy, status.Limit{Name: "gateway.inflight", Current: 64, Cap: 64,
@@ -118,20 +123,23 @@ func errorCases() []errorCase {
 		// Names.
 		a("name", "publish", "blog", "x"), a("name", "publish", "blog.nobody", "x"), a("name", "publish", "a b", "x"),
 		a("name", "publish", "blog", "x", "--life", "1y"), a("name", "publish", "blog", "x", "--ttl", "0s"),
-		a("name", "publish", "a.b", "x", "--zone", "c"), a("name", "publish", "blog", ""), a("name", "withdraw", "blog"),
+		a("name", "publish", "a.b", "x", "--zone", "c"), a("name", "publish", "blog", ""),
+		a("name", "withdraw", "blog"),
 		a("name", "publish", "blog.k51qzi5uqu5djmw2yvf8kk5cdjc1ddc00o4d5sjwi6f79xzcay9j3gkddw5uu4", "x"),
 		b("name", "ls"), b("name", "publish", "blog", "x"),
 		// Zones.
 		b("zone", "new", "a b"), b("zone", "new", "pаypal"), b("zone", "export", "bob"),
 		b("zone", "export", "x", "--days", "3"),
 		b("zone", "import", "nosuch"), b("zone", "import", "f"), b("zone", "import", strings.Repeat("k51", 21)),
-		b("zone", "import", "12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"), stdin(b("zone", "import", "-"), "CAES"),
+		b("zone", "import", "12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"),
+		stdin(b("zone", "import", "-"), "CAES"),
 		with(b("zone", "new"), "ALLIUM_NODE__AMNESIA=true"), with(b("zone", "ls"), "ALLIUM_NAMES__MAPS=f"),
 		with(b("zone", "ls"), "ALLIUM_NAMES__MAPS=12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6=nosuch"),
 		// The node and the network.
 		b("peers"), b("--api", gone, "peers"), with(b("cat", "$FILE"), "ALLIUM_NODE__AMNESIA=true"),
 		b("cat", "$FILE", "--gateway", gone),
-		a("connect", "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"), b("testnet", "status"),
+		a("connect", "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"),
+		b("testnet", "status"),
 		a("connect", "nonsense"), b("verify", "--repair", "$FILE"),
 		node(status.Errorf(status.Draining, "this node is stopping"), "id"),
 		node(status.Errorf(status.Timeout, "none of the 12 peers asked answered: check the network"), "providers",
@@ -261,7 +269,8 @@ func newErrorWorld(t *testing.T) *errorWorld {
 		"big": strings.Repeat("big\n", 1<<20), "open-token": "secret\n",
 	} {
 		file := filepath.Join(w.dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -38,9 +38,10 @@ func (a *app) evacuate(ctx context.Context, n api.Node) error {
 // evacuationError returns the error of an evacuation, which goes on without the command.
 func evacuationError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return status.Errorf(status.Canceled, "it was interrupted; the node goes on handing its copies over and does not "+
-			"stop at the end. `allium durability` shows how far it is, `allium node drain --evacuate` waits again, and with "+
-			"--stop it ends")
+		return status.Errorf(status.Canceled,
+			"it was interrupted; the node goes on handing its copies over and does not "+
+				"stop at the end. `allium durability` shows how far it is, `allium node drain --evacuate` waits "+
+				"again, and with --stop it ends")
 	}
 	return err
 }

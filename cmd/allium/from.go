@@ -18,7 +18,8 @@ import (
 // fromFlag defines --from.
 func fromFlag(cmd *cobra.Command, from *string) {
 	cmd.Flags().StringVar(from, "from", "",
-		"peer that the running node asks first: its id, or a multiaddr with /p2p/ID; others are asked too (default: none)")
+		"peer that the running node asks first: its id, or a multiaddr with /p2p/ID; others are asked too "+
+			"(default: none)")
 }
 
 // errFromAnd is returned if --from stands beside what names the peers already.

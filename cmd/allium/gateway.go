@@ -36,7 +36,8 @@ func throughGateway(cmd *cobra.Command) bool {
 func (f *gatewayFlags) open(a *app) (*verified.Gateway, error) {
 	if f.url == "" {
 		if f.ca != "" {
-			return nil, failure.NewUsage("name a gateway with --gateway", "--gateway-ca is about a gateway, and there is none")
+			return nil, failure.NewUsage("name a gateway with --gateway",
+				"--gateway-ca is about a gateway, and there is none")
 		}
 		return nil, nil
 	}

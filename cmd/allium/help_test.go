@@ -124,7 +124,8 @@ func TestErrorWidth(t *testing.T) {
 		columns int
 		want    string
 	}{
-		{0, "allium: cannot run `allium \\x1b[31mred`: there is no command \"\\x1b[31mred\". `allium --help` lists all.\n"},
+		{0, "allium: cannot run `allium \\x1b[31mred`: there is no command \"\\x1b[31mred\". `allium --help` " +
+			"lists all.\n"},
 		{40, "allium: cannot run `allium \\x1b[31mred`:\n  there is no command \"\\x1b[31mred\".\n" +
 			"  `allium --help` lists all.\n"},
 	} {

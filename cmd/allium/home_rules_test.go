@@ -24,8 +24,9 @@ import (
 var needNoHome = map[string]string{
 	"completion bash": "prints a script", "completion fish": "prints a script",
 	"completion powershell": "prints a script", "completion zsh": "prints a script",
-	"docs": "writes pages", "help": "prints help", "seeds inspect": "reads a file", "seeds sign": "has a key of its own",
-	"sim dht": "has no node", "sim fetch": "has no node", "testnet chaos": "has nodes of its own",
+	"docs": "writes pages", "help": "prints help", "seeds inspect": "reads a file",
+	"seeds sign": "has a key of its own",
+	"sim dht":    "has no node", "sim fetch": "has no node", "testnet chaos": "has nodes of its own",
 	"testnet down": "ends nodes of its own", "testnet run": "has nodes of its own",
 	"testnet scenario": "has nodes of its own",
 	"testnet status":   "reads nodes of its own", "testnet up": "has nodes of its own",
@@ -35,15 +36,18 @@ var needNoHome = map[string]string{
 // homeArgs are the arguments of the commands that use a home directory.
 func homeArgs(file string) map[string][]string {
 	args := map[string][]string{
-		"add": {file}, "announce": {nowhere}, "cat": {nowhere}, "config explain": {"dht.alpha"}, "config get": {"dht.alpha"},
+		"add": {file}, "announce": {nowhere}, "cat": {nowhere}, "config explain": {"dht.alpha"},
+		"config get": {"dht.alpha"},
 		"config set": {"dht.alpha", "4"}, "config unset": {"dht.alpha"},
 		"connect": {"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"},
 		"diff":    {nowhere, nowhere}, "disconnect": {"12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"},
-		"follow": {"blog.site", file + ".d"}, "gc why": {nowhere}, "get": {nowhere, "-o", file + ".got"}, "ls": {nowhere},
+		"follow": {"blog.site", file + ".d"}, "gc why": {nowhere},
+		"get": {nowhere, "-o", file + ".got"}, "ls": {nowhere},
 		"name link": {"blog", "--domain", "example.org"}, "name publish": {"blog.site", nowhere},
 		"name watch": {"blog.site"}, "name withdraw": {"blog.site"}, "pin add": {nowhere}, "pin rm": {nowhere},
 		"pin import": {file + ".pins"},
-		"ping":       {"12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"}, "providers": {nowhere}, "publish": {file},
+		"ping":       {"12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"},
+		"providers":  {nowhere}, "publish": {file},
 		"resolve": {nowhere}, "run": {"--profile", "testnet"}, "share": {file, "--for", "1s"}, "stat": {nowhere},
 		"token key retire": {"1"}, "token mint": {"--op", "put"}, "token revoke": {"--key", "1"}, "verify": {"--all"},
 		"why":         {nowhere},
@@ -51,7 +55,8 @@ func homeArgs(file string) map[string][]string {
 		"zone import": {"--petname", "alice", "k51qzi5uqu5djmw2yvf8kk5cdjc1ddc00o4d5sjwi6f79xzcay9j3gkddw5uu4"},
 	}
 	for _, none := range []string{
-		"audit verify", "config check", "config show", "doctor", "doctor reach", "durability", "gc plan", "gc run", "id",
+		"audit verify", "config check", "config show", "doctor", "doctor reach", "durability",
+		"gc plan", "gc run", "id",
 		"init", "name ls", "node drain", "node reload", "peers", "pin ls", "seeds", "store damage", "store rebuild",
 		"swarm-key new", "swarm-key show", "token key ls", "token key rotate", "zone ls", "zone new",
 	} {
@@ -73,12 +78,14 @@ func onEveryHome(t *testing.T, run func(name string, words []string)) {
 	args := homeArgs(file)
 	walk(newApp().command(), func(c *cobra.Command) {
 		name := nameOf(c)
-		if name == "" || reflect.ValueOf(c.RunE).Pointer() == reflect.ValueOf(group).Pointer() || needNoHome[name] != "" {
+		if name == "" || reflect.ValueOf(c.RunE).Pointer() == reflect.ValueOf(group).Pointer() ||
+			needNoHome[name] != "" {
 			return
 		}
 		words, known := args[name]
 		if !known {
-			t.Errorf("allium %s has no row: write its arguments to homeArgs, or to needNoHome why it uses no home", name)
+			t.Errorf("allium %s has no row: write its arguments to homeArgs, or to needNoHome why it uses no home",
+				name)
 			return
 		}
 		run(name, append(strings.Fields(name), words...))
@@ -107,12 +114,13 @@ func intoHome(home, mine string) map[string][]string {
 		"sim dht":                 {"sim", "dht", "-n", "50", "--lookups", "1", "-o", in("plot.svg")},
 		"swarm-key new":           {"swarm-key", "new", in("net.key")},
 		"swarm-key new (force)":   {"swarm-key", "new", "--force", in("config.toml")},
-		"testnet scenario":        {"testnet", "scenario", "--record", in("record"), "../../testnet/testdata/churn.txt"},
-		"testnet up":              {"testnet", "up", "--record", in("record")},
-		"zone export":             {"zone", "export", "site", "-o", in("capability.keys.new")},
-		"zone export (deeper)":    {"zone", "export", "site", "-o", in("zones/new.key")},
-		"zone export (a link)":    {"zone", "export", "site", "-o", filepath.Join(mine, "link", "new.key")},
-		"zone export (a map)":     {"zone", "export", "--map", "site", "-o", in("team.map")},
+		"testnet scenario": {"testnet", "scenario", "--record", in("record"),
+			"../../testnet/testdata/churn.txt"},
+		"testnet up":           {"testnet", "up", "--record", in("record")},
+		"zone export":          {"zone", "export", "site", "-o", in("capability.keys.new")},
+		"zone export (deeper)": {"zone", "export", "site", "-o", in("zones/new.key")},
+		"zone export (a link)": {"zone", "export", "site", "-o", filepath.Join(mine, "link", "new.key")},
+		"zone export (a map)":  {"zone", "export", "--map", "site", "-o", in("team.map")},
 	}
 }
 

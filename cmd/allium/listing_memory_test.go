@@ -42,7 +42,8 @@ func TestMemoryOfListings(t *testing.T) {
 	}
 	for name, line := range map[string]string{"a.txt": "<<<<<<<<<<<<<<<<\n", "a.md": "* *a* **b** [c](d)\n"} {
 		size := map[bool]int{true: 1 << 20, false: 100 << 10}[name == "a.txt"]
-		if err := os.WriteFile(filepath.Join(files, name), bytes.Repeat([]byte(line), size/len(line)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(files, name),
+			bytes.Repeat([]byte(line), size/len(line)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

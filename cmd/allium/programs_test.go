@@ -39,7 +39,8 @@ func TestProgramsAboveTheRate(t *testing.T) {
 	run := func(name string, args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "RCLONE_CONFIG="+at("none"))
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
+			"RCLONE_CONFIG="+at("none"))
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s %v: %v: %s", name, args, err, out)
@@ -48,7 +49,8 @@ func TestProgramsAboveTheRate(t *testing.T) {
 	}
 	git := func(args ...string) {
 		t.Helper()
-		run("git", append([]string{"-C", at("tree"), "-c", "user.name=n", "-c", "user.email=a@example.org"}, args...)...)
+		run("git", append([]string{"-C", at("tree"), "-c", "user.name=n", "-c", "user.email=a@example.org"},
+			args...)...)
 	}
 	git("init", "-q", "--separate-git-dir", at("git"))
 	git("add", ".")

@@ -44,7 +44,8 @@ func openTerminal(t *testing.T, columns uint16) (screen, terminal *os.File) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = terminal.Close() })
-	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Row: 24, Col: columns}); err != nil {
 		t.Fatal(err)
 	}
 	return screen, terminal
@@ -76,7 +77,8 @@ func TestProgressInTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, n := range map[string]int{"big.bin": size, "photos/one": size / 3, "photos/two": size / 3 * 2} {
-		if err := os.WriteFile(filepath.Join(dir, name), bytes.Repeat([]byte(name[len(name)-3:]), n/3), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name),
+			bytes.Repeat([]byte(name[len(name)-3:]), n/3), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -27,7 +27,8 @@ func timeoutFlag(cmd *cobra.Command) {
 		case last == 0:
 			return run(cmd, arg)
 		}
-		over := status.Errorf(status.Timeout, "it has not ended within the --timeout of %s; %s", last, afterInterrupt(cmd))
+		over := status.Errorf(status.Timeout, "it has not ended within the --timeout of %s; %s",
+			last, afterInterrupt(cmd))
 		ctx, cancel := context.WithTimeoutCause(cmd.Context(), last, over)
 		defer cancel()
 		cmd.SetContext(ctx)

@@ -42,10 +42,12 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 	f.BoolVar(&a.json, "json", false, "print one JSON value a line, for programs")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only what a script needs: no progress, no names")
 	f.StringVar(&a.logLevel, "log-level", "",
-		"lowest level that is logged: debug, info, warn or error; with debug an error shows its causes (default log.level)")
+		"lowest level that is logged: debug, info, warn or error; with debug an error shows its causes (default "+
+			"log.level)")
 	f.StringVar(&a.logFormat, "log-format", "", "format of the log: text or json (default log.format)")
 	f.StringVar(&a.api, "api", "",
-		"URL of another machine's admin listener, through a tunnel: http://host:port (default: the home directory's node)")
+		"URL of another machine's admin listener, through a tunnel: http://host:port (default: the home "+
+			"directory's node)")
 	f.StringVar(&a.tokenFile, "token-file", "",
 		"file with the capability to send with --api or --gateway; - is standard input (default $ALLIUM_TOKEN)")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.tokenFileUsed(cmd) }
@@ -65,7 +67,8 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 			a.connectCommand(), a.disconnectCommand(), a.pingCommand(),
 		}},
 		{groupShare, "Share", []*cobra.Command{
-			a.publishCommand(), a.followCommand(), a.announceCommand(), a.tokenCommand(), a.zoneCommand(), a.nameCommand(),
+			a.publishCommand(), a.followCommand(), a.announceCommand(), a.tokenCommand(),
+			a.zoneCommand(), a.nameCommand(),
 		}},
 		{groupRun, "Run a node", []*cobra.Command{
 			a.initCommand(), a.runCommand(), a.nodeCommand(), a.configCommand(), a.swarmKeyCommand(), a.gcCommand(),

@@ -87,7 +87,8 @@ func TestRunJSON(t *testing.T) {
 		t.Errorf("the node is %+v, %v, and said %+v", id, err, said)
 	}
 	_ = n.stdin.Close()
-	if rest, err := io.ReadAll(io.MultiReader(n.said.Buffered(), n.stdout)); err != nil || len(bytes.TrimSpace(rest)) > 0 {
+	if rest, err := io.ReadAll(io.MultiReader(n.said.Buffered(), n.stdout)); err != nil ||
+		len(bytes.TrimSpace(rest)) > 0 {
 		t.Errorf("after that it said %q, %v", rest, err)
 	}
 	n.stop(t)

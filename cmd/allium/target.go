@@ -199,15 +199,15 @@ func unreached(ctx context.Context, n api.Node, id peer.ID, addr string, err err
 		if _, why := n.Connect(ctx, addr); why != nil {
 			reason, _, _ := strings.Cut(why.Error(), "; ")
 			return &status.Error{Outcome: status.TransportDown, Err: err, Message: fmt.Sprintf(
-				"the node that shares is out of reach: %s; check that `allium share` still runs there and for whom it says "+
-					"that the ticket works, then run the same command again, or ask for a new ticket", reason)}
+				"the node that shares is out of reach: %s; check that `allium share` still runs there and for whom "+
+					"it says that the ticket works, then run the same command again, or ask for a new ticket", reason)}
 		}
 		path = pathTo(ctx, n, id)
 	}
 	if path == relayedPath && status.Of(err) != status.NotFound {
 		return &status.Error{Outcome: status.TransportDown, Err: err, Message: "only a relay leads to the node that " +
-			"shares, and a relay carries only so much; open or forward a port on either side (`allium doctor reach` says " +
-			"which), then run the same command again: it resumes"}
+			"shares, and a relay carries only so much; open or forward a port on either side (`allium doctor " +
+			"reach` says which), then run the same command again: it resumes"}
 	}
 	return err
 }

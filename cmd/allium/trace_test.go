@@ -31,11 +31,12 @@ func TestTraceLines(t *testing.T) {
 	}{
 		"nobody": {false, trace, 0, head + rows + end},
 		"asked":  {false, trace, 1, "\n" + head + rows + end},
-		"held too": {false, trace, 3, "\n" + head + rows + end + "\n2 providers by records or announcements that this " +
+		"held too": {false, trace, 3, "\n" + head + rows + end +
+			"\n2 providers by records or announcements that this " +
 			"node holds; --fresh leaves them out"},
 		"held only": {false, api.Trace{End: "satisfied"}, 1,
-			"\nended satisfied after 0.0 ms: 0 hops, 0 probes, 0 hedges\n1 provider by records or announcements that this " +
-				"node holds; --fresh leaves them out"},
+			"\nended satisfied after 0.0 ms: 0 hops, 0 probes, 0 hedges\n1 provider by records or announcements " +
+				"that this node holds; --fresh leaves them out"},
 		"alone": {false, api.Trace{End: "no_peers"}, 0, "ended no_peers after 0.0 ms: 0 hops, 0 probes, 0 hedges"},
 		"quiet": {true, trace, 3, rows},
 	} {

@@ -331,7 +331,8 @@ func leftOut(o *api.LookupOmissions) string {
 		n    int
 		what string
 	}{
-		{o.Steps, "step"}, {o.Searches, "search"}, {o.Providers, "provider"}, {o.Spans, "request"}, {o.Failures, "failure"},
+		{o.Steps, "step"}, {o.Searches, "search"}, {o.Providers, "provider"},
+		{o.Spans, "request"}, {o.Failures, "failure"},
 	} {
 		if p.n > 0 {
 			parts = append(parts, plural(p.n, p.what))

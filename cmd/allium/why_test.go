@@ -23,7 +23,8 @@ func whys() map[string]api.Why {
 	start := time.Date(2026, 11, 23, 12, 0, 1, 0, time.Local)
 	head := func(kind, outcome string, took, ready float64) api.LookupHead {
 		return api.LookupHead{
-			ID: "00000000000000a1", Kind: kind, Key: root.String(), Start: start, TookMS: took, ReadyMS: ready, Outcome: outcome,
+			ID: "00000000000000a1", Kind: kind, Key: root.String(), Start: start, TookMS: took,
+			ReadyMS: ready, Outcome: outcome,
 		}
 	}
 	lie := "group 2 does not match the address: the peer sent false bytes, or its copy is damaged"
@@ -49,7 +50,8 @@ func whys() map[string]api.Why {
 				{AtMS: 0.2, Source: "cache", Verdict: "negative", Lookup: "00000000000000a2"},
 			},
 			Searches: []api.LookupSearch{{
-				Key: root.String(), AtMS: 0.3, TookMS: 1199.9, Outcome: "timeout", Message: "no provider found within 1.2s",
+				Key: root.String(), AtMS: 0.3, TookMS: 1199.9, Outcome: "timeout",
+				Message: "no provider found within 1.2s",
 				Trace: &api.Trace{End: "timed_out", Hops: 2, Probes: 3, Hedges: 1, TookMS: 1199, Steps: []api.Step{
 					{Peer: peerA, Hop: 1, StartMS: 0, TookMS: 20.2, Outcome: "ok", Closer: 20},
 					{Peer: peerB, Hop: 2, StartMS: 21, TookMS: 500, Outcome: "timeout"},
@@ -67,13 +69,15 @@ func whys() map[string]api.Why {
 				{AtMS: 0.4, TookMS: 12, Source: "permit", Verdict: "granted"},
 				{AtMS: 13, Source: "cache", Verdict: "hit", Count: 1, Lookup: "00000000000000a2"},
 			},
-			Searches: []api.LookupSearch{{Key: dir.String(), AtMS: -40, TookMS: 60, Joined: true, Found: 1, Outcome: "ok"}},
+			Searches: []api.LookupSearch{{Key: dir.String(), AtMS: -40, TookMS: 60, Joined: true,
+				Found: 1, Outcome: "ok"}},
 			Providers: []api.LookupProvider{
 				{
 					ID: peerA, Source: "named", FoundMS: 12.5, Asked: 1, Bytes: 32768, RTTMS: 4.5, Rate: 1 << 20,
 					GaveUp: &api.LookupGaveUp{AtMS: 40, Outcome: "corrupt", Message: lie},
 					Spans: []api.LookupSpan{
-						{AtMS: 13, SentMS: 0.1, FirstMS: 4.5, TookMS: 27, End: 1 << 20, Bytes: 32768, Outcome: "corrupt", Message: lie},
+						{AtMS: 13, SentMS: 0.1, FirstMS: 4.5, TookMS: 27, End: 1 << 20, Bytes: 32768,
+							Outcome: "corrupt", Message: lie},
 					},
 				},
 				{
@@ -81,7 +85,8 @@ func whys() map[string]api.Why {
 					Hedges: api.LookupHedges{Won: 1, Lost: 1},
 					Spans: []api.LookupSpan{
 						{AtMS: 14, TookMS: 20, Bytes: 16384, Outcome: "ok"},
-						{AtMS: 34, TookMS: 20, Start: 1 << 20, End: 2 << 20, Bytes: 1 << 20, Hedge: "won", Outcome: "ok"},
+						{AtMS: 34, TookMS: 20, Start: 1 << 20, End: 2 << 20, Bytes: 1 << 20,
+							Hedge: "won", Outcome: "ok"},
 						{AtMS: 54, TookMS: 20, Start: 2 << 20, End: 3 << 20, Outcome: "canceled", Hedge: "lost",
 							Message: "another provider was faster"},
 						{AtMS: 74, TookMS: 20, Start: 2 << 20, End: 3 << 20, Bytes: 1 << 20, Outcome: "ok"},

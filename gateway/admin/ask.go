@@ -20,7 +20,8 @@ func (g *Handlers) asking(w *exchange.Response, r *http.Request, in exchange.Inp
 	if w.From.Addr.IsValid() {
 		if w.Grant.ID == "" && w.Grant.Expires.IsZero() {
 			return nil, status.Errorf(status.Unauthenticated,
-				"ask makes the node dial, which needs a capability that allows connect; use the Unix socket, or `allium get`")
+				"ask makes the node dial, which needs a capability that allows connect; use the Unix socket, or "+
+					"`allium get`")
 		}
 		if err := w.Authorize(r, capability.Request{Op: capability.Connect}); err != nil {
 			return nil, err

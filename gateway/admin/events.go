@@ -30,15 +30,18 @@ func (g *Handlers) eventsEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "Events", Path: "events", Methods: exchange.Getting, Events: true,
 		Doc: "Streams what happens in the node as server-sent events, until the reader leaves or the node stops.",
-		More: "The name of an event is its topic, its data is an Event, and its id counts the reader's events, those it " +
-			"lost too. There is no history: a stream begins with what happens after its header was sent. A reader may lag " +
-			"1,024 events behind; then it loses the oldest, and an event `lagged` with the number comes before the next " +
-			"one. A comment comes after 15 s of silence. The last event is `end`; its data is a Report, with reason " +
-			"`draining` when the node stops. A stream without it was cut. A reader that takes nothing is cut off.",
+		More: "The name of an event is its topic, its data is an Event, and its id counts the reader's events, " +
+			"those it lost too. There is no history: a stream begins with what happens after its header was sent. A " +
+			"reader may lag 1,024 events behind; then it loses the oldest, and an event `lagged` with the number " +
+			"comes before the next one. A comment comes after 15 s of silence. The last event is `end`; its data is " +
+			"a Report, with reason `draining` when the node stops. A stream without it was cut. A reader that takes " +
+			"nothing is cut off.",
 		Params: []exchange.Param{{
-			Name: "topics", Doc: "the topics to stream, separated by commas: " + strings.Join(topics, ", ") + "; empty: all",
+			Name: "topics", Doc: "the topics to stream, separated by commas: " + strings.Join(topics,
+				", ") + "; empty: all",
 		}, {
-			Name: "names", Doc: "names to follow, separated by commas, at most 64: the node takes up every new record of " +
+			Name: "names",
+			Doc: "names to follow, separated by commas, at most 64: the node takes up every new record of " +
 				"them, and events of other names are left out; empty: all names that the node publishes or remembers",
 		}},
 		Answers: []exchange.Reply{{

@@ -27,7 +27,8 @@ func (g *Handlers) apiSetFaults(w *exchange.Response, r *http.Request, _ exchang
 		return err
 	}
 	if len(raw) == 0 {
-		return status.Errorf(status.BadRequest, "cannot set the faults: the body is empty. Send them as JSON, {} for none")
+		return status.Errorf(status.BadRequest,
+			"cannot set the faults: the body is empty. Send them as JSON, {} for none")
 	}
 	if err := f.Validate(); err != nil {
 		return err

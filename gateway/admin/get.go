@@ -38,7 +38,8 @@ func (g *Handlers) catEndpoint() exchange.Endpoint {
 		Params: append(
 			exchange.ParamsOf(reflect.TypeFor[api.AskedRequest]()),
 			exchange.Param{Name: "start", Kind: exchange.IntegerParam, Doc: "the first byte, from 0"},
-			exchange.Param{Name: "end", Kind: exchange.IntegerParam, Doc: "the byte after the last; -1: the end of the file"},
+			exchange.Param{Name: "end", Kind: exchange.IntegerParam,
+				Doc: "the byte after the last; -1: the end of the file"},
 		),
 		Answers: streamAnswers(exchange.MediaBytes), Serve: g.apiCat,
 	}

@@ -112,7 +112,8 @@ func TestOnceIsBounded(t *testing.T) {
 	o := newIdempotency(nil)
 	asked := b3.Sum(nil)
 	for i := range maxRequests + 1 {
-		if _, replayed, _ := o.do(requestID{"", fmt.Sprint(i)}, asked, func() ([]byte, error) { return nil, nil }); replayed {
+		if _, replayed, _ := o.do(requestID{"", fmt.Sprint(i)}, asked,
+			func() ([]byte, error) { return nil, nil }); replayed {
 			t.Errorf("%d was known", i)
 		}
 	}
@@ -120,7 +121,8 @@ func TestOnceIsBounded(t *testing.T) {
 		t.Errorf("%d, %d are kept", o.size(), len(o.requests))
 	}
 	for key, kept := range map[string]bool{"0": false, fmt.Sprint(maxRequests): true, "2": true} {
-		if _, replayed, _ := o.do(requestID{"", key}, asked, func() ([]byte, error) { return nil, nil }); replayed != kept {
+		if _, replayed, _ := o.do(requestID{"", key}, asked,
+			func() ([]byte, error) { return nil, nil }); replayed != kept {
 			t.Errorf("%s: %t", key, replayed)
 		}
 	}

@@ -65,7 +65,8 @@ func (g *Handlers) readyz(w *exchange.Response, r *http.Request) error {
 
 func (g *Handlers) versionEndpoint(id, path string) exchange.Endpoint {
 	return exchange.Endpoint{
-		ID: id, Name: "version", Methods: exchange.Reading, Path: path, On: exchange.OnAdmin, Exempt: true, AnyQuery: true,
+		ID: id, Name: "version", Methods: exchange.Reading, Path: path, On: exchange.OnAdmin,
+		Exempt: true, AnyQuery: true,
 		Doc: "Returns the version of the program.", Answers: exchange.JSONReplies[api.Version]("the version"),
 		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return g.versionPage(w, r) },
 	}
@@ -78,7 +79,8 @@ func (g *Handlers) versionPage(w *exchange.Response, r *http.Request) error {
 
 func (g *Handlers) limitsEndpoint(id, path string) exchange.Endpoint {
 	return exchange.Endpoint{
-		ID: id, Name: "limits", Methods: exchange.Reading, Path: path, On: exchange.OnAdmin, Exempt: true, AnyQuery: true,
+		ID: id, Name: "limits", Methods: exchange.Reading, Path: path, On: exchange.OnAdmin,
+		Exempt: true, AnyQuery: true,
 		Doc: "Lists every limit of the node and its use.", Answers: exchange.JSONReplies[api.Limits]("the limits"),
 		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return g.limitsPage(w, r) },
 	}

@@ -13,15 +13,17 @@ func (g *Handlers) whyPageEndpoint() exchange.Endpoint {
 		ID: "getTrace", Name: "why", Methods: exchange.Reading, Path: "/why/{lookup_id}",
 		On: exchange.OnAdmin, Exempt: true, AnyQuery: true,
 		Doc:     "Returns the record of a lookup, as the verb why does.",
-		Answers: exchange.JSONReplies[api.Why]("the lookup"), Fails: []status.Outcome{status.NotFound, status.BadRequest},
-		Serve: g.whyPage,
+		Answers: exchange.JSONReplies[api.Why]("the lookup"),
+		Fails:   []status.Outcome{status.NotFound, status.BadRequest},
+		Serve:   g.whyPage,
 	}
 }
 
 // whyPage returns the record of the lookup whose ID the path ends with.
 func (g *Handlers) whyPage(w *exchange.Response, r *http.Request, in exchange.Input) error {
 	if _, ok := status.ParseLookupID(in.Rest); !ok {
-		return status.Errorf(status.BadRequest, "cannot read %q: the ID of a lookup has 16 lowercase hexadecimal digits",
+		return status.Errorf(status.BadRequest,
+			"cannot read %q: the ID of a lookup has 16 lowercase hexadecimal digits",
 			exchange.Clip(in.Rest))
 	}
 	why, err := g.node.Why(r.Context(), in.Rest)

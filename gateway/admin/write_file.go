@@ -17,10 +17,10 @@ func (g *Handlers) writeFileEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "GetFile", Path: "get/file", Methods: exchange.Getting,
 		Doc: "Writes a file's bytes to the empty regular file whose descriptor the client passes over the Unix socket.",
-		More: "The descriptor comes with the first bytes of the request (SCM_RIGHTS). Each 64 KiB is proved before it is " +
-			"written, at its place and in any order. The file is whole only after the last line of the answer. `allium get` " +
-			"gives it its name then. With the parameter path, the node may replace the file by one of its store instead; " +
-			"the answer then has \"moved\": true.",
+		More: "The descriptor comes with the first bytes of the request (SCM_RIGHTS). Each 64 KiB is proved " +
+			"before it is written, at its place and in any order. The file is whole only after the last line of the " +
+			"answer. `allium get` gives it its name then. With the parameter path, the node may replace the file by " +
+			"one of its store instead; the answer then has \"moved\": true.",
 		Params:  exchange.ParamsOf(reflect.TypeFor[api.GetFileRequest]()),
 		Answers: linesOf[struct{}, api.Written]("progress, and how the file was written"),
 		Serve:   g.apiGetFile,
@@ -56,7 +56,8 @@ func (g *Handlers) apiGetFile(w *exchange.Response, r *http.Request, in exchange
 		case s.Root != want:
 			return nil, status.Errorf(status.Conflict, "the key stands for %s now, not for %s", s.Root, want)
 		case s.WriteFile == nil:
-			return nil, status.Errorf(status.Unsupported, "this node does not write such an object to a file; use the verb get")
+			return nil, status.Errorf(status.Unsupported,
+				"this node does not write such an object to a file; use the verb get")
 		}
 		// The first line tells the client that it needs no stream of the object any more. A reader of the
 		// stream would keep the file of the object from being moved.

@@ -78,7 +78,8 @@ type Asking struct {
 	Target Target `json:"target"`
 	Beyond bool   `json:"beyond,omitempty"` // the cluster has not so many members
 	// Why is "stranger" for a node that is no member of the cluster: what it asks for counts only while no member asks,
-	// and then for 3 copies at most. It is "adopted" for this node if it lost its pins, and others remember what it asked.
+	// and then for 3 copies at most. It is "adopted" for this node if it lost its pins, and others remember what it
+	// asked.
 	Why string `json:"why,omitempty"`
 }
 

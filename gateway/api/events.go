@@ -64,7 +64,8 @@ type Event struct {
 	Transfer   *TransferEvent   `json:"transfer,omitempty"`   // of transfers: the transfer
 	Name       *Record          `json:"name,omitempty"`       // of names: the new record
 	Durability *DurabilityEvent `json:"durability,omitempty"` // of durability: how it is now
-	Lost       int64            `json:"lost,omitempty"`       // of lagged: events that the reader lost before the next one
+	// of lagged: events that the reader lost before the next one
+	Lost int64 `json:"lost,omitempty"`
 }
 
 // PeerEvent is a connection that began or ended.

@@ -126,8 +126,9 @@ func (r remoteNetwork) AskPeer(ctx context.Context, peer, key string) (PeerHas, 
 
 // Reach says from where a node can be dialled.
 type Reach struct {
-	From  ReachFrom   `json:"from"`
-	Addrs []ReachAddr `json:"addrs"` // at which this node listens or is announced, and those that peers found unreachable
+	From ReachFrom `json:"from"`
+	// at which this node listens or is announced, and those that peers found unreachable
+	Addrs []ReachAddr `json:"addrs"`
 
 	Peers      int `json:"peers"`      // connected peers
 	Confirmers int `json:"confirmers"` // connected peers that dial addresses of others on request (AutoNAT v2)

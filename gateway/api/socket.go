@@ -81,11 +81,14 @@ func CheckSocketDir(dir string) error {
 	uid, known := privatefile.Owner(fi)
 	switch {
 	case !fi.IsDir():
-		return status.Errorf(status.Forbidden, "%s is not a directory, so the node's socket cannot be in it; remove it", dir)
+		return status.Errorf(status.Forbidden,
+			"%s is not a directory, so the node's socket cannot be in it; remove it", dir)
 	case known && uid != os.Geteuid():
-		return status.Errorf(status.Forbidden, "%s belongs to user %d; run as that user, or use another --home", dir, uid)
+		return status.Errorf(status.Forbidden,
+			"%s belongs to user %d; run as that user, or use another --home", dir, uid)
 	case runtime.GOOS != "windows" && fi.Mode().Perm()&0o077 != 0:
-		return status.Errorf(status.Forbidden, "%s is open to other users (mode %04o); chmod 700 it", dir, fi.Mode().Perm())
+		return status.Errorf(status.Forbidden,
+			"%s is open to other users (mode %04o); chmod 700 it", dir, fi.Mode().Perm())
 	}
 	return nil
 }

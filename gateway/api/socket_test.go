@@ -95,7 +95,8 @@ func TestCheckSocketDir(t *testing.T) {
 		if err := os.Chmod(dir, mode); err != nil {
 			t.Fatal(err)
 		}
-		if err := CheckSocketDir(dir); status.Of(err) != status.Forbidden || !strings.Contains(err.Error(), "chmod 700") {
+		if err := CheckSocketDir(dir); status.Of(err) != status.Forbidden ||
+			!strings.Contains(err.Error(), "chmod 700") {
 			t.Errorf("%o: %v", mode, err)
 		}
 	}

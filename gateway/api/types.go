@@ -129,7 +129,8 @@ type Object struct {
 	Resumed   int64 `json:"resumed,omitempty"`
 	TreeBytes int64 `json:"tree_bytes,omitempty"`
 
-	LookupID string `json:"lookup_id,omitempty"` // the lookup that found the object, for Why; empty: it was not recorded
+	// the lookup that found the object, for Why; empty: it was not recorded
+	LookupID string `json:"lookup_id,omitempty"`
 }
 
 // Stream is an object being read. What was resumed of a directory is set with
@@ -143,7 +144,8 @@ type Stream struct {
 	// WriteFile writes the whole file to f in place of Body, of which nothing was read then. It is
 	// nil if the reader cannot: Body always works. f is an empty regular file, open for writing and
 	// not for appending; no byte reaches it before its group is proved. Unless report was
-	// called, Body can be read after an error. WriteFile does not close f and does not write to it after it has returned.
+	// called, Body can be read after an error. WriteFile does not close f and does not write to it after it has
+	// returned.
 	//
 	// A node may instead move a file of its store to path, the absolute path of f, with the
 	// permissions of f. Then moved is true, nothing was written to f, and f has no name any more. An
@@ -354,7 +356,8 @@ type Version struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
 	Go      string `json:"go"`
-	Amnesia string `json:"amnesia,omitempty"` // "memory locked" or "memory not locked"; empty when the node writes to disk
+	// "memory locked" or "memory not locked"; empty when the node writes to disk
+	Amnesia string `json:"amnesia,omitempty"`
 }
 
 // Limits is every bound of the node with what is in use of it (SPEC §11).

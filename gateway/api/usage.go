@@ -90,15 +90,16 @@ type GCState struct {
 type Damage struct {
 	Kind string `json:"kind"` // log, body, file, note, index, format or object
 	// "open" (something may be lost), "mended" (nothing was), "repaired" (it is back, from peers) or "accepted"
-	State  string    `json:"state"`
-	File   string    `json:"file"`            // below the store's directory
-	Offset int64     `json:"offset"`          // of the first damaged byte
-	Length int64     `json:"length"`          // bytes; 0 where that has no meaning
-	Left   int64     `json:"left"`            // bytes of records that are lost and of which nobody knows whose they were
-	Roots  []b3.Root `json:"roots,omitempty"` // objects that are known to be affected, the first 16
-	Cause  string    `json:"reason"`
-	Found  time.Time `json:"found,omitzero"` // zero for an object, which is listed while it is damaged
-	Ended  time.Time `json:"ended,omitzero"` // when it was no longer open
+	State  string `json:"state"`
+	File   string `json:"file"`   // below the store's directory
+	Offset int64  `json:"offset"` // of the first damaged byte
+	Length int64  `json:"length"` // bytes; 0 where that has no meaning
+	// bytes of records that are lost and of which nobody knows whose they were
+	Left  int64     `json:"left"`
+	Roots []b3.Root `json:"roots,omitempty"` // objects that are known to be affected, the first 16
+	Cause string    `json:"reason"`
+	Found time.Time `json:"found,omitzero"` // zero for an object, which is listed while it is damaged
+	Ended time.Time `json:"ended,omitzero"` // when it was no longer open
 }
 
 // DamageReport is the damage of a store.

@@ -75,7 +75,8 @@ func newACMECerts(cfg Config, d Deps, m *metrics) (*acmeCerts, error) {
 		domains: cfg.ACMEDomains, email: cfg.ACMEEmail, http01: cfg.RedirectListen != "",
 		cache: acmeCache(d.ACMEDir), answers: answers,
 		client: &acme.Client{
-			Directory: cfg.ACMEDirectory, UserAgent: "allium", HTTPClient: &http.Client{Transport: answers, Timeout: acmeCall},
+			Directory: cfg.ACMEDirectory, UserAgent: "allium",
+			HTTPClient: &http.Client{Transport: answers, Timeout: acmeCall},
 		},
 		now: d.Now, log: d.Log, m: m,
 		certs: map[string]*tls.Certificate{}, alpn: map[string]*tls.Certificate{}, proofs: map[string]string{},
@@ -175,8 +176,9 @@ func (a *acmeCerts) Check() error {
 	for _, d := range a.domains {
 		c := a.certs[d]
 		if c == nil {
-			return status.Errorf(status.NotReady, "there is no certificate of %s yet; the log says what the ACME authority "+
-				"answers, and whether it can reach this node", d)
+			return status.Errorf(status.NotReady,
+				"there is no certificate of %s yet; the log says what the ACME authority "+
+					"answers, and whether it can reach this node", d)
 		}
 		if err := checkValidity(c.Leaf, a.now()); err != nil {
 			return fmt.Errorf("%s: %w", d, err)

@@ -64,7 +64,8 @@ func (a *acmeCerts) take(domain string, raw []byte) (*tls.Certificate, error) {
 		return nil, fmt.Errorf("check the certificate that the authority signed: %w", err)
 	}
 	if err := a.cache.put(domain, raw); err != nil {
-		a.log.Warn("cannot store the certificate; the node orders it again after a restart", "domain", domain, "err", err)
+		a.log.Warn("cannot store the certificate; the node orders it again after a restart",
+			"domain", domain, "err", err)
 	}
 	return c, nil
 }

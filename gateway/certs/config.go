@@ -64,8 +64,9 @@ func (c Config) Validate(listen string, h2c bool) error {
 	case listen == "":
 		return bad("cert or acme_domains is set, but gateway.listen is empty; set it to an address such as 0.0.0.0:443")
 	case h2c:
-		return status.Errorf(status.BadRequest, "gateway.h2c is for http behind a proxy; with gateway.tls browsers get "+
-			"HTTP/2 anyway, so remove it")
+		return status.Errorf(status.BadRequest,
+			"gateway.h2c is for http behind a proxy; with gateway.tls browsers get "+
+				"HTTP/2 anyway, so remove it")
 	case acme && (c.Cert != "" || c.Key != ""):
 		return bad("cert and acme_domains are both set; keep one of the two")
 	case !acme && (c.Cert == "" || c.Key == ""):

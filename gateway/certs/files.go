@@ -53,8 +53,9 @@ func readPair(cert, key string) (*tls.Certificate, error) {
 		return nil, status.Errorf(status.BadRequest, "gateway.tls.key: %w", err)
 	}
 	if mode := fi.Mode().Perm(); mode&0o027 != 0 {
-		return nil, status.Errorf(status.Forbidden, "gateway.tls.key: %s can be read by others, or changed by its group "+
-			"(mode %04o); run `chmod 600 %s`", key, mode, key)
+		return nil, status.Errorf(status.Forbidden,
+			"gateway.tls.key: %s can be read by others, or changed by its group "+
+				"(mode %04o); run `chmod 600 %s`", key, mode, key)
 	}
 	c, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -64,8 +65,9 @@ func readPair(cert, key string) (*tls.Certificate, error) {
 		return nil, fmt.Errorf("gateway.tls.cert: %s: %w", cert, err)
 	}
 	if len(c.Leaf.DNSNames) == 0 && len(c.Leaf.IPAddresses) == 0 {
-		return nil, status.Errorf(status.BadRequest, "gateway.tls.cert: %s names no host (subject alternative name), so "+
-			"no browser accepts it", cert)
+		return nil, status.Errorf(status.BadRequest,
+			"gateway.tls.cert: %s names no host (subject alternative name), so "+
+				"no browser accepts it", cert)
 	}
 	return &c, nil
 }

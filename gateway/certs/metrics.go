@@ -11,15 +11,18 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		certUpdates: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tls_certificate_updates_total", Help: "Certificates that were to replace another or none, read or got by " +
+			Name: "tls_certificate_updates_total",
+			Help: "Certificates that were to replace another or none, read or got by " +
 				"ACME, by result: ok or failed.",
 		}, []string{"result"}),
 		certNotAfter: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tls_cert_not_after_seconds", Help: "When the first of the certificates in use ends, in seconds since " +
+			Name: "tls_cert_not_after_seconds",
+			Help: "When the first of the certificates in use ends, in seconds since " +
 				"1970; 0 while there is none.",
 		}),
 	}
-	for _, result := range []string{"ok", "failed"} { // the series exist from the start, so an alert sees the first event
+	// the series exist from the start, so an alert sees the first event
+	for _, result := range []string{"ok", "failed"} {
 		m.certUpdates.WithLabelValues(result)
 	}
 	if reg != nil {

@@ -94,8 +94,9 @@ func checkChain(der [][]byte) error {
 		}
 		if prev != nil {
 			if err := prev.CheckSignatureFrom(c); err != nil {
-				return status.Errorf(status.BadRequest, "certificate %d is not signed by the one after it, %q; put the node's "+
-					"own first, then each signer: %w", i, c.Subject, err)
+				return status.Errorf(status.BadRequest,
+					"certificate %d is not signed by the one after it, %q; put the node's "+
+						"own first, then each signer: %w", i, c.Subject, err)
 			}
 		}
 		prev = c

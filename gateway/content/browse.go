@@ -20,9 +20,9 @@ func (g *Handlers) browseEndpoint() exchange.Endpoint {
 		On: exchange.OnPublic, AnyQuery: true, ErrorPages: true,
 		Doc: "Shows a file, or a directory by its index.html or a listing. " +
 			"{path} is an address and a path below it.",
-		More: "A directory without the slash at its end is redirected. `%2F` is a slash, and `/./` and `//` are one; a " +
-			"directory or web page asked for in such a way is redirected. A symbolic link is redirected to its target " +
-			"inside the tree. A name or a ticket in place of the address is redirected to its page. " +
+		More: "A directory without the slash at its end is redirected. `%2F` is a slash, and `/./` and `//` are " +
+			"one; a directory or web page asked for in such a way is redirected. A symbolic link is redirected to " +
+			"its target inside the tree. A name or a ticket in place of the address is redirected to its page. " +
 			"`Accept: application/json` without text/html asks for a listing as JSON.",
 		Params:  pageParams,
 		Headers: contentHeaders,
@@ -45,7 +45,8 @@ var browseAnswers = slices.Concat(contentAnswers, []exchange.Reply{
 	},
 	{
 		Code: http.StatusOK, Payload: exchange.Payload{Media: exchange.MediaHTML},
-		Headers: []string{"ETag", "Vary", "Content-Encoding"}, Doc: "a listing, or the page of a file; its ETag is weak",
+		Headers: []string{"ETag", "Vary", "Content-Encoding"},
+		Doc:     "a listing, or the page of a file; its ETag is weak",
 	},
 	{
 		Code: http.StatusMovedPermanently, Headers: []string{"Location", "Cache-Control"},

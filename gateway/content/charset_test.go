@@ -34,9 +34,11 @@ func TestDeclaredCharset(t *testing.T) {
 		{"it names UTF-8", "<meta charset=UTF-8><p>caf\u00e9", false, page, page},
 		{"it names UTF-8 and is not", "<meta charset=utf-8><p>caf\xe9", false, page, "text/html"},
 		{
-			"http-equiv", `<meta http-equiv="Content-Type" content="text/html; Charset = Shift_JIS">`, false, page, "text/html",
+			"http-equiv", `<meta http-equiv="Content-Type" content="text/html; Charset = Shift_JIS">`, false, page,
+			"text/html",
 		},
-		{"http-equiv behind", `<meta content="text/html;charset='big5'" http-equiv=content-type>`, false, page, "text/html"},
+		{"http-equiv behind", `<meta content="text/html;charset='big5'" http-equiv=content-type>`,
+			false, page, "text/html"},
 		{"http-equiv of UTF-8", `<meta http-equiv=content-type content="text/html; charset=utf-8">`, false, page, page},
 		{"another meta", `<meta name=description content="charset=big5">`, false, page, page},
 		{"no charset in it", `<meta http-equiv=content-type content="text/html">`, false, page, page},

@@ -89,7 +89,8 @@ func (g *Handlers) fetchRefused(ctx context.Context, err error) error {
 		return exchange.CauseOf(ctx, err)
 	}
 	return status.Errorf(status.Timeout,
-		"cannot ask the network: other requests held all places of gateway.misses for %s. Try again", g.cfg.FirstByteTimeout)
+		"cannot ask the network: other requests held all places of gateway.misses for %s. Try again",
+		g.cfg.FirstByteTimeout)
 }
 
 // fetchedContent is a Content that holds a permit of the fetch gate until it is closed.
@@ -126,8 +127,9 @@ func (g *Handlers) open(b *body, r *http.Request, root b3.Root, o OpenOptions) (
 		return c, err
 	case !onlyIfCached(r):
 	case out == status.NotFound:
-		return nil, status.Errorf(status.Precondition, "cannot serve %s: the object is not on this node, and the request "+
-			"has only-if-cached. Leave out only-if-cached to fetch it from peers", shorten(root))
+		return nil, status.Errorf(status.Precondition,
+			"cannot serve %s: the object is not on this node, and the request "+
+				"has only-if-cached. Leave out only-if-cached to fetch it from peers", shorten(root))
 	default:
 		return nil, err
 	}

@@ -67,10 +67,12 @@ func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
 
 func openEndpoint(id, path string) exchange.Endpoint {
 	return exchange.Endpoint{
-		ID: id, Name: "open", Methods: exchange.Reading, Path: path, On: exchange.OnPublic, AnyQuery: true, ErrorPages: true,
+		ID: id, Name: "open", Methods: exchange.Reading, Path: path, On: exchange.OnPublic,
+		AnyQuery: true, ErrorPages: true,
 		Doc: "Redirects to the page of an address, a name or a ticket. The form of the first page leads here.",
 		Params: []exchange.Param{{
-			Name: "key", Kind: exchange.TextParam, Doc: "b3:… or LABEL.ZONE, with or without a path below it, or a ticket",
+			Name: "key", Kind: exchange.TextParam,
+			Doc: "b3:… or LABEL.ZONE, with or without a path below it, or a ticket",
 		}},
 		Answers: []exchange.Reply{{
 			Code: http.StatusSeeOther, Headers: []string{"Location", "Cache-Control"}, Doc: "the page of that key",
@@ -131,8 +133,9 @@ func keyPage(key string, names []string, slash bool) (string, error) {
 	}
 	root, err := b3.Parse(lower)
 	if err != nil && !strings.HasPrefix(lower, "b3:") {
-		err = status.Errorf(status.BadAddress, "%q is no address of this gateway: an address is b3: and 64 hex digits, "+
-			"a name is LABEL.ZONE, and a ticket begins with allium1", exchange.Clip(key))
+		err = status.Errorf(status.BadAddress,
+			"%q is no address of this gateway: an address is b3: and 64 hex digits, "+
+				"a name is LABEL.ZONE, and a ticket begins with allium1", exchange.Clip(key))
 	}
 	return target{root: root, names: names}.url(slash), err
 }

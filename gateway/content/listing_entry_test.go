@@ -20,7 +20,8 @@ func TestEntriesHoldTheirNames(t *testing.T) {
 	text := rapid.StringMatching(`[a<>"'&;=+%#?:\\ /\x00-\x1f\x{202e}\x{e9}\x{1f600}-]{1,12}`)
 	rapid.Check(t, func(t *rapid.T) {
 		e := manifest.Entry{
-			Kind: rapid.SampledFrom([]manifest.EntryKind{manifest.File, manifest.Directory, manifest.Link}).Draw(t, "kind"),
+			Kind: rapid.SampledFrom([]manifest.EntryKind{manifest.File, manifest.Directory, manifest.Link}).Draw(t,
+				"kind"),
 			Name: strings.ReplaceAll(text.Draw(t, "name"), "/", "_"),
 		}
 		if e.Kind == manifest.Link {

@@ -60,7 +60,8 @@ func newHTMLListing(t target, path string, q pageQuery, f exchange.Frame, s shar
 		JSON:       pageChoice{Label: "as JSON", Query: url.Values{"format": {"json"}}},
 	}
 	// A template would write + in a title as &#43;, and GDAL compares the bytes.
-	l.Index = template.HTML("<title>Index of " + html.EscapeString(f.Prefix+path) + "</title>") //nolint:gosec // escaped
+	title := "Index of " + html.EscapeString(f.Prefix+path)
+	l.Index = template.HTML("<title>" + title + "</title>") //nolint:gosec // escaped
 	if q.sort != sortName {
 		l.Query.Sort = q.sort
 	}

@@ -38,7 +38,8 @@ func newNameDates(registry *limits.Registry) (*nameDates, error) {
 	}
 	d := &nameDates{lru: lru}
 	registry.NewUsage(limits.Spec{
-		Name: "gateway.name_dates", Path: "answers below names → their dates", Policy: "the least recently used is dropped",
+		Name: "gateway.name_dates", Path: "answers below names → their dates",
+		Policy: "the least recently used is dropped",
 	}, maxNameDates, func() int64 {
 		d.mu.Lock()
 		defer d.mu.Unlock()

@@ -42,9 +42,9 @@ func (g *Handlers) browseNameEndpoint() exchange.Endpoint {
 		On: exchange.OnPublic, AnyQuery: true, ErrorPages: true,
 		Doc: "Shows a file or a directory by a name. {path} is LABEL.ZONE and a path below it.",
 		More: "The answer is that of /b3/ for the address that the name stands for, with the same ETag; " +
-			"Cache-Control is the time for which the record of the name may be kept. A record that has ended is used if " +
-			"max-stale of Cache-Control allows it; the answer has an Age then. The zone is its key, or a short " +
-			"name of this node.",
+			"Cache-Control is the time for which the record of the name may be kept. A record that has ended is " +
+			"used if max-stale of Cache-Control allows it; the answer has an Age then. The zone is its key, or " +
+			"a short name of this node.",
 		Params:  pageParams,
 		Headers: contentHeaders,
 		Answers: withAge(browseAnswers),

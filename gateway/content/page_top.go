@@ -113,8 +113,9 @@ func (s shared) QR() template.HTML {
 	}
 	var b strings.Builder
 	side := code.Size + 2*quietZone
-	fmt.Fprintf(&b, `<svg class="qr" viewBox="0 0 %d %d" shape-rendering="crispEdges" role="img" aria-label="QR code of `+
-		`the ticket"><path fill="#fff" d="M0 0h%[1]dv%[1]dH0z"/><path fill="#000" d="`, side, side)
+	fmt.Fprintf(&b,
+		`<svg class="qr" viewBox="0 0 %d %d" shape-rendering="crispEdges" role="img" aria-label="QR code of `+
+			`the ticket"><path fill="#fff" d="M0 0h%[1]dv%[1]dH0z"/><path fill="#000" d="`, side, side)
 	for y := range code.Size {
 		for x := 0; x < code.Size; x++ {
 			start := x

@@ -88,7 +88,8 @@ func parseSpec(spec string, size int64) (rng byteRange, whole bool, err error) {
 	switch {
 	case !found, !fromOK && first != "", !toOK && last != "", first == "" && last == "":
 		return byteRange{}, false, status.Errorf(status.BadRange,
-			"cannot read the range %q: it is not FIRST-LAST, FIRST- or -COUNT. Send bytes=FIRST-LAST", exchange.Clip(spec))
+			"cannot read the range %q: it is not FIRST-LAST, FIRST- or -COUNT. Send bytes=FIRST-LAST",
+			exchange.Clip(spec))
 	case first == "":
 		return byteRange{size - min(to, size), size}, size == 0, nil
 	case last == "":

@@ -29,7 +29,8 @@ var canonicalAddress = exchange.Reply{
 
 // The headers, answers and outcomes that all endpoints of an object's bytes share.
 var (
-	contentHeaders = []string{"Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range",
+	contentHeaders = []string{"Range", "If-Match", "If-None-Match", "If-Modified-Since",
+		"If-Unmodified-Since", "If-Range",
 		"Cache-Control", "Request-Timeout"}
 	contentAnswers = []exchange.Reply{
 		{

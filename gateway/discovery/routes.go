@@ -19,8 +19,8 @@ func (h *Handlers) Endpoints() []exchange.Endpoint {
 			Doc: "Finds the object that a key names and some of its providers, the best first.",
 			More: "A key is an address or a name, LABEL.ZONE. Of a name the answer has the records that lead to the " +
 				"address, and age and time are the name's; a name that stands for text has a value and no target. " +
-				"A record that has ended is an answer where max_stale, or max-stale of Cache-Control, allows it: the answer " +
-				"says stale and its Age, and the node looks the name up behind it. " +
+				"A record that has ended is an answer where max_stale, or max-stale of Cache-Control, allows it: the " +
+				"answer says stale and its Age, and the node looks the name up behind it. " +
 				"The search ends soon after the first provider is known. A node that has the object names itself. " +
 				more,
 			Params: exchange.NameParams(), Headers: append(slices.Clone(headers), "Cache-Control"),
@@ -28,7 +28,8 @@ func (h *Handlers) Endpoints() []exchange.Endpoint {
 			Answers: answers[api.Resolved]("the object and its providers", "Age"), Serve: h.resolve,
 		},
 		{
-			ID: "providers", Name: "providers", Methods: exchange.Reading, Path: "/providers/{b3}", On: exchange.OnPublic,
+			ID: "providers", Name: "providers", Methods: exchange.Reading,
+			Path: "/providers/{b3}", On: exchange.OnPublic,
 			Doc:    "Finds the providers of an object, the best first.",
 			More:   "The search goes on until it knows as many as the limit or has asked everyone. " + more,
 			Params: exchange.QueryParams(), Headers: headers, Fails: fails,

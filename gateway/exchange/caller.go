@@ -123,8 +123,9 @@ func BodyBytes(r *http.Request) int64 {
 // CheckLength returns forbidden if the request's capability allows fewer bytes than length.
 func (c *Caller) CheckLength(length int64) error {
 	if most := c.Grant.MaxBytes; most >= 0 && length > most {
-		return status.Errorf(status.Forbidden, "cannot store %d bytes: the capability allows objects of up to %d bytes. "+
-			"Use a capability with a higher bound", length, most)
+		return status.Errorf(status.Forbidden,
+			"cannot store %d bytes: the capability allows objects of up to %d bytes. "+
+				"Use a capability with a higher bound", length, most)
 	}
 	return nil
 }
@@ -150,8 +151,9 @@ func (c *Caller) LimitFiles() func(n int64) error {
 	var sum atomic.Int64
 	return func(n int64) error {
 		if n > most || sum.Add(n) > most {
-			return status.Errorf(status.BodyCap, "cannot store the archive: its files have more than %s, which is what the "+
-				"capability allows. Use a capability with a higher bound", limits.Bytes(most).Human())
+			return status.Errorf(status.BodyCap,
+				"cannot store the archive: its files have more than %s, which is what the "+
+					"capability allows. Use a capability with a higher bound", limits.Bytes(most).Human())
 		}
 		return nil
 	}

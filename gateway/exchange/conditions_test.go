@@ -16,7 +16,8 @@ func TestConditions(t *testing.T) {
 	const etag = `"b3:aa"`
 	lists := []string{
 		"", "*", `"b3:aa"`, `W/"b3:aa"`, `"b3:bb"`, `"b3:bb", "b3:aa"`, `"b3:bb" , W/"b3:aa"`, `"x","y"`,
-		`b3:aa`, `"b3:aa`, `,`, `, "b3:aa"`, `""`, `"", "b3:aa"`, `W/*`, ` "b3:aa" `, `"b3:bb" "b3:aa"`, `"b3:bb"x, "b3:aa"`,
+		`b3:aa`, `"b3:aa`, `,`, `, "b3:aa"`, `""`, `"", "b3:aa"`, `W/*`, ` "b3:aa" `,
+		`"b3:bb" "b3:aa"`, `"b3:bb"x, "b3:aa"`,
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		for _, im := range lists {
@@ -38,7 +39,8 @@ func TestConditions(t *testing.T) {
 						got = http.StatusPartialContent
 					}
 					if got != rec.Code {
-						t.Errorf("%s If-Match: %s | If-None-Match: %s | If-Range: %s: %d, net/http says %d", method, im, inm, ir, got,
+						t.Errorf("%s If-Match: %s | If-None-Match: %s | If-Range: %s: %d, net/http says %d", method, im,
+							inm, ir, got,
 							rec.Code)
 					}
 					if KnownFresh(r, etag) && got != http.StatusNotModified {
@@ -122,7 +124,8 @@ func TestDatedConditions(t *testing.T) {
 					for _, ir := range append(tags[1:3:3], dates...) {
 						r := httptest.NewRequest(http.MethodGet, "/", nil)
 						r.Header.Set("Range", "bytes=1-2")
-						for name, v := range map[string]string{"If-Match": im, "If-Unmodified-Since": ius, "If-None-Match": inm,
+						for name, v := range map[string]string{"If-Match": im,
+							"If-Unmodified-Since": ius, "If-None-Match": inm,
 							"If-Modified-Since": ims, "If-Range": ir} {
 							if v != "" {
 								r.Header.Set(name, v)

@@ -65,7 +65,8 @@ func EncodingOf(h http.Header) (string, error) {
 		return "zstd", nil
 	}
 	return "", status.Errorf(status.Unsupported,
-		"cannot decode the body: Content-Encoding %q is not supported. Send it plain, or with gzip or zstd", Clip(all[0]))
+		"cannot decode the body: Content-Encoding %q is not supported. Send it plain, or with gzip or zstd",
+		Clip(all[0]))
 }
 
 // Ratio returns how many times its size a compressed body may decode to.
@@ -91,7 +92,8 @@ func (l *Bodies) Decode(from Origin, h http.Header, r io.Reader, most int64) (_ 
 		}
 		return nil, nil, err
 	}
-	d := &decoder{in: countingReader{r: r}, name: name, ratio: l.cfg.DecompressRatio, max: most, closeDecoder: func() {}}
+	d := &decoder{in: countingReader{r: r}, name: name, ratio: l.cfg.DecompressRatio,
+		max: most, closeDecoder: func() {}}
 	return d, func() { d.closeDecoder(); l.decoders.Leave(from.Group) }, nil
 }
 
@@ -154,7 +156,8 @@ func (d *decoder) decodeError(err error) error {
 	case errors.Is(err, io.EOF):
 		err = io.ErrUnexpectedEOF
 	}
-	return status.Errorf(status.BadRequest, "cannot decode the body as %s: it is cut short or malformed (%w)", d.name, err)
+	return status.Errorf(status.BadRequest,
+		"cannot decode the body as %s: it is cut short or malformed (%w)", d.name, err)
 }
 
 // countingReader counts the bytes read through it and remembers the error that ended them.

@@ -114,19 +114,21 @@ func TestDecode(t *testing.T) {
 		body     []byte
 		want     []byte
 	}{
-		"plain":            {"", whole, whole},
-		"identity":         {"identity", whole, whole},
-		"gzip":             {"gzip", gzipped(t, whole), whole},
-		"members":          {"gzip", gzipped(t, a, nil, b), whole},
-		"empty gzip":       {"gzip", gzipped(t, nil), nil},
-		"zstd":             {"zstd", zstdFrame(t, whole), whole},
-		"frames":           {"zstd", bytesOf(zstdFrame(t, a), skippable(100), zstdFrame(t, b)), whole},
-		"checksum":         {"zstd", zstdFrame(t, whole, zstd.WithEncoderCRC(true)), whole},
-		"largest window":   {"zstd", zstdFrame(t, big, zstd.WithWindowSize(zstdWindow), zstd.WithSingleSegment(false)), big},
+		"plain":      {"", whole, whole},
+		"identity":   {"identity", whole, whole},
+		"gzip":       {"gzip", gzipped(t, whole), whole},
+		"members":    {"gzip", gzipped(t, a, nil, b), whole},
+		"empty gzip": {"gzip", gzipped(t, nil), nil},
+		"zstd":       {"zstd", zstdFrame(t, whole), whole},
+		"frames":     {"zstd", bytesOf(zstdFrame(t, a), skippable(100), zstdFrame(t, b)), whole},
+		"checksum":   {"zstd", zstdFrame(t, whole, zstd.WithEncoderCRC(true)), whole},
+		"largest window": {"zstd", zstdFrame(t, big, zstd.WithWindowSize(zstdWindow),
+			zstd.WithSingleSegment(false)), big},
 		"one gzip at most": {"gzip", gzipped(t, gzipped(t, a)), gzipped(t, a)},
 	} {
 		for how, wrap := range map[string]func(io.Reader) io.Reader{
-			"": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader, "data with the end": iotest.DataErrReader,
+			"": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader,
+			"data with the end": iotest.DataErrReader,
 		} {
 			got, err := decodeAll(g, c.encoding, wrap(bytes.NewReader(c.body)), -1)
 			if err != nil || !bytes.Equal(got, c.want) {
@@ -150,8 +152,10 @@ func TestDecodeDamage(t *testing.T) {
 		flipped := bytes.Clone(whole)
 		flipped[len(flipped)-6] ^= 1 // of the checksum
 		for what, body := range map[string][]byte{
-			"nothing": nil, "half a header": whole[:3], "half": whole[:len(whole)/2], "all but a byte": whole[:len(whole)-1],
-			"something behind it": bytesOf(whole, []byte("garbage")), "another checksum": flipped, "another encoding": plain,
+			"nothing": nil, "half a header": whole[:3], "half": whole[:len(whole)/2],
+			"all but a byte":      whole[:len(whole)-1],
+			"something behind it": bytesOf(whole, []byte("garbage")), "another checksum": flipped,
+			"another encoding": plain,
 		} {
 			if what == "another checksum" && name == "zstd" {
 				body = bytes.Clone(whole)
@@ -192,12 +196,14 @@ func TestBombs(t *testing.T) {
 		body     []byte
 		want     int // −1: decompress_cap
 	}{
-		"gzip":                       {"gzip", gzipped(t, zeros), -1},
-		"zstd":                       {"zstd", zstdFrame(t, zeros), -1},
-		"nested":                     {"gzip", gzipped(t, gzipped(t, zeros)), len(gzipped(t, zeros))}, // one layer is undone
-		"members":                    {"gzip", gzipped(t, zeros[:50_000], zeros[:50_000], zeros[:50_000]), -1},
-		"frames":                     {"zstd", bytesOf(zstdFrame(t, zeros[:50_000]), zstdFrame(t, zeros[:50_000])), -1},
-		"noise first":                {"zstd", bytesOf(zstdFrame(t, noise(20_000)), zstdFrame(t, zeros[:170_000])), 190_000},
+		"gzip": {"gzip", gzipped(t, zeros), -1},
+		"zstd": {"zstd", zstdFrame(t, zeros), -1},
+		// one layer is undone
+		"nested":  {"gzip", gzipped(t, gzipped(t, zeros)), len(gzipped(t, zeros))},
+		"members": {"gzip", gzipped(t, zeros[:50_000], zeros[:50_000], zeros[:50_000]), -1},
+		"frames":  {"zstd", bytesOf(zstdFrame(t, zeros[:50_000]), zstdFrame(t, zeros[:50_000])), -1},
+		"noise first": {"zstd", bytesOf(zstdFrame(t, noise(20_000)),
+			zstdFrame(t, zeros[:170_000])), 190_000},
 		"noise last":                 {"zstd", bytesOf(zstdFrame(t, zeros[:170_000]), zstdFrame(t, noise(20_000))), -1},
 		"at the floor":               {"zstd", zstdFrame(t, zeros[:ratioFloor]), ratioFloor},
 		"one over the floor":         {"zstd", zstdFrame(t, zeros[:ratioFloor+1]), -1},

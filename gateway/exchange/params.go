@@ -65,7 +65,8 @@ func ParseParams(query string, known []Param) (Params, error) {
 			}
 		case BoolParam:
 			if v != "" && v != "true" && v != "false" {
-				return nil, status.Errorf(status.BadRequest, "parameter %s is %q. Set it to true or false", p.Name, Clip(v))
+				return nil, status.Errorf(status.BadRequest,
+					"parameter %s is %q. Set it to true or false", p.Name, Clip(v))
 			}
 		case IntegerParam:
 			if v == "" {

@@ -188,7 +188,8 @@ func (b *Body) readError(err error) error {
 	case errors.As(err, &timeout) && timeout.Timeout() && (cause == nil || b.r.ProtoMajor < 2):
 		return b.tooSlow("did not move for " + b.idleTimeout.String())
 	case cause != nil, errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &conn):
-		return status.Errorf(status.Canceled, "the client closed the connection after %d bytes of the body: %w", b.n, err)
+		return status.Errorf(status.Canceled,
+			"the client closed the connection after %d bytes of the body: %w", b.n, err)
 	}
 	return status.Errorf(status.BadRequest, "cannot read the body: its chunked coding is malformed (%w)", err)
 }

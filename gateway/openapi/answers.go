@@ -77,7 +77,8 @@ func describe(p exchange.Payload, s *schemas, closed bool) (Media, error) {
 	item, err := s.of(p.Of, closed)
 	if p.Media == exchange.MediaEvents {
 		return Media{Schema: Schema{
-			"type": "string", "description": "Server-sent events. The schema is that of the data of each, but the last.",
+			"type":             "string",
+			"description":      "Server-sent events. The schema is that of the data of each, but the last.",
 			"contentMediaType": exchange.MediaJSON, "contentSchema": item,
 		}}, err
 	}
@@ -130,7 +131,8 @@ func (d *Document) problems(op *Operation, e *exchange.Endpoint, problem Schema)
 			name += "." + strings.ReplaceAll(h, "-", "")
 		}
 		for _, reason := range reasons {
-			if o, _ := status.Parse(reason); exchange.RetryAfter(o, status.Report{}) > 0 || code == http.StatusTooManyRequests {
+			if o, _ := status.Parse(reason); exchange.RetryAfter(o, status.Report{}) > 0 ||
+				code == http.StatusTooManyRequests {
 				headers = append(headers, "Retry-After")
 			}
 		}

@@ -21,16 +21,17 @@ const (
 	apiVersion     = "1.0.0" // the version of the API, not of the program
 
 	aboutAPI = "The HTTP side of an allium node. The public listener serves content to everyone, under the tags " +
-		"\"content\" and \"upload\". The admin listener, on loopback, and the Unix socket of the node's own user serve " +
-		"the node's pages and its API. Every path answers OPTIONS with 204 and Allow. A path that is not in this " +
-		"document is answered with 404, and a method that a path does not have with 405 and Allow, both as problems " +
-		"(RFC 9457). An answer that ends early never looks complete: its connection is cut."
+		"\"content\" and \"upload\". The admin listener, on loopback, and the Unix socket of the node's own " +
+		"user serve the node's pages and its API. Every path answers OPTIONS with 204 and Allow. A path that is not " +
+		"in this document is answered with 404, and a method that a path does not have with 405 and Allow, both as " +
+		"problems (RFC 9457). An answer that ends early never looks complete: its connection is cut."
 )
 
 var (
 	publicServer = Server{URL: "http://127.0.0.1:8080", Description: "the public listener, gateway.listen"}
 	adminServer  = Server{
-		URL: "http://127.0.0.1:9600", Description: "the admin listener, admin.listen; the Unix socket serves the same paths",
+		URL:         "http://127.0.0.1:9600",
+		Description: "the admin listener, admin.listen; the Unix socket serves the same paths",
 	}
 )
 
@@ -85,12 +86,14 @@ func New(table []exchange.Endpoint, on exchange.Listeners) (*Document, error) {
 	}
 	d := &Document{
 		OpenAPI: openapiVersion,
-		Info: Info{Title: "allium", Summary: "A peer-to-peer node for content addressed by BLAKE3", Description: aboutAPI,
-			Version: apiVersion,
-			License: License{Name: "MIT OR Apache-2.0", Identifier: "MIT OR Apache-2.0"}},
+		Info: Info{Title: "allium", Summary: "A peer-to-peer node for content addressed by BLAKE3",
+			Description: aboutAPI,
+			Version:     apiVersion,
+			License:     License{Name: "MIT OR Apache-2.0", Identifier: "MIT OR Apache-2.0"}},
 		Servers: []Server{publicServer}, Paths: map[string]map[string]Operation{},
 		Components: Components{
-			Schemas: s.made, Responses: map[string]Response{}, Parameters: map[string]Parameter{}, Headers: map[string]Header{},
+			Schemas: s.made, Responses: map[string]Response{}, Parameters: map[string]Parameter{},
+			Headers:         map[string]Header{},
 			SecuritySchemes: map[string]Schema{},
 		},
 	}
@@ -140,8 +143,8 @@ func (d *Document) add(e *exchange.Endpoint, s *schemas, on exchange.Listeners, 
 	if e.Op != "" {
 		d.Components.SecuritySchemes["capability"] = Schema{
 			"type": "http", "scheme": "bearer", "bearerFormat": "macaroon",
-			"description": "A capability that `allium token mint` makes, base64url, also as `Authorization: Macaroon`. Over " +
-				"the Unix socket none is needed: the kernel says who asks.",
+			"description": "A capability that `allium token mint` makes, base64url, also as `Authorization: " +
+				"Macaroon`. Over the Unix socket none is needed: the kernel says who asks.",
 		}
 		op.Security = []map[string][]string{{"capability": {}}}
 		if e.On&exchange.OnAdmin != 0 {

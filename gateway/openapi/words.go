@@ -18,8 +18,9 @@ type HeaderDoc struct {
 var HeaderDocs = map[string]HeaderDoc{
 	// Of requests.
 	"Idempotency-Key": {
-		Doc: "Up to 255 visible ASCII characters. Repeating a request with the same key returns the first answer, for " +
-			"a day or until the node restarts. If the first request failed and a retry may help, it runs again.",
+		Doc: "Up to 255 visible ASCII characters. Repeating a request with the same key returns the first " +
+			"answer, for a day or until the node restarts. If the first request failed and a retry may help, it " +
+			"runs again.",
 		Pattern: "^[!-~]{1,255}$",
 	},
 	"If-Match":            {Doc: "The answer is 412 unless one of the entity tags is the object's."},
@@ -41,8 +42,8 @@ var HeaderDocs = map[string]HeaderDoc{
 	"Upload-Length": {Doc: "The length of the whole upload in bytes.", Pattern: `^\d+$`},
 	"Upload-Offset": {Doc: "The number of durable bytes of the upload.", Pattern: `^\d+$`},
 	"Age":           {Doc: "The seconds since the node asked the network, of an answer that is stale."},
-	"Cache-Control": {Doc: "In a request, `only-if-cached` forbids fetching from peers, and `max-stale=SECONDS` takes a " +
-		"record of a name that ended at most so long ago. In an answer, how long caches " +
+	"Cache-Control": {Doc: "In a request, `only-if-cached` forbids fetching from peers, and `max-stale=SECONDS` " +
+		"takes a record of a name that ended at most so long ago. In an answer, how long caches " +
 		"may store it."},
 	"X-Corr-ID": {Doc: "Names the request in the node's log: a token of up to 64 characters from the client, or a " +
 		"new one.", Pattern: "^[A-Za-z0-9._-]{1,64}$"},
@@ -51,7 +52,8 @@ var HeaderDocs = map[string]HeaderDoc{
 		Doc: "`true` if the answer is that of an earlier request with the same key.", Pattern: "^true$",
 	},
 
-	"Tus-Resumable": {Doc: "The version of tus that the client or the node speaks, `1.0.0`.", Pattern: `^\d+\.\d+\.\d+$`},
+	"Tus-Resumable": {Doc: "The version of tus that the client or the node speaks, `1.0.0`.",
+		Pattern: `^\d+\.\d+\.\d+$`},
 
 	// Of answers.
 	"Tus-Version":    {Doc: "The versions of tus that the node speaks."},
@@ -119,7 +121,8 @@ var examples = func() map[reflect.Type]any {
 	for _, v := range []any{
 		api.Object{Root: root, Kind: api.File, Size: 6, Name: "hello.txt"},
 		api.Entry{Name: "hello.txt", Kind: api.File, Root: root, Size: 6},
-		api.Stat{Root: root, CID: root.CID().String(), Kind: api.File, Size: 6, Groups: 1, Local: true, Pins: []api.Pin{pin}},
+		api.Stat{Root: root, CID: root.CID().String(), Kind: api.File, Size: 6, Groups: 1,
+			Local: true, Pins: []api.Pin{pin}},
 		pin,
 		api.Added{Name: "hello.txt", Root: root, Kind: api.File, Files: 1, Bytes: 6, New: 6, Hashed: 1},
 		api.Version{Version: "v0.4.0", Commit: "5f0c2a1", Go: "go1.26.8"},

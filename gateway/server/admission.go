@@ -85,7 +85,8 @@ func (l *listener) gateOf(rt route) *limits.Gate {
 // bodyCap refuses a body on a route that takes none.
 func (rt route) bodyCap(r *http.Request) error {
 	if !rt.takesBody && r.ContentLength != 0 {
-		return status.Errorf(status.BodyCap, "cannot accept a body: the route %s takes none. Send the request without one",
+		return status.Errorf(status.BodyCap,
+			"cannot accept a body: the route %s takes none. Send the request without one",
 			rt.name)
 	}
 	return nil

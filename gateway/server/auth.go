@@ -16,7 +16,8 @@ func (l *listener) authorize(rt route, w *exchange.Response, r *http.Request) (c
 	if rt.op == "" || l.trustsClients {
 		return capability.Grant{MaxBytes: -1}, nil
 	}
-	if rt.endpoint != nil && rt.endpoint.TokenInForm && len(r.Header.Values("Authorization")) == 0 && exchange.IsForm(r) {
+	if rt.endpoint != nil && rt.endpoint.TokenInForm &&
+		len(r.Header.Values("Authorization")) == 0 && exchange.IsForm(r) {
 		w.NeedsToken = true
 		return capability.Grant{}, nil
 	}
@@ -33,8 +34,9 @@ func (l *listener) authorize(rt route, w *exchange.Response, r *http.Request) (c
 		return err
 	})
 	if err == nil && rt.op == capability.Fetch && grant.MaxBytes >= 0 {
-		err = status.Errorf(status.Forbidden, "cannot fetch: the capability allows up to %d bytes in a request, and the "+
-			"size of a fetch is known only at its end. Use a capability without that bound", grant.MaxBytes)
+		err = status.Errorf(status.Forbidden,
+			"cannot fetch: the capability allows up to %d bytes in a request, and the "+
+				"size of a fetch is known only at its end. Use a capability without that bound", grant.MaxBytes)
 	}
 	return grant, err
 }

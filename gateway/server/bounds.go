@@ -51,7 +51,8 @@ func newBounds(cfg Config, admin AdminConfig, p Params, r *limits.Registry, evic
 		listings:  newTransfers(r, "gateway.listings", p.Listings, evicted),
 		api:       gate("admin.inflight", "admin listener and socket → handlers", busy, admin.Inflight),
 		uploads:   gate("gateway.uploads", "public listener → uploads", busy, cfg.Uploads),
-		lingers:   gate("gateway.lingering", "refused HTTP/2 uploads → open streams", "reset at once", p.LingeringStreams),
+		lingers: gate("gateway.lingering", "refused HTTP/2 uploads → open streams",
+			"reset at once", p.LingeringStreams),
 	}
 	if cfg.Rate > 0 {
 		b.waiting = newWaiting(cfg, r)

@@ -60,7 +60,8 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	if c.Listen != "" {
 		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-			return status.Errorf(status.BadRequest, "gateway.listen is %q (%w). Set it to host:port such as 127.0.0.1:8080",
+			return status.Errorf(status.BadRequest,
+				"gateway.listen is %q (%w). Set it to host:port such as 127.0.0.1:8080",
 				c.Listen, err)
 		}
 	}
@@ -111,7 +112,8 @@ func (c AdminConfig) Validate() error {
 	if c.Listen != "" {
 		host, _, err := net.SplitHostPort(c.Listen)
 		if err != nil {
-			return status.Errorf(status.BadRequest, "admin.listen is %q (%w). Set it to host:port such as 127.0.0.1:9600",
+			return status.Errorf(status.BadRequest,
+				"admin.listen is %q (%w). Set it to host:port such as 127.0.0.1:9600",
 				c.Listen, err)
 		}
 		if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {

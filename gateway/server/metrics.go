@@ -68,7 +68,8 @@ func newMetrics(reg prometheus.Registerer, routers []*router) *metrics {
 		}, []string{"reason"}),
 		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gateway_io_timeouts_total",
-			Help: "Requests ended because the client sent its body too slowly (read), or took nothing of the answer (write).",
+			Help: "Requests ended because the client sent its body too slowly (read), or took nothing of the answer " +
+				"(write).",
 		}, []string{"op"}),
 		cut: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gateway_cut_total",
@@ -76,10 +77,12 @@ func newMetrics(reg prometheus.Registerer, routers []*router) *metrics {
 		}),
 
 		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tls_handshakes_total", Help: "TLS handshakes of the public listener, by result: ok, failed or timeout.",
+			Name: "tls_handshakes_total",
+			Help: "TLS handshakes of the public listener, by result: ok, failed or timeout.",
 		}, []string{"result"}),
 		http2Errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "http2_errors_total", Help: "HTTP/2 streams and connections ended for an error, by its kind as Go names it.",
+			Name: "http2_errors_total",
+			Help: "HTTP/2 streams and connections ended for an error, by its kind as Go names it.",
 		}, []string{"kind"}),
 	}
 	m.routes = map[string]*routeMetrics{noRoute: {}}

@@ -49,7 +49,8 @@ func (s *Server) redirect(w *exchange.Response, r *http.Request) error {
 	}
 	if !s.certs.Covers(host) || !strings.HasPrefix(page, "/") {
 		return status.Errorf(status.NotAllowed,
-			"cannot redirect to https: this node's certificate does not cover %q. Use the certificate's name, with https",
+			"cannot redirect to https: this node's certificate does not cover %q. Use the certificate's name, "+
+				"with https",
 			exchange.Clip(r.Host))
 	}
 	h := w.Header()

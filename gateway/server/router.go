@@ -182,7 +182,8 @@ func (l *listener) route(r *http.Request, prefix string) (route, *http.Request) 
 // could lead to another host.
 func (l *listener) routeOf(path, method string) route {
 	rt := l.router.route(path, method)
-	if rt.serve == nil && l.role == Public && slices.Contains(exchange.Reading, method) && strings.HasPrefix(path, "//") {
+	if rt.serve == nil && l.role == Public && slices.Contains(exchange.Reading, method) &&
+		strings.HasPrefix(path, "//") {
 		rt = l.router.route("/"+strings.TrimLeft(path, "/"), method)
 		rt.uneven = true
 	}

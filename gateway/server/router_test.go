@@ -20,7 +20,8 @@ func TestRouter(t *testing.T) { // not parallel: it counts allocations
 			ID: "put", Name: "o", Path: "/o/{b3}", Methods: []string{"PUT"}, On: exchange.OnPublic, Op: capability.Put,
 			Serve: serve,
 		},
-		{ID: "below", Name: "below", Path: "/o/x/{rest}", Methods: exchange.Getting, On: exchange.OnPublic, Serve: serve},
+		{ID: "below", Name: "below", Path: "/o/x/{rest}", Methods: exchange.Getting,
+			On: exchange.OnPublic, Serve: serve},
 		{ID: "one", Name: "one", Path: "/o", Methods: []string{"POST", "OPTIONS"}, On: exchange.OnEvery, Serve: serve},
 		{ID: "admin", Name: "admin", Path: "/admin", Methods: exchange.Posting, On: exchange.OnAdmin, Serve: serve},
 	}, exchange.OnPublic)

@@ -72,7 +72,8 @@ func New(cfg Config, admin AdminConfig, d Deps, p Params) (*Server, error) {
 	s.routers[Socket] = s.routers[Admin]
 	s.routers[Redirect] = newRouter(s.redirectRoutes(), onRedirect)
 	s.metrics = newMetrics(d.Metrics, s.routers[:])
-	s.bounds = newBounds(cfg, admin, p, d.Limits, func() { s.metrics.rejected.WithLabelValues("transfer_evicted").Inc() })
+	s.bounds = newBounds(cfg, admin, p, d.Limits,
+		func() { s.metrics.rejected.WithLabelValues("transfer_evicted").Inc() })
 	return s, nil
 }
 

@@ -51,7 +51,8 @@ func TestOrigin(t *testing.T) {
 			`for=192.0.2.1;proto=http, For="[2001:db8:1:2::4]:80" ; PROTO=https`}, "2001:db8:1:2::/64"},
 		"Forwarded, hidden": {"10.1.1.1:1", []string{"Forwarded", "for=_hidden;proto=https"}, "10.1.1.1/32"},
 		"both agree": {"10.1.1.1:1", []string{
-			"X-Forwarded-For", "198.51.100.1", "Forwarded", "for=198.51.100.1;proto=https", "X-Forwarded-Proto", "https",
+			"X-Forwarded-For", "198.51.100.1", "Forwarded", "for=198.51.100.1;proto=https",
+			"X-Forwarded-Proto", "https",
 		}, "198.51.100.1/32"},
 		"one came through unseen": {"10.1.1.1:1", []string{
 			"X-Forwarded-For", "198.51.100.1", "Forwarded", "for=192.0.2.1",

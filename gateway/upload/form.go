@@ -143,9 +143,11 @@ func (f *form) next() (name string, body io.Reader, err error) {
 	}
 	if !isFile(p) {
 		if p.FormName() == tokenField {
-			return "", nil, status.Errorf(status.BadRequest, "the field %s comes behind a file. Put it first", tokenField)
+			return "", nil, status.Errorf(status.BadRequest,
+				"the field %s comes behind a file. Put it first", tokenField)
 		}
-		return "", nil, status.Errorf(status.BadRequest, "the form has the field %q, which is unknown. Send files alone",
+		return "", nil, status.Errorf(status.BadRequest,
+			"the form has the field %q, which is unknown. Send files alone",
 			exchange.Clip(p.FormName()))
 	}
 	return fileName(p), status.Reader(p, formError), nil

@@ -25,7 +25,8 @@ func TestUploadHeaders(t *testing.T) {
 		}
 	}
 	for _, twice := range [][]string{nil, {"1", "1"}} {
-		if _, err := bytesHeader(http.Header{"Upload-Length": twice}, uploadLength); status.Of(err) != status.BadRequest {
+		if _, err := bytesHeader(http.Header{"Upload-Length": twice},
+			uploadLength); status.Of(err) != status.BadRequest {
 			t.Errorf("%q: %v", twice, err)
 		}
 	}
@@ -58,7 +59,8 @@ func FuzzUploadHeaders(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value string) {
 		h := http.Header{"Upload-Offset": {value}, "Upload-Expect": {value}}
 		if n, err := bytesHeader(h, uploadOffset); err == nil {
-			if n < 0 || strings.TrimLeft(strings.Trim(value, " \t\r\n"), "0") != strings.TrimLeft(strconv.FormatInt(n, 10),
+			if n < 0 || strings.TrimLeft(strings.Trim(value, " \t\r\n"),
+				"0") != strings.TrimLeft(strconv.FormatInt(n, 10),
 				"0") {
 				t.Errorf("%q is %d", value, n)
 			}
@@ -67,7 +69,8 @@ func FuzzUploadHeaders(f *testing.F) {
 		}
 		if root, err := expectHeader(h); err == nil && strings.Trim(value, " \t\r\n") != root.String() {
 			t.Errorf("%q is %s", value, root)
-		} else if err != nil && !slices.Contains([]status.Outcome{status.BadRequest, status.BadAddress}, status.Of(err)) {
+		} else if err != nil && !slices.Contains([]status.Outcome{status.BadRequest, status.BadAddress},
+			status.Of(err)) {
 			t.Errorf("%q: %v", value, err)
 		}
 	})

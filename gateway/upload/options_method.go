@@ -10,8 +10,9 @@ import (
 func optionsUploadsEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "optionsUploads", Name: "uploads", Methods: []string{http.MethodOptions}, Path: "/u", On: exchange.OnPublic,
-		Doc: "Lists the methods and the media type of uploads in parts, and the version of tus.", Answers: optionsAnswers,
-		Serve: optionsUploads(http.MethodPost),
+		Doc:     "Lists the methods and the media type of uploads in parts, and the version of tus.",
+		Answers: optionsAnswers,
+		Serve:   optionsUploads(http.MethodPost),
 	}
 }
 

@@ -63,8 +63,9 @@ func (g *Handlers) putObject(w *exchange.Response, r *http.Request, rest string,
 		etag := exchange.ETag(root)
 		matches := here && exchange.MatchesTag(match, etag, true)
 		if len(match) > 0 && !matches || here && exchange.MatchesTag(none, etag, false) {
-			return status.Errorf(status.Precondition, "the object was not stored: If-Match or If-None-Match is not true of "+
-				"its ETag %s. Leave out the header to store it", etag)
+			return status.Errorf(status.Precondition,
+				"the object was not stored: If-Match or If-None-Match is not true of "+
+					"its ETag %s. Leave out the header to store it", etag)
 		}
 	}
 	found := o
@@ -160,10 +161,12 @@ var putFails = []status.Outcome{
 
 // putParams are the parameters that uploadOptions reads.
 var putParams = []exchange.Param{
-	{Name: "pin", Kind: exchange.BoolParam, Doc: "pins the object; if missing, it is pinned if the capability allows it"},
+	{Name: "pin", Kind: exchange.BoolParam,
+		Doc: "pins the object; if missing, it is pinned if the capability allows it"},
 	{
 		Name: "label", Kind: exchange.AnyTextParam,
-		Doc: "the pin's label, whose quota the object counts against; if missing, the label that the capability is bound to",
+		Doc: "the pin's label, whose quota the object counts against; if missing, the label that the capability is " +
+			"bound to",
 	},
 }
 
@@ -190,7 +193,8 @@ func (g *Handlers) uploadOptions(
 	pin := q.Text("pin")
 	if pin == "false" {
 		if o.Label != "" {
-			return o, status.Errorf(status.BadRequest, "parameter label needs a pin, and pin is false. Leave one of the two out")
+			return o, status.Errorf(status.BadRequest,
+				"parameter label needs a pin, and pin is false. Leave one of the two out")
 		}
 		return o, nil
 	}

@@ -269,8 +269,9 @@ func (g *Handlers) upload(w *exchange.Response, r *http.Request, id string) (Upl
 
 // errOtherLabel returns the error for a capability that is bound to another label than the pin of an upload.
 func errOtherLabel(has, bound string) error {
-	return status.Errorf(status.Forbidden, "cannot continue the upload: its pin has the label %q, and the capability is "+
-		"for the label %q. Use a capability for that label, or begin another upload", has, bound)
+	return status.Errorf(status.Forbidden,
+		"cannot continue the upload: its pin has the label %q, and the capability is "+
+			"for the label %q. Use a capability for that label, or begin another upload", has, bound)
 }
 
 func (g *Handlers) takesUploads() error {
@@ -309,7 +310,8 @@ func bytesHeader(h http.Header, name string) (int64, error) {
 	if n, err := strconv.ParseUint(v, 10, 63); err == nil && strings.Trim(v, "0123456789") == "" {
 		return int64(n), nil
 	}
-	return 0, status.Errorf(status.BadRequest, "the header %s is %q. Set it to a number of bytes", name, exchange.Clip(v))
+	return 0, status.Errorf(status.BadRequest,
+		"the header %s is %q. Set it to a number of bytes", name, exchange.Clip(v))
 }
 
 // expectHeader parses Upload-Expect. It returns zero if the header is missing.
@@ -323,6 +325,7 @@ func expectHeader(h http.Header) (root b3.Root, err error) {
 		}
 		return root, err
 	default:
-		return root, status.Errorf(status.BadRequest, "the header %s comes %d times. Send it once", uploadExpect, len(values))
+		return root, status.Errorf(status.BadRequest, "the header %s comes %d times. Send it once",
+			uploadExpect, len(values))
 	}
 }

@@ -86,8 +86,8 @@ func archiveOf(r *http.Request) (Tree, string, error) {
 		boundary := params["boundary"]
 		if boundary == "" || len(boundary) > maxBoundary {
 			return Tree{}, "", status.Errorf(status.BadRequest,
-				"cannot read the form: its Content-Type has no boundary of 1 to %d characters. Let the program that makes "+
-					"the form set the header", maxBoundary)
+				"cannot read the form: its Content-Type has no boundary of 1 to %d characters. Let the program "+
+					"that makes the form set the header", maxBoundary)
 		}
 		return Tree{Format: Form}, boundary, nil
 	}
@@ -125,13 +125,15 @@ func badEntryParam() []exchange.Param {
 func (g *Handlers) treeEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "postTree", Name: "open", Methods: exchange.Posting, Path: "/b3",
-		On: exchange.OnPublic, Op: capability.Put, Upload: true, TokenInForm: true, RecordsItself: true, ErrorPages: true,
+		On: exchange.OnPublic, Op: capability.Put, Upload: true, TokenInForm: true,
+		RecordsItself: true, ErrorPages: true,
 		Doc: "Stores a directory and answers with its address.",
-		More: "The body is a tar, a zip, or a form with the files (`" + exchange.MediaForm + "`), whose names are their " +
-			"paths. The directory is what the archive would unpack to. Entries come in any order, and of several with " +
-			"one path the " +
-			"last counts. A form may bring the capability in the field `token`, before the first file. A browser is sent on " +
-			"to the directory. A capability that is limited to objects does not allow it.",
+		More: "The body is a tar, a zip, or a form with the files (`" + exchange.MediaForm +
+			"`), whose names are their " +
+			"paths. The directory is what the archive would unpack to. Entries come in any order, and of " +
+			"several with one path the " +
+			"last counts. A form may bring the capability in the field `token`, before the first file. A browser is " +
+			"sent on to the directory. A capability that is limited to objects does not allow it.",
 		Params:  append(badEntryParam(), putParams...),
 		Headers: []string{"Content-Encoding", "Expect", "Content-Type"},
 		Body: []exchange.Payload{

@@ -40,8 +40,9 @@ func resumable(h exchange.Handler) exchange.Handler {
 func refuseExtensions(h http.Header) error {
 	for _, name := range []string{"Upload-Concat", "Upload-Defer-Length"} {
 		if len(h.Values(name)) > 0 {
-			return status.Errorf(status.Unsupported, "the header %s is not supported (%s: %s). Send the object as one upload, "+
-				"with its length in %s", name, tusExtension, tusExtensions, uploadLength)
+			return status.Errorf(status.Unsupported,
+				"the header %s is not supported (%s: %s). Send the object as one upload, "+
+					"with its length in %s", name, tusExtension, tusExtensions, uploadLength)
 		}
 	}
 	return nil

@@ -232,7 +232,8 @@ func (d *Download) open() error {
 	resp.Body = &cancelOnClose{resp.Body, cancel}
 	d.resp = resp
 	d.stall = time.AfterFunc(stallTimeout, func() {
-		cancel(status.Errorf(status.Timeout, "nothing arrived for %s, or nothing that could be proved for %s", stallTimeout,
+		cancel(status.Errorf(status.Timeout,
+			"nothing arrived for %s, or nothing that could be proved for %s", stallTimeout,
 			proofTimeout))
 	})
 	d.due = time.Now().Add(proofTimeout)
@@ -250,8 +251,9 @@ func (d *Download) open() error {
 func (d *Download) begin(ctx context.Context) (size int64, err error) {
 	if t, _, _ := mime.ParseMediaType(d.resp.Header.Get("Content-Type")); t != bao.MediaType ||
 		d.resp.StatusCode != http.StatusOK {
-		return 0, status.Errorf(status.Upstream, "%s answered %d with %q instead of a verified encoding; it is no allium "+
-			"gateway, or something between is",
+		return 0, status.Errorf(status.Upstream,
+			"%s answered %d with %q instead of a verified encoding; it is no allium "+
+				"gateway, or something between is",
 			d.g.base.Host, d.resp.StatusCode, printable(d.resp.Header.Get("Content-Type")))
 	}
 	switch size, err = d.dec.Begin(); {

@@ -70,12 +70,14 @@ func New(base string, o Options) (*Gateway, error) {
 			"http://127.0.0.1:8080", base)
 	}
 	if o.Token != "" && u.Scheme != "https" && !isLoopback(u.Hostname()) {
-		return nil, status.Errorf(status.BadRequest, "a capability is not sent to %s in the clear; use an https address",
+		return nil, status.Errorf(status.BadRequest,
+			"a capability is not sent to %s in the clear; use an https address",
 			u.Host)
 	}
 	if strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, status.Errorf(status.BadRequest, "the capability holds characters that no capability has; give it as "+
-			"`allium token mint` printed it")
+		return nil, status.Errorf(status.BadRequest,
+			"the capability holds characters that no capability has; give it as "+
+				"`allium token mint` printed it")
 	}
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CA != "" {
@@ -149,7 +151,8 @@ func (g *Gateway) do(ctx context.Context, method, path string, header http.Heade
 		req.ContentLength = length
 	} else {
 		late := time.AfterFunc(headerTimeout, func() {
-			cancel(status.Errorf(status.Timeout, "%s did not answer within %s; ask another gateway, or later", g.base.Host,
+			cancel(status.Errorf(status.Timeout,
+				"%s did not answer within %s; ask another gateway, or later", g.base.Host,
 				headerTimeout))
 		})
 		defer late.Stop()
@@ -203,7 +206,8 @@ func (g *Gateway) failure(ctx context.Context, err error) error {
 			printable(strings.Join(name.Certificate.DNSNames, ", ")), err)
 	}
 	if errors.As(err, &cert) {
-		return status.Errorf(status.Upstream, "%s cannot show that it is %s; if its CA is a private one, name its file: %w",
+		return status.Errorf(status.Upstream,
+			"%s cannot show that it is %s; if its CA is a private one, name its file: %w",
 			g.base.Host, g.base.Hostname(), err)
 	}
 	return status.Errorf(status.TransportDown, "%s cannot be reached or cut its answer; try again, or ask another "+

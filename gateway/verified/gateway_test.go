@@ -133,10 +133,11 @@ func TestGatewayGet(t *testing.T) {
 // on, and not for ever.
 func TestGatewayGoesOn(t *testing.T) {
 	t.Parallel()
-	g, e := throughGateway(t, gatewaySize, func(n int64, _ http.ResponseWriter, _ *http.Request, enc []byte) ([]byte, bool,
-		bool) {
-		return enc[:min(len(enc), 2*b3.GroupSize)], n < 9, false // each brings a group, the last all
-	})
+	g, e := throughGateway(t, gatewaySize,
+		func(n int64, _ http.ResponseWriter, _ *http.Request, enc []byte) ([]byte, bool,
+			bool) {
+			return enc[:min(len(enc), 2*b3.GroupSize)], n < 9, false // each brings a group, the last all
+		})
 	var got bytes.Buffer
 	d, err := g.Get(t.Context(), e.root, b3.Range{Start: 3, End: -1})
 	if err == nil {
@@ -146,18 +147,20 @@ func TestGatewayGoesOn(t *testing.T) {
 		t.Errorf("%d bytes in %d requests: %v", got.Len(), e.requests.Load(), err)
 	}
 
-	g, e = throughGateway(t, gatewaySize, func(_ int64, _ http.ResponseWriter, r *http.Request, enc []byte) ([]byte, bool,
-		bool) {
-		if strings.Contains(r.URL.RawQuery, "bytes=") {
-			return enc[:100], true, false
-		}
-		return enc[:b3.GroupSize*3/2], true, false
-	})
+	g, e = throughGateway(t, gatewaySize,
+		func(_ int64, _ http.ResponseWriter, r *http.Request, enc []byte) ([]byte, bool,
+			bool) {
+			if strings.Contains(r.URL.RawQuery, "bytes=") {
+				return enc[:100], true, false
+			}
+			return enc[:b3.GroupSize*3/2], true, false
+		})
 	if d, err = g.Get(t.Context(), e.root, b3.Range{Start: 0, End: -1}); err != nil {
 		t.Fatal(err)
 	}
 	p, err := io.ReadAll(d)
-	if status.Of(err) != status.TransportDown || !bytes.Equal(p, e.data[:b3.GroupSize]) || e.requests.Load() != maxTries {
+	if status.Of(err) != status.TransportDown || !bytes.Equal(p, e.data[:b3.GroupSize]) ||
+		e.requests.Load() != maxTries {
 		t.Errorf("%d bytes in %d requests: %v", len(p), e.requests.Load(), err)
 	}
 }
@@ -173,8 +176,10 @@ func TestGatewayLies(t *testing.T) {
 			enc[len(enc)/2] ^= 1
 			return enc, false
 		}, status.Corrupt},
-		"short": {func(_ http.ResponseWriter, enc []byte) ([]byte, bool) { return enc[:len(enc)-1], false }, status.Corrupt},
-		"long":  {func(_ http.ResponseWriter, enc []byte) ([]byte, bool) { return append(enc, 1), false }, status.Corrupt},
+		"short": {func(_ http.ResponseWriter, enc []byte) ([]byte, bool) { return enc[:len(enc)-1], false },
+			status.Corrupt},
+		"long": {func(_ http.ResponseWriter, enc []byte) ([]byte, bool) { return append(enc, 1), false },
+			status.Corrupt},
 		"a claim": {func(_ http.ResponseWriter, enc []byte) ([]byte, bool) {
 			binary.LittleEndian.PutUint64(enc, 1<<61)
 			return enc, false
@@ -211,11 +216,12 @@ func TestGatewayLies(t *testing.T) {
 			return nil, true
 		}, status.Upstream},
 	} {
-		g, e := throughGateway(t, gatewaySize, func(_ int64, w http.ResponseWriter, _ *http.Request, enc []byte) ([]byte,
-			bool, bool) {
-			send, done := c.change(w, enc)
-			return send, false, done
-		})
+		g, e := throughGateway(t, gatewaySize,
+			func(_ int64, w http.ResponseWriter, _ *http.Request, enc []byte) ([]byte,
+				bool, bool) {
+				send, done := c.change(w, enc)
+				return send, false, done
+			})
 		var p []byte
 		d, err := g.Get(t.Context(), e.root, b3.Range{Start: 0, End: -1})
 		if err == nil {
@@ -231,14 +237,15 @@ func TestGatewayLies(t *testing.T) {
 // TestGatewayRedirect: an address is followed within the origin.
 func TestGatewayRedirect(t *testing.T) {
 	t.Parallel()
-	g, e := throughGateway(t, 100, func(n int64, w http.ResponseWriter, r *http.Request, enc []byte) ([]byte, bool, bool) {
-		if n == 1 {
-			w.Header().Del("Content-Length")
-			w.Header().Set("Location", r.URL.RequestURI())
-			w.WriteHeader(http.StatusPermanentRedirect)
-		}
-		return enc, false, n == 1
-	})
+	g, e := throughGateway(t, 100,
+		func(n int64, w http.ResponseWriter, r *http.Request, enc []byte) ([]byte, bool, bool) {
+			if n == 1 {
+				w.Header().Del("Content-Length")
+				w.Header().Set("Location", r.URL.RequestURI())
+				w.WriteHeader(http.StatusPermanentRedirect)
+			}
+			return enc, false, n == 1
+		})
 	if size, err := g.Stat(t.Context(), e.root); err != nil || size != 100 {
 		t.Errorf("%d, %v", size, err)
 	}

@@ -38,11 +38,12 @@ func TestGatewayClaims(t *testing.T) {
 		0, 1, b3.GroupSize, gatewaySize - 1, gatewaySize + 1, 6 * b3.GroupSize, 6*b3.GroupSize + 1, b3.MaxSize, 1 << 63,
 		1<<64 - 1,
 	} {
-		g, e := throughGateway(t, gatewaySize, func(_ int64, _ http.ResponseWriter, _ *http.Request, enc []byte) ([]byte,
-			bool, bool) {
-			binary.LittleEndian.PutUint64(enc, claim)
-			return enc, false, false
-		})
+		g, e := throughGateway(t, gatewaySize,
+			func(_ int64, _ http.ResponseWriter, _ *http.Request, enc []byte) ([]byte,
+				bool, bool) {
+				binary.LittleEndian.PutUint64(enc, claim)
+				return enc, false, false
+			})
 		for _, r := range []b3.Range{
 			{Start: 0, End: -1}, {Start: 100, End: 200}, {Start: -5, End: -1}, {Start: gatewaySize - 1, End: -1},
 		} {
@@ -127,11 +128,12 @@ func TestGatewayEndless(t *testing.T) {
 			return append(bytes.Clone(enc[:8]), enc[len(enc)-9:]...), false
 		}, status.Corrupt},
 	} {
-		g, e := throughGateway(t, gatewaySize, func(_ int64, w http.ResponseWriter, r *http.Request, enc []byte) ([]byte,
-			bool, bool) {
-			send, done := c.change(w, r, enc)
-			return send, false, done
-		})
+		g, e := throughGateway(t, gatewaySize,
+			func(_ int64, w http.ResponseWriter, r *http.Request, enc []byte) ([]byte,
+				bool, bool) {
+				send, done := c.change(w, r, enc)
+				return send, false, done
+			})
 		p, err := e.read(t, g, b3.Range{Start: 0, End: -1})
 		if status.Of(err) != c.want || !bytes.HasPrefix(e.data, p) {
 			t.Errorf("%s: %d bytes: %s: %v", name, len(p), status.Of(err), err)
@@ -171,15 +173,16 @@ func TestGatewayAnotherRange(t *testing.T) {
 // TestGatewayTags: neither an ETag nor an answer to HEAD is believed, or asked for.
 func TestGatewayTags(t *testing.T) {
 	t.Parallel()
-	g, e := throughGateway(t, gatewaySize, func(_ int64, w http.ResponseWriter, r *http.Request, enc []byte) ([]byte, bool,
-		bool) {
-		if r.Method == http.MethodHead {
-			t.Error("HEAD is asked")
-		}
-		w.Header().Set("ETag", `"b3:`+strings.Repeat("0", 64)+`;bao"`)
-		w.Header().Set("Content-Range", "bytes 5-6/7")
-		return enc, false, false
-	})
+	g, e := throughGateway(t, gatewaySize,
+		func(_ int64, w http.ResponseWriter, r *http.Request, enc []byte) ([]byte, bool,
+			bool) {
+			if r.Method == http.MethodHead {
+				t.Error("HEAD is asked")
+			}
+			w.Header().Set("ETag", `"b3:`+strings.Repeat("0", 64)+`;bao"`)
+			w.Header().Set("Content-Range", "bytes 5-6/7")
+			return enc, false, false
+		})
 	if p, err := e.read(t, g, b3.Range{Start: 0, End: -1}); err != nil || !bytes.Equal(p, e.data) {
 		t.Errorf("%d bytes, %v", len(p), err)
 	}

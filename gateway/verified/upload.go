@@ -168,7 +168,8 @@ func (u *upload) run(ctx context.Context) (api.Stored, error) {
 			}
 			err = status.Errorf(status.TransportDown, "%w", err)
 		}
-		if o := status.Of(err); u.path != "" && (o == status.NotFound || o == status.Gone) { // the gateway has forgotten it
+		// the gateway has forgotten it
+		if o := status.Of(err); u.path != "" && (o == status.NotFound || o == status.Gone) {
 			u.path, u.at = "", 0
 			err = status.Errorf(status.TransportDown, "the gateway has lost the upload: %w", err)
 		}
@@ -225,7 +226,8 @@ func (u *upload) begin(ctx context.Context) (_ api.Stored, done bool, err error)
 	if id, ok := strings.CutPrefix(path, "/u/"); resp.StatusCode != http.StatusCreated || !ok || len(id) != 32 ||
 		strings.Trim(id, "0123456789abcdef") != "" {
 		return api.Stored{}, false, status.Errorf(status.Upstream,
-			"%s began no upload but answered %d; it is no allium gateway, or an older one", u.g.base.Host, resp.StatusCode)
+			"%s began no upload but answered %d; it is no allium gateway, or an older one",
+			u.g.base.Host, resp.StatusCode)
 	}
 	u.path = path
 	return api.Stored{}, false, nil
@@ -275,7 +277,8 @@ func (g *Gateway) stored(resp *http.Response, root b3.Root, size int64) (api.Sto
 	}
 	if s.Root != root || s.Size != size {
 		return api.Stored{}, status.Errorf(status.Upstream,
-			"%s says that it stored %s of %d bytes, and it was sent %s of %d; use another gateway", g.base.Host, s.Root, s.Size,
+			"%s says that it stored %s of %d bytes, and it was sent %s of %d; use another gateway",
+			g.base.Host, s.Root, s.Size,
 			root, size)
 	}
 	return s, nil
@@ -301,8 +304,9 @@ func newUploadBody(r io.Reader, cancel context.CancelCauseFunc, from, total int6
 	progress api.ProgressFunc) *uploadBody {
 	b := &uploadBody{r: r, at: from, total: total, progress: progress}
 	b.stall = time.AfterFunc(stallTimeout, func() {
-		cancel(status.Errorf(status.Timeout, "the gateway took nothing of the upload for %s, or did not answer within %s "+
-			"of its end", stallTimeout, storeTimeout))
+		cancel(status.Errorf(status.Timeout,
+			"the gateway took nothing of the upload for %s, or did not answer within %s "+
+				"of its end", stallTimeout, storeTimeout))
 	})
 	return b
 }
@@ -356,7 +360,8 @@ func (b *uploadBody) sum() (b3.Root, int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.whole {
-		return b3.Root{}, 0, status.Errorf(status.Upstream, "the gateway answered after %d bytes, before it had them all",
+		return b3.Root{}, 0, status.Errorf(status.Upstream,
+			"the gateway answered after %d bytes, before it had them all",
 			b.at)
 	}
 	h := b.h

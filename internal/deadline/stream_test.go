@@ -82,7 +82,8 @@ func TestDeadlinesAreLeft(t *testing.T) {
 			t.Errorf("%d bytes, %v after %s", n, err, time.Since(now))
 		}
 		stuck := time.Now()
-		if _, err := w.Write(make([]byte, 1<<20)); !errors.Is(err, deadline.ErrPassed) || time.Since(stuck) != patience {
+		if _, err := w.Write(make([]byte, 1<<20)); !errors.Is(err, deadline.ErrPassed) ||
+			time.Since(stuck) != patience {
 			t.Errorf("%v after %s", err, time.Since(stuck))
 		}
 		if _, err := w.Write(buf); !errors.Is(err, deadline.ErrPassed) || time.Since(stuck) != patience {

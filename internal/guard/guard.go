@@ -31,7 +31,8 @@ func (g Guard) Run(what string, f func() error, attrs ...any) (err error) {
 		}
 		reason := fmt.Sprint(p)
 		if stack := string(debug.Stack()); g.Log != nil {
-			g.Log.Error(what, append(attrs, "panic", reason, "stack", stack)...) //nolint:sloglint // callers pass constants
+			attrs = append(attrs, "panic", reason, "stack", stack)
+			g.Log.Error(what, attrs...) //nolint:sloglint // callers pass constants
 		} else {
 			reason += "\n" + stack
 		}

@@ -56,7 +56,8 @@ func whole(key crypto.PrivKey, pb []byte) error {
 	if err != nil {
 		return err
 	}
-	if len(secret) != ed25519.PrivateKeySize || !bytes.Equal(ed25519.NewKeyFromSeed(secret[:ed25519.SeedSize]), secret) {
+	if len(secret) != ed25519.PrivateKeySize ||
+		!bytes.Equal(ed25519.NewKeyFromSeed(secret[:ed25519.SeedSize]), secret) {
 		return errors.New("its public half does not belong to its secret one: it is damaged")
 	}
 	again, err := crypto.MarshalPrivateKey(key)

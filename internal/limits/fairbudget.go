@@ -165,7 +165,8 @@ func (m *FairBudget[K]) queue(h *Holder[K], n int64) (*budgetWaiter[K], victims[
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if h.evicted || h.closed {
-		return nil, nil, status.Errorf(status.Busy, "%s is full, and this stream gave its bytes to others", m.m.spec.Name)
+		return nil, nil, status.Errorf(status.Busy,
+			"%s is full, and this stream gave its bytes to others", m.m.spec.Name)
 	}
 	if n > m.m.cap {
 		return nil, nil, m.m.refuse(n)
@@ -247,7 +248,8 @@ func (m *FairBudget[K]) selectVictims(h *Holder[K], n int64) (v victims[K]) {
 				continue
 			}
 			for o := range m.keys[name].holders {
-				if !o.evicted && (largest == nil || used > most || o.n > largest.n || o.n == largest.n && o.since < largest.since) {
+				if !o.evicted && (largest == nil || used > most || o.n > largest.n || o.n == largest.n &&
+					o.since < largest.since) {
 					largest, most = o, used
 				}
 			}

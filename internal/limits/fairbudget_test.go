@@ -65,7 +65,8 @@ func TestFairBudgetEvictsTheLargest(t *testing.T) {
 func TestFairBudgetWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newFairBudget()
-		a, b := m.Hold("a", func(error) { t.Error("a was evicted") }), m.Hold("b", func(error) { t.Error("b was evicted") })
+		a, b := m.Hold("a", func(error) { t.Error("a was evicted") }),
+			m.Hold("b", func(error) { t.Error("b was evicted") })
 		if !a.TryGrow(60) || !b.TryGrow(40) {
 			t.Fatal("bytes are free")
 		}

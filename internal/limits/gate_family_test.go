@@ -89,7 +89,8 @@ func TestGateFamilyTellsTheWait(t *testing.T) {
 		}
 		for g, want := range map[*limits.FamilyGate]time.Duration{slow: time.Second, fast: 100 * time.Millisecond} {
 			_ = g.TryAcquire()
-			if l := wantLimit(t, g.TryAcquire(), status.Quota, "f"); l.RetryAfter < want*9/10 || l.RetryAfter > want*11/10 {
+			if l := wantLimit(t, g.TryAcquire(), status.Quota, "f"); l.RetryAfter < want*9/10 ||
+				l.RetryAfter > want*11/10 {
 				t.Errorf("told to wait %s, want about %s", l.RetryAfter, want)
 			}
 		}

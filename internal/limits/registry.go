@@ -264,7 +264,8 @@ func (m *meter) reject(o status.Outcome, used int64, wait time.Duration) error {
 	if m.family != nil {
 		m.family.rejected.Add(1)
 	}
-	return status.BusyError(o, status.Limit{Name: m.spec.Name, Current: used, Cap: m.most(), RetryAfter: clampWait(wait)})
+	return status.BusyError(o,
+		status.Limit{Name: m.spec.Name, Current: used, Cap: m.most(), RetryAfter: clampWait(wait)})
 }
 
 // The bounds of a retry_after hint (SPEC §3).

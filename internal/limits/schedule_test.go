@@ -151,7 +151,8 @@ func (m *scheduleModel) check() {
 		}
 	}
 	if m.r.waiting != m.total() || m.r.waiting > m.capacity || m.r.longest != m.longest() || len(m.r.keys) != keys {
-		m.t.Fatalf("%d waiting, longest %d, %d keys; want %d, %d, %d", m.r.waiting, m.r.longest, len(m.r.keys), m.total(),
+		m.t.Fatalf("%d waiting, longest %d, %d keys; want %d, %d, %d", m.r.waiting,
+			m.r.longest, len(m.r.keys), m.total(),
 			m.longest(), keys)
 	}
 }

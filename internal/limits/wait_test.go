@@ -17,7 +17,8 @@ func TestSleep(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begun = time.Now()
-		if err := Sleep(ctx, time.Minute); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != time.Second {
+		if err := Sleep(ctx, time.Minute); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(begun) != time.Second {
 			t.Errorf("ended after %s: %v", time.Since(begun), err)
 		}
 		for _, d := range []time.Duration{0, -time.Second} {

@@ -37,7 +37,8 @@ func TestList(t *testing.T) {
 			if len(want) > 0 {
 				oldest = want[0]
 			}
-			if got := slices.Collect(l.FromOldest); !slices.Equal(got, want) || l.Len() != len(want) || l.Oldest() != oldest {
+			if got := slices.Collect(l.FromOldest); !slices.Equal(got, want) ||
+				l.Len() != len(want) || l.Oldest() != oldest {
 				t.Fatalf("%d of %d values, the oldest is %p, want %p", l.Len(), len(want), l.Oldest(), oldest)
 			}
 		}

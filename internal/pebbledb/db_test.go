@@ -102,7 +102,8 @@ func TestRefusedByDisk(t *testing.T) {
 			d, err := Open("db", options(fullFS{disk, left, errno}), nil)
 			if err == nil {
 				for ; acked < 400; acked++ {
-					if err = d.Apply(true, func(b *pebble.Batch) error { return b.Set(key(acked), value(acked), nil) }); err != nil {
+					if err = d.Apply(true,
+						func(b *pebble.Batch) error { return b.Set(key(acked), value(acked), nil) }); err != nil {
 						break
 					}
 				}

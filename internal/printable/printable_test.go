@@ -42,7 +42,8 @@ func TestName(t *testing.T) {
 // character that the terminal acts on.
 func TestNamesStayApart(t *testing.T) {
 	t.Parallel()
-	odd := rapid.StringOf(rapid.SampledFrom([]rune{'a', '\\', 'x', 'u', '2', '0', 'e', '\n', 0x1b, 0x202e, 0x200b, 0xfeff,
+	odd := rapid.StringOf(rapid.SampledFrom([]rune{'a', '\\', 'x', 'u', '2', '0', 'e', '\n',
+		0x1b, 0x202e, 0x200b, 0xfeff,
 		0x9b, utf8.RuneError}))
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := odd.Draw(t, "a"), odd.Draw(t, "b")

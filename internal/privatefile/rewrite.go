@@ -48,8 +48,9 @@ func Rewrite(ctx context.Context, name string, was, p []byte) error {
 		})
 		switch {
 		case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
-			return status.Errorf(status.Forbidden, "cannot replace %s: %w; run the command as the user who owns it and its "+
-				"directory", name, err)
+			return status.Errorf(status.Forbidden,
+				"cannot replace %s: %w; run the command as the user who owns it and its "+
+					"directory", name, err)
 		case err != nil:
 			return fmt.Errorf("rewrite %s: %w", name, err)
 		}

@@ -15,8 +15,9 @@ func TestCgroup(t *testing.T) {
 		files map[string]string
 		want  int64
 	}{
-		"none":      {nil, math.MaxInt64},
-		"unlimited": {map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n"}, math.MaxInt64},
+		"none": {nil, math.MaxInt64},
+		"unlimited": {map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n"},
+			math.MaxInt64},
 		"v2": {map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/memory.max": "4096\n",
 			"sys/fs/cgroup/a/b/memory.max": "8192\n"}, 4096},
 		"container": {map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "12345\n"}, 12345},
@@ -27,7 +28,8 @@ func TestCgroup(t *testing.T) {
 			"sys/fs/cgroup/cpu/x/memory.limit_in_bytes":        "1\n",
 			"sys/fs/cgroup/memory/other/memory.limit_in_bytes": "1\n",
 		}, 777},
-		"damaged": {map[string]string{"proc/self/cgroup": "what\n0::/\n", "sys/fs/cgroup/memory.max": "-3\n"}, math.MaxInt64},
+		"damaged": {map[string]string{"proc/self/cgroup": "what\n0::/\n", "sys/fs/cgroup/memory.max": "-3\n"},
+			math.MaxInt64},
 	} {
 		root := t.TempDir()
 		for file, v := range test.files {

@@ -70,7 +70,8 @@ type Network struct {
 
 // NewNetwork returns a network without hosts. Its streams have the given options.
 func NewNetwork(o Options) *Network {
-	return &Network{opts: o, hosts: map[peer.ID]*Host{}, conns: map[[2]peer.ID]*Conn{}, addrs: map[peer.ID]ma.Multiaddr{}}
+	return &Network{opts: o, hosts: map[peer.ID]*Host{}, conns: map[[2]peer.ID]*Conn{},
+		addrs: map[peer.ID]ma.Multiaddr{}}
 }
 
 // Place sets the address that other hosts see as a host's own. Existing connections

@@ -31,15 +31,18 @@ func (l *Loaded) settle() error {
 	}
 	var errs []error
 	if l.Listen.MDNS && l.Sources["listen.mdns"] != FromDefault {
-		errs = append(errs, fmt.Errorf("listen.mdns = true (from the %s) tells the local network of this node, but %s, and "+
-			"such a node leaves no trace: remove one of the two", sourceName[l.Sources["listen.mdns"]], l.whyAmnesia()))
+		errs = append(errs,
+			fmt.Errorf("listen.mdns = true (from the %s) tells the local network of this node, but %s, and "+
+				"such a node leaves no trace: remove one of the two",
+				sourceName[l.Sources["listen.mdns"]], l.whyAmnesia()))
 	}
 	l.Listen.MDNS = false
 	for _, d := range diskKeys(l.Config) {
 		if l.Sources[d.key] != FromDefault && d.needsDisk {
-			errs = append(errs, fmt.Errorf("%s = %s (from the %s) needs a disk, but %s: remove %s to keep everything in RAM, "+
-				"or set node.amnesia to false (`allium run --amnesia=false`) to use the disk",
-				d.key, d.value, sourceName[l.Sources[d.key]], l.whyAmnesia(), d.key))
+			errs = append(errs,
+				fmt.Errorf("%s = %s (from the %s) needs a disk, but %s: remove %s to keep everything in RAM, "+
+					"or set node.amnesia to false (`allium run --amnesia=false`) to use the disk",
+					d.key, d.value, sourceName[l.Sources[d.key]], l.whyAmnesia(), d.key))
 		}
 	}
 	return errors.Join(errs...)

@@ -145,18 +145,21 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("node.profile is %q, the host's is %q", c.Node.Profile, c.Listen.Profile))
 	}
 	if c.Node.Amnesia && c.Store.Backend != store.BackendMemory {
-		errs = append(errs, fmt.Errorf("store.backend is %q, and node.amnesia keeps everything in RAM: it must be %s, or "+
-			"node.amnesia false", c.Store.Backend, store.BackendMemory))
+		errs = append(errs,
+			fmt.Errorf("store.backend is %q, and node.amnesia keeps everything in RAM: it must be %s, or "+
+				"node.amnesia false", c.Store.Backend, store.BackendMemory))
 	}
 	if !c.JoinsCluster() && len(c.Durability.Targets) > 0 {
-		errs = append(errs, errors.New("durability.targets asks for copies on other nodes, and this node joins no cluster, "+
-			"as it keeps its content in RAM or is a seed"))
+		errs = append(errs,
+			errors.New("durability.targets asks for copies on other nodes, and this node joins no cluster, "+
+				"as it keeps its content in RAM or is a seed"))
 	}
 	if c.Durability.Offer > 0 && slices.ContainsFunc(c.Store.Quotas, func(q string) bool {
 		return strings.HasPrefix(q, meta.ClusterLabel+"=")
 	}) {
-		errs = append(errs, fmt.Errorf("durability.offer and an entry for %q in store.quotas bound the same bytes: leave "+
-			"out one of them", meta.ClusterLabel))
+		errs = append(errs,
+			fmt.Errorf("durability.offer and an entry for %q in store.quotas bound the same bytes: leave "+
+				"out one of them", meta.ClusterLabel))
 	}
 	return errors.Join(errs...)
 }

@@ -88,7 +88,8 @@ func TestSetAndUnset(t *testing.T) {
 		{"dht.alpha", []string{"4"}, "alpha = 4 # more\n", "4"},
 		{"dht.bootstrap", []string{}, "", ""},
 		{"gateway.cors_origins", []string{"https://a.example", "https://b.example"},
-			"[gateway]\ncors_origins = [\"https://a.example\", \"https://b.example\"]\n", "https://a.example,https://b.example"},
+			"[gateway]\ncors_origins = [\"https://a.example\", \"https://b.example\"]\n",
+			"https://a.example,https://b.example"},
 		{"gateway.cors_origins", []string{"https://a.example,https://c.example"},
 			"cors_origins = [\"https://a.example\", \"https://c.example\"]\n", "https://a.example,https://c.example"},
 		{"gateway.cors_origins", []string{""}, "cors_origins = []\n", ""},
@@ -109,7 +110,8 @@ func TestSetAndUnset(t *testing.T) {
 	}
 	for _, key := range []string{"store.max_bytes", "dht.alpha", "gateway.cors_origins", "store.upload_ttl",
 		"listen.new_conns_per_ip", "node.region"} {
-		if e, err := one(config.Unset(t.Context(), o, key)); err != nil || !e.Changed || e.Source != config.FromDefault {
+		if e, err := one(config.Unset(t.Context(), o, key)); err != nil || !e.Changed ||
+			e.Source != config.FromDefault {
 			t.Errorf("unset %s: %+v, %v", key, e, err)
 		}
 	}

@@ -44,7 +44,8 @@ func (l Loaded) Explain(name string) (Explained, error) {
 	}
 	for _, v := range l.Values() {
 		if v.Name == name {
-			return Explained{Value: v, Env: variable(name), Hot: slices.Contains(hotKeys, name), Reread: rereadFiles[name]}, nil
+			return Explained{Value: v, Env: variable(name), Hot: slices.Contains(hotKeys,
+				name), Reread: rereadFiles[name]}, nil
 		}
 	}
 	return Explained{}, unknownKey(name)

@@ -101,7 +101,8 @@ func (l Loaded) Values() []Value {
 	var values []Value
 	for _, k := range Keys() {
 		v := format(now[k.Name])
-		values = append(values, Value{Key: k, Value: v, Source: l.Sources[k.Name], Changed: v != format(defaults[k.Name])})
+		values = append(values,
+			Value{Key: k, Value: v, Source: l.Sources[k.Name], Changed: v != format(defaults[k.Name])})
 	}
 	return values
 }

@@ -96,7 +96,8 @@ func TestDecisionListsFixedKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range Fixed() {
-		if row := fmt.Sprintf("| `%s` | %s | %s |\n", v.Name, quoteEmpty(v.Value), v.Doc); !strings.Contains(string(page),
+		if row := fmt.Sprintf("| `%s` | %s | %s |\n", v.Name, quoteEmpty(v.Value),
+			v.Doc); !strings.Contains(string(page),
 			row) {
 			t.Errorf("this row is missing:\n%s", row)
 		}

@@ -58,7 +58,8 @@ func New(noDisk string, log *slog.Logger, reg prometheus.Registerer) *Injector {
 		links: NewLinks(reg),
 		log:   log, noDisk: noDisk, checkDisk: func() {},
 		active: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "fault_active", Help: "Faults that a node of a testnet was told to have: links that are cut, delayed or " +
+			Name: "fault_active",
+			Help: "Faults that a node of a testnet was told to have: links that are cut, delayed or " +
 				"lossy; 1 for rate, corrupt, full_disk, clock_skew. In other profiles there is no such metric.",
 		}, []string{"kind"}),
 	}
@@ -113,14 +114,16 @@ func linksOf(links []api.LinkFault) ([]Link, error) {
 			return nil, status.Errorf(status.BadRequest, "faults: %q is not a peer id: %w", l.Peer, err)
 		}
 		if other, twice := named[id]; twice {
-			return nil, status.Errorf(status.BadRequest, "faults: %s and %s are one peer; make its two links one", other, l.Peer)
+			return nil, status.Errorf(status.BadRequest,
+				"faults: %s and %s are one peer; make its two links one", other, l.Peer)
 		}
 		named[id] = l.Peer
 		out[i] = Link{Peer: id, Cut: l.Cut, Delay: l.Delay(), Jitter: l.Jitter(), Loss: l.Loss}
 		for _, s := range l.Addrs {
 			a, err := ma.NewMultiaddr(s)
 			if err != nil {
-				return nil, status.Errorf(status.BadRequest, "faults: %q of the link to %s is not a multiaddr: %w", s, l.Peer, err)
+				return nil, status.Errorf(status.BadRequest,
+					"faults: %q of the link to %s is not a multiaddr: %w", s, l.Peer, err)
 			}
 			out[i].Addrs = append(out[i].Addrs, a)
 		}

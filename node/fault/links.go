@@ -73,8 +73,9 @@ func NewLinks(reg prometheus.Registerer) *Links {
 		seen: map[netip.AddrPort]peer.ID{}, done: make(chan struct{}),
 		packs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fault_packets_total",
-			Help: "Packets, and pieces of TCP streams, that a node of a testnet did something to on purpose: cut, loss " +
-				"(dropped; over TCP late by a retransmission), full (dropped, too many were held up), delay (held up).",
+			Help: "Packets, and pieces of TCP streams, that a node of a testnet did something to on purpose: " +
+				"cut, loss (dropped; over TCP late by a retransmission), full (dropped, too many were held up), " +
+				"delay (held up).",
 		}, []string{"kind"}),
 	}
 	f.cut, f.lost = f.packs.WithLabelValues("cut"), f.packs.WithLabelValues("loss")

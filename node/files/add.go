@@ -280,7 +280,8 @@ func (p *addPipeline) file(ctx context.Context, a *pipelineItem) (Object, error)
 	if !a.Root.IsZero() && a.Open == nil {
 		return Object{}, &status.Error{
 			Outcome: status.Conflict, Detail: missingReference,
-			Message: fmt.Sprintf("the store has no whole copy of %s; send the file itself (`allium add --rehash`)", a.Root),
+			Message: fmt.Sprintf("the store has no whole copy of %s; send the file itself (`allium add --rehash`)",
+				a.Root),
 		}
 	}
 	if a.Open == nil {

@@ -35,10 +35,12 @@ func NewArchiveAdder(spoolDir string, registry *limits.Registry) *ArchiveAdder {
 	return &ArchiveAdder{
 		spoolDir: spoolDir,
 		sorts: registry.NewGate(limits.Spec{
-			Name: "add.sorts", Path: "archives in any order → trees", Policy: "as many wait, the rest are refused with busy",
+			Name: "add.sorts", Path: "archives in any order → trees",
+			Policy: "as many wait, the rest are refused with busy",
 		}, maxSorts, maxSorts),
 		zips: registry.NewGate(limits.Spec{
-			Name: "add.zips", Path: "zips → held until they are unpacked", Policy: "others wait, as many as sorts may run",
+			Name: "add.zips", Path: "zips → held until they are unpacked",
+			Policy: "others wait, as many as sorts may run",
 		}, maxZips, maxSorts),
 	}
 }

@@ -99,7 +99,8 @@ func (t *builder) check(p string, a *pipelineItem) error {
 	if a.Kind == manifest.Link && reason == "" {
 		reason = manifest.LinkProblem(inner, a.Target)
 		if t.links += len(inner) + len(a.Target); t.links > manifest.MaxLinkBytes {
-			return status.Errorf(status.BodyCap, "%s: the tree has more than %d bytes of links", a.Path, manifest.MaxLinkBytes)
+			return status.Errorf(status.BodyCap, "%s: the tree has more than %d bytes of links",
+				a.Path, manifest.MaxLinkBytes)
 		}
 	}
 	if reason != "" {

@@ -122,7 +122,8 @@ func TestGrowingFile(t *testing.T) {
 				case status.Of(err) != c.want, err != nil && !strings.Contains(err.Error(), "t/log: it changes"):
 					t.Errorf("%s, %d bytes, %d times: %v", how, size, c.times, err)
 				case err == nil && files != c.files, opened != 2:
-					t.Errorf("%s, %d bytes, %d times: %q were added, and the file was opened %d times", how, size, c.times, files,
+					t.Errorf("%s, %d bytes, %d times: %q were added, and the file was opened %d times",
+						how, size, c.times, files,
 						opened)
 				case (left != nil) != (c.files == "t/a"), left != nil && left.Skipped[0].Path != "t/log":
 					t.Errorf("%s, %d bytes, %d times: %+v was left out", how, size, c.times, left)

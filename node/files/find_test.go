@@ -164,7 +164,8 @@ func TestBodiesAreBounded(t *testing.T) {
 		}()
 		synctest.Wait()
 		if yielded > addWorkers+1 {
-			t.Errorf("%d files were taken from the archive while none was stored, want at most %d", yielded, addWorkers+1)
+			t.Errorf("%d files were taken from the archive while none was stored, want at most %d", yielded,
+				addWorkers+1)
 		}
 		close(st.release)
 		if err := <-done; err != nil || st.puts != n+1 {

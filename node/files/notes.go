@@ -33,7 +33,8 @@ func (a *addNotes) secret(path, reason string) {
 	if a.secrets >= api.MaxNotes {
 		return
 	}
-	a.n.Skipped = slices.Insert(a.n.Skipped, a.secrets, api.BadEntry{Path: printable.Name(clipPath(path)), Reason: reason})
+	a.n.Skipped = slices.Insert(a.n.Skipped, a.secrets,
+		api.BadEntry{Path: printable.Name(clipPath(path)), Reason: reason})
 	a.n.Skipped = a.n.Skipped[:min(len(a.n.Skipped), api.MaxNotes)]
 	a.secrets++
 }
@@ -84,7 +85,7 @@ func (a *addNotes) refusal(more bool) error {
 		entries = fmt.Sprintf("%d entries", a.n.SkippedCount)
 	}
 	return status.Errorf(status.BadRequest,
-		"%s cannot be added, so nothing was added. Rename or remove them, or skip them (--on-bad-entry=skip, over HTTP "+
-			"?on_bad_entry=skip):%s",
+		"%s cannot be added, so nothing was added. Rename or remove them, or skip them (--on-bad-entry=skip, "+
+			"over HTTP ?on_bad_entry=skip):%s",
 		entries, b.String())
 }

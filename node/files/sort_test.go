@@ -44,8 +44,10 @@ func TestSorter(t *testing.T) {
 	for round := range 2 {
 		for _, i := range rng.Perm(files) {
 			items = append(items, &pipelineItem{
-				Item:   Item{Path: fmt.Sprintf("top/d%d/d%d/file-%d", i%7, i%311, i), Kind: manifest.File, Executable: i%2 == 0},
-				object: Object{Root: b3.Sum(fmt.Append(nil, round, i)), Size: int64(i), New: i%3 == 0}, reused: i%5 == 0,
+				Item: Item{Path: fmt.Sprintf("top/d%d/d%d/file-%d", i%7, i%311,
+					i), Kind: manifest.File, Executable: i%2 == 0},
+				object: Object{Root: b3.Sum(fmt.Append(nil, round, i)), Size: int64(i), New: i%3 == 0},
+				reused: i%5 == 0,
 			})
 		}
 	}

@@ -137,7 +137,8 @@ func (w *diskWalk) names(names []string) {
 
 func (w *diskWalk) name(name string) bool {
 	if name == "" { // filepath.Abs would return the working directory
-		return w.fail(status.Errorf(status.BadRequest, "the empty path names nothing; write . for the working directory"))
+		return w.fail(status.Errorf(status.BadRequest,
+			"the empty path names nothing; write . for the working directory"))
 	}
 	abs, err := filepath.Abs(name) // "." has no base name of its own
 	if err != nil {

@@ -101,8 +101,9 @@ func ID(home string) (peer.ID, error) {
 	}
 	key, err := p2p.LoadKey(filepath.Join(home, KeyFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", status.Errorf(status.NotFound, "no node is running, and %s has no identity; `allium init` makes one, and "+
-			"so does `allium run`", home)
+		return "", status.Errorf(status.NotFound,
+			"no node is running, and %s has no identity; `allium init` makes one, and "+
+				"so does `allium run`", home)
 	}
 	if err != nil {
 		return "", err
@@ -123,7 +124,8 @@ func Audience(home, id string) (string, error) {
 	p, err := ID(home)
 	if status.Of(err) == status.NotFound {
 		return "", status.Errorf(status.BadRequest,
-			"%s has no identity yet, so a capability cannot be for it alone; run `allium init`, or write the peer id", home)
+			"%s has no identity yet, so a capability cannot be for it alone; run `allium init`, or write the peer id",
+			home)
 	}
 	return p.String(), err
 }
@@ -138,8 +140,8 @@ func Lost(home string) error {
 	for _, used := range []string{AuditDir, RecordsDir} { // only a running node makes these
 		if _, err := os.Stat(filepath.Join(home, used)); err == nil {
 			return status.Errorf(status.Corrupt,
-				"the identity %s is missing, and a node has run with it; restore it from a backup, or run `allium init` to go "+
-					"on as a new node with another peer id", name)
+				"the identity %s is missing, and a node has run with it; restore it from a backup, or run `allium "+
+					"init` to go on as a new node with another peer id", name)
 		}
 	}
 	return nil

@@ -77,8 +77,8 @@ func Lock(home string) (unlock func(), err error) {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		_ = f.Close() // it was only read
 		return nil, status.Errorf(status.Busy,
-			"the home directory %s is in use by another allium process; stop that node, or let it do the work: commands find "+
-				"it by its socket. A second node needs a home directory of its own (--home)", home)
+			"the home directory %s is in use by another allium process; stop that node, or let it do the work: "+
+				"commands find it by its socket. A second node needs a home directory of its own (--home)", home)
 	}
 	_ = f.Close() // err is the error that matters
 	return nil, fmt.Errorf("lock the home directory %s: %w", home, err)

@@ -28,8 +28,9 @@ func Check(dir string) error {
 	}
 	for _, name := range marks {
 		if _, err := os.Stat(filepath.Join(dir, name)); errors.Is(err, fs.ErrPermission) {
-			return status.Errorf(status.Forbidden, "this user may not open the home directory %s; run the command as the user "+
-				"who owns it, or name another one with --home", dir)
+			return status.Errorf(status.Forbidden,
+				"this user may not open the home directory %s; run the command as the user "+
+					"who owns it, or name another one with --home", dir)
 		} else if err == nil {
 			return nil
 		}
@@ -83,9 +84,10 @@ func CheckNew(dir string) error {
 			return nil
 		}
 		if uid, known := privatefile.Owner(info); known && uid != 0 {
-			return status.Errorf(status.Forbidden, "the directory %s belongs to %s, whose node could not use a home directory "+
-				"that root makes there; run the command as that user (sudo -u '#%d' allium …), or name another place with "+
-				"--home", up, userName(uid), uid)
+			return status.Errorf(status.Forbidden,
+				"the directory %s belongs to %s, whose node could not use a home directory "+
+					"that root makes there; run the command as that user (sudo -u '#%d' allium …), or name another "+
+					"place with --home", up, userName(uid), uid)
 		}
 		return nil
 	}

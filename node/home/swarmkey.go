@@ -50,8 +50,9 @@ func SwarmKey(path string) (pnet.PSK, error) {
 	}
 	psk, err := decodeSwarmKey(text)
 	if err != nil {
-		return nil, status.Errorf(status.BadRequest, "%s is not a swarm key: %w; copy it again from a node of the private "+
-			"network", path, err)
+		return nil, status.Errorf(status.BadRequest,
+			"%s is not a swarm key: %w; copy it again from a node of the private "+
+				"network", path, err)
 	}
 	return psk, nil
 }
@@ -92,8 +93,9 @@ func NewSwarmKey(path string, replace bool) (pnet.PSK, error) {
 	err := write(path, EncodeSwarmKey(psk))
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return nil, status.Errorf(status.Conflict, "%s exists, and the nodes of its private network need it; name another "+
-			"file, or replace the key with --force", path)
+		return nil, status.Errorf(status.Conflict,
+			"%s exists, and the nodes of its private network need it; name another "+
+				"file, or replace the key with --force", path)
 	case err != nil:
 		return nil, fmt.Errorf("write the swarm key: %w", err)
 	}

@@ -31,7 +31,8 @@ func TestSwarmKey(t *testing.T) {
 		"not hex":            {head + "/base16/\nx" + secret[1:], 0o600, status.BadRequest},
 		"an unknown code":    {head + "/base7/\n" + secret, 0o600, status.BadRequest},
 		"zeros":              {head + "/base16/\n" + strings.Repeat("00", 32), 0o600, status.BadRequest},
-		"long":               {head + "/base16/\n" + secret + strings.Repeat("\n", maxSwarmKey), 0o600, status.BadRequest},
+		"long": {head + "/base16/\n" + secret + strings.Repeat("\n",
+			maxSwarmKey), 0o600, status.BadRequest},
 	} {
 		_ = os.Remove(file)
 		if err := os.WriteFile(file, []byte(c.text), c.mode); err != nil {

@@ -154,7 +154,8 @@ func Key(file string, mode fs.FileMode, size int64) string {
 // shortKey is Key for the text of a file.
 func shortKey(text []byte) string {
 	if bytes.HasPrefix(text, []byte(swarmStart)) {
-		if psk, err := pnet.DecodeV1PSK(bytes.NewReader(text)); err == nil && !bytes.Equal(psk, make([]byte, len(psk))) {
+		if psk, err := pnet.DecodeV1PSK(bytes.NewReader(text)); err == nil &&
+			!bytes.Equal(psk, make([]byte, len(psk))) {
 			return network
 		}
 		return ""

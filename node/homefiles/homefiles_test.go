@@ -36,7 +36,8 @@ func write(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700),
+			os.WriteFile(file, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,7 +102,8 @@ func TestKey(t *testing.T) {
 	const identity, network, mints = "the private key of a node or a zone", "the key of a private network",
 		"the keys that mint capabilities"
 	for name, c := range map[string]struct{ text, want string }{
-		"key": {key, identity}, "plain": {key[:92], identity}, "crlf": {key[:92] + "\r\n", identity}, "cut": {key[:91], ""},
+		"key": {key, identity}, "plain": {key[:92], identity},
+		"crlf": {key[:92] + "\r\n", identity}, "cut": {key[:91], ""},
 		"changed": {key[:50] + "AAAA" + key[54:], ""}, "other": {string(make([]byte, 93)), ""},
 		"psk": {swarm + psk + "\n", network}, "psk without end": {swarm + psk, network},
 		"psk of windows": {strings.ReplaceAll(swarm+psk+"\n", "\n", "\r\n"), network},
@@ -111,10 +113,11 @@ func TestKey(t *testing.T) {
 		"psk explained":  {swarm + "is how the file of a private network begins, before its 64 digits", ""},
 		"ring":           {ring(1, false), mints}, "ring of revocations": {ring(1, true), mints},
 		"ring of four":       {ring(4, true), mints},
-		"my capability.keys": {ring(12, true), mints}, "capability.keys": {"allium-capability-keys/1\n1 by hand\n", mints},
-		"capability.txt": {"# others have files of this name", ""},
-		"ring by hand":   {"allium-capability-keys/1\n1 by hand\n", ""},
-		"like a ring":    {strings.Repeat("x", len(ring(1, false))), ""}, "nothing": {"", ""},
+		"my capability.keys": {ring(12, true), mints},
+		"capability.keys":    {"allium-capability-keys/1\n1 by hand\n", mints},
+		"capability.txt":     {"# others have files of this name", ""},
+		"ring by hand":       {"allium-capability-keys/1\n1 by hand\n", ""},
+		"like a ring":        {strings.Repeat("x", len(ring(1, false))), ""}, "nothing": {"", ""},
 	} {
 		for _, mode := range []os.FileMode{0o600, 0o644} {
 			file := filepath.Join(write(t, map[string]string{name: c.text}), name)
@@ -197,8 +200,10 @@ func TestOwn(t *testing.T) {
 	own := homefiles.Of(home)
 	for path, want := range map[string]bool{
 		home: true, filepath.Join(home, "store", "obj"): true, filepath.Join(elsewhere, "account"): true,
-		filepath.Join(other, "secret"): true, filepath.Join(other, "zones"): true, filepath.Join(other, "zones", "a"): true,
-		filepath.Join(elsewhere, "mine"): false, elsewhere: false, filepath.Join(home, "store", "obj", "ab", "object"): false,
+		filepath.Join(other, "secret"): true, filepath.Join(other, "zones"): true,
+		filepath.Join(other, "zones", "a"): true,
+		filepath.Join(elsewhere, "mine"):   false, elsewhere: false,
+		filepath.Join(home, "store", "obj", "ab", "object"): false,
 	} {
 		info, err := os.Stat(path)
 		if err != nil {

@@ -91,7 +91,8 @@ func (a *stored) checkAdd(o api.AddOptions) error {
 		_, err := a.wantedTarget(o.Target)
 		return errors.Join(checkLabel(o.Label), err)
 	case o.Target != nil:
-		return status.Errorf(status.BadRequest, "without a pin nothing asks for copies: leave out no_pin, or the target")
+		return status.Errorf(status.BadRequest,
+			"without a pin nothing asks for copies: leave out no_pin, or the target")
 	}
 	return nil
 }

@@ -65,7 +65,8 @@ func (a *Node) AskPeer(ctx context.Context, who, key string) (api.PeerHas, error
 // parsePeers parses peer IDs and multiaddrs with /p2p/ID. Addresses of one peer come together.
 func parsePeers(texts []string) (all []peer.AddrInfo, err error) {
 	if len(texts) > api.MaxAsked {
-		return nil, status.Errorf(status.BadRequest, "%d peers and addresses are more than %d", len(texts), api.MaxAsked)
+		return nil, status.Errorf(status.BadRequest,
+			"%d peers and addresses are more than %d", len(texts), api.MaxAsked)
 	}
 	for _, s := range texts {
 		info := peer.AddrInfo{}

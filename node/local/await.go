@@ -23,9 +23,9 @@ const (
 	walkEvery = 5 * time.Second
 	// clusterWait is the time that members get to be found, or to come back, before a target is called out of reach.
 	clusterWait = 4 * time.Second
-	// heldAfter is the time without a copy on its way after which the wait ends for a reason that is known. stuckAfter is
-	// the time without another copy after which it ends for any, and failingAfter that after which it ends although some
-	// are on their way, if all sends of an object fail, or as new pins are still looked at.
+	// heldAfter is the time without a copy on its way after which the wait ends for a reason that is known. stuckAfter
+	// is the time without another copy after which it ends for any, and failingAfter that after which it ends although
+	// some are on their way, if all sends of an object fail, or as new pins are still looked at.
 	heldAfter    = 30 * time.Second
 	stuckAfter   = 5 * time.Minute
 	failingAfter = 30 * time.Minute
@@ -143,14 +143,17 @@ func (w *copiesWatch) look(s *upkeep.Waiting, p api.Placed, now time.Time) error
 	case s.Stuck > 0 && now.Sub(w.blocked) >= clusterWait:
 		return w.outOfReach(s, p)
 	case idle && s.Given > 0:
-		return status.Errorf(status.Conflict, "%d of %d objects of %s have their copies, and its pin was removed or asks "+
-			"for fewer by now", p.Met, p.Objects, w.root)
+		return status.Errorf(status.Conflict,
+			"%d of %d objects of %s have their copies, and its pin was removed or asks "+
+				"for fewer by now", p.Met, p.Objects, w.root)
 	case idle && s.Unplanned > 0:
-		why = fmt.Sprintf("%d objects with a target are more than one node plans: pin a part of them on another node of "+
-			"the cluster", s.Unplanned)
+		why = fmt.Sprintf(
+			"%d objects with a target are more than one node plans: pin a part of them on another node of "+
+				"the cluster", s.Unplanned)
 	case idle && s.LastOnly:
-		why = "more than a third of the members vanished together, so only last copies are sent, for an hour at most; " +
-			"`allium durability --resume` ends that"
+		why =
+			"more than a third of the members vanished together, so only last copies are sent, for an hour at most; " +
+				"`allium durability --resume` ends that"
 	case idle && s.CodeErr != nil:
 		why = "its shards were not made: " + s.CodeErr.Error()
 	case s.SendErr != nil && (idle && still >= stuckAfter || min(still, now.Sub(s.Failing)) >= failingAfter):
@@ -158,8 +161,9 @@ func (w *copiesWatch) look(s *upkeep.Waiting, p api.Placed, now time.Time) error
 	case !idle || still < stuckAfter:
 		return nil
 	}
-	return status.Errorf(status.NotReady, "%d of %d objects of %s have their copies, and no more came in the last %s: %s."+
-		" Nothing is lost, and the node goes on by itself", p.Met, p.Objects, w.root, still.Round(time.Second), why)
+	return status.Errorf(status.NotReady,
+		"%d of %d objects of %s have their copies, and no more came in the last %s: %s."+
+			" Nothing is lost, and the node goes on by itself", p.Met, p.Objects, w.root, still.Round(time.Second), why)
 }
 
 // since sets when to now where a condition begins to hold, and to zero while it does not.

@@ -55,7 +55,8 @@ func closedError(id peer.ID, err error) error {
 			"%s closed the connection at once and did not say why; it may be at its limit, or refuse this node", id)
 	case reach.AboutClock(err):
 		return status.Errorf(status.TransportDown,
-			"%s refuses this node's certificate: %w; this machine's clock may be ahead: set the clocks of both", id, err)
+			"%s refuses this node's certificate: %w; this machine's clock may be ahead: set the clocks of both", id,
+			err)
 	}
 	var conn *network.ConnError
 	if errors.As(err, &conn) &&
@@ -65,7 +66,8 @@ func closedError(id peer.ID, err error) error {
 	}
 	if conn != nil && conn.ErrorCode == network.ConnGated {
 		return status.Errorf(status.TransportDown,
-			"%s refuses this node: its operator does not let it connect (listen.deny, listen.allow); ask the operator", id)
+			"%s refuses this node: its operator does not let it connect (listen.deny, listen.allow); ask the operator",
+			id)
 	}
 	return status.Errorf(status.TransportDown, "%s closed the connection at once: %w", id, err)
 }

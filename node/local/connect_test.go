@@ -35,7 +35,8 @@ func TestDialErrors(t *testing.T) {
 			"check that it runs", "at its limit",
 		},
 	} {
-		for name, got := range map[string]error{tc.dial: reach.DialError("p", tc.err), tc.shut: closedError("p", tc.err)} {
+		for name, got := range map[string]error{tc.dial: reach.DialError("p",
+			tc.err), tc.shut: closedError("p", tc.err)} {
 			if status.Of(got) != status.TransportDown || !strings.Contains(got.Error(), name) {
 				t.Errorf("%v: %v, want %q", tc.err, got, name)
 			}

@@ -98,7 +98,8 @@ func (a *Node) ObjectDurability(ctx context.Context, key string, explain bool) (
 		return api.ObjectDurability{}, err
 	}
 	d := api.ObjectDurability{
-		Key: root, Size: o.Size, Target: api.Target{RF: o.Wanted}, Wanted: o.Wanted, Observed: o.Observed, Short: o.Since,
+		Key: root, Size: o.Size, Target: api.Target{RF: o.Wanted}, Wanted: o.Wanted,
+		Observed: o.Observed, Short: o.Since,
 		Removed: o.Removed, State: o.Standing.String(),
 	}
 	if m := o.Coded; m != nil && o.Wanted > 0 {

@@ -19,11 +19,11 @@ const (
 	lookShare      = 20
 	// sayAgain is after how long an evacuation is told although nothing changed.
 	sayAgain = 5 * time.Second
-	// refusedAfter is the time without a handed-over object, while sends fail, after which the last failure is told as the
-	// reason why it cannot go on. It is also the time that the node has to look at its pins.
+	// refusedAfter is the time without a handed-over object, while sends fail, after which the last failure is told as
+	// the reason why it cannot go on. It is also the time that the node has to look at its pins.
 	refusedAfter = 5 * time.Minute
-	// blockedAfter is the time without an object that can be handed over after which that is told as the reason: members
-	// may still be found, or come back.
+	// blockedAfter is the time without an object that can be handed over after which that is told as the reason:
+	// members may still be found, or come back.
 	blockedAfter = 10 * time.Second
 )
 
@@ -78,8 +78,9 @@ func evacuationOf(h *upkeep.Handover) api.Evacuation {
 	switch {
 	case h.Left == 0:
 	case h.LastOnly:
-		e.Why = "more than a third of the members vanished together, so only last copies are sent, for an hour at most; " +
-			"`allium durability` shows the members, and with --resume that ends"
+		e.Why =
+			"more than a third of the members vanished together, so only last copies are sent, for an hour at most; " +
+				"`allium durability` shows the members, and with --resume that ends"
 	case h.Left == h.Stuck:
 		e.Why = stuck(h)
 	case h.SendErr != nil:
@@ -118,30 +119,38 @@ func (w *evacuationWatch) look(h *upkeep.Handover, now time.Time) (ended bool, e
 	case h.Since.IsZero():
 		return true, status.Errorf(status.Canceled, "the evacuation was stopped: the node is a full member again")
 	case !h.Ready && now.Sub(w.moved) >= refusedAfter:
-		return true, status.Errorf(status.NotReady, "the node did not look at all its pins, or did not tell the others that "+
-			"it drains, within %s: see its log, and `allium doctor`. It goes on by itself", refusedAfter)
+		return true, status.Errorf(status.NotReady,
+			"the node did not look at all its pins, or did not tell the others that "+
+				"it drains, within %s: see its log, and `allium doctor`. It goes on by itself", refusedAfter)
 	case !h.Ready:
 		return false, nil
 	case h.Done() && h.Alone == 0:
 		return true, nil
 	case h.Done():
-		return true, status.Errorf(status.Conflict, "all %d objects that pins ask copies of are handed over, but %d pins "+
-			"ask for none, so what they keep is on this node alone. `allium pin ls` shows them; `allium pin add KEY --rf 1` "+
-			"hands it over too, and `allium pin rm KEY` gives it up", h.Objects, h.Alone)
+		return true, status.Errorf(status.Conflict,
+			"all %d objects that pins ask copies of are handed over, but %d pins "+
+				"ask for none, so what they keep is on this node alone. `allium pin ls` shows them; `allium pin add "+
+				"KEY --rf 1` hands it over too, and `allium pin rm KEY` gives it up", h.Objects, h.Alone)
 	case h.Left == 0 && h.Unplanned > 0:
-		return true, status.Errorf(status.NotReady, "%d objects are handed over, but this node has %d more than it plans; "+
-			"remove pins that another node of the cluster has too, and try again", handed, h.Unplanned)
+		return true, status.Errorf(status.NotReady,
+			"%d objects are handed over, but this node has %d more than it plans; "+
+				"remove pins that another node of the cluster has too, and try again", handed, h.Unplanned)
 	case h.Left == 0: // h.Partial
-		return true, status.Errorf(status.NotReady, "%d objects are handed over, but a directory or an object that a pin "+
-			"keeps could not be read, so there may be more; the log names it, and `allium verify --all --repair` mends it",
+		return true, status.Errorf(status.NotReady,
+			"%d objects are handed over, but a directory or an object that a pin "+
+				"keeps could not be read, so there may be more; the log names it, and `allium verify --all --repair` "+
+				"mends it",
 			handed)
 	case !w.blocked.IsZero() && now.Sub(w.blocked) >= blockedAfter:
-		return true, status.Errorf(status.NotReady, "%d of %d objects are handed over; %s. Nothing is lost, and the node "+
-			"goes on once there is space: add nodes, raise durability.offer on others, lower targets, or end it with "+
-			"`allium node drain --evacuate --stop`", handed, h.Objects, stuck(h))
+		return true, status.Errorf(status.NotReady,
+			"%d of %d objects are handed over; %s. Nothing is lost, and the node "+
+				"goes on once there is space: add nodes, raise durability.offer on others, lower targets, or end it "+
+				"with `allium node drain --evacuate --stop`", handed, h.Objects, stuck(h))
 	case h.SendErr != nil && now.Sub(w.moved) >= refusedAfter:
-		return true, status.Errorf(status.NotReady, "%d of %d objects are handed over, and none in the last %s; the latest "+
-			"copy was not sent: %w. Nothing is lost, and the node goes on by itself", handed, h.Objects, refusedAfter, h.SendErr)
+		return true, status.Errorf(status.NotReady,
+			"%d of %d objects are handed over, and none in the last %s; the latest "+
+				"copy was not sent: %w. Nothing is lost, and the node goes on by itself", handed,
+			h.Objects, refusedAfter, h.SendErr)
 	}
 	return false, nil
 }

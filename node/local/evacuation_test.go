@@ -38,7 +38,8 @@ func TestEvacuationEnds(t *testing.T) {
 			want: status.NotReady, says: "2 more than it plans",
 		},
 		"unreadable": {
-			h: upkeep.Handover{Since: since, Ready: true, Partial: true}, want: status.NotReady, says: "could not be read",
+			h: upkeep.Handover{Since: since, Ready: true, Partial: true}, want: status.NotReady,
+			says: "could not be read",
 		},
 		"stuck": {
 			h:    upkeep.Handover{Since: since, Ready: true, Objects: 3, Left: 1, Stuck: 1, Takers: full},

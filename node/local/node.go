@@ -103,7 +103,8 @@ var _ api.Node = (*Node)(nil)
 func NewNode(cfg Config, deps Deps) *Node {
 	return &Node{deps: deps, stored: stored{
 		reader: reading.New(reading.Options{
-			Source: deps.source(nil), Keys: reading.Allowed(deps.Keys, deps.Filter("api")), Prefixed: deps.Store.Prefixed,
+			Source: deps.source(nil), Keys: reading.Allowed(deps.Keys, deps.Filter("api")),
+			Prefixed:    deps.Store.Prefixed,
 			WritesFiles: cfg.SpoolDir != "", MovesFiles: cfg.MovesFiles,
 			RestoresIn: cfg.restoresIn(),
 		}),

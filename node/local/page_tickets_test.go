@@ -75,7 +75,8 @@ func TestPageTickets(t *testing.T) {
 			addrs = append(addrs, a.String())
 		}
 		if strings.Join(addrs, " ") != strings.Join(c.want, " ") || got.Root != of.Root || !got.Directory ||
-			got.Size != of.Size || got.Name != of.Name || !got.NotAfter.IsZero() || got.Network != (ticket.Network{1}) ||
+			got.Size != of.Size || got.Name != of.Name || !got.NotAfter.IsZero() ||
+			got.Network != (ticket.Network{1}) ||
 			(got.Relay == nil) != (c.relay == "") {
 			t.Errorf("%v: %+v", c.addrs, got)
 		}

@@ -90,7 +90,8 @@ func (a *stored) wantedTarget(t *api.Target) (meta.Target, error) {
 	case a.cfg.NoCluster:
 		return meta.Target{}, errNoCluster
 	case t.EC != "" && t.RF != 0:
-		return meta.Target{}, status.Errorf(status.BadRequest, "a pin asks for copies or for an erasure coding, not for both")
+		return meta.Target{}, status.Errorf(status.BadRequest,
+			"a pin asks for copies or for an erasure coding, not for both")
 	case t.EC != "":
 		return meta.ParseShards(t.EC)
 	case t.RF < 1 || t.RF > meta.MaxCopies:
@@ -163,19 +164,22 @@ func (a *stored) unpinAll(ctx context.Context, root b3.Root) error {
 	})
 	if len(pins) == 0 {
 		err = a.node.renounce(ctx, root, "")
-		if err == nil || status.Of(err) != status.NotFound && !errors.Is(err, errNoCluster) && !errors.Is(err, errNoNode) {
+		if err == nil || status.Of(err) != status.NotFound && !errors.Is(err, errNoCluster) &&
+			!errors.Is(err, errNoNode) {
 			return err
 		}
 	}
 	switch {
 	case len(pins) > 0:
 	case len(others) > 0:
-		return status.Errorf(status.NotFound, "%s has no pin of this node, which keeps it for %s: run `allium pin rm` there."+
-			" If that node is lost, run it here with `--label %s`, and on each other node that holds the object",
+		return status.Errorf(status.NotFound,
+			"%s has no pin of this node, which keeps it for %s: run `allium pin rm` there."+
+				" If that node is lost, run it here with `--label %s`, and on each other node that holds the object",
 			root, strings.Join(others, " and "), meta.OriginLabel(others[0]))
 	default:
-		return status.Errorf(status.NotFound, "%s is not pinned; `allium pin ls` lists the pins. If this node asked for "+
-			"copies of it and lost its store, pin it again with `--rf 1`, and that pin can be removed", root)
+		return status.Errorf(status.NotFound,
+			"%s is not pinned; `allium pin ls` lists the pins. If this node asked for "+
+				"copies of it and lost its store, pin it again with `--rf 1`, and that pin can be removed", root)
 	}
 	for _, p := range pins {
 		if err := a.removePin(ctx, root, p.Label); err != nil {

@@ -156,14 +156,16 @@ const mostlyRelayed = "the router gives each connection another port, so others 
 // get through.
 func (k reachKnown) advice(from api.ReachFrom, shut []ma.Multiaddr) (all []string) {
 	if ports := portsOf(shut); len(ports) > 0 {
-		all = append(all, fmt.Sprintf("peers do not get through to %s: open it in the firewall of this machine and of its "+
-			"router, or forward it from the router to this machine", strings.Join(ports, ", ")))
+		all = append(all,
+			fmt.Sprintf("peers do not get through to %s: open it in the firewall of this machine and of its "+
+				"router, or forward it from the router to this machine", strings.Join(ports, ", ")))
 	}
 	switch from {
 	case api.ReachUnconfirmed:
 		if k.confirmers == 0 {
-			all = append(all, "no connected peer dials addresses on request: connect to more peers, for instance to a seed "+
-				"(dht.bootstrap), then ask again in a minute")
+			all = append(all,
+				"no connected peer dials addresses on request: connect to more peers, for instance to a seed "+
+					"(dht.bootstrap), then ask again in a minute")
 		} else {
 			all = append(all, "no peer has answered yet: ask again in a minute")
 		}
@@ -172,12 +174,14 @@ func (k reachKnown) advice(from api.ReachFrom, shut []ma.Multiaddr) (all []strin
 			all = append(all, mostlyRelayed)
 		}
 		if ports := portsOf(k.own); len(ports) > 0 && len(shut) == 0 {
-			all = append(all, fmt.Sprintf("no address on the Internet is known: forward %s from the router to this machine, "+
-				"or turn on UPnP or NAT-PMP in the router and listen.port_map here", strings.Join(ports, ", ")))
+			all = append(all,
+				fmt.Sprintf("no address on the Internet is known: forward %s from the router to this machine, "+
+					"or turn on UPnP or NAT-PMP in the router and listen.port_map here", strings.Join(ports, ", ")))
 		}
 	case api.ReachMachine:
-		all = append(all, "the node listens on loopback alone: set listen.addrs, for instance to /ip4/0.0.0.0/tcp/4901, "+
-			"so that other machines can dial it")
+		all = append(all,
+			"the node listens on loopback alone: set listen.addrs, for instance to /ip4/0.0.0.0/tcp/4901, "+
+				"so that other machines can dial it")
 	case api.ReachNobody:
 		if len(shut) == 0 {
 			all = append(all, "the node does not listen: set listen.addrs so that others can dial it; "+

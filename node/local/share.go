@@ -80,7 +80,8 @@ func PageTickets(h host.Host, network ticket.Network) func(content.TicketFor) st
 	}
 	return func(o content.TicketFor) string {
 		t := ticket.Ticket{
-			Root: o.Root, Directory: o.Directory, Size: o.Size, Peer: h.ID(), Name: ticket.Name(o.Name), Network: network,
+			Root: o.Root, Directory: o.Directory, Size: o.Size, Peer: h.ID(),
+			Name: ticket.Name(o.Name), Network: network,
 		}
 		t.Addrs, t.Relay = ticketAddrs(h)
 		t.Addrs = slices.DeleteFunc(t.Addrs, isPrivate)

@@ -45,7 +45,8 @@ type Config struct {
 	NoCluster    bool                   // the node joins no cluster
 	Targets      map[string]meta.Target // copies that pins ask for that say nothing of it, by label
 	SeedManifest bool                   // the node uses a signed list of seeds
-	MovesFiles   bool                   // the store ends with the command that uses it, and a get may take files out of it
+	// the store ends with the command that uses it, and a get may take files out of it
+	MovesFiles bool
 
 	// RestoresFiles says that the store has files, and copies back those that it gives to a get.
 	RestoresFiles bool

@@ -49,20 +49,23 @@ func TestUploads(t *testing.T) {
 			if _, here, err := u.Present(ctx, root, upload.Options{Pin: true}); here || err != nil {
 				t.Errorf("%v, %v", here, err)
 			}
-			if s, err := u.Put(ctx, bytes.NewReader(p), upload.Options{Length: -1, Expect: root}); err != nil || s != want {
+			if s, err := u.Put(ctx, bytes.NewReader(p), upload.Options{Length: -1, Expect: root}); err != nil ||
+				s != want {
 				t.Errorf("%+v, %v", s, err)
 			}
 			if len(announced.roots) != 0 {
 				t.Errorf("announced %v", announced.roots)
 			}
 			want.New, want.Pinned = false, true
-			if s, here, err := u.Present(ctx, root, upload.Options{Pin: true, Label: "l"}); !here || err != nil || s != want {
+			if s, here, err := u.Present(ctx, root, upload.Options{Pin: true, Label: "l"}); !here || err != nil ||
+				s != want {
 				t.Errorf("%+v, %v, %v", s, here, err)
 			}
 			if len(announced.roots) != 1 || announced.roots[0] != root {
 				t.Errorf("announced %v", announced.roots)
 			}
-			if pins, err := u.api.pinsOf(ctx, root); err != nil || len(pins) != 1 || pins[0].Label != "l" || pins[0].Recursive {
+			if pins, err := u.api.pinsOf(ctx, root); err != nil || len(pins) != 1 ||
+				pins[0].Label != "l" || pins[0].Recursive {
 				t.Errorf("%+v, %v", pins, err)
 			}
 
@@ -118,7 +121,8 @@ func TestUploadsInPieces(t *testing.T) {
 	ctx := t.Context()
 	p := bytes.Repeat([]byte("allium"), 50_000)
 	root := b3.Sum(p)
-	up, err := u.New(ctx, capability.Grant{}, upload.Options{Length: int64(len(p)), Expect: root, Pin: true, Label: "l"})
+	up, err := u.New(ctx, capability.Grant{},
+		upload.Options{Length: int64(len(p)), Expect: root, Pin: true, Label: "l"})
 	if err != nil || len(up.ID) != 32 || up.Offset != 0 || up.Stored != nil || !up.Expires.After(time.Now()) {
 		t.Fatalf("%+v, %v", up, err)
 	}

@@ -14,10 +14,13 @@ func (a *stored) StatStore(context.Context) (api.StoreStat, error) {
 		Backend: st.Backend, Objects: st.Objects, Bytes: st.Bytes,
 		SmallBytes: st.Bytes - u.LargeBytes, LargeBytes: u.LargeBytes, OutboardBytes: u.OutboardBytes,
 		PartialObjects: st.PartialObjects, PartialBytes: st.PartialBytes,
-		Uploads: st.Uploads.Open, UploadBytes: st.Uploads.Bytes, Corrupt: st.Corrupt, Leases: st.Leases, Ingests: st.Ingests,
+		Uploads: st.Uploads.Open, UploadBytes: st.Uploads.Bytes, Corrupt: st.Corrupt,
+		Leases: st.Leases, Ingests: st.Ingests,
 		Space: api.StoreSpace{
-			Used: api.GCCount(sp.Used), Max: api.GCCount(sp.Max), Low: api.GCCount(sp.Low), Free: sp.Free, Reserve: sp.Reserve,
-			Pinned: api.GCCount(sp.Pinned), Evictable: api.GCCount(sp.Evictable), Full: sp.Full, FullReason: sp.FullReason,
+			Used: api.GCCount(sp.Used), Max: api.GCCount(sp.Max), Low: api.GCCount(sp.Low),
+			Free: sp.Free, Reserve: sp.Reserve,
+			Pinned: api.GCCount(sp.Pinned), Evictable: api.GCCount(sp.Evictable), Full: sp.Full,
+			FullReason: sp.FullReason,
 		},
 		Segments: api.Segments{
 			Files: u.Segments, Bytes: u.SegmentBytes - u.SpareBytes, LiveBytes: u.SegmentLiveBytes,

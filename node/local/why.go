@@ -19,7 +19,8 @@ func (a *Node) Why(ctx context.Context, key string) (api.Why, error) {
 		rec, ok := a.deps.Trace.Get(id)
 		if !ok {
 			return api.Why{}, status.Errorf(status.NotFound,
-				"there is no record of lookup %s; the node remembers the latest lookups only, and none from before its start",
+				"there is no record of lookup %s; the node remembers the latest lookups only, and none from before "+
+					"its start",
 				key)
 		}
 		return a.why(rec), nil
@@ -64,7 +65,8 @@ func (a *Node) whyOf(key string, of trace.Key) (api.Why, error) {
 	records := a.deps.Trace.Latest(of, trace.MaxEntries)
 	if len(records) == 0 {
 		return api.Why{}, status.Errorf(status.NotFound,
-			"there is no record of a lookup of %s; the node remembers the latest lookups only, and none from before its start",
+			"there is no record of a lookup of %s; the node remembers the latest lookups only, and none from before "+
+				"its start",
 			key)
 	}
 	show := max(0, slices.IndexFunc(records, func(r trace.Record) bool { return !r.AtOnce() }))

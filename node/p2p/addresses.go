@@ -95,7 +95,8 @@ func newConnRates(one, site rate.Limit) connRates {
 		}}
 	}
 	return connRates{
-		public:  limiter(rate.SubnetLimit{PrefixLength: 56, Limit: one}, rate.SubnetLimit{PrefixLength: 48, Limit: site}),
+		public: limiter(rate.SubnetLimit{PrefixLength: 56, Limit: one},
+			rate.SubnetLimit{PrefixLength: 48, Limit: site}),
 		private: limiter(rate.SubnetLimit{PrefixLength: 128, Limit: one}),
 	}
 }

@@ -71,7 +71,8 @@ func TestSharedAddresses(t *testing.T) {
 				for dir, want := range map[network.Direction]int{network.DirInbound: c.in, network.DirOutbound: c.out} {
 					var open []network.ConnManagementScope
 					for i := range 40 { // all in their handshake
-						if scope, err := rm.OpenConnection(dir, false, ma.StringCast(fmt.Sprintf(c.addr, i+1))); err == nil {
+						if scope, err := rm.OpenConnection(dir, false,
+							ma.StringCast(fmt.Sprintf(c.addr, i+1))); err == nil {
 							open = append(open, scope)
 						}
 					}
@@ -106,7 +107,8 @@ func TestSharedAddressesOverlap(t *testing.T) {
 	}
 	for want, addrs := range map[int][]string{
 		8: {
-			"/ip4/66.0.0.1/tcp/1", "/ip6/::ffff:66.0.0.1/tcp/1", "/ip6/64:ff9b::4200:1/tcp/1", "/ip6/2002:4200:1::1/tcp/1",
+			"/ip4/66.0.0.1/tcp/1", "/ip6/::ffff:66.0.0.1/tcp/1", "/ip6/64:ff9b::4200:1/tcp/1",
+			"/ip6/2002:4200:1::1/tcp/1",
 			"/ip6zone/eth0/ip6/2002:4200:1:100::1/tcp/1",
 		},
 		64: site,
@@ -141,7 +143,8 @@ func testRelayBounded(t *testing.T) {
 	count := func(addr string, n int) (in int) {
 		for i := range n {
 			time.Sleep(time.Second / relayedRate)
-			if scope, err := rm.OpenConnection(network.DirInbound, false, ma.StringCast(fmt.Sprintf(addr, i))); err == nil {
+			if scope, err := rm.OpenConnection(network.DirInbound, false,
+				ma.StringCast(fmt.Sprintf(addr, i))); err == nil {
 				defer scope.Done()
 				in++
 			}

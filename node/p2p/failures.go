@@ -26,7 +26,8 @@ type handshakeFailures struct {
 
 func newHandshakeFailures(d Deps) (*handshakeFailures, error) {
 	f := &handshakeFailures{counter: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "listen_handshakes_failed_total", Help: "Inbound connections that ended before the peer had proved who it " +
+		Name: "listen_handshakes_failed_total",
+		Help: "Inbound connections that ended before the peer had proved who it " +
 			"is. In a private network mostly nodes with another key, or none.",
 	})}
 	if d.PSK != nil {
@@ -50,8 +51,9 @@ func (f *handshakeFailures) failed(from ma.Multiaddr) {
 		return
 	}
 	if n := f.due(time.Now()); n > 0 {
-		f.log.Warn("a connection ended in its handshake: mostly that is a node with another key of a private network, or "+
-			"none; `allium swarm-key show` prints the same network on nodes that belong together",
+		f.log.Warn(
+			"a connection ended in its handshake: mostly that is a node with another key of a private network, or "+
+				"none; `allium swarm-key show` prints the same network on nodes that belong together",
 			"from", fmt.Sprint(from), "failed_since_last_line", n)
 	}
 }

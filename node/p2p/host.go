@@ -34,7 +34,8 @@ type Deps struct {
 	PSK     pnet.PSK                    // 32 bytes for a private network; nil for the public one
 	Version string                      // of the program; identify says allium/<version>
 	Gater   coreconnmgr.ConnectionGater // asked at dials, accepts and handshakes; nil admits all
-	Faults  Faults                      // for one host of a testnet; nil: no faults. The caller ends them after the host
+	// for one host of a testnet; nil: no faults. The caller ends them after the host
+	Faults Faults
 }
 
 // Builder builds hosts of one configuration.
@@ -77,7 +78,8 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 	}
 	if cfg.Browsers && deps.PSK != nil {
 		return nil, status.Errorf(status.BadRequest,
-			"listen.browsers needs UDP, which cannot be closed to nodes without the key of a private network: set it to false")
+			"listen.browsers needs UDP, which cannot be closed to nodes without the key of a private network: set it "+
+				"to false")
 	}
 	for _, s := range cfg.Listen {
 		a, err := parseListen(s)
@@ -134,7 +136,8 @@ func (b *Builder) Build(ctx context.Context) (host.Host, error) {
 	}
 	bridgeLogs(ctx, b.deps.Log)
 	if len(b.unused) > 0 {
-		b.deps.Log.Info("this node listens by TCP alone: QUIC cannot be closed to nodes without the key of a private network",
+		b.deps.Log.Info(
+			"this node listens by TCP alone: QUIC cannot be closed to nodes without the key of a private network",
 			"left_out", fmt.Sprint(b.unused))
 	}
 	rm, err := b.cfg.newResourceManager(b.deps.Metrics != nil, b.shares)

@@ -224,7 +224,8 @@ func overlap(t *testing.T) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(other.Connect(timeout(t), peer.AddrInfo{ID: h.ID(), Addrs: h.Addrs()}), h.Close()); err != nil {
+		if err := errors.Join(other.Connect(timeout(t), peer.AddrInfo{ID: h.ID(), Addrs: h.Addrs()}),
+			h.Close()); err != nil {
 			return err
 		}
 	}

@@ -59,7 +59,8 @@ func LoadKey(path string) (crypto.PrivKey, error) {
 	key, err := keyfile.Decode(raw)
 	if err != nil { // the key, if there is one, is damaged
 		return nil, status.Errorf(status.Corrupt,
-			"%s does not hold an identity: %w; restore it from a backup, or move it away to get a new identity", path, err)
+			"%s does not hold an identity: %w; restore it from a backup, or move it away to get a new identity", path,
+			err)
 	}
 	return key, nil
 }

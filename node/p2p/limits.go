@@ -73,9 +73,11 @@ func (c Config) newResourceManager(metrics bool, shares *connShares) (network.Re
 		ProtocolPeer: map[protocol.ID]rcmgr.ResourceLimits{},
 	}
 	for _, l := range c.streamLimits() {
-		limits.Protocol[l.id] = rcmgr.ResourceLimits{Streams: 2 * l.total, StreamsInbound: l.total, StreamsOutbound: l.total,
+		limits.Protocol[l.id] = rcmgr.ResourceLimits{Streams: 2 * l.total,
+			StreamsInbound: l.total, StreamsOutbound: l.total,
 			Memory: l.memory}
-		limits.ProtocolPeer[l.id] = rcmgr.ResourceLimits{Streams: 2 * l.peer, StreamsInbound: l.peer, StreamsOutbound: l.peer,
+		limits.ProtocolPeer[l.id] = rcmgr.ResourceLimits{Streams: 2 * l.peer,
+			StreamsInbound: l.peer, StreamsOutbound: l.peer,
 			Memory: l.peerM}
 	}
 

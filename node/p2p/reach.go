@@ -61,7 +61,8 @@ func (b *Builder) reachability() []libp2p.Option {
 	switch c.Profile {
 	case Testnet:
 		// There is no NAT on loopback, and a testnet must not ask nodes outside.
-		return append(opts, libp2p.DisableRelay(), libp2p.DisableIdentifyAddressDiscovery(), libp2p.ForceReachabilityPublic())
+		return append(opts, libp2p.DisableRelay(), libp2p.DisableIdentifyAddressDiscovery(),
+			libp2p.ForceReachabilityPublic())
 	case Seed:
 		return append(opts, libp2p.EnableRelay(), libp2p.ForceReachabilityPublic(), libp2p.EnableNATService(),
 			libp2p.EnableAutoNATv2())

@@ -166,8 +166,8 @@ func TestRelayServiceBounded(t *testing.T) {
 		}
 		_ = st.Reset()
 
-		// The same peer through another circuit, as a fetch would that tries again: a hole is tried again, for less than
-		// the 5 s after which a fetch gives up, and the next one is refused at once.
+		// The same peer through another circuit, as a fetch would that tries again: a hole is tried again, for less
+		// than the 5 s after which a fetch gives up, and the next one is refused at once.
 		time.Sleep(time.Minute)
 		for _, most := range []time.Duration{4 * time.Second, 500 * time.Millisecond} {
 			begun := time.Now()

@@ -87,10 +87,12 @@ func TestFortyHostsOfOneLAN(t *testing.T) {
 		s := newSimulated(t, 0)
 		defer s.close()
 		target := s.add(Desktop, simnet.None, "fd00:1:2:3::1", nil)
-		to := peer.AddrInfo{ID: target.ID(), Addrs: []ma.Multiaddr{ma.StringCast("/ip6/fd00:1:2:3::1/udp/4901/quic-v1")}}
+		to := peer.AddrInfo{ID: target.ID(),
+			Addrs: []ma.Multiaddr{ma.StringCast("/ip6/fd00:1:2:3::1/udp/4901/quic-v1")}}
 		in := 0
 		for i := range 40 {
-			if err := s.add(Desktop, simnet.None, fmt.Sprintf("fd00:1:2:3::%x", i+2), nil).Connect(t.Context(), to); err == nil {
+			if err := s.add(Desktop, simnet.None, fmt.Sprintf("fd00:1:2:3::%x", i+2),
+				nil).Connect(t.Context(), to); err == nil {
 				in++
 			}
 		}

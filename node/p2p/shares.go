@@ -83,8 +83,8 @@ func newConnShares(c Config, registry *limits.Registry, reserved func(relay peer
 		}, int64(c.relayed()), 1),
 		conns: limits.NewFairGate[ipgroup.Group](registry, limits.Spec{
 			Name: "listen.conns", Path: "peers and dials → connections",
-			Policy: "one IP group has an eighth of the free places at most; when a sixteenth is left, the group with most " +
-				"loses its newest",
+			Policy: "one IP group has an eighth of the free places at most; when a sixteenth is left, the group " +
+				"with most loses its newest",
 		}, int64(c.MaxConns), connPart),
 		handshakes: limits.NewFairGate[ipgroup.Group](registry, limits.Spec{
 			Name: "listen.handshakes", Path: "peers → connections in their handshake",

@@ -33,7 +33,8 @@ func TestNetworksShareConnections(t *testing.T) {
 		{"8 of /16", "/ip4/66.%d.%d.1/tcp/1", 8, false},
 		{"handshakes of one /16", "/ip4/66.%d.%d.1/tcp/1", 1, true},
 		{"handshakes of 4 of /16", "/ip4/66.%d.%d.1/tcp/1", 4, true},
-		{"one relay", "/ip4/66.%d.0.1/tcp/%d/p2p/12D3KooWGC6TvWhfapngX6wvJHMYvKpDMXPb3ZnCZ6dMoaMtimQ5/p2p-circuit", 1, false},
+		{"one relay", "/ip4/66.%d.0.1/tcp/%d/p2p/12D3KooWGC6TvWhfapngX6wvJHMYvKpDMXPb3ZnCZ6dMoaMtimQ5/p2p-circuit", 1,
+			false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := DefaultConfig()

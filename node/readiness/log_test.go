@@ -18,12 +18,13 @@ func TestReadinessIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		}}))
+		log := slog.New(slog.NewTextHandler(&out,
+			&slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey {
+					return slog.Attr{}
+				}
+				return a
+			}}))
 		seeds := api.Gate{Name: "bootstrap", Fix: "wait"}
 		space := api.Gate{Name: "store_space", Fix: "make room"}
 		var mu sync.Mutex // guards what the log is asked about, and out between steps
@@ -51,14 +52,14 @@ func TestReadinessIsLogged(t *testing.T) {
 			want     string
 		}{
 			{api.Readiness{Gates: []api.Gate{seeds, {Name: "audit", Ready: true}, space}}, false,
-				"level=INFO msg=\"the node is not ready\" reads=false writes=false network=false gates=bootstrap,store_space " +
-					"fix=wait\n"},
+				"level=INFO msg=\"the node is not ready\" reads=false writes=false network=false " +
+					"gates=bootstrap,store_space fix=wait\n"},
 			{api.Readiness{Gates: []api.Gate{seeds}}, false, ""}, // no less ready than before
 			{api.Readiness{Ready: true, Reads: true, Writes: true, Network: true}, false,
 				"level=INFO msg=\"the node is ready\"\n"},
 			{api.Readiness{Reads: true, Network: true, Gates: []api.Gate{space}}, false,
-				"level=WARN msg=\"the node is not ready\" reads=true writes=false network=true gates=store_space fix=\"make " +
-					"room\"\n"},
+				"level=WARN msg=\"the node is not ready\" reads=true writes=false network=true gates=store_space " +
+					"fix=\"make room\"\n"},
 			{api.Readiness{Ready: true, Reads: true, Writes: true, Network: true}, false,
 				"level=INFO msg=\"the node is ready\"\n"},
 			{api.Readiness{Gates: []api.Gate{{Name: "accepting"}}}, true, ""},

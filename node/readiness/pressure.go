@@ -148,7 +148,8 @@ func NewPressure(registry *limits.Registry, reg prometheus.Registerer) *Pressure
 	p := &Pressure{limits: registry, queues: map[string]*queuePressure{}}
 	if reg != nil {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "pressure_state", Help: "What nearly full queues keep the node from: 0 nothing, 1 writes, 2 reads too.",
+			Name: "pressure_state",
+			Help: "What nearly full queues keep the node from: 0 nothing, 1 writes, 2 reads too.",
 		}, func() float64 { return float64(p.worst()) }))
 	}
 	return p

@@ -148,8 +148,10 @@ func TestPressureGates(t *testing.T) {
 				}
 			}
 			if err := testutil.GatherAndCompare(reg,
-				strings.NewReader(fmt.Sprintf("# HELP pressure_state What nearly full queues keep the node from: 0 nothing, 1 "+
-					"writes, 2 reads too.\n# TYPE pressure_state gauge\npressure_state %d\n", state)), "pressure_state"); err != nil {
+				strings.NewReader(fmt.Sprintf(
+					"# HELP pressure_state What nearly full queues keep the node from: 0 nothing, 1 "+
+						"writes, 2 reads too.\n# TYPE pressure_state gauge\npressure_state %d\n", state)),
+				"pressure_state"); err != nil {
 				t.Errorf("%s: %v", step.name, err)
 			}
 		}

@@ -41,7 +41,8 @@ func TestStartsInOrderStopsInReverse(t *testing.T) {
 		if abandoned := g.Stop(t.Context()); abandoned != nil {
 			t.Errorf("abandoned %v", abandoned)
 		}
-		if want := []string{"start a", "start b", "start c", "stop c", "stop b", "stop a"}; !slices.Equal(events, want) {
+		if want := []string{"start a", "start b", "start c", "stop c", "stop b", "stop a"}; !slices.Equal(events,
+			want) {
 			t.Errorf("got %v", events)
 		}
 	})
@@ -101,7 +102,8 @@ func TestStartThatProgresses(t *testing.T) {
 		}
 		begun := time.Now()
 		err := g.Start(t.Context(), supervise.Service{Name: "stuck", Run: slow(5), Progress: done.Load})
-		if status.Of(err) != status.Timeout || time.Since(begun) < 130*time.Second || time.Since(begun) > 140*time.Second {
+		if status.Of(err) != status.Timeout || time.Since(begun) < 130*time.Second ||
+			time.Since(begun) > 140*time.Second {
 			t.Errorf("after %s: %v", time.Since(begun), err)
 		}
 		g.Stop(t.Context())
@@ -230,14 +232,15 @@ func TestHeldOnToEndsAfterItsUsers(t *testing.T) {
 			}
 			_ = g.Start(t.Context(), supervise.Service{Name: "records", Fatal: true, Run: slow("records", 0)})
 			_ = g.Start(t.Context(), supervise.Service{Name: "dht", Run: slow("dht", 300*time.Millisecond)})
-			_ = g.Start(t.Context(), supervise.Service{Name: "gateway", Run: func(ctx context.Context, ready func()) error {
-				ready()
-				<-ctx.Done()
-				if stuck {
-					<-release
-				}
-				return nil
-			}})
+			_ = g.Start(t.Context(),
+				supervise.Service{Name: "gateway", Run: func(ctx context.Context, ready func()) error {
+					ready()
+					<-ctx.Done()
+					if stuck {
+						<-release
+					}
+					return nil
+				}})
 			over, cancel := context.WithCancel(t.Context())
 			cancel()
 			begun := time.Now()

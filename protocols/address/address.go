@@ -95,7 +95,8 @@ func ipfsURL(text string) (string, bool, error) {
 	key, ok, err := bareCID(text[len("ipfs://"):])
 	if !ok && err == nil {
 		err = status.Errorf(status.BadAddress,
-			"%.80q names no object that allium could prove; it takes CIDv1 with codec raw and BLAKE3, such as ipfs://%s…",
+			"%.80q names no object that allium could prove; it takes CIDv1 with codec raw and BLAKE3, such as "+
+				"ipfs://%s…",
 			text, cidPrefix)
 	}
 	return key, ok, err

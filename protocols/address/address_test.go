@@ -19,22 +19,26 @@ func TestCanonical(t *testing.T) {
 		hex: key, strings.ToUpper(hex): key, hex + "/a b/c": key + "/a b/c",
 		cid: key, cid + "/x": key + "/x", "ipfs://" + cid: key, "IPFS://" + cid + "/a/": key + "/a",
 		"https://gw.example.org/b3/" + key: key, "http://127.0.0.1:8080/b3/" + hex + "/a%20b/?download#x": key + "/a b",
-		"https://gw.example.org/n/blog.alice/img": "blog.alice/img", "/b3/" + key + "/a": key + "/a", "/n/blog.alice": "blog.alice",
+		"https://gw.example.org/n/blog.alice/img": "blog.alice/img", "/b3/" + key + "/a": key + "/a",
+		"/n/blog.alice":                     "blog.alice",
 		"https://h/data/b3/" + hex + "/n/a": key + "/n/a", "https://h/a/b/n/blog.alice/b3/x": "blog.alice/b3/x",
 		"https://h/b3/" + hex + "/b3/x": key + "/b3/x",
-		digits:                          key, strings.ToUpper(digits) + "/a/": key + "/a", "http://h/b3/" + digits + "/a": key + "/a",
+		digits:                          key, strings.ToUpper(digits) + "/a/": key + "/a",
+		"http://h/b3/" + digits + "/a": key + "/a",
 		// Bits left over; too short; too long.
 		digits[:51] + "r": digits[:51] + "r", digits[:51]: digits[:51], digits + "a": digits + "a",
 		digits[:51] + "\n": digits[:51] + "\n", "0" + digits[1:]: "0" + digits[1:], digits + ".zone": digits + ".zone",
 		hex[:63] + "g": hex[:63] + "g", "a/" + digits: "a/" + digits,
-		"blog.alice/x": "blog.alice/x", "nonsense": "nonsense", "": "", hex[:40]: hex[:40], "b3:" + hex[:8]: "b3:" + hex[:8],
+		"blog.alice/x": "blog.alice/x", "nonsense": "nonsense", "": "", hex[:40]: hex[:40],
+		"b3:" + hex[:8]: "b3:" + hex[:8],
 	} {
 		if got, err := address.Canonical(text); err != nil || got != want {
 			t.Errorf("%q is %q, %v; want %q", text, got, err, want)
 		}
 	}
 	for _, text := range []string{
-		"https://example.org/", "https://example.org/b3/", "https://example.org/a/n/", "http://example.org/%zz", "ipfs://QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWnPbdG",
+		"https://example.org/", "https://example.org/b3/", "https://example.org/a/n/", "http://example.org/%zz",
+		"ipfs://QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWnPbdG",
 		"ipfs://bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi", "bafkr4inonsense", "ipfs://",
 	} {
 		if got, err := address.Canonical(text); status.Of(err) != status.BadAddress {
@@ -84,7 +88,8 @@ func FuzzCanonical(f *testing.F) {
 	root := b3.Sum(nil)
 	for _, s := range []string{
 		root.String(), root.Hex() + "/a", root.CID().String(), "ipfs://" + root.CID().String() + "//x/",
-		"5khrmpntq2bjexseshc6ldklwnig56gbj23yvbxjbdcwestheahq/b", "http://h/b3/" + root.Hex() + "/%2f", "https://h/n/a.b", "/b3//",
+		"5khrmpntq2bjexseshc6ldklwnig56gbj23yvbxjbdcwestheahq/b", "http://h/b3/" + root.Hex() + "/%2f",
+		"https://h/n/a.b", "/b3//",
 	} {
 		f.Add(s)
 	}

@@ -49,9 +49,10 @@ type Resolved struct {
 
 // Record is the signed record of a name.
 type Record struct {
-	Name     string    `json:"name"`            // with the key of its zone
-	Short    string    `json:"short,omitempty"` // the short name of the zone, if it was found by that
-	Found    string    `json:"found,omitempty"` // where the zone was found: key, petname or map; dns: a link of a domain
+	Name  string `json:"name"`            // with the key of its zone
+	Short string `json:"short,omitempty"` // the short name of the zone, if it was found by that
+	// where the zone was found: key, petname or map; dns: a link of a domain
+	Found    string    `json:"found,omitempty"`
 	Seq      uint64    `json:"seq"`
 	Value    string    `json:"value"`              // an address, a name, text, or empty if the name was withdrawn
 	NotAfter time.Time `json:"not_after,omitzero"` // missing: the link of a domain, which nobody signs

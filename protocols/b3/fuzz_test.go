@@ -86,7 +86,8 @@ func FuzzWalk(f *testing.F) {
 			}
 			in = in[item.Len:]
 			if !p.IsParent() {
-				if at := p.Offset(); at+int64(item.Len) > o.size() || !bytes.Equal(p.Data(), o.data[at:at+int64(item.Len)]) {
+				if at := p.Offset(); at+int64(item.Len) > o.size() ||
+					!bytes.Equal(p.Data(), o.data[at:at+int64(item.Len)]) {
 					t.Fatalf("%s is not the object's", item)
 				}
 			} else if !isParentOf(o, p.Data()) {

@@ -42,7 +42,8 @@ func TestSuspendAndResume(t *testing.T) {
 				t.Fatal(err)
 			}
 			outboard = out.Bytes()
-			if left := at - int(state.Size()); left < 0 || left > GroupSize || int(state.OutboardSize()) != len(outboard) {
+			if left := at - int(state.Size()); left < 0 || left > GroupSize ||
+				int(state.OutboardSize()) != len(outboard) {
 				t.Fatalf("after %d bytes the state has %d, and %d of %d bytes of the outboard", at, state.Size(),
 					state.OutboardSize(),
 					len(outboard))

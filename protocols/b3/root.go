@@ -95,7 +95,8 @@ func FromMultihash(m []byte) (Root, error) {
 		return Root{}, status.Errorf(status.BadAddress, "read the multihash: %w", err)
 	}
 	if d.Code != multihash.BLAKE3 || d.Length != Size {
-		return Root{}, status.Errorf(status.BadAddress, "the multihash has code %#x and %d bytes, want blake3 (%#x) and %d",
+		return Root{}, status.Errorf(status.BadAddress,
+			"the multihash has code %#x and %d bytes, want blake3 (%#x) and %d",
 			d.Code, d.Length, multihash.BLAKE3, Size)
 	}
 	return Root(d.Digest), nil

@@ -44,7 +44,8 @@ func TestVectors(t *testing.T) {
 			h := NewHasher(nil, workers)
 			h.Write(p)
 			if got, n, err := h.Sum(); got.Hex() != want || n != int64(len(p)) || err != nil {
-				t.Errorf("Hasher of %d with %d workers: got %s, %d, %v, want %s", v.InputLen, workers, got, n, err, want)
+				t.Errorf("Hasher of %d with %d workers: got %s, %d, %v, want %s", v.InputLen,
+					workers, got, n, err, want)
 			}
 		}
 	}

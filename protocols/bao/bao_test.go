@@ -103,7 +103,8 @@ func TestWhole(t *testing.T) {
 			t.Errorf("%d bytes: decoded %d, proved %t: %v", n, len(p), d.SizeProved(), err)
 		}
 		var b bytes.Buffer
-		if k, err := NewDecoder(o.root, b3.Range{End: -1}, iotest.HalfReader(bytes.NewReader(got))).WriteTo(&b); err != nil ||
+		if k, err := NewDecoder(o.root, b3.Range{End: -1},
+			iotest.HalfReader(bytes.NewReader(got))).WriteTo(&b); err != nil ||
 			k != int64(n) || !bytes.Equal(b.Bytes(), o.data) {
 			t.Errorf("%d bytes: WriteTo gave %d: %v", n, k, err)
 		}
@@ -204,8 +205,9 @@ func TestDamage(t *testing.T) {
 			at := rapid.IntRange(0, len(bad)-1).Draw(t, "without")
 			bad = append(bad[:at], bad[at+1:]...)
 		case 4:
-			copy(bad, []byte{byte(rapid.IntRange(0, 255).Draw(t, "claim")), byte(rapid.IntRange(0, 255).Draw(t, "claim")),
-				byte(rapid.IntRange(0, 9).Draw(t, "claim"))})
+			copy(bad,
+				[]byte{byte(rapid.IntRange(0, 255).Draw(t, "claim")), byte(rapid.IntRange(0, 255).Draw(t, "claim")),
+					byte(rapid.IntRange(0, 9).Draw(t, "claim"))})
 		}
 		p, d, err := decode(o.root, asked, bytes.NewReader(bad))
 		if !bytes.HasPrefix(o.returned(asked, p, d), p) {
@@ -243,8 +245,9 @@ func TestClaims(t *testing.T) {
 		"shorter than the range":      {b3.Range{Start: 100, End: 200}, []byte{50, 0, 0, 0, 0, 0, 0, 0}},
 		"ends where the range begins": {b3.Range{Start: 100, End: 200}, []byte{100, 0, 0, 0, 0, 0, 0, 0}},
 		"impossible":                  {b3.Range{End: -1}, bytes.Repeat([]byte{0xff}, 100)},
-		"the largest":                 {b3.Range{End: -1}, append([]byte{0, 0, 0, 0, 0, 0, 0, 0x40}, make([]byte, 64)...)},
-		"suffix of nothing":           {b3.Range{Start: -1, End: -1}, make([]byte, 8)},
+		"the largest": {b3.Range{End: -1}, append([]byte{0, 0, 0, 0, 0, 0, 0, 0x40},
+			make([]byte, 64)...)},
+		"suffix of nothing": {b3.Range{Start: -1, End: -1}, make([]byte, 8)},
 	} {
 		p, d, err := decode(o.root, c.r, bytes.NewReader(c.enc))
 		if len(p) > 0 || !errors.Is(err, b3.ErrCorrupt) || d.SizeProved() {

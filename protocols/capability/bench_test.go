@@ -6,7 +6,8 @@ import "testing"
 func BenchmarkVerify(b *testing.B) {
 	for name, list := range map[string][]string{
 		"two caveats": {inAnHour, "op in put"},
-		"each caveat": {inAnHour, "op in get,put", "obj ^= b3:", "method in GET,PUT", "bytes <= 10MiB", "rate <= 1048576",
+		"each caveat": {inAnHour, "op in get,put", "obj ^= b3:", "method in GET,PUT",
+			"bytes <= 10MiB", "rate <= 1048576",
 			"aud = " + self},
 		"32 caveats": append(times(MaxCaveats-1, "bytes <= 10%dMiB"), inAnHour),
 	} {

@@ -167,7 +167,8 @@ func parseName(s string) (string, error) {
 }
 
 func parsePeer(s string) (string, error) {
-	if s == "" || len(s) > maxPeer || strings.ContainsFunc(s, func(r rune) bool { return !isLetter(r) && !isDigit(r) }) {
+	if s == "" || len(s) > maxPeer || strings.ContainsFunc(s,
+		func(r rune) bool { return !isLetter(r) && !isDigit(r) }) {
 		return "", fmt.Errorf("%q is not a peer id; `allium id` prints one", clip(s))
 	}
 	return s, nil

@@ -99,7 +99,8 @@ func TestInspect(t *testing.T) {
 		{[]string{"label = a", "label = b"}, func(i *Info) { i.Label = "b" }, "label = b"},
 		{[]string{"aud = a", "aud = a"}, func(i *Info) { i.Node = "a" }, ""},
 		{[]string{"aud = a", "aud = b"}, func(i *Info) { i.Node = "b" }, "aud = b"},
-		{[]string{"exp < 2026-03-01T12:00:01Z"}, func(i *Info) { i.Expires = caveat(t, "exp < 2026-03-01T12:00:01Z").time() },
+		{[]string{"exp < 2026-03-01T12:00:01Z"},
+			func(i *Info) { i.Expires = caveat(t, "exp < 2026-03-01T12:00:01Z").time() },
 			""},
 	} {
 		got, err := Inspect(mint(t, r, append([]string{inAnHour}, c.caveats...)...))

@@ -75,8 +75,9 @@ func TestFileDamage(t *testing.T) {
 		whole []byte
 		again func([]byte) ([]byte, error)
 	}{
-		"ring":    {ring.Text(), func(p []byte) ([]byte, error) { r, err := ParseRing(p); return r.Text(), err }},
-		"revoked": {list.Text(), func(p []byte) ([]byte, error) { r, err := ParseRevocations(p); return r.Text(), err }},
+		"ring": {ring.Text(), func(p []byte) ([]byte, error) { r, err := ParseRing(p); return r.Text(), err }},
+		"revoked": {list.Text(),
+			func(p []byte) ([]byte, error) { r, err := ParseRevocations(p); return r.Text(), err }},
 	} {
 		if again, err := c.again(c.whole); err != nil || !bytes.Equal(again, c.whole) {
 			t.Fatalf("%s: %q, %v", name, again, err)
@@ -136,7 +137,8 @@ func TestRevocationsText(t *testing.T) {
 	head := revokedHead + "1\n"
 	id := strings.Repeat("ab", nonceSize)
 	for name, text := range map[string]string{
-		"empty": "", "another head": "x\n", "no time": head + "id " + id, "short id": head + "id " + id[2:] + " forever",
+		"empty": "", "another head": "x\n", "no time": head + "id " + id,
+		"short id":     head + "id " + id[2:] + " forever",
 		"capitals":     head + "id " + strings.ToUpper(id) + " forever",
 		"no hex":       head + "id " + strings.Repeat("xy", nonceSize) + " forever",
 		"short branch": head + "branch " + id[2:] + " forever", "another kind": head + "name " + id + " forever",

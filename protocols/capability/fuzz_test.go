@@ -111,7 +111,8 @@ func TestAllocationCeiling(t *testing.T) {
 		"caveats without end": text.EncodeToString(flood),
 		"nothing but zeros":   strings.Repeat("A", text.EncodedLen(MaxToken)),
 		"too long":            strings.Repeat("A", 1<<20),
-		"32 caveats":          mint(t, r, append(times(MaxCaveats-1, "name ^= "+strings.Repeat("x", 90)+"%d"), inAnHour)...),
+		"32 caveats": mint(t, r,
+			append(times(MaxCaveats-1, "name ^= "+strings.Repeat("x", 90)+"%d"), inAnHour)...),
 	} {
 		const rounds, ceiling = 100, 10 * MaxToken
 		var before, after runtime.MemStats

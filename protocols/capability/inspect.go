@@ -40,7 +40,8 @@ func Inspect(token string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	i := Info{ID: t.nonce.String(), KeyID: t.kid, Issued: time.Unix(t.issued, 0).UTC(), MaxBytes: -1, Caveats: []string{}}
+	i := Info{ID: t.nonce.String(), KeyID: t.kid, Issued: time.Unix(t.issued,
+		0).UTC(), MaxBytes: -1, Caveats: []string{}}
 	if names := t.branches(); len(names) > 0 {
 		i.Branch = names[len(names)-1].String()
 	}

@@ -19,7 +19,8 @@ func anyCaveat() *rapid.Generator[Caveat] {
 			return strings.Join(rapid.SliceOfN(rapid.SampledFrom(of), 1, 3).Draw(t, "words"), ",")
 		}
 		var s string
-		switch rapid.SampledFrom([]Kind{KindOp, KindObject, KindName, KindMethod, KindBytes, KindRate, KindExpiry, KindNode,
+		switch rapid.SampledFrom([]Kind{KindOp, KindObject, KindName, KindMethod, KindBytes,
+			KindRate, KindExpiry, KindNode,
 			KindLabel}).Draw(t, "kind") {
 		case KindOp:
 			s = "op in " + words("get", "put", "pin")

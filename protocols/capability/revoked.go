@@ -171,8 +171,9 @@ func (r Revocations) Revoke(now time.Time, add Revocation) (Revocations, error) 
 		left.ids[add.id] = max(add.until, left.ids[add.id])
 	}
 	if left.Len() > maxRevoked {
-		return Revocations{}, status.Errorf(status.Conflict, "%d capabilities are revoked and have not expired, at most %d; "+
-			"rotate the root key and retire the old key, which ends everything that it minted", r.Len(), maxRevoked)
+		return Revocations{}, status.Errorf(status.Conflict,
+			"%d capabilities are revoked and have not expired, at most %d; "+
+				"rotate the root key and retire the old key, which ends everything that it minted", r.Len(), maxRevoked)
 	}
 	return left, nil
 }
@@ -180,7 +181,8 @@ func (r Revocations) Revoke(now time.Time, add Revocation) (Revocations, error) 
 // Text returns the list in its file format.
 func (r Revocations) Text() []byte {
 	var b bytes.Buffer
-	b.WriteString(revokedHead + "2\n# An id, a branch, or a key, its name or number, and until when the line is needed.\n")
+	b.WriteString(revokedHead +
+		"2\n# An id, a branch, or a key, its name or number, and until when the line is needed.\n")
 	for _, kid := range slices.Sorted(maps.Keys(r.keys)) {
 		fmt.Fprintf(&b, "key %d %s\n", kid, untilText(r.keys[kid]))
 	}

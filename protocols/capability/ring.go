@@ -274,7 +274,8 @@ func (r Ring) verify(t *token) ([]string, error) {
 	key, ok := r.find(t.kid)
 	if !ok {
 		return nil, unauthenticated(UnknownKey,
-			"the capability was minted by root key %d, which this node does not have (any more); ask for a new one", t.kid)
+			"the capability was minted by root key %d, which this node does not have (any more); ask for a new one",
+			t.kid)
 	}
 	caveats, err := t.m.VerifySignature(key[:], nil)
 	if err != nil {

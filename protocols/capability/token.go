@@ -159,7 +159,8 @@ func encode(m *macaroon.Macaroon) (string, error) {
 		return "", status.Errorf(status.BadRequest, "the capability would have %d caveats, at most %d", n, MaxCaveats)
 	}
 	if len(raw) > MaxToken {
-		return "", status.Errorf(status.BadRequest, "the capability would have %d bytes, at most %d", len(raw), MaxToken)
+		return "", status.Errorf(status.BadRequest,
+			"the capability would have %d bytes, at most %d", len(raw), MaxToken)
 	}
 	return text.EncodeToString(raw), nil
 }

@@ -62,7 +62,8 @@ func (v *Verifier) Verify(token string, r Request) (Grant, error) {
 	}
 	now := v.now()
 	if t.issued > now.Add(clockSlack).Unix() {
-		return Grant{}, unauthenticated(Future, "the capability was minted at %s, which is later than now; set the clocks",
+		return Grant{}, unauthenticated(Future,
+			"the capability was minted at %s, which is later than now; set the clocks",
 			time.Unix(t.issued, 0).UTC().Format(time.RFC3339))
 	}
 	if st.revoked.has(t.identity) {
@@ -91,7 +92,8 @@ func (v *Verifier) Verify(token string, r Request) (Grant, error) {
 		audience = audience || c.kind == KindNode
 	}
 	if g.Expires.IsZero() {
-		return Grant{}, forbidden(NoExpiry, "the capability has no expiry; add one with `allium token attenuate --expires`")
+		return Grant{}, forbidden(NoExpiry,
+			"the capability has no expiry; add one with `allium token attenuate --expires`")
 	}
 	if r.Op == Replicate {
 		if err := checkReplicate(caveats[0], audience, g.Expires.Sub(now)); err != nil {
@@ -138,7 +140,8 @@ func (v *Verifier) checkCaveat(c Caveat, now time.Time, r Request, g *Grant) err
 			break
 		}
 		if r.Object.IsZero() {
-			return forbidden(WrongObject, "the capability is for objects that begin with %s, and this request names none",
+			return forbidden(WrongObject,
+				"the capability is for objects that begin with %s, and this request names none",
 				c.text)
 		}
 		if !strings.HasPrefix(r.Object.String(), c.text) {
@@ -169,7 +172,8 @@ func (v *Verifier) checkCaveat(c Caveat, now time.Time, r Request, g *Grant) err
 		}
 	case KindExpiry:
 		if now.Unix() >= c.n {
-			return unauthenticated(Expired, "the capability expired at %s; ask for a new one", c.time().Format(time.RFC3339))
+			return unauthenticated(Expired, "the capability expired at %s; ask for a new one",
+				c.time().Format(time.RFC3339))
 		}
 		if g.Expires.IsZero() || c.time().Before(g.Expires) {
 			g.Expires = c.time()
@@ -180,7 +184,8 @@ func (v *Verifier) checkCaveat(c Caveat, now time.Time, r Request, g *Grant) err
 		}
 	case KindLabel:
 		if g.Label != "" && g.Label != c.text {
-			return forbidden(WrongLabel, "the capability is bound to the labels %q and %q at once, so it allows nothing",
+			return forbidden(WrongLabel,
+				"the capability is bound to the labels %q and %q at once, so it allows nothing",
 				g.Label, c.text)
 		}
 		if r.Label != "" && r.Label != c.text {

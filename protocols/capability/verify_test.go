@@ -96,7 +96,8 @@ func TestGrant(t *testing.T) {
 	t.Parallel()
 	v, r, _ := newVerifier(t)
 	soon := start.Add(time.Minute)
-	token := mint(t, r, inAnHour, "exp < "+soon.Format(time.RFC3339), "bytes <= 1MiB", "bytes <= 2MiB", "label = photos")
+	token := mint(t, r, inAnHour, "exp < "+soon.Format(time.RFC3339), "bytes <= 1MiB",
+		"bytes <= 2MiB", "label = photos")
 	info, err := Inspect(token)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +128,8 @@ func TestRefused(t *testing.T) {
 		return enc(forge(t, r, i.bytes(), "", inAnHour))
 	}
 	third := forge(t, r, goodID(), "", inAnHour)
-	if err := third.AddThirdPartyCaveat([]byte("key"), []byte("a third party"), "https://elsewhere.example"); err != nil {
+	if err := third.AddThirdPartyCaveat([]byte("key"), []byte("a third party"),
+		"https://elsewhere.example"); err != nil {
 		t.Fatal(err)
 	}
 	v1, err := macaroon.New(r.keys[0].secret[:], []byte("text"), "", macaroon.V1)
@@ -171,7 +173,8 @@ func TestRefused(t *testing.T) {
 		"33 caveats": {with(times(MaxCaveats, "bytes <= %d")...), Malformed, status.Unauthenticated},
 		"over 4 KiB": {with(times(20, "name ^= "+strings.Repeat("x", 200)+"%d")...), Malformed,
 			status.Unauthenticated},
-		"another key":         {enc(forge(t, newRing(t), goodID(), "", inAnHour)), BadSignature, status.Unauthenticated},
+		"another key": {enc(forge(t, newRing(t), goodID(), "",
+			inAnHour)), BadSignature, status.Unauthenticated},
 		"another signature":   {base64.RawURLEncoding.EncodeToString(bits), BadSignature, status.Unauthenticated},
 		"another nonce":       {base64.RawURLEncoding.EncodeToString(otherID), BadSignature, status.Unauthenticated},
 		"unknown key":         {id(func(i *identity) { i.kid = 2 }), UnknownKey, status.Unauthenticated},
@@ -432,7 +435,8 @@ func TestNoSecretShows(t *testing.T) {
 		fmt.Sprintf("%v %+v", v, v.state.Load()), fmt.Sprintf("%+v", r.Keys()),
 	} {
 		for _, part := range []string{fmt.Sprintf("%x", secret[:4]), fmt.Sprintf("%d", secret[:4])[1:8],
-			base64.RawURLEncoding.EncodeToString(secret)[:8], strings.TrimPrefix(fmt.Sprintf("%#v", secret[:3]), "[]byte")} {
+			base64.RawURLEncoding.EncodeToString(secret)[:8], strings.TrimPrefix(fmt.Sprintf("%#v", secret[:3]),
+				"[]byte")} {
 			if strings.Contains(s, strings.Trim(part, "{}")) {
 				t.Errorf("%q has a part of the secret: %q", s, part)
 			}

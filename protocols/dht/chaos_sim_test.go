@@ -145,7 +145,8 @@ func TestPartition(t *testing.T) {
 		}
 		// held says whether the half has a record that s can ask for.
 		held := func(half []*Service, s *Service, r b3.Root) bool {
-			return slices.ContainsFunc(half, func(o *Service) bool { return o != s && len(o.store.get(r, 1, time.Now())) > 0 })
+			return slices.ContainsFunc(half,
+				func(o *Service) bool { return o != s && len(o.store.get(r, 1, time.Now())) > 0 })
 		}
 		look := func(when string, whole bool) {
 			t.Helper()
@@ -268,7 +269,8 @@ func TestCutOff(t *testing.T) {
 				for end := time.Now().Add(settle); time.Now().Before(end); time.Sleep(7 * time.Second) {
 					found, err := collect(cut.FindProviders(t.Context(), roots[0], FindOptions{Fresh: true}))
 					if o := status.Of(err); len(found) > 0 || o != status.Timeout && o != status.NoBootstrap {
-						t.Fatalf("%s after the cut, with %d in the table: %v, %v", settle-time.Until(end), cut.TableSize(), found, err)
+						t.Fatalf("%s after the cut, with %d in the table: %v, %v", settle-time.Until(end),
+							cut.TableSize(), found, err)
 					}
 				}
 				if cut.filled() {

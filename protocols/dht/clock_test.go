@@ -19,7 +19,8 @@ func TestPersistWrongClock(t *testing.T) {
 				me, d := newIdentity(t), inMemory()
 				stored, w := newPersisted(t, d, 100)
 				for i := range 10 {
-					if err := stored.put(me.own(t, root(fmt.Sprint(i)), 1, time.Now().Add(20*time.Hour)), time.Now()); err != nil {
+					if err := stored.put(me.own(t, root(fmt.Sprint(i)), 1, time.Now().Add(20*time.Hour)),
+						time.Now()); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -119,7 +119,8 @@ func TestRefusedWhileAsking(t *testing.T) {
 			KadID,
 			func(s network.Stream) { _ = s.ResetWithError(network.StreamResourceLimitExceeded) },
 		)
-		net.Host("answers").SetStreamHandler(KadID, func(s network.Stream) { _ = delimited.Write(s, nil); _ = s.Close() })
+		net.Host("answers").SetStreamHandler(KadID,
+			func(s network.Stream) { _ = delimited.Write(s, nil); _ = s.Close() })
 		log := &tableLog{}
 		c := &rpcClient{
 			host: unclosable{net.Host("me")}, timeout: time.Second, table: log,

@@ -53,7 +53,8 @@ func TestFreeIdentities(t *testing.T) {
 			honest()
 		}
 		for i := range 60 {
-			_ = p.put(from("9.9.0.0/16", fmt.Sprint("sybil", i), "x", now, messages.MaxLifetime+messages.ClockSkew), now)
+			_ = p.put(from("9.9.0.0/16", fmt.Sprint("sybil", i), "x", now, messages.MaxLifetime+messages.ClockSkew),
+				now)
 		}
 		if !honestFirst {
 			honest()
@@ -295,8 +296,10 @@ func TestSourcesArePersisted(t *testing.T) {
 	w.Flush(t.Context())
 	bare, err := messages.Seal(
 		other.key,
-		messages.Record{Root: root("x"), Provider: other.id, Seq: 1, NotAfter: now.Add(time.Hour).Truncate(time.Second)},
-		peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: other.id, Addrs: []ma.Multiaddr{ma.StringCast("/ip4/9.9.0.1/tcp/1")}}),
+		messages.Record{Root: root("x"), Provider: other.id, Seq: 1,
+			NotAfter: now.Add(time.Hour).Truncate(time.Second)},
+		peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: other.id,
+			Addrs: []ma.Multiaddr{ma.StringCast("/ip4/9.9.0.1/tcp/1")}}),
 	)
 	if err != nil {
 		t.Fatal(err)

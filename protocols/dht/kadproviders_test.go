@@ -42,7 +42,8 @@ func TestStockClientFindsProviders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	stock, err := kaddht.New(h, kaddht.ProtocolPrefix(Prefix), kaddht.Mode(kaddht.ModeClient), kaddht.DisableAutoRefresh(),
+	stock, err := kaddht.New(h, kaddht.ProtocolPrefix(Prefix), kaddht.Mode(kaddht.ModeClient),
+		kaddht.DisableAutoRefresh(),
 		kaddht.AddressFilter(func(as []ma.Multiaddr) []ma.Multiaddr { return as }))
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +114,8 @@ func TestStockServerNamesTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	stock, err := kaddht.New(h, kaddht.ProtocolPrefix(Prefix), kaddht.Mode(kaddht.ModeServer), kaddht.DisableAutoRefresh())
+	stock, err := kaddht.New(h, kaddht.ProtocolPrefix(Prefix), kaddht.Mode(kaddht.ModeServer),
+		kaddht.DisableAutoRefresh())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +146,8 @@ func TestStockServerNamesTarget(t *testing.T) {
 			_ = delimited.Write(s, raw)
 		}
 	})
-	if infos, err = n.findNode(t.Context(), h.ID(), []byte(others[0])); err != nil || len(infos) != messages.MaxCloser+1 {
+	if infos, err = n.findNode(t.Context(), h.ID(), []byte(others[0])); err != nil ||
+		len(infos) != messages.MaxCloser+1 {
 		t.Errorf("%d peers, %v", len(infos), err)
 	}
 }

@@ -80,7 +80,8 @@ func forged(
 	bent := slices.Clone(liar.seal(t, root, 1, now.Add(time.Hour)).Envelope)
 	bent[len(bent)-1] ^= 1
 	add(messages.BadSignature, bent, good.PeerRecord)
-	bare, err := (&messages.Record{Root: root, Provider: honest.id, Seq: 1, NotAfter: now.Add(time.Hour)}).MarshalRecord()
+	bare,
+		err := (&messages.Record{Root: root, Provider: honest.id, Seq: 1, NotAfter: now.Add(time.Hour)}).MarshalRecord()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,8 @@ func phantoms(all []kad.Peer[peer.ID], root b3.Root, n int) (peers []messages.Pe
 		w := messages.Peer{ID: []byte(p.ID)}
 		if i%4 != 3 {
 			w.Addrs = [][]byte{
-				ma.StringCast(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1", []string{"45.1.1.1", "45.1.1.2", "10.1.1.1"}[i%4])).Bytes(),
+				ma.StringCast(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1",
+					[]string{"45.1.1.1", "45.1.1.2", "10.1.1.1"}[i%4])).Bytes(),
 			}
 		}
 		peers = append(peers, w)
@@ -143,7 +145,8 @@ func TestLiars(t *testing.T) {
 					}
 					sn.lie(i, func(asking peer.ID, r b3.Root) messages.Response {
 						a := lies[r]
-						a.Closer = append([]messages.Peer{{ID: []byte(asking)}, {ID: []byte(sn.ids[i].id)}}, a.Closer...)
+						a.Closer = append([]messages.Peer{{ID: []byte(asking)}, {ID: []byte(sn.ids[i].id)}},
+							a.Closer...)
 						return a
 					})
 					if len(reasons) != 7 {

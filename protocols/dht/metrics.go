@@ -47,15 +47,18 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	rpcBuckets := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 1.5, 2, 5, 15, 60}
 	m := &metrics{
 		lookupSeconds: histogram("dht_lookup_seconds", "Duration of a lookup, find or publish.", rpcBuckets, "op"),
-		lookupHops: histogram("dht_lookup_hops", "Hops to the answer that ended a lookup; the node's own table is hop 1.",
+		lookupHops: histogram("dht_lookup_hops",
+			"Hops to the answer that ended a lookup; the node's own table is hop 1.",
 			[]float64{0, 1, 2, 3, 4, 5}, "op"),
 		lookupProbes: histogram("dht_lookup_probes", "Peers asked by a lookup, hedges included.",
 			[]float64{1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 128}, "op"),
 		rpcSeconds: histogram("dht_rpc_seconds", "Duration of an outgoing call, dial included.",
 			rpcBuckets, "proto", "outcome"),
-		rejected:  counter("dht_record_rejected_total", "Provider records refused, by reason.", "reason"),
-		served:    counter("dht_served_total", "Requests of the provider exchange answered, by outcome.", "op", "outcome"),
-		announced: counter("dht_announced_total", "Objects announced when they were added or pinned, by result.", "result"),
+		rejected: counter("dht_record_rejected_total", "Provider records refused, by reason.", "reason"),
+		served: counter("dht_served_total",
+			"Requests of the provider exchange answered, by outcome.", "op", "outcome"),
+		announced: counter("dht_announced_total",
+			"Objects announced when they were added or pinned, by result.", "result"),
 		persisted: counter("dht_records_persisted_total", "Changes of provider records on disk: stored, deleted, "+
 			"dropped (too many waited), failed (tried again); and records read after a start: restored, refused.",
 			"result"),

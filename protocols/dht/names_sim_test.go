@@ -152,7 +152,8 @@ func TestNamesBehind(t *testing.T) {
 		if _, err := services[9].PublishName(t.Context(), other); status.Of(err) != status.Equivocation {
 			t.Errorf("an equivocation: %v", err)
 		}
-		if err := services[8].providers.putName(t.Context(), sn.ids[9].id, other); status.Of(err) != status.Equivocation {
+		if err := services[8].providers.putName(t.Context(), sn.ids[9].id,
+			other); status.Of(err) != status.Equivocation {
 			t.Errorf("a holder says of an equivocation: %v", err)
 		}
 		if v, err := services[9].FindName(t.Context(), first.Name, false, nil); err != nil || !v.Equivocates() {
@@ -241,15 +242,17 @@ func TestPutNameRefused(t *testing.T) {
 		q    request
 		want status.Outcome
 	}{
-		"nothing":     {request{Op: messages.OpPutName, Key: key[:]}, status.BadSignature},
-		"another key": {request{Op: messages.OpPutName, Key: make([]byte, 32), Envelope: rec.Envelope}, status.BadRequest},
+		"nothing": {request{Op: messages.OpPutName, Key: key[:]}, status.BadSignature},
+		"another key": {request{Op: messages.OpPutName, Key: make([]byte,
+			32), Envelope: rec.Envelope}, status.BadRequest},
 		"a short key": {request{Op: messages.OpPutName, Key: key[:31], Envelope: rec.Envelope}, status.BadRequest},
 		"forged":      {request{Op: messages.OpPutName, Key: key[:], Envelope: ahead.Envelope}, status.BadSignature},
 		"oversized": {
 			request{Op: messages.OpPutName, Key: key[:], Envelope: make([]byte, name.MaxEnvelope+1)}, status.BodyCap,
 		},
 		"a peer record": {
-			request{Op: messages.OpPutName, Key: key[:], Envelope: rec.Envelope, PeerRecord: []byte{1}}, status.BadRequest,
+			request{Op: messages.OpPutName, Key: key[:], Envelope: rec.Envelope, PeerRecord: []byte{1}},
+			status.BadRequest,
 		},
 		"get a record": {request{Op: messages.OpGetName, Key: key[:], Envelope: rec.Envelope}, status.BadRequest},
 	} {

@@ -205,7 +205,8 @@ func TestDeniedProviderIsNotFound(t *testing.T) {
 func TestFresh(t *testing.T) {
 	nodes := startNetwork(t, 3)
 	x := root("an object")
-	testkit.Eventually(t, "both others have the record", func() bool { // a busy machine may take longer than one call may
+	// a busy machine may take longer than one call may
+	testkit.Eventually(t, "both others have the record", func() bool {
 		acks, err := nodes[1].Provide(t.Context(), x)
 		if err != nil {
 			t.Fatal(err)
@@ -214,7 +215,8 @@ func TestFresh(t *testing.T) {
 	})
 	for _, fresh := range []bool{false, true} {
 		var trace probes.Trace
-		found, err := collect(nodes[2].FindProviders(t.Context(), x, FindOptions{Limit: 1, Fresh: fresh, Trace: &trace}))
+		found, err := collect(nodes[2].FindProviders(t.Context(), x,
+			FindOptions{Limit: 1, Fresh: fresh, Trace: &trace}))
 		if err != nil || len(found) != 1 || found[0].ID != nodes[1].id {
 			t.Fatalf("fresh %t: found %v, %v", fresh, found, err)
 		}

@@ -120,7 +120,8 @@ func TestPersistRestart(t *testing.T) {
 		defer func() { cancel(); <-ended }() // not before the end: nothing but the flushes of each second counts
 		me := newIdentity(t)
 		for i := range 1200 {
-			if err := p.put(me.own(t, root(fmt.Sprint(i)), uint64(i), time.Now().Add(time.Hour)), time.Now()); err != nil {
+			if err := p.put(me.own(t, root(fmt.Sprint(i)), uint64(i), time.Now().Add(time.Hour)),
+				time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -187,7 +188,8 @@ func TestPersistRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := inMemory()
-			for key, v := range map[string][]byte{e.key: e.value, at(root("z"), me.id): value(me.seal(t, root("z"), 1, end))} {
+			for key, v := range map[string][]byte{e.key: e.value, at(root("z"),
+				me.id): value(me.seal(t, root("z"), 1, end))} {
 				if err := d.Put(t.Context(), ds.RawKey(key), v); err != nil {
 					t.Fatal(err)
 				}

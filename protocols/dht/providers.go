@@ -37,7 +37,8 @@ import (
 type providerStore struct {
 	perKey, perPeer, total int
 
-	mayExpire func() bool        // reports that the clock is right and expired records may be dropped; called without mu
+	// reports that the clock is right and expired records may be dropped; called without mu
+	mayExpire func() bool
 	denied    func(peer.ID) bool // see Deps.DeniedPeer; called without mu
 
 	mu        sync.Mutex

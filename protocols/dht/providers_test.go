@@ -124,7 +124,8 @@ func TestStoreInvariants(t *testing.T) {
 				seq := rapid.Uint64Range(0, 5).Draw(t, "seq")
 				end := now.Add(time.Duration(rapid.IntRange(0, 200).Draw(t, "life")) * time.Second)
 				rec := plain(s.provider, s.key, seq, end)
-				rec.source = source{rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "group"), rapid.Bool().Draw(t, "reached")}
+				rec.source = source{rapid.SampledFrom([]string{"", "a", "b"}).Draw(t,
+					"group"), rapid.Bool().Draw(t, "reached")}
 				if p.put(rec, now) == nil {
 					model[s] = seq
 				}

@@ -47,7 +47,8 @@ func newPublisher(
 		publish: publish, published: published, peers: peers, paused: deps.ClockWrong,
 		parallel: cfg.Announcers, m: m, log: deps.Log, failed: make(map[b3.Root]int),
 		queue: limits.NewQueue[b3.Root](deps.Limits, limits.Spec{
-			Name: "dht.announce", Path: "add, pin → announcer", Policy: "reject busy; the sweep publishes the object later",
+			Name: "dht.announce", Path: "add, pin → announcer",
+			Policy: "reject busy; the sweep publishes the object later",
 		}, cfg.AnnounceQueue),
 	}
 }

@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	noPeersPoll     = 500 * time.Millisecond // interval of checks while no connected peer is known to serve
-	tablePoll       = 2 * time.Second        // interval of checks of the table while waiting
-	minRefresh      = 5 * time.Second        // first interval while the table is not filled; doubles up to Config.Refresh
+	noPeersPoll = 500 * time.Millisecond // interval of checks while no connected peer is known to serve
+	tablePoll   = 2 * time.Second        // interval of checks of the table while waiting
+	// first interval while the table is not filled; doubles up to Config.Refresh
+	minRefresh      = 5 * time.Second
 	refreshParallel = 3
 	maxRandomBucket = 16 // kad-dht generates random keys for buckets up to 15
 	idlePings       = 32 // most silent entries asked in one refresh

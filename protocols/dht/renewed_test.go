@@ -60,7 +60,8 @@ func TestPersistRenewed(t *testing.T) {
 		w := newPersister(d, p, testVerifier(), deps)
 		defer inBackground(t, w)()
 		for i := range 600 {
-			if err := p.put(me.own(t, root(fmt.Sprint(i)), uint64(i), time.Now().Add(time.Hour)), time.Now()); err != nil {
+			if err := p.put(me.own(t, root(fmt.Sprint(i)), uint64(i), time.Now().Add(time.Hour)),
+				time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}

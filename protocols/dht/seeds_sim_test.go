@@ -76,7 +76,8 @@ func TestSeedsDown(t *testing.T) {
 		for i := range seeds {
 			sn.back(i)
 		}
-		took = within(t, 6*time.Minute+10*time.Second, "all seeds again", func() bool { return node.reachable() == seeds })
+		took = within(t, 6*time.Minute+10*time.Second, "all seeds again",
+			func() bool { return node.reachable() == seeds })
 		t.Logf("all seeds are back after %s", took)
 		within(t, 15*time.Minute, "a filled table", func() bool { return node.filled() && node.TableSize() == n-1 })
 	})

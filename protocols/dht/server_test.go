@@ -214,7 +214,8 @@ func TestPutRefusals(t *testing.T) {
 		if err := b.ask.put(t.Context(), b.at, good); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.ask.put(t.Context(), b.at, b.me.seal(t, root("x"), 0, hour)); messages.RefusalOf(err) != messages.Stale {
+		if err := b.ask.put(t.Context(), b.at,
+			b.me.seal(t, root("x"), 0, hour)); messages.RefusalOf(err) != messages.Stale {
 			t.Errorf("an older record: %v", err)
 		}
 	})
@@ -362,7 +363,8 @@ func TestServerLimits(t *testing.T) {
 				tc.change(&cfg)
 				b := newBench(t, cfg)
 				defer b.stop()
-				b.server.nearest = func([]byte, network.Conn) []peer.AddrInfo { time.Sleep(60 * time.Millisecond); return nil }
+				b.server.nearest =
+					func([]byte, network.Conn) []peer.AddrInfo { time.Sleep(60 * time.Millisecond); return nil }
 				outcomes := make(chan status.Outcome, 3) // bound: requests
 				for range 3 {
 					go func() {

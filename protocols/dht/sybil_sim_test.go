@@ -49,7 +49,8 @@ func (y *sybils) of(root b3.Root) []messages.Sealed {
 					Root:     root,
 					Provider: p.self,
 					Seq:      1,
-					NotAfter: time.Now().Add(messages.MaxLifetime + messages.ClockSkew - 10*time.Second).Truncate(time.Second),
+					NotAfter: time.Now().Add(messages.MaxLifetime +
+						messages.ClockSkew - 10*time.Second).Truncate(time.Second),
 				},
 				peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: p.self, Addrs: p.deps.Host.Addrs()}),
 			)

@@ -45,7 +45,8 @@ func (m *Manifest) Encode() ([]byte, error) {
 		return nil, err
 	}
 	w := wire{
-		Object: m.Object[:], Size: uint64(m.Size), Data: uint64(m.Data), Parity: uint64(m.Parity), Outboard: m.Outboard[:],
+		Object: m.Object[:], Size: uint64(m.Size), Data: uint64(m.Data),
+		Parity: uint64(m.Parity), Outboard: m.Outboard[:],
 	}
 	for _, shards := range m.Shards {
 		p := make([]byte, 0, len(shards)*b3.Size)
@@ -59,7 +60,8 @@ func (m *Manifest) Encode() ([]byte, error) {
 		return nil, status.Errorf(status.Internal, "encode the coding manifest: %w", err)
 	}
 	if p = append([]byte(Magic), p...); len(p) > MaxManifest {
-		return nil, status.Errorf(status.BodyCap, "the coding manifest of %s has %d bytes, at most %d: use more data shards",
+		return nil, status.Errorf(status.BodyCap,
+			"the coding manifest of %s has %d bytes, at most %d: use more data shards",
 			m.Object, len(p), MaxManifest)
 	}
 	return p, nil
@@ -75,7 +77,8 @@ func Decode(p []byte) (*Manifest, error) {
 	if err := canonical.Unmarshal(rest, &w); err != nil {
 		return nil, status.Errorf(status.BadRequest, "malformed coding manifest: %w", err)
 	}
-	if len(w.Object) != b3.Size || len(w.Outboard) != b3.Size || max(w.Data, w.Parity) > MaxShards || w.Size > b3.MaxSize {
+	if len(w.Object) != b3.Size || len(w.Outboard) != b3.Size ||
+		max(w.Data, w.Parity) > MaxShards || w.Size > b3.MaxSize {
 		return nil, malformed("a member of it is out of bounds")
 	}
 	m := &Manifest{

@@ -75,7 +75,8 @@ func TestBurstAtOnce(t *testing.T) {
 				began := time.Now()
 				for i := range burst {
 					wg.Go(func() {
-						err := nodes[i%min(from, len(nodes))].Publish(t.Context(), testTopic, fmt.Appendf(nil, "message %d", i))
+						err := nodes[i%min(from, len(nodes))].Publish(t.Context(), testTopic,
+							fmt.Appendf(nil, "message %d", i))
 						mu.Lock()
 						defer mu.Unlock()
 						outcomes[status.Of(err)]++

@@ -20,7 +20,8 @@ func (s *Service) enqueueMessages(ctx context.Context, sub *pubsub.Subscription)
 		if err != nil {
 			return
 		}
-		if s.ingress.TryPut(Message{Topic: sub.Topic(), From: m.GetFrom(), Via: m.ReceivedFrom, Data: m.GetData()}) != nil {
+		if s.ingress.TryPut(Message{Topic: sub.Topic(), From: m.GetFrom(), Via: m.ReceivedFrom,
+			Data: m.GetData()}) != nil {
 			s.m.drop(dropIngress, 1)
 		}
 	}

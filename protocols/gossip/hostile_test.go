@@ -45,7 +45,8 @@ func TestHostile(t *testing.T) {
 		}},
 		{"in the victim's name", dropSelf, true, func(l *liar, victim *node, i int) *pb.Message {
 			m := &pb.Message{
-				Topic: &topic, Data: fmt.Appendf(nil, "%d", i), From: []byte(victim.host.ID()), Seqno: []byte("12345678"),
+				Topic: &topic, Data: fmt.Appendf(nil, "%d", i), From: []byte(victim.host.ID()),
+				Seqno: []byte("12345678"),
 			}
 			l.sign(m)
 			return m
@@ -106,7 +107,8 @@ func TestHostile(t *testing.T) {
 					if heard != c.forgiven {
 						t.Errorf("heard afterwards: %t, want %t", heard, c.forgiven)
 					}
-					if low := victim.value(t, "gossip_peer_standing", "standing", standGraylisted); low > 0 && c.forgiven ||
+					if low := victim.value(t, "gossip_peer_standing", "standing", standGraylisted); low > 0 &&
+						c.forgiven ||
 						low < 1 && !c.forgiven && listens {
 						t.Errorf("%g peers are graylisted", low)
 					}
@@ -293,7 +295,8 @@ func TestFlood(t *testing.T) {
 			l.publish(ms...)
 			if i%20 == 0 {
 				for k, n := range nodes {
-					if err := n.Publish(t.Context(), testTopic, fmt.Appendf(nil, "honest %d of %d", i/20, k)); err != nil {
+					if err := n.Publish(t.Context(), testTopic,
+						fmt.Appendf(nil, "honest %d of %d", i/20, k)); err != nil {
 						t.Fatal(err)
 					}
 				}

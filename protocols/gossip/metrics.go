@@ -84,7 +84,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	m := &metrics{
 		frames: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gossip_frames_total", Help: "Gossip messages received from and sent to peers, copies included, by direction.",
+			Name: "gossip_frames_total",
+			Help: "Gossip messages received from and sent to peers, copies included, by direction.",
 		}, []string{"dir"}),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gossip_dropped_total",

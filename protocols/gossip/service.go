@@ -148,7 +148,8 @@ func New(cfg Config, d Deps) (*Service, error) {
 		Name: "gossip.ingress", Path: "pubsub → gossip workers", Policy: "drop newest",
 	}, int(cfg.Ingress))
 	s.publish = d.Limits.NewRate(limits.Spec{
-		Name: "gossip.publish_rate", Path: "publications → publisher", Policy: "waits up to publish_wait, then rate_limit",
+		Name: "gossip.publish_rate", Path: "publications → publisher",
+		Policy: "waits up to publish_wait, then rate_limit",
 	}, float64(cfg.PublishRate), int(cfg.BurstFrames))
 	s.total = d.Limits.NewRate(limits.Spec{
 		Name: "gossip.total_rate", Path: "all peers → pubsub", Policy: "drop newest",

@@ -38,7 +38,8 @@ func TestMesh(t *testing.T) {
 		c := DefaultConfig()
 		c.RelayFanout = d
 		p := c.mesh()
-		if p.D != int(d) || p.Dlo > p.D || p.Dlo < 1 || p.Dhi <= p.D || p.Dout >= p.Dlo || p.Dout*2 >= p.D && p.Dout > 0 ||
+		if p.D != int(d) || p.Dlo > p.D || p.Dlo < 1 || p.Dhi <= p.D || p.Dout >= p.Dlo ||
+			p.Dout*2 >= p.D && p.Dout > 0 ||
 			p.Dscore > p.Dhi {
 			t.Errorf("%d: D %d lo %d hi %d score %d out %d", d, p.D, p.Dlo, p.Dhi, p.Dscore, p.Dout)
 		}
@@ -50,7 +51,8 @@ func TestMessageID(t *testing.T) {
 	type said struct{ topic, from, data string }
 	id := func(s said, seq, sig string) string {
 		return messageID(
-			&pb.Message{Topic: &s.topic, From: []byte(s.from), Data: []byte(s.data), Seqno: []byte(seq), Signature: []byte(sig)},
+			&pb.Message{Topic: &s.topic, From: []byte(s.from), Data: []byte(s.data),
+				Seqno: []byte(seq), Signature: []byte(sig)},
 		)
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -114,7 +116,8 @@ func TestDemoted(t *testing.T) {
 	var out strings.Builder
 	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelDebug} {
 		out.Reset()
-		log := slog.New(demoted{slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})}).With("a", 1).WithGroup("g")
+		log := slog.New(demoted{slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})}).With("a",
+			1).WithGroup("g")
 		log.Warn("a warning")
 		log.Error("an error")
 		if got := strings.Contains(out.String(), "a warning"); got != (level == slog.LevelDebug) {

@@ -75,7 +75,8 @@ func TestNothingIsSignedByAWrongClock(t *testing.T) {
 		skew.Store(0)
 		time.Sleep(time.Minute)
 		if taken < queue || len(told) != taken {
-			t.Errorf("%d of %d objects were announced when the clock was right; the queue takes %d", len(told), taken, queue)
+			t.Errorf("%d of %d objects were announced when the clock was right; the queue takes %d", len(told), taken,
+				queue)
 		}
 	})
 }

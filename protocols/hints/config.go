@@ -29,7 +29,8 @@ func DefaultConfig() Config {
 // Validate returns status.BadRequest with the first invalid key and its bounds.
 func (c Config) Validate() error {
 	if c.MaxBytes < 1<<20 || c.MaxBytes > 1<<40 {
-		return status.Errorf(status.BadRequest, "announce.max_bytes is %d, outside %d to %d", c.MaxBytes, 1<<20, int64(1)<<40)
+		return status.Errorf(status.BadRequest, "announce.max_bytes is %d, outside %d to %d",
+			c.MaxBytes, 1<<20, int64(1)<<40)
 	}
 	if c.SyncInterval < c.SyncSoon || c.SyncInterval > time.Hour {
 		return status.Errorf(

@@ -40,7 +40,8 @@ func TestClocksApart(t *testing.T) {
 				t.Errorf("%s: it came again soon", name)
 			}
 			time.Sleep(time.Second)
-			if differ, err, serr := converse(t, a, b); !differ || err != nil || serr != nil || len(b.Hints(root(1))) != 1 {
+			if differ, err, serr := converse(t, a, b); !differ || err != nil || serr != nil ||
+				len(b.Hints(root(1))) != 1 {
 				t.Errorf("%s: the clock is right, and it is not here: %v, %v, %v", name, differ, err, serr)
 			}
 		})

@@ -247,7 +247,8 @@ func TestFullMemoryTakesFromTheLargest(t *testing.T) {
 	}
 	m.check(t)
 	if len(m.holders) != 80 || len(m.holders[holderKey{provider: large.id}].held) != 1 {
-		t.Errorf("%d providers, the large one has %d", len(m.holders), len(m.holders[holderKey{provider: large.id}].held))
+		t.Errorf("%d providers, the large one has %d", len(m.holders),
+			len(m.holders[holderKey{provider: large.id}].held))
 	}
 	if !heapHolds(m.most[0].most) {
 		t.Error("the heap is none")

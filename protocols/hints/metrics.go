@@ -46,7 +46,8 @@ func newMetrics(reg prometheus.Registerer, m *memory) (*metrics, error) {
 		published: prometheus.NewCounterVec(
 			prometheus.CounterOpts{
 				Name: "announce_published_total",
-				Help: "Announcements of this node, by result of publishing them; what failed spreads by comparisons alone.",
+				Help: "Announcements of this node, by result of publishing them; what failed spreads by " +
+					"comparisons alone.",
 			},
 			[]string{"result"},
 		),

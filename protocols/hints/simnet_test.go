@@ -94,14 +94,16 @@ func (sn *simNet) run(i int, change func(*Config, *gossip.Config)) *node {
 		Publish: func(ctx context.Context, data []byte) error { return n.gossip.Publish(ctx, Topic, data) },
 	})
 	if err == nil {
-		n.gossip, err = gossip.New(gcfg, gossip.Deps{Env: env.Env{Metrics: n.reg}, Host: sn.Hosts[i], Topics: []gossip.Topic{{
-			Name: Topic, Validate: func(_ context.Context, m gossip.Message) error { return n.Validate(m.From, m.Data) },
-			Handle: func(
-				ctx context.Context, m gossip.Message,
-			) {
-				n.Handle(ctx, m.Via, m.Data)
-			},
-		}}})
+		n.gossip, err = gossip.New(gcfg,
+			gossip.Deps{Env: env.Env{Metrics: n.reg}, Host: sn.Hosts[i], Topics: []gossip.Topic{{
+				Name:     Topic,
+				Validate: func(_ context.Context, m gossip.Message) error { return n.Validate(m.From, m.Data) },
+				Handle: func(
+					ctx context.Context, m gossip.Message,
+				) {
+					n.Handle(ctx, m.Via, m.Data)
+				},
+			}}})
 	}
 	if err != nil {
 		sn.t.Fatal(err)
@@ -177,7 +179,8 @@ func (sn *simNet) value(name string, label ...string) (sum float64) {
 					match = match || l.GetName() == label[0] && l.GetValue() == label[1]
 				}
 				if match {
-					sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+					sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() +
+						float64(m.GetHistogram().GetSampleCount())
 				}
 			}
 		}

@@ -45,7 +45,8 @@ func TestBurst(t *testing.T) {
 			"from all, and most is dropped", nodes,
 			func(_ *Config, g *gossip.Config) { g.Ingress, g.Workers, g.PeerRate = 1, 1, 1 },
 		},
-		{"from one, faster than it may publish", 1, func(_ *Config, g *gossip.Config) { g.PublishWait = time.Millisecond }},
+		{"from one, faster than it may publish", 1,
+			func(_ *Config, g *gossip.Config) { g.PublishWait = time.Millisecond }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in(t, nodes, func(t *testing.T, sn *simNet) {
@@ -58,7 +59,8 @@ func TestBurst(t *testing.T) {
 					t.Errorf("announcing took %s", d)
 				}
 				synctest.Wait()
-				took := within(t, 5*time.Second, "all at all", func() bool { return sn.missing(sn.nodes, 0, burst) == 0 })
+				took := within(t, 5*time.Second, "all at all",
+					func() bool { return sn.missing(sn.nodes, 0, burst) == 0 })
 				gossiped, synced := sn.value(
 					"announce_accepted_total",
 					"via",
@@ -69,7 +71,8 @@ func TestBurst(t *testing.T) {
 					"sync",
 				)
 				t.Logf("complete after %s: %.0f by gossip, %.0f by comparisons, of which there were %.0f; dropped %.0f",
-					took, gossiped, synced, sn.value("announce_syncs_total", "side", "asked"), sn.value("gossip_dropped_total"))
+					took, gossiped, synced, sn.value("announce_syncs_total", "side", "asked"),
+					sn.value("gossip_dropped_total"))
 				want := float64(burst * (nodes - 1))
 				if gossiped+synced != want {
 					t.Errorf("%.0f came, want %.0f", gossiped+synced, want)

@@ -119,7 +119,8 @@ func TestRefusals(t *testing.T) {
 		for range 4 * b.cfg.SyncPeerRate {
 			_, _, _ = converse(t, a, b)
 		}
-		if _, err, serr := converse(t, a, b); status.Of(err) != status.RateLimit || status.Of(serr) != status.RateLimit {
+		if _, err, serr := converse(t, a, b); status.Of(err) != status.RateLimit ||
+			status.Of(serr) != status.RateLimit {
 			t.Errorf("%v, %v", err, serr)
 		}
 		if _, err, _ := converse(t, newTested(t, fixedIdentity(t, 3)), b); err != nil {
@@ -185,11 +186,14 @@ func TestLiars(t *testing.T) {
 			"forged": {
 				[]any{all(good.id), batch{Last: true, Items: [][]byte{forged.envelope}}}, status.BadSignature,
 			},
-			"not asked for": {[]any{all(good.id), batch{Last: true, Items: [][]byte{other.envelope}}}, status.BadRequest},
+			"not asked for": {[]any{all(good.id), batch{Last: true, Items: [][]byte{other.envelope}}},
+				status.BadRequest},
 			"twice": {
-				[]any{all(good.id), batch{Last: true, Items: [][]byte{good.envelope, good.envelope}}}, status.BadRequest,
+				[]any{all(good.id), batch{Last: true, Items: [][]byte{good.envelope, good.envelope}}},
+				status.BadRequest,
 			},
-			"no announcement":     {[]any{all(good.id), batch{Last: true, Items: [][]byte{[]byte("x")}}}, status.BadSignature},
+			"no announcement": {[]any{all(good.id), batch{Last: true, Items: [][]byte{[]byte("x")}}},
+				status.BadSignature},
 			"goes on and on":      {[]any{all(good.id), batch{}}, status.BadRequest},
 			"expired":             {[]any{all(old.id), batch{Last: true, Items: [][]byte{old.envelope}}}, status.OK},
 			"promised, not given": {[]any{all(good.id), batch{Last: true}}, status.OK},
@@ -238,7 +242,8 @@ func TestAskers(t *testing.T) {
 			"wants nothing": {[]any{empty, batch{Last: true}}, status.OK},
 			"does not give": {[]any{empty, batch{Last: true, Has: joinIDs([]id{good.id})}}, status.Upstream},
 			"gives": {
-				[]any{empty, batch{Last: true, Has: joinIDs([]id{good.id})}, batch{Last: true, Items: [][]byte{good.envelope}}},
+				[]any{empty, batch{Last: true, Has: joinIDs([]id{good.id})},
+					batch{Last: true, Items: [][]byte{good.envelope}}},
 				status.OK,
 			},
 			"never finishes": {[]any{empty, batch{}}, status.BadRequest},

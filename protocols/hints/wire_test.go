@@ -141,8 +141,9 @@ func TestDecodeRefusals(t *testing.T) {
 		"a long reason": {
 			second(decodeAnswer(enc(answer{Code: 429, Reason: string(make([]byte, maxReason+1))}))), status.BadRequest,
 		},
-		"busy":            {second(decodeAnswer(enc(refusal(status.Errorf(status.Busy, "full"))))), status.Busy},
-		"rate":            {second(decodeAnswer(enc(refusal(status.Errorf(status.RateLimit, "full"))))), status.RateLimit},
+		"busy": {second(decodeAnswer(enc(refusal(status.Errorf(status.Busy, "full"))))), status.Busy},
+		"rate": {second(decodeAnswer(enc(refusal(status.Errorf(status.RateLimit, "full"))))),
+			status.RateLimit},
 		"a reason of ok":  {second(decodeAnswer(enc(answer{Code: 503, Reason: "ok"}))), status.FromCode(503)},
 		"too many wants":  {second(decodeBatch(enc(batch{Wants: make([]byte, 16*(maxWants+1))}))), status.BadRequest},
 		"too much had":    {second(decodeBatch(enc(batch{Has: make([]byte, 16*(maxIDs+1))}))), status.BadRequest},

@@ -46,7 +46,8 @@ func FuzzRequest(f *testing.F) {
 // text.
 func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{
-		`{"key":"k","target":"b3:` + strings.Repeat("a", 64) + `","providers":[{"id":"x","addrs":[]}],"records":["AAEC"]}`,
+		`{"key":"k","target":"b3:` + strings.Repeat("a",
+			64) + `","providers":[{"id":"x","addrs":[]}],"records":["AAEC"]}`,
 		`{"records":[]}`, `{"records":["AAEC="]}`, `{"records":["AAF"]}`, `{"records":null}`, `{"record":[]}`, ``,
 	} {
 		f.Add([]byte(s))

@@ -231,7 +231,8 @@ func TestHeld(t *testing.T) {
 		r := newRig(t, src, nil, nil)
 		defer r.release()
 		found, err := r.Providers(t.Context(), "a", object, 99)
-		if err != nil || len(found) != answer.MaxProviders || found[0].Origin != record.OriginServed || found[0].Via != "a" {
+		if err != nil || len(found) != answer.MaxProviders ||
+			found[0].Origin != record.OriginServed || found[0].Via != "a" {
 			t.Errorf("%d providers, %v", len(found), err)
 		}
 		v, err := r.Name(t.Context(), "a", n)
@@ -290,11 +291,12 @@ func TestSilence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, &source{}, nil, func(ctx context.Context, _ peer.ID, _ *session.Request) session.Response {
-					<-ctx.Done()
-					time.Sleep(time.Second) // the answer to a request that ended comes too late
-					return session.Response{Err: ctx.Err()}
-				})
+				r := newRig(t, &source{}, nil,
+					func(ctx context.Context, _ peer.ID, _ *session.Request) session.Response {
+						<-ctx.Done()
+						time.Sleep(time.Second) // the answer to a request that ended comes too late
+						return session.Response{Err: ctx.Err()}
+					})
 				defer r.release()
 				ctx, cancel := context.WithTimeout(t.Context(), tc.deadline)
 				defer cancel()
@@ -322,11 +324,12 @@ func TestLies(t *testing.T) {
 			records: func(*testing.T) []string { return []string{text([]byte("x"))} },
 			want:    status.Upstream,
 		},
-		"unknown member":      {payload: `{"records":[],"more":1}`, want: status.Upstream},
-		"a member twice":      {payload: `{"records":[],"records":[]}`, want: status.Upstream},
-		"a huge integer":      {payload: `{"age_ms":9007199254740993,"records":[]}`, want: status.Upstream},
-		"not JSON":            {payload: `<html>`, want: status.Upstream},
-		"too many records":    {records: func(*testing.T) []string { return make([]string, 73) }, want: status.Upstream},
+		"unknown member": {payload: `{"records":[],"more":1}`, want: status.Upstream},
+		"a member twice": {payload: `{"records":[],"records":[]}`, want: status.Upstream},
+		"a huge integer": {payload: `{"age_ms":9007199254740993,"records":[]}`, want: status.Upstream},
+		"not JSON":       {payload: `<html>`, want: status.Upstream},
+		"too many records": {records: func(*testing.T) []string { return make([]string, 73) },
+			want: status.Upstream},
 		"more than 64 KiB":    {payload: `{"key":"` + strings.Repeat("k", 70<<10) + `"}`, want: status.Upstream},
 		"nearly 1 MiB":        {payload: `{"key":"` + strings.Repeat("k", 1<<20-100) + `"}`, want: status.Upstream},
 		"a record that holds": {records: record1(9, 1, "blog", nil), want: status.OK},
@@ -345,7 +348,8 @@ func TestLies(t *testing.T) {
 					if tc.records != nil {
 						records = tc.records(t)
 					}
-					payload = fmt.Sprintf(`{"key":"blog","value":"trust me","records":["%s"]}`, strings.Join(records, `","`))
+					payload = fmt.Sprintf(`{"key":"blog","value":"trust me","records":["%s"]}`,
+						strings.Join(records, `","`))
 					if len(records) == 0 {
 						payload = `{"records":[]}`
 					}

@@ -185,7 +185,8 @@ func decodeRecords(op string, p []byte) ([][]byte, error) {
 		return nil, status.Errorf(status.Upstream, "the peer's answer is malformed: %w", err)
 	}
 	if len(texts) > MaxRecords {
-		return nil, status.Errorf(status.Upstream, "the peer's answer has %d records, at most %d", len(texts), MaxRecords)
+		return nil, status.Errorf(status.Upstream,
+			"the peer's answer has %d records, at most %d", len(texts), MaxRecords)
 	}
 	records := make([][]byte, len(texts))
 	for i, s := range texts {

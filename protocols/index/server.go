@@ -73,7 +73,8 @@ func NewServer(d ServerDeps) (*Server, error) {
 		}, peerRecursions),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "index_requests_total",
-			Help: "Requests of peers about keys, by operation (resolve, providers, other) and by the outcome of the answer.",
+			Help: "Requests of peers about keys, by operation (resolve, providers, other) and by the outcome of the " +
+				"answer.",
 		}, []string{"op", "result"}),
 	}
 	if d.Metrics != nil {

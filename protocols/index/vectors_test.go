@@ -73,7 +73,8 @@ func TestVectors(t *testing.T) {
 	named := a
 	named.Key, named.Seq, named.NotAfter, named.TTLMS = n.String(), rec.Seq, rec.NotAfter, rec.TTL.Milliseconds()
 	named.Chain = []answer.Record{{
-		Name: n.String(), Seq: rec.Seq, Value: rec.Value.String(), NotAfter: rec.NotAfter, TTLMS: rec.TTL.Milliseconds(),
+		Name: n.String(), Seq: rec.Seq, Value: rec.Value.String(), NotAfter: rec.NotAfter,
+		TTLMS: rec.TTL.Milliseconds(),
 	}}
 	named.Names = [][]byte{rec.Envelope}
 

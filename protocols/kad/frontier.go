@@ -55,7 +55,8 @@ func (f *frontier[P]) add(peers []Peer[P], n, hop int) {
 		f.chunk = append(f.chunk, candidate[P]{Peer: p, distance: xor(f.target, p.Key), hop: hop})
 		c := &f.chunk[len(f.chunk)-1]
 		f.seen[p.ID] = c
-		i, _ := slices.BinarySearchFunc(f.list, c, func(a, b *candidate[P]) int { return a.distance.compare(b.distance) })
+		i, _ := slices.BinarySearchFunc(f.list, c,
+			func(a, b *candidate[P]) int { return a.distance.compare(b.distance) })
 		f.list = slices.Insert(f.list, i, c)
 	}
 }

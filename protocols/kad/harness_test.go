@@ -126,7 +126,8 @@ func (h *harness) check(actions []Action[uint16]) (ask []Peer[uint16]) {
 		case Done:
 			h.done = true
 		}
-		if limit := h.cfg.Alpha + h.cfg.Beta; len(h.flight) > limit || h.cfg.HedgeAfter == 0 && len(h.flight) > h.cfg.Alpha {
+		if limit := h.cfg.Alpha + h.cfg.Beta; len(h.flight) > limit || h.cfg.HedgeAfter == 0 &&
+			len(h.flight) > h.cfg.Alpha {
 			h.t.Fatalf("%d in flight, limit %d", len(h.flight), limit)
 		}
 	}

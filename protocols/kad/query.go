@@ -90,7 +90,8 @@ const (
 
 // String returns the name of the reason.
 func (e End) String() string {
-	return [...]string{"running", "satisfied", "converged", "hop_exceeded", "probe_exceeded", "timed_out", "no_peers"}[e]
+	return [...]string{"running", "satisfied", "converged", "hop_exceeded", "probe_exceeded",
+		"timed_out", "no_peers"}[e]
 }
 
 // Result is the outcome of a lookup. It may be read before the end.

@@ -56,7 +56,8 @@ func TestNetworkSize(t *testing.T) {
 		if median := float64(got[rounds/2]); math.Abs(median-float64(n)) > 0.1*float64(n) {
 			t.Errorf("the median for %d is %v", n, median)
 		}
-		if mean := sum / rounds; n > 2*k && math.Abs(mean-float64(n)) > 0.06*float64(n) { // three standard errors of the mean
+		// three standard errors of the mean
+		if mean := sum / rounds; n > 2*k && math.Abs(mean-float64(n)) > 0.06*float64(n) {
 			t.Errorf("the mean for %d is %v", n, mean)
 		}
 		if off > rounds/20 {

@@ -17,8 +17,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		packets: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lan_packets_total",
-			Help: "Packets of multicast DNS: sent, query, found (a peer to dial), connected, waits (dialed a moment ago), " +
-				"other_network, elsewhere (from or about another network), other, malformed, and dropped by a rate.",
+			Help: "Packets of multicast DNS: sent, query, found (a peer to dial), connected, waits (dialed a " +
+				"moment ago), other_network, elsewhere (from or about another network), other, malformed, and " +
+				"dropped by a rate.",
 		}, []string{"what"}),
 		dials: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lan_dials_total", Help: "Dials of nodes found on the local network: ok or failed.",

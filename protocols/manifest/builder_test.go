@@ -142,7 +142,8 @@ func TestSplitBounds(t *testing.T) {
 				t.Fatalf("the directory was not split: %d children", len(top.Children))
 			}
 			longest := len(rawNode(t, kindDirectory,
-				*new(Entry{Name: "file-00000000.dat", Root: b3.Root{1}, Size: 60_000, Executable: true}).wire())) - int(minNode)
+				*new(Entry{Name: "file-00000000.dat", Root: b3.Root{1}, Size: 60_000, Executable: true}).wire())) - int(
+				minNode)
 			for i, c := range top.Children {
 				leaf, err := Decode(o[c.Root])
 				if err != nil {

@@ -53,7 +53,8 @@ func (e *Entry) wire() *wireEntry {
 // entry converts it to a checked Entry.
 func (it *item) entry() (Entry, error) {
 	e := Entry{
-		Name: string(it.name), Kind: EntryKind(it.kind), Size: it.size, Executable: it.executable, Target: string(it.target),
+		Name: string(it.name), Kind: EntryKind(it.kind), Size: it.size, Executable: it.executable,
+		Target: string(it.target),
 	}
 	if len(it.digest) == b3.Size {
 		e.Root = b3.Root(it.digest)

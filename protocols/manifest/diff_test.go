@@ -49,7 +49,8 @@ func genChild(t *rapid.T, depth int) *plan {
 	case kind == 1:
 		return &plan{entry: Entry{Kind: Link, Target: "t" + content}}
 	}
-	return &plan{entry: Entry{Kind: File, Root: b3.Sum([]byte(content)), Size: int64(len(content)), Executable: kind == 2}}
+	return &plan{entry: Entry{Kind: File, Root: b3.Sum([]byte(content)),
+		Size: int64(len(content)), Executable: kind == 2}}
 }
 
 // changed is p with a few entries changed.
@@ -183,7 +184,8 @@ func TestDiffCost(t *testing.T) {
 			next := whole(changed)
 			reads, found := 0, 0
 			get := func(ctx context.Context, r b3.Root) ([]byte, error) { reads++; return o.get(ctx, r) }
-			if err := Diff(t.Context(), get, old, next, func(string, *Entry, *Entry) error { found++; return nil }); err != nil {
+			if err := Diff(t.Context(), get, old, next,
+				func(string, *Entry, *Entry) error { found++; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			// A change may move one boundary, and with it a neighbour, on each level.

@@ -113,7 +113,8 @@ func genEntry() *rapid.Generator[Entry] {
 		e := Entry{Name: genName().Draw(t, "name"), Kind: EntryKind(rapid.IntRange(0, 2).Draw(t, "kind"))}
 		switch e.Kind {
 		case Link:
-			e.Target = rapid.StringN(1, 80, MaxTarget).Filter(func(s string) bool { return targetProblem(s) == "" }).Draw(t,
+			e.Target = rapid.StringN(1, 80,
+				MaxTarget).Filter(func(s string) bool { return targetProblem(s) == "" }).Draw(t,
 				"target")
 			return e
 		case Directory:

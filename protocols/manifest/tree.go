@@ -12,7 +12,8 @@ const (
 	maxNesting = 255  // most directories inside each other, including the root
 
 	// maxRepeated bounds the entries that a walk of paths meets in directories that it has read before. A daily copy of
-	// 100,000 files over a year has fewer; a malicious tree of a few directories would have more than anybody can count.
+	// 100,000 files over a year has fewer; a malicious tree of a few directories would have more than anybody can
+	// count.
 	maxRepeated = 1 << 26
 )
 

@@ -31,7 +31,8 @@ func Parse(s string) (Name, error) {
 // key of a zone, the short name of one, or a domain. The error is bad_address.
 func Split(s string) (label Label, rest string, err error) {
 	if len(s) > maxReference {
-		return Label{}, "", status.Errorf(status.BadAddress, "%q… is not a name: it has more than %d bytes; write LABEL.ZONE",
+		return Label{}, "", status.Errorf(status.BadAddress,
+			"%q… is not a name: it has more than %d bytes; write LABEL.ZONE",
 			clip(s), maxReference)
 	}
 	first, rest, ok := strings.Cut(s, ".")
@@ -57,7 +58,8 @@ func ParseShort(s string) (Label, error) {
 
 func checkShort(l Label) error {
 	if _, err := parseZone(l.s); err == nil {
-		return status.Errorf(status.BadAddress, "%q cannot be a short name: it is the key of a zone; choose a word", l.s)
+		return status.Errorf(status.BadAddress,
+			"%q cannot be a short name: it is the key of a zone; choose a word", l.s)
 	}
 	return nil
 }

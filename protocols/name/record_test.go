@@ -121,7 +121,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"future", envelope(func(w *wireRecord) { w.Seq = now + 120_001 }), FutureSeq},
 		{"huge seq", envelope(func(w *wireRecord) { w.Seq = 1<<64 - 1 }), FutureSeq},
 		{"expired", envelope(func(w *wireRecord) { w.NotAfter = unix(-time.Second) }), Expired},
-		{"long life", envelope(func(w *wireRecord) { w.NotAfter = unix(MaxLife + ClockSkew + time.Second) }), LongLived},
+		{"long life", envelope(func(w *wireRecord) { w.NotAfter = unix(MaxLife + ClockSkew + time.Second) }),
+			LongLived},
 	} {
 		got, err := Open(tc.env, at)
 		if tc.want == "" {

@@ -51,7 +51,8 @@ type wireEntry struct {
 // NewMap returns a map with the entries in their order. It refuses what [VerifyMap] would refuse,
 // so two short names that look alike are a *[ConfusableError]; other errors are bad_request.
 func NewMap(seq uint64, notAfter time.Time, entries []Entry) (Map, error) {
-	sorted := slices.SortedFunc(slices.Values(entries), func(a, b Entry) int { return cmp.Compare(a.Short.s, b.Short.s) })
+	sorted := slices.SortedFunc(slices.Values(entries),
+		func(a, b Entry) int { return cmp.Compare(a.Short.s, b.Short.s) })
 	m := Map{Seq: seq, NotAfter: notAfter.Truncate(time.Second).UTC(), Entries: sorted}
 	if err := m.check(); err != nil {
 		if confusable := (*ConfusableError)(nil); errors.As(err, &confusable) {
@@ -64,7 +65,8 @@ func NewMap(seq uint64, notAfter time.Time, entries []Entry) (Map, error) {
 
 // Lookup returns the zone with the given short name.
 func (m Map) Lookup(short Label) (Zone, bool) {
-	i, ok := slices.BinarySearchFunc(m.Entries, short, func(e Entry, s Label) int { return cmp.Compare(e.Short.s, s.s) })
+	i, ok := slices.BinarySearchFunc(m.Entries, short,
+		func(e Entry, s Label) int { return cmp.Compare(e.Short.s, s.s) })
 	if !ok {
 		return Zone{}, false
 	}
@@ -207,7 +209,8 @@ func (m Map) CheckLife(now time.Time) error {
 			m.NotAfter.Format(time.RFC3339))
 	case !m.NotAfter.After(now):
 		return status.Errorf(status.Stale,
-			"the zone map expired at %s: have the signer sign a new one and replace the file", m.NotAfter.Format(time.RFC3339))
+			"the zone map expired at %s: have the signer sign a new one and replace the file",
+			m.NotAfter.Format(time.RFC3339))
 	}
 	return nil
 }

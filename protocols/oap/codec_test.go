@@ -158,7 +158,8 @@ func TestOneWritePerFrame(t *testing.T) {
 			}
 			cw = countWriter{}
 			if err := w.WriteBuilder(b); err != nil || cw.calls != 1 || !bytes.Equal(cw.last, written) {
-				t.Fatalf("%d bytes, fresh %t: %v, %d writes, same %t", n, fresh, err, cw.calls, bytes.Equal(cw.last, written))
+				t.Fatalf("%d bytes, fresh %t: %v, %d writes, same %t", n, fresh, err, cw.calls,
+					bytes.Equal(cw.last, written))
 			}
 			b.Release()
 		}
@@ -203,11 +204,12 @@ func TestWriterRefuses(t *testing.T) {
 		"request too long": {oap.Frame{Header: req, Payload: make([]byte, oap.MaxJSON+1)}, oap.ReasonFrameOversize},
 		"answer too long": {oap.Frame{Header: oap.Header{Flags: oap.FlagResp}, Payload: make([]byte, oap.MinMaxFrame)},
 			oap.ReasonFrameOversize},
-		"far too long":      {oap.Frame{Header: req, Payload: make([]byte, oap.MaxFrame+1)}, oap.ReasonFrameOversize},
-		"capability":        {oap.Frame{Header: req, Cap: make([]byte, oap.MaxCap+1)}, oap.ReasonFrameOversize},
-		"no kind":           {oap.Frame{}, oap.ReasonBadFlags},
-		"reserved bit":      {oap.Frame{Header: oap.Header{Flags: oap.FlagReq | 1<<15}}, oap.ReasonBadFlags},
-		"cap on a response": {oap.Frame{Header: oap.Header{Flags: oap.FlagResp}, Cap: []byte{1}}, oap.ReasonCapOnNonStart},
+		"far too long": {oap.Frame{Header: req, Payload: make([]byte, oap.MaxFrame+1)}, oap.ReasonFrameOversize},
+		"capability":   {oap.Frame{Header: req, Cap: make([]byte, oap.MaxCap+1)}, oap.ReasonFrameOversize},
+		"no kind":      {oap.Frame{}, oap.ReasonBadFlags},
+		"reserved bit": {oap.Frame{Header: oap.Header{Flags: oap.FlagReq | 1<<15}}, oap.ReasonBadFlags},
+		"cap on a response": {oap.Frame{Header: oap.Header{Flags: oap.FlagResp}, Cap: []byte{1}},
+			oap.ReasonCapOnNonStart},
 	} {
 		var cw countWriter
 		err := oap.NewWriter(&cw, oap.MinMaxFrame).Write(tc.f)

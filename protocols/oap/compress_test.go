@@ -109,9 +109,10 @@ func TestInflateBounds(t *testing.T) {
 		"ratio, size not announced": {streamZstd(t, make([]byte, 8<<20)), oap.MaxFrame},
 		"8 × max_frame":             {encodeZstd(t, text(8<<20+1)), oap.MaxFrame},
 		"8 × a lower max_frame":     {encodeZstd(t, text(1<<20+1)), oap.MinMaxFrame},
-		"second frame is the bomb":  {append(encodeZstd(t, text(100)), encodeZstd(t, make([]byte, 8<<20))...), oap.MaxFrame},
-		"broken checksum":           {flipLast(encodeZstd(t, text(100), zstd.WithEncoderCRC(true))), oap.MaxFrame},
-		"trailing data":             {append(encodeZstd(t, text(100)), 1, 2, 3, 4, 5, 6, 7, 8), oap.MaxFrame},
+		"second frame is the bomb": {append(encodeZstd(t, text(100)),
+			encodeZstd(t, make([]byte, 8<<20))...), oap.MaxFrame},
+		"broken checksum": {flipLast(encodeZstd(t, text(100), zstd.WithEncoderCRC(true))), oap.MaxFrame},
+		"trailing data":   {append(encodeZstd(t, text(100)), 1, 2, 3, 4, 5, 6, 7, 8), oap.MaxFrame},
 	} {
 		_, err := codec.Inflate(nil, tc.z, tc.maxFrame)
 		var de *oap.DecodeError

@@ -15,7 +15,8 @@ type HelloRequest struct {
 	Features []string `json:"features"`            // unknown ones are ignored
 	MaxFrame uint32   `json:"max_frame,omitempty"` // most bytes of a frame, MinMaxFrame – MaxFrame; 0: unknown
 	Now      int64    `json:"now,omitempty"`       // the opener's clock, unix ms; 0: unknown
-	Region   string   `json:"region,omitempty"`    // where the opener says it is, see ValidRegion; empty: it does not say
+	// where the opener says it is, see ValidRegion; empty: it does not say
+	Region string `json:"region,omitempty"`
 }
 
 // HelloResponse is the acceptor's HELLO (SPEC.md §5).

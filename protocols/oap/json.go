@@ -24,7 +24,8 @@ const (
 //   - keys that v does not have, unless allowUnknown is true
 func DecodeJSON(p []byte, v any, allowUnknown bool) error {
 	if len(p) > MaxJSON {
-		return status.Errorf(status.BadRequest, "the JSON payload has %d bytes, at most %d are allowed", len(p), MaxJSON)
+		return status.Errorf(status.BadRequest,
+			"the JSON payload has %d bytes, at most %d are allowed", len(p), MaxJSON)
 	}
 	if err := json.Unmarshal(p, v, json.RejectUnknownMembers(!allowUnknown)); err != nil {
 		return status.Errorf(status.BadRequest, "malformed JSON payload: %w", err)

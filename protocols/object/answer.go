@@ -156,7 +156,8 @@ func (a *getAnswer) status(f oap.Frame) (done bool, err error) {
 		case end && ofRequest(o):
 			return true, a.endObject(err)
 		case end != last || ofRequest(o):
-			return false, a.endObject(violation("object %d of %d ends the answer out of turn: %w", a.i+1, len(a.req.Objs), err))
+			return false, a.endObject(violation("object %d of %d ends the answer out of turn: %w",
+				a.i+1, len(a.req.Objs), err))
 		}
 	}
 	i := a.i

@@ -274,7 +274,8 @@ func TestUnfinishedAnswers(t *testing.T) {
 		busy := make(chan error, streams) // bound: each asker says one thing
 		for i := range streams {
 			r.wg.Go(func() {
-				busy <- r.client.Get(t.Context(), peer.ID(fmt.Sprint("liar ", i%liars)), object.GetRequest{Objs: []b3.Root{root}},
+				busy <- r.client.Get(t.Context(), peer.ID(fmt.Sprint("liar ", i%liars)),
+					object.GetRequest{Objs: []b3.Root{root}},
 					ignore{})
 			})
 		}

@@ -56,7 +56,8 @@ func TestResetCodesTravel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			raw, err := EncodeFrame(oap.Frame{Header: oap.Header{Flags: oap.FlagReq | oap.FlagEnd, Proto: oap.ProtoObject,
+			raw, err := EncodeFrame(oap.Frame{Header: oap.Header{Flags: oap.FlagReq | oap.FlagEnd,
+				Proto:  oap.ProtoObject,
 				CorrID: 1}})
 			if err != nil {
 				t.Fatal(err)

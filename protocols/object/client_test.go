@@ -55,7 +55,8 @@ func TestRanges(t *testing.T) {
 		}
 		proof := rapid.Bool().Draw(rt, "proof")
 		c := newCollect(t, root)
-		if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}, Ranges: ranges, SizeProof: proof},
+		if err := p.client.Get(t.Context(), serverID,
+			GetRequest{Objs: []b3.Root{root}, Ranges: ranges, SizeProof: proof},
 			c); err != nil {
 			rt.Fatal(err)
 		}

@@ -49,7 +49,8 @@ func (s *Server) serve(run context.Context, st network.Stream, group ipgroup.Gro
 	defer cancel()
 	from := st.Conn().RemotePeer()
 	in := &served{
-		srv: s, st: st, from: from, near: IsNear(st.Conn()), group: group, peer: s.peers.enter(from), opened: time.Now(),
+		srv: s, st: st, from: from, near: IsNear(st.Conn()), group: group,
+		peer: s.peers.enter(from), opened: time.Now(),
 		queue: make(chan *request, s.cfg.Pipeline), // bound: Params.Pipeline; when full, the stream is not read
 		corr:  make(map[uint64]struct{}, s.cfg.Pipeline),
 	}

@@ -126,46 +126,65 @@ func TestLiars(t *testing.T) {
 		{"another object's groups", func(f frames) frames {
 			return append(f[:2:2], append(honest(t, 1, nil, false, other)[2:5], f[5])...)
 		}, status.Corrupt, 1, true, false, false},
-		{"groups in the wrong order", func(f frames) frames { f[1], f[2] = f[2], f[1]; return f }, status.Corrupt, 0, true,
+		{"groups in the wrong order", func(f frames) frames { f[1], f[2] = f[2], f[1]; return f }, status.Corrupt, 0,
+			true,
 			false, false},
-		{"a group twice", func(f frames) frames { return slices.Insert(f, 2, f[2]) }, status.Corrupt, 2, true, false, false},
-		{"status ok too early", func(f frames) frames { return slices.Delete(f, 4, 5) }, status.Upstream, 3, true, false,
+		{"a group twice", func(f frames) frames { return slices.Insert(f, 2, f[2]) },
+			status.Corrupt, 2, true, false, false},
+		{"status ok too early", func(f frames) frames { return slices.Delete(f, 4, 5) },
+			status.Upstream, 3, true, false,
 			false},
-		{"a group too many", func(f frames) frames { return slices.Insert(f, 5, f[4]) }, status.Upstream, 4, true, false,
+		{"a group too many", func(f frames) frames { return slices.Insert(f, 5, f[4]) },
+			status.Upstream, 4, true, false,
 			false},
-		{"an empty frame", func(f frames) frames { return slices.Insert(f, 2, respond(1, 0, 0, nil)) }, status.Upstream, 1,
+		{"an empty frame", func(f frames) frames { return slices.Insert(f, 2, respond(1, 0, 0, nil)) }, status.Upstream,
+			1,
 			true, false, false},
 		{"the truth", edit(2, func([]byte) {}), status.OK, 4, true, false, true},
-		{"half an item", func(f frames) frames { f[2].Payload = f[2].Payload[:b3.GroupSize/2]; return f }, status.Upstream, 1,
+		{"half an item", func(f frames) frames { f[2].Payload = f[2].Payload[:b3.GroupSize/2]; return f },
+			status.Upstream, 1,
 			true, false, false},
 		{"a size that is too large", sized(groups * b3.GroupSize), status.Upstream, 3, true, false, false},
 		{"a size that is far too large", sized(MaxObject), status.Corrupt, 0, true, false, false},
 		{"a size that is too small", sized(2 * b3.GroupSize), status.Corrupt, 0, true, false, false},
 		{"a size of nothing", sized(0), status.Corrupt, 0, true, false, false},
 		{"a negative size", sized(-1), status.Upstream, 0, false, false, false},
-		{"a size no integer holds", start(`{"obj":"` + root.String() + `","size":9007199254740993}`), status.Upstream, 0,
+		{"a size no integer holds", start(`{"obj":"` + root.String() +
+			`","size":9007199254740993}`), status.Upstream, 0,
 			false, false, false},
-		{"another object", func(frames) frames { return honest(t, 1, nil, false, other) }, status.Upstream, 0, false, false,
+		{"another object", func(frames) frames { return honest(t, 1, nil, false, other) },
+			status.Upstream, 0, false, false,
 			false},
 		{"a START that is no JSON", start(`{"obj"`), status.Upstream, 0, false, false, false},
-		{"a START with an unknown member", start(`{"obj":"` + root.String() + `","size":1,"x":1}`), status.Upstream, 0, false,
+		{"a START with an unknown member", start(`{"obj":"` + root.String() + `","size":1,"x":1}`),
+			status.Upstream, 0, false,
 			false, false},
-		{"START twice", func(f frames) frames { return slices.Insert(f, 1, f[0]) }, status.Upstream, 0, true, false, false},
+		{"START twice", func(f frames) frames { return slices.Insert(f, 1, f[0]) },
+			status.Upstream, 0, true, false, false},
 		{"no START", func(f frames) frames { return f[1:] }, status.Upstream, 0, false, false, false},
 		{"status ok for nothing", func(f frames) frames { return f[5:] }, status.Upstream, 0, false, false, false},
-		{"status ok that is not the end", func(f frames) frames { f[5].Flags = oap.FlagResp; return f }, status.Upstream, 4,
+		{"status ok that is not the end",
+			func(f frames) frames { f[5].Flags = oap.FlagResp; return f }, status.Upstream, 4,
 			true, false, false},
-		{"status ok with a payload", func(f frames) frames { f[5].Payload = []byte("{}"); return f }, status.Upstream, 4,
+		{"status ok with a payload", func(f frames) frames { f[5].Payload = []byte("{}"); return f }, status.Upstream,
+			4,
 			true, false, false},
-		{"END on a group", func(f frames) frames { f[4].Flags |= oap.FlagEnd; return f }, status.Upstream, 3, true, false,
+		{"END on a group", func(f frames) frames { f[4].Flags |= oap.FlagEnd; return f },
+			status.Upstream, 3, true, false,
 			false},
-		{"a code on START", func(f frames) frames { f[0].Code = 200; return f }, status.Upstream, 0, false, false, false},
-		{"compressed items", func(f frames) frames { f[2].Flags |= oap.FlagComp; return f }, status.Upstream, 1, true, false,
+		{"a code on START", func(f frames) frames { f[0].Code = 200; return f },
+			status.Upstream, 0, false, false, false},
+		{"compressed items", func(f frames) frames { f[2].Flags |= oap.FlagComp; return f },
+			status.Upstream, 1, true, false,
 			false},
-		{"an event", func(f frames) frames { f[2].Flags = oap.FlagEvent; return f }, status.Upstream, 1, true, false, false},
-		{"a request", func(f frames) frames { f[2].Flags = oap.FlagReq; return f }, status.Upstream, 1, true, false, false},
-		{"another corr_id", func(f frames) frames { f[2].CorrID = 9; return f }, status.Upstream, 1, true, false, false},
-		{"another protocol", func(f frames) frames { f[2].Proto = oap.ProtoIndex; return f }, status.Upstream, 1, true, false,
+		{"an event", func(f frames) frames { f[2].Flags = oap.FlagEvent; return f },
+			status.Upstream, 1, true, false, false},
+		{"a request", func(f frames) frames { f[2].Flags = oap.FlagReq; return f },
+			status.Upstream, 1, true, false, false},
+		{"another corr_id", func(f frames) frames { f[2].CorrID = 9; return f },
+			status.Upstream, 1, true, false, false},
+		{"another protocol", func(f frames) frames { f[2].Proto = oap.ProtoIndex; return f },
+			status.Upstream, 1, true, false,
 			false},
 		{"a bug of ours", func(f frames) frames {
 			return frames{respond(1, oap.FlagEnd, 500,
@@ -175,7 +194,8 @@ func TestLiars(t *testing.T) {
 			return frames{respond(1, oap.FlagEnd, 404,
 				[]byte(`{"reason":"ok"}`))}
 		}, status.NotFound, 0, false, false, true},
-		{"an unknown code", func(f frames) frames { return frames{respond(1, oap.FlagEnd, 299, nil)} }, status.Upstream, 0,
+		{"an unknown code", func(f frames) frames { return frames{respond(1, oap.FlagEnd, 299, nil)} }, status.Upstream,
+			0,
 			false, false, true},
 		{"a report that is no JSON", func(f frames) frames {
 			return frames{respond(1, oap.FlagEnd, 404,
@@ -184,7 +204,8 @@ func TestLiars(t *testing.T) {
 		{"garbage", func(f frames) frames { return frames{f[0], {Payload: bytes.Repeat([]byte{0xff}, 100)}} },
 			status.Upstream, 0, true, false, false},
 		{"a frame longer than max_frame", func(f frames) frames {
-			return frames{f[0], {Payload: binary.BigEndian.AppendUint32(nil, oap.MaxFrame+1)}, {Payload: make([]byte, 64)}}
+			return frames{f[0], {Payload: binary.BigEndian.AppendUint32(nil,
+				oap.MaxFrame+1)}, {Payload: make([]byte, 64)}}
 		}, status.Upstream, 0, true, false, false},
 		{"nothing", func(frames) frames { return nil }, status.Timeout, 0, false, false, false},
 		{"nothing after a while", func(f frames) frames { return f[:3] }, status.Timeout, 2, true, false, false},
@@ -194,14 +215,19 @@ func TestLiars(t *testing.T) {
 		{"a false size proof",
 			func(f frames) frames { f[1].Payload = slices.Clone(f[1].Payload); f[1].Payload[200] ^= 1; return f },
 			status.Corrupt, 0, true, true, false},
-		{"no size proof", func(f frames) frames { return slices.Delete(f, 1, 2) }, status.Corrupt, 0, true, true, false},
-		{"half a size proof", func(f frames) frames { f[1].Payload = f[1].Payload[:128]; return f }, status.Upstream, 0, true,
+		{"no size proof", func(f frames) frames { return slices.Delete(f, 1, 2) },
+			status.Corrupt, 0, true, true, false},
+		{"half a size proof", func(f frames) frames { f[1].Payload = f[1].Payload[:128]; return f }, status.Upstream, 0,
+			true,
 			true, false},
-		{"a size proof and more", func(f frames) frames { f[1].Payload = append(slices.Clone(f[1].Payload), 1); return f },
+		{"a size proof and more",
+			func(f frames) frames { f[1].Payload = append(slices.Clone(f[1].Payload), 1); return f },
 			status.Upstream, 1, true, true, false},
-		{"status ok after the size proof", func(f frames) frames { return slices.Delete(f, 2, 6) }, status.Upstream, 1, true,
+		{"status ok after the size proof",
+			func(f frames) frames { return slices.Delete(f, 2, 6) }, status.Upstream, 1, true,
 			true, false},
-		{"status ok before the size proof", func(f frames) frames { return slices.Delete(f, 1, 6) }, status.Upstream, 0, true,
+		{"status ok before the size proof",
+			func(f frames) frames { return slices.Delete(f, 1, 6) }, status.Upstream, 0, true,
 			true, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -223,7 +249,8 @@ func TestLiars(t *testing.T) {
 					t.Errorf("%s: %v, want %s", got, err, tc.want)
 				}
 				if c.groups[0] != tc.groups || c.begun > 0 != tc.began || tc.began && c.ended != 1 {
-					t.Errorf("%d groups, %d begun, %d ended; want %d, %v", c.groups[0], c.begun, c.ended, tc.groups, tc.began)
+					t.Errorf("%d groups, %d begun, %d ended; want %d, %v", c.groups[0], c.begun,
+						c.ended, tc.groups, tc.began)
 				}
 				if tc.began && (c.errs[0] == nil) != (tc.want == status.OK) {
 					t.Errorf("End: %v", c.errs[0])
@@ -239,7 +266,8 @@ func TestLiars(t *testing.T) {
 				if len(*codes) != 1 {
 					t.Errorf("the server saw %d resets", len(*codes))
 				}
-				want := map[status.Outcome]network.StreamErrorCode{status.Corrupt: codeCorrupt, status.Timeout: codeTimeout}
+				want := map[status.Outcome]network.StreamErrorCode{status.Corrupt: codeCorrupt,
+					status.Timeout: codeTimeout}
 				if w, ok := want[tc.want]; ok && (*codes)[0] != w {
 					t.Errorf("reset with %#x, want %#x", (*codes)[0], w)
 				}

@@ -39,7 +39,8 @@ func TestPeerInflight(t *testing.T) {
 			}
 			if i == 3 {
 				var r status.Report
-				if err := oap.DecodeJSON(f.Payload, &r, false); err != nil || f.Code != 429 || r.Limit != "object.peer_inflight" ||
+				if err := oap.DecodeJSON(f.Payload, &r, false); err != nil || f.Code != 429 ||
+					r.Limit != "object.peer_inflight" ||
 					r.Cap != 3 || r.RetryAfterMS < 100 {
 					t.Errorf("the fourth: %d %+v %v", f.Code, r, err)
 				}
@@ -83,7 +84,8 @@ func TestServingBusy(t *testing.T) {
 		if f, _ := holder.end(); f.Code != 200 {
 			t.Errorf("the holder: %d", f.Code)
 		}
-		if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, newCollect(t, root)); err != nil {
+		if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}},
+			newCollect(t, root)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -70,7 +70,8 @@ func newHost(t testing.TB, transport string) host.Host {
 	mux.InitialStreamWindowSize = 1 << 20
 	opts := []libp2p.Option{libp2p.DisableRelay(), libp2p.DisableMetrics()}
 	if transport == "quic" {
-		opts = append(opts, libp2p.ListenAddrStrings("/ip4/127.0.0.1/udp/0/quic-v1"), libp2p.Transport(quic.NewTransport))
+		opts = append(opts, libp2p.ListenAddrStrings("/ip4/127.0.0.1/udp/0/quic-v1"),
+			libp2p.Transport(quic.NewTransport))
 	} else {
 		opts = append(opts, libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.Transport(tcp.NewTCPTransport),
 			libp2p.Security(noise.ID, noise.New), libp2p.Muxer(yamux.ID, &mux))

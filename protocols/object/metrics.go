@@ -38,8 +38,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"reason"})),
 		timeouts: share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "object_io_timeouts_total",
-			Help: "Object streams reset because they made no progress or were slower than object.min_rate. op says what " +
-				"waited: read (a peer's request), write (our answer) or ask (the answer to our request).",
+			Help: "Object streams reset because they made no progress or were slower than object.min_rate. op " +
+				"says what waited: read (a peer's request), write (our answer) or ask (the answer to our request).",
 		}, []string{"op"})),
 		streams: share(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "object_streams", Help: "Open object streams, including idle ones.",

@@ -95,7 +95,8 @@ func TestAnswersAreBound(t *testing.T) {
 	}{
 		{"a frame of two groups", false, oap.MaxFrame, joined, 0, true},
 		{"a frame of two groups above max_frame", false, oap.MinMaxFrame, joined, oap.ReasonFrameOversize, false},
-		{"a START above max_frame", false, oap.MinMaxFrame, with(0, long(oap.MinMaxFrame+1)), oap.ReasonFrameOversize, false},
+		{"a START above max_frame", false, oap.MinMaxFrame, with(0,
+			long(oap.MinMaxFrame+1)), oap.ReasonFrameOversize, false},
 		{"a status above max_frame", false, oap.MinMaxFrame, with(5, long(oap.MinMaxFrame+1)), oap.ReasonFrameOversize,
 			false},
 		{"a compressed START", false, oap.MaxFrame, with(0, comp(zip(spaces(1000)))), 0, true},
@@ -105,11 +106,14 @@ func TestAnswersAreBound(t *testing.T) {
 		{"a status that is not zstd", false, oap.MaxFrame, with(5, comp([]byte("{}"))), oap.ReasonInflateBound, false},
 		{"presence", true, oap.MinMaxFrame, absent(0, make([]byte, 896)), 0, true},
 		{"compressed presence", true, oap.MinMaxFrame, absent(oap.FlagComp, zip(make([]byte, 896))), 0, true},
-		{"presence above max_frame", true, oap.MinMaxFrame, absent(0, make([]byte, oap.MinMaxFrame)), oap.ReasonFrameOversize,
+		{"presence above max_frame", true, oap.MinMaxFrame, absent(0,
+			make([]byte, oap.MinMaxFrame)), oap.ReasonFrameOversize,
 			false},
-		{"presence that is not zstd", true, oap.MinMaxFrame, absent(oap.FlagComp, make([]byte, 896)), oap.ReasonInflateBound,
+		{"presence that is not zstd", true, oap.MinMaxFrame, absent(oap.FlagComp,
+			make([]byte, 896)), oap.ReasonInflateBound,
 			false},
-		{"presence that becomes too long", true, oap.MaxFrame, absent(oap.FlagComp, bomb), oap.ReasonInflateBound, false},
+		{"presence that becomes too long", true, oap.MaxFrame, absent(oap.FlagComp,
+			bomb), oap.ReasonInflateBound, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -9,12 +9,12 @@ import (
 // Params are the fixed bounds of the object protocol. Tests set other values through
 // [Config].
 type Params struct {
-	// ReadTimeout is the time that a stream may make no progress within a frame or an answer, in addition to the time that
-	// MinRate allows. Then the stream is reset.
+	// ReadTimeout is the time that a stream may make no progress within a frame or an answer, in addition to the time
+	// that MinRate allows. Then the stream is reset.
 	ReadTimeout time.Duration `fixed:"read_timeout"`
 
-	// WriteTimeout is the time that a peer may read nothing while data waits for it, in addition to the time that MinRate
-	// allows. Then the stream is reset.
+	// WriteTimeout is the time that a peer may read nothing while data waits for it, in addition to the time that
+	// MinRate allows. Then the stream is reset.
 	WriteTimeout time.Duration `fixed:"write_timeout"`
 
 	// IdleTimeout is the time that a served stream stays open without a request.
@@ -47,8 +47,8 @@ type Params struct {
 	// are slow, and somebody waits for the others. PuttingWait more wait.
 	Repairing int64 `fixed:"repairing"`
 
-	// RepairPause replaces ReadTimeout and WriteTimeout between the frames of a put for a repair, as both sides may wait
-	// for their rate of repairs.
+	// RepairPause replaces ReadTimeout and WriteTimeout between the frames of a put for a repair, as both sides may
+	// wait for their rate of repairs.
 	RepairPause time.Duration `fixed:"repair_pause"`
 
 	// CommitTimeout is the time that a client waits for the answer to a put after it sent the last item. The peer makes

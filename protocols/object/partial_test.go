@@ -33,7 +33,8 @@ func TestPartial(t *testing.T) {
 		{"one byte too many", []b3.Range{{Start: b3.GroupSize, End: 3 * b3.GroupSize}},
 			[]b3.Range{{Start: b3.GroupSize, End: 3*b3.GroupSize + 1}}, false, status.NotFound, 0},
 		{"one of two", []b3.Range{{Start: 0, End: b3.GroupSize}},
-			[]b3.Range{{Start: 0, End: 9}, {Start: 4 * b3.GroupSize, End: 4*b3.GroupSize + 1}}, false, status.NotFound, 0},
+			[]b3.Range{{Start: 0, End: 9}, {Start: 4 * b3.GroupSize, End: 4*b3.GroupSize + 1}},
+			false, status.NotFound, 0},
 		{"whole", []b3.Range{{Start: 0, End: size - 1}}, nil, false, status.NotFound, 0},
 		{"to the end", []b3.Range{{Start: 4 * b3.GroupSize, End: size}}, []b3.Range{{Start: 5 * b3.GroupSize, End: -1}},
 			false, status.OK, 2},
@@ -41,7 +42,8 @@ func TestPartial(t *testing.T) {
 			[]b3.Range{{Start: 5 * b3.GroupSize, End: -1}}, false, status.NotFound, 0},
 		{"past the end", []b3.Range{{Start: 4 * b3.GroupSize, End: size}},
 			[]b3.Range{{Start: 5 * b3.GroupSize, End: 9 * size}}, false, status.OK, 2},
-		{"size proof without the last group", []b3.Range{{Start: 0, End: b3.GroupSize}}, []b3.Range{{Start: 0, End: 1}}, true,
+		{"size proof without the last group", []b3.Range{{Start: 0, End: b3.GroupSize}},
+			[]b3.Range{{Start: 0, End: 1}}, true,
 			status.NotFound, 0},
 		{"size proof", []b3.Range{{Start: 6 * b3.GroupSize, End: size}, {Start: 0, End: b3.GroupSize}},
 			[]b3.Range{{Start: 0, End: 1}}, true, status.OK, 2},
@@ -49,13 +51,15 @@ func TestPartial(t *testing.T) {
 	} {
 		o.part = tc.part
 		c := newCollect(t, root)
-		err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}, Ranges: tc.ranges, SizeProof: tc.proof},
+		err := p.client.Get(t.Context(), serverID,
+			GetRequest{Objs: []b3.Root{root}, Ranges: tc.ranges, SizeProof: tc.proof},
 			c)
 		if err == nil {
 			err = c.errs[0]
 		}
 		if status.Of(err) != tc.want || c.groups[0] != tc.groups ||
-			c.proved[0] != (tc.proof && tc.want == status.OK || strings.Contains(tc.name, "end") && tc.want == status.OK) {
+			c.proved[0] != (tc.proof && tc.want == status.OK ||
+				strings.Contains(tc.name, "end") && tc.want == status.OK) {
 			t.Errorf("%s: %v, %d groups, size proved: %t", tc.name, err, c.groups[0], c.proved[0])
 		}
 		if tc.want != status.OK && (err == nil || !strings.Contains(err.Error(), "only a part of")) {

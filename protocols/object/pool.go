@@ -47,7 +47,8 @@ type askedPeer struct {
 
 func newPool(cfg Config, deps ClientDeps, m *metrics) *pool {
 	return &pool{
-		cfg: cfg, host: deps.Host, metrics: m, inbound: deps.Inbound, codec: deps.Codec, asked: map[peer.ID]*askedPeer{},
+		cfg: cfg, host: deps.Host, metrics: m, inbound: deps.Inbound, codec: deps.Codec,
+		asked: map[peer.ID]*askedPeer{},
 		total: deps.Limits.NewGate(limits.Spec{
 			Name: "object.client_streams", Path: "resolver → object streams to peers", Policy: "wait, then busy",
 		}, cfg.Streams, cfg.StreamsWait),

@@ -147,7 +147,8 @@ func TestNoRetryAfterBytes(t *testing.T) {
 	}
 	c := newCollect(t, req.Objs...)
 	err = client.Get(t.Context(), serverID, req, c)
-	if status.Of(err) != status.Upstream || o.opened != 1 || c.groups[0] != 2 || status.Of(c.errs[0]) != status.Upstream ||
+	if status.Of(err) != status.Upstream || o.opened != 1 || c.groups[0] != 2 ||
+		status.Of(c.errs[0]) != status.Upstream ||
 		c.ended != 1 {
 		t.Errorf("%v, %d opened, %v groups, End %v", err, o.opened, c.groups, c.errs)
 	}

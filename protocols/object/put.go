@@ -94,7 +94,8 @@ func (c *Client) put(ctx context.Context, p peer.ID, w wirePut, o PutOptions, s 
 		return err
 	}
 	if len(o.Capability) > oap.MaxCap {
-		return status.Errorf(status.FrameOversize, "the capability has %d bytes, at most %d", len(o.Capability), oap.MaxCap)
+		return status.Errorf(status.FrameOversize, "the capability has %d bytes, at most %d",
+			len(o.Capability), oap.MaxCap)
 	}
 	f := oap.Frame{Header: oap.Header{Flags: oap.FlagReq | oap.FlagStart}, Cap: o.Capability, Payload: payload}
 	if o.Repair {

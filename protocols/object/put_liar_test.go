@@ -47,7 +47,8 @@ func TestPutLiar(t *testing.T) {
 		{"reads nothing", []oap.Frame{have}, false, status.Timeout, -1},
 		{"stored without items", []oap.Frame{stored}, true, status.Upstream, 0},
 		{"stored at once", []oap.Frame{have, stored}, false, status.Upstream, 0},
-		{"not stored after all", []oap.Frame{have, answer(oap.FlagEnd, 200, `{"stored":false}`)}, false, status.Upstream, 0},
+		{"not stored after all", []oap.Frame{have, answer(oap.FlagEnd, 200,
+			`{"stored":false}`)}, false, status.Upstream, 0},
 		{"begins twice", []oap.Frame{have, have}, false, status.Upstream, 0},
 		{"no JSON", []oap.Frame{answer(oap.FlagStart, 0, `{"have"`)}, false, status.Upstream, 0},
 		{"an unknown member", []oap.Frame{answer(oap.FlagStart, 0, `{"have":[],"x":1}`)}, false, status.Upstream, 0},
@@ -58,7 +59,8 @@ func TestPutLiar(t *testing.T) {
 			status.Upstream, 0},
 		{"in another order", []oap.Frame{answer(oap.FlagStart, 0, `{"have":[[131072,196608],[0,65536]]}`)}, false,
 			status.Upstream, 0},
-		{"refused early", []oap.Frame{have, answer(oap.FlagEnd, 507, `{"reason":"no_space"}`)}, false, status.NoSpace, 0},
+		{"refused early", []oap.Frame{have, answer(oap.FlagEnd, 507,
+			`{"reason":"no_space"}`)}, false, status.NoSpace, 0},
 		{"refused with a lie", []oap.Frame{have, answer(oap.FlagEnd, 500, ``)}, false, status.Upstream, 0},
 		{"a request", []oap.Frame{{Header: oap.Header{Flags: oap.FlagReq, Proto: oap.ProtoObject, CorrID: 1}}}, false,
 			status.Upstream, 0},
@@ -160,7 +162,8 @@ func TestPutManyLiar(t *testing.T) {
 				for i := range 3 {
 					objs.Objs, objs.Sizes = append(objs.Objs, mine.put(testData(9, uint64(i)))), append(objs.Sizes, 9)
 				}
-				objs.Open = func(ctx context.Context, i int) (b3.Object, error) { return mine.OpenObject(ctx, objs.Objs[i]) }
+				objs.Open =
+					func(ctx context.Context, i int) (b3.Object, error) { return mine.OpenObject(ctx, objs.Objs[i]) }
 				errs, err := client.PutMany(t.Context(), serverID, objs, withToken)
 				var got []string
 				for _, err := range errs {
@@ -201,7 +204,8 @@ func TestPutRefusedOnTheWay(t *testing.T) {
 				}
 			}
 			r.script(nil, nil)
-			if isNew, err := l.client.Put(t.Context(), l.to.ID(), mine.mustOpen(t, root), withToken); err != nil || !isNew {
+			if isNew, err := l.client.Put(t.Context(), l.to.ID(), mine.mustOpen(t, root), withToken); err != nil ||
+				!isNew {
 				t.Error(err)
 			}
 		})

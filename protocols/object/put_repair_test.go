@@ -42,7 +42,8 @@ func TestPutForRepair(t *testing.T) {
 			return mine.OpenObject(ctx, b3.Sum(testData(1000+n, uint64(i))))
 		}}
 		for n := range 100 {
-			objs.Objs, objs.Sizes = append(objs.Objs, mine.put(testData(1000+n, uint64(i)))), append(objs.Sizes, int64(1000+n))
+			objs.Objs, objs.Sizes = append(objs.Objs, mine.put(testData(1000+n, uint64(i)))),
+				append(objs.Sizes, int64(1000+n))
 		}
 		if _, err := p.client.PutMany(t.Context(), serverID, objs, o); err != nil {
 			t.Fatal(err)
@@ -86,15 +87,17 @@ func TestPutForRepairPauses(t *testing.T) {
 				r.throttle = func(ctx context.Context, _ int) error { return limits.Sleep(ctx, c.receiver) }
 				data := testData(20*b3.GroupSize, 1)
 				root := mine.put(data)
-				o := PutOptions{Capability: []byte(token), Repair: c.repair, Wait: func(ctx context.Context, _ int) error {
-					return limits.Sleep(ctx, c.sender)
-				}}
+				o := PutOptions{Capability: []byte(token), Repair: c.repair,
+					Wait: func(ctx context.Context, _ int) error {
+						return limits.Sleep(ctx, c.sender)
+					}}
 				_, err := p.client.Put(t.Context(), serverID, mine.mustOpen(t, root), o)
 				if status.Of(err) != c.want {
 					t.Fatalf("%v, want %s", err, c.want)
 				}
 				testkit.Eventually(t, "the end of the put", func() bool { return r.closes() == 1 })
-				if part := r.part(root); part.open || part.stored != (err == nil) || err == nil && !bytes.Equal(part.data, data) {
+				if part := r.part(root); part.open || part.stored != (err == nil) || err == nil &&
+					!bytes.Equal(part.data, data) {
 					t.Errorf("open %t, stored %t", part.open, part.stored)
 				}
 				// The stream, if it is left, is as patient as before.

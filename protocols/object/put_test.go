@@ -97,7 +97,8 @@ func TestPutResumes(t *testing.T) {
 		}
 		return nil
 	}}
-	if _, err := p.client.Put(t.Context(), serverID, mine.mustOpen(t, root), stop); err == nil || err.Error() != "enough" {
+	if _, err := p.client.Put(t.Context(), serverID, mine.mustOpen(t, root), stop); err == nil ||
+		err.Error() != "enough" {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "the server ends the put", func() bool { return r.closes() == 5 })
@@ -220,7 +221,8 @@ func TestPutMany(t *testing.T) {
 	if p.client.open() != 1 || mine.open.Load() != 0 {
 		t.Errorf("%d streams, %d objects are open", p.client.open(), mine.open.Load())
 	}
-	if _, err := p.client.PutMany(t.Context(), serverID, SmallObjects{}, withToken); status.Of(err) != status.BadRequest {
+	if _, err := p.client.PutMany(t.Context(), serverID, SmallObjects{},
+		withToken); status.Of(err) != status.BadRequest {
 		t.Error(err)
 	}
 	r.commit = func() error { return errors.New("a bug") }
@@ -271,7 +273,8 @@ func TestPutDamaged(t *testing.T) {
 	data := testData(5*b3.GroupSize, 1)
 	root := mine.put(data)
 	data[2*b3.GroupSize+5] ^= 1
-	if _, err := p.client.Put(t.Context(), serverID, mine.mustOpen(t, root), withToken); !errors.Is(err, b3.ErrCorrupt) {
+	if _, err := p.client.Put(t.Context(), serverID, mine.mustOpen(t, root),
+		withToken); !errors.Is(err, b3.ErrCorrupt) {
 		t.Error(err)
 	}
 	if n := len(mine.get(root).failed); n != 1 || p.client.open() != 0 {
@@ -378,7 +381,8 @@ func TestPutLies(t *testing.T) {
 		{"a group twice", size, func(f frames) frames { return slices.Insert(f, 4, f[3]) }, 502, 0, 2},
 		{"END too early", size, func(f frames) frames { f[3].Flags |= oap.FlagEnd; return f[:4] }, 400, 0, 2},
 		{"END nowhere", size, func(f frames) frames { f[len(f)-1].Flags &^= oap.FlagEnd; return f }, 400, 0, 4},
-		{"END with the proof alone", size, func(f frames) frames { f[0].Flags |= oap.FlagEnd; return f[:1] }, 400, 0, 1},
+		{"END with the proof alone", size,
+			func(f frames) frames { f[0].Flags |= oap.FlagEnd; return f[:1] }, 400, 0, 1},
 		{"another corr_id", size, func(f frames) frames { f[2].CorrID = 9; return f }, 0, 0xA104, 1},
 		{"another protocol", size, func(f frames) frames { f[2].Proto = oap.ProtoIndex; return f }, 0, 0xA104, 1},
 		{"a code", size, func(f frames) frames { f[2].Code = 200; return f }, 0, 0xA104, 1},

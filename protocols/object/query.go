@@ -140,7 +140,8 @@ func decodePut(p []byte) (query, error) {
 	}
 	for i, size := range w.Sizes {
 		if size < 0 || size > largest {
-			return query{}, status.Errorf(status.BadRequest, "a put of %s with %d bytes, want 0 to %d", w.Objs[i], size, largest)
+			return query{}, status.Errorf(status.BadRequest,
+				"a put of %s with %d bytes, want 0 to %d", w.Objs[i], size, largest)
 		}
 	}
 	r.sizes, r.many = w.Sizes, !one

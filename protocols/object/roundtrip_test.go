@@ -100,11 +100,14 @@ func TestRoundTripSizes(t *testing.T) {
 				data := testData(size, 1)
 				root := p.store.put(data)
 				c := newCollect(t, root)
-				if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}, SizeProof: proof}, c); err != nil {
+				if err := p.client.Get(t.Context(), serverID,
+					GetRequest{Objs: []b3.Root{root}, SizeProof: proof}, c); err != nil {
 					t.Fatal(err)
 				}
-				if c.ended != 1 || c.errs[0] != nil || c.sizes[0] != int64(size) || !c.proved[0] || !bytes.Equal(c.data[0], data) {
-					t.Errorf("ended %d, %v, size %d, proved %v, %d bytes", c.ended, c.errs[0], c.sizes[0], c.proved[0], len(c.data[0]))
+				if c.ended != 1 || c.errs[0] != nil || c.sizes[0] != int64(size) || !c.proved[0] ||
+					!bytes.Equal(c.data[0], data) {
+					t.Errorf("ended %d, %v, size %d, proved %v, %d bytes", c.ended, c.errs[0], c.sizes[0],
+						c.proved[0], len(c.data[0]))
 				}
 				groups := int(b3.Groups(int64(size)))
 				if proof {

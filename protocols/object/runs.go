@@ -49,7 +49,8 @@ func runsOf(have [][2]int64, size int64) ([]b3.Range, error) {
 	runs := make([]b3.Range, len(have))
 	at := int64(0)
 	for i, h := range have {
-		if h[0] < at || h[1] <= h[0] || h[1] > size || h[0]%b3.GroupSize != 0 || h[1]%b3.GroupSize != 0 && h[1] != size {
+		if h[0] < at || h[1] <= h[0] || h[1] > size || h[0]%b3.GroupSize != 0 ||
+			h[1]%b3.GroupSize != 0 && h[1] != size {
 			return nil, violation("[%d, %d] is no range of groups of %d bytes after %d", h[0], h[1], size, at)
 		}
 		runs[i] = b3.Range{Start: h[0], End: h[1]}

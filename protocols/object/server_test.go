@@ -177,12 +177,14 @@ func TestBadFrames(t *testing.T) {
 		{"encrypted", with(func(h *oap.Header) { h.Flags |= oap.FlagAppE2E }), 0, 415, "unsupported"},
 		{"a capability", oap.Frame{Header: req, Cap: []byte("cap"), Payload: []byte(getOf(root))}, 0, 200, ""},
 		{"not zstd", with(func(h *oap.Header) { h.Flags |= oap.FlagComp }), oap.ReasonInflateBound, 0, ""},
-		{"not zstd, of another protocol", with(func(h *oap.Header) { h.Flags |= oap.FlagComp; h.Proto = oap.ProtoIndex }),
+		{"not zstd, of another protocol",
+			with(func(h *oap.Header) { h.Flags |= oap.FlagComp; h.Proto = oap.ProtoIndex }),
 			oap.ReasonInflateBound, 0, ""},
 		{"no start", with(func(h *oap.Header) { h.Flags = oap.FlagReq | oap.FlagEnd }), oap.ReasonBadFlags, 0, ""},
 		{"a response", with(func(h *oap.Header) { h.Flags = oap.FlagResp }), oap.ReasonBadFlags, 0, ""},
 		{"an event", with(func(h *oap.Header) { h.Flags = oap.FlagEvent | oap.FlagStart }), oap.ReasonBadFlags, 0, ""},
-		{"an ack", with(func(h *oap.Header) { h.Flags = oap.FlagEvent | oap.FlagResp }), oap.ReasonCreditViolation, 0, ""},
+		{"an ack", with(func(h *oap.Header) { h.Flags = oap.FlagEvent | oap.FlagResp }),
+			oap.ReasonCreditViolation, 0, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := p.ask(t)

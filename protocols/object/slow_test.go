@@ -29,7 +29,8 @@ var haveOne = `{"op":"have","objs":["` + b3.Root{}.String() + `"]}`
 func requestFrame(bytes int) []byte {
 	payload := []byte(haveOne)
 	payload = append(payload, slices.Repeat([]byte(" "), max(0, bytes-oap.HeaderSize-len(payload)))...)
-	f := oap.Frame{Header: oap.Header{Flags: oap.FlagReq | oap.FlagStart | oap.FlagEnd, Proto: oap.ProtoObject, CorrID: 1},
+	f := oap.Frame{Header: oap.Header{Flags: oap.FlagReq | oap.FlagStart | oap.FlagEnd,
+		Proto: oap.ProtoObject, CorrID: 1},
 		Payload: payload}
 	raw, err := EncodeFrame(f)
 	if err != nil {
@@ -291,7 +292,8 @@ func TestPausedSink(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPair(t, testkit.Options{Window: c.window}, DefaultConfig())
 				root := p.store.put(testData(c.groups*b3.GroupSize, 1))
-				err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, pausing{newCollect(t, root), c.pause})
+				err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}},
+					pausing{newCollect(t, root), c.pause})
 				if status.Of(err) != c.want {
 					t.Errorf("%v, want %s", err, c.want)
 				}

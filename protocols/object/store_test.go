@@ -91,7 +91,8 @@ func (o *memObject) Size() int64        { return o.size }
 func (o *memObject) Reader() *b3.Reader { return b3.NewReader(o.root, o.size, o.source) }
 
 func (o *memObject) Covers(start, end int64) bool {
-	return o.part == nil || slices.ContainsFunc(o.part, func(r b3.Range) bool { return r.Start <= start && end <= r.End })
+	return o.part == nil || slices.ContainsFunc(o.part,
+		func(r b3.Range) bool { return r.Start <= start && end <= r.End })
 }
 
 func (o *memObject) Failed(err error) error {

@@ -47,7 +47,8 @@ func TestOneForm(t *testing.T) {
 			t.Errorf("%s: taken", name)
 		}
 	}
-	if err := codec.Unmarshal([]byte{0xa2, 1, 0x18, 1, 3, 0x40}, new(message)); !errors.Is(err, record.ErrNotCanonical) {
+	if err := codec.Unmarshal([]byte{0xa2, 1, 0x18, 1, 3, 0x40},
+		new(message)); !errors.Is(err, record.ErrNotCanonical) {
 		t.Errorf("got %v", err)
 	}
 }

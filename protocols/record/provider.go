@@ -26,9 +26,10 @@ type Origin string
 
 // The origins, in the order in which providers are asked.
 const (
-	OriginNamed     Origin = "named"     // the caller named it
-	OriginLocal     Origin = "local"     // this node has the object
-	OriginServed    Origin = "peer"      // it served the object or its directory, or a peer that was asked gave its record
+	OriginNamed Origin = "named" // the caller named it
+	OriginLocal Origin = "local" // this node has the object
+	// it served the object or its directory, or a peer that was asked gave its record
+	OriginServed    Origin = "peer"
 	OriginGossip    Origin = "gossip"    // it announced the object, or the directory, by gossip
 	OriginConnected Origin = "connected" // it is connected, and says that it has the object
 	OriginDHT       Origin = "dht"       // the DHT had a record of it

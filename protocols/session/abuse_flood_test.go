@@ -83,7 +83,8 @@ func TestFloods(t *testing.T) {
 			w := r.session()
 			a := w.collect()
 			for corr := range uint64(flood) {
-				w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: corr + 1}, `{"op":"x","deadline_ms":1000}`)
+				w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: corr + 1},
+					`{"op":"x","deadline_ms":1000}`)
 			}
 			r.honest()
 			_ = w.stream.CloseWrite()
@@ -151,7 +152,8 @@ func TestFloods(t *testing.T) {
 				t.Errorf("%v, %d more sessions", res.err, len(r.in))
 			}
 		}},
-		{name: "requests of protocols nobody serves", counts: map[string]float64{"frame_reject_total unknown_proto": 200},
+		{name: "requests of protocols nobody serves",
+			counts: map[string]float64{"frame_reject_total unknown_proto": 200},
 			run: func(t *testing.T, r *rig) {
 				w := r.session()
 				a := w.collect()
@@ -232,20 +234,22 @@ func TestResetStorms(t *testing.T) {
 			}
 			_ = w.stream.Reset()
 		})},
-		{name: "HELLO, large requests, reset without reading", change: unlimited, run: storm(flood/10, func(r *rig, i int) {
-			w := r.session()
-			for corr := range uint64(20) {
-				w.send(oap.Header{Flags: whole, Proto: oap.ProtoObject, CorrID: corr}, `{"op":"x"}`)
-			}
-			if i%2 == 0 {
-				synctest.Wait()
-			}
-			_ = w.stream.ResetWithError(network.StreamErrorCode(i))
-		})},
-		{name: "sessions that supplant each other, none reset", change: unlimited, run: storm(flood/3, func(r *rig, i int) {
-			w := r.session()
-			w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: 1}, `{"op":"x","deadline_ms":500}`)
-		})},
+		{name: "HELLO, large requests, reset without reading", change: unlimited, run: storm(flood/10,
+			func(r *rig, i int) {
+				w := r.session()
+				for corr := range uint64(20) {
+					w.send(oap.Header{Flags: whole, Proto: oap.ProtoObject, CorrID: corr}, `{"op":"x"}`)
+				}
+				if i%2 == 0 {
+					synctest.Wait()
+				}
+				_ = w.stream.ResetWithError(network.StreamErrorCode(i))
+			})},
+		{name: "sessions that supplant each other, none reset", change: unlimited, run: storm(flood/3,
+			func(r *rig, i int) {
+				w := r.session()
+				w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: 1}, `{"op":"x","deadline_ms":500}`)
+			})},
 		{name: "connections that break", change: unlimited, run: storm(flood/3, func(r *rig, i int) {
 			w := r.session()
 			w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: 1}, `{"op":"x"}`)

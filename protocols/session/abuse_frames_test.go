@@ -20,7 +20,8 @@ import (
 // each way.
 func TestByteAtATime(t *testing.T) {
 	bubble(t, testkit.Options{Window: 1, MaxRead: 1}, func(t *testing.T, net *testkit.Network) {
-		a, b := start(t, net.Host("a"), session.DefaultConfig(), echo), start(t, net.Host("b"), session.DefaultConfig(), echo)
+		a, b := start(t, net.Host("a"), session.DefaultConfig(), echo),
+			start(t, net.Host("b"), session.DefaultConfig(), echo)
 		defer a.stop()
 		defer b.stop()
 		var wg sync.WaitGroup
@@ -28,7 +29,8 @@ func TestByteAtATime(t *testing.T) {
 			for from, to := range map[*node]*node{a: b, b: a} {
 				wg.Go(func() {
 					want := fmt.Sprintf(`{"op":"x","i":%d,"text":"%s"}`, i, strings.Repeat("ab", 100*i))
-					if p, err := from.Call(t.Context(), to.host.ID(), oap.ProtoIndex, []byte(want)); err != nil || string(p) != want {
+					if p, err := from.Call(t.Context(), to.host.ID(), oap.ProtoIndex, []byte(want)); err != nil ||
+						string(p) != want {
 						t.Errorf("%d: %.60s, %v", i, p, err)
 					}
 					if _, err := from.Ping(t.Context(), to.host.ID()); err != nil {
@@ -45,7 +47,8 @@ func TestByteAtATime(t *testing.T) {
 // it is reset, nothing is counted; where it falls silent, the reader gives up.
 func TestCutFrames(t *testing.T) {
 	request := frame(oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: 1}, "cap", `{"op":"x"}`)
-	answer := frame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: 200, Proto: oap.ProtoIndex, CorrID: 1}, "", `yes`)
+	answer := frame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: 200, Proto: oap.ProtoIndex, CorrID: 1}, "",
+		`yes`)
 	var all []attack
 	for _, how := range []struct {
 		name   string
@@ -90,25 +93,27 @@ func TestCutFrames(t *testing.T) {
 		if how.name != "falls silent" {
 			hello = how.counts
 		}
-		all = append(all, attack{name: "HELLO " + how.name + " half-way", counts: hello, run: func(t *testing.T, r *rig) {
-			w := r.dial()
-			_, _ = w.stream.Write(frame(oap.Header{Flags: whole}, "", `{}`)[:20])
-			synctest.Wait()
-			how.end(w)
-			if how.name != "is reset" {
-				w.wantReset(how.code)
-			}
-		}}, attack{name: "the acceptor's HELLO " + how.name + " half-way", counts: hello, run: func(t *testing.T, r *rig) {
-			c := &calls{n: r.n}
-			res := c.go1(t.Context(), `{}`)
-			w := <-r.in
-			w.recv()
-			_, _ = w.stream.Write(answer[:20])
-			synctest.Wait()
-			how.end(w)
-			c.wg.Wait()
-			res.want(t, how.call, "")
-		}})
+		all = append(all,
+			attack{name: "HELLO " + how.name + " half-way", counts: hello, run: func(t *testing.T, r *rig) {
+				w := r.dial()
+				_, _ = w.stream.Write(frame(oap.Header{Flags: whole}, "", `{}`)[:20])
+				synctest.Wait()
+				how.end(w)
+				if how.name != "is reset" {
+					w.wantReset(how.code)
+				}
+			}}, attack{name: "the acceptor's HELLO " + how.name + " half-way", counts: hello,
+				run: func(t *testing.T, r *rig) {
+					c := &calls{n: r.n}
+					res := c.go1(t.Context(), `{}`)
+					w := <-r.in
+					w.recv()
+					_, _ = w.stream.Write(answer[:20])
+					synctest.Wait()
+					how.end(w)
+					c.wg.Wait()
+					res.want(t, how.call, "")
+				}})
 	}
 	attacks(t, all)
 }
@@ -139,7 +144,8 @@ func TestCaps(t *testing.T) {
 	attacks(t, []attack{
 		{name: "a request of 64 KiB", run: func(_ *testing.T, r *rig) {
 			w := r.session()
-			_, _ = w.stream.Write(lying(oap.HeaderSize+oap.MaxJSON, 1, whole, oap.ProtoIndex, 0, 1, spaces(oap.MaxJSON)))
+			_, _ = w.stream.Write(lying(oap.HeaderSize+oap.MaxJSON, 1, whole, oap.ProtoIndex,
+				0, 1, spaces(oap.MaxJSON)))
 			w.wantAnswer(1, 200, "{}")
 		}},
 		named("a request of 64 KiB and one", over(oap.HeaderSize+oap.MaxJSON, whole, oap.MaxJSON+1)),
@@ -196,11 +202,12 @@ func TestCaps(t *testing.T) {
 				strings.Repeat("c", oap.MaxCap), `{"op":"x"}`))
 			w.wantAnswer(1, 401, "unauthenticated")
 		}},
-		{name: "a capability of 4 KiB and one", counts: rejects(oap.ReasonFrameOversize), run: func(t *testing.T, r *rig) {
-			w := r.session()
-			_, _ = w.stream.Write(lying(oap.HeaderSize+oap.MaxCap+1+2, 1, whole, oap.ProtoIndex, oap.MaxCap+1, 1, ""))
-			w.wantReset(reset(oap.ReasonFrameOversize))
-		}},
+		{name: "a capability of 4 KiB and one", counts: rejects(oap.ReasonFrameOversize),
+			run: func(t *testing.T, r *rig) {
+				w := r.session()
+				_, _ = w.stream.Write(lying(oap.HeaderSize+oap.MaxCap+1+2, 1, whole, oap.ProtoIndex, oap.MaxCap+1, 1, ""))
+				w.wantReset(reset(oap.ReasonFrameOversize))
+			}},
 		{name: "a frame that is not zstd, of a protocol nobody serves", counts: rejects(oap.ReasonInflateBound),
 			run: func(t *testing.T, r *rig) {
 				w := r.session()
@@ -215,7 +222,8 @@ func TestCaps(t *testing.T) {
 		{name: "an answer nobody waits for that is not zstd", counts: rejects(oap.ReasonInflateBound),
 			run: func(t *testing.T, r *rig) {
 				w := r.session()
-				w.send(oap.Header{Flags: oap.FlagResp | oap.FlagEnd | oap.FlagComp, Proto: oap.ProtoIndex, CorrID: 7}, "{}")
+				w.send(oap.Header{Flags: oap.FlagResp | oap.FlagEnd | oap.FlagComp, Proto: oap.ProtoIndex, CorrID: 7},
+					"{}")
 				w.wantReset(reset(oap.ReasonInflateBound))
 			}},
 		{name: "a ping that is no whole request", run: func(t *testing.T, r *rig) {
@@ -230,13 +238,14 @@ func TestCaps(t *testing.T) {
 			w.send(h, zipped(spaces(oap.MaxJSON)))
 			w.wantAnswer(1, 200, "{}")
 		}},
-		{name: "64 KiB and one from a few bytes", counts: rejects(oap.ReasonInflateBound), run: func(t *testing.T, r *rig) {
-			w := r.session()
-			h := index
-			h.Flags |= oap.FlagComp
-			w.send(h, zipped(spaces(oap.MaxJSON))+zipped(strings.Repeat(" \n", 25)))
-			w.wantReset(reset(oap.ReasonInflateBound))
-		}},
+		{name: "64 KiB and one from a few bytes", counts: rejects(oap.ReasonInflateBound),
+			run: func(t *testing.T, r *rig) {
+				w := r.session()
+				h := index
+				h.Flags |= oap.FlagComp
+				w.send(h, zipped(spaces(oap.MaxJSON))+zipped(strings.Repeat(" \n", 25)))
+				w.wantReset(reset(oap.ReasonInflateBound))
+			}},
 		{name: "JSON in a JSON in a JSON", run: func(t *testing.T, r *rig) {
 			w := r.session()
 			w.ask(1, `{"op":`+strings.Repeat(`{"a":`, 12_000))
@@ -272,7 +281,8 @@ func TestCorrIDs(t *testing.T) {
 				w.ask(5, `{"op":"free"}`)
 				w.wantAnswer(5, 200, "free")
 			}},
-		{name: "more than the rate of one that is in flight", counts: map[string]float64{"frame_reject_total dup_corr": 3},
+		{name: "more than the rate of one that is in flight",
+			counts: map[string]float64{"frame_reject_total dup_corr": 3},
 			change: func(c *session.Config) {
 				c.ControlRate = 2
 			}, run: func(t *testing.T, r *rig) {
@@ -288,15 +298,16 @@ func TestCorrIDs(t *testing.T) {
 				w.ask(7, `{"op":"x"}`)
 				w.wantAnswer(7, 429, `"limit":"session.control_rate"`)
 			}},
-		{name: "a PING with one that is in flight", counts: rejects(oap.ReasonDupCorr), run: func(t *testing.T, r *rig) {
-			w := r.session()
-			w.send(repair(5), `{"op":"x","deadline_ms":300}`)
-			w.send(oap.Header{Flags: whole, CorrID: 5}, "ping")
-			w.wantAnswer(5, 400, `"detail":"dup_corr"`)
-			w.wantAnswer(5, 504, "timeout")
-			w.send(oap.Header{Flags: whole, CorrID: 5}, "ping")
-			w.wantAnswer(5, 200, "ping")
-		}},
+		{name: "a PING with one that is in flight", counts: rejects(oap.ReasonDupCorr),
+			run: func(t *testing.T, r *rig) {
+				w := r.session()
+				w.send(repair(5), `{"op":"x","deadline_ms":300}`)
+				w.send(oap.Header{Flags: whole, CorrID: 5}, "ping")
+				w.wantAnswer(5, 400, `"detail":"dup_corr"`)
+				w.wantAnswer(5, 504, "timeout")
+				w.send(oap.Header{Flags: whole, CorrID: 5}, "ping")
+				w.wantAnswer(5, 200, "ping")
+			}},
 		{name: "another protocol with one that is in flight", counts: rejects(oap.ReasonDupCorr),
 			run: func(t *testing.T, r *rig) {
 				w := r.session()
@@ -318,7 +329,8 @@ func TestCorrIDs(t *testing.T) {
 			next := w.recv().CorrID
 			w.answer(next, 200, "second")
 			w.answer(next, 200, "second again")
-			w.send(oap.Header{Flags: oap.FlagResp | oap.FlagStart, Code: 200, Proto: oap.ProtoIndex, CorrID: next}, "a part")
+			w.send(oap.Header{Flags: oap.FlagResp | oap.FlagStart, Code: 200, Proto: oap.ProtoIndex, CorrID: next},
+				"a part")
 			w.answer(corr, 200, "first")
 			w.answer(corr, 500, "first again")
 			c.wg.Wait()
@@ -336,7 +348,8 @@ func TestCorrIDs(t *testing.T) {
 			res := c.go1(t.Context(), `{}`)
 			w := <-r.in
 			w.greet(2)
-			w.send(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: 200, Proto: oap.ProtoRepair, CorrID: w.recv().CorrID},
+			w.send(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: 200,
+				Proto: oap.ProtoRepair, CorrID: w.recv().CorrID},
 				"index, I swear")
 			c.wg.Wait()
 			res.want(t, status.OK, "") // the corr_id is what counts

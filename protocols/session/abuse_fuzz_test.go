@@ -50,7 +50,8 @@ func (s *script) step(t *testing.T, w *wire) bool {
 		_, _ = w.stream.Write(frame(oap.Header{Flags: whole}, "", `{}`))
 	case 1, 2: // frames that a reader takes
 		how := s.next()
-		h := oap.Header{Flags: fuzzFlags[int(how>>4)%len(fuzzFlags)], Proto: uint16(how & 7 % 5), CorrID: uint64(op >> 5)}
+		h := oap.Header{Flags: fuzzFlags[int(how>>4)%len(fuzzFlags)],
+			Proto: uint16(how & 7 % 5), CorrID: uint64(op >> 5)}
 		p, err := encode(oap.Frame{Header: h, Payload: []byte(fuzzPayloads[int(s.next())%len(fuzzPayloads)])})
 		if err != nil {
 			t.Fatal(err)

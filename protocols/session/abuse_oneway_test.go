@@ -76,8 +76,9 @@ func TestOneWayFloods(t *testing.T) {
 	const answer = oap.FlagResp | oap.FlagEnd
 	attacks(t, []attack{
 		{name: "GOAWAY to an acceptor", opts: pieces, run: news(oap.Header{Flags: oap.FlagEvent})},
-		{name: "events of protocols", opts: pieces, counts: map[string]float64{"frame_reject_total unknown_proto": flood},
-			run: news(oap.Header{Flags: oap.FlagEvent, Proto: oap.ProtoGossip})},
+		{name: "events of protocols", opts: pieces,
+			counts: map[string]float64{"frame_reject_total unknown_proto": flood},
+			run:    news(oap.Header{Flags: oap.FlagEvent, Proto: oap.ProtoGossip})},
 		{name: "answers to an acceptor", opts: pieces,
 			run: news(oap.Header{Flags: answer, Code: 200, Proto: oap.ProtoIndex})},
 		{name: "GOAWAY to an opener", opts: pieces, run: toOpener(oap.FlagEvent, false, "not even JSON")},

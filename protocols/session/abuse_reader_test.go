@@ -76,7 +76,8 @@ func TestReaderDies(t *testing.T) {
 		call   status.Outcome          // of a call in flight
 	}{
 		{"a read fails", fault{read: func() error { return broken }}, 0, 0, false, status.TransportDown},
-		{"the stream ends between frames", fault{read: func() error { return io.EOF }}, 0, 0, true, status.TransportDown},
+		{"the stream ends between frames", fault{read: func() error { return io.EOF }}, 0, 0,
+			true, status.TransportDown},
 		{"the stream ends unexpectedly", fault{read: func() error { return io.ErrUnexpectedEOF }}, 0, 0, false,
 			status.TransportDown},
 		{"a read panics", fault{read: boom}, 1, 0, false, status.Internal},

@@ -95,13 +95,15 @@ func TestSlowWriters(t *testing.T) {
 			w := <-r.in
 			w.greet(32)
 			corr := w.recv().CorrID
-			w.trickle(frame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: 200, Proto: oap.ProtoIndex, CorrID: corr}, "",
+			w.trickle(frame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: 200,
+				Proto: oap.ProtoIndex, CorrID: corr}, "",
 				noise(9000)), 1, almost)
 			w.wantReset(0)
 			c.wg.Wait()
 			res.want(t, status.Timeout, "within a frame")
 		}},
-		{name: "the HELLO of an acceptor, a byte each 0.49 s", counts: map[string]float64{"handshake_timeouts_total": 1},
+		{name: "the HELLO of an acceptor, a byte each 0.49 s",
+			counts: map[string]float64{"handshake_timeouts_total": 1},
 			run: func(t *testing.T, r *rig) {
 				c := &calls{n: r.n}
 				res := c.go1(t.Context(), `{}`)
@@ -159,15 +161,16 @@ func TestSlowReaders(t *testing.T) {
 				t.Error(err)
 			}
 		}},
-		{name: "at the rate that is asked for", opts: testkit.Options{Window: 8 << 10}, run: func(t *testing.T, r *rig) {
-			w := r.session()
-			ask(w, 16)
-			_ = w.stream.CloseWrite()
-			got, err := w.sip(8<<10, time.Second)
-			if want := 16 * (60<<10 + oap.HeaderSize); got != want || !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("%d bytes of %d, %v", got, want, err)
-			}
-		}},
+		{name: "at the rate that is asked for", opts: testkit.Options{Window: 8 << 10},
+			run: func(t *testing.T, r *rig) {
+				w := r.session()
+				ask(w, 16)
+				_ = w.stream.CloseWrite()
+				got, err := w.sip(8<<10, time.Second)
+				if want := 16 * (60<<10 + oap.HeaderSize); got != want || !errors.Is(err, io.ErrUnexpectedEOF) {
+					t.Errorf("%d bytes of %d, %v", got, want, err)
+				}
+			}},
 		{name: "an acceptor that never reads", opts: narrow, counts: write, run: func(t *testing.T, r *rig) {
 			c := &calls{n: r.n}
 			res := c.go1(t.Context(), noise(10_000))

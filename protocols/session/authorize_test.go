@@ -38,9 +38,10 @@ func TestCapability(t *testing.T) {
 		detail  capability.Refusal
 		granted bool // the handler saw a grant
 	}{
-		"none":            {want: status.OK},
-		"valid":           {caveats: []string{"op in get"}, want: status.OK, granted: true},
-		"for this object": {caveats: []string{"op in get", "obj ^= " + object.String()}, want: status.OK, granted: true},
+		"none":  {want: status.OK},
+		"valid": {caveats: []string{"op in get"}, want: status.OK, granted: true},
+		"for this object": {caveats: []string{"op in get", "obj ^= " + object.String()},
+			want: status.OK, granted: true},
 		"other object": {
 			caveats: []string{"op in get", "obj ^= " + b3.Sum(nil).String()},
 			want:    status.Forbidden, detail: capability.WrongObject,
@@ -82,7 +83,8 @@ func TestCapability(t *testing.T) {
 				}
 				net := testkit.NewNetwork(testkit.Options{})
 				defer net.Close()
-				a, err := session.New(session.DefaultConfig(), session.Deps{Host: net.Host("a"), Capabilities: verifier{v}})
+				a, err := session.New(session.DefaultConfig(),
+					session.Deps{Host: net.Host("a"), Capabilities: verifier{v}})
 				if err != nil {
 					t.Fatal(err)
 				}

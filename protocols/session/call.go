@@ -108,10 +108,12 @@ func (l *link) start(ctx context.Context, m Message, ping bool) (*exchange, erro
 		payload = withDeadline(ctx, payload)
 	}
 	if len(payload) > oap.MaxJSON {
-		return nil, status.Errorf(status.FrameOversize, "the request has %d bytes, at most %d", len(payload), oap.MaxJSON)
+		return nil, status.Errorf(status.FrameOversize, "the request has %d bytes, at most %d",
+			len(payload), oap.MaxJSON)
 	}
 	if len(m.Cap) > oap.MaxCap {
-		return nil, status.Errorf(status.FrameOversize, "the capability has %d bytes, at most %d", len(m.Cap), oap.MaxCap)
+		return nil, status.Errorf(status.FrameOversize,
+			"the capability has %d bytes, at most %d", len(m.Cap), oap.MaxCap)
 	}
 	if l.compress && len(payload) >= compressAbove {
 		if z, ok := l.svc.codec.Compress(nil, payload, l.maxFrame.Load()); ok {

@@ -52,7 +52,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("session.egress_policy: %w", err)
 	}
 	if c.IdleTimeout <= c.RequestTimeout {
-		return fmt.Errorf("session.idle_timeout is %s: must be above %s, the time that a request may take", c.IdleTimeout,
+		return fmt.Errorf("session.idle_timeout is %s: must be above %s, the time that a request may take",
+			c.IdleTimeout,
 			c.RequestTimeout)
 	}
 	return nil

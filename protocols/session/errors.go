@@ -66,7 +66,8 @@ func remoteError(err error) error {
 			return status.Errorf(status.Draining, "the peer is shutting down; ask another: %w", err)
 		case network.StreamResourceLimitExceeded, network.StreamRateLimited:
 			busy := status.Errorf(status.Busy, "the peer accepts no more sessions; try later: %w", err)
-			busy.Limit = &status.Limit{Name: "session.sessions", RetryAfter: peerFull} // the peer's limit, without numbers
+			// the peer's limit, without numbers
+			busy.Limit = &status.Limit{Name: "session.sessions", RetryAfter: peerFull}
 			return busy
 		}
 	}

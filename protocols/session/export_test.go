@@ -27,7 +27,8 @@ func (s *Service) State() string {
 	slices.SortFunc(links, func(a, b *link) int { return cmp.Compare(a.peer.id, b.peer.id) })
 	for _, l := range links {
 		l.mu.Lock()
-		fmt.Fprintf(&b, "%s: permits %d bytes %d ended %t shut %t owed %d flight %v writer %d queued", string(l.peer.id),
+		fmt.Fprintf(&b, "%s: permits %d bytes %d ended %t shut %t owed %d flight %v writer %d queued",
+			string(l.peer.id),
 			l.peer.permits.frames.Used(),
 			l.peer.permits.bytes.Used(), l.ended.Load(), l.shut, l.unanswered, slices.Sorted(maps.Keys(l.requests)),
 			l.egress.writer)

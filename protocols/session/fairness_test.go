@@ -139,7 +139,8 @@ func TestFairness(t *testing.T) {
 				t.Errorf("without a flood %d of %d are answered", calm.answered, c.honest*c.requests)
 			}
 			if flooded.rate < 0.9*calm.rate || flooded.p99 > 2*calm.p99 {
-				t.Errorf("%.0f/s and p99 %s with a flood; without %.0f/s and %s", flooded.rate, flooded.p99, calm.rate, calm.p99)
+				t.Errorf("%.0f/s and p99 %s with a flood; without %.0f/s and %s", flooded.rate,
+					flooded.p99, calm.rate, calm.p99)
 			}
 			if flooded.refused == 0 {
 				t.Error("the flood was not refused anything")

@@ -145,12 +145,14 @@ func TestASessionDoesNotGrow(t *testing.T) {
 					if i%4 > 0 {
 						continue
 					}
-					if _, err := client.Call(t.Context(), "server", oap.ProtoRepair, []byte(`{}`)); status.Of(err) != status.BadFrame {
+					if _, err := client.Call(t.Context(), "server", oap.ProtoRepair,
+						[]byte(`{}`)); status.Of(err) != status.BadFrame {
 						t.Error(err)
 					}
 					ctx, cancel := context.WithCancel(t.Context())
 					cancel()
-					if _, err := client.Call(ctx, "server", oap.ProtoIndex, []byte(`{}`)); status.Of(err) != status.Canceled {
+					if _, err := client.Call(ctx, "server", oap.ProtoIndex,
+						[]byte(`{}`)); status.Of(err) != status.Canceled {
 						t.Error(err)
 					}
 				}

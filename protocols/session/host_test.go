@@ -31,7 +31,8 @@ func TestRealHosts(t *testing.T) {
 			for i := range 64 {
 				wg.Go(func() {
 					want := fmt.Sprintf(`{"op":"x","i":%d,"text":"%s"}`, i, strings.Repeat("ab", i*300))
-					if p, err := client.Call(t.Context(), b.ID(), oap.ProtoIndex, []byte(want)); err != nil || string(p) != want {
+					if p, err := client.Call(t.Context(), b.ID(), oap.ProtoIndex, []byte(want)); err != nil ||
+						string(p) != want {
 						t.Errorf("%d: %.60s, %v", i, p, err)
 					}
 				})
@@ -44,7 +45,8 @@ func TestRealHosts(t *testing.T) {
 				t.Errorf("%+v", i)
 			}
 			stopServer()
-			if _, err := client.Call(t.Context(), b.ID(), oap.ProtoIndex, []byte(`{}`)); status.Of(err) != status.TransportDown {
+			if _, err := client.Call(t.Context(), b.ID(), oap.ProtoIndex,
+				[]byte(`{}`)); status.Of(err) != status.TransportDown {
 				t.Errorf("a call to a stopped service: %v", err)
 			}
 		})

@@ -28,10 +28,11 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	m := &metrics{
-		opened:       counter("session_open_total", "Sessions whose HELLO succeeded."),
-		closed:       counter("session_close_total", "Sessions that ended after their HELLO succeeded."),
-		handshakes:   counter("handshake_timeouts_total", "Session streams reset because HELLO did not come in time."),
-		backpressure: counter("backpressure_events_total", "Waits for an egress or in-flight permit that ended without one."),
+		opened:     counter("session_open_total", "Sessions whose HELLO succeeded."),
+		closed:     counter("session_close_total", "Sessions that ended after their HELLO succeeded."),
+		handshakes: counter("handshake_timeouts_total", "Session streams reset because HELLO did not come in time."),
+		backpressure: counter("backpressure_events_total",
+			"Waits for an egress or in-flight permit that ended without one."),
 		panics: counter("session_handler_panics_total",
 			"Panics of request handlers, readers and writers; each ends one request or one session."),
 		supplanted: counter("session_supplanted_total",
@@ -45,7 +46,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 				"the session was not read until the rate allowed them."),
 		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "io_timeouts_total",
-			Help: "Session streams reset because a read or a write made no progress, or was slower than session.min_rate.",
+			Help: "Session streams reset because a read or a write made no progress, or was slower than " +
+				"session.min_rate.",
 		}, []string{"op"}),
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "frame_reject_total", Help: "Frames rejected on session streams, by the reason of OAP1 section 3.",

@@ -172,7 +172,8 @@ func (l *link) sendHello() error {
 		return err
 	}
 	if !isHello(f) || !f.Flags.Has(oap.FlagResp|oap.FlagEnd) {
-		return l.svc.m.reject(oap.Refuse(oap.ReasonBadHello, "the first frame is %s of app_proto_id %d", f.Flags, f.Proto))
+		return l.svc.m.reject(oap.Refuse(oap.ReasonBadHello,
+			"the first frame is %s of app_proto_id %d", f.Flags, f.Proto))
 	}
 	if err := l.checkPayload(f); err != nil {
 		return err

@@ -45,12 +45,13 @@ var bounds = []bound{
 			return func() { p.release(1, 0) }, p.acquireForReader(dead)
 		}, registry
 	}},
-	{"permits.frame", false, func(t *testing.T, places int64) (func(context.Context) (func(), error), *limits.Registry) {
-		p, registry := permitsOf(t, places)
-		return func(ctx context.Context) (func(), error) {
-			return func() { p.release(1, 0) }, p.frame(ctx, t.Context())
-		}, registry
-	}},
+	{"permits.frame", false,
+		func(t *testing.T, places int64) (func(context.Context) (func(), error), *limits.Registry) {
+			p, registry := permitsOf(t, places)
+			return func(ctx context.Context) (func(), error) {
+				return func() { p.release(1, 0) }, p.frame(ctx, t.Context())
+			}, registry
+		}},
 }
 
 // permitsOf are those of a peer that may have so many frames.

@@ -68,7 +68,8 @@ func (s *scenario) state() string {
 		lines = append(lines, "handled "+name)
 	}
 	for _, a := range s.askers {
-		lines = append(lines, fmt.Sprintf("%s asked %d broken %t got %v end %v stopping %t", string(a.id), a.asked, a.broken,
+		lines = append(lines, fmt.Sprintf("%s asked %d broken %t got %v end %v stopping %t",
+			string(a.id), a.asked, a.broken,
 			a.frames, a.end, a.stopping))
 	}
 	slices.Sort(lines)
@@ -98,7 +99,8 @@ func (s *scenario) check() error {
 	}
 	for _, a := range s.askers {
 		if err := s.told(a); err != nil {
-			return fmt.Errorf("%s: %w; handled %v\n%s", string(a.id), err, slices.Sorted(maps.Keys(s.handled)), s.state())
+			return fmt.Errorf("%s: %w; handled %v\n%s", string(a.id), err,
+				slices.Sorted(maps.Keys(s.handled)), s.state())
 		}
 	}
 	return nil

@@ -118,7 +118,8 @@ func begin(t *testing.T, sh shape, net *testkit.Network) *scenario {
 	cfg := session.DefaultConfig()
 	cfg.Workers, cfg.Ingress, cfg.EgressFrames, cfg.MaxInflight = 1, 2, sh.egress, min(sh.egress, int64(sh.requests))
 	cfg.RequestTimeout = time.Second
-	s.n = startOn(t, gatedHost{net.Host("a"), s}, cfg, func(svc *session.Service) { svc.Handle(oap.ProtoIndex, s.handle) })
+	s.n = startOn(t, gatedHost{net.Host("a"), s}, cfg,
+		func(svc *session.Service) { svc.Handle(oap.ProtoIndex, s.handle) })
 	for _, id := range []peer.ID{"ann", "bob"}[:sh.peers] {
 		a := &asker{id: id, w: dial(t, net.Host(id), "a"), answers: map[uint64]int{}}
 		a.w.hello()

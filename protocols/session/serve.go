@@ -94,7 +94,8 @@ func (l *link) answerHello() error {
 		return err
 	}
 	if !isHello(f) || !f.Flags.Has(whole) {
-		return l.svc.m.reject(oap.Refuse(oap.ReasonBadHello, "the first frame is %s of app_proto_id %d", f.Flags, f.Proto))
+		return l.svc.m.reject(oap.Refuse(oap.ReasonBadHello,
+			"the first frame is %s of app_proto_id %d", f.Flags, f.Proto))
 	}
 	if err := l.checkPayload(f); err != nil {
 		return err
@@ -201,7 +202,8 @@ func (l *link) admit(f oap.Frame) error {
 	case handle == nil && f.Proto != oap.ProtoControl:
 		return oap.Refuse(oap.ReasonUnknownProto, "app_proto_id %d", f.Proto)
 	case !f.Flags.Has(whole):
-		return status.Errorf(status.BadRequest, "a request on a session is one frame with START and END; this one has %s",
+		return status.Errorf(status.BadRequest,
+			"a request on a session is one frame with START and END; this one has %s",
 			f.Flags)
 	}
 	req, err := decodeRequest(f, payload)

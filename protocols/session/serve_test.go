@@ -78,7 +78,8 @@ func TestAcceptor(t *testing.T) {
 			w.hello()
 			w.ask(7, `{"op":"x"}`)
 			w.wantAnswer(7, 200, `{"op":"x"}`)
-			if i := n.Sessions(); len(i) != 1 || i[0].Peer != "b" || i[0].Agent != "wire/1" || i[0].Dir != network.DirInbound {
+			if i := n.Sessions(); len(i) != 1 || i[0].Peer != "b" || i[0].Agent != "wire/1" ||
+				i[0].Dir != network.DirInbound {
 				t.Errorf("%+v", i)
 			}
 		}},
@@ -130,7 +131,8 @@ func TestAcceptor(t *testing.T) {
 		{name: "more in flight than allowed", none: true, run: func(t *testing.T, n *node, w *wire) {
 			w.hello()
 			for corr := range uint64(5) {
-				w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: corr + 1}, `{"op":"x","deadline_ms":1000}`)
+				w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: corr + 1},
+					`{"op":"x","deadline_ms":1000}`)
 			}
 			w.wantAnswer(5, 429, `"reason":"busy"`)
 			for range 4 {
@@ -202,7 +204,8 @@ func TestAcceptor(t *testing.T) {
 		{name: "a frame that never ends", none: true, run: func(t *testing.T, n *node, w *wire) {
 			w.hello()
 			start := time.Now()
-			p, _ := encode(oap.Frame{Header: oap.Header{Flags: whole, Proto: oap.ProtoIndex}, Payload: make([]byte, 100)})
+			p, _ := encode(oap.Frame{Header: oap.Header{Flags: whole, Proto: oap.ProtoIndex}, Payload: make([]byte,
+				100)})
 			for i := range p {
 				time.Sleep(4 * time.Second)
 				if _, err := w.stream.Write(p[i : i+1]); err != nil {
@@ -244,7 +247,8 @@ func TestAcceptor(t *testing.T) {
 			run: func(t *testing.T, n *node, w *wire) {
 				w.hello()
 				w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: 3}, `{"op":"x"}`)
-				w.send(oap.Header{Flags: oap.FlagEvent | oap.FlagResp, Proto: oap.ProtoRepair, CorrID: 3}, string(make([]byte, 8)))
+				w.send(oap.Header{Flags: oap.FlagEvent | oap.FlagResp, Proto: oap.ProtoRepair, CorrID: 3},
+					string(make([]byte, 8)))
 				w.send(oap.Header{Flags: oap.FlagEvent | oap.FlagResp, Proto: oap.ProtoRepair, CorrID: 3},
 					"\x00\x00\x00\x00\x00\x00\x00\x01")
 				w.wantReset(reset(oap.ReasonCreditViolation))

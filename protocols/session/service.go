@@ -152,7 +152,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		peers: map[peer.ID]*peerEntry{},
 		ingress: limits.NewFairQueue[peer.ID, *task](deps.Limits, limits.Spec{
 			Name: "session.ingress", Path: "stream reader → dispatcher",
-			Policy: "busy to the newest request of the peer with the most waiting; to the new one if its peer has as many",
+			Policy: "busy to the newest request of the peer with the most waiting; to the new one if its peer has " +
+				"as many",
 		}, int(cfg.Ingress), int(cfg.Workers)),
 		egress: deps.Limits.NewBudget(limits.Spec{
 			Name: "session.egress", Path: "calls and answers → the streams' writers",

@@ -23,7 +23,8 @@ import (
 // however many ask at once.
 func TestTwoNodes(t *testing.T) {
 	bubble(t, testkit.Options{Latency: 10 * time.Millisecond}, func(t *testing.T, net *testkit.Network) {
-		a, b := start(t, net.Host("a"), session.DefaultConfig(), echo), start(t, net.Host("b"), session.DefaultConfig(), echo)
+		a, b := start(t, net.Host("a"), session.DefaultConfig(), echo),
+			start(t, net.Host("b"), session.DefaultConfig(), echo)
 		defer a.stop()
 		defer b.stop()
 		var wg sync.WaitGroup
@@ -31,7 +32,8 @@ func TestTwoNodes(t *testing.T) {
 			for from, to := range map[*node]peer.ID{a: "b", b: "a"} {
 				wg.Go(func() {
 					want := fmt.Sprintf(`{"op":"x","i":%d,"text":"%s"}`, i, strings.Repeat("ab", i*40))
-					if p, err := from.Call(t.Context(), to, oap.ProtoIndex, []byte(want)); err != nil || string(p) != want {
+					if p, err := from.Call(t.Context(), to, oap.ProtoIndex, []byte(want)); err != nil ||
+						string(p) != want {
 						t.Errorf("%d: %.40s, %v", i, p, err)
 					}
 				})
@@ -215,7 +217,8 @@ func TestStopWithAnswersUnsent(t *testing.T) {
 // TestRunAgain: a service that was stopped runs again, and never twice.
 func TestRunAgain(t *testing.T) {
 	bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
-		a, b := start(t, net.Host("a"), session.DefaultConfig(), echo), start(t, net.Host("b"), session.DefaultConfig(), nil)
+		a, b := start(t, net.Host("a"), session.DefaultConfig(), echo),
+			start(t, net.Host("b"), session.DefaultConfig(), nil)
 		defer b.stop()
 		if err := a.Run(t.Context(), func() { t.Error("ready") }); err == nil {
 			t.Error("ran twice")

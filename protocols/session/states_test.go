@@ -288,7 +288,8 @@ func (m *machine) watch(w *wire) {
 			case f.Flags.IsAck():
 				m.note("ACK")
 			case f.Flags.Has(oap.FlagReq) && strings.Contains(string(f.Payload), "probe"):
-				_, _ = w.stream.Write(frame(oap.Header{Flags: asAnswer, Code: 200, Proto: f.Proto, CorrID: f.CorrID}, "", `{}`))
+				_, _ = w.stream.Write(frame(oap.Header{Flags: asAnswer, Code: 200, Proto: f.Proto, CorrID: f.CorrID},
+					"", `{}`))
 			case f.Flags.Has(oap.FlagReq) && f.Proto != oap.ProtoControl:
 				m.corr = f.CorrID // read after synctest.Wait only
 				m.note("asked")

@@ -186,7 +186,8 @@ func (w *wire) wantAnswer(corr uint64, code uint16, reason string) {
 	f := w.recv()
 	if !f.Flags.Has(oap.FlagResp|oap.FlagEnd) || f.CorrID != corr || f.Code != code ||
 		!strings.Contains(string(f.Payload), reason) {
-		w.t.Fatalf("got %s corr %d code %d %s; want corr %d code %d %s", f.Flags, f.CorrID, f.Code, f.Payload, corr, code,
+		w.t.Fatalf("got %s corr %d code %d %s; want corr %d code %d %s", f.Flags, f.CorrID,
+			f.Code, f.Payload, corr, code,
 			reason)
 	}
 }

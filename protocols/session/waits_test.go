@@ -49,7 +49,8 @@ func TestEveryBusyTellsTheWait(t *testing.T) {
 			},
 		},
 		{
-			limit: "session.ingress", current: 4, cap: 4, wait: 4 * 200 * time.Millisecond, // four before it, five a second
+			// four before it, five a second
+			limit: "session.ingress", current: 4, cap: 4, wait: 4 * 200 * time.Millisecond,
 			change: func(c *session.Config) { c.Workers, c.Ingress = 1, 4 },
 			provoke: func(_ *testing.T, _ *testkit.Network, _ *node, w *wire) error {
 				for corr := range uint64(paced) {

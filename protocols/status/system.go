@@ -224,7 +224,8 @@ func FromSystem(op string, err error) *Error {
 	case o == NotReady && errors.Is(err, syscall.EROFS):
 		return Errorf(NotReady, "%s: the file system is read-only: %w; mount it for writing", op, err)
 	case o == NotReady:
-		return Errorf(NotReady, "%s: the node may not use its own file: %w; give the file to the user that runs the node",
+		return Errorf(NotReady,
+			"%s: the node may not use its own file: %w; give the file to the user that runs the node",
 			op, err)
 	}
 	what, fix := "memory", "give it more"
@@ -233,7 +234,8 @@ func FromSystem(op string, err error) *Error {
 	}
 	return &Error{
 		Outcome: Busy, Err: err,
-		Message: fmt.Sprintf("%s: this machine is out of %s: %v; try again in %s, or %s", op, what, err, systemRetry, fix),
-		Limit:   &Limit{Name: exhaustedLimit(err), RetryAfter: systemRetry},
+		Message: fmt.Sprintf("%s: this machine is out of %s: %v; try again in %s, or %s", op,
+			what, err, systemRetry, fix),
+		Limit: &Limit{Name: exhaustedLimit(err), RetryAfter: systemRetry},
 	}
 }

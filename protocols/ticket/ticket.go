@@ -234,7 +234,8 @@ func checkName(name string) error {
 		return badField(fmt.Sprintf("the name has more than %d bytes", MaxName))
 	case !utf8.ValidString(name):
 		return badField("the name is not UTF-8")
-	case name == "." || name == ".." || strings.ContainsAny(name, `/\`) || strings.ContainsFunc(name, unicode.IsControl):
+	case name == "." || name == ".." || strings.ContainsAny(name, `/\`) ||
+		strings.ContainsFunc(name, unicode.IsControl):
 		return badField("the name is a path, or has control characters")
 	}
 	return nil

@@ -53,8 +53,9 @@ func TestDomain(t *testing.T) {
 	dns := &links{txt: map[string]string{
 		"_dnslink.r3---sn-x.org.": "/b3/" + root, "_dnslink.a_b.example.": "/n/r3---sn-x.org",
 		"_dnslink.direct.org.": "/b3/" + root + "/site", "_dnslink.named.org.": "/n/blog." + zone.String() + "/sub",
-		"_dnslink.one.org.": "/n/two.org/1", "_dnslink.two.org.": "/n/three.org/2", "_dnslink.three.org.": "/n/direct.org/3",
-		"_dnslink.zero.org.": "/n/one.org", "_dnslink.loop.org.": "/n/back.org", "_dnslink.back.org.": "/n/loop.org",
+		"_dnslink.one.org.": "/n/two.org/1", "_dnslink.two.org.": "/n/three.org/2",
+		"_dnslink.three.org.": "/n/direct.org/3",
+		"_dnslink.zero.org.":  "/n/one.org", "_dnslink.loop.org.": "/n/back.org", "_dnslink.back.org.": "/n/loop.org",
 		"_dnslink.short.org.": "/n/blog.alice", "_dnslink.deep.org.": "/n/a.named.org",
 		"_dnslink.a.named.org.": "/n/b.named.org",
 		"_dnslink.b.named.org.": "/n/c.named.org", "_dnslink.c.named.org.": "/n/blog." + zone.String(),

@@ -17,7 +17,8 @@ func FuzzKey(f *testing.F) {
 	zone := name.Zone{7}
 	for _, key := range []string{
 		root, root + "/a/b.txt", strings.ToUpper(root), root[:20], "", ".", "..", "/", "blog.alice", "BLOG.Alice/img",
-		"blog." + zone.String(), "blog." + zone.ID().String(), "a.b.c", "bl\u043eg.alice", "blog.alice\x00", "blog..alice",
+		"blog." + zone.String(), "blog." + zone.ID().String(), "a.b.c", "bl\u043eg.alice",
+		"blog.alice\x00", "blog..alice",
 		"../blog.alice", "blog.alice/../../x", "xn--blg-hoa.alice", strings.Repeat("a", 10<<10) + ".alice",
 	} {
 		f.Add(key)
@@ -53,7 +54,8 @@ func FuzzKey(f *testing.F) {
 		if got.Name == nil {
 			return
 		}
-		again, err := r.Resolve(t.Context(), strings.TrimSuffix(got.Name.Name.String()+"/"+got.Path, "/"), lookup.Options{})
+		again, err := r.Resolve(t.Context(),
+			strings.TrimSuffix(got.Name.Name.String()+"/"+got.Path, "/"), lookup.Options{})
 		if err != nil || again.Name == nil || again.Name.Name != got.Name.Name || again.Path != got.Path {
 			t.Errorf("%q: %+v, then %+v, %v", key, got, again, err)
 		}

@@ -213,7 +213,8 @@ func TestOrder(t *testing.T) {
 				slices.Sort(w.asked)
 				slices.Sort(tc.asked)
 				if !slices.Equal(w.asked, tc.asked) || !slices.Equal(found, tc.found) || status.Of(last) != tc.want {
-					t.Errorf("asked %v, found %v, %v; want %v, %v, %s", w.asked, found, last, tc.asked, tc.found, tc.want)
+					t.Errorf("asked %v, found %v, %v; want %v, %v, %s", w.asked, found, last,
+						tc.asked, tc.found, tc.want)
 				}
 				if w.left != 0 {
 					t.Errorf("%d requests go on", w.left)
@@ -263,7 +264,8 @@ func TestName(t *testing.T) {
 				defer cancel()
 				v, from, err := w.finder().FindName(ctx, name.Name{}, tc.fresh, &probes.Trace{})
 				if v.Seq() != tc.seq || from != tc.from || status.Of(err) != tc.want {
-					t.Errorf("got seq %d from %s, %v; want %d from %s, %s", v.Seq(), from, err, tc.seq, tc.from, tc.want)
+					t.Errorf("got seq %d from %s, %v; want %d from %s, %s", v.Seq(), from,
+						err, tc.seq, tc.from, tc.want)
 				}
 				if w.left != 0 {
 					t.Errorf("%d requests go on", w.left)

@@ -55,7 +55,8 @@ func TestMayReturn(t *testing.T) {
 	} {
 		var all Attempts
 		all.Note("peer", tt.err)
-		if got := MayReturn(tt.err); got != tt.want || all.MayReturn() != tt.want || WorthRetrying(tt.err, true) != tt.want {
+		if got := MayReturn(tt.err); got != tt.want || all.MayReturn() != tt.want ||
+			WorthRetrying(tt.err, true) != tt.want {
 			t.Errorf("%v: %t, %t and %t, want %t", tt.err, got, all.MayReturn(), WorthRetrying(tt.err, true), tt.want)
 		}
 	}

@@ -177,7 +177,8 @@ func TestConnected(t *testing.T) {
 				if !slices.Equal(n.asked, tc.asked) || !slices.Equal(found, tc.want) || status.Of(err) != tc.err {
 					t.Errorf("asked %v, found %v, %v; want %v, %v, %s", n.asked, found, err, tc.asked, tc.want, tc.err)
 				}
-				asked := slices.DeleteFunc(slices.Clone(n.asked), func(s string) bool { return strings.HasPrefix(s, "dht@") })
+				asked := slices.DeleteFunc(slices.Clone(n.asked),
+					func(s string) bool { return strings.HasPrefix(s, "dht@") })
 				if len(trace.Steps) != len(asked) || trace.Probes != len(asked) {
 					t.Errorf("the trace has %d steps, want %d", len(trace.Steps), len(asked))
 				}
@@ -209,7 +210,8 @@ func TestConnectedBounds(t *testing.T) {
 			once[p] = true
 			at[when]++
 		}
-		if len(once) != maxConnected+1 || at["0"] != connectedAtOnce || at["10"] != connectedAtOnce/2 || at["150"] == 0 {
+		if len(once) != maxConnected+1 || at["0"] != connectedAtOnce ||
+			at["10"] != connectedAtOnce/2 || at["150"] == 0 {
 			t.Errorf("%d were asked, at %v", len(once), at)
 		}
 	})
@@ -225,7 +227,8 @@ func TestConnectedOnce(t *testing.T) {
 		n.begun = time.Now()
 		w := newFixture(t, nil)
 		p, err := New(w.cfg, Deps{
-			Finder: n, Self: "self", Client: haveClient{of: n}, Connected: func() []peer.ID { return []peer.ID{"a", "b"} },
+			Finder: n, Self: "self", Client: haveClient{of: n},
+			Connected: func() []peer.ID { return []peer.ID{"a", "b"} },
 		})
 		if err != nil {
 			t.Fatal(err)

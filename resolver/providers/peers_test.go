@@ -16,7 +16,8 @@ import (
 func testConfig() Config {
 	return Config{
 		Deadline: 1200 * time.Millisecond, HedgeAfter: 150 * time.Millisecond, StallTimeout: 5 * time.Second,
-		CacheEntries: 1000, CacheBytes: 1 << 20, PositiveTTL: 10 * time.Second, NegativeTTL: 2 * time.Second, Lookups: 64,
+		CacheEntries: 1000, CacheBytes: 1 << 20, PositiveTTL: 10 * time.Second,
+		NegativeTTL: 2 * time.Second, Lookups: 64,
 		PeerRequests: 8, PeerRequestsWaiting: 512,
 		BreakerPeers: 4096, BreakerWindow: 10 * time.Second, BreakerMinCalls: 5,
 		BreakerErrors: 0.5, BreakerCooldown: 5 * time.Second, BreakerProbes: 2,

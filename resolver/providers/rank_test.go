@@ -32,7 +32,8 @@ func TestRank(t *testing.T) {
 		"a fresher record": {
 			with(func(k *Traits) { k.Age = time.Hour }), with(func(k *Traits) { k.Age = 9 * time.Hour }),
 		},
-		"a record before none":      {with(func(k *Traits) { k.Age = 24 * time.Hour }), with(func(k *Traits) { k.Age = -1 })},
+		"a record before none": {with(func(k *Traits) { k.Age = 24 * time.Hour }),
+			with(func(k *Traits) { k.Age = -1 })},
 		"not busy":                  {known, with(func(k *Traits) { k.Busy = true })},
 		"no wrong claim":            {known, with(func(k *Traits) { k.Wrong = 1 })},
 		"a stranger before a tardy": {{}, with(func(k *Traits) { k.Silent = 2 })},
@@ -136,7 +137,8 @@ func TestRankIsAnOrder(t *testing.T) {
 		for i := 1; i < len(ranked); i++ {
 			a, b := of(ranked[i-1]), of(ranked[i])
 			same := a.Breaker == b.Breaker && a.Cost() == b.Cost()
-			if a.Breaker > b.Breaker || a.Breaker == b.Breaker && a.Cost() > b.Cost() || same && ranked[i-1] > ranked[i] {
+			if a.Breaker > b.Breaker || a.Breaker == b.Breaker && a.Cost() > b.Cost() ||
+				same && ranked[i-1] > ranked[i] {
 				t.Fatalf("%d before %d: %+v, %+v", ranked[i-1], ranked[i], a, b)
 			}
 		}

@@ -122,7 +122,8 @@ func (s *search) add(origin record.Origin, all ...record.Provider) {
 			p.Origin = origin // its record says more than its claim
 			s.found[known] = p
 		}
-		if known >= 0 || len(s.found) == MaxProviders || p.ID == "" || p.ID == s.p.self && origin != record.OriginLocal {
+		if known >= 0 || len(s.found) == MaxProviders || p.ID == "" || p.ID == s.p.self &&
+			origin != record.OriginLocal {
 			continue
 		}
 		p.Origin = origin

@@ -126,7 +126,8 @@ func TestTooManySearches(t *testing.T) {
 				defer mu.Unlock()
 				n[status.Of(err)]++
 				var e *status.Error
-				if errors.As(err, &e) && (e.Limit == nil || e.Limit.Cap != 64 || e.Limit.RetryAfter < 100*time.Millisecond) {
+				if errors.As(err, &e) &&
+					(e.Limit == nil || e.Limit.Cap != 64 || e.Limit.RetryAfter < 100*time.Millisecond) {
 					t.Errorf("refused with %+v", e.Limit)
 				}
 			})

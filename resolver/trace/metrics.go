@@ -16,8 +16,9 @@ func (r *Ring) register(reg prometheus.Registerer) {
 		"running":  running,
 	} {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name:        "trace_ring_entries",
-			Help:        "Lookups that `allium why` can show, by part: failed (slow ones too), ordinary, hits, running.",
+			Name: "trace_ring_entries",
+			Help: "Lookups that `allium why` can show, by part: failed (slow ones too), ordinary, hits, " +
+				"running.",
 			ConstLabels: prometheus.Labels{"part": name},
 		}, n))
 	}

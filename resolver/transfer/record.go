@@ -45,7 +45,8 @@ func (t *transfer) noteHeard(by peer.ID, h heard) {
 	case h.have == b3.Absent:
 		t.trace.GiveUp(by, status.Errorf(status.NotFound, "the provider has no part of the object"))
 	case h.have == b3.Complete:
-		t.trace.GiveUp(by, status.Errorf(status.NotFound, "the provider says that it has the object and did not send it"))
+		t.trace.GiveUp(by, status.Errorf(status.NotFound,
+			"the provider says that it has the object and did not send it"))
 	}
 }
 

@@ -80,7 +80,8 @@ func toWire(told []plan.Told) []protocol.Told {
 		list[i].Root = t.Root
 		for _, a := range t.Asked {
 			list[i].Targets = append(list[i].Targets, protocol.Target{
-				Origin: peer.ID(a.Origin), Copies: a.Target.Copies, Data: a.Target.Data, Parity: a.Target.Parity, Seq: a.Target.Seq,
+				Origin: peer.ID(a.Origin), Copies: a.Target.Copies, Data: a.Target.Data,
+				Parity: a.Target.Parity, Seq: a.Target.Seq,
 			})
 		}
 		for _, id := range t.Holders {

@@ -25,7 +25,8 @@ func (k *Keeper) send(ctx context.Context, to peer.ID, roots []b3.Root, meter re
 	}
 	var errs []error
 	err := k.authorized(to, b3.Root{}, func(token []byte) (err error) {
-		errs, err = k.sendMany(ctx, to, roots, object.PutOptions{Capability: token, Wait: meter.Sent, Repair: !meter.Awaited})
+		errs, err = k.sendMany(ctx, to, roots,
+			object.PutOptions{Capability: token, Wait: meter.Sent, Repair: !meter.Awaited})
 		return err
 	})
 	return errs, err
@@ -171,7 +172,8 @@ func (k *Keeper) dropping(ctx context.Context, root b3.Root) (ended func(error),
 		return func(error) {}, nil
 	}
 	e := audit.Event{
-		Actor: "durability", Method: "drop", Op: string(capability.Unpin), Object: root.String(), Label: meta.ClusterLabel,
+		Actor: "durability", Method: "drop", Op: string(capability.Unpin),
+		Object: root.String(), Label: meta.ClusterLabel,
 		Frees: true,
 	}
 	seq, err := k.deps.Audit.Mutation(ctx, e)

@@ -35,7 +35,8 @@ func TestDropsAreRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended(status.Errorf(status.NoSpace, "full"))
-	if len(l.events) != 2 || l.events[0].Method != "drop" || l.events[0].Object != root.String() || !l.events[0].Frees ||
+	if len(l.events) != 2 || l.events[0].Method != "drop" ||
+		l.events[0].Object != root.String() || !l.events[0].Frees ||
 		l.events[1].Of != 1 || l.events[1].Outcome != "no_space" {
 		t.Errorf("recorded %+v", l.events)
 	}

@@ -221,10 +221,12 @@ func (d *Backend) recover(ctx context.Context, isNew bool) error {
 func (d *Backend) newParts() {
 	o := segment.Options{
 		FS: d.fs, Dir: d.cfg.Dir, Log: d.log, Clock: d.cfg.Clock, Index: d.index, Totals: &d.count, Damage: d.damage,
-		CheckSpace: d.disk.space, Quarantine: d.quarantine.Put, ObjectBudget: d.objectBytes, ChangeBudget: d.changeBytes,
+		CheckSpace: d.disk.space, Quarantine: d.quarantine.Put, ObjectBudget: d.objectBytes,
+		ChangeBudget: d.changeBytes,
 		MaxBatch:     int(d.cfg.CommitBytes / 2),
-		SegmentBytes: int64(d.cfg.SegmentBytes), OpenFiles: d.cfg.SegmentFiles, MaxZeroAhead: int64(d.cfg.ZeroAheadBytes),
-		Recovered: d.cfg.Recovered,
+		SegmentBytes: int64(d.cfg.SegmentBytes), OpenFiles: d.cfg.SegmentFiles,
+		MaxZeroAhead: int64(d.cfg.ZeroAheadBytes),
+		Recovered:    d.cfg.Recovered,
 	}
 	if d.cloud != nil {
 		o.Bucket = d.cloud

@@ -81,7 +81,8 @@ func newListing(g *Collector, yield func(manifest.Ref, error) bool) *listing {
 	fail := func(o status.Outcome) func([]Step) {
 		return func(path []Step) {
 			if l.failed == nil {
-				l.failed = status.Errorf(o, "the directory %s below %s is not whole here", path[len(path)-1].Root, path[0].Root)
+				l.failed = status.Errorf(o, "the directory %s below %s is not whole here",
+					path[len(path)-1].Root, path[0].Root)
 			}
 		}
 	}

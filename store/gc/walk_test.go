@@ -29,7 +29,8 @@ func TestManyWaiting(t *testing.T) {
 		for i := range wide {
 			all = append(all, manifest.Entry{Kind: manifest.Directory, Root: numbered(missing, n, i)})
 		}
-		nodes[numbered(0, n, 0)] = &manifest.Node{Entries: append(all, manifest.Entry{Kind: manifest.Directory, Root: side})}
+		nodes[numbered(0, n, 0)] = &manifest.Node{Entries: append(all,
+			manifest.Entry{Kind: manifest.Directory, Root: side})}
 	}
 	reads := map[b3.Root]int{}
 	most := 0

@@ -36,15 +36,16 @@ const (
 type Damage struct {
 	Kind   DamageKind  `json:"kind"`
 	State  DamageState `json:"state"`
-	File   string      `json:"file"`            // path below the store's directory
-	Offset int64       `json:"offset"`          // of the first damaged byte
-	Length int64       `json:"length"`          // in bytes; 0 if it has no meaning
-	Event  int64       `json:"event,omitempty"` // tells damage of a whole file from earlier damage of it; Unix nanoseconds
-	Left   int64       `json:"left,omitempty"`  // bytes of Length whose lost records cannot be named
-	Roots  []b3.Root   `json:"roots,omitempty"` // objects known to be affected, at most MaxDamageRoots
-	Reason string      `json:"reason"`          // a sentence without a full stop
-	Found  time.Time   `json:"found"`           // to the second
-	Ended  time.Time   `json:"ended,omitzero"`  // when it ceased to be open
+	File   string      `json:"file"`   // path below the store's directory
+	Offset int64       `json:"offset"` // of the first damaged byte
+	Length int64       `json:"length"` // in bytes; 0 if it has no meaning
+	// tells damage of a whole file from earlier damage of it; Unix nanoseconds
+	Event  int64     `json:"event,omitempty"`
+	Left   int64     `json:"left,omitempty"`  // bytes of Length whose lost records cannot be named
+	Roots  []b3.Root `json:"roots,omitempty"` // objects known to be affected, at most MaxDamageRoots
+	Reason string    `json:"reason"`          // a sentence without a full stop
+	Found  time.Time `json:"found"`           // to the second
+	Ended  time.Time `json:"ended,omitzero"`  // when it ceased to be open
 }
 
 // Unknown reports whether the finding is open and records were lost that cannot

@@ -86,8 +86,9 @@ func MachineError(op string, err error) error {
 	case e == nil:
 		return nil
 	case e.Outcome == status.NoSpace:
-		return status.Errorf(status.NoSpace, "%s: the disk of the store is full: %w; free space on it, or remove objects "+
-			"that are not pinned (`allium gc run --all`)", op, err)
+		return status.Errorf(status.NoSpace,
+			"%s: the disk of the store is full: %w; free space on it, or remove objects "+
+				"that are not pinned (`allium gc run --all`)", op, err)
 	}
 	return e
 }

@@ -55,7 +55,8 @@ func (t Target) Check() error {
 	case t.Copies > 0 && (t.Data != 0 || t.Parity != 0):
 		return status.Errorf(status.BadRequest, "a target is a number of copies or an erasure coding, not both")
 	case t.Data == 1 && t.Parity > 0 && t.Parity < MaxCopies:
-		return status.Errorf(status.BadRequest, "1+%d shards: ask for %d copies, which are the same", t.Parity, t.Parity+1)
+		return status.Errorf(status.BadRequest,
+			"1+%d shards: ask for %d copies, which are the same", t.Parity, t.Parity+1)
 	case t.Data < 0 || t.Parity < 0 || (t.Data == 0) != (t.Parity == 0) || t.Data == 1 || t.Data+t.Parity > MaxShards:
 		return status.Errorf(status.BadRequest,
 			"%d+%d shards: ask for at least 2+1, at most %d in all", t.Data, t.Parity, MaxShards)
@@ -76,7 +77,8 @@ func ParseShards(s string) (t Target, err error) {
 		t.Parity, err = strconv.Atoi(parity)
 	}
 	if !ok || err != nil || t.Data < 1 || t.Parity < 1 {
-		return Target{}, status.Errorf(status.BadRequest, "%.40q is no number of data and parity shards, such as 6+3", s)
+		return Target{}, status.Errorf(status.BadRequest,
+			"%.40q is no number of data and parity shards, such as 6+3", s)
 	}
 	return t, Target{Data: t.Data, Parity: t.Parity, Seq: 1}.Check()
 }

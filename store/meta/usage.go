@@ -13,8 +13,9 @@ type Usage struct {
 	IndexBytes       int64 `json:"index_bytes"`        // bytes of the index on disk
 	QuarantineFiles  int64 `json:"quarantine_files"`   // files in quarantine/, which belong to no object
 	QuarantineBytes  int64 `json:"quarantine_bytes"`   // bytes of those files
-	FreeBytes        int64 `json:"free_bytes"`         // free bytes of the disk, store.reserve_bytes included; 0: unknown
-	BallastBytes     int64 `json:"ballast_bytes"`      // of FreeBytes, those kept for removals on a full disk
+	// free bytes of the disk, store.reserve_bytes included; 0: unknown
+	FreeBytes    int64 `json:"free_bytes"`
+	BallastBytes int64 `json:"ballast_bytes"` // of FreeBytes, those kept for removals on a full disk
 
 	Compactions    int64 `json:"compactions"`     // compacted segments
 	CompactedBytes int64 `json:"compacted_bytes"` // bytes that compaction copied

@@ -127,7 +127,8 @@ func New(list []string, deps Deps) (*Quotas, error) {
 	}
 	q := &Quotas{
 		backend: deps.Backend, node: deps.Node, limits: quotas, usages: map[string][2]*limits.Usage{},
-		pinLock: make(chan struct{}, 1), used: map[string]meta.Count{}, pins: map[pinKey]meta.Count{}, // bound: 1, the token
+		// bound: 1, the token
+		pinLock: make(chan struct{}, 1), used: map[string]meta.Count{}, pins: map[pinKey]meta.Count{},
 	}
 	q.reject = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "store_quota_reject_total",

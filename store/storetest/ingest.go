@@ -228,7 +228,8 @@ func testIngestApart(t *testing.T, s *store.Store) {
 	for _, size := range []int{500, 9*b3.GroupSize + 1} {
 		p := Bytes(uint64(size), size)
 		all := Items(t, p, int64(size))
-		half := Items(t, p, int64(size), b3.Range{Start: 0, End: int64(size / 2)}, b3.Range{Start: int64(size) - 1, End: -1})
+		half := Items(t, p, int64(size), b3.Range{Start: 0, End: int64(size / 2)},
+			b3.Range{Start: int64(size) - 1, End: -1})
 		for name, c := range map[string]struct {
 			first, apart []b3.Proved
 			end          func(t *testing.T, first, apart *store.Ingest)

@@ -67,7 +67,8 @@ func testDeleteWhileReading(t *testing.T, s *store.Store) {
 						continue
 					}
 					got := make([]byte, size)
-					if _, err := o.Reader().ReadAt(got, 0); err != nil && !errors.Is(err, io.EOF) || !bytes.Equal(got, p) {
+					if _, err := o.Reader().ReadAt(got, 0); err != nil &&
+						!errors.Is(err, io.EOF) || !bytes.Equal(got, p) {
 						t.Errorf("read: %v", err)
 					}
 					o.Close()
@@ -100,7 +101,8 @@ func testDeleteWhilePutting(t *testing.T, s *store.Store) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				if o := status.Of(s.Delete(t.Context(), root)); o != status.OK && o != status.Conflict && o != status.NotFound {
+				if o := status.Of(s.Delete(t.Context(), root)); o != status.OK &&
+					o != status.Conflict && o != status.NotFound {
 					t.Errorf("delete: %s", o)
 				}
 			}
@@ -234,7 +236,8 @@ func directory(t *testing.T, s *store.Store, files, dirs map[string]b3.Root) b3.
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := b.Add(t.Context(), manifest.Entry{Name: name, Kind: kind, Root: info.Root, Size: info.Size}); err != nil {
+			if err := b.Add(t.Context(),
+				manifest.Entry{Name: name, Kind: kind, Root: info.Root, Size: info.Size}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -106,7 +106,8 @@ func testLinearizable(t *testing.T, s *store.Store) {
 		t.Fatal("the history was not checked within a minute")
 	case porcupine.Illegal:
 		for _, op := range history {
-			t.Logf("client %d [%d, %d] %s", op.ClientId, op.Call, op.Return, linearModel.DescribeOperation(op.Input, op.Output))
+			t.Logf("client %d [%d, %d] %s", op.ClientId, op.Call, op.Return,
+				linearModel.DescribeOperation(op.Input, op.Output))
 		}
 		t.Fatalf("no order of the operations explains their answers; the longest explained prefixes: %v",
 			info.PartialLinearizations())

@@ -32,7 +32,8 @@ func testModel(t *testing.T, s *store.Store) {
 		for range rapid.IntRange(1, 20).Draw(r, "steps") {
 			p := contents[rapid.IntRange(0, len(contents)-1).Draw(r, "object")]
 			root := b3.Sum(p)
-			switch rapid.SampledFrom([]string{"put", "defer", "flush", "get", "delete", "pin", "unpin", "list"}).Draw(r, "op") {
+			switch rapid.SampledFrom([]string{"put", "defer", "flush", "get", "delete", "pin", "unpin", "list"}).Draw(r,
+				"op") {
 			case "put":
 				Put(t, s, p)
 				present[root] = p

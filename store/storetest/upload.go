@@ -320,7 +320,8 @@ func testUploadRemoved(t *testing.T, s *store.Store) {
 	for _, size := range []int{100, 5 * b3.GroupSize} {
 		p := Bytes(uint64(size), size)
 		u := Begin(t, s, resumable.Options{Length: int64(size)})
-		if used := s.Collector().Space().Used; used.Bytes < before.Bytes+int64(size) || used.Objects != before.Objects+1 {
+		if used := s.Collector().Space().Used; used.Bytes < before.Bytes+int64(size) ||
+			used.Objects != before.Objects+1 {
 			t.Errorf("%+v is used beside an upload of %d bytes", used, size)
 		}
 		Append(t, s, u, p, 0, size/2)

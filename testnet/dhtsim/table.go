@@ -79,7 +79,8 @@ func (w *world) idealTables() {
 	})
 	// before returns the number of nodes whose place is below p.
 	before := func(p uint64) int {
-		i, _ := slices.BinarySearchFunc(sorted, p, func(id int32, p uint64) int { return cmp.Compare(w.nodes[id].place, p) })
+		i, _ := slices.BinarySearchFunc(sorted, p,
+			func(id int32, p uint64) int { return cmp.Compare(w.nodes[id].place, p) })
 		return i
 	}
 	for i := range w.nodes {

@@ -94,7 +94,8 @@ func (t *tally) report(o Options) Report {
 		Efficiency: Shares{at(t.efficiency, 50), at(t.efficiency, 95)},
 		Twice:      float64(t.extra) / float64(max(t.groups, 1)),
 		Hedges: Hedges{
-			Won: t.hedges[schedule.HedgeWon], Lost: t.hedges[schedule.HedgeLost], Failed: t.hedges[schedule.HedgeFailed],
+			Won: t.hedges[schedule.HedgeWon], Lost: t.hedges[schedule.HedgeLost],
+			Failed: t.hedges[schedule.HedgeFailed],
 		},
 		Lies: t.lies, Success: float64(len(t.took)) / float64(t.all), Seed: o.Seed, options: o,
 	}
@@ -124,7 +125,8 @@ func (r Report) WriteText(to io.Writer) error {
 	fmt.Fprintf(&b, "a provider sends %s/s at %s, the medians; %g %% are silent, %g %% lie, %g %% of the requests are "+
 		"lost\n\n",
 		limits.Bytes(o.Rate), o.RTT, o.Silent*100, o.Lies*100, o.Loss*100)
-	fmt.Fprintf(&b, "took        p50 %d ms, p95 %d ms, p99 %d ms, max %d ms of simulated time\n", r.Took.P50, r.Took.P95,
+	fmt.Fprintf(&b, "took        p50 %d ms, p95 %d ms, p99 %d ms, max %d ms of simulated time\n", r.Took.P50,
+		r.Took.P95,
 		r.Took.P99, r.Took.Max)
 	fmt.Fprintf(&b, "efficiency  p50 %.0f %%, p95 %.0f %% of the rate of the %d fastest honest providers found\n",
 		r.Efficiency.P50*100, r.Efficiency.P95*100, o.AtOnce)

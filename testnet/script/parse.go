@@ -18,7 +18,8 @@ func Parse(line string) (Step, error) {
 	}
 	if err == nil {
 		if v, _ := find(s.Op); v.Head {
-			err = &Error{Column: 1, Message: fmt.Sprintf("%s is for the head of a scenario file; expected one of %s", s.Op,
+			err = &Error{Column: 1, Message: fmt.Sprintf("%s is for the head of a scenario file; expected one of %s",
+				s.Op,
 				verbList(false))}
 		}
 	}
@@ -199,7 +200,8 @@ func CheckNodes(s Step, n int) error {
 		highest = max(highest, g.Max())
 	}
 	if highest > n {
-		return &Error{Line: s.Line, Column: 1, Message: fmt.Sprintf("there is no node %d in a network of %d", highest, n)}
+		return &Error{Line: s.Line, Column: 1, Message: fmt.Sprintf("there is no node %d in a network of %d", highest,
+			n)}
 	}
 	return nil
 }

@@ -90,15 +90,16 @@ func chaosVerbs() []Verb {
 		},
 		{
 			Op: Latency, Chaos: true, Usage: "latency DELAY [±JITTER] [[NODES]] · latency off [[NODES]]",
-			Doc: "Delay packets on links, each way. [2-4] are the links of these nodes, [1:3,4] the links between two " +
-				"sets of nodes; without brackets all links are meant.",
+			Doc: "Delay packets on links, each way. [2-4] are the links of these nodes, [1:3,4] the links " +
+				"between two sets of nodes; without brackets all links are meant.",
 			Shell: []string{"latency 50ms", "latency 50ms ±10ms '[2-4]'", "latency off '[3]'"},
 			read: func(w *words, s *Step) {
 				if s.Off = w.take("off"); !s.Off {
 					s.Delay = w.length("a delay", MaxDelay)
 					if n := w.peek(); strings.HasPrefix(n.text, "±") || strings.HasPrefix(n.text, "+-") {
 						w.next("")
-						s.Jitter = w.parseLength(strings.TrimPrefix(strings.TrimPrefix(n.text, "±"), "+-"), n.column, "a jitter",
+						s.Jitter = w.parseLength(strings.TrimPrefix(strings.TrimPrefix(n.text, "±"), "+-"), n.column,
+							"a jitter",
 							min(s.Delay, MaxJitter))
 					}
 				}

@@ -12,7 +12,8 @@ func contentVerbs() []Verb {
 		{
 			Op: Add, fails: true, within: true, Usage: "add NODE NAME tree|file SIZE · " +
 				"! add NODE NAME tree|file SIZE OUTCOME|any",
-			Doc:   "Add generated content on a node and call it NAME. The same name on another node is the same content.",
+			Doc: "Add generated content on a node and call it NAME. The same name on another node is the same " +
+				"content.",
 			Shell: []string{"add 1 a tree 1MiB"},
 			read: func(w *words, s *Step) {
 				s.Nodes, s.Name = w.node(), w.name()
@@ -36,13 +37,14 @@ func contentVerbs() []Verb {
 		{
 			Op: Get, fails: true, within: true, Usage: "get NODE NAME [within TIME] · " +
 				"! get NODE NAME OUTCOME|any [within TIME]",
-			Doc: "Fetch content on a node and compare every byte. The step is tried again until it succeeds or, with !, " +
-				"until it fails with the outcome.",
+			Doc: "Fetch content on a node and compare every byte. The step is tried again until it succeeds or, " +
+				"with !, until it fails with the outcome.",
 			Shell: []string{"get 3 a within 10s", "! get 3 a not_found"},
 			read:  readContent, write: writeContent,
 		},
 		{
-			Op: Pin, Usage: "pin NODE NAME [rf COPIES]", Doc: "Pin content on a node, recursively. With rf the nodes of a " +
+			Op: Pin, Usage: "pin NODE NAME [rf COPIES]",
+			Doc: "Pin content on a node, recursively. With rf the nodes of a " +
 				"cluster keep so many copies, that of the node included.",
 			Shell: []string{"pin 3 a", "pin 1 a rf 3"},
 			read: func(w *words, s *Step) {
@@ -58,7 +60,8 @@ func contentVerbs() []Verb {
 			},
 		},
 		{
-			Op: Unpin, Usage: "unpin NODE NAME", Doc: "Remove all pins of content on a node, that of add too. The content is " +
+			Op: Unpin, Usage: "unpin NODE NAME",
+			Doc: "Remove all pins of content on a node, that of add too. The content is " +
 				"cache then.",
 			Shell: []string{"unpin 1 a"}, read: readContent, write: writeContent,
 		},
@@ -71,21 +74,22 @@ func contentVerbs() []Verb {
 		{
 			Op: Evacuate, fails: true, within: true, Usage: "evacuate NODE [within TIME] · " +
 				"! evacuate NODE OUTCOME|any [within TIME]",
-			Doc: "Have a node of a cluster hand its copies over, and wait until none is needed there. It runs on, and gets no " +
-				"more.",
+			Doc: "Have a node of a cluster hand its copies over, and wait until none is needed there. It runs on, " +
+				"and gets no more.",
 			Shell: []string{"evacuate 4"},
 			read:  func(w *words, s *Step) { s.Nodes = w.node() },
 			write: func(s Step) []string { return []string{s.Nodes.String()} },
 		},
 		{
-			Op: Announce, within: true, Usage: "announce NODE NAME", Doc: "Tell the network that a node provides content.",
+			Op: Announce, within: true, Usage: "announce NODE NAME",
+			Doc:   "Tell the network that a node provides content.",
 			Shell: []string{"announce 3 a"}, read: readContent, write: writeContent,
 		},
 		{
 			Op: Publish, fails: true, within: true, Usage: "publish NODE LABEL NAME [within TIME] · " +
 				"! publish NODE LABEL NAME OUTCOME|any [within TIME]",
-			Doc: "Publish on a node that LABEL stands for the content NAME. All nodes publish in one zone, the network's. " +
-				"The step succeeds when a peer has taken the record. Caches may keep it for 5 s.",
+			Doc: "Publish on a node that LABEL stands for the content NAME. All nodes publish in one zone, the " +
+				"network's. The step succeeds when a peer has taken the record. Caches may keep it for 5 s.",
 			Shell: []string{"publish 1 site a"},
 			read: func(w *words, s *Step) {
 				readNamed(w, s)
@@ -96,8 +100,8 @@ func contentVerbs() []Verb {
 		{
 			Op: Resolve, fails: true, within: true, Usage: "resolve NODE LABEL [within TIME] · " +
 				"! resolve NODE LABEL OUTCOME|any [within TIME]",
-			Doc: "Ask the network for the name LABEL from a node, which uses neither its caches nor the records that it " +
-				"holds. The step is tried again like get.",
+			Doc: "Ask the network for the name LABEL from a node, which uses neither its caches nor the records " +
+				"that it holds. The step is tried again like get.",
 			Shell: []string{"resolve 3 site within 10s", "! resolve 3 site not_found"},
 			read:  readNamed,
 			write: func(s Step) []string { return []string{s.Nodes.String(), s.Label} },
@@ -137,9 +141,10 @@ func flowVerbs() []Verb {
 				"expect has NODES NAME · expect lacks NODES NAME · expect name NODES LABEL NAME · " +
 				"expect durability NODE NAME observed >= N · expect whole NAME",
 			Doc: "Wait until the condition is true on each of the nodes. Operators are >= <= > < == !=. A node has " +
-				"content when its store has the whole object of the address; for a tree, that is the directory. A name " +
-				"is asked for as users do it, caches included. Copies of a tree are those of its part with the fewest. " +
-				"Content is whole when a node that has not got it can read every byte, or each node that runs if all have it.",
+				"content when its store has the whole object of the address; for a tree, that is the directory. " +
+				"A name is asked for as users do it, caches included. Copies of a tree are those of its part with " +
+				"the fewest. Content is whole when a node that has not got it can read every byte, or each node that " +
+				"runs if all have it.",
 			Shell: []string{"expect ready all", "expect not-ready 4 store_space within 5s",
 				`expect metric 1 'rejected_total{reason="busy"} >= 1'`},
 			read: readExpect, write: writeExpect,
@@ -151,7 +156,8 @@ func flowVerbs() []Verb {
 			write: func(s Step) []string { return []string{duration(s.Time)} },
 		},
 		{
-			Op: Join, Usage: "join", Doc: "Wait for the steps that a final & put into the background. The end of a file " +
+			Op: Join, Usage: "join",
+			Doc: "Wait for the steps that a final & put into the background. The end of a file " +
 				"waits too.",
 			Shell: []string{"join"},
 			read:  func(*words, *Step) {},
@@ -165,8 +171,9 @@ func readExpect(w *words, s *Step) {
 	n := w.next("what to expect: ready, not-ready, peers, providers, metric, has, lacks, name, durability or whole")
 	c := &s.Condition
 	if c.Kind = Kind(n.text); !slices.Contains(kinds, c.Kind) {
-		w.fail(n.column, "%q cannot be expected; expected ready, not-ready, peers, providers, metric, has, lacks, name, "+
-			"durability or whole", n.text)
+		w.fail(n.column,
+			"%q cannot be expected; expected ready, not-ready, peers, providers, metric, has, lacks, name, "+
+				"durability or whole", n.text)
 	}
 	if c.Kind == Whole {
 		s.Name = w.name()

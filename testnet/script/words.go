@@ -225,7 +225,8 @@ var labelWord = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}[a-z0-9]$|^[a-z]$`)
 func (w *words) label() string {
 	n := w.next("the label of a name, such as site")
 	if !labelWord.MatchString(n.text) || n.text == "within" {
-		w.fail(n.column, "%q is not a label; use small letters, digits and -, at most 32, a letter first and no - at the end",
+		w.fail(n.column,
+			"%q is not a label; use small letters, digits and -, at most 32, a letter first and no - at the end",
 			n.text)
 	}
 	return n.text

@@ -159,7 +159,9 @@ func (k *kernel) locals() {
 func (k *kernel) gather(in []Register, stride, stride3 Register) {
 	for quarter := range 4 {
 		rows := [4]VecPhysical(k.state[8:])
-		for i, at := range [4]Mem{{}, {Index: stride, Scale: 1}, {Index: stride, Scale: 2}, {Index: stride3, Scale: 1}} {
+		for i, at := range [4]Mem{
+			{}, {Index: stride, Scale: 1}, {Index: stride, Scale: 2}, {Index: stride3, Scale: 1},
+		} {
 			at.Disp = quarter * partSize
 			for part, base := range in {
 				at.Base = base

@@ -57,7 +57,8 @@ func Of(err error, task Task) Failure {
 		sentences = append(sentences, sentence(one, task, OutcomeOf(one)))
 		task.Verb = "" // named once
 	}
-	f := Failure{Outcome: o, Sentence: printable.Text(Short(strings.Join(sentences, "\n"))), Report: status.ReportOf(err)}
+	f := Failure{Outcome: o, Sentence: printable.Text(Short(strings.Join(sentences, "\n"))),
+		Report: status.ReportOf(err)}
 	f.Report.Reason, f.Report.Message = o.String(), f.Sentence
 	for _, e := range chain(err) {
 		f.Chain = append(f.Chain, printable.Text(fmt.Sprintf("%T: %s", e, e.Error())))

@@ -18,7 +18,8 @@ func TestOf(t *testing.T) {
 	address := "b3:" + strings.Repeat("0", 60) + "1f0a"
 	missing := status.Errorf(status.NotFound, "%s is not in the store; start a node", address)
 	get := failure.Task{Verb: "get", Subject: address, Help: "allium get --help"}
-	busy := status.BusyError(status.Busy, status.Limit{Name: "x", Current: 3, Cap: 3, RetryAfter: 1500 * time.Millisecond})
+	busy := status.BusyError(status.Busy,
+		status.Limit{Name: "x", Current: 3, Cap: 3, RetryAfter: 1500 * time.Millisecond})
 	for name, c := range map[string]struct {
 		err     error
 		task    failure.Task
@@ -37,11 +38,13 @@ func TestOf(t *testing.T) {
 			"cannot get: b3:0000…1f0a is not in the store. Start a node.",
 		},
 		"the subject is part of a word": {
-			status.Errorf(status.Upstream, "this is no manifest; take another"), failure.Task{Verb: "trust", Subject: "f"},
+			status.Errorf(status.Upstream, "this is no manifest; take another"),
+			failure.Task{Verb: "trust", Subject: "f"},
 			status.Upstream, "cannot trust f: this is no manifest. Take another.",
 		},
 		"a file that is missing": {
-			fmt.Errorf("add: %w", &fs.PathError{Op: "open", Path: "a\x1b[31m", Err: syscall.ENOENT}), failure.Task{Verb: "add"},
+			fmt.Errorf("add: %w", &fs.PathError{Op: "open", Path: "a\x1b[31m", Err: syscall.ENOENT}),
+			failure.Task{Verb: "add"},
 			status.NotFound, `cannot add: there is no a\x1b[31m. Check the name.`,
 		},
 		"a file of somebody else": {
@@ -56,7 +59,8 @@ func TestOf(t *testing.T) {
 			"2 objects are bad. Fetch them.",
 		},
 		"about a file": {
-			failure.In("photo.jpg", status.Errorf(status.Conflict, "it changed; add it again")), failure.Task{Verb: "add"},
+			failure.In("photo.jpg", status.Errorf(status.Conflict, "it changed; add it again")),
+			failure.Task{Verb: "add"},
 			status.Conflict, "cannot add: photo.jpg: it changed. Add it again.",
 		},
 		"the command line": {
@@ -65,14 +69,17 @@ func TestOf(t *testing.T) {
 		},
 		"advice by the outcome": {
 			status.Errorf(status.NoSpace, "the store is full"), get, status.NoSpace,
-			"cannot get b3:0000…1f0a: the store is full. Make space with `allium gc run --all`, or raise store.max_bytes.",
+			"cannot get b3:0000…1f0a: the store is full. Make space with `allium gc run --all`, or raise " +
+				"store.max_bytes.",
 		},
 		"other advice": {
 			status.Errorf(status.Unauthenticated, "it needs a capability; get one"),
-			failure.Task{Verb: "get", Advice: "set $X"}, status.Unauthenticated, "cannot get: it needs a capability. Set $X.",
+			failure.Task{Verb: "get", Advice: "set $X"}, status.Unauthenticated,
+			"cannot get: it needs a capability. Set $X.",
 		},
 		"a sentence already": {
-			status.Errorf(status.NoBootstrap, "cannot find it: no peers yet. Check the seeds."), get, status.NoBootstrap,
+			status.Errorf(status.NoBootstrap, "cannot find it: no peers yet. Check the seeds."), get,
+			status.NoBootstrap,
 			"cannot find it: no peers yet. Check the seeds.",
 		},
 		"two errors": {
@@ -87,7 +94,8 @@ func TestOf(t *testing.T) {
 			"cannot run: a is 1. Take it out.\nb is bad. See `allium run --help`.",
 		},
 		"a list": {
-			status.Errorf(status.BadRequest, "2 entries are bad; rename them:\n  a: b\n  c: d"), failure.Task{Verb: "add"},
+			status.Errorf(status.BadRequest, "2 entries are bad; rename them:\n  a: b\n  c: d"),
+			failure.Task{Verb: "add"},
 			status.BadRequest, "cannot add: 2 entries are bad. Rename them:\n  a: b\n  c: d",
 		},
 		"the cause after the advice": {
@@ -96,7 +104,8 @@ func TestOf(t *testing.T) {
 			get, status.TransportDown, "cannot get b3:0000…1f0a: it is down (connection refused). Try again.",
 		},
 		"semicolons": {
-			status.Errorf(status.Upstream, `it sent "a; b"; ask another; or wait`), failure.Task{Verb: "read"}, status.Upstream,
+			status.Errorf(status.Upstream, `it sent "a; b"; ask another; or wait`),
+			failure.Task{Verb: "read"}, status.Upstream,
 			`cannot read: it sent "a; b". Ask another. Or wait.`,
 		},
 		"a link": {
@@ -112,7 +121,8 @@ func TestOf(t *testing.T) {
 			"a: b. This is a bug in allium: run it with --log-level debug and report what it prints.",
 		},
 		"a control character": {
-			status.Errorf(status.BadRequest, "\x1b[31mred\u202e"), failure.Task{}, status.BadRequest, `\x1b[31mred\u202e.`,
+			status.Errorf(status.BadRequest, "\x1b[31mred\u202e"), failure.Task{},
+			status.BadRequest, `\x1b[31mred\u202e.`,
 		},
 	} {
 		f := failure.Of(c.err, c.task)

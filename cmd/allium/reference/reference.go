@@ -54,8 +54,8 @@ func Pages(ctx context.Context, root *cobra.Command) (map[string][]byte, error) 
 	}
 	b = bytes.Buffer{}
 	heading(&b, "HTTP", "What the public and the admin listener answer. [openapi.json](openapi.json) says the same to "+
-		"programs, with every schema, and each listener serves its part of it as `/openapi.json`. What an error means is "+
-		"in [status.md](status.md), how to use it all in [http.md](../http.md).")
+		"programs, with every schema, and each listener serves its part of it as `/openapi.json`. What an error "+
+		"means is in [status.md](status.md), how to use it all in [http.md](../http.md).")
 	b.Write(routes)
 	pages["openapi.json"], pages["http.md"] = openapi, b.Bytes()
 	return pages, nil
@@ -79,8 +79,9 @@ func table(b *bytes.Buffer, cells ...string) {
 
 func statusPage() []byte {
 	var b bytes.Buffer
-	heading(&b, "Outcomes", "What every error means, on every surface: the code is the OAP status and the HTTP status, "+
-		"exit is the exit code of `allium`.")
+	heading(&b, "Outcomes",
+		"What every error means, on every surface: the code is the OAP status and the HTTP status, "+
+			"exit is the exit code of `allium`.")
 	table(&b, "outcome", "code", "exit", "does a retry help")
 	for _, o := range status.All() {
 		table(&b, "`"+o.String()+"`", fmt.Sprint(o.Code()), fmt.Sprint(o.Exit()), o.Retry().String())
@@ -93,8 +94,8 @@ func statusPage() []byte {
 		refusal(&b, string(r.Refusal), r.Outcome, r.Doc)
 	}
 	b.WriteString("\n## Refused name records\n\nThe same for the record of a name, and the label of " +
-		"`dht_name_rejected_total`. Beside them a holder answers `stale` when it has a newer record, `equivocation` when " +
-		"it has another value with the same sequence number, and `quota` when it has no place.\n")
+		"`dht_name_rejected_total`. Beside them a holder answers `stale` when it has a newer record, " +
+		"`equivocation` when it has another value with the same sequence number, and `quota` when it has no place.\n")
 	table(&b, refusalHead...)
 	for _, r := range node.NameRefusals() {
 		refusal(&b, string(r.Refusal), r.Outcome, r.Doc)
@@ -112,8 +113,8 @@ func refusal(b *bytes.Buffer, reason string, o status.Outcome, doc string) {
 func configPage() []byte {
 	var b bytes.Buffer
 	heading(&b, "Configuration", "Every key of `config.toml`, with the default of the desktop profile. Flags win over "+
-		"the environment (`ALLIUM_DHT__ALPHA=5` sets `dht.alpha`), the environment over the file. `allium config show` "+
-		"says where a value comes from.")
+		"the environment (`ALLIUM_DHT__ALPHA=5` sets `dht.alpha`), the environment over the file. `allium "+
+		"config show` says where a value comes from.")
 	group := ""
 	for _, k := range config.Keys() {
 		if k.Group != group {

@@ -229,7 +229,8 @@ func problemOf(resp *http.Response, path string) error {
 	var p api.Problem
 	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); t != "application/problem+json" ||
 		json.Unmarshal(raw, &p) != nil {
-		return status.Errorf(status.Upstream, "what answered %s with %s is not an allium node", verbOf(path), resp.Status)
+		return status.Errorf(status.Upstream, "what answered %s with %s is not an allium node",
+			verbOf(path), resp.Status)
 	}
 	return p.Report().Err(resp.StatusCode)
 }

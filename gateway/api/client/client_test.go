@@ -63,7 +63,8 @@ func TestNotRunning(t *testing.T) {
 	}
 	gone.Close()
 	for _, target := range []string{
-		filepath.Join(tmp, "nothing", "s"), filepath.Join(private, "missing"), filepath.Join(private, "stale"), "http://" +
+		filepath.Join(tmp, "nothing", "s"), filepath.Join(private, "missing"),
+		filepath.Join(private, "stale"), "http://" +
 			gone.Addr().String(),
 	} {
 		c, err := New(target)
@@ -138,12 +139,14 @@ func TestCut(t *testing.T) {
 		"a problem": {func(w http.ResponseWriter) {
 			problem(w, 503, `{"reason":"draining","detail":"wait"}`)
 		}, id, status.Draining},
-		"no last line":    {func(w http.ResponseWriter) { say(w, "{\"item\":{}}\n") }, ls, status.TransportDown},
-		"lines cut":       {func(w http.ResponseWriter) { say(w, "{\"item\":{}}\n"); abort(w) }, ls, status.TransportDown},
-		"no lines":        {func(http.ResponseWriter) {}, ls, status.TransportDown},
-		"a broken line":   {func(w http.ResponseWriter) { say(w, "{\n{\"ok\":{}}\n") }, ls, status.Upstream},
-		"a broken item":   {func(w http.ResponseWriter) { say(w, "{\"item\":7}\n{\"ok\":{}}\n") }, ls, status.Upstream},
-		"an endless line": {func(w http.ResponseWriter) { say(w, strings.Repeat("x", maxLine+1)) }, ls, status.Upstream},
+		"no last line": {func(w http.ResponseWriter) { say(w, "{\"item\":{}}\n") }, ls, status.TransportDown},
+		"lines cut": {func(w http.ResponseWriter) { say(w, "{\"item\":{}}\n"); abort(w) },
+			ls, status.TransportDown},
+		"no lines":      {func(http.ResponseWriter) {}, ls, status.TransportDown},
+		"a broken line": {func(w http.ResponseWriter) { say(w, "{\n{\"ok\":{}}\n") }, ls, status.Upstream},
+		"a broken item": {func(w http.ResponseWriter) { say(w, "{\"item\":7}\n{\"ok\":{}}\n") }, ls, status.Upstream},
+		"an endless line": {func(w http.ResponseWriter) { say(w, strings.Repeat("x", maxLine+1)) }, ls,
+			status.Upstream},
 		"an unknown line": {func(w http.ResponseWriter) { say(w, "{\"news\":1}\n{\"ok\":{}}\n") }, ls, status.OK},
 		"an error line": {func(w http.ResponseWriter) {
 			say(w, `{"error":{"reason":"no_space","message":"full"}}`+"\n")

@@ -63,7 +63,8 @@ func (c *Client) lines(ctx context.Context, r request, item func(json.RawMessage
 	}
 	switch err := sc.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, status.Errorf(status.Upstream, "the node's answer to %s has a line of more than %d bytes", verbOf(r.path),
+		return nil, status.Errorf(status.Upstream,
+			"the node's answer to %s has a line of more than %d bytes", verbOf(r.path),
 			maxLine)
 	case err != nil:
 		return nil, callError(ctx, r.path, err)
@@ -135,7 +136,8 @@ func (b *body) Read(p []byte) (int, error) {
 	default:
 		var r status.Report
 		if err := json.Unmarshal([]byte(st), &r); err != nil {
-			return n, status.Errorf(status.Upstream, "the node ended %s with a status this version of allium does not know: %w",
+			return n, status.Errorf(status.Upstream,
+				"the node ended %s with a status this version of allium does not know: %w",
 				verbOf(b.path), err)
 		}
 		return n, r.Err(status.Internal.Code())

@@ -79,7 +79,8 @@ func (c *Client) Limits(ctx context.Context) (v api.Limits, err error) {
 
 // SetFaults implements Node.
 func (c *Client) SetFaults(ctx context.Context, f api.Faults) (v api.Faults, err error) {
-	err = transport{c}.Value(ctx, api.Request{Method: http.MethodPost, Path: api.PathPrefix + "faults/set", Body: f}, &v)
+	err = transport{c}.Value(ctx, api.Request{Method: http.MethodPost, Path: api.PathPrefix + "faults/set", Body: f},
+		&v)
 	return v, err
 }
 

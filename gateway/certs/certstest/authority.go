@@ -88,7 +88,8 @@ func (a *Authority) Pair(t testing.TB, dir string, until time.Time, names ...str
 
 // Leaf is a certificate for names, good until then, that is not signed.
 func Leaf(until time.Time, names ...string) *x509.Certificate {
-	c := &x509.Certificate{NotBefore: until.Add(-2 * time.Hour), NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature}
+	c := &x509.Certificate{NotBefore: until.Add(-2 * time.Hour), NotAfter: until,
+		KeyUsage: x509.KeyUsageDigitalSignature}
 	for _, n := range names {
 		if ip := net.ParseIP(n); ip != nil {
 			c.IPAddresses = append(c.IPAddresses, ip)

@@ -24,12 +24,13 @@ func TestRender(t *testing.T) {
 		"[a](x?y=1) [b](https://a.example/b)": `<p><a href="x?y=1" rel="nofollow noreferrer">a</a> <a href="https://a.example/b" rel="nofollow noreferrer">b</a></p>` + "\n",
 		"![a](p/b.png) ![c](../d.png)": `<p><img src="p/b.png" alt="a"> ` +
 			`<img src="../d.png" alt="c"></p>` + "\n",
-		"![a](//x/b) ![c](http://x/d) ![e](/f)":                         `<p><img alt="a"> <img alt="c"> <img alt="e"></p>` + "\n",
-		"[a](javascript:b) [c](data:text/html,d)":                       "<p>a c</p>\n",
-		"<b onclick=x class=y style=z id=w>a</b>":                       "<p><b>a</b></p>\n",
-		"<svg><use href=x></svg><math>y</math>":                         "<p>y</p>\n",
-		"- [ ] a\n- [x] b":                                              "<ul>\n<li>[ ] a</li>\n<li>[x] b</li>\n</ul>\n",
-		"|a|b|\n|-|:-:|\n|c|d|":                                         "",
+		"![a](//x/b) ![c](http://x/d) ![e](/f)":   `<p><img alt="a"> <img alt="c"> <img alt="e"></p>` + "\n",
+		"[a](javascript:b) [c](data:text/html,d)": "<p>a c</p>\n",
+		"<b onclick=x class=y style=z id=w>a</b>": "<p><b>a</b></p>\n",
+		"<svg><use href=x></svg><math>y</math>":   "<p>y</p>\n",
+		"- [ ] a\n- [x] b": "<ul>\n<li>[ ] a</li>\n<li>[x] " +
+			"b</li>\n</ul>\n",
+		"|a|b|\n|-|:-:|\n|c|d|": "",
 		"<script>x</script><style>y</style>\n\n<iframe src=z></iframe>": "\n",
 	} {
 		got, err := r.Render([]byte(src))
@@ -89,8 +90,10 @@ func FuzzRender(f *testing.F) {
 		"<script>alert(1)</script>", "<img src=x onerror=y>", "<img src='//a/b'>", "![a](//b)", "[a](javascript&#58;b)",
 		"<a href=\"java\nscript:x\">", "<svg/onload=x>", "`<script>`", "<!-- --><iframe>", "<![CDATA[<script>]]>",
 		"![](/\\a)",
-		"<IMG SRC=\"jav&#x09;ascript:alert(1)\">", "[a]: <javascript:x>\n\n[a]", "<math><mi//xlink:href=\"data:x,<script>\">",
-		"<img src=\"a\" srcset=\"//b 1x\">", "![a](\tjavascript:x)", "|a|\n|-|\n|<script>|", "<details open ontoggle=x>",
+		"<IMG SRC=\"jav&#x09;ascript:alert(1)\">", "[a]: <javascript:x>\n\n[a]",
+		"<math><mi//xlink:href=\"data:x,<script>\">",
+		"<img src=\"a\" srcset=\"//b 1x\">", "![a](\tjavascript:x)", "|a|\n|-|\n|<script>|",
+		"<details open ontoggle=x>",
 	} {
 		f.Add(s)
 	}
@@ -119,7 +122,8 @@ func TestMemory(t *testing.T) {
 		"numbers": "1.\n\n", "quotes": "> a\n\n",
 		"nested": "- - - - - - - - - - - - a\n", "nested quotes": "> > > > > > > > > > > >\n\n",
 		"mix":   "* *a* **b** [c](d)\n",
-		"links": "http://a.b ", "definitions": "[a]: b\n\n", "rules": "---\n", "paragraphs": "a\n\n", "tables": "|a|\n|-|\n\n",
+		"links": "http://a.b ", "definitions": "[a]: b\n\n", "rules": "---\n",
+		"paragraphs": "a\n\n", "tables": "|a|\n|-|\n\n",
 		"table":       "|" + cells + "\n|" + strings.Repeat("-|", 300) + "\n" + strings.Repeat("|\n", 430) + "\n",
 		"code blocks": "\ta\n\n", "fences": "```\n```\n", "emphasis": "*a* ", "setext": "a\n=\n",
 		"breaks": "a  \n", "entities": "&amp; ",

@@ -14,10 +14,12 @@ var relativeURL = regexp.MustCompile(`^[^/\\:?#][^\\:]*$`)
 func newPolicy() *bluemonday.Policy {
 	p := bluemonday.NewPolicy()
 	p.AllowElements("h1", "h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "ul", "ol", "li", "dl", "dt",
-		"dd", "pre", "code", "em", "strong", "b", "i", "u", "s", "del", "ins", "sub", "sup", "kbd", "samp", "var", "mark",
+		"dd", "pre", "code", "em", "strong", "b", "i", "u", "s", "del", "ins", "sub", "sup",
+		"kbd", "samp", "var", "mark",
 		"small", "q", "cite", "abbr", "details", "summary", "table", "thead", "tbody", "tfoot", "tr", "th", "td", "div",
 		"figure", "figcaption")
-	p.AllowAttrs("id").Matching(regexp.MustCompile(`^md-[\p{L}\p{N}_-]*$`)).OnElements("h1", "h2", "h3", "h4", "h5", "h6")
+	p.AllowAttrs("id").Matching(regexp.MustCompile(`^md-[\p{L}\p{N}_-]*$`)).OnElements("h1",
+		"h2", "h3", "h4", "h5", "h6")
 	p.AllowAttrs("align").Matching(regexp.MustCompile(`^(left|right|center)$`)).
 		OnElements("p", "div", "h1", "h2", "h3", "th", "td")
 	p.AllowAttrs("colspan", "rowspan").Matching(bluemonday.Integer).OnElements("th", "td")

@@ -142,7 +142,8 @@ func (l *List) read() error {
 // failed counts and logs files that cannot be read again.
 func (l *List) failed(err error) {
 	l.m.reloads.WithLabelValues("failed").Inc()
-	l.log.Warn("the files of listen.allow and listen.deny cannot be read; what was read before stays in force", "err", err)
+	l.log.Warn("the files of listen.allow and listen.deny cannot be read; what was read before stays in force", "err",
+		err)
 }
 
 // parse reads all files.
@@ -167,7 +168,8 @@ func (l *List) parse() (*rules, error) {
 				f, err = os.Open(name)
 			}
 			if err != nil {
-				return nil, status.Errorf(status.BadRequest, "%s: %w; write the file, or take its name out", part.key, err)
+				return nil, status.Errorf(status.BadRequest,
+					"%s: %w; write the file, or take its name out", part.key, err)
 			}
 			left, err = parse(part.key, name, f, left, part.into)
 			if err = errors.Join(err, f.Close()); err != nil {
@@ -195,7 +197,8 @@ func (l *List) closeDenied(ctx context.Context) {
 		for _, c := range (*n).Conns() {
 			if l.current.Load().deniedAt(c.RemotePeer(), placeOf(c.RemoteMultiaddr())) {
 				l.count(whereOpen)
-				l.log.Info("a connection is closed: its peer is denied now", "peer", c.RemotePeer(), "addr", c.RemoteMultiaddr())
+				l.log.Info("a connection is closed: its peer is denied now", "peer", c.RemotePeer(),
+					"addr", c.RemoteMultiaddr())
 				closing.Go(func() error {
 					_ = c.CloseWithError(network.ConnGated) // it is closed despite an error
 					return nil

@@ -29,13 +29,13 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "listen_access_reload_total",
-			Help: "Times that listen.allow and listen.deny were read again: ok, or failed, which leaves those before in " +
-				"force.",
+			Help: "Times that listen.allow and listen.deny were read again: ok, or failed, which leaves those " +
+				"before in force.",
 		}, []string{"result"}),
 		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "peers_denied_total",
-			Help: "Connections with peers that listen.allow or listen.deny does not let in, by the step that refused (dial, " +
-				"accept, handshake, open), and what such peers said (said).",
+			Help: "Connections with peers that listen.allow or listen.deny does not let in, by the step that refused " +
+				"(dial, accept, handshake, open), and what such peers said (said).",
 		}, []string{"where"}),
 	}
 	for _, where := range []string{whereDial, whereAccept, whereHandshake, whereOpen, whereSaid} {

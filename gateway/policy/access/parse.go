@@ -52,8 +52,9 @@ func parseLine(line string) (e entry, ok bool, err error) {
 		return entry{net: netip.PrefixFrom(at, at.BitLen())}, true, nil
 	}
 	if e.id, err = peer.Decode(word); err != nil {
-		return entry{}, false, errors.New("it is neither a peer id (12D3KooW…), nor an address, nor a network such as " +
-			"192.0.2.0/24")
+		return entry{}, false,
+			errors.New("it is neither a peer id (12D3KooW…), nor an address, nor a network such as " +
+				"192.0.2.0/24")
 	}
 	return e, true, nil
 }
@@ -81,7 +82,8 @@ func parse(key, file string, r io.Reader, left bounds, into *set) (bounds, error
 		end := errors.Is(err, io.EOF)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			return left, status.Errorf(status.BadRequest, "%s: line %d of %s has more than %d bytes", key, n, file, maxLine)
+			return left, status.Errorf(status.BadRequest,
+				"%s: line %d of %s has more than %d bytes", key, n, file, maxLine)
 		case err != nil && !end:
 			return left, status.Errorf(status.BadRequest, "%s: %s cannot be read: %w", key, file, err)
 		}
@@ -94,7 +96,8 @@ func parse(key, file string, r io.Reader, left bounds, into *set) (bounds, error
 		}
 		if ok {
 			if left.entries--; left.entries < 0 {
-				return left, status.Errorf(status.BadRequest, "%s: the files have more than %d entries", key, MaxEntries)
+				return left, status.Errorf(status.BadRequest,
+					"%s: the files have more than %d entries", key, MaxEntries)
 			}
 			into.add(e)
 		}

@@ -26,7 +26,8 @@ func (c Config) Validate() error {
 	case c.MaxBytes < 64<<10:
 		return status.Errorf(status.BadRequest, "audit.max_bytes must be at least 64KiB")
 	case c.Keep < 2:
-		return status.Errorf(status.BadRequest, "audit.keep must be at least 2: the file being written and the one before it")
+		return status.Errorf(status.BadRequest,
+			"audit.keep must be at least 2: the file being written and the one before it")
 	}
 	return nil
 }

@@ -142,7 +142,8 @@ func (l *Log) Outcome(ctx context.Context, e Event) {
 	}
 	if err := l.queue.Put(context.WithoutCancel(ctx), item{event: e}, writeDeadline); err != nil {
 		l.m.lost.Inc()
-		l.log.Error("how a mutation ended is not in the audit log", "of", e.Of, "outcome", e.Outcome, "corr_id", e.CorrID,
+		l.log.Error("how a mutation ended is not in the audit log", "of", e.Of, "outcome",
+			e.Outcome, "corr_id", e.CorrID,
 			"err", err)
 	}
 }

@@ -59,7 +59,8 @@ func TestVerifies(t *testing.T) {
 	cfg.MaxBytes = 64 << 10
 	dir := written(t, cfg, 300)
 	rep, err := verify(t, dir)
-	if err != nil || rep.Records != 602+uint64(rep.Files) || rep.Last != rep.Records || rep.First != 1 || rep.Files < 2 {
+	if err != nil || rep.Records != 602+uint64(rep.Files) || rep.Last != rep.Records ||
+		rep.First != 1 || rep.Files < 2 {
 		t.Fatalf("%+v, %v", rep, err)
 	}
 	_, stop := running(t, cfg, dir)

@@ -13,8 +13,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	m := &metrics{
 		records: counter("audit_records_total", "Records written to the audit log."),
-		suppressed: counter("audit_suppressed_total", "Refusals that were counted in the audit log and have no record of "+
-			"their own."),
+		suppressed: counter("audit_suppressed_total",
+			"Refusals that were counted in the audit log and have no record of "+
+				"their own."),
 		lost: counter("audit_lost_total", "Records of outcomes and refusals that were lost while the audit log "+
 			"could not be written."),
 		failed: counter("audit_refused_total", "Mutations refused because they could not be recorded."),

@@ -20,7 +20,8 @@ func (l *Log) logRecord(e Event) uint64 {
 func (e Event) attrs(seq uint64) []any {
 	all := []any{slog.Uint64("seq", seq), slog.String("kind", string(e.Kind))}
 	for _, f := range []struct{ name, value string }{
-		{"actor", e.Actor}, {"branch", e.Branch}, {"addr", e.Addr}, {"method", e.Method}, {"route", e.Route}, {"op", e.Op},
+		{"actor", e.Actor}, {"branch", e.Branch}, {"addr", e.Addr}, {"method", e.Method},
+		{"route", e.Route}, {"op", e.Op},
 		{"object", e.Object}, {"name", e.Name},
 		{"label", e.Label}, {"outcome", e.Outcome}, {"corr_id", e.CorrID}, {"detail", e.Detail},
 	} {

@@ -25,7 +25,8 @@ func TestTells(t *testing.T) {
 		}
 		stop := testkit.Start(t, l.Run)
 		full := Event{
-			Actor: "uid:1", Addr: "192.0.2.1:9", Method: "PUT", Route: "o", Op: "put", Object: "b3:x", Name: "n", Label: "l",
+			Actor: "uid:1", Addr: "192.0.2.1:9", Method: "PUT", Route: "o", Op: "put",
+			Object: "b3:x", Name: "n", Label: "l",
 			Outcome: "ok",
 			Bytes:   7, Count: 8, Of: 9, CorrID: "c", Detail: "é<\n",
 		}

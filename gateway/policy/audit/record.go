@@ -131,7 +131,8 @@ func parse(line []byte) (Record, error) {
 func (r Record) follows(seq uint64, hash b3.Root) error {
 	switch {
 	case r.Seq != seq+1:
-		return status.Errorf(status.Corrupt, "it is record %d and should be %d: records were removed, repeated or moved",
+		return status.Errorf(status.Corrupt,
+			"it is record %d and should be %d: records were removed, repeated or moved",
 			r.Seq, seq+1)
 	case r.Prev != hash.Hex():
 		return status.Errorf(status.Corrupt, "it names another record before it than there is: that one, or this, was "+

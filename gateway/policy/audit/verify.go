@@ -86,7 +86,8 @@ func (v *verifier) directory(dir string) error {
 	if status.Of(err) == status.NotFound {
 		numbers, listErr := listFiles(dir)
 		if listErr == nil && len(numbers) > 0 {
-			return status.Errorf(status.Corrupt, "%w, so that its end cannot be proved; name the files to verify what is there",
+			return status.Errorf(status.Corrupt,
+				"%w, so that its end cannot be proved; name the files to verify what is there",
 				err)
 		}
 	}

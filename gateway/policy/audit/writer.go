@@ -65,7 +65,8 @@ func (l *Log) fillBallast() {
 	for more := true; more; {
 		var err error
 		if more, err = l.disk.ballast.Fill(ballastKeep); err != nil && !unwritable(err) {
-			l.log.Warn("cannot reserve disk space for the audit log; on a full disk deletions may be refused", "err", err)
+			l.log.Warn("cannot reserve disk space for the audit log; on a full disk deletions may be refused", "err",
+				err)
 		}
 	}
 }
@@ -82,11 +83,13 @@ func (l *Log) open() ([]Event, error) {
 		switch e.Kind {
 		case Damaged:
 			l.m.damaged.Inc()
-			l.log.Error("the audit log is damaged: records were changed or are missing. The old files stay as they are; "+
-				"a new file begins with a record of the damage. `allium audit verify` shows where it is",
+			l.log.Error(
+				"the audit log is damaged: records were changed or are missing. The old files stay as they are; "+
+					"a new file begins with a record of the damage. `allium audit verify` shows where it is",
 				"dir", l.disk.dir, "what", e.Detail)
 		case Cut:
-			l.log.Warn("a crash left an unfinished record at the end of the audit log; it was cut off", "bytes", e.Bytes)
+			l.log.Warn("a crash left an unfinished record at the end of the audit log; it was cut off", "bytes",
+				e.Bytes)
 		}
 	}
 	return events, typed(err)
@@ -297,7 +300,8 @@ func typed(err error) error {
 	case status.Of(err) == status.Busy:
 		return status.Errorf(status.Busy, "%w; try again: nothing is changed without a record", err)
 	default:
-		return status.Errorf(status.NotReady, "%w; repair the disk below the audit log: nothing is changed without a record",
+		return status.Errorf(status.NotReady,
+			"%w; repair the disk below the audit log: nothing is changed without a record",
 			err)
 	}
 }

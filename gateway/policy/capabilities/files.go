@@ -37,8 +37,8 @@ func (c Files) Ring() (capability.Ring, error) {
 	r, err := capability.ParseRing(p)
 	if err != nil {
 		return r, status.Errorf(status.Corrupt,
-			"%s: %w; restore it from a backup, or move it away and mint new capabilities; if it was edited by hand, end its "+
-				"first line with 1 instead of 2", filepath.Join(c.home, RingFile), err)
+			"%s: %w; restore it from a backup, or move it away and mint new capabilities; if it was edited by hand, "+
+				"end its first line with 1 instead of 2", filepath.Join(c.home, RingFile), err)
 	}
 	return r, nil
 }
@@ -72,8 +72,8 @@ func (c Files) Both() (capability.Ring, capability.Revocations, error) {
 	name := filepath.Join(c.home, revokedFile)
 	if _, serr := os.Stat(name); ring.Revokes() && errors.Is(serr, fs.ErrNotExist) {
 		return ring, list, status.Errorf(status.Corrupt,
-			"%s is missing, and what was revoked with the keys of %s would count again; restore it from a backup or copy it "+
-				"from another node with these keys; only if nothing in it counts any more, write the line "+
+			"%s is missing, and what was revoked with the keys of %s would count again; restore it from a backup or "+
+				"copy it from another node with these keys; only if nothing in it counts any more, write the line "+
 				"\"allium-capability-revoked/1\" into it (mode 0600)", name, filepath.Join(c.home, RingFile))
 	}
 	return ring, list, nil

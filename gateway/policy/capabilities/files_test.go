@@ -259,7 +259,8 @@ func TestCapabilityReload(t *testing.T) {
 			}
 		}
 		if got := testutil.ToFloat64(c.m.reloads.WithLabelValues("ok")); got != 5 {
-			t.Errorf("%v reads were ok: want the first, the new ring, the revocation, the reload and the missing ring", got)
+			t.Errorf("%v reads were ok: want the first, the new ring, the revocation, the reload and the missing ring",
+				got)
 		}
 		if got := testutil.ToFloat64(c.m.reloads.WithLabelValues("failed")); got != 2 {
 			t.Errorf("%v reads failed: want the poll and the reload", got)

@@ -116,7 +116,8 @@ func (c *Verifier) read() error {
 		if len(ring.Keys()) > 0 {
 			c.log.Info("capabilities read", "keys", len(ring.Keys()), "revoked", revoked.Len())
 		} else if revoked.Len() > 0 || c.minted {
-			c.log.Warn("the key ring of capabilities has no keys: every capability is refused", "revoked", revoked.Len())
+			c.log.Warn("the key ring of capabilities has no keys: every capability is refused", "revoked",
+				revoked.Len())
 		}
 		c.minted = len(ring.Keys()) > 0
 	}
@@ -140,7 +141,8 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) metrics {
 	m := metrics{
 		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "capability_checks_total", Help: "Capabilities that clients showed, by result: ok, or why they were refused.",
+			Name: "capability_checks_total",
+			Help: "Capabilities that clients showed, by result: ok, or why they were refused.",
 		}, []string{"result"}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "capability_reloads_total",

@@ -127,7 +127,8 @@ func TestNames(t *testing.T) {
 	} {
 		v := of(t, c.line).At("test")
 		for text, want := range map[string]bool{
-			label + "." + zone.String(): c.one, "other." + zone.String(): c.allLabels, label + "." + other.String(): false,
+			label + "." + zone.String(): c.one, "other." + zone.String(): c.allLabels,
+			label + "." + other.String(): false,
 		} {
 			n, err := name.Parse(text)
 			if err != nil {

@@ -14,7 +14,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "denylist_entries", Help: "Entries of the denylist in force.",
 		}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "denylist_reload_total", Help: "Times that the denylist was read again: ok, or failed, which leaves the " +
+			Name: "denylist_reload_total",
+			Help: "Times that the denylist was read again: ok, or failed, which leaves the " +
 				"one before in force.",
 		}, []string{"result"}),
 		denied: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -111,7 +111,8 @@ func parseLine(line string) (kind entryKind, d digest, ok bool, err error) {
 		return object, digest(root), true, nil
 	}
 	if below == "." || !fs.ValidPath(below) || strings.ContainsAny(below, "\\\x00") {
-		return 0, d, false, errors.New("what follows the address is no path: it has parts that are empty, or dots alone")
+		return 0, d, false,
+			errors.New("what follows the address is no path: it has parts that are empty, or dots alone")
 	}
 	return path, pathDigest(root.String() + "/" + below), true, nil
 }

@@ -54,7 +54,8 @@ func removeStale(ctx context.Context, path string) error {
 	case err != nil:
 		return fmt.Errorf("examine the Unix socket: %w", err)
 	case fi.Mode().Type() != fs.ModeSocket:
-		return status.Errorf(status.Conflict, "cannot create the node's socket: %s exists and is no socket. Remove it", path)
+		return status.Errorf(status.Conflict,
+			"cannot create the node's socket: %s exists and is no socket. Remove it", path)
 	}
 	d := net.Dialer{Timeout: time.Second}
 	c, err := d.DialContext(ctx, "unix", path)

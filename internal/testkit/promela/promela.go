@@ -109,7 +109,8 @@ func CheckMarks(t *testing.T, shapes map[string][]string) {
 	for name := range shapes {
 		src := read(t, name)
 		if marks, found := strings.Count(src, "guard: "), len(guard.FindAllString(src, -1)); marks != found {
-			t.Errorf("%s: %d marks, of which %d are written as /* guard: name, property */ (condition)", name, marks, found)
+			t.Errorf("%s: %d marks, of which %d are written as /* guard: name, property */ (condition)", name, marks,
+				found)
 		}
 	}
 }
@@ -177,7 +178,8 @@ type result struct {
 // check verifies one property, without a guard unless that is 0. A search that
 // did not see everything fails the test, unless it found a violation.
 func (v verifier) check(t *testing.T, property string, without int) result {
-	out := run(t, t.TempDir(), []string{fmt.Sprint("WITHOUT=", without)}, v.pan, "-a", "-n", "-m"+maxDepth, "-w21", "-N",
+	out := run(t, t.TempDir(), []string{fmt.Sprint("WITHOUT=", without)}, v.pan, "-a", "-n",
+		"-m"+maxDepth, "-w21", "-N",
 		property)
 	r := result{violated: strings.Contains(out, "errors: 1"), out: out, states: "no"}
 	if m := stored.FindStringSubmatch(out); m != nil {

@@ -189,7 +189,8 @@ func (n *Internet) Transport(r *Router, key crypto.PrivKey, ip string, port int)
 			addr.IP = v4
 		}
 		cm, err := quicreuse.NewConnManager(quic.StatelessResetKey{1}, quic.TokenGeneratorKey{1},
-			quicreuse.OverrideSourceIPSelector(func() (quicreuse.SourceIPSelector, error) { return source(addr.IP), nil }),
+			quicreuse.OverrideSourceIPSelector(
+				func() (quicreuse.SourceIPSelector, error) { return source(addr.IP), nil }),
 			quicreuse.OverrideListenUDP(func(string, *net.UDPAddr) (net.PacketConn, error) {
 				return n.socket(r, addr), nil
 			}))

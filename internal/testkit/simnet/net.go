@@ -57,7 +57,8 @@ func (n *Net) Add(key crypto.PrivKey, ip string, opts ...libp2p.Option) host.Hos
 		libp2p.ListenAddrStrings(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1", ip)),
 		simlibp2p.QUICSimnet(n.net, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}),
 		libp2p.DisableIdentifyAddressDiscovery(),
-		libp2p.DisableMetrics(), libp2p.ForceReachabilityPublic(), libp2p.ResourceManager(&network.NullResourceManager{}))...)
+		libp2p.DisableMetrics(), libp2p.ForceReachabilityPublic(),
+		libp2p.ResourceManager(&network.NullResourceManager{}))...)
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -90,7 +90,8 @@ func readZip(p []byte) ([]string, error) {
 func TestZip(t *testing.T) {
 	t.Parallel()
 	p := zipOf(t,
-		entry("d/", fs.ModeDir|0o755, ""), entry("d/run", 0o755, "#!"), entry("d/plain", 0o644, strings.Repeat("x y ", 9)),
+		entry("d/", fs.ModeDir|0o755, ""), entry("d/run", 0o755, "#!"),
+		entry("d/plain", 0o644, strings.Repeat("x y ", 9)),
 		entry("l", fs.ModeSymlink|0o777, "d/run"), entry("pipe", fs.ModeNamedPipe|0o644, ""),
 		entry("long", fs.ModeSymlink|0o777, strings.Repeat("x", 5000)),
 		func(w *zip.Writer) error {

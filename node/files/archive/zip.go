@@ -207,8 +207,10 @@ func errLongList(n uint64) error {
 	if n > 0 {
 		has = fmt.Sprintf("%d entries", n)
 	}
-	return status.Errorf(status.BodyCap, "cannot unpack the zip: it has %s. The limits are %d entries and a list of %s. "+
-		"Send a tar, which has no such limit, or several zips", has, MaxZipEntries, limits.Bytes(maxZipList).Human())
+	return status.Errorf(status.BodyCap,
+		"cannot unpack the zip: it has %s. The limits are %d entries and a list of %s. "+
+			"Send a tar, which has no such limit, or several zips",
+		has, MaxZipEntries, limits.Bytes(maxZipList).Human())
 }
 
 // The end of a zip: a record of 22 bytes and a comment, and with Zip64 a record of 56 bytes that a locator

@@ -161,7 +161,8 @@ func (x *Extractor) entryError(path string, err error) error {
 	case errors.As(err, &e):
 		return err
 	case errors.Is(err, fs.ErrExist):
-		return &manifest.EntryError{Entry: path, Reason: "the name is there already", Outcome: status.Conflict, Err: err}
+		return &manifest.EntryError{Entry: path, Reason: "the name is there already",
+			Outcome: status.Conflict, Err: err}
 	}
 	return targetError(path, err)
 }
@@ -206,7 +207,8 @@ func (x *Extractor) place(path string, kind manifest.EntryKind) (*os.Root, strin
 		}
 		if other != "" {
 			return nil, "", &manifest.EntryError{Entry: path, Outcome: status.Conflict, Reason: fmt.Sprintf(
-				"the same name as %q where case is ignored: both are extracted only with --allow-case-collisions", other)}
+				"the same name as %q where case is ignored: both are extracted only with --allow-case-collisions",
+				other)}
 		}
 	}
 	return d.dir, name, nil

@@ -27,10 +27,12 @@ func targetError(entry string, err error) *manifest.EntryError {
 	case status.Forbidden:
 		e.Err = status.Errorf(o, "this user may not write there (%w); extract to another directory", err)
 	case status.NoSpace:
-		e.Err = status.Errorf(o, "the disk of the output is full (%w); make space on it, or extract to another disk", err)
+		e.Err = status.Errorf(o, "the disk of the output is full (%w); make space on it, or extract to another disk",
+			err)
 	case status.BodyCap:
-		e.Err = status.Errorf(o, "it is larger than that disk, or a limit of this user, allows (%w); raise the limit of "+
-			"file sizes (ulimit -f), or extract to another disk", err)
+		e.Err = status.Errorf(o,
+			"it is larger than that disk, or a limit of this user, allows (%w); raise the limit of "+
+				"file sizes (ulimit -f), or extract to another disk", err)
 	default:
 		e.Err = status.Errorf(o, "it cannot be written (%w); check that disk, or extract to another directory", err)
 	}

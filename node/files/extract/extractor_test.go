@@ -116,7 +116,8 @@ func TestExtractTree(t *testing.T) {
 			{Name: "empty", Kind: manifest.Directory, Root: empty, Size: emptySize},
 			{Name: "up", Kind: manifest.Link, Target: "../run"},
 		})
-		document := manifest.Entry{Name: "manifest", Kind: manifest.File, Root: sub, Size: subSize} // a file all the same
+		// a file all the same
+		document := manifest.Entry{Name: "manifest", Kind: manifest.File, Root: sub, Size: subSize}
 		root, _ := build(t, o.put, []manifest.Entry{
 			{Name: "dangling", Kind: manifest.Link, Target: "./no/such//file"},
 			{Name: "here", Kind: manifest.Link, Target: "."},

@@ -52,7 +52,8 @@ func TestHostileExtraction(t *testing.T) {
 		{"no directory", "not a directory", []step{root, {"f", "a/b", "x"}}},
 		{"no target", "not a directory", []step{{"f", "a", "x"}}},
 		{"a file as a directory", "not a directory", []step{root, {"f", "a", "x"}, {"f", "a/b", "x"}}},
-		{"a directory that was left", "not a directory", []step{root, {"d", "a", ""}, {"f", "b", ""}, {"f", "a/b", "x"}}},
+		{"a directory that was left", "not a directory",
+			[]step{root, {"d", "a", ""}, {"f", "b", ""}, {"f", "a/b", "x"}}},
 		{"two targets", "there already", []step{root, {"d", "", ""}}},
 		{"a link as the target", "a link alone", []step{{"l", "", "x"}}},
 
@@ -82,7 +83,8 @@ func TestHostileExtraction(t *testing.T) {
 		{"a link over a directory", "there twice", []step{root, {"d", "a", ""}, {"l", "a", "."}}},
 
 		{"case", `same name as "README"`, []step{root, {"f", "README", "x"}, {"f", "readme", "y"}}},
-		{"case of directories", `same name as "Src"`, []step{root, {"d", "Src", ""}, {"f", "Src/x", ""}, {"d", "src", ""}}},
+		{"case of directories", `same name as "Src"`,
+			[]step{root, {"d", "Src", ""}, {"f", "Src/x", ""}, {"d", "src", ""}}},
 		{"case of a link", `same name as "A"`, []step{root, {"l", "A", "."}, {"d", "a", ""}}},
 		{"case of a link below", `same name as "A"`, []step{root, {"d", "d", ""}, {"l", "d/A", "."}, {"d", "d/a", ""}}},
 		{"case beyond ASCII", `same name as "Ä"`, []step{root, {"f", "Ä", "x"}, {"f", "ä", "y"}}},

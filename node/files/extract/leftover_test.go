@@ -74,7 +74,8 @@ func TestTempTaken(t *testing.T) {
 				t.Errorf("there is %q", names)
 			}
 			made = nil
-			if _, err := createTemp(in, "out", mkdir(tempTries)); !errors.Is(err, ErrTempTaken) || len(made) != tempTries {
+			if _, err := createTemp(in, "out", mkdir(tempTries)); !errors.Is(err, ErrTempTaken) ||
+				len(made) != tempTries {
 				t.Errorf("%d tries, %v", len(made), err)
 			}
 		})

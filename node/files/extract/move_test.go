@@ -49,13 +49,14 @@ func TestMove(t *testing.T) {
 		before     fs.FileMode // of a file that is replaced; 0: there is none
 		like       fs.FileMode // of a file that is created so; the target has its mode
 	}{
-		"new":              {like: 0o644},
-		"executable":       {executable: true, like: 0o755},
-		"synced":           {opts: Options{Sync: true}, like: 0o644},
-		"replaced":         {opts: Options{Overwrite: true}, before: 0o600, like: 0o644},
-		"replaced, mode":   {opts: Options{Overwrite: true, KeepMode: true}, before: 0o640, like: 0o640},
-		"new, mode":        {opts: Options{Overwrite: true, KeepMode: true}, like: 0o644},
-		"replaced, exec":   {opts: Options{Overwrite: true, KeepMode: true}, executable: true, before: 0o640, like: 0o750},
+		"new":            {like: 0o644},
+		"executable":     {executable: true, like: 0o755},
+		"synced":         {opts: Options{Sync: true}, like: 0o644},
+		"replaced":       {opts: Options{Overwrite: true}, before: 0o600, like: 0o644},
+		"replaced, mode": {opts: Options{Overwrite: true, KeepMode: true}, before: 0o640, like: 0o640},
+		"new, mode":      {opts: Options{Overwrite: true, KeepMode: true}, like: 0o644},
+		"replaced, exec": {opts: Options{Overwrite: true, KeepMode: true}, executable: true,
+			before: 0o640, like: 0o750},
 		"overwrite, fresh": {opts: Options{Overwrite: true}, like: 0o644},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +97,8 @@ func TestMove(t *testing.T) {
 				want = c.like
 			}
 			if !os.SameFile(was, got) || got.Mode() != want || got.ModTime().Before(begun) {
-				t.Errorf("the target is %v of %s, want the mode %v and the store's own file", got.Mode(), got.ModTime(), want)
+				t.Errorf("the target is %v of %s, want the mode %v and the store's own file",
+					got.Mode(), got.ModTime(), want)
 			}
 			if names := namesIn(t, dir); !slices.Equal(names, []string{".part", "like", "target"}) {
 				t.Errorf("there is %q", names)

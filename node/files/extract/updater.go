@@ -72,7 +72,8 @@ func BeginUpdate(target string, opts UpdateOptions) (*Updater, error) {
 		err = os.Mkdir(target, 0o755)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, status.Errorf(status.NotFound,
-				"cannot extract to %q: there is no directory %q; create it first: %w", target, filepath.Dir(target), err)
+				"cannot extract to %q: there is no directory %q; create it first: %w", target,
+				filepath.Dir(target), err)
 		}
 	case err == nil && !info.IsDir():
 		return nil, status.Errorf(status.Conflict,

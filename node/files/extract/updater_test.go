@@ -135,14 +135,16 @@ func TestUpdateRefuses(t *testing.T) {
 		content string
 		want    status.Outcome
 	}{
-		"wrong content":    {"f", e, "y", status.Corrupt},
-		"short content":    {"f", e, "", status.Corrupt},
-		"long content":     {"f", e, "xx", status.Corrupt},
-		"up":               {"../f", e, "x", status.BadRequest},
-		"absolute":         {"/f", e, "x", status.BadRequest},
-		"no directory":     {"no/f", e, "x", status.BadRequest},
-		"link out":         {"l", manifest.Entry{Name: "l", Kind: manifest.Link, Target: "../canary"}, "", status.BadRequest},
-		"case":             {"F", manifest.Entry{Name: "F", Kind: manifest.File, Root: e.Root, Size: 1}, "x", status.OK},
+		"wrong content": {"f", e, "y", status.Corrupt},
+		"short content": {"f", e, "", status.Corrupt},
+		"long content":  {"f", e, "xx", status.Corrupt},
+		"up":            {"../f", e, "x", status.BadRequest},
+		"absolute":      {"/f", e, "x", status.BadRequest},
+		"no directory":  {"no/f", e, "x", status.BadRequest},
+		"link out": {"l", manifest.Entry{Name: "l", Kind: manifest.Link, Target: "../canary"}, "",
+			status.BadRequest},
+		"case": {"F", manifest.Entry{Name: "F", Kind: manifest.File, Root: e.Root, Size: 1}, "x",
+			status.OK},
 		"directory in way": {"d", fileEntry("d", "x"), "x", status.Conflict},
 	} {
 		t.Run(name, func(t *testing.T) {

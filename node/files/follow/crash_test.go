@@ -148,7 +148,8 @@ func TestNeverLost(t *testing.T) {
 				name := filepath.Join(dir, rapid.SampledFrom(paths).Draw(rt, "edited"))
 				content := fmt.Sprint("mine ", step)
 				if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() || os.IsNotExist(err) {
-					if err := os.MkdirAll(filepath.Dir(name), 0o755); err == nil && os.WriteFile(name, []byte(content), 0o644) == nil {
+					if err := os.MkdirAll(filepath.Dir(name), 0o755); err == nil &&
+						os.WriteFile(name, []byte(content), 0o644) == nil {
 						mine[content] = true
 					}
 				}
@@ -230,7 +231,8 @@ func TestOpenLink(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{link, link + "/", link + "/."} {
-			if _, err := Open(name, ledgers, false); outcome(err) != "conflict" || !strings.Contains(err.Error(), "symbolic") {
+			if _, err := Open(name, ledgers, false); outcome(err) != "conflict" ||
+				!strings.Contains(err.Error(), "symbolic") {
 				t.Errorf("%s leads to %s: %v", name, to, err)
 			}
 		}

@@ -57,7 +57,8 @@ func Open(path, ledgers string, links bool) (*Dir, error) {
 	case err != nil:
 		return nil, d.failed(err)
 	case !info.IsDir():
-		return nil, status.Errorf(status.Conflict, "%q exists and is no directory: remove it, or follow in another one", path)
+		return nil, status.Errorf(status.Conflict,
+			"%q exists and is no directory: remove it, or follow in another one", path)
 	}
 	if err := d.open(); err != nil {
 		return nil, err
@@ -115,7 +116,7 @@ func flock(f *os.File) error {
 // unlock ends the lock of f. Closing f is not enough: a process that is being started has its descriptor
 // too until it runs its own program.
 func unlock(f *os.File) {
-	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) //nolint:gosec // a descriptor fits; the close that follows unlocks too
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) //nolint:gosec // it fits; the close that follows unlocks too
 }
 
 // Forgot returns why it is not known what earlier updates wrote, and nil if it is known.

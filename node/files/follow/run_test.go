@@ -96,7 +96,8 @@ func TestRun(t *testing.T) {
 		l.took(t, "failed gone")
 		isOnDisk(t, dir, version{"a": "one"})
 
-		s.before = func(context.Context, int) error { return status.Errorf(status.TransportDown, "the network is down") }
+		s.before =
+			func(context.Context, int) error { return status.Errorf(status.TransportDown, "the network is down") }
 		tell(Target{Key: two, Seq: 3})
 		l.took(t, "begin 3", "failed transport_down")
 		tell(Target{Key: two, Seq: 3}) // its TTL ended

@@ -249,7 +249,8 @@ func update1(t testing.TB, d *Dir, s Source, key string, o Options) Stats {
 
 func write(t testing.TB, name, content string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
+		os.WriteFile(name, []byte(content), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -152,7 +152,8 @@ func (u *update) list(ctx context.Context, key string) error {
 			continue
 		}
 		if c.Path == stagingName {
-			return &manifest.EntryError{Entry: c.Path, Outcome: status.BadRequest, Reason: "this command needs the name"}
+			return &manifest.EntryError{Entry: c.Path, Outcome: status.BadRequest,
+				Reason: "this command needs the name"}
 		}
 		if _, twice := u.index[c.Path]; twice {
 			return &manifest.EntryError{Entry: c.Path, Outcome: status.BadRequest, Reason: "the name is there twice"}

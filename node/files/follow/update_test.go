@@ -35,17 +35,20 @@ func TestUpdate(t *testing.T) {
 		stats  Stats
 	}{
 		"changed": {
-			next: version{"a": "two", "l": "->tool", "tool": "x:run"},
-			want: version{"a": "two", "l": "->tool", "tool": "x:run"}, stats: Stats{Kept: 1, Written: 2, Bytes: 3, Removed: 4},
+			next:  version{"a": "two", "l": "->tool", "tool": "x:run"},
+			want:  version{"a": "two", "l": "->tool", "tool": "x:run"},
+			stats: Stats{Kept: 1, Written: 2, Bytes: 3, Removed: 4},
 		},
 		"the same": {next: one, want: one, stats: Stats{Kept: 5}},
 		"emptied":  {next: version{"e": "/"}, want: version{"e": "/"}, stats: Stats{Removed: 7}},
 		"edited": {
-			edit: map[string]string{"a": "mine"}, next: version{"a": "two"}, want: version{"a": "two", "a" + edited: "mine"},
+			edit: map[string]string{"a": "mine"}, next: version{"a": "two"},
+			want:  version{"a": "two", "a" + edited: "mine"},
 			stats: Stats{Written: 1, Bytes: 3, Removed: 6, AsideCount: 1, Aside: aside("a")},
 		},
 		"edited, and the same": {
-			edit: map[string]string{"a": "mine"}, next: version{"a": "one"}, want: version{"a": "one", "a" + edited: "mine"},
+			edit: map[string]string{"a": "mine"}, next: version{"a": "one"},
+			want:  version{"a": "one", "a" + edited: "mine"},
 			stats: Stats{Written: 1, Bytes: 3, Removed: 6, AsideCount: 1, Aside: aside("a")},
 		},
 		"edited to the new content": {
@@ -53,7 +56,8 @@ func TestUpdate(t *testing.T) {
 			stats: Stats{Kept: 1, Removed: 6},
 		},
 		"edited, and it is gone": {
-			edit: map[string]string{"sub/b": "mine"}, next: version{"a": "one"}, want: version{"a": "one", "sub/b": "mine"},
+			edit: map[string]string{"sub/b": "mine"}, next: version{"a": "one"},
+			want:  version{"a": "one", "sub/b": "mine"},
 			stats: Stats{Kept: 1, Removed: 4, Left: 1},
 		},
 		"removed here": {
@@ -77,7 +81,8 @@ func TestUpdate(t *testing.T) {
 			stats: Stats{Written: 1, Bytes: 3, Removed: 6},
 		},
 		"mirror": {
-			before: version{"mine": "m", "sub/own": "o", "a": "one", "d/e/f": "g"}, mirror: true, next: version{"b": "b"},
+			before: version{"mine": "m", "sub/own": "o", "a": "one", "d/e/f": "g"},
+			mirror: true, next: version{"b": "b"},
 			want: version{"b": "b"}, stats: Stats{Written: 1, Bytes: 1, Removed: 12},
 		},
 		"mirror keeps edits": {
@@ -93,7 +98,8 @@ func TestUpdate(t *testing.T) {
 			next: version{"a/b": "c"}, want: version{"a/b": "c"}, stats: Stats{Written: 1, Bytes: 1, Removed: 6},
 		},
 		"an edited file becomes a directory": {
-			edit: map[string]string{"a": "mine"}, next: version{"a/b": "c"}, want: version{"a/b": "c", "a" + edited: "mine"},
+			edit: map[string]string{"a": "mine"}, next: version{"a/b": "c"},
+			want:  version{"a/b": "c", "a" + edited: "mine"},
 			stats: Stats{Written: 1, Bytes: 1, Removed: 6, AsideCount: 1, Aside: aside("a")},
 		},
 		"a directory becomes a file": {
@@ -108,8 +114,9 @@ func TestUpdate(t *testing.T) {
 			next: version{"l/x": "y"}, want: version{"l/x": "y"}, stats: Stats{Written: 1, Bytes: 1, Removed: 6},
 		},
 		"the same content many times": {
-			next: version{"p": "same", "q": "same", "r/s": "same", "t": "same"},
-			want: version{"p": "same", "q": "same", "r/s": "same", "t": "same"}, stats: Stats{Written: 4, Bytes: 16, Removed: 7},
+			next:  version{"p": "same", "q": "same", "r/s": "same", "t": "same"},
+			want:  version{"p": "same", "q": "same", "r/s": "same", "t": "same"},
+			stats: Stats{Written: 4, Bytes: 16, Removed: 7},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +189,8 @@ func TestLedgerLost(t *testing.T) {
 		"for others": func(f string) error { return os.Chmod(f, 0o666) },
 		"changed": func(f string) error {
 			p, err := os.ReadFile(f)
-			return errors.Join(err, os.WriteFile(f, []byte(strings.Replace(string(p), `"own":true`, `"own":null`, 1)), 0o600))
+			return errors.Join(err, os.WriteFile(f,
+				[]byte(strings.Replace(string(p), `"own":true`, `"own":null`, 1)), 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +256,8 @@ func TestNothingOutside(t *testing.T) {
 		write(t, out+"/b", "outside")
 		write(t, out+"/deep/c", "outside")
 		plant := func(name, to string) {
-			if err := errors.Join(os.RemoveAll(filepath.Join(dir, name)), os.Symlink(to, filepath.Join(dir, name))); err != nil {
+			if err := errors.Join(os.RemoveAll(filepath.Join(dir, name)),
+				os.Symlink(to, filepath.Join(dir, name))); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -7,7 +7,8 @@ import (
 )
 
 var timing = Timing{
-	Quiet: 500 * time.Millisecond, Latest: 5 * time.Second, Gap: 10 * time.Second, Retry: time.Second, Slow: time.Minute,
+	Quiet: 500 * time.Millisecond, Latest: 5 * time.Second, Gap: 10 * time.Second,
+	Retry: time.Second, Slow: time.Minute,
 }
 
 // TestSchedule: what happens, and how long after that work begins.
@@ -51,7 +52,8 @@ func TestSchedule(t *testing.T) {
 			}
 			at, ok := s.next()
 			got := at.Sub(epoch)
-			if slack := timing.Retry / 2; ok != (st.begin != 0) || ok && (got < st.begin-slack || got > st.begin+slack) ||
+			if slack := timing.Retry / 2; ok != (st.begin != 0) || ok &&
+				(got < st.begin-slack || got > st.begin+slack) ||
 				ok && st.do != "fail" && got != st.begin {
 				t.Errorf("%s, step %d: begins at %s, %t; want %s", name, i, got, ok, st.begin)
 			}

@@ -165,7 +165,8 @@ func (w *watcher) refresh() {
 		return
 	}
 	add := func(dir string) error {
-		if err := w.notify.Add(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		if err := w.notify.Add(dir); err != nil && !errors.Is(err, fs.ErrNotExist) &&
+			!errors.Is(err, fs.ErrPermission) {
 			return err
 		}
 		return nil

@@ -53,7 +53,8 @@ func New(registry *limits.Registry, log *slog.Logger) *Events {
 	}
 	return &Events{open: map[string]bool{}, source: limits.NewEvents[*api.Event](registry,
 		limits.Spec{
-			Name: "events.queue", Path: "node → readers of events", Policy: "drop the oldest, and tell the reader how many",
+			Name: "events.queue", Path: "node → readers of events",
+			Policy: "drop the oldest, and tell the reader how many",
 		},
 		limits.Spec{Name: "events.readers", Path: "API, node → readers of events", Policy: "reject busy"},
 		limits.EventsConfig{Topics: names, Each: queued, Subscribers: readers, Log: log})}

@@ -17,8 +17,8 @@ import (
 
 // ErrSeed is the answer of a seed to a request to store or fetch an object.
 var ErrSeed = status.Errorf(status.NotAllowed,
-	"this node is a seed: it helps others to find each other, and neither holds nor fetches content; use another node, "+
-		"or another node.profile")
+	"this node is a seed: it helps others to find each other, and neither holds nor fetches content; use "+
+		"another node, or another node.profile")
 
 // Found opens objects that are in the store or with peers.
 type Found struct {

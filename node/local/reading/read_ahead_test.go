@@ -212,7 +212,8 @@ func TestAheadFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := entries(stream)
-	if status.Of(err) != status.Corrupt || !strings.Contains(err.Error(), "the seventh") || !slices.Equal(got, want[:7]) {
+	if status.Of(err) != status.Corrupt || !strings.Contains(err.Error(), "the seventh") ||
+		!slices.Equal(got, want[:7]) {
 		t.Errorf("%d files: %v", len(got), err)
 	}
 }

@@ -22,7 +22,8 @@ func (a *Reader) Files(ctx context.Context, roots []b3.Root) (*api.Stream, error
 			return err
 		}
 		tw := tar.NewWriter(w)
-		if err := a.opt.Source.files(ctx, roots, func(r readEntry) error { return a.writeFile(ctx, tw, r) }); err != nil {
+		if err := a.opt.Source.files(ctx, roots,
+			func(r readEntry) error { return a.writeFile(ctx, tw, r) }); err != nil {
 			return err
 		}
 		return tw.Close()

@@ -32,10 +32,11 @@ func wantAddrs(t *testing.T, title string, got, want []ma.Multiaddr) {
 func TestAnnounced(t *testing.T) {
 	t.Parallel()
 	const (
-		loop, lan, own, seen = "/ip4/127.0.0.1/tcp/1", "/ip4/192.168.1.7/tcp/1", "/ip4/8.8.8.8/tcp/1", "/ip4/9.9.9.9/tcp/7"
-		relay                = "/ip4/1.1.1.1/tcp/1/p2p/" + relayID + "/p2p-circuit"
-		lanRelay             = "/ip4/192.168.1.9/tcp/1/p2p/" + relayID + "/p2p-circuit"
-		forwarded            = "/dns4/home.example.org/tcp/4901"
+		loop, lan, own, seen = "/ip4/127.0.0.1/tcp/1", "/ip4/192.168.1.7/tcp/1",
+			"/ip4/8.8.8.8/tcp/1", "/ip4/9.9.9.9/tcp/7"
+		relay     = "/ip4/1.1.1.1/tcp/1/p2p/" + relayID + "/p2p-circuit"
+		lanRelay  = "/ip4/192.168.1.9/tcp/1/p2p/" + relayID + "/p2p-circuit"
+		forwarded = "/dns4/home.example.org/tcp/4901"
 	)
 	all := func(texts ...string) []ma.Multiaddr { return addrs(t, texts...) }
 	for title, c := range map[string]struct {
@@ -44,13 +45,14 @@ func TestAnnounced(t *testing.T) {
 		always []ma.Multiaddr
 		want   []ma.Multiaddr
 	}{
-		"no Internet":            {view{}, all(loop, lan), nil, all(loop, lan)},
-		"a LAN with a relay":     {view{relayed: all(lanRelay)}, all(lan), nil, all(lan, lanRelay)},
-		"behind a router":        {view{internet: true}, all(loop, lan), nil, nil},
-		"a relay":                {view{relayed: all(relay)}, all(lan), nil, all(relay)},
-		"an own public address":  {view{own: all(own)}, all(loop, lan, own), nil, all(own)},
-		"seen, not confirmed":    {view{internet: true}, all(lan, seen), nil, nil},
-		"seen and confirmed":     {view{reachable: all(seen), relayed: all(relay)}, all(lan, seen), nil, all(seen, relay)},
+		"no Internet":           {view{}, all(loop, lan), nil, all(loop, lan)},
+		"a LAN with a relay":    {view{relayed: all(lanRelay)}, all(lan), nil, all(lan, lanRelay)},
+		"behind a router":       {view{internet: true}, all(loop, lan), nil, nil},
+		"a relay":               {view{relayed: all(relay)}, all(lan), nil, all(relay)},
+		"an own public address": {view{own: all(own)}, all(loop, lan, own), nil, all(own)},
+		"seen, not confirmed":   {view{internet: true}, all(lan, seen), nil, nil},
+		"seen and confirmed": {view{reachable: all(seen), relayed: all(relay)}, all(lan,
+			seen), nil, all(seen, relay)},
 		"the library's relay":    {view{own: all(own)}, all(own, relay), nil, all(own)},
 		"a forwarded port":       {view{}, all(loop, lan), all(forwarded), all(forwarded)},
 		"forwarded and its own":  {view{own: all(own)}, all(own), all(own), all(own)},

@@ -28,8 +28,9 @@ func DialError(id peer.ID, err error) error {
 			"%s cannot be reached: its certificate is not valid by this machine's clock: %w; set the clocks of both",
 			id, err)
 	case strings.Contains(err.Error(), "gater disallows connection"):
-		return status.Errorf(status.Denied, "%s is denied: this node's operator does not let it connect; see the files of "+
-			"listen.deny and listen.allow", id)
+		return status.Errorf(status.Denied,
+			"%s is denied: this node's operator does not let it connect; see the files of "+
+				"listen.deny and listen.allow", id)
 	case strings.Contains(err.Error(), "failed to negotiate security protocol"):
 		return &status.Error{Outcome: status.TransportDown, Err: err, Message: fmt.Sprintf(
 			"%s answers, and the two nodes do not understand each other (%s); if one of them is in a private network, "+

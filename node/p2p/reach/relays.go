@@ -74,7 +74,8 @@ func newKeeper(s *Service) (*keeper, error) {
 		return nil, err
 	}
 	return &keeper{
-		s: s, reserved: reserved, pending: map[peer.ID]ipgroup.Group{}, held: map[peer.ID]*reservation{}, failed: failed,
+		s: s, reserved: reserved, pending: map[peer.ID]ipgroup.Group{},
+		held: map[peer.ID]*reservation{}, failed: failed,
 		results: make(chan result, attempts), // bound: attempts
 	}, nil
 }
@@ -234,7 +235,8 @@ func (k *keeper) reserve(info peer.AddrInfo, g ipgroup.Group) result {
 	got, err := client.Reserve(ctx, hurried{k.s.host, deadline}, info)
 	if err != nil {
 		why := "failed"
-		if refused := new(client.ReservationError); errors.As(err, refused) && refused.Status != pb.Status_CONNECTION_FAILED {
+		if refused := new(client.ReservationError); errors.As(err, refused) &&
+			refused.Status != pb.Status_CONNECTION_FAILED {
 			why = "refused"
 		}
 		return result{relay: info.ID, why: why, err: err}

@@ -44,7 +44,8 @@ func newServer(s *Service) *server {
 		Name: "relay.reservations", Path: "peers → places at this relay", Policy: "refused",
 	}, reservations, r.places.Load)
 	r.rate = s.deps.Limits.NewRate(limits.Spec{
-		Name: "relay.bytes", Path: "relayed connections → 64 KiB relayed", Policy: "no circuit is opened until it is made up",
+		Name: "relay.bytes", Path: "relayed connections → 64 KiB relayed",
+		Policy: "no circuit is opened until it is made up",
 	}, relayRate/relayPiece, relayBurst/relayPiece)
 	return r
 }
@@ -62,7 +63,8 @@ func resources() relay.Resources {
 func (r *server) set(direct bool) {
 	switch on := r.s.cfg.Serve && direct; {
 	case on && r.running == nil:
-		running, err := relay.New(r.s.host, relay.WithResources(resources()), relay.WithACL(r), relay.WithMetricsTracer(r))
+		running, err := relay.New(r.s.host, relay.WithResources(resources()), relay.WithACL(r),
+			relay.WithMetricsTracer(r))
 		if err != nil {
 			r.s.log.Warn("this node does not relay for others", "err", err)
 			return

@@ -268,7 +268,8 @@ func Addrs(h host.Host) []ma.Multiaddr {
 	if err != nil {
 		return h.Addrs() // the interfaces cannot be listed
 	}
-	own = slices.DeleteFunc(slices.Clone(own), func(a ma.Multiaddr) bool { return IsRelayed(a) || manet.IsPublicAddr(a) })
+	own = slices.DeleteFunc(slices.Clone(own),
+		func(a ma.Multiaddr) bool { return IsRelayed(a) || manet.IsPublicAddr(a) })
 	return ma.Unique(slices.Concat(h.Addrs(), own))
 }
 

@@ -97,7 +97,8 @@ func (a *Watch) Settle(store error) error {
 	}
 	if a.cfg.RequireLock {
 		return status.Errorf(status.Amnesia,
-			"memory cannot be locked, so it may be written to swap: %w; %s, or set amnesia.require_lock to false", why, lockFix)
+			"memory cannot be locked, so it may be written to swap: %w; %s, or set amnesia.require_lock to false", why,
+			lockFix)
 	}
 	a.log.Warn("memory may be written to swap: the system does not let it be locked", "err", why, "fix", lockFix)
 	return nil

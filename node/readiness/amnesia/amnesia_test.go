@@ -52,7 +52,8 @@ func TestUnlockedMemory(t *testing.T) {
 			if warnings := strings.Count(log.String(), "\n"); c.locked != (warnings == 0) || warnings > 1 {
 				t.Errorf("%d lines are logged: %s", warnings, log)
 			}
-			if !c.locked && (!strings.Contains(log.String(), "ulimit -l") || !strings.Contains(log.String(), refused.Error())) {
+			if !c.locked && (!strings.Contains(log.String(), "ulimit -l") ||
+				!strings.Contains(log.String(), refused.Error())) {
 				t.Errorf("the warning does not say why or what to do: %s", log)
 			}
 			if got := testutil.ToFloat64(a.locked) == 1; got != c.locked {
@@ -64,7 +65,8 @@ func TestUnlockedMemory(t *testing.T) {
 			strict, _ := forgetful(&Guard{locked: c.process}, true)
 			err := strict.Settle(c.store)
 			if c.locked != (err == nil) ||
-				err != nil && (status.Of(err) != status.Amnesia || !strings.Contains(err.Error(), "amnesia.require_lock") ||
+				err != nil && (status.Of(err) != status.Amnesia ||
+					!strings.Contains(err.Error(), "amnesia.require_lock") ||
 					!strings.Contains(err.Error(), "ulimit -l")) {
 				t.Errorf("with require_lock: %v", err)
 			}

@@ -95,8 +95,8 @@ func New(deps Deps) *Watch {
 		deps: deps, since: time.Now(), heard: map[string]voice{},
 		offset: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "clock_offset_seconds",
-			Help: "How many seconds this machine's clock is ahead of the median of the clocks of peers that it dialled; " +
-				"0 while too few of them are known.",
+			Help: "How many seconds this machine's clock is ahead of the median of the clocks of peers that it " +
+				"dialled; 0 while too few of them are known.",
 		}),
 		voices: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "clock_voices", Help: "Groups of peers with whose clocks this machine's clock is compared.",
@@ -197,9 +197,11 @@ func (w *Watch) Run(ctx context.Context, ready func()) error {
 			wasWrong = wrong
 			if wrong {
 				w.deps.Log.Error("this machine's clock is wrong: until it is set, nothing is announced, "+
-					"and nothing is deleted because of its age", "ahead", s.Offset.Round(time.Second), "voices", s.Voices)
+					"and nothing is deleted because of its age", "ahead",
+					s.Offset.Round(time.Second), "voices", s.Voices)
 			} else {
-				w.deps.Log.Info("this machine's clock agrees with its peers again", "ahead", s.Offset.Round(time.Millisecond))
+				w.deps.Log.Info("this machine's clock agrees with its peers again", "ahead",
+					s.Offset.Round(time.Millisecond))
 			}
 		}
 		select {
@@ -289,7 +291,8 @@ func (w *Watch) hear(name string, v voice) {
 		}
 		oldest := ""
 		for n, o := range w.heard {
-			if !o.seed && (o.local || locals == 0) && (oldest == "" || o.ReceivedAt.Before(w.heard[oldest].ReceivedAt)) {
+			if !o.seed && (o.local || locals == 0) &&
+				(oldest == "" || o.ReceivedAt.Before(w.heard[oldest].ReceivedAt)) {
 				oldest = n
 			}
 		}

@@ -66,7 +66,8 @@ func TestAdmitAtTheCapAndOver(t *testing.T) {
 		again   time.Duration
 	}{
 		{"dht.peer_inflight", kindPeerInflight, status.Quota, func(c *Config) { c.PeerInflight = 4 }, 1, 0},
-		{"dht.peer_rate", kindPeerRate, status.RateLimit, func(c *Config) { c.PeerRate = 4 }, 1, 250 * time.Millisecond},
+		{"dht.peer_rate", kindPeerRate, status.RateLimit, func(c *Config) { c.PeerRate = 4 },
+			1, 250 * time.Millisecond},
 		{"dht.inflight", kindInflight, status.Busy, func(c *Config) { c.Inflight = 4 }, 2, 0},
 		{"dht.bytes", kindBytes, status.Busy, func(c *Config) { c.Bytes = 400 }, 2, 0},
 		{"dht.rate", kindRate, status.RateLimit, func(c *Config) { c.Rate = 4 }, 2, 250 * time.Millisecond},
@@ -200,7 +201,8 @@ func TestAdmitKeepsItsBooks(t *testing.T) {
 		cfg := Config{
 			Rate: 1_000_000, Inflight: rapid.IntRange(1, 8).Draw(t, "inflight"),
 			Params: Params{
-				PeerRate: 1_000_000, Bytes: 1000, Workers: 1, PeerInflight: rapid.IntRange(1, 4).Draw(t, "peer inflight"),
+				PeerRate: 1_000_000, Bytes: 1000, Workers: 1,
+				PeerInflight: rapid.IntRange(1, 4).Draw(t, "peer inflight"),
 			},
 		}
 		registry := limits.NewRegistry(nil)
@@ -251,7 +253,8 @@ func TestAdmitKeepsItsBooks(t *testing.T) {
 				peers[o.p] = true
 			}
 			for _, l := range registry.Snapshot() {
-				if l.Name == "dht.inflight" && l.Current != int64(len(open)) || l.Name == "dht.bytes" && l.Current != int64(bytes) {
+				if l.Name == "dht.inflight" && l.Current != int64(len(open)) || l.Name == "dht.bytes" &&
+					l.Current != int64(bytes) {
 					t.Fatalf("%+v with %d requests of %d bytes", l, len(open), bytes)
 				}
 			}

@@ -19,14 +19,16 @@ import (
 
 func TestMessagesPass(t *testing.T) {
 	for name, o := range map[string]testkit.Options{
-		"in one segment": {}, "a byte at a time": {MaxRead: 1}, "with latency": {Latency: 40 * time.Millisecond, MaxRead: 7},
+		"in one segment": {}, "a byte at a time": {MaxRead: 1},
+		"with latency": {Latency: 40 * time.Millisecond, MaxRead: 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := serveTested(t, o, nil, echo)
 				s := srv.open(t, "asker")
 				var sent []byte
-				for _, n := range []int{1, 40, 0, 127, 128, smallMessage - 2, smallMessage - 1, smallMessage, 5000, maxMessage, 3} {
+				for _, n := range []int{1, 40, 0, 127, 128, smallMessage - 2, smallMessage - 1,
+					smallMessage, 5000, maxMessage, 3} {
 					sent = append(sent, frame(bytes.Repeat([]byte{byte(n)}, n))...)
 				}
 				if _, err := s.Write(sent); err != nil {
@@ -76,9 +78,11 @@ func TestRefusedMessagesResetWithACode(t *testing.T) {
 	}{
 		"too long": {nil, nil, frame(make([]byte, maxMessage+1)), network.StreamProtocolViolation, kindMessage, 0},
 		"far too long": {
-			nil, nil, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, network.StreamProtocolViolation, kindMessage, 0,
+			nil, nil, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
+			network.StreamProtocolViolation, kindMessage, 0,
 		},
-		"a length overflows": {nil, nil, bytes.Repeat([]byte{0xff}, 9), network.StreamProtocolViolation, kindMessage, 0},
+		"a length overflows": {nil, nil, bytes.Repeat([]byte{0xff},
+			9), network.StreamProtocolViolation, kindMessage, 0},
 		"a length is padded": {nil, nil, []byte{0x81, 0x00, 'x'}, network.StreamProtocolViolation, kindMessage, 0},
 		"peer's rate": {
 			func(c *Config) { c.PeerRate = 1 }, hold("asker"), small, network.StreamRateLimited, kindPeerRate, 0,
@@ -89,7 +93,8 @@ func TestRefusedMessagesResetWithACode(t *testing.T) {
 			kindPeerInflight, 0,
 		},
 		"in flight": {
-			func(c *Config) { c.Inflight = 1 }, hold("other"), small, network.StreamResourceLimitExceeded, kindInflight, 0,
+			func(c *Config) { c.Inflight = 1 }, hold("other"), small,
+			network.StreamResourceLimitExceeded, kindInflight, 0,
 		},
 		"bytes": {
 			func(c *Config) { c.Bytes = 505 }, hold("other"), small, network.StreamResourceLimitExceeded, kindBytes, 0,
@@ -98,10 +103,12 @@ func TestRefusedMessagesResetWithACode(t *testing.T) {
 			func(c *Config) { c.Bytes = 5 }, nil, small, network.StreamResourceLimitExceeded, kindBytes, 0,
 		},
 		"no worker, no queue": {
-			func(c *Config) { c.Workers, c.Queue = 1, 0 }, work, small, network.StreamResourceLimitExceeded, kindWork, 0,
+			func(c *Config) { c.Workers, c.Queue = 1, 0 }, work, small,
+			network.StreamResourceLimitExceeded, kindWork, 0,
 		},
 		"no worker in time": {
-			func(c *Config) { c.Workers = 1 }, work, small, network.StreamResourceLimitExceeded, kindWork, workerTimeout,
+			func(c *Config) { c.Workers = 1 }, work, small,
+			network.StreamResourceLimitExceeded, kindWork, workerTimeout,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -386,7 +393,8 @@ func TestStreamsAtTheCapAndOver(t *testing.T) {
 func TestOtherProtocolsPassThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := serveTested(t, testkit.Options{}, nil, echo)
-		srv.Host(testHost{h: srv.net.Host("server")}, "/kad", maxMessage).SetStreamHandler("/other", func(s network.Stream) {
+		srv.Host(testHost{h: srv.net.Host("server")}, "/kad",
+			maxMessage).SetStreamHandler("/other", func(s network.Stream) {
 			if _, ok := s.(*stream); ok {
 				t.Error("guarded")
 			}

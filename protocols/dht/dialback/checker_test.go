@@ -19,11 +19,12 @@ import (
 func TestChecksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := make(chan peer.ID, 4096)
-		d, err := New(Deps{Env: env.Env{Now: time.Now}, Dial: func(ctx context.Context, p peer.ID, _ ma.Multiaddr) error {
-			dials <- p
-			<-ctx.Done()
-			return ctx.Err()
-		}})
+		d, err := New(Deps{Env: env.Env{Now: time.Now},
+			Dial: func(ctx context.Context, p peer.ID, _ ma.Multiaddr) error {
+				dials <- p
+				<-ctx.Done()
+				return ctx.Err()
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -142,7 +142,8 @@ func (q Request) checkRecord() error {
 		}
 	case OpPut:
 		if len(q.Envelope) > MaxEnvelope || len(q.PeerRecord) > MaxPeerRecord {
-			return Refuse(Oversize, fmt.Errorf("envelope has %d bytes, peer record %d", len(q.Envelope), len(q.PeerRecord)))
+			return Refuse(Oversize, fmt.Errorf("envelope has %d bytes, peer record %d",
+				len(q.Envelope), len(q.PeerRecord)))
 		}
 		if len(q.Envelope) == 0 || len(q.PeerRecord) == 0 {
 			return Refuse(Unsigned, errors.New("a put request needs a record"))

@@ -84,7 +84,8 @@ func TestDecodeRequest(t *testing.T) {
 		{"long key", encode(t, Request{Op: OpGet, Key: append(bytes.Clone(key), 0)}), status.BadAddress},
 		{"operation", encode(t, Request{Op: 5, Key: key}), status.Unsupported},
 		{"put without a record", encode(t, Request{Op: OpPut, Key: key}), status.BadSignature},
-		{"put without a peer record", encode(t, Request{Op: OpPut, Key: key, Envelope: rec.Envelope}), status.BadSignature},
+		{"put without a peer record", encode(t,
+			Request{Op: OpPut, Key: key, Envelope: rec.Envelope}), status.BadSignature},
 		{
 			"large record",
 			encode(t, Request{Op: OpPut, Key: key, Envelope: make([]byte, MaxEnvelope+1), PeerRecord: rec.PeerRecord}),

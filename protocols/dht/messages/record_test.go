@@ -174,7 +174,8 @@ func TestOpen(t *testing.T) {
 			}),
 			want: Malformed, wantStatus: status.BadRequest,
 		},
-		{name: "another's key", env: env(other.key, &good.Record), want: WrongProvider, wantStatus: status.BadSignature},
+		{name: "another's key", env: env(other.key,
+			&good.Record), want: WrongProvider, wantStatus: status.BadSignature},
 		{name: "another object", root: root("y"), want: WrongKey, wantStatus: status.BadRequest},
 		{name: "a second late", at: good.NotAfter.Add(time.Second), want: Expired, wantStatus: status.Stale},
 		{

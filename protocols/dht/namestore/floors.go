@@ -65,7 +65,8 @@ func (f *Floors) Raise(v name.Versions) error {
 	switch {
 	case known && rec.Seq < old.Seq:
 		return status.Errorf(status.Stale,
-			"the holders of %s have the record with the number %d, older than the one that this node has verified before, %d",
+			"the holders of %s have the record with the number %d, older than the one that this node has verified "+
+				"before, %d",
 			rec.Name, rec.Seq, old.Seq)
 	case known && rec.Seq == old.Seq:
 		for _, r := range v.Records() {

@@ -30,7 +30,8 @@ func listing(fs vfs.FS, dir string) ([]byte, error) {
 	slices.Sort(names)
 	var b bytes.Buffer
 	for _, name := range names {
-		if name == cleanFile || name == "LOCK" || strings.HasPrefix(name, "OPTIONS-") || strings.HasSuffix(name, ".log") {
+		if name == cleanFile || name == "LOCK" || strings.HasPrefix(name, "OPTIONS-") ||
+			strings.HasSuffix(name, ".log") {
 			continue
 		}
 		path := fs.PathJoin(dir, name)

@@ -13,8 +13,8 @@ func newMetrics(reg prometheus.Registerer, s *Store) metrics {
 		onDisk: prometheus.NewGauge(prometheus.GaugeOpts{Name: "records_on_disk",
 			Help: "1 while the records of discovery are kept on disk, 0 while they are in RAM alone."}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "records_failures_total",
-			Help: "Times the database of discovery's records failed and was replaced, by reason: damaged (set aside), " +
-				"refused (the disk took no more writes)."}, []string{"reason"}),
+			Help: "Times the database of discovery's records failed and was replaced, by reason: damaged (set " +
+				"aside), refused (the disk took no more writes)."}, []string{"reason"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "records_refused_total",
 			Help: "Values that were not written because discovery's records had reached their bound."}),
 	}

@@ -172,7 +172,8 @@ func (s *Store) end() {
 			return
 		}
 		if err := writeClean(s.fs, s.cfg.Dir); err != nil {
-			s.log.Warn("the next start cannot tell whether the records of discovery are whole", "dir", s.cfg.Dir, "err", err)
+			s.log.Warn("the next start cannot tell whether the records of discovery are whole",
+				"dir", s.cfg.Dir, "err", err)
 		}
 	}
 }
@@ -308,9 +309,10 @@ func (s *Store) setAside(why error) error {
 		s.log.Warn("the damaged records of discovery cannot be set aside", "dir", s.cfg.Dir, "err", err, "damage", why)
 		return fmt.Errorf("set the damaged records aside: %w", err)
 	}
-	s.log.Warn("the records of discovery are damaged: they were set aside, and the node starts with none. Nothing else "+
-		"is affected. Delete the directory that was set aside when nobody needs it", "dir", s.cfg.Dir, "aside", aside,
-		"err", why)
+	s.log.Warn(
+		"the records of discovery are damaged: they were set aside, and the node starts with none. Nothing else "+
+			"is affected. Delete the directory that was set aside when nobody needs it",
+		"dir", s.cfg.Dir, "aside", aside, "err", why)
 	return nil
 }
 
@@ -334,8 +336,9 @@ func (s *Store) close(db *database) {
 	case <-late.C:
 	}
 	if s.abandoned++; s.abandoned == maxAbandoned {
-		s.log.Error("the records of discovery stay in RAM until the node is restarted: too many of their databases failed " +
-			"in a way that leaves memory behind")
+		s.log.Error(
+			"the records of discovery stay in RAM until the node is restarted: too many of their databases failed " +
+				"in a way that leaves memory behind")
 	}
 }
 

@@ -68,7 +68,8 @@ func TestInvariants(t *testing.T) {
 				read = append(read, snapshotOf(b))
 				before := b.find(keyOf(p))
 				table.answer(at, p)
-				if e := b.find(keyOf(p)); before == nil && e != nil && e.lastSeen() != at || e != nil && e.fails.Load() != 0 {
+				if e := b.find(keyOf(p)); before == nil && e != nil && e.lastSeen() != at ||
+					e != nil && e.fails.Load() != 0 {
 					t.Fatalf("%s answered: %+v", p, e)
 				}
 			}
@@ -98,7 +99,8 @@ func invariants(t failer, table *Table) {
 			once[e.ID] = true
 			for _, g := range *e.groups.Load() {
 				if groups[g]++; groups[g] > max(1, int(table.cfg.GroupShare*float64(table.cfg.K)+1e-9)) {
-					t.Fatalf("%d of %s in bucket %d, K %d, share %v", groups[g], g, i, table.cfg.K, table.cfg.GroupShare)
+					t.Fatalf("%d of %s in bucket %d, K %d, share %v", groups[g], g, i,
+						table.cfg.K, table.cfg.GroupShare)
 				}
 			}
 		}

@@ -100,7 +100,8 @@ func TestUpdatesArrive(t *testing.T) {
 		if len(got) != 2 || table.Size() != 2 {
 			t.Fatalf("%+v", got)
 		}
-		if !a.Added.Equal(begin) || !a.Seen.Equal(begin.Add(time.Minute)) || a.RTT != 70*time.Millisecond || a.Fails != 0 {
+		if !a.Added.Equal(begin) || !a.Seen.Equal(begin.Add(time.Minute)) ||
+			a.RTT != 70*time.Millisecond || a.Fails != 0 {
 			t.Errorf("%+v", a)
 		}
 		if !c.Seen.Equal(begin) || c.RTT != 0 || c.Fails != 1 || c.Bucket != keyOf(self).CommonPrefix(keyOf("c")) {
@@ -163,7 +164,8 @@ func TestFullQueue(t *testing.T) {
 		}
 		close(let)
 		synctest.Wait()
-		if n := table.Size(); n != 257 || deps.Limits.Snapshot()[0].Current != 0 || table.refusals(full) != 1+queueSize-256 {
+		if n := table.Size(); n != 257 || deps.Limits.Snapshot()[0].Current != 0 ||
+			table.refusals(full) != 1+queueSize-256 {
 			t.Errorf("%d peers, %d refused", n, table.refusals(full))
 		}
 	})

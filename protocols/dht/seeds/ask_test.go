@@ -128,7 +128,8 @@ func TestAskFails(t *testing.T) {
 				f.set(func(f *fakeSeeds) { f.err, f.hang, f.answer = nil, false, peers(t, 1, 3) })
 				time.Sleep(16*time.Minute + 10*time.Second)
 				asked := f.times()
-				if len(asked) != 2 || asked[1]-asked[0] < askEvery || len(f.learned) != 1 || len(b.Seeds()[0].Gave) != 2 {
+				if len(asked) != 2 || asked[1]-asked[0] < askEvery || len(f.learned) != 1 ||
+					len(b.Seeds()[0].Gave) != 2 {
 					t.Errorf("asked at %v, learned %v", asked, f.learned)
 				}
 			})

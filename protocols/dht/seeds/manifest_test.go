@@ -80,7 +80,8 @@ func TestManifestProperty(tt *testing.T) {
 			rapid.SampledFrom(pool), 1, 40, func(p peer.AddrInfo) peer.ID { return p.ID },
 		).Draw(t, "seeds") {
 			addrs := []ma.Multiaddr{}
-			for _, port := range rapid.SliceOfNDistinct(rapid.IntRange(1, 65535), 1, maxSeedAddrs, rapid.ID).Draw(t, "ports") {
+			for _, port := range rapid.SliceOfNDistinct(rapid.IntRange(1, 65535), 1, maxSeedAddrs,
+				rapid.ID).Draw(t, "ports") {
 				addrs = append(addrs, ma.StringCast(fmt.Sprintf("/dns/seed.example/udp/%d/quic-v1", port)))
 			}
 			m.Seeds = append(m.Seeds, peer.AddrInfo{ID: s.ID, Addrs: addrs})
@@ -172,7 +173,8 @@ func TestOpenRefuses(t *testing.T) {
 			w.Seeds[0].Addrs = append(w.Seeds[0].Addrs[:1:1], w.Seeds[0].Addrs[0])
 		}), status.BadRequest},
 		"too many addresses": {
-			spoiled(func(w *wireManifest) { w.Seeds[0].Addrs = wireSeeds(t, 1, maxSeedAddrs+1)[0].Addrs }), status.BadRequest,
+			spoiled(func(w *wireManifest) { w.Seeds[0].Addrs = wireSeeds(t, 1, maxSeedAddrs+1)[0].Addrs }),
+			status.BadRequest,
 		},
 		"a long address": {
 			spoiled(func(w *wireManifest) { w.Seeds[0].Addrs = [][]byte{make([]byte, maxAddr+1)} }), status.BadRequest,

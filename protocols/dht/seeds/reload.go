@@ -44,7 +44,8 @@ func (b *Bootstrapper) reload(ctx context.Context) {
 	info := b.Manifest()
 	out := info.Signer != "" && !info.NotAfter.After(now) // the manifest in force has expired
 	switch {
-	case signer != "" && (err == nil || info.Signer == "" || out): // an expired one replaces only none or an expired one
+	// An expired one replaces only none or an expired one.
+	case signer != "" && (err == nil || info.Signer == "" || out):
 		info = ManifestInfo{Seq: m.Seq, Signer: signer, NotAfter: m.NotAfter}
 		b.setList(m)
 		b.m.expiry.Set(float64(m.NotAfter.Unix()))

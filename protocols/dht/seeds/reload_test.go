@@ -105,7 +105,8 @@ func TestManifestExpires(t *testing.T) {
 		}
 		f.set(nil, fs.ErrNotExist) // both are said
 		time.Sleep(aRound)
-		if got := b.Manifest(); !strings.Contains(got.Err, "expired") || !strings.Contains(got.Err, fs.ErrNotExist.Error()) {
+		if got := b.Manifest(); !strings.Contains(got.Err, "expired") ||
+			!strings.Contains(got.Err, fs.ErrNotExist.Error()) {
 			t.Errorf("%+v", got)
 		}
 		f.set(sign(t, manifestOf(2, time.Hour, all)), nil)
@@ -176,7 +177,8 @@ func TestRollbackOverRestart(t *testing.T) {
 		cfg.SeedAuthorities = append(cfg.SeedAuthorities, other.String())
 		b = begin(t, cfg, Deps{Dialer: d, Manifest: f.read, Datastore: store})
 		time.Sleep(time.Second)
-		if got := b.Manifest(); got.Seq != 0 || !strings.Contains(got.Err, "5 was accepted before") || len(b.Seeds()) != 0 {
+		if got := b.Manifest(); got.Seq != 0 ||
+			!strings.Contains(got.Err, "5 was accepted before") || len(b.Seeds()) != 0 {
 			t.Errorf("%+v", got)
 		}
 		b.stop()

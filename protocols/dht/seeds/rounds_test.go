@@ -36,7 +36,8 @@ func TestTiers(t *testing.T) {
 				}
 			}
 			first[dials[1]] = true
-			if s := b.Seeds()[0]; s.Connected || s.Tries != len(dials) || !s.LastSuccess.IsZero() || s.Source != FromConfig ||
+			if s := b.Seeds()[0]; s.Connected || s.Tries != len(dials) ||
+				!s.LastSuccess.IsZero() || s.Source != FromConfig ||
 				!strings.HasPrefix(s.LastError, seeds[0].ID.String()+" in words: ") {
 				t.Errorf("after %d dials: %+v", len(dials), s)
 			}

@@ -39,7 +39,8 @@ func TestComesBackWithoutSeeds(t *testing.T) {
 					t.Fatalf("%d peers are remembered", b.Remembered())
 				}
 				time.Sleep(2100 * time.Millisecond) // 9 dials
-				first := slices.DeleteFunc(d.all(), func(c dial) bool { return c.id == seed[0].ID || c.at > 2100*time.Millisecond })
+				first := slices.DeleteFunc(d.all(),
+					func(c dial) bool { return c.id == seed[0].ID || c.at > 2100*time.Millisecond })
 				tried := map[peer.ID]bool{}
 				for i, c := range first {
 					tried[c.id] = true
@@ -196,7 +197,8 @@ func TestCorruptStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, junk := range map[string][]byte{
-		"junk": []byte("junk"), "empty": {}, "long": make([]byte, maxStored+1), "cut": good[:len(good)-1], "more": append(
+		"junk": []byte("junk"), "empty": {}, "long": make([]byte, maxStored+1),
+		"cut": good[:len(good)-1], "more": append(
 			bytes.Clone(good), 0,
 		), "a map": {0xa0},
 	} {
@@ -210,7 +212,8 @@ func TestCorruptStore(t *testing.T) {
 					}
 				}
 				f := &file{text: sign(t, manifestOf(1, time.Hour, all[:1]))}
-				deps := Deps{Dialer: d, Manifest: f.read, Datastore: store, Peers: func() []peer.AddrInfo { return all[1:] }}
+				deps := Deps{Dialer: d, Manifest: f.read, Datastore: store,
+					Peers: func() []peer.AddrInfo { return all[1:] }}
 				b := begin(t, withManifest(t, Config{}), deps)
 				if n := testutil.ToFloat64(b.m.storage.WithLabelValues("read")); n != 3 {
 					t.Errorf("%v errors are counted", n)
@@ -270,7 +273,8 @@ func TestMergeProperty(t *testing.T) {
 		for _, p := range rapid.SliceOfN(rapid.SampledFrom(pool), 0, 5).Draw(t, "skipped") {
 			skip[p.ID] = true
 		}
-		old := merge(nil, some("before"), nil, now.Add(-time.Duration(rapid.IntRange(0, 10*24).Draw(t, "age"))*time.Hour))
+		old := merge(nil, some("before"), nil,
+			now.Add(-time.Duration(rapid.IntRange(0, 10*24).Draw(t, "age"))*time.Hour))
 		table := some("table")
 		got := merge(old, table, skip, now)
 

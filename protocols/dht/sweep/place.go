@@ -89,7 +89,8 @@ func (p *placer) closest(root b3.Root) []peer.ID {
 		if c.fails >= maxFails || len(best) == p.k && at.Compare(best[p.k-1].key, c.key) <= 0 {
 			continue
 		}
-		i, _ := slices.BinarySearchFunc(best, c.key, func(b candidate, key kad.Key) int { return at.Compare(b.key, key) })
+		i, _ := slices.BinarySearchFunc(best, c.key,
+			func(b candidate, key kad.Key) int { return at.Compare(b.key, key) })
 		best = slices.Insert(best, i, candidate{id, c.key})
 		best = best[:min(len(best), p.k)]
 	}

@@ -58,7 +58,8 @@ func New(txt TXT, registry *limits.Registry) *Resolver {
 		txt = net.DefaultResolver
 	}
 	return &Resolver{txt, registry.NewGate(limits.Spec{
-		Name: "names.dns_lookups", Path: "names that are domains → DNS", Policy: "64 wait, the rest are refused with busy",
+		Name: "names.dns_lookups", Path: "names that are domains → DNS",
+		Policy: "64 wait, the rest are refused with busy",
 	}, lookups, waiting)}
 }
 

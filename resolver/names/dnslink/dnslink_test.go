@@ -222,7 +222,8 @@ func TestServer(t *testing.T) {
 		label, _, _ := strings.Cut(strings.TrimPrefix(domain, linkLabel), ".")
 		switch label {
 		case "good":
-			_ = b.TXTResource(head(domain), dnsmessage.TXTResource{TXT: []string{"dnslink=/b3/" + object[:20], object[20:]}})
+			_ = b.TXTResource(head(domain),
+				dnsmessage.TXTResource{TXT: []string{"dnslink=/b3/" + object[:20], object[20:]}})
 		case "loop":
 			_ = b.CNAMEResource(head(domain), dnsmessage.CNAMEResource{CNAME: dnsmessage.MustNewName(domain)})
 		case "many":

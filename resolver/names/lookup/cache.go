@@ -51,7 +51,8 @@ func newCache(most int64, r *limits.Registry) *cache {
 	}
 	c.lru = lru
 	r.NewUsage(limits.Spec{
-		Name: "resolver.names", Path: "lookups of names → resolver", Policy: "the least recently used record is dropped",
+		Name: "resolver.names", Path: "lookups of names → resolver",
+		Policy: "the least recently used record is dropped",
 	}, most, c.bytes.Load)
 	return c
 }

@@ -143,7 +143,8 @@ func (n *Names) Resolve(
 		rec, _ := f.v.Current()
 		a.add(rec, f, n.now())
 		if tr != nil {
-			tr.Step(trace.Step{Source: f.source(), Verdict: trace.Hit, Took: time.Since(start), Note: rec.Name.String()})
+			tr.Step(trace.Step{Source: f.source(), Verdict: trace.Hit,
+				Took: time.Since(start), Note: rec.Name.String()})
 		}
 		if f.v.Equivocates() {
 			return a, equivocation(f.v)

@@ -192,7 +192,8 @@ func TestTimes(t *testing.T) {
 			t.Helper()
 			a, err := r.resolve(t, "blog", opt)
 			synctest.Wait() // for a lookup behind the answer to begin
-			if err != nil || a.Value.String() != value || a.Source != source || a.Stale != stale || r.calls.Load() != calls {
+			if err != nil || a.Value.String() != value || a.Source != source ||
+				a.Stale != stale || r.calls.Load() != calls {
 				t.Errorf("%q from %s, stale %t, %d lookups, %v", a.Value, a.Source, a.Stale, r.calls.Load(), err)
 			}
 		}
@@ -261,7 +262,8 @@ func TestNeverBack(t *testing.T) {
 		r.err = status.Errorf(status.Stale, "the holders are behind")
 		time.Sleep(2 * time.Minute)
 		if a, err := r.resolve(t, "blog", Options{}); err != nil || a.Value.String() != "two" || a.Stale {
-			t.Errorf("what is remembered, and newer than what the holders have: %q, stale %t, %v", a.Value, a.Stale, err)
+			t.Errorf("what is remembered, and newer than what the holders have: %q, stale %t, %v", a.Value, a.Stale,
+				err)
 		}
 		if _, err := r.resolve(t, "another", Options{}); status.Of(err) != status.Stale {
 			t.Errorf("holders that are behind: %v", err)

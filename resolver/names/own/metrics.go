@@ -20,8 +20,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"outcome"}),
 		problems: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "own_names_problems_total",
-			Help: "Records of own names that are sent no more, by reason: superseded and equivocation (the key was used " +
-				"elsewhere), refused.",
+			Help: "Records of own names that are sent no more, by reason: superseded and equivocation (the key " +
+				"was used elsewhere), refused.",
 		}, []string{"reason"}),
 		signed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "own_names_signed_total",

@@ -191,7 +191,8 @@ func (b *bed) elsewhere(t *testing.T, label, text string, seq uint64) {
 	t.Helper()
 	r := b.request(t, label, text)
 	rec, err := name.Sign(b.key, name.Record{
-		Name: r.Name, Seq: seq, Value: r.Value, TTL: r.TTL, NotAfter: time.Now().Add(r.Life).Truncate(time.Second).UTC(),
+		Name: r.Name, Seq: seq, Value: r.Value, TTL: r.TTL,
+		NotAfter: time.Now().Add(r.Life).Truncate(time.Second).UTC(),
 	}, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +226,8 @@ func TestPublishIsDurableAndSentAgainAfterARestart(t *testing.T) {
 		b.peers.set(false)
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		if all := b.List(); all[0].Acks != 3 || all[0].Failed != nil || all[0].Due.Before(time.Now().Add(3*24*time.Hour)) {
+		if all := b.List(); all[0].Acks != 3 || all[0].Failed != nil ||
+			all[0].Due.Before(time.Now().Add(3*24*time.Hour)) {
 			t.Fatalf("%+v", all)
 		}
 		if n, _ := b.peers.last(); n != 1 {
@@ -315,7 +317,8 @@ func TestWithdraw(t *testing.T) {
 			t.Fatal(err)
 		}
 		st, err := b.Withdraw(t.Context(), b.name(t, "blog"))
-		if err != nil || st.Value.Kind() != name.Withdrawn || st.Seq <= first.Seq || !st.Due.IsZero() || st.TTL != r.TTL {
+		if err != nil || st.Value.Kind() != name.Withdrawn || st.Seq <= first.Seq ||
+			!st.Due.IsZero() || st.TTL != r.TTL {
 			t.Fatalf("%+v: %v", st, err)
 		}
 		if again, err := b.Withdraw(t.Context(), b.name(t, "blog")); err != nil || again.Seq != st.Seq {

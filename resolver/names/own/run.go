@@ -152,11 +152,13 @@ func (s *Service) check(ctx context.Context, rec name.Signed) (_ name.Signed, ok
 	var problem Problem
 	switch {
 	case found.Seq() > rec.Seq:
-		problem, err = Superseded, status.Errorf(status.Stale, "another holder of the key published a newer record of %s; "+
-			"publish again to replace it", rec.Name)
+		problem, err = Superseded, status.Errorf(status.Stale,
+			"another holder of the key published a newer record of %s; "+
+				"publish again to replace it", rec.Name)
 	case contradicts(found, rec):
 		problem, err = Equivocation, status.Errorf(status.Equivocation,
-			"another holder of the key signed another value of %s with the same sequence number; publish again to settle it",
+			"another holder of the key signed another value of %s with the same sequence number; publish again to "+
+				"settle it",
 			rec.Name)
 	default:
 		return rec, true

@@ -139,7 +139,8 @@ func (s *Service) OnlyZone() (name.Zone, error) {
 	case len(own) == 1:
 		return own[0], nil
 	case len(own) == 0:
-		return name.Zone{}, status.Errorf(status.NotFound, "there is no zone to publish in; make one with `allium zone new`")
+		return name.Zone{}, status.Errorf(status.NotFound,
+			"there is no zone to publish in; make one with `allium zone new`")
 	}
 	var list []string
 	for _, zone := range own[:min(len(own), 8)] {
@@ -182,8 +183,9 @@ func (s *Service) List() []State { return s.table.all() }
 
 func (s *Service) publish(ctx context.Context, r Request) (State, error) {
 	if s.cfg.Amnesia {
-		return State{}, status.Errorf(status.Amnesia, "node.amnesia keeps everything in RAM, and a name needs the key of a "+
-			"zone and a record on disk; turn it off, or publish from another home directory")
+		return State{}, status.Errorf(status.Amnesia,
+			"node.amnesia keeps everything in RAM, and a name needs the key of a "+
+				"zone and a record on disk; turn it off, or publish from another home directory")
 	}
 	if r.Life < MinLife || r.Life > name.MaxLife {
 		return State{}, status.Errorf(status.BadRequest, "the life is %s; give %s to %s", r.Life, MinLife, name.MaxLife)

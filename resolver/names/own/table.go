@@ -144,7 +144,8 @@ func (t *table) set(rec name.Signed, checked, working bool, now time.Time) {
 			delete(t.entries, n)
 		}
 	}
-	t.entries[rec.Name] = &entry{rec: rec, checked: checked, working: working, State: State{Record: rec.Record, Due: now}}
+	t.entries[rec.Name] = &entry{rec: rec, checked: checked, working: working,
+		State: State{Record: rec.Record, Due: now}}
 }
 
 // job is a record that is to be sent or signed again.

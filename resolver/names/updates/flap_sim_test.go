@@ -74,7 +74,8 @@ func TestHoldersFlap(t *testing.T) {
 			lost += n
 		}
 		p99 := quantile(took, 0.99)
-		t.Logf("%d of %d failed %v; %s at the median, %s at p99, %s at most", lost, len(took), failed, quantile(took, 0.5),
+		t.Logf("%d of %d failed %v; %s at the median, %s at p99, %s at most", lost, len(took),
+			failed, quantile(took, 0.5),
 			p99, took[len(took)-1])
 		if lost*1000 > len(took) || p99 > 500*time.Millisecond {
 			t.Errorf("wanted 99.9 %% to succeed, and 500 ms at p99")

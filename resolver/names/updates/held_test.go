@@ -79,7 +79,8 @@ func TestHeldShares(t *testing.T) {
 		h.put(recordOf(t, 1<<30+i, i, 1, peer.ID(fmt.Sprintf("stranger %d", i%20)), at))
 	}
 	h.check(t)
-	honest, own := recordOf(t, 5000, 1, 7, "honest", at.Add(time.Second)), recordOf(t, 6000, 1, 7, "", at.Add(time.Second))
+	honest, own := recordOf(t, 5000, 1, 7, "honest", at.Add(time.Second)),
+		recordOf(t, 6000, 1, 7, "", at.Add(time.Second))
 	if !h.put(honest) || !h.put(own) {
 		t.Error("no place for the records of an honest peer and of this node")
 	}

@@ -119,7 +119,8 @@ func (l *line) start(i int, free bool) *lineNode {
 // announce announces a record on the first node.
 func (l *line) announce(seq uint64) time.Time {
 	l.t.Helper()
-	if err := l.nodes[0].updates.Announce(l.t.Context(), sign(l.t, "blog", seq, fmt.Sprint("value ", seq))); err != nil {
+	if err := l.nodes[0].updates.Announce(l.t.Context(),
+		sign(l.t, "blog", seq, fmt.Sprint("value ", seq))); err != nil {
 		l.t.Error(err)
 	}
 	return time.Now()

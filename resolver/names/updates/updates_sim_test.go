@@ -120,8 +120,8 @@ func TestLossDelaysUpdates(t *testing.T) {
 			}
 		}
 		most := quantile(old, 1)
-		t.Logf("%d of %d updates came by gossip; all were answered within %s, %s at p99, and the old value for %s at most, "+
-			"at a TTL of %s", gossiped, len(knows), quantile(knows, 1), quantile(knows, 0.99), most, ttl)
+		t.Logf("%d of %d updates came by gossip; all were answered within %s, %s at p99, and the old value for %s "+
+			"at most, at a TTL of %s", gossiped, len(knows), quantile(knows, 1), quantile(knows, 0.99), most, ttl)
 		if most > ttl {
 			t.Errorf("an old value was told %s after the update, at a TTL of %s", most, ttl)
 		}

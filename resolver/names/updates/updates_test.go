@@ -133,7 +133,8 @@ func TestFullGossip(t *testing.T) {
 			status.Errorf(status.RateLimit, "too much"), status.Errorf(status.Busy, "full"), context.DeadlineExceeded,
 		}
 		var sent noted[uint64]
-		u := New(Deps{Env: env.Env{Now: func() time.Time { return at }}, Self: "self", HasPeers: func() bool { return true }})
+		u := New(Deps{Env: env.Env{Now: func() time.Time { return at }}, Self: "self",
+			HasPeers: func() bool { return true }})
 		u.deps.Publish = func(_ context.Context, data []byte) error {
 			if err := u.Validate("self", data); err != nil {
 				return err
@@ -178,7 +179,8 @@ func TestFullGossip(t *testing.T) {
 func TestOneAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent noted[time.Time]
-		u := New(Deps{Env: env.Env{Now: func() time.Time { return at }}, Self: "self", HasPeers: func() bool { return true }})
+		u := New(Deps{Env: env.Env{Now: func() time.Time { return at }}, Self: "self",
+			HasPeers: func() bool { return true }})
 		u.deps.Publish = func(context.Context, []byte) error {
 			sent.add(time.Now())
 			return nil

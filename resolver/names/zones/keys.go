@@ -184,8 +184,9 @@ func (z *Zones) writeKey(zone name.Zone, text []byte) error {
 // change runs f while no other process changes the files. With amnesia it is status.Amnesia.
 func (z *Zones) change(ctx context.Context, f func() error) error {
 	if z.amnesia {
-		return status.Errorf(status.Amnesia, "node.amnesia keeps everything in RAM, so neither keys of zones nor petnames "+
-			"are written; turn it off, or use another home directory")
+		return status.Errorf(status.Amnesia,
+			"node.amnesia keeps everything in RAM, so neither keys of zones nor petnames "+
+				"are written; turn it off, or use another home directory")
 	}
 	return privatefile.Locked(ctx, z.home, f)
 }

@@ -48,7 +48,8 @@ func (z *Zones) petnames() (*petnames, error) {
 		return nil, err
 	}
 	if err := p.parse(text); err != nil {
-		return nil, status.Errorf(status.Corrupt, "%s: %w; repair the line, or restore the file from a backup", p.file, err)
+		return nil, status.Errorf(status.Corrupt,
+			"%s: %w; repair the line, or restore the file from a backup", p.file, err)
 	}
 	return p, nil
 }
@@ -98,7 +99,8 @@ func (p *petnames) add(short name.Label, zone name.Zone) error {
 	old, ok := p.zones[short]
 	switch {
 	case ok && old != zone:
-		return status.Errorf(status.Conflict, "%q is the petname of %s already; edit %s to change it", short, old, p.file)
+		return status.Errorf(status.Conflict,
+			"%q is the petname of %s already; edit %s to change it", short, old, p.file)
 	case !ok && len(p.zones) >= maxPetnames:
 		return status.Errorf(status.Conflict,
 			"%s has %d petnames, at most %d; remove some", p.file, len(p.zones), maxPetnames)

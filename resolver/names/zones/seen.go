@@ -47,7 +47,8 @@ func (z *Zones) seenMaps() (seenMaps, error) {
 	}
 	if err == nil {
 		if err = seen.parse(text); err != nil {
-			err = status.Errorf(status.Corrupt, "%s is damaged: %w; check that the zone maps are current, and remove it",
+			err = status.Errorf(status.Corrupt,
+				"%s is damaged: %w; check that the zone maps are current, and remove it",
 				z.seenFile(), err)
 		}
 	}

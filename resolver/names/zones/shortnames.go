@@ -106,7 +106,8 @@ func readMap(f mapFile) (name.Map, error) {
 		return name.Map{}, err
 	}
 	if signer != f.signer {
-		return name.Map{}, status.Errorf(status.BadSignature, "the zone map is signed by %s, not by %s", signer, f.signer)
+		return name.Map{}, status.Errorf(status.BadSignature,
+			"the zone map is signed by %s, not by %s", signer, f.signer)
 	}
 	return m, nil
 }
@@ -203,7 +204,8 @@ func (s *ShortNames) All(now time.Time) (all []Found, errs []error) {
 			errs = append(errs, err)
 		}
 		for _, e := range m.Entries {
-			all = append(all, Found{Short: e.Short, Zone: e.Zone, Origin: FromMap, Signer: m.signer, NotAfter: m.NotAfter})
+			all = append(all,
+				Found{Short: e.Short, Zone: e.Zone, Origin: FromMap, Signer: m.signer, NotAfter: m.NotAfter})
 		}
 	}
 	return all, errs

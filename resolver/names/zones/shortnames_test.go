@@ -61,7 +61,8 @@ func TestOrder(t *testing.T) {
 	t.Parallel()
 	end := at.Add(time.Hour)
 	first, signer := writeMap(t, end, map[string]name.Zone{"alice": zone(2), "bob": zone(3), "modem": zone(4)})
-	second, _ := writeMap(t, end, map[string]name.Zone{"bob": zone(5), "carol": zone(6), "b0b": zone(7), "сосоа": zone(8)})
+	second,
+		_ := writeMap(t, end, map[string]name.Zone{"bob": zone(5), "carol": zone(6), "b0b": zone(7), "сосоа": zone(8)})
 	z := open(t, t.TempDir(), first, second)
 	for short, of := range map[string]name.Zone{"alice": zone(1), "cocoa": zone(9)} {
 		err := z.SetPetname(t.Context(), label(t, short), of)
@@ -114,7 +115,8 @@ func TestOrder(t *testing.T) {
 func TestLookalikes(t *testing.T) {
 	t.Parallel()
 	first, _ := writeMap(t, at.Add(time.Hour), map[string]name.Zone{"modem": zone(1), "blog": zone(2)})
-	second, _ := writeMap(t, at.Add(time.Hour), map[string]name.Zone{"modern": zone(3), "b1og": zone(4), "аісе": zone(5)})
+	second, _ := writeMap(t, at.Add(time.Hour),
+		map[string]name.Zone{"modern": zone(3), "b1og": zone(4), "аісе": zone(5)})
 	z := open(t, t.TempDir(), first)
 	if err := z.SetPetname(t.Context(), label(t, "aice"), zone(6)); err != nil {
 		t.Fatal(err)
@@ -274,7 +276,8 @@ func TestWatcher(t *testing.T) {
 	if err := w.Reload(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if n, found, err := w.Expand("blog.alice", time.Now()); err != nil || n.Zone != zone || found.Origin != FromPetname {
+	if n, found, err := w.Expand("blog.alice", time.Now()); err != nil || n.Zone != zone ||
+		found.Origin != FromPetname {
 		t.Errorf("%v, %v, %v", n, found, err)
 	}
 	if err := os.WriteFile(z.petnamesFile(), []byte("no petnames"), 0o600); err != nil {

@@ -11,7 +11,8 @@ func TestBitmapRuns(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 3*PageBits + 100
-		at := rapid.OneOf(rapid.Int64Range(0, 200), rapid.Int64Range(PageBits-70, PageBits+70), rapid.Int64Range(0, limit-1))
+		at := rapid.OneOf(rapid.Int64Range(0, 200), rapid.Int64Range(PageBits-70, PageBits+70),
+			rapid.Int64Range(0, limit-1))
 		var b Bitmap
 		set := map[int64]bool{}
 		first := func(from, to int64, in bool) int64 {

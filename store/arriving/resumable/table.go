@@ -252,7 +252,8 @@ type Stats struct {
 	Bytes   int64 `json:"bytes"`   // stored of the incomplete ones
 	Whole   int64 `json:"whole"`   // became objects
 	Expired int64 `json:"expired"` // removed because nothing came for Deps.TTL
-	Dropped int64 `json:"dropped"` // removed on request, for wrong or denied bytes, for another one, or lost by the disk
+	// removed on request, for wrong or denied bytes, for another one, or lost by the disk
+	Dropped int64 `json:"dropped"`
 }
 
 // Stats returns the counters.

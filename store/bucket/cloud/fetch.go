@@ -51,7 +51,8 @@ func (c *conn) onlyNode(ctx context.Context) (string, error) {
 	}
 	switch len(names) {
 	case 0:
-		return "", status.Errorf(status.NotFound, "no node has used the bucket yet; correct store.s3.url, or start the node")
+		return "", status.Errorf(status.NotFound,
+			"no node has used the bucket yet; correct store.s3.url, or start the node")
 	case 1:
 		return names[0], nil
 	}
@@ -114,7 +115,8 @@ func (s *segments) FetchMissing(ctx context.Context) error {
 				// If this write fails, the next change of the list writes it again.
 				_, _ = s.damage.Update(func(x *meta.Damage) bool {
 					if x.State != meta.DamageOpen || x.Kind != meta.DamageLog ||
-						x.File != fsys.DirSegments+"/"+codec.FileName(num) || x.Reason != damage.SegmentMissing || x.Left > 0 {
+						x.File != fsys.DirSegments+"/"+codec.FileName(num) ||
+						x.Reason != damage.SegmentMissing || x.Left > 0 {
 						return false
 					}
 					x.State = meta.DamageRepaired
@@ -189,7 +191,8 @@ func (f *bucketSegment) shipped() tables.Shipped {
 // fetch downloads a segment. Its file appears whole or not at all, and is durable.
 func (s *segments) fetch(ctx context.Context, num uint64, from *bucketSegment) error {
 	temp := s.fs.PathJoin(s.dir, fsys.DirTemp, codec.FileName(num))
-	err := fsys.Replace(s.fs, temp, s.segmentPath(num), func(f vfs.File) error { return s.copySegment(ctx, f, num, from) })
+	err := fsys.Replace(s.fs, temp, s.segmentPath(num),
+		func(f vfs.File) error { return s.copySegment(ctx, f, num, from) })
 	if err != nil {
 		return err
 	}

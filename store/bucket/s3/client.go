@@ -184,7 +184,8 @@ func (c *client) List(ctx context.Context, prefix string) iter.Seq2[Item, error]
 			var page []Item
 			err := c.call(ctx, "list", prefix, 0, func(ctx context.Context) error {
 				page = page[:0]
-				opts := minio.ListObjectsOptions{Prefix: c.prefix + prefix, Recursive: true, StartAfter: after, MaxKeys: listPage}
+				opts := minio.ListObjectsOptions{Prefix: c.prefix + prefix, Recursive: true,
+					StartAfter: after, MaxKeys: listPage}
 				for info := range c.core.ListObjectsIter(ctx, c.bucket, opts) {
 					if info.Err != nil {
 						return info.Err

@@ -97,7 +97,8 @@ func (c Config) host() (host string, secure bool, err error) {
 	if err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" ||
 		u.Fragment != "" ||
 		u.Scheme != "http" && u.Scheme != "https" {
-		return "", false, fmt.Errorf("store.s3.endpoint is %q: must be http://host:port or https://host:port", c.Endpoint)
+		return "", false, fmt.Errorf("store.s3.endpoint is %q: must be http://host:port or https://host:port",
+			c.Endpoint)
 	}
 	return u.Host, u.Scheme == "https", nil
 }

@@ -45,7 +45,8 @@ func (c *client) classify(ctx context.Context, err error) (again bool, typed err
 		return false, err // from reading the keys, or from the reader of a put
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return true, status.Errorf(status.Timeout, "the bucket did not answer in time; see the service at %s", c.endpoint)
+		return true, status.Errorf(status.Timeout,
+			"the bucket did not answer in time; see the service at %s", c.endpoint)
 	}
 	var r minio.ErrorResponse
 	if !errors.As(err, &r) {

@@ -36,11 +36,13 @@ func NewMeters(cfg Config, registry *limits.Registry, reg prometheus.Registerer)
 			Name: "store.bucket", Path: "store → requests to the bucket (s3 backend)", Policy: "wait, then busy",
 		}, cfg.Requests, cfg.RequestsWait),
 		ahead: registry.NewBudget(limits.Spec{
-			Name: "store.read_ahead", Path: "bucket → readers of large objects (bytes)", Policy: "read without reading ahead",
+			Name: "store.read_ahead", Path: "bucket → readers of large objects (bytes)",
+			Policy: "read without reading ahead",
 		}, max(int64(cfg.ReadAhead), 1)),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "store_bucket_requests_total",
-			Help: "Calls to the bucket, not counting retries, by operation (put, read, stat, list, delete) and outcome.",
+			Help: "Calls to the bucket, not counting retries, by operation (put, read, stat, list, delete) and " +
+				"outcome.",
 		}, []string{"op", "outcome"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "store_bucket_bytes_total", Help: "Bytes of calls to the bucket that succeeded: up and down.",

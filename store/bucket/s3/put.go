@@ -141,7 +141,8 @@ func (c *client) checkPut(ctx context.Context, key string, size int64) error {
 	got, err := c.Stat(ctx, key)
 	switch {
 	case status.Of(err) == status.NotFound:
-		return status.Errorf(status.Upstream, "put %s: the bucket took %d bytes and has no object now; see the service at %s",
+		return status.Errorf(status.Upstream,
+			"put %s: the bucket took %d bytes and has no object now; see the service at %s",
 			key, size, c.endpoint)
 	case err != nil:
 		return err
@@ -151,8 +152,9 @@ func (c *client) checkPut(ctx context.Context, key string, size int64) error {
 	deleting, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 	defer cancel()
 	_ = c.Delete(deleting, key) // if this fails, the next put replaces it
-	return status.Errorf(status.Upstream, "put %s: the bucket does not store what it is sent: its object has %d bytes, "+
-		"and %d were sent; use another service, or another version of the one at %s", key, got, size, c.endpoint)
+	return status.Errorf(status.Upstream,
+		"put %s: the bucket does not store what it is sent: its object has %d bytes, "+
+			"and %d were sent; use another service, or another version of the one at %s", key, got, size, c.endpoint)
 }
 
 // sendParts sends the parts of upload id, at most maxPartsInFlight at a time, and returns
@@ -173,7 +175,8 @@ func (c *client) sendParts(
 				return withOperation("put", key, err)
 			}
 			return c.call(sending, "put", key, length, func(ctx context.Context) error {
-				p, err := c.core.PutObjectPart(ctx, c.bucket, c.prefix+key, id, n, io.NewSectionReader(r, off, length), length,
+				p, err := c.core.PutObjectPart(ctx, c.bucket, c.prefix+key, id, n,
+					io.NewSectionReader(r, off, length), length,
 					minio.PutObjectPartOptions{Sha256Hex: sum})
 				if err == nil {
 					mu.Lock()

@@ -397,7 +397,8 @@ func TestLies(t *testing.T) {
 			return data
 		}
 		now := time.Now()
-		o := offer.Offer{Peer: b.self, Seq: uint64(now.UnixMilli()), NotAfter: now.Add(time.Minute), Capacity: 9, Free: 9}
+		o := offer.Offer{Peer: b.self, Seq: uint64(now.UnixMilli()),
+			NotAfter: now.Add(time.Minute), Capacity: 9, Free: 9}
 		good := sealed(o, b)
 		want("an offer", a.Validate(b.self, good), status.OK)
 		want("one right after it", a.Validate(b.self, good), status.RateLimit)

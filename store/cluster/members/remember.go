@@ -62,7 +62,8 @@ func (s *Service) restore(ctx context.Context) {
 		err = rememberedCodec.Unmarshal(data, &all)
 	}
 	if err != nil {
-		s.deps.Log.Warn("the members that were known before the restart cannot be read; they are heard soon", "err", err)
+		s.deps.Log.Warn("the members that were known before the restart cannot be read; they are heard soon", "err",
+			err)
 		return
 	}
 	now := s.deps.Now()

@@ -113,7 +113,8 @@ func (o Offer) Sign(key crypto.PrivKey) ([]byte, error) {
 // for too long).
 func Verify(envelope []byte, now time.Time) (Offer, error) {
 	if len(envelope) > maxEnvelope {
-		return Offer{}, status.Errorf(status.BodyCap, "an offer of %d bytes; the limit is %d", len(envelope), maxEnvelope)
+		return Offer{}, status.Errorf(status.BodyCap, "an offer of %d bytes; the limit is %d",
+			len(envelope), maxEnvelope)
 	}
 	payload, signer, err := signed.Open(envelope)
 	if err != nil {
@@ -134,7 +135,8 @@ func Verify(envelope []byte, now time.Time) (Offer, error) {
 		return Offer{}, status.Errorf(status.BadSignature, "the offer of %s is signed by another peer", id)
 	}
 	o := Offer{
-		Peer: id, Seq: w.Seq, NotAfter: time.Unix(int64(w.NotAfter), 0), Capacity: w.Capacity, Free: w.Free, Rate: w.Rate,
+		Peer: id, Seq: w.Seq, NotAfter: time.Unix(int64(w.NotAfter), 0), Capacity: w.Capacity,
+		Free: w.Free, Rate: w.Rate,
 		Region: w.Region, Domain: w.Domain, Draining: w.State == 1,
 	}
 	if err := o.check(); err != nil {

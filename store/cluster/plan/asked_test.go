@@ -62,14 +62,16 @@ func TestInventedOrigins(t *testing.T) {
 		}
 	}
 	if n := o.Wanted(); n != 3+18 || len(o.Asked()) != MaxTargets || o.OwnTarget("member-0").Copies != 2 {
-		t.Errorf("%d copies are wanted, %d nodes ask, and this one asks for %v", n, len(o.Asked()), o.OwnTarget("member-0"))
+		t.Errorf("%d copies are wanted, %d nodes ask, and this one asks for %v", n,
+			len(o.Asked()), o.OwnTarget("member-0"))
 	}
 	for _, a := range o.Asked() {
 		if v.find(a.Origin) == nil {
 			t.Errorf("%s, which is no member, has a place", a.Origin)
 		}
 	}
-	if len(told(o, v, now, 2, 1, "member-1")) > 0 { // of all places the one of a member that asks for less than all others
+	// of all places the one of a member that asks for less than all others
+	if len(told(o, v, now, 2, 1, "member-1")) > 0 {
 		t.Error("a target that asks for fewer copies than all takes a place")
 	}
 }

@@ -109,8 +109,10 @@ func TestPlaceSpreads(t *testing.T) {
 			m.Place.Region = rapid.SampledFrom([]string{"", "eu", "us"}).Draw(t, "region")
 			m.Capacity = rapid.Uint64Range(0, 1<<45).Draw(t, "capacity")
 			m.Free = m.Capacity / 2
-			m.Draining, m.Gone = rapid.IntRange(0, 9).Draw(t, "draining") == 0, rapid.IntRange(0, 9).Draw(t, "gone") == 0
-			m.Amnesia, m.Broken = rapid.IntRange(0, 9).Draw(t, "amnesia") == 0, rapid.IntRange(0, 9).Draw(t, "broken") == 0
+			m.Draining, m.Gone = rapid.IntRange(0, 9).Draw(t, "draining") == 0,
+				rapid.IntRange(0, 9).Draw(t, "gone") == 0
+			m.Amnesia, m.Broken = rapid.IntRange(0, 9).Draw(t, "amnesia") == 0,
+				rapid.IntRange(0, 9).Draw(t, "broken") == 0
 			if m.takes(1 << 20) {
 				if m.Place.Domain != BucketDomain+"x" {
 					takers++

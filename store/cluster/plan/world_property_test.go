@@ -119,7 +119,8 @@ func checkConverges(t *testing.T, coded bool) {
 				}
 				want = min(want, len(w.nodes))
 				if places.covered(want) != want || len(places) != want {
-					t.Fatalf("%d pieces on %d nodes of object %d, asked for are %d\n%s", places.covered(want), len(places), i, want,
+					t.Fatalf("%d pieces on %d nodes of object %d, asked for are %d\n%s",
+						places.covered(want), len(places), i, want,
 						w.describe(root))
 				}
 				continue

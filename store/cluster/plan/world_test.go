@@ -439,7 +439,8 @@ func (w *world) describe(root b3.Root) (s string) {
 		if o := n.objects[root]; o != nil {
 			s += fmt.Sprintf("%s disk %d leave %v lease %v asked %v\n", n.id, n.disk[root], o.leave, o.lease, o.asked)
 			for _, x := range o.seen {
-				s += fmt.Sprintf("  %s %d due %s asking %v sending %v\n", x.id, x.proof, x.due.Sub(w.now), x.asking, x.sending)
+				s += fmt.Sprintf("  %s %d due %s asking %v sending %v\n", x.id, x.proof,
+					x.due.Sub(w.now), x.asking, x.sending)
 			}
 		}
 	}

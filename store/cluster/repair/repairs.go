@@ -113,7 +113,8 @@ func New(bytesPerSecond limits.Bytes, serve bool, log *slog.Logger, reg promethe
 			Name: "repair.bytes", Path: "providers → repairs (bytes per second)", Policy: "repairs wait",
 		}, float64(bytesPerSecond), burst)
 		r.moves = registry.NewRate(limits.Spec{
-			Name: "repair.moves", Path: "copies → members that should have them (bytes per second)", Policy: "moves wait",
+			Name: "repair.moves", Path: "copies → members that should have them (bytes per second)",
+			Policy: "moves wait",
 		}, float64(bytesPerSecond)/moveShare, burst)
 	}
 	return r, nil

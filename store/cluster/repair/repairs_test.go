@@ -385,7 +385,8 @@ func TestJobsCountBytes(t *testing.T) {
 			}
 			sent := testutil.ToFloat64(r.m.bytes.WithLabelValues(string(c.job.Kind)))
 			if fetched = testutil.ToFloat64(r.m.bytes.WithLabelValues(fetch)) - fetched; sent != n || fetched != n {
-				t.Errorf("%v bytes of %s and %v that were fetched are counted, want %d of each", sent, c.job.Kind, fetched, n)
+				t.Errorf("%v bytes of %s and %v that were fetched are counted, want %d of each",
+					sent, c.job.Kind, fetched, n)
 			}
 		}
 	})

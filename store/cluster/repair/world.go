@@ -22,8 +22,10 @@ type world struct {
 
 func (n world) ops() ops {
 	return ops{
-		wanted: func(ctx context.Context, root b3.Root) (bool, error) { return n.store.UsedOrPinned(ctx, root, usedFor) },
-		fetch:  n.refetch,
+		wanted: func(ctx context.Context, root b3.Root) (bool, error) {
+			return n.store.UsedOrPinned(ctx, root, usedFor)
+		},
+		fetch: n.refetch,
 		promiseOps: promiseOps{
 			follow: n.followPromises, promised: n.promised, restored: n.store.Restored,
 		},

@@ -299,15 +299,18 @@ func TestReads(t *testing.T) {
 				}
 				got, err := reader.read(object, 0, int64(size))
 				switch {
-				case n > spare && (status.Of(err) != status.NotFound || !strings.Contains(err.Error(), "needed")) && err != nil:
+				case n > spare && (status.Of(err) != status.NotFound || !strings.Contains(err.Error(), "needed")) &&
+					err != nil:
 					t.Fatalf("%b lost: %v", lost, err)
-				case n > spare && err == nil && !bytes.Equal(got, p), n <= spare && (err != nil || !bytes.Equal(got, p)):
+				case n > spare && err == nil && !bytes.Equal(got, p), n <= spare &&
+					(err != nil || !bytes.Equal(got, p)):
 					t.Fatalf("%b lost: %d of %d bytes, %v", lost, len(got), size, err)
 				}
 				reader.mu.Lock()
 				missed := reader.missed[manifest]
 				reader.mu.Unlock()
-				if lost == 0 && missed > 0 || lost == 1<<n-1 && n > 0 && missed == 0 { // the first holder has the whole object
+				// the first holder has the whole object
+				if lost == 0 && missed > 0 || lost == 1<<n-1 && n > 0 && missed == 0 {
 					t.Errorf("%b lost: %d reads missed a holder", lost, missed)
 				}
 			}

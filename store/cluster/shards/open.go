@@ -222,3 +222,6 @@ func (s *shards) window(ctx context.Context, stripe, shard int, r b3.Range) ([]b
 		}
 	}
 }
+
+// wait waits until n bytes may be fetched. nil does not wait.
+type wait = func(ctx context.Context, n int) error

@@ -18,8 +18,8 @@ const (
 	partTime = 10 * time.Second
 	// hedgeAfter is the time without a part after which other shards are asked as well.
 	hedgeAfter = 150 * time.Millisecond
-	// computeWindows is the number of windows for which a shard is computed first, after its holder was late: that takes
-	// as many bytes as there are data shards, and asking a holder that hangs takes hedgeAfter.
+	// computeWindows is the number of windows for which a shard is computed first, after its holder was late: that
+	// takes as many bytes as there are data shards, and asking a holder that hangs takes hedgeAfter.
 	computeWindows = 16
 	// haveTime is the time in which members have to say which pieces they hold, when too few have proved theirs.
 	haveTime = time.Second

@@ -48,9 +48,6 @@ func (c *Coder) shards(root b3.Root, m *erasure.Manifest) (*shards, error) {
 	return s, nil
 }
 
-// wait waits until n bytes may be fetched. nil does not wait.
-type wait = func(ctx context.Context, n int) error
-
 // part returns a range of a shard, in whole groups or to its end: from the store, else from a member.
 func (s *shards) part(ctx context.Context, stripe, shard int, r b3.Range, wait wait) ([]byte, error) {
 	root, size := s.m.Shard(stripe, shard)
@@ -97,15 +94,16 @@ func (s *shards) getFrom(
 	errs := error(status.Errorf(status.NotFound, "no member is known that has %s", root))
 	for _, from := range s.at(piece) {
 		err := s.get(ctx, from, root, size, r, p, wait)
-		if err == nil || ctx.Err() != nil {
+		switch o := status.Of(err); {
+		case err == nil || ctx.Err() != nil:
 			return err
-		}
-		errs = errors.Join(errs, err)
-		if o := status.Of(err); o != status.Busy && o != status.Draining {
+		case o != status.Busy && o != status.Draining:
 			s.mu.Lock()
-			s.holders[piece] = slices.DeleteFunc(slices.Clone(s.holders[piece]), func(id peer.ID) bool { return id == from })
+			s.holders[piece] = slices.DeleteFunc(slices.Clone(s.holders[piece]),
+				func(id peer.ID) bool { return id == from })
 			s.mu.Unlock()
 		}
+		errs = errors.Join(errs, err)
 	}
 	return errs
 }

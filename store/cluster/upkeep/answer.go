@@ -191,8 +191,10 @@ func (s *Service) checkTold(t *plan.Told) error {
 	}
 	latest := uint64(s.deps.Now().Add(ahead).UnixMilli())
 	for _, a := range t.Asked {
-		if _, err := peer.IDFromBytes([]byte(a.Origin)); err != nil || a.Target.Check() != nil || a.Target.Seq > latest {
-			return status.Errorf(status.BadRequest, "the target %s of %s is malformed, or from the future", a.Target, t.Root)
+		if _, err := peer.IDFromBytes([]byte(a.Origin)); err != nil ||
+			a.Target.Check() != nil || a.Target.Seq > latest {
+			return status.Errorf(status.BadRequest,
+				"the target %s of %s is malformed, or from the future", a.Target, t.Root)
 		}
 	}
 	return nil
@@ -234,7 +236,8 @@ func (s *Service) keep(ctx context.Context, list []targetOf) error {
 			pins = append(pins, store.Pinning{Root: t.root, Options: store.PinOptions{Label: label, Target: t.Target}})
 			continue
 		}
-		if _, err := s.deps.Store.SetTarget(ctx, t.root, label, t.Target); err != nil && status.Of(err) != status.NotFound {
+		if _, err := s.deps.Store.SetTarget(ctx, t.root, label, t.Target); err != nil &&
+			status.Of(err) != status.NotFound {
 			return err
 		}
 	}

@@ -16,8 +16,8 @@ type Waiting struct {
 	Coming int       // that are on their way, and objects that are being coded
 	Given  int       // objects of which the pins of this node ask for less by now
 
-	// Stuck objects have too few members that hold or take a copy. First is one of them, with who could hold it. No more
-	// than maxReach are looked at.
+	// Stuck objects have too few members that hold or take a copy. First is one of them, with who could hold it. No
+	// more than maxReach are looked at.
 	Stuck  int
 	First  b3.Root
 	Coded  bool // it is to have shards
@@ -27,8 +27,8 @@ type Waiting struct {
 	LastOnly  bool // more than a third of the members vanished together: only last copies are sent
 	Unplanned int  // objects for which there is no room
 
-	// SendErr is the error of the latest send of an object that is sent to nobody now, and Failing is since when its sends
-	// fail. It is the object whose sends fail for the longest time.
+	// SendErr is the error of the latest send of an object that is sent to nobody now, and Failing is since when its
+	// sends fail. It is the object whose sends fail for the longest time.
 	SendErr error
 	Failing time.Time
 	CodeErr error // of the latest attempt to code an object that is not being coded now

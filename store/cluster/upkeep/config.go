@@ -94,7 +94,8 @@ func (c Config) Copies() (map[string]meta.Target, error) {
 			err = fmt.Errorf("there may be 1 to %d copies", meta.MaxCopies)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("durability.targets has %q: want label=copies, such as photos=3 or photos=6+3: %w", s, err)
+			return nil, fmt.Errorf("durability.targets has %q: want label=copies, such as photos=3 or photos=6+3: %w",
+				s, err)
 		}
 		if err := meta.CheckLabel(label); err != nil {
 			return nil, fmt.Errorf("durability.targets has %q: %w", s, err)

@@ -103,7 +103,8 @@ func TestHandoverStuck(t *testing.T) {
 		x.drain(time.Now())
 		run(params.Grace)
 		h := x.service().Handover()
-		if h.Done() || !h.Ready || h.Objects != 3 || h.Left != 1 || h.Stuck != 1 || h.First != roots[2] || h.Alone != 1 ||
+		if h.Done() || !h.Ready || h.Objects != 3 || h.Left != 1 || h.Stuck != 1 ||
+			h.First != roots[2] || h.Alone != 1 ||
 			h.Takers.Members != 2 || h.Takers.Refused["too little space is left"] != 1 {
 			t.Errorf("it is %+v", h)
 		}

@@ -108,7 +108,8 @@ func (s *Service) keepPages(ctx context.Context, n int) (all bool, errs []error)
 		}
 	}
 	s.mu.Unlock()
-	slices.SortFunc(list, func(a, b changed) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.page, b.page)) })
+	slices.SortFunc(list,
+		func(a, b changed) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.page, b.page)) })
 	for _, c := range list[:min(n, len(list))] {
 		s.mu.Lock()
 		pg := &s.objects.pages[c.page]

@@ -258,7 +258,8 @@ func TestRestOutlastsRestart(t *testing.T) {
 		t.Errorf("then it answers %d, and it is %+v", a, c.Sum())
 	}
 	if n := c.Service.objects.resting; n < 290 || n > 300 || c.asked.Load() > 10*12 || c.sends > 0 {
-		t.Errorf("%d objects are at rest, members were challenged for %d, %d copies were sent", n, c.asked.Load(), c.sends)
+		t.Errorf("%d objects are at rest, members were challenged for %d, %d copies were sent",
+			n, c.asked.Load(), c.sends)
 	}
 	if c.peek(crowdRoot(350)) != nil || c.peek(crowdRoot(5)).Wanted() != 2 {
 		t.Error("an object is planned that is not pinned any more, or with an old target")

@@ -17,8 +17,8 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer, s *Service) metrics {
 	m := metrics{
 		proofs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "durability_proofs_total",
-			Help: "Answers of members to challenges of their copies: proved, leaving (about to be dropped), absent or " +
-				"wrong, busy (late or not reached)."}, []string{"result"}),
+			Help: "Answers of members to challenges of their copies: proved, leaving (about to be dropped), " +
+				"absent or wrong, busy (late or not reached)."}, []string{"result"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "durability_proof_seconds",
 			Help:    "How long members took to answer a challenge of up to 256 objects.",
 			Buckets: prometheus.ExponentialBuckets(.001, 4, 8)}),
@@ -34,8 +34,9 @@ func newMetrics(reg prometheus.Registerer, s *Service) metrics {
 		gauge("durability_active_objects", "Objects of this node that have a target and do not rest: copies are sent, "+
 			"proved, told or dropped, or are kept as shards. At most 65,536.",
 			func() float64 { return float64(s.activeObjects()) }),
-		gauge("durability_checking_objects", "Objects of this node whose copies are being placed, or whose holders have "+
-			"not answered yet.",
+		gauge("durability_checking_objects",
+			"Objects of this node whose copies are being placed, or whose holders have "+
+				"not answered yet.",
 			func() float64 { return float64(s.Sum().Checking) }),
 		gauge("durability_at_risk_objects", "Objects of this node with fewer copies than their targets ask for.",
 			func() float64 { return float64(s.Sum().AtRisk) }),

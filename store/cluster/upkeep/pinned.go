@@ -26,8 +26,9 @@ func (s *Service) Pinned(ctx context.Context, p meta.Pin) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.Target.Wants() && s.entryFor(p.Root) == nil && s.objects.len() >= s.objects.limit {
-		return status.Errorf(status.NotReady, "this node plans %d objects, and no more; its copies are made once there is "+
-			"room: remove pins, or pin it on another node of the cluster", s.objects.limit)
+		return status.Errorf(status.NotReady,
+			"this node plans %d objects, and no more; its copies are made once there is "+
+				"room: remove pins, or pin it on another node of the cluster", s.objects.limit)
 	}
 	return nil
 }

@@ -235,7 +235,8 @@ func TestRemovedTarget(t *testing.T) {
 			x.mu.Unlock()
 			slices.SortFunc(log, meta.CompareRoots)
 			if i == 0 && slices.Contains(log, roots[2]) || len(slices.Compact(slices.Clone(log))) != len(log) {
-				t.Errorf("the audit log of node %d says that it dropped %s, and the object of the origin is %s", i, log, roots[2])
+				t.Errorf("the audit log of node %d says that it dropped %s, and the object of the origin is %s", i, log,
+					roots[2])
 			}
 		}
 		if n, _, _ := c.nodes[0].service().remembered(); n > 2 {

@@ -266,7 +266,8 @@ func (t Told) wire() toldWire {
 	w := toldWire{Root: t.Root[:]}
 	for _, a := range t.Targets {
 		w.Targets = append(w.Targets, targetWire{
-			Origin: []byte(a.Origin), Copies: uint64(a.Copies), Data: uint64(a.Data), Parity: uint64(a.Parity), Seq: a.Seq,
+			Origin: []byte(a.Origin), Copies: uint64(a.Copies), Data: uint64(a.Data),
+			Parity: uint64(a.Parity), Seq: a.Seq,
 		})
 	}
 	for _, h := range t.Holders {

@@ -84,7 +84,8 @@ func (m *member) hold(tb testing.TB, p []byte) b3.Root {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	m.objects[root] = b3.NewReader(root, size, b3.FileSource(bytes.NewReader(p), bytes.NewReader(outboard.Bytes()), size))
+	m.objects[root] = b3.NewReader(root, size,
+		b3.FileSource(bytes.NewReader(p), bytes.NewReader(outboard.Bytes()), size))
 	return root
 }
 
@@ -228,7 +229,8 @@ func TestManyObjects(t *testing.T) {
 		roots = append(roots, m.add(t, b3.ChunkSize*2, byte(i)))
 	}
 	got, err := c.Challenge(t.Context(), w.from, roots)
-	if err != nil || slices.ContainsFunc(got, func(a Proof) bool { return a.Answer != Proved }) || len(got) != len(roots) {
+	if err != nil || slices.ContainsFunc(got, func(a Proof) bool { return a.Answer != Proved }) ||
+		len(got) != len(roots) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	if w.calls < 3 || w.calls > 5 {

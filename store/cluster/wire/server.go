@@ -67,8 +67,8 @@ func NewServer(d ServerDeps) (*Server, error) {
 		}, peerChallenges),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "repair_requests_total",
-			Help: "Requests of members about copies, by operation (challenge, tell, lease, other) and by the outcome of " +
-				"the answer.",
+			Help: "Requests of members about copies, by operation (challenge, tell, lease, other) and by the " +
+				"outcome of the answer.",
 		}, []string{"op", "result"}),
 	}
 	if d.Metrics != nil {

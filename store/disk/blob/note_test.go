@@ -87,7 +87,8 @@ func TestPartHead(t *testing.T) {
 	small, many := rec, encodePartHead(rec, 2)
 	small.Size = b3.GroupSize
 	for name, p := range map[string][]byte{
-		"short": p[1:], "long": append(bytes.Clone(p), 0), "small object": encodePartHead(small, 0), "too many places": many,
+		"short": p[1:], "long": append(bytes.Clone(p), 0),
+		"small object": encodePartHead(small, 0), "too many places": many,
 	} {
 		if _, _, ok := decodePartHead(rec.Root, p); ok {
 			t.Errorf("%s: accepted", name)
@@ -157,7 +158,8 @@ func TestOpenFile(t *testing.T) {
 		size int64
 		want error
 	}{
-		{"/x", 4, nil}, {"/x", 5, meta.Defect("short")}, {"/x", 3, meta.Defect("short")}, {"/y", 0, meta.Defect("missing")},
+		{"/x", 4, nil}, {"/x", 5, meta.Defect("short")}, {"/x", 3, meta.Defect("short")},
+		{"/y", 0, meta.Defect("missing")},
 	} {
 		f, err := d.openFile(test.name, test.size)
 		if !errors.Is(err, test.want) || (f == nil) != (test.want != nil) {

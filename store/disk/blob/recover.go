@@ -148,7 +148,8 @@ func (d *downloads) recoverPart(root b3.Root, x partFiles, clean, old bool) erro
 	}
 	if damaged {
 		d.noteDamage(name+partSuffix, meta.Damage{Kind: meta.DamageNote, Roots: []b3.Root{root}, Reason: fmt.Sprintf(
-			"the note of this download is damaged (bad places: %d), so some groups may be fetched again", r.lost+r.torn)})
+			"the note of this download is damaged (bad places: %d), so some groups may be fetched again",
+			r.lost+r.torn)})
 	}
 	if _, err := d.makePart(r.rec, r.pages); err != nil {
 		return err

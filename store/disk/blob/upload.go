@@ -212,7 +212,8 @@ func (u *uploads) recoverUpload(id resumable.ID, x partFiles, old bool) error {
 	}
 	if !ok {
 		u.quarantineUpload(id, meta.Damage{
-			Kind: meta.DamageNote, Reason: "the note of an upload cannot be read; if it was not finished, send it again",
+			Kind:   meta.DamageNote,
+			Reason: "the note of an upload cannot be read; if it was not finished, send it again",
 		})
 		return nil
 	}
@@ -238,7 +239,8 @@ func (u *uploads) recoverUpload(id resumable.ID, x partFiles, old bool) error {
 	}
 	if bad > 0 {
 		u.noteDamage(name+uploadSuffix, meta.Damage{Kind: meta.DamageNote, Reason: fmt.Sprintf(
-			"one of two copies of the note of an upload was damaged; the other says that %d bytes are stored", rec.Offset)})
+			"one of two copies of the note of an upload was damaged; the other says that %d bytes are stored",
+			rec.Offset)})
 		if err := u.makeNote(name+uploadSuffix, noteUpload, append(slices.Clone(id[:]), resumable.Encode(rec)...),
 			nil); err != nil {
 			return err

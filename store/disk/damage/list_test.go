@@ -56,7 +56,8 @@ func TestSegmentMissingAgain(t *testing.T) {
 	}
 	d := NewList(fs, "s", slog.New(slog.DiscardHandler), time.Now)
 	for range 2 {
-		d.Add(meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/1", Length: 10, Reason: SegmentMissing})
+		d.Add(meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/1",
+			Length: 10, Reason: SegmentMissing})
 		if open, _ := d.Open(); open != 1 || len(d.All()) != 1 {
 			t.Fatalf("the list is %+v", d.All())
 		}
@@ -73,7 +74,8 @@ func TestDamageListDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	NewList(fs, "s", log, time.Now).Add(meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/1", Left: 1,
+	NewList(fs, "s", log,
+		time.Now).Add(meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/1", Left: 1,
 		Reason: "r"})
 	whole, err := fsys.ReadFile(fs, "s/DAMAGE")
 	if err != nil {

@@ -23,7 +23,8 @@ func Register(reg prometheus.Registerer, d *List) {
 	counter("store_recovery_repaired_total", "Findings of damage whose objects peers have all returned.", nil,
 		&c.repaired)
 	counter("store_recovery_accepted_total", "Findings of damage whose loss an operator accepted.", nil, &c.accepted)
-	counter("store_recovery_torn_total", "Incomplete last batches of a log, which a crash leaves and which are no damage.",
+	counter("store_recovery_torn_total",
+		"Incomplete last batches of a log, which a crash leaves and which are no damage.",
 		nil, &c.Torn)
 	counter("store_recovery_adopted_total", "Files without a record whose bytes match their name and became objects.",
 		nil, &c.Adopted)

@@ -66,7 +66,8 @@ func TestModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(t *rapid.T) {
 				s := a.Stats()
-				if s.Used != used || s.Wasted != used-asked || s.Wasted > int64(len(all))*Block || s.Limit-s.Used != a.Available() {
+				if s.Used != used || s.Wasted != used-asked || s.Wasted > int64(len(all))*Block ||
+					s.Limit-s.Used != a.Available() {
 					t.Fatalf("stats %+v, want used %d, asked for %d", s, used, asked)
 				}
 				if s.Touched < s.Used || s.Touched > s.Limit {
@@ -149,7 +150,8 @@ func TestAtOnce(t *testing.T) {
 					return
 				}
 				fresh := make([]byte, len(h.want))
-				if a.ReadAt(h.e, fresh, 0) != len(fresh) || bytes.ContainsAny(fresh, "\x01\x02\x03\x04\x05\x06\x07\x08") {
+				if a.ReadAt(h.e, fresh, 0) != len(fresh) ||
+					bytes.ContainsAny(fresh, "\x01\x02\x03\x04\x05\x06\x07\x08") {
 					t.Error("a new extent has bytes of an old one")
 				}
 				a.WriteAt(h.e, h.want, 0)

@@ -20,7 +20,8 @@ var shapes = map[string][]string{
 		"-DPIECES=4321 -DWANT=4 -DPLAN=1 -DPLANS=3 -DLOSSES=2",
 	},
 	"removal.pml": {
-		"-DAWAY=3 -DSENDS=1", "-DAWAY=2 -DAGAIN -DSENDS=1", "-DOTHER", "-DAGAIN -DLEAVER -DSENDS=0", "-DLIAR=1", "-DLIAR=2",
+		"-DAWAY=3 -DSENDS=1", "-DAWAY=2 -DAGAIN -DSENDS=1", "-DOTHER",
+		"-DAGAIN -DLEAVER -DSENDS=0", "-DLIAR=1", "-DLIAR=2",
 		"-DLIAR=3 -DSENDS=1",
 	},
 }

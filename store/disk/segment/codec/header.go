@@ -80,7 +80,8 @@ func decodeSegmentHeader(p []byte) (h SegmentHeader, ok bool) {
 			},
 		}
 		return h, h.Before.Off >= 0 && h.Before.Off <= meta.MaxSegmentBytes
-	case len(p) >= oldSegmentHeaderSize && string(p[:16]) == oldSegmentMagic && meta.Checksummed(p[:oldSegmentHeaderSize]):
+	case len(p) >= oldSegmentHeaderSize && string(p[:16]) == oldSegmentMagic &&
+		meta.Checksummed(p[:oldSegmentHeaderSize]):
 		return SegmentHeader{OldFormat: true, Epoch: binary.LittleEndian.Uint64(p[16:])}, true
 	}
 	return SegmentHeader{}, false

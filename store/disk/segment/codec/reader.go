@@ -195,7 +195,8 @@ func (s *Reader) findNext() (int64, error) {
 			}
 			i += j
 			s.offset = from + int64(i)
-			if rec, ok := s.header.decodeRecord(p[i:], s.offset); ok && s.fitsBatch(rec) && s.offset+rec.Size() <= s.size {
+			if rec, ok := s.header.decodeRecord(p[i:], s.offset); ok && s.fitsBatch(rec) &&
+				s.offset+rec.Size() <= s.size {
 				return s.offset, nil
 			}
 		}

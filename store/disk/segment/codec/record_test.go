@@ -36,11 +36,13 @@ func everyKind(epoch uint64) []byte {
 	b.Tombstone(root)
 	b.Pin(meta.Pin{Root: root, Recursive: true, Label: "site", Created: time.Unix(1<<31, 0).UTC()})
 	b.Pin(meta.Pin{Root: root, Created: time.Unix(0, 0).UTC()})
-	b.Pin(meta.Pin{Root: root, Label: "rf", Created: time.Unix(0, 0).UTC(), Target: meta.Target{Copies: 3, Seq: 1 << 40}})
+	b.Pin(meta.Pin{Root: root, Label: "rf", Created: time.Unix(0,
+		0).UTC(), Target: meta.Target{Copies: 3, Seq: 1 << 40}})
 	b.Pin(meta.Pin{
 		Root: root, Recursive: true, Created: time.Unix(0, 0).UTC(), Target: meta.Target{Data: 6, Parity: 3, Seq: 1},
 	})
-	b.Pin(meta.Pin{Root: root, Label: "gone", Created: time.Unix(0, 0).UTC(), Target: meta.Target{Seq: 7}, Released: true})
+	b.Pin(meta.Pin{Root: root, Label: "gone", Created: time.Unix(0,
+		0).UTC(), Target: meta.Target{Seq: 7}, Released: true})
 	b.Unpin(root, "site")
 	b.Unpin(root, "")
 	b.Segments(tables.EncodeSegments(map[uint64]int64{3: 900, 7: 0}))
@@ -66,7 +68,8 @@ func TestRecordKinds(t *testing.T) {
 	log := everyKind(4)
 	sc := scanOf(t, log)
 	kinds := []Kind{
-		KindFile, KindTombstone, KindPin, KindPin, KindPin, KindPin, KindPin, KindUnpin, KindUnpin, KindSegments, KindRetired,
+		KindFile, KindTombstone, KindPin, KindPin, KindPin, KindPin, KindPin, KindUnpin, KindUnpin,
+		KindSegments, KindRetired,
 	}
 	for _, want := range kinds {
 		rec, body, off, err := sc.Next()
