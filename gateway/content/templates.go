@@ -15,7 +15,7 @@ var pagesSource string
 
 // pageTemplates returns the templates of the pages here, with those that all pages share.
 var pageTemplates = sync.OnceValue(func() *template.Template {
-	return template.Must(template.Must(exchange.PageTemplates().Clone()).Parse(pagesSource))
+	return template.Must(exchange.NewPageTemplates().Parse(pagesSource))
 })
 
 // pageVersion changes when the templates, the style or the form of a listing's entries change. ETags of pages depend

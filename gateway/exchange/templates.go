@@ -18,9 +18,13 @@ var styleSource string
 
 // PageTemplates returns the templates that all HTML pages share, and those of the pages for uploads and problems. They
 // are parsed for the first page: most commands show none.
-var PageTemplates = sync.OnceValue(func() *template.Template {
+var PageTemplates = sync.OnceValue(NewPageTemplates)
+
+// NewPageTemplates returns these templates for a package that adds its own to them. Templates that have written a page
+// can neither be changed nor cloned.
+func NewPageTemplates() *template.Template {
 	return template.Must(template.New("pages").Parse(pagesSource))
-})
+}
 
 // PageStyle is the style sheet of all pages. PagePolicy names its hash, so browsers apply no
 // other style, whatever a file name contains.
