@@ -125,6 +125,10 @@ func TestCutListing(t *testing.T) {
 	dir := n.Addrs().Gateway + "/b3/" + root.String() + "/"
 	do(t, "GET", dir).problem(t, status.Corrupt)
 	do(t, "GET", dir+"?sort=size").problem(t, status.Corrupt)
+	zipped := do(t, "GET", dir+"?format=html", "Accept-Encoding", "gzip")
+	if zipped.problem(t, status.Corrupt); zipped.Header.Get("Content-Encoding") != "" {
+		t.Errorf("the problem is said to be compressed: %v", zipped.Header)
+	}
 	long := n.Addrs().Gateway + "/b3/" + damagedListing(t, n, 16_000, 245).String() + "/"
 	for _, url := range []string{dir + "?format=json", long + "?view=list", long + "?view=gallery"} {
 		a := do(t, "GET", url)
