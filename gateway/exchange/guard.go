@@ -25,4 +25,4 @@ func NewGuard(log *slog.Logger, reg prometheus.Registerer) *Guard {
 }
 
 // Run runs f. It logs a panic with its stack and returns internal.
-func (g *Guard) Run(f func() error) error { return g.guard.Run("a handler panicked", f) }
+func (g *Guard) Run(f func() error) error { return g.guard.Run("a handler panicked", f, nil) }

@@ -18,9 +18,9 @@ type Guard struct {
 	Err    error              // returned after a panic; nil: internal with what panicked and why
 }
 
-// Run calls f and returns its error. If f panics, Run logs what panicked with attrs, counts the panic and returns an
-// error.
-func (g Guard) Run(what string, f func() error, attrs ...any) (err error) {
+// Run calls f and returns its error. If f panics, Run logs what panicked with the attributes that attrs returns, counts
+// the panic and returns an error. attrs may be nil. It is a func, so that work that ends well allocates nothing.
+func (g Guard) Run(what string, f func() error, attrs func() []any) (err error) {
 	defer func() {
 		p := recover()
 		if p == nil {
@@ -31,8 +31,11 @@ func (g Guard) Run(what string, f func() error, attrs ...any) (err error) {
 		}
 		reason := fmt.Sprint(p)
 		if stack := string(debug.Stack()); g.Log != nil {
-			attrs = append(attrs, "panic", reason, "stack", stack)
-			g.Log.Error(what, attrs...) //nolint:sloglint // callers pass constants
+			said := []any{"panic", reason, "stack", stack}
+			if attrs != nil {
+				said = append(attrs(), said...)
+			}
+			g.Log.Error(what, said...) //nolint:sloglint // callers pass constants
 		} else {
 			reason += "\n" + stack
 		}
@@ -44,4 +47,4 @@ func (g Guard) Run(what string, f func() error, attrs ...any) (err error) {
 }
 
 // Run calls f and returns its error. If f panics, Run returns internal with the stack.
-func Run(f func() error) error { return Guard{}.Run("panic", f) }
+func Run(f func() error) error { return Guard{}.Run("panic", f, nil) }

@@ -21,16 +21,16 @@ func TestRun(t *testing.T) {
 	panics := prometheus.NewCounter(prometheus.CounterOpts{Name: "panics"})
 	g := guard.Guard{Log: slog.New(slog.NewTextHandler(&log, nil)), Panics: panics}
 	failure := errors.New("failed")
-	if err := g.Run("work panicked", func() error { return nil }); err != nil {
+	if err := g.Run("work panicked", func() error { return nil }, nil); err != nil {
 		t.Error(err)
 	}
-	if err := g.Run("work panicked", func() error { return failure }); !errors.Is(err, failure) {
+	if err := g.Run("work panicked", func() error { return failure }, nil); !errors.Is(err, failure) {
 		t.Error(err)
 	}
 	if log.Len() != 0 || testutil.ToFloat64(panics) != 0 {
 		t.Errorf("without a panic: %s", &log)
 	}
-	err := g.Run("work panicked", func() error { panic("boom") }, "kind", "copy")
+	err := g.Run("work panicked", func() error { panic("boom") }, func() []any { return []any{"kind", "copy"} })
 	if status.Of(err) != status.Internal || err.Error() != "work panicked: boom" || testutil.ToFloat64(panics) != 1 {
 		t.Errorf("a panic: %v", err)
 	}
@@ -40,11 +40,22 @@ func TestRun(t *testing.T) {
 		}
 	}
 	g.Err = failure
-	if err := g.Run("work panicked", func() error { panic("boom") }); !errors.Is(err, failure) {
+	if err := g.Run("work panicked", func() error { panic("boom") }, nil); !errors.Is(err, failure) {
 		t.Error(err)
 	}
 	if err := guard.Run(func() error { panic("boom") }); !strings.Contains(err.Error(), "panic: boom\n") ||
 		!strings.Contains(err.Error(), "guard_test.go") {
 		t.Errorf("without a log: %v", err)
+	}
+}
+
+// TestRunAllocatesNothing for work that ends well: requests of peers run in a Guard.
+func TestRunAllocatesNothing(t *testing.T) {
+	op := t.Name()
+	if n := testing.AllocsPerRun(100, func() {
+		g := guard.Guard{Log: slog.Default()}
+		_ = g.Run("work panicked", func() error { return nil }, func() []any { return []any{"op", op} })
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

@@ -108,7 +108,7 @@ func (v *server) serveAdmitted(ctx context.Context, from network.Conn, p []byte)
 	err = guard.Guard{Log: v.log, Err: errPanicked}.Run("provider exchange: panic", func() error {
 		r, op = v.serve(ctx, from, p)
 		return nil
-	})
+	}, nil)
 	if err != nil {
 		return messages.ErrorResponse(err), op
 	}

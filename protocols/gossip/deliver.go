@@ -44,8 +44,9 @@ func (s *Service) handle(ctx context.Context, m Message) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.HandleTimeout)
 	defer cancel()
 	s.m.delivered.Inc()
-	_ = guard.Guard{Log: s.log, Panics: s.m.panics}.Run("gossip handler panicked", func() error {
+	g := guard.Guard{Log: s.log, Panics: s.m.panics}
+	_ = g.Run("gossip handler panicked", func() error {
 		s.topics[m.Topic].Handle(ctx, m)
 		return nil
-	}, "topic", m.Topic)
+	}, func() []any { return []any{"topic", m.Topic} })
 }

@@ -66,5 +66,6 @@ func (s *Service) validate(ctx context.Context, t Topic, m Message) error {
 	defer cancel()
 	defer func(start time.Time) { s.m.validateSeconds.Observe(time.Since(start).Seconds()) }(time.Now())
 	g := guard.Guard{Log: s.log, Panics: s.m.panics, Err: errPanicked}
-	return g.Run("gossip validator panicked", func() error { return t.Validate(ctx, m) }, "topic", t.Name)
+	return g.Run("gossip validator panicked", func() error { return t.Validate(ctx, m) },
+		func() []any { return []any{"topic", t.Name} })
 }

@@ -254,7 +254,7 @@ func (y *syncer) handle(ctx context.Context, s network.Stream) {
 	start := time.Now()
 	err := guard.Guard{Log: y.s.log}.Run("a comparison of announcements panicked", func() error {
 		return y.answer(ipgroup.Key(s.Conn().RemoteMultiaddr(), s.Conn().RemotePeer()), stepped{s})
-	})
+	}, nil)
 	if err != nil {
 		err = delimited.Failure(ctx, err)
 	}

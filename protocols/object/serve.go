@@ -105,12 +105,15 @@ func (in *served) serve(ctx context.Context, req *request) error {
 	case opPut:
 		serve = in.put
 	}
-	g := guard.Guard{Log: in.srv.log, Err: &streamError{err: errPanicked}}
-	return g.Run("serving an object request panicked", func() error { return serve(ctx, req) }, "op", req.op)
+	g := guard.Guard{Log: in.srv.log, Err: errStreamPanicked}
+	return g.Run("serving an object request panicked", func() error { return serve(ctx, req) },
+		func() []any { return []any{"op", req.op} })
 }
 
 // errPanicked ends the stream of a request whose serving panicked.
 var errPanicked = status.Errorf(status.Internal, "the request panicked")
+
+var errStreamPanicked = &streamError{err: errPanicked}
 
 // permit waits for a permit of gate, at most PermitWait. The caller must call the
 // returned function when it is done. The error is busy if there is no permit.

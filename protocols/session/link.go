@@ -137,7 +137,7 @@ func (l *link) run(read func() error) {
 // recoverPanic runs a reader or a writer. It turns a panic, which is a bug, into an error
 // that ends one session.
 func (l *link) recoverPanic(f func() error) error {
-	return guard.Guard{Log: l.svc.log, Panics: l.svc.m.panics, Err: errLinkBug}.Run("a session panicked", f)
+	return guard.Guard{Log: l.svc.log, Panics: l.svc.m.panics, Err: errLinkBug}.Run("a session panicked", f, nil)
 }
 
 var errLinkBug = status.Errorf(status.Internal,

@@ -98,9 +98,10 @@ func (t *task) removeFromFlight() {
 // call runs the handler. A panic of the handler becomes errBug.
 func (t *task) call() Response {
 	r := Response{Err: errBug}
-	_ = guard.Guard{Log: t.l.svc.log, Panics: t.l.svc.m.panics}.Run("a request handler panicked", func() error {
+	g := guard.Guard{Log: t.l.svc.log, Panics: t.l.svc.m.panics}
+	_ = g.Run("a request handler panicked", func() error {
 		r = t.handle(t.ctx, t.l.peer.id, t.req)
 		return nil
-	}, "proto", t.head.Proto, "op", t.req.Op)
+	}, func() []any { return []any{"proto", t.head.Proto, "op", t.req.Op} })
 	return r
 }

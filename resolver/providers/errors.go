@@ -38,7 +38,8 @@ func (p *Pool) Guard(f func() error) error { return p.GuardLookup("", f) }
 
 // GuardLookup is Guard for a part of the lookup with that ID, which the log names.
 func (p *Pool) GuardLookup(lookupID string, f func() error) error {
-	return guard.Guard{Log: p.log, Err: errBug}.Run("a fetch panicked", f, "lookup_id", lookupID)
+	g := guard.Guard{Log: p.log, Err: errBug}
+	return g.Run("a fetch panicked", f, func() []any { return []any{"lookup_id", lookupID} })
 }
 
 var errBug = Final(status.Errorf(status.Internal, "a bug ended the fetch; please report it with the log of this node"))

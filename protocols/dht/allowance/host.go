@@ -57,7 +57,7 @@ func (g *Guard) serve(raw network.Stream, handle network.StreamHandler, maxMessa
 	defer g.m.streams.Dec()
 	defer s.releaseAll()
 	panics := guard.Guard{Log: g.log, Panics: g.m.panics}
-	if panics.Run("a routing handler panicked", func() error { handle(s); return nil }) != nil {
+	if panics.Run("a routing handler panicked", func() error { handle(s); return nil }, nil) != nil {
 		_ = s.Reset()
 	}
 }

@@ -95,7 +95,7 @@ func (r *Repairs) do(ctx context.Context, job Job) {
 	begun := time.Now()
 	err := guard.Guard{Log: r.log}.Run("a repair panicked", func() error {
 		return job.Run(ctx, Meter{Sent: r.meter(job, kind), Fetched: r.meter(job, fetch), Awaited: job.Awaited})
-	}, "kind", kind, "root", job.Root)
+	}, func() []any { return []any{"kind", kind, "root", job.Root} })
 	r.m.seconds.WithLabelValues(kind).Add(time.Since(begun).Seconds())
 	if ctx.Err() != nil {
 		return

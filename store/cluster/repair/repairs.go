@@ -211,7 +211,7 @@ func (r *Repairs) run(ctx context.Context, do ops) {
 				err = guard.Guard{Log: r.log}.Run("a repair panicked", func() error {
 					back = r.repair(ctx, do, t.root)
 					return nil
-				}, "root", t.root)
+				}, func() []any { return []any{"root", t.root} })
 				if err != nil {
 					r.backOff(t.root)
 				}
