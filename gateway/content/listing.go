@@ -72,9 +72,7 @@ func (g *Handlers) listing(
 	}
 	coding, done := g.acquireEncoder(r)
 	defer done()
-	if coding != "" {
-		w.Header().Set("Content-Encoding", coding)
-	}
+	head.coding = coding
 	if r.Method == http.MethodHead {
 		w.Head = true
 		b.begin()
@@ -121,7 +119,8 @@ func (g *Handlers) listing(
 type pageHead struct {
 	etag, contentType, policy string
 	vary                      []string
-	passing                   bool // the next answer may be another, so this one is not to be kept
+	coding                    string // the Content-Encoding, "" for none; may be set until the first byte
+	passing                   bool   // the next answer may be another, so this one is not to be kept
 }
 
 // pageTag returns the weak entity tag of a page about the object root. It changes with parts and with the program.
@@ -150,6 +149,9 @@ func (g *Handlers) pageHeader(b *body, r *http.Request, p *pageHead) (fresh bool
 		if outcome == status.NotModified {
 			w.WriteHeader(http.StatusNotModified)
 			return
+		}
+		if p.coding != "" {
+			h.Set("Content-Encoding", p.coding)
 		}
 		h.Set("Content-Type", p.contentType)
 		h.Set("Content-Security-Policy", p.policy)

@@ -118,17 +118,15 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 	defer release()
 	head = nil // it is not held while the client reads
 	etag := pageTag(it.root, t.root.String(), p.Show, p.Notice, shared.Ticket, p.Prefix)
-	fresh, err := g.pageHeader(b, r, &pageHead{
+	header := &pageHead{
 		etag: etag, contentType: exchange.MediaHTML, policy: previewPolicies[p.Show], vary: []string{"Accept-Encoding"},
-	})
-	if fresh || err != nil {
+	}
+	if fresh, err := g.pageHeader(b, r, header); fresh || err != nil {
 		return err
 	}
 	coding, done := g.acquireEncoder(r)
 	defer done()
-	if coding != "" {
-		b.w.Header().Set("Content-Encoding", coding)
-	}
+	header.coding = coding
 	if r.Method == http.MethodHead {
 		b.w.Head = true
 		b.begin()

@@ -41,7 +41,6 @@ func (w *Response) Problem(r *http.Request, err error, hideInternal bool) {
 	if jerr != nil {
 		body = []byte("{}") // strings and numbers always marshal
 	}
-	h.Del("Content-Encoding") // of a page that failed before its first byte
 	h.Set("X-Reason", rep.Reason)
 	h.Set("Cache-Control", "no-store")
 	if status.Of(err) == status.Draining {
