@@ -55,8 +55,17 @@ const (
 	absent               // it has none, or could not prove it
 )
 
+// toldBefore is the version of a member that was told the targets and is to be told again, as it holds no copy yet.
+const toldBefore = 1
+
+// flight says which actions for a member have not ended: Challenge, Send, Tell.
+type flight struct{ asking, sending, telling bool }
+
+func (f flight) inFlight() bool { return f.asking || f.sending || f.telling }
+
 // seen is a member that may hold a copy.
 type seen struct {
+	flight
 	id      ID
 	proof   proof
 	piece   Piece     // that it proved last
@@ -65,11 +74,9 @@ type seen struct {
 	first   time.Time // when it was first asked; zero: never
 	due     time.Time // of the next challenge
 	asked   time.Time // of the latest challenge
-	asking  bool      // it is in flight
-	sending bool      // a copy is on its way
-	told    uint64    // version of the targets that it was told
-	telling bool
+	told    uint64    // version of the targets that it was told, or toldBefore; zero: none
 	took    bool      // it said that it took a copy, and has not proved it since
+	claimed bool      // it was absent and seems to hold a copy now, and has not answered since
 	late    int       // challenges in a row without an answer, at most maxDoubled
 	fails   int       // sends in a row that failed, or after which it did not prove the copy
 	retry   time.Time // before it, no send
@@ -152,6 +159,7 @@ func (o *Object) Claimed(v *View, id ID, p Params, now time.Time) {
 		if due.Before(now) {
 			due = now
 		}
+		s.claimed = true
 		if due.Before(s.due) {
 			s.due, o.rest = due, rest{}
 		}

@@ -26,6 +26,7 @@ func (o *Object) Answered(id ID, a Answer, piece Piece, p Params, now time.Time)
 	}
 	was := *s
 	o.rest = rest{}
+	s.claimed = false
 	asked := now // of a read, which is no challenge
 	if s.asking {
 		s.asking, asked = false, s.asked
@@ -41,7 +42,10 @@ func (o *Object) Answered(id ID, a Answer, piece Piece, p Params, now time.Time)
 		if s.took {
 			s.failed(p.AuditPeriod, now)
 		}
-		s.proof, s.told, s.late = absent, 0, 0
+		if s.proof != absent {
+			s.told = 0
+		}
+		s.proof, s.told, s.late = absent, min(s.told, toldBefore), 0
 		s.due = now.Add(o.auditIn(id, p, now))
 	case Busy:
 		wait := p.Tick

@@ -55,7 +55,7 @@ func (o *Object) Plan(v *View, p Params, now time.Time) []Action {
 	}
 	want := o.Wanted()
 	if want == 0 {
-		return o.tell(v, o.version(), o.challenge(v, now))
+		return o.tell(v, o.version(), false, o.challenge(v, now))
 	}
 	holders, covered, actions := o.look(v, p, now, true)
 	if covered == want {
@@ -108,18 +108,16 @@ func (o *Object) look(v *View, p Params, now time.Time, here bool) (holders copi
 		o.askAgain(p, now)
 	}
 	o.candidates(v, want, p, now)
-	if readable := o.readable(holders); covered < want && (!readable || !o.awaited) {
-		o.ask(v, readable)
+	lacks := covered < want && !o.readable(holders)
+	if lacks || covered < want && !o.awaited {
+		o.ask(v, !lacks)
 	}
 	version := o.version()
 	if len(holders) > covered { // then all of them must know each other
 		version += holderSet(holders.ids())
 	}
-	return holders, covered, o.tell(v, version, o.challenge(v, now))
+	return holders, covered, o.tell(v, version, lacks, o.challenge(v, now))
 }
-
-// inFlight reports whether an action for the member has not ended.
-func (s seen) inFlight() bool { return s.asking || s.sending || s.telling }
 
 // askAgain has those challenged again that were about to drop their copy: they stay as copies are
 // missing now. They get half of the grace to see that as well, in which no copy is sent in their place.
@@ -196,15 +194,16 @@ func (o *Object) challenge(v *View, now time.Time) (actions []Action) {
 }
 
 // tell returns the members that were not told version: those that hold a copy, and origins that hold none. An origin
-// that removed its target while this node was away says so in its answer.
-func (o *Object) tell(v *View, version uint64, actions []Action) []Action {
+// that removed its target while this node was away says so in its answer. With all, those are told too that say that
+// they hold none: one may have a copy whose sender was lost before it told the targets, and keeps it for them.
+func (o *Object) tell(v *View, version uint64, all bool, actions []Action) []Action {
 	for i := range o.seen {
 		s := &o.seen[i]
 		m := v.find(s.id)
 		if s.told == version || s.telling || m == nil || m.Gone {
 			continue
 		}
-		if s.proof == unknown || s.proof == absent && !o.asks(s.id) {
+		if s.proof == unknown || s.proof == absent && !all && !o.asks(s.id) {
 			continue
 		}
 		s.telling = true

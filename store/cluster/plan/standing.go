@@ -112,7 +112,8 @@ func (o *Object) coming(v *View, p Params, now time.Time) (n int) {
 }
 
 // unread returns the standing of an object that cannot be read from what is known: Checking until all members that are
-// present have answered, and its origins have heard of it, which may have removed their targets.
+// present have answered, and its origins and those without a copy were told of it. Those may have removed their
+// targets, or find that they have a copy.
 func (o *Object) unread(v *View, p Params, now time.Time) Standing {
 	if o.poll.view != v.version || !o.poll.done {
 		return Checking
@@ -120,7 +121,11 @@ func (o *Object) unread(v *View, p Params, now time.Time) Standing {
 	for i := range o.seen {
 		s := &o.seen[i]
 		m := v.find(s.id)
-		if s.open(m, p, now) || o.asks(s.id) && s.told == 0 && m != nil && !m.Gone && s.late == 0 {
+		if s.open(m, p, now) {
+			return Checking
+		}
+		waits := s.claimed || s.told == 0 && (s.proof == absent || o.asks(s.id))
+		if waits && m != nil && !m.Gone && s.late == 0 {
 			return Checking
 		}
 	}

@@ -234,3 +234,44 @@ func TestShardsWaitForAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestLostIsAskedAgain: an object is not lost while a member that said that it holds none seems to hold one now.
+func TestLostIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	p, now := TestnetParams(), time.Unix(1_700_000_000, 0)
+	v := NewView("member-0", members(2, 2), false)
+	o := NewObject(number(1), 100, now)
+	o.Own = Shard(0)
+	o.Ask("member-0", meta.Target{Data: 2, Parity: 1, Seq: 1}, now)
+	now = now.Add(2 * p.Grace)
+	answer := func(a Answer) {
+		now = now.Add(p.Tick)
+		for _, act := range o.Plan(v, p, now) {
+			switch act.Kind {
+			case Challenge:
+				o.Answered(act.To, a, Shard(1), p, now)
+			case Tell:
+				o.TellEnded(act.To, act.Version, true)
+			case Send:
+				o.Sent(act.To, false, p, now)
+			}
+		}
+	}
+	want := func(when string, want Standing) {
+		t.Helper()
+		if s := o.Standing(v, p, now, true, true); s != want {
+			t.Errorf("%s it is %v, want %v", when, s, want)
+		}
+	}
+	answer(Absent)
+	answer(Absent)
+	want("with none elsewhere", Lost)
+	o.Claimed(v, "member-1", p, now)
+	want("when another member challenges", Checking)
+	answer(Absent)
+	answer(Absent)
+	want("when that holds none", Lost)
+	o.Claimed(v, "member-1", p, now)
+	answer(Proved)
+	want("when that holds one", AtRisk)
+}

@@ -144,6 +144,41 @@ func TestLost(t *testing.T) {
 	})
 }
 
+// TestUntoldCopyIsFound: an object whose copy here is damaged is not lost while a member has one that it was told
+// nothing of.
+func TestUntoldCopyIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2, fast)
+		run(params.Grace)
+		x, y := c.nodes[0], c.nodes[1]
+		y.kill()
+		run(2 * params.Grace)
+		untold := storetest.Put(t, y.store, []byte("its sender is gone"))
+		if err := y.store.Pin(t.Context(), untold, store.PinOptions{Label: meta.ClusterLabel}); err != nil {
+			t.Fatal(err)
+		}
+		_ = storetest.Put(t, x.store, []byte("its sender is gone"))
+		mine := store.PinOptions{Label: "mine", Target: meta.Target{Copies: 2}}
+		if err := x.store.Pin(t.Context(), untold, mine); err != nil {
+			t.Fatal(err)
+		}
+		run(3 * params.Tick)
+		x.lack(untold, true)
+		run(params.Grace)
+		y.start()
+		c.offer()
+		for range 20 {
+			run(params.Tick)
+			if r := x.service().Sum(); r.Lost != 0 {
+				t.Fatalf("it is lost: %+v", r)
+			}
+		}
+		if r := x.service().Sum(); r.AtRisk != 1 || r.Unreachable != 0 || r.Observed != 1 {
+			t.Errorf("it is %+v", r)
+		}
+	})
+}
+
 // TestSumOfWholeTicks: a tick in between keeps the counts of the latest whole one, and Report counts anew.
 func TestSumOfWholeTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
