@@ -35,7 +35,7 @@ func (a *app) testnetCommand() *cobra.Command {
 // upFlags are the flags of `testnet up`.
 type upFlags struct {
 	o              testnet.Options
-	processes      bool
+	programs       programFlags
 	exit, noDemo   bool
 	dir, recording string
 }
@@ -73,8 +73,7 @@ soon as the nodes run. Everything else goes to standard error.`,
 	fl.IntVarP(&f.o.N, "nodes", "n", 5, fmt.Sprintf("number of nodes, 2 to %d", testnet.MaxNodes))
 	fl.Uint64Var(&f.o.Seed, "seed", 0, "seed of the identities and of generated content (default: new ones each time)")
 	fl.BoolVar(&f.o.Cluster, "cluster", false, "give the nodes a common key, so that they keep copies for each other")
-	fl.BoolVar(&f.processes, "processes", false, "run each node in a process of its own")
-	otherFlag(cmd, &f.o.Other)
+	f.programs.define(cmd)
 	fl.StringVar(&f.dir, "dir", "", "directory to add (default: the sources of the Go distribution)")
 	fl.BoolVar(&f.noDemo, "no-demo", false, "leave the demonstration out")
 	fl.BoolVar(&f.exit, "exit", false, "end after the demonstration; the exit code is 0 only if all of it succeeded")
@@ -89,13 +88,8 @@ func (a *app) testnetUp(ctx context.Context, f upFlags) (err error) {
 			return err
 		}
 	}
-	if f.o.Other, err = otherProgram(f.o.Other); err != nil {
+	if f.o.Binary, f.o.Other, err = f.programs.find(); err != nil {
 		return err
-	}
-	if f.processes {
-		if f.o.Binary, err = testnet.Self(); err != nil {
-			return err
-		}
 	}
 	var recording *os.File
 	if f.recording != "" { // an error before the work costs nothing
@@ -263,22 +257,33 @@ func netFlag(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "net", "", "directory of the network (default: that of the only one that runs)")
 }
 
-// otherFlag defines the flag that names the program of every second node.
-func otherFlag(cmd *cobra.Command, program *string) {
-	cmd.Flags().StringVar(program, "other", "",
+// programFlags choose the programs of a network's nodes.
+type programFlags struct {
+	processes bool
+	other     string
+}
+
+func (f *programFlags) define(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.processes, "processes", false, "run each node in a process of its own")
+	cmd.Flags().StringVar(&f.other, "other", "",
 		"program of the nodes with even numbers, such as another version of allium (default: this one)")
 }
 
-// otherProgram returns the path of the program that --other names, before any node starts.
-func otherProgram(name string) (string, error) {
-	if name == "" {
-		return "", nil
+// find returns testnet.Options.Binary and Other, before any node starts.
+func (f programFlags) find() (binary, other string, err error) {
+	if f.processes {
+		if binary, err = testnet.Self(); err != nil {
+			return "", "", err
+		}
 	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", failure.NewUsage("name a program that runs", "--other: %v", err)
+	if f.other == "" {
+		return binary, "", nil
 	}
-	return filepath.Abs(path)
+	if other, err = exec.LookPath(f.other); err != nil {
+		return "", "", failure.NewUsage("name a program that runs", "--other: %v", err)
+	}
+	other, err = filepath.Abs(other)
+	return binary, other, err
 }
 
 // remote connects to the network in dir, or to the only one that runs.

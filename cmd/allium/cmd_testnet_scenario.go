@@ -18,7 +18,8 @@ import (
 
 func (a *app) testnetScenarioCommand() *cobra.Command {
 	var o testnet.PlayOptions
-	var processes, verbose bool
+	var programs programFlags
+	var verbose bool
 	var recording string
 	cmd := &cobra.Command{
 		Use:   "scenario FILE…",
@@ -33,13 +34,8 @@ failure.`,
   allium testnet scenario testnet/testdata/*.txt --other ./allium-of-last-month`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, names []string) (err error) {
-			if o.Other, err = otherProgram(o.Other); err != nil {
+			if o.Binary, o.Other, err = programs.find(); err != nil {
 				return err
-			}
-			if processes {
-				if o.Binary, err = testnet.Self(); err != nil {
-					return err
-				}
 			}
 			files, err := readScenarios(names)
 			if err != nil {
@@ -70,8 +66,7 @@ failure.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.BoolVar(&processes, "processes", false, "run each node in a process of its own")
-	otherFlag(cmd, &o.Other)
+	programs.define(cmd)
 	fl.BoolVarP(&verbose, "verbose", "v", false, "show each step and its result")
 	fl.Uint64Var(&o.Seed, "seed", 0, "seed of identities and content (default: that of the file)")
 	fl.StringVar(&recording, "record", "", "file for the scenario with what was seen (default: none)")

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"allium/protocols/b3"
 	"allium/protocols/manifest"
 )
 
@@ -47,14 +46,11 @@ func (c *collected) add(e *manifest.Entry) bool {
 		b[0] |= executableBit
 	}
 	b = binary.AppendUvarint(b, uint64(len(e.Name)))
-	tail := binary.AppendUvarint(b[len(b):], uint64(e.Size))
+	tail := e.Root[:]
 	if e.Kind == manifest.Link {
 		tail = binary.AppendUvarint(b[len(b):], uint64(len(e.Target)))
 	}
 	n := len(b) + len(e.Name) + len(tail) + len(e.Target)
-	if e.Kind != manifest.Link {
-		n += b3.Size
-	}
 	if len(c.items) == maxSorted || c.building.Len()+n > c.size {
 		return false
 	}
@@ -66,9 +62,6 @@ func (c *collected) add(e *manifest.Entry) bool {
 	c.items = append(c.items, item)
 	c.building.Write(b)
 	c.building.WriteString(e.Name)
-	if e.Kind != manifest.Link {
-		c.building.Write(e.Root[:])
-	}
 	c.building.Write(tail)
 	c.building.WriteString(e.Target)
 	return true
@@ -80,7 +73,7 @@ func (c *collected) whole() *collected {
 	return c
 }
 
-// entry returns the entry of an item. Its texts share the memory of c.
+// entry returns the entry of an item, a directory without its size. Its texts share the memory of c.
 func (c *collected) entry(it collectedItem) (e manifest.Entry) {
 	p := c.text[it.at:]
 	e.Kind, e.Executable = manifest.EntryKind(p[0]&^executableBit), p[0]&executableBit != 0
@@ -90,8 +83,7 @@ func (c *collected) entry(it collectedItem) (e manifest.Entry) {
 		return e
 	}
 	copy(e.Root[:], p)
-	size, _ := cutUvarint(p[b3.Size:])
-	e.Size = int64(size)
+	e.Size = it.size
 	return e
 }
 
