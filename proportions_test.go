@@ -37,7 +37,7 @@ var proportions = map[string]int{
 	"fields named denied": 8,
 }
 
-// nodeLines is the largest number of lines of code in package node, which composes and does nothing else.
+// nodeLines is the largest number of lines in package node, which composes and does nothing else.
 const nodeLines = 6000
 
 // TestProportions holds packages, files and types to their proportions, with the exceptions of outOfProportion.

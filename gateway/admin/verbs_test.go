@@ -84,7 +84,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestTargetQuery: no target, a target of nothing, copies and an erasure coding are four requests.
+// TestTargetQuery checks that no target, an empty one, copies and an erasure coding are four requests.
 func TestTargetQuery(t *testing.T) {
 	t.Parallel()
 	for want, target := range map[string]*api.Target{

@@ -94,7 +94,7 @@ type Damage struct {
 	File   string `json:"file"`   // below the store's directory
 	Offset int64  `json:"offset"` // of the first damaged byte
 	Length int64  `json:"length"` // bytes; 0 where that has no meaning
-	// bytes of records that are lost and of which nobody knows whose they were
+	// bytes of lost records whose objects are unknown
 	Left  int64     `json:"left"`
 	Roots []b3.Root `json:"roots,omitempty"` // objects that are known to be affected, the first 16
 	Cause string    `json:"reason"`
@@ -105,7 +105,7 @@ type Damage struct {
 // DamageReport is the damage of a store.
 type DamageReport struct {
 	Open int `json:"open"` // findings that are open: nothing is evicted
-	// of them those of which nobody can tell what was lost: nothing is added, uploaded or pinned
+	// open findings whose loss is unknown: until they end, nothing is added, uploaded or pinned
 	Unknown int      `json:"unknown"`
 	Damage  []Damage `json:"damage"`  // oldest first, then damaged objects by address
 	Objects int      `json:"objects"` // damaged objects that are listed, at most 4096: they stop no evictions

@@ -42,7 +42,7 @@ func show(e *manifest.Entry) shownEntry {
 	return v
 }
 
-// entry implements listing. Templates would take ten times as long for an entry, and a mirror reads all of them.
+// entry implements listing. Templates would take sixty times as long, and a mirror reads every listing.
 func (l *htmlListing) entry(w io.Writer, e *manifest.Entry) error {
 	l.All++
 	if !l.filter.match(e.Name) {

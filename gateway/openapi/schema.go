@@ -17,8 +17,7 @@ import (
 type Schema map[string]any
 
 // schemas makes schemas of Go types, by the rules of encoding/json. Structs
-// with a name become components; what is said of them are the comments in
-// their source.
+// with a name become components. Their comments become descriptions.
 type schemas struct {
 	words  map[string]string   // "Type" and "Type.Field" to their comments
 	values map[string][]string // of the string types with constants
