@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/term"
 	"allium/gateway/api"
@@ -52,6 +54,9 @@ func newApp() *app {
 // execute runs one command line and returns the exit code.
 func (a *app) execute(ctx context.Context, args []string) int {
 	root := a.command()
+	if strings.Contains(strings.Join(args, " "), cobra.ShellCompRequestCmd) {
+		a.completions(root)
+	}
 	root.SetArgs(withNumbers(args))
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {

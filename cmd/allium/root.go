@@ -96,7 +96,6 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 			c.RunE, c.Args = group, cobra.ArbitraryArgs
 		}
 	})
-	a.completions(root)
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate(), a.columns))
 	return root
 }
