@@ -53,9 +53,9 @@ func newApp() *app {
 
 // execute runs one command line and returns the exit code.
 func (a *app) execute(ctx context.Context, args []string) int {
-	root := a.command()
+	root := rootCommand(a)
 	if strings.Contains(strings.Join(args, " "), cobra.ShellCompRequestCmd) {
-		a.completions(root)
+		completions(a, root)
 	}
 	root.SetArgs(withNumbers(args))
 	cmd, err := root.ExecuteContextC(ctx)
@@ -250,7 +250,7 @@ func (a *app) node() (*client.Client, error) {
 		if !strings.HasPrefix(a.api, "http://") && !strings.HasPrefix(a.api, "https://") {
 			return nil, failure.NewUsage("write http://127.0.0.1:9600", "--api is %q, which is no URL", a.api)
 		}
-		token, err := a.token(a.tokenFile)
+		token, err := token(a, a.tokenFile)
 		if err != nil {
 			return nil, err
 		}

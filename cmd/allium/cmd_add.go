@@ -27,7 +27,7 @@ import (
 	"allium/protocols/status"
 )
 
-func (a *app) addCommand() *cobra.Command {
+func addCommand(a *app) *cobra.Command {
 	var o api.AddOptions
 	var name string
 	var rehash bool
@@ -106,7 +106,7 @@ error.`,
 					return failure.NewUsage("pin it there, on a node of the cluster",
 						"copies cannot be asked for through a gateway")
 				}
-				return a.addThrough(cmd.Context(), g, paths, name, o)
+				return addThrough(cmd.Context(), a, g, paths, name, o)
 			}
 			names := paths
 			fromStdin := paths[0] == "-"
@@ -118,7 +118,7 @@ error.`,
 				defer remove()
 				paths, names = []string{spooled}, []string{name}
 			}
-			disk, err := a.disk(paths, o.OnBadEntry)
+			disk, err := disk(a, paths, o.OnBadEntry)
 			if err != nil {
 				return err
 			}
@@ -126,9 +126,9 @@ error.`,
 			if err != nil {
 				return err
 			}
-			a.tellNotes(notes)
+			tellNotes(a, notes)
 			tell := func() *api.AddNotes {
-				all := a.lateNotes(notes, disk)
+				all := lateNotes(a, notes, disk)
 				notes = nil // once
 				return all
 			}
@@ -136,14 +136,14 @@ error.`,
 			return a.withStore(cmd.Context(), func(s api.Store) (err error) {
 				in := addition{items: items, size: disk.Size(), names: names, notes: tell}
 				if !fromStdin {
-					known, done, err := a.cachedItems(cmd.Context(), s, items, rehash)
+					known, done, err := cachedItems(cmd.Context(), a, s, items, rehash)
 					if err != nil {
 						return err
 					}
 					defer done()
 					in.items, in.fromPaths = known, true
 				}
-				return a.add(cmd.Context(), s, in, o, !noWait)
+				return add(cmd.Context(), a, s, in, o, !noWait)
 			})
 		},
 	}
@@ -166,7 +166,7 @@ error.`,
 }
 
 // disk returns the tree of paths, without the home directory's files.
-func (a *app) disk(paths []string, onBad api.OnBadEntry) (*files.Disk, error) {
+func disk(a *app, paths []string, onBad api.OnBadEntry) (*files.Disk, error) {
 	home, err := a.homePath()
 	if err != nil {
 		return nil, err
@@ -179,10 +179,10 @@ func (a *app) disk(paths []string, onBad api.OnBadEntry) (*files.Disk, error) {
 }
 
 // addDisk adds the one path of disk to a node. Files that an earlier add has read are not read again.
-func (a *app) addDisk(
-	ctx context.Context, n api.Node, disk *files.Disk, path string, o api.AddOptions,
+func addDisk(
+	ctx context.Context, a *app, n api.Node, disk *files.Disk, path string, o api.AddOptions,
 ) (added api.Added, err error) {
-	items, done, err := a.cachedItems(ctx, n, disk.Items(), false)
+	items, done, err := cachedItems(ctx, a, n, disk.Items(), false)
 	if err != nil {
 		return added, err
 	}
@@ -195,13 +195,13 @@ func (a *app) addDisk(
 		}
 		added = one
 	}
-	a.notePaths(ctx, n, []b3.Root{added.Root}, []string{path})
+	notePaths(ctx, a, n, []b3.Root{added.Root}, []string{path})
 	return added, nil
 }
 
 // tellNotes says what an add is about to leave out or rename. With --json the
 // answer has it instead.
-func (a *app) tellNotes(n *api.AddNotes) {
+func tellNotes(a *app, n *api.AddNotes) {
 	if n == nil || a.json {
 		return
 	}
@@ -238,7 +238,7 @@ type addition struct {
 }
 
 // add stores what in says, and prints a line for each of its names.
-func (a *app) add(ctx context.Context, s api.Store, in addition, o api.AddOptions, wait bool) error {
+func add(ctx context.Context, a *app, s api.Store, in addition, o api.AddOptions, wait bool) error {
 	begun := time.Now()
 	var roots []b3.Root
 	var sum api.Added
@@ -271,18 +271,18 @@ func (a *app) add(ctx context.Context, s api.Store, in addition, o api.AddOption
 	line.Finish()
 	a.tellAdded(sum, time.Since(begun))
 	if in.fromPaths && !o.NoPin {
-		a.notePaths(ctx, s, roots, in.names)
+		notePaths(ctx, a, s, roots, in.names)
 	}
 	if wait && o.Target != nil && o.Target.Wants() {
-		return a.awaitCopies(ctx, s, roots, o.Target)
+		return awaitCopies(ctx, a, s, roots, o.Target)
 	}
 	return nil
 }
 
 // lateNotes tells what was left out while files were read, and returns n with it. n may be nil.
-func (a *app) lateNotes(n *api.AddNotes, disk *files.Disk) *api.AddNotes {
+func lateNotes(a *app, n *api.AddNotes, disk *files.Disk) *api.AddNotes {
 	late := disk.LeftOut()
-	a.tellNotes(late)
+	tellNotes(a, late)
 	return joinNotes(n, late)
 }
 

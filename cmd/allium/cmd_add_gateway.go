@@ -19,8 +19,8 @@ import (
 
 // addThrough uploads files, directories or standard input through a gateway. It prints a
 // line for each, as add does. Nothing is sent before all of them were checked.
-func (a *app) addThrough(
-	ctx context.Context, g *verified.Gateway, paths []string, name string, o api.AddOptions,
+func addThrough(
+	ctx context.Context, a *app, g *verified.Gateway, paths []string, name string, o api.AddOptions,
 ) error {
 	isDir := make([]bool, len(paths))
 	var checked []string // a pipe can be neither checked nor uploaded
@@ -36,7 +36,7 @@ func (a *app) addThrough(
 			checked = append(checked, p)
 		}
 	}
-	disk, err := a.disk(checked, o.OnBadEntry)
+	disk, err := disk(a, checked, o.OnBadEntry)
 	if err != nil {
 		return err
 	}
@@ -44,12 +44,12 @@ func (a *app) addThrough(
 	if err != nil {
 		return err
 	}
-	a.tellNotes(notes)
+	tellNotes(a, notes)
 	for i, p := range paths {
 		if isDir[i] {
-			err = a.uploadTree(ctx, g, p, notes, o)
+			err = uploadTree(ctx, a, g, p, notes, o)
 		} else {
-			err = a.uploadFile(ctx, g, p, name, o)
+			err = uploadFile(ctx, a, g, p, name, o)
 		}
 		if err != nil {
 			if e := (*status.Error)(nil); !o.NoPin && errors.As(err, &e) && e.Detail == string(capability.WrongOp) {
@@ -63,7 +63,7 @@ func (a *app) addThrough(
 }
 
 // uploadFile uploads one file. The path - is standard input, and is called name.
-func (a *app) uploadFile(ctx context.Context, g *verified.Gateway, path, name string, o api.AddOptions) error {
+func uploadFile(ctx context.Context, a *app, g *verified.Gateway, path, name string, o api.AddOptions) error {
 	report, finish := a.progress("uploading")
 	defer finish()
 	put := verified.PutOptions{NoPin: o.NoPin, Label: o.Label, Progress: report}
@@ -91,12 +91,12 @@ func (a *app) uploadFile(ctx context.Context, g *verified.Gateway, path, name st
 }
 
 // uploadTree uploads one directory. The notes are those of the whole add.
-func (a *app) uploadTree(
-	ctx context.Context, g *verified.Gateway, path string, notes *api.AddNotes, o api.AddOptions,
+func uploadTree(
+	ctx context.Context, a *app, g *verified.Gateway, path string, notes *api.AddNotes, o api.AddOptions,
 ) error {
 	report, finish := a.progress("uploading")
 	defer finish()
-	disk, err := a.disk([]string{path}, o.OnBadEntry)
+	disk, err := disk(a, []string{path}, o.OnBadEntry)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (a *app) uploadTree(
 		return err
 	}
 	finish()
-	added.Name, added.Notes = path, a.lateNotes(notes, disk)
+	added.Name, added.Notes = path, lateNotes(a, notes, disk)
 	human := fmt.Sprintf("%s %s", added.Root, printable.Name(path))
 	if a.quiet {
 		human = added.Root.String()

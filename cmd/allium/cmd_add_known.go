@@ -22,7 +22,7 @@ const addedPaths = "cache/paths"
 
 // keepingHome returns the home directory in which an add may keep what it learnt about files, "" if there
 // is none or the store keeps nothing (amnesia).
-func (a *app) keepingHome(ctx context.Context, s api.Store) (string, error) {
+func keepingHome(ctx context.Context, a *app, s api.Store) (string, error) {
 	if _, err := s.Keep(ctx, []b3.Root{{}}); err != nil {
 		if errors.Is(err, client.ErrNotRunning) || ctx.Err() != nil {
 			return "", err
@@ -38,11 +38,11 @@ func (a *app) keepingHome(ctx context.Context, s api.Store) (string, error) {
 
 // notePaths remembers from which paths objects were added to the node of the home directory, for lists of
 // pins. Without them these have no names, so no error counts.
-func (a *app) notePaths(ctx context.Context, s api.Store, roots []b3.Root, paths []string) {
+func notePaths(ctx context.Context, a *app, s api.Store, roots []b3.Root, paths []string) {
 	if a.api != "" || len(roots) == 0 {
 		return
 	}
-	home, err := a.keepingHome(ctx, s)
+	home, err := keepingHome(ctx, a, s)
 	if err != nil || home == "" {
 		return
 	}
@@ -58,8 +58,8 @@ func (a *app) notePaths(ctx context.Context, s api.Store, roots []b3.Root, paths
 // addCache opens the list of files that earlier adds have read. It returns nil, and
 // every file is read, if the store keeps nothing (amnesia), another add has the
 // cache open, or it cannot be opened. The cache only saves time.
-func (a *app) addCache(ctx context.Context, s api.Store) (*addcache.Cache, error) {
-	home, err := a.keepingHome(ctx, s)
+func addCache(ctx context.Context, a *app, s api.Store) (*addcache.Cache, error) {
+	home, err := keepingHome(ctx, a, s)
 	if home == "" || err != nil {
 		return nil, err
 	}
@@ -72,10 +72,10 @@ func (a *app) addCache(ctx context.Context, s api.Store) (*addcache.Cache, error
 
 // cachedItems returns items of which files that an earlier add has read are not read again, unless rehash is true. The
 // caller calls done when the add has ended.
-func (a *app) cachedItems(
-	ctx context.Context, s api.Store, items files.Items, rehash bool,
+func cachedItems(
+	ctx context.Context, a *app, s api.Store, items files.Items, rehash bool,
 ) (_ files.Items, done func(), err error) {
-	cache, err := a.addCache(ctx, s)
+	cache, err := addCache(ctx, a, s)
 	if cache == nil || err != nil {
 		return items, func() {}, err
 	}

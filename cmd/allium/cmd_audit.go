@@ -11,18 +11,18 @@ import (
 	homedir "allium/node/home"
 )
 
-func (a *app) auditCommand() *cobra.Command {
+func auditCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "audit", Short: "Check the log of changes and refusals",
 		Long: `A node records every change that it is asked for over HTTP, before it makes it,
 and every request that it refuses. Each record has the hash of the record before.`,
 		Example: "  allium audit verify",
 	}
-	c.AddCommand(a.auditVerifyCommand())
+	c.AddCommand(auditVerifyCommand(a))
 	return c
 }
 
-func (a *app) auditVerifyCommand() *cobra.Command {
+func auditVerifyCommand(a *app) *cobra.Command {
 	var head string
 	c := &cobra.Command{
 		Use: "verify [DIR | FILE…]", Short: "Prove that the audit log was not changed",

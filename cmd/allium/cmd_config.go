@@ -9,7 +9,7 @@ import (
 	"allium/node/config"
 )
 
-func (a *app) configCommand() *cobra.Command {
+func configCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Show, check and change the configuration",
@@ -33,7 +33,7 @@ that it answers. A * marks a value that differs from the profile's default. With
   ALLIUM_LOG__LEVEL=debug allium config show --json`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			cfg, _, err := a.configuration()
+			cfg, _, err := configuration(a)
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ settings whose effect may surprise.`,
 		Example: "  allium config check --config new.toml",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			cfg, home, err := a.configuration()
+			cfg, home, err := configuration(a)
 			if err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ nothing sets any more, it prints the fixed value and the reason.`,
 		Args:              args(cobra.ExactArgs(1)),
 		ValidArgsFunction: completeKeys,
 		RunE: func(_ *cobra.Command, arg []string) error {
-			cfg, _, err := a.configuration()
+			cfg, _, err := configuration(a)
 			if err != nil {
 				return err
 			}
@@ -116,13 +116,13 @@ nothing sets any more, it prints the fixed value and the reason.`,
 			return a.print(e, configKeyText(e, cfg.File, a.quiet))
 		},
 	}
-	cmd.AddCommand(show, check, explain, a.configGetCommand(), a.configSetCommand(), a.configUnsetCommand())
+	cmd.AddCommand(show, check, explain, configGetCommand(a), configSetCommand(a), configUnsetCommand(a))
 	return cmd
 }
 
 // configuration reads the configuration that a command of config is about. The file of --config needs no
 // home directory.
-func (a *app) configuration() (config.Loaded, string, error) {
+func configuration(a *app) (config.Loaded, string, error) {
 	if a.configFile == "" {
 		return a.load()
 	}

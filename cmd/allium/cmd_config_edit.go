@@ -9,7 +9,7 @@ import (
 	"allium/node/config"
 )
 
-func (a *app) configGetCommand() *cobra.Command {
+func configGetCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get KEY",
 		Short: "Print the value of a key",
@@ -19,7 +19,7 @@ a list are joined by commas. "config explain" says where the value comes from.`,
 		Args:              args(cobra.ExactArgs(1)),
 		ValidArgsFunction: completeKeys,
 		RunE: func(_ *cobra.Command, arg []string) error {
-			cfg, _, err := a.configuration()
+			cfg, _, err := configuration(a)
 			if err != nil {
 				return err
 			}
@@ -32,7 +32,7 @@ a list are joined by commas. "config explain" says where the value comes from.`,
 	}
 }
 
-func (a *app) configSetCommand() *cobra.Command {
+func configSetCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "set KEY VALUE [KEY VALUE]…",
 		Short: "Set keys in the configuration file",
@@ -51,20 +51,18 @@ stays a link. The command says what puts each value in force.`,
 		Args:              args(cobra.MinimumNArgs(2)),
 		ValidArgsFunction: completeKeys,
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			o, err := a.editOptions()
-			if err != nil {
-				return err
-			}
-			all, err := config.Assignments(arg)
-			if err != nil {
-				return err
-			}
-			return a.edited(config.Set(cmd.Context(), o, all...))
+			return edit(a, func(o config.Options) ([]config.Edited, error) {
+				all, err := config.Assignments(arg)
+				if err != nil {
+					return nil, err
+				}
+				return config.Set(cmd.Context(), o, all...)
+			})
 		},
 	}
 }
 
-func (a *app) configUnsetCommand() *cobra.Command {
+func configUnsetCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "unset KEY…",
 		Short: "Remove keys from the configuration file",
@@ -76,17 +74,15 @@ not exist is taken out too. What else is said of "config set" holds.`,
 		Args:              args(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: completeKeys,
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			o, err := a.editOptions()
-			if err != nil {
-				return err
-			}
-			return a.edited(config.Unset(cmd.Context(), o, arg...))
+			return edit(a, func(o config.Options) ([]config.Edited, error) {
+				return config.Unset(cmd.Context(), o, arg...)
+			})
 		},
 	}
 }
 
 // editOptions are the sources with which a changed file is checked.
-func (a *app) editOptions() (config.Options, error) {
+func editOptions(a *app) (config.Options, error) {
 	o := config.Options{File: a.configFile, Env: os.Environ()}
 	if o.File == "" {
 		home, err := a.homeDir()
@@ -98,17 +94,17 @@ func (a *app) editOptions() (config.Options, error) {
 	return o, checkOutput(o.File)
 }
 
-// edited prints what was done to keys.
-func (a *app) edited(all []config.Edited, err error) error {
+// edit changes the configuration file and prints what was done to keys.
+func edit(a *app, change func(config.Options) ([]config.Edited, error)) error {
+	o, err := editOptions(a)
 	if err != nil {
 		return err
 	}
-	for _, e := range all {
-		if err := a.print(e, a.loud(editedText(e))); err != nil {
-			return err
-		}
+	all, err := change(o)
+	for i := 0; err == nil && i < len(all); i++ {
+		err = a.print(all[i], loud(a, editedText(all[i])))
 	}
-	return nil
+	return err
 }
 
 // completeKeys offers the configuration keys.

@@ -18,7 +18,7 @@ type diffOptions struct {
 	exitCode bool
 }
 
-func (a *app) diffCommand() *cobra.Command {
+func diffCommand(a *app) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
 		Use:   "diff KEY[/path] KEY[/path]",
@@ -41,7 +41,7 @@ differ.`,
 				}
 			}
 			return a.withStore(cmd.Context(), func(s api.Store) error {
-				return a.diff(cmd.Context(), s, keys[0], keys[1], o)
+				return diff(cmd.Context(), a, s, keys[0], keys[1], o)
 			})
 		},
 	}
@@ -52,7 +52,7 @@ differ.`,
 }
 
 // diff prints what differs from one key to another.
-func (a *app) diff(ctx context.Context, s api.Store, from, to string, o diffOptions) error {
+func diff(ctx context.Context, a *app, s api.Store, from, to string, o diffOptions) error {
 	var sum diffStat
 	for c, err := range s.Diff(ctx, from, to) {
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // docsCommand writes docs/reference from the code. The help does not list it: it is
 // for those who change the program.
-func (a *app) docsCommand() *cobra.Command {
+func docsCommand() *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
 		Use:     "docs DIR",

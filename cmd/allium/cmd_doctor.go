@@ -10,7 +10,7 @@ import (
 	"allium/gateway/api"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+func doctorCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "doctor",
 		Short:   "Say what keeps the node from its work, and what to do",
@@ -27,15 +27,15 @@ Internet; that begins when it is connected to one, and takes some seconds. Which
 peer confirmed an address is not known. Local addresses are not checked.`,
 		Example: "  allium doctor reach\n  allium doctor reach --json",
 		Args:    noArgs,
-		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
-			return a.printReach(ctx, n, doctorText)
+		RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
+			return printReach(ctx, a, n, doctorText)
 		}),
 	})
 	return cmd
 }
 
 // printReach prints what the node knows of its addresses, as written by human.
-func (a *app) printReach(ctx context.Context, n api.Node, human func(r api.Reach, quiet bool) string) error {
+func printReach(ctx context.Context, a *app, n api.Node, human func(r api.Reach, quiet bool) string) error {
 	r, err := n.Reach(ctx)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"allium/store/meta"
 )
 
-func (a *app) durabilityCommand() *cobra.Command {
+func durabilityCommand(a *app) *cobra.Command {
 	var explain, resume bool
 	cmd := &cobra.Command{
 		Use:   "durability [KEY]",
@@ -36,9 +36,9 @@ back, --resume ends that on this node, so run it on each.`,
   allium durability $ADDRESS --explain
   allium durability --resume`,
 		Args: args(cobra.MaximumNArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
 			if resume {
-				return a.resumeCopies(ctx, n, arg, explain)
+				return resumeCopies(ctx, a, n, arg, explain)
 			}
 			if len(arg) == 0 {
 				if explain {
@@ -63,7 +63,7 @@ back, --resume ends that on this node, so run it on each.`,
 	return cmd
 }
 
-func (a *app) resumeCopies(ctx context.Context, n api.Node, arg []string, explain bool) error {
+func resumeCopies(ctx context.Context, a *app, n api.Node, arg []string, explain bool) error {
 	if explain || len(arg) > 0 {
 		return failure.NewUsage("leave the rest out", "--resume is about all objects")
 	}
@@ -71,7 +71,7 @@ func (a *app) resumeCopies(ctx context.Context, n api.Node, arg []string, explai
 	if err != nil {
 		return err
 	}
-	return a.print(r, a.loud(copiesResumedText(r)))
+	return a.print(r, loud(a, copiesResumedText(r)))
 }
 
 // The names of the flags that ask for copies and for shards.
@@ -125,15 +125,15 @@ func withNumbers(args []string) []string {
 }
 
 // awaitCopies waits until what an add stored has the copies that it asked for, with progress.
-func (a *app) awaitCopies(ctx context.Context, s api.Store, roots []b3.Root, t *api.Target) error {
+func awaitCopies(ctx context.Context, a *app, s api.Store, roots []b3.Root, t *api.Target) error {
 	n, ok := s.(api.Node)
 	if !ok {
-		return a.tell("no node runs, so there are no copies yet; they are made once one runs")
+		return tell(a, "no node runs, so there are no copies yet; they are made once one runs")
 	}
 	report, finish := a.bar("copying", false)
 	defer finish()
 	if report == nil {
-		report = a.sayCopies()
+		report = sayCopies(a)
 	}
 	for _, root := range roots {
 		p, err := n.AwaitCopies(ctx, root.String(), t, report)
@@ -146,7 +146,7 @@ func (a *app) awaitCopies(ctx context.Context, s api.Store, roots []b3.Root, t *
 			return err
 		}
 		finish()
-		if err := a.tell(placedText(p)); err != nil {
+		if err := tell(a, placedText(p)); err != nil {
 			return err
 		}
 	}
@@ -155,19 +155,19 @@ func (a *app) awaitCopies(ctx context.Context, s api.Store, roots []b3.Root, t *
 
 // sayCopies returns a function that says after a second, and then every waitLine, what an add waits for. It is for
 // where no terminal is.
-func (a *app) sayCopies() api.ProgressFunc {
+func sayCopies(a *app) api.ProgressFunc {
 	next := time.Now().Add(time.Second)
 	return func(p api.Progress) {
 		if now := time.Now(); !now.Before(next) {
 			next = now.Add(waitLine)
-			_ = a.tell(fmt.Sprintf("waiting for copies: %d of %s have theirs", p.Objects,
+			_ = tell(a, fmt.Sprintf("waiting for copies: %d of %s have theirs", p.Objects,
 				plural(p.TotalObjects, "object")))
 		}
 	}
 }
 
 // tell writes a sentence to standard error, unless only results are wanted.
-func (a *app) tell(sentence string) error {
+func tell(a *app, sentence string) error {
 	a.waiting.Finish()
 	if a.quiet || a.json {
 		return nil

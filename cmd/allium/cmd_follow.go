@@ -36,7 +36,7 @@ type followOptions struct {
 	links    bool
 }
 
-func (a *app) followCommand() *cobra.Command {
+func followCommand(a *app) *cobra.Command {
 	o := followOptions{maxBytes: 10 << 30}
 	cmd := &cobra.Command{
 		Use:   "follow NAME DIR",
@@ -64,8 +64,8 @@ restarts and for the network. One command follows in a directory at a time.`,
 			if err := checkOutput(arg[1]); err != nil {
 				return err
 			}
-			return a.watching(cmd.Context(), func(ctx context.Context, n *client.Client) error {
-				return a.follow(ctx, n, arg[0], arg[1], o)
+			return watching(cmd.Context(), a, func(ctx context.Context, n *client.Client) error {
+				return followKey(ctx, a, n, arg[0], arg[1], o)
 			})
 		},
 		ValidArgsFunction: func(_ *cobra.Command, got []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -86,8 +86,8 @@ restarts and for the network. One command follows in a directory at a time.`,
 	return cmd
 }
 
-// follow is the command.
-func (a *app) follow(ctx context.Context, n *client.Client, key, dir string, o followOptions) (err error) {
+// followKey is the command.
+func followKey(ctx context.Context, a *app, n *client.Client, key, dir string, o followOptions) (err error) {
 	if o.maxBytes <= 0 {
 		return failure.NewUsage("give at least one byte, such as 500MiB", "--max-bytes is %s", limits.Bytes(o.maxBytes))
 	}
@@ -115,16 +115,16 @@ func (a *app) follow(ctx context.Context, n *client.Client, key, dir string, o f
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	tell := &followPrinter{a: a, ctx: ctx, line: a.stateLine(), name: key, dir: dir}
+	tell := &followPrinter{a: a, ctx: ctx, line: stateLine(a), name: key, dir: dir}
 	defer tell.line.Clear()
 	if why := d.Forgot(); why != nil {
-		a.note(tell.line, why.Error()+"; nothing that was written before is removed, and what differs is set aside")
+		note(a, tell.line, why.Error()+"; nothing that was written before is removed, and what differs is set aside")
 	}
 	how := follow.Options{
 		MaxBytes: int64(o.maxBytes), Mirror: o.mirror, AllowCaseCollisions: o.anyCase, Report: tell.progress,
 	}
 	if o.once {
-		return a.followOnce(ctx, n, d, how, tell)
+		return followOnce(ctx, n, d, how, tell)
 	}
 	updates, err := namewatch.Watch(ctx, n, []string{key})
 	if err != nil {
@@ -134,9 +134,7 @@ func (a *app) follow(ctx context.Context, n *client.Client, key, dir string, o f
 }
 
 // followOnce brings the directory to what the name says now.
-func (a *app) followOnce(
-	ctx context.Context, n *client.Client, d *follow.Dir, o follow.Options, tell *followPrinter,
-) error {
+func followOnce(ctx context.Context, n *client.Client, d *follow.Dir, o follow.Options, tell *followPrinter) error {
 	answer, err := n.Resolve(ctx, tell.name, api.Query{Limit: 1})
 	t := targetOf(answer, err)
 	if t.Err != nil {
@@ -274,7 +272,7 @@ func (f *followPrinter) Failed(err error) {
 	if status.Of(err) == status.Gone {
 		err = status.Errorf(status.Gone, "%w; the directory %s stays as it is", err, f.dir)
 	}
-	_ = f.a.noteError(f.ctx, f.line, &f.failed, err) // it is told there
+	_ = noteError(f.ctx, f.a, f.line, &f.failed, err) // it is told there
 }
 
 // dirUpdate is a directory that was brought to what a name says.

@@ -11,7 +11,7 @@ import (
 	"allium/internal/printable"
 )
 
-func (a *app) gcCommand() *cobra.Command {
+func gcCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove objects that nothing holds, or say what holds them",
@@ -22,14 +22,14 @@ used cache itself. These commands show and do the same by hand.`,
   allium gc why $ADDRESS
   allium gc run --all`,
 	}
-	cmd.AddCommand(a.gcPlanCommand(), a.gcWhyCommand(), a.gcRunCommand())
+	cmd.AddCommand(gcPlanCommand(a), gcWhyCommand(a), gcRunCommand(a))
 	return cmd
 }
 
 // gcExamples is the maximum number of objects that `gc plan` shows without --list.
 const gcExamples = 10
 
-func (a *app) gcPlanCommand() *cobra.Command {
+func gcPlanCommand(a *app) *cobra.Command {
 	o := api.GCOptions{Dry: true, Fast: true, List: true}
 	var all bool
 	cmd := &cobra.Command{
@@ -37,7 +37,7 @@ func (a *app) gcPlanCommand() *cobra.Command {
 		Short:   "Say what `gc run` would remove, and why the rest stays",
 		Example: "  allium gc plan\n  allium gc plan --all --list",
 		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gc(cmd, o, all) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return gc(a, cmd, o, all) },
 	}
 	cmd.Flags().BoolVar(&o.All, "all", false,
 		"remove everything that nothing holds, not only down to the low-water mark")
@@ -46,14 +46,14 @@ func (a *app) gcPlanCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) gcRunCommand() *cobra.Command {
+func gcRunCommand(a *app) *cobra.Command {
 	o := api.GCOptions{}
 	cmd := &cobra.Command{
 		Use:     "run",
 		Short:   "Evict down to the low-water mark, or everything that nothing holds",
 		Example: "  allium gc run\n  allium gc run --all --fast",
 		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gc(cmd, o, o.List) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return gc(a, cmd, o, o.List) },
 	}
 	cmd.Flags().BoolVar(&o.All, "all", false,
 		"remove everything that nothing holds, not only down to the low-water mark")
@@ -64,7 +64,7 @@ func (a *app) gcRunCommand() *cobra.Command {
 
 // gc runs a collection and prints the report. Before it come the objects: all of
 // them, or the first gcExamples.
-func (a *app) gc(cmd *cobra.Command, o api.GCOptions, all bool) error {
+func gc(a *app, cmd *cobra.Command, o api.GCOptions, all bool) error {
 	return a.withStore(cmd.Context(), func(s api.Store) error {
 		report, finish := a.progress("collecting")
 		defer finish()
@@ -86,7 +86,7 @@ func (a *app) gc(cmd *cobra.Command, o api.GCOptions, all bool) error {
 	})
 }
 
-func (a *app) gcWhyCommand() *cobra.Command {
+func gcWhyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "why KEY",
 		Short:   "Say what keeps an object: a pin, a directory or a reader",

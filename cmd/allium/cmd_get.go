@@ -31,7 +31,7 @@ type getOptions struct {
 	from      string
 }
 
-func (a *app) getCommand() *cobra.Command {
+func getCommand(a *app) *cobra.Command {
 	var o getOptions
 	var through gatewayFlags
 	cmd := &cobra.Command{
@@ -72,7 +72,7 @@ against KEY and writes none that fail the proof (exit code 65).`,
 					"--store-only fetches into the store of this machine's node, and --gateway uses none")
 			}
 			if o.storeOnly {
-				return a.fetchTarget(cmd.Context(), o.from, arg[0])
+				return fetchTarget(cmd.Context(), a, o.from, arg[0])
 			}
 			if o.output != "-" {
 				if err := checkOutput(cmp.Or(o.output, ".")); err != nil {
@@ -91,15 +91,15 @@ against KEY and writes none that fail the proof (exit code 65).`,
 			case "":
 				embed.beside = "x" // in the working directory
 			}
-			return a.withSource(cmd.Context(), through, o.from, arg[0], embed, func(s api.Reader, to target) error {
+			return withSource(cmd.Context(), a, through, o.from, arg[0], embed, func(s api.Reader, to target) error {
 				var err error
-				if to.key, err = a.staleName(cmd.Context(), s, to.key, o.maxStale); err != nil {
+				if to.key, err = staleName(cmd.Context(), a, s, to.key, o.maxStale); err != nil {
 					return err
 				}
 				if o.update {
-					return a.update(cmd.Context(), s, to.key, o)
+					return updateFile(cmd.Context(), a, s, to.key, o)
 				}
-				return a.get(cmd.Context(), s, to, o)
+				return get(cmd.Context(), a, s, to, o)
 			})
 		},
 	}
@@ -153,8 +153,8 @@ type fetched struct {
 }
 
 // fetchTarget brings what an argument names into the node's store.
-func (a *app) fetchTarget(ctx context.Context, from, arg string) error {
-	to, err := a.target(ctx, arg)
+func fetchTarget(ctx context.Context, a *app, from, arg string) error {
+	to, err := parseTarget(ctx, a, arg)
 	if err != nil {
 		return err
 	}
@@ -162,20 +162,20 @@ func (a *app) fetchTarget(ctx context.Context, from, arg string) error {
 	case to.ticket != nil && from != "":
 		return errFromAnd("a ticket")
 	case from != "":
-		return a.withFrom(ctx, from, to.key, func(n api.Node) error { return a.fetch(ctx, n, to.key) })
+		return withFrom(ctx, a, from, to.key, func(n api.Node) error { return fetchObject(ctx, a, n, to.key) })
 	case to.ticket != nil:
-		return a.withRunning(ctx, *to.ticket, func(n api.Node) error { return a.fetch(ctx, n, to.key) })
+		return withRunning(ctx, a, *to.ticket, func(n api.Node) error { return fetchObject(ctx, a, n, to.key) })
 	}
 	n, err := a.node()
 	if err != nil {
 		return err
 	}
 	defer n.Close()
-	return a.fetch(ctx, n, to.key)
+	return fetchObject(ctx, a, n, to.key)
 }
 
-// fetch brings an object into the node's store.
-func (a *app) fetch(ctx context.Context, n api.Node, key string) error {
+// fetchObject brings an object into the node's store.
+func fetchObject(ctx context.Context, a *app, n api.Node, key string) error {
 	report, finish := a.progress("fetching")
 	defer finish()
 	begun := time.Now()
@@ -194,7 +194,7 @@ func (a *app) fetch(ctx context.Context, n api.Node, key string) error {
 }
 
 // get writes an object to disk, or to standard output.
-func (a *app) get(ctx context.Context, s api.Reader, to target, o getOptions) error {
+func get(ctx context.Context, a *app, s api.Reader, to target, o getOptions) error {
 	begun := time.Now()
 	how := o.extract()
 	if name := to.suggested(); name != "" && o.output == "" {
@@ -202,7 +202,7 @@ func (a *app) get(ctx context.Context, s api.Reader, to target, o getOptions) er
 			return err // before anything is fetched
 		}
 	}
-	whole, err := a.fetchFirst(ctx, s, to, o)
+	whole, err := fetchFirst(ctx, a, s, to, o)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (a *app) get(ctx context.Context, s api.Reader, to target, o getOptions) er
 	}
 	defer stream.Body.Close()
 	if o.output == "-" {
-		return a.copyOut(stream, to.key, stream.TreeBytes)
+		return copyOut(a, stream, to.key, stream.TreeBytes)
 	}
 	name := cmp.Or(o.output, stream.Name, to.suggested(), stream.Root.Hex())
 	show, finish := a.progress("fetching " + name)
@@ -248,7 +248,7 @@ func (a *app) get(ctx context.Context, s api.Reader, to target, o getOptions) er
 
 // fetchFirst fetches a directory into the store of a node before it is read, where progress is shown: the
 // stream of a directory begins only when all of it is there. It returns the zero value if it did not.
-func (a *app) fetchFirst(ctx context.Context, s api.Reader, to target, o getOptions) (api.Fetched, error) {
+func fetchFirst(ctx context.Context, a *app, s api.Reader, to target, o getOptions) (api.Fetched, error) {
 	n, ok := s.(api.Node)
 	if !ok || a.errColumns == 0 || a.quiet || a.json {
 		return api.Fetched{}, nil
@@ -267,8 +267,8 @@ func (a *app) fetchFirst(ctx context.Context, s api.Reader, to target, o getOpti
 	return n.Fetch(ctx, to.key, report)
 }
 
-// update changes a file or directory on disk so that it matches an object.
-func (a *app) update(ctx context.Context, s api.Reader, key string, o getOptions) error {
+// updateFile changes a file or directory on disk so that it matches an object.
+func updateFile(ctx context.Context, a *app, s api.Reader, key string, o getOptions) error {
 	key, err := address.Canonical(key)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"allium/protocols/name"
 )
 
-func (a *app) nameCommand() *cobra.Command {
+func nameCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "name",
 		Short: "Publish names, list those that are published, and watch any",
@@ -29,8 +29,8 @@ stands for. The commands need a running node.`,
   allium name watch blog.site
   allium name withdraw blog`,
 	}
-	cmd.AddCommand(a.namePublishCommand(), a.nameWithdrawCommand(), a.nameLsCommand(), a.nameLinkCommand(),
-		a.nameWatchCommand())
+	cmd.AddCommand(namePublishCommand(a), nameWithdrawCommand(a), nameLsCommand(a), nameLinkCommand(a),
+		nameWatchCommand(a))
 	return cmd
 }
 
@@ -45,7 +45,7 @@ func inZone(label, zone string) (string, error) {
 	return label + "." + zone, nil
 }
 
-func (a *app) namePublishCommand() *cobra.Command {
+func namePublishCommand(a *app) *cobra.Command {
 	var zone, life string
 	var ttl time.Duration
 	cmd := &cobra.Command{
@@ -63,7 +63,7 @@ the key. Other peers pass the record on until it expires.`,
   allium name publish blog.site $ADDRESS/2026 --ttl 5m --life 30d
   allium name publish --zone site motd 'back on Monday'`,
 		Args: args(cobra.ExactArgs(2)),
-		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
 			full, err := inZone(arg[0], zone)
 			if err != nil {
 				return err
@@ -107,7 +107,7 @@ func lifeMS(s string) (int64, error) {
 	return (d * factor).Milliseconds(), nil
 }
 
-func (a *app) nameWithdrawCommand() *cobra.Command {
+func nameWithdrawCommand(a *app) *cobra.Command {
 	var zone string
 	cmd := &cobra.Command{
 		Use:   "withdraw NAME",
@@ -116,7 +116,7 @@ func (a *app) nameWithdrawCommand() *cobra.Command {
 peers. It lives for 30 days, longer than any record of the name that was signed before.`,
 		Example: `  allium name withdraw blog`,
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
 			full, err := inZone(arg[0], zone)
 			if err != nil {
 				return err
@@ -133,7 +133,7 @@ peers. It lives for 30 days, longer than any record of the name that was signed 
 	return cmd
 }
 
-func (a *app) nameLinkCommand() *cobra.Command {
+func nameLinkCommand(a *app) *cobra.Command {
 	var domain string
 	cmd := &cobra.Command{
 		Use:   "link KEY",
@@ -144,7 +144,7 @@ as a key. Nobody signs the record: whoever answers for the domain decides.`,
 		Example: `  allium name link blog --domain www.example.org
   allium name link $ADDRESS`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
 			key := arg[0]
 			if full, ok := address.Digits(key); ok {
 				key = full
@@ -176,7 +176,7 @@ type dnsLink struct {
 	Text   string `json:"text"`
 }
 
-func (a *app) nameLsCommand() *cobra.Command {
+func nameLsCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
 		Short: "List the names that this node publishes",
@@ -190,7 +190,7 @@ is sent any more until you publish the name again.`,
 		Example: `  allium name ls
   allium name ls --json`,
 		Args: args(cobra.NoArgs),
-		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
 			found := false
 			for own, err := range n.OwnNames(ctx) {
 				if err != nil {

@@ -17,7 +17,7 @@ import (
 	"allium/protocols/status"
 )
 
-func (a *app) nameWatchCommand() *cobra.Command {
+func nameWatchCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "watch NAME…",
 		Short: "Print each change of what names stand for",
@@ -34,7 +34,7 @@ node could not tell it of some events.`,
   allium name watch --json blog.site motd.site`,
 		Args: args(cobra.RangeArgs(1, api.MaxEventNames)),
 		RunE: func(cmd *cobra.Command, keys []string) error {
-			return a.watching(cmd.Context(), func(ctx context.Context, n *client.Client) error {
+			return watching(cmd.Context(), a, func(ctx context.Context, n *client.Client) error {
 				for _, key := range keys {
 					if err := checkName(ctx, n, key); err != nil {
 						return err
@@ -71,7 +71,7 @@ func checkName(ctx context.Context, n *client.Client, key string) error {
 
 // watching runs f, which works until it is interrupted, with a client of the node. That it was
 // interrupted is no error.
-func (a *app) watching(ctx context.Context, f func(context.Context, *client.Client) error) error {
+func watching(ctx context.Context, a *app, f func(context.Context, *client.Client) error) error {
 	n, err := a.node()
 	if err != nil {
 		return err

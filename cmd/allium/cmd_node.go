@@ -10,7 +10,7 @@ import (
 	"allium/gateway/api"
 )
 
-func (a *app) nodeCommand() *cobra.Command {
+func nodeCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
 		Short: "Stop a running node, or make it read its files again",
@@ -19,7 +19,7 @@ func (a *app) nodeCommand() *cobra.Command {
   allium --api http://127.0.0.1:9600 --token-file drain.token node drain`,
 	}
 	cmd.AddCommand(
-		a.drainCommand(),
+		drainCommand(a),
 		&cobra.Command{
 			Use:   "reload",
 			Short: "Read the node's files again",
@@ -29,13 +29,15 @@ cannot be read, what was read before stays in force; the command names the file
 and fails.`,
 			Example: "  allium node reload\n  allium node reload --json",
 			Args:    noArgs,
-			RunE:    a.onNode(a.reloadNode),
+			RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
+				return reloadNode(ctx, a, n)
+			}),
 		},
 	)
 	return cmd
 }
 
-func (a *app) drainCommand() *cobra.Command {
+func drainCommand(a *app) *cobra.Command {
 	var evacuate, stop bool
 	cmd := &cobra.Command{
 		Use:   "drain",
@@ -52,18 +54,18 @@ the evacuation on, and so does a restart of the node; --evacuate again waits for
 its end, and --evacuate --stop makes the node a full member again.`,
 		Example: "  allium node drain\n  allium node drain --evacuate\n  allium node drain --evacuate --stop",
 		Args:    noArgs,
-		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
 			switch {
 			case stop && !evacuate:
 				return failure.NewUsage("write --evacuate --stop", "--stop ends an evacuation")
 			case stop:
-				return a.stopEvacuation(ctx, n)
+				return stopEvacuation(ctx, a, n)
 			case evacuate:
-				if err := a.evacuate(ctx, n); err != nil {
+				if err := handOver(ctx, a, n); err != nil {
 					return err
 				}
 			}
-			return a.drainNode(ctx, n, arg)
+			return drainNode(ctx, a, n, arg)
 		}),
 	}
 	cmd.Flags().BoolVar(&evacuate, "evacuate", false, "hand the node's copies over to other nodes of its cluster first")
@@ -71,26 +73,26 @@ its end, and --evacuate --stop makes the node a full member again.`,
 	return cmd
 }
 
-func (a *app) drainNode(ctx context.Context, n api.Node, _ []string) error {
+func drainNode(ctx context.Context, a *app, n api.Node, _ []string) error {
 	if err := n.Drain(ctx); err != nil {
 		return err
 	}
-	return a.print(struct{}{}, a.loud("draining"))
+	return a.print(struct{}{}, loud(a, "draining"))
 }
 
-func (a *app) reloadNode(ctx context.Context, n api.Node, _ []string) error {
+func reloadNode(ctx context.Context, a *app, n api.Node) error {
 	done, err := n.Reload(ctx)
 	if err != nil {
 		return err
 	}
-	if err := a.print(done, a.loud(reloadedText(done))); err != nil {
+	if err := a.print(done, loud(a, reloadedText(done))); err != nil {
 		return err
 	}
 	return failure.Found(done.Failed())
 }
 
 // loud returns text, or nothing with -q.
-func (a *app) loud(text string) string {
+func loud(a *app, text string) string {
 	if a.quiet {
 		return ""
 	}

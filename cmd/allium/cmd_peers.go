@@ -17,7 +17,7 @@ import (
 )
 
 // onNode returns the function of a command that needs a running node.
-func (a *app) onNode(f func(ctx context.Context, n api.Node, arg []string) error) func(*cobra.Command, []string) error {
+func onNode(a *app, f func(ctx context.Context, n api.Node, arg []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, arg []string) error {
 		n, err := a.node()
 		if err != nil {
@@ -29,7 +29,7 @@ func (a *app) onNode(f func(ctx context.Context, n api.Node, arg []string) error
 	}
 }
 
-func (a *app) idCommand() *cobra.Command {
+func idCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "id",
 		Short: "Show the node's peer id and addresses",
@@ -37,10 +37,10 @@ func (a *app) idCommand() *cobra.Command {
 id is read from the home directory, and there are no addresses.`,
 		Example: "  allium id --json",
 		Args:    noArgs,
-		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
 			id, err := n.ID(ctx)
 			if errors.Is(err, client.ErrNotRunning) && a.api == "" {
-				return a.idOfHome()
+				return idOfHome(a)
 			}
 			if err != nil {
 				return err
@@ -60,7 +60,7 @@ id is read from the home directory, and there are no addresses.`,
 }
 
 // idOfHome prints the peer id of the identity in the home directory, while no node runs.
-func (a *app) idOfHome() error {
+func idOfHome(a *app) error {
 	home, err := a.homeDir()
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (a *app) idOfHome() error {
 	return a.print(api.ID{ID: id.String(), Addrs: []string{}}, human)
 }
 
-func (a *app) peersCommand() *cobra.Command {
+func peersCommand(a *app) *cobra.Command {
 	var reach bool
 	cmd := &cobra.Command{
 		Use:   "peers",
@@ -89,9 +89,9 @@ does not answer lookups is in none.
 With --reach: list the addresses of this node instead, and what peers found of each.`,
 		Example: "  allium peers --json\n  allium peers --reach",
 		Args:    noArgs,
-		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
 			if reach {
-				return a.printReach(ctx, n, addressesText)
+				return printReach(ctx, a, n, addressesText)
 			}
 			peers, err := n.Peers(ctx)
 			if err != nil {
@@ -112,13 +112,13 @@ With --reach: list the addresses of this node instead, and what peers found of e
 	return cmd
 }
 
-func (a *app) connectCommand() *cobra.Command {
+func connectCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "connect MULTIADDR",
 		Short:   "Connect to a peer",
 		Example: "  allium connect /ip4/203.0.113.7/tcp/4901/p2p/$PEER",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
 			p, err := n.Connect(ctx, arg[0])
 			if err != nil {
 				return err
@@ -128,26 +128,26 @@ func (a *app) connectCommand() *cobra.Command {
 	}
 }
 
-func (a *app) disconnectCommand() *cobra.Command {
+func disconnectCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "disconnect PEER",
 		Short:   "Close the connections to a peer",
 		Example: "  allium disconnect $PEER",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
 			return n.Disconnect(ctx, arg[0])
 		}),
 	}
 }
 
-func (a *app) pingCommand() *cobra.Command {
+func pingCommand(a *app) *cobra.Command {
 	var count int
 	cmd := &cobra.Command{
 		Use:     "ping PEER|MULTIADDR",
 		Short:   "Measure the round-trip time to a peer",
 		Example: "  allium ping $PEER -n 3",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
 			if count < 1 || count > 1000 {
 				return failure.NewUsage("give 1 to 1000", "--count is %d", count)
 			}
@@ -174,13 +174,13 @@ func (a *app) pingCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) announceCommand() *cobra.Command {
+func announceCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "announce KEY",
 		Short:   "Tell the network that this node has an object",
 		Example: "  allium announce $ADDRESS",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
 			done, err := n.Announce(ctx, arg[0])
 			if err != nil {
 				return err

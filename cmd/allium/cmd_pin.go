@@ -14,7 +14,7 @@ import (
 	"allium/protocols/ticket"
 )
 
-func (a *app) pinCommand() *cobra.Command {
+func pinCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pin",
 		Short: "Keep objects: a pinned object is never evicted",
@@ -22,11 +22,11 @@ func (a *app) pinCommand() *cobra.Command {
   allium pin ls
   allium pin rm $ADDRESS`,
 	}
-	cmd.AddCommand(a.pinAddCommand(), a.pinRmCommand(), a.pinLsCommand(), a.pinImportCommand())
+	cmd.AddCommand(pinAddCommand(a), pinRmCommand(a), pinLsCommand(a), pinImportCommand(a))
 	return cmd
 }
 
-func (a *app) pinAddCommand() *cobra.Command {
+func pinAddCommand(a *app) *cobra.Command {
 	var direct bool
 	var label, from string
 	cmd := &cobra.Command{
@@ -48,7 +48,7 @@ each on another node, and any 6 give the object. Smaller ones get 4 copies.`,
   allium pin add $ADDRESS --ec 6+3`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			to, err := a.target(cmd.Context(), arg[0])
+			to, err := parseTarget(cmd.Context(), a, arg[0])
 			if err != nil {
 				return err
 			}
@@ -57,27 +57,27 @@ each on another node, and any 6 give the object. Smaller ones get 4 copies.`,
 				return err
 			}
 			o := api.PinOptions{Recursive: !direct, Label: label, Target: target}
-			pin := func(s api.Store) error { return a.pinAdd(cmd.Context(), s, to.key, o) }
+			pin := func(s api.Store) error { return pinAdd(cmd.Context(), a, s, to.key, o) }
 			switch {
 			case from != "" && to.ticket != nil:
 				return errFromAnd("a ticket")
 			case from != "":
-				return a.withFrom(cmd.Context(), from, to.key, func(n api.Node) error { return pin(n) })
+				return withFrom(cmd.Context(), a, from, to.key, func(n api.Node) error { return pin(n) })
 			case to.ticket == nil:
 				return a.withStore(cmd.Context(), pin)
 			}
 			fromTicket := func(n api.Node) error { return pin(n) }
-			err = a.withRunning(cmd.Context(), *to.ticket, fromTicket)
+			err = withRunning(cmd.Context(), a, *to.ticket, fromTicket)
 			if !errors.Is(err, client.ErrNotRunning) || a.api != "" {
 				return err
 			}
-			return a.withHomeNode(cmd.Context(), nil, func(ctx context.Context, n *node.Node) error {
+			return withHomeNode(cmd.Context(), a, nil, func(ctx context.Context, n *node.Node) error {
 				id := n.ID()
 				network, err := ticket.ParseNetwork(id.Network)
 				if err != nil {
 					return err
 				}
-				return a.asking(ctx, n.API(), id.ID, *to.ticket, network, fromTicket)
+				return asking(ctx, a, n.API(), id.ID, *to.ticket, network, fromTicket)
 			})
 		},
 	}
@@ -92,7 +92,7 @@ each on another node, and any 6 give the object. Smaller ones get 4 copies.`,
 }
 
 // pinAdd fetches what is missing if s is a node, and pins the object.
-func (a *app) pinAdd(ctx context.Context, s api.Store, key string, o api.PinOptions) error {
+func pinAdd(ctx context.Context, a *app, s api.Store, key string, o api.PinOptions) error {
 	report, finish := a.progress("fetching")
 	defer finish()
 	if n, ok := s.(api.Node); ok {
@@ -105,10 +105,10 @@ func (a *app) pinAdd(ctx context.Context, s api.Store, key string, o api.PinOpti
 		return err
 	}
 	finish()
-	return a.print(p, a.pinResult("pinned", p))
+	return a.print(p, pinResult(a, "pinned", p))
 }
 
-func (a *app) pinRmCommand() *cobra.Command {
+func pinRmCommand(a *app) *cobra.Command {
 	var label string
 	cmd := &cobra.Command{
 		Use:   "rm KEY",
@@ -132,7 +132,7 @@ durability KEY" shows who asks.`,
 }
 
 // pinResult is a new pin for people.
-func (a *app) pinResult(verb string, p api.Pin) string {
+func pinResult(a *app, verb string, p api.Pin) string {
 	if a.quiet {
 		return p.Root.String()
 	}

@@ -27,7 +27,7 @@ const (
 	maxPinsRead = 1 << 18  // pins
 )
 
-func (a *app) pinImportCommand() *cobra.Command {
+func pinImportCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE|-",
 		Short: "Set the pins of a list that \"pin ls --json\" wrote",
@@ -43,11 +43,11 @@ how many pins were added, known and failed; if one failed, the exit code is not 
   ssh old allium pin ls --json | allium pin import -`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			pins, err := a.readPins(cmd.Context(), arg[0])
+			pins, err := readPins(cmd.Context(), a, arg[0])
 			if err != nil {
 				return err
 			}
-			return a.withStore(cmd.Context(), func(s api.Store) error { return a.importPins(cmd.Context(), s, pins) })
+			return a.withStore(cmd.Context(), func(s api.Store) error { return importPins(cmd.Context(), a, s, pins) })
 		},
 	}
 	timeoutFlag(cmd)
@@ -55,7 +55,7 @@ how many pins were added, known and failed; if one failed, the exit code is not 
 }
 
 // readPins reads a list of pins; - is standard input.
-func (a *app) readPins(ctx context.Context, name string) ([]api.Pin, error) {
+func readPins(ctx context.Context, a *app, name string) ([]api.Pin, error) {
 	in, where := a.stdin, "standard input"
 	if name != "-" {
 		f, err := os.Open(name)
@@ -106,7 +106,7 @@ func parsePins(where string, all []byte) ([]api.Pin, error) {
 
 // importPins sets pins, and says of each what became of it. It goes on after one that failed, but for
 // one that fails because the command or the node ends.
-func (a *app) importPins(ctx context.Context, s api.Store, pins []api.Pin) error {
+func importPins(ctx context.Context, a *app, s api.Store, pins []api.Pin) error {
 	report, finish := a.progress("fetching")
 	defer finish()
 	var sum pinsImported
@@ -117,7 +117,7 @@ func (a *app) importPins(ctx context.Context, s api.Store, pins []api.Pin) error
 			continue
 		}
 		one := pinImported{Root: p.Root, Label: p.Label, State: pinKnown}
-		known, err := a.importPin(ctx, s, p, report)
+		known, err := importPin(ctx, s, p, report)
 		switch {
 		case ctx.Err() != nil:
 			return err
@@ -143,7 +143,7 @@ func (a *app) importPins(ctx context.Context, s api.Store, pins []api.Pin) error
 		}
 	}
 	finish()
-	if err := a.print(importSum{Sum: sum}, a.loud(sum.String())); err != nil || first == nil {
+	if err := a.print(importSum{Sum: sum}, loud(a, sum.String())); err != nil || first == nil {
 		return err
 	}
 	return failure.Found(status.Errorf(failure.OutcomeOf(first),
@@ -152,7 +152,7 @@ func (a *app) importPins(ctx context.Context, s api.Store, pins []api.Pin) error
 }
 
 // importPin sets a pin unless it is there, which is known. A node fetches what is missing first.
-func (a *app) importPin(ctx context.Context, s api.Store, p api.Pin, report api.ProgressFunc) (known bool, err error) {
+func importPin(ctx context.Context, s api.Store, p api.Pin, report api.ProgressFunc) (known bool, err error) {
 	key := p.Root.String()
 	if has, err := hasPin(ctx, s, p); has || err != nil {
 		return has, err

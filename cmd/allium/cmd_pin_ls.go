@@ -14,7 +14,7 @@ import (
 	"allium/store/meta"
 )
 
-func (a *app) pinLsCommand() *cobra.Command {
+func pinLsCommand(a *app) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "ls",
@@ -31,7 +31,7 @@ together; --all lists each. --json lists all, and "allium pin import" reads that
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withStore(cmd.Context(), func(s api.Store) error {
-				return a.listPins(cmd.Context(), s, all)
+				return listPins(cmd.Context(), a, s, all)
 			})
 		},
 	}
@@ -46,8 +46,8 @@ type listedPin struct {
 }
 
 // listPins prints the pins, without all only the sum of what the cluster has pinned here.
-func (a *app) listPins(ctx context.Context, s api.Store, all bool) error {
-	paths := a.addedPaths()
+func listPins(ctx context.Context, a *app, s api.Store, all bool) error {
+	paths := knownPaths(a)
 	var copies int64
 	var bytes int64
 	var last b3.Root
@@ -81,9 +81,9 @@ func (a *app) listPins(ctx context.Context, s api.Store, all bool) error {
 	return nil
 }
 
-// addedPaths returns from which path objects were added to the node of the home directory. They are names
+// knownPaths returns from which path objects were added to the node of the home directory. They are names
 // for people: without them the pins are listed too, so no error counts.
-func (a *app) addedPaths() map[b3.Root]string {
+func knownPaths(a *app) map[b3.Root]string {
 	if a.api != "" {
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 	"allium/protocols/status"
 )
 
-func (a *app) providersCommand() *cobra.Command {
+func providersCommand(a *app) *cobra.Command {
 	var o api.FindOptions
 	var trace bool
 	cmd := &cobra.Command{
@@ -43,7 +43,7 @@ With --json the trace is the last value.`,
   allium providers $ADDRESS --region eu --min-freshness 12h
   allium providers $ADDRESS --fresh --trace`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
 			if trace {
 				o.Trace = &api.Trace{}
 			}
@@ -74,7 +74,7 @@ With --json the trace is the last value.`,
 	return cmd
 }
 
-func (a *app) resolveCommand() *cobra.Command {
+func resolveCommand(a *app) *cobra.Command {
 	var q api.Query
 	cmd := &cobra.Command{
 		Use:   "resolve KEY",
@@ -100,7 +100,7 @@ says stale if a record of the name has ended.
   allium resolve blog.alice --max-stale 1h
   allium resolve $ADDRESS --fresh --json`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
 			found, err := n.Resolve(ctx, arg[0], q)
 			if err != nil {
 				return err
@@ -122,7 +122,7 @@ func maxStaleFlag(cmd *cobra.Command, most *time.Duration) {
 
 // staleName returns the address that key stands for, where a record may be as old as maxStale, and tells
 // the user if one is. The key of a command without --max-stale is left as it is.
-func (a *app) staleName(ctx context.Context, r api.Reader, key string, maxStale time.Duration) (string, error) {
+func staleName(ctx context.Context, a *app, r api.Reader, key string, maxStale time.Duration) (string, error) {
 	n, ok := r.(api.Node)
 	switch {
 	case maxStale == 0:

@@ -35,7 +35,7 @@ type publishOptions struct {
 	onBad string
 }
 
-func (a *app) publishCommand() *cobra.Command {
+func publishCommand(a *app) *cobra.Command {
 	var o publishOptions
 	cmd := &cobra.Command{
 		Use:   "publish PATH",
@@ -64,8 +64,8 @@ line.`,
   allium publish report.pdf --as report --ttl 5m`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			return a.watching(cmd.Context(), func(ctx context.Context, n *client.Client) error {
-				return a.publish(ctx, n, arg[0], o)
+			return watching(cmd.Context(), a, func(ctx context.Context, n *client.Client) error {
+				return publish(ctx, a, n, arg[0], o)
 			})
 		},
 	}
@@ -94,23 +94,23 @@ type publication struct {
 }
 
 // publish is the command.
-func (a *app) publish(ctx context.Context, n *client.Client, path string, o publishOptions) error {
-	p, err := a.publication(ctx, n, path, o)
+func publish(ctx context.Context, a *app, n *client.Client, path string, o publishOptions) error {
+	p, err := newPublication(ctx, a, n, path, o)
 	if err != nil {
 		return err
 	}
 	if o.watch {
-		return a.publishWatched(ctx, n, p)
+		return publishWatched(ctx, a, n, p)
 	}
-	done, err := a.publishNow(ctx, n, p, api.OwnName{}, 0)
+	done, err := publishNow(ctx, a, n, p, api.OwnName{}, 0)
 	if err != nil {
 		return err
 	}
 	return a.print(done, done.String(a.quiet))
 }
 
-// publication checks what was asked for, and makes a zone if there is none.
-func (a *app) publication(ctx context.Context, n *client.Client, path string, o publishOptions) (publication, error) {
+// newPublication checks what was asked for, and makes a zone if there is none.
+func newPublication(ctx context.Context, a *app, n *client.Client, path string, o publishOptions) (publication, error) {
 	p := publication{path: path}
 	var err error
 	if p.onBad, err = api.ParseOnBadEntry(o.onBad); err != nil {
@@ -131,7 +131,7 @@ func (a *app) publication(ctx context.Context, n *client.Client, path string, o 
 		}
 		as = label.String()
 	}
-	disk, err := a.disk([]string{path}, p.onBad)
+	disk, err := disk(a, []string{path}, p.onBad)
 	if err != nil {
 		return p, err
 	}
@@ -147,7 +147,7 @@ func (a *app) publication(ctx context.Context, n *client.Client, path string, o 
 	}
 	p.request.Name, err = n.ExpandName(ctx, as)
 	if status.Of(err) == status.NotFound && a.api == "" && !strings.Contains(as, ".") {
-		if p.newZone, err = a.firstZone(ctx); err == nil {
+		if p.newZone, err = firstZone(ctx, a); err == nil {
 			p.request.Name, err = n.ExpandName(ctx, as)
 		}
 	}
@@ -186,8 +186,8 @@ func plainLabel(base string) string {
 
 // firstZone makes a zone in a home directory that has none. Its petname is left out if that is
 // taken, or looks like another.
-func (a *app) firstZone(ctx context.Context) (*ownZone, error) {
-	z, err := a.zones()
+func firstZone(ctx context.Context, a *app) (*ownZone, error) {
+	z, err := openZones(a)
 	if err != nil {
 		return nil, err
 	}
@@ -216,8 +216,8 @@ func newOwnZone(z *zones.Zones, zone name.Zone, short name.Label) *ownZone {
 // publishNow adds and pins the path, and publishes its address, unless old has that value. If the
 // name of the result is set, the address was published, also beside an error. With a gap it does nothing
 // and returns [watch.Postponed] until that has passed since old was published.
-func (a *app) publishNow(
-	ctx context.Context, n *client.Client, p publication, old api.OwnName, gap time.Duration,
+func publishNow(
+	ctx context.Context, a *app, n *client.Client, p publication, old api.OwnName, gap time.Duration,
 ) (published, error) {
 	done := published{At: time.Now().UTC().Truncate(time.Millisecond), Path: p.path}
 	if p.newZone != nil {
@@ -227,7 +227,7 @@ func (a *app) publishNow(
 	if since >= 0 && since < gap {                      // below zero the clock was set back
 		return done, watch.Postponed{Until: time.Now().Add(gap - since)}
 	}
-	added, err := a.addNow(ctx, n, p)
+	added, err := addNow(ctx, a, n, p)
 	if err != nil {
 		return done, err
 	}
@@ -255,8 +255,8 @@ func urlOf(ctx context.Context, n api.Node, name string) string {
 }
 
 // addNow adds and pins the path.
-func (a *app) addNow(ctx context.Context, n *client.Client, p publication) (api.Added, error) {
-	disk, err := a.disk([]string{p.path}, p.onBad)
+func addNow(ctx context.Context, a *app, n *client.Client, p publication) (api.Added, error) {
+	disk, err := disk(a, []string{p.path}, p.onBad)
 	if err != nil {
 		return api.Added{}, err
 	}
@@ -264,7 +264,7 @@ func (a *app) addNow(ctx context.Context, n *client.Client, p publication) (api.
 	if err != nil {
 		return api.Added{}, err
 	}
-	added, err := a.addDisk(ctx, n, disk, p.path, api.AddOptions{Label: p.label, OnBadEntry: p.onBad})
+	added, err := addDisk(ctx, a, n, disk, p.path, api.AddOptions{Label: p.label, OnBadEntry: p.onBad})
 	added.Notes = joinNotes(notes, disk.LeftOut())
 	return added, err
 }

@@ -21,8 +21,8 @@ var publishTiming = watch.Timing{
 }
 
 // publishWatched publishes again and again, until it is interrupted.
-func (a *app) publishWatched(ctx context.Context, n *client.Client, p publication) error {
-	line := a.stateLine()
+func publishWatched(ctx context.Context, a *app, n *client.Client, p publication) error {
+	line := stateLine(a)
 	defer line.Clear()
 	var old api.OwnName // as it was published last
 	var failed state    // of the last publication
@@ -30,17 +30,17 @@ func (a *app) publishWatched(ctx context.Context, n *client.Client, p publicatio
 	o := watch.Options{
 		Timing: publishTiming,
 		Polling: func(err error) {
-			a.note(line, "the kernel cannot watch "+p.path+" ("+err.Error()+
+			note(a, line, "the kernel cannot watch "+p.path+" ("+err.Error()+
 				"); it is looked at every few seconds instead")
 		},
 		Work: func(ctx context.Context) (published bool, err error) {
 			line.Set("publishing " + full)
 			if old.Name == "" {
 				if old, err = publishedAs(ctx, n, full); err != nil {
-					return false, a.noteError(ctx, line, &failed, err)
+					return false, noteError(ctx, a, line, &failed, err)
 				}
 			}
-			done, err := a.publishNow(ctx, n, p, old, publishTiming.Gap)
+			done, err := publishNow(ctx, a, n, p, old, publishTiming.Gap)
 			if done.Name.Name != "" {
 				old = done.Name
 			}
@@ -50,7 +50,7 @@ func (a *app) publishWatched(ctx context.Context, n *client.Client, p publicatio
 				return false, err
 			}
 			if err != nil {
-				return false, a.noteError(ctx, line, &failed, err)
+				return false, noteError(ctx, a, line, &failed, err)
 			}
 			line.Clear()
 			if first || !done.Unchanged {
@@ -81,7 +81,7 @@ func publishedAs(ctx context.Context, n *client.Client, full string) (api.OwnNam
 
 // stateLine returns the line of a terminal that shows the state of a command that goes on. In a
 // pipe, with -q and with --json it shows nothing.
-func (a *app) stateLine() *term.Line {
+func stateLine(a *app) *term.Line {
 	if a.quiet || a.json {
 		return term.NewLine(a.err, 0)
 	}
@@ -89,7 +89,7 @@ func (a *app) stateLine() *term.Line {
 }
 
 // note tells the user something, on a line of its own.
-func (a *app) note(line *term.Line, what string) {
+func note(a *app, line *term.Line, what string) {
 	line.Clear()
 	if !a.quiet {
 		_, _ = a.err.Write([]byte("allium: " + printable.Text(what) + "\n"))
@@ -104,7 +104,7 @@ type state struct {
 
 // noteError tells the user of an error after which the command goes on, once as long as it has the
 // same outcome, and returns it. What ends the command is not told here.
-func (a *app) noteError(ctx context.Context, line *term.Line, last *state, err error) error {
+func noteError(ctx context.Context, a *app, line *term.Line, last *state, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"allium/protocols/status"
 )
 
-func (a *app) catCommand() *cobra.Command {
+func catCommand(a *app) *cobra.Command {
 	r := b3.Range{End: -1}
 	var through gatewayFlags
 	var maxStale time.Duration
@@ -33,7 +33,7 @@ address before it is written. If the transfer ends early, the exit code is not 0
 					"--end is %d; give -1 for the end of the file, or the offset after the last byte", r.End)
 			}
 			do := func(s api.Reader, to target) error {
-				key, err := a.staleName(cmd.Context(), s, to.key, maxStale)
+				key, err := staleName(cmd.Context(), a, s, to.key, maxStale)
 				if err != nil {
 					return err
 				}
@@ -46,9 +46,9 @@ address before it is written. If the transfer ends early, the exit code is not 0
 				if r.End >= 0 {
 					end = min(r.End, end)
 				}
-				return a.copyOut(stream, to.key, end-r.Start)
+				return copyOut(a, stream, to.key, end-r.Start)
 			}
-			return a.withSource(cmd.Context(), through, from, arg[0], embedOptions{}, do)
+			return withSource(cmd.Context(), a, through, from, arg[0], embedOptions{}, do)
 		},
 	}
 	through.add(cmd, "read through this gateway")
@@ -60,7 +60,7 @@ address before it is written. If the transfer ends early, the exit code is not 0
 	return cmd
 }
 
-func (a *app) lsCommand() *cobra.Command {
+func lsCommand(a *app) *cobra.Command {
 	var through gatewayFlags
 	var maxStale time.Duration
 	cmd := &cobra.Command{
@@ -69,8 +69,8 @@ func (a *app) lsCommand() *cobra.Command {
 		Example: "  allium ls $ADDRESS\n  allium ls $ADDRESS/docs --json",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			return a.withTarget(cmd.Context(), through, arg[0], embedOptions{}, func(s api.Reader, to target) error {
-				key, err := a.staleName(cmd.Context(), s, to.key, maxStale)
+			return withTarget(cmd.Context(), a, through, arg[0], embedOptions{}, func(s api.Reader, to target) error {
+				key, err := staleName(cmd.Context(), a, s, to.key, maxStale)
 				if err != nil {
 					return err
 				}
@@ -96,7 +96,7 @@ func (a *app) lsCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) verifyCommand() *cobra.Command {
+func verifyCommand(a *app) *cobra.Command {
 	var all bool
 	var o api.VerifyOptions
 	cmd := &cobra.Command{
@@ -127,7 +127,7 @@ allium store damage --help).`,
 				key = arg[0]
 			}
 			return a.withStore(cmd.Context(), func(s api.Store) error {
-				return a.verify(cmd.Context(), s, key, o)
+				return verify(cmd.Context(), a, s, key, o)
 			})
 		},
 	}

@@ -28,7 +28,7 @@ import (
 	"allium/protocols/status"
 )
 
-func (a *app) initCommand() *cobra.Command {
+func initCommand(a *app) *cobra.Command {
 	var profile string
 	cmd := &cobra.Command{
 		Use:     "init",
@@ -73,7 +73,7 @@ type runFlags struct {
 	endWithStdin            bool // sets no key: it is about this process
 }
 
-func (a *app) runCommand() *cobra.Command {
+func runCommand(a *app) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -97,7 +97,7 @@ If the home directory does not exist, the command makes it as "allium init" does
 				ctx, ended = whileStdin(ctx, a.stdin)
 				defer ended()
 			}
-			return a.runNode(ctx, f.keys(cmd))
+			return runNode(ctx, a, f.keys(cmd))
 		},
 	}
 	fl := cmd.Flags()
@@ -153,7 +153,7 @@ func (f runFlags) keys(cmd *cobra.Command) map[string]any {
 }
 
 // runNode runs the node of the home directory until ctx ends.
-func (a *app) runNode(ctx context.Context, flags map[string]any) error {
+func runNode(ctx context.Context, a *app, flags map[string]any) error {
 	home, err := a.newHome()
 	if err != nil {
 		return err
@@ -162,10 +162,10 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 	if err != nil {
 		return err
 	}
-	if err := a.initHome(home, cfg); err != nil {
+	if err := makeHome(a, home, cfg); err != nil {
 		return err
 	}
-	deps := node.Deps{Log: a.logger(cfg.Log)}
+	deps := node.Deps{Log: logger(a, cfg.Log)}
 	for _, o := range cfg.Obsolete {
 		deps.Log.Warn("a key of the configuration is fixed now; take it out",
 			"from", o.Source, "key", o.Key, "value", o.Value, "why", o.Why)
@@ -191,7 +191,7 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 		id, r := n.ID(), n.Readiness()
 		_ = a.print(id, readyText(id, r)) // the node runs on if nobody reads this
 		if !r.Ready && !a.json {
-			telling.Go(func() { a.tellReady(running, n) })
+			telling.Go(func() { tellReady(running, a, n) })
 		}
 	})
 	stopped()
@@ -203,7 +203,7 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 }
 
 // tellReady prints "ready" once every gate of /readyz is open, unless ctx ends before.
-func (a *app) tellReady(ctx context.Context, n *node.Node) {
+func tellReady(ctx context.Context, a *app, n *node.Node) {
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
 	for !n.Readiness().Ready {
@@ -219,9 +219,9 @@ func (a *app) tellReady(ctx context.Context, n *node.Node) {
 // readyPoll is the interval between two checks of tellReady.
 const readyPoll = time.Second
 
-// initHome makes the home directory of a node that is about to start, unless it is there or the node
+// makeHome makes the home directory of a node that is about to start, unless it is there or the node
 // needs none.
-func (a *app) initHome(home string, cfg config.Loaded) error {
+func makeHome(a *app, home string, cfg config.Loaded) error {
 	_, err := os.Stat(filepath.Join(home, config.FileName))
 	if !errors.Is(err, fs.ErrNotExist) || a.configFile != "" || cfg.Node.Amnesia {
 		return nil
@@ -259,7 +259,7 @@ func reloadOnHangup(ctx context.Context, n *node.Node) (stop func()) {
 }
 
 // logger returns a logger that writes to standard error as the configuration says.
-func (a *app) logger(c config.Log) *slog.Logger {
+func logger(a *app, c config.Log) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Level)) // validated
 	o := &slog.HandlerOptions{Level: level}

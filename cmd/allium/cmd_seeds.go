@@ -16,7 +16,7 @@ import (
 	"allium/node"
 )
 
-func (a *app) seedsCommand() *cobra.Command {
+func seedsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "seeds",
 		Short: "List the seeds, and sign or inspect seed manifests",
@@ -31,7 +31,7 @@ A new file takes effect within minutes, without a restart.`,
   allium seeds sign --key ~/authority/identity.key -o seeds.pem /dns4/a.example/tcp/4901/p2p/$PEER
   allium seeds inspect seeds.pem`,
 		Args: noArgs,
-		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
 			list, err := n.Seeds(ctx)
 			if err != nil {
 				return err
@@ -39,14 +39,14 @@ A new file takes effect within minutes, without a restart.`,
 			return a.print(list, seedsText(list, time.Now(), a.quiet))
 		}),
 	}
-	cmd.AddCommand(a.seedsSignCommand(), a.seedsInspectCommand())
+	cmd.AddCommand(seedsSignCommand(a), seedsInspectCommand(a))
 	return cmd
 }
 
 // maxDays is the longest life of a manifest, in days.
 const maxDays = 365
 
-func (a *app) seedsSignCommand() *cobra.Command {
+func seedsSignCommand(a *app) *cobra.Command {
 	var key, output string
 	var days int
 	var seq uint64
@@ -102,7 +102,7 @@ replaces it. It may have at most 256 seeds with at most 16 addresses each.`,
 	return cmd
 }
 
-func (a *app) seedsInspectCommand() *cobra.Command {
+func seedsInspectCommand(a *app) *cobra.Command {
 	var authorities []string
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",

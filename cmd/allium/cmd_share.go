@@ -29,7 +29,7 @@ type shareOptions struct {
 	qr     bool
 }
 
-func (a *app) shareCommand() *cobra.Command {
+func shareCommand(a *app) *cobra.Command {
 	var o shareOptions
 	cmd := &cobra.Command{
 		Use:   "share PATH|KEY",
@@ -56,7 +56,7 @@ runs, it serves the object, and the command ends at once.`,
 			if o.last < 0 || o.last > 0 && o.last < time.Second {
 				return failure.NewUsage("write a time such as 24h or 30m", "--for is %s, below one second", o.last)
 			}
-			return a.share(cmd.Context(), arg[0], o)
+			return share(cmd.Context(), a, arg[0], o)
 		},
 	}
 	f := cmd.Flags()
@@ -68,7 +68,7 @@ runs, it serves the object, and the command ends at once.`,
 }
 
 // share shares through the node that runs, or is the node.
-func (a *app) share(ctx context.Context, arg string, o shareOptions) error {
+func share(ctx context.Context, a *app, arg string, o shareOptions) error {
 	n, err := a.node()
 	if err != nil {
 		return err
@@ -80,17 +80,17 @@ func (a *app) share(ctx context.Context, arg string, o shareOptions) error {
 			return failure.NewUsage("leave --listen out, or stop the node",
 				"--listen is given, and a node runs already")
 		}
-		shared, err := a.shareOn(ctx, n, arg, o)
+		shared, err := shareOn(ctx, a, n, arg, o)
 		if err != nil {
 			return err
 		}
-		return a.tellShared(shared, o)
+		return tellShared(a, shared, o)
 	}
 	if !errors.Is(err, client.ErrNotRunning) || a.api != "" {
 		return err
 	}
-	return a.withHomeNode(ctx, o.listen, func(ctx context.Context, n *node.Node) error {
-		shared, err := a.shareOn(ctx, n.API(), arg, o)
+	return withHomeNode(ctx, a, o.listen, func(ctx context.Context, n *node.Node) error {
+		shared, err := shareOn(ctx, a, n.API(), arg, o)
 		if err != nil {
 			return err
 		}
@@ -98,30 +98,30 @@ func (a *app) share(ctx context.Context, arg string, o shareOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := a.tellShared(shared, o); err != nil {
+		if err := tellShared(a, shared, o); err != nil {
 			return err
 		}
-		return a.serveShared(ctx, shared, follow)
+		return serveShared(ctx, a, shared, follow)
 	})
 }
 
 // shareOn adds or fetches what arg names, and returns its ticket.
-func (a *app) shareOn(ctx context.Context, n api.Node, arg string, o shareOptions) (api.Shared, error) {
+func shareOn(ctx context.Context, a *app, n api.Node, arg string, o shareOptions) (api.Shared, error) {
 	key, name := arg, ""
 	if isPath(arg) {
-		added, err := a.addShared(ctx, n, arg)
+		added, err := addShared(ctx, a, n, arg)
 		if err != nil {
 			return api.Shared{}, err
 		}
 		key, name = added.Root.String(), added.Name
-	} else if err := a.fetchShared(ctx, n, arg); err != nil {
+	} else if err := fetchShared(ctx, a, n, arg); err != nil {
 		return api.Shared{}, err
 	}
 	return n.Share(ctx, key, api.ShareOptions{Name: name, For: o.last})
 }
 
 // tellShared prints the ticket, and for whom it works.
-func (a *app) tellShared(shared api.Shared, o shareOptions) error {
+func tellShared(a *app, shared api.Shared, o shareOptions) error {
 	if err := a.print(shared, shared.Ticket); err != nil {
 		return err
 	}
@@ -151,8 +151,8 @@ func isPath(arg string) bool {
 }
 
 // addShared adds a file or directory without announcing it.
-func (a *app) addShared(ctx context.Context, n api.Node, path string) (api.Added, error) {
-	disk, err := a.disk([]string{path}, api.RefuseBadEntries)
+func addShared(ctx context.Context, a *app, n api.Node, path string) (api.Added, error) {
+	disk, err := disk(a, []string{path}, api.RefuseBadEntries)
 	if err != nil {
 		return api.Added{}, err
 	}
@@ -160,9 +160,9 @@ func (a *app) addShared(ctx context.Context, n api.Node, path string) (api.Added
 	if err != nil {
 		return api.Added{}, err
 	}
-	a.tellNotes(notes)
+	tellNotes(a, notes)
 	begun := time.Now()
-	added, err := a.addDisk(ctx, n, disk, path, api.AddOptions{Label: meta.SharedLabel})
+	added, err := addDisk(ctx, a, n, disk, path, api.AddOptions{Label: meta.SharedLabel})
 	if err != nil {
 		return api.Added{}, err
 	}
@@ -172,7 +172,7 @@ func (a *app) addShared(ctx context.Context, n api.Node, path string) (api.Added
 }
 
 // fetchShared brings an object into the store.
-func (a *app) fetchShared(ctx context.Context, n api.Node, key string) error {
+func fetchShared(ctx context.Context, a *app, n api.Node, key string) error {
 	report, finish := a.progress("fetching")
 	defer finish()
 	_, err := n.Fetch(ctx, key, report)
@@ -186,8 +186,8 @@ type received struct {
 }
 
 // serveShared tells of peers that follow reports, until the end of the ticket, or of ctx.
-func (a *app) serveShared(
-	ctx context.Context, s api.Shared, follow func(context.Context, func(sent.Peer)),
+func serveShared(
+	ctx context.Context, a *app, s api.Shared, follow func(context.Context, func(sent.Peer)),
 ) error {
 	if !a.json && !a.quiet {
 		fmt.Fprintln(a.err, "serving until Ctrl-C"+untilText(s.NotAfter))

@@ -31,7 +31,7 @@ func TestShareKnown(t *testing.T) {
 	}
 	defer c.Close()
 	for { // the cache does not believe the times of a file until they are two seconds old
-		added, err := a.addShared(ctx, c, file)
+		added, err := addShared(ctx, a, c, file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,17 +14,17 @@ import (
 	"allium/testnet/dhtsim"
 )
 
-func (a *app) simCommand() *cobra.Command {
+func simCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "sim",
 		Short:   "Simulate large networks in virtual time",
 		Example: "  allium sim dht -n 10000\n  allium sim fetch --providers 200",
 	}
-	cmd.AddCommand(a.simDHTCommand(), a.simFetchCommand())
+	cmd.AddCommand(simDHTCommand(a), simFetchCommand(a))
 	return cmd
 }
 
-func (a *app) simDHTCommand() *cobra.Command {
+func simDHTCommand(a *app) *cobra.Command {
 	o := dhtsim.Options{Churn: 0.1}
 	var plot string
 	cmd := &cobra.Command{
@@ -42,7 +42,7 @@ the hour, and success is measured for 300 s more.`,
   allium sim dht -n 10000 --lookups 100000 --churn 10%/h --dead 20% --seed 7
   allium sim dht -n 1000 --lookups 10000 -o hops.svg --json`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.simDHT(cmd.Context(), o, plot) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return simDHT(cmd.Context(), a, o, plot) },
 	}
 	f := cmd.Flags()
 	f.IntVarP(&o.Nodes, "nodes", "n", 10_000, "number of nodes, 50 to 100000")
@@ -54,7 +54,7 @@ the hour, and success is measured for 300 s more.`,
 	return cmd
 }
 
-func (a *app) simDHT(ctx context.Context, o dhtsim.Options, plot string) (err error) {
+func simDHT(ctx context.Context, a *app, o dhtsim.Options, plot string) (err error) {
 	var svg *os.File
 	if plot != "" { // an error before the work costs nothing
 		if svg, err = createOutput("-o", plot); err != nil {

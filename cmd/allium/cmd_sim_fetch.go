@@ -11,7 +11,7 @@ import (
 	"allium/testnet/fetchsim"
 )
 
-func (a *app) simFetchCommand() *cobra.Command {
+func simFetchCommand(a *app) *cobra.Command {
 	var o fetchsim.Options
 	size, rate := byteSize(256<<20), byteSize(10<<20)
 	cmd := &cobra.Command{
@@ -31,7 +31,7 @@ request is cut after some of its bytes.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Size, o.Rate = int64(size), int64(rate)
-			return a.simFetch(cmd.Context(), o)
+			return simFetch(cmd.Context(), a, o)
 		},
 	}
 	f := cmd.Flags()
@@ -48,7 +48,7 @@ request is cut after some of its bytes.`,
 	return cmd
 }
 
-func (a *app) simFetch(ctx context.Context, o fetchsim.Options) error {
+func simFetch(ctx context.Context, a *app, o fetchsim.Options) error {
 	report, finish := a.bar("simulating", false)
 	if report != nil {
 		o.Progress = func(done, total int) { report(api.Progress{Objects: int64(done), TotalObjects: int64(total)}) }

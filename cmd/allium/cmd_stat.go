@@ -10,7 +10,7 @@ import (
 	"allium/gateway/api"
 )
 
-func (a *app) statCommand() *cobra.Command {
+func statCommand(a *app) *cobra.Command {
 	var whole bool
 	var through gatewayFlags
 	cmd := &cobra.Command{
@@ -40,8 +40,8 @@ holds and where its bytes are. That reads counters, not the objects.`,
 					return a.print(st, storeStatText(st))
 				})
 			}
-			return a.withTarget(cmd.Context(), through, arg[0], embedOptions{}, func(s api.Reader, to target) error {
-				return a.stat(cmd, s, to.key)
+			return withTarget(cmd.Context(), a, through, arg[0], embedOptions{}, func(s api.Reader, to target) error {
+				return stat(a, cmd, s, to.key)
 			})
 		},
 	}
@@ -50,7 +50,7 @@ holds and where its bytes are. That reads counters, not the objects.`,
 	return cmd
 }
 
-func (a *app) stat(cmd *cobra.Command, s api.Reader, key string) error {
+func stat(a *app, cmd *cobra.Command, s api.Reader, key string) error {
 	st, err := s.Stat(cmd.Context(), key)
 	if err != nil {
 		return err

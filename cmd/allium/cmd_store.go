@@ -13,17 +13,17 @@ import (
 	"allium/protocols/status"
 )
 
-func (a *app) storeCommand() *cobra.Command {
+func storeCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "store",
 		Short:   "List damage of the store, or rebuild its index",
 		Example: "  allium store damage\n  allium store rebuild",
 	}
-	cmd.AddCommand(a.storeDamageCommand(), a.storeRebuildCommand())
+	cmd.AddCommand(storeDamageCommand(a), storeRebuildCommand(a))
 	return cmd
 }
 
-func (a *app) storeRebuildCommand() *cobra.Command {
+func storeRebuildCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rebuild",
 		Short: "Rebuild the store's index from its objects",
@@ -60,7 +60,7 @@ rebuild can be run again.`,
 			if r.Adopted > 0 {
 				human += fmt.Sprintf("; %d in no segment", r.Adopted)
 			}
-			if err := a.print(r, a.loud(human)); err != nil {
+			if err := a.print(r, loud(a, human)); err != nil {
 				return err
 			}
 			return rebuiltDamaged(r)

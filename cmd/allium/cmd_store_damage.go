@@ -11,7 +11,7 @@ import (
 	"allium/protocols/status"
 )
 
-func (a *app) storeDamageCommand() *cobra.Command {
+func storeDamageCommand(a *app) *cobra.Command {
 	var accept bool
 	cmd := &cobra.Command{
 		Use:   "damage",

@@ -15,7 +15,7 @@ import (
 	"allium/protocols/ticket"
 )
 
-func (a *app) swarmKeyCommand() *cobra.Command {
+func swarmKeyCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "swarm-key",
 		Short: "Make and show the key of a private network",
@@ -27,7 +27,7 @@ no secret.`,
   allium swarm-key show`,
 	}
 	cmd.RunE = group
-	cmd.AddCommand(a.swarmKeyNewCommand(), a.swarmKeyShowCommand())
+	cmd.AddCommand(swarmKeyNewCommand(a), swarmKeyShowCommand(a))
 	return cmd
 }
 
@@ -38,7 +38,7 @@ type swarmKey struct {
 	Key     string `json:"key,omitempty"` // the text of the file, if it was asked for
 }
 
-func (a *app) swarmKeyNewCommand() *cobra.Command {
+func swarmKeyNewCommand(a *app) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "new [FILE]",
@@ -53,7 +53,7 @@ key are then no longer of the same network.`,
   ALLIUM_NODE__SWARM_KEY=swarm.key allium run`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, arg []string) error {
-			file, err := a.newSwarmKeyFile(arg)
+			file, err := newSwarmKeyFile(a, arg)
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ key are then no longer of the same network.`,
 	return cmd
 }
 
-func (a *app) swarmKeyShowCommand() *cobra.Command {
+func swarmKeyShowCommand(a *app) *cobra.Command {
 	var secret bool
 	cmd := &cobra.Command{
 		Use:   "show [FILE]",
@@ -86,7 +86,7 @@ fingerprint have the same key. --secret prints the key itself, to copy it.`,
   allium swarm-key show --secret | ssh server 'umask 077; cat > .allium/swarm.key'`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, arg []string) error {
-			file, err := a.swarmKeyFile(arg)
+			file, err := swarmKeyFile(a, arg)
 			if err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ fingerprint have the same key. --secret prints the key itself, to copy it.`,
 }
 
 // newSwarmKeyFile returns the file that a command line names, or that of a new key of the home directory.
-func (a *app) newSwarmKeyFile(arg []string) (string, error) {
+func newSwarmKeyFile(a *app, arg []string) (string, error) {
 	if len(arg) == 0 {
 		home, err := a.homeDir()
 		return filepath.Join(home, homedir.SwarmKeyFile), err
@@ -134,7 +134,7 @@ func checkNewFile(file string) error {
 
 // swarmKeyFile returns the file that a command line names, or the one that a node of the home directory
 // uses.
-func (a *app) swarmKeyFile(arg []string) (string, error) {
+func swarmKeyFile(a *app, arg []string) (string, error) {
 	if len(arg) == 1 {
 		return filepath.Abs(arg[0])
 	}

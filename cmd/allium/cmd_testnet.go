@@ -19,7 +19,7 @@ import (
 	"allium/testnet/script"
 )
 
-func (a *app) testnetCommand() *cobra.Command {
+func testnetCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "testnet",
 		Short: "Run a network of nodes on this machine, and break it",
@@ -27,8 +27,8 @@ func (a *app) testnetCommand() *cobra.Command {
   allium testnet chaos kill 3
   allium testnet scenario testnet/testdata/partition-heal.txt -v`,
 	}
-	cmd.AddCommand(a.testnetUpCommand(), a.testnetChaosCommand(), a.testnetRunCommand(), a.testnetStatusCommand(),
-		a.testnetDownCommand(), a.testnetScenarioCommand())
+	cmd.AddCommand(testnetUpCommand(a), testnetChaosCommand(a), testnetRunCommand(a), testnetStatusCommand(a),
+		testnetDownCommand(a), testnetScenarioCommand(a))
 	return cmd
 }
 
@@ -40,7 +40,7 @@ type upFlags struct {
 	dir, recording string
 }
 
-func (a *app) testnetUpCommand() *cobra.Command {
+func testnetUpCommand(a *app) *cobra.Command {
 	var f upFlags
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -66,7 +66,7 @@ soon as the nodes run. Everything else goes to standard error.`,
 			if f.recording != "" && f.exit {
 				return failure.NewUsage("give one of them", "--exit leaves no time to do what --record writes")
 			}
-			return a.testnetUp(cmd.Context(), f)
+			return testnetUp(cmd.Context(), a, f)
 		},
 	}
 	fl := cmd.Flags()
@@ -81,7 +81,7 @@ soon as the nodes run. Everything else goes to standard error.`,
 	return cmd
 }
 
-func (a *app) testnetUp(ctx context.Context, f upFlags) (err error) {
+func testnetUp(ctx context.Context, a *app, f upFlags) (err error) {
 	demo := !f.noDemo && f.recording == ""
 	if demo && f.dir == "" {
 		if f.dir, err = testnet.GoSource(ctx); err != nil {
@@ -186,7 +186,7 @@ func testnetServe(
 	return errors.Join(err, failed)
 }
 
-func (a *app) testnetStatusCommand() *cobra.Command {
+func testnetStatusCommand(a *app) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:     "status",
@@ -213,7 +213,7 @@ func (a *app) testnetStatusCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) testnetDownCommand() *cobra.Command {
+func testnetDownCommand(a *app) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "down",

@@ -17,7 +17,7 @@ import (
 	"allium/testnet/script"
 )
 
-func (a *app) testnetChaosCommand() *cobra.Command {
+func testnetChaosCommand(a *app) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "chaos VERB…",
@@ -37,7 +37,7 @@ func (a *app) testnetChaosCommand() *cobra.Command {
 				return status.Errorf(status.BadRequest,
 					"%s breaks nothing; run it with `allium testnet run %q`", s.Op, line)
 			}
-			return a.testnetSteps(cmd.Context(), dir, []string{line})
+			return testnetSteps(cmd.Context(), a, dir, []string{line})
 		},
 		ValidArgsFunction: completeChaos(&dir),
 	}
@@ -46,7 +46,7 @@ func (a *app) testnetChaosCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) testnetRunCommand() *cobra.Command {
+func testnetRunCommand(a *app) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "run STEP… | -",
@@ -74,7 +74,7 @@ func (a *app) testnetRunCommand() *cobra.Command {
 			if _, err := testnet.ParseSteps(lines); err != nil {
 				return err
 			}
-			return a.testnetSteps(cmd.Context(), dir, lines)
+			return testnetSteps(cmd.Context(), a, dir, lines)
 		},
 	}
 	netFlag(cmd, &dir)
@@ -98,20 +98,20 @@ func readLines(r io.Reader) ([]string, error) {
 }
 
 // testnetSteps plays lines on the running network and prints the result of each.
-func (a *app) testnetSteps(ctx context.Context, dir string, lines []string) error {
+func testnetSteps(ctx context.Context, a *app, dir string, lines []string) error {
 	r, err := remote(dir)
 	if err != nil {
 		return err
 	}
 	return r.Run(ctx, lines, func(e testnet.Event) {
 		if e.Error == nil {
-			_ = a.printEvent(e)
+			_ = printEvent(a, e)
 		}
 	})
 }
 
 // printEvent prints the result of a step.
-func (a *app) printEvent(e testnet.Event) error {
+func printEvent(a *app, e testnet.Event) error {
 	if a.json {
 		return a.print(e, "")
 	}

@@ -16,7 +16,7 @@ import (
 	"allium/testnet/script"
 )
 
-func (a *app) testnetScenarioCommand() *cobra.Command {
+func testnetScenarioCommand(a *app) *cobra.Command {
 	var o testnet.PlayOptions
 	var programs programFlags
 	var verbose bool
@@ -54,12 +54,12 @@ failure.`,
 				defer func() { err = errors.Join(err, f.Close()) }()
 			}
 			if verbose || a.json {
-				o.Report = a.reportStep
+				o.Report = func(e testnet.Event) { reportStep(a, e) }
 			}
 			var errs []error
 			for _, f := range files {
 				if cmd.Context().Err() == nil {
-					errs = append(errs, a.playScenario(cmd.Context(), f, o))
+					errs = append(errs, playScenario(cmd.Context(), a, f, o))
 				}
 			}
 			return errors.Join(errs...)
@@ -102,7 +102,7 @@ type played struct {
 }
 
 // playScenario plays one scenario and prints how it ended.
-func (a *app) playScenario(ctx context.Context, f *script.File, o testnet.PlayOptions) error {
+func playScenario(ctx context.Context, a *app, f *script.File, o testnet.PlayOptions) error {
 	begun := time.Now()
 	err := testnet.Play(ctx, f, o)
 	took := time.Since(begun).Round(time.Millisecond)
@@ -117,7 +117,7 @@ func (a *app) playScenario(ctx context.Context, f *script.File, o testnet.PlayOp
 }
 
 // reportStep prints a step that ended, with --verbose or --json.
-func (a *app) reportStep(e testnet.Event) {
+func reportStep(a *app, e testnet.Event) {
 	if a.json {
 		_ = a.print(e, "")
 		return

@@ -22,7 +22,7 @@ const (
 	longestLife = 366 * 24 * time.Hour // more is an error
 )
 
-func (a *app) tokenCommand() *cobra.Command {
+func tokenCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Make, narrow, inspect and revoke capabilities",
@@ -39,19 +39,19 @@ as an argument, which the list of processes shows.`,
   (printf 'Authorization: Bearer '; cat less) | curl -H @- -X POST -T photo.jpg http://127.0.0.1:8080/o
   allium token revoke - < token`,
 	}
-	cmd.AddCommand(a.tokenMintCommand(), a.tokenAttenuateCommand(), a.tokenInspectCommand(),
-		a.tokenRevokeCommand(), a.tokenKeyCommand())
+	cmd.AddCommand(tokenMintCommand(a), tokenAttenuateCommand(a), tokenInspectCommand(a),
+		tokenRevokeCommand(a), tokenKeyCommand(a))
 	return cmd
 }
 
-// capabilities opens the capability files of the home directory.
-func (a *app) capabilities() (capabilities.Files, error) {
+// openCapabilities opens the capability files of the home directory.
+func openCapabilities(a *app) (capabilities.Files, error) {
 	home, err := a.homeDir()
 	return capabilities.Open(home), err
 }
 
 // audience is [homedir.Audience] of the home directory. Only "self" needs one.
-func (a *app) audience(id string) (string, error) {
+func audience(a *app, id string) (string, error) {
 	home := ""
 	if id == "self" {
 		var err error
@@ -93,9 +93,7 @@ func opNames() string {
 }
 
 // caveats returns the flags that were given as caveats, the expiry first.
-func (f *caveatFlags) caveats(
-	cmd *cobra.Command, audience func(id string) (string, error), now time.Time,
-) ([]capability.Caveat, error) {
+func (f *caveatFlags) caveats(cmd *cobra.Command, a *app, now time.Time) ([]capability.Caveat, error) {
 	var texts []string
 	given := cmd.Flags().Changed
 	if root, err := address.Root(f.obj); err == nil {
@@ -134,7 +132,7 @@ func (f *caveatFlags) caveats(
 		}
 	}
 	if given("aud") {
-		peer, err := audience(f.aud)
+		peer, err := audience(a, f.aud)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +178,7 @@ func parseExpiry(s string, now time.Time) (time.Time, error) {
 	return until, nil
 }
 
-func (a *app) tokenMintCommand() *cobra.Command {
+func tokenMintCommand(a *app) *cobra.Command {
 	var f caveatFlags
 	cmd := &cobra.Command{
 		Use:   "mint --op OP[,OP…]",
@@ -202,11 +200,11 @@ running node uses it at once.`,
 					return err
 				}
 			}
-			c, err := a.capabilities()
+			c, err := openCapabilities(a)
 			if err != nil {
 				return err
 			}
-			caveats, err := f.caveats(cmd, a.audience, time.Now())
+			caveats, err := f.caveats(cmd, a, time.Now())
 			if err != nil {
 				return err
 			}
@@ -214,7 +212,7 @@ running node uses it at once.`,
 			if err != nil {
 				return err
 			}
-			return a.printToken(token)
+			return printToken(a, token)
 		},
 	}
 	f.add(cmd)
@@ -223,7 +221,7 @@ running node uses it at once.`,
 }
 
 // printToken prints a token, and with --json what it allows.
-func (a *app) printToken(token string) error {
+func printToken(a *app, token string) error {
 	info, err := capability.Inspect(token)
 	if err != nil {
 		return err
@@ -234,7 +232,7 @@ func (a *app) printToken(token string) error {
 	}{token, info}, token)
 }
 
-func (a *app) tokenAttenuateCommand() *cobra.Command {
+func tokenAttenuateCommand(a *app) *cobra.Command {
 	var f caveatFlags
 	cmd := &cobra.Command{
 		Use:   "attenuate TOKEN|-",
@@ -246,11 +244,11 @@ checked: a node refuses a bad one when it is used.`,
   allium token attenuate --expires 10m --obj b3:0af - < token`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			token, err := a.tokenArg(arg[0])
+			token, err := tokenArg(a, arg[0])
 			if err != nil {
 				return err
 			}
-			caveats, err := f.caveats(cmd, a.audience, time.Now())
+			caveats, err := f.caveats(cmd, a, time.Now())
 			if err != nil {
 				return err
 			}
@@ -262,7 +260,7 @@ checked: a node refuses a bad one when it is used.`,
 			if token, err = capability.Attenuate(token, caveats...); err != nil {
 				return badToken(err)
 			}
-			return a.printToken(token)
+			return printToken(a, token)
 		},
 	}
 	f.add(cmd)
@@ -271,9 +269,9 @@ checked: a node refuses a bad one when it is used.`,
 }
 
 // tokenArg returns the token of an argument; "-" is standard input.
-func (a *app) tokenArg(arg string) (string, error) {
+func tokenArg(a *app, arg string) (string, error) {
 	if arg == "-" {
-		return a.token(arg)
+		return token(a, arg)
 	}
 	return neededToken(arg, "the argument")
 }
@@ -286,7 +284,7 @@ func badToken(err error) error {
 	return err
 }
 
-func (a *app) tokenInspectCommand() *cobra.Command {
+func tokenInspectCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "inspect TOKEN|-",
 		Short: "Show what a capability allows",
@@ -296,7 +294,7 @@ false capability can say anything.`,
   allium token inspect --json - < token`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, arg []string) error {
-			token, err := a.tokenArg(arg[0])
+			token, err := tokenArg(a, arg[0])
 			if err != nil {
 				return err
 			}

@@ -16,7 +16,7 @@ import (
 // capabilityID matches the id of a capability, or of a branch, as logs show it.
 var capabilityID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-func (a *app) tokenRevokeCommand() *cobra.Command {
+func tokenRevokeCommand(a *app) *cobra.Command {
 	var key uint32
 	var branch bool
 	cmd := &cobra.Command{
@@ -45,7 +45,7 @@ the same list.`,
 					"give one of a capability, its id, its branch with --branch, or the number of a key with --key",
 					"it is not clear what to revoke")
 			}
-			c, err := a.capabilities()
+			c, err := openCapabilities(a)
 			if err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ the same list.`,
 			case capabilityID.MatchString(arg[0]):
 				what, err = capability.RevokeID(arg[0])
 			default:
-				what, err = a.revocationOf(arg[0], branch)
+				what, err = revocationOf(a, arg[0], branch)
 			}
 			if err != nil {
 				return err
@@ -79,12 +79,12 @@ the same list.`,
 
 // revocationOf returns the revocation of a capability, which a key of the home
 // directory must have made.
-func (a *app) revocationOf(arg string, branch bool) (capability.Revocation, error) {
-	token, err := a.tokenArg(arg)
+func revocationOf(a *app, arg string, branch bool) (capability.Revocation, error) {
+	token, err := tokenArg(a, arg)
 	if err != nil {
 		return capability.Revocation{}, err
 	}
-	c, err := a.capabilities()
+	c, err := openCapabilities(a)
 	if err != nil {
 		return capability.Revocation{}, err
 	}
@@ -101,7 +101,7 @@ func (a *app) revocationOf(arg string, branch bool) (capability.Revocation, erro
 	return capability.RevokeToken(token)
 }
 
-func (a *app) tokenKeyCommand() *cobra.Command {
+func tokenKeyCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
 		Short: "List, rotate and retire the keys that make capabilities",
@@ -119,7 +119,7 @@ accept each other's capabilities. Copy it to them privately after each change.`,
 			Example: "  allium token key ls --json",
 			Args:    noArgs,
 			RunE: func(*cobra.Command, []string) error {
-				c, err := a.capabilities()
+				c, err := openCapabilities(a)
 				if err != nil {
 					return err
 				}
@@ -127,7 +127,7 @@ accept each other's capabilities. Copy it to them privately after each change.`,
 				if err != nil {
 					return err
 				}
-				return a.printKeys(ring)
+				return printKeys(a, ring)
 			},
 		},
 		&cobra.Command{
@@ -136,7 +136,7 @@ accept each other's capabilities. Copy it to them privately after each change.`,
 			Example: "  allium token key rotate",
 			Args:    noArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				c, err := a.capabilities()
+				c, err := openCapabilities(a)
 				if err != nil {
 					return err
 				}
@@ -144,7 +144,7 @@ accept each other's capabilities. Copy it to them privately after each change.`,
 				if err != nil {
 					return err
 				}
-				return a.printKeys(ring)
+				return printKeys(a, ring)
 			},
 		},
 		&cobra.Command{
@@ -158,7 +158,7 @@ accept each other's capabilities. Copy it to them privately after each change.`,
 					return failure.NewUsage("`allium token key ls` lists the keys",
 						"%q is not the number of a key", arg[0])
 				}
-				c, err := a.capabilities()
+				c, err := openCapabilities(a)
 				if err != nil {
 					return err
 				}
@@ -166,7 +166,7 @@ accept each other's capabilities. Copy it to them privately after each change.`,
 				if err != nil {
 					return err
 				}
-				return a.printKeys(ring)
+				return printKeys(a, ring)
 			},
 		},
 	)
@@ -174,7 +174,7 @@ accept each other's capabilities. Copy it to them privately after each change.`,
 }
 
 // printKeys prints the keys of a ring.
-func (a *app) printKeys(r capability.Ring) error {
+func printKeys(a *app, r capability.Ring) error {
 	keys := r.Keys()
 	var lines []string
 	for _, k := range keys {

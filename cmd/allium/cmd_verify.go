@@ -14,7 +14,7 @@ import (
 
 // verify prints each bad object when it is found, then open damage of the store if
 // key is empty, which is the whole store, and a summary at the end.
-func (a *app) verify(ctx context.Context, s api.Store, key string, o api.VerifyOptions) error {
+func verify(ctx context.Context, a *app, s api.Store, key string, o api.VerifyOptions) error {
 	report, finish := a.progress("verifying")
 	defer finish()
 	var good, bad, repaired, bytes int64
@@ -39,7 +39,7 @@ func (a *app) verify(ctx context.Context, s api.Store, key string, o api.VerifyO
 			return err
 		}
 	}
-	open, damage, err := a.openDamage(ctx, s, key)
+	open, damage, err := openDamage(ctx, a, s, key)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ type damageOf struct {
 
 // openDamage prints the open damage of the store, and returns how much there is and the error that says so.
 // It does nothing unless key is empty, which is the whole store.
-func (a *app) openDamage(ctx context.Context, s api.Store, key string) (open int, damage, err error) {
+func openDamage(ctx context.Context, a *app, s api.Store, key string) (open int, damage, err error) {
 	if key != "" {
 		return 0, nil, nil
 	}

@@ -8,7 +8,7 @@ import (
 	"allium/node"
 )
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Show the version, its commit and the Go version",

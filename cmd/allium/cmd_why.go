@@ -10,7 +10,7 @@ import (
 	"allium/gateway/api"
 )
 
-func (a *app) whyCommand() *cobra.Command {
+func whyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why KEY|ID",
 		Short: "Show why a lookup failed or was slow",
@@ -28,7 +28,7 @@ them out. A lookup counts as slow when its first bytes came after more than
 		Example: `  allium why $ADDRESS
   allium why $ADDRESS --json`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
 			w, err := n.Why(ctx, arg[0])
 			if err != nil {
 				return err

@@ -24,7 +24,7 @@ import (
 // one has, so that a longer text is refused and not cut.
 const maxKeyText = 8 << 10
 
-func (a *app) zoneCommand() *cobra.Command {
+func zoneCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "zone",
 		Short: "Make zones for names, and give them short names",
@@ -40,12 +40,12 @@ lists. A petname comes before the maps, and the maps come in their order.`,
   allium zone export site -o site.key
   allium zone import --petname alice k51qzi5uqu5djmw2yvf8kk5cdjc1ddc00o4d5sjwi6f79xzcay9j3gkddw5uu4`,
 	}
-	cmd.AddCommand(a.zoneNewCommand(), a.zoneLsCommand(), a.zoneImportCommand(), a.zoneExportCommand())
+	cmd.AddCommand(zoneNewCommand(a), zoneLsCommand(a), zoneImportCommand(a), zoneExportCommand(a))
 	return cmd
 }
 
-// zones opens the names of the home directory.
-func (a *app) zones() (*zones.Zones, error) {
+// openZones opens the names of the home directory.
+func openZones(a *app) (*zones.Zones, error) {
 	cfg, home, err := a.load()
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ type ownZone struct {
 	KeyFile string    `json:"key_file"`
 }
 
-func (a *app) zoneNewCommand() *cobra.Command {
+func zoneNewCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "new [PETNAME]",
 		Short: "Make a zone: a key with which names are published",
@@ -74,7 +74,7 @@ zone, and without it nobody can.`,
   allium zone new site`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			z, err := a.zones()
+			z, err := openZones(a)
 			if err != nil {
 				return err
 			}
@@ -88,14 +88,14 @@ zone, and without it nobody can.`,
 			if err != nil {
 				return err
 			}
-			return a.printOwn(ownZone{zone, short.String(), z.KeyFile(zone)},
+			return printOwn(a, ownZone{zone, short.String(), z.KeyFile(zone)},
 				"back it up: whoever has it can publish names in the zone, and without it nobody can")
 		},
 	}
 }
 
 // printOwn prints a zone, where its key is, and advice.
-func (a *app) printOwn(own ownZone, advice string) error {
+func printOwn(a *app, own ownZone, advice string) error {
 	human := own.Zone.String()
 	if !a.quiet {
 		human += "\nits private key is in " + own.KeyFile
@@ -106,7 +106,7 @@ func (a *app) printOwn(own ownZone, advice string) error {
 	return a.print(own, human)
 }
 
-func (a *app) zoneLsCommand() *cobra.Command {
+func zoneLsCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
 		Short: "List the zones of this home directory, petnames and zone maps",
@@ -117,7 +117,7 @@ is here is marked with a star, also when it has no short name.`,
   allium zone ls --json`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			z, err := a.zones()
+			z, err := openZones(a)
 			if err != nil {
 				return err
 			}
@@ -154,7 +154,7 @@ is here is marked with a star, also when it has no short name.`,
 	}
 }
 
-func (a *app) zoneImportCommand() *cobra.Command {
+func zoneImportCommand(a *app) *cobra.Command {
 	var petname string
 	cmd := &cobra.Command{
 		Use:   "import ZONE|FILE|-",
@@ -170,7 +170,7 @@ edit the file petnames in the home directory.`,
   ssh laptop allium zone export site | allium zone import --petname site -`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			z, err := a.zones()
+			z, err := openZones(a)
 			if err != nil {
 				return err
 			}
@@ -193,7 +193,7 @@ edit the file petnames in the home directory.`,
 				}
 				return a.print(map[string]any{"petname": short, "zone": zone}, human)
 			}
-			key, err := a.keyText(arg[0])
+			key, err := keyText(a, arg[0])
 			if err != nil {
 				return err
 			}
@@ -201,7 +201,7 @@ edit the file petnames in the home directory.`,
 			if err != nil {
 				return err
 			}
-			return a.printOwn(ownZone{zone, short.String(), z.KeyFile(zone)}, "")
+			return printOwn(a, ownZone{zone, short.String(), z.KeyFile(zone)}, "")
 		},
 	}
 	cmd.Flags().StringVar(&petname, "petname", "", "short name of the zone in this home directory (default: none)")
@@ -210,7 +210,7 @@ edit the file petnames in the home directory.`,
 
 // keyText reads a private key from a file, which others may not be able to read, or from
 // standard input.
-func (a *app) keyText(file string) ([]byte, error) {
+func keyText(a *app, file string) ([]byte, error) {
 	if file == "-" {
 		p, err := io.ReadAll(io.LimitReader(a.stdin, maxKeyText))
 		return p, failure.In("standard input", err)
@@ -223,7 +223,7 @@ func (a *app) keyText(file string) ([]byte, error) {
 	return p, err
 }
 
-func (a *app) zoneExportCommand() *cobra.Command {
+func zoneExportCommand(a *app) *cobra.Command {
 	var output string
 	var asMap bool
 	var days int
@@ -250,7 +250,7 @@ The result is not secret. Others put it into a file and its signer into names.ma
 			if days < 1 || days > maxDays {
 				return failure.NewUsage(fmt.Sprintf("give 1 to %d", maxDays), "--days is %d", days)
 			}
-			z, err := a.zones()
+			z, err := openZones(a)
 			if err != nil {
 				return err
 			}
@@ -263,9 +263,9 @@ The result is not secret. Others put it into a file and its signer into names.ma
 				return err
 			}
 			if asMap {
-				return a.exportMap(z, found.Zone, time.Duration(days)*24*time.Hour, output)
+				return exportMap(a, z, found.Zone, time.Duration(days)*24*time.Hour, output)
 			}
-			return a.exportKey(z, found.Zone, output)
+			return exportKey(a, z, found.Zone, output)
 		},
 	}
 	f := cmd.Flags()
@@ -276,7 +276,7 @@ The result is not secret. Others put it into a file and its signer into names.ma
 }
 
 // exportKey writes the private key of a zone to a new file, or to standard output.
-func (a *app) exportKey(z *zones.Zones, zone name.Zone, output string) error {
+func exportKey(a *app, z *zones.Zones, zone name.Zone, output string) error {
 	if f, ok := a.stdout.(*os.File); ok && output == "-" && term.IsTerminal(f) {
 		return failure.NewUsage("name a file with --output, or write to a pipe",
 			"a private key is not printed to a terminal")
@@ -298,11 +298,11 @@ func (a *app) exportKey(z *zones.Zones, zone name.Zone, output string) error {
 	} else if err != nil {
 		return failure.In("--output", err)
 	}
-	return a.printOwn(ownZone{zone, "", output}, "keep it where nobody else can read it")
+	return printOwn(a, ownZone{zone, "", output}, "keep it where nobody else can read it")
 }
 
 // exportMap writes the petnames as a zone map that zone signs.
-func (a *app) exportMap(z *zones.Zones, zone name.Zone, life time.Duration, output string) error {
+func exportMap(a *app, z *zones.Zones, zone name.Zone, life time.Duration, output string) error {
 	content, m, err := z.SignMap(zone, life, time.Now())
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ const (
 
 // completions tells a shell what each command takes, by the words of its usage
 // line: pinned addresses, connected peers, files, or nothing.
-func (a *app) completions(root *cobra.Command) {
+func completions(a *app, root *cobra.Command) {
 	values := func(words ...string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 	}
@@ -45,9 +45,9 @@ func (a *app) completions(root *cobra.Command) {
 		switch {
 		case c.ValidArgsFunction != nil:
 		case strings.Contains(takes, "KEY"):
-			c.ValidArgsFunction = a.completePinned
+			c.ValidArgsFunction = completePinned(a)
 		case strings.Contains(takes, "PEER"):
-			c.ValidArgsFunction = a.completePeers
+			c.ValidArgsFunction = completePeers(a)
 		case strings.Contains(takes, "PATH"), strings.Contains(takes, "FILE"), strings.Contains(takes, "DIR"):
 		default:
 			c.ValidArgsFunction = cobra.NoFileCompletions
@@ -64,60 +64,60 @@ func walk(c *cobra.Command, visit func(*cobra.Command)) {
 }
 
 // completePinned offers the pinned addresses, each with its label.
-func (a *app) completePinned(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(cmd, func(ctx context.Context, n api.Node, offer func(string)) error {
+func completePinned(a *app) cobra.CompletionFunc {
+	return complete(a, func(ctx context.Context, n api.Node, _ []string, offer func(string)) error {
 		for p, err := range n.Pins(ctx) {
 			if err != nil {
 				return err
 			}
-			if root := p.Root.String(); strings.HasPrefix(root, prefix) {
-				offer(root + "\t" + pinText(p))
-			}
+			offer(p.Root.String() + "\t" + pinText(p))
 		}
 		return nil
 	})
 }
 
 // completePeers offers the connected peers.
-func (a *app) completePeers(cmd *cobra.Command, got []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(cmd, func(ctx context.Context, n api.Node, offer func(string)) error {
+func completePeers(a *app) cobra.CompletionFunc {
+	return complete(a, func(ctx context.Context, n api.Node, got []string, offer func(string)) error {
 		if len(got) > 0 {
 			return nil
 		}
 		peers, err := n.Peers(ctx)
 		for _, p := range peers {
-			if strings.HasPrefix(p.ID, prefix) {
-				offer(p.ID + "\t" + p.Addr)
-			}
+			offer(p.ID + "\t" + p.Addr)
 		}
 		return err
 	})
 }
 
-// askNode asks a node for words, and passes each to offer.
-type askNode func(ctx context.Context, n api.Node, offer func(string)) error
+// askNode asks a node for the words that may follow those in got, and passes each to offer.
+type askNode func(ctx context.Context, n api.Node, got []string, offer func(string)) error
 
-// complete collects the words that ask offers: at most completeMost, and none if
+// complete offers the words of ask that begin as the one that is typed: at most completeMost, and none if
 // no node runs.
-func (a *app) complete(cmd *cobra.Command, ask askNode) (words []string, _ cobra.ShellCompDirective) {
-	if a.tokenFile == "-" {
-		return nil, cobra.ShellCompDirectiveNoFileComp // the shell's standard input belongs to the shell
-	}
-	n, err := a.node()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer n.Close()
-	ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
-	defer cancel()
-	_ = ask(ctx, n, func(word string) {
-		if len(words) < completeMost {
-			words = append(words, word)
-		} else {
-			cancel()
+func complete(a *app, ask askNode) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, got []string, prefix string) (words []string, _ cobra.ShellCompDirective) {
+		if a.tokenFile == "-" {
+			return nil, cobra.ShellCompDirectiveNoFileComp // the shell's standard input belongs to the shell
 		}
-	})
-	return words, cobra.ShellCompDirectiveNoFileComp
+		n, err := a.node()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer n.Close()
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
+		defer cancel()
+		_ = ask(ctx, n, got, func(word string) {
+			switch {
+			case !strings.HasPrefix(word, prefix):
+			case len(words) < completeMost:
+				words = append(words, word)
+			default:
+				cancel()
+			}
+		})
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 // helpWidth returns the width of the list of flags for a terminal of so many

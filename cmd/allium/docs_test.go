@@ -387,7 +387,7 @@ var alliumCommand = regexp.MustCompile(`(?:^|[|&;(]|sudo |time |-u allium )` +
 
 // checkCommand says what of a command line no command or flag is.
 func checkCommand(words []string) error {
-	cmd := newApp().command()
+	cmd := rootCommand(newApp())
 	cmd.InitDefaultCompletionCmd()
 	cmd.InitDefaultHelpCmd()
 	for i := 0; i < len(words); i++ {

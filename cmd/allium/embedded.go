@@ -33,7 +33,7 @@ const inRAM = 16 << 20
 
 // withEmbedded runs do on a node in this process, which asks the peer of the ticket first. The node lasts
 // as long as do. It needs no home directory and opens no socket.
-func (a *app) withEmbedded(ctx context.Context, t ticket.Ticket, o embedOptions, do func(api.Node) error) error {
+func withEmbedded(ctx context.Context, a *app, t ticket.Ticket, o embedOptions, do func(api.Node) error) error {
 	keys := map[string]any{
 		"node.amnesia": false, "amnesia.require_lock": false, "gateway.listen": "", "admin.listen": "",
 		"audit.enabled": false, "listen.port_map": false, "dht.announce": "roots", "store.backend": store.BackendMemory,
@@ -50,13 +50,13 @@ func (a *app) withEmbedded(ctx context.Context, t ticket.Ticket, o embedOptions,
 	home, err := a.homePath() // its configuration counts if there is one
 	var cfg config.Loaded
 	if err == nil {
-		cfg, err = a.loadEmbedded(home, o.listen, keys)
+		cfg, err = loadEmbedded(a, home, o.listen, keys)
 	}
 	if err == nil {
 		if part != "" && cfg.Sources["store.reserve_bytes"] == config.FromDefault {
 			cfg.Store.ReserveBytes = 0 // the store lasts as long as the command
 		}
-		err = a.fetchEmbedded(ctx, cfg, home, t, do)
+		err = fetchEmbedded(ctx, a, cfg, home, t, do)
 	}
 	if part != "" {
 		err = partError(part, err)
@@ -80,8 +80,8 @@ func partError(part string, err error) error {
 }
 
 // fetchEmbedded checks the ticket and runs do on a node with the configuration.
-func (a *app) fetchEmbedded(
-	ctx context.Context, cfg config.Loaded, home string, t ticket.Ticket, do func(api.Node) error,
+func fetchEmbedded(
+	ctx context.Context, a *app, cfg config.Loaded, home string, t ticket.Ticket, do func(api.Node) error,
 ) error {
 	psk, err := homedir.SwarmKey(homedir.SwarmKeyPath(home, cfg.Node.SwarmKey))
 	if err != nil {
@@ -92,19 +92,19 @@ func (a *app) fetchEmbedded(
 			"no address of the ticket can be dialled from here: it works for %s; "+
 				"join that network, or ask for a ticket with a public address or a relay", t.Reach())
 	}
-	n, err := node.New(home, cfg.Config, node.Deps{Log: a.logger(cfg.Log), Embedded: true})
+	n, err := node.New(home, cfg.Config, node.Deps{Log: logger(a, cfg.Log), Embedded: true})
 	if err != nil {
 		return err
 	}
 	a.embedded = true
 	return while(ctx, n, func(ctx context.Context) error {
-		return a.asking(ctx, n.API(), n.ID().ID, t, ticket.NetworkOf(psk), do)
+		return asking(ctx, a, n.API(), n.ID().ID, t, ticket.NetworkOf(psk), do)
 	})
 }
 
 // loadEmbedded reads the configuration of a node that runs as long as a command. keys are the values that
 // the command needs.
-func (a *app) loadEmbedded(home string, listen []string, keys map[string]any) (config.Loaded, error) {
+func loadEmbedded(a *app, home string, listen []string, keys map[string]any) (config.Loaded, error) {
 	if a.logLevel == "" {
 		keys["log.level"] = "error"
 	}
@@ -218,16 +218,16 @@ func hasGroups(dir string) bool {
 
 // withHomeNode runs do on a node of the home directory. The node listens on free ports, unless listen names
 // others or the configuration does.
-func (a *app) withHomeNode(ctx context.Context, listen []string, do func(context.Context, *node.Node) error) error {
+func withHomeNode(ctx context.Context, a *app, listen []string, do func(context.Context, *node.Node) error) error {
 	home, err := a.homeDir()
 	if err != nil {
 		return err
 	}
-	cfg, err := a.loadEmbedded(home, listen, map[string]any{"gateway.listen": "", "admin.listen": ""})
+	cfg, err := loadEmbedded(a, home, listen, map[string]any{"gateway.listen": "", "admin.listen": ""})
 	if err != nil {
 		return err
 	}
-	n, err := node.New(home, cfg.Config, node.Deps{Log: a.logger(cfg.Log)})
+	n, err := node.New(home, cfg.Config, node.Deps{Log: logger(a, cfg.Log)})
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,9 @@ import (
 // waitLine is the shortest time between two lines about what a command waits for where there is no terminal.
 const waitLine = 10 * time.Second
 
-// evacuate has the node hand its copies over and waits until it has. How far it is shows on standard error, or as JSON
+// handOver has the node hand its copies over and waits until it has. How far it is shows on standard error, or as JSON
 // on standard output.
-func (a *app) evacuate(ctx context.Context, n api.Node) error {
+func handOver(ctx context.Context, a *app, n api.Node) error {
 	w := evacuationWriter{app: a, bar: a.line("handing over", false)}
 	var last api.Evacuation
 	for e, err := range n.Evacuate(ctx) {
@@ -32,7 +32,7 @@ func (a *app) evacuate(ctx context.Context, n api.Node) error {
 	if !last.Done {
 		return status.Errorf(status.Upstream, "the node ended the evacuation without saying how")
 	}
-	return a.tell(evacuatedText(last))
+	return tell(a, evacuatedText(last))
 }
 
 // evacuationError returns the error of an evacuation, which goes on without the command.
@@ -67,14 +67,14 @@ func (w *evacuationWriter) write(e api.Evacuation, now time.Time) error {
 			return nil
 		}
 		w.bar.Clear()
-		return w.app.tell(e.Why)
+		return tell(w.app, e.Why)
 	}
 	line := evacuationText(e)
 	if line == w.text || now.Sub(w.said) < waitLine {
 		return nil
 	}
 	w.said, w.text = now, line
-	return w.app.tell(line)
+	return tell(w.app, line)
 }
 
 func (w *evacuationWriter) finish() {
@@ -83,11 +83,11 @@ func (w *evacuationWriter) finish() {
 	}
 }
 
-func (a *app) stopEvacuation(ctx context.Context, n api.Node) error {
+func stopEvacuation(ctx context.Context, a *app, n api.Node) error {
 	if err := n.StopEvacuation(ctx); err != nil {
 		return err
 	}
-	return a.print(struct{}{}, a.loud("the node is a full member of its cluster"))
+	return a.print(struct{}{}, loud(a, "the node is a full member of its cluster"))
 }
 
 // copiesResumedText says that missing copies are sent again.

@@ -33,7 +33,7 @@ const lastWord = 200 * time.Millisecond
 
 // withFrom runs do on the node that runs, which asks the peer from first for key. Meanwhile it tells the
 // user if that peer does not have it.
-func (a *app) withFrom(ctx context.Context, from, key string, do func(api.Node) error) error {
+func withFrom(ctx context.Context, a *app, from, key string, do func(api.Node) error) error {
 	n, err := a.node()
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (a *app) withFrom(ctx context.Context, from, key string, do func(api.Node) 
 	done := make(chan struct{})
 	asked.Go(func() {
 		defer close(done)
-		a.tellMissing(told, n, from, key)
+		tellMissing(told, a, n, from, key)
 	})
 	if err := do(asking); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (a *app) withFrom(ctx context.Context, from, key string, do func(api.Node) 
 }
 
 // tellMissing tells the user if a peer does not have what key names, or does not say.
-func (a *app) tellMissing(ctx context.Context, n api.Node, from, key string) {
+func tellMissing(ctx context.Context, a *app, n api.Node, from, key string) {
 	has, err := n.AskPeer(ctx, from, key)
 	var what string
 	switch {

@@ -41,7 +41,7 @@ func (f *gatewayFlags) open(a *app) (*verified.Gateway, error) {
 		}
 		return nil, nil
 	}
-	token, err := a.token(a.tokenFile)
+	token, err := token(a, a.tokenFile)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (f *gatewayFlags) open(a *app) (*verified.Gateway, error) {
 
 // withReader runs do on the gateway that f names. If f names none, it runs do on
 // the node or its store.
-func (a *app) withReader(ctx context.Context, f gatewayFlags, do func(api.Reader) error) error {
+func withReader(ctx context.Context, a *app, f gatewayFlags, do func(api.Reader) error) error {
 	g, err := f.open(a)
 	if err != nil {
 		return err

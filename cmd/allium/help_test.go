@@ -20,7 +20,7 @@ var verbs = strings.Fields(`Add Announce Ask Break Check Close Connect Describe 
 // TestHelp: the help of every command begins with a verb and has an example.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	root := newApp().command()
+	root := rootCommand(newApp())
 	walk(root, func(c *cobra.Command) {
 		first, _, _ := strings.Cut(c.Short, " ")
 		if !slices.Contains(verbs, strings.TrimSuffix(first, ",")) {
@@ -62,7 +62,7 @@ var alliumInExample = regexp.MustCompile(`(?:^|[|;&(])\s*(?:\w+=\S+ )?allium ((?
 // arguments are as many as the command takes.
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	walk(newApp().command(), func(c *cobra.Command) {
+	walk(rootCommand(newApp()), func(c *cobra.Command) {
 		if strings.Contains(c.Example, "…") && c.Name() != "attenuate" {
 			t.Errorf("%s: an example with … cannot be pasted", c.CommandPath())
 		}
@@ -75,7 +75,7 @@ func TestExamples(t *testing.T) {
 			text, _, _ := strings.Cut(strings.TrimSpace(line), "   ")
 			for _, m := range alliumInExample.FindAllStringSubmatch(inExamples.Replace(text), -1) {
 				found++
-				root := newApp().command()
+				root := rootCommand(newApp())
 				called, rest, err := root.Find(withNumbers(shellWords(m[1])))
 				if err == nil {
 					err = called.ParseFlags(rest)
@@ -105,7 +105,7 @@ func shellWords(s string) (words []string) {
 // TestFlags: a flag says its default, unless cobra shows one or it is a switch.
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	walk(newApp().command(), func(c *cobra.Command) {
+	walk(rootCommand(newApp()), func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			shown := !slices.Contains([]string{"", "0", "[]", "0s"}, f.DefValue)
 			if f.Value.Type() != "bool" && !shown && !strings.Contains(f.Usage, "default") &&

@@ -76,7 +76,7 @@ func onEveryHome(t *testing.T, run func(name string, words []string)) {
 		t.Fatal(err)
 	}
 	args := homeArgs(file)
-	walk(newApp().command(), func(c *cobra.Command) {
+	walk(rootCommand(newApp()), func(c *cobra.Command) {
 		name := nameOf(c)
 		if name == "" || reflect.ValueOf(c.RunE).Pointer() == reflect.ValueOf(group).Pointer() ||
 			needNoHome[name] != "" {
@@ -243,7 +243,7 @@ func refuseOnHome(t *testing.T, home, mine string, check func(name string)) {
 		}
 		check(name)
 	}
-	walk(newApp().command(), func(c *cobra.Command) {
+	walk(rootCommand(newApp()), func(c *cobra.Command) {
 		writes := c.Flags().Lookup("output") != nil || c.Flags().Lookup("record") != nil
 		if name := nameOf(c); writes && rows[name] == nil {
 			t.Errorf("allium %s writes a file: it has no row in intoHome", name)

@@ -181,7 +181,7 @@ func TestProgressOfAdd(t *testing.T) {
 			a := &app{stdout: &out, err: &errs, errColumns: columns}
 			empty := files.Items(func(func(files.Item, error) bool) {})
 			in := addition{items: empty, size: 1000 << 20, names: []string{"big.bin"}}
-			err := a.add(t.Context(), slowStore{}, in, api.AddOptions{}, false)
+			err := add(t.Context(), a, slowStore{}, in, api.AddOptions{}, false)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,7 +11,7 @@ import (
 
 // TestReferenceIsUpToDate compares docs/reference with what the code says.
 func TestReferenceIsUpToDate(t *testing.T) {
-	pages, err := reference.Pages(t.Context(), newApp().command())
+	pages, err := reference.Pages(t.Context(), rootCommand(newApp()))
 	if err != nil {
 		t.Fatal(err)
 	}

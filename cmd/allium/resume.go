@@ -54,7 +54,7 @@ func afterInterrupt(cmd *cobra.Command) string {
 }
 
 // copyOut writes a stream to standard output. Progress is shown where the bytes are not.
-func (a *app) copyOut(s *api.Stream, what string, total int64) error {
+func copyOut(a *app, s *api.Stream, what string, total int64) error {
 	from := io.Reader(s.Body)
 	if a.columns == 0 {
 		report, finish := a.progress(fmt.Sprintf("reading %s", what))

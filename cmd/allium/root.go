@@ -17,8 +17,8 @@ const (
 	groupHelp    = "help"
 )
 
-// command builds the tree of commands.
-func (a *app) command() *cobra.Command {
+// rootCommand builds the tree of commands.
+func rootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "allium",
 		Short: "Store, find, fetch and serve files by what they contain",
@@ -50,7 +50,7 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 			"directory's node)")
 	f.StringVar(&a.tokenFile, "token-file", "",
 		"file with the capability to send with --api or --gateway; - is standard input (default $ALLIUM_TOKEN)")
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.tokenFileUsed(cmd) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return tokenFileUsed(a, cmd) }
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("allium {{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version")
@@ -59,26 +59,26 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 		commands  []*cobra.Command
 	}{
 		{groupFiles, "Store and fetch", []*cobra.Command{
-			a.addCommand(), a.getCommand(), a.shareCommand(),
-			a.catCommand(), a.lsCommand(), a.diffCommand(), a.pinCommand(), a.verifyCommand(),
+			addCommand(a), getCommand(a), shareCommand(a),
+			catCommand(a), lsCommand(a), diffCommand(a), pinCommand(a), verifyCommand(a),
 		}},
 		{groupFind, "Find", []*cobra.Command{
-			a.resolveCommand(), a.providersCommand(), a.peersCommand(), a.seedsCommand(),
-			a.connectCommand(), a.disconnectCommand(), a.pingCommand(),
+			resolveCommand(a), providersCommand(a), peersCommand(a), seedsCommand(a),
+			connectCommand(a), disconnectCommand(a), pingCommand(a),
 		}},
 		{groupShare, "Share", []*cobra.Command{
-			a.publishCommand(), a.followCommand(), a.announceCommand(), a.tokenCommand(),
-			a.zoneCommand(), a.nameCommand(),
+			publishCommand(a), followCommand(a), announceCommand(a), tokenCommand(a),
+			zoneCommand(a), nameCommand(a),
 		}},
 		{groupRun, "Run a node", []*cobra.Command{
-			a.initCommand(), a.runCommand(), a.nodeCommand(), a.configCommand(), a.swarmKeyCommand(), a.gcCommand(),
-			a.storeCommand(),
+			initCommand(a), runCommand(a), nodeCommand(a), configCommand(a), swarmKeyCommand(a), gcCommand(a),
+			storeCommand(a),
 		}},
 		{groupInspect, "Look inside", []*cobra.Command{
-			a.idCommand(), a.statCommand(), a.durabilityCommand(),
-			a.whyCommand(), a.doctorCommand(), a.auditCommand(), a.versionCommand(),
+			idCommand(a), statCommand(a), durabilityCommand(a),
+			whyCommand(a), doctorCommand(a), auditCommand(a), versionCommand(a),
 		}},
-		{groupTry, "Try it out", []*cobra.Command{a.testnetCommand(), a.simCommand()}},
+		{groupTry, "Try it out", []*cobra.Command{testnetCommand(a), simCommand(a)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title + ":"})
 		for _, c := range g.commands {
@@ -89,7 +89,7 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 	root.AddGroup(&cobra.Group{ID: groupHelp, Title: "Get help:"})
 	root.SetHelpCommandGroupID(groupHelp)
 	root.SetCompletionCommandGroupID(groupHelp)
-	root.AddCommand(a.docsCommand())
+	root.AddCommand(docsCommand())
 	cobraCommands(root)
 	walk(root, func(c *cobra.Command) {
 		if c.HasSubCommands() && c.RunE == nil {

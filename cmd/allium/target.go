@@ -40,9 +40,9 @@ func (t target) suggested() string {
 // maxTargetText bounds what is read from standard input in place of an argument, in bytes.
 const maxTargetText = 4 << 10
 
-// target understands an argument: an address, a name or a ticket, each with a path below it or none. For
+// parseTarget understands an argument: an address, a name or a ticket, each with a path below it or none. For
 // "-" it reads one from standard input, which keeps a ticket out of the history of the shell.
-func (a *app) target(ctx context.Context, arg string) (target, error) {
+func parseTarget(ctx context.Context, a *app, arg string) (target, error) {
 	if arg == "-" {
 		raw, err := io.ReadAll(io.LimitReader(term.Interruptible(ctx, a.stdin), maxTargetText+1))
 		if err != nil {
@@ -91,47 +91,47 @@ func pasted(text string) (string, error) {
 
 // withTarget runs do on the node, its store or a gateway, for what arg names. A ticket needs a node: if
 // none runs, do runs on one in this process, which embed describes.
-func (a *app) withTarget(
-	ctx context.Context, through gatewayFlags, arg string, embed embedOptions,
+func withTarget(
+	ctx context.Context, a *app, through gatewayFlags, arg string, embed embedOptions,
 	do func(r api.Reader, to target) error,
 ) error {
-	to, err := a.target(ctx, arg)
+	to, err := parseTarget(ctx, a, arg)
 	if err != nil {
 		return err
 	}
 	if to.ticket == nil || through.url != "" { // a gateway finds the providers itself
-		return a.withReader(ctx, through, func(r api.Reader) error { return do(r, to) })
+		return withReader(ctx, a, through, func(r api.Reader) error { return do(r, to) })
 	}
-	err = a.withRunning(ctx, *to.ticket, func(n api.Node) error { return do(n, to) })
+	err = withRunning(ctx, a, *to.ticket, func(n api.Node) error { return do(n, to) })
 	if !errors.Is(err, client.ErrNotRunning) && !errors.Is(err, homedir.ErrNone) || a.api != "" {
 		return err
 	}
-	return a.withEmbedded(ctx, *to.ticket, embed, func(n api.Node) error { return do(n, to) })
+	return withEmbedded(ctx, a, *to.ticket, embed, func(n api.Node) error { return do(n, to) })
 }
 
 // withSource is withTarget with the peer of --from, or none, which the running node asks first.
-func (a *app) withSource(
-	ctx context.Context, through gatewayFlags, from, arg string, embed embedOptions,
+func withSource(
+	ctx context.Context, a *app, through gatewayFlags, from, arg string, embed embedOptions,
 	do func(r api.Reader, to target) error,
 ) error {
 	if from == "" {
-		return a.withTarget(ctx, through, arg, embed, do)
+		return withTarget(ctx, a, through, arg, embed, do)
 	}
 	if through.url != "" {
 		return errFromAnd("--gateway")
 	}
-	to, err := a.target(ctx, arg)
+	to, err := parseTarget(ctx, a, arg)
 	if err != nil {
 		return err
 	}
 	if to.ticket != nil {
 		return errFromAnd("a ticket")
 	}
-	return a.withFrom(ctx, from, to.key, func(n api.Node) error { return do(n, to) })
+	return withFrom(ctx, a, from, to.key, func(n api.Node) error { return do(n, to) })
 }
 
 // withRunning runs do on the node that runs. It asks the peer of the ticket first.
-func (a *app) withRunning(ctx context.Context, t ticket.Ticket, do func(api.Node) error) error {
+func withRunning(ctx context.Context, a *app, t ticket.Ticket, do func(api.Node) error) error {
 	n, err := a.node()
 	if err != nil {
 		return err
@@ -145,12 +145,12 @@ func (a *app) withRunning(ctx context.Context, t ticket.Ticket, do func(api.Node
 	if err != nil {
 		return err
 	}
-	return a.asking(ctx, n, id.ID, t, network, do)
+	return asking(ctx, a, n, id.ID, t, network, do)
 }
 
 // asking runs do on n, which asks the peer of the ticket first. self is the ID of n.
-func (a *app) asking(
-	ctx context.Context, n api.Node, self string, t ticket.Ticket, network ticket.Network,
+func asking(
+	ctx context.Context, a *app, n api.Node, self string, t ticket.Ticket, network ticket.Network,
 	do func(api.Node) error,
 ) error {
 	id, err := peer.Decode(self)

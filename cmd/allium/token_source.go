@@ -24,7 +24,7 @@ const maxTokenText = 12 << 10
 // ("-" is standard input), or of $ALLIUM_TOKEN if file is empty, or "" if there is
 // neither. A file that other users may read is refused, because anyone who reads a
 // capability can use it.
-func (a *app) token(file string) (string, error) {
+func token(a *app, file string) (string, error) {
 	switch file {
 	case "":
 		return cleanToken(os.Getenv(tokenEnv), "$"+tokenEnv)
@@ -62,7 +62,7 @@ func (a *app) token(file string) (string, error) {
 
 // tokenFileUsed refuses --token-file for a command that sends no capability. The
 // user meant another node, and the command would go to this machine's.
-func (a *app) tokenFileUsed(cmd *cobra.Command) error {
+func tokenFileUsed(a *app, cmd *cobra.Command) error {
 	if a.tokenFile == "" || a.api != "" {
 		return nil
 	}
