@@ -2,6 +2,7 @@ package content
 
 import (
 	"encoding/binary"
+	"iter"
 	"slices"
 	"strings"
 
@@ -71,6 +72,17 @@ func (c *collected) add(e *manifest.Entry) bool {
 func (c *collected) whole() *collected {
 	c.text = c.building.String()
 	return c
+}
+
+// entries yields the entries in the order of items, and no errors.
+func (c *collected) entries() iter.Seq2[manifest.Entry, error] {
+	return func(yield func(manifest.Entry, error) bool) {
+		for _, it := range c.items {
+			if !yield(c.entry(it), nil) {
+				return
+			}
+		}
+	}
 }
 
 // entry returns the entry of an item, a directory without its size. Its texts share the memory of c.

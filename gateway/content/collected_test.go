@@ -40,7 +40,7 @@ func BenchmarkSortedListing(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		all, err := collect(b.Context(), d)
+		all, err := collect(b.Context(), d, func() error { return nil })
 		if err != nil || all == nil {
 			b.Fatal(all, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"path"
+	"sync"
 
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
@@ -78,40 +79,38 @@ func (g *Handlers) listing(
 		b.begin()
 		return nil
 	}
-	order, sorted := tooLong, (*collected)(nil)
+	sorts, order := false, tooLong
 	if q.format == "html" && dir.Listed <= maxSortedBytes {
 		release, ok := g.holdPage(b, sortedBytes(dir))
 		if ok {
 			defer release()
-			var err error
-			if sorted, err = collect(b.ctx, dir); err != nil {
-				return err
-			}
+			sorts = true
 		} else {
 			order, head.passing = tooBusy, true
 		}
 	}
-	if sorted != nil {
-		order = asAsked
-		sorted.sort(q)
-	}
 	w.Listing = true
 	return b.writePage(r, coding, func(to *output) error {
 		page := newPage()
-		begin := func() error {
-			err := page.head(to)
-			if err == nil {
-				err = page.begin(to, order)
+		head := sync.OnceValue(func() error {
+			if dir.Listed > longListing {
+				return cmp.Or(page.head(to), to.send())
 			}
-			if err == nil && dir.Listed > longListing {
-				err = to.send()
+			return page.head(to)
+		})
+		entries, order := dir.Entries(b.ctx), order
+		if sorts {
+			sorted, err := collect(b.ctx, dir, head)
+			if err != nil {
+				return err
 			}
-			return err
+			if sorted != nil {
+				sorted.sort(q)
+				entries, order = sorted.entries(), asAsked
+			}
 		}
-		if sorted != nil {
-			return writeSorted(to, page, begin, sorted)
-		}
-		return writeInOrder(to, page, begin, dir.Entries(b.ctx))
+		begin := sync.OnceValue(func() error { return cmp.Or(head(), page.begin(to, order)) })
+		return writeEntries(to, page, begin, entries)
 	})
 }
 
@@ -181,15 +180,13 @@ const (
 	tooBusy              // of their bytes: other listings hold the memory for it
 )
 
-// writeInOrder writes entries as it reads them. It holds a part of one manifest of them, however many there are. The
-// first of them is proved before the first byte of the page.
-func writeInOrder(
+// writeEntries writes a page. It calls begin, which writes what precedes the entries, when one of them is proved.
+func writeEntries(
 	w io.Writer, page pageWriter, begin func() error, entries iter.Seq2[manifest.Entry, error],
 ) error {
-	begun := false
 	for e, err := range entries {
-		if err == nil && !begun {
-			begun, err = true, begin()
+		if err == nil {
+			err = begin()
 		}
 		if err == nil {
 			err = page.entry(w, &e)
@@ -198,24 +195,5 @@ func writeInOrder(
 			return err
 		}
 	}
-	if !begun { // the directory is empty
-		if err := begin(); err != nil {
-			return err
-		}
-	}
-	return page.foot(w)
-}
-
-// writeSorted writes sorted entries.
-func writeSorted(w io.Writer, page pageWriter, begin func() error, sorted *collected) error {
-	if err := begin(); err != nil {
-		return err
-	}
-	for _, it := range sorted.items {
-		e := sorted.entry(it)
-		if err := page.entry(w, &e); err != nil {
-			return err
-		}
-	}
-	return page.foot(w)
+	return cmp.Or(begin(), page.foot(w)) // there may be no entries
 }

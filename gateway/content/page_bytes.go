@@ -52,10 +52,13 @@ func sortedBytes(dir *manifest.Dir) int64 {
 }
 
 // collect returns all entries in a compact form, or nil if there are more than maxSorted, or more than fit the bytes
-// that the root node tells.
-func collect(ctx context.Context, dir *manifest.Dir) (*collected, error) {
+// that the root node tells. It calls begin when an entry is proved.
+func collect(ctx context.Context, dir *manifest.Dir, begin func() error) (*collected, error) {
 	all := newCollected(int(dir.Listed))
 	for e, err := range dir.Entries(ctx) {
+		if err == nil {
+			err = begin()
+		}
 		if err != nil {
 			return nil, err
 		}
