@@ -90,13 +90,14 @@ var layers = map[string][]string{
 	"internal/testkit/simnet":  {},
 
 	"store": {
-		"protocols/manifest", "store/admission", "store/arriving/partial", "store/arriving/resumable",
-		"store/bucket/s3", "store/cache", "store/disk", "store/disk/damage", "store/disk/fsys",
-		"store/disk/segment/codec", "store/gc", "store/lease", "store/meta", "store/moved", "store/objects",
-		"store/pins", "store/quota", "store/ram/arena", "store/ram/memory", "store/scrub", "store/uses",
+		"gateway/policy", "protocols/manifest", "store/admission", "store/arriving/partial",
+		"store/arriving/resumable", "store/bucket/s3", "store/cache", "store/disk", "store/disk/damage",
+		"store/disk/fsys", "store/disk/segment/codec", "store/gc", "store/lease", "store/meta", "store/moved",
+		"store/objects", "store/pins", "store/quota", "store/ram/arena", "store/ram/memory", "store/scrub",
+		"store/uses",
 	},
 	"store/admission":          {"store/meta"},
-	"store/arriving/partial":   {"store/admission", "store/lease", "store/meta"},
+	"store/arriving/partial":   {"gateway/policy", "store/admission", "store/lease", "store/meta"},
 	"store/arriving/resumable": {"store/admission", "store/lease", "store/meta", "store/quota"},
 	"store/bloom":              {},
 	"store/bucket/cloud": {
@@ -121,19 +122,21 @@ var layers = map[string][]string{
 	"store/cluster/plan/model": {},
 	"store/cluster/repair":     {"resolver", "store", "store/gc", "store/meta"},
 	"store/cluster/shards": {
-		"protocols/erasure", "protocols/object", "store", "store/cluster/plan", "store/cluster/repair", "store/meta",
+		"gateway/policy", "protocols/erasure", "protocols/object", "store", "store/cluster/plan",
+		"store/cluster/repair", "store/meta",
 	},
 	"store/cluster/upkeep": {
 		"protocols/erasure", "protocols/record", "store", "store/cluster/plan", "store/cluster/repair", "store/meta",
 	},
 	"store/cluster/wire": {"protocols/capability", "protocols/oap", "protocols/record", "protocols/session"},
 	"store/disk": {
-		"store/bucket/cloud", "store/bucket/s3", "store/disk/blob", "store/disk/damage", "store/disk/fsys",
-		"store/disk/segment", "store/disk/segment/codec", "store/disk/tables", "store/meta", "store/ram/arena",
+		"gateway/policy", "store/bucket/cloud", "store/bucket/s3", "store/disk/blob", "store/disk/damage",
+		"store/disk/fsys", "store/disk/segment", "store/disk/segment/codec", "store/disk/tables", "store/meta",
+		"store/ram/arena",
 	},
 	"store/disk/blob": {
-		"store/arriving/partial", "store/arriving/resumable", "store/disk/damage", "store/disk/fsys",
-		"store/disk/tables", "store/meta",
+		"gateway/policy", "store/arriving/partial", "store/arriving/resumable", "store/disk/damage",
+		"store/disk/fsys", "store/disk/tables", "store/meta",
 	},
 	"store/disk/damage": {"store/disk/fsys", "store/meta"},
 	"store/disk/fsys":   {"store/meta"},

@@ -9,6 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/gateway/policy"
 	"allium/node/local/opener"
 	"allium/node/p2p/reach"
 	"allium/protocols/b3"
@@ -30,7 +31,7 @@ import (
 // objects that the denylist names.
 type peerStore struct {
 	st      *store.Store
-	denied  func(b3.Root) error
+	filter  policy.Filter
 	example *opener.Example
 	coded   codedObjects
 }
@@ -45,7 +46,7 @@ type codedObjects interface {
 // this node holds one. Else it opens the verified groups of an unfinished download, if there is one.
 // The error of a denied object is that of one that is missing, so that peers learn nothing of the denylist.
 func (s peerStore) OpenObject(ctx context.Context, root b3.Root) (object.Object, error) {
-	if s.denied(root) != nil {
+	if s.filter.Object(root) != nil {
 		return nil, meta.NotFound(root)
 	}
 	o, err := s.st.Open(ctx, root)
@@ -76,7 +77,7 @@ func (s peerStore) Presence(ctx context.Context, roots []b3.Root) ([]b3.Presence
 		if _, ok := s.example.Bytes(root); ok || has[i] != b3.Complete && s.coded.hasCoded(root) {
 			has[i] = b3.Complete
 		}
-		if has[i] != b3.Absent && s.denied(root) != nil {
+		if has[i] != b3.Absent && s.filter.Object(root) != nil {
 			has[i] = b3.Absent
 		}
 	}

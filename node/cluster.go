@@ -167,7 +167,7 @@ func (n *Node) startCopies(ctx context.Context) error {
 	n.copies, err = cluster.New(n.membersConfig().Durability, cluster.Deps{
 		Env: n.env(), Self: n.host.ID(), Members: n.members, Store: n.store, Repairs: n.repairs, Sessions: n.sessions,
 		Objects: n.objects, Minter: minter, Coded: func(root b3.Root) { n.publisher.Announce(ctx, root) },
-		Denied: n.denylist.At("put").Object, Audit: n.gatewayAudit(), Changed: n.copiesChanged, Records: n.records,
+		Filter: n.denylist.At("put"), Audit: n.gatewayAudit(), Changed: n.copiesChanged, Records: n.records,
 	})
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ func (n *Node) receiver() object.Receiver {
 	}
 	return intake.New(intake.Deps{
 		Store: n.store, Capabilities: n.capabilities, Audit: n.gatewayAudit(),
-		Shut: n.shutForPuts, Member: n.member, Denied: n.denylist.At("put").Object,
+		Shut: n.shutForPuts, Member: n.member, Filter: n.denylist.At("put"),
 		Received: n.repairs.Received,
 		Pinned:   func(ctx context.Context, root b3.Root, label string) { n.api.Pinned(ctx, root, label) },
 	})

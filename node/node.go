@@ -202,7 +202,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	}
 	n.store, err = store.New(storeConfig(home, cfg), store.Deps{
 		Env: n.env(), Files: files, FS: disk, Hash: n.process.hash,
-		Damaged: n.repairs.Damaged, Denied: n.denylist.At("store").Object, MayExpire: n.clock.MayExpire,
+		Damaged: n.repairs.Damaged, Filter: n.denylist.At("store"), MayExpire: n.clock.MayExpire,
 	})
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/gateway/policy"
 	"allium/internal/testkit"
 	"allium/node/local/opener"
 	"allium/protocols/b3"
@@ -39,15 +40,23 @@ func (r *received) End(_ int, err error) error {
 	return nil
 }
 
+// denyObjects is a filter whose error every object has.
+type denyObjects struct {
+	policy.AllowAll
+	err error
+}
+
+func (d *denyObjects) Object(b3.Root) error { return d.err }
+
 // serveObjects starts a server of objects, and returns its store and a peer's client.
-func serveObjects(t *testing.T, example *opener.Example, denied func(b3.Root) error) (*store.Store, *object.Client) {
+func serveObjects(t *testing.T, example *opener.Example, filter policy.Filter) (*store.Store, *object.Client) {
 	t.Helper()
 	cfg := store.DefaultConfig()
 	cfg.Dir = t.TempDir()
 	st, _ := storetest.Start(t, cfg, store.Deps{})
 	net := testkit.NewNetwork(testkit.Options{})
 	server, err := object.NewServer(object.DefaultConfig(),
-		object.ServerDeps{Host: net.Host("server"), Store: peerStore{st, denied, example, &Node{}}})
+		object.ServerDeps{Host: net.Host("server"), Store: peerStore{st, filter, example, &Node{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +86,8 @@ func TestServesExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	denied := error(nil)
-	_, client := serveObjects(t, example, func(b3.Root) error { return denied })
+	filter := &denyObjects{}
+	_, client := serveObjects(t, example, filter)
 	get := func() (r received, has b3.Presence) {
 		t.Helper()
 		err := client.Get(t.Context(), peer.ID("server"),
@@ -93,13 +102,13 @@ func TestServesExample(t *testing.T) {
 	if r, has := get(); r.err != nil || r.bytes != int64(len(p)) || has != b3.Complete {
 		t.Errorf("%+v, %s", r, has)
 	}
-	denied = status.Errorf(status.Denied, "denied")
+	filter.err = status.Errorf(status.Denied, "denied")
 	r, has := get()
 	if status.Of(r.err) != status.NotFound || has != b3.Absent {
 		t.Errorf("denied: %+v, %s", r, has)
 	}
 	hidden, root := r.err, b3.Sum([]byte("nowhere"))
-	denied = nil
+	filter.err = nil
 	err = client.Get(t.Context(), peer.ID("server"), object.GetRequest{Objs: []b3.Root{root}}, &r)
 	if err != nil || strings.ReplaceAll(r.err.Error(), root.String(), example.Root.String()) != hidden.Error() {
 		t.Errorf("denied: %v; missing: %v, %v", hidden, r.err, err)
@@ -109,7 +118,7 @@ func TestServesExample(t *testing.T) {
 // TestServesPart lets a peer ask for ranges of an object while it arrives, after
 // the download was suspended, and when it is whole: what is here is served.
 func TestServesPart(t *testing.T) {
-	st, client := serveObjects(t, nil, func(b3.Root) error { return nil })
+	st, client := serveObjects(t, nil, policy.AllowAll{})
 	const group = b3.GroupSize
 	p := storetest.Bytes(1, 20*group+7)
 	root, size := b3.Sum(p), int64(len(p))

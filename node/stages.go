@@ -123,7 +123,7 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 	}
 	n.server, err = object.NewServer(n.cfg.Object, object.ServerDeps{
 		Env:  n.env(),
-		Host: acceptor, Store: peerStore{n.store, n.denylist.At("peers").Object, n.example, n},
+		Host: acceptor, Store: peerStore{n.store, n.denylist.At("peers"), n.example, n},
 		MaxFrame: n.sessions.MaxFrame,
 		Sent:     n.noteSent, Receiver: n.receiver(), Hash: n.process.hash,
 		Inbound: n.inbound, Codec: n.process.codec,

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -42,12 +43,12 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		cfg:         cfg,
-		log:         deps.Log,
-		hash:        deps.Hash,
-		checkDenied: deps.Denied,
-		admission:   admission.New(),
-		clock:       meta.NewClock(time.Now),
+		cfg:       cfg,
+		log:       deps.Log,
+		hash:      deps.Hash,
+		filter:    deps.Filter,
+		admission: admission.New(),
+		clock:     meta.NewClock(time.Now),
 		puts: deps.Limits.NewGate(limits.Spec{
 			Name: "store.puts", Path: "gateway, add → streaming puts", Policy: "wait, then busy",
 		}, cfg.Puts, cfg.PutsWait),
@@ -105,8 +106,8 @@ func (d Deps) withDefaults() Deps {
 	if d.MayExpire == nil {
 		d.MayExpire = func() bool { return true }
 	}
-	if d.Denied == nil {
-		d.Denied = func(b3.Root) error { return nil }
+	if d.Filter == nil {
+		d.Filter = policy.AllowAll{}
 	}
 	if d.FS == nil {
 		d.FS = vfs.Default
@@ -161,7 +162,7 @@ func diskOptions(cfg Config, deps Deps, meters *s3.Meters, clock *meta.Clock) di
 		CommitBytes: cfg.CommitBytes, CompactRate: cfg.CompactRate,
 		IndexCache: cfg.indexCache(), HashWorkers: cfg.HashWorkers,
 		SegmentFiles: files.segments, IndexFiles: files.index, Meters: meters,
-		Log: deps.Log, Clock: clock, Limits: deps.Limits, Denied: deps.Denied,
+		Log: deps.Log, Clock: clock, Limits: deps.Limits, Filter: deps.Filter,
 	}
 	if cfg.Backend == BackendS3 {
 		o.Bucket = &cfg.S3
@@ -188,7 +189,7 @@ func (s *Store) newPartials(deps Deps, integrity *prometheus.CounterVec) *partia
 		Gate: deps.Limits.NewGate(limits.Spec{
 			Name: "store.ingests", Path: "resolver → downloads being written", Policy: "wait, then busy",
 		}, s.cfg.Ingests, s.cfg.IngestsWait),
-		ToBucket: s.cfg.Backend == BackendS3, Denied: deps.Denied, Whole: s.opener.Whole,
+		ToBucket: s.cfg.Backend == BackendS3, Filter: deps.Filter, Whole: s.opener.Whole,
 		CommitSmall: s.storeSmall, CommitLarge: s.commitLarge,
 		Damaged:     s.opener.DamagedIfWhole,
 		CountDamage: func() { integrity.WithLabelValues("partial").Inc() },

@@ -331,7 +331,7 @@ func (s *Store) allowed(root, expect b3.Root) error {
 	if !expect.IsZero() && expect != root {
 		return badDigest(expect, root)
 	}
-	return s.checkDenied(root)
+	return s.filter.Object(root)
 }
 
 // putAgain stores the bytes of an object that was moved out.

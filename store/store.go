@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -43,10 +44,9 @@ type Deps struct {
 	// object was marked. It must not block.
 	Damaged func(root b3.Root)
 
-	// Denied returns why an object must not be stored; it is called before the
-	// object becomes visible. Nil allows every object. It must not block. The store
+	// Filter is asked before an object becomes visible. Nil allows every object. The store
 	// keeps and serves a denied object that it already has; callers must check.
-	Denied func(root b3.Root) error
+	Filter policy.Filter
 
 	// MayExpire reports whether this machine's clock is right, so that expired
 	// uploads may be removed. Nil is always true. It must not block.
@@ -72,10 +72,10 @@ type Store struct {
 	*objects.Objects // what reads
 	*pins.Keeper     // pins and their targets
 
-	cfg         Config
-	log         *slog.Logger
-	hash        *b3.HashQueue            // may be nil
-	checkDenied func(root b3.Root) error // Deps.Denied
+	cfg    Config
+	log    *slog.Logger
+	hash   *b3.HashQueue // may be nil
+	filter policy.Filter
 
 	backend   backend
 	admission *admission.Control

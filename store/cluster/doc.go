@@ -57,11 +57,11 @@ type Deps struct {
 	Sessions *session.Service
 	Objects  *object.Client
 	Minter   *capabilities.Minter
-	Coded    func(root b3.Root)       // takes note that this node holds a piece of an object; it does not block
-	Denied   func(root b3.Root) error // an error for an object that the denylist names
-	Audit    policy.Audit             // nil: there is no audit log
-	Changed  func(upkeep.Change)      // is told what changed; it does not wait
-	Records  ds.Datastore             // keeps what holders proved; nil: nothing does
+	Coded    func(root b3.Root)  // takes note that this node holds a piece of an object; it does not block
+	Filter   policy.Filter       // of objects that are sent, proved and read
+	Audit    policy.Audit        // nil: there is no audit log
+	Changed  func(upkeep.Change) // is told what changed; it does not wait
+	Records  ds.Datastore        // keeps what holders proved; nil: nothing does
 }
 
 // Keeper keeps the copies that pins ask for. Its methods are safe for concurrent use.
@@ -85,7 +85,7 @@ func New(p plan.Params, d Deps) (*Keeper, error) {
 		Coding:  func(object b3.Root) (b3.Root, *erasure.Manifest, bool) { return k.Coding(object) },
 		Holders: func(manifest b3.Root) []plan.Holder { return k.Holders(manifest) },
 		Missed:  func(manifest b3.Root) { k.Missed(manifest) },
-		Members: k.present, Denied: d.Denied,
+		Members: k.present, Filter: d.Filter,
 	})
 	k.Service = upkeep.New(p, upkeep.Deps{
 		Env:  d.Env,

@@ -71,7 +71,7 @@ func (k *Keeper) sendMany(ctx context.Context, to peer.ID, roots []b3.Root, opt 
 	for i, root := range roots {
 		kept, err := k.Kept(root)
 		if err == nil {
-			err = k.deps.Denied(root)
+			err = k.deps.Filter.Object(root)
 		}
 		if err != nil {
 			errs[i] = err
@@ -92,7 +92,7 @@ func (k *Keeper) sendMany(ctx context.Context, to peer.ID, roots []b3.Root, opt 
 
 // open opens an object for members of the cluster, which is no use of it. A denied one is denied.
 func (k *Keeper) open(ctx context.Context, root b3.Root) (b3.Object, error) {
-	if err := k.deps.Denied(root); err != nil {
+	if err := k.deps.Filter.Object(root); err != nil {
 		return nil, err
 	}
 	return k.deps.Store.Inspect(ctx, root)
@@ -105,7 +105,7 @@ func (k *Keeper) prove(ctx context.Context, root b3.Root, drawn int64) (piece ui
 		return 0, nil, err
 	}
 	if kept.Coded != nil {
-		if err := k.deps.Denied(kept.Coded.Object); err != nil {
+		if err := k.deps.Filter.Object(kept.Coded.Object); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -160,7 +160,7 @@ func sliceOf(root b3.Root, kept upkeep.Kept, piece plan.Piece, drawn int64) (s p
 
 // putObject is the Put of coding.Deps.
 func (k *Keeper) putObject(ctx context.Context, to peer.ID, obj b3.Object, meter repair.Meter) error {
-	if err := k.deps.Denied(obj.Reader().Root()); err != nil {
+	if err := k.deps.Filter.Object(obj.Reader().Root()); err != nil {
 		return err
 	}
 	return k.put(ctx, to, obj, meter)

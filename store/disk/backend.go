@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"allium/gateway/policy"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -74,10 +75,10 @@ type Options struct {
 	Log    *slog.Logger
 	Clock  *meta.Clock
 	Limits *limits.Registry
+	Filter policy.Filter // of objects found among the files
 
 	// These may be nil.
 
-	Denied    func(root b3.Root) error                            // why an object must not be stored
 	Adopted   func(ctx context.Context, root b3.Root, size int64) // called with objects found among the files
 	Shed      func() (closed int)                                 // closes files that are cached open
 	Recovered *atomic.Int64                                       // records and objects that opening has looked at

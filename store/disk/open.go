@@ -234,8 +234,7 @@ func (d *Backend) newParts() {
 	d.segments = segment.New(o)
 	files := blob.Options{
 		FS: d.fs, Dir: d.cfg.Dir, Log: d.log, Index: d.index, Commit: d.segments, Space: d.disk.space,
-		Quarantine: d.quarantine, Damage: d.damage,
-		Denied: d.cfg.Denied, Adopted: d.cfg.Adopted,
+		Quarantine: d.quarantine, Damage: d.damage, Filter: d.cfg.Filter, Adopted: d.cfg.Adopted,
 	}
 	if d.cloud != nil {
 		files.Remote = d.cloud

@@ -28,7 +28,7 @@ func (t *Table) ingest(ctx context.Context, root b3.Root, size int64, apart bool
 	if size < 0 || size > b3.MaxSize {
 		return nil, status.Errorf(status.Upstream, "store: %s cannot have %d bytes", root, size)
 	}
-	if err := t.deps.Denied(root); err != nil {
+	if err := t.deps.Filter.Object(root); err != nil {
 		return nil, err
 	}
 	if err := t.claim(root, apart); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/internal/latch"
 	"allium/internal/limits"
@@ -68,11 +69,10 @@ type Deps struct {
 	Leases    *lease.Table
 	Admission *admission.Control
 	Clock     *meta.Clock
-	Gate      *limits.Gate // bounds the ingests in progress
-	ToBucket  bool         // a complete object goes to a bucket, which may be unreachable
+	Gate      *limits.Gate  // bounds the ingests in progress
+	ToBucket  bool          // a complete object goes to a bucket, which may be unreachable
+	Filter    policy.Filter // of objects that are downloaded
 
-	// Denied returns why an object must not be stored, nil when it may.
-	Denied func(root b3.Root) error
 	// Whole reports whether the whole object is stored.
 	Whole func(root b3.Root) (bool, error)
 	// CommitSmall and CommitLarge make an object visible whose bytes are proved. CommitLarge

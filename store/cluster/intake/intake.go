@@ -38,12 +38,11 @@ type Deps struct {
 	Store        *store.Store
 	Capabilities policy.Capabilities
 	Audit        policy.Audit
+	Filter       policy.Filter
 	// Shut returns an error while the node takes no writes.
 	Shut func() error
 	// Member returns an error for a peer that is no member of the cluster.
 	Member func(p peer.ID) error
-	// Denied returns an error for an object that the denylist names.
-	Denied func(root b3.Root) error
 	// Received waits until the rate of repairs allows bytes that a member sent for a repair.
 	Received func(ctx context.Context, bytes int) error
 	// Pinned is told of each new pin.

@@ -31,7 +31,7 @@ func (in *intake) wishes(ctx context.Context) ([]object.Wish, error) {
 	var whole []int
 	for i, root := range in.objs {
 		switch {
-		case in.deps.Denied(root) != nil:
+		case in.deps.Filter.Object(root) != nil:
 			wishes[i] = object.Refused
 		case has[i] == b3.Complete:
 			whole = append(whole, i)

@@ -13,7 +13,7 @@ import (
 // Ingest implements object.Intake.
 func (in *intake) Ingest(ctx context.Context) (object.Ingest, error) {
 	root, size := in.objs[0], in.sizes[0]
-	if err := in.deps.Denied(root); err != nil {
+	if err := in.deps.Filter.Object(root); err != nil {
 		return nil, in.refused(err)
 	}
 	if err := in.begin(ctx); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/internal/testkit"
@@ -89,7 +90,7 @@ func (c *cluster) add(st *store.Store) *node {
 			defer x.mu.Unlock()
 			x.missed[manifest]++
 		},
-		Denied: func(b3.Root) error { return nil },
+		Filter: policy.AllowAll{},
 	})
 	return x
 }
@@ -404,7 +405,7 @@ func TestFullStore(t *testing.T) {
 	st, _ := storetest.Start(t, cfg, store.Deps{})
 	x := New(Deps{
 		Env:  env.Env{Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil)},
-		Self: "node", Store: st, Denied: func(b3.Root) error { return nil },
+		Self: "node", Store: st, Filter: policy.AllowAll{},
 	})
 	info, err := st.Put(t.Context(), bytes.NewReader(content(2<<20)), store.PutOptions{})
 	if err == nil {

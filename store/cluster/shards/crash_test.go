@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -81,7 +82,7 @@ func crashConfig() store.Config {
 func alone(s *store.Store) *Coder {
 	return New(Deps{
 		Env:  env.Env{Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil)},
-		Self: "node-0", Store: s, Denied: func(b3.Root) error { return nil },
+		Self: "node-0", Store: s, Filter: policy.AllowAll{},
 	})
 }
 

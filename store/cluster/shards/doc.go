@@ -23,6 +23,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -54,8 +55,8 @@ type Deps struct {
 	Holders func(manifest b3.Root) []plan.Holder
 	// Missed takes note that a reader found no holder of a shard, by the address of the manifest. It waits for nothing.
 	Missed  func(manifest b3.Root)
-	Members func() []peer.ID           // the present members, this node among them
-	Denied  func(object b3.Root) error // an error for an object that the denylist names
+	Members func() []peer.ID // the present members, this node among them
+	Filter  policy.Filter    // of objects that are encoded, sent and read
 }
 
 // Coder makes, sends and reads shards. Its methods are safe for concurrent use. It starts nothing that outlives a call.

@@ -24,7 +24,7 @@ func (c *Coder) Encode(ctx context.Context, root b3.Root, t meta.Target) (b3.Roo
 		return b3.Root{}, err
 	}
 	defer release()
-	if err := c.deps.Denied(root); err != nil {
+	if err := c.deps.Filter.Object(root); err != nil {
 		return b3.Root{}, err
 	}
 	obj, err := c.deps.Store.Inspect(ctx, root)

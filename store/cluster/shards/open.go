@@ -15,7 +15,7 @@ import (
 // Has reports whether [Coder.Open] may open an object.
 func (c *Coder) Has(root b3.Root) bool {
 	_, _, ok := c.deps.Coding(root)
-	return ok && c.deps.Denied(root) == nil
+	return ok && c.deps.Filter.Object(root) == nil
 }
 
 // Open opens a coded object of which this node holds a piece. Its bytes are fetched from members as they are read, and
@@ -25,7 +25,7 @@ func (c *Coder) Open(ctx context.Context, root b3.Root) (*Object, error) {
 	if !ok {
 		return nil, status.Errorf(status.NotFound, "no shard of %s is here", root)
 	}
-	if err := c.deps.Denied(root); err != nil {
+	if err := c.deps.Filter.Object(root); err != nil {
 		return nil, err
 	}
 	s, err := c.shards(manifest, m)

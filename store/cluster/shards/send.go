@@ -21,7 +21,7 @@ func (c *Coder) Send(
 	if p == plan.Whole {
 		return status.Errorf(status.Internal, "the piece of a coded object that is sent is no shard")
 	}
-	if err := c.deps.Denied(m.Object); err != nil {
+	if err := c.deps.Filter.Object(m.Object); err != nil {
 		return err
 	}
 	for stripe := range m.Shards {

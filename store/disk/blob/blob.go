@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"allium/gateway/policy"
 	"allium/protocols/b3"
 	"allium/store/disk/damage"
 	"allium/store/disk/tables"
@@ -42,8 +43,8 @@ type Remote interface {
 	Lacks(ctx context.Context, root b3.Root) bool
 }
 
-// Options are the settings and dependencies of Files. All but Remote, Denied and
-// Adopted must be set.
+// Options are the settings and dependencies of Files. All but Remote and Adopted
+// must be set.
 type Options struct {
 	FS     vfs.FS
 	Dir    string // the store's directory
@@ -56,7 +57,7 @@ type Options struct {
 	Quarantine *damage.Quarantine
 	Damage     *damage.List
 
-	Denied  func(root b3.Root) error                            // why an object must not be stored
+	Filter  policy.Filter                                       // of orphans
 	Adopted func(ctx context.Context, root b3.Root, size int64) // called with adopted orphans
 }
 

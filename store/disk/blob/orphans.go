@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"allium/gateway/policy"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store/disk/damage"
@@ -35,7 +36,7 @@ type orphan struct {
 type orphans struct {
 	*objects
 	damage  *damage.List
-	denied  func(root b3.Root) error // may be nil
+	filter  policy.Filter
 	adopted func(ctx context.Context, root b3.Root, size int64)
 
 	list []orphan
@@ -44,7 +45,7 @@ type orphans struct {
 
 func newOrphans(objects *objects, o Options) *orphans {
 	return &orphans{
-		objects: objects, damage: o.Damage, denied: o.Denied, adopted: o.Adopted, done: make(chan struct{}),
+		objects: objects, damage: o.Damage, filter: o.Filter, adopted: o.Adopted, done: make(chan struct{}),
 	}
 }
 
@@ -197,10 +198,8 @@ func (o *orphans) refuse(x orphan) error {
 
 // adoptWhole adds an object whose bytes are verified and whose outboard is new.
 func (o *orphans) adoptWhole(e meta.Entry) (did bool, err error) {
-	if o.denied != nil {
-		if err := o.denied(e.Root); err != nil {
-			return false, err
-		}
+	if err := o.filter.Object(e.Root); err != nil {
+		return false, err
 	}
 	o.renaming <- struct{}{} // held for a few renames and syncs
 	defer func() { <-o.renaming }()
