@@ -334,7 +334,8 @@ var inTests = map[string][]string{
 
 	"resolver": {"protocols/dht/probes", "protocols/manifest", "protocols/object"},
 	"resolver/names/updates": {
-		"protocols/dht", "protocols/dht/probes", "protocols/gossip", "protocols/record", "resolver/names/lookup",
+		"gateway/policy", "protocols/dht", "protocols/dht/probes", "protocols/gossip", "protocols/record",
+		"resolver/names/lookup",
 	},
 
 	"gateway": {

@@ -9,8 +9,6 @@ import (
 	"allium/gateway/policy/denylist"
 	"allium/node/p2p"
 	"allium/node/supervise"
-	"allium/protocols/b3"
-	"allium/protocols/name"
 )
 
 // denylistFile is the name of the denylist in the home directory. The node reads
@@ -38,10 +36,6 @@ func (n *Node) startDenylist(ctx context.Context) error {
 	return n.services.Start(ctx, supervise.Service{Name: "denylist", Run: n.denylist.Run})
 }
 
-// deniedName reports whether the denylist names n or its zone. If so, the DHT does not tell peers
-// its record.
-func (n *Node) deniedName(what name.Name) bool { return n.denylist.At("dht").Name(what) != nil }
-
 // accessConfig returns the files of listen.allow and listen.deny. A relative path is below home.
 func accessConfig(home string, cfg p2p.Config) access.Config {
 	below := func(names []string) (files []string) {
@@ -61,7 +55,3 @@ func accessConfig(home string, cfg p2p.Config) access.Config {
 func (n *Node) startAccess(ctx context.Context) error {
 	return n.services.Start(ctx, supervise.Service{Name: "access", Run: n.access.Run})
 }
-
-// deniedKey reports whether the denylist names root. If so, the DHT does not tell
-// peers who provides it.
-func (n *Node) deniedKey(root b3.Root) bool { return n.denylist.At("dht").Object(root) != nil }

@@ -23,7 +23,7 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 		Host: n.host, Key: n.key, Publish: func(ctx context.Context, data []byte) error {
 			return n.gossip.Publish(ctx, hints.Topic, data)
 		},
-		ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire, Denied: n.access.Denied,
+		ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire, IgnorePeer: n.access.Denied,
 	})
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 			Validate: func(_ context.Context, m gossip.Message) error { return n.members.Validate(m.From, m.Data) },
 			Handle:   func(_ context.Context, m gossip.Message) { n.members.Handle(m.From, m.Data) },
 		}},
-		Denied: n.access.Denied, Twin: n.twinSeenBy,
+		IgnorePeer: n.access.Denied, Twin: n.twinSeenBy,
 	})
 	if err != nil {
 		return err

@@ -17,10 +17,8 @@ import (
 // handleIndex makes the sessions answer what peers ask about keys. It is called before the sessions
 // run.
 func (n *Node) handleIndex() error {
-	denied := n.denylist.At("peers")
 	server, err := index.NewServer(index.ServerDeps{
-		Env:    n.env(),
-		Source: startedIndex{n}, Denied: denied.Object, DeniedName: denied.Name, Recurse: n.cfg.Resolver.Recurse,
+		Env: n.env(), Source: startedIndex{n}, Filter: n.denylist.At("peers"), Recurse: n.cfg.Resolver.Recurse,
 	})
 	if err != nil {
 		return err

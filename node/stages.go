@@ -169,7 +169,7 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 	deps := dht.Deps{
 		Env: n.env(), Cores: n.process.hash.Cores(), Host: n.host, Key: n.key,
 		Roots: n.publisher.Roots(context.WithoutCancel(ctx)), Has: n.publisher.Has,
-		Denied: n.deniedKey, DeniedPeer: n.access.Denied, DeniedName: n.deniedName,
+		Filter: n.denylist.At("dht"), IgnorePeer: n.access.Denied,
 		PrivateNetwork:    n.network != (ticket.Network{}),
 		DuplicateIdentity: n.duplicates.noteRecord, SeedManifest: n.seedManifest(),
 		ExplainDial: reach.DialError,

@@ -89,12 +89,12 @@ func (s *Service) tell(near []peer.ID, asking network.Conn) []peer.AddrInfo {
 	return infos
 }
 
-// told returns up to messages.MaxCloserAddrs addresses of p that the asking peer may be told: none of a
-// denied peer, and only public ones where the asker is outside of the networks of this node.
+// told returns up to messages.MaxCloserAddrs addresses of p that the asking peer may be told: none of an
+// ignored peer, and only public ones where the asker is outside of the networks of this node.
 // A private address is of no use there and shows how somebody's network is built.
 func (s *Service) told(p peer.ID, asking network.Conn) peer.AddrInfo {
 	info := peer.AddrInfo{ID: p}
-	if s.deps.DeniedPeer(p) {
+	if s.deps.IgnorePeer(p) {
 		return info
 	}
 	publicOnly := !s.deps.PrivateNetwork && isOutside(asking.RemoteMultiaddr())

@@ -28,7 +28,7 @@ type engine struct {
 	rememberAddrs func(peer.AddrInfo) // stores addresses for a dial that follows
 
 	isConnected func(peer.ID) bool
-	denied      func(peer.ID) bool // see Deps.DeniedPeer; may be nil
+	ignores     func(peer.ID) bool // see Deps.IgnorePeer
 	fixedHedge  bool               // hedge delays are not adapted to peers
 	tasks       *sync.WaitGroup    // the caller of run holds one count
 	m           *metrics
@@ -282,7 +282,7 @@ func (d *driver) handleReply(ctx context.Context, r reply) []kad.Action[peer.ID]
 	}
 	closer := make([]kad.Peer[peer.ID], 0, len(r.closer))
 	for _, info := range r.closer[:min(len(r.closer), d.cfg.K+1)] {
-		if d.denied != nil && d.denied(info.ID) {
+		if d.ignores(info.ID) {
 			continue
 		}
 		closer = append(closer, kadPeer(info.ID))

@@ -113,6 +113,7 @@ func (w *world) lookup(
 		connected:     func() []peer.ID { return w.friends },
 		rememberAddrs: func(peer.AddrInfo) {},
 		isConnected:   func(peer.ID) bool { return false },
+		ignores:       func(peer.ID) bool { return false },
 		tasks:         &tasks,
 		m:             m,
 	}

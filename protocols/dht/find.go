@@ -134,9 +134,9 @@ func (f *providerSearch) isNew(envelope []byte) bool {
 }
 
 // accept returns the provider of a verified record. It returns false if that peer was
-// found before, if it is denied, or if there are enough providers.
+// found before, if it is ignored, or if there are enough providers.
 func (f *providerSearch) accept(rec messages.Sealed, via peer.ID) (p record.Provider, ok bool) {
-	if f.s.deps.DeniedPeer(rec.Provider) {
+	if f.s.deps.IgnorePeer(rec.Provider) {
 		return p, false
 	}
 	f.mu.Lock()

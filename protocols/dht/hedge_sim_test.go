@@ -93,7 +93,7 @@ func (sc scenario) build(
 		if sc.change != nil {
 			sc.change(&cfg)
 		}
-		s, err := New(cfg, Deps{Host: h, Key: sn.ids[i].key})
+		s, err := New(cfg, Deps{Host: h, Key: sn.ids[i].key, Filter: &filter{}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func TestStockClientFindsProviders(t *testing.T) {
 	}
 	for _, n := range nodes {
 		n.mu.Lock()
-		n.running.server.denied = func(r b3.Root) bool { return r == denied }
+		n.running.server.filter = &filter{root: denied}
 		n.mu.Unlock()
 	}
 	h, err := libp2p.New(libp2p.NoListenAddrs, libp2p.DisableMetrics())

@@ -30,9 +30,9 @@ import (
 type node struct {
 	*Service
 	identity
-	host   host.Host
-	stop   func() error // of the service; idempotent
-	denied atomic.Pointer[peer.ID]
+	host    host.Host
+	stop    func() error // of the service; idempotent
+	ignored atomic.Pointer[peer.ID]
 }
 
 func (n *node) addr() string {
@@ -70,8 +70,8 @@ func startIn(t *testing.T, private bool, roots func() iter.Seq[b3.Root], seeds .
 	n := &node{identity: me, host: h}
 	s, err := New(cfg, Deps{
 		Env:  env.Env{Metrics: reg, Limits: limits.NewRegistry(reg)},
-		Host: h, Key: me.key, Roots: roots, PrivateNetwork: private,
-		DeniedPeer: func(p peer.ID) bool { d := n.denied.Load(); return d != nil && *d == p },
+		Host: h, Key: me.key, Roots: roots, Filter: &filter{}, PrivateNetwork: private,
+		IgnorePeer: func(p peer.ID) bool { x := n.ignored.Load(); return x != nil && *x == p },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -179,9 +179,9 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// TestDeniedProviderIsNotFound: the record of a provider that is denied counts for nothing, whoever has it, until
-// the denial ends.
-func TestDeniedProviderIsNotFound(t *testing.T) {
+// TestIgnoredProviderIsNotFound: the record of a provider that is ignored counts for nothing, whoever has it, until
+// that ends.
+func TestIgnoredProviderIsNotFound(t *testing.T) {
 	nodes := startNetwork(t, 4)
 	b, e := nodes[1], nodes[3]
 	x := root("an object")
@@ -189,13 +189,13 @@ func TestDeniedProviderIsNotFound(t *testing.T) {
 		t.Fatalf("%d acknowledgements, %v", acks, err)
 	}
 	for _, is := range []bool{true, false} {
-		e.denied.Store(nil)
+		e.ignored.Store(nil)
 		if is {
-			e.denied.Store(&b.id)
+			e.ignored.Store(&b.id)
 		}
 		found, err := collect(e.FindProviders(t.Context(), x, FindOptions{}))
 		if err != nil || (len(found) == 0) != is {
-			t.Errorf("denied %t: found %v, %v", is, found, err)
+			t.Errorf("ignored %t: found %v, %v", is, found, err)
 		}
 	}
 }
@@ -357,9 +357,10 @@ func TestLifecycle(t *testing.T) {
 func TestNewRefusals(t *testing.T) {
 	n := startNode(t, nil)
 	for name, d := range map[string]Deps{
-		"no host":     {Key: n.key},
-		"no key":      {Host: n.host},
-		"another key": {Host: n.host, Key: newIdentity(t).key},
+		"no host":     {Key: n.key, Filter: &filter{}},
+		"no key":      {Host: n.host, Filter: &filter{}},
+		"no filter":   {Host: n.host, Key: n.key},
+		"another key": {Host: n.host, Key: newIdentity(t).key, Filter: &filter{}},
 	} {
 		if _, err := New(DefaultConfig(), d); status.Of(err) != status.BadRequest {
 			t.Errorf("%s: %v", name, err)
@@ -367,7 +368,7 @@ func TestNewRefusals(t *testing.T) {
 	}
 	cfg := DefaultConfig()
 	cfg.K = 0
-	if _, err := New(cfg, Deps{Host: n.host, Key: n.key}); status.Of(err) != status.BadRequest {
+	if _, err := New(cfg, Deps{Host: n.host, Key: n.key, Filter: &filter{}}); status.Of(err) != status.BadRequest {
 		t.Errorf("a bad configuration: %v", err)
 	}
 }

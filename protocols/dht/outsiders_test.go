@@ -28,7 +28,7 @@ func (c connFrom) RemoteMultiaddr() ma.Multiaddr { return c.addr }
 
 // TestOutsidersAreToldPublicAddresses: a peer from outside is told no private address of another,
 // by the provider exchange and by kad-dht's protocol, of the peer that it names or of closer ones.
-// One from inside and one of a private network are told all but what belongs to a denied peer.
+// One from inside and one of a private network are told all but what belongs to an ignored peer.
 func TestOutsidersAreToldPublicAddresses(t *testing.T) {
 	for _, private := range []bool{false, true} {
 		checkOutsiders(t, private)
@@ -38,13 +38,13 @@ func TestOutsidersAreToldPublicAddresses(t *testing.T) {
 func checkOutsiders(t *testing.T, privateNetwork bool) {
 	t.Helper()
 	nodes := startNetworkIn(t, privateNetwork, 4)
-	s, mixed, denied := nodes[0], nodes[1].id, nodes[2].id
+	s, mixed, ignored := nodes[0], nodes[1].id, nodes[2].id
 	testkit.Eventually(t, "kad-dht's table", func() bool { return s.current().kad.RoutingTable().Size() == 3 })
 	private := ma.StringCast("/ip4/192.168.7.7/tcp/7")
 	public := ma.StringCast("/ip4/45.1.2.3/tcp/7")
 	s.host.Peerstore().AddAddrs(mixed, []ma.Multiaddr{private, public}, time.Hour)
-	s.host.Peerstore().AddAddrs(denied, []ma.Multiaddr{public}, time.Hour)
-	s.denied.Store(&denied)
+	s.host.Peerstore().AddAddrs(ignored, []ma.Multiaddr{public}, time.Hour)
+	s.ignored.Store(&ignored)
 	asker := newIdentity(t)
 	of := asker.nameRecord(t, "blog", 1, "one")
 	key := of.Name.Digest()
@@ -74,10 +74,10 @@ func checkOutsiders(t *testing.T, privateNetwork bool) {
 		"GET_PROVIDERS": func(c network.Conn) []peer.AddrInfo {
 			return kad(c, pb.Message_GET_PROVIDERS, root("x").Multihash())
 		},
-		"FIND_NODE":                  find([]byte(name.KeyOf(key))),
-		"FIND_NODE of it":            find([]byte(mixed)),
-		"FIND_NODE of a denied peer": find([]byte(denied)),
-		"FIND_NODE of the asked one": find([]byte(s.id)),
+		"FIND_NODE":                    find([]byte(name.KeyOf(key))),
+		"FIND_NODE of it":              find([]byte(mixed)),
+		"FIND_NODE of an ignored peer": find([]byte(ignored)),
+		"FIND_NODE of the asked one":   find([]byte(s.id)),
 	}
 	for _, from := range []struct {
 		addr           string
@@ -106,7 +106,7 @@ func checkOutsiders(t *testing.T, privateNetwork bool) {
 				t.Errorf("%s from %s: the named peer comes at %d", ask, from.addr, at)
 			}
 			for _, i := range infos {
-				if i.ID == denied || i.ID == asker.id {
+				if i.ID == ignored || i.ID == asker.id {
 					t.Errorf("%s from %s: names %s", ask, from.addr, i.ID)
 				}
 				for _, a := range i.Addrs {

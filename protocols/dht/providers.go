@@ -39,7 +39,7 @@ type providerStore struct {
 
 	// reports that the clock is right and expired records may be dropped; called without mu
 	mayExpire func() bool
-	denied    func(peer.ID) bool // see Deps.DeniedPeer; called without mu
+	ignores   func(peer.ID) bool // see Deps.IgnorePeer; called without mu
 
 	mu        sync.Mutex
 	changes   *persist.Changes[recordKey] // nil: nothing is persisted
@@ -85,7 +85,7 @@ type peerEntry struct {
 func newProviderStore(perKey, perPeer, total int) *providerStore {
 	return &providerStore{
 		perKey: perKey, perPeer: perPeer, total: total,
-		mayExpire: func() bool { return true }, denied: func(peer.ID) bool { return false },
+		mayExpire: func() bool { return true }, ignores: func(peer.ID) bool { return false },
 
 		keys:   make(map[b3.Root][]*entry),
 		peers:  make(map[peer.ID]*peerEntry),
@@ -192,12 +192,12 @@ func (p *providerStore) updatePeer(s sourced) {
 }
 
 // get returns at most limit unexpired records for root in random order, so that the limit
-// favors no provider. Of those it leaves out denied providers.
+// favors no provider. Of those it leaves out ignored providers.
 func (p *providerStore) get(root b3.Root, limit int, now time.Time) []sourced {
-	return slices.DeleteFunc(p.pick(root, limit, now), func(s sourced) bool { return p.denied(s.Provider) })
+	return slices.DeleteFunc(p.pick(root, limit, now), func(s sourced) bool { return p.ignores(s.Provider) })
 }
 
-// pick is get with denied providers.
+// pick is get with ignored providers.
 func (p *providerStore) pick(root b3.Root, limit int, now time.Time) []sourced {
 	p.mu.Lock()
 	defer p.mu.Unlock()

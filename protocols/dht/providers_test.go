@@ -252,9 +252,9 @@ func BenchmarkStoreSweep(b *testing.B) {
 	}
 }
 
-// TestDeniedProvider: the record of a provider that is denied is kept, for the day the denial ends, and
+// TestIgnoredProvider: the record of a provider that is ignored is kept, for the day that ends, and
 // told to nobody.
-func TestDeniedProvider(t *testing.T) {
+func TestIgnoredProvider(t *testing.T) {
 	now := time.Now()
 	st := newProviderStore(20, 20, 100)
 	var root b3.Root
@@ -263,13 +263,13 @@ func TestDeniedProvider(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	denied := peer.ID("bad")
-	st.denied = func(p peer.ID) bool { return p == denied }
+	ignored := peer.ID("bad")
+	st.ignores = func(p peer.ID) bool { return p == ignored }
 	if got := st.get(root, 20, now); len(got) != 1 || got[0].Provider != "good" {
 		t.Errorf("got %v", got)
 	}
-	denied = ""
+	ignored = ""
 	if got := st.get(root, 20, now); len(got) != 2 {
-		t.Errorf("after the denial ended: %v", got)
+		t.Errorf("once it is ignored no more: %v", got)
 	}
 }

@@ -32,9 +32,7 @@ type server struct {
 	names  *namestore.Store
 	verify *verifier
 	self   peer.ID
-	denied func(root b3.Root) bool // see Deps.Denied; may be nil
-
-	deniedName func(name.Name) bool // see Deps.DeniedName; may be nil
+	filter Filter
 
 	// ownRecord returns a new record of this node, and an error if this node does not have
 	// the object. It may be nil.
@@ -149,7 +147,7 @@ func (v *server) serve(ctx context.Context, from network.Conn, p []byte) (r mess
 // nameRecords returns the records of a name, none if it is denied.
 func (v *server) nameRecords(of namestore.Key) []name.Signed {
 	held := v.names.Get(of, v.verify.now())
-	if len(held) > 0 && v.deniedName != nil && v.deniedName(held[0].Name) {
+	if len(held) > 0 && v.filter.Name(held[0].Name) != nil {
 		return nil
 	}
 	return held
@@ -159,7 +157,7 @@ func (v *server) nameRecords(of namestore.Key) []name.Signed {
 // object but no valid record of its own, records adds a new one, so that a request finds
 // an object that is not yet published or no longer.
 func (v *server) records(ctx context.Context, root b3.Root) []sourced {
-	if v.denied != nil && v.denied(root) {
+	if v.filter.Object(root) != nil {
 		return nil
 	}
 	now := v.verify.now()

@@ -29,6 +29,24 @@ import (
 	"allium/protocols/status"
 )
 
+// filter denies an object and a name until it is lifted.
+type filter struct {
+	root   b3.Root
+	name   name.Name
+	lifted atomic.Bool
+}
+
+func (f *filter) Object(root b3.Root) error { return f.denial(root == f.root) }
+
+func (f *filter) Name(n name.Name) error { return f.denial(n == f.name) }
+
+func (f *filter) denial(listed bool) error {
+	if listed && !f.lifted.Load() {
+		return status.Errorf(status.Denied, "it is denied")
+	}
+	return nil
+}
+
 // bench is a server and an asker on an in-memory network.
 type bench struct {
 	net    *testkit.Network
@@ -65,7 +83,7 @@ func newBench(t *testing.T, cfg allowance.Config) *bench {
 		store: store, names: namestore.NewStore(namestore.DefaultConfig(), func() bool { return true }), dialback: back,
 		verify:  &verifier{time.Now, registry.NewGate(limits.Spec{Name: "v"}, 2, 2), nil},
 		nearest: func([]byte, network.Conn) []peer.AddrInfo { return nil },
-		guard:   g, m: m, log: slog.New(slog.DiscardHandler), ctx: ctx,
+		guard:   g, filter: &filter{}, m: m, log: slog.New(slog.DiscardHandler), ctx: ctx,
 	}
 	b.net.Host(b.at).SetStreamHandler(ProviderID, b.server.handle)
 	b.ask = &providerClient{rpc: &rpcClient{
@@ -117,17 +135,17 @@ func TestDeniedName(t *testing.T) {
 		b := newBench(t, allowance.DefaultConfig())
 		defer b.stop()
 		rec := b.me.nameRecord(t, "blog", 1, "one")
-		denied := true // no request runs while it changes
-		b.server.deniedName = func(n name.Name) bool { return denied && n == rec.Name }
+		f := &filter{name: rec.Name}
+		b.server.filter = f
 		if err := b.ask.putName(t.Context(), b.at, rec); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []int{0, 1} {
 			r, err := b.ask.getName(t.Context(), b.at, rec.Name.Digest())
 			if err != nil || len(r.Providers) != want {
-				t.Errorf("denied %t: %d records, %v", denied, len(r.Providers), err)
+				t.Errorf("%d records, not %d: %v", len(r.Providers), want, err)
 			}
-			denied = false
+			f.lifted.Store(true)
 		}
 	})
 }
@@ -138,9 +156,8 @@ func TestDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, allowance.DefaultConfig())
 		defer b.stop()
-		var denied atomic.Bool
-		denied.Store(true)
-		b.server.denied = func(r b3.Root) bool { return denied.Load() && r == root("x") }
+		f := &filter{root: root("x")}
+		b.server.filter = f
 		closer, self := newIdentity(t), newIdentity(t)
 		b.server.nearest = func([]byte, network.Conn) []peer.AddrInfo {
 			return []peer.AddrInfo{{ID: closer.id, Addrs: closer.peerRecord().Addrs}}
@@ -156,20 +173,14 @@ func TestDenied(t *testing.T) {
 		}
 		for _, c := range []struct {
 			key    string
-			denied bool
+			lifted bool
 			want   int
-		}{{"x", true, 0}, {"y", true, 2}, {"x", false, 2}} {
-			denied.Store(c.denied)
+		}{{"x", false, 0}, {"y", false, 2}, {"x", true, 2}} {
+			f.lifted.Store(c.lifted)
 			r, err := b.ask.get(t.Context(), b.at, root(c.key))
 			if err != nil || len(r.Providers) != c.want || len(r.CloserPeers()) != 1 {
-				t.Errorf(
-					"%s, denied %t: %d providers, %d closer peers, %v",
-					c.key,
-					c.denied,
-					len(r.Providers),
-					len(r.CloserPeers()),
-					err,
-				)
+				t.Errorf("%s, lifted %t: %d providers, %d closer peers, %v",
+					c.key, c.lifted, len(r.Providers), len(r.CloserPeers()), err)
 			}
 		}
 	})

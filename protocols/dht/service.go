@@ -35,6 +35,13 @@ import (
 	"allium/protocols/status"
 )
 
+// Filter tells which objects and names the node must not help others to find. Its methods return an error for those.
+// They neither wait nor do I/O.
+type Filter interface {
+	Object(root b3.Root) error
+	Name(n name.Name) error
+}
+
 // Deps holds the dependencies of discovery on the node.
 type Deps struct {
 	env.Env
@@ -49,16 +56,13 @@ type Deps struct {
 	// itself as a provider when a peer asks, published or not. It must be cheap. nil:
 	// never.
 	Has func(context.Context, b3.Root) bool
-	// Denied reports whether the node must not name providers of an object. A peer
-	// that asks then receives only closer peers, as from a node without records.
-	// Records of a denied object are still stored, for the day the denial ends. It
-	// neither waits nor does I/O. nil: never.
-	Denied func(b3.Root) bool
-	// DeniedName is the same for the records of a name.
-	DeniedName func(name.Name) bool
-	// DeniedPeer reports whether a peer counts for nothing: its records are neither used nor passed
+	// Filter is asked before peers are told the records of an object or a name. If it denies
+	// them, the peer receives only closer peers, as from a node without records. The records
+	// are still stored, for the day the denial ends.
+	Filter Filter
+	// IgnorePeer reports whether a peer counts for nothing: its records are neither used nor passed
 	// on, and no lookup asks it or names it. It neither waits nor does I/O. nil: never.
-	DeniedPeer func(peer.ID) bool
+	IgnorePeer func(peer.ID) bool
 	// PrivateNetwork says that all peers have a common network key. Then each may be told private
 	// addresses, also one that comes from a public address.
 	PrivateNetwork bool
@@ -134,15 +138,15 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if deps.Host == nil || deps.Key == nil {
-		return nil, status.Errorf(status.BadRequest, "discovery needs a host and its key")
+	if deps.Host == nil || deps.Key == nil || deps.Filter == nil {
+		return nil, status.Errorf(status.BadRequest, "discovery needs a host, its key and a filter")
 	}
 	deps.Env.SetDefaults()
 	if deps.Roots == nil {
 		deps.Roots = func() iter.Seq[b3.Root] { return func(func(b3.Root) bool) {} }
 	}
-	if deps.DeniedPeer == nil {
-		deps.DeniedPeer = func(peer.ID) bool { return false }
+	if deps.IgnorePeer == nil {
+		deps.IgnorePeer = func(peer.ID) bool { return false }
 	}
 	if deps.Replacements == nil {
 		deps.Replacements = func() uint64 { return 0 }
@@ -209,7 +213,7 @@ func (s *Service) newParts() (err error) {
 	}
 	s.kadSender = &kadSender{rpc: s.rpc, latency: h.Peerstore(), m: s.m}
 	s.providers = &providerClient{rpc: s.rpc, m: s.m}
-	s.store.mayExpire, s.store.denied = s.deps.MayExpire, s.deps.DeniedPeer
+	s.store.mayExpire, s.store.ignores = s.deps.MayExpire, s.deps.IgnorePeer
 	s.persist = newPersister(s.namespace(RecordsSpace), s.store, s.verify, persist.Deps{
 		Env: e, Replacements: s.deps.Replacements, MayExpire: s.deps.MayExpire, Count: s.m.persisted,
 	})
@@ -298,16 +302,15 @@ func (s *Service) serve(ctx context.Context, kad *kaddht.IpfsDHT) *running {
 	r := &running{ctx: ctx, kad: kad}
 	r.engine = &engine{
 		self: s.self, table: s.table, connected: s.connected, rememberAddrs: s.rememberAddrs,
-		isConnected: s.isConnected, denied: s.deps.DeniedPeer, fixedHedge: s.cfg.HedgeFixed, tasks: &r.lookups, m: s.m,
+		isConnected: s.isConnected, ignores: s.deps.IgnorePeer, fixedHedge: s.cfg.HedgeFixed, tasks: &r.lookups, m: s.m,
 	}
 	r.server = &server{
 		store: s.store, names: s.names, verify: s.verify, dialback: s.dialback, guard: s.guard, nearest: s.nearest,
-		self: s.self, m: s.m, log: s.deps.Log, ctx: ctx,
+		self: s.self, filter: s.deps.Filter, m: s.m, log: s.deps.Log, ctx: ctx,
 	}
 	if s.deps.Has != nil {
 		r.server.ownRecord = s.ownRecord
 	}
-	r.server.denied, r.server.deniedName = s.deps.Denied, s.deps.DeniedName
 	s.setRunning(r)
 	s.deps.Host.SetStreamHandler(ProviderID, r.server.handle)
 	return r

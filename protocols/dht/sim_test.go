@@ -69,7 +69,7 @@ func TestSimulatedNetwork(t *testing.T) {
 			if i > 0 {
 				cfg.Seeds.Bootstrap = []string{fmt.Sprintf("%s/p2p/%s", hosts[0].Addrs()[0], hosts[0].ID())}
 			}
-			s, err := New(cfg, Deps{Host: h, Key: ids[i].key})
+			s, err := New(cfg, Deps{Host: h, Key: ids[i].key, Filter: &filter{}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -139,7 +139,7 @@ func (sn *simNet) hole(i int) {
 // start runs a service on host i; the returned function stops it.
 func (sn *simNet) start(i int, change func(*Config, *Deps)) (*Service, func()) {
 	sn.t.Helper()
-	cfg, deps := DefaultConfig(), Deps{Host: sn.Hosts[i], Key: sn.ids[i].key}
+	cfg, deps := DefaultConfig(), Deps{Host: sn.Hosts[i], Key: sn.ids[i].key, Filter: &filter{}}
 	cfg.Server = true
 	if i > 0 {
 		cfg.Seeds.Bootstrap = []string{sn.addr(0)}

@@ -191,21 +191,21 @@ func TestStolenMessage(t *testing.T) {
 	})
 }
 
-// TestDeniedAuthor: what a denied peer says counts for nothing, also when another peer passes it on, until the
-// denial ends.
-func TestDeniedAuthor(t *testing.T) {
+// TestIgnoredAuthor: what an ignored peer says counts for nothing, also when another peer passes it on, until
+// that ends.
+func TestIgnoredAuthor(t *testing.T) {
 	in(t, 3, func(t *testing.T, sn *simNet) {
 		nodes := sn.startAll(nil)
-		var denied atomic.Bool
+		var ignored atomic.Bool
 		nodes[2].stop()
-		nodes[2].denied = func(id peer.ID) bool { return denied.Load() && id == nodes[0].host.ID() }
+		nodes[2].ignores = func(id peer.ID) bool { return ignored.Load() && id == nodes[0].host.ID() }
 		nodes[2].run(t)
 		defer stopAll(nodes)
 		sn.Connect(0, 1)
 		sn.Connect(1, 2)
 		time.Sleep(3 * heartbeat)
-		for said, is := range map[string]bool{"denied": true, "allowed": false} {
-			denied.Store(is)
+		for said, is := range map[string]bool{"ignored": true, "heard": false} {
+			ignored.Store(is)
 			for from, n := range nodes[:2] {
 				if err := n.Publish(t.Context(), testTopic, fmt.Appendf(nil, "%s %d", said, from)); err != nil {
 					t.Fatal(err)

@@ -118,7 +118,7 @@ func (s *Service) options(ctx context.Context) []pubsub.Option {
 			return nil
 		}),
 		pubsub.WithPeerScore(s.score(), thresholds()), pubsub.WithPeerScoreInspect(s.updateStandings, standingInterval),
-		pubsub.WithBlacklist(s.denied),
+		pubsub.WithBlacklist(s.ignores),
 		pubsub.WithPeerGater(pubsub.DefaultPeerGaterParams()),
 		pubsub.WithRawTracer(&tracer{
 			m: s.m, offence: func(id peer.ID) { s.peerState(id).addOffence(time.Now()) }, ended: s.streamEnded,
@@ -253,7 +253,7 @@ func thresholds() *pubsub.PeerScoreThresholds {
 	}
 }
 
-// blacklist makes pubsub drop messages that denied peers send or have written, before it checks them.
+// blacklist makes pubsub drop messages that ignored peers send or have written, before it checks them.
 type blacklist func(peer.ID) bool
 
 // Add implements pubsub.Blacklist. Nobody calls it: the node decides.

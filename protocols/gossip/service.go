@@ -63,9 +63,9 @@ type Deps struct {
 
 	Host   host.Host
 	Topics []Topic
-	// Denied reports whether messages of an author are dropped, whoever sends them. The sender keeps its
+	// IgnorePeer reports whether messages of an author are dropped, whoever sends them. The sender keeps its
 	// score. It neither waits nor does I/O. nil: never.
-	Denied func(author peer.ID) bool
+	IgnorePeer func(author peer.ID) bool
 	// Twin is called when a connected peer ends this node's streams again and again, as one does that is
 	// connected to another node with the same identity. It is called at most once an hour for each peer, and
 	// must not wait. nil: nobody is told.
@@ -75,15 +75,15 @@ type Deps struct {
 // Service publishes, relays and handles gossip messages for one node. Its methods are safe for
 // concurrent use.
 type Service struct {
-	cfg    Config
-	host   host.Host
-	log    *slog.Logger
-	m      *metrics
-	topics map[string]Topic
-	denied blacklist
-	links  *links
-	twin   func(seenBy peer.ID)
-	names  []string // topic names, in the order of Deps.Topics
+	cfg     Config
+	host    host.Host
+	log     *slog.Logger
+	m       *metrics
+	topics  map[string]Topic
+	ignores blacklist
+	links   *links
+	twin    func(seenBy peer.ID)
+	names   []string // topic names, in the order of Deps.Topics
 
 	outbox  *limits.Queue[publication]
 	ingress *limits.Queue[Message]
@@ -123,7 +123,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 		return nil, errors.New("gossip needs a host")
 	}
 	d.Env.SetDefaults()
-	s := &Service{cfg: cfg, host: d.Host, log: d.Log, topics: map[string]Topic{}, denied: d.Denied,
+	s := &Service{cfg: cfg, host: d.Host, log: d.Log, topics: map[string]Topic{}, ignores: d.IgnorePeer,
 		links: newLinks(), twin: d.Twin}
 	s.calls.Close() // until Run
 	s.graylist.Store(&map[peer.ID]struct{}{})

@@ -48,17 +48,17 @@ func TestClocksApart(t *testing.T) {
 	}
 }
 
-// TestDeniedProvider: what a denied provider announces is not remembered, whoever brings it, and what was
+// TestIgnoredProvider: what an ignored provider announces is not remembered, whoever brings it, and what was
 // remembered before counts for nothing. Whoever brings it has done nothing wrong.
-func TestDeniedProvider(t *testing.T) {
+func TestIgnoredProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newTested(t, fixedIdentity(t, 1)), newTested(t, fixedIdentity(t, 2))
 		x := fixedIdentity(t, 3).announce(t, 1, 1, time.Now().Add(5*time.Minute), root(1))
 		if err := a.keep(x, viaGossip, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		denies := func(p peer.ID) bool { return p == x.provider }
-		b.deps.Denied = denies
+		ignores := func(p peer.ID) bool { return p == x.provider }
+		b.deps.IgnorePeer = ignores
 		if _, err, serr := converse(t, a, b); err != nil || serr != nil || len(b.Hints(root(1))) != 0 {
 			t.Errorf("a comparison: %v, %v, %d hints", err, serr, len(b.Hints(root(1))))
 		}
@@ -66,11 +66,11 @@ func TestDeniedProvider(t *testing.T) {
 			t.Error("it is asked for again at once")
 		}
 		if len(a.Hints(root(1))) != 1 {
-			t.Fatal("the hint is not there before the denial")
+			t.Fatal("the hint is not there before its provider is ignored")
 		}
-		a.deps.Denied = denies
+		a.deps.IgnorePeer = ignores
 		if got := a.Hints(root(1)); len(got) != 0 {
-			t.Errorf("after the denial: %v", got)
+			t.Errorf("once its provider is ignored: %v", got)
 		}
 	})
 }

@@ -43,9 +43,9 @@ type Deps struct {
 	// MayExpire reports whether Now is right, so that expired announcements may be dropped. nil: always.
 	MayExpire func() bool
 
-	// Denied reports whether a peer counts for nothing: its announcements are neither remembered nor
+	// IgnorePeer reports whether a peer counts for nothing: its announcements are neither remembered nor
 	// used. It neither waits nor does I/O. nil: never.
-	Denied func(peer.ID) bool
+	IgnorePeer func(peer.ID) bool
 }
 
 // Service announces objects of this node and remembers what others announce. Its methods are safe
@@ -66,7 +66,7 @@ type Service struct {
 }
 
 // maxHints bounds one result of Hints, like K of the DHT. searchedHints bounds the announcements from
-// which it is taken, as the providers of some may be denied by now.
+// which it is taken, as the providers of some may be ignored by now.
 const (
 	maxHints      = 20
 	searchedHints = 4 * maxHints
@@ -93,8 +93,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.MayExpire == nil {
 		deps.MayExpire = func() bool { return true }
 	}
-	if deps.Denied == nil {
-		deps.Denied = func(peer.ID) bool { return false }
+	if deps.IgnorePeer == nil {
+		deps.IgnorePeer = func(peer.ID) bool { return false }
 	}
 	s := &Service{
 		cfg:    cfg,
@@ -161,7 +161,7 @@ func (s *Service) Withdraw(root b3.Root) error { return s.tell(root, true) }
 // claim is theirs; it is not verified.
 func (s *Service) Hints(root b3.Root) []record.Provider {
 	found := s.memory.providers(root, s.self, searchedHints, s.deps.Now())
-	found = slices.DeleteFunc(found, func(a *announcement) bool { return s.deps.Denied(a.provider) })
+	found = slices.DeleteFunc(found, func(a *announcement) bool { return s.deps.IgnorePeer(a.provider) })
 	found = found[:min(len(found), maxHints)]
 	hints := make([]record.Provider, len(found))
 	for i, a := range found {
@@ -227,9 +227,9 @@ func (s *Service) originOf(p peer.ID) string {
 var unconnected = ma.StringCast("/ip4/127.0.0.1")
 
 // keep remembers a verified announcement. After a new one from gossip, a comparison follows soon,
-// because gossip may have dropped others. One of a denied provider is status.Denied.
+// because gossip may have dropped others. One of an ignored provider is status.Denied.
 func (s *Service) keep(a *announcement, from via, now time.Time) error {
-	if s.deps.Denied(a.provider) {
+	if s.deps.IgnorePeer(a.provider) {
 		return status.Errorf(status.Denied, "announce: the provider is denied")
 	}
 	fresh, err := s.memory.put(a, from, now)

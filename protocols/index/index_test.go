@@ -182,12 +182,19 @@ type rig struct {
 	release func()
 }
 
+// filter has the same error for every key.
+type filter struct{ err error }
+
+func (f filter) Object(b3.Root) error { return f.err }
+
+func (f filter) Name(name.Name) error { return f.err }
+
 // newRig starts both. change sets the server up; answer, unless it is nil, takes the server's place.
 func newRig(t *testing.T, src *source, change func(*index.ServerDeps), lie session.Handler) *rig {
 	t.Helper()
 	r := &rig{source: src, seen: map[name.Name]uint64{}, limits: limits.NewRegistry(nil)}
 	net := testkit.NewNetwork(testkit.Options{})
-	d := index.ServerDeps{Env: env.Env{Limits: r.limits}, Source: src}
+	d := index.ServerDeps{Env: env.Env{Limits: r.limits}, Source: src, Filter: filter{}}
 	if change != nil {
 		change(&d)
 	}
@@ -426,9 +433,7 @@ func TestDenied(t *testing.T) {
 	for _, key := range []string{object.String(), nameOf(t, 1, "blog").String()} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, &source{}, func(d *index.ServerDeps) {
-				d.Denied = func(b3.Root) error { return denied }
-				d.DeniedName = func(name.Name) error { return denied }
-				d.Recurse = true
+				d.Filter, d.Recurse = filter{denied}, true
 			}, nil)
 			defer r.release()
 			_, err := r.calls.Call(t.Context(), "a", oap.ProtoIndex, fmt.Appendf(nil, `{"op":"resolve","key":%q}`, key))

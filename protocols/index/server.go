@@ -32,13 +32,18 @@ type Source interface {
 	Name(ctx context.Context, n name.Name, maxStale time.Duration, network bool) (Answer, error)
 }
 
-// ServerDeps holds the dependencies of a [Server]. Source is required; a nil Denied or DeniedName denies nothing.
+// Filter tells of which keys peers learn nothing. Its methods return denied for such a key. They do not wait.
+type Filter interface {
+	Object(root b3.Root) error
+	Name(n name.Name) error
+}
+
+// ServerDeps holds the dependencies of a [Server]. Source and Filter are required.
 type ServerDeps struct {
 	env.Env
 
-	Source     Source
-	Denied     func(b3.Root) error
-	DeniedName func(name.Name) error
+	Source Source
+	Filter Filter
 	// Recurse lets the server ask the network for peers.
 	Recurse bool
 }
@@ -54,14 +59,8 @@ type Server struct {
 
 // NewServer returns a Server.
 func NewServer(d ServerDeps) (*Server, error) {
-	if d.Source == nil {
-		return nil, errors.New("an index server needs a source")
-	}
-	if d.Denied == nil {
-		d.Denied = func(b3.Root) error { return nil }
-	}
-	if d.DeniedName == nil {
-		d.DeniedName = func(name.Name) error { return nil }
+	if d.Source == nil || d.Filter == nil {
+		return nil, errors.New("an index server needs a source and a filter")
 	}
 	s := &Server{
 		deps: d,
@@ -149,12 +148,12 @@ func (s *Server) recurse(ctx context.Context, from peer.ID, q question) (Answer,
 // find asks the source, unless the key is denied.
 func (s *Server) find(ctx context.Context, q question, network bool) (Answer, error) {
 	if q.name.IsZero() {
-		if err := s.deps.Denied(q.root); err != nil {
+		if err := s.deps.Filter.Object(q.root); err != nil {
 			return Answer{}, err
 		}
 		return s.deps.Source.Object(ctx, q.root, q.limit, network)
 	}
-	if err := s.deps.DeniedName(q.name); err != nil {
+	if err := s.deps.Filter.Name(q.name); err != nil {
 		return Answer{}, err
 	}
 	return s.deps.Source.Name(ctx, q.name, q.maxStale, network)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
+	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/internal/testkit/simnet"
 	"allium/protocols/dht"
@@ -127,7 +128,7 @@ func (w *network) start(i int) *node {
 		cfg.Seeds.Bootstrap = []string{fmt.Sprintf("%s/p2p/%s", w.Hosts[0].Addrs()[0], w.Hosts[0].ID())}
 	}
 	var err error
-	n.dht, err = dht.New(cfg, dht.Deps{Host: w.Hosts[i], Key: key(w.t, uint64(i))})
+	n.dht, err = dht.New(cfg, dht.Deps{Host: w.Hosts[i], Key: key(w.t, uint64(i)), Filter: policy.AllowAll{}})
 	if err == nil {
 		n.gossip, err = gossip.New(gossip.DefaultConfig(), gossip.Deps{Host: w.Hosts[i], Topics: []gossip.Topic{{
 			Name:     Topic,
