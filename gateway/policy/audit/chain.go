@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -53,6 +54,18 @@ func (c *chain) withBallast(op func() error) error {
 		err = op()
 	}
 	return err
+}
+
+// fillBallast fills the ballast as far as the disk has space for it. An error other
+// than a full or read-only disk is logged.
+func (c *chain) fillBallast(log *slog.Logger) {
+	for more := true; more; {
+		var err error
+		if more, err = c.ballast.Fill(ballastKeep); err != nil && !unwritable(err) {
+			log.Warn("cannot reserve disk space for the audit log; on a full disk deletions may be refused", "err",
+				err)
+		}
+	}
 }
 
 // full reports whether err says that the disk has no space left.

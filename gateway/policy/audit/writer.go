@@ -50,25 +50,13 @@ func (l *Log) start() {
 	}
 	l.write(items)
 	l.flush()
-	l.fillBallast()
+	l.disk.fillBallast(l.log)
 }
 
 // unwritable reports whether err says that the disk is full or read-only. Both may pass.
 func unwritable(err error) bool {
 	o, ok := status.System(err)
 	return ok && (o == status.NoSpace || errors.Is(err, syscall.EROFS))
-}
-
-// fillBallast fills the ballast as far as the disk has space for it. An error other
-// than a full or read-only disk is logged.
-func (l *Log) fillBallast() {
-	for more := true; more; {
-		var err error
-		if more, err = l.disk.ballast.Fill(ballastKeep); err != nil && !unwritable(err) {
-			l.log.Warn("cannot reserve disk space for the audit log; on a full disk deletions may be refused", "err",
-				err)
-		}
-	}
 }
 
 // open opens the files, with the ballast's space if the disk is full. It logs and
@@ -102,10 +90,16 @@ func (l *Log) step(ctx context.Context) {
 	if l.Err() != nil && !now.Before(l.nextOpen) {
 		l.reopen()
 	}
-	l.report(now)
+	var suppressed []item
+	for outcome, n := range l.refusals.take(now) {
+		suppressed = append(suppressed, item{event: Event{Kind: Suppressed, Outcome: outcome, Count: n}})
+	}
+	if len(suppressed) > 0 {
+		l.write(suppressed)
+	}
 	if l.Err() == nil && !now.Before(l.nextRefill) {
 		l.nextRefill = now.Add(refillEvery)
-		l.fillBallast()
+		l.disk.fillBallast(l.log)
 	}
 	if !l.unsyncedSince.IsZero() && now.Sub(l.unsyncedSince) >= syncDelay {
 		l.flush()
@@ -151,17 +145,6 @@ func (l *Log) take(first *item) []item {
 		batch = append(batch, it)
 	}
 	return batch
-}
-
-// report records the counts of suppressed refusals that are due.
-func (l *Log) report(now time.Time) {
-	var batch []item
-	for outcome, n := range l.refusals.take(now) {
-		batch = append(batch, item{event: Event{Kind: Suppressed, Outcome: outcome, Count: n}})
-	}
-	if len(batch) > 0 {
-		l.write(batch)
-	}
 }
 
 // write writes a batch and answers the waiting requests. If the disk was full, a
