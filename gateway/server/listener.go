@@ -58,16 +58,16 @@ func (s *Server) newListener(role Role, open net.Listener) *listener {
 	case Redirect:
 		l.checkHost, l.hideInternal = hasHost, true
 	case Admin:
-		l.gate, l.checkHost = s.bounds.api, ownHostsOnly(s.adminNames(open))
+		l.gate, l.checkHost = s.bounds.api, ownHostsOnly(s.admin.names(open))
 	case Socket:
 		l.gate, l.checkHost, l.noTimeouts, l.trustsClients = s.bounds.api, anyHost, true, true
 	}
 	return l
 }
 
-// adminNames returns the hosts by which requests may name the admin listener.
-func (s *Server) adminNames(open net.Listener) []string {
-	names := append([]string{"localhost"}, s.admin.Hosts...)
+// names returns the hosts by which requests may name the admin listener.
+func (c AdminConfig) names(open net.Listener) []string {
+	names := append([]string{"localhost"}, c.Hosts...)
 	if open != nil {
 		if ap, err := netip.ParseAddrPort(open.Addr().String()); err == nil {
 			names = append(names, ap.Addr().String())

@@ -22,7 +22,7 @@ func (s *Server) redirectRoutes() []exchange.Endpoint {
 			ID: "proveByHTTP", Name: "acme", Methods: exchange.Reading, Path: certs.ChallengePrefix + "{token}",
 			On: onRedirect, Exempt: true, AnyQuery: true,
 			Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-				return s.answerACME(w, r, in.Rest)
+				return answerACME(s.certs, w, r, in.Rest)
 			},
 		},
 		{
@@ -61,8 +61,8 @@ func (s *Server) redirect(w *exchange.Response, r *http.Request) error {
 
 // answerACME answers an HTTP-01 challenge, which proves to the authority that this node has the
 // name.
-func (s *Server) answerACME(w *exchange.Response, r *http.Request, token string) error {
-	a, ok := s.certs.(interface{ Proof(string) (string, bool) })
+func answerACME(source certs.Source, w *exchange.Response, r *http.Request, token string) error {
+	a, ok := source.(interface{ Proof(string) (string, bool) })
 	if !ok {
 		return status.Errorf(status.NotFound, "cannot answer the challenge: this node does not use ACME")
 	}

@@ -180,7 +180,7 @@ func (s *Server) newHTTPServer(requests context.Context, l *listener, conns *syn
 			case http.StateNew:
 				conns.Add(1)
 			case http.StateClosed, http.StateHijacked:
-				s.handshakeFailed(c)
+				s.metrics.handshakeFailed(c)
 				conns.Done()
 			}
 		},

@@ -26,7 +26,7 @@ func tlsConfig(source certs.Source, m *metrics) *tls.Config {
 }
 
 // handshakeFailed counts a connection that ends before its TLS handshake is complete.
-func (s *Server) handshakeFailed(c net.Conn) {
+func (m *metrics) handshakeFailed(c net.Conn) {
 	t, ok := c.(*tls.Conn)
 	if !ok || t.ConnectionState().HandshakeComplete {
 		return
@@ -35,7 +35,7 @@ func (s *Server) handshakeFailed(c net.Conn) {
 	if inner, ok := t.NetConn().(*conn); ok && inner.timedOut.Load() {
 		result = "timeout"
 	}
-	s.metrics.handshakes.WithLabelValues(result).Inc()
+	m.handshakes.WithLabelValues(result).Inc()
 }
 
 // secureURLs returns the URL of the listener at a by its certificate's name, and its URL on this
