@@ -10,7 +10,7 @@ import (
 )
 
 // page serves the form with which a browser uploads a directory. It needs no script.
-func (g *Handlers) page(w *exchange.Response, r *http.Request) error {
+func (g *Handlers) page(w *exchange.Response, r *http.Request, _ exchange.Input) error {
 	if err := g.takesUploads(); err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func (g *Handlers) page(w *exchange.Response, r *http.Request) error {
 }
 
 // pageEndpoint is the route of GET /upload.
-func (g *Handlers) pageEndpoint() exchange.Endpoint {
+func pageEndpoint(serve exchange.Handler) exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "uploadPage", Name: "upload_page", Methods: exchange.Reading, Path: "/upload",
 		On: exchange.OnPublic, AnyQuery: true, ErrorPages: true,
@@ -35,6 +35,6 @@ func (g *Handlers) pageEndpoint() exchange.Endpoint {
 			Headers: []string{"Cache-Control", "Content-Security-Policy"}, Doc: "the page",
 		}},
 		Fails: []status.Outcome{status.Unsupported},
-		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return g.page(w, r) },
+		Serve: serve,
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"allium/protocols/status"
 )
 
-func (g *Handlers) putObjectEndpoint() exchange.Endpoint {
+func putObjectEndpoint(serve exchange.Handler) exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "putObject", Name: "object", Methods: []string{http.MethodPut}, Path: "/o/{b3}",
 		On: exchange.OnPublic, Op: capability.Put, Upload: true,
@@ -26,16 +26,14 @@ func (g *Handlers) putObjectEndpoint() exchange.Endpoint {
 			Doc: "the address in its one form, b3: and 64 lowercase digits",
 		}),
 		Fails: append(putFails, status.BadAddress, status.Precondition),
-		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-			return g.putObject(w, r, in.Rest, in.Query)
-		},
+		Serve: serve,
 	}
 }
 
 // putObject serves PUT /o/{b3}. It stores the body if the body has that address. It does not
 // read the body of an object that the store has.
-func (g *Handlers) putObject(w *exchange.Response, r *http.Request, rest string, q exchange.Params) error {
-	root, canonical, err := exchange.ParseObject(rest)
+func (g *Handlers) putObject(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	root, canonical, err := exchange.ParseObject(in.Rest)
 	switch {
 	case canonical != "":
 		w.AbandonBody(r)
@@ -46,7 +44,7 @@ func (g *Handlers) putObject(w *exchange.Response, r *http.Request, rest string,
 		return noSuchBytes(root)
 	}
 	w.Root = root
-	o, err := g.uploadOptions(w, r, q, root)
+	o, err := g.uploadOptions(w, r, in.Query, root)
 	if err != nil {
 		return err
 	}
@@ -110,7 +108,7 @@ func (g *Handlers) present(
 	return up.Present(r.Context(), root, o)
 }
 
-func (g *Handlers) postObjectEndpoint() exchange.Endpoint {
+func postObjectEndpoint(serve exchange.Handler) exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "postObject", Name: "objects", Methods: exchange.Posting, Path: "/o",
 		On: exchange.OnPublic, Op: capability.Put, Upload: true,
@@ -121,15 +119,13 @@ func (g *Handlers) postObjectEndpoint() exchange.Endpoint {
 		Headers: []string{"Content-Encoding", "Expect"},
 		Body:    []exchange.Payload{{Media: exchange.MediaBytes}},
 		Answers: storedAnswers, Fails: putFails,
-		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-			return g.postObject(w, r, in.Query)
-		},
+		Serve: serve,
 	}
 }
 
 // postObject serves POST /o. It stores the body and answers with its address.
-func (g *Handlers) postObject(w *exchange.Response, r *http.Request, q exchange.Params) error {
-	o, err := g.uploadOptions(w, r, q, b3.Root{})
+func (g *Handlers) postObject(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	o, err := g.uploadOptions(w, r, in.Query, b3.Root{})
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ const uploadMedia = "application/offset+octet-stream"
 // uploadHeaders are the headers of an answer with the state of an upload.
 var uploadHeaders = []string{uploadOffset, uploadLength, uploadExpires, tusResumable, "Cache-Control"}
 
-func (g *Handlers) beginUploadEndpoint() exchange.Endpoint {
+func beginUploadEndpoint(serve exchange.Handler) exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "beginUpload", Name: "uploads", Methods: exchange.Posting, Path: "/u",
 		On: exchange.OnPublic, Op: capability.Put, Object: expected,
@@ -49,15 +49,13 @@ func (g *Handlers) beginUploadEndpoint() exchange.Endpoint {
 			status.BadAddress, status.BadDigest, status.Unsupported, status.NotAllowed, status.Quota, status.Denied,
 			status.NoSpace, status.Precondition,
 		},
-		Serve: resumable(func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-			return g.beginUpload(w, r, in.Query)
-		}),
+		Serve: resumable(serve),
 	}
 }
 
 // beginUpload serves POST /u. If the store has the expected object, beginUpload answers with it
 // and starts no upload. An upload of no bytes is complete at once, as no part follows.
-func (g *Handlers) beginUpload(w *exchange.Response, r *http.Request, q exchange.Params) error {
+func (g *Handlers) beginUpload(w *exchange.Response, r *http.Request, in exchange.Input) error {
 	if err := refuseExtensions(r.Header); err != nil {
 		return err
 	}
@@ -69,7 +67,7 @@ func (g *Handlers) beginUpload(w *exchange.Response, r *http.Request, q exchange
 	if err != nil {
 		return err
 	}
-	o, err := g.uploadOptions(w, r, q, root)
+	o, err := g.uploadOptions(w, r, in.Query, root)
 	if err != nil {
 		return err
 	}
@@ -102,7 +100,7 @@ func (g *Handlers) beginUpload(w *exchange.Response, r *http.Request, q exchange
 	return nil
 }
 
-func (g *Handlers) uploadStateEndpoint() exchange.Endpoint {
+func uploadStateEndpoint(serve exchange.Handler) exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "uploadState", Name: "upload", Methods: []string{http.MethodHead}, Path: "/u/{id}",
 		On: exchange.OnPublic, Op: capability.Put, Target: exchange.TargetByHandler,
@@ -113,15 +111,13 @@ func (g *Handlers) uploadStateEndpoint() exchange.Endpoint {
 		}},
 		Headers: []string{tusResumable}, ErrorHeaders: tusErrorHeaders,
 		Fails: []status.Outcome{status.NotFound, status.Gone, status.Unsupported, status.Precondition},
-		Serve: resumable(func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-			return g.uploadState(w, r, in.Rest)
-		}),
+		Serve: resumable(serve),
 	}
 }
 
 // uploadState serves HEAD /u/{id}.
-func (g *Handlers) uploadState(w *exchange.Response, r *http.Request, id string) error {
-	u, err := g.upload(w, r, id)
+func (g *Handlers) uploadState(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	u, err := g.upload(w, r, in.Rest)
 	if err != nil {
 		return err
 	}
@@ -134,7 +130,7 @@ func (g *Handlers) uploadState(w *exchange.Response, r *http.Request, id string)
 	return nil
 }
 
-func (g *Handlers) continueUploadEndpoint() exchange.Endpoint {
+func continueUploadEndpoint(serve exchange.Handler) exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "continueUpload", Name: "upload", Methods: []string{http.MethodPatch}, Path: "/u/{id}",
 		On: exchange.OnPublic, Op: capability.Put, Target: exchange.TargetByHandler, Upload: true,
@@ -159,15 +155,13 @@ func (g *Handlers) continueUploadEndpoint() exchange.Endpoint {
 		},
 		ErrorHeaders: append([]string{uploadOffset, uploadLength, uploadExpires}, tusErrorHeaders...),
 		Fails:        append(putFails, status.NotFound, status.Gone, status.Conflict, status.Precondition),
-		Serve: resumable(func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-			return g.continueUpload(w, r, in.Rest)
-		}),
+		Serve:        resumable(serve),
 	}
 }
 
 // continueUpload serves PATCH /u/{id}. Every answer has the upload's Upload-Offset, except when
 // the upload is unknown.
-func (g *Handlers) continueUpload(w *exchange.Response, r *http.Request, id string) error {
+func (g *Handlers) continueUpload(w *exchange.Response, r *http.Request, in exchange.Input) error {
 	offset, err := bytesHeader(r.Header, uploadOffset)
 	if err != nil {
 		return err
@@ -181,7 +175,7 @@ func (g *Handlers) continueUpload(w *exchange.Response, r *http.Request, id stri
 		return status.Errorf(status.Unsupported,
 			"cannot read the part: it has a Content-Encoding. Send it plain; PUT /o and POST /o accept gzip and zstd")
 	}
-	u, err := g.upload(w, r, id)
+	u, err := g.upload(w, r, in.Rest)
 	if err != nil {
 		return err
 	}
@@ -199,7 +193,7 @@ func (g *Handlers) continueUpload(w *exchange.Response, r *http.Request, id stri
 	}
 	b := g.bodies.Open(w, r)
 	defer b.Stop()
-	u, err = g.uploads.Append(r.Context(), w.Grant, id, offset, b)
+	u, err = g.uploads.Append(r.Context(), w.Grant, in.Rest, offset, b)
 	if u.ID != "" {
 		u.describe(w.Header())
 	}
@@ -217,7 +211,7 @@ func (g *Handlers) continueUpload(w *exchange.Response, r *http.Request, id stri
 	return nil
 }
 
-func (g *Handlers) removeUploadEndpoint() exchange.Endpoint {
+func removeUploadEndpoint(serve exchange.Handler) exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "removeUpload", Name: "upload", Methods: []string{http.MethodDelete}, Path: "/u/{id}",
 		On: exchange.OnPublic, Op: capability.Put, Target: exchange.TargetByHandler,
@@ -229,18 +223,16 @@ func (g *Handlers) removeUploadEndpoint() exchange.Endpoint {
 		Fails: []status.Outcome{
 			status.NotFound, status.Gone, status.Conflict, status.Unsupported, status.Precondition,
 		},
-		Serve: resumable(func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-			return g.removeUpload(w, r, in.Rest)
-		}),
+		Serve: resumable(serve),
 	}
 }
 
 // removeUpload serves DELETE /u/{id}.
-func (g *Handlers) removeUpload(w *exchange.Response, r *http.Request, id string) error {
-	if _, err := g.upload(w, r, id); err != nil {
+func (g *Handlers) removeUpload(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	if _, err := g.upload(w, r, in.Rest); err != nil {
 		return err
 	}
-	if err := g.uploads.Remove(r.Context(), id); err != nil {
+	if err := g.uploads.Remove(r.Context(), in.Rest); err != nil {
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-store")

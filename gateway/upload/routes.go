@@ -7,15 +7,15 @@ import "allium/gateway/exchange"
 // continue it.
 func (g *Handlers) Endpoints() []exchange.Endpoint {
 	return []exchange.Endpoint{
-		g.putObjectEndpoint(),
-		g.postObjectEndpoint(),
-		g.treeEndpoint(),
-		g.pageEndpoint(),
-		g.beginUploadEndpoint(),
+		putObjectEndpoint(g.putObject),
+		postObjectEndpoint(g.postObject),
+		treeEndpoint(g.postTree),
+		pageEndpoint(g.page),
+		beginUploadEndpoint(g.beginUpload),
 		optionsUploadsEndpoint(),
 		optionsUploadEndpoint(),
-		g.uploadStateEndpoint(),
-		g.continueUploadEndpoint(),
-		g.removeUploadEndpoint(),
+		uploadStateEndpoint(g.uploadState),
+		continueUploadEndpoint(g.continueUpload),
+		removeUploadEndpoint(g.removeUpload),
 	}
 }

@@ -15,15 +15,15 @@ import (
 
 // postTree serves POST /b3. It stores the directory that the body holds, and answers with its
 // address.
-func (g *Handlers) postTree(w *exchange.Response, r *http.Request, q exchange.Params) error {
+func (g *Handlers) postTree(w *exchange.Response, r *http.Request, in exchange.Input) error {
 	t, boundary, err := archiveOf(r)
 	if err != nil {
 		return err
 	}
-	t.Ratio, t.OnBadEntry = g.bodies.Ratio(), api.OnBadEntry(q.Text("on_bad_entry"))
-	o := Options{Length: -1, Label: q.Text("label")}
+	t.Ratio, t.OnBadEntry = g.bodies.Ratio(), api.OnBadEntry(in.Query.Text("on_bad_entry"))
+	o := Options{Length: -1, Label: in.Query.Text("label")}
 	if !w.NeedsToken {
-		if o, err = g.treeOptions(w, r, q); err != nil {
+		if o, err = g.treeOptions(w, r, in.Query); err != nil {
 			return err
 		}
 	} else if err := g.takesUploads(); err != nil {
@@ -43,7 +43,7 @@ func (g *Handlers) postTree(w *exchange.Response, r *http.Request, q exchange.Pa
 		if err := f.begin(); err != nil {
 			return err
 		}
-		if o, err = g.treeOptions(w, r, q); err != nil {
+		if o, err = g.treeOptions(w, r, in.Query); err != nil {
 			return err
 		}
 		t.Next = f.next
@@ -122,7 +122,7 @@ func badEntryParam() []exchange.Param {
 }
 
 // treeEndpoint is the route of POST /b3.
-func (g *Handlers) treeEndpoint() exchange.Endpoint {
+func treeEndpoint(serve exchange.Handler) exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "postTree", Name: "open", Methods: exchange.Posting, Path: "/b3",
 		On: exchange.OnPublic, Op: capability.Put, Upload: true, TokenInForm: true,
@@ -154,8 +154,6 @@ func (g *Handlers) treeEndpoint() exchange.Endpoint {
 			},
 		},
 		Fails: putFails,
-		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
-			return g.postTree(w, r, in.Query)
-		},
+		Serve: serve,
 	}
 }
