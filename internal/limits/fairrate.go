@@ -17,6 +17,9 @@ type FairRateConfig struct {
 	Wait time.Duration // the longest wait for a token in Await; 0: nobody waits
 }
 
+// reserve returns how many tokens are reserved for keys within their share.
+func (c FairRateConfig) reserve() float64 { return float64(c.Burst / reservePer) }
+
 // The constants of [FairRate].
 const (
 	activeFor  = time.Second // how long after a request a key has a share
@@ -231,7 +234,7 @@ func (s *FairRate[K]) find(k K, now time.Time) *Share[K] {
 	} else {
 		a.tokens += max(0, now.Sub(before).Seconds()) * s.shareRate()
 	}
-	a.tokens = min(a.tokens, max(1, (float64(s.c.Burst)-s.reserve())/float64(s.active.Len())))
+	a.tokens = min(a.tokens, max(1, (float64(s.c.Burst)-s.c.reserve())/float64(s.active.Len())))
 	return a
 }
 
@@ -282,13 +285,10 @@ func (a *Share[K]) push(l *linked.List[Share[K]]) {
 // shareRate returns how many tokens a share gets each second.
 func (s *FairRate[K]) shareRate() float64 { return s.c.PerSecond / float64(s.active.Len()) }
 
-// reserve returns how many tokens are reserved for keys within their share.
-func (s *FairRate[K]) reserve() float64 { return float64(s.c.Burst / reservePer) }
-
 // take takes a token for a if there is one. What is beyond the share of a key goes to the
 // keys that wait. The caller holds s.mu.
 func (s *FairRate[K]) take(a *Share[K]) bool {
-	beyond := s.tokens >= 1+s.reserve() && (s.waiting.Len() == 0 || a.line.Len() > 0)
+	beyond := s.tokens >= 1+s.c.reserve() && (s.waiting.Len() == 0 || a.line.Len() > 0)
 	if s.tokens < 1 || a.tokens < 1 && !beyond {
 		return false
 	}
@@ -304,7 +304,7 @@ func (s *FairRate[K]) missing(a *Share[K], before int) time.Duration {
 	common := (wanted - s.tokens) / s.c.PerSecond
 	within := (wanted - a.tokens) / s.shareRate()
 	if s.waiting.Len() == a.waits() { // no other key waits for what is beyond the shares
-		within = min(within, (wanted+s.reserve()-s.tokens)/s.c.PerSecond)
+		within = min(within, (wanted+s.c.reserve()-s.tokens)/s.c.PerSecond)
 	}
 	return max(1, time.Duration(max(common, within)*float64(time.Second)))
 }

@@ -101,15 +101,15 @@ func (s *FairRate[K]) unqueue(a *Share[K], w *rateWaiter) (wait time.Duration, g
 		return 0, true
 	}
 	s.find(a.key, time.Now())
-	s.remove(a, w)
+	a.remove(w)
 	return s.missing(a, a.line.Len()), false
 }
 
-// remove removes w from the line of a. The caller holds s.mu.
-func (s *FairRate[K]) remove(a *Share[K], w *rateWaiter) {
+// remove removes w from the line. The caller holds the FairRate's mu.
+func (a *Share[K]) remove(w *rateWaiter) {
 	a.line.Remove(&w.node)
 	if a.line.Len() == 0 {
-		s.waiting.Remove(&a.inLine)
+		a.of.waiting.Remove(&a.inLine)
 	}
 }
 
@@ -138,7 +138,7 @@ func (s *FairRate[K]) serve(now time.Time) {
 		w := a.line.Oldest()
 		w.done = true
 		close(w.granted)
-		s.remove(a, w)
+		a.remove(w)
 		left, next = s.waiting.Len()+1, 0
 	}
 	if s.waiting.Len() == 0 {
