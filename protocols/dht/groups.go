@@ -33,26 +33,24 @@ func (p *providerStore) joinGroup(h *entry) {
 		}
 	}
 	h.element = g.records.PushBack(h)
-	p.reorder(g)
+	if g.heapIndex >= 0 {
+		p.largest.Fix(g)
+	}
 }
 
 // leaveGroup removes a record from its group.
 func (p *providerStore) leaveGroup(h *entry) {
 	g := p.groups[h.group]
 	g.records.Remove(h.element)
-	if g.records.Len() > 0 {
-		p.reorder(g)
-		return
+	empty := g.records.Len() == 0
+	if empty {
+		delete(p.groups, h.group)
 	}
-	if g.heapIndex >= 0 {
+	switch {
+	case g.heapIndex < 0:
+	case empty:
 		p.largest.Remove(g)
-	}
-	delete(p.groups, h.group)
-}
-
-// reorder restores the order of the groups after the number of g's records has changed.
-func (p *providerStore) reorder(g *groupEntry) {
-	if g.heapIndex >= 0 {
+	default:
 		p.largest.Fix(g)
 	}
 }
