@@ -74,6 +74,40 @@ func (b *bucket) publish(out, in *entry) {
 	b.entries.Store(&entries)
 }
 
+// replaceable returns the entry of the full bucket that a peer that answers may replace: the
+// one that failed last, or else the one silent for longest if that is at least staleAfter.
+// It returns nil if there is none.
+func (b *bucket) replaceable(at, staleAfter time.Duration) *entry {
+	var failed, idle *entry
+	for _, e := range b.load() {
+		if e.fails.Load() > 0 && (failed == nil || e.failed > failed.failed) {
+			failed = e
+		}
+		if at-e.lastSeen() >= staleAfter && (idle == nil || e.lastSeen() < idle.lastSeen()) {
+			idle = e
+		}
+	}
+	if failed != nil {
+		return failed
+	}
+	return idle
+}
+
+// crowded reports whether one of the groups already has its share of the entries, most, not
+// counting except.
+func (b *bucket) crowded(groups []ipgroup.Group, except *entry, most int) bool {
+	entries := b.load()
+	return slices.ContainsFunc(groups, func(g ipgroup.Group) bool {
+		n := 0
+		for _, e := range entries {
+			if e != except && slices.Contains(*e.groups.Load(), g) {
+				n++
+			}
+		}
+		return n >= most
+	})
+}
+
 // apply applies an update. Only the writer of b calls it.
 func (t *Table) apply(b *bucket, u *update) {
 	switch e := b.find(u.Key); {
@@ -88,10 +122,9 @@ func (t *Table) apply(b *bucket, u *update) {
 }
 
 func (t *Table) admit(b *bucket, u *update) {
-	entries := b.load()
 	var out *entry
-	if len(entries) >= t.cfg.K {
-		if out = t.replaceable(entries, u.at); out == nil {
+	if len(b.load()) >= t.cfg.K {
+		if out = b.replaceable(u.at, t.cfg.StaleAfter); out == nil {
 			t.refuse(u.ID, full)
 			return
 		}
@@ -102,7 +135,7 @@ func (t *Table) admit(b *bucket, u *update) {
 		return
 	}
 	groups := ipgroup.All(addrs)
-	if t.crowded(entries, groups, out) {
+	if b.crowded(groups, out, t.groupCap) {
 		t.refuse(u.ID, diversity)
 		return
 	}
@@ -128,7 +161,7 @@ func (t *Table) refresh(b *bucket, e *entry, u *update) {
 	groups := ipgroup.All(addrs)
 	switch {
 	case slices.Equal(groups, *e.groups.Load()):
-	case t.crowded(b.load(), groups, e):
+	case b.crowded(groups, e, t.groupCap):
 		b.publish(e, nil)
 		t.refuse(e.ID, diversity)
 	default:
@@ -143,39 +176,6 @@ func (t *Table) fail(b *bucket, e *entry, at time.Duration) {
 		b.publish(e, nil)
 		t.deps.Log.Debug("removed a peer of the routing table that does not answer", "peer", e.ID)
 	}
-}
-
-// replaceable returns the entry of a full bucket that a peer that answers may replace: the
-// one that failed last, or else the one silent for longest if that is at least StaleAfter.
-// It returns nil if there is none.
-func (t *Table) replaceable(entries []*entry, at time.Duration) *entry {
-	var failed, idle *entry
-	for _, e := range entries {
-		if e.fails.Load() > 0 && (failed == nil || e.failed > failed.failed) {
-			failed = e
-		}
-		if at-e.lastSeen() >= t.cfg.StaleAfter && (idle == nil || e.lastSeen() < idle.lastSeen()) {
-			idle = e
-		}
-	}
-	if failed != nil {
-		return failed
-	}
-	return idle
-}
-
-// crowded reports whether one of the groups already has its share of the entries, not
-// counting except.
-func (t *Table) crowded(entries []*entry, groups []ipgroup.Group, except *entry) bool {
-	return slices.ContainsFunc(groups, func(g ipgroup.Group) bool {
-		n := 0
-		for _, e := range entries {
-			if e != except && slices.Contains(*e.groups.Load(), g) {
-				n++
-			}
-		}
-		return n >= t.groupCap
-	})
 }
 
 func (t *Table) refuse(p peer.ID, why refusal) {
