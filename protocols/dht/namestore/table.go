@@ -55,20 +55,20 @@ func (t Table) ParsePath(path string) (key Key, err error) {
 }
 
 // Keys implements [persist.Table].
-func (s *Store) Keys() []Key {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	keys := make([]Key, 0, len(s.held))
-	for key := range s.held {
+func (t Table) Keys() []Key {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	keys := make([]Key, 0, len(t.held))
+	for key := range t.held {
 		keys = append(keys, key)
 	}
 	return keys
 }
 
 // Values implements [persist.Table].
-func (s *Store) Values(keys []Key) (map[Key][]byte, error) {
+func (t Table) Values(keys []Key) (map[Key][]byte, error) {
 	values := make(map[Key][]byte, len(keys))
-	for key, e := range s.stored(keys) {
+	for key, e := range t.stored(keys) {
 		value, err := canonical.Marshal(e)
 		if err != nil {
 			return nil, err
@@ -78,13 +78,13 @@ func (s *Store) Values(keys []Key) (map[Key][]byte, error) {
 	return values, nil
 }
 
-// stored returns the stored form of the entries that s has of keys.
-func (s *Store) stored(keys []Key) map[Key]stored {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// stored returns the stored form of the entries that the store has of keys.
+func (t Table) stored(keys []Key) map[Key]stored {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	found := make(map[Key]stored, len(keys))
 	for _, key := range keys {
-		e := s.held[key]
+		e := t.held[key]
 		if e == nil {
 			continue
 		}
@@ -129,17 +129,17 @@ func (t Table) Restore(ctx context.Context, key Key, value []byte) error {
 }
 
 // TakeChanges implements [persist.Table].
-func (s *Store) TakeChanges() (changed []Key, dropped int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changes.Take()
+func (t Table) TakeChanges() (changed []Key, dropped int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.changes.Take()
 }
 
 // MarkChanged implements [persist.Table].
-func (s *Store) MarkChanged(keys ...Key) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (t Table) MarkChanged(keys ...Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, key := range keys {
-		s.changes.Add(key)
+		t.changes.Add(key)
 	}
 }
