@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"allium/internal/latch"
+	"allium/internal/limits"
 )
 
 // openTimeout is the longest that opening a stream may take. pubsub itself sets no limit.
@@ -84,6 +86,21 @@ func (h *guardedHost) resetStream(id peer.ID) {
 	h.mu.Unlock()
 	if s != nil {
 		_ = s.Reset() // its reader ends
+	}
+}
+
+// reconnect closes the connections to a peer and connects again, in at most two tries.
+func (h *guardedHost) reconnect(ctx context.Context, p peer.AddrInfo, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	log.Info("gossip with a connected peer is broken; connecting to it again", "peer", p.ID)
+	_ = h.Network().ClosePeer(p.ID) // a connection that cannot be closed is closed
+	err := h.Connect(ctx, p)
+	if err != nil && limits.Sleep(ctx, sampleInterval) == nil {
+		err = h.Connect(ctx, p)
+	}
+	if err != nil {
+		log.Info("cannot connect again to a peer with which gossip was broken", "peer", p.ID, "error", err)
 	}
 }
 

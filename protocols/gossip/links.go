@@ -157,7 +157,7 @@ func (s *Service) samplePeers(ctx context.Context, ps *pubsub.PubSub, h *guarded
 		for _, id := range s.links.look(time.Now(), follow, conns) {
 			s.m.repairs.Inc()
 			if addrs := dialled(s.host, id); len(addrs) > 0 {
-				group.Go(func() { s.reconnect(ctx, peer.AddrInfo{ID: id, Addrs: addrs}) })
+				group.Go(func() { h.reconnect(ctx, peer.AddrInfo{ID: id, Addrs: addrs}, s.log) })
 			} else {
 				h.resetStream(id)
 			}
@@ -177,21 +177,6 @@ func dialled(h host.Host, id peer.ID) (addrs []ma.Multiaddr) {
 		}
 	}
 	return addrs
-}
-
-// reconnect closes the connections to a peer and connects again, in at most two tries.
-func (s *Service) reconnect(ctx context.Context, p peer.AddrInfo) {
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	s.log.Info("gossip with a connected peer is broken; connecting to it again", "peer", p.ID)
-	_ = s.host.Network().ClosePeer(p.ID) // a connection that cannot be closed is closed
-	err := s.host.Connect(ctx, p)
-	if err != nil && limits.Sleep(ctx, sampleInterval) == nil {
-		err = s.host.Connect(ctx, p)
-	}
-	if err != nil {
-		s.log.Info("cannot connect again to a peer with which gossip was broken", "peer", p.ID, "error", err)
-	}
 }
 
 // streamReplaced notes that a gossip stream of a peer takes the place of another one that is still open.
