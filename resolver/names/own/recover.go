@@ -95,8 +95,8 @@ func sameFile(a, b string) bool {
 }
 
 // lost returns the record that the peers have in the place of one that was recovered, if it is newer.
-func (s *Service) lost(rec name.Signed, found name.Versions) (newer name.Signed, ok bool) {
-	own, known := s.table.get(rec.Name)
+func (t *table) lost(rec name.Signed, found name.Versions) (newer name.Signed, ok bool) {
+	own, known := t.get(rec.Name)
 	if !known || !own.recovered || found.Seq() <= rec.Seq || found.Equivocates() {
 		return name.Signed{}, false
 	}

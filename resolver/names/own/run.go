@@ -21,8 +21,12 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 		<-ctx.Done()
 		return nil
 	}
-	if err := s.load(); err != nil {
+	zones, err := fileZones(s.cfg.Home)
+	if err != nil {
 		return err
+	}
+	for _, zone := range zones {
+		_ = s.loadZone(zone) // logged; publishing in the zone returns it
 	}
 	ready()
 	for {
@@ -49,18 +53,6 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 		case <-time.After(pause):
 		}
 	}
-}
-
-// load reads the files of all zones.
-func (s *Service) load() error {
-	all, err := fileZones(s.cfg.Home)
-	if err != nil {
-		return err
-	}
-	for _, zone := range all {
-		_ = s.loadZone(zone) // logged; publishing in the zone returns it
-	}
-	return nil
 }
 
 // loadZone reads the file of a zone. What stands in a damaged file is recovered as far as possible. After
@@ -142,7 +134,7 @@ func (s *Service) check(ctx context.Context, rec name.Signed) (_ name.Signed, ok
 		s.later(ctx, rec, err)
 		return rec, false
 	}
-	if newer, ok := s.lost(rec, found); ok {
+	if newer, ok := s.table.lost(rec, found); ok {
 		if err := s.adopt(ctx, newer); err != nil {
 			s.later(ctx, rec, err)
 			return rec, false
