@@ -53,6 +53,9 @@ func Open(home string, cfg Config, amnesia bool) (*Zones, error) {
 	return &Zones{home: home, maps: maps, amnesia: amnesia}, nil
 }
 
+// file returns the name of a file of the home directory.
+func (z *Zones) file(base string) string { return filepath.Join(z.home, base) }
+
 // KeyFile returns the name of the file with the key of a zone.
 func (z *Zones) KeyFile(zone name.Zone) string {
 	return filepath.Join(z.home, keysDir, zone.String()+keyExt)
@@ -61,7 +64,7 @@ func (z *Zones) KeyFile(zone name.Zone) string {
 // Own returns the zones that the home directory has a key of, in the order of their keys. It
 // opens no key. Files with other names are ignored.
 func (z *Zones) Own() ([]name.Zone, error) {
-	files, err := os.ReadDir(filepath.Join(z.home, keysDir))
+	files, err := os.ReadDir(z.file(keysDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list the keys of zones: %w", err)
 	}
@@ -148,7 +151,7 @@ func (z *Zones) add(ctx context.Context, key crypto.PrivKey, short name.Label) (
 		}
 		if len(own) >= maxKeys && !slices.Contains(own, zone) {
 			return status.Errorf(status.Conflict, "%s has the keys of %d zones, at most %d; move some away",
-				filepath.Join(z.home, keysDir), len(own), maxKeys)
+				z.file(keysDir), len(own), maxKeys)
 		}
 		var names *petnames
 		if !short.IsZero() {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -35,11 +34,9 @@ type petnames struct {
 	spellings name.Spellings
 }
 
-func (z *Zones) petnamesFile() string { return filepath.Join(z.home, petnamesFile) }
-
 // petnames reads the file of petnames. There are none without a file.
 func (z *Zones) petnames() (*petnames, error) {
-	p := &petnames{file: z.petnamesFile(), zones: map[name.Label]name.Zone{}}
+	p := &petnames{file: z.file(petnamesFile), zones: map[name.Label]name.Zone{}}
 	text, err := privatefile.Read(p.file, maxPetnamesText, privatefile.NoWrites)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil

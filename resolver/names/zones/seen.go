@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,13 +34,11 @@ const (
 // the same file is refused, so that nobody brings back a short name that the signer has changed.
 type seenMaps map[mapFile]uint64
 
-func (z *Zones) seenFile() string { return filepath.Join(z.home, seenName) }
-
 // seenMaps reads the file. There are none without a file. The error is forbidden if other users can write
 // it, and corrupt if it is damaged.
 func (z *Zones) seenMaps() (seenMaps, error) {
 	seen := seenMaps{}
-	text, err := privatefile.Read(z.seenFile(), maxSeenText, privatefile.NoWrites)
+	text, err := privatefile.Read(z.file(seenName), maxSeenText, privatefile.NoWrites)
 	if errors.Is(err, fs.ErrNotExist) {
 		return seen, nil
 	}
@@ -49,7 +46,7 @@ func (z *Zones) seenMaps() (seenMaps, error) {
 		if err = seen.parse(text); err != nil {
 			err = status.Errorf(status.Corrupt,
 				"%s is damaged: %w; check that the zone maps are current, and remove it",
-				z.seenFile(), err)
+				z.file(seenName), err)
 		}
 	}
 	return seen, err

@@ -103,7 +103,7 @@ func TestRollback(t *testing.T) {
 			check(7, zone(7), false)
 			check(6, name.Zone{}, true)
 			check(7, zone(7), false)
-			if _, err := os.Stat(z.seenFile()); amnesia != os.IsNotExist(err) {
+			if _, err := os.Stat(z.file(seenName)); amnesia != os.IsNotExist(err) {
 				t.Errorf("the file of numbers: %v", err)
 			}
 			stop()
@@ -149,19 +149,19 @@ func TestSeenFile(t *testing.T) {
 		"too many": good + strings.Replace(strings.Split(good, "\n")[1], `"`, `"x`, 1) + "\n",
 		"too long": good + strings.Repeat("\n", maxSeenText),
 	} {
-		if err := os.WriteFile(z.seenFile(), []byte(bad), 0o600); err != nil {
+		if err := os.WriteFile(z.file(seenName), []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := shortNames(t, z).Zone("alice", time.Now()); status.Of(err) != status.Corrupt {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := os.WriteFile(z.seenFile(), []byte("damaged"), 0o600); err != nil {
+	if err := os.WriteFile(z.file(seenName), []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, stop := watched(t, z)
 	stop()
-	if p, err := os.ReadFile(z.seenFile()); err != nil || string(p) != "damaged" {
+	if p, err := os.ReadFile(z.file(seenName)); err != nil || string(p) != "damaged" {
 		t.Errorf("the damaged file was replaced: %q, %v", p, err)
 	}
 }

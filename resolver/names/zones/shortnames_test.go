@@ -280,7 +280,7 @@ func TestWatcher(t *testing.T) {
 		found.Origin != FromPetname {
 		t.Errorf("%v, %v, %v", n, found, err)
 	}
-	if err := os.WriteFile(z.petnamesFile(), []byte("no petnames"), 0o600); err != nil {
+	if err := os.WriteFile(z.file(petnamesFile), []byte("no petnames"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Reload(ctx); err == nil {

@@ -40,7 +40,7 @@ type reading struct {
 // error of each look-up of a short name, until they can be read.
 func (z *Zones) Watch(log *slog.Logger) (*Watcher, error) {
 	w := &Watcher{zones: z, log: log, seen: seenMaps{}}
-	files := []string{z.petnamesFile()}
+	files := []string{z.file(petnamesFile)}
 	for _, m := range z.maps {
 		files = append(files, m.file)
 	}
@@ -74,7 +74,7 @@ func (w *Watcher) save() {
 	all, err := w.zones.seenMaps()
 	if err == nil && all.raise(w.seen) {
 		all.trim(w.zones.maps)
-		err = privatefile.Replace(w.zones.seenFile(), all.encode())
+		err = privatefile.Replace(w.zones.file(seenName), all.encode())
 	}
 	if err != nil {
 		w.log.Warn("cannot remember the numbers of zone maps: an older map may be taken after a restart", "error", err)
