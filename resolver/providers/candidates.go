@@ -262,21 +262,21 @@ const betterWait = 50 * time.Millisecond
 
 // doubtful reports whether a peer should be asked after others. It was late with a request that
 // another one answered, or its breaker is open.
-func (s *Candidates) doubtful(p candidate) bool {
-	t := s.p.peers.traits(p.ID, time.Now())
-	return t.Breaker == BreakerOpen || t.Silent > 0
+func (t *peers) doubtful(p candidate) bool {
+	traits := t.traits(p.ID, time.Now())
+	return traits.Breaker == BreakerOpen || traits.Silent > 0
 }
 
 // sort puts doubtful peers that were not handed out behind the others, the best of them first. The
 // caller holds the lock.
 func (s *Candidates) sort() (doubtful bool) {
 	rest := s.peers[s.drawn:]
-	if !slices.ContainsFunc(rest, s.doubtful) {
+	if !slices.ContainsFunc(rest, s.p.peers.doubtful) {
 		return false
 	}
 	var good, bad []candidate
 	for _, p := range rest {
-		if s.doubtful(p) {
+		if s.p.peers.doubtful(p) {
 			bad = append(bad, p)
 		} else {
 			good = append(good, p)

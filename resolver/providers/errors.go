@@ -33,11 +33,8 @@ func IsFinal(err error) bool {
 }
 
 // Guard calls f and turns a panic into an error, so that a bug in one fetch does
-// not end the node.
-func (p *Pool) Guard(f func() error) error { return p.GuardLookup("", f) }
-
-// GuardLookup is Guard for a part of the lookup with that ID, which the log names.
-func (p *Pool) GuardLookup(lookupID string, f func() error) error {
+// not end the node. The log names the lookup that f is a part of, "" for none.
+func (p *Pool) Guard(lookupID string, f func() error) error {
 	g := guard.Guard{Log: p.log, Err: errBug}
 	return g.Run("a fetch panicked", f, func() []any { return []any{"lookup_id", lookupID} })
 }

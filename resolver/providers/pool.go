@@ -106,16 +106,17 @@ func New(cfg Config, d Deps) (*Pool, error) {
 		peers: newPeers(cfg, m.breakerOpened.Inc), served: served, cache: newCache(cfg, d.Limits),
 	}
 	p.self, p.region, p.hints, p.about, p.now = d.Self, d.Region, d.Hints, d.About, d.Now
+	guarded := func(f func() error) error { return p.Guard("", f) }
 	if d.Self == "" {
 		d.Has = nil // there is nobody to name
 	}
-	p.store = newLocalStore(d.Has, p.Guard, d.Limits)
+	p.store = newLocalStore(d.Has, guarded, d.Limits)
 	if d.Connected != nil {
 		d.Finder = &connected{
-			peers: p.peers, all: d.Connected, have: p.Have, next: d.Finder, late: cfg.HedgeAfter, guard: p.Guard,
+			peers: p.peers, all: d.Connected, have: p.Have, next: d.Finder, late: cfg.HedgeAfter, guard: guarded,
 		}
 	}
-	p.lookups = newLookups(cfg, d, m, p.cache, p.Guard)
+	p.lookups = newLookups(cfg, d, m, p.cache, guarded)
 	if d.Metrics != nil {
 		d.Metrics.MustRegister(newBreakerStates(p.peers), newCacheSize(p.cache))
 	}

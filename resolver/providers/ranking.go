@@ -31,15 +31,15 @@ func (p *Pool) rank(root b3.Root, found []record.Provider) *ranking {
 
 // write sets the text of a provider. All answers share the addresses and the text of this node, because
 // they would be most of the memory of an answer for what it stores.
-func (p *Pool) write(d *Provider) {
+func (k *known) write(d *Provider) {
 	if d.Origin != record.OriginLocal {
 		d.Text = textOf(&d.Provider)
 		return
 	}
-	own := p.own.Load()
+	own := k.own.Load()
 	if own == nil || !slices.EqualFunc(own.addrs, d.Addrs, ma.Multiaddr.Equal) {
 		own = &ownText{d.Addrs, textOf(&d.Provider)}
-		p.own.Store(own)
+		k.own.Store(own)
 	}
 	d.Addrs, d.Text = own.addrs, own.text
 }

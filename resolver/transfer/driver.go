@@ -108,7 +108,7 @@ func (d *driver) run(ctx context.Context) error {
 			if h.err != nil {
 				d.attempts.Note(d.peers[h.by].id, h.err)
 			}
-			d.t.noteHeard(d.peers[h.by].id, h)
+			noteHeard(d.t.trace, d.peers[h.by].id, h)
 			d.m.Heard(h.by, h.err == nil && h.have == b3.Partial)
 			d.away(h.by, h.err)
 			if h.err == nil && h.have == b3.Complete { // a holder of a shard lacks the others now
@@ -303,7 +303,7 @@ func (d *driver) start(a schedule.Action) {
 	d.spans = append(d.spans, sp)
 	d.wg.Go(func() {
 		defer cancel(nil)
-		err := d.set.pool.GuardLookup(d.t.lookupID, func() error { sp.fetch(ctx, d.proofs); return nil })
+		err := d.set.pool.Guard(d.t.lookupID, func() error { sp.fetch(ctx, d.proofs); return nil })
 		if err != nil {
 			sp.err = err
 		}

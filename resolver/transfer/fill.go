@@ -106,9 +106,9 @@ func (f *fill) write(g int64, proved []byte) {
 func (r *Reader) Fill(w io.WriterAt, wrote func(n int)) error {
 	f := &fill{to: w, wrote: wrote, taken: map[int64]uint64{}}
 	t := r.w.t
-	t.attach(f)
+	t.fills.attach(f)
 	err := r.fill(f)
-	t.detach(f)
+	t.fills.detach(f)
 	f.inside.Close()
 	f.inside.Wait()
 	return cmp.Or(f.failure(), err)
@@ -153,26 +153,32 @@ func (w *Waiter) until(wait <-chan struct{}) error {
 	}
 }
 
-// attach lets the requests of the transfer write what they receive to f.
-func (t *transfer) attach(f *fill) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.fills = append(slices.Clone(t.fills), f) // feed uses the old slice without the lock
+// fills are the fills of a transfer.
+type fills struct {
+	mu  sync.Mutex
+	all []*fill // never changed in place
 }
 
-func (t *transfer) detach(f *fill) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.fills = slices.DeleteFunc(slices.Clone(t.fills), func(o *fill) bool { return o == f })
+// attach lets the requests of the transfer write what they receive to f.
+func (s *fills) attach(f *fill) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(slices.Clone(s.all), f) // feed uses the old slice without the lock
+}
+
+func (s *fills) detach(f *fill) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = slices.DeleteFunc(slices.Clone(s.all), func(o *fill) bool { return o == f })
 }
 
 // feed writes a group that has just been proved and stored to every fill. It comes after the store:
 // so a group that a fill has missed, because it was attached later, is in the store by then.
-func (t *transfer) feed(p b3.Proved) {
-	t.mu.Lock()
-	fills := t.fills
-	t.mu.Unlock()
-	for _, f := range fills {
+func (s *fills) feed(p b3.Proved) {
+	s.mu.Lock()
+	all := s.all
+	s.mu.Unlock()
+	for _, f := range all {
 		f.write(p.Group(), p.Data())
 	}
 }

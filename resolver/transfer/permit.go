@@ -20,7 +20,7 @@ func (d *driver) acquire() {
 	ask, begun := d.asks, time.Now()
 	d.wg.Go(func() {
 		release, err := d.set.gate.Acquire(ctx)
-		d.t.noteWait(time.Since(begun), err)
+		noteWait(d.t.trace, time.Since(begun), err)
 		select {
 		case d.granted <- grant{ask, release, err}:
 		case <-ctx.Done():

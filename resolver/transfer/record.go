@@ -38,14 +38,14 @@ func (d *driver) measured() {
 }
 
 // noteHeard records that a provider, which lacked what it was asked for, has no other part either.
-func (t *transfer) noteHeard(by peer.ID, h heard) {
+func noteHeard(t *trace.Lookup, by peer.ID, h heard) {
 	switch {
 	case h.err != nil:
-		t.trace.GiveUp(by, h.err)
+		t.GiveUp(by, h.err)
 	case h.have == b3.Absent:
-		t.trace.GiveUp(by, status.Errorf(status.NotFound, "the provider has no part of the object"))
+		t.GiveUp(by, status.Errorf(status.NotFound, "the provider has no part of the object"))
 	case h.have == b3.Complete:
-		t.trace.GiveUp(by, status.Errorf(status.NotFound,
+		t.GiveUp(by, status.Errorf(status.NotFound,
 			"the provider says that it has the object and did not send it"))
 	}
 }
@@ -54,12 +54,12 @@ func (t *transfer) noteHeard(by peer.ID, h heard) {
 const leastWait = time.Millisecond
 
 // noteWait records how the wait for a place ended.
-func (t *transfer) noteWait(took time.Duration, err error) {
+func noteWait(t *trace.Lookup, took time.Duration, err error) {
 	switch {
 	case err != nil && status.Of(err) != status.Canceled:
-		t.trace.Failed(trace.Permit, took, err)
+		t.Failed(trace.Permit, took, err)
 	case err == nil && took >= leastWait:
-		t.trace.Step(trace.Step{Source: trace.Permit, Verdict: trace.Granted, Took: took})
+		t.Step(trace.Step{Source: trace.Permit, Verdict: trace.Granted, Took: took})
 	}
 }
 

@@ -167,7 +167,7 @@ func (k *spanSink) store(p b3.Proved) error {
 	if err := t.ingest.Write(p); err != nil {
 		return providers.Final(err)
 	}
-	t.feed(p)
+	t.fills.feed(p)
 	k.sp.fresh++
 	k.sp.bytes += int64(len(p.Data()))
 	t.got(len(p.Data()))
@@ -213,7 +213,7 @@ func (k *spanSink) prove(p b3.Proved) error {
 	if err := t.ingest.Write(p); err != nil {
 		return providers.Final(err)
 	}
-	t.feed(p)
+	t.fills.feed(p)
 	k.sp.bytes += int64(len(p.Data()))
 	t.got(len(p.Data()))
 	t.sent(k.sp.p.id)

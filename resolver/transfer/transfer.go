@@ -41,12 +41,12 @@ type transfer struct {
 	latest   atomic.Int64 // when they arrived, in nanoseconds since begun
 	bulk     atomic.Int64 // waiters for the whole object
 	reread   atomic.Bool  // a stored group was lost
+	fills    fills        // what its requests write to beside the ingest
 
 	mu      sync.Mutex
 	closed  bool // no waiter may join any more
 	joined  int  // how many waiters have joined
 	waiters []*Waiter
-	fills   []*fill              // never changed in place
 	by      map[peer.ID]struct{} // the peers that sent something
 	reached []peer.ID            // connected since the driver looked, at most maxReached
 
@@ -135,7 +135,7 @@ func (t *transfer) wakeDriver() {
 var errQuit = errors.New("the transfer has no waiter any more")
 
 func (t *transfer) run(ctx context.Context) {
-	err := t.s.pool.GuardLookup(t.lookupID, func() error { return t.fetch(ctx) })
+	err := t.s.pool.Guard(t.lookupID, func() error { return t.fetch(ctx) })
 	if err != nil && ctx.Err() != nil {
 		err = providers.ErrDraining
 	}

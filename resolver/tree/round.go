@@ -165,7 +165,7 @@ func (r *round) start(ctx context.Context) {
 	r.asking.Go(func() {
 		defer a.cancel(nil)
 		e := event{of: a, ended: true}
-		err := r.j.t.f.pool.GuardLookup(r.j.t.trace.ID().String(), func() error {
+		err := r.j.t.f.pool.Guard(r.j.t.trace.ID().String(), func() error {
 			r.j.ask(ctx, &e)
 			return nil
 		})

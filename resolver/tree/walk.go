@@ -287,7 +287,7 @@ func (t *tree) dispatchLarge(ctx context.Context) {
 		t.large = t.large[:top]
 		t.largeAsked++
 		t.wg.Go(func() {
-			err := t.f.pool.GuardLookup(t.trace.ID().String(), func() error { return t.fetchLarge(ctx, ref) })
+			err := t.f.pool.Guard(t.trace.ID().String(), func() error { return t.fetchLarge(ctx, ref) })
 			t.results <- result{kind: fetchLarge, err: err}
 		})
 	}
@@ -298,7 +298,7 @@ func (t *tree) start(ctx context.Context, kind work, refs []manifest.Ref) {
 	t.requests++
 	b := &batch{t: t, refs: refs, done: make([]bool, len(refs))}
 	t.wg.Go(func() {
-		err := t.f.pool.GuardLookup(t.trace.ID().String(), func() error { return b.fetch(ctx) })
+		err := t.f.pool.Guard(t.trace.ID().String(), func() error { return b.fetch(ctx) })
 		t.results <- result{kind: kind, dirs: b.dirs, err: err}
 	})
 }
