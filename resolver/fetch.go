@@ -49,7 +49,7 @@ func (r *Resolver) Fetch(ctx context.Context, root b3.Root, opt FetchOptions) (I
 	if err := r.filter.Object(root); err != nil {
 		return Info{}, r.ring.Fail(trace.Fetch, trace.Key{Root: root}, begun, "", err)
 	}
-	info, here := r.localInfo(ctx, root)
+	info, here := localInfo(ctx, r.local, root)
 	switch {
 	case here == nil:
 		info.LookupID = r.ring.HitUnder(
@@ -75,7 +75,7 @@ func (r *Resolver) Fetch(ctx context.Context, root b3.Root, opt FetchOptions) (I
 	}
 	r.m.observe("fetch", begun)
 	if size < 0 { // the object became local meanwhile
-		info, err := r.localInfo(ctx, root)
+		info, err := localInfo(ctx, r.local, root)
 		info.LookupID = w.LookupID()
 		return info, status.WithLookup(err, w.LookupID())
 	}
@@ -91,11 +91,12 @@ func (r *Resolver) Settle(ctx context.Context, root b3.Root) error {
 	return r.transfers.Settle(ctx, root)
 }
 
-func (r *Resolver) localInfo(ctx context.Context, root b3.Root) (Info, error) {
-	if err := r.local.AwaitDurable(ctx, root); err != nil {
+// localInfo describes an object of the store.
+func localInfo(ctx context.Context, local Local, root b3.Root) (Info, error) {
+	if err := local.AwaitDurable(ctx, root); err != nil {
 		return Info{}, err
 	}
-	obj, err := r.local.Open(ctx, root)
+	obj, err := local.Open(ctx, root)
 	if err != nil {
 		return Info{}, err
 	}

@@ -174,7 +174,7 @@ func BenchmarkCachedResolve(b *testing.B) {
 	b.Run("resolve", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			if _, ok, err := w.Cached(roots[i%len(roots)], Query{}); !ok || err != nil {
+			if _, ok, err := w.Cached(0, roots[i%len(roots)], Query{}); !ok || err != nil {
 				b.Fatal(ok, err)
 			}
 		}

@@ -32,7 +32,7 @@ func (r *Resolver) Open(ctx context.Context, root b3.Root, opt OpenOptions) (*Co
 	var c *Content
 	err := opt.Absent
 	if err == nil {
-		c, err = r.openLocal(ctx, root, opt)
+		c, err = openLocal(ctx, r.local, root, opt)
 	}
 	switch {
 	case err == nil:
@@ -49,8 +49,9 @@ func (r *Resolver) Open(ctx context.Context, root b3.Root, opt OpenOptions) (*Co
 	return c, nil
 }
 
-func (r *Resolver) openLocal(ctx context.Context, root b3.Root, opt OpenOptions) (*Content, error) {
-	obj, err := r.local.Open(ctx, root)
+// openLocal opens an object of the store.
+func openLocal(ctx context.Context, local Local, root b3.Root, opt OpenOptions) (*Content, error) {
+	obj, err := local.Open(ctx, root)
 	if err != nil {
 		return nil, err
 	}

@@ -185,7 +185,7 @@ func (l *life) Go(f func()) bool { return l.ctx.Err() == nil && l.work.Go(f) }
 // Errors are denied, not_found, timeout, no_bootstrap, busy when too many lookups run,
 // and ctx's.
 func (r *Resolver) Resolve(ctx context.Context, root b3.Root, q Query) (Answer, error) {
-	if a, ok, err := r.CachedUnder(status.ParentOf(ctx), root, q); ok {
+	if a, ok, err := r.Cached(status.ParentOf(ctx), root, q); ok {
 		return a, err
 	}
 	lookup := r.ring.BeginUnder(
@@ -221,13 +221,9 @@ func (r *Resolver) Reached(p peer.ID) {
 }
 
 // Cached returns the answer to Resolve when it is remembered, or when the object is
-// denied. ok is false when Resolve would have to look for it. It does not wait.
-func (r *Resolver) Cached(root b3.Root, q Query) (a Answer, ok bool, err error) {
-	return r.CachedUnder(0, root, q)
-}
-
-// CachedUnder is Cached for a request that the lookup parent led to, zero for none.
-func (r *Resolver) CachedUnder(parent status.LookupID, root b3.Root, q Query) (a Answer, ok bool, err error) {
+// denied. ok is false when Resolve would have to look for it. It does not wait. parent is
+// the lookup that led to the request, zero for none.
+func (r *Resolver) Cached(parent status.LookupID, root b3.Root, q Query) (a Answer, ok bool, err error) {
 	if err := r.filter.Object(root); err != nil {
 		return a, true, r.ring.Fail(trace.Providers, trace.Key{Root: root}, time.Now(), "", err)
 	}

@@ -28,7 +28,7 @@ func (x Index) Cached(root b3.Root, q api.Query) (api.Resolved, bool, error) {
 
 // cachedUnder is Cached for an object that the lookup parent led to, zero for none.
 func (x Index) cachedUnder(parent status.LookupID, root b3.Root, q api.Query) (api.Resolved, bool, error) {
-	a, ok, err := x.Resolver.CachedUnder(parent, root, query(q))
+	a, ok, err := x.Resolver.Cached(parent, root, query(q))
 	if !ok || err != nil {
 		return api.Resolved{}, ok, err
 	}

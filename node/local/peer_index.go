@@ -42,7 +42,7 @@ func (x PeerIndex) Object(ctx context.Context, root b3.Root, limit int, network 
 
 // held returns the providers of root that this node remembers or holds records of.
 func (x PeerIndex) held(ctx context.Context, root b3.Root, limit int) (index.Answer, error) {
-	a, ok, err := x.Resolver.Cached(root, resolver.Query{Limit: limit, PeersOnly: true})
+	a, ok, err := x.Resolver.Cached(0, root, resolver.Query{Limit: limit, PeersOnly: true})
 	if ok && status.Of(err) == status.Denied {
 		return index.Answer{}, err
 	}
