@@ -48,7 +48,7 @@ func isAt(f *os.File, path string) bool {
 
 // moveTo replaces the output f at path by the file of the store, with the permissions of f and a new
 // time. After an error, f is as it was and r can be read.
-func (a *Reader) moveTo(ctx context.Context, r restorer, f *os.File, path string) error {
+func moveTo(ctx context.Context, r restorer, f *os.File, path string) error {
 	return r.MoveAndRestore(ctx, func(from string) error {
 		info, err := f.Stat()
 		if err != nil {

@@ -37,7 +37,7 @@ func (a *Reader) fileWriter(
 			if err := fill(ctx, o, r, onlyProved{}, report); err != nil {
 				return false, err
 			}
-			if a.moveTo(ctx, r, f, path) == nil {
+			if moveTo(ctx, r, f, path) == nil {
 				return true, nil
 			}
 			report = nil // it had all bytes
