@@ -46,7 +46,7 @@ func (u *update) forgetOthers(ctx context.Context, path string) error {
 	if err != nil || info == nil {
 		return err
 	}
-	found, err := u.matching(ctx, in, name, path, info)
+	found, err := u.d.matching(ctx, in, name, path, info)
 	if len(found) > 0 {
 		u.d.recs[path] = found
 	}
@@ -173,7 +173,7 @@ func (u *update) makeWay(ctx context.Context, in *os.Root, name, path string, in
 		}
 		return u.setAside(in, name, path)
 	}
-	known, _, err := u.known(ctx, in, name, path, info)
+	known, _, err := u.d.known(ctx, in, name, path, info)
 	if err != nil || known {
 		return err
 	}

@@ -40,7 +40,7 @@ func (u *update) same(ctx context.Context, i int, e entry) (bool, error) {
 	if e.Kind == manifest.Directory {
 		now = record{Kind: e.Kind}
 	}
-	same, stamp, err := u.matches(ctx, in, name, e.path, info, now)
+	same, stamp, err := u.d.matches(ctx, in, name, e.path, info, now)
 	if errors.Is(err, fs.ErrPermission) {
 		return false, nil
 	}
@@ -64,7 +64,7 @@ func (u *update) same(ctx context.Context, i int, e entry) (bool, error) {
 
 // matches reports whether what is at a path has the content of r. It reads a file only if no record knows
 // it in its present state. stamp is that state, if it can be trusted later on.
-func (u *update) matches(
+func (d *Dir) matches(
 	ctx context.Context, in *os.Root, name, path string, info fs.FileInfo, r record,
 ) (same bool, stamp string, err error) {
 	switch r.Kind {
@@ -80,18 +80,18 @@ func (u *update) matches(
 	if !info.Mode().IsRegular() || info.Size() != r.Size {
 		return false, "", nil
 	}
-	root, stamp, err := u.rootOf(ctx, in, name, path, info)
+	root, stamp, err := d.rootOf(ctx, in, name, path, info)
 	return root == r.Root, stamp, err
 }
 
 // rootOf returns the address of a file on the disk.
-func (u *update) rootOf(
+func (d *Dir) rootOf(
 	ctx context.Context, in *os.Root, name, path string, info fs.FileInfo,
 ) (root b3.Root, stamp string, err error) {
 	before, stamped := addcache.StampOf(info)
 	if stamped {
 		stamp = before.String()
-		for _, r := range u.d.recs[path] {
+		for _, r := range d.recs[path] {
 			if r.Kind == manifest.File && r.Stamp == stamp {
 				return r.Root, stamp, nil
 			}
@@ -103,7 +103,7 @@ func (u *update) rootOf(
 	if info, err = in.Lstat(name); err != nil {
 		return root, "", err
 	}
-	if after, _ := addcache.StampOf(info); !stamped || after != before || before.Recent(u.d.now()) {
+	if after, _ := addcache.StampOf(info); !stamped || after != before || before.Recent(d.now()) {
 		stamp = ""
 	}
 	return root, stamp, nil
@@ -123,11 +123,11 @@ func (u *update) lookAt(path string) (in *os.Root, name string, info fs.FileInfo
 }
 
 // matching returns the records of a path that say what is there. A file that cannot be read matches none.
-func (u *update) matching(
+func (d *Dir) matching(
 	ctx context.Context, in *os.Root, name, path string, info fs.FileInfo,
 ) (found []record, err error) {
-	for _, r := range u.d.recs[path] {
-		same, _, err := u.matches(ctx, in, name, path, info, r)
+	for _, r := range d.recs[path] {
+		same, _, err := d.matches(ctx, in, name, path, info, r)
 		if err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, err
 		}
@@ -140,9 +140,9 @@ func (u *update) matching(
 
 // known returns whether what is at a path is what a record says that an update left or saw there. own
 // says that an update wrote it.
-func (u *update) known(
+func (d *Dir) known(
 	ctx context.Context, in *os.Root, name, path string, info fs.FileInfo,
 ) (known, own bool, err error) {
-	found, err := u.matching(ctx, in, name, path, info)
+	found, err := d.matching(ctx, in, name, path, info)
 	return len(found) > 0, slices.ContainsFunc(found, func(r record) bool { return r.Own }), err
 }

@@ -63,7 +63,7 @@ func (u *update) remove(ctx context.Context, in *os.Root, name, at string, depth
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist), ignore(err, fs.ErrNotExist)
 	}
-	known, own, err := u.known(ctx, in, name, at, info)
+	known, own, err := u.d.known(ctx, in, name, at, info)
 	if err != nil {
 		return false, err
 	}
