@@ -49,9 +49,7 @@ func (o *objects) Publish(
 	if deferred && pathsOf(p.st).note == nil && !p.st.Kept {
 		return true, o.deferUntilFlush(ctx, p)
 	}
-	if p.err = o.sync(p); p.err == nil {
-		o.upload(ctx, p)
-	}
+	o.prepare(ctx, p)
 	o.commit([]*publication{p})
 	o.end(p)
 	return p.result == moved, p.err
@@ -86,9 +84,7 @@ func (o *objects) Flush(ctx context.Context) error {
 	g.SetLimit(4) // so that the syncs share journal commits
 	for _, p := range all {
 		g.Go(func() error {
-			if p.err = o.sync(p); p.err == nil {
-				o.upload(ctx, p)
-			}
+			o.prepare(ctx, p)
 			return nil
 		})
 	}
@@ -144,14 +140,6 @@ func (o *objects) Failure() error {
 	return o.failed
 }
 
-// sync makes p's bytes durable, unless an earlier try did.
-func (o *objects) sync(p *publication) error {
-	if p.result == retryable {
-		return nil
-	}
-	return syncStaged(p.st)
-}
-
 // syncStaged makes the bytes of st durable. A failure is sticky: a later sync may
 // succeed although this one lost bytes.
 func syncStaged(st *meta.Staging) error {
@@ -164,9 +152,12 @@ func syncStaged(st *meta.Staging) error {
 	return st.Failed
 }
 
-// upload puts p into the remote, if there is one.
-func (o *objects) upload(ctx context.Context, p *publication) {
-	if o.remote == nil {
+// prepare makes p's bytes durable, unless an earlier try did, and puts p into the remote, if there is one.
+func (o *objects) prepare(ctx context.Context, p *publication) {
+	if p.err = nil; p.result != retryable {
+		p.err = syncStaged(p.st)
+	}
+	if p.err != nil || o.remote == nil {
 		return
 	}
 	old, ok, err := o.index.Get(p.root)
