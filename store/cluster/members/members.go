@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"sync"
 	"time"
 
@@ -96,7 +95,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 		cluster: plan.NewCluster(plan.ID(self), cfg.Durability, d.Now()),
 	}
 	s.drained = s.readDraining()
-	s.register(d.Metrics)
+	register(d.Metrics, s.View)
 	return s, nil
 }
 
@@ -184,7 +183,7 @@ func (s *Service) open(from peer.ID, data []byte) (o offer.Offer, ours bool, err
 // Handle takes up an offer. Validate has accepted the message.
 func (s *Service) Handle(from peer.ID, data []byte) {
 	o, ours, err := s.open(from, data)
-	if err != nil || !ours || !s.mayBe(from) {
+	if err != nil || !ours || !s.cfg.mayBe(from) {
 		return
 	}
 	m := plan.Member{
@@ -209,11 +208,6 @@ func (s *Service) offerSoon() {
 	case s.met <- struct{}{}:
 	default:
 	}
-}
-
-// mayBe reports whether a peer may be a member.
-func (s *Service) mayBe(p peer.ID) bool {
-	return len(s.cfg.Only) == 0 || slices.Contains(s.cfg.Only, p)
 }
 
 // Run sends offers and looks for members until ctx ends.
@@ -265,7 +259,7 @@ func (s *Service) send(ctx context.Context) bool {
 	err := s.cluster.Offer(m, o.Seq, now)
 	s.mu.Unlock()
 	if err == nil {
-		err = s.publish(ctx, o)
+		err = s.deps.publish(ctx, o)
 	}
 	if err != nil && ctx.Err() == nil {
 		s.deps.Log.Debug("an offer to the cluster was not sent", "err", err)
@@ -273,16 +267,17 @@ func (s *Service) send(ctx context.Context) bool {
 	return true
 }
 
-func (s *Service) publish(ctx context.Context, o offer.Offer) error {
-	envelope, err := o.Sign(s.deps.Key)
+// publish signs and seals an offer, and sends it.
+func (d *Deps) publish(ctx context.Context, o offer.Offer) error {
+	envelope, err := o.Sign(d.Key)
 	if err != nil {
 		return err
 	}
-	sealed, err := offer.Seal(envelope, s.deps.Ring)
+	sealed, err := offer.Seal(envelope, d.Ring)
 	if err != nil {
 		return err
 	}
-	return s.deps.Publish(ctx, sealed)
+	return d.Publish(ctx, sealed)
 }
 
 // search publishes where members meet, and connects to those it finds there.
@@ -290,7 +285,7 @@ func (s *Service) search(ctx context.Context) {
 	wait := searchSoon
 	for ctx.Err() == nil {
 		keys := s.deps.Ring.Derive(rendezvousContext)
-		found, err := s.searchOnce(ctx, keys)
+		found, err := s.deps.search(ctx, keys)
 		if err != nil && ctx.Err() == nil {
 			s.deps.Log.Debug("members of the cluster could not be looked for", "err", err)
 		}
@@ -309,16 +304,16 @@ func (s *Service) search(ctx context.Context) {
 	}
 }
 
-// searchOnce looks under each derived key and returns how many members were found.
-func (s *Service) searchOnce(ctx context.Context, keys []capability.Derived) (found int, err error) {
+// search looks under each derived key and returns how many members were found.
+func (d *Deps) search(ctx context.Context, keys []capability.Derived) (found int, err error) {
 	var errs []error
 	for _, key := range keys {
 		root := b3.Root(key)
-		if err := s.deps.Provide(ctx, root); err != nil {
+		if err := d.Provide(ctx, root); err != nil {
 			errs = append(errs, err)
 		}
 		tries := 0
-		for p, err := range s.deps.Find(ctx, root) {
+		for p, err := range d.Find(ctx, root) {
 			if err != nil {
 				errs = append(errs, err)
 				break
@@ -327,7 +322,7 @@ func (s *Service) searchOnce(ctx context.Context, keys []capability.Derived) (fo
 				break
 			}
 			dialing, cancel := context.WithTimeout(ctx, dialTimeout)
-			err := s.deps.Connect(dialing, p.AddrInfo)
+			err := d.Connect(dialing, p.AddrInfo)
 			cancel()
 			if err != nil {
 				errs = append(errs, err)

@@ -1,6 +1,7 @@
 package members
 
 import (
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -48,6 +49,11 @@ type Config struct {
 	File string
 }
 
+// mayBe reports whether a peer may be a member.
+func (c Config) mayBe(p peer.ID) bool {
+	return len(c.Only) == 0 || slices.Contains(c.Only, p)
+}
+
 // longestEvery and longestSearch are the times of a node with the default grace and more.
 const (
 	longestEvery  = 2 * time.Minute
@@ -59,8 +65,8 @@ func NewConfig(p plan.Params) Config {
 	return Config{Every: min(longestEvery, p.Grace/5), Search: min(longestSearch, p.Grace), Durability: p}
 }
 
-// register registers the metrics of s.
-func (s *Service) register(reg prometheus.Registerer) {
+// register registers the metrics of what view returns.
+func register(reg prometheus.Registerer, view func() *plan.View) {
 	if reg == nil {
 		return
 	}
@@ -70,7 +76,7 @@ func (s *Service) register(reg prometheus.Registerer) {
 			ConstLabels: prometheus.Labels{"state": state},
 		}, func() float64 {
 			n := 0
-			for _, m := range s.View().Members() {
+			for _, m := range view().Members() {
 				if m.Gone == gone {
 					n++
 				}

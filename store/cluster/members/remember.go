@@ -70,7 +70,7 @@ func (s *Service) restore(ctx context.Context) {
 	var list []plan.Remembered
 	for _, m := range all.Members {
 		id, err := peer.IDFromBytes(m.ID)
-		if err != nil || !s.mayBe(id) {
+		if err != nil || !s.cfg.mayBe(id) {
 			continue
 		}
 		list = append(list, plan.Remembered{
