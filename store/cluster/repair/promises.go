@@ -81,14 +81,16 @@ func (r *Repairs) follow(ctx context.Context, do ops, must bool) {
 	p.found = p.found || found || err != nil
 	p.cut = errors.Is(err, errQueueFull)
 	p.mu.Unlock()
-	r.ended(false, r.waiting())
+	r.mu.Lock()
+	left := len(r.pending)
+	r.mu.Unlock()
+	p.ended(false, left)
 }
 
 // nextLook returns how long to wait until the next look at all objects. That is lookEvery.
 // While an object is lost it is less: a quarter more than a wait that starts at minWait and
 // doubles with each call, up to lookEvery. So objects that failed may be tried again then.
-func (r *Repairs) nextLook() time.Duration {
-	p := &r.promises
+func (p *promiseState) nextLook() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.found {
@@ -99,19 +101,11 @@ func (r *Repairs) nextLook() time.Duration {
 	return min(p.wait+p.wait/4, lookEvery)
 }
 
-// waiting returns how many objects are in the queue or being repaired.
-func (r *Repairs) waiting() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.pending)
-}
-
 // ended notes the end of a repair or a walk; back says that an object came back, and left
 // how many are pending. It requests another walk in two cases: an object came back and
 // nothing is pending, because a directory may name more lost objects; or the latest walk
 // was cut and the queue is at most half full, unless maxFruitless such walks were in vain.
-func (r *Repairs) ended(back bool, left int) {
-	p := &r.promises
+func (p *promiseState) ended(back bool, left int) {
 	p.mu.Lock()
 	p.back = p.back || back
 	if back {

@@ -143,16 +143,14 @@ func (r *Repairs) Damaged(root b3.Root) {
 }
 
 // take puts root into the queue, or counts why it does not. It returns the reason, which is
-// "" if root is in the queue now, or was before.
+// "" if root is in the queue now, or was before. l is nil unless root is known to be promised
+// and lost.
 func (r *Repairs) take(root b3.Root, l *gc.Lost) (why string) {
-	if why = r.accept(root, l); why != "" {
-		r.m.skipped.WithLabelValues(damage, why).Inc()
-	}
-	return why
-}
-
-// accept is take without the metric. l is nil unless root is known to be promised and lost.
-func (r *Repairs) accept(root b3.Root, l *gc.Lost) (why string) {
+	defer func() {
+		if why != "" {
+			r.m.skipped.WithLabelValues(damage, why).Inc()
+		}
+	}()
 	if r.off {
 		return "off"
 	}
@@ -185,14 +183,6 @@ func (r *Repairs) forget(root b3.Root) (left int) {
 	return len(r.pending)
 }
 
-// promise returns what is known of the pending root as a lost object, nil if it is not
-// known to be promised.
-func (r *Repairs) promise(root b3.Root) *gc.Lost {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.pending[root]
-}
-
 // run is Run with the given operations.
 func (r *Repairs) run(ctx context.Context, do ops) {
 	var wg sync.WaitGroup
@@ -215,7 +205,7 @@ func (r *Repairs) run(ctx context.Context, do ops) {
 				if err != nil {
 					r.backOff(t.root)
 				}
-				r.ended(back, r.forget(t.root))
+				r.promises.ended(back, r.forget(t.root))
 			}
 		})
 	}
@@ -226,7 +216,7 @@ func (r *Repairs) run(ctx context.Context, do ops) {
 		r.follow(ctx, do, !look) // promised objects go first
 		if look {
 			r.plan(ctx, do)
-			tick.Reset(r.nextLook())
+			tick.Reset(r.promises.nextLook())
 		}
 		look = false
 		select {
@@ -255,7 +245,9 @@ func (r *Repairs) plan(ctx context.Context, do ops) {
 // repair repairs one object, if that is still wanted, and counts the outcome. It reports
 // whether it has fetched an object that was promised and lost.
 func (r *Repairs) repair(ctx context.Context, do ops, root b3.Root) (back bool) {
-	l := r.promise(root)
+	r.mu.Lock()
+	l := r.pending[root] // nil if it is not known to be promised
+	r.mu.Unlock()
 	wanted, err := true, error(nil)
 	if l == nil {
 		wanted, err = do.wanted(ctx, root)
