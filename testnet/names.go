@@ -30,9 +30,9 @@ func zoneKey(seed uint64) (crypto.PrivKey, error) {
 	return crypto.UnmarshalEd25519PrivateKey(ed25519.NewKeyFromSeed(secret[:]))
 }
 
-// named returns the name of a label in the zone of the network.
-func (p *Player) named(label string) (string, error) {
-	key, err := zoneKey(p.seed)
+// named returns the name of a label in the zone of the networks of a seed.
+func named(seed uint64, label string) (string, error) {
+	key, err := zoneKey(seed)
 	if err != nil {
 		return "", err
 	}
@@ -43,9 +43,9 @@ func (p *Player) named(label string) (string, error) {
 	return label + "." + zone.String(), nil
 }
 
-// giveZone writes the key of the network's zone into the home of a member that lacks it.
-func (p *Player) giveZone(ctx context.Context, m *Member) error {
-	key, err := zoneKey(p.seed)
+// giveZone writes the key of the zone of the networks of a seed into the home of a member that lacks it.
+func giveZone(ctx context.Context, m *Member, seed uint64) error {
+	key, err := zoneKey(seed)
 	if err != nil {
 		return err
 	}
@@ -67,12 +67,12 @@ func (p *Player) publish(ctx context.Context, s script.Step) (Said, error) {
 	if err != nil {
 		return nil, err
 	}
-	full, err := p.named(s.Label)
+	full, err := named(p.seed, s.Label)
 	if err != nil {
 		return nil, err
 	}
 	m := p.member(s)
-	if err := p.giveZone(ctx, m); err != nil {
+	if err := giveZone(ctx, m, p.seed); err != nil {
 		return nil, fmt.Errorf("give %s the key of the zone: %w", m.Name, err)
 	}
 	request := api.PublishRequest{Name: full, Value: root.String(), TTLMS: nameTTL.Milliseconds()}
@@ -92,7 +92,7 @@ func (p *Player) publish(ctx context.Context, s script.Step) (Said, error) {
 
 // resolve plays a step that asks the network for a name.
 func (p *Player) resolve(ctx context.Context, s script.Step) (Said, error) {
-	full, err := p.named(s.Label)
+	full, err := named(p.seed, s.Label)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (p *Player) resolve(ctx context.Context, s script.Step) (Said, error) {
 
 // lookName sees for what a name stands on a node, as its users see it.
 func (p *Player) lookName(ctx context.Context, m *Member, s script.Step, want b3.Root) (string, bool, error) {
-	full, err := p.named(s.Label)
+	full, err := named(p.seed, s.Label)
 	if err != nil {
 		return "", false, err
 	}
