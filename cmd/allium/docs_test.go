@@ -393,10 +393,10 @@ func checkCommand(words []string) error {
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		name, isFlag := strings.CutPrefix(word, "--")
+		cmd.InitDefaultHelpFlag() // which gives it its persistent flags, too
 		switch {
 		case isFlag && name != "":
 			name, _, withValue := strings.Cut(name, "=")
-			cmd.InitDefaultHelpFlag()
 			f := cmd.Flags().Lookup(name)
 			if f == nil {
 				f = cmd.InheritedFlags().Lookup(name)
