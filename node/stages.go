@@ -297,7 +297,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
 		Env: n.env(), Objects: objects,
 		Index: local.Index{Resolver: n.resolver, Keys: keys, Filter: n.filter("resolve")},
-		Names: local.Names{Keys: keys}, Served: objects.Served, Node: n.api,
+		Names: local.Names{Keys: keys}, Served: objects.RecordServed, Node: n.api,
 		Uploads: n.api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
 		Ticket: local.PageTickets(n.host, n.network), Example: n.example.Root,
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,

@@ -134,7 +134,7 @@ func (r *Resolver) Run(ctx context.Context, ready func()) error {
 		case now := <-tick.C:
 			r.pool.Sweep(now)
 		case <-ctx.Done():
-			l.work.Wait()
+			l.work.CloseAndWait()
 			return nil
 		}
 	}

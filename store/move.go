@@ -90,7 +90,7 @@ func (s *Store) giveAway(ctx context.Context, o *Object, give func(e meta.Entry,
 	}
 	path, ok := s.backend.File(e)
 	if !ok {
-		return meta.NoFile(root)
+		return meta.NoOwnFile(root)
 	}
 	return give(e, path)
 }

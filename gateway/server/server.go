@@ -140,7 +140,7 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	rest()
 	serving.Wait()
 	conns.Wait()
-	s.handlers.Wait() // HTTP/2 runs handlers in goroutines of their own
+	s.handlers.CloseAndWait() // HTTP/2 runs handlers in goroutines of their own
 	return err
 }
 

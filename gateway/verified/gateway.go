@@ -31,9 +31,9 @@ const (
 	proofTimeout   = 2 * time.Minute  // for 64 KiB and their proof, about 550 bytes a second
 )
 
-// Conns is the number of idle connections that a Gateway keeps, so that as many concurrent
+// MaxIdleConns is the number of idle connections that a Gateway keeps, so that as many concurrent
 // requests need no new connection.
-const Conns = 16
+const MaxIdleConns = 16
 
 // maxProblem bounds the body of an error, or of the answer to an upload, in bytes.
 const maxProblem = 1 << 20
@@ -95,7 +95,7 @@ func New(base string, o Options) (*Gateway, error) {
 		DialContext:     (&net.Dialer{Timeout: connectTimeout}).DialContext,
 		TLSClientConfig: cfg, TLSHandshakeTimeout: connectTimeout, ForceAttemptHTTP2: true,
 		ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
-		MaxIdleConns: Conns, MaxIdleConnsPerHost: Conns, IdleConnTimeout: 30 * time.Second,
+		MaxIdleConns: MaxIdleConns, MaxIdleConnsPerHost: MaxIdleConns, IdleConnTimeout: 30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 		DisableCompression:     true, // a verified encoding is not compressed
 	}

@@ -100,9 +100,9 @@ func (l *Latch) Drain(ctx context.Context) (left int) {
 	}
 }
 
-// Wait closes the latch and waits until nobody is inside, without a bound. The caller
+// CloseAndWait closes the latch and waits until nobody is inside, without a bound. The caller
 // knows that all callers inside will leave.
-func (l *Latch) Wait() { <-l.end() }
+func (l *Latch) CloseAndWait() { <-l.end() }
 
 // end closes the latch and returns the channel that is closed when nobody is inside.
 func (l *Latch) end() <-chan struct{} {

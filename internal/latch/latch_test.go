@@ -28,7 +28,7 @@ func TestDrain(t *testing.T) {
 		var waiting sync.WaitGroup
 		var done atomic.Bool
 		waiting.Go(func() {
-			l.Wait()
+			l.CloseAndWait()
 			done.Store(true)
 		})
 		l.Leave()
@@ -50,7 +50,7 @@ func TestDrain(t *testing.T) {
 			if !l.Close() {
 				t.Error("it was not open")
 			}
-			l.Wait()
+			l.CloseAndWait()
 			if l.Enter() {
 				t.Error("it admits after the wait")
 			}
@@ -65,7 +65,7 @@ func TestDrain(t *testing.T) {
 		}
 		l.Leave()
 		l.Leave()
-		l.Wait()
+		l.CloseAndWait()
 	})
 }
 
@@ -89,7 +89,7 @@ func TestRace(t *testing.T) {
 				l.Leave()
 			})
 		}
-		l.Wait()
+		l.CloseAndWait()
 		after.Store(1)
 		if n := inside.Load(); n != 0 {
 			t.Errorf("%d are inside", n)
@@ -117,7 +117,7 @@ func TestGo(t *testing.T) {
 			t.Error("it ended by itself")
 		}
 		close(end)
-		if l.Wait(); !ended.Load() {
+		if l.CloseAndWait(); !ended.Load() {
 			t.Error("the wait did not wait for it")
 		}
 	})

@@ -226,7 +226,7 @@ func (d *DB) Close() error {
 	if !d.calls.Close() {
 		return ErrClosed
 	}
-	d.calls.Wait()
+	d.calls.CloseAndWait()
 	if d.panicked.Load() {
 		return d.Err()
 	}

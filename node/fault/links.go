@@ -109,7 +109,7 @@ func (f *Links) Set(faulty []Link, rate int64) {
 // The caller closes the host first.
 func (f *Links) Close() {
 	f.closing.Do(func() { close(f.done) })
-	f.sending.Wait()
+	f.sending.CloseAndWait()
 }
 
 // run runs send in a goroutine that Close waits for. After Close it returns false.

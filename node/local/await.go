@@ -47,10 +47,10 @@ func (a *Node) AwaitCopies(
 		return api.Placed{}, err
 	}
 	w, wait := copiesWatch{root: root}, lookFirst
-	var state upkeep.Waiting
+	var state upkeep.Progress
 	for walked := (time.Time{}); ; {
 		n := len(state.Unmet)
-		state = a.deps.Copies.Await(state.Unmet, target)
+		state = a.deps.Copies.Progress(state.Unmet, target)
 		p.Met += n - len(state.Unmet)
 		if len(state.Unmet) == 0 || time.Since(walked) > walkEvery {
 			walked = time.Now()
@@ -75,7 +75,7 @@ func (a *Node) AwaitCopies(
 // not stored here does not count.
 func (a *Node) placed(
 	ctx context.Context, root b3.Root, t meta.Target,
-) (p api.Placed, unmet upkeep.Waiting, err error) {
+) (p api.Placed, unmet upkeep.Progress, err error) {
 	p.Root = root
 	page := []b3.Root{root}
 	var left []b3.Root
@@ -91,7 +91,7 @@ func (a *Node) placed(
 			}
 		}
 		p.Objects += len(here)
-		wait := a.deps.Copies.Await(here, t).Unmet
+		wait := a.deps.Copies.Progress(here, t).Unmet
 		p.Met += len(here) - len(wait)
 		left = append(left, wait[:min(len(wait), maxSized-len(left))]...)
 		page = page[:0]
@@ -110,7 +110,7 @@ func (a *Node) placed(
 	if err := count(); err != nil {
 		return p, unmet, err
 	}
-	unmet = a.deps.Copies.Await(left, t)
+	unmet = a.deps.Copies.Progress(left, t)
 	p.Met += len(left) - len(unmet.Unmet)
 	return p, unmet, nil
 }
@@ -125,7 +125,7 @@ type copiesWatch struct {
 }
 
 // look returns why the wait ends although copies are missing, nil while they may come. The node goes on either way.
-func (w *copiesWatch) look(s *upkeep.Waiting, p api.Placed, now time.Time) error {
+func (w *copiesWatch) look(s *upkeep.Progress, p api.Placed, now time.Time) error {
 	if p.Met > w.met || p.Met == w.met && s.Copies > w.copies || w.moved.IsZero() {
 		w.met, w.copies, w.moved = p.Met, s.Copies, now
 	}
@@ -176,7 +176,7 @@ func since(when *time.Time, holds bool, now time.Time) {
 }
 
 // outOfReach says that the members that are there cannot hold as many copies as are asked for.
-func (w *copiesWatch) outOfReach(s *upkeep.Waiting, p api.Placed) error {
+func (w *copiesWatch) outOfReach(s *upkeep.Progress, p api.Placed) error {
 	what, one := "copies", "one"
 	if s.Coded {
 		what = "shards"

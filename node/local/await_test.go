@@ -17,30 +17,30 @@ func TestAwaitEnds(t *testing.T) {
 	t.Parallel()
 	full := plan.Takers{Wanted: 3, Members: 2, Refused: map[string]int{"draining": 1}}
 	for name, test := range map[string]struct {
-		s    upkeep.Waiting
+		s    upkeep.Progress
 		wait time.Duration // for which it is so before it ends; negative: it does not end
 		want status.Outcome
 		says string
 	}{
-		"on their way": {s: upkeep.Waiting{Coming: 1, Unplanned: 3, Given: 1, LastOnly: true}, wait: -1},
+		"on their way": {s: upkeep.Progress{Coming: 1, Unplanned: 3, Given: 1, LastOnly: true}, wait: -1},
 		"out of reach": {
-			s: upkeep.Waiting{Stuck: 1, Coming: 1, Takers: full}, wait: clusterWait, says: "2 nodes that can hold one",
+			s: upkeep.Progress{Stuck: 1, Coming: 1, Takers: full}, wait: clusterWait, says: "2 nodes that can hold one",
 		},
-		"given up":  {s: upkeep.Waiting{Given: 1}, wait: heldAfter, want: status.Conflict, says: "asks for fewer"},
-		"too many":  {s: upkeep.Waiting{Unplanned: 2}, wait: heldAfter, says: "2 objects with a target"},
-		"last only": {s: upkeep.Waiting{LastOnly: true}, wait: heldAfter, says: "vanished together"},
-		"not sent":  {s: upkeep.Waiting{SendErr: errors.New("quota")}, wait: stuckAfter, says: "quota"},
-		"some not sent": {s: upkeep.Waiting{Coming: 1, SendErr: errors.New("quota")},
+		"given up":  {s: upkeep.Progress{Given: 1}, wait: heldAfter, want: status.Conflict, says: "asks for fewer"},
+		"too many":  {s: upkeep.Progress{Unplanned: 2}, wait: heldAfter, says: "2 objects with a target"},
+		"last only": {s: upkeep.Progress{LastOnly: true}, wait: heldAfter, says: "vanished together"},
+		"not sent":  {s: upkeep.Progress{SendErr: errors.New("quota")}, wait: stuckAfter, says: "quota"},
+		"some not sent": {s: upkeep.Progress{Coming: 1, SendErr: errors.New("quota")},
 			wait: failingAfter, says: "quota"},
-		"not coded":     {s: upkeep.Waiting{CodeErr: errors.New("disk")}, wait: heldAfter, says: "not made: disk"},
-		"not looked at": {s: upkeep.Waiting{Pending: true}, wait: failingAfter, says: "new pins"},
+		"not coded":     {s: upkeep.Progress{CodeErr: errors.New("disk")}, wait: heldAfter, says: "not made: disk"},
+		"not looked at": {s: upkeep.Progress{Pending: true}, wait: failingAfter, says: "new pins"},
 		"not proved":    {wait: stuckAfter, says: "do not prove"},
 	} {
 		var w copiesWatch
 		now := time.Unix(1_700_000_000, 0)
 		p := api.Placed{Objects: 4}
 		for p.Met = range 3 { // copies come, after longer than it waits for
-			if err := w.look(&upkeep.Waiting{Coming: 1}, p, now); err != nil {
+			if err := w.look(&upkeep.Progress{Coming: 1}, p, now); err != nil {
 				t.Errorf("%s: it ends while copies come: %v", name, err)
 			}
 			now = now.Add(test.wait + time.Second)
@@ -75,11 +75,11 @@ func TestAwaitBesideAdds(t *testing.T) {
 	t.Parallel()
 	var w copiesWatch
 	now, p := time.Unix(1_700_000_000, 0), api.Placed{Objects: 1}
-	full := upkeep.Waiting{Stuck: 1, Takers: plan.Takers{Wanted: 3, Members: 2}}
+	full := upkeep.Progress{Stuck: 1, Takers: plan.Takers{Wanted: 3, Members: 2}}
 	for i := range int(clusterWait/lookLast) + 2 {
 		s := full
 		if i%2 == 1 {
-			s = upkeep.Waiting{Pending: true}
+			s = upkeep.Progress{Pending: true}
 		}
 		if err := w.look(&s, p, now); err != nil {
 			if !strings.Contains(err.Error(), "2 nodes that can hold one") {
@@ -98,7 +98,7 @@ func TestAwaitSlowSend(t *testing.T) {
 	var w copiesWatch
 	now, p := time.Unix(1_700_000_000, 0), api.Placed{Objects: 2}
 	for range 600 {
-		s := upkeep.Waiting{Coming: 1, SendErr: errors.New("quota"), Failing: now.Add(-time.Minute)}
+		s := upkeep.Progress{Coming: 1, SendErr: errors.New("quota"), Failing: now.Add(-time.Minute)}
 		if err := w.look(&s, p, now); err != nil {
 			t.Fatal(err)
 		}

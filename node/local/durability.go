@@ -23,11 +23,11 @@ type Copies interface {
 	// Object returns not_found for an object without a target.
 	Object(root b3.Root, explain bool) (upkeep.ObjectReport, error)
 	Renounce(ctx context.Context, root b3.Root, origin peer.ID) error
-	// Await says how far objects are on the way to a target; the zero one stands for all of their targets.
-	Await(roots []b3.Root, t meta.Target) upkeep.Waiting
-	// HandOver has the node hand its copies over to other members until StopHandingOver. Both are durable when they
-	// return.
-	HandOver() error
+	// Progress says how far objects are on the way to a target; the zero one stands for all of their targets.
+	Progress(roots []b3.Root, t meta.Target) upkeep.Progress
+	// StartHandover has the node hand its copies over to other members until StopHandingOver. Both are durable when
+	// they return.
+	StartHandover() error
 	StopHandingOver() error
 	Handover() upkeep.Handover
 	// Resume has copies sent although many members vanished together, and returns how many are silent now.
@@ -127,7 +127,7 @@ func (a *Node) ObjectDurability(ctx context.Context, key string, explain bool) (
 	return d, nil
 }
 
-func (a *Node) askingOf(q upkeep.Asking) api.Asking {
+func (a *Node) askingOf(q upkeep.Requester) api.Asking {
 	n := api.Asking{ID: peerText(q.Origin), Self: a.isSelf(q.Origin), Beyond: q.Beyond}
 	if t := targetFor(q.Target); t != nil {
 		n.Target = *t

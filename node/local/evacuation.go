@@ -34,7 +34,7 @@ func (a *Node) Evacuate(ctx context.Context) iter.Seq2[api.Evacuation, error] {
 			yield(api.Evacuation{}, errNoCluster)
 			return
 		}
-		if err := a.deps.Copies.HandOver(); err != nil {
+		if err := a.deps.Copies.StartHandover(); err != nil {
 			yield(api.Evacuation{}, err)
 			return
 		}

@@ -207,7 +207,7 @@ func (v *server) checkReached(at dialback.Provider, rec sourced, from network.Co
 
 // close waits for the streams being served. The server's context has ended, so they end
 // soon.
-func (v *server) close() { v.streams.Wait() }
+func (v *server) close() { v.streams.CloseAndWait() }
 
 // verifier verifies records, a bounded number at a time (two signature checks, about
 // 0.2 ms, per record). The stream's own goroutine does the work while it holds a place, so

@@ -121,5 +121,5 @@ func (h *guardedHost) close() {
 	for _, id := range ids {
 		h.Host.RemoveStreamHandler(id)
 	}
-	h.readers.Wait()
+	h.readers.CloseAndWait()
 }

@@ -183,7 +183,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 		s.mu.Unlock()
 		cancel()
 		h.close()
-		s.calls.Wait()
+		s.calls.CloseAndWait()
 		group.Wait()
 		for { // count the messages that no worker will handle
 			if _, ok := s.ingress.TryGet(); !ok {

@@ -236,7 +236,7 @@ func (y *syncer) serve(ctx context.Context) (end func()) {
 	h.SetStreamHandler(SyncID, func(s network.Stream) { y.handle(ctx, s) })
 	return func() {
 		h.RemoveStreamHandler(SyncID)
-		y.streams.Wait()
+		y.streams.CloseAndWait()
 	}
 }
 

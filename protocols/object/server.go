@@ -122,7 +122,7 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	ready()
 	<-ctx.Done()
 	s.deps.Host.RemoveStreamHandler(ProtocolID)
-	s.open.Wait()
+	s.open.CloseAndWait()
 	return nil
 }
 

@@ -135,7 +135,7 @@ func (h *harness) event(name string, args []string, out *bytes.Buffer) error {
 	case "lost": // GROUP
 		h.stored.here[n[0]] = false
 		h.stored.held -= b3.GroupSize
-		h.m.Lost()
+		h.m.GroupLost()
 	case "ended": // REQUEST OUTCOME [again]
 		o, ok := status.Parse(args[1])
 		if !ok {

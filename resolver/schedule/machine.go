@@ -166,8 +166,8 @@ func (m *Machine) Sized(size int64, stored Stored) {
 	}
 }
 
-// Lost reports that a stored group was lost, so that all are looked at again.
-func (m *Machine) Lost() {
+// GroupLost reports that a stored group was lost, so that all are looked at again.
+func (m *Machine) GroupLost() {
 	m.low = 0
 	for _, w := range m.waiters {
 		w.low = 0
@@ -273,22 +273,22 @@ type Result struct {
 
 // Verdict is the conclusion that the machine draws from an ended request.
 type Verdict struct {
-	Fault bool  // the request delivered too little, and the machine had not canceled it
-	Retry bool  // the provider is asked again after a pause
-	Hedge Hedge // how the request ended as a hedge
+	Fault bool        // the request delivered too little, and the machine had not canceled it
+	Retry bool        // the provider is asked again after a pause
+	Hedge HedgeResult // how the request ended as a hedge
 
 	// GaveUp says that the provider is not asked for this object again, or only when all others are
 	// lost.
 	GaveUp bool
 }
 
-// Hedge is the result of a request that hedged another one.
-type Hedge uint8
+// HedgeResult is the result of a request that hedged another one.
+type HedgeResult uint8
 
 // The results of a hedge.
 const (
-	NoHedge     Hedge = iota // the request hedged no other one
-	HedgeWon                 // it delivered a group first
-	HedgeLost                // the other request delivered first
-	HedgeFailed              // it failed and delivered nothing
+	NoHedge     HedgeResult = iota // the request hedged no other one
+	HedgeWon                       // it delivered a group first
+	HedgeLost                      // the other request delivered first
+	HedgeFailed                    // it failed and delivered nothing
 )

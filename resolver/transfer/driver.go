@@ -174,7 +174,7 @@ func (d *driver) tell() {
 	}
 	d.waiters = waiters
 	if d.t.reread.Swap(false) {
-		d.m.Lost()
+		d.m.GroupLost()
 	}
 	for _, id := range d.t.takeReached() {
 		if i := slices.IndexFunc(d.peers, func(p *provider) bool { return p.id == id }); i >= 0 {

@@ -110,7 +110,7 @@ func (r *Reader) Fill(w io.WriterAt, wrote func(n int)) error {
 	err := r.fill(f)
 	t.fills.detach(f)
 	f.inside.Close()
-	f.inside.Wait()
+	f.inside.CloseAndWait()
 	return cmp.Or(f.failure(), err)
 }
 

@@ -33,7 +33,7 @@ func newMetrics(reg prometheus.Registerer, received *prometheus.CounterVec) *met
 }
 
 // hedge counts a request that hedged another one.
-func (m *metrics) hedge(h schedule.Hedge) {
+func (m *metrics) hedge(h schedule.HedgeResult) {
 	switch h {
 	case schedule.HedgeWon:
 		m.hedges.WithLabelValues("won").Inc()

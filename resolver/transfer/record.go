@@ -12,7 +12,7 @@ import (
 )
 
 // record adds a request that has ended to the record of the transfer.
-func (d *driver) record(sp *span, hedge schedule.Hedge) {
+func (d *driver) record(sp *span, hedge schedule.HedgeResult) {
 	s := trace.Span{
 		Sent: time.Duration(sp.sent.Load()), First: time.Duration(sp.first.Load()),
 		From: sp.run.Lo * b3.GroupSize, To: sp.run.Hi * b3.GroupSize,
@@ -25,7 +25,7 @@ func (d *driver) record(sp *span, hedge schedule.Hedge) {
 }
 
 // hedgeWords are the results of a hedge in a record.
-var hedgeWords = map[schedule.Hedge]string{
+var hedgeWords = map[schedule.HedgeResult]string{
 	schedule.HedgeWon: "won", schedule.HedgeLost: "lost", schedule.HedgeFailed: "failed",
 }
 

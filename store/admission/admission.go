@@ -83,7 +83,7 @@ func (c *Control) Alive(ctx context.Context) error {
 func (c *Control) Drain() {
 	c.inside.Close()
 	close(c.stopping)
-	c.inside.Wait()
+	c.inside.CloseAndWait()
 }
 
 // Reader returns a reader of r that fails once ctx is done or the store drains.

@@ -18,15 +18,15 @@ type prover struct{ *Keeper }
 var _ upkeep.Prover = prover{}
 
 // Challenge implements upkeep.Prover.
-func (p prover) Challenge(ctx context.Context, to peer.ID, roots []b3.Root) ([]upkeep.Proof, error) {
+func (p prover) Challenge(ctx context.Context, to peer.ID, roots []b3.Root) ([]upkeep.Response, error) {
 	got, err := p.client.Challenge(ctx, to, roots)
 	if err != nil {
 		return nil, err
 	}
 	p.deps.Members.Contact(to)
-	answers := make([]upkeep.Proof, len(got))
+	answers := make([]upkeep.Response, len(got))
 	for i, a := range got {
-		answers[i] = upkeep.Proof{Answer: plan.Answer(a.Answer), Piece: plan.Piece(a.Piece)}
+		answers[i] = upkeep.Response{Answer: plan.Answer(a.Answer), Piece: plan.Piece(a.Piece)}
 	}
 	return answers, nil
 }
@@ -68,9 +68,9 @@ func (h holder) Told(ctx context.Context, from peer.ID, told []protocol.Told) ([
 	return toWire(answer), nil
 }
 
-// Grant implements protocol.Holder.
-func (h holder) Grant(ctx context.Context, from peer.ID, root b3.Root) (bool, error) {
-	return h.service.Grant(ctx, from, root)
+// GrantLease implements protocol.Holder.
+func (h holder) GrantLease(ctx context.Context, from peer.ID, root b3.Root) (bool, error) {
+	return h.service.GrantLease(ctx, from, root)
 }
 
 // toWire returns what is told as messages have it.

@@ -1,12 +1,12 @@
 package cluster
 
-// HandOver has this node hand its copies over to other members, and says so in its offers, until StopHandingOver. A
-// restart does not end it. Calling it again has all copies proved once more.
-func (k *Keeper) HandOver() error {
+// StartHandover has this node hand its copies over to other members, and says so in its offers, until StopHandingOver.
+// A restart does not end it. Calling it again has all copies proved once more.
+func (k *Keeper) StartHandover() error {
 	if _, err := k.deps.Members.Drain(); err != nil {
 		return err
 	}
-	k.Service.HandOver()
+	k.Service.StartHandover()
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 func (d *Backend) MoveFile(e meta.Entry, move func(path string) error) error {
 	file, ok := d.File(e)
 	if !ok {
-		return meta.NoFile(e.Root)
+		return meta.NoOwnFile(e.Root)
 	}
 	removed, err := d.segments.Remove([]meta.Entry{e})
 	if err != nil {

@@ -27,5 +27,5 @@ func Uvarint(p *[]byte, v *uint64) bool {
 	return true
 }
 
-// Clip returns the first 64 bytes of p, to be quoted in an error.
-func Clip(p []byte) []byte { return p[:min(len(p), 64)] }
+// Excerpt returns the first 64 bytes of p, to be quoted in an error.
+func Excerpt(p []byte) []byte { return p[:min(len(p), 64)] }

@@ -110,7 +110,7 @@ func NoSpace(what string, have, need int64) error {
 		what, limits.Bytes(have).Human(), needed)
 }
 
-// NoFile is the error of moving the file of an object that has none of its own.
-func NoFile(root b3.Root) error {
+// NoOwnFile is the error of moving the file of an object that has none of its own.
+func NoOwnFile(root b3.Root) error {
 	return status.Errorf(status.Unsupported, "%s has no file of its own", root)
 }

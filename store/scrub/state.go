@@ -84,14 +84,14 @@ func (st *state) encode() []byte {
 // decode reverses encode.
 func decode(p []byte) (st state, err error) {
 	if len(p) != stateSize || p[0] != stateForm || p[1] > 1 {
-		return st, fmt.Errorf("the position of the scrub is malformed: % x", meta.Clip(p))
+		return st, fmt.Errorf("the position of the scrub is malformed: % x", meta.Excerpt(p))
 	}
 	st.running = p[1] == 1
 	st.next = b3.Root(p[2:])
 	var n [7]int64
 	for i := range n {
 		if n[i] = int64(binary.LittleEndian.Uint64(p[2+b3.Size+8*i:])); n[i] < 0 {
-			return state{}, fmt.Errorf("the position of the scrub is malformed: % x", meta.Clip(p))
+			return state{}, fmt.Errorf("the position of the scrub is malformed: % x", meta.Excerpt(p))
 		}
 	}
 	st.started, st.objects, st.bytes, st.bad = fromSeconds(n[0]), n[1], n[2], n[3]

@@ -20,8 +20,8 @@ import (
 //go:embed example
 var exampleFiles embed.FS
 
-// Example is that directory as objects, none longer than a chunk group. It is in no store, and immutable.
-// Gateways and peers are served from it, and a fetch stores it.
+// Example is the directory that every node has, as objects, none longer than a chunk group. It is in no store, and
+// immutable. Gateways and peers are served from it, and a fetch stores it.
 type Example struct {
 	Root    b3.Root
 	objects map[b3.Root][]byte

@@ -92,8 +92,8 @@ func (f *Found) openRemote(
 	return r, nil
 }
 
-// Served records that bytes in RAM answered a request, and returns the ID of that lookup.
-func (f *Found) Served(root b3.Root) status.LookupID {
+// RecordServed records that bytes in RAM answered a request, and returns the ID of that lookup.
+func (f *Found) RecordServed(root b3.Root) status.LookupID {
 	return f.Trace.Hit(trace.Open, trace.Key{Root: root}, trace.Memory, 0)
 }
 

@@ -18,9 +18,9 @@ import (
 
 // Bounds of reading ahead.
 const (
-	readAheadFiles  = verified.Conns // files that are read at once
-	readAheadBytes  = 1 << 20        // bytes of the largest file that is read ahead; others are streamed in order
-	sequentialFiles = 64             // files that are read one by one after a refusal for a limit
+	readAheadFiles  = verified.MaxIdleConns // files that are read at once
+	readAheadBytes  = 1 << 20               // bytes of the largest file read ahead; others are streamed in order
+	sequentialFiles = 64                    // files that are read one by one after a refusal for a limit
 )
 
 // Ahead returns a source that reads the small files of a directory ahead, several at

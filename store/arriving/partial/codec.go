@@ -35,7 +35,7 @@ func DecodeRecord(root b3.Root, p []byte) (Record, error) {
 		ok = meta.Uvarint(&rest, &size) && meta.Uvarint(&rest, &held) && meta.Uvarint(&rest, &used) && len(rest) == 0
 	}
 	if !ok || size <= b3.GroupSize || size > b3.MaxSize || held > size || used > 1<<32-1 {
-		return Record{}, fmt.Errorf("the index entry of a part of %s is malformed: % x", root, meta.Clip(p))
+		return Record{}, fmt.Errorf("the index entry of a part of %s is malformed: % x", root, meta.Excerpt(p))
 	}
 	return Record{Root: root, Size: int64(size), Stored: int64(held), Used: meta.Second(used)}, nil
 }
@@ -53,7 +53,7 @@ func EncodeBits(bits *Bits) []byte {
 func DecodePage(n uint64, value []byte) (Page, error) {
 	var page Page
 	if len(value) != 8*len(page.Bits) {
-		return page, fmt.Errorf("the index entry of a bitmap is malformed: %d = % x", n, meta.Clip(value))
+		return page, fmt.Errorf("the index entry of a bitmap is malformed: %d = % x", n, meta.Excerpt(value))
 	}
 	if n > b3.MaxSize/b3.GroupSize/PageBits {
 		return page, fmt.Errorf("the index has page %d of a bitmap", n)

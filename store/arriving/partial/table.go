@@ -306,7 +306,7 @@ func (t *Table) saveDue(now time.Time) (wait time.Duration, ok bool) {
 // close.
 func (t *Table) Close() {
 	t.save(t.objectsInUse())
-	t.writes.Wait()
+	t.writes.CloseAndWait()
 }
 
 // save makes a checkpoint of each object, four at a time, so that their syncs share the

@@ -99,7 +99,7 @@ func Encode(rec Record) []byte {
 
 // Decode reverses Encode. It accepts no other bytes.
 func Decode(id ID, p []byte) (Record, error) {
-	bad := fmt.Errorf("the index entry of an upload is malformed: % x", meta.Clip(p))
+	bad := fmt.Errorf("the index entry of an upload is malformed: % x", meta.Excerpt(p))
 	if len(p) < 2 || p[0] != formUpload || p[1]&^uploadFlags != 0 {
 		return Record{}, bad
 	}

@@ -147,7 +147,7 @@ func NewTable(deps Deps) *Table {
 }
 
 // Close waits for the writes to the backend in progress and refuses further ones.
-func (t *Table) Close() { t.writes.Wait() }
+func (t *Table) Close() { t.writes.CloseAndWait() }
 
 // report logs an error of a clean-up.
 func (t *Table) report(op string, err error) {

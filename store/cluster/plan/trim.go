@@ -44,10 +44,10 @@ func (o *Object) challengeAll(now time.Time) {
 	}
 }
 
-// Grant decides whether a holder may drop its copy, and then notes the lease. It may if the copies of others take as
-// many places without it, if it is no node that asks for copies, and if no other holder has the lease. The holder that
-// had it last does not get it again while another one asks, which it does once a grace.
-func (o *Object) Grant(v *View, from ID, p Params, now time.Time) bool {
+// GrantLease decides whether a holder may drop its copy, and then notes the lease. It may if the copies of others take
+// as many places without it, if it is no node that asks for copies, and if no other holder has the lease. The holder
+// that had it last does not get it again while another one asks, which it does once a grace.
+func (o *Object) GrantLease(v *View, from ID, p Params, now time.Time) bool {
 	if o.asks(from) || o.Answer() != Proved {
 		return false
 	}

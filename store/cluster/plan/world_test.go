@@ -321,7 +321,7 @@ func (w *world) do(n *node, o *Object, a Action) {
 		end(latency, func() {
 			if w.reach(n, to) && to.disk[root] != 0 {
 				to.objects[root].Claimed(to.cluster.View(w.now), n.id, w.p, w.now)
-				if to.objects[root].Grant(to.cluster.View(w.now), n.id, w.p, w.now) {
+				if to.objects[root].GrantLease(to.cluster.View(w.now), n.id, w.p, w.now) {
 					o.Leased(w.now)
 				}
 			}

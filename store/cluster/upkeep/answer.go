@@ -249,8 +249,8 @@ func (s *Service) keep(ctx context.Context, list []targetOf) error {
 	return nil
 }
 
-// Grant decides whether a member may drop its copy of an object.
-func (s *Service) Grant(_ context.Context, from peer.ID, root b3.Root) (bool, error) {
+// GrantLease decides whether a member may drop its copy of an object.
+func (s *Service) GrantLease(_ context.Context, from peer.ID, root b3.Root) (bool, error) {
 	v := s.deps.View()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,5 +263,5 @@ func (s *Service) Grant(_ context.Context, from peer.ID, root b3.Root) (bool, er
 		return false, notPlanned(root)
 	}
 	e.Object.Claimed(v, plan.ID(from), s.p, now)
-	return e.Grant(v, plan.ID(from), s.p, now), nil
+	return e.GrantLease(v, plan.ID(from), s.p, now), nil
 }

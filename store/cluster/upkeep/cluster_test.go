@@ -208,7 +208,7 @@ func (x *node) drain(since time.Time) {
 	x.drained = since
 	x.mu.Unlock()
 	x.c.offer()
-	x.service().HandOver()
+	x.service().StartHandover()
 }
 
 func (x *node) service() *Service {
@@ -331,13 +331,13 @@ func (x *node) reach(ctx context.Context, id peer.ID) (*node, error) {
 }
 
 // Challenge implements Prover.
-func (x *node) Challenge(ctx context.Context, id peer.ID, objs []b3.Root) ([]Proof, error) {
+func (x *node) Challenge(ctx context.Context, id peer.ID, objs []b3.Root) ([]Response, error) {
 	to, err := x.reach(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	to.service().Claimed(x.id, objs)
-	answers := make([]Proof, len(objs))
+	answers := make([]Response, len(objs))
 	for i, root := range objs {
 		answers[i].Answer = to.service().Answer(root)
 		if kept, err := to.service().Kept(root); err == nil {
@@ -365,7 +365,7 @@ func (x *node) Lease(ctx context.Context, id peer.ID, root b3.Root) (bool, error
 	if err != nil {
 		return false, err
 	}
-	return to.service().Grant(ctx, x.id, root)
+	return to.service().GrantLease(ctx, x.id, root)
 }
 
 // send sends copies as puts of a member do.

@@ -56,9 +56,9 @@ func (h *handing) looked(pass uint64, of scan) {
 	}
 }
 
-// HandOver has this node hand its copies over soon: Deps.Draining says that it does. Other members then prove their
-// copies again, and what they have not got is sent to them.
-func (s *Service) HandOver() {
+// StartHandover has this node hand its copies over soon: Deps.Draining says that it does. Other members then prove
+// their copies again, and what they have not got is sent to them.
+func (s *Service) StartHandover() {
 	s.mu.Lock()
 	s.handing.hurry, s.handing.after = true, s.pass
 	s.mu.Unlock()

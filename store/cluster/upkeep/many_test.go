@@ -153,9 +153,9 @@ func (c *crowd) Unpin(context.Context, b3.Root, string) error {
 
 // Prover.
 
-func (c *crowd) Challenge(_ context.Context, to peer.ID, objs []b3.Root) ([]Proof, error) {
+func (c *crowd) Challenge(_ context.Context, to peer.ID, objs []b3.Root) ([]Response, error) {
 	c.asked.Add(int64(len(objs)))
-	proofs := make([]Proof, len(objs))
+	proofs := make([]Response, len(objs))
 	for i := range proofs {
 		proofs[i].Answer = plan.Absent
 		if c.holds[crowdIndex(objs[i])]&c.bit(to) != 0 && plan.ID(to) != c.lies {
@@ -277,7 +277,7 @@ func TestTooManyActive(t *testing.T) {
 	if _, err := c.Told(t.Context(), from, told); status.Of(err) != status.Busy {
 		t.Errorf("an object is told of: %v", err)
 	}
-	if _, err := c.Grant(t.Context(), from, crowdRoot(1)); status.Of(err) != status.Busy {
+	if _, err := c.GrantLease(t.Context(), from, crowdRoot(1)); status.Of(err) != status.Busy {
 		t.Errorf("a lease is asked for: %v", err)
 	}
 	c.Claimed(from, []b3.Root{crowdRoot(1)})

@@ -9,8 +9,8 @@ import (
 	"allium/store/meta"
 )
 
-// Waiting says how far objects are whose copies somebody waits for.
-type Waiting struct {
+// Progress says how far objects are whose copies somebody waits for.
+type Progress struct {
 	Unmet  []b3.Root // those that have not the copies that are asked for, or are not planned yet
 	Copies int       // that count, of all of them
 	Coming int       // that are on their way, and objects that are being coded
@@ -36,12 +36,12 @@ type Waiting struct {
 	looked int
 }
 
-// maxReach bounds the objects of which Await looks at who could hold them.
+// maxReach bounds the objects of which Progress looks at who could hold them.
 const maxReach = 64
 
-// Await says how far objects are on the way to what t asks for, whatever other pins ask for them. The zero t stands for
-// what all pins together ask for.
-func (s *Service) Await(roots []b3.Root, t meta.Target) (w Waiting) {
+// Progress says how far objects are on the way to what t asks for, whatever other pins ask for them. The zero t stands
+// for what all pins together ask for.
+func (s *Service) Progress(roots []b3.Root, t meta.Target) (w Progress) {
 	v, coded := s.deps.View(), map[b3.Root]*attempt{}
 	w.LastOnly = v.LastOnly
 	s.mu.Lock()
@@ -96,7 +96,7 @@ func (e *entry) awaited(t meta.Target) int {
 }
 
 // await adds an object that is to have so many copies or shards, and reports whether it has them. The caller holds mu.
-func (s *Service) await(w *Waiting, e *entry, v *plan.View, wanted int, t meta.Target) (met bool) {
+func (s *Service) await(w *Progress, e *entry, v *plan.View, wanted int, t meta.Target) (met bool) {
 	now := s.deps.Now()
 	n := e.Observed(v, s.p, now, e.here)
 	w.Copies += min(n, wanted)

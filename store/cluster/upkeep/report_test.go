@@ -51,19 +51,19 @@ func TestNewTarget(t *testing.T) {
 		tree.Recursive = true
 		c.below[b3.Sum([]byte("tree"))] = []b3.Root{below}
 		roots = append(roots, pin("tree", tree), below)
-		if n := len(roots) - len(s.Await(roots, meta.Target{}).Unmet); n != 0 {
+		if n := len(roots) - len(s.Progress(roots, meta.Target{}).Unmet); n != 0 {
 			t.Errorf("%d targets are met at once", n)
 		}
 		run(15 * time.Second)
 		c.want(roots[:6], 3)
-		if n := len(roots) - len(s.Await(roots, meta.Target{}).Unmet); n != len(roots) {
+		if n := len(roots) - len(s.Progress(roots, meta.Target{}).Unmet); n != len(roots) {
 			t.Errorf("%d of %d targets are met", n, len(roots))
 		}
 		// Nobody can give a fourth copy but the member that is silent.
 		short := pin("six", copies(4))
 		run(15 * time.Second)
 		for copies, unmet := range map[int]int{0: 1, 4: 1, 3: 0, 2: 0} { // 0: what all pins ask for
-			if w := s.Await([]b3.Root{short}, meta.Target{Copies: copies}); len(w.Unmet) != unmet {
+			if w := s.Progress([]b3.Root{short}, meta.Target{Copies: copies}); len(w.Unmet) != unmet {
 				t.Errorf("four copies at three members, and %d are awaited: %+v", copies, w)
 			}
 		}
@@ -88,7 +88,7 @@ func TestNewTarget(t *testing.T) {
 			t.Errorf("the object's report is %+v", o)
 		}
 		run(p.Grace)
-		if w := s.Await([]b3.Root{short, roots[0]}, meta.Target{Copies: 4}); w.Stuck != 2 || w.First != short ||
+		if w := s.Progress([]b3.Root{short, roots[0]}, meta.Target{Copies: 4}); w.Stuck != 2 || w.First != short ||
 			w.Given != 1 || w.Takers.Members != 3 || len(w.Takers.Refused) != 1 || len(w.Unmet) != 2 {
 			t.Errorf("when the fourth is gone: %+v", w)
 		}
@@ -208,9 +208,9 @@ func TestSumOfWholeTicks(t *testing.T) {
 	})
 }
 
-// TestAwaitTellsWhy: the error of a failed send is told of the object that was to be sent, that of a failed coding of
-// the object that was to be coded, and a pin of one object does not keep others from being looked at.
-func TestAwaitTellsWhy(t *testing.T) {
+// TestProgressTellsWhy: the error of a failed send is told of the object that was to be sent, that of a failed coding
+// of the object that was to be coded, and a pin of one object does not keep others from being looked at.
+func TestProgressTellsWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, fast)
 		run(params.Grace)
@@ -226,32 +226,32 @@ func TestAwaitTellsWhy(t *testing.T) {
 		told := false
 		for range 40 {
 			run(params.Tick / 2)
-			w := s.Await([]b3.Root{failing}, meta.Target{})
+			w := s.Progress([]b3.Root{failing}, meta.Target{})
 			told = told || w.SendErr != nil && !w.Failing.IsZero()
-			if w := s.Await([]b3.Root{other}, meta.Target{}); w.SendErr != nil {
+			if w := s.Progress([]b3.Root{other}, meta.Target{}); w.SendErr != nil {
 				t.Fatalf("an object that is not sent: %+v", w)
 			}
 		}
 		if !told {
 			t.Error("a failed send is not told")
 		}
-		if w := s.Await([]b3.Root{other}, meta.Target{}); len(w.Unmet) > 0 {
+		if w := s.Progress([]b3.Root{other}, meta.Target{}); len(w.Unmet) > 0 {
 			t.Errorf("an object that needs no copies: %+v", w)
 		}
-		if w := s.Await([]b3.Root{coded}, target); w.CodeErr == nil {
+		if w := s.Progress([]b3.Root{coded}, target); w.CodeErr == nil {
 			t.Errorf("an object that cannot be coded: %+v", w)
 		}
 		pin := meta.Pin{Root: other, Label: "mine", Target: meta.Target{Copies: 1, Seq: 1}}
-		if err := s.Pinned(t.Context(), pin); err != nil || s.Await([]b3.Root{failing}, meta.Target{}).Pending {
+		if err := s.Pinned(t.Context(), pin); err != nil || s.Progress([]b3.Root{failing}, meta.Target{}).Pending {
 			t.Errorf("a pin of one object: %v, and nothing is known till the next tick", err)
 		}
 		pin.Recursive = true
-		if err := s.Pinned(t.Context(), pin); err != nil || !s.Await([]b3.Root{failing}, meta.Target{}).Pending {
+		if err := s.Pinned(t.Context(), pin); err != nil || !s.Progress([]b3.Root{failing}, meta.Target{}).Pending {
 			t.Errorf("a pin of a tree: %v, and it is not waited for", err)
 		}
 		c.nodes[1].failing.Store(false)
 		run(4 * params.Grace)
-		if w := s.Await([]b3.Root{failing}, meta.Target{}); len(w.Unmet) > 0 {
+		if w := s.Progress([]b3.Root{failing}, meta.Target{}); len(w.Unmet) > 0 {
 			t.Errorf("at the end: %+v", w)
 		}
 	})

@@ -13,8 +13,8 @@ import (
 	"allium/store/meta"
 )
 
-// Asking is a node that asks for copies of an object.
-type Asking struct {
+// Requester is a node that asks for copies of an object.
+type Requester struct {
 	Origin plan.ID
 	Target meta.Target
 	// Stranger says that it is no member of the cluster: what it asks for counts only while no member asks.
@@ -24,7 +24,7 @@ type Asking struct {
 }
 
 // asking returns who asks for copies of an object, or of its shards. The caller holds mu.
-func (s *Service) asking(root b3.Root, v *plan.View) (list []Asking) {
+func (s *Service) asking(root b3.Root, v *plan.View) (list []Requester) {
 	for _, e := range s.entriesOf(root) {
 		list = append(list, e.asking(v)...)
 	}
@@ -32,7 +32,7 @@ func (s *Service) asking(root b3.Root, v *plan.View) (list []Asking) {
 }
 
 // asking returns who asks for copies of e.
-func (e *entry) asking(v *plan.View) (list []Asking) {
+func (e *entry) asking(v *plan.View) (list []Requester) {
 	members := present(v)
 	for _, a := range e.Asked() {
 		if !a.Target.Wants() {
@@ -40,7 +40,7 @@ func (e *entry) asking(v *plan.View) (list []Asking) {
 		}
 		self := a.Origin == v.Self
 		_, member := v.Member(a.Origin)
-		list = append(list, Asking{
+		list = append(list, Requester{
 			Origin: a.Origin, Target: a.Target, Stranger: !self && !member,
 			Adopted: self && !e.OwnTarget(a.Origin).Wants(), Beyond: a.Target.Places() > members,
 		})
@@ -70,8 +70,8 @@ func present(v *plan.View) (n int) {
 // Beyond has objects of which more copies are asked for than there are members.
 type Beyond struct {
 	Objects int
-	First   b3.Root // one of them
-	By      Asking  // who asks for the most copies of that: a member, if one does
+	First   b3.Root   // one of them
+	By      Requester // who asks for the most copies of that: a member, if one does
 }
 
 // add counts an object.

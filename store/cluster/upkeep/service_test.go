@@ -404,7 +404,7 @@ func TestRenounceNotDurable(t *testing.T) {
 			s, v := x.service(), x.view()
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return slices.ContainsFunc(s.asking(root, v), func(a Asking) bool {
+			return slices.ContainsFunc(s.asking(root, v), func(a Requester) bool {
 				return a.Origin == plan.ID(from.id)
 			})
 		}

@@ -54,7 +54,7 @@ func (m *member) Told(_ context.Context, _ peer.ID, told []Told) ([]Told, error)
 	return told, nil
 }
 
-func (m *member) Grant(_ context.Context, _ peer.ID, root b3.Root) (bool, error) {
+func (m *member) GrantLease(_ context.Context, _ peer.ID, root b3.Root) (bool, error) {
 	return m.objects[root] != nil, nil
 }
 

@@ -29,7 +29,7 @@ type Holder interface {
 	// Told takes over what a member tells, and returns what this node knows, in the same order.
 	Told(ctx context.Context, from peer.ID, told []Told) ([]Told, error)
 	// Grant decides whether a member may drop its copy.
-	Grant(ctx context.Context, from peer.ID, root b3.Root) (bool, error)
+	GrantLease(ctx context.Context, from peer.ID, root b3.Root) (bool, error)
 }
 
 // ServerDeps holds the dependencies of a [Server]. Holder, Member and Proof are required.
@@ -116,7 +116,7 @@ func (s *Server) answer(ctx context.Context, from peer.ID, r *session.Request) (
 		if err != nil {
 			return nil, err
 		}
-		granted, err := s.deps.Holder.Grant(ctx, from, root)
+		granted, err := s.deps.Holder.GrantLease(ctx, from, root)
 		if err != nil {
 			return nil, err
 		}

@@ -28,7 +28,7 @@ func encodeTotals(t *meta.Totals, segs map[uint64]segmentUsage) []byte {
 
 // decodeTotals reverses encodeTotals. It stores the counters in t.
 func decodeTotals(b []byte, t *meta.Totals) (segs map[uint64]segmentUsage, err error) {
-	bad := fmt.Errorf("decode the counters: % x", meta.Clip(b))
+	bad := fmt.Errorf("decode the counters: % x", meta.Excerpt(b))
 	rest, n := b, uint64(0)
 	for _, c := range t.Counters() {
 		if !meta.Uvarint(&rest, &n) {

@@ -80,7 +80,7 @@ func appendEntry(p []byte, e meta.Entry) []byte {
 // decodeEntry reverses appendEntry. It accepts the values of format 1 too.
 func decodeEntry(root b3.Root, p []byte) (meta.Entry, error) {
 	bad := func() (meta.Entry, error) {
-		return meta.Entry{}, fmt.Errorf("the index entry of %s %w: % x", root, ErrMalformed, meta.Clip(p))
+		return meta.Entry{}, fmt.Errorf("the index entry of %s %w: % x", root, ErrMalformed, meta.Excerpt(p))
 	}
 	if len(p) < 2 || p[1]&^flagCorrupt != 0 {
 		return bad()
@@ -116,7 +116,7 @@ func decodeUse(p []byte) (meta.Second, error) {
 	rest := p
 	var v uint64
 	if !meta.Uvarint(&rest, &v) || len(rest) != 0 || v > math.MaxUint32 {
-		return 0, fmt.Errorf("the index entry of a use %w: % x", ErrMalformed, meta.Clip(p))
+		return 0, fmt.Errorf("the index entry of a use %w: % x", ErrMalformed, meta.Excerpt(p))
 	}
 	return meta.Second(v), nil
 }
@@ -169,7 +169,7 @@ func decodePin(key, value []byte) (p meta.Pin, seg uint64, err error) {
 	}
 	if !ok {
 		return meta.Pin{}, 0, fmt.Errorf("the index entry of a pin %w: % x = % x",
-			ErrMalformed, meta.Clip(key), meta.Clip(value))
+			ErrMalformed, meta.Excerpt(key), meta.Excerpt(value))
 	}
 	p.Root, p.Label = b3.Root(key[1:1+b3.Size]), string(key[1+b3.Size:])
 	p.Recursive, p.Released = value[1]&flagRecursive != 0, value[1]&flagReleased != 0

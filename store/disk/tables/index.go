@@ -261,7 +261,7 @@ func (x *Index) FillUses(page []meta.Entry) error {
 	upper := append(rootKey(keyUse, page[len(page)-1].Root), 0)
 	return x.scan(lower, upper, func(k, v []byte) (bool, error) {
 		if len(k) != 1+b3.Size {
-			return false, fmt.Errorf("the index key % x %w", meta.Clip(k), ErrMalformed)
+			return false, fmt.Errorf("the index key % x %w", meta.Excerpt(k), ErrMalformed)
 		}
 		used, err := decodeUse(v)
 		for len(page) > 0 && bytes.Compare(page[0].Root[:], k[1:]) < 0 {
@@ -377,7 +377,7 @@ func (x *Index) pinsFrom(from []byte, use func(p meta.Pin, seg uint64) (more boo
 func (x *Index) Entries(root b3.Root, use func(meta.Entry) (more bool)) error {
 	return x.scan(rootKey(keyObject, root), []byte{keyObject + 1}, func(k, v []byte) (bool, error) {
 		if len(k) != 1+b3.Size {
-			return false, fmt.Errorf("the index key % x %w", meta.Clip(k), ErrMalformed)
+			return false, fmt.Errorf("the index key % x %w", meta.Excerpt(k), ErrMalformed)
 		}
 		e, err := decodeEntry(b3.Root(k[1:]), v)
 		return err == nil && use(e), err

@@ -42,7 +42,7 @@ func DecodeSegments(p []byte) (ends map[uint64]int64, err error) {
 		var by, end uint64
 		ok := meta.Uvarint(&rest, &by) && meta.Uvarint(&rest, &end)
 		if !ok || by == 0 || num+by < num || end > meta.MaxSegmentBytes {
-			return nil, fmt.Errorf("the list of segments %w: % x", ErrMalformed, meta.Clip(p))
+			return nil, fmt.Errorf("the list of segments %w: % x", ErrMalformed, meta.Excerpt(p))
 		}
 		num += by
 		ends[num] = int64(end)
@@ -62,7 +62,7 @@ func encodeWatermark(p Position, batch uint64) []byte {
 // which has no batch.
 func DecodeWatermark(b []byte) (p Position, batch uint64, err error) {
 	if len(b) != 16 && len(b) != 24 || binary.LittleEndian.Uint64(b[8:]) > meta.MaxSegmentBytes {
-		return Position{}, 0, fmt.Errorf("the watermark %w: % x", ErrMalformed, meta.Clip(b))
+		return Position{}, 0, fmt.Errorf("the watermark %w: % x", ErrMalformed, meta.Excerpt(b))
 	}
 	if len(b) == 24 {
 		batch = binary.LittleEndian.Uint64(b[16:])

@@ -60,7 +60,7 @@ func fileRemovalFrom(r pebble.Reader, root b3.Root) (n uint64, ok bool, err erro
 	}
 	defer done.Close() // frees memory
 	if len(v) != 8 {
-		return 0, false, fmt.Errorf("the index entry of a removal %w: % x", ErrMalformed, meta.Clip(v))
+		return 0, false, fmt.Errorf("the index entry of a removal %w: % x", ErrMalformed, meta.Excerpt(v))
 	}
 	return binary.LittleEndian.Uint64(v), true, nil
 }
@@ -77,7 +77,7 @@ func (x *Index) firstRoots(kind byte, n int) ([]b3.Root, error) {
 	var roots []b3.Root
 	err := x.scan([]byte{kind}, []byte{kind + 1}, func(k, _ []byte) (bool, error) {
 		if len(k) != 1+b3.Size {
-			return false, fmt.Errorf("the index key % x %w", meta.Clip(k), ErrMalformed)
+			return false, fmt.Errorf("the index key % x %w", meta.Excerpt(k), ErrMalformed)
 		}
 		roots = append(roots, b3.Root(k[1:]))
 		return len(roots) < n, nil
@@ -138,7 +138,7 @@ func decodeShipped(p []byte) (s Shipped, err error) {
 			return s, nil
 		}
 	}
-	return s, fmt.Errorf("the index entry of a shipped segment is malformed: % x", meta.Clip(p))
+	return s, fmt.Errorf("the index entry of a shipped segment is malformed: % x", meta.Excerpt(p))
 }
 
 // AllShipped returns what is in the bucket of each segment, by its number.
@@ -146,7 +146,7 @@ func (x *Index) AllShipped() (map[uint64]Shipped, error) {
 	all := map[uint64]Shipped{}
 	err := x.scan([]byte{keyShipped}, []byte{keyShipped + 1}, func(k, v []byte) (bool, error) {
 		if len(k) != 9 {
-			return false, fmt.Errorf("the index key % x is malformed", meta.Clip(k))
+			return false, fmt.Errorf("the index key % x is malformed", meta.Excerpt(k))
 		}
 		s, err := decodeShipped(v)
 		all[binary.BigEndian.Uint64(k[1:])] = s

@@ -235,7 +235,9 @@ func (m *Backend) Place(meta.Entry) (file string, offset int64, inBucket bool) {
 }
 
 // MoveFile implements the backend of a store.
-func (m *Backend) MoveFile(e meta.Entry, _ func(path string) error) error { return meta.NoFile(e.Root) }
+func (m *Backend) MoveFile(e meta.Entry, _ func(path string) error) error {
+	return meta.NoOwnFile(e.Root)
+}
 
 // Stage implements the backend of a store.
 func (m *Backend) Stage(root b3.Root) (*meta.Staging, error) {

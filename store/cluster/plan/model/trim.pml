@@ -9,7 +9,7 @@
  *   Loss    a copy is lost, at any time, LOSSES times
  *
  * One atomic block is one call of a method. A call of another holder's is a request and its answer:
- * Object.Grant, or Object.Answer and Object.Answered. All holders are known to all by proofs that are older
+ * Object.GrantLease, or Object.Answer and Object.Answered. All holders are known to all by proofs that are older
  * than everything here. Time is not in the model, but that TrimWait lies between the two rounds of challenges,
  * and anything may happen in it. A lease ends at its planner when its holder is through, or at any time.
  *
@@ -88,7 +88,7 @@ ask:
 		:: (i != 1) -> p = 1
 		:: (i != 2) -> p = 2
 		fi;
-		/* Object.Grant of p */
+		/* Object.GrantLease of p */
 		if
 		:: /* guard: no_other, one_lease */ (lease[p] == NONE) ->
 			if
