@@ -3,6 +3,7 @@ package testnet
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,5 +115,23 @@ func TestRestartUndoesItself(t *testing.T) {
 	}
 	if n.Members[1].Running() || n.Members[2].Running() {
 		t.Error("a restart that failed left a node at work")
+	}
+}
+
+// TestRestartOnOtherPorts: a node whose gateway's port another program has taken meanwhile starts on other ports.
+func TestRestartOnOtherPorts(t *testing.T) {
+	n := up(t, 2, 1)
+	if _, err := n.Do(t.Context(), verb(script.Kill, 2)); err != nil {
+		t.Fatal(err)
+	}
+	before := n.Members[1].ID().Gateway
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", strings.TrimPrefix(before, "http://"))
+	if err == nil { // else somebody else has the port
+		defer l.Close()
+	}
+	said, err := n.Do(t.Context(), verb(script.Restart, 2))
+	if err != nil || n.Members[1].ID().Gateway == before || !strings.Contains(said.String(), "on other ports") {
+		t.Errorf("%v, %v: the gateway was %s and is %s", said, err, before, n.Members[1].ID().Gateway)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 
 	homedir "allium/node/home"
 
@@ -88,7 +89,7 @@ func (m *Member) start(ctx context.Context, o Options, seeds []string) error {
 	at.gateway, at.admin = strings.TrimPrefix(before.Gateway, "http://"), strings.TrimPrefix(before.Admin, "http://")
 	o.Binary = o.program(m.Number)
 	r, err := launch(ctx, o, at)
-	if err != nil && before.ID != "" && strings.Contains(err.Error(), "address already in use") {
+	if err != nil && before.ID != "" && portTaken(err) {
 		r, err = launch(ctx, o, place{home: m.Home, seeds: seeds})
 	}
 	if err != nil {
@@ -104,6 +105,13 @@ func (m *Member) start(ctx context.Context, o Options, seeds []string) error {
 	defer m.mu.Unlock()
 	m.id, m.run = id, r
 	return nil
+}
+
+// portTaken reports whether a node did not start because another program has its port. A node in a process of its own
+// says that in words alone, those of the peers' listeners or of the gateway's.
+func portTaken(err error) bool {
+	said := err.Error()
+	return strings.Contains(said, syscall.EADDRINUSE.Error()) || strings.Contains(said, "the port is in use")
 }
 
 // stop drains the node, if it runs, and waits for its end.
