@@ -90,26 +90,35 @@ func (g *Handlers) listing(
 		}
 	}
 	w.Listing = true
+	var sorted *collected
 	return b.writePage(r, coding, func(to *output) error {
 		page := newPage()
 		head := sync.OnceValue(func() error {
-			if dir.Listed > longListing {
-				return cmp.Or(page.head(to), to.send())
+			err := page.head(to)
+			if err == nil && dir.Listed > longListing {
+				err = to.send()
 			}
-			return page.head(to)
+			return err
 		})
-		entries, order := dir.Entries(b.ctx), order
-		if sorts {
-			sorted, err := collect(b.ctx, dir, head)
-			if err != nil {
+		if sorts && sorted == nil {
+			var err error
+			if sorted, err = collect(b.ctx, dir, head); err != nil {
 				return err
 			}
-			if sorted != nil {
+			if sorts = sorted != nil; sorts {
 				sorted.sort(q)
-				entries, order = sorted.entries(), asAsked
 			}
 		}
-		begin := sync.OnceValue(func() error { return cmp.Or(head(), page.begin(to, order)) })
+		entries, order := dir.Entries(b.ctx), order
+		if sorted != nil {
+			entries, order = sorted.entries(), asAsked
+		}
+		begin := sync.OnceValue(func() error {
+			if err := head(); err != nil {
+				return err
+			}
+			return page.begin(to, order)
+		})
 		return writeEntries(to, page, begin, entries)
 	})
 }
@@ -195,5 +204,8 @@ func writeEntries(
 			return err
 		}
 	}
-	return cmp.Or(begin(), page.foot(w)) // there may be no entries
+	if err := begin(); err != nil { // there may be no entries
+		return err
+	}
+	return page.foot(w)
 }
