@@ -294,7 +294,7 @@ func comesForward(t *testing.T, check func(*testing.T, *store.Store) error, name
 			type crash struct {
 				fs      *vfs.MemFS
 				at      string
-				percent int // of what was not synced is there
+				percent int // of the unsynced data that is left
 			}
 			var crashes []crash
 			opened := false

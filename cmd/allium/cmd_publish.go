@@ -109,7 +109,7 @@ func publish(ctx context.Context, a *app, n *client.Client, path string, o publi
 	return a.print(done, done.String(a.quiet))
 }
 
-// newPublication checks what was asked for, and makes a zone if there is none.
+// newPublication checks the arguments of publish, and makes a zone if there is none.
 func newPublication(ctx context.Context, a *app, n *client.Client, path string, o publishOptions) (publication, error) {
 	p := publication{path: path}
 	var err error

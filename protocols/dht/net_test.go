@@ -179,8 +179,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// TestIgnoredProviderIsNotFound: the record of a provider that is ignored counts for nothing, whoever has it, until
-// that ends.
+// TestIgnoredProviderIsNotFound: a node does not find a provider while it ignores that one, whoever has the record.
 func TestIgnoredProviderIsNotFound(t *testing.T) {
 	nodes := startNetwork(t, 4)
 	b, e := nodes[1], nodes[3]

@@ -252,8 +252,8 @@ func BenchmarkStoreSweep(b *testing.B) {
 	}
 }
 
-// TestIgnoredProvider: the record of a provider that is ignored is kept, for the day that ends, and
-// told to nobody.
+// TestIgnoredProvider: the store keeps the record of an ignored provider, for the day that ends, and tells it to
+// nobody.
 func TestIgnoredProvider(t *testing.T) {
 	now := time.Now()
 	st := newProviderStore(20, 20, 100)

@@ -63,7 +63,7 @@ type Deps struct {
 
 	Host   host.Host
 	Topics []Topic
-	// IgnorePeer reports whether messages of an author are dropped, whoever sends them. The sender keeps its
+	// IgnorePeer reports whether the service drops the messages of an author, whoever sends them. The sender keeps its
 	// score. It neither waits nor does I/O. nil: never.
 	IgnorePeer func(author peer.ID) bool
 	// Twin is called when a connected peer ends this node's streams again and again, as one does that is

@@ -48,8 +48,8 @@ func TestClocksApart(t *testing.T) {
 	}
 }
 
-// TestIgnoredProvider: what an ignored provider announces is not remembered, whoever brings it, and what was
-// remembered before counts for nothing. Whoever brings it has done nothing wrong.
+// TestIgnoredProvider: a node does not remember the announcements of an ignored provider, and does not use earlier
+// ones. The peer that brings one has done nothing wrong.
 func TestIgnoredProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newTested(t, fixedIdentity(t, 1)), newTested(t, fixedIdentity(t, 2))

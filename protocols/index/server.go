@@ -32,7 +32,7 @@ type Source interface {
 	Name(ctx context.Context, n name.Name, maxStale time.Duration, network bool) (Answer, error)
 }
 
-// Filter tells of which keys peers learn nothing. Its methods return denied for such a key. They do not wait.
+// Filter denies keys: peers get no answer about such a key. Its methods return denied for it, and do not wait.
 type Filter interface {
 	Object(root b3.Root) error
 	Name(n name.Name) error

@@ -36,7 +36,7 @@ type Progress struct {
 	looked int
 }
 
-// maxReach bounds the objects of which Progress looks at who could hold them.
+// maxReach is the number of objects for which Progress counts the members that could hold them.
 const maxReach = 64
 
 // Progress says how far objects are on the way to what t asks for, whatever other pins ask for them. The zero t stands

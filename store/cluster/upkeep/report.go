@@ -107,7 +107,7 @@ func (s *Service) Sum() Sum {
 type ObjectReport struct {
 	plan.Status
 	Size  int64             // of the object
-	Asked []Requester       // who asks for copies
+	Asked []Requester       // the nodes that ask for copies
 	Coded *erasure.Manifest // nil: whole copies are kept
 	Place []plan.Explained  // where copies belong, if that was asked for
 }

@@ -71,7 +71,7 @@ func present(v *plan.View) (n int) {
 type Beyond struct {
 	Objects int
 	First   b3.Root   // one of them
-	By      Requester // who asks for the most copies of that: a member, if one does
+	By      Requester // the node that asks for the most copies of First: a member, if one does
 }
 
 // add counts an object.
