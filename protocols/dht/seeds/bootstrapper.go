@@ -152,6 +152,7 @@ func New(cfg Config, deps Deps) (*Bootstrapper, error) {
 // stored state has been read; Seeds tells whether a seed is connected.
 func (b *Bootstrapper) Run(ctx context.Context, ready func()) error {
 	b.load(ctx)
+	b.reload(ctx) // so that Manifest tells the truth from the start
 	ready()
 	b.loop(ctx)
 	b.remember(time.Now())
