@@ -3,6 +3,7 @@ package exchange
 import (
 	"iter"
 	"mime"
+	"net/http"
 	"strconv"
 	"strings"
 )
@@ -31,4 +32,18 @@ func quality(s string) float64 {
 		return 0
 	}
 	return q
+}
+
+// AcceptsCoding reports whether the client takes a content coding, such as gzip (RFC 9110 §12.5.3).
+func AcceptsCoding(r *http.Request, coding string) bool {
+	other := false
+	for name, q := range Accepted(r.Header["Accept-Encoding"]) {
+		switch name {
+		case coding:
+			return q > 0
+		case "*":
+			other = q > 0
+		}
+	}
+	return other
 }

@@ -19,6 +19,8 @@ import (
 type Origin struct {
 	Addr  netip.Addr   // zero on a Unix socket
 	Group netip.Prefix // the IPv4 address or IPv6 /64 that limits count by
+
+	Secure bool // the client sent the request over TLS, to this node or to a trusted proxy
 }
 
 // Near reports whether the client is on this machine or in its network. A client of the Unix socket is.

@@ -86,7 +86,7 @@ func (c Config) Validate() error {
 	if err := checkPrefix(c.Prefix); err != nil {
 		return err
 	}
-	if err := checkOrigins(c.CORSOrigins); err != nil {
+	if err := exchange.CheckOrigins("gateway.cors_origins", c.CORSOrigins); err != nil {
 		return err
 	}
 	return c.TLS.Validate(c.Listen, c.H2C)

@@ -29,7 +29,7 @@ type delivery struct {
 
 	prefixTold bool // Prefix is what the request says
 
-	origins []string // origins whose pages may read the answer; see allowOrigin
+	origins []string // origins whose pages may read the answer; see exchange.AllowOrigin
 	origin  string   // the origin of the page that made the request
 
 	conn      *conn        // the connection, if its writes can be joined; else nil
@@ -78,7 +78,9 @@ func (t transportOf) Unwrap() http.ResponseWriter { return t.d.out }
 
 // WriteHeader implements Transport.
 func (t transportOf) WriteHeader(code int) {
-	allowOrigin(t.d.out.Header(), t.d.origins, t.d.origin)
+	if !exchange.OriginDecided(t.d.out.Header()) {
+		exchange.AllowOrigin(t.d.out.Header(), t.d.origins, t.d.origin)
+	}
 	if t.d.prefixTold {
 		t.d.out.Header().Add("Vary", forwardedPrefix)
 	}
@@ -113,7 +115,8 @@ func (t transportOf) Write(p []byte) (n int, err error) {
 // socket, does not wait.
 func (d *delivery) limitRate(part int) (int, error) {
 	near := d.From.Near()
-	if d.Root.IsZero() || !d.From.Addr.IsValid() || !d.upload.Bounds(near) {
+	content := !d.Root.IsZero() || d.Caching != "" // an object that still arrives has no address
+	if !content || !d.From.Addr.IsValid() || !d.upload.Bounds(near) {
 		return part, nil
 	}
 	part = min(part, exchange.BandwidthBytes)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -64,7 +65,7 @@ func newMetrics(reg prometheus.Registerer, routers []*router) *metrics {
 		}, []string{"reason"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "edge_rejects_total",
-			Help: "HTTP requests refused because of their body: too large, too slow, too compressed, or not permitted.",
+			Help: "Requests that the public listener refused, by the reason that the client was told.",
 		}, []string{"reason"}),
 		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gateway_io_timeouts_total",
@@ -85,6 +86,9 @@ func newMetrics(reg prometheus.Registerer, routers []*router) *metrics {
 			Help: "HTTP/2 streams and connections ended for an error, by its kind as Go names it.",
 		}, []string{"kind"}),
 	}
+	for _, o := range refusals {
+		m.refused.WithLabelValues(o.String()) // so that an alert sees the first one
+	}
 	m.routes = map[string]*routeMetrics{noRoute: {}}
 	for _, rt := range routers {
 		for _, p := range rt.pages() {
@@ -98,11 +102,16 @@ func newMetrics(reg prometheus.Registerer, routers []*router) *metrics {
 	return m
 }
 
-// refuse counts a request that was refused because of its body.
+// refusals are the reasons for which the public listener refuses requests.
+var refusals = []status.Outcome{
+	status.Amnesia, status.NotAllowed, status.Denied, status.DecompressCap, status.BodyCap, status.Timeout,
+	status.RateLimit, status.BadRange, status.EtagInvalid, status.Busy, status.Unsupported, status.BadDigest,
+	status.BadRequest,
+}
+
+// refuse counts a request that was refused.
 func (m *metrics) refuse(o status.Outcome) {
-	switch o {
-	case status.BodyCap, status.DecompressCap, status.Unsupported, status.BadDigest, status.BadRequest,
-		status.Timeout, status.Amnesia, status.NotAllowed:
+	if slices.Contains(refusals, o) {
 		m.refused.WithLabelValues(o.String()).Inc()
 	}
 }

@@ -73,6 +73,9 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	took := time.Since(start)
 	m.latency.Observe(took.Seconds())
 
+	if err != nil && l.hideInternal {
+		l.server.metrics.refuse(status.Of(err))
+	}
 	cut := l.finish(w, r, err) || w.evicted
 	l.logAccess(w, r, name, start, took, err, cut)
 	l.recordOutcome(rt, w, r, err)
@@ -118,9 +121,6 @@ func (l *listener) answer(rt route, w *delivery, r *http.Request) (err error) {
 	}
 	if err == nil {
 		return nil
-	}
-	if rt.takesBody {
-		l.server.metrics.refuse(status.Of(err))
 	}
 	if !w.Started() {
 		w.AbandonBody(r)
@@ -231,11 +231,14 @@ func lookupOf(w *delivery, err error) string {
 	return w.LookupID.String()
 }
 
-// expectedFailure reports whether err is a 5xx without a fault: the node is draining, or its
-// configuration does not permit the request.
+// expectedFailure reports whether err is a 5xx without a fault of the node: it is draining, its configuration does not
+// permit the request, or another server failed, which every client of its files would repeat.
 func expectedFailure(err error) bool {
-	o := status.Of(err)
-	return o == status.Draining || o == status.Amnesia
+	switch status.Of(err) {
+	case status.Draining, status.Amnesia, status.Upstream, status.EtagInvalid, status.BreakerOpen:
+		return true
+	}
+	return false
 }
 
 // corrID returns the request's X-Corr-ID if it is a plain token of up to 64 characters, else

@@ -46,9 +46,12 @@ func (p proxies) trust(a netip.Addr) bool {
 // originOf ignores both.
 func (p proxies) originOf(r *http.Request) exchange.Origin {
 	peer := peerOf(r)
-	o := exchange.Origin{Addr: peer}
+	o := exchange.Origin{Addr: peer, Secure: r.TLS != nil}
 	if len(p) > 0 && p.trust(peer) {
 		o = p.forwarded(r, o)
+		if scheme := r.Header["X-Forwarded-Proto"]; len(scheme) == 1 {
+			o.Secure = strings.EqualFold(scheme[0], "https")
+		}
 	}
 	o.Group = groupOf(o.Addr)
 	return o
