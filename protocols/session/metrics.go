@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/oap"
 )
 
@@ -44,11 +45,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		delayed: counter("session_paced_frames_total",
 			"Frames without an answer (events, ACKs, answers without a call) beyond session.control_rate; "+
 				"the session was not read until the rate allowed them."),
-		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "io_timeouts_total",
-			Help: "Session streams reset because a read or a write made no progress, or was slower than " +
-				"session.min_rate.",
-		}, []string{"op"}),
+		timeouts: env.Timeouts(reg),
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "frame_reject_total", Help: "Frames rejected on session streams, by the reason of OAP1 section 3.",
 		}, []string{"reason"}),
@@ -57,7 +54,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{m.opened, m.closed, m.handshakes, m.backpressure, m.panics, m.supplanted,
-		m.deaths, m.expired, m.delayed, m.timeouts, m.rejected} {
+		m.deaths, m.expired, m.delayed, m.rejected} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

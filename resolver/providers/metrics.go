@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
 
+	"allium/internal/env"
 	"allium/protocols/record"
 )
 
@@ -22,11 +23,7 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer, latency prometheus.ObserverVec) *metrics {
-	retries := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "backoff_retries_total",
-		Help: "Operations tried again after a pause: fetch (all providers of an object), " +
-			"resolve (a lookup of providers).",
-	}, []string{"op"})
+	retries := env.Retries(reg)
 	m := &metrics{
 		latency: latency,
 		deadlineHits: prometheus.NewCounter(prometheus.CounterOpts{
@@ -60,7 +57,7 @@ func newMetrics(reg prometheus.Registerer, latency prometheus.ObserverVec) *metr
 		m.sources.WithLabelValues(string(o))
 	}
 	if reg != nil {
-		reg.MustRegister(m.deadlineHits, m.hits, m.joined, m.misses, m.breakerOpened, retries, m.failures, m.sources)
+		reg.MustRegister(m.deadlineHits, m.hits, m.joined, m.misses, m.breakerOpened, m.failures, m.sources)
 	}
 	return m
 }
