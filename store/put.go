@@ -31,6 +31,18 @@ type PutOptions struct {
 	// Size is the expected number of bytes, 0 if unknown. A put that is too large
 	// returns no_space or quota before it reads the first byte.
 	Size int64
+
+	// Watch is told of a large object while it is read, unless it is nil.
+	Watch Watch
+}
+
+// Watch is told how far a put has come, so that the bytes can be read before the put ends. They are not proved then:
+// nobody knows the address yet. A put calls the methods one after the other, and never for an object of one group.
+type Watch interface {
+	// Arrived is called when the first n bytes are in file, after each group at the latest.
+	Arrived(file io.ReaderAt, n int64)
+	// Closing is called once after Arrived was called, before the file is closed. It returns when nobody reads it.
+	Closing()
 }
 
 // headBuffers holds *[]byte of one group plus one byte: enough to tell a small
@@ -228,18 +240,25 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 		reserved.Release()
 		return Info{}, fmt.Errorf("put: %w", err)
 	}
-	root, size, err := s.receive(st, reserved)
+	root, size, err := s.receive(st, reserved, opt.Watch)
 	if err == nil {
 		err = s.allowed(root, opt.Expect)
+	}
+	closing := func() {
+		if opt.Watch != nil {
+			opt.Watch.Closing()
+		}
 	}
 	if err != nil {
 		count.Finish(false)
 		s.discard(st)
+		closing()
 		st.Close()
 		reserved.Release()
 		return Info{}, err
 	}
 	isNew, err := s.commitLarge(ctx, root, size, st, opt.Deferred, func() {
+		closing()
 		st.Close()
 		reserved.Release()
 	})
@@ -251,11 +270,16 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 	return Info{Root: root, Size: size, New: isNew}, nil
 }
 
-// receive writes r to st while it hashes it.
-func (s *Store) receive(st *meta.Staging, r io.Reader) (b3.Root, int64, error) {
+// receive writes r to st while it hashes it. watch may be nil.
+func (s *Store) receive(st *meta.Staging, r io.Reader, watch Watch) (b3.Root, int64, error) {
 	data := &meta.Appender{F: st.Data}
 	h := b3.NewHasher(&meta.Appender{F: st.Outboard}, s.cfg.HashWorkers)
-	_, err := h.ReadFrom(io.TeeReader(meta.FullReader{R: r}, data))
+	from := io.Reader(meta.FullReader{R: r})
+	to := io.Writer(data)
+	if watch != nil {
+		from, to = groupReader{from}, watchedWriter{data, st.Data, watch}
+	}
+	_, err := h.ReadFrom(io.TeeReader(from, to))
 	if err != nil {
 		h.Reset(nil) // waits for its goroutines
 		return b3.Root{}, 0, fmt.Errorf("put: %w", err)
