@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"allium/gateway/content/mediatype"
 	"allium/gateway/exchange"
 	"allium/internal/patience"
 	"allium/protocols/status"
@@ -95,7 +96,7 @@ func (b *body) sniff(first []byte) {
 	if b.contentType != "" || b.headers == nil {
 		return
 	}
-	b.contentType = b.headers.add(b.item.root, b.etag, first, b.size).contentType(typeOf(b.item.name))
+	b.contentType = b.headers.add(b.item.root, b.etag, first, b.size).contentType(mediatype.OfName(b.item.name))
 }
 
 // Write sends verified bytes. The stall timer stops during the write, because a slow client

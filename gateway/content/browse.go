@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"allium/gateway/api"
+	"allium/gateway/content/mediatype"
 	"allium/gateway/exchange"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -122,8 +123,11 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 			"cannot open %q as a directory: it is a file. Leave out the slash at the end", exchange.Clip(t.path()))
 	}
 	it := item{root: e.Root, name: path.Base("/" + t.path()), via: t.root}
-	if t.uneven && kindOfType(typeOf(it.name)) == kindWebPage { // its relative links need its own URL
+	if t.uneven && kindOfType(mediatype.OfName(it.name)) == kindWebPage { // its relative links need its own URL
 		return b.w.Redirect(r, http.StatusMovedPermanently, t.url(false))
+	}
+	if t.asset != "" {
+		return serveAsset(g, b, r, it)
 	}
 	if r.URL.RawQuery != "" {
 		view, err := choice(r.URL.Query(), "view", viewPreview)

@@ -123,7 +123,7 @@ func (g *Handlers) open(b *body, r *http.Request, root b3.Root, o OpenOptions) (
 	case err == nil:
 		w.LookupID = lookupOf(c)
 		return c, nil
-	case out != status.NotFound && out != status.Corrupt:
+	case out != status.NotFound && out != status.Corrupt, b.item.storedOnly:
 		return c, err
 	case !onlyIfCached(r):
 	case out == status.NotFound:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"allium/gateway/content/mediatype"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 )
@@ -20,14 +21,14 @@ const maxCachedHeaders = 4096
 // cachedHeader holds the header values of an object. It is immutable.
 type cachedHeader struct {
 	sniffed string // content type of an object without a name
-	charset charset
+	charset mediatype.Charset
 	etag    string
 	length  string // of the whole object
 }
 
 // contentType returns the content type of the object in a file of a content type, "" for an unknown one.
 func (k *cachedHeader) contentType(named string) string {
-	return k.charset.declare(cmp.Or(named, k.sniffed))
+	return k.charset.Declare(cmp.Or(named, k.sniffed))
 }
 
 // headerCache caches what was sniffed. Without it HEAD, and a range from
@@ -65,8 +66,9 @@ func (k *headerCache) get(root b3.Root) *cachedHeader {
 // add caches the header of root, an object of size bytes that begins with first.
 func (k *headerCache) add(root b3.Root, etag string, first []byte, size int64) *cachedHeader {
 	known := &cachedHeader{
-		sniffed: http.DetectContentType(first), charset: charsetOf(first, int64(len(first)) < size), etag: etag,
-		length: strconv.FormatInt(size, 10),
+		sniffed: http.DetectContentType(first), etag: etag,
+		charset: mediatype.CharsetOf(first, int64(len(first)) < size),
+		length:  strconv.FormatInt(size, 10),
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

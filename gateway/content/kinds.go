@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"allium/gateway/content/mediatype"
 	"allium/protocols/manifest"
 )
 
@@ -47,7 +48,7 @@ func kindOf(e *manifest.Entry) kind {
 	case manifest.Link:
 		return kindLink
 	}
-	return kindOfType(typeOf(e.Name))
+	return kindOfType(mediatype.OfName(e.Name))
 }
 
 // kindOfType returns the kind of a file with a content type.
@@ -55,7 +56,7 @@ func kindOfType(contentType string) kind {
 	t, _, _ := strings.Cut(contentType, ";")
 	top, _, _ := strings.Cut(t, "/")
 	switch t {
-	case mimePDF:
+	case mediatype.PDF:
 		return kindPDF
 	case "text/markdown":
 		return kindMarkdown
@@ -94,4 +95,4 @@ func (k kind) page() string {
 }
 
 // pageOf returns page of the kind of a file with that name.
-func pageOf(name string) string { return kindOfType(typeOf(name)).page() }
+func pageOf(name string) string { return kindOfType(mediatype.OfName(name)).page() }

@@ -21,9 +21,12 @@ const indexPage = "index.html"
 // directory serves a directory: its index.html, or a listing if there is no index.html or
 // the request asks for a listing.
 func (g *Handlers) directory(b *body, r *http.Request, t target, dir *manifest.Dir) error {
-	q, err := parsePageQuery(r)
-	if err != nil {
-		return err
+	var q pageQuery
+	var err error
+	if t.asset == "" {
+		if q, err = parsePageQuery(r); err != nil {
+			return err
+		}
 	}
 	if q.format == "" {
 		e, err := dir.Named(b.ctx)
@@ -36,7 +39,14 @@ func (g *Handlers) directory(b *body, r *http.Request, t target, dir *manifest.D
 				return err
 			}
 			it := item{root: e.Root, name: e.Name, via: t.root, vary: "Accept"}
+			if t.asset != "" {
+				return serveAsset(g, b, r, it)
+			}
 			return g.content(b, r, it, g.objects.Memory(e.Root))
+		}
+		if t.asset != "" {
+			return status.Errorf(status.NotFound, "cannot open %q: it is a directory without an index.html",
+				exchange.Clip(t.path()))
 		}
 		q.format = "html"
 	}

@@ -80,7 +80,13 @@ func (g *Handlers) browseName(w *exchange.Response, r *http.Request, in exchange
 	if t.rewritten {
 		return w.Redirect(r, http.StatusPermanentRedirect, t.url(t.slash))
 	}
-	n, err := g.resolveName(w, r, t.name)
+	return browseNamed(g, w, r, t.name, t)
+}
+
+// browseNamed serves what t names below the value of a name.
+func browseNamed(g *Handlers, w *exchange.Response, r *http.Request, name string, t target) error {
+	w.Caching = "no-cache"
+	n, err := g.resolveName(w, r, name)
 	if n.LookupID != 0 {
 		w.LookupID = n.LookupID
 	}
@@ -88,8 +94,8 @@ func (g *Handlers) browseName(w *exchange.Response, r *http.Request, in exchange
 		return err
 	}
 	r = r.WithContext(status.WithParent(r.Context(), n.LookupID))
-	w.Caching = fmt.Sprintf("public, max-age=%d", int64(n.TTL/time.Second))
-	w.Modified = g.dates.date(t.name, n, time.Now())
+	w.Caching = maxAge(n.TTL)
+	w.Modified = g.dates.date(name, n, time.Now())
 	if n.Stale {
 		w.Header().Set("Age", strconv.FormatInt(int64(n.Age/time.Second), 10))
 	}
@@ -99,6 +105,9 @@ func (g *Handlers) browseName(w *exchange.Response, r *http.Request, in exchange
 	}
 	return g.browseRoot(w, r, t)
 }
+
+// maxAge returns the Cache-Control of content that caches may keep for d.
+func maxAge(d time.Duration) string { return fmt.Sprintf("public, max-age=%d", int64(d/time.Second)) }
 
 // resolveName finds what a name stands for. What the node does not remember needs the network,
 // and so a permit of gateway.misses.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"allium/gateway/content/mediatype"
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
@@ -106,6 +107,7 @@ type item struct {
 	download    bool    // HTML, XML and PDF are offered for download instead of being opened
 	vary        string  // request header that selected this item, "" if none did
 	hasEncoding bool    // the same URL serves the verified encoding too, also by Accept
+	storedOnly  bool    // peers are not asked for it
 }
 
 // content serves an object's bytes. It evaluates the conditions and the range, and sends the
@@ -113,9 +115,8 @@ type item struct {
 // if memory is nil, content opens the object. The caller has consulted the denylist.
 func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) error {
 	w := b.w
-	if len(r.Header["Service-Worker"]) > 0 {
-		return status.Errorf(status.NotAllowed, "cannot serve a service worker: "+
-			"scripts of content do not run in the gateway's origin. Serve the page from a web server of its own")
+	if err := refuseServiceWorker(r); err != nil {
+		return err
 	}
 	b.item, b.cached = it, g.headers.get(it.root)
 	if b.cached != nil {
@@ -186,6 +187,15 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 	return nil
 }
 
+// refuseServiceWorker returns not_allowed for a request that registers a service worker.
+func refuseServiceWorker(r *http.Request) error {
+	if len(r.Header["Service-Worker"]) == 0 {
+		return nil
+	}
+	return status.Errorf(status.NotAllowed, "cannot serve a service worker: "+
+		"scripts of content do not run in the gateway's origin. Serve the page from a web server of its own")
+}
+
 // copyRange writes the range p to to: from memory, or from c if memory is nil.
 func (b *body) copyRange(to io.Writer, c Content, memory []byte, p byteRange) error {
 	if memory == nil {
@@ -199,8 +209,8 @@ func (b *body) copyRange(to io.Writer, c Content, memory []byte, p byteRange) er
 // Those also say whether text is declared UTF-8. It reads them once for each address and
 // remembers the result.
 func (g *Handlers) setContentType(b *body, r *http.Request, c Content, memory []byte) error {
-	named := typeOf(b.item.name)
-	if named != "" && !strings.HasSuffix(named, declaredUTF8) {
+	named := mediatype.OfName(b.item.name)
+	if named != "" && !strings.HasSuffix(named, mediatype.DeclaredUTF8) {
 		b.contentType = named
 		return nil
 	}
@@ -209,7 +219,7 @@ func (g *Handlers) setContentType(b *body, r *http.Request, c Content, memory []
 		return nil
 	}
 	b.headers = g.headers
-	first := min(charsetLen, b.size)
+	first := min(mediatype.SniffLen, b.size)
 	switch {
 	case memory != nil:
 		b.sniff(memory[:first])
@@ -227,21 +237,7 @@ func (g *Handlers) setContentType(b *body, r *http.Request, c Content, memory []
 // objectHeader sends the header of an answer that carries an object's bytes.
 func (b *body) objectHeader() {
 	h := b.w.Header()
-	h["Content-Type"] = b.w.HeaderValue(b.contentType)
-	h["Accept-Ranges"] = unitBytes
-	h["Content-Security-Policy"] = policyOfContent
-	h["Cross-Origin-Resource-Policy"] = sameSite
-	switch {
-	case b.contentType == mimePDF && !b.item.download:
-		h.Set("Content-Security-Policy", documentPolicy)
-		h.Set("Content-Disposition", "inline; filename*=UTF-8''"+percentEncode(b.item.name))
-	case b.item.download && isDocument(b.contentType):
-		name := b.item.name
-		if name == "" {
-			name = "b3-" + b.item.root.Hex()[:16]
-		}
-		h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+percentEncode(name))
-	}
+	b.typeHeader(h)
 	b.validators()
 	switch {
 	case b.multipart != nil:
@@ -255,6 +251,25 @@ func (b *body) objectHeader() {
 		h["Content-Length"] = b.w.HeaderValue(strconv.FormatInt(b.size, 10))
 	}
 	b.w.WriteHeader(b.code)
+}
+
+// typeHeader sets the headers that say how a browser treats the bytes.
+func (b *body) typeHeader(h http.Header) {
+	h["Content-Type"] = b.w.HeaderValue(b.contentType)
+	h["Accept-Ranges"] = unitBytes
+	h["Content-Security-Policy"] = policyOfContent
+	h["Cross-Origin-Resource-Policy"] = sameSite
+	switch {
+	case b.contentType == mediatype.PDF && !b.item.download:
+		h.Set("Content-Security-Policy", documentPolicy)
+		h.Set("Content-Disposition", "inline; filename*=UTF-8''"+percentEncode(b.item.name))
+	case b.item.download && mediatype.IsDocument(b.contentType):
+		name := b.item.name
+		if name == "" {
+			name = "b3-" + b.item.root.Hex()[:16]
+		}
+		h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+percentEncode(name))
+	}
 }
 
 // Header values that never change. http.Header.Add copies them, so no handler modifies them.

@@ -20,6 +20,7 @@ type target struct {
 	slash     bool     // the path ends with a slash
 	rewritten bool     // the URL had another form of the address or name: redirect to url
 	uneven    bool     // the path had an escaped slash, or a segment that was left out
+	asset     string   // the escaped path of the source of an asset, which has no pages; "" for other paths
 }
 
 // parseTarget parses the part of an escaped path after /b3/. It unescapes the path once, so that %2F is a slash. It
@@ -86,9 +87,12 @@ func (t target) href(slash bool) string { return t.escaped(slash, percentEncode)
 
 func (t target) escaped(slash bool, escape func(string) string) string {
 	var b strings.Builder
-	if t.name != "" {
+	switch {
+	case t.asset != "":
+		b.WriteString(t.asset)
+	case t.name != "":
 		b.WriteString("/n/" + escape(t.name))
-	} else {
+	default:
 		b.WriteString("/b3/" + t.root.String())
 	}
 	for _, n := range t.names {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"allium/gateway/content/markdown"
+	"allium/gateway/content/mediatype"
 	"allium/gateway/exchange"
 	"allium/internal/limits"
 	"allium/protocols/status"
@@ -83,7 +84,7 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 	if len(t.names) == 0 {
 		p.File = p.Prefix + t.href(false)
 	}
-	contentType := typeOf(it.name)
+	contentType := mediatype.OfName(it.name)
 	var head headBuffer
 	if k := kindOfType(contentType); contentType == "" || k == kindText || k == kindMarkdown || k == kindWebPage {
 		if err := c.Copy(b.ctx, &head, 0, min(b.size, maxPreview)); err != nil {
@@ -147,7 +148,7 @@ func (g *Handlers) showText(b *body, p *previewPage, head []byte) (shown int64, 
 	release = func() {}
 	cut := int64(len(head)) < b.size
 	if cut { // not in the middle of a character
-		head = head[:wholeRunes(head)]
+		head = head[:mediatype.WholeRunes(head)]
 	}
 	if !utf8.Valid(head) || bytes.IndexByte(head, 0) >= 0 {
 		p.Show, p.Notice = "", "This file is called a text, and it is no text in UTF-8."

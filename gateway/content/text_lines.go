@@ -7,8 +7,8 @@ import (
 	"io"
 	"iter"
 	"strings"
-	"unicode/utf8"
 
+	"allium/gateway/content/mediatype"
 	"allium/gateway/exchange"
 )
 
@@ -53,7 +53,7 @@ func (l *lineWriter) piece(p []byte) error {
 		p = append(l.rest, p...)
 		l.rest = nil
 	}
-	if whole := wholeRunes(p); whole < len(p) {
+	if whole := mediatype.WholeRunes(p); whole < len(p) {
 		l.rest = bytes.Clone(p[whole:])
 		p = p[:whole]
 	}
@@ -103,17 +103,4 @@ func (l *lineWriter) flush() error {
 	}
 	l.out.Reset()
 	return nil
-}
-
-// wholeRunes returns how many bytes of p are whole characters.
-func wholeRunes(p []byte) int {
-	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
-		if at := len(p) - i; utf8.RuneStart(p[at]) {
-			if utf8.FullRune(p[at:]) {
-				return len(p)
-			}
-			return at
-		}
-	}
-	return len(p)
 }

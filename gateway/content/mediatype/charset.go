@@ -1,4 +1,4 @@
-package content
+package mediatype
 
 import (
 	"bytes"
@@ -12,31 +12,31 @@ import (
 	"allium/protocols/b3"
 )
 
-// charsetLen is the number of first bytes of an object that decide about its charset. They are proved together.
-const charsetLen = b3.GroupSize
+// SniffLen is the number of first bytes of an object that decide about its charset. They are proved together.
+const SniffLen = b3.GroupSize
 
 // pageCharsetLen is the number of first bytes of a web page that may name its charset (HTML, "encoding sniffing
 // algorithm").
 const pageCharsetLen = 1024
 
-// declaredUTF8 is the end of the content types that declare text to be UTF-8.
-const declaredUTF8 = "; charset=utf-8"
+// DeclaredUTF8 is the end of the content types that declare text to be UTF-8.
+const DeclaredUTF8 = "; charset=utf-8"
 
-// charset tells what an object's first bytes say about their encoding. A declaration in the header wins over that of a
+// Charset tells what an object's first bytes say about their encoding. A declaration in the header wins over that of a
 // page, so a wrong one makes the page unreadable.
-type charset struct {
+type Charset struct {
 	other  bool // the bytes are not UTF-8
 	page   bool // as a web page they name another encoding
 	styles bool // as a style sheet they do
 }
 
-// charsetOf returns the charset of an object's first bytes. cut means that the object has more.
-func charsetOf(first []byte, cut bool) charset {
+// CharsetOf returns the charset of an object's first bytes. cut means that the object has more.
+func CharsetOf(first []byte, cut bool) Charset {
 	whole := first
 	if cut {
-		whole = first[:wholeRunes(first)]
+		whole = first[:WholeRunes(first)]
 	}
-	c := charset{other: !utf8.Valid(whole)}
+	c := Charset{other: !utf8.Valid(whole)}
 	if bytes.HasPrefix(first, []byte(utf8Mark)) {
 		return c // the mark wins over all names
 	}
@@ -62,9 +62,9 @@ func namesOther(text string) bool {
 	return true
 }
 
-// declare returns a content type without its charset if that does not hold for the bytes.
-func (c charset) declare(contentType string) string {
-	t, ok := strings.CutSuffix(contentType, declaredUTF8)
+// Declare returns a content type without its charset if that does not hold for the bytes.
+func (c Charset) Declare(contentType string) string {
+	t, ok := strings.CutSuffix(contentType, DeclaredUTF8)
 	other := c.other
 	switch t {
 	case "text/html":
@@ -133,4 +133,17 @@ func valueOf(pattern *regexp.Regexp, text string) string {
 		return strings.Trim(m[1], `"'`)
 	}
 	return ""
+}
+
+// WholeRunes returns how many bytes of p are whole characters.
+func WholeRunes(p []byte) int {
+	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
+		if at := len(p) - i; utf8.RuneStart(p[at]) {
+			if utf8.FullRune(p[at:]) {
+				return len(p)
+			}
+			return at
+		}
+	}
+	return len(p)
 }

@@ -1,4 +1,4 @@
-package content
+package mediatype
 
 import (
 	"strings"
@@ -7,8 +7,8 @@ import (
 
 func TestDeclaredCharset(t *testing.T) {
 	t.Parallel()
-	const page, text, styles = "text/html" + declaredUTF8, "text/plain" + declaredUTF8, "text/css" + declaredUTF8
-	long := strings.Repeat("a", int(charsetLen)-1)
+	const page, text, styles = "text/html" + DeclaredUTF8, "text/plain" + DeclaredUTF8, "text/css" + DeclaredUTF8
+	long := strings.Repeat("a", int(SniffLen)-1)
 	for _, c := range []struct {
 		name, bytes string
 		cut         bool // the object has more
@@ -54,9 +54,9 @@ func TestDeclaredCharset(t *testing.T) {
 
 		{"a style sheet", `@charset "iso-8859-15"; a{}`, false, styles, "text/css"},
 		{"a style sheet in UTF-8", `@charset "utf-8"; a{}`, false, styles, styles},
-		{"XML names its own", "<?xml version='1.0'?><a/>", false, "text/xml" + declaredUTF8, "text/xml"},
+		{"XML names its own", "<?xml version='1.0'?><a/>", false, "text/xml" + DeclaredUTF8, "text/xml"},
 	} {
-		if got := charsetOf([]byte(c.bytes), c.cut).declare(c.as); got != c.want {
+		if got := CharsetOf([]byte(c.bytes), c.cut).Declare(c.as); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}

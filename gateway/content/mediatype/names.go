@@ -1,4 +1,6 @@
-package content
+// Package mediatype tells the content type of bytes: by the name of their file, and by the first bytes
+// whether text is UTF-8.
+package mediatype
 
 import (
 	"path"
@@ -16,7 +18,7 @@ var mimeTypes = map[string]string{
 	".jsonl": "application/x-ndjson", ".ndjson": "application/x-ndjson",
 	".xml": "application/xml", ".rss": "application/rss+xml", ".atom": "application/atom+xml",
 	".wasm": "application/wasm", ".webmanifest": "application/manifest+json",
-	".pdf": mimePDF, ".epub": "application/epub+zip", ".rtf": "application/rtf",
+	".pdf": PDF, ".epub": "application/epub+zip", ".rtf": "application/rtf",
 
 	".txt": mimeText, ".text": mimeText, ".log": mimeText, ".rst": mimeText, ".tex": mimeText,
 	".md": "text/markdown; charset=utf-8", ".csv": "text/csv; charset=utf-8",
@@ -48,20 +50,20 @@ var mimeTypes = map[string]string{
 	".sqlite":  "application/vnd.sqlite3", ".bin": "application/octet-stream",
 }
 
-const (
-	mimeText = "text/plain; charset=utf-8"
-	mimePDF  = "application/pdf"
-)
+// PDF is the content type of PDF files.
+const PDF = "application/pdf"
 
-// typeOf returns the content type of a file name's extension, or "" for an unknown one.
-func typeOf(name string) string { return mimeTypes[strings.ToLower(path.Ext(name))] }
+const mimeText = "text/plain; charset=utf-8"
 
-// isDocument reports whether a browser opens content of this type as a document that can
+// OfName returns the content type of a file name's extension, or "" for an unknown one.
+func OfName(name string) string { return mimeTypes[strings.ToLower(path.Ext(name))] }
+
+// IsDocument reports whether a browser opens content of this type as a document that can
 // hold scripts or forms.
-func isDocument(contentType string) bool {
+func IsDocument(contentType string) bool {
 	t, _, _ := strings.Cut(contentType, ";")
 	switch t = strings.TrimSpace(t); t {
-	case "text/html", "text/xml", "application/xml", mimePDF:
+	case "text/html", "text/xml", "application/xml", PDF:
 		return true
 	}
 	return strings.HasSuffix(t, "+xml")

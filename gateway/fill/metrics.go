@@ -1,0 +1,46 @@
+package fill
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/env"
+)
+
+// metrics are named as in SPEC §10.
+type metrics struct {
+	hits, misses      prometheus.Counter
+	stale, expired    prometheus.Counter
+	running           prometheus.Gauge
+	seconds           prometheus.Histogram
+	retries, timeouts prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		hits: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "edge_cache_hits_total", Help: "Requests for assets that were answered from the store.",
+		}),
+		misses: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "edge_cache_misses_total", Help: "Requests for assets that needed an origin.",
+		}),
+		stale: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "edge_stale_total", Help: "Requests for assets that got a stale copy, because the origin failed.",
+		}),
+		expired: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "edge_expired_total", Help: "Fills that did not begin, because they waited too long for a worker.",
+		}),
+		running: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "edge_fills", Help: "Fills that run.",
+		}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "edge_fill_seconds", Help: "Time of a fill from the first request to an origin to its end.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 2, 16),
+		}),
+		retries:  env.Retries(reg).WithLabelValues("live_fill"),
+		timeouts: env.Timeouts(reg).WithLabelValues("fill"),
+	}
+	if reg != nil {
+		reg.MustRegister(m.hits, m.misses, m.stale, m.expired, m.running, m.seconds)
+	}
+	return m
+}
