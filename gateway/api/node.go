@@ -7,6 +7,7 @@ type Node interface {
 	Cluster
 	Publisher
 	Network
+	Packs
 	Control
 
 	// AskFirst returns the same node, whose Get, Cat, List, Stat, Files and Fetch ask these

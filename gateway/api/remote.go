@@ -39,6 +39,7 @@ type Remote struct {
 	remoteCluster
 	remotePublisher
 	remoteNetwork
+	remotePacks
 	remoteControl
 }
 
@@ -50,6 +51,7 @@ type (
 	remoteCluster   struct{ caller }
 	remotePublisher struct{ caller }
 	remoteNetwork   struct{ caller }
+	remotePacks     struct{ caller }
 	remoteControl   struct{ caller }
 )
 
@@ -64,7 +66,7 @@ func NewRemote(t Transport, ask []string) Remote {
 	c := caller{t, strings.Join(ask, ",")}
 	return Remote{
 		c, remoteReader{c}, remoteStore{c}, remoteFinder{c}, remoteCluster{c}, remotePublisher{c}, remoteNetwork{c},
-		remoteControl{c},
+		remotePacks{c}, remoteControl{c},
 	}
 }
 

@@ -48,7 +48,8 @@ type Verb struct {
 
 // Verbs returns the verbs that need no code of their own in the gateway and in the client.
 func Verbs() []*Verb {
-	return slices.Concat(readerVerbs, storeVerbs, finderVerbs, clusterVerbs, nameVerbs, peerVerbs, controlVerbs)
+	return slices.Concat(readerVerbs, storeVerbs, finderVerbs, clusterVerbs, nameVerbs, peerVerbs, packVerbs,
+		controlVerbs)
 }
 
 // valueVerb is a verb with one value as its answer.

@@ -69,6 +69,9 @@ func (s *schemas) of(t reflect.Type, closed bool) (Schema, error) {
 	case reflect.Slice:
 		items, err := s.of(t.Elem(), closed)
 		return Schema{"type": "array", "items": items}, err
+	case reflect.Array:
+		items, err := s.of(t.Elem(), closed)
+		return Schema{"type": "array", "items": items, "minItems": t.Len(), "maxItems": t.Len()}, err
 	case reflect.Pointer: // its member says whether it may be null
 		return s.of(t.Elem(), closed)
 	case reflect.Struct:

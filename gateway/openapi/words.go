@@ -33,7 +33,9 @@ var HeaderDocs = map[string]HeaderDoc{
 		"tar carries, in its order, as they are stored. Read the answer while you send.", Pattern: "^(true|false)$"},
 	"Request-Timeout": {Doc: "The seconds after which the node gives up. It only shortens the node's own limits."},
 
-	"Content-Encoding": {Doc: "`gzip`, `zstd` or `identity`.", Pattern: "^(gzip|zstd|identity)$"},
+	"Accept-Encoding": {Doc: "The content codings that the client takes."},
+	"Content-Encoding": {Doc: "`gzip`, `zstd` or `identity`; of tiles also `br`.",
+		Pattern: "^(gzip|zstd|br|identity)$"},
 	"Expect": {Doc: "`100-continue`: the node requests the body once it accepts the request.",
 		Pattern: "^100-continue$"},
 	"Upload-Expect": {Doc: "The address that the whole object must have.", Pattern: "^b3:[0-9a-f]{64}$"},
@@ -42,6 +44,7 @@ var HeaderDocs = map[string]HeaderDoc{
 	"Upload-Length": {Doc: "The length of the whole upload in bytes.", Pattern: `^\d+$`},
 	"Upload-Offset": {Doc: "The number of durable bytes of the upload.", Pattern: `^\d+$`},
 	"Age":           {Doc: "The seconds since the node asked the network, of an answer that is stale."},
+	"Warning":       {Doc: "`111` of a stale answer whose origin failed, `112` of one of a node that is offline."},
 	"Cache-Control": {Doc: "In a request, `only-if-cached` forbids fetching from peers, and `max-stale=SECONDS` " +
 		"takes a record of a name that ended at most so long ago. In an answer, how long caches " +
 		"may store it."},

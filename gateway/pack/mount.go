@@ -1,0 +1,179 @@
+package pack
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"allium/protocols/status"
+)
+
+// mount is a pack under its name. Its state is replaced when the file or the name has changed.
+type mount struct {
+	name string
+	of   Mount
+
+	mu      sync.Mutex // guards the rest
+	busy    bool       // it is being verified
+	closed  bool       // the name was unmounted
+	current *state     // what is served; nil: nothing yet
+	err     error      // why the latest attempt failed; nil: it did not
+	retry   time.Duration
+	retryAt time.Time     // when a pack that failed is tried again
+	ttl     time.Duration // of what its name stands for
+	askAt   time.Time     // when its name is resolved again
+}
+
+func newMount(name string, of Mount) *mount { return &mount{name: name, of: of} }
+
+// String returns the file or the key of a mount.
+func (m Mount) String() string {
+	if m.File != "" {
+		return m.File
+	}
+	return m.Key
+}
+
+// due reports whether the pack is to be looked at. If now is true, it is unless its bytes cannot change.
+func (m *mount) due(at time.Time, now bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed || m.busy:
+		return false
+	case m.err != nil || m.current == nil:
+		return now || !at.Before(m.retryAt)
+	case m.current.file != nil:
+		return true
+	}
+	return m.current.named && (now || !at.Before(m.askAt))
+}
+
+// begin reports whether the caller may verify the pack. It calls end then.
+func (m *mount) begin() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.busy || m.closed {
+		return false
+	}
+	m.busy = true
+	return true
+}
+
+func (m *mount) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.busy = false
+}
+
+// failed notes why the pack cannot be mounted, and reports whether that is news.
+func (m *mount) failed(err error) (news bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	news = m.err == nil || m.err.Error() != err.Error()
+	m.err = err
+	m.retry = min(max(2*m.retry, minRetry), maxRetry)
+	m.retryAt = time.Now().Add(m.retry)
+	return news
+}
+
+// confirmed notes that the mounted state is still the pack.
+func (m *mount) confirmed() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.succeeded()
+}
+
+func (m *mount) succeeded() {
+	m.err, m.retry, m.retryAt = nil, 0, time.Time{}
+	m.askAt = time.Now().Add(max(m.ttl, minFollow))
+}
+
+// replace mounts a new state.
+func (m *mount) replace(now *state) {
+	m.mu.Lock()
+	old := m.current
+	if m.closed {
+		old = now
+	} else {
+		m.current = now
+		m.succeeded()
+	}
+	m.mu.Unlock()
+	if old != nil {
+		old.leave()
+	}
+}
+
+// close ends the mount.
+func (m *mount) close() {
+	m.mu.Lock()
+	old := m.current
+	m.closed, m.current = true, nil
+	m.mu.Unlock()
+	if old != nil {
+		old.leave()
+	}
+}
+
+// errUnmounted reports that another pack has the name, or none. What is closed is in no Set.
+var errUnmounted = errors.New("the pack was unmounted")
+
+// enter returns the mounted state, which stays open until the caller calls leave. It returns not_ready
+// while there is none, and errUnmounted once the mount has ended.
+func (m *mount) enter() (*state, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return nil, errUnmounted
+	case m.current != nil && m.current.enter():
+		return m.current, nil
+	case m.err != nil:
+		return nil, status.Errorf(status.NotReady, "the pack %s is not mounted: %w", m.name, m.err)
+	}
+	return nil, status.Errorf(status.NotReady, "the pack %s is being verified. Try again soon", m.name)
+}
+
+// leftTTL returns how long what the name of the pack stands for may still be believed.
+func (m *mount) leftTTL() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return max(0, time.Until(m.askAt))
+}
+
+// serves reports whether a state is mounted.
+func (m *mount) serves() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.current != nil
+}
+
+// failure returns why the latest attempt to mount failed.
+func (m *mount) failure() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.err
+}
+
+// Mounted says what is mounted under a name.
+type Mounted struct {
+	Name    string
+	Of      Mount
+	Version string    // differs for packs of other bytes; empty: nothing is served
+	Since   time.Time // when this state was mounted
+	Err     error     // why the latest attempt failed; what was mounted before is still served
+	Report            // its Info is nil while nothing is served
+}
+
+// status returns what is mounted.
+func (m *mount) status() Mounted {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := Mounted{Name: m.name, Of: m.of, Err: m.err}
+	if c := m.current; c != nil {
+		s.Version, s.Since = c.version, c.since
+		s.Report = Report{Root: c.root, Size: c.size, Info: c.archive.Info()}
+	}
+	return s
+}
