@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/settings"
 	"allium/node"
 	"allium/node/config"
 )
@@ -25,8 +26,9 @@ sets dht.alpha) over config.toml over the profile's defaults.`,
 		Use:   "show",
 		Short: "Show every key with its value and where it comes from",
 		Long: `Show every key with its value and where that comes from, grouped by the question
-that it answers. A * marks a value that differs from the profile's default. With
---all the keys of earlier versions follow, which are fixed now.`,
+that it answers. A * marks a value that differs from the profile's default. Of the
+tables by name, as edge.packs, those that are set are shown. With --all the keys of
+earlier versions follow, which are fixed now.`,
 		Example: `  allium config show
   allium config show --changed
   allium config show --all
@@ -46,7 +48,7 @@ that it answers. A * marks a value that differs from the profile's default. With
 				if changed && (v.Source == config.FromDefault || v.Source == config.FromFixed) {
 					continue
 				}
-				if err := a.print(v, configValueText(v, &group, a.quiet)); err != nil {
+				if err := a.print(v, settings.Line(v, &group, a.quiet)); err != nil {
 					return err
 				}
 			}
@@ -99,11 +101,13 @@ settings whose effect may surprise.`,
 		Short: "Explain a key: its purpose, its value and where that comes from",
 		Long: `Explain a configuration key: what it is for, its value here, where that comes from
 (flag, environment, file or the profile's default), the variable that sets it, and
-whether a change needs a reload or a restart. For a key of an earlier version, which
+whether a change needs a reload or a restart. In a key of a table any name may stand,
+also NAME, as in edge.packs.NAME.file. For a key of an earlier version, which
 nothing sets any more, it prints the fixed value and the reason.`,
-		Example:           "  allium config explain store.max_bytes\n  allium config explain dht.alpha --json",
+		Example: "  allium config explain store.max_bytes\n  allium config explain dht.alpha --json\n" +
+			"  allium config explain edge.sources.NAME.url",
 		Args:              args(cobra.ExactArgs(1)),
-		ValidArgsFunction: completeKeys,
+		ValidArgsFunction: completeKeys(a),
 		RunE: func(_ *cobra.Command, arg []string) error {
 			cfg, _, err := configuration(a)
 			if err != nil {
@@ -113,7 +117,7 @@ nothing sets any more, it prints the fixed value and the reason.`,
 			if err != nil {
 				return err
 			}
-			return a.print(e, configKeyText(e, cfg.File, a.quiet))
+			return a.print(e, settings.Explanation(e, cfg.File, a.quiet))
 		},
 	}
 	cmd.AddCommand(show, check, explain, configGetCommand(a), configSetCommand(a), configUnsetCommand(a))
@@ -132,87 +136,4 @@ func configuration(a *app) (config.Loaded, string, error) {
 	}
 	cfg, err := a.loadAt(home, nil)
 	return cfg, home, err
-}
-
-// configValueText is the line of a key. If its group is not *group, the heading of the
-// group comes first and *group is set. If quiet, it is only the key and its value.
-func configValueText(v config.Value, group *string, quiet bool) string {
-	if quiet {
-		return v.Name + "=" + v.Value
-	}
-	mark, head := " ", ""
-	if v.Changed {
-		mark = "*"
-	}
-	if v.Group != *group {
-		if *group != "" {
-			head = "\n"
-		}
-		head += v.Group + "\n"
-		*group = v.Group
-	}
-	return fmt.Sprintf("%s%s %-32s %-28s %s", head, mark, v.Name, v.Value, v.Source)
-}
-
-// configKeyText explains a key whose value may come from file. If quiet, it is only
-// the value.
-func configKeyText(e config.Explained, file string, quiet bool) string {
-	if quiet {
-		return e.Value.Value
-	}
-	from := string(e.Source)
-	switch e.Source {
-	case config.FromFixed:
-		return fmt.Sprintf("%s (%s)\n  Fixed: nothing sets it. %s\n\n  value      %s",
-			e.Name, e.Type, e.Doc, orEmpty(e.Value.Value))
-	case config.FromDefault:
-		from = "the default of the profile"
-	case config.FromFile:
-		from = file
-	case config.FromEnv:
-		from = "the environment, " + e.Env
-	case config.FromFlag:
-		from = "a flag"
-	}
-	return fmt.Sprintf(
-		"%s (%s)\n  %s\n\n  value      %s\n  from       %s\n  default    %s\n  variable   %s\n  a change   %s",
-		e.Name, e.Type, e.Doc, orEmpty(e.Value.Value), from, orEmpty(e.Default), e.Env, changedFrom(e))
-}
-
-// orEmpty is s, or says that s is empty.
-func orEmpty(s string) string {
-	if s == "" {
-		return "(empty)"
-	}
-	return s
-}
-
-// changedFrom says what puts a changed value of a key in force.
-func changedFrom(e config.Explained) string {
-	text := "takes a restart of the node"
-	if e.Hot {
-		text = "a reload (SIGHUP) applies it"
-	}
-	if e.Reread != "" {
-		text += "; the file it names is read again " + e.Reread
-	}
-	return text
-}
-
-// editedText says what a command did to a key of the configuration file, and what else it takes.
-func editedText(e config.Edited) string {
-	if e.Type == "" {
-		return fmt.Sprintf("%s is out of %s", e.Name, e.File)
-	}
-	if !e.Changed {
-		return fmt.Sprintf("%s = %s already; %s stays as it is", e.Name, orEmpty(e.Value.Value), e.File)
-	}
-	text := fmt.Sprintf("%s = %s", e.Name, orEmpty(e.Value.Value))
-	if e.Before != e.Value.Value {
-		text += fmt.Sprintf(" (was %s)", orEmpty(e.Before))
-	}
-	if e.Source == config.FromEnv {
-		return text + fmt.Sprintf("\nThe environment wins: unset %s to use what %s says.", e.Env, e.File)
-	}
-	return text + "\nA running node: " + changedFrom(e.Explained) + "."
 }

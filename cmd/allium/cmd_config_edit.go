@@ -3,9 +3,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/settings"
 	"allium/node/config"
 )
 
@@ -17,7 +20,7 @@ func configGetCommand(a *app) *cobra.Command {
 a list are joined by commas. "config explain" says where the value comes from.`,
 		Example:           "  allium config get store.max_bytes\n  allium config get listen.addrs --json",
 		Args:              args(cobra.ExactArgs(1)),
-		ValidArgsFunction: completeKeys,
+		ValidArgsFunction: completeKeys(a),
 		RunE: func(_ *cobra.Command, arg []string) error {
 			cfg, _, err := configuration(a)
 			if err != nil {
@@ -47,9 +50,10 @@ it does if other programs change it all the time (exit code 5). A link is follow
 stays a link. The command says what puts each value in force.`,
 		Example: `  allium config set store.max_bytes 200GiB
   allium config set gateway.cors_origins https://a.example https://b.example
-  allium config set gateway.tls.cert cert.pem gateway.tls.key key.pem`,
+  allium config set gateway.tls.cert cert.pem gateway.tls.key key.pem
+  allium config set edge.packs.city.file city.pmtiles`,
 		Args:              args(cobra.MinimumNArgs(2)),
-		ValidArgsFunction: completeKeys,
+		ValidArgsFunction: completeKeys(a),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			return edit(a, func(o config.Options) ([]config.Edited, error) {
 				all, err := config.Assignments(arg)
@@ -68,11 +72,13 @@ func configUnsetCommand(a *app) *cobra.Command {
 		Short: "Remove keys from the configuration file",
 		Long: `Take keys out of the configuration file, so that their defaults are in force. All
 other lines stay as they are, and so does a comment behind the value. A key that does
-not exist is taken out too. What else is said of "config set" holds.`,
+not exist is taken out too. The name of a table, as edge.packs.city, takes out the whole
+table with the comments in it. What else is said of "config set" holds.`,
 		Example: `  allium config unset store.max_bytes
-  allium config unset gateway.tls.cert gateway.tls.key`,
+  allium config unset gateway.tls.cert gateway.tls.key
+  allium config unset edge.packs.city`,
 		Args:              args(cobra.MinimumNArgs(1)),
-		ValidArgsFunction: completeKeys,
+		ValidArgsFunction: completeKeys(a),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			return edit(a, func(o config.Options) ([]config.Edited, error) {
 				return config.Unset(cmd.Context(), o, arg...)
@@ -102,18 +108,28 @@ func edit(a *app, change func(config.Options) ([]config.Edited, error)) error {
 	}
 	all, err := change(o)
 	for i := 0; err == nil && i < len(all); i++ {
-		err = a.print(all[i], loud(a, editedText(all[i])))
+		err = a.print(all[i], loud(a, settings.Result(all[i])))
 	}
 	return err
 }
 
-// completeKeys offers the configuration keys.
-func completeKeys(_ *cobra.Command, got []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var names []cobra.Completion
-	if len(got) == 0 {
-		for _, k := range config.Keys() {
+// completeKeys offers the configuration keys. It adds those of tables for the names that the configuration
+// has, if it can be read.
+func completeKeys(a *app) cobra.CompletionFunc {
+	return func(_ *cobra.Command, got []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		directive := cobra.ShellCompDirectiveNoFileComp
+		if len(got) > 0 {
+			return nil, directive
+		}
+		cfg, _, _ := configuration(a) // with an error, cfg is empty
+		keys := cfg.Complete(typed)
+		var names []cobra.Completion
+		for _, k := range keys {
 			names = append(names, cobra.CompletionWithDesc(k.Name, k.Doc))
 		}
+		if !slices.ContainsFunc(keys, func(k config.Key) bool { return !strings.HasSuffix(k.Name, ".") }) {
+			directive |= cobra.ShellCompDirectiveNoSpace // a name follows
+		}
+		return names, directive
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -30,9 +30,16 @@ var worksInRAM = map[string]string{
 	"gateway.tls.key":     "the file is only read",
 	"gateway.tls.acme_ca": "the file is only read",
 	"gateway.denylist":    "the files are only read",
+	"edge.dir":            "the files are only read",
+	"edge.pack_cache":     "bounds RAM",
 	"store.uploads":       "bounds work, wherever the bytes go",
 	"store.upload_ttl":    "bounds what is kept, wherever that is",
 	"audit.enabled":       "its records are kept in RAM then",
+
+	"edge.packs.NAME.file":       "the file is only read",
+	"edge.sources.NAME.key":      "names what is in the store, in RAM too",
+	"edge.sources.NAME.ca_file":  "the file is only read",
+	"edge.sources.NAME.manifest": "names what is in the store, in RAM too",
 }
 
 // TestEveryKeyOfTheDiskIsTagged makes whoever adds a key decide.

@@ -6,7 +6,9 @@
 // package embeds in its Config are fixed: neither a file nor the environment sets
 // them. A key of an earlier version that names one is an error, unless it has the
 // fixed value. A running node reads its configuration
-// again only for the keys that a reload applies (hotKeys).
+// again only for the keys that a reload applies (hotKeys). A map field whose values are
+// structs is a table by name (tables.go): the operator names its entries, and keys.txt has
+// NAME in place of the name.
 //
 // One start, walked through: `allium run --listen …` calls [Load] with the path of
 // the file, the environment and the flags. Load merges the three, reports keys that
@@ -23,6 +25,8 @@ import (
 	"time"
 
 	"allium/gateway"
+	"allium/gateway/fill"
+	"allium/gateway/pack"
 	"allium/gateway/policy/audit"
 	"allium/gateway/server"
 	"allium/internal/limits"
@@ -52,22 +56,34 @@ type Profile = p2p.Profile
 
 // Config is the configuration of a node.
 type Config struct {
-	Node       Node               `koanf:"node"`
-	Amnesia    Amnesia            `koanf:"amnesia"`
-	Listen     p2p.Config         `koanf:"listen"`
-	Session    session.Config     `koanf:"session"`
-	Object     object.Config      `koanf:"object"`
-	DHT        dht.Config         `koanf:"dht"`
-	Gossip     gossip.Config      `koanf:"gossip"`
-	Announce   hints.Config       `koanf:"announce"`
-	Store      store.Config       `koanf:"store"`
-	Durability upkeep.Config      `koanf:"durability"`
-	Resolver   resolver.Config    `koanf:"resolver"`
-	Names      zones.Config       `koanf:"names"`
-	Gateway    gateway.Config     `koanf:"gateway"`
-	Admin      server.AdminConfig `koanf:"admin"`
-	Audit      audit.Config       `koanf:"audit"`
-	Log        Log                `koanf:"log"`
+	Node       Node            `koanf:"node"`
+	Amnesia    Amnesia         `koanf:"amnesia"`
+	Listen     p2p.Config      `koanf:"listen"`
+	Session    session.Config  `koanf:"session"`
+	Object     object.Config   `koanf:"object"`
+	DHT        dht.Config      `koanf:"dht"`
+	Gossip     gossip.Config   `koanf:"gossip"`
+	Announce   hints.Config    `koanf:"announce"`
+	Store      store.Config    `koanf:"store"`
+	Durability upkeep.Config   `koanf:"durability"`
+	Resolver   resolver.Config `koanf:"resolver"`
+	Names      zones.Config    `koanf:"names"`
+	HTTP       `koanf:",squash"`
+	Audit      audit.Config `koanf:"audit"`
+	Log        Log          `koanf:"log"`
+}
+
+// HTTP has the settings of the listeners and of what they serve.
+type HTTP struct {
+	Gateway gateway.Config     `koanf:"gateway"`
+	Edge    Edge               `koanf:"edge"`
+	Admin   server.AdminConfig `koanf:"admin"`
+}
+
+// Edge has the settings of packs, and of sources and their origins.
+type Edge struct {
+	Pack pack.Config `koanf:",squash"`
+	Fill fill.Config `koanf:",squash"`
 }
 
 // Node has the settings of the process as a whole.
@@ -108,10 +124,13 @@ func Default(p Profile) Config {
 		Store:      store.DefaultConfig(),
 		Durability: upkeep.DefaultConfig(),
 		Resolver:   resolver.DefaultConfig(),
-		Gateway:    gateway.DefaultConfig(),
-		Admin:      server.DefaultAdminConfig(),
-		Audit:      audit.DefaultConfig(),
-		Log:        Log{Level: "info", Format: "text"},
+		HTTP: HTTP{
+			Gateway: gateway.DefaultConfig(),
+			Edge:    Edge{Pack: pack.DefaultConfig(), Fill: fill.DefaultConfig()},
+			Admin:   server.DefaultAdminConfig(),
+		},
+		Audit: audit.DefaultConfig(),
+		Log:   Log{Level: "info", Format: "text"},
 	}
 	c.Store.Dir = "store" // below the home directory
 	switch p {
@@ -139,7 +158,8 @@ func (c Config) Validate() error {
 	errs := []error{
 		c.Node.validate(), c.Listen.Validate(), c.Session.Validate(), c.Object.Validate(), c.DHT.Validate(),
 		c.Gossip.Validate(), c.Announce.Validate(), c.Store.Validate(), c.Durability.Validate(), c.Resolver.Validate(),
-		c.Names.Validate(), c.Gateway.Validate(), c.Admin.Validate(), c.Audit.Validate(), c.Log.validate(),
+		c.Names.Validate(), c.Gateway.Validate(), c.Edge.Pack.Validate(), c.Edge.Fill.Validate(), c.Admin.Validate(),
+		c.Audit.Validate(), c.Log.validate(),
 	}
 	if c.Node.Profile != c.Listen.Profile {
 		errs = append(errs, fmt.Errorf("node.profile is %q, the host's is %q", c.Node.Profile, c.Listen.Profile))

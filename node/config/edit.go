@@ -10,7 +10,6 @@ import (
 
 	"allium/internal/privatefile"
 	"allium/node/config/document"
-	"allium/node/p2p"
 	"allium/protocols/status"
 )
 
@@ -32,11 +31,10 @@ type Assignment struct {
 // Assignments takes apart KEY VALUE KEY VALUE…: a key that holds one value is followed by one,
 // and the values of a list end before the next name of a key.
 func Assignments(args []string) ([]Assignment, error) {
-	keys := leaves(Default(p2p.Desktop), settable)
 	var all []Assignment
 	for len(args) > 0 {
 		a := Assignment{Key: args[0]}
-		field, known := keys[a.Key]
+		field, known := fieldOf(a.Key)
 		if !known {
 			return nil, notSettable(a.Key)
 		}
@@ -45,7 +43,7 @@ func Assignments(args []string) ([]Assignment, error) {
 		}
 		n := 1
 		for typeName(field.Type()) == "list" && n < len(args) {
-			if _, next := keys[args[n]]; next {
+			if _, next := fieldOf(args[n]); next {
 				break
 			}
 			n++
@@ -74,19 +72,42 @@ func Set(ctx context.Context, o Options, all ...Assignment) ([]Edited, error) {
 	return edit(ctx, o, changes)
 }
 
+// SetInstead sets a key as [Set] does, and takes other keys out in the same step.
+func SetInstead(ctx context.Context, o Options, a Assignment, others ...string) error {
+	literal, err := literalOf(a.Key, a.Values)
+	if err != nil {
+		return err
+	}
+	changes := []change{{a.Key, func(d *document.Document) (*document.Document, error) {
+		return d.Set(a.Key, literal)
+	}}}
+	for _, key := range others {
+		changes = append(changes, change{key, func(d *document.Document) (*document.Document, error) {
+			return d.Unset(key)
+		}})
+	}
+	_, err = edit(ctx, o, changes)
+	return err
+}
+
 // Unset takes keys out of the configuration file, so that their defaults are in force. A key
 // that the file does not set is left alone; one that does not exist is taken out all the same.
-// The errors are those of [Set].
+// An entry of a table, such as edge.packs.city, is taken out with all of its keys, and it goes with
+// its last key. The errors are those of [Set].
 func Unset(ctx context.Context, o Options, keys ...string) ([]Edited, error) {
 	var changes []change
 	for _, key := range keys {
 		changes = append(changes, change{key, func(d *document.Document) (*document.Document, error) {
-			if _, set := d.Position(key); !set {
-				if _, known := leaves(Default(p2p.Desktop), settable)[key]; !known {
-					return nil, notSettable(key)
-				}
+			_, entry := formOf(key)
+			_, known := fieldOf(key)
+			if _, set := d.Values()[key]; !set && !known && entry != key {
+				return nil, notSettable(key)
 			}
-			return d.Unset(key)
+			next, err := d.Unset(key)
+			if err == nil && entry != "" {
+				next = next.Prune(entry)
+			}
+			return next, err
 		}})
 	}
 	return edit(ctx, o, changes)
@@ -161,7 +182,7 @@ func changed(o Options, before *document.Document, changes []change) (*document.
 
 // literalOf returns values as the value of a key in the syntax of TOML.
 func literalOf(key string, values []string) (string, error) {
-	field, known := leaves(Default(p2p.Desktop), settable)[key]
+	field, known := fieldOf(key)
 	if !known {
 		return "", notSettable(key)
 	}

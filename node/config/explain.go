@@ -9,7 +9,7 @@ import (
 // Explained is the answer of `allium config explain` for a key.
 type Explained struct {
 	Value
-	Env string `json:"env"` // the variable that sets it; empty for a fixed key
+	Env string `json:"env"` // the variable that sets it; empty for a fixed key, and a name that it cannot say
 	Hot bool   `json:"hot"` // a reload (SIGHUP, POST /admin/reload) applies a changed value
 
 	// Reread says when a running node reads the file again that the value names;
@@ -34,18 +34,29 @@ var rereadFiles = map[string]string{
 var hotKeys = []string{"node.upload_rate", "node.download_rate", "node.limit_lan"}
 
 // Explain returns what is known of a key that can be set, or of one that is fixed
-// now. An unknown key is status.BadRequest, and the error names the nearest known
-// key.
+// now. A key of a table may have any name, also NAME. An unknown key is
+// status.BadRequest, and the error names the nearest known key.
 func (l Loaded) Explain(name string) (Explained, error) {
 	for _, v := range Fixed() {
 		if v.Name == name {
 			return Explained{Value: v}, nil
 		}
 	}
+	form, _ := formOf(name)
+	explained := func(v Value) (Explained, error) {
+		return Explained{
+			Value: v, Env: variable(name), Hot: slices.Contains(hotKeys, form), Reread: rereadFiles[form],
+		}, nil
+	}
 	for _, v := range l.Values() {
 		if v.Name == name {
-			return Explained{Value: v, Env: variable(name), Hot: slices.Contains(hotKeys,
-				name), Reread: rereadFiles[name]}, nil
+			return explained(v)
+		}
+	}
+	for _, k := range Keys() {
+		if k.Name == form { // of an entry that nothing sets
+			k.Name = name
+			return explained(Value{Key: k, Value: k.Default, Source: FromDefault})
 		}
 	}
 	return Explained{}, unknownKey(name)

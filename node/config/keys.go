@@ -66,7 +66,7 @@ type Value struct {
 // Keys lists every key that can be set, grouped by the operator's questions,
 // with the defaults of a desktop.
 func Keys() []Key {
-	values := leaves(Default(p2p.Desktop), settable)
+	values := fields()
 	var keys []Key
 	for _, e := range entries() {
 		if e.group == fixedGroup {
@@ -94,15 +94,16 @@ func Fixed() []Value {
 	return fixed
 }
 
-// Values lists every key that can be set with its value and origin, grouped by
-// the operator's questions.
+// Values lists every key that can be set with its value and origin, grouped by the operator's questions.
+// The keys of a table are listed for each entry that is set.
 func (l Loaded) Values() []Value {
 	now, defaults := leaves(l.Config, settable), leaves(Default(l.Node.Profile), settable)
 	var values []Value
-	for _, k := range Keys() {
+	for _, k := range l.namedKeys() {
 		v := format(now[k.Name])
+		form, _ := formOf(k.Name)
 		values = append(values,
-			Value{Key: k, Value: v, Source: l.Sources[k.Name], Changed: v != format(defaults[k.Name])})
+			Value{Key: k, Value: v, Source: l.Sources[k.Name], Changed: v != format(defaults[form])})
 	}
 	return values
 }
@@ -124,6 +125,9 @@ const (
 	fixed    = "fixed" // a field of an embedded Params: nothing sets it
 )
 
+// fields are the fields of a desktop's defaults that can be set, by key. Those of a table are below anyName.
+var fields = sync.OnceValue(func() map[string]reflect.Value { return leaves(Default(p2p.Desktop), settable) })
+
 // leaves returns the fields of c that have the tag, by key.
 func leaves(c Config, tag string) map[string]reflect.Value {
 	found := map[string]reflect.Value{}
@@ -131,7 +135,8 @@ func leaves(c Config, tag string) map[string]reflect.Value {
 	return found
 }
 
-// walk calls visit for each field below v that has the tag.
+// walk calls visit for each field below v that has the tag. A map is a table by name: its entries are visited, and
+// a new entry with the name anyName.
 func walk(v reflect.Value, prefix, tag string, visit func(key string, v reflect.Value, f reflect.StructField)) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -145,6 +150,11 @@ func walk(v reflect.Value, prefix, tag string, visit func(key string, v reflect.
 		case name == "" || name == "-":
 		case f.Type.Kind() == reflect.Struct:
 			walk(v.Field(i), prefix+name+".", tag, visit)
+		case f.Type.Kind() == reflect.Map:
+			walk(newEntry(f.Type.Elem()), prefix+name+"."+anyName+".", tag, visit)
+			for _, entry := range v.Field(i).MapKeys() {
+				walk(v.Field(i).MapIndex(entry), prefix+name+"."+entry.String()+".", tag, visit)
+			}
 		case tag == settable:
 			visit(prefix+name, v.Field(i), f)
 		}

@@ -9,7 +9,6 @@ import (
 	"allium/internal/limits"
 	"allium/internal/suggest"
 	"allium/node/config/document"
-	"allium/node/p2p"
 	"allium/protocols/status"
 )
 
@@ -31,20 +30,25 @@ func (l layer) where(key string) string {
 		}
 		return l.file + ": "
 	case FromEnv:
+		if _, set := l.values[key]; !set {
+			return variable(key) + "__…: " // an entry of a table
+		}
 		return variable(key) + ": "
 	}
 	return ""
 }
 
-// variable is the environment variable that sets a key.
+// variable is the environment variable that sets a key. It is empty for a name in a table that no variable can say.
 func variable(key string) string {
+	if strings.Contains(key, "__") || strings.Contains(key, "_.") {
+		return ""
+	}
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "__"))
 }
 
 // typeError returns an error if a value does not have the type of its key.
-func (l layer) typeError(key string, raw any) error {
-	field := leaves(Default(p2p.Desktop), settable)[key]
-	_, err := valueOf(field.Type(), raw)
+func (l layer) typeError(key string, t reflect.Type, raw any) error {
+	_, err := valueOf(t, raw)
 	if err != nil {
 		return fmt.Errorf("%s%s is %s, %w", l.where(key), key, shown(raw), err)
 	}
@@ -121,8 +125,9 @@ func (l *Loaded) located(layers []layer, err error) error {
 // indexWord returns where a key begins in a text, and -1 if the text has it only as a part of
 // another key.
 func indexWord(text, key string) int {
+	const letters = "abcdefghijklmnopqrstuvwxyz"
 	part := func(s string) bool {
-		return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+		return s != "" && strings.Trim(s, letters+strings.ToUpper(letters)+"0123456789_-") == ""
 	}
 	for from := 0; ; {
 		i := strings.Index(text[from:], key)

@@ -42,7 +42,7 @@ type Options struct {
 // Loaded is a configuration with the origin of every key.
 type Loaded struct {
 	Config
-	Sources map[string]Source // every key of Keys
+	Sources map[string]Source // every key of Keys and of the entries of tables; an entry has the first that sets it
 	File    string            // the file that was read, or empty
 
 	// Obsolete are the keys that are fixed now and were set to the fixed value. The
@@ -80,20 +80,32 @@ func load(o Options, file *document.Document) (Loaded, error) {
 		sources[key.Name] = FromDefault
 	}
 	errs := strays(o.Env)
+	var faulty []string // entries of tables with an error of their own, which are not checked further
 	for _, l := range layers {
 		known := map[string]any{}
 		for key, v := range l.values {
-			if _, ok := sources[key]; !ok {
+			field, ok := fieldOf(key)
+			_, entry := formOf(key)
+			if !ok {
+				faulty = append(faulty, entry)
 				continue
 			}
-			if err := l.typeError(key, v); err != nil {
-				errs = append(errs, err)
+			if err := l.typeError(key, field.Type(), v); err != nil {
+				errs, faulty = append(errs, err), append(faulty, entry)
 				continue
 			}
 			known[key], sources[key] = v, l.source
+			if _, ok := sources[entry]; !ok && entry != "" {
+				sources[entry] = l.source
+			}
 		}
 		if err := k.Load(confmap.Provider(known, "."), nil); err != nil {
 			return Loaded{}, fmt.Errorf("%s: %w", l.source, err)
+		}
+	}
+	for _, entry := range faulty {
+		if entry != "" {
+			k.Delete(entry)
 		}
 	}
 	profile := p2p.Desktop
@@ -109,6 +121,11 @@ func load(o Options, file *document.Document) (Loaded, error) {
 	if err := decode(k.Raw(), &out.Config); err != nil {
 		errs = append(errs, err)
 	} else {
+		for key := range leaves(out.Config, settable) {
+			if _, ok := sources[key]; !ok {
+				sources[key] = FromDefault // a key of an entry that sets others
+			}
+		}
 		out.Node.Profile = profile // not its old name
 		if sources["listen.addrs"] == FromDefault {
 			out.Listen.Listen = p2p.ListenAddrs(profile, out.Listen.Port)
@@ -129,6 +146,7 @@ func decode(raw, result any) error {
 	dec, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
 		Result: result, TagName: "koanf", ErrorUnused: true, ZeroFields: true, WeaklyTypedInput: true,
 		DecodeHook: mapstructure.ComposeDecodeHookFunc(
+			fromDefaults,
 			exact,
 			mapstructure.StringToTimeDurationHookFunc(),
 			mapstructure.StringToSliceHookFunc(","),
@@ -190,7 +208,7 @@ func parseFile(name string, src []byte) (*document.Document, error) {
 func didYouMean(key string) string {
 	var names []string
 	for _, k := range Keys() {
-		names = append(names, k.Name)
+		names = append(names, likeKey(k.Name, key))
 	}
 	best := suggest.Nearest(key, names)
 	if best == "" { // the right name under the wrong group, or under none

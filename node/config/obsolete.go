@@ -30,7 +30,7 @@ func (l *Loaded) unsettable(layers []layer) []error {
 	var errs []error
 	for _, layer := range layers {
 		for key, raw := range layer.values {
-			if _, ok := l.Sources[key]; ok {
+			if _, ok := fieldOf(key); ok {
 				continue
 			}
 			v, ok := values[key]

@@ -114,7 +114,11 @@ func configPage() []byte {
 	var b bytes.Buffer
 	heading(&b, "Configuration", "Every key of `config.toml`, with the default of the desktop profile. Flags win over "+
 		"the environment (`ALLIUM_DHT__ALPHA=5` sets `dht.alpha`), the environment over the file. `allium "+
-		"config show` says where a value comes from.")
+		"config show` says where a value comes from.\n\n"+
+		"`NAME` in a key is a name of your choice: `edge.packs.NAME.file` is the key `file` of a table "+
+		"`[edge.packs.city]`. Such a name has 1 to 63 of `a-z`, `0-9`, `-` and `_`, and begins with a letter or a "+
+		"digit. The variable `ALLIUM_EDGE__PACKS__CITY__FILE` sets a key of the name `city`. No variable has a name "+
+		"with `__`, or with `_` at its end, and most shells set none for a name with `-`: write it into the file.")
 	group := ""
 	for _, k := range config.Keys() {
 		if k.Group != group {

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -39,11 +40,14 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("%s: %s", e.Position, 
 
 // Document is a parsed text. It is immutable, and safe for concurrent use.
 type Document struct {
-	text     []byte
+	text
 	values   map[string]any
 	settings []setting // in the order of the text
 	tables   []table   // in the order of the text; the first is that of the keys before any header
 }
+
+// text is the text of a document.
+type text []byte
 
 // setting is a key and its value in the text. Numbers are offsets in bytes.
 type setting struct {
@@ -57,6 +61,7 @@ type setting struct {
 // table is a [header] and what follows it.
 type table struct {
 	name  string // empty for the keys before any header
+	start int    // of the line of the header
 	end   int    // of the header
 	limit int    // where the next table begins
 }
@@ -82,9 +87,9 @@ func Parse(text []byte) (*Document, error) {
 		switch e.Kind {
 		case unstable.Table, unstable.ArrayTable:
 			name, start, end := keyOf(e.Key())
-			last := &d.tables[len(d.tables)-1]
-			last.limit = d.lineStart(start)
-			d.tables = append(d.tables, table{name: name, end: d.lineEnd(end), limit: len(text)})
+			line := d.lineStart(start)
+			d.tables[len(d.tables)-1].limit = line
+			d.tables = append(d.tables, table{name: name, start: line, end: d.lineEnd(end), limit: len(text)})
 		case unstable.KeyValue:
 			d.add(e, d.tables[len(d.tables)-1].name, -1)
 		}
@@ -156,47 +161,63 @@ func (d *Document) Text() []byte { return d.text }
 // Values returns the values by dotted key. The caller must not change the map.
 func (d *Document) Values() map[string]any { return d.values }
 
-// Position returns where a key begins, and false if the text does not set it.
+// Position returns where a key begins, or a table and what else is below the key. It returns false
+// if the text has none of them.
 func (d *Document) Position(key string) (Position, bool) {
 	if i := d.find(key); i >= 0 {
+		return d.position(d.settings[i].start), true
+	}
+	if i := d.tableAt(key); i >= 0 {
+		return d.position(d.tables[i].start), true
+	}
+	if i := d.findBelow(key); i >= 0 {
 		return d.position(d.settings[i].start), true
 	}
 	return Position{}, false
 }
 
+// find returns the setting of a key, and -1 if there is none.
 func (d *Document) find(key string) int {
-	for i, s := range d.settings {
-		if s.key == key {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(d.settings, func(s setting) bool { return s.key == key })
 }
 
-func (d *Document) position(offset int) Position {
-	start := d.lineStart(offset)
+// findBelow returns the first setting of a key or below it, and -1 if there is none.
+func (d *Document) findBelow(key string) int {
+	return slices.IndexFunc(d.settings, func(s setting) bool { return isBelow(s.key, key) })
+}
+
+// tableAt returns the first table with the name or below it, and -1 if there is none.
+func (d *Document) tableAt(name string) int {
+	return slices.IndexFunc(d.tables, func(t table) bool { return t.end > 0 && isBelow(t.name, name) })
+}
+
+// isBelow reports whether a key is the other one, or one in its table.
+func isBelow(key, other string) bool { return key == other || strings.HasPrefix(key, other+".") }
+
+func (t text) position(offset int) Position {
+	start := t.lineStart(offset)
 	return Position{
-		Line:   1 + bytes.Count(d.text[:start], []byte("\n")),
-		Column: 1 + utf8.RuneCount(d.text[start:offset]),
+		Line:   1 + bytes.Count(t[:start], []byte("\n")),
+		Column: 1 + utf8.RuneCount(t[start:offset]),
 	}
 }
 
 // lineStart returns where the line of an offset begins.
-func (d *Document) lineStart(offset int) int { return bytes.LastIndexByte(d.text[:offset], '\n') + 1 }
+func (t text) lineStart(offset int) int { return bytes.LastIndexByte(t[:offset], '\n') + 1 }
 
 // lineEnd returns where the line of an offset ends, behind its line break.
-func (d *Document) lineEnd(offset int) int {
-	if i := bytes.IndexByte(d.text[offset:], '\n'); i >= 0 {
+func (t text) lineEnd(offset int) int {
+	if i := bytes.IndexByte(t[offset:], '\n'); i >= 0 {
 		return offset + i + 1
 	}
-	return len(d.text)
+	return len(t)
 }
 
-// differsOnlyIn reports whether the values of two documents are the same except for key.
+// differsOnlyIn reports whether the values of two documents are the same except for key and those below it.
 func (d *Document) differsOnlyIn(key string, other *Document) bool {
 	same := func(a, b map[string]any) bool {
 		for k, v := range a {
-			if w, ok := b[k]; k != key && (!ok || !reflect.DeepEqual(v, w)) {
+			if w, ok := b[k]; !isBelow(k, key) && (!ok || !reflect.DeepEqual(v, w)) {
 				return false
 			}
 		}

@@ -3,9 +3,12 @@ package document_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"allium/node/config/document"
 )
@@ -63,6 +66,7 @@ func TestSetRefused(t *testing.T) {
 		"the table is a value":  {"a = 1\n", "a.b", "7"},
 		"the table is a list":   {"[[a]]\nb = 1\n[[a]]\nb = 2\n", "a.c", "7"},
 		"the key is a table":    {"[a.b]\nc = 1\n", "a.b", "7"},
+		"an inline table":       {"a = { b = { c = 1 } }\n", "a.b", "7"},
 		"two values":            {"", "a.b", "7\nc = 8"},
 		"no value":              {"", "a.b", ""},
 		"a comment for a value": {"", "a.b", "# 7"},
@@ -84,6 +88,20 @@ func TestUnset(t *testing.T) {
 		"last of a table":   {"a = { c = 2, b = 1 }\n", "a.b", "a = { c = 2 }\n"},
 		"alone in a table":  {"a = { b = 1 }\n", "a.b", "a = {  }\n"},
 		"not set":           {"[a]\nc = 1\n", "a.b", "[a]\nc = 1\n"},
+		"a table": {
+			"[a]\nb = 1\n\n# about x\n[a.x]\n# why\ny = 1 # z\n# z = 2\n\n[c]\nd = 1\n", "a.x",
+			"[a]\nb = 1\n\n# about x\n\n[c]\nd = 1\n"},
+		"comments above the next": {
+			"[a.x]\ny = 1\n# about c\n[c]\n", "a.x", "# about c\n[c]\n"},
+		"comments behind a blank line": {
+			"b = 1\n\n[a.x]\ny = 1\n\n# z\n", "a.x", "b = 1\n\n# z\n"},
+		"a table and its tables": {
+			"[a.x]\ny = 1\n[c]\nd = 1\n[a.x.z]\ny = [\n1,\n]\n[a.xx]\ny = 1\n", "a.x",
+			"[c]\nd = 1\n[a.xx]\ny = 1\n"},
+		"a table of dotted keys": {
+			"[a]\nx.y = 1\nb = 2\nx.z = 3 # z\n", "a.x", "[a]\nb = 2\n# z\n"},
+		"an inline table":  {"a = { x = { y = 1 }, z = 2 }\n", "a.x", "a = { z = 2 }\n"},
+		"a list of tables": {"[[a]]\nx = 1\n[b]\n[[a]]\nx = 2\n", "a", "[b]\n"},
 	} {
 		got, err := parse(t, c.before).Unset(c.key)
 		if err != nil {
@@ -92,6 +110,74 @@ func TestUnset(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got.Text(), c.after)
 		}
 	}
+}
+
+// TestPrune: a table goes if nothing is in it, and the comments of its neighbours stay.
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ before, after string }{
+		"bare":                   {"[b]\nc = 1\n\n[a.x]\n", "[b]\nc = 1\n"},
+		"blank lines":            {"[a.x]\n\n \n[b]\n", "\n \n[b]\n"},
+		"above a comment":        {"[b]\n\n[a.x]\n\n# about c\n[c]\n", "[b]\n\n# about c\n[c]\n"},
+		"inline":                 {"a = { x = {  }, y = 1 }\n", "a = { y = 1 }\n"},
+		"a key":                  {"[a.x]\ny = 1\n", "[a.x]\ny = 1\n"},
+		"its own comment":        {"[a.x] # why\n", "[a.x] # why\n"},
+		"a comment in it":        {"[a.x]\n# y = 1\n[c]\n", "[a.x]\n# y = 1\n[c]\n"},
+		"a comment, and the end": {"[a.x]\n\n# y = 1\n", "[a.x]\n\n# y = 1\n"},
+		"not there":              {"[a]\n", "[a]\n"},
+	} {
+		if got := string(parse(t, c.before).Prune("a.x").Text()); got != c.after {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.after)
+		}
+	}
+}
+
+// TestTablesAsModel: whatever is set and unset in tables, the values are those of a map, and comments outside of
+// removed tables stay.
+func TestTablesAsModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SampledFrom([]string{
+			"", "# top\n[c]\nd = 1\n", "[e]\nx.y = 0 # top\n", "[e] # top\n\n# top\n[e.x]\ny = 0\n\n# top\n[c]\n",
+			"e = { x = { y = 0 } } # top\r\n", "[e]\nx = { y = 0 }\n# top\n\n[c]\nd = 1", "[e.x]\n\n# top\n[\"e\".'z']\n",
+		}).Draw(t, "text")
+		d, err := document.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := maps.Clone(d.Values())
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			entry := "e." + rapid.SampledFrom([]string{"x", "z", "a-b", "a b", "NAME"}).Draw(t, "entry")
+			key := entry + "." + rapid.SampledFrom([]string{"y", "z"}).Draw(t, "key")
+			var next *document.Document
+			switch rapid.IntRange(0, 3).Draw(t, "op") {
+			case 0, 1:
+				n := rapid.Int64().Draw(t, "value")
+				if next, err = d.Set(key, fmt.Sprint(n)); err == nil {
+					want[key] = n
+				}
+			case 2:
+				if next, err = d.Unset(key); err == nil {
+					delete(want, key)
+					next = next.Prune(entry)
+				}
+			case 3:
+				if next, err = d.Unset(entry); err == nil {
+					maps.DeleteFunc(want, func(k string, _ any) bool { return strings.HasPrefix(k, entry+".") })
+				}
+			}
+			if err != nil {
+				t.Fatalf("%v in\n%s", err, d.Text())
+			}
+			d = next
+			if !maps.Equal(d.Values(), want) {
+				t.Fatalf("got %v, want %v:\n%s", d.Values(), want, d.Text())
+			}
+			if got := strings.Count(string(d.Text()), "# top"); got != strings.Count(text, "# top") {
+				t.Fatalf("%d comments are left in\n%s", got, d.Text())
+			}
+		}
+	})
 }
 
 func TestPositions(t *testing.T) {
@@ -104,6 +190,12 @@ func TestPositions(t *testing.T) {
 	}
 	if at, ok := d.Position("a.x"); ok {
 		t.Errorf("a key that is not there is at %s", at)
+	}
+	d = parse(t, "[c]\nx.y = 1\n [a.b]\nc = 1\n")
+	for key, want := range map[string]string{"c.x": "2:1", "a.b": "3:1", "a": "3:1", "c": "1:1"} {
+		if at, ok := d.Position(key); !ok || at.String() != want {
+			t.Errorf("%s is at %s, want %s", key, at, want)
+		}
 	}
 	_, err := document.Parse([]byte("[a]\nb = = 1\n"))
 	var syntax *document.SyntaxError
@@ -122,10 +214,21 @@ func FuzzSet(f *testing.F) {
 	} {
 		f.Add(text, "x", int64(1))
 	}
+	f.Add("[a.b]\n", "x", int64(1))
 	f.Fuzz(func(t *testing.T, text, value string, n int64) {
 		d, err := document.Parse([]byte(text))
 		if err != nil {
 			return
+		}
+		without, err := d.Unset("a.b")
+		if err == nil {
+			without = without.Prune("a.b")
+			for key, v := range d.Values() {
+				below := key == "a.b" || strings.HasPrefix(key, "a.b.")
+				if w, still := without.Values()[key]; still == below || still && !reflect.DeepEqual(v, w) {
+					t.Fatalf("%q without a.b: %s is %v, was %v", text, key, w, v)
+				}
+			}
 		}
 		for literal, want := range map[string]any{
 			document.Quote(value): string([]rune(value)),

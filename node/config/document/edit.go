@@ -17,6 +17,11 @@ func (d *Document) Set(key, literal string) (*Document, error) {
 	if err != nil || len(want.settings) != 1 {
 		return nil, fmt.Errorf("%q is not a value: %w", literal, err)
 	}
+	for k := range d.values {
+		if k != key && isBelow(k, key) {
+			return nil, ErrNoPlace // the key is a table
+		}
+	}
 	for propose := range d.proposals(key, literal) {
 		next, err := Parse(propose)
 		if err == nil && d.differsOnlyIn(key, next) && reflect.DeepEqual(next.values[key], want.values["value"]) {
@@ -36,7 +41,7 @@ func (d *Document) proposals(key, literal string) func(yield func([]byte) bool) 
 		}
 		parts := strings.Split(key, ".")
 		for n := len(parts) - 1; n >= 0; n-- { // from the nearest table to the keys before any
-			inside, own := strings.Join(parts[:n], "."), strings.Join(parts[n:], ".")
+			inside, own := strings.Join(parts[:n], "."), keyText(parts[n:])
 			for i, t := range d.tables {
 				if t.name == inside && (i > 0 || n == 0) && !yield(d.insert(i, own, literal)) {
 					return
@@ -45,7 +50,7 @@ func (d *Document) proposals(key, literal string) func(yield func([]byte) bool) 
 			if i := d.find(inside); n > 0 && i >= 0 && !yield(d.insertInline(i, own, literal)) {
 				return
 			}
-			if n == len(parts)-1 && n > 0 && !yield(d.newTable(inside, own, literal)) {
+			if n == len(parts)-1 && n > 0 && !yield(d.newTable(keyText(parts[:n]), own, literal)) {
 				return
 			}
 		}
@@ -53,13 +58,13 @@ func (d *Document) proposals(key, literal string) func(yield func([]byte) bool) 
 }
 
 // splice returns the text with [start, end) replaced.
-func (d *Document) splice(start, end int, by string) []byte {
-	return slices.Concat(d.text[:start], []byte(by), d.text[end:])
+func (t text) splice(start, end int, by string) []byte {
+	return slices.Concat(t[:start], []byte(by), t[end:])
 }
 
 // newline is the line break of this text.
-func (d *Document) newline() string {
-	if bytes.Contains(d.text, []byte("\r\n")) {
+func (t text) newline() string {
+	if bytes.Contains(t, []byte("\r\n")) {
 		return "\r\n"
 	}
 	return "\n"
@@ -118,41 +123,111 @@ func (d *Document) insertInline(parent int, key, literal string) []byte {
 }
 
 // newTable returns the text with a new table at its end.
-func (d *Document) newTable(name, key, literal string) []byte {
-	nl, text := d.newline(), ""
-	if len(d.text) > 0 {
-		text = nl
-		if d.text[len(d.text)-1] != '\n' {
-			text += nl
+func (t text) newTable(name, key, literal string) []byte {
+	nl, table := t.newline(), ""
+	if len(t) > 0 {
+		table = nl
+		if t[len(t)-1] != '\n' {
+			table += nl
 		}
 	}
-	text += "[" + name + "]" + nl + key + " = " + literal + nl
-	return d.splice(len(d.text), len(d.text), text)
+	table += "[" + name + "]" + nl + key + " = " + literal + nl
+	return t.splice(len(t), len(t), table)
 }
 
 // Unset returns the document without a key. A comment behind the value stays, on a line of its
-// own. A document that does not set the key is returned as it is.
+// own. If the key is that of a table, the table goes with all that is in it. A document that has
+// neither is returned as it is.
 func (d *Document) Unset(key string) (*Document, error) {
-	i := d.find(key)
-	if i < 0 {
-		return d, nil
-	}
-	s := d.settings[i]
-	var text []byte
-	if s.parent >= 0 {
-		text = d.removeInline(s)
-	} else {
-		start, end := d.lineStart(s.start), d.lineEnd(s.end)
-		if comment := bytes.TrimLeft(d.text[s.end:end], " \t"); bytes.HasPrefix(comment, []byte("#")) {
-			start, end = s.start, end-len(comment)
+	next := d
+	for {
+		var text []byte
+		if i := next.tableAt(key); i >= 0 {
+			text = next.removeTable(next.tables[i])
+		} else if i := next.findBelow(key); i >= 0 {
+			text = next.remove(next.settings[i])
+		} else {
+			return next, nil
 		}
-		text = d.splice(start, end, "")
+		shorter, err := Parse(text)
+		if err != nil || len(text) >= len(next.text) || !d.differsOnlyIn(key, shorter) {
+			return nil, ErrNoPlace
+		}
+		next = shorter
 	}
-	next, err := Parse(text)
-	if err != nil || !d.differsOnlyIn(key, next) || next.find(key) >= 0 {
-		return nil, ErrNoPlace
+}
+
+// Prune returns the document without a table that has neither a key nor a comment of its own. Any
+// other document is returned as it is.
+func (d *Document) Prune(name string) *Document {
+	i := d.tableAt(name)
+	if i >= 0 && d.isBare(d.tables[i]) || i < 0 && d.find(name) >= 0 {
+		if next, err := d.Unset(name); err == nil && reflect.DeepEqual(next.values, d.values) {
+			return next
+		}
 	}
-	return next, nil
+	return d
+}
+
+// isBare reports whether a table has neither a key nor a comment. A comment right above the next header is about that
+// one, if a blank line stands before it.
+func (d *Document) isBare(t table) bool {
+	header := bytes.TrimSpace(d.text[t.start:t.end])
+	body := d.text[t.end:t.limit]
+	if t.limit < len(d.text) {
+		if blank := bytes.TrimLeft(body, " \t\r"); bytes.HasPrefix(blank, []byte("\n")) {
+			body = d.text[t.end:d.commentsAbove(t.limit)]
+		}
+	}
+	return bytes.HasSuffix(header, []byte("]")) && len(bytes.TrimSpace(body)) == 0
+}
+
+// commentsAbove returns where the lines of comments begin that end at an offset.
+func (t text) commentsAbove(at int) int {
+	for at > 0 {
+		start := t.lineStart(at - 1)
+		if !isComment(t[start:at]) {
+			break
+		}
+		at = start
+	}
+	return at
+}
+
+func isComment(line []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte("#")) }
+
+// removeTable returns the text without a table, the blank lines before it, and the comments in it. Comments above the
+// header stay, and so do those behind the table: from a blank line on, or right above the next header.
+func (d *Document) removeTable(t table) []byte {
+	start, end := t.start, t.end
+	for _, s := range d.settings {
+		if t.end <= s.start && s.end <= t.limit {
+			end = d.lineEnd(s.end)
+		}
+	}
+	behind := end
+	for behind < t.limit && isComment(d.text[behind:d.lineEnd(behind)]) {
+		behind = d.lineEnd(behind)
+	}
+	if behind < t.limit || behind == len(d.text) {
+		end = behind
+	}
+	for start > 0 && len(bytes.TrimSpace(d.text[d.lineStart(start-1):start])) == 0 {
+		start = d.lineStart(start - 1)
+	}
+	return d.splice(start, end, "")
+}
+
+// remove returns the text without a setting.
+func (d *Document) remove(s setting) []byte {
+	if s.parent >= 0 {
+		return d.removeInline(s)
+	}
+	start, end := d.lineStart(s.start), d.lineEnd(s.end)
+	if isComment(d.text[s.end:end]) {
+		start, end = s.start, s.end+bytes.IndexByte(d.text[s.end:end], '#')
+	}
+	return d.splice(start, end, "")
 }
 
 // removeInline returns the text without a member of an inline table, and without one comma.

@@ -2,6 +2,7 @@ package document
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -22,4 +23,17 @@ func Quote(s string) string {
 	}
 	b.WriteByte('"')
 	return b.String()
+}
+
+var bareKey = regexp.MustCompile(`\A[A-Za-z0-9_-]+\z`)
+
+// keyText returns the parts of a key in the syntax of TOML.
+func keyText(parts []string) string {
+	quoted := make([]string, len(parts))
+	for i, p := range parts {
+		if quoted[i] = p; !bareKey.MatchString(p) {
+			quoted[i] = Quote(p)
+		}
+	}
+	return strings.Join(quoted, ".")
 }
