@@ -73,6 +73,10 @@ docs: ## Write docs/reference, and the hash kernel, from their sources
 	$(GO) run ./cmd/allium docs docs/reference
 	$(GO) generate ./protocols/b3
 
+.PHONY: map
+map: $(TOOLS)/mapbundle ## Bundle the script and the library of the pages that draw packs
+	$(TOOLS)/mapbundle -modules tools/mapbundle/node_modules -script gateway/pack/viewer/script/main.js -out gateway/pack/viewer/assets
+
 .PHONY: docs-check
 docs-check: ## Fail when what is generated differs from its source
 	$(GO) run ./cmd/allium docs docs/reference --check
@@ -86,6 +90,8 @@ tidy-check: ## Fail when go.mod or go.sum are not tidy
 	cd tools/versitygw && $(GO) mod tidy -diff
 	cd tools/h2spec && $(GO) mod tidy -diff
 	cd tools/acmetest && $(GO) mod tidy -diff
+	cd tools/gopmtiles && $(GO) mod tidy -diff
+	cd tools/mapbundle && $(GO) mod tidy -diff
 
 .PHONY: testnet
 testnet: build ## Start a local network of 5 nodes, add a tree on one, fetch it on another
@@ -134,8 +140,21 @@ $(TOOLS)/tus: tools/tus/package-lock.json
 	npm ci --prefix tools/tus --ignore-scripts --no-audit --no-fund --silent
 	mkdir -p $(TOOLS) && touch $@
 
+# Two other readers of PMTiles archives, with which tests compare ours: that of browsers, and the authors' in Go.
+$(TOOLS)/pmtiles: tools/pmtiles/package-lock.json
+	npm ci --prefix tools/pmtiles --ignore-scripts --no-audit --no-fund --silent
+	mkdir -p $(TOOLS) && touch $@
+
+$(TOOLS)/go-pmtiles: tools/gopmtiles/go.mod
+	cd tools/gopmtiles && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ github.com/protomaps/go-pmtiles
+
 # The generators of clients: npm gets those for TypeScript, and package-lock.json has their digests.
 $(TOOLS)/clients: tools/clients/package-lock.json tools/clients/go/go.mod
 	npm ci --prefix tools/clients --ignore-scripts --no-audit --no-fund --silent
 	cd tools/clients/go && $(GO) mod download && $(GO) tool oapi-codegen -version
 	mkdir -p $(TOOLS) && touch $@
+
+# What bundles the library that draws packs, in a module of its own: npm gets that, and package-lock.json has its digest.
+$(TOOLS)/mapbundle: tools/mapbundle/main.go tools/mapbundle/go.mod tools/mapbundle/package-lock.json
+	npm ci --prefix tools/mapbundle --ignore-scripts --no-audit --no-fund --silent
+	cd tools/mapbundle && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ .

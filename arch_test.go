@@ -203,8 +203,8 @@ var layers = map[string][]string{
 	},
 
 	"gateway": {
-		"gateway/admin", "gateway/api", "gateway/content", "gateway/discovery", "gateway/exchange",
-		"gateway/openapi", "gateway/policy", "gateway/server", "gateway/upload",
+		"gateway/admin", "gateway/api", "gateway/content", "gateway/discovery", "gateway/exchange", "gateway/fill",
+		"gateway/openapi", "gateway/pack", "gateway/policy", "gateway/server", "gateway/upload",
 	},
 	"gateway/admin": {"gateway/api", "gateway/exchange", "gateway/policy",
 		"protocols/address", "protocols/capability"},
@@ -214,15 +214,31 @@ var layers = map[string][]string{
 	"gateway/certs":                {},
 	"gateway/certs/certstest":      {},
 	"gateway/content": {
-		"gateway/api", "gateway/content/markdown", "gateway/exchange", "gateway/policy", "protocols/address",
-		"protocols/bao", "protocols/manifest", "protocols/ticket",
+		"gateway/api", "gateway/content/markdown", "gateway/content/mediatype", "gateway/exchange", "gateway/policy",
+		"protocols/address", "protocols/bao", "protocols/manifest", "protocols/ticket",
 	},
-	"gateway/content/markdown": {},
-	"gateway/discovery":        {"gateway/api", "gateway/exchange", "gateway/policy"},
+	"gateway/content/markdown":  {},
+	"gateway/content/mediatype": {},
+	"gateway/discovery":         {"gateway/api", "gateway/exchange", "gateway/policy"},
 	"gateway/exchange": {
 		"gateway/api", "gateway/policy", "gateway/policy/audit", "protocols/address", "protocols/capability",
 	},
-	"gateway/openapi":             {"gateway/api", "gateway/exchange"},
+	"gateway/fill": {
+		"gateway/content", "gateway/exchange", "gateway/fill/origin", "gateway/policy", "gateway/policy/audit",
+		"protocols/bao",
+	},
+	"gateway/fill/model":  {},
+	"gateway/fill/origin": {},
+	"gateway/openapi":     {"gateway/api", "gateway/exchange"},
+	"gateway/pack": {
+		"gateway/api", "gateway/exchange", "gateway/pack/mbtiles", "gateway/pack/pmtiles", "gateway/pack/tile",
+		"gateway/pack/viewer", "gateway/policy",
+	},
+	"gateway/pack/mbtiles":        {"gateway/pack/tile"},
+	"gateway/pack/packtest":       {"gateway/pack/tile"},
+	"gateway/pack/pmtiles":        {"gateway/pack/tile"},
+	"gateway/pack/tile":           {},
+	"gateway/pack/viewer":         {"gateway/exchange", "gateway/pack/tile"},
 	"gateway/policy":              {"gateway/policy/audit", "protocols/capability", "protocols/name"},
 	"gateway/policy/access":       {},
 	"gateway/policy/audit":        {},
@@ -239,9 +255,10 @@ var layers = map[string][]string{
 	"gateway/verified": {"gateway/api", "protocols/bao"},
 
 	"node": {
-		"gateway", "gateway/api", "gateway/policy", "gateway/policy/access", "gateway/policy/audit",
-		"gateway/policy/capabilities", "gateway/policy/denylist", "node/config", "node/fault", "node/files/publish",
-		"node/home", "node/local", "node/local/events", "node/local/opener", "node/local/sent", "node/p2p",
+		"gateway", "gateway/api", "gateway/fill", "gateway/policy", "gateway/policy/access", "gateway/policy/audit",
+		"gateway/policy/capabilities", "gateway/policy/denylist", "node/config", "node/edge", "node/fault",
+		"node/files/publish", "node/home", "node/local", "node/local/events", "node/local/opener", "node/local/sent",
+		"node/p2p",
 		"node/p2p/reach", "node/readiness", "node/readiness/amnesia", "node/readiness/clock",
 		"node/readiness/descriptors", "node/supervise", "protocols/capability", "protocols/dht",
 		"protocols/dht/messages", "protocols/dht/probes", "protocols/dht/records", "protocols/dht/seeds",
@@ -252,10 +269,16 @@ var layers = map[string][]string{
 		"store/cluster/intake", "store/cluster/members", "store/cluster/offer", "store/cluster/plan",
 		"store/cluster/repair", "store/cluster/shards", "store/cluster/upkeep", "store/disk", "store/meta",
 	},
+	"node/edge": {
+		"gateway/api", "gateway/content", "gateway/fill", "gateway/pack", "gateway/pack/tile", "gateway/policy",
+		"node/local/opener", "node/local/reading", "node/readiness", "protocols/manifest", "resolver/names",
+		"resolver/names/lookup", "store",
+	},
 	"node/config": {
-		"gateway", "gateway/policy/audit", "gateway/server", "node/config/document", "node/p2p", "protocols/dht",
-		"protocols/gossip", "protocols/hints", "protocols/object", "protocols/session", "resolver",
-		"resolver/names/zones", "store", "store/cluster/offer", "store/cluster/upkeep", "store/meta",
+		"gateway", "gateway/fill", "gateway/pack", "gateway/policy/audit", "gateway/server",
+		"node/config/document", "node/p2p", "protocols/dht", "protocols/gossip", "protocols/hints",
+		"protocols/object", "protocols/session", "resolver", "resolver/names/zones", "store",
+		"store/cluster/offer", "store/cluster/upkeep", "store/meta",
 	},
 	"node/config/document": {},
 	"node/fault": {
@@ -311,9 +334,9 @@ var layers = map[string][]string{
 	"testnet/script":   {},
 
 	"cmd/allium": {
-		"cmd/allium/failure", "cmd/allium/reference", "cmd/allium/term", "gateway/api",
-		"gateway/api/client", "gateway/api/client/namewatch", "gateway/policy/capabilities", "gateway/verified",
-		"node", "node/config", "node/files", "node/files/addcache", "node/files/addpaths", "node/files/follow",
+		"cmd/allium/failure", "cmd/allium/reference", "cmd/allium/settings", "cmd/allium/term", "gateway/api",
+		"gateway/api/client", "gateway/api/client/namewatch", "gateway/pack", "gateway/policy/capabilities",
+		"gateway/verified", "node", "node/config", "node/edge", "node/files", "node/files/addcache", "node/files/addpaths", "node/files/follow",
 		"node/files/watch", "node/home", "node/homefiles", "node/local", "node/local/sent", "node/p2p",
 		"node/readiness/amnesia", "protocols/address", "protocols/capability", "protocols/name", "protocols/ticket",
 		"resolver/names", "resolver/names/zones", "store", "store/meta", "testnet", "testnet/dhtsim",
@@ -321,6 +344,7 @@ var layers = map[string][]string{
 	},
 	"cmd/allium/failure":   {},
 	"cmd/allium/reference": {"node", "node/config"},
+	"cmd/allium/settings":  {"node/config"},
 	"cmd/allium/term":      {"gateway/api"},
 }
 
@@ -339,11 +363,13 @@ var inTests = map[string][]string{
 	},
 
 	"gateway": {
-		"gateway/api/client", "gateway/certs", "gateway/certs/certstest", "gateway/policy/audit",
-		"gateway/policy/denylist", "gateway/verified", "protocols/bao", "protocols/capability", "protocols/manifest",
+		"gateway/api/client", "gateway/certs", "gateway/certs/certstest", "gateway/pack/packtest", "gateway/pack/tile",
+		"gateway/pack/viewer", "gateway/policy/audit", "gateway/policy/denylist", "gateway/verified", "protocols/bao", "protocols/capability", "protocols/manifest",
 		"protocols/ticket",
 	},
-	"gateway/certs": {"gateway/certs/certstest"},
+	"gateway/certs":        {"gateway/certs/certstest"},
+	"gateway/pack":         {"gateway/pack/packtest"},
+	"gateway/pack/pmtiles": {"gateway/pack/packtest"},
 
 	"node": {
 		"gateway/api/client", "node/files", "node/files/addcache", "node/homefiles", "protocols/bao",

@@ -166,6 +166,12 @@ func TestRoundTrip(t *testing.T) {
 		{"seeds", fakeSeeds, func() (any, error) { return first(c.Seeds(ctx)) }},
 		{"connect /ip4/1", fakePeer, func() (any, error) { return first(c.Connect(ctx, "/ip4/1")) }},
 		{"disconnect 12D4", nil, func() (any, error) { return nil, c.Disconnect(ctx, "12D4") }},
+		{"packs", []api.Pack{fakePack}, func() (any, error) { return first(c.Packs(ctx)) }},
+		{"mount pack {Name:city File: Key:" + key + "}", fakePack, func() (any, error) {
+			return first(c.MountPack(ctx, api.MountRequest{Name: "city", Key: key}, nil))
+		}},
+		{"unmount pack city", nil, func() (any, error) { return nil, c.UnmountPack(ctx, "city") }},
+		{"inspect pack " + key, *fakePack.Info, func() (any, error) { return first(c.InspectPack(ctx, key, nil)) }},
 		{"ping 12D4", fakePong, func() (any, error) { return first(c.Ping(ctx, "12D4")) }},
 		{"faults", fakeFaults, func() (any, error) { return first(c.Faults(ctx)) }},
 		{fmt.Sprintf("set faults %+v", fakeFaults), fakeFaults, func() (any, error) {

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"net/http"
 	"testing"
+	"time"
 
+	"allium/gateway/fill"
 	"allium/internal/limits"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
@@ -25,7 +27,17 @@ func TestRatesBoundContent(t *testing.T) {
 		}
 		return false
 	}
-	n := startWith(t, hooks{deps: func(d *Deps) { d.Upload, d.Download = up, down }})
+	o := newOrigin(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(letters(1, 4*b3.GroupSize))
+		_ = http.NewResponseController(w).Flush()
+		for up.Bounds(true) { // the file arrives, and has no address yet
+			time.Sleep(time.Millisecond)
+		}
+	})
+	edge := newEdge(t, map[string]fill.Source{"o": o.source(t)}, nil)
+	n := startWith(t, hooks{deps: func(d *Deps) {
+		d.Rates, d.Edge.Fills, edge.fills.objects = Rates{up, down}, edge.service, d.Objects.(*fakeObjects)
+	}})
 	data := bytes.Repeat([]byte("content "), 64<<10)
 	root := n.objects.put(data)
 	sent := bytes.Repeat([]byte("another "), 64<<10)
@@ -38,6 +50,8 @@ func TestRatesBoundContent(t *testing.T) {
 	}{
 		{"up", up, func() answer { return do(t, http.MethodGet, n.Addrs().Gateway+"/b3/"+root.String()) },
 			string(data)},
+		{"up", up, func() answer { return do(t, http.MethodGet, n.Addrs().Gateway+"/edge/assets/o/a") },
+			string(letters(1, 4*b3.GroupSize))},
 		{"down", down, func() answer {
 			return doBody(t, http.MethodPut, n.Addrs().Gateway+"/o/"+sentRoot.String(), bytes.NewReader(sent),
 				"Authorization", "Bearer may-put,pin")

@@ -176,6 +176,12 @@ var (
 		{Name: "denylist"},
 		{Name: "certificate", Error: &status.Report{Reason: "bad_request", Message: "it has ended"}},
 	}}
+	fakePack = api.Pack{
+		Name: "city", Key: fakeRoot.String(), Mounted: fakeTime, Version: "0123456789abcdef", Info: &api.PackInfo{
+			Root: fakeRoot, Size: 9, Format: "pmtiles", Tiles: "mvt", Encoding: "gzip",
+			PackArea: api.PackArea{MaxZoom: 14, Bounds: &[4]float64{-1, -2, 3, 4.5}}, Layers: []string{"roads"}, Addressed: 7,
+		},
+	}
 	fakePong    = api.Pong{ID: "12D4", RTTMS: 0.25}
 	fakeFetched = api.Fetched{Root: fakeRoot, Kind: api.Directory, Objects: 3, Bytes: 9, New: 8}
 )
@@ -455,6 +461,25 @@ func (n *fakeNode) Disconnect(_ context.Context, peer string) error {
 
 func (n *fakeNode) Ping(_ context.Context, peer string) (api.Pong, error) {
 	return fakePong, n.call(peer, "ping %s", peer)
+}
+
+func (n *fakeNode) Packs(context.Context) ([]api.Pack, error) {
+	return []api.Pack{fakePack}, n.call("", "packs")
+}
+
+func (n *fakeNode) MountPack(_ context.Context, r api.MountRequest, progress api.ProgressFunc) (api.Pack, error) {
+	if progress != nil {
+		progress(api.Progress{Bytes: 1, TotalBytes: 2})
+	}
+	return fakePack, n.call(r.Key, "mount pack %+v", r)
+}
+
+func (n *fakeNode) UnmountPack(_ context.Context, name string) error {
+	return n.call(name, "unmount pack %s", name)
+}
+
+func (n *fakeNode) InspectPack(_ context.Context, key string, _ api.ProgressFunc) (api.PackInfo, error) {
+	return *fakePack.Info, n.call(key, "inspect pack %s", key)
 }
 
 func (n *fakeNode) Faults(context.Context) (api.Faults, error) {

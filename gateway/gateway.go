@@ -10,7 +10,9 @@ import (
 	"allium/gateway/content"
 	"allium/gateway/discovery"
 	"allium/gateway/exchange"
+	"allium/gateway/fill"
 	"allium/gateway/openapi"
+	"allium/gateway/pack"
 	"allium/gateway/policy"
 	"allium/gateway/server"
 	"allium/gateway/upload"
@@ -39,16 +41,28 @@ type Deps struct {
 	Uploads      upload.Store        // nil: only the local API accepts uploads
 	Audit        policy.Audit        // nil: nothing is recorded
 	Denylist     policy.Filter       // nil: nothing is denied
-	Socket       string              // path of the Unix socket (api.SocketPath); empty: none
-	ACMEDir      string              // directory of ACME's account and certificates; empty: in RAM
+	Edge         Edge
+	Socket       string // path of the Unix socket (api.SocketPath); empty: none
+	ACMEDir      string // directory of ACME's account and certificates; empty: in RAM
 
 	Gatherer prometheus.Gatherer // the metrics of /metrics; nil: none
 
-	Upload   *limits.Bandwidth // bounds the bytes of content sent per second; nil: no bound
-	Download *limits.Bandwidth // bounds the bytes of bodies received per second; nil: no bound
+	Rates Rates
 
 	Events     *limits.Events[*api.Event] // closed with draining when the node stops; nil: none
 	FollowName admin.FollowName           // nil: readers of events cannot name the names that they follow
+}
+
+// Edge holds the parts of the edge.
+type Edge struct {
+	Fills *fill.Service // fills from origins; nil: there are no sources
+	Packs *pack.Set     // packs of map tiles; nil: there are none
+}
+
+// Rates bounds bytes per second. Each part may be nil for no bound.
+type Rates struct {
+	Upload   *limits.Bandwidth // of content sent
+	Download *limits.Bandwidth // of bodies received
 }
 
 // Gateway is a server with the gateway's route table. Its methods may be called from any
@@ -80,7 +94,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	g := &Gateway{ready: d.Ready}
 	guard := exchange.NewGuard(d.Log, d.Metrics)
 	bodies := exchange.NewBodies(cfg.Bodies, cfg.MinRate, d.Limits)
-	bodies.Download = d.Download
+	bodies.Download = d.Rates.Download
 	contents, err := content.New(cfg.Content, content.Deps{
 		Env:     d.Env,
 		Objects: d.Objects, Names: d.Names, Served: d.Served, Denylist: d.Denylist, Version: d.Version.Version,
@@ -98,14 +112,16 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 			Node: d.Node, Ready: g.readiness, Version: d.Version, Denylist: d.Denylist, Bodies: bodies, Guard: guard,
 			Gatherer: d.Gatherer, Limits: d.Limits, Events: d.Events, FollowName: d.FollowName,
 		}),
+		packs:   pack.NewHandlers(d.Edge.Packs, contents),
 		openapi: &openapi.Handlers{},
+		fills:   fill.NewHandlers(d.Edge.Fills, content.NewAssets(contents)),
 	}
 	table := h.table()
 	h.openapi.Describe(table)
 	g.Server, err = server.New(cfg.Config, adminCfg, server.Deps{
 		Env:   d.Env,
 		Table: table, Bodies: bodies, Guard: guard, Capabilities: d.Capabilities, Audit: d.Audit, Socket: d.Socket,
-		ACMEDir: d.ACMEDir, Upload: d.Upload,
+		ACMEDir: d.ACMEDir, Upload: d.Rates.Upload,
 	}, p)
 	return g, err
 }

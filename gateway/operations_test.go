@@ -14,6 +14,7 @@ import (
 	"allium/gateway/api/client"
 	"allium/gateway/content"
 	"allium/gateway/exchange"
+	"allium/gateway/fill"
 	"allium/gateway/openapi"
 	"allium/gateway/verified"
 	"allium/protocols/b3"
@@ -27,7 +28,10 @@ import (
 func TestEveryOperation(t *testing.T) {
 	t.Parallel()
 	names := &fakeNames{named: map[string]content.Named{}, asked: map[string]int{}}
-	n := startWith(t, hooks{deps: func(d *Deps) { d.Names = names }})
+	site := newEdge(t, map[string]fill.Source{"site": {Key: "blog.alice", RequireETag: fill.ETagStrict}}, nil)
+	n := startWith(t, hooks{deps: func(d *Deps) {
+		d.Names, d.Edge = names, Edge{Fills: site.service, Packs: packSet(t, d.Env)}
+	}})
 	root := n.objects.put([]byte("there"))
 	names.named["blog.alice"] = content.Named{Root: n.objects.tree(t, map[string]string{"a": "a"}), TTL: time.Minute}
 	n.index.known = map[b3.Root]api.Resolved{root: resolvedBy(root, "cache", "a")}
@@ -63,8 +67,14 @@ func TestEveryOperation(t *testing.T) {
 			case "getObject", "browse", "resolveKey", "providers":
 				path, _, _ = strings.Cut(path, "{")
 				path += root.String()
+			case "getPack":
+				path = "/edge/packs/raster.json"
+			case "mapAsset":
+				path = mapAsset(t, n)
 			case "browseName":
 				path = "/n/blog.alice/"
+			case "getAsset":
+				path = "/edge/assets/site/a"
 			case "getTrace":
 				path = "/why/00000000000000a1"
 			case "putObject":
@@ -136,7 +146,7 @@ func TestClientCovers(t *testing.T) {
 	// browsers, probes, Prometheus.
 	others := []string{
 		"landing", "favicon", "verifyModule", "open", "openSlash", "uploadPage", "browse",
-		"browseName", "healthz", "readyz",
+		"browseName", "getAsset", "getPack", "mapAsset", "healthz", "readyz",
 		"metrics", "openapi",
 		"optionsUploads", "optionsUpload", "removeUpload",
 	}

@@ -7,7 +7,9 @@ import (
 	"allium/gateway/content"
 	"allium/gateway/discovery"
 	"allium/gateway/exchange"
+	"allium/gateway/fill"
 	"allium/gateway/openapi"
+	"allium/gateway/pack"
 	"allium/gateway/upload"
 )
 
@@ -16,20 +18,22 @@ type handlers struct {
 	content *content.Handlers
 	index   *discovery.Handlers
 	uploads *upload.Handlers
+	packs   *pack.Handlers
 	admin   *admin.Handlers
 	openapi *openapi.Handlers
+	fills   *fill.Handlers
 }
 
 // table returns the route table.
 func (h handlers) table() []exchange.Endpoint {
-	return slices.Concat(h.content.Endpoints(), h.index.Endpoints(), h.uploads.Endpoints(), h.admin.Pages(),
-		h.openapi.Endpoints(), h.admin.Endpoints())
+	return slices.Concat(h.content.Endpoints(), h.fills.Endpoints(), h.packs.Endpoints(), h.index.Endpoints(),
+		h.uploads.Endpoints(), h.admin.Pages(), h.openapi.Endpoints(), h.admin.Endpoints())
 }
 
 // routes returns the route table with handlers that cannot serve, for documents.
 func routes() []exchange.Endpoint {
 	h := handlers{&content.Handlers{}, &discovery.Handlers{}, &upload.Handlers{},
-		&admin.Handlers{}, &openapi.Handlers{}}
+		&pack.Handlers{}, &admin.Handlers{}, &openapi.Handlers{}, &fill.Handlers{}}
 	return h.table()
 }
 

@@ -18,6 +18,7 @@ import (
 	"allium/internal/inbound"
 	"allium/internal/limits"
 	"allium/node/config"
+	"allium/node/edge"
 	"allium/node/fault"
 	"allium/node/files/publish"
 	"allium/node/local"
@@ -135,6 +136,7 @@ type discovery struct {
 type serving struct {
 	members *members.Service
 	copies  *cluster.Keeper // nil: this node joins no cluster
+	packs   edge.Packs      // of map tiles
 	gateway *gateway.Gateway
 	example *opener.Example // what the first page of a gateway offers
 	api     *local.Node

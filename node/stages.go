@@ -8,6 +8,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"allium/gateway"
+	"allium/gateway/fill"
+	"allium/node/edge"
 	homedir "allium/node/home"
 	"allium/node/local"
 	"allium/node/local/opener"
@@ -283,6 +285,10 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		dns = asked
 	}
 	keys := names.New(n.zones, n.resolver, dns, n.trace, n.now)
+	deps := edgeDeps(n, objects, keys)
+	if err := startPacks(ctx, n, deps); err != nil {
+		return err
+	}
 	cfg := apiConfig(n.home, n.cfg)
 	cfg.MovesFiles = n.embedded && !cfg.InRAM
 	cfg.RestoresFiles = cfg.RestoresFiles && !n.embedded
@@ -293,7 +299,11 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Host: n.host, Reach: n.reach, Sessions: n.sessions, DHT: n.dht, Trace: n.trace, Have: n.objects.Have,
 		Filter:  n.filter,
 		Control: control{n}, Network: n.network, Limits: n.limits,
-	})
+	}, n.packs)
+	fills, err := startFills(ctx, n, deps)
+	if err != nil {
+		return err
+	}
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
 		Env: n.env(), Objects: objects,
 		Index: local.Index{Resolver: n.resolver, Keys: keys, Filter: n.filter("resolve")},
@@ -302,15 +312,46 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Ticket: local.PageTickets(n.host, n.network), Example: n.example.Root,
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,
 		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
-		Gatherer: n.registry,
-		Events:   n.events.Source(), FollowName: n.api.FollowName,
-		Upload: n.rates.upload, Download: n.rates.download,
+		Gatherer: n.registry, Edge: gateway.Edge{Fills: fills, Packs: n.packs.Set},
+		Events: n.events.Source(), FollowName: n.api.FollowName,
+		Rates: gateway.Rates{Upload: n.rates.upload, Download: n.rates.download},
 	})
 	if err != nil {
 		return err
 	}
 	n.reloadCertificate()
 	return n.services.Start(ctx, supervise.Service{Name: "gateway", Run: n.gateway.Run})
+}
+
+// edgeDeps returns the parts of the node that its edge uses.
+func edgeDeps(n *Node, objects *opener.Found, keys *names.Resolver) edge.Deps {
+	deps := edge.Deps{
+		Env: n.env(), Home: n.home, Store: n.store, Seed: n.cfg.Node.Profile == p2p.Seed, Objects: objects, Keys: keys,
+		Announce: n.publisher.Announce, Audit: n.gatewayAudit(), Download: n.rates.download,
+		UserAgent: "allium/" + ThisVersion().Version,
+	}
+	if n.records != nil {
+		deps.Records = n.records
+	}
+	return deps
+}
+
+// startPacks starts to mount the packs of map tiles, which the gateway serves.
+func startPacks(ctx context.Context, n *Node, deps edge.Deps) (err error) {
+	if n.packs, err = edge.NewPacks(n.cfg.Edge.Pack, deps, n.filter("packs")); err != nil {
+		return err
+	}
+	n.reloaders.add(Reloader{Name: "packs", Reload: n.packs.Reload})
+	return n.services.Start(ctx, supervise.Service{Name: "packs", Run: n.packs.Run})
+}
+
+// startFills starts live fill before the gateway, so that the fills of its last requests can end.
+func startFills(ctx context.Context, n *Node, deps edge.Deps) (*fill.Service, error) {
+	fills, err := edge.NewFills(n.cfg.Edge.Fill, deps)
+	if err != nil {
+		return nil, err
+	}
+	return fills, n.services.Start(ctx, supervise.Service{Name: "fills", Run: fills.Run})
 }
 
 func (n *Node) startEvents(ctx context.Context) error {

@@ -188,11 +188,9 @@ var (
 	pathPattern = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
 )
 
-// writesOf waits until the tracer is done and returns the calls that do more
-// than read; refused ones too.
-func writesOf(t *testing.T, trace string) []call {
+// traceOf waits until the tracer is done and returns what it wrote.
+func traceOf(t *testing.T, trace string) (text string) {
 	t.Helper()
-	var text string
 	ended := testkit.Within(patience, func() bool {
 		p, err := os.ReadFile(trace)
 		if err != nil {
@@ -205,8 +203,14 @@ func writesOf(t *testing.T, trace string) []call {
 	if !ended {
 		t.Fatalf("the trace does not end:\n%.2000s", text)
 	}
+	return text
+}
+
+// writesOf returns the calls of a trace that do more than read; refused ones too.
+func writesOf(t *testing.T, trace string) []call {
+	t.Helper()
 	var writes []call
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(traceOf(t, trace)) {
 		m := callPattern.FindStringSubmatch(line)
 		if m == nil {
 			continue // the end of a call, or of a process

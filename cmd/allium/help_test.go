@@ -13,9 +13,9 @@ import (
 
 // verbs are the words that the one-line helps begin with.
 var verbs = strings.Fields(`Add Announce Ask Break Check Close Connect Describe End Evict Explain Fetch Find Finish
-	Keep List Make Measure
-	Narrow Pin Play Print Prove Publish Read Rebuild Remove Revoke Run Say Set Show Sign
-	Simulate Start Stop Store Tell Write`)
+	Inspect Keep List Make Measure Mount
+	Narrow Pin Play Print Prove Publish Read Rebuild Remove Revoke Run Say Serve Set Show Sign
+	Simulate Start Stop Store Tell Unmount Verify Write`)
 
 // TestHelp: the help of every command begins with a verb and has an example.
 func TestHelp(t *testing.T) {

@@ -44,7 +44,8 @@ func homeArgs(file string) map[string][]string {
 		"follow": {"blog.site", file + ".d"}, "gc why": {nowhere},
 		"get": {nowhere, "-o", file + ".got"}, "ls": {nowhere},
 		"name link": {"blog", "--domain", "example.org"}, "name publish": {"blog.site", nowhere},
-		"name watch": {"blog.site"}, "name withdraw": {"blog.site"}, "pin add": {nowhere}, "pin rm": {nowhere},
+		"name watch": {"blog.site"}, "pack inspect": {nowhere}, "pack mount": {"city", nowhere},
+		"pack unmount": {"city"}, "name withdraw": {"blog.site"}, "pin add": {nowhere}, "pin rm": {nowhere},
 		"pin import": {file + ".pins"},
 		"ping":       {"12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"},
 		"providers":  {nowhere}, "publish": {file},
@@ -57,7 +58,8 @@ func homeArgs(file string) map[string][]string {
 	for _, none := range []string{
 		"audit verify", "config check", "config show", "doctor", "doctor reach", "durability",
 		"gc plan", "gc run", "id",
-		"init", "name ls", "node drain", "node reload", "peers", "pin ls", "seeds", "store damage", "store rebuild",
+		"init", "name ls", "node drain", "node reload", "pack ls", "peers", "pin ls", "seeds", "store damage",
+		"store rebuild",
 		"swarm-key new", "swarm-key show", "token key ls", "token key rotate", "zone ls", "zone new",
 	} {
 		args[none] = nil

@@ -68,7 +68,7 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 		}},
 		{groupShare, "Share", []*cobra.Command{
 			publishCommand(a), followCommand(a), announceCommand(a), tokenCommand(a),
-			zoneCommand(a), nameCommand(a),
+			zoneCommand(a), nameCommand(a), packCommand(a),
 		}},
 		{groupRun, "Run a node", []*cobra.Command{
 			initCommand(a), runCommand(a), nodeCommand(a), configCommand(a), swarmKeyCommand(a), gcCommand(a),

@@ -73,6 +73,11 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("DOCS", docs)
+			packs, err := filepath.Abs("../../gateway/pack")
+			if err != nil {
+				return err
+			}
+			env.Setenv("PACKS", packs)
 			nodes := &scriptNodes{running: map[string]*scriptNode{}}
 			env.Values[nodesKey{}] = nodes
 			env.Defer(nodes.killAll)

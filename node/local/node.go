@@ -90,18 +90,23 @@ type Control interface {
 	SetFaults(f api.Faults) (api.Faults, error)
 }
 
+// packVerbs answers for packs of map tiles.
+type packVerbs = api.Packs
+
 // Node is the API of a running node. It implements api.Node.
 type Node struct {
 	stored
+	packVerbs
 	deps Deps
 	from []peer.AddrInfo // peers that are asked first
 }
 
 var _ api.Node = (*Node)(nil)
 
-// NewNode returns the API of a node. All parts in deps run until the last call ends.
-func NewNode(cfg Config, deps Deps) *Node {
-	return &Node{deps: deps, stored: stored{
+// NewNode returns the API of a node; packs answers for its packs of map tiles. All parts in deps run until
+// the last call ends.
+func NewNode(cfg Config, deps Deps, packs api.Packs) *Node {
+	return &Node{deps: deps, packVerbs: packs, stored: stored{
 		reader: reading.New(reading.Options{
 			Source: deps.source(nil), Keys: reading.Allowed(deps.Keys, deps.Filter("api")),
 			Prefixed:    deps.Store.Prefixed,

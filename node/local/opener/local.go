@@ -83,9 +83,14 @@ func (e writeError) Error() string { return fmt.Sprintf("write: %v", e.err) }
 
 // Manifests returns a function that reads one verified manifest node. A node of more than
 // manifest.MaxNode bytes is status.BadRequest.
-func Manifests(objects content.Opener) manifest.Getter {
+func Manifests(objects content.Opener) manifest.Getter { return manifests(objects, false) }
+
+// LocalManifests is Manifests of the store alone: a node that it does not have is status.NotFound.
+func LocalManifests(objects content.Opener) manifest.Getter { return manifests(objects, true) }
+
+func manifests(objects content.Opener, local bool) manifest.Getter {
 	return func(ctx context.Context, root b3.Root) ([]byte, error) {
-		c, err := objects.Open(ctx, root, content.OpenOptions{})
+		c, err := objects.Open(ctx, root, content.OpenOptions{LocalOnly: local})
 		if err != nil {
 			return nil, err
 		}
