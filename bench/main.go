@@ -26,6 +26,9 @@
 //     whether it answers about its readiness meanwhile;
 //   - the gateway under wrk, beside a bare handler, ServeContent and nginx (the
 //     part http needs both programs);
+//   - tiles of a pack that is a file, a database and an object, beside nginx with the same tiles as
+//     files and go-pmtiles with the same pack (the part packs needs wrk, nginx and make bin/tools/go-pmtiles);
+//   - a hundred clients that ask for one file of an https origin at once, and hits beside /o/;
 //   - the first byte of the page of a directory: sorted, and too long for that;
 //   - what one peer that asks ten times its rate costs 31 honest ones;
 //   - a gateway that clients ask ten times its rate: how fast the answers are that
@@ -163,6 +166,8 @@ var parts = []part{
 	{"rpc", []func(context.Context, *settings) ([]row, error){benchRPC}},
 	{"sessions", []func(context.Context, *settings) ([]row, error){benchSessions}},
 	{"http", []func(context.Context, *settings) ([]row, error){benchHTTP}},
+	{"packs", []func(context.Context, *settings) ([]row, error){benchPacks}},
+	{"fill", []func(context.Context, *settings) ([]row, error){benchFill}},
 	{"fair", []func(context.Context, *settings) ([]row, error){benchFair}},
 	{"overload", []func(context.Context, *settings) ([]row, error){benchOverload}},
 	{"ops", []func(context.Context, *settings) ([]row, error){benchOps}},

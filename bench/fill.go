@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// The file that many clients ask for at once, and the file of the hits.
+const (
+	fillClients = 100
+	fillSize    = 10 << 20
+	fillHit     = 64 << 10
+)
+
+// fillOrigin is an https server on loopback. Every path below /big/ has the same bytes, and so has every other path.
+type fillOrigin struct {
+	*httptest.Server
+	asked atomic.Int64
+	big   []byte
+	small []byte
+}
+
+func newFillOrigin() *fillOrigin {
+	o := &fillOrigin{big: make([]byte, fillSize), small: make([]byte, fillHit)}
+	src := rand.NewChaCha8([32]byte{3})
+	_, _ = src.Read(o.big) // never fails
+	_, _ = src.Read(o.small)
+	o.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o.asked.Add(1)
+		body := o.small
+		if strings.HasPrefix(r.URL.Path, "/big/") {
+			body = o.big
+		}
+		w.Header().Set("Etag", fmt.Sprintf("%q", r.URL.Path))
+		w.Header().Set("Cache-Control", "max-age=3600")
+		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+		_, _ = w.Write(body) // a client that goes away is none of ours
+	}))
+	o.EnableHTTP2 = true
+	o.StartTLS()
+	return o
+}
+
+// benchFill measures many clients that ask for one file of an origin at once, and hits beside downloads by address.
+func benchFill(ctx context.Context, s *settings) (rows []row, err error) {
+	o := newFillOrigin()
+	defer o.Close()
+	home := filepath.Join(s.dir, "fillhome")
+	if err := fillHome(home, o); err != nil {
+		return nil, err
+	}
+	node, err := startProcess(ctx, s.allium, "--home", home, "--log-level", "error", "run", "--profile", "testnet",
+		"--listen", onTCP)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _, _ = node.stop() }()
+	asked := row{what: "100 clients, one URL: requests to the origin", target: "1"}
+	all := row{what: "100 clients have 10 MiB ÷ one + 100 stored", unit: "×", target: "≤ 1.5"}
+	first := row{what: "100 clients: first byte ÷ the origin's", unit: "×", target: "≤ 1.2"}
+	same := row{what: "100 clients: first byte ÷ 100 at the origin", unit: "×"}
+	slowest := row{what: "100 clients: first byte of the last", unit: "ms"}
+	for i := range s.rounds + 1 { // the first warms both
+		path := fmt.Sprintf("/big/%d", i)
+		direct, err := download(ctx, o.Client(), []string{o.URL + "/big/direct"})
+		if err != nil {
+			return nil, err
+		}
+		crowd, err := download(ctx, o.Client(), slices.Repeat([]string{o.URL + "/big/direct"}, fillClients))
+		if err != nil {
+			return nil, err
+		}
+		before := o.asked.Load()
+		filled, err := download(ctx, nil, slices.Repeat([]string{node.gate + "/edge/assets/site" + path}, fillClients))
+		if err != nil {
+			return nil, err
+		}
+		requests := o.asked.Load() - before
+		stored, err := download(ctx, nil, slices.Repeat([]string{node.gate + "/edge/assets/site" + path}, fillClients))
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			continue
+		}
+		asked.values = append(asked.values, float64(requests))
+		all.values = append(all.values, filled.took.Seconds()/(direct.took+stored.took).Seconds())
+		first.values = append(first.values, filled.median().Seconds()/direct.median().Seconds())
+		same.values = append(same.values, filled.median().Seconds()/crowd.median().Seconds())
+		slowest.values = append(slowest.values, ms(slices.Max(filled.first)))
+	}
+	rows = []row{asked, all, first, same, slowest}
+	hit, err := benchFillHit(ctx, s, node, o)
+	return append(rows, hit...), err
+}
+
+// benchFillHit measures hits beside the same object by its address.
+func benchFillHit(ctx context.Context, s *settings, node *process, o *fillOrigin) ([]row, error) {
+	if !has("wrk") {
+		fmt.Println("hits under wrk: not measured, as they need the program wrk")
+		return nil, nil
+	}
+	const hit = "/edge/assets/site/small"
+	if _, err := download(ctx, nil, []string{node.gate + hit}); err != nil {
+		return nil, err
+	}
+	a, err := http.Head(node.gate + hit) //nolint:noctx // it ends at once
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Body.Close(); err != nil {
+		return nil, err
+	}
+	address := strings.Trim(a.Header.Get("Etag"), `"`)
+	speed := row{what: "a hit of 64 KiB ÷ /o/", unit: "×", target: "≥ 0.9"}
+	cpu := row{what: "a hit of 64 KiB: CPU", unit: "µs/request"}
+	for i := range s.rounds + 1 { // the first warms both
+		ours, err := wrk(ctx, node, node.gate+hit, "")
+		if err != nil {
+			return nil, err
+		}
+		object, err := wrk(ctx, node, node.gate+"/o/"+address, "")
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			speed.values = append(speed.values, ours.rate/object.rate)
+			cpu.values = append(cpu.values, ours.cpu.Seconds()*1e6)
+		}
+	}
+	if n := o.asked.Load(); n > 1000 {
+		return nil, fmt.Errorf("hits asked the origin: %d requests", n)
+	}
+	return []row{speed, cpu}, nil
+}
+
+// has reports whether there is a program of that name or path.
+func has(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
+}
+
+// fillHome writes the configuration of a node with the source site.
+func fillHome(home string, o *fillOrigin) error {
+	if err := unlimited(home); err != nil {
+		return err
+	}
+	ca := filepath.Join(home, "ca.pem")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: o.Certificate().Raw})
+	if err := os.WriteFile(ca, block, 0o600); err != nil {
+		return err
+	}
+	config, err := os.OpenFile(filepath.Join(home, "config.toml"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(config, "[edge.sources.site]\nurl = %q\nprivate = true\nca_file = %q\n", o.URL+"/", ca)
+	return errors.Join(err, config.Close())
+}
+
+// downloads are the times of downloads that began together.
+type downloads struct {
+	first []time.Duration // to the first byte of each
+	took  time.Duration   // of all
+}
+
+func (d downloads) median() time.Duration {
+	return slices.Sorted(slices.Values(d.first))[len(d.first)/2]
+}
+
+// download reads URLs at once, each over a connection of its own. A nil client trusts no certificate.
+func download(ctx context.Context, client *http.Client, urls []string) (downloads, error) {
+	d := downloads{first: make([]time.Duration, len(urls))}
+	var g errgroup.Group
+	g.SetLimit(len(urls))
+	begun := time.Now()
+	for i, url := range urls {
+		g.Go(func() error {
+			t := &http.Transport{}
+			if client != nil {
+				t.TLSClientConfig = client.Transport.(*http.Transport).TLSClientConfig.Clone()
+			} else {
+				t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS13}
+			}
+			defer t.CloseIdleConnections()
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+			if err != nil {
+				return err
+			}
+			a, err := t.RoundTrip(req)
+			if err != nil {
+				return err
+			}
+			defer a.Body.Close()
+			if a.StatusCode != http.StatusOK {
+				return fmt.Errorf("%s: %s", url, a.Status)
+			}
+			var one [1]byte
+			if _, err := io.ReadFull(a.Body, one[:]); err != nil {
+				return err
+			}
+			d.first[i] = time.Since(begun)
+			_, err = io.Copy(io.Discard, a.Body)
+			return err
+		})
+	}
+	err := g.Wait()
+	d.took = time.Since(begun)
+	return d, err
+}
