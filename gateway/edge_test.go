@@ -490,8 +490,8 @@ func TestAssetDrain(t *testing.T) {
 	}
 	e.stop()
 	queued.Wait()
-	if _, err := io.ReadAll(resp.Body); err == nil {
-		t.Error("the answer looks whole")
+	if body, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("the answer looks whole: %d bytes of %d, %v", len(body), len(p), resp.TransferEncoding)
 	}
 	do(t, http.MethodGet, e.url("c")).problem(t, status.Draining)
 }

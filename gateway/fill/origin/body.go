@@ -46,7 +46,7 @@ func (b *Body) begin(ctx context.Context, c *Client, cancel context.CancelCauseF
 			continue
 		case err == nil:
 			return io.ErrNoProgress
-		case errors.Is(err, io.EOF) && size <= 0:
+		case errors.Is(err, io.EOF) && (size == 0 || size < 0 && context.Cause(ctx) == nil):
 			b.err = io.EOF
 		case errors.Is(err, io.EOF):
 			return io.ErrUnexpectedEOF
@@ -85,6 +85,10 @@ func (b *Body) Read(p []byte) (n int, err error) {
 		err = b.c.tooLarge()
 	case errors.Is(err, io.EOF) && b.known > 0:
 		err = b.c.cutShort(io.ErrUnexpectedEOF)
+	case errors.Is(err, io.EOF) && b.known < 0 && context.Cause(b.ctx) != nil:
+		// A canceled transfer says goodbye before it closes the connection. An origin that ends its answer then ends it
+		// well, and its last chunk may still be read.
+		err = b.explain(io.ErrUnexpectedEOF)
 	case err != nil && !errors.Is(err, io.EOF):
 		err = b.explain(err)
 	}

@@ -200,3 +200,43 @@ func TestFirstByte(t *testing.T) {
 		r.server.CloseClientConnections()
 	}
 }
+
+// endsWhenCanceled is a body that ends well once its transfer is canceled, as the rest of an answer does whose origin
+// has noticed that nobody wants it any more.
+type endsWhenCanceled struct {
+	ctx   context.Context
+	first io.Reader
+}
+
+func (e endsWhenCanceled) Close() error { return nil }
+
+func (e endsWhenCanceled) Read(p []byte) (int, error) {
+	if n, err := e.first.Read(p); err == nil {
+		return n, nil
+	}
+	<-e.ctx.Done()
+	return 0, io.EOF
+}
+
+// TestCanceledEnd: a canceled body of unknown length is not whole, however it ends.
+func TestCanceledEnd(t *testing.T) {
+	t.Parallel()
+	for _, sent := range []string{"", "abc"} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		b := newBody(endsWhenCanceled{ctx, strings.NewReader(sent)}, 10)
+		gone := status.Errorf(status.Draining, "the node is shutting down")
+		time.AfterFunc(time.Millisecond, func() { cancel(gone) })
+		client := &Client{cfg: Config{Params: quick()}}
+		err := b.begin(ctx, client, cancel, -1)
+		if err == nil {
+			_, err = io.ReadAll(b)
+			if status.Of(err) != status.Draining || b.Failed() == nil {
+				t.Errorf("%q: %v", sent, err)
+			}
+		}
+		if err == nil {
+			t.Errorf("%q: it looks whole", sent)
+		}
+		cancel(nil)
+	}
+}
