@@ -336,7 +336,8 @@ var layers = map[string][]string{
 	"cmd/allium": {
 		"cmd/allium/failure", "cmd/allium/reference", "cmd/allium/settings", "cmd/allium/term", "gateway/api",
 		"gateway/api/client", "gateway/api/client/namewatch", "gateway/pack", "gateway/policy/capabilities",
-		"gateway/verified", "node", "node/config", "node/edge", "node/files", "node/files/addcache", "node/files/addpaths", "node/files/follow",
+		"gateway/verified", "node", "node/config", "node/edge", "node/files", "node/files/addcache",
+		"node/files/addpaths", "node/files/follow",
 		"node/files/watch", "node/home", "node/homefiles", "node/local", "node/local/sent", "node/p2p",
 		"node/readiness/amnesia", "protocols/address", "protocols/capability", "protocols/name", "protocols/ticket",
 		"resolver/names", "resolver/names/zones", "store", "store/meta", "testnet", "testnet/dhtsim",
@@ -364,7 +365,8 @@ var inTests = map[string][]string{
 
 	"gateway": {
 		"gateway/api/client", "gateway/certs", "gateway/certs/certstest", "gateway/pack/packtest", "gateway/pack/tile",
-		"gateway/pack/viewer", "gateway/policy/audit", "gateway/policy/denylist", "gateway/verified", "protocols/bao", "protocols/capability", "protocols/manifest",
+		"gateway/pack/viewer", "gateway/policy/audit", "gateway/policy/denylist", "gateway/verified",
+		"protocols/bao", "protocols/capability", "protocols/manifest",
 		"protocols/ticket",
 	},
 	"gateway/certs":        {"gateway/certs/certstest"},
