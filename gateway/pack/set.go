@@ -122,12 +122,8 @@ func (s *Set) Run(ctx context.Context, ready func()) error {
 	isFile := func(m *mount) bool { return m.of.File != "" }
 	var loops sync.WaitGroup
 	looked := make(chan struct{})
-	loops.Go(func() {
-		s.lookNow(ctx, isFile, false)
-		close(looked)
-		s.watch(ctx, isFile)
-	})
-	loops.Go(func() { s.watch(ctx, func(m *mount) bool { return !isFile(m) }) })
+	loops.Go(func() { s.watch(ctx, isFile, func() { close(looked) }) })
+	loops.Go(func() { s.watch(ctx, func(m *mount) bool { return !isFile(m) }, nil) })
 	late := time.NewTimer(firstLook)
 	defer late.Stop()
 	select {
@@ -140,28 +136,26 @@ func (s *Set) Run(ctx context.Context, ready func()) error {
 	return nil
 }
 
-// lookNow mounts those packs that are due, and returns when that is done.
-func (s *Set) lookNow(ctx context.Context, those func(*mount) bool, now bool) {
-	var g errgroup.Group
-	g.SetLimit(maxMounting)
-	s.look(ctx, &g, those, now)
-	_ = g.Wait() // the mounts keep their errors
-}
-
 // watch mounts those packs that are due, again and again until ctx ends. A pack whose bytes peers take
-// long to send takes one of maxMounting places, and keeps no other pack waiting.
-func (s *Set) watch(ctx context.Context, those func(*mount) bool) {
+// long to send takes one of maxMounting places, and keeps no other pack waiting. If looked is not nil, it is
+// called once, after the first packs were verified.
+func (s *Set) watch(ctx context.Context, those func(*mount) bool, looked func()) {
 	var g errgroup.Group
 	g.SetLimit(maxMounting)
 	defer g.Wait() //nolint:errcheck // the mounts keep their errors
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	s.look(ctx, &g, those, false)
+	if looked != nil {
+		_ = g.Wait() // the mounts keep their errors
+		looked()
+	}
 	for {
-		s.look(ctx, &g, those, false)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			s.look(ctx, &g, those, false)
 		}
 	}
 }
@@ -318,7 +312,10 @@ func (s *Set) List() []Mounted {
 // Reload verifies every pack again whose file or name has changed, and returns why packs cannot be
 // mounted.
 func (s *Set) Reload(ctx context.Context) error {
-	s.lookNow(ctx, func(*mount) bool { return true }, true)
+	var g errgroup.Group
+	g.SetLimit(maxMounting)
+	s.look(ctx, &g, func(*mount) bool { return true }, true)
+	_ = g.Wait() // the mounts keep their errors
 	var errs []error
 	for _, m := range s.all() {
 		if err := m.failure(); err != nil {
