@@ -105,7 +105,7 @@ func (o opener) openFile(ctx context.Context, name string) (*state, error) {
 
 // checkBeside refuses a database below dir that has changes in a file beside it.
 func (o opener) checkBeside(name, format string) error {
-	if format != formatMBTiles {
+	if format != mbtiles.Format {
 		return nil
 	}
 	return mbtiles.CheckBeside(filepath.Join(o.dir, name))
@@ -124,7 +124,7 @@ func (o opener) openObject(ctx context.Context, root b3.Root, report ProgressFun
 		return nil, err
 	}
 	keep := func() {}
-	if format == formatMBTiles {
+	if format == mbtiles.Format {
 		keep = o.objects.Keep(root)
 		if err := o.fetch(ctx, src, report); err != nil {
 			keep()
@@ -172,12 +172,6 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// The formats of packs.
-const (
-	formatPMTiles = "pmtiles"
-	formatMBTiles = "mbtiles"
-)
-
 // formatOf returns the format of a pack by its first bytes.
 func formatOf(ctx context.Context, src tile.Source) (string, error) {
 	var first [16]byte
@@ -187,9 +181,9 @@ func formatOf(ctx context.Context, src tile.Source) (string, error) {
 	}
 	switch {
 	case bytes.HasPrefix(first[:n], []byte("PMTiles")):
-		return formatPMTiles, nil
+		return pmtiles.Format, nil
 	case mbtiles.IsDatabase(first[:n]):
-		return formatMBTiles, nil
+		return mbtiles.Format, nil
 	}
 	return "", status.Errorf(status.Corrupt, "it is no pack: it begins as neither PMTiles v3 nor MBTiles does")
 }
@@ -214,7 +208,7 @@ func (a pmtilesArchive) Count(ctx context.Context) (tiles, contents int64, err e
 
 // open opens a pack of a format.
 func (o opener) open(ctx context.Context, src tile.Source, format string) (archive, error) {
-	if format == formatPMTiles {
+	if format == pmtiles.Format {
 		a, err := pmtiles.Open(ctx, src, o.directories)
 		if err != nil {
 			return nil, err

@@ -9,6 +9,9 @@ import (
 	"allium/protocols/status"
 )
 
+// Format is the name of the format in tile.Info.
+const Format = "pmtiles"
+
 // Archive is an open PMTiles archive. It implements tile.Archive.
 type Archive struct {
 	tree

@@ -36,7 +36,7 @@ func Open(ctx context.Context, src tile.Source, c *Cache) (*Archive, error) {
 
 // describe fills in what the archive says of itself.
 func (a *Archive) describe(ctx context.Context) error {
-	a.info.Format = "pmtiles"
+	a.info.Format = Format
 	if a.h.root.length == 0 {
 		return status.Errorf(status.Corrupt, "the pack has no root directory")
 	}
