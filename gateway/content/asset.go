@@ -134,7 +134,7 @@ func (a *Assets) Tree(w *exchange.Response, r *http.Request, tree Tree, path str
 	t.asset, t.name = tree.Base, ""
 	root, _, err := exchange.ParseObject(url.PathEscape(tree.Key))
 	if err == nil {
-		w.Caching = maxAge(tree.Keep)
+		w.Caching = exchange.MaxAge(tree.Keep)
 		t.root = root
 		return a.g.browseRoot(w, r, t)
 	}

@@ -114,7 +114,7 @@ func (g *Handlers) open(b *body, r *http.Request, root b3.Root, o OpenOptions) (
 	}
 	w, ctx := b.w, b.mayStall()
 	o.LocalOnly = true
-	if !onlyIfCached(r) {
+	if !exchange.OnlyIfCached(r) {
 		o.Admit = func(ctx context.Context) (leave func(), err error) { return g.fetching(ctx, w) }
 	}
 	c, err := g.objects.Open(ctx, root, o)
@@ -125,7 +125,7 @@ func (g *Handlers) open(b *body, r *http.Request, root b3.Root, o OpenOptions) (
 		return c, nil
 	case out != status.NotFound && out != status.Corrupt, b.item.storedOnly:
 		return c, err
-	case !onlyIfCached(r):
+	case !exchange.OnlyIfCached(r):
 	case out == status.NotFound:
 		return nil, status.Errorf(status.Precondition,
 			"cannot serve %s: the object is not on this node, and the request "+

@@ -41,15 +41,7 @@ var moduleHeaders = []string{"ETag", "Cache-Control", "Cross-Origin-Resource-Pol
 // once a day.
 func module(w *exchange.Response, r *http.Request) error {
 	h := w.Header()
-	h.Set("ETag", verifyModuleTag)
 	h.Set("Cache-Control", "public, max-age=86400")
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
-	switch exchange.Evaluate(r, verifyModuleTag) {
-	case status.Precondition:
-		return exchange.IfMatchFailed(verifyModuleTag)
-	case status.NotModified:
-		w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	return w.Send(r, http.StatusOK, "text/javascript; charset=utf-8", verifyModule)
+	return exchange.SendTagged(w, r, verifyModuleTag, "text/javascript; charset=utf-8", verifyModule)
 }

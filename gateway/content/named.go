@@ -94,7 +94,7 @@ func browseNamed(g *Handlers, w *exchange.Response, r *http.Request, name string
 		return err
 	}
 	r = r.WithContext(status.WithParent(r.Context(), n.LookupID))
-	w.Caching = maxAge(n.TTL)
+	w.Caching = exchange.MaxAge(n.TTL)
 	w.Modified = g.dates.date(name, n, time.Now())
 	if n.Stale {
 		w.Header().Set("Age", strconv.FormatInt(int64(n.Age/time.Second), 10))
@@ -105,9 +105,6 @@ func browseNamed(g *Handlers, w *exchange.Response, r *http.Request, name string
 	}
 	return g.browseRoot(w, r, t)
 }
-
-// maxAge returns the Cache-Control of content that caches may keep for d.
-func maxAge(d time.Duration) string { return fmt.Sprintf("public, max-age=%d", int64(d/time.Second)) }
 
 // resolveName finds what a name stands for. What the node does not remember needs the network,
 // and so a permit of gateway.misses.

@@ -319,16 +319,6 @@ func (b *body) notModified() error {
 	return nil
 }
 
-// onlyIfCached reports whether the request forbids fetching from peers.
-func onlyIfCached(r *http.Request) bool {
-	for directive := range exchange.CacheDirectives(r) {
-		if directive == "only-if-cached" {
-			return true
-		}
-	}
-	return false
-}
-
 // sniffLen is the maximum number of bytes that http.DetectContentType looks at.
 const sniffLen int64 = 512
 

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"fmt"
 	"iter"
 	"net/http"
 	"strconv"
@@ -24,6 +25,21 @@ func CacheDirectives(r *http.Request) iter.Seq2[string, string] {
 			}
 		}
 	}
+}
+
+// OnlyIfCached reports whether the request forbids asking others than this node (RFC 9111 §5.2.1.7).
+func OnlyIfCached(r *http.Request) bool {
+	for name := range CacheDirectives(r) {
+		if name == "only-if-cached" {
+			return true
+		}
+	}
+	return false
+}
+
+// MaxAge returns the Cache-Control of an answer that caches may keep for d, in whole seconds and at least 0.
+func MaxAge(d time.Duration) string {
+	return fmt.Sprintf("public, max-age=%d", max(0, int64(d/time.Second)))
 }
 
 // MaxStale returns how stale an answer the client takes by the directive max-stale of Cache-Control

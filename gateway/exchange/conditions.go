@@ -80,6 +80,20 @@ func IfMatchFailed(etag string) error {
 		"If-Match does not match: the current ETag is %s. Send that ETag, or leave out If-Match", etag)
 }
 
+// SendTagged sends a whole answer with an ETag, or what the conditions of the request ask for in its place: 304, or
+// precondition.
+func SendTagged(w *Response, r *http.Request, etag, contentType string, body []byte) error {
+	w.Header().Set("ETag", etag)
+	switch Evaluate(r, etag) {
+	case status.Precondition:
+		return IfMatchFailed(etag)
+	case status.NotModified:
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return w.Send(r, http.StatusOK, contentType, body)
+}
+
 // KnownFresh reports whether the request shows that the client has the object. Such a request
 // needs no lookup, because the bytes of an address never change.
 func KnownFresh(r *http.Request, etag string) bool {

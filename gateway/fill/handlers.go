@@ -145,7 +145,7 @@ func (a *ask) serve() (err error) {
 	if s.cfg.Mode == Offline {
 		return a.offline()
 	}
-	if onlyIfCached(a.r) {
+	if exchange.OnlyIfCached(a.r) {
 		return status.Errorf(status.Precondition, "cannot serve the file: it is not stored here, or it is stale, and "+
 			"the request has only-if-cached. Leave that out to ask the source %s", a.source.name)
 	}
@@ -194,7 +194,7 @@ func (a *ask) gone(err error) bool {
 
 // stored serves the copy in the store, which is fresh for keep.
 func (a *ask) stored(keep time.Duration) error {
-	a.w.Caching = fmt.Sprintf("public, max-age=%d", max(0, int64(keep/time.Second)))
+	a.w.Caching = exchange.MaxAge(keep)
 	a.w.Modified = time.Time{}
 	if at, err := http.ParseTime(a.copy.lastModified); err == nil && !at.After(a.service.now()) {
 		a.w.Modified = at
@@ -233,15 +233,6 @@ func (a *ask) offline() error {
 	}
 	a.service.m.hits.Inc()
 	return err
-}
-
-func onlyIfCached(r *http.Request) bool {
-	for directive := range exchange.CacheDirectives(r) {
-		if directive == "only-if-cached" {
-			return true
-		}
-	}
-	return false
 }
 
 // fill waits for the fill of the path, and serves what it brings: as it arrives, or once it is stored.
@@ -295,7 +286,7 @@ func (a *ask) mayStream() bool {
 
 // send sends the file of a flight while it arrives.
 func (a *ask) send(f *flight, begun state) error {
-	a.w.Caching = fmt.Sprintf("public, max-age=%d", max(0, int64(begun.keep/time.Second)))
+	a.w.Caching = exchange.MaxAge(begun.keep)
 	return a.assets.Send(a.w, a.r, content.Arriving{
 		Name: a.name(), Size: begun.size,
 		Copy: func(ctx context.Context, to io.Writer) error { return a.copyTo(ctx, f, to) },

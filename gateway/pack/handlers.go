@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -13,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"allium/gateway/exchange"
 	"allium/gateway/pack/tile"
@@ -151,14 +149,9 @@ func caching(r *http.Request, m *mount, s *state) string {
 	case s.file == nil && !s.named, r.URL.RawQuery == "v="+s.version:
 		return exchange.Immutable
 	case s.named:
-		return maxAge(m)
+		return exchange.MaxAge(m.leftTTL())
 	}
 	return "no-cache"
-}
-
-// maxAge returns the Cache-Control of a pack that a name stands for.
-func maxAge(m *mount) string {
-	return fmt.Sprintf("public, max-age=%d", int64(m.leftTTL()/time.Second))
 }
 
 // tileBytes holds the stored bytes of a tile.
@@ -230,11 +223,9 @@ func (h *Handlers) read(w *exchange.Response, r *http.Request, s *state, c tile.
 	if !errors.Is(err, tile.ErrAway) {
 		return err
 	}
-	for directive := range exchange.CacheDirectives(r) {
-		if directive == "only-if-cached" {
-			return status.Errorf(status.Precondition, "this node does not have the tile, and the request has "+
-				"only-if-cached. Leave that out to fetch the tile from peers")
-		}
+	if exchange.OnlyIfCached(r) {
+		return status.Errorf(status.Precondition, "this node does not have the tile, and the request has "+
+			"only-if-cached. Leave that out to fetch the tile from peers")
 	}
 	w.ReleaseAdmission()
 	leave, err := h.permits.AcquireFetch(ctx, w)

@@ -6,6 +6,7 @@ import (
 
 	"allium/gateway/exchange"
 	"allium/gateway/pack/viewer"
+	"allium/protocols/b3"
 )
 
 // page sends the map of a pack.
@@ -20,5 +21,6 @@ func (h *Handlers) page(w *exchange.Response, r *http.Request, m *mount, s *stat
 	}
 	head := w.Header()
 	head.Set("Content-Security-Policy", viewer.Policy())
-	return sendText(w, r, "no-cache", exchange.MediaHTML, out.Bytes())
+	head.Set("Cache-Control", "no-cache")
+	return exchange.SendTagged(w, r, exchange.ETag(b3.Sum(out.Bytes())), exchange.MediaHTML, out.Bytes())
 }

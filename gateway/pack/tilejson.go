@@ -12,7 +12,6 @@ import (
 	"allium/gateway/exchange"
 	"allium/gateway/pack/tile"
 	"allium/protocols/b3"
-	"allium/protocols/status"
 )
 
 // tileJSON sends the description of a pack.
@@ -23,14 +22,16 @@ func (h *Handlers) tileJSON(w *exchange.Response, r *http.Request, m *mount, s *
 	}
 	head := w.Header()
 	head.Add("Vary", "Host")
-	return sendText(w, r, describing(m, s), exchange.MediaJSON, append(body, '\n'))
+	head.Set("Cache-Control", describing(m, s))
+	body = append(body, '\n')
+	return exchange.SendTagged(w, r, exchange.ETag(b3.Sum(body)), exchange.MediaJSON, body)
 }
 
 // describing returns the Cache-Control of a description. It names the tiles of one state, and another pack
 // may be mounted under the name at any time.
 func describing(m *mount, s *state) string {
 	if s.named {
-		return maxAge(m)
+		return exchange.MaxAge(m.leftTTL())
 	}
 	return "no-cache"
 }
@@ -79,20 +80,4 @@ func plainText(attribution string) string {
 			text.Write(z.Text())
 		}
 	}
-}
-
-// sendText sends a body that is made for the request, with an ETag of its bytes.
-func sendText(w *exchange.Response, r *http.Request, caching, media string, body []byte) error {
-	h := w.Header()
-	etag := exchange.ETag(b3.Sum(body))
-	h.Set("ETag", etag)
-	h.Set("Cache-Control", caching)
-	switch exchange.Evaluate(r, etag) {
-	case status.Precondition:
-		return exchange.IfMatchFailed(etag)
-	case status.NotModified:
-		w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	return w.Send(r, http.StatusOK, media, body)
 }
