@@ -271,8 +271,8 @@ var layers = map[string][]string{
 	},
 	"node/edge": {
 		"gateway/api", "gateway/content", "gateway/fill", "gateway/pack", "gateway/pack/tile", "gateway/policy",
-		"node/local/opener", "node/local/reading", "node/readiness", "protocols/manifest", "resolver/names",
-		"resolver/names/lookup", "store",
+		"node/home", "node/local/opener", "node/local/reading", "node/readiness", "protocols/manifest",
+		"resolver/names", "resolver/names/lookup", "store",
 	},
 	"node/config": {
 		"gateway", "gateway/fill", "gateway/pack", "gateway/policy/audit", "gateway/server",

@@ -49,7 +49,7 @@ func Check(home string, cfg config.Config) error {
 	if _, _, err := capabilities.Open(home).Both(); err != nil {
 		return err
 	}
-	if _, err := homedir.SwarmKey(homedir.SwarmKeyPath(home, cfg.Node.SwarmKey)); err != nil {
+	if _, err := homedir.SwarmKey(homedir.Path(home, cfg.Node.SwarmKey)); err != nil {
 		return err
 	}
 	if err := checkManifest(home, cfg); err != nil {

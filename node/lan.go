@@ -15,7 +15,7 @@ import (
 // startLAN starts to look for nodes of the local network, unless listen.mdns is off. A node that listens
 // on loopback alone does not: it is not on that network.
 func (n *Node) startLAN(ctx context.Context) error {
-	psk, err := homedir.SwarmKey(homedir.SwarmKeyPath(n.home, n.cfg.Node.SwarmKey))
+	psk, err := homedir.SwarmKey(homedir.Path(n.home, n.cfg.Node.SwarmKey))
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,10 @@ package node
 
 import (
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"allium/node/config"
+	homedir "allium/node/home"
 	"allium/node/readiness"
 )
 
@@ -35,9 +35,5 @@ func (n *Node) seedManifest() func() ([]byte, error) {
 // manifestFile returns the path of the seed manifest, or "" if none is
 // configured. A relative path is below home.
 func manifestFile(home string, cfg config.Config) string {
-	name := cfg.DHT.Seeds.SeedManifest
-	if name == "" || filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(home, name)
+	return homedir.Path(home, cfg.DHT.Seeds.SeedManifest)
 }

@@ -59,7 +59,7 @@ func (n *Node) startStore(ctx context.Context) error {
 }
 
 func (n *Node) startHost(ctx context.Context) error {
-	psk, err := homedir.SwarmKey(homedir.SwarmKeyPath(n.home, n.cfg.Node.SwarmKey))
+	psk, err := homedir.SwarmKey(homedir.Path(n.home, n.cfg.Node.SwarmKey))
 	if err != nil {
 		return err
 	}

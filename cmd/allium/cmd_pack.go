@@ -143,7 +143,7 @@ func packsDir(a *app) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return edge.PacksDir(dir, cfg.Edge.Pack.Dir), nil
+	return home.Path(dir, cfg.Edge.Pack.Dir), nil
 }
 
 // packSource returns what a user means by a file or a key. What exists as a file is one.

@@ -142,5 +142,5 @@ func swarmKeyFile(a *app, arg []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return homedir.SwarmKeyPath(home, cmp.Or(cfg.Node.SwarmKey, homedir.SwarmKeyFile)), nil
+	return homedir.Path(home, cmp.Or(cfg.Node.SwarmKey, homedir.SwarmKeyFile)), nil
 }

@@ -83,7 +83,7 @@ func partError(part string, err error) error {
 func fetchEmbedded(
 	ctx context.Context, a *app, cfg config.Loaded, home string, t ticket.Ticket, do func(api.Node) error,
 ) error {
-	psk, err := homedir.SwarmKey(homedir.SwarmKeyPath(home, cfg.Node.SwarmKey))
+	psk, err := homedir.SwarmKey(homedir.Path(home, cfg.Node.SwarmKey))
 	if err != nil {
 		return err
 	}

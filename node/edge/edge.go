@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math"
 	"path"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/internal/limits"
+	"allium/node/home"
 	"allium/node/local/opener"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -49,10 +49,8 @@ type Deps struct {
 func NewFills(cfg fill.Config, d Deps) (*fill.Service, error) {
 	cfg.Sources = maps.Clone(cfg.Sources)
 	for name, src := range cfg.Sources {
-		if src.CAFile != "" && !filepath.IsAbs(src.CAFile) {
-			src.CAFile = filepath.Join(d.Home, src.CAFile)
-			cfg.Sources[name] = src
-		}
+		src.CAFile = home.Path(d.Home, src.CAFile)
+		cfg.Sources[name] = src
 	}
 	deps := fill.Deps{
 		Env: d.Env, Store: cacheStore{d.Store, d.Seed}, Manifests: newManifests(d, cfg.Mode == fill.Offline),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"allium/gateway/api"
@@ -12,6 +11,7 @@ import (
 	"allium/gateway/pack"
 	"allium/gateway/pack/tile"
 	"allium/gateway/policy"
+	"allium/node/home"
 	"allium/node/local/reading"
 	"allium/node/readiness"
 	"allium/protocols/b3"
@@ -97,17 +97,9 @@ func layerNames(i *tile.Info) (names []string) {
 	return names
 }
 
-// PacksDir returns edge.dir. A relative path is below the home directory.
-func PacksDir(home, dir string) string {
-	if filepath.IsAbs(dir) {
-		return dir
-	}
-	return filepath.Join(home, dir)
-}
-
 // NewPacks returns the packs of a node. Their objects are opened in d.Objects, unless filter denies them.
 func NewPacks(cfg pack.Config, d Deps, filter policy.Filter) (Packs, error) {
-	cfg.Dir = PacksDir(d.Home, cfg.Dir)
+	cfg.Dir = home.Path(d.Home, cfg.Dir)
 	set, err := pack.New(cfg, pack.Deps{
 		Env: d.Env, Objects: packObjects{d.Objects, d.Store}, Filter: filter,
 		Keys: packKeys{d.Keys, reading.New(reading.Options{

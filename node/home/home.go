@@ -22,6 +22,15 @@ import (
 	"allium/protocols/status"
 )
 
+// Path returns the path that a key of the configuration names: a relative name is below home. An empty name is
+// empty.
+func Path(home, name string) string {
+	if name == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(home, name)
+}
+
 // Names of files and directories in a home directory.
 const (
 	KeyFile      = "identity.key" // the node's identity

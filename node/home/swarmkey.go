@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 
 	"github.com/libp2p/go-libp2p/core/pnet"
 
@@ -21,15 +20,6 @@ const SwarmKeyFile = "swarm.key"
 
 // maxSwarmKey is the most bytes of the file of a pre-shared key; one in hex has 95.
 const maxSwarmKey = 1 << 10
-
-// SwarmKeyPath returns the path that node.swarm_key names: a relative name is below home. An empty name
-// is empty.
-func SwarmKeyPath(home, name string) string {
-	if name == "" || filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(home, name)
-}
 
 // SwarmKey reads the pre-shared key of a private network from the file at path, in the format of
 // [EncodeSwarmKey] or another of kubo's. An empty path means no private network: SwarmKey returns nil.

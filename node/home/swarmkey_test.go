@@ -61,7 +61,7 @@ func TestSwarmKey(t *testing.T) {
 
 func TestNewSwarmKey(t *testing.T) {
 	t.Parallel()
-	file := SwarmKeyPath(filepath.Join(t.TempDir(), "home"), SwarmKeyFile)
+	file := Path(filepath.Join(t.TempDir(), "home"), SwarmKeyFile)
 	first, err := NewSwarmKey(file, false)
 	if err != nil {
 		t.Fatal(err)
