@@ -235,12 +235,8 @@ func (s *settings) serveTLS(ctx context.Context) (url string, stop func(), err e
 	if err != nil {
 		return "", nil, err
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	at, err := freeAddr(ctx)
 	if err != nil {
-		return "", nil, err
-	}
-	at := l.Addr().String()
-	if err := l.Close(); err != nil {
 		return "", nil, err
 	}
 	// One worker, as root too: it has to read a directory of mode 0700.

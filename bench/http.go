@@ -208,15 +208,20 @@ func nginxPath() (string, error) {
 	return exec.LookPath("/usr/sbin/nginx")
 }
 
-// startNginx serves dir with one worker for each of wrk's threads.
-func startNginx(ctx context.Context, binary, dir, tmp string) (*process, error) {
+// freeAddr returns an address on loopback at which nobody listens.
+func freeAddr(ctx context.Context) (string, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
+	return l.Addr().String(), l.Close()
+}
+
+// startNginx serves dir with one worker for each of wrk's threads.
+func startNginx(ctx context.Context, binary, dir, tmp string) (*process, error) {
+	addr, err := freeAddr(ctx)
+	if err != nil {
 		return nil, err
 	}
 	conf := filepath.Join(tmp, "nginx.conf")

@@ -216,15 +216,11 @@ func startGoPMTiles(ctx context.Context, dir string) (*process, error) {
 		fmt.Println("tiles beside go-pmtiles: not measured, as they need it (make bin/tools/go-pmtiles)")
 		return nil, nil
 	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	addr, err := freeAddr(ctx)
 	if err != nil {
 		return nil, err
 	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if closed := l.Close(); err == nil {
-		err = closed
-	}
+	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
 	}
