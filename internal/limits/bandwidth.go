@@ -57,11 +57,7 @@ type bandwidthWait struct {
 func NewBandwidth(r *Registry, s Spec) *Bandwidth {
 	b := &Bandwidth{keys: map[string]*bandwidthKey{}}
 	b.m = newMeter(s, KindRate, 1)
-	b.m.capacity = func() int64 {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return int64(b.rate)
-	}
+	b.m.size.Store(0)
 	b.m.depth = func() int64 {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -78,6 +74,7 @@ func (b *Bandwidth) Set(perSecond int64, near bool) {
 	defer b.mu.Unlock()
 	b.refill(time.Now())
 	b.rate, b.near = float64(max(0, perSecond)), near
+	b.m.size.Store(max(0, perSecond))
 	b.tokens = min(b.tokens, b.burst())
 	b.grant()
 	b.admit()

@@ -1,31 +1,34 @@
 package limits
 
-import (
-	"context"
-
-	"golang.org/x/sync/semaphore"
-)
+import "context"
 
 // Budget bounds the bytes that are in use at one time. Callers that wait are
 // served in the order in which they came.
 type Budget struct {
 	m *meter
-	s *semaphore.Weighted
+	s *permits
 }
 
 // NewBudget returns a budget of bytes (≥ 1).
 func (r *Registry) NewBudget(s Spec, bytes int64) *Budget {
-	return &Budget{m: r.add(s, KindBudget, bytes, nil), s: semaphore.NewWeighted(bytes)}
+	return &Budget{m: r.add(s, KindBudget, bytes, nil), s: newPermits(bytes)}
+}
+
+// Resize sets the budget to n bytes, which must be at least what any caller takes at once. Bytes
+// that are in use beyond n stay so until they are released.
+func (b *Budget) Resize(n int64) {
+	b.m.size.Store(n)
+	b.s.resize(n)
 }
 
 // Acquire waits until n bytes are free and takes them. It returns ctx's error if
 // ctx ends first, and status.Busy if n exceeds the whole budget. The caller
 // matches every success with one Release of the same n.
 func (b *Budget) Acquire(ctx context.Context, n int64) error {
-	if n > b.m.cap {
+	if n > b.m.cap() {
 		return b.m.refuse(n)
 	}
-	if err := b.s.Acquire(ctx, n); err != nil {
+	if err := b.s.acquire(ctx, n); err != nil {
 		return err
 	}
 	b.m.take(n)
@@ -35,7 +38,7 @@ func (b *Budget) Acquire(ctx context.Context, n int64) error {
 // Take takes n bytes if they are free now, and reports whether it did. It counts
 // no refusal, because the caller may wait with Acquire instead.
 func (b *Budget) Take(n int64) bool {
-	if !b.s.TryAcquire(n) {
+	if !b.s.tryAcquire(n) {
 		return false
 	}
 	b.m.take(n)
@@ -44,7 +47,7 @@ func (b *Budget) Take(n int64) bool {
 
 // TryAcquire takes n bytes, or returns status.Busy if they are not free now.
 func (b *Budget) TryAcquire(n int64) error {
-	if !b.s.TryAcquire(n) {
+	if !b.s.tryAcquire(n) {
 		return b.m.refuse(n)
 	}
 	b.m.take(n)
@@ -54,7 +57,7 @@ func (b *Budget) TryAcquire(n int64) error {
 // Release gives n bytes back.
 func (b *Budget) Release(n int64) {
 	b.m.give(n)
-	b.s.Release(n)
+	b.s.release(n)
 }
 
 // Refuse counts a refusal of n bytes and returns it: status.Busy, with the
@@ -78,7 +81,7 @@ func (r *Registry) NewBudgetFamily(s Spec, bytes int64, fullest func() int64) *B
 
 // Budget returns a new, unused budget of the family.
 func (f *BudgetFamily) Budget() *Budget {
-	m := newMeter(f.m.spec, f.m.kind, f.m.cap)
+	m := newMeter(f.m.spec, f.m.kind, f.m.cap())
 	m.family = f.m
-	return &Budget{m: m, s: semaphore.NewWeighted(m.cap)}
+	return &Budget{m: m, s: newPermits(m.cap())}
 }

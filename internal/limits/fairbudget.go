@@ -93,7 +93,7 @@ func (h *Holder[K]) TryGrow(n int64) bool {
 // take takes n bytes if they are free. The caller holds the lock.
 func (h *Holder[K]) take(n int64) bool {
 	m := h.of
-	if h.evicted || h.closed || m.used+n > m.m.cap {
+	if h.evicted || h.closed || m.used+n > m.m.cap() {
 		return false
 	}
 	k := m.keys[h.key]
@@ -168,7 +168,7 @@ func (m *FairBudget[K]) queue(h *Holder[K], n int64) (*budgetWaiter[K], victims[
 		return nil, nil, status.Errorf(status.Busy,
 			"%s is full, and this stream gave its bytes to others", m.m.spec.Name)
 	}
-	if n > m.m.cap {
+	if n > m.m.cap() {
 		return nil, nil, m.m.refuse(n)
 	}
 	if m.waiters.Len() >= maxBudgetWaiters {
@@ -224,7 +224,7 @@ func (m *FairBudget[K]) drop(w *budgetWaiter[K]) {
 // bytes of holders that were evicted earlier, and have not given them back yet,
 // count as expected. The caller holds the lock.
 func (m *FairBudget[K]) selectVictims(h *Holder[K], n int64) (v victims[K]) {
-	expected := m.m.cap - m.used
+	expected := m.m.cap() - m.used
 	for e := m.waiters.Front(); e != nil; e = e.Next() {
 		if w := e.Value.(*budgetWaiter[K]); m.share(w) < m.usedBy(h.key)+n { // it is served before h
 			expected -= w.n
@@ -278,7 +278,7 @@ func (m *FairBudget[K]) refuse(h *Holder[K]) {
 // serve gives free bytes to waiters. The caller holds the lock.
 func (m *FairBudget[K]) serve() {
 	for {
-		free := m.m.cap - m.used
+		free := m.m.cap() - m.used
 		w := m.waiter(func(a, b int64) bool { return a <= b },
 			func(w *budgetWaiter[K]) bool { return w.n <= free && !w.h.closed })
 		if w == nil || !w.h.take(w.n) {

@@ -33,7 +33,7 @@ type FairGate[K comparable] struct {
 // of the free places.
 func NewFairGate[K comparable](r *Registry, s Spec, n, part int64) *FairGate[K] {
 	p := &FairGate[K]{part: part, taken: map[K]int64{}}
-	p.m = r.add(s, KindGate, n, func() int64 { return n - p.Free() })
+	p.m = r.add(s, KindGate, n, p.inUse)
 	return p
 }
 
@@ -41,7 +41,7 @@ func NewFairGate[K comparable](r *Registry, s Spec, n, part int64) *FairGate[K] 
 // EnterN.
 func NewFairBytes[K comparable](r *Registry, s Spec, n, part int64) *FairGate[K] {
 	p := &FairGate[K]{part: part, taken: map[K]int64{}}
-	p.m = r.add(s, KindBudget, n, func() int64 { return n - p.Free() })
+	p.m = r.add(s, KindBudget, n, p.inUse)
 	return p
 }
 
@@ -56,7 +56,7 @@ func (p *FairGate[K]) EnterN(k K, n int64) error {
 	switch {
 	case ok:
 		return nil
-	case used+n > p.m.cap:
+	case used+n > p.m.cap():
 		return p.m.refuse(n)
 	}
 	return p.quota(used, n)
@@ -72,7 +72,7 @@ func (p *FairGate[K]) quota(used, n int64) error {
 func (p *FairGate[K]) enter(k K, n int64) (used int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.used+n > p.m.cap || p.over(k, n) {
+	if p.used+n > p.m.cap() || p.over(k, n) {
 		return p.used, false
 	}
 	p.add(k, n)
@@ -84,7 +84,7 @@ func (p *FairGate[K]) over(k K, n int64) bool {
 	var exempt K
 	taken := p.taken[k]
 	// Before the last of n places, k has n-1 more, and as many fewer are free.
-	return k != exempt && taken > 0 && (taken+n-1)*p.part >= p.m.cap-p.used-(n-1)
+	return k != exempt && taken > 0 && (taken+n-1)*p.part >= p.m.cap()-p.used-(n-1)
 }
 
 // add takes n places for k. The caller holds p.mu.
@@ -122,9 +122,15 @@ func (p *FairGate[K]) remove(k K, n int64) {
 	}
 }
 
+// Resize sets the number of places, or bytes, to n (≥ 1). Those that are taken beyond n stay so.
+func (p *FairGate[K]) Resize(n int64) { p.m.size.Store(n) }
+
 // Free returns how many places are free.
-func (p *FairGate[K]) Free() int64 {
+func (p *FairGate[K]) Free() int64 { return max(0, p.m.cap()-p.inUse()) }
+
+// inUse returns how many places are taken.
+func (p *FairGate[K]) inUse() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.m.cap - p.used
+	return p.used
 }

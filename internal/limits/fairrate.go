@@ -1,7 +1,9 @@
 package limits
 
 import (
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"allium/internal/linked"
@@ -49,14 +51,16 @@ const (
 // most maxShares keys are remembered, besides those with requests in flight; every
 // method takes amortised constant time.
 type FairRate[K comparable] struct {
-	c    FairRateConfig
-	rate *meter      // nil: no rate
-	each *GateFamily // nil: no bound of requests in flight
+	rate    *meter
+	each    *GateFamily // nil: there is never a bound of requests in flight
+	bounded atomic.Bool // whether there is a rate or a bound of requests in flight
+	wait    time.Duration
 
 	stop    sync.Once
 	stopped chan struct{} // closed by StopWaiting
 
-	mu      sync.Mutex            // guards what follows, and the shares
+	mu      sync.Mutex // guards what follows, and the shares
+	c       FairRateConfig
 	tokens  float64               // in the common bucket
 	at      time.Time             // when tokens was computed
 	known   map[K]*Share[K]       // the keys that are remembered
@@ -81,18 +85,47 @@ type Share[K comparable] struct {
 }
 
 // NewFairRate lists up to two limits: rate, and each for the requests in flight of
-// each key. A bound that is 0 in c is not listed.
+// each key. One without a name is not listed, and must be 0 in c for ever.
 func NewFairRate[K comparable](r *Registry, rate, each Spec, c FairRateConfig) *FairRate[K] {
 	s := &FairRate[K]{
-		c: c, tokens: float64(c.Burst), at: time.Now(), known: map[K]*Share[K]{}, stopped: make(chan struct{}),
+		rate: newMeter(rate, KindRate, 1), wait: c.Wait,
+		tokens: float64(c.Burst), known: map[K]*Share[K]{}, stopped: make(chan struct{}),
 	}
-	if c.PerSecond > 0 {
-		s.rate = r.add(rate, KindRate, max(1, int64(c.PerSecond)), nil)
+	if rate.Name != "" {
+		r.list(s.rate)
 	}
-	if c.Each > 0 {
-		s.each = r.NewGateFamily(each, c.Each)
+	if each.Name != "" {
+		s.each = r.NewGateFamily(each, 1)
 	}
+	s.Set(c)
 	return s
+}
+
+// Set replaces the bounds, but for Wait. Requests in flight stay so, and those that wait go on at the new rate.
+func (s *FairRate[K]) Set(c FairRateConfig) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.refill(now)
+	if s.c.PerSecond == 0 {
+		s.tokens = float64(c.Burst)
+	}
+	s.c, s.at = c, now
+	s.tokens = min(s.tokens, float64(c.Burst))
+	s.rate.size.Store(int64(math.Ceil(c.PerSecond)))
+	if s.each != nil {
+		used := make([]int64, 0, len(s.known))
+		if c.Each > 0 {
+			for _, a := range s.known {
+				used = append(used, int64(a.inFlight))
+			}
+		}
+		s.each.resize(c.Each, used)
+	}
+	s.bounded.Store(c.PerSecond > 0 || c.Each > 0)
+	if s.waiting.Len() > 0 {
+		s.serve(now)
+	}
 }
 
 // Enter admits a request of k: it takes a token and counts the request as in flight
@@ -101,46 +134,46 @@ func NewFairRate[K comparable](r *Registry, rate, each Spec, c FairRateConfig) *
 // every success with one Leave of the result, also of a nil one: if nothing is
 // bounded, or s is nil, the result is nil.
 func (s *FairRate[K]) Enter(k K) (*Share[K], error) {
-	if s == nil || s.rate == nil && s.each == nil {
+	if s == nil || !s.bounded.Load() {
 		return nil, nil
 	}
 	a, used, wait, ok := s.enter(k, time.Now())
 	switch {
 	case !ok && wait > 0:
-		return nil, s.rate.reject(status.RateLimit, s.rate.cap, wait.Round(time.Millisecond))
+		return nil, s.rate.reject(status.RateLimit, s.rate.cap(), wait.Round(time.Millisecond))
 	case !ok:
 		return nil, s.each.m.reject(status.Busy, used, a.drain.wait(1))
 	}
-	s.count(used)
 	return a, nil
 }
 
 // Try is Enter for callers that wait with Await if there is no token: nothing is counted as
 // refused.
 func (s *FairRate[K]) Try(k K) (a *Share[K], ok bool) {
-	if s == nil || s.rate == nil && s.each == nil {
+	if s == nil || !s.bounded.Load() {
 		return nil, true
 	}
-	a, used, _, ok := s.enter(k, time.Now())
-	if !ok {
-		return nil, false
+	if a, _, _, ok = s.enter(k, time.Now()); ok {
+		return a, true
 	}
-	s.count(used)
-	return a, true
+	return nil, false
 }
 
-// count counts one more request in flight of a key that now has used.
-func (s *FairRate[K]) count(used int64) {
-	if s.each != nil {
+// add counts one more request of a key in flight, and returns how many there are now. The caller holds s.mu.
+func (s *FairRate[K]) add(a *Share[K]) (used int64) {
+	a.inFlight++
+	used = int64(a.inFlight)
+	if s.c.Each > 0 {
 		s.each.recount(used-1, used)
 		s.each.m.raise(used)
 	}
+	return used
 }
 
 // Refund gives the token of a request back if its key is the only one that made requests
 // within the last second. It does nothing if a is nil.
 func (a *Share[K]) Refund() {
-	if a == nil || a.of.rate == nil {
+	if a == nil {
 		return
 	}
 	s := a.of
@@ -183,14 +216,13 @@ func (s *FairRate[K]) enter(k K, now time.Time) (a *Share[K], used int64, wait t
 // enterLocked is enter with s.mu held.
 func (s *FairRate[K]) enterLocked(k K, now time.Time) (a *Share[K], used int64, wait time.Duration, ok bool) {
 	a = s.find(k, now)
-	if s.each != nil && int64(a.inFlight) >= s.c.Each {
+	if s.c.Each > 0 && int64(a.inFlight) >= s.c.Each {
 		return a, int64(a.inFlight), 0, false
 	}
-	if s.rate != nil && (a.line.Len() > 0 || !s.take(a)) {
+	if s.c.PerSecond > 0 && (a.line.Len() > 0 || !s.take(a)) {
 		return a, int64(a.inFlight), s.missing(a, a.line.Len()), false
 	}
-	a.inFlight++
-	return a, int64(a.inFlight), 0, true
+	return a, s.add(a), 0, true
 }
 
 // Leave ends a request that Enter admitted. It does nothing if a is nil.
@@ -198,19 +230,22 @@ func (a *Share[K]) Leave() {
 	if a == nil {
 		return
 	}
-	used := a.leave()
-	if each := a.of.each; each != nil {
-		each.recount(used+1, used)
+	if a.leave() {
 		a.drain.done(1, time.Now())
 	}
 }
 
-// leave returns how many requests of the key are still in flight.
-func (a *Share[K]) leave() (used int64) {
-	a.of.mu.Lock()
-	defer a.of.mu.Unlock()
+// leave counts one request of the key less, and reports whether those in flight are bounded.
+func (a *Share[K]) leave() bool {
+	s := a.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	a.inFlight--
-	return int64(a.inFlight)
+	if s.c.Each == 0 {
+		return false
+	}
+	s.each.recount(int64(a.inFlight)+1, int64(a.inFlight))
+	return true
 }
 
 // find returns the share of k, which makes a request now. It refills the share and
@@ -288,6 +323,9 @@ func (s *FairRate[K]) shareRate() float64 { return s.c.PerSecond / float64(s.act
 // take takes a token for a if there is one. What is beyond the share of a key goes to the
 // keys that wait. The caller holds s.mu.
 func (s *FairRate[K]) take(a *Share[K]) bool {
+	if s.c.PerSecond == 0 {
+		return true
+	}
 	beyond := s.tokens >= 1+s.c.reserve() && (s.waiting.Len() == 0 || a.line.Len() > 0)
 	if s.tokens < 1 || a.tokens < 1 && !beyond {
 		return false

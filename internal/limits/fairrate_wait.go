@@ -46,12 +46,12 @@ func (s *FairRate[K]) Await(ctx context.Context, k K, places func() (leave func(
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return nil, s.rate.reject(status.RateLimit, s.rate.cap, wait.Round(time.Millisecond))
+	return nil, s.rate.reject(status.RateLimit, s.rate.cap(), wait.Round(time.Millisecond))
 }
 
 // await waits until w has its token. It returns an error if ctx or the time ends first.
 func (s *FairRate[K]) await(ctx context.Context, w *rateWaiter) error {
-	ctx, cancel := context.WithTimeout(ctx, s.c.Wait)
+	ctx, cancel := context.WithTimeout(ctx, s.wait)
 	defer cancel()
 	select {
 	case <-w.granted:
@@ -74,20 +74,18 @@ func (s *FairRate[K]) queue(k K, now time.Time) (a *Share[K], w *rateWaiter, err
 	a, used, wait, ok := s.enterLocked(k, now)
 	switch {
 	case ok:
-		s.count(used)
 		return a, nil, nil
 	case wait == 0:
 		return nil, nil, s.each.m.reject(status.Busy, used, a.drain.wait(1))
-	case (1+float64(a.line.Len())-s.tokens)/s.c.PerSecond > s.c.Wait.Seconds():
-		return nil, nil, s.rate.reject(status.RateLimit, s.rate.cap, wait.Round(time.Millisecond))
+	case (1+float64(a.line.Len())-s.tokens)/s.c.PerSecond > s.wait.Seconds():
+		return nil, nil, s.rate.reject(status.RateLimit, s.rate.cap(), wait.Round(time.Millisecond))
 	}
 	w = &rateWaiter{granted: make(chan struct{})}
 	if a.line.Len() == 0 {
 		s.waiting.Push(&a.inLine, a)
 	}
 	a.line.Push(&w.node, w)
-	a.inFlight++
-	s.count(int64(a.inFlight))
+	s.add(a)
 	s.serve(now)
 	return a, w, nil
 }
@@ -125,7 +123,7 @@ func (s *FairRate[K]) serveLate() {
 func (s *FairRate[K]) serve(now time.Time) {
 	s.refill(now)
 	next := time.Duration(0) // until a token is due for one of the keys that were looked at
-	for left := s.waiting.Len(); left > 0 && s.tokens >= 1; left-- {
+	for left := s.waiting.Len(); left > 0 && (s.tokens >= 1 || s.c.PerSecond == 0); left-- {
 		a := s.find(s.waiting.Oldest().key, now)
 		s.waiting.Remove(&a.inLine)
 		s.waiting.Push(&a.inLine, a)

@@ -4,15 +4,13 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // Gate lets N requests run at one time, and lets M more wait in the order of
 // their arrival. Further requests get status.Busy.
 type Gate struct {
 	m       *meter
-	running *semaphore.Weighted
+	running *permits
 
 	maxWaiting int64
 
@@ -22,7 +20,7 @@ type Gate struct {
 
 // NewGate returns a gate for n running (≥ 1) and m waiting (≥ 0) requests.
 func (r *Registry) NewGate(s Spec, n, m int64) *Gate {
-	g := &Gate{m: newMeter(s, KindGate, n), running: semaphore.NewWeighted(n), maxWaiting: m}
+	g := &Gate{m: newMeter(s, KindGate, n), running: newPermits(n), maxWaiting: m}
 	g.m.line = g.line
 	r.list(g.m)
 	return g
@@ -35,11 +33,17 @@ func (g *Gate) line() (waiting, maxWaiting int64) {
 	return g.waiting, g.maxWaiting
 }
 
+// Resize lets n requests (≥ 1) run from now on. Those that run beyond n go on.
+func (g *Gate) Resize(n int64) {
+	g.m.size.Store(n)
+	g.running.resize(n)
+}
+
 // Acquire waits for a place. It returns status.Busy at once if M others wait, or
 // if the estimated wait would last beyond ctx's deadline. It returns ctx's error
 // if ctx ends first. The caller calls release; further calls of it do nothing.
 func (g *Gate) Acquire(ctx context.Context) (release func(), err error) {
-	if !g.running.TryAcquire(1) {
+	if !g.running.tryAcquire(1) {
 		if err := g.wait(ctx); err != nil {
 			return nil, err
 		}
@@ -50,7 +54,7 @@ func (g *Gate) Acquire(ctx context.Context) (release func(), err error) {
 // TryAcquire takes a place, or returns status.Busy if none is free. The caller
 // calls release as with Acquire.
 func (g *Gate) TryAcquire() (release func(), err error) {
-	if !g.running.TryAcquire(1) {
+	if !g.running.tryAcquire(1) {
 		return nil, g.m.refuse(1)
 	}
 	return g.enter(), nil
@@ -60,7 +64,7 @@ func (g *Gate) TryAcquire() (release func(), err error) {
 // place when there is none: nothing is counted as refused. The caller matches every success with
 // exactly one Leave.
 func (g *Gate) Try() bool {
-	if !g.running.TryAcquire(1) {
+	if !g.running.tryAcquire(1) {
 		return false
 	}
 	g.m.take(1)
@@ -80,7 +84,7 @@ func (g *Gate) Full() error {
 // Enter is TryAcquire without an allocation, for hot paths. The caller matches
 // every success with exactly one Leave.
 func (g *Gate) Enter() error {
-	if !g.running.TryAcquire(1) {
+	if !g.running.tryAcquire(1) {
 		return g.m.refuse(1)
 	}
 	g.m.take(1)
@@ -90,7 +94,7 @@ func (g *Gate) Enter() error {
 // Leave gives back the place that Enter took.
 func (g *Gate) Leave() {
 	g.m.give(1)
-	g.running.Release(1)
+	g.running.release(1)
 }
 
 func (g *Gate) enter() (release func()) {
@@ -118,5 +122,5 @@ func (g *Gate) wait(ctx context.Context) error {
 	if end, ok := ctx.Deadline(); ok && g.m.drain.wait(ahead+1) > time.Until(end) {
 		return g.m.refuse(ahead + 1)
 	}
-	return g.running.Acquire(ctx, 1)
+	return g.running.acquire(ctx, 1)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"allium/protocols/status"
 )
@@ -12,12 +13,12 @@ import (
 // KeyedGate bounds how many places each key, such as a client, has at one time.
 // The bound is the same for all keys. Further requests of a key may wait in line.
 // KeyedGate remembers only the keys that have a place. A nil KeyedGate has no
-// bound.
+// bound, and one that bounds a key to 0 places has none either.
 type KeyedGate[K comparable] struct {
 	family *GateFamily
-	most   int
+	most   atomic.Int64 // 0: no bound
 
-	mu    sync.Mutex // guards gates, and n and line of each
+	mu    sync.Mutex // guards changes of most, and gates, and n and line of each
 	gates map[K]*keyGate
 }
 
@@ -28,19 +29,36 @@ type keyGate struct {
 	line []chan struct{} // one for each request that waits, the oldest first; closed when it gets a place
 }
 
-// NewKeyedGate returns a KeyedGate with most places for each key, or nil if most
-// is 0.
+// NewKeyedGate returns a KeyedGate with most places for each key; 0 is no bound.
 func NewKeyedGate[K comparable](r *Registry, s Spec, most int) *KeyedGate[K] {
-	if most == 0 {
-		return nil
+	c := &KeyedGate[K]{family: r.NewGateFamily(s, max(1, int64(most))), gates: map[K]*keyGate{}}
+	c.Resize(most)
+	return c
+}
+
+// Resize gives each key most places from now on; 0 is no bound. Those that a key has beyond most stay until they are
+// left, and those without a bound do not count.
+func (c *KeyedGate[K]) Resize(most int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.most.Store(int64(most))
+	used := make([]int64, 0, len(c.gates))
+	for _, g := range c.gates {
+		for len(g.line) > 0 && (most == 0 || g.n < most) {
+			g.n++
+			g.used.Add(1)
+			close(g.line[0])
+			g.line = slices.Delete(g.line, 0, 1)
+		}
+		used = append(used, int64(g.n))
 	}
-	return &KeyedGate[K]{family: r.NewGateFamily(s, int64(most)), most: most, gates: map[K]*keyGate{}}
+	c.family.resize(int64(most), used)
 }
 
 // Enter takes a place of the key p, or returns status.Busy if all are taken. The
 // caller calls leave exactly once.
 func (c *KeyedGate[K]) Enter(p K) (leave func(), err error) {
-	if c == nil {
+	if c == nil || c.most.Load() == 0 {
 		return func() {}, nil
 	}
 	c.mu.Lock()
@@ -50,6 +68,9 @@ func (c *KeyedGate[K]) Enter(p K) (leave func(), err error) {
 
 // enter is Enter with c.mu held.
 func (c *KeyedGate[K]) enter(p K) (leave func(), err error) {
+	if c.most.Load() == 0 {
+		return func() {}, nil
+	}
 	g := c.gates[p]
 	if g == nil {
 		g = &keyGate{FamilyGate: c.family.Gate()}
@@ -67,12 +88,12 @@ func (c *KeyedGate[K]) enter(p K) (leave func(), err error) {
 // Try takes a place of the key p if one is free. It is for callers that wait for a place when there
 // is none: nothing is counted as refused.
 func (c *KeyedGate[K]) Try(p K) (leave func(), ok bool) {
-	if c == nil {
+	if c == nil || c.most.Load() == 0 {
 		return func() {}, true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if g := c.gates[p]; g != nil && g.n >= c.most {
+	if g := c.gates[p]; g != nil && int64(g.n) >= c.most.Load() {
 		return nil, false
 	}
 	leave, err := c.enter(p)
@@ -135,7 +156,7 @@ func (c *KeyedGate[K]) unqueue(g *keyGate, granted chan struct{}) bool {
 func (c *KeyedGate[K]) leave(p K, g *keyGate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(g.line) > 0 {
+	if most := c.most.Load(); len(g.line) > 0 && (most == 0 || int64(g.n) <= most) {
 		close(g.line[0])
 		g.line = slices.Delete(g.line, 0, 1)
 		return

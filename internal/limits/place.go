@@ -52,7 +52,7 @@ func (l *Place[K]) take() {
 }
 
 // refuse counts a refusal and returns it as status.Quota.
-func (l *Place[K]) refuse() error { return l.p.quota(l.p.m.cap-l.p.Free(), 1) }
+func (l *Place[K]) refuse() error { return l.p.quota(l.p.inUse(), 1) }
 
 // place is a [Place] with any type of key. FairQueue calls its methods while it
 // holds its own lock.

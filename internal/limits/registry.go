@@ -156,7 +156,9 @@ func newMeter(s Spec, kind Kind, capacity int64) *meter {
 	if capacity < 1 {
 		panic(fmt.Sprintf("limits: %s: capacity %d < 1", s.Name, capacity))
 	}
-	return &meter{spec: s, kind: kind, cap: capacity}
+	m := &meter{spec: s, kind: kind}
+	m.size.Store(capacity)
+	return m
 }
 
 // list adds a limit to the registry. It panics if another has the same name.
@@ -192,10 +194,9 @@ func (r *Registry) listTopic(t *topicLoss) {
 type meter struct {
 	spec Spec
 	kind Kind
-	cap  int64
+	size atomic.Int64 // the capacity
 
 	current, peak, rejected atomic.Int64
-	capacity                func() int64          // returns the capacity if it changes; nil: cap is
 	depth                   func() int64          // returns what is in use; nil: current is
 	line                    func() (int64, int64) // returns Waiting and MaxWaiting of a gate; else nil
 	drain                   drainRate
@@ -210,17 +211,12 @@ func (m *meter) inUse() int64 {
 	return m.current.Load()
 }
 
-// most returns the capacity.
-func (m *meter) most() int64 {
-	if m.capacity != nil {
-		return m.capacity()
-	}
-	return m.cap
-}
+// cap returns the capacity.
+func (m *meter) cap() int64 { return m.size.Load() }
 
 func (m *meter) info() Info {
 	i := Info{
-		Name: m.spec.Name, Kind: m.kind, Capacity: m.most(), Current: m.inUse(), Peak: m.peak.Load(),
+		Name: m.spec.Name, Kind: m.kind, Capacity: m.cap(), Current: m.inUse(), Peak: m.peak.Load(),
 		Rejected: m.rejected.Load(), Policy: m.spec.Policy, Path: m.spec.Path,
 	}
 	if m.line != nil {
@@ -265,7 +261,7 @@ func (m *meter) reject(o status.Outcome, used int64, wait time.Duration) error {
 		m.family.rejected.Add(1)
 	}
 	return status.BusyError(o,
-		status.Limit{Name: m.spec.Name, Current: used, Cap: m.most(), RetryAfter: clampWait(wait)})
+		status.Limit{Name: m.spec.Name, Current: used, Cap: m.cap(), RetryAfter: clampWait(wait)})
 }
 
 // The bounds of a retry_after hint (SPEC §3).

@@ -19,5 +19,5 @@ func (u *Usage) Grown() { u.m.raise(u.m.inUse()) }
 // Refuse counts a refusal and returns the limit for the error that reports it.
 func (u *Usage) Refuse() status.Limit {
 	u.m.rejected.Add(1)
-	return status.Limit{Name: u.m.spec.Name, Current: u.m.inUse(), Cap: u.m.cap, RetryAfter: maxRetryAfter}
+	return status.Limit{Name: u.m.spec.Name, Current: u.m.inUse(), Cap: u.m.cap(), RetryAfter: maxRetryAfter}
 }
