@@ -69,7 +69,14 @@ type Rates struct {
 // goroutine.
 type Gateway struct {
 	*server.Server
-	ready func() api.Readiness
+	content *content.Handlers
+	ready   func() api.Readiness
+}
+
+// Reconfigure applies the hot fields of a valid configuration at once.
+func (g *Gateway) Reconfigure(cfg Config) {
+	g.Server.Reconfigure(cfg.Config)
+	g.content.Reconfigure(cfg.Content)
 }
 
 // New returns a Gateway that does not listen yet.
@@ -104,6 +111,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	if err != nil {
 		return nil, err
 	}
+	g.content = contents
 	h := handlers{
 		content: contents,
 		index:   discovery.New(d.Index, contents, d.Denylist),

@@ -60,7 +60,7 @@ func (b *body) free() {
 func (g *Handlers) withStallTimeout(w *exchange.Response, r *http.Request, f func(*body) error) error {
 	b := newBody(r.Context(), w)
 	defer b.free()
-	b.stallTimeout = g.cfg.FirstByteTimeout
+	b.stallTimeout = g.live.Load().FirstByteTimeout
 	err := f(b)
 	return exchange.CauseOf(b.ctx, err)
 }

@@ -12,10 +12,10 @@ import (
 type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
-	Fetches          int64         `koanf:"misses"`
-	FetchesPerIP     int           `koanf:"misses_per_ip"`
-	FirstByteTimeout time.Duration `koanf:"first_byte_timeout"`
-	MultiRange       int           `koanf:"multi_range"`
+	Fetches          int64         `koanf:"misses" hot:"true"`
+	FetchesPerIP     int           `koanf:"misses_per_ip" hot:"true"`
+	FirstByteTimeout time.Duration `koanf:"first_byte_timeout" hot:"true"`
+	MultiRange       int           `koanf:"multi_range" hot:"true"`
 }
 
 // DefaultConfig returns the limits of SPEC §2.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"time"
 
 	"allium/gateway/exchange"
 	"allium/internal/limits"
@@ -16,8 +17,8 @@ import (
 // others, so that requests for local objects and uploads never wait behind them (SPEC §2).
 type fetchGate struct {
 	gate    *limits.Gate
-	perIP   *limits.KeyedGate[netip.Prefix] // nil: no limit per client
-	waiting *limits.Gate                    // requests that wait for a permit of perIP
+	perIP   *limits.KeyedGate[netip.Prefix]
+	waiting *limits.Gate // requests that wait for a permit of perIP
 }
 
 // fetchPolicy says in the table of limits what happens to a request without a permit.
@@ -56,11 +57,12 @@ func (g *Handlers) AcquireFetch(ctx context.Context, w *exchange.Response) (leav
 	if leave, ok := g.fetches.try(w.From.Group); ok {
 		return leave, nil
 	}
-	wait, cancel := context.WithTimeout(ctx, g.cfg.FirstByteTimeout)
+	longest := g.live.Load().FirstByteTimeout
+	wait, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	done, err := g.fetches.perIP.Await(wait, w.From.Group, g.fetches.waiting)
 	if err != nil {
-		return nil, g.fetchRefused(ctx, err)
+		return nil, g.fetchRefused(ctx, longest, err)
 	}
 	release := sync.OnceFunc(g.fetches.gate.Leave)
 	if !g.fetches.gate.Try() {
@@ -75,12 +77,12 @@ func (g *Handlers) AcquireFetch(ctx context.Context, w *exchange.Response) (leav
 		return sync.OnceFunc(func() { release(); done() }), nil
 	}
 	done()
-	return nil, g.fetchRefused(ctx, err)
+	return nil, g.fetchRefused(ctx, longest, err)
 }
 
-// fetchRefused returns the error of a request that got no permit, and counts it if its
+// fetchRefused returns the error of a request that got no permit within longest, and counts it if its
 // deadline passed.
-func (g *Handlers) fetchRefused(ctx context.Context, err error) error {
+func (g *Handlers) fetchRefused(ctx context.Context, longest time.Duration, err error) error {
 	if status.Of(err) == status.Busy {
 		return err
 	}
@@ -90,7 +92,7 @@ func (g *Handlers) fetchRefused(ctx context.Context, err error) error {
 	}
 	return status.Errorf(status.Timeout,
 		"cannot ask the network: other requests held all places of gateway.misses for %s. Try again",
-		g.cfg.FirstByteTimeout)
+		longest)
 }
 
 // fetchedContent is a Content that holds a permit of the fetch gate until it is closed.

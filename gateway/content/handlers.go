@@ -2,6 +2,7 @@ package content
 
 import (
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -33,7 +34,7 @@ type Deps struct {
 // Handlers serve objects, directories and the first page. Their methods may be called from
 // any goroutine.
 type Handlers struct {
-	cfg      Config
+	live     atomic.Pointer[Config]
 	objects  Objects
 	denylist policy.Filter
 	names    Names
@@ -56,12 +57,20 @@ type Handlers struct {
 	expired     prometheus.Counter
 }
 
+// Reconfigure applies the hot fields of a valid configuration at once. Requests that have begun keep theirs.
+func (g *Handlers) Reconfigure(cfg Config) {
+	g.live.Store(&cfg)
+	g.fetches.gate.Resize(cfg.Fetches)
+	g.fetches.perIP.Resize(cfg.FetchesPerIP)
+}
+
 // New returns the handlers. cfg must be valid.
 func New(cfg Config, d Deps) (*Handlers, error) {
 	g := &Handlers{
-		cfg: cfg, objects: d.Objects, served: d.Served, denylist: d.Denylist, ready: d.Ready, version: d.Version,
+		objects: d.Objects, served: d.Served, denylist: d.Denylist, ready: d.Ready, version: d.Version,
 		ticket: d.Ticket, example: d.Example, markdown: markdown.New(pageOf),
 	}
+	g.live.Store(&cfg)
 	if g.names = d.Names; g.names == nil {
 		g.names = noNames{}
 	}

@@ -34,7 +34,7 @@ const bandwidthWait = time.Hour
 // Bodies reads the bodies of requests within the node's limits. It is safe for concurrent use.
 type Bodies struct {
 	cfg      BodyConfig
-	minRate  int64 // bytes per second; a slower client is cut off
+	minRate  atomic.Int64 // bytes per second; a slower client is cut off
 	decoders *limits.FairGate[netip.Prefix]
 
 	// Download bounds the bytes received per second; nil: no bound. It is set before the first Open.
@@ -44,11 +44,16 @@ type Bodies struct {
 // NewBodies returns a Bodies with the limits of cfg and a minimum rate of minRate bytes per
 // second. It registers its limit of decoders in r.
 func NewBodies(cfg BodyConfig, minRate limits.Bytes, r *limits.Registry) *Bodies {
-	return &Bodies{cfg: cfg, minRate: int64(minRate), decoders: limits.NewFairGate[netip.Prefix](r, limits.Spec{
+	l := &Bodies{cfg: cfg, decoders: limits.NewFairGate[netip.Prefix](r, limits.Spec{
 		Name: "gateway.decoders", Path: "compressed uploads → decoders",
 		Policy: "reject: 429 busy; a client has at most a third while others are free",
 	}, cfg.Decoders, 2)}
+	l.SetMinRate(minRate)
+	return l
 }
+
+// SetMinRate changes the minimum rate of the bodies that are opened from now on.
+func (l *Bodies) SetMinRate(perSecond limits.Bytes) { l.minRate.Store(int64(perSecond)) }
 
 // Body reads a request's body with a deadline for each read. A client that sends nothing for
 // ReadTimeout, or sends slower than MinRate allows beside that, gets timeout. Only the time
@@ -77,7 +82,7 @@ type Body struct {
 // Open starts to read the request's body. A handler calls it once for each request, and calls
 // Stop before it returns.
 func (l *Bodies) Open(w *Response, r *http.Request) *Body {
-	b := &Body{w: w, r: r, idleTimeout: l.cfg.ReadTimeout, minRate: l.minRate, download: l.Download}
+	b := &Body{w: w, r: r, idleTimeout: l.cfg.ReadTimeout, minRate: l.minRate.Load(), download: l.Download}
 	if w.NoReadTimeout {
 		b.idleTimeout = 0
 	}

@@ -23,7 +23,7 @@ type bounds struct {
 // connLimits are the limits of a listener's connections.
 type connLimits struct {
 	all   *limits.Gate
-	perIP *limits.KeyedGate[netip.Prefix] // nil: no limit per client
+	perIP *limits.KeyedGate[netip.Prefix] // nil: no limit per client of that listener
 }
 
 // clients limits each client of the public listener, an IPv4 address or IPv6 /64: its requests
@@ -46,7 +46,7 @@ func newBounds(cfg Config, admin AdminConfig, p Params, r *limits.Registry, evic
 				Policy: "wait in turn, then reject: 429 rate_limit, clients above an equal share first",
 			},
 			limits.Spec{Name: "gateway.inflight_per_ip", Path: "public listener → handlers", Policy: busy},
-			limits.FairRateConfig{PerSecond: cfg.Rate, Burst: cfg.Burst, Each: cfg.InflightPerIP, Wait: cfg.RateWait}),
+			clientRate(cfg)),
 		transfers: newTransfers(r, "gateway.transfers", cfg.Transfers, evicted),
 		listings:  newTransfers(r, "gateway.listings", p.Listings, evicted),
 		api:       gate("admin.inflight", "admin listener and socket → handlers", busy, admin.Inflight),
@@ -54,9 +54,7 @@ func newBounds(cfg Config, admin AdminConfig, p Params, r *limits.Registry, evic
 		lingers: gate("gateway.lingering", "refused HTTP/2 uploads → open streams",
 			"reset at once", p.LingeringStreams),
 	}
-	if cfg.Rate > 0 {
-		b.waiting = newWaiting(cfg, r)
-	}
+	b.waiting = newWaiting(cfg, r)
 	b.events = &eventStreams{
 		gate:  gate("admin.events", "admin listener and socket → streams of events", busy, p.EventStreams),
 		conns: map[*conn]struct{}{},

@@ -20,21 +20,21 @@ type Config struct {
 
 	Listen string `koanf:"listen"`
 
-	Inflight       int64    `koanf:"inflight"`
-	InflightPerIP  int64    `koanf:"inflight_per_ip"`
-	Transfers      int64    `koanf:"transfers"`
-	Uploads        int64    `koanf:"uploads"`
-	Rate           float64  `koanf:"rate"`
-	Burst          int      `koanf:"burst"`
-	Conns          int64    `koanf:"conns"`
-	ConnsPerIP     int      `koanf:"conns_per_ip"`
-	TrustedProxies []string `koanf:"trusted_proxies"`
-	Prefix         string   `koanf:"prefix"`
+	Inflight       int64    `koanf:"inflight" hot:"true"`
+	InflightPerIP  int64    `koanf:"inflight_per_ip" hot:"true"`
+	Transfers      int64    `koanf:"transfers" hot:"true"`
+	Uploads        int64    `koanf:"uploads" hot:"true"`
+	Rate           float64  `koanf:"rate" hot:"true"`
+	Burst          int      `koanf:"burst" hot:"true"`
+	Conns          int64    `koanf:"conns" hot:"true"`
+	ConnsPerIP     int      `koanf:"conns_per_ip" hot:"true"`
+	TrustedProxies []string `koanf:"trusted_proxies" hot:"true"`
+	Prefix         string   `koanf:"prefix" hot:"true"`
 
 	IdleTimeout time.Duration `koanf:"idle_timeout"`
-	MinRate     limits.Bytes  `koanf:"min_rate"`
+	MinRate     limits.Bytes  `koanf:"min_rate" hot:"true"`
 
-	CORSOrigins []string `koanf:"cors_origins"`
+	CORSOrigins []string `koanf:"cors_origins" hot:"true"`
 
 	H2C bool `koanf:"h2c"`
 

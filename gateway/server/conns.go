@@ -21,7 +21,7 @@ type boundedListener struct {
 	net.Listener
 	gate          *limits.Gate
 	perIP         *limits.KeyedGate[netip.Prefix] // nil: no limit per client
-	exempt        proxies                         // addresses without a limit per client, as they carry many clients
+	exempt        func() proxies                  // addresses without a limit per client, as they carry many clients
 	evictable     *evictQueue                     // nil: no connection is evicted
 	onReject      func(reason string)
 	stall         time.Duration // the longest time in which a client takes nothing
@@ -44,7 +44,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		}
 		peer := parseAddrPort(c.RemoteAddr().String())
 		perIP := l.perIP
-		if l.exempt.trust(peer) {
+		if l.exempt().trust(peer) {
 			perIP = nil
 		}
 		group := groupOf(peer)

@@ -86,7 +86,7 @@ func (s *Server) bound(role Role, open net.Listener) *boundedListener {
 		onReject:      func(reason string) { s.metrics.rejected.WithLabelValues(reason).Inc() },
 	}
 	if role == Public || role == Redirect {
-		l.perIP, l.exempt = at.perIP, s.proxies
+		l.perIP, l.exempt = at.perIP, func() proxies { return s.live.Load().proxies }
 		l.evictable, l.transfers = newEvictQueue(), []*transfers{s.bounds.transfers, s.bounds.listings}
 	}
 	return l

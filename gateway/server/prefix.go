@@ -39,17 +39,16 @@ func checkPrefix(text string) error {
 
 // prefixOf returns what the links of an answer begin with: what a trusted proxy says, or else gateway.prefix. told
 // means that the proxy said it. A value that is no prefix does not count, nor do several.
-func (l *listener) prefixOf(r *http.Request) (prefix string, told bool) {
+func (l *listener) prefixOf(now *live, r *http.Request) (prefix string, told bool) {
 	if l.role != Public && l.role != Redirect {
 		return "", false
 	}
-	s := l.server
-	if values := r.Header[forwardedPrefix]; len(values) == 1 && s.proxies.trust(peerOf(r)) {
+	if values := r.Header[forwardedPrefix]; len(values) == 1 && now.proxies.trust(peerOf(r)) {
 		if prefix, told = parsePrefix(values[0]); told {
 			return prefix, true
 		}
 	}
-	return s.prefix, false
+	return now.prefix, false
 }
 
 // cutPrefix cuts a prefix off an escaped path. ok is false if the path does not lie below it.

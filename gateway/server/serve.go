@@ -29,17 +29,18 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // the connection was evicted
 	}
 	defer c.end()
-	prefix, told := l.prefixOf(r)
+	now := l.server.live.Load()
+	prefix, told := l.prefixOf(now, r)
 	rt, r := l.route(r, prefix)
 	name := rt.name
 	if rt.serve == nil {
 		name = noRoute
 	}
 	w := l.newDelivery(rt, hw, r)
-	w.From = l.server.proxies.originOf(r)
+	w.From = now.proxies.originOf(r)
 	w.Prefix, w.prefixTold = prefix, told
 	if l.hideInternal {
-		w.origins, w.origin = l.server.cfg.CORSOrigins, r.Header.Get("Origin")
+		w.origins, w.origin = now.origins, r.Header.Get("Origin")
 	}
 	w.conn = c.joinable(r)
 	w.CorrID = corrID(r)

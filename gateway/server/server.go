@@ -45,8 +45,7 @@ type Server struct {
 
 	metrics  *metrics
 	bounds   bounds
-	proxies  proxies
-	prefix   string       // gateway.prefix
+	live     atomic.Pointer[live]
 	inflight latch.Latch  // admitted requests; closed by Drain
 	handlers latch.Latch  // all requests, those of exempt routes too
 	certs    certs.Source // nil: no TLS
@@ -60,8 +59,7 @@ type Server struct {
 func New(cfg Config, admin AdminConfig, d Deps, p Params) (*Server, error) {
 	d.Env.SetDefaults()
 	s := &Server{cfg: cfg, admin: admin, deps: d, params: p, halfClosed: halfClosed{conns: map[*conn]struct{}{}}}
-	s.proxies, _ = parseProxies(cfg.TrustedProxies) // Validate did
-	s.prefix, _ = parsePrefix(cfg.Prefix)           // so too
+	s.live.Store(newLive(cfg))
 	var err error
 	s.certs, err = certs.New(cfg.TLS, certs.Deps{Env: d.Env, ACMEDir: d.ACMEDir})
 	if err != nil {
