@@ -19,10 +19,10 @@ import (
 type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
-	Deadline           time.Duration `koanf:"deadline"`
-	HedgeAfter         time.Duration `koanf:"hedge_after"`
-	Fetches            int64         `koanf:"fetches"`
-	ProvidersPerObject int           `koanf:"providers_per_object"`
+	Deadline           time.Duration `koanf:"deadline" hot:"true"`
+	HedgeAfter         time.Duration `koanf:"hedge_after" hot:"true"`
+	Fetches            int64         `koanf:"fetches" hot:"true"`
+	ProvidersPerObject int           `koanf:"providers_per_object" hot:"true"`
 	Warmup             []string      `koanf:"warmup"`
 	Ask                []string      `koanf:"ask"`
 	AskConnected       bool          `koanf:"ask_connected"`

@@ -24,7 +24,8 @@ import (
 // Resolver fetches objects. Its methods are safe for concurrent use while Run
 // runs. They return status.NotReady before Run and status.Draining after it.
 type Resolver struct {
-	cfg    Config
+	cfg    Config                 // of the start
+	live   atomic.Pointer[Config] // in force
 	local  Local
 	ring   *trace.Ring
 	m      *metrics
@@ -34,6 +35,7 @@ type Resolver struct {
 	warmup warmup
 
 	observe   func(TransferEvent)
+	asked     *peerindex.Finder // nil: no peer of resolver.ask
 	transfers *transfer.Set
 	trees     *tree.Fetcher
 
@@ -65,13 +67,14 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		}
 	}
 	d.Env.SetDefaults()
+	var asked *peerindex.Finder
 	if peers, _ := cfg.ask(); len(peers) > 0 && d.Index != nil { // Validate reported the error
-		f := peerindex.New(peerindex.Config{Peers: peers, HedgeAfter: cfg.HedgeAfter}, peerindex.Deps{
+		asked = peerindex.New(peerindex.Config{Peers: peers, HedgeAfter: cfg.HedgeAfter}, peerindex.Deps{
 			Index: d.Index, Dialer: d.Dialer, Providers: d.Providers, Names: d.Names,
 		})
-		d.Providers = f
+		d.Providers = asked
 		if d.Names != nil {
-			d.Names = f
+			d.Names = asked
 		}
 	}
 	if !cfg.AskConnected {
@@ -88,7 +91,7 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		return nil, err
 	}
 	r := &Resolver{
-		cfg: cfg, local: d.Local, ring: d.Trace, m: m, pool: pool,
+		cfg: cfg, local: d.Local, ring: d.Trace, m: m, pool: pool, asked: asked,
 		warmup: warmup{log: d.Log, connected: d.Connected},
 		transfers: transfer.New(cfg.transfers(), transfer.Deps{
 			Env: d.Env, Local: d.Local, Pool: pool, Trace: d.Trace, Received: m.received,
@@ -96,6 +99,7 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		}),
 		observe: d.Observe,
 	}
+	r.live.Store(&cfg)
 	if r.observe == nil {
 		r.observe = func(TransferEvent) {}
 	}
@@ -113,6 +117,20 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		Received: m.received.WithLabelValues("tree"),
 	})
 	return r, nil
+}
+
+// Reconfigure applies the hot fields of a valid configuration at once. Lookups and fetches that run keep theirs.
+func (r *Resolver) Reconfigure(cfg Config) {
+	r.live.Store(&cfg)
+	r.pool.Reconfigure(cfg.providers())
+	r.transfers.Reconfigure(cfg.transfers())
+	r.trees.Reconfigure(cfg.trees())
+	if r.names != nil {
+		r.names.Reconfigure(cfg.names())
+	}
+	if r.asked != nil {
+		r.asked.SetHedgeAfter(cfg.HedgeAfter)
+	}
 }
 
 // Run admits fetches and drops expired lookups from the cache. When ctx ends it
@@ -189,7 +207,7 @@ func (r *Resolver) Resolve(ctx context.Context, root b3.Root, q Query) (Answer, 
 		return a, err
 	}
 	lookup := r.ring.BeginUnder(
-		status.ParentOf(ctx), trace.Providers, trace.Key{Root: root}, r.cfg.Deadline)
+		status.ParentOf(ctx), trace.Providers, trace.Key{Root: root}, r.live.Load().Deadline)
 	lookup.Call()
 	a, err := r.resolve(ctx, root, q, lookup)
 	lookup.End(err)

@@ -82,7 +82,7 @@ func (s *Server) bound(role Role, open net.Listener) *boundedListener {
 	at := s.bounds.conns[role]
 	l := &boundedListener{
 		Listener: open, gate: at.all, stall: s.cfg.StallTimeout, halfClosed: &s.halfClosed,
-		onForeignUser: s.refusedUser,
+		onForeignUser: s.refusedUser, exempt: func() proxies { return nil },
 		onReject:      func(reason string) { s.metrics.rejected.WithLabelValues(reason).Inc() },
 	}
 	if role == Public || role == Redirect {

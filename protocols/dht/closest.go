@@ -42,7 +42,7 @@ func (s *Service) closest(
 // GetClosestPeers returns up to k live peers closest to key, nearest first. It is the
 // router of the republish sweep, and does not hedge: records need all of the k closest.
 func (s *Service) GetClosestPeers(ctx context.Context, key string) ([]peer.ID, error) {
-	ids, _, err := s.closest(ctx, opSweep, s.cfg.publishConfig(), []byte(key))
+	ids, _, err := s.closest(ctx, opSweep, s.live.Load().publishConfig(), []byte(key))
 	return ids, err
 }
 

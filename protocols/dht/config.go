@@ -22,19 +22,19 @@ type Config struct {
 
 	Seeds seeds.Config `koanf:",squash"`
 
-	Alpha      int           `koanf:"alpha"`
-	Beta       int           `koanf:"beta"`
-	HedgeAfter time.Duration `koanf:"hedge_after"`
+	Alpha      int           `koanf:"alpha" hot:"true"`
+	Beta       int           `koanf:"beta" hot:"true"`
+	HedgeAfter time.Duration `koanf:"hedge_after" hot:"true"`
 
-	Lookups int `koanf:"lookups"`
-	Dials   int `koanf:"dials"`
+	Lookups int `koanf:"lookups" hot:"true"`
+	Dials   int `koanf:"dials" hot:"true"`
 
-	FindTimeout time.Duration `koanf:"find_timeout"`
+	FindTimeout time.Duration `koanf:"find_timeout" hot:"true"`
 
 	RecordTTL time.Duration `koanf:"record_ttl"`
 	Republish time.Duration `koanf:"republish"`
 
-	MaxRecords int `koanf:"max_records"`
+	MaxRecords int `koanf:"max_records" hot:"true"`
 
 	Announce Announce `koanf:"announce"`
 
@@ -135,4 +135,15 @@ func (c Config) publishConfig() kad.Config {
 	p := c.findConfig()
 	p.Beta, p.HedgeAfter, p.Deadline = 0, 0, c.PublishTimeout
 	return p
+}
+
+// Reconfigure applies the hot fields of a valid configuration at once. Lookups that run keep theirs, and records beyond
+// max_records stay until others take their places.
+func (s *Service) Reconfigure(cfg Config) {
+	s.live.Store(&cfg)
+	s.lookups.Resize(int64(cfg.Lookups))
+	s.rpc.dials.Resize(int64(cfg.Dials))
+	s.store.setTotal(cfg.MaxRecords)
+	s.guard.Reconfigure(cfg.Guard)
+	s.bootstrapper.Reconfigure(cfg.Seeds)
 }

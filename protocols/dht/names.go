@@ -106,7 +106,7 @@ func (s *Service) FindName(
 		return f.best, f.unless(err)
 	}
 	_, err = r.engine.run(ctx, search{
-		op: opFindName, key: []byte(name.KeyOf(f.key)), cfg: s.cfg.findConfig(), quorum: kad.Values(want),
+		op: opFindName, key: []byte(name.KeyOf(f.key)), cfg: s.live.Load().findConfig(), quorum: kad.Values(want),
 		ask: f.ask, trace: t,
 	})
 	best, behind := f.result()
@@ -221,7 +221,7 @@ func (s *Service) NameFloor(n name.Name) uint64 { return s.floors.Seq(n) }
 func (s *Service) sendName(ctx context.Context, rec name.Signed) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.PublishTimeout)
 	defer cancel()
-	peers, _, err := s.closest(ctx, opPublishName, s.cfg.publishConfig(), []byte(rec.Name.Key()))
+	peers, _, err := s.closest(ctx, opPublishName, s.live.Load().publishConfig(), []byte(rec.Name.Key()))
 	if err != nil {
 		return 0, fmt.Errorf("publish %s: %w", rec.Name, err)
 	}

@@ -51,7 +51,7 @@ func (s *Service) provide(ctx context.Context, root b3.Root) (n int, err error) 
 	if _, err := s.currentRecord(root, s.deps.Now()); err != nil {
 		return 0, err
 	}
-	peers, _, err := s.closest(ctx, opPublish, s.cfg.publishConfig(), root.Multihash())
+	peers, _, err := s.closest(ctx, opPublish, s.live.Load().publishConfig(), root.Multihash())
 	if err != nil {
 		return 0, err
 	}

@@ -93,6 +93,13 @@ func newProviderStore(perKey, perPeer, total int) *providerStore {
 	}
 }
 
+// setTotal changes the number of records that are held. Those beyond it stay until others take their places.
+func (p *providerStore) setTotal(total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total = total
+}
+
 // put stores a verified record. It refuses a record older than the stored one (Stale) and
 // one that has no place (Full).
 func (p *providerStore) put(s sourced, now time.Time) error {

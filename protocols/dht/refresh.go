@@ -91,7 +91,7 @@ func (s *Service) awaitPeer(ctx context.Context, kad *kaddht.IpfsDHT) bool {
 func (s *Service) refreshOnce(ctx context.Context, rt *kaddht.IpfsDHT) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.PublishTimeout)
 	defer cancel()
-	_, near, err := s.closest(ctx, opRefresh, s.cfg.findConfig(), []byte(s.self))
+	_, near, err := s.closest(ctx, opRefresh, s.live.Load().findConfig(), []byte(s.self))
 	if err == nil {
 		s.updateNetworkSize(near.Closest)
 	}
@@ -105,7 +105,7 @@ func (s *Service) refreshOnce(ctx context.Context, rt *kaddht.IpfsDHT) {
 			continue // cannot happen: see maxRandomBucket
 		}
 		lookups.Go(func() error {
-			_, _, _ = s.closest(ctx, opRefresh, s.cfg.findConfig(), []byte(key)) // the table learns the result
+			_, _, _ = s.closest(ctx, opRefresh, s.live.Load().findConfig(), []byte(key)) // the table learns the result
 			return nil
 		})
 	}

@@ -93,7 +93,8 @@ type Deps struct {
 
 // Service is this node's part in discovery. Its methods are safe for concurrent use.
 type Service struct {
-	cfg  Config
+	cfg  Config                 // of the start
+	live atomic.Pointer[Config] // in force: a lookup reads it once
 	deps Deps
 	self peer.ID
 	m    *metrics
@@ -177,6 +178,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Policy: "512 wait within their deadline, then busy",
 		}, int64(cfg.Lookups), maxWaitingLookups),
 	}
+	s.live.Store(&cfg)
 	s.started = deps.Now()
 	s.verify.onVerified = s.checkDuplicate
 	if err := s.newParts(); err != nil {
@@ -356,7 +358,7 @@ func (s *Service) begin(ctx context.Context) (_ *running, _ context.Context, end
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(r.ctx, cancel)
-	wait, done := context.WithTimeout(ctx, s.cfg.FindTimeout)
+	wait, done := context.WithTimeout(ctx, s.live.Load().FindTimeout)
 	release, err := s.lookups.Acquire(wait)
 	done()
 	end = sync.OnceFunc(func() {

@@ -127,6 +127,9 @@ func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 	}, nil
 }
 
+// Reconfigure changes MinRate, of the streams that are opened from now on.
+func (c *Client) Reconfigure(cfg Config) { c.pool.cfg.Store(&cfg) }
+
 // Close closes the idle streams; new requests fail with draining. Requests in flight
 // continue until they are done or their context ends. Close may be called more than
 // once.

@@ -13,12 +13,12 @@ type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
 	// MinRate is for client and server.
-	MinRate limits.Bytes `koanf:"min_rate"`
+	MinRate limits.Bytes `koanf:"min_rate" hot:"true"`
 
 	// The other fields are for the server.
-	PeerInflight int64        `koanf:"peer_inflight"`
-	Serving      int64        `koanf:"serving"`
-	EgressBytes  limits.Bytes `koanf:"egress_bytes"`
+	PeerInflight int64        `koanf:"peer_inflight" hot:"true"`
+	Serving      int64        `koanf:"serving" hot:"true"`
+	EgressBytes  limits.Bytes `koanf:"egress_bytes" hot:"true"`
 }
 
 // DefaultConfig returns the limits of SPEC §2.

@@ -22,6 +22,7 @@ import (
 // (write), and queue connects them.
 type served struct {
 	srv   *Server
+	cfg   *Config // of the server when the stream began
 	st    network.Stream
 	from  peer.ID
 	near  bool          // the peer is in the local network
@@ -47,15 +48,15 @@ type served struct {
 func (s *Server) serve(run context.Context, st network.Stream, group ipgroup.Group) {
 	ctx, cancel := context.WithCancel(run)
 	defer cancel()
-	from := st.Conn().RemotePeer()
+	from, cfg := st.Conn().RemotePeer(), s.cfg.Load()
 	in := &served{
-		srv: s, st: st, from: from, near: IsNear(st.Conn()), group: group,
+		srv: s, cfg: cfg, st: st, from: from, near: IsNear(st.Conn()), group: group,
 		peer: s.peers.enter(from), opened: time.Now(),
-		queue: make(chan *request, s.cfg.Pipeline), // bound: Params.Pipeline; when full, the stream is not read
-		corr:  make(map[uint64]struct{}, s.cfg.Pipeline),
+		queue: make(chan *request, cfg.Pipeline), // bound: Params.Pipeline; when full, the stream is not read
+		corr:  make(map[uint64]struct{}, cfg.Pipeline),
 	}
 	defer s.peers.leave(from)
-	in.out = newOutput(st, &s.cfg, in.peer.egress, s.egress)
+	in.out = newOutput(st, cfg, in.peer.egress, s.egress)
 
 	stop := resetWhenDone(ctx, st, network.StreamShutdown) // wakes both goroutines
 	var writer sync.WaitGroup
@@ -71,7 +72,7 @@ func (s *Server) serve(run context.Context, st network.Stream, group ipgroup.Gro
 // requests are still answered. If the stream fails, read resets it and calls cancel,
 // which stops the current answer.
 func (in *served) read(ctx context.Context, cancel context.CancelFunc) {
-	cfg := &in.srv.cfg
+	cfg := in.cfg
 	rate := deadline.NewMinRate(cfg.ReadTimeout, int64(cfg.MinRate))
 	r := &requestReader{in: in, stream: deadline.NewReader(in.st, rate)}
 	in.requests = r
@@ -155,7 +156,7 @@ type requestReader struct {
 // Read implements [io.Reader].
 func (r *requestReader) Read(p []byte) (int, error) {
 	now := time.Now()
-	cfg := &r.in.srv.cfg
+	cfg := r.in.cfg
 	var end time.Time
 	switch {
 	case r.frames.Buffered() > 0:
@@ -180,7 +181,7 @@ func (r *requestReader) idle(p []byte, now time.Time) (int, error) {
 		} else if last := r.in.opened.Add(time.Duration(r.in.answered.Load())); last.After(since) {
 			since = last
 		}
-		end := since.Add(r.in.srv.cfg.IdleTimeout)
+		end := since.Add(r.in.cfg.IdleTimeout)
 		if !end.After(now) {
 			return 0, errIdle
 		}
@@ -254,7 +255,7 @@ func (in *served) decode(ctx context.Context, req *request, f oap.Frame, payload
 	case req.op != opPut && !end:
 		req.refusal = status.Errorf(status.BadRequest, "a %s must be one frame", req.op)
 	case req.op == opPut:
-		ctx, cancel := context.WithTimeout(ctx, in.srv.cfg.PermitWait)
+		ctx, cancel := context.WithTimeout(ctx, in.cfg.PermitWait)
 		defer cancel()
 		offer := &Offer{From: in.st.Conn(), Objs: req.objs, Sizes: req.sizes, Many: req.many}
 		req.intake, req.refusal = in.srv.deps.Receiver.Authorize(ctx, f.Cap, offer)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -23,7 +24,7 @@ import (
 // stream, and the pool first closes the least recently used idle stream if there
 // are Streams. So the same bounds hold for open streams.
 type pool struct {
-	cfg     Config
+	cfg     atomic.Pointer[Config]
 	host    Opener
 	metrics *metrics
 	inbound *inbound.Memory
@@ -46,13 +47,15 @@ type askedPeer struct {
 }
 
 func newPool(cfg Config, deps ClientDeps, m *metrics) *pool {
-	return &pool{
-		cfg: cfg, host: deps.Host, metrics: m, inbound: deps.Inbound, codec: deps.Codec,
+	p := &pool{
+		host: deps.Host, metrics: m, inbound: deps.Inbound, codec: deps.Codec,
 		asked: map[peer.ID]*askedPeer{},
 		total: deps.Limits.NewGate(limits.Spec{
 			Name: "object.client_streams", Path: "resolver → object streams to peers", Policy: "wait, then busy",
 		}, cfg.Streams, cfg.StreamsWait),
 	}
+	p.cfg.Store(&cfg)
+	return p
 }
 
 // enter waits until the caller may use one stream to the peer. The error is busy if
@@ -90,7 +93,7 @@ func (p *pool) addUser(id peer.ID) (*askedPeer, error) {
 	if ap == nil {
 		var unlisted *limits.Registry
 		spec := limits.Spec{Name: "object.streams_per_peer"}
-		ap = &askedPeer{gate: unlisted.NewGate(spec, p.cfg.StreamsPerPeer, p.cfg.StreamsWait)}
+		ap = &askedPeer{gate: unlisted.NewGate(spec, p.cfg.Load().StreamsPerPeer, p.cfg.Load().StreamsWait)}
 		p.asked[id] = ap
 	}
 	ap.users++
@@ -147,7 +150,7 @@ func (p *pool) open(ctx context.Context, id peer.ID) (*clientStream, error) {
 	var oldest *clientStream
 	p.mu.Lock()
 	p.count++
-	if int64(p.count) > p.cfg.Streams && len(p.idle) > 0 {
+	if int64(p.count) > p.cfg.Load().Streams && len(p.idle) > 0 {
 		oldest = p.idle[0]
 		p.removeIdle(0)
 	}
@@ -155,18 +158,18 @@ func (p *pool) open(ctx context.Context, id peer.ID) (*clientStream, error) {
 	if oldest != nil {
 		p.drop(oldest, network.StreamGarbageCollected)
 	}
-	opening, cancel := context.WithTimeout(ctx, p.cfg.OpenTimeout)
+	opening, cancel := context.WithTimeout(ctx, p.cfg.Load().OpenTimeout)
 	defer cancel()
 	st, err := p.host.NewStream(opening, id, ProtocolID)
 	if err != nil {
 		p.streamClosed()
 		if opening.Err() != nil && ctx.Err() == nil {
-			return nil, status.Errorf(status.Timeout, "no stream after %s: %w", p.cfg.OpenTimeout, err)
+			return nil, status.Errorf(status.Timeout, "no stream after %s: %w", p.cfg.Load().OpenTimeout, err)
 		}
 		return nil, status.Errorf(status.TransportDown, "cannot open a stream: %w", err)
 	}
 	p.metrics.outbound.Inc()
-	return newClientStream(ctx, id, st, p.cfg, p.inbound, p.codec), nil
+	return newClientStream(ctx, id, st, *p.cfg.Load(), p.inbound, p.codec), nil
 }
 
 func (p *pool) streamClosed() {
@@ -197,7 +200,7 @@ func (p *pool) addIdle(st *clientStream) bool {
 	}
 	p.idle = append(p.idle, st)
 	p.timers.Add(1)
-	st.timer = time.AfterFunc(p.cfg.StreamIdle, func() {
+	st.timer = time.AfterFunc(p.cfg.Load().StreamIdle, func() {
 		defer p.timers.Done()
 		p.expire(st)
 	})

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -53,7 +54,7 @@ type ServerDeps struct {
 
 // Server answers get, have and put on object streams (OAP1.md §9).
 type Server struct {
-	cfg       Config
+	cfg       atomic.Pointer[Config]
 	deps      ServerDeps
 	log       *slog.Logger
 	metrics   *metrics
@@ -89,8 +90,9 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 		deps.MaxFrame = func(network.Conn) uint32 { return oap.MaxFrame }
 	}
 	deps.Env.SetDefaults()
-	s := &Server{cfg: cfg, deps: deps, log: deps.Log, metrics: newMetrics(deps.Metrics)}
-	s.peers = peers{cfg: cfg, m: map[peer.ID]*servedPeer{}}
+	s := &Server{deps: deps, log: deps.Log, metrics: newMetrics(deps.Metrics)}
+	s.cfg.Store(&cfg)
+	s.peers = peers{inflight: cfg.PeerInflight, egress: int64(cfg.PeerEgressBytes), m: map[peer.ID]*servedPeer{}}
 	l := deps.Limits
 	s.streams = limits.NewFairGate[ipgroup.Group](l, limits.Spec{
 		Name: "object.inbound_streams", Path: "libp2p → a reader and a writer for each stream",
@@ -113,6 +115,16 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 		Name: "object.egress_bytes", Path: "store reads → object streams", Policy: "wait, then busy",
 	}, int64(cfg.EgressBytes))
 	return s, nil
+}
+
+// Reconfigure applies the hot fields of a valid configuration at once. Streams keep the rate that they began with, and
+// requests beyond a bound that shrank go on.
+func (s *Server) Reconfigure(cfg Config) {
+	s.cfg.Store(&cfg)
+	s.asking.Resize(cfg.Serving + cfg.ServingWait)
+	s.serving.Resize(cfg.Serving)
+	s.egress.Resize(int64(cfg.EgressBytes))
+	s.peers.resize(cfg.PeerInflight)
 }
 
 // Run serves until ctx is done. Then it resets the open streams and waits for their
@@ -162,9 +174,11 @@ func (s *Server) accept(ctx context.Context, st network.Stream) {
 
 // peers holds the limits of each peer that has open streams.
 type peers struct {
-	cfg Config
-	mu  sync.Mutex
-	m   map[peer.ID]*servedPeer
+	egress int64 // bytes of each peer
+
+	mu       sync.Mutex // guards what follows
+	inflight int64      // requests of each peer
+	m        map[peer.ID]*servedPeer
 }
 
 // servedPeer has the limits of one peer, over all its streams. They are not in the
@@ -183,13 +197,23 @@ func (p *peers) enter(id peer.ID) *servedPeer {
 	if sp == nil {
 		var unlisted *limits.Registry
 		sp = &servedPeer{
-			inflight: unlisted.NewGate(limits.Spec{Name: "object.peer_inflight"}, p.cfg.PeerInflight, 0),
-			egress:   unlisted.NewBudget(limits.Spec{Name: "object.peer_egress_bytes"}, int64(p.cfg.PeerEgressBytes)),
+			inflight: unlisted.NewGate(limits.Spec{Name: "object.peer_inflight"}, p.inflight, 0),
+			egress:   unlisted.NewBudget(limits.Spec{Name: "object.peer_egress_bytes"}, p.egress),
 		}
 		p.m[id] = sp
 	}
 	sp.streams++
 	return sp
+}
+
+// resize changes the requests that each peer may have in flight.
+func (p *peers) resize(inflight int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inflight = inflight
+	for _, sp := range p.m {
+		sp.inflight.Resize(inflight)
+	}
 }
 
 func (p *peers) leave(id peer.ID) {

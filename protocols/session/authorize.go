@@ -48,7 +48,7 @@ func (l *link) authorize(proto uint16, token []byte, req *Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(l.dead, req.budget(l.svc.cfg.RequestTimeout))
+	ctx, cancel := context.WithTimeout(l.dead, req.budget(l.cfg.RequestTimeout))
 	defer cancel()
 	grant, err := l.svc.capabilities.Verify(ctx, capability.Text(token), does)
 	if err != nil {

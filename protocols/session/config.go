@@ -12,12 +12,12 @@ import (
 type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
-	IdleTimeout time.Duration `koanf:"idle_timeout"`
+	IdleTimeout time.Duration `koanf:"idle_timeout" hot:"true"`
 
-	ControlRate  int64        `koanf:"control_rate"`
+	ControlRate  int64        `koanf:"control_rate" hot:"true"`
 	EgressPolicy Overflow     `koanf:"egress_policy"`
-	EgressBytes  limits.Bytes `koanf:"egress_bytes"`
-	Sessions     int64        `koanf:"sessions"`
+	EgressBytes  limits.Bytes `koanf:"egress_bytes" hot:"true"`
+	Sessions     int64        `koanf:"sessions" hot:"true"`
 }
 
 // DefaultConfig returns the limits of SPEC §2 (desktop).

@@ -42,7 +42,7 @@ func (s *Service) dropFromLargest(e *peerEntry, n int64) bool {
 		used int64
 	}
 	var larger []holder
-	threshold := max(e.permits.bytes.Used(), int64(s.cfg.EgressBytes)/maxHolders)
+	threshold := max(e.permits.bytes.Used(), int64(s.cfg.Load().EgressBytes)/maxHolders)
 	s.mu.Lock()
 	for _, o := range s.peers {
 		if used := o.permits.bytes.Used(); used > threshold {

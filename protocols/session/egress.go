@@ -235,7 +235,7 @@ func (l *link) send(frames *outgoing) bool {
 	if errors.Is(err, deadline.ErrPassed) {
 		l.svc.m.timeouts.WithLabelValues("write").Inc()
 		err = status.Errorf(status.Timeout, "write: the peer reads nothing, or less than %s/s: %w",
-			l.svc.cfg.MinRate, err)
+			l.cfg.MinRate, err)
 	}
 	l.fail(err)
 	return false

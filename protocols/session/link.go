@@ -26,6 +26,7 @@ import (
 // between enter and leave. So nothing is queued after shut and the last leave.
 type link struct {
 	svc    *Service
+	cfg    *Config // of the service when the link was made
 	peer   *peerEntry
 	stream network.Stream
 	opened bool // whether this node opened it; the opener sends requests, the other node answers
@@ -43,7 +44,6 @@ type link struct {
 
 	producers sync.WaitGroup // goroutines between enter and leave
 	writer    sync.WaitGroup // the goroutine of write, if it runs
-	idleAfter time.Duration
 	helloEnd  time.Time
 
 	// Set by greeted, before the first request.
@@ -83,26 +83,29 @@ type answer struct {
 	err     error
 }
 
+// idleAfter returns after what time without a request the link is closed. The opener closes first, so that its next
+// request does not meet the acceptor's close.
+func (l *link) idleAfter() time.Duration {
+	if l.opened {
+		return l.cfg.IdleTimeout - l.cfg.IdleTimeout/4
+	}
+	return l.cfg.IdleTimeout
+}
+
 // newLink returns a link that does not run yet. The caller holds s.mu.
 func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stream, opened bool) *link {
-	now := time.Now()
+	now, cfg := time.Now(), s.cfg.Load()
 	l := &link{
-		svc: s, peer: e, stream: stream, opened: opened,
-		helloEnd:  now.Add(s.cfg.HandshakeTimeout),
-		idleAfter: s.cfg.IdleTimeout,
-		since:     now,
-		requests:  map[uint64]*exchange{},
-		places:    s.answering.Gate(),
-		reading:   deadline.NewReader(stream, deadline.NewMinRate(s.cfg.ReadTimeout, int64(s.cfg.MinRate))),
-		writing:   deadline.NewWriter(stream, deadline.NewMinRate(s.cfg.WriteTimeout, int64(s.cfg.MinRate))),
+		svc: s, cfg: cfg, peer: e, stream: stream, opened: opened,
+		helloEnd: now.Add(cfg.HandshakeTimeout),
+		since:    now,
+		requests: map[uint64]*exchange{},
+		places:   s.answering.Gate(),
+		reading:  deadline.NewReader(stream, deadline.NewMinRate(cfg.ReadTimeout, int64(cfg.MinRate))),
+		writing:  deadline.NewWriter(stream, deadline.NewMinRate(cfg.WriteTimeout, int64(cfg.MinRate))),
 	}
 	if l.group = ipgroup.Of(stream.Conn().RemoteMultiaddr()); l.group != "" {
 		l.groupRate = s.rateOf(l.group)
-	}
-	if opened {
-		// The opener closes first, so that its next request does not meet the
-		// acceptor's close.
-		l.idleAfter -= l.idleAfter / 4
 	}
 	l.in = oap.NewReader(deadlineReader{l}, oap.MinMaxFrame)
 	l.out = oap.NewWriter(&l.writing, oap.MaxFrame)

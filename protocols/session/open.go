@@ -111,7 +111,7 @@ func (s *Service) open(ctx context.Context, e *peerEntry, o *opening) {
 		return
 	}
 	defer s.places.Leave("")
-	opening, cancel := context.WithTimeout(network.WithAllowLimitedConn(ctx, "allium session"), s.cfg.OpenTimeout)
+	opening, cancel := context.WithTimeout(network.WithAllowLimitedConn(ctx, "allium session"), s.cfg.Load().OpenTimeout)
 	defer cancel()
 	stream, err := s.host.NewStream(opening, e.id, ProtocolID)
 	if err != nil {
@@ -159,7 +159,7 @@ func (l *link) sendHello() error {
 	o := outgoingFrame(oap.Header{Flags: whole, Proto: oap.ProtoControl})
 	o.frame.Payload = oap.HelloRequest{
 		UA: l.svc.userAgent, Features: []string{"verified-range", oap.FeatureCompZstd},
-		MaxFrame: uint32(l.svc.cfg.MaxFrame), Now: l.svc.now().UnixMilli(),
+		MaxFrame: uint32(l.cfg.MaxFrame), Now: l.svc.now().UnixMilli(),
 		Region: l.svc.regions.own,
 	}.Encode()
 	sent := time.Now()
@@ -190,8 +190,8 @@ func (l *link) sendHello() error {
 		l.clock = Clock{ReceivedAt: got, PeerTime: time.UnixMilli(h.Now).Add(got.Sub(sent) / 2)}
 	}
 	l.svc.regions.claimed(l.peer.id, h.Region)
-	maxFrame := min(h.MaxFrame, uint32(l.svc.cfg.MaxFrame))
-	maxInflight := min(int64(h.MaxInflight), l.svc.cfg.MaxInflight)
+	maxFrame := min(h.MaxFrame, uint32(l.cfg.MaxFrame))
+	maxInflight := min(int64(h.MaxInflight), l.cfg.MaxInflight)
 	l.helloDone("", maxFrame, maxInflight, h.FlagsSupported.Has(oap.FlagComp))
 	return nil
 }

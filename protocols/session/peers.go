@@ -39,10 +39,10 @@ func (s *Service) entry(p peer.ID) *peerEntry {
 			s.rates.Add(p, rate)
 		}
 		e = &peerEntry{id: p, rate: rate, links: map[*link]string{}, permits: permits{
-			frames: s.frames.Budget(), bytes: s.bytes.Budget(), node: s.egress, wait: s.cfg.PermitWait, m: s.m,
+			frames: s.frames.Budget(), bytes: s.bytes.Budget(), node: s.egress, wait: s.cfg.Load().PermitWait, m: s.m,
 		}}
 		e.permits.dropFromLargest = func(n int64) bool { return s.dropFromLargest(e, n) }
-		if s.cfg.EgressPolicy == DropOldest {
+		if s.cfg.Load().EgressPolicy == DropOldest {
 			e.permits.dropOldest = func(b *limits.Budget, n int64) bool { return s.dropOldest(e, b, n) }
 		}
 		s.peers[p] = e
@@ -80,7 +80,7 @@ func (s *Service) attach(stream network.Stream, opened bool) *link {
 	}
 	e := s.entry(stream.Conn().RemotePeer())
 	l := s.newLink(s.running, e, stream, opened)
-	older := e.supplanted(stream.Conn().ID(), opened, int(s.cfg.PeerSessions))
+	older := e.supplanted(stream.Conn().ID(), opened, int(s.cfg.Load().PeerSessions))
 	e.links[l] = stream.Conn().ID()
 	s.wg.Add(1)
 	s.mu.Unlock()

@@ -30,7 +30,7 @@ func (l *link) readEnd(now time.Time) time.Time {
 	if l.in.Buffered() > 0 {
 		return l.reading.Until(now)
 	}
-	return l.lastActive.Add(l.idleAfter)
+	return l.lastActive.Add(l.idleAfter())
 }
 
 // next returns the next frame, or the reason why the session ends.
@@ -57,7 +57,7 @@ func (l *link) next() (oap.Frame, error) {
 func (l *link) readTimedOut(now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m, cfg := l.svc.m, &l.svc.cfg
+	m, cfg := l.svc.m, l.cfg
 	switch {
 	case !l.ready:
 		m.handshakes.Inc()
@@ -66,11 +66,11 @@ func (l *link) readTimedOut(now time.Time) error {
 		m.timeouts.WithLabelValues("read").Inc()
 		return status.Errorf(status.Timeout, "read: the peer stopped within a frame, or sends it slower than %s/s",
 			cfg.MinRate)
-	case now.Before(l.lastActive.Add(l.idleAfter)):
+	case now.Before(l.lastActive.Add(l.idleAfter())):
 		return nil
 	case l.waiting():
 		m.timeouts.WithLabelValues("read").Inc()
-		return status.Errorf(status.Timeout, "read: the peer has not answered for %s", l.idleAfter)
+		return status.Errorf(status.Timeout, "read: the peer has not answered for %s", l.idleAfter())
 	}
 	l.shut = true
 	return errIdle

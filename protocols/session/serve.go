@@ -76,7 +76,7 @@ func (l *link) waitForToken(rate *limits.Rate) error {
 		return nil
 	}
 	l.svc.m.delayed.Inc()
-	return rate.Wait(l.dead, 1, l.idleAfter)
+	return rate.Wait(l.dead, 1, l.idleAfter())
 }
 
 // takeRate takes a token from the rates of the peer and its IP group, or returns busy.
@@ -108,7 +108,7 @@ func (l *link) answerHello() error {
 		return err
 	}
 	l.svc.regions.claimed(l.peer.id, h.Region)
-	cfg := &l.svc.cfg
+	cfg := l.cfg
 	maxFrame := uint32(cfg.MaxFrame)
 	if h.MaxFrame != 0 {
 		maxFrame = min(maxFrame, h.MaxFrame)

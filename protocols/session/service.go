@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -50,7 +51,7 @@ type Deps struct {
 
 // Service runs the sessions of a node. Its methods are safe for concurrent use.
 type Service struct {
-	cfg          Config
+	cfg          atomic.Pointer[Config]
 	host         Host
 	userAgent    string
 	inbound      *inbound.Memory
@@ -146,7 +147,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s := &Service{
 		inbound: deps.Inbound, codec: deps.Codec, listening: deps.Transports, now: deps.Now, regions: regions,
-		cfg: cfg, host: deps.Host, userAgent: deps.UserAgent, log: deps.Log, m: m,
+		host: deps.Host, userAgent: deps.UserAgent, log: deps.Log, m: m,
 		rates: rates, groupRates: groups, maxFrames: lowered,
 		handlers: map[uint16]Handler{}, asks: map[uint16]Ask{}, capabilities: deps.Capabilities,
 		peers: map[peer.ID]*peerEntry{},
@@ -192,8 +193,19 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Name: "session.peer_egress_bytes", Path: "calls and answers → the writers of one peer (bytes)",
 		Policy: "calls wait up to permit_wait, then busy, and answers become busy; the oldest first (drop_oldest)",
 	}, int64(cfg.PeerEgressBytes), s.fullest(func(p *permits) *limits.Budget { return p.bytes }))
+	s.cfg.Store(&cfg)
 	s.workers = &pool{size: int(cfg.Workers), work: s.work, died: s.workerDied}
 	return s, nil
+}
+
+// Reconfigure applies the hot fields of a valid configuration at once. Sessions that are open keep their timeouts, and
+// those beyond a bound that shrank stay.
+func (s *Service) Reconfigure(cfg Config) {
+	s.cfg.Store(&cfg)
+	s.egress.Resize(int64(cfg.EgressBytes))
+	s.places.Resize(cfg.Sessions)
+	s.rateFamily.Set(float64(cfg.ControlRate), int(cfg.ControlRate))
+	s.groupRate.Set(groupRates*float64(cfg.ControlRate), groupRates*int(cfg.ControlRate))
 }
 
 // Handle registers the handler of an application protocol. Call it before Run. It

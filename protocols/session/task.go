@@ -24,7 +24,7 @@ type task struct {
 
 func newTask(l *link, f oap.Frame, req *Request, handle Handler) *task {
 	t := &task{l: l, head: f.Header, req: req, handle: handle, place: l.svc.asking.Place(l.group)}
-	t.ctx, t.cancel = context.WithTimeout(l.dead, req.budget(l.svc.cfg.RequestTimeout))
+	t.ctx, t.cancel = context.WithTimeout(l.dead, req.budget(l.cfg.RequestTimeout))
 	return t
 }
 

@@ -3,6 +3,7 @@ package peerindex
 import (
 	"context"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -38,12 +39,20 @@ type Deps struct {
 
 // Finder asks peers before the DHT. It is safe for concurrent use.
 type Finder struct {
-	cfg  Config
-	deps Deps
+	cfg        Config
+	deps       Deps
+	hedgeAfter atomic.Int64 // in nanoseconds
 }
 
 // New returns a Finder. It starts nothing.
-func New(cfg Config, d Deps) *Finder { return &Finder{cfg, d} }
+func New(cfg Config, d Deps) *Finder {
+	f := &Finder{cfg: cfg, deps: d}
+	f.SetHedgeAfter(cfg.HedgeAfter)
+	return f
+}
+
+// SetHedgeAfter changes the time after which a silent peer is late.
+func (f *Finder) SetHedgeAfter(d time.Duration) { f.hedgeAfter.Store(int64(d)) }
 
 var (
 	_ providers.Finder = (*Finder)(nil)
@@ -84,7 +93,7 @@ func (f *Finder) FindProviders(
 		})
 		seen := map[peer.ID]struct{}{}
 		left := opt.Limit
-		err := race(ctx, f.cfg.HedgeAfter, opt.Fresh, sources, func(got record.Provider) bool {
+		err := race(ctx, time.Duration(f.hedgeAfter.Load()), opt.Fresh, sources, func(got record.Provider) bool {
 			if _, again := seen[got.ID]; again {
 				return true
 			}
@@ -130,7 +139,7 @@ func (f *Finder) FindName(
 		return err
 	})
 	best := answer{from: record.OriginDHT}
-	err := race(ctx, f.cfg.HedgeAfter, fresh, sources, func(a answer) bool {
+	err := race(ctx, time.Duration(f.hedgeAfter.Load()), fresh, sources, func(a answer) bool {
 		if a.v.Seq() > best.v.Seq() {
 			best.from = a.from
 		}

@@ -123,7 +123,7 @@ func TestCacheBytes(t *testing.T) {
 		for _, e := range w.cache.lru.Values() {
 			sum += e.size
 		}
-		if got := w.cache.bytes.Load(); got != sum || got > w.cfg.CacheBytes || w.cache.len() != w.cache.lru.Len() {
+		if got := w.cache.bytes.Load(); got != sum || got > w.cfg.Load().CacheBytes || w.cache.len() != w.cache.lru.Len() {
 			t.Fatalf("%d bytes are counted, %d are held by %d entries", got, sum, w.cache.lru.Len())
 		}
 	}

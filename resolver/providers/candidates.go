@@ -210,7 +210,7 @@ type news struct {
 // await waits for news of the lookups in open. ok is false when ctx has ended, or when it is time to read another
 // one beside them.
 func (s *Candidates) await(ctx context.Context, open []reading) (got news, ok bool) {
-	slow := time.NewTimer(s.p.cfg.HedgeAfter)
+	slow := time.NewTimer(s.p.cfg.Load().HedgeAfter)
 	defer slow.Stop()
 	for {
 		var changed [maxOpen]<-chan struct{}
@@ -239,7 +239,7 @@ func (s *Candidates) await(ctx context.Context, open []reading) (got news, ok bo
 func (s *Candidates) hedge() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.open) < maxOpen && time.Since(s.since) >= s.p.cfg.HedgeAfter {
+	if len(s.open) < maxOpen && time.Since(s.since) >= s.p.cfg.Load().HedgeAfter {
 		s.openNext()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -29,7 +30,7 @@ type connected struct {
 	all   func() []peer.ID
 	have  func(ctx context.Context, p peer.ID, root b3.Root) (b3.Presence, error)
 	next  Finder
-	late  time.Duration
+	cfg   *atomic.Pointer[Config]
 	guard func(func() error) error // Pool.Guard
 }
 
@@ -207,7 +208,7 @@ func (s *connectedSearch) askPeer(ctx context.Context, p peer.ID) {
 		}
 		answered <- e
 	})
-	late := time.NewTimer(s.late)
+	late := time.NewTimer(s.cfg.Load().HedgeAfter)
 	defer late.Stop()
 	select {
 	case e := <-answered:

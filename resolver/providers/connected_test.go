@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,8 +78,10 @@ func (n *neighbours) FindProviders(ctx context.Context, _ b3.Root, _ FindOptions
 func (n *neighbours) search(t *testing.T, opt FindOptions) (found []string, last error) {
 	t.Helper()
 	n.begun = time.Now()
+	var cfg atomic.Pointer[Config]
+	cfg.Store(&Config{HedgeAfter: 150 * time.Millisecond})
 	c := &connected{
-		peers: newPeers(testConfig(), func() {}), have: n.have, next: n, late: 150 * time.Millisecond,
+		peers: newPeers(testConfig(), func() {}), have: n.have, next: n, cfg: &cfg,
 		guard: func(f func() error) error { return f() },
 		all: func() (all []peer.ID) {
 			for p := range n.peers {
@@ -226,7 +229,7 @@ func TestConnectedOnce(t *testing.T) {
 		}
 		n.begun = time.Now()
 		w := newFixture(t, nil)
-		p, err := New(w.cfg, Deps{
+		p, err := New(*w.cfg.Load(), Deps{
 			Finder: n, Self: "self", Client: haveClient{of: n},
 			Connected: func() []peer.ID { return []peer.ID{"a", "b"} },
 		})

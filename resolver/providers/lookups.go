@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -23,7 +24,7 @@ const MaxProviders = 32
 // lookups asks the DHT for providers: one lookup per root at a time, whose result
 // it remembers in the cache.
 type lookups struct {
-	cfg     Config
+	cfg     *atomic.Pointer[Config]
 	finder  Finder
 	joining func() bool
 	now     func() time.Time // dates records
@@ -43,9 +44,12 @@ type flight struct {
 	fresh bool
 }
 
-func newLookups(cfg Config, d Deps, m *metrics, c *cache, guard func(func() error) error) *lookups {
+func newLookups(
+	live *atomic.Pointer[Config], d Deps, m *metrics, c *cache, guard func(func() error) error,
+) *lookups {
+	cfg := *live.Load()
 	l := &lookups{
-		cfg: cfg, finder: d.Finder, joining: d.Joining, now: d.Now, cache: c, m: m, guard: guard,
+		cfg: live, finder: d.Finder, joining: d.Joining, now: d.Now, cache: c, m: m, guard: guard,
 		active: map[flight]*lookup{},
 		gate: d.Limits.NewGate(limits.Spec{
 			Name:   "resolver.lookups",
@@ -117,7 +121,7 @@ func (l *lookups) enter(
 	if err := l.gate.Full(); err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(tasks.Context(), l.cfg.Deadline)
+	ctx, cancel := context.WithTimeout(tasks.Context(), l.cfg.Load().Deadline)
 	opt.asked = map[peer.ID]struct{}{}
 	s = &lookup{
 		flight: key, find: opt, search: trace.NewSearch(trace.Key{Root: root}, t), cancel: cancel, users: 1,
@@ -181,16 +185,16 @@ func (l *lookups) finish(ctx context.Context, s *lookup, err error) {
 	found, failure := s.state()
 	deadline := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	complete := err == nil
-	ttl := l.cfg.NegativeTTL
+	ttl := l.cfg.Load().NegativeTTL
 	remember := err == nil || deadline
 	switch {
 	case len(found) > 0:
-		err, ttl, remember = nil, l.cfg.PositiveTTL, true
+		err, ttl, remember = nil, l.cfg.Load().PositiveTTL, true
 	case deadline && status.Of(failure) == status.NoBootstrap:
 		err, remember = failure, false
 	case deadline:
 		l.m.deadlineHits.Inc()
-		err = status.Errorf(status.Timeout, "no provider found within %s", l.cfg.Deadline)
+		err = status.Errorf(status.Timeout, "no provider found within %s", l.cfg.Load().Deadline)
 	}
 	now := time.Now()
 	result := searched{

@@ -144,16 +144,16 @@ func TestLookupsAreRemembered(t *testing.T) {
 		look(known, Query{Limit: 1}, 1, 1)
 		look(unknown, Query{}, 0, 2)
 		look(unknown, Query{}, 0, 2)
-		time.Sleep(w.cfg.NegativeTTL * 11 / 10)
+		time.Sleep(w.cfg.Load().NegativeTTL * 11 / 10)
 		look(unknown, Query{}, 0, 3)
 		look(known, Query{}, 2, 3)
 		look(known, Query{Fresh: true}, 2, 4)
-		time.Sleep(w.cfg.PositiveTTL * 11 / 10)
+		time.Sleep(w.cfg.Load().PositiveTTL * 11 / 10)
 		look(known, Query{}, 2, 5)
 		if h, m := testutil.ToFloat64(w.m.hits), testutil.ToFloat64(w.m.misses); h != 3 || m != 5 {
 			t.Errorf("%v hits, %v misses; want 3 and 5", h, m)
 		}
-		time.Sleep(3 * w.cfg.PositiveTTL)
+		time.Sleep(3 * w.cfg.Load().PositiveTTL)
 		w.Sweep(time.Now())
 		if n, bytes := w.cache.len(), w.cache.bytes.Load(); n != 0 || bytes != 0 {
 			t.Errorf("%d expired entries are still held, %d bytes", n, bytes)

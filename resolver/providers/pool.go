@@ -62,7 +62,7 @@ type Deps struct {
 // concurrent use.
 type Pool struct {
 	known
-	cfg     Config
+	cfg     *atomic.Pointer[Config]
 	client  Client
 	dialer  Dialer
 	log     *slog.Logger
@@ -100,9 +100,10 @@ func New(cfg Config, d Deps) (*Pool, error) {
 	if d.Hints == nil {
 		d.Hints = func(b3.Root) []record.Provider { return nil }
 	}
-	m := newMetrics(d.Metrics, d.Latency)
+	m, live := newMetrics(d.Metrics, d.Latency), &atomic.Pointer[Config]{}
+	live.Store(&cfg)
 	p := &Pool{
-		cfg: cfg, client: d.Client, dialer: d.Dialer, log: d.Log, m: m,
+		cfg: live, client: d.Client, dialer: d.Dialer, log: d.Log, m: m,
 		peers: newPeers(cfg, m.breakerOpened.Inc), served: served, cache: newCache(cfg, d.Limits),
 	}
 	p.self, p.region, p.hints, p.about, p.now = d.Self, d.Region, d.Hints, d.About, d.Now
@@ -113,10 +114,10 @@ func New(cfg Config, d Deps) (*Pool, error) {
 	p.store = newLocalStore(d.Has, guarded, d.Limits)
 	if d.Connected != nil {
 		d.Finder = &connected{
-			peers: p.peers, all: d.Connected, have: p.Have, next: d.Finder, late: cfg.HedgeAfter, guard: guarded,
+			peers: p.peers, all: d.Connected, have: p.Have, next: d.Finder, cfg: live, guard: guarded,
 		}
 	}
-	p.lookups = newLookups(cfg, d, m, p.cache, guarded)
+	p.lookups = newLookups(live, d, m, p.cache, guarded)
 	if d.Metrics != nil {
 		d.Metrics.MustRegister(newBreakerStates(p.peers), newCacheSize(p.cache))
 	}
@@ -134,6 +135,9 @@ func (p *Pool) Served(root b3.Root, by peer.ID) {
 
 // Usable reports whether the breaker for a peer lets requests through.
 func (p *Pool) Usable(id peer.ID) bool { return p.peers.usable(id) }
+
+// Reconfigure changes Deadline and HedgeAfter. Lookups that run keep theirs.
+func (p *Pool) Reconfigure(cfg Config) { p.cfg.Store(&cfg) }
 
 // Silent records that a peer was late with a request that another peer answered. It ranks
 // lower from then on.

@@ -47,7 +47,7 @@ func (p *Pool) Get(ctx context.Context, id peer.ID, req object.GetRequest, sink 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	sent()
-	w := &watched{sink: sink, timeout: p.cfg.StallTimeout}
+	w := &watched{sink: sink, timeout: p.cfg.Load().StallTimeout}
 	if req.SizeProof {
 		w.groups = -1
 	}
@@ -71,7 +71,7 @@ func (p *Pool) Get(ctx context.Context, id peer.ID, req object.GetRequest, sink 
 
 // Have asks a peer how much it has of root.
 func (p *Pool) Have(ctx context.Context, id peer.ID, root b3.Root) (b3.Presence, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.cfg.StallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.Load().StallTimeout)
 	defer cancel()
 	got, err := p.client.Have(ctx, id, []b3.Root{root})
 	if err != nil {

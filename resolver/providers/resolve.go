@@ -70,7 +70,8 @@ func (p *Pool) Resolve(ctx context.Context, tasks Tasks, root b3.Root, q Query, 
 		return a, err
 	}
 	// A context with the deadline would cost as much as the rest of a refusal, so the waits know it.
-	s := &search{p: p, root: root, q: &q, trace: t, ends: time.Now().Add(p.cfg.Deadline)}
+	cfg := p.cfg.Load()
+	s := &search{p: p, cfg: cfg, root: root, q: &q, trace: t, ends: time.Now().Add(cfg.Deadline)}
 	if !q.Fresh {
 		s.askHere(ctx, tasks)
 	}
@@ -90,6 +91,7 @@ func (p *Pool) Resolve(ctx context.Context, tasks Tasks, root b3.Root, q Query, 
 // search is one run of Resolve. One goroutine uses it.
 type search struct {
 	p     *Pool
+	cfg   *Config
 	root  b3.Root
 	q     *Query
 	trace *trace.Lookup
@@ -153,7 +155,7 @@ func (s *search) askHere(ctx context.Context, tasks Tasks) {
 	}
 	if s.here != nil {
 		begun := time.Now()
-		wait := time.NewTimer(min(s.p.cfg.HedgeAfter, s.ends.Sub(begun)))
+		wait := time.NewTimer(min(s.cfg.HedgeAfter, s.ends.Sub(begun)))
 		defer wait.Stop()
 		select {
 		case has := <-s.here:
@@ -229,7 +231,7 @@ func (s *search) askNetwork(ctx context.Context, tasks Tasks) {
 				break
 			}
 			if soon == nil {
-				timer := time.NewTimer(s.p.cfg.HedgeAfter)
+				timer := time.NewTimer(s.cfg.HedgeAfter)
 				defer timer.Stop()
 				soon = timer.C
 			}
@@ -250,7 +252,7 @@ func (s *search) askNetwork(ctx context.Context, tasks Tasks) {
 			if changed == nil && s.err != nil {
 				break
 			}
-			s.err = status.Errorf(status.Timeout, "no provider found within %s", s.p.cfg.Deadline)
+			s.err = status.Errorf(status.Timeout, "no provider found within %s", s.cfg.Deadline)
 			if _, failure := l.state(); status.Of(failure) == status.NoBootstrap {
 				s.err = failure
 			}
@@ -278,7 +280,7 @@ func (s *search) answer() (Answer, error) {
 	}
 	r := p.rank(s.root, s.found)
 	r.complete = s.complete && s.network
-	r.expires = now.Add(lifetime(p.cfg.PositiveTTL, s.found, p.now()))
+	r.expires = now.Add(lifetime(p.cfg.Load().PositiveTTL, s.found, p.now()))
 	if !s.cachedAt.IsZero() {
 		r.at = trace.InstantOf(s.cachedAt)
 		r.expires = min(r.expires, trace.InstantOf(s.expires))

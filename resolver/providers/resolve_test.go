@@ -88,7 +88,7 @@ func newWorld(t *testing.T, change func(*Config), answers ...scripted) *world {
 	t.Helper()
 	w := &world{hints: map[b3.Root][]record.Provider{}, about: map[peer.ID]Facts{}, fixture: newFixture(t, change)}
 	w.dht = &scriptedFinder{answers: answers}
-	p, err := New(w.cfg, Deps{
+	p, err := New(*w.cfg.Load(), Deps{
 		Finder: w.dht, Self: "self", Region: "eu",
 		Has: func(ctx context.Context, root b3.Root) (bool, error) {
 			if w.has == nil {
@@ -209,13 +209,13 @@ func TestHedging(t *testing.T) {
 			}
 			return time.Since(begun), a
 		}
-		if d, a := took(rootOf(1), Query{}); d != 2*w.cfg.HedgeAfter || a.Source != record.OriginDHT {
+		if d, a := took(rootOf(1), Query{}); d != 2*w.cfg.Load().HedgeAfter || a.Source != record.OriginDHT {
 			t.Errorf("took %s, source %s", d, a.Source)
 		}
-		if d, a := took(rootOf(2), Query{Limit: 1}); d != w.cfg.HedgeAfter || a.Source != record.OriginDHT {
+		if d, a := took(rootOf(2), Query{Limit: 1}); d != w.cfg.Load().HedgeAfter || a.Source != record.OriginDHT {
 			t.Errorf("with one: took %s, source %s", d, a.Source)
 		}
-		if d, _ := took(rootOf(3), Query{All: true}); d != w.cfg.Deadline {
+		if d, _ := took(rootOf(3), Query{All: true}); d != w.cfg.Load().Deadline {
 			t.Errorf("for all: took %s", d)
 		}
 		slow.Store(int64(200 * time.Millisecond))
@@ -244,7 +244,7 @@ func TestDeadline(t *testing.T) {
 		for i := range uint64(3) { // the third waits for a permit
 			begun := time.Now()
 			_, err := w.resolve(t, rootOf(i), Query{All: i == 1})
-			if d := time.Since(begun); status.Of(err) != status.Timeout || d != w.cfg.Deadline {
+			if d := time.Since(begun); status.Of(err) != status.Timeout || d != w.cfg.Load().Deadline {
 				t.Errorf("%d: %v after %s", i, err, d)
 			}
 		}
@@ -270,7 +270,7 @@ func TestPartInTime(t *testing.T) {
 		begun := time.Now()
 		a, err := w.resolve(t, rootOf(1), Query{All: true})
 		want(t, "late", a, err, record.OriginDHT, answer.Signed, "late")
-		if d := time.Since(begun); d != w.cfg.Deadline {
+		if d := time.Since(begun); d != w.cfg.Load().Deadline {
 			t.Errorf("took %s", d)
 		}
 	})

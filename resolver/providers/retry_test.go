@@ -65,7 +65,7 @@ func TestNoRetryThroughAnOpenBreaker(t *testing.T) {
 				t.Errorf("lookup %d: %d tries, want %d", i, got, n)
 			}
 		}
-		time.Sleep(w.cfg.BreakerCooldown + time.Millisecond)
+		time.Sleep(w.cfg.Load().BreakerCooldown + time.Millisecond)
 		w.dht.answer(finds("d"))
 		for i := range uint64(3) { // closes it
 			if _, err := w.resolve(t, rootOf(10+i), Query{}); err != nil {
@@ -101,7 +101,7 @@ func TestFirstPeer(t *testing.T) {
 		start = time.Now().Add(time.Hour)
 		begun := time.Now()
 		if _, err := w.resolve(t, rootOf(2), Query{}); status.Of(err) != status.NoBootstrap ||
-			time.Since(begun) != w.cfg.Deadline {
+			time.Since(begun) != w.cfg.Load().Deadline {
 			t.Errorf("nobody came: %v after %s", err, time.Since(begun))
 		}
 	})

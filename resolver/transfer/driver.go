@@ -53,11 +53,12 @@ const (
 const never = 1000 * time.Hour
 
 func newDriver(t *transfer) *driver {
+	cfg := t.s.cfg.Load()
 	return &driver{
 		t: t, set: t.s, begun: time.Now(),
 		m: schedule.New(schedule.Config{
-			Providers: t.s.cfg.ProvidersPerObject, Tries: t.s.cfg.Tries, Backoff: limits.Backoff,
-			HedgeAfter: t.s.cfg.HedgeAfter, Pause: patience.Pause,
+			Providers: cfg.ProvidersPerObject, Tries: cfg.Tries, Backoff: limits.Backoff,
+			HedgeAfter: cfg.HedgeAfter, Pause: patience.Pause,
 		}),
 		ended: make(chan *span), proofs: make(chan int64), need: make(chan struct{}),
 		found: make(chan found), heard: make(chan heard), granted: make(chan grant),
@@ -75,7 +76,7 @@ func (d *driver) run(ctx context.Context) error {
 		d.wg.Wait()
 		for _, sp := range d.spans { // canceled with the work
 			d.record(sp, schedule.NoHedge)
-			if d.m.Complete() && sp.first.Load() == 0 && time.Since(sp.asked) >= d.set.cfg.HedgeAfter {
+			if d.m.Complete() && sp.first.Load() == 0 && time.Since(sp.asked) >= d.set.cfg.Load().HedgeAfter {
 				d.set.pool.Silent(sp.p.id)
 			}
 		}

@@ -61,7 +61,7 @@ type Event struct {
 // Set is the running transfers, at most one for each object. Its methods are safe
 // for concurrent use.
 type Set struct {
-	cfg   Config
+	cfg   atomic.Pointer[Config]
 	local Local
 	pool  *providers.Pool
 	ring  *trace.Ring
@@ -81,7 +81,7 @@ type Set struct {
 // New returns an empty set. It starts nothing.
 func New(cfg Config, d Deps) *Set {
 	s := &Set{
-		cfg: cfg, local: d.Local, pool: d.Pool, ring: d.Trace, m: newMetrics(d.Metrics, d.Received),
+		local: d.Local, pool: d.Pool, ring: d.Trace, m: newMetrics(d.Metrics, d.Received),
 		gate: d.Limits.NewGate(limits.Spec{
 			Name:   "resolver.fetches",
 			Path:   "gateway, sessions → fetches",
@@ -93,6 +93,7 @@ func New(cfg Config, d Deps) *Set {
 		}, maxStreams, 0),
 		observe: d.Observe, transfers: map[b3.Root]*transfer{},
 	}
+	s.cfg.Store(&cfg)
 	if s.observe == nil {
 		s.observe = func(Event) {}
 	}
@@ -100,6 +101,12 @@ func New(cfg Config, d Deps) *Set {
 		s.register(d.Metrics)
 	}
 	return s
+}
+
+// Reconfigure changes Fetches, ProvidersPerObject and HedgeAfter. Transfers that run keep theirs.
+func (s *Set) Reconfigure(cfg Config) {
+	s.cfg.Store(&cfg)
+	s.gate.Resize(cfg.Fetches)
 }
 
 // Join joins the transfer of root for the bytes that opt names. It starts the

@@ -45,7 +45,7 @@ func (j *job) run(ctx context.Context) error {
 			try, waits, latest = 0, 0, time.Now()
 		}
 		pause := limits.Backoff(try)
-		if !r.again || try+1 >= f.cfg.Tries {
+		if !r.again || try+1 >= f.cfg.Load().Tries {
 			left := time.Until(patience.Until(ctx, false, latest))
 			if left <= 0 || !j.attempts.MayReturn() {
 				return j.from.fail(&j.attempts)

@@ -3,6 +3,7 @@ package tree
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -74,7 +75,7 @@ type Deps struct {
 
 // Fetcher fetches trees. Its methods are safe for concurrent use.
 type Fetcher struct {
-	cfg       Config
+	cfg       atomic.Pointer[Config]
 	local     Local
 	pool      *providers.Pool
 	transfers *transfer.Set
@@ -88,8 +89,8 @@ type Fetcher struct {
 
 // New returns a fetcher. It starts nothing.
 func New(cfg Config, d Deps) *Fetcher {
-	return &Fetcher{
-		cfg: cfg, local: d.Local, pool: d.Pool, transfers: d.Transfers, filter: d.Filter, received: d.Received,
+	f := &Fetcher{
+		local: d.Local, pool: d.Pool, transfers: d.Transfers, filter: d.Filter, received: d.Received,
 		gate: d.Limits.NewGate(limits.Spec{
 			Name:   "resolver.trees",
 			Path:   "gateway, commands → directory fetches",
@@ -97,7 +98,12 @@ func New(cfg Config, d Deps) *Fetcher {
 		}, cfg.Trees, cfg.Trees),
 		running: map[b3.Root]chan struct{}{},
 	}
+	f.cfg.Store(&cfg)
+	return f
 }
+
+// Reconfigure changes HedgeAfter.
+func (f *Fetcher) Reconfigure(cfg Config) { f.cfg.Store(&cfg) }
 
 // Options name the peers that may have a tree, and a function that is told of the
 // progress.
@@ -132,7 +138,7 @@ func (f *Fetcher) Fetch(ctx context.Context, tasks providers.Tasks, root b3.Root
 	t := &tree{
 		f: f, tasks: tasks, root: root, from: opt.Sources, trace: opt.Lookup, report: opt.Progress,
 		src:     f.pool.Candidates(tasks, root, opt.Sources).Record(opt.Lookup),
-		results: make(chan result, f.cfg.Requests+f.cfg.Large), // bound: requests in flight
+		results: make(chan result, f.cfg.Load().Requests+f.cfg.Load().Large), // bound: requests in flight
 	}
 	defer t.src.Close()
 	err = t.run(ctx)

@@ -143,7 +143,7 @@ func (r *round) due() (at time.Time) {
 		return time.Now().Add(time.Hour) // an event comes first
 	}
 	for _, a := range r.asked {
-		if d := a.due(r.j.t.f.cfg.HedgeAfter); d.After(at) {
+		if d := a.due(r.j.t.f.cfg.Load().HedgeAfter); d.After(at) {
 			at = d
 		}
 	}
@@ -195,7 +195,7 @@ func (r *round) beat(first *asking) {
 			continue
 		}
 		a.beaten = true
-		if p := a.source(); p != "" && !a.due(t.f.cfg.HedgeAfter).After(now) {
+		if p := a.source(); p != "" && !a.due(t.f.cfg.Load().HedgeAfter).After(now) {
 			t.f.pool.Silent(p)
 			t.late(p)
 		}

@@ -129,7 +129,7 @@ func (t *tree) schedule(ctx context.Context, rootRefs []manifest.Ref) error {
 
 // expand looks at entries until there is enough work for the workers.
 func (t *tree) expand(ctx context.Context) error {
-	for len(t.cursors) > 0 && len(t.ready) < 2*t.f.cfg.Requests &&
+	for len(t.cursors) > 0 && len(t.ready) < 2*t.f.cfg.Load().Requests &&
 		len(t.large) < routed && len(t.dirs) < dirsWaiting {
 		top := len(t.cursors) - 1
 		c := t.cursors[top]
@@ -259,7 +259,7 @@ func (t *tree) closeBatch() {
 // first, because they name further objects. While there are files, at most
 // dirRequests ask for directories, so that each request asks for many.
 func (t *tree) dispatch(ctx context.Context) {
-	for t.requests < t.f.cfg.Requests {
+	for t.requests < t.f.cfg.Load().Requests {
 		files := len(t.ready) > 0 || len(t.batch) >= minBatch
 		switch {
 		case len(t.dirs) > 0 && (!files || t.dirsAsked < dirRequests):
@@ -281,7 +281,7 @@ func (t *tree) dispatch(ctx context.Context) {
 }
 
 func (t *tree) dispatchLarge(ctx context.Context) {
-	for t.largeAsked < t.f.cfg.Large && len(t.large) > 0 {
+	for t.largeAsked < t.f.cfg.Load().Large && len(t.large) > 0 {
 		top := len(t.large) - 1
 		ref := t.large[top]
 		t.large = t.large[:top]

@@ -1,6 +1,7 @@
 package allowance
 
 import (
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -9,8 +10,8 @@ import (
 type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
-	Rate     int `koanf:"rate"`
-	Inflight int `koanf:"inflight"`
+	Rate     int `koanf:"rate" hot:"true"`
+	Inflight int `koanf:"inflight" hot:"true"`
 }
 
 // DefaultConfig returns the numbers of SPEC §2.
@@ -42,4 +43,9 @@ func (c Config) workers(cores int) int64 {
 		return int64(c.Workers)
 	}
 	return 4 * int64(cores)
+}
+
+// perSecond returns the rate of requests of all peers.
+func (c Config) perSecond() limits.FairRateConfig {
+	return limits.FairRateConfig{PerSecond: float64(c.Rate), Burst: c.Rate}
 }

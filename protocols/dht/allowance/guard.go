@@ -72,7 +72,7 @@ func New(cfg Config, deps Deps) (*Guard, error) {
 		inflight: limits.NewFairGate[ipgroup.Group](deps.Limits, inflight, int64(cfg.Inflight), groupFraction),
 		bytes:    deps.Limits.NewBudget(spec("dht.bytes", "reject busy"), int64(cfg.Bytes)),
 		rate: limits.NewFairRate[string](deps.Limits, rate, limits.Spec{},
-			limits.FairRateConfig{PerSecond: float64(cfg.Rate), Burst: cfg.Rate}),
+			cfg.perSecond()),
 		work: deps.Limits.NewGate(limits.Spec{
 			Name: "dht.work", Path: "routing streams, provider exchange → lookup workers",
 			Policy: fmt.Sprintf("%d wait within their deadline, the rest get busy", cfg.Queue),
@@ -82,6 +82,12 @@ func New(cfg Config, deps Deps) (*Guard, error) {
 			Policy: "the stream is reset with a code; one IP group has at most a quarter of the free places",
 		}, maxStreams, groupFraction),
 	}, nil
+}
+
+// Reconfigure applies the hot fields of a valid configuration at once. Requests beyond a bound that shrank go on.
+func (g *Guard) Reconfigure(cfg Config) {
+	g.inflight.Resize(int64(cfg.Inflight))
+	g.rate.Set(cfg.perSecond())
 }
 
 // Stream takes a place for a stream of a peer in group (empty: in none) and never waits. It

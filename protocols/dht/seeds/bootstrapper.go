@@ -76,11 +76,11 @@ type ManifestInfo struct {
 
 // Bootstrapper keeps a node connected to its seeds.
 type Bootstrapper struct {
-	deps       Deps
-	configured []peer.AddrInfo
-	trusted    []peer.ID
-	m          *metrics
-	log        *slog.Logger
+	deps    Deps
+	trusted []peer.ID
+	m       *metrics
+	log     *slog.Logger
+	changed chan struct{} // of one: the configuration has other seeds
 
 	// Used only by Run's goroutine.
 	loaded    bool
@@ -90,11 +90,13 @@ type Bootstrapper struct {
 	renewed   uint64       // last value of Deps.Replacements
 	told      ManifestInfo // last logged; the same is not logged twice
 
-	mu       sync.Mutex
-	list     []seed // replaced, never changed
-	state    map[peer.ID]seedState
-	manifest ManifestInfo
-	known    []known // replaced, never changed; sorted by id
+	mu         sync.Mutex
+	configured []peer.AddrInfo // replaced, never changed
+	signed     Manifest        // the manifest in force
+	list       []seed          // of both; replaced, never changed
+	state      map[peer.ID]seedState
+	manifest   ManifestInfo
+	known      []known // replaced, never changed; sorted by id
 }
 
 // seed is an entry of the list.
@@ -133,7 +135,10 @@ func New(cfg Config, deps Deps) (*Bootstrapper, error) {
 			"dht.seed_manifest and the function that reads it are needed together or not at all")
 	}
 	deps.Env.SetDefaults()
-	b := &Bootstrapper{deps: deps, log: deps.Log, stored: map[datastore.Key][]byte{}, state: map[peer.ID]seedState{}}
+	b := &Bootstrapper{
+		deps: deps, log: deps.Log, stored: map[datastore.Key][]byte{}, state: map[peer.ID]seedState{},
+		changed: make(chan struct{}, 1),
+	}
 	var err error
 	if b.configured, err = cfg.seeds(); err != nil {
 		return nil, err
@@ -144,7 +149,7 @@ func New(cfg Config, deps Deps) (*Bootstrapper, error) {
 	if b.m, err = newMetrics(deps.Metrics); err != nil {
 		return nil, fmt.Errorf("register seed metrics: %w", err)
 	}
-	b.setList(Manifest{})
+	b.makeList()
 	return b, nil
 }
 
@@ -191,9 +196,37 @@ func (b *Bootstrapper) Manifest() ManifestInfo {
 // seed answers.
 func (b *Bootstrapper) Remembered() int { return len(b.remembered()) }
 
-// setList makes the list from the configuration and m. It deletes the state of all other
-// seeds.
-func (b *Bootstrapper) setList(m Manifest) {
+// Reconfigure replaces the seeds of a valid configuration. New ones are dialed at once; connections to others stay.
+func (b *Bootstrapper) Reconfigure(cfg Config) {
+	infos, err := cfg.seeds()
+	if err != nil {
+		return // Validate did
+	}
+	b.setConfigured(infos)
+	select {
+	case b.changed <- struct{}{}:
+	default: // one change is waiting
+	}
+}
+
+func (b *Bootstrapper) setConfigured(infos []peer.AddrInfo) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.configured = infos
+	b.makeList()
+}
+
+func (b *Bootstrapper) setManifest(m Manifest) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.signed = m
+	b.makeList()
+}
+
+// makeList makes the list from the configuration and the manifest. It deletes the state of all other
+// seeds. The caller holds b.mu, unless nobody else has b yet.
+func (b *Bootstrapper) makeList() {
+	m := b.signed
 	list := make([]seed, 0, len(b.configured)+len(m.Seeds))
 	in := map[peer.ID]bool{b.deps.Self: true}
 	add := func(infos []peer.AddrInfo, source Source, notAfter time.Time) {
@@ -207,8 +240,6 @@ func (b *Bootstrapper) setList(m Manifest) {
 	add(b.configured, FromConfig, time.Time{})
 	add(m.Seeds, FromManifest, m.NotAfter)
 
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.list = list
 	for id := range b.state {
 		if !in[id] {

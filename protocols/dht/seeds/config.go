@@ -9,11 +9,11 @@ import (
 	"allium/protocols/status"
 )
 
-// Config names the sources of seeds. The zero value has none. A change takes effect at the
-// next start, but the content of the manifest is read before every round.
+// Config names the sources of seeds. The zero value has none. The content of the manifest is read
+// before every round.
 // node/config/keys.txt documents the keys.
 type Config struct {
-	Bootstrap       []string `koanf:"bootstrap"`
+	Bootstrap       []string `koanf:"bootstrap" hot:"true"`
 	SeedManifest    string   `koanf:"seed_manifest"`
 	SeedAuthorities []string `koanf:"seed_authorities"`
 }

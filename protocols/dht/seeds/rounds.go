@@ -50,6 +50,8 @@ func (b *Bootstrapper) loop(ctx context.Context) {
 				b.remember(time.Now())
 				b.store(ctx)
 				save.Reset(jitter.Spread(saveEvery))
+			case <-b.changed:
+				tier, waiting = 0, false
 			case <-lost:
 				b.forgetConnections()
 				if up.IsZero() || b.held() {

@@ -31,7 +31,7 @@ func TestPartInTime(t *testing.T) {
 		r.find = lateFinder{signed(t, "blog", 1, "one")}
 		begun := time.Now()
 		a, err := r.resolve(t, "blog", Options{})
-		if took := time.Since(begun); err != nil || a.Value.String() != "one" || took > r.cfg.Deadline {
+		if took := time.Since(begun); err != nil || a.Value.String() != "one" || took > r.cfg.Load().Deadline {
 			t.Errorf("%q after %s, %v", a.Value, took, err)
 		}
 	})

@@ -53,7 +53,8 @@ func (n *Names) enter(tasks providers.Tasks, key flightKey, tr *trace.Lookup) (f
 	if f := n.active[key]; f != nil {
 		return f, nil
 	}
-	ctx, cancel := context.WithTimeout(tasks.Context(), n.cfg.Deadline-n.cfg.Deadline/reserved)
+	deadline := n.cfg.Load().Deadline
+	ctx, cancel := context.WithTimeout(tasks.Context(), deadline-deadline/reserved)
 	record := trace.NewSearch(trace.Key{Name: key.name.String()}, tr)
 	f = &flight{flightKey: key, record: record, cancel: cancel, done: make(chan struct{})}
 	n.active[key] = f

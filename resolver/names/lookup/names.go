@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -50,7 +51,7 @@ type Deps struct {
 
 // Names finds what names stand for. Its methods are safe for concurrent use.
 type Names struct {
-	cfg    Config
+	cfg    atomic.Pointer[Config]
 	find   Finder
 	filter policy.Filter
 	now    func() time.Time
@@ -76,7 +77,7 @@ const lookupsWaiting = 512
 func New(cfg Config, d Deps) *Names {
 	d.Env.SetDefaults()
 	n := &Names{
-		cfg: cfg, find: d.Finder, filter: d.Filter, now: d.Now, active: map[flightKey]*flight{},
+		find: d.Finder, filter: d.Filter, now: d.Now, active: map[flightKey]*flight{},
 		cache: newCache(cfg.CacheBytes, d.Limits),
 		gate: d.Limits.NewGate(limits.Spec{
 			Name: "resolver.name_lookups", Path: "resolver → lookups of names",
@@ -89,6 +90,7 @@ func New(cfg Config, d Deps) *Names {
 				"lookups that returned an older record than the one remembered.",
 		}, []string{"result"}),
 	}
+	n.cfg.Store(&cfg)
 	n.followers = newFollowers(d.Limits)
 	n.hits = n.m.WithLabelValues("hit")
 	if n.filter == nil {
@@ -99,6 +101,9 @@ func New(cfg Config, d Deps) *Names {
 	}
 	return n
 }
+
+// Reconfigure changes Deadline. Lookups that run keep theirs.
+func (n *Names) Reconfigure(cfg Config) { n.cfg.Store(&cfg) }
 
 // Options say which records a caller takes.
 type Options struct {
@@ -135,7 +140,7 @@ func (n *Names) Resolve(
 		if err := n.filter.Name(at); err != nil {
 			return a, err
 		}
-		f, err := n.one(ctx, tasks, at, opt, begun.Add(n.cfg.Deadline), tr)
+		f, err := n.one(ctx, tasks, at, opt, begun.Add(n.cfg.Load().Deadline), tr)
 		if err != nil {
 			tr.Failed(trace.DHT, time.Since(start), err)
 			return a, err
@@ -277,7 +282,7 @@ func (n *Names) one(
 		}
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline,
-		status.Errorf(status.Timeout, "%s was not found within %s", what, n.cfg.Deadline))
+		status.Errorf(status.Timeout, "%s was not found within %s", what, n.cfg.Load().Deadline))
 	defer cancel()
 	f := n.join(tasks, what, opt.Fresh, tr)
 	select {
@@ -339,7 +344,7 @@ func (n *Names) remember(what name.Name, v name.Versions, now time.Time) found {
 	e := n.cache.update(what, func(known name.Versions) entry {
 		behind = known.Seq() > v.Seq() && v.Seq() > 0
 		merged := known.Merge(v)
-		until := now.Add(n.cfg.NegativeTTL)
+		until := now.Add(n.cfg.Load().NegativeTTL)
 		if rec, ok := merged.Current(); ok {
 			until = now.Add(rec.TTL - rand.N(time.Duration(ttlSpread*float64(rec.TTL))+1))
 			if until.After(rec.NotAfter) {
@@ -371,7 +376,7 @@ func (n *Names) search(ctx context.Context, what name.Name, fresh bool, s *trace
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = status.Errorf(status.Timeout, "no record of %s was found within %s, and not every holder answered",
-				what, n.cfg.Deadline)
+				what, n.cfg.Load().Deadline)
 		}
 		n.m.WithLabelValues("failed").Inc()
 		return found{}, err

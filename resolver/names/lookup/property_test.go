@@ -120,7 +120,7 @@ func TestAbandonedNames(t *testing.T) {
 		r := newRig(t)
 		r.took = time.Hour
 		const lookups, atOnce = 10_000, 500
-		cfg := r.cfg
+		cfg := *r.cfg.Load()
 		cfg.Lookups = atOnce
 		r.Names = New(cfg, Deps{Finder: r.network})
 		for i := 0; i < lookups; i += atOnce {
@@ -138,7 +138,7 @@ func TestAbandonedNames(t *testing.T) {
 			synctest.Wait()
 			cancel()
 			callers.Wait()
-			time.Sleep(r.cfg.Deadline)
+			time.Sleep(r.cfg.Load().Deadline)
 		}
 		r.tasks.wg.Wait() // no goroutine
 		if n := len(r.active); n != 0 {

@@ -200,7 +200,7 @@ func (r *nameRun) do(action string) {
 	case "fail":
 		close(r.finder.running()[0].end)
 	case "late":
-		time.Sleep(r.names.cfg.Deadline)
+		time.Sleep(r.names.cfg.Load().Deadline)
 	case "lapse":
 		r.lapsed = true
 		time.Sleep(2 * time.Hour)
