@@ -14,7 +14,7 @@ type Config struct {
 	Content       content.Config      `koanf:",squash"`
 	Bodies        exchange.BodyConfig `koanf:"-"` // fixed: never read from a file or the environment
 
-	Denylist []string `koanf:"denylist"`
+	Denylist []string `koanf:"denylist" hot:"true"`
 }
 
 // DefaultConfig returns the limits of SPEC §2.

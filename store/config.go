@@ -31,23 +31,23 @@ type Config struct {
 	MemoryBytes  limits.Bytes `koanf:"memory_bytes"`
 	ReserveBytes limits.Bytes `koanf:"reserve_bytes" disk:""`
 
-	MaxBytes   limits.Bytes `koanf:"max_bytes"`
-	MaxObjects int64        `koanf:"max_objects"`
-	GCDuty     float64      `koanf:"gc_duty"`
+	MaxBytes   limits.Bytes `koanf:"max_bytes" hot:"true"`
+	MaxObjects int64        `koanf:"max_objects" hot:"true"`
+	GCDuty     float64      `koanf:"gc_duty" hot:"true"`
 
 	IndexCache limits.Bytes `koanf:"index_cache" disk:""`
 
 	HotBytes limits.Bytes `koanf:"hot_bytes" disk:""`
 
-	ScrubRate     limits.Bytes  `koanf:"scrub_rate" disk:""`
-	ScrubInterval time.Duration `koanf:"scrub_interval" disk:""`
-	RepairRate    limits.Bytes  `koanf:"repair_rate" disk:""`
+	ScrubRate     limits.Bytes  `koanf:"scrub_rate" hot:"true" disk:""`
+	ScrubInterval time.Duration `koanf:"scrub_interval" hot:"true" disk:""`
+	RepairRate    limits.Bytes  `koanf:"repair_rate" hot:"nonzero" disk:""`
 
 	Quotas []string `koanf:"quotas"`
 
-	Puts      int64         `koanf:"puts"`
-	Uploads   int64         `koanf:"uploads"`
-	UploadTTL time.Duration `koanf:"upload_ttl"`
+	Puts      int64         `koanf:"puts" hot:"true"`
+	Uploads   int64         `koanf:"uploads" hot:"true"`
+	UploadTTL time.Duration `koanf:"upload_ttl" hot:"true"`
 
 	S3 s3.Config `koanf:"s3"`
 }

@@ -85,7 +85,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	s.gc = gc.New(gc.Deps{
 		Env: deps.Env, Backend: s.backend, Partials: s.partials, Uses: s.uses, Leases: s.leases,
 		Admission: s.admission, Account: s.space, Clock: s.clock,
-		Duty: cfg.GCDuty, Entries: s.opener.Entries, Node: s.opener.Directory,
+		Entries: s.opener.Entries, Node: s.opener.Directory,
 		Pins: func(ctx context.Context) iter.Seq2[meta.Pin, error] { return s.Pins(ctx) },
 	})
 	s.Keeper = pins.New(pins.Deps{
@@ -95,6 +95,20 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	s.scrub = s.newScrubber(deps.Env)
 	s.register(deps.Metrics, integrity)
 	return s, nil
+}
+
+// Reconfigure applies the hot fields of a valid configuration at once. Puts and uploads beyond a bound that shrank go on,
+// and what is stored beyond one is evicted as usual.
+func (s *Store) Reconfigure(cfg Config) {
+	s.puts.Resize(cfg.Puts)
+	s.uploads.Reconfigure(cfg.Uploads, cfg.UploadTTL)
+	s.scrub.Reconfigure(cfg.scrubPace())
+	s.space.SetLimits(gcLimits(cfg))
+	s.gc.Wake()
+}
+
+func (c Config) scrubPace() scrub.Pace {
+	return scrub.Pace{Rate: int64(c.ScrubRate), Interval: c.ScrubInterval}
 }
 
 // withDefaults fills in the fields that must not be nil.
@@ -174,7 +188,7 @@ func diskOptions(cfg Config, deps Deps, meters *s3.Meters, clock *meta.Clock) di
 func gcLimits(cfg Config) gc.Limits {
 	l := gc.Limits{
 		MaxBytes: int64(cfg.MaxBytes), MaxObjects: cfg.MaxObjects,
-		LowWater: cfg.LowWater, ReserveBytes: int64(cfg.ReserveBytes),
+		LowWater: cfg.LowWater, Duty: cfg.GCDuty, ReserveBytes: int64(cfg.ReserveBytes),
 		LargeInBucket: cfg.Backend == BackendS3,
 	}
 	if cfg.Backend == BackendMemory {
@@ -206,16 +220,15 @@ func (s *Store) newUploads(deps Deps) *resumable.Table {
 	})
 }
 
-// newScrubber returns nil if the scrub is off, and for the memory backend, which
-// has no files to check.
+// newScrubber returns nil for the memory backend, which has no files to check.
 func (s *Store) newScrubber(e env.Env) *scrub.Scrubber {
 	place, ok := s.backend.(scrub.StateStore)
-	if !ok || s.cfg.ScrubRate == 0 {
+	if !ok {
 		return nil
 	}
 	return scrub.New(scrub.Deps{
 		Env: e, State: place, Objects: s.opener, Hash: s.hash,
-		Rate: int64(s.cfg.ScrubRate), Duty: s.cfg.ScrubDuty, Interval: s.cfg.ScrubInterval,
+		Pace: s.cfg.scrubPace(), Duty: s.cfg.ScrubDuty,
 		Remote: s.cfg.Backend == BackendS3,
 	})
 }

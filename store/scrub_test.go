@@ -305,6 +305,41 @@ func TestScrubRaces(t *testing.T) {
 	})
 }
 
+// TestScrubReconfigured: a scrub that is off begins when it gets a rate, one that is under way stands still at 0, and goes
+// on at the new rate.
+func TestScrubReconfigured(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := scrubbing(0, 1)
+		s, _ := storetest.Start(t, cfg, store.Deps{FS: vfs.NewMem()})
+		storetest.Put(t, s, storetest.Bytes(1, 100*b3.GroupSize))
+		begun := time.Now()
+		time.Sleep(time.Hour)
+		checked := func() int64 { return s.Stats().Scrub.Bytes }
+		if checked() != 0 || s.Stats().Scrub.Running {
+			t.Fatalf("it is off: %+v", s.Stats().Scrub)
+		}
+		cfg.ScrubRate = b3.GroupSize
+		s.Reconfigure(cfg)
+		time.Sleep(time.Minute + 20*time.Second)
+		if !s.Stats().Scrub.Running {
+			t.Fatalf("it does not run: %+v", s.Stats().Scrub)
+		}
+		cfg.ScrubRate = 0
+		s.Reconfigure(cfg)
+		time.Sleep(time.Hour)
+		if !s.Stats().Scrub.Running {
+			t.Fatalf("it went on: %+v", s.Stats().Scrub)
+		}
+		cfg.ScrubRate = 100 * b3.GroupSize
+		s.Reconfigure(cfg)
+		now := time.Now()
+		if sc := cycled(t, s, begun); sc.Objects != 1 || sc.LastEnd.Sub(now) > 5*time.Second {
+			t.Errorf("%+v, %s after it got a rate", sc, sc.LastEnd.Sub(now))
+		}
+	})
+}
+
 // TestScrubOff: a rate of 0 and the memory backend have no scrub, and its
 // configuration has bounds.
 func TestScrubOff(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 // certificate or with certificates of an ACME authority. With neither it speaks http.
 // node/config/keys.txt says what each key means.
 type Config struct {
-	Cert string `koanf:"cert"`
-	Key  string `koanf:"key"`
+	Cert string `koanf:"cert" hot:"nonzero"`
+	Key  string `koanf:"key" hot:"nonzero"`
 
 	ACMEDomains   []string `koanf:"acme_domains"`
 	ACMEEmail     string   `koanf:"acme_email"`

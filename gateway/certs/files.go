@@ -21,19 +21,20 @@ const pollEvery = 2 * time.Second
 // certFiles is the Source of the operator's own certificate. It reads the files
 // again when they change.
 type certFiles struct {
-	cert, key string
-	log       *slog.Logger
-	m         *metrics
+	pair atomic.Pointer[pair]
+	log  *slog.Logger
+	m    *metrics
 
 	files   *filewatch.Files
 	current atomic.Pointer[tls.Certificate] // nil until the files were read for the first time
 }
 
 func newCertFiles(cfg Config, log *slog.Logger, m *metrics) (*certFiles, error) {
-	f := &certFiles{cert: cfg.Cert, key: cfg.Key, log: log, m: m}
+	f := &certFiles{log: log, m: m}
+	f.Reconfigure(cfg)
 	var err error
 	f.files, err = filewatch.New(filewatch.Config{
-		Files: []string{f.cert, f.key}, Every: pollEvery, Read: f.read, Failed: f.failed,
+		Files: f.names, Every: pollEvery, Read: f.read, Failed: f.failed,
 	})
 	if err != nil {
 		return nil, err
@@ -42,6 +43,17 @@ func newCertFiles(cfg Config, log *slog.Logger, m *metrics) (*certFiles, error) 
 		log.Warn("browsers do not accept the certificate in gateway.tls.cert", "err", err)
 	}
 	return f, nil
+}
+
+// pair has the names of the files of a certificate.
+type pair struct{ cert, key string }
+
+// Reconfigure names other files, which Run reads within seconds, or at the next Reload.
+func (f *certFiles) Reconfigure(cfg Config) { f.pair.Store(&pair{cfg.Cert, cfg.Key}) }
+
+func (f *certFiles) names() []string {
+	p := f.pair.Load()
+	return []string{p.cert, p.key}
 }
 
 // readPair reads a certificate and its key. It refuses a certificate that no browser
@@ -76,7 +88,8 @@ func readPair(cert, key string) (*tls.Certificate, error) {
 // The first certificate is used even if it is not valid now: that is better than
 // none. A later one must be valid to replace it.
 func (f *certFiles) read() error {
-	c, err := readPair(f.cert, f.key)
+	p := f.pair.Load()
+	c, err := readPair(p.cert, p.key)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (s *Server) bound(role Role, open net.Listener) *boundedListener {
 	l := &boundedListener{
 		Listener: open, gate: at.all, stall: s.cfg.StallTimeout, halfClosed: &s.halfClosed,
 		onForeignUser: s.refusedUser, exempt: func() proxies { return nil },
-		onReject:      func(reason string) { s.metrics.rejected.WithLabelValues(reason).Inc() },
+		onReject: func(reason string) { s.metrics.rejected.WithLabelValues(reason).Inc() },
 	}
 	if role == Public || role == Redirect {
 		l.perIP, l.exempt = at.perIP, func() proxies { return s.live.Load().proxies }

@@ -1,6 +1,9 @@
 package server
 
-import "allium/internal/limits"
+import (
+	"allium/gateway/certs"
+	"allium/internal/limits"
+)
 
 // live is what a request takes from the configuration once, as Reconfigure may replace it meanwhile.
 type live struct {
@@ -22,6 +25,9 @@ func newLive(cfg Config) *live {
 func (s *Server) Reconfigure(cfg Config) {
 	s.live.Store(newLive(cfg))
 	s.deps.Bodies.SetMinRate(cfg.MinRate)
+	if f, ok := s.certs.(interface{ Reconfigure(certs.Config) }); ok {
+		f.Reconfigure(cfg.TLS)
+	}
 	b := &s.bounds
 	b.requests.Resize(cfg.Inflight)
 	b.uploads.Resize(cfg.Uploads)

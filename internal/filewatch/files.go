@@ -35,9 +35,9 @@ const maxRetryPause = time.Minute
 
 // Config has the files to watch and the functions to call.
 type Config struct {
-	// Files are the names of the files. A file need not exist: Read decides what that
-	// means.
-	Files []string
+	// Files returns the names of the files, which may change. A file need not exist: Read decides
+	// what that means. While there is none, nothing is polled until Reload is called.
+	Files func() []string
 	// Every is the time between two looks at the files, > 0.
 	Every time.Duration
 	// Hurry is the shortest time between two looks that calls of Look cause.
@@ -83,6 +83,9 @@ func (f *Files) Run(ctx context.Context, ready func()) error {
 	defer tick.Stop()
 	ready()
 	for {
+		if len(f.stamps) == 0 {
+			tick.Stop()
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -100,6 +103,7 @@ func (f *Files) Run(ctx context.Context, ready func()) error {
 			if err != nil {
 				f.c.Failed(err)
 			}
+			tick.Reset(f.c.Every)
 			answer <- err
 		}
 	}
@@ -175,8 +179,9 @@ func (f *Files) read(stamps []stamp) error {
 
 // stat returns the stamps of the files now.
 func (f *Files) stat() []stamp {
-	stamps := make([]stamp, len(f.c.Files))
-	for i, name := range f.c.Files {
+	names := f.c.Files()
+	stamps := make([]stamp, len(names))
+	for i, name := range names {
 		if s, err := os.Stat(name); err == nil { // Read reports the error
 			stamps[i] = s
 		}

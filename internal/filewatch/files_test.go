@@ -112,7 +112,7 @@ func follow(t *testing.T, name string) *reader {
 	r := &reader{name: name}
 	var err error
 	r.Files, err = New(Config{
-		Files: []string{name, name + ".none"}, Every: every, Hurry: every / 10,
+		Files: func() []string { return []string{name, name + ".none"} }, Every: every, Hurry: every / 10,
 		Read: r.Read, Failed: r.Failed,
 	})
 	try(t, err)
@@ -286,7 +286,7 @@ func TestFailures(t *testing.T) {
 func TestFirst(t *testing.T) {
 	t.Parallel()
 	r := &reader{name: filepath.Join(t.TempDir(), "none")}
-	_, err := New(Config{Files: []string{r.name}, Every: every, Read: r.Read})
+	_, err := New(Config{Files: func() []string { return []string{r.name} }, Every: every, Read: r.Read})
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}

@@ -13,6 +13,9 @@ func (r *Registry) NewUsage(s Spec, capacity int64, used func() int64) *Usage {
 	return &Usage{m: r.add(s, KindBudget, capacity, used)}
 }
 
+// Resize sets the capacity to n (≥ 1).
+func (u *Usage) Resize(n int64) { u.m.size.Store(n) }
+
 // Grown raises the peak to what is in use now. The owner calls it after growth.
 func (u *Usage) Grown() { u.m.raise(u.m.inUse()) }
 

@@ -24,8 +24,8 @@ type Config struct {
 	Port     int      `koanf:"port"` // of the addresses in Listen, when nobody named these
 	Relays   []string `koanf:"relays"`
 	Announce []string `koanf:"announce"`
-	Allow    []string `koanf:"allow"` // files, which package gateway/policy/access reads
-	Deny     []string `koanf:"deny"`
+	Allow    []string `koanf:"allow" hot:"true"` // files, which package gateway/policy/access reads
+	Deny     []string `koanf:"deny" hot:"true"`
 
 	ConnsLow      int          `koanf:"conns_low"`
 	ConnsHigh     int          `koanf:"conns_high"`

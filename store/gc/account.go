@@ -33,6 +33,7 @@ type Limits struct {
 	LowWater      float64 // share of a bound at which an eviction ends
 	ReserveBytes  int64   // bytes that stay free on the disk
 	MemoryBytes   int64   // size of a store in RAM; 0 for a store on disk
+	Duty          float64 // share of the time that a collection works, above 0; 1 means without rests
 	LargeInBucket bool    // large objects are in a bucket instead of on the node's disk
 }
 
@@ -53,7 +54,7 @@ type AccountDeps struct {
 // refuses what exceeds the bounds. Its methods are safe for concurrent use, after New has
 // set the evictor.
 type Account struct {
-	cfg     Limits
+	live    atomic.Pointer[Limits]
 	deps    AccountDeps
 	evictor *Collector
 	waiters *limits.Gate
@@ -72,12 +73,20 @@ type Account struct {
 }
 
 // NewAccount returns an account. It works once New has made a Collector for it.
-func NewAccount(cfg Limits, deps AccountDeps) *Account {
+func NewAccount(l Limits, deps AccountDeps) *Account {
 	spec := limits.Spec{
 		Name: "store.room", Path: "puts and downloads → waiting for an eviction to free space", Policy: "no_space",
 	}
-	return &Account{cfg: cfg, deps: deps, free: -1, waiters: deps.Registry.NewGate(spec, maxReserveWaits, 0)}
+	a := &Account{deps: deps, free: -1, waiters: deps.Registry.NewGate(spec, maxReserveWaits, 0)}
+	a.SetLimits(l)
+	return a
 }
+
+// SetLimits replaces the limits. What is stored beyond one that shrank is evicted as usual. The size of a store in RAM,
+// and where large objects are, must stay.
+func (a *Account) SetLimits(l Limits) { a.live.Store(&l) }
+
+func (a *Account) limits() *Limits { return a.live.Load() }
 
 // usage returns what is used now. A deferred object counts from its put on.
 func (a *Account) usage() amount {
@@ -88,7 +97,7 @@ func (a *Account) usage() amount {
 			meta.PartialSize(a.evictor.deps.Partials.Bytes()) + a.bytes.Load(),
 	}}
 	n.local = n.Bytes
-	if a.cfg.LargeInBucket {
+	if a.limits().LargeInBucket {
 		n.local -= t.LargeBytes.Load()
 	}
 	return n
@@ -96,7 +105,7 @@ func (a *Account) usage() amount {
 
 // localSize returns how many bytes e takes on the node's own disk.
 func (a *Account) localSize(e meta.Entry) int64 {
-	if a.cfg.LargeInBucket && !meta.Small(e.Size) {
+	if a.limits().LargeInBucket && !meta.Small(e.Size) {
 		return b3.OutboardSize(e.Size)
 	}
 	return meta.StoredSize(e.Size)
@@ -126,22 +135,22 @@ func (a *Account) bounds() bounds {
 	none := amount{meta.Count{Objects: math.MaxInt64, Bytes: math.MaxInt64}, math.MaxInt64}
 	b := bounds{none, none, none}
 	lower := func(hard, trigger, low *int64, limit int64) {
-		lowest := int64(float64(limit) * a.cfg.LowWater)
+		lowest := int64(float64(limit) * a.limits().LowWater)
 		*hard, *trigger, *low = min(*hard, limit), min(*trigger, lowest+(limit-lowest)/2), min(*low, lowest)
 	}
-	for _, limit := range []int64{a.cfg.MaxBytes, a.memoryCap()} {
+	for _, limit := range []int64{a.limits().MaxBytes, a.memoryCap()} {
 		if limit > 0 {
 			lower(&b.hard.Bytes, &b.trigger.Bytes, &b.low.Bytes, limit)
 		}
 	}
-	if n := a.cfg.MaxObjects; n > 0 {
+	if n := a.limits().MaxObjects; n > 0 {
 		lower(&b.hard.Objects, &b.trigger.Objects, &b.low.Objects, n)
 	}
-	if reserve := a.cfg.ReserveBytes; free >= 0 {
+	if reserve := a.limits().ReserveBytes; free >= 0 {
 		limit := max(0, then+free+coming-2*reserve)
 		b.hard.local = max(0, then+free-reserve)
 		b.trigger.local = limit
-		b.low.local = int64(float64(limit) * a.cfg.LowWater)
+		b.low.local = int64(float64(limit) * a.limits().LowWater)
 	}
 	return b
 }
@@ -149,7 +158,7 @@ func (a *Account) bounds() bounds {
 // PutSize returns how many bytes a small object of n bytes takes: whole blocks in RAM, n
 // bytes on disk.
 func (a *Account) PutSize(n int64) int64 {
-	if a.cfg.MemoryBytes > 0 {
+	if a.limits().MemoryBytes > 0 {
 		return arena.BlockSize(int(n))
 	}
 	return n
@@ -159,10 +168,10 @@ func (a *Account) PutSize(n int64) int64 {
 // disk. It subtracts from the cap the outboards, the rounding to blocks, and removed
 // objects that are still being read.
 func (a *Account) memoryCap() int64 {
-	if a.cfg.MemoryBytes == 0 {
+	if a.limits().MemoryBytes == 0 {
 		return 0
 	}
-	limit, ram, used := a.cfg.MemoryBytes, a.deps.RAM(), a.usage().Bytes
+	limit, ram, used := a.limits().MemoryBytes, a.deps.RAM(), a.usage().Bytes
 	removed := max(0, ram.Used-ram.Wasted-used)
 	return max(1, limit-meta.OutboardShare(limit)-ram.Wasted-removed)
 }
@@ -172,12 +181,12 @@ func (a *Account) memoryCap() int64 {
 func (g *Collector) Space() Space {
 	a := g.deps.Account
 	b := a.bounds()
-	if !a.cfg.LargeInBucket { // all bytes are local
+	if !a.limits().LargeInBucket { // all bytes are local
 		b.hard.Bytes, b.low.Bytes = min(b.hard.Bytes, b.hard.local), min(b.low.Bytes, b.low.local)
 	}
 	sp := Space{
 		Used: a.usage().Count, Max: b.hard.Count, Low: b.low.Count,
-		Reserve: a.cfg.ReserveBytes, ReopenBytes: b.reopenBytes(),
+		Reserve: a.limits().ReserveBytes, ReopenBytes: b.reopenBytes(),
 	}
 	for _, n := range []*int64{&sp.Max.Bytes, &sp.Max.Objects, &sp.Low.Bytes, &sp.Low.Objects} {
 		if *n == math.MaxInt64 {
@@ -197,7 +206,7 @@ func (g *Collector) Space() Space {
 func (a *Account) diskLow() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.free >= 0 && a.free < 2*a.cfg.ReserveBytes
+	return a.free >= 0 && a.free < 2*a.limits().ReserveBytes
 }
 
 // updateFull decides whether the store refuses puts. It does when one more group does not
@@ -211,7 +220,7 @@ func (a *Account) updateFull(use amount, b bounds) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	reserve := a.cfg.ReserveBytes
+	reserve := a.limits().ReserveBytes
 	put := func(n int64) amount {
 		return amount{meta.Count{Objects: use.Objects + 1, Bytes: use.Bytes + n}, use.local + n}
 	}

@@ -72,7 +72,6 @@ type Deps struct {
 	Admission *admission.Control
 	Account   *Account
 	Clock     *meta.Clock
-	Duty      float64 // share of the time that a collection works, above 0; 1 means without rests
 
 	// Entries and Pins yield all objects and all pins, in order.
 	Entries func(ctx context.Context) iter.Seq2[meta.Entry, error]
@@ -217,7 +216,7 @@ func (g *Collector) collect(ctx context.Context, opt Options) (Report, error) {
 	roots += roots/4 + 1024 // for objects that are added while it runs
 	c := &cycle{
 		g: g, opt: opt, marks: bloom.New(roots), recent: bloom.New(roots),
-		duty: dutyCycle{share: g.deps.Duty, urgent: g.hasWaiters, admission: g.deps.Admission},
+		duty: dutyCycle{share: g.deps.Account.limits().Duty, urgent: g.hasWaiters, admission: g.deps.Admission},
 	}
 	if opt.Fast {
 		c.duty.share = 1

@@ -1,8 +1,8 @@
 // Package scrub reads and proves every stored object in the background, so that damage is
 // found before somebody needs the bytes.
 //
-// Scrubber.Run runs one Cycle every Deps.Interval. A cycle reads the objects in order of
-// address, page by page, at most Deps.Rate bytes a second and for at most the share
+// Scrubber.Run runs one Cycle every Pace.Interval. A cycle reads the objects in order of
+// address, page by page, at most Pace.Rate bytes a second and for at most the share
 // Deps.Duty of the time. It proves each object without a lease (prove). An object that
 // fails is proved once more under a lease (Objects.Verify), which marks it as damaged. The
 // position is saved about every minute, so a restart continues the cycle. Bytes that were
@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"allium/internal/env"
-	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store/meta"
@@ -75,10 +74,15 @@ type Deps struct {
 	Objects Objects
 	Hash    *b3.HashQueue
 
-	Rate     int64         // most bytes a second
-	Duty     float64       // largest share of the time that it works, above 0 and up to 1
+	Pace
+	Duty   float64 // largest share of the time that it works, above 0 and up to 1
+	Remote bool    // large objects are in a bucket, and are not read: their host checks them
+}
+
+// Pace says how much a Scrubber does. Scrubber.Reconfigure changes it.
+type Pace struct {
+	Rate     int64         // most bytes a second; 0: the scrub is off
 	Interval time.Duration // between the starts of two cycles
-	Remote   bool          // large objects are in a bucket, and are not read: their host checks them
 }
 
 // Scrubber reads and proves every object, in order of address, and has damaged ones marked.
@@ -89,19 +93,64 @@ type Scrubber struct {
 	deps    Deps
 	buf     []byte // one group, while a cycle runs
 	limiter rateLimiter
+	changed chan struct{} // of one: there is a new pace
 
 	bytes, objects, bad atomic.Int64 // since the start
 
-	mu  sync.Mutex
-	now state // written by the goroutine that runs cycles
+	mu   sync.Mutex
+	now  state // written by the goroutine that runs cycles
+	pace Pace
 }
 
 // New returns a Scrubber, which Run starts.
 func New(deps Deps) *Scrubber {
 	deps.Env.SetDefaults()
-	c := &Scrubber{deps: deps, limiter: rateLimiter{rate: deps.Rate, share: deps.Duty}}
+	c := &Scrubber{deps: deps, pace: deps.Pace, changed: make(chan struct{}, 1)}
+	c.limiter = rateLimiter{of: c, share: deps.Duty}
 	c.register(deps.Metrics)
 	return c
+}
+
+// Reconfigure changes the pace at once. A cycle that a rate of 0 interrupts goes on where it was.
+func (c *Scrubber) Reconfigure(p Pace) {
+	if c == nil {
+		return
+	}
+	c.setPace(p)
+	select {
+	case c.changed <- struct{}{}:
+	default: // one change is waiting
+	}
+}
+
+func (c *Scrubber) setPace(p Pace) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pace = p
+}
+
+func (c *Scrubber) paceNow() Pace {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pace
+}
+
+// sleep waits for d, or as long as the scrub is off. It returns earlier, with changed, when the pace changes.
+func (c *Scrubber) sleep(ctx context.Context, d time.Duration) (changed bool, err error) {
+	var over <-chan time.Time
+	if c.paceNow().Rate > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		over = t.C
+	}
+	select {
+	case <-over:
+		return false, ctx.Err()
+	case <-c.changed:
+		return true, ctx.Err()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 }
 
 // Stats returns how far the scrub has come.
@@ -113,7 +162,7 @@ func (c *Scrubber) Stats() Stats {
 	return st.stats()
 }
 
-// Run scrubs until ctx is done, one cycle every Deps.Interval.
+// Run scrubs until ctx is done, one cycle every Pace.Interval.
 func (c *Scrubber) Run(ctx context.Context) {
 	if c == nil {
 		return
@@ -126,12 +175,16 @@ func (c *Scrubber) Run(ctx context.Context) {
 	for {
 		wait := startDelay
 		if st := c.state(); !st.running {
-			wait = max(wait, st.due(c.deps.Interval))
+			wait = max(wait, st.due(c.paceNow().Interval))
 		}
-		if limits.Sleep(ctx, wait) != nil {
+		changed, err := c.sleep(ctx, wait)
+		switch {
+		case err != nil:
 			return
+		case changed:
+			continue
 		}
-		err := c.Cycle(ctx)
+		err = c.Cycle(ctx)
 		switch st := c.state(); {
 		case ctx.Err() != nil:
 			return
@@ -290,7 +343,7 @@ func (c *Scrubber) save(st state) {
 
 // rateLimiter limits work to a rate and to a share of the time. It is for one goroutine.
 type rateLimiter struct {
-	rate  int64   // bytes per second
+	of    *Scrubber
 	share float64 // share of the time, above 0 and up to 1
 	bytes int64   // since begun
 	begun time.Time
@@ -311,11 +364,16 @@ func (p *rateLimiter) worked(ctx context.Context, n int64) error {
 // rest waits as long as the work since the last rest asks for. The error is ctx's.
 func (p *rateLimiter) rest(ctx context.Context) error {
 	busy := time.Since(p.begun)
-	byRate := time.Duration(float64(p.bytes) / float64(p.rate) * float64(time.Second))
-	total := max(byRate, time.Duration(float64(busy)/p.share))
-	err := limits.Sleep(ctx, total-busy)
+	for changed := true; changed; {
+		byRate := time.Duration(float64(p.bytes) / float64(max(1, p.of.paceNow().Rate)) * float64(time.Second))
+		ends := p.begun.Add(max(byRate, time.Duration(float64(busy)/p.share)))
+		var err error
+		if changed, err = p.of.sleep(ctx, time.Until(ends)); err != nil {
+			return err
+		}
+	}
 	p.start()
-	return err
+	return nil
 }
 
 // Prove reads and proves the whole tree of an object. It calls did with the length of each

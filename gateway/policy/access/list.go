@@ -39,7 +39,7 @@ type Deps struct {
 
 // List has the entries in force. Its methods are safe for concurrent use.
 type List struct {
-	cfg     Config
+	cfg     atomic.Pointer[Config]
 	log     *slog.Logger
 	m       *metrics
 	current atomic.Pointer[rules] // never nil after New
@@ -56,9 +56,10 @@ func New(cfg Config, d Deps) (*List, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register the metrics of listen.allow and listen.deny: %w", err)
 	}
-	l := &List{cfg: cfg, log: d.Log, m: m, wake: make(chan struct{}, 1)}
+	l := &List{log: d.Log, m: m, wake: make(chan struct{}, 1)}
+	l.cfg.Store(&cfg)
 	l.files, err = filewatch.New(filewatch.Config{
-		Files: slices.Concat(cfg.Allow, cfg.Deny), Every: pollEvery, Read: l.read, Failed: l.failed,
+		Files: l.names, Every: pollEvery, Read: l.read, Failed: l.failed,
 	})
 	if err != nil {
 		return nil, err
@@ -79,25 +80,21 @@ func (l *List) Run(ctx context.Context, ready func()) error {
 	var closing sync.WaitGroup
 	closing.Go(func() { l.closeDenied(ctx) })
 	defer closing.Wait()
-	if !l.named() {
-		ready()
-		<-ctx.Done()
-		return nil
-	}
 	return l.files.Run(ctx, ready)
 }
 
-// named reports whether any file is named.
-func (l *List) named() bool { return len(l.cfg.Allow)+len(l.cfg.Deny) > 0 }
+// names returns the names of all files.
+func (l *List) names() []string {
+	cfg := l.cfg.Load()
+	return slices.Concat(cfg.Allow, cfg.Deny)
+}
+
+// Reconfigure names other files, which the next Reload reads.
+func (l *List) Reconfigure(cfg Config) { l.cfg.Store(&cfg) }
 
 // Reload lets Run read the files again now. If one cannot be read, what was read before stays in force,
 // and Reload returns why.
-func (l *List) Reload(ctx context.Context) error {
-	if !l.named() {
-		return nil
-	}
-	return l.files.Reload(ctx)
-}
+func (l *List) Reload(ctx context.Context) error { return l.files.Reload(ctx) }
 
 // Attach gives the list the node's network, whose connections it then closes when they are denied. The
 // caller runs Run for as long as the network.
@@ -148,8 +145,8 @@ func (l *List) failed(err error) {
 
 // parse reads all files.
 func (l *List) parse() (*rules, error) {
-	r := &rules{deny: newSet()}
-	if len(l.cfg.Allow) > 0 {
+	cfg, r := l.cfg.Load(), &rules{deny: newSet()}
+	if len(cfg.Allow) > 0 {
 		r.allow = newSet()
 	}
 	left := bounds{MaxEntries, MaxBytes}
@@ -157,7 +154,7 @@ func (l *List) parse() (*rules, error) {
 		key   string
 		files []string
 		into  *set
-	}{{"listen.allow", l.cfg.Allow, r.allow}, {"listen.deny", l.cfg.Deny, r.deny}} {
+	}{{"listen.allow", cfg.Allow, r.allow}, {"listen.deny", cfg.Deny, r.deny}} {
 		for _, name := range part.files {
 			info, err := os.Stat(name) // opening a pipe would block
 			if err == nil && !info.Mode().IsRegular() {

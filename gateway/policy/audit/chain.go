@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"allium/internal/ballast"
@@ -24,11 +25,10 @@ type file interface {
 // chain is the log on disk: numbered files and a head file. It is not safe for
 // concurrent use.
 type chain struct {
-	dir      string
-	maxBytes int64
-	keep     int
-	open     func(name string) (file, error)
-	ballast  *ballast.Ballast // space that deletions use for their records on a full disk
+	dir     string
+	cfg     *atomic.Pointer[Config]
+	open    func(name string) (file, error)
+	ballast *ballast.Ballast // space that deletions use for their records on a full disk
 
 	f         file
 	number    int      // number of f
@@ -204,7 +204,7 @@ func readTail(name string, head position) (tail, error) {
 	return t, nil
 }
 
-// next begins the next file. It removes the oldest files until at most keep are left.
+// next begins the next file. It removes the oldest files until at most Config.Keep are left.
 func (c *chain) next() error {
 	c.close()
 	c.number++
@@ -217,7 +217,7 @@ func (c *chain) next() error {
 	if err != nil {
 		return err
 	}
-	for len(numbers) > c.keep {
+	for len(numbers) > c.cfg.Load().Keep {
 		if err := os.Remove(filepath.Join(c.dir, fileName(numbers[0]))); err != nil {
 			return fmt.Errorf("audit: remove the oldest file of the log: %w", err)
 		}
@@ -231,9 +231,9 @@ func (c *chain) next() error {
 
 // append writes events with one write and returns their records, without that of a
 // new file's beginning. The records are durable after sync. A file that has
-// maxBytes is followed by the next one.
+// Config.MaxBytes is followed by the next one.
 func (c *chain) append(now time.Time, events []Event) ([]Record, error) {
-	if c.size >= c.maxBytes {
+	if c.size >= int64(c.cfg.Load().MaxBytes) {
 		if err := c.sync(); err != nil {
 			return nil, err
 		}

@@ -11,8 +11,8 @@ type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
 	Enabled  bool         `koanf:"enabled"`
-	MaxBytes limits.Bytes `koanf:"max_bytes" disk:""`
-	Keep     int          `koanf:"keep" disk:""`
+	MaxBytes limits.Bytes `koanf:"max_bytes" hot:"true" disk:""`
+	Keep     int          `koanf:"keep" hot:"true" disk:""`
 }
 
 // DefaultConfig returns an enabled log of 16 files of 64 MiB: 1 GiB at most.

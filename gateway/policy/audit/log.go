@@ -32,7 +32,7 @@ type Deps struct {
 // Log is the audit log. It is safe for concurrent use. Records are written only
 // while Run runs.
 type Log struct {
-	cfg      Config
+	cfg      atomic.Pointer[Config]
 	log      *slog.Logger
 	m        *metrics
 	queue    *limits.Queue[item]
@@ -73,13 +73,14 @@ func New(cfg Config, dir string, d Deps) (*Log, error) {
 		return nil, err
 	}
 	d.Env.SetDefaults()
-	l := &Log{cfg: cfg, log: d.Log, m: newMetrics(d.Metrics), done: make(chan struct{})}
+	l := &Log{log: d.Log, m: newMetrics(d.Metrics), done: make(chan struct{})}
+	l.cfg.Store(&cfg)
 	l.refusals = newRefusalLimit(cfg.Refusals, d.Limits)
 	if dir == "" {
 		return l, nil
 	}
 	l.disk = &chain{
-		dir: dir, maxBytes: int64(cfg.MaxBytes), keep: cfg.Keep, open: openAppend,
+		dir: dir, cfg: &l.cfg, open: openAppend,
 		ballast: ballast.New(nil, filepath.Join(dir, ballastDir), ballastSize),
 	}
 	l.queue = limits.NewQueue[item](d.Limits, limits.Spec{
@@ -88,6 +89,9 @@ func New(cfg Config, dir string, d Deps) (*Log, error) {
 	}, cfg.Queue)
 	return l, nil
 }
+
+// Reconfigure changes MaxBytes and Keep. The next file that is begun, or removed, follows them.
+func (l *Log) Reconfigure(cfg Config) { l.cfg.Store(&cfg) }
 
 // Mutation records a mutation before it begins and returns the record's number
 // once the record is durable. On an error the caller must refuse the mutation.

@@ -63,9 +63,9 @@ func New(
 	c := &Verifier{
 		files: Open(home), verifier: capability.NewVerifier(self.String(), nil, registry), log: log, m: newMetrics(reg),
 	}
+	files := []string{filepath.Join(home, RingFile), filepath.Join(home, revokedFile)}
 	c.watch, err = filewatch.New(filewatch.Config{
-		Files: []string{filepath.Join(home, RingFile), filepath.Join(home, revokedFile)},
-		Every: ringEvery, Hurry: ringHurry, Read: c.read, Failed: c.failed,
+		Files: func() []string { return files }, Every: ringEvery, Hurry: ringHurry, Read: c.read, Failed: c.failed,
 	})
 	if err != nil {
 		return nil, err

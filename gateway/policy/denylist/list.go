@@ -35,7 +35,7 @@ type Deps struct {
 
 // List holds the entries in force. It is safe for concurrent use.
 type List struct {
-	cfg          Config
+	cfg          atomic.Pointer[Config]
 	log          *slog.Logger
 	m            *metrics
 	current      atomic.Pointer[set] // the entries in force; nil until the files were read for the first time
@@ -47,9 +47,10 @@ type List struct {
 // than Optional is missing, or if a line is malformed.
 func New(cfg Config, d Deps) (*List, error) {
 	d.Env.SetDefaults()
-	l := &List{cfg: cfg, log: d.Log, m: newMetrics(d.Metrics)}
+	l := &List{log: d.Log, m: newMetrics(d.Metrics)}
+	l.cfg.Store(&cfg)
 	var err error
-	l.files, err = filewatch.New(filewatch.Config{Files: l.names(), Every: pollEvery, Read: l.read, Failed: l.failed})
+	l.files, err = filewatch.New(filewatch.Config{Files: l.names, Every: pollEvery, Read: l.read, Failed: l.failed})
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +59,9 @@ func New(cfg Config, d Deps) (*List, error) {
 
 // Run reads the files again when they change, until ctx is done.
 func (l *List) Run(ctx context.Context, ready func()) error { return l.files.Run(ctx, ready) }
+
+// Reconfigure names other files, which Run reads within seconds, or at the next Reload.
+func (l *List) Reconfigure(cfg Config) { l.cfg.Store(&cfg) }
 
 // Reload lets Run read the files again now. If a file cannot be read, the old list
 // stays in force and Reload returns why.
@@ -89,10 +93,11 @@ func (l *List) failed(err error) {
 
 // names returns the names of all files.
 func (l *List) names() []string {
-	if l.cfg.Optional == "" {
-		return l.cfg.Files
+	cfg := l.cfg.Load()
+	if cfg.Optional == "" {
+		return cfg.Files
 	}
-	return append(slices.Clip(l.cfg.Files), l.cfg.Optional)
+	return append(slices.Clip(cfg.Files), cfg.Optional)
 }
 
 // parse reads the files into a new set. The optional file may be missing until it was
@@ -101,7 +106,7 @@ func (l *List) parse() (*set, error) {
 	s := &set{}
 	for _, name := range l.names() {
 		f, err := os.Open(name)
-		if name == l.cfg.Optional && errors.Is(err, fs.ErrNotExist) && !l.optionalRead {
+		if name == l.cfg.Load().Optional && errors.Is(err, fs.ErrNotExist) && !l.optionalRead {
 			continue
 		}
 		if err != nil {
@@ -111,7 +116,7 @@ func (l *List) parse() (*set, error) {
 		if err != nil {
 			return nil, err
 		}
-		if name == l.cfg.Optional {
+		if name == l.cfg.Load().Optional {
 			l.optionalRead = true
 		}
 	}

@@ -50,7 +50,7 @@ func (z *Zones) Watch(log *slog.Logger) (*Watcher, error) {
 	}
 	var err error
 	w.files, err = filewatch.New(filewatch.Config{
-		Files: files, Every: watchEvery, Hurry: lookAgain, Failed: w.failed,
+		Files: func() []string { return files }, Every: watchEvery, Hurry: lookAgain, Failed: w.failed,
 		Read: func() error { w.read(); return nil },
 	})
 	return w, err

@@ -92,8 +92,8 @@ type Deps struct {
 	Admission *admission.Control
 	Gate      *limits.Gate // bounds appends and other puts in progress
 
-	MaxOpen     int64         // most incomplete uploads
-	TTL         time.Duration // how long an upload lives after the last bytes
+	MaxOpen     int64         // most incomplete uploads, until Reconfigure
+	TTL         time.Duration // how long an upload lives after the last bytes, until Reconfigure
 	HashWorkers int
 
 	// MayExpire reports whether the machine's clock can be trusted to expire uploads.
@@ -127,7 +127,8 @@ type Table struct {
 
 	mu      sync.Mutex
 	uploads map[ID]*state
-	places  places // of incomplete uploads, and those that are being created
+	ttl     time.Duration // how long an upload lives after the last bytes
+	places  places        // of incomplete uploads, and those that are being created
 	ended   ring
 
 	writes latch.Latch // writes to the backend, which closes when they have ended
@@ -136,7 +137,7 @@ type Table struct {
 // NewTable returns an empty table.
 func NewTable(deps Deps) *Table {
 	deps.Env.SetDefaults()
-	t := &Table{deps: deps, uploads: map[ID]*state{}, outcomes: map[outcome]*atomic.Int64{}}
+	t := &Table{deps: deps, ttl: deps.TTL, uploads: map[ID]*state{}, outcomes: map[outcome]*atomic.Int64{}}
 	outcomes := []outcome{endedWhole, endedExpired, endedRemoved, endedBadDigest, endedDenied, endedLost, endedEvicted}
 	for _, end := range outcomes {
 		t.outcomes[end] = new(atomic.Int64)
@@ -144,6 +145,22 @@ func NewTable(deps Deps) *Table {
 	t.limitPlaces(deps.Limits, deps.MaxOpen)
 	t.register(deps.Metrics)
 	return t
+}
+
+// Reconfigure changes the number of incomplete uploads, and how long an upload lives after the bytes that come from now
+// on. Uploads beyond the number stay until they end.
+func (t *Table) Reconfigure(maxOpen int64, ttl time.Duration) {
+	t.limit.Resize(maxOpen)
+	t.each.Resize((maxOpen + 1) / 2)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.places.all, t.ttl = maxOpen, ttl
+}
+
+func (t *Table) lifetime() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ttl
 }
 
 // Close waits for the writes to the backend in progress and refuses further ones.

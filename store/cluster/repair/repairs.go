@@ -120,6 +120,15 @@ func New(bytesPerSecond limits.Bytes, serve bool, log *slog.Logger, reg promethe
 	return r, nil
 }
 
+// SetRate changes the rate, in bytes per second (≥ 1). It does nothing where there is none: that is decided at the start.
+func (r *Repairs) SetRate(bytesPerSecond limits.Bytes) {
+	if r.rate == nil || bytesPerSecond == 0 {
+		return
+	}
+	r.rate.Set(float64(bytesPerSecond), burst)
+	r.moves.Set(float64(bytesPerSecond)/moveShare, burst)
+}
+
 // Join sets the store whose objects are repaired and the resolver that fetches them. The
 // caller calls it once, before Run and Fetch.
 func (r *Repairs) Join(st *store.Store, from *resolver.Resolver) { r.world = world{st, from} }
