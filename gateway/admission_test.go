@@ -500,7 +500,7 @@ func TestOpsAnswerWhenAllIsFull(t *testing.T) {
 	}
 }
 
-// TestNoLimits: what is set to none is none, and is not listed.
+// TestNoLimits: what is set to none is none, and is listed as such.
 func TestNoLimits(t *testing.T) {
 	t.Parallel()
 	reg := limits.NewRegistry(nil)
@@ -515,7 +515,7 @@ func TestNoLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, l := range reg.Snapshot() {
-		if l.Name == "gateway.rate" || l.Name == "gateway.inflight_per_ip" {
+		if (l.Name == "gateway.rate" || l.Name == "gateway.inflight_per_ip") && l.Capacity != 0 {
 			t.Errorf("%+v", l)
 		}
 	}
