@@ -6,7 +6,7 @@
 // package embeds in its Config are fixed: neither a file nor the environment sets
 // them. A key of an earlier version that names one is an error, unless it has the
 // fixed value. A running node reads its configuration
-// again only for the keys that a reload applies (hotKeys). A map field whose values are
+// again only for the keys that a reload applies, those with the tag hot (hot.go). A map field whose values are
 // structs is a table by name (tables.go): the operator names its entries, and keys.txt has
 // NAME in place of the name.
 //
@@ -20,6 +20,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -94,14 +95,15 @@ type Node struct {
 	SwarmKey      string        `koanf:"swarm_key"`
 	Region        string        `koanf:"region"`
 	Domain        string        `koanf:"domain"`
-	UploadRate    limits.Bytes  `koanf:"upload_rate"`
-	DownloadRate  limits.Bytes  `koanf:"download_rate"`
-	LimitLAN      bool          `koanf:"limit_lan"`
+	UploadRate    limits.Bytes  `koanf:"upload_rate" hot:"true"`
+	DownloadRate  limits.Bytes  `koanf:"download_rate" hot:"true"`
+	LimitLAN      bool          `koanf:"limit_lan" hot:"true"`
+	ReloadGuard   time.Duration `koanf:"reload_guard" hot:"true"`
 }
 
 // Log has the settings of the log.
 type Log struct {
-	Level  string `koanf:"level"`
+	Level  string `koanf:"level" hot:"true"`
 	Format string `koanf:"format"`
 }
 
@@ -114,7 +116,7 @@ func Default(p Profile) Config {
 		listen.Profile = p
 	}
 	c := Config{
-		Node:       Node{Profile: p, DrainDeadline: 3 * time.Second},
+		Node:       Node{Profile: p, DrainDeadline: 3 * time.Second, ReloadGuard: time.Minute},
 		Listen:     listen,
 		Session:    session.DefaultConfig(),
 		Object:     object.DefaultConfig(),
@@ -195,6 +197,9 @@ const (
 	leastDownload limits.Bytes = 128 << 10
 )
 
+// maxReloadGuard bounds node.reload_guard: a gate that shuts later has another cause.
+const maxReloadGuard = time.Hour
+
 func (n Node) validate() error {
 	if n.DrainDeadline < time.Second || n.DrainDeadline > 5*time.Second {
 		return fmt.Errorf("node.drain_deadline is %s, must be 1s to 5s", n.DrainDeadline)
@@ -207,6 +212,9 @@ func (n Node) validate() error {
 		return fmt.Errorf("node.download_rate is %s, must be 0 or at least %s: peers end what is read slower",
 			n.DownloadRate, leastDownload)
 	}
+	if n.ReloadGuard < 0 || n.ReloadGuard > maxReloadGuard {
+		return fmt.Errorf("node.reload_guard is %s, must be 0s to %s", n.ReloadGuard, formatDuration(maxReloadGuard))
+	}
 	if !session.ValidRegion(n.Region) {
 		return fmt.Errorf("node.region is %q, must be at most 32 bytes of a-z, 0-9, -, . and _", n.Region)
 	}
@@ -214,6 +222,12 @@ func (n Node) validate() error {
 		return fmt.Errorf("node.domain: %w", err)
 	}
 	return nil
+}
+
+// SlogLevel returns the lowest level that is logged.
+func (l Log) SlogLevel() (level slog.Level) {
+	_ = level.UnmarshalText([]byte(l.Level)) // validated
+	return level
 }
 
 func (l Log) validate() error {

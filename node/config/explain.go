@@ -1,8 +1,6 @@
 package config
 
 import (
-	"slices"
-
 	"allium/protocols/status"
 )
 
@@ -30,9 +28,6 @@ var rereadFiles = map[string]string{
 	"store.s3.credentials_file": "every five minutes",
 }
 
-// hotKeys are the keys whose new values a reload applies.
-var hotKeys = []string{"node.upload_rate", "node.download_rate", "node.limit_lan"}
-
 // Explain returns what is known of a key that can be set, or of one that is fixed
 // now. A key of a table may have any name, also NAME. An unknown key is
 // status.BadRequest, and the error names the nearest known key.
@@ -45,7 +40,7 @@ func (l Loaded) Explain(name string) (Explained, error) {
 	form, _ := formOf(name)
 	explained := func(v Value) (Explained, error) {
 		return Explained{
-			Value: v, Env: variable(name), Hot: slices.Contains(hotKeys, form), Reread: rereadFiles[form],
+			Value: v, Env: variable(name), Hot: IsHot(form), Reread: rereadFiles[form],
 		}, nil
 	}
 	for _, v := range l.Values() {

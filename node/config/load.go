@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
 
+	"allium/internal/limits"
 	"allium/internal/suggest"
 	"allium/node/config/document"
 	"allium/node/p2p"
@@ -159,12 +161,14 @@ func decode(raw, result any) error {
 	return dec.Decode(raw)
 }
 
-// exact refuses two conversions that WeaklyTypedInput would make without an error:
-// a number with a fraction to an integer, and a boolean to another type. Weak typing
+// exact refuses three conversions that WeaklyTypedInput would make without an error:
+// a number with a fraction to an integer, a number to a boolean, and a boolean to another type. Weak typing
 // is needed for the environment, which has only strings.
 func exact(from, to reflect.Kind, v any) (any, error) {
 	integer := to >= reflect.Int && to <= reflect.Uint64
-	if from == reflect.Float64 && integer || from == reflect.Bool && to != reflect.Bool && to != reflect.Interface {
+	number := from >= reflect.Int && from <= reflect.Float64
+	if from == reflect.Float64 && integer || number && to == reflect.Bool ||
+		from == reflect.Bool && to != reflect.Bool && to != reflect.Interface {
 		return nil, fmt.Errorf("%v is not a value for it", v)
 	}
 	return v, nil
@@ -175,7 +179,7 @@ func readFile(o Options) (*document.Document, error) {
 	if o.File == "" {
 		return nil, nil
 	}
-	src, err := os.ReadFile(o.File)
+	src, err := readUnchanged(o.File)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && !o.Required:
 		return nil, nil
@@ -183,10 +187,50 @@ func readFile(o Options) (*document.Document, error) {
 		return nil, missing(o.File)
 	case errors.Is(err, os.ErrPermission):
 		return nil, status.Errorf(status.Forbidden, "%w", err)
+	case status.Of(err) == status.Conflict:
+		return nil, err
 	case err != nil: // a directory, or an error of the disk
 		return nil, status.Errorf(status.BadRequest, "%w", err)
 	}
 	return parseFile(o.File, src)
+}
+
+// maxFile bounds the bytes of a configuration file. One with a thousand packs has a tenth of that.
+const maxFile limits.Bytes = 1 << 20
+
+// readUnchanged reads a file of at most maxFile bytes. It returns conflict if the file is replaced or written to
+// meanwhile: what was read of it may be half of what its author wants.
+func readUnchanged(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	before, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	src, err := io.ReadAll(io.LimitReader(f, int64(maxFile)+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(src) > int(maxFile) {
+		return nil, status.Errorf(status.BadRequest, "%s is larger than %s, and a configuration is not. Check that it "+
+			"is the right file", name, maxFile)
+	}
+	after, err := os.Stat(name)
+	switch {
+	case before.Mode().IsRegular() && (errors.Is(err, os.ErrNotExist) || err == nil && !unchanged(before, after)):
+		return nil, status.Errorf(status.Conflict, "%s changed while it was read. Try again when it is written", name)
+	case before.Mode().IsRegular() && err != nil:
+		return nil, err
+	}
+	return src, nil
+}
+
+// unchanged reports whether two looks at a file found the same one, with the same content.
+func unchanged(before, after os.FileInfo) bool {
+	return os.SameFile(before, after) && before.Size() == after.Size() && before.ModTime().Equal(after.ModTime())
 }
 
 // missing is the error of a configuration file that does not exist.

@@ -118,15 +118,20 @@ func configPage() []byte {
 		"`NAME` in a key is a name of your choice: `edge.packs.NAME.file` is the key `file` of a table "+
 		"`[edge.packs.city]`. Such a name has 1 to 63 of `a-z`, `0-9`, `-` and `_`, and begins with a letter or a "+
 		"digit. The variable `ALLIUM_EDGE__PACKS__CITY__FILE` sets a key of the name `city`. No variable has a name "+
-		"with `__`, or with `_` at its end, and most shells set none for a name with `-`: write it into the file.")
+		"with `__`, or with `_` at its end, and most shells set none for a name with `-`: write it into the file.\n\n"+
+		"A changed value takes a restart of the node, or only a [reload](../running/reload.md).")
 	group := ""
 	for _, k := range config.Keys() {
 		if k.Group != group {
 			fmt.Fprintf(&b, "\n## %s\n", k.Group)
-			table(&b, "key", "type", "default", "what")
+			table(&b, "key", "type", "default", "a change", "what")
 			group = k.Group
 		}
-		table(&b, "`"+k.Name+"`", k.Type, "`"+k.Default+"`", k.Doc)
+		change := "restart"
+		if config.IsHot(k.Name) {
+			change = "reload"
+		}
+		table(&b, "`"+k.Name+"`", k.Type, "`"+k.Default+"`", change, k.Doc)
 	}
 	b.WriteString("\n## Fixed\n\nKeys of earlier versions that nothing sets any more. To set one to the value that " +
 		"holds is a warning, to set it to another an error.\n")
