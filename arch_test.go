@@ -260,7 +260,7 @@ var layers = map[string][]string{
 		"node/files/publish", "node/home", "node/local", "node/local/events", "node/local/opener", "node/local/sent",
 		"node/p2p",
 		"node/p2p/reach", "node/readiness", "node/readiness/amnesia", "node/readiness/clock",
-		"node/readiness/descriptors", "node/supervise", "protocols/capability", "protocols/dht",
+		"node/readiness/descriptors", "node/reload", "node/supervise", "protocols/capability", "protocols/dht",
 		"protocols/dht/messages", "protocols/dht/probes", "protocols/dht/records", "protocols/dht/seeds",
 		"protocols/gossip", "protocols/hints", "protocols/index", "protocols/lan", "protocols/name", "protocols/oap",
 		"protocols/object", "protocols/record", "protocols/session", "protocols/ticket", "resolver",
@@ -323,6 +323,8 @@ var layers = map[string][]string{
 	"node/readiness/amnesia":     {"node/config"},
 	"node/readiness/clock":       {"protocols/session"},
 	"node/readiness/descriptors": {"node/config", "store"},
+	"node/reload":                {"gateway/api", "node/config"},
+	"node/reload/model":          {},
 	"node/supervise":             {},
 
 	"testnet": {
@@ -339,13 +341,13 @@ var layers = map[string][]string{
 		"gateway/verified", "node", "node/config", "node/edge", "node/files", "node/files/addcache",
 		"node/files/addpaths", "node/files/follow",
 		"node/files/watch", "node/home", "node/homefiles", "node/local", "node/local/sent", "node/p2p",
-		"node/readiness/amnesia", "protocols/address", "protocols/capability", "protocols/name", "protocols/ticket",
-		"resolver/names", "resolver/names/zones", "store", "store/meta", "testnet", "testnet/dhtsim",
+		"node/readiness/amnesia", "node/reload", "protocols/address", "protocols/capability", "protocols/name",
+		"protocols/ticket", "resolver/names", "resolver/names/zones", "store", "store/meta", "testnet", "testnet/dhtsim",
 		"testnet/fetchsim", "testnet/script",
 	},
 	"cmd/allium/failure":   {},
 	"cmd/allium/reference": {"node", "node/config"},
-	"cmd/allium/settings":  {"node/config"},
+	"cmd/allium/settings":  {"gateway/api", "node/config"},
 	"cmd/allium/term":      {"gateway/api"},
 }
 

@@ -58,7 +58,11 @@ func TestAdminMutations(t *testing.T) {
 			{"gc {All:true Dry:true Fast:true List:false}", fakeGC, func() (any, error) {
 				return first(a.GC(ctx, api.GCRequest{All: true, Dry: true, Fast: true}))
 			}},
-			{"reload", fakeReloaded, func() (any, error) { return first(c.Reload(ctx)) }},
+			{"reload {DryRun:true}", fakeReloaded, func() (any, error) {
+				return first(c.Reload(ctx, api.ReloadRequest{DryRun: true}))
+			}},
+			{"reload status 5f0c", fakeReloaded, func() (any, error) { return first(c.ReloadStatus(ctx, "5f0c")) }},
+			{"configuration", fakeConfiguration, func() (any, error) { return first(c.Configuration(ctx)) }},
 			{"drain", nil, func() (any, error) { return nil, a.Drain(ctx) }},
 		} {
 			got, err := v.call()

@@ -172,9 +172,17 @@ var (
 		}},
 		Corrupt: true, FullDisk: true, ClockSkewMS: -1000, Rate: 1 << 20,
 	}
-	fakeReloaded = api.Reloaded{Files: []api.ReloadedFile{
-		{Name: "denylist"},
-		{Name: "certificate", Error: &status.Report{Reason: "bad_request", Message: "it has ended"}},
+	fakeReloaded = api.Reloaded{
+		Token: "5f0c2a1b9d3e4f60", At: fakeTime, Result: api.ReloadApplied, GuardUntil: fakeTime,
+		Changed: []api.ConfigChange{{Key: "node.upload_rate", Old: "0", New: "1MiB", Hot: true}},
+		Waiting: []api.ConfigChange{},
+		Tasks: []api.ReloadTask{{Name: "denylist", State: api.TaskDone, Since: fakeTime}, {
+			Name: "certificate", State: api.TaskFailed, Since: fakeTime, TookMS: 1,
+			Error: &status.Report{Reason: "bad_request", Message: "it has ended"},
+		}},
+	}
+	fakeConfiguration = api.Configuration{File: "config.toml", Values: []api.ConfigValue{
+		{Key: "node.upload_rate", Value: "0", Source: "default", Hot: true},
 	}}
 	fakePack = api.Pack{
 		Name: "city", Key: fakeRoot.String(), Mounted: fakeTime, Version: "0123456789abcdef", Info: &api.PackInfo{
@@ -490,8 +498,16 @@ func (n *fakeNode) SetFaults(_ context.Context, f api.Faults) (api.Faults, error
 	return f, n.call("", "set faults %+v", f)
 }
 
-func (n *fakeNode) Reload(context.Context) (api.Reloaded, error) {
-	return fakeReloaded, n.call("", "reload")
+func (n *fakeNode) Reload(_ context.Context, r api.ReloadRequest) (api.Reloaded, error) {
+	return fakeReloaded, n.call("", "reload %+v", r)
+}
+
+func (n *fakeNode) ReloadStatus(_ context.Context, token string) (api.Reloaded, error) {
+	return fakeReloaded, n.call("", "reload status %s", token)
+}
+
+func (n *fakeNode) Configuration(context.Context) (api.Configuration, error) {
+	return fakeConfiguration, n.call("", "configuration")
 }
 
 func (n *fakeNode) Drain(context.Context) error { return n.call("", "drain") }

@@ -63,7 +63,7 @@ func TestRejectedManifest(t *testing.T) {
 	}
 	cfg := config.Default("testnet")
 	change(&cfg)
-	if err := node.Check(t.TempDir(), cfg); err == nil || !strings.Contains(err.Error(), "dht.seed_manifest") {
+	if err := node.Check(t.Context(), t.TempDir(), cfg); err == nil || !strings.Contains(err.Error(), "dht.seed_manifest") {
 		t.Errorf("the check says %v", err)
 	}
 }

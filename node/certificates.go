@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	"allium/node/readiness"
+	"allium/node/reload"
 )
 
 // acmeDir returns the directory where the gateway stores its ACME account and
@@ -18,8 +19,8 @@ func (n *Node) acmeDir() string {
 // reloadCertificate adds the operator's own certificate, if one is configured, to
 // the files that a reload reads again.
 func (n *Node) reloadCertificate() {
-	if reload := n.gateway.CertificateReload(); reload != nil {
-		n.reloaders.add(Reloader{Name: "certificate", Reload: reload})
+	if again := n.gateway.CertificateReload(); again != nil {
+		n.reloads.Add(reload.File{Name: "certificate", Reload: again})
 	}
 }
 

@@ -30,5 +30,11 @@ func (c control) SetFaults(f api.Faults) (api.Faults, error) {
 	return c.faults.Set(f)
 }
 
+// ReloadStatus implements localapi.Control.
+func (c control) ReloadStatus(token string) (api.Reloaded, error) { return c.reloads.Status(token) }
+
+// Configuration implements localapi.Control.
+func (c control) Configuration() api.Configuration { return c.reloads.Configuration() }
+
 // filter returns the filter of one part of the node, which counts its denials under where.
 func (n *Node) filter(where string) policy.Filter { return n.denylist.At(where) }

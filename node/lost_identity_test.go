@@ -36,7 +36,7 @@ func TestLostIdentity(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"new":   func() error { _, err := New(home, cfg.Config, Deps{}); return err }(),
-		"check": Check(home, cfg.Config),
+		"check": Check(t.Context(), home, cfg.Config),
 	} {
 		if status.Of(err) != status.Corrupt || !strings.Contains(err.Error(), name) ||
 			!strings.Contains(err.Error(), "allium init") {

@@ -8,7 +8,7 @@
 //
 //	lock → events → denylist → access → audit → store → amnesia → host → reach → sessions → object server
 //	→ records → DHT → clock → gossip → members → lan → resolver → repairs → durability → pressure
-//	→ capabilities → gateway → readiness
+//	→ capabilities → gateway → readiness → reloads
 //
 // Run stops the node when its context ends, when [Node.Drain] is called, or when a
 // service fails for good. Readiness turns false, and every service stops admitting
@@ -63,6 +63,7 @@ import (
 	"allium/node/readiness"
 	"allium/node/readiness/amnesia"
 	"allium/node/readiness/descriptors"
+	"allium/node/reload"
 	"allium/node/supervise"
 	"allium/protocols/status"
 	"allium/resolver/names/zones"
@@ -75,9 +76,12 @@ type Deps struct {
 	Log     *slog.Logger   // nil discards
 	Process *Process       // what all nodes of the process share; nil: the node makes its own
 	Guard   *amnesia.Guard // protects a process that runs this node alone; nil: the node does not touch the process
-	// Configuration reads the configuration again, for the keys that a reload applies: node.upload_rate,
-	// node.download_rate and node.limit_lan. nil: a reload leaves them.
-	Configuration func() (config.Config, error)
+	// Configuration reads the configuration again, for reloads; nil: a reload reads only the files beside it.
+	Configuration func() (config.Loaded, error)
+	// Loaded is the configuration with the source of each value, for those who ask; nil: all are defaults.
+	Loaded *config.Loaded
+	// Level is the level of Log, which a reload sets; nil: it stays.
+	Level *slog.LevelVar
 	// Embedded is for a command that needs a node for as long as it runs. The node opens no socket and
 	// keeps everything but its store in RAM, as with node.amnesia. The command uses Node.API, and has
 	// locked the directory above the store's. The key is there too: a command that continues with the store
@@ -123,11 +127,10 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	n := &Node{
 		base: base{
-			home: home, cfg: cfg, log: deps.Log, embedded: deps.Embedded,
+			home: home, cfg: cfg, log: deps.Log, logLevel: deps.Level, embedded: deps.Embedded,
 			services: supervise.New(supervise.Deps{Env: env.Env{Log: deps.Log, Metrics: registry}}),
 		},
 		resources: resources{registry: registry, limits: limits.NewRegistry(registry), process: deps.Process},
-		policies:  policies{reloaders: newReloaders()},
 		lifecycle: lifecycle{drain: make(chan struct{}), unlock: func() {}},
 	}
 	n.limits.NewUsage(limits.Spec{
@@ -170,23 +173,21 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		return nil, err
 	}
 	n.rates = newRates(n.limits, n.cfg.Node)
-	if deps.Configuration != nil {
-		n.reloaders.add(n.rates.reloader(deps.Configuration))
-	}
-	n.reloaders.add(Reloader{Name: "denylist", Reload: n.denylist.Reload})
+	n.reloads = newReloads(n, deps)
+	n.reloads.Add(reload.File{Name: "denylist", Reload: n.denylist.Reload})
 	n.access, err = access.New(accessConfig(home, cfg.Listen),
 		access.Deps{Env: n.env()})
 	if err != nil {
 		return nil, err
 	}
-	n.reloaders.add(Reloader{Name: "access", Reload: n.access.Reload})
+	n.reloads.Add(reload.File{Name: "access", Reload: n.access.Reload})
 	if n.audit, err = n.newAudit(); err != nil {
 		return nil, err
 	}
 	if n.capabilities, err = capabilities.New(home, n.key, n.log, registry, n.limits); err != nil {
 		return nil, err
 	}
-	n.reloaders.add(Reloader{Name: "capabilities", Reload: n.capabilities.Reload})
+	n.reloads.Add(reload.File{Name: "capabilities", Reload: n.capabilities.Reload})
 	z, err := zones.Open(home, cfg.Names, cfg.Node.Amnesia)
 	if err != nil {
 		return nil, err
@@ -194,7 +195,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if n.zones, err = z.Watch(n.log); err != nil {
 		return nil, err
 	}
-	n.reloaders.add(Reloader{Name: "names", Reload: n.zones.Reload})
+	n.reloads.Add(reload.File{Name: "names", Reload: n.zones.Reload})
 	disk := n.newFaults()
 	files, err := descriptors.Share(descriptors.Limit(), cfg, n.log)
 	if err != nil {
@@ -256,6 +257,7 @@ func (n *Node) Run(ctx context.Context, ready func()) error {
 // stop drains and joins every service that was started, within the drain
 // deadline. ctx must not be cancelled.
 func (n *Node) stop(ctx context.Context) error {
+	n.reloads.Drain() // before gates shut
 	n.draining.Store(true)
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.Node.DrainDeadline)

@@ -29,6 +29,7 @@ import (
 	"allium/node/readiness"
 	"allium/node/readiness/amnesia"
 	"allium/node/readiness/clock"
+	"allium/node/reload"
 	"allium/node/supervise"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
@@ -53,8 +54,9 @@ import (
 // base holds the configuration, the identity and the services that the parts of a node are made with.
 type base struct {
 	home     string
-	cfg      config.Config
+	cfg      config.Config // at the start: for keys that are not hot
 	log      *slog.Logger
+	logLevel *slog.LevelVar // nil: it is fixed
 	key      crypto.PrivKey
 	services *supervise.Group
 	events   *events.Events
@@ -107,7 +109,7 @@ type policies struct {
 	audit        *audit.Log // nil: audit.enabled is false
 	capabilities *capabilities.Verifier
 	zones        *zones.Watcher
-	reloaders    *reloaders
+	reloads      *reload.Service // the configuration, and these
 }
 
 // overlay holds the parts that communicate with peers.

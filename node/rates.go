@@ -1,8 +1,6 @@
 package node
 
 import (
-	"context"
-
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
@@ -37,17 +35,6 @@ func newRates(r *limits.Registry, c config.Node) rates {
 func (b rates) set(c config.Node) {
 	b.upload.Set(int64(c.UploadRate), c.LimitLAN)
 	b.download.Set(int64(c.DownloadRate), c.LimitLAN)
-}
-
-// reloader applies the rates of the configuration that read returns.
-func (b rates) reloader(read func() (config.Config, error)) Reloader {
-	return Reloader{Name: "rates", Reload: func(context.Context) error {
-		c, err := read()
-		if err == nil {
-			b.set(c.Node)
-		}
-		return err
-	}}
 }
 
 // isNear reports whether a peer is in the local network: by its connections, or before there is one by

@@ -15,6 +15,7 @@ import (
 	"allium/node/local/opener"
 	"allium/node/p2p"
 	"allium/node/p2p/reach"
+	"allium/node/reload"
 	"allium/node/supervise"
 	"allium/protocols/dht"
 	"allium/protocols/dht/records"
@@ -41,6 +42,7 @@ func (n *Node) start(ctx context.Context) error {
 		n.startMembers, n.startLAN,
 		n.startZones, n.startResolver, n.startOwnNames, n.startRepairs, n.startCopies, n.startPressure,
 		n.startCapabilities, n.startGateway, n.startReadiness,
+		func(ctx context.Context) error { return startReloads(ctx, n) },
 	} {
 		if err := stage(ctx); err != nil {
 			return err
@@ -341,7 +343,7 @@ func startPacks(ctx context.Context, n *Node, deps edge.Deps) (err error) {
 	if n.packs, err = edge.NewPacks(n.cfg.Edge.Pack, deps, n.filter("packs")); err != nil {
 		return err
 	}
-	n.reloaders.add(Reloader{Name: "packs", Reload: n.packs.Reload})
+	n.reloads.Add(reload.File{Name: "packs", Reload: n.packs.Reload})
 	return n.services.Start(ctx, supervise.Service{Name: "packs", Run: n.packs.Run})
 }
 

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
 	"allium/cmd/allium/settings"
+	"allium/gateway/api"
 	"allium/node"
 	"allium/node/config"
+	"allium/protocols/status"
 )
 
 func configCommand(a *app) *cobra.Command {
@@ -61,17 +66,17 @@ earlier versions follow, which are fixed now.`,
 		Use:   "check",
 		Short: "Check the configuration and the files that it names, as run would",
 		Long: `Check the configuration and the files that "allium run" reads at its start: the
-identity, the denylist, the capabilities' files, the key of a private network,
-the seed manifest, the certificate. Nothing is started or changed. Notes name
-settings whose effect may surprise.`,
+identity, the denylist, the capabilities' files, the key of a private network, the
+seed manifest, the certificate, the credentials of a bucket, packs, and what sources
+name. Nothing is started or changed. Notes name settings whose effect may surprise.`,
 		Example: "  allium config check --config new.toml",
 		Args:    noArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, home, err := configuration(a)
 			if err != nil {
 				return err
 			}
-			if err := node.Check(home, cfg.Config); err != nil {
+			if err := node.Check(cmd.Context(), home, cfg.Config); err != nil {
 				return err
 			}
 			from := cfg.File
@@ -120,7 +125,42 @@ nothing sets any more, it prints the fixed value and the reason.`,
 			return a.print(e, settings.Explanation(e, cfg.File, a.quiet))
 		},
 	}
-	cmd.AddCommand(show, check, explain, configGetCommand(a), configSetCommand(a), configUnsetCommand(a))
+	cmd.AddCommand(show, check, explain, configDiffCommand(a), configGetCommand(a), configSetCommand(a),
+		configUnsetCommand(a))
+	return cmd
+}
+
+func configDiffCommand(a *app) *cobra.Command {
+	var exitCode bool
+	cmd := &cobra.Command{
+		Use:   "diff [FILE]",
+		Short: "List how a configuration differs from that of the running node",
+		Long: `List each key whose value in the running node differs from what a file says: the value in
+force, the other one, and whether a reload applies it or it waits for a restart. Without a FILE
+it is the file that the node reads. The flags and the environment of the running node hold for
+a FILE too.
+
+The exit code is 0 whether or not they differ. With --exit-code it is 5 if they differ.`,
+		Example: "  allium config diff\n  allium config diff new.toml --exit-code",
+		Args:    args(cobra.MaximumNArgs(1)),
+		RunE: onNode(a, func(ctx context.Context, n api.Node, file []string) error {
+			changes, err := settings.Differences(ctx, n, strings.Join(file, ""))
+			for i := 0; err == nil && i < len(changes); i++ {
+				err = a.print(changes[i], settings.Change(changes[i]))
+			}
+			switch {
+			case err != nil:
+				return err
+			case len(changes) == 0:
+				return a.none("no differences")
+			case exitCode:
+				return failure.Found(status.Errorf(status.Precondition,
+					"%s; leave --exit-code out to exit with 0", plural(int64(len(changes)), "difference")))
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 5 if they differ")
 	return cmd
 }
 

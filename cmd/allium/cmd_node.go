@@ -2,38 +2,63 @@ package main
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
+	"allium/cmd/allium/settings"
 	"allium/gateway/api"
 )
 
 func nodeCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Stop a running node, or make it read its files again",
+		Short: "Stop a running node, or make it read its configuration again",
 		Example: `  allium node reload
   ssh -N -L 9600:127.0.0.1:9600 server &
   allium --api http://127.0.0.1:9600 --token-file drain.token node drain`,
 	}
-	cmd.AddCommand(
-		drainCommand(a),
-		&cobra.Command{
-			Use:   "reload",
-			Short: "Read the node's files again",
-			Long: `Make the node read the files beside its configuration again: certificates,
-capability keys and the denylist, if it has them. SIGHUP does the same. If a file
-cannot be read, what was read before stays in force; the command names the file
-and fails.`,
-			Example: "  allium node reload\n  allium node reload --json",
-			Args:    noArgs,
-			RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
-				return reloadNode(ctx, a, n)
-			}),
-		},
-	)
+	cmd.AddCommand(drainCommand(a), reloadCommand(a))
+	return cmd
+}
+
+func reloadCommand(a *app) *cobra.Command {
+	var dry bool
+	var token string
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "Read the configuration and the node's files again",
+		Long: `Make the node read its configuration and the files beside it again: certificates,
+capability keys, packs and the denylist, if it has them. SIGHUP does the same. New values of hot
+keys apply at once; those of others are listed and wait for a restart. What cannot be read
+changes nothing; the command names it and fails.
+
+With --dry-run the node says what would change, checks the files and changes nothing. A reload
+has a token: with --status TOKEN the command shows how far it is, and whether a gate of readiness
+that shut has brought the old values back (node.reload_guard).`,
+		Example: "  allium node reload\n  allium node reload --dry-run\n  allium node reload --status $RELOAD --json",
+		Args:    noArgs,
+		RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
+			if token != "" && dry {
+				return failure.NewUsage("leave out one of them", "--status shows a reload, and --dry-run begins one")
+			}
+			done, err := api.Reloaded{}, error(nil)
+			if token != "" {
+				done, err = n.ReloadStatus(ctx, token)
+			} else {
+				done, err = n.Reload(ctx, api.ReloadRequest{DryRun: dry})
+			}
+			if err != nil {
+				return err
+			}
+			if err := a.print(done, loud(a, settings.Reloaded(done))); err != nil || token != "" {
+				return err
+			}
+			return failure.Found(done.Failed())
+		}),
+	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would change, and change nothing")
+	cmd.Flags().StringVar(&token, "status", "", "show the reload with this token, one of the latest 16")
 	return cmd
 }
 
@@ -80,36 +105,10 @@ func drainNode(ctx context.Context, a *app, n api.Node, _ []string) error {
 	return a.print(struct{}{}, loud(a, "draining"))
 }
 
-func reloadNode(ctx context.Context, a *app, n api.Node) error {
-	done, err := n.Reload(ctx)
-	if err != nil {
-		return err
-	}
-	if err := a.print(done, loud(a, reloadedText(done))); err != nil {
-		return err
-	}
-	return failure.Found(done.Failed())
-}
-
 // loud returns text, or nothing with -q.
 func loud(a *app, text string) string {
 	if a.quiet {
 		return ""
 	}
 	return text
-}
-
-// reloadedText says for each file whether the node read it again.
-func reloadedText(done api.Reloaded) string {
-	if len(done.Files) == 0 {
-		return "this node has no file that it could read again"
-	}
-	lines := make([]string, len(done.Files))
-	for i, f := range done.Files {
-		lines[i] = "reloaded " + f.Name
-		if f.Error != nil {
-			lines[i] = "kept " + f.Name + " as it was: " + f.Error.Message
-		}
-	}
-	return strings.Join(lines, "\n")
 }

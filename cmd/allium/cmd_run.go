@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	homedir "allium/node/home"
 	"allium/node/p2p"
 	"allium/node/readiness/amnesia"
+	"allium/node/reload"
 	"allium/protocols/status"
 )
 
@@ -165,7 +167,9 @@ func runNode(ctx context.Context, a *app, flags map[string]any) error {
 	if err := makeHome(a, home, cfg); err != nil {
 		return err
 	}
-	deps := node.Deps{Log: logger(a, cfg.Log)}
+	deps := node.Deps{Loaded: &cfg, Level: &slog.LevelVar{}}
+	deps.Level.Set(cfg.Log.SlogLevel())
+	deps.Log = logger(a, cfg.Log.Format, deps.Level)
 	for _, o := range cfg.Obsolete {
 		deps.Log.Warn("a key of the configuration is fixed now; take it out",
 			"from", o.Source, "key", o.Key, "value", o.Value, "why", o.Why)
@@ -175,10 +179,7 @@ func runNode(ctx context.Context, a *app, flags map[string]any) error {
 	if cfg.Node.Amnesia {
 		deps.Guard = amnesia.GuardProcess()
 	}
-	deps.Configuration = func() (config.Config, error) {
-		again, err := a.loadAt(home, flags)
-		return again.Config, err
-	}
+	deps.Configuration = func() (config.Loaded, error) { return a.loadAt(home, flags) }
 	n, err := node.New(home, cfg.Config, deps)
 	if err != nil {
 		return err
@@ -234,7 +235,7 @@ func makeHome(a *app, home string, cfg config.Loaded) error {
 	return err
 }
 
-// reloadOnHangup makes the node read its files again at each SIGHUP. The caller
+// reloadOnHangup makes the node read its configuration again at each SIGHUP. The caller
 // calls stop to end that.
 func reloadOnHangup(ctx context.Context, n *node.Node) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -242,14 +243,10 @@ func reloadOnHangup(ctx context.Context, n *node.Node) (stop func()) {
 	signal.Notify(hangups, syscall.SIGHUP)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		for {
-			select {
-			case <-hangups:
-				_, _ = n.Reload(ctx) // the node logs the result
-			case <-ctx.Done():
-				return
-			}
-		}
+		reload.Follow(ctx, hangups, func(ctx context.Context) error {
+			done, err := n.Reload(ctx, api.ReloadRequest{}) // the node logs the result
+			return cmp.Or(err, done.Failed())
+		})
 	})
 	return func() {
 		signal.Stop(hangups)
@@ -258,12 +255,10 @@ func reloadOnHangup(ctx context.Context, n *node.Node) (stop func()) {
 	}
 }
 
-// logger returns a logger that writes to standard error as the configuration says.
-func logger(a *app, c config.Log) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.Level)) // validated
+// logger returns a logger that writes to standard error.
+func logger(a *app, format string, level slog.Leveler) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
-	if c.Format == "json" {
+	if format == "json" {
 		return slog.New(slog.NewJSONHandler(a.err, o))
 	}
 	return slog.New(slog.NewTextHandler(a.err, o))

@@ -92,7 +92,7 @@ func fetchEmbedded(
 			"no address of the ticket can be dialled from here: it works for %s; "+
 				"join that network, or ask for a ticket with a public address or a relay", t.Reach())
 	}
-	n, err := node.New(home, cfg.Config, node.Deps{Log: logger(a, cfg.Log), Embedded: true})
+	n, err := node.New(home, cfg.Config, node.Deps{Log: logger(a, cfg.Log.Format, cfg.Log.SlogLevel()), Embedded: true})
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func withHomeNode(ctx context.Context, a *app, listen []string, do func(context.
 	if err != nil {
 		return err
 	}
-	n, err := node.New(home, cfg.Config, node.Deps{Log: logger(a, cfg.Log)})
+	n, err := node.New(home, cfg.Config, node.Deps{Log: logger(a, cfg.Log.Format, cfg.Log.SlogLevel())})
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func homeArgs(file string) map[string][]string {
 		"zone import": {"--petname", "alice", "k51qzi5uqu5djmw2yvf8kk5cdjc1ddc00o4d5sjwi6f79xzcay9j3gkddw5uu4"},
 	}
 	for _, none := range []string{
-		"audit verify", "config check", "config show", "doctor", "doctor reach", "durability",
+		"audit verify", "config check", "config diff", "config show", "doctor", "doctor reach", "durability",
 		"gc plan", "gc run", "id",
 		"init", "name ls", "node drain", "node reload", "pack ls", "peers", "pin ls", "seeds", "store damage",
 		"store rebuild",

@@ -17,26 +17,27 @@ type Control interface {
 	// returns what holds now. It is unsupported unless node.profile is testnet.
 	SetFaults(ctx context.Context, f Faults) (Faults, error)
 
-	// Reload lets the node read its files again. If a file cannot be read, its old
-	// content stays in force.
-	Reload(ctx context.Context) (Reloaded, error)
+	// Reload lets the node read its configuration and its files again, and apply the
+	// new values of hot keys. What cannot be read changes nothing.
+	Reload(ctx context.Context, r ReloadRequest) (Reloaded, error)
+	// ReloadStatus returns one of the latest reloads; not_found says that the token
+	// names none of them.
+	ReloadStatus(ctx context.Context, token string) (Reloaded, error)
+	// Configuration returns the configuration that is in force.
+	Configuration(ctx context.Context) (Configuration, error)
 	// Drain begins the orderly shutdown of SPEC §10 and returns when it has
 	// begun.
 	Drain(ctx context.Context) error
 }
 
-var controlVerbs = []*Verb{verbFaults.Verb, verbReload.Verb, verbDrain.Verb}
+var controlVerbs = []*Verb{
+	verbFaults.Verb, verbReload.Verb, verbReloadStatus.Verb, verbConfiguration.Verb, verbDrain.Verb,
+}
 
 var (
 	verbFaults = value(Spec{
 		ID: "Faults", Path: "faults", Doc: "Returns the faults that a node of a testnet injects.", Answer: "the faults",
 	}, plain(Node.Faults))
-	verbReload = value(Spec{
-		ID: "Reload", Admin: "reload", Op: capability.Reload,
-		Doc: "Reads the node's files again. If a file cannot be read, its old content stays in force and the answer " +
-			"names it.",
-		Answer: "the result for each file",
-	}, plain(Node.Reload))
 	verbDrain = value(Spec{
 		ID: "Drain", Path: "drain", Admin: "drain", Op: capability.Drain,
 		Doc: "Starts the orderly shutdown of the node.", Answer: "the shutdown has started",
@@ -46,16 +47,6 @@ var (
 // Faults implements Control.
 func (r remoteControl) Faults(ctx context.Context) (Faults, error) {
 	return verbFaults.send(ctx, r.caller, none{})
-}
-
-// Reload implements Control.
-func (r remoteControl) Reload(ctx context.Context) (Reloaded, error) {
-	return Admin{remote: r.caller}.Reload(ctx)
-}
-
-// Reload lets the node read its files again.
-func (a Admin) Reload(ctx context.Context) (Reloaded, error) {
-	return verbReload.repeat(ctx, a, none{})
 }
 
 // Drain implements Control.

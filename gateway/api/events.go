@@ -17,6 +17,7 @@ const (
 	TopicTransfers  Topic = "transfers"  // fetches from peers that begin and end
 	TopicNames      Topic = "names"      // new records of names that the node publishes, remembers or follows
 	TopicDurability Topic = "durability" // copies that are missing or there again, members that are gone or back
+	TopicReloads    Topic = "reloads"    // new configurations that are applied, rejected and taken back
 	TopicLagged     Topic = "lagged"     // the reader lost events
 )
 
@@ -26,7 +27,7 @@ const EventStreamEnd = "end"
 
 // Topics returns the topics that can be subscribed to.
 func Topics() []Topic {
-	return []Topic{TopicReadiness, TopicPeers, TopicPins, TopicTransfers, TopicNames, TopicDurability}
+	return []Topic{TopicReadiness, TopicPeers, TopicPins, TopicTransfers, TopicNames, TopicDurability, TopicReloads}
 }
 
 // MaxEventNames is the most names that one reader of events can follow.
@@ -51,6 +52,9 @@ const (
 	EventLost         EventKind = "lost"         // more objects have no copy that is known
 	EventGone         EventKind = "gone"         // members that are silent for too long
 	EventBack         EventKind = "back"         // members that are present again, or new
+	EventApplied      EventKind = "applied"      // a configuration
+	EventRejected     EventKind = "rejected"     // a configuration
+	EventReverted     EventKind = "reverted"     // a configuration
 )
 
 // Event is something that happened in a node. One of the last members is set.
@@ -64,6 +68,7 @@ type Event struct {
 	Transfer   *TransferEvent   `json:"transfer,omitempty"`   // of transfers: the transfer
 	Name       *Record          `json:"name,omitempty"`       // of names: the new record
 	Durability *DurabilityEvent `json:"durability,omitempty"` // of durability: how it is now
+	Reload     *ReloadEvent     `json:"reload,omitempty"`     // of reloads: the reload
 	// of lagged: events that the reader lost before the next one
 	Lost int64 `json:"lost,omitempty"`
 }

@@ -66,25 +66,3 @@ type GCRequest struct {
 	Dry  bool `json:"dry,omitempty"`  // remove nothing, say what would be
 	Fast bool `json:"fast,omitempty"` // take no rests
 }
-
-// Reloaded says what became of the files that a node reads again: of each by
-// name. A file that cannot be read leaves what was read of it before in force.
-type Reloaded struct {
-	Files []ReloadedFile `json:"files"`
-}
-
-// ReloadedFile is one of them.
-type ReloadedFile struct {
-	Name  string         `json:"name"`            // "denylist", "capabilities", "certificate"
-	Error *status.Report `json:"error,omitempty"` // nil: it was read
-}
-
-// Failed returns the first failure as an error, or nil if all files were read.
-func (r Reloaded) Failed() error {
-	for _, f := range r.Files {
-		if f.Error != nil {
-			return f.Error.Err(status.Internal.Code())
-		}
-	}
-	return nil
-}

@@ -140,7 +140,16 @@ var examples = func() map[reflect.Type]any {
 		api.ReindexRequest{Key: root.String()},
 		api.RepairRequest{Key: root.String()},
 		api.GCRequest{Dry: true},
-		api.Reloaded{Files: []api.ReloadedFile{{Name: "denylist"}, {Name: "capabilities"}}},
+		api.Reloaded{
+			Token: "5f0c2a1b9d3e4f60", At: when, Result: api.ReloadApplied,
+			Changed: []api.ConfigChange{{Key: "node.upload_rate", Old: "0", New: "10MiB", Hot: true}},
+			Waiting: []api.ConfigChange{},
+			Tasks: []api.ReloadTask{
+				{Name: "configuration", State: api.TaskDone, Since: when, TookMS: 1.5},
+				{Name: "denylist", State: api.TaskDone, Since: when, TookMS: 0.5},
+			},
+			GuardUntil: when.Add(time.Minute),
+		},
 		api.Problem{
 			Type: "urn:allium:problem:not_found", Title: "not found", Status: 404,
 			Instance: "urn:allium:request:5f0c2a1b9d3e4f60",

@@ -6,24 +6,37 @@ import (
 	"allium/gateway/api"
 )
 
+// control answers the calls for the operator of a node.
+type control struct{ of Control }
+
 // ID implements api.Node.
-func (a *Node) ID(context.Context) (api.ID, error) { return a.deps.Control.ID(), nil }
+func (c control) ID(context.Context) (api.ID, error) { return c.of.ID(), nil }
 
 // Drain implements api.Node.
-func (a *Node) Drain(context.Context) error {
-	a.deps.Control.Drain()
+func (c control) Drain(context.Context) error {
+	c.of.Drain()
 	return nil
 }
 
 // Reload implements api.Node.
-func (a *Node) Reload(ctx context.Context) (api.Reloaded, error) {
-	return a.deps.Control.Reload(ctx)
+func (c control) Reload(ctx context.Context, r api.ReloadRequest) (api.Reloaded, error) {
+	return c.of.Reload(ctx, r)
+}
+
+// ReloadStatus implements api.Node.
+func (c control) ReloadStatus(_ context.Context, token string) (api.Reloaded, error) {
+	return c.of.ReloadStatus(token)
+}
+
+// Configuration implements api.Node.
+func (c control) Configuration(context.Context) (api.Configuration, error) {
+	return c.of.Configuration(), nil
 }
 
 // Faults implements api.Node.
-func (a *Node) Faults(context.Context) (api.Faults, error) { return a.deps.Control.Faults(), nil }
+func (c control) Faults(context.Context) (api.Faults, error) { return c.of.Faults(), nil }
 
 // SetFaults implements api.Node.
-func (a *Node) SetFaults(_ context.Context, f api.Faults) (api.Faults, error) {
-	return a.deps.Control.SetFaults(f)
+func (c control) SetFaults(_ context.Context, f api.Faults) (api.Faults, error) {
+	return c.of.SetFaults(f)
 }

@@ -85,7 +85,9 @@ type Events interface {
 type Control interface {
 	ID() api.ID
 	Drain()
-	Reload(ctx context.Context) (api.Reloaded, error)
+	Reload(ctx context.Context, r api.ReloadRequest) (api.Reloaded, error)
+	ReloadStatus(token string) (api.Reloaded, error)
+	Configuration() api.Configuration
 	Faults() api.Faults
 	SetFaults(f api.Faults) (api.Faults, error)
 }
@@ -97,6 +99,7 @@ type packVerbs = api.Packs
 type Node struct {
 	stored
 	packVerbs
+	control
 	deps Deps
 	from []peer.AddrInfo // peers that are asked first
 }
@@ -106,7 +109,7 @@ var _ api.Node = (*Node)(nil)
 // NewNode returns the API of a node; packs answers for its packs of map tiles. All parts in deps run until
 // the last call ends.
 func NewNode(cfg Config, deps Deps, packs api.Packs) *Node {
-	return &Node{deps: deps, packVerbs: packs, stored: stored{
+	return &Node{deps: deps, packVerbs: packs, control: control{deps.Control}, stored: stored{
 		reader: reading.New(reading.Options{
 			Source: deps.source(nil), Keys: reading.Allowed(deps.Keys, deps.Filter("api")),
 			Prefixed:    deps.Store.Prefixed,

@@ -99,6 +99,18 @@ func (b *Board) Report() api.Readiness {
 	return r
 }
 
+// Needed reads every gate that something needs, in the order they open at start.
+func (b *Board) Needed() []api.Gate {
+	all := b.Report().Gates
+	needed := make([]api.Gate, 0, len(all))
+	for i, g := range b.gates {
+		if g.Scope != Nothing {
+			needed = append(needed, all[i])
+		}
+	}
+	return needed
+}
+
 // Ready reports whether Have ≥ Need.
 func (r Reading) Ready() bool { return r.Have >= r.Need }
 

@@ -138,6 +138,11 @@ func (e *Events) Durability(kind api.EventKind, about api.DurabilityEvent) {
 	e.publish(api.TopicDurability, kind, func(v *api.Event) { v.Durability = &about })
 }
 
+// Reload publishes what became of a new configuration.
+func (e *Events) Reload(kind api.EventKind, about api.ReloadEvent) {
+	e.publish(api.TopicReloads, kind, func(v *api.Event) { v.Reload = &about })
+}
+
 // Transfer publishes that a fetch began or ended.
 func (e *Events) Transfer(t resolver.TransferEvent) {
 	kind := api.EventBegun

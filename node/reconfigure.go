@@ -1,0 +1,47 @@
+package node
+
+import (
+	"context"
+
+	"allium/gateway/api"
+	"allium/node/config"
+	"allium/node/reload"
+	"allium/node/supervise"
+)
+
+// newReloads returns the service that changes the configuration of a node.
+func newReloads(n *Node, deps Deps) *reload.Service {
+	running := config.Unsourced(n.cfg)
+	if deps.Loaded != nil {
+		running = *deps.Loaded
+		running.Config = n.cfg
+	}
+	d := reload.Deps{
+		Env: n.env(), Read: deps.Configuration, Gates: n.board.Needed, Events: n.events.Reload,
+		Apply: func(c config.Config) { apply(n, c) },
+	}
+	if !deps.Embedded {
+		d.Checks = func(c config.Config) []reload.File { return reloadChecks(n.home, c) }
+	}
+	return reload.New(running, d)
+}
+
+// startReloads is the last stage: a reload needs all that the others have made.
+func startReloads(ctx context.Context, n *Node) error {
+	return n.services.Start(ctx, supervise.Service{Name: "reloads", Run: n.reloads.Run})
+}
+
+// apply passes the hot keys of a configuration to the services. It does not wait. One call runs at a time, after every
+// stage has started.
+func apply(n *Node, c config.Config) {
+	n.rates.set(c.Node)
+	if n.logLevel != nil {
+		n.logLevel.Set(c.Log.SlogLevel())
+	}
+}
+
+// Reload reads the node's configuration and files again. SIGHUP and the route /admin/reload call it. It waits until
+// the node has started.
+func (n *Node) Reload(ctx context.Context, r api.ReloadRequest) (api.Reloaded, error) {
+	return n.reloads.Reload(ctx, r)
+}
