@@ -382,6 +382,7 @@ var inTests = map[string][]string{
 	"node/homefiles":         {"protocols/capability"},
 	"node/local/reading":     {"node/files"},
 	"node/readiness/amnesia": {"node/p2p"},
+	"node/reload":            {"node/p2p"},
 }
 
 // floors lists the rooms from the ground up. A package imports from its own floor and from lower ones.

@@ -48,7 +48,9 @@ var fileChecks = []fileCheck{
 		_, err := homedir.SwarmKey(homedir.Path(home, cfg.Node.SwarmKey))
 		return err
 	}},
-	{"seed_manifest", func(_ context.Context, home string, cfg config.Config) error { return checkManifest(home, cfg) }},
+	{"seed_manifest", func(_ context.Context, home string, cfg config.Config) error {
+		return checkManifest(home, cfg)
+	}},
 	{"names", func(_ context.Context, home string, cfg config.Config) error { return checkShortNames(home, cfg) }},
 	{"certificate", func(_ context.Context, _ string, cfg config.Config) error {
 		return cfg.Gateway.TLS.CheckFiles()

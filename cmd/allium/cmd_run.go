@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -190,7 +189,7 @@ func runNode(ctx context.Context, a *app, flags map[string]any) error {
 	var telling sync.WaitGroup
 	err = n.Run(ctx, func() {
 		id, r := n.ID(), n.Readiness()
-		_ = a.print(id, readyText(id, r)) // the node runs on if nobody reads this
+		_ = a.print(id, term.Ready(id, r)) // the node runs on if nobody reads this
 		if !r.Ready && !a.json {
 			telling.Go(func() { tellReady(running, a, n) })
 		}
@@ -262,38 +261,4 @@ func logger(a *app, format string, level slog.Leveler) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(a.err, o))
 	}
 	return slog.New(slog.NewTextHandler(a.err, o))
-}
-
-// readyText returns the output of `allium run`: the peer id, a line for each address that
-// the node listens on, and the word ready, with the gates that are still shut.
-func readyText(id api.ID, r api.Readiness) string {
-	lines := []string{"peer " + id.ID}
-	for _, addr := range id.Addrs {
-		lines = append(lines, "listening on "+addr)
-	}
-	for _, l := range []struct{ what, addr string }{
-		{"gateway on", id.Gateway},
-		{"gateway from this machine", id.GatewayLocal},
-		{"redirect on", id.Redirect},
-		{"admin on", id.Admin},
-	} {
-		if l.addr != "" {
-			lines = append(lines, l.what+" "+l.addr)
-		}
-	}
-	return strings.Join(append(lines, readyExcept(r)), "\n")
-}
-
-// readyExcept is the word ready, with the gates for which the node is not.
-func readyExcept(r api.Readiness) string {
-	if r.Ready {
-		return "ready"
-	}
-	var shut []string
-	for _, g := range r.Gates {
-		if !g.Ready {
-			shut = append(shut, fmt.Sprintf("%s (%s)", g.Name, g.Fix))
-		}
-	}
-	return "ready, except: " + strings.Join(shut, ", ")
 }

@@ -34,7 +34,7 @@ type Reloaded struct {
 
 	Changed []ConfigChange `json:"changed"` // the keys with new values, hot and others
 	Waiting []ConfigChange `json:"waiting"` // of them, those that take a restart
-	Tasks   []ReloadTask   `json:"tasks"`   // the configuration, and the files beside it, in the order in which they run
+	Tasks   []ReloadTask   `json:"tasks"`   // the configuration, then the files beside it, as they run
 
 	GuardUntil time.Time `json:"guard_until,omitzero"` // until then a gate that shuts brings the old values back
 	Gate       *Gate     `json:"gate,omitempty"`       // of reverted: the gate that shut

@@ -90,7 +90,8 @@ func TestWith(t *testing.T) {
 	}
 	bad := next
 	bad.Node.UploadRate = 1
-	if _, err := old.With(bad); status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "node.upload_rate") {
+	_, err = old.With(bad)
+	if status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "node.upload_rate") {
 		t.Errorf("%v", err)
 	}
 }
@@ -172,7 +173,8 @@ func TestBadFiles(t *testing.T) {
 		"not TOML":       {"\x00\xff", ":1:"},
 		"half a setting": {"node.upload_rate = ", "1:"},
 	} {
-		if _, err := loadFile(t, c.text); status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), c.want) {
+		_, err := loadFile(t, c.text)
+		if status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

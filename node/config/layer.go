@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"allium/internal/limits"
@@ -108,18 +109,41 @@ func flatten(errs ...error) (all []error) {
 // located returns an error about a value with the place that sets the first key that it
 // names. An error about no key, or about a default, stays as it is.
 func (l *Loaded) located(layers []layer, err error) error {
-	first, at := "", len(err.Error())
-	for key := range l.Sources {
-		if i := indexWord(err.Error(), key); i >= 0 && i < at {
-			first, at = key, i
-		}
-	}
+	first := l.firstKey(err)
 	for _, layer := range layers {
 		if first != "" && layer.source == l.Sources[first] {
 			return status.Errorf(status.BadRequest, "%s%w", layer.where(first), err)
 		}
 	}
 	return err
+}
+
+// firstKey returns the first key that an error names, or nothing.
+func (l *Loaded) firstKey(err error) string {
+	first, at := "", len(err.Error())
+	for key := range l.Sources {
+		if i := indexWord(err.Error(), key); i >= 0 && i < at {
+			first, at = key, i
+		}
+	}
+	return first
+}
+
+// once returns the errors of errs that are not told otherwise: their first key is not that of an error of told, and
+// they name no key whose value has the wrong type, and is the default here.
+func (l *Loaded) once(told []error, mistyped []string, errs []error) (rest []error) {
+	keys := map[string]bool{}
+	for _, err := range told {
+		keys[l.firstKey(err)] = true
+	}
+	for _, err := range errs {
+		names := func(key string) bool { return indexWord(err.Error(), key) >= 0 }
+		if first := l.firstKey(err); first != "" && keys[first] || slices.ContainsFunc(mistyped, names) {
+			continue
+		}
+		rest = append(rest, err)
+	}
+	return rest
 }
 
 // indexWord returns where a key begins in a text, and -1 if the text has it only as a part of

@@ -82,6 +82,7 @@ func load(o Options, file *document.Document) (Loaded, error) {
 		sources[key.Name] = FromDefault
 	}
 	errs := strays(o.Env)
+	var mistyped []string
 	var faulty []string // entries of tables with an error of their own, which are not checked further
 	for _, l := range layers {
 		known := map[string]any{}
@@ -93,7 +94,7 @@ func load(o Options, file *document.Document) (Loaded, error) {
 				continue
 			}
 			if err := l.typeError(key, field.Type(), v); err != nil {
-				errs, faulty = append(errs, err), append(faulty, entry)
+				errs, faulty, mistyped = append(errs, err), append(faulty, entry), append(mistyped, key)
 				continue
 			}
 			known[key], sources[key] = v, l.source
@@ -132,7 +133,8 @@ func load(o Options, file *document.Document) (Loaded, error) {
 		if sources["listen.addrs"] == FromDefault {
 			out.Listen.Listen = p2p.ListenAddrs(profile, out.Listen.Port)
 		}
-		for _, err := range flatten(out.settle(), out.privateListen(), out.Validate()) {
+		own := flatten(out.settle(), out.privateListen()) // they know more than Validate
+		for _, err := range append(own, out.once(own, mistyped, flatten(out.Validate()))...) {
 			errs = append(errs, out.located(layers, err))
 		}
 	}

@@ -64,7 +64,7 @@ func (s *Service) guard(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.draining:
+		case <-s.life.draining:
 			<-ctx.Done()
 			return
 		case <-s.watched:
@@ -98,7 +98,7 @@ func (s *Service) look(ctx context.Context, w *watch) {
 // revert puts the snapshot from before a reload in force, unless another reload has changed the configuration or the
 // node drains: then gates shut for another reason. The caller holds s.gate.
 func (s *Service) revert(w *watch, gate *api.Gate) {
-	if s.watch.Load() != w || s.Current() != w.applied || s.drains() {
+	if s.watch.Load() != w || s.Current() != w.applied || s.life.drains() {
 		return
 	}
 	s.watch.Store(nil)

@@ -57,13 +57,13 @@ func TestGuard(t *testing.T) {
 		if until := time.Until(done.GuardUntil); until != time.Minute {
 			t.Errorf("the guard lasts %s", until)
 		}
-		time.Sleep(30 * time.Second)
+		time.Sleep(30*time.Second + lookEvery/2)
 		r.gate("store", false)
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(lookEvery)
 		if r.Current() == old {
 			t.Error("one look was enough")
 		}
-		time.Sleep(time.Second)
+		time.Sleep(lookEvery)
 		if r.Current() != old || len(r.applied) != 2 || r.applied[1].Node.UploadRate != 0 {
 			t.Errorf("not taken back: %+v", r.applied)
 		}

@@ -51,14 +51,10 @@ type Service struct {
 	watch   atomic.Pointer[watch] // of the latest reload that changed something; nil: over
 	watched chan struct{}         // has an element when watch is set
 
-	started  chan struct{} // closed by Run: reloads may begin
-	draining chan struct{} // closed by Drain: none begins or changes anything
-	drain    func()
+	life *lifetime
 
-	mu    sync.Mutex // guards files and ended, and work.Add against work.Wait
+	mu    sync.Mutex // guards files
 	files []File
-	ended bool
-	work  sync.WaitGroup // reloads and tasks
 }
 
 // waiting is the number of reloads that may wait for the one under way. Each of them reads what is there in its turn.
@@ -70,11 +66,11 @@ func New(running config.Loaded, d Deps) *Service {
 	s := &Service{
 		deps: d, metrics: newMetrics(d.Metrics),
 		gate: d.Limits.NewGate(limits.Spec{
-			Name: "node.reloads", Path: "operator, SIGHUP → reloads of the configuration", Policy: "wait, then reject busy",
+			Name: "node.reloads", Path: "operator, SIGHUP → reloads of the configuration",
+			Policy: "wait; with 8 waiting reject busy",
 		}, 1, waiting),
-		watched: make(chan struct{}, 1), started: make(chan struct{}), draining: make(chan struct{}),
+		watched: make(chan struct{}, 1), life: newLifetime(),
 	}
-	s.drain = sync.OnceFunc(func() { close(s.draining) })
 	s.current.Store(&running)
 	return s
 }
@@ -84,23 +80,15 @@ func (s *Service) Current() *config.Loaded { return s.current.Load() }
 
 // Drain ends the guard of the latest reload. From then on nothing changes the configuration, and Reload returns
 // draining. It does not wait.
-func (s *Service) Drain() { s.drain() }
+func (s *Service) Drain() { s.life.drain() }
 
 // Run lets reloads begin and guards the latest of them, until ctx is done. Then it waits for the reload under way and
 // for tasks that are stuck.
 func (s *Service) Run(ctx context.Context, ready func()) error {
-	select {
-	case <-s.started: // it runs again
-	default:
-		close(s.started)
-	}
+	s.life.start()
 	ready()
 	s.guard(ctx)
-	s.Drain()
-	s.mu.Lock()
-	s.ended = true
-	s.mu.Unlock()
-	s.work.Wait()
+	s.life.end()
 	return nil
 }
 
@@ -113,17 +101,8 @@ func (s *Service) Reload(ctx context.Context, r api.ReloadRequest) (api.Reloaded
 		return api.Reloaded{}, err
 	}
 	defer leave()
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(nil)
-	over := make(chan struct{})
-	defer close(over)
-	s.work.Go(func() { // of the reload, which holds work
-		select {
-		case <-s.draining:
-			cancel(errDraining)
-		case <-over:
-		}
-	})
+	ctx, over := s.life.untilDrain(ctx)
+	defer over()
 	rec := s.records.begin(newToken(), r.DryRun)
 	rec.add(File{Name: "configuration"})
 	s.deps.Log.Info("a reload begins", "token", rec.of.Token, "dry_run", r.DryRun)
@@ -139,44 +118,23 @@ func (s *Service) Reload(ctx context.Context, r api.ReloadRequest) (api.Reloaded
 	return rec.get(), nil
 }
 
-var errDraining = status.Errorf(status.Draining, "the node is shutting down, and its configuration stays as it is")
-
 // enter waits for the reload under way.
 func (s *Service) enter(ctx context.Context) (leave func(), err error) {
-	select {
-	case <-s.started:
-	case <-s.draining:
-		return nil, errDraining
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if err := s.life.await(ctx); err != nil {
+		return nil, err
 	}
 	free, err := s.gate.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	ended := s.ended || s.drains()
-	if !ended {
-		s.work.Add(1)
-	}
-	s.mu.Unlock()
-	if ended {
+	if err := s.life.enter(); err != nil {
 		free()
-		return nil, errDraining
+		return nil, err
 	}
 	return func() {
-		s.work.Done()
+		s.life.work.Done()
 		free()
 	}, nil
-}
-
-func (s *Service) drains() bool {
-	select {
-	case <-s.draining:
-		return true
-	default:
-		return false
-	}
 }
 
 // configuration is the first task: it reads the configuration and puts it in force. It returns the one that was read,
@@ -244,7 +202,7 @@ func propose(running *config.Loaded, read func() (config.Loaded, error)) (propos
 // swap puts a snapshot in force and begins its guard.
 func (s *Service) swap(old *config.Loaded, p proposal, rec *record) error {
 	before := s.deps.Gates()
-	if s.drains() {
+	if s.life.drains() {
 		return errDraining
 	}
 	s.watch.Store(nil) // of the snapshot that goes

@@ -222,7 +222,9 @@ func TestFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		read, end := 0, make(chan struct{})
-		r.Add(File{"bad", func(context.Context) error { return status.Errorf(status.BadRequest, "line 7 is no address") }})
+		r.Add(File{"bad", func(context.Context) error {
+			return status.Errorf(status.BadRequest, "line 7 is no address")
+		}})
 		r.Add(File{"hangs", func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }})
 		r.Add(File{"stuck", func(context.Context) error { <-end; return nil }})
 		r.Add(File{"good", func(context.Context) error { read++; return nil }})

@@ -8,7 +8,7 @@ import (
 	"allium/protocols/status"
 )
 
-// File is what a node reads beside its configuration, and can read again while it runs.
+// File is a file beside the configuration that a node can read again while it runs.
 type File struct {
 	Name string // "denylist", "access", "capabilities", "certificate"
 	// Reload reads it again. If it returns an error, which names the file, what was read before stays in force.
@@ -41,10 +41,12 @@ func (s *Service) readFiles(ctx context.Context, rec *record, files []File) {
 	defer rec.keep()
 	of := rec.get()
 	for i, f := range files {
-		if ctx.Err() != nil {
+		if s.life.drains() {
 			return
 		}
-		_, err := run(ctx, s, rec, i+1, func(ctx context.Context) (struct{}, error) { return struct{}{}, f.Reload(ctx) })
+		_, err := run(ctx, s, rec, i+1, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, f.Reload(ctx)
+		})
 		switch {
 		case of.DryRun:
 		case err != nil:
@@ -80,7 +82,7 @@ func run[T any](
 		err    error
 	}
 	done := make(chan ending, 1)
-	s.work.Go(func() {
+	s.life.work.Go(func() {
 		defer cancel()
 		var e ending
 		e.err = guard.Run(func() (err error) {

@@ -65,8 +65,8 @@ func Reloaded(r api.Reloaded) string {
 		lines[0] = fmt.Sprintf("dry run %s: nothing was changed; a reload would be %s", r.Token, r.Result)
 	}
 	if r.Gate != nil {
-		lines = append(lines, fmt.Sprintf("the gate %s shut after it, and the values from before are in force again: %s",
-			r.Gate.Name, r.Gate.Fix))
+		lines = append(lines, fmt.Sprintf(
+			"the gate %s shut after it, and the values from before are in force again: %s", r.Gate.Name, r.Gate.Fix))
 	}
 	for _, c := range r.Changed {
 		lines = append(lines, "  "+Change(c))
