@@ -35,6 +35,19 @@ func startReloads(ctx context.Context, n *Node) error {
 // stage has started.
 func apply(n *Node, c config.Config) {
 	n.rates.set(c.Node)
+	n.gateway.Reconfigure(c.Gateway)
+	n.denylist.Reconfigure(denylistConfig(n.home, c.Gateway))
+	n.access.Reconfigure(accessConfig(n.home, c.Listen))
+	if n.audit != nil {
+		n.audit.Reconfigure(c.Audit)
+	}
+	n.sessions.Reconfigure(c.Session)
+	n.server.Reconfigure(c.Object)
+	n.objects.Reconfigure(c.Object)
+	n.dht.Reconfigure(c.DHT)
+	n.resolver.Reconfigure(c.Resolver)
+	n.store.Reconfigure(c.Store)
+	n.repairs.SetRate(c.Store.RepairRate)
 	if n.logLevel != nil {
 		n.logLevel.Set(c.Log.SlogLevel())
 	}

@@ -185,6 +185,34 @@ func TestCertificateReload(t *testing.T) {
 	})
 }
 
+// TestReconfigure: a pair of other files is taken over at the next reload, and one that cannot be used leaves the old.
+func TestReconfigure(t *testing.T) {
+	t.Parallel()
+	a := certstest.New(t)
+	pair := func(host string) Config {
+		cert, key := a.Pair(t, t.TempDir(), time.Now().Add(time.Hour), host)
+		return Config{Cert: cert, Key: key}
+	}
+	one, two := pair("one.test"), pair("two.test")
+	f, err := newCertFiles(one, slog.New(slog.DiscardHandler), newMetrics(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	defer run.Wait()
+	defer cancel()
+	run.Go(func() { f.Run(ctx) })
+	f.Reconfigure(Config{Cert: one.Cert, Key: two.Key})
+	if err := f.Reload(t.Context()); err == nil || !f.Covers("one.test") {
+		t.Errorf("halves of two pairs: %v", err)
+	}
+	f.Reconfigure(two)
+	if err := f.Reload(t.Context()); err != nil || !f.Covers("two.test") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestPairs: what cannot be used is refused, and the error says what to do.
 func TestPairs(t *testing.T) {
 	t.Parallel()

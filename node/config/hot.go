@@ -13,36 +13,46 @@ import (
 
 // hotTag marks, with the value true, what a reload applies: the field of a key; a table by name, whose entries may
 // come, go and change; or a struct, with all keys below it. A field in the entries of a table that is not marked
-// itself is applied in entries that are there before and after the reload.
-const hotTag = "hot"
+// itself is applied in entries that are there before and after the reload. The value nonzero marks a key that is hot
+// between two values that are not zero: whether there is one at all is decided at the start.
+const (
+	hotTag     = "hot"
+	hotAlways  = "true"
+	hotNonzero = "nonzero"
+)
 
-// hotForms are the forms of the hot keys, and the hot tables, as "edge.packs".
-var hotForms = sync.OnceValue(func() map[string]bool {
-	all := map[string]bool{}
-	findHot(reflect.TypeFor[Config](), "", false, all)
+// hotForms are the tags of the hot keys by their forms, and of the hot tables, as "edge.packs".
+var hotForms = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+	findHot(reflect.TypeFor[Config](), "", "", all)
 	return all
 })
 
-// findHot adds the hot keys and tables of a struct to all. hot says that all of the struct is hot.
-func findHot(t reflect.Type, prefix string, hot bool, all map[string]bool) {
+// findHot adds the hot keys and tables of a struct to all. hot is the tag of the struct.
+func findHot(t reflect.Type, prefix, hot string, all map[string]string) {
 	for f := range t.Fields() {
 		name, opt, _ := strings.Cut(f.Tag.Get(settable), ",")
-		isHot := hot || f.Tag.Get(hotTag) == "true"
+		tag := cmp.Or(f.Tag.Get(hotTag), hot)
 		switch {
 		case opt == "squash":
-			findHot(f.Type, prefix, isHot, all)
+			findHot(f.Type, prefix, tag, all)
 		case name == "" || name == "-":
 		case f.Type.Kind() == reflect.Struct:
-			findHot(f.Type, prefix+name+".", isHot, all)
+			findHot(f.Type, prefix+name+".", tag, all)
 		case f.Type.Kind() == reflect.Map:
-			if isHot {
-				all[prefix+name] = true
+			if tag != "" {
+				all[prefix+name] = tag
 			}
-			findHot(f.Type.Elem(), prefix+name+"."+anyName+".", isHot, all)
-		case isHot:
-			all[prefix+name] = true
+			findHot(f.Type.Elem(), prefix+name+"."+anyName+".", tag, all)
+		case tag != "":
+			all[prefix+name] = tag
 		}
 	}
+}
+
+// appliesTo reports whether a tag lets a reload change a value.
+func appliesTo(tag string, old, now reflect.Value) bool {
+	return tag == hotAlways || tag == hotNonzero && !old.IsZero() && !now.IsZero()
 }
 
 // IsHot reports whether a reload applies a new value of a key. The key may have any name in a table. An entry of a
@@ -50,9 +60,9 @@ func findHot(t reflect.Type, prefix string, hot bool, all map[string]bool) {
 func IsHot(key string) bool {
 	form, entry := formOf(key)
 	if entry == key {
-		return hotForms()[key[:strings.LastIndexByte(key, '.')]]
+		return hotForms()[key[:strings.LastIndexByte(key, '.')]] != ""
 	}
-	return hotForms()[form]
+	return hotForms()[form] != ""
 }
 
 // HotKeys lists the hot keys of Keys, in its order.
@@ -89,7 +99,7 @@ func Diff(running, next Loaded) (changes []Change) {
 			if equal(was, is) {
 				continue
 			}
-			c.Old, c.New = format(was), format(is)
+			c.Old, c.New, c.Hot = format(was), format(is), appliesTo(hotForms()[form], was, is)
 		case has:
 			if equal(fields()[form], is) {
 				continue
@@ -119,14 +129,15 @@ func equal(a, b reflect.Value) bool {
 func (l Loaded) With(next Loaded) (Loaded, error) {
 	out := l
 	out.File, out.Obsolete = next.File, next.Obsolete
-	applyHot(reflect.ValueOf(&out.Config).Elem(), reflect.ValueOf(next.Config), false)
+	applyHot(reflect.ValueOf(&out.Config).Elem(), reflect.ValueOf(next.Config), "")
 	old, now := leaves(l.Config, settable), leaves(next.Config, settable)
 	out.Sources = make(map[string]Source, len(l.Sources))
 	for key := range leaves(out.Config, settable) {
 		was, had := old[key]
 		is, has := now[key]
 		from := l.Sources
-		if has && (!had || IsHot(key) || equal(was, is)) {
+		form, _ := formOf(key)
+		if has && (!had || equal(was, is) || appliesTo(hotForms()[form], was, is)) {
 			from = next.Sources
 		}
 		out.Sources[key] = from[key]
@@ -141,17 +152,17 @@ func (l Loaded) With(next Loaded) (Loaded, error) {
 	return out, nil
 }
 
-// applyHot sets the hot fields of a struct to those of src. hot says that all of the struct is hot.
-func applyHot(dst, src reflect.Value, hot bool) {
+// applyHot sets the hot fields of a struct to those of src. hot is the tag of the struct.
+func applyHot(dst, src reflect.Value, hot string) {
 	for i := range dst.NumField() {
 		f := dst.Type().Field(i)
 		name, opt, _ := strings.Cut(f.Tag.Get(settable), ",")
-		isHot := hot || f.Tag.Get(hotTag) == "true"
+		tag := cmp.Or(f.Tag.Get(hotTag), hot)
 		switch {
 		case opt != "squash" && (name == "" || name == "-"):
 		case f.Type.Kind() == reflect.Struct:
-			applyHot(dst.Field(i), src.Field(i), isHot)
-		case isHot:
+			applyHot(dst.Field(i), src.Field(i), tag)
+		case appliesTo(tag, dst.Field(i), src.Field(i)):
 			dst.Field(i).Set(src.Field(i))
 		case f.Type.Kind() == reflect.Map && !dst.Field(i).IsNil():
 			dst.Field(i).Set(withHotFields(dst.Field(i), src.Field(i)))
@@ -166,7 +177,7 @@ func withHotFields(table, src reflect.Value) reflect.Value {
 		e := reflect.New(entry.Type()).Elem()
 		e.Set(entry)
 		if now := src.MapIndex(name); now.IsValid() {
-			applyHot(e, now, false)
+			applyHot(e, now, "")
 		}
 		out.SetMapIndex(name, e)
 	}

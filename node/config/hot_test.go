@@ -113,12 +113,13 @@ func TestHotTags(t *testing.T) {
 		Table map[string]entry `koanf:"table" hot:"true"`
 		Fixed map[string]entry `koanf:"fixed"`
 		Cold  int              `koanf:"cold"`
+		Some  int              `koanf:"some" hot:"nonzero"`
 	}
-	forms := map[string]bool{}
-	findHot(reflect.TypeFor[config](), "", false, forms)
-	want := map[string]bool{
-		"whole.a": true, "whole.b.c": true, "table": true, "table.NAME.hot": true, "table.NAME.cold": true,
-		"fixed.NAME.hot": true,
+	forms := map[string]string{}
+	findHot(reflect.TypeFor[config](), "", "", forms)
+	want := map[string]string{
+		"whole.a": hotAlways, "whole.b.c": hotAlways, "table": hotAlways, "table.NAME.hot": hotAlways,
+		"table.NAME.cold": hotAlways, "fixed.NAME.hot": hotAlways, "some": hotNonzero,
 	}
 	if !reflect.DeepEqual(forms, want) {
 		t.Errorf("got %v", forms)
@@ -127,13 +128,20 @@ func TestHotTags(t *testing.T) {
 	next := config{Fixed: map[string]entry{"x": {2, 2}, "comes": {2, 2}}, Table: map[string]entry{"y": {2, 2}}, Cold: 2}
 	next.Whole.A, next.Whole.B.C = 2, 2
 	mix := old
-	applyHot(reflect.ValueOf(&mix).Elem(), reflect.ValueOf(next), false)
+	applyHot(reflect.ValueOf(&mix).Elem(), reflect.ValueOf(next), "")
 	expected := config{
 		Fixed: map[string]entry{"x": {2, 1}, "goes": {1, 1}}, Table: map[string]entry{"y": {2, 2}}, Cold: 1,
 	}
 	expected.Whole = next.Whole
 	if !reflect.DeepEqual(mix, expected) {
 		t.Errorf("got %+v", mix)
+	}
+	for _, c := range []struct{ old, next, want int }{{0, 1, 0}, {1, 0, 1}, {1, 2, 2}} {
+		mix := config{Some: c.old}
+		applyHot(reflect.ValueOf(&mix).Elem(), reflect.ValueOf(config{Some: c.next}), "")
+		if mix.Some != c.want {
+			t.Errorf("from %d to %d: %d", c.old, c.next, mix.Some)
+		}
 	}
 	if old.Fixed["x"].Hot != 1 {
 		t.Error("the old configuration has changed")

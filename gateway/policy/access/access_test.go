@@ -180,6 +180,28 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// TestReconfigure: a list that had no file takes other files at the next reload, and gives them up again.
+func TestReconfigure(t *testing.T) {
+	t.Parallel()
+	l, err := New(Config{}, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := run(t, l)
+	defer end()
+	for _, c := range []struct {
+		cfg    Config
+		denied bool
+	}{
+		{Config{Deny: []string{write(t, alice)}}, true}, {Config{Allow: []string{write(t, bob)}}, true}, {Config{}, false},
+	} {
+		l.Reconfigure(c.cfg)
+		if err := l.Reload(t.Context()); err != nil || l.Denied(id(t, alice)) != c.denied || l.Denied(id(t, bob)) {
+			t.Errorf("%+v: %v, alice denied: %v", c.cfg, err, l.Denied(id(t, alice)))
+		}
+	}
+}
+
 // run runs the list until end is called.
 func run(t *testing.T, l *List) (end func()) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -50,6 +51,36 @@ func written(t testing.TB, cfg Config, n int) string {
 func verify(t testing.TB, dir string) (Report, error) {
 	t.Helper()
 	return Verify(t.Context(), []string{dir}, VerifyOptions{})
+}
+
+// TestReconfigure: files that are begun later have the new size, and as many are kept as the reload says.
+func TestReconfigure(t *testing.T) {
+	t.Parallel()
+	cfg, dir := DefaultConfig(), filepath.Join(t.TempDir(), "audit")
+	l, stop := running(t, cfg, dir)
+	defer stop()
+	write := func() (files int) {
+		for range 600 {
+			if _, err := l.Mutation(t.Context(), Event{Actor: "uid:1", Op: "put", Detail: strings.Repeat("x", 500)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		numbers, err := listFiles(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(numbers)
+	}
+	if n := write(); n != 1 {
+		t.Errorf("%d files", n)
+	}
+	for _, keep := range []int{4, 2} {
+		cfg.MaxBytes, cfg.Keep = 64<<10, keep
+		l.Reconfigure(cfg)
+		if n := write(); n != keep {
+			t.Errorf("%d files, want %d", n, keep)
+		}
+	}
 }
 
 // TestVerifies a log over several files and runs.

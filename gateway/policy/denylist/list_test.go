@@ -295,6 +295,20 @@ func TestFollowsItsFiles(t *testing.T) {
 	})
 }
 
+// TestReconfigure: other files are in force after the next reload.
+func TestReconfigure(t *testing.T) {
+	t.Parallel()
+	one, two := listed(t, bad.String()), listed(t)
+	l, stop := running(t, Config{Files: []string{one}})
+	defer stop()
+	for _, name := range []string{two, one} {
+		l.Reconfigure(Config{Files: []string{name}})
+		if err := l.Reload(t.Context()); err != nil || (l.At("test").Object(bad) != nil) != (name == one) {
+			t.Errorf("%s: %v, %v", name, err, l.At("test").Object(bad))
+		}
+	}
+}
+
 // FuzzLine: a line is an entry, none, or an error with words; what is an entry
 // fits the list, and denies what it says.
 func FuzzLine(f *testing.F) {
