@@ -2,7 +2,6 @@ package edge
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -85,14 +84,10 @@ func PackInfo(r pack.Report) api.PackInfo {
 
 // layerNames returns the names of the vector layers of a pack.
 func layerNames(i *tile.Info) (names []string) {
-	var layers []struct {
-		ID string `json:"id"`
-	}
-	if json.Unmarshal(i.VectorLayers, &layers) != nil {
-		return nil
-	}
-	for _, l := range layers {
-		names = append(names, l.ID)
+	for id := range i.Layers() {
+		if id != "" {
+			names = append(names, id)
+		}
 	}
 	return names
 }

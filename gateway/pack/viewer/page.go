@@ -1,12 +1,9 @@
 package viewer
 
 import (
-	"bytes"
 	"crypto/sha256"
 	_ "embed" // the page and its style
 	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -73,7 +70,7 @@ func Page(w io.Writer, frame exchange.Frame, f Facts) error {
 		Script:    AssetsPath + a.script.name, Integrity: a.script.integrity,
 		Worker: AssetsPath + a.worker.name, Licence: AssetsPath + a.licence.name,
 	}
-	p.Layers, p.MoreLayers = layerNames(f.Info.VectorLayers)
+	p.Layers, p.MoreLayers = layerNames(f.Info)
 	if err := pageTemplate().ExecuteTemplate(w, "pack", &p); err != nil {
 		return fmt.Errorf("render the page of the pack %s: %w", exchange.Clip(f.Name), err)
 	}
@@ -196,27 +193,16 @@ func (p *page) Warnings() []string {
 	return warnings
 }
 
-// layerNames returns the ids of the first layers of a TileJSON list, and whether there are more. It skips what has no
-// id, and reads at most maxListed items.
-func layerNames(list json.RawMessage) (names []string, more bool) {
-	d := json.NewDecoder(bytes.NewReader(list))
-	if start, err := d.Token(); err != nil || start != json.Delim('[') {
-		return nil, false
-	}
-	for n := 0; d.More(); n++ {
+// layerNames returns the ids of the first layers of a pack, and whether there are more. It skips what has no id, and
+// reads at most maxListed items.
+func layerNames(info *tile.Info) (names []string, more bool) {
+	n := 0
+	for id := range info.Layers() {
 		if n == maxListed || len(names) == maxLayers {
 			return names, true
 		}
-		var layer struct {
-			ID string `json:"id"`
-		}
-		var wrong *json.UnmarshalTypeError
-		switch err := d.Decode(&layer); {
-		case errors.As(err, &wrong):
-		case err != nil:
-			return names, false
-		case layer.ID != "":
-			names = append(names, line(layer.ID, maxName))
+		if n++; id != "" {
+			names = append(names, line(id, maxName))
 		}
 	}
 	return names, false

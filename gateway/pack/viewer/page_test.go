@@ -199,12 +199,12 @@ func TestManyLayers(t *testing.T) { // not parallel: it counts allocations
 		"[[]]":                                                      {},
 		`{"id":"a"}`:                                                {},
 	} {
-		names, more := layerNames(json.RawMessage(list))
+		names, more := layerNames(&tile.Info{VectorLayers: json.RawMessage(list)})
 		if len(names) != want.names || more != want.more {
 			t.Errorf("%.40s: %d names and more %t, want %v", list, len(names), more, want)
 		}
 	}
-	hostile := json.RawMessage("[" + strings.Repeat("{},", 1<<20) + "{}]")
+	hostile := &tile.Info{VectorLayers: json.RawMessage("[" + strings.Repeat("{},", 1<<20) + "{}]")}
 	if n := testing.AllocsPerRun(1, func() { layerNames(hostile) }); n > 10*maxListed {
 		t.Errorf("a long list of layers takes %.0f allocations", n)
 	}
