@@ -25,6 +25,7 @@ type conn struct {
 	hooks   hooks
 	stmts   map[string]*sqlite.Stmt // by query
 	remedy  string                  // of the budget of the running query
+	steps   int64                   // instructions that the running query may still take
 	failed  bool                    // a query failed, so the connection is closed and not given to others
 }
 
@@ -67,13 +68,13 @@ func (p *Pool) dial(ctx context.Context, a *Archive) (*conn, error) {
 	defer p.files.remove(name)
 	opening, cancel := context.WithTimeout(ctx, schemaBudget.time)
 	defer cancel()
-	f.begin(opening, schemaBudget.bytes)
+	f.begin(opening, schemaBudget.bytes) // the hooks are not there yet, and SQLite runs no query
 	defer f.end()
 	uri := "file:" + name + "?mode=ro&immutable=1&vfs=" + registered.name
 	db, err := sqlite.OpenConn(uri, sqlite.OpenReadOnly, sqlite.OpenURI)
 	conn := &conn{
 		archive: a, db: db, file: f, auth: &authorizer{tables: a.tables}, stmts: map[string]*sqlite.Stmt{},
-		remedy: lessText,
+		remedy: lessText, steps: schemaBudget.steps,
 	}
 	if err != nil {
 		return nil, conn.failure(ctx, "cannot open the pack", err)
@@ -111,9 +112,9 @@ func (c *conn) set(sql string) error {
 	return errors.Join(err, stmt.Finalize())
 }
 
-// look ends the running query when its time is over.
+// look ends the running query when its time is over, or its instructions.
 func (c *conn) look(*libc.TLS, uintptr) int32 {
-	if c.file.ctx == nil || c.file.ctx.Err() != nil {
+	if c.steps -= progressOps; c.steps < 0 || c.file.ctx == nil || c.file.ctx.Err() != nil {
 		return 1
 	}
 	return 0
@@ -135,7 +136,7 @@ func (c *conn) query(
 	c.file.begin(running, b.bytes)
 	defer c.file.end()
 	c.auth.begin()
-	c.remedy = b.remedy
+	c.remedy, c.steps = b.remedy, b.steps
 	stmt, err := c.prepare(sql)
 	if err != nil {
 		return c.failure(ctx, what, err)
@@ -179,6 +180,8 @@ func (c *conn) failure(ctx context.Context, what string, err error) error {
 		return status.Errorf(status.Unsupported, "%s: it takes too many reads. %s", what, c.remedy)
 	case errors.Is(ctx.Err(), context.Canceled):
 		return fmt.Errorf("%s: %w", what, ctx.Err())
+	case c.steps < 0:
+		return status.Errorf(status.Unsupported, "%s: it takes too many steps. %s", what, c.remedy)
 	case c.file.ctx != nil && c.file.ctx.Err() != nil:
 		return status.Errorf(status.Timeout, "%s: it takes too long. %s", what, c.remedy)
 	case c.file.err != nil:

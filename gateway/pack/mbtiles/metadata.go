@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -100,25 +103,33 @@ func (m *metadata) fill(info *tile.Info) {
 
 // vectorLayers returns the member vector_layers of a JSON object, nil if it has none.
 func vectorLayers(text string) (json.RawMessage, error) {
-	var doc struct {
-		Layers []json.RawMessage `json:"vector_layers"`
-	}
-	if err := json.Unmarshal([]byte(text), &doc); err != nil || doc.Layers == nil {
+	if _, err := io.Copy(io.Discard, tile.LimitNesting(strings.NewReader(text))); err != nil {
 		return nil, err
 	}
-	for _, layer := range doc.Layers {
+	var doc struct {
+		Layers json.RawMessage `json:"vector_layers"`
+	}
+	if err := json.Unmarshal([]byte(text), &doc); err != nil || doc.Layers == nil || string(doc.Layers) == "null" {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(doc.Layers))
+	if start, err := d.Token(); err != nil || start != json.Delim('[') {
+		return nil, errors.New("vector_layers is no list")
+	}
+	for n := 0; d.More(); n++ {
+		if n == maxLayers {
+			return nil, fmt.Errorf("it has more than %d vector layers", maxLayers)
+		}
 		var l struct {
 			ID string `json:"id"`
 		}
-		if err := json.Unmarshal(layer, &l); err != nil {
+		if err := d.Decode(&l); err != nil {
 			return nil, err
 		}
 	}
-	whole, err := json.Marshal(doc.Layers)
-	if err != nil {
-		return nil, err
-	}
-	return bytes.Clone(whole), nil
+	var list bytes.Buffer
+	err := json.Compact(&list, doc.Layers)
+	return list.Bytes(), err
 }
 
 // numbers returns a value that is a list of n finite numbers. ok is false for a missing value and others.

@@ -72,10 +72,11 @@ func (a *Archive) findType(ctx context.Context, c *conn, format string) error {
 // encodingOf returns how a stored tile is compressed.
 func encodingOf(stored []byte) tile.Encoding { return new(tile.Info).EncodingOf(stored) }
 
-// zoomSQL finds the lowest and the highest zoom. Each is the end of an index, or a pass over all tiles.
+// zoomSQL finds the lowest and the highest zoom. Each is the end of an index, also of one below a view that joins
+// tables, or a pass over all tiles.
 var zoomSQL = [2]string{
-	"SELECT typeof(min(zoom_level)) = 'integer', min(zoom_level) FROM tiles",
-	"SELECT typeof(max(zoom_level)) = 'integer', max(zoom_level) FROM tiles",
+	"SELECT typeof(zoom_level) = 'integer', zoom_level FROM tiles WHERE zoom_level IS NOT NULL ORDER BY 2 LIMIT 1",
+	"SELECT typeof(zoom_level) = 'integer', zoom_level FROM tiles WHERE zoom_level IS NOT NULL ORDER BY 2 DESC LIMIT 1",
 }
 
 // findZooms looks for the zooms. A pack without an index that is too large for that has those of its
@@ -83,6 +84,7 @@ var zoomSQL = [2]string{
 func (a *Archive) findZooms(ctx context.Context, c *conn, meta *metadata) error {
 	var zooms [2]int64
 	for i, sql := range zoomSQL {
+		zooms[i] = -1
 		err := c.query(ctx, lookBudget, "cannot find the zooms", sql, nil, func(row *sqlite.Stmt) (bool, error) {
 			zooms[i] = row.ColumnInt64(1)
 			if row.ColumnInt64(0) != 1 || zooms[i] < 0 || zooms[i] > tile.MaxZoom {
@@ -93,6 +95,8 @@ func (a *Archive) findZooms(ctx context.Context, c *conn, meta *metadata) error 
 			return false, nil
 		})
 		switch o := status.Of(err); {
+		case err == nil && zooms[i] < 0:
+			return status.Errorf(status.Corrupt, "no tile of the pack has a zoom_level")
 		case err == nil:
 			continue
 		case o != status.Unsupported && o != status.Timeout || ctx.Err() != nil || !meta.hasZooms:

@@ -19,6 +19,11 @@ const (
 	cacheKiB  = 256 // pages that a connection caches
 	// progressOps is after how many instructions of SQLite's machine a query looks whether it has to end: some 50 µs.
 	progressOps = 2000
+	// maxSteps bounds a query that finds something: some 10 ms. With an index it takes some 100 instructions, and
+	// without one some 10 for each tile of the pack.
+	maxSteps = 300_000
+	// countSteps bounds the counting of tiles: some 6 for each.
+	countSteps = 40_000_000
 )
 
 // Bounds of what a pack may hold.
@@ -34,6 +39,7 @@ const (
 	maxOps       = 5000    // instructions of a compiled query
 	maxReadings  = 2000    // tables, columns and functions that a query names, with all of its views
 	maxText      = 4 << 10 // bytes of a value of metadata, except json
+	maxLayers    = 2048    // vector layers
 	maxWarnings  = 16
 )
 
@@ -41,6 +47,7 @@ const (
 type budget struct {
 	time   time.Duration
 	bytes  int64  // of the pack that it reads
+	steps  int64  // instructions of SQLite's machine
 	remedy string // what to do about a pack that exceeds it
 }
 
@@ -53,12 +60,12 @@ var (
 	// mountTime bounds all queries of Open together.
 	mountTime = 5 * time.Second
 
-	schemaBudget   = budget{mountTime, 1 << 20, lessText}
-	metadataBudget = budget{mountTime, 2*tile.MaxMetadata + 1<<20, lessText}
+	schemaBudget   = budget{mountTime, 512 << 10, maxSteps, lessText}
+	metadataBudget = budget{mountTime, tile.MaxMetadata + 256<<10, maxSteps, lessText}
 	// lookBudget is for zooms and samples, which take a few pages with an index.
-	lookBudget = budget{mountTime, 32 << 20, addIndex}
+	lookBudget = budget{mountTime, 32 << 20, maxSteps, addIndex}
 	// tileBudget is for one tile. A view that joins two tables through indexes reads some 20 pages beside the tile.
-	tileBudget = budget{2 * time.Second, tile.MaxBytes + 4<<20, addIndex}
+	tileBudget = budget{2 * time.Second, tile.MaxBytes + 4<<20, maxSteps, addIndex}
 	// countBudget is for the number of tiles: a pack that takes longer is not counted.
-	countBudget = budget{time.Second, 256 << 20, addIndex}
+	countBudget = budget{time.Second, 256 << 20, countSteps, addIndex}
 )

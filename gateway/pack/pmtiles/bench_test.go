@@ -112,3 +112,25 @@ func BenchmarkRefuse(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkRefused opens the bad archives that take the longest: their text and their directory are as large as they
+// may be.
+func BenchmarkRefused(b *testing.B) {
+	one := packtest.Directory([]packtest.Entry{{Run: 1, Length: 8}})
+	h := packtest.Header{Magic: [8]byte([]byte("PMTiles\x03")), Internal: packtest.CompressionGzip,
+		Compression: packtest.CompressionNone, Type: uint8(tile.PNG)}
+	for name, text := range map[string]string{
+		"nested": `{"a":[` + strings.Repeat(`{"a":{"a":[]}},`, 1<<18), "text": `{"name":"` + strings.Repeat("x", 4<<20),
+		"layers": `{"vector_layers":[` + strings.Repeat("1,", 2<<20),
+	} {
+		p := packtest.Join(h, packtest.Gzip(one), packtest.Gzip([]byte(text)), nil, packtest.Content(tile.PNG, ""), nil)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := pmtiles.Open(b.Context(), &source{p: p}, pmtiles.NewCache(1<<20)); err == nil {
+					b.Fatal("it was opened")
+				}
+			}
+		})
+	}
+}

@@ -52,9 +52,9 @@ func numbers(x ...uint64) (p []byte) {
 	return p
 }
 
-// maxAllocated bounds all that Open allocates, and so what it holds at a time: the buffer of a JSON text
-// grows from 1 MiB to 8 MiB, of which two live at once.
-const maxAllocated = 17 << 20
+// maxAllocated bounds all that Open allocates, and so what it holds at a time: a directory of the most entries, or a
+// JSON text of the most bytes whose buffer grows and is copied.
+const maxAllocated = 6 << 20
 
 // TestRefused: a bad archive is one typed refusal, after at most 1 MiB of reads and in bounded memory.
 func TestRefused(t *testing.T) {
@@ -157,10 +157,12 @@ func TestRefused(t *testing.T) {
 		{"a text", metadata(`"name"`), corrupt, "no JSON object"},
 		{"cut JSON", metadata(`{"name":"x`), corrupt, "metadata"},
 		{"two objects", metadata(`{}{}`), corrupt, "follows"},
-		{"deep JSON", metadata(strings.Repeat(`{"a":`, 20000)), corrupt, "metadata"},
-		{"bad JSON below a long name", metadata(`{"` + strings.Repeat("x", 1<<19) + `":{"a":}}`), corrupt, "no JSON"},
+		{"deep JSON", metadata(strings.Repeat(`{"a":`, tile.MaxNesting+1)), status.BodyCap, "nested"},
+		{"a bomb of JSON", gzipped(zip, packtest.Gzip([]byte(`{"a":[`+strings.Repeat(`{"a":{"a":[]}},`, 1<<18)))),
+			status.DecompressCap, "more than"},
+		{"bad JSON below a long name", metadata(`{"` + strings.Repeat("x", 1<<18) + `":{"a":}}`), corrupt, "no JSON"},
 		{"many members", metadata("{" + strings.Repeat(`"a":1,`, 1025)), status.BodyCap, "members"},
-		{"metadata that is too large", metadata(`{"a":"` + strings.Repeat("x", 2<<20) + `"}`), status.BodyCap, "compress"},
+		{"metadata that is too large", metadata(`{"a":"` + strings.Repeat("x", 2<<20) + `"}`), status.DecompressCap, "more than"},
 		{"a bomb of zeros", gzipped(zip, zeros), corrupt, "metadata"},
 		{"a bomb of spaces", gzipped(zip, spaces), status.DecompressCap, "more than"},
 		{"a bomb of text", gzipped(zip, packtest.Gzip([]byte(`{"name":"`+strings.Repeat("x", 8<<20)))), status.DecompressCap,

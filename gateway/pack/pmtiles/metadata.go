@@ -29,7 +29,7 @@ func (h *header) readMetadata(ctx context.Context, src tile.Source, info *tile.I
 		}
 		in = r
 	}
-	d := jsontext.NewDecoder(&capped{r: in, left: tile.MaxMetadata}, jsontext.AllowDuplicateNames(true),
+	d := jsontext.NewDecoder(tile.LimitNesting(&capped{r: in, left: tile.MaxMetadata}), jsontext.AllowDuplicateNames(true),
 		jsontext.AllowInvalidUTF8(true))
 	if d.PeekKind() != '{' {
 		if _, err := d.ReadToken(); err != nil {

@@ -10,8 +10,8 @@ import (
 
 // Bounds of every archive. A pack that exceeds one is corrupt or refused with body_cap.
 const (
-	MaxBytes    = 16 << 20 // of one stored tile
-	MaxMetadata = 4 << 20  // of the JSON metadata, decoded
+	MaxBytes    = 16 << 20  // of one stored tile
+	MaxMetadata = 512 << 10 // of the JSON metadata, decoded
 )
 
 // Source gives the bytes of a pack. Its methods may be called from any goroutine.
