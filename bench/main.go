@@ -27,7 +27,8 @@
 //   - the gateway under wrk, beside a bare handler, ServeContent and nginx (the
 //     part http needs both programs);
 //   - tiles of a pack that is a file, a database and an object, beside nginx with the same tiles as
-//     files and go-pmtiles with the same pack (the part packs needs wrk, nginx and make bin/tools/go-pmtiles);
+//     files, go-pmtiles with the same pack and a bare handler with one tile (these need wrk, nginx and
+//     make bin/tools/go-pmtiles), and the first byte of a tile that a peer has;
 //   - a hundred clients that ask for one file of an https origin at once, and hits beside /o/;
 //   - the first byte of the page of a directory: sorted, and too long for that;
 //   - what one peer that asks ten times its rate costs 31 honest ones;
@@ -166,7 +167,7 @@ var parts = []part{
 	{"rpc", []func(context.Context, *settings) ([]row, error){benchRPC}},
 	{"sessions", []func(context.Context, *settings) ([]row, error){benchSessions}},
 	{"http", []func(context.Context, *settings) ([]row, error){benchHTTP}},
-	{"packs", []func(context.Context, *settings) ([]row, error){benchPacks}},
+	{"packs", []func(context.Context, *settings) ([]row, error){benchPacks, benchPackOfPeer}},
 	{"fill", []func(context.Context, *settings) ([]row, error){benchFill}},
 	{"fair", []func(context.Context, *settings) ([]row, error){benchFair}},
 	{"overload", []func(context.Context, *settings) ([]row, error){benchOverload}},

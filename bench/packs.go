@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	imagepkg "image"
 	"image/png"
+	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -20,6 +23,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"allium/gateway/pack/packtest"
+	"allium/gateway/pack/pmtiles"
 	"allium/gateway/pack/tile"
 )
 
@@ -59,6 +63,15 @@ func benchPacks(ctx context.Context, s *settings) ([]row, error) {
 	if theirs != nil {
 		defer func() { _, _ = theirs.stop() }()
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	bare, err := startProcess(ctx, self, "reference-tile", fmt.Sprintf("%s/edge/packs/file/%d/0/0.png", node.gate, packZoom))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _, _ = bare.stop() }()
 	script, err := tileScript(s.dir)
 	if err != nil {
 		return nil, err
@@ -68,16 +81,19 @@ func benchPacks(ctx context.Context, s *settings) ([]row, error) {
 	tail := row{what: "tiles of a PMTiles file: p99 ÷ nginx", unit: "×", target: "≤ 1.5"}
 	cpu := row{what: "tiles of a PMTiles file: CPU", unit: "µs/request"}
 	rate := row{what: "tiles of a PMTiles file: requests", unit: "/s"}
+	floor := row{what: "tiles of a PMTiles file ÷ a bare handler", unit: "×", target: "≥ 0.9"}
+	floorCPU := row{what: "a tile of a bare handler: CPU", unit: "µs/request"}
+	floorTail := row{what: "tiles of a PMTiles file: p99 ÷ a bare handler", unit: "×"}
 	base := row{what: "tiles of nginx: requests", unit: "/s"}
 	database := row{what: "tiles of an MBTiles file ÷ nginx", unit: "×", target: "≥ 0.4"}
 	address := row{what: "tiles of an address ÷ PMTiles file", unit: "×", target: "≥ 0.6"}
 	other := row{what: "tiles of a PMTiles file ÷ go-pmtiles", unit: "×", target: "≥ 3"}
 	for i := range s.rounds + 1 { // the first warms all
-		var got [4]loaded
+		var got [5]loaded
 		for j, from := range []struct {
 			p   *process
 			url string
-		}{{node, pack("file")}, {web, web.gate}, {node, pack("database")}, {node, pack("address")}} {
+		}{{node, pack("file")}, {web, web.gate}, {node, pack("database")}, {node, pack("address")}, {bare, bare.gate}} {
 			if got[j], err = wrk(ctx, from.p, from.url, script); err != nil {
 				return nil, err
 			}
@@ -97,16 +113,97 @@ func benchPacks(ctx context.Context, s *settings) ([]row, error) {
 		rate.values, base.values = append(rate.values, got[0].rate), append(base.values, got[1].rate)
 		database.values = append(database.values, got[2].rate/got[1].rate)
 		address.values = append(address.values, got[3].rate/got[0].rate)
+		floor.values = append(floor.values, got[0].rate/got[4].rate)
+		floorCPU.values = append(floorCPU.values, got[4].cpu.Seconds()*1e6)
+		floorTail.values = append(floorTail.values, got[0].p99.Seconds()/got[4].p99.Seconds())
 		if theirs != nil {
 			other.values = append(other.values, got[0].rate/go1.rate)
 		}
 	}
-	rows := []row{file, tail, cpu, rate, base, database, address}
+	rows := []row{file, tail, cpu, rate, floor, floorCPU, floorTail, base, database, address}
 	if theirs != nil {
 		rows = append(rows, other)
 	}
 	return rows, nil
 }
+
+// replay returns a handler that answers as url does now: with the same header and the same bytes, from memory. It is
+// what net/http can do with a tile.
+func replay(ctx context.Context, url string) (http.Handler, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("%s: %s", url, resp.Status), err)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		maps.Copy(w.Header(), resp.Header)
+		_, _ = w.Write(body) // wrk went away
+	}), nil
+}
+
+// benchPackOfPeer measures the first byte of a tile of a pack that one peer has, with all directories above it, beside
+// that of an object of that peer.
+func benchPackOfPeer(ctx context.Context, s *settings) ([]row, error) {
+	has, asks := filepath.Join(s.dir, "packhas"), filepath.Join(s.dir, "packasks")
+	for _, home := range []string{has, asks} {
+		if err := s.makeHome(ctx, home); err != nil {
+			return nil, err
+		}
+	}
+	holder, err := s.startNodeAs(ctx, asMapper, onTCP, has)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _, _ = holder.stop() }()
+	asker, err := s.startNodeAs(ctx, asMapper, onTCP, asks, holder.addr)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _, _ = asker.stop() }()
+	file := filepath.Join(s.dir, "deep.pmtiles")
+	if err := os.WriteFile(file, packtest.Deep(), 0o600); err != nil {
+		return nil, err
+	}
+	key, _, err := s.add(ctx, has, file)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := run(ctx, s.allium, "--home", asks, "pack", "mount", "deep", key, "--temporary"); err != nil {
+		return nil, err
+	}
+	first := row{what: "first byte: a tile that a peer has", unit: "ms"}
+	object := row{what: "first byte: an object that this peer has", unit: "ms"}
+	for _, id := range packtest.DeepCold() {
+		const size = 64 << 10
+		one, err := s.publish(ctx, has, size)
+		if err != nil {
+			return nil, err
+		}
+		took, err := firstByte(ctx, asker.gate+"/o/"+one, size)
+		if err != nil {
+			return nil, err
+		}
+		object.values = append(object.values, ms(took))
+		tile := fmt.Sprintf("%s/edge/packs/deep/%s.png", asker.gate, pmtiles.CoordOf(id))
+		if took, err = firstByte(ctx, tile, packtest.DeepTile); err != nil {
+			return nil, err
+		}
+		first.values = append(first.values, ms(took))
+	}
+	return []row{first, object, {what: "first byte: that tile ÷ that object", unit: "×", target: "≤ 3",
+		values: pairs(first.values, object.values)}}, nil
+}
+
+// asMapper are the flags of the nodes of benchPackOfPeer.
+var asMapper = []string{"--profile", "testnet", "--gateway", "127.0.0.1:0"}
 
 // packContent writes the tiles as files, and mounts them at a home as file, database and address.
 func packContent(ctx context.Context, s *settings, dir, home string) error {

@@ -58,6 +58,12 @@ func reference(ctx context.Context, args []string) error {
 			return err
 		}
 		return serveBare(ctx, h)
+	case len(args) == 2 && args[0] == "reference-tile":
+		h, err := replay(ctx, args[1])
+		if err != nil {
+			return err
+		}
+		return serveBare(ctx, h)
 	case len(args) == 4 && args[0] == "slow-clients":
 		return slowClients(ctx, args[1], args[2], args[3])
 	case len(args) == 2 && args[0] == "reference-http":
