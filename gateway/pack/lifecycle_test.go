@@ -132,7 +132,7 @@ func TestMountAfterTheEnd(t *testing.T) {
 	if err := s.Run(ctx, func() {}); err != nil {
 		t.Fatal(err)
 	}
-	s.settle(m, now, true, nil)
+	s.settle(m, now, true)
 	if _, err := s.insert(m); status.Of(err) != status.NotReady {
 		t.Errorf("insert: %v", err)
 	}

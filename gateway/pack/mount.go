@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
@@ -13,15 +14,22 @@ type mount struct {
 	name string
 	of   Mount
 
-	mu      sync.Mutex // guards the rest
-	busy    bool       // it is being verified
-	closed  bool       // the name was unmounted
-	current *state     // what is served; nil: nothing yet
-	err     error      // why the latest attempt failed; nil: it did not
-	retry   time.Duration
-	retryAt time.Time     // when a pack that failed is tried again
+	mu      sync.Mutex    // guards the rest
+	idle    chan struct{} // closed when the verification under way has ended; nil: there is none
+	again   bool          // it is due when that has ended
+	closed  bool          // the name was unmounted
+	current *state        // what is served; nil: nothing yet
+	failing failing
 	ttl     time.Duration // of what its name stands for
 	askAt   time.Time     // when its name is resolved again
+}
+
+// failing says how the latest attempt to mount a pack failed.
+type failing struct {
+	err     error     // nil: it did not
+	file    fileFacts // of the attempt
+	pause   time.Duration
+	retryAt time.Time // when the pack is tried again
 }
 
 func newMount(name string, of Mount) *mount { return &mount{name: name, of: of} }
@@ -34,47 +42,75 @@ func (m Mount) String() string {
 	return m.Key
 }
 
-// due reports whether the pack is to be looked at. If now is true, it is unless its bytes cannot change.
+// due reports whether the pack is to be looked at. If now is true, it is unless its bytes cannot change. A file that
+// is being verified is, too, as it may have changed since that began. What peers may take hours to send is looked at
+// when it has ended.
 func (m *mount) due(at time.Time, now bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case m.closed || m.busy:
+	case m.closed:
 		return false
-	case m.err != nil || m.current == nil:
-		return now || !at.Before(m.retryAt)
+	case m.idle != nil && m.of.File != "":
+		return now
+	case m.idle != nil:
+		m.again = m.again || now
+		return false
+	case m.failing.err != nil || m.current == nil:
+		return now || !at.Before(m.failing.retryAt)
 	case m.current.file != nil:
 		return true
 	}
 	return m.current.named && (now || !at.Before(m.askAt))
 }
 
-// begin reports whether the caller may verify the pack. It calls end then.
-func (m *mount) begin() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.busy || m.closed {
-		return false
+// begin reports whether the caller may verify the pack. It calls end then. If another one verifies it, begin waits
+// for that if wait is true.
+func (m *mount) begin(ctx context.Context, wait bool) bool {
+	for {
+		m.mu.Lock()
+		other, closed := m.idle, m.closed
+		mine := other == nil && !closed
+		if mine {
+			m.idle = make(chan struct{})
+		}
+		m.mu.Unlock()
+		if mine || closed || !wait {
+			return mine
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return false
+		}
 	}
-	m.busy = true
-	return true
 }
 
 func (m *mount) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.busy = false
+	close(m.idle)
+	m.idle = nil
+	if m.again {
+		m.again, m.askAt, m.failing.retryAt = false, time.Time{}, time.Time{}
+	}
 }
 
-// failed notes why the pack cannot be mounted, and reports whether that is news.
-func (m *mount) failed(err error) (news bool) {
+// failed notes why the pack cannot be mounted, and reports whether that is news. file was seen before the attempt.
+func (m *mount) failed(err error, file fileFacts) (news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	news = m.err == nil || m.err.Error() != err.Error()
-	m.err = err
-	m.retry = min(max(2*m.retry, minRetry), maxRetry)
-	m.retryAt = time.Now().Add(m.retry)
-	return news
+	last := m.failing
+	pause := min(max(2*last.pause, minRetry), maxRetry)
+	m.failing = failing{err: err, file: file, pause: pause, retryAt: time.Now().Add(pause)}
+	return last.err == nil || last.err.Error() != err.Error()
+}
+
+// failedFile returns the file whose verification failed last. ok is false if none did.
+func (m *mount) failedFile() (file fileFacts, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.failing.file, m.failing.err != nil && m.of.File != "" && m.idle == nil && !m.closed
 }
 
 // confirmed notes that the mounted state is still the pack.
@@ -85,7 +121,7 @@ func (m *mount) confirmed() {
 }
 
 func (m *mount) succeeded() {
-	m.err, m.retry, m.retryAt = nil, 0, time.Time{}
+	m.failing = failing{}
 	m.askAt = time.Now().Add(max(m.ttl, minFollow))
 }
 
@@ -129,8 +165,8 @@ func (m *mount) enter() (*state, error) {
 		return nil, errUnmounted
 	case m.current != nil && m.current.enter():
 		return m.current, nil
-	case m.err != nil:
-		return nil, status.Errorf(status.NotReady, "the pack %s is not mounted: %w", m.name, m.err)
+	case m.failing.err != nil:
+		return nil, status.Errorf(status.NotReady, "the pack %s is not mounted: %w", m.name, m.failing.err)
 	}
 	return nil, status.Errorf(status.NotReady, "the pack %s is being verified. Try again soon", m.name)
 }
@@ -153,7 +189,7 @@ func (m *mount) serves() bool {
 func (m *mount) failure() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.err
+	return m.failing.err
 }
 
 // Mounted says what is mounted under a name.
@@ -170,7 +206,7 @@ type Mounted struct {
 func (m *mount) status() Mounted {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := Mounted{Name: m.name, Of: m.of, Err: m.err}
+	s := Mounted{Name: m.name, Of: m.of, Err: m.failing.err}
 	if c := m.current; c != nil {
 		s.Version, s.Since = c.version, c.since
 		s.Report = Report{Root: c.root, Size: c.size, Info: c.archive.Info()}

@@ -161,24 +161,32 @@ func (s *Set) watch(ctx context.Context, those func(*mount) bool, looked func())
 }
 
 // look begins to mount in g those packs that are due. If now is true, the pause after a failure does not
-// count.
+// count. It does not either for a file that was changed since.
 func (s *Set) look(ctx context.Context, g *errgroup.Group, those func(*mount) bool, now bool) {
 	for _, m := range s.all() {
-		if those(m) && m.due(time.Now(), now) {
+		if those(m) && (m.due(time.Now(), now) || s.mended(m)) {
 			g.Go(func() error {
-				s.refresh(ctx, m)
+				s.refresh(ctx, m, now)
 				return nil
 			})
 		}
 	}
 }
 
-// refresh verifies a pack if its file or its name may have changed, and mounts the new state.
-func (s *Set) refresh(ctx context.Context, m *mount) {
-	if !m.begin() {
-		return // somebody does it already
+// mended reports whether a file that could not be mounted was changed since.
+func (s *Set) mended(m *mount) bool {
+	before, failed := m.failedFile()
+	return failed && !before.equal(s.open.factsOf(m.of))
+}
+
+// refresh verifies a pack if its file or its name may have changed, and mounts the new state. If the pack is being
+// verified, it waits for that and begins then, or returns at once if wait is false.
+func (s *Set) refresh(ctx context.Context, m *mount, wait bool) {
+	if !m.begin(ctx, wait) {
+		return
 	}
 	defer m.end()
+	file := s.open.factsOf(m.of)
 	now, changed, err := s.open.refresh(ctx, m, s.logFetched(m.name))
 	if ctx.Err() != nil {
 		if now != nil {
@@ -186,25 +194,31 @@ func (s *Set) refresh(ctx context.Context, m *mount) {
 		}
 		return
 	}
-	s.settle(m, now, changed, err)
+	if err != nil {
+		s.fail(m, file, err)
+		return
+	}
+	s.settle(m, now, changed)
 }
 
-// settle notes how an attempt to mount ended.
-func (s *Set) settle(m *mount, now *state, changed bool, err error) {
-	switch {
-	case err != nil:
-		s.m.mounts.WithLabelValues(mountFailed).Inc()
-		if m.failed(err) {
-			s.deps.Log.Warn("a pack cannot be mounted",
-				"pack", m.name, "of", m.of.String(), "served", m.serves(), "err", err)
-		}
-	case changed:
-		s.m.mounts.WithLabelValues(mountMounted).Inc()
-		logMounted(s.deps.Log, m.name, now.archive.Info())
-		m.replace(now)
-	default:
-		m.confirmed()
+// fail notes why a pack cannot be mounted. file was seen before the attempt.
+func (s *Set) fail(m *mount, file fileFacts, err error) {
+	s.m.mounts.WithLabelValues(mountFailed).Inc()
+	if m.failed(err, file) {
+		s.deps.Log.Warn("a pack cannot be mounted",
+			"pack", m.name, "of", m.of.String(), "served", m.serves(), "err", err)
 	}
+}
+
+// settle notes that an attempt to mount ended well.
+func (s *Set) settle(m *mount, now *state, changed bool) {
+	if !changed {
+		m.confirmed()
+		return
+	}
+	s.m.mounts.WithLabelValues(mountMounted).Inc()
+	logMounted(s.deps.Log, m.name, now.archive.Info())
+	m.replace(now)
 }
 
 // logMounted logs a pack that is mounted, and what is odd about it.
@@ -242,7 +256,7 @@ func (s *Set) Mount(ctx context.Context, name string, of Mount, progress Progres
 		s.m.mounts.WithLabelValues(mountFailed).Inc()
 		return Mounted{}, err
 	}
-	s.settle(m, now, true, nil)
+	s.settle(m, now, true)
 	old, err := s.insert(m)
 	if err != nil {
 		m.close()
