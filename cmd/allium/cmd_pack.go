@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +14,6 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 	"allium/gateway/pack"
-	"allium/node/config"
 	"allium/node/edge"
 	"allium/node/home"
 	"allium/protocols/status"
@@ -85,7 +83,7 @@ func mountPack(ctx context.Context, a *app, name, what string, temporary bool) e
 		}
 	}
 	if !temporary && a.api == "" {
-		if err := configurePack(ctx, a, r); err != nil {
+		if err := configureServed(ctx, r, configurer(a), servedBy(a, name)); err != nil {
 			return status.Errorf(status.Of(err),
 				"the pack %s is not in the configuration, so a node serves it no longer than it runs: %w", name, err)
 		}
@@ -122,19 +120,6 @@ func mountLater(ctx context.Context, a *app, r api.MountRequest) (api.Pack, erro
 	info := edge.PackInfo(found)
 	p.Info = &info
 	return p, nil
-}
-
-// configurePack writes a pack to the configuration in place of what its name stood for.
-func configurePack(ctx context.Context, a *app, r api.MountRequest) error {
-	o, err := editOptions(a)
-	if err != nil {
-		return err
-	}
-	key, other := "edge.packs."+r.Name+".file", "edge.packs."+r.Name+".key"
-	if r.File == "" {
-		key, other = other, key
-	}
-	return config.SetInstead(ctx, o, config.Assignment{Key: key, Values: []string{r.File + r.Key}}, other)
 }
 
 // packsDir returns the directory of the packs that are files.
@@ -217,18 +202,24 @@ func unmountPack(ctx context.Context, a *app, name string) error {
 	if err != nil && !absent {
 		return err
 	}
-	o, failed := editOptions(a)
+	_, failed := editOptions(a)
 	switch {
 	case errors.Is(failed, home.ErrNone) && !absent: // the node has amnesia
 		return a.print(struct{}{}, loud(a, "unmounted"))
 	case failed != nil:
 		return failed
 	}
-	edited, failed := config.Unset(ctx, o, "edge.packs."+name)
-	if failed != nil {
-		return failed
+	write := configurer(a)
+	changed := false
+	err = configureServed(ctx, api.MountRequest{Name: name}, func(ctx context.Context, r api.MountRequest) (bool, error) {
+		did, err := write(ctx, r)
+		changed = changed || did
+		return did, err
+	}, servedBy(a, name))
+	if err != nil {
+		return err
 	}
-	if absent && !slices.ContainsFunc(edited, func(e config.Edited) bool { return e.Changed }) {
+	if absent && !changed {
 		return status.Errorf(status.NotFound, "there is no pack %q; `allium pack ls` lists them", name)
 	}
 	return a.print(struct{}{}, loud(a, "unmounted"))
