@@ -250,7 +250,7 @@ func copyOf(t *testing.T, paths ...string) string {
 }
 
 // write writes a file and makes the directories above it.
-func write(t *testing.T, path string, p []byte) {
+func write(t testing.TB, path string, p []byte) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)

@@ -32,15 +32,34 @@ func kept(tb testing.TB, size int) (get func()) {
 	tb.Helper()
 	n := start(tb, func(c *config.Config) { c.Gateway.Rate, c.Gateway.Burst = 1e9, 1<<30 })
 	root, _ := addBytes(tb, n, 1, size)
-	c, err := net.Dial("tcp", strings.TrimPrefix(n.ID().Gateway, "http://"))
+	ask := askRaw(tb, n.ID().Gateway, size)
+	path := "/o/" + root.String()
+	get = func() { ask(path) }
+	for range 20 { // into the hot tier
+		get()
+	}
+	return get
+}
+
+// askRaw returns a function that asks for a path over one connection. All answers must have bodies of size bytes and
+// headers of one length. It allocates nothing beside the request.
+func askRaw(tb testing.TB, url string, size int) (get func(path string)) {
+	tb.Helper()
+	host, base, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+	if base != "" {
+		base = "/" + base
+	}
+	c, err := net.Dial("tcp", host)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { c.Close() })
-	request := []byte("GET /o/" + root.String() + " HTTP/1.1\r\nHost: " + c.RemoteAddr().String() + "\r\n\r\n")
+	var request []byte
 	buf := make([]byte, size+4<<10)
-	length := 0 // of an answer, which is the same each time
-	get = func() {
+	length := 0
+	return func(path string) {
+		request = append(append(append(append(request[:0], "GET "...), base...), path...), " HTTP/1.1\r\nHost: "...)
+		request = append(append(request, host...), "\r\n\r\n"...)
 		if _, err := c.Write(request); err != nil {
 			tb.Fatal(err)
 		}
@@ -54,15 +73,14 @@ func kept(tb testing.TB, size int) (get func()) {
 			if head := bytes.Index(buf[:got], []byte("\r\n\r\n")); length == 0 && head > 0 {
 				length = head + 4 + size
 			}
+			if !bytes.HasPrefix(buf, []byte("HTTP/1.1 2")) {
+				tb.Fatalf("%s: %s", path, buf[:got])
+			}
 		}
 		if got != length || !bytes.HasPrefix(buf, []byte("HTTP/1.1 200 OK\r\n")) {
 			tb.Fatalf("%d bytes, want %d: %s", got, length, buf[:40])
 		}
 	}
-	for range 20 { // into the hot tier
-		get()
-	}
-	return get
 }
 
 // TestGatewayGetAllocations: an object in the hot tier costs few allocations,

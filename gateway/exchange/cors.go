@@ -6,8 +6,11 @@ import (
 )
 
 // exposed lists the headers that a page of another origin may read.
-const exposed = "Accept-Ranges, Content-Length, Content-Location, Content-Range, ETag, Link, Retry-After, " +
-	"X-Corr-ID, X-Reason"
+var exposed = []string{"Accept-Ranges, Content-Length, Content-Location, Content-Range, ETag, Link, Retry-After, " +
+	"X-Corr-ID, X-Reason"}
+
+// anyOrigin is the value of a header that nobody modifies, as exposed is.
+var anyOrigin = []string{"*"}
 
 // AllowOrigin lets pages of the origins read an answer, and reports whether they let the page that asks. No
 // preflight is answered, so such a page can send nothing that needs one, a capability for instance.
@@ -16,15 +19,15 @@ func AllowOrigin(h http.Header, origins []string, asking string) bool {
 	case len(origins) == 0:
 		return false
 	case slices.Contains(origins, "*"):
-		asking = "*"
+		h["Access-Control-Allow-Origin"] = anyOrigin
 	default:
 		h.Add("Vary", "Origin")
 		if !slices.Contains(origins, asking) {
 			return false
 		}
+		h.Set("Access-Control-Allow-Origin", asking)
 	}
-	h.Set("Access-Control-Allow-Origin", asking)
-	h.Set("Access-Control-Expose-Headers", exposed)
+	h["Access-Control-Expose-Headers"] = exposed
 	return true
 }
 

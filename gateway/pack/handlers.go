@@ -107,7 +107,7 @@ func (h *Handlers) serve(w *exchange.Response, r *http.Request, in exchange.Inpu
 		return w.Redirect(r, http.StatusMovedPermanently, "/edge/packs/"+t.pack+"/")
 	}
 	if readable {
-		w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
+		w.Header()["Cross-Origin-Resource-Policy"] = crossOrigin
 	}
 	m, s, err := h.set.enter(t.pack)
 	if err != nil {
@@ -118,21 +118,24 @@ func (h *Handlers) serve(w *exchange.Response, r *http.Request, in exchange.Inpu
 	if err := h.allowed(s); err != nil {
 		return err
 	}
-	switch t.kind {
-	case kindTileJSON:
-		return h.tileJSON(w, r, m, s)
-	case kindPage:
-		return h.page(w, r, m, s)
+	if t.kind == kindTile {
+		result, err := h.tile(w, r, m, s, t)
+		h.set.m.results[result].Inc()
+		return err
 	}
-	result, err := h.tile(w, r, m, s, t)
-	h.set.m.tiles.WithLabelValues(result).Inc()
-	return err
+	if err := s.unchanged(); err != nil {
+		return err
+	}
+	if t.kind == kindTileJSON {
+		return h.tileJSON(w, r, m, s)
+	}
+	return h.page(w, r, m, s)
 }
 
-// allowed returns why the pack is not served.
+// allowed returns why the pack may not be served.
 func (h *Handlers) allowed(s *state) error {
 	if s.file != nil {
-		return s.unchanged()
+		return nil
 	}
 	if s.allowed != nil {
 		if err := s.allowed(); err != nil {
@@ -155,17 +158,15 @@ func caching(r *http.Request, m *mount, s *state) string {
 }
 
 // tileBytes holds the stored bytes of a tile.
-type tileBytes struct {
-	at     tile.Place
-	stored []byte
-}
+type tileBytes struct{ stored []byte }
 
 // read fills b with a tile.
-func (b *tileBytes) read(ctx context.Context, a archive, c tile.Coord) (err error) {
-	if b.at, err = a.Find(ctx, c); err != nil {
+func (b *tileBytes) read(ctx context.Context, a archive, c tile.Coord) error {
+	at, err := a.Find(ctx, c)
+	if err != nil {
 		return err
 	}
-	b.stored, err = a.Read(ctx, b.stored[:0], b.at)
+	b.stored, err = a.Read(ctx, b.stored[:0], at)
 	return err
 }
 
@@ -180,35 +181,39 @@ func (h *Handlers) tile(
 	w *exchange.Response, r *http.Request, m *mount, s *state, t target,
 ) (result string, err error) {
 	info := s.archive.Info()
-	if err := checkTile(info, t); err != nil {
-		if status.Of(err) == status.NotFound {
-			return tileMissing, err
-		}
-		return tileRefused, err
+	w.Header()["Cache-Control"] = w.HeaderValue(caching(r, m, s))
+	key := tileKey{s.self, t.coord}
+	hot := h.set.tiles.get(key)
+	stored := hot.stored
+	refused := checkTile(info, t)
+	if refused == nil && stored == nil {
+		buf := buffers.Get().(*tileBytes)
+		defer func() {
+			if cap(buf.stored) <= maxPooled {
+				buffers.Put(buf)
+			}
+		}()
+		err = h.read(w, r, s, t.coord, buf)
+		stored = buf.stored
 	}
-	w.Header().Set("Cache-Control", caching(r, m, s))
-	buf := buffers.Get().(*tileBytes)
-	defer func() {
-		if cap(buf.stored) <= maxPooled {
-			buffers.Put(buf)
-		}
-	}()
-	err = h.read(w, r, s, t.coord, buf)
-	if changed := s.unchanged(); changed != nil { // what was read may be of two packs
-		return tileFailed, changed
-	}
+	changed := s.unchanged() // what was read may be of two packs
 	switch {
+	case changed != nil:
+		return tileFailed, changed
+	case status.Of(refused) == status.NotFound:
+		return tileMissing, refused
+	case refused != nil:
+		return tileRefused, refused
 	case errors.Is(err, tile.ErrMissing):
 		return tileMissing, missing(w, info, t)
 	case err != nil:
 		return tileFailed, exchange.CauseOf(r.Context(), err)
 	}
-	of := placeOf{s.self, buf.at}
-	etag := h.set.etags.get(of)
-	if etag == "" {
-		etag = h.set.etags.add(of, buf.stored)
+	etag := hot.etag
+	if hot.stored == nil {
+		etag = h.set.tiles.note(key, hot, stored)
 	}
-	return send(w, r, info, etag, buf.stored)
+	return send(w, r, info, etag, stored)
 }
 
 // read fills buf with a tile. It asks peers for what this node does not have, with a permit. The permit is
@@ -262,8 +267,11 @@ func missing(w *exchange.Response, info *tile.Info, t target) error {
 	return nil
 }
 
-// tilePolicy keeps a tile from being more than data.
-var tilePolicy = []string{"sandbox; default-src 'none'"}
+// Header values of many answers, which nobody modifies.
+var (
+	crossOrigin = []string{"cross-origin"}
+	tilePolicy  = []string{"sandbox; default-src 'none'"} // a tile is no more than data
+)
 
 // send sends the stored bytes of a tile, decompressed for a client that does not accept their encoding.
 // etag is that of the stored bytes.

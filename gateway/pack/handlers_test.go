@@ -69,6 +69,7 @@ type heldObjects struct {
 	*fakeObjects
 	mu      sync.Mutex
 	held    chan struct{} // nil: not held
+	opens   atomic.Int64
 	waiting atomic.Int64
 }
 
@@ -81,6 +82,7 @@ func (o *heldObjects) hold() (let func()) {
 }
 
 func (o *heldObjects) OpenObject(ctx context.Context, root b3.Root, local bool) (b3.Content, error) {
+	o.opens.Add(1)
 	o.mu.Lock()
 	held := o.held
 	o.mu.Unlock()

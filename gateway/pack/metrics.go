@@ -14,14 +14,16 @@ const (
 )
 
 type metrics struct {
-	tiles  *prometheus.CounterVec
-	mounts *prometheus.CounterVec
+	tiles   *prometheus.CounterVec
+	results map[string]prometheus.Counter // of tiles, by result; read-only
+	mounts  *prometheus.CounterVec
 }
 
 // newMetrics registers the metrics of a set of packs. reg may be nil. count returns how many packs are served,
 // and how many should be.
 func newMetrics(reg prometheus.Registerer, count func() (served, all int)) metrics {
 	m := metrics{
+		results: map[string]prometheus.Counter{},
 		tiles: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pack_tiles_total",
 			Help: "Requests for tiles of packs, by result: sent, missing, not_modified, refused or failed.",
@@ -32,7 +34,7 @@ func newMetrics(reg prometheus.Registerer, count func() (served, all int)) metri
 		}, []string{"result"}),
 	}
 	for _, result := range []string{tileSent, tileMissing, tileFresh, tileRefused, tileFailed} {
-		m.tiles.WithLabelValues(result)
+		m.results[result] = m.tiles.WithLabelValues(result)
 	}
 	for _, result := range []string{mountMounted, mountFailed} {
 		m.mounts.WithLabelValues(result)

@@ -54,7 +54,7 @@ type Set struct {
 	m    metrics
 	open opener
 
-	etags *etagCache
+	tiles *tileCache
 
 	mu     sync.Mutex // guards the rest
 	mounts map[string]*mount
@@ -70,7 +70,7 @@ func New(cfg Config, d Deps) (*Set, error) {
 	s := &Set{cfg: cfg, deps: d, mounts: map[string]*mount{}}
 	s.open = newOpener(cfg, d)
 	var err error
-	if s.etags, err = newETagCache(d.Limits); err != nil {
+	if s.tiles, err = newTileCache(int64(cfg.PackCache), d.Limits); err != nil {
 		return nil, err
 	}
 	s.m = newMetrics(d.Metrics, func() (served, all int) {
