@@ -271,7 +271,7 @@ var layers = map[string][]string{
 	},
 	"node/edge": {
 		"gateway/api", "gateway/content", "gateway/fill", "gateway/pack", "gateway/pack/tile", "gateway/policy",
-		"node/home", "node/local/opener", "node/local/reading", "node/readiness", "protocols/manifest",
+		"node/config", "node/home", "node/local/opener", "node/local/reading", "node/readiness", "protocols/manifest",
 		"resolver/names", "resolver/names/lookup", "store",
 	},
 	"node/config": {
@@ -376,8 +376,9 @@ var inTests = map[string][]string{
 	"gateway/pack/pmtiles": {"gateway/pack/packtest"},
 
 	"node": {
-		"gateway/api/client", "node/files", "node/files/addcache", "node/homefiles", "protocols/bao",
-		"protocols/manifest", "store/cluster/wire",
+		"gateway/api/client", "gateway/pack", "gateway/pack/packtest", "gateway/pack/pmtiles", "gateway/pack/tile",
+		"node/files", "node/files/addcache", "node/homefiles", "protocols/bao", "protocols/manifest",
+		"store/cluster/wire",
 	},
 	"node/homefiles":         {"protocols/capability"},
 	"node/local/reading":     {"node/files"},

@@ -3,10 +3,7 @@ module allium/bench
 
 go 1.26.6
 
-require (
-	allium v0.0.0
-	zombiezen.com/go/sqlite v1.4.2
-)
+require allium v0.0.0
 
 replace allium => ../
 
@@ -139,4 +136,5 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.62.0 // indirect
+	zombiezen.com/go/sqlite v1.4.2 // indirect
 )

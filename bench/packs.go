@@ -19,9 +19,6 @@ import (
 	"strings"
 	"time"
 
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
-
 	"allium/gateway/pack/packtest"
 	"allium/gateway/pack/pmtiles"
 	"allium/gateway/pack/tile"
@@ -67,7 +64,7 @@ func benchPacks(ctx context.Context, s *settings) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	bare, err := startProcess(ctx, self, "reference-tile", fmt.Sprintf("%s/edge/packs/file/%d/0/0.png", node.gate, packZoom))
+	bare, err := startProcess(ctx, self, "reference-tile", node.gate+"/edge/packs/file/0/0/0.png")
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +238,7 @@ func packContent(ctx context.Context, s *settings, dir, home string) error {
 			return err
 		}
 	}
-	if err := writeMBTiles(filepath.Join(packs, "database.mbtiles"), tiles); err != nil {
+	if err := packtest.WriteMBTiles(filepath.Join(packs, "database.mbtiles"), tiles); err != nil {
 		return err
 	}
 	key, err := run(ctx, s.allium, "--home", home, "add", "-q", file)
@@ -258,34 +255,6 @@ func packContent(ctx context.Context, s *settings, dir, home string) error {
 		err = closed
 	}
 	return err
-}
-
-// writeMBTiles writes tiles as an MBTiles database.
-func writeMBTiles(name string, tiles packtest.Tiles) (err error) {
-	conn, err := sqlite.OpenConn(name)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closed := conn.Close(); err == nil {
-			err = closed
-		}
-	}()
-	if err := sqlitex.ExecuteScript(conn, `CREATE TABLE metadata (name TEXT, value TEXT);
-INSERT INTO metadata VALUES ('format', 'png');
-CREATE TABLE tiles (zoom_level INTEGER, tile_column INTEGER, tile_row INTEGER, tile_data BLOB);
-CREATE UNIQUE INDEX tile_index ON tiles (zoom_level, tile_column, tile_row);`, nil); err != nil {
-		return err
-	}
-	defer sqlitex.Transaction(conn)(&err)
-	for c, p := range tiles {
-		row := int64(1)<<c.Z - 1 - int64(c.Y)
-		if err := sqlitex.Execute(conn, "INSERT INTO tiles VALUES (?, ?, ?, ?)",
-			&sqlitex.ExecOptions{Args: []any{int64(c.Z), int64(c.X), row, p}}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // tileScript writes what makes wrk ask for random tiles below the path of its URL.

@@ -1,7 +1,10 @@
 package node_test
 
 import (
+	"bytes"
 	"fmt"
+	imagepkg "image"
+	"image/png"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -9,9 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
 
 	"allium/gateway/api"
 	"allium/gateway/pack"
@@ -30,7 +30,14 @@ const (
 // bare handler sends the same header and bytes.
 func BenchmarkTile(b *testing.B) {
 	dir := b.TempDir()
-	tiles := packtest.Pyramid(0, benchZoom, nil, packtest.Named(tile.PNG, benchTile))
+	var image bytes.Buffer
+	if err := png.Encode(&image, imagepkg.NewGray(imagepkg.Rect(0, 0, 256, 256))); err != nil {
+		b.Fatal(err)
+	}
+	tiles := packtest.Pyramid(0, benchZoom, nil, func(c tile.Coord) []byte {
+		p := append(image.Bytes()[:image.Len():image.Len()], c.String()...)
+		return append(p, make([]byte, benchTile-len(p))...)
+	})
 	if err := os.WriteFile(filepath.Join(dir, "a.pmtiles"),
 		packtest.PMTiles(tiles, packtest.Options{Type: tile.PNG, Leaf: 64, Gzip: true}), 0o600); err != nil {
 		b.Fatal(err)
@@ -47,7 +54,9 @@ func BenchmarkTile(b *testing.B) {
 	})
 	// The node bounds SQLite before its first use in the process, which was the other pack.
 	database := filepath.Join(b.TempDir(), "a.mbtiles")
-	benchDatabase(b, database, tiles)
+	if err := packtest.WriteMBTiles(database, tiles); err != nil {
+		b.Fatal(err)
+	}
 	if err := os.Rename(database, filepath.Join(dir, "a.mbtiles")); err != nil {
 		b.Fatal(err)
 	}
@@ -73,29 +82,5 @@ func BenchmarkTile(b *testing.B) {
 				}
 			})
 		})
-	}
-}
-
-// benchDatabase writes tiles as an MBTiles file.
-func benchDatabase(b *testing.B, name string, tiles packtest.Tiles) {
-	b.Helper()
-	db, err := sqlite.OpenConn(name)
-	if err != nil {
-		b.Fatal(err)
-	}
-	err = sqlitex.ExecuteScript(db, `CREATE TABLE metadata (name TEXT, value TEXT);
-CREATE TABLE tiles (zoom_level INTEGER, tile_column INTEGER, tile_row INTEGER, tile_data BLOB);
-CREATE UNIQUE INDEX tile_index ON tiles (zoom_level, tile_column, tile_row);`, nil)
-	for c, p := range tiles {
-		if err == nil {
-			err = sqlitex.Execute(db, "INSERT INTO tiles VALUES (?, ?, ?, ?)", &sqlitex.ExecOptions{
-				Args: []any{int64(c.Z), int64(c.X), int64(1)<<c.Z - 1 - int64(c.Y), p}})
-		}
-	}
-	if err == nil {
-		err = db.Close()
-	}
-	if err != nil {
-		b.Fatal(err)
 	}
 }

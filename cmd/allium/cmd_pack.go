@@ -83,7 +83,7 @@ func mountPack(ctx context.Context, a *app, name, what string, temporary bool) e
 		}
 	}
 	if !temporary && a.api == "" {
-		if err := configureServed(ctx, r, configurer(a), servedBy(a, name)); err != nil {
+		if _, err := configurePack(ctx, a, r); err != nil {
 			return status.Errorf(status.Of(err),
 				"the pack %s is not in the configuration, so a node serves it no longer than it runs: %w", name, err)
 		}
@@ -120,6 +120,23 @@ func mountLater(ctx context.Context, a *app, r api.MountRequest) (api.Pack, erro
 	info := edge.PackInfo(found)
 	p.Info = &info
 	return p, nil
+}
+
+// configurePack makes the configuration have a pack that was mounted, or unmounted if r has neither file nor key.
+func configurePack(ctx context.Context, a *app, r api.MountRequest) (removed bool, err error) {
+	o, err := editOptions(a)
+	if err != nil {
+		return false, err
+	}
+	return edge.ConfigurePack(ctx, o, r, func(ctx context.Context) (list []api.Pack, running bool, err error) {
+		n, err := a.node()
+		if err != nil {
+			return nil, true, err
+		}
+		defer n.Close()
+		list, err = n.Packs(ctx)
+		return list, !errors.Is(err, client.ErrNotRunning), err
+	})
 }
 
 // packsDir returns the directory of the packs that are files.
@@ -202,24 +219,14 @@ func unmountPack(ctx context.Context, a *app, name string) error {
 	if err != nil && !absent {
 		return err
 	}
-	_, failed := editOptions(a)
+	removed, failed := configurePack(ctx, a, api.MountRequest{Name: name})
 	switch {
 	case errors.Is(failed, home.ErrNone) && !absent: // the node has amnesia
 		return a.print(struct{}{}, loud(a, "unmounted"))
 	case failed != nil:
 		return failed
 	}
-	write := configurer(a)
-	changed := false
-	err = configureServed(ctx, api.MountRequest{Name: name}, func(ctx context.Context, r api.MountRequest) (bool, error) {
-		did, err := write(ctx, r)
-		changed = changed || did
-		return did, err
-	}, servedBy(a, name))
-	if err != nil {
-		return err
-	}
-	if absent && !changed {
+	if absent && !removed {
 		return status.Errorf(status.NotFound, "there is no pack %q; `allium pack ls` lists them", name)
 	}
 	return a.print(struct{}{}, loud(a, "unmounted"))

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// fileFacts are what tells whether a file was changed, and what lies beside it: its metadata and that of a log and
-// a journal of SQLite. Each is nil where there is none.
+// fileFacts are the metadata of a file, and of a log and a journal of SQLite beside it. If they differ, the pack may
+// differ. Each is nil where there is none.
 type fileFacts [3]fs.FileInfo
 
 // factsOf returns the facts of the file of a pack, which are all nil for an object.
@@ -25,6 +25,12 @@ func (o opener) factsOf(of Mount) (f fileFacts) {
 		}
 	}
 	return f
+}
+
+// mended reports whether a file that could not be mounted was changed since.
+func (o opener) mended(m *mount) bool {
+	before, failed := m.failedFile()
+	return failed && !before.equal(o.factsOf(m.of))
 }
 
 // equal reports whether f and g are of the same files, of the same sizes and dates.

@@ -186,6 +186,7 @@ func (h *Handlers) tile(
 	hot := h.set.tiles.get(key)
 	stored := hot.stored
 	refused := checkTile(info, t)
+	var changed error
 	if refused == nil && stored == nil {
 		buf := buffers.Get().(*tileBytes)
 		defer func() {
@@ -195,8 +196,8 @@ func (h *Handlers) tile(
 		}()
 		err = h.read(w, r, s, t.coord, buf)
 		stored = buf.stored
+		changed = s.unchanged() // what was read may be of two packs
 	}
-	changed := s.unchanged() // what was read may be of two packs
 	switch {
 	case changed != nil:
 		return tileFailed, changed

@@ -164,19 +164,13 @@ func (s *Set) watch(ctx context.Context, those func(*mount) bool, looked func())
 // count. It does not either for a file that was changed since.
 func (s *Set) look(ctx context.Context, g *errgroup.Group, those func(*mount) bool, now bool) {
 	for _, m := range s.all() {
-		if those(m) && (m.due(time.Now(), now) || s.mended(m)) {
+		if those(m) && (m.due(time.Now(), now) || s.open.mended(m)) {
 			g.Go(func() error {
 				s.refresh(ctx, m, now)
 				return nil
 			})
 		}
 	}
-}
-
-// mended reports whether a file that could not be mounted was changed since.
-func (s *Set) mended(m *mount) bool {
-	before, failed := m.failedFile()
-	return failed && !before.equal(s.open.factsOf(m.of))
 }
 
 // refresh verifies a pack if its file or its name may have changed, and mounts the new state. If the pack is being

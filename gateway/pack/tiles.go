@@ -14,8 +14,7 @@ import (
 	"allium/protocols/b3"
 )
 
-// maxKnown bounds the tiles of which something is kept, about 250 bytes each beside their own. A new one replaces the
-// least recently used.
+// maxKnown bounds the entries, about 250 bytes each beside the tiles. A new one replaces the least recently used.
 const maxKnown = 16384
 
 // maxHot bounds a tile whose bytes are kept, in bytes.
@@ -38,7 +37,7 @@ type tileKey struct {
 	coord tile.Coord
 }
 
-// known is what is kept of a tile.
+// known is an entry of the cache.
 type known struct {
 	etag   string
 	stored []byte // nil: it was asked for once
@@ -58,7 +57,8 @@ func newTileCache(budget int64, registry *limits.Registry) (*tileCache, error) {
 		return nil, err
 	}
 	registry.NewUsage(limits.Spec{
-		Name: "gateway.pack_tiles", Path: "tiles → cached ETags and bytes", Policy: "the least recently used is dropped",
+		Name: "gateway.pack_tiles", Path: "tiles → cached ETags and bytes",
+		Policy: "the least recently used is dropped",
 	}, budget, func() int64 {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -67,7 +67,7 @@ func newTileCache(budget int64, registry *limits.Registry) (*tileCache, error) {
 	return c, nil
 }
 
-// get returns what is known of a tile, nothing if it is not.
+// get returns the entry of a tile, an empty one if there is none.
 func (c *tileCache) get(key tileKey) known {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +75,7 @@ func (c *tileCache) get(key tileKey) known {
 	return k
 }
 
-// note returns the ETag of a tile that was read, of which k is known. The cache keeps the ETag, and when the tile was
+// note returns the ETag of a tile that was read. k is its entry. The cache keeps the ETag, and when the tile was
 // read before also the bytes.
 func (c *tileCache) note(key tileKey, k known, stored []byte) (etag string) {
 	if k.etag != "" && len(stored) > maxHot {

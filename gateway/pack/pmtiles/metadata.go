@@ -29,8 +29,8 @@ func (h *header) readMetadata(ctx context.Context, src tile.Source, info *tile.I
 		}
 		in = r
 	}
-	d := jsontext.NewDecoder(tile.LimitNesting(&capped{r: in, left: tile.MaxMetadata}), jsontext.AllowDuplicateNames(true),
-		jsontext.AllowInvalidUTF8(true))
+	in = tile.LimitNesting(&capped{r: in, left: tile.MaxMetadata})
+	d := jsontext.NewDecoder(in, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if d.PeekKind() != '{' {
 		if _, err := d.ReadToken(); err != nil {
 			return metadataError(err)
