@@ -69,14 +69,12 @@ func (n *Node) gates() []readiness.Gate {
 		{Name: "records", Scope: readiness.Nothing, Check: n.recordsGate},
 		{Name: "pressure_writes", Scope: readiness.Writes, Check: n.pressure.Writes},
 		{Name: "pressure_reads", Check: n.pressure.Reads},
-	}
-	if len(n.cfg.Edge.Pack.Packs) > 0 {
-		gates = append(gates, readiness.Gate{Name: "packs", Check: func() readiness.Reading {
+		{Name: "packs", Check: func() readiness.Reading {
 			if !n.started.Load() {
 				return readiness.YesNo(true, "") // before the start the gate started is shut
 			}
 			return n.packs.Gate()
-		}})
+		}},
 	}
 	if n.cfg.Gateway.TLS.Enabled() {
 		gates = append(gates, readiness.Gate{Name: "tls_certificate", Check: n.certificateGate})

@@ -36,6 +36,7 @@ func startReloads(ctx context.Context, n *Node) error {
 func apply(n *Node, c config.Config) {
 	n.rates.set(c.Node)
 	n.gateway.Reconfigure(c.Gateway)
+	n.packs.Reconfigure(c.Edge.Pack)
 	n.denylist.Reconfigure(denylistConfig(n.home, c.Gateway))
 	n.access.Reconfigure(accessConfig(n.home, c.Listen))
 	if n.audit != nil {

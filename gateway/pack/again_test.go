@@ -2,6 +2,7 @@ package pack
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -160,5 +161,58 @@ func TestFileFacts(t *testing.T) {
 			t.Errorf("%v after %v", now, last)
 		}
 		last = now
+	}
+}
+
+// TestReconfigure: packs come and go with the configuration. One of another file is replaced once that is verified, and
+// one that a command has mounted stays.
+func TestReconfigure(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, put := quietSet(t, dir)
+	defer s.close()
+	put(archiveOf(1, "one"))
+	for name, p := range map[string][]byte{"other.pmtiles": archiveOf(1, "other"), "bad.pmtiles": []byte("no pack")} {
+		if err := os.WriteFile(filepath.Join(dir, name), p, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Mount(t.Context(), "mine", Mount{File: "other.pmtiles"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		what  string
+		packs map[string]Mount
+		fails bool
+		want  map[string]string
+	}{
+		{"another comes", map[string]Mount{"city": {File: "city.pmtiles"}, "new": {File: "other.pmtiles"}}, false,
+			map[string]string{"city": "city.pmtiles", "new": "other.pmtiles", "mine": "other.pmtiles"}},
+		{"one goes", map[string]Mount{"new": {File: "other.pmtiles"}}, false,
+			map[string]string{"new": "other.pmtiles", "mine": "other.pmtiles"}},
+		{"another file, which is bad", map[string]Mount{"new": {File: "bad.pmtiles"}}, true,
+			map[string]string{"new": "other.pmtiles", "mine": "other.pmtiles"}},
+		{"another file", map[string]Mount{"new": {File: "city.pmtiles"}}, false,
+			map[string]string{"new": "city.pmtiles", "mine": "other.pmtiles"}},
+		{"none", nil, false, map[string]string{"mine": "other.pmtiles"}},
+	} {
+		cfg := *s.live.Load()
+		cfg.Packs, cfg.CORS = step.packs, []string{"https://app.example"}
+		s.Reconfigure(cfg)
+		if err := s.Reload(t.Context()); (err != nil) != step.fails {
+			t.Errorf("%s: %v", step.what, err)
+		}
+		got := map[string]string{}
+		for _, m := range s.List() {
+			if got[m.Name] = m.Of.File; m.Info == nil {
+				t.Errorf("%s: %s is not served", step.what, m.Name)
+			}
+		}
+		if !maps.Equal(got, step.want) {
+			t.Errorf("%s: %v", step.what, got)
+		}
 	}
 }

@@ -17,9 +17,9 @@ import (
 type Config struct {
 	Dir       string       `koanf:"dir"`
 	PackCache limits.Bytes `koanf:"pack_cache"`
-	CORS      []string     `koanf:"cors"`
+	CORS      []string     `koanf:"cors" hot:"true"`
 
-	Packs map[string]Mount `koanf:"packs"` // at most MaxPacks, by name
+	Packs map[string]Mount `koanf:"packs" hot:"true"` // at most MaxPacks, by name
 }
 
 // Mount is the place of a pack. Exactly one of its fields is set.

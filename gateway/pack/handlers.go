@@ -94,7 +94,7 @@ func (h *Handlers) serve(w *exchange.Response, r *http.Request, in exchange.Inpu
 	if h.set == nil {
 		return status.Errorf(status.NotFound, "this node has no packs. Name one in edge.packs")
 	}
-	readable := exchange.DecideOrigin(w.Header(), h.set.cfg.CORS, r.Header.Get("Origin"))
+	readable := exchange.DecideOrigin(w.Header(), h.set.live.Load().CORS, r.Header.Get("Origin"))
 	t, err := parse(in.Rest)
 	if err != nil {
 		return err

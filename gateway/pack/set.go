@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -49,7 +50,7 @@ type Deps struct {
 
 // Set holds the mounted packs of a node. Its methods may be called from any goroutine.
 type Set struct {
-	cfg  Config
+	live atomic.Pointer[Config]
 	deps Deps
 	m    metrics
 	open opener
@@ -58,7 +59,9 @@ type Set struct {
 
 	mu     sync.Mutex // guards the rest
 	mounts map[string]*mount
-	closed bool // Run has ended, and nothing is mounted any more
+	wanted map[string]Mount // of the configuration in force, by name; replaced, never changed
+	behind map[string]bool  // names in wanted of which another pack is mounted; true: it was not tried to replace it
+	closed bool             // Run has ended, and nothing is mounted any more
 }
 
 // New returns a Set that mounts the packs of cfg in Run.
@@ -67,7 +70,7 @@ func New(cfg Config, d Deps) (*Set, error) {
 		return nil, err
 	}
 	d.Env.SetDefaults()
-	s := &Set{cfg: cfg, deps: d, mounts: map[string]*mount{}}
+	s := &Set{deps: d, mounts: map[string]*mount{}, behind: map[string]bool{}}
 	s.open = newOpener(cfg, d)
 	var err error
 	if s.tiles, err = newTileCache(int64(cfg.PackCache), d.Limits); err != nil {
@@ -77,9 +80,7 @@ func New(cfg Config, d Deps) (*Set, error) {
 		served, all, _ = s.Shut()
 		return served, all
 	})
-	for name, of := range cfg.Packs {
-		s.mounts[name] = newMount(name, of)
-	}
+	s.Reconfigure(cfg)
 	return s, nil
 }
 
@@ -155,6 +156,9 @@ func (s *Set) watch(ctx context.Context, those func(*mount) bool, looked func())
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			if looked != nil {
+				_ = s.catchUp(ctx, false) // it has logged why
+			}
 			s.look(ctx, &g, those, false)
 		}
 	}
@@ -317,14 +321,15 @@ func (s *Set) List() []Mounted {
 	return list
 }
 
-// Reload verifies every pack again whose file or name has changed, and returns why packs cannot be
-// mounted.
+// Reload replaces packs as the latest Reconfigure says, verifies every pack again whose file or name has changed, and
+// returns why packs cannot be mounted.
 func (s *Set) Reload(ctx context.Context) error {
+	behind := s.catchUp(ctx, true)
 	var g errgroup.Group
 	g.SetLimit(maxMounting)
 	s.look(ctx, &g, func(*mount) bool { return true }, true)
 	_ = g.Wait() // the mounts keep their errors
-	var errs []error
+	errs := []error{behind}
 	for _, m := range s.all() {
 		if err := m.failure(); err != nil {
 			errs = append(errs, fmt.Errorf("pack %s: %w", m.name, err))

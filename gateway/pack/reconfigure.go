@@ -1,0 +1,85 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Reconfigure takes the packs and the origins of a valid configuration. Packs that it does not name any more are
+// unmounted, unless a command has put another one in their place; requests that read them finish. Those that are new
+// count as not served until Run or Reload has mounted them. A pack with another file or key than before is replaced
+// then, and stays mounted until the new one is verified.
+func (s *Set) Reconfigure(cfg Config) {
+	s.live.Store(&cfg)
+	for _, m := range s.want(cfg.Packs) {
+		m.close()
+	}
+}
+
+// want adopts the packs of a configuration, and returns those that are unmounted.
+func (s *Set) want(packs map[string]Mount) (gone []*mount) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	for name, of := range s.wanted {
+		if _, stays := packs[name]; !stays && s.mounts[name] != nil && s.mounts[name].of == of {
+			gone = append(gone, s.mounts[name])
+			delete(s.mounts, name)
+		}
+	}
+	maps.DeleteFunc(s.behind, func(name string, _ bool) bool {
+		return s.mounts[name] == nil || s.mounts[name].of == packs[name]
+	})
+	for name, of := range packs {
+		switch m := s.mounts[name]; {
+		case m == nil:
+			s.mounts[name] = newMount(name, of)
+		case m.of != of && s.wanted[name] != of: // else a command has put another one in its place
+			s.behind[name] = true
+		}
+	}
+	s.wanted = packs
+	return gone
+}
+
+// catchUp replaces the packs of which the configuration names another file or key; if again is true, also those that
+// could not be replaced before. It logs and returns why some could not be. What was mounted before stays then.
+func (s *Set) catchUp(ctx context.Context, again bool) error {
+	var errs []error
+	for _, m := range s.others(again) {
+		if _, err := s.Mount(ctx, m.name, m.of, nil); err != nil {
+			s.deps.Log.Warn("a pack cannot be replaced; the one before stays mounted", "pack", m.name, "of", m.of.String(),
+				"err", err)
+			errs = append(errs, fmt.Errorf("pack %s: %w. What was mounted before stays", m.name, err))
+			continue
+		}
+		s.caughtUp(m)
+	}
+	return errors.Join(errs...)
+}
+
+// others returns the packs of the configuration of which another one is mounted, by name.
+func (s *Set) others(again bool) (others []*mount) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(s.behind)) {
+		if again || s.behind[name] {
+			s.behind[name] = false
+			others = append(others, newMount(name, s.wanted[name]))
+		}
+	}
+	return others
+}
+
+func (s *Set) caughtUp(m *mount) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wanted[m.name] == m.of {
+		delete(s.behind, m.name)
+	}
+}
