@@ -66,8 +66,8 @@ func TestAssetFilled(t *testing.T) {
 		if n := o.asked.Load(); n != 1 {
 			t.Errorf("%d bytes: %d requests", size, n)
 		}
-		if e.fills.held.Load() != 0 {
-			t.Errorf("%d objects are held", e.fills.held.Load())
+		for e.fills.held.Load() != 0 { // the first answer ends before its request leaves the fill
+			time.Sleep(time.Millisecond)
 		}
 		events := e.audit.all()
 		if len(events) != 2 || events[0].Op != "fill" || events[0].Name != "o" || events[0].Detail != "dir/a.txt" ||

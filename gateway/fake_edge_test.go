@@ -185,7 +185,7 @@ func newEdge(t testing.TB, sources map[string]fill.Source, edit func(*fill.Confi
 	p.Origin.FirstByte, p.Origin.Idle, p.Origin.Backoff, p.Origin.MaxBackoff = time.Minute, time.Minute,
 		time.Millisecond, time.Millisecond
 	p.Origin.BreakerMinCalls = 1000
-	p.Queue = time.Minute
+	p.Queue, p.Stale = time.Minute, time.Minute
 	deps := fill.Deps{
 		Env: env.Env{Limits: e.bounds, Now: func() time.Time {
 			return time.Now().Add(time.Duration(e.clock.Load()) * time.Second)

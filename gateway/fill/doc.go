@@ -25,6 +25,7 @@
 // fill from the queue and asks the origin, which answers 200 with a strong ETag. The fill is written to the audit
 // log. The put of the store writes group after group, and tells the fill of each; whoever waits sends it. The put
 // ends, the record is written, and the last bytes go out. The next request finds the record and is served from the
-// store. When the record is no longer fresh, a fill asks the origin with If-None-Match. If the origin fails, the
-// stored copy is served for Config.MaxStale, with Age and Warning.
+// store. When the record is no longer fresh, a fill asks the origin with If-None-Match. If the origin fails, or
+// says nothing within Params.Stale, the stored copy is served for Config.MaxStale, with Age and Warning, unless the
+// origin has forbidden that. The fill goes on, one for all who ask.
 package fill

@@ -19,8 +19,9 @@ func (h *Handlers) Endpoints() []exchange.Endpoint {
 			"origin. One fill serves all who ask, and they get the bytes as they arrive, without ETag, not proved " +
 			"yet, and cut off if the origin breaks off. A request with a range, a condition or format=bao waits " +
 			"until the file is stored. A stored file is served as /o/ serves it, with the address of its bytes as " +
-			"its ETag. If the origin fails, a stale copy is served with Age and Warning, for `edge.max_stale`. The " +
-			"bytes of a source with a manifest are proved before any is sent.",
+			"its ETag. If the origin fails or is slow, a stale copy is served with Age and Warning, for " +
+			"`edge.max_stale`, unless the origin forbids it (must-revalidate, s-maxage, no-cache). The bytes of a " +
+			"source with a manifest are proved before any is sent.",
 		Params: []exchange.Param{
 			{Name: "format", Of: []string{"bao"}, Doc: "asks for the verified encoding, as for /o/"},
 			{Name: "bytes", Doc: "with format=bao: the range of the file's bytes to encode"},

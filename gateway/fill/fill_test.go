@@ -32,6 +32,7 @@ func drawRecord(t *rapid.T) *record {
 		lastModified: rapid.StringN(-1, -1, maxValidator).Draw(t, "modified"),
 		fetched:      time.Unix(rapid.Int64().Draw(t, "fetched"), 0),
 		freshUntil:   time.Unix(rapid.Int64().Draw(t, "fresh"), 0),
+		strict:       rapid.Bool().Draw(t, "strict"),
 	}
 }
 
@@ -185,7 +186,7 @@ func TestKeep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := DefaultConfig()
 		age := time.Duration(rapid.Int64Range(0, 1<<31).Draw(t, "age")) * time.Second
-		got := c.keep(&origin.Answer{MaxAge: age, HasMaxAge: true})
+		got := c.keep(&origin.Answer{Caching: origin.Caching{Said: true, MaxAge: age}})
 		if got < c.MinFresh || got > c.MaxFresh || age >= c.MinFresh && age <= c.MaxFresh && got != age {
 			t.Fatalf("%s is kept for %s", age, got)
 		}

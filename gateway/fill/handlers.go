@@ -2,6 +2,7 @@ package fill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -151,15 +152,29 @@ func (a *ask) serve() (err error) {
 	}
 	s.m.misses.Inc()
 	err = a.fill()
-	if err == nil || a.w.Started() || !origin.Failing(err) || !a.mayBeStale() {
+	if err == nil || a.w.Started() || !a.mayBeStale() {
 		return err
 	}
-	if stale := a.stale(`111 - "Revalidation Failed"`); !a.gone(stale) {
+	warning := `111 - "Revalidation Failed"`
+	switch slow := err == errSlow; { //nolint:errorlint // the very value
+	case slow, status.Of(err) == status.Busy:
+		warning = `110 - "Response is Stale"` // the origin has not failed
+	case !origin.Failing(err):
+		return err
+	}
+	if stale := a.stale(warning); !a.gone(stale) {
 		s.m.stale.Inc()
 		return stale
 	}
+	if err == errSlow { //nolint:errorlint // the very value
+		a.copy = nil // there is nothing to serve, so the origin has all its time
+		return a.fill()
+	}
 	return err
 }
+
+// errSlow is the error of a fill that a request does not wait for, because it may have a stale copy.
+var errSlow = errors.New("the fill is slow")
 
 // lookUp finds what is known of the path: its record, or what the manifest names.
 func (a *ask) lookUp() (err error) {
@@ -218,11 +233,11 @@ func (a *ask) stale(warning string) error {
 
 // mayBeStale reports whether the copy may be served although it is no longer fresh.
 func (a *ask) mayBeStale() bool {
-	return a.copy != nil && !a.copy.root.IsZero() &&
+	return a.copy != nil && !a.copy.root.IsZero() && !a.copy.strict &&
 		a.service.now().Before(a.copy.freshUntil.Add(a.service.cfg.MaxStale))
 }
 
-// offline serves the copy in the store, however old it is: that is what the mode is for.
+// offline serves the copy in the store, however old it is and whatever its origin says: that is what the mode is for.
 func (a *ask) offline() error {
 	if a.copy == nil || a.copy.root.IsZero() {
 		return errOffline(a.source.name)
@@ -235,7 +250,8 @@ func (a *ask) offline() error {
 	return err
 }
 
-// fill waits for the fill of the path, and serves what it brings: as it arrives, or once it is stored.
+// fill waits for the fill of the path, and serves what it brings: as it arrives, or once it is stored. If that takes
+// longer than Params.Stale and a stale copy may be served instead, it returns errSlow, and the fill goes on.
 func (a *ask) fill() error {
 	s := a.service
 	a.w.ReleaseAdmission()
@@ -251,8 +267,14 @@ func (a *ask) fill() error {
 		return err
 	}
 	defer f.leave()
+	ctx := a.r.Context()
+	if a.mayBeStale() { // whoever joins a slow fill need not find out again
+		short, cancel := context.WithDeadlineCause(ctx, f.queued.Add(s.deps.Params.Stale), errSlow)
+		defer cancel()
+		ctx = short
+	}
 	streams := a.mayStream()
-	now, err := f.wait(a.r.Context(), func(now state) bool {
+	now, err := f.wait(ctx, func(now state) bool {
 		return streams && now.begun && (a.r.Method == http.MethodHead || f.bytes.arrived() > 0)
 	})
 	switch {

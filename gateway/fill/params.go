@@ -11,6 +11,7 @@ type Params struct {
 	Waiting  int           // fills that wait for a worker; the next one is refused with busy
 	Queue    time.Duration // the longest wait for a worker; then the fill ends with timeout
 	Waiters  int64         // requests that wait for fills
+	Stale    time.Duration // the longest wait for a fill, from its beginning, where a stale copy may be served
 	Records  int           // records in RAM; the least recently used is dropped
 	Expected int           // addresses of manifests in RAM; the least recently used is dropped
 	Lookup   time.Duration // the longest lookup in a manifest
@@ -25,7 +26,8 @@ type Params struct {
 // DefaultParams returns the limits of SPEC §2 and §9.
 func DefaultParams() Params {
 	return Params{
-		Waiting: 512, Queue: 5 * time.Second, Waiters: 4096, Records: 8192, Expected: 8192, Lookup: 5 * time.Second,
+		Waiting: 512, Queue: 5 * time.Second, Waiters: 4096, Stale: 500 * time.Millisecond,
+		Records: 8192, Expected: 8192, Lookup: 5 * time.Second,
 		Longest: 10 * time.Minute, MinRate: 256 << 10, Origin: origin.DefaultParams(),
 	}
 }

@@ -24,6 +24,7 @@ type record struct {
 	lastModified string // as the origin writes it; empty: none
 	fetched      time.Time
 	freshUntil   time.Time
+	strict       bool // the origin forbids serving it once it is stale
 }
 
 // fresh reports whether the origin need not be asked.
@@ -36,11 +37,11 @@ func (r *record) fresh(now time.Time) bool {
 const maxClockStep = time.Minute
 
 // The encoding of a record: the version, the key, the root, the size and the two times in seconds as big-endian
-// integers, the ETag and the Last-Modified with a length of two bytes each, and the first 8 bytes of the BLAKE3 of all
-// that.
+// integers, a byte that is 1 if it is strict and else 0, the ETag and the Last-Modified with a length of two bytes each,
+// and the first 8 bytes of the BLAKE3 of all that.
 const (
-	recordVersion = 1
-	recordFixed   = 1 + 2*b3.Size + 3*8
+	recordVersion = 2
+	recordFixed   = 1 + 2*b3.Size + 3*8 + 1
 	recordSum     = 8
 	maxValidator  = 256 // bytes of an ETag or a Last-Modified
 	maxRecord     = recordFixed + 2*(2+maxValidator) + recordSum
@@ -55,6 +56,11 @@ func (r *record) encode(key pathKey) []byte {
 	for _, n := range []int64{r.size, r.fetched.Unix(), r.freshUntil.Unix()} {
 		p = binary.BigEndian.AppendUint64(p, uint64(n)) //nolint:gosec // decode makes it signed again
 	}
+	strict := byte(0)
+	if r.strict {
+		strict = 1
+	}
+	p = append(p, strict)
 	for _, s := range []string{r.etag, r.lastModified} {
 		if len(s) > maxValidator {
 			s = ""
@@ -82,6 +88,8 @@ func decodeRecord(key pathKey, p []byte) (*record, bool) {
 		n[i] = int64(binary.BigEndian.Uint64(p[1+2*b3.Size+8*i:])) //nolint:gosec // as encode made it
 	}
 	r.size, r.fetched, r.freshUntil = n[0], time.Unix(n[1], 0), time.Unix(n[2], 0)
+	strict := p[recordFixed-1]
+	r.strict = strict == 1
 	p = p[recordFixed:]
 	for _, to := range []*string{&r.etag, &r.lastModified} {
 		if len(p) < 2 {
@@ -93,5 +101,5 @@ func decodeRecord(key pathKey, p []byte) (*record, bool) {
 		}
 		*to, p = string(p[:size]), p[size:]
 	}
-	return r, len(p) == 0 && r.size >= 0 && !r.root.IsZero()
+	return r, len(p) == 0 && r.size >= 0 && strict <= 1 && !r.root.IsZero()
 }

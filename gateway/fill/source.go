@@ -104,7 +104,7 @@ func (s *source) check(a *origin.Answer) error {
 // recordOf returns the record of an answer that became root.
 func (c Config) recordOf(a *origin.Answer, root b3.Root, size int64, now time.Time) *record {
 	return &record{root: root, size: size, etag: a.ETag, lastModified: a.LastModified, fetched: now,
-		freshUntil: now.Add(c.keep(a))}
+		freshUntil: now.Add(c.keep(a)), strict: a.Strict}
 }
 
 // keep returns how long an answer is fresh: for as long as the origin says, within MinFresh and MaxFresh.

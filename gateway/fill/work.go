@@ -63,6 +63,9 @@ func (s *Service) ask(ctx context.Context, f *flight) (*record, func(), error) {
 		if a.Current {
 			r := s.cfg.recordOf(a, old.root, old.size, s.now())
 			r.etag, r.lastModified = old.etag, old.lastModified
+			if !a.Said {
+				r.strict = old.strict // what the 304 does not say stays as it was (RFC 9111 §4.3.4)
+			}
 			s.records.put(ctx, f.key, r)
 			kept := keepOld
 			keepOld = func() {}

@@ -16,12 +16,20 @@ type Answer struct {
 	LastModified string // as the origin writes it, a valid date; empty: none
 	Size         int64  // of the body; −1: not known
 	Mirror       int    // the mirror that answered
-	// MaxAge is the time for which the origin lets caches keep the answer: s-maxage or max-age without Age, and 0 for
-	// no-store, no-cache and private. HasMaxAge is false if the origin does not say.
-	MaxAge    time.Duration
-	HasMaxAge bool
+	Caching
 
 	Body *Body // nil if Current is true; the caller closes it
+}
+
+// Caching is what the Cache-Control of an answer says to a shared cache (RFC 9111 §5.2.2).
+type Caching struct {
+	Said bool // the answer has a Cache-Control
+	// MaxAge is the time for which a cache may keep the answer: s-maxage or max-age without Age, and 0 for no-store,
+	// no-cache and private.
+	MaxAge time.Duration
+	// Strict means that a cache must never serve the answer once it is stale: must-revalidate, proxy-revalidate,
+	// s-maxage, no-cache, no-store or private.
+	Strict bool
 }
 
 // answer checks the header of an answer that is no redirect.
@@ -36,7 +44,7 @@ func (c *Client) answer(resp *http.Response, r Request, mirror int) (*Answer, er
 			a.LastModified = at[0]
 		}
 	}
-	a.MaxAge, a.HasMaxAge = maxAge(h)
+	a.Caching = caching(h)
 	if resp.StatusCode == http.StatusNotModified {
 		a.Current, a.Size = true, 0
 		return a, nil
@@ -109,29 +117,37 @@ func strongTag(h http.Header) string {
 	return tag
 }
 
-// maxAge returns for how long a shared cache may keep an answer, less its Age (RFC 9111 §5.2.2).
-func maxAge(h http.Header) (age time.Duration, ok bool) {
-	shared := false
+// caching returns what a header says to a shared cache. Of MaxAge, the Age is taken off.
+func caching(h http.Header) (c Caching) {
+	never, shared := false, false
 	for _, line := range h.Values("Cache-Control") {
 		for directive := range strings.SplitSeq(line, ",") {
+			c.Said = true
 			name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
 			switch name = strings.ToLower(name); name {
 			case "no-store", "no-cache", "private":
-				return 0, true
+				never, c.Strict = true, true
+			case "must-revalidate", "proxy-revalidate":
+				c.Strict = true
 			case "s-maxage", "max-age":
 				n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31)
 				if err != nil {
 					n = 0 // an unreadable one is stale (RFC 9111 §4.2.1)
 				}
 				if name == "s-maxage" || !shared {
-					age, ok = time.Duration(n)*time.Second, true
+					c.MaxAge = time.Duration(n) * time.Second
 				}
-				shared = shared || name == "s-maxage"
+				if name == "s-maxage" {
+					shared, c.Strict = true, true
+				}
 			}
 		}
 	}
-	if n, err := strconv.ParseUint(h.Get("Age"), 10, 31); err == nil {
-		age = max(0, age-time.Duration(n)*time.Second)
+	if never {
+		c.MaxAge = 0
 	}
-	return age, ok
+	if n, err := strconv.ParseUint(h.Get("Age"), 10, 31); err == nil {
+		c.MaxAge = max(0, c.MaxAge-time.Duration(n)*time.Second)
+	}
+	return c
 }

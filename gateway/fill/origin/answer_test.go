@@ -150,14 +150,17 @@ func TestValidators(t *testing.T) {
 		lines string
 		age   string
 		want  time.Duration
-		ok    bool
+		never bool // a stale copy must not be served
 	}{
-		{"", "", 0, false}, {"max-age=60", "", time.Minute, true}, {"max-age=60", "20", 40 * time.Second, true},
-		{"max-age=60", "90", 0, true}, {"max-age=60, s-maxage=5", "", 5 * time.Second, true},
-		{"s-maxage=5, MAX-AGE=60", "", 5 * time.Second, true}, {"public, max-age=\"60\"", "", time.Minute, true},
-		{"max-age=60, no-store", "", 0, true}, {"no-cache", "", 0, true}, {"private, max-age=60", "", 0, true},
-		{"max-age=-1", "", 0, true}, {"max-age=99999999999999999999", "", 0, true}, {"max-age", "", 0, true},
-		{"immutable", "", 0, false}, {"max-age=60", "x", time.Minute, true},
+		{"", "", 0, false}, {"max-age=60", "", time.Minute, false}, {"max-age=60", "20", 40 * time.Second, false},
+		{"max-age=60", "90", 0, false}, {"max-age=60, s-maxage=5", "", 5 * time.Second, true},
+		{"s-maxage=5, MAX-AGE=60", "", 5 * time.Second, true}, {"public, max-age=\"60\"", "", time.Minute, false},
+		{"max-age=60, no-store", "", 0, true}, {"no-store, max-age=60", "", 0, true}, {"no-cache", "", 0, true},
+		{"private, max-age=60", "", 0, true}, {"no-cache=\"Set-Cookie\", max-age=60", "", 0, true},
+		{"max-age=-1", "", 0, false}, {"max-age=99999999999999999999", "", 0, false}, {"max-age", "", 0, false},
+		{"immutable", "", 0, false}, {"max-age=60", "x", time.Minute, false},
+		{"max-age=60, Must-Revalidate", "", time.Minute, true}, {"proxy-revalidate", "", 0, true},
+		{"s-maxage=x, max-age=60", "", 0, true}, {"max-age=60, must-understand", "", time.Minute, false},
 	} {
 		h := http.Header{}
 		if c.lines != "" {
@@ -166,8 +169,8 @@ func TestValidators(t *testing.T) {
 		if c.age != "" {
 			h.Set("Age", c.age)
 		}
-		if got, ok := maxAge(h); got != c.want || ok != c.ok {
-			t.Errorf("%q, age %q: %s, %t", c.lines, c.age, got, ok)
+		if got := caching(h); got != (Caching{c.lines != "", c.want, c.never}) {
+			t.Errorf("%q, age %q: %+v", c.lines, c.age, got)
 		}
 	}
 }
