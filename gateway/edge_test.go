@@ -338,7 +338,7 @@ func TestAssetStale(t *testing.T) {
 	}
 }
 
-// TestAssetDownLog: an origin that is down is one warning, however many ask for its files.
+// TestAssetDownLog: an origin that is down is one warning, however many ask for its files, and one bad file is one line.
 func TestAssetDownLog(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
@@ -347,8 +347,8 @@ func TestAssetDownLog(t *testing.T) {
 		d.Params.Origin.BreakerMinCalls, d.Params.Origin.BreakerCooldown = 5, time.Hour
 		d.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})
-	for range 30 {
-		if a := do(t, http.MethodGet, e.url("a")); a.StatusCode < http.StatusInternalServerError {
+	for i := range 60 {
+		if a := do(t, http.MethodGet, e.url(fmt.Sprint(max(0, i-30)))); a.StatusCode < http.StatusInternalServerError {
 			t.Fatalf("%s", a.Status)
 		}
 	}

@@ -26,8 +26,8 @@ func (s *Service) fill(ctx context.Context, f *flight) (r *record, release func(
 	r, release, err = s.ask(fillCtx, f)
 	if err != nil {
 		level := slog.LevelInfo
-		if o := status.Of(err); o == status.NotFound || o == status.BreakerOpen {
-			level = slog.LevelDebug // clients may ask for any path, and nobody was asked
+		if o := status.Of(err); o == status.NotFound || o == status.BreakerOpen || origin.Repeated(err) {
+			level = slog.LevelDebug // clients may ask for any path, nobody was asked, or the log has it
 		}
 		s.deps.Log.Log(ctx, level, "a fill failed", "source", f.source.name, "reason", status.Of(err).String(),
 			"err", origin.Cause(err))

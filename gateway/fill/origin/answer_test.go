@@ -232,39 +232,6 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestBreaker: it opens after failures, lets a probe through after its cooldown, and closes after a success.
-func TestBreaker(t *testing.T) {
-	t.Parallel()
-	var code atomic.Int64
-	code.Store(500)
-	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(code.Load())) },
-		func(c *Config, _ *Deps) {
-			c.Params.BreakerMinCalls, c.Params.BreakerCooldown, c.Params.BreakerWindow = 3, 50*time.Millisecond, time.Minute
-		})
-	for range 3 {
-		_, _, err := r.get(t, "a")
-		want(t, "failing", err, status.Upstream, "status_500")
-	}
-	_, _, err := r.get(t, "a")
-	want(t, "open", err, status.BreakerOpen, "")
-	if status.ReportOf(err).RetryAfterMS == 0 || !Failing(err) || r.asked.Load() != 3 {
-		t.Errorf("%v; %d requests", err, r.asked.Load())
-	}
-	code.Store(200)
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if _, _, err = r.get(t, "a"); err == nil || time.Now().After(deadline) {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	want(t, "closed again", err, status.OK, "")
-	code.Store(404) // an answer that says no is none of its failures
-	for range 10 {
-		_, _, err := r.get(t, "a")
-		want(t, "missing", err, status.NotFound, "")
-	}
-}
-
 // TestCanceled: the end of the caller's context ends the request with its cause, and the breaker counts nothing.
 func TestCanceled(t *testing.T) {
 	t.Parallel()

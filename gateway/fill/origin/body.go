@@ -128,7 +128,7 @@ func (b *Body) explain(err error) error {
 // cutShort returns the error of a body that ended early.
 func (c *Client) cutShort(cause error) *failure {
 	f := c.fail(status.Upstream, "short", "the origin broke off in the middle of the file. Try again later", cause)
-	f.failing = true
+	f.failing, f.answered = true, true
 	return f
 }
 

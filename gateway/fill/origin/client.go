@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"allium/protocols/status"
 )
 
@@ -42,7 +40,7 @@ type Client struct {
 	deps      Deps
 	bases     []*url.URL
 	transport *http.Transport
-	breaker   *gobreaker.TwoStepCircuitBreaker[struct{}]
+	breaker   *breaker
 	refused   atomic.Bool // Deps.Refused was called, and no request has succeeded since
 }
 
@@ -70,22 +68,9 @@ func New(cfg Config, d Deps) (*Client, error) {
 		c.deps.Refused = func() {}
 	}
 	c.transport = newTransport(cfg.Private, cfg.Roots, d.Resolver, cfg.Params)
-	c.breaker = newBreaker(cfg.Params)
-	return c, nil
-}
-
-// newBreaker returns the breaker of a source. It counts what the origin is to blame for.
-func newBreaker(p Params) *gobreaker.TwoStepCircuitBreaker[struct{}] {
-	return gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		MaxRequests: p.BreakerProbes, Interval: p.BreakerWindow, BucketPeriod: p.BreakerWindow / breakerBucket,
-		Timeout: p.BreakerCooldown,
-		ReadyToTrip: func(c gobreaker.Counts) bool {
-			calls := c.TotalSuccesses + c.TotalFailures
-			return calls >= p.BreakerMinCalls && float64(c.TotalFailures) > breakerErrors*float64(calls)
-		},
-		IsSuccessful: func(err error) bool { return !Failing(err) },
-		IsExcluded:   func(err error) bool { return status.Of(err) == status.Canceled },
-	})
+	var err error
+	c.breaker, err = newBreaker(cfg.Params)
+	return c, err
 }
 
 // Close closes the idle connections. Requests that run are ended by their contexts.
@@ -129,7 +114,7 @@ func (c *Client) Get(ctx context.Context, r Request) (*Answer, error) {
 	if err := checkPath(r.Path); err != nil {
 		return nil, err
 	}
-	done, err := c.breaker.Allow()
+	settle, err := c.breaker.Allow()
 	if err != nil {
 		if !c.refused.Swap(true) {
 			c.deps.Refused()
@@ -141,6 +126,7 @@ func (c *Client) Get(ctx context.Context, r Request) (*Answer, error) {
 			Err:     err,
 		}
 	}
+	done := func(err error) { settle(c.breaker.verdict(r.Path, err)) }
 	settled := false
 	defer func() { // after a panic too: a half-open breaker counts its probes
 		if !settled {
@@ -175,12 +161,23 @@ func Failing(err error) bool {
 	return status.Of(err) == status.BreakerOpen
 }
 
+// Repeated reports whether err, of a request that has ended, is a failure of a path that has failed within the last
+// Params.BreakerWindow.
+func Repeated(err error) bool {
+	var f *failure
+	return errors.As(err, &f) && f.repeated
+}
+
 // failure is the error of a request to an origin.
 type failure struct {
 	said    *status.Error // what a client may see
 	failing bool          // see Failing
 	retry   bool          // a further try at the same mirror may help
 	after   time.Duration // Retry-After; 0: none
+
+	// answered means that a connection was made and the time was enough: another path may do better.
+	answered bool
+	repeated bool // see Repeated
 }
 
 // Error returns the message for clients.

@@ -12,6 +12,9 @@
 //   - A body that ends early, is too long, too slow or compressed is an error. It never looks whole.
 //   - Everything has a bound: the time to the first byte over all tries, the pauses and the rate
 //     after it, the bytes of headers and body, the tries, the redirects and the idle connections.
+//   - A source that cannot be reached, is late or fails for many paths is left alone for a while. One bad path,
+//     however often it is asked for, shuts no other: what a connected origin fails with, other than being late, counts
+//     once for a path in Params.BreakerWindow.
 //   - An error names the source. The cause, which may name an address, is wrapped and not in the
 //     message, because the message is shown to every client.
 //

@@ -39,4 +39,5 @@ const (
 	idleTimeout   = 30 * time.Second // after which such a connection is closed
 	breakerBucket = 10               // parts of BreakerWindow that are dropped one by one
 	breakerErrors = 0.5              // share of failures above which the breaker opens (SPEC §2)
+	failedPaths   = 256              // paths of which the breaker knows that they failed; more than open it
 )

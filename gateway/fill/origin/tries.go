@@ -6,7 +6,9 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"allium/internal/limits"
@@ -81,6 +83,11 @@ func (c *Client) pause(ctx context.Context, n int, after time.Duration, end time
 // try asks one mirror, until end for the first byte.
 func (c *Client) try(ctx context.Context, r Request, mirror int, end time.Time) (*Answer, *failure) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { connected.Store(false) },
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	})
 	late := time.AfterFunc(time.Until(end), func() { cancel(errLate) })
 	a, err := c.ask(ctx, r, mirror)
 	if err == nil && a.Body != nil {
@@ -96,6 +103,7 @@ func (c *Client) try(ctx context.Context, r Request, mirror int, end time.Time) 
 		return a, nil
 	}
 	f := c.explain(ctx, err)
+	f.answered = connected.Load() && f.said.Outcome != status.Timeout
 	if a != nil && a.Body != nil {
 		a.Body.abandon()
 	}
