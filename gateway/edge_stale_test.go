@@ -50,7 +50,8 @@ func TestAssetStaleSlow(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if a := do(t, http.MethodGet, e.url("a"), "Range", "bytes=1-"); a.StatusCode != http.StatusPartialContent || a.body != "ld" {
+	a := do(t, http.MethodGet, e.url("a"), "Range", "bytes=1-")
+	if a.StatusCode != http.StatusPartialContent || a.body != "ld" {
 		t.Errorf("%s, %q", a.Status, a.body)
 	}
 	if n := o.asked.Load(); n != 2 {

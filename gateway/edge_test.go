@@ -338,7 +338,7 @@ func TestAssetStale(t *testing.T) {
 	}
 }
 
-// TestAssetDownLog: an origin that is down is one warning, however many ask for its files, and one bad file is one line.
+// TestAssetDownLog: an origin that is down is one warning, however many ask for its files; a bad file is one line.
 func TestAssetDownLog(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })

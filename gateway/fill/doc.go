@@ -16,7 +16,8 @@
 //     held back until the object is stored. So an answer that looks whole is one, and a fill that fails half-way, or
 //     becomes an object that is denied or does not fit, cuts everybody who waits.
 //   - The bytes of a source with a manifest have a known address. Nobody gets one of them before all are proved,
-//     because an origin has no tree of hashes with which a part could be.
+//     because an origin has no tree of hashes with which a part could be. A mirror that sent others is not asked for
+//     that path again before a pause, and for other paths after the other mirrors.
 //   - A fill is cache: not pinned, evicted as any other object, and announced only if the source says so.
 //   - Offline, no client of an origin exists, and nothing is looked up in the DNS.
 //

@@ -37,8 +37,8 @@ func (r *record) fresh(now time.Time) bool {
 const maxClockStep = time.Minute
 
 // The encoding of a record: the version, the key, the root, the size and the two times in seconds as big-endian
-// integers, a byte that is 1 if it is strict and else 0, the ETag and the Last-Modified with a length of two bytes each,
-// and the first 8 bytes of the BLAKE3 of all that.
+// integers, a byte that is 1 if it is strict or else 0, the ETag and the Last-Modified with a length of two bytes
+// each, and the first 8 bytes of the BLAKE3 of all that.
 const (
 	recordVersion = 2
 	recordFixed   = 1 + 2*b3.Size + 3*8 + 1

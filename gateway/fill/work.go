@@ -76,12 +76,17 @@ func (s *Service) ask(ctx context.Context, f *flight) (*record, func(), error) {
 			return r, release, nil
 		}
 		// Nobody has got a byte of a source with a manifest, so the next mirror may do better.
-		if f.expect.root.IsZero() || ctx.Err() != nil || a.Mirror+1 >= src.client.Mirrors() || !blames(err) {
+		if f.expect.root.IsZero() || ctx.Err() != nil || !blames(err) {
+			return nil, nil, err
+		}
+		if status.Of(err) == status.Corrupt {
+			src.client.Lied(a.Mirror, f.path)
+		}
+		if req.Except = append(req.Except, a.Asked...); len(req.Except) >= src.client.Mirrors() {
 			return nil, nil, err
 		}
 		s.deps.Log.Warn("a mirror failed; the next one is asked", "source", src.name, "mirror", a.Mirror,
 			"reason", status.Of(err).String(), "err", origin.Cause(err))
-		req.From = a.Mirror + 1
 	}
 }
 

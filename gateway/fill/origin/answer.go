@@ -16,6 +16,7 @@ type Answer struct {
 	LastModified string // as the origin writes it, a valid date; empty: none
 	Size         int64  // of the body; −1: not known
 	Mirror       int    // the mirror that answered
+	Asked        []int  // the mirrors that were asked before it, and it
 	Caching
 
 	Body *Body // nil if Current is true; the caller closes it

@@ -189,14 +189,15 @@ func TestMirrors(t *testing.T) {
 	for _, c := range []struct {
 		code   int64
 		proved bool
-		from   int
+		except []int
 		o      status.Outcome
 	}{
-		{503, false, 0, status.OK}, {500, false, 0, status.OK}, {403, false, 0, status.OK}, {404, false, 0, status.NotFound},
-		{404, true, 0, status.OK}, {200, false, 1, status.OK}, {200, false, 2, status.Upstream},
+		{503, false, nil, status.OK}, {500, false, nil, status.OK}, {403, false, nil, status.OK},
+		{404, false, nil, status.NotFound},
+		{404, true, nil, status.OK}, {200, false, []int{0}, status.OK}, {200, false, []int{0, 1}, status.Upstream},
 	} {
 		code.Store(c.code)
-		body, a, err := first.ask(t, Request{Path: "a", Proved: c.proved, From: c.from})
+		body, a, err := first.ask(t, Request{Path: "a", Proved: c.proved, Except: c.except})
 		want(t, strconv.Itoa(int(c.code)), err, c.o, "-")
 		if err == nil && (body != "other" || a.Mirror != 1) {
 			t.Errorf("%d: %q of mirror %d", c.code, body, a.Mirror)

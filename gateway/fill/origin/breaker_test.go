@@ -100,7 +100,7 @@ func TestBreakerBadPath(t *testing.T) {
 			_, _, err := r.get(t, "good")
 			want(t, name+", another path", err, status.OK, "")
 			for i := range 3 {
-				_, _, err = r.get(t, fmt.Sprint("bad", i))
+				_, _, _ = r.get(t, fmt.Sprint("bad", i))
 			}
 			_, _, err = r.get(t, "good")
 			want(t, name+", many paths", err, status.BreakerOpen, "")

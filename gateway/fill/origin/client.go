@@ -41,6 +41,7 @@ type Client struct {
 	bases     []*url.URL
 	transport *http.Transport
 	breaker   *breaker
+	distrust  *distrust
 	refused   atomic.Bool // Deps.Refused was called, and no request has succeeded since
 }
 
@@ -69,6 +70,9 @@ func New(cfg Config, d Deps) (*Client, error) {
 	}
 	c.transport = newTransport(cfg.Private, cfg.Roots, d.Resolver, cfg.Params)
 	var err error
+	if c.distrust, err = newDistrust(); err != nil {
+		return nil, err
+	}
 	c.breaker, err = newBreaker(cfg.Params)
 	return c, err
 }
@@ -82,7 +86,8 @@ func (c *Client) Mirrors() int { return len(c.bases) }
 // Request is a request for one path.
 type Request struct {
 	Path string // unescaped, below the base URL, without a slash at its beginning; see [CheckPath]
-	From int    // the first mirror to ask
+
+	Except []int // mirrors that are not asked
 	// ETag and LastModified validate a stored copy, with If-None-Match and If-Modified-Since. Empty: there is none.
 	ETag, LastModified string
 	// Proved means that the caller compares the bytes with a known hash. Then the end of a body may be the end of its
@@ -100,8 +105,8 @@ func CheckURL(text string, plainHTTP bool) error {
 	return err
 }
 
-// Get asks the mirrors from r.From on for a path. It returns an Answer whose first byte has arrived, or one that says
-// that the copy is current. The errors are:
+// Get asks the mirrors for a path, those that lied after the others. It returns an Answer whose first byte has arrived,
+// or one that says that the copy is current. The errors are:
 //
 //   - bad_address for a path that CheckPath refuses
 //   - not_found, if the origin says so with 404 or 410
@@ -109,9 +114,14 @@ func CheckURL(text string, plainHTTP bool) error {
 //   - upstream, if the origin answers anything else, cannot be reached, or breaks a rule of this package
 //   - timeout, if no byte arrived within Params.FirstByte
 //   - breaker_open, if the source failed too often
+//   - corrupt, if every mirror lied about the path a short time ago
 //   - the error of ctx if that ends
 func (c *Client) Get(ctx context.Context, r Request) (*Answer, error) {
 	if err := checkPath(r.Path); err != nil {
+		return nil, err
+	}
+	order, err := c.order(r, time.Now())
+	if err != nil {
 		return nil, err
 	}
 	settle, err := c.breaker.Allow()
@@ -133,7 +143,7 @@ func (c *Client) Get(ctx context.Context, r Request) (*Answer, error) {
 			done(errPanicked)
 		}
 	}()
-	a, err := c.tries(ctx, r)
+	a, err := c.tries(ctx, r, order)
 	settled = true
 	switch {
 	case err != nil:

@@ -35,6 +35,10 @@ const (
 	maxTag         = 256      // bytes of an entity tag; a longer one counts as none
 	maxLocation    = 4 << 10  // bytes of the target of a redirect
 
+	maxLies    = 1024             // paths of mirrors, and mirrors, of which a Client knows that they lied
+	minPenalty = 10 * time.Second // for a lie; doubled for each further one
+	maxPenalty = 10 * time.Minute
+
 	idleConns     = 8                // connections that are kept for later requests
 	idleTimeout   = 30 * time.Second // after which such a connection is closed
 	breakerBucket = 10               // parts of BreakerWindow that are dropped one by one

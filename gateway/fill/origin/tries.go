@@ -18,14 +18,11 @@ import (
 // errLate is the cause that ends a try without a first byte.
 var errLate = errors.New("no byte arrived in time")
 
-// tries asks the mirrors in turn, at most Params.Tries times or once each, within one budget. It leaves out a mirror
-// whose answer cannot become better, and pauses before it asks a mirror again.
-func (c *Client) tries(ctx context.Context, r Request) (*Answer, error) {
+// tries asks the mirrors of order in turn, at most Params.Tries times or once each, within one budget. It leaves out a
+// mirror whose answer cannot become better, and pauses before it asks a mirror again.
+func (c *Client) tries(ctx context.Context, r Request, order []int) (*Answer, error) {
 	end := time.Now().Add(c.cfg.Params.FirstByte)
-	n := len(c.bases) - r.From
-	if n <= 0 {
-		return nil, c.fail(status.Upstream, "", "no mirror is left to ask", nil)
-	}
+	n := len(order)
 	out := make([]bool, n) // mirrors that are left out
 	last, asked := (*failure)(nil), 0
 	for try := 0; asked < max(c.cfg.Params.Tries, n) && try < c.cfg.Params.Tries*n; try++ {
@@ -40,8 +37,9 @@ func (c *Client) tries(ctx context.Context, r Request) (*Answer, error) {
 			c.deps.Retried()
 		}
 		asked++
-		a, f := c.try(ctx, r, r.From+i, c.share(end, try, n))
+		a, f := c.try(ctx, r, order[i], c.share(end, try, n))
 		if f == nil {
+			a.Asked = order[:i+1]
 			return a, nil
 		}
 		if err := ctx.Err(); err != nil {
