@@ -376,6 +376,22 @@ func TestAssetMissing(t *testing.T) {
 	}
 }
 
+// TestAssetRemoved: what the origin has removed is not served stale, also after a restart.
+func TestAssetRemoved(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, sending([]byte("there"), "ETag", `"v"`))
+	e := startEdge(t, o, nil)
+	do(t, http.MethodGet, e.url("a"))
+	o.serve.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	e.clock.Store(20)
+	do(t, http.MethodGet, e.url("a")).problem(t, status.NotFound)
+	o.serve.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	again := startEdge(t, o, func(_ *fill.Config, d *fill.Deps) { d.Records = e.records })
+	again.fills.objects.put([]byte("there"))
+	again.clock.Store(40)
+	do(t, http.MethodGet, again.url("a")).problem(t, status.Upstream)
+}
+
 // TestAssetEvicted: a file that the store evicted is filled again, and a record is worth nothing for another origin.
 func TestAssetEvicted(t *testing.T) {
 	t.Parallel()

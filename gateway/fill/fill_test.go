@@ -144,13 +144,21 @@ func TestTable(t *testing.T) {
 	if got := table.get(t.Context(), one); got != nil {
 		t.Errorf("%+v", got)
 	}
-	table.put(t.Context(), other, &record{}) // missing: only in RAM
+	for i := range 100 {
+		table.put(t.Context(), keyOf(b3.Root{}, fmt.Sprint("missing", i)), &record{}) // only in RAM
+	}
+	table.put(t.Context(), one, &record{}) // its slot has the record of another path
 	table.lru.Purge()
 	if got := table.get(t.Context(), other); got == nil || got.root != b3.Sum([]byte("b")) {
 		t.Errorf("%+v", got)
 	}
-	if len(db) != 11 {
-		t.Errorf("%d records in the database", len(db))
+	table.put(t.Context(), other, &record{}) // there no more
+	if got := table.get(t.Context(), other); got == nil || !got.root.IsZero() {
+		t.Errorf("%+v", got)
+	}
+	table.lru.Purge()
+	if got := table.get(t.Context(), other); got != nil || len(db) != 11 {
+		t.Errorf("%+v; %d records in the database", got, len(db))
 	}
 	broken, err := newTable(failingRecords{}, 4, nil, log)
 	if err != nil {

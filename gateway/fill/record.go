@@ -18,7 +18,7 @@ func keyOf(identity b3.Root, path string) pathKey {
 
 // record says which object a path became.
 type record struct {
-	root         b3.Root // zero: the origin does not have the path; such a record is never written to the database
+	root         b3.Root // zero: the origin does not have the path; such a record is in RAM alone
 	size         int64
 	etag         string // strong; empty: none
 	lastModified string // as the origin writes it; empty: none

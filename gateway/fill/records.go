@@ -21,6 +21,9 @@ type Records interface {
 // table remembers what paths became: the latest in RAM, and all in the database. There, a record has one of recordSlots
 // places, by its key, and overwrites what is in it. So the database is bounded without a list of what it has. A lost
 // record costs one request to an origin. Its methods are safe for concurrent use.
+//
+// That an origin does not have a path is in RAM alone. It holds for Config.MinFresh, so after a restart it would be worth
+// one request, and clients choose the paths: each wrong one would be a write that costs another path its place.
 type table struct {
 	db  Records // nil: records are in RAM alone
 	log *slog.Logger
@@ -84,13 +87,22 @@ func (t *table) remember(key pathKey, r *record) {
 	t.lru.Add(key, r)
 }
 
-// put replaces the record of a path.
+// put replaces the record of a path. A path that the origin does not have any more loses its record in the database, so
+// that its copy is not served stale once the RAM has forgotten that.
 func (t *table) put(ctx context.Context, key pathKey, r *record) {
 	t.remember(key, r)
-	if t.db == nil || r.root.IsZero() {
+	if t.db == nil {
 		return
 	}
-	if err := t.db.Put(ctx, slot(key), r.encode(key)); err != nil {
+	p := r.encode(key)
+	if r.root.IsZero() {
+		old, err := t.db.Get(ctx, slot(key))
+		if _, ok := decodeRecord(key, old); err != nil || !ok {
+			return
+		}
+		p = nil
+	}
+	if err := t.db.Put(ctx, slot(key), p); err != nil {
 		t.log.Debug("a record of an asset is kept in RAM alone", "err", err)
 	}
 }
