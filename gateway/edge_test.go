@@ -472,12 +472,18 @@ func TestAssetQueue(t *testing.T) {
 	}
 	a := do(t, http.MethodGet, e.url("more"))
 	a.problem(t, status.Busy)
+	if waiting, capacity, refuses := e.service.Refuses(); waiting != 3 || capacity != 3 || !refuses {
+		t.Errorf("%d of %d wait, refuses %t", waiting, capacity, refuses)
+	}
 	ask("a") // joins
 	if a := do(t, http.MethodGet, e.url("hit")); a.body != "/hit" {
 		t.Errorf("a hit: %s", a.Status)
 	}
 	close(release)
 	all.Wait()
+	if _, _, refuses := e.service.Refuses(); refuses {
+		t.Error("nothing waits, and fills are refused")
+	}
 	if n := o.asked.Load(); n != 6 {
 		t.Errorf("%d requests", n)
 	}

@@ -10,11 +10,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"allium/gateway/api"
 	"allium/gateway/fill"
 	"allium/node/config"
 	"allium/protocols/b3"
@@ -196,6 +198,9 @@ func TestLiveFillFull(t *testing.T) {
 		_, _ = w.Write(p)
 	})
 	n := start(t, func(c *config.Config) { source(c); c.Store.MaxBytes = 2 << 20 })
+	if !slices.ContainsFunc(ready(t, n).Gates, func(g api.Gate) bool { return g.Name == "fills" && g.Ready }) {
+		t.Error("no gate tells of fills")
+	}
 	base := n.ID().Gateway + "/edge/assets/o/"
 	if f := fetch(t, base+"large"); f.code == http.StatusOK && f.err == nil {
 		t.Errorf("%d bytes look whole", len(f.body))

@@ -139,6 +139,7 @@ type serving struct {
 	members *members.Service
 	copies  *cluster.Keeper // nil: this node joins no cluster
 	packs   edge.Packs      // of map tiles
+	fills   edge.Fills
 	gateway *gateway.Gateway
 	example *opener.Example // what the first page of a gateway offers
 	api     *local.Node

@@ -8,7 +8,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"allium/gateway"
-	"allium/gateway/fill"
 	"allium/node/edge"
 	homedir "allium/node/home"
 	"allium/node/local"
@@ -302,8 +301,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Filter:  n.filter,
 		Control: control{n}, Network: n.network, Limits: n.limits,
 	}, n.packs)
-	fills, err := startFills(ctx, n, deps)
-	if err != nil {
+	if err := startFills(ctx, n, deps); err != nil {
 		return err
 	}
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
@@ -314,7 +312,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Ticket: local.PageTickets(n.host, n.network), Example: n.example.Root,
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,
 		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
-		Gatherer: n.registry, Edge: gateway.Edge{Fills: fills, Packs: n.packs.Set},
+		Gatherer: n.registry, Edge: gateway.Edge{Fills: n.fills.Service, Packs: n.packs.Set},
 		Events: n.events.Source(), FollowName: n.api.FollowName,
 		Rates: gateway.Rates{Upload: n.rates.upload, Download: n.rates.download},
 	})
@@ -348,12 +346,11 @@ func startPacks(ctx context.Context, n *Node, deps edge.Deps) (err error) {
 }
 
 // startFills starts live fill before the gateway, so that the fills of its last requests can end.
-func startFills(ctx context.Context, n *Node, deps edge.Deps) (*fill.Service, error) {
-	fills, err := edge.NewFills(n.cfg.Edge.Fill, deps)
-	if err != nil {
-		return nil, err
+func startFills(ctx context.Context, n *Node, deps edge.Deps) (err error) {
+	if n.fills, err = edge.NewFills(n.cfg.Edge.Fill, deps); err != nil {
+		return err
 	}
-	return fills, n.services.Start(ctx, supervise.Service{Name: "fills", Run: fills.Run})
+	return n.services.Start(ctx, supervise.Service{Name: "fills", Run: n.fills.Run})
 }
 
 func (n *Node) startEvents(ctx context.Context) error {

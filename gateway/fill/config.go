@@ -60,6 +60,16 @@ func (s Source) Origins() []string {
 	return s.URLs
 }
 
+// AsksOrigins reports whether there is a source whose origin is asked.
+func (c Config) AsksOrigins() bool {
+	for _, s := range c.Sources {
+		if s.Key == "" && c.Mode == Live {
+			return true
+		}
+	}
+	return false
+}
+
 // The values of Source.RequireETag: the validators that an answer of the origin must have.
 const (
 	ETagStrict = "strict" // a strong ETag

@@ -22,8 +22,8 @@ type Records interface {
 // places, by its key, and overwrites what is in it. So the database is bounded without a list of what it has. A lost
 // record costs one request to an origin. Its methods are safe for concurrent use.
 //
-// That an origin does not have a path is in RAM alone. It holds for Config.MinFresh, so after a restart it would be worth
-// one request, and clients choose the paths: each wrong one would be a write that costs another path its place.
+// That an origin does not have a path is in RAM alone. It holds for Config.MinFresh, so after a restart it would save
+// one request. And clients choose the paths: each wrong one would be a write that costs another path its place.
 type table struct {
 	db  Records // nil: records are in RAM alone
 	log *slog.Logger

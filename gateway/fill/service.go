@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -83,6 +84,7 @@ type Service struct {
 	records *table
 	queue   *limits.FairQueue[netip.Prefix, *flight]
 	waiters *limits.FairGate[netip.Prefix]
+	refused atomic.Bool // the queue was full, and has not been less than half full since
 	guard   guard.Guard
 	expect  expectations
 
@@ -181,6 +183,9 @@ func (s *Service) join(want *flight) (*flight, error) {
 		return f, err
 	}
 	shed, err := s.queue.TryPut(f.client, f)
+	if err != nil || shed != nil {
+		s.refused.Store(true)
+	}
 	if err != nil {
 		s.end(f, nil, nil, err) // others may have joined it meanwhile
 	}
@@ -189,6 +194,14 @@ func (s *Service) join(want *flight) (*flight, error) {
 	}
 	return f, nil
 }
+
+// Refuses reports whether new fills are refused: from the first that found the queue full, until half of it is free.
+// waiting is the number of fills that wait, of at most capacity.
+func (s *Service) Refuses() (waiting, capacity int, refuses bool) {
+	return s.queue.Len(), s.deps.Params.Waiting, s.refused.Load() && s.halfFull()
+}
+
+func (s *Service) halfFull() bool { return 2*s.queue.Len() >= s.deps.Params.Waiting }
 
 // enter joins the flight of want's path, or makes want that flight.
 func (s *Service) enter(want *flight) (*flight, error) {
@@ -226,6 +239,9 @@ func (s *Service) work(ctx context.Context) {
 		f, err := s.queue.Get(ctx)
 		if err != nil {
 			return
+		}
+		if !s.halfFull() {
+			s.refused.Store(false)
 		}
 		if now, _ := f.now(); now.ended { // it was put when an earlier Run ended
 			s.queue.Done(f.client)

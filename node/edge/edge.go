@@ -5,6 +5,7 @@ package edge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -21,6 +22,7 @@ import (
 	"allium/internal/limits"
 	"allium/node/home"
 	"allium/node/local/opener"
+	"allium/node/readiness"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -45,8 +47,11 @@ type Deps struct {
 	UserAgent string
 }
 
+// Fills are the live fill of a node.
+type Fills struct{ *fill.Service }
+
 // NewFills returns the live fill of a node.
-func NewFills(cfg fill.Config, d Deps) (*fill.Service, error) {
+func NewFills(cfg fill.Config, d Deps) (Fills, error) {
 	cfg.Sources = maps.Clone(cfg.Sources)
 	for name, src := range cfg.Sources {
 		src.CAFile = home.Path(d.Home, src.CAFile)
@@ -59,7 +64,23 @@ func NewFills(cfg fill.Config, d Deps) (*fill.Service, error) {
 	if d.Records != nil {
 		deps.Records = records{d.Records}
 	}
-	return fill.New(cfg, deps)
+	s, err := fill.New(cfg, deps)
+	return Fills{s}, err
+}
+
+// Gate reads the gate fills, which is shut while new fills are refused.
+func (f Fills) Gate() readiness.Reading { return fillsReading(f.Refuses()) }
+
+func fillsReading(waiting, capacity int, refuses bool) readiness.Reading {
+	if !refuses {
+		return readiness.YesNo(true, "")
+	}
+	need := int64(capacity/2 + 1)
+	return readiness.Reading{
+		Have: min(int64(capacity-waiting), need-1), Need: need, RetryAfter: time.Second,
+		Fix: fmt.Sprintf("%d fills wait, and further ones are refused with busy; what is stored is served. The origins "+
+			"of edge.sources are slow, or edge.fills is too small", waiting),
+	}
 }
 
 // cacheStore is the store as a cache of origins.

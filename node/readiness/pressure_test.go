@@ -163,7 +163,9 @@ func TestPressureGates(t *testing.T) {
 // TestPressureOfLines: the line before a gate counts as a queue does, and one
 // that is lenient shuts no more than it may.
 func TestPressureOfLines(t *testing.T) {
-	for name, want := range map[string]admits{"dht.work": admitsNone, "store.puts": admitsReads, "dht.dials": admitsAll} {
+	for name, want := range map[string]admits{
+		"dht.work": admitsNone, "store.puts": admitsReads, "dht.dials": admitsAll, "edge.work": admitsAll,
+	} {
 		p := NewPressure(nil, nil)
 		now := time.Now()
 		for range 12 {
@@ -184,7 +186,7 @@ func TestPressureOfLines(t *testing.T) {
 // queue it means would shut the node.
 func TestLenientAreQueues(t *testing.T) {
 	var code strings.Builder
-	for _, dir := range []string{"../../protocols", "../../store", "../../resolver", ".."} {
+	for _, dir := range []string{"../../protocols", "../../store", "../../resolver", "../../gateway", ".."} {
 		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 				return err
