@@ -24,7 +24,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "edge_cache_misses_total", Help: "Requests for assets that needed an origin.",
 		}),
 		stale: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "edge_stale_total", Help: "Requests for assets that got a stale copy, because the origin failed or was slow.",
+			Name: "edge_stale_total",
+			Help: "Requests for assets that got a stale copy, because the origin failed or was slow.",
 		}),
 		expired: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "edge_expired_total", Help: "Fills that did not begin, because they waited too long for a worker.",

@@ -82,15 +82,20 @@ type Service struct {
 	m       *metrics
 	sources map[string]*source
 	records *table
-	queue   *limits.FairQueue[netip.Prefix, *flight]
+	queue   workQueue
 	waiters *limits.FairGate[netip.Prefix]
-	refused atomic.Bool // the queue was full, and has not been less than half full since
 	guard   guard.Guard
 	expect  expectations
 
 	mu      sync.Mutex
 	open    bool // Run runs
 	flights map[pathKey]*flight
+}
+
+// workQueue has the flights that wait for a worker.
+type workQueue struct {
+	*limits.FairQueue[netip.Prefix, *flight]
+	refused atomic.Bool // it was full, and has not been less than half full since
 }
 
 // New returns a Service for the sources of cfg. It returns an error that names the key of a malformed source.
@@ -116,7 +121,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 		return nil, err
 	}
 	// With twice as many places as workers, one client alone may have all workers, and clients that wait take turns.
-	s.queue = limits.NewFairQueue[netip.Prefix, *flight](d.Limits, limits.Spec{
+	s.queue.FairQueue = limits.NewFairQueue[netip.Prefix, *flight](d.Limits, limits.Spec{
 		Name: "edge.work", Path: "requests for assets → fills",
 		Policy: "reject: 429 busy, the client with most first",
 	}, d.Params.Waiting, 2*cfg.Fills)
@@ -184,7 +189,7 @@ func (s *Service) join(want *flight) (*flight, error) {
 	}
 	shed, err := s.queue.TryPut(f.client, f)
 	if err != nil || shed != nil {
-		s.refused.Store(true)
+		s.queue.refused.Store(true)
 	}
 	if err != nil {
 		s.end(f, nil, nil, err) // others may have joined it meanwhile
@@ -198,7 +203,7 @@ func (s *Service) join(want *flight) (*flight, error) {
 // Refuses reports whether new fills are refused: from the first that found the queue full, until half of it is free.
 // waiting is the number of fills that wait, of at most capacity.
 func (s *Service) Refuses() (waiting, capacity int, refuses bool) {
-	return s.queue.Len(), s.deps.Params.Waiting, s.refused.Load() && s.halfFull()
+	return s.queue.Len(), s.deps.Params.Waiting, s.queue.refused.Load() && s.halfFull()
 }
 
 func (s *Service) halfFull() bool { return 2*s.queue.Len() >= s.deps.Params.Waiting }
@@ -241,7 +246,7 @@ func (s *Service) work(ctx context.Context) {
 			return
 		}
 		if !s.halfFull() {
-			s.refused.Store(false)
+			s.queue.refused.Store(false)
 		}
 		if now, _ := f.now(); now.ended { // it was put when an earlier Run ended
 			s.queue.Done(f.client)

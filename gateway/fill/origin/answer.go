@@ -22,7 +22,7 @@ type Answer struct {
 	Body *Body // nil if Current is true; the caller closes it
 }
 
-// Caching is what the Cache-Control of an answer says to a shared cache (RFC 9111 §5.2.2).
+// Caching holds the directives of Cache-Control for a shared cache (RFC 9111 §5.2.2).
 type Caching struct {
 	Said bool // the answer has a Cache-Control
 	// MaxAge is the time for which a cache may keep the answer: s-maxage or max-age without Age, and 0 for no-store,

@@ -23,7 +23,7 @@ type lie struct {
 	path   string
 }
 
-// penalty is what a mirror gets for lies in a row.
+// penalty counts consecutive lies, and ends at a time.
 type penalty struct {
 	lies  int
 	until time.Time
