@@ -37,6 +37,7 @@ func apply(n *Node, c config.Config) {
 	n.rates.set(c.Node)
 	n.gateway.Reconfigure(c.Gateway)
 	n.packs.Reconfigure(c.Edge.Pack)
+	n.fills.Reconfigure(c.Edge.Fill)
 	n.denylist.Reconfigure(denylistConfig(n.home, c.Gateway))
 	n.access.Reconfigure(accessConfig(n.home, c.Listen))
 	if n.audit != nil {

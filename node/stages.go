@@ -350,6 +350,7 @@ func startFills(ctx context.Context, n *Node, deps edge.Deps) (err error) {
 	if n.fills, err = edge.NewFills(n.cfg.Edge.Fill, deps); err != nil {
 		return err
 	}
+	n.reloads.Add(reload.File{Name: "sources", Reload: n.fills.Reload})
 	return n.services.Start(ctx, supervise.Service{Name: "fills", Run: n.fills.Run})
 }
 

@@ -20,12 +20,12 @@ import (
 type Config struct {
 	Mode      Mode          `koanf:"mode"`
 	Fills     int           `koanf:"fills"`
-	FillBytes limits.Bytes  `koanf:"fill_bytes"`
-	MinFresh  time.Duration `koanf:"min_fresh"`
-	MaxFresh  time.Duration `koanf:"max_fresh"`
-	MaxStale  time.Duration `koanf:"max_stale"`
+	FillBytes limits.Bytes  `koanf:"fill_bytes" hot:"true"`
+	MinFresh  time.Duration `koanf:"min_fresh" hot:"true"`
+	MaxFresh  time.Duration `koanf:"max_fresh" hot:"true"`
+	MaxStale  time.Duration `koanf:"max_stale" hot:"true"`
 
-	Sources map[string]Source `koanf:"sources"` // at most MaxSources, by name
+	Sources map[string]Source `koanf:"sources" hot:"true"` // at most MaxSources, by name
 }
 
 // Mode says whether origins are asked.

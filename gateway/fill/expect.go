@@ -61,12 +61,12 @@ func (s *Service) expected(
 		return x, errManifest
 	case err != nil:
 		return x, err
-	case file.Size > int64(s.cfg.FillBytes):
+	case file.Size > int64(s.live.Load().FillBytes):
 		return x, status.Errorf(status.Upstream,
 			"cannot fill from the source %s: the file has %d bytes, more than the %d of edge.fill_bytes", src.name,
-			file.Size, int64(s.cfg.FillBytes))
+			file.Size, int64(s.live.Load().FillBytes))
 	}
-	x = expectation{expected{file.Root, file.Size}, now.Add(max(s.cfg.MinFresh, min(keep, s.cfg.MaxFresh)))}
+	x = expectation{expected{file.Root, file.Size}, now.Add(max(s.live.Load().MinFresh, min(keep, s.live.Load().MaxFresh)))}
 	s.expect.put(key, x)
 	return x, nil
 }

@@ -392,7 +392,7 @@ func TestNew(t *testing.T) {
 	}
 	cfg.Mode = Offline
 	s, err := New(cfg, Deps{Store: noStore{t}})
-	if err != nil || s.sources["maps"].client != nil {
+	if err != nil || s.live.Load().sources["maps"].client != nil {
 		t.Errorf("%v", err)
 	}
 	if _, err := New(cfg, Deps{}); err == nil {

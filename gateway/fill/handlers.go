@@ -70,7 +70,7 @@ func (h *Handlers) asset(w *exchange.Response, r *http.Request, in exchange.Inpu
 		return w.Redirect(r, http.StatusMovedPermanently, basePath+name+"/")
 	}
 	if src.cfg.Key != "" {
-		tree := content.Tree{Base: basePath + name, Key: src.cfg.Key, Keep: h.service.cfg.MaxFresh}
+		tree := content.Tree{Base: basePath + name, Key: src.cfg.Key, Keep: h.service.live.Load().MaxFresh}
 		return h.assets.Tree(w, r, tree, rest)
 	}
 	file, err := parsePath(rest)
@@ -94,7 +94,7 @@ func (h *Handlers) source(escaped string) (*source, error) {
 		return nil, exchange.BadEscape(err)
 	}
 	if h.service != nil {
-		if src := h.service.sources[name]; src != nil {
+		if src := h.service.live.Load().sources[name]; src != nil {
 			return src, nil
 		}
 	}
@@ -143,7 +143,7 @@ func (a *ask) serve() (err error) {
 			return err
 		}
 	}
-	if s.cfg.Mode == Offline {
+	if s.live.Load().Mode == Offline {
 		return a.offline()
 	}
 	if exchange.OnlyIfCached(a.r) {
@@ -234,7 +234,7 @@ func (a *ask) stale(warning string) error {
 // mayBeStale reports whether the copy may be served although it is no longer fresh.
 func (a *ask) mayBeStale() bool {
 	return a.copy != nil && !a.copy.root.IsZero() && !a.copy.strict &&
-		a.service.now().Before(a.copy.freshUntil.Add(a.service.cfg.MaxStale))
+		a.service.now().Before(a.copy.freshUntil.Add(a.service.live.Load().MaxStale))
 }
 
 // offline serves the copy in the store, however old it is and whatever its origin says: that is what the mode is for.

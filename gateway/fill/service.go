@@ -77,10 +77,9 @@ type Deps struct {
 
 // Service fills paths of sources. Its methods may be called from any goroutine.
 type Service struct {
-	cfg     Config
+	live    atomic.Pointer[live]
 	deps    Deps
 	m       *metrics
-	sources map[string]*source
 	records *table
 	queue   workQueue
 	waiters *limits.FairGate[netip.Prefix]
@@ -110,8 +109,8 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if d.Params == (Params{}) {
 		d.Params = DefaultParams()
 	}
-	s := &Service{cfg: cfg, deps: d, m: newMetrics(d.Metrics), sources: map[string]*source{},
-		flights: map[pathKey]*flight{}}
+	s := &Service{deps: d, m: newMetrics(d.Metrics), flights: map[pathKey]*flight{}}
+	s.live.Store(&live{})
 	s.guard = guard.Guard{Log: d.Log}
 	var err error
 	if s.records, err = newTable(d.Records, d.Params.Records, d.Limits, d.Log); err != nil {
@@ -129,29 +128,20 @@ func New(cfg Config, d Deps) (*Service, error) {
 		Name: "edge.waiting", Path: "requests for assets → what arrives",
 		Policy: "reject: 429 busy; a client has at most a fifth while others are free",
 	}, d.Params.Waiters, waitersPart)
-	for name, src := range cfg.Sources {
-		if s.sources[name], err = newSource(name, src, cfg, d, s.m); err != nil {
-			s.closeClients()
-			return nil, err
-		}
+	if err := s.adopt(cfg); err != nil {
+		s.live.Load().close()
+		return nil, err
 	}
 	return s, nil
-}
-
-func (s *Service) closeClients() {
-	for _, src := range s.sources {
-		if src != nil && src.client != nil {
-			src.client.Close()
-		}
-	}
 }
 
 // Run runs fills until ctx ends. Then those that run end with draining, and so do all who wait.
 func (s *Service) Run(ctx context.Context, ready func()) error {
 	s.setOpen(true)
 	var workers errgroup.Group
-	workers.SetLimit(s.cfg.Fills)
-	for range s.cfg.Fills {
+	n := s.live.Load().Fills
+	workers.SetLimit(n)
+	for range n {
 		workers.Go(func() error { s.work(ctx); return nil })
 	}
 	ready()
@@ -161,7 +151,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	for _, f := range queued {
 		f.end(nil, nil, errDraining) // those that ran have ended
 	}
-	s.closeClients()
+	s.live.Load().close()
 	return err
 }
 

@@ -42,7 +42,7 @@ var errTooLong = status.Errorf(status.Timeout, "the file takes too long to arriv
 // longest returns the longest time of one fill.
 func (s *Service) longest() time.Duration {
 	p := s.deps.Params
-	return p.Longest + time.Duration(int64(s.cfg.FillBytes)/p.MinRate)*time.Second
+	return p.Longest + time.Duration(int64(s.live.Load().FillBytes)/p.MinRate)*time.Second
 }
 
 // ask asks the mirrors of a flight's source until one sends what is expected.
@@ -61,7 +61,7 @@ func (s *Service) ask(ctx context.Context, f *flight) (*record, func(), error) {
 			return nil, nil, err
 		}
 		if a.Current {
-			r := s.cfg.recordOf(a, old.root, old.size, s.now())
+			r := s.live.Load().recordOf(a, old.root, old.size, s.now())
 			r.etag, r.lastModified = old.etag, old.lastModified
 			if !a.Said {
 				r.strict = old.strict // what the 304 does not say stays as it was (RFC 9111 §4.3.4)
@@ -121,7 +121,7 @@ func (s *Service) copyOf(ctx context.Context, f *flight) (old *record, keep func
 func (s *Service) noteMissing(ctx context.Context, f *flight, err error) {
 	if status.Of(err) == status.NotFound && f.expect.root.IsZero() {
 		now := s.now()
-		s.records.put(ctx, f.key, &record{fetched: now, freshUntil: now.Add(s.cfg.MinFresh)})
+		s.records.put(ctx, f.key, &record{fetched: now, freshUntil: now.Add(s.live.Load().MinFresh)})
 	}
 }
 
@@ -138,7 +138,7 @@ func (s *Service) receive(ctx context.Context, f *flight, a *origin.Answer) (r *
 	defer func() { s.auditEnd(ctx, f, seq, r, err) }()
 	o := PutOptions{Size: a.Size, Expect: f.expect.root}
 	if f.expect.root.IsZero() {
-		f.begin(a.Size, s.cfg.keep(a))
+		f.begin(a.Size, s.live.Load().keep(a))
 		o.Watch = &f.bytes
 	} else if a.Size >= 0 && a.Size != f.expect.size {
 		return nil, nil, lied(f)
@@ -158,7 +158,7 @@ func (s *Service) receive(ctx context.Context, f *flight, a *origin.Answer) (r *
 		}
 		return nil, nil, err
 	}
-	r = s.cfg.recordOf(a, stored.Root, stored.Size, s.now())
+	r = s.live.Load().recordOf(a, stored.Root, stored.Size, s.now())
 	if f.expect.root.IsZero() {
 		s.records.put(ctx, f.key, r)
 	}

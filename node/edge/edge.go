@@ -48,15 +48,27 @@ type Deps struct {
 }
 
 // Fills are the live fill of a node.
-type Fills struct{ *fill.Service }
+type Fills struct {
+	*fill.Service
+	home string
+}
+
+// Reconfigure applies the hot fields of a valid configuration at once.
+func (f Fills) Reconfigure(cfg fill.Config) { f.Service.Reconfigure(below(f.home, cfg)) }
+
+// below returns a configuration whose files lie below home, where they are relative.
+func below(dir string, cfg fill.Config) fill.Config {
+	cfg.Sources = maps.Clone(cfg.Sources)
+	for name, src := range cfg.Sources {
+		src.CAFile = home.Path(dir, src.CAFile)
+		cfg.Sources[name] = src
+	}
+	return cfg
+}
 
 // NewFills returns the live fill of a node.
 func NewFills(cfg fill.Config, d Deps) (Fills, error) {
-	cfg.Sources = maps.Clone(cfg.Sources)
-	for name, src := range cfg.Sources {
-		src.CAFile = home.Path(d.Home, src.CAFile)
-		cfg.Sources[name] = src
-	}
+	cfg = below(d.Home, cfg)
 	deps := fill.Deps{
 		Env: d.Env, Store: cacheStore{d.Store, d.Seed}, Manifests: newManifests(d, cfg.Mode == fill.Offline),
 		Announce: d.Announce, Audit: d.Audit, Download: d.Download, UserAgent: d.UserAgent,
@@ -65,7 +77,7 @@ func NewFills(cfg fill.Config, d Deps) (Fills, error) {
 		deps.Records = records{d.Records}
 	}
 	s, err := fill.New(cfg, deps)
-	return Fills{s}, err
+	return Fills{s, d.Home}, err
 }
 
 // Gate reads the gate fills, which is shut while new fills are refused.
