@@ -76,13 +76,19 @@ func DefaultConfig() Config {
 // minIndexCache is the smallest valid IndexCache in bytes, apart from 0.
 const minIndexCache = 1 << 20
 
-// indexCache returns how many bytes of the index are cached in RAM: IndexCache,
-// or a share of the machine's RAM if that is 0.
-func (c Config) indexCache() int64 {
-	if c.IndexCache != 0 {
-		return int64(c.IndexCache)
+// Caches returns how many bytes of RAM the store keeps blocks of the index in, and whole objects.
+// An IndexCache of 0 is a share of the memory that the process may use, and HotBytes is at most one.
+// The memory backend has neither.
+func (c Config) Caches() (index, hot int64) {
+	if c.Backend == BackendMemory {
+		return 0, 0
 	}
-	return ram.Share(64, 8<<20, 256<<20)
+	mine := ram.Mine()
+	index, hot = int64(c.IndexCache), min(int64(c.HotBytes), mine.Hot)
+	if index == 0 {
+		index = mine.Index
+	}
+	return index, hot
 }
 
 // Validate reports the first field that is out of its bounds.

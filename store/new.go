@@ -155,7 +155,8 @@ func (s *Store) newBackend(deps Deps) (diskSpace func() (free, coming int64, kno
 	o.Recovered, o.Adopted, o.Shed = &s.recovered, s.noteAdopted, s.shed
 	d := disk.New(o)
 	s.backend = d
-	if s.ramCache, err = cache.NewRAM(int64(s.cfg.HotBytes)); err != nil {
+	_, hot := s.cfg.Caches()
+	if s.ramCache, err = cache.NewRAM(hot); err != nil {
 		return nil, err
 	}
 	if s.cfg.Backend == BackendEmbedded { // local copies of a bucket's files come and go
@@ -170,11 +171,12 @@ func (s *Store) newBackend(deps Deps) (diskSpace func() (free, coming int64, kno
 // diskOptions returns the options of the embedded and the s3 backend.
 func diskOptions(cfg Config, deps Deps, meters *s3.Meters, clock *meta.Clock) disk.Options {
 	files := openFilesOf(deps.Files)
+	index, _ := cfg.Caches()
 	o := disk.Options{
 		Dir: cfg.Dir, FS: deps.FS, ReserveBytes: cfg.ReserveBytes,
 		SegmentBytes: cfg.SegmentBytes, ZeroAheadBytes: cfg.ZeroAheadBytes,
 		CommitBytes: cfg.CommitBytes, CompactRate: cfg.CompactRate,
-		IndexCache: cfg.indexCache(), HashWorkers: cfg.HashWorkers,
+		IndexCache: index, HashWorkers: cfg.HashWorkers,
 		SegmentFiles: files.segments, IndexFiles: files.index, Meters: meters,
 		Log: deps.Log, Clock: clock, Limits: deps.Limits, Filter: deps.Filter,
 	}

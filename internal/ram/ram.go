@@ -1,5 +1,6 @@
-// Package ram finds out how much memory this process may use, and sets Go's memory limit,
-// so that the size of caches and the work of the garbage collector can depend on it.
+// Package ram finds out how much memory this process may use, divides it among the parts of a
+// node, and sets Go's memory limit, so that the size of caches and the work of the garbage
+// collector depend on it.
 package ram
 
 import (
@@ -20,17 +21,54 @@ const fallback = 1 << 30
 // set is the limit that SetLimit set; 0 before.
 var set atomic.Int64
 
-// Usable returns how many bytes of memory this process may use: the least of
-// GOMEMLIMIT, the limits of its cgroup, and what the machine has.
-func Usable() int64 {
-	least := min(machine(), cgroup("/"))
-	if goLimit := debug.SetMemoryLimit(-1); goLimit != set.Load() {
-		least = min(least, goLimit)
+// Usable returns how many bytes of memory this process may use, and what says so: the least
+// of GOMEMLIMIT, the limits of its cgroup, and what the machine has.
+func Usable() (bytes int64, from string) {
+	goLimit := debug.SetMemoryLimit(-1)
+	if goLimit == set.Load() {
+		goLimit = math.MaxInt64
 	}
-	if least == math.MaxInt64 {
-		return fallback
+	return usable(goLimit, cgroup("/"), machine())
+}
+
+// usable returns the least of three bounds, and its name; MaxInt64 is no bound.
+func usable(goLimit, cgroup, machine int64) (bytes int64, from string) {
+	switch least := min(goLimit, cgroup, machine); least {
+	case math.MaxInt64:
+		return fallback, FromNothing
+	case goLimit:
+		return least, FromUser
+	case machine: // a limit of the cgroup that is as high bounds nothing
+		return least, FromMachine
+	default:
+		return least, FromCgroup
 	}
-	return least
+}
+
+// Shares is how the parts of a node divide the memory that the process may use, in bytes. What is
+// left is for requests and for the program itself.
+type Shares struct {
+	Peers int64 // buffers for what peers send
+	Index int64 // blocks of the index of the store
+	Hot   int64 // most of the objects that are kept above the disk
+}
+
+// Divide returns the shares of a process that may use total bytes. The buffers for peers are a
+// quarter, and at least 256 MiB or half of little memory. The index has a 64th from 8 MiB to 256 MiB,
+// and objects have an
+// eighth, at least 1 MiB.
+func Divide(total int64) Shares {
+	return Shares{
+		Peers: max(total/4, min(256<<20, total/2)),
+		Index: min(max(total/64, 8<<20), 256<<20),
+		Hot:   max(total/8, 1<<20),
+	}
+}
+
+// Mine returns the shares of this process.
+func Mine() Shares {
+	total, _ := Usable()
+	return Divide(total)
 }
 
 // machine returns the memory of the machine in bytes, or MaxInt64 if it is not known.
@@ -79,9 +117,6 @@ func goLimit(cgroup, machine int64, small bool) (limit int64, from string) {
 	}
 	return shared, FromMachine
 }
-
-// Share returns 1/part of the usable memory, but at least least and at most most bytes.
-func Share(part, least, most int64) int64 { return min(max(Usable()/part, least), most) }
 
 // cgroup returns the lowest memory limit, in bytes, of the cgroups that this process is
 // in, or MaxInt64 if there is none. root is the root of the file system.

@@ -47,20 +47,57 @@ func TestCgroup(t *testing.T) {
 	}
 }
 
-// TestUsable: GOMEMLIMIT counts, and a share stays within its bounds.
+// TestUsable: the least of three bounds counts, and GOMEMLIMIT is one.
 func TestUsable(t *testing.T) {
-	all := Usable()
-	if all <= 0 || all == math.MaxInt64 {
+	const none = math.MaxInt64
+	for _, test := range []struct {
+		goLimit, cgroup, machine, want int64
+		from                           string
+	}{
+		{none, none, none, fallback, FromNothing},
+		{none, none, 8, 8, FromMachine},
+		{none, 4, 8, 4, FromCgroup},
+		{none, 8, 8, 8, FromMachine},
+		{none, 9, 8, 8, FromMachine},
+		{2, 4, 8, 2, FromUser},
+		{5, 4, none, 4, FromCgroup},
+	} {
+		if got, from := usable(test.goLimit, test.cgroup, test.machine); got != test.want || from != test.from {
+			t.Errorf("%+v: %d from %s", test, got, from)
+		}
+	}
+	all, _ := Usable()
+	if all <= 0 || all == none {
 		t.Fatalf("%d bytes are usable", all)
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))
-	if got := Usable(); got != min(all, 64<<20) {
+	if got, _ := Usable(); got != min(all, 64<<20) {
 		t.Errorf("%d bytes are usable of a limit of 64 MiB", got)
 	}
-	for _, test := range []struct{ part, least, most, want int64 }{{64, 1, 1 << 40, 1 << 20},
-		{64, 8 << 20, 1 << 40, 8 << 20}, {2, 1, 1 << 20, 1 << 20}} {
-		if got := Share(test.part, test.least, test.most); got != test.want {
-			t.Errorf("a share of %+v is %d", test, got)
+	if Mine() != Divide(min(all, 64<<20)) {
+		t.Errorf("the shares are %+v", Mine())
+	}
+}
+
+// TestDivide: the shares follow the memory, and leave a quarter of it or more.
+func TestDivide(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	for total, want := range map[int64]Shares{
+		mib:           {Peers: mib / 2, Index: 8 * mib, Hot: mib},
+		128 * mib:     {Peers: 64 * mib, Index: 8 * mib, Hot: 16 * mib},
+		256 * mib:     {Peers: 128 * mib, Index: 8 * mib, Hot: 32 * mib},
+		512 * mib:     {Peers: 256 * mib, Index: 8 * mib, Hot: 64 * mib},
+		1024 * mib:    {Peers: 256 * mib, Index: 16 * mib, Hot: 128 * mib},
+		4096 * mib:    {Peers: 1024 * mib, Index: 64 * mib, Hot: 512 * mib},
+		1 << 20 * mib: {Peers: 1 << 18 * mib, Index: 256 * mib, Hot: 1 << 17 * mib},
+	} {
+		got := Divide(total)
+		if got != want {
+			t.Errorf("of %d MiB the shares are %+v, want %+v", total/mib, got, want)
+		}
+		if total > mib && got.Peers+got.Index+got.Hot > total/4*3 {
+			t.Errorf("of %d MiB the shares leave too little: %+v", total/mib, got)
 		}
 	}
 }
@@ -92,9 +129,9 @@ func TestGoLimit(t *testing.T) {
 // TestSetLimit: the runtime gets the limit, a GOMEMLIMIT stays, and neither changes what a share is of.
 func TestSetLimit(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
-	usable := Usable()
+	usable, _ := Usable()
 	t.Setenv("GOMEMLIMIT", "64MiB")
-	if limit, from := SetLimit(true); from != FromUser || limit != debug.SetMemoryLimit(-1) || Usable() != usable {
+	if limit, from := SetLimit(true); from != FromUser || limit != debug.SetMemoryLimit(-1) || Mine() != Divide(usable) {
 		t.Errorf("with a GOMEMLIMIT the limit is %d from %s", limit, from)
 	}
 	t.Setenv("GOMEMLIMIT", "")
@@ -102,7 +139,7 @@ func TestSetLimit(t *testing.T) {
 	if from != FromCgroup && from != FromMachine || limit >= usable || debug.SetMemoryLimit(-1) != limit {
 		t.Errorf("of %d bytes the limit is %d from %s", usable, limit, from)
 	}
-	if Usable() != usable {
-		t.Errorf("%d bytes are usable, and %d before", Usable(), usable)
+	if again, _ := Usable(); again != usable {
+		t.Errorf("%d bytes are usable, and %d before", again, usable)
 	}
 }

@@ -47,7 +47,8 @@ func (c Config) streamLimits() []streamLimit {
 }
 
 // newResourceManager makes the manager that admits connections and streams. A limit that
-// is not set here is the library's default for the machine.
+// is not set here is the library's default for half of Memory, which is what it would take of a
+// machine, and for the files that the process may open.
 func (c Config) newResourceManager(metrics bool, shares *connShares) (network.ResourceManager, error) {
 	defaults := rcmgr.DefaultLimits
 	libp2p.SetDefaultServiceLimits(&defaults)
@@ -61,7 +62,7 @@ func (c Config) newResourceManager(metrics bool, shares *connShares) (network.Re
 		System: rcmgr.ResourceLimits{
 			Conns: conns, ConnsInbound: conns, ConnsOutbound: conns,
 			Streams: streams, StreamsInbound: streams, StreamsOutbound: streams,
-			Memory: rcmgr.LimitVal64(c.memory() - c.InboundMemory()),
+			Memory: rcmgr.LimitVal64(c.Memory() - c.InboundMemory()),
 		},
 		// The other side can draw a handshake out until it times out, so they have a limit
 		// of their own.
@@ -91,7 +92,9 @@ func (c Config) newResourceManager(metrics bool, shares *connShares) (network.Re
 	if !metrics {
 		opts = append(opts, rcmgr.WithMetricsDisabled())
 	}
-	rm, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(limits.Build(defaults.AutoScale())), opts...)
+	files := defaults.AutoScale()
+	scaled := defaults.Scale(c.Memory()/2, int(files.ToPartialLimitConfig().System.FD))
+	rm, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(limits.Build(scaled)), opts...)
 	if err != nil {
 		return nil, fmt.Errorf("make the resource manager: %w", err)
 	}
@@ -100,13 +103,13 @@ func (c Config) newResourceManager(metrics bool, shares *connShares) (network.Re
 
 // InboundMemory returns how many bytes the incomplete frames of peers may take: a quarter
 // of MaxMemory. The transports' buffers have the rest.
-func (c Config) InboundMemory() int64 { return c.memory() / 4 }
+func (c Config) InboundMemory() int64 { return c.Memory() / 4 }
 
-// memory returns MaxMemory or, if that is 0, a quarter of the memory that the process may
-// use and at least minMemory. It is in bytes.
-func (c Config) memory() int64 {
+// Memory returns MaxMemory or, if that is 0, the share for peers of the memory that the process may
+// use. It is in bytes.
+func (c Config) Memory() int64 {
 	if c.MaxMemory > 0 {
 		return int64(c.MaxMemory)
 	}
-	return max(ram.Usable()/4, minMemory)
+	return ram.Mine().Peers
 }
