@@ -84,6 +84,7 @@ var layers = map[string][]string{
 	"internal/printable":       {},
 	"internal/privatefile":     {},
 	"internal/ram":             {},
+	"internal/sdnotify":        {},
 	"internal/suggest":         {},
 	"internal/testkit":         {},
 	"internal/testkit/promela": {},
