@@ -24,7 +24,8 @@ func TestAdminPages(t *testing.T) {
 	if a := do(t, "GET", base+"/healthz"); a.body != "ok\n" || a.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%q", a.body)
 	}
-	if a := do(t, "GET", base+"/version"); a.body != `{"version":"v0","commit":"c0","go":"go1"}`+"\n" {
+	version := `{"version":"v0","commit":"c0","modified":false,"go":"go1","os":"linux","arch":"amd64"}` + "\n"
+	if a := do(t, "GET", base+"/version"); a.body != version {
 		t.Errorf("%q", a.body)
 	}
 	metrics := do(t, "GET", base+"/metrics").body

@@ -193,7 +193,7 @@ func TestRoundTrip(t *testing.T) {
 	if full, err := c.ExpandName(ctx, "blog"); err != nil || full != "blog.k51" {
 		t.Errorf("%q, %v", full, err)
 	}
-	if v, err := c.Version(ctx); err != nil || v != (api.Version{Version: "v0", Commit: "c0", Go: "go1"}) {
+	if v, err := c.Version(ctx); err != nil || v != testVersion {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if l, err := c.Limits(ctx); err != nil || len(l.Limits) < 6 {

@@ -216,22 +216,25 @@ func TestContractJudges(t *testing.T) {
 		return h
 	}
 	js := head("Content-Type", "application/json", "Cache-Control", "no-store")
+	const version = `{"version":"v","commit":"c","modified":false,"go":"g","os":"o","arch":"a"}`
 	for name, c := range map[string]struct {
 		seen seen
 		want string
 	}{
-		"right": {seen{"GET", "/version", 200, js, []byte(`{"version":"v","commit":"c","go":"g"}`), true}, ""},
+		"right": {seen{"GET", "/version", 200, js, []byte(version), true}, ""},
 		"another member": {seen{
-			"GET", "/version", 200, js, []byte(`{"version":"v","commit":"c","go":"g","os":"x"}`), true,
-		}, "os"},
-		"a missing member": {seen{"GET", "/version", 200, js, []byte(`{"version":"v","commit":"c"}`), true}, "go"},
+			"GET", "/version", 200, js, []byte(strings.Replace(version, "{", `{"x":"x",`, 1)), true,
+		}, "x"},
+		"a missing member": {seen{
+			"GET", "/version", 200, js, []byte(`{"version":"v","commit":"c","modified":false}`), true,
+		}, "go"},
 		"another type": {seen{
-			"GET", "/version", 200, js, []byte(`{"version":1,"commit":"c","go":"g"}`), true,
+			"GET", "/version", 200, js, []byte(`{"version":1,"commit":"c","modified":false,"go":"g","os":"o","arch":"a"}`), true,
 		}, "string"},
 		"another status": {seen{"GET", "/version", 202, js, nil, true}, "no such status"},
 		"another header": {seen{
 			"GET", "/version", 200, head("Content-Type", "application/json", "Server", "x"),
-			[]byte(`{"version":"v","commit":"c","go":"g"}`), true,
+			[]byte(version), true,
 		}, "no header Server"},
 		"another media type": {seen{
 			"GET", "/version", 200, head("Content-Type", "text/html"), nil, true,

@@ -91,7 +91,7 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 		Env:     env.Env{Log: log, Metrics: n.reg, Limits: n.limits},
 		Objects: n.objects, Index: n.index, Node: n.node, Uploads: n.sent,
 		Capabilities: fakeCapabilities{}, Ready: n.ready.Get,
-		Version: api.Version{Version: "v0", Commit: "c0", Go: "go1"}, Socket: socket,
+		Version: testVersion, Socket: socket,
 		Gatherer: n.reg, Events: n.events,
 	}
 	if h.deps != nil {
@@ -286,3 +286,6 @@ const (
 
 // baoTag is the validator of an encoding, of the whole or of "=first-last".
 func baoTag(root b3.Root, part string) string { return `"` + root.String() + ";bao" + part + `"` }
+
+// testVersion is the version of the nodes of the tests.
+var testVersion = api.Version{Version: "v0", Commit: "c0", Go: "go1", OS: "linux", Arch: "amd64"}

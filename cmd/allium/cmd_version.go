@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,11 @@ func versionCommand(a *app) *cobra.Command {
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := node.ThisVersion()
-			human := fmt.Sprintf("allium %s\ncommit %s\ngo     %s", v.Version, v.Commit, v.Go)
+			commit := cmp.Or(v.Commit, "unknown")
+			if v.Modified {
+				commit += ", with changes"
+			}
+			human := fmt.Sprintf("allium %s\ncommit %s\ngo     %s %s/%s", v.Version, commit, v.Go, v.OS, v.Arch)
 			if a.quiet {
 				human = v.Version
 			}

@@ -128,7 +128,8 @@ var examples = func() map[reflect.Type]any {
 			Local: true, Pins: []api.Pin{pin}},
 		pin,
 		api.Added{Name: "hello.txt", Root: root, Kind: api.File, Files: 1, Bytes: 6, New: 6, Hashed: 1},
-		api.Version{Version: "v0.4.0", Commit: "5f0c2a1", Go: "go1.26.8"},
+		api.Version{Version: "v0.4.0", Commit: "5f0c2a1", Date: "2026-11-29T12:00:00Z", Go: "go1.26.8",
+			OS: "linux", Arch: "amd64"},
 		api.Readiness{
 			Ready: true, Reads: true, Writes: true, Network: true,
 			Gates: []api.Gate{{Name: "started", Ready: true, Have: 1, Need: 1}},
