@@ -19,7 +19,9 @@ import (
 
 	"allium/cmd/allium/term"
 	"allium/gateway/api"
+	"allium/internal/limits"
 	"allium/internal/ram"
+	"allium/internal/sdnotify"
 	"allium/node"
 	"allium/node/config"
 	homedir "allium/node/home"
@@ -27,6 +29,7 @@ import (
 	"allium/node/readiness/amnesia"
 	"allium/node/reload"
 	"allium/protocols/status"
+	"allium/store"
 )
 
 func initCommand(a *app) *cobra.Command {
@@ -173,8 +176,7 @@ func runNode(ctx context.Context, a *app, flags map[string]any) error {
 		deps.Log.Warn("a key of the configuration is fixed now; take it out",
 			"from", o.Source, "key", o.Key, "value", o.Value, "why", o.Why)
 	}
-	limit, from := ram.SetLimit(cfg.Node.Profile == p2p.Pi || cfg.Node.Profile == p2p.Micronode)
-	deps.Log.Info("Go's memory limit", "bytes", limit, "from", from)
+	limitMemory(cfg.Config, deps.Log)
 	if cfg.Node.Amnesia {
 		deps.Guard = amnesia.GuardProcess()
 	}
@@ -183,13 +185,23 @@ func runNode(ctx context.Context, a *app, flags map[string]any) error {
 	if err != nil {
 		return err
 	}
-	defer reloadOnHangup(ctx, n)()
+	manager, err := sdnotify.FromEnvironment(os.Getenv)
+	if err != nil {
+		return err
+	}
+	defer manager.Close()
+	defer context.AfterFunc(ctx, manager.Stopping)()
+	defer reloadOnHangup(ctx, n, manager)()
 	signal.Ignore(syscall.SIGPIPE) // of a reader of the addresses that has ended
 	running, stopped := context.WithCancel(ctx)
 	var telling sync.WaitGroup
 	err = n.Run(ctx, func() {
 		id, r := n.ID(), n.Readiness()
 		_ = a.print(id, term.Ready(id, r)) // the node runs on if nobody reads this
+		manager.Ready(term.ReadyExcept(r))
+		telling.Go(func() {
+			manager.Watch(running, func() string { return term.ReadyExcept(n.Readiness()) })
+		})
 		if !r.Ready && !a.json {
 			telling.Go(func() { tellReady(running, a, n) })
 		}
@@ -200,6 +212,25 @@ func runNode(ctx context.Context, a *app, flags map[string]any) error {
 		return fmt.Errorf("the node stopped: %w", err)
 	}
 	return err
+}
+
+// limitMemory sets Go's memory limit, and logs what the process may use and who gets how much of it.
+func limitMemory(cfg config.Config, log *slog.Logger) {
+	total, from := ram.Usable()
+	limit, limitFrom := ram.SetLimit(cfg.Node.Profile == p2p.Pi || cfg.Node.Profile == p2p.Micronode)
+	index, hot := cfg.Store.Caches()
+	var objects limits.Bytes
+	if cfg.Store.Backend == store.BackendMemory {
+		objects = cfg.Store.MemoryBytes
+	}
+	log.Info("memory", "usable", limits.Bytes(total), "from", from,
+		"go_limit", limits.Bytes(limit), "go_limit_from", limitFrom, "peers", limits.Bytes(cfg.Listen.Memory()),
+		"index_cache", limits.Bytes(index), "hot_objects", limits.Bytes(hot), "memory_store", objects)
+	if parts := cfg.Listen.Memory() + index + hot + int64(objects); parts > total {
+		log.Warn("the parts of the node may take more memory than there is; lower listen.max_memory, "+
+			"store.index_cache, store.hot_bytes or store.memory_bytes",
+			"parts", limits.Bytes(parts), "usable", limits.Bytes(total))
+	}
 }
 
 // tellReady prints "ready" once every gate of /readyz is open, unless ctx ends before.
@@ -234,17 +265,21 @@ func makeHome(a *app, home string, cfg config.Loaded) error {
 	return err
 }
 
-// reloadOnHangup makes the node read its configuration again at each SIGHUP. The caller
-// calls stop to end that.
-func reloadOnHangup(ctx context.Context, n *node.Node) (stop func()) {
+// reloadOnHangup makes the node read its configuration again at each SIGHUP, and tells the service manager.
+// The caller calls stop to end that.
+func reloadOnHangup(ctx context.Context, n *node.Node, manager *sdnotify.Notifier) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		reload.Follow(ctx, hangups, func(ctx context.Context) error {
-			done, err := n.Reload(ctx, api.ReloadRequest{}) // the node logs the result
-			return cmp.Or(err, done.Failed())
+		reload.Follow(ctx, hangups, func(ctx context.Context) (err error) {
+			manager.Reload(func() {
+				var done api.Reloaded
+				done, err = n.Reload(ctx, api.ReloadRequest{}) // the node logs the result
+				err = cmp.Or(err, done.Failed())
+			}, func() string { return term.ReadyExcept(n.Readiness()) })
+			return err
 		})
 	})
 	return func() {

@@ -24,11 +24,11 @@ func Ready(id api.ID, r api.Readiness) string {
 			lines = append(lines, l.what+" "+l.addr)
 		}
 	}
-	return strings.Join(append(lines, except(r)), "\n")
+	return strings.Join(append(lines, ReadyExcept(r)), "\n")
 }
 
-// except is the word ready, with the gates for which the node is not.
-func except(r api.Readiness) string {
+// ReadyExcept is the word ready, with the gates for which the node is not.
+func ReadyExcept(r api.Readiness) string {
 	if r.Ready {
 		return "ready"
 	}
