@@ -2,9 +2,13 @@
 
 SHELL       := /bin/bash
 GO          ?= go
-VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
-LDFLAGS     := -s -w -X allium/node.version=$(VERSION) -X allium/node.commit=$(COMMIT)
+# Without a tag it is empty, and the binary says the next version with -dev (node/version.go).
+VERSION     ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null)
+COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null)
+DATE        ?= $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
+MODIFIED    ?= $(shell test -z "$$(git status --porcelain 2>/dev/null)" || echo true)
+LDFLAGS     := -s -w -X allium/node.version=$(VERSION) -X allium/node.commit=$(COMMIT) \
+  -X allium/node.date=$(DATE) -X allium/node.modified=$(MODIFIED)
 TOOLS       := bin/tools
 FUZZTIME    ?= 5s
 # The longest tests wait for nodes, and leave most of two cores idle. `make lint` vets.
@@ -92,6 +96,9 @@ tidy-check: ## Fail when go.mod or go.sum are not tidy
 	cd tools/acmetest && $(GO) mod tidy -diff
 	cd tools/gopmtiles && $(GO) mod tidy -diff
 	cd tools/mapbundle && $(GO) mod tidy -diff
+	cd tools/nfpm && $(GO) mod tidy -diff
+	cd tools/sbom && $(GO) mod tidy -diff
+	cd tools/image && $(GO) mod tidy -diff
 
 .PHONY: testnet
 testnet: build ## Start a local network of 5 nodes, add a tree on one, fetch it on another
@@ -105,10 +112,29 @@ ci: ## What CI runs
 	$(MAKE) docs-check
 	$(MAKE) tidy-check
 	$(MAKE) testnet TESTNET_FLAGS='--exit'
+	$(MAKE) package-check
+
+RELEASE := $(TOOLS)/nfpm $(TOOLS)/cyclonedx-gomod $(TOOLS)/image
+# The tag of the commit. A release has one, and DIRTY=1 tries without.
+TAG     ?= $(shell git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null)
+EPOCH    = $(shell git log -1 --format=%ct)
+
+.PHONY: release
+release: $(RELEASE) ## Write archives, packages, image, SBOM and checksums of a tag to dist/
+	@if [ -z "$(DIRTY)" ] && { [ -z "$(TAG)" ] || [ -n "$(MODIFIED)" ]; }; then \
+	  echo "release: the commit has no tag such as v0.1.0, or files differ from it: commit and tag them (DIRTY=1 to try)"; \
+	  exit 1; fi
+	rm -rf dist
+	VERSION=$(or $(TAG),$$(sed -n 's/^const Release = "\(.*\)"/\1/p' node/version.go)-dev) COMMIT=$(COMMIT) EPOCH=$(EPOCH) \
+	  MODIFIED=$(MODIFIED) URL=$(URL) packaging/release.sh dist
+
+.PHONY: package-check
+package-check: $(RELEASE) build ## Build packages twice, compare them, and install one below a directory
+	COMMIT=$(COMMIT) EPOCH=$(EPOCH) packaging/check.sh bin/allium
 
 .PHONY: clean
-clean: ## Remove bin/
-	rm -rf bin
+clean: ## Remove bin/ and dist/
+	rm -rf bin dist
 
 $(TOOLS)/golangci-lint: tools/go.mod
 	cd tools && $(GO) build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
@@ -158,3 +184,14 @@ $(TOOLS)/clients: tools/clients/package-lock.json tools/clients/go/go.mod
 $(TOOLS)/mapbundle: tools/mapbundle/main.go tools/mapbundle/go.mod tools/mapbundle/package-lock.json
 	npm ci --prefix tools/mapbundle --ignore-scripts --no-audit --no-fund --silent
 	cd tools/mapbundle && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ .
+
+# What makes packages, lists of modules and images, each in a module of its own.
+$(TOOLS)/nfpm: tools/nfpm/go.mod
+	cd tools/nfpm && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ github.com/goreleaser/nfpm/v2/cmd/nfpm
+
+$(TOOLS)/cyclonedx-gomod: tools/sbom/go.mod
+	cd tools/sbom && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ \
+	  github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+
+$(TOOLS)/image: tools/image/go.mod tools/image/main.go
+	cd tools/image && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ .
