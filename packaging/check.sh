@@ -62,9 +62,11 @@ tar -xf allium_0.1.0_image.tar -C "$work/image"
 for blob in "$work"/image/blobs/sha256/*; do
   [[ $(sha256sum <"$blob") = "$(basename "$blob")  -" ]] || fail "the blob $blob has another digest"
 done
-layer=$(grep -l '^.ustar\|^' "$work"/image/blobs/sha256/* | while read -r blob; do
-  gzip -t "$blob" 2>/dev/null && echo "$blob"
-done)
+for blob in "$work"/image/blobs/sha256/*; do
+  if gzip -t "$blob" 2>/dev/null; then
+    layer=$blob
+  fi
+done
 tar -tvzf "$layer" >"$work/layer"
 grep -q '^-rwxr-xr-x 0/0 .* usr/bin/allium$' "$work/layer" || fail "the image has no program"
 grep -q '^drwx------ 65532/65532 .* data/$' "$work/layer" || fail "nonroot does not own /data"
@@ -97,7 +99,8 @@ if needs dpkg "the package"; then
   # The one dependency is here as if it were installed.
   printf 'Package: systemd\nStatus: install ok installed\nArchitecture: %s\nVersion: 252\nMaintainer: x\n%s\n' \
     "$arch" 'Description: for the check' >"$root/var/lib/dpkg/status"
-  for tool in sh systemd-sysusers systemd-tmpfiles; do
+  : >"$root/var/lib/dpkg/info/systemd.list"
+  for tool in sh install systemd-sysusers; do
     path=$(command -v "$tool") || fail "$tool is missing"
     cp -L "$path" "$root/bin/"
     ldd "$path" | grep -o '/[^ ]*' | while read -r library; do

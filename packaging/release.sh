@@ -52,7 +52,7 @@ for platform in $platforms; do
   cp -r "$work/completions" "$files"
   if [[ $platform = linux/* ]]; then
     cp packaging/systemd/allium.service "$files"
-    for kind in sysusers tmpfiles sysctl; do
+    for kind in sysusers sysctl; do
       mkdir -p "$files/$kind.d"
       cp "packaging/systemd/$kind.conf" "$files/$kind.d/allium.conf"
     done
