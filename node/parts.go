@@ -17,6 +17,7 @@ import (
 	"allium/gateway/policy/denylist"
 	"allium/internal/inbound"
 	"allium/internal/limits"
+	"allium/internal/ram"
 	"allium/node/config"
 	"allium/node/edge"
 	"allium/node/fault"
@@ -74,6 +75,16 @@ type Process struct {
 // NewProcess returns what the nodes of a process share that uses so many cores.
 func NewProcess(cores int) *Process {
 	return &Process{hash: b3.NewHashQueue(cores), codec: oap.NewCodec(cores)}
+}
+
+// Memory returns the bytes of memory that the parts of a node with this configuration may take.
+func Memory(cfg config.Config) ram.Shares {
+	index, hot := cfg.Store.Caches()
+	parts := ram.Shares{Peers: cfg.Listen.Memory(), Index: index, Hot: hot}
+	if cfg.Store.Backend == store.BackendMemory {
+		parts.Objects = int64(cfg.Store.MemoryBytes)
+	}
+	return parts
 }
 
 // resources holds the shared memory, queues and rates of a node's parts, and the registries that count them.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -19,7 +18,6 @@ import (
 
 	"allium/cmd/allium/term"
 	"allium/gateway/api"
-	"allium/internal/limits"
 	"allium/internal/ram"
 	"allium/internal/sdnotify"
 	"allium/node"
@@ -29,7 +27,6 @@ import (
 	"allium/node/readiness/amnesia"
 	"allium/node/reload"
 	"allium/protocols/status"
-	"allium/store"
 )
 
 func initCommand(a *app) *cobra.Command {
@@ -98,7 +95,7 @@ If the home directory does not exist, the command makes it as "allium init" does
 			ctx := cmd.Context()
 			if f.endWithStdin {
 				var ended func()
-				ctx, ended = whileStdin(ctx, a.stdin)
+				ctx, ended = term.UntilEnd(ctx, a.stdin)
 				defer ended()
 			}
 			return runNode(ctx, a, f.keys(cmd))
@@ -118,21 +115,6 @@ If the home directory does not exist, the command makes it as "allium init" does
 	fl.BoolVar(&f.endWithStdin, "end-with-stdin", false,
 		"drain also when standard input ends, so that the node ends with the program that started it")
 	return cmd
-}
-
-// whileStdin returns a context that is done when r ends. The bytes of r are
-// dropped. The caller calls ended to stop reading and to wait for that.
-func whileStdin(ctx context.Context, r io.Reader) (_ context.Context, ended func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		defer cancel()
-		_, _ = io.Copy(io.Discard, term.Interruptible(ctx, r)) // an error is an end too
-	})
-	return ctx, func() {
-		cancel()
-		reading.Wait()
-	}
 }
 
 // keys returns the values of the flags that were given, by configuration key.
@@ -176,7 +158,7 @@ func runNode(ctx context.Context, a *app, flags map[string]any) error {
 		deps.Log.Warn("a key of the configuration is fixed now; take it out",
 			"from", o.Source, "key", o.Key, "value", o.Value, "why", o.Why)
 	}
-	limitMemory(cfg.Config, deps.Log)
+	ram.Limit(cfg.Node.Profile == p2p.Pi || cfg.Node.Profile == p2p.Micronode, node.Memory(cfg.Config), deps.Log)
 	if cfg.Node.Amnesia {
 		deps.Guard = amnesia.GuardProcess()
 	}
@@ -212,25 +194,6 @@ func runNode(ctx context.Context, a *app, flags map[string]any) error {
 		return fmt.Errorf("the node stopped: %w", err)
 	}
 	return err
-}
-
-// limitMemory sets Go's memory limit, and logs what the process may use and who gets how much of it.
-func limitMemory(cfg config.Config, log *slog.Logger) {
-	total, from := ram.Usable()
-	limit, limitFrom := ram.SetLimit(cfg.Node.Profile == p2p.Pi || cfg.Node.Profile == p2p.Micronode)
-	index, hot := cfg.Store.Caches()
-	var objects limits.Bytes
-	if cfg.Store.Backend == store.BackendMemory {
-		objects = cfg.Store.MemoryBytes
-	}
-	log.Info("memory", "usable", limits.Bytes(total), "from", from,
-		"go_limit", limits.Bytes(limit), "go_limit_from", limitFrom, "peers", limits.Bytes(cfg.Listen.Memory()),
-		"index_cache", limits.Bytes(index), "hot_objects", limits.Bytes(hot), "memory_store", objects)
-	if parts := cfg.Listen.Memory() + index + hot + int64(objects); parts > total {
-		log.Warn("the parts of the node may take more memory than there is; lower listen.max_memory, "+
-			"store.index_cache, store.hot_bytes or store.memory_bytes",
-			"parts", limits.Bytes(parts), "usable", limits.Bytes(total))
-	}
 }
 
 // tellReady prints "ready" once every gate of /readyz is open, unless ctx ends before.

@@ -351,20 +351,6 @@ type Pong struct {
 	RTTMS float64 `json:"rtt_ms"`
 }
 
-// Version says which program runs.
-type Version struct {
-	Version string `json:"version"`
-	Commit  string `json:"commit"`
-	// when the commit was made, in RFC 3339; empty when the build does not know its commit
-	Date     string `json:"date,omitempty"`
-	Modified bool   `json:"modified"` // whether files differed from the commit
-	Go       string `json:"go"`
-	OS       string `json:"os"`   // as Go calls it, such as linux
-	Arch     string `json:"arch"` // as Go calls it, such as amd64
-	// "memory locked" or "memory not locked"; empty when the node writes to disk
-	Amnesia string `json:"amnesia,omitempty"`
-}
-
 // Limits is every bound of the node with what is in use of it (SPEC §11).
 type Limits struct {
 	Limits []Limit `json:"limits"`

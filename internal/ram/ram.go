@@ -4,6 +4,7 @@
 package ram
 
 import (
+	"log/slog"
 	"math"
 	"os"
 	"path"
@@ -13,6 +14,8 @@ import (
 	"sync/atomic"
 
 	"github.com/pbnjay/memory"
+
+	"allium/internal/limits"
 )
 
 // fallback is the result of Usable if neither the system nor a limit tells, in bytes.
@@ -45,13 +48,17 @@ func usable(goLimit, cgroup, machine int64) (bytes int64, from string) {
 	}
 }
 
-// Shares is how the parts of a node divide the memory that the process may use, in bytes. What is
-// left is for requests and for the program itself.
+// Shares are the bytes of memory that the parts of a node may take. The rest is for requests and for
+// the program itself.
 type Shares struct {
-	Peers int64 // buffers for what peers send
-	Index int64 // blocks of the index of the store
-	Hot   int64 // most of the objects that are kept above the disk
+	Peers   int64 // buffers for what peers send
+	Index   int64 // blocks of the index of the store
+	Hot     int64 // most of the objects that are kept above the disk
+	Objects int64 // of a store in RAM; Divide leaves it 0
 }
+
+// Sum returns the bytes of all parts together.
+func (s Shares) Sum() int64 { return s.Peers + s.Index + s.Hot + s.Objects }
 
 // Divide returns the shares of a process that may use total bytes. The buffers for peers are a
 // quarter, and at least 256 MiB or half of little memory. The index has a 64th from 8 MiB to 256 MiB,
@@ -101,6 +108,21 @@ func SetLimit(small bool) (limit int64, from string) {
 		debug.SetMemoryLimit(limit)
 	}
 	return limit, from
+}
+
+// Limit sets Go's memory limit, see SetLimit, and logs it together with what the process may use and
+// what its parts are configured to take. It warns if they may take more than there is.
+func Limit(small bool, parts Shares, log *slog.Logger) {
+	total, from := Usable()
+	limit, limitFrom := SetLimit(small)
+	size := func(n int64) string { return limits.Bytes(n).String() }
+	log.Info("memory", "usable", size(total), "from", from, "go_limit", size(limit), "go_limit_from", limitFrom,
+		"peers", size(parts.Peers), "index_cache", size(parts.Index), "hot_objects", size(parts.Hot),
+		"memory_store", size(parts.Objects))
+	if sum := parts.Sum(); sum > total {
+		log.Warn("the parts of the node may take more memory than there is; lower listen.max_memory, "+
+			"store.index_cache, store.hot_bytes or store.memory_bytes", "parts", size(sum), "usable", size(total))
+	}
 }
 
 // goLimit returns the limit for a process in a cgroup on a machine; MaxInt64 is no bound.

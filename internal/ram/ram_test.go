@@ -1,10 +1,12 @@
 package ram
 
 import (
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"testing"
 )
 
@@ -96,7 +98,7 @@ func TestDivide(t *testing.T) {
 		if got != want {
 			t.Errorf("of %d MiB the shares are %+v, want %+v", total/mib, got, want)
 		}
-		if total > mib && got.Peers+got.Index+got.Hot > total/4*3 {
+		if total > mib && got.Sum() > total/4*3 {
 			t.Errorf("of %d MiB the shares leave too little: %+v", total/mib, got)
 		}
 	}
@@ -141,5 +143,20 @@ func TestSetLimit(t *testing.T) {
 	}
 	if again, _ := Usable(); again != usable {
 		t.Errorf("%d bytes are usable, and %d before", again, usable)
+	}
+}
+
+// TestLimit: the log has one line about the memory, and a warning if the parts want more than there is.
+func TestLimit(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
+	total, _ := Usable()
+	for objects, lines := range map[int64]int{0: 1, total: 2} {
+		var log strings.Builder
+		parts := Divide(total)
+		parts.Objects = objects
+		Limit(false, parts, slog.New(slog.NewTextHandler(&log, nil)))
+		if got := strings.Count(log.String(), "\n"); got != lines || strings.Count(log.String(), "level=WARN") != lines-1 {
+			t.Errorf("with %d bytes for objects the log has %s", objects, log.String())
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,5 +38,20 @@ func (i interruptible) Read(p []byte) (int, error) {
 		if n > 0 || err != nil && err != unix.EINTR {
 			return i.r.Read(p) // input, its end, or the error
 		}
+	}
+}
+
+// UntilEnd returns a context that is done when r ends. The bytes of r are
+// dropped. The caller calls ended to stop reading and to wait for that.
+func UntilEnd(ctx context.Context, r io.Reader) (_ context.Context, ended func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer cancel()
+		_, _ = io.Copy(io.Discard, Interruptible(ctx, r)) // an error is an end too
+	})
+	return ctx, func() {
+		cancel()
+		reading.Wait()
 	}
 }
