@@ -274,7 +274,7 @@ func (n *Node) startReadiness(ctx context.Context) error {
 	return n.services.Start(ctx,
 		supervise.Service{Name: "readiness", Run: func(ctx context.Context, ready func()) error {
 			ready()
-			readiness.Log(ctx, n.log, n.reportReadiness, n.draining.Load)
+			readiness.Log(ctx, n.env(), n.reportReadiness, n.draining.Load)
 			return nil
 		}})
 }

@@ -120,7 +120,11 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
 	if deps.Process == nil {
-		deps.Process = NewProcess(runtime.GOMAXPROCS(0))
+		cores := runtime.GOMAXPROCS(0)
+		if cfg.Node.LowPower {
+			cores = (cores + 1) / 2
+		}
+		deps.Process = NewProcess(cores)
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
@@ -192,7 +196,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.zones, err = z.Watch(n.log); err != nil {
+	if n.zones, err = z.Watch(n.env()); err != nil {
 		return nil, err
 	}
 	n.reloads.Add(reload.File{Name: "names", Reload: n.zones.Reload})
@@ -318,5 +322,7 @@ func (n *Node) API() api.Node { return n.api }
 
 // env returns what each service of the node gets.
 func (n *Node) env() env.Env {
-	return env.Env{Log: n.log, Metrics: n.registry, Limits: n.limits, Now: n.now}
+	return env.Env{
+		Log: n.log, Metrics: n.registry, Limits: n.limits, Now: n.now, LowPower: n.cfg.Node.LowPower,
+	}
 }

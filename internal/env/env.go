@@ -18,6 +18,20 @@ type Env struct {
 	// Now is the clock that dates records and decides whether they have expired. Durations and
 	// intervals use time.Now. nil: time.Now.
 	Now func() time.Time
+	// LowPower makes a service look less often for what nobody waits for, see Every.
+	LowPower bool
+}
+
+// restful is the factor of Every with LowPower.
+const restful = 10
+
+// Every returns the interval between two looks for a change that nobody waits for: usual, or ten times
+// that with LowPower.
+func (e *Env) Every(usual time.Duration) time.Duration {
+	if e.LowPower {
+		return restful * usual
+	}
+	return usual
 }
 
 // SetDefaults replaces a nil Log and a nil Now. The other parts work as nil.

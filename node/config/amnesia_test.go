@@ -21,6 +21,7 @@ var worksInRAM = map[string]string{
 	"store.puts":          "bounds work, wherever the bytes go",
 	"store.quotas":        "bounds what pins lead to, wherever that is",
 	"node.amnesia":        "says it itself",
+	"node.low_power":      "the files are only looked at",
 	"node.swarm_key":      "the file is only read",
 	"listen.allow":        "the files are only read",
 	"listen.deny":         "the files are only read",

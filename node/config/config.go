@@ -99,6 +99,7 @@ type Node struct {
 	DownloadRate  limits.Bytes  `koanf:"download_rate" hot:"true"`
 	LimitLAN      bool          `koanf:"limit_lan" hot:"true"`
 	ReloadGuard   time.Duration `koanf:"reload_guard" hot:"true"`
+	LowPower      bool          `koanf:"low_power"`
 }
 
 // Log has the settings of the log.
@@ -139,6 +140,7 @@ func Default(p Profile) Config {
 	case p2p.Gateway:
 		c.Gateway.Listen = ":8080"
 	case p2p.Pi:
+		c.Node.LowPower = true
 		c.Session.EgressBytes, c.Object.EgressBytes = 16<<20, 16<<20
 		c.Store.HotBytes, c.Store.ScrubRate = 16<<20, 4<<20 // what an SD card reads beside other work
 	case p2p.Micronode:

@@ -7,17 +7,20 @@ import (
 	"time"
 
 	"allium/gateway/api"
+	"allium/internal/env"
 )
 
-// logEvery is the interval at which Log calls report, and the shortest time between two lines.
+// logEvery is the usual interval at which Log calls report, and the shortest time between two lines.
 const logEvery = time.Second
 
 // Log writes to the log whether the node is ready, at the start and whenever reads,
 // writes or the network begin or cease to work. It returns when ctx is done. It
 // writes nothing while stopping returns true, because the node logs its own stop. A
 // node that is not ready is a warning only after it was ready once.
-func Log(ctx context.Context, log *slog.Logger, report func() api.Readiness, stopping func() bool) {
-	tick := time.NewTicker(logEvery)
+func Log(ctx context.Context, e env.Env, report func() api.Readiness, stopping func() bool) {
+	e.SetDefaults()
+	log := e.Log
+	tick := time.NewTicker(e.Every(logEvery))
 	defer tick.Stop()
 	type state struct{ reads, writes, network bool }
 	var logged *state

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"allium/gateway/api"
+	"allium/internal/env"
 )
 
 // TestReadinessIsLogged: each change once, however often it is asked for, and
@@ -35,7 +36,7 @@ func TestReadinessIsLogged(t *testing.T) {
 		defer all.Wait()
 		defer cancel()
 		all.Go(func() {
-			Log(ctx, log, func() api.Readiness {
+			Log(ctx, env.Env{Log: log}, func() api.Readiness {
 				mu.Lock()
 				defer mu.Unlock()
 				return now

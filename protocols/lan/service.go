@@ -53,6 +53,8 @@ type Service struct {
 	mu   sync.Mutex // guards seen
 	seen *simplelru.LRU[peer.ID, *attempt]
 
+	scanEvery time.Duration // between two looks at the interfaces
+
 	links map[int]*link // by index of the interface; only Run uses it
 }
 
@@ -74,6 +76,7 @@ func New(d Deps) (*Service, error) {
 	}
 	s := &Service{
 		host: d.Host, self: d.Host.ID(), network: d.Network, log: d.Log, seen: seen, links: map[int]*link{},
+		scanEvery: d.Every(scanEvery),
 		packets: d.Limits.NewRateFamily(limits.Spec{
 			Name: "lan.packets", Path: "one interface → multicast DNS", Policy: "drop newest",
 		}, packetRate, 2*packetRate),
@@ -96,7 +99,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	for range dialers {
 		tasks.Go(func() { s.dial(ctx) })
 	}
-	tick := time.NewTicker(scanEvery)
+	tick := time.NewTicker(s.scanEvery)
 	defer tick.Stop()
 	s.scan(ctx, &tasks)
 	ready()

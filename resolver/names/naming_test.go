@@ -3,12 +3,12 @@ package names
 import (
 	"bytes"
 	"context"
-	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
+	"allium/internal/env"
 	"allium/protocols/name"
 	"allium/protocols/status"
 	"allium/resolver/names/lookup"
@@ -51,7 +51,7 @@ func TestJustGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := z.Watch(slog.New(slog.DiscardHandler))
+	w, err := z.Watch(env.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}

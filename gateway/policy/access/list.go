@@ -59,7 +59,7 @@ func New(cfg Config, d Deps) (*List, error) {
 	l := &List{log: d.Log, m: m, wake: make(chan struct{}, 1)}
 	l.cfg.Store(&cfg)
 	l.files, err = filewatch.New(filewatch.Config{
-		Files: l.names, Every: pollEvery, Read: l.read, Failed: l.failed,
+		Files: l.names, Every: d.Every(pollEvery), Read: l.read, Failed: l.failed,
 	})
 	if err != nil {
 		return nil, err

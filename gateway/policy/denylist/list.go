@@ -50,7 +50,9 @@ func New(cfg Config, d Deps) (*List, error) {
 	l := &List{log: d.Log, m: newMetrics(d.Metrics)}
 	l.cfg.Store(&cfg)
 	var err error
-	l.files, err = filewatch.New(filewatch.Config{Files: l.names, Every: pollEvery, Read: l.read, Failed: l.failed})
+	l.files, err = filewatch.New(filewatch.Config{
+		Files: l.names, Every: d.Every(pollEvery), Read: l.read, Failed: l.failed,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/env"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -63,7 +63,7 @@ func (m *mapWriter) write(t testing.TB, seq uint64, alice name.Zone) {
 // watched runs a watcher and returns it; stop ends it.
 func watched(t testing.TB, z *Zones) (w *Watcher, stop func()) {
 	t.Helper()
-	w, err := z.Watch(slog.New(slog.DiscardHandler))
+	w, err := z.Watch(env.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/env"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -258,7 +258,7 @@ func TestWatcher(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := z.Watch(slog.New(slog.DiscardHandler))
+	w, err := z.Watch(env.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}

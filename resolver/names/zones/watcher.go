@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"allium/internal/env"
 	"allium/internal/filewatch"
 	"allium/internal/privatefile"
 	"allium/protocols/name"
@@ -38,8 +39,9 @@ type reading struct {
 
 // Watch returns a watcher of the short names, and reads them. Petnames that cannot be read are the
 // error of each look-up of a short name, until they can be read.
-func (z *Zones) Watch(log *slog.Logger) (*Watcher, error) {
-	w := &Watcher{zones: z, log: log, seen: seenMaps{}}
+func (z *Zones) Watch(e env.Env) (*Watcher, error) {
+	e.SetDefaults()
+	w := &Watcher{zones: z, log: e.Log, seen: seenMaps{}}
 	files := []string{z.file(petnamesFile)}
 	for _, m := range z.maps {
 		files = append(files, m.file)
@@ -50,7 +52,7 @@ func (z *Zones) Watch(log *slog.Logger) (*Watcher, error) {
 	}
 	var err error
 	w.files, err = filewatch.New(filewatch.Config{
-		Files: func() []string { return files }, Every: watchEvery, Hurry: lookAgain, Failed: w.failed,
+		Files: func() []string { return files }, Every: e.Every(watchEvery), Hurry: lookAgain, Failed: w.failed,
 		Read: func() error { w.read(); return nil },
 	})
 	return w, err
