@@ -26,7 +26,7 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// user is who runs the binary: nonroot, as in distroless images.
+// user is the id of nonroot, as in distroless images. The binary runs as this user.
 const user = 65532
 
 func main() {
