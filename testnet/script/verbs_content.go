@@ -188,7 +188,7 @@ func readExpect(w *words, s *Step) {
 	case NotReady:
 		if g := w.peek(); g.text != "" && g.text != "within" && g.text != "&" {
 			w.next("")
-			if c.Gate = g.text; !gateForm.MatchString(c.Gate) {
+			if c.Gate = g.text; !gateForm().MatchString(c.Gate) {
 				w.fail(g.column, "%q is not the name of a gate, such as bootstrap or store_space", g.text)
 			}
 		}

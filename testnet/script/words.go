@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -208,23 +209,29 @@ func (w *words) whole(what string, most int) int {
 	return v
 }
 
-var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+// compiled returns a function that compiles a pattern when it is first called: commands that read no script
+// should not pay for it.
+func compiled(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
+
+var nameForm = compiled(`^[a-z][a-z0-9_-]{0,31}$`)
 
 func (w *words) name() string {
 	n := w.next("a name of content, such as a")
-	if !nameForm.MatchString(n.text) || n.text == "within" || n.text == "off" {
+	if !nameForm().MatchString(n.text) || n.text == "within" || n.text == "off" {
 		w.fail(n.column, "%q is not a name of content; use small letters, digits, - and _, at most 32, a letter first",
 			n.text)
 	}
 	return n.text
 }
 
-var labelWord = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}[a-z0-9]$|^[a-z]$`)
+var labelWord = compiled(`^[a-z][a-z0-9-]{0,30}[a-z0-9]$|^[a-z]$`)
 
 // label reads the label of a name.
 func (w *words) label() string {
 	n := w.next("the label of a name, such as site")
-	if !labelWord.MatchString(n.text) || n.text == "within" {
+	if !labelWord().MatchString(n.text) || n.text == "within" {
 		w.fail(n.column,
 			"%q is not a label; use small letters, digits and -, at most 32, a letter first and no - at the end",
 			n.text)
@@ -247,21 +254,21 @@ func (w *words) outcome() status.Outcome {
 }
 
 var (
-	gateForm   = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
-	metricForm = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?$`)
-	labelForm  = regexp.MustCompile(`^([a-zA-Z_][a-zA-Z0-9_]*)="([^"\\]*)"(,|$)`)
+	gateForm   = compiled(`^[a-z][a-z0-9_]{0,63}$`)
+	metricForm = compiled(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?$`)
+	labelForm  = compiled(`^([a-zA-Z_][a-zA-Z0-9_]*)="([^"\\]*)"(,|$)`)
 )
 
 // series reads a metric: name or name{label="value",…}.
 func (w *words) series(c *Condition) {
 	n := w.next(`a metric such as sessions_open or queue_depth{queue="repair"}`)
-	m := metricForm.FindStringSubmatch(n.text)
+	m := metricForm().FindStringSubmatch(n.text)
 	if m == nil || !utf8.ValidString(n.text) {
 		w.fail(n.column, `%q is not a metric; write name or name{label="value"}`, n.text)
 	}
 	c.Metric = m[1]
 	for rest := m[2]; rest != ""; {
-		l := labelForm.FindStringSubmatch(rest)
+		l := labelForm().FindStringSubmatch(rest)
 		if l == nil {
 			w.fail(n.column+utf8.RuneCountInString(n.text)-utf8.RuneCountInString(rest)-1,
 				`%q is not a label; write label="value"`, rest)
