@@ -92,7 +92,7 @@ func (g *Handlers) limitsPage(w *exchange.Response, r *http.Request) error {
 	for _, l := range g.registry.Snapshot() {
 		page.Limits = append(page.Limits, api.Limit{
 			Name: l.Name, Kind: string(l.Kind), Capacity: l.Capacity, Current: l.Current, Peak: l.Peak,
-			Rejected: l.Rejected, Policy: l.Policy, Path: l.Path,
+			Rejected: l.Rejected, Policy: l.Policy, Path: l.Path, Each: l.Each, Members: l.Members,
 		})
 	}
 	return w.SendJSON(r, http.StatusOK, page)

@@ -30,7 +30,7 @@ func newFetchGate(cfg Config, r *limits.Registry) fetchGate {
 			Name: "gateway.misses", Path: "handlers → network", Policy: fetchPolicy,
 		}, cfg.Fetches, cfg.FetchesWaiting),
 		perIP: limits.NewKeyedGate[netip.Prefix](r, limits.Spec{
-			Name: "gateway.misses_per_ip", Path: "handlers → network", Policy: fetchPolicy,
+			Name: "gateway.misses_per_ip", Path: "handlers → network", Policy: fetchPolicy, Each: "client",
 		}, cfg.FetchesPerIP),
 		waiting: r.NewGate(limits.Spec{
 			Name: "gateway.misses_per_ip_waiting", Path: "handlers → gateway.misses_per_ip", Policy: "reject: 429 busy",

@@ -45,7 +45,9 @@ func newBounds(cfg Config, admin AdminConfig, p Params, r *limits.Registry, evic
 				Name: "gateway.rate", Path: "public listener → handlers",
 				Policy: "wait in turn, then reject: 429 rate_limit, clients above an equal share first",
 			},
-			limits.Spec{Name: "gateway.inflight_per_ip", Path: "public listener → handlers", Policy: busy},
+			limits.Spec{
+				Name: "gateway.inflight_per_ip", Path: "public listener → handlers", Policy: busy, Each: "client",
+			},
 			clientRate(cfg)),
 		transfers: newTransfers(r, "gateway.transfers", cfg.Transfers, evicted),
 		listings:  newTransfers(r, "gateway.listings", p.Listings, evicted),
@@ -64,7 +66,7 @@ func newBounds(cfg Config, admin AdminConfig, p Params, r *limits.Registry, evic
 	}
 	const closed = "closed at once"
 	perIP := func(name, from string) *limits.KeyedGate[netip.Prefix] {
-		spec := limits.Spec{Name: name, Path: from + " → connections", Policy: closed}
+		spec := limits.Spec{Name: name, Path: from + " → connections", Policy: closed, Each: "client"}
 		return limits.NewKeyedGate[netip.Prefix](r, spec, cfg.ConnsPerIP)
 	}
 	b.conns[Public].all = conns("gateway.conns", "public listener",

@@ -74,9 +74,9 @@ func (b *Budget) Used() int64 { return b.m.inUse() }
 type BudgetFamily struct{ m *meter }
 
 // NewBudgetFamily lists a limit for budgets of bytes (≥ 1) each. fullest returns
-// how many bytes the fullest budget has taken.
+// how many bytes the fullest budget has taken; if it is nil, the family counts that.
 func (r *Registry) NewBudgetFamily(s Spec, bytes int64, fullest func() int64) *BudgetFamily {
-	return &BudgetFamily{m: r.add(s, KindBudget, bytes, fullest)}
+	return &BudgetFamily{m: r.addFamily(s, KindBudget, bytes, fullest)}
 }
 
 // Budget returns a new, unused budget of the family.

@@ -91,6 +91,9 @@ func (p *FairGate[K]) over(k K, n int64) bool {
 func (p *FairGate[K]) add(k K, n int64) {
 	var exempt K
 	p.used += n
+	if p.used == n {
+		p.m.begin()
+	}
 	p.m.raise(p.used)
 	if k != exempt {
 		p.taken[k] += n

@@ -67,6 +67,9 @@ func (q *FairQueue[K, T]) tryPut(k K, v queued[T]) (*Shed[T], error) {
 	case full:
 		return nil, q.m.refuse(waiting)
 	}
+	if waiting == 1 {
+		q.m.begin()
+	}
 	q.m.raise(waiting)
 	q.handOver()
 	if shed != nil {

@@ -161,6 +161,9 @@ func (s *FairRate[K]) Try(k K) (a *Share[K], ok bool) {
 
 // add counts one more request of a key in flight, and returns how many there are now. The caller holds s.mu.
 func (s *FairRate[K]) add(a *Share[K]) (used int64) {
+	if a.inFlight == 0 {
+		a.drain.begin(a.seen)
+	}
 	a.inFlight++
 	used = int64(a.inFlight)
 	if s.c.Each > 0 {

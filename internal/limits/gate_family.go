@@ -70,6 +70,9 @@ func (g *FamilyGate) TryAcquire() error {
 			return m.reject(status.Quota, used, g.drain.wait(1))
 		}
 		if g.used.CompareAndSwap(used, used+1) {
+			if used == 0 {
+				g.drain.begin(time.Now())
+			}
 			g.f.recount(used, used+1)
 			m.raise(used + 1)
 			return nil

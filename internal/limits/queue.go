@@ -121,5 +121,11 @@ func (q *Queue[T]) TryGet() (T, bool) {
 // Len returns the number of items waiting.
 func (q *Queue[T]) Len() int { return len(q.ch) }
 
-// raise raises the peak to the present length.
-func (q *Queue[T]) raise() { q.m.raise(int64(len(q.ch))) }
+// raise raises the peak to the present length, after an item was added.
+func (q *Queue[T]) raise() {
+	n := int64(len(q.ch))
+	if n == 1 && q.m.inUse() <= 1 {
+		q.m.begin()
+	}
+	q.m.raise(n)
+}

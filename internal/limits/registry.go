@@ -35,6 +35,12 @@ type Info struct {
 	Policy   string `json:"policy"` // what happens when it is full, for people
 	Path     string `json:"path"`   // producer → consumer
 
+	// Each says what has a limit of its own, such as "peer", if this is a family. Then Capacity is that of
+	// each member, and Current and Peak are those of the fullest. Members is how many are in use, 0 where
+	// that is not counted.
+	Each    string `json:"each,omitempty"`
+	Members int64  `json:"members,omitempty"`
+
 	// How many requests wait at a gate, and how many may; 0 of other kinds.
 	Waiting    int64 `json:"-"`
 	MaxWaiting int64 `json:"-"`
@@ -45,6 +51,7 @@ type Spec struct {
 	Name   string // dotted, package first: "session.ingress"
 	Path   string // producer → consumer, for the reference
 	Policy string // what happens when it is full, for the reference
+	Each   string // what each member of a family belongs to, such as "peer"; empty: it is no family
 }
 
 // Registry is the list of a node's limits. NewRegistry makes one. A nil *Registry
@@ -200,7 +207,8 @@ type meter struct {
 	depth                   func() int64          // returns what is in use; nil: current is
 	line                    func() (int64, int64) // returns Waiting and MaxWaiting of a gate; else nil
 	drain                   drainRate
-	family                  *meter // counts refusals and the peak too; nil: the limit is in no family
+	family                  *meter   // counts refusals and the peak too; nil: the limit is in no family
+	members                 *members // of a family that counts them; else nil
 }
 
 // inUse returns how much of the limit is in use.
@@ -218,6 +226,7 @@ func (m *meter) info() Info {
 	i := Info{
 		Name: m.spec.Name, Kind: m.kind, Capacity: m.cap(), Current: m.inUse(), Peak: m.peak.Load(),
 		Rejected: m.rejected.Load(), Policy: m.spec.Policy, Path: m.spec.Path,
+		Each: m.spec.Each, Members: m.members.count(),
 	}
 	if m.line != nil {
 		i.Waiting, i.MaxWaiting = m.line()
@@ -226,7 +235,21 @@ func (m *meter) info() Info {
 }
 
 // take adds n to current and raises the peak.
-func (m *meter) take(n int64) { m.raise(m.current.Add(n)) }
+func (m *meter) take(n int64) {
+	used := m.current.Add(n)
+	if used == n {
+		m.begin()
+	}
+	m.raise(used)
+}
+
+// begin notes that the limit is in use now, which it was not before.
+func (m *meter) begin() {
+	m.drain.begin(time.Now())
+	if m.family != nil {
+		m.family.members.update(m)
+	}
+}
 
 // raise raises the peak to used if it is lower.
 func (m *meter) raise(used int64) {
@@ -243,7 +266,9 @@ func (m *meter) raise(used int64) {
 
 // give subtracts n from current and counts n as freed.
 func (m *meter) give(n int64) {
-	m.current.Add(-n)
+	if m.current.Add(-n) == 0 && m.family != nil {
+		m.family.members.update(m)
+	}
 	m.drain.done(n, time.Now())
 }
 
@@ -271,46 +296,3 @@ const (
 )
 
 func clampWait(d time.Duration) time.Duration { return min(max(d, minRetryAfter), maxRetryAfter) }
-
-// drainRate estimates how fast a limit frees what is in use. It is a moving average
-// over windows of drainWindow, in which the newest window weighs a quarter.
-type drainRate struct {
-	mu     sync.Mutex // guards what follows
-	start  time.Time  // of the present window
-	n      int64      // freed in the present window
-	perSec float64    // 0: not known yet
-}
-
-const drainWindow = 100 * time.Millisecond
-
-// done counts n as freed.
-func (d *drainRate) done(n int64, now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.start.IsZero() {
-		d.start = now
-	}
-	d.n += n
-	age := now.Sub(d.start)
-	if age < drainWindow {
-		return
-	}
-	rate := float64(d.n) / age.Seconds()
-	if d.perSec == 0 {
-		d.perSec = rate
-	} else {
-		d.perSec += (rate - d.perSec) / 4
-	}
-	d.start, d.n = now, 0
-}
-
-// wait estimates how long it takes until n more have been freed. It returns 0 if
-// nothing is known yet.
-func (d *drainRate) wait(n int64) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.perSec <= 0 {
-		return 0
-	}
-	return time.Duration(float64(n) / d.perSec * float64(time.Second))
-}

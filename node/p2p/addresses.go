@@ -32,7 +32,7 @@ type addresses struct {
 
 func newAddresses(c Config, registry *limits.Registry) *addresses {
 	spec := func(name, path string) limits.Spec {
-		return limits.Spec{Name: name, Path: path, Policy: "refused"}
+		return limits.Spec{Name: name, Path: path, Policy: "refused", Each: "address"}
 	}
 	most := min(c.MaxConnsPerIP, c.MaxConns)
 	one := rate.Limit{RPS: c.NewConnsPerIP, Burst: 2 * most}

@@ -74,7 +74,7 @@ func newConnShares(c Config, registry *limits.Registry, reserved func(relay peer
 	}
 	return &connShares{
 		rates: rates, relayedRate: registry.NewRateFamily(limits.Spec{
-			Name: "listen.relayed_rate", Path: "peers → one relay → new connections", Policy: "refused",
+			Name: "listen.relayed_rate", Path: "peers → one relay → new connections", Policy: "refused", Each: "relay",
 		}, relayedRate, relayedBurst),
 		closing: map[network.Conn]struct{}{}, addresses: newAddresses(c, registry), reserved: reserved,
 		relayed: limits.NewFairGate[peer.ID](registry, limits.Spec{

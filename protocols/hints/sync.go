@@ -65,7 +65,7 @@ func newSyncer(s *Service) (*syncer, error) {
 			0,
 		),
 		rates: s.deps.Limits.NewRateFamily(
-			limits.Spec{Name: "announce.sync_peer_rate", Path: path, Policy: "reject rate_limit"},
+			limits.Spec{Name: "announce.sync_peer_rate", Path: path, Policy: "reject rate_limit", Each: "peer"},
 			float64(s.cfg.SyncPeerRate),
 			4*s.cfg.SyncPeerRate,
 		),

@@ -68,7 +68,7 @@ func NewServer(d ServerDeps) (*Server, error) {
 			Name: "index.recursions", Path: "sessions → resolver (lookups for peers)", Policy: "busy",
 		}, recursions, 0),
 		each: limits.NewKeyedGate[peer.ID](d.Limits, limits.Spec{
-			Name: "index.peer_recursions", Path: "one peer → resolver (lookups for it)", Policy: "busy",
+			Name: "index.peer_recursions", Path: "one peer → resolver (lookups for it)", Policy: "busy", Each: "peer",
 		}, peerRecursions),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "index_requests_total",

@@ -78,7 +78,7 @@ func New(d Deps) (*Service, error) {
 		host: d.Host, self: d.Host.ID(), network: d.Network, log: d.Log, seen: seen, links: map[int]*link{},
 		scanEvery: d.Every(scanEvery),
 		packets: d.Limits.NewRateFamily(limits.Spec{
-			Name: "lan.packets", Path: "one interface → multicast DNS", Policy: "drop newest",
+			Name: "lan.packets", Path: "one interface → multicast DNS", Policy: "drop newest", Each: "interface",
 		}, packetRate, 2*packetRate),
 		dials: d.Limits.NewRate(limits.Spec{
 			Name: "lan.dial_rate", Path: "multicast DNS → dials", Policy: "drop newest; the next announcement counts",

@@ -30,6 +30,7 @@ type pool struct {
 	inbound *inbound.Memory
 	codec   *oap.Codec
 	total   *limits.Gate
+	perPeer *limits.WaitGateFamily
 	timers  sync.WaitGroup // armed timers of idle streams
 
 	mu     sync.Mutex
@@ -39,8 +40,7 @@ type pool struct {
 	asked  map[peer.ID]*askedPeer // peers with requests in flight or waiting
 }
 
-// askedPeer limits the requests in flight to one peer. Its gate is not in the
-// registry, because every peer has its own.
+// askedPeer limits the requests in flight to one peer.
 type askedPeer struct {
 	gate  *limits.Gate
 	users int // guarded by pool.mu
@@ -53,6 +53,10 @@ func newPool(cfg Config, deps ClientDeps, m *metrics) *pool {
 		total: deps.Limits.NewGate(limits.Spec{
 			Name: "object.client_streams", Path: "resolver → object streams to peers", Policy: "wait, then busy",
 		}, cfg.Streams, cfg.StreamsWait),
+		perPeer: deps.Limits.NewWaitGateFamily(limits.Spec{
+			Name: "object.streams_per_peer", Path: "resolver → object streams to one peer", Policy: "wait, then busy",
+			Each: "peer",
+		}, cfg.StreamsPerPeer, cfg.StreamsWait),
 	}
 	p.cfg.Store(&cfg)
 	return p
@@ -91,9 +95,7 @@ func (p *pool) addUser(id peer.ID) (*askedPeer, error) {
 	}
 	ap := p.asked[id]
 	if ap == nil {
-		var unlisted *limits.Registry
-		spec := limits.Spec{Name: "object.streams_per_peer"}
-		ap = &askedPeer{gate: unlisted.NewGate(spec, p.cfg.Load().StreamsPerPeer, p.cfg.Load().StreamsWait)}
+		ap = &askedPeer{gate: p.perPeer.Gate()}
 		p.asked[id] = ap
 	}
 	ap.users++

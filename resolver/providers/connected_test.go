@@ -81,7 +81,7 @@ func (n *neighbours) search(t *testing.T, opt FindOptions) (found []string, last
 	var cfg atomic.Pointer[Config]
 	cfg.Store(&Config{HedgeAfter: 150 * time.Millisecond})
 	c := &connected{
-		peers: newPeers(testConfig(), func() {}), have: n.have, next: n, cfg: &cfg,
+		peers: newPeers(testConfig(), nil, func() {}), have: n.have, next: n, cfg: &cfg,
 		guard: func(f func() error) error { return f() },
 		all: func() (all []peer.ID) {
 			for p := range n.peers {

@@ -29,6 +29,7 @@ import (
 type peers struct {
 	cfg      Config
 	settings gobreaker.Settings
+	gates    *limits.WaitGateFamily
 	epoch    atomic.Uint64 // changes when a ranking may have changed
 
 	mu    sync.Mutex // guards table; never held while a request runs
@@ -43,18 +44,21 @@ type asked struct {
 	down    atomic.Bool  // its latest failure was that it could not be reached
 	probe   atomic.Bool  // the next request passes the open breaker
 	probed  atomic.Int64 // when probe was set, in nanoseconds
-	gate    *limits.Gate // not in the registry, as there is one for each peer
+	gate    *limits.Gate
 }
 
 // breakerBuckets divides BreakerWindow: failures leave it in steps of a tenth.
 const breakerBuckets = 10
 
-func newPeers(cfg Config, opened func()) *peers {
+func newPeers(cfg Config, r *limits.Registry, opened func()) *peers {
 	table, err := simplelru.NewLRU[peer.ID, *asked](cfg.BreakerPeers, nil)
 	if err != nil {
 		panic(err) // only a size below one fails, which Validate refuses
 	}
-	t := &peers{cfg: cfg, table: table}
+	t := &peers{cfg: cfg, table: table, gates: r.NewWaitGateFamily(limits.Spec{
+		Name: "resolver.peer_requests", Path: "transfers → requests to one peer", Policy: "wait, then busy",
+		Each: "peer",
+	}, cfg.PeerRequests, cfg.PeerRequestsWaiting)}
 	t.settings = breakerSettings(cfg, func(to gobreaker.State) {
 		t.epoch.Add(1)
 		if to == gobreaker.StateOpen {
@@ -118,9 +122,7 @@ func (t *peers) get(p peer.ID) *asked {
 	defer t.mu.Unlock()
 	to, ok := t.table.Get(p)
 	if !ok {
-		var unlisted *limits.Registry
-		to = &asked{gate: unlisted.NewGate(limits.Spec{Name: "resolver.peer_requests"},
-			t.cfg.PeerRequests, t.cfg.PeerRequestsWaiting)}
+		to = &asked{gate: t.gates.Gate()}
 		to.breaker.Store(gobreaker.NewTwoStepCircuitBreaker[struct{}](t.settings))
 		t.table.Add(p, to)
 	}

@@ -48,7 +48,7 @@ func TestBreakerTransitions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newPeers(testConfig(), func() {})
+				b := newPeers(testConfig(), nil, func() {})
 				for i, step := range strings.Fields(steps) {
 					if d, err := time.ParseDuration(step); err == nil {
 						time.Sleep(d + time.Millisecond)
@@ -78,7 +78,7 @@ func TestBreakerTransitions(t *testing.T) {
 	}
 	t.Run("more probes than allowed", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b := newPeers(testConfig(), func() {})
+			b := newPeers(testConfig(), nil, func() {})
 			for range 5 {
 				done, _ := b.enter(t.Context(), "a")
 				done(status.Errorf(status.Timeout, "no"))
@@ -106,7 +106,7 @@ func TestBreakerTransitions(t *testing.T) {
 // Failures that lie further back than the window do not count.
 func TestBreakerWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newPeers(testConfig(), func() { t.Error("it opened") })
+		b := newPeers(testConfig(), nil, func() { t.Error("it opened") })
 		for range 20 {
 			done, err := b.enter(t.Context(), "a")
 			if err != nil {
@@ -128,7 +128,7 @@ func TestBreakerJudges(t *testing.T) {
 		status.Errorf(status.Draining, "no"),
 		Final(status.Errorf(status.Internal, "our disk")),
 	} {
-		b := newPeers(testConfig(), func() { t.Errorf("%v opened it", err) })
+		b := newPeers(testConfig(), nil, func() { t.Errorf("%v opened it", err) })
 		for range 50 {
 			done, e := b.enter(t.Context(), "a")
 			if e != nil {
@@ -140,7 +140,7 @@ func TestBreakerJudges(t *testing.T) {
 	for _, o := range []status.Outcome{status.Corrupt, status.Upstream, status.Timeout, status.TransportDown,
 		status.Internal, status.BadFrame} {
 		opened := 0
-		b := newPeers(testConfig(), func() { opened++ })
+		b := newPeers(testConfig(), nil, func() { opened++ })
 		for range 5 {
 			done, e := b.enter(t.Context(), "a")
 			if e != nil {
@@ -157,7 +157,7 @@ func TestBreakerJudges(t *testing.T) {
 func TestBreakerTableIsBounded(t *testing.T) {
 	cfg := testConfig()
 	cfg.BreakerPeers = 10
-	b := newPeers(cfg, func() {})
+	b := newPeers(cfg, nil, func() {})
 	for i := range 1000 {
 		if _, err := b.enter(t.Context(), peer.ID(fmt.Sprint(i))); err != nil {
 			t.Fatal(err)

@@ -104,7 +104,7 @@ func New(cfg Config, d Deps) (*Pool, error) {
 	live.Store(&cfg)
 	p := &Pool{
 		cfg: live, client: d.Client, dialer: d.Dialer, log: d.Log, m: m,
-		peers: newPeers(cfg, m.breakerOpened.Inc), served: served, cache: newCache(cfg, d.Limits),
+		peers: newPeers(cfg, d.Limits, m.breakerOpened.Inc), served: served, cache: newCache(cfg, d.Limits),
 	}
 	p.self, p.region, p.hints, p.about, p.now = d.Self, d.Region, d.Hints, d.About, d.Now
 	guarded := func(f func() error) error { return p.Guard("", f) }

@@ -26,6 +26,7 @@ type outcomeLimit struct {
 func newRefusalLimit(perSecond float64, r *limits.Registry) refusalLimit {
 	return refusalLimit{mu: &sync.Mutex{}, byOutcome: map[string]*outcomeLimit{}, family: r.NewRateFamily(limits.Spec{
 		Name: "audit.refusals", Path: "refused requests → the audit log", Policy: "counted, not recorded",
+		Each: "outcome",
 	}, perSecond, int(perSecond))}
 }
 

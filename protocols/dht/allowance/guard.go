@@ -59,9 +59,14 @@ func New(cfg Config, deps Deps) (*Guard, error) {
 	spec := func(name, policy string) limits.Spec {
 		return limits.Spec{Name: name, Path: path, Policy: policy + reset}
 	}
+	perPeer := func(name, policy string) limits.Spec {
+		s := spec(name, policy)
+		s.Each = "peer"
+		return s
+	}
 	accounts, err := newAccounts(
-		deps.Limits.NewGateFamily(spec("dht.peer_inflight", "reject quota"), int64(cfg.PeerInflight)),
-		deps.Limits.NewRateFamily(spec("dht.peer_rate", "reject rate_limit"), float64(cfg.PeerRate), cfg.PeerRate))
+		deps.Limits.NewGateFamily(perPeer("dht.peer_inflight", "reject quota"), int64(cfg.PeerInflight)),
+		deps.Limits.NewRateFamily(perPeer("dht.peer_rate", "reject rate_limit"), float64(cfg.PeerRate), cfg.PeerRate))
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func NewServer(d ServerDeps) (*Server, error) {
 	s := &Server{
 		deps: d,
 		all: d.Limits.NewGate(limits.Spec{
-			Name: "repair.challenges", Path: "sessions → store (proofs of copies)", Policy: "busy",
+			Name: "repair.challenges", Path: "sessions → store (proofs of copies)", Policy: "busy", Each: "member",
 		}, challenges, 0),
 		each: limits.NewKeyedGate[peer.ID](d.Limits, limits.Spec{
 			Name: "repair.peer_challenges", Path: "one member → store (proofs of copies)", Policy: "busy",
