@@ -86,6 +86,7 @@ var layers = map[string][]string{
 	"internal/ram":             {},
 	"internal/sdnotify":        {},
 	"internal/suggest":         {},
+	"internal/tasks":           {},
 	"internal/testkit":         {},
 	"internal/testkit/promela": {},
 	"internal/testkit/simnet":  {},
@@ -337,7 +338,8 @@ var layers = map[string][]string{
 	"testnet/script":   {},
 
 	"cmd/allium": {
-		"cmd/allium/failure", "cmd/allium/reference", "cmd/allium/settings", "cmd/allium/term", "gateway/api",
+		"cmd/allium/drawing", "cmd/allium/failure", "cmd/allium/reference", "cmd/allium/settings", "cmd/allium/term",
+		"gateway/api",
 		"gateway/api/client", "gateway/api/client/namewatch", "gateway/pack", "gateway/policy/capabilities",
 		"gateway/verified", "node", "node/config", "node/edge", "node/files", "node/files/addcache",
 		"node/files/addpaths", "node/files/follow",
@@ -346,6 +348,7 @@ var layers = map[string][]string{
 		"protocols/ticket", "resolver/names", "resolver/names/zones", "store", "store/meta", "testnet", "testnet/dhtsim",
 		"testnet/fetchsim", "testnet/script",
 	},
+	"cmd/allium/drawing":   {"cmd/allium/term", "gateway/api"},
 	"cmd/allium/failure":   {},
 	"cmd/allium/reference": {"node", "node/config"},
 	"cmd/allium/settings":  {"gateway/api", "node/config"},

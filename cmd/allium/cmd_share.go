@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/drawing"
 	"allium/cmd/allium/failure"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
@@ -126,11 +127,11 @@ func tellShared(a *app, shared api.Shared, o shareOptions) error {
 		return err
 	}
 	if o.qr && !a.json {
-		drawing, err := qrText(shared.Ticket)
+		code, err := drawing.QR(shared.Ticket)
 		if err != nil {
 			return err
 		}
-		fmt.Fprint(a.err, drawing)
+		fmt.Fprint(a.err, code)
 	}
 	if !a.json && !a.quiet {
 		fmt.Fprintln(a.err, reachText(shared))

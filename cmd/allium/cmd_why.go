@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/drawing"
 	"allium/gateway/api"
 )
 
@@ -47,8 +48,8 @@ func whyText(w api.Why, quiet bool) string {
 	}
 	var b strings.Builder
 	writeHead(&b, l)
-	draw(&b, "", eventBranches(l))
-	for _, line := range fold(timeSpent(l), drawWidth, 0) {
+	drawing.Tree(&b, "", eventBranches(l))
+	for _, line := range drawing.Fold(timeSpent(l), drawing.Width, 0) {
 		b.WriteString(line + "\n")
 	}
 	if o := l.Omitted; o != nil {

@@ -58,7 +58,7 @@ func homeArgs(file string) map[string][]string {
 	for _, none := range []string{
 		"audit verify", "config check", "config diff", "config show", "doctor", "doctor reach", "durability",
 		"gc plan", "gc run", "id",
-		"init", "name ls", "node drain", "node reload", "pack ls", "peers", "pin ls", "seeds", "store damage",
+		"init", "limits", "name ls", "node drain", "node reload", "pack ls", "peers", "pin ls", "seeds", "store damage",
 		"store rebuild",
 		"swarm-key new", "swarm-key show", "token key ls", "token key rotate", "zone ls", "zone new",
 	} {

@@ -75,7 +75,7 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 			storeCommand(a),
 		}},
 		{groupInspect, "Look inside", []*cobra.Command{
-			idCommand(a), statCommand(a), durabilityCommand(a),
+			idCommand(a), statCommand(a), durabilityCommand(a), limitsCommand(a),
 			whyCommand(a), doctorCommand(a), auditCommand(a), versionCommand(a),
 		}},
 		{groupTry, "Try it out", []*cobra.Command{testnetCommand(a), simCommand(a)}},

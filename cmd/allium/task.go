@@ -39,6 +39,7 @@ var tasks = map[string]string{
 	"get":              "get ",
 	"id":               "show the peer id",
 	"init":             "make the home directory",
+	"limits":           "list the limits",
 	"ls":               "list ",
 	"name link":        "link a domain to ",
 	"name ls":          "list the names of this node",

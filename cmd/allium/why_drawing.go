@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"allium/cmd/allium/drawing"
 	"allium/gateway/api"
 	"allium/protocols/status"
 )
@@ -35,7 +36,7 @@ func writeHead(b *strings.Builder, l api.Lookup) {
 		if text == "" {
 			continue
 		}
-		for _, line := range fold(text, drawWidth, 0) {
+		for _, line := range drawing.Fold(text, drawing.Width, 0) {
 			b.WriteString(line + "\n")
 		}
 	}
@@ -56,15 +57,15 @@ func endingOf(h api.LookupHead) string {
 }
 
 // eventBranches returns the parts of a lookup in the order of time.
-func eventBranches(l api.Lookup) []branch {
+func eventBranches(l api.Lookup) []drawing.Branch {
 	type event struct {
 		at float64
-		branch
+		drawing.Branch
 	}
 	var all []event
-	add := func(at float64, below []branch, format string, args ...any) {
+	add := func(at float64, below []drawing.Branch, format string, args ...any) {
 		text := fmt.Sprintf("%10s  ", milliseconds(max(0, at))) + fmt.Sprintf(format, args...)
-		all = append(all, event{at, branch{text, below}})
+		all = append(all, event{at, drawing.Branch{Text: text, Below: below}})
 	}
 	for _, s := range l.Steps {
 		add(s.AtMS, nil, "%s", stepText(s))
@@ -76,9 +77,9 @@ func eventBranches(l api.Lookup) []branch {
 		add(p.FoundMS, spanBranches(p), "%s", providerBranch(p))
 	}
 	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.at, b.at) })
-	var branches []branch
+	var branches []drawing.Branch
 	for _, e := range all {
-		branches = append(branches, e.branch)
+		branches = append(branches, e.Branch)
 	}
 	if t := l.Tree; t != nil {
 		branches = append(branches, treeBranch(t))
@@ -167,7 +168,7 @@ func searchText(s api.LookupSearch, key string) string {
 }
 
 // probeBranches returns the requests of a search.
-func probeBranches(s api.LookupSearch) (all []branch) {
+func probeBranches(s api.LookupSearch) (all []drawing.Branch) {
 	if s.Trace == nil {
 		return nil
 	}
@@ -180,10 +181,10 @@ func probeBranches(s api.LookupSearch) (all []branch) {
 		if p.Outcome == status.OK.String() {
 			text += fmt.Sprintf(": %d closer, %s", p.Closer, plural(p.Providers, "provider"))
 		}
-		all = append(all, branch{text: text + ", " + milliseconds(p.TookMS)})
+		all = append(all, drawing.Branch{Text: text + ", " + milliseconds(p.TookMS)})
 	}
 	if s.Omitted > 0 {
-		all = append(all, branch{text: plural(s.Omitted, "probe") + " left out"})
+		all = append(all, drawing.Branch{Text: plural(s.Omitted, "probe") + " left out"})
 	}
 	return all
 }
@@ -229,7 +230,7 @@ var originWords = map[string]string{
 
 // spanBranches returns the requests to a provider. Those that are left out were between the
 // first four and the others.
-func spanBranches(p api.LookupProvider) (all []branch) {
+func spanBranches(p api.LookupProvider) (all []drawing.Branch) {
 	first := 0
 	if p.Omitted > 0 {
 		first = min(4, len(p.Spans))
@@ -240,7 +241,7 @@ func spanBranches(p api.LookupProvider) (all []branch) {
 	}
 	for i, s := range ordered {
 		if i == first && p.Omitted > 0 {
-			all = append(all, branch{text: plural(p.Omitted, "request") + " left out"})
+			all = append(all, drawing.Branch{Text: plural(p.Omitted, "request") + " left out"})
 		}
 		text := fmt.Sprintf("%10s  %s: %s, ", milliseconds(s.AtMS), spanWanted(s), sizeText(s.Bytes))
 		if s.Hedge != "" {
@@ -250,7 +251,7 @@ func spanBranches(p api.LookupProvider) (all []branch) {
 		if s.Message != "" && (p.GaveUp == nil || s.Message != p.GaveUp.Message) {
 			text += ": " + s.Message
 		}
-		all = append(all, branch{text: text})
+		all = append(all, drawing.Branch{Text: text})
 	}
 	return all
 }
@@ -267,15 +268,15 @@ func spanWanted(s api.LookupSpan) string {
 }
 
 // treeBranch describes what a fetch of a directory did.
-func treeBranch(t *api.LookupTree) branch {
-	b := branch{text: fmt.Sprintf("directory: %s, %s; %d fetched, %s; %d here already",
+func treeBranch(t *api.LookupTree) drawing.Branch {
+	b := drawing.Branch{Text: fmt.Sprintf("directory: %s, %s; %d fetched, %s; %d here already",
 		plural(t.Objects, "object"), sizeText(t.Bytes), t.Fetched, sizeText(t.FetchedBytes), t.Skipped)}
 	for _, f := range t.Failures {
 		text := f.Root.String() + " failed with " + f.Outcome
 		if f.Lookup != "" {
 			text += ", lookup " + f.Lookup
 		}
-		b.below = append(b.below, branch{text: text})
+		b.Below = append(b.Below, drawing.Branch{Text: text})
 	}
 	return b
 }

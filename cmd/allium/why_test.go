@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"allium/cmd/allium/drawing"
 	"allium/gateway/api"
 	"allium/protocols/b3"
 )
@@ -130,7 +131,7 @@ func TestWhyDrawings(t *testing.T) {
 	for name, w := range whys() {
 		got := whyText(w, false) + "\n"
 		for line := range strings.Lines(got) {
-			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > drawWidth {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > drawing.Width {
 				t.Errorf("%s: %d columns: %s", name, n, line)
 			}
 		}
@@ -150,25 +151,5 @@ func TestWhyDrawings(t *testing.T) {
 	}
 	if got := whyText(whys()["liar"], true); got != "00000000000000a1  ok after 250.0 ms" {
 		t.Errorf("got %q", got)
-	}
-}
-
-func TestFold(t *testing.T) {
-	for _, tc := range []struct {
-		text  string
-		width int
-		less  int
-		want  string
-	}{
-		{"", 5, 0, ""},
-		{"12345", 5, 0, "12345"},
-		{"123 456", 5, 0, "123|456"},
-		{"123456789", 5, 2, "12345|678|9"},
-		{"äöü äöü äöü", 7, 3, "äöü äöü|äöü"},
-		{"äöü äöü äöü", 6, 3, "äöü|äöü|äöü"},
-	} {
-		if got := strings.Join(fold(tc.text, tc.width, tc.less), "|"); got != tc.want {
-			t.Errorf("%q in %d columns: got %q, want %q", tc.text, tc.width, got, tc.want)
-		}
 	}
 }

@@ -26,6 +26,18 @@ func Columns(f *os.File) int {
 	return columns
 }
 
+// Rows returns the height of the terminal that f is, and 0 if f is none.
+func Rows(f *os.File) int {
+	_, rows, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return rows
+}
+
+// Clear makes a terminal empty and puts the cursor at its start.
+const Clear = "\x1b[H\x1b[2J"
+
 // IsTerminal reports whether f is a terminal.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 

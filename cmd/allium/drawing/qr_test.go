@@ -1,4 +1,4 @@
-package main
+package drawing
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 // TestQR: the finder pattern is where a reader looks for it, and the drawing is as high as it is wide.
 func TestQR(t *testing.T) {
 	t.Parallel()
-	drawing, err := qrText("allium1" + strings.Repeat("q", 190))
+	drawing, err := QR("allium1" + strings.Repeat("q", 190))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestQR(t *testing.T) {
 			t.Errorf("line %d begins with %.12q, want %q", i, lines[i], want)
 		}
 	}
-	if _, err := qrText(strings.Repeat("q", 5000)); err == nil {
+	if _, err := QR(strings.Repeat("q", 5000)); err == nil {
 		t.Error("a text that no code holds was drawn")
 	}
 }

@@ -1,32 +1,34 @@
-package main
+// Package drawing draws what is easier to see than to read: trees, QR codes and tables of limits, as
+// lines of text. It writes nothing itself.
+package drawing
 
 import (
 	"strings"
 	"unicode/utf8"
 )
 
-// branch is a line of a drawn tree, and the lines below it.
-type branch struct {
-	text  string
-	below []branch
+// Branch is a line of a drawn tree, and the lines below it.
+type Branch struct {
+	Text  string
+	Below []Branch
 }
 
-// drawWidth is the maximum number of columns of a tree.
-const drawWidth = 100
+// Width is the maximum number of columns of a tree.
+const Width = 100
 
-// draw writes branches as a tree. Each line begins with indent and has at most drawWidth
+// Tree writes branches as a tree. Each line begins with indent and has at most Width
 // columns; longer texts continue on the next line.
-func draw(b *strings.Builder, indent string, branches []branch) {
+func Tree(b *strings.Builder, indent string, branches []Branch) {
 	for i, br := range branches {
 		first, rest := "├─ ", "│  "
 		if i == len(branches)-1 {
 			first, rest = "└─ ", "   "
 		}
 		under := "   "
-		if len(br.below) > 0 {
+		if len(br.Below) > 0 {
 			under = "│  "
 		}
-		lines := fold(br.text, drawWidth-utf8.RuneCountInString(indent)-len("   "), len("   "))
+		lines := Fold(br.Text, Width-utf8.RuneCountInString(indent)-len("   "), len("   "))
 		for k, line := range lines {
 			lead := first
 			if k > 0 {
@@ -34,13 +36,13 @@ func draw(b *strings.Builder, indent string, branches []branch) {
 			}
 			b.WriteString(strings.TrimRight(indent+lead+line, " ") + "\n")
 		}
-		draw(b, indent+rest, br.below)
+		Tree(b, indent+rest, br.Below)
 	}
 }
 
-// fold cuts text into lines of at most width columns, at spaces where that is possible.
+// Fold cuts text into lines of at most width columns, at spaces where that is possible.
 // All lines but the first are shorter by less columns.
-func fold(text string, width, less int) (lines []string) {
+func Fold(text string, width, less int) (lines []string) {
 	left := []rune(text)
 	for len(left) > width {
 		cut := width

@@ -1,4 +1,4 @@
-package main
+package drawing
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 // quietZone is the width in modules of the white border that a reader of QR codes needs.
 const quietZone = 4
 
-// qrText draws a ticket as a QR code with half blocks, white on black: two rows of modules are one line. It
+// QR draws a ticket as a QR code with half blocks, white on black: two rows of modules are one line. It
 // uses upper case, which takes 5.5 bits a character in place of 8.
-func qrText(ticket string) (string, error) {
+func QR(ticket string) (string, error) {
 	code, err := qr.Encode(strings.ToUpper(ticket), qr.L)
 	if err != nil {
 		return "", fmt.Errorf("draw the ticket: %w", err)
