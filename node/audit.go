@@ -33,11 +33,16 @@ func (n *Node) newAudit() (*audit.Log, error) {
 // startAudit opens the audit log. It starts before the gateway, so that it still
 // runs when the gateway's last request ends.
 func (n *Node) startAudit(ctx context.Context) error {
+	service := supervise.Service{
+		Name: "audit", Owner: "gateway/policy/audit", Doc: "writes the audit log", Fatal: true, When: "audit.enabled",
+	}
 	if n.audit == nil {
+		n.services.Declare(service)
 		return nil
 	}
 	n.warnMissingAudit()
-	return n.services.Start(ctx, supervise.Service{Name: "audit", Run: n.audit.Run, Fatal: true})
+	service.Run = n.audit.Run
+	return n.services.Start(ctx, service)
 }
 
 // warnMissingAudit logs a warning if a node has run in this home directory and

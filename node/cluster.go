@@ -157,7 +157,12 @@ func (n *Node) handleRepair() {
 
 // startCopies is a stage after members and repairs: it plans the copies that pins ask for.
 func (n *Node) startCopies(ctx context.Context) error {
+	service := supervise.Service{
+		Name: "durability", Owner: "store/cluster", When: "joins a cluster",
+		Doc: "keeps the copies and shards that pins ask for, on this node and others",
+	}
 	if !n.cfg.JoinsCluster() {
+		n.services.Declare(service)
 		return nil
 	}
 	minter, err := n.capabilities.Minter()
@@ -172,7 +177,8 @@ func (n *Node) startCopies(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return n.services.Start(ctx, supervise.Service{Name: "durability", Run: n.copies.Run})
+	service.Run = n.copies.Run
+	return n.services.Start(ctx, service)
 }
 
 // openCoded opens an object of which this node holds a shard. The error is not_found if it holds none.
@@ -205,5 +211,7 @@ func (n *Node) keptCopies() local.Copies {
 
 // startMembers is a stage after gossip and the DHT, by which members are found.
 func (n *Node) startMembers(ctx context.Context) error {
-	return n.services.Start(ctx, supervise.Service{Name: "members", Run: n.members.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "members", Doc: "finds the members of the cluster and offers them space", Run: n.members.Run,
+	})
 }

@@ -33,7 +33,9 @@ func denylistConfig(home string, cfg gateway.Config) (c denylist.Config) {
 // startDenylist starts to watch the files of the denylist. It is the stage before
 // all that consult the list.
 func (n *Node) startDenylist(ctx context.Context) error {
-	return n.services.Start(ctx, supervise.Service{Name: "denylist", Run: n.denylist.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "denylist", Doc: "watches the files of the denylist", Run: n.denylist.Run,
+	})
 }
 
 // accessConfig returns the files of listen.allow and listen.deny. A relative path is below home.
@@ -53,5 +55,7 @@ func accessConfig(home string, cfg p2p.Config) access.Config {
 // startAccess starts to watch the files of listen.allow and listen.deny. It is a stage before the host,
 // which asks the list, so its service ends after the host.
 func (n *Node) startAccess(ctx context.Context) error {
-	return n.services.Start(ctx, supervise.Service{Name: "access", Run: n.access.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "access", Doc: "watches the files of listen.allow and listen.deny", Run: n.access.Run,
+	})
 }

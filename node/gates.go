@@ -223,7 +223,9 @@ func (n *Node) newClock() error {
 }
 
 func (n *Node) startClock(ctx context.Context) error {
-	return n.services.Start(ctx, supervise.Service{Name: "clock", Run: n.clock.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "clock", Doc: "compares the clock with those of peers", Run: n.clock.Run,
+	})
 }
 
 // workersGate is open while three quarters of the goroutines that answer the
@@ -271,10 +273,12 @@ func (n *Node) reportReadiness() api.Readiness {
 }
 
 func (n *Node) startReadiness(ctx context.Context) error {
-	return n.services.Start(ctx,
-		supervise.Service{Name: "readiness", Run: func(ctx context.Context, ready func()) error {
-			ready()
-			readiness.Log(ctx, n.env(), n.reportReadiness, n.draining.Load)
-			return nil
-		}})
+	run := func(ctx context.Context, ready func()) error {
+		ready()
+		readiness.Log(ctx, n.env(), n.reportReadiness, n.draining.Load)
+		return nil
+	}
+	return n.services.Start(ctx, supervise.Service{
+		Name: "readiness", Owner: "node/readiness", Doc: "logs gates that open and shut", Run: run,
+	})
 }

@@ -58,13 +58,22 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 		return err
 	}
 	n.publisher.Join(n.hints, n.dht)
-	if err := n.services.Start(ctx, supervise.Service{Name: "gossip", Run: n.gossip.Run}); err != nil {
+	err = n.services.Start(ctx, supervise.Service{
+		Name: "gossip", Doc: "carries announcements, names and offers between peers", Run: n.gossip.Run,
+	})
+	if err != nil {
 		return err
 	}
-	if err := n.services.Start(ctx, supervise.Service{Name: "name_updates", Run: n.updates.Run}); err != nil {
+	err = n.services.Start(ctx, supervise.Service{
+		Name: "name_updates", Doc: "sends records of names by gossip, at most one in ten seconds each",
+		Run: n.updates.Run,
+	})
+	if err != nil {
 		return err
 	}
-	return n.services.Start(ctx, supervise.Service{Name: "announcements", Run: n.hints.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "announcements", Doc: "tells peers what this node has, and remembers what they told", Run: n.hints.Run,
+	})
 }
 
 // learnName takes up the record of a name that another node has announced, if this node holds,

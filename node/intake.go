@@ -5,6 +5,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/env"
 	"allium/node/p2p"
 	"allium/protocols/b3"
 	"allium/protocols/object"
@@ -34,11 +35,12 @@ func (n *Node) member(p peer.ID) error {
 	return n.members.Member(p)
 }
 
-// starting returns an error until the node has started.
+// starting returns the error of a request that came before the node has started, and counts it.
 func (n *Node) starting() error {
 	if n.started.Load() {
 		return nil
 	}
+	env.NotReady(n.registry).WithLabelValues(env.PhaseStart).Inc()
 	return status.Errorf(status.NotReady, "the node is starting; ask again in a second")
 }
 

@@ -24,10 +24,18 @@ func (n *Node) startLAN(ctx context.Context) error {
 		deps.Network = ticket.NetworkOf(psk).String()
 	}
 	s, err := lan.New(deps)
-	if err != nil || !n.cfg.Listen.MDNS || n.cfg.Node.Amnesia || onLoopback(n.cfg.Listen.Listen) {
+	if err != nil {
 		return err
 	}
-	return n.services.Start(ctx, supervise.Service{Name: "lan", Run: s.Run})
+	service := supervise.Service{
+		Name: "lan", Doc: "finds nodes of the local network", Run: s.Run,
+		When: "listen.mdns, unless it listens on loopback alone, or node.amnesia",
+	}
+	if !n.cfg.Listen.MDNS || n.cfg.Node.Amnesia || onLoopback(n.cfg.Listen.Listen) {
+		n.services.Declare(service)
+		return nil
+	}
+	return n.services.Start(ctx, service)
 }
 
 // onLoopback reports whether there are addresses and all are loopback ones.

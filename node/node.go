@@ -53,6 +53,7 @@ import (
 	"allium/internal/env"
 	"allium/internal/inbound"
 	"allium/internal/limits"
+	"allium/internal/tasks"
 	"allium/node/config"
 	"allium/node/fault"
 	"allium/node/files/publish"
@@ -129,12 +130,15 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	list := tasks.NewRegistry(registry)
 	n := &Node{
 		base: base{
 			home: home, cfg: cfg, log: deps.Log, logLevel: deps.Level, embedded: deps.Embedded,
-			services: supervise.New(supervise.Deps{Env: env.Env{Log: deps.Log, Metrics: registry}}),
+			services: supervise.New(supervise.Deps{Env: env.Env{Log: deps.Log, Metrics: registry, Tasks: list}}),
 		},
-		resources: resources{registry: registry, limits: limits.NewRegistry(registry), process: deps.Process},
+		resources: resources{
+			registry: registry, limits: limits.NewRegistry(registry), tasks: list, process: deps.Process,
+		},
 		lifecycle: lifecycle{drain: make(chan struct{}), unlock: func() {}},
 	}
 	n.limits.NewUsage(limits.Spec{
@@ -169,7 +173,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.repairs, err = repair.New(cfg.Store.RepairRate, mayRepair(cfg), n.log, registry, n.limits); err != nil {
+	if n.repairs, err = repair.New(cfg.Store.RepairRate, mayRepair(cfg), n.env()); err != nil {
 		return nil, err
 	}
 	n.denylist, err = denylist.New(denylistConfig(home, cfg.Gateway), denylist.Deps{Env: n.env()})
@@ -323,6 +327,6 @@ func (n *Node) API() api.Node { return n.api }
 // env returns what each service of the node gets.
 func (n *Node) env() env.Env {
 	return env.Env{
-		Log: n.log, Metrics: n.registry, Limits: n.limits, Now: n.now, LowPower: n.cfg.Node.LowPower,
+		Log: n.log, Metrics: n.registry, Limits: n.limits, Tasks: n.tasks, Now: n.now, LowPower: n.cfg.Node.LowPower,
 	}
 }

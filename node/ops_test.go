@@ -45,12 +45,12 @@ func TestAlertRules(t *testing.T) {
 	if len(alerts) == 0 {
 		t.Fatal("alerts.yml has no alerts")
 	}
-	_, infos, err := node.Reference(t.Context())
+	lists, err := node.Reference(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	registered := map[string]bool{}
-	for _, m := range infos {
+	for _, m := range lists.Metrics {
 		registered[m.Name] = true
 	}
 	tests := opsFile(t, "alerts_test.yml") + opsFile(t, "alerts_days_test.yml")

@@ -18,6 +18,7 @@ import (
 	"allium/internal/inbound"
 	"allium/internal/limits"
 	"allium/internal/ram"
+	"allium/internal/tasks"
 	"allium/node/config"
 	"allium/node/edge"
 	"allium/node/fault"
@@ -91,6 +92,7 @@ func Memory(cfg config.Config) ram.Shares {
 type resources struct {
 	registry *prometheus.Registry
 	limits   *limits.Registry
+	tasks    *tasks.Registry
 	process  *Process
 	inbound  *inbound.Memory // for frames that have not arrived whole
 	rates    rates

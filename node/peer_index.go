@@ -11,7 +11,6 @@ import (
 	"allium/protocols/name"
 	"allium/protocols/oap"
 	"allium/protocols/record"
-	"allium/protocols/status"
 )
 
 // handleIndex makes the sessions answer what peers ask about keys. It is called before the sessions
@@ -33,8 +32,8 @@ type startedIndex struct{ node *Node }
 
 // Object implements index.Source.
 func (x startedIndex) Object(ctx context.Context, root b3.Root, limit int, network bool) (index.Answer, error) {
-	if !x.node.started.Load() {
-		return index.Answer{}, errStarting
+	if err := x.node.starting(); err != nil {
+		return index.Answer{}, err
 	}
 	return x.index().Object(ctx, root, limit, network)
 }
@@ -43,8 +42,8 @@ func (x startedIndex) Object(ctx context.Context, root b3.Root, limit int, netwo
 func (x startedIndex) Name(
 	ctx context.Context, n name.Name, maxStale time.Duration, network bool,
 ) (index.Answer, error) {
-	if !x.node.started.Load() {
-		return index.Answer{}, errStarting
+	if err := x.node.starting(); err != nil {
+		return index.Answer{}, err
 	}
 	return x.index().Name(ctx, n, maxStale, network)
 }
@@ -53,9 +52,6 @@ func (x startedIndex) index() local.PeerIndex {
 	n := x.node
 	return local.PeerIndex{Resolver: n.resolver, DHT: n.dht, Filter: n.denylist.At("peers")}
 }
-
-// errStarting answers peers that ask before the node has started.
-var errStarting = status.Errorf(status.NotReady, "this node is starting; try again in a moment")
 
 // FindName implements names.Finder.
 func (f dhtFinder) FindName(

@@ -14,6 +14,7 @@ import (
 
 	"allium/gateway"
 	"allium/internal/limits"
+	"allium/internal/tasks"
 	"allium/node/config"
 	"allium/node/p2p"
 	"allium/protocols/dht/messages"
@@ -39,28 +40,34 @@ const (
 	referenceMemory = 4 << 30 // bytes
 )
 
+// Lists is what a node lists of itself.
+type Lists struct {
+	Limits  []limits.Info
+	Metrics []MetricInfo
+	Tasks   []tasks.Info
+}
+
 // Reference starts a node with the default limits on loopback, in a temporary
-// directory, and returns its limits and metrics. docs/reference is generated from
-// them.
-func Reference(ctx context.Context) (registry []limits.Info, metrics []MetricInfo, err error) {
+// directory, and returns what it lists. docs/reference is generated from that.
+func Reference(ctx context.Context) (l Lists, err error) {
 	home, err := os.MkdirTemp("", "allium-reference-")
 	if err != nil {
-		return nil, nil, err
+		return l, err
 	}
 	defer os.RemoveAll(home)
 	cfg := config.Default(p2p.Testnet)
 	cfg.Listen.MaxMemory = referenceMemory / 4
 	n, err := New(home, cfg, Deps{Process: NewProcess(referenceCores)})
 	if err != nil {
-		return nil, nil, err
+		return l, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	err = n.Run(ctx, func() {
-		registry, metrics = n.limits.Snapshot(), describe(n.registry)
+		l = Lists{n.limits.Snapshot(), describe(n.registry), n.tasks.Snapshot()}
 		cancel()
 	})
-	return registry, metrics, err
+	return l, err
 }
 
 // HTTPReference returns the description of the gateway's routes, as an OpenAPI

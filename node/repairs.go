@@ -36,13 +36,19 @@ func (n *Node) awaitPeers(ctx context.Context) {
 // their providers.
 func (n *Node) startRepairs(ctx context.Context) error {
 	n.repairs.Join(n.store, n.resolver)
-	if n.repairs.Off() {
-		return nil
-	}
-	return n.services.Start(ctx, supervise.Service{Name: "repairs", Run: func(ctx context.Context, ready func()) error {
+	run := func(ctx context.Context, ready func()) error {
 		ready()
 		n.awaitPeers(ctx)
 		n.repairs.Run(ctx)
 		return nil
-	}})
+	}
+	service := supervise.Service{
+		Name: "repairs", Owner: "store/cluster/repair", Doc: "fetches damaged and lost objects again", Run: run,
+		When: "store.repair_rate above 0, content on disk or in a bucket",
+	}
+	if n.repairs.Off() {
+		n.services.Declare(service)
+		return nil
+	}
+	return n.services.Start(ctx, service)
 }

@@ -55,7 +55,8 @@ func (n *Node) start(ctx context.Context) error {
 
 func (n *Node) startStore(ctx context.Context) error {
 	return n.services.Start(ctx, supervise.Service{
-		Name: "store", Run: n.store.Run, Fatal: true, Progress: n.store.Recovered,
+		Name: "store", Doc: "keeps the objects: writer, compaction, eviction, scrub",
+		Run: n.store.Run, Fatal: true, Progress: n.store.Recovered,
 	})
 }
 
@@ -96,7 +97,10 @@ func (n *Node) startHost(ctx context.Context) error {
 		<-ctx.Done()
 		return h.Close()
 	}
-	return n.services.Start(ctx, supervise.Service{Name: "host", Run: run, Fatal: true})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "host", Owner: "node/p2p", Doc: "listens, dials and keeps the connections with peers",
+		Run: run, Fatal: true,
+	})
 }
 
 func (n *Node) startSessions(ctx context.Context) (err error) {
@@ -113,7 +117,9 @@ func (n *Node) startSessions(ctx context.Context) (err error) {
 		return err
 	}
 	n.handleRepair()
-	return n.services.Start(ctx, supervise.Service{Name: "sessions", Run: n.sessions.Run, Fatal: true})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "sessions", Doc: "carries requests and answers of peers", Run: n.sessions.Run, Fatal: true,
+	})
 }
 
 func (n *Node) startObjects(ctx context.Context) (err error) {
@@ -147,25 +153,36 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 		err := n.server.Run(ctx, ready)
 		return errors.Join(err, n.objects.Close())
 	}
-	return n.services.Start(ctx, supervise.Service{Name: "objects", Run: run, Fatal: true})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "objects", Owner: "protocols/object", Doc: "serves objects to peers and fetches them",
+		Run: run, Fatal: true,
+	})
 }
 
 // startReach starts to decide at which addresses the node is announced. It is a stage before all that connect.
 func (n *Node) startReach(ctx context.Context) error {
-	return n.services.Start(ctx, supervise.Service{Name: "reach", Run: n.reach.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "reach", Doc: "finds out at which addresses this node can be reached", Run: n.reach.Run,
+	})
 }
 
 // startRecords opens the database in which discovery stores what outlives a
 // restart: provider records, the state of the republish cycle, and what is known
 // of seeds. With amnesia there is no database, and discovery uses RAM.
 func (n *Node) startRecords(ctx context.Context) error {
+	service := supervise.Service{
+		Name: "records", Owner: "protocols/dht/records", Doc: "keeps what discovery learns on disk",
+		When: "not with node.amnesia",
+	}
 	if n.cfg.Node.Amnesia {
+		n.services.Declare(service)
 		return nil
 	}
 	n.records = records.New(
 		records.Config{Dir: filepath.Join(n.home, homedir.RecordsDir), Peers: "/" + dht.RecordsSpace + "/"},
 		records.Deps{Env: n.env()})
-	return n.services.Start(ctx, supervise.Service{Name: "records", Run: n.records.Run})
+	service.Run = n.records.Run
+	return n.services.Start(ctx, service)
 }
 
 func (n *Node) startDHT(ctx context.Context) (err error) {
@@ -187,10 +204,15 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 	if n.dht, err = dht.New(n.cfg.DHT, deps); err != nil {
 		return err
 	}
-	if err := n.services.Start(ctx, supervise.Service{Name: "publisher", Run: n.publisher.Run}); err != nil {
+	err = n.services.Start(ctx, supervise.Service{
+		Name: "publisher", Doc: "announces what is added and pinned", Run: n.publisher.Run,
+	})
+	if err != nil {
 		return err
 	}
-	return n.services.Start(ctx, supervise.Service{Name: "dht", Run: n.dht.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "dht", Doc: "finds and publishes providers and names", Run: n.dht.Run,
+	})
 }
 
 func (n *Node) startResolver(ctx context.Context) (err error) {
@@ -212,11 +234,13 @@ func (n *Node) startResolver(ctx context.Context) (err error) {
 	n.host.Network().Notify(&network.NotifyBundle{
 		ConnectedF: func(_ network.Network, c network.Conn) { n.resolver.Reached(c.RemotePeer()) },
 	})
-	return n.services.Start(ctx, supervise.Service{Name: "resolver", Run: n.resolver.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "resolver", Doc: "finds providers and fetches objects from them", Run: n.resolver.Run,
+	})
 }
 
 func (n *Node) startZones(ctx context.Context) error {
-	return n.services.Start(ctx, supervise.Service{Name: "zones", Run: n.zones.Run})
+	return n.services.Start(ctx, supervise.Service{Name: "zones", Doc: "watches the maps of zones", Run: n.zones.Run})
 }
 
 // startOwnNames is a stage after the DHT and the resolver, which get each record that is signed.
@@ -236,7 +260,9 @@ func (n *Node) startOwnNames(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return n.services.Start(ctx, supervise.Service{Name: "own_names", Run: n.names.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "own_names", Doc: "signs and sends the records of own names", Run: n.names.Run,
+	})
 }
 
 // sendOwnName sends a record that this node signed to the peers closest to its name.
@@ -270,7 +296,9 @@ func (n *Node) tellOwnName(ctx context.Context, rec name.Signed) {
 }
 
 func (n *Node) startPressure(ctx context.Context) error {
-	return n.services.Start(ctx, supervise.Service{Name: "pressure", Run: n.pressure.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "pressure", Doc: "watches the queues, and shuts gates before they are full", Run: n.pressure.Run,
+	})
 }
 
 func (n *Node) startGateway(ctx context.Context) (err error) {
@@ -320,7 +348,9 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		return err
 	}
 	n.reloadCertificate()
-	return n.services.Start(ctx, supervise.Service{Name: "gateway", Run: n.gateway.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "gateway", Doc: "serves HTTP: public listener, admin listener and socket", Run: n.gateway.Run,
+	})
 }
 
 // edgeDeps returns the parts of the node that its edge uses.
@@ -342,7 +372,9 @@ func startPacks(ctx context.Context, n *Node, deps edge.Deps) (err error) {
 		return err
 	}
 	n.reloads.Add(reload.File{Name: "packs", Reload: n.packs.Reload})
-	return n.services.Start(ctx, supervise.Service{Name: "packs", Run: n.packs.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "packs", Doc: "mounts packs of map tiles and watches their files", Run: n.packs.Run,
+	})
 }
 
 // startFills starts live fill before the gateway, so that the fills of its last requests can end.
@@ -351,11 +383,15 @@ func startFills(ctx context.Context, n *Node, deps edge.Deps) (err error) {
 		return err
 	}
 	n.reloads.Add(reload.File{Name: "sources", Reload: n.fills.Reload})
-	return n.services.Start(ctx, supervise.Service{Name: "fills", Run: n.fills.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "fills", Doc: "fetches assets from origins", Run: n.fills.Run,
+	})
 }
 
 func (n *Node) startEvents(ctx context.Context) error {
-	return n.services.Start(ctx, supervise.Service{Name: "events", Run: n.events.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "events", Doc: "passes events on to readers", Run: n.events.Run,
+	})
 }
 
 // startLock locks the home directory, before any other stage writes to it. With
@@ -372,7 +408,9 @@ func (n *Node) startLock(ctx context.Context) error {
 }
 
 func (n *Node) startCapabilities(ctx context.Context) error {
-	return n.services.Start(ctx, supervise.Service{Name: "capabilities", Run: n.capabilities.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "capabilities", Doc: "watches the keys and the list of what is revoked", Run: n.capabilities.Run,
+	})
 }
 
 // startAmnesia is a stage after the store, because it checks that the store's
@@ -381,8 +419,13 @@ func (n *Node) startAmnesia(ctx context.Context) error {
 	if err := n.amnesia.Settle(n.store.MlockError()); err != nil {
 		return err
 	}
+	service := supervise.Service{
+		Name: "amnesia", Doc: "looks once a minute whether a file is open for writing", When: "node.amnesia",
+		Run: n.amnesia.Run,
+	}
 	if !n.amnesia.Needed() {
+		n.services.Declare(service)
 		return nil
 	}
-	return n.services.Start(ctx, supervise.Service{Name: "amnesia", Run: n.amnesia.Run})
+	return n.services.Start(ctx, service)
 }

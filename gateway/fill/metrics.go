@@ -37,8 +37,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "edge_fill_seconds", Help: "Time of a fill from the first request to an origin to its end.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 16),
 		}),
-		retries:  env.Retries(reg).WithLabelValues("live_fill"),
-		timeouts: env.Timeouts(reg).WithLabelValues("fill"),
+		retries:  env.Retries(reg).WithLabelValues(env.RetryFill),
+		timeouts: env.Timeouts(reg).WithLabelValues(env.TimeoutFill),
 	}
 	if reg != nil {
 		reg.MustRegister(m.hits, m.misses, m.stale, m.expired, m.running, m.seconds)

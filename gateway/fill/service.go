@@ -17,6 +17,7 @@ import (
 	"allium/internal/env"
 	"allium/internal/guard"
 	"allium/internal/limits"
+	"allium/internal/tasks"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -112,6 +113,10 @@ func New(cfg Config, d Deps) (*Service, error) {
 	s := &Service{deps: d, m: newMetrics(d.Metrics), flights: map[pathKey]*flight{}}
 	s.live.Store(&live{})
 	s.guard = guard.Guard{Log: d.Log}
+	d.Tasks.List(tasks.Info{
+		Name: "fills.workers", Kind: tasks.Worker, Started: true, Owner: "gateway/fill", Count: cfg.Fills,
+		Restart: "its fill ends with internal, and it takes the next", Doc: "fetch assets from origins",
+	})
 	var err error
 	if s.records, err = newTable(d.Records, d.Params.Records, d.Limits, d.Log); err != nil {
 		return nil, err
@@ -142,7 +147,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	n := s.live.Load().Fills
 	workers.SetLimit(n)
 	for range n {
-		workers.Go(func() error { s.work(ctx); return nil })
+		workers.Go(func() error { s.deps.Tasks.Run(ctx, s.work); return nil })
 	}
 	ready()
 	<-ctx.Done()
@@ -242,6 +247,7 @@ func (s *Service) work(ctx context.Context) {
 			s.queue.Done(f.client)
 			continue
 		}
+		end := s.deps.Tasks.Begin(tasks.Fill)
 		var r *record
 		var release func()
 		err = s.guard.Run("a fill panicked", func() (err error) {
@@ -255,6 +261,7 @@ func (s *Service) work(ctx context.Context) {
 		if err != nil && ctx.Err() != nil {
 			err = errDraining
 		}
+		end(err)
 		s.end(f, r, release, err)
 		s.queue.Done(f.client)
 		if err == nil && f.source.cfg.Announce && s.deps.Announce != nil {

@@ -8,6 +8,7 @@ import (
 
 	"allium/gateway/exchange"
 	"allium/gateway/server/sockets"
+	"allium/internal/env"
 	"allium/internal/limits"
 )
 
@@ -150,7 +151,9 @@ func (t transportOf) AnnounceBody(n int) {
 }
 
 // ReadTimedOut implements Transport.
-func (t transportOf) ReadTimedOut() { t.d.metrics.timeouts.WithLabelValues("read").Inc() }
+func (t transportOf) ReadTimedOut() {
+	t.d.metrics.timeouts.WithLabelValues(env.TimeoutGatewayRead).Inc()
+}
 
 // PassedFile implements Transport.
 func (t transportOf) PassedFile() *os.File {
@@ -166,7 +169,7 @@ func (t transportOf) User() string { return userOf(t.d.r) }
 // countTimeout counts the first write that failed because of its deadline.
 func (d *delivery) countTimeout(err error) {
 	if err != nil && d.Failed == nil && errors.Is(err, os.ErrDeadlineExceeded) {
-		d.metrics.timeouts.WithLabelValues("write").Inc()
+		d.metrics.timeouts.WithLabelValues(env.TimeoutGatewayWrite).Inc()
 	}
 }
 

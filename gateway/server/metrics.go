@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/status"
 )
 
@@ -17,6 +18,7 @@ type metrics struct {
 	rejected *prometheus.CounterVec
 	refused  *prometheus.CounterVec
 	timeouts *prometheus.CounterVec
+	notReady *prometheus.CounterVec
 	cut      prometheus.Counter
 
 	handshakes  *prometheus.CounterVec
@@ -67,11 +69,8 @@ func newMetrics(reg prometheus.Registerer, routers []*router) *metrics {
 			Name: "edge_rejects_total",
 			Help: "Requests that the public listener refused, by the reason that the client was told.",
 		}, []string{"reason"}),
-		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gateway_io_timeouts_total",
-			Help: "Requests ended because the client sent its body too slowly (read), or took nothing of the answer " +
-				"(write).",
-		}, []string{"op"}),
+		timeouts: env.Timeouts(reg),
+		notReady: env.NotReady(reg),
 		cut: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gateway_cut_total",
 			Help: "Answers cut off because their content failed after the first byte.",
@@ -96,7 +95,7 @@ func newMetrics(reg prometheus.Registerer, routers []*router) *metrics {
 		}
 	}
 	if reg != nil {
-		reg.MustRegister(m.latency, m.inflight, m.rejected, m.refused, m.timeouts, m.cut,
+		reg.MustRegister(m.latency, m.inflight, m.rejected, m.refused, m.cut,
 			m.handshakes, m.http2Errors)
 	}
 	return m
@@ -111,6 +110,12 @@ var refusals = []status.Outcome{
 
 // refuse counts a request that was refused.
 func (m *metrics) refuse(o status.Outcome) {
+	switch o {
+	case status.Draining:
+		m.notReady.WithLabelValues(env.PhaseDrain).Inc()
+	case status.NotReady, status.NoBootstrap, status.TransportDown: // the gateway is the last to start
+		m.notReady.WithLabelValues(env.PhaseRun).Inc()
+	}
 	if slices.Contains(refusals, o) {
 		m.refused.WithLabelValues(o.String()).Inc()
 	}

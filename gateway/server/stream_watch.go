@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"allium/internal/env"
 )
 
 // streamWatch resets the HTTP/2 stream of an answer whose client takes nothing of it for the
@@ -86,7 +88,7 @@ func (s *streamWatch) look() {
 	slow := again <= 0
 	if slow || s.evict.Load() {
 		if slow {
-			s.w.metrics.timeouts.WithLabelValues("write").Inc()
+			s.w.metrics.timeouts.WithLabelValues(env.TimeoutGatewayWrite).Inc()
 		}
 		s.cut(now)
 		return

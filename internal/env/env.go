@@ -1,4 +1,4 @@
-// Package env holds what a node gives to each of its services: a log, metrics, limits and a clock.
+// Package env holds what a node gives to each of its services: a log, metrics, limits, the list of tasks and a clock.
 package env
 
 import (
@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/limits"
+	"allium/internal/tasks"
 )
 
 // Env is the first field of the Deps of a service. Each part may be nil.
@@ -15,6 +16,7 @@ type Env struct {
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: metrics are not registered. One per node
 	Limits  *limits.Registry      // nil: limits work and are not listed
+	Tasks   *tasks.Registry       // nil: tasks are not listed and not counted
 	// Now is the clock that dates records and decides whether they have expired. Durations and
 	// intervals use time.Now. nil: time.Now.
 	Now func() time.Time

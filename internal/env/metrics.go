@@ -13,21 +13,72 @@ func Retries(reg prometheus.Registerer) *prometheus.CounterVec {
 		Name: "backoff_retries_total",
 		Help: "Operations tried again after a pause: fetch (all providers of an object), " +
 			"resolve (a lookup of providers), live_fill (a request to an origin).",
-	}, []string{"op"}))
+	}, []string{"op"}), RetryFetch, RetryResolve, RetryFill)
 }
+
+// The operations of [Retries].
+const (
+	RetryFetch   = "fetch"
+	RetryResolve = "resolve"
+	RetryFill    = "live_fill"
+)
 
 // Timeouts returns the counters of transfers that ended because the other side was too slow, by operation. All services
 // of a node share them.
 func Timeouts(reg prometheus.Registerer) *prometheus.CounterVec {
 	return share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "io_timeouts_total",
-		Help: "Transfers ended because the other side made no progress, or was too slow: read and write (session " +
-			"streams, see session.min_rate), fill (origins).",
-	}, []string{"op"}))
+		Help: "Transfers ended because the other side made no progress, or was too slow: session_read and " +
+			"session_write (see session.min_rate), object_read (a peer's request), object_write (our answer), " +
+			"object_ask (our request, and its answer; see object.min_rate), dht_read and dht_write (routing streams), " +
+			"gateway_read (the body of a client's request), gateway_write (our answer), fill (origins).",
+	}, []string{"op"}), TimeoutSessionRead, TimeoutSessionWrite, TimeoutObjectRead, TimeoutObjectWrite,
+		TimeoutObjectAsk, TimeoutDHTRead, TimeoutDHTWrite, TimeoutGatewayRead, TimeoutGatewayWrite, TimeoutFill)
 }
 
-// share registers c. If an equal collector is registered, share returns that one.
-func share(reg prometheus.Registerer, c *prometheus.CounterVec) *prometheus.CounterVec {
+// The operations of [Timeouts].
+const (
+	TimeoutSessionRead  = "session_read"
+	TimeoutSessionWrite = "session_write"
+	TimeoutObjectRead   = "object_read"
+	TimeoutObjectWrite  = "object_write"
+	TimeoutObjectAsk    = "object_ask"
+	TimeoutDHTRead      = "dht_read"
+	TimeoutDHTWrite     = "dht_write"
+	TimeoutGatewayRead  = "gateway_read"
+	TimeoutGatewayWrite = "gateway_write"
+	TimeoutFill         = "fill"
+)
+
+// NotReady returns the counters of requests that were refused because the node was not ready, by the phase of its life.
+// All services of a node share them.
+func NotReady(reg prometheus.Registerer) *prometheus.CounterVec {
+	return share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "not_ready_total",
+		Help: "Requests of clients and peers refused because the node was not ready, by phase: start (a part that they " +
+			"need has not started), run (what they need is away, such as seeds or space to write), drain (the node stops).",
+	}, []string{"phase"}), PhaseStart, PhaseRun, PhaseDrain)
+}
+
+// The phases of [NotReady].
+const (
+	PhaseStart = "start"
+	PhaseRun   = "run"
+	PhaseDrain = "drain"
+)
+
+// Values makes the counters of all values of the one label of c, so that an alert sees the first event, and returns c.
+func Values[V ~string](c *prometheus.CounterVec, values ...V) *prometheus.CounterVec {
+	for _, v := range values {
+		c.WithLabelValues(string(v))
+	}
+	return c
+}
+
+// share registers c with the counters of the values of its label. If an equal collector is registered, share returns
+// that one.
+func share(reg prometheus.Registerer, c *prometheus.CounterVec, values ...string) *prometheus.CounterVec {
+	Values(c, values...)
 	if reg == nil {
 		return c
 	}

@@ -15,6 +15,9 @@ func (r *Registry) NewWaitGateFamily(s Spec, n, m int64) *WaitGateFamily {
 	return &WaitGateFamily{m: r.addFamily(s, KindGate, n, nil), waiting: m}
 }
 
+// Set lets n requests (≥ 1) run at each gate that the family makes from now on. The caller resizes those that it has.
+func (f *WaitGateFamily) Set(n int64) { f.m.size.Store(n) }
+
 // Gate returns a new, unused gate of the family.
 func (f *WaitGateFamily) Gate() *Gate {
 	var unlisted *Registry

@@ -15,11 +15,16 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"path"
+	"reflect"
+	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +32,7 @@ import (
 
 	"allium/internal/env"
 	"allium/internal/guard"
+	"allium/internal/tasks"
 	"allium/protocols/status"
 )
 
@@ -45,6 +51,10 @@ const abortGrace = time.Second
 // Service is a part of the node that runs until it is told to stop.
 type Service struct {
 	Name string
+	Doc  string // what it does, for docs/reference/tasks.md
+	// Owner is the package that it runs, below the module. If it is empty, it is that of Run.
+	Owner string
+	When  string // the nodes that start it, for docs/reference/tasks.md; empty: all
 	// Run calls ready once, as soon as the service can be used. It returns nil only
 	// when ctx is done and every goroutine it started has returned.
 	Run func(ctx context.Context, ready func()) error
@@ -70,8 +80,7 @@ type Deps struct {
 type Group struct {
 	log      *slog.Logger
 	restarts *prometheus.CounterVec
-	spawned  *prometheus.CounterVec
-	aborted  *prometheus.CounterVec
+	tasks    *tasks.Registry
 
 	running []*runner
 
@@ -93,20 +102,14 @@ func New(deps Deps) *Group {
 	deps.Env.SetDefaults()
 	g := &Group{
 		log:    deps.Log,
+		tasks:  deps.Tasks,
 		failed: make(chan struct{}),
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "service_restarts_total", Help: "Services restarted after they returned or panicked.",
 		}, []string{"task"}),
-		spawned: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tasks_spawned_total", Help: "Services started.",
-		}, []string{"kind"}),
-		aborted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tasks_aborted_total",
-			Help: "Services still running when the drain deadline and the second after it had passed.",
-		}, []string{"kind"}),
 	}
 	if deps.Metrics != nil {
-		deps.Metrics.MustRegister(g.restarts, g.spawned, g.aborted)
+		deps.Metrics.MustRegister(g.restarts)
 	}
 	return g
 }
@@ -121,13 +124,15 @@ func (g *Group) Start(ctx context.Context, s Service) error {
 	}
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &runner{Service: s, cancel: cancel, ready: make(chan struct{}), done: make(chan struct{})}
+	g.list(s, true)
+	end := g.tasks.Begin(tasks.Service)
 	var first error // written before done is closed
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer close(r.done)
 		first = g.run(own, r)
+		end(cmp.Or(own.Err(), first))
 	})
-	g.spawned.WithLabelValues(s.Name).Inc()
 	cause := g.wait(ctx, r)
 	switch {
 	case cause == nil:
@@ -144,6 +149,33 @@ func (g *Group) Start(ctx context.Context, s Service) error {
 	wg.Wait()
 	return fmt.Errorf("start %s: %w", s.Name, cause)
 }
+
+// Declare lists a service that this node does not start, for docs/reference/tasks.md. Run may be nil.
+func (g *Group) Declare(s Service) { g.list(s, false) }
+
+// list adds a service to the list of tasks.
+func (g *Group) list(s Service, started bool) {
+	g.restarts.WithLabelValues(s.Name) // so that an alert sees the first one
+	owner := s.Owner
+	if owner == "" {
+		name := runtime.FuncForPC(reflect.ValueOf(s.Run).Pointer()).Name() // such as allium/node/p2p.(*T).Run-fm
+		dir, base := path.Split(name)
+		base, _, _ = strings.Cut(base, ".")
+		owner = strings.TrimPrefix(dir+base, module)
+	}
+	restart := fmt.Sprintf("run again after %v to %v; %d failures within %.0fs stop the node",
+		backoffMin, backoffMax, maxRestarts+1, restartWindow.Seconds())
+	if s.Fatal {
+		restart = "the node stops"
+	}
+	g.tasks.List(tasks.Info{
+		Name: s.Name, Kind: tasks.Service, Owner: owner, Count: 1, Fatal: s.Fatal, Restart: restart, Doc: s.Doc,
+		When: s.When, Started: started,
+	})
+}
+
+// module is what the paths of all packages begin with.
+const module = "allium/"
 
 // errEnded reports that a service ended before it was ready.
 var errEnded = errors.New("ended before it was ready")
@@ -256,8 +288,8 @@ func (g *Group) Err() error {
 // ctx ends first, the remaining services have one more second: those that are not
 // Fatal are cancelled at once, and the Fatal ones after them, one by one. After three
 // quarters of that second the rest are cancelled too. Stop returns the names of the
-// services that then still run, and counts them in tasks_aborted_total. A second call
-// does nothing.
+// services that then still run. tasks_aborted_total counts them, and the tasks that they
+// run. A second call does nothing.
 func (g *Group) Stop(ctx context.Context) (abandoned []string) {
 	deadline := ctx.Done()
 	for i := len(g.running) - 1; i >= 0 && ctx.Err() == nil; i-- {
@@ -299,10 +331,12 @@ func (g *Group) Stop(ctx context.Context) (abandoned []string) {
 		select {
 		case <-r.done:
 		default:
-			g.aborted.WithLabelValues(r.Name).Inc()
 			abandoned = append(abandoned, r.Name)
 		}
 	}
 	g.running = nil
+	if len(abandoned) > 0 {
+		g.tasks.Abandon()
+	}
 	return abandoned
 }

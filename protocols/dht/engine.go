@@ -9,6 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"allium/internal/tasks"
 	"allium/protocols/dht/messages"
 	"allium/protocols/dht/probes"
 	"allium/protocols/kad"
@@ -31,6 +32,7 @@ type engine struct {
 	ignores     func(peer.ID) bool // see Deps.IgnorePeer
 	fixedHedge  bool               // hedge delays are not adapted to peers
 	tasks       *sync.WaitGroup    // the caller of run holds one count
+	count       *tasks.Registry    // of lookups
 	m           *metrics
 }
 
@@ -67,7 +69,9 @@ var errNoPeers = status.Errorf(status.NoBootstrap,
 
 // run executes one lookup. The error is ctx's, no_bootstrap, timeout or hop_exceeded. The
 // result holds what was found, also beside an error.
-func (e *engine) run(ctx context.Context, q search) (kad.Result[peer.ID], error) {
+func (e *engine) run(ctx context.Context, q search) (result kad.Result[peer.ID], err error) {
+	end := e.count.Begin(tasks.Lookup)
+	defer func() { end(err) }()
 	d := &driver{
 		engine: e, search: q, start: time.Now(),
 		inFlight: make(map[peer.ID]*inFlightProbe),

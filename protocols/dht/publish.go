@@ -10,6 +10,7 @@ import (
 
 	"allium/internal/jitter"
 	"allium/internal/limits"
+	"allium/internal/tasks"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -23,6 +24,7 @@ type publisher struct {
 	peers     func() int                           // size of the routing table
 	paused    func() bool                          // reports that nothing may be published now; may be nil
 	parallel  int
+	tasks     *tasks.Registry
 	queue     *limits.Queue[b3.Root]
 	m         *metrics
 	log       *slog.Logger
@@ -43,7 +45,12 @@ func newPublisher(
 	publish func(context.Context, b3.Root) (int, error), published func(context.Context, b3.Root) error,
 	peers func() int,
 ) *publisher {
+	deps.Tasks.List(tasks.Info{
+		Name: "dht.announcers", Kind: tasks.Worker, Started: true, Owner: "protocols/dht", Count: cfg.Announcers, Restart: "the process ends",
+		Doc: "publish what was added or pinned",
+	})
 	return &publisher{
+		tasks:   deps.Tasks,
 		publish: publish, published: published, peers: peers, paused: deps.ClockWrong,
 		parallel: cfg.Announcers, m: m, log: deps.Log, failed: make(map[b3.Root]int),
 		queue: limits.NewQueue[b3.Root](deps.Limits, limits.Spec{
@@ -58,12 +65,12 @@ func (a *publisher) add(root b3.Root) error { return a.queue.TryPut(root) }
 
 // run publishes until ctx ends.
 func (a *publisher) run(ctx context.Context) {
-	var tasks sync.WaitGroup
+	var working sync.WaitGroup
 	for range a.parallel {
-		tasks.Go(func() { a.work(ctx) })
+		working.Go(func() { a.tasks.Run(ctx, a.work) })
 	}
-	tasks.Go(func() { a.retry(ctx) })
-	tasks.Wait()
+	working.Go(func() { a.retry(ctx) })
+	working.Wait()
 }
 
 // work publishes queued roots until ctx ends.

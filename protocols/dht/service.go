@@ -304,7 +304,8 @@ func (s *Service) serve(ctx context.Context, kad *kaddht.IpfsDHT) *running {
 	r := &running{ctx: ctx, kad: kad}
 	r.engine = &engine{
 		self: s.self, table: s.table, connected: s.connected, rememberAddrs: s.rememberAddrs,
-		isConnected: s.isConnected, ignores: s.deps.IgnorePeer, fixedHedge: s.cfg.HedgeFixed, tasks: &r.lookups, m: s.m,
+		isConnected: s.isConnected, ignores: s.deps.IgnorePeer, fixedHedge: s.cfg.HedgeFixed, tasks: &r.lookups,
+		count: s.deps.Tasks, m: s.m,
 	}
 	r.server = &server{
 		store: s.store, names: s.names, verify: s.verify, dialback: s.dialback, guard: s.guard, nearest: s.nearest,

@@ -51,7 +51,7 @@ func (s *Service) peerState(id peer.ID) *peerState {
 	if p, ok := s.peers.Get(id); ok {
 		return p
 	}
-	p := &peerState{frames: s.buckets.Bucket()}
+	p := &peerState{frames: s.rates.buckets.Bucket()}
 	if existing, ok, _ := s.peers.PeekOrAdd(id, p); ok {
 		return existing
 	}
@@ -107,7 +107,7 @@ func (s *Service) dropReason(ctx context.Context, p *peerState, m *pb.Message) s
 	if !takeNow(ctx, p.frames, cost(size)) {
 		return dropBurst
 	}
-	if !takeNow(ctx, s.total, cost(size)) {
+	if !takeNow(ctx, s.rates.total, cost(size)) {
 		return dropTotal
 	}
 	return ""

@@ -51,7 +51,7 @@ func (s *Service) Publish(ctx context.Context, topic string, data []byte) error 
 	if deadline, ok := ctx.Deadline(); ok {
 		maxWait = min(maxWait, time.Until(deadline))
 	}
-	if err := s.publish.Wait(ctx, cost(len(data)), maxWait); err != nil {
+	if err := s.rates.publish.Wait(ctx, cost(len(data)), maxWait); err != nil {
 		return err
 	}
 	if err := s.checkRunning(); err != nil { // Run may have returned during the wait

@@ -18,6 +18,7 @@ import (
 	"allium/internal/env"
 	"allium/internal/latch"
 	"allium/internal/limits"
+	"allium/internal/tasks"
 	"allium/protocols/status"
 )
 
@@ -87,9 +88,8 @@ type Service struct {
 
 	outbox  *limits.Queue[publication]
 	ingress *limits.Queue[Message]
-	publish *limits.Rate
-	total   *limits.Rate
-	buckets *limits.RateFamily
+	rates   rates
+	tasks   *tasks.Registry
 	peers   *lru.Cache[peer.ID, *peerState] // outlives connections: a new connection brings no new burst
 
 	graylist atomic.Pointer[map[peer.ID]struct{}] // the map is replaced, never changed
@@ -112,6 +112,13 @@ const (
 // maxPeerStates is the most peers whose state is remembered. The peer whose state was used least
 // recently is forgotten first.
 const maxPeerStates = 16384
+
+// rates bound the messages per second.
+type rates struct {
+	publish *limits.Rate       // of this node
+	total   *limits.Rate       // of all peers
+	buckets *limits.RateFamily // of each peer
+}
 
 // New returns a service that starts no goroutine before Run. It returns an error if cfg is out of
 // bounds, the host is missing, a topic is incomplete or given twice, or a metric is registered.
@@ -147,16 +154,21 @@ func New(cfg Config, d Deps) (*Service, error) {
 	s.ingress = limits.NewQueue[Message](d.Limits, limits.Spec{
 		Name: "gossip.ingress", Path: "pubsub → gossip workers", Policy: "drop newest",
 	}, int(cfg.Ingress))
-	s.publish = d.Limits.NewRate(limits.Spec{
+	s.rates.publish = d.Limits.NewRate(limits.Spec{
 		Name: "gossip.publish_rate", Path: "publications → publisher",
 		Policy: "waits up to publish_wait, then rate_limit",
 	}, float64(cfg.PublishRate), int(cfg.BurstFrames))
-	s.total = d.Limits.NewRate(limits.Spec{
+	s.rates.total = d.Limits.NewRate(limits.Spec{
 		Name: "gossip.total_rate", Path: "all peers → pubsub", Policy: "drop newest",
 	}, float64(cfg.TotalRate), int(cfg.TotalRate))
-	s.buckets = d.Limits.NewRateFamily(limits.Spec{
-		Name: "gossip.peer_rate", Path: "one peer → pubsub", Policy: "drop newest",
+	s.rates.buckets = d.Limits.NewRateFamily(limits.Spec{
+		Name: "gossip.peer_rate", Path: "one peer → pubsub", Policy: "drop newest", Each: "peer",
 	}, float64(cfg.PeerRate), int(cfg.BurstFrames))
+	s.tasks = d.Tasks
+	d.Tasks.List(tasks.Info{
+		Name: "gossip.workers", Kind: tasks.Worker, Started: true, Owner: "protocols/gossip", Count: int(cfg.Workers),
+		Restart: "its message is dropped and counted, and it takes the next", Doc: "handle the messages of peers",
+	})
 	return s, nil
 }
 
@@ -210,7 +222,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 		group.Go(func() { s.enqueueMessages(runCtx, sub) })
 	}
 	for range s.cfg.Workers {
-		group.Go(func() { s.handleMessages(runCtx) })
+		group.Go(func() { s.tasks.Run(runCtx, s.handleMessages) })
 	}
 	group.Go(func() { s.sendPublications(runCtx, joined) })
 	group.Go(func() { s.samplePeers(runCtx, ps, h) })

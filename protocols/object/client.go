@@ -311,7 +311,7 @@ func (c *Client) failed(ctx context.Context, st *clientStream, err error) error 
 	case o == status.Corrupt:
 		code = codeCorrupt
 	case o == status.Timeout:
-		c.metrics.timeouts.WithLabelValues("ask").Inc()
+		c.metrics.timeouts.WithLabelValues(env.TimeoutObjectAsk).Inc()
 		code = codeTimeout
 	case o == status.Internal, o == status.TransportDown: // an error of the transport
 		err = transportError(err)

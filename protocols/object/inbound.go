@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/internal/deadline"
+	"allium/internal/env"
 	"allium/internal/ipgroup"
 	"allium/protocols/b3"
 	"allium/protocols/oap"
@@ -78,7 +79,7 @@ func (in *served) read(ctx context.Context, cancel context.CancelFunc) {
 	in.requests = r
 	r.frames = oap.NewReader(r, oap.MaxFrame)
 	r.frames.SetCheck(startsRequest)
-	evicted := func(err error) { in.srv.fail(in.st, "read", err) }
+	evicted := func(err error) { in.srv.fail(in.st, env.TimeoutObjectRead, err) }
 	memory := in.srv.deps.Inbound.Open(ctx, in.st.Conn(), evicted, r.stream.Pause)
 	r.frames.SetMemory(memory)
 	defer memory.Close()
@@ -96,7 +97,7 @@ func (in *served) read(ctx context.Context, cancel context.CancelFunc) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		in.srv.fail(in.st, "read", err)
+		in.srv.fail(in.st, env.TimeoutObjectRead, err)
 		cancel()
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/env"
 )
 
 // metrics has the metrics of a server and a client. Both share them on one
@@ -14,6 +16,7 @@ type metrics struct {
 	bytes    *prometheus.CounterVec   // dir
 	rejected *prometheus.CounterVec   // reason of OAP1.md §3
 	timeouts *prometheus.CounterVec   // op
+	notReady *prometheus.CounterVec   // phase
 	streams  *prometheus.GaugeVec     // side
 	aborted  prometheus.Counter
 
@@ -36,11 +39,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		rejected: share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "object_frame_reject_total", Help: "Frames rejected on object streams, by the reason of OAP1.md §3.",
 		}, []string{"reason"})),
-		timeouts: share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "object_io_timeouts_total",
-			Help: "Object streams reset because they made no progress or were slower than object.min_rate. op " +
-				"says what waited: read (a peer's request), write (our answer) or ask (the answer to our request).",
-		}, []string{"op"})),
+		timeouts: env.Timeouts(reg),
+		notReady: env.NotReady(reg),
 		streams: share(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "object_streams", Help: "Open object streams, including idle ones.",
 		}, []string{"side"})),

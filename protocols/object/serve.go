@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"allium/internal/env"
 	"allium/internal/guard"
 	"allium/internal/limits"
 	"allium/protocols/oap"
@@ -34,9 +35,9 @@ func (in *served) write(run, ctx context.Context) {
 		if !failed {
 			if err := in.answer(ctx, req); err != nil {
 				failed = true
-				op := "write"
+				op := env.TimeoutObjectWrite
 				if s := (*streamError)(nil); errors.As(err, &s) && s.reading {
-					op = "read"
+					op = env.TimeoutObjectRead
 				}
 				in.srv.fail(in.st, op, err)
 			}

@@ -92,8 +92,8 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 	deps.Env.SetDefaults()
 	s := &Server{deps: deps, log: deps.Log, metrics: newMetrics(deps.Metrics)}
 	s.cfg.Store(&cfg)
-	s.peers = peers{inflight: cfg.PeerInflight, egress: int64(cfg.PeerEgressBytes), m: map[peer.ID]*servedPeer{}}
 	l := deps.Limits
+	s.peers = newServedPeers(cfg, l)
 	s.streams = limits.NewFairGate[ipgroup.Group](l, limits.Spec{
 		Name: "object.inbound_streams", Path: "libp2p → a reader and a writer for each stream",
 		Policy: "reset with a code; one IP group gets at most a quarter of the free streams",
@@ -146,6 +146,7 @@ func (s *Server) Drain(ctx context.Context) { s.requests.Drain(ctx) }
 // admit counts a request in flight. The error is draining after Drain was called.
 func (s *Server) admit() error {
 	if !s.requests.Enter() {
+		s.metrics.notReady.WithLabelValues(env.PhaseDrain).Inc()
 		return status.Errorf(status.Draining, "the node is stopping; ask another one")
 	}
 	return nil
@@ -174,15 +175,28 @@ func (s *Server) accept(ctx context.Context, st network.Stream) {
 
 // peers holds the limits of each peer that has open streams.
 type peers struct {
-	egress int64 // bytes of each peer
+	inflight *limits.WaitGateFamily
+	egress   *limits.BudgetFamily
 
-	mu       sync.Mutex // guards what follows
-	inflight int64      // requests of each peer
-	m        map[peer.ID]*servedPeer
+	mu sync.Mutex // guards m
+	m  map[peer.ID]*servedPeer
 }
 
-// servedPeer has the limits of one peer, over all its streams. They are not in the
-// registry, because every peer has its own.
+func newServedPeers(cfg Config, r *limits.Registry) peers {
+	return peers{
+		m: map[peer.ID]*servedPeer{},
+		inflight: r.NewWaitGateFamily(limits.Spec{
+			Name: "object.peer_inflight", Path: "object streams of one peer → requests being answered",
+			Policy: "busy", Each: "peer",
+		}, cfg.PeerInflight, 0),
+		egress: r.NewBudgetFamily(limits.Spec{
+			Name: "object.peer_egress_bytes", Path: "store reads → object streams of one peer",
+			Policy: "wait, then busy", Each: "peer",
+		}, int64(cfg.PeerEgressBytes), nil),
+	}
+}
+
+// servedPeer has the limits of one peer, over all its streams.
 type servedPeer struct {
 	streams  int // guarded by peers.mu
 	inflight *limits.Gate
@@ -195,11 +209,7 @@ func (p *peers) enter(id peer.ID) *servedPeer {
 	defer p.mu.Unlock()
 	sp := p.m[id]
 	if sp == nil {
-		var unlisted *limits.Registry
-		sp = &servedPeer{
-			inflight: unlisted.NewGate(limits.Spec{Name: "object.peer_inflight"}, p.inflight, 0),
-			egress:   unlisted.NewBudget(limits.Spec{Name: "object.peer_egress_bytes"}, p.egress),
-		}
+		sp = &servedPeer{inflight: p.inflight.Gate(), egress: p.egress.Budget()}
 		p.m[id] = sp
 	}
 	sp.streams++
@@ -210,7 +220,7 @@ func (p *peers) enter(id peer.ID) *servedPeer {
 func (p *peers) resize(inflight int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.inflight = inflight
+	p.inflight.Set(inflight)
 	for _, sp := range p.m {
 		sp.inflight.Resize(inflight)
 	}

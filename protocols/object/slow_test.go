@@ -141,10 +141,10 @@ func TestSlowAskers(t *testing.T) {
 				_ = a.st.Reset()
 				synctest.Wait()
 				idle(t, p.server)
-				if n := counter(t, p.server.metrics.timeouts.WithLabelValues("read")); n != want {
+				if n := counter(t, p.server.metrics.timeouts.WithLabelValues("object_read")); n != want {
 					t.Errorf("%v slow reads were counted, want %v", n, want)
 				}
-				if n := counter(t, p.server.metrics.timeouts.WithLabelValues("write")); n != 0 {
+				if n := counter(t, p.server.metrics.timeouts.WithLabelValues("object_write")); n != 0 {
 					t.Errorf("%v slow writes were counted", n)
 				}
 			})
@@ -228,7 +228,7 @@ func TestSlowReaders(t *testing.T) {
 				if c.cut {
 					want = 1
 				}
-				if n := counter(t, p.server.metrics.timeouts.WithLabelValues("write")); n != want {
+				if n := counter(t, p.server.metrics.timeouts.WithLabelValues("object_write")); n != want {
 					t.Errorf("%v slow writes were counted, want %v", n, want)
 				}
 			})
@@ -355,7 +355,7 @@ func TestSlowServers(t *testing.T) {
 				})
 				begin := time.Now()
 				err := p.get(t, serverID, root)
-				slow := counter(t, p.client.metrics.timeouts.WithLabelValues("ask"))
+				slow := counter(t, p.client.metrics.timeouts.WithLabelValues("object_ask"))
 				switch took := time.Since(begin); {
 				case c.most == 0:
 					if err != nil || slow != 0 {

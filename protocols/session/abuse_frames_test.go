@@ -60,7 +60,7 @@ func TestCutFrames(t *testing.T) {
 		{"ends", func(w *wire) { _ = w.stream.CloseWrite() }, reset(oap.ReasonTruncated), rejects(oap.ReasonTruncated),
 			status.BadFrame},
 		{"is reset", func(w *wire) { _ = w.stream.ResetWithError(7) }, 0, nil, status.TransportDown},
-		{"falls silent", func(w *wire) {}, 0, map[string]float64{"io_timeouts_total read": 1}, status.Timeout},
+		{"falls silent", func(w *wire) {}, 0, map[string]float64{"io_timeouts_total session_read": 1}, status.Timeout},
 	} {
 		for _, at := range []int{1, 4, 37, 38, 40, len(request) - 1} {
 			all = append(all, attack{name: fmt.Sprintf("a request %s at byte %d", how.name, at), counts: how.counts,
@@ -415,7 +415,7 @@ func TestCredit(t *testing.T) {
 			}
 		}},
 		{name: "credit that nobody reads", opts: testkit.Options{Window: 256},
-			counts: map[string]float64{"io_timeouts_total write": 1}, run: func(t *testing.T, r *rig) {
+			counts: map[string]float64{"io_timeouts_total session_write": 1}, run: func(t *testing.T, r *rig) {
 				w := r.session()
 				_ = w.stream.SetWriteDeadline(time.Now().Add(4 * time.Second))
 				for corr := range uint64(5000) {

@@ -23,7 +23,7 @@ func TestSlowWriters(t *testing.T) {
 		strings.Repeat(" ", oap.MaxFrame-oap.HeaderSize))
 	most := frame(oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: 1}, "", strings.Repeat(" ", oap.MaxJSON))
 	small := frame(oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: 1}, "", `{"op":"x"}`)
-	read := map[string]float64{"io_timeouts_total read": 1}
+	read := map[string]float64{"io_timeouts_total session_read": 1}
 	attacks(t, []attack{
 		{name: "a byte each 4.9 s", counts: read, run: func(t *testing.T, r *rig) {
 			w := r.session()
@@ -121,7 +121,7 @@ func TestSlowWriters(t *testing.T) {
 // TestSlowReaders: a peer that does not take what it asked for is reset, and
 // what was promised to it is given back.
 func TestSlowReaders(t *testing.T) {
-	write := map[string]float64{"io_timeouts_total write": 1}
+	write := map[string]float64{"io_timeouts_total session_write": 1}
 	narrow := testkit.Options{Window: 512}
 	ask := func(w *wire, times int) {
 		for i := range times {
@@ -181,7 +181,7 @@ func TestSlowReaders(t *testing.T) {
 			w.wantReset(0)
 		}},
 		{name: "a handful that never read hold no more than their share", opts: narrow,
-			counts: map[string]float64{"io_timeouts_total write": 5},
+			counts: map[string]float64{"io_timeouts_total session_write": 5},
 			change: func(c *session.Config) { c.ControlRate = 1 << 20 },
 			run: func(t *testing.T, r *rig) {
 				var all []*wire

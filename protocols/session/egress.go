@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"allium/internal/deadline"
+	"allium/internal/env"
 	"allium/protocols/oap"
 	"allium/protocols/status"
 )
@@ -233,7 +234,7 @@ func (l *link) send(frames *outgoing) bool {
 		return true
 	}
 	if errors.Is(err, deadline.ErrPassed) {
-		l.svc.m.timeouts.WithLabelValues("write").Inc()
+		l.svc.m.timeouts.WithLabelValues(env.TimeoutSessionWrite).Inc()
 		err = status.Errorf(status.Timeout, "write: the peer reads nothing, or less than %s/s: %w",
 			l.cfg.MinRate, err)
 	}

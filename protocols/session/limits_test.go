@@ -50,7 +50,7 @@ func TestSlowReaderHurtsOnlyItself(t *testing.T) {
 			good.wantAnswer(1, 200, big)
 		})
 		time.Sleep(7 * time.Second) // the window took bytes at 0 s: nothing since is seen at 10 s
-		if slow.stream.Err() == nil || n.metric(t, "io_timeouts_total", "write") != 1 {
+		if slow.stream.Err() == nil || n.metric(t, "io_timeouts_total", "session_write") != 1 {
 			t.Errorf("the slow peer's stream: %v", slow.stream.Err())
 		}
 		good.ask(2, `{"op":"x"}`)

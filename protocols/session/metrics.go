@@ -22,6 +22,7 @@ type metrics struct {
 	delayed      prometheus.Counter
 	timeouts     *prometheus.CounterVec // op
 	rejected     *prometheus.CounterVec // reason of OAP1 §3
+	notReady     *prometheus.CounterVec // phase
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -46,6 +47,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			"Frames without an answer (events, ACKs, answers without a call) beyond session.control_rate; "+
 				"the session was not read until the rate allowed them."),
 		timeouts: env.Timeouts(reg),
+		notReady: env.NotReady(reg),
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "frame_reject_total", Help: "Frames rejected on session streams, by the reason of OAP1 section 3.",
 		}, []string{"reason"}),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"allium/internal/deadline"
+	"allium/internal/env"
 	"allium/protocols/oap"
 	"allium/protocols/status"
 )
@@ -63,13 +64,13 @@ func (l *link) readTimedOut(now time.Time) error {
 		m.handshakes.Inc()
 		return status.Errorf(status.Timeout, "the peer sent no HELLO within %s", cfg.HandshakeTimeout)
 	case l.in.Buffered() > 0:
-		m.timeouts.WithLabelValues("read").Inc()
+		m.timeouts.WithLabelValues(env.TimeoutSessionRead).Inc()
 		return status.Errorf(status.Timeout, "read: the peer stopped within a frame, or sends it slower than %s/s",
 			cfg.MinRate)
 	case now.Before(l.lastActive.Add(l.idleAfter())):
 		return nil
 	case l.waiting():
-		m.timeouts.WithLabelValues("read").Inc()
+		m.timeouts.WithLabelValues(env.TimeoutSessionRead).Inc()
 		return status.Errorf(status.Timeout, "read: the peer has not answered for %s", l.idleAfter())
 	}
 	l.shut = true

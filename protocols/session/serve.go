@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/oap"
 	"allium/protocols/status"
@@ -249,6 +250,7 @@ func (l *link) answering(corr uint64) bool {
 func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
 	s := l.svc
 	if !s.inflight.Enter() {
+		s.m.notReady.WithLabelValues(env.PhaseDrain).Inc()
 		return errDraining
 	}
 	if err := busy(l.places.TryAcquire()); err != nil {

@@ -197,7 +197,7 @@ func TestAcceptor(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			_, _ = w.stream.Write(make([]byte, 3))
 			elapsed(t, 5*time.Second, func() { w.wantReset(0) })
-			if n.metric(t, "io_timeouts_total", "read") != 1 {
+			if n.metric(t, "io_timeouts_total", "session_read") != 1 {
 				t.Error("not counted")
 			}
 		}},

@@ -20,6 +20,7 @@ import (
 	"allium/internal/ipgroup"
 	"allium/internal/latch"
 	"allium/internal/limits"
+	"allium/internal/tasks"
 	"allium/protocols/oap"
 )
 
@@ -168,6 +169,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		rateFamily: deps.Limits.NewRateFamily(limits.Spec{
 			Name: "session.control_rate", Path: "one peer → dispatcher",
 			Policy: "reject: busy; for frames without an answer, the session is not read until the rate allows",
+			Each:   "peer",
 		}, float64(cfg.ControlRate), int(cfg.ControlRate)),
 	}
 	s.handshakes = limits.NewFairGate[ipgroup.Group](deps.Limits, limits.Spec{
@@ -181,20 +183,30 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.groupRate = deps.Limits.NewRateFamily(limits.Spec{
 		Name: "session.group_rate", Path: "one IP group → dispatcher",
 		Policy: "reject: busy; for frames without an answer, the session is not read until the rate allows",
+		Each:   "IP group",
 	}, groupRates*float64(cfg.ControlRate), groupRates*int(cfg.ControlRate))
 	s.answering = deps.Limits.NewGateFamily(limits.Spec{
-		Name: "session.max_inflight", Path: "one session → dispatcher", Policy: "reject: busy",
+		Name: "session.max_inflight", Path: "one session → dispatcher", Policy: "reject: busy", Each: "session",
 	}, cfg.MaxInflight)
 	s.frames = deps.Limits.NewBudgetFamily(limits.Spec{
 		Name: "session.egress_frames", Path: "calls and answers → the writers of one peer (frames)",
 		Policy: "calls wait up to permit_wait, then busy, or the oldest call gets busy (drop_oldest); readers wait",
+		Each:   "peer",
 	}, cfg.EgressFrames, s.fullest(func(p *permits) *limits.Budget { return p.frames }))
 	s.bytes = deps.Limits.NewBudgetFamily(limits.Spec{
 		Name: "session.peer_egress_bytes", Path: "calls and answers → the writers of one peer (bytes)",
 		Policy: "calls wait up to permit_wait, then busy, and answers become busy; the oldest first (drop_oldest)",
+		Each:   "peer",
 	}, int64(cfg.PeerEgressBytes), s.fullest(func(p *permits) *limits.Budget { return p.bytes }))
 	s.cfg.Store(&cfg)
-	s.workers = &pool{size: int(cfg.Workers), work: s.work, died: s.workerDied}
+	s.workers = &pool{size: int(cfg.Workers), died: s.workerDied, work: func(ctx context.Context) {
+		deps.Tasks.Run(ctx, s.work)
+	}}
+	deps.Tasks.List(tasks.Info{
+		Name: "sessions.workers", Kind: tasks.Worker, Started: true, Owner: "protocols/session", Count: int(cfg.Workers),
+		Restart: "its request is answered with internal, and it is replaced after 100 ms to 2 s",
+		Doc:     "answer the requests of peers",
+	})
 	return s, nil
 }
 

@@ -41,7 +41,7 @@ func newMetrics(reg prometheus.Registerer, latency prometheus.ObserverVec) *metr
 		breakerOpened: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "breaker_open_total", Help: "Times a peer's breaker opened.",
 		}),
-		retries: retries.WithLabelValues("fetch"), resolveRetries: retries.WithLabelValues("resolve"),
+		retries: retries.WithLabelValues(env.RetryFetch), resolveRetries: retries.WithLabelValues(env.RetryResolve),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "resolver_provider_failures_total", Help: "Requests to providers that failed, by outcome.",
 		}, []string{"outcome"}),

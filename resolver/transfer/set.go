@@ -14,6 +14,7 @@ import (
 
 	"allium/internal/env"
 	"allium/internal/limits"
+	"allium/internal/tasks"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver/providers"
@@ -67,6 +68,7 @@ type Set struct {
 	ring  *trace.Ring
 	m     *metrics
 	gate  *limits.Gate
+	tasks *tasks.Registry
 
 	streams *limits.Gate // readers through RAM
 
@@ -81,7 +83,7 @@ type Set struct {
 // New returns an empty set. It starts nothing.
 func New(cfg Config, d Deps) *Set {
 	s := &Set{
-		local: d.Local, pool: d.Pool, ring: d.Trace, m: newMetrics(d.Metrics, d.Received),
+		local: d.Local, pool: d.Pool, ring: d.Trace, m: newMetrics(d.Metrics, d.Received), tasks: d.Tasks,
 		gate: d.Limits.NewGate(limits.Spec{
 			Name:   "resolver.fetches",
 			Path:   "gateway, sessions → fetches",

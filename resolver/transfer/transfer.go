@@ -10,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/tasks"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver/providers"
@@ -131,14 +132,24 @@ func (t *transfer) wakeDriver() {
 	}
 }
 
+// canceledBy returns err, or context.Canceled if the callers left.
+func (t *transfer) canceledBy(err error) error {
+	if errors.Is(err, errQuit) {
+		return context.Canceled
+	}
+	return err
+}
+
 // errQuit ends a transfer without waiters.
 var errQuit = errors.New("the transfer has no waiter any more")
 
 func (t *transfer) run(ctx context.Context) {
+	end := t.s.tasks.Begin(tasks.Fetch)
 	err := t.s.pool.Guard(t.lookupID, func() error { return t.fetch(ctx) })
 	if err != nil && ctx.Err() != nil {
 		err = providers.ErrDraining
 	}
+	end(t.canceledBy(err))
 	err = t.trace.Mark(err)
 	t.mu.Lock()
 	t.closed = true

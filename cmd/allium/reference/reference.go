@@ -8,6 +8,7 @@ package reference
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"allium/internal/tasks"
 	"allium/node"
 	"allium/node/config"
 	"allium/protocols/status"
@@ -23,7 +25,7 @@ import (
 
 // Pages renders every page, by file name. root is the tree of commands.
 func Pages(ctx context.Context, root *cobra.Command) (map[string][]byte, error) {
-	limits, metrics, err := node.Reference(ctx)
+	lists, err := node.Reference(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -31,11 +33,15 @@ func Pages(ctx context.Context, root *cobra.Command) (map[string][]byte, error) 
 
 	var b bytes.Buffer
 	heading(&b, "Queues and limits", "Everything in a node that is bounded, with its default capacity on a machine of "+
-		"two cores and what happens when it is full. `/limits` of the admin listener shows the same list of a running "+
-		"node, with what is in use.")
+		"two cores and what happens when it is full. `allium limits`, and `/limits` of the admin listener, show the same "+
+		"list of a running node, with what is in use.")
 	table(&b, "name", "kind", "capacity", "path", "when full")
-	for _, l := range limits {
-		table(&b, "`"+l.Name+"`", string(l.Kind), fmt.Sprint(l.Capacity), l.Path, l.Policy)
+	for _, l := range lists.Limits {
+		capacity := fmt.Sprint(l.Capacity)
+		if l.Each != "" {
+			capacity += " each " + l.Each
+		}
+		table(&b, "`"+l.Name+"`", string(l.Kind), capacity, l.Path, l.Policy)
 	}
 	pages["queues.md"] = b.Bytes()
 
@@ -43,10 +49,10 @@ func Pages(ctx context.Context, root *cobra.Command) (map[string][]byte, error) 
 	heading(&b, "Metrics", "What `/metrics` of the admin listener shows, beside the metrics of the Go runtime "+
 		"(`go_`, `process_`) and of libp2p (`libp2p_`).")
 	table(&b, "name", "labels", "what")
-	for _, m := range metrics {
+	for _, m := range lists.Metrics {
 		table(&b, "`"+m.Name+"`", strings.Join(m.Labels, ", "), m.Help)
 	}
-	pages["metrics.md"] = b.Bytes()
+	pages["metrics.md"], pages["tasks.md"] = b.Bytes(), tasksPage(lists.Tasks)
 
 	openapi, routes, err := node.HTTPReference()
 	if err != nil {
@@ -59,6 +65,36 @@ func Pages(ctx context.Context, root *cobra.Command) (map[string][]byte, error) 
 	b.Write(routes)
 	pages["openapi.json"], pages["http.md"] = openapi, b.Bytes()
 	return pages, nil
+}
+
+// tasksPage lists the services and the pools of workers.
+func tasksPage(list []tasks.Info) []byte {
+	var b bytes.Buffer
+	heading(&b, "Services and workers", "What runs in a node for as long as it runs, with the package that owns it, "+
+		"and what happens when it fails. Each service has a goroutine that node/supervise waits for, and waits itself "+
+		"for all that it starts ([lifecycle](../contributing/lifecycle.md)). Numbers are those of a machine of two "+
+		"cores. `tasks_spawned_total`, `tasks_canceled_total` and `tasks_aborted_total` count them by kind "+
+		"([metrics](metrics.md)), and `service_restarts_total` the restarts of each service.")
+	b.WriteString("\n## Services\n")
+	table(&b, "name", "package", "what it does", "started", "fatal", "when it fails")
+	for _, t := range list {
+		if t.Kind == tasks.Service {
+			fatal := "no"
+			if t.Fatal {
+				fatal = "yes"
+			}
+			table(&b, "`"+t.Name+"`", "`"+t.Owner+"`", t.Doc, cmp.Or(t.When, "always"), fatal, t.Restart)
+		}
+	}
+	b.WriteString("\n## Pools of workers\n\nEach ends with the service that started it, which waits for it. The failure " +
+		"of a worker is a panic, as errors are answers.\n")
+	table(&b, "name", "package", "workers", "what they do", "when one fails")
+	for _, t := range list {
+		if t.Kind == tasks.Worker {
+			table(&b, "`"+t.Name+"`", "`"+t.Owner+"`", fmt.Sprint(t.Count), t.Doc, t.Restart)
+		}
+	}
+	return b.Bytes()
 }
 
 func heading(b *bytes.Buffer, title, text string) {

@@ -3,6 +3,7 @@ package allowance
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/status"
 )
 
@@ -35,10 +36,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quota_reject_total", Help: "Discovery requests refused, by the limit that refused them.",
 		}, []string{"kind"}),
-		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dht_guard_io_timeouts_total",
-			Help: "Routing streams reset because a request did not arrive or a response was not sent in time.",
-		}, []string{"op"}),
+		timeouts: env.Timeouts(reg),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dht_guard_panics_total", Help: "Routing streams reset because their handler panicked.",
 		}),
@@ -49,7 +47,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.rejected, m.timeouts, m.panics, m.streams} {
+	for _, c := range []prometheus.Collector{m.rejected, m.panics, m.streams} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"allium/internal/env"
 	"allium/internal/ipgroup"
 	"allium/protocols/status"
 )
@@ -118,7 +119,7 @@ func (s *stream) refusal(err error) (network.StreamErrorCode, bool) {
 	switch {
 	case errors.As(err, &e):
 	case os.IsTimeout(err):
-		s.g.m.timeouts.WithLabelValues("read").Inc()
+		s.g.m.timeouts.WithLabelValues(env.TimeoutDHTRead).Inc()
 		return network.StreamGarbageCollected, true
 	default:
 		return 0, false
@@ -148,7 +149,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	}
 	n, err := s.Stream.Write(p)
 	if err != nil && os.IsTimeout(err) {
-		s.g.m.timeouts.WithLabelValues("write").Inc()
+		s.g.m.timeouts.WithLabelValues(env.TimeoutDHTWrite).Inc()
 		_ = s.ResetWithError(network.StreamGarbageCollected)
 	}
 	return n, err

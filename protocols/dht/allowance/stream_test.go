@@ -187,7 +187,7 @@ func TestStalledMessageIsReset(t *testing.T) {
 				if d := time.Since(start); d != ioTimeout {
 					t.Errorf("after %s", d)
 				}
-				if n := testutil.ToFloat64(srv.m.timeouts.WithLabelValues("read")); n != 1 {
+				if n := testutil.ToFloat64(srv.m.timeouts.WithLabelValues("dht_read")); n != 1 {
 					t.Errorf("counted %v times", n)
 				}
 			})
@@ -271,7 +271,7 @@ func TestAnswerThatNobodyReadsIsReset(t *testing.T) {
 		if d := time.Since(start); d != ioTimeout {
 			t.Errorf("after %s", d)
 		}
-		if n := testutil.ToFloat64(srv.m.timeouts.WithLabelValues("write")); n != 1 {
+		if n := testutil.ToFloat64(srv.m.timeouts.WithLabelValues("dht_write")); n != 1 {
 			t.Errorf("counted %v times", n)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/internal/limits"
+	"allium/internal/tasks"
 	"allium/protocols/kad"
 	"allium/protocols/status"
 )
@@ -49,8 +50,12 @@ func New(cfg Config, deps Deps) (*Table, error) {
 	}
 	t.queues = limits.NewQueueFamily[*update](deps.Limits, limits.Spec{
 		Name: "dht.route", Path: "lookups → the bucket's single writer",
-		Policy: "each bucket: wait ≤ 100 ms, then drop and count",
+		Policy: "wait ≤ 100 ms, then drop and count", Each: "bucket",
 	}, queueSize)
+	deps.Tasks.List(tasks.Info{
+		Name: "dht.routing", Kind: tasks.Worker, Started: true, Owner: "protocols/dht/routing", Count: bucketCount,
+		Restart: "the process ends", Doc: "change the routing table, one for each bucket, from its first change on",
+	})
 	return t, nil
 }
 
@@ -93,7 +98,7 @@ func (t *Table) open(b *bucket) *limits.Queue[*update] {
 		b.reusable = t.queues.Queue()
 	}
 	ctx, q := t.running, b.reusable
-	t.writers.Go(func() { t.write(ctx, b, q) })
+	t.writers.Go(func() { t.deps.Tasks.Run(ctx, func(ctx context.Context) { t.write(ctx, b, q) }) })
 	b.queue.Store(q)
 	return q
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/multiformats/go-multihash"
 
 	"allium/internal/limits"
+	"allium/internal/tasks"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -85,6 +86,10 @@ func New(cfg Config, deps Deps) (*Sweep, error) {
 	if s.m, err = newMetrics(deps.Metrics, s.Lag); err != nil {
 		return nil, fmt.Errorf("register sweep metrics: %w", err)
 	}
+	deps.Tasks.List(tasks.Info{
+		Name: "dht.sweep", Kind: tasks.Worker, Started: true, Owner: "protocols/dht/sweep", Count: cfg.Workers,
+		Restart: "the process ends", Doc: "publish provider records again, a region of the key space each",
+	})
 	return s, nil
 }
 

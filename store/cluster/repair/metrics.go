@@ -1,6 +1,10 @@
 package repair
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/tasks"
+)
 
 type metrics struct {
 	skipped *prometheus.CounterVec
@@ -8,6 +12,7 @@ type metrics struct {
 	bytes   *prometheus.CounterVec
 	seconds *prometheus.CounterVec
 	waited  *prometheus.HistogramVec
+	tasks   *tasks.Registry
 }
 
 func newMetrics(reg prometheus.Registerer) metrics {

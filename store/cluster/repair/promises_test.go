@@ -2,7 +2,6 @@ package repair
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -99,7 +99,7 @@ func (p *promises) done() (walks, whole int, back []b3.Root) {
 func keeping(t *testing.T, p *promises) *Repairs {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	r, err := New(50<<20, true, slog.New(slog.DiscardHandler), reg, limits.NewRegistry(reg))
+	r, err := New(50<<20, true, env.Env{Metrics: reg, Limits: limits.NewRegistry(reg)})
 	if err != nil {
 		t.Fatal(err)
 	}

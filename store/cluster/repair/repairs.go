@@ -23,10 +23,11 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/guard"
 	"allium/internal/limits"
+	"allium/internal/tasks"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver"
@@ -92,21 +93,27 @@ type failedRepair struct {
 
 // New returns repairs of bytesPerSecond in all. If that is 0, or serve is false, repairs
 // are off: only Fetch repairs an object, and with 0 it has no rate limit.
-func New(bytesPerSecond limits.Bytes, serve bool, log *slog.Logger, reg prometheus.Registerer,
-	registry *limits.Registry) (*Repairs, error) {
+func New(bytesPerSecond limits.Bytes, serve bool, e env.Env) (*Repairs, error) {
+	e.SetDefaults()
+	registry := e.Limits
 	failed, err := simplelru.NewLRU[b3.Root, failedRepair](maxFailed, nil)
 	if err != nil {
 		return nil, fmt.Errorf("repair: %w", err)
 	}
 	r := &Repairs{
-		log: log, off: !serve || bytesPerSecond == 0, pending: map[b3.Root]*gc.Lost{}, failed: failed,
+		log: e.Log, off: !serve || bytesPerSecond == 0, pending: map[b3.Root]*gc.Lost{}, failed: failed,
 		promises: newPromiseState(),
 		queue: limits.NewQueue[task](registry, limits.Spec{
 			Name: "repair", Path: "damaged objects, copies for other members → repair workers",
 			Policy: "passed over and counted; looked at again within ten minutes, or planned again at the next tick",
 		}, queueLen),
-		m: newMetrics(reg),
+		m: newMetrics(e.Metrics),
 	}
+	r.m.tasks = e.Tasks
+	e.Tasks.List(tasks.Info{
+		Name: "repairs.workers", Kind: tasks.Worker, Started: true, Owner: "store/cluster/repair", Count: workers,
+		Restart: "its repair failed, and it takes the next", Doc: "fetch objects again, and send copies",
+	})
 	if bytesPerSecond > 0 {
 		r.ahead = max(burst, int64(aheadTime.Seconds()*float64(bytesPerSecond)))
 		r.rate = registry.NewRate(limits.Spec{
@@ -192,31 +199,34 @@ func (r *Repairs) forget(root b3.Root) (left int) {
 	return len(r.pending)
 }
 
+// work does what is in the queue until ctx ends.
+func (r *Repairs) work(ctx context.Context, do ops) {
+	for {
+		t, err := r.queue.Get(ctx)
+		if err != nil {
+			return
+		}
+		if t.job.Run != nil {
+			r.do(ctx, t.job)
+			continue
+		}
+		back := false
+		err = guard.Guard{Log: r.log}.Run("a repair panicked", func() error {
+			back = r.repair(ctx, do, t.root)
+			return nil
+		}, func() []any { return []any{"root", t.root} })
+		if err != nil {
+			r.backOff(t.root)
+		}
+		r.promises.ended(back, r.forget(t.root))
+	}
+}
+
 // run is Run with the given operations.
 func (r *Repairs) run(ctx context.Context, do ops) {
 	var wg sync.WaitGroup
 	for range workers {
-		wg.Go(func() {
-			for {
-				t, err := r.queue.Get(ctx)
-				if err != nil {
-					return
-				}
-				if t.job.Run != nil {
-					r.do(ctx, t.job)
-					continue
-				}
-				back := false
-				err = guard.Guard{Log: r.log}.Run("a repair panicked", func() error {
-					back = r.repair(ctx, do, t.root)
-					return nil
-				}, func() []any { return []any{"root", t.root} })
-				if err != nil {
-					r.backOff(t.root)
-				}
-				r.promises.ended(back, r.forget(t.root))
-			}
-		})
+		wg.Go(func() { r.m.tasks.Run(ctx, func(ctx context.Context) { r.work(ctx, do) }) })
 	}
 	tick := time.NewTimer(lookEvery)
 	defer tick.Stop()

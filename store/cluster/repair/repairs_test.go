@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -120,7 +120,7 @@ func numbered(n int) []b3.Root {
 func mending(t *testing.T, rate limits.Bytes, world *rotten) *Repairs {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	r, err := New(rate, true, slog.New(slog.DiscardHandler), reg, limits.NewRegistry(reg))
+	r, err := New(rate, true, env.Env{Metrics: reg, Limits: limits.NewRegistry(reg)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,7 +401,7 @@ func TestRepairsAreOff(t *testing.T) {
 	}{"no rate": {0, true}, "not wanted": {50 << 20, false}} {
 		t.Run(name, func(t *testing.T) {
 			reg := prometheus.NewRegistry()
-			r, err := New(c.rate, c.serve, slog.New(slog.DiscardHandler), reg, limits.NewRegistry(reg))
+			r, err := New(c.rate, c.serve, env.Env{Metrics: reg, Limits: limits.NewRegistry(reg)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -239,7 +239,7 @@ func (s *Service) remembered() (objects, orphans, before int) {
 func (x *node) start() {
 	p := x.c.p
 	reg := prometheus.NewRegistry()
-	repairs, err := repair.New(x.c.rate, true, slog.New(slog.DiscardHandler), reg, limits.NewRegistry(reg))
+	repairs, err := repair.New(x.c.rate, true, env.Env{Metrics: reg, Limits: limits.NewRegistry(reg)})
 	if err != nil {
 		x.c.t.Fatal(err)
 	}
