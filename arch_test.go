@@ -65,6 +65,7 @@ var layers = map[string][]string{
 	"protocols/ticket":        {"protocols/record"},
 
 	"internal/ballast":         {},
+	"internal/cores":           {},
 	"internal/deadline":        {},
 	"internal/env":             {},
 	"internal/filewatch":       {},

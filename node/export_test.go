@@ -1,6 +1,7 @@
 package node
 
 import (
+	"allium/internal/tasks"
 	"allium/protocols/index"
 	"allium/protocols/object"
 	"allium/store"
@@ -9,6 +10,9 @@ import (
 
 // ObjectClient returns the client with which the node asks peers for objects, and puts them.
 func (n *Node) ObjectClient() *object.Client { return n.objects }
+
+// Tasks returns what the node lists of its services and pools.
+func (n *Node) Tasks() []tasks.Info { return n.tasks.Snapshot() }
 
 // Store returns the node's store.
 func (n *Node) Store() *store.Store { return n.store }

@@ -46,10 +46,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	homedir "allium/node/home"
+
 	"allium/gateway/api"
 	"allium/gateway/policy/access"
 	"allium/gateway/policy/capabilities"
 	"allium/gateway/policy/denylist"
+	"allium/internal/cores"
 	"allium/internal/env"
 	"allium/internal/inbound"
 	"allium/internal/limits"
@@ -57,7 +60,6 @@ import (
 	"allium/node/config"
 	"allium/node/fault"
 	"allium/node/files/publish"
-	homedir "allium/node/home"
 	"allium/node/local/events"
 	"allium/node/p2p"
 	"allium/node/p2p/reach"
@@ -142,8 +144,13 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		lifecycle: lifecycle{drain: make(chan struct{}), unlock: func() {}},
 	}
 	n.limits.NewUsage(limits.Spec{
-		Name: "b3.hashing", Path: "reads, checks, transfers → groups being hashed", Policy: "waits",
-	}, int64(n.process.hash.Cores()), func() int64 { return int64(n.process.hash.InUse()) })
+		Name: "cpu.cores", Path: "hashing, compression, erasure codes, signatures in batches → cores",
+		Policy: "waits, what somebody waits for first",
+	}, int64(n.process.cores.Cores()), func() int64 { return int64(n.process.cores.InUse()) })
+	n.limits.NewUsage(limits.Spec{
+		Name: cores.LimitWaiting, Path: "work that waits for a core", Policy: "reject: busy",
+	}, cores.MaxWaiting, func() int64 { return int64(n.process.cores.Waiting()) })
+	n.process.cores.Register(registry)
 	n.limits.NewUsage(limits.Spec{
 		Name: "oap.inflating", Path: "compressed frames of peers → payloads being decompressed", Policy: "waits",
 	}, int64(n.process.codec.Calls()), func() int64 { return int64(n.process.codec.InUse()) })
@@ -327,6 +334,7 @@ func (n *Node) API() api.Node { return n.api }
 // env returns what each service of the node gets.
 func (n *Node) env() env.Env {
 	return env.Env{
-		Log: n.log, Metrics: n.registry, Limits: n.limits, Tasks: n.tasks, Now: n.now, LowPower: n.cfg.Node.LowPower,
+		Log: n.log, Metrics: n.registry, Limits: n.limits, Tasks: n.tasks, Cores: n.process.cores, Now: n.now,
+		LowPower: n.cfg.Node.LowPower,
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"allium/gateway/policy/audit"
 	"allium/gateway/policy/capabilities"
 	"allium/gateway/policy/denylist"
+	"allium/internal/cores"
 	"allium/internal/inbound"
 	"allium/internal/limits"
 	"allium/internal/ram"
@@ -67,15 +68,18 @@ type base struct {
 	now      func() time.Time // the clock for dates that other nodes read
 }
 
-// Process holds the hash queue and the codec that the nodes of a process share, so that its bounds hold for all.
+// Process holds the cores, the hash queue and the codec that the nodes of a process share, so that its bounds hold for
+// all.
 type Process struct {
+	cores *cores.Pool
 	hash  *b3.HashQueue // for the groups of objects
 	codec *oap.Codec    // for compressed frames
 }
 
 // NewProcess returns what the nodes of a process share that uses so many cores.
-func NewProcess(cores int) *Process {
-	return &Process{hash: b3.NewHashQueue(cores), codec: oap.NewCodec(cores)}
+func NewProcess(n int) *Process {
+	pool := cores.New(n)
+	return &Process{cores: pool, hash: b3.NewHashQueueOn(pool), codec: oap.NewCodecOn(pool)}
 }
 
 // Memory returns the bytes of memory that the parts of a node with this configuration may take.

@@ -28,7 +28,10 @@ func newReloads(n *Node, deps Deps) *reload.Service {
 
 // startReloads is the last stage: a reload needs all that the others have made.
 func startReloads(ctx context.Context, n *Node) error {
-	return n.services.Start(ctx, supervise.Service{Name: "reloads", Run: n.reloads.Run})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "reloads", Owner: "node/reload", Doc: "reads the configuration again and guards the latest reload",
+		Run: n.reloads.Run,
+	})
 }
 
 // apply passes the hot keys of a configuration to the services. It does not wait. One call runs at a time, after every

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"regexp"
@@ -26,6 +27,7 @@ type MetricInfo struct {
 	Name   string
 	Labels []string
 	Help   string
+	Series int // that a node has right after its start
 }
 
 // RecordRefusals lists the reasons for which a node refuses provider records.
@@ -63,11 +65,26 @@ func Reference(ctx context.Context) (l Lists, err error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var gather error
 	err = n.Run(ctx, func() {
 		l = Lists{n.limits.Snapshot(), describe(n.registry), n.tasks.Snapshot()}
+		gather = countSeries(n.registry, l.Metrics)
 		cancel()
 	})
-	return l, err
+	return l, errors.Join(err, gather)
+}
+
+// countSeries sets the Series of each metric.
+func countSeries(r *prometheus.Registry, metrics []MetricInfo) error {
+	families, err := r.Gather()
+	series := map[string]int{}
+	for _, f := range families {
+		series[f.GetName()] = len(f.GetMetric())
+	}
+	for i := range metrics {
+		metrics[i].Series = series[metrics[i].Name]
+	}
+	return err
 }
 
 // HTTPReference returns the description of the gateway's routes, as an OpenAPI

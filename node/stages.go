@@ -187,7 +187,7 @@ func (n *Node) startRecords(ctx context.Context) error {
 
 func (n *Node) startDHT(ctx context.Context) (err error) {
 	deps := dht.Deps{
-		Env: n.env(), Cores: n.process.hash.Cores(), Host: n.host, Key: n.key,
+		Env: n.env(), Cores: n.process.cores.Cores(), Host: n.host, Key: n.key,
 		Roots: n.publisher.Roots(context.WithoutCancel(ctx)), Has: n.publisher.Has,
 		Filter: n.denylist.At("dht"), IgnorePeer: n.access.Denied,
 		PrivateNetwork:    n.network != (ticket.Network{}),

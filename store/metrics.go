@@ -3,17 +3,18 @@ package store
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/store/disk/damage"
 	"allium/store/ram/arena"
 )
 
 // newIntegrity returns the counter of failed checks, with the label reason.
 func newIntegrity() *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{
+	return env.Values(prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "integrity_fail_total",
 		Help: "Stored objects that failed a check, by reason: digest (wrong bytes), missing (no file), " +
 			"short (truncated file), io (disk error), partial (a damaged group of a partial object).",
-	}, []string{"reason"})
+	}, []string{"reason"}), "digest", "missing", "short", "io", "partial")
 }
 
 // register registers the store's metrics, which read Stats when they are collected.

@@ -273,7 +273,7 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 // receive writes r to st while it hashes it. watch may be nil.
 func (s *Store) receive(st *meta.Staging, r io.Reader, watch Watch) (b3.Root, int64, error) {
 	data := &meta.Appender{F: st.Data}
-	h := b3.NewHasher(&meta.Appender{F: st.Outboard}, s.cfg.HashWorkers)
+	h := s.hash.Hasher(&meta.Appender{F: st.Outboard}, s.cfg.HashWorkers)
 	from := io.Reader(meta.FullReader{R: r})
 	to := io.Writer(data)
 	if watch != nil {

@@ -85,6 +85,7 @@ func newMetrics(reg prometheus.Registerer, routers []*router) *metrics {
 			Help: "HTTP/2 streams and connections ended for an error, by its kind as Go names it.",
 		}, []string{"kind"}),
 	}
+	env.Values(m.handshakes, "ok", "failed", "timeout")
 	for _, o := range refusals {
 		m.refused.WithLabelValues(o.String()) // so that an alert sees the first one
 	}

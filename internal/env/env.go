@@ -1,4 +1,5 @@
-// Package env holds what a node gives to each of its services: a log, metrics, limits, the list of tasks and a clock.
+// Package env holds what a node gives to each of its services: a log, metrics, limits, the list of tasks, the cores
+// and a clock.
 package env
 
 import (
@@ -7,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/cores"
 	"allium/internal/limits"
 	"allium/internal/tasks"
 )
@@ -17,6 +19,7 @@ type Env struct {
 	Metrics prometheus.Registerer // nil: metrics are not registered. One per node
 	Limits  *limits.Registry      // nil: limits work and are not listed
 	Tasks   *tasks.Registry       // nil: tasks are not listed and not counted
+	Cores   *cores.Pool           // all nodes of a process share it; nil: no bound
 	// Now is the clock that dates records and decides whether they have expired. Durations and
 	// intervals use time.Now. nil: time.Now.
 	Now func() time.Time

@@ -30,8 +30,8 @@ func Timeouts(reg prometheus.Registerer) *prometheus.CounterVec {
 		Name: "io_timeouts_total",
 		Help: "Transfers ended because the other side made no progress, or was too slow: session_read and " +
 			"session_write (see session.min_rate), object_read (a peer's request), object_write (our answer), " +
-			"object_ask (our request, and its answer; see object.min_rate), dht_read and dht_write (routing streams), " +
-			"gateway_read (the body of a client's request), gateway_write (our answer), fill (origins).",
+			"object_ask (our request, and its answer; see object.min_rate), dht_read and dht_write (routing " +
+			"streams), gateway_read (the body of a client's request), gateway_write (our answer), fill (origins).",
 	}, []string{"op"}), TimeoutSessionRead, TimeoutSessionWrite, TimeoutObjectRead, TimeoutObjectWrite,
 		TimeoutObjectAsk, TimeoutDHTRead, TimeoutDHTWrite, TimeoutGatewayRead, TimeoutGatewayWrite, TimeoutFill)
 }
@@ -55,8 +55,8 @@ const (
 func NotReady(reg prometheus.Registerer) *prometheus.CounterVec {
 	return share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "not_ready_total",
-		Help: "Requests of clients and peers refused because the node was not ready, by phase: start (a part that they " +
-			"need has not started), run (what they need is away, such as seeds or space to write), drain (the node stops).",
+		Help: "Requests of clients and peers refused because the node was not ready, by phase: start (a part that " +
+			"they need has not started), run (what they need is away, such as seeds), drain (the node stops).",
 	}, []string{"phase"}), PhaseStart, PhaseRun, PhaseDrain)
 }
 

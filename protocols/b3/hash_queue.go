@@ -1,15 +1,21 @@
 package b3
 
 import (
+	"io"
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"allium/internal/cores"
 )
 
 // HashQueue limits the hashing of groups to one group per core at a time. A
-// process has one HashQueue and passes it to everything that verifies groups. Its
-// methods are safe for concurrent use. A nil *HashQueue admits every group at once
-// and never reads ahead.
+// process has one HashQueue and passes it to everything that verifies groups. It takes
+// the cores from a [cores.Pool], which other work shares. Its methods are safe for
+// concurrent use. A nil *HashQueue admits every group at once and never reads ahead.
+//
+// Groups that somebody waits for go before those of [HashQueue.Background]. A group of
+// at most smallGroup bytes does not wait at all.
 //
 // Without the queue, each reader would keep a core for a time slice of the
 // scheduler, about 10 ms, and a small request would wait for all of them. So a
@@ -26,8 +32,10 @@ import (
 // A single core is never left free: readers that pass the only slot to each other
 // would then keep everything else from running, for seconds.
 type HashQueue struct {
-	cores     chan struct{} // one slot per core
-	allButOne chan struct{} // one slot fewer; nil on a single core
+	pool      *cores.Pool
+	class     cores.Class
+	allButOne chan struct{} // one slot fewer than cores; nil on a single core, and of Background
+	behind    *HashQueue    // what Background returns
 
 	meanWait atomic.Int64 // moving mean of the wait of a group, in nanoseconds
 	readers  atomic.Int64 // goroutines that read ahead, at most one per core
@@ -39,21 +47,40 @@ const crowded = 6 * time.Millisecond
 // waitWeight is roughly how many recent waits the moving mean covers.
 const waitWeight = 32
 
-// NewHashQueue returns a queue for the given number of cores, at least 1.
-func NewHashQueue(cores int) *HashQueue {
-	cores = max(cores, 1)
-	q := &HashQueue{cores: make(chan struct{}, cores)} // bound: the number of cores
-	if cores > 1 {
-		q.allButOne = make(chan struct{}, cores-1) // bound: the number of cores, less one
+// NewHashQueue returns a queue that has so many cores, at least 1, for itself.
+func NewHashQueue(n int) *HashQueue { return NewHashQueueOn(cores.New(n)) }
+
+// NewHashQueueOn returns a queue that takes its cores from a pool.
+func NewHashQueueOn(pool *cores.Pool) *HashQueue {
+	q := &HashQueue{
+		pool: pool, class: cores.Foreground, behind: &HashQueue{pool: pool, class: cores.Background},
+	}
+	if n := pool.Cores(); n > 1 {
+		q.allButOne = make(chan struct{}, n-1) // bound: the number of cores, less one
 	}
 	return q
 }
 
 // Cores returns the most groups that are hashed at the same time.
-func (q *HashQueue) Cores() int { return cap(q.cores) }
+func (q *HashQueue) Cores() int { return q.pool.Cores() }
 
-// InUse returns how many groups are being hashed.
-func (q *HashQueue) InUse() int { return len(q.cores) }
+// Background returns the queue of groups that nobody waits for, such as those of a scrub. Of nil it is nil.
+func (q *HashQueue) Background() *HashQueue {
+	if q == nil || q.behind == nil {
+		return q
+	}
+	return q.behind
+}
+
+// Hasher is like [NewHasher]; the queue limits its hashing.
+func (q *HashQueue) Hasher(out io.Writer, workers int) *Hasher {
+	h := NewHasher(out, workers)
+	h.cores = q
+	return h
+}
+
+// smallGroup is the length of a group that is hashed without a slot: in 2 µs.
+const smallGroup = 4 << 10
 
 // Wait returns how long recent groups waited to be hashed, as a moving mean. For a
 // nil queue it is 0.
@@ -90,7 +117,7 @@ func (q *HashQueue) SizeProof(root Root, size int64) (*Walk, error) {
 
 // groupCV waits until the queue admits the group and calls the function groupCV.
 func (q *HashQueue) groupCV(p []byte, index int64, root bool) [Size]byte {
-	if q == nil {
+	if q == nil || len(p) <= smallGroup {
 		return groupCV(p, index, root)
 	}
 	start := time.Now()
@@ -100,8 +127,8 @@ func (q *HashQueue) groupCV(p []byte, index int64, root bool) [Size]byte {
 	} else {
 		runtime.Gosched()
 	}
-	q.cores <- struct{}{}
-	defer func() { <-q.cores }()
+	q.pool.Enter(q.class)
+	defer q.pool.Leave(q.class)
 	q.recordWait(time.Since(start))
 	return groupCV(p, index, root)
 }
@@ -118,7 +145,7 @@ func (q *HashQueue) beginReadAhead() bool {
 	if q == nil {
 		return false
 	}
-	if q.readers.Add(1) > int64(cap(q.cores)) {
+	if q.readers.Add(1) > int64(q.pool.Cores()) {
 		q.readers.Add(-1)
 		return false
 	}

@@ -2,8 +2,11 @@ package b3
 
 import (
 	"runtime"
+	"sync"
 	"testing"
 	"time"
+
+	"allium/internal/cores"
 )
 
 // TestHashQueue: groups are hashed by as many at a time as there are places, in a
@@ -25,12 +28,12 @@ func TestHashQueue(t *testing.T) {
 			t.Parallel()
 			queue := NewHashQueue(c.cores)
 			queue.meanWait.Store(int64(c.wait))
-			places := queue.cores
+			take, leave := func() { queue.pool.Enter(cores.Foreground) }, func() { queue.pool.Leave(cores.Foreground) }
 			if c.wait > crowded && c.cores > 1 {
-				places = queue.allButOne
+				take, leave = func() { queue.allButOne <- struct{}{} }, func() { <-queue.allButOne }
 			}
 			for range c.held {
-				places <- struct{}{}
+				take()
 			}
 			const readers = 20
 			done := make(chan [Size]byte, readers) // bound: readers
@@ -49,14 +52,14 @@ func TestHashQueue(t *testing.T) {
 				t.Errorf("%d groups were hashed out of turn", n)
 			}
 			for range c.held {
-				<-places
+				leave()
 			}
 			for range readers {
 				if cv := <-done; cv != want {
 					t.Errorf("%x, want %x", cv, want)
 				}
 			}
-			if len(queue.cores)+len(queue.allButOne) != 0 {
+			if queue.pool.InUse()+len(queue.allButOne) != 0 {
 				t.Error("a place is taken for ever")
 			}
 		})
@@ -86,5 +89,29 @@ func TestCrowded(t *testing.T) {
 		if now := queue.Wait(); now > crowded != c.crowded || n > 2*waitWeight {
 			t.Errorf("waits of %s: %s after %d", c.wait, now, n)
 		}
+	}
+}
+
+// TestBackground: groups of the background are hashed as others are, and small groups do not wait.
+func TestBackground(t *testing.T) {
+	t.Parallel()
+	queue := NewHashQueue(1)
+	p := make([]byte, GroupSize)
+	queue.pool.Enter(cores.Foreground)
+	if cv := queue.groupCV(p[:smallGroup], 0, true); cv != groupCV(p[:smallGroup], 0, true) {
+		t.Errorf("a small group: %x", cv)
+	}
+	var wg sync.WaitGroup
+	for _, q := range []*HashQueue{queue.Background(), queue} {
+		wg.Go(func() {
+			if cv := q.groupCV(p, 3, false); cv != groupCV(p, 3, false) {
+				t.Errorf("%x", cv)
+			}
+		})
+	}
+	queue.pool.Leave(cores.Foreground)
+	wg.Wait()
+	if none := (*HashQueue)(nil); none.Background() != nil || queue.Background().Background() != queue.Background() {
+		t.Error("the background of the background, or of none, is another")
 	}
 }

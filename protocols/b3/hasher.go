@@ -29,6 +29,8 @@ type Hasher struct {
 	size    int64 // bytes written so far
 	summed  bool
 
+	cores *HashQueue // limits the hashing; may be nil
+
 	current *batch   // being filled; may be nil
 	queue   []*batch // hashed or at a helper, in the object's order
 	free    []*batch
@@ -88,7 +90,7 @@ func (h *Hasher) Write(p []byte) (written int, err error) {
 		if b.n == 0 && len(p)-written >= batchSize && h.helpersBusy() {
 			// Every helper has work, so hash these bytes here, without a copy.
 			n = batchSize
-			b.hash(p[written : written+n])
+			b.hash(p[written:written+n], h.cores)
 			h.current = nil
 			h.enqueue(b)
 		} else {
@@ -141,10 +143,10 @@ func (h *Hasher) Sum() (Root, int64, error) {
 		rest = h.current.buf[:h.current.n]
 	}
 	if h.size <= GroupSize {
-		return groupCV(rest, 0, true), h.size, nil
+		return h.cores.groupCV(rest, 0, true), h.size, nil
 	}
 	if len(rest) > 0 {
-		h.current.hash(rest)
+		h.current.hash(rest, h.cores)
 	}
 	for len(h.queue) > 0 {
 		h.collectOldest()
@@ -165,7 +167,7 @@ func (h *Hasher) writableBatch() (*batch, error) {
 	}
 	if b := h.current; b != nil && b.n == len(b.buf) {
 		if h.helpersBusy() {
-			b.hash(b.buf[:])
+			b.hash(b.buf[:], h.cores)
 		} else {
 			b.atHelper = true
 			h.work <- b // never blocks: the channel has space and this is the only sender
@@ -238,7 +240,7 @@ func (h *Hasher) startHelpers() {
 	for range h.workers - 1 {
 		h.helpers.Go(func() {
 			for b := <-h.work; b != nil; b = <-h.work {
-				b.hash(b.buf[:b.n])
+				b.hash(b.buf[:b.n], h.cores)
 				b.ready <- struct{}{}
 			}
 		})
@@ -262,12 +264,12 @@ func (h *Hasher) stopHelpers() {
 	h.queue = h.queue[:0]
 }
 
-// hash computes the chaining values of the batch's groups, whose bytes are p.
-func (b *batch) hash(p []byte) {
+// hash computes the chaining values of the batch's groups, whose bytes are p. q limits the hashing; it may be nil.
+func (b *batch) hash(p []byte, q *HashQueue) {
 	b.groups = 0
 	for len(p) > 0 {
 		n := min(len(p), GroupSize)
-		b.cvs[b.groups] = groupCV(p[:n], b.first+int64(b.groups), false)
+		b.cvs[b.groups] = q.groupCV(p[:n], b.first+int64(b.groups), false)
 		b.groups++
 		p = p[n:]
 	}

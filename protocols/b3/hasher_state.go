@@ -27,7 +27,7 @@ func (h *Hasher) Suspend() (HasherState, error) {
 	}
 	if b := h.current; b != nil && b.n > 0 {
 		// Omit the last group: an object's only group hashes differently.
-		b.hash(b.buf[:(b.n-1)/GroupSize*GroupSize])
+		b.hash(b.buf[:(b.n-1)/GroupSize*GroupSize], h.cores)
 		h.addToTree(b)
 	}
 	h.stopHelpers()

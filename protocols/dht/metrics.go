@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/dht/messages"
 	"allium/protocols/name"
 	"allium/protocols/status"
@@ -84,6 +85,15 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "dht_network_size",
 			Help: "Estimated number of servers of the DHT; 0 before the first lookup of this node's own key.",
 		}),
+	}
+	for _, c := range []*prometheus.CounterVec{m.announced, m.namesPassedOn} {
+		env.Values(c, "ok", "failed")
+	}
+	for _, r := range messages.Refusals() {
+		env.Values(m.rejected, r.Refusal)
+	}
+	for _, r := range name.Refusals() {
+		env.Values(m.namesRejected, r.Refusal)
 	}
 	if reg == nil {
 		return m, nil

@@ -36,7 +36,7 @@ func inMemory() ds.Batching { return dssync.MutexWrap(ds.NewMapDatastore()) }
 
 // testVerifier has as many places as a test needs.
 func testVerifier() *verifier {
-	return &verifier{time.Now, (*limits.Registry)(nil).NewGate(limits.Spec{Name: "verify"}, 4, 1024), nil}
+	return &verifier{now: time.Now, gate: (*limits.Registry)(nil).NewGate(limits.Spec{Name: "verify"}, 4, 1024)}
 }
 
 // persistDeps are those of a persister whose datastore is never replaced.

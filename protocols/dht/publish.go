@@ -46,8 +46,8 @@ func newPublisher(
 	peers func() int,
 ) *publisher {
 	deps.Tasks.List(tasks.Info{
-		Name: "dht.announcers", Kind: tasks.Worker, Started: true, Owner: "protocols/dht", Count: cfg.Announcers, Restart: "the process ends",
-		Doc: "publish what was added or pinned",
+		Name: "dht.announcers", Kind: tasks.Worker, Started: true, Owner: "protocols/dht", Count: cfg.Announcers,
+		Restart: "the process ends", Doc: "publish what was added or pinned",
 	})
 	return &publisher{
 		tasks:   deps.Tasks,

@@ -168,7 +168,7 @@ func (t providerTable) restoreStored(ctx context.Context, at recordKey, value []
 	if err != nil {
 		return messages.Refuse(messages.Malformed, err)
 	}
-	opened, err := t.verify.open(ctx, stored.Envelope, stored.PeerRecord, at.root)
+	opened, err := t.verify.reopen(ctx, stored.Envelope, stored.PeerRecord, at.root)
 	if err != nil {
 		return err
 	}

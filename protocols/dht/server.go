@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/cores"
 	"allium/internal/guard"
 	"allium/internal/ipgroup"
 	"allium/internal/latch"
@@ -216,6 +217,7 @@ type verifier struct {
 	now        func() time.Time
 	gate       *limits.Gate
 	onVerified func(messages.Sealed) // called for every valid record; may be nil
+	cores      *cores.Pool           // for stored records; may be nil
 }
 
 func (v *verifier) open(ctx context.Context, envelope, peerRecord []byte, root b3.Root) (messages.Sealed, error) {
@@ -229,4 +231,13 @@ func (v *verifier) open(ctx context.Context, envelope, peerRecord []byte, root b
 		v.onVerified(rec)
 	}
 	return rec, err
+}
+
+// reopen is open for one of many stored records, which nobody waits for.
+func (v *verifier) reopen(ctx context.Context, envelope, peerRecord []byte, root b3.Root) (messages.Sealed, error) {
+	if err := v.cores.Acquire(ctx, cores.Background); err != nil {
+		return messages.Sealed{}, fmt.Errorf("wait to verify a record: %w", err)
+	}
+	defer v.cores.Leave(cores.Background)
+	return v.open(ctx, envelope, peerRecord, root)
 }

@@ -81,7 +81,7 @@ func newBench(t *testing.T, cfg allowance.Config) *bench {
 	}
 	b.server = &server{
 		store: store, names: namestore.NewStore(namestore.DefaultConfig(), func() bool { return true }), dialback: back,
-		verify:  &verifier{time.Now, registry.NewGate(limits.Spec{Name: "v"}, 2, 2), nil},
+		verify:  &verifier{now: time.Now, gate: registry.NewGate(limits.Spec{Name: "v"}, 2, 2)},
 		nearest: func([]byte, network.Conn) []peer.AddrInfo { return nil },
 		guard:   g, filter: &filter{}, m: m, log: slog.New(slog.DiscardHandler), ctx: ctx,
 	}
@@ -448,7 +448,7 @@ func TestServerStops(t *testing.T) {
 // not verified but busy.
 func TestVerifierIsBounded(t *testing.T) {
 	var registry *limits.Registry
-	v := &verifier{time.Now, registry.NewGate(limits.Spec{Name: "v"}, 1, 0), nil}
+	v := &verifier{now: time.Now, gate: registry.NewGate(limits.Spec{Name: "v"}, 1, 0)}
 	release, err := v.gate.TryAcquire()
 	if err != nil {
 		t.Fatal(err)

@@ -169,7 +169,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s := &Service{
 		cfg: cfg, deps: deps, self: deps.Host.ID(), m: m,
 		store: newProviderStore(cfg.MaxPerKey, cfg.MaxPerPeer, cfg.MaxRecords),
-		verify: &verifier{now: deps.Now, gate: deps.Limits.NewGate(limits.Spec{
+		verify: &verifier{now: deps.Now, cores: deps.Env.Cores, gate: deps.Limits.NewGate(limits.Spec{
 			Name: "dht.verify", Path: "provider exchange, lookups → signature checks",
 			Policy: "wait within the request's deadline, then busy",
 		}, int64(deps.Cores), 1024)},

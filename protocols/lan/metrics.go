@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/env"
 )
 
 type metrics struct {
@@ -28,6 +30,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "lan_interfaces", Help: "Network interfaces on which nodes are looked for.",
 		}),
 	}
+	env.Values(m.packets, "sent", "query", "found", "connected", "waits", "other_network", "elsewhere", "other",
+		"malformed", "dropped")
+	env.Values(m.dials, "ok", "failed")
 	if reg == nil {
 		return m, nil
 	}

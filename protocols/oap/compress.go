@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/klauspost/compress/zstd"
+
+	"allium/internal/cores"
 )
 
 // The bounds of a payload under FlagComp (SPEC.md §2).
@@ -30,11 +32,20 @@ type Codec struct {
 	encoder *zstd.Encoder
 	// slots holds one element for each running call of Inflate, so that waiting calls have allocated nothing.
 	slots chan struct{} // bound: NewCodec's calls; further calls wait for one to end
+	cores *cores.Pool   // for payloads above smallPayload; may be nil
 }
+
+// smallPayload is the length of a payload that is worked on without a core of the pool: in some microseconds.
+const smallPayload = 4 << 10
 
 // NewCodec returns a codec. It runs at most so many calls of Inflate at one time, and as many of Compress, from 1 to 4;
 // further calls wait.
-func NewCodec(calls int) *Codec {
+func NewCodec(calls int) *Codec { return newCodec(calls, nil) }
+
+// NewCodecOn returns a codec for as many calls as the pool has cores, at most 4, which takes its cores from the pool.
+func NewCodecOn(pool *cores.Pool) *Codec { return newCodec(pool.Cores(), pool) }
+
+func newCodec(calls int, pool *cores.Pool) *Codec {
 	calls = min(max(calls, 1), maxCodecCalls)
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(calls), zstd.WithDecoderMaxWindow(maxWindow),
 		zstd.WithDecoderMaxMemory(maxInflateFrames*MaxFrame), zstd.WithDecodeAllCapLimit(true))
@@ -46,7 +57,8 @@ func NewCodec(calls int) *Codec {
 	if err != nil {
 		panic(err) // the options are constants
 	}
-	return &Codec{decoder: d, encoder: e, slots: make(chan struct{}, calls)} // bound: calls
+	return &Codec{decoder: d, encoder: e, cores: pool,
+		slots: make(chan struct{}, calls)} // bound: calls
 }
 
 // Calls returns how many calls of Inflate run at most at one time.
@@ -79,6 +91,10 @@ func (c *Codec) Inflate(dst, payload []byte, maxFrame uint32) ([]byte, error) {
 		return nil, refuse(ReasonInflateBound, "%d bytes would become %d, at most %d", len(payload), h.FrameContentSize,
 			limit)
 	}
+	if size := int(h.FrameContentSize); !h.HasFCS || size > smallPayload {
+		c.cores.Enter(cores.Foreground)
+		defer c.cores.Leave(cores.Foreground)
+	}
 	size := limit
 	if h.HasFCS {
 		size = int(h.FrameContentSize)
@@ -103,6 +119,10 @@ func (c *Codec) Inflate(dst, payload []byte, maxFrame uint32) ([]byte, error) {
 // unchanged and false if the result would not be shorter, or if the receiver's [Codec.Inflate] would refuse
 // it with that max_frame.
 func (c *Codec) Compress(dst, payload []byte, maxFrame uint32) ([]byte, bool) {
+	if len(payload) > smallPayload {
+		c.cores.Enter(cores.Foreground)
+		defer c.cores.Leave(cores.Foreground)
+	}
 	out := c.encoder.EncodeAll(payload, dst)
 	n := len(out) - len(dst)
 	if n >= len(payload) || len(payload) > inflateLimit(n, maxFrame) {

@@ -117,3 +117,12 @@ func (e *DecodeError) StreamErrorCode() uint32 { return e.Reason.StreamErrorCode
 func (e *DecodeError) Unwrap() error {
 	return &status.Error{Outcome: e.Status(), Message: e.Error(), Detail: e.Reason.String()}
 }
+
+// Reasons returns all reasons.
+func Reasons() []Reason {
+	all := make([]Reason, reasons)
+	for i := range all {
+		all[i] = Reason(i)
+	}
+	return all
+}

@@ -11,12 +11,3 @@ func AppendFrame(dst []byte, f Frame, maxFrame uint32) ([]byte, error) {
 	dst = append(dst, f.Cap...)
 	return append(dst, f.Payload...), nil
 }
-
-// Reasons returns all reasons in their order.
-func Reasons() []Reason {
-	all := make([]Reason, reasons)
-	for i := range all {
-		all[i] = Reason(i)
-	}
-	return all
-}

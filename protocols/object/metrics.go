@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/env"
+	"allium/protocols/oap"
 )
 
 // metrics has the metrics of a server and a client. Both share them on one
@@ -48,6 +49,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "object_requests_aborted_total",
 			Help: "Requests cut off because the node stopped before they were answered.",
 		})),
+	}
+	for _, r := range oap.Reasons() {
+		env.Values(m.rejected, r.String())
 	}
 	m.bytesIn, m.bytesOut = m.bytes.WithLabelValues("in"), m.bytes.WithLabelValues("out")
 	m.inbound, m.outbound = m.streams.WithLabelValues("server"), m.streams.WithLabelValues("client")

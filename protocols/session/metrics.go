@@ -52,6 +52,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "frame_reject_total", Help: "Frames rejected on session streams, by the reason of OAP1 section 3.",
 		}, []string{"reason"}),
 	}
+	for _, r := range oap.Reasons() {
+		env.Values(m.rejected, r.String())
+	}
 	if reg == nil {
 		return m, nil
 	}

@@ -90,6 +90,7 @@ func New(deps Deps) *Table {
 		}, []string{"result"}),
 		objects: map[b3.Root]*Object{},
 	}
+	env.Values(t.ended, restored, changedFile, noSpace, canceled, failed)
 	if deps.Metrics != nil {
 		deps.Metrics.MustRegister(t.ended)
 	}

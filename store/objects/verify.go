@@ -41,7 +41,7 @@ func (p *Opener) Verify(ctx context.Context, root b3.Root, buf []byte, did func(
 		return err
 	}
 	defer o.Close()
-	if err := scrub.Prove(p.deps.Hash, o.Root(), o.Size(), o.src, buf, did); err != nil {
+	if err := scrub.Prove(p.deps.Hash.Background(), o.Root(), o.Size(), o.src, buf, did); err != nil {
 		return o.Failed(err)
 	}
 	if !o.e.Corrupt {

@@ -134,6 +134,7 @@ func New(list []string, deps Deps) (*Quotas, error) {
 		Name: "store_quota_reject_total",
 		Help: "Adds and pins refused because their label reached its quota, by what ran out: bytes or objects.",
 	}, []string{"kind"})
+	env.Values(q.reject, "bytes", "objects")
 	if deps.Metrics != nil {
 		deps.Metrics.MustRegister(q.reject)
 	}

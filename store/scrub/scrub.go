@@ -312,7 +312,7 @@ func (c *Scrubber) prove(ctx context.Context, e meta.Entry, done *int64) error {
 	defer p.Close()
 	src := newUncachedSource(p, e.Size)
 	defer src.dropWindow()
-	return Prove(c.deps.Hash, e.Root, e.Size, src, c.buf, charge)
+	return Prove(c.deps.Hash.Background(), e.Root, e.Size, src, c.buf, charge)
 }
 
 // countBytes returns a function that counts bytes as they are read, and rests when the

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/env"
 )
 
 // Where a peer was denied, the label of peers_denied_total.
@@ -38,6 +40,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 				"(dial, accept, handshake, open), and what such peers said (said).",
 		}, []string{"where"}),
 	}
+	env.Values(m.reloads, "ok", "failed")
 	for _, where := range []string{whereDial, whereAccept, whereHandshake, whereOpen, whereSaid} {
 		m.denied.WithLabelValues(where)
 	}

@@ -1,6 +1,10 @@
 package denylist
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/env"
+)
 
 type metrics struct {
 	entries prometheus.Gauge
@@ -22,6 +26,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "denied_total", Help: "What the denylist kept from being done, by the part of the node that asked.",
 		}, []string{"where"}),
 	}
+	env.Values(m.reloads, "ok", "failed")
 	if reg != nil {
 		reg.MustRegister(m.entries, m.reloads, m.denied)
 	}

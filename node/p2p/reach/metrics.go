@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/env"
 )
 
 type metrics struct {
@@ -46,6 +48,10 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			"Streams for bulk to peers with a relayed connection: direct (it became direct in time), relayed, "+
 				"or refused (one circuit was used already).", "result"),
 	}
+	env.Values(m.reservations, "ok", "refused", "failed", "short")
+	env.Values(m.reversals, "ok", "failed")
+	env.Values(m.served, "reserved", "reserve_refused", "connected", "connect_refused")
+	env.Values(m.bulk, "direct", "relayed", "refused")
 	if reg == nil {
 		return m, nil
 	}

@@ -44,6 +44,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "dht_guard_streams", Help: "Routing streams being served, idle ones included.",
 		}),
 	}
+	env.Values(m.rejected, kindPeerInflight, kindPeerRate, kindInflight, kindBytes, kindRate, kindWork, kindMessage,
+		kindStreams, kindGroupInflight, kindGroupStreams)
 	if reg == nil {
 		return m, nil
 	}

@@ -1,6 +1,10 @@
 package dialback
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/env"
+)
 
 func newMetrics(reg prometheus.Registerer) (*prometheus.CounterVec, error) {
 	m := prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -8,6 +12,7 @@ func newMetrics(reg prometheus.Registerer) (*prometheus.CounterVec, error) {
 		Help: "Providers dialed back to see whether they can be reached, " +
 			"by result: reached, unreached, dropped (too many waited).",
 	}, []string{"result"})
+	env.Values(m, "reached", "unreached", "dropped")
 	if reg == nil {
 		return m, nil
 	}

@@ -1,6 +1,10 @@
 package seeds
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/env"
+)
 
 type metrics struct {
 	connected prometheus.Gauge
@@ -36,6 +40,10 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Help: "Failures of the bootstrapper to read or write its stored state, by operation.",
 		}, []string{"op"}),
 	}
+	for _, c := range []*prometheus.CounterVec{m.dials, m.fallback, m.asks} {
+		env.Values(c, "ok", "failed")
+	}
+	env.Values(m.storage, "read", "write")
 	if reg == nil {
 		return m, nil
 	}

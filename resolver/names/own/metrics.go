@@ -3,6 +3,7 @@ package own
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/status"
 )
 
@@ -28,6 +29,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "Records of own names signed and written: published, withdrawn, or signed again.",
 		}),
 	}
+	env.Values(m.problems, Superseded, Equivocation, Refused)
 	if reg != nil {
 		reg.MustRegister(m.sent, m.problems, m.signed)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"allium/internal/cores"
 	"allium/protocols/b3"
 	"allium/protocols/erasure"
 	"allium/protocols/status"
@@ -116,7 +117,7 @@ func (c *Coder) encodeStripe(
 	parts := newParts(m.Layout)
 	for off := int64(0); err == nil && off < s.Length(0); off += window {
 		n := min(window, s.Length(0)-off)
-		if err = encodePart(ctx, code, m, s, obj, parts, hashers, b3.Range{Start: off, End: off + n}); err != nil {
+		if err = c.encodePart(ctx, code, m, s, obj, parts, hashers, b3.Range{Start: off, End: off + n}); err != nil {
 			break
 		}
 		for i, w := range to {
@@ -153,7 +154,7 @@ func newParts(l erasure.Layout) [][]byte {
 }
 
 // encodePart reads a range of each data shard of an object, hashes it, and computes the parity.
-func encodePart(
+func (c *Coder) encodePart(
 	ctx context.Context, code *erasure.Code, m *erasure.Manifest, s erasure.Stripe, obj *store.Object, parts [][]byte,
 	hashers []b3.GroupHasher, r b3.Range,
 ) error {
@@ -177,7 +178,9 @@ func encodePart(
 			clear(parts[i][n:])
 			for p := parts[i][:n]; len(p) > 0; {
 				k := min(len(p), b3.GroupSize)
+				c.deps.Cores.Enter(cores.Background)
 				hashers[i].Add(p[:k])
+				c.deps.Cores.Leave(cores.Background)
 				p = p[k:]
 			}
 			return nil
@@ -186,6 +189,10 @@ func encodePart(
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	if err := c.deps.Cores.Acquire(ctx, cores.Background); err != nil {
+		return err
+	}
+	defer c.deps.Cores.Leave(cores.Background)
 	return code.Encode(parts)
 }
 

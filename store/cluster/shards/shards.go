@@ -10,6 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
+	"allium/internal/cores"
 	"allium/protocols/b3"
 	"allium/protocols/erasure"
 	"allium/protocols/object"
@@ -390,7 +391,12 @@ func (s *shards) rebuilt(ctx context.Context, stripe, shard int, r b3.Range, wai
 	}
 	wanted := make([]bool, len(parts))
 	wanted[shard] = true
-	if err := s.code.Rebuild(parts, wanted); err != nil {
+	if err := s.c.deps.Cores.Acquire(ctx, cores.Foreground); err != nil {
+		return nil, err
+	}
+	err = s.code.Rebuild(parts, wanted)
+	s.c.deps.Cores.Leave(cores.Foreground)
+	if err != nil {
 		return nil, err
 	}
 	s.c.m.parts.WithLabelValues(fromOthers).Inc()

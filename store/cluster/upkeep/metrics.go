@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/store/cluster/plan"
 )
 
@@ -25,6 +26,7 @@ func newMetrics(reg prometheus.Registerer, s *Service) metrics {
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "durability_dropped_total",
 			Help: "Copies that this node dropped because others have enough, or nothing asks for them any more."}),
 	}
+	env.Values(m.proofs, results[:]...)
 	gauge := func(name, help string, f func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
 	}
