@@ -282,3 +282,15 @@ func (n *Node) startReadiness(ctx context.Context) error {
 		Name: "readiness", Owner: "node/readiness", Doc: "logs gates that open and shut", Run: run,
 	})
 }
+
+func (n *Node) startCapabilities(ctx context.Context) error {
+	return n.services.Start(ctx, supervise.Service{
+		Name: "capabilities", Doc: "watches the keys and the list of what is revoked", Run: n.capabilities.Run,
+	})
+}
+
+func (n *Node) startEvents(ctx context.Context) error {
+	return n.services.Start(ctx, supervise.Service{
+		Name: "events", Doc: "passes events on to readers", Run: n.events.Run,
+	})
+}

@@ -1,12 +1,17 @@
 package node
 
 import (
+	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"allium/node/config"
 	homedir "allium/node/home"
 	"allium/node/readiness"
+	"allium/node/supervise"
+	"allium/protocols/dht"
+	"allium/protocols/dht/records"
 )
 
 // recordsGate is shut while the records of discovery cannot be written to disk.
@@ -36,4 +41,23 @@ func (n *Node) seedManifest() func() ([]byte, error) {
 // configured. A relative path is below home.
 func manifestFile(home string, cfg config.Config) string {
 	return homedir.Path(home, cfg.DHT.Seeds.SeedManifest)
+}
+
+// startRecords opens the database in which discovery stores what outlives a
+// restart: provider records, the state of the republish cycle, and what is known
+// of seeds. With amnesia there is no database, and discovery uses RAM.
+func (n *Node) startRecords(ctx context.Context) error {
+	service := supervise.Service{
+		Name: "records", Owner: "protocols/dht/records", Doc: "keeps what discovery learns on disk",
+		When: "not with node.amnesia",
+	}
+	if n.cfg.Node.Amnesia {
+		n.services.Declare(service)
+		return nil
+	}
+	n.records = records.New(
+		records.Config{Dir: filepath.Join(n.home, homedir.RecordsDir), Peers: "/" + dht.RecordsSpace + "/"},
+		records.Deps{Env: n.env()})
+	service.Run = n.records.Run
+	return n.services.Start(ctx, service)
 }

@@ -42,7 +42,7 @@ const (
 	referenceMemory = 4 << 30 // bytes
 )
 
-// Lists is what a node lists of itself.
+// Lists has the limits, metrics and tasks of a node.
 type Lists struct {
 	Limits  []limits.Info
 	Metrics []MetricInfo

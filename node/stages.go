@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"path/filepath"
 
 	"github.com/libp2p/go-libp2p/core/network"
 
@@ -17,7 +16,6 @@ import (
 	"allium/node/reload"
 	"allium/node/supervise"
 	"allium/protocols/dht"
-	"allium/protocols/dht/records"
 	"allium/protocols/index"
 	"allium/protocols/name"
 	"allium/protocols/object"
@@ -164,25 +162,6 @@ func (n *Node) startReach(ctx context.Context) error {
 	return n.services.Start(ctx, supervise.Service{
 		Name: "reach", Doc: "finds out at which addresses this node can be reached", Run: n.reach.Run,
 	})
-}
-
-// startRecords opens the database in which discovery stores what outlives a
-// restart: provider records, the state of the republish cycle, and what is known
-// of seeds. With amnesia there is no database, and discovery uses RAM.
-func (n *Node) startRecords(ctx context.Context) error {
-	service := supervise.Service{
-		Name: "records", Owner: "protocols/dht/records", Doc: "keeps what discovery learns on disk",
-		When: "not with node.amnesia",
-	}
-	if n.cfg.Node.Amnesia {
-		n.services.Declare(service)
-		return nil
-	}
-	n.records = records.New(
-		records.Config{Dir: filepath.Join(n.home, homedir.RecordsDir), Peers: "/" + dht.RecordsSpace + "/"},
-		records.Deps{Env: n.env()})
-	service.Run = n.records.Run
-	return n.services.Start(ctx, service)
 }
 
 func (n *Node) startDHT(ctx context.Context) (err error) {
@@ -388,12 +367,6 @@ func startFills(ctx context.Context, n *Node, deps edge.Deps) (err error) {
 	})
 }
 
-func (n *Node) startEvents(ctx context.Context) error {
-	return n.services.Start(ctx, supervise.Service{
-		Name: "events", Doc: "passes events on to readers", Run: n.events.Run,
-	})
-}
-
 // startLock locks the home directory, before any other stage writes to it. With
 // amnesia nothing is written, so there is no lock.
 func (n *Node) startLock(ctx context.Context) error {
@@ -405,12 +378,6 @@ func (n *Node) startLock(ctx context.Context) error {
 		n.unlock = unlock
 	}
 	return err
-}
-
-func (n *Node) startCapabilities(ctx context.Context) error {
-	return n.services.Start(ctx, supervise.Service{
-		Name: "capabilities", Doc: "watches the keys and the list of what is revoked", Run: n.capabilities.Run,
-	})
 }
 
 // startAmnesia is a stage after the store, because it checks that the store's

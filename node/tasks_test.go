@@ -27,13 +27,14 @@ func TestTasksPage(t *testing.T) {
 			rows[strings.Trim(cells[0], "|` ")] = cells
 		}
 	}
-	elsewhere := []string{"lan"} // it sends packets to the network
+	// One sends packets to the network, the other is for a process that runs a node alone.
+	elsewhere := []string{"lan", "amnesia"}
 	started := map[string]bool{}
 	for what, change := range map[string]func(*config.Config){
 		"disk":    nil,
 		"RAM":     func(c *config.Config) { c.Store.Backend = store.BackendMemory },
 		"amnesia": func(c *config.Config) { c.Node.Amnesia, c.Store.Backend = true, store.BackendMemory },
-		"seed":    func(c *config.Config) { c.Node.Profile = p2p.Seed },
+		"seed":    func(c *config.Config) { c.Node.Profile, c.Listen.Profile = p2p.Seed, p2p.Seed },
 		"audit":   func(c *config.Config) { c.Audit.Enabled = true },
 	} {
 		n := start(t, change)

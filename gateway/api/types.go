@@ -366,11 +366,8 @@ type Limit struct {
 	Rejected int64  `json:"rejected"`
 	Policy   string `json:"policy"` // what happens when it is full
 	Path     string `json:"path"`   // producer → consumer
-	// what has this limit each, such as "peer": capacity is that of one, current and peak are those of the fullest;
-	// empty where the limit is one
-	Each string `json:"each,omitempty"`
-	// how many use something of theirs; 0 also where that is not counted
-	Members int64 `json:"members,omitempty"`
+	Each     string `json:"each,omitempty"`    // such as "peer", if each has one: current and peak are those of the fullest
+	Members  int64  `json:"members,omitempty"` // how many use theirs, where that is counted
 }
 
 // Readiness is /readyz (SPEC §10).

@@ -86,6 +86,8 @@ func newMetrics(reg prometheus.Registerer, routers []*router) *metrics {
 		}, []string{"kind"}),
 	}
 	env.Values(m.handshakes, "ok", "failed", "timeout")
+	// Beside these, the reasons are outcomes.
+	env.Values(m.rejected, "peer_uid", "conns", "conns_per_ip", "slow_evicted", "idle_evicted", "transfer_evicted")
 	for _, o := range refusals {
 		m.refused.WithLabelValues(o.String()) // so that an alert sees the first one
 	}

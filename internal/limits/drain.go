@@ -30,8 +30,8 @@ const (
 
 // begin notes that something is in use and nothing was before. If much more time has passed since
 // the last was freed than the rate takes for one, that time leaves the window. Shorter
-// times count: a queue whose items are taken at once is empty most of the time, and the
-// rate is how fast its consumers work.
+// times count: a queue whose items are taken at once is empty most of the time, and its
+// consumers set the rate.
 func (d *drainRate) begin(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -174,7 +174,7 @@ func (g *Group) list(s Service, started bool) {
 	})
 }
 
-// module is what the paths of all packages begin with.
+// module begins the paths of all packages.
 const module = "allium/"
 
 // errEnded reports that a service ended before it was ready.

@@ -115,3 +115,30 @@ func TestBackground(t *testing.T) {
 		t.Error("the background of the background, or of none, is another")
 	}
 }
+
+// BenchmarkQueue hashes 1 MiB in groups, and 4 KiB, through a queue.
+func BenchmarkQueue(b *testing.B) {
+	queue := NewHashQueue(runtime.GOMAXPROCS(0))
+	for name, size := range map[string]int{"1MiB": 1 << 20, "4KiB": 4 << 10} {
+		p := make([]byte, size)
+		hash := func() {
+			for i := 0; i < size; i += GroupSize {
+				queue.groupCV(p[i:min(size, i+GroupSize)], int64(i/GroupSize), false)
+			}
+		}
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				hash()
+			}
+		})
+		b.Run(name+"/parallel", func(b *testing.B) {
+			b.SetBytes(int64(size))
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					hash()
+				}
+			})
+		})
+	}
+}

@@ -36,9 +36,14 @@ type Hasher struct {
 	free    []*batch
 	made    int // batches allocated, at most 3*workers
 
-	helpersRun bool        // whether the helpers run
-	work       chan *batch // batches for the helpers; a nil batch ends one helper
-	helpers    sync.WaitGroup
+	helpers helpers
+}
+
+// helpers are the goroutines that hash beside the caller's.
+type helpers struct {
+	run  bool
+	work chan *batch // a nil batch ends one helper
+	wg   sync.WaitGroup
 }
 
 // batch is a run of consecutive groups.
@@ -170,7 +175,7 @@ func (h *Hasher) writableBatch() (*batch, error) {
 			b.hash(b.buf[:], h.cores)
 		} else {
 			b.atHelper = true
-			h.work <- b // never blocks: the channel has space and this is the only sender
+			h.helpers.work <- b // never blocks: the channel has space and this is the only sender
 		}
 		h.current = nil
 		h.enqueue(b)
@@ -185,10 +190,10 @@ func (h *Hasher) writableBatch() (*batch, error) {
 
 // helpersBusy starts the helpers and reports whether their channel is full.
 func (h *Hasher) helpersBusy() bool {
-	if h.workers > 1 && !h.helpersRun {
+	if h.workers > 1 && !h.helpers.run {
 		h.startHelpers()
 	}
-	return len(h.work) == cap(h.work)
+	return len(h.helpers.work) == cap(h.helpers.work)
 }
 
 // freeBatch returns an unused batch. If every batch is in use, it waits for the
@@ -234,28 +239,28 @@ func (h *Hasher) addToTree(b *batch) {
 
 // startHelpers starts workers-1 helpers.
 func (h *Hasher) startHelpers() {
-	if h.work == nil {
-		h.work = make(chan *batch, 2*(h.workers-1)) // bound: two batches per helper, so that none idles
+	if h.helpers.work == nil {
+		h.helpers.work = make(chan *batch, 2*(h.workers-1)) // bound: two batches per helper, so that none idles
 	}
 	for range h.workers - 1 {
-		h.helpers.Go(func() {
-			for b := <-h.work; b != nil; b = <-h.work {
+		h.helpers.wg.Go(func() {
+			for b := <-h.helpers.work; b != nil; b = <-h.helpers.work {
 				b.hash(b.buf[:b.n], h.cores)
 				b.ready <- struct{}{}
 			}
 		})
 	}
-	h.helpersRun = true
+	h.helpers.run = true
 }
 
 // stopHelpers ends the helpers, waits for them and empties the queue.
 func (h *Hasher) stopHelpers() {
-	if h.helpersRun {
+	if h.helpers.run {
 		for range h.workers - 1 {
-			h.work <- nil
+			h.helpers.work <- nil
 		}
-		h.helpers.Wait()
-		h.helpersRun = false
+		h.helpers.wg.Wait()
+		h.helpers.run = false
 	}
 	for _, b := range h.queue {
 		b.await()

@@ -89,6 +89,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	for _, c := range []*prometheus.CounterVec{m.announced, m.namesPassedOn} {
 		env.Values(c, "ok", "failed")
 	}
+	for _, c := range []*prometheus.CounterVec{m.persisted, m.namesPersisted} {
+		env.Values(c, "stored", "deleted", "dropped", "failed", "restored", "refused")
+	}
 	for _, r := range messages.Refusals() {
 		env.Values(m.rejected, r.Refusal)
 	}

@@ -29,8 +29,7 @@ type pool struct {
 	metrics *metrics
 	inbound *inbound.Memory
 	codec   *oap.Codec
-	total   *limits.Gate
-	perPeer *limits.WaitGateFamily
+	gates   poolGates
 	timers  sync.WaitGroup // armed timers of idle streams
 
 	mu     sync.Mutex
@@ -38,6 +37,12 @@ type pool struct {
 	count  int                    // open streams, including idle ones
 	idle   []*clientStream        // least recently used first
 	asked  map[peer.ID]*askedPeer // peers with requests in flight or waiting
+}
+
+// poolGates bound the streams in use.
+type poolGates struct {
+	total   *limits.Gate
+	perPeer *limits.WaitGateFamily
 }
 
 // askedPeer limits the requests in flight to one peer.
@@ -50,13 +55,13 @@ func newPool(cfg Config, deps ClientDeps, m *metrics) *pool {
 	p := &pool{
 		host: deps.Host, metrics: m, inbound: deps.Inbound, codec: deps.Codec,
 		asked: map[peer.ID]*askedPeer{},
-		total: deps.Limits.NewGate(limits.Spec{
+		gates: poolGates{total: deps.Limits.NewGate(limits.Spec{
 			Name: "object.client_streams", Path: "resolver → object streams to peers", Policy: "wait, then busy",
 		}, cfg.Streams, cfg.StreamsWait),
-		perPeer: deps.Limits.NewWaitGateFamily(limits.Spec{
-			Name: "object.streams_per_peer", Path: "resolver → object streams to one peer", Policy: "wait, then busy",
-			Each: "peer",
-		}, cfg.StreamsPerPeer, cfg.StreamsWait),
+			perPeer: deps.Limits.NewWaitGateFamily(limits.Spec{
+				Name: "object.streams_per_peer", Path: "resolver → object streams to one peer", Policy: "wait, then busy",
+				Each: "peer",
+			}, cfg.StreamsPerPeer, cfg.StreamsWait)},
 	}
 	p.cfg.Store(&cfg)
 	return p
@@ -74,7 +79,7 @@ func (p *pool) enter(ctx context.Context, id peer.ID) (leave func(), err error) 
 		p.removeUser(id, ap)
 		return nil, err
 	}
-	all, err := p.total.Acquire(ctx)
+	all, err := p.gates.total.Acquire(ctx)
 	if err != nil {
 		mine()
 		p.removeUser(id, ap)
@@ -95,7 +100,7 @@ func (p *pool) addUser(id peer.ID) (*askedPeer, error) {
 	}
 	ap := p.asked[id]
 	if ap == nil {
-		ap = &askedPeer{gate: p.perPeer.Gate()}
+		ap = &askedPeer{gate: p.gates.perPeer.Gate()}
 		p.asked[id] = ap
 	}
 	ap.users++

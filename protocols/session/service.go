@@ -203,7 +203,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Tasks.Run(ctx, s.work)
 	}}
 	deps.Tasks.List(tasks.Info{
-		Name: "sessions.workers", Kind: tasks.Worker, Started: true, Owner: "protocols/session", Count: int(cfg.Workers),
+		Name: "sessions.workers", Kind: tasks.Worker, Started: true, Owner: "protocols/session",
+		Count:   int(cfg.Workers),
 		Restart: "its request is answered with internal, and it is replaced after 100 ms to 2 s",
 		Doc:     "answer the requests of peers",
 	})

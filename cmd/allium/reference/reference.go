@@ -33,8 +33,8 @@ func Pages(ctx context.Context, root *cobra.Command) (map[string][]byte, error) 
 
 	var b bytes.Buffer
 	heading(&b, "Queues and limits", "Everything in a node that is bounded, with its default capacity on a machine of "+
-		"two cores and what happens when it is full. `allium limits`, and `/limits` of the admin listener, show the same "+
-		"list of a running node, with what is in use.")
+		"two cores and what happens when it is full. `allium limits`, and `/limits` of the admin listener, show the "+
+		"same list of a running node, with what is in use.")
 	table(&b, "name", "kind", "capacity", "path", "when full")
 	for _, l := range lists.Limits {
 		capacity := fmt.Sprint(l.Capacity)
@@ -86,8 +86,8 @@ func tasksPage(list []tasks.Info) []byte {
 			table(&b, "`"+t.Name+"`", "`"+t.Owner+"`", t.Doc, cmp.Or(t.When, "always"), fatal, t.Restart)
 		}
 	}
-	b.WriteString("\n## Pools of workers\n\nEach ends with the service that started it, which waits for it. The failure " +
-		"of a worker is a panic, as errors are answers.\n")
+	b.WriteString("\n## Pools of workers\n\nEach ends with the service that started it, which waits for it. The " +
+		"failure of a worker is a panic, as errors are answers.\n")
 	table(&b, "name", "package", "workers", "what they do", "when one fails")
 	for _, t := range list {
 		if t.Kind == tasks.Worker {

@@ -199,8 +199,8 @@ func (r *Repairs) forget(root b3.Root) (left int) {
 	return len(r.pending)
 }
 
-// work does what is in the queue until ctx ends.
-func (r *Repairs) work(ctx context.Context, do ops) {
+// work does the repairs in the queue until ctx ends.
+func work(ctx context.Context, r *Repairs, do ops) {
 	for {
 		t, err := r.queue.Get(ctx)
 		if err != nil {
@@ -226,7 +226,7 @@ func (r *Repairs) work(ctx context.Context, do ops) {
 func (r *Repairs) run(ctx context.Context, do ops) {
 	var wg sync.WaitGroup
 	for range workers {
-		wg.Go(func() { r.m.tasks.Run(ctx, func(ctx context.Context) { r.work(ctx, do) }) })
+		wg.Go(func() { r.m.tasks.Run(ctx, func(ctx context.Context) { work(ctx, r, do) }) })
 	}
 	tick := time.NewTimer(lookEvery)
 	defer tick.Stop()

@@ -196,6 +196,15 @@ func (c *Coder) encodePart(
 	return code.Encode(parts)
 }
 
+// rebuild computes the wanted parts of a stripe, which somebody waits for.
+func rebuild(ctx context.Context, pool *cores.Pool, code *erasure.Code, parts [][]byte, wanted []bool) error {
+	if err := pool.Acquire(ctx, cores.Foreground); err != nil {
+		return err
+	}
+	defer pool.Leave(cores.Foreground)
+	return code.Rebuild(parts, wanted)
+}
+
 // startParity begins to store the parity of a stripe. The puts run in group, and set roots when they end. The puts of
 // one stripe at a time wait to be admitted, so that two encodings do not each hold the places that the other one needs.
 func (c *Coder) startParity(

@@ -10,7 +10,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
-	"allium/internal/cores"
 	"allium/protocols/b3"
 	"allium/protocols/erasure"
 	"allium/protocols/object"
@@ -391,12 +390,7 @@ func (s *shards) rebuilt(ctx context.Context, stripe, shard int, r b3.Range, wai
 	}
 	wanted := make([]bool, len(parts))
 	wanted[shard] = true
-	if err := s.c.deps.Cores.Acquire(ctx, cores.Foreground); err != nil {
-		return nil, err
-	}
-	err = s.code.Rebuild(parts, wanted)
-	s.c.deps.Cores.Leave(cores.Foreground)
-	if err != nil {
+	if err := rebuild(ctx, s.c.deps.Cores, s.code, parts, wanted); err != nil {
 		return nil, err
 	}
 	s.c.m.parts.WithLabelValues(fromOthers).Inc()
