@@ -364,9 +364,9 @@ type Limit struct {
 	Current  int64  `json:"current"`
 	Peak     int64  `json:"peak"`
 	Rejected int64  `json:"rejected"`
-	Policy   string `json:"policy"` // what happens when it is full
-	Path     string `json:"path"`   // producer → consumer
-	Each     string `json:"each,omitempty"`    // such as "peer", if each has one: current and peak are those of the fullest
+	Policy   string `json:"policy"`            // what happens when it is full
+	Path     string `json:"path"`              // producer → consumer
+	Each     string `json:"each,omitempty"`    // such as "peer": each has one; current is that of the fullest
 	Members  int64  `json:"members,omitempty"` // how many use theirs, where that is counted
 }
 

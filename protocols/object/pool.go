@@ -55,13 +55,15 @@ func newPool(cfg Config, deps ClientDeps, m *metrics) *pool {
 	p := &pool{
 		host: deps.Host, metrics: m, inbound: deps.Inbound, codec: deps.Codec,
 		asked: map[peer.ID]*askedPeer{},
-		gates: poolGates{total: deps.Limits.NewGate(limits.Spec{
-			Name: "object.client_streams", Path: "resolver → object streams to peers", Policy: "wait, then busy",
-		}, cfg.Streams, cfg.StreamsWait),
+		gates: poolGates{
+			total: deps.Limits.NewGate(limits.Spec{
+				Name: "object.client_streams", Path: "resolver → object streams to peers", Policy: "wait, then busy",
+			}, cfg.Streams, cfg.StreamsWait),
 			perPeer: deps.Limits.NewWaitGateFamily(limits.Spec{
-				Name: "object.streams_per_peer", Path: "resolver → object streams to one peer", Policy: "wait, then busy",
-				Each: "peer",
-			}, cfg.StreamsPerPeer, cfg.StreamsWait)},
+				Name: "object.streams_per_peer", Path: "resolver → object streams to one peer",
+				Policy: "wait, then busy", Each: "peer",
+			}, cfg.StreamsPerPeer, cfg.StreamsWait),
+		},
 	}
 	p.cfg.Store(&cfg)
 	return p
