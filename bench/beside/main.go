@@ -96,7 +96,7 @@ func (b *bench) start(ctx context.Context) (end func(), err error) {
 	if err := b.call(ctx, "init", "--profile", "testnet"); err != nil {
 		return nil, err
 	}
-	if err := b.call(ctx, "config", "set", "store.scrub_rate", "1GiB/s"); err != nil {
+	if err := b.call(ctx, "config", "set", "store.scrub_rate", "1GiB"); err != nil {
 		return nil, err
 	}
 	node := b.command(ctx, "run", "--gateway", "127.0.0.1:0", "--admin", "127.0.0.1:0")
