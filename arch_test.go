@@ -260,7 +260,7 @@ var layers = map[string][]string{
 	"node": {
 		"gateway", "gateway/api", "gateway/fill", "gateway/policy", "gateway/policy/access", "gateway/policy/audit",
 		"gateway/policy/capabilities", "gateway/policy/denylist", "node/config", "node/edge", "node/fault",
-		"node/files/publish", "node/home", "node/local", "node/local/events", "node/local/opener", "node/local/sent",
+		"node/files/publish", "node/health", "node/home", "node/local", "node/local/events", "node/local/opener", "node/local/sent",
 		"node/p2p",
 		"node/p2p/reach", "node/readiness", "node/readiness/amnesia", "node/readiness/clock",
 		"node/readiness/descriptors", "node/reload", "node/supervise", "protocols/capability", "protocols/dht",
@@ -299,6 +299,9 @@ var layers = map[string][]string{
 	"node/files/follow":   {"gateway/api", "node/files/addcache", "node/files/extract", "protocols/manifest"},
 	"node/files/publish":  {"gateway/policy", "protocols/dht", "protocols/hints", "store", "store/meta"},
 	"node/files/watch":    {},
+	"node/health": {
+		"gateway/api", "node/readiness/clock", "node/readiness/descriptors", "protocols/dht/routing", "store",
+	},
 	"node/home":           {"node/config", "node/p2p"},
 	"node/homefiles":      {},
 	"node/local": {

@@ -173,6 +173,9 @@ func TestRoundTrip(t *testing.T) {
 		{"unmount pack city", nil, func() (any, error) { return nil, c.UnmountPack(ctx, "city") }},
 		{"inspect pack " + key, *fakePack.Info, func() (any, error) { return first(c.InspectPack(ctx, key, nil)) }},
 		{"ping 12D4", fakePong, func() (any, error) { return first(c.Ping(ctx, "12D4")) }},
+		{"health true", fakeHealth, func() (any, error) {
+			return first(c.Health(ctx, api.HealthOptions{Sample: true}))
+		}},
 		{"faults", fakeFaults, func() (any, error) { return first(c.Faults(ctx)) }},
 		{fmt.Sprintf("set faults %+v", fakeFaults), fakeFaults, func() (any, error) {
 			return first(c.SetFaults(ctx, fakeFaults))

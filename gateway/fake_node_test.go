@@ -66,6 +66,12 @@ var (
 		Root: fakeRoot, CID: fakeRoot.CID().String(), Kind: api.File, Size: 5, Groups: 1, Local: true,
 		Pins: []api.Pin{fakePin},
 	}
+	fakeHealth = api.Health{
+		Profile: "seed", Readiness: api.Readiness{Ready: true, Gates: []api.Gate{{Name: "clock", Fix: "set it"}}},
+		Clock: api.ClockHealth{Known: true, OffsetMS: -3, Voices: 4, Need: 3},
+		Table: api.TableHealth{Peers: 5, Largest: 2}, Sample: &api.StoreSample{Objects: 6, Damaged: 1},
+		Process: api.ProcessHealth{Goroutines: 7},
+	}
 	fakeGone = api.GCObject{Root: fakeRoot, Size: 3, Used: fakeTime}
 	fakeGC   = api.GCReport{Dry: true, Classes: []api.GCClass{{
 		Class: "removed", GCCount: api.GCCount{Objects: 1, Bytes: 3},
@@ -488,6 +494,10 @@ func (n *fakeNode) UnmountPack(_ context.Context, name string) error {
 
 func (n *fakeNode) InspectPack(_ context.Context, key string, _ api.ProgressFunc) (api.PackInfo, error) {
 	return *fakePack.Info, n.call(key, "inspect pack %s", key)
+}
+
+func (n *fakeNode) Health(_ context.Context, o api.HealthOptions) (api.Health, error) {
+	return fakeHealth, n.call("", "health %v", o.Sample)
 }
 
 func (n *fakeNode) Faults(context.Context) (api.Faults, error) {

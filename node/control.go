@@ -1,8 +1,11 @@
 package node
 
 import (
+	"time"
+
 	"allium/gateway/api"
 	"allium/gateway/policy"
+	"allium/node/health"
 	"allium/node/p2p"
 	"allium/protocols/status"
 )
@@ -35,6 +38,14 @@ func (c control) ReloadStatus(token string) (api.Reloaded, error) { return c.rel
 
 // Configuration implements localapi.Control.
 func (c control) Configuration() api.Configuration { return c.reloads.Configuration() }
+
+// healthOf returns what answers for the health of the node.
+func healthOf(n *Node) *health.Health {
+	return health.New(health.Deps{
+		Store: n.store, Host: n.host, Ready: n.board.Report, Clock: n.clock.State, Table: n.dht.Table,
+		Fill: n.dht.Fill, Begun: time.Now(), Profile: string(n.cfg.Node.Profile), Amnesia: n.cfg.Node.Amnesia,
+	})
+}
 
 // filter returns the filter of one part of the node, which counts its denials under where.
 func (n *Node) filter(where string) policy.Filter { return n.denylist.At(where) }

@@ -2,14 +2,18 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 
 	homedir "allium/node/home"
 
+	"allium/gateway/api"
 	"allium/node/config"
+	"allium/node/health"
 	"allium/node/local"
 	"allium/node/p2p"
 	"allium/node/supervise"
@@ -23,6 +27,7 @@ import (
 // need no network use it directly. It implements api.Store.
 type Offline struct {
 	*local.Store
+	store    *store.Store
 	services *supervise.Group
 	ctx      context.Context
 	unlock   func() // of the home directory
@@ -48,6 +53,7 @@ func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline,
 	}
 	o := &Offline{
 		unlock:   unlock,
+		store:    st,
 		Store:    local.NewStore(st, apiConfig(home, cfg)),
 		services: supervise.New(supervise.Deps{}),
 		ctx:      context.WithoutCancel(ctx),
@@ -58,6 +64,21 @@ func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline,
 		return nil, err
 	}
 	return o, nil
+}
+
+// SampleStore reads a random sample of the store below home again while no node runs, as Health of a running node
+// does. Without a store in files it returns unsupported.
+func SampleStore(ctx context.Context, home string, cfg config.Config) (api.StoreSample, error) {
+	format := filepath.Join(storeConfig(home, cfg).Dir, "FORMAT")
+	if _, err := os.Stat(format); err != nil || cfg.Store.Backend != store.BackendEmbedded {
+		return api.StoreSample{}, status.Errorf(status.Unsupported, "there is no store on disk")
+	}
+	off, err := OpenOffline(ctx, home, cfg)
+	if err != nil {
+		return api.StoreSample{}, err
+	}
+	s, err := health.Sample(ctx, off.store)
+	return s, errors.Join(err, off.Close())
 }
 
 // Close waits for the operations that the store has admitted, closes the store

@@ -307,7 +307,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Host: n.host, Reach: n.reach, Sessions: n.sessions, DHT: n.dht, Trace: n.trace, Have: n.objects.Have,
 		Filter:  n.filter,
 		Control: control{n}, Network: n.network, Limits: n.limits,
-	}, n.packs)
+	}, n.packs, healthOf(n))
 	if err := startFills(ctx, n, deps); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ type Node interface {
 	Network
 	Packs
 	Control
+	Examiner
 
 	// AskFirst returns the same node, whose Get, Cat, List, Stat, Files and Fetch ask these
 	// peers before others. Each is a peer ID or a multiaddr with /p2p/ID; there are at most

@@ -41,6 +41,7 @@ type Remote struct {
 	remoteNetwork
 	remotePacks
 	remoteControl
+	remoteHealth
 }
 
 // The parts of Remote have the methods of one subject each.
@@ -53,6 +54,7 @@ type (
 	remoteNetwork   struct{ caller }
 	remotePacks     struct{ caller }
 	remoteControl   struct{ caller }
+	remoteHealth    struct{ caller }
 )
 
 // caller sends requests to a node that asks some peers before others.
@@ -66,7 +68,7 @@ func NewRemote(t Transport, ask []string) Remote {
 	c := caller{t, strings.Join(ask, ",")}
 	return Remote{
 		c, remoteReader{c}, remoteStore{c}, remoteFinder{c}, remoteCluster{c}, remotePublisher{c}, remoteNetwork{c},
-		remotePacks{c}, remoteControl{c},
+		remotePacks{c}, remoteControl{c}, remoteHealth{c},
 	}
 }
 

@@ -92,24 +92,28 @@ type Control interface {
 	SetFaults(f api.Faults) (api.Faults, error)
 }
 
-// packVerbs answers for packs of map tiles.
-type packVerbs = api.Packs
+// The parts of a node that answer for packs of map tiles, and for its own health.
+type (
+	packVerbs   = api.Packs
+	healthVerbs = api.Examiner
+)
 
 // Node is the API of a running node. It implements api.Node.
 type Node struct {
 	stored
 	packVerbs
 	control
+	healthVerbs
 	deps Deps
 	from []peer.AddrInfo // peers that are asked first
 }
 
 var _ api.Node = (*Node)(nil)
 
-// NewNode returns the API of a node; packs answers for its packs of map tiles. All parts in deps run until
-// the last call ends.
-func NewNode(cfg Config, deps Deps, packs api.Packs) *Node {
-	return &Node{deps: deps, packVerbs: packs, control: control{deps.Control}, stored: stored{
+// NewNode returns the API of a node; packs answers for its packs of map tiles, and health for its health. All
+// parts in deps run until the last call ends.
+func NewNode(cfg Config, deps Deps, packs api.Packs, health api.Examiner) *Node {
+	return &Node{deps: deps, packVerbs: packs, healthVerbs: health, control: control{deps.Control}, stored: stored{
 		reader: reading.New(reading.Options{
 			Source: deps.source(nil), Keys: reading.Allowed(deps.Keys, deps.Filter("api")),
 			Prefixed:    deps.Store.Prefixed,
