@@ -31,7 +31,7 @@ func Usable() (bytes int64, from string) {
 	if goLimit == set.Load() {
 		goLimit = math.MaxInt64
 	}
-	return usable(goLimit, cgroup("/"), machine())
+	return usable(goLimit, Cgroup("/"), machine())
 }
 
 // usable returns the least of three bounds, and its name; MaxInt64 is no bound.
@@ -102,7 +102,7 @@ func SetLimit(small bool) (limit int64, from string) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return debug.SetMemoryLimit(-1), FromUser
 	}
-	limit, from = goLimit(cgroup("/"), machine(), small)
+	limit, from = goLimit(Cgroup("/"), machine(), small)
 	if from != FromNothing {
 		set.Store(limit)
 		debug.SetMemoryLimit(limit)
@@ -140,9 +140,9 @@ func goLimit(cgroup, machine int64, small bool) (limit int64, from string) {
 	return shared, FromMachine
 }
 
-// cgroup returns the lowest memory limit, in bytes, of the cgroups that this process is
+// Cgroup returns the lowest memory limit, in bytes, of the cgroups that this process is
 // in, or MaxInt64 if there is none. root is the root of the file system.
-func cgroup(root string) int64 {
+func Cgroup(root string) int64 {
 	least := int64(math.MaxInt64)
 	list, err := os.ReadFile(path.Join(root, "proc/self/cgroup"))
 	if err != nil {

@@ -43,7 +43,7 @@ func TestCgroup(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := cgroup(root); got != test.want {
+		if got := Cgroup(root); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)
 		}
 	}

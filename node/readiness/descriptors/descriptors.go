@@ -16,9 +16,9 @@ const (
 	// the store: for its log, listeners, sockets, the audit log, and the records of
 	// discovery with their 64 tables.
 	processFiles = 128
-	// minFiles is the lowest limit of open files with which a node starts: it covers
+	// Least is the lowest limit of open files with which a node starts: it covers
 	// processFiles, what the store cannot do without, and a few connections.
-	minFiles = processFiles + 160
+	Least = processFiles + 160
 	// noDescriptorFor is the time for which a node is not ready after it could not open a
 	// file because the process had no descriptor left.
 	noDescriptorFor = 10 * time.Second
@@ -44,28 +44,36 @@ func needsOf(cfg config.Config) []need {
 	return needs
 }
 
+// Need returns the limit of open files with which a node never runs out of descriptors, whatever the configuration
+// allows.
+func Need(cfg config.Config) int64 {
+	total := int64(processFiles + store.MinOpenFiles)
+	for _, d := range needsOf(cfg) {
+		total += d.n
+	}
+	return total
+}
+
 // Share returns how many of limit descriptors the store's caches of open
 // files may use; 0 means the store's own default. The caches get what the
-// configuration leaves after connections and transfers. A limit below minFiles
+// configuration leaves after connections and transfers. A limit below Least
 // is an error. A limit that the configuration could exceed is logged.
 func Share(limit int64, cfg config.Config, log *slog.Logger) (int, error) {
 	if limit <= 0 { // the system does not tell
 		return 0, nil
 	}
-	if limit < minFiles {
+	if limit < Least {
 		return 0, status.Errorf(status.NotReady, "this process may open %d files and a node needs at least %d; "+
-			"raise the limit of open files (ulimit -n, LimitNOFILE)", limit, minFiles)
+			"raise the limit of open files (ulimit -n, LimitNOFILE)", limit, Least)
 	}
-	total := int64(processFiles)
-	needs := needsOf(cfg)
+	need, needs := Need(cfg), needsOf(cfg)
 	largest := needs[0]
 	for _, d := range needs {
-		total += d.n
 		if d.key != "" && d.n > largest.n {
 			largest = d
 		}
 	}
-	left := limit - total
+	left := limit - need + int64(store.MinOpenFiles)
 	if left >= int64(store.MaxOpenFiles) {
 		return 0, nil
 	}
@@ -73,7 +81,7 @@ func Share(limit int64, cfg config.Config, log *slog.Logger) (int, error) {
 	if left < int64(store.MinOpenFiles) {
 		log.Warn("the limit of open files is below what the configuration may need; "+
 			"beyond it connections are refused and requests get busy",
-			"limit", limit, "need", total+int64(store.MinOpenFiles), "largest", largest.key, "of_it", largest.n,
+			"limit", limit, "need", need, "largest", largest.key, "of_it", largest.n,
 			"fix", "raise the limit (ulimit -n, LimitNOFILE) or lower "+largest.key)
 	} else {
 		log.Info("the caches of open files are smaller than usual, because the limit of open files leaves no more",

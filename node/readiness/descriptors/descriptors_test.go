@@ -32,7 +32,7 @@ func TestShare(t *testing.T) {
 		{"smaller caches", need + 300, 300, false, "smaller than usual"},
 		{"too little", need, store.MinOpenFiles, false, "lower gateway.conns"},
 		{"far too little", 300, store.MinOpenFiles, false, "lower gateway.conns"},
-		{"none", minFiles - 1, 0, true, ""},
+		{"none", Least - 1, 0, true, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
