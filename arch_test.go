@@ -260,7 +260,8 @@ var layers = map[string][]string{
 	"node": {
 		"gateway", "gateway/api", "gateway/fill", "gateway/policy", "gateway/policy/access", "gateway/policy/audit",
 		"gateway/policy/capabilities", "gateway/policy/denylist", "node/config", "node/edge", "node/fault",
-		"node/files/publish", "node/health", "node/home", "node/local", "node/local/events", "node/local/opener", "node/local/sent",
+		"node/files/publish", "node/health", "node/home", "node/local", "node/local/events", "node/local/opener",
+		"node/local/sent",
 		"node/p2p",
 		"node/p2p/reach", "node/readiness", "node/readiness/amnesia", "node/readiness/clock",
 		"node/readiness/descriptors", "node/reload", "node/supervise", "protocols/capability", "protocols/dht",
@@ -284,6 +285,10 @@ var layers = map[string][]string{
 		"store/cluster/offer", "store/cluster/upkeep", "store/meta",
 	},
 	"node/config/document": {},
+	"node/doctor": {
+		"gateway/api", "gateway/api/client", "node/config", "node/home", "node/p2p", "node/readiness/descriptors",
+		"protocols/dht/seeds", "protocols/ticket", "store", "store/bucket/s3",
+	},
 	"node/fault": {
 		"gateway/api", "protocols/delimited", "protocols/dht", "protocols/oap", "protocols/object",
 		"protocols/record",
@@ -302,8 +307,8 @@ var layers = map[string][]string{
 	"node/health": {
 		"gateway/api", "node/readiness/clock", "node/readiness/descriptors", "protocols/dht/routing", "store",
 	},
-	"node/home":           {"node/config", "node/p2p"},
-	"node/homefiles":      {},
+	"node/home":      {"node/config", "node/p2p"},
+	"node/homefiles": {},
 	"node/local": {
 		"gateway/api", "gateway/content", "gateway/policy", "gateway/upload", "gateway/verified", "node/files",
 		"node/files/archive", "node/local/opener", "node/local/reading", "node/p2p/reach", "protocols/address",
@@ -342,10 +347,10 @@ var layers = map[string][]string{
 	"testnet/script":   {},
 
 	"cmd/allium": {
-		"cmd/allium/drawing", "cmd/allium/failure", "cmd/allium/reference", "cmd/allium/settings", "cmd/allium/term",
-		"gateway/api",
+		"cmd/allium/diagnosis", "cmd/allium/drawing", "cmd/allium/failure", "cmd/allium/reference",
+		"cmd/allium/settings", "cmd/allium/term", "gateway/api",
 		"gateway/api/client", "gateway/api/client/namewatch", "gateway/pack", "gateway/policy/capabilities",
-		"gateway/verified", "node", "node/config", "node/edge", "node/files", "node/files/addcache",
+		"gateway/verified", "node", "node/config", "node/doctor", "node/edge", "node/files", "node/files/addcache",
 		"node/files/addpaths", "node/files/follow",
 		"node/files/watch", "node/home", "node/homefiles", "node/local", "node/local/sent", "node/p2p",
 		"node/readiness/amnesia", "node/reload", "protocols/address", "protocols/capability", "protocols/name",
@@ -353,6 +358,7 @@ var layers = map[string][]string{
 		"testnet/fetchsim", "testnet/script",
 	},
 	"cmd/allium/drawing":   {"cmd/allium/term", "gateway/api"},
+	"cmd/allium/diagnosis": {"gateway/api", "node/doctor"},
 	"cmd/allium/failure":   {},
 	"cmd/allium/reference": {"node", "node/config"},
 	"cmd/allium/settings":  {"gateway/api", "node/config"},
@@ -388,6 +394,7 @@ var inTests = map[string][]string{
 		"node/files", "node/files/addcache", "node/homefiles", "protocols/bao", "protocols/manifest",
 		"store/cluster/wire",
 	},
+	"node/doctor":            {"node/p2p/reach"},
 	"node/homefiles":         {"protocols/capability"},
 	"node/local/reading":     {"node/files"},
 	"node/readiness/amnesia": {"node/p2p"},

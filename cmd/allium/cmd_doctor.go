@@ -2,20 +2,58 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strings"
+	"errors"
+	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/diagnosis"
+	"allium/cmd/allium/failure"
 	"allium/gateway/api"
+	"allium/gateway/api/client"
+	"allium/node"
+	"allium/node/config"
+	"allium/node/doctor"
+	homedir "allium/node/home"
+	"allium/node/p2p"
+	"allium/protocols/status"
 )
 
 func doctorCommand(a *app) *cobra.Command {
+	var who, bundle string
+	var all, force bool
 	cmd := &cobra.Command{
-		Use:     "doctor",
-		Short:   "Say what keeps the node from its work, and what to do",
-		Example: "  allium doctor reach",
+		Use:   "doctor",
+		Short: "Say what keeps the node from its work, and what to do",
+		Long: `Say what is wrong with the node, its home directory, its configuration, its disk, its
+machine and its network, what follows and what to do, within 5 s. No node need run. It
+ends with 0 if there is nothing worse than a note, with 5 for warnings and with 69 for
+errors. docs/running/doctor.md lists the checks.
+
+With --peer: let the running node dial one peer, and say on which side the fault is.
+With --bundle: write a file for a bug report, without keys, names and addresses.`,
+		Example: `  allium doctor --all
+  allium doctor --peer /ip4/203.0.113.7/tcp/4901/p2p/$PEER
+  allium doctor --bundle report.tar.gz`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case who != "" && bundle != "":
+				return failure.NewUsage("leave one of them out", "--peer is about a peer, and --bundle about this node")
+			case force && bundle == "":
+				return failure.NewUsage("leave it out", "--force replaces the file of --bundle")
+			case who != "":
+				return doctorPeer(cmd.Context(), a, who)
+			}
+			return doctorNode(cmd.Context(), a, bundle, force, all)
+		},
 	}
+	f := cmd.Flags()
+	f.BoolVarP(&all, "all", "v", false, "list also the checks that found nothing, and those that were not possible")
+	f.StringVar(&who, "peer", "", "peer id, multiaddr or ticket of a peer that is not reached (default: none)")
+	f.StringVar(&bundle, "bundle", "", "file (.tar.gz) to write for a bug report (default: none)")
+	f.BoolVar(&force, "force", false, "replace the file of --bundle")
 	cmd.AddCommand(&cobra.Command{
 		Use:   "reach",
 		Short: "Say who can dial this node, and what to open if few can",
@@ -28,7 +66,7 @@ peer confirmed an address is not known. Local addresses are not checked.`,
 		Example: "  allium doctor reach\n  allium doctor reach --json",
 		Args:    noArgs,
 		RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
-			return printReach(ctx, a, n, doctorText)
+			return printReach(ctx, a, n, diagnosis.Reach)
 		}),
 	})
 	return cmd
@@ -43,91 +81,89 @@ func printReach(ctx context.Context, a *app, n api.Node, human func(r api.Reach,
 	return a.print(r, human(r, a.quiet))
 }
 
-var reachWords = map[api.ReachFrom]string{
-	api.ReachAnyone:      "Anyone can dial this node: a peer has confirmed it.",
-	api.ReachUnconfirmed: "This node has addresses on the Internet, and no peer has confirmed one.",
-	api.ReachRelay:       "Others reach this node through a relay, which is slow, or by punching through the router.",
-	api.ReachLAN:         "Only machines in a local network can dial this node.",
-	api.ReachMachine:     "Only this machine can dial this node.",
-	api.ReachNobody:      "Nobody can dial this node.",
-}
-
-var scopeWords = map[api.ReachFrom]string{
-	api.ReachAnyone: "the Internet", api.ReachLAN: "local network", api.ReachMachine: "this machine",
-}
-
-var stateWords = map[api.ReachState]string{
-	api.ReachConfirmed:   "confirmed: a peer has dialled it",
-	api.ReachUnreachable: "unreachable: peers do not get through",
-	api.ReachUnknown:     "no peer has said",
-	api.ReachUnchecked:   "not checked",
-}
-
-// addressesText is a table of a node's addresses and what peers found of each; if quiet, it is only
-// from where the node can be dialled, in a word.
-func addressesText(r api.Reach, quiet bool) string {
-	if quiet {
-		return string(r.From)
-	}
-	width := 0
-	for _, a := range r.Addrs {
-		width = max(width, len(a.Addr))
-	}
-	lines := make([]string, 0, len(r.Addrs)+1)
-	for _, a := range r.Addrs {
-		lines = append(lines, fmt.Sprintf("%-*s  %-13s  %-9s  %s",
-			width, a.Addr, scopeWords[a.Scope], a.Via, addressState(a)))
-	}
-	if len(lines) == 0 {
-		lines = append(lines, reachWords[r.From])
-	}
-	return strings.Join(lines, "\n")
-}
-
-// addressState says what peers found of an address, which peers, and whether it is announced.
-func addressState(a api.ReachAddr) string {
-	said := stateWords[a.State]
-	if len(a.By) > 0 {
-		said = "confirmed by " + strings.Join(a.By[:min(len(a.By), shownConfirmers)], ", ")
-		if more := len(a.By) - shownConfirmers; more > 0 {
-			said += fmt.Sprintf(" and %d more", more)
+// doctorNode examines the node, and prints what was found or writes it to the file bundle.
+func doctorNode(ctx context.Context, a *app, bundle string, force, all bool) error {
+	if bundle != "" {
+		if err := checkOutput(bundle); err != nil {
+			return err
 		}
 	}
-	if !a.Announced {
-		said += ", not announced"
+	d, n, err := doctorDeps(a)
+	if err != nil {
+		return err
 	}
-	return said
+	defer n.Close()
+	report, finish := a.bar("examining", false)
+	r, facts := doctor.Run(ctx, d, report)
+	finish()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if bundle != "" {
+		err := doctor.SaveBundle(bundle, force, func(w io.Writer) error { return doctor.WriteBundle(w, d, facts) })
+		if err != nil {
+			return failure.In(bundle, err)
+		}
+		return a.print(map[string]any{"bundle": bundle, "worst": r.Worst},
+			loud(a, "written to "+bundle+": look at it before you send it"))
+	}
+	if err := a.print(r, diagnosis.Findings(r, all, a.quiet)); err != nil {
+		return err
+	}
+	return failure.Found(diagnosis.Verdict(r))
 }
 
-// shownConfirmers bounds the peers that the table names for an address.
-const shownConfirmers = 3
-
-// natWords say what the type of a router's NAT means.
-var natWords = map[string]string{
-	"endpoint_independent": "the router keeps one port for this node: holes can be punched",
-	"endpoint_dependent":   "the router gives each connection another port: holes can seldom be punched",
+// doctorDeps returns what an examination looks at, and the client of the node, which the caller closes.
+func doctorDeps(a *app) (doctor.Deps, *client.Client, error) {
+	d := doctor.Deps{
+		Version: node.ThisVersion(), Now: time.Now, Machine: doctor.ThisMachine(), Network: doctor.ThisNetwork(),
+	}
+	d.Config.Config = config.Default(p2p.Desktop)
+	if a.api == "" {
+		home, err := a.homeDir()
+		if err != nil && !errors.Is(err, homedir.ErrNone) { // a node without files has a socket alone
+			return d, nil, err
+		}
+		if err == nil {
+			d.Home = home
+		}
+		cfg, err := a.loadAt(home, nil)
+		if d.ConfigErr = err; err == nil {
+			d.Config = cfg
+			d.Check = func(ctx context.Context) error { return node.Check(ctx, home, cfg.Config) }
+			d.Sample = func(ctx context.Context) (api.StoreSample, error) {
+				return node.SampleStore(ctx, home, cfg.Config)
+			}
+		}
+	}
+	n, err := a.node()
+	if err != nil {
+		return d, nil, err
+	}
+	d.Node = n
+	d.Metrics = func(ctx context.Context) ([]byte, error) { return client.Metrics(ctx, n) }
+	return d, n, nil
 }
 
-// doctorText says from where a node can be dialled, why, and what to do; if quiet, it is
-// only the word of Addresses.
-func doctorText(r api.Reach, quiet bool) string {
-	if quiet {
-		return addressesText(r, true)
+// doctorPeer says what is in the way to a peer: its id, multiaddr or ticket.
+func doctorPeer(ctx context.Context, a *app, text string) error {
+	who, err := doctor.ParseWho(text)
+	if err != nil {
+		return failure.In("--peer", err)
 	}
-	lines := []string{reachWords[r.From]}
-	if len(r.Addrs) > 0 {
-		lines = append(lines, "", addressesText(r, false))
+	n, err := a.node()
+	if err != nil {
+		return err
 	}
-	lines = append(lines, "", fmt.Sprintf("%s connected, %d of them can confirm addresses",
-		plural(r.Peers, "peer"), r.Confirmers))
-	if words := natWords[r.NAT.UDP]; words != "" && r.From != api.ReachAnyone {
-		lines = append(lines, words)
+	defer n.Close()
+	defer a.wait("dialling")()
+	own, _ := doctor.ThisMachine().Interfaces() // without them no address counts as one of another network
+	d, err := doctor.Diagnose(ctx, n, who, own)
+	if err != nil {
+		return err
 	}
-	if r.Relays {
-		lines = append(lines, "this node relays for others (listen.relay_service)")
+	if err := a.print(d, diagnosis.Way(d, a.quiet)); err != nil || d.Good() {
+		return err
 	}
-	for _, advice := range r.Advice {
-		lines = append(lines, "- "+advice)
-	}
-	return strings.Join(lines, "\n")
+	return failure.Found(status.Errorf(status.TransportDown, "the peer is not reached directly; %s", d.Fix))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/diagnosis"
 	"allium/cmd/allium/failure"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
@@ -91,7 +92,7 @@ With --reach: list the addresses of this node instead, and what peers found of e
 		Args:    noArgs,
 		RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
 			if reach {
-				return printReach(ctx, a, n, addressesText)
+				return printReach(ctx, a, n, diagnosis.Addresses)
 			}
 			peers, err := n.Peers(ctx)
 			if err != nil {

@@ -109,6 +109,7 @@ func intoHome(home, mine string) map[string][]string {
 		"config set (a new file)": {"config", "set", "--config", in("new.toml"), "dht.alpha", "4"},
 		"config unset":            {"config", "unset", "--config", in("config.toml"), "node.profile"},
 		"docs":                    {"docs", in("reference")},
+		"doctor":                  {"doctor", "--bundle", in("report.tar.gz")},
 		"follow":                  {"follow", "blog.site", in("blog")},
 		"get":                     {"get", nowhere, "-o", in("got")},
 		"get (an update)":         {"get", nowhere, "--update", "--delete", "-o", home},

@@ -35,6 +35,7 @@ var tasks = map[string]string{
 	"gc plan":          "plan the collection",
 	"gc run":           "collect",
 	"gc why":           "look for what keeps it",
+	"doctor":           "examine the node",
 	"doctor reach":     "say who can dial the node",
 	"get":              "get ",
 	"id":               "show the peer id",

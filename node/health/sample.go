@@ -64,9 +64,11 @@ func Sample(ctx context.Context, st *store.Store) (s api.StoreSample, err error)
 // ignoreEnd returns err unless ctx has ended.
 func ignoreEnd(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return nil
+		err = nil
+	} else if err != nil {
+		err = fmt.Errorf("read a sample of the store: %w", err)
 	}
-	return fmt.Errorf("read a sample of the store: %w", err)
+	return err
 }
 
 // prefixDigits returns how many hex digits of an address leave a page of a store with so many objects, or less.

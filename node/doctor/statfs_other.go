@@ -1,0 +1,5 @@
+//go:build !linux
+
+package doctor
+
+func statfs(string) (FileSystem, error) { return FileSystem{}, errUnknown }
