@@ -3,13 +3,13 @@ package edge
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
 	"allium/gateway/fill"
 	"allium/gateway/pack"
 	"allium/node/home"
+	"allium/protocols/status"
 )
 
 // CheckPacks verifies the packs of a configuration that are files, and returns what is wrong with each. Those of
@@ -23,7 +23,7 @@ func CheckPacks(ctx context.Context, homeDir string, cfg pack.Config) error {
 			continue
 		}
 		if _, err := pack.InspectBelow(ctx, dir, file); err != nil {
-			errs = append(errs, fmt.Errorf("edge.packs.%s.file: %w", name, err))
+			errs = append(errs, status.Errorf(outcome(err), "edge.packs.%s.file: %v", name, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -36,8 +36,18 @@ func CheckSources(homeDir string, cfg fill.Config) error {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
 		one := cfg
 		one.Sources = map[string]fill.Source{name: cfg.Sources[name]}
-		_, err := NewFills(one, Deps{Home: homeDir})
-		errs = append(errs, err)
+		if _, err := NewFills(one, Deps{Home: homeDir}); err != nil {
+			errs = append(errs, status.Errorf(outcome(err), "%v", err)) // it names the key
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// outcome returns the outcome of an error about a file that an operator names. The sentence about such an error names
+// the key, and not the file alone.
+func outcome(err error) status.Outcome {
+	if o, ok := status.OfFile(err); ok {
+		return o
+	}
+	return status.Of(err)
 }
