@@ -1,22 +1,34 @@
 package s3
 
 import (
+	"os"
+
 	"allium/internal/privatefile"
+	"allium/protocols/status"
 )
 
 // maxCredentials bounds the bytes of a credentials file that a check reads.
 const maxCredentials = 1 << 20
 
-// CheckCredentials returns the error that a node would have with the credentials file. It is nil if none is named:
-// the keys are in the environment of the node, which only the node knows.
+// CheckCredentials returns what is wrong with the credentials file. It is nil if none is named: then the keys are in
+// the environment of the node, which only the node knows.
 func (c Config) CheckCredentials() error {
 	if c.CredentialsFile == "" {
 		return nil
 	}
-	return (&keys{file: c.CredentialsFile}).check()
+	p, err := os.ReadFile(c.CredentialsFile)
+	if err != nil {
+		o, _ := status.OfFile(err)
+		return status.Errorf(o, "store.s3.credentials_file: %v", err)
+	}
+	if v := parseCredentials(p); v.AccessKeyID == "" || v.SecretAccessKey == "" {
+		return status.Errorf(status.BadRequest, "store.s3.credentials_file: %s has no aws_access_key_id and "+
+			"aws_secret_access_key in its profile default", c.CredentialsFile)
+	}
+	return nil
 }
 
-// OpenToOthers reports whether other users of the machine may read the credentials file, and what to do.
+// OpenToOthers returns forbidden, and what to do, if other users of the machine may read the credentials file.
 func (c Config) OpenToOthers() error {
 	if c.CredentialsFile == "" {
 		return nil
