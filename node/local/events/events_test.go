@@ -114,6 +114,18 @@ func TestDurability(t *testing.T) {
 	}
 }
 
+// TestReload: an event names the reload and its keys.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	e := New(nil, nil)
+	s := subscribe(t, e, "reloads")
+	want := api.ReloadEvent{Token: "5f0c", Keys: []string{"node.upload_rate"}, Count: 1, Gate: "store_space"}
+	e.Reload(api.EventReverted, want)
+	if got := next(t, s, api.TopicReloads, api.EventReverted).Reload; got == nil || !reflect.DeepEqual(*got, want) {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // TestStop: readers get what waits, and then draining.
 func TestStop(t *testing.T) {
 	t.Parallel()
