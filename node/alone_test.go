@@ -63,7 +63,8 @@ func TestRejectedManifest(t *testing.T) {
 	}
 	cfg := config.Default("testnet")
 	change(&cfg)
-	if err := node.Check(t.Context(), t.TempDir(), cfg); err == nil || !strings.Contains(err.Error(), "dht.seed_manifest") {
+	err := node.Check(t.Context(), t.TempDir(), cfg)
+	if err == nil || !strings.Contains(err.Error(), "dht.seed_manifest") {
 		t.Errorf("the check says %v", err)
 	}
 }

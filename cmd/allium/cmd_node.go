@@ -42,12 +42,11 @@ that shut has brought the old values back (node.reload_guard).`,
 			if token != "" && dry {
 				return failure.NewUsage("leave out one of them", "--status shows a reload, and --dry-run begins one")
 			}
-			done, err := api.Reloaded{}, error(nil)
+			ask := func() (api.Reloaded, error) { return n.Reload(ctx, api.ReloadRequest{DryRun: dry}) }
 			if token != "" {
-				done, err = n.ReloadStatus(ctx, token)
-			} else {
-				done, err = n.Reload(ctx, api.ReloadRequest{DryRun: dry})
+				ask = func() (api.Reloaded, error) { return n.ReloadStatus(ctx, token) }
 			}
+			done, err := ask()
 			if err != nil {
 				return err
 			}

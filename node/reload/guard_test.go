@@ -64,8 +64,8 @@ func TestGuard(t *testing.T) {
 			t.Error("one look was enough")
 		}
 		time.Sleep(lookEvery)
-		if r.Current() != old || len(r.applied) != 2 || r.applied[1].Node.UploadRate != 0 {
-			t.Errorf("not taken back: %+v", r.applied)
+		if r.Current() != old || len(r.told()) != 2 || r.told()[1].Node.UploadRate != 0 {
+			t.Errorf("not taken back: %+v", r.told())
 		}
 		got, err := r.Status(done.Token)
 		if err != nil || got.Result != api.ReloadReverted || got.Gate == nil || got.Gate.Name != "store" {
@@ -73,8 +73,8 @@ func TestGuard(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		r.counted(1, 0, 0, 1)
-		if !slices.Equal(r.events, []api.EventKind{api.EventApplied, api.EventReverted}) {
-			t.Errorf("events %v", r.events)
+		if !slices.Equal(r.kinds(), []api.EventKind{api.EventApplied, api.EventReverted}) {
+			t.Errorf("events %v", r.kinds())
 		}
 	})
 }
