@@ -166,3 +166,25 @@ func TestGuardWaitsForReload(t *testing.T) {
 		}
 	})
 }
+
+// TestRevertOfItsOwn: a gate that shut for one reload takes back neither another one nor anything of a node that
+// drains.
+func TestRevertOfItsOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		gate := &api.Gate{Name: "store"}
+		r.set(setRate(1))
+		r.reload(api.ReloadApplied)
+		first := r.watch.Load()
+		r.set(setRate(2))
+		r.reload(api.ReloadApplied)
+		r.revert(first, gate)
+		r.Drain()
+		r.revert(r.watch.Load(), gate)
+		if r.rate() != 2<<20 {
+			t.Errorf("rate %d", r.rate())
+		}
+		r.counted(2, 0, 0, 0)
+	})
+}
