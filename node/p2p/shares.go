@@ -231,8 +231,9 @@ func (c *sharedConn) SetPeer(p peer.ID) error {
 	err := c.ConnManagementScope.SetPeer(p)
 	if err == nil {
 		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.endHandshake()
+		handshaken := c.endHandshake()
+		c.mu.Unlock()
+		handshaken()
 	}
 	return err
 }
@@ -249,23 +250,27 @@ func (c *sharedConn) Done() {
 // after the first do nothing.
 func (c *sharedConn) leave() (inHandshake bool) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	inHandshake = c.inHandshake
-	c.endHandshake()
-	for _, leave := range c.leaves {
+	handshaken := c.endHandshake()
+	leaves := c.leaves
+	c.leaves = nil
+	c.mu.Unlock()
+	handshaken()
+	for _, leave := range leaves {
 		leave()
 	}
-	c.leaves = nil
 	return inHandshake
 }
 
-// endHandshake gives the place in shares.handshakes back. The caller holds c.mu.
-func (c *sharedConn) endHandshake() {
+// endHandshake returns what gives the place in shares.handshakes back, if the connection still has it. The caller
+// holds c.mu, and calls the function without it.
+func (c *sharedConn) endHandshake() (handshaken func()) {
 	c.inHandshake = false
-	if c.handshaken != nil {
-		c.handshaken()
-		c.handshaken = nil
+	if handshaken = c.handshaken; handshaken == nil {
+		return func() {}
 	}
+	c.handshaken = nil
+	return handshaken
 }
 
 // keepReserve closes one connection for each new one while fewer than reserve places are
