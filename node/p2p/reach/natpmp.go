@@ -177,8 +177,9 @@ func (m *portMapper) GetMapping(a ma.Multiaddr) ma.Multiaddr {
 // HasDiscoveredNAT implements basichost.NATManager.
 func (m *portMapper) HasDiscoveredNAT() bool {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.ports) > 0 || m.NATManager.HasDiscoveredNAT()
+	mapped := len(m.ports) > 0
+	m.mu.Unlock()
+	return mapped || m.NATManager.HasDiscoveredNAT()
 }
 
 // giveBack ends the mappings. It waits for at most one answer that does not come.
