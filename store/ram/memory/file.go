@@ -112,9 +112,10 @@ func (f *ramFile) release() {
 		return
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, c := range f.chunks {
+	chunks := f.chunks
+	f.chunks = nil
+	f.mu.Unlock()
+	for _, c := range chunks { // may give memory back to the system
 		f.arena.Free(c)
 	}
-	f.chunks = nil
 }
