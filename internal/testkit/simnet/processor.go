@@ -24,10 +24,10 @@ func useOneProcessor(t testing.TB) {
 	}
 	p := &processors
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.users++; p.users == 1 {
 		p.was = runtime.GOMAXPROCS(1)
 	}
+	p.mu.Unlock()
 	t.Cleanup(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
