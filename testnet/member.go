@@ -32,7 +32,7 @@ type Member struct {
 	Home   string
 	API    *client.Client // stays valid after a restart
 
-	mu  sync.Mutex // guards the rest
+	mu  sync.Mutex // guards the rest; lock: leaf
 	id  api.ID
 	run *running // nil when the node was killed or has not started
 }

@@ -22,7 +22,7 @@ type Player struct {
 	seed   uint64        // of content
 	within time.Duration // of a step that sets no time of its own
 
-	mu       sync.Mutex // guards the maps
+	mu       sync.Mutex // guards the maps; lock: leaf
 	contents map[string]script.Step
 	roots    map[string]b3.Root
 }
@@ -216,7 +216,7 @@ func (p *Player) flood(ctx context.Context, s script.Step) (Said, error) {
 	}
 	var (
 		wg      sync.WaitGroup
-		mu      sync.Mutex // guards the rest
+		mu      sync.Mutex // guards the rest; lock: leaf
 		left    = s.Count
 		answers = map[status.Outcome]int{}
 	)

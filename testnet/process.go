@@ -100,7 +100,7 @@ func awaitReady(out io.Reader, ready chan<- struct{}) {
 
 // tailWriter keeps the last few KiB of what is written to it.
 type tailWriter struct {
-	mu  sync.Mutex
+	mu  sync.Mutex // lock: leaf
 	buf []byte
 }
 

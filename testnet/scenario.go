@@ -106,7 +106,7 @@ type play struct {
 	background sync.WaitGroup
 	places     chan struct{} // of steps in the background
 
-	mu   sync.Mutex // guards errs
+	mu   sync.Mutex // guards errs; lock: leaf
 	errs []error
 }
 

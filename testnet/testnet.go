@@ -86,7 +86,7 @@ type Net struct {
 	// Owned by the holder of the token.
 	current condition // the faults that the network should have
 
-	mu     sync.Mutex   // guards pushed; only the holder of the token writes it
+	mu     sync.Mutex   // guards pushed; only the holder of the token writes it; lock: leaf
 	pushed []api.Faults // the faults that each member was sent since it started
 }
 

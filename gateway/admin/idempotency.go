@@ -24,7 +24,7 @@ const (
 type idempotency struct {
 	limit *limits.Usage
 
-	mu       sync.Mutex
+	mu       sync.Mutex // lock: leaf
 	requests map[requestID]*savedRequest
 	order    []*savedRequest // oldest first
 }

@@ -49,7 +49,7 @@ type acmeCerts struct {
 	log     *slog.Logger
 	m       *metrics
 
-	mu     sync.Mutex
+	mu     sync.Mutex                  // lock: leaf
 	certs  map[string]*tls.Certificate // by domain
 	alpn   map[string]*tls.Certificate // proofs of TLS-ALPN-01 challenges under way, by domain
 	proofs map[string]string           // proofs of HTTP-01 challenges under way, by token

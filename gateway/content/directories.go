@@ -23,7 +23,7 @@ type directoryCache struct {
 	most  int64 // bytes
 	usage *limits.Usage
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards what follows; lock: leaf
 	lru     *simplelru.LRU[b3.Root, *manifest.Table]
 	used    int64             // bytes of the tables, and of those being read
 	reading map[b3.Root]int64 // the bytes of the tables being read

@@ -35,7 +35,7 @@ func (k *cachedHeader) contentType(named string) string {
 // the middle of an object, would have to read and prove the object's first bytes. The bytes
 // of an address never change, so an entry never becomes stale. It is safe for concurrent use.
 type headerCache struct {
-	mu  sync.Mutex
+	mu  sync.Mutex // lock: leaf
 	lru *simplelru.LRU[b3.Root, *cachedHeader]
 }
 

@@ -27,7 +27,7 @@ type nameDate struct {
 // content has a later one. Otherwise a client that knows only dates would keep what it has for good. It is safe for
 // concurrent use.
 type nameDates struct {
-	mu  sync.Mutex
+	mu  sync.Mutex // lock: leaf
 	lru *simplelru.LRU[string, nameDate]
 }
 

@@ -13,7 +13,7 @@ import (
 type arrival struct {
 	changed func() // called after each change, without the lock
 
-	mu      sync.Mutex
+	mu      sync.Mutex  // lock: leaf
 	file    io.ReaderAt // nil before the first group, and after the put has closed it
 	n       int64       // the bytes that file has
 	readers int

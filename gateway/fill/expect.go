@@ -12,7 +12,7 @@ import (
 
 // expectations remembers what manifests name. It is safe for concurrent use.
 type expectations struct {
-	mu  sync.Mutex
+	mu  sync.Mutex // lock: leaf
 	lru *simplelru.LRU[string, expectation]
 }
 

@@ -25,7 +25,7 @@ type flight struct {
 	queued time.Time    // when it was made
 	bytes  arrival
 
-	mu      sync.Mutex
+	mu      sync.Mutex    // lock: leaf
 	changed chan struct{} // closed and replaced by each change
 	state   state
 	waiters int

@@ -28,7 +28,7 @@ type table struct {
 	db  Records // nil: records are in RAM alone
 	log *slog.Logger
 
-	mu  sync.Mutex
+	mu  sync.Mutex // lock: leaf
 	lru *simplelru.LRU[pathKey, *record]
 }
 

@@ -87,8 +87,8 @@ type Service struct {
 	guard   guard.Guard
 	expect  expectations
 
-	mu      sync.Mutex
-	open    bool // Run runs
+	mu      sync.Mutex // lock: metadata
+	open    bool       // Run runs
 	flights map[pathKey]*flight
 }
 

@@ -14,7 +14,8 @@ type mount struct {
 	name string
 	of   Mount
 
-	mu      sync.Mutex    // guards the rest
+	// lock: held across calls, because Info only returns what was read when the pack was opened
+	mu      sync.Mutex    // guards the rest; lock: leaf
 	idle    chan struct{} // closed when the verification under way has ended; nil: there is none
 	again   bool          // it is due when that has ended
 	closed  bool          // the name was unmounted

@@ -57,7 +57,7 @@ type Set struct {
 
 	tiles *tileCache
 
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the rest; lock: leaf
 	mounts map[string]*mount
 	wanted map[string]Mount // of the configuration in force, by name; replaced, never changed
 	behind map[string]bool  // names in wanted of which another pack is mounted; true: it was not tried to replace it

@@ -12,7 +12,7 @@ import (
 type eventStreams struct {
 	gate *limits.Gate // admits them
 
-	mu    sync.Mutex
+	mu    sync.Mutex         // lock: leaf
 	conns map[*conn]struct{} // their connections, each of which carries nothing else
 }
 

@@ -17,7 +17,7 @@ import (
 // So slow clients never keep others out, and an evicted client that reconnects at once costs an
 // accept and no more. Its methods may be called from any goroutine.
 type evictQueue struct {
-	mu        sync.Mutex
+	mu        sync.Mutex           // lock: leaf
 	perClient map[netip.Prefix]int // connections of a client, those that serve requests too
 	fresh     linked.List[conn]    // connections without a first request
 	idle      linked.List[conn]    // connections between requests

@@ -17,7 +17,7 @@ import (
 type halfClosed struct {
 	over atomic.Bool // the server ends: nothing is waited for
 
-	mu      sync.Mutex
+	mu      sync.Mutex // lock: leaf
 	conns   map[*conn]struct{}
 	readers sync.WaitGroup
 }

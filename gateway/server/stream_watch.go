@@ -22,7 +22,7 @@ type streamWatch struct {
 	slow  bool         // the last write took more than a second; the handler's goroutine uses it
 	evict atomic.Bool  // reset the stream now
 
-	mu    sync.Mutex
+	mu    sync.Mutex    // lock: leaf
 	done  bool          // stop was called
 	busy  bool          // look runs
 	idle  chan struct{} // closed when look ends, if stop waits for it

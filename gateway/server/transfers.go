@@ -22,7 +22,7 @@ type transfers struct {
 	gate    *limits.Gate
 	evicted func()
 
-	mu        sync.Mutex
+	mu        sync.Mutex                             // lock: leaf
 	perClient map[netip.Prefix]linked.List[transfer] // no list is empty
 }
 

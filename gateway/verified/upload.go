@@ -293,7 +293,9 @@ type uploadBody struct {
 	progress api.ProgressFunc
 	total    int64 // bytes of the object; −1: not known
 
-	mu    sync.Mutex // guards the rest
+	// lock: held across I/O and waits, because the bytes are hashed in their order, by goroutines that
+	// hold no lock
+	mu    sync.Mutex // guards the rest; lock: leaf
 	h     *b3.Hasher // nil: not hashed, or the sum was taken
 	at    int64      // position in the object
 	whole bool       // every byte was read

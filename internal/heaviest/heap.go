@@ -5,7 +5,7 @@ package heaviest
 import "container/heap"
 
 // Item is an element of a Heap.
-type Item interface {
+type Item interface { //lockcheck:computes an item returns what it has
 	comparable
 	// Weight orders the items.
 	Weight() int64

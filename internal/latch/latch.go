@@ -12,7 +12,7 @@ import (
 //
 // Invariant: empty is closed exactly when the latch is closed and nobody is inside.
 type Latch struct {
-	mu     sync.Mutex // guards inside, closed and empty
+	mu     sync.Mutex // guards inside, closed and empty; lock: leaf
 	inside int
 	closed bool
 	empty  chan struct{} // made by Close

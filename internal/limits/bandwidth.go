@@ -25,7 +25,7 @@ const (
 type Bandwidth struct {
 	m *meter
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards what follows; lock: leaf
 	rate    float64    // bytes per second; 0: no bound
 	near    bool       // the local network is bounded too
 	tokens  float64    // bytes that may pass now

@@ -26,7 +26,7 @@ type Events[T any] struct {
 	topics []*Topic[T]
 	lost   atomic.Int64 // events dropped since the last warning
 
-	mu   sync.Mutex // guards subs and end, and the lists of the topics when they are replaced
+	mu   sync.Mutex // guards subs and end, and the lists of the topics when they are replaced; lock: leaf
 	subs []*Subscription[T]
 	end  error // set by Close
 }

@@ -28,7 +28,7 @@ type FairBudget[K comparable] struct {
 	m    *meter
 	wait time.Duration // bounds the wait of a holder
 
-	mu      sync.Mutex // guards what follows, and most fields of holders
+	mu      sync.Mutex // guards what follows, and most fields of holders; lock: breaker
 	used    int64
 	keys    map[K]*budgetKey[K] // the keys that have bytes
 	waiters list.List           // of *budgetWaiter[K], oldest first; at most one for each holder

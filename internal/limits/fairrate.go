@@ -59,7 +59,7 @@ type FairRate[K comparable] struct {
 	stop    sync.Once
 	stopped chan struct{} // closed by StopWaiting
 
-	mu      sync.Mutex // guards what follows, and the shares
+	mu      sync.Mutex // guards what follows, and the shares; lock: breaker
 	c       FairRateConfig
 	tokens  float64               // in the common bucket
 	at      time.Time             // when tokens was computed

@@ -14,7 +14,7 @@ type Gate struct {
 
 	maxWaiting int64
 
-	mu      sync.Mutex // guards waiting
+	mu      sync.Mutex // guards waiting; lock: leaf
 	waiting int64
 }
 

@@ -18,7 +18,7 @@ type KeyedGate[K comparable] struct {
 	family *GateFamily
 	most   atomic.Int64 // 0: no bound
 
-	mu    sync.Mutex // guards changes of most, and gates, and n and line of each
+	mu    sync.Mutex // guards changes of most, and gates, and n and line of each; lock: breaker
 	gates map[K]*keyGate
 }
 

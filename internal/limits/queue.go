@@ -28,7 +28,7 @@ type QueueFamily[T any] struct {
 	m        *meter
 	capacity int
 
-	mu     sync.Mutex // guards queues
+	mu     sync.Mutex // guards queues; lock: leaf
 	queues []*Queue[T]
 }
 

@@ -19,7 +19,7 @@ type Rate struct {
 	family *RateFamily // nil: it is in none
 	of     atomic.Pointer[bucketSize]
 
-	mu sync.Mutex // held by reserve, between its look at the tokens and taking them
+	mu sync.Mutex // held by reserve, between its look at the tokens and taking them; lock: leaf
 }
 
 // NewRate returns a full bucket of burst tokens (≥ 1) that gets perSecond tokens

@@ -62,7 +62,7 @@ type Registry struct {
 	busy        *prometheus.Desc
 	lagged      *prometheus.Desc
 
-	mu     sync.Mutex // guards limits and topics
+	mu     sync.Mutex // guards limits and topics; lock: leaf
 	limits []*meter
 	topics []*topicLoss
 }
@@ -214,7 +214,7 @@ type meter struct {
 // inUse returns how much of the limit is in use.
 func (m *meter) inUse() int64 {
 	if m.depth != nil {
-		return m.depth()
+		return m.depth() //lockcheck:computes it reads the limit's numbers; a limit that refuses under its lock has none
 	}
 	return m.current.Load()
 }

@@ -16,7 +16,7 @@ type Subscription[T any] struct {
 	topics []*Topic[T]
 	wake   chan struct{} // gets a token when the queue is not empty any more, and at the end
 
-	mu     sync.Mutex     // guards what follows
+	mu     sync.Mutex     // guards what follows; lock: leaf
 	queue  []published[T] // a ring
 	first  int            // index of the oldest event in queue
 	n      int            // events that wait

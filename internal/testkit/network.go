@@ -61,7 +61,7 @@ type Network struct {
 	opts Options
 	wg   sync.WaitGroup
 
-	mu      sync.Mutex
+	mu      sync.Mutex // lock: metadata
 	hosts   map[peer.ID]*Host
 	conns   map[[2]peer.ID]*Conn // by {local, remote}
 	addrs   map[peer.ID]ma.Multiaddr
@@ -140,7 +140,7 @@ type Host struct {
 	net *Network
 	id  peer.ID
 
-	mu       sync.Mutex
+	mu       sync.Mutex // lock: leaf
 	handlers map[protocol.ID]network.StreamHandler
 }
 

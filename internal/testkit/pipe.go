@@ -25,7 +25,7 @@ func (timeoutError) Temporary() bool { return true }
 type pipe struct {
 	opts Options
 
-	mu     sync.Mutex
+	mu     sync.Mutex // lock: leaf
 	cond   *sync.Cond
 	queue  []chunk
 	unread int   // bytes that fill the window

@@ -33,7 +33,7 @@ type Stream struct {
 	proto   atomic.Pointer[protocol.ID]
 	conn    *Conn
 	in, out *pipe
-	resets  *sync.Mutex // held during a reset; shared by both ends
+	resets  *sync.Mutex // held during a reset; shared by both ends; lock: metadata
 	dir     network.Direction
 }
 

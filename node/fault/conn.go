@@ -42,7 +42,7 @@ type faultyConn struct {
 
 	reading, writing deadline
 
-	mu sync.Mutex // guards sendQueue
+	mu sync.Mutex // guards sendQueue; lock: metadata
 	sendQueue
 	closed chan struct{} // closed by Close
 	end    sync.Once

@@ -7,7 +7,7 @@ import (
 
 // deadline is a time that can be moved, with a channel that is closed when it has passed.
 type deadline struct {
-	mu         sync.Mutex
+	mu         sync.Mutex // lock: leaf
 	time       time.Time
 	generation uint64        // counts the calls of set, so that an old timer does not end a newer wait
 	over       chan struct{} // closed when the time has passed

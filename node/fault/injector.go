@@ -44,7 +44,8 @@ type Injector struct {
 	fullDisk atomic.Bool
 	skew     atomic.Int64 // nanoseconds
 
-	mu    sync.Mutex // serializes Set, and guards state
+	// lock: held across I/O and calls, because faults are set one after the other, in testnets alone
+	mu    sync.Mutex // serializes Set, and guards state; lock: config
 	state api.Faults
 }
 

@@ -34,7 +34,7 @@ type Links struct {
 	full  prometheus.Counter
 	late  prometheus.Counter
 
-	mu   sync.Mutex
+	mu   sync.Mutex                 // lock: leaf
 	seen map[netip.AddrPort]peer.ID // the peers at UDP addresses, at most maxSeen
 
 	sending latch.Latch // goroutines that send what was held up
@@ -186,8 +186,8 @@ func plain(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr()
 type shaper struct {
 	rate int64 // bytes per second
 
-	mu   sync.Mutex
-	next time.Time // when all reserved bytes have left
+	mu   sync.Mutex // lock: leaf
+	next time.Time  // when all reserved bytes have left
 }
 
 // reserve returns when n more bytes may leave. If that is more than most away, it reserves

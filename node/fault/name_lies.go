@@ -49,7 +49,7 @@ const (
 // firstRecords remembers the first record of each name that the node has served. It is safe for
 // concurrent use.
 type firstRecords struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // lock: leaf
 	byKey map[string][]byte
 }
 

@@ -26,7 +26,7 @@ type faultyPackets struct {
 	net.PacketConn
 	f *Links
 
-	mu      sync.Mutex
+	mu      sync.Mutex                   // lock: metadata
 	held    packets                      // packets that are held up, at most maxHeldPackets
 	seq     uint64                       // of the latest packet in held
 	last    map[netip.AddrPort]time.Time // when the last held packet to an address is due

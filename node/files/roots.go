@@ -49,9 +49,9 @@ const maxSentFiles = 16 << 10
 // sentFiles matches the files that are sent to a node with the addresses that the
 // node reports. Its methods are safe for concurrent use.
 type sentFiles struct {
-	mu       sync.Mutex
-	sent     int64 // files whose bytes were sent
-	reported int64 // addresses that the node has reported
+	mu       sync.Mutex // lock: leaf
+	sent     int64      // files whose bytes were sent
+	reported int64      // addresses that the node has reported
 	waiting  []sentFile
 	early    b3.Root // reported for the file after the last sent one; zero: none
 }

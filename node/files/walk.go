@@ -43,7 +43,7 @@ type Disk struct {
 
 	size int64 // bytes of the files that Check found
 
-	mu      sync.Mutex
+	mu      sync.Mutex      // lock: leaf
 	leftOut map[string]bool // paths of the files that leaveOut was called for
 	late    addNotes        // those that LeftOut has not returned
 }

@@ -19,7 +19,7 @@ type handshakeFailures struct {
 	log     *slog.Logger // nil: this is not a private network
 	counter prometheus.Counter
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards what follows; lock: leaf
 	since  int64      // failures since the last line
 	logged time.Time
 }

@@ -62,8 +62,8 @@ type connShares struct {
 	reserved          func(relay peer.ID) bool
 	failures          *handshakeFailures
 
-	closers sync.WaitGroup // one for each connection in closing
-	mu      sync.Mutex
+	closers sync.WaitGroup            // one for each connection in closing
+	mu      sync.Mutex                // lock: leaf
 	closing map[network.Conn]struct{} // connections being closed to free places
 }
 
@@ -149,7 +149,7 @@ type sharedConn struct {
 	inbound  bool
 	endpoint ma.Multiaddr
 
-	mu          sync.Mutex
+	mu          sync.Mutex // lock: leaf
 	inHandshake bool
 	leaves      []func() // give back its places
 	handshaken  func()   // gives back its place in shares.handshakes; nil: it has none

@@ -58,7 +58,7 @@ type Gate struct {
 type Board struct {
 	gates []Gate
 
-	mu    sync.Mutex  // guards ready and since
+	mu    sync.Mutex  // guards ready and since; lock: leaf
 	ready []bool      // by gate, at the last Report
 	since []time.Time // by gate: when ready changed last
 }

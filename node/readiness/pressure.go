@@ -21,7 +21,7 @@ import (
 type Pressure struct {
 	limits *limits.Registry
 
-	mu     sync.Mutex // guards queues, which have the numbers of the last look
+	mu     sync.Mutex // guards queues, which have the numbers of the last look; lock: leaf
 	queues map[string]*queuePressure
 }
 

@@ -27,10 +27,10 @@ func Sum(p []byte) Root {
 	var t treeBuilder
 	for len(p) > 0 {
 		n := min(len(p), GroupSize)
-		t.push(groupCV(p[:n], t.groups, false))
+		t.push(groupCV(p[:n], t.groups, false)) //lockcheck:computes t writes no outboard
 		p = p[n:]
 	}
-	return t.root()
+	return t.root() //lockcheck:computes t writes no outboard
 }
 
 // Parse reads an address in the form that [Root.String] prints. Any other text

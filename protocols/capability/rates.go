@@ -44,7 +44,7 @@ type rates struct {
 	usage *limits.Usage
 	each  *limits.Usage
 
-	mu      sync.Mutex
+	mu      sync.Mutex // lock: leaf
 	buckets *simplelru.LRU[bucketKey, *bucket]
 	of      map[nonce]int64 // number of buckets of each capability
 }

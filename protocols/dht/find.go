@@ -88,7 +88,7 @@ type providerSearch struct {
 	root  b3.Root
 	limit int
 
-	mu      sync.Mutex
+	mu      sync.Mutex           // lock: leaf
 	records map[string]struct{}  // envelopes seen; k peers return the same one
 	peers   map[peer.ID]struct{} // providers found, and this node
 }

@@ -125,7 +125,7 @@ type nameSearch struct {
 	s   *Service
 	key namestore.Key
 
-	mu   sync.Mutex
+	mu   sync.Mutex // lock: leaf
 	best name.Versions
 	seqs map[peer.ID]uint64 // what each peer answered; 0: it has no record
 }

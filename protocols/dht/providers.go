@@ -41,7 +41,7 @@ type providerStore struct {
 	mayExpire func() bool
 	ignores   func(peer.ID) bool // see Deps.IgnorePeer; called without mu
 
-	mu        sync.Mutex
+	mu        sync.Mutex                  // lock: leaf
 	changes   *persist.Changes[recordKey] // nil: nothing is persisted
 	keys      map[b3.Root][]*entry        // oldest first
 	peers     map[peer.ID]*peerEntry

@@ -29,7 +29,7 @@ type publisher struct {
 	m         *metrics
 	log       *slog.Logger
 
-	mu     sync.Mutex
+	mu     sync.Mutex      // lock: leaf
 	failed map[b3.Root]int // tries so far; at most maxFailed roots
 }
 

@@ -115,14 +115,16 @@ type Service struct {
 	publisher    *publisher
 	sweep        *sweep.Sweep
 	bootstrapper *seeds.Bootstrapper
-	signing      sync.Mutex                           // held while a record is signed: of one object one at a time
-	signed       *lru.Cache[b3.Root, messages.Sealed] // records signed recently by this node
-	started      time.Time
-	seq          atomic.Uint64 // highest sequence number given out
-	networkSize  atomic.Int64  // estimated number of servers in the network; 0: unknown
+	// lock: held across calls, because the host lists its addresses without I/O, and two signatures of one
+	// object would differ
+	signing     sync.Mutex                           // held while a record is signed; lock: leaf
+	signed      *lru.Cache[b3.Root, messages.Sealed] // records signed recently by this node
+	started     time.Time
+	seq         atomic.Uint64 // highest sequence number given out
+	networkSize atomic.Int64  // estimated number of servers in the network; 0: unknown
 
-	mu      sync.Mutex
-	running *running // nil unless Run is between ready and its end
+	mu      sync.Mutex // lock: leaf
+	running *running   // nil unless Run is between ready and its end
 }
 
 // running holds what exists only while Run runs.

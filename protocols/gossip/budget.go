@@ -18,9 +18,9 @@ import (
 type peerState struct {
 	frames *limits.Rate
 
-	mu       sync.Mutex
-	offences float64   // as of updated; halves every offenceHalfLife
-	updated  time.Time // of the last offence
+	mu       sync.Mutex // lock: leaf
+	offences float64    // as of updated; halves every offenceHalfLife
+	updated  time.Time  // of the last offence
 }
 
 // offenceHalfLife is the time in which a count of offences halves. pubsub's count of invalid

@@ -29,7 +29,7 @@ type guardedHost struct {
 	// replaced is called when a peer opens a stream and another one of it is open.
 	replaced func(old, by network.Conn)
 
-	mu      sync.Mutex
+	mu      sync.Mutex                 // lock: leaf
 	ids     []protocol.ID              // protocols with a stream handler
 	streams map[peer.ID]network.Stream // the latest open stream of each peer
 }

@@ -55,7 +55,7 @@ type twin struct {
 //
 // The methods may be called from any goroutine.
 type links struct {
-	mu     sync.Mutex
+	mu     sync.Mutex        // lock: leaf
 	links  map[peer.ID]*link // of connected peers
 	twins  *simplelru.LRU[peer.ID, *twin]
 	warned time.Time // when streamReplaced has logged

@@ -95,7 +95,7 @@ type Service struct {
 	graylist atomic.Pointer[map[peer.ID]struct{}] // the map is replaced, never changed
 	calls    latch.Latch                          // validator calls: pubsub makes them on its own goroutines
 
-	mu    sync.Mutex
+	mu    sync.Mutex // lock: leaf
 	state state
 	ps    *pubsub.PubSub // nil unless running
 }

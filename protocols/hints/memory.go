@@ -37,7 +37,7 @@ type memory struct {
 	maxN     int
 	maxBytes int64
 
-	mu      sync.Mutex
+	mu      sync.Mutex // lock: leaf
 	slots   map[slot]*held
 	ids     map[id]*held
 	roots   map[b3.Root][]*held

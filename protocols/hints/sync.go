@@ -50,7 +50,7 @@ type syncer struct {
 	rounds int                            // used only by run, like last
 	last   *lru.Cache[peer.ID, time.Time] // when a peer was asked
 
-	mu      sync.Mutex
+	mu      sync.Mutex                       // lock: leaf
 	rate    *lru.Cache[string, *limits.Rate] // by origin, so that a new identity gets no new bucket
 	streams latch.Latch                      // streams being served; closed unless serve was called
 }

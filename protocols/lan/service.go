@@ -50,7 +50,7 @@ type Service struct {
 	dials   *limits.Rate
 	queue   *limits.Queue[peer.AddrInfo]
 
-	mu   sync.Mutex // guards seen
+	mu   sync.Mutex // guards seen; lock: leaf
 	seen *simplelru.LRU[peer.ID, *attempt]
 
 	scanEvery time.Duration // between two looks at the interfaces

@@ -37,7 +37,7 @@ type served struct {
 	opened   time.Time
 	answered atomic.Int64 // when the last answer ended, in nanoseconds after opened
 
-	mu   sync.Mutex
+	mu   sync.Mutex          // lock: leaf
 	corr map[uint64]struct{} // corr_ids of requests read but not answered
 
 	scratch []byte     // used by write only

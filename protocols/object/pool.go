@@ -32,7 +32,7 @@ type pool struct {
 	gates   poolGates
 	timers  sync.WaitGroup // armed timers of idle streams
 
-	mu     sync.Mutex
+	mu     sync.Mutex // lock: metadata
 	closed bool
 	count  int                    // open streams, including idle ones
 	idle   []*clientStream        // least recently used first

@@ -178,7 +178,7 @@ type peers struct {
 	inflight *limits.WaitGateFamily
 	egress   *limits.BudgetFamily
 
-	mu sync.Mutex // guards m
+	mu sync.Mutex // guards m; lock: metadata
 	m  map[peer.ID]*servedPeer
 }
 

@@ -57,7 +57,7 @@ type link struct {
 	group     ipgroup.Group      // IP group of the connection; empty: none
 	groupRate *limits.Rate       // shared by all links of the group; nil: none
 
-	mu         sync.Mutex // only fields and counters change under it
+	mu         sync.Mutex // only fields and counters change under it; lock: metadata
 	ready      bool       // whether both HELLOs are done
 	shut       bool       // whether enter fails
 	goneAway   bool       // whether the peer sent GOAWAY

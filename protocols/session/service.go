@@ -80,7 +80,7 @@ type Service struct {
 	groupRate  *limits.RateFamily
 	groupRates *lru.Cache[ipgroup.Group, *limits.Rate] // a new identity of the group gets no new burst
 
-	maxFramesMu sync.Mutex // guards writes to lowered
+	maxFramesMu sync.Mutex // guards writes to lowered; lock: leaf
 	// lowered has the max_frame of each connection where it is below oap.MaxFrame, by
 	// the connection's id. It outlives the sessions.
 	maxFrames *lru.Cache[string, uint32]
@@ -92,7 +92,7 @@ type Service struct {
 	inflight latch.Latch
 	wg       sync.WaitGroup // links and openings
 
-	mu      sync.Mutex // before link.mu; nothing is called while it is held
+	mu      sync.Mutex // lock: metadata, before link.mu
 	running context.Context
 	peers   map[peer.ID]*peerEntry
 }

@@ -27,7 +27,7 @@ type cache struct {
 	bytes      atomic.Int64
 	entries    atomic.Int64
 
-	mu  sync.Mutex
+	mu  sync.Mutex // lock: leaf
 	lru *simplelru.LRU[b3.Root, *entry]
 }
 

@@ -34,7 +34,7 @@ type Candidates struct {
 	roots []b3.Root     // the object, and the directory of it if that is known
 	inner bool          // the object is inside a directory
 
-	mu    sync.Mutex
+	mu    sync.Mutex // lock: metadata, before lookups.mu and trace.Lookup.mu
 	peers []candidate
 	drawn int // how many of peers were handed out
 	seen  map[peer.ID]struct{}

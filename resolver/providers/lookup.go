@@ -20,7 +20,7 @@ type lookup struct {
 	users    int                 // guarded by lookups.mu; at zero the search is canceled
 	returned chan struct{}       // closed when the finder has returned, which may be long after ended
 
-	mu      sync.Mutex
+	mu      sync.Mutex    // lock: leaf
 	result  searched      // found grows while the search runs; the rest is set at its end
 	changed chan struct{} // closed and replaced when found or ended change
 	ended   bool

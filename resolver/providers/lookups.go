@@ -34,7 +34,7 @@ type lookups struct {
 	m       *metrics
 	guard   func(func() error) error // Pool.Guard
 
-	mu     sync.Mutex
+	mu     sync.Mutex // lock: metadata
 	active map[flight]*lookup
 }
 

@@ -32,7 +32,7 @@ type peers struct {
 	gates    *limits.WaitGateFamily
 	epoch    atomic.Uint64 // changes when a ranking may have changed
 
-	mu    sync.Mutex // guards table; never held while a request runs
+	mu    sync.Mutex // guards table; never held while a request runs; lock: breaker
 	table *simplelru.LRU[peer.ID, *asked]
 }
 

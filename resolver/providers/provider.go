@@ -63,7 +63,7 @@ type Dialer interface {
 }
 
 // Tasks starts goroutines that belong to the resolver's Run.
-type Tasks interface {
+type Tasks interface { //lockcheck:computes it starts a goroutine, and waits for none
 	// Context ends with Run.
 	Context() context.Context
 	// Go runs f in a goroutine that Run waits for. It returns false, and does

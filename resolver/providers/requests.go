@@ -19,7 +19,7 @@ type Requests struct {
 	trace *probes.Trace // nil: nothing is recorded
 	begun time.Time
 
-	mu       sync.Mutex
+	mu       sync.Mutex // lock: leaf
 	all      []probes.Step
 	answered bool
 }

@@ -14,10 +14,10 @@ import (
 // standing records the behavior of a peer, apart from its breaker and its throughput. The zero
 // value is a stranger. Its methods are safe for concurrent use.
 type standing struct {
-	mu     sync.Mutex
-	wrong  fading    // claims that proved wrong
-	silent fading    // requests that another peer answered, as this one was late
-	busyAt time.Time // when it last refused a request as busy; zero: never
+	mu     sync.Mutex // lock: leaf
+	wrong  fading     // claims that proved wrong
+	silent fading     // requests that another peer answered, as this one was late
+	busyAt time.Time  // when it last refused a request as busy; zero: never
 }
 
 const (

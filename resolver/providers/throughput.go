@@ -11,8 +11,8 @@ import (
 // from a request to the first byte of its answer. The zero value has no
 // measurement. Its methods are safe for concurrent use.
 type Throughput struct {
-	mu   sync.Mutex
-	rate float64 // bytes per second; 0 when not measured
+	mu   sync.Mutex // lock: leaf
+	rate float64    // bytes per second; 0 when not measured
 	rtt  time.Duration
 }
 

@@ -19,7 +19,7 @@ type hits struct {
 
 // hitShard is a ring of lines. The hit's random ID chooses its shard.
 type hitShard struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // lock: leaf
 	lines [hitsOfShard]hit
 	next  int
 }

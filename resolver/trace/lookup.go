@@ -16,8 +16,8 @@ type Lookup struct {
 	id       status.LookupID
 	byReader bool // a reader decides how fast it goes, so only the first bytes can be late
 
-	mu    sync.Mutex
-	draft draft // its ring never changes
+	mu    sync.Mutex // lock: metadata
+	draft draft      // its ring never changes
 	ended bool
 }
 

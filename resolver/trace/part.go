@@ -13,8 +13,8 @@ type part struct {
 	entries, most int
 	usage         *limits.Usage
 
-	mu      sync.Mutex
-	records []sized // a ring: n records from first on
+	mu      sync.Mutex // lock: leaf
+	records []sized    // a ring: n records from first on
 	first   int
 	n       int
 

@@ -20,7 +20,7 @@ type Ring struct {
 	running  *budget
 	omitted  atomic.Int64 // details that lookups left out
 
-	mu     sync.Mutex // guards active; never held while a Lookup's mu is taken
+	mu     sync.Mutex // guards active; lock: leaf
 	active map[status.LookupID]*Lookup
 }
 

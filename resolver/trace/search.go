@@ -12,9 +12,9 @@ import (
 type ActiveSearch struct {
 	by status.LookupID
 
-	mu     sync.Mutex
-	rec    Search // Took is 0 until it has ended
-	walked bool   // the DHT has said how it went
+	mu     sync.Mutex // lock: leaf
+	rec    Search     // Took is 0 until it has ended
+	walked bool       // the DHT has said how it went
 }
 
 // NewSearch records a search in the DHT for key that begins now, for lookup l.

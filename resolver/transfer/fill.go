@@ -18,7 +18,7 @@ type fill struct {
 	wrote  func(n int)
 	inside latch.Latch // writes in progress
 
-	mu    sync.Mutex
+	mu    sync.Mutex       // lock: leaf
 	taken map[int64]uint64 // a bit for each group that is written or being written, 64 groups an entry
 	err   error            // of the first write that failed
 	await int64            // the group whose writer closes woken
@@ -155,8 +155,8 @@ func (w *Waiter) until(wait <-chan struct{}) error {
 
 // fills are the fills of a transfer.
 type fills struct {
-	mu  sync.Mutex
-	all []*fill // never changed in place
+	mu  sync.Mutex // lock: leaf
+	all []*fill    // never changed in place
 }
 
 // attach lets the requests of the transfer write what they receive to f.

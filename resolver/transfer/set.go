@@ -76,7 +76,7 @@ type Set struct {
 
 	lingering atomic.Int64 // transfers that stay open without a waiter
 
-	mu        sync.Mutex
+	mu        sync.Mutex // lock: leaf
 	transfers map[b3.Root]*transfer
 }
 

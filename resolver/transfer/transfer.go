@@ -44,9 +44,9 @@ type transfer struct {
 	reread   atomic.Bool  // a stored group was lost
 	fills    fills        // what its requests write to beside the ingest
 
-	mu      sync.Mutex
-	closed  bool // no waiter may join any more
-	joined  int  // how many waiters have joined
+	mu      sync.Mutex // lock: metadata, before trace.Lookup.mu
+	closed  bool       // no waiter may join any more
+	joined  int        // how many waiters have joined
 	waiters []*Waiter
 	by      map[peer.ID]struct{} // the peers that sent something
 	reached []peer.ID            // connected since the driver looked, at most maxReached

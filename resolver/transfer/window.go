@@ -23,8 +23,8 @@ type window struct {
 	root b3.Root
 	size int64
 
-	mu      sync.Mutex
-	pos     int64 // the first group that is kept
+	mu      sync.Mutex // lock: leaf
+	pos     int64      // the first group that is kept
 	groups  map[int64][]byte
 	parents map[int64][b3.ParentSize]byte
 	changed chan struct{} // closed when a group arrives or the window ends

@@ -19,7 +19,7 @@ type batch struct {
 	t    *tree
 	refs []manifest.Ref
 
-	mu   sync.Mutex // attempts run at once
+	mu   sync.Mutex // attempts run at once; lock: leaf
 	done []bool     // by index in refs
 	dirs []cursor   // the received directories, in the order of arrival
 }

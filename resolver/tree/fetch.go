@@ -83,7 +83,7 @@ type Fetcher struct {
 	received  prometheus.Counter
 	gate      *limits.Gate
 
-	mu      sync.Mutex
+	mu      sync.Mutex                // lock: leaf
 	running map[b3.Root]chan struct{} // closed when the fetch of the root ends
 }
 

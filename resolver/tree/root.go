@@ -58,7 +58,7 @@ func (s *rootSink) End(_ int, err error) error {
 // askRoot gets the root from a peer. It returns nil when the root is larger than a
 // manifest can be.
 func (t *tree) askRoot(ctx context.Context) (root []byte, err error) {
-	var mu sync.Mutex // attempts run at once
+	var mu sync.Mutex // attempts run at once; lock: leaf
 	j := job{
 		t: t, from: &supply{t: t, first: func() b3.Root { return t.root }},
 		attempt: func(ctx context.Context, a *asking) (bool, error) {

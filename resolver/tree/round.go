@@ -33,10 +33,10 @@ type asking struct {
 	tell   func(event)
 	beaten bool // another source was faster
 
-	mu     sync.Mutex
-	peer   peer.ID   // empty while a source is looked for
-	begun  time.Time // when the request began; before that, when a source was looked for
-	latest time.Time // when the latest item arrived; zero: none did
+	mu     sync.Mutex // lock: leaf
+	peer   peer.ID    // empty while a source is looked for
+	begun  time.Time  // when the request began; before that, when a source was looked for
+	latest time.Time  // when the latest item arrived; zero: none did
 }
 
 // event is a change of an asking: its first item has arrived, or it has ended.

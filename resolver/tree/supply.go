@@ -20,7 +20,7 @@ type supply struct {
 	first func() b3.Root
 	own   bool // the own providers of that object are asked, too
 
-	mu      sync.Mutex
+	mu      sync.Mutex // lock: leaf
 	tree    *list
 	inner   *list                // of an object that is missing; nil: there is none yet
 	of      b3.Root              // that object

@@ -72,7 +72,7 @@ type tree struct {
 	objects, bytes        atomic.Int64 // local objects
 	fetched, fetchedBytes atomic.Int64
 	resumed               atomic.Int64
-	mu                    sync.Mutex
+	mu                    sync.Mutex // lock: leaf
 	peers                 map[peer.ID]struct{}
 	lateOnes              map[peer.ID]struct{} // sources that are asked last, because they were late
 }

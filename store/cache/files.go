@@ -20,7 +20,7 @@ type OpenFiles struct {
 	max  int
 	hash *b3.HashQueue // nil for none
 
-	mu     sync.Mutex
+	mu     sync.Mutex // lock: leaf
 	lru    *simplelru.LRU[b3.Root, *Opened]
 	closed bool
 }

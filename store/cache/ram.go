@@ -36,7 +36,7 @@ type RAM struct {
 }
 
 type ramShard struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // lock: leaf
 	objects *simplelru.LRU[b3.Root, *InRAM]
 	asked   *simplelru.LRU[b3.Root, struct{}] // asked for once, and not cached
 	bytes   int64

@@ -64,10 +64,10 @@ type Account struct {
 	unwritten atomic.Int64 // the part of bytes that is not on the disk yet: promised to uploads
 	refused   atomic.Int64 // writes that were refused
 
-	mu          sync.Mutex
-	free        int64 // bytes free on the disk at the last poll, −1 unknown
-	pendingFree int64 // bytes that the compactor is about to give back
-	usedAtPoll  int64 // bytes used on the disk then
+	mu          sync.Mutex // lock: leaf
+	free        int64      // bytes free on the disk at the last poll, −1 unknown
+	pendingFree int64      // bytes that the compactor is about to give back
+	usedAtPoll  int64      // bytes used on the disk then
 	full        bool
 	reason      string
 }

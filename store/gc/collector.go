@@ -94,7 +94,7 @@ type Collector struct {
 	findingLost chan struct{}         // a buffer of one; full while FindLost runs
 	wake        chan struct{}         // a buffer of one; makes Serve look now
 
-	mu         sync.Mutex
+	mu         sync.Mutex                 // lock: leaf
 	removals   map[chan struct{}]struct{} // in progress; each channel closes at the end
 	progress   chan struct{}              // closed when something was removed or a collection ended
 	runs       Runs

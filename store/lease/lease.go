@@ -23,7 +23,7 @@ import (
 // Invariant: no removal of a root begins while the root is leased. A lease that
 // is acquired during a removal does not stop that removal; see Settle.
 type Table struct {
-	mu       sync.Mutex
+	mu       sync.Mutex                // lock: leaf
 	leases   map[b3.Root]int           // number of leases
 	removals map[b3.Root]chan struct{} // removals in progress; closed when they end
 	marks    map[b3.Root]struct{}      // roots whose corrupt flag is being set

@@ -30,10 +30,10 @@ const maxAhead = 60
 type Clock struct {
 	wall func() time.Time
 
-	mu         sync.Mutex
-	latest     Second // latest time given out
-	stamped    Second // latest time that an object was stamped with
-	committing Second // timestamp of the batch being committed, 0 for none
+	mu         sync.Mutex // lock: leaf
+	latest     Second     // latest time given out
+	stamped    Second     // latest time that an object was stamped with
+	committing Second     // timestamp of the batch being committed, 0 for none
 }
 
 // NewClock returns a clock that reads the time from wall.

@@ -45,7 +45,7 @@ type Table struct {
 	ended  *prometheus.CounterVec // label: result
 	active atomic.Int64           // number of objects; spares the lock while it is 0
 
-	mu      sync.Mutex
+	mu      sync.Mutex // lock: metadata
 	objects map[b3.Root]*Object
 	closed  bool // no object is added any more
 }

@@ -14,7 +14,7 @@ type Charge struct {
 	q     *Quotas
 	label string
 
-	mu    sync.Mutex
+	mu    sync.Mutex // lock: leaf
 	taken meta.Count
 }
 

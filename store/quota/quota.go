@@ -114,7 +114,7 @@ type Quotas struct {
 	reject  *prometheus.CounterVec      // by kind
 	pinLock chan struct{}               // a buffer of one; full while a pin is set or dropped
 
-	mu   sync.Mutex
+	mu   sync.Mutex            // lock: leaf
 	used map[string]meta.Count // by label, with what charges hold
 	pins map[pinKey]meta.Count
 }

@@ -76,7 +76,9 @@ func CrashEverywhere[L Ledger[L]](
 			}
 		}
 	})
-	var serial sync.Mutex
+	// lock: held across I/O, waits and calls, because the points of a crash are numbered in the order of
+	// the changes
+	var serial sync.Mutex // lock: leaf
 	injector := errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if !ChangesDisk(op) {
 			return nil

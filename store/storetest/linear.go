@@ -79,7 +79,7 @@ func testLinearizable(t *testing.T, s *store.Store) {
 	for i, size := range sizes {
 		contents[i] = Bytes(uint64(1000+i), size)
 	}
-	var mu sync.Mutex
+	var mu sync.Mutex // lock: leaf
 	var history []porcupine.Operation
 	var wg sync.WaitGroup
 	begun := time.Now()

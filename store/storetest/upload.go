@@ -228,7 +228,7 @@ func testUploadTwice(t *testing.T, s *store.Store) {
 		p := Bytes(uint64(size), size)
 		o := resumable.Options{Length: int64(size), Pin: true, Label: "twice"}
 		var wg sync.WaitGroup
-		var mu sync.Mutex
+		var mu sync.Mutex // lock: leaf
 		isNew := 0
 		for range 4 {
 			u := Begin(t, s, o)

@@ -35,7 +35,7 @@ type Tracker struct {
 	wakeRun  chan struct{} // a buffer of one
 	flushing chan struct{} // a buffer of one; full while uses are written
 
-	mu         sync.Mutex
+	mu         sync.Mutex              // lock: metadata
 	unwritten  map[b3.Root]meta.Second // at most maxUnwritten
 	flushed    map[b3.Root]meta.Second // of the latest Flush; not changed
 	holds      holds

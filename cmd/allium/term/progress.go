@@ -29,7 +29,8 @@ type Progress struct {
 	what    string
 	bytes   bool
 
-	mu       sync.Mutex // guards all below
+	// lock: held across I/O, because two writers would mix their lines
+	mu       sync.Mutex // guards all below; lock: leaf
 	line     *Line
 	timer    *time.Timer // draws although no report came
 	next     time.Time   // earliest time of the next drawing

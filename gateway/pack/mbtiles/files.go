@@ -17,7 +17,7 @@ var errReadBudget = errors.New("the query reads too much of the pack")
 
 // files is the file system that SQLite sees: one file for each connection, by its number.
 type files struct {
-	mu   sync.Mutex // guards next and open
+	mu   sync.Mutex // guards next and open; lock: leaf
 	next uint64
 	open map[string]*file
 }

@@ -23,7 +23,7 @@ type Pool struct {
 	files *files
 	start func() (*registered, error) // registers files with SQLite, once
 
-	mu   sync.Mutex // guards open and idle
+	mu   sync.Mutex // guards open and idle; lock: leaf
 	open int
 	idle []*conn // the one that was used last at the end
 }

@@ -21,7 +21,7 @@ type Cache struct {
 	decoding chan struct{} // holds one value for each directory that is being decoded
 	readers  sync.Pool     // of *gzip.Reader
 
-	mu     sync.Mutex // guards what follows, and the maps and loads of all directories
+	mu     sync.Mutex // guards what follows, and the maps and loads of all directories; lock: leaf
 	used   int64
 	recent linked.List[cached]
 }

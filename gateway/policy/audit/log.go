@@ -42,8 +42,8 @@ type Log struct {
 
 	logged atomic.Uint64 // records in the node's log
 
-	mu  sync.Mutex
-	err error // why nothing can be written now
+	mu  sync.Mutex // lock: leaf
+	err error      // why nothing can be written now
 
 	// Only the writer uses these.
 	deferred      []item    // records that could not be written and that no request waits for

@@ -12,7 +12,7 @@ import (
 // concurrent use. The map has at most one entry for each outcome.
 type refusalLimit struct {
 	family    *limits.RateFamily
-	mu        *sync.Mutex
+	mu        *sync.Mutex              // lock: leaf
 	byOutcome map[string]*outcomeLimit // by outcome
 }
 

@@ -24,7 +24,7 @@ const (
 type Minter struct {
 	verifier *capability.Verifier
 
-	mu     sync.Mutex
+	mu     sync.Mutex                      // lock: leaf
 	minted *simplelru.LRU[mintKey, minted] // at most maxMinted
 	older  *simplelru.LRU[peer.ID, int]    // keys to go back for a member, at most maxBehind
 }

@@ -15,8 +15,8 @@ import (
 type fileConn struct {
 	*net.UnixConn
 
-	mu     sync.Mutex
-	passed *os.File // nil: none, or it was taken
+	mu     sync.Mutex // lock: leaf
+	passed *os.File   // nil: none, or it was taken
 	closed bool
 }
 

@@ -69,7 +69,7 @@ type Router struct {
 	n    *Internet
 	nat  NAT
 	ip   net.IP
-	mu   sync.Mutex
+	mu   sync.Mutex          // lock: leaf
 	next int                 // port of the next mapping
 	maps map[string]*mapping // by inner address and, if symmetric, destination
 }

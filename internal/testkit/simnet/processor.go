@@ -8,7 +8,7 @@ import (
 
 // processors counts the networks that need one processor.
 var processors struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // lock: leaf
 	users int
 	was   int // GOMAXPROCS before the first of them
 }

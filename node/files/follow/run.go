@@ -89,7 +89,7 @@ type running struct {
 	tries     int    // updates that failed in a row
 	abandoned int    // updates that were abandoned in a row
 
-	mu       sync.Mutex
+	mu       sync.Mutex // lock: leaf
 	latest   Target
 	lost     bool                    // there was an error since the last target without one was taken up
 	working  string                  // the key of the update under way; empty: there is none

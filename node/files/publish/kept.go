@@ -18,7 +18,7 @@ type kept[T any] struct {
 	changes atomic.Uint64
 	wake    chan struct{}
 
-	mu    sync.Mutex
+	mu    sync.Mutex // lock: leaf
 	value T
 	as    uint64        // the changes that value knows of
 	ends  time.Time     // when value ends to hold; zero: with a change

@@ -67,7 +67,7 @@ type Watch struct {
 	index map[b3.Root]int // of the objects with content; never changed
 	wake  chan struct{}   // tells Run that a peer has news
 
-	mu    sync.Mutex // guards peers and all progress
+	mu    sync.Mutex // guards peers and all progress; lock: leaf
 	peers *simplelru.LRU[peer.ID, *progress]
 }
 

@@ -21,7 +21,7 @@ type Bulk struct {
 	host host.Host // set by Attach
 	m    *metrics
 
-	mu       sync.Mutex
+	mu       sync.Mutex // lock: leaf
 	used     *simplelru.LRU[peer.ID, circuit]
 	redialed *simplelru.LRU[peer.ID, redialed] // the latest of each peer
 }

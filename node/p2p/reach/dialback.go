@@ -17,7 +17,7 @@ import (
 // dialbacks notes which IP addresses dialled this node on request (AutoNAT v2). Such a dial comes from an
 // unknown peer that does not identify itself, at the address of a connected one.
 type dialbacks struct {
-	mu    sync.Mutex
+	mu    sync.Mutex                        // lock: leaf
 	fresh *simplelru.LRU[peer.ID, dialback] // inbound connections, until they are identified
 	known *simplelru.LRU[dialback, time.Time]
 }

@@ -31,7 +31,7 @@ type portMapper struct {
 
 	net network.Network
 
-	mu    sync.Mutex
+	mu    sync.Mutex                // lock: leaf
 	ports map[portOf]netip.AddrPort // at the router
 }
 

@@ -28,8 +28,8 @@ type observers struct {
 	manager network.Notifiee
 	told    *network.NotifyBundle
 
-	mu   sync.Mutex
-	gone []gone // oldest first, at most maxGone; guarded by mu
+	mu   sync.Mutex // lock: leaf
+	gone []gone     // oldest first, at most maxGone; guarded by mu
 }
 
 // gone is a connection that has ended. It stands for all of one IP address to one of the node's.

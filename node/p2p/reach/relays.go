@@ -36,7 +36,7 @@ type keeper struct {
 	ctx     context.Context
 	held    map[peer.ID]*reservation
 
-	mu       sync.Mutex
+	mu       sync.Mutex                         // lock: leaf
 	reserved *simplelru.LRU[peer.ID, time.Time] // until when each relay keeps a place for this node; guarded by mu
 }
 

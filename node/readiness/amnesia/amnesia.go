@@ -49,7 +49,7 @@ type Watch struct {
 	violations prometheus.Counter
 	locked     prometheus.Gauge
 
-	mu   sync.Mutex      // guards seen
+	mu   sync.Mutex      // guards seen; lock: leaf
 	seen map[string]bool // files that were logged; at most maxSeen
 }
 

@@ -65,7 +65,7 @@ type Watch struct {
 	offset prometheus.Gauge
 	voices prometheus.Gauge
 
-	mu    sync.Mutex
+	mu    sync.Mutex       // lock: leaf
 	heard map[string]voice // by the name of the group
 	since time.Time        // the start, or the latest jump of the clock
 }

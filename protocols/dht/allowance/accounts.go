@@ -24,7 +24,7 @@ type accounts struct {
 	inflight *limits.GateFamily
 	rate     *limits.RateFamily
 
-	mu     sync.Mutex
+	mu     sync.Mutex // lock: leaf
 	active map[peer.ID]*account
 	recent *simplelru.LRU[peer.ID, *account]
 }

@@ -35,8 +35,8 @@ type Guard struct {
 	work     *limits.Gate
 	streams  *limits.FairGate[ipgroup.Group]
 
-	mu  sync.Mutex
-	run *guardRun // nil unless Run runs and its context has not ended
+	mu  sync.Mutex // lock: leaf
+	run *guardRun  // nil unless Run runs and its context has not ended
 }
 
 // New returns a Guard that is not running. It starts nothing.

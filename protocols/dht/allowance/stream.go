@@ -37,8 +37,8 @@ type stream struct {
 
 	reset atomic.Bool // reset by the handler or by stop; only the first code is sent
 
-	mu       sync.Mutex
-	waiting  bool // for a message; stop then resets the stream
+	mu       sync.Mutex // lock: leaf
+	waiting  bool       // for a message; stop then resets the stream
 	stopping bool
 }
 

@@ -52,7 +52,7 @@ type Checker struct {
 
 	results *lru.Cache[Provider, result]
 
-	mu      sync.Mutex
+	mu      sync.Mutex            // lock: leaf
 	pending map[Provider]struct{} // queued or being dialed; at most queueSize + workers
 }
 

@@ -22,7 +22,7 @@ type GroupFilter struct {
 	limit int // most peers of one group in a bucket
 	addrs func(peer.ID) []ma.Multiaddr
 
-	mu     sync.Mutex
+	mu     sync.Mutex          // lock: leaf
 	counts map[bucketGroup]int // each above 0; bounded by the size of the table
 }
 

@@ -24,7 +24,7 @@ const MaxFloors = 32 << 10
 // could push out the rest with them. It implements [persist.Table]. Its methods are safe for
 // concurrent use.
 type Floors struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // lock: leaf
 	lru     *simplelru.LRU[Key, floor]
 	changes *persist.Changes[Key]
 }

@@ -31,7 +31,7 @@ type Store struct {
 	cfg       Config
 	mayExpire func() bool // reports that the clock is right; called without mu
 
-	mu      sync.Mutex
+	mu      sync.Mutex            // lock: leaf
 	changes *persist.Changes[Key] // nil: nothing is persisted
 	held    map[Key]*entry
 	zones   map[name.Zone]int // records of each zone

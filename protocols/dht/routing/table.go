@@ -30,7 +30,7 @@ type Table struct {
 
 	busy    atomic.Bool // Run has not returned
 	writers sync.WaitGroup
-	mu      sync.Mutex      // guards running and bucket.reusable
+	mu      sync.Mutex      // guards running and bucket.reusable; lock: metadata
 	running context.Context // nil while no writer may start
 }
 

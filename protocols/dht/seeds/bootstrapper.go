@@ -90,7 +90,7 @@ type Bootstrapper struct {
 	renewed   uint64       // last value of Deps.Replacements
 	told      ManifestInfo // last logged; the same is not logged twice
 
-	mu         sync.Mutex
+	mu         sync.Mutex      // guards the rest; lock: leaf
 	configured []peer.AddrInfo // replaced, never changed
 	signed     Manifest        // the manifest in force
 	list       []seed          // of both; replaced, never changed

@@ -36,7 +36,7 @@ func (c cellID) prefix() string {
 // Invariants: a cell without roots has no due time. A due time moves only when a peer has
 // acknowledged a record of the cell. So a cell stays due while no peer takes its records.
 type dueTable struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // lock: leaf
 	cells   [1 << cellBits]due
 	round   uint32 // of the current or last listing
 	changed bool   // since the last snapshot

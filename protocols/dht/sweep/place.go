@@ -41,7 +41,7 @@ type placer struct {
 	done func(root b3.Root) // called when enough peers have acknowledged root
 	m    *metrics
 
-	mu    sync.Mutex
+	mu    sync.Mutex // lock: leaf
 	peers recent[peer.ID, *place]
 	roots recent[b3.Root, *placed]
 }

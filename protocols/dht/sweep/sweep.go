@@ -61,8 +61,8 @@ type Sweep struct {
 	last  listing     // used only by Run
 	seen  uint64      // used only by Run: Deps.Replacements at the last listing
 
-	mu  sync.Mutex
-	run *running // nil unless Run is between ready and its end
+	mu  sync.Mutex // lock: leaf
+	run *running   // nil unless Run is between ready and its end
 }
 
 // running holds what exists only while Run runs.

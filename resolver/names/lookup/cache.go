@@ -38,7 +38,7 @@ type cache struct {
 	most  int64
 	bytes atomic.Int64
 
-	mu  sync.Mutex
+	mu  sync.Mutex // lock: leaf
 	lru *simplelru.LRU[name.Name, entry]
 }
 

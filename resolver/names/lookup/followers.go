@@ -16,7 +16,7 @@ const maxFollows = 4096
 type followers struct {
 	gate *limits.Gate
 
-	mu    sync.Mutex
+	mu    sync.Mutex        // lock: leaf
 	count map[name.Name]int // never 0
 }
 

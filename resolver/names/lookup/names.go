@@ -60,7 +60,7 @@ type Names struct {
 	m      *prometheus.CounterVec // result
 	hits   prometheus.Counter     // of m
 
-	mu     sync.Mutex
+	mu     sync.Mutex // lock: leaf
 	active map[flightKey]*flight
 
 	followers *followers

@@ -48,7 +48,7 @@ type entry struct {
 
 // table has the records of all zones. It is safe for concurrent use, and does no I/O.
 type table struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // lock: leaf
 	entries map[name.Name]*entry
 	damaged map[name.Zone]error // zones whose file cannot be read
 }

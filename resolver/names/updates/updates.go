@@ -71,7 +71,7 @@ type Updates struct {
 	usage *limits.Usage
 	sent  *prometheus.CounterVec // label result
 
-	mu     sync.Mutex
+	mu     sync.Mutex // lock: leaf
 	last   *simplelru.LRU[name.Name, message]
 	held   *held
 	window window

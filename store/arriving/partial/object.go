@@ -31,7 +31,7 @@ type object struct {
 	removed  chan struct{} // closed when the table has dropped the object
 	saveLock chan struct{} // a buffer of one; full while somebody saves, commits or discards
 
-	mu         sync.Mutex
+	mu         sync.Mutex    // lock: metadata
 	users      int           // of the files: the ingest, readers, the backend while it publishes, the loader
 	writes     int           // in progress
 	writesDone chan struct{} // closed when writes is 0; nil while nobody waits

@@ -100,7 +100,7 @@ type Table struct {
 	wakeServe chan struct{} // a buffer of one
 	writes    latch.Latch   // writes to the backend, which closes when they have ended
 
-	mu      sync.Mutex
+	mu      sync.Mutex // lock: metadata
 	inUse   map[b3.Root]*object
 	ingests map[b3.Root]struct{} // in progress, except those that were begun apart
 	apart   int                  // ingests that were begun apart

@@ -97,7 +97,7 @@ type Deps struct {
 	HashWorkers int
 
 	// MayExpire reports whether the machine's clock can be trusted to expire uploads.
-	MayExpire func() bool
+	MayExpire func() bool //lockcheck:computes it compares the time with what peers said
 	// Allowed returns why an object must not be stored: bad_digest when it is not expect, or
 	// denied. A zero expect allows any address.
 	Allowed func(root, expect b3.Root) error
@@ -125,7 +125,7 @@ type Table struct {
 	each     *limits.Usage             // those of the capability that has the most
 	outcomes map[outcome]*atomic.Int64 // of ended uploads; the map itself does not change
 
-	mu      sync.Mutex
+	mu      sync.Mutex // lock: leaf
 	uploads map[ID]*state
 	ttl     time.Duration // how long an upload lives after the last bytes
 	places  places        // of incomplete uploads, and those that are being created

@@ -26,12 +26,12 @@ type file struct {
 	key  string
 	size int64
 
-	mu         sync.Mutex
-	window     []byte // bytes read ahead; never modified
-	start      int64  // offset of window in the object
-	next       int64  // offset of the next read of a reader that reads in order
-	nextLength int64  // bytes of the next window
-	fromBudget int64  // bytes that this file has taken from the budget
+	mu         sync.Mutex // lock: metadata
+	window     []byte     // bytes read ahead; never modified
+	start      int64      // offset of window in the object
+	next       int64      // offset of the next read of a reader that reads in order
+	nextLength int64      // bytes of the next window
+	fromBudget int64      // bytes that this file has taken from the budget
 	closed     bool
 }
 

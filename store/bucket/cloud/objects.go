@@ -21,7 +21,7 @@ type objects struct {
 	*conn
 	pending atomic.Int64 // removed objects that are still in the bucket
 
-	mu     sync.Mutex
+	mu     sync.Mutex                // lock: leaf
 	claims map[b3.Root]chan struct{} // objects being put or deleted; closed when that has ended
 }
 

@@ -163,7 +163,7 @@ func (c *client) sendParts(
 	ctx context.Context, key, id string, r io.ReaderAt, size int64,
 ) ([]minio.CompletePart, error) {
 	length := max(partSize, (size/maxParts/partSize+1)*partSize)
-	var mu sync.Mutex
+	var mu sync.Mutex // lock: leaf
 	var parts []minio.CompletePart
 	g, sending := errgroup.WithContext(ctx)
 	g.SetLimit(maxPartsInFlight)

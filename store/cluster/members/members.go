@@ -70,9 +70,10 @@ type Service struct {
 
 	met chan struct{} // bound: 1; a member is new, and has not heard of this node, or what it is told has changed
 
-	draining sync.Mutex // held while what Draining returns is changed, in the file too
+	// lock: held across I/O, because the file and what Draining returns change together, for an operator
+	draining sync.Mutex // held while what Draining returns is changed, in the file too; lock: config
 
-	mu      sync.Mutex
+	mu      sync.Mutex // lock: leaf
 	cluster *plan.Cluster
 	heard   *simplelru.LRU[peer.ID, time.Time] // when an author's latest message was let through
 	seq     uint64                             // of the latest offer

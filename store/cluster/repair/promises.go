@@ -26,7 +26,7 @@ type promiseOps struct {
 type promiseState struct {
 	again chan struct{} // bound: 1; requests another walk
 
-	mu        sync.Mutex
+	mu        sync.Mutex    // lock: leaf
 	found     bool          // the latest walk failed, or it or a check since has found a lost object
 	cut       bool          // the latest walk ended early because the queue was full
 	back      bool          // an object came back since; it may be a directory that names more lost ones

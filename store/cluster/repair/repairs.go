@@ -78,7 +78,7 @@ type Repairs struct {
 	promises promiseState
 	world    world // set by Join
 
-	mu sync.Mutex
+	mu sync.Mutex // lock: leaf
 	// pending has the objects in the queue or being repaired, at most queueLen + workers.
 	// The value is nil if the object is not known to be promised.
 	pending map[b3.Root]*gc.Lost

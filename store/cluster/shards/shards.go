@@ -24,7 +24,7 @@ type shards struct {
 	m    *erasure.Manifest
 	code *erasure.Code
 
-	mu      sync.Mutex
+	mu      sync.Mutex               // lock: leaf
 	holders map[plan.Piece][]peer.ID // members that seem to hold a piece, the likeliest first
 	failed  map[int]int              // parts of a shard that nobody gave, in a row
 	here    []plan.Piece             // shards in the store, once members are asked

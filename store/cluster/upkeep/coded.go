@@ -180,6 +180,7 @@ func (s *Service) encode(c coding, p meta.Pin) {
 		}
 		return err
 	}}
+	//lockcheck:computes a job for which the queue has no place is refused at once
 	if a.running = s.deps.Repairs.Queue(job); !a.running {
 		a.retry = now.Add(s.p.Tick)
 	}

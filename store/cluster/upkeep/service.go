@@ -18,7 +18,7 @@ type Service struct {
 	p    plan.Params
 	m    metrics
 
-	mu                 sync.Mutex
+	mu                 sync.Mutex // lock: leaf
 	objects            table
 	removed            map[b3.Root]uint64   // numbers of removed targets of this node, at most maxActive
 	codings            map[b3.Root][]*entry // entries of coding manifests, by the coded object

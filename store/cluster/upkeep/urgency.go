@@ -19,7 +19,7 @@ const (
 
 // missed has the coded objects with a shard that readers got from no holder. It is safe for concurrent use.
 type missed struct {
-	mu sync.Mutex
+	mu sync.Mutex            // lock: leaf
 	at map[b3.Root]time.Time // by the manifest, at most maxMissed
 }
 

@@ -98,8 +98,8 @@ type notes struct {
 	*dir
 	syncing chan struct{} // one token: its holder syncs part/
 
-	mu   sync.Mutex
-	gone []string // notes whose files are unlinked, perhaps not durably
+	mu   sync.Mutex // lock: leaf
+	gone []string   // notes whose files are unlinked, perhaps not durably
 }
 
 // makeNote writes a new note, or atomically replaces an existing one. body follows

@@ -27,7 +27,7 @@ type objects struct {
 	renaming chan struct{} // one token: its holder renames files into or out of obj/
 	flushing chan struct{} // one token: its holder flushes
 
-	mu       sync.Mutex
+	mu       sync.Mutex     // lock: leaf
 	ready    []*publication // synced, waiting for the renaming token
 	deferred []*publication // not synced yet
 	failed   error          // sticky: a deferred object is lost, or a directory is unsynced

@@ -221,7 +221,7 @@ func (d *downloads) changePart(note *partNote, rec partial.Record, pages []parti
 // partTable has the records of the downloads in part/, by address. It grows with the
 // number of files in part/.
 type partTable struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // lock: leaf
 	recs  map[b3.Root]partial.Record
 	order []b3.Root
 }

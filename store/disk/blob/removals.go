@@ -21,7 +21,7 @@ type removals struct {
 	log    Log
 	forget chan struct{} // wakes forgetLoop before forgetEvery
 
-	mu       sync.Mutex
+	mu       sync.Mutex          // lock: leaf
 	removed  map[b3.Root]uint64  // numbers of removals whose files are unlinked
 	unlinked map[string]struct{} // directories whose removals may not be durable
 }

@@ -28,7 +28,7 @@ type uploads struct {
 	log   Log
 	found []resumable.Record // found at the start; Uploads returns them once
 
-	mu   sync.Mutex
+	mu   sync.Mutex              // lock: leaf
 	seqs map[resumable.ID]uint64 // numbers of the newer slots of the notes
 }
 

@@ -38,9 +38,11 @@ type List struct {
 	log   *slog.Logger
 	Now   func() time.Time // the clock for findings
 	Count *recoveryCounters
-	save  sync.Mutex // held while the file is written; taken before mu
+	// lock: held across I/O, because the file has one writer, which nothing waits for but other findings
+	// of damage
+	save sync.Mutex // held while the file is written; taken before mu; lock: metadata
 
-	mu    sync.Mutex
+	mu    sync.Mutex // lock: leaf
 	list  []meta.Damage
 	dirty bool // list has changes that are not in the file
 }
@@ -222,7 +224,7 @@ func (d *List) Update(change func(*meta.Damage) bool) (n int, err error) {
 	for i := range d.list {
 		x := &d.list[i]
 		was := x.State
-		if !change(x) {
+		if !change(x) { //lockcheck:ignore it edits the finding, and must not call methods of d
 			continue
 		}
 		n++

@@ -25,7 +25,7 @@ type Overlay struct {
 	below vfs.FS
 	*vfs.MemFS
 
-	mu      sync.Mutex
+	mu      sync.Mutex        // lock: leaf
 	hidden  map[string]bool   // paths at and below which the other file system is not shown
 	renamed map[string]string // paths that show another path of the other file system
 	patches map[string]*patch // writes to files of the other file system, by path there
@@ -33,7 +33,7 @@ type Overlay struct {
 
 // patch is the writes to one file of the other file system.
 type patch struct {
-	mu     sync.Mutex
+	mu     sync.Mutex   // lock: leaf
 	writes []patchWrite // in order: a later write hides an earlier one
 	bytes  int          // sum of the lengths of writes, at most overlayBytes
 }

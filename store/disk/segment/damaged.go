@@ -51,7 +51,7 @@ func (s *Log) addStray(num uint64) {
 
 // numberSet is a set of segment numbers. It is safe for concurrent use.
 type numberSet struct {
-	mu  sync.Mutex
+	mu  sync.Mutex // lock: leaf
 	set map[uint64]struct{}
 }
 

@@ -33,7 +33,7 @@ type activeSegment struct {
 type openFiles struct {
 	max int
 
-	mu    sync.RWMutex
+	mu    sync.RWMutex // lock: leaf
 	files map[uint64]*openFile
 }
 

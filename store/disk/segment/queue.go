@@ -28,7 +28,7 @@ type queue struct {
 	changeBudget *limits.Budget // bytes of changes
 	wakeWriter   chan struct{}
 
-	mu             sync.Mutex
+	mu             sync.Mutex           // lock: metadata
 	current        *objectBatch         // being filled
 	committing     *objectBatch         // taken by the writer; nil when there is none
 	spareBatch     *objectBatch         // memory for the next current

@@ -16,7 +16,7 @@ import (
 // segments. Their blocks are allocated, so a commit to them needs no metadata sync. Each
 // file durably has a new epoch before it is added.
 type spares struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // lock: leaf
 	list []spareFile
 }
 

@@ -12,7 +12,7 @@ import (
 // and `stat` its figures without a scan. The writer changes it. An orderly close saves it;
 // any other open counts again.
 type usageTable struct {
-	mu           sync.Mutex
+	mu           sync.Mutex // lock: leaf
 	segs         map[uint64]segmentUsage
 	oldest       uint64 // the lowest number; 0 for none
 	tail         uint64 // the active segment; 0 for none

@@ -17,7 +17,7 @@ type zeroer struct {
 
 	wg sync.WaitGroup // the goroutine of run, if it runs
 
-	mu        sync.Mutex
+	mu        sync.Mutex // lock: leaf
 	f         vfs.File
 	claimed   int64 // bytes below are written or being written
 	limit     int64 // size at which the segment is closed; no zeros behind it

@@ -60,13 +60,15 @@ type Arena struct {
 	total   uint32    // blocks below the cap
 	regions []*region // by number; nil until first used
 
-	mu          sync.Mutex
-	used        uint32 // blocks in extents
-	touched     uint32 // blocks with RAM behind them: used since the system got them back
-	bytes       int64  // length of the extents, without rounding
-	lowestFree  int    // no region before it has a free block
-	emptyRegion int    // an empty region that is not given back; -1 for none
-	refs        int    // holders
+	// lock: held across I/O, because memory that is given back to the system later could be in use again
+	// by then
+	mu          sync.Mutex // lock: leaf
+	used        uint32     // blocks in extents
+	touched     uint32     // blocks with RAM behind them: used since the system got them back
+	bytes       int64      // length of the extents, without rounding
+	lowestFree  int        // no region before it has a free block
+	emptyRegion int        // an empty region that is not given back; -1 for none
+	refs        int        // holders
 }
 
 // region is 4 MiB of the space; the last one may be smaller.

@@ -24,7 +24,7 @@ type Backend struct {
 	arena *arena.Arena // nil before Open
 	count meta.Totals
 
-	mu      sync.RWMutex
+	mu      sync.RWMutex               // lock: metadata
 	objects [256]map[b3.Root]memObject // by first byte, so that a listing sorts one map at a time
 	large   map[b3.Root]ramPair        // the bytes of large objects
 	pinned  map[b3.Root]map[string]meta.Pin

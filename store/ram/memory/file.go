@@ -57,7 +57,7 @@ type ramFile struct {
 	arena *arena.Arena
 	refs  atomic.Int32
 
-	mu     sync.RWMutex
+	mu     sync.RWMutex           // lock: metadata
 	chunks map[int64]arena.Extent // by number, each at most chunkSize long; no pointers
 }
 

@@ -108,7 +108,7 @@ type watch struct {
 	wake    []chan struct{} // for each key
 	grown   chan struct{}   // the stream of events does not follow all names of chain
 
-	mu    sync.Mutex
+	mu    sync.Mutex // lock: leaf
 	chain [][]string // for each key, the name in it, and those of the latest answer's records
 }
 
