@@ -39,12 +39,16 @@ race: ## Run the race detector where goroutines meet
 	$(GO) test -race -short -vet=off -timeout $(TESTTIMEOUT) $(RACE)
 
 .PHONY: lint
-lint: $(TOOLS)/golangci-lint vuln ## Vet, lint and look for known vulnerabilities
+lint: $(TOOLS)/golangci-lint vuln lockcheck ## Vet, lint and look for known vulnerabilities
 	$(TOOLS)/golangci-lint run ./...
 	cd bench && ../$(TOOLS)/golangci-lint run ./...
 	@cd tools/depguard && bad=$$(find . -name bad.go | wc -l) && \
 	  found=$$(../../$(TOOLS)/golangci-lint run --config ../../.golangci.yml --enable-only depguard ./... | grep -c 'bad.go.*(depguard)'); \
 	  echo "depguard finds $$found of $$bad forbidden imports in tools/depguard"; [ "$$found" -eq "$$bad" ]
+
+.PHONY: lockcheck
+lockcheck: ## Prove what happens under locks and their order, and the check itself on mistakes
+	cd tools && $(GO) test -count 1 ./lockcheck
 
 .PHONY: vuln
 vuln: $(TOOLS)/govulncheck ## Look for known vulnerabilities in what the binary calls
@@ -72,9 +76,10 @@ torture: ## Damage every byte that may be damaged, and crash 1,000 times (an hou
 	ALLIUM_TORTURE=1 ALLIUM_CRASH_ROUNDS=1000 $(GO) test -count 1 -timeout 6h -v -run 'Torture|Crash|Damage|Replay' ./store/... ./node/... ./gateway/... ./protocols/capability/...
 
 .PHONY: docs
-docs: ## Write docs/reference, and the hash kernel, from their sources
+docs: $(TOOLS)/lockcheck ## Write docs/reference, and the hash kernel, from their sources
 	$(GO) test ./gateway/openapi -run Comments -update
 	$(GO) run ./cmd/allium docs docs/reference
+	$(TOOLS)/lockcheck -table docs/reference/locks.md ./...
 	$(GO) generate ./protocols/b3
 
 .PHONY: map
@@ -82,8 +87,9 @@ map: $(TOOLS)/mapbundle ## Bundle the script and the library of the pages that d
 	$(TOOLS)/mapbundle -modules tools/mapbundle/node_modules -script gateway/pack/viewer/script/main.js -out gateway/pack/viewer/assets
 
 .PHONY: docs-check
-docs-check: ## Fail when what is generated differs from its source
+docs-check: $(TOOLS)/lockcheck ## Fail when what is generated differs from its source
 	$(GO) run ./cmd/allium docs docs/reference --check
+	$(TOOLS)/lockcheck -table docs/reference/locks.md -check ./...
 	$(GO) generate ./protocols/b3 && git diff --exit-code -- protocols/b3
 
 .PHONY: tidy-check
@@ -141,6 +147,9 @@ $(TOOLS)/golangci-lint: tools/go.mod
 
 $(TOOLS)/govulncheck: tools/go.mod
 	cd tools && $(GO) build -o ../$@ golang.org/x/vuln/cmd/govulncheck
+
+$(TOOLS)/lockcheck: tools/go.mod $(wildcard tools/lockcheck/*.go)
+	cd tools && $(GO) build -o ../$@ ./lockcheck
 
 $(TOOLS)/benchstat: tools/go.mod
 	cd tools && $(GO) build -o ../$@ golang.org/x/perf/cmd/benchstat

@@ -98,7 +98,9 @@ var faults = []fault{
 		w.deps.ConfigErr = status.Errorf(status.BadRequest, "config.toml:3:1: unknown key %q", "dht.alhpa")
 	}},
 	{"a file of the configuration is missing", "configuration", doctor.Error, false, func(w *world) {
-		w.deps.Check = func(context.Context) error { return status.Errorf(status.BadRequest, "gateway.denylist: it does not exist") }
+		w.deps.Check = func(context.Context) error {
+			return status.Errorf(status.BadRequest, "gateway.denylist: it does not exist")
+		}
 	}},
 	{"a key has no effect any more", "obsolete_keys", doctor.Note, false, func(w *world) {
 		w.must(os.WriteFile(filepath.Join(w.home, "config.toml"), []byte("[listen]\ndial_timeout = \"5s\"\n"), 0o600))

@@ -98,7 +98,7 @@ type Scrubber struct {
 	bytes, objects, bad atomic.Int64 // since the start
 
 	mu   sync.Mutex // guards the rest; lock: leaf
-	now  state // written by the goroutine that runs cycles
+	now  state      // written by the goroutine that runs cycles
 	pace Pace
 }
 
