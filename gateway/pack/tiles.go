@@ -26,7 +26,7 @@ const maxHot = 64 << 10
 type tileCache struct {
 	budget int64
 
-	mu   sync.Mutex // guards the rest
+	mu   sync.Mutex // guards the rest; lock: leaf
 	used int64
 	lru  *simplelru.LRU[tileKey, known]
 }

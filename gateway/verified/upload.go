@@ -295,7 +295,7 @@ type uploadBody struct {
 
 	// lock: held across I/O and waits, because the bytes are hashed in their order, by goroutines that
 	// hold no lock
-	mu    sync.Mutex // guards the rest; lock: leaf
+	mu    sync.Mutex // guards the rest; lock: metadata
 	h     *b3.Hasher // nil: not hashed, or the sum was taken
 	at    int64      // position in the object
 	whole bool       // every byte was read

@@ -54,7 +54,7 @@ type Pool struct {
 	waited *prometheus.HistogramVec // class
 	waits  [classes]prometheus.Observer
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards what follows; lock: leaf
 	used   [classes]int
 	lines  [classes]linked.List[waiter]
 	served time.Time // when background work got a slot last, or began to wait

@@ -14,7 +14,7 @@ import (
 // So a limit that stands still is not said to be as fast as it was.
 // Time in which nothing is in use does not count, as then nothing can be freed.
 type drainRate struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards what follows; lock: leaf
 	start  time.Time  // of the present window; zero: nothing was freed yet
 	last   time.Time  // when something was freed last
 	step   int64      // how much was freed last

@@ -24,7 +24,7 @@ type FairGate[K comparable] struct {
 	m    *meter
 	part int64
 
-	mu    sync.Mutex // guards what follows; lock: leaf
+	mu    sync.Mutex // guards what follows; lock: breaker
 	used  int64
 	taken map[K]int64 // by key, without the zero key
 }

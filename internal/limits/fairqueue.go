@@ -17,7 +17,7 @@ import (
 type FairQueue[K comparable, T any] struct {
 	m *meter
 
-	mu       sync.Mutex // guards what follows; lock: breaker
+	mu       sync.Mutex // guards what follows; lock: breaker, before FairGate.mu
 	schedule *schedule[K, queued[T]]
 	idle     []*getter[T] // the calls that wait in Get; the last, whose caches are warmest, is served first
 	spare    []*getter[T] // for reuse; at most as many as ever waited at one time

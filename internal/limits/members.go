@@ -40,7 +40,7 @@ func (r *Registry) addFamily(s Spec, kind Kind, capacity int64, fullest func() i
 
 // members is the set of the members of a family of which something is in use. A nil set counts none.
 type members struct {
-	mu   sync.Mutex // guards used
+	mu   sync.Mutex // guards used; lock: leaf
 	used map[*meter]struct{}
 }
 

@@ -22,7 +22,7 @@ type permits struct {
 	s    *semaphore.Weighted // has allPermits, of which those beyond the size are taken
 	owed atomic.Int64        // how many releases are to be kept back
 
-	mu   sync.Mutex // guards size, and changes of owed
+	mu   sync.Mutex // guards size, and changes of owed; lock: leaf
 	size int64
 }
 

@@ -58,7 +58,7 @@ type Registry struct {
 	spawned, canceled, aborted *prometheus.CounterVec
 	running                    map[Kind]*atomic.Int64 // not changed after NewRegistry
 
-	mu    sync.Mutex // guards infos
+	mu    sync.Mutex // guards infos; lock: leaf
 	infos map[string]Info
 }
 

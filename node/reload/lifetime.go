@@ -14,7 +14,7 @@ type lifetime struct {
 	start    func()
 	drain    func()
 
-	mu    sync.Mutex // guards ended, and work.Add against work.Wait
+	mu    sync.Mutex // guards ended, and work.Add against work.Wait; lock: leaf
 	ended bool
 	work  sync.WaitGroup // reloads and tasks
 }

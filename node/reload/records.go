@@ -14,7 +14,7 @@ const kept = 16
 
 // records are the records of the latest reloads, and which tasks run.
 type records struct {
-	mu   sync.Mutex // guards all and runs
+	mu   sync.Mutex // guards all and runs; lock: leaf
 	all  []*record  // at most kept, the oldest first
 	runs map[string]bool
 }
@@ -68,7 +68,7 @@ func (r *records) leave(task string) {
 
 // record is the record of one reload. Its methods may be called from any goroutine.
 type record struct {
-	mu sync.Mutex // guards of
+	mu sync.Mutex // guards of; lock: leaf
 	of api.Reloaded
 }
 

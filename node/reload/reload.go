@@ -53,7 +53,7 @@ type Service struct {
 
 	life *lifetime
 
-	mu    sync.Mutex // guards files
+	mu    sync.Mutex // guards files; lock: leaf
 	files []File
 }
 

@@ -19,7 +19,7 @@ type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[struct{}]
 	window time.Duration
 
-	mu     sync.Mutex
+	mu     sync.Mutex                        // lock: leaf
 	failed *simplelru.LRU[string, time.Time] // when the failure of a path was counted
 }
 

@@ -13,7 +13,7 @@ import (
 
 // distrust remembers for a while which mirrors lied, and about which paths. Its methods are safe for concurrent use.
 type distrust struct {
-	mu   sync.Mutex
+	mu   sync.Mutex                   // lock: leaf
 	lies *simplelru.LRU[lie, penalty] // the oldest is forgotten for a new one
 }
 
