@@ -558,8 +558,8 @@ func TestRequestsTakeTurns(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if w.net.peak != int(w.cfg.PeerRequests) {
-			t.Errorf("%d requests in flight to one peer, want %d", w.net.peak, w.cfg.PeerRequests)
+		if w.net.peak != int(w.cfg.Load().PeerRequests) {
+			t.Errorf("%d requests in flight to one peer, want %d", w.net.peak, w.cfg.Load().PeerRequests)
 		}
 	})
 }
@@ -608,7 +608,7 @@ func TestPanicIsContained(t *testing.T) {
 	all := append([]*blob{randomBlob(502, 2*group)}, flat(t, 9, 300, 10)...)
 	w.net.peer("a", all...).spoil = func(b3.Root, int64) bool { panic("a bug") }
 	w.has([]peer.ID{"a"}, all...)
-	for range 2 * w.cfg.PeerRequests { // no request's place is lost
+	for range 2 * w.cfg.Load().PeerRequests { // no request's place is lost
 		if err := w.fetch(t, all[0]); status.Of(err) != status.Internal {
 			t.Fatalf("Fetch: %v", err)
 		}

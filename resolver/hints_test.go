@@ -139,7 +139,7 @@ func TestLateHint(t *testing.T) {
 		w.finder.hang = true // until the deadline
 		var told sync.WaitGroup
 		told.Go(func() {
-			time.Sleep(w.cfg.Deadline / 2)
+			time.Sleep(w.cfg.Load().Deadline / 2)
 			book.tell(b.root, "a")
 		})
 		err := w.fetch(t, b)

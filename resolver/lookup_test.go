@@ -73,7 +73,7 @@ func TestNobodyHasIt(t *testing.T) {
 			if err := w.fetch(t, b); status.Of(err) != status.Timeout {
 				t.Errorf("got %v", err)
 			}
-			if d := time.Since(begun); d != w.cfg.Deadline {
+			if d := time.Since(begun); d != w.cfg.Load().Deadline {
 				t.Errorf("gave up after %s", d)
 			}
 			if n := w.counter(t, "resolve_deadline_hit_total"); n != 1 {

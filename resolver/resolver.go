@@ -24,8 +24,7 @@ import (
 // Resolver fetches objects. Its methods are safe for concurrent use while Run
 // runs. They return status.NotReady before Run and status.Draining after it.
 type Resolver struct {
-	cfg    Config                 // of the start
-	live   atomic.Pointer[Config] // in force
+	cfg    *atomic.Pointer[Config] // a look-up reads it once
 	local  Local
 	ring   *trace.Ring
 	m      *metrics
@@ -35,7 +34,6 @@ type Resolver struct {
 	warmup warmup
 
 	observe   func(TransferEvent)
-	asked     *peerindex.Finder // nil: no peer of resolver.ask
 	transfers *transfer.Set
 	trees     *tree.Fetcher
 
@@ -67,9 +65,12 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		}
 	}
 	d.Env.SetDefaults()
-	var asked *peerindex.Finder
+	live := &atomic.Pointer[Config]{}
+	live.Store(&cfg)
 	if peers, _ := cfg.ask(); len(peers) > 0 && d.Index != nil { // Validate reported the error
-		asked = peerindex.New(peerindex.Config{Peers: peers, HedgeAfter: cfg.HedgeAfter}, peerindex.Deps{
+		asked := peerindex.New(peerindex.Config{
+			Peers: peers, HedgeAfter: func() time.Duration { return live.Load().HedgeAfter },
+		}, peerindex.Deps{
 			Index: d.Index, Dialer: d.Dialer, Providers: d.Providers, Names: d.Names,
 		})
 		d.Providers = asked
@@ -91,7 +92,7 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		return nil, err
 	}
 	r := &Resolver{
-		cfg: cfg, local: d.Local, ring: d.Trace, m: m, pool: pool, asked: asked,
+		cfg: live, local: d.Local, ring: d.Trace, m: m, pool: pool,
 		warmup: warmup{log: d.Log, connected: d.Connected},
 		transfers: transfer.New(cfg.transfers(), transfer.Deps{
 			Env: d.Env, Local: d.Local, Pool: pool, Trace: d.Trace, Received: m.received,
@@ -99,7 +100,6 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		}),
 		observe: d.Observe,
 	}
-	r.live.Store(&cfg)
 	if r.observe == nil {
 		r.observe = func(TransferEvent) {}
 	}
@@ -121,15 +121,12 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 
 // Reconfigure applies the hot fields of a valid configuration at once. Lookups and fetches that run keep theirs.
 func (r *Resolver) Reconfigure(cfg Config) {
-	r.live.Store(&cfg)
+	r.cfg.Store(&cfg)
 	r.pool.Reconfigure(cfg.providers())
 	r.transfers.Reconfigure(cfg.transfers())
 	r.trees.Reconfigure(cfg.trees())
 	if r.names != nil {
 		r.names.Reconfigure(cfg.names())
-	}
-	if r.asked != nil {
-		r.asked.SetHedgeAfter(cfg.HedgeAfter)
 	}
 }
 
@@ -142,10 +139,10 @@ func (r *Resolver) Run(ctx context.Context, ready func()) error {
 		return errors.New("the resolver already runs")
 	}
 	ready()
-	if roots, _ := r.cfg.warmup(); len(roots) > 0 {
+	if roots, _ := r.cfg.Load().warmup(); len(roots) > 0 {
 		l.Go(func() { r.warmup.run(l, r, roots) })
 	}
-	tick := time.NewTicker(r.cfg.PositiveTTL)
+	tick := time.NewTicker(r.cfg.Load().PositiveTTL)
 	defer tick.Stop()
 	for {
 		select {
@@ -207,7 +204,7 @@ func (r *Resolver) Resolve(ctx context.Context, root b3.Root, q Query) (Answer, 
 		return a, err
 	}
 	lookup := r.ring.BeginUnder(
-		status.ParentOf(ctx), trace.Providers, trace.Key{Root: root}, r.live.Load().Deadline)
+		status.ParentOf(ctx), trace.Providers, trace.Key{Root: root}, r.cfg.Load().Deadline)
 	lookup.Call()
 	a, err := r.resolve(ctx, root, q, lookup)
 	lookup.End(err)

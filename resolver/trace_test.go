@@ -123,7 +123,7 @@ func TestRecordIsShared(t *testing.T) {
 		if rec.Outcome != status.Upstream || rec.Message == "" {
 			t.Errorf("got %+v", rec.Head)
 		}
-		if p := asked(t, &rec, "p"); p.Asked != w.cfg.Tries || p.GaveUp == nil || p.Origin != trace.DHT {
+		if p := asked(t, &rec, "p"); p.Asked != w.cfg.Load().Tries || p.GaveUp == nil || p.Origin != trace.DHT {
 			t.Errorf("the provider is %+v", p)
 		}
 	})
@@ -299,7 +299,7 @@ func TestRecordOfSearch(t *testing.T) {
 				t.Fatalf("%v: got %+v", err, rec)
 			}
 			s := rec.Searches[0]
-			if s.Key.Root != dir.root || s.Outcome != status.Timeout || s.Took != w.cfg.Deadline ||
+			if s.Key.Root != dir.root || s.Outcome != status.Timeout || s.Took != w.cfg.Load().Deadline ||
 				s.Walk.End != "timed_out" ||
 				len(s.Walk.Probes) != 2 || s.Walk.Probes[1].Peer != "silent" {
 				t.Errorf("the search is %+v", s)

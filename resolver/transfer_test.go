@@ -173,7 +173,7 @@ func TestOwnRateIsNoSilence(t *testing.T) {
 		if err := w.fetch(t, other); status.Of(err) != status.Timeout {
 			t.Errorf("got %v", err)
 		}
-		stall := w.cfg.providers().StallTimeout
+		stall := w.cfg.Load().providers().StallTimeout
 		if d := time.Since(begun); d < time.Minute+stall || d > time.Minute+2*stall {
 			t.Errorf("gave up after %s", d)
 		}

@@ -75,7 +75,7 @@ func TestTreeTakesFewRequests(t *testing.T) {
 				t.Errorf("a request for %d objects", len(req.Objs))
 			}
 		}
-		if w.net.peak < 4 || w.net.peak > w.cfg.TreeRequests {
+		if w.net.peak < 4 || w.net.peak > w.cfg.Load().TreeRequests {
 			t.Errorf("%d requests in flight", w.net.peak)
 		}
 		if w.local.flushes != 2 {

@@ -36,7 +36,7 @@ func TestWarmup(t *testing.T) {
 		defer other.Wait()
 		synctest.Wait()
 		known.Store(true)
-		time.Sleep(w.cfg.Deadline / 2)
+		time.Sleep(w.cfg.Load().Deadline / 2)
 		if n := w.finder.count(); n != 1 {
 			t.Errorf("%d lookups while another ran", n)
 		}

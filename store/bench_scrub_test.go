@@ -48,7 +48,7 @@ func BenchmarkReadsUnderScrub(b *testing.B) {
 			var scrubbed int64
 			for b.Loop() {
 				idle = readFor(b, idle, open, readers)
-				c := s.newScrubber(env.Env{})
+				c := newScrubber(s, env.Env{})
 				ctx, cancel := context.WithCancel(b.Context())
 				var wg sync.WaitGroup
 				wg.Go(func() {

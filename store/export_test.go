@@ -23,7 +23,7 @@ import (
 
 // ScrubNow runs a cycle of the background check and returns what it saw.
 func (s *Store) ScrubNow(ctx context.Context) (scrub.Stats, error) {
-	c := s.newScrubber(env.Env{Log: s.log})
+	c := newScrubber(s, env.Env{Log: s.log})
 	err := c.Cycle(ctx)
 	return c.Stats(), err
 }

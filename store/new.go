@@ -92,23 +92,23 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		Backend: s.backend, Admission: s.admission, Leases: s.leases, Moved: s.moved, Uses: s.uses, Quotas: s.quotas,
 		Collector: s.gc,
 	})
-	s.scrub = s.newScrubber(deps.Env)
+	s.scrub = newScrubber(s, deps.Env)
 	s.register(deps.Metrics, integrity)
 	return s, nil
 }
 
-// Reconfigure applies the hot fields of a valid configuration at once. Puts and uploads beyond a bound that shrank go on,
-// and what is stored beyond one is evicted as usual.
+// Reconfigure applies the hot fields of a valid configuration at once. Puts and uploads beyond a bound that
+// shrank go on, and what is stored beyond one is evicted as usual.
 func (s *Store) Reconfigure(cfg Config) {
 	s.puts.Resize(cfg.Puts)
 	s.uploads.Reconfigure(cfg.Uploads, cfg.UploadTTL)
-	s.scrub.Reconfigure(cfg.scrubPace())
+	s.scrub.Reconfigure(cfg.scrubSchedule())
 	s.space.SetLimits(gcLimits(cfg))
 	s.gc.Wake()
 }
 
-func (c Config) scrubPace() scrub.Pace {
-	return scrub.Pace{Rate: int64(c.ScrubRate), Interval: c.ScrubInterval}
+func (c Config) scrubSchedule() scrub.Schedule {
+	return scrub.Schedule{Rate: int64(c.ScrubRate), Interval: c.ScrubInterval}
 }
 
 // withDefaults fills in the fields that must not be nil.
@@ -223,14 +223,14 @@ func (s *Store) newUploads(deps Deps) *resumable.Table {
 }
 
 // newScrubber returns nil for the memory backend, which has no files to check.
-func (s *Store) newScrubber(e env.Env) *scrub.Scrubber {
+func newScrubber(s *Store, e env.Env) *scrub.Scrubber {
 	place, ok := s.backend.(scrub.StateStore)
 	if !ok {
 		return nil
 	}
 	return scrub.New(scrub.Deps{
 		Env: e, State: place, Objects: s.opener, Hash: s.hash,
-		Pace: s.cfg.scrubPace(), Duty: s.cfg.ScrubDuty,
+		Schedule: s.cfg.scrubSchedule(), Duty: s.cfg.ScrubDuty,
 		Remote: s.cfg.Backend == BackendS3,
 	})
 }

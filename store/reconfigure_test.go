@@ -13,8 +13,8 @@ import (
 	"allium/store/storetest"
 )
 
-// TestReconfigure: a smaller bound evicts what is only cache and refuses what does not fit beside pins, a larger one lets
-// it in again; uploads that are begun later live as long as the reload says.
+// TestReconfigure: a smaller bound evicts what is only cache and refuses what does not fit beside pins, a larger
+// one lets it in again; uploads that are begun later live as long as the reload says.
 func TestReconfigure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -31,9 +31,8 @@ func TestReconfigure(t *testing.T) {
 		if used := s.Collector().Space().Used.Objects; used != 1 {
 			t.Errorf("%d objects are left", used)
 		}
-		if _, err := s.PutBytes(t.Context(), storetest.Bytes(3, 2<<20), store.PutOptions{}); status.Of(err) != status.NoSpace {
-			t.Errorf("beyond the bound: %v", err)
-		}
+		_, err := s.PutBytes(t.Context(), storetest.Bytes(3, 2<<20), store.PutOptions{})
+		storetest.Want(t, err, status.NoSpace)
 		cfg.MaxBytes = 0
 		s.Reconfigure(cfg)
 		storetest.Put(t, s, storetest.Bytes(3, 2<<20))
@@ -41,7 +40,7 @@ func TestReconfigure(t *testing.T) {
 		s.Reconfigure(cfg)
 		u := storetest.Begin(t, s, resumable.Options{Length: 100})
 		time.Sleep(2 * time.Hour)
-		_, err := s.Uploads().Get(t.Context(), u.ID)
+		_, err = s.Uploads().Get(t.Context(), u.ID)
 		storetest.Want(t, err, status.Gone)
 	})
 }

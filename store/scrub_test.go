@@ -305,8 +305,8 @@ func TestScrubRaces(t *testing.T) {
 	})
 }
 
-// TestScrubReconfigured: a scrub that is off begins when it gets a rate, one that is under way stands still at 0, and goes
-// on at the new rate.
+// TestScrubReconfigured: a scrub that is off begins when it gets a rate, one that is under way stands still at 0,
+// and goes on at the new rate.
 func TestScrubReconfigured(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -84,3 +84,10 @@ type GCWhy struct {
 	Cutoff time.Time `json:"cutoff,omitzero"`
 	Next   bool      `json:"next"` // this object among it
 }
+
+// GCRequest is the body of /admin/gc.
+type GCRequest struct {
+	All  bool `json:"all,omitempty"`  // everything that nothing holds, not only down to the low-water mark
+	Dry  bool `json:"dry,omitempty"`  // remove nothing, say what would be
+	Fast bool `json:"fast,omitempty"` // take no rests
+}

@@ -152,7 +152,8 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 	// Only GET has ranges (RFC 9110 §14.2).
 	if len(ranges) > 0 && r.Method != http.MethodHead && exchange.RangeApplies(r, b.etag, b.modified()) {
 		var err error
-		if asked, err = parseRanges(b.rangeBuf[:0], strings.Join(ranges, ","), b.size, g.live.Load().MultiRange); err != nil {
+		most := g.live.Load().MultiRange
+		if asked, err = parseRanges(b.rangeBuf[:0], strings.Join(ranges, ","), b.size, most); err != nil {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", b.size))
 			w.Header().Set("Accept-Ranges", "bytes")
 			return err

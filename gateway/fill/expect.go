@@ -66,7 +66,8 @@ func (s *Service) expected(
 			"cannot fill from the source %s: the file has %d bytes, more than the %d of edge.fill_bytes", src.name,
 			file.Size, int64(s.live.Load().FillBytes))
 	}
-	x = expectation{expected{file.Root, file.Size}, now.Add(max(s.live.Load().MinFresh, min(keep, s.live.Load().MaxFresh)))}
+	cfg := s.live.Load()
+	x = expectation{expected{file.Root, file.Size}, now.Add(max(cfg.MinFresh, min(keep, cfg.MaxFresh)))}
 	s.expect.put(key, x)
 	return x, nil
 }

@@ -21,21 +21,21 @@ func (l *live) close(next ...*live) {
 	}
 }
 
-// Reconfigure applies the hot fields of a valid configuration at once, its sources among them. Fills that run go on with
-// the source that they began with. A source that cannot be used, because its ca_file cannot be read, is logged; the one
+// Reconfigure applies the hot fields of a valid configuration at once, its sources among them. Fills that run go on
+// with the source that they began with. A source that cannot be used, because its ca_file cannot be read, is logged; the one
 // that had its name stays, or there is none.
 func (s *Service) Reconfigure(cfg Config) {
-	if err := s.adopt(cfg); err != nil {
+	if err := adopt(s, cfg); err != nil {
 		s.deps.Log.Warn("a source cannot be used; the one before stays", "err", err)
 	}
 }
 
 // Reload reads the files of the sources again, and returns why some cannot be used.
-func (s *Service) Reload(context.Context) error { return s.adopt(s.live.Load().Config) }
+func (s *Service) Reload(context.Context) error { return adopt(s, s.live.Load().Config) }
 
-// adopt puts a configuration in force with its sources. It keeps those that have not changed, and what is known of their
-// origins. One call runs at a time.
-func (s *Service) adopt(cfg Config) error {
+// adopt puts a configuration in force with its sources. It keeps those that have not changed, and what is known of
+// their origins. One call runs at a time.
+func adopt(s *Service, cfg Config) error {
 	old, next := s.live.Load(), &live{cfg, map[string]*source{}}
 	var errs []error
 	for name, of := range cfg.Sources {

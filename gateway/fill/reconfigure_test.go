@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestReconfigure: sources come, go and change, one that has not changed keeps what is known of its origin, and one whose
-// authorities cannot be read leaves the one before, or none.
+// TestReconfigure: sources come, go and change, one that has not changed keeps what is known of its origin, and one
+// whose authorities cannot be read leaves the one before, or none.
 func TestReconfigure(t *testing.T) {
 	t.Parallel()
 	bad := filepath.Join(t.TempDir(), "ca.pem")

@@ -133,7 +133,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 		Name: "edge.waiting", Path: "requests for assets → what arrives",
 		Policy: "reject: 429 busy; a client has at most a fifth while others are free",
 	}, d.Params.Waiters, waitersPart)
-	if err := s.adopt(cfg); err != nil {
+	if err := adopt(s, cfg); err != nil {
 		s.live.Load().close()
 		return nil, err
 	}
@@ -198,10 +198,10 @@ func (s *Service) join(want *flight) (*flight, error) {
 // Refuses reports whether new fills are refused: from the first that found the queue full, until half of it is free.
 // waiting is the number of fills that wait, of at most capacity.
 func (s *Service) Refuses() (waiting, capacity int, refuses bool) {
-	return s.queue.Len(), s.deps.Params.Waiting, s.queue.refused.Load() && s.halfFull()
+	return s.queue.Len(), s.deps.Params.Waiting, s.queue.refused.Load() && halfFull(s)
 }
 
-func (s *Service) halfFull() bool { return 2*s.queue.Len() >= s.deps.Params.Waiting }
+func halfFull(s *Service) bool { return 2*s.queue.Len() >= s.deps.Params.Waiting }
 
 // enter joins the flight of want's path, or makes want that flight.
 func (s *Service) enter(want *flight) (*flight, error) {
@@ -240,7 +240,7 @@ func (s *Service) work(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if !s.halfFull() {
+		if !halfFull(s) {
 			s.queue.refused.Store(false)
 		}
 		if now, _ := f.now(); now.ended { // it was put when an earlier Run ended

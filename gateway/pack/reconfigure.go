@@ -14,13 +14,13 @@ import (
 // then, and stays mounted until the new one is verified.
 func (s *Set) Reconfigure(cfg Config) {
 	s.live.Store(&cfg)
-	for _, m := range s.want(cfg.Packs) {
+	for _, m := range adopt(s, cfg.Packs) {
 		m.close()
 	}
 }
 
-// want adopts the packs of a configuration, and returns those that are unmounted.
-func (s *Set) want(packs map[string]Mount) (gone []*mount) {
+// adopt adopts the packs of a configuration, and returns those that are unmounted.
+func adopt(s *Set, packs map[string]Mount) (gone []*mount) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -47,24 +47,25 @@ func (s *Set) want(packs map[string]Mount) (gone []*mount) {
 	return gone
 }
 
-// catchUp replaces the packs of which the configuration names another file or key; if again is true, also those that
-// could not be replaced before. It logs and returns why some could not be. What was mounted before stays then.
-func (s *Set) catchUp(ctx context.Context, again bool) error {
+// replaceOutdated replaces the packs of which the configuration names another file or key; if again is true,
+// also those that could not be replaced before. It logs and returns why some could not be. What was mounted
+// before stays then.
+func replaceOutdated(s *Set, ctx context.Context, again bool) error {
 	var errs []error
-	for _, m := range s.others(again) {
+	for _, m := range outdated(s, again) {
 		if _, err := s.Mount(ctx, m.name, m.of, nil); err != nil {
-			s.deps.Log.Warn("a pack cannot be replaced; the one before stays mounted", "pack", m.name, "of", m.of.String(),
-				"err", err)
+			s.deps.Log.Warn("a pack cannot be replaced; the one before stays mounted",
+				"pack", m.name, "of", m.of.String(), "err", err)
 			errs = append(errs, fmt.Errorf("pack %s: %w. What was mounted before stays", m.name, err))
 			continue
 		}
-		s.caughtUp(m)
+		markReplaced(s, m)
 	}
 	return errors.Join(errs...)
 }
 
-// others returns the packs of the configuration of which another one is mounted, by name.
-func (s *Set) others(again bool) (others []*mount) {
+// outdated returns the packs of the configuration of which another one is mounted, by name.
+func outdated(s *Set, again bool) (others []*mount) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(s.behind)) {
@@ -76,7 +77,7 @@ func (s *Set) others(again bool) (others []*mount) {
 	return others
 }
 
-func (s *Set) caughtUp(m *mount) {
+func markReplaced(s *Set, m *mount) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wanted[m.name] == m.of {

@@ -157,7 +157,7 @@ func (s *Set) watch(ctx context.Context, those func(*mount) bool, looked func())
 			return
 		case <-tick.C:
 			if looked != nil {
-				_ = s.catchUp(ctx, false) // it has logged why
+				_ = replaceOutdated(s, ctx, false) // it has logged why
 			}
 			s.look(ctx, &g, those, false)
 		}
@@ -185,7 +185,7 @@ func (s *Set) refresh(ctx context.Context, m *mount, wait bool) {
 	}
 	defer m.end()
 	file := s.open.factsOf(m.of)
-	now, changed, err := s.open.refresh(ctx, m, s.logFetched(m.name))
+	now, changed, err := s.open.refresh(ctx, m, fetchLogger(s, m.name))
 	if ctx.Err() != nil {
 		if now != nil {
 			now.leave()
@@ -228,8 +228,8 @@ func logMounted(log *slog.Logger, name string, info *tile.Info) {
 	}
 }
 
-// logFetched returns a ProgressFunc that logs how much of a pack was fetched.
-func (s *Set) logFetched(name string) ProgressFunc {
+// fetchLogger returns a ProgressFunc that logs how much of a pack was fetched.
+func fetchLogger(s *Set, name string) ProgressFunc {
 	next := time.Now().Add(progressEvery)
 	return func(done, total int64) {
 		if now := time.Now(); now.After(next) {
@@ -324,7 +324,7 @@ func (s *Set) List() []Mounted {
 // Reload replaces packs as the latest Reconfigure says, verifies every pack again whose file or name has changed, and
 // returns why packs cannot be mounted.
 func (s *Set) Reload(ctx context.Context) error {
-	behind := s.catchUp(ctx, true)
+	behind := replaceOutdated(s, ctx, true)
 	var g errgroup.Group
 	g.SetLimit(maxMounting)
 	s.look(ctx, &g, func(*mount) bool { return true }, true)

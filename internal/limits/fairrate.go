@@ -3,7 +3,6 @@ package limits
 import (
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"allium/internal/linked"
@@ -51,10 +50,8 @@ const (
 // most maxShares keys are remembered, besides those with requests in flight; every
 // method takes amortised constant time.
 type FairRate[K comparable] struct {
-	rate    *meter
-	each    *GateFamily // nil: there is never a bound of requests in flight
-	bounded atomic.Bool // whether there is a rate or a bound of requests in flight
-	wait    time.Duration
+	rate *meter
+	each *GateFamily // nil: there is never a bound of requests in flight
 
 	stop    sync.Once
 	stopped chan struct{} // closed by StopWaiting
@@ -88,8 +85,8 @@ type Share[K comparable] struct {
 // each key. One without a name is not listed, and must be 0 in c for ever.
 func NewFairRate[K comparable](r *Registry, rate, each Spec, c FairRateConfig) *FairRate[K] {
 	s := &FairRate[K]{
-		rate: newMeter(rate, KindRate, 1), wait: c.Wait,
-		tokens: float64(c.Burst), known: map[K]*Share[K]{}, stopped: make(chan struct{}),
+		rate: newMeter(rate, KindRate, 1), tokens: float64(c.Burst), known: map[K]*Share[K]{},
+		stopped: make(chan struct{}),
 	}
 	if rate.Name != "" {
 		r.list(s.rate)
@@ -101,7 +98,7 @@ func NewFairRate[K comparable](r *Registry, rate, each Spec, c FairRateConfig) *
 	return s
 }
 
-// Set replaces the bounds, but for Wait. Requests in flight stay so, and those that wait go on at the new rate.
+// Set replaces the bounds. Requests in flight stay so, and those that wait go on at the new rate.
 func (s *FairRate[K]) Set(c FairRateConfig) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,10 +119,14 @@ func (s *FairRate[K]) Set(c FairRateConfig) {
 		}
 		s.each.resize(c.Each, used)
 	}
-	s.bounded.Store(c.PerSecond > 0 || c.Each > 0)
 	if s.waiting.Len() > 0 {
 		s.serve(now)
 	}
+}
+
+// unbounded reports whether there is neither a rate nor a bound of requests in flight.
+func unbounded[K comparable](s *FairRate[K]) bool {
+	return s == nil || s.rate.cap() == 0 && (s.each == nil || s.each.m.cap() == 0)
 }
 
 // Enter admits a request of k: it takes a token and counts the request as in flight
@@ -134,7 +135,7 @@ func (s *FairRate[K]) Set(c FairRateConfig) {
 // every success with one Leave of the result, also of a nil one: if nothing is
 // bounded, or s is nil, the result is nil.
 func (s *FairRate[K]) Enter(k K) (*Share[K], error) {
-	if s == nil || !s.bounded.Load() {
+	if unbounded(s) {
 		return nil, nil
 	}
 	a, used, wait, ok := s.enter(k, time.Now())
@@ -150,7 +151,7 @@ func (s *FairRate[K]) Enter(k K) (*Share[K], error) {
 // Try is Enter for callers that wait with Await if there is no token: nothing is counted as
 // refused.
 func (s *FairRate[K]) Try(k K) (a *Share[K], ok bool) {
-	if s == nil || !s.bounded.Load() {
+	if unbounded(s) {
 		return nil, true
 	}
 	if a, _, _, ok = s.enter(k, time.Now()); ok {
@@ -159,8 +160,10 @@ func (s *FairRate[K]) Try(k K) (a *Share[K], ok bool) {
 	return nil, false
 }
 
-// add counts one more request of a key in flight, and returns how many there are now. The caller holds s.mu.
-func (s *FairRate[K]) add(a *Share[K]) (used int64) {
+// admit counts one more request of the key in flight, and returns how many there are now. The caller holds the
+// FairRate's mu.
+func (a *Share[K]) admit() (used int64) {
+	s := a.of
 	if a.inFlight == 0 {
 		a.drain.begin(a.seen)
 	}
@@ -225,7 +228,7 @@ func (s *FairRate[K]) enterLocked(k K, now time.Time) (a *Share[K], used int64, 
 	if s.c.PerSecond > 0 && (a.line.Len() > 0 || !s.take(a)) {
 		return a, int64(a.inFlight), s.missing(a, a.line.Len()), false
 	}
-	return a, s.add(a), 0, true
+	return a, a.admit(), 0, true
 }
 
 // Leave ends a request that Enter admitted. It does nothing if a is nil.

@@ -11,6 +11,7 @@ import (
 // rateWaiter is a request that waits for a token.
 type rateWaiter struct {
 	granted chan struct{} // closed when it has the token
+	most    time.Duration // the longest wait
 	done    bool          // it has the token; guarded by the FairRate's mu
 	node    linked.Node[rateWaiter]
 }
@@ -51,7 +52,7 @@ func (s *FairRate[K]) Await(ctx context.Context, k K, places func() (leave func(
 
 // await waits until w has its token. It returns an error if ctx or the time ends first.
 func (s *FairRate[K]) await(ctx context.Context, w *rateWaiter) error {
-	ctx, cancel := context.WithTimeout(ctx, s.wait)
+	ctx, cancel := context.WithTimeout(ctx, w.most)
 	defer cancel()
 	select {
 	case <-w.granted:
@@ -77,15 +78,15 @@ func (s *FairRate[K]) queue(k K, now time.Time) (a *Share[K], w *rateWaiter, err
 		return a, nil, nil
 	case wait == 0:
 		return nil, nil, s.each.m.reject(status.Busy, used, a.drain.wait(1))
-	case (1+float64(a.line.Len())-s.tokens)/s.c.PerSecond > s.wait.Seconds():
+	case (1+float64(a.line.Len())-s.tokens)/s.c.PerSecond > s.c.Wait.Seconds():
 		return nil, nil, s.rate.reject(status.RateLimit, s.rate.cap(), wait.Round(time.Millisecond))
 	}
-	w = &rateWaiter{granted: make(chan struct{})}
+	w = &rateWaiter{granted: make(chan struct{}), most: s.c.Wait}
 	if a.line.Len() == 0 {
 		s.waiting.Push(&a.inLine, a)
 	}
 	a.line.Push(&w.node, w)
-	s.add(a)
+	a.admit()
 	s.serve(now)
 	return a, w, nil
 }

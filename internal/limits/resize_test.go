@@ -146,8 +146,8 @@ func TestKeyedGateResize(t *testing.T) {
 	})
 }
 
-// TestFairRateSet: those that wait get their tokens at the new rate, and at once when there is none any more; requests in
-// flight count on when the bound of each changes.
+// TestFairRateSet: those that wait get their tokens at the new rate, and at once when there is none any more;
+// requests in flight count on when the bound of each changes.
 func TestFairRateSet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -114,9 +114,9 @@ func TestCancelledOnLoopback(t *testing.T) {
 		return left == nil
 	})
 	for _, x := range nodes[:4] {
-		for i := range x.cfg.Lookups {
+		for i := range x.cfg.Load().Lookups {
 			if _, err := x.lookups.TryAcquire(); err != nil {
-				t.Fatalf("only %d of %d places for lookups are free: %v", i, x.cfg.Lookups, err)
+				t.Fatalf("only %d of %d places for lookups are free: %v", i, x.cfg.Load().Lookups, err)
 			}
 		}
 	}

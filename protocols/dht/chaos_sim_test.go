@@ -47,7 +47,7 @@ func finds(t testing.TB, s *Service, r b3.Root, want peer.ID) bool {
 	t.Helper()
 	start := time.Now()
 	found, err := collect(s.FindProviders(t.Context(), r, FindOptions{Limit: 1, Fresh: true}))
-	if took := time.Since(start); took > s.cfg.FindTimeout {
+	if took := time.Since(start); took > s.cfg.Load().FindTimeout {
 		t.Errorf("a lookup took %s", took)
 	}
 	if len(found) == 0 && err == nil && s.self != want {

@@ -42,7 +42,7 @@ func (s *Service) closest(
 // GetClosestPeers returns up to k live peers closest to key, nearest first. It is the
 // router of the republish sweep, and does not hedge: records need all of the k closest.
 func (s *Service) GetClosestPeers(ctx context.Context, key string) ([]peer.ID, error) {
-	ids, _, err := s.closest(ctx, opSweep, s.live.Load().publishConfig(), []byte(key))
+	ids, _, err := s.closest(ctx, opSweep, s.cfg.Load().publishConfig(), []byte(key))
 	return ids, err
 }
 
@@ -68,7 +68,7 @@ func (s *Service) findNode(ctx context.Context, p peer.ID, key []byte) ([]peer.A
 // table nearest to key, without the asking peer, with the addresses that it may be told.
 func (s *Service) nearest(key []byte, asking network.Conn) []peer.AddrInfo {
 	var near []peer.ID
-	for _, p := range s.table.Nearest(kad.Hash(key), s.cfg.K+1) {
+	for _, p := range s.table.Nearest(kad.Hash(key), s.cfg.Load().K+1) {
 		near = append(near, p.ID)
 	}
 	return s.tell(near, asking)
@@ -79,7 +79,7 @@ func (s *Service) nearest(key []byte, asking network.Conn) []peer.AddrInfo {
 func (s *Service) tell(near []peer.ID, asking network.Conn) []peer.AddrInfo {
 	infos := make([]peer.AddrInfo, 0, len(near))
 	for _, p := range near {
-		if p == asking.RemotePeer() || len(infos) == s.cfg.K {
+		if p == asking.RemotePeer() || len(infos) == s.cfg.Load().K {
 			continue
 		}
 		if info := s.told(p, asking); len(info.Addrs) > 0 {

@@ -140,10 +140,10 @@ func (c Config) publishConfig() kad.Config {
 // Reconfigure applies the hot fields of a valid configuration at once. Lookups that run keep theirs, and records beyond
 // max_records stay until others take their places.
 func (s *Service) Reconfigure(cfg Config) {
-	s.live.Store(&cfg)
+	s.cfg.Store(&cfg)
 	s.lookups.Resize(int64(cfg.Lookups))
 	s.rpc.dials.Resize(int64(cfg.Dials))
-	s.store.setTotal(cfg.MaxRecords)
+	setTotal(s.store, cfg.MaxRecords)
 	s.guard.Reconfigure(cfg.Guard)
 	s.bootstrapper.Reconfigure(cfg.Seeds)
 }

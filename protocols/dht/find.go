@@ -58,7 +58,7 @@ func (s *Service) FindProviders(ctx context.Context, root b3.Root, o FindOptions
 		walk.Go(func() {
 			defer close(found)
 			_, err = r.engine.run(ctx, search{
-				op: opFind, key: root.Multihash(), cfg: s.live.Load().findConfig(), quorum: f.quorum(),
+				op: opFind, key: root.Multihash(), cfg: s.cfg.Load().findConfig(), quorum: f.quorum(),
 				ask: f.ask, trace: o.Trace,
 				found: func(ctx context.Context, p record.Provider) {
 					select {

@@ -117,7 +117,7 @@ func (sc scenario) build(
 		for _, j := range rng.Perm(sc.hosts) {
 			q := sn.Hosts[j].ID()
 			b := kad.Hash([]byte(p.self)).CommonPrefix(kad.Hash([]byte(q)))
-			if buckets[b]++; i == j || buckets[b] > p.cfg.K {
+			if buckets[b]++; i == j || buckets[b] > p.cfg.Load().K {
 				continue
 			}
 			sn.Hosts[i].Peerstore().AddAddrs(q, sn.Hosts[j].Addrs(), peerstore.PermanentAddrTTL)
@@ -222,7 +222,7 @@ func (sc scenario) play(t testing.TB, ways ...way) (providers, nodes []*measured
 			providers[w].add(time.Since(start), trace.Probes, found)
 
 			start = time.Now()
-			_, res, err := s.closest(t.Context(), opRefresh, s.cfg.findConfig(), key)
+			_, res, err := s.closest(t.Context(), opRefresh, s.cfg.Load().findConfig(), key)
 			nodes[w].add(time.Since(start), res.Probes, err == nil)
 			undo()
 		}
@@ -232,10 +232,12 @@ func (sc scenario) play(t testing.TB, ways ...way) (providers, nodes []*measured
 
 // as has a service look things up with other settings until undo.
 func (s place) as(change func(*Config)) (undo func()) {
-	cfg, fixed := s.cfg, s.current().engine.fixedHedge
-	change(&s.cfg)
-	s.current().engine.fixedHedge = s.cfg.HedgeFixed
-	return func() { s.cfg = cfg; s.current().engine.fixedHedge = fixed }
+	before, fixed := s.cfg.Load(), s.current().engine.fixedHedge
+	cfg := *before
+	change(&cfg)
+	s.cfg.Store(&cfg)
+	s.current().engine.fixedHedge = cfg.HedgeFixed
+	return func() { s.cfg.Store(before); s.current().engine.fixedHedge = fixed }
 }
 
 // current is what runs.
@@ -281,7 +283,7 @@ func (sc scenario) playStock(t testing.TB) (providers, nodes *measured) {
 			s.deps.Host,
 			kaddht.ProtocolPrefix(Prefix),
 			kaddht.Mode(kaddht.ModeServer),
-			kaddht.BucketSize(s.cfg.K),
+			kaddht.BucketSize(s.cfg.Load().K),
 			kaddht.Concurrency(10),
 			kaddht.DisableValues(),
 			kaddht.WithCustomMessageSender(func(host.Host, []protocol.ID) pb.MessageSenderWithDisconnect {

@@ -25,7 +25,7 @@ import (
 // be unbounded.
 func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
 	mode := kaddht.ModeAutoServer // in a network without public addresses every node must be a server
-	if s.cfg.Server {
+	if s.cfg.Load().Server {
 		mode = kaddht.ModeServer
 	} else if !listens(s.deps.Host) {
 		mode = kaddht.ModeClient // nobody could ask it
@@ -34,8 +34,9 @@ func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
 	return kaddht.New(h,
 		kaddht.ProtocolPrefix(Prefix),
 		kaddht.Mode(mode),
-		kaddht.BucketSize(s.cfg.K),
-		kaddht.RoutingTablePeerDiversityFilter(kadhost.NewGroupFilter(s.cfg.routingConfig().GroupCap(), s.addrs)),
+		kaddht.BucketSize(s.cfg.Load().K),
+		kaddht.RoutingTablePeerDiversityFilter(
+			kadhost.NewGroupFilter(s.cfg.Load().routingConfig().GroupCap(), s.addrs)),
 		kaddht.DisableProviders(),
 		kaddht.DisableValues(),
 		kaddht.WithCustomMessageSender(func(host.Host, []protocol.ID) pb.MessageSenderWithDisconnect {
@@ -71,7 +72,7 @@ func (s *Service) kadPeers(from network.Conn, q *pb.Message) *pb.Message {
 		return answer
 	}
 	named := peer.ID(q.GetKey())
-	near := r.kad.RoutingTable().NearestPeers(kb.ConvertKey(string(q.GetKey())), s.cfg.K+1)
+	near := r.kad.RoutingTable().NearestPeers(kb.ConvertKey(string(q.GetKey())), s.cfg.Load().K+1)
 	near = slices.DeleteFunc(near, func(p peer.ID) bool { return p == named })
 	infos := s.tell(append([]peer.ID{named}, near...), from)
 	answer.CloserPeers = pb.PeerInfosToPBPeers(s.deps.Host.Network(), infos)

@@ -176,7 +176,7 @@ func TestLiars(t *testing.T) {
 							got = true
 						}
 						all.add(time.Since(start), trace.Probes, got)
-						if trace.Probes > s.cfg.findConfig().MaxProbes {
+						if trace.Probes > s.cfg.Load().findConfig().MaxProbes {
 							t.Errorf("%d probes", trace.Probes)
 						}
 					}
@@ -322,7 +322,7 @@ func TestEclipse(t *testing.T) {
 			t.Errorf("%d of the group came to bucket 0: nothing was put to the test", came[0])
 		}
 		for b, n := range drawn {
-			if want := min(n-came[b], s.cfg.K-in[b]); others[b] < want {
+			if want := min(n-came[b], s.cfg.Load().K-in[b]); others[b] < want {
 				t.Errorf("bucket %d holds %d that are not of the group, there is room for %d", b, others[b], want)
 			}
 		}

@@ -63,8 +63,8 @@ func (v *verifier) openName(ctx context.Context, envelope []byte) (name.Signed, 
 }
 
 // newNames makes the stores of name records, and what persists them.
-func (s *Service) newNames() {
-	s.names = namestore.NewStore(s.cfg.Names, s.deps.MayExpire)
+func newNames(s *Service) {
+	s.names = namestore.NewStore(s.cfg.Load().Names, s.deps.MayExpire)
 	deps := persist.Deps{
 		Env:       s.deps.Env,
 		Datastore: s.namespace(NamesSpace), Replacements: s.deps.Replacements, MayExpire: s.deps.MayExpire,
@@ -106,7 +106,7 @@ func (s *Service) FindName(
 		return f.best, f.unless(err)
 	}
 	_, err = r.engine.run(ctx, search{
-		op: opFindName, key: []byte(name.KeyOf(f.key)), cfg: s.live.Load().findConfig(), quorum: kad.Values(want),
+		op: opFindName, key: []byte(name.KeyOf(f.key)), cfg: s.cfg.Load().findConfig(), quorum: kad.Values(want),
 		ask: f.ask, trace: t,
 	})
 	best, behind := f.result()
@@ -219,9 +219,9 @@ func (s *Service) NameFloor(n name.Name) uint64 { return s.floors.Seq(n) }
 
 // sendName sends a record to the peers that are closest to its name.
 func (s *Service) sendName(ctx context.Context, rec name.Signed) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.PublishTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Load().PublishTimeout)
 	defer cancel()
-	peers, _, err := s.closest(ctx, opPublishName, s.live.Load().publishConfig(), []byte(rec.Name.Key()))
+	peers, _, err := s.closest(ctx, opPublishName, s.cfg.Load().publishConfig(), []byte(rec.Name.Key()))
 	if err != nil {
 		return 0, fmt.Errorf("publish %s: %w", rec.Name, err)
 	}

@@ -24,7 +24,7 @@ func (s *Service) connected() []peer.ID {
 	store := s.deps.Host.Peerstore()
 	for _, p := range s.deps.Host.Network().Peers() {
 		got, err := store.SupportsProtocols(p, ProviderID)
-		if err == nil && len(got) > 0 && len(peers) < s.cfg.K {
+		if err == nil && len(got) > 0 && len(peers) < s.cfg.Load().K {
 			peers = append(peers, p)
 		}
 	}

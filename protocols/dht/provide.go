@@ -46,12 +46,12 @@ func (s *Service) provide(ctx context.Context, root b3.Root) (n int, err error) 
 			err = fmt.Errorf("provide %s: %w", root, err)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.PublishTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Load().PublishTimeout)
 	defer cancel()
 	if _, err := s.currentRecord(root, s.deps.Now()); err != nil {
 		return 0, err
 	}
-	peers, _, err := s.closest(ctx, opPublish, s.live.Load().publishConfig(), root.Multihash())
+	peers, _, err := s.closest(ctx, opPublish, s.cfg.Load().publishConfig(), root.Multihash())
 	if err != nil {
 		return 0, err
 	}
@@ -92,7 +92,7 @@ func (s *Service) sign(root b3.Root, now time.Time) (messages.Sealed, error) {
 		return messages.Sealed{}, status.Errorf(status.TransportDown,
 			"this node has no address that others can use: check listen.addrs and listen.relays")
 	}
-	notAfter := now.Add(s.cfg.RecordTTL).Truncate(time.Second)
+	notAfter := now.Add(s.cfg.Load().RecordTTL).Truncate(time.Second)
 	rec := messages.Record{Root: root, Provider: s.self, Seq: s.nextSeq(now), NotAfter: notAfter}
 	return messages.Seal(s.deps.Key, rec, peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: s.self, Addrs: addrs}))
 }
@@ -127,7 +127,7 @@ func (s *Service) signOnce(root b3.Root, now time.Time) (rec messages.Sealed, fr
 	s.signing.Lock()
 	defer s.signing.Unlock()
 	if rec, ok := s.signed.Get(root); ok {
-		expected := now.Add(s.cfg.RecordTTL)
+		expected := now.Add(s.cfg.Load().RecordTTL)
 		if rec.NotAfter.After(expected.Add(-recordReuse)) && !rec.NotAfter.After(expected.Add(recordReuse)) {
 			return rec, false, nil
 		}

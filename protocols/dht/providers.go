@@ -94,7 +94,7 @@ func newProviderStore(perKey, perPeer, total int) *providerStore {
 }
 
 // setTotal changes the number of records that are held. Those beyond it stay until others take their places.
-func (p *providerStore) setTotal(total int) {
+func setTotal(p *providerStore, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.total = total

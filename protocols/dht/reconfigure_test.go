@@ -25,7 +25,7 @@ func TestReconfigure(t *testing.T) {
 		n.Reconfigure(cfg)
 		testkit.Eventually(t, "the seed of the reload is connected", connected(seed))
 	}
-	find := n.live.Load().findConfig()
+	find := n.cfg.Load().findConfig()
 	if find.Alpha != 5 || find.Beta != 4 || find.HedgeAfter != 300*time.Millisecond || find.Deadline != 9*time.Second {
 		t.Errorf("%+v", find)
 	}

@@ -37,7 +37,7 @@ func (s *Service) refresh(ctx context.Context, kad *kaddht.IpfsDHT) {
 	soon := minRefresh
 	for s.awaitPeer(ctx, kad) {
 		s.refreshOnce(ctx, kad)
-		wait := s.cfg.Refresh
+		wait := s.cfg.Load().Refresh
 		if have, need, _ := s.Fill(); have < need && soon < wait {
 			wait, soon = soon, 2*soon
 		} else {
@@ -89,9 +89,9 @@ func (s *Service) awaitPeer(ctx context.Context, kad *kaddht.IpfsDHT) bool {
 }
 
 func (s *Service) refreshOnce(ctx context.Context, rt *kaddht.IpfsDHT) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.PublishTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Load().PublishTimeout)
 	defer cancel()
-	_, near, err := s.closest(ctx, opRefresh, s.live.Load().findConfig(), []byte(s.self))
+	_, near, err := s.closest(ctx, opRefresh, s.cfg.Load().findConfig(), []byte(s.self))
 	if err == nil {
 		s.updateNetworkSize(near.Closest)
 	}
@@ -105,11 +105,11 @@ func (s *Service) refreshOnce(ctx context.Context, rt *kaddht.IpfsDHT) {
 			continue // cannot happen: see maxRandomBucket
 		}
 		lookups.Go(func() error {
-			_, _, _ = s.closest(ctx, opRefresh, s.live.Load().findConfig(), []byte(key)) // the table learns the result
+			_, _, _ = s.closest(ctx, opRefresh, s.cfg.Load().findConfig(), []byte(key)) // the table learns the result
 			return nil
 		})
 	}
-	for _, p := range s.table.Idle(time.Now().Add(-s.cfg.Refresh), idlePings) {
+	for _, p := range s.table.Idle(time.Now().Add(-s.cfg.Load().Refresh), idlePings) {
 		lookups.Go(func() error {
 			_, _ = s.findNode(ctx, p, []byte(s.self)) // the RPC client reports to the table
 			return nil
@@ -120,7 +120,7 @@ func (s *Service) refreshOnce(ctx context.Context, rt *kaddht.IpfsDHT) {
 
 // underfilled lists the buckets that hold less than half of what they could.
 func (s *Service) underfilled() (buckets []int) {
-	want := kad.BucketSizes(int(s.networkSize.Load()), s.cfg.K, maxRandomBucket)
+	want := kad.BucketSizes(int(s.networkSize.Load()), s.cfg.Load().K, maxRandomBucket)
 	held := make([]int, len(want))
 	for _, e := range s.table.Entries() {
 		held[min(e.Bucket, len(want)-1)]++
@@ -137,8 +137,8 @@ func (s *Service) underfilled() (buckets []int) {
 // It averages the previous and the new estimate, so that one odd lookup does not change
 // readiness.
 func (s *Service) updateNetworkSize(closest []kad.Peer[peer.ID]) {
-	n := int64(kad.NetworkSize(kad.Hash([]byte(s.self)), closest, s.cfg.K))
-	if old := s.networkSize.Load(); old > 0 && len(closest) >= s.cfg.K {
+	n := int64(kad.NetworkSize(kad.Hash([]byte(s.self)), closest, s.cfg.Load().K))
+	if old := s.networkSize.Load(); old > 0 && len(closest) >= s.cfg.Load().K {
 		n = (old + n) / 2
 	}
 	s.networkSize.Store(n)

@@ -93,8 +93,7 @@ type Deps struct {
 
 // Service is this node's part in discovery. Its methods are safe for concurrent use.
 type Service struct {
-	cfg  Config                 // of the start
-	live atomic.Pointer[Config] // in force: a lookup reads it once
+	cfg  atomic.Pointer[Config] // in force; a lookup reads it once
 	deps Deps
 	self peer.ID
 	m    *metrics
@@ -169,7 +168,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("register discovery metrics: %w", err)
 	}
 	s := &Service{
-		cfg: cfg, deps: deps, self: deps.Host.ID(), m: m,
+		deps: deps, self: deps.Host.ID(), m: m,
 		store: newProviderStore(cfg.MaxPerKey, cfg.MaxPerPeer, cfg.MaxRecords),
 		verify: &verifier{now: deps.Now, cores: deps.Env.Cores, gate: deps.Limits.NewGate(limits.Spec{
 			Name: "dht.verify", Path: "provider exchange, lookups → signature checks",
@@ -180,7 +179,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Policy: "512 wait within their deadline, then busy",
 		}, int64(cfg.Lookups), maxWaitingLookups),
 	}
-	s.live.Store(&cfg)
+	s.cfg.Store(&cfg)
 	s.started = deps.Now()
 	s.verify.onVerified = s.checkDuplicate
 	if err := s.newParts(); err != nil {
@@ -192,21 +191,21 @@ func New(cfg Config, deps Deps) (*Service, error) {
 // newParts constructs the parts of the service. It starts none of them.
 func (s *Service) newParts() (err error) {
 	h, e := s.deps.Host, s.deps.Env
-	s.table, err = routing.New(s.cfg.routingConfig(), routing.Deps{
+	s.table, err = routing.New(s.cfg.Load().routingConfig(), routing.Deps{
 		Env: e, Self: s.self, Addrs: s.addrs, Connected: s.isConnected,
 	})
 	if err != nil {
 		return err
 	}
-	s.guard, err = allowance.New(s.cfg.Guard, allowance.Deps{Env: e, Cores: s.deps.Cores})
+	s.guard, err = allowance.New(s.cfg.Load().Guard, allowance.Deps{Env: e, Cores: s.deps.Cores})
 	if err != nil {
 		return err
 	}
 	s.rpc = &rpcClient{
-		host: lazyOpener{h.Network()}, timeout: s.cfg.RPCTimeout, table: s.table, connected: s.isConnected,
+		host: lazyOpener{h.Network()}, timeout: s.cfg.Load().RPCTimeout, table: s.table, connected: s.isConnected,
 		dials: e.Limits.NewGate(limits.Spec{
 			Name: "dht.dials", Path: "lookups → dials of strangers", Policy: "wait within their deadline, then busy",
-		}, int64(s.cfg.Dials), maxWaitingDials),
+		}, int64(s.cfg.Load().Dials), maxWaitingDials),
 	}
 	s.dialback, err = dialback.New(dialback.Deps{Env: e, Dial: dialback.Dialer(h.Network())})
 	if err != nil {
@@ -221,8 +220,8 @@ func (s *Service) newParts() (err error) {
 	s.persist = newPersister(s.namespace(RecordsSpace), s.store, s.verify, persist.Deps{
 		Env: e, Replacements: s.deps.Replacements, MayExpire: s.deps.MayExpire, Count: s.m.persisted,
 	})
-	s.newNames()
-	s.sweep, err = sweep.New(s.cfg.sweepConfig(), sweep.Deps{
+	newNames(s)
+	s.sweep, err = sweep.New(s.cfg.Load().sweepConfig(), sweep.Deps{
 		Env: e, Self: s.self, Router: s, Put: s.put, Addrs: h.Addrs, Roots: s.deps.Roots,
 		Datastore: s.namespace("sweep"), Replacements: s.deps.Replacements,
 	})
@@ -230,8 +229,8 @@ func (s *Service) newParts() (err error) {
 		return err
 	}
 	addToSweep := func(ctx context.Context, root b3.Root) error { return s.sweep.Add(ctx, root) }
-	s.publisher = newPublisher(s.cfg, s.deps, s.m, s.provide, addToSweep, s.TableSize)
-	s.bootstrapper, err = seeds.New(s.cfg.Seeds, seeds.Deps{
+	s.publisher = newPublisher(*s.cfg.Load(), s.deps, s.m, s.provide, addToSweep, s.TableSize)
+	s.bootstrapper, err = seeds.New(s.cfg.Load().Seeds, seeds.Deps{
 		Env: e, Self: s.self, Dialer: seeds.HostDialer(h), Manifest: s.deps.SeedManifest, Explain: s.deps.ExplainDial,
 		Datastore: s.namespace("seeds"), Replacements: s.deps.Replacements,
 		Ask: func(ctx context.Context, p peer.ID) ([]peer.AddrInfo, error) {
@@ -306,7 +305,7 @@ func (s *Service) serve(ctx context.Context, kad *kaddht.IpfsDHT) *running {
 	r := &running{ctx: ctx, kad: kad}
 	r.engine = &engine{
 		self: s.self, table: s.table, connected: s.connected, rememberAddrs: s.rememberAddrs,
-		isConnected: s.isConnected, ignores: s.deps.IgnorePeer, fixedHedge: s.cfg.HedgeFixed, tasks: &r.lookups,
+		isConnected: s.isConnected, ignores: s.deps.IgnorePeer, fixedHedge: s.cfg.Load().HedgeFixed, tasks: &r.lookups,
 		count: s.deps.Tasks, m: s.m,
 	}
 	r.server = &server{
@@ -361,7 +360,7 @@ func (s *Service) begin(ctx context.Context) (_ *running, _ context.Context, end
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(r.ctx, cancel)
-	wait, done := context.WithTimeout(ctx, s.live.Load().FindTimeout)
+	wait, done := context.WithTimeout(ctx, s.cfg.Load().FindTimeout)
 	release, err := s.lookups.Acquire(wait)
 	done()
 	end = sync.OnceFunc(func() {

@@ -23,13 +23,12 @@ import (
 // (write), and queue connects them.
 type served struct {
 	srv   *Server
-	cfg   *Config // of the server when the stream began
 	st    network.Stream
 	from  peer.ID
 	near  bool          // the peer is in the local network
 	group ipgroup.Group // IP group of the connection; empty: none
 	peer  *servedPeer
-	out   *output // used by write only
+	out   *output // used by write only, but for its cfg
 
 	queue    chan *request
 	requests *requestReader // used by read, and by write while read waits for a put
@@ -51,7 +50,7 @@ func (s *Server) serve(run context.Context, st network.Stream, group ipgroup.Gro
 	defer cancel()
 	from, cfg := st.Conn().RemotePeer(), s.cfg.Load()
 	in := &served{
-		srv: s, cfg: cfg, st: st, from: from, near: IsNear(st.Conn()), group: group,
+		srv: s, st: st, from: from, near: IsNear(st.Conn()), group: group,
 		peer: s.peers.enter(from), opened: time.Now(),
 		queue: make(chan *request, cfg.Pipeline), // bound: Params.Pipeline; when full, the stream is not read
 		corr:  make(map[uint64]struct{}, cfg.Pipeline),
@@ -73,7 +72,7 @@ func (s *Server) serve(run context.Context, st network.Stream, group ipgroup.Gro
 // requests are still answered. If the stream fails, read resets it and calls cancel,
 // which stops the current answer.
 func (in *served) read(ctx context.Context, cancel context.CancelFunc) {
-	cfg := in.cfg
+	cfg := in.out.cfg
 	rate := deadline.NewMinRate(cfg.ReadTimeout, int64(cfg.MinRate))
 	r := &requestReader{in: in, stream: deadline.NewReader(in.st, rate)}
 	in.requests = r
@@ -157,7 +156,7 @@ type requestReader struct {
 // Read implements [io.Reader].
 func (r *requestReader) Read(p []byte) (int, error) {
 	now := time.Now()
-	cfg := r.in.cfg
+	cfg := r.in.out.cfg
 	var end time.Time
 	switch {
 	case r.frames.Buffered() > 0:
@@ -182,7 +181,7 @@ func (r *requestReader) idle(p []byte, now time.Time) (int, error) {
 		} else if last := r.in.opened.Add(time.Duration(r.in.answered.Load())); last.After(since) {
 			since = last
 		}
-		end := since.Add(r.in.cfg.IdleTimeout)
+		end := since.Add(r.in.out.cfg.IdleTimeout)
 		if !end.After(now) {
 			return 0, errIdle
 		}
@@ -256,7 +255,7 @@ func (in *served) decode(ctx context.Context, req *request, f oap.Frame, payload
 	case req.op != opPut && !end:
 		req.refusal = status.Errorf(status.BadRequest, "a %s must be one frame", req.op)
 	case req.op == opPut:
-		ctx, cancel := context.WithTimeout(ctx, in.cfg.PermitWait)
+		ctx, cancel := context.WithTimeout(ctx, in.out.cfg.PermitWait)
 		defer cancel()
 		offer := &Offer{From: in.st.Conn(), Objs: req.objs, Sizes: req.sizes, Many: req.many}
 		req.intake, req.refusal = in.srv.deps.Receiver.Authorize(ctx, f.Cap, offer)

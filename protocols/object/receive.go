@@ -15,9 +15,9 @@ import (
 func (in *served) put(ctx context.Context, req *request) error {
 	defer req.intake.Close(ctx)
 	frames := in.requests.frames
-	in.requests.put = in.cfg.ReadTimeout
+	in.requests.put = in.out.cfg.ReadTimeout
 	if req.repair {
-		in.requests.put = in.cfg.RepairPause
+		in.requests.put = in.out.cfg.RepairPause
 	}
 	frames.SetItems(true)
 	frames.SetCheck(continues(req.corr))
@@ -323,7 +323,7 @@ func (in *served) refusePut(ctx context.Context, req *request, err error) error 
 		return &streamError{err: err}
 	}
 	buf := make([]byte, 16<<10)
-	end := time.Now().Add(in.cfg.ReadTimeout)
+	end := time.Now().Add(in.out.cfg.ReadTimeout)
 	for left := maxDiscard; left > 0; {
 		n, err := in.requests.stream.ReadUntil(buf, time.Now(), end)
 		if err != nil {

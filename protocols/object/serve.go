@@ -119,7 +119,7 @@ var errStreamPanicked = &streamError{err: errPanicked}
 // permit waits for a permit of gate, at most PermitWait. The caller must call the
 // returned function when it is done. The error is busy if there is no permit.
 func (in *served) permit(ctx context.Context, gate *limits.Gate) (func(), error) {
-	waiting, cancel := context.WithTimeout(ctx, in.cfg.PermitWait)
+	waiting, cancel := context.WithTimeout(ctx, in.out.cfg.PermitWait)
 	defer cancel()
 	release, err := gate.Acquire(waiting)
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {

@@ -162,7 +162,7 @@ func (in *served) limitRate(ctx context.Context, n int) error {
 	if err := in.out.writeBatch(); err != nil {
 		return err
 	}
-	return up.Wait(ctx, bandwidthKey(in.from), in.near, n, in.cfg.PermitWait)
+	return up.Wait(ctx, bandwidthKey(in.from), in.near, n, in.out.cfg.PermitWait)
 }
 
 // framesPerFlush is the number of frames that a stream sends before it releases its buffers, so

@@ -85,7 +85,7 @@ type answer struct {
 
 // idleAfter returns after what time without a request the link is closed. The opener closes first, so that its next
 // request does not meet the acceptor's close.
-func (l *link) idleAfter() time.Duration {
+func idleAfter(l *link) time.Duration {
 	if l.opened {
 		return l.cfg.IdleTimeout - l.cfg.IdleTimeout/4
 	}
@@ -105,7 +105,7 @@ func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stre
 		writing:  deadline.NewWriter(stream, deadline.NewMinRate(cfg.WriteTimeout, int64(cfg.MinRate))),
 	}
 	if l.group = ipgroup.Of(stream.Conn().RemoteMultiaddr()); l.group != "" {
-		l.groupRate = s.rateOf(l.group)
+		l.groupRate = rateOf(s, l.group)
 	}
 	l.in = oap.NewReader(deadlineReader{l}, oap.MinMaxFrame)
 	l.out = oap.NewWriter(&l.writing, oap.MaxFrame)

@@ -111,7 +111,8 @@ func (s *Service) open(ctx context.Context, e *peerEntry, o *opening) {
 		return
 	}
 	defer s.places.Leave("")
-	opening, cancel := context.WithTimeout(network.WithAllowLimitedConn(ctx, "allium session"), s.cfg.Load().OpenTimeout)
+	limited := network.WithAllowLimitedConn(ctx, "allium session")
+	opening, cancel := context.WithTimeout(limited, s.cfg.Load().OpenTimeout)
 	defer cancel()
 	stream, err := s.host.NewStream(opening, e.id, ProtocolID)
 	if err != nil {

@@ -52,7 +52,7 @@ func (s *Service) entry(p peer.ID) *peerEntry {
 }
 
 // rateOf returns the rate of an IP group. The caller holds s.mu.
-func (s *Service) rateOf(g ipgroup.Group) *limits.Rate {
+func rateOf(s *Service, g ipgroup.Group) *limits.Rate {
 	rate, ok := s.groupRates.Get(g)
 	if !ok {
 		rate = s.groupRate.Bucket()

@@ -31,7 +31,7 @@ func (l *link) readEnd(now time.Time) time.Time {
 	if l.in.Buffered() > 0 {
 		return l.reading.Until(now)
 	}
-	return l.lastActive.Add(l.idleAfter())
+	return l.lastActive.Add(idleAfter(l))
 }
 
 // next returns the next frame, or the reason why the session ends.
@@ -67,11 +67,11 @@ func (l *link) readTimedOut(now time.Time) error {
 		m.timeouts.WithLabelValues(env.TimeoutSessionRead).Inc()
 		return status.Errorf(status.Timeout, "read: the peer stopped within a frame, or sends it slower than %s/s",
 			cfg.MinRate)
-	case now.Before(l.lastActive.Add(l.idleAfter())):
+	case now.Before(l.lastActive.Add(idleAfter(l))):
 		return nil
 	case l.waiting():
 		m.timeouts.WithLabelValues(env.TimeoutSessionRead).Inc()
-		return status.Errorf(status.Timeout, "read: the peer has not answered for %s", l.idleAfter())
+		return status.Errorf(status.Timeout, "read: the peer has not answered for %s", idleAfter(l))
 	}
 	l.shut = true
 	return errIdle

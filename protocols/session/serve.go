@@ -77,7 +77,7 @@ func (l *link) waitForToken(rate *limits.Rate) error {
 		return nil
 	}
 	l.svc.m.delayed.Inc()
-	return rate.Wait(l.dead, 1, l.idleAfter())
+	return rate.Wait(l.dead, 1, idleAfter(l))
 }
 
 // takeRate takes a token from the rates of the peer and its IP group, or returns busy.

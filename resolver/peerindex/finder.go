@@ -3,7 +3,6 @@ package peerindex
 import (
 	"context"
 	"iter"
-	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -25,8 +24,8 @@ type Index interface {
 
 // Config says whom to ask.
 type Config struct {
-	Peers      []peer.AddrInfo // in the order in which they are asked; at least one
-	HedgeAfter time.Duration   // after which a silent source is joined by the next
+	Peers      []peer.AddrInfo      // in the order in which they are asked; at least one
+	HedgeAfter func() time.Duration // after which a silent source is joined by the next
 }
 
 // Deps holds the dependencies of a [Finder]. All are required.
@@ -39,20 +38,12 @@ type Deps struct {
 
 // Finder asks peers before the DHT. It is safe for concurrent use.
 type Finder struct {
-	cfg        Config
-	deps       Deps
-	hedgeAfter atomic.Int64 // in nanoseconds
+	cfg  Config
+	deps Deps
 }
 
 // New returns a Finder. It starts nothing.
-func New(cfg Config, d Deps) *Finder {
-	f := &Finder{cfg: cfg, deps: d}
-	f.SetHedgeAfter(cfg.HedgeAfter)
-	return f
-}
-
-// SetHedgeAfter changes the time after which a silent peer is late.
-func (f *Finder) SetHedgeAfter(d time.Duration) { f.hedgeAfter.Store(int64(d)) }
+func New(cfg Config, d Deps) *Finder { return &Finder{cfg, d} }
 
 var (
 	_ providers.Finder = (*Finder)(nil)
@@ -93,7 +84,7 @@ func (f *Finder) FindProviders(
 		})
 		seen := map[peer.ID]struct{}{}
 		left := opt.Limit
-		err := race(ctx, time.Duration(f.hedgeAfter.Load()), opt.Fresh, sources, func(got record.Provider) bool {
+		err := race(ctx, f.cfg.HedgeAfter(), opt.Fresh, sources, func(got record.Provider) bool {
 			if _, again := seen[got.ID]; again {
 				return true
 			}
@@ -139,7 +130,7 @@ func (f *Finder) FindName(
 		return err
 	})
 	best := answer{from: record.OriginDHT}
-	err := race(ctx, time.Duration(f.hedgeAfter.Load()), fresh, sources, func(a answer) bool {
+	err := race(ctx, f.cfg.HedgeAfter(), fresh, sources, func(a answer) bool {
 		if a.v.Seq() > best.v.Seq() {
 			best.from = a.from
 		}

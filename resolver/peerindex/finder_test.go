@@ -121,7 +121,7 @@ func (w *world) Redial(peer.ID)         {}
 
 func (w *world) finder() *Finder {
 	w.begun = time.Now()
-	return New(Config{Peers: []peer.AddrInfo{{ID: "one"}, {ID: "two"}}, HedgeAfter: hedge}, Deps{
+	return New(Config{Peers: []peer.AddrInfo{{ID: "one"}, {ID: "two"}}, HedgeAfter: func() time.Duration { return hedge }}, Deps{
 		Index: w, Dialer: w, Providers: w, Names: w,
 	})
 }

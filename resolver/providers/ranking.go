@@ -60,7 +60,7 @@ func textOf(p *record.Provider) Text {
 }
 
 // rerank sorts a remembered answer again, because peers behaved differently since.
-func (p *Pool) rerank(root b3.Root, old *ranking) *ranking {
+func rerank(p *Pool, root b3.Root, old *ranking) *ranking {
 	found := make([]record.Provider, len(old.providers))
 	for i := range found {
 		found[i] = old.providers[i].Provider

@@ -36,7 +36,7 @@ func (p *Pool) Cached(a *Answer, root b3.Root, q *Query, now trace.Instant) (ok 
 		return false, nil
 	}
 	if r.epoch != p.peers.epoch.Load() {
-		r = p.rerank(root, r)
+		r = rerank(p, root, r)
 	}
 	some := q.chosen(r.providers, p.now)
 	if !q.enough(r, len(some)) {
@@ -70,8 +70,7 @@ func (p *Pool) Resolve(ctx context.Context, tasks Tasks, root b3.Root, q Query, 
 		return a, err
 	}
 	// A context with the deadline would cost as much as the rest of a refusal, so the waits know it.
-	cfg := p.cfg.Load()
-	s := &search{p: p, cfg: cfg, root: root, q: &q, trace: t, ends: time.Now().Add(cfg.Deadline)}
+	s := &search{p: p, root: root, q: &q, trace: t, ends: time.Now().Add(p.cfg.Load().Deadline)}
 	if !q.Fresh {
 		s.askHere(ctx, tasks)
 	}
@@ -91,7 +90,6 @@ func (p *Pool) Resolve(ctx context.Context, tasks Tasks, root b3.Root, q Query, 
 // search is one run of Resolve. One goroutine uses it.
 type search struct {
 	p     *Pool
-	cfg   *Config
 	root  b3.Root
 	q     *Query
 	trace *trace.Lookup
@@ -155,7 +153,7 @@ func (s *search) askHere(ctx context.Context, tasks Tasks) {
 	}
 	if s.here != nil {
 		begun := time.Now()
-		wait := time.NewTimer(min(s.cfg.HedgeAfter, s.ends.Sub(begun)))
+		wait := time.NewTimer(min(s.p.cfg.Load().HedgeAfter, s.ends.Sub(begun)))
 		defer wait.Stop()
 		select {
 		case has := <-s.here:
@@ -231,7 +229,7 @@ func (s *search) askNetwork(ctx context.Context, tasks Tasks) {
 				break
 			}
 			if soon == nil {
-				timer := time.NewTimer(s.cfg.HedgeAfter)
+				timer := time.NewTimer(s.p.cfg.Load().HedgeAfter)
 				defer timer.Stop()
 				soon = timer.C
 			}
@@ -252,7 +250,7 @@ func (s *search) askNetwork(ctx context.Context, tasks Tasks) {
 			if changed == nil && s.err != nil {
 				break
 			}
-			s.err = status.Errorf(status.Timeout, "no provider found within %s", s.cfg.Deadline)
+			s.err = status.Errorf(status.Timeout, "no provider found within %s", s.p.cfg.Load().Deadline)
 			if _, failure := l.state(); status.Of(failure) == status.NoBootstrap {
 				s.err = failure
 			}

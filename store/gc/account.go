@@ -86,8 +86,6 @@ func NewAccount(l Limits, deps AccountDeps) *Account {
 // and where large objects are, must stay.
 func (a *Account) SetLimits(l Limits) { a.live.Store(&l) }
 
-func (a *Account) limits() *Limits { return a.live.Load() }
-
 // usage returns what is used now. A deferred object counts from its put on.
 func (a *Account) usage() amount {
 	t := a.deps.Backend.Totals()
@@ -97,7 +95,7 @@ func (a *Account) usage() amount {
 			meta.PartialSize(a.evictor.deps.Partials.Bytes()) + a.bytes.Load(),
 	}}
 	n.local = n.Bytes
-	if a.limits().LargeInBucket {
+	if a.live.Load().LargeInBucket {
 		n.local -= t.LargeBytes.Load()
 	}
 	return n
@@ -105,7 +103,7 @@ func (a *Account) usage() amount {
 
 // localSize returns how many bytes e takes on the node's own disk.
 func (a *Account) localSize(e meta.Entry) int64 {
-	if a.limits().LargeInBucket && !meta.Small(e.Size) {
+	if a.live.Load().LargeInBucket && !meta.Small(e.Size) {
 		return b3.OutboardSize(e.Size)
 	}
 	return meta.StoredSize(e.Size)
@@ -135,22 +133,22 @@ func (a *Account) bounds() bounds {
 	none := amount{meta.Count{Objects: math.MaxInt64, Bytes: math.MaxInt64}, math.MaxInt64}
 	b := bounds{none, none, none}
 	lower := func(hard, trigger, low *int64, limit int64) {
-		lowest := int64(float64(limit) * a.limits().LowWater)
+		lowest := int64(float64(limit) * a.live.Load().LowWater)
 		*hard, *trigger, *low = min(*hard, limit), min(*trigger, lowest+(limit-lowest)/2), min(*low, lowest)
 	}
-	for _, limit := range []int64{a.limits().MaxBytes, a.memoryCap()} {
+	for _, limit := range []int64{a.live.Load().MaxBytes, a.memoryCap()} {
 		if limit > 0 {
 			lower(&b.hard.Bytes, &b.trigger.Bytes, &b.low.Bytes, limit)
 		}
 	}
-	if n := a.limits().MaxObjects; n > 0 {
+	if n := a.live.Load().MaxObjects; n > 0 {
 		lower(&b.hard.Objects, &b.trigger.Objects, &b.low.Objects, n)
 	}
-	if reserve := a.limits().ReserveBytes; free >= 0 {
+	if reserve := a.live.Load().ReserveBytes; free >= 0 {
 		limit := max(0, then+free+coming-2*reserve)
 		b.hard.local = max(0, then+free-reserve)
 		b.trigger.local = limit
-		b.low.local = int64(float64(limit) * a.limits().LowWater)
+		b.low.local = int64(float64(limit) * a.live.Load().LowWater)
 	}
 	return b
 }
@@ -158,7 +156,7 @@ func (a *Account) bounds() bounds {
 // PutSize returns how many bytes a small object of n bytes takes: whole blocks in RAM, n
 // bytes on disk.
 func (a *Account) PutSize(n int64) int64 {
-	if a.limits().MemoryBytes > 0 {
+	if a.live.Load().MemoryBytes > 0 {
 		return arena.BlockSize(int(n))
 	}
 	return n
@@ -168,10 +166,10 @@ func (a *Account) PutSize(n int64) int64 {
 // disk. It subtracts from the cap the outboards, the rounding to blocks, and removed
 // objects that are still being read.
 func (a *Account) memoryCap() int64 {
-	if a.limits().MemoryBytes == 0 {
+	if a.live.Load().MemoryBytes == 0 {
 		return 0
 	}
-	limit, ram, used := a.limits().MemoryBytes, a.deps.RAM(), a.usage().Bytes
+	limit, ram, used := a.live.Load().MemoryBytes, a.deps.RAM(), a.usage().Bytes
 	removed := max(0, ram.Used-ram.Wasted-used)
 	return max(1, limit-meta.OutboardShare(limit)-ram.Wasted-removed)
 }
@@ -181,12 +179,12 @@ func (a *Account) memoryCap() int64 {
 func (g *Collector) Space() Space {
 	a := g.deps.Account
 	b := a.bounds()
-	if !a.limits().LargeInBucket { // all bytes are local
+	if !a.live.Load().LargeInBucket { // all bytes are local
 		b.hard.Bytes, b.low.Bytes = min(b.hard.Bytes, b.hard.local), min(b.low.Bytes, b.low.local)
 	}
 	sp := Space{
 		Used: a.usage().Count, Max: b.hard.Count, Low: b.low.Count,
-		Reserve: a.limits().ReserveBytes, ReopenBytes: b.reopenBytes(),
+		Reserve: a.live.Load().ReserveBytes, ReopenBytes: b.reopenBytes(),
 	}
 	for _, n := range []*int64{&sp.Max.Bytes, &sp.Max.Objects, &sp.Low.Bytes, &sp.Low.Objects} {
 		if *n == math.MaxInt64 {
@@ -206,7 +204,7 @@ func (g *Collector) Space() Space {
 func (a *Account) diskLow() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.free >= 0 && a.free < 2*a.limits().ReserveBytes
+	return a.free >= 0 && a.free < 2*a.live.Load().ReserveBytes
 }
 
 // updateFull decides whether the store refuses puts. It does when one more group does not
@@ -220,7 +218,7 @@ func (a *Account) updateFull(use amount, b bounds) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	reserve := a.limits().ReserveBytes
+	reserve := a.live.Load().ReserveBytes
 	put := func(n int64) amount {
 		return amount{meta.Count{Objects: use.Objects + 1, Bytes: use.Bytes + n}, use.local + n}
 	}

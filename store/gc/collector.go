@@ -216,7 +216,7 @@ func (g *Collector) collect(ctx context.Context, opt Options) (Report, error) {
 	roots += roots/4 + 1024 // for objects that are added while it runs
 	c := &cycle{
 		g: g, opt: opt, marks: bloom.New(roots), recent: bloom.New(roots),
-		duty: dutyCycle{share: g.deps.Account.limits().Duty, urgent: g.hasWaiters, admission: g.deps.Admission},
+		duty: dutyCycle{share: g.deps.Account.live.Load().Duty, urgent: g.hasWaiters, admission: g.deps.Admission},
 	}
 	if opt.Fast {
 		c.duty.share = 1

@@ -70,7 +70,7 @@ func newLostWalk(g *Collector, opt FindLostOptions, lost func(Lost) error) *lost
 	w := &lostWalk{
 		g: g, lost: lost,
 		duty: dutyCycle{
-			share: g.deps.Account.limits().Duty, urgent: func() bool { return false }, admission: g.deps.Admission,
+			share: g.deps.Account.live.Load().Duty, urgent: func() bool { return false }, admission: g.deps.Admission,
 		},
 	}
 	if opt.Fast {

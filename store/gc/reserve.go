@@ -119,10 +119,10 @@ func (a *Account) fullError(n meta.Count) error {
 	switch {
 	case use.Objects+n.Objects > hard.Objects:
 		what = fmt.Sprintf("the store has %d objects, and store.max_objects is %d", sp.Used.Objects, sp.Max.Objects)
-	case a.memoryCap() > 0 && hard.Bytes < a.limits().MaxBytes, a.memoryCap() > 0 && a.limits().MaxBytes == 0:
+	case a.memoryCap() > 0 && hard.Bytes < a.live.Load().MaxBytes, a.memoryCap() > 0 && a.live.Load().MaxBytes == 0:
 		what = fmt.Sprintf("the store holds %s of %s (store.memory_bytes) and needs %s more",
 			human(use.Bytes), human(hard.Bytes), human(n.Bytes))
-	case a.limits().MaxBytes > 0 && use.local+n.Bytes <= hard.local:
+	case a.live.Load().MaxBytes > 0 && use.local+n.Bytes <= hard.local:
 		what = fmt.Sprintf("the store holds %s of %s (store.max_bytes) and needs %s more",
 			human(use.Bytes), human(hard.Bytes), human(n.Bytes))
 	default:

@@ -1,8 +1,8 @@
 // Package scrub reads and proves every stored object in the background, so that damage is
 // found before somebody needs the bytes.
 //
-// Scrubber.Run runs one Cycle every Pace.Interval. A cycle reads the objects in order of
-// address, page by page, at most Pace.Rate bytes a second and for at most the share
+// Scrubber.Run runs one Cycle every Schedule.Interval. A cycle reads the objects in order of
+// address, page by page, at most Schedule.Rate bytes a second and for at most the share
 // Deps.Duty of the time. It proves each object without a lease (prove). An object that
 // fails is proved once more under a lease (Objects.Verify), which marks it as damaged. The
 // position is saved about every minute, so a restart continues the cycle. Bytes that were
@@ -74,13 +74,13 @@ type Deps struct {
 	Objects Objects
 	Hash    *b3.HashQueue
 
-	Pace
+	Schedule
 	Duty   float64 // largest share of the time that it works, above 0 and up to 1
 	Remote bool    // large objects are in a bucket, and are not read: their host checks them
 }
 
-// Pace says how much a Scrubber does. Scrubber.Reconfigure changes it.
-type Pace struct {
+// Schedule says how much a Scrubber does. Scrubber.Reconfigure changes it.
+type Schedule struct {
 	Rate     int64         // most bytes a second; 0: the scrub is off
 	Interval time.Duration // between the starts of two cycles
 }
@@ -93,52 +93,52 @@ type Scrubber struct {
 	deps    Deps
 	buf     []byte // one group, while a cycle runs
 	limiter rateLimiter
-	changed chan struct{} // of one: there is a new pace
+	changed chan struct{} // of one: there is a new schedule
 
 	bytes, objects, bad atomic.Int64 // since the start
 
-	mu   sync.Mutex // guards the rest; lock: leaf
-	now  state      // written by the goroutine that runs cycles
-	pace Pace
+	mu       sync.Mutex // guards the rest; lock: leaf
+	now      state      // written by the goroutine that runs cycles
+	schedule Schedule
 }
 
 // New returns a Scrubber, which Run starts.
 func New(deps Deps) *Scrubber {
 	deps.Env.SetDefaults()
-	c := &Scrubber{deps: deps, pace: deps.Pace, changed: make(chan struct{}, 1)}
+	c := &Scrubber{deps: deps, schedule: deps.Schedule, changed: make(chan struct{}, 1)}
 	c.limiter = rateLimiter{of: c, share: deps.Duty}
 	c.register(deps.Metrics)
 	return c
 }
 
-// Reconfigure changes the pace at once. A cycle that a rate of 0 interrupts goes on where it was.
-func (c *Scrubber) Reconfigure(p Pace) {
+// Reconfigure changes the schedule at once. A cycle that a rate of 0 interrupts goes on where it was.
+func (c *Scrubber) Reconfigure(p Schedule) {
 	if c == nil {
 		return
 	}
-	c.setPace(p)
+	c.setSchedule(p)
 	select {
 	case c.changed <- struct{}{}:
 	default: // one change is waiting
 	}
 }
 
-func (c *Scrubber) setPace(p Pace) {
+func (c *Scrubber) setSchedule(p Schedule) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pace = p
+	c.schedule = p
 }
 
-func (c *Scrubber) paceNow() Pace {
+func (c *Scrubber) scheduleNow() Schedule {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.pace
+	return c.schedule
 }
 
-// sleep waits for d, or as long as the scrub is off. It returns earlier, with changed, when the pace changes.
+// sleep waits for d, or as long as the scrub is off. It returns earlier, with changed, when the schedule changes.
 func (c *Scrubber) sleep(ctx context.Context, d time.Duration) (changed bool, err error) {
 	var over <-chan time.Time
-	if c.paceNow().Rate > 0 {
+	if c.scheduleNow().Rate > 0 {
 		t := time.NewTimer(d)
 		defer t.Stop()
 		over = t.C
@@ -162,7 +162,7 @@ func (c *Scrubber) Stats() Stats {
 	return st.stats()
 }
 
-// Run scrubs until ctx is done, one cycle every Pace.Interval.
+// Run scrubs until ctx is done, one cycle every Schedule.Interval.
 func (c *Scrubber) Run(ctx context.Context) {
 	if c == nil {
 		return
@@ -175,7 +175,7 @@ func (c *Scrubber) Run(ctx context.Context) {
 	for {
 		wait := startDelay
 		if st := c.state(); !st.running {
-			wait = max(wait, st.due(c.paceNow().Interval))
+			wait = max(wait, st.due(c.scheduleNow().Interval))
 		}
 		changed, err := c.sleep(ctx, wait)
 		switch {
@@ -365,7 +365,7 @@ func (p *rateLimiter) worked(ctx context.Context, n int64) error {
 func (p *rateLimiter) rest(ctx context.Context) error {
 	busy := time.Since(p.begun)
 	for changed := true; changed; {
-		byRate := time.Duration(float64(p.bytes) / float64(max(1, p.of.paceNow().Rate)) * float64(time.Second))
+		byRate := time.Duration(float64(p.bytes) / float64(max(1, p.of.scheduleNow().Rate)) * float64(time.Second))
 		ends := p.begun.Add(max(byRate, time.Duration(float64(busy)/p.share)))
 		var err error
 		if changed, err = p.of.sleep(ctx, time.Until(ends)); err != nil {

@@ -111,21 +111,22 @@ func (l *Log) Mutation(ctx context.Context, e Event) (seq uint64, err error) {
 	defer cancel()
 	reply := make(chan answer, 1)
 	if err := l.queue.Put(ctx, item{event: e, answer: reply}, writeDeadline); err != nil {
-		return 0, l.refused(ctx, err)
+		return 0, refusedMutation(ctx, l, err)
 	}
 	select {
 	case a := <-reply:
-		return a.seq, l.refused(ctx, a.err)
+		return a.seq, refusedMutation(ctx, l, a.err)
 	case <-ctx.Done():
-		return 0, l.refused(ctx, context.Cause(ctx))
+		return 0, refusedMutation(ctx, l, context.Cause(ctx))
 	case <-l.done:
-		return 0, l.refused(ctx, status.Errorf(status.Draining, "the node is stopping; ask again when it is back"))
+		return 0, refusedMutation(ctx, l,
+			status.Errorf(status.Draining, "the node is stopping; ask again when it is back"))
 	}
 }
 
-// refused counts a mutation that could not be recorded and returns the error for
+// refusedMutation counts a mutation that could not be recorded and returns the error for
 // the caller: the cause of ctx if it ended, otherwise err. A nil err is not counted.
-func (l *Log) refused(ctx context.Context, err error) error {
+func refusedMutation(ctx context.Context, l *Log, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -61,7 +61,8 @@ func TestReconfigure(t *testing.T) {
 	defer stop()
 	write := func() (files int) {
 		for range 600 {
-			if _, err := l.Mutation(t.Context(), Event{Actor: "uid:1", Op: "put", Detail: strings.Repeat("x", 500)}); err != nil {
+			e := Event{Actor: "uid:1", Op: "put", Detail: strings.Repeat("x", 500)}
+			if _, err := l.Mutation(t.Context(), e); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -90,13 +90,18 @@ type Bootstrapper struct {
 	renewed   uint64       // last value of Deps.Replacements
 	told      ManifestInfo // last logged; the same is not logged twice
 
-	mu         sync.Mutex      // guards the rest; lock: leaf
-	configured []peer.AddrInfo // replaced, never changed
-	signed     Manifest        // the manifest in force
-	list       []seed          // of both; replaced, never changed
-	state      map[peer.ID]seedState
-	manifest   ManifestInfo
-	known      []known // replaced, never changed; sorted by id
+	mu sync.Mutex // guards the rest; lock: leaf
+	lists
+	state    map[peer.ID]seedState
+	manifest ManifestInfo
+	known    []known // replaced, never changed; sorted by id
+}
+
+// lists are the seeds, by where they come from. They are replaced, never changed.
+type lists struct {
+	configured []peer.AddrInfo
+	signed     Manifest // the manifest in force
+	list       []seed   // of both
 }
 
 // seed is an entry of the list.
@@ -149,7 +154,7 @@ func New(cfg Config, deps Deps) (*Bootstrapper, error) {
 	if b.m, err = newMetrics(deps.Metrics); err != nil {
 		return nil, fmt.Errorf("register seed metrics: %w", err)
 	}
-	b.makeList()
+	makeList(b)
 	return b, nil
 }
 
@@ -202,30 +207,30 @@ func (b *Bootstrapper) Reconfigure(cfg Config) {
 	if err != nil {
 		return // Validate did
 	}
-	b.setConfigured(infos)
+	setConfigured(b, infos)
 	select {
 	case b.changed <- struct{}{}:
 	default: // one change is waiting
 	}
 }
 
-func (b *Bootstrapper) setConfigured(infos []peer.AddrInfo) {
+func setConfigured(b *Bootstrapper, infos []peer.AddrInfo) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.configured = infos
-	b.makeList()
+	makeList(b)
 }
 
-func (b *Bootstrapper) setManifest(m Manifest) {
+func setManifest(b *Bootstrapper, m Manifest) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.signed = m
-	b.makeList()
+	makeList(b)
 }
 
 // makeList makes the list from the configuration and the manifest. It deletes the state of all other
 // seeds. The caller holds b.mu, unless nobody else has b yet.
-func (b *Bootstrapper) makeList() {
+func makeList(b *Bootstrapper) {
 	m := b.signed
 	list := make([]seed, 0, len(b.configured)+len(m.Seeds))
 	in := map[peer.ID]bool{b.deps.Self: true}

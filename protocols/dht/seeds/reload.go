@@ -47,7 +47,7 @@ func (b *Bootstrapper) reload(ctx context.Context) {
 	// An expired one replaces only none or an expired one.
 	case signer != "" && (err == nil || info.Signer == "" || out):
 		info = ManifestInfo{Seq: m.Seq, Signer: signer, NotAfter: m.NotAfter}
-		b.setManifest(m)
+		setManifest(b, m)
 		b.m.expiry.Set(float64(m.NotAfter.Unix()))
 	case out:
 		err = fmt.Errorf("%w; the one in force expired at %s", err, info.NotAfter.UTC().Format(time.RFC3339))

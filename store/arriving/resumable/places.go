@@ -72,7 +72,7 @@ func (p *places) most() (n int64) {
 }
 
 // limitPlaces registers the limits of incomplete uploads.
-func (t *Table) limitPlaces(reg *limits.Registry, all int64) {
+func limitPlaces(t *Table, reg *limits.Registry, all int64) {
 	t.places = places{all: all, of: map[owner]int64{}}
 	t.limit = reg.NewUsage(limits.Spec{
 		Name: "store.uploads", Path: "gateway /u → uploads that are not whole",

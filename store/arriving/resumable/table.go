@@ -142,7 +142,7 @@ func NewTable(deps Deps) *Table {
 	for _, end := range outcomes {
 		t.outcomes[end] = new(atomic.Int64)
 	}
-	t.limitPlaces(deps.Limits, deps.MaxOpen)
+	limitPlaces(t, deps.Limits, deps.MaxOpen)
 	t.register(deps.Metrics)
 	return t
 }
@@ -157,7 +157,7 @@ func (t *Table) Reconfigure(maxOpen int64, ttl time.Duration) {
 	t.places.all, t.ttl = maxOpen, ttl
 }
 
-func (t *Table) lifetime() time.Duration {
+func lifetime(t *Table) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.ttl

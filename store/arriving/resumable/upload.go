@@ -198,7 +198,7 @@ func (t *Table) release(u *state) {
 
 // expiry returns when an upload expires that c begins, or sends bytes of, now.
 func (t *Table) expiry(c Capability) meta.Second {
-	expires := time.Now().Add(t.lifetime())
+	expires := time.Now().Add(lifetime(t))
 	if !c.Until.IsZero() && c.Until.Before(expires) {
 		expires = c.Until
 	}

@@ -127,7 +127,8 @@ func New(bytesPerSecond limits.Bytes, serve bool, e env.Env) (*Repairs, error) {
 	return r, nil
 }
 
-// SetRate changes the rate, in bytes per second (≥ 1). It does nothing where there is none: that is decided at the start.
+// SetRate changes the rate, in bytes per second (≥ 1). It does nothing where there is none, which is decided at the
+// start.
 func (r *Repairs) SetRate(bytesPerSecond limits.Bytes) {
 	if r.rate == nil || bytesPerSecond == 0 {
 		return
@@ -234,7 +235,7 @@ func (r *Repairs) run(ctx context.Context, do ops) {
 	for ctx.Err() == nil {
 		r.follow(ctx, do, !look) // promised objects go first
 		if look {
-			r.plan(ctx, do)
+			plan(r, ctx, do)
 			tick.Reset(r.promises.nextLook())
 		}
 		look = false
@@ -249,7 +250,7 @@ func (r *Repairs) run(ctx context.Context, do ops) {
 }
 
 // plan puts every object that is marked as damaged into the queue.
-func (r *Repairs) plan(ctx context.Context, do ops) {
+func plan(r *Repairs, ctx context.Context, do ops) {
 	for root, err := range do.corrupt(ctx) {
 		if err != nil {
 			if ctx.Err() == nil {
