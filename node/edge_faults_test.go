@@ -54,8 +54,8 @@ func TestLiveFillFullDisk(t *testing.T) {
 	})
 }
 
-// TestLiveFillEvictedWhileServed: a fill that needs the space of a file that a client reads takes none of its bytes from
-// the client, and the file is filled again when it is asked for.
+// TestLiveFillEvictedWhileServed: a fill that needs the space of a file that a client reads takes none of its bytes
+// from the client, and the file is filled again when it is asked for.
 func TestLiveFillEvictedWhileServed(t *testing.T) {
 	noLeaks(t)
 	var asked atomic.Int64

@@ -41,7 +41,7 @@ func (r *Resolver) Open(ctx context.Context, root b3.Root, opt OpenOptions) (*Co
 	case !transfer.NeedsFetch(err):
 		return nil, r.ring.Fail(trace.Open, trace.Key{Root: root}, begun, trace.Store, err)
 	default:
-		if c, err = openRemote(r, ctx, root, opt, err); err != nil {
+		if c, err = openRemote(ctx, r, root, opt, err); err != nil {
 			return nil, err
 		}
 	}
@@ -60,7 +60,7 @@ func openLocal(ctx context.Context, local Local, root b3.Root, opt OpenOptions) 
 }
 
 // openRemote opens an object that is not local. The error here says why not.
-func openRemote(r *Resolver, ctx context.Context, root b3.Root, opt OpenOptions, here error) (*Content, error) {
+func openRemote(ctx context.Context, r *Resolver, root b3.Root, opt OpenOptions, here error) (*Content, error) {
 	l, err := r.admit()
 	if err != nil {
 		return nil, r.ring.Fail(trace.Open, trace.Key{Root: root}, time.Now(), "", err)

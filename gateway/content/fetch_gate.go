@@ -62,7 +62,7 @@ func (g *Handlers) AcquireFetch(ctx context.Context, w *exchange.Response) (leav
 	defer cancel()
 	done, err := g.fetches.perIP.Await(wait, w.From.Group, g.fetches.waiting)
 	if err != nil {
-		return nil, fetchRefused(g, ctx, longest, err)
+		return nil, fetchRefused(ctx, g, longest, err)
 	}
 	release := sync.OnceFunc(g.fetches.gate.Leave)
 	if !g.fetches.gate.Try() {
@@ -77,12 +77,12 @@ func (g *Handlers) AcquireFetch(ctx context.Context, w *exchange.Response) (leav
 		return sync.OnceFunc(func() { release(); done() }), nil
 	}
 	done()
-	return nil, fetchRefused(g, ctx, longest, err)
+	return nil, fetchRefused(ctx, g, longest, err)
 }
 
 // fetchRefused returns the error of a request that got no permit within longest, and counts it if its
 // deadline passed.
-func fetchRefused(g *Handlers, ctx context.Context, longest time.Duration, err error) error {
+func fetchRefused(ctx context.Context, g *Handlers, longest time.Duration, err error) error {
 	if status.Of(err) == status.Busy {
 		return err
 	}

@@ -22,8 +22,8 @@ func (l *live) close(next ...*live) {
 }
 
 // Reconfigure applies the hot fields of a valid configuration at once, its sources among them. Fills that run go on
-// with the source that they began with. A source that cannot be used, because its ca_file cannot be read, is logged; the one
-// that had its name stays, or there is none.
+// with the source that they began with. A source that cannot be used, because its ca_file cannot be read, is logged;
+// the one that had its name stays, or there is none.
 func (s *Service) Reconfigure(cfg Config) {
 	if err := adopt(s, cfg); err != nil {
 		s.deps.Log.Warn("a source cannot be used; the one before stays", "err", err)

@@ -50,7 +50,7 @@ func adopt(s *Set, packs map[string]Mount) (gone []*mount) {
 // replaceOutdated replaces the packs of which the configuration names another file or key; if again is true,
 // also those that could not be replaced before. It logs and returns why some could not be. What was mounted
 // before stays then.
-func replaceOutdated(s *Set, ctx context.Context, again bool) error {
+func replaceOutdated(ctx context.Context, s *Set, again bool) error {
 	var errs []error
 	for _, m := range outdated(s, again) {
 		if _, err := s.Mount(ctx, m.name, m.of, nil); err != nil {

@@ -157,7 +157,7 @@ func (s *Set) watch(ctx context.Context, those func(*mount) bool, looked func())
 			return
 		case <-tick.C:
 			if looked != nil {
-				_ = replaceOutdated(s, ctx, false) // it has logged why
+				_ = replaceOutdated(ctx, s, false) // it has logged why
 			}
 			s.look(ctx, &g, those, false)
 		}
@@ -324,7 +324,7 @@ func (s *Set) List() []Mounted {
 // Reload replaces packs as the latest Reconfigure says, verifies every pack again whose file or name has changed, and
 // returns why packs cannot be mounted.
 func (s *Set) Reload(ctx context.Context) error {
-	behind := replaceOutdated(s, ctx, true)
+	behind := replaceOutdated(ctx, s, true)
 	var g errgroup.Group
 	g.SetLimit(maxMounting)
 	s.look(ctx, &g, func(*mount) bool { return true }, true)

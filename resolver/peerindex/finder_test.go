@@ -121,7 +121,8 @@ func (w *world) Redial(peer.ID)         {}
 
 func (w *world) finder() *Finder {
 	w.begun = time.Now()
-	return New(Config{Peers: []peer.AddrInfo{{ID: "one"}, {ID: "two"}}, HedgeAfter: func() time.Duration { return hedge }}, Deps{
+	cfg := Config{Peers: []peer.AddrInfo{{ID: "one"}, {ID: "two"}}, HedgeAfter: func() time.Duration { return hedge }}
+	return New(cfg, Deps{
 		Index: w, Dialer: w, Providers: w, Names: w,
 	})
 }
