@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"allium/internal/env"
 	"allium/protocols/b3"
@@ -120,8 +119,8 @@ func TestDamage(t *testing.T) {
 			if n := s.Stats().Corrupt; n != 1 {
 				t.Errorf("%d corrupt objects", n)
 			}
-			if n, err := testutil.GatherAndCount(reg, "integrity_fail_total"); err != nil || n != 1 {
-				t.Errorf("%d reasons are counted, %v", n, err)
+			if why := reasons(t, reg); len(why) != 1 {
+				t.Errorf("reasons that are counted: %v", why)
 			}
 			for info, err := range s.List(t.Context()) {
 				if err != nil || info.Corrupt != (info.Root == root) {

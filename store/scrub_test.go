@@ -107,7 +107,9 @@ func reasons(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	for _, f := range families {
 		if f.GetName() == "integrity_fail_total" {
 			for _, m := range f.GetMetric() {
-				why[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+				if n := m.GetCounter().GetValue(); n > 0 {
+					why[m.GetLabel()[0].GetValue()] = n
+				}
 			}
 		}
 	}

@@ -25,6 +25,7 @@ func TestReferenceIsUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	pages["locks.md"] = nil // tools/lockcheck writes it
 	for _, f := range files {
 		if _, ok := pages[f.Name()]; !ok {
 			t.Errorf("docs/reference/%s is not generated any more", f.Name())

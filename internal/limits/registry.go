@@ -264,9 +264,13 @@ func (m *meter) raise(used int64) {
 	}
 }
 
-// give subtracts n from current and counts n as freed.
+// give subtracts n from current and counts n as freed. It panics if less was taken, which is a fault of the caller.
 func (m *meter) give(n int64) {
-	if m.current.Add(-n) == 0 && m.family != nil {
+	left := m.current.Add(-n)
+	if left < 0 {
+		panic(fmt.Sprintf("limits: more of %s was given back than taken", m.spec.Name))
+	}
+	if left == 0 && m.family != nil {
 		m.family.members.update(m)
 	}
 	m.drain.done(n, time.Now())

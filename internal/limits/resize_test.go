@@ -162,14 +162,14 @@ func TestFairRateSet(t *testing.T) {
 		}
 		go wait()
 		synctest.Wait()
-		s.Set(limits.FairRateConfig{PerSecond: 100, Burst: 1, Each: 2})
+		s.Set(limits.FairRateConfig{PerSecond: 100, Burst: 1, Each: 2, Wait: time.Minute})
 		if err := <-results; err != nil || time.Since(begun) > 20*time.Millisecond {
 			t.Errorf("%v after %s", err, time.Since(begun))
 		}
 		if _, err := s.Enter(1); status.Of(err) != status.Busy {
 			t.Errorf("a third of two: %v", err)
 		}
-		s.Set(limits.FairRateConfig{PerSecond: 100, Burst: 1, Each: 3})
+		s.Set(limits.FairRateConfig{PerSecond: 100, Burst: 1, Each: 3, Wait: time.Minute})
 		go wait()
 		synctest.Wait()
 		s.Set(limits.FairRateConfig{})

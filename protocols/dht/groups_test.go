@@ -254,7 +254,7 @@ func TestDialBack(t *testing.T) {
 		if len(dialled) != 1 {
 			t.Errorf("dialled %v", dialled)
 		}
-		if got := dialbacks(t, reg); !maps.Equal(got, map[string]float64{"reached": 1}) {
+		if got := dialbacks(t, reg); !maps.Equal(got, map[string]float64{"reached": 1, "unreached": 0, "dropped": 0}) {
 			t.Errorf("dial-backs: %v", got)
 		}
 	})
