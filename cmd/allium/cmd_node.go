@@ -57,7 +57,8 @@ that shut has brought the old values back (node.reload_guard).`,
 		}),
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would change, and change nothing")
-	cmd.Flags().StringVar(&token, "status", "", "show the reload with this token, one of the latest 16 (default: reload)")
+	cmd.Flags().StringVar(&token, "status", "",
+		"show the reload with this token, one of the latest 16 (default: reload)")
 	return cmd
 }
 
