@@ -88,7 +88,7 @@ var layers = map[string][]string{
 	"internal/sdnotify":        {},
 	"internal/suggest":         {},
 	"internal/tasks":           {},
-	"internal/testkit":         {},
+	"internal/testkit":         {"internal/limits"},
 	"internal/testkit/promela": {},
 	"internal/testkit/simnet":  {},
 

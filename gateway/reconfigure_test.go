@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"allium/gateway/server"
+	"allium/internal/testkit"
 )
 
 // TestReconfigure: what a reload changes holds for the next request, and the limits tell it.
@@ -35,20 +36,11 @@ func TestReconfigure(t *testing.T) {
 	if after.Header.Get("Access-Control-Allow-Origin") != app || after.StatusCode != http.StatusPartialContent {
 		t.Errorf("%s %v", after.Status, after.Header)
 	}
-	want := map[string]int64{
+	testkit.WantCapacities(t, n.limits, map[string]int64{
 		"gateway.inflight": 11, "gateway.inflight_per_ip": 12, "gateway.transfers": 13, "gateway.uploads": 14,
 		"gateway.conns": 15, "gateway.conns_per_ip": 16, "gateway.rate": 17,
 		"gateway.misses": 18, "gateway.misses_per_ip": 19,
-	}
-	for _, l := range n.limits.Snapshot() {
-		if size, ok := want[l.Name]; ok && l.Capacity != size {
-			t.Errorf("%s is %d, want %d", l.Name, l.Capacity, size)
-		}
-		delete(want, l.Name)
-	}
-	if len(want) > 0 {
-		t.Errorf("not listed: %v", want)
-	}
+	})
 }
 
 // TestReconfigureUnderLoad: requests of many clients go on while the bounds change again and again, none is refused for

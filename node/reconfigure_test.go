@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"allium/gateway/api"
+	"allium/internal/testkit"
 	"allium/node/config"
 	"allium/node/p2p"
 	"allium/protocols/status"
@@ -175,17 +175,7 @@ func TestHotKeysApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ready := make(chan struct{})
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := n.Run(ctx, func() { close(ready) }); err != nil {
-			t.Error(err)
-		}
-	})
-	defer running.Wait()
-	defer cancel()
-	<-ready
+	defer testkit.Start(t, n.Run)()
 	reload := func(change func(*config.Config)) api.Reloaded {
 		t.Helper()
 		mu.Lock()

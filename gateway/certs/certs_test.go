@@ -2,7 +2,6 @@ package certs
 
 import (
 	"bytes"
-	"context"
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
@@ -24,6 +23,7 @@ import (
 
 	"allium/gateway/certs/certstest"
 	"allium/internal/env"
+	"allium/internal/testkit"
 	"allium/protocols/status"
 )
 
@@ -131,11 +131,7 @@ func TestCertificateReload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var run sync.WaitGroup
-		defer run.Wait()
-		defer cancel()
-		run.Go(func() { f.Run(ctx) })
+		defer testkit.Start(t, f.files.Run)()
 		first := f.current.Load()
 		look := func(what string, ok, failed float64, want *tls.Certificate) {
 			t.Helper()
@@ -198,11 +194,7 @@ func TestReconfigure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var run sync.WaitGroup
-	defer run.Wait()
-	defer cancel()
-	run.Go(func() { f.Run(ctx) })
+	defer testkit.Start(t, f.files.Run)()
 	f.Reconfigure(Config{Cert: one.Cert, Key: two.Key})
 	if err := f.Reload(t.Context()); err == nil || !f.Covers("one.test") {
 		t.Errorf("halves of two pairs: %v", err)

@@ -32,14 +32,7 @@ func TestReconfigure(t *testing.T) {
 	if n.store.total != 13 {
 		t.Errorf("%d records", n.store.total)
 	}
-	want := map[string]int64{"dht.lookups": 11, "dht.dials": 12, "dht.rate": 14, "dht.inflight": 15}
-	for _, l := range n.deps.Limits.Snapshot() {
-		if size, ok := want[l.Name]; ok && l.Capacity != size {
-			t.Errorf("%s is %d, want %d", l.Name, l.Capacity, size)
-		}
-		delete(want, l.Name)
-	}
-	if len(want) > 0 {
-		t.Errorf("not listed: %v", want)
-	}
+	testkit.WantCapacities(t, n.deps.Limits, map[string]int64{
+		"dht.lookups": 11, "dht.dials": 12, "dht.rate": 14, "dht.inflight": 15,
+	})
 }

@@ -24,15 +24,8 @@ func TestReconfigure(t *testing.T) {
 		after.hello()
 		elapsed(t, 12*time.Second, after.wantClose)
 		elapsed(t, 18*time.Second, before.wantClose)
-		want := map[string]int64{"session.sessions": 7, "session.control_rate": 9, "session.egress": 8 << 20}
-		for _, l := range n.limits.Snapshot() {
-			if size, ok := want[l.Name]; ok && l.Capacity != size {
-				t.Errorf("%s is %d, want %d", l.Name, l.Capacity, size)
-			}
-			delete(want, l.Name)
-		}
-		if len(want) > 0 {
-			t.Errorf("not listed: %v", want)
-		}
+		testkit.WantCapacities(t, n.limits, map[string]int64{
+			"session.sessions": 7, "session.control_rate": 9, "session.egress": 8 << 20,
+		})
 	})
 }
