@@ -84,7 +84,7 @@ func checkConverges(t *testing.T, coded bool) {
 			case "rot":
 				for root := range n.disk {
 					if !n.objects[root].asks(n.id) {
-						w.lost[held{n.id, root}] = w.now
+						w.lose(n, root)
 						delete(n.disk, root)
 						delete(n.objects, root)
 					}

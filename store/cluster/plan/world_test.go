@@ -23,9 +23,9 @@ type world struct {
 	nodes   []*node
 	rate    int64 // bytes per second that each node sends
 	group   map[ID]int
-	lost    map[held]time.Time // copies that a fault took, and when
-	trace   uint64             // of all that happened
-	most    map[b3.Root]int    // copies at one time
+	gone    map[held]gone   // pieces that a fault took, and shards that the whole object replaced
+	trace   uint64          // of all that happened
+	most    map[b3.Root]int // copies at one time
 	sends   int
 	moves   int  // sends of Move
 	revived bool // disks came back of which members were told that they are empty
@@ -37,6 +37,12 @@ type fataler interface{ Fatalf(string, ...any) }
 type held struct {
 	id   ID
 	root b3.Root
+}
+
+// gone is a piece that a member no longer has, and when it went.
+type gone struct {
+	piece Piece
+	at    time.Time
 }
 
 type node struct {
@@ -80,7 +86,7 @@ func (h *eventHeap) Pop() any {
 func newWorld(t fataler, seed uint64) *world {
 	return &world{
 		t: t, p: TestnetParams(), rng: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1_700_000_000, 0), rate: 4 << 20,
-		group: map[ID]int{}, lost: map[held]time.Time{}, most: map[b3.Root]int{},
+		group: map[ID]int{}, gone: map[held]gone{}, most: map[b3.Root]int{},
 	}
 }
 
@@ -172,9 +178,14 @@ func (w *world) stop(n *node) {
 // wipe loses a node's disk.
 func (w *world) wipe(n *node) {
 	for root := range n.disk {
-		w.lost[held{n.id, root}] = w.now
+		w.lose(n, root)
 	}
 	n.disk, n.piece, n.objects = map[b3.Root]int64{}, map[b3.Root]Piece{}, map[b3.Root]*Object{}
+}
+
+// lose notes that a node no longer has the piece that is on its disk.
+func (w *world) lose(n *node, root b3.Root) {
+	w.gone[held{n.id, root}] = gone{n.piece[root], w.now}
 }
 
 func (w *world) find(id ID) *node {
@@ -196,6 +207,9 @@ func (w *world) pin(n *node, root b3.Root, size int64, copies int) {
 
 // ask stores an object at a node with a target.
 func (w *world) ask(n *node, root b3.Root, size int64, t meta.Target) {
+	if n.disk[root] != 0 && n.piece[root] != Whole {
+		w.lose(n, root)
+	}
 	n.disk[root], n.piece[root] = size, Whole
 	o := w.object(n, root, size)
 	o.Own = Whole
@@ -352,9 +366,9 @@ func (w *world) do(n *node, o *Object, a Action) {
 				there := w.object(to, root, o.Size)
 				if to.disk[root] == 0 {
 					to.piece[root], there.Own = a.Piece, a.Piece
+					delete(w.gone, held{to.id, root})
 				}
 				to.disk[root] = o.Size
-				delete(w.lost, held{to.id, root})
 				w.most[root] = max(w.most[root], w.copies(root))
 				end(latency, func() {
 					if w.reach(n, to) && to.objects[root] == there {
@@ -376,15 +390,18 @@ func maxTime(a, b time.Time) time.Time {
 	return b
 }
 
-// drop drops n's copy and checks that this node may: those of others take as many places without it, or took them and
-// were lost by a fault after they were proved.
+// drop drops n's copy and checks that this node may: those of others take as many places without it, or took them, and
+// went after they were proved: a fault took them, or the whole object replaced a shard.
 func (w *world) drop(n *node, o *Object) {
 	if want := o.Wanted(); want > 0 {
 		var others copies
 		for _, other := range w.nodes {
-			at, lost := w.lost[held{other.id, o.Root}]
-			if other != n && (other.disk[o.Root] != 0 || lost && w.now.Sub(at) <= 3*w.p.Tick) {
-				others = append(others, holding{other.id, other.piece[o.Root]})
+			piece, has := other.piece[o.Root], other.disk[o.Root] != 0
+			if g, ok := w.gone[held{other.id, o.Root}]; ok && w.now.Sub(g.at) <= 3*w.p.Tick {
+				piece, has = g.piece, true
+			}
+			if other != n && has {
+				others = append(others, holding{other.id, piece})
 			}
 		}
 		if left := others.covered(want); left < append(others, holding{n.id, n.piece[o.Root]}).covered(want) {
