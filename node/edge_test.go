@@ -52,7 +52,7 @@ func fetch(t testing.TB, url string, headers ...string) (f fetched) {
 }
 
 // originOf runs an https origin and returns a change of the configuration that makes it the source "o".
-func originOf(t *testing.T, serve http.HandlerFunc) (url string, change func(*config.Config)) {
+func originOf(t testing.TB, serve http.HandlerFunc) (url string, change func(*config.Config)) {
 	t.Helper()
 	s := httptest.NewTLSServer(serve)
 	t.Cleanup(s.Close)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -21,6 +22,34 @@ func BenchmarkGatewayGet(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				get()
+			}
+		})
+	}
+}
+
+// BenchmarkAssetHit is one GET of a file of a source that is fresh in the store, and one of the same object by its
+// address.
+func BenchmarkAssetHit(b *testing.B) {
+	p := make([]byte, 64<<10)
+	_, source := originOf(b, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=3600")
+		w.Header().Set("ETag", `"v1"`)
+		w.Header().Set("Last-Modified", "Mon, 02 Jan 2006 15:04:05 GMT")
+		_, _ = w.Write(p)
+	})
+	n := start(b, func(c *config.Config) { source(c); c.Gateway.Rate, c.Gateway.Burst = 1e9, 1<<30 })
+	hit := "/edge/assets/o/file"
+	for range 20 { // into the hot tier
+		fetch(b, n.ID().Gateway+hit)
+	}
+	address := strings.Trim(fetch(b, n.ID().Gateway+hit).header.Get("ETag"), `"`)
+	for name, path := range map[string]string{"hit": hit, "address": "/o/" + address} {
+		get := askRaw(b, n.ID().Gateway, len(p))
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(p)))
+			b.ReportAllocs()
+			for b.Loop() {
+				get(path)
 			}
 		})
 	}
