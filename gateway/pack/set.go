@@ -18,6 +18,7 @@ import (
 	"allium/gateway/pack/tile"
 	"allium/gateway/policy"
 	"allium/internal/env"
+	"allium/internal/jitter"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -144,7 +145,7 @@ func (s *Set) watch(ctx context.Context, those func(*mount) bool, looked func())
 	var g errgroup.Group
 	g.SetLimit(maxMounting)
 	defer g.Wait() //nolint:errcheck // the mounts keep their errors
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTimer(jitter.Gather(lookEvery))
 	defer tick.Stop()
 	s.look(ctx, &g, those, false)
 	if looked != nil {
@@ -156,6 +157,7 @@ func (s *Set) watch(ctx context.Context, those func(*mount) bool, looked func())
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			tick.Reset(jitter.Gather(lookEvery))
 			if looked != nil {
 				_ = replaceOutdated(ctx, s, false) // it has logged why
 			}

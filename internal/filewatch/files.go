@@ -27,6 +27,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"allium/internal/jitter"
 )
 
 // maxRetryPause is the longest pause between two attempts to read files that cannot be
@@ -79,7 +81,7 @@ func New(c Config) (*Files, error) {
 
 // Run watches the files until ctx is done.
 func (f *Files) Run(ctx context.Context, ready func()) error {
-	tick := time.NewTicker(f.c.Every)
+	tick := time.NewTimer(jitter.Gather(f.c.Every))
 	defer tick.Stop()
 	ready()
 	for {
@@ -91,6 +93,7 @@ func (f *Files) Run(ctx context.Context, ready func()) error {
 			return nil
 		case <-tick.C:
 			_ = f.look() // look has called Failed
+			tick.Reset(jitter.Gather(f.c.Every))
 		case answer := <-f.looks:
 			var err error
 			if now := time.Now(); f.looked.IsZero() || now.Sub(f.looked) >= f.c.Hurry {
@@ -103,7 +106,7 @@ func (f *Files) Run(ctx context.Context, ready func()) error {
 			if err != nil {
 				f.c.Failed(err)
 			}
-			tick.Reset(f.c.Every)
+			tick.Reset(jitter.Gather(f.c.Every))
 			answer <- err
 		}
 	}

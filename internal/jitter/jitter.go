@@ -1,5 +1,5 @@
 // Package jitter spreads periodic work in time, so that many nodes do not do the same
-// work at the same moment.
+// work at the same moment, and gathers the looks of one node, so that it wakes up seldom.
 package jitter
 
 import (
@@ -13,6 +13,17 @@ import (
 // Sleep waits for d and returns true, or returns false as soon as ctx is done.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	return limits.Sleep(ctx, d) == nil && ctx.Err() == nil
+}
+
+// Gather returns how long a loop that looks every d for a change on this machine waits for its next look: until the
+// next multiple of d by the wall clock, and at least d/2. So the looks of all such loops share a wake-up. Work that
+// other nodes notice takes Spread.
+func Gather(d time.Duration) time.Duration {
+	wait := d - time.Duration(time.Now().UnixNano())%d
+	if wait < d/2 {
+		wait += d
+	}
+	return wait
 }
 
 // Spread returns d ± 20 %, evenly distributed.

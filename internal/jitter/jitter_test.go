@@ -37,3 +37,20 @@ func TestJitter(t *testing.T) {
 		t.Error("it does not spread")
 	}
 }
+
+// TestGather: loops that begin at any moments wait for the same moment from their second look on.
+func TestGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const every = 10 * time.Second
+		for begun := time.Duration(0); begun < 2*every; begun += 700 * time.Millisecond {
+			time.Sleep(700 * time.Millisecond)
+			wait := jitter.Gather(every)
+			if wait < every/2 || wait >= 3*every/2 {
+				t.Errorf("waits for %s", wait)
+			}
+			if late := time.Now().Add(wait).UnixNano() % int64(every); late != 0 {
+				t.Errorf("looks %s after the others", time.Duration(late))
+			}
+		}
+	})
+}

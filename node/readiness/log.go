@@ -8,6 +8,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/internal/env"
+	"allium/internal/jitter"
 )
 
 // logEvery is the usual interval at which Log calls report, and the shortest time between two lines.
@@ -20,7 +21,8 @@ const logEvery = time.Second
 func Log(ctx context.Context, e env.Env, report func() api.Readiness, stopping func() bool) {
 	e.SetDefaults()
 	log := e.Log
-	tick := time.NewTicker(e.Every(logEvery))
+	every := e.Every(logEvery)
+	tick := time.NewTimer(jitter.Gather(every))
 	defer tick.Stop()
 	type state struct{ reads, writes, network bool }
 	var logged *state
@@ -30,6 +32,7 @@ func Log(ctx context.Context, e env.Env, report func() api.Readiness, stopping f
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			tick.Reset(jitter.Gather(every))
 		}
 		r := report()
 		now := state{r.Reads, r.Writes, r.Network}

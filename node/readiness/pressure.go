@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/jitter"
 	"allium/internal/limits"
 	"allium/protocols/status"
 )
@@ -159,7 +160,7 @@ func NewPressure(registry *limits.Registry, reg prometheus.Registerer) *Pressure
 // Run looks at the queues until ctx ends.
 func (p *Pressure) Run(ctx context.Context, ready func()) error {
 	ready()
-	every := time.NewTimer(idleEvery)
+	every := time.NewTimer(jitter.Gather(idleEvery))
 	defer every.Stop()
 	for {
 		select {
@@ -169,7 +170,7 @@ func (p *Pressure) Run(ctx context.Context, ready func()) error {
 			if p.look(p.limits.Queues(), now) {
 				every.Reset(pressureEvery)
 			} else {
-				every.Reset(idleEvery)
+				every.Reset(jitter.Gather(idleEvery))
 			}
 		}
 	}

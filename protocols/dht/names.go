@@ -241,7 +241,7 @@ func (s *Service) UpdateName(rec name.Signed) { s.names.Update(rec, s.deps.Now()
 // passOn publishes the records of others whose time has come, until ctx ends. Nothing is
 // passed on while the clock is wrong.
 func (s *Service) passOn(ctx context.Context) {
-	for jitter.Sleep(ctx, passOnEvery) {
+	for jitter.Sleep(ctx, jitter.Gather(passOnEvery)) {
 		if s.deps.ClockWrong() || s.TableSize() == 0 {
 			continue
 		}

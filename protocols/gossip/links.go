@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"allium/internal/jitter"
 	"allium/internal/limits"
 )
 
@@ -163,7 +164,7 @@ func (s *Service) samplePeers(ctx context.Context, ps *pubsub.PubSub, h *guarded
 			}
 		}
 		group.Wait()
-		if limits.Sleep(ctx, sampleInterval) != nil {
+		if limits.Sleep(ctx, jitter.Gather(sampleInterval)) != nil {
 			return
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/internal/env"
+	"allium/internal/jitter"
 	"allium/internal/limits"
 )
 
@@ -99,7 +100,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	for range dialers {
 		tasks.Go(func() { s.dial(ctx) })
 	}
-	tick := time.NewTicker(s.scanEvery)
+	tick := time.NewTimer(jitter.Gather(s.scanEvery))
 	defer tick.Stop()
 	s.scan(ctx, &tasks)
 	ready()
@@ -109,6 +110,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 			tasks.Wait()
 			return nil
 		case <-tick.C:
+			tick.Reset(jitter.Gather(s.scanEvery))
 			s.scan(ctx, &tasks)
 		}
 	}

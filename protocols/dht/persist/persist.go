@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/env"
+	"allium/internal/jitter"
 	"allium/protocols/status"
 )
 
@@ -94,13 +95,14 @@ func (w *Persister[K]) Run(ctx context.Context) {
 		return
 	}
 	w.replacements = w.Replacements()
-	tick := time.NewTicker(flushEvery)
+	tick := time.NewTimer(jitter.Gather(flushEvery))
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		w.checkReplaced()
 		w.Scan(ctx)
 		select {
 		case <-tick.C:
+			tick.Reset(jitter.Gather(flushEvery))
 			if !time.Now().Before(w.pausedUntil) {
 				w.Flush(ctx)
 			}
