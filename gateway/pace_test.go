@@ -1,10 +1,16 @@
 package gateway
 
 import (
+	"bufio"
+	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/http2"
 
 	"allium/gateway/server"
@@ -100,4 +106,39 @@ func TestSlowEnd(t *testing.T) {
 	}
 	h.must(h.c.Close())
 	testkit.Eventually(t, "no connections", func() bool { return n.current("gateway.conns") == 0 })
+}
+
+// TestHangingScraper: scrapers that ask for the metrics and then take nothing are cut off after the stall time. Beside
+// them another one is answered.
+func TestHangingScraper(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.StallTimeout = time.Second })
+	many := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "many", Help: "x"}, []string{"nr"})
+	n.reg.MustRegister(many)
+	for i := range 40_000 { // megabytes: more than the sockets buffer
+		many.WithLabelValues(fmt.Sprintf("%0100d", i))
+	}
+	at := strings.TrimPrefix(n.Addrs().Admin, "http://")
+	for range 4 {
+		c, err := net.Dial("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(patience))
+		if err := c.(*net.TCPConn).SetReadBuffer(16 << 10); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: "+at+"\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReaderSize(c, 64).ReadString('\n')
+		if err != nil || !strings.Contains(line, "200 OK") {
+			t.Errorf("%q, %v", line, err)
+		}
+	}
+	if r := do(t, "GET", n.Addrs().Admin+"/metrics"); r.StatusCode != http.StatusOK || !strings.Contains(r.body, "many") {
+		t.Errorf("beside them: %s", r.Status)
+	}
+	testkit.Eventually(t, "their connections are closed", func() bool { return n.current("admin.conns") <= 1 })
 }

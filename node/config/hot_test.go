@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -225,5 +226,37 @@ func TestUnchanged(t *testing.T) {
 	}
 	if unchanged(replaced, write("")) {
 		t.Error("written to")
+	}
+}
+
+// TestFileGoesWhileRead: what is read of a file that vanishes or is replaced meanwhile is no configuration.
+func TestFileGoesWhileRead(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(name string) error{
+		"nothing":  func(string) error { return nil },
+		"vanishes": os.Remove,
+		"replaced": func(name string) error {
+			return errors.Join(os.WriteFile(name+".new", []byte("log.level = 'warn'\n"), 0o600), os.Rename(name+".new", name))
+		},
+	} {
+		name := filepath.Join(t.TempDir(), FileName)
+		if err := os.WriteFile(name, []byte("log.level = 'info'\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := change(name); err != nil {
+			t.Fatal(err)
+		}
+		want := status.Conflict
+		if what == "nothing" {
+			want = status.OK
+		}
+		if _, err := readOpened(f, name); status.Of(err) != want {
+			t.Errorf("%s: %v, want %s", what, err, want)
+		}
 	}
 }

@@ -208,6 +208,11 @@ func readUnchanged(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return readOpened(f, name)
+}
+
+// readOpened is readUnchanged of a file that was opened as name.
+func readOpened(f *os.File, name string) ([]byte, error) {
 	before, err := f.Stat()
 	if err != nil {
 		return nil, err

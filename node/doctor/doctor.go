@@ -152,7 +152,7 @@ func runCheck(ctx context.Context, e *exam, c check) result {
 	case c.onMachine && e.Home == "":
 		return skip("the node is on another machine, or has no home directory")
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkWait)
+	own, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
 	answer := make(chan result, 1)
 	var running sync.WaitGroup
@@ -162,16 +162,24 @@ func runCheck(ctx context.Context, e *exam, c check) result {
 				answer <- skip(fmt.Sprintf("the check failed: %v", p))
 			}
 		}()
-		answer <- c.run(ctx, e)
+		answer <- c.run(own, e)
 	})
 	select {
 	case r := <-answer:
 		return r
-	case <-time.After(checkWait + checkGrace): // a check that heeds ctx has answered
-		return warn(say("the check did not end within %s", plain(checkWait.String())),
-			"the part of the system that it looks at hangs, and the node hangs when it uses that",
-			"look for a disk or a network file system that does not answer")
+	case <-own.Done():
 	}
+	select {
+	case r := <-answer: // it heeds its context
+		return r
+	case <-time.After(checkGrace):
+	}
+	if ctx.Err() != nil { // it began late
+		return skip("there was no time left")
+	}
+	return warn(say("the check did not end within %s", plain(checkWait.String())),
+		"the part of the system that it looks at hangs, and the node hangs when it uses that",
+		"look for a disk or a network file system that does not answer")
 }
 
 // checkGrace is the time that a check has to return once its context has ended.

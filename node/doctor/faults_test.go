@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"allium/gateway/api"
@@ -403,6 +404,7 @@ func TestNothingWorks(t *testing.T) {
 	w.deps.Network.Listen = func(context.Context, string, string) (io.Closer, error) { return nil, gone }
 	w.deps.Sample = func(context.Context) (api.StoreSample, error) { panic("a bug") }
 	w.deps.Home = filepath.Join(w.home, "none")
+	w.deps.Now = func() time.Time { return time.Time{} } // a machine without a clock
 	r := w.run()
 	if r.Worst != doctor.Error || len(r.Findings)+len(r.Passed)+len(r.Skipped) < len(doctor.Checks()) {
 		t.Errorf("%+v", r)
@@ -423,5 +425,36 @@ func TestHangingCheck(t *testing.T) {
 	found := of(r, "disk_space")
 	if len(found) != 1 || !strings.Contains(found[0].Evidence, "did not end within 2s") {
 		t.Errorf("%+v", found)
+	}
+}
+
+// TestEverythingHangs: the node answers nothing, and no system call and nothing in the network ends. The examination
+// ends within 5 s all the same, with an outcome for every check.
+func TestEverythingHangs(t *testing.T) {
+	t.Parallel()
+	for _, stopped := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, stopped)
+			never := make(chan struct{})
+			w.node.hangs = true
+			w.deps.Check = func(context.Context) error { <-never; return nil }
+			w.deps.Sample = func(context.Context) (api.StoreSample, error) { <-never; return api.StoreSample{}, nil }
+			w.deps.Machine.Statfs = func(string) (doctor.FileSystem, error) { <-never; return w.fs, nil }
+			w.deps.Machine.Interfaces = func() ([]netip.Prefix, error) { <-never; return nil, nil }
+			w.deps.Machine.OpenFiles = func() int64 { <-never; return 0 }
+			w.deps.Machine.Sync = func(string) (time.Duration, error) { <-never; return 0, nil }
+			w.deps.Network.Dial = func(context.Context, string, string) (net.Conn, error) { <-never; return nil, errDown }
+			w.deps.Network.Resolve = func(context.Context, string) error { <-never; return nil }
+			w.deps.Network.Listen = func(context.Context, string, string) (io.Closer, error) { <-never; return nil, errDown }
+			begun := time.Now()
+			r := w.run()
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("stopped %v: it took %s", stopped, took)
+			}
+			if n := len(r.Findings) + len(r.Passed) + len(r.Skipped); n < len(doctor.Checks()) || r.Worst == doctor.OK {
+				t.Errorf("stopped %v: %d outcomes of %d checks, the worst is %s", stopped, n, len(doctor.Checks()), r.Worst)
+			}
+			close(never) // what was left behind ends
+		})
 	}
 }
