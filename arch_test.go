@@ -207,7 +207,7 @@ var layers = map[string][]string{
 
 	"gateway": {
 		"gateway/admin", "gateway/api", "gateway/content", "gateway/discovery", "gateway/exchange", "gateway/fill",
-		"gateway/openapi", "gateway/pack", "gateway/policy", "gateway/server", "gateway/upload",
+		"gateway/openapi", "gateway/pack", "gateway/policy", "gateway/profiling", "gateway/server", "gateway/upload",
 	},
 	"gateway/admin": {"gateway/api", "gateway/exchange", "gateway/policy",
 		"protocols/address", "protocols/capability"},
@@ -237,6 +237,7 @@ var layers = map[string][]string{
 		"gateway/api", "gateway/exchange", "gateway/pack/mbtiles", "gateway/pack/pmtiles", "gateway/pack/tile",
 		"gateway/pack/viewer", "gateway/policy",
 	},
+	"gateway/profiling":           {"gateway/api", "gateway/exchange", "protocols/capability"},
 	"gateway/pack/mbtiles":        {"gateway/pack/tile"},
 	"gateway/pack/packtest":       {"gateway/pack/tile"},
 	"gateway/pack/pmtiles":        {"gateway/pack/tile"},

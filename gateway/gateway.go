@@ -14,6 +14,7 @@ import (
 	"allium/gateway/openapi"
 	"allium/gateway/pack"
 	"allium/gateway/policy"
+	"allium/gateway/profiling"
 	"allium/gateway/server"
 	"allium/gateway/upload"
 	"allium/internal/env"
@@ -123,6 +124,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 		packs:   pack.NewHandlers(d.Edge.Packs, contents),
 		openapi: &openapi.Handlers{},
 		fills:   fill.NewHandlers(d.Edge.Fills, content.NewAssets(contents)),
+		profile: profiling.New(d.Limits),
 	}
 	table := h.table()
 	h.openapi.Describe(table)

@@ -90,6 +90,8 @@ func TestEveryOperation(t *testing.T) {
 			case "continueUpload":
 				path, send, headers = upload, "hel", append(headers, "Upload-Offset", "0")
 				headers[1] = "application/offset+octet-stream"
+			case "Profile":
+				query.Set("kind", "goroutine")
 			case "SetFaults":
 				send = "{}"
 			case "Events":

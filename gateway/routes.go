@@ -10,6 +10,7 @@ import (
 	"allium/gateway/fill"
 	"allium/gateway/openapi"
 	"allium/gateway/pack"
+	"allium/gateway/profiling"
 	"allium/gateway/upload"
 )
 
@@ -22,18 +23,19 @@ type handlers struct {
 	admin   *admin.Handlers
 	openapi *openapi.Handlers
 	fills   *fill.Handlers
+	profile *profiling.Handlers
 }
 
 // table returns the route table.
 func (h handlers) table() []exchange.Endpoint {
 	return slices.Concat(h.content.Endpoints(), h.fills.Endpoints(), h.packs.Endpoints(), h.index.Endpoints(),
-		h.uploads.Endpoints(), h.admin.Pages(), h.openapi.Endpoints(), h.admin.Endpoints())
+		h.uploads.Endpoints(), h.admin.Pages(), h.openapi.Endpoints(), h.admin.Endpoints(), h.profile.Endpoints())
 }
 
 // routes returns the route table with handlers that cannot serve, for documents.
 func routes() []exchange.Endpoint {
 	h := handlers{&content.Handlers{}, &discovery.Handlers{}, &upload.Handlers{},
-		&pack.Handlers{}, &admin.Handlers{}, &openapi.Handlers{}, &fill.Handlers{}}
+		&pack.Handlers{}, &admin.Handlers{}, &openapi.Handlers{}, &fill.Handlers{}, &profiling.Handlers{}}
 	return h.table()
 }
 

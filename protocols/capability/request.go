@@ -25,6 +25,7 @@ const (
 	Faults   Op = "faults"   // inject faults into a node of a testnet
 	Reload   Op = "reload"   // reload the node's files
 	Drain    Op = "drain"    // drain and stop the node
+	Profile  Op = "profile"  // collect profiles and execution traces of the process
 )
 
 // Replicate is the operation with which the members of a cluster store objects on each
@@ -39,7 +40,7 @@ const ReplicateLife = 10 * time.Minute
 
 // Ops returns the operations of capabilities that people mint.
 func Ops() []Op {
-	return []Op{Get, Put, Fetch, Pin, Unpin, GC, Repair, Announce, Publish, Connect, Faults, Reload, Drain}
+	return []Op{Get, Put, Fetch, Pin, Unpin, GC, Repair, Announce, Publish, Connect, Faults, Reload, Drain, Profile}
 }
 
 // Known reports whether o is one of Ops.
