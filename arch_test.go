@@ -38,6 +38,7 @@ var layers = map[string][]string{
 	"protocols/dht/dialback":  {},
 	"protocols/dht/kadhost":   {"protocols/delimited"},
 	"protocols/dht/messages":  {"protocols/name", "protocols/record"},
+	"protocols/dht/model":     {},
 	"protocols/dht/namestore": {"protocols/dht/persist", "protocols/name", "protocols/record"},
 	"protocols/dht/persist":   {},
 	"protocols/dht/probes":    {"protocols/kad"},
