@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/net/http/httpguts"
+
 	"allium/protocols/bao"
 )
 
@@ -35,7 +37,7 @@ func referenceRanges(header string, size int64, most int) string {
 	number := func(s string) *big.Int { n, _ := new(big.Int).SetString(s, 10); return n }
 	whole, one, sum := big.NewInt(size), big.NewInt(1), new(big.Int)
 	var of []string
-	all := false
+	all := size == 0 // no answer can say that a part is empty
 	for _, spec := range specs {
 		m := partForm.FindStringSubmatch(spec)
 		if m == nil {
@@ -45,7 +47,6 @@ func referenceRanges(header string, size int64, most int) string {
 		switch {
 		case m[3] != "":
 			count := number(m[3])
-			all = all || size == 0 && count.Sign() > 0
 			if count.Cmp(whole) < 0 {
 				from.Sub(whole, count)
 			}
@@ -90,7 +91,7 @@ func FuzzRangeReference(f *testing.F) {
 	f.Add("bytes=9223372036854775806-", int64(1<<63-1), 0)
 	f.Add("bytes=0-,0-", int64(1<<63-1), 2)
 	f.Fuzz(func(t *testing.T, header string, size int64, most int) {
-		if size < 0 || strings.Contains(header, "\n") { // which "." does not match, and no header has
+		if size < 0 || !httpguts.ValidHeaderFieldValue(header) { // the server answers 400
 			return
 		}
 		if got, want := parsed(header, size, most), referenceRanges(header, size, most); got != want {
