@@ -52,6 +52,9 @@ func Check(t *testing.T, shapes map[string][]string) {
 			t.Parallel()
 			src := read(t, name)
 			properties, conjunction := atOnce(src)
+			if n, read := strings.Count(src, "\nltl "), len(property.FindAllString(src, -1)); n != read {
+				t.Fatalf("%d of %d properties stand in one line as `ltl name { formula }`", read, n)
+			}
 			var all []verifier
 			for _, size := range sizes {
 				all = append(all, compile(t, mayLack(src)+conjunction, size, optimize(sizes)))
