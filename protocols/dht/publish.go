@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"allium/internal/guard"
 	"allium/internal/jitter"
 	"allium/internal/limits"
 	"allium/internal/tasks"
@@ -28,6 +29,7 @@ type publisher struct {
 	queue     *limits.Queue[b3.Root]
 	m         *metrics
 	log       *slog.Logger
+	guard     guard.Guard
 
 	mu     sync.Mutex      // lock: leaf
 	failed map[b3.Root]int // tries so far; at most maxFailed roots
@@ -47,12 +49,13 @@ func newPublisher(
 ) *publisher {
 	deps.Tasks.List(tasks.Info{
 		Name: "dht.announcers", Kind: tasks.Worker, Started: true, Owner: "protocols/dht", Count: cfg.Announcers,
-		Restart: "the process ends", Doc: "publish what was added or pinned",
+		Restart: "its object counts as failed and is tried again, and it takes the next",
+		Doc:     "publish what was added or pinned",
 	})
 	return &publisher{
 		tasks:   deps.Tasks,
 		publish: publish, published: published, peers: peers, paused: deps.ClockWrong,
-		parallel: cfg.Announcers, m: m, log: deps.Log, failed: make(map[b3.Root]int),
+		parallel: cfg.Announcers, m: m, log: deps.Log, guard: guard.Guard{Log: deps.Log}, failed: make(map[b3.Root]int),
 		queue: limits.NewQueue[b3.Root](deps.Limits, limits.Spec{
 			Name: "dht.announce", Path: "add, pin → announcer",
 			Policy: "reject busy; the sweep publishes the object later",
@@ -80,7 +83,11 @@ func (a *publisher) work(ctx context.Context) {
 		if err != nil || !a.awaitPeers(ctx) {
 			return
 		}
-		a.publishOne(ctx, root)
+		publish := func() error { a.publishOne(ctx, root); return nil }
+		if a.guard.Run("announcing an object panicked", publish, nil) != nil {
+			a.m.announced.WithLabelValues("failed").Inc()
+			a.recordResult(root, false)
+		}
 	}
 }
 

@@ -21,9 +21,10 @@ import (
 
 // fakePublish is a network that takes records, or does not.
 type fakePublish struct {
-	peers atomic.Int64
-	fail  atomic.Bool
-	takes time.Duration
+	peers  atomic.Int64
+	fail   atomic.Bool
+	panics atomic.Bool
+	takes  time.Duration
 
 	mu     sync.Mutex
 	got    map[b3.Root][]time.Time
@@ -33,6 +34,9 @@ type fakePublish struct {
 }
 
 func (p *fakePublish) publish(ctx context.Context, r b3.Root) (int, error) {
+	if p.panics.Load() {
+		panic("as told")
+	}
 	p.mu.Lock()
 	p.now++
 	p.max = max(p.max, p.now)
@@ -221,6 +225,31 @@ func TestAnnounceRetries(t *testing.T) {
 		}
 		if len(a.failedRoots()) != 0 {
 			t.Error("it never gives up")
+		}
+	})
+}
+
+// TestAnnouncePanics: an announcement that panics is tried again, and its announcer takes the next object.
+func TestAnnouncePanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p fakePublish
+		p.peers.Store(1)
+		p.panics.Store(true)
+		a := startAnnouncer(t, &p, 20)
+		const objects = 10 // more than there are announcers
+		for i := range objects {
+			if err := a.add(root(string(rune('a' + i)))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if n := testutil.ToFloat64(a.m.announced.WithLabelValues("failed")); n != objects {
+			t.Errorf("%v of %d failed", n, objects)
+		}
+		p.panics.Store(false)
+		time.Sleep(2 * time.Minute)
+		if p.published() != objects {
+			t.Errorf("%d of %d were published", p.published(), objects)
 		}
 	})
 }

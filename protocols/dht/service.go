@@ -20,6 +20,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/internal/env"
+	"allium/internal/guard"
 	"allium/internal/jitter"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -256,11 +257,18 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 		up := sync.OnceFunc(func() { close(ready) })
 		wg.Go(func() {
 			defer up()
-			if err := run(ctx, up); err != nil {
+			if err := guard.Run(func() error { return run(ctx, up) }); err != nil {
 				fail(err)
 			}
 		})
 		<-ready
+	}
+	task := func(run func(context.Context)) {
+		tasks.Go(func() {
+			if err := guard.Run(func() error { run(ctx); return nil }); err != nil {
+				fail(err)
+			}
+		})
 	}
 	part(&under, base, s.table.Run)
 	part(&under, base, s.guard.Run)
@@ -270,14 +278,14 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 		return fmt.Errorf("start kad-dht: %w", err)
 	}
 	r := s.serve(ctx, kad)
-	tasks.Go(func() { s.janitor(ctx) })
-	tasks.Go(func() { s.persist.Run(ctx) })
+	task(s.janitor)
+	task(s.persist.Run)
 	for _, p := range s.persistNames {
-		tasks.Go(func() { p.Run(ctx) })
+		task(p.Run)
 	}
-	tasks.Go(func() { s.passOn(ctx) })
-	tasks.Go(func() { s.refresh(ctx, kad) })
-	tasks.Go(func() { s.publisher.run(ctx) })
+	task(s.passOn)
+	task(func(ctx context.Context) { s.refresh(ctx, kad) })
+	task(s.publisher.run)
 	part(&tasks, ctx, s.dialback.Run)
 	part(&tasks, ctx, s.bootstrapper.Run)
 	part(&tasks, ctx, s.sweep.Run)

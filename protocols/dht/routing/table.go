@@ -9,6 +9,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/guard"
 	"allium/internal/limits"
 	"allium/internal/tasks"
 	"allium/protocols/kad"
@@ -54,7 +55,8 @@ func New(cfg Config, deps Deps) (*Table, error) {
 	}, queueSize)
 	deps.Tasks.List(tasks.Info{
 		Name: "dht.routing", Kind: tasks.Worker, Started: true, Owner: "protocols/dht/routing", Count: bucketCount,
-		Restart: "the process ends", Doc: "change the routing table, one for each bucket, from its first change on",
+		Restart: "its update is dropped, and it takes the next",
+		Doc:     "change the routing table, one for each bucket, from its first change on",
 	})
 	return t, nil
 }
@@ -105,12 +107,13 @@ func (t *Table) open(b *bucket) *limits.Queue[*update] {
 
 // write is the only writer of b. It runs until ctx ends.
 func (t *Table) write(ctx context.Context, b *bucket, q *limits.Queue[*update]) {
+	g := guard.Guard{Log: t.deps.Log}
 	for {
 		u, err := q.Get(ctx)
 		if err != nil {
 			return
 		}
-		t.apply(b, u)
+		_ = g.Run("a change of the routing table panicked", func() error { t.apply(b, u); return nil }, nil) // it is logged
 	}
 }
 

@@ -73,6 +73,29 @@ func start(t testing.TB, table *Table) (stop func()) {
 	return stop
 }
 
+// TestPanicLosesOneUpdate: a change that panics is dropped, and the writer of its bucket goes on.
+func TestPanicLosesOneUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		deps := newWorld().deps()
+		addrs := deps.Addrs
+		deps.Addrs = func(p peer.ID) []ma.Multiaddr {
+			if p == "bad" {
+				panic("as told")
+			}
+			return addrs(p)
+		}
+		table := newTable(t, numbers, deps)
+		start(t, table)
+		for _, p := range []peer.ID{"bad", "a", "bad", "b", "c"} {
+			table.Seen(t.Context(), p, 0)
+			synctest.Wait()
+		}
+		if n := table.Size(); n != 3 {
+			t.Errorf("the table has %d of 3 peers", n)
+		}
+	})
+}
+
 func TestUpdatesArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
