@@ -1,15 +1,18 @@
 // Package cores shares the processor's cores between work that needs a core for a while: hashing,
-// compression, erasure codes and signatures in batches (SPEC §2).
+// compression, erasure codes and signatures of records (SPEC §2).
 //
 // A [Pool] has a slot for each core. Work takes a slot for a short piece, such as the hashing of 64 KiB
 // (20 µs) or the coding of 1 MiB (1 ms), and gives it back. Work that somebody waits for, such as a
 // download, is [Foreground] and goes first; a scrub is [Background]. Work of a few microseconds, such as
-// one signature or the hash of 4 KiB, takes no slot.
+// the hash of 4 KiB, takes no slot.
 //
-// Invariants: at most as many pieces run as there are cores. Background work leaves one core of several
-// to the rest, so that the runtime polls the network there. No foreground work waits behind background
+// Invariants: at most as many pieces run as there are cores. No foreground work waits behind background
 // work, but for one piece in backgroundEvery: so background work goes on also when foreground work never
 // ends. In each class pieces run in the order in which they came.
+//
+// Background work takes no slot that would be the last one of several, whoever has the others. While every
+// core has a goroutine that never waits, the runtime looks at the network only every 10 ms, and each small
+// request waits for that. Scrubs never wait, but for their slots; downloads wait for the network.
 //
 // One piece, walked through: a reader calls [Pool.Enter] before it hashes a group. If a slot is free, it
 // returns at once. Otherwise the reader waits in the line of its class, until [Pool.Leave] of another
@@ -188,10 +191,11 @@ func (p *Pool) Leave(c Class) {
 
 // free reports whether a slot is free for the class. The caller holds p.mu.
 func (p *Pool) free(c Class) bool {
-	if c == Background && p.used[Background] >= max(1, p.cores-1) {
-		return false
+	most := p.cores
+	if c == Background {
+		most = max(1, p.cores-1)
 	}
-	return p.used[Foreground]+p.used[Background] < p.cores
+	return p.used[Foreground]+p.used[Background] < most
 }
 
 // take takes a free slot. The caller holds p.mu.
@@ -206,12 +210,12 @@ func (p *Pool) take(c Class) {
 func (p *Pool) grant() {
 	for {
 		c := Foreground
-		if p.lines[Background].Len() > 0 && p.free(Background) &&
-			(p.lines[Foreground].Len() == 0 || time.Since(p.served) >= backgroundEvery) {
+		late := time.Since(p.served) >= backgroundEvery && p.used[Background] < max(1, p.cores-1)
+		if p.lines[Background].Len() > 0 && (late || p.lines[Foreground].Len() == 0 && p.free(Background)) {
 			c = Background
 		}
 		w := p.lines[c].Oldest()
-		if w == nil || !p.free(c) {
+		if w == nil || !p.free(Foreground) {
 			return
 		}
 		p.lines[c].Remove(&w.inLine)

@@ -17,7 +17,7 @@ import (
 )
 
 // TestOrder: with all cores busy, foreground work goes before background work that came earlier, and each class in
-// its order; background work never has the last core of several.
+// its order; background work never takes the last core of several.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -28,6 +28,8 @@ func TestOrder(t *testing.T) {
 		{1, 1, []Class{Background, Foreground, Background, Foreground}, []int{1, 3, 0, 2}},
 		{2, 2, []Class{Background, Background, Foreground}, []int{2, 0, 1}},
 		{2, 0, []Class{Background, Background, Foreground}, []int{0, 2, 1}},
+		{2, 1, []Class{Background, Foreground}, []int{1, 0}},
+		{3, 1, []Class{Background, Background, Foreground}, []int{0, 2, 1}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := New(c.cores)
