@@ -5,10 +5,13 @@
 //	go build -o /tmp/allium ./cmd/allium && go run -C bench ./beside -allium /tmp/allium
 //
 // It starts a node in a temporary directory on loopback. It asks at a fixed rate, each request by itself, and takes the
-// time from when the request was due. Rounds alone and beside take turns, so a busy machine disturbs both.
+// time from when the request was due. Rounds alone and beside take turns, so a busy machine disturbs both. A process of
+// its own asks the node for the work, over one connection each, so that neither the start of commands nor the askers
+// take a core from each other. -work says which of the three.
 package main
 
 import (
+	"archive/tar"
 	"bufio"
 	"context"
 	"crypto/rand"
@@ -16,6 +19,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"os"
 	"os/exec"
@@ -24,21 +28,29 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"allium/gateway/api"
+	"allium/gateway/api/client"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	b := bench{}
+	flag.StringVar(&b.work, "work", "verify,add,sign", "the work beside, with commas between")
+	flag.StringVar(&b.of, "of", "", "the home of a node that runs: do the work until the input ends (the program's own)")
 	flag.StringVar(&b.allium, "allium", "allium", "the program")
 	flag.IntVar(&b.rate, "rate", 100, "requests a second")
 	flag.DurationVar(&b.round, "round", 10*time.Second, "time of a round")
 	flag.IntVar(&b.rounds, "rounds", 3, "rounds alone, and as many beside")
 	flag.Int64Var(&b.size, "size", 256<<20, "bytes of the object that is verified, and of each that is added")
 	flag.Parse()
-	if err := b.run(ctx); err != nil {
+	do := b.run
+	if b.of != "" {
+		do = b.toil
+	}
+	if err := do(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "beside:", err)
 		os.Exit(1)
 	}
@@ -50,6 +62,8 @@ type bench struct {
 	round  time.Duration
 	rounds int
 	size   int64
+	work   string
+	of     string
 
 	dir  string // of everything
 	urls []string
@@ -66,17 +80,19 @@ func (b *bench) run(ctx context.Context) (err error) {
 	}
 	defer end()
 	var alone, beside []time.Duration
-	var done [3]atomic.Int64
+	done := map[string]int{}
 	for range b.rounds {
 		took, err := b.read(ctx)
 		if err != nil {
 			return err
 		}
 		alone = append(alone, took...)
-		end := b.work(ctx, &done)
-		took, err = b.read(ctx)
-		end()
+		end, err := b.begin(ctx)
 		if err != nil {
+			return err
+		}
+		took, err = b.read(ctx)
+		if err = errors.Join(err, end(done)); err != nil {
 			return err
 		}
 		beside = append(beside, took...)
@@ -87,7 +103,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 			w.Round(time.Microsecond), float64(w)/float64(a))
 	}
 	fmt.Printf("ended beside: %d × verify --all --repair, %d × add of %d MiB, %d names signed\n",
-		done[0].Load(), done[1].Load(), b.size>>20, done[2].Load())
+		done["verify"], done["add"], b.size>>20, done["sign"])
 	return nil
 }
 
@@ -199,40 +215,106 @@ func fetch(ctx context.Context, url string) error {
 	return nil
 }
 
-// work does what nobody waits for until end is called, and counts what has ended.
-func (b *bench) work(ctx context.Context, done *[3]atomic.Int64) (end func()) {
+// begin starts the process that does the work. end stops it, and adds what it has done to done.
+func (b *bench) begin(ctx context.Context) (end func(done map[string]int) error, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, "-of", filepath.Join(b.dir, "home"), "-work", b.work, "-size",
+		fmt.Sprint(b.size))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return func(done map[string]int) error {
+		_ = in.Close() // it ends the work
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			done[lines.Text()]++
+		}
+		return cmd.Wait()
+	}, nil
+}
+
+// toil does the work at a node until the input ends, and prints the name of each piece that has ended.
+func (b *bench) toil(ctx context.Context) error {
+	socket, err := api.SocketPath(b.of)
+	if err != nil {
+		return err
+	}
+	node, err := client.New(socket)
+	if err != nil {
+		return err
+	}
+	defer node.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	var working sync.WaitGroup
-	for i, do := range []func() error{
-		func() error { return b.quiet(ctx, "verify", "--all", "--repair") },
-		func() error { _, err := b.add(ctx, "more", b.size); return err },
-		func() error {
-			key := b.urls[0][strings.LastIndexByte(b.urls[0], '/')+1:]
-			return b.quiet(ctx, "name", "publish", fmt.Sprintf("n%d.bench", done[2].Load()), key)
+	for what, do := range map[string]func(turn int) error{
+		"verify": func(int) error { return last(node.Verify(ctx, "", api.VerifyOptions{Repair: true})) },
+		"add":    b.adder(ctx, node),
+		"sign": func(turn int) error {
+			_, err := node.PublishName(ctx, api.PublishRequest{Name: fmt.Sprintf("n%d.bench", turn%100), Value: "text"})
+			return err
 		},
 	} {
+		if !slices.Contains(strings.Split(b.work, ","), what) {
+			continue
+		}
 		working.Go(func() {
-			for ctx.Err() == nil {
-				if err := do(); err == nil {
-					done[i].Add(1)
+			for turn := 0; ctx.Err() == nil; turn++ {
+				if err := do(turn); err == nil {
+					fmt.Println(what)
 				} else if ctx.Err() == nil {
-					fmt.Fprintln(os.Stderr, "beside:", err)
+					fmt.Fprintf(os.Stderr, "beside: %s: %v\n", what, err)
 					time.Sleep(time.Second)
 				}
 			}
 		})
 	}
-	return func() {
-		cancel()
-		working.Wait()
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	cancel()
+	working.Wait()
+	return nil
+}
+
+// adder returns what adds other bytes each time.
+func (b *bench) adder(ctx context.Context, node *client.Client) func(int) error {
+	body := make([]byte, b.size)
+	_, _ = rand.Read(body) // never fails
+	return func(int) error {
+		for at := 0; at < len(body); at += 16 << 10 { // of every group
+			_, _ = rand.Read(body[at:min(at+8, len(body))])
+		}
+		r, w := io.Pipe()
+		go func() {
+			out := tar.NewWriter(w)
+			err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "more", Size: b.size, Mode: 0o600})
+			if err == nil {
+				_, err = out.Write(body)
+			}
+			_ = w.CloseWithError(errors.Join(err, out.Close()))
+		}()
+		defer r.Close()
+		return last(node.Add(ctx, r, api.AddOptions{NoPin: true}, nil))
 	}
 }
 
-// quiet runs a command whose output is not wanted.
-func (b *bench) quiet(ctx context.Context, args ...string) error {
-	cmd := b.command(ctx, args...)
-	cmd.Stderr = nil
-	return cmd.Run()
+// last returns the error of a sequence.
+func last[T any](all iter.Seq2[T, error]) error {
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func quantile(d []time.Duration, q int) time.Duration {
