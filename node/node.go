@@ -144,7 +144,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		lifecycle: lifecycle{drain: make(chan struct{}), unlock: func() {}},
 	}
 	n.limits.NewUsage(limits.Spec{
-		Name: "cpu.cores", Path: "hashing, compression, erasure codes, signatures in batches → cores",
+		Name: "cpu.cores", Path: "hashing, compression, erasure codes, signatures of records → cores",
 		Policy: "waits, what somebody waits for first",
 	}, int64(n.process.cores.Cores()), func() int64 { return int64(n.process.cores.InUse()) })
 	n.limits.NewUsage(limits.Spec{

@@ -1,10 +1,13 @@
 package content
 
 import (
+	"bytes"
+	"context"
 	"io"
 	"net/http"
 
 	"allium/gateway/exchange"
+	"allium/internal/cores"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -41,11 +44,48 @@ type encoder interface {
 	Flush() error
 }
 
-// newEncoder returns an encoder that writes to to and does not close it.
-func newEncoder(to io.Writer, name string) (encoder, error) {
-	if name == "zstd" {
-		return zstd.NewWriter(to, zstd.WithEncoderConcurrency(1),
-			zstd.WithWindowSize(listingWindow), zstd.WithLowerEncoderMem(true))
+// newEncoder returns an encoder that writes to to and does not close it. It takes a core of pool for each of its calls,
+// within ctx, and gives it back before it writes to to, which may wait for the client.
+func newEncoder(ctx context.Context, pool *cores.Pool, to io.Writer, name string) (encoder, error) {
+	e := &sharingEncoder{ctx: ctx, pool: pool, to: to}
+	if name != "zstd" {
+		e.encoder = gzip.NewWriter(&e.made)
+		return e, nil
 	}
-	return gzip.NewWriter(to), nil
+	var err error
+	e.encoder, err = zstd.NewWriter(&e.made, zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(listingWindow), zstd.WithLowerEncoderMem(true))
+	return e, err
+}
+
+// sharingEncoder is an encoder that shares the cores.
+type sharingEncoder struct {
+	encoder
+	ctx  context.Context
+	pool *cores.Pool // nil: no bound
+	made bytes.Buffer
+	to   io.Writer
+}
+
+func (e *sharingEncoder) Write(p []byte) (int, error) {
+	err := e.run(func() error { _, err := e.encoder.Write(p); return err })
+	if err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (e *sharingEncoder) Flush() error { return e.run(e.encoder.Flush) }
+func (e *sharingEncoder) Close() error { return e.run(e.encoder.Close) }
+
+func (e *sharingEncoder) run(call func() error) error {
+	if err := e.pool.Acquire(e.ctx, cores.Foreground); err != nil {
+		return err
+	}
+	err := call()
+	e.pool.Leave(cores.Foreground)
+	if err == nil {
+		_, err = e.made.WriteTo(e.to)
+	}
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/content/markdown"
 	"allium/gateway/policy"
+	"allium/internal/cores"
 	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -46,6 +47,7 @@ type Handlers struct {
 
 	fetches  fetchGate
 	encoders *limits.Gate
+	cores    *cores.Pool // for compression
 	renders  *limits.FairGate[netip.Prefix]
 	markdown *markdown.Renderer
 
@@ -68,7 +70,7 @@ func (g *Handlers) Reconfigure(cfg Config) {
 func New(cfg Config, d Deps) (*Handlers, error) {
 	g := &Handlers{
 		objects: d.Objects, served: d.Served, denylist: d.Denylist, ready: d.Ready, version: d.Version,
-		ticket: d.Ticket, example: d.Example, markdown: markdown.New(pageOf),
+		ticket: d.Ticket, example: d.Example, cores: d.Cores, markdown: markdown.New(pageOf),
 	}
 	g.live.Store(&cfg)
 	if g.names = d.Names; g.names == nil {

@@ -75,7 +75,7 @@ func (b *body) writeCompressed(coding string, write func(to io.Writer, flush fun
 		return write(b, b.w.Flush)
 	}
 	out := bufio.NewWriterSize(b, 16<<10)
-	enc, err := newEncoder(out, coding)
+	enc, err := newEncoder(b.ctx, b.cores, out, coding)
 	if err != nil {
 		return err
 	}

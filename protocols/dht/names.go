@@ -50,11 +50,11 @@ func (v *server) putName(ctx context.Context, from network.Conn, q messages.Requ
 
 // openName verifies the record of a name and checks it at the current time.
 func (v *verifier) openName(ctx context.Context, envelope []byte) (name.Signed, error) {
-	release, err := v.gate.Acquire(ctx)
+	leave, err := v.enter(ctx)
 	if err != nil {
-		return name.Signed{}, fmt.Errorf("wait to verify a record: %w", err)
+		return name.Signed{}, err
 	}
-	defer release()
+	defer leave()
 	rec, err := name.Open(envelope, v.now())
 	if err != nil {
 		return name.Signed{}, err

@@ -217,27 +217,45 @@ type verifier struct {
 	now        func() time.Time
 	gate       *limits.Gate
 	onVerified func(messages.Sealed) // called for every valid record; may be nil
-	cores      *cores.Pool           // for stored records; may be nil
+	cores      *cores.Pool           // may be nil
+}
+
+// enter waits for a place, and then for a core, and takes both. The caller calls leave after the check.
+func (v *verifier) enter(ctx context.Context) (leave func(), err error) {
+	release, err := v.gate.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("wait to verify a record: %w", err)
+	}
+	if err := v.cores.Acquire(ctx, cores.Foreground); err != nil {
+		release()
+		return nil, fmt.Errorf("wait to verify a record: %w", err)
+	}
+	return func() { v.cores.Leave(cores.Foreground); release() }, nil
 }
 
 func (v *verifier) open(ctx context.Context, envelope, peerRecord []byte, root b3.Root) (messages.Sealed, error) {
-	release, err := v.gate.Acquire(ctx)
+	leave, err := v.enter(ctx)
 	if err != nil {
-		return messages.Sealed{}, fmt.Errorf("wait to verify a record: %w", err)
+		return messages.Sealed{}, err
 	}
-	defer release()
-	rec, err := messages.Open(envelope, peerRecord, root, v.now())
-	if err == nil && v.onVerified != nil {
-		v.onVerified(rec)
-	}
-	return rec, err
+	defer leave()
+	return v.check(envelope, peerRecord, root)
 }
 
-// reopen is open for one of many stored records, which nobody waits for.
+// reopen is open for one of many stored records, which nobody waits for. It takes no place from those that somebody
+// waits for, as it may wait for a core for long.
 func (v *verifier) reopen(ctx context.Context, envelope, peerRecord []byte, root b3.Root) (messages.Sealed, error) {
 	if err := v.cores.Acquire(ctx, cores.Background); err != nil {
 		return messages.Sealed{}, fmt.Errorf("wait to verify a record: %w", err)
 	}
 	defer v.cores.Leave(cores.Background)
-	return v.open(ctx, envelope, peerRecord, root)
+	return v.check(envelope, peerRecord, root)
+}
+
+func (v *verifier) check(envelope, peerRecord []byte, root b3.Root) (messages.Sealed, error) {
+	rec, err := messages.Open(envelope, peerRecord, root, v.now())
+	if err == nil && v.onVerified != nil {
+		v.onVerified(rec)
+	}
+	return rec, err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"allium/internal/cores"
 	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/internal/testkit"
@@ -460,6 +461,37 @@ func TestVerifierIsBounded(t *testing.T) {
 	if _, err := v.open(t.Context(), nil, nil, root("x")); messages.RefusalOf(err) != messages.Unsigned {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestVerifierWaitsForACore: without a core a check ends with its deadline, and keeps no place. Stored records need no
+// place, and so take none from those that somebody waits for.
+func TestVerifierWaitsForACore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var registry *limits.Registry
+		pool := cores.New(1)
+		v := &verifier{now: time.Now, cores: pool, gate: registry.NewGate(limits.Spec{Name: "v"}, 1, 0)}
+		pool.Enter(cores.Foreground)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := v.open(ctx, nil, nil, root("x")); status.Of(err) != status.Timeout {
+			t.Errorf("got %v", err)
+		}
+		if _, err := v.openName(ctx, nil); status.Of(err) != status.Timeout {
+			t.Errorf("got %v", err)
+		}
+		pool.Leave(cores.Foreground)
+		release, err := v.gate.TryAcquire()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		if _, err := v.reopen(t.Context(), nil, nil, root("x")); messages.RefusalOf(err) != messages.Unsigned {
+			t.Errorf("got %v", err)
+		}
+		if pool.InUse() != 0 {
+			t.Error("a core is taken for ever")
+		}
+	})
 }
 
 // TestMetricsRegister: the names are there and no label is open-ended.
