@@ -60,39 +60,15 @@ func (a *Archive) Info() *tile.Info { return &a.info }
 // Close frees the connections of the archive. No other call may be under way or follow.
 func (a *Archive) Close() error { return a.pool.closeArchive(a) }
 
-const (
-	// findSQL tells the length of a tile without reading it: -1 of NULL, and -2 of what is no blob.
-	findSQL = `SELECT CASE typeof(tile_data) WHEN 'blob' THEN length(tile_data) WHEN 'null' THEN -1 ELSE -2 END
-FROM tiles WHERE zoom_level = ?1 AND tile_column = ?2 AND tile_row = ?3 LIMIT 1`
-	readSQL = `SELECT tile_data FROM tiles WHERE zoom_level = ?1 AND tile_column = ?2 AND tile_row = ?3 LIMIT 1`
-)
+const readSQL = `SELECT tile_data FROM tiles WHERE zoom_level = ?1 AND tile_column = ?2 AND tile_row = ?3 LIMIT 1`
 
-// Find returns where a tile lies, or tile.ErrMissing for a missing one. A tile that is NULL or empty and
-// one outside the pyramid are missing. A tile that is text or a number is corrupt. One of more than
-// tile.MaxBytes is refused with body_cap.
-func (a *Archive) Find(ctx context.Context, c tile.Coord) (tile.Place, error) {
+// Find returns where a tile lies, if there is one, without reading the pack: [Archive.Read] tells whether there is.
+// A tile outside the pyramid is missing.
+func (a *Archive) Find(_ context.Context, c tile.Coord) (tile.Place, error) {
 	if !c.Valid() || a.looked && (c.Z < a.info.MinZoom || c.Z > a.info.MaxZoom) {
 		return tile.Place{}, tile.ErrMissing
 	}
-	length := int64(-1)
-	err := a.pool.with(ctx, a, func(conn *conn) error {
-		return conn.query(ctx, tileBudget, "cannot find the tile", findSQL, rowOf(c),
-			func(row *sqlite.Stmt) (bool, error) {
-				length = row.ColumnInt64(0)
-				return false, nil
-			})
-	})
-	switch {
-	case err != nil:
-		return tile.Place{}, err
-	case length == -2:
-		return tile.Place{}, errNoBlob
-	case length <= 0:
-		return tile.Place{}, tile.ErrMissing
-	case length > tile.MaxBytes:
-		return tile.Place{}, errTooLarge(length)
-	}
-	return tile.Place{Offset: number(c), Length: length}, nil
+	return tile.Place{Offset: number(c)}, nil
 }
 
 func errTooLarge(n int64) error {
@@ -101,7 +77,9 @@ func errTooLarge(n int64) error {
 
 var errNoBlob = status.Errorf(status.Corrupt, "the tile is a text or a number instead of a blob")
 
-// Read appends the stored bytes of a tile that Find found to buf.
+// Read appends the stored bytes of a tile that Find found to buf, or returns tile.ErrMissing for a missing one. A tile
+// that is NULL or empty is missing. A tile that is text or a number is corrupt. One of more than tile.MaxBytes is
+// refused with body_cap.
 func (a *Archive) Read(ctx context.Context, buf []byte, p tile.Place) ([]byte, error) {
 	c, ok := coordOf(p.Offset)
 	if !ok {

@@ -112,7 +112,7 @@ func (a *Archive) findZooms(ctx context.Context, c *conn, meta *metadata) error 
 
 // proveIndex looks for a tile that cannot be. That takes a few pages with an index, and all of them without.
 func (c *conn) proveIndex(ctx context.Context) error {
-	return c.query(ctx, tileBudget, "cannot find a tile in the pack", findSQL, []int64{0, -1, -1},
+	return c.query(ctx, tileBudget, "cannot find a tile in the pack", readSQL, []int64{0, -1, -1},
 		func(*sqlite.Stmt) (bool, error) { return false, nil })
 }
 

@@ -232,7 +232,7 @@ func TestBusy(t *testing.T) {
 	outcomes := map[status.Outcome]int{}
 	for range waitingOfArchive + 1 {
 		wg.Go(func() {
-			_, err := a.Find(ctx, tile.Coord{})
+			_, err := a.Read(ctx, nil, tile.Place{})
 			mu.Lock()
 			defer mu.Unlock()
 			if outcomes[status.Of(err)]++; status.Of(err) == status.Busy {

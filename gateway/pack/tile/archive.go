@@ -37,9 +37,10 @@ type Archive interface {
 	// change it.
 	Info() *Info
 	// Find returns where a tile lies, or [ErrMissing]. An empty tile and one outside the pyramid are
-	// missing.
+	// missing. An archive that would have to read the tile for that leaves it to Read, with a Length of 0.
 	Find(ctx context.Context, c Coord) (Place, error)
-	// Read appends the stored bytes of a tile that Find found to buf.
+	// Read appends the stored bytes of a tile that Find found to buf. It returns [ErrMissing] for a missing
+	// tile that Find left to it.
 	Read(ctx context.Context, buf []byte, p Place) ([]byte, error)
 	// Close frees what the archive holds. No other call may be under way or follow.
 	Close() error
