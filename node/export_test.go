@@ -1,7 +1,12 @@
 package node
 
 import (
+	"context"
+
+	"allium/internal/env"
 	"allium/internal/tasks"
+	"allium/node/reload"
+	"allium/node/supervise"
 	"allium/protocols/index"
 	"allium/protocols/object"
 	"allium/store"
@@ -30,3 +35,13 @@ func (n *Node) RepairClient() (*wire.Client, error) {
 
 // IndexClient returns a client with which the node asks peers who has an object.
 func (n *Node) IndexClient() *index.Client { return index.NewClient(n.sessions, n.dht) }
+
+// WrapServices replaces the run of each service that a node starts, before it runs.
+func (n *Node) WrapServices(wrap func(name string, run supervise.Run) supervise.Run) {
+	n.services = supervise.New(supervise.Deps{Env: env.Env{Log: n.log, Tasks: n.tasks}, Wrap: wrap})
+}
+
+// AddReloadTask adds a task to the reloads of a node, before it runs.
+func (n *Node) AddReloadTask(name string, task func(context.Context) error) {
+	n.reloads.Add(reload.File{Name: name, Reload: task})
+}

@@ -57,7 +57,7 @@ type Service struct {
 	When  string // the nodes that start it, for docs/reference/tasks.md; empty: all
 	// Run calls ready once, as soon as the service can be used. It returns nil only
 	// when ctx is done and every goroutine it started has returned.
-	Run func(ctx context.Context, ready func()) error
+	Run Run
 	// Fatal means that one failure ends the group, without a restart. It is for
 	// services that others use (the store, the host), and for failures that must not be
 	// retried (a store that failed its own integrity check).
@@ -74,13 +74,19 @@ type Service struct {
 // Deps holds the dependencies of a [Group]. Each field may be nil.
 type Deps struct {
 	env.Env
+
+	Wrap func(name string, run Run) Run // replaces the run of each service; a test makes services fail with it
 }
+
+// Run is the main function of a service, see [Service].
+type Run = func(ctx context.Context, ready func()) error
 
 // Group owns running services. Only one goroutine at a time may call Start and Stop.
 type Group struct {
 	log      *slog.Logger
 	restarts *prometheus.CounterVec
 	tasks    *tasks.Registry
+	wrap     func(string, Run) Run
 
 	running []*runner
 
@@ -103,6 +109,7 @@ func New(deps Deps) *Group {
 	g := &Group{
 		log:    deps.Log,
 		tasks:  deps.Tasks,
+		wrap:   deps.Wrap,
 		failed: make(chan struct{}),
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "service_restarts_total", Help: "Services restarted after they returned or panicked.",
@@ -122,9 +129,13 @@ func (g *Group) Start(ctx context.Context, s Service) error {
 	if s.StartTimeout == 0 {
 		s.StartTimeout = 30 * time.Second
 	}
+	g.list(s, true)
+	g.log.Debug("a service starts", "task", s.Name)
+	if g.wrap != nil {
+		s.Run = g.wrap(s.Name, s.Run)
+	}
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &runner{Service: s, cancel: cancel, ready: make(chan struct{}), done: make(chan struct{})}
-	g.list(s, true)
 	end := g.tasks.Begin(tasks.Service)
 	var first error // written before done is closed
 	var wg sync.WaitGroup
