@@ -262,7 +262,8 @@ var layers = map[string][]string{
 	"node": {
 		"gateway", "gateway/api", "gateway/fill", "gateway/policy", "gateway/policy/access", "gateway/policy/audit",
 		"gateway/policy/capabilities", "gateway/policy/denylist", "node/config", "node/edge", "node/fault",
-		"node/files/publish", "node/health", "node/home", "node/local", "node/local/events", "node/local/opener",
+		"node/files/publish", "node/films", "node/health", "node/home", "node/local",
+		"node/local/events", "node/local/opener",
 		"node/local/sent",
 		"node/p2p",
 		"node/p2p/reach", "node/readiness", "node/readiness/amnesia", "node/readiness/clock",
@@ -291,6 +292,7 @@ var layers = map[string][]string{
 		"gateway/api", "gateway/api/client", "node/config", "node/home", "node/p2p", "node/readiness/descriptors",
 		"protocols/dht/seeds", "protocols/ticket", "store", "store/bucket/s3",
 	},
+	"node/films": {},
 	"node/fault": {
 		"gateway/api", "protocols/delimited", "protocols/dht", "protocols/oap", "protocols/object",
 		"protocols/record",

@@ -135,6 +135,8 @@ func TestRoundTrip(t *testing.T) {
 			q := api.Query{Limit: 32, Fresh: true}
 			return first(collect(c.FindProviders(ctx, key, api.FindOptions{Query: q})))
 		}},
+		{"film 00000000000000a1", api.Film{ID: "00000000000000a1", Trace: []byte("go 1.26 trace")},
+			func() (any, error) { return first(c.Film(ctx, "00000000000000a1")) }},
 		{"why lookup " + key, fakeLookup, func() (any, error) { return first(c.Why(ctx, key)) }},
 		{
 			"resolve " + key + " {Limit:7 Region:eu MinFreshness:1m30s Fresh:false MaxStale:0s All:false}",

@@ -504,6 +504,10 @@ func (n *fakeNode) Faults(context.Context) (api.Faults, error) {
 	return fakeFaults, n.call("", "faults")
 }
 
+func (n *fakeNode) Film(_ context.Context, lookup string) (api.Film, error) {
+	return api.Film{ID: lookup, Trace: []byte("go 1.26 trace")}, n.call(lookup, "film %s", lookup)
+}
+
 func (n *fakeNode) SetFaults(_ context.Context, f api.Faults) (api.Faults, error) {
 	return f, n.call("", "set faults %+v", f)
 }

@@ -9,6 +9,7 @@ import (
 	"allium/node/supervise"
 	"allium/protocols/index"
 	"allium/protocols/object"
+	"allium/resolver/trace"
 	"allium/store"
 	"allium/store/cluster/wire"
 )
@@ -45,3 +46,6 @@ func (n *Node) WrapServices(wrap func(name string, run supervise.Run) supervise.
 func (n *Node) AddReloadTask(name string, task func(context.Context) error) {
 	n.reloads.Add(reload.File{Name: name, Reload: task})
 }
+
+// Lookups returns the ring of lookups of a node.
+func Lookups(n *Node) *trace.Ring { return n.trace }

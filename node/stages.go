@@ -26,7 +26,6 @@ import (
 	"allium/resolver/names/dnslink"
 	"allium/resolver/names/own"
 	"allium/resolver/names/zones"
-	"allium/resolver/trace"
 )
 
 // start runs the stages in order and returns the error of the first that fails. A
@@ -37,7 +36,8 @@ func (n *Node) start(ctx context.Context) error {
 		n.startHost, n.startReach, n.startSessions, n.startObjects, n.startRecords, n.startDHT,
 		n.startClock, n.startGossip,
 		n.startMembers, n.startLAN,
-		n.startZones, n.startResolver, n.startOwnNames, n.startRepairs, n.startCopies, n.startPressure,
+		n.startZones, func(ctx context.Context) error { return startTrace(ctx, n) },
+		n.startResolver, n.startOwnNames, n.startRepairs, n.startCopies, n.startPressure,
 		n.startCapabilities, n.startGateway, n.startReadiness,
 		func(ctx context.Context) error { return startReloads(ctx, n) },
 	} {
@@ -195,7 +195,6 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 }
 
 func (n *Node) startResolver(ctx context.Context) (err error) {
-	n.trace = newTrace(trace.Deps{Env: n.env()})
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
 		Env:   n.env(),
 		Trace: n.trace, Local: fetchStore{n.store, n.example, n}, Providers: dhtFinder{n.dht}, Names: dhtFinder{n.dht},

@@ -2,7 +2,26 @@
 
 package node
 
-import "allium/resolver/trace"
+import (
+	"context"
 
-// newTrace returns the ring of lookups that `allium why` reads.
-func newTrace(d trace.Deps) *trace.Ring { return trace.New(d) }
+	"allium/node/films"
+	"allium/node/supervise"
+	"allium/resolver/trace"
+)
+
+// startTrace makes the ring of lookups that `allium why` reads, and starts the recorder of films of slow ones.
+func startTrace(ctx context.Context, n *Node) error {
+	d := trace.Deps{Env: n.env(), Marks: ctx}
+	if !n.cfg.Trace.Films || n.embedded {
+		n.trace = trace.New(d)
+		return nil
+	}
+	recorder := films.New(n.env())
+	d.Films = recorder
+	n.trace = trace.New(d)
+	return n.services.Start(ctx, supervise.Service{
+		Name: "films", Owner: "node/films", Doc: "keeps what Go's tracer saw of slow lookups, for `allium why`",
+		When: "`trace.films`", Run: recorder.Run,
+	})
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -12,7 +13,8 @@ import (
 )
 
 func whyCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var file string
+	cmd := &cobra.Command{
 		Use:   "why KEY|ID",
 		Short: "Show why a lookup failed or was slow",
 		Long: `Show what the node did to find an object: which sources it asked, which peers,
@@ -25,18 +27,41 @@ once, and the others are listed.
 The node remembers the latest lookups in RAM, and forgets them when it stops.
 Failed and slow lookups have a part of their own, so that others do not push
 them out. A lookup counts as slow when its first bytes came after more than
-1 second; a fetch may take 1 second more for each MiB.`,
+1 second; a fetch may take 1 second more for each MiB.
+
+Of a lookup that took more than 4 times the p99 of its class the node also keeps
+what Go's execution tracer saw in the 5 seconds before its end. --trace writes
+that to a file for "go tool trace", in which the lookup is a task with its ID.`,
 		Example: `  allium why $ADDRESS
-  allium why $ADDRESS --json`,
+  allium why $ADDRESS --json
+  allium why $ADDRESS --trace slow.trace`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
 			w, err := n.Why(ctx, arg[0])
 			if err != nil {
 				return err
 			}
+			if file != "" {
+				return writeFilm(ctx, a, n, w, file)
+			}
 			return a.print(w, whyText(w, a.quiet))
 		}),
 	}
+	cmd.Flags().StringVar(&file, "trace", "", "write the execution trace of the lookup to this new file (default none)")
+	return cmd
+}
+
+// writeFilm writes the execution trace of a lookup to a new file.
+func writeFilm(ctx context.Context, a *app, n api.Node, w api.Why, name string) error {
+	film, err := n.Film(ctx, w.Lookup.ID)
+	if err != nil {
+		return err
+	}
+	if err := writeAll(name, bytes.NewReader(film.Trace)); err != nil {
+		return err
+	}
+	return a.print(w, fmt.Sprintf("%s has the trace of lookup %s. Look at it with: go tool trace %s",
+		name, film.ID, name))
 }
 
 // whyText is the record of a lookup as a tree of at most 100 columns. If quiet, it is only
@@ -49,11 +74,14 @@ func whyText(w api.Why, quiet bool) string {
 	var b strings.Builder
 	writeHead(&b, l)
 	drawing.Tree(&b, "", eventBranches(l))
-	for _, line := range drawing.Fold(timeSpent(l), drawing.Width, 0) {
+	for _, line := range drawing.Fold(drawing.TimeSpent(l), drawing.Width, 0) {
 		b.WriteString(line + "\n")
 	}
 	if o := l.Omitted; o != nil {
 		fmt.Fprintf(&b, "left out: %s\n", leftOut(o))
+	}
+	if w.Film {
+		fmt.Fprintf(&b, "its execution trace is kept: allium why %s --trace FILE\n", l.ID)
 	}
 	writeHeads(&b, "lookups that it led to:", w.Parts)
 	writeHeads(&b, "other lookups:", w.Others)

@@ -28,12 +28,14 @@ type Finder interface {
 	// key that was not answered at once. The latest lookups are remembered, and failed and
 	// slow ones longer than others.
 	Why(ctx context.Context, keyOrID string) (Why, error)
+	// Film returns what Go's execution tracer saw during a lookup; not_found says that it was not kept.
+	Film(ctx context.Context, lookup string) (Film, error)
 	// Announce tells the network that this node provides the object.
 	Announce(ctx context.Context, key string) (Announced, error)
 }
 
 var finderVerbs = []*Verb{
-	verbFetch.Verb, verbShare.Verb, verbResolve.Verb, verbWhy.Verb, verbAnnounce.Verb, adminReindex.Verb,
+	verbFetch.Verb, verbShare.Verb, verbResolve.Verb, verbWhy.Verb, verbFilm.Verb, verbAnnounce.Verb, adminReindex.Verb,
 }
 
 type shareRequest struct {
@@ -48,6 +50,10 @@ type resolveRequest struct {
 
 type whyRequest struct {
 	Key string `query:"key,required"`
+}
+
+type filmRequest struct {
+	ID string `query:"id,required" doc:"the ID of a lookup"`
 }
 
 var (
@@ -79,6 +85,11 @@ var (
 		Doc:    "Returns the record of a lookup: what it asked, who answered, and where the time went.",
 		Answer: "the lookup",
 	}, func(n Node, ctx context.Context, r whyRequest) (Why, error) { return n.Why(ctx, r.Key) })
+	verbFilm = value(Spec{
+		ID: "Film", Path: "why/film", Manages: true,
+		Doc:    "Returns what Go's execution tracer saw during a lookup that was far slower than others of its class.",
+		Answer: "the trace",
+	}, func(n Node, ctx context.Context, r filmRequest) (Film, error) { return n.Film(ctx, r.ID) })
 	verbAnnounce = value(Spec{
 		ID: "Announce", Path: "announce", Op: capability.Announce,
 		Doc: "Publishes that this node provides an object.", Answer: "how many peers stored the record",
@@ -135,6 +146,11 @@ func (r remoteFinder) Share(ctx context.Context, key string, o ShareOptions) (Sh
 // Resolve implements Finder.
 func (r remoteFinder) Resolve(ctx context.Context, key string, q Query) (Resolved, error) {
 	return verbResolve.send(ctx, r.caller, resolveRequest{keyRequest{key}, q})
+}
+
+// Film implements Finder.
+func (r remoteFinder) Film(ctx context.Context, lookup string) (Film, error) {
+	return verbFilm.send(ctx, r.caller, filmRequest{lookup})
 }
 
 // Why implements Finder.

@@ -17,6 +17,14 @@ type Why struct {
 	Parts []LookupHead `json:"parts,omitempty"`
 	// of the same key, the latest first, at most 20; only where a key was given
 	Others []LookupHead `json:"others,omitempty"`
+	Film   bool         `json:"film,omitempty"` // Film has what Go's execution tracer saw during the lookup
+}
+
+// Film is the window of Go's execution tracer at the end of a lookup that took more than 4 times the p99 of its
+// class.
+type Film struct {
+	ID    string `json:"id"`
+	Trace []byte `json:"trace"` // for `go tool trace`; at most 8 MiB
 }
 
 // LookupHead identifies a lookup and says how it ended.

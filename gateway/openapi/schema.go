@@ -67,6 +67,9 @@ func (s *schemas) of(t reflect.Type, closed bool) (Schema, error) {
 		}
 		return Schema{"type": "string"}, nil
 	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return Schema{"type": "string", "contentEncoding": "base64"}, nil
+		}
 		items, err := s.of(t.Elem(), closed)
 		return Schema{"type": "array", "items": items}, err
 	case reflect.Array:

@@ -37,6 +37,8 @@ var worksInRAM = map[string]string{
 	"store.upload_ttl":    "bounds what is kept, wherever that is",
 	"audit.enabled":       "its records are kept in RAM then",
 
+	"trace.films": "they are in RAM",
+
 	"edge.packs.NAME.file":       "the file is only read",
 	"edge.sources.NAME.key":      "names what is in the store, in RAM too",
 	"edge.sources.NAME.ca_file":  "the file is only read",

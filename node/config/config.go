@@ -71,7 +71,18 @@ type Config struct {
 	Names      zones.Config    `koanf:"names"`
 	HTTP       `koanf:",squash"`
 	Audit      audit.Config `koanf:"audit"`
-	Log        Log          `koanf:"log"`
+	Telemetry  `koanf:",squash"`
+}
+
+// Telemetry has the settings of what a node tells its operator.
+type Telemetry struct {
+	Log   Log   `koanf:"log"`
+	Trace Trace `koanf:"trace"`
+}
+
+// Trace has the settings of traces.
+type Trace struct {
+	Films bool `koanf:"films"`
 }
 
 // HTTP has the settings of the listeners and of what they serve.
@@ -133,7 +144,10 @@ func Default(p Profile) Config {
 			Admin:   server.DefaultAdminConfig(),
 		},
 		Audit: audit.DefaultConfig(),
-		Log:   Log{Level: "info", Format: "text"},
+		Telemetry: Telemetry{
+			Log:   Log{Level: "info", Format: "text"},
+			Trace: Trace{Films: true},
+		},
 	}
 	c.Store.Dir = "store" // below the home directory
 	switch p {

@@ -104,6 +104,7 @@ type Node struct {
 	packVerbs
 	control
 	healthVerbs
+	films
 	deps Deps
 	from []peer.AddrInfo // peers that are asked first
 }
@@ -113,15 +114,16 @@ var _ api.Node = (*Node)(nil)
 // NewNode returns the API of a node; packs answers for its packs of map tiles, and health for its health. All
 // parts in deps run until the last call ends.
 func NewNode(cfg Config, deps Deps, packs api.Packs, health api.Examiner) *Node {
-	return &Node{deps: deps, packVerbs: packs, healthVerbs: health, control: control{deps.Control}, stored: stored{
-		reader: reading.New(reading.Options{
-			Source: deps.source(nil), Keys: reading.Allowed(deps.Keys, deps.Filter("api")),
-			Prefixed:    deps.Store.Prefixed,
-			WritesFiles: cfg.SpoolDir != "", MovesFiles: cfg.MovesFiles,
-			RestoresIn: cfg.restoresIn(),
-		}),
-		cfg: cfg, st: deps.Store, archives: files.NewArchiveAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
-	}}
+	return &Node{deps: deps, packVerbs: packs, healthVerbs: health, control: control{deps.Control},
+		films: films{deps.Trace}, stored: stored{
+			reader: reading.New(reading.Options{
+				Source: deps.source(nil), Keys: reading.Allowed(deps.Keys, deps.Filter("api")),
+				Prefixed:    deps.Store.Prefixed,
+				WritesFiles: cfg.SpoolDir != "", MovesFiles: cfg.MovesFiles,
+				RestoresIn: cfg.restoresIn(),
+			}),
+			cfg: cfg, st: deps.Store, archives: files.NewArchiveAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
+		}}
 }
 
 // source returns what reads of the node read from. It asks the peers in from before others.

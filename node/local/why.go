@@ -49,9 +49,27 @@ func (a *Node) Why(ctx context.Context, key string) (api.Why, error) {
 	return a.whyOf(key, trace.Key{Root: root})
 }
 
+// films answers the calls about films of slow lookups.
+type films struct{ ring *trace.Ring }
+
+// Film implements api.Node.
+func (f films) Film(_ context.Context, lookup string) (api.Film, error) {
+	id, ok := status.ParseLookupID(lookup)
+	if !ok {
+		return api.Film{}, status.Errorf(status.BadRequest,
+			"cannot read %q: the ID of a lookup has 16 lowercase hexadecimal digits", lookup)
+	}
+	film := f.ring.Film(id)
+	if film == nil {
+		return api.Film{}, status.Errorf(status.NotFound, "there is no trace of lookup %s: the node keeps the "+
+			"latest 4, of lookups that took more than 4 times the p99 of their class, at most one a minute", id)
+	}
+	return api.Film{ID: lookup, Trace: film}, nil
+}
+
 // why returns a lookup, and what the lookup of a name led to.
 func (a *Node) why(rec trace.Record) api.Why {
-	w := api.Why{Lookup: lookupOf(rec)}
+	w := api.Why{Lookup: lookupOf(rec), Film: a.deps.Trace.Film(rec.ID) != nil}
 	if rec.Kind == trace.Name {
 		for _, part := range a.deps.Trace.Parts(rec.ID, api.MaxOtherLookups) {
 			w.Parts = append(w.Parts, headOf(part.Head))

@@ -10,6 +10,8 @@
 //   - A hit costs no allocation and one short lock that few others use.
 //   - A [Record] of a lookup that has ended never changes, but for a search that the
 //     lookup did not wait for.
+//   - A lookup that takes more than 4 times the p99 of its class, and 10 ms, has its film
+//     frozen. The class is its kind and how much came from peers.
 //   - The package starts no goroutine, does no I/O, and calls nothing while it holds a
 //     lock.
 //

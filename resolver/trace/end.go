@@ -35,6 +35,7 @@ func (l *Lookup) end(err error, drop bool) {
 	reserved := l.draft.size
 	size := (reserved - spare) * 5 / 4 // lists reserve memory for more entries, and the allocator rounds up
 	l.mu.Unlock()
+	l.mark.end()
 
 	r := l.draft.ring
 	r.mu.Lock()
@@ -42,6 +43,9 @@ func (l *Lookup) end(err error, drop bool) {
 	r.mu.Unlock()
 	r.running.end(reserved)
 	slow := rec.slow(l.byReader)
+	if !drop && (rec.Outcome.Success() || failure(rec.Outcome)) {
+		r.judge(l.id, rec.Kind, rec.Bytes, rec.waited(l.byReader))
+	}
 	switch {
 	case drop, rec.Outcome == status.Canceled && !slow:
 	case slow || failure(rec.Outcome):
@@ -49,6 +53,15 @@ func (l *Lookup) end(err error, drop bool) {
 	default:
 		r.ordinary.add(l, size)
 	}
+}
+
+// waited returns how long the lookup kept its callers waiting: if a reader decides how fast it goes, until
+// the first bytes.
+func (r *Record) waited(byReader bool) time.Duration {
+	if byReader {
+		return cmp.Or(r.Ready, r.Took)
+	}
+	return r.Took
 }
 
 // slow reports whether the lookup counts as slow.

@@ -81,6 +81,7 @@ func (r *Ring) HitAt(
 	grew := to.id == 0
 	*to = hit{id: id, parent: parent, key: key, at: at, took: took, source: source, kind: kind}
 	s.mu.Unlock()
+	r.judge(id, kind, isHit, took)
 	if grew {
 		r.hits.n.Add(1)
 		r.hits.usage.Grown()

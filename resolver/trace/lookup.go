@@ -15,6 +15,7 @@ import (
 type Lookup struct {
 	id       status.LookupID
 	byReader bool // a reader decides how fast it goes, so only the first bytes can be late
+	mark     mark
 
 	mu    sync.Mutex // lock: metadata
 	draft draft      // its ring never changes
@@ -53,6 +54,7 @@ func (l *Lookup) Step(s Step) {
 		return
 	}
 	defer l.mu.Unlock()
+	l.mark.step(string(s.Source), string(s.Verdict), s.Took)
 	s.At, s.Note = max(0, now-s.Took), cut(s.Note, maxText)
 	l.draft.rec.Steps = keep(&l.draft, l.draft.rec.Steps, s, maxSteps, stepSize, s.Note, &l.draft.rec.Omitted.Steps)
 }
@@ -120,6 +122,7 @@ func (l *Lookup) Span(id peer.ID, s Span, asked time.Time, err error) {
 	defer l.mu.Unlock()
 	s.At = max(0, asked.Sub(l.draft.rec.Start))
 	s.Took, s.Outcome, s.Message = max(0, now-s.At), status.Of(err), textOf(err)
+	l.mark.step("request", s.Outcome.String(), s.Took)
 	l.draft.rec.Bytes += s.Bytes
 	if s.Bytes > 0 {
 		ready := max(1, s.At+cmp.Or(s.First, s.Took))

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -19,19 +20,25 @@ type Ring struct {
 	hits     *hits
 	running  *budget
 	omitted  atomic.Int64 // details that lookups left out
+	films    Films        // nil: no films are made
+	marks    context.Context
+	outliers outliers
 
 	mu     sync.Mutex // guards active; lock: leaf
 	active map[status.LookupID]*Lookup
 }
 
-// Deps holds the dependencies of a [Ring]. Both may be nil.
+// Deps holds the dependencies of a [Ring]. Each may be nil.
 type Deps struct {
 	env.Env
+	Films Films // of lookups that take far longer than others of their class; nil: none
+	// Marks is the context in which Go's tracer is told of lookups; nil: it is not. Its end means nothing.
+	Marks context.Context
 }
 
 // New returns an empty ring.
 func New(d Deps) *Ring {
-	r := &Ring{active: map[status.LookupID]*Lookup{}}
+	r := &Ring{active: map[status.LookupID]*Lookup{}, films: d.Films, marks: d.Marks}
 	r.failed = newPart(d.Limits, "failed", "failed and slow lookups → why", failedEntries, failedBytes)
 	r.ordinary = newPart(d.Limits, "ordinary", "other lookups → why", ordinaryEntries, ordinaryBytes)
 	r.hits = newHits(d.Limits)
@@ -59,6 +66,9 @@ func (r *Ring) begin(kind Kind, key Key, budget time.Duration, parent status.Loo
 	if r == nil {
 		return l
 	}
+	if r.films != nil {
+		r.films.Arm()
+	}
 	key.Name = cut(key.Name, MaxName)
 	l.draft.rec.Head = Head{
 		ID: l.id, Parent: parent, Kind: kind, Key: key, Start: time.Now(), Budget: budget, Running: true,
@@ -80,7 +90,7 @@ func (r *Ring) begin(kind Kind, key Key, budget time.Duration, parent status.Loo
 		r.omitted.Add(1)
 		return l
 	}
-	l.draft.ring = r
+	l.draft.ring, l.mark = r, markOf(r.marks, kind, l.id)
 	return l
 }
 
