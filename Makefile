@@ -10,6 +10,10 @@ MODIFIED    ?= $(shell test -z "$$(git status --porcelain 2>/dev/null)" || echo 
 LDFLAGS     := -s -w -X allium/node.version=$(VERSION) -X allium/node.commit=$(COMMIT) \
   -X allium/node.date=$(DATE) -X allium/node.modified=$(MODIFIED)
 TOOLS       := bin/tools
+# Binary, tests, lint and checks compile alike, so that each package is compiled once, for all clones: -trimpath takes
+# the directory out of what go's cache compares.
+export CGO_ENABLED ?= 0
+export GOFLAGS := -trimpath $(filter-out -trimpath,$(shell $(GO) env GOFLAGS))
 FUZZTIME    ?= 5s
 # The longest tests wait for nodes, and leave most of two cores idle. `make lint` vets.
 PARALLEL    ?= -p 3 -parallel 4
@@ -28,7 +32,7 @@ help: ## Show this list
 
 .PHONY: build
 build: ## Build bin/allium, one static binary
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/allium ./cmd/allium
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/allium ./cmd/allium
 
 .PHONY: test
 test: ## Run every test that needs nothing but Go
@@ -36,7 +40,7 @@ test: ## Run every test that needs nothing but Go
 
 .PHONY: race
 race: ## Run the race detector where goroutines meet
-	$(GO) test -race -short -vet=off -timeout $(TESTTIMEOUT) $(RACE)
+	CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout $(TESTTIMEOUT) $(RACE)
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint vuln lockcheck ## Vet, lint and look for known vulnerabilities
@@ -86,9 +90,13 @@ map: $(TOOLS)/mapbundle ## Bundle the script and the library of the pages that d
 	$(TOOLS)/mapbundle -modules tools/mapbundle/node_modules -script gateway/pack/viewer/script/main.js -out gateway/pack/viewer/assets
 
 .PHONY: docs-check
-docs-check: $(TOOLS)/lockcheck ## Fail when what is generated differs from its source
+docs-check: kernel-check $(TOOLS)/lockcheck ## Fail when what is generated differs from its source
 	$(GO) run ./cmd/allium docs docs/reference --check
 	$(TOOLS)/lockcheck -table docs/reference/locks.md -check ./...
+
+# The rest of docs-check stands in `make ci` without it: TestReferenceIsUpToDate of `make test`, and TestTree of lockcheck.
+.PHONY: kernel-check
+kernel-check: ## Fail when the hash kernel differs from its source
 	$(GO) generate ./protocols/b3 && git diff --exit-code -- protocols/b3
 
 .PHONY: tidy-check
@@ -115,7 +123,7 @@ ci: ## What CI runs
 	$(MAKE) race
 	$(MAKE) fuzz-smoke FUZZTIME=1s
 	$(MAKE) lint
-	$(MAKE) docs-check
+	$(MAKE) kernel-check
 	$(MAKE) tidy-check
 	$(MAKE) testnet TESTNET_FLAGS='--exit'
 	$(MAKE) package-check
@@ -156,14 +164,14 @@ $(TOOLS)/benchstat: tools/go.mod
 
 # The S3 server of the tests, in a module of its own.
 $(TOOLS)/versitygw: tools/versitygw/go.mod
-	cd tools/versitygw && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ github.com/versity/versitygw/cmd/versitygw
+	cd tools/versitygw && $(GO) build -ldflags '-s -w' -o ../../$@ github.com/versity/versitygw/cmd/versitygw
 
 # The HTTP/2 suite and the ACME authority of the tests, each in a module of its own.
 $(TOOLS)/h2spec: tools/h2spec/go.mod
-	cd tools/h2spec && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ github.com/summerwind/h2spec/cmd/h2spec
+	cd tools/h2spec && $(GO) build -ldflags '-s -w' -o ../../$@ github.com/summerwind/h2spec/cmd/h2spec
 
 $(TOOLS)/acmetest: tools/acmetest/go.mod
-	cd tools/acmetest && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ github.com/letsencrypt/pebble/v2/cmd/pebble
+	cd tools/acmetest && $(GO) build -ldflags '-s -w' -o ../../$@ github.com/letsencrypt/pebble/v2/cmd/pebble
 
 # The accessibility rules of the browser tests. They are one script: npm gets it, and package-lock.json has its digest.
 $(TOOLS)/axe.min.js: tools/axe/package-lock.json
@@ -181,7 +189,7 @@ $(TOOLS)/pmtiles: tools/pmtiles/package-lock.json
 	mkdir -p $(TOOLS) && touch $@
 
 $(TOOLS)/go-pmtiles: tools/gopmtiles/go.mod
-	cd tools/gopmtiles && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ github.com/protomaps/go-pmtiles
+	cd tools/gopmtiles && $(GO) build -ldflags '-s -w' -o ../../$@ github.com/protomaps/go-pmtiles
 
 # The generators of clients: npm gets those for TypeScript, and package-lock.json has their digests.
 $(TOOLS)/clients: tools/clients/package-lock.json tools/clients/go/go.mod
@@ -192,15 +200,15 @@ $(TOOLS)/clients: tools/clients/package-lock.json tools/clients/go/go.mod
 # What bundles the library that draws packs, in a module of its own: npm gets that, and package-lock.json has its digest.
 $(TOOLS)/mapbundle: tools/mapbundle/main.go tools/mapbundle/go.mod tools/mapbundle/package-lock.json
 	npm ci --prefix tools/mapbundle --ignore-scripts --no-audit --no-fund --silent
-	cd tools/mapbundle && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ .
+	cd tools/mapbundle && $(GO) build -ldflags '-s -w' -o ../../$@ .
 
 # What makes packages, lists of modules and images, each in a module of its own.
 $(TOOLS)/nfpm: tools/nfpm/go.mod
-	cd tools/nfpm && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ github.com/goreleaser/nfpm/v2/cmd/nfpm
+	cd tools/nfpm && $(GO) build -ldflags '-s -w' -o ../../$@ github.com/goreleaser/nfpm/v2/cmd/nfpm
 
 $(TOOLS)/cyclonedx-gomod: tools/sbom/go.mod
-	cd tools/sbom && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ \
+	cd tools/sbom && $(GO) build -ldflags '-s -w' -o ../../$@ \
 	  github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
 $(TOOLS)/image: tools/image/go.mod tools/image/main.go
-	cd tools/image && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ .
+	cd tools/image && $(GO) build -ldflags '-s -w' -o ../../$@ .

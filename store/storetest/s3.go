@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,14 +78,19 @@ func FakeS3(t testing.TB, endpoint string) s3.Config {
 	return cfg
 }
 
-// versitygw returns the path of the program, from bin/tools or PATH. If it is not installed,
+// versitygw returns the path of the program, from bin/tools above the test or PATH. If it is not installed,
 // versitygw skips or fails the test as StartS3 says.
 func versitygw(t testing.TB) string {
 	t.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	path := filepath.Join(filepath.Dir(here), "..", "..", "bin", "tools", "versitygw")
-	if _, err := os.Stat(path); err == nil {
-		return path
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for above := ""; dir != above; above, dir = dir, filepath.Dir(dir) {
+		path := filepath.Join(dir, "bin", "tools", "versitygw")
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
 	}
 	path, err := exec.LookPath("versitygw")
 	if err != nil {
