@@ -40,7 +40,7 @@ test: ## Run every test that needs nothing but Go
 
 .PHONY: race
 race: ## Run the race detector where goroutines meet
-	CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout $(TESTTIMEOUT) $(RACE)
+	CGO_ENABLED=1 $(GO) test $(PARALLEL) -race -short -vet=off -timeout $(TESTTIMEOUT) $(RACE)
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint vuln lockcheck ## Vet, lint and look for known vulnerabilities

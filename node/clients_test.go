@@ -87,6 +87,7 @@ func TestGuideOfPrograms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles clients")
 	}
+	t.Parallel()
 	guide, err := os.ReadFile("../docs/programs.md")
 	if err != nil {
 		t.Fatal(err)

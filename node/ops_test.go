@@ -26,6 +26,7 @@ func TestAlertRulesByPromtool(t *testing.T) {
 			"not tested here"
 		testkit.Missing(t, why)
 	}
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"},
