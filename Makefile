@@ -85,9 +85,12 @@ docs: $(TOOLS)/lockcheck ## Write docs/reference, and the hash kernel, from thei
 	$(TOOLS)/lockcheck -table docs/reference/locks.md ./...
 	$(GO) generate ./protocols/b3
 
-.PHONY: map
-map: $(TOOLS)/mapbundle ## Bundle the script and the library of the pages that draw packs
-	$(TOOLS)/mapbundle -modules tools/mapbundle/node_modules -script gateway/pack/viewer/script/main.js -out gateway/pack/viewer/assets
+.PHONY: web
+web: $(TOOLS)/webbundle ## Bundle the scripts of the pages that draw packs, and of the console
+	$(TOOLS)/webbundle -modules $(MODULES) -out gateway/pack/viewer/assets viewer.js=gateway/pack/viewer/script/main.js \
+	  worker.js=$(MODULES)/maplibre-gl/dist/maplibre-gl-csp-worker.js maplibre-licence.txt=$(MODULES)/maplibre-gl/LICENSE.txt
+	$(TOOLS)/webbundle -modules $(MODULES) -out gateway/console/assets console.js=gateway/console/script/main.tsx \
+	  preact-licence.txt=$(MODULES)/preact/LICENSE
 
 .PHONY: docs-check
 docs-check: kernel-check $(TOOLS)/lockcheck ## Fail when what is generated differs from its source
@@ -108,7 +111,7 @@ tidy-check: ## Fail when go.mod or go.sum are not tidy
 	cd tools/h2spec && $(GO) mod tidy -diff
 	cd tools/acmetest && $(GO) mod tidy -diff
 	cd tools/gopmtiles && $(GO) mod tidy -diff
-	cd tools/mapbundle && $(GO) mod tidy -diff
+	cd tools/webbundle && $(GO) mod tidy -diff
 	cd tools/nfpm && $(GO) mod tidy -diff
 	cd tools/sbom && $(GO) mod tidy -diff
 	cd tools/image && $(GO) mod tidy -diff
@@ -201,6 +204,12 @@ $(TOOLS)/clients: tools/clients/package-lock.json tools/clients/go/go.mod
 $(TOOLS)/mapbundle: tools/mapbundle/main.go tools/mapbundle/go.mod tools/mapbundle/package-lock.json
 	npm ci --prefix tools/mapbundle --ignore-scripts --no-audit --no-fund --silent
 	cd tools/mapbundle && $(GO) build -ldflags '-s -w' -o ../../$@ .
+# What bundles the scripts of pages, in a module of its own: npm gets what they import, and package-lock.json has its
+# digests.
+MODULES := tools/webbundle/node_modules
+$(TOOLS)/webbundle: tools/webbundle/main.go tools/webbundle/go.mod tools/webbundle/package-lock.json
+	npm ci --prefix tools/webbundle --ignore-scripts --no-audit --no-fund --silent
+	cd tools/webbundle && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ .
 
 # What makes packages, lists of modules and images, each in a module of its own.
 $(TOOLS)/nfpm: tools/nfpm/go.mod

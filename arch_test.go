@@ -207,8 +207,9 @@ var layers = map[string][]string{
 	},
 
 	"gateway": {
-		"gateway/admin", "gateway/api", "gateway/content", "gateway/discovery", "gateway/exchange", "gateway/fill",
-		"gateway/openapi", "gateway/pack", "gateway/policy", "gateway/profiling", "gateway/server", "gateway/upload",
+		"gateway/admin", "gateway/api", "gateway/console", "gateway/content", "gateway/discovery", "gateway/exchange",
+		"gateway/fill", "gateway/openapi", "gateway/pack", "gateway/policy", "gateway/profiling", "gateway/server",
+		"gateway/upload",
 	},
 	"gateway/admin": {"gateway/api", "gateway/exchange", "gateway/policy",
 		"protocols/address", "protocols/capability"},
@@ -217,9 +218,11 @@ var layers = map[string][]string{
 	"gateway/api/client/namewatch": {"gateway/api", "gateway/api/client"},
 	"gateway/certs":                {},
 	"gateway/certs/certstest":      {},
+	"gateway/asset":                {"gateway/exchange"},
+	"gateway/console":              {"gateway/asset", "gateway/exchange"},
 	"gateway/content": {
-		"gateway/api", "gateway/content/markdown", "gateway/content/mediatype", "gateway/exchange", "gateway/policy",
-		"protocols/address", "protocols/bao", "protocols/manifest", "protocols/ticket",
+		"gateway/api", "gateway/asset", "gateway/console", "gateway/content/markdown", "gateway/content/mediatype",
+		"gateway/exchange", "gateway/policy", "protocols/address", "protocols/bao", "protocols/manifest", "protocols/ticket",
 	},
 	"gateway/content/markdown":  {},
 	"gateway/content/mediatype": {},
@@ -243,7 +246,7 @@ var layers = map[string][]string{
 	"gateway/pack/packtest":       {"gateway/pack/tile"},
 	"gateway/pack/pmtiles":        {"gateway/pack/tile"},
 	"gateway/pack/tile":           {},
-	"gateway/pack/viewer":         {"gateway/exchange", "gateway/pack/tile"},
+	"gateway/pack/viewer":         {"gateway/asset", "gateway/exchange", "gateway/pack/tile"},
 	"gateway/policy":              {"gateway/policy/audit", "protocols/capability", "protocols/name"},
 	"gateway/policy/access":       {},
 	"gateway/policy/audit":        {},
@@ -319,8 +322,8 @@ var layers = map[string][]string{
 		"protocols/capability", "protocols/dht", "protocols/dht/probes", "protocols/dht/routing", "protocols/index",
 		"protocols/kad", "protocols/name", "protocols/record", "protocols/session", "protocols/ticket", "resolver",
 		"resolver/names", "resolver/names/lookup", "resolver/names/own", "resolver/providers", "resolver/trace",
-		"store", "store/arriving/resumable", "store/cluster/plan", "store/cluster/upkeep", "store/gc", "store/meta",
-		"store/quota",
+		"store", "store/arriving/partial", "store/arriving/resumable", "store/cluster/plan",
+		"store/cluster/upkeep", "store/gc", "store/meta", "store/quota",
 	},
 	"node/local/events": {"gateway/api", "protocols/name", "resolver"},
 	"node/local/opener": {
@@ -390,6 +393,7 @@ var inTests = map[string][]string{
 		"protocols/ticket",
 	},
 	"gateway/certs":        {"gateway/certs/certstest"},
+	"gateway/console":      {"gateway/api"},
 	"gateway/pack":         {"gateway/pack/packtest"},
 	"gateway/pack/pmtiles": {"gateway/pack/packtest"},
 

@@ -175,6 +175,9 @@ func TestRoundTrip(t *testing.T) {
 		{"unmount pack city", nil, func() (any, error) { return nil, c.UnmountPack(ctx, "city") }},
 		{"inspect pack " + key, *fakePack.Info, func() (any, error) { return first(c.InspectPack(ctx, key, nil)) }},
 		{"ping 12D4", fakePong, func() (any, error) { return first(c.Ping(ctx, "12D4")) }},
+		{"overview now,peers", fakeOverview, func() (any, error) {
+			return first(c.Overview(ctx, api.OverviewRequest{Parts: "now,peers"}))
+		}},
 		{"health true", fakeHealth, func() (any, error) {
 			return first(c.Health(ctx, api.HealthOptions{Sample: true}))
 		}},

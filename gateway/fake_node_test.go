@@ -496,6 +496,10 @@ func (n *fakeNode) InspectPack(_ context.Context, key string, _ api.ProgressFunc
 	return *fakePack.Info, n.call(key, "inspect pack %s", key)
 }
 
+func (n *fakeNode) Overview(_ context.Context, r api.OverviewRequest) (api.Overview, error) {
+	return fakeOverview, n.call("", "overview %s", r.Parts)
+}
+
 func (n *fakeNode) Health(_ context.Context, o api.HealthOptions) (api.Health, error) {
 	return fakeHealth, n.call("", "health %v", o.Sample)
 }

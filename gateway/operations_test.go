@@ -148,7 +148,7 @@ func TestClientCovers(t *testing.T) {
 	// browsers, probes, Prometheus.
 	others := []string{
 		"landing", "favicon", "verifyModule", "open", "openSlash", "uploadPage", "browse",
-		"browseName", "getAsset", "getPack", "mapAsset", "healthz", "readyz",
+		"browseName", "getAsset", "getPack", "mapAsset", "console", "consoleAsset", "consoleSlash", "healthz", "readyz",
 		"metrics", "openapi",
 		"optionsUploads", "optionsUpload", "removeUpload",
 	}

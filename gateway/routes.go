@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"allium/gateway/admin"
+	"allium/gateway/console"
 	"allium/gateway/content"
 	"allium/gateway/discovery"
 	"allium/gateway/exchange"
@@ -29,7 +30,8 @@ type handlers struct {
 // table returns the route table.
 func (h handlers) table() []exchange.Endpoint {
 	return slices.Concat(h.content.Endpoints(), h.fills.Endpoints(), h.packs.Endpoints(), h.index.Endpoints(),
-		h.uploads.Endpoints(), h.admin.Pages(), h.openapi.Endpoints(), h.admin.Endpoints(), h.profile.Endpoints())
+		h.uploads.Endpoints(), h.admin.Pages(), console.Endpoints(), h.openapi.Endpoints(), h.admin.Endpoints(),
+		h.profile.Endpoints())
 }
 
 // routes returns the route table with handlers that cannot serve, for documents.

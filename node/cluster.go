@@ -24,6 +24,7 @@ import (
 	"allium/protocols/record"
 	"allium/protocols/session"
 	"allium/protocols/status"
+	"allium/resolver/providers"
 	"allium/store"
 	"allium/store/cluster"
 	"allium/store/cluster/members"
@@ -89,7 +90,9 @@ func domainOf(cfg config.Config) string {
 }
 
 // brokenFor reports whether the breaker for a peer is open.
-func (n *Node) brokenFor(p peer.ID) bool { return n.started.Load() && !n.resolver.Usable(p) }
+func (n *Node) brokenFor(p peer.ID) bool {
+	return n.started.Load() && n.resolver.Traits(p).Breaker == providers.BreakerOpen
+}
 
 // noRing is the ring of a node that joins no cluster: it keeps no content, or only in RAM.
 type noRing struct{}

@@ -36,6 +36,15 @@ func (c control) SetFaults(f api.Faults) (api.Faults, error) {
 // ReloadStatus implements localapi.Control.
 func (c control) ReloadStatus(token string) (api.Reloaded, error) { return c.reloads.Status(token) }
 
+// Reloads implements local.Control.
+func (c control) Reloads() []api.Reloaded { return c.reloads.Reloads() }
+
+// Traffic implements local.Control.
+func (c control) Traffic() api.Traffic {
+	in, out := c.objects.Traffic()
+	return api.Traffic{In: in, Out: out}
+}
+
 // Configuration implements localapi.Control.
 func (c control) Configuration() api.Configuration { return c.reloads.Configuration() }
 

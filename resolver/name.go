@@ -86,3 +86,12 @@ func (r *Resolver) FollowName(n name.Name) (release func(), err error) {
 	}
 	return r.names.Follow(n)
 }
+
+// WatchedNames returns at most limit of the names that are followed, in order, with the numbers of their followers,
+// and how many it left out.
+func WatchedNames(r *Resolver, limit int) (names []lookup.Watched, left int) {
+	if r.names == nil {
+		return nil, 0
+	}
+	return r.names.Watched(limit)
+}

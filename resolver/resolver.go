@@ -225,8 +225,8 @@ func (r *Resolver) resolve(ctx context.Context, root b3.Root, q Query, lookup *t
 	return a, err
 }
 
-// Usable reports whether the breaker for a peer lets requests through. It does not wait.
-func (r *Resolver) Usable(p peer.ID) bool { return r.pool.Usable(p) }
+// Traits returns what requests to a peer have shown. It does not wait.
+func (r *Resolver) Traits(p peer.ID) providers.Traits { return r.pool.Traits(p) }
 
 // Reached says that a peer is connected. What could not be fetched because the peer was unreachable is
 // fetched at once. It does not wait.

@@ -12,6 +12,7 @@ import (
 
 	"allium/internal/patience"
 	"allium/protocols/status"
+	"allium/resolver/providers"
 )
 
 // failing returns a world in which the only provider of the returned blobs fails with an outcome while *down, and in
@@ -37,7 +38,7 @@ func failing(t *testing.T, o status.Outcome, down *bool) (*world, []*blob) {
 			t.Fatal("it was fetched")
 		}
 	}
-	if w.Usable("a") {
+	if w.Traits("a").Breaker != providers.BreakerOpen {
 		t.Fatal("its breaker is not open")
 	}
 	return w, blobs
@@ -106,7 +107,7 @@ func TestReachedEndsAWait(t *testing.T) {
 				_, _ = w.Fetch(t.Context(), other.root, FetchOptions{})
 				time.Sleep(time.Second)
 			}
-			if w.Usable("a") {
+			if w.Traits("a").Breaker != providers.BreakerOpen {
 				t.Error("its breaker is not open")
 			}
 			down.Store(false)

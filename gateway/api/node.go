@@ -10,6 +10,7 @@ type Node interface {
 	Packs
 	Control
 	Examiner
+	Overseer
 
 	// AskFirst returns the same node, whose Get, Cat, List, Stat, Files and Fetch ask these
 	// peers before others. Each is a peer ID or a multiaddr with /p2p/ID; there are at most

@@ -42,6 +42,7 @@ type Remote struct {
 	remotePacks
 	remoteControl
 	remoteHealth
+	remoteOverview
 }
 
 // The parts of Remote have the methods of one subject each.
@@ -55,6 +56,7 @@ type (
 	remotePacks     struct{ caller }
 	remoteControl   struct{ caller }
 	remoteHealth    struct{ caller }
+	remoteOverview  struct{ caller }
 )
 
 // caller sends requests to a node that asks some peers before others.
@@ -68,7 +70,7 @@ func NewRemote(t Transport, ask []string) Remote {
 	c := caller{t, strings.Join(ask, ",")}
 	return Remote{
 		c, remoteReader{c}, remoteStore{c}, remoteFinder{c}, remoteCluster{c}, remotePublisher{c}, remoteNetwork{c},
-		remotePacks{c}, remoteControl{c}, remoteHealth{c},
+		remotePacks{c}, remoteControl{c}, remoteHealth{c}, remoteOverview{c},
 	}
 }
 

@@ -265,3 +265,11 @@ type Repaired struct {
 
 // MaxBadRoots is the maximum number of addresses that Repaired lists.
 const MaxBadRoots = 100
+
+// Stored is an object that was sent, or was there already.
+type Stored struct {
+	Root   b3.Root `json:"root"`
+	Size   int64   `json:"size"` // bytes
+	New    bool    `json:"new"`  // it was not there before
+	Pinned bool    `json:"pinned"`
+}

@@ -282,6 +282,7 @@ type Step struct {
 	Outcome   string `json:"outcome"`
 	Closer    int    `json:"closer"`    // peers it named
 	Providers int    `json:"providers"` // providers it brought that nobody had before
+	Shared    int    `json:"shared"`    // leading bits that the peer has in common with the key, in the key space
 }
 
 // Announced says who took the record.

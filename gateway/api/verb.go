@@ -49,7 +49,7 @@ type Verb struct {
 // Verbs returns the verbs that need no code of their own in the gateway and in the client.
 func Verbs() []*Verb {
 	return slices.Concat(readerVerbs, storeVerbs, finderVerbs, clusterVerbs, nameVerbs, peerVerbs, packVerbs,
-		controlVerbs, healthVerbs)
+		controlVerbs, healthVerbs, overviewVerbs)
 }
 
 // valueVerb is a verb with one value as its answer.

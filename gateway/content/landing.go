@@ -2,7 +2,6 @@ package content
 
 import (
 	"bytes"
-	_ "embed" // the pages, their style and their icon
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,6 +10,7 @@ import (
 	"unicode"
 
 	"allium/gateway/api"
+	"allium/gateway/console"
 	"allium/gateway/exchange"
 	"allium/protocols/address"
 	"allium/protocols/b3"
@@ -18,19 +18,28 @@ import (
 	"allium/protocols/ticket"
 )
 
-//go:embed icon.svg
-var iconSource []byte
-
 func (g *Handlers) landingEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "landing", Name: "landing", Methods: exchange.Reading, Path: "/",
-		On: exchange.OnPublic, AnyQuery: true, ErrorPages: true,
-		Doc: "Shows the first page: what the gateway is, whether the node is ready, and a field for an address.",
-		Answers: []exchange.Reply{{
-			Code: http.StatusOK, Payload: exchange.Payload{Media: exchange.MediaHTML},
-			Headers: []string{"Cache-Control", "Content-Security-Policy"}, Doc: "the page",
-		}},
-		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return g.landing(w, r) },
+		On: exchange.OnEvery, AnyQuery: true, ErrorPages: true,
+		Doc:  "Shows the first page: what the gateway is, whether the node is ready, and a field for an address.",
+		More: "The first page of the admin listener is its console.",
+		Answers: []exchange.Reply{
+			{
+				Code: http.StatusOK, Payload: exchange.Payload{Media: exchange.MediaHTML},
+				Headers: []string{"Cache-Control", "Content-Security-Policy"}, Doc: "the page",
+			},
+			{
+				Code: http.StatusSeeOther, Headers: []string{"Location", "Cache-Control"},
+				Doc: "the console, on the admin listener",
+			},
+		},
+		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
+			if in.On == exchange.OnAdmin {
+				return console.Redirect(w, r)
+			}
+			return g.landing(w, r)
+		},
 	}
 }
 
@@ -147,25 +156,4 @@ func isName(key string) bool {
 	return len(parts) > 1 && !slices.Contains(parts, "") && !strings.ContainsFunc(key, func(r rune) bool {
 		return !unicode.In(r, unicode.L, unicode.M, unicode.Nd) && r != '-' && r != '.'
 	})
-}
-
-func faviconEndpoint() exchange.Endpoint {
-	return exchange.Endpoint{
-		ID: "favicon", Name: "favicon", Methods: exchange.Reading, Path: "/favicon.ico",
-		On: exchange.OnPublic, AnyQuery: true,
-		Doc: "Returns the icon that browsers request.",
-		Answers: []exchange.Reply{{
-			Code: http.StatusOK, Payload: exchange.Payload{Media: "image/svg+xml"},
-			Headers: []string{"Cache-Control", "Content-Security-Policy"}, Doc: "the icon",
-		}},
-		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return favicon(w, r) },
-	}
-}
-
-// favicon serves the icon that browsers request.
-func favicon(w *exchange.Response, r *http.Request) error {
-	h := w.Header()
-	h.Set("Cache-Control", "public, max-age=86400")
-	h.Set("Content-Security-Policy", "default-src 'none'")
-	return w.Send(r, http.StatusOK, "image/svg+xml", iconSource)
 }

@@ -3,6 +3,7 @@ package content
 import (
 	"net/http"
 
+	"allium/gateway/asset"
 	"allium/gateway/exchange"
 	"allium/protocols/status"
 )
@@ -11,7 +12,7 @@ import (
 func (g *Handlers) Endpoints() []exchange.Endpoint {
 	return []exchange.Endpoint{
 		g.landingEndpoint(),
-		faviconEndpoint(),
+		asset.IconEndpoint(),
 		moduleEndpoint(),
 		openEndpoint("open", "/b3"),
 		openEndpoint("openSlash", "/b3/"),

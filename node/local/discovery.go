@@ -23,6 +23,7 @@ import (
 	"allium/resolver"
 	"allium/resolver/names"
 	"allium/resolver/providers"
+	"allium/resolver/trace"
 )
 
 // FindProviders implements api.Node. It asks for peers alone, not for this node.
@@ -39,7 +40,7 @@ func (a *Node) FindProviders(
 		q.All, q.PeersOnly = true, true
 		if o.Trace != nil {
 			q.Trace = &probes.Trace{}
-			defer func() { *o.Trace = traceOf(q.Trace) }() // after the last provider
+			defer func() { *o.Trace = traceOf(q.Trace, root) }() // after the last provider
 		}
 		found, err := a.deps.Resolver.Resolve(ctx, root, q)
 		if q.Trace != nil && q.Trace.End == "" && err == nil {
@@ -101,7 +102,8 @@ func (a *Node) allowed(ctx context.Context, key, where string) (context.Context,
 	return ctx, root, err
 }
 
-func traceOf(t *probes.Trace) api.Trace {
+func traceOf(t *probes.Trace, root b3.Root) api.Trace {
+	target := targetOf(trace.Key{Root: root})
 	v := api.Trace{
 		End: t.End, Hops: t.Hops, Probes: t.Probes, Hedges: t.Hedges, TookMS: milliseconds(t.Took),
 		Steps: make([]api.Step, len(t.Steps)),
@@ -111,6 +113,7 @@ func traceOf(t *probes.Trace) api.Trace {
 			Peer: s.Peer.String(), Hop: s.Hop, Hedge: s.Hedge,
 			StartMS: milliseconds(s.Start), TookMS: milliseconds(s.Took),
 			Outcome: s.Outcome, Closer: s.Closer, Providers: s.Providers,
+			Shared: target.CommonPrefix(kad.Hash([]byte(s.Peer))),
 		}
 	}
 	return v
@@ -150,7 +153,7 @@ func (a *Node) Peers(context.Context) ([]api.Peer, error) {
 
 // Seeds implements api.Node.
 func (a *Node) Seeds(context.Context) (api.Seeds, error) {
-	list := api.Seeds{Remembered: a.deps.DHT.RememberedPeers()}
+	list := api.Seeds{Seeds: []api.Seed{}, Remembered: a.deps.DHT.RememberedPeers()}
 	for _, s := range a.deps.DHT.Seeds() {
 		v := api.Seed{
 			ID: s.ID.String(), Addrs: texts(s.Addrs), Source: string(s.Source), Connected: s.Connected,

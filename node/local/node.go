@@ -87,15 +87,18 @@ type Control interface {
 	Drain()
 	Reload(ctx context.Context, r api.ReloadRequest) (api.Reloaded, error)
 	ReloadStatus(token string) (api.Reloaded, error)
+	Reloads() []api.Reloaded // the latest first
 	Configuration() api.Configuration
+	Traffic() api.Traffic
 	Faults() api.Faults
 	SetFaults(f api.Faults) (api.Faults, error)
 }
 
-// The parts of a node that answer for packs of map tiles, and for its own health.
+// The parts of a node that answer for packs of map tiles, for its own health, and for all of it at once.
 type (
 	packVerbs   = api.Packs
 	healthVerbs = api.Examiner
+	overseer    = api.Overseer
 )
 
 // Node is the API of a running node. It implements api.Node.
@@ -105,6 +108,7 @@ type Node struct {
 	control
 	healthVerbs
 	films
+	overseer
 	deps Deps
 	from []peer.AddrInfo // peers that are asked first
 }
@@ -114,7 +118,7 @@ var _ api.Node = (*Node)(nil)
 // NewNode returns the API of a node; packs answers for its packs of map tiles, and health for its health. All
 // parts in deps run until the last call ends.
 func NewNode(cfg Config, deps Deps, packs api.Packs, health api.Examiner) *Node {
-	return &Node{deps: deps, packVerbs: packs, healthVerbs: health, control: control{deps.Control},
+	a := &Node{deps: deps, packVerbs: packs, healthVerbs: health, control: control{deps.Control},
 		films: films{deps.Trace}, stored: stored{
 			reader: reading.New(reading.Options{
 				Source: deps.source(nil), Keys: reading.Allowed(deps.Keys, deps.Filter("api")),
@@ -124,6 +128,8 @@ func NewNode(cfg Config, deps Deps, packs api.Packs, health api.Examiner) *Node 
 			}),
 			cfg: cfg, st: deps.Store, archives: files.NewArchiveAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
 		}}
+	a.overseer = overview{a}
+	return a
 }
 
 // source returns what reads of the node read from. It asks the peers in from before others.

@@ -211,7 +211,7 @@ func (a *stored) Pins(ctx context.Context) iter.Seq2[api.Pin, error] {
 		for p, err := range a.st.Pins(ctx) {
 			pin := pinOf(p)
 			if err == nil {
-				pin.Size, pin.AtLeast = a.sizeOf(ctx, p, &left)
+				pin.Size, pin.AtLeast = a.sizeOf(ctx, p, &left, func(b3.Root) {})
 			}
 			if !yield(pin, err) || err != nil {
 				return
@@ -221,8 +221,10 @@ func (a *stored) Pins(ctx context.Context) iter.Seq2[api.Pin, error] {
 }
 
 // sizeOf returns the bytes that a pin keeps, each object once, from what is stored here. It takes the objects that it
-// looks at from left.
-func (a *stored) sizeOf(ctx context.Context, p meta.Pin, left *int) (size int64, atLeast bool) {
+// looks at from left, and calls below with the address of each.
+func (a *stored) sizeOf(
+	ctx context.Context, p meta.Pin, left *int, below func(b3.Root),
+) (size int64, atLeast bool) {
 	info, err := a.st.Stat(ctx, p.Root)
 	if size = info.Size; err != nil || !p.Recursive {
 		return size, err != nil
@@ -232,6 +234,7 @@ func (a *stored) sizeOf(ctx context.Context, p meta.Pin, left *int) (size int64,
 			return size, true
 		}
 		size += ref.Size
+		below(ref.Root)
 	}
 	return size, false
 }

@@ -8,6 +8,8 @@ import (
 
 	"allium/gateway/api"
 	"allium/protocols/address"
+	"allium/protocols/kad"
+	"allium/protocols/name"
 	"allium/protocols/status"
 	"allium/resolver/names"
 	"allium/resolver/trace"
@@ -162,17 +164,31 @@ func searchOf(s trace.Search, start time.Time) api.LookupSearch {
 		v.Outcome = s.Outcome.String()
 	}
 	if w := s.Walk; w.End != "" {
+		target := targetOf(s.Key)
 		v.Trace = &api.Trace{
 			End: w.End, Hops: w.Hops, Probes: w.Asked, Hedges: w.Hedges, TookMS: milliseconds(w.Took),
 			Steps: converted(w.Probes, func(p trace.Probe) api.Step {
 				return api.Step{
 					Peer: p.Peer.String(), Hop: p.Hop, Hedge: p.Hedge, StartMS: milliseconds(p.Start),
 					TookMS: milliseconds(p.Took), Outcome: p.Outcome, Closer: p.Closer, Providers: p.Providers,
+					Shared: target.CommonPrefix(kad.Hash([]byte(p.Peer))),
 				}
 			}),
 		}
 	}
 	return v
+}
+
+// targetOf returns the place in the key space that a search approaches.
+func targetOf(key trace.Key) kad.Key {
+	if key.Name == "" {
+		return kad.Hash(key.Root.Multihash())
+	}
+	n, err := name.Parse(key.Name)
+	if err != nil {
+		return kad.Key{} // a domain, which no search is for
+	}
+	return kad.Hash([]byte(name.KeyOf(n.Digest())))
 }
 
 func askedOf(p trace.Peer) api.LookupProvider {

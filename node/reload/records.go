@@ -46,6 +46,15 @@ func (r *records) find(token string) *record {
 	return nil
 }
 
+// list returns the records, the latest first.
+func (r *records) list() []*record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := slices.Clone(r.all)
+	slices.Reverse(all)
+	return all
+}
+
 // enter reports whether a task may run: none of its name does. The caller calls leave when it has ended.
 func (r *records) enter(task string) bool {
 	r.mu.Lock()

@@ -276,6 +276,15 @@ func (s *Service) Status(token string) (api.Reloaded, error) {
 		"start. Its log names them", token, kept)
 }
 
+// Reloads returns the latest reloads, the latest first.
+func (s *Service) Reloads() []api.Reloaded {
+	all := []api.Reloaded{}
+	for _, rec := range s.records.list() {
+		all = append(all, rec.get())
+	}
+	return all
+}
+
 // Configuration returns the configuration in force.
 func (s *Service) Configuration() api.Configuration {
 	l := s.Current()

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"allium/internal/env"
 	"allium/protocols/oap"
@@ -75,4 +76,19 @@ func share[C prometheus.Collector](reg prometheus.Registerer, c C) C {
 		panic(err) // two different metrics have the same name: a bug, found at start
 	}
 	return c
+}
+
+// Traffic returns how many bytes of verified groups and parents were received and sent since the start, by the client
+// and the servers that share its registry.
+func (c *Client) Traffic() (in, out int64) {
+	return countOf(c.metrics.bytesIn), countOf(c.metrics.bytesOut)
+}
+
+// countOf returns the value of a counter of bytes.
+func countOf(c prometheus.Counter) int64 {
+	var m dto.Metric
+	if err := c.Write(&m); err != nil {
+		return 0 // cannot happen: a counter without labels of its own always writes its value
+	}
+	return int64(m.GetCounter().GetValue())
 }

@@ -133,8 +133,8 @@ func (p *Pool) Served(root b3.Root, by peer.ID) {
 	p.peers.kept(by)
 }
 
-// Usable reports whether the breaker for a peer lets requests through.
-func (p *Pool) Usable(id peer.ID) bool { return p.peers.usable(id) }
+// Traits returns what requests to a peer have shown: its measurements, its standing and its breaker.
+func (p *Pool) Traits(id peer.ID) Traits { return p.peers.traits(id, time.Now()) }
 
 // Reconfigure changes Deadline and HedgeAfter. Lookups that run keep theirs.
 func (p *Pool) Reconfigure(cfg Config) { p.cfg.Store(&cfg) }

@@ -32,6 +32,18 @@ const (
 	BreakerOpen                    // no request passes
 )
 
+// String returns the state in a word.
+func (b Breaker) String() string {
+	switch b {
+	case BreakerHalfOpen:
+		return "half_open"
+	case BreakerOpen:
+		return "open"
+	case BreakerClosed:
+	}
+	return "closed"
+}
+
 // The constants of Cost. Times are what a caller loses by asking the provider
 // before another one.
 const (

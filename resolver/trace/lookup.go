@@ -30,6 +30,13 @@ func (l *Lookup) ID() status.LookupID {
 	return l.id
 }
 
+// start returns when the lookup began.
+func (l *Lookup) start() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.draft.rec.Start
+}
+
 // Mark returns err with the ID of the lookup.
 func (l *Lookup) Mark(err error) error { return status.WithLookup(err, l.ID()) }
 

@@ -140,9 +140,7 @@ func (r *Ring) Parts(id status.LookupID, limit int) []Record {
 // find returns at most limit lookups for which match is true, the latest first. match must be quick
 // and must not call the ring.
 func (r *Ring) find(limit int, match func(*Head) bool) []Record {
-	r.mu.Lock()
-	active := slices.Collect(maps.Values(r.active))
-	r.mu.Unlock()
+	active := r.unended()
 	found := r.hits.find(match)
 	seen := map[status.LookupID]bool{} // one may end while this looks for it
 	for _, l := range slices.Concat(active, r.failed.all(), r.ordinary.all()) {
@@ -153,4 +151,43 @@ func (r *Ring) find(limit int, match func(*Head) bool) []Record {
 	}
 	slices.SortStableFunc(found, func(a, b Record) int { return b.Start.Compare(a.Start) })
 	return found[:min(limit, len(found))]
+}
+
+// Recent returns at most limit lookups that asked somebody, the latest first, and how many of them it left out.
+func (r *Ring) Recent(limit int) (latest []Record, left int) {
+	if r == nil {
+		return nil, 0
+	}
+	return newest(slices.Concat(r.unended(), r.failed.all(), r.ordinary.all()), limit)
+}
+
+// Running returns at most limit lookups that have not ended, the latest first, and how many it left out.
+func (r *Ring) Running(limit int) (latest []Record, left int) {
+	if r == nil {
+		return nil, 0
+	}
+	return newest(r.unended(), limit)
+}
+
+// unended returns the lookups that run.
+func (r *Ring) unended() []*Lookup {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.active))
+}
+
+// newest returns the records of the latest lookups, at most limit, and how many it left out. It copies no others.
+func newest(all []*Lookup, limit int) (latest []Record, left int) {
+	began := map[status.LookupID]time.Time{} // one may end between two lists
+	all = slices.DeleteFunc(all, func(l *Lookup) bool {
+		_, known := began[l.id]
+		began[l.id] = l.start()
+		return known
+	})
+	slices.SortFunc(all, func(a, b *Lookup) int { return began[b.id].Compare(began[a.id]) })
+	latest = make([]Record, min(limit, len(all)))
+	for i := range latest {
+		latest[i] = all[i].record()
+	}
+	return latest, len(all) - len(latest)
 }

@@ -396,3 +396,38 @@ func TestPart(t *testing.T) {
 		running.End(nil)
 	})
 }
+
+// TestRecent: the latest lookups are those that asked somebody, and running ones are among them.
+func TestRecent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Deps{})
+		var ids []status.LookupID
+		for i := range 4 {
+			l := r.Begin(Fetch, keyOf(i), 0)
+			time.Sleep(time.Second)
+			ids = append(ids, l.ID())
+			r.Hit(Open, keyOf(i), Store, time.Millisecond)
+			if i < 2 {
+				l.End(nil)
+			} else {
+				defer l.End(nil)
+			}
+		}
+		is := func(what string, got []Record, left int, want []status.LookupID, wantLeft int) {
+			t.Helper()
+			var have []status.LookupID
+			for _, rec := range got {
+				have = append(have, rec.ID)
+			}
+			if !slices.Equal(have, want) || left != wantLeft {
+				t.Errorf("%s: %v and %d more, want %v and %d", what, have, left, want, wantLeft)
+			}
+		}
+		got, left := r.Recent(3)
+		is("recent", got, left, []status.LookupID{ids[3], ids[2], ids[1]}, 1)
+		got, left = r.Running(9)
+		is("running", got, left, []status.LookupID{ids[3], ids[2]}, 0)
+		got, left = (*Ring)(nil).Recent(1)
+		is("without a ring", got, left, nil, 0)
+	})
+}

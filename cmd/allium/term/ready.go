@@ -19,12 +19,21 @@ func Ready(id api.ID, r api.Readiness) string {
 		{"gateway from this machine", id.GatewayLocal},
 		{"redirect on", id.Redirect},
 		{"admin on", id.Admin},
+		{"console on", consoleOf(id.Admin)},
 	} {
 		if l.addr != "" {
 			lines = append(lines, l.what+" "+l.addr)
 		}
 	}
 	return strings.Join(append(lines, ReadyExcept(r)), "\n")
+}
+
+// consoleOf returns the URL of the console of an admin listener, empty for none.
+func consoleOf(admin string) string {
+	if admin == "" {
+		return ""
+	}
+	return admin + "/console/"
 }
 
 // ReadyExcept is the word ready, with the gates for which the node is not.

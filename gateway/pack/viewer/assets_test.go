@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"allium/gateway/asset"
 	"allium/gateway/exchange"
 	"allium/internal/testkit"
 	"allium/protocols/status"
@@ -54,17 +54,17 @@ func ask(t *testing.T, method, name string, header ...string) (*httptest.Respons
 func TestAssets(t *testing.T) {
 	t.Parallel()
 	set := assets()
-	for _, a := range []*asset{set.script, set.worker, set.licence} {
-		answer, packed, err := ask(t, http.MethodGet, a.name, "Accept-Encoding", "br, gzip")
+	for _, a := range set.all() {
+		answer, packed, err := ask(t, http.MethodGet, a.Name, "Accept-Encoding", "br, gzip")
 		if err != nil || answer.Code != http.StatusOK || answer.Header().Get("Content-Encoding") != "gzip" {
-			t.Fatalf("%s: %d, %v, %v", a.name, answer.Code, answer.Header(), err)
+			t.Fatalf("%s: %d, %v, %v", a.Name, answer.Code, answer.Header(), err)
 		}
 		for name, want := range map[string]string{
 			"Cache-Control": exchange.Immutable, "Cross-Origin-Resource-Policy": "same-origin",
-			"Vary": "Accept-Encoding", "Content-Type": a.media, "Content-Security-Policy": a.policy,
+			"Vary": "Accept-Encoding", "Content-Type": a.Media, "Content-Security-Policy": a.Policy,
 		} {
 			if got := answer.Header().Get(name); got != want {
-				t.Errorf("%s: %s is %q, want %q", a.name, name, got, want)
+				t.Errorf("%s: %s is %q, want %q", a.Name, name, got, want)
 			}
 		}
 		z, err := gzip.NewReader(bytes.NewReader(packed))
@@ -75,32 +75,32 @@ func TestAssets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, whole, err := ask(t, http.MethodGet, a.name)
+		other, whole, err := ask(t, http.MethodGet, a.Name)
 		if err != nil || !bytes.Equal(whole, unpacked) || other.Header().Get("Content-Encoding") != "" {
-			t.Errorf("%s: %d plain bytes, %d compressed ones, %v", a.name, len(whole), len(unpacked), err)
+			t.Errorf("%s: %d plain bytes, %d compressed ones, %v", a.Name, len(whole), len(unpacked), err)
 		}
 		if len(whole) > 2<<20/2 {
-			t.Errorf("%s has %d bytes: the comment on plain is wrong", a.name, len(whole))
+			t.Errorf("%s has %d bytes: the comment on plain is wrong", a.Name, len(whole))
 		}
 		tag, otherTag := answer.Header().Get("ETag"), other.Header().Get("ETag")
 		if tag == otherTag || tag == "" || otherTag == "" {
-			t.Errorf("%s: different bytes have the ETags %s and %s", a.name, tag, otherTag)
+			t.Errorf("%s: different bytes have the ETags %s and %s", a.Name, tag, otherTag)
 		}
 		sum := sha256.Sum256(whole)
-		if want := "sha256-" + base64.StdEncoding.EncodeToString(sum[:]); a.integrity != want {
-			t.Errorf("%s: integrity %s, want %s", a.name, a.integrity, want)
+		if want := "sha256-" + base64.StdEncoding.EncodeToString(sum[:]); a.Integrity != want {
+			t.Errorf("%s: integrity %s, want %s", a.Name, a.Integrity, want)
 		}
-		answer, body, err := ask(t, http.MethodGet, a.name, "Accept-Encoding", "gzip", "If-None-Match", tag)
+		answer, body, err := ask(t, http.MethodGet, a.Name, "Accept-Encoding", "gzip", "If-None-Match", tag)
 		if err != nil || answer.Code != http.StatusNotModified || len(body) > 0 {
-			t.Errorf("%s: asked again: %d, %d bytes, %v", a.name, answer.Code, len(body), err)
+			t.Errorf("%s: asked again: %d, %d bytes, %v", a.Name, answer.Code, len(body), err)
 		}
-		_, _, err = ask(t, http.MethodGet, a.name, "If-Match", `"other"`)
+		_, _, err = ask(t, http.MethodGet, a.Name, "If-Match", `"other"`)
 		if status.Of(err) != status.Precondition {
-			t.Errorf("%s: another state: %v", a.name, err)
+			t.Errorf("%s: another state: %v", a.Name, err)
 		}
-		answer, body, err = ask(t, http.MethodHead, a.name)
+		answer, body, err = ask(t, http.MethodHead, a.Name)
 		if err != nil || len(body) > 0 || answer.Header().Get("Content-Length") == "0" {
-			t.Errorf("%s: HEAD: %v, %d bytes, %v", a.name, answer.Header(), len(body), err)
+			t.Errorf("%s: HEAD: %v, %d bytes, %v", a.Name, answer.Header(), len(body), err)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestNoAsset(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
 		"", ".", "viewer.js", "viewer.js.gz", "../page.go", "..%2fpage.go", "viewer-0000000000000000.js",
-		assets().script.name + "/", strings.ToUpper(assets().script.name), strings.Repeat("x", 10_000),
+		assets().script.Name + "/", strings.ToUpper(assets().script.Name), strings.Repeat("x", 10_000),
 	} {
 		_, _, err := ask(t, http.MethodGet, name)
 		if status.Of(err) != status.NotFound || len(err.Error()) > 300 {
@@ -123,80 +123,42 @@ func TestNoAsset(t *testing.T) {
 func TestAssetsAreSmall(t *testing.T) {
 	t.Parallel()
 	set, all := assets(), 0
-	for _, a := range []*asset{set.script, set.worker, set.licence} {
-		all += len(a.packed)
+	for _, a := range set.all() {
+		all += len(a.Packed)
 	}
 	if all > 600<<10 {
 		t.Errorf("the assets have %d bytes", all)
 	}
-	for _, a := range []*asset{set.script, set.worker} {
-		whole, err := a.plain()
+	for _, a := range []*asset.Asset{set.script, set.worker} {
+		whole, err := a.Plain()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, bad := range []string{"sourceMappingURL", "new Function("} {
 			if bytes.Contains(whole, []byte(bad)) {
-				t.Errorf("%s contains %s", a.name, bad)
+				t.Errorf("%s contains %s", a.Name, bad)
 			}
 		}
 		if !bytes.Contains(whole, []byte("MapLibre GL JS")) {
-			t.Errorf("%s does not name its licence", a.name)
+			t.Errorf("%s does not name its licence", a.Name)
 		}
 	}
-	licence, err := set.licence.plain()
+	licence, err := set.licence.Plain()
 	if err != nil || !bytes.Contains(licence, []byte("Redistributions in binary form")) {
 		t.Errorf("the licence is %.60q, %v", licence, err)
 	}
 }
 
 // TestAssetsAreBuilt makes assets/ again, from the script of the page and the npm package of the library. It needs
-// the tool mapbundle, which CI installs.
+// the tool webbundle, which CI installs.
 func TestAssetsAreBuilt(t *testing.T) {
 	t.Parallel()
-	root := filepath.Join("..", "..", "..")
-	tool := filepath.Join(root, "bin", "tools", "mapbundle")
-	modules := filepath.Join(root, "tools", "mapbundle", "node_modules")
-	_, err := os.Stat(tool)
-	if _, other := os.Stat(filepath.Join(modules, "maplibre-gl")); err != nil || other != nil {
-		testkit.Missing(t, "mapbundle is not installed: whether the script of maps is that of its sources is not "+
-			"tested here; run `make bin/tools/mapbundle`")
-	}
-	sources, err := filepath.Glob(filepath.Join("script", "*.js"))
-	if err != nil || len(sources) == 0 {
-		t.Fatalf("script/ has %q, %v", sources, err)
-	}
-	for _, name := range sources { // go test keeps a result until a file changes that the test itself has read
-		if _, err := os.ReadFile(name); err != nil {
-			t.Fatal(err)
+	testkit.Rebundled(t, filepath.Join("..", "..", ".."), func(modules string) []string {
+		library := filepath.Join(modules, "maplibre-gl")
+		return []string{
+			"viewer.js=" + filepath.Join("script", "main.js"),
+			"worker.js=" + filepath.Join(library, "dist", "maplibre-gl-csp-worker.js"),
+			"maplibre-licence.txt=" + filepath.Join(library, "LICENSE.txt"),
 		}
-	}
-	out := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), tool, "-modules", modules, "-script", filepath.Join("script", "main.js"),
-		"-out", out)
-	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
-	names := func(dir string) (names []string) {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			names = append(names, e.Name())
-		}
-		return names
-	}
-	kept, made := names("assets"), names(out)
-	if strings.Join(kept, " ") != strings.Join(made, " ") {
-		t.Errorf("assets/ has %q, and %q are made", kept, made)
-	}
-	for _, name := range made {
-		want, err := os.ReadFile(filepath.Join(out, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := os.ReadFile(filepath.Join("assets", name)); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("assets/%s is not what its sources give: `make map` writes it (%v)", name, err)
-		}
-	}
+	})
 }

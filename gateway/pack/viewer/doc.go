@@ -9,6 +9,6 @@
 //   - A file has its digest in its name, so a client may keep it for good. A page of another version of the program
 //     loads files of other names.
 //
-// assets/ is made from script/ and the npm package of the library by `make map`, and a test makes it again. The licence
+// assets/ is made from script/ and the npm package of the library by `make web`, and a test makes it again. The licence
 // of the library, BSD-3-Clause, is one of the assets, and each page links to it.
 package viewer

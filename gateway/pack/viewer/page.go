@@ -1,9 +1,7 @@
 package viewer
 
 import (
-	"crypto/sha256"
 	_ "embed" // the page and its style
-	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
@@ -12,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"allium/gateway/asset"
 	"allium/gateway/exchange"
 	"allium/gateway/pack/tile"
 	"allium/internal/limits"
@@ -41,16 +40,11 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 // Policy returns the Content-Security-Policy of the page. The page runs its one script, which its digest names,
 // and requests tiles and the worker's file from its own origin. No string becomes a script, and no blob a worker.
 var Policy = sync.OnceValue(func() string {
-	return "default-src 'none'; script-src '" + assets().script.integrity + "'; style-src '" +
-		digest(string(exchange.PageStyle)) + "' '" + digest(pageStyle) + "'; worker-src 'self'; connect-src 'self'; " +
+	return "default-src 'none'; script-src '" + assets().script.Integrity + "'; style-src '" +
+		asset.Digest(string(exchange.PageStyle)) + "' '" + asset.Digest(pageStyle) +
+		"'; worker-src 'self'; connect-src 'self'; " +
 		"img-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 })
-
-// digest returns the SHA-256 of a style sheet as a policy names it.
-func digest(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
-}
 
 // Facts describe a pack on its page.
 type Facts struct {
@@ -67,8 +61,8 @@ func Page(w io.Writer, frame exchange.Frame, f Facts) error {
 	p := page{
 		Frame: frame, Facts: f,
 		PageStyle: template.CSS(pageStyle), //nolint:gosec // the program's own
-		Script:    AssetsPath + a.script.name, Integrity: a.script.integrity,
-		Worker: AssetsPath + a.worker.name, Licence: AssetsPath + a.licence.name,
+		Script:    AssetsPath + a.script.Name, Integrity: a.script.Integrity,
+		Worker: AssetsPath + a.worker.Name, Licence: AssetsPath + a.licence.Name,
 	}
 	p.Layers, p.MoreLayers = layerNames(f.Info)
 	if err := pageTemplate().ExecuteTemplate(w, "pack", &p); err != nil {

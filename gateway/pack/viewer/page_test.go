@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/html"
 	"pgregory.net/rapid"
 
+	"allium/gateway/asset"
 	"allium/gateway/exchange"
 	"allium/gateway/pack/tile"
 	"allium/protocols/b3"
@@ -103,7 +104,7 @@ func TestPolicy(t *testing.T) {
 		t.Fatalf("the page has %d style sheets and %d scripts", len(styles), len(scripts))
 	}
 	for _, s := range styles {
-		if !strings.Contains(Policy(), "'"+digest(s[1])+"'") {
+		if !strings.Contains(Policy(), "'"+asset.Digest(s[1])+"'") {
 			t.Errorf("the policy lacks the digest of the style sheet %.60q", s[1])
 		}
 	}

@@ -63,6 +63,14 @@ func (c *cache) get(n name.Name) (entry, bool) {
 	return c.lru.Get(n)
 }
 
+// peek returns the records of a name. That is no use of them.
+func (c *cache) peek(n name.Name) name.Versions {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, _ := c.lru.Peek(n)
+	return e.v
+}
+
 // update replaces the entry of n with what change makes of the records known so far, and returns it. No
 // other update of n comes in between, so none puts back an older record. change must not block.
 func (c *cache) update(n name.Name, change func(known name.Versions) entry) entry {

@@ -1,7 +1,9 @@
 package lookup
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 
 	"allium/internal/limits"
@@ -54,4 +56,27 @@ func (n *Names) Follow(what name.Name) (release func(), err error) {
 		n.followers.add(what, -1)
 		n.followers.gate.Leave()
 	}, nil
+}
+
+// Watched is a name that is followed.
+type Watched struct {
+	Name      name.Name
+	Followers int
+	Versions  name.Versions // the records that are remembered; empty: none
+}
+
+// Watched returns at most limit names that are followed, in order, and how many it left out.
+func (n *Names) Watched(limit int) (names []Watched, left int) {
+	n.followers.mu.Lock()
+	for what, count := range n.followers.count {
+		names = append(names, Watched{Name: what, Followers: count})
+	}
+	n.followers.mu.Unlock()
+	slices.SortFunc(names, func(a, b Watched) int { return cmp.Compare(a.Name.String(), b.Name.String()) })
+	left = max(0, len(names)-limit)
+	names = names[:len(names)-left]
+	for i := range names {
+		names[i].Versions = n.cache.peek(names[i].Name)
+	}
+	return names, left
 }

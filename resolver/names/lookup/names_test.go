@@ -391,9 +391,18 @@ func TestFollow(t *testing.T) {
 			}
 			releases = append(releases, release)
 		}
+		if f, left := r.Watched(1); len(f) != 1 || f[0].Followers != 2 || f[0].Name != one.Name || left != 0 {
+			t.Errorf("%v and %d more are followed", f, left)
+		}
 		releases[0]()
 		if !r.Observe(one, true) || r.Observe(one, true) || !r.Observe(two, true) {
 			t.Error("records of a followed name are not taken up")
+		}
+		if f, _ := r.Watched(1); len(f) != 1 || f[0].Versions.Seq() != 2 {
+			t.Errorf("%v is followed", f)
+		}
+		if f, left := r.Watched(0); len(f) != 0 || left != 1 {
+			t.Errorf("of none, %v and %d more are followed", f, left)
 		}
 		releases[1]()
 		other := signed(t, "other", 1, "x")

@@ -53,6 +53,26 @@ func (b *Bitmap) Has(i int64) bool {
 // Count returns how many numbers are in the set.
 func (b *Bitmap) Count() int64 { return b.n }
 
+// CountIn returns how many numbers of [from, to) are in the set.
+func (b *Bitmap) CountIn(from, to int64) (n int64) {
+	for from < to {
+		page, end := b.pages[from/PageBits], min(to, (from/PageBits+1)*PageBits)
+		if page == nil {
+			from = end
+			continue
+		}
+		for from < end {
+			word := page[from%PageBits/64] >> (from % 64)
+			if left := end - from; left < 64 {
+				word &= 1<<left - 1
+			}
+			n += int64(bits.OnesCount64(word))
+			from = min(end, from-from%64+64)
+		}
+	}
+	return n
+}
+
 // Page returns a copy of page n.
 func (b *Bitmap) Page(n int64) Bits {
 	if p := b.pages[n]; p != nil {

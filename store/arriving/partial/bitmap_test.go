@@ -60,6 +60,15 @@ func TestBitmapRuns(t *testing.T) {
 				if from > to {
 					from, to = to, from
 				}
+				n := int64(0)
+				for i := from; i < to; i++ {
+					if set[i] {
+						n++
+					}
+				}
+				if got := b.CountIn(from, to); got != n {
+					t.Fatalf("%d are counted in [%d, %d), want %d", got, from, to, n)
+				}
 				if got, want := b.FirstPresent(from, to), first(from, to, true); got != want {
 					t.Fatalf("the first in [%d, %d) is %d, want %d", from, to, got, want)
 				}

@@ -69,6 +69,30 @@ func (t *Table) Open(ctx context.Context, root b3.Root) (*View, error) {
 	return nil, err
 }
 
+// Progress divides an object into at most n parts of whole groups and returns how much of each is stored, in percent.
+// The error is not_found when nothing of it is stored. It reads no bytes of the object.
+func Progress(ctx context.Context, t *Table, root b3.Root, n int64) ([]int, error) {
+	if err := t.deps.Admission.EnterContext(ctx); err != nil {
+		return nil, err
+	}
+	defer t.deps.Admission.Leave()
+	v, err := t.Open(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	groups := b3.Groups(v.Size())
+	n = min(n, groups)
+	percent := make([]int, n)
+	v.object.mu.Lock()
+	defer v.object.mu.Unlock()
+	for i := range n {
+		from, to := i*groups/n, (i+1)*groups/n
+		percent[i] = int(100 * v.object.groups.CountIn(from, to) / (to - from))
+	}
+	return percent, nil
+}
+
 // All yields the partial objects in order of address. It leaves out an object that no
 // checkpoint has saved yet, which is in use. It holds one page at a time, so it does not
 // see one point in time. An error ends it.

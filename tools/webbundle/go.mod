@@ -1,4 +1,4 @@
-module allium/tools/mapbundle
+module allium/tools/webbundle
 
 go 1.26.0
 

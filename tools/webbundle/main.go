@@ -1,7 +1,7 @@
-// Command mapbundle writes the files that the page of a pack loads: the library MapLibre GL JS with the page's
-// script, the library's worker, and its licence, each compressed with gzip. The same sources give the same bytes.
+// Command webbundle writes the files that pages load: scripts with everything that they import, in JavaScript or
+// TypeScript, and other files as they are. Each is compressed with gzip. The same sources give the same bytes.
 //
-// Usage: mapbundle -modules node_modules -script main.js -out assets
+// Usage: webbundle -modules node_modules -out assets main.js=script/main.ts licence.txt=node_modules/x/LICENSE
 package main
 
 import (
@@ -11,49 +11,48 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/evanw/esbuild/pkg/api"
 	"github.com/klauspost/compress/gzip"
 )
 
 func main() {
-	modules := flag.String("modules", "", "the `directory` node_modules with maplibre-gl")
-	script := flag.String("script", "", "the page's script, a `file`")
+	modules := flag.String("modules", "", "the `directory` node_modules with what scripts import")
 	out := flag.String("out", "", "the `directory` for what is written")
 	flag.Parse()
-	if err := run(*modules, *script, *out); err != nil {
-		fmt.Fprintln(os.Stderr, "mapbundle:", err)
-		os.Exit(1)
+	for _, arg := range flag.Args() {
+		if err := run(*modules, *out, arg); err != nil {
+			fmt.Fprintln(os.Stderr, "webbundle:", err)
+			os.Exit(1)
+		}
 	}
 }
 
-// run writes the compressed files to the directory out.
-func run(modules, script, out string) error {
-	library := filepath.Join(modules, "maplibre-gl")
-	viewer, err := bundle(script, modules)
+// run writes one compressed file to the directory out. A name that ends in .js is that of a script.
+func run(modules, out, arg string) error {
+	name, source, ok := strings.Cut(arg, "=")
+	if !ok {
+		return fmt.Errorf("%q is not NAME=FILE", arg)
+	}
+	var content []byte
+	var err error
+	if filepath.Ext(name) == ".js" {
+		content, err = bundle(source, modules)
+	} else {
+		content, err = os.ReadFile(source)
+	}
 	if err != nil {
 		return err
 	}
-	worker, err := bundle(filepath.Join(library, "dist", "maplibre-gl-csp-worker.js"), modules)
+	packed, err := compress(content)
 	if err != nil {
+		return fmt.Errorf("compress %s: %w", name, err)
+	}
+	if err := os.WriteFile(filepath.Join(out, name+".gz"), packed, 0o644); err != nil {
 		return err
 	}
-	licence, err := os.ReadFile(filepath.Join(library, "LICENSE.txt"))
-	if err != nil {
-		return err
-	}
-	for name, content := range map[string][]byte{
-		"viewer.js": viewer, "worker.js": worker, "maplibre-licence.txt": licence,
-	} {
-		packed, err := compress(content)
-		if err != nil {
-			return fmt.Errorf("compress %s: %w", name, err)
-		}
-		if err := os.WriteFile(filepath.Join(out, name+".gz"), packed, 0o644); err != nil {
-			return err
-		}
-		fmt.Printf("%s: %d bytes, %d compressed\n", name, len(content), len(packed))
-	}
+	fmt.Printf("%s: %d bytes, %d compressed\n", name, len(content), len(packed))
 	return nil
 }
 
@@ -70,6 +69,7 @@ func bundle(script, modules string) ([]byte, error) {
 		EntryPoints: []string{script}, NodePaths: []string{modules}, Bundle: true, Format: api.FormatIIFE,
 		Target: api.ES2020, Charset: api.CharsetUTF8, LegalComments: api.LegalCommentsInline, Sourcemap: api.SourceMapNone,
 		MinifyWhitespace: true, MinifyIdentifiers: true, MinifySyntax: true,
+		JSX: api.JSXAutomatic, JSXImportSource: "preact",
 		// The lookup of tsconfig.json would go up from the sources, to whatever lies above the repository.
 		TsconfigRaw: "{}", LogLevel: api.LogLevelSilent,
 	})
