@@ -92,11 +92,10 @@ func benchPacks(ctx context.Context, s *settings) ([]row, error) {
 			p   *process
 			url string
 		}{{node, pack("file")}, {web, web.gate}, {node, pack("database")}, {node, pack("address")}, {bare, bare.gate}} {
-			if err := warmTiles(ctx, from.url, script); err != nil {
-				return nil, err
-			}
-			if got[j], err = wrk(ctx, from.p, from.url, script); err != nil {
-				return nil, err
+			for range 2 { // the first warms
+				if got[j], err = wrk(ctx, from.p, from.url, script); err != nil {
+					return nil, err
+				}
 			}
 		}
 		var go1 loaded
@@ -123,13 +122,6 @@ func benchPacks(ctx context.Context, s *settings) ([]row, error) {
 		rows = append(rows, other)
 	}
 	return rows, nil
-}
-
-// warmTiles asks for random tiles for a second: for each of them more often than the two times after which it is in the
-// node's cache.
-func warmTiles(ctx context.Context, url, script string) error {
-	_, err := run(ctx, "wrk", "-t2", "-c32", "-d1s", "-s", script, url)
-	return err
 }
 
 // replay returns a handler that answers as url does now: with the same header and the same bytes, from memory. It is

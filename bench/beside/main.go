@@ -39,7 +39,7 @@ func main() {
 	defer stop()
 	b := bench{}
 	flag.StringVar(&b.work, "work", "verify,add,sign", "the work beside, with commas between")
-	flag.StringVar(&b.of, "of", "", "the home of a node that runs: do the work until the input ends (the program's own)")
+	flag.StringVar(&b.of, "of", "", "do the work at the node of this home until the input ends (the program's own)")
 	flag.StringVar(&b.allium, "allium", "allium", "the program")
 	flag.IntVar(&b.rate, "rate", 100, "requests a second")
 	flag.DurationVar(&b.round, "round", 10*time.Second, "time of a round")
@@ -261,7 +261,8 @@ func (b *bench) toil(ctx context.Context) error {
 		"verify": func(int) error { return last(node.Verify(ctx, "", api.VerifyOptions{Repair: true})) },
 		"add":    b.adder(ctx, node),
 		"sign": func(turn int) error {
-			_, err := node.PublishName(ctx, api.PublishRequest{Name: fmt.Sprintf("n%d.bench", turn%100), Value: "text"})
+			name := fmt.Sprintf("n%d.bench", turn%100)
+			_, err := node.PublishName(ctx, api.PublishRequest{Name: name, Value: "text"})
 			return err
 		},
 	} {

@@ -8,7 +8,6 @@ import (
 
 	"allium/gateway/content/mediatype"
 	"allium/gateway/exchange"
-	"allium/internal/cores"
 	"allium/internal/patience"
 	"allium/protocols/status"
 )
@@ -22,7 +21,6 @@ type body struct {
 	stallTimer   *time.Timer     // nil until mayStall starts it
 	cancel       context.CancelCauseFunc
 	stallTimeout time.Duration // patience.Wait, or longer, once the header was sent
-	cores        *cores.Pool   // for compression
 
 	// The fields of an object's header.
 	item        item
@@ -62,7 +60,7 @@ func (b *body) free() {
 func (g *Handlers) withStallTimeout(w *exchange.Response, r *http.Request, f func(*body) error) error {
 	b := newBody(r.Context(), w)
 	defer b.free()
-	b.stallTimeout, b.cores = g.live.Load().FirstByteTimeout, g.cores
+	b.stallTimeout = g.live.Load().FirstByteTimeout
 	err := f(b)
 	return exchange.CauseOf(b.ctx, err)
 }

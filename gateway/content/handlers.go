@@ -8,8 +8,8 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/content/markdown"
+	"allium/gateway/exchange"
 	"allium/gateway/policy"
-	"allium/internal/cores"
 	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -46,8 +46,7 @@ type Handlers struct {
 	version  string
 
 	fetches  fetchGate
-	encoders *limits.Gate
-	cores    *cores.Pool // for compression
+	encoders *exchange.Encoders
 	renders  *limits.FairGate[netip.Prefix]
 	markdown *markdown.Renderer
 
@@ -70,7 +69,7 @@ func (g *Handlers) Reconfigure(cfg Config) {
 func New(cfg Config, d Deps) (*Handlers, error) {
 	g := &Handlers{
 		objects: d.Objects, served: d.Served, denylist: d.Denylist, ready: d.Ready, version: d.Version,
-		ticket: d.Ticket, example: d.Example, cores: d.Cores, markdown: markdown.New(pageOf),
+		ticket: d.Ticket, example: d.Example, markdown: markdown.New(pageOf),
 	}
 	g.live.Store(&cfg)
 	if g.names = d.Names; g.names == nil {
@@ -81,9 +80,7 @@ func New(cfg Config, d Deps) (*Handlers, error) {
 	}
 	g.fetches = newFetchGate(cfg, d.Limits)
 	g.pageBytes, g.renders = newPageBytes(d.Limits), newRenders(d.Limits)
-	g.encoders = d.Limits.NewGate(limits.Spec{
-		Name: "gateway.encoders", Path: "listings → compression", Policy: "the listing is sent uncompressed",
-	}, maxEncoders, 0)
+	g.encoders = exchange.NewEncoders(d.Limits, d.Cores)
 	var err error
 	if g.headers, err = newHeaderCache(d.Limits); err != nil {
 		return nil, err

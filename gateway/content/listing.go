@@ -81,7 +81,7 @@ func (g *Handlers) listing(
 	if fresh, err := g.pageHeader(b, r, head); fresh || err != nil {
 		return err
 	}
-	coding, done := g.acquireEncoder(r)
+	coding, done := g.encoders.Acquire(r)
 	defer done()
 	head.coding = coding
 	if r.Method == http.MethodHead {
@@ -101,7 +101,7 @@ func (g *Handlers) listing(
 	}
 	w.Listing = true
 	var sorted *collected
-	return b.writePage(r, coding, func(to *output) error {
+	return b.writePage(r, g.encoders, coding, func(to *output) error {
 		page := newPage()
 		head := sync.OnceValue(func() error {
 			err := page.head(to)

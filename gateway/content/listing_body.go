@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"allium/gateway/exchange"
 	"allium/protocols/status"
 )
 
@@ -24,7 +25,9 @@ type output struct {
 func (o *output) send() error { return cmp.Or(o.Flush(), o.flush()) }
 
 // writePage sends what write writes in a content coding, "" for none. write may be called twice, and writes the same.
-func (b *body) writePage(r *http.Request, coding string, write func(to *output) error) error {
+func (b *body) writePage(
+	r *http.Request, encoders *exchange.Encoders, coding string, write func(to *output) error,
+) error {
 	buffered := func(to io.Writer, flush func() error) error {
 		out := &output{bufio.NewWriterSize(to, 16<<10), flush}
 		if err := write(out); err != nil {
@@ -33,7 +36,7 @@ func (b *body) writePage(r *http.Request, coding string, write func(to *output) 
 		return out.Flush()
 	}
 	if r.ProtoAtLeast(1, 1) {
-		return b.writeCompressed(coding, buffered)
+		return b.writeCompressed(encoders, coding, buffered)
 	}
 	// HTTP/1.0 has no chunked coding, so only the length tells the client whether the answer is complete.
 	var length measure
@@ -56,26 +59,16 @@ func (m *measure) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// acquireEncoder returns the content coding for a listing, or "" for none. It chooses none
-// if all encoders are in use. The caller calls done after the listing.
-func (g *Handlers) acquireEncoder(r *http.Request) (coding string, done func()) {
-	if !r.ProtoAtLeast(1, 1) {
-		return "", func() {}
-	}
-	if coding = preferredCoding(r); coding == "" || g.encoders.Enter() != nil {
-		return "", func() {}
-	}
-	return coding, g.encoders.Leave
-}
-
 // writeCompressed sends the output of write in a content coding, "" for none. If write
 // fails, the encoding stays incomplete, so that the client notices. flush sends what was written so far.
-func (b *body) writeCompressed(coding string, write func(to io.Writer, flush func() error) error) error {
+func (b *body) writeCompressed(
+	encoders *exchange.Encoders, coding string, write func(to io.Writer, flush func() error) error,
+) error {
 	if coding == "" {
 		return write(b, b.w.Flush)
 	}
 	out := bufio.NewWriterSize(b, 16<<10)
-	enc, err := newEncoder(b.ctx, b.cores, out, coding)
+	enc, err := encoders.New(b.ctx, out, coding)
 	if err != nil {
 		return err
 	}

@@ -125,7 +125,7 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 	if fresh, err := g.pageHeader(b, r, header); fresh || err != nil {
 		return err
 	}
-	coding, done := g.acquireEncoder(r)
+	coding, done := g.encoders.Acquire(r)
 	defer done()
 	header.coding = coding
 	if r.Method == http.MethodHead {
@@ -134,7 +134,7 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 		return nil
 	}
 	b.w.Listing = true
-	return b.writePage(r, coding, func(to *output) error {
+	return b.writePage(r, g.encoders, coding, func(to *output) error {
 		var failed error
 		p.Lines = linesOf(b.ctx, c, shown, &failed)
 		err := pageTemplates().ExecuteTemplate(to, "preview", p)

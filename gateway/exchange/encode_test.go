@@ -1,4 +1,4 @@
-package content
+package exchange
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ func TestEncoderSharesCores(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			client := &freeCores{t: t, pool: pool}
-			enc, err := newEncoder(ctx, pool, client, coding)
+			enc, err := NewEncoders(nil, pool).New(ctx, client, coding)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestEncoderSharesCores(t *testing.T) {
 			pool.Leave(cores.Foreground)
 		})
 		var made bytes.Buffer
-		enc, err := newEncoder(t.Context(), nil, &made, coding)
+		enc, err := NewEncoders(nil, nil).New(t.Context(), &made, coding)
 		if err != nil {
 			t.Fatal(err)
 		}
