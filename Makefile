@@ -15,6 +15,7 @@ TOOLS       := bin/tools
 export CGO_ENABLED ?= 0
 export GOFLAGS := -trimpath $(filter-out -trimpath,$(shell $(GO) env GOFLAGS))
 FUZZTIME    ?= 5s
+SOAK        ?= 30m
 # The longest tests wait for nodes, and leave most of two cores idle. `make lint` vets.
 PARALLEL    ?= -p 3 -parallel 4
 # Of one package. On a busy machine the longest take more than go's ten minutes.
@@ -73,6 +74,10 @@ bench: build ## Run benchmarks, simulations, the reference pipe and 25 crash rou
 	ALLIUM_SIM_HOSTS=200 $(GO) test -run 'TestHedging|TestReadyInALargeNetwork|TestSybils' -count 1 -timeout 60m -v ./protocols/dht/
 	ALLIUM_SIM_HOSTS=200 $(GO) test -run TestManyNodes -count 1 -timeout 60m -v ./store/cluster/plan/
 	$(GO) run -C bench . -allium ../bin/allium
+
+.PHONY: soak
+soak: build ## Work on three nodes for SOAK (30m) with reloads and restarts, and say what grows
+	$(GO) run -C bench ./operate -allium ../bin/allium -only soak -hold $(SOAK)
 
 .PHONY: torture
 torture: ## Damage every byte that may be damaged, and crash 1,000 times (an hour or more)

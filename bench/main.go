@@ -14,8 +14,6 @@
 //   - fetch of the large file from three providers that send 100 MB/s each, and
 //     what is fetched twice when the fetching node is killed half-way;
 //   - start and idle memory of a node;
-//   - what three nodes hold under mixed work, in the third and the fourth quarter
-//     of the time (an hour is -only soak -hold 1h);
 //   - a node of default limits that 32 peers ask for peers and providers, at the
 //     rate it has to stand and at twice that;
 //   - the first byte, through a gateway, of an object that a peer has to which
@@ -111,7 +109,7 @@ func benchmark(ctx context.Context) (err error) {
 	flag.TextVar(&size, "size", size, "size of the large file")
 	flag.IntVar(&s.files, "files", 10_000, "how many files of 4 KiB")
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds of each measurement")
-	flag.DurationVar(&s.hold, "hold", time.Minute, "how long many sessions are held, an overload lasts, and a soak")
+	flag.DurationVar(&s.hold, "hold", time.Minute, "how long many sessions are held, and an overload lasts")
 	only := flag.String("only", "", "parts to measure, with commas between: "+partNames()+"; empty for all")
 	flag.Parse()
 	chosen, err := choose(*only)
@@ -159,7 +157,6 @@ var parts = []part{
 	// fetch reads what add stored
 	{"get", []func(context.Context, *settings) ([]row, error){benchGet}},
 	{"files", []func(context.Context, *settings) ([]row, error){benchFiles}},
-	{"soak", []func(context.Context, *settings) ([]row, error){benchSoak}},
 	{"load", []func(context.Context, *settings) ([]row, error){benchLoad}},
 	{"sources", []func(context.Context, *settings) ([]row, error){benchSources}},
 	{"resume", []func(context.Context, *settings) ([]row, error){benchResume}},

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"allium/gateway/api"
@@ -22,15 +23,18 @@ import (
 	"allium/protocols/status"
 )
 
-// The soak: mixed work on three nodes, among peers that come and go.
+// The soak: mixed work on three nodes at a share of what they can do, among peers that come and go.
 const (
 	soakNodes   = 3
-	soakEvery   = 500 * time.Millisecond // an operation begins that often, if the last one has ended
-	soakLimit   = time.Minute            // for an operation
-	soakPins    = 40                     // the oldest pin goes when there are more
-	soakLargest = 4 << 20                // bytes of a file
-	soakStore   = "512MiB"               // of each node: the rest is evicted
-	soakGuest   = 30 * time.Second       // a peer comes that often, and goes
+	soakShare   = 0.8              // of the capacity, which the warm-up measures
+	soakWarm    = 10               // the warm-up is the first of so many parts of the time
+	soakLimit   = time.Minute      // for an operation
+	soakPins    = 40               // the oldest pin goes when there are more
+	soakLargest = 4 << 20          // bytes of a file
+	soakStore   = "512MiB"         // of each node: the rest is evicted
+	soakGuest   = 30 * time.Second // a peer comes that often, and goes
+	soakReload  = time.Minute      // each node reads its configuration again that often, with another value
+	soakRestart = 2 * time.Minute  // the neighbour, which is asked too, is started again that often
 )
 
 // soak is the work so far.
@@ -42,6 +46,9 @@ type soak struct {
 	trees []b3.Root
 	pins  []soakPin
 	ended map[string]int // operations by name and outcome
+
+	neighbour *process
+	reloads   int
 }
 
 // soakPin is a pin that the soak made.
@@ -50,17 +57,17 @@ type soakPin struct {
 	root b3.Root
 }
 
-// sample holds the memory in MB, the open files and the goroutines of a node at one moment.
-type sample struct{ rss, files, goroutines float64 }
-
 // benchSoak works on three nodes for s.hold and says whether what they hold
-// grows: of each, what it was half-way and at the end.
+// grows: of each, what it was half-way and at the end, and by how much it grows in ten minutes.
 func benchSoak(ctx context.Context, s *settings) (rows []row, err error) {
 	k := &soak{s: s.with("ALLIUM_STORE__MAX_BYTES=" + soakStore), ended: map[string]int{}}
+	if k.neighbour, err = k.s.startNode(ctx, k.home("neighbour")); err != nil {
+		return nil, err
+	}
 	for i := range soakNodes {
-		var seeds []string
+		seeds := []string{k.neighbour.addr}
 		if i > 0 {
-			seeds = []string{k.nodes[0].addr}
+			seeds = append(seeds, k.nodes[0].addr)
 		}
 		p, api, err := k.start(ctx, fmt.Sprintf("soak%d", i), seeds...)
 		if err != nil {
@@ -73,11 +80,22 @@ func benchSoak(ctx context.Context, s *settings) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
+	failed, all := 0, 0
 	for _, name := range slices.Sorted(maps.Keys(k.ended)) {
 		fmt.Printf("soak: %-30s %d\n", name, k.ended[name])
+		all += k.ended[name]
+		_, outcome, _ := strings.Cut(name, ": ")
+		if outcome != status.OK.String() && outcome != status.NotFound.String() { // a tree that was collected
+			failed += k.ended[name]
+		}
+	}
+	rows = append(rows, single("soak: operations", "", "", float64(all)),
+		single("soak: operations that failed", "", "0", float64(failed)))
+	if err := k.neighbour.stop(); err != nil {
+		return nil, err
 	}
 	for i, p := range k.nodes {
-		if _, err := p.stop(); err != nil {
+		if err := p.stop(); err != nil {
 			return nil, err
 		}
 		rows = append(rows, growth(fmt.Sprintf("soak: node %d: ", i), samples[i])...)
@@ -85,9 +103,11 @@ func benchSoak(ctx context.Context, s *settings) (rows []row, err error) {
 	return rows, nil
 }
 
+func (k *soak) home(name string) string { return filepath.Join(k.s.dir, name) }
+
 // start starts a node in a home of that name.
 func (k *soak) start(ctx context.Context, name string, seeds ...string) (*process, *client.Client, error) {
-	home := filepath.Join(k.s.dir, name)
+	home := k.home(name)
 	socket, err := api.SocketPath(home)
 	if err != nil {
 		return nil, nil, err
@@ -100,16 +120,35 @@ func (k *soak) start(ctx context.Context, name string, seeds ...string) (*proces
 	return p, api, err
 }
 
-// work runs operations and takes a sample of each node every minute, or sixty of
-// them when the soak is shorter than an hour.
+// warm runs operations one after the other, and returns how many there were in a second.
+func (k *soak) warm(ctx context.Context, length time.Duration) (rate float64, n int, err error) {
+	begun := time.Now()
+	for ; time.Since(begun) < length || n < 12; n++ {
+		if k.step(ctx, n); ctx.Err() != nil {
+			return 0, n, ctx.Err()
+		}
+	}
+	return float64(n) / time.Since(begun).Seconds(), n, nil
+}
+
+// work warms up, runs operations at a share of the rate of the warm-up, and takes a sample of each node every minute,
+// or sixty of them when the soak is shorter than an hour.
 func (k *soak) work(ctx context.Context) ([][]sample, error) {
+	rate, n, err := k.warm(ctx, k.s.hold/soakWarm)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Printf("soak: the capacity is %.1f operations a second; %.0f %% of that follow\n", rate, 100*soakShare)
 	samples := make([][]sample, soakNodes)
-	tick, look := time.NewTicker(soakEvery), time.NewTicker(min(time.Minute, k.s.hold/60))
-	guest, end := time.NewTicker(soakGuest), time.After(k.s.hold)
-	defer tick.Stop()
-	defer look.Stop()
-	defer guest.Stop()
-	for n, guests := 0, 0; ; {
+	every := time.Duration(float64(time.Second) / (soakShare * rate))
+	tick, look := time.NewTicker(every), time.NewTicker(min(time.Minute, k.s.hold/60))
+	guest, reload := time.NewTicker(min(soakGuest, k.s.hold/8)), time.NewTicker(min(soakReload, k.s.hold/6))
+	restart := time.NewTicker(min(soakRestart, k.s.hold/4))
+	begun, end := time.Now(), time.After(k.s.hold-k.s.hold/soakWarm)
+	for _, t := range []*time.Ticker{tick, look, guest, reload, restart} {
+		defer t.Stop()
+	}
+	for guests := 0; ; {
 		select {
 		case <-tick.C:
 			k.step(ctx, n)
@@ -117,16 +156,20 @@ func (k *soak) work(ctx context.Context) ([][]sample, error) {
 		case <-guest.C:
 			k.count("a peer comes and goes", k.visit(ctx, guests))
 			guests++
+		case <-reload.C:
+			k.count("reload", k.reload(ctx))
+		case <-restart.C:
+			k.count("a peer restarts", k.restart(ctx))
 		case <-look.C:
 			for i, p := range k.nodes {
 				got, err := p.sample(ctx)
 				if err != nil {
 					return nil, err
 				}
+				got.at = time.Since(begun)
 				samples[i] = append(samples[i], got)
-				fmt.Printf("soak: sample %d of node %d: %.1f MB, %.0f files, %.0f goroutines\n",
-					len(samples[i]), i, got.rss,
-					got.files, got.goroutines)
+				fmt.Printf("soak: sample %d of node %d: %.1f MB, %.0f files, %.0f goroutines, %.0f streams\n",
+					len(samples[i]), i, got.rss, got.files, got.goroutines, got.streams)
 			}
 		case <-end:
 			return samples, nil
@@ -134,6 +177,45 @@ func (k *soak) work(ctx context.Context) ([][]sample, error) {
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// reload changes a value in the configuration of each node, and has them read it.
+func (k *soak) reload(ctx context.Context) error {
+	k.reloads++
+	for i, node := range k.apis {
+		text := fmt.Sprintf("[gateway]\ninflight = %d\n", 512+k.reloads%2)
+		name := filepath.Join(k.home(fmt.Sprintf("soak%d", i)), "config.toml")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			return err
+		}
+		done, err := node.Reload(ctx, api.ReloadRequest{})
+		if err != nil {
+			return err
+		}
+		if err := done.Failed(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restart ends the neighbour in order, starts it again and has it read what was added last.
+func (k *soak) restart(ctx context.Context) error {
+	if err := k.neighbour.stop(); err != nil {
+		return err
+	}
+	p, node, err := k.start(ctx, "neighbour", k.nodes[0].addr)
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	k.neighbour = p
+	if len(k.trees) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, soakLimit)
+	defer cancel()
+	return readTree(ctx, node, k.trees[len(k.trees)-1])
 }
 
 // step does operation n: each of the nodes does each in turn.
@@ -190,7 +272,14 @@ func newest(roots []b3.Root, root b3.Root, err error) []b3.Root {
 func (k *soak) count(what string, err error) { k.ended[what+": "+status.Of(err).String()]++ }
 
 // add stores new random files on a node, unpinned; one file as itself.
-func (k *soak) add(ctx context.Context, node, files int) (root b3.Root, err error) {
+func (k *soak) add(ctx context.Context, node, files int) (b3.Root, error) {
+	return addRandom(ctx, k.apis[node], files, soakLargest, api.AddOptions{NoPin: true})
+}
+
+// addRandom stores new random files of together at most largest bytes on a node; one file as itself.
+func addRandom(
+	ctx context.Context, node *client.Client, files int, largest int64, o api.AddOptions,
+) (root b3.Root, err error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	for i := range files {
@@ -198,7 +287,7 @@ func (k *soak) add(ctx context.Context, node, files int) (root b3.Root, err erro
 		if files == 1 {
 			name = "file"
 		}
-		size := rand.Int64N(soakLargest / int64(files))
+		size := rand.Int64N(largest / int64(files))
 		err = errors.Join(err, w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: size, Typeflag: tar.TypeReg}))
 		_, e := io.CopyN(w, crand.Reader, size)
 		err = errors.Join(err, e)
@@ -206,7 +295,7 @@ func (k *soak) add(ctx context.Context, node, files int) (root b3.Root, err erro
 	if err = errors.Join(err, w.Close()); err != nil {
 		return root, err
 	}
-	for added, err := range k.apis[node].Add(ctx, &buf, api.AddOptions{NoPin: true}, nil) {
+	for added, err := range node.Add(ctx, &buf, o, nil) {
 		if err != nil {
 			return root, err
 		}
@@ -257,63 +346,9 @@ func (k *soak) visit(ctx context.Context, n int) error {
 		return readTree(ctx, api, k.trees[len(k.trees)-1])
 	}()
 	if n%2 == 0 {
-		_, e := p.stop()
-		return errors.Join(err, e)
+		return errors.Join(err, p.stop())
 	}
 	err = errors.Join(err, p.cmd.Process.Kill())
 	_ = p.cmd.Wait() // it says that it was killed
 	return err
-}
-
-// sample reads what the process holds now.
-func (p *process) sample(ctx context.Context) (s sample, err error) {
-	rss, err := p.memory()
-	if err != nil {
-		return s, err
-	}
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
-	if err != nil {
-		return s, err
-	}
-	s.rss, s.files = mb(rss), float64(len(open))
-	now, err := p.counters(ctx)
-	s.goroutines = now["go_goroutines"]
-	return s, err
-}
-
-// growth returns rows of the third quarter of a node's samples, of the fourth, and
-// of the mean of the fourth divided by that of the third.
-func growth(who string, all []sample) (rows []row) {
-	for _, m := range []struct {
-		what, unit string
-		of         func(sample) float64
-	}{
-		{"RSS", "MB", func(s sample) float64 { return s.rss }},
-		{"open files", "", func(s sample) float64 { return s.files }},
-		{"goroutines", "", func(s sample) float64 { return s.goroutines }},
-	} {
-		var values []float64
-		for _, s := range all {
-			values = append(values, m.of(s))
-		}
-		half, last := len(values)/2, len(values)*3/4
-		third, fourth := values[half:last], values[last:]
-		if len(third) == 0 || len(fourth) == 0 {
-			continue
-		}
-		rows = append(rows,
-			row{what: who + m.what + ", third quarter", unit: m.unit, values: third},
-			row{what: who + m.what + ", fourth quarter", unit: m.unit, values: fourth},
-			row{what: who + m.what + ", fourth ÷ third", unit: "×", target: "about 1",
-				values: []float64{mean(fourth) / mean(third)}},
-		)
-	}
-	return rows
-}
-
-func mean(v []float64) (m float64) {
-	for _, x := range v {
-		m += x / float64(len(v))
-	}
-	return m
 }

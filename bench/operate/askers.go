@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// How clients ask a gateway.
+const (
+	askers  = 32 // at a time, each on a connection that it keeps
+	askSize = 4 << 10
+	askWarm = 3 * time.Second
+	askFor  = 10 * time.Second // the longest wait for an answer
+)
+
+// answers are those of a gateway.
+type answers struct {
+	took            []time.Duration // of the requests answered with 200; sorted
+	refused, failed int             // with 429, and otherwise
+	why             error           // of one that failed
+}
+
+func (a answers) all() int { return len(a.took) + a.refused + a.failed }
+
+// p99 is in milliseconds.
+func (a answers) p99() float64 {
+	if len(a.took) == 0 {
+		return 0
+	}
+	return float64(a.took[len(a.took)*99/100].Microseconds()) / 1000
+}
+
+func (a *answers) add(b answers) {
+	a.took = slices.Sorted(slices.Values(append(a.took, b.took...)))
+	a.refused += b.refused
+	a.failed += b.failed
+	if b.why != nil {
+		a.why = b.why
+	}
+}
+
+// askPage asks for a page at a rate for some time. A client that is answered late asks the next late.
+func askPage(ctx context.Context, page string, rate float64, length time.Duration) (all answers) {
+	ctx, cancel := context.WithTimeout(ctx, length)
+	defer cancel()
+	client := &http.Client{Timeout: askFor, Transport: &http.Transport{MaxIdleConnsPerHost: askers}}
+	defer client.CloseIdleConnections()
+	every := time.Duration(float64(time.Second) * askers / rate)
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for i := range askers {
+		asking.Go(func() {
+			var mine answers
+			timer := time.NewTimer(every * time.Duration(i) / askers)
+			defer timer.Stop()
+			for {
+				select {
+				case <-timer.C:
+				case <-ctx.Done():
+					mu.Lock()
+					defer mu.Unlock()
+					all.add(mine)
+					return
+				}
+				begun := time.Now()
+				code, _, err := get(context.WithoutCancel(ctx), client, page) // the last one ends after its time
+				took := time.Since(begun)
+				switch {
+				case err == nil && code == http.StatusOK:
+					mine.took = append(mine.took, took)
+				case code == http.StatusTooManyRequests:
+					mine.refused++
+				default:
+					mine.failed++
+					mine.why = fmt.Errorf("answered %d, %w", code, err)
+				}
+				timer.Reset(max(0, every-took))
+			}
+		})
+	}
+	asking.Wait()
+	return all
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// sample holds the memory in MB, the open files, the goroutines and the streams of a node at one moment.
+type sample struct {
+	at                              time.Duration
+	rss, files, goroutines, streams float64
+}
+
+// sample reads what the process holds now.
+func (p *process) sample(ctx context.Context) (s sample, err error) {
+	rss, err := p.memory()
+	if err != nil {
+		return s, err
+	}
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
+	if err != nil {
+		return s, err
+	}
+	s.rss, s.files = float64(rss)/1e6, float64(len(open))
+	now, err := p.counters(ctx)
+	s.goroutines = now["go_goroutines"]
+	for name, v := range now {
+		if strings.HasPrefix(name, "libp2p_rcmgr_streams{") && strings.Contains(name, `scope="system"`) {
+			s.streams += v
+		}
+	}
+	return s, err
+}
+
+// growthOver is the least number of minutes from which the growth in ten is computed.
+const growthOver = 5
+
+// growth returns rows of the third quarter of a node's samples, of the fourth,
+// of the mean of the fourth divided by that of the third, and of the growth in ten minutes by a straight line through
+// both, if they took long enough to tell.
+func growth(who string, all []sample) (rows []row) {
+	for _, m := range []struct {
+		what, unit string
+		of         func(sample) float64
+	}{
+		{"RSS", "MB", func(s sample) float64 { return s.rss }},
+		{"open files", "", func(s sample) float64 { return s.files }},
+		{"goroutines", "", func(s sample) float64 { return s.goroutines }},
+		{"streams", "", func(s sample) float64 { return s.streams }},
+	} {
+		var values, minutes []float64
+		for _, s := range all {
+			values, minutes = append(values, m.of(s)), append(minutes, s.at.Minutes())
+		}
+		half, last := len(values)/2, len(values)*3/4
+		third, fourth := values[half:last], values[last:]
+		if len(third) == 0 || len(fourth) == 0 {
+			continue
+		}
+		rows = append(rows,
+			single(who+m.what+", third quarter", m.unit, "", mean(third)),
+			single(who+m.what+", fourth quarter", m.unit, "", mean(fourth)),
+			single(who+m.what+", fourth ÷ third", "×", "about 1", mean(fourth)/max(mean(third), 1)))
+		if minutes[len(minutes)-1]-minutes[half] < growthOver {
+			continue
+		}
+		rows = append(rows, single(who+m.what+", growth", "% in 10 min", "≤ 1",
+			100*10*slope(minutes[half:], values[half:])/max(mean(values[half:]), 1)))
+	}
+	return rows
+}
+
+func mean(v []float64) (m float64) {
+	for _, x := range v {
+		m += x / float64(len(v))
+	}
+	return m
+}
+
+// slope is that of the straight line through points with the least squares.
+func slope(x, y []float64) float64 {
+	mx, my := mean(x), mean(y)
+	var xy, xx float64
+	for i := range x {
+		xy += (x[i] - mx) * (y[i] - my)
+		xx += (x[i] - mx) * (x[i] - mx)
+	}
+	if xx == 0 {
+		return 0
+	}
+	return xy / xx
+}

@@ -1,0 +1,91 @@
+// Command operate measures what operators do to nodes under load: mixed work for a long time with reloads and restarts
+// (soak), reloads of every hot key (reload), and a rolling restart of five nodes (rolling).
+//
+//	go run -C bench ./operate -allium ../bin/allium -only reload,rolling -hold 60s
+//	make soak SOAK=30m
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// settings of one run.
+type settings struct {
+	allium string // the binary under test
+	dir    string
+	hold   time.Duration
+	env    []string // of nodes that are started, beside that of this process
+}
+
+// with returns s with variables for the environment of nodes, such as "KEY=value".
+func (s *settings) with(env ...string) *settings {
+	t := *s
+	t.env = append(slices.Clip(t.env), env...)
+	return &t
+}
+
+// parts are the measurements by name.
+var parts = map[string]func(context.Context, *settings) ([]row, error){
+	"reload": benchHotReload, "rolling": benchRolling, "soak": benchSoak,
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := operate(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "operate:", err)
+		os.Exit(1)
+	}
+}
+
+func operate(ctx context.Context) (err error) {
+	s := settings{}
+	flag.StringVar(&s.allium, "allium", "../bin/allium", "the binary to measure")
+	flag.StringVar(&s.dir, "dir", "", "directory for the nodes (default: the temporary directory)")
+	flag.DurationVar(&s.hold, "hold", time.Minute, "how long a load lasts, and a soak")
+	only := flag.String("only", "reload,rolling", "parts to measure, with commas between; also soak")
+	flag.Parse()
+	if s.hold < time.Second {
+		return errors.New("-hold must be at least 1s")
+	}
+	if s.allium, err = filepath.Abs(s.allium); err != nil {
+		return err
+	}
+	if s.dir, err = os.MkdirTemp(s.dir, "allium-operate-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
+	ctx, cancel := context.WithCancel(ctx) // ends the nodes that an error leaves behind
+	defer cancel()
+	for name := range strings.SplitSeq(*only, ",") {
+		measure, ok := parts[name]
+		if !ok {
+			return fmt.Errorf("there is no part %q", name)
+		}
+		rows, err := measure(ctx, &s)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			fmt.Printf("%-52s %10.4g %-12s %s\n", r.what, r.value, r.unit, r.target)
+		}
+	}
+	return nil
+}
+
+// row is a line of the table.
+type row struct {
+	what, unit, target string
+	value              float64
+}
+
+func single(what, unit, target string, v float64) row { return row{what, unit, target, v} }
