@@ -15,7 +15,7 @@ export function Content(p: { o: Overview; acts: Acts }) {
 	const [find, setFind] = useState("");
 	const pins = v.pins.filter((pin) => pin.root.includes(find) || (pin.label ?? "").includes(find))
 		.sort((a, b) => (a.label ?? "~").localeCompare(b.label ?? "~") || a.root.localeCompare(b.root));
-	return <div class="cards">
+	return <div class="side"><div>
 		<Risk d={v.durability} at={p.o.at} />
 		<Card title="Arriving" note={v.arriving.length ? String(v.arriving.length) : ""}>
 			<Rows empty="Every object is here as a whole." left={v.arriving_left > 0 && v.arriving_left + " more."}>
@@ -32,7 +32,9 @@ export function Content(p: { o: Overview; acts: Acts }) {
 					title={d.kind + ": " + d.reason} value={d.state} about={d.file} />)}
 			</Rows>
 		</Card>}
-		<Card title="Pins" note={v.pins.length + (v.pins_left ? " shown, there are more" : "")} wide>
+		{p.acts.token && <Collect acts={p.acts} />}
+	</div><div>
+		<Card title="Pins" note={v.pins.length + (v.pins_left ? " shown, there are more" : "")}>
 			{v.pins.length > 8 && <form class="filter" role="search" onSubmit={(e) => e.preventDefault()}>
 				<label class="hidden" for="find">Show pins with</label>
 				<input id="find" type="search" placeholder="label or address" value={find}
@@ -44,8 +46,7 @@ export function Content(p: { o: Overview; acts: Acts }) {
 				{pins.map((pin) => <PinRow key={pin.root + pin.label} pin={pin} at={p.o.at} acts={p.acts} />)}
 			</Rows>
 		</Card>
-		{p.acts.token && <Collect acts={p.acts} />}
-	</div>;
+	</div></div>;
 }
 
 function Risk(p: { d: Durability | undefined; at: string }) {

@@ -4,13 +4,18 @@ import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { State, Watch } from "./client";
 import { Content } from "./content";
+import { Lookups } from "./lookups";
+import { Names } from "./names";
 import { Now } from "./now";
 import { Dot, Name, Safe } from "./parts";
 import { Peers } from "./peers";
+import { Reload } from "./reload";
+import { Testnet } from "./testnet";
 import { Outcome, TokenForm, useActs } from "./token";
 
 const views: [string, string][] = [
-	["now", "Now"], ["peers", "Peers"], ["content", "Content"],
+	["now", "Now"], ["peers", "Peers"], ["content", "Content"], ["names", "Names"], ["lookups", "Lookups"],
+	["reload", "Reload"], ["testnet", "Testnet"],
 ];
 
 function chosen(): string {
@@ -41,7 +46,7 @@ function Console(p: { watch: Watch; state: State }) {
 		document.title = title + " · allium";
 	}, [title]);
 	return <>
-		<a class="skip" href={"#" + view} onClick={(e) => {
+		<a class="skip" href="#view" onClick={(e) => {
 			e.preventDefault();
 			main.current?.focus();
 		}}>Skip to the view</a>
@@ -67,12 +72,16 @@ function Console(p: { watch: Watch; state: State }) {
 			}} />
 			<p role="status" class={"outcome" + (outcome?.failed ? " failed" : "")}>{outcome?.text}</p>
 		</header>
-		<main ref={main} tabIndex={-1} class={state.problem ? "old" : ""}>
+		<main id="view" ref={main} tabIndex={-1} class={state.problem ? "old" : ""}>
 			<h1 class="hidden">{title}</h1>
 			{o && <Safe key={view}>
 				{view === "now" && o.now && <Now state={state} o={o} />}
 				{view === "peers" && o.peers && <Peers o={o} />}
 				{view === "content" && o.content && <Content o={o} acts={acts} />}
+				{view === "names" && o.names && <Names o={o} />}
+				{view === "lookups" && o.lookups && <Lookups o={o} />}
+				{view === "reload" && o.reload && <Reload o={o} acts={acts} />}
+				{view === "testnet" && o.testnet && <Testnet v={o.testnet} />}
 			</Safe>}
 		</main>
 	</>;

@@ -5,8 +5,8 @@ import { useState } from "preact/hooks";
 import { short } from "./format";
 
 /** Card is a titled box. */
-export function Card(p: { title: string; note?: string; wide?: boolean; children: ComponentChildren }) {
-	return <section class={p.wide ? "card wide" : "card"}>
+export function Card(p: { title: string; note?: string; children: ComponentChildren }) {
+	return <section class="card">
 		<h2>{p.title}{p.note && <span class="aside"> {p.note}</span>}</h2>
 		{p.children}
 	</section>;

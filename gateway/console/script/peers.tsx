@@ -24,7 +24,7 @@ const nat: Record<string, string> = {
 export function Peers(p: { o: Overview }) {
 	const v = p.o.peers!, [mark, reach] = from[v.reach.from] ?? ["off", v.reach.from];
 	const relayed = v.peers.filter((c) => c.relayed).length;
-	return <div class="cards">
+	return <div class="side"><div>
 		<Card title="Reach">
 			<p class="verdict"><Tag is={mark}>{v.reach.from}</Tag> {reach}.</p>
 			{v.reach.advice.map((a) => <p key={a} class="quiet">{a}</p>)}
@@ -47,7 +47,16 @@ export function Peers(p: { o: Overview }) {
 					about={a.state + ", from " + a.via + (a.announced ? "" : "; peers are not told")} />)}
 			</Rows>
 		</Card>
-		<Card title="Connections" note={String(v.peers.length + v.peers_left)} wide>
+		<Card title="Seeds" note={v.seeds.seeds.length ? String(v.seeds.seeds.length) : ""}>
+			<Rows empty="No seed is configured.">
+				{v.seeds.seeds.map((s) => <Row key={s.id} mark={s.connected ? "good" : s.tries > 0 ? "bad" : "off"}
+					title={<Name of={s.id} />} value={s.connected ? "connected" : "not connected"}
+					about={s.connected ? "from the " + s.source : (s.last_error ? s.last_error + "; " : "") +
+						count(s.tries, "try", "tries") + ", last reached " + between(s.last_success, p.o.at)} />)}
+			</Rows>
+		</Card>
+	</div><div>
+		<Card title="Connections" note={String(v.peers.length + v.peers_left)}>
 			<Rows empty="No peer is connected."
 				left={v.peers_left > 0 && count(v.peers_left, "more connection") + "."}>
 				{v.peers.map((c) => {
@@ -65,13 +74,5 @@ export function Peers(p: { o: Overview }) {
 				})}
 			</Rows>
 		</Card>
-		<Card title="Seeds" note={v.seeds.seeds.length ? String(v.seeds.seeds.length) : ""}>
-			<Rows empty="No seed is configured.">
-				{v.seeds.seeds.map((s) => <Row key={s.id} mark={s.connected ? "good" : s.tries > 0 ? "bad" : "off"}
-					title={<Name of={s.id} />} value={s.connected ? "connected" : "not connected"}
-					about={s.connected ? "from the " + s.source : (s.last_error ? s.last_error + "; " : "") +
-						count(s.tries, "try", "tries") + ", last reached " + between(s.last_success, p.o.at)} />)}
-			</Rows>
-		</Card>
-	</div>;
+	</div></div>;
 }
