@@ -23,10 +23,11 @@ type fakeNode struct {
 
 	add hook[func(ctx context.Context, tar io.Reader, o api.AddOptions, progress api.ProgressFunc) iter.Seq2[api.Added,
 		error]]
-	pin    hook[func(ctx context.Context, key string) (api.Pin, error)]
-	get    hook[func(ctx context.Context, key string) (*api.Stream, error)]
-	listed hook[iter.Seq2[api.Entry, error]] // what List yields; nil: fakeEntries
-	fetch  hook[func(ctx context.Context, key string, progress api.ProgressFunc) (api.Fetched, error)]
+	pin      hook[func(ctx context.Context, key string) (api.Pin, error)]
+	get      hook[func(ctx context.Context, key string) (*api.Stream, error)]
+	listed   hook[iter.Seq2[api.Entry, error]] // what List yields; nil: fakeEntries
+	overview hook[func() api.Overview]
+	fetch    hook[func(ctx context.Context, key string, progress api.ProgressFunc) (api.Fetched, error)]
 }
 
 // hook is what a test sets while its node answers; the zero T before. That an
@@ -497,7 +498,11 @@ func (n *fakeNode) InspectPack(_ context.Context, key string, _ api.ProgressFunc
 }
 
 func (n *fakeNode) Overview(_ context.Context, r api.OverviewRequest) (api.Overview, error) {
-	return fakeOverview, n.call("", "overview %s", r.Parts)
+	err := n.call("", "overview %s", r.Parts)
+	if f := n.overview.Get(); f != nil {
+		return f(), err
+	}
+	return fakeOverview, err
 }
 
 func (n *fakeNode) Health(_ context.Context, o api.HealthOptions) (api.Health, error) {

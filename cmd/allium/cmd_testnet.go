@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
+	"allium/cmd/allium/term"
 	"allium/protocols/status"
 	"allium/testnet"
 	"allium/testnet/script"
@@ -104,7 +105,7 @@ func testnetUp(ctx context.Context, a *app, f upFlags) (err error) {
 		out = a.err
 	}
 	f.o.Started = func(m *testnet.Member) {
-		fmt.Fprintf(out, "%-8s %s  gateway %s  home %s\n", m.Name, m.ID().ID, m.ID().Gateway, m.Home)
+		fmt.Fprintln(out, term.Member(m.Name, m.ID(), m.Home))
 	}
 	net, err := testnet.Up(ctx, f.o)
 	if err != nil {
@@ -151,8 +152,7 @@ func testnetServe(
 	control := testnet.NewControl(net, testnet.NewPlayer(net, script.DefaultWithin), r)
 	var serving sync.WaitGroup
 	var failed error // read after serving.Wait
-	ready := make(chan struct{})
-	ended := make(chan struct{})
+	ready, ended := make(chan struct{}), make(chan struct{})
 	serving.Go(func() {
 		defer close(ended)
 		failed = control.Run(ctx, func() { close(ready) })

@@ -28,6 +28,11 @@ func Ready(id api.ID, r api.Readiness) string {
 	return strings.Join(append(lines, ReadyExcept(r)), "\n")
 }
 
+// Member returns the line that `allium testnet up` prints of a node.
+func Member(name string, id api.ID, home string) string {
+	return fmt.Sprintf("%-8s %s  gateway %s  console %s  home %s", name, id.ID, id.Gateway, consoleOf(id.Admin), home)
+}
+
 // consoleOf returns the URL of the console of an admin listener, empty for none.
 func consoleOf(admin string) string {
 	if admin == "" {
