@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"allium/internal/env"
 	"allium/internal/ipgroup"
 	"allium/node/readiness"
 
@@ -41,10 +42,9 @@ type duplicate struct {
 }
 
 func newDuplicates(log *slog.Logger, reg prometheus.Registerer) *duplicates {
-	d := &duplicates{log: log, seen: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "identity_elsewhere_total", Help: "Signs of another process with this node's identity: records that it " +
-			"signed, and peers that are connected to both.",
-	})}
+	d := &duplicates{log: log, seen: env.Counter("identity_elsewhere_total",
+		"Signs of another process with this node's identity: records that it signed, and peers that are connected "+
+			"to both.")}
 	reg.MustRegister(d.seen)
 	return d
 }

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/env"
 )
 
 // metrics are the resolver's own metrics, named as in SPEC §10. Each sub-package
@@ -21,15 +23,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 				"an object or a directory is stored (fetch, tree), or a lookup ends (providers).",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
 		}, []string{"type"}),
-		received: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "resolver_received_bytes_total",
-			Help: "Verified bytes received from peers, by the kind of request; extra counts bytes that were " +
-				"already here.",
-		}, []string{"type"}),
+		received: env.CounterVec("resolver_received_bytes_total",
+			"Verified bytes received from peers, by the kind of request; extra counts bytes that were already "+
+				"here.", "type"),
 	}
-	if reg != nil {
-		reg.MustRegister(m.latency, m.received)
-	}
+	env.MustRegister(reg, m.latency, m.received)
 	return m
 }
 

@@ -10,11 +10,10 @@ import (
 
 // newIntegrity returns the counter of failed checks, with the label reason.
 func newIntegrity() *prometheus.CounterVec {
-	return env.Values(prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "integrity_fail_total",
-		Help: "Stored objects that failed a check, by reason: digest (wrong bytes), missing (no file), " +
-			"short (truncated file), io (disk error), partial (a damaged group of a partial object).",
-	}, []string{"reason"}), "digest", "missing", "short", "io", "partial")
+	return env.Values(env.CounterVec("integrity_fail_total",
+		"Stored objects that failed a check, by reason: digest (wrong bytes), missing (no file), short (truncated "+
+			"file), io (disk error), partial (a damaged group of a partial object).",
+		"reason"), "digest", "missing", "short", "io", "partial")
 }
 
 // register registers the store's metrics, which read Stats when they are collected.

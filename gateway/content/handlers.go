@@ -91,12 +91,8 @@ func New(cfg Config, d Deps) (*Handlers, error) {
 	if g.dates, err = newNameDates(d.Limits); err != nil {
 		return nil, err
 	}
-	g.expired = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "gateway_expired_total",
-		Help: "Requests whose deadline passed while they waited for a permit to ask the network.",
-	})
-	if d.Metrics != nil {
-		d.Metrics.MustRegister(g.expired)
-	}
+	g.expired = env.Counter("gateway_expired_total",
+		"Requests whose deadline passed while they waited for a permit to ask the network.")
+	env.MustRegister(d.Metrics, g.expired)
 	return g, nil
 }

@@ -17,22 +17,13 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
-		hits: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "edge_cache_hits_total", Help: "Requests for assets that were answered from the store.",
-		}),
-		misses: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "edge_cache_misses_total", Help: "Requests for assets that needed an origin.",
-		}),
-		stale: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "edge_stale_total",
-			Help: "Requests for assets that got a stale copy, because the origin failed or was slow.",
-		}),
-		expired: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "edge_expired_total", Help: "Fills that did not begin, because they waited too long for a worker.",
-		}),
-		running: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "edge_fills", Help: "Fills that run.",
-		}),
+		hits:   env.Counter("edge_cache_hits_total", "Requests for assets that were answered from the store."),
+		misses: env.Counter("edge_cache_misses_total", "Requests for assets that needed an origin."),
+		stale: env.Counter("edge_stale_total",
+			"Requests for assets that got a stale copy, because the origin failed or was slow."),
+		expired: env.Counter("edge_expired_total",
+			"Fills that did not begin, because they waited too long for a worker."),
+		running: env.Gauge("edge_fills", "Fills that run."),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "edge_fill_seconds", Help: "Time of a fill from the first request to an origin to its end.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 16),
@@ -40,8 +31,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		retries:  env.Retries(reg).WithLabelValues(env.RetryFill),
 		timeouts: env.Timeouts(reg).WithLabelValues(env.TimeoutFill),
 	}
-	if reg != nil {
-		reg.MustRegister(m.hits, m.misses, m.stale, m.expired, m.running, m.seconds)
-	}
+	env.MustRegister(reg, m.hits, m.misses, m.stale, m.expired, m.running, m.seconds)
 	return m
 }

@@ -28,3 +28,25 @@ func TestShared(t *testing.T) {
 	third.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "io_timeouts_total", Help: "x"}))
 	Timeouts(third)
 }
+
+// TestRegister: nil registers nothing, and the error of one metric does not keep the others out.
+func TestRegister(t *testing.T) {
+	t.Parallel()
+	a, b := Counter("a_total", "x"), GaugeVec("b", "x", "y")
+	if err := Register(nil, a, b); err != nil {
+		t.Error(err)
+	}
+	reg := prometheus.NewPedanticRegistry()
+	if err := Register(reg, a, Gauge("a_total", "x"), b); err == nil {
+		t.Error("two metrics have one name")
+	}
+	if !reg.Unregister(a) || !reg.Unregister(b) {
+		t.Error("a metric was not registered")
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("MustRegister does not panic")
+		}
+	}()
+	MustRegister(reg, a, a)
+}

@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/gateway/api"
+	"allium/internal/env"
 	"allium/protocols/status"
 )
 
@@ -58,11 +59,9 @@ func New(noDisk string, log *slog.Logger, reg prometheus.Registerer) *Injector {
 	f := &Injector{
 		links: NewLinks(reg),
 		log:   log, noDisk: noDisk, checkDisk: func() {},
-		active: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "fault_active",
-			Help: "Faults that a node of a testnet was told to have: links that are cut, delayed or " +
-				"lossy; 1 for rate, corrupt, full_disk, clock_skew. In other profiles there is no such metric.",
-		}, []string{"kind"}),
+		active: env.GaugeVec("fault_active",
+			"Faults that a node of a testnet was told to have: links that are cut, delayed or lossy; 1 for rate, "+
+				"corrupt, full_disk, clock_skew. In other profiles there is no such metric.", "kind"),
 	}
 	reg.MustRegister(f.active)
 	for _, kind := range faultKinds {

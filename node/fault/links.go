@@ -12,6 +12,7 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/latch"
 )
 
@@ -71,18 +72,14 @@ func (l *links) clean() bool { return len(l.peers) == 0 && l.rate == nil }
 func NewLinks(reg prometheus.Registerer) *Links {
 	f := &Links{
 		seen: map[netip.AddrPort]peer.ID{}, done: make(chan struct{}),
-		packs: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fault_packets_total",
-			Help: "Packets, and pieces of TCP streams, that a node of a testnet did something to on purpose: " +
-				"cut, loss (dropped; over TCP late by a retransmission), full (dropped, too many were held up), " +
-				"delay (held up).",
-		}, []string{"kind"}),
+		packs: env.CounterVec("fault_packets_total",
+			"Packets, and pieces of TCP streams, that a node of a testnet did something to on purpose: cut, loss "+
+				"(dropped; over TCP late by a retransmission), full (dropped, too many were held up), delay (held up).",
+			"kind"),
 	}
 	f.cut, f.lost = f.packs.WithLabelValues("cut"), f.packs.WithLabelValues("loss")
 	f.full, f.late = f.packs.WithLabelValues("full"), f.packs.WithLabelValues("delay")
-	if reg != nil {
-		reg.MustRegister(f.packs)
-	}
+	env.MustRegister(reg, f.packs)
 	f.state.Store(&links{changed: make(chan struct{})})
 	return f
 }

@@ -8,6 +8,8 @@ import (
 
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/env"
 )
 
 // failuresEvery is the shortest time between two lines of the log about failed handshakes.
@@ -25,18 +27,14 @@ type handshakeFailures struct {
 }
 
 func newHandshakeFailures(d Deps) (*handshakeFailures, error) {
-	f := &handshakeFailures{counter: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "listen_handshakes_failed_total",
-		Help: "Inbound connections that ended before the peer had proved who it " +
-			"is. In a private network mostly nodes with another key, or none.",
-	})}
+	f := &handshakeFailures{counter: env.Counter("listen_handshakes_failed_total",
+		"Inbound connections that ended before the peer had proved who it is. In a private network mostly nodes "+
+			"with another key, or none.")}
 	if d.PSK != nil {
 		f.log = d.Log
 	}
-	if d.Metrics != nil {
-		if err := d.Metrics.Register(f.counter); err != nil {
-			return nil, fmt.Errorf("register the metric of handshakes: %w", err)
-		}
+	if err := env.Register(d.Metrics, f.counter); err != nil {
+		return nil, fmt.Errorf("register the metric of handshakes: %w", err)
 	}
 	return f, nil
 }

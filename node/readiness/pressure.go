@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/jitter"
 	"allium/internal/limits"
 	"allium/protocols/status"
@@ -148,12 +149,10 @@ func (q *queuePressure) reading() Reading {
 // the metric pressure_state with reg, which may be nil.
 func NewPressure(registry *limits.Registry, reg prometheus.Registerer) *Pressure {
 	p := &Pressure{limits: registry, queues: map[string]*queuePressure{}}
-	if reg != nil {
-		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "pressure_state",
-			Help: "What nearly full queues keep the node from: 0 nothing, 1 writes, 2 reads too.",
-		}, func() float64 { return float64(p.worst()) }))
-	}
+	env.MustRegister(reg, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "pressure_state",
+		Help: "What nearly full queues keep the node from: 0 nothing, 1 writes, 2 reads too.",
+	}, func() float64 { return float64(p.worst()) }))
 	return p
 }
 

@@ -111,13 +111,10 @@ func New(deps Deps) *Group {
 		tasks:  deps.Tasks,
 		wrap:   deps.Wrap,
 		failed: make(chan struct{}),
-		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "service_restarts_total", Help: "Services restarted after they returned or panicked.",
-		}, []string{"task"}),
+		restarts: env.CounterVec("service_restarts_total",
+			"Services restarted after they returned or panicked.", "task"),
 	}
-	if deps.Metrics != nil {
-		deps.Metrics.MustRegister(g.restarts)
-	}
+	env.MustRegister(deps.Metrics, g.restarts)
 	return g
 }
 

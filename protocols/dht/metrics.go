@@ -55,36 +55,30 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			[]float64{1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 128}, "op"),
 		rpcSeconds: histogram("dht_rpc_seconds", "Duration of an outgoing call, dial included.",
 			rpcBuckets, "proto", "outcome"),
-		rejected: counter("dht_record_rejected_total", "Provider records refused, by reason.", "reason"),
-		served: counter("dht_served_total",
+		rejected: env.CounterVec("dht_record_rejected_total", "Provider records refused, by reason.", "reason"),
+		served: env.CounterVec("dht_served_total",
 			"Requests of the provider exchange answered, by outcome.", "op", "outcome"),
-		announced: counter("dht_announced_total",
+		announced: env.CounterVec("dht_announced_total",
 			"Objects announced when they were added or pinned, by result.", "result"),
-		persisted: counter("dht_records_persisted_total", "Changes of provider records on disk: stored, deleted, "+
-			"dropped (too many waited), failed (tried again); and records read after a start: restored, refused.",
+		persisted: env.CounterVec("dht_records_persisted_total",
+			"Changes of provider records on disk: stored, deleted, "+
+				"dropped (too many waited), failed (tried again); and records read after a start: restored, refused.",
 			"result"),
 
-		namesRejected: counter("dht_name_rejected_total", "Name records refused, by reason.", "reason"),
-		namesPersisted: counter("dht_names_persisted_total", "Changes of name records on disk: stored, deleted, "+
-			"dropped (too many waited), failed (tried again); and records read after a start: restored, refused.",
+		namesRejected: env.CounterVec("dht_name_rejected_total", "Name records refused, by reason.", "reason"),
+		namesPersisted: env.CounterVec("dht_names_persisted_total",
+			"Changes of name records on disk: stored, deleted, "+
+				"dropped (too many waited), failed (tried again); and records read after a start: restored, refused.",
 			"result"),
-		namesPassedOn: counter("dht_names_passed_on_total",
+		namesPassedOn: env.CounterVec("dht_names_passed_on_total",
 			"Name records of others that this node sent to the peers closest to the name, by result.", "result"),
-		names: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dht_name_records", Help: "Name records stored."}),
+		names: env.Gauge("dht_name_records", "Name records stored."),
 
-		hedges: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "hedge_spawned_total", Help: "Probes of lookups sent because an earlier one was late.",
-		}),
-		hedgesCanceled: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "hedge_canceled_total", Help: "Hedges whose answer was no longer needed.",
-		}),
-		records: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "dht_provider_records", Help: "Provider records stored.",
-		}),
-		network: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "dht_network_size",
-			Help: "Estimated number of servers of the DHT; 0 before the first lookup of this node's own key.",
-		}),
+		hedges:         env.Counter("hedge_spawned_total", "Probes of lookups sent because an earlier one was late."),
+		hedgesCanceled: env.Counter("hedge_canceled_total", "Hedges whose answer was no longer needed."),
+		records:        env.Gauge("dht_provider_records", "Provider records stored."),
+		network: env.Gauge("dht_network_size",
+			"Estimated number of servers of the DHT; 0 before the first lookup of this node's own key."),
 	}
 	for _, c := range []*prometheus.CounterVec{m.announced, m.namesPassedOn} {
 		env.Values(c, "ok", "failed")
@@ -98,27 +92,13 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	for _, r := range name.Refusals() {
 		env.Values(m.namesRejected, r.Refusal)
 	}
-	if reg == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{
-		m.lookupSeconds, m.lookupHops, m.lookupProbes, m.rpcSeconds, m.rejected, m.served, m.announced, m.persisted,
-		m.namesRejected, m.namesPersisted, m.namesPassedOn, m.names,
-		m.hedges, m.hedgesCanceled, m.records, m.network,
-	} {
-		if err := reg.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, env.Register(reg, m.lookupSeconds, m.lookupHops, m.lookupProbes, m.rpcSeconds, m.rejected, m.served,
+		m.announced, m.persisted, m.namesRejected, m.namesPersisted, m.namesPassedOn, m.names, m.hedges,
+		m.hedgesCanceled, m.records, m.network)
 }
 
 func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
-}
-
-func counter(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
 // rpc records the duration of an outgoing call. The outcome label is bounded by the table of SPEC §3.

@@ -7,6 +7,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/env"
 )
 
 // The reasons of gossip_dropped_total. The list is closed.
@@ -79,36 +81,24 @@ type metrics struct {
 
 // newMetrics returns the metrics, registered with reg unless reg is nil.
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	}
 	m := &metrics{
-		frames: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gossip_frames_total",
-			Help: "Gossip messages received from and sent to peers, copies included, by direction.",
-		}, []string{"dir"}),
-		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gossip_dropped_total",
-			Help: "Gossip messages dropped, by reason; peer_queue and publish were to be sent, " +
-				"stopped may have been, the others were received.",
-		}, []string{"reason"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gossip_refused_total",
-			Help: "Gossip messages that the validator of their topic did not accept, by its outcome.",
-		}, []string{"topic", "outcome"}),
-		duplicates: counter("gossip_duplicates_total", "Gossip messages received that had come before."),
-		delivered:  counter("gossip_delivered_total", "Gossip messages handed to the handler of their topic."),
-		panics:     counter("gossip_panics_total", "Gossip messages lost because a validator or handler panicked."),
-		repairs: counter("gossip_repairs_total", "Times that gossip with a connected peer was broken and begun anew, "+
-			"as after another node ran with its identity."),
-		peers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gossip_peers", Help: "Peers that follow a topic and are connected.",
-		}, []string{"topic"}),
-		standing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gossip_peer_standing",
-			Help: "Peers by how gossip judges them: good, no_gossip, no_publish or graylisted; " +
-				"those that left count for ten minutes.",
-		}, []string{"standing"}),
+		frames: env.CounterVec("gossip_frames_total",
+			"Gossip messages received from and sent to peers, copies included, by direction.", "dir"),
+		dropped: env.CounterVec("gossip_dropped_total",
+			"Gossip messages dropped, by reason; peer_queue and publish were to be sent, stopped may have been, "+
+				"the others were received.", "reason"),
+		refused: env.CounterVec("gossip_refused_total",
+			"Gossip messages that the validator of their topic did not accept, by its outcome.", "topic", "outcome"),
+		duplicates: env.Counter("gossip_duplicates_total", "Gossip messages received that had come before."),
+		delivered:  env.Counter("gossip_delivered_total", "Gossip messages handed to the handler of their topic."),
+		panics:     env.Counter("gossip_panics_total", "Gossip messages lost because a validator or handler panicked."),
+		repairs: env.Counter("gossip_repairs_total",
+			"Times that gossip with a connected peer was broken and begun anew, "+
+				"as after another node ran with its identity."),
+		peers: env.GaugeVec("gossip_peers", "Peers that follow a topic and are connected.", "topic"),
+		standing: env.GaugeVec("gossip_peer_standing",
+			"Peers by how gossip judges them: good, no_gossip, no_publish or graylisted; those that left count for "+
+				"ten minutes.", "standing"),
 		validateSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "gossip_validate_seconds", Help: "Time of the validator of a topic for one message.",
 			Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .01, .1},
@@ -121,18 +111,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	for _, standing := range standings {
 		m.standing.WithLabelValues(standing)
 	}
-	if reg == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{
-		m.frames, m.dropped, m.refused, m.duplicates, m.delivered, m.panics, m.repairs, m.peers, m.standing,
-		m.validateSeconds,
-	} {
-		if err := reg.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, env.Register(reg, m.frames, m.dropped, m.refused, m.duplicates, m.delivered, m.panics, m.repairs,
+		m.peers, m.standing, m.validateSeconds)
 }
 
 // drop counts n messages dropped for reason.

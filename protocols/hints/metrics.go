@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/status"
 )
 
@@ -29,35 +30,15 @@ func newMetrics(reg prometheus.Registerer, m *memory) (*metrics, error) {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
 	}
 	ms := &metrics{
-		accepted: prometheus.NewCounterVec(
-			prometheus.CounterOpts{
-				Name: "announce_accepted_total",
-				Help: "Announcements that were new, by how they came: own, gossip or sync.",
-			},
-			[]string{"via"},
-		),
-		refused: prometheus.NewCounterVec(
-			prometheus.CounterOpts{
-				Name: "announce_refused_total",
-				Help: "Announcements refused, by how they came and why (an outcome).",
-			},
-			[]string{"via", "reason"},
-		),
-		published: prometheus.NewCounterVec(
-			prometheus.CounterOpts{
-				Name: "announce_published_total",
-				Help: "Announcements of this node, by result of publishing them; what failed spreads by " +
-					"comparisons alone.",
-			},
-			[]string{"result"},
-		),
-		syncs: prometheus.NewCounterVec(
-			prometheus.CounterOpts{
-				Name: "announce_syncs_total",
-				Help: "Comparisons with peers, asked for by this node or served, by outcome.",
-			},
-			[]string{"side", "outcome"},
-		),
+		accepted: env.CounterVec("announce_accepted_total",
+			"Announcements that were new, by how they came: own, gossip or sync.", "via"),
+		refused: env.CounterVec("announce_refused_total",
+			"Announcements refused, by how they came and why (an outcome).", "via", "reason"),
+		published: env.CounterVec("announce_published_total",
+			"Announcements of this node, by result of publishing them; what failed spreads by comparisons alone.",
+			"result"),
+		syncs: env.CounterVec("announce_syncs_total",
+			"Comparisons with peers, asked for by this node or served, by outcome.", "side", "outcome"),
 		syncSeconds: prometheus.NewHistogram(
 			prometheus.HistogramOpts{
 				Name:    "announce_sync_seconds",
@@ -65,13 +46,9 @@ func newMetrics(reg prometheus.Registerer, m *memory) (*metrics, error) {
 				Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 			},
 		),
-		sent: prometheus.NewCounter(
-			prometheus.CounterOpts{Name: "announce_sync_sent_total", Help: "Announcements sent in comparisons."},
-		),
+		sent: env.Counter("announce_sync_sent_total", "Announcements sent in comparisons."),
 	}
-	for _, v := range []via{viaOwn, viaGossip, viaSync} {
-		ms.accepted.WithLabelValues(string(v))
-	}
+	env.Values(ms.accepted, viaOwn, viaGossip, viaSync)
 	if reg == nil {
 		return ms, nil
 	}

@@ -70,16 +70,12 @@ func NewServer(d ServerDeps) (*Server, error) {
 		each: limits.NewKeyedGate[peer.ID](d.Limits, limits.Spec{
 			Name: "index.peer_recursions", Path: "one peer → resolver (lookups for it)", Policy: "busy", Each: "peer",
 		}, peerRecursions),
-		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "index_requests_total",
-			Help: "Requests of peers about keys, by operation (resolve, providers, other) and by the outcome of the " +
-				"answer.",
-		}, []string{"op", "result"}),
+		results: env.CounterVec("index_requests_total",
+			"Requests of peers about keys, by operation (resolve, providers, other) and by the outcome of the "+
+				"answer.", "op", "result"),
 	}
-	if d.Metrics != nil {
-		if err := d.Metrics.Register(s.results); err != nil {
-			return nil, err
-		}
+	if err := env.Register(d.Metrics, s.results); err != nil {
+		return nil, err
 	}
 	return s, nil
 }

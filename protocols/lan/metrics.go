@@ -1,8 +1,6 @@
 package lan
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/env"
@@ -17,24 +15,16 @@ type metrics struct {
 // newMetrics makes the metrics and registers them with reg, unless that is nil.
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		packets: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "lan_packets_total",
-			Help: "Packets of multicast DNS: sent, query, found (a peer to dial), connected, waits (dialed a " +
-				"moment ago), other_network, elsewhere (from or about another network), other, malformed, and " +
-				"dropped by a rate.",
-		}, []string{"what"}),
-		dials: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "lan_dials_total", Help: "Dials of nodes found on the local network: ok or failed.",
-		}, []string{"result"}),
-		interfaces: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "lan_interfaces", Help: "Network interfaces on which nodes are looked for.",
-		}),
+		packets: env.CounterVec("lan_packets_total",
+			"Packets of multicast DNS: sent, query, found (a peer to dial), connected, waits (dialed a moment "+
+				"ago), other_network, elsewhere (from or about another network), other, malformed, and dropped by a "+
+				"rate.", "what"),
+		dials: env.CounterVec("lan_dials_total",
+			"Dials of nodes found on the local network: ok or failed.", "result"),
+		interfaces: env.Gauge("lan_interfaces", "Network interfaces on which nodes are looked for."),
 	}
 	env.Values(m.packets, "sent", "query", "found", "connected", "waits", "other_network", "elsewhere", "other",
 		"malformed", "dropped")
 	env.Values(m.dials, "ok", "failed")
-	if reg == nil {
-		return m, nil
-	}
-	return m, errors.Join(reg.Register(m.packets), reg.Register(m.dials), reg.Register(m.interfaces))
+	return m, env.Register(reg, m.packets, m.dials, m.interfaces)
 }

@@ -1,8 +1,6 @@
 package object
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
@@ -28,28 +26,21 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
-		latency: share(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		latency: env.Share(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "object_request_latency_seconds", Help: "Time from a request to the end of its answer.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
 		}, []string{"side", "op"})),
-		outcomes: share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "object_outcomes_total", Help: "Outcomes of requests, and of each object of a get.",
-		}, []string{"side", "op", "reason"})),
-		bytes: share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "object_bytes_total", Help: "Bytes of verified groups and parents sent (out) and received (in).",
-		}, []string{"dir"})),
-		rejected: share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "object_frame_reject_total", Help: "Frames rejected on object streams, by the reason of OAP1.md §3.",
-		}, []string{"reason"})),
+		outcomes: env.Share(reg, env.CounterVec("object_outcomes_total",
+			"Outcomes of requests, and of each object of a get.", "side", "op", "reason")),
+		bytes: env.Share(reg, env.CounterVec("object_bytes_total",
+			"Bytes of verified groups and parents sent (out) and received (in).", "dir")),
+		rejected: env.Share(reg, env.CounterVec("object_frame_reject_total",
+			"Frames rejected on object streams, by the reason of OAP1.md §3.", "reason")),
 		timeouts: env.Timeouts(reg),
 		notReady: env.NotReady(reg),
-		streams: share(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "object_streams", Help: "Open object streams, including idle ones.",
-		}, []string{"side"})),
-		aborted: share(reg, prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "object_requests_aborted_total",
-			Help: "Requests cut off because the node stopped before they were answered.",
-		})),
+		streams:  env.Share(reg, env.GaugeVec("object_streams", "Open object streams, including idle ones.", "side")),
+		aborted: env.Share(reg, env.Counter("object_requests_aborted_total",
+			"Requests cut off because the node stopped before they were answered.")),
 	}
 	for _, r := range oap.Reasons() {
 		env.Values(m.rejected, r.String())
@@ -57,25 +48,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.bytesIn, m.bytesOut = m.bytes.WithLabelValues("in"), m.bytes.WithLabelValues("out")
 	m.inbound, m.outbound = m.streams.WithLabelValues("server"), m.streams.WithLabelValues("client")
 	return m
-}
-
-// share registers c. If an equal collector is registered, share returns that one, so
-// that the server and the client of a node share their metrics.
-func share[C prometheus.Collector](reg prometheus.Registerer, c C) C {
-	if reg == nil {
-		return c
-	}
-	err := reg.Register(c)
-	var dup prometheus.AlreadyRegisteredError
-	if errors.As(err, &dup) {
-		if old, ok := dup.ExistingCollector.(C); ok {
-			return old
-		}
-	}
-	if err != nil {
-		panic(err) // two different metrics have the same name: a bug, found at start
-	}
-	return c
 }
 
 // Traffic returns how many bytes of verified groups and parents were received and sent since the start, by the client

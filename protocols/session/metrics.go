@@ -26,45 +26,34 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	}
 	m := &metrics{
-		opened:     counter("session_open_total", "Sessions whose HELLO succeeded."),
-		closed:     counter("session_close_total", "Sessions that ended after their HELLO succeeded."),
-		handshakes: counter("handshake_timeouts_total", "Session streams reset because HELLO did not come in time."),
-		backpressure: counter("backpressure_events_total",
+		opened: env.Counter("session_open_total", "Sessions whose HELLO succeeded."),
+		closed: env.Counter("session_close_total", "Sessions that ended after their HELLO succeeded."),
+		handshakes: env.Counter("handshake_timeouts_total",
+			"Session streams reset because HELLO did not come in time."),
+		backpressure: env.Counter("backpressure_events_total",
 			"Waits for an egress or in-flight permit that ended without one."),
-		panics: counter("session_handler_panics_total",
+		panics: env.Counter("session_handler_panics_total",
 			"Panics of request handlers, readers and writers; each ends one request or one session."),
-		supplanted: counter("session_supplanted_total",
+		supplanted: env.Counter("session_supplanted_total",
 			"Sessions reset because the peer opened another over the same connection, or more than peer_sessions."),
-		deaths: counter("session_worker_deaths_total",
+		deaths: env.Counter("session_worker_deaths_total",
 			"Session workers that died; each answered its request with internal and was replaced."),
-		expired: counter("session_requests_expired_total",
+		expired: env.Counter("session_requests_expired_total",
 			"Requests not handled because their deadline passed while they waited."),
-		delayed: counter("session_paced_frames_total",
+		delayed: env.Counter("session_paced_frames_total",
 			"Frames without an answer (events, ACKs, answers without a call) beyond session.control_rate; "+
 				"the session was not read until the rate allowed them."),
 		timeouts: env.Timeouts(reg),
 		notReady: env.NotReady(reg),
-		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "frame_reject_total", Help: "Frames rejected on session streams, by the reason of OAP1 section 3.",
-		}, []string{"reason"}),
+		rejected: env.CounterVec("frame_reject_total",
+			"Frames rejected on session streams, by the reason of OAP1 section 3.", "reason"),
 	}
 	for _, r := range oap.Reasons() {
 		env.Values(m.rejected, r.String())
 	}
-	if reg == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{m.opened, m.closed, m.handshakes, m.backpressure, m.panics, m.supplanted,
-		m.deaths, m.expired, m.delayed, m.rejected} {
-		if err := reg.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, env.Register(reg, m.opened, m.closed, m.handshakes, m.backpressure, m.panics, m.supplanted, m.deaths,
+		m.expired, m.delayed, m.rejected)
 }
 
 // reject counts err if it is the refusal of a frame, and returns it.

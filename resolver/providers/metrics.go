@@ -26,39 +26,25 @@ func newMetrics(reg prometheus.Registerer, latency prometheus.ObserverVec) *metr
 	retries := env.Retries(reg)
 	m := &metrics{
 		latency: latency,
-		deadlineHits: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "resolve_deadline_hit_total", Help: "Provider lookups that found nobody within resolver.deadline.",
-		}),
-		hits: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "index_cache_hits_total", Help: "Searches for providers that were answered from the cache.",
-		}),
-		joined: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "index_cache_joined_total", Help: "Searches for providers that joined a lookup in flight.",
-		}),
-		misses: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "index_cache_misses_total", Help: "Lookups of providers that asked the network.",
-		}),
-		breakerOpened: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "breaker_open_total", Help: "Times a peer's breaker opened.",
-		}),
-		retries: retries.WithLabelValues(env.RetryFetch), resolveRetries: retries.WithLabelValues(env.RetryResolve),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "resolver_provider_failures_total", Help: "Requests to providers that failed, by outcome.",
-		}, []string{"outcome"}),
-		sources: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "resolver_sources_total",
-			Help: "Peers chosen to be asked for objects, by how they became known: named (by the caller), " +
-				"peer (it served the object or its directory), gossip, connected, dht.",
-		}, []string{"origin"}),
+		deadlineHits: env.Counter("resolve_deadline_hit_total",
+			"Provider lookups that found nobody within resolver.deadline."),
+		hits: env.Counter("index_cache_hits_total",
+			"Searches for providers that were answered from the cache."),
+		joined: env.Counter("index_cache_joined_total",
+			"Searches for providers that joined a lookup in flight."),
+		misses:         env.Counter("index_cache_misses_total", "Lookups of providers that asked the network."),
+		breakerOpened:  env.Counter("breaker_open_total", "Times a peer's breaker opened."),
+		retries:        retries.WithLabelValues(env.RetryFetch),
+		resolveRetries: retries.WithLabelValues(env.RetryResolve),
+		failures: env.CounterVec("resolver_provider_failures_total",
+			"Requests to providers that failed, by outcome.", "outcome"),
+		sources: env.CounterVec("resolver_sources_total",
+			"Peers chosen to be asked for objects, by how they became known: named (by the caller), peer (it "+
+				"served the object or its directory), gossip, connected, dht.", "origin"),
 	}
-	for _, o := range []record.Origin{
-		record.OriginNamed, record.OriginServed, record.OriginGossip, record.OriginConnected, record.OriginDHT,
-	} {
-		m.sources.WithLabelValues(string(o))
-	}
-	if reg != nil {
-		reg.MustRegister(m.deadlineHits, m.hits, m.joined, m.misses, m.breakerOpened, m.failures, m.sources)
-	}
+	env.Values(m.sources, record.OriginNamed, record.OriginServed, record.OriginGossip, record.OriginConnected,
+		record.OriginDHT)
+	env.MustRegister(reg, m.deadlineHits, m.hits, m.joined, m.misses, m.breakerOpened, m.failures, m.sources)
 	return m
 }
 

@@ -118,9 +118,7 @@ func New(cfg Config, d Deps) (*Pool, error) {
 		}
 	}
 	p.lookups = newLookups(live, d, m, p.cache, guarded)
-	if d.Metrics != nil {
-		d.Metrics.MustRegister(newBreakerStates(p.peers), newCacheSize(p.cache))
-	}
+	env.MustRegister(d.Metrics, newBreakerStates(p.peers), newCacheSize(p.cache))
 	return p, nil
 }
 

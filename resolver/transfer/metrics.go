@@ -3,6 +3,7 @@ package transfer
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/resolver/schedule"
 )
 
@@ -18,17 +19,11 @@ func newMetrics(reg prometheus.Registerer, received *prometheus.CounterVec) *met
 		fetchBytes: received.WithLabelValues("fetch"),
 		rangeBytes: received.WithLabelValues("range"),
 		extraBytes: received.WithLabelValues("extra"),
-		hedges: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "resolver_hedges_total",
-			Help: "Requests that hedged a late one, by result: won (it delivered a group first), lost, failed.",
-		}, []string{"result"}),
+		hedges: env.CounterVec("resolver_hedges_total",
+			"Requests that hedged a late one, by result: won (it delivered a group first), lost, failed.", "result"),
 	}
-	for _, result := range []string{"won", "lost", "failed"} {
-		m.hedges.WithLabelValues(result)
-	}
-	if reg != nil {
-		reg.MustRegister(m.hedges)
-	}
+	env.Values(m.hedges, "won", "lost", "failed")
+	env.MustRegister(reg, m.hedges)
 	return m
 }
 

@@ -3,6 +3,7 @@ package gc
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/protocols/status"
 )
 
@@ -17,20 +18,12 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, g *Collector) *metrics {
 	m := &metrics{
-		cycles: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gc_cycles_total",
-			Help: "Garbage collections by result. A conflict means that damage of the store, " +
-				"or of a directory below a pin, kept the collection from removing anything.",
-		}, []string{"result"}),
-		removedObjects: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gc_removed_objects_total", Help: "Objects that collections removed.",
-		}),
-		removedBytes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gc_removed_bytes_total", Help: "Bytes of objects that collections removed.",
-		}),
-		marked: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gc_marked", Help: "Directories below pins that the latest collection read.",
-		}),
+		cycles: env.CounterVec("gc_cycles_total",
+			"Garbage collections by result. A conflict means that damage of the store, or of a directory below a "+
+				"pin, kept the collection from removing anything.", "result"),
+		removedObjects: env.Counter("gc_removed_objects_total", "Objects that collections removed."),
+		removedBytes:   env.Counter("gc_removed_bytes_total", "Bytes of objects that collections removed."),
+		marked:         env.Gauge("gc_marked", "Directories below pins that the latest collection read."),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "gc_seconds", Help: "Duration of a collection in seconds, including its pauses.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 9),

@@ -83,17 +83,14 @@ func New(deps Deps) *Table {
 			Policy: "the output is copied from the store",
 		}, MaxObjects, 0),
 		queue: make(chan *Object, MaxObjects), // bound: the gate
-		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "store_restores_total",
-			Help: "Objects whose file became the output of a get, by what became of the store's new copy: restored, " +
+		ended: env.CounterVec("store_restores_total",
+			"Objects whose file became the output of a get, by what became of the store's new copy: restored, "+
 				"changed (the file was changed first), no_space, canceled (deleted, or the node stopped), failed.",
-		}, []string{"result"}),
+			"result"),
 		objects: map[b3.Root]*Object{},
 	}
 	env.Values(t.ended, restored, changedFile, noSpace, canceled, failed)
-	if deps.Metrics != nil {
-		deps.Metrics.MustRegister(t.ended)
-	}
+	env.MustRegister(deps.Metrics, t.ended)
 	return t
 }
 

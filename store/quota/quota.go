@@ -130,14 +130,10 @@ func New(list []string, deps Deps) (*Quotas, error) {
 		// bound: 1, the token
 		pinLock: make(chan struct{}, 1), used: map[string]meta.Count{}, pins: map[pinKey]meta.Count{},
 	}
-	q.reject = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "store_quota_reject_total",
-		Help: "Adds and pins refused because their label reached its quota, by what ran out: bytes or objects.",
-	}, []string{"kind"})
+	q.reject = env.CounterVec("store_quota_reject_total",
+		"Adds and pins refused because their label reached its quota, by what ran out: bytes or objects.", "kind")
 	env.Values(q.reject, "bytes", "objects")
-	if deps.Metrics != nil {
-		deps.Metrics.MustRegister(q.reject)
-	}
+	env.MustRegister(deps.Metrics, q.reject)
 	for label, l := range quotas {
 		if label == otherLabels {
 			continue

@@ -1,8 +1,6 @@
 package access
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/env"
@@ -26,26 +24,15 @@ type metrics struct {
 // newMetrics makes the metrics and registers them with reg, unless that is nil.
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		entries: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "listen_access_entries", Help: "Entries of listen.allow and listen.deny in force.",
-		}),
-		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "listen_access_reload_total",
-			Help: "Times that listen.allow and listen.deny were read again: ok, or failed, which leaves those " +
-				"before in force.",
-		}, []string{"result"}),
-		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "peers_denied_total",
-			Help: "Connections with peers that listen.allow or listen.deny does not let in, by the step that refused " +
-				"(dial, accept, handshake, open), and what such peers said (said).",
-		}, []string{"where"}),
+		entries: env.Gauge("listen_access_entries", "Entries of listen.allow and listen.deny in force."),
+		reloads: env.CounterVec("listen_access_reload_total",
+			"Times that listen.allow and listen.deny were read again: ok, or failed, which leaves those before in "+
+				"force.", "result"),
+		denied: env.CounterVec("peers_denied_total",
+			"Connections with peers that listen.allow or listen.deny does not let in, by the step that refused "+
+				"(dial, accept, handshake, open), and what such peers said (said).", "where"),
 	}
 	env.Values(m.reloads, "ok", "failed")
-	for _, where := range []string{whereDial, whereAccept, whereHandshake, whereOpen, whereSaid} {
-		m.denied.WithLabelValues(where)
-	}
-	if reg == nil {
-		return m, nil
-	}
-	return m, errors.Join(reg.Register(m.entries), reg.Register(m.reloads), reg.Register(m.denied))
+	env.Values(m.denied, whereDial, whereAccept, whereHandshake, whereOpen, whereSaid)
+	return m, env.Register(reg, m.entries, m.reloads, m.denied)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/filewatch"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -140,30 +141,18 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) metrics {
 	m := metrics{
-		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "capability_checks_total",
-			Help: "Capabilities that clients showed, by result: ok, or why they were refused.",
-		}, []string{"result"}),
-		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "capability_reloads_total",
-			Help: "Times the key ring and the list of what is revoked were read, by result: ok or failed.",
-		}, []string{"result"}),
-		keys: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "capability_keys", Help: "Root keys that capabilities are verified with.",
-		}),
-		revoked: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "capability_revoked", Help: "Capabilities and keys that are revoked.",
-		}),
+		checks: env.CounterVec("capability_checks_total",
+			"Capabilities that clients showed, by result: ok, or why they were refused.", "result"),
+		reloads: env.CounterVec("capability_reloads_total",
+			"Times the key ring and the list of what is revoked were read, by result: ok or failed.", "result"),
+		keys:    env.Gauge("capability_keys", "Root keys that capabilities are verified with."),
+		revoked: env.Gauge("capability_revoked", "Capabilities and keys that are revoked."),
 	}
 	m.checks.WithLabelValues("ok")
 	for _, r := range capability.Refusals() {
 		m.checks.WithLabelValues(string(r))
 	}
-	for _, r := range []string{"ok", "failed"} {
-		m.reloads.WithLabelValues(r)
-	}
-	if reg != nil {
-		reg.MustRegister(m.checks, m.reloads, m.keys, m.revoked)
-	}
+	env.Values(m.reloads, "ok", "failed")
+	env.MustRegister(reg, m.checks, m.reloads, m.keys, m.revoked)
 	return m
 }

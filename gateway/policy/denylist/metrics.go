@@ -14,21 +14,13 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
-		entries: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "denylist_entries", Help: "Entries of the denylist in force.",
-		}),
-		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "denylist_reload_total",
-			Help: "Times that the denylist was read again: ok, or failed, which leaves the " +
-				"one before in force.",
-		}, []string{"result"}),
-		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "denied_total", Help: "What the denylist kept from being done, by the part of the node that asked.",
-		}, []string{"where"}),
+		entries: env.Gauge("denylist_entries", "Entries of the denylist in force."),
+		reloads: env.CounterVec("denylist_reload_total",
+			"Times that the denylist was read again: ok, or failed, which leaves the one before in force.", "result"),
+		denied: env.CounterVec("denied_total",
+			"What the denylist kept from being done, by the part of the node that asked.", "where"),
 	}
 	env.Values(m.reloads, "ok", "failed")
-	if reg != nil {
-		reg.MustRegister(m.entries, m.reloads, m.denied)
-	}
+	env.MustRegister(reg, m.entries, m.reloads, m.denied)
 	return m
 }

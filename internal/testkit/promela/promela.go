@@ -177,7 +177,7 @@ func needSpin(t *testing.T) {
 // verifier is a compiled model.
 type verifier struct{ size, pan string }
 
-// optimize is how gcc compiles the verifiers of a model: optimised, one takes a second longer to compile and
+// optimize returns how gcc compiles the verifiers of a model. Optimised, one takes a second longer to compile and
 // searches three times as fast, which pays for a few large shapes and not for many small ones.
 func optimize(sizes []string) string {
 	if len(sizes) > 4 {

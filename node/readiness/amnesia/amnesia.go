@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/node/config"
 	"allium/protocols/status"
 )
@@ -60,14 +61,10 @@ const maxSeen = 64
 func New(cfg config.Config, guard *Guard, log *slog.Logger, reg prometheus.Registerer) *Watch {
 	a := &Watch{
 		cfg: cfg.Amnesia, on: cfg.Node.Amnesia, guard: guard, log: log, seen: map[string]bool{},
-		violations: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "amnesia_violations_total",
-			Help: "Files that a node with amnesia had open for writing, counted once a minute.",
-		}),
-		locked: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "amnesia_memory_locked",
-			Help: "1 when the node has amnesia and the system never writes its memory to swap.",
-		}),
+		violations: env.Counter("amnesia_violations_total",
+			"Files that a node with amnesia had open for writing, counted once a minute."),
+		locked: env.Gauge("amnesia_memory_locked",
+			"1 when the node has amnesia and the system never writes its memory to swap."),
 	}
 	reg.MustRegister(a.violations, a.locked, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "amnesia_mode", Help: "1 when the node keeps everything in RAM (node.amnesia).",

@@ -93,18 +93,12 @@ func New(deps Deps) *Watch {
 	deps.Env.SetDefaults()
 	w := &Watch{
 		deps: deps, since: time.Now(), heard: map[string]voice{},
-		offset: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "clock_offset_seconds",
-			Help: "How many seconds this machine's clock is ahead of the median of the clocks of peers that it " +
-				"dialled; 0 while too few of them are known.",
-		}),
-		voices: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "clock_voices", Help: "Groups of peers with whose clocks this machine's clock is compared.",
-		}),
+		offset: env.Gauge("clock_offset_seconds",
+			"How many seconds this machine's clock is ahead of the median of the clocks of peers that it dialled; "+
+				"0 while too few of them are known."),
+		voices: env.Gauge("clock_voices", "Groups of peers with whose clocks this machine's clock is compared."),
 	}
-	if deps.Metrics != nil {
-		deps.Metrics.MustRegister(w.offset, w.voices)
-	}
+	env.MustRegister(deps.Metrics, w.offset, w.voices)
 	return w
 }
 

@@ -33,28 +33,15 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "quota_reject_total", Help: "Discovery requests refused, by the limit that refused them.",
-		}, []string{"kind"}),
+		rejected: env.CounterVec("quota_reject_total",
+			"Discovery requests refused, by the limit that refused them.", "kind"),
 		timeouts: env.Timeouts(reg),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "dht_guard_panics_total", Help: "Routing streams reset because their handler panicked.",
-		}),
-		streams: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "dht_guard_streams", Help: "Routing streams being served, idle ones included.",
-		}),
+		panics:   env.Counter("dht_guard_panics_total", "Routing streams reset because their handler panicked."),
+		streams:  env.Gauge("dht_guard_streams", "Routing streams being served, idle ones included."),
 	}
 	env.Values(m.rejected, kindPeerInflight, kindPeerRate, kindInflight, kindBytes, kindRate, kindWork, kindMessage,
 		kindStreams, kindGroupInflight, kindGroupStreams)
-	if reg == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{m.rejected, m.panics, m.streams} {
-		if err := reg.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, env.Register(reg, m.rejected, m.panics, m.streams)
 }
 
 func (m *metrics) count(k kind) { m.rejected.WithLabelValues(string(k)).Inc() }

@@ -7,14 +7,9 @@ import (
 )
 
 func newMetrics(reg prometheus.Registerer) (*prometheus.CounterVec, error) {
-	m := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "dht_dialback_total",
-		Help: "Providers dialed back to see whether they can be reached, " +
-			"by result: reached, unreached, dropped (too many waited).",
-	}, []string{"result"})
+	m := env.CounterVec("dht_dialback_total",
+		"Providers dialed back to see whether they can be reached, by result: reached, unreached, dropped (too "+
+			"many waited).", "result")
 	env.Values(m, "reached", "unreached", "dropped")
-	if reg == nil {
-		return m, nil
-	}
-	return m, reg.Register(m)
+	return m, env.Register(reg, m)
 }

@@ -1,6 +1,10 @@
 package routing
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/env"
+)
 
 // refusal says why a peer that answered was not added, or was removed.
 type refusal string
@@ -19,22 +23,15 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, t *Table) (*metrics, error) {
 	m := &metrics{
-		dropped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "route_dropped_total",
-			Help: "Routing table updates dropped: a bucket's queue stayed full, or the table did not run.",
-		}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dht_route_refused_total",
-			Help: "Peers that answered and were not added to the routing table, or were removed, by reason.",
-		}, []string{"reason"}),
+		dropped: env.Counter("route_dropped_total",
+			"Routing table updates dropped: a bucket's queue stayed full, or the table did not run."),
+		refused: env.CounterVec("dht_route_refused_total",
+			"Peers that answered and were not added to the routing table, or were removed, by reason.", "reason"),
 	}
 	for _, r := range []refusal{full, diversity, noAddress} {
 		m.refused.WithLabelValues(string(r)) // listed from the start
 	}
-	if reg == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{
+	return m, env.Register(reg,
 		m.dropped, m.refused,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "dht_table_peers", Help: "Peers in the routing table.",
@@ -43,10 +40,5 @@ func newMetrics(reg prometheus.Registerer, t *Table) (*metrics, error) {
 			Name: "dht_table_group_entropy",
 			Help: "Spread of the table's public peers over IP groups: 1 if no two share one, 0 if all do.",
 		}, t.entropy),
-	} {
-		if err := reg.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	)
 }

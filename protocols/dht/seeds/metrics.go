@@ -16,43 +16,22 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
-	result := []string{"result"}
 	m := &metrics{
-		connected: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "dht_seeds_connected", Help: "Seeds connected.",
-		}),
-		dials: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dht_bootstrap_dials_total", Help: "Dials of seeds, by result.",
-		}, result),
-		fallback: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dht_bootstrap_fallback_dials_total",
-			Help: "Dials of remembered peers because no seed answered, by result.",
-		}, result),
-		asks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dht_seed_asks_total", Help: "Seeds asked for peers, by result.",
-		}, result),
-		expiry: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "dht_seed_manifest_expiry_seconds",
-			Help: "When the seed manifest in force expires, or has expired, in seconds since 1970; 0 without one.",
-		}),
-		storage: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dht_bootstrap_storage_errors_total",
-			Help: "Failures of the bootstrapper to read or write its stored state, by operation.",
-		}, []string{"op"}),
+		connected: env.Gauge("dht_seeds_connected", "Seeds connected."),
+		dials:     env.CounterVec("dht_bootstrap_dials_total", "Dials of seeds, by result.", "result"),
+		fallback: env.CounterVec("dht_bootstrap_fallback_dials_total",
+			"Dials of remembered peers because no seed answered, by result.", "result"),
+		asks: env.CounterVec("dht_seed_asks_total", "Seeds asked for peers, by result.", "result"),
+		expiry: env.Gauge("dht_seed_manifest_expiry_seconds",
+			"When the seed manifest in force expires, or has expired, in seconds since 1970; 0 without one."),
+		storage: env.CounterVec("dht_bootstrap_storage_errors_total",
+			"Failures of the bootstrapper to read or write its stored state, by operation.", "op"),
 	}
 	for _, c := range []*prometheus.CounterVec{m.dials, m.fallback, m.asks} {
 		env.Values(c, "ok", "failed")
 	}
 	env.Values(m.storage, "read", "write")
-	if reg == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{m.connected, m.dials, m.fallback, m.asks, m.expiry, m.storage} {
-		if err := reg.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, env.Register(reg, m.connected, m.dials, m.fallback, m.asks, m.expiry, m.storage)
 }
 
 // count counts a result: ok if err is nil, otherwise failed.

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/env"
 )
 
 // metrics holds the metrics of SPEC §5.
@@ -13,14 +15,11 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, lag func() time.Duration) (*metrics, error) {
 	m := &metrics{
-		republish: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "provider_republish_total",
-			Help: "Provider records sent by the sweep, one for each object and peer: ok if the peer acknowledged it.",
-		}, []string{"result"}),
+		republish: env.CounterVec("provider_republish_total",
+			"Provider records sent by the sweep, one for each object and peer: ok if the peer acknowledged it.",
+			"result"),
 	}
-	for _, result := range []string{"ok", "failed"} {
-		m.republish.WithLabelValues(result)
-	}
+	env.Values(m.republish, "ok", "failed")
 	if reg == nil {
 		return m, nil
 	}

@@ -83,12 +83,10 @@ func New(cfg Config, d Deps) *Names {
 			Name: "resolver.name_lookups", Path: "resolver → lookups of names",
 			Policy: "512 wait, the rest are refused with busy",
 		}, cfg.Lookups, lookupsWaiting),
-		m: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "resolver_names_total",
-			Help: "Names asked for, by how they were answered: hit, negative (remembered that there is no record), " +
-				"stale (an old record was taken), joined (a lookup that ran), found, absent, failed; and behind: " +
-				"lookups that returned an older record than the one remembered.",
-		}, []string{"result"}),
+		m: env.CounterVec("resolver_names_total",
+			"Names asked for, by how they were answered: hit, negative (remembered that there is no record), stale "+
+				"(an old record was taken), joined (a lookup that ran), found, absent, failed; and behind: lookups "+
+				"that returned an older record than the one remembered.", "result"),
 	}
 	n.cfg.Store(&cfg)
 	n.followers = newFollowers(d.Limits)
@@ -96,9 +94,7 @@ func New(cfg Config, d Deps) *Names {
 	if n.filter == nil {
 		n.filter = policy.AllowAll{}
 	}
-	if d.Metrics != nil {
-		d.Metrics.MustRegister(n.m)
-	}
+	env.MustRegister(d.Metrics, n.m)
 	return n
 }
 

@@ -92,17 +92,12 @@ func New(d Deps) *Updates {
 		panic(err) // only for a size below one
 	}
 	u := &Updates{deps: d, wake: make(chan struct{}, 1), last: last, held: newHeld()}
-	u.sent = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "name_updates_held_total",
-		Help: "Records of names that gossip had to send, own ones and those of others that came too soon, by what " +
-			"became of them: sent, refused (there was no place), dropped (too late, or for a peer with fewer), failed.",
-	}, []string{"result"})
-	for _, r := range []string{resultSent, resultRefused, resultDropped, resultFailed} {
-		u.sent.WithLabelValues(r)
-	}
-	if d.Metrics != nil {
-		d.Metrics.MustRegister(u.sent)
-	}
+	u.sent = env.CounterVec("name_updates_held_total",
+		"Records of names that gossip had to send, own ones and those of others that came too soon, by what became "+
+			"of them: sent, refused (there was no place), dropped (too late, or for a peer with fewer), failed.",
+			"result")
+	env.Values(u.sent, resultSent, resultRefused, resultDropped, resultFailed)
+	env.MustRegister(d.Metrics, u.sent)
 	u.usage = d.Limits.NewUsage(limits.Spec{
 		Name: "names.held_back", Path: "announcements of names that come too soon → gossip",
 		Policy: "drop newest with busy; a peer has 64 places of 512, a zone 64, this node 1,024; " +

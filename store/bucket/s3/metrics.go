@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/status"
 )
@@ -39,26 +40,19 @@ func NewMeters(cfg Config, registry *limits.Registry, reg prometheus.Registerer)
 			Name: "store.read_ahead", Path: "bucket → readers of large objects (bytes)",
 			Policy: "read without reading ahead",
 		}, max(int64(cfg.ReadAhead), 1)),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "store_bucket_requests_total",
-			Help: "Calls to the bucket, not counting retries, by operation (put, read, stat, list, delete) and " +
-				"outcome.",
-		}, []string{"op", "outcome"}),
-		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "store_bucket_bytes_total", Help: "Bytes of calls to the bucket that succeeded: up and down.",
-		}, []string{"dir"}),
+		requests: env.CounterVec("store_bucket_requests_total",
+			"Calls to the bucket, not counting retries, by operation (put, read, stat, list, delete) and outcome.",
+			"op", "outcome"),
+		bytes: env.CounterVec("store_bucket_bytes_total",
+			"Bytes of calls to the bucket that succeeded: up and down.", "dir"),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "store_bucket_seconds", Help: "How long calls to the bucket took, retries included.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 120},
 		}, []string{"op"}),
-		retries: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "store_bucket_retries_total", Help: "Tries of calls to the bucket after the first.",
-		}),
-		shipped: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "store_shipped_seconds",
-			Help: "Last time at which all small objects were in the bucket, in seconds since 1970. " +
-				"0 before the first time, and without a bucket.",
-		}),
+		retries: env.Counter("store_bucket_retries_total", "Tries of calls to the bucket after the first."),
+		shipped: env.Gauge("store_shipped_seconds",
+			"Last time at which all small objects were in the bucket, in seconds since 1970. 0 before the first "+
+				"time, and without a bucket."),
 		trouble: make(chan struct{}, 1),
 	}
 	away := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -69,9 +63,7 @@ func NewMeters(cfg Config, registry *limits.Registry, reg prometheus.Registerer)
 		}
 		return 0
 	})
-	if reg != nil {
-		reg.MustRegister(m.requests, m.bytes, m.seconds, m.retries, m.shipped, away)
-	}
+	env.MustRegister(reg, m.requests, m.bytes, m.seconds, m.retries, m.shipped, away)
 	return m
 }
 

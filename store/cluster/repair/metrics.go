@@ -3,6 +3,7 @@ package repair
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/tasks"
 )
 
@@ -18,19 +19,18 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) metrics {
 	const kind = "kind"
 	m := metrics{
-		skipped: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "repair_skipped_total",
-			Help: "Repairs that were not begun, by kind: full (the queue), backoff (failed lately), unwanted " +
-				"(neither pinned nor used lately), off."}, []string{kind, "reason"}),
-		objects: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "repair_objects_total",
-			Help: "Repairs that ended, by kind (damage: a damaged or lost object was fetched; replicate: a copy " +
-				"was sent to a member; rebuild: a shard was made or sent; move: a copy was sent to a member that " +
-				"should have it; trim: a copy that nobody needs was dropped) and outcome."}, []string{kind, "outcome"}),
-		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "repair_bytes_total",
-			Help: "Bytes fetched, sent or received by repairs, by kind: those of repair_objects_total, also where an " +
-				"add waited for them; fetch: what was fetched to make shards that are sent; receive: what members " +
-				"sent for theirs."}, []string{kind}),
-		seconds: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "repair_seconds_total",
-			Help: "Time spent on repairs."}, []string{kind}),
+		skipped: env.CounterVec("repair_skipped_total",
+			"Repairs that were not begun, by kind: full (the queue), backoff (failed lately), unwanted (neither "+
+				"pinned nor used lately), off.", kind, "reason"),
+		objects: env.CounterVec("repair_objects_total",
+			"Repairs that ended, by kind (damage: a damaged or lost object was fetched; replicate: a copy was sent "+
+				"to a member; rebuild: a shard was made or sent; move: a copy was sent to a member that should have "+
+				"it; trim: a copy that nobody needs was dropped) and outcome.", kind, "outcome"),
+		bytes: env.CounterVec("repair_bytes_total",
+			"Bytes fetched, sent or received by repairs, by kind: those of repair_objects_total, also where an add "+
+				"waited for them; fetch: what was fetched to make shards that are sent; receive: what members sent "+
+				"for theirs.", kind),
+		seconds: env.CounterVec("repair_seconds_total", "Time spent on repairs.", kind),
 		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "repair_wait_seconds",
 			Help:    "How long repairs waited for store.repair_rate.",
 			Buckets: prometheus.ExponentialBuckets(.001, 4, 8)}, []string{kind}),

@@ -1,6 +1,10 @@
 package shards
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/env"
+)
 
 type metrics struct {
 	parts   *prometheus.CounterVec
@@ -10,17 +14,13 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) metrics {
 	m := metrics{
-		parts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "coding_parts_total",
-			Help: "Parts of shards that were needed, by source: here (the store), peer, rebuilt (from those of other " +
-				"shards), failed (too few shards could be read)."}, []string{"source"}),
-		encoded: prometheus.NewCounter(prometheus.CounterOpts{Name: "coding_encoded_bytes_total",
-			Help: "Bytes of objects that were coded."}),
-		rebuilt: prometheus.NewCounter(prometheus.CounterOpts{Name: "coding_rebuilt_bytes_total",
-			Help: "Bytes of shards that were made from others."}),
+		parts: env.CounterVec("coding_parts_total",
+			"Parts of shards that were needed, by source: here (the store), peer, rebuilt (from those of other "+
+				"shards), failed (too few shards could be read).", "source"),
+		encoded: env.Counter("coding_encoded_bytes_total", "Bytes of objects that were coded."),
+		rebuilt: env.Counter("coding_rebuilt_bytes_total", "Bytes of shards that were made from others."),
 	}
-	for _, s := range []string{fromHere, fromPeer, fromOthers, fromNowhere} {
-		m.parts.WithLabelValues(s)
-	}
+	env.Values(m.parts, fromHere, fromPeer, fromOthers, fromNowhere)
 	reg.MustRegister(m.parts, m.encoded, m.rebuilt)
 	return m
 }

@@ -17,14 +17,14 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, s *Service) metrics {
 	m := metrics{
-		proofs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "durability_proofs_total",
-			Help: "Answers of members to challenges of their copies: proved, leaving (about to be dropped), " +
-				"absent or wrong, busy (late or not reached)."}, []string{"result"}),
+		proofs: env.CounterVec("durability_proofs_total",
+			"Answers of members to challenges of their copies: proved, leaving (about to be dropped), absent or "+
+				"wrong, busy (late or not reached).", "result"),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "durability_proof_seconds",
 			Help:    "How long members took to answer a challenge of up to 256 objects.",
 			Buckets: prometheus.ExponentialBuckets(.001, 4, 8)}),
-		dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "durability_dropped_total",
-			Help: "Copies that this node dropped because others have enough, or nothing asks for them any more."}),
+		dropped: env.Counter("durability_dropped_total",
+			"Copies that this node dropped because others have enough, or nothing asks for them any more."),
 	}
 	env.Values(m.proofs, results[:]...)
 	gauge := func(name, help string, f func() float64) prometheus.Collector {

@@ -65,16 +65,12 @@ func NewServer(d ServerDeps) (*Server, error) {
 		each: limits.NewKeyedGate[peer.ID](d.Limits, limits.Spec{
 			Name: "repair.peer_challenges", Path: "one member → store (proofs of copies)", Policy: "busy",
 		}, peerChallenges),
-		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "repair_requests_total",
-			Help: "Requests of members about copies, by operation (challenge, tell, lease, other) and by the " +
-				"outcome of the answer.",
-		}, []string{"op", "result"}),
+		results: env.CounterVec("repair_requests_total",
+			"Requests of members about copies, by operation (challenge, tell, lease, other) and by the outcome of "+
+				"the answer.", "op", "result"),
 	}
-	if d.Metrics != nil {
-		if err := d.Metrics.Register(s.results); err != nil {
-			return nil, err
-		}
+	if err := env.Register(d.Metrics, s.results); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
