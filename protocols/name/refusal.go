@@ -1,6 +1,7 @@
 package name
 
 import (
+	"allium/protocols/record"
 	"allium/protocols/status"
 )
 
@@ -61,23 +62,8 @@ var outcomeOf = func() map[Refusal]status.Outcome {
 }()
 
 // RecordError reports a refused name record.
-type RecordError struct {
-	Refusal Refusal
-	Err     error // the cause; may be nil
+type RecordError = record.RefusedError[Refusal]
+
+func refuse(r Refusal, err error) error {
+	return &RecordError{Kind: "name record", Refusal: r, Outcome: outcomeOf[r], Err: err}
 }
-
-// Error says why the record was refused.
-func (e *RecordError) Error() string {
-	if e.Err == nil {
-		return "name record refused: " + string(e.Refusal)
-	}
-	return "name record refused: " + string(e.Refusal) + ": " + e.Err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *RecordError) Unwrap() error { return e.Err }
-
-// Status returns the outcome of the refusal.
-func (e *RecordError) Status() status.Outcome { return outcomeOf[e.Refusal] }
-
-func refuse(r Refusal, err error) error { return &RecordError{Refusal: r, Err: err} }

@@ -3,6 +3,7 @@ package messages
 import (
 	"errors"
 
+	"allium/protocols/record"
 	"allium/protocols/status"
 )
 
@@ -55,38 +56,21 @@ func Refusals() []RefusalInfo {
 }
 
 // refusals maps every Refusal to its outcome (SPEC §3).
-var refusals = outcomes(Refusals())
-
-func outcomes(all []RefusalInfo) map[Refusal]status.Outcome {
-	m := make(map[Refusal]status.Outcome, len(all))
-	for _, r := range all {
+var refusals = func() map[Refusal]status.Outcome {
+	m := map[Refusal]status.Outcome{}
+	for _, r := range Refusals() {
 		m[r.Refusal] = r.Outcome
 	}
 	return m
-}
+}()
 
 // RecordError reports a refused provider record.
-type RecordError struct {
-	Refusal Refusal
-	Err     error // the cause; may be nil
-}
-
-// Error says why the record was refused.
-func (e *RecordError) Error() string {
-	if e.Err == nil {
-		return "provider record refused: " + string(e.Refusal)
-	}
-	return "provider record refused: " + string(e.Refusal) + ": " + e.Err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *RecordError) Unwrap() error { return e.Err }
-
-// Status returns the outcome of the refusal.
-func (e *RecordError) Status() status.Outcome { return refusals[e.Refusal] }
+type RecordError = record.RefusedError[Refusal]
 
 // Refuse returns the *[RecordError] of r. err is the cause and may be nil.
-func Refuse(r Refusal, err error) error { return &RecordError{Refusal: r, Err: err} }
+func Refuse(r Refusal, err error) error {
+	return &RecordError{Kind: "provider record", Refusal: r, Outcome: refusals[r], Err: err}
+}
 
 // RefusalOf returns the refusal in err, empty if err is not a *[RecordError].
 func RefusalOf(err error) Refusal {
