@@ -42,8 +42,11 @@ func TestAdminPages(t *testing.T) {
 	if err := json.Unmarshal([]byte(do(t, "GET", base+"/limits").body), &limits); err != nil || len(limits.Limits) < 6 {
 		t.Errorf("%+v, %v", limits, err)
 	}
-	for _, page := range []string{"/", "/o/x", "/b3/x", "/api/v1/", "/api/v1/nothing", "/api/v1/id/", "/metrics/"} {
+	for _, page := range []string{"/o/x", "/b3/x", "/api/v1/", "/api/v1/nothing", "/api/v1/id/", "/metrics/"} {
 		do(t, "GET", base+page).problem(t, status.NotFound)
+	}
+	if a := do(t, "GET", base+"/"); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/console/" {
+		t.Errorf("/ answers %s to %q", a.Status, a.Header.Get("Location"))
 	}
 	for _, page := range []string{"/healthz", "/readyz", "/metrics", "/version", "/limits"} {
 		if a := do(t, "HEAD", base+page); a.StatusCode != http.StatusOK || a.body != "" || a.err != nil {

@@ -25,6 +25,17 @@ var consoleViews = map[string][]string{
 	"testnet": {"4 nodes", "cut", "one bit of every", "2 failures in a row"},
 }
 
+// consoleScript returns the path of the script of the console.
+func consoleScript(t *testing.T, n *testNode) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(do(t, "GET", n.Addrs().Admin+"/console/").body, `<script src="`)
+	path, _, end := strings.Cut(rest, `"`)
+	if !ok || !end {
+		t.Fatal("the console has no script")
+	}
+	return path
+}
+
 // openConsole opens a view of the console and waits until it shows the state of the node.
 func (b *browser) openConsole(t *testing.T, base, view string) {
 	t.Helper()

@@ -69,6 +69,8 @@ func TestEveryOperation(t *testing.T) {
 				path += root.String()
 			case "getPack":
 				path = "/edge/packs/raster.json"
+			case "consoleAsset":
+				path = consoleScript(t, n)
 			case "mapAsset":
 				path = mapAsset(t, n)
 			case "browseName":

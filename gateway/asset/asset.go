@@ -109,8 +109,8 @@ func Endpoint(id, name, path, doc string, on exchange.Listeners, set func() Set)
 func (s Set) serve(w *exchange.Response, r *http.Request, name string) error {
 	i := slices.IndexFunc(s.All, func(a *Asset) bool { return a.Name == name })
 	if i < 0 {
-		return status.Errorf(status.NotFound, "%s of this version of the program have no file %q. "+
-			"Load the page again", s.Of, exchange.Clip(name))
+		return status.Errorf(status.NotFound, "there is no file %q for %s of this version of the program. "+
+			"Load the page again", exchange.Clip(name), s.Of)
 	}
 	a := s.All[i]
 	h := w.Header()
