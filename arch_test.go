@@ -89,6 +89,7 @@ var layers = map[string][]string{
 	"internal/sdnotify":        {},
 	"internal/suggest":         {},
 	"internal/tasks":           {},
+	"internal/tracing":         {},
 	"internal/testkit":         {"internal/limits"},
 	"internal/testkit/promela": {},
 	"internal/testkit/simnet":  {},

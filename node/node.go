@@ -180,6 +180,9 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n.tracer, err = newTracer(n); err != nil {
+		return nil, err
+	}
 	if n.repairs, err = repair.New(cfg.Store.RepairRate, mayRepair(cfg), n.env()); err != nil {
 		return nil, err
 	}
@@ -335,6 +338,6 @@ func (n *Node) API() api.Node { return n.api }
 func (n *Node) env() env.Env {
 	return env.Env{
 		Log: n.log, Metrics: n.registry, Limits: n.limits, Tasks: n.tasks, Cores: n.process.cores, Now: n.now,
-		LowPower: n.cfg.Node.LowPower,
+		LowPower: n.cfg.Node.LowPower, Tracer: n.tracer,
 	}
 }

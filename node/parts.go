@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/gateway"
@@ -20,6 +22,7 @@ import (
 	"allium/internal/limits"
 	"allium/internal/ram"
 	"allium/internal/tasks"
+	"allium/internal/tracing"
 	"allium/node/config"
 	"allium/node/edge"
 	"allium/node/fault"
@@ -100,6 +103,7 @@ type resources struct {
 	process  *Process
 	inbound  *inbound.Memory // for frames that have not arrived whole
 	rates    rates
+	tracer   *tracing.Tracer // nil without trace.endpoint
 }
 
 // checks holds the parts that decide whether the node is ready, and whether it is in danger.
@@ -170,4 +174,36 @@ type lifecycle struct {
 	drain     chan struct{} // closed by Drain
 	drainOnce sync.Once
 	draining  atomic.Bool
+}
+
+// newTracer returns what sends spans to the collector of trace.endpoint, or nil without one.
+func newTracer(n *Node) (*tracing.Tracer, error) {
+	if n.cfg.Trace.Endpoint == "" || n.embedded {
+		return nil, nil
+	}
+	id, err := peer.IDFromPrivateKey(n.key)
+	if err != nil {
+		return nil, err
+	}
+	t := tracing.New(tracing.Config{
+		Endpoint: n.cfg.Trace.Endpoint, Ratio: n.cfg.Trace.Ratio, Node: id.String(), Version: ThisVersion().Version,
+	}, n.log, n.registry)
+	_, most := t.Queued()
+	n.limits.NewUsage(limits.Spec{
+		Name: "trace.spans", Path: "spans that have ended → collector of trace.endpoint", Policy: "drop: the new one",
+	}, int64(most), func() int64 { now, _ := t.Queued(); return int64(now) })
+	return t, nil
+}
+
+// startTracer starts to send spans, before the services that make them.
+func startTracer(ctx context.Context, n *Node) error {
+	service := supervise.Service{
+		Name: "tracer", Owner: "internal/tracing", Doc: "sends spans to the collector", When: "`trace.endpoint`",
+		Run: n.tracer.Run,
+	}
+	if n.tracer == nil {
+		n.services.Declare(service)
+		return nil
+	}
+	return n.services.Start(ctx, service)
 }

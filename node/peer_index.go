@@ -11,6 +11,7 @@ import (
 	"allium/protocols/name"
 	"allium/protocols/oap"
 	"allium/protocols/record"
+	"allium/protocols/session"
 )
 
 // handleIndex makes the sessions answer what peers ask about keys. It is called before the sessions
@@ -22,7 +23,7 @@ func (n *Node) handleIndex() error {
 	if err != nil {
 		return err
 	}
-	n.sessions.Handle(oap.ProtoIndex, server.Handle)
+	n.sessions.Handle(oap.ProtoIndex, session.Traced(n.tracer, "serve index", server.Handle))
 	n.sessions.Authorize(oap.ProtoIndex, server.Ask)
 	return nil
 }

@@ -33,6 +33,7 @@ import (
 func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
 		n.startLock, n.startEvents, n.startDenylist, n.startAccess, n.startAudit, n.startStore, n.startAmnesia,
+		func(ctx context.Context) error { return startTracer(ctx, n) },
 		n.startHost, n.startReach, n.startSessions, n.startObjects, n.startRecords, n.startDHT,
 		n.startClock, n.startGossip,
 		n.startMembers, n.startLAN,

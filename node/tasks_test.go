@@ -36,6 +36,7 @@ func TestTasksPage(t *testing.T) {
 		"amnesia": func(c *config.Config) { c.Node.Amnesia, c.Store.Backend = true, store.BackendMemory },
 		"seed":    func(c *config.Config) { c.Node.Profile, c.Listen.Profile = p2p.Seed, p2p.Seed },
 		"audit":   func(c *config.Config) { c.Audit.Enabled = true },
+		"traces":  func(c *config.Config) { c.Trace.Endpoint, c.Trace.Ratio = "http://127.0.0.1:1", 0 },
 	} {
 		n := start(t, change)
 		list := n.Tasks()

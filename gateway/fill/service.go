@@ -255,6 +255,8 @@ func (s *Service) work(ctx context.Context) {
 				s.m.expired.Inc()
 				return errQueued
 			}
+			ctx, span := s.deps.Tracer.Begin(ctx, "fill")
+			defer func() { span.End(err) }()
 			r, release, err = s.fill(ctx, f)
 			return err
 		}, nil)

@@ -112,6 +112,11 @@ func (l *listener) answer(rt route, w *delivery, r *http.Request) (err error) {
 		l.leave(rt, w)
 	}()
 	r = timed
+	if rt.upload {
+		ctx, span := l.server.deps.Tracer.Begin(r.Context(), "upload")
+		defer func() { span.End(err) }()
+		r = r.WithContext(ctx)
+	}
 	if err = timeoutErr; err == nil {
 		r, end := l.withBodyDeadlines(rt, w, r)
 		if err = l.recordMutation(rt, w, r); err == nil {

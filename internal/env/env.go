@@ -11,6 +11,7 @@ import (
 	"allium/internal/cores"
 	"allium/internal/limits"
 	"allium/internal/tasks"
+	"allium/internal/tracing"
 )
 
 // Env is the first field of the Deps of a service. Each part may be nil.
@@ -20,6 +21,7 @@ type Env struct {
 	Limits  *limits.Registry      // nil: limits work and are not listed
 	Tasks   *tasks.Registry       // nil: tasks are not listed and not counted
 	Cores   *cores.Pool           // all nodes of a process share it; nil: no bound
+	Tracer  *tracing.Tracer       // nil: no spans are made
 	// Now is the clock that dates records and decides whether they have expired. Durations and
 	// intervals use time.Now. nil: time.Now.
 	Now func() time.Time

@@ -21,6 +21,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -82,7 +84,9 @@ type Telemetry struct {
 
 // Trace has the settings of traces.
 type Trace struct {
-	Films bool `koanf:"films"`
+	Films    bool    `koanf:"films"`
+	Endpoint string  `koanf:"endpoint"`
+	Ratio    float64 `koanf:"ratio"`
 }
 
 // HTTP has the settings of the listeners and of what they serve.
@@ -146,7 +150,7 @@ func Default(p Profile) Config {
 		Audit: audit.DefaultConfig(),
 		Telemetry: Telemetry{
 			Log:   Log{Level: "info", Format: "text"},
-			Trace: Trace{Films: true},
+			Trace: Trace{Films: true, Ratio: 0.01},
 		},
 	}
 	c.Store.Dir = "store" // below the home directory
@@ -177,7 +181,7 @@ func (c Config) Validate() error {
 		c.Node.validate(), c.Listen.Validate(), c.Session.Validate(), c.Object.Validate(), c.DHT.Validate(),
 		c.Gossip.Validate(), c.Announce.Validate(), c.Store.Validate(), c.Durability.Validate(), c.Resolver.Validate(),
 		c.Names.Validate(), c.Gateway.Validate(), c.Edge.Pack.Validate(), c.Edge.Fill.Validate(), c.Admin.Validate(),
-		c.Audit.Validate(), c.Log.validate(),
+		c.Audit.Validate(), c.Log.validate(), c.Trace.validate(),
 	}
 	if c.Node.Profile != c.Listen.Profile {
 		errs = append(errs, fmt.Errorf("node.profile is %q, the host's is %q", c.Node.Profile, c.Listen.Profile))
@@ -254,6 +258,22 @@ func (l Log) validate() error {
 	}
 	if l.Format != "text" && l.Format != "json" {
 		return fmt.Errorf("log.format is %q, must be text or json", l.Format)
+	}
+	return nil
+}
+
+// validate checks the collector and the ratio.
+func (t Trace) validate() error {
+	if t.Ratio < 0 || t.Ratio > 1 || math.IsNaN(t.Ratio) {
+		return fmt.Errorf("trace.ratio is %v, must be from 0 to 1", t.Ratio)
+	}
+	if t.Endpoint == "" {
+		return nil
+	}
+	u, err := url.Parse(t.Endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return fmt.Errorf("trace.endpoint is %q, must be the http or https URL of a collector, such as "+
+			"http://127.0.0.1:4318/v1/traces", t.Endpoint)
 	}
 	return nil
 }

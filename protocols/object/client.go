@@ -14,6 +14,7 @@ import (
 	"allium/internal/env"
 	"allium/internal/inbound"
 	"allium/internal/limits"
+	"allium/internal/tracing"
 	"allium/protocols/b3"
 	"allium/protocols/oap"
 	"allium/protocols/status"
@@ -57,6 +58,7 @@ type Client struct {
 	maxFrame func(network.Conn) uint32
 	metrics  *metrics
 	pool     *pool
+	tracer   *tracing.Tracer
 }
 
 // Sink receives the answer to a get. For each object, in request order, the client
@@ -123,7 +125,7 @@ func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 	m := newMetrics(deps.Metrics)
 	return &Client{
 		cfg: cfg, hash: deps.Hash, download: deps.Download, upload: deps.Upload, near: deps.Near,
-		maxFrame: deps.MaxFrame, metrics: m, pool: newPool(cfg, deps, m),
+		maxFrame: deps.MaxFrame, metrics: m, pool: newPool(cfg, deps, m), tracer: deps.Tracer,
 	}, nil
 }
 
@@ -171,12 +173,15 @@ func (c *Client) Get(ctx context.Context, p peer.ID, req GetRequest, sink Sink) 
 		return fmt.Errorf("get from %s: %w", p, ctxError(ctx, err))
 	}
 	defer leave()
+	ctx, span := tracing.Child(ctx, "get")
+	span.Number("allium.objects", int64(len(req.Objs)))
 	w := wireGet{common: newCommon(ctx, opGet), Objs: req.Objs, SizeProof: req.SizeProof}
 	for _, r := range req.Ranges {
 		w.Ranges = append(w.Ranges, [2]int64{r.Start, r.End})
 	}
 	a := &getAnswer{req: &req, sink: sink, hash: c.hash, count: func(n int) { c.metrics.bytesIn.Add(float64(n)) }}
 	err = a.endObject(c.query(ctx, p, opGet, w, a))
+	span.End(err)
 	var own *sinkError
 	if errors.As(err, &own) {
 		return own.err
@@ -186,7 +191,9 @@ func (c *Client) Get(ctx context.Context, p peer.ID, req GetRequest, sink Sink) 
 
 // Have asks p which of objs it has, with MaxHave objects in each request. The answer
 // is in the order of objs. It is a claim of the peer.
-func (c *Client) Have(ctx context.Context, p peer.ID, objs []b3.Root) ([]b3.Presence, error) {
+func (c *Client) Have(ctx context.Context, p peer.ID, objs []b3.Root) (_ []b3.Presence, err error) {
+	ctx, span := tracing.Child(ctx, "have")
+	defer func() { span.End(err) }()
 	present := make([]b3.Presence, len(objs))
 	for at := 0; at < len(objs); at += MaxHave {
 		to := min(at+MaxHave, len(objs))
@@ -199,7 +206,7 @@ func (c *Client) Have(ctx context.Context, p peer.ID, objs []b3.Root) ([]b3.Pres
 }
 
 func newCommon(ctx context.Context, op string) common {
-	c := common{Op: op}
+	c := common{Op: op, Traceparent: tracing.Traceparent(ctx)}
 	if end, ok := ctx.Deadline(); ok {
 		c.DeadlineMS = max(1, time.Until(end).Milliseconds())
 	}

@@ -41,6 +41,9 @@ func (c *Client) Put(ctx context.Context, p peer.ID, obj b3.Object, o PutOptions
 	if size > MaxObject {
 		return false, status.Errorf(status.BadRequest, "%s has %d bytes, more than the protocol allows", root, size)
 	}
+	ctx, span := c.tracer.Begin(ctx, "put")
+	defer func() { span.End(err) }()
+	span.Number("allium.bytes", size)
 	s := &putOne{obj: obj, reader: reader, size: size}
 	w := wirePut{common: newCommon(ctx, opPut), Obj: root, Size: &size}
 	if err := c.put(ctx, p, w, o, s); err != nil {
@@ -62,7 +65,7 @@ type SmallObjects struct {
 // if the object is durable there, when p answered for all of them. An error of Open, or an
 // object that is damaged or has another size, ends the put. Otherwise errors are those of
 // [Client.Put].
-func (c *Client) PutMany(ctx context.Context, p peer.ID, objs SmallObjects, o PutOptions) ([]error, error) {
+func (c *Client) PutMany(ctx context.Context, p peer.ID, objs SmallObjects, o PutOptions) (_ []error, err error) {
 	switch n := len(objs.Objs); {
 	case n == 0 || n > MaxPut || len(objs.Sizes) != n:
 		return nil, status.Errorf(status.BadRequest, "put of %d objects with %d sizes, want 1 to %d", n,
@@ -70,6 +73,9 @@ func (c *Client) PutMany(ctx context.Context, p peer.ID, objs SmallObjects, o Pu
 	case slices.Max(objs.Sizes) > b3.GroupSize:
 		return nil, status.Errorf(status.BadRequest, "one of the objects has more than %d bytes", b3.GroupSize)
 	}
+	ctx, span := c.tracer.Begin(ctx, "put")
+	defer func() { span.End(err) }()
+	span.Number("allium.objects", int64(len(objs.Objs)))
 	s := &putMany{SmallObjects: objs}
 	w := wirePut{common: newCommon(ctx, opPut), Objs: objs.Objs, Sizes: objs.Sizes}
 	if err := c.put(ctx, p, w, o, s); err != nil {

@@ -74,6 +74,7 @@ type query struct {
 	many      bool          // a put of many small objects
 	repair    bool          // nobody waits for the put
 	timeout   time.Duration // the request's deadline_ms; 0: none
+	trace     string        // the request's traceparent; may be empty or anything
 }
 
 // decodeQuery decodes the payload of a REQ|START|END frame. An unknown op is
@@ -158,7 +159,9 @@ func newQuery(c common, objs []b3.Root, maxObjs int) (query, error) {
 		return query{}, status.Errorf(status.BadRequest, "deadline_ms is %d", c.DeadlineMS)
 	}
 	const maxMS = math.MaxInt64 / int64(time.Millisecond)
-	return query{op: c.Op, objs: objs, timeout: time.Duration(min(c.DeadlineMS, maxMS)) * time.Millisecond}, nil
+	return query{
+		op: c.Op, objs: objs, timeout: time.Duration(min(c.DeadlineMS, maxMS)) * time.Millisecond, trace: c.Traceparent,
+	}, nil
 }
 
 // checkRanges returns the error of b3.NewWalk for malformed ranges. It needs no

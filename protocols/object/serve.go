@@ -75,13 +75,16 @@ func (in *served) answer(ctx context.Context, req *request) error {
 }
 
 // serve writes the refusal of req, or takes a serving permit and serves req.
-func (in *served) serve(ctx context.Context, req *request) error {
+func (in *served) serve(ctx context.Context, req *request) (err error) {
 	if req.refusal != nil {
 		return in.end(ctx, req, req.refusal)
 	}
 	defer func() {
 		in.srv.metrics.latency.WithLabelValues("server", req.op).Observe(time.Since(req.received).Seconds())
 	}()
+	ctx, span := in.srv.deps.Tracer.Accept(ctx, spanName(req.op), req.trace)
+	span.Number("allium.objects", int64(len(req.objs)))
+	defer func() { span.End(err) }()
 	if req.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, req.received.Add(req.timeout))
@@ -109,6 +112,18 @@ func (in *served) serve(ctx context.Context, req *request) error {
 	g := guard.Guard{Log: in.srv.log, Err: errStreamPanicked}
 	return g.Run("serving an object request panicked", func() error { return serve(ctx, req) },
 		func() []any { return []any{"op", req.op} })
+}
+
+// spanName names the span of a request on the side that serves it.
+func spanName(op string) string {
+	switch op {
+	case opGet:
+		return "serve get"
+	case opHave:
+		return "serve have"
+	default:
+		return "serve put"
+	}
 }
 
 // errPanicked ends the stream of a request whose serving panicked.

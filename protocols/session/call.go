@@ -9,6 +9,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/tracing"
 	"allium/protocols/oap"
 	"allium/protocols/status"
 )
@@ -35,7 +36,10 @@ type Message struct {
 // node answers every request that it accepted before it closes, so p did not accept
 // this one.
 func (s *Service) CallWith(ctx context.Context, p peer.ID, m Message) ([]byte, error) {
-	return s.ask(ctx, p, m, false)
+	ctx, span := tracing.Child(ctx, "call")
+	answer, err := s.ask(ctx, p, m, false)
+	span.End(err)
+	return answer, err
 }
 
 // Ping measures the round trip to p over a session. It opens one if there is none,
@@ -105,7 +109,7 @@ func (l *link) finishCall(x *exchange, a answer) ([]byte, error) {
 func (l *link) start(ctx context.Context, m Message, ping bool) (*exchange, error) {
 	flags, payload := whole, m.Payload
 	if !ping {
-		payload = withDeadline(ctx, payload)
+		payload = withDeadline(ctx, withTrace(ctx, payload))
 	}
 	if len(payload) > oap.MaxJSON {
 		return nil, status.Errorf(status.FrameOversize, "the request has %d bytes, at most %d",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/tracing"
 	"allium/protocols/capability"
 	"allium/protocols/oap"
 	"allium/protocols/status"
@@ -72,6 +73,36 @@ func (r *Request) budget(limit time.Duration) time.Duration {
 	return time.Duration(r.DeadlineMS) * time.Millisecond
 }
 
+// Traced returns a handler whose requests have spans of that name in t, in the traces that their callers send.
+func Traced(t *tracing.Tracer, name string, h Handler) Handler {
+	return func(ctx context.Context, from peer.ID, req *Request) Response {
+		ctx, span := t.Accept(ctx, name, req.Traceparent)
+		r := h(ctx, from, req)
+		span.End(r.Err)
+		return r
+	}
+}
+
+// withTrace adds the traceparent of ctx, if it has one, to a request. The request must be a JSON object.
+func withTrace(ctx context.Context, payload []byte) []byte {
+	tp := tracing.Traceparent(ctx)
+	if tp == "" || len(payload) < 2 || payload[0] != '{' {
+		return payload
+	}
+	return withMember(payload, `"traceparent":"`+tp+`"`)
+}
+
+// withMember adds a member to a JSON object.
+func withMember(payload []byte, member string) []byte {
+	p := make([]byte, 0, len(payload)+len(member)+2)
+	p = append(p, '{')
+	p = append(p, member...)
+	if rest := bytes.TrimLeft(payload[1:], " \t\r\n"); len(rest) > 0 && rest[0] != '}' {
+		p = append(p, ',')
+	}
+	return append(p, payload[1:]...)
+}
+
 // withDeadline adds deadline_ms, the time left until ctx's deadline, to a request. The
 // request must be a JSON object.
 func withDeadline(ctx context.Context, payload []byte) []byte {
@@ -80,11 +111,5 @@ func withDeadline(ctx context.Context, payload []byte) []byte {
 		return payload
 	}
 	ms := max(time.Until(end).Milliseconds(), 1)
-	p := make([]byte, 0, len(payload)+len(`"deadline_ms":,`)+20)
-	p = append(p, `{"deadline_ms":`...)
-	p = strconv.AppendInt(p, ms, 10)
-	if rest := bytes.TrimLeft(payload[1:], " \t\r\n"); len(rest) > 0 && rest[0] != '}' {
-		p = append(p, ',')
-	}
-	return append(p, payload[1:]...)
+	return withMember(payload, `"deadline_ms":`+strconv.FormatInt(ms, 10))
 }

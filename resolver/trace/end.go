@@ -36,6 +36,7 @@ func (l *Lookup) end(err error, drop bool) {
 	size := (reserved - spare) * 5 / 4 // lists reserve memory for more entries, and the allocator rounds up
 	l.mu.Unlock()
 	l.mark.end()
+	endSpan(l)
 
 	r := l.draft.ring
 	r.mu.Lock()

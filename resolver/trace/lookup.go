@@ -2,11 +2,13 @@ package trace
 
 import (
 	"cmp"
+	"context"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/tracing"
 	"allium/protocols/status"
 )
 
@@ -16,6 +18,7 @@ type Lookup struct {
 	id       status.LookupID
 	byReader bool // a reader decides how fast it goes, so only the first bytes can be late
 	mark     mark
+	span     *tracing.Span // nil: the trace is not sent
 
 	mu    sync.Mutex // lock: metadata
 	draft draft      // its ring never changes
@@ -35,6 +38,14 @@ func (l *Lookup) start() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.draft.rec.Start
+}
+
+// Context returns ctx with the span of the lookup, for requests to peers.
+func (l *Lookup) Context(ctx context.Context) context.Context {
+	if l == nil {
+		return ctx
+	}
+	return tracing.With(ctx, l.span)
 }
 
 // Mark returns err with the ID of the lookup.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"allium/internal/env"
+	"allium/internal/tracing"
 	"allium/protocols/status"
 )
 
@@ -22,6 +23,7 @@ type Ring struct {
 	omitted  atomic.Int64 // details that lookups left out
 	films    Films        // nil: no films are made
 	marks    context.Context
+	tracer   *tracing.Tracer
 	outliers outliers
 
 	mu     sync.Mutex // guards active; lock: leaf
@@ -38,7 +40,7 @@ type Deps struct {
 
 // New returns an empty ring.
 func New(d Deps) *Ring {
-	r := &Ring{active: map[status.LookupID]*Lookup{}, films: d.Films, marks: d.Marks}
+	r := &Ring{active: map[status.LookupID]*Lookup{}, films: d.Films, marks: d.Marks, tracer: d.Tracer}
 	r.failed = newPart(d.Limits, "failed", "failed and slow lookups → why", failedEntries, failedBytes)
 	r.ordinary = newPart(d.Limits, "ordinary", "other lookups → why", ordinaryEntries, ordinaryBytes)
 	r.hits = newHits(d.Limits)
@@ -81,6 +83,7 @@ func (r *Ring) begin(kind Kind, key Key, budget time.Duration, parent status.Loo
 	}
 	r.mu.Lock()
 	full := len(r.active) >= runningEntries
+	above := r.active[parent]
 	if !full {
 		r.active[l.id] = l
 	}
@@ -90,7 +93,7 @@ func (r *Ring) begin(kind Kind, key Key, budget time.Duration, parent status.Loo
 		r.omitted.Add(1)
 		return l
 	}
-	l.draft.ring, l.mark = r, markOf(r.marks, kind, l.id)
+	l.draft.ring, l.mark, l.span = r, markOf(r.marks, kind, l.id), r.spanOf(kind, above)
 	return l
 }
 

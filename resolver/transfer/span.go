@@ -80,7 +80,7 @@ func (sp *span) request() object.GetRequest {
 // fetch runs the request. Afterwards fresh, extra and err are valid.
 func (sp *span) fetch(ctx context.Context, proofs chan<- int64) {
 	k := &spanSink{sp: sp, ctx: ctx, proofs: proofs, proving: sp.proof}
-	err := sp.t.s.pool.Get(ctx, sp.p.id, sp.request(), k, func() { sp.sent.Store(sp.since()) })
+	err := sp.t.s.pool.Get(sp.t.trace.Context(ctx), sp.p.id, sp.request(), k, func() { sp.sent.Store(sp.since()) })
 	switch {
 	case errors.Is(err, errEnough):
 		err = nil

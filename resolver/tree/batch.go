@@ -83,7 +83,7 @@ func (b *batch) attempt(ctx context.Context, a *asking) (progress bool, err erro
 	from := a.source()
 	s.asked = newAsked(b.t.trace, from, len(roots))
 	defer func() { s.asked.ended(s.bytes, err) }()
-	err = b.t.f.pool.Get(ctx, from, object.GetRequest{Objs: roots}, s, s.asked.sent)
+	err = b.t.f.pool.Get(b.t.trace.Context(ctx), from, object.GetRequest{Objs: roots}, s, s.asked.sent)
 	if s.stored {
 		b.t.sent(from)
 		b.t.f.pool.Served(b.t.root, from)

@@ -65,7 +65,8 @@ func (t *tree) askRoot(ctx context.Context) (root []byte, err error) {
 			from := a.source()
 			asked := newAsked(t.trace, from, 1)
 			s := &rootSink{asked: asked, asking: a}
-			err := t.f.pool.Get(ctx, from, object.GetRequest{Objs: []b3.Root{t.root}, SizeProof: true}, s, asked.sent)
+			want := object.GetRequest{Objs: []b3.Root{t.root}, SizeProof: true}
+			err := t.f.pool.Get(t.trace.Context(ctx), from, want, s, asked.sent)
 			defer func() { asked.ended(int64(len(s.buf)), err) }()
 			switch {
 			case s.proved && int64(len(s.buf)) == s.size:
