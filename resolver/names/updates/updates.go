@@ -95,7 +95,7 @@ func New(d Deps) *Updates {
 	u.sent = env.CounterVec("name_updates_held_total",
 		"Records of names that gossip had to send, own ones and those of others that came too soon, by what became "+
 			"of them: sent, refused (there was no place), dropped (too late, or for a peer with fewer), failed.",
-			"result")
+		"result")
 	env.Values(u.sent, resultSent, resultRefused, resultDropped, resultFailed)
 	env.MustRegister(d.Metrics, u.sent)
 	u.usage = d.Limits.NewUsage(limits.Spec{

@@ -235,7 +235,7 @@ func (r *Repairs) run(ctx context.Context, do ops) {
 	for ctx.Err() == nil {
 		r.follow(ctx, do, !look) // promised objects go first
 		if look {
-			plan(r, ctx, do)
+			plan(ctx, r, do)
 			tick.Reset(r.promises.nextLook())
 		}
 		look = false
@@ -250,7 +250,7 @@ func (r *Repairs) run(ctx context.Context, do ops) {
 }
 
 // plan puts every object that is marked as damaged into the queue.
-func plan(r *Repairs, ctx context.Context, do ops) {
+func plan(ctx context.Context, r *Repairs, do ops) {
 	for root, err := range do.corrupt(ctx) {
 		if err != nil {
 			if ctx.Err() == nil {
