@@ -86,6 +86,7 @@ torture: ## Damage every byte that may be damaged, and crash 1,000 times (an hou
 .PHONY: docs
 docs: $(TOOLS)/lockcheck ## Write docs/reference, and the hash kernel, from their sources
 	$(GO) test ./gateway/openapi -run Comments -update
+	$(GO) test ./gateway/console -run Types -update
 	$(GO) run ./cmd/allium docs docs/reference
 	$(TOOLS)/lockcheck -table docs/reference/locks.md ./...
 	$(GO) generate ./protocols/b3

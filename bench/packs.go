@@ -140,8 +140,9 @@ func replay(ctx context.Context, url string) (http.Handler, error) {
 	if err != nil || resp.StatusCode != http.StatusOK {
 		return nil, errors.Join(fmt.Errorf("%s: %s", url, resp.Status), err)
 	}
+	header := resp.Header
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		maps.Copy(w.Header(), resp.Header)
+		maps.Copy(w.Header(), header)
 		_, _ = w.Write(body) // wrk went away
 	}), nil
 }

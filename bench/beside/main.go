@@ -164,9 +164,8 @@ func (b *bench) add(ctx context.Context, name string, size int64) (string, error
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", err
 	}
-	defer os.Remove(file)
 	out, err := b.command(ctx, "add", "-q", file).Output()
-	return strings.TrimSpace(string(out)), err
+	return strings.TrimSpace(string(out)), errors.Join(err, os.Remove(file))
 }
 
 func (b *bench) command(ctx context.Context, args ...string) *exec.Cmd {

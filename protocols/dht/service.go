@@ -252,24 +252,20 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var under, tasks sync.WaitGroup
 	defer func() { cancel(); under.Wait() }()
+	begin := func(wg *sync.WaitGroup, run func() error) {
+		wg.Go(func() {
+			if err := guard.Run(run); err != nil {
+				fail(err)
+			}
+		})
+	}
 	part := func(wg *sync.WaitGroup, ctx context.Context, run func(context.Context, func()) error) {
 		ready := make(chan struct{})
 		up := sync.OnceFunc(func() { close(ready) })
-		wg.Go(func() {
-			defer up()
-			if err := guard.Run(func() error { return run(ctx, up) }); err != nil {
-				fail(err)
-			}
-		})
+		begin(wg, func() error { defer up(); return run(ctx, up) })
 		<-ready
 	}
-	task := func(run func(context.Context)) {
-		tasks.Go(func() {
-			if err := guard.Run(func() error { run(ctx); return nil }); err != nil {
-				fail(err)
-			}
-		})
-	}
+	task := func(run func(context.Context)) { begin(&tasks, func() error { run(ctx); return nil }) }
 	part(&under, base, s.table.Run)
 	part(&under, base, s.guard.Run)
 

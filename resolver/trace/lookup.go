@@ -33,8 +33,8 @@ func (l *Lookup) ID() status.LookupID {
 	return l.id
 }
 
-// start returns when the lookup began.
-func (l *Lookup) start() time.Time {
+// startOf returns when the lookup began.
+func startOf(l *Lookup) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.draft.rec.Start

@@ -184,7 +184,7 @@ func newest(all []*Lookup, limit int) (latest []Record, left int) {
 	began := map[status.LookupID]time.Time{} // one may end between two lists
 	all = slices.DeleteFunc(all, func(l *Lookup) bool {
 		_, known := began[l.id]
-		began[l.id] = l.start()
+		began[l.id] = startOf(l)
 		return known
 	})
 	slices.SortFunc(all, func(a, b *Lookup) int { return began[b.id].Compare(began[a.id]) })

@@ -18,6 +18,7 @@ export interface Why {
 	lookup: Lookup;
 	parts?: LookupHead[];
 	others?: LookupHead[];
+	film?: boolean;
 }
 
 export interface Event {

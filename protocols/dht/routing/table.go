@@ -113,7 +113,8 @@ func (t *Table) write(ctx context.Context, b *bucket, q *limits.Queue[*update]) 
 		if err != nil {
 			return
 		}
-		_ = g.Run("a change of the routing table panicked", func() error { t.apply(b, u); return nil }, nil) // it is logged
+		apply := func() error { t.apply(b, u); return nil }
+		_ = g.Run("a change of the routing table panicked", apply, nil) // it has logged the panic
 	}
 }
 
