@@ -2,6 +2,8 @@ package node_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,20 +20,62 @@ import (
 // opsDir holds what operators load into other programs.
 var opsDir = filepath.Join("..", "docs", "ops")
 
-// TestAlertRulesByPromtool checks docs/ops/alerts.yml and runs its unit tests.
-func TestAlertRulesByPromtool(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
+// promtool returns the path of promtool, without which t is skipped.
+func promtool(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("promtool")
 	if err != nil {
-		const why = "no promtool in PATH (Debian has it in prometheus): whether the alert rules fire when they should is " +
-			"not tested here"
+		const why = "no promtool in PATH (Debian has it in prometheus): whether Prometheus reads the alert rules and the " +
+			"queries of the dashboard is not tested here"
 		testkit.Missing(t, why)
 	}
+	return path
+}
+
+// TestDashboardByPromtool: Prometheus reads each query of the dashboard.
+func TestDashboardByPromtool(t *testing.T) {
+	program := promtool(t)
+	t.Parallel()
+	var dashboard struct {
+		Panels []struct {
+			Targets []struct{ Expr string }
+		}
+	}
+	page := opsFile(t, filepath.Join("..", "reference", "dashboard.json"))
+	if err := json.Unmarshal([]byte(page), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	variables := strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*")
+	var rules []map[string]string
+	for _, p := range dashboard.Panels {
+		for _, q := range p.Targets {
+			rules = append(rules, map[string]string{
+				"record": fmt.Sprintf("allium:query_%d", len(rules)), "expr": variables.Replace(q.Expr),
+			})
+		}
+	}
+	text, err := json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
+	if err != nil || len(rules) < 30 {
+		t.Fatal(len(rules), err)
+	}
+	file := filepath.Join(t.TempDir(), "rules.yml") // JSON is YAML
+	write(t, file, text)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, program, "check", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestAlertRulesByPromtool checks docs/ops/alerts.yml and runs its unit tests.
+func TestAlertRulesByPromtool(t *testing.T) {
+	program := promtool(t)
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"},
 		{"test", "rules", "alerts_days_test.yml"}} {
-		cmd := exec.CommandContext(ctx, promtool, args...)
+		cmd := exec.CommandContext(ctx, program, args...)
 		cmd.Dir = opsDir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)

@@ -2,7 +2,7 @@
 // line, configuration, limits, metrics, outcomes and HTTP.
 //
 // Pages asks package node for what it declares, walks the tree of commands with
-// writeCommand, and returns each page as Markdown (openapi.json as JSON). It reads
+// writeCommand, and returns each page as Markdown (openapi.json and dashboard.json as JSON). It reads
 // no file and writes none. A test compares the pages with those in the repository.
 package reference
 
@@ -53,6 +53,9 @@ func Pages(ctx context.Context, root *cobra.Command) (map[string][]byte, error) 
 		table(&b, "`"+m.Name+"`", strings.Join(m.Labels, ", "), m.Help)
 	}
 	pages["metrics.md"], pages["tasks.md"] = b.Bytes(), tasksPage(lists.Tasks)
+	if pages["dashboard.json"], err = dashboard(lists.Metrics); err != nil {
+		return nil, err
+	}
 
 	openapi, routes, err := node.HTTPReference()
 	if err != nil {
