@@ -56,6 +56,7 @@ func (t *Tracer) Run(ctx context.Context, ready func()) error {
 			}
 		}
 		if last {
+			t.fates.WithLabelValues(string(failed)).Add(float64(len(t.queue))) // there was no time for them
 			return nil
 		}
 		wait(ctx, pause)

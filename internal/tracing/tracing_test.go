@@ -192,3 +192,35 @@ func TestOffCostsNothing(t *testing.T) {
 		t.Error("a tracer without an endpoint")
 	}
 }
+
+// TestCollectorHangs: nothing waits for a collector that does not answer, the tracer ends all the same, and each span
+// is counted.
+func TestCollectorHangs(t *testing.T) {
+	t.Parallel()
+	asked, over := make(chan struct{}, 8), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-over
+	}))
+	defer server.Close()
+	defer close(over)
+	tracer := New(Config{Endpoint: server.URL, Ratio: 1}, nil, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- tracer.Run(ctx, func() {}) }()
+	const spans = 2*maxQueued + 100
+	for i := range spans {
+		_, s := tracer.Begin(t.Context(), "fetch")
+		s.End(nil)
+		if i == maxBatch {
+			<-asked
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := tracer.count(failed) + tracer.count(queueFull); n != spans || tracer.count(queueFull) == 0 {
+		t.Errorf("%d of %d spans are counted, %d as too many", n, spans, tracer.count(queueFull))
+	}
+}
