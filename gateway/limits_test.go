@@ -196,7 +196,7 @@ func TestLimitsAreListed(t *testing.T) {
 		"gateway.lingering": 256,
 		"gateway.kinds":     4096, "gateway.directories": 16 << 20, "gateway.name_dates": 4096,
 		"admin.inflight": 64, "admin.events": 16, "admin.conns": 256, "admin.socket_conns": 256,
-		"admin.idempotency_keys": 1024,
+		"admin.idempotency_keys": 1024, "admin.profiles": 1,
 	}
 	for _, l := range reg.Snapshot() {
 		if l.Capacity != want[l.Name] {

@@ -151,7 +151,7 @@ func TestClientCovers(t *testing.T) {
 	others := []string{
 		"landing", "favicon", "verifyModule", "open", "openSlash", "uploadPage", "browse",
 		"browseName", "getAsset", "getPack", "mapAsset", "console", "consoleAsset", "consoleSlash", "healthz", "readyz",
-		"metrics", "openapi",
+		"metrics", "openapi", "Profile",
 		"optionsUploads", "optionsUpload", "removeUpload",
 	}
 	d, err := openapi.New(routes(), exchange.OnEvery)

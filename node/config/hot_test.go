@@ -179,6 +179,10 @@ func TestBadFiles(t *testing.T) {
 		"no duration":    {"node.reload_guard = '60'\n", "must be a duration"},
 		"too long":       {"node.reload_guard = '2h'\n", "must be 0s to 1h"},
 		"not together":   {"edge.min_fresh = '2h'\nedge.max_fresh = '1h'\n", "edge.min_fresh"},
+		"too many":       {"trace.ratio = 1.5\n", "must be from 0 to 1"},
+		"no number":      {"trace.ratio = nan\n", "must be from 0 to 1"},
+		"no URL":         {"trace.endpoint = '127.0.0.1:4318'\n", "trace.endpoint"},
+		"no collector":   {"trace.endpoint = 'ftp://127.0.0.1/v1/traces'\n", "http or https URL"},
 		"not TOML":       {"\x00\xff", ":1:"},
 		"half a setting": {"node.upload_rate = ", "1:"},
 	} {
