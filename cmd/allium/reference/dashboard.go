@@ -137,7 +137,7 @@ func dashboard(metrics []node.MetricInfo) ([]byte, error) {
 	return append(page, '\n'), err
 }
 
-// place is where a panel is: the dashboard is 24 wide.
+// place is the corner and the size of a panel, of a dashboard that is 24 wide.
 type place struct {
 	H int `json:"h"`
 	W int `json:"w"`
