@@ -34,11 +34,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 	if !testkit.InNamespaces(t) {
 		return
 	}
-	place := t.TempDir()
-	if err := syscall.Mount("tmpfs", place, "tmpfs", 0, "size=128m"); err != nil {
-		t.Skipf("no file system can be mounted here: %v", err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(place, syscall.MNT_DETACH) })
+	place := testkit.SmallDisk(t, "128m")
 	home := filepath.Join(place, "home")
 	bytesOf := func(i int) []byte { return bytes.Repeat([]byte(fmt.Sprintf("%07d ", i)), 128<<10) } // 1 MiB
 	var acknowledged []b3.Root

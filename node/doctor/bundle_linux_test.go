@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"allium/internal/testkit"
@@ -20,15 +19,7 @@ func TestBundleOnFullDisk(t *testing.T) {
 	if !testkit.InNamespaces(t) {
 		return
 	}
-	place := t.TempDir()
-	if err := syscall.Mount("tmpfs", place, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skipf("no file system can be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(place, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	place := testkit.SmallDisk(t, "64k")
 	file := filepath.Join(place, "report.tar.gz")
 	text := func(size int) func(io.Writer) error {
 		return func(w io.Writer) error {

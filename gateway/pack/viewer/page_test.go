@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -15,6 +14,7 @@ import (
 	"allium/gateway/asset"
 	"allium/gateway/exchange"
 	"allium/gateway/pack/tile"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 )
 
@@ -97,28 +97,7 @@ func TestPage(t *testing.T) {
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	page := render(t, Facts{Name: "x", Info: &tile.Info{}})
-	styles := regexp.MustCompile(`(?s)<style>(.*?)</style>`).FindAllStringSubmatch(page, -1)
-	script := regexp.MustCompile(`<script src="[^"]*" integrity="([^"]*)" defer></script>`)
-	scripts := script.FindAllStringSubmatch(page, -1)
-	if len(styles) != 2 || len(scripts) != 1 || strings.Count(page, "<script") != 1 {
-		t.Fatalf("the page has %d style sheets and %d scripts", len(styles), len(scripts))
-	}
-	for _, s := range styles {
-		if !strings.Contains(Policy(), "'"+asset.Digest(s[1])+"'") {
-			t.Errorf("the policy lacks the digest of the style sheet %.60q", s[1])
-		}
-	}
-	if !strings.Contains(Policy(), "script-src '"+html.UnescapeString(scripts[0][1])+"';") {
-		t.Errorf("%s is not the one script of %s", scripts[0][1], Policy())
-	}
-	for _, bad := range []string{"unsafe", "blob:", "data:", "*", "http"} {
-		if strings.Contains(Policy(), bad) {
-			t.Errorf("the policy %s has %s", Policy(), bad)
-		}
-	}
-	if bad := regexp.MustCompile(` (style|on[a-z]+)="`).FindString(page); bad != "" {
-		t.Errorf("the page has the attribute %s", bad)
-	}
+	testkit.CheckPolicy(t, page, Policy(), asset.Digest)
 }
 
 // skeleton returns the elements and attributes of a page, without texts and values.

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"allium/internal/testkit"
@@ -18,15 +17,7 @@ func TestFullDisk(t *testing.T) {
 	if !testkit.InNamespaces(t) {
 		return
 	}
-	place := t.TempDir()
-	if err := syscall.Mount("tmpfs", place, "tmpfs", 0, "size=256k"); err != nil {
-		t.Skipf("no file system can be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(place, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	place := testkit.SmallDisk(t, "256k")
 	dir := filepath.Join(place, "dir")
 	d, s := opens(t, dir, t.TempDir()), newSource()
 	small := version{"a": "one", "b": strings.Repeat("b", 60<<10)}
