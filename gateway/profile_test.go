@@ -32,8 +32,15 @@ func TestProfile(t *testing.T) {
 	if a := doBody(t, "POST", at+"heap", nil, header, "Bearer may-pin"); a.StatusCode != http.StatusForbidden {
 		t.Errorf("with another capability: %s", a.Status)
 	}
-	log.take()
-
+	inUse := func() int64 {
+		for _, l := range registry.Snapshot() {
+			if l.Name == "admin.profiles" {
+				return l.Current
+			}
+		}
+		return -1
+	}
+	waitFor(t, func() bool { return inUse() == 0 }) // a request leaves the gate after its answer
 	ctx, leave := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -45,32 +52,32 @@ func TestProfile(t *testing.T) {
 			t.Errorf("a client that left got %s", resp.Status)
 		}
 	}()
-	inUse := func() int64 {
-		for _, l := range registry.Snapshot() {
-			if l.Name == "admin.profiles" {
-				return l.Current
-			}
-		}
-		return -1
-	}
 	waitFor(t, func() bool { return inUse() == 1 })
 	a := doBody(t, "POST", at+"heap", nil, header, token)
 	if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("X-Reason") != "busy" {
 		t.Errorf("beside another one: %s %s", a.Status, a.body)
 	}
+	var of []audit.Event // of this profile: those before it may be recorded late
+	recorded := func(n int) func() bool {
+		return func() bool {
+			events, _ := log.take()
+			for _, e := range events {
+				if e.Detail == "mutex" || e.Outcome == status.Canceled.String() {
+					of = append(of, e)
+				}
+			}
+			return len(of) >= n
+		}
+	}
+	waitFor(t, recorded(1)) // it holds the gate before it is recorded
 	leave()
 	<-done
 	waitFor(t, func() bool { return inUse() == 0 })
-	var all []audit.Event
-	waitFor(t, func() bool {
-		events, _ := log.take()
-		all = append(all, events...)
-		return len(all) >= 2
-	})
-	if m := all[0]; m.Kind != audit.Mutation || m.Op != "profile" || m.Detail != "mutex" {
+	waitFor(t, recorded(2))
+	if m := of[0]; m.Kind != audit.Mutation || m.Op != "profile" {
 		t.Errorf("recorded as %+v", m)
 	}
-	if o := all[1]; o.Kind != audit.Outcome || o.Outcome != status.Canceled.String() {
+	if o := of[1]; o.Kind != audit.Outcome {
 		t.Errorf("ended as %+v", o)
 	}
 	if a := doBody(t, "POST", at+"heap", nil, header, token); a.StatusCode != http.StatusOK {
