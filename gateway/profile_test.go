@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"allium/gateway/policy/audit"
 	"allium/internal/limits"
+	"allium/internal/testkit"
 	"allium/protocols/status"
 )
 
@@ -40,7 +40,8 @@ func TestProfile(t *testing.T) {
 		}
 		return -1
 	}
-	waitFor(t, func() bool { return inUse() == 0 }) // a request leaves the gate after its answer
+	// A request leaves the gate after its answer.
+	testkit.Eventually(t, "no profile is made", func() bool { return inUse() == 0 })
 	ctx, leave := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -52,7 +53,7 @@ func TestProfile(t *testing.T) {
 			t.Errorf("a client that left got %s", resp.Status)
 		}
 	}()
-	waitFor(t, func() bool { return inUse() == 1 })
+	testkit.Eventually(t, "a profile is made", func() bool { return inUse() == 1 })
 	a := doBody(t, "POST", at+"heap", nil, header, token)
 	if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("X-Reason") != "busy" {
 		t.Errorf("beside another one: %s %s", a.Status, a.body)
@@ -69,11 +70,11 @@ func TestProfile(t *testing.T) {
 			return len(of) >= n
 		}
 	}
-	waitFor(t, recorded(1)) // it holds the gate before it is recorded
+	testkit.Eventually(t, "its record", recorded(1)) // it holds the gate before it is recorded
 	leave()
 	<-done
-	waitFor(t, func() bool { return inUse() == 0 })
-	waitFor(t, recorded(2))
+	testkit.Eventually(t, "its end", func() bool { return inUse() == 0 })
+	testkit.Eventually(t, "the record of its end", recorded(2))
 	if m := of[0]; m.Kind != audit.Mutation || m.Op != "profile" {
 		t.Errorf("recorded as %+v", m)
 	}
@@ -82,15 +83,5 @@ func TestProfile(t *testing.T) {
 	}
 	if a := doBody(t, "POST", at+"heap", nil, header, token); a.StatusCode != http.StatusOK {
 		t.Errorf("afterwards: %s %s", a.Status, a.body)
-	}
-}
-
-// waitFor waits until done reports true.
-func waitFor(t *testing.T, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it did not happen")
-		}
 	}
 }

@@ -90,10 +90,7 @@ func (g *Handlers) limitsEndpoint(id, path string) exchange.Endpoint {
 func (g *Handlers) limitsPage(w *exchange.Response, r *http.Request) error {
 	page := api.Limits{Limits: []api.Limit{}}
 	for _, l := range g.registry.Snapshot() {
-		page.Limits = append(page.Limits, api.Limit{
-			Name: l.Name, Kind: string(l.Kind), Capacity: l.Capacity, Current: l.Current, Peak: l.Peak,
-			Rejected: l.Rejected, Policy: l.Policy, Path: l.Path, Each: l.Each, Members: l.Members,
-		})
+		page.Limits = append(page.Limits, api.LimitOf(l))
 	}
 	return w.SendJSON(r, http.StatusOK, page)
 }

@@ -22,9 +22,7 @@ func (g *Handlers) whyPageEndpoint() exchange.Endpoint {
 // whyPage returns the record of the lookup whose ID the path ends with.
 func (g *Handlers) whyPage(w *exchange.Response, r *http.Request, in exchange.Input) error {
 	if _, ok := status.ParseLookupID(in.Rest); !ok {
-		return status.Errorf(status.BadRequest,
-			"cannot read %q: the ID of a lookup has 16 lowercase hexadecimal digits",
-			exchange.Clip(in.Rest))
+		return api.ErrLookupID(exchange.Clip(in.Rest))
 	}
 	why, err := g.node.Why(r.Context(), in.Rest)
 	if err != nil {

@@ -48,6 +48,12 @@ type resolveRequest struct {
 	Query
 }
 
+// ErrLookupID returns the error of a text that is not the ID of a lookup.
+func ErrLookupID(text string) error {
+	return status.Errorf(status.BadRequest,
+		"cannot read %q: the ID of a lookup has 16 lowercase hexadecimal digits", text)
+}
+
 type whyRequest struct {
 	Key string `query:"key,required"`
 }

@@ -1,6 +1,10 @@
 package api
 
-import "context"
+import (
+	"context"
+
+	"allium/internal/limits"
+)
 
 // Examiner tells what only a running node knows of its own health.
 type Examiner interface {
@@ -74,4 +78,31 @@ var verbHealth = value(Spec{
 // Health implements Examiner.
 func (r remoteHealth) Health(ctx context.Context, o HealthOptions) (Health, error) {
 	return verbHealth.send(ctx, r.caller, o)
+}
+
+// Limits is every bound of the node with what is in use of it (SPEC §11).
+type Limits struct {
+	Limits []Limit `json:"limits"`
+}
+
+// Limit is one bound.
+type Limit struct {
+	Name     string `json:"name"`
+	Kind     string `json:"kind"` // gate, queue, rate or budget
+	Capacity int64  `json:"capacity"`
+	Current  int64  `json:"current"`
+	Peak     int64  `json:"peak"`
+	Rejected int64  `json:"rejected"`
+	Policy   string `json:"policy"`            // what happens when it is full
+	Path     string `json:"path"`              // producer → consumer
+	Each     string `json:"each,omitempty"`    // such as "peer": each has one; current is that of the fullest
+	Members  int64  `json:"members,omitempty"` // how many use theirs, where that is counted
+}
+
+// LimitOf returns a bound as the API shows it.
+func LimitOf(l limits.Info) Limit {
+	return Limit{
+		Name: l.Name, Kind: string(l.Kind), Capacity: l.Capacity, Current: l.Current, Peak: l.Peak,
+		Rejected: l.Rejected, Policy: l.Policy, Path: l.Path, Each: l.Each, Members: l.Members,
+	}
 }

@@ -352,25 +352,6 @@ type Pong struct {
 	RTTMS float64 `json:"rtt_ms"`
 }
 
-// Limits is every bound of the node with what is in use of it (SPEC §11).
-type Limits struct {
-	Limits []Limit `json:"limits"`
-}
-
-// Limit is one bound.
-type Limit struct {
-	Name     string `json:"name"`
-	Kind     string `json:"kind"` // gate, queue, rate or budget
-	Capacity int64  `json:"capacity"`
-	Current  int64  `json:"current"`
-	Peak     int64  `json:"peak"`
-	Rejected int64  `json:"rejected"`
-	Policy   string `json:"policy"`            // what happens when it is full
-	Path     string `json:"path"`              // producer → consumer
-	Each     string `json:"each,omitempty"`    // such as "peer": each has one; current is that of the fullest
-	Members  int64  `json:"members,omitempty"` // how many use theirs, where that is counted
-}
-
 // Readiness is /readyz (SPEC §10).
 type Readiness struct {
 	Ready   bool   `json:"ready"`   // reads, writes and network

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"embed"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -40,18 +41,22 @@ type Asset struct {
 	Plain func() ([]byte, error)
 }
 
-// New returns the asset of a file that packed holds, compressed with gzip. file is its name without a digest. New
-// panics for a damaged one, which no build that was tested has.
-func New(file, media, policy string, packed []byte) *Asset {
+// New returns the asset of an embedded file, which files has compressed with gzip as assets/FILE.gz. New panics for one
+// that is missing or damaged, which no build that was tested has.
+func New(files embed.FS, file, media, policy string) *Asset {
 	digest := sha256.New()
-	if err := decompress(digest, packed); err != nil {
+	packed, err := files.ReadFile("assets/" + file + ".gz")
+	if err == nil {
+		err = decompress(digest, packed)
+	}
+	if err != nil {
 		panic(fmt.Errorf("asset %s: %w", file, err))
 	}
 	sum := digest.Sum(nil)
 	word, ext, _ := strings.Cut(file, ".")
 	return &Asset{
 		Name: word + "-" + hex.EncodeToString(sum[:8]) + "." + ext, Media: media, Policy: policy, Packed: packed,
-		Integrity: "sha256-" + base64.StdEncoding.EncodeToString(sum),
+		Integrity: integrity(sum),
 		Plain: sync.OnceValues(func() ([]byte, error) {
 			var out bytes.Buffer
 			err := decompress(&out, packed)
@@ -63,8 +68,11 @@ func New(file, media, policy string, packed []byte) *Asset {
 // Digest returns the SHA-256 of a style sheet as a policy names it.
 func Digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+	return integrity(sum[:])
 }
+
+// integrity returns a SHA-256 as pages and policies name it.
+func integrity(sum []byte) string { return "sha256-" + base64.StdEncoding.EncodeToString(sum) }
 
 // decompress writes the bytes that packed holds.
 func decompress(to io.Writer, packed []byte) error {

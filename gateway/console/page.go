@@ -31,19 +31,10 @@ type assetSet struct{ script, licence *asset.Asset }
 // assets returns the assets. They are read for the first page: most commands show none.
 var assets = sync.OnceValue(func() assetSet {
 	return assetSet{
-		script:  mustAsset("console.js", asset.Script),
-		licence: mustAsset("preact-licence.txt", asset.Text),
+		script:  asset.New(assetFiles, "console.js", asset.Script, asset.NoPolicy),
+		licence: asset.New(assetFiles, "preact-licence.txt", asset.Text, asset.NoPolicy),
 	}
 })
-
-// mustAsset returns the asset of an embedded file.
-func mustAsset(file, media string) *asset.Asset {
-	packed, err := assetFiles.ReadFile("assets/" + file + ".gz")
-	if err != nil {
-		panic(err)
-	}
-	return asset.New(file, media, asset.NoPolicy, packed)
-}
 
 // Policy returns the Content-Security-Policy of the page. The page runs its one script, which its digest names, and
 // requests nothing but its own origin. The script cannot make HTML or scripts of text.

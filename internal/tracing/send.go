@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"allium/internal/limits"
 )
 
 // The waits of the sender.
@@ -59,20 +61,7 @@ func (t *Tracer) Run(ctx context.Context, ready func()) error {
 			t.fates.WithLabelValues(string(failed)).Add(float64(len(t.queue))) // there was no time for them
 			return nil
 		}
-		wait(ctx, pause)
-	}
-}
-
-// wait waits for d, or until ctx ends.
-func wait(ctx context.Context, d time.Duration) {
-	if d == 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+		_ = limits.Sleep(ctx, pause) // when ctx has ended, the next batch is the last
 	}
 }
 

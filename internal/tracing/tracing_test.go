@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -166,7 +167,9 @@ func TestQueueFull(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	wait(ctx, mostPause) // the wait after a failure ends with the node
+	if limits.Sleep(ctx, mostPause) == nil {
+		t.Error("the wait after a failure does not end with the node")
+	}
 }
 
 // TestOffCostsNothing: without a tracer, and for a request that was not chosen, nothing is allocated.

@@ -67,14 +67,10 @@ type film struct {
 func New(e env.Env) *Recorder {
 	e.SetDefaults()
 	r := &Recorder{log: e.Log, slow: make(chan status.LookupID, 1), wake: make(chan struct{}, 1), began: time.Now()}
-	r.counts = env.Values(prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "films_total",
-		Help: "Lookups beyond 4 times the p99 of their class, by what became of their film: kept, too_soon " +
-			"(one a minute), too_large, failed.",
-	}, []string{"result"}), kept, tooSoon, tooLarge, failed)
-	if e.Metrics != nil {
-		e.Metrics.MustRegister(r.counts)
-	}
+	r.counts = env.Values(env.CounterVec("films_total",
+		"Lookups beyond 4 times the p99 of their class, by what became of their film: kept, too_soon (one a minute), "+
+			"too_large, failed.", "result"), kept, tooSoon, tooLarge, failed)
+	env.MustRegister(e.Metrics, r.counts)
 	r.usage = e.Limits.NewUsage(limits.Spec{
 		Name: "node.films", Path: "execution traces of slow lookups → why", Policy: "the oldest of 4 is dropped",
 	}, MaxFilms*maxBytes, r.size)

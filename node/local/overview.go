@@ -123,10 +123,7 @@ func fullest(all []limits.Info) (list []api.Limit, left int) {
 	})
 	list = []api.Limit{}
 	for _, l := range all[:min(len(all), api.MaxOverviewLimits)] {
-		list = append(list, api.Limit{
-			Name: l.Name, Kind: string(l.Kind), Capacity: l.Capacity, Current: l.Current, Peak: l.Peak,
-			Rejected: l.Rejected, Policy: l.Policy, Path: l.Path, Each: l.Each, Members: l.Members,
-		})
+		list = append(list, api.LimitOf(l))
 	}
 	return list, len(all) - len(list)
 }

@@ -58,8 +58,7 @@ type films struct{ ring *trace.Ring }
 func (f films) Film(_ context.Context, lookup string) (api.Film, error) {
 	id, ok := status.ParseLookupID(lookup)
 	if !ok {
-		return api.Film{}, status.Errorf(status.BadRequest,
-			"cannot read %q: the ID of a lookup has 16 lowercase hexadecimal digits", lookup)
+		return api.Film{}, api.ErrLookupID(lookup)
 	}
 	film := f.ring.Film(id)
 	if film == nil {

@@ -20,20 +20,11 @@ type assetSet struct{ script, worker, licence *asset.Asset }
 // assets returns the assets. They are read for the first page: most commands show none.
 var assets = sync.OnceValue(func() assetSet {
 	return assetSet{
-		script:  mustAsset("viewer.js", asset.Script, asset.NoPolicy),
-		worker:  mustAsset("worker.js", asset.Script, asset.NoPolicy+"; connect-src 'self'"),
-		licence: mustAsset("maplibre-licence.txt", asset.Text, asset.NoPolicy),
+		script:  asset.New(assetFiles, "viewer.js", asset.Script, asset.NoPolicy),
+		worker:  asset.New(assetFiles, "worker.js", asset.Script, asset.NoPolicy+"; connect-src 'self'"),
+		licence: asset.New(assetFiles, "maplibre-licence.txt", asset.Text, asset.NoPolicy),
 	}
 })
-
-// mustAsset returns the asset of an embedded file.
-func mustAsset(file, media, policy string) *asset.Asset {
-	packed, err := assetFiles.ReadFile("assets/" + file + ".gz")
-	if err != nil {
-		panic(err)
-	}
-	return asset.New(file, media, policy, packed)
-}
 
 // all returns the assets.
 func (s assetSet) all() []*asset.Asset { return []*asset.Asset{s.script, s.worker, s.licence} }
