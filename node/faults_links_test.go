@@ -68,7 +68,7 @@ func TestCut(t *testing.T) {
 				t.Errorf("a fetch over a cut: %v", err)
 			}
 			testkit.Eventually(t, "something to be cut, and counted", func() bool {
-				_ = ping(t, b, a, time.Second)
+				_, _ = ping(t, a, b, time.Second), ping(t, b, a, time.Second)
 				return !exposed(t, a, `fault_packets_total{kind="cut"} 0`)
 			})
 			set(t, a, api.Faults{})

@@ -193,6 +193,9 @@ func pieceOf(st *links) int {
 func (c *faultyConn) enqueue(data []byte, l *Link) {
 	in := inFlight{data: data, since: time.Now(), late: rand.Float64()}
 	if l != nil {
+		if l.Cut {
+			c.f.cut.Inc()
+		}
 		in.stall = stalled(l.Loss, len(data))
 		if in.stall > 0 {
 			c.f.lost.Inc()

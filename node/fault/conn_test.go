@@ -98,6 +98,9 @@ func TestConnCut(t *testing.T) {
 			n > maxInFlight+piece {
 			t.Errorf("%d bytes, %v after %s", n, err, time.Since(begun))
 		}
+		if held, pieces := testutil.ToFloat64(f.cut), (n+piece-1)/piece; held != float64(pieces) {
+			t.Errorf("%v pieces are counted of %d that were written into the cut", held, pieces)
+		}
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("a read after its deadline: %v", err)
 		}
