@@ -133,7 +133,9 @@ var layers = map[string][]string{
 	"store/cluster/upkeep": {
 		"protocols/erasure", "protocols/record", "store", "store/cluster/plan", "store/cluster/repair", "store/meta",
 	},
-	"store/cluster/wire": {"protocols/capability", "protocols/oap", "protocols/record", "protocols/session"},
+	"store/cluster/wire": {
+		"protocols/capability", "protocols/oap", "protocols/record", "protocols/session", "store/cluster/plan", "store/meta",
+	},
 	"store/disk": {
 		"gateway/policy", "store/bucket/cloud", "store/bucket/s3", "store/disk/blob", "store/disk/damage",
 		"store/disk/fsys", "store/disk/segment", "store/disk/segment/codec", "store/disk/tables", "store/meta",

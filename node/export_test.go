@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"allium/internal/env"
 	"allium/internal/tasks"
 	"allium/node/reload"
@@ -30,7 +32,7 @@ func (n *Node) RepairClient() (*wire.Client, error) {
 		return nil, err
 	}
 	return wire.NewClient(wire.ClientDeps{
-		Call: n.sessions, Capability: minter.Replicate, Refused: minter.Refused,
+		Call: n.sessions, Capability: minter.Replicate, Answered: func(peer.ID) {}, Refused: minter.Refused,
 	}), nil
 }
 

@@ -16,7 +16,8 @@ import (
 	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
-	"allium/store/cluster/wire"
+	"allium/store/cluster/plan"
+	"allium/store/meta"
 )
 
 // peerID returns the ID of a node.
@@ -52,17 +53,17 @@ func TestInventedOrigins(t *testing.T) {
 	root, data := addBytes(t, honest, 1, 100_000)
 	tell := func(from ...peer.ID) {
 		t.Helper()
-		told := wire.Told{Root: root}
+		told := plan.Told{Root: root}
 		for _, id := range from {
 			seq := uint64(time.Now().UnixMilli())
-			told.Targets = append(told.Targets, wire.Target{Origin: id, Copies: 32, Seq: seq})
+			told.Asked = append(told.Asked, plan.Asked{Origin: plan.ID(id), Target: meta.Target{Copies: 32, Seq: seq}})
 		}
-		if _, err := client.Tell(t.Context(), peerID(t, honest), []wire.Told{told}); err != nil {
+		if _, err := client.Tell(t.Context(), peerID(t, honest), []plan.Told{told}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var invented []peer.ID
-	for range 2 * wire.MaxTargets {
+	for range 2 * plan.MaxTargets {
 		_, public, err := crypto.GenerateEd25519Key(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
@@ -73,8 +74,8 @@ func TestInventedOrigins(t *testing.T) {
 		}
 		invented = append(invented, id)
 	}
-	tell(invented[:wire.MaxTargets]...)
-	tell(invented[wire.MaxTargets:]...)
+	tell(invented[:plan.MaxTargets]...)
+	tell(invented[plan.MaxTargets:]...)
 	copies := func(rf int) {
 		t.Helper()
 		target := &api.Target{RF: rf}
@@ -129,7 +130,7 @@ func TestInventedOrigins(t *testing.T) {
 	}
 
 	// The operator removes what a stranger asks for, and not what a member does.
-	last := invented[wire.MaxTargets-2] // the others had to make room
+	last := invented[plan.MaxTargets-2] // the others had to make room
 	rm := func(id peer.ID) error {
 		return honest.api.Unpin(t.Context(), root.String(), "cluster/"+id.String())
 	}

@@ -66,6 +66,19 @@ func (c *KeyedGate[K]) Enter(p K) (leave func(), err error) {
 	return c.enter(p)
 }
 
+// EnterOf is Enter, and takes a permit of all too, which bounds all keys together.
+func (c *KeyedGate[K]) EnterOf(p K, all *Gate) (leave func(), err error) {
+	done, err := c.Enter(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := all.Enter(); err != nil {
+		done()
+		return nil, err
+	}
+	return func() { all.Leave(); done() }, nil
+}
+
 // enter is Enter with c.mu held.
 func (c *KeyedGate[K]) enter(p K) (leave func(), err error) {
 	if c.most.Load() == 0 {

@@ -24,3 +24,24 @@ func TestKeyedGate(t *testing.T) {
 		t.Errorf("%d entries left, %+v", len(c.gates), registry.Snapshot())
 	}
 }
+
+// TestKeyedGateOf: a permit of all is taken with that of the key, and both are free after leave, and after a refusal.
+func TestKeyedGateOf(t *testing.T) {
+	registry := NewRegistry(nil)
+	each := NewKeyedGate[string](registry, Spec{Name: "each"}, 2)
+	all := registry.NewGate(Spec{Name: "all"}, 1, 0)
+	leave, err := each.EnterOf("a", all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := each.EnterOf("b", all); status.Of(err) != status.Busy {
+		t.Errorf("beyond the bound of all: %v", err)
+	}
+	if len(each.gates) != 1 {
+		t.Errorf("%d keys are remembered", len(each.gates))
+	}
+	leave()
+	if len(each.gates) != 0 || all.Enter() != nil {
+		t.Errorf("after leave: %d keys, or a permit is kept", len(each.gates))
+	}
+}

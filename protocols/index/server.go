@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/env"
 	"allium/internal/limits"
@@ -51,10 +50,10 @@ type ServerDeps struct {
 // Server answers the index requests of peers. It is safe for concurrent use, starts nothing and
 // holds nothing between requests.
 type Server struct {
-	deps    ServerDeps
-	all     *limits.Gate
-	each    *limits.KeyedGate[peer.ID]
-	results *prometheus.CounterVec // op, result
+	Handle session.Handler // of the protocol
+	deps   ServerDeps
+	all    *limits.Gate
+	each   *limits.KeyedGate[peer.ID]
 }
 
 // NewServer returns a Server.
@@ -70,14 +69,12 @@ func NewServer(d ServerDeps) (*Server, error) {
 		each: limits.NewKeyedGate[peer.ID](d.Limits, limits.Spec{
 			Name: "index.peer_recursions", Path: "one peer → resolver (lookups for it)", Policy: "busy", Each: "peer",
 		}, peerRecursions),
-		results: env.CounterVec("index_requests_total",
-			"Requests of peers about keys, by operation (resolve, providers, other) and by the outcome of the "+
-				"answer.", "op", "result"),
 	}
-	if err := env.Register(d.Metrics, s.results); err != nil {
-		return nil, err
-	}
-	return s, nil
+	var err error
+	s.Handle, err = session.Counted(d.Metrics, "index_requests_total",
+		"Requests of peers about keys, by operation (resolve, providers, other) and by the outcome of the answer.",
+		[]string{opResolve, opProviders}, s.answer)
+	return s, err
 }
 
 // Ask is the [session.Ask] of the protocol: a request reads an object or a name.
@@ -93,22 +90,11 @@ func (s *Server) Ask(r *session.Request) (capability.Request, error) {
 	return ask, nil
 }
 
-// Handle is the [session.Handler] of the protocol.
-func (s *Server) Handle(ctx context.Context, from peer.ID, r *session.Request) session.Response {
+func (s *Server) answer(ctx context.Context, from peer.ID, r *session.Request) ([]byte, error) {
 	q, err := decodeQuestion(r)
-	var p []byte
-	if err == nil {
-		p, err = s.answer(ctx, from, q)
+	if err != nil {
+		return nil, err
 	}
-	op := q.op
-	if op != opResolve && op != opProviders {
-		op = "other"
-	}
-	s.results.WithLabelValues(op, status.Of(err).String()).Inc()
-	return session.Response{Payload: p, Err: err}
-}
-
-func (s *Server) answer(ctx context.Context, from peer.ID, q question) ([]byte, error) {
 	a, err := s.find(ctx, q, false)
 	if status.Of(err) == status.NotFound && s.deps.Recurse {
 		a, err = s.recurse(ctx, from, q)
@@ -128,16 +114,11 @@ var ErrNone = status.Errorf(status.NotFound, "this node holds no record of the k
 
 // recurse asks the network, within the permits of the peer and of all peers.
 func (s *Server) recurse(ctx context.Context, from peer.ID, q question) (Answer, error) {
-	leave, err := s.each.Enter(from)
+	leave, err := s.each.EnterOf(from, s.all)
 	if err != nil {
 		return Answer{}, err
 	}
 	defer leave()
-	release, err := s.all.TryAcquire()
-	if err != nil {
-		return Answer{}, err
-	}
-	defer release()
 	return s.find(ctx, q, true)
 }
 

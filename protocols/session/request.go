@@ -3,11 +3,14 @@ package session
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/env"
 	"allium/internal/tracing"
 	"allium/protocols/capability"
 	"allium/protocols/oap"
@@ -47,6 +50,27 @@ type Response struct {
 // Config.Workers goroutines; ctx ends at the request's deadline and when its
 // session ends. A panic is answered with internal.
 type Handler func(ctx context.Context, from peer.ID, req *Request) Response
+
+// Counted returns the Handler of a protocol whose requests answer answers. It counts them in the counter of a name,
+// by operation and by the outcome of the answer; operations that are not among ops count as other. The error says
+// that reg has the counter already.
+func Counted(reg prometheus.Registerer, name, help string, ops []string,
+	answer func(ctx context.Context, from peer.ID, r *Request) ([]byte, error),
+) (Handler, error) {
+	results := env.CounterVec(name, help, "op", "result")
+	if err := env.Register(reg, results); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, from peer.ID, r *Request) Response {
+		p, err := answer(ctx, from, r)
+		op := r.Op
+		if !slices.Contains(ops, op) {
+			op = "other"
+		}
+		results.WithLabelValues(op, status.Of(err).String()).Inc()
+		return Response{Payload: p, Err: err}
+	}, nil
+}
 
 // decodeRequest decodes the request of a frame with the given payload. It copies what
 // it keeps, so the frame's buffer may be reused.

@@ -77,8 +77,8 @@ type Keeper struct {
 func New(p plan.Params, d Deps) (*Keeper, error) {
 	k := &Keeper{deps: d}
 	k.client = protocol.NewClient(protocol.ClientDeps{
-		Call: d.Sessions, Capability: d.Minter.Replicate, Refused: d.Minter.Refused, Draw: protocol.Draw,
-		Chunks: k.chunks, Slice: k.slice,
+		Call: d.Sessions, Capability: d.Minter.Replicate, Answered: d.Members.Contact, Refused: d.Minter.Refused,
+		Draw: protocol.Draw, Chunks: k.chunks, Slice: k.slice,
 	})
 	k.Coder = shards.New(shards.Deps{
 		Env: d.Env, Self: d.Self, Store: d.Store, Objects: d.Objects, Put: k.putObject,
@@ -89,14 +89,14 @@ func New(p plan.Params, d Deps) (*Keeper, error) {
 	})
 	k.Service = upkeep.New(p, upkeep.Deps{
 		Env:  d.Env,
-		Self: plan.ID(d.Self), View: d.Members.View, Draining: d.Members.Draining, Store: d.Store, Prover: prover{k},
+		Self: plan.ID(d.Self), View: d.Members.View, Draining: d.Members.Draining, Store: d.Store, Prover: k.client,
 		Repairs: d.Repairs, Coder: k.Coder, Coded: d.Coded,
 		Send: k.send, Dropping: k.dropping, Changed: d.Changed, Records: d.Records,
 		Below: d.Store.Collector().Below,
 	})
 	var err error
 	k.server, err = protocol.NewServer(protocol.ServerDeps{
-		Env: d.Env, Holder: holder{k.Service}, Member: d.Members.Member, Proof: k.prove,
+		Env: d.Env, Holder: k.Service, Member: d.Members.Member, Proof: k.prove,
 	})
 	return k, err
 }

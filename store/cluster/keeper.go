@@ -99,7 +99,7 @@ func (k *Keeper) open(ctx context.Context, root b3.Root) (b3.Object, error) {
 }
 
 // prove proves a chunk of what this node holds of an object to a member.
-func (k *Keeper) prove(ctx context.Context, root b3.Root, drawn int64) (piece uint8, p []byte, err error) {
+func (k *Keeper) prove(ctx context.Context, root b3.Root, drawn int64) (piece plan.Piece, p []byte, err error) {
 	kept, err := k.Kept(root)
 	if err != nil {
 		return 0, nil, err
@@ -121,7 +121,7 @@ func (k *Keeper) prove(ctx context.Context, root b3.Root, drawn int64) (piece ui
 	if p, err = obj.Reader().ChunkProof(s.Chunk); err != nil {
 		return 0, nil, obj.Failed(err)
 	}
-	return uint8(kept.Own), p, nil
+	return kept.Own, p, nil
 }
 
 // chunks is the Chunks of protocol.ClientDeps.
@@ -137,12 +137,12 @@ func (k *Keeper) chunks(root b3.Root) (int64, error) {
 }
 
 // slice is the Slice of protocol.ClientDeps.
-func (k *Keeper) slice(root b3.Root, piece uint8, drawn int64) (protocol.Slice, error) {
+func (k *Keeper) slice(root b3.Root, piece plan.Piece, drawn int64) (protocol.Slice, error) {
 	kept, err := k.Kept(root)
 	if err != nil {
 		return protocol.Slice{}, err
 	}
-	return sliceOf(root, kept, plan.Piece(piece), drawn)
+	return sliceOf(root, kept, piece, drawn)
 }
 
 // sliceOf returns what proves a piece of an object.

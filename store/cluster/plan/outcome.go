@@ -16,6 +16,12 @@ const (
 	Absent                // it says that it has none, or its proof is wrong
 )
 
+// Response is the answer of a member for one object of a challenge.
+type Response struct {
+	Answer Answer
+	Piece  Piece // that it proved
+}
+
 // Answered notes how a member answered the challenge of a Challenge action, or that a read of
 // its copy failed, which is Absent. piece is what it proved. It reports whether the member began or ceased to be a
 // holder, or holds another piece.

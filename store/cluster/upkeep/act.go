@@ -42,7 +42,7 @@ func (s *Service) challenge(
 	there = err == nil && len(answers) == len(roots)
 	if !there {
 		s.deps.Log.Debug("a member does not answer a challenge", "peer", peer.ID(to), "objects", len(roots), "err", err)
-		answers = make([]Response, len(roots)) // all busy
+		answers = make([]plan.Response, len(roots)) // all busy
 	}
 	for i, a := range answers {
 		if int(a.Answer) >= len(results) {
@@ -67,7 +67,7 @@ func (s *Service) unasked(to plan.ID, roots []b3.Root) {
 }
 
 // answered notes how a member answered for objects. If copies are missing, the next tick follows soon.
-func (s *Service) answered(to plan.ID, roots []b3.Root, answers []Response) {
+func (s *Service) answered(to plan.ID, roots []b3.Root, answers []plan.Response) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.deps.Now()

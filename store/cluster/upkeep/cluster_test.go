@@ -331,13 +331,13 @@ func (x *node) reach(ctx context.Context, id peer.ID) (*node, error) {
 }
 
 // Challenge implements Prover.
-func (x *node) Challenge(ctx context.Context, id peer.ID, objs []b3.Root) ([]Response, error) {
+func (x *node) Challenge(ctx context.Context, id peer.ID, objs []b3.Root) ([]plan.Response, error) {
 	to, err := x.reach(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	to.service().Claimed(x.id, objs)
-	answers := make([]Response, len(objs))
+	answers := make([]plan.Response, len(objs))
 	for i, root := range objs {
 		answers[i].Answer = to.service().Answer(root)
 		if kept, err := to.service().Kept(root); err == nil {

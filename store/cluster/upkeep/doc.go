@@ -45,17 +45,11 @@ import (
 type Prover interface {
 	// Challenge has a member prove its copies of objects and returns an answer for each. An error
 	// says that it answered nothing.
-	Challenge(ctx context.Context, to peer.ID, objs []b3.Root) ([]Response, error)
+	Challenge(ctx context.Context, to peer.ID, objs []b3.Root) ([]plan.Response, error)
 	// Tell tells a member what this node knows of objects, and returns what it knows of them.
 	Tell(ctx context.Context, to peer.ID, told []plan.Told) ([]plan.Told, error)
 	// Lease asks a member for the lease of this node's copy.
 	Lease(ctx context.Context, to peer.ID, root b3.Root) (granted bool, err error)
-}
-
-// Response is the answer of a member for one object.
-type Response struct {
-	Answer plan.Answer
-	Piece  plan.Piece // that it proved
 }
 
 // Coder makes and sends the pieces of coded objects.

@@ -153,9 +153,9 @@ func (c *crowd) Unpin(context.Context, b3.Root, string) error {
 
 // Prover.
 
-func (c *crowd) Challenge(_ context.Context, to peer.ID, objs []b3.Root) ([]Response, error) {
+func (c *crowd) Challenge(_ context.Context, to peer.ID, objs []b3.Root) ([]plan.Response, error) {
 	c.asked.Add(int64(len(objs)))
-	proofs := make([]Response, len(objs))
+	proofs := make([]plan.Response, len(objs))
 	for i := range proofs {
 		proofs[i].Answer = plan.Absent
 		if c.holds[crowdIndex(objs[i])]&c.bit(to) != 0 && plan.ID(to) != c.lies {

@@ -78,7 +78,7 @@ var results = [...]string{
 }
 
 // answered counts answers.
-func (m *metrics) answered(answers []Response, took time.Duration) {
+func (m *metrics) answered(answers []plan.Response, took time.Duration) {
 	m.seconds.Observe(took.Seconds())
 	for _, a := range answers {
 		m.proofs.WithLabelValues(results[a.Answer]).Inc()

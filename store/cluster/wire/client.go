@@ -11,6 +11,7 @@ import (
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
+	"allium/store/cluster/plan"
 )
 
 // Caller is the part of [session.Service] that a [Client] uses.
@@ -24,13 +25,15 @@ type ClientDeps struct {
 	// Capability returns a binary capability for capability.Replicate that counts at one member, for
 	// one object or, with the zero address, for any.
 	Capability func(to peer.ID, root b3.Root) ([]byte, error)
+	// Answered notes that the member answered.
+	Answered func(to peer.ID)
 	// Refused notes that the member refused the capability that it was shown: it knows none of its keys.
 	Refused func(to peer.ID)
 	// Chunks returns below which number a challenge of an object draws its chunk.
 	Chunks func(root b3.Root) (int64, error)
 	// Slice returns what proves a piece of an object, for the number that was drawn. The error says that the object has
 	// no such piece.
-	Slice func(root b3.Root, piece uint8, drawn int64) (Slice, error)
+	Slice func(root b3.Root, piece plan.Piece, drawn int64) (Slice, error)
 	// Draw returns a number below n, which the members cannot foresee. Its n is at least 1.
 	Draw func(n int64) int64
 }
@@ -45,10 +48,10 @@ func NewClient(d ClientDeps) *Client { return &Client{d} }
 func Draw(n int64) int64 { return rand.Int64N(n) }
 
 // Challenge has a member prove its copies of objects that this node holds, and returns an answer for
-// each: Absent for a wrong proof, and Busy for those that the member did not answer after it answered
+// each: Absent for a wrong proof, and busy for those that the member did not answer after it answered
 // others. The error says that it answered nothing.
-func (c *Client) Challenge(ctx context.Context, to peer.ID, roots []b3.Root) ([]Proof, error) {
-	answers := make([]Proof, len(roots))
+func (c *Client) Challenge(ctx context.Context, to peer.ID, roots []b3.Root) ([]plan.Response, error) {
+	answers := make([]plan.Response, len(roots))
 	for done := 0; done < len(roots); {
 		part := roots[done:min(len(roots), done+MaxObjects)]
 		n, err := c.challenge(ctx, to, part, answers[done:])
@@ -64,7 +67,7 @@ func (c *Client) Challenge(ctx context.Context, to peer.ID, roots []b3.Root) ([]
 }
 
 // challenge sends one challenge, and returns for how many objects it has set answers.
-func (c *Client) challenge(ctx context.Context, to peer.ID, roots []b3.Root, answers []Proof) (int, error) {
+func (c *Client) challenge(ctx context.Context, to peer.ID, roots []b3.Root, answers []plan.Response) (int, error) {
 	var w challengeWire
 	for _, root := range roots {
 		n, err := c.deps.Chunks(root)
@@ -81,12 +84,12 @@ func (c *Client) challenge(ctx context.Context, to peer.ID, roots []b3.Root, ans
 		return 0, status.Errorf(status.Upstream, "the member answers for %d of %d objects", n, len(roots))
 	}
 	for i, p := range reply.Proofs {
-		answers[i] = Proof{Answer(p.Answer), p.Piece}
+		answers[i] = plan.Response{Answer: plan.Answer(p.Answer), Piece: plan.Piece(p.Piece)}
 		switch {
-		case answers[i].Answer > Absent:
-			answers[i].Answer = Busy // no answer that this version knows
-		case answers[i].Answer == Proved && !c.proves(roots[i], p, int64(w.Slices[i].Chunk)):
-			answers[i].Answer = Absent
+		case answers[i].Answer > plan.Absent:
+			answers[i].Answer = plan.Busy // no answer that this version knows
+		case answers[i].Answer == plan.Proved && !c.proves(roots[i], p, int64(w.Slices[i].Chunk)):
+			answers[i].Answer = plan.Absent
 		}
 	}
 	return len(reply.Proofs), nil
@@ -94,14 +97,14 @@ func (c *Client) challenge(ctx context.Context, to peer.ID, roots []b3.Root, ans
 
 // proves reports whether a proof is one of the chunk that was drawn.
 func (c *Client) proves(root b3.Root, p proof, drawn int64) bool {
-	s, err := c.deps.Slice(root, p.Piece, drawn)
+	s, err := c.deps.Slice(root, plan.Piece(p.Piece), drawn)
 	return err == nil && b3.VerifyChunkProof(s.Root, s.Size, s.Chunk, p.Proof) == nil
 }
 
 // Tell tells a member what this node knows of objects, and returns what it knows of them, in the same
 // order. The error says that the member may not have taken all of it.
-func (c *Client) Tell(ctx context.Context, to peer.ID, list []Told) ([]Told, error) {
-	var answer []Told
+func (c *Client) Tell(ctx context.Context, to peer.ID, list []plan.Told) ([]plan.Told, error) {
+	var answer []plan.Told
 	for len(list) > 0 {
 		part, err := fitting(list, MaxBody)
 		if err != nil {
@@ -159,6 +162,7 @@ func (c *Client) ask(ctx context.Context, to peer.ID, op string, root b3.Root, a
 	if err != nil {
 		return err
 	}
+	c.deps.Answered(to)
 	return decodeAnswer(got, reply)
 }
 

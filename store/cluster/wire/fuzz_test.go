@@ -8,6 +8,7 @@ import (
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
+	"allium/store/cluster/plan"
 )
 
 // seeds are bodies of all messages.
@@ -17,7 +18,7 @@ func seeds(f *testing.F) (list [][]byte) {
 		challengeWire{[]slice{{Root: root[:], Chunk: 0}, {Root: root[:], Chunk: 1 << 51}}},
 		leaseWire{root[:]}, leaseWire{root[:31]}, challengeWire{}, grantWire{true},
 		proofsWire{[]proof{{Answer: 1, Proof: []byte("p")}, {Answer: 3}}},
-		tellWire{[]toldWire{fullList(f, 1)[0].wire(), Told{Root: root}.wire()}},
+		tellWire{[]toldWire{toWire(fullList(f, 1)[0]), toWire(plan.Told{Root: root})}},
 		tellWire{[]toldWire{{Root: root[:], Holders: [][]byte{{1}}}}},
 		tellWire{[]toldWire{{Root: root[:], Targets: []targetWire{{Copies: 1 << 63}}}}},
 	} {
@@ -59,7 +60,7 @@ func FuzzRequest(f *testing.F) {
 			case opLease:
 				_, err = decodeLease(r)
 			case opTell:
-				var list []Told
+				var list []plan.Told
 				if list, err = decodeTell(r); err == nil {
 					checkTold(t, p, list)
 				}
@@ -72,14 +73,14 @@ func FuzzRequest(f *testing.F) {
 }
 
 // checkTold checks that what was decoded is within the bounds and encodes to p again.
-func checkTold(t *testing.T, p []byte, list []Told) {
+func checkTold(t *testing.T, p []byte, list []plan.Told) {
 	t.Helper()
 	var w tellWire
 	for _, o := range list {
-		if len(o.Targets) > MaxTargets || len(o.Holders) > MaxSeen {
-			t.Errorf("%d targets, %d holders", len(o.Targets), len(o.Holders))
+		if len(o.Asked) > plan.MaxTargets || len(o.Holders) > plan.MaxSeen {
+			t.Errorf("%d targets, %d holders", len(o.Asked), len(o.Holders))
 		}
-		w.Objects = append(w.Objects, o.wire())
+		w.Objects = append(w.Objects, toWire(o))
 	}
 	again, err := encode(w)
 	if err != nil || string(again) != string(p) {
@@ -97,10 +98,11 @@ func FuzzAnswer(f *testing.F) {
 		c.deps.Call = canned(p)
 		roots := []b3.Root{b3.Sum(nil), {1}}
 		got, err := c.Challenge(t.Context(), w.from, roots[:1])
-		if err != nil && status.Of(err) != status.Upstream || err == nil && (len(got) != 1 || got[0].Answer > Absent) {
+		if err != nil && status.Of(err) != status.Upstream ||
+			err == nil && (len(got) != 1 || got[0].Answer > plan.Absent) {
 			t.Errorf("%x: %v, %v", p, got, err)
 		}
-		list, err := c.Tell(t.Context(), w.from, []Told{{Root: roots[0]}})
+		list, err := c.Tell(t.Context(), w.from, []plan.Told{{Root: roots[0]}})
 		if err != nil && status.Of(err) != status.Upstream || err == nil && len(list) != 1 {
 			t.Errorf("%x: %v, %v", p, list, err)
 		}

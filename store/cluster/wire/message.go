@@ -9,6 +9,8 @@ import (
 	"allium/protocols/record"
 	"allium/protocols/session"
 	"allium/protocols/status"
+	"allium/store/cluster/plan"
+	"allium/store/meta"
 )
 
 // The operations.
@@ -21,8 +23,6 @@ const (
 // The bounds of messages.
 const (
 	MaxObjects = 256      // objects of one request
-	MaxTargets = 16       // targets of one object
-	MaxSeen    = 96       // holders of one object
 	MaxBody    = 44 << 10 // bytes of the CBOR of a request: its base64url fits into oap.MaxJSON
 	MaxAnswer  = 96 << 10 // bytes of an answer: it fits into a frame of the smallest max_frame
 
@@ -30,43 +30,11 @@ const (
 	maxCount  = 1 << 16 // copies or shards; a node says what it takes
 )
 
-// Answer is the answer of a member to a challenge of one object.
-type Answer uint8
-
-// Answers to a challenge.
-const (
-	Busy    Answer = iota // it cannot tell now: says nothing
-	Proved                // it has the copy, and the proof is with it
-	Leaving               // it is about to drop the copy
-	Absent                // it has none, or its proof is wrong
-)
-
-// Proof is the answer of a member for one object.
-type Proof struct {
-	Answer Answer
-	Piece  uint8 // that it proved: 0 is the whole object, else the number of a shard, from 1
-}
-
 // Slice identifies the chunk of an object that proves a piece.
 type Slice struct {
 	Root  b3.Root
 	Size  int64 // bytes of the object
 	Chunk int64
-}
-
-// Target is the request of a node for an object: a number of copies, or shards. One with a number
-// and neither says that an earlier one was removed.
-type Target struct {
-	Origin               peer.ID // the node whose pin asks
-	Copies, Data, Parity int
-	Seq                  uint64 // the higher one of an origin wins
-}
-
-// Told is the state of an object, as a member knows it.
-type Told struct {
-	Root    b3.Root
-	Targets []Target  // at most MaxTargets
-	Holders []peer.ID // at most MaxSeen
 }
 
 var canonical = record.NewCodec(MaxObjects)
@@ -206,7 +174,7 @@ func decodeLease(r *session.Request) (b3.Root, error) {
 }
 
 // decodeTell returns what a member tells.
-func decodeTell(r *session.Request) ([]Told, error) {
+func decodeTell(r *session.Request) ([]plan.Told, error) {
 	var w tellWire
 	if err := body(r, &w); err != nil {
 		return nil, err
@@ -218,28 +186,30 @@ func decodeTell(r *session.Request) ([]Told, error) {
 }
 
 // told decodes what is told of objects. The error is bad_request.
-func told(objs []toldWire) (list []Told, err error) {
+func told(objs []toldWire) (list []plan.Told, err error) {
 	for _, o := range objs {
-		t := Told{}
+		t := plan.Told{}
 		if t.Root, err = o.Root.root(); err != nil {
 			return nil, err
 		}
-		if len(o.Targets) > MaxTargets || len(o.Holders) > MaxSeen {
+		if len(o.Targets) > plan.MaxTargets || len(o.Holders) > plan.MaxSeen {
 			return nil, status.Errorf(status.BadRequest, "%d targets and %d holders of %s, at most %d and %d",
-				len(o.Targets), len(o.Holders), t.Root, MaxTargets, MaxSeen)
+				len(o.Targets), len(o.Holders), t.Root, plan.MaxTargets, plan.MaxSeen)
 		}
 		for _, a := range o.Targets {
-			target := Target{Copies: int(a.Copies), Data: int(a.Data), Parity: int(a.Parity), Seq: a.Seq}
+			asked := plan.Asked{
+				Target: meta.Target{Copies: int(a.Copies), Data: int(a.Data), Parity: int(a.Parity), Seq: a.Seq},
+			}
 			if max(a.Copies, a.Data, a.Parity) > maxCount {
 				return nil, status.Errorf(status.BadRequest, "a target of %s is out of its bounds", t.Root)
 			}
-			if target.Origin, err = peerID(a.Origin); err != nil {
+			if asked.Origin, err = memberID(a.Origin); err != nil {
 				return nil, err
 			}
-			t.Targets = append(t.Targets, target)
+			t.Asked = append(t.Asked, asked)
 		}
 		for _, h := range o.Holders {
-			id, err := peerID(h)
+			id, err := memberID(h)
 			if err != nil {
 				return nil, err
 			}
@@ -250,7 +220,7 @@ func told(objs []toldWire) (list []Told, err error) {
 	return list, nil
 }
 
-func peerID(p []byte) (peer.ID, error) {
+func memberID(p []byte) (plan.ID, error) {
 	if len(p) > maxPeerID {
 		return "", status.Errorf(status.BadRequest, "a peer id has %d bytes, at most %d", len(p), maxPeerID)
 	}
@@ -258,16 +228,16 @@ func peerID(p []byte) (peer.ID, error) {
 	if err != nil {
 		return "", status.Errorf(status.BadRequest, "malformed peer id: %w", err)
 	}
-	return id, nil
+	return plan.ID(id), nil
 }
 
-// wire returns t as it is on the wire.
-func (t Told) wire() toldWire {
+// toWire returns t as it is on the wire.
+func toWire(t plan.Told) toldWire {
 	w := toldWire{Root: t.Root[:]}
-	for _, a := range t.Targets {
+	for _, a := range t.Asked {
 		w.Targets = append(w.Targets, targetWire{
-			Origin: []byte(a.Origin), Copies: uint64(a.Copies), Data: uint64(a.Data),
-			Parity: uint64(a.Parity), Seq: a.Seq,
+			Origin: []byte(a.Origin), Copies: uint64(a.Target.Copies), Data: uint64(a.Target.Data),
+			Parity: uint64(a.Target.Parity), Seq: a.Target.Seq,
 		})
 	}
 	for _, h := range t.Holders {
@@ -281,11 +251,11 @@ const overhead = 8
 
 // fitting returns what is told of the first objects, as many as fit into limit bytes and at most
 // MaxObjects.
-func fitting(list []Told, limit int) ([]toldWire, error) {
+func fitting(list []plan.Told, limit int) ([]toldWire, error) {
 	var ws []toldWire
 	size := overhead
 	for _, t := range list[:min(len(list), MaxObjects)] {
-		w := t.wire()
+		w := toWire(t)
 		p, err := canonical.Marshal(w)
 		if err != nil {
 			return nil, status.Errorf(status.Internal, "encode what is told: %w", err)

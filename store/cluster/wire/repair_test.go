@@ -19,34 +19,36 @@ import (
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
+	"allium/store/cluster/plan"
+	"allium/store/meta"
 )
 
 // member is a node that holds objects. Its fields are the answers of its Holder.
 type member struct {
 	objects  map[b3.Root]*b3.Reader
-	answers  map[b3.Root]Answer // Proved for others that it has, else Absent
+	answers  map[b3.Root]plan.Answer // plan.Proved for others that it has, else plan.Absent
 	shards   map[b3.Root][]b3.Root
-	pieces   map[b3.Root]uint8 // that it holds
+	pieces   map[b3.Root]plan.Piece // that it holds
 	lies     func(proof []byte) []byte
 	claimed  []b3.Root
-	told     []Told
+	told     []plan.Told
 	stranger bool
-	known    func([]Told) []Told
+	known    func([]plan.Told) []plan.Told
 }
 
-func (m *member) Answer(root b3.Root) Answer {
+func (m *member) Answer(root b3.Root) plan.Answer {
 	if a, ok := m.answers[root]; ok {
 		return a
 	}
 	if m.objects[root] == nil {
-		return Absent
+		return plan.Absent
 	}
-	return Proved
+	return plan.Proved
 }
 
 func (m *member) Claimed(_ peer.ID, roots []b3.Root) { m.claimed = append(m.claimed, roots...) }
 
-func (m *member) Told(_ context.Context, _ peer.ID, told []Told) ([]Told, error) {
+func (m *member) Told(_ context.Context, _ peer.ID, told []plan.Told) ([]plan.Told, error) {
 	m.told = append(m.told, told...)
 	if m.known != nil {
 		return m.known(told), nil
@@ -96,6 +98,7 @@ type wire struct {
 	asked          capability.Request
 	noCap          bool
 	calls, refused int
+	answered       int
 	request, reply int
 }
 
@@ -121,8 +124,8 @@ func (w *wire) CallWith(ctx context.Context, _ peer.ID, m session.Message) ([]by
 func newPair(tb testing.TB) (*Client, *wire, *member) {
 	tb.Helper()
 	m := &member{
-		objects: map[b3.Root]*b3.Reader{}, answers: map[b3.Root]Answer{}, shards: map[b3.Root][]b3.Root{},
-		pieces: map[b3.Root]uint8{},
+		objects: map[b3.Root]*b3.Reader{}, answers: map[b3.Root]plan.Answer{}, shards: map[b3.Root][]b3.Root{},
+		pieces: map[b3.Root]plan.Piece{},
 	}
 	s, err := NewServer(ServerDeps{
 		Env: env.Env{Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil)}, Holder: m,
@@ -132,7 +135,7 @@ func newPair(tb testing.TB) (*Client, *wire, *member) {
 			}
 			return nil
 		},
-		Proof: func(_ context.Context, root b3.Root, drawn int64) (uint8, []byte, error) {
+		Proof: func(_ context.Context, root b3.Root, drawn int64) (plan.Piece, []byte, error) {
 			s, err := m.slice(root, m.pieces[root], drawn)
 			if err != nil {
 				return 0, nil, err
@@ -153,7 +156,7 @@ func newPair(tb testing.TB) (*Client, *wire, *member) {
 	}
 	w := &wire{server: s, from: from}
 	return NewClient(ClientDeps{
-		Call: w, Draw: Draw, Refused: func(peer.ID) { w.refused++ },
+		Call: w, Draw: Draw, Answered: func(peer.ID) { w.answered++ }, Refused: func(peer.ID) { w.refused++ },
 		Capability: func(peer.ID, b3.Root) ([]byte, error) { return make([]byte, 256), nil },
 		Chunks:     func(root b3.Root) (int64, error) { return 1 << 40, nil },
 		Slice:      m.slice,
@@ -161,7 +164,7 @@ func newPair(tb testing.TB) (*Client, *wire, *member) {
 }
 
 // slice returns what proves a piece of an object: an object of its own, or a shard.
-func (m *member) slice(root b3.Root, piece uint8, drawn int64) (Slice, error) {
+func (m *member) slice(root b3.Root, piece plan.Piece, drawn int64) (Slice, error) {
 	if s, ok := m.shards[root]; ok && piece > 0 && int(piece) <= len(s) {
 		root = s[piece-1]
 	} else if piece > 0 {
@@ -179,10 +182,11 @@ func TestChallenge(t *testing.T) {
 	t.Parallel()
 	c, w, m := newPair(t)
 	whole, empty, leaving := m.add(t, 3*b3.GroupSize+5, 1), m.add(t, 0, 0), m.add(t, 1, 2)
-	m.answers[leaving] = Leaving
+	m.answers[leaving] = plan.Leaving
 	roots := []b3.Root{whole, {7}, empty, leaving}
 	got, err := c.Challenge(t.Context(), w.from, roots)
-	if err != nil || !slices.Equal(got, []Proof{{Proved, 0}, {Absent, 0}, {Proved, 0}, {Leaving, 0}}) {
+	want := []plan.Response{{Answer: plan.Proved}, {Answer: plan.Absent}, {Answer: plan.Proved}, {Answer: plan.Leaving}}
+	if err != nil || !slices.Equal(got, want) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	if !slices.Equal(m.claimed, roots) {
@@ -194,7 +198,7 @@ func TestChallenge(t *testing.T) {
 		"none":    func([]byte) []byte { return nil },
 	} {
 		m.lies = lie
-		if got, err := c.Challenge(t.Context(), w.from, []b3.Root{whole}); err != nil || got[0].Answer != Absent {
+		if got, err := c.Challenge(t.Context(), w.from, []b3.Root{whole}); err != nil || got[0].Answer != plan.Absent {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
@@ -206,7 +210,10 @@ func TestShard(t *testing.T) {
 	c, w, m := newPair(t)
 	coded := m.add(t, 10, 1)
 	m.shards[coded] = []b3.Root{m.add(t, 5*b3.GroupSize, 2), m.add(t, 5*b3.GroupSize, 3)}
-	for piece, want := range map[uint8]Proof{0: {Proved, 0}, 1: {Proved, 1}, 2: {Proved, 2}, 3: {Absent, 0}} {
+	for piece, want := range map[plan.Piece]plan.Response{
+		0: {Answer: plan.Proved}, 1: {Answer: plan.Proved, Piece: 1}, 2: {Answer: plan.Proved, Piece: 2},
+		3: {Answer: plan.Absent},
+	} {
 		m.pieces[coded] = piece
 		if got, err := c.Challenge(t.Context(), w.from, []b3.Root{coded}); err != nil || got[0] != want {
 			t.Errorf("%d: %v, %v", piece, got, err)
@@ -214,8 +221,10 @@ func TestShard(t *testing.T) {
 	}
 	m.pieces[coded] = 1
 	sent := c.deps.Slice
-	c.deps.Slice = func(root b3.Root, piece uint8, drawn int64) (Slice, error) { return sent(root, piece+1, drawn) }
-	if got, err := c.Challenge(t.Context(), w.from, []b3.Root{coded}); err != nil || got[0].Answer != Absent {
+	c.deps.Slice = func(root b3.Root, piece plan.Piece, drawn int64) (Slice, error) {
+		return sent(root, piece+1, drawn)
+	}
+	if got, err := c.Challenge(t.Context(), w.from, []b3.Root{coded}); err != nil || got[0].Answer != plan.Absent {
 		t.Errorf("another shard counts as proved: %v, %v", got, err)
 	}
 }
@@ -229,7 +238,7 @@ func TestManyObjects(t *testing.T) {
 		roots = append(roots, m.add(t, b3.ChunkSize*2, byte(i)))
 	}
 	got, err := c.Challenge(t.Context(), w.from, roots)
-	if err != nil || slices.ContainsFunc(got, func(a Proof) bool { return a.Answer != Proved }) ||
+	if err != nil || slices.ContainsFunc(got, func(a plan.Response) bool { return a.Answer != plan.Proved }) ||
 		len(got) != len(roots) {
 		t.Fatalf("%v, %v", got, err)
 	}
@@ -242,7 +251,7 @@ func TestManyObjects(t *testing.T) {
 		t.Fatalf("%d of %d, %v", len(known), len(list), err)
 	}
 	for i := range known {
-		if known[i].Root != list[i].Root || !slices.Equal(known[i].Targets, list[i].Targets) ||
+		if known[i].Root != list[i].Root || !slices.Equal(known[i].Asked, list[i].Asked) ||
 			!slices.Equal(known[i].Holders, list[i].Holders) {
 			t.Fatalf("object %d: %+v", i, known[i])
 		}
@@ -250,19 +259,19 @@ func TestManyObjects(t *testing.T) {
 }
 
 // fullList returns what is told of n objects with as much as an object may have.
-func fullList(tb testing.TB, n int) (list []Told) {
+func fullList(tb testing.TB, n int) (list []plan.Told) {
 	tb.Helper()
 	id, err := test.RandPeerID()
 	if err != nil {
 		tb.Fatal(err)
 	}
 	for i := range n {
-		t := Told{Root: b3.Root{byte(i), 1}}
-		for range MaxTargets {
-			t.Targets = append(t.Targets, Target{Origin: id, Copies: 3, Seq: 1 << 40})
+		t := plan.Told{Root: b3.Root{byte(i), 1}}
+		for range plan.MaxTargets {
+			t.Asked = append(t.Asked, plan.Asked{Origin: plan.ID(id), Target: meta.Target{Copies: 3, Seq: 1 << 40}})
 		}
-		for range MaxSeen {
-			t.Holders = append(t.Holders, id)
+		for range plan.MaxSeen {
+			t.Holders = append(t.Holders, plan.ID(id))
 		}
 		list = append(list, t)
 	}
@@ -280,7 +289,7 @@ func TestRefused(t *testing.T) {
 	} {
 		set()
 		_, err := c.Challenge(t.Context(), w.from, []b3.Root{root})
-		_, told := c.Tell(t.Context(), w.from, []Told{{Root: root}})
+		_, told := c.Tell(t.Context(), w.from, []plan.Told{{Root: root}})
 		granted, lease := c.Lease(t.Context(), w.from, root)
 		for _, err := range []error{err, told, lease} {
 			if status.Of(err) != want {
@@ -290,7 +299,7 @@ func TestRefused(t *testing.T) {
 		if want == status.Unauthenticated && w.refused != 3 {
 			t.Errorf("%d of 3 capabilities are known to be refused", w.refused)
 		}
-		if granted || len(m.claimed)+len(m.told) > 0 {
+		if granted || len(m.claimed)+len(m.told)+w.answered > 0 {
 			t.Error("a stranger was heard")
 		}
 	}
@@ -302,7 +311,7 @@ func TestLease(t *testing.T) {
 	c, w, m := newPair(t)
 	root := m.add(t, 10, 1)
 	granted, err := c.Lease(t.Context(), w.from, root)
-	if err != nil || !granted || w.asked.Object != root || w.asked.Op != capability.Replicate {
+	if err != nil || !granted || w.asked.Object != root || w.asked.Op != capability.Replicate || w.answered != 1 {
 		t.Fatalf("%v, %v, %+v", granted, err, w.asked)
 	}
 }
@@ -311,8 +320,8 @@ func TestLease(t *testing.T) {
 func TestFalseAnswers(t *testing.T) {
 	t.Parallel()
 	c, w, m := newPair(t)
-	m.known = func(told []Told) []Told { return []Told{{Root: b3.Root{9}}} }
-	if _, err := c.Tell(t.Context(), w.from, []Told{{Root: b3.Root{1}}}); status.Of(err) != status.Upstream {
+	m.known = func(told []plan.Told) []plan.Told { return []plan.Told{{Root: b3.Root{9}}} }
+	if _, err := c.Tell(t.Context(), w.from, []plan.Told{{Root: b3.Root{1}}}); status.Of(err) != status.Upstream {
 		t.Errorf("another object: %v", err)
 	}
 	for _, v := range []any{
@@ -329,7 +338,7 @@ func TestFalseAnswers(t *testing.T) {
 		}
 	}
 	c.deps.Call = canned("\xa1\x01\x81\x83\x18\x63\x00\x40") // the answer 99
-	if got, err := c.Challenge(t.Context(), w.from, []b3.Root{{1}}); err != nil || got[0].Answer != Busy {
+	if got, err := c.Challenge(t.Context(), w.from, []b3.Root{{1}}); err != nil || got[0].Answer != plan.Busy {
 		t.Errorf("%v, %v", got, err)
 	}
 }
@@ -350,12 +359,14 @@ func TestServerDeps(t *testing.T) {
 // TestProofFails: what the store says of an object decides how the node answers.
 func TestProofFails(t *testing.T) {
 	t.Parallel()
-	for o, want := range map[error]Answer{
-		status.Errorf(status.NotFound, "x"): Absent, status.Errorf(status.Busy, "x"): Busy, errors.New("disk"): Busy,
+	for o, want := range map[error]plan.Answer{
+		status.Errorf(status.NotFound, "x"): plan.Absent,
+		status.Errorf(status.Busy, "x"):     plan.Busy,
+		errors.New("disk"):                  plan.Busy,
 	} {
 		c, w, m := newPair(t)
 		root := m.add(t, 10, 1)
-		w.server.deps.Proof = func(context.Context, b3.Root, int64) (uint8, []byte, error) { return 0, nil, o }
+		w.server.deps.Proof = func(context.Context, b3.Root, int64) (plan.Piece, []byte, error) { return 0, nil, o }
 		if got, err := c.Challenge(t.Context(), w.from, []b3.Root{root}); err != nil || got[0].Answer != want {
 			t.Errorf("%v: %v, %v", o, got, err)
 		}
@@ -369,7 +380,8 @@ func BenchmarkChallenge(b *testing.B) {
 	root := m.add(b, 64<<20, 1)
 	b.Run("challenge", func(b *testing.B) {
 		for b.Loop() {
-			if got, err := c.Challenge(b.Context(), w.from, []b3.Root{root}); err != nil || got[0].Answer != Proved {
+			got, err := c.Challenge(b.Context(), w.from, []b3.Root{root})
+			if err != nil || got[0].Answer != plan.Proved {
 				b.Fatal(got, err)
 			}
 		}

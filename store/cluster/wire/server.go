@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/env"
 	"allium/internal/limits"
@@ -13,6 +12,7 @@ import (
 	"allium/protocols/capability"
 	"allium/protocols/session"
 	"allium/protocols/status"
+	"allium/store/cluster/plan"
 )
 
 const (
@@ -22,12 +22,12 @@ const (
 
 // Holder answers for the copies of the node of a [Server]. Its methods return when ctx ends.
 type Holder interface {
-	// Answer returns how the node answers for its copy; Proved only if it may be proved.
-	Answer(root b3.Root) Answer
+	// Answer returns how the node answers for its copy; proved only if it may be proved.
+	Answer(root b3.Root) plan.Answer
 	// Claimed notes that a member challenged this node.
 	Claimed(from peer.ID, roots []b3.Root)
 	// Told takes over what a member tells, and returns what this node knows, in the same order.
-	Told(ctx context.Context, from peer.ID, told []Told) ([]Told, error)
+	Told(ctx context.Context, from peer.ID, told []plan.Told) ([]plan.Told, error)
 	// Grant decides whether a member may drop its copy.
 	GrantLease(ctx context.Context, from peer.ID, root b3.Root) (bool, error)
 }
@@ -38,18 +38,18 @@ type ServerDeps struct {
 
 	Holder Holder
 	Member func(p peer.ID) error // nil for a peer that is a present member
-	// Proof returns which piece of an object this node holds, 0 for the whole object, and the proof of the chunk that a
+	// Proof returns which piece of an object this node holds, and the proof of the chunk that a
 	// number says. See [b3.Reader.ChunkProof].
-	Proof func(ctx context.Context, root b3.Root, chunk int64) (piece uint8, proof []byte, err error)
+	Proof func(ctx context.Context, root b3.Root, chunk int64) (piece plan.Piece, proof []byte, err error)
 }
 
 // Server answers the requests of members. It is safe for concurrent use, starts nothing and holds
 // nothing between requests.
 type Server struct {
-	deps    ServerDeps
-	all     *limits.Gate
-	each    *limits.KeyedGate[peer.ID]
-	results *prometheus.CounterVec // op, result
+	Handle session.Handler // of the protocol
+	deps   ServerDeps
+	all    *limits.Gate
+	each   *limits.KeyedGate[peer.ID]
 }
 
 // NewServer returns a Server.
@@ -65,14 +65,13 @@ func NewServer(d ServerDeps) (*Server, error) {
 		each: limits.NewKeyedGate[peer.ID](d.Limits, limits.Spec{
 			Name: "repair.peer_challenges", Path: "one member → store (proofs of copies)", Policy: "busy",
 		}, peerChallenges),
-		results: env.CounterVec("repair_requests_total",
-			"Requests of members about copies, by operation (challenge, tell, lease, other) and by the outcome of "+
-				"the answer.", "op", "result"),
 	}
-	if err := env.Register(d.Metrics, s.results); err != nil {
-		return nil, err
-	}
-	return s, nil
+	var err error
+	s.Handle, err = session.Counted(d.Metrics, "repair_requests_total",
+		"Requests of members about copies, by operation (challenge, tell, lease, other) and by the outcome of the "+
+			"answer.",
+		[]string{opChallenge, opTell, opLease}, s.answer)
+	return s, err
 }
 
 // Ask is the [session.Ask] of the protocol: a request is between members, and a lease of one object.
@@ -82,17 +81,6 @@ func Ask(r *session.Request) (ask capability.Request, err error) {
 		ask.Object, err = decodeLease(r)
 	}
 	return ask, err
-}
-
-// Handle is the [session.Handler] of the protocol.
-func (s *Server) Handle(ctx context.Context, from peer.ID, r *session.Request) session.Response {
-	p, err := s.answer(ctx, from, r)
-	op := r.Op
-	if op != opChallenge && op != opTell && op != opLease {
-		op = "other"
-	}
-	s.results.WithLabelValues(op, status.Of(err).String()).Inc()
-	return session.Response{Payload: p, Err: err}
 }
 
 func (s *Server) answer(ctx context.Context, from peer.ID, r *session.Request) ([]byte, error) {
@@ -124,16 +112,11 @@ func (s *Server) answer(ctx context.Context, from peer.ID, r *session.Request) (
 // challenge answers for the first objects of a challenge, as many as fit, within the permits of the
 // member and of all.
 func (s *Server) challenge(ctx context.Context, from peer.ID, r *session.Request) ([]byte, error) {
-	leave, err := s.each.Enter(from)
+	leave, err := s.each.EnterOf(from, s.all)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	release, err := s.all.TryAcquire()
-	if err != nil {
-		return nil, err
-	}
-	defer release()
 	roots, chunks, err := decodeChallenge(r)
 	if err != nil {
 		return nil, err
@@ -155,20 +138,19 @@ func (s *Server) challenge(ctx context.Context, from peer.ID, r *session.Request
 }
 
 // prove returns the answer for one object. The error says that ctx has ended.
-func (s *Server) prove(ctx context.Context, root b3.Root, chunk int64) (p proof, err error) {
+func (s *Server) prove(ctx context.Context, root b3.Root, chunk int64) (proof, error) {
 	a := s.deps.Holder.Answer(root)
-	if a != Proved {
+	if a != plan.Proved {
 		return proof{Answer: uint8(a)}, ctx.Err()
 	}
-	p.Piece, p.Proof, err = s.deps.Proof(ctx, root, chunk)
+	piece, chunkProof, err := s.deps.Proof(ctx, root, chunk)
 	switch status.Of(err) {
 	case status.OK:
-		p.Answer = uint8(Proved)
-		return p, nil
+		return proof{Answer: uint8(plan.Proved), Piece: uint8(piece), Proof: chunkProof}, nil
 	case status.NotFound, status.Corrupt, status.BadRange, status.Denied:
-		return proof{Answer: uint8(Absent)}, nil
+		return proof{Answer: uint8(plan.Absent)}, nil
 	}
-	return proof{Answer: uint8(Busy)}, ctx.Err()
+	return proof{Answer: uint8(plan.Busy)}, ctx.Err()
 }
 
 // tell takes over what a member tells of the first objects of a request, as many as the answer has

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/libp2p/go-libp2p/core/peer"
-
 	"allium/protocols/b3"
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
+	"allium/store/cluster/plan"
+	"allium/store/meta"
 )
 
 var update = flag.Bool("update", false, "write ../oap/testdata/repair.txt anew")
@@ -34,8 +34,12 @@ const vectorsHead = `# The repair protocol (SPEC.md, section 10a): requests, ans
 func TestVectors(t *testing.T) {
 	m := &member{objects: map[b3.Root]*b3.Reader{}}
 	root := m.addPattern(t, b3.GroupSize+b3.ChunkSize+1)
-	id := peer.ID("\x00\x24\x08\x01\x12\x20" + strings.Repeat("\x01", 32))
-	about := Told{Root: root, Targets: []Target{{Origin: id, Copies: 3, Seq: 1767366245000}}, Holders: []peer.ID{id}}
+	id := plan.ID("\x00\x24\x08\x01\x12\x20" + strings.Repeat("\x01", 32))
+	about := plan.Told{
+		Root:    root,
+		Asked:   []plan.Asked{{Origin: id, Target: meta.Target{Copies: 3, Seq: 1767366245000}}},
+		Holders: []plan.ID{id},
+	}
 	var proofs proofsWire
 	challenge := challengeWire{}
 	for _, chunk := range []int64{0, 63, 65} {
@@ -43,12 +47,12 @@ func TestVectors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		proofs.Proofs = append(proofs.Proofs, proof{Answer: uint8(Proved), Proof: p})
+		proofs.Proofs = append(proofs.Proofs, proof{Answer: uint8(plan.Proved), Proof: p})
 		challenge.Slices = append(challenge.Slices, slice{Root: root[:], Chunk: uint64(chunk)})
 	}
 	other := b3.Sum(nil)
 	challenge.Slices = append(challenge.Slices, slice{Root: other[:]})
-	proofs.Proofs = append(proofs.Proofs, proof{Answer: uint8(Absent)})
+	proofs.Proofs = append(proofs.Proofs, proof{Answer: uint8(plan.Absent)})
 
 	var b strings.Builder
 	b.WriteString(vectorsHead)
@@ -57,12 +61,15 @@ func TestVectors(t *testing.T) {
 		body, answer any
 	}{
 		{opChallenge, challenge, proofs},
-		{opTell, tellWire{[]toldWire{about.wire(), Told{Root: other}.wire()}}, tellWire{[]toldWire{about.wire()}}},
+		{
+			opTell, tellWire{[]toldWire{toWire(about), toWire(plan.Told{Root: other})}},
+			tellWire{[]toldWire{toWire(about)}},
+		},
 		{opLease, leaseWire{root[:]}, grantWire{true}},
 		{opChallenge, challengeWire{}, nil},
 		{opChallenge, challengeWire{[]slice{{Root: root[:], Chunk: 1 << 53}}}, nil},
 		{opLease, leaseWire{root[:31]}, nil},
-		{opTell, tellWire{[]toldWire{{Root: root[:], Targets: make([]targetWire, MaxTargets+1)}}}, nil},
+		{opTell, tellWire{[]toldWire{{Root: root[:], Targets: make([]targetWire, plan.MaxTargets+1)}}}, nil},
 	} {
 		p, err := encode(v.body)
 		if err != nil {
