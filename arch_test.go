@@ -260,6 +260,7 @@ var layers = map[string][]string{
 		"protocols/capability",
 	},
 	"gateway/server/sockets": {"gateway/api"},
+	"gateway/site":           {"protocols/name"},
 	"gateway/upload": {
 		"gateway/api", "gateway/exchange", "gateway/policy", "protocols/address", "protocols/capability",
 	},
