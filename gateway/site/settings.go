@@ -1,0 +1,30 @@
+package site
+
+import "encoding/json"
+
+// SettingsFile is the name of the file in the root of a site that says how it is served.
+const SettingsFile = "site.json"
+
+// Settings say how a site is served.
+type Settings struct {
+	CleanURLs bool `json:"clean_urls"` // /about finds about.html
+}
+
+// ParseSettings parses a file site.json. Sites have files of that name for other purposes, so what it does not know is
+// passed over, and a file that is no JSON object says nothing.
+func ParseSettings(text []byte) (s Settings) {
+	if len(text) > MaxFile || json.Unmarshal(text, &s) != nil {
+		return Settings{}
+	}
+	return s
+}
+
+// Rules hold the rules of a site, as its files say them.
+type Rules struct {
+	Redirects *Redirects
+	Headers   *Headers
+	Settings
+}
+
+// Bytes returns about how many bytes of RAM the rules take that were parsed from files of size bytes.
+func Bytes(size int) int64 { return 1<<10 + 8*int64(size) }
