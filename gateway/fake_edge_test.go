@@ -125,7 +125,7 @@ type fakeManifests struct {
 	asked atomic.Int64
 }
 
-func (f *fakeManifests) Lookup(_ context.Context, _, path string) (fill.Stored, time.Duration, error) {
+func (f *fakeManifests) Lookup(_ context.Context, _, path string, _ bool) (fill.Stored, time.Duration, error) {
 	f.asked.Add(1)
 	file, ok := f.files[path]
 	if !ok {

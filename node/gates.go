@@ -75,14 +75,12 @@ func (n *Node) gates() []readiness.Gate {
 			}
 			return n.packs.Gate()
 		}},
-	}
-	if n.cfg.Edge.Fill.AsksOrigins() {
-		gates = append(gates, readiness.Gate{Name: "fills", Scope: readiness.Nothing, Check: func() readiness.Reading {
+		{Name: "fills", Scope: readiness.Nothing, Check: func() readiness.Reading {
 			if !n.started.Load() {
 				return readiness.YesNo(true, "") // before the start the gate started is shut
 			}
 			return n.fills.Gate()
-		}})
+		}},
 	}
 	if n.cfg.Gateway.TLS.Enabled() {
 		gates = append(gates, readiness.Gate{Name: "tls_certificate", Check: n.certificateGate})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"allium/gateway/api"
+	"allium/internal/tasks"
 	"allium/internal/testkit"
 	"allium/node/config"
 	"allium/node/p2p"
@@ -95,6 +96,14 @@ var hotProbes = map[string]probe{
 		func(c *config.Config) { c.Store.MaxObjects = 1000 },
 		func(n *Node) bool { return n.store.Collector().Space().Max.Objects == 1000 },
 	},
+	"edge.fills": {
+		func(c *config.Config) { c.Edge.Fill.Fills = 33 },
+		func(n *Node) bool {
+			return slices.ContainsFunc(n.tasks.Snapshot(), func(i tasks.Info) bool {
+				return i.Name == "fills.workers" && i.Count == 33
+			})
+		},
+	},
 	"log.level": {
 		func(c *config.Config) { c.Log.Level = "error" },
 		func(n *Node) bool { return n.logLevel.Level() == slog.LevelError },
@@ -126,6 +135,7 @@ var provedBelow = map[string]string{
 	"edge.cors":                      "gateway/pack.TestReconfigure",
 	"edge.packs.NAME.file":           "gateway/pack.TestReconfigure",
 	"edge.packs.NAME.key":            "gateway/pack.TestReconfigure",
+	"edge.mode":                      "gateway.TestAssetModeReconfigured",
 	"edge.fill_bytes":                "gateway/fill.TestReconfigure",
 	"edge.min_fresh":                 "gateway/fill.TestReconfigure",
 	"edge.max_fresh":                 "gateway/fill.TestReconfigure",

@@ -18,8 +18,8 @@ import (
 // Config configures the sources of the group edge, and how they are filled.
 // node/config/keys.txt says what each key means.
 type Config struct {
-	Mode      Mode          `koanf:"mode"`
-	Fills     int           `koanf:"fills"`
+	Mode      Mode          `koanf:"mode" hot:"true"`
+	Fills     int           `koanf:"fills" hot:"true"`
 	FillBytes limits.Bytes  `koanf:"fill_bytes" hot:"true"`
 	MinFresh  time.Duration `koanf:"min_fresh" hot:"true"`
 	MaxFresh  time.Duration `koanf:"max_fresh" hot:"true"`
@@ -58,16 +58,6 @@ func (s Source) Origins() []string {
 		return []string{s.URL}
 	}
 	return s.URLs
-}
-
-// AsksOrigins reports whether there is a source whose origin is asked.
-func (c Config) AsksOrigins() bool {
-	for _, s := range c.Sources {
-		if s.Key == "" && c.Mode == Live {
-			return true
-		}
-	}
-	return false
 }
 
 // The values of Source.RequireETag: the validators that an answer of the origin must have.

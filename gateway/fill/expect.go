@@ -2,6 +2,7 @@ package fill
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -55,8 +56,12 @@ func (s *Service) expected(
 	defer leave()
 	ctx, cancel := context.WithTimeoutCause(ctx, s.deps.Params.Lookup, errManifest)
 	defer cancel()
-	file, keep, err := s.deps.Manifests.Lookup(ctx, src.cfg.Manifest, path)
+	ctx, end := src.life.Within(ctx)
+	defer end()
+	file, keep, err := s.deps.Manifests.Lookup(ctx, src.cfg.Manifest, path, src.offline())
 	switch {
+	case err != nil && errors.Is(context.Cause(ctx), errOffline):
+		return x, errOffline
 	case err != nil && context.Cause(ctx) == errManifest: //nolint:errorlint // the very value
 		return x, errManifest
 	case err != nil:

@@ -143,7 +143,7 @@ func (a *ask) serve() (err error) {
 			return err
 		}
 	}
-	if s.live.Load().Mode == Offline {
+	if a.source.offline() {
 		return a.offline()
 	}
 	if exchange.OnlyIfCached(a.r) {
@@ -152,6 +152,9 @@ func (a *ask) serve() (err error) {
 	}
 	s.m.misses.Inc()
 	err = a.fill()
+	if errors.Is(err, errOffline) && !a.w.Started() { // since the request came
+		return a.offline()
+	}
 	if err == nil || a.w.Started() || !a.mayBeStale() {
 		return err
 	}
@@ -240,11 +243,11 @@ func (a *ask) mayBeStale() bool {
 // offline serves the copy in the store, however old it is and whatever its origin says: that is what the mode is for.
 func (a *ask) offline() error {
 	if a.copy == nil || a.copy.root.IsZero() {
-		return errOffline(a.source.name)
+		return errOffline
 	}
 	err := a.stale(`112 - "Disconnected Operation"`)
 	if a.gone(err) {
-		return errOffline(a.source.name)
+		return errOffline
 	}
 	a.service.m.hits.Inc()
 	return err

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-	"golang.org/x/sync/errgroup"
 
 	"allium/gateway/policy"
 	"allium/internal/env"
@@ -57,8 +56,9 @@ type Stored struct {
 // Manifests finds what a directory names. Every error carries an outcome.
 type Manifests interface {
 	// Lookup returns the file at a path below a directory, which key names by its address or a name. keep says for how
-	// long that holds. A path that the directory does not have is not_found.
-	Lookup(ctx context.Context, key, path string) (file Stored, keep time.Duration, err error)
+	// long that holds. A path that the directory does not have is not_found. With local, nobody is asked, and what is
+	// not here is not_found.
+	Lookup(ctx context.Context, key, path string, local bool) (file Stored, keep time.Duration, err error)
 }
 
 // Deps are the parts of the node that a Service uses. Store is required.
@@ -83,6 +83,7 @@ type Service struct {
 	m       *metrics
 	records *table
 	queue   workQueue
+	pool    pool
 	waiters *limits.FairGate[netip.Prefix]
 	guard   guard.Guard
 	expect  expectations
@@ -113,10 +114,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 	s := &Service{deps: d, m: newMetrics(d.Metrics), flights: map[pathKey]*flight{}}
 	s.live.Store(&live{})
 	s.guard = guard.Guard{Log: d.Log}
-	d.Tasks.List(tasks.Info{
-		Name: "fills.workers", Kind: tasks.Worker, Started: true, Owner: "gateway/fill", Count: cfg.Fills,
-		Restart: "its fill ends with internal, and it takes the next", Doc: "fetch assets from origins",
-	})
+	s.pool.resized = make(chan struct{}, 1)
 	var err error
 	if s.records, err = newTable(d.Records, d.Params.Records, d.Limits, d.Log); err != nil {
 		return nil, err
@@ -124,11 +122,10 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if s.expect.lru, err = simplelru.NewLRU[string, expectation](d.Params.Expected, nil); err != nil {
 		return nil, err
 	}
-	// With twice as many places as workers, one client alone may have all workers, and clients that wait take turns.
 	s.queue.FairQueue = limits.NewFairQueue[netip.Prefix, *flight](d.Limits, limits.Spec{
 		Name: "edge.work", Path: "requests for assets → fills",
 		Policy: "reject: 429 busy, the client with most first",
-	}, d.Params.Waiting, 2*cfg.Fills)
+	}, d.Params.Waiting, queueRuns(cfg))
 	s.waiters = limits.NewFairGate[netip.Prefix](d.Limits, limits.Spec{
 		Name: "edge.waiting", Path: "requests for assets → what arrives",
 		Policy: "reject: 429 busy; a client has at most a fifth while others are free",
@@ -140,24 +137,36 @@ func New(cfg Config, d Deps) (*Service, error) {
 	return s, nil
 }
 
+// queueRuns returns the places of the queue for fills that run. With twice as many as workers, one client alone may
+// have all workers, and clients that wait take turns.
+func queueRuns(cfg Config) int { return 2 * cfg.Fills }
+
 // Run runs fills until ctx ends. Then those that run end with draining, and so do all who wait.
 func (s *Service) Run(ctx context.Context, ready func()) error {
 	s.setOpen(true)
-	var workers errgroup.Group
-	n := s.live.Load().Fills
-	workers.SetLimit(n)
-	for range n {
-		workers.Go(func() error { s.deps.Tasks.Run(ctx, s.work); return nil })
+	s.pool.open(ctx)
+	var workers sync.WaitGroup
+	hire := func() {
+		for range s.pool.hire() {
+			workers.Go(func() { s.deps.Tasks.Run(ctx, s.work) })
+		}
 	}
+	hire()
 	ready()
-	<-ctx.Done()
+	for ctx.Err() == nil {
+		select {
+		case <-s.pool.resized:
+			hire()
+		case <-ctx.Done():
+		}
+	}
 	queued := s.setOpen(false)
-	err := workers.Wait()
+	workers.Wait()
 	for _, f := range queued {
 		f.end(nil, nil, errDraining) // those that ran have ended
 	}
 	s.live.Load().close()
-	return err
+	return nil
 }
 
 // setOpen opens or closes the service, and returns the flights that are under way.
@@ -233,12 +242,16 @@ func (s *Service) remove(f *flight) {
 	}
 }
 
-// work runs flights of the queue until ctx ends.
+// work runs flights of the queue until ctx ends or there are more workers than Config.Fills.
 func (s *Service) work(ctx context.Context) {
 	for {
-		f, err := s.queue.Get(ctx)
-		if err != nil {
+		idle, ok := s.pool.stay()
+		if !ok {
 			return
+		}
+		f, err := s.queue.Get(idle)
+		if err != nil {
+			continue // stay knows why
 		}
 		if !halfFull(s) {
 			s.queue.refused.Store(false)
@@ -279,8 +292,6 @@ var errQueued = status.Errorf(status.Timeout, "other fills held all places of ed
 // now returns the time that dates records.
 func (s *Service) now() time.Time { return s.deps.Now() }
 
-// errOffline returns the error of a path that the store does not have, while origins are not asked.
-func errOffline(name string) error {
-	return status.Errorf(status.NotFound, "cannot fill from the source %s: edge.mode is offline, and the file is not "+
-		"stored here", name)
-}
+// errOffline is the error of a path that the store does not have, while origins are not asked.
+var errOffline = status.Errorf(status.NotFound,
+	"cannot fill from the source: edge.mode is offline, and the file is not stored here")

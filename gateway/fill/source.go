@@ -19,11 +19,17 @@ type source struct {
 	cfg      Source
 	identity b3.Root        // of the origin, for the keys of records
 	client   *origin.Client // nil: the source is a directory, or the node is offline
+	life     *origin.Life   // ends with errOffline when the node goes offline; nil: the node is offline
 }
 
-// newSource returns a source. It reads the certificates of the authorities; nothing is looked up or connected to.
-func newSource(name string, cfg Source, edge Config, d Deps, m *metrics) (*source, error) {
-	s := &source{name: name, cfg: cfg}
+// offline reports whether the source is one of origins that are not asked.
+func (s *source) offline() bool { return s.client == nil && s.cfg.Key == "" }
+
+// newSource returns a source of a configuration. It reads the certificates of the authorities; nothing is looked up or
+// connected to.
+func newSource(name string, edge *live, d Deps, m *metrics) (*source, error) {
+	cfg := edge.Sources[name]
+	s := &source{name: name, cfg: cfg, life: edge.life}
 	urls := cfg.Origins()
 	s.identity = b3.Sum([]byte(name + "\x00" + strings.Join(urls, "\x00")))
 	switch {
@@ -39,9 +45,12 @@ func newSource(name string, cfg Source, edge Config, d Deps, m *metrics) (*sourc
 	s.client, err = origin.New(origin.Config{
 		Source: name, URLs: urls, Private: cfg.Private, PlainHTTP: cfg.Manifest != "", Roots: roots,
 		MaxBytes: int64(edge.FillBytes), UserAgent: d.UserAgent, Params: d.Params.Origin,
-	}, origin.Deps{Resolver: d.Resolver, Retried: m.retries.Inc, TimedOut: m.timeouts.Inc, Refused: func() {
-		d.Log.Warn("the origin of a source failed too often; it is asked again after a pause", "source", name)
-	}})
+	}, origin.Deps{
+		Life: edge.life, Resolver: d.Resolver, Retried: m.retries.Inc, TimedOut: m.timeouts.Inc,
+		Refused: func() {
+			d.Log.Warn("the origin of a source failed too often; it is asked again after a pause", "source", name)
+		},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("edge.sources.%s: %w", name, err)
 	}

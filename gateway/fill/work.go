@@ -119,7 +119,7 @@ func (s *Service) copyOf(ctx context.Context, f *flight) (old *record, keep func
 
 // noteMissing remembers for Config.MinFresh that the origin does not have a path.
 func (s *Service) noteMissing(ctx context.Context, f *flight, err error) {
-	if status.Of(err) == status.NotFound && f.expect.root.IsZero() {
+	if status.Of(err) == status.NotFound && !errors.Is(err, errOffline) && f.expect.root.IsZero() {
 		now := s.now()
 		s.records.put(ctx, f.key, &record{fetched: now, freshUntil: now.Add(s.live.Load().MinFresh)})
 	}

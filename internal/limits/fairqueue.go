@@ -47,6 +47,14 @@ func NewFairQueue[K comparable, T any](r *Registry, s Spec, capacity, workers in
 	return q
 }
 
+// ResizeWorkers lets at most n items (≥ 1) run from now on. Those that run beyond n go on.
+func (q *FairQueue[K, T]) ResizeWorkers(n int) {
+	q.mu.Lock()
+	q.schedule.workers = n
+	q.mu.Unlock()
+	q.handOver()
+}
+
 // TryPut adds an item to the queue of k. If the whole queue is full, it either
 // refuses the item with status.Busy, or sheds another item and returns it. The
 // caller answers the owner of the shed item.

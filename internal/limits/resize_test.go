@@ -273,3 +273,41 @@ func info(t *testing.T, r *limits.Registry, name string) limits.Info {
 	t.Fatalf("there is no limit %s", name)
 	return limits.Info{}
 }
+
+// TestFairQueueResizeWorkers: with more workers the items that wait run at once; with fewer, what runs goes on, and
+// nothing else runs until there are fewer.
+func TestFairQueueResizeWorkers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := limits.NewFairQueue[string, int](nil, spec("q"), 10, 1)
+		for i, k := range []string{"a", "b", "c", "d"} {
+			put(t, q, k, i)
+		}
+		wantGet(t, q, 0)
+		got := make(chan int, 4)
+		for range 3 {
+			go func() { got <- must(q.Get(t.Context())) }()
+		}
+		synctest.Wait()
+		if len(got) != 0 {
+			t.Fatal("two run")
+		}
+		q.ResizeWorkers(3)
+		synctest.Wait()
+		if len(got) != 2 {
+			t.Fatalf("%d run, not 3", 1+len(got))
+		}
+		q.ResizeWorkers(1)
+		q.Done("a")
+		q.Done("b")
+		synctest.Wait()
+		if len(got) != 2 {
+			t.Fatal("another one runs beside c")
+		}
+		q.Done("c")
+		synctest.Wait()
+		if len(got) != 3 {
+			t.Fatal("the last does not run")
+		}
+	})
+}

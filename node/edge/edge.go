@@ -70,7 +70,7 @@ func below(dir string, cfg fill.Config) fill.Config {
 func NewFills(cfg fill.Config, d Deps) (Fills, error) {
 	cfg = below(d.Home, cfg)
 	deps := fill.Deps{
-		Env: d.Env, Store: cacheStore{d.Store, d.Seed}, Manifests: newManifests(d, cfg.Mode == fill.Offline),
+		Env: d.Env, Store: cacheStore{d.Store, d.Seed}, Manifests: manifests{d.Objects, d.Keys},
 		Announce: d.Announce, Audit: d.Audit, Download: d.Download, UserAgent: d.UserAgent,
 	}
 	if d.Records != nil {
@@ -146,25 +146,13 @@ func (r records) Put(ctx context.Context, key string, value []byte) error {
 
 // manifests finds what directories name.
 type manifests struct {
-	resolve func(ctx context.Context, key string) (names.Target, error)
-	get     manifest.Getter
+	objects content.Opener
+	keys    *names.Resolver
 }
 
-// newManifests returns the manifests of a node. If it is offline, only those that the store has are found, by an
-// address or by a name that is remembered.
-func newManifests(d Deps, offline bool) manifests {
-	if offline {
-		return manifests{get: opener.LocalManifests(d.Objects),
-			resolve: func(ctx context.Context, key string) (names.Target, error) {
-				return remembered(ctx, d.Keys, key)
-			},
-		}
-	}
-	return manifests{get: opener.Manifests(d.Objects),
-		resolve: func(ctx context.Context, key string) (names.Target, error) {
-			return d.Keys.Resolve(ctx, key, lookup.Options{})
-		},
-	}
+// asked returns what a key names.
+func asked(ctx context.Context, keys *names.Resolver, key string) (names.Target, error) {
+	return keys.Resolve(ctx, key, lookup.Options{})
 }
 
 // remembered returns what a key names, without waiting for anybody and without the DNS. However old what is remembered
@@ -185,9 +173,16 @@ func remembered(ctx context.Context, keys *names.Resolver, key string) (names.Ta
 // keepAddress is the time for which a lookup below an address may be kept: the bytes of an address never change.
 const keepAddress = 365 * 24 * time.Hour
 
-// Lookup implements fill.Manifests.
-func (m manifests) Lookup(ctx context.Context, key, file string) (fill.Stored, time.Duration, error) {
-	t, err := m.resolve(ctx, key)
+// Lookup implements fill.Manifests. With local, only a manifest that the store has is found, by an address or by a name
+// that is remembered.
+func (m manifests) Lookup(
+	ctx context.Context, key, file string, local bool,
+) (fill.Stored, time.Duration, error) {
+	get, resolve := opener.Manifests(m.objects), asked
+	if local {
+		get, resolve = opener.LocalManifests(m.objects), remembered
+	}
+	t, err := resolve(ctx, m.keys, key)
 	if err != nil {
 		return fill.Stored{}, 0, err
 	}
@@ -195,7 +190,7 @@ func (m manifests) Lookup(ctx context.Context, key, file string) (fill.Stored, t
 	if t.Name != nil {
 		keep = t.Name.TTL
 	}
-	e, err := manifest.Lookup(ctx, m.get, t.Root, path.Join(t.Path, file))
+	e, err := manifest.Lookup(ctx, get, t.Root, path.Join(t.Path, file))
 	var missing *manifest.EntryError
 	switch {
 	case errors.As(err, &missing) && missing.Outcome == status.NotFound, err == nil && e.Kind != manifest.File:

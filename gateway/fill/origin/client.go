@@ -28,6 +28,9 @@ type Config struct {
 
 // Deps are the parts that a Client uses. Each may be nil.
 type Deps struct {
+	// Life ends requests when it ends, with its cause: those that run and all later ones. From then on the Client
+	// connects to nobody and looks nothing up.
+	Life     *Life
 	Resolver *net.Resolver // looks hosts up; nil: the resolver of the machine
 	Retried  func()        // called before each further try
 	TimedOut func()        // called when an origin was too slow
@@ -68,7 +71,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 	if c.deps.Refused == nil {
 		c.deps.Refused = func() {}
 	}
-	c.transport = newTransport(cfg.Private, cfg.Roots, d.Resolver, cfg.Params)
+	c.transport = newTransport(cfg.Private, cfg.Roots, c.deps, cfg.Params)
 	var err error
 	if c.distrust, err = newDistrust(); err != nil {
 		return nil, err
@@ -115,7 +118,7 @@ func CheckURL(text string, plainHTTP bool) error {
 //   - timeout, if no byte arrived within Params.FirstByte
 //   - breaker_open, if the source failed too often
 //   - corrupt, if every mirror lied about the path a short time ago
-//   - the error of ctx if that ends
+//   - the error of ctx if that ends, and that of Deps.Life
 func (c *Client) Get(ctx context.Context, r Request) (*Answer, error) {
 	if err := checkPath(r.Path); err != nil {
 		return nil, err
@@ -136,7 +139,11 @@ func (c *Client) Get(ctx context.Context, r Request) (*Answer, error) {
 			Err:     err,
 		}
 	}
-	done := func(err error) { settle(c.breaker.verdict(r.Path, err)) }
+	ctx, end := c.deps.Life.Within(ctx)
+	done := func(err error) {
+		end()
+		settle(c.breaker.verdict(r.Path, err))
+	}
 	settled := false
 	defer func() { // after a panic too: a half-open breaker counts its probes
 		if !settled {
@@ -145,6 +152,9 @@ func (c *Client) Get(ctx context.Context, r Request) (*Answer, error) {
 	}()
 	a, err := c.tries(ctx, r, order)
 	settled = true
+	if ended := c.deps.Life.Err(); err != nil && ended != nil { // a dial may have ended before ctx
+		err = ended
+	}
 	switch {
 	case err != nil:
 		done(err)

@@ -82,7 +82,7 @@ func TestRedirectToPrivate(t *testing.T) {
 		if err != nil {
 			t.Fatal(to, err) // the dialer decides
 		}
-		tr := newTransport(false, nil, neverAsk(t), quick())
+		tr := newTransport(false, nil, Deps{Resolver: neverAsk(t)}, quick())
 		resp, err := tr.RoundTrip((&Client{}).request(t.Context(), u, Request{}))
 		if err == nil {
 			t.Error(to, "was reached", resp.Body.Close())
