@@ -102,7 +102,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	g := &Gateway{ready: d.Ready}
 	guard := exchange.NewGuard(d.Log, d.Metrics)
 	bodies := exchange.NewBodies(cfg.Bodies, cfg.MinRate, d.Limits)
-	bodies.Download = d.Rates.Download
+	bodies.Download, bodies.Cores = d.Rates.Download, d.Cores
 	contents, err := content.New(cfg.Content, content.Deps{
 		Env:     d.Env,
 		Objects: d.Objects, Names: d.Names, Served: d.Served, Denylist: d.Denylist, Version: d.Version.Version,

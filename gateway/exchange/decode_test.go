@@ -11,10 +11,12 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"allium/internal/cores"
 	"allium/protocols/status"
 )
 
@@ -330,4 +332,52 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// busyReader is a client that sends a byte at a time, and only while no core of the pool is taken.
+type busyReader struct {
+	io.Reader
+	t    *testing.T
+	pool *cores.Pool
+}
+
+func (b busyReader) Read(p []byte) (int, error) {
+	if n := b.pool.InUse(); n > 0 {
+		b.t.Errorf("%d cores are taken while the client sends", n)
+	}
+	return b.Reader.Read(p[:1])
+}
+
+// TestDecoderSharesCores: a decoder waits for a core, and has none while it waits for the client.
+func TestDecoderSharesCores(t *testing.T) {
+	text := bytes.Repeat([]byte("a line of an upload\n"), 400)
+	for coding, body := range map[string][]byte{"gzip": gzipped(t, text, text), "zstd": zstdFrame(t, text)} {
+		synctest.Test(t, func(t *testing.T) {
+			pool, g := cores.New(1), decoding()
+			g.cfg.DecompressRatio, g.Cores = 1000, pool
+			r, done, err := g.Decode(Origin{}, http.Header{"Content-Encoding": {coding}},
+				busyReader{bytes.NewReader(body), t, pool}, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer done()
+			pool.Enter(cores.Foreground)
+			got := make(chan []byte, 1)
+			go func() {
+				p, err := io.ReadAll(r)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- p
+			}()
+			synctest.Wait()
+			if len(got) > 0 || pool.Waiting() != 1 {
+				t.Errorf("%s: %d wait for a core", coding, pool.Waiting())
+			}
+			pool.Leave(cores.Foreground)
+			if p := <-got; !bytes.HasPrefix(p, text) || pool.InUse() != 0 {
+				t.Errorf("%s: %d bytes, %d cores are taken", coding, len(p), pool.InUse())
+			}
+		})
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"allium/internal/cores"
 	"allium/internal/limits"
 	"allium/protocols/status"
 )
@@ -39,6 +40,8 @@ type Bodies struct {
 
 	// Download bounds the bytes received per second; nil: no bound. It is set before the first Open.
 	Download *limits.Bandwidth
+	// Cores are those that decoders take; nil: no bound. They are set before the first Decode.
+	Cores *cores.Pool
 }
 
 // NewBodies returns a Bodies with the limits of cfg and a minimum rate of minRate bytes per

@@ -15,6 +15,7 @@ import (
 
 	"allium/gateway/exchange"
 	"allium/gateway/pack/tile"
+	"allium/internal/cores"
 	"allium/protocols/status"
 )
 
@@ -214,7 +215,7 @@ func (h *Handlers) tile(
 	if hot.stored == nil {
 		etag = h.set.tiles.note(key, hot, stored)
 	}
-	return send(w, r, info, etag, stored)
+	return h.send(w, r, info, etag, stored)
 }
 
 // read fills buf with a tile. It asks peers for what this node does not have, with a permit. The permit is
@@ -276,26 +277,26 @@ var (
 
 // send sends the stored bytes of a tile, decompressed for a client that does not accept their encoding.
 // etag is that of the stored bytes.
-func send(
+func (h *Handlers) send(
 	w *exchange.Response, r *http.Request, info *tile.Info, etag string, stored []byte,
 ) (result string, err error) {
-	h := w.Header()
+	header := w.Header()
 	encoding := info.EncodingOf(stored)
 	if encoding != tile.Identity {
-		h.Add("Vary", "Accept-Encoding")
+		header.Add("Vary", "Accept-Encoding")
 		if !exchange.AcceptsCoding(r, string(encoding)) {
 			if encoding != tile.Gzip {
 				return tileRefused, status.Errorf(status.Unsupported,
 					"the tile is compressed with %s. Send Accept-Encoding: %s", encoding, encoding)
 			}
-			if stored, err = plain(stored); err != nil {
+			if stored, err = plain(r.Context(), h.set.deps.Cores, stored); err != nil {
 				return tileFailed, err
 			}
 			etag = strings.TrimSuffix(etag, `"`) + `-plain"`
 			encoding = tile.Identity
 		}
 	}
-	h["Etag"] = w.HeaderValue(etag)
+	header["Etag"] = w.HeaderValue(etag)
 	switch exchange.Evaluate(r, etag) {
 	case status.Precondition:
 		return tileRefused, exchange.IfMatchFailed(etag)
@@ -304,14 +305,18 @@ func send(
 		return tileFresh, nil
 	}
 	if encoding != tile.Identity {
-		h["Content-Encoding"] = w.HeaderValue(string(encoding))
+		header["Content-Encoding"] = w.HeaderValue(string(encoding))
 	}
-	h["Content-Security-Policy"] = tilePolicy
+	header["Content-Security-Policy"] = tilePolicy
 	return tileSent, w.Send(r, http.StatusOK, info.Type.Media(), stored)
 }
 
-// plain decompresses a tile, of at most maxPlain bytes.
-func plain(stored []byte) ([]byte, error) {
+// plain decompresses a tile, of at most maxPlain bytes, on a core of the pool.
+func plain(ctx context.Context, pool *cores.Pool, stored []byte) ([]byte, error) {
+	if err := pool.Acquire(ctx, cores.Foreground); err != nil {
+		return nil, err
+	}
+	defer pool.Leave(cores.Foreground)
 	z, err := gzip.NewReader(bytes.NewReader(stored))
 	if err != nil {
 		return nil, status.Errorf(status.Corrupt, "the tile is not the gzip that the pack says: %w", err)
