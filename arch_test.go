@@ -211,8 +211,8 @@ var layers = map[string][]string{
 
 	"gateway": {
 		"gateway/admin", "gateway/api", "gateway/console", "gateway/content", "gateway/discovery", "gateway/exchange",
-		"gateway/fill", "gateway/openapi", "gateway/pack", "gateway/policy", "gateway/profiling", "gateway/server",
-		"gateway/upload",
+		"gateway/fill", "gateway/folder", "gateway/openapi", "gateway/pack", "gateway/policy", "gateway/profiling",
+		"gateway/server", "gateway/upload",
 	},
 	"gateway/admin": {"gateway/api", "gateway/exchange", "gateway/policy",
 		"protocols/address", "protocols/capability"},
@@ -224,18 +224,25 @@ var layers = map[string][]string{
 	"gateway/asset":                {"gateway/exchange"},
 	"gateway/console":              {"gateway/asset", "gateway/exchange"},
 	"gateway/content": {
-		"gateway/api", "gateway/asset", "gateway/console", "gateway/content/markdown", "gateway/content/mediatype",
-		"gateway/exchange", "gateway/policy", "protocols/address", "protocols/bao", "protocols/manifest", "protocols/ticket",
+		"gateway/api", "gateway/asset", "gateway/console", "gateway/content/byterange", "gateway/content/directories",
+		"gateway/content/markdown", "gateway/content/mediatype", "gateway/exchange", "gateway/policy", "gateway/verified/bundle",
+		"protocols/address", "protocols/bao", "protocols/manifest", "protocols/ticket",
 	},
-	"gateway/content/markdown":  {},
-	"gateway/content/mediatype": {},
-	"gateway/discovery":         {"gateway/api", "gateway/exchange", "gateway/policy"},
+	"gateway/content/byterange":   {"gateway/exchange"},
+	"gateway/content/directories": {"protocols/manifest"},
+	"gateway/content/markdown":    {},
+	"gateway/content/mediatype":   {},
+	"gateway/discovery":           {"gateway/api", "gateway/exchange", "gateway/policy"},
 	"gateway/exchange": {
 		"gateway/api", "gateway/policy", "gateway/policy/audit", "protocols/address", "protocols/capability",
 	},
 	"gateway/fill": {
 		"gateway/content", "gateway/exchange", "gateway/fill/origin", "gateway/policy", "gateway/policy/audit",
 		"protocols/bao",
+	},
+	"gateway/folder": {
+		"gateway/content", "gateway/content/byterange", "gateway/exchange", "gateway/verified/bundle",
+		"protocols/manifest",
 	},
 	"gateway/fill/model":  {},
 	"gateway/fill/origin": {},
@@ -264,7 +271,8 @@ var layers = map[string][]string{
 	"gateway/upload": {
 		"gateway/api", "gateway/exchange", "gateway/policy", "protocols/address", "protocols/capability",
 	},
-	"gateway/verified": {"gateway/api", "protocols/bao"},
+	"gateway/verified":        {"gateway/api", "protocols/bao"},
+	"gateway/verified/bundle": {"protocols/bao", "protocols/manifest"},
 
 	"node": {
 		"gateway", "gateway/api", "gateway/fill", "gateway/policy", "gateway/policy/access", "gateway/policy/audit",

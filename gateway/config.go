@@ -3,6 +3,7 @@ package gateway
 import (
 	"allium/gateway/content"
 	"allium/gateway/exchange"
+	"allium/gateway/folder"
 	"allium/gateway/server"
 )
 
@@ -12,6 +13,7 @@ import (
 type Config struct {
 	server.Config `koanf:",squash"`
 	Content       content.Config      `koanf:",squash"`
+	Folders       folder.Config       `koanf:",squash"`
 	Bodies        exchange.BodyConfig `koanf:"-"` // fixed: never read from a file or the environment
 
 	Denylist []string `koanf:"denylist" hot:"true"`
@@ -20,7 +22,7 @@ type Config struct {
 // DefaultConfig returns the limits of SPEC §2.
 func DefaultConfig() Config {
 	return Config{Config: server.DefaultConfig(), Content: content.DefaultConfig(),
-		Bodies: exchange.DefaultBodyConfig()}
+		Folders: folder.DefaultConfig(), Bodies: exchange.DefaultBodyConfig()}
 }
 
 // Validate returns bad_request and names the first key with an invalid value.
@@ -28,5 +30,8 @@ func (c Config) Validate() error {
 	if err := c.Config.Validate(); err != nil {
 		return err
 	}
-	return c.Content.Validate()
+	if err := c.Content.Validate(); err != nil {
+		return err
+	}
+	return c.Folders.Validate()
 }

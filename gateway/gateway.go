@@ -11,6 +11,7 @@ import (
 	"allium/gateway/discovery"
 	"allium/gateway/exchange"
 	"allium/gateway/fill"
+	"allium/gateway/folder"
 	"allium/gateway/openapi"
 	"allium/gateway/pack"
 	"allium/gateway/policy"
@@ -71,6 +72,7 @@ type Rates struct {
 type Gateway struct {
 	*server.Server
 	content *content.Handlers
+	folders *folder.Handlers
 	ready   func() api.Readiness
 }
 
@@ -78,6 +80,7 @@ type Gateway struct {
 func (g *Gateway) Reconfigure(cfg Config) {
 	g.Server.Reconfigure(cfg.Config)
 	g.content.Reconfigure(cfg.Content)
+	g.folders.Reconfigure(cfg.Folders)
 }
 
 // New returns a Gateway that does not listen yet.
@@ -99,14 +102,14 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	if d.Denylist == nil {
 		d.Denylist = policy.AllowAll{}
 	}
-	g := &Gateway{ready: d.Ready}
+	g := &Gateway{ready: d.Ready, folders: folder.New(cfg.Folders)}
 	guard := exchange.NewGuard(d.Log, d.Metrics)
 	bodies := exchange.NewBodies(cfg.Bodies, cfg.MinRate, d.Limits)
 	bodies.Download, bodies.Cores = d.Rates.Download, d.Cores
 	contents, err := content.New(cfg.Content, content.Deps{
 		Env:     d.Env,
 		Objects: d.Objects, Names: d.Names, Served: d.Served, Denylist: d.Denylist, Version: d.Version.Version,
-		Ticket: d.Ticket, Example: d.Example,
+		Ticket: d.Ticket, Example: d.Example, Folders: g.folders,
 		Ready: func() api.Readiness { page, _ := g.readiness(); return page },
 	})
 	if err != nil {

@@ -31,7 +31,21 @@ func TestReconfigure(t *testing.T) {
 	cfg.Inflight, cfg.InflightPerIP, cfg.Transfers, cfg.Uploads = 11, 12, 13, 14
 	cfg.Conns, cfg.ConnsPerIP, cfg.Rate, cfg.Burst = 15, 16, 17, 1000
 	cfg.Content.Fetches, cfg.Content.FetchesPerIP = 18, 19
+	folder := n.objects.tree(t, map[string]string{"a": "abc", "b": "defg"})
+	archive := func() int { return do(t, "GET", folderURL(n, folder, "format=tar")).StatusCode }
+	if code := archive(); code != http.StatusOK {
+		t.Errorf("a folder: %d", code)
+	}
+	cfg.Folders.MaxEntries = 1
 	n.Reconfigure(cfg)
+	if code := archive(); code != http.StatusRequestEntityTooLarge {
+		t.Errorf("a folder of more than one entry: %d", code)
+	}
+	cfg.Folders.MaxEntries, cfg.Folders.MaxBytes = 2, 6
+	n.Reconfigure(cfg)
+	if code := archive(); code != http.StatusRequestEntityTooLarge {
+		t.Errorf("a folder of more than 6 bytes: %d", code)
+	}
 	after := get()
 	if after.Header.Get("Access-Control-Allow-Origin") != app || after.StatusCode != http.StatusPartialContent {
 		t.Errorf("%s %v", after.Status, after.Header)

@@ -122,6 +122,8 @@ func limit(name string, size int64, change func(*config.Config)) probe {
 
 // provedBelow names the tests of other packages that prove the hot keys of which a node shows nothing from outside.
 var provedBelow = map[string]string{
+	"gateway.archive_entries":        "gateway.TestReconfigure",
+	"gateway.archive_bytes":          "gateway.TestReconfigure",
 	"gateway.burst":                  "gateway.TestReconfigure",
 	"gateway.prefix":                 "gateway.TestReconfigure",
 	"gateway.trusted_proxies":        "gateway.TestReconfigure",

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"allium/gateway/content/byterange"
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
@@ -73,11 +74,11 @@ func wantsBao(r *http.Request) (wants, negotiated bool, err error) {
 // baoTag returns the strong ETag of an encoding: of the range part, or of the whole object if
 // part is nil. It differs from the object's ETag, because the encoding is another
 // representation.
-func baoTag(root b3.Root, part *byteRange) string {
+func baoTag(root b3.Root, part *byterange.Range) string {
 	if part == nil {
 		return `"` + root.String() + `;bao"`
 	}
-	return fmt.Sprintf(`"%s;bao=%d-%d"`, root, part.start, part.end-1)
+	return fmt.Sprintf(`"%s;bao=%d-%d"`, root, part.Start, part.End-1)
 }
 
 // rangeInQuery returns the ranges that a query asks for, nil for none. The parameter was called range once, and
@@ -92,10 +93,10 @@ func rangeInQuery(q url.Values) []string {
 // encoding is the verified encoding that a request selected.
 type encoding struct {
 	root       b3.Root
-	fromHeader bool       // the range came in the header Range, not in the query
-	negotiated bool       // Accept selected the encoding, not the query
-	part       *byteRange // nil: no range was given
-	rng        byteRange  // the object's bytes to encode, with part nil the whole object
+	fromHeader bool             // the range came in the header Range, not in the query
+	negotiated bool             // Accept selected the encoding, not the query
+	part       *byterange.Range // nil: no range was given
+	rng        byterange.Range  // the object's bytes to encode, with part nil the whole object
 }
 
 // serveEncoding serves the verified encoding of an object, or of a range of the object's
@@ -128,7 +129,7 @@ func (g *Handlers) serveEncoding(b *body, r *http.Request, root b3.Root, negotia
 	case status.NotModified:
 		return e.notModified(w)
 	}
-	length, err := bao.Len(c.Size(), b3.Range{Start: e.rng.start, End: e.rng.end})
+	length, err := bao.Len(c.Size(), b3.Range{Start: e.rng.Start, End: e.rng.End})
 	if err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func (g *Handlers) serveEncoding(b *body, r *http.Request, root b3.Root, negotia
 		code := http.StatusOK
 		if e.fromHeader {
 			code = http.StatusPartialContent
-			h.Set("Content-Range", e.rng.of(c.Size()))
+			h.Set("Content-Range", e.rng.Of(c.Size()))
 		}
 		w.WriteHeader(code)
 	}
@@ -150,12 +151,12 @@ func (g *Handlers) serveEncoding(b *body, r *http.Request, root b3.Root, negotia
 		b.begin()
 		return nil
 	}
-	return c.Encode(b.ctx, b, e.rng.start, e.rng.end)
+	return c.Encode(b.ctx, b, e.rng.Start, e.rng.End)
 }
 
 // selectRange sets e's range from the query or the header of r. The object has size bytes.
 func (e *encoding) selectRange(r *http.Request, query []string, size int64) error {
-	e.rng = byteRange{0, size}
+	e.rng = byterange.Range{End: size}
 	var text string
 	switch {
 	case len(query) > 1:
@@ -167,7 +168,7 @@ func (e *encoding) selectRange(r *http.Request, query []string, size int64) erro
 	default:
 		text = strings.Join(r.Header.Values("Range"), ",")
 	}
-	parts, err := parseRanges(nil, text, size, 1) // an encoding has one range
+	parts, err := byterange.Parse(nil, text, size, 1) // an encoding has one range
 	if err != nil || len(parts) == 0 {
 		return err
 	}
@@ -194,7 +195,7 @@ func (e *encoding) validators(w *exchange.Response) {
 	}
 	place := w.Prefix + "/o/" + e.root.String() + "?format=bao"
 	if e.part != nil {
-		place += fmt.Sprintf("&bytes=%d-%d", e.part.start, e.part.end-1)
+		place += fmt.Sprintf("&bytes=%d-%d", e.part.Start, e.part.End-1)
 	}
 	h.Set("Content-Location", place)
 	if e.fromHeader {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"allium/gateway/content/byterange"
 	"allium/gateway/content/mediatype"
 	"allium/gateway/exchange"
 	"allium/internal/patience"
@@ -27,12 +28,12 @@ type body struct {
 	etag        string
 	cached      *cachedHeader // nil: the header is not in the cache
 	code        int
-	part        byteRange    // the range to send, if multipart is nil
-	rangeBuf    [1]byteRange // saves an allocation for a single range
-	multipart   *multipart   // nil: the answer has one part
-	size        int64        // of the object
-	contentType string       // empty until the first bytes are sniffed
-	headers     *headerCache // where sniff stores the type; nil: nothing is sniffed
+	part        byterange.Range    // the range to send, if multipart is nil
+	rangeBuf    [1]byterange.Range // saves an allocation for a single range
+	multipart   *multipart         // nil: the answer has one part
+	size        int64              // of the object
+	contentType string             // empty until the first bytes are sniffed
+	headers     *headerCache       // where sniff stores the type; nil: nothing is sniffed
 }
 
 // bodyPool saves an allocation for each request.
@@ -107,7 +108,7 @@ func (b *body) Write(p []byte) (int, error) {
 		defer func() { b.stallTimer.Reset(b.stallTimeout) }()
 	}
 	b.sniff(p)
-	if b.part.end-b.part.start == int64(len(p)) {
+	if b.part.Len() == int64(len(p)) {
 		b.w.AnnounceBody(len(p))
 	}
 	if err := b.w.StartTransfer(len(p)); err != nil {

@@ -31,7 +31,7 @@ func (g *Handlers) browseEndpoint() exchange.Endpoint {
 			Code: http.StatusSeeOther, Headers: []string{"Location", "Cache-Control"},
 			Doc: "the page of the name or the ticket that stands in place of the address",
 		}),
-		Fails: contentFails,
+		Fails: append(slices.Clone(contentFails), status.Unsupported, status.BodyCap),
 		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
 			return g.browse(w, r, in)
 		},
@@ -39,7 +39,7 @@ func (g *Handlers) browseEndpoint() exchange.Endpoint {
 }
 
 // browseAnswers are the answers of a path below an address or a name.
-var browseAnswers = slices.Concat(contentAnswers, []exchange.Reply{
+var browseAnswers = slices.Concat(contentAnswers, folderAnswers, []exchange.Reply{
 	{
 		Code: http.StatusOK, Payload: exchange.JSONBody[api.Listing](),
 		Headers: []string{"ETag", "Vary", "Content-Encoding"}, Doc: "a listing; its ETag is weak",
@@ -112,6 +112,9 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 			if dir, err = manifests.Open(b.ctx, e.Root, indexPage); err != nil {
 				return err
 			}
+		}
+		if t.asset == "" && g.folders != nil && g.folders.Wants(r) {
+			return serveFolder(g, b, r, t, dir.Root)
 		}
 		return g.directory(b, r, t, dir)
 	case e.Kind == manifest.Directory:

@@ -14,7 +14,7 @@
 // parses the path (parseTarget), consults the denylist and starts the stall timer
 // (withStallTimeout). browseTarget looks the path up in the manifests (lookup, manifests)
 // and finds a file. content opens the file (open): a local object at once, any other after
-// AcquireFetch got a permit. It evaluates the conditions, parses the range (parseRanges)
+// AcquireFetch got a permit. It evaluates the conditions, parses the range (byterange.Parse)
 // and picks the media type (setContentType). copyRange proves the first chunk group and
 // writes it to the body, and that write sends the header (body.begin). When the handler
 // returns, the Content is closed and the permit is released.

@@ -7,7 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"allium/gateway/exchange"
+	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -19,6 +22,7 @@ type fetchGate struct {
 	gate    *limits.Gate
 	perIP   *limits.KeyedGate[netip.Prefix]
 	waiting *limits.Gate // requests that wait for a permit of perIP
+	expired prometheus.Counter
 }
 
 // fetchPolicy says in the table of limits what happens to a request without a permit.
@@ -35,6 +39,8 @@ func newFetchGate(cfg Config, r *limits.Registry) fetchGate {
 		waiting: r.NewGate(limits.Spec{
 			Name: "gateway.misses_per_ip_waiting", Path: "handlers → gateway.misses_per_ip", Policy: "reject: 429 busy",
 		}, max(1, cfg.FetchesWaiting), 0),
+		expired: env.Counter("gateway_expired_total",
+			"Requests whose deadline passed while they waited for a permit to ask the network."),
 	}
 }
 
@@ -86,7 +92,7 @@ func fetchRefused(ctx context.Context, g *Handlers, longest time.Duration, err e
 	if status.Of(err) == status.Busy {
 		return err
 	}
-	g.expired.Inc()
+	g.fetches.expired.Inc()
 	if ctx.Err() != nil {
 		return exchange.CauseOf(ctx, err)
 	}

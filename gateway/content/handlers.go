@@ -4,9 +4,8 @@ import (
 	"net/netip"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"allium/gateway/api"
+	"allium/gateway/content/directories"
 	"allium/gateway/content/markdown"
 	"allium/gateway/exchange"
 	"allium/gateway/policy"
@@ -22,8 +21,9 @@ type Deps struct {
 
 	Objects  Objects
 	Denylist policy.Filter
-	Names    Names  // nil: names are refused with unsupported
-	Served   Served // nil: nothing is recorded
+	Names    Names   // nil: names are refused with unsupported
+	Served   Served  // nil: nothing is recorded
+	Folders  Folders // nil: a directory is not sent in one answer
 	// Ticket returns a ticket with which others can get an object of this node, or "" if they cannot reach it. It is
 	// shown to every visitor, so it has public addresses only. It is cheap and never waits.
 	Ticket  func(TicketFor) string
@@ -54,8 +54,8 @@ type Handlers struct {
 
 	headers     *headerCache
 	dates       *nameDates
-	directories *directoryCache
-	expired     prometheus.Counter
+	directories *directories.Cache
+	folders     Folders
 }
 
 // Reconfigure applies the hot fields of a valid configuration at once. Requests that have begun keep theirs.
@@ -69,7 +69,7 @@ func (g *Handlers) Reconfigure(cfg Config) {
 func New(cfg Config, d Deps) (*Handlers, error) {
 	g := &Handlers{
 		objects: d.Objects, served: d.Served, denylist: d.Denylist, ready: d.Ready, version: d.Version,
-		ticket: d.Ticket, example: d.Example, markdown: markdown.New(pageOf),
+		ticket: d.Ticket, example: d.Example, folders: d.Folders, markdown: markdown.New(pageOf),
 	}
 	g.live.Store(&cfg)
 	if g.names = d.Names; g.names == nil {
@@ -85,14 +85,12 @@ func New(cfg Config, d Deps) (*Handlers, error) {
 	if g.headers, err = newHeaderCache(d.Limits); err != nil {
 		return nil, err
 	}
-	if g.directories, err = newDirectoryCache(d.Limits, cfg.DirectoryBytes); err != nil {
+	if g.directories, err = directories.New(d.Limits, cfg.DirectoryBytes); err != nil {
 		return nil, err
 	}
 	if g.dates, err = newNameDates(d.Limits); err != nil {
 		return nil, err
 	}
-	g.expired = env.Counter("gateway_expired_total",
-		"Requests whose deadline passed while they waited for a permit to ask the network.")
-	env.MustRegister(d.Metrics, g.expired)
+	env.MustRegister(d.Metrics, g.fetches.expired)
 	return g, nil
 }

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+
+	"allium/gateway/content/byterange"
 )
 
 // mediaByteranges is the media type of an answer with several ranges.
@@ -22,17 +24,17 @@ const MaxRanges = 32
 // an error before the first part becomes an ordinary problem.
 type multipart struct {
 	b        *body
-	ranges   []byteRange // at least two, in the order of the request
-	boundary string      // 64 random bits, which content contains only by chance
+	ranges   []byterange.Range // at least two, in the order of the request
+	boundary string            // 64 random bits, which content contains only by chance
 }
 
 // split makes the answer a multipart one. It joins ranges that overlap, and ranges whose gap
 // is smaller than the header of another part. If one range remains, the answer has one part.
-func (b *body) split(asked []byteRange) {
+func (b *body) split(asked []byterange.Range) {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
 	p := &multipart{b: b, boundary: hex.EncodeToString(random[:])}
-	cost := int64(len(p.partHeader(1, byteRange{0, 1}))) // of the shortest part header
+	cost := int64(len(p.partHeader(1, byterange.Range{End: 1}))) // of the shortest part header
 	if p.ranges = coalesce(asked, cost); len(p.ranges) == 1 {
 		b.part = p.ranges[0]
 		return
@@ -42,15 +44,15 @@ func (b *body) split(asked []byteRange) {
 
 // coalesce joins ranges with less than gap bytes between them. A joined range takes the place
 // of the first of its parts. It reuses ranges.
-func coalesce(ranges []byteRange, gap int64) []byteRange {
+func coalesce(ranges []byterange.Range, gap int64) []byterange.Range {
 	for i := 0; i < len(ranges); i++ {
 		for j := i + 1; j < len(ranges); {
 			a, b := ranges[i], ranges[j]
-			if max(a.start, b.start)-min(a.end, b.end) >= gap {
+			if max(a.Start, b.Start)-min(a.End, b.End) >= gap {
 				j++
 				continue
 			}
-			ranges[i] = byteRange{min(a.start, b.start), max(a.end, b.end)}
+			ranges[i] = byterange.Range{Start: min(a.Start, b.Start), End: max(a.End, b.End)}
 			ranges = slices.Delete(ranges, j, j+1)
 			j = i + 1 // the longer range may now reach one that was compared before
 		}
@@ -59,9 +61,9 @@ func coalesce(ranges []byteRange, gap int64) []byteRange {
 }
 
 // partHeader returns the delimiter and the header of part i, counted from 0.
-func (p *multipart) partHeader(i int, r byteRange) string {
+func (p *multipart) partHeader(i int, r byterange.Range) string {
 	s := fmt.Sprintf("--%s\r\nContent-Type: %s\r\nContent-Range: %s\r\n\r\n",
-		p.boundary, p.b.contentType, r.of(p.b.size))
+		p.boundary, p.b.contentType, r.Of(p.b.size))
 	if i > 0 {
 		return "\r\n" + s
 	}
@@ -76,7 +78,7 @@ func (p *multipart) closing() string { return "\r\n--" + p.boundary + "--\r\n" }
 func (p *multipart) header(h http.Header) {
 	length := int64(len(p.closing()))
 	for i, r := range p.ranges {
-		length += int64(len(p.partHeader(i, r))) + r.end - r.start
+		length += int64(len(p.partHeader(i, r))) + r.Len()
 	}
 	h.Set("Content-Type", mediaByteranges+"; boundary="+p.boundary)
 	h.Set("Content-Length", strconv.FormatInt(length, 10))

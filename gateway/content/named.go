@@ -49,7 +49,8 @@ func (g *Handlers) browseNameEndpoint() exchange.Endpoint {
 		Headers: contentHeaders,
 		Answers: withAge(browseAnswers),
 		Fails: append(slices.Clone(contentFails),
-			status.Gone, status.Stale, status.Equivocation, status.HopExceeded, status.Unsupported),
+			status.Gone, status.Stale, status.Equivocation, status.HopExceeded, status.Unsupported,
+			status.BodyCap),
 		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
 			return g.browseName(w, r, in)
 		},

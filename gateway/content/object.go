@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"allium/gateway/content/byterange"
 	"allium/gateway/content/mediatype"
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
@@ -146,14 +147,14 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 	case status.NotModified:
 		return b.notModified()
 	}
-	b.code, b.part = http.StatusOK, byteRange{0, b.size}
-	var asked []byteRange
+	b.code, b.part = http.StatusOK, byterange.Range{End: b.size}
+	var asked []byterange.Range
 	ranges := r.Header["Range"]
 	// Only GET has ranges (RFC 9110 §14.2).
 	if len(ranges) > 0 && r.Method != http.MethodHead && exchange.RangeApplies(r, b.etag, b.modified()) {
 		var err error
 		most := g.live.Load().MultiRange
-		if asked, err = parseRanges(b.rangeBuf[:0], strings.Join(ranges, ","), b.size, most); err != nil {
+		if asked, err = byterange.Parse(b.rangeBuf[:0], strings.Join(ranges, ","), b.size, most); err != nil {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", b.size))
 			w.Header().Set("Accept-Ranges", "bytes")
 			return err
@@ -163,7 +164,7 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 		case 1:
 			b.code, b.part = http.StatusPartialContent, asked[0]
 		default:
-			b.code, b.part = http.StatusPartialContent, byteRange{} // split needs the content type first
+			b.code, b.part = http.StatusPartialContent, byterange.Range{} // split needs the content type first
 		}
 	}
 	if err := g.setContentType(b, r, c, memory); err != nil {
@@ -198,11 +199,11 @@ func refuseServiceWorker(r *http.Request) error {
 }
 
 // copyRange writes the range p to to: from memory, or from c if memory is nil.
-func (b *body) copyRange(to io.Writer, c Content, memory []byte, p byteRange) error {
+func (b *body) copyRange(to io.Writer, c Content, memory []byte, p byterange.Range) error {
 	if memory == nil {
-		return c.Copy(b.ctx, to, p.start, p.end)
+		return c.Copy(b.ctx, to, p.Start, p.End)
 	}
-	_, err := to.Write(memory[p.start:p.end])
+	_, err := to.Write(memory[p.Start:p.End])
 	return err
 }
 
@@ -224,7 +225,7 @@ func (g *Handlers) setContentType(b *body, r *http.Request, c Content, memory []
 	switch {
 	case memory != nil:
 		b.sniff(memory[:first])
-	case r.Method == http.MethodGet && b.part.start == 0 && b.part.end >= first: // the first write sniffs
+	case r.Method == http.MethodGet && b.part.Start == 0 && b.part.End >= first: // the first write sniffs
 	default:
 		var head headBuffer
 		if err := c.Copy(b.ctx, &head, 0, first); err != nil {
@@ -244,8 +245,8 @@ func (b *body) objectHeader() {
 	case b.multipart != nil:
 		b.multipart.header(h)
 	case b.code == http.StatusPartialContent:
-		h["Content-Length"] = b.w.HeaderValue(strconv.FormatInt(b.part.end-b.part.start, 10))
-		h["Content-Range"] = b.w.HeaderValue(b.part.of(b.size))
+		h["Content-Length"] = b.w.HeaderValue(strconv.FormatInt(b.part.Len(), 10))
+		h["Content-Range"] = b.w.HeaderValue(b.part.Of(b.size))
 	case b.cached != nil:
 		h["Content-Length"] = b.w.HeaderValue(b.cached.length)
 	default:

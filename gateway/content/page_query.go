@@ -36,10 +36,11 @@ type pageQuery struct {
 }
 
 // pageParams are the parameters of pages.
-var pageParams = []exchange.Param{
+var pageParams = append([]exchange.Param{
 	{
-		Name: "format", Of: []string{"html", "json"},
-		Doc: "asks for a listing in that form, even if there is an index.html",
+		Name: "format", Of: []string{"html", "json", "tar", "zip", "bundle"},
+		Doc: "asks for a listing of a directory in that form, even if there is an index.html, or for all of it " +
+			"in one answer (docs/http.md)",
 	},
 	{
 		Name: "view", Of: []string{viewList, viewGallery, viewPreview},
@@ -51,7 +52,7 @@ var pageParams = []exchange.Param{
 	},
 	{Name: "order", Of: []string{"asc", "desc"}, Doc: "desc reverses it"},
 	{Name: "filter", Doc: "the page has only names with this in them, in any case"},
-}
+}, folderParams...)
 
 // parsePageQuery parses the query of a request for a directory. A parameter that names a view or an order asks for a
 // listing as HTML. The listing as JSON has one order, so these parameters are refused for it.

@@ -1,4 +1,5 @@
-package content
+// Package byterange parses the ranges of bytes that a request over HTTP asks for.
+package byterange
 
 import (
 	"fmt"
@@ -9,15 +10,18 @@ import (
 	"allium/protocols/status"
 )
 
-// byteRange is the bytes [start, end) of a representation.
-type byteRange struct{ start, end int64 }
+// Range is the bytes [Start, End) of a representation.
+type Range struct{ Start, End int64 }
 
-// of returns the Content-Range of r in a representation of size bytes.
-func (r byteRange) of(size int64) string {
-	return fmt.Sprintf("bytes %d-%d/%d", r.start, r.end-1, size)
+// Len returns the number of bytes.
+func (r Range) Len() int64 { return r.End - r.Start }
+
+// Of returns the Content-Range of r in a representation of size bytes.
+func (r Range) Of(size int64) string {
+	return fmt.Sprintf("bytes %d-%d/%d", r.Start, r.End-1, size)
 }
 
-// parseRanges parses a Range header (RFC 9110 §14.2) for a representation of size bytes. It
+// Parse parses a Range header (RFC 9110 §14.2) for a representation of size bytes. It
 // appends the ranges to into, in the order of the header.
 //
 // It appends nothing if there is no range to serve: the header is empty, or its unit is not
@@ -30,7 +34,7 @@ func (r byteRange) of(size int64) string {
 //
 // net/http's parser does not fit: it answers "bytes=-0" with 206, compares units
 // case-sensitively, and refuses numbers above 63 bits instead of clamping them.
-func parseRanges(into []byteRange, header string, size int64, limit int) ([]byteRange, error) {
+func Parse(into []Range, header string, size int64, limit int) ([]Range, error) {
 	unit, set, found := strings.Cut(header, "=")
 	if !found || !strings.EqualFold(strings.TrimSpace(unit), "bytes") {
 		return nil, nil
@@ -50,7 +54,7 @@ func parseRanges(into []byteRange, header string, size int64, limit int) ([]byte
 				exchange.Clip(header), limit)
 		}
 		rng, all, err := parseSpec(spec, size)
-		switch n := rng.end - rng.start; {
+		switch n := rng.Len(); {
 		case err != nil:
 			return nil, err
 		case n <= 0:
@@ -81,24 +85,24 @@ func parseRanges(into []byteRange, header string, size int64, limit int) ([]byte
 // parseSpec parses one range and clamps it to size bytes. A range that selects nothing has
 // start >= end. whole is true if the representation is empty: such a request gets the whole answer, because
 // Content-Range cannot express an empty range, and caches ask for the first bytes of what they do not know.
-func parseSpec(spec string, size int64) (rng byteRange, whole bool, err error) {
+func parseSpec(spec string, size int64) (rng Range, whole bool, err error) {
 	first, last, found := strings.Cut(spec, "-")
 	from, fromOK := parsePos(first)
 	to, toOK := parsePos(last)
 	switch {
 	case !found, !fromOK && first != "", !toOK && last != "", first == "" && last == "":
-		return byteRange{}, false, status.Errorf(status.BadRange,
+		return Range{}, false, status.Errorf(status.BadRange,
 			"cannot read the range %q: it is not FIRST-LAST, FIRST- or -COUNT. Send bytes=FIRST-LAST",
 			exchange.Clip(spec))
 	case first == "":
-		return byteRange{size - min(to, size), size}, size == 0, nil
+		return Range{size - min(to, size), size}, size == 0, nil
 	case last == "":
-		return byteRange{from, size}, size == 0, nil
+		return Range{from, size}, size == 0, nil
 	case to < from:
-		return byteRange{}, false, status.Errorf(status.BadRange,
+		return Range{}, false, status.Errorf(status.BadRange,
 			"cannot read the range %q: it ends before it begins. Send bytes=FIRST-LAST", exchange.Clip(spec))
 	}
-	return byteRange{from, min(to, size-1) + 1}, size == 0, nil // clamp before adding: to may be MaxInt64
+	return Range{from, min(to, size-1) + 1}, size == 0, nil // clamp before adding: to may be MaxInt64
 }
 
 // parsePos parses a run of digits. It clamps a number above 63 bits to the largest one,

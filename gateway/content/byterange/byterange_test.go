@@ -1,4 +1,4 @@
-package content
+package byterange
 
 import (
 	"fmt"
@@ -80,10 +80,10 @@ func TestParseRange(t *testing.T) {
 	}
 }
 
-// parsed is what parseRanges makes of a header: ranges without their last byte,
+// parsed is what Parse makes of a header: ranges without their last byte,
 // "none" or "bad".
 func parsed(header string, size int64, most int) string {
-	ranges, err := parseRanges(nil, header, size, most)
+	ranges, err := Parse(nil, header, size, most)
 	switch {
 	case err != nil && status.Of(err) == status.BadRange && ranges == nil:
 		return "bad"
@@ -94,7 +94,7 @@ func parsed(header string, size int64, most int) string {
 	}
 	var s []string
 	for _, r := range ranges {
-		s = append(s, fmt.Sprintf("%d-%d", r.start, r.end))
+		s = append(s, fmt.Sprintf("%d-%d", r.Start, r.End))
 	}
 	return strings.Join(s, " ")
 }
@@ -112,7 +112,7 @@ func FuzzParseRange(f *testing.F) {
 		if size < 0 {
 			return
 		}
-		ranges, err := parseRanges(nil, header, size, most)
+		ranges, err := Parse(nil, header, size, most)
 		if err != nil && (ranges != nil || status.Of(err) != status.BadRange) {
 			t.Errorf("%v, error %v", ranges, err)
 		}
@@ -120,7 +120,7 @@ func FuzzParseRange(f *testing.F) {
 			t.Errorf("%d ranges, at most %d are wanted", len(ranges), most)
 		}
 		for _, rng := range ranges {
-			if rng.start < 0 || rng.start >= rng.end || rng.end > size {
+			if rng.Start < 0 || rng.Start >= rng.End || rng.End > size {
 				t.Errorf("range %+v of %d bytes", rng, size)
 			}
 		}

@@ -1,4 +1,5 @@
-package content
+// Package directories keeps the manifests in which names were looked up, as tables in memory.
+package directories
 
 import (
 	"fmt"
@@ -12,14 +13,14 @@ import (
 	"allium/protocols/manifest"
 )
 
-// directoryOverhead is the memory in bytes that a kept manifest takes beside its table.
-const directoryOverhead = 512
+// overhead is the memory in bytes that a kept manifest takes beside its table.
+const overhead = 512
 
-// directoryCache keeps the manifests in which names were looked up, as tables. So the time for a file does not depend
+// Cache keeps the manifests in which names were looked up, as tables. So the time for a file does not depend
 // on how many siblings it has. The bytes of an address never change, so an entry never becomes stale; whoever uses one
 // asks the denylist and the store first. The least recently used are dropped for new ones. Its methods may be called
 // from any goroutine.
-type directoryCache struct {
+type Cache struct {
 	most  int64 // bytes
 	usage *limits.Usage
 
@@ -29,8 +30,9 @@ type directoryCache struct {
 	reading map[b3.Root]int64 // the bytes of the tables being read
 }
 
-func newDirectoryCache(registry *limits.Registry, most limits.Bytes) (*directoryCache, error) {
-	k := &directoryCache{most: int64(most), reading: map[b3.Root]int64{}}
+// New returns an empty cache of at most so many bytes.
+func New(registry *limits.Registry, most limits.Bytes) (*Cache, error) {
+	k := &Cache{most: int64(most), reading: map[b3.Root]int64{}}
 	var err error
 	k.lru, err = simplelru.NewLRU(math.MaxInt, func(_ b3.Root, t *manifest.Table) { k.used -= bytesOf(t) })
 	if err != nil {
@@ -48,20 +50,20 @@ func newDirectoryCache(registry *limits.Registry, most limits.Bytes) (*directory
 }
 
 // bytesOf returns what a kept table takes.
-func bytesOf(t *manifest.Table) int64 { return t.Bytes() + directoryOverhead }
+func bytesOf(t *manifest.Table) int64 { return t.Bytes() + overhead }
 
-// get returns the manifest root, or nil.
-func (k *directoryCache) get(root b3.Root) *manifest.Table {
+// Get returns the manifest root, or nil.
+func (k *Cache) Get(root b3.Root) *manifest.Table {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t, _ := k.lru.Get(root)
 	return t
 }
 
-// reserve makes room for the manifest root of size bytes, which the caller reads, and then calls done. It returns false
+// Reserve makes room for the manifest root of size bytes, which the caller reads, and then calls Done. It returns false
 // if another request reads it, or if others being read take the room.
-func (k *directoryCache) reserve(root b3.Root, size int64) bool {
-	n := manifest.MaxTable(size) + directoryOverhead
+func (k *Cache) Reserve(root b3.Root, size int64) bool {
+	n := manifest.MaxTable(size) + overhead
 	if !k.take(root, n) {
 		return false
 	}
@@ -69,7 +71,7 @@ func (k *directoryCache) reserve(root b3.Root, size int64) bool {
 	return true
 }
 
-func (k *directoryCache) take(root b3.Root, n int64) bool {
+func (k *Cache) take(root b3.Root, n int64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var beingRead int64
@@ -87,8 +89,8 @@ func (k *directoryCache) take(root b3.Root, n int64) bool {
 	return true
 }
 
-// done ends a reservation and keeps t, unless that is nil.
-func (k *directoryCache) done(root b3.Root, t *manifest.Table) {
+// Done ends a reservation and keeps t, unless that is nil.
+func (k *Cache) Done(root b3.Root, t *manifest.Table) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.used -= k.reading[root]
