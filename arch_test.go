@@ -210,9 +210,9 @@ var layers = map[string][]string{
 	},
 
 	"gateway": {
-		"gateway/admin", "gateway/api", "gateway/console", "gateway/content", "gateway/discovery", "gateway/exchange",
-		"gateway/fill", "gateway/folder", "gateway/openapi", "gateway/pack", "gateway/policy", "gateway/profiling",
-		"gateway/server", "gateway/upload",
+		"gateway/admin", "gateway/api", "gateway/certs", "gateway/console", "gateway/content",
+		"gateway/discovery", "gateway/exchange", "gateway/fill", "gateway/folder", "gateway/openapi",
+		"gateway/pack", "gateway/policy", "gateway/profiling", "gateway/server", "gateway/upload",
 	},
 	"gateway/admin": {"gateway/api", "gateway/exchange", "gateway/policy",
 		"protocols/address", "protocols/capability"},
@@ -275,7 +275,8 @@ var layers = map[string][]string{
 	"gateway/verified/bundle": {"protocols/bao", "protocols/manifest"},
 
 	"node": {
-		"gateway", "gateway/api", "gateway/fill", "gateway/policy", "gateway/policy/access", "gateway/policy/audit",
+		"gateway", "gateway/api", "gateway/certs", "gateway/fill", "gateway/policy", "gateway/policy/access",
+		"gateway/policy/audit",
 		"gateway/policy/capabilities", "gateway/policy/denylist", "node/config", "node/edge", "node/fault",
 		"node/files/publish", "node/films", "node/health", "node/home", "node/local",
 		"node/local/events", "node/local/opener",
@@ -304,8 +305,8 @@ var layers = map[string][]string{
 	},
 	"node/config/document": {},
 	"node/doctor": {
-		"gateway/api", "gateway/api/client", "node/config", "node/home", "node/p2p", "node/readiness/descriptors",
-		"protocols/dht/seeds", "protocols/ticket", "store", "store/bucket/s3",
+		"gateway/api", "gateway/api/client", "gateway/certs", "node/config", "node/home", "node/p2p",
+		"node/readiness/descriptors", "protocols/dht/seeds", "protocols/ticket", "store", "store/bucket/s3",
 	},
 	"node/films": {},
 	"node/fault": {

@@ -7,6 +7,7 @@ import (
 
 	"allium/gateway/admin"
 	"allium/gateway/api"
+	"allium/gateway/certs"
 	"allium/gateway/content"
 	"allium/gateway/discovery"
 	"allium/gateway/exchange"
@@ -45,7 +46,7 @@ type Deps struct {
 	Denylist     policy.Filter       // nil: nothing is denied
 	Edge         Edge
 	Socket       string // path of the Unix socket (api.SocketPath); empty: none
-	ACMEDir      string // directory of ACME's account and certificates; empty: in RAM
+	Certs        certs.Node
 
 	Gatherer prometheus.Gatherer // the metrics of /metrics; nil: none
 
@@ -134,7 +135,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	g.Server, err = server.New(cfg.Config, adminCfg, server.Deps{
 		Env:   d.Env,
 		Table: table, Bodies: bodies, Guard: guard, Capabilities: d.Capabilities, Audit: d.Audit, Socket: d.Socket,
-		ACMEDir: d.ACMEDir, Upload: d.Rates.Upload,
+		Certs: d.Certs, Upload: d.Rates.Upload,
 	}, p)
 	return g, err
 }

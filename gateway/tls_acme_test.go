@@ -10,10 +10,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -53,7 +55,10 @@ func freePort(t *testing.T) int {
 }
 
 // startPebble runs the authority, which looks for proofs on two ports.
-func startPebble(t *testing.T, tlsPort, httpPort int) *pebble {
+//
+// It signs with a profile of its own choice where an order names none, so a test that orders for domains and for
+// addresses knows of the first only that they are signed.
+func startPebble(t *testing.T, tlsPort, httpPort int, profiles map[string]any) *pebble {
 	t.Helper()
 	program := tool(t, "acmetest")
 	a, dir := newAuthority(t), t.TempDir()
@@ -65,7 +70,7 @@ func startPebble(t *testing.T, tlsPort, httpPort int) *pebble {
 	cfg, err := json.Marshal(map[string]any{"pebble": map[string]any{
 		"listenAddress": listen, "managementListenAddress": manage, "certificate": cert, "privateKey": key,
 		"httpPort": httpPort, "tlsPort": tlsPort, "retryAfter": map[string]int{"authz": 1, "order": 1},
-		"keyAlgorithm": "ecdsa",
+		"keyAlgorithm": "ecdsa", "profiles": profiles,
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -180,9 +185,9 @@ func (p *pebble) served(t *testing.T, n *testNode, name string) *x509.Certificat
 func TestACME(t *testing.T) {
 	t.Parallel()
 	tlsPort, httpPort := freePort(t), freePort(t)
-	p := startPebble(t, tlsPort, httpPort)
+	p := startPebble(t, tlsPort, httpPort, nil)
 	home := filepath.Join(t.TempDir(), "acme")
-	kept := hooks{deps: func(d *Deps) { d.ACMEDir = home }}
+	kept := hooks{deps: func(d *Deps) { d.Certs.ACMEDir = home }}
 	n := startWith(t, kept, p.withACME(tlsPort, 0, "node.test", "www.node.test"))
 	testkit.Eventually(t, "both certificates", func() bool {
 		if counterOf(t, n.reg, "tls_certificate_updates_total", "failed") > 0 {
@@ -246,5 +251,107 @@ func TestACME(t *testing.T) {
 	if got := do(t, "GET", n.Addrs().Redirect+"/.well-known/acme-challenge/x", "Host",
 		"node.test"); got.StatusCode != http.StatusNotFound {
 		t.Errorf("a token that is none: %s", got.Status)
+	}
+}
+
+// shortLived is the profile of certificates for addresses.
+var shortLived = map[string]any{"shortlived": map[string]any{"description": "some days", "validityPeriod": 160 * 3600}}
+
+// counted returns how many handshakes for domains on demand ended with a result.
+func counted(t *testing.T, n *testNode, result string) float64 {
+	t.Helper()
+	return counterOf(t, n.reg, "tls_on_demand_total", result)
+}
+
+// TestOnDemand gets the certificate of a domain that is served inside its first handshake, for all who ask at
+// once, keeps it over a restart, and asks for nothing for domains that are not served.
+func TestOnDemand(t *testing.T) {
+	t.Parallel()
+	tlsPort := freePort(t)
+	p := startPebble(t, tlsPort, 0, nil)
+	home := filepath.Join(t.TempDir(), "acme")
+	kept := hooks{deps: func(d *Deps) {
+		d.Certs.ACMEDir = home
+		d.Certs.Served = func(_ context.Context, domain string) bool { return domain != "other.test" }
+	}}
+	demand := func(c *Config, _ *server.AdminConfig) { c.TLS.ACMEOnDemand = true }
+	n := startWith(t, kept, p.withACME(tlsPort, 0), demand)
+	if err := n.CertificateError(); err != nil {
+		t.Errorf("what is on demand keeps the gate shut: %v", err)
+	}
+	first := p.served(t, n, "www.site.test") // it registers too, and so it may be late
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if !p.served(t, n, "blog.site.test").Equal(p.served(t, n, "blog.site.test")) {
+				t.Error("two certificates of a domain")
+			}
+		})
+	}
+	all.Wait()
+	if got := counterOf(t, n.reg, "tls_certificate_updates_total", "ok"); got != 2 {
+		t.Errorf("%v certificates of two domains", got)
+	}
+	for _, name := range []string{"other.test", "localhost", "1.2.3.4.5"} {
+		if _, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{
+			RootCAs: p.roots, ServerName: name,
+		}); err == nil {
+			t.Errorf("%s has a certificate", name)
+		}
+	}
+	if counted(t, n, "unknown") != 1 || counted(t, n, "refused") != 0 {
+		t.Errorf("%v unknown, %v refused", counted(t, n, "unknown"), counted(t, n, "refused"))
+	}
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	n = startWith(t, kept, p.withACME(tlsPort, 0), demand)
+	if again := p.served(t, n, "www.site.test"); !again.Equal(first) {
+		t.Error("another certificate after a restart")
+	}
+	if got := counterOf(t, n.reg, "tls_certificate_updates_total", "ok"); got != 0 {
+		t.Errorf("%v certificates were got again", got)
+	}
+}
+
+// TestAddressCertificate gets a certificate for the node's address by both kinds of proof, shows it to whoever names no
+// host, and renews it at half of its time.
+func TestAddressCertificate(t *testing.T) {
+	t.Parallel()
+	tlsPort, httpPort := freePort(t), freePort(t)
+	p := startPebble(t, tlsPort, httpPort, shortLived)
+	var later time.Duration
+	kept := hooks{deps: func(d *Deps) {
+		d.Certs.ACMEDir = filepath.Join(t.TempDir(), "acme")
+		d.Certs.Addresses = func(context.Context) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} }
+		d.Now = func() time.Time { return time.Now().Add(later) }
+	}}
+	byIP := func(c *Config, _ *server.AdminConfig) { c.TLS.ACMEIP = true }
+	var before *x509.Certificate
+	for name, ports := range map[string][2]int{"tls-alpn-01": {tlsPort, 0}, "http-01": {freePort(t), httpPort}} {
+		n := startWith(t, kept, p.withACME(ports[0], ports[1]), byIP)
+		testkit.Eventually(t, name+": a certificate", func() bool {
+			if counterOf(t, n.reg, "tls_certificate_updates_total", "failed") > 0 {
+				t.Fatal(n.log.String())
+			}
+			return counterOf(t, n.reg, "tls_certificate_updates_total", "ok") == 1
+		})
+		c := p.served(t, n, "127.0.0.1") // a client names no address
+		if life := c.NotAfter.Sub(c.NotBefore).Round(time.Minute); life != 160*time.Hour || len(c.IPAddresses) != 1 ||
+			before != nil && c.Equal(before) {
+			t.Errorf("%s: valid for %s, for %v", name, life, c.IPAddresses)
+		}
+		testkit.Eventually(t, "the gate is open", func() bool { return n.CertificateError() == nil })
+		if redirect := n.Addrs().Redirect; redirect != "" {
+			got := do(t, "GET", redirect+"/x", "Host", "127.0.0.1:80")
+			if to := got.Header.Get("Location"); !strings.HasPrefix(to, "https://127.0.0.1:") {
+				t.Errorf("%s: redirected to %q", name, to)
+			}
+		}
+		if err := n.stop(); err != nil {
+			t.Fatal(err)
+		}
+		before = c
+		later = time.Until(c.NotAfter) - 80*time.Hour + time.Minute
 	}
 }

@@ -92,10 +92,12 @@ func httpRequest(t testing.TB, url string) *http.Request {
 func TestHSTS(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]certs.Config{
-		"":                              {HSTS: time.Hour},
-		"max-age=3600":                  {Cert: "c", HSTS: time.Hour},
-		"max-age=60; includeSubDomains": {ACMEDomains: []string{"x"}, HSTS: time.Minute, HSTSSubdomains: true},
-		"max-age=31536000":              {Cert: "c", HSTS: certs.DefaultConfig().HSTS},
+		"":             {HSTS: time.Hour},
+		"max-age=3600": {Cert: "c", HSTS: time.Hour},
+		"max-age=60; includeSubDomains": {
+			ACME: certs.ACME{ACMEDomains: []string{"x"}}, HSTS: time.Minute, HSTSSubdomains: true,
+		},
+		"max-age=31536000": {Cert: "c", HSTS: certs.DefaultConfig().HSTS},
 	} {
 		if got := c.StrictTransportSecurity(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -348,19 +350,20 @@ func TestTLSConfigIsChecked(t *testing.T) {
 		change func(*Config)
 		key    string
 	}{
-		"a certificate alone": {func(c *Config) { c.TLS.Cert = "x" }, "cert and key"},
-		"a key alone":         {func(c *Config) { c.TLS.Key = "x" }, "cert and key"},
-		"both ways": {func(c *Config) {
-			c.TLS.Cert, c.TLS.Key = "x", "y"
-			acme(&c.TLS, "node.test")
-		}, "one of the two"},
-		"no terms":   {func(c *Config) { c.TLS.ACMEDomains = []string{"node.test"} }, "acme_accept_tos"},
-		"a wildcard": {func(c *Config) { acme(&c.TLS, "*.node.test") }, "acme_domains"},
-		"an address": {func(c *Config) { acme(&c.TLS, "192.0.2.1") }, "acme_domains"},
-		"a path":     {func(c *Config) { acme(&c.TLS, "../x.test") }, "acme_domains"},
-		"one label":  {func(c *Config) { acme(&c.TLS, "localhost") }, "acme_domains"},
-		"capitals":   {func(c *Config) { acme(&c.TLS, "Node.test") }, "acme_domains"},
-		"too many":   {func(c *Config) { acme(&c.TLS, make([]string, 33)...) }, "at most 32"},
+		"a certificate alone":    {func(c *Config) { c.TLS.Cert = "x" }, "cert and key"},
+		"a key alone":            {func(c *Config) { c.TLS.Key = "x" }, "cert and key"},
+		"no terms on demand":     {func(c *Config) { c.TLS.ACMEOnDemand = true }, "acme_accept_tos"},
+		"no terms for addresses": {func(c *Config) { c.TLS.ACMEIP = true }, "acme_accept_tos"},
+		"a file without a name":  {func(c *Config) { c.TLS.Certs = []string{"a.pem", ""} }, "certs"},
+		"too many files":         {func(c *Config) { c.TLS.Certs = make([]string, 65) }, "at most 64"},
+		"files and no listener":  {func(c *Config) { c.TLS.Certs, c.Listen = []string{"a.pem"}, "" }, "gateway.listen"},
+		"no terms":               {func(c *Config) { c.TLS.ACMEDomains = []string{"node.test"} }, "acme_accept_tos"},
+		"a wildcard":             {func(c *Config) { acme(&c.TLS, "*.node.test") }, "acme_domains"},
+		"an address":             {func(c *Config) { acme(&c.TLS, "192.0.2.1") }, "acme_domains"},
+		"a path":                 {func(c *Config) { acme(&c.TLS, "../x.test") }, "acme_domains"},
+		"one label":              {func(c *Config) { acme(&c.TLS, "localhost") }, "acme_domains"},
+		"capitals":               {func(c *Config) { acme(&c.TLS, "Node.test") }, "acme_domains"},
+		"too many":               {func(c *Config) { acme(&c.TLS, make([]string, 33)...) }, "at most 32"},
 		"a plain directory": {func(c *Config) {
 			acme(&c.TLS, "node.test")
 			c.TLS.ACMEDirectory = "http://x"

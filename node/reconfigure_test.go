@@ -134,6 +134,7 @@ var provedBelow = map[string]string{
 	"gateway.denylist":               "gateway/policy/denylist.TestReconfigure",
 	"gateway.tls.cert":               "gateway/certs.TestReconfigure",
 	"gateway.tls.key":                "gateway/certs.TestReconfigure",
+	"gateway.tls.certs":              "gateway/certs.TestSeveralFiles",
 	"edge.cors":                      "gateway/pack.TestReconfigure",
 	"edge.packs.NAME.file":           "gateway/pack.TestReconfigure",
 	"edge.packs.NAME.key":            "gateway/pack.TestReconfigure",

@@ -318,7 +318,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Uploads: n.api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
 		Ticket: local.PageTickets(n.host, n.network), Example: n.example.Root,
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,
-		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
+		Version: version, Socket: n.socket, Certs: certificateNeeds(n),
 		Gatherer: n.registry, Edge: gateway.Edge{Fills: n.fills.Service, Packs: n.packs.Set},
 		Events: n.events.Source(), FollowName: n.api.FollowName,
 		Rates: gateway.Rates{Upload: n.rates.upload, Download: n.rates.download},

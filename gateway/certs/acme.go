@@ -4,193 +4,240 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"net/http"
-	"os"
+	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mholt/acmez/v3"
-	"github.com/mholt/acmez/v3/acme"
 
 	"allium/protocols/status"
 )
 
-// Times of ACME. Authorities limit failures per hour, so the pauses grow.
-const (
-	// ChallengePrefix is the path below which an authority looks for HTTP-01 proofs.
-	ChallengePrefix = "/.well-known/acme-challenge/"
-
-	acmeCall     = 30 * time.Second // timeout of one HTTP request
-	acmeAttempt  = 3 * time.Minute  // timeout of one certificate, with all its requests
-	acmeRetry    = 5 * time.Minute  // pause after the first failure; each failure doubles it
-	acmeMaxRetry = 3 * time.Hour    // longest pause, before up to a quarter of jitter
-)
+// ChallengePrefix is the path below which an authority looks for HTTP-01 proofs.
+const ChallengePrefix = "/.well-known/acme-challenge/"
 
 // ALPNProto is the only protocol that an authority offers in a TLS-ALPN-01 handshake.
 const ALPNProto = acmez.ACMETLS1Protocol
 
 // acmeCerts is the Source of certificates of an ACME authority (RFC 8555). Run orders
-// them and renews each when a third of its lifetime is left. A handshake uses the
-// certificate in memory and never waits for the authority.
+// them and renews each in time. A handshake uses the certificate in memory; only one for a
+// domain that is certified on demand may wait for its first certificate, for firstWait.
+//
+// A subject is a domain or an address, as text in its one form.
 type acmeCerts struct {
-	domains []string
-	email   string
-	http01  bool // the redirect listener answers HTTP-01 challenges
-	cache   acmeCache
-	answers *boundedAnswers
-	client  *acme.Client
-	account acme.Account // has no key until it is registered; only Run uses it
-	now     func() time.Time
-	log     *slog.Logger
-	m       *metrics
+	cfg       ACME
+	node      Node
+	authority *authority
+	ledger    *ledger
+	demands   *demands
+	ips       atomic.Pointer[[]netip.Addr] // the node's public addresses, as Run last saw them
+	now       func() time.Time
+	log       *slog.Logger
+	m         *metrics
 
-	mu     sync.Mutex                  // lock: leaf
-	certs  map[string]*tls.Certificate // by domain
-	alpn   map[string]*tls.Certificate // proofs of TLS-ALPN-01 challenges under way, by domain
-	proofs map[string]string           // proofs of HTTP-01 challenges under way, by token
+	mu    sync.Mutex                  // guards certs; lock: leaf
+	certs map[string]*tls.Certificate // by subject
 }
 
 func newACMECerts(cfg Config, d Deps, m *metrics) (*acmeCerts, error) {
-	tr := &http.Transport{
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
-		DisableKeepAlives: true, // the next renewal is weeks away
+	authority, err := newAuthority(cfg, d)
+	if err != nil {
+		return nil, err
 	}
-	if cfg.ACMECA != "" {
-		pem, err := os.ReadFile(cfg.ACMECA)
-		if err != nil {
-			return nil, status.Errorf(status.BadRequest, "gateway.tls.acme_ca: %w", err)
-		}
-		tr.TLSClientConfig.RootCAs = x509.NewCertPool()
-		if !tr.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, status.Errorf(status.BadRequest, "gateway.tls.acme_ca: %s holds no PEM certificate", cfg.ACMECA)
-		}
+	a := &acmeCerts{
+		cfg: cfg.ACME, node: d.Node, authority: authority, ledger: openLedger(authority.cache, d.Now(), d.Log),
+		demands: newDemands(), now: d.Now, log: d.Log, m: m, certs: map[string]*tls.Certificate{},
 	}
-	answers := &boundedAnswers{RoundTripper: tr}
-	return &acmeCerts{
-		domains: cfg.ACMEDomains, email: cfg.ACMEEmail, http01: cfg.RedirectListen != "",
-		cache: acmeCache(d.ACMEDir), answers: answers,
-		client: &acme.Client{
-			Directory: cfg.ACMEDirectory, UserAgent: "allium",
-			HTTPClient: &http.Client{Transport: answers, Timeout: acmeCall},
-		},
-		now: d.Now, log: d.Log, m: m,
-		certs: map[string]*tls.Certificate{}, alpn: map[string]*tls.Certificate{}, proofs: map[string]string{},
-	}, nil
+	a.ips.Store(new([]netip.Addr))
+	return a, nil
 }
 
-// renewal returns when a certificate is renewed: when a third of its lifetime is left.
+// longLived is the lifetime from which on a certificate is renewed when a third of it is left.
+// A shorter one is renewed at its half, so that as many attempts are possible.
+const longLived = 10 * 24 * time.Hour
+
+// renewal returns when a certificate is renewed.
 func renewal(leaf *x509.Certificate) time.Time {
-	return leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore) / 3)
+	life := leaf.NotAfter.Sub(leaf.NotBefore)
+	if life < longLived {
+		return leaf.NotAfter.Add(-life / 2)
+	}
+	return leaf.NotAfter.Add(-life / 3)
 }
 
-// Run loads the stored certificates. Then it orders certificates that are missing or
-// due for renewal, one at a time, until ctx is done.
-func (a *acmeCerts) Run(ctx context.Context) {
-	due, failures := map[string]time.Time{}, map[string]int{}
-	for _, d := range a.domains {
-		due[d] = a.now()
-		if c := a.stored(d); c != nil {
-			a.use(d, c)
-			due[d] = renewal(c.Leaf)
-		}
-	}
-	for ctx.Err() == nil {
-		next := slices.MinFunc(a.domains, func(x, y string) int { return due[x].Compare(due[y]) })
-		if wait := due[next].Sub(a.now()); wait > 0 {
-			timer := time.NewTimer(min(wait, time.Hour)) // the system clock may change meanwhile
-			select {
-			case <-ctx.Done():
-				timer.Stop()
-			case <-timer.C:
-			}
-			continue
-		}
-		c, err := a.obtain(ctx, next)
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			pause := min(acmeMaxRetry, acmeRetry<<min(failures[next], 10))
-			pause += rand.N(pause / 4)
-			failures[next]++
-			due[next] = a.now().Add(pause)
-			a.log.Warn("cannot get a certificate from the ACME authority", "domain", next,
-				"again_in", pause.Round(time.Second), "err", err)
-			a.m.certUpdates.WithLabelValues("failed").Inc()
-			continue
-		}
-		failures[next] = 0
-		due[next] = renewal(c.Leaf).Add(rand.N(time.Hour))
-		a.use(next, c)
-		a.m.certUpdates.WithLabelValues("ok").Inc()
-		a.log.Info("a new certificate is in use", "domain", next, "not_after", c.Leaf.NotAfter)
-	}
-}
-
-// use makes c the certificate of a domain.
-func (a *acmeCerts) use(domain string, c *tls.Certificate) {
+// use makes c the certificate of a subject.
+func (a *acmeCerts) use(subject string, c *tls.Certificate) {
+	a.m.inUse(subject, c.Leaf.NotAfter)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.certs[domain] = c
-	first := c.Leaf.NotAfter
-	for _, other := range a.certs {
-		if other.Leaf.NotAfter.Before(first) {
-			first = other.Leaf.NotAfter
-		}
-	}
-	a.m.certNotAfter.Set(float64(first.Unix()))
+	a.certs[subject] = c
 }
 
-// Get returns the certificate of the requested name, or of the first domain if the
-// handshake names none. A handshake that offers only acme-tls/1 comes from the
-// authority and gets the proof of the challenge.
+// drop forgets the certificate of a subject.
+func (a *acmeCerts) drop(subject string) {
+	a.m.gone(subject)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.certs, subject)
+}
+
+// held returns the certificate of a subject, or nil.
+func (a *acmeCerts) held(subject string) *tls.Certificate {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.certs[subject]
+}
+
+// look asks the node for its public addresses.
+func (a *acmeCerts) look(ctx context.Context) {
+	var all []netip.Addr
+	if a.cfg.ACMEIP && a.node.Addresses != nil {
+		all = a.node.Addresses(ctx)
+	}
+	all = all[:min(len(all), maxAddresses)]
+	a.ips.Store(&all)
+}
+
+// maxAddresses is the most addresses of the node that get a certificate.
+const maxAddresses = 4
+
+// Get returns the certificate of the requested name. If the handshake names none, it is that of
+// the address at which the connection arrived, or of another one of the node, or of the first
+// domain. A handshake that offers only acme-tls/1 comes from the authority and gets the proof
+// of the challenge.
 func (a *acmeCerts) Get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
-	if name == "" {
-		name = a.domains[0]
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	c := a.certs[name]
+	name := serverName(hello)
 	if slices.Equal(hello.SupportedProtos, []string{ALPNProto}) {
-		c = a.alpn[name]
-	}
-	if c == nil {
+		if c := a.authority.proofs.handshake(name); c != nil {
+			return c, nil
+		}
 		return nil, errNoCertificate
 	}
-	return c, nil
+	if name == "" {
+		return a.nameless(hello.Conn)
+	}
+	if c := a.held(name); c != nil {
+		return c, nil
+	}
+	return a.demand(hello.Context(), name)
 }
 
-func (a *acmeCerts) Covers(host string) bool { return slices.Contains(a.domains, host) }
+// serverName returns the name that a handshake asks for, in lower case.
+func serverName(hello *tls.ClientHelloInfo) string {
+	return strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
+}
 
-func (a *acmeCerts) Name() string { return a.domains[0] }
+// nameless returns the certificate for a handshake that names no host.
+func (a *acmeCerts) nameless(conn net.Conn) (*tls.Certificate, error) {
+	var subjects []string
+	if conn != nil {
+		if at, err := netip.ParseAddrPort(conn.LocalAddr().String()); err == nil {
+			subjects = append(subjects, at.Addr().Unmap().WithZone("").String())
+		}
+	}
+	for _, ip := range *a.ips.Load() { // behind NAT the node does not see at which one
+		subjects = append(subjects, ip.String())
+	}
+	for _, s := range append(subjects, a.cfg.ACMEDomains...) {
+		if c := a.held(s); c != nil {
+			return c, nil
+		}
+	}
+	return nil, errNoCertificate
+}
 
+func (a *acmeCerts) Covers(host string) bool {
+	return slices.Contains(a.cfg.ACMEDomains, host) || a.held(host) != nil
+}
+
+func (a *acmeCerts) Name() string {
+	if len(a.cfg.ACMEDomains) > 0 {
+		return a.cfg.ACMEDomains[0]
+	}
+	for _, ip := range *a.ips.Load() {
+		if s := ip.String(); a.held(s) != nil {
+			return s
+		}
+	}
+	return ""
+}
+
+// Check returns nil while every configured domain, and with acme_ip one address, has a certificate
+// that is valid now. Those on demand do not count.
 func (a *acmeCerts) Check() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, d := range a.domains {
-		c := a.certs[d]
-		if c == nil {
-			return status.Errorf(status.NotReady,
-				"there is no certificate of %s yet; the log says what the ACME authority "+
-					"answers, and whether it can reach this node", d)
+	for _, d := range a.cfg.ACMEDomains {
+		if err := a.checkHeld(d); err != nil {
+			return err
 		}
-		if err := checkValidity(c.Leaf, a.now()); err != nil {
-			return fmt.Errorf("%s: %w", d, err)
+	}
+	if !a.cfg.ACMEIP {
+		return nil
+	}
+	ips := *a.ips.Load()
+	if len(ips) == 0 {
+		return status.Errorf(status.NotReady, "no public address of this node is known to get a certificate for "+
+			"(gateway.tls.acme_ip); `allium doctor reach` says what peers found")
+	}
+	var failed error
+	for _, ip := range ips {
+		err := a.checkHeld(ip.String())
+		if err == nil {
+			return nil
 		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// checkHeld returns nil if a subject has a certificate that is valid now.
+func (a *acmeCerts) checkHeld(subject string) error {
+	c := a.held(subject)
+	if c == nil {
+		return status.Errorf(status.NotReady,
+			"there is no certificate of %s yet; the log says what the ACME authority "+
+				"answers, and whether it can reach this node", subject)
+	}
+	if err := checkValidity(c.Leaf, a.now()); err != nil {
+		return fmt.Errorf("%s: %w", subject, err)
 	}
 	return nil
 }
 
 // Proof returns the answer to the HTTP-01 challenge with a token.
-func (a *acmeCerts) Proof(token string) (string, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	p, ok := a.proofs[token]
-	return p, ok
+func (a *acmeCerts) Proof(token string) (string, bool) { return a.authority.proofs.http(token) }
+
+// proofs are those of challenges under way.
+type proofs struct {
+	mu      sync.Mutex                  // guards both maps; lock: leaf
+	certs   map[string]*tls.Certificate // of TLS-ALPN-01, by the name in the handshake
+	answers map[string]string           // of HTTP-01, by token
+}
+
+// handshake returns the proof of TLS-ALPN-01 for a name, or nil.
+func (p *proofs) handshake(name string) *tls.Certificate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.certs[name]
+}
+
+// http returns the proof of HTTP-01 for a token.
+func (p *proofs) http(token string) (string, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	answer, ok := p.answers[token]
+	return answer, ok
+}
+
+// change calls f with the maps.
+func (p *proofs) change(f func(certs map[string]*tls.Certificate, answers map[string]string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f(p.certs, p.answers)
 }

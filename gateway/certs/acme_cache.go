@@ -14,7 +14,7 @@ import (
 
 // acmeCache stores the account's key and the certificates in a directory that only
 // the node's user can read. The empty acmeCache stores nothing. A certificate's file
-// has the name of its domain; the key's file is acmeAccount.
+// has the name of its subject (fileOf); the key's file is acmeAccount, and acmeLedger has the orders.
 type acmeCache string
 
 // get returns the content of a file, or nil if there is none.
@@ -50,6 +50,30 @@ func (dir acmeCache) put(name string, raw []byte) error {
 		_ = os.Remove(f.Name())
 	}
 	return err
+}
+
+// list returns the names of at most n files.
+func (dir acmeCache) list(n int) (names []string) {
+	if dir == "" {
+		return nil
+	}
+	d, err := os.Open(string(dir))
+	if err != nil {
+		return nil // nothing was stored yet
+	}
+	defer d.Close()
+	names, _ = d.Readdirnames(n + listSpare) // what was read of them counts
+	return names
+}
+
+// listSpare is room for files that are none of certificates on demand.
+const listSpare = 2 * maxACMEDomains
+
+// remove removes a file, if it can.
+func (dir acmeCache) remove(name string) {
+	if dir != "" {
+		_ = os.Remove(filepath.Join(string(dir), name))
+	}
 }
 
 // maxACMEBytes is the most bytes of answers in one attempt at a certificate. An attempt

@@ -39,7 +39,7 @@ func TestACMEHandshakes(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	cert, proof := &tls.Certificate{}, &tls.Certificate{}
-	a.certs["node.test"], a.alpn["www.node.test"] = cert, proof
+	a.certs["node.test"], a.authority.proofs.certs["www.node.test"] = cert, proof
 	for _, c := range []struct {
 		name   string
 		protos []string
@@ -67,8 +67,8 @@ func TestACMECacheIsChecked(t *testing.T) {
 	ca, dir := certstest.New(t), t.TempDir()
 	cfg := DefaultConfig()
 	cfg.ACMEDomains = []string{"node.test"}
-	deps := Deps{Env: env.Env{Log: slog.New(slog.DiscardHandler), Now: time.Now}, ACMEDir: dir}
-	a, err := newACMECerts(cfg, deps, newMetrics(nil))
+	deps := Deps{Env: env.Env{Log: slog.New(slog.DiscardHandler), Now: time.Now}, Node: Node{ACMEDir: dir}}
+	a, err := newAuthority(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestACMECacheIsChecked(t *testing.T) {
 		}
 	}
 	cfg.ACMECA = filepath.Join(dir, "node.test")
-	if _, err := newACMECerts(cfg, Deps{ACMEDir: dir}, nil); status.Of(err) != status.BadRequest {
+	if _, err := newAuthority(cfg, deps); status.Of(err) != status.BadRequest {
 		t.Errorf("acme_ca: %v", err)
 	}
 }
@@ -132,7 +132,8 @@ func TestCertificateReload(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer testkit.Start(t, f.files.Run)()
-		first := f.current.Load()
+		inUse := func() *tls.Certificate { return f.current.Load().first }
+		first := inUse()
 		look := func(what string, ok, failed float64, want *tls.Certificate) {
 			t.Helper()
 			for _, name := range []string{cert, key} {
@@ -140,7 +141,7 @@ func TestCertificateReload(t *testing.T) {
 			}
 			time.Sleep(5 * pollEvery)
 			synctest.Wait()
-			if got := f.current.Load(); want != nil && got != want {
+			if got := inUse(); want != nil && got != want {
 				t.Errorf("%s: another certificate is in use", what)
 			}
 			if o, b := testutil.ToFloat64(m.certUpdates.WithLabelValues("ok")),
@@ -164,7 +165,7 @@ func TestCertificateReload(t *testing.T) {
 		a.Pair(t, dir, time.Now().Add(90*time.Minute), "other.test")
 		look("a good one", 1, 4, nil)
 		if !f.Covers("other.test") || f.Covers("node.test") || f.Check() != nil {
-			t.Errorf("in use: %v, %v", f.current.Load().Leaf.DNSNames, f.Check())
+			t.Errorf("in use: %v, %v", inUse().Leaf.DNSNames, f.Check())
 		}
 		a.Pair(t, dir, time.Now().Add(90*time.Minute), "third.test")
 		if err := os.Chmod(key, 0o644); err != nil {
@@ -233,7 +234,7 @@ func TestPairs(t *testing.T) {
 			"put the node's own first",
 		},
 		{"for nobody", []*x509.Certificate{nameless}, namelessKey, 0o600, status.BadRequest, "names no host"},
-		{"no certificate", nil, key, 0o600, status.BadRequest, "gateway.tls.cert"},
+		{"no certificate", nil, key, 0o600, status.BadRequest, "gateway.tls"},
 	} {
 		dir := t.TempDir()
 		chain, private := certstest.PEM(t, c.key, c.chain...)

@@ -4,24 +4,22 @@ import (
 	"net"
 	"net/mail"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"allium/protocols/status"
 )
 
-// Config makes the public listener speak https, either with the operator's own
-// certificate or with certificates of an ACME authority. With neither it speaks http.
+// Config makes the public listener speak https, with the operator's own certificates,
+// with certificates of an ACME authority, or with both. With neither it speaks http.
 // node/config/keys.txt says what each key means.
 type Config struct {
-	Cert string `koanf:"cert" hot:"nonzero"`
-	Key  string `koanf:"key" hot:"nonzero"`
+	Cert  string   `koanf:"cert" hot:"nonzero"`
+	Key   string   `koanf:"key" hot:"nonzero"`
+	Certs []string `koanf:"certs" hot:"nonzero"`
 
-	ACMEDomains   []string `koanf:"acme_domains"`
-	ACMEEmail     string   `koanf:"acme_email"`
-	ACMEDirectory string   `koanf:"acme_directory"`
-	ACMECA        string   `koanf:"acme_ca"`
-	ACMEAcceptTOS bool     `koanf:"acme_accept_tos"`
+	ACME `koanf:",squash"`
 
 	RedirectListen string `koanf:"redirect_listen"`
 	RedirectPort   int    `koanf:"redirect_port"`
@@ -30,6 +28,20 @@ type Config struct {
 	HSTSSubdomains bool          `koanf:"hsts_subdomains"`
 }
 
+// ACME says which certificates an authority is asked for, and which authority.
+type ACME struct {
+	ACMEDomains   []string `koanf:"acme_domains"`
+	ACMEOnDemand  bool     `koanf:"acme_on_demand"`
+	ACMEIP        bool     `koanf:"acme_ip"`
+	ACMEEmail     string   `koanf:"acme_email"`
+	ACMEDirectory string   `koanf:"acme_directory"`
+	ACMECA        string   `koanf:"acme_ca"`
+	ACMEAcceptTOS bool     `koanf:"acme_accept_tos"`
+}
+
+// Orders reports whether any certificate is ordered from an authority.
+func (a ACME) Orders() bool { return len(a.ACMEDomains) > 0 || a.ACMEOnDemand || a.ACMEIP }
+
 // letsEncrypt is the ACME directory URL of Let's Encrypt.
 const letsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 
@@ -37,14 +49,20 @@ const letsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 // orders too.
 const maxACMEDomains = 32
 
+// maxCerts is the most entries of gateway.tls.certs. Each is looked at every two seconds.
+const maxCerts = 64
+
 // DefaultConfig returns a listener that speaks http. Its other values apply once a
 // certificate is configured.
 func DefaultConfig() Config {
-	return Config{ACMEDirectory: letsEncrypt, HSTS: 365 * 24 * time.Hour}
+	return Config{ACME: ACME{ACMEDirectory: letsEncrypt}, HSTS: 365 * 24 * time.Hour}
 }
 
 // Enabled reports whether the public listener speaks https.
-func (c Config) Enabled() bool { return c.Cert != "" || c.Key != "" || len(c.ACMEDomains) > 0 }
+func (c Config) Enabled() bool { return c.ownFiles() || c.Orders() }
+
+// ownFiles reports whether the operator names files of certificates.
+func (c Config) ownFiles() bool { return c.Cert != "" || c.Key != "" || len(c.Certs) > 0 }
 
 // Validate returns bad_request for the first key whose value is invalid, alone or
 // with the others. listen and h2c are the gateway's keys of these names.
@@ -52,32 +70,36 @@ func (c Config) Validate(listen string, h2c bool) error {
 	bad := func(format string, args ...any) error {
 		return status.Errorf(status.BadRequest, "gateway.tls."+format, args...)
 	}
-	switch acme := len(c.ACMEDomains) > 0; {
+	switch {
 	case c.HSTS < 0:
 		return bad("hsts is negative; 0 is none")
 	case c.RedirectPort < 0 || c.RedirectPort > 65535:
 		return bad("redirect_port is %d, want a port, or 0 for that of gateway.listen", c.RedirectPort)
 	case !c.Enabled() && c.RedirectListen != "":
-		return bad("redirect_listen sends to https, but there is none; set gateway.tls.cert and key, or acme_domains")
+		return bad("redirect_listen sends to https, but there is none; set gateway.tls.cert and key, certs, " +
+			"or acme_domains")
 	case !c.Enabled():
 		return nil
 	case listen == "":
-		return bad("cert or acme_domains is set, but gateway.listen is empty; set it to an address such as 0.0.0.0:443")
+		return bad("cert, certs or an acme key is set, but gateway.listen is empty; set it to an address such as " +
+			"0.0.0.0:443")
 	case h2c:
 		return status.Errorf(status.BadRequest,
 			"gateway.h2c is for http behind a proxy; with gateway.tls browsers get "+
 				"HTTP/2 anyway, so remove it")
-	case acme && (c.Cert != "" || c.Key != ""):
-		return bad("cert and acme_domains are both set; keep one of the two")
-	case !acme && (c.Cert == "" || c.Key == ""):
+	case (c.Cert == "") != (c.Key == ""):
 		return bad("cert and key belong together; set both")
+	case len(c.Certs) > maxCerts:
+		return bad("certs holds %d entries, at most %d", len(c.Certs), maxCerts)
+	case slices.Contains(c.Certs, ""):
+		return bad("certs holds an empty entry; name a PEM file, or a directory with fullchain.pem and privkey.pem")
 	}
 	if c.RedirectListen != "" {
 		if _, _, err := net.SplitHostPort(c.RedirectListen); err != nil {
 			return bad("redirect_listen is %q, want host:port such as 0.0.0.0:80: %w", c.RedirectListen, err)
 		}
 	}
-	if len(c.ACMEDomains) > 0 {
+	if c.Orders() {
 		return c.validateACME(bad)
 	}
 	return nil

@@ -30,7 +30,7 @@ type Deps struct {
 	Capabilities policy.Capabilities // nil: mutations over TCP are refused
 	Audit        policy.Audit        // nil: nothing is recorded
 	Socket       string              // path of the Unix socket; empty: none
-	ACMEDir      string              // directory of ACME's account and certificates; empty: in RAM
+	Certs        certs.Node          // what the certificates of the public listener need of the node
 
 	Upload *limits.Bandwidth // bounds the bytes of content sent per second; nil: no bound
 }
@@ -61,7 +61,7 @@ func New(cfg Config, admin AdminConfig, d Deps, p Params) (*Server, error) {
 	s := &Server{cfg: cfg, admin: admin, deps: d, params: p, halfClosed: halfClosed{conns: map[*conn]struct{}{}}}
 	s.live.Store(newLive(cfg))
 	var err error
-	s.certs, err = certs.New(cfg.TLS, certs.Deps{Env: d.Env, ACMEDir: d.ACMEDir})
+	s.certs, err = certs.New(cfg.TLS, certs.Deps{Env: d.Env, Node: d.Certs})
 	if err != nil {
 		return nil, err
 	}

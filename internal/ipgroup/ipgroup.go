@@ -58,7 +58,7 @@ func Of(a ma.Multiaddr) Group {
 	if !ok {
 		return Unplaced
 	}
-	if !public(ip) {
+	if !Public(ip) {
 		if slices.ContainsFunc(a, func(c ma.Component) bool { return c.Code() == ma.P_CIRCUIT }) {
 			return Unplaced
 		}
@@ -100,7 +100,7 @@ func IP(a ma.Multiaddr) (netip.Addr, bool) {
 	case sixToFour.Contains(ip):
 		inside = netip.AddrFrom4([4]byte(b[2:]))
 	}
-	if public(inside) {
+	if Public(inside) {
 		ip = inside
 	}
 	return ip, ok
@@ -121,10 +121,10 @@ func Address(a ma.Multiaddr) (one netip.Prefix, ok bool) {
 	return netip.PrefixFrom(ip, bits).Masked(), true
 }
 
-// public reports whether ip is an address of the public Internet: it is not loopback,
+// Public reports whether ip is an address of the public Internet: it is not loopback,
 // private, link-local, shared by a provider's customers (100.64.0.0/10),
 // multicast, reserved or for documentation.
-func public(ip netip.Addr) bool {
+func Public(ip netip.Addr) bool {
 	a, err := manet.FromIP(ip.AsSlice())
 	return err == nil && manet.IsPublicAddr(a)
 }

@@ -129,7 +129,7 @@ func FuzzGroups(f *testing.F) {
 		if len(groups) > 1 || len(groups) == 1 && groups[0] == "" {
 			t.Fatalf("%s: %q", a, groups)
 		}
-		if ip, ok := IP(a); len(groups) == 0 && (!ok || public(ip)) {
+		if ip, ok := IP(a); len(groups) == 0 && (!ok || Public(ip)) {
 			t.Fatalf("%s is exempt", a)
 		}
 	})

@@ -29,6 +29,7 @@ var worksInRAM = map[string]string{
 	"names.maps":          "the files are only read",
 	"gateway.tls.cert":    "the file is only read",
 	"gateway.tls.key":     "the file is only read",
+	"gateway.tls.certs":   "the files are only read",
 	"gateway.tls.acme_ca": "the file is only read",
 	"gateway.denylist":    "the files are only read",
 	"edge.dir":            "the files are only read",

@@ -23,6 +23,7 @@ var rereadFiles = map[string]string{
 	"listen.deny":       "within seconds of a change, and at a reload (SIGHUP)",
 	"gateway.tls.cert":  "within seconds of a change, and at a reload (SIGHUP)",
 	"gateway.tls.key":   "within seconds of a change, and at a reload (SIGHUP)",
+	"gateway.tls.certs": "within seconds of a change, and at a reload (SIGHUP)",
 	"dht.seed_manifest": "before every round of dials",
 
 	"store.s3.credentials_file": "every five minutes",

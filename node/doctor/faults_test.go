@@ -288,6 +288,14 @@ var faults = []fault{
 	{"the certificate ends soon", "certificate", doctor.Warning, true, func(w *world) {
 		w.certificate(now.Add(-80*24*time.Hour), now.Add(5*24*time.Hour), []string{"gateway.example"}, 0o600)
 	}},
+	{"one of several certificates has expired", "certificate", doctor.Error, true, func(w *world) {
+		w.certificate(now.Add(-90*24*time.Hour), now.Add(-time.Hour), []string{"b3.example"}, 0o600)
+		cfg := &w.deps.Config.Gateway.TLS
+		both := slices.Concat(w.read("cert.key"), w.read("cert.pem"))
+		w.must(os.WriteFile(filepath.Join(w.home, "both.pem"), both, 0o600))
+		w.certificate(now.Add(-time.Hour), now.Add(80*24*time.Hour), []string{"gateway.example"}, 0o600)
+		cfg.Certs = []string{"both.pem"}
+	}},
 	{"the certificate has no names", "certificate", doctor.Error, true, func(w *world) {
 		w.certificate(now.Add(-time.Hour), now.Add(80*24*time.Hour), nil, 0o600)
 	}},

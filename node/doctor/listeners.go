@@ -7,12 +7,14 @@ import (
 	"encoding/pem"
 	"errors"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
+	"allium/gateway/certs"
 	"allium/internal/privatefile"
 	homedir "allium/node/home"
 )
@@ -95,26 +97,47 @@ const soonExpired = 14 * 24 * time.Hour
 // maxCertificate bounds what is read of the file of a certificate, in bytes.
 const maxCertificate = 1 << 20
 
-func checkCertificate(_ context.Context, e *exam) result {
+// ownCertificates returns the files of the certificates that the configuration names.
+func (e *exam) ownCertificates() []certs.Pair {
 	cfg := e.Config.Gateway.TLS
+	cfg.Cert, cfg.Key = homedir.Path(e.Home, cfg.Cert), homedir.Path(e.Home, cfg.Key)
+	cfg.Certs = slices.Clone(cfg.Certs)
+	for i, name := range cfg.Certs {
+		cfg.Certs[i] = homedir.Path(e.Home, name)
+	}
+	return cfg.Pairs()
+}
+
+func checkCertificate(_ context.Context, e *exam) (all result) {
 	if g, shut := e.gate("tls_certificate"); shut {
 		return fail(say("the gateway has no valid certificate: %s", g.Fix), "browsers refuse the gateway",
 			"see docs/running/https.md")
 	}
-	if cfg.Cert == "" {
-		if len(cfg.ACMEDomains) > 0 && e.Node == nil {
-			return skip("no node runs that orders certificates")
-		}
-		return result{}
+	own := e.ownCertificates()
+	if len(own) == 0 && e.Config.Gateway.TLS.Orders() && e.Node == nil {
+		return skip("no node runs that orders certificates")
 	}
+	for _, p := range own {
+		all = all.and(checkOwnCertificate(e, p))
+	}
+	return all
+}
+
+// checkOwnCertificate looks at a certificate of the operator's own.
+func checkOwnCertificate(e *exam, p certs.Pair) result {
 	const impact = "browsers and programs refuse the gateway"
-	name := homedir.Path(e.Home, cfg.Cert)
+	name := p.Cert
 	raw, err := privatefile.Read(name, maxCertificate, 0)
 	if err != nil {
 		return fail(say("the certificate %s cannot be read: %s", name, statErr(err)), impact,
-			"name a file that can be read with gateway.tls.cert")
+			"name a file that can be read with gateway.tls.cert or gateway.tls.certs")
 	}
-	block, _ := pem.Decode(raw)
+	var block *pem.Block
+	for rest := raw; ; {
+		if block, rest = pem.Decode(rest); block == nil || block.Type == "CERTIFICATE" {
+			break // a file may have the key too
+		}
+	}
 	if block == nil {
 		return fail(say("%s is no certificate in PEM", name), impact, "write the certificate there, with its chain")
 	}
@@ -123,11 +146,12 @@ func checkCertificate(_ context.Context, e *exam) result {
 		return fail(say("%s is no certificate: %s", name, err.Error()), impact,
 			"write the certificate there, with its chain")
 	}
-	return checkLeaf(e, name, raw, cert, impact)
+	return checkLeaf(e, p, raw, cert, impact)
 }
 
 // checkLeaf looks at a certificate.
-func checkLeaf(e *exam, name string, raw []byte, cert *x509.Certificate, impact string) result {
+func checkLeaf(e *exam, p certs.Pair, raw []byte, cert *x509.Certificate, impact string) result {
+	name := p.Cert
 	const renew = "renew it and replace the file: the node reads it again within seconds"
 	all := e.expires(say("the certificate %s", name), cert.NotAfter, soonExpired, impact, renew)
 	if cert.NotBefore.After(e.Now()) {
@@ -138,27 +162,35 @@ func checkLeaf(e *exam, name string, raw []byte, cert *x509.Certificate, impact 
 		all = all.and(fail(say("the certificate %s names no host", name), impact,
 			"have it made with the host names of the gateway as subject alternative names"))
 	}
-	key, err := privatefile.Read(homedir.Path(e.Home, e.Config.Gateway.TLS.Key), maxCertificate, 0)
+	key, err := privatefile.Read(p.Key, maxCertificate, 0)
 	if err != nil {
 		return all // the check certificate_key says so
 	}
 	if _, err := tls.X509KeyPair(raw, key); err != nil {
-		all = all.and(fail(say("the certificate %s and the key of gateway.tls.key do not belong together", name),
+		all = all.and(fail(say("the certificate %s and the key %s do not belong together", name, p.Key),
 			impact, "write both from the same order"))
 	}
 	return all
 }
 
-func checkCertificateKey(_ context.Context, e *exam) result {
-	if e.Config.Gateway.TLS.Key == "" {
+func checkCertificateKey(_ context.Context, e *exam) (all result) {
+	own := e.ownCertificates()
+	if len(own) == 0 {
 		return skip("the gateway has no certificate of its own")
 	}
-	name := homedir.Path(e.Home, e.Config.Gateway.TLS.Key)
+	for _, p := range own {
+		all = all.and(checkKeyFile(p.Key))
+	}
+	return all
+}
+
+// checkKeyFile looks who may read the key of a certificate.
+func checkKeyFile(name string) result {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
 		return fail(say("the key %s cannot be read: %s", name, statErr(err)), "the gateway does not start",
-			"name a file that can be read with gateway.tls.key")
+			"name a file that can be read with gateway.tls.key or gateway.tls.certs")
 	case info.Mode().Perm()&0o027 != 0:
 		return fail(say("other users may use the key %s (mode %04o)", name, info.Mode().Perm()),
 			"they can pretend to be this gateway", "chmod 600 "+name+", and have a new certificate made")

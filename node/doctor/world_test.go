@@ -279,6 +279,14 @@ func (w *world) certificate(from, to time.Time, names []string, keyMode os.FileM
 	w.deps.Config.Gateway.TLS.Cert, w.deps.Config.Gateway.TLS.Key = "cert.pem", "cert.key"
 }
 
+// read returns a file of the home directory.
+func (w *world) read(name string) []byte {
+	w.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(w.home, name))
+	w.must(err)
+	return raw
+}
+
 // run examines the world.
 func (w *world) run() doctor.Report {
 	r, _ := doctor.Run(w.t.Context(), w.deps, nil)
