@@ -271,7 +271,7 @@ var layers = map[string][]string{
 	"gateway/upload": {
 		"gateway/api", "gateway/exchange", "gateway/policy", "protocols/address", "protocols/capability",
 	},
-	"gateway/verified":        {"gateway/api", "protocols/bao"},
+	"gateway/verified":        {"gateway/api", "gateway/verified/bundle", "protocols/bao"},
 	"gateway/verified/bundle": {"protocols/bao", "protocols/manifest"},
 
 	"node": {
@@ -412,7 +412,7 @@ var inTests = map[string][]string{
 
 	"node": {
 		"gateway/api/client", "gateway/pack", "gateway/pack/packtest", "gateway/pack/pmtiles", "gateway/pack/tile",
-		"node/files", "node/files/addcache", "node/homefiles", "protocols/bao", "protocols/manifest",
+		"gateway/verified", "node/files", "node/files/addcache", "node/homefiles", "protocols/bao", "protocols/manifest",
 		"store/cluster/wire",
 	},
 	"node/doctor":            {"node/p2p/reach"},

@@ -13,7 +13,8 @@
 // One request, walked through: [Gateway.Get] requests the verified encoding of a range (open) and
 // checks that the answer is one (begin). [Download.Read] decodes and verifies chunk groups. When
 // the connection is cut, resume waits and requests the rest, from the last verified group on.
-// After three attempts in a row without a verified byte it returns the error. [Gateway.Upload]
+// After three attempts in a row without a verified byte it returns the error. A [Tree] reads the objects of a directory
+// in the same way from one answer, a bundle. [Gateway.Upload]
 // hashes the file first, starts a resumable upload, sends the missing bytes and compares the
 // gateway's address with its own.
 package verified

@@ -231,13 +231,9 @@ func (d *Download) open() error {
 	}
 	resp.Body = &cancelOnClose{resp.Body, cancel}
 	d.resp = resp
-	d.stall = time.AfterFunc(stallTimeout, func() {
-		cancel(status.Errorf(status.Timeout,
-			"nothing arrived for %s, or nothing that could be proved for %s", stallTimeout,
-			proofTimeout))
-	})
+	d.stall = stallTimer(cancel)
 	d.due = time.Now().Add(proofTimeout)
-	d.dec = bao.NewDecoder(d.root, d.r, &stallReader{resp.Body, d})
+	d.dec = bao.NewDecoder(d.root, d.r, &stallReader{resp.Body, d.stall, &d.due})
 	size, err := d.begin(ctx)
 	if err != nil {
 		d.closeResponse()
@@ -285,17 +281,27 @@ func rangeText(r b3.Range) string {
 	return s + "-" + strconv.FormatInt(r.End-1, 10)
 }
 
+// stallTimer returns a timer that cancels a request whose answer stalls.
+func stallTimer(cancel context.CancelCauseFunc) *time.Timer {
+	return time.AfterFunc(stallTimeout, func() {
+		cancel(status.Errorf(status.Timeout,
+			"nothing arrived for %s, or nothing that could be proved for %s", stallTimeout,
+			proofTimeout))
+	})
+}
+
 // stallReader resets the stall timer while bytes arrive, but never past the time when the next
 // group is due.
 type stallReader struct {
-	r io.Reader
-	d *Download
+	r     io.Reader
+	stall *time.Timer
+	due   *time.Time
 }
 
 func (s *stallReader) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
 	if n > 0 {
-		s.d.stall.Reset(max(0, min(stallTimeout, time.Until(s.d.due))))
+		s.stall.Reset(max(0, min(stallTimeout, time.Until(*s.due))))
 	}
 	return n, err
 }

@@ -31,7 +31,9 @@ const (
 // When a server refuses a file for a limit, this source has asked for too much at
 // once. It then asks again for that file, alone, and reads the next sequentialFiles
 // files one by one.
-func Ahead(from content.Opener) Source {
+func Ahead(from content.Opener) Source { return newReadAhead(from) }
+
+func newReadAhead(from content.Opener) *readAhead {
 	return &readAhead{sequential: sequential{from}, slots: semaphore.NewWeighted(readAheadFiles)}
 }
 
