@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
+	"allium/cmd/allium/term"
 	"allium/gateway/api"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -199,7 +200,7 @@ func durabilityText(d api.Durability, quiet bool) string {
 		fmt.Fprintf(&b, "missing: %s", sizeText(d.Missing))
 		if d.ETASeconds > 0 {
 			eta := time.Duration(d.ETASeconds * float64(time.Second))
-			fmt.Fprintf(&b, ", about %s at the rate of the latest sends", roundedTook(eta))
+			fmt.Fprintf(&b, ", about %s at the rate of the latest sends", term.Rounded(eta))
 		}
 		b.WriteByte('\n')
 	}
@@ -278,7 +279,7 @@ func objectDurabilityText(d api.ObjectDurability, now time.Time, quiet bool) str
 			said = append(said, "last proof "+ago(h.LastProof, now))
 		}
 		if h.NextAudit.After(now) {
-			said = append(said, "asked again in "+roundedTook(h.NextAudit.Sub(now)).String())
+			said = append(said, "asked again in "+term.Rounded(h.NextAudit.Sub(now)).String())
 		}
 		if len(said) > 0 {
 			b.WriteString("  " + strings.Join(said, ", "))

@@ -29,7 +29,7 @@ const ledgersDir = "follow"
 
 // followOptions are the flags of follow.
 type followOptions struct {
-	maxBytes byteSize
+	maxBytes term.Size
 	mirror   bool
 	once     bool
 	anyCase  bool

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
+	"allium/cmd/allium/term"
 	"allium/gateway/api"
 	"allium/internal/limits"
 	"allium/internal/printable"
@@ -29,6 +30,7 @@ type getOptions struct {
 	maxStale  time.Duration
 	listen    []string
 	from      string
+	most      files.Bounds
 }
 
 func getCommand(a *app) *cobra.Command {
@@ -52,6 +54,9 @@ by size and BLAKE3, are neither fetched nor written. Each of the others is repla
 in one step and keeps its permissions except the executable bit. Names that KEY does
 not have stay, unless --delete is given. An interrupted update can be run again.
 
+With --max-entries or --max-bytes the lists of names are read first, and a larger
+KEY is refused before anything of a file is fetched (exit code 6).
+
 With --gateway no node is needed. This command proves the bytes of the gateway
 against KEY and writes none that fail the proof (exit code 65).`,
 		Example: `  allium get $ADDRESS -o photos
@@ -72,7 +77,7 @@ against KEY and writes none that fail the proof (exit code 65).`,
 					"--store-only fetches into the store of this machine's node, and --gateway uses none")
 			}
 			if o.storeOnly {
-				return fetchTarget(cmd.Context(), a, o.from, arg[0])
+				return fetchTarget(cmd.Context(), a, o.from, arg[0], o.most)
 			}
 			if o.output != "-" {
 				if err := checkOutput(cmp.Or(o.output, ".")); err != nil {
@@ -94,6 +99,9 @@ against KEY and writes none that fail the proof (exit code 65).`,
 			return withSource(cmd.Context(), a, through, o.from, arg[0], embed, func(s api.Reader, to target) error {
 				var err error
 				if to.key, err = staleName(cmd.Context(), a, s, to.key, o.maxStale); err != nil {
+					return err
+				}
+				if err := o.most.Check(cmd.Context(), s, to.key); err != nil {
 					return err
 				}
 				if o.update {
@@ -118,6 +126,10 @@ against KEY and writes none that fail the proof (exit code 65).`,
 	f.BoolVar(&o.update, "update", false, "change an existing output to match KEY, writing only what differs")
 	f.BoolVar(&o.delete, "delete", false, "with --update, remove names that KEY does not have")
 	f.BoolVar(&o.anyCase, "allow-case-collisions", false, "allow names in one directory that differ only in case")
+	f.Int64Var(&o.most.Entries, "max-entries", 0,
+		"most files, directories and links that KEY may have (default: any number)")
+	f.Var((*term.Size)(&o.most.Bytes), "max-bytes",
+		"most bytes that the files of KEY may have, such as 500MiB (default: any number)")
 	return cmd
 }
 
@@ -153,25 +165,31 @@ type fetched struct {
 }
 
 // fetchTarget brings what an argument names into the node's store.
-func fetchTarget(ctx context.Context, a *app, from, arg string) error {
+func fetchTarget(ctx context.Context, a *app, from, arg string, most files.Bounds) error {
 	to, err := parseTarget(ctx, a, arg)
 	if err != nil {
 		return err
+	}
+	fetch := func(n api.Node) error {
+		if err := most.Check(ctx, n, to.key); err != nil {
+			return err
+		}
+		return fetchObject(ctx, a, n, to.key)
 	}
 	switch {
 	case to.ticket != nil && from != "":
 		return errFromAnd("a ticket")
 	case from != "":
-		return withFrom(ctx, a, from, to.key, func(n api.Node) error { return fetchObject(ctx, a, n, to.key) })
+		return withFrom(ctx, a, from, to.key, fetch)
 	case to.ticket != nil:
-		return withRunning(ctx, a, *to.ticket, func(n api.Node) error { return fetchObject(ctx, a, n, to.key) })
+		return withRunning(ctx, a, *to.ticket, fetch)
 	}
 	n, err := a.node()
 	if err != nil {
 		return err
 	}
 	defer n.Close()
-	return fetchObject(ctx, a, n, to.key)
+	return fetch(n)
 }
 
 // fetchObject brings an object into the node's store.
@@ -304,12 +322,12 @@ func tookText(bytes, fresh int64, took time.Duration) string {
 	if fresh > 0 {
 		return sizeText(bytes) + " in " + speedText(fresh, took)
 	}
-	return sizeText(bytes) + " in " + roundedTook(took).String()
+	return sizeText(bytes) + " in " + term.Rounded(took).String()
 }
 
 // speedText says in which time bytes were worked through, and how fast.
 func speedText(bytes int64, took time.Duration) string {
-	return fmt.Sprintf("%s (%s/s)", roundedTook(took), sizeText(int64(float64(bytes)/max(took.Seconds(), 1e-3))))
+	return fmt.Sprintf("%s (%s/s)", term.Rounded(took), sizeText(int64(float64(bytes)/max(took.Seconds(), 1e-3))))
 }
 
 // addTookText says what an add has stored and in which time. It gives a speed only if all files were read.
@@ -323,15 +341,4 @@ func addTookText(sum api.Added, took time.Duration) string {
 		said += fmt.Sprintf("; %d of them were known and not read", sum.Reused)
 	}
 	return said
-}
-
-// roundedTook is a duration with a precision that a person reads.
-func roundedTook(d time.Duration) time.Duration {
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond)
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond)
-	}
-	return d.Round(time.Second)
 }

@@ -6,14 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/term"
 	"allium/gateway/api"
-	"allium/internal/limits"
 	"allium/testnet/fetchsim"
 )
 
 func simFetchCommand(a *app) *cobra.Command {
 	var o fetchsim.Options
-	size, rate := byteSize(256<<20), byteSize(10<<20)
+	size, rate := term.Size(256<<20), term.Size(10<<20)
 	cmd := &cobra.Command{
 		Use:   "fetch",
 		Short: "Measure transfers from hundreds of simulated providers",
@@ -62,17 +62,4 @@ func simFetch(ctx context.Context, a *app, o fetchsim.Options) error {
 		return a.print(r, "")
 	}
 	return r.WriteText(a.stdout)
-}
-
-// byteSize is a flag such as 256MiB.
-type byteSize limits.Bytes
-
-func (b *byteSize) Type() string { return "size" }
-
-func (b *byteSize) String() string { return limits.Bytes(*b).String() }
-
-func (b *byteSize) Set(s string) error {
-	n, err := limits.ParseBytes(s)
-	*b = byteSize(n)
-	return err
 }

@@ -269,7 +269,8 @@ func TestGolden(t *testing.T) {
 	f := newSource(t)
 	run := f.file("run.sh", "#!")
 	run.Executable = true
-	root := f.dir(t, "", f.file("a", ""), f.dir(t, "d", f.file("x", "hello"), manifest.Entry{Name: "y", Kind: manifest.Link, Target: "x"}),
+	root := f.dir(t, "", f.file("a", ""), f.dir(t, "d", f.file("x", "hello"),
+		manifest.Entry{Name: "y", Kind: manifest.Link, Target: "x"}),
 		f.file(strings.Repeat("n", 200), "long"), run, f.file("é", "accent")).Root
 	for format, want := range map[string]string{
 		formatTar: "0d7dc77e09663a2a22c612ad0768883cc3ecb31fabf96fac3de53f7e2810fcb0",
