@@ -92,11 +92,14 @@ docs: $(TOOLS)/lockcheck ## Write docs/reference, and the hash kernel, from thei
 	$(GO) generate ./protocols/b3
 
 .PHONY: web
-web: $(TOOLS)/webbundle ## Bundle the scripts of the pages that draw packs, and of the console
+web: $(TOOLS)/webbundle ## Bundle the scripts of the pages that draw packs, of the console, and of the page that proves
 	$(TOOLS)/webbundle -modules $(MODULES) -out gateway/pack/viewer/assets viewer.js=gateway/pack/viewer/script/main.js \
 	  worker.js=$(MODULES)/maplibre-gl/dist/maplibre-gl-csp-worker.js maplibre-licence.txt=$(MODULES)/maplibre-gl/LICENSE.txt
 	$(TOOLS)/webbundle -modules $(MODULES) -out gateway/console/assets console.js=gateway/console/script/main.tsx \
 	  preact-licence.txt=$(MODULES)/preact/LICENSE
+	$(TOOLS)/webbundle -modules $(MODULES) -out gateway/proof/assets page.js=gateway/proof/script/main.ts \
+	  worker.js=gateway/proof/script/worker.ts save.js=gateway/proof/script/save.ts \
+	  verify.mjs=gateway/proof/script/verify.ts
 
 .PHONY: docs-check
 docs-check: kernel-check $(TOOLS)/lockcheck ## Fail when what is generated differs from its source

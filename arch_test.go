@@ -212,7 +212,8 @@ var layers = map[string][]string{
 	"gateway": {
 		"gateway/admin", "gateway/api", "gateway/certs", "gateway/console", "gateway/content",
 		"gateway/discovery", "gateway/exchange", "gateway/fill", "gateway/folder", "gateway/openapi",
-		"gateway/pack", "gateway/policy", "gateway/profiling", "gateway/server", "gateway/upload",
+		"gateway/pack", "gateway/policy", "gateway/profiling", "gateway/proof", "gateway/server",
+		"gateway/upload",
 	},
 	"gateway/admin": {"gateway/api", "gateway/exchange", "gateway/policy",
 		"protocols/address", "protocols/capability"},
@@ -252,6 +253,7 @@ var layers = map[string][]string{
 		"gateway/pack/viewer", "gateway/policy",
 	},
 	"gateway/profiling":           {"gateway/api", "gateway/exchange", "protocols/capability"},
+	"gateway/proof":               {"gateway/asset", "gateway/exchange"},
 	"gateway/pack/mbtiles":        {"gateway/pack/tile"},
 	"gateway/pack/packtest":       {"gateway/pack/tile"},
 	"gateway/pack/pmtiles":        {"gateway/pack/tile"},

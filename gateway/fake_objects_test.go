@@ -32,6 +32,11 @@ type fakeObject struct {
 	err    error         // nil: Copy waits for its context instead
 	gate   chan struct{} // Copy waits for it before its first byte
 	panics bool
+
+	hashed   sync.Once // computes what follows
+	root     b3.Root
+	size     int64
+	outboard []byte
 }
 
 // opened is how objects were opened since the last call.
@@ -112,19 +117,22 @@ func (c *fakeContent) Copy(ctx context.Context, w io.Writer, start, end int64) e
 
 // Encode fails like Copy, at a group.
 func (c *fakeContent) Encode(ctx context.Context, w io.Writer, start, end int64) error {
-	var outboard bytes.Buffer
-	h := b3.NewHasher(&outboard, 1)
-	if _, err := h.Write(c.data); err != nil {
-		return err
-	}
-	root, size, err := h.Sum()
+	var err error
+	c.hashed.Do(func() {
+		var outboard bytes.Buffer
+		h := b3.NewHasher(&outboard, 1)
+		if _, err = h.Write(c.data); err == nil {
+			c.root, c.size, err = h.Sum()
+		}
+		c.outboard = outboard.Bytes()
+	})
 	if err != nil {
 		return err
 	}
 	src := &fakeSource{
-		Source: b3.FileSource(bytes.NewReader(c.data), bytes.NewReader(outboard.Bytes()), size), c: c, ctx: ctx,
+		Source: b3.FileSource(bytes.NewReader(c.data), bytes.NewReader(c.outboard), c.size), c: c, ctx: ctx,
 	}
-	e, err := bao.NewEncoder(b3.NewReader(root, size, src), b3.Range{Start: start, End: end})
+	e, err := bao.NewEncoder(b3.NewReader(c.root, c.size, src), b3.Range{Start: start, End: end})
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func TestEveryOperation(t *testing.T) {
 				query.Set("key", root.String())
 			case "Diff":
 				query.Set("from", "x") // this or to, which the document cannot say
-			case "getObject", "browse", "resolveKey", "providers":
+			case "getObject", "browse", "resolveKey", "providers", "verifyPage":
 				path, _, _ = strings.Cut(path, "{")
 				path += root.String()
 			case "getPack":
@@ -73,6 +73,8 @@ func TestEveryOperation(t *testing.T) {
 				path = consoleScript(t, n)
 			case "mapAsset":
 				path = mapAsset(t, n)
+			case "verifyAsset":
+				path = proofScript(t, n)
 			case "browseName":
 				path = "/n/blog.alice/"
 			case "getAsset":
@@ -149,7 +151,7 @@ func TestClientCovers(t *testing.T) {
 	// Of these a program needs nothing that is not elsewhere, or has other clients:
 	// browsers, probes, Prometheus.
 	others := []string{
-		"landing", "favicon", "verifyModule", "open", "openSlash", "uploadPage", "browse",
+		"landing", "favicon", "verifyModule", "verifyPage", "verifyAsset", "open", "openSlash", "uploadPage", "browse",
 		"browseName", "getAsset", "getPack", "mapAsset", "console", "consoleAsset", "consoleSlash", "healthz", "readyz",
 		"metrics", "openapi", "Profile",
 		"optionsUploads", "optionsUpload", "removeUpload",

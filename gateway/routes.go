@@ -12,6 +12,7 @@ import (
 	"allium/gateway/openapi"
 	"allium/gateway/pack"
 	"allium/gateway/profiling"
+	"allium/gateway/proof"
 	"allium/gateway/upload"
 )
 
@@ -29,9 +30,9 @@ type handlers struct {
 
 // table returns the route table.
 func (h handlers) table() []exchange.Endpoint {
-	return slices.Concat(h.content.Endpoints(), h.fills.Endpoints(), h.packs.Endpoints(), h.index.Endpoints(),
-		h.uploads.Endpoints(), h.admin.Pages(), console.Endpoints(), h.openapi.Endpoints(), h.admin.Endpoints(),
-		h.profile.Endpoints())
+	return slices.Concat(h.content.Endpoints(), proof.Endpoints(), h.fills.Endpoints(), h.packs.Endpoints(),
+		h.index.Endpoints(), h.uploads.Endpoints(), h.admin.Pages(), console.Endpoints(), h.openapi.Endpoints(),
+		h.admin.Endpoints(), h.profile.Endpoints())
 }
 
 // routes returns the route table with handlers that cannot serve, for documents.

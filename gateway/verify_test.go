@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"compress/gzip"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,15 +19,31 @@ import (
 	"allium/protocols/bao"
 )
 
+// verifyModule returns the module of /verify.mjs, from the file in which the program has it.
+func verifyModule(t *testing.T) []byte {
+	t.Helper()
+	f, err := os.Open("proof/assets/verify.mjs.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return module
+}
+
 // TestModule: the module is cached by its own tag.
 func TestModule(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	url := n.Addrs().Gateway + "/verify.mjs"
-	module, err := os.ReadFile("content/verify.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	module := verifyModule(t)
 	tag := `"` + b3.Sum(module).Hex()[:32] + `"`
 	a := do(t, "GET", url)
 	if a.StatusCode != http.StatusOK || a.body != string(module) ||

@@ -32,9 +32,11 @@ const (
 
 // Asset is a file that a page loads. It never changes.
 type Asset struct {
-	Name      string // its last path element: a word, 16 hex digits of its digest, and the extension
-	Media     string
-	Policy    string // its Content-Security-Policy; that of a worker bounds what the worker requests
+	Name   string // its last path element: a word, 16 hex digits of its digest, and the extension
+	Media  string
+	Policy string // its Content-Security-Policy; that of a worker bounds what the worker requests
+	// PolicyFor returns the Content-Security-Policy for a request whose query changes it. nil: it is Policy.
+	PolicyFor func(r *http.Request) string
 	Integrity string // the digest as a page and a policy name it
 	Packed    []byte // compressed with gzip
 	// Plain returns the bytes for a client that does not accept gzip. It keeps them.
@@ -124,6 +126,9 @@ func (s Set) serve(w *exchange.Response, r *http.Request, name string) error {
 	h := w.Header()
 	h.Set("Cache-Control", exchange.Immutable)
 	h.Set("Content-Security-Policy", a.Policy)
+	if a.PolicyFor != nil {
+		h.Set("Content-Security-Policy", a.PolicyFor(r))
+	}
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Add("Vary", "Accept-Encoding")
 	etag, packed := `"`+a.Name+`"`, exchange.AcceptsCoding(r, "gzip")

@@ -13,7 +13,6 @@ func (g *Handlers) Endpoints() []exchange.Endpoint {
 	return []exchange.Endpoint{
 		g.landingEndpoint(),
 		asset.IconEndpoint(),
-		moduleEndpoint(),
 		openEndpoint("open", "/b3"),
 		openEndpoint("openSlash", "/b3/"),
 		g.objectEndpoint(),

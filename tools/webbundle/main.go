@@ -29,7 +29,8 @@ func main() {
 	}
 }
 
-// run writes one compressed file to the directory out. A name that ends in .js is that of a script.
+// run writes one compressed file to the directory out. A name that ends in .js is that of a script, and one that ends
+// in .mjs that of a module.
 func run(modules, out, arg string) error {
 	name, source, ok := strings.Cut(arg, "=")
 	if !ok {
@@ -37,9 +38,12 @@ func run(modules, out, arg string) error {
 	}
 	var content []byte
 	var err error
-	if filepath.Ext(name) == ".js" {
-		content, err = bundle(source, modules)
-	} else {
+	switch filepath.Ext(name) {
+	case ".js":
+		content, err = bundle(source, modules, true)
+	case ".mjs":
+		content, err = bundle(source, modules, false)
+	default:
 		content, err = os.ReadFile(source)
 	}
 	if err != nil {
@@ -56,8 +60,8 @@ func run(modules, out, arg string) error {
 	return nil
 }
 
-// bundle returns a script with everything that it imports, minified.
-func bundle(script, modules string) ([]byte, error) {
+// bundle returns a script with everything that it imports: minified for a page, or else as a module that people read.
+func bundle(script, modules string, page bool) ([]byte, error) {
 	script, err := filepath.Abs(script)
 	if err != nil {
 		return nil, err
@@ -65,10 +69,14 @@ func bundle(script, modules string) ([]byte, error) {
 	if modules, err = filepath.Abs(modules); err != nil {
 		return nil, err
 	}
+	format := api.FormatESModule
+	if page {
+		format = api.FormatIIFE
+	}
 	result := api.Build(api.BuildOptions{
-		EntryPoints: []string{script}, NodePaths: []string{modules}, Bundle: true, Format: api.FormatIIFE,
+		EntryPoints: []string{script}, NodePaths: []string{modules}, Bundle: true, Format: format,
 		Target: api.ES2020, Charset: api.CharsetUTF8, LegalComments: api.LegalCommentsInline, Sourcemap: api.SourceMapNone,
-		MinifyWhitespace: true, MinifyIdentifiers: true, MinifySyntax: true,
+		MinifyWhitespace: page, MinifyIdentifiers: page, MinifySyntax: page,
 		JSX: api.JSXAutomatic, JSXImportSource: "preact",
 		// The lookup of tsconfig.json would go up from the sources, to whatever lies above the repository.
 		TsconfigRaw: "{}", LogLevel: api.LogLevelSilent,

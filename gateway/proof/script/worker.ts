@@ -1,0 +1,107 @@
+// A worker fetches verified encodings and proves them. Nothing leaves it that is not proved.
+
+import {MEDIA, VerifyError, query, verify} from "./bao";
+import {Answer, Ask, Cancel, Fault} from "./protocol";
+
+const BATCH = 1 << 20; // bytes that go to the page at once, at most
+
+const running = new Map<number, AbortController>();
+
+/** say sends an answer to the page, and gives the page the memory of its bytes. */
+function say(answer: Answer): void {
+	(self as unknown as Worker).postMessage(answer, answer.bytes ? [answer.bytes.buffer] : []);
+}
+
+/** Refused is an answer that is no encoding. */
+class Refused extends Error {
+	constructor(readonly fault: Omit<Fault, "at">) {
+		super(fault.said);
+	}
+}
+
+/** open returns the encoding that a gateway sends. */
+async function open(ask: Ask, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+	const answer = await fetch(ask.object + query({start: ask.start, end: ask.end}), {
+		signal, credentials: "omit", referrerPolicy: "no-referrer", redirect: "error", cache: "no-store",
+	});
+	if (answer.status === 200 && answer.headers.get("Content-Type") === MEDIA) {
+		return answer.body ?? new Response("").body!;
+	}
+	void answer.body?.cancel();
+	if (answer.status === 200) {
+		const type = (answer.headers.get("Content-Type") ?? "nothing").slice(0, 60);
+		const of = ask.start < 0 ? "the size" : `bytes from ${ask.start} on`;
+		throw new Refused({kind: "lie", said: `it sent ${type} instead of a proof of ${of}`, retry: 0});
+	}
+	const again = answer.status === 408 || answer.status === 429 || answer.status >= 500;
+	const reason = answer.headers.get("X-Reason")?.replace(/_/g, " ").slice(0, 40);
+	throw new Refused({
+		kind: again ? "failure" : "refusal", said: `it answered ${answer.status}${reason ? ", " + reason : ""}`,
+		retry: 1000 * (Number(answer.headers.get("Retry-After")) || 0),
+	});
+}
+
+/** work serves one request. */
+async function work(ask: Ask): Promise<void> {
+	const stop = new AbortController();
+	running.set(ask.id, stop);
+	let at = Math.max(0, ask.start), batch = new Uint8Array(0), filled = 0, stalled = false, size = 0;
+	let timer = 0;
+	const wait = (): void => {
+		clearTimeout(timer);
+		timer = setTimeout(() => {
+			stalled = true;
+			stop.abort();
+		}, ask.patience);
+	};
+	const flush = (): void => {
+		if (filled > 0 && ask.start >= 0) {
+			say({id: ask.id, at, bytes: filled === batch.length ? batch : batch.slice(0, filled)});
+			at += filled;
+		}
+		filled = 0;
+	};
+	try {
+		wait();
+		const proved = verify(ask.root, await open(ask, stop.signal), ask, (n) => size = n).getReader();
+		for (let r = await proved.read(); !r.done; r = await proved.read()) {
+			wait();
+			if (filled + r.value.length > batch.length) {
+				flush();
+				const left = ask.end === undefined ? BATCH : ask.end - at;
+				batch = new Uint8Array(Math.max(r.value.length, Math.min(BATCH, left)));
+			}
+			batch.set(r.value, filled);
+			filled += r.value.length;
+		}
+		flush();
+		say({id: ask.id, size});
+	} catch (err) {
+		flush();
+		say({id: ask.id, fault: faultOf(err, at, stalled, ask.patience)});
+	} finally {
+		clearTimeout(timer);
+		running.delete(ask.id);
+	}
+}
+
+/** faultOf says what an error means. */
+function faultOf(err: unknown, at: number, stalled: boolean, patience: number): Fault {
+	if (err instanceof VerifyError) {
+		return {kind: "lie", at, said: err.message, retry: 0};
+	}
+	if (err instanceof Refused) {
+		return {...err.fault, at};
+	}
+	const said = stalled ? `it proved nothing for ${Math.ceil(patience / 1000)} s` :
+		"it cannot be reached, lets no other page read, or broke off";
+	return {kind: "failure", at, said, retry: 0};
+}
+
+self.onmessage = ({data}: MessageEvent<Ask | Cancel>): void => {
+	if ("cancel" in data) {
+		running.get(data.id)?.abort();
+	} else {
+		void work(data);
+	}
+};
