@@ -140,7 +140,7 @@ func (r *Resolver) FetchTree(ctx context.Context, root b3.Root, opt FetchOptions
 		return TreeInfo{Root: root}, r.ring.Fail(trace.Tree, trace.Key{Root: root}, begun, "", err)
 	}
 	defer done()
-	lookup := r.ring.BeginUnder(status.ParentOf(ctx), trace.Tree, trace.Key{Root: root}, 0)
+	lookup := r.ring.BeginUnder(trace.ParentOf(ctx), trace.Tree, trace.Key{Root: root}, 0)
 	lookup.Call()
 	r.observe(TransferEvent{Root: root, Tree: true, LookupID: lookup.ID()})
 	info, err := r.trees.Fetch(work, l, root, tree.Options{

@@ -26,7 +26,7 @@ func (r *Resolver) ResolveName(ctx context.Context, n name.Name, opt lookup.Opti
 			return a, nil
 		}
 	}
-	lookup := r.ring.BeginUnder(status.ParentOf(ctx), trace.Name, trace.Key{Name: n.String()}, r.cfg.Load().Deadline)
+	lookup := r.ring.BeginUnder(trace.ParentOf(ctx), trace.Name, trace.Key{Name: n.String()}, r.cfg.Load().Deadline)
 	lookup.Call()
 	begun := time.Now()
 	a, err := r.names.Resolve(work, l, n, opt, lookup)

@@ -203,8 +203,7 @@ func (r *Resolver) Resolve(ctx context.Context, root b3.Root, q Query) (Answer, 
 	if a, ok, err := r.Cached(status.ParentOf(ctx), root, q); ok {
 		return a, err
 	}
-	lookup := r.ring.BeginUnder(
-		status.ParentOf(ctx), trace.Providers, trace.Key{Root: root}, r.cfg.Load().Deadline)
+	lookup := r.ring.BeginUnder(trace.ParentOf(ctx), trace.Providers, trace.Key{Root: root}, r.cfg.Load().Deadline)
 	lookup.Call()
 	a, err := r.resolve(ctx, root, q, lookup)
 	lookup.End(err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 
+	"allium/internal/tracing"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -54,7 +55,9 @@ var headBuffers = sync.Pool{New: func() any { b := make([]byte, b3.GroupSize+1);
 // leaves nothing behind if r fails, if ctx ends, or if it returns bad_digest. It
 // returns no_space when the disk is full. At most Config.Puts puts run at once
 // and Params.PutsWait wait; the next returns busy.
-func (s *Store) Put(ctx context.Context, r io.Reader, opt PutOptions) (Info, error) {
+func (s *Store) Put(ctx context.Context, r io.Reader, opt PutOptions) (info Info, err error) {
+	ctx, span := tracing.Child(ctx, "store")
+	defer func() { span.End(err) }()
 	release, err := s.puts.Acquire(ctx)
 	if err != nil {
 		return Info{}, fmt.Errorf("put: %w", err)

@@ -58,6 +58,8 @@ func (s *Service) expected(
 	defer cancel()
 	ctx, end := src.life.Within(ctx)
 	defer end()
+	ctx, span := s.deps.Tracer.Begin(ctx, "manifest")
+	defer func() { span.End(err) }()
 	file, keep, err := s.deps.Manifests.Lookup(ctx, src.cfg.Manifest, path, src.offline())
 	switch {
 	case err != nil && errors.Is(context.Cause(ctx), errOffline):
@@ -72,8 +74,9 @@ func (s *Service) expected(
 			file.Size, int64(s.live.Load().FillBytes))
 	}
 	cfg := s.live.Load()
-	x = expectation{expected{file.Root, file.Size}, now.Add(max(cfg.MinFresh, min(keep, cfg.MaxFresh)))}
+	x = expectation{expected{root: file.Root, size: file.Size}, now.Add(max(cfg.MinFresh, min(keep, cfg.MaxFresh)))}
 	s.expect.put(key, x)
+	x.object.span = span
 	return x, nil
 }
 

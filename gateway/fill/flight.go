@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"allium/gateway/policy/audit"
+	"allium/internal/tracing"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -35,6 +36,7 @@ type flight struct {
 type expected struct {
 	root b3.Root // zero: not known
 	size int64
+	span *tracing.Span // of the lookup in the manifest; nil if that was remembered
 }
 
 // state says how far a flight has come.

@@ -17,6 +17,7 @@ import (
 	"allium/internal/guard"
 	"allium/internal/limits"
 	"allium/internal/tasks"
+	"allium/internal/tracing"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -268,7 +269,7 @@ func (s *Service) work(ctx context.Context) {
 				s.m.expired.Inc()
 				return errQueued
 			}
-			ctx, span := s.deps.Tracer.Begin(ctx, "fill")
+			ctx, span := s.deps.Tracer.Begin(tracing.With(ctx, f.expect.span), "fill")
 			defer func() { span.End(err) }()
 			r, release, err = s.fill(ctx, f)
 			return err

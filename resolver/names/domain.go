@@ -23,7 +23,7 @@ const originDNS record.Origin = "dns"
 // errors are those of [dnslink.Resolver.Lookup] and of Resolve, bad_request for a loop, and hop_exceeded;
 // they have the ID of the lookup.
 func (r *Resolver) domain(ctx context.Context, domain, path string, opt lookup.Options) (Target, error) {
-	lookup := r.ring.BeginUnder(status.ParentOf(ctx), trace.Name, trace.Key{Name: domain}, 0)
+	lookup := r.ring.BeginUnder(trace.ParentOf(ctx), trace.Name, trace.Key{Name: domain}, 0)
 	lookup.Call()
 	t, err := r.follows(status.WithParent(ctx, lookup.ID()), domain, path, opt, lookup)
 	lookup.End(err)

@@ -121,7 +121,7 @@ func (l *lookups) enter(
 	if err := l.gate.Full(); err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(tasks.Context(), l.cfg.Load().Deadline)
+	ctx, cancel := context.WithTimeout(t.Context(tasks.Context()), l.cfg.Load().Deadline)
 	opt.asked = map[peer.ID]struct{}{}
 	s = &lookup{
 		flight: key, find: opt, search: trace.NewSearch(trace.Key{Root: root}, t), cancel: cancel, users: 1,

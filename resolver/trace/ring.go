@@ -54,16 +54,24 @@ func New(d Deps) *Ring {
 // Begin starts the record of a lookup of key. The caller calls End once. budget is its deadline, 0
 // for none. A name beyond MaxName bytes is cut.
 func (r *Ring) Begin(kind Kind, key Key, budget time.Duration) *Lookup {
-	return r.begin(kind, key, budget, 0)
+	return r.begin(kind, key, budget, Parent{})
 }
 
-// BeginUnder is Begin for a lookup that another one led to: the fetch of a directory, or the lookup of
-// a name. parent is zero if there is none.
-func (r *Ring) BeginUnder(parent status.LookupID, kind Kind, key Key, budget time.Duration) *Lookup {
+// Parent is what led to a lookup. Its fields may be zero.
+type Parent struct {
+	ID   status.LookupID // of another lookup: the fetch of a directory, or the lookup of a name
+	Span *tracing.Span   // of a request, such as one of a peer; that of the other lookup goes before
+}
+
+// ParentOf returns what led to the lookups of ctx.
+func ParentOf(ctx context.Context) Parent { return Parent{status.ParentOf(ctx), tracing.Of(ctx)} }
+
+// BeginUnder is Begin for a lookup that something else led to.
+func (r *Ring) BeginUnder(parent Parent, kind Kind, key Key, budget time.Duration) *Lookup {
 	return r.begin(kind, key, budget, parent)
 }
 
-func (r *Ring) begin(kind Kind, key Key, budget time.Duration, parent status.LookupID) *Lookup {
+func (r *Ring) begin(kind Kind, key Key, budget time.Duration, parent Parent) *Lookup {
 	l := &Lookup{id: status.NewLookupID(), byReader: kind == Open}
 	if r == nil {
 		return l
@@ -73,7 +81,7 @@ func (r *Ring) begin(kind Kind, key Key, budget time.Duration, parent status.Loo
 	}
 	key.Name = cut(key.Name, MaxName)
 	l.draft.rec.Head = Head{
-		ID: l.id, Parent: parent, Kind: kind, Key: key, Start: time.Now(), Budget: budget, Running: true,
+		ID: l.id, Parent: parent.ID, Kind: kind, Key: key, Start: time.Now(), Budget: budget, Running: true,
 	}
 	l.draft.rec.Steps = l.draft.steps[:0]
 	l.draft.size = recordSize + 2*len(key.Name) + maxText
@@ -83,7 +91,7 @@ func (r *Ring) begin(kind Kind, key Key, budget time.Duration, parent status.Loo
 	}
 	r.mu.Lock()
 	full := len(r.active) >= runningEntries
-	above := r.active[parent]
+	above := r.active[parent.ID]
 	if !full {
 		r.active[l.id] = l
 	}
@@ -93,7 +101,7 @@ func (r *Ring) begin(kind Kind, key Key, budget time.Duration, parent status.Loo
 		r.omitted.Add(1)
 		return l
 	}
-	l.draft.ring, l.mark, l.span = r, markOf(r.marks, kind, l.id), r.spanOf(kind, above)
+	l.draft.ring, l.mark, l.span = r, markOf(r.marks, kind, l.id), r.spanOf(kind, above, parent.Span)
 	return l
 }
 

@@ -376,10 +376,10 @@ func TestPart(t *testing.T) {
 		r.Begin(Open, keyOf(1), 0).End(nil) // of no other
 		hit := r.HitUnder(of.ID(), Open, keyOf(1), Store, 0)
 		time.Sleep(time.Second)
-		failed := r.BeginUnder(of.ID(), Open, keyOf(1), 0)
+		failed := r.BeginUnder(Parent{ID: of.ID()}, Open, keyOf(1), 0)
 		failed.End(errNobody)
 		time.Sleep(time.Second)
-		running := r.BeginUnder(of.ID(), Providers, keyOf(1), 0)
+		running := r.BeginUnder(Parent{ID: of.ID()}, Providers, keyOf(1), 0)
 		var got []status.LookupID
 		for _, rec := range r.Parts(of.ID(), 5) {
 			if rec.Parent != of.ID() {

@@ -2,12 +2,12 @@ package trace
 
 import "allium/internal/tracing"
 
-// spanOf begins the span of a lookup: below that of the lookup that led to it, which may be nil.
-func (r *Ring) spanOf(kind Kind, above *Lookup) *tracing.Span {
+// spanOf begins the span of a lookup: below that of the lookup or else of the request that led to it, which may be nil.
+func (r *Ring) spanOf(kind Kind, above *Lookup, of *tracing.Span) *tracing.Span {
 	if above != nil && above.span != nil {
 		return above.span.Child(string(kind))
 	}
-	return r.tracer.Under(nil, string(kind))
+	return r.tracer.Under(of, string(kind))
 }
 
 // endSpan ends the span of a lookup that has ended, and adds one for each search in the DHT. The spans have

@@ -129,8 +129,10 @@ func (s *Set) JoinWhole(
 func (s *Set) join(
 	ctx context.Context, tasks providers.Tasks, root b3.Root, opt Options, whole bool, of *trace.Lookup,
 ) (*Waiter, error) {
+	parent := trace.ParentOf(ctx)
+	parent.ID = cmp.Or(of.ID(), parent.ID)
 	for {
-		t, fresh := s.transferOf(tasks, root, opt.Sources, whole, cmp.Or(of.ID(), status.ParentOf(ctx)))
+		t, fresh := s.transferOf(tasks, root, opt.Sources, whole, parent)
 		if w := t.join(ctx, opt, whole); w != nil {
 			if fresh {
 				if !tasks.Go(func() { t.run(tasks.Context()) }) {
@@ -152,7 +154,7 @@ func (s *Set) join(
 
 // transferOf returns the transfer of root. fresh says that the caller must run it.
 func (s *Set) transferOf(
-	tasks providers.Tasks, root b3.Root, from providers.Sources, whole bool, parent status.LookupID,
+	tasks providers.Tasks, root b3.Root, from providers.Sources, whole bool, parent trace.Parent,
 ) (t *transfer, fresh bool) {
 	if t := s.running(root); t != nil {
 		return t, false
@@ -176,7 +178,7 @@ func (s *Set) transferOf(
 }
 
 func (s *Set) newTransfer(
-	tasks providers.Tasks, root b3.Root, from providers.Sources, kind trace.Kind, parent status.LookupID,
+	tasks providers.Tasks, root b3.Root, from providers.Sources, kind trace.Kind, parent trace.Parent,
 ) *transfer {
 	record := s.ring.BeginUnder(parent, kind, trace.Key{Root: root}, 0)
 	return &transfer{
@@ -197,7 +199,7 @@ func (s *Set) Stream(
 		return nil, err
 	}
 	opt.Ahead = streamAhead * b3.GroupSize
-	t := s.newTransfer(tasks, root, opt.Sources, trace.Open, status.ParentOf(ctx))
+	t := s.newTransfer(tasks, root, opt.Sources, trace.Open, trace.ParentOf(ctx))
 	t.trace.Failed(trace.Store, 0, full)
 	t.stream = &opt
 	w := t.join(ctx, opt, false)

@@ -200,6 +200,14 @@ type failure struct {
 	repeated bool // see Repeated
 }
 
+// outcome returns that of the failure, OK for nil.
+func (f *failure) outcome() status.Outcome {
+	if f == nil {
+		return status.OK
+	}
+	return f.said.Outcome
+}
+
 // Error returns the message for clients.
 func (f *failure) Error() string { return f.said.Error() }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"allium/internal/limits"
+	"allium/internal/tracing"
 	"allium/protocols/status"
 )
 
@@ -37,7 +38,9 @@ func (c *Client) tries(ctx context.Context, r Request, order []int) (*Answer, er
 			c.deps.Retried()
 		}
 		asked++
+		_, span := tracing.Child(ctx, "origin")
 		a, f := c.try(ctx, r, order[i], c.share(end, try, n))
+		span.EndAs(f.outcome())
 		if f == nil {
 			a.Asked = order[:i+1]
 			return a, nil

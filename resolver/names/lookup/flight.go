@@ -54,7 +54,7 @@ func (n *Names) enter(tasks providers.Tasks, key flightKey, tr *trace.Lookup) (f
 		return f, nil
 	}
 	deadline := n.cfg.Load().Deadline
-	ctx, cancel := context.WithTimeout(tasks.Context(), deadline-deadline/reserved)
+	ctx, cancel := context.WithTimeout(tr.Context(tasks.Context()), deadline-deadline/reserved)
 	record := trace.NewSearch(trace.Key{Name: key.name.String()}, tr)
 	f = &flight{flightKey: key, record: record, cancel: cancel, done: make(chan struct{})}
 	n.active[key] = f
