@@ -211,9 +211,9 @@ var layers = map[string][]string{
 
 	"gateway": {
 		"gateway/admin", "gateway/api", "gateway/certs", "gateway/console", "gateway/content",
-		"gateway/discovery", "gateway/exchange", "gateway/fill", "gateway/folder", "gateway/openapi",
-		"gateway/pack", "gateway/policy", "gateway/profiling", "gateway/proof", "gateway/server",
-		"gateway/upload",
+		"gateway/discovery", "gateway/exchange", "gateway/fill", "gateway/folder", "gateway/hosts",
+		"gateway/openapi", "gateway/pack", "gateway/policy", "gateway/profiling", "gateway/proof",
+		"gateway/server", "gateway/upload",
 	},
 	"gateway/admin": {"gateway/api", "gateway/exchange", "gateway/policy",
 		"protocols/address", "protocols/capability"},
@@ -225,17 +225,21 @@ var layers = map[string][]string{
 	"gateway/asset":                {"gateway/exchange"},
 	"gateway/console":              {"gateway/asset", "gateway/exchange"},
 	"gateway/content": {
-		"gateway/api", "gateway/asset", "gateway/console", "gateway/content/byterange", "gateway/content/directories",
-		"gateway/content/markdown", "gateway/content/mediatype", "gateway/exchange", "gateway/policy", "gateway/verified/bundle",
+		"gateway/api", "gateway/asset", "gateway/console", "gateway/content/byterange", "gateway/content/dates",
+		"gateway/content/directories", "gateway/content/headers", "gateway/content/markdown",
+		"gateway/content/mediatype", "gateway/exchange", "gateway/hosts", "gateway/policy", "gateway/site",
+		"gateway/verified/bundle",
 		"protocols/address", "protocols/bao", "protocols/manifest", "protocols/ticket",
 	},
 	"gateway/content/byterange":   {"gateway/exchange"},
+	"gateway/content/dates":       {},
 	"gateway/content/directories": {"protocols/manifest"},
+	"gateway/content/headers":     {"gateway/content/mediatype"},
 	"gateway/content/markdown":    {},
 	"gateway/content/mediatype":   {},
 	"gateway/discovery":           {"gateway/api", "gateway/exchange", "gateway/policy"},
 	"gateway/exchange": {
-		"gateway/api", "gateway/policy", "gateway/policy/audit", "protocols/address", "protocols/capability",
+		"gateway/api", "gateway/policy", "gateway/policy/audit", "gateway/site", "protocols/address", "protocols/capability",
 	},
 	"gateway/fill": {
 		"gateway/content", "gateway/exchange", "gateway/fill/origin", "gateway/policy", "gateway/policy/audit",
@@ -247,6 +251,7 @@ var layers = map[string][]string{
 	},
 	"gateway/fill/model":  {},
 	"gateway/fill/origin": {},
+	"gateway/hosts":       {"gateway/exchange", "gateway/site", "protocols/address"},
 	"gateway/openapi":     {"gateway/api", "gateway/exchange"},
 	"gateway/pack": {
 		"gateway/api", "gateway/exchange", "gateway/pack/mbtiles", "gateway/pack/pmtiles", "gateway/pack/tile",
@@ -265,11 +270,12 @@ var layers = map[string][]string{
 	"gateway/policy/capabilities": {"protocols/capability"},
 	"gateway/policy/denylist":     {"protocols/address", "protocols/name"},
 	"gateway/server": {
-		"gateway/certs", "gateway/exchange", "gateway/policy", "gateway/policy/audit", "gateway/server/sockets",
+		"gateway/certs", "gateway/exchange", "gateway/hosts", "gateway/policy", "gateway/policy/audit",
+		"gateway/server/sockets", "gateway/site",
 		"protocols/capability",
 	},
 	"gateway/server/sockets": {"gateway/api"},
-	"gateway/site":           {"protocols/name"},
+	"gateway/site":           {"protocols/manifest", "protocols/name"},
 	"gateway/upload": {
 		"gateway/api", "gateway/exchange", "gateway/policy", "protocols/address", "protocols/capability",
 	},
@@ -404,7 +410,7 @@ var inTests = map[string][]string{
 	"gateway": {
 		"gateway/api/client", "gateway/certs", "gateway/certs/certstest", "gateway/pack/packtest", "gateway/pack/tile",
 		"gateway/pack/viewer", "gateway/policy/audit", "gateway/policy/denylist", "gateway/verified",
-		"protocols/bao", "protocols/capability", "protocols/manifest",
+		"protocols/bao", "protocols/capability", "protocols/manifest", "protocols/name",
 		"protocols/ticket",
 	},
 	"gateway/certs":        {"gateway/certs/certstest"},

@@ -4,6 +4,7 @@ import (
 	"allium/gateway/content"
 	"allium/gateway/exchange"
 	"allium/gateway/folder"
+	"allium/gateway/hosts"
 	"allium/gateway/server"
 )
 
@@ -14,6 +15,7 @@ type Config struct {
 	server.Config `koanf:",squash"`
 	Content       content.Config      `koanf:",squash"`
 	Folders       folder.Config       `koanf:",squash"`
+	Hosts         hosts.Config        `koanf:",squash"`
 	Bodies        exchange.BodyConfig `koanf:"-"` // fixed: never read from a file or the environment
 
 	Denylist []string `koanf:"denylist" hot:"true"`
@@ -28,6 +30,9 @@ func DefaultConfig() Config {
 // Validate returns bad_request and names the first key with an invalid value.
 func (c Config) Validate() error {
 	if err := c.Config.Validate(); err != nil {
+		return err
+	}
+	if err := c.Hosts.Validate(); err != nil {
 		return err
 	}
 	if err := c.Content.Validate(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"allium/gateway/exchange"
 	"allium/gateway/fill"
 	"allium/gateway/folder"
+	"allium/gateway/hosts"
 	"allium/gateway/openapi"
 	"allium/gateway/pack"
 	"allium/gateway/policy"
@@ -74,6 +75,7 @@ type Gateway struct {
 	*server.Server
 	content *content.Handlers
 	folders *folder.Handlers
+	hosts   *hosts.Finder
 	ready   func() api.Readiness
 }
 
@@ -82,6 +84,7 @@ func (g *Gateway) Reconfigure(cfg Config) {
 	g.Server.Reconfigure(cfg.Config)
 	g.content.Reconfigure(cfg.Content)
 	g.folders.Reconfigure(cfg.Folders)
+	g.hosts.Reconfigure(cfg.Hosts)
 }
 
 // New returns a Gateway that does not listen yet.
@@ -107,10 +110,14 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	guard := exchange.NewGuard(d.Log, d.Metrics)
 	bodies := exchange.NewBodies(cfg.Bodies, cfg.MinRate, d.Limits)
 	bodies.Download, bodies.Cores = d.Rates.Download, d.Cores
+	var err error
+	if g.hosts, err = hosts.New(cfg.Hosts, d.Names, d.Limits); err != nil {
+		return nil, err
+	}
 	contents, err := content.New(cfg.Content, content.Deps{
 		Env:     d.Env,
 		Objects: d.Objects, Names: d.Names, Served: d.Served, Denylist: d.Denylist, Version: d.Version.Version,
-		Ticket: d.Ticket, Example: d.Example, Folders: g.folders,
+		Ticket: d.Ticket, Example: d.Example, Folders: g.folders, Hosts: g.hosts,
 		Ready: func() api.Readiness { page, _ := g.readiness(); return page },
 	})
 	if err != nil {
@@ -135,7 +142,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	g.Server, err = server.New(cfg.Config, adminCfg, server.Deps{
 		Env:   d.Env,
 		Table: table, Bodies: bodies, Guard: guard, Capabilities: d.Capabilities, Audit: d.Audit, Socket: d.Socket,
-		Certs: d.Certs, Upload: d.Rates.Upload,
+		Hosts: g.hosts, Certs: d.Certs, Upload: d.Rates.Upload,
 	}, p)
 	return g, err
 }

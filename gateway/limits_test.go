@@ -195,6 +195,7 @@ func TestLimitsAreListed(t *testing.T) {
 		"gateway.renders": 96 << 20, "gateway.page_bytes": 24 << 20, "gateway.uploads": 64, "gateway.decoders": 16,
 		"gateway.lingering": 256,
 		"gateway.kinds":     4096, "gateway.directories": 16 << 20, "gateway.name_dates": 4096,
+		"gateway.domains": 4096, "gateway.hashed_hosts": 4096, "gateway.site_rules": 16 << 20,
 		"admin.inflight": 64, "admin.events": 16, "admin.conns": 256, "admin.socket_conns": 256,
 		"admin.idempotency_keys": 1024, "admin.profiles": 1,
 	}

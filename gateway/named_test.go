@@ -18,6 +18,22 @@ type fakeNames struct {
 	mu    sync.Mutex
 	named map[string]content.Named
 	asked map[string]int
+	links map[string]string // keys of domains
+}
+
+// DomainKey implements content.Names.
+func (f *fakeNames) DomainKey(_ context.Context, domain string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked[domain]++
+	switch key, ok := f.links[domain]; {
+	case !ok:
+		return "", status.Errorf(status.NotFound, "the DNS has no link for %s", domain)
+	case key == "down":
+		return "", status.Errorf(status.Timeout, "the DNS did not answer")
+	default:
+		return key, nil
+	}
 }
 
 // CachedName implements content.Names.

@@ -105,6 +105,7 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 	if n.Gateway, err = newGateway(cfg, admin, deps, params); err != nil {
 		t.Fatal(err)
 	}
+	contract.hosts = n.hosts
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ready, done := make(chan struct{}), make(chan struct{})
 	var runErr error

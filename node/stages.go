@@ -289,8 +289,9 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	version := ThisVersion()
 	version.Amnesia = n.amnesia.Mode(n.store.MlockError())
 	var dns names.DNS
-	if asked := dnslink.New(nil, n.limits); n.cfg.Names.DNS { // without it, the bound shows all the same
-		dns = asked
+	ofHosts := dnslink.New(nil, n.limits)
+	if n.cfg.Names.DNS {
+		dns = ofHosts
 	}
 	keys := names.New(n.zones, n.resolver, dns, n.trace, n.now)
 	deps := edgeDeps(n, objects, keys)
@@ -314,7 +315,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
 		Env: n.env(), Objects: objects,
 		Index: local.Index{Resolver: n.resolver, Keys: keys, Filter: n.filter("resolve")},
-		Names: local.Names{Keys: keys}, Served: objects.RecordServed, Node: n.api,
+		Names: local.Names{Keys: keys, DNS: ofHosts}, Served: objects.RecordServed, Node: n.api,
 		Uploads: n.api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
 		Ticket: local.PageTickets(n.host, n.network), Example: n.example.Root,
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"allium/gateway/content/byterange"
+	"allium/gateway/content/headers"
 	"allium/gateway/content/mediatype"
 	"allium/gateway/exchange"
 	"allium/internal/patience"
@@ -26,14 +27,14 @@ type body struct {
 	// The fields of an object's header.
 	item        item
 	etag        string
-	cached      *cachedHeader // nil: the header is not in the cache
+	cached      *headers.Header // nil: the header is not in the cache
 	code        int
 	part        byterange.Range    // the range to send, if multipart is nil
 	rangeBuf    [1]byterange.Range // saves an allocation for a single range
 	multipart   *multipart         // nil: the answer has one part
 	size        int64              // of the object
 	contentType string             // empty until the first bytes are sniffed
-	headers     *headerCache       // where sniff stores the type; nil: nothing is sniffed
+	headers     *headers.Cache     // where sniff stores the type; nil: nothing is sniffed
 }
 
 // bodyPool saves an allocation for each request.
@@ -97,7 +98,7 @@ func (b *body) sniff(first []byte) {
 	if b.contentType != "" || b.headers == nil {
 		return
 	}
-	b.contentType = b.headers.add(b.item.root, b.etag, first, b.size).contentType(mediatype.OfName(b.item.name))
+	b.contentType = b.headers.Add(b.item.root, b.etag, first, b.size).ContentType(mediatype.OfName(b.item.name))
 }
 
 // Write sends verified bytes. The stall timer stops during the write, because a slow client

@@ -10,6 +10,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/content/mediatype"
 	"allium/gateway/exchange"
+	"allium/gateway/site"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 	"allium/protocols/ticket"
@@ -66,6 +67,9 @@ func (g *Handlers) browse(w *exchange.Response, r *http.Request, in exchange.Inp
 	if t.rewritten {
 		return w.Redirect(r, http.StatusPermanentRedirect, t.url(t.slash))
 	}
+	if ownHost(r, in) {
+		return redirectToHost(g, w, r, in, site.OfRoot(t.root), t)
+	}
 	return g.browseRoot(w, r, t)
 }
 
@@ -97,6 +101,9 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 	reader := &manifestReader{g: g, b: b, r: r, top: t.root}
 	defer reader.release()
 	manifests := reader.nodes()
+	if t.site != nil {
+		return serveSite(g, b, r, t, manifests)
+	}
 	e, dir, err := g.lookup(b, t, manifests)
 	if err != nil {
 		return err

@@ -5,10 +5,14 @@ import (
 	"sync/atomic"
 
 	"allium/gateway/api"
+	"allium/gateway/content/dates"
 	"allium/gateway/content/directories"
+	"allium/gateway/content/headers"
 	"allium/gateway/content/markdown"
 	"allium/gateway/exchange"
+	"allium/gateway/hosts"
 	"allium/gateway/policy"
+	"allium/gateway/site"
 	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -21,9 +25,10 @@ type Deps struct {
 
 	Objects  Objects
 	Denylist policy.Filter
-	Names    Names   // nil: names are refused with unsupported
-	Served   Served  // nil: nothing is recorded
-	Folders  Folders // nil: a directory is not sent in one answer
+	Names    Names         // nil: names are refused with unsupported
+	Served   Served        // nil: nothing is recorded
+	Folders  Folders       // nil: a directory is not sent in one answer
+	Hosts    *hosts.Finder // the one of the listener; nil: the default
 	// Ticket returns a ticket with which others can get an object of this node, or "" if they cannot reach it. It is
 	// shown to every visitor, so it has public addresses only. It is cheap and never waits.
 	Ticket  func(TicketFor) string
@@ -52,10 +57,17 @@ type Handlers struct {
 
 	pageBytes *limits.FairGate[netip.Prefix]
 
-	headers     *headerCache
-	dates       *nameDates
+	headers *headers.Cache
+	kept    kept
+	hosts   *hosts.Finder
+	folders Folders
+}
+
+// kept holds what is remembered between requests.
+type kept struct {
+	dates       *dates.Dates
 	directories *directories.Cache
-	folders     Folders
+	rules       *site.Cache
 }
 
 // Reconfigure applies the hot fields of a valid configuration at once. Requests that have begun keep theirs.
@@ -69,7 +81,7 @@ func (g *Handlers) Reconfigure(cfg Config) {
 func New(cfg Config, d Deps) (*Handlers, error) {
 	g := &Handlers{
 		objects: d.Objects, served: d.Served, denylist: d.Denylist, ready: d.Ready, version: d.Version,
-		ticket: d.Ticket, example: d.Example, folders: d.Folders, markdown: markdown.New(pageOf),
+		ticket: d.Ticket, example: d.Example, folders: d.Folders, hosts: d.Hosts, markdown: markdown.New(pageOf),
 	}
 	g.live.Store(&cfg)
 	if g.names = d.Names; g.names == nil {
@@ -82,13 +94,16 @@ func New(cfg Config, d Deps) (*Handlers, error) {
 	g.pageBytes, g.renders = newPageBytes(d.Limits), newRenders(d.Limits)
 	g.encoders = exchange.NewEncoders(d.Limits, d.Cores)
 	var err error
-	if g.headers, err = newHeaderCache(d.Limits); err != nil {
+	if g.headers, err = headers.New(d.Limits); err != nil {
 		return nil, err
 	}
-	if g.directories, err = directories.New(d.Limits, cfg.DirectoryBytes); err != nil {
+	if g.kept.directories, err = directories.New(d.Limits, cfg.DirectoryBytes); err != nil {
 		return nil, err
 	}
-	if g.dates, err = newNameDates(d.Limits); err != nil {
+	if g.kept.dates, err = dates.New(d.Limits); err != nil {
+		return nil, err
+	}
+	if g.kept.rules, err = site.NewCache(d.Limits); err != nil {
 		return nil, err
 	}
 	env.MustRegister(d.Metrics, g.fetches.expired)

@@ -9,7 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"allium/gateway/content/dates"
 	"allium/gateway/exchange"
+	"allium/gateway/hosts"
+	"allium/gateway/site"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -17,6 +20,7 @@ import (
 // Names finds what names stand for. Every error carries an outcome. Its methods may be called
 // from any goroutine.
 type Names interface {
+	hosts.DNS
 	// CachedName returns the answer to ResolveName when the node remembers it. It does not wait.
 	CachedName(text string, maxStale time.Duration) (n Named, ok bool)
 	// ResolveName finds the address that a name, LABEL.ZONE, stands for. A record that ended at most
@@ -78,8 +82,11 @@ func (g *Handlers) browseName(w *exchange.Response, r *http.Request, in exchange
 		t.name, t.rewritten = lower, true
 	}
 	w.Caching = "no-cache"
-	if t.rewritten {
+	switch {
+	case t.rewritten:
 		return w.Redirect(r, http.StatusPermanentRedirect, t.url(t.slash))
+	case ownHost(r, in):
+		return redirectToHost(g, w, r, in, site.OfName(t.name), t)
 	}
 	return browseNamed(g, w, r, t.name, t)
 }
@@ -96,13 +103,13 @@ func browseNamed(g *Handlers, w *exchange.Response, r *http.Request, name string
 	}
 	r = r.WithContext(status.WithParent(r.Context(), n.LookupID))
 	w.Caching = exchange.MaxAge(n.TTL)
-	w.Modified = g.dates.date(name, n, time.Now())
+	w.Modified = g.kept.dates.Of(name, dates.Value{Root: n.Root, Path: n.Path, Signed: n.Signed}, time.Now())
 	if n.Stale {
 		w.Header().Set("Age", strconv.FormatInt(int64(n.Age/time.Second), 10))
 	}
 	t.root = n.Root
 	if n.Path != "" {
-		t.below = strings.Split(n.Path, "/")
+		t.below = append(strings.Split(n.Path, "/"), t.below...)
 	}
 	return g.browseRoot(w, r, t)
 }
@@ -126,6 +133,9 @@ func (g *Handlers) resolveName(w *exchange.Response, r *http.Request, name strin
 
 // noNames is a node that resolves no names.
 type noNames struct{}
+
+// DomainKey implements Names.
+func (noNames) DomainKey(context.Context, string) (string, error) { return "", hosts.ErrNoLink }
 
 // CachedName implements Names.
 func (noNames) CachedName(string, time.Duration) (n Named, ok bool) { return n, false }

@@ -109,6 +109,7 @@ type item struct {
 	vary        string  // request header that selected this item, "" if none did
 	hasEncoding bool    // the same URL serves the verified encoding too, also by Accept
 	storedOnly  bool    // peers are not asked for it
+	page        *page   // how its site serves it; nil: it has no origin of its own
 }
 
 // content serves an object's bytes. It evaluates the conditions and the range, and sends the
@@ -116,16 +117,17 @@ type item struct {
 // if memory is nil, content opens the object. The caller has consulted the denylist.
 func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) error {
 	w := b.w
-	if err := refuseServiceWorker(r); err != nil {
+	if err := refuseServiceWorker(r); err != nil && it.page == nil {
 		return err
 	}
-	b.item, b.cached = it, g.headers.get(it.root)
+	b.item, b.cached = it, g.headers.Get(it.root)
 	if b.cached != nil {
-		b.etag = b.cached.etag
+		b.etag = b.cached.ETag
 	} else {
 		b.etag = exchange.ETag(it.root)
 	}
-	if exchange.KnownFresh(r, b.etag) {
+	unlike := it.page != nil && it.page.code != http.StatusOK // no conditions or ranges are about an error
+	if exchange.KnownFresh(r, b.etag) && !unlike {
 		return b.notModified()
 	}
 	var c Content
@@ -141,20 +143,23 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 		defer c.Close()
 		b.size = c.Size()
 	}
-	switch exchange.EvaluateDated(r, b.etag, b.modified()) {
-	case status.Precondition:
+	switch outcome := exchange.EvaluateDated(r, b.etag, b.modified()); {
+	case unlike:
+	case outcome == status.Precondition:
 		return exchange.PreconditionFailed(r, b.etag, b.modified())
-	case status.NotModified:
+	case outcome == status.NotModified:
 		return b.notModified()
 	}
 	b.code, b.part = http.StatusOK, byterange.Range{End: b.size}
 	var asked []byterange.Range
-	ranges := r.Header["Range"]
+	header := r.Header["Range"]
 	// Only GET has ranges (RFC 9110 §14.2).
-	if len(ranges) > 0 && r.Method != http.MethodHead && exchange.RangeApplies(r, b.etag, b.modified()) {
+	if unlike {
+		b.code = it.page.code
+	} else if len(header) > 0 && r.Method != http.MethodHead && exchange.RangeApplies(r, b.etag, b.modified()) {
 		var err error
 		most := g.live.Load().MultiRange
-		if asked, err = byterange.Parse(b.rangeBuf[:0], strings.Join(ranges, ","), b.size, most); err != nil {
+		if asked, err = byterange.Parse(b.rangeBuf[:0], strings.Join(header, ","), b.size, most); err != nil {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", b.size))
 			w.Header().Set("Accept-Ranges", "bytes")
 			return err
@@ -217,7 +222,7 @@ func (g *Handlers) setContentType(b *body, r *http.Request, c Content, memory []
 		return nil
 	}
 	if b.cached != nil {
-		b.contentType = b.cached.contentType(named)
+		b.contentType = b.cached.ContentType(named)
 		return nil
 	}
 	b.headers = g.headers
@@ -248,7 +253,7 @@ func (b *body) objectHeader() {
 		h["Content-Length"] = b.w.HeaderValue(strconv.FormatInt(b.part.Len(), 10))
 		h["Content-Range"] = b.w.HeaderValue(b.part.Of(b.size))
 	case b.cached != nil:
-		h["Content-Length"] = b.w.HeaderValue(b.cached.length)
+		h["Content-Length"] = b.w.HeaderValue(b.cached.Length)
 	default:
 		h["Content-Length"] = b.w.HeaderValue(strconv.FormatInt(b.size, 10))
 	}
@@ -259,6 +264,9 @@ func (b *body) objectHeader() {
 func (b *body) typeHeader(h http.Header) {
 	h["Content-Type"] = b.w.HeaderValue(b.contentType)
 	h["Accept-Ranges"] = unitBytes
+	if b.item.page != nil {
+		return // the content has an origin of its own
+	}
 	h["Content-Security-Policy"] = policyOfContent
 	h["Cross-Origin-Resource-Policy"] = sameSite
 	switch {
@@ -303,6 +311,9 @@ func (b *body) validators() {
 	}
 	if b.item.hasEncoding {
 		h["Link"], h["Vary"] = linkToBao, varyAccept
+	}
+	if b.item.page != nil {
+		b.item.page.setHeaders(h)
 	}
 }
 

@@ -30,7 +30,7 @@ type crumb struct{ Name, URL string }
 // newPageTop returns the top of the page of t.
 func newPageTop(t target, f exchange.Frame, s shared) pageTop {
 	p := pageTop{Frame: f, Bare: t.name == "" && len(t.names) == 0, shared: s}
-	at := target{root: t.root, name: t.name}
+	at := target{root: t.root, name: t.name, site: t.site}
 	p.Title = cmp.Or(exchange.EscapeName(t.name), shorten(t.root))
 	for _, n := range t.names {
 		p.Crumbs = append(p.Crumbs, crumb{p.Title, f.Prefix + at.href(true)})

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"allium/gateway/exchange"
+	"allium/gateway/site"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -14,13 +15,14 @@ import (
 // target is the parsed path of /b3/{b3}/{path…}, or of /n/{name}/{path…}.
 type target struct {
 	root      b3.Root
-	name      string   // the name, "" in a path with an address
-	below     []string // the path in the value of the name, from the root on
-	names     []string // unescaped path segments
-	slash     bool     // the path ends with a slash
-	rewritten bool     // the URL had another form of the address or name: redirect to url
-	uneven    bool     // the path had an escaped slash, or a segment that was left out
-	asset     string   // the escaped path of the source of an asset, which has no pages; "" for other paths
+	name      string     // the name, "" in a path with an address
+	below     []string   // the path in the value of the name, from the root on
+	names     []string   // unescaped path segments
+	slash     bool       // the path ends with a slash
+	rewritten bool       // the URL had another form of the address or name: redirect to url
+	uneven    bool       // the path had an escaped slash, or a segment that was left out
+	site      *site.Site // the website of which the root is the origin's; nil for other paths
+	asset     string     // the escaped path of the source of an asset, which has no pages; "" for other paths
 }
 
 // parseTarget parses the part of an escaped path after /b3/. It unescapes the path once, so that %2F is a slash. It
@@ -88,6 +90,10 @@ func (t target) href(slash bool) string { return t.escaped(slash, percentEncode)
 func (t target) escaped(slash bool, escape func(string) string) string {
 	var b strings.Builder
 	switch {
+	case t.site != nil:
+		if slash = slash || len(t.names) == 0; len(t.names) == 0 {
+			return "/"
+		}
 	case t.asset != "":
 		b.WriteString(t.asset)
 	case t.name != "":

@@ -18,6 +18,7 @@ func (g *Handlers) Endpoints() []exchange.Endpoint {
 		g.objectEndpoint(),
 		g.browseEndpoint(),
 		g.browseNameEndpoint(),
+		siteEndpoint(g),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	"allium/gateway/site"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/status"
@@ -75,6 +76,7 @@ type Listeners uint8
 const (
 	OnPublic Listeners = 1 << iota
 	OnAdmin            // the admin listener and the socket
+	OnSites            // the public listener, at the hosts of websites
 	OnEvery  = OnPublic | OnAdmin
 )
 
@@ -94,6 +96,11 @@ type Input struct {
 	Rest  string    // the escaped rest of the path that matched "{…}"
 	Query Params    // checked; nil if the endpoint has AnyQuery
 	On    Listeners // the listener of the request
+
+	Site *site.Site // the website of the host; nil unless the endpoint is OnSites
+	// Gateway is the host of the request, with its port, if roots and names have hosts below it and a client can be
+	// redirected there; otherwise it is empty.
+	Gateway string
 
 	Uneven bool // the path begins with several slashes, of which the client should use one
 }

@@ -23,7 +23,7 @@ func (l *listener) admit(rt route, w *delivery, r *http.Request) (err error) {
 	}
 	switch {
 	case rt.serve == nil:
-		return status.Errorf(status.NotFound, "cannot find the page %s. Check the URL", exchange.Clip(r.URL.Path))
+		return errNoPage(r)
 	case !slices.Contains(rt.methods, r.Method):
 		return status.Errorf(status.Method, "this path does not accept %s. Send %s",
 			exchange.Clip(r.Method), strings.Join(rt.methods, ", "))
@@ -52,6 +52,11 @@ func (l *listener) admit(rt route, w *delivery, r *http.Request) (err error) {
 	}
 	w.began = time.Now()
 	return err
+}
+
+// errNoPage returns the error of a path without a route.
+func errNoPage(r *http.Request) error {
+	return status.Errorf(status.NotFound, "cannot find the page %s. Check the URL", exchange.Clip(r.URL.Path))
 }
 
 // leave releases everything that admit took.

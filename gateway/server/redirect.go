@@ -11,7 +11,7 @@ import (
 )
 
 // onRedirect is the plain HTTP listener beside an HTTPS one.
-const onRedirect = exchange.OnAdmin << 1
+const onRedirect = exchange.OnSites << 1
 
 // redirectRoutes returns the routes of the redirect listener. It answers ACME and redirects
 // browsers to HTTPS. It refuses mutations instead of redirecting them, because their token was

@@ -1,12 +1,16 @@
 package server
 
 import (
+	"errors"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 
 	"allium/gateway/exchange"
+	"allium/gateway/hosts"
+	"allium/gateway/site"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/status"
@@ -27,14 +31,12 @@ type route struct {
 	serve     exchange.Handler // nil: there is no such page
 
 	endpoint *exchange.Endpoint // nil if the path does not have the method
-	uneven   bool               // the path begins with several slashes
-	rest     string             // the escaped rest of the path that matched "{…}"
-	on       exchange.Listeners // the listener of the request
+	in       exchange.Input     // without its Query
 }
 
 // answer parses the query and runs the handler.
 func (rt route) answer(w *exchange.Response, r *http.Request) (err error) {
-	in := exchange.Input{Rest: rt.rest, Uneven: rt.uneven, On: rt.on}
+	in := rt.in
 	switch {
 	case rt.endpoint == nil:
 		rt.allow(w.Header())
@@ -77,7 +79,7 @@ func newRouter(table []exchange.Endpoint, on exchange.Listeners) *router {
 		p := rt.page(e)
 		p.routes = append(p.routes, route{
 			name: e.Name, page: e.ErrorPages, exempt: e.Exempt, takesBody: len(e.Body) > 0, upload: e.Upload,
-			events: e.Events, op: e.Op, serve: e.Serve, endpoint: e, on: on,
+			events: e.Events, op: e.Op, serve: e.Serve, endpoint: e, in: exchange.Input{On: on},
 		})
 		p.route.methods = append(p.route.methods, e.Methods...)
 		p.route.page = p.route.page || e.ErrorPages
@@ -151,13 +153,75 @@ func (rt *router) route(path, method string) route {
 			continue
 		}
 		made := *found
-		made.rest = rest
+		made.in.Rest = rest
 		if made.op != "" && strings.HasSuffix(found.endpoint.Path, "{b3}") {
 			made.object = objectOf(rest)
 		}
 		return made
 	}
 	return p.route
+}
+
+// find returns the route of a request, the request for it, and what the links of its answer begin with. At the host of
+// a website it is that of the website.
+func find(l *listener, now *live, r *http.Request) (rt route, routed *http.Request, prefix string, told bool) {
+	var at hosts.Found
+	var err error
+	if l.role == Public {
+		at, err = l.server.deps.Hosts.Find(r.Host)
+	}
+	if s := at.Site; s != nil && (s.Domain == "" || slices.Contains(exchange.Reading, r.Method) ||
+		l.server.deps.Hosts.Linking(s.Domain)) {
+		return siteRoute(l, r, s, err), r, "", false
+	}
+	prefix, told = l.prefixOf(now, r)
+	rt, routed = l.route(r, prefix)
+	if at.Gateway && prefix == "" && coversLabels(l, r.Host) {
+		rt.in.Gateway = r.Host
+	}
+	return rt, routed, prefix, told
+}
+
+// siteRoute returns the route of a request to a website. err says what is wrong with its host.
+func siteRoute(l *listener, r *http.Request, s *site.Site, err error) route {
+	if checkTarget(r) != nil {
+		return route{}
+	}
+	rt := l.server.routers[roles].route(r.URL.EscapedPath(), r.Method)
+	rt.in.Site = s
+	if err != nil && rt.serve != nil {
+		rt.serve = func(*exchange.Response, *http.Request, exchange.Input) error { return err }
+	}
+	return rt
+}
+
+// coversLabels reports whether browsers that reach this listener by a host also reach the label hosts below it.
+func coversLabels(l *listener, host string) bool {
+	if l.tls == nil {
+		return true
+	}
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return l.server.certs.Covers("x.b3." + strings.ToLower(host))
+}
+
+// serveRoute runs the handler of a route. A host that turns out to be no website is the node's own.
+func serveRoute(l *listener, rt route, w *delivery, r *http.Request) error {
+	err := rt.answer(&w.Response, r)
+	if rt.in.Site == nil || !errors.Is(err, hosts.ErrNoLink) || w.Started() {
+		return err
+	}
+	w.Prefix, w.prefixTold = l.prefixOf(l.server.live.Load(), r)
+	rt, r = l.route(r, w.Prefix)
+	w.Page = rt.page || rt.serve == nil
+	if rt.serve == nil {
+		return errNoPage(r)
+	}
+	if w.Grant, err = l.authorize(rt, &w.Response, r); err != nil {
+		return err
+	}
+	return rt.answer(&w.Response, r)
 }
 
 // route returns the route of a request, and the request for it: without the prefix if the proxy left that in the path.
@@ -185,7 +249,7 @@ func (l *listener) routeOf(path, method string) route {
 	if rt.serve == nil && l.role == Public && slices.Contains(exchange.Reading, method) &&
 		strings.HasPrefix(path, "//") {
 		rt = l.router.route("/"+strings.TrimLeft(path, "/"), method)
-		rt.uneven = true
+		rt.in.Uneven = true
 	}
 	return rt
 }

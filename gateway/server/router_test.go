@@ -50,9 +50,9 @@ func TestRouter(t *testing.T) { // not parallel: it counts allocations
 		if got.endpoint != nil {
 			id = got.endpoint.ID
 		}
-		if id != c.ID || got.name != c.name || got.rest != c.rest || got.object != c.object ||
+		if id != c.ID || got.name != c.name || got.in.Rest != c.rest || got.object != c.object ||
 			(got.serve == nil) != (c.name == "") {
-			t.Errorf("%s %s: %s of %s with %q, %s", c.method, c.path, id, got.name, got.rest, got.object)
+			t.Errorf("%s %s: %s of %s with %q, %s", c.method, c.path, id, got.name, got.in.Rest, got.object)
 		}
 	}
 	if got := rt.route("/o/abc", "BREW").methods; !slices.Equal(got, []string{"GET", "HEAD", "PUT", "OPTIONS"}) {

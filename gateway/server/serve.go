@@ -30,8 +30,7 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	}
 	defer c.end()
 	now := l.server.live.Load()
-	prefix, told := l.prefixOf(now, r)
-	rt, r := l.route(r, prefix)
+	rt, r, prefix, told := find(l, now, r)
 	name := rt.name
 	if rt.serve == nil {
 		name = noRoute
@@ -120,7 +119,7 @@ func (l *listener) answer(rt route, w *delivery, r *http.Request) (err error) {
 	if err = timeoutErr; err == nil {
 		r, end := l.withBodyDeadlines(rt, w, r)
 		if err = l.recordMutation(rt, w, r); err == nil {
-			err = l.server.deps.Guard.Run(func() error { return rt.answer(&w.Response, r) })
+			err = l.server.deps.Guard.Run(func() error { return serveRoute(l, rt, w, r) })
 		}
 		err = w.Cause(r.Context(), err)
 		end()

@@ -12,6 +12,7 @@ import (
 
 	"allium/gateway/certs"
 	"allium/gateway/exchange"
+	"allium/gateway/hosts"
 	"allium/gateway/policy"
 	"allium/gateway/policy/audit"
 	"allium/internal/env"
@@ -27,6 +28,7 @@ type Deps struct {
 	Table        []exchange.Endpoint
 	Bodies       *exchange.Bodies
 	Guard        *exchange.Guard
+	Hosts        *hosts.Finder       // finds websites by hosts; nil: label hosts of localhost alone
 	Capabilities policy.Capabilities // nil: mutations over TCP are refused
 	Audit        policy.Audit        // nil: nothing is recorded
 	Socket       string              // path of the Unix socket; empty: none
@@ -46,10 +48,10 @@ type Server struct {
 	metrics  *metrics
 	bounds   bounds
 	live     atomic.Pointer[live]
-	inflight latch.Latch  // admitted requests; closed by Drain
-	handlers latch.Latch  // all requests, those of exempt routes too
-	certs    certs.Source // nil: no TLS
-	routers  [roles]*router
+	inflight latch.Latch        // admitted requests; closed by Drain
+	handlers latch.Latch        // all requests, those of exempt routes too
+	certs    certs.Source       // nil: no TLS
+	routers  [roles + 1]*router // of the roles, and of websites
 	addrs    atomic.Pointer[Addrs]
 
 	halfClosed halfClosed
@@ -69,6 +71,7 @@ func New(cfg Config, admin AdminConfig, d Deps, p Params) (*Server, error) {
 	s.routers[Admin] = newRouter(d.Table, exchange.OnAdmin)
 	s.routers[Socket] = s.routers[Admin]
 	s.routers[Redirect] = newRouter(s.redirectRoutes(), onRedirect)
+	s.routers[roles] = newRouter(d.Table, exchange.OnSites)
 	s.metrics = newMetrics(d.Metrics, s.routers[:])
 	s.bounds = newBounds(cfg, admin, p, d.Limits,
 		func() { s.metrics.rejected.WithLabelValues("transfer_evicted").Inc() })

@@ -44,8 +44,8 @@ func linesOf(text string) iter.Seq2[int, string] {
 func checkText(file string, text []byte) error {
 	switch {
 	case len(text) > MaxFile:
-		return status.Errorf(status.Upstream, "cannot serve this site: %s has more than %d bytes. Its author must shorten it",
-			file, MaxFile)
+		return status.Errorf(status.Upstream, "cannot serve this site: %s has more than %d bytes. "+
+			"Its author must shorten it", file, MaxFile)
 	case !utf8.Valid(text):
 		return faulty(file, 1, "the file is not UTF-8")
 	}

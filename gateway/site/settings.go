@@ -24,7 +24,14 @@ type Rules struct {
 	Redirects *Redirects
 	Headers   *Headers
 	Settings
+	File bool // the site is one file and no directory
 }
 
-// Bytes returns about how many bytes of RAM the rules take that were parsed from files of size bytes.
-func Bytes(size int) int64 { return 1<<10 + 8*int64(size) }
+// Site is the website at a host. It is immutable.
+type Site struct {
+	Key    Key      // zero if Domain is set
+	Domain string   // the DNS says what this domain stands for
+	Path   []string // of the site's root below Key
+	Moves  bool     // Key is a choice of the operator or of the DNS, and so not of the host
+	Settings
+}

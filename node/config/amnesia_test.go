@@ -14,13 +14,17 @@ import (
 // mean something without one. A new key of the store is either here or has a
 // disk tag.
 var worksInRAM = map[string]string{
-	"store.memory_bytes":  "the cap of the RAM",
-	"store.max_bytes":     "a cap that may be lower",
-	"store.max_objects":   "bounds what is held, wherever it is",
-	"store.gc_duty":       "collections are the same in RAM",
-	"store.puts":          "bounds work, wherever the bytes go",
-	"store.quotas":        "bounds what pins lead to, wherever that is",
-	"node.amnesia":        "says it itself",
+	"store.memory_bytes": "the cap of the RAM",
+	"store.max_bytes":    "a cap that may be lower",
+	"store.max_objects":  "bounds what is held, wherever it is",
+	"store.gc_duty":      "collections are the same in RAM",
+	"store.puts":         "bounds work, wherever the bytes go",
+	"store.quotas":       "bounds what pins lead to, wherever that is",
+	"node.amnesia":       "says it itself",
+
+	"gateway.sites.NAME.key":        "names a directory of objects, wherever they are",
+	"gateway.sites.NAME.clean_urls": "is about a directory of objects",
+
 	"node.low_power":      "the files are only looked at",
 	"node.swarm_key":      "the file is only read",
 	"listen.allow":        "the files are only read",

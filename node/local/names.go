@@ -11,7 +11,15 @@ import (
 )
 
 // Names resolves names with the knowledge of a node. It implements content.Names of the gateway.
-type Names struct{ Keys *names.Resolver }
+type Names struct {
+	Keys *names.Resolver
+	DNS  names.DNS // asked for the domains of hosts
+}
+
+// DomainKey implements content.Names.
+func (n Names) DomainKey(ctx context.Context, domain string) (string, error) {
+	return names.DomainKey(ctx, n.DNS, domain)
+}
 
 // CachedName implements content.Names.
 func (n Names) CachedName(text string, maxStale time.Duration) (content.Named, bool) {

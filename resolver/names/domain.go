@@ -37,34 +37,65 @@ func (r *Resolver) follows(
 	ctx context.Context, text, path string, opt lookup.Options, lookup *trace.Lookup,
 ) (Target, error) {
 	t := Target{Origin: zones.Found{Origin: zones.FromDNS}}
-	dns, cancel := context.WithTimeoutCause(ctx, dnslink.Timeout,
+	var err error
+	t.Links, path, err = linksOf(ctx, r.dns, text, path, lookup)
+	if err != nil {
+		return t, err
+	}
+	return t, r.end(ctx, &t, t.Links[len(t.Links)-1], path, opt)
+}
+
+// linksOf returns what the DNS says of a domain and of those that it leads to, up to an address or a name, and the path
+// below that. lookup may be nil.
+func linksOf(
+	ctx context.Context, dns DNS, text, path string, lookup *trace.Lookup,
+) (all []dnslink.Link, below string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, dnslink.Timeout,
 		status.Errorf(status.Timeout, "the DNS did not answer for %s within %s", text, dnslink.Timeout))
 	defer cancel()
 	for next := text; ; {
 		begun := time.Now()
-		link, err := r.dns.Lookup(dns, next)
+		link, err := dns.Lookup(ctx, next)
 		if err != nil {
 			lookup.Failed(trace.DNS, time.Since(begun), err)
-			return t, err
+			return all, path, err
 		}
 		lookup.Step(trace.Step{
 			Source: trace.DNS, Verdict: trace.Hit, Took: time.Since(begun), Note: link.Domain + ": " + link.Text,
 		})
-		for _, before := range t.Links {
+		for _, before := range all {
 			if before.Domain == link.Domain {
-				return t, status.Errorf(status.BadRequest, "%s leads back to %s by the DNS", text, link.Domain)
+				return all, path, status.Errorf(status.BadRequest, "%s leads back to %s by the DNS", text, link.Domain)
 			}
 		}
-		t.Links = append(t.Links, link)
+		all = append(all, link)
 		path = strings.Trim(link.Path+"/"+path, "/")
 		switch {
 		case link.Next == "":
-			return t, r.end(ctx, &t, link, path, opt)
-		case len(t.Links) == name.MaxSteps:
-			return t, tooManySteps(text)
+			return all, path, nil
+		case len(all) == name.MaxSteps:
+			return all, path, tooManySteps(text)
 		}
 		next = link.Next
 	}
+}
+
+// DomainKey returns the key that a domain stands for by its links in the DNS: an address or a name with the key of its
+// zone, with the path below it. Nothing is remembered. The errors are those of [dnslink.Resolver.Lookup], bad_request
+// for a loop, and hop_exceeded.
+func DomainKey(ctx context.Context, dns DNS, domain string) (string, error) {
+	all, path, err := linksOf(ctx, dns, domain, "", nil)
+	if err != nil {
+		return "", err
+	}
+	key := all[len(all)-1].Name.String()
+	if root := all[len(all)-1].Root; !root.IsZero() {
+		key = root.String()
+	}
+	if path != "" {
+		key += "/" + path
+	}
+	return key, nil
 }
 
 // end sets what the last link of a domain stands for.

@@ -1,4 +1,5 @@
-package content
+// Package dates gives answers below names their Last-Modified.
+package dates
 
 import (
 	"fmt"
@@ -11,36 +12,44 @@ import (
 	"allium/protocols/b3"
 )
 
-// maxNameDates bounds the names whose last date is remembered, about 250 bytes each. A new one replaces the least
+// maxNames bounds the names whose last date is remembered, about 250 bytes each. A new one replaces the least
 // recently used.
-const maxNameDates = 4096
+const maxNames = 4096
 
-// nameDate holds the root and path that a name stood for, and the date that was told.
-type nameDate struct {
+// shown holds the root and path that a name stood for, and the date that was told.
+type shown struct {
 	root b3.Root
 	path string
 	at   time.Time // in whole seconds
 }
 
-// nameDates gives answers below a name their Last-Modified: the time of its record. A date has only seconds, and the
+// Value holds the value of a name, and when it was signed; zero for unknown.
+type Value struct {
+	Root   b3.Root
+	Path   string
+	Signed time.Time
+}
+
+// Dates gives answers below a name their Last-Modified: the time of its record. A date has only seconds, and the
 // records of a chain of names come from several clocks. So it remembers what it told: a date never goes back, and other
 // content has a later one. Otherwise a client that knows only dates would keep what it has for good. It is safe for
 // concurrent use.
-type nameDates struct {
+type Dates struct {
 	mu  sync.Mutex // lock: leaf
-	lru *simplelru.LRU[string, nameDate]
+	lru *simplelru.LRU[string, shown]
 }
 
-func newNameDates(registry *limits.Registry) (*nameDates, error) {
-	lru, err := simplelru.NewLRU[string, nameDate](maxNameDates, nil)
+// New returns Dates that remember nothing.
+func New(registry *limits.Registry) (*Dates, error) {
+	lru, err := simplelru.NewLRU[string, shown](maxNames, nil)
 	if err != nil {
 		return nil, fmt.Errorf("create the dates of names: %w", err)
 	}
-	d := &nameDates{lru: lru}
+	d := &Dates{lru: lru}
 	registry.NewUsage(limits.Spec{
 		Name: "gateway.name_dates", Path: "answers below names → their dates",
 		Policy: "the least recently used is dropped",
-	}, maxNameDates, func() int64 {
+	}, maxNames, func() int64 {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return int64(d.lru.Len())
@@ -48,9 +57,9 @@ func newNameDates(registry *limits.Registry) (*nameDates, error) {
 	return d, nil
 }
 
-// date returns the Last-Modified of what a name stands for, or zero if there is none to tell: the record has no time,
+// Of returns the Last-Modified of what a name stands for, or zero if there is none to tell: the record has no time,
 // or the date would lie in the future, which RFC 9110 §8.8.2.1 forbids.
-func (d *nameDates) date(name string, n Named, now time.Time) time.Time {
+func (d *Dates) Of(name string, n Value, now time.Time) time.Time {
 	if n.Signed.IsZero() {
 		return time.Time{}
 	}
@@ -65,7 +74,7 @@ func (d *nameDates) date(name string, n Named, now time.Time) time.Time {
 			at = told.at
 		}
 	}
-	d.lru.Add(name, nameDate{n.Root, n.Path, at})
+	d.lru.Add(name, shown{n.Root, n.Path, at})
 	if at.After(now) {
 		return time.Time{}
 	}

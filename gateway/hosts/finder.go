@@ -1,0 +1,92 @@
+package hosts
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"allium/gateway/site"
+	"allium/internal/limits"
+)
+
+// Finder finds websites by hosts. Its methods may be called from any goroutine. A nil *Finder knows the hosts of the
+// default configuration.
+type Finder struct {
+	table   atomic.Pointer[table]
+	domains *domains
+	names   *remembered
+}
+
+// Found says what a host is. The zero Found is a host of the node.
+type Found struct {
+	Site *site.Site // nil: the host is the node's own
+	// Gateway means that Site is nil and that roots and names have hosts below this one.
+	Gateway bool
+}
+
+// New returns a Finder. cfg must be valid. dns may be nil: then no domain has a link.
+func New(cfg Config, dns DNS, registry *limits.Registry) (*Finder, error) {
+	f := &Finder{}
+	var err error
+	if f.domains, err = newDomains(dns, registry); err != nil {
+		return nil, err
+	}
+	if f.names, err = newRemembered(registry); err != nil {
+		return nil, err
+	}
+	t, err := newTable(cfg)
+	if err != nil {
+		return nil, err
+	}
+	f.table.Store(t)
+	return f, nil
+}
+
+// Reconfigure applies a valid configuration at once.
+func (f *Finder) Reconfigure(cfg Config) {
+	if t, err := newTable(cfg); err == nil {
+		f.table.Store(t)
+	}
+}
+
+// defaults is the table of the default configuration.
+var defaults = &table{gateways: []string{localhost}}
+
+// Find returns what a header Host names. The port, one dot at the end and the case of letters do not count. The error
+// is bad_address for a label host that has no form. It does not wait.
+func (f *Finder) Find(header string) (Found, error) {
+	t := defaults
+	if f != nil {
+		t = f.table.Load()
+	}
+	host := hostOf(header)
+	if s := t.sites[host]; s != nil {
+		return Found{Site: s}, nil
+	}
+	for _, g := range t.gateways {
+		if host == g {
+			return Found{Gateway: true}, nil
+		}
+		if !strings.HasSuffix(host, g) {
+			continue
+		}
+		if k, ok, err := site.ParseHost(host, g); ok {
+			return Found{Site: &site.Site{Key: k}}, err
+		}
+		if len(host) > len(g) && host[len(host)-len(g)-1] == '.' {
+			return Found{}, nil // below the gateway, and so its own
+		}
+	}
+	if t.dnslink && strings.Contains(host, ".") && isDomain(host) {
+		return Found{Site: &site.Site{Domain: host}}, nil
+	}
+	return Found{}, nil
+}
+
+// hostOf returns the host of a header Host in lower case, without port and without a dot at its end.
+func hostOf(header string) string {
+	host := header
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.Trim(host[i+1:], "0123456789") == "" {
+		host = host[:i]
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
