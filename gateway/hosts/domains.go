@@ -45,6 +45,7 @@ type domains struct {
 type link struct {
 	site  *site.Site // nil: there is none
 	err   error      // why site is nil
+	old   bool       // the DNS failed, so an older link counts
 	until time.Time  // when the DNS is asked again
 	stale time.Time  // until when site counts if the DNS fails
 }
@@ -133,7 +134,7 @@ func (d *domains) ask(
 	defer func() { d.end(domain, a, l, time.Now()) }()
 	leave, err := admit(ctx)
 	if err != nil {
-		l.err = err
+		l.err, l.old = err, true
 		return
 	}
 	defer leave()
@@ -152,14 +153,17 @@ func (d *domains) ask(
 		l.until, l.stale = now.Add(linkFor), now.Add(linkFor+staleFor)
 	case out == status.NotFound:
 		l.err, l.until = ErrNoLink, now.Add(linkFor)
+	case !failed(err): // it answered, and the visitor has made no mistake
+		l.err = status.Errorf(status.Upstream, "cannot serve %s: %w. The owner of the domain must mend its link", domain, err)
 	}
+	l.old = failed(err)
 }
 
 // end remembers what the DNS said. A failure leaves an older link in place for a while.
 func (d *domains) end(domain string, a *asking, l *link, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if old, ok := d.lru.Peek(domain); ok && failed(l.err) && old.site != nil && now.Before(old.stale) {
+	if old, ok := d.lru.Peek(domain); ok && l.old && old.site != nil && now.Before(old.stale) {
 		l = &link{site: old.site, until: l.until, stale: old.stale}
 	}
 	d.lru.Add(domain, l)
@@ -172,7 +176,7 @@ func (d *domains) end(domain string, a *asking, l *link, now time.Time) {
 func failed(err error) bool {
 	switch status.Of(err) {
 	case status.Timeout, status.Upstream, status.Busy, status.Canceled, status.Internal:
-		return err != nil
+		return true
 	}
 	return false
 }
