@@ -325,3 +325,91 @@ func TestDeniedSites(t *testing.T) {
 		t.Errorf("%s %s", a.Status, a.body)
 	}
 }
+
+// TestOriginsTLS: over https a browser is sent to hosts that the certificate covers, with the scheme and the port, and
+// both versions of HTTP serve them.
+func TestOriginsTLS(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	cert, key := a.Pair(t, t.TempDir(), time.Now().Add(time.Hour), "node.test", "*.b3.node.test", "*.n3.node.test")
+	n, _ := startSites(t, func(c *Config, _ *server.AdminConfig) {
+		c.TLS.Cert, c.TLS.Key, c.Hosts.SubdomainHosts = cert, key, []string{"node.test", "bare.test"}
+	})
+	root := n.objects.tree(t, website)
+	path := "/b3/" + root.String() + "/about"
+	port := n.Addrs().Gateway[strings.LastIndexByte(n.Addrs().Gateway, ':'):]
+	at := root.CID().String() + ".b3.node.test" + port
+	for _, h2 := range []bool{false, true} {
+		client := a.https(t, n, h2)
+		get := func(host, path string) (code int, h http.Header) {
+			t.Helper()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.Addrs().Gateway+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = host
+			req.Header.Set("Sec-Fetch-Mode", "navigate")
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			return resp.StatusCode, resp.Header
+		}
+		if code, h := get("node.test"+port, path); code != http.StatusMovedPermanently ||
+			h.Get("Location") != "//"+at+"/about" {
+			t.Errorf("h2 %t: %d %v", h2, code, h)
+		}
+		if code, h := get(at, "/about"); code != http.StatusOK || h.Get("Origin-Agent-Cluster") != "?1" {
+			t.Errorf("h2 %t: %d %v", h2, code, h)
+		}
+		for _, host := range []string{"bare.test", "localhost"} { // no certificate has their labels
+			if code, _ := get(host, path[:len(path)-len("about")]); code != http.StatusOK {
+				t.Errorf("h2 %t: %s: %d", h2, host, code)
+			}
+		}
+	}
+}
+
+// TestOriginsPrefix: below a prefix there is no redirect to a host, and a website has no prefix.
+func TestOriginsPrefix(t *testing.T) {
+	t.Parallel()
+	n, _ := startSites(t, func(c *Config, _ *server.AdminConfig) { c.Prefix = "/data" })
+	root := n.objects.tree(t, website)
+	path := "/b3/" + root.String() + "/"
+	a := do(t, "GET", n.Addrs().Gateway+path, "Host", "localhost", "Sec-Fetch-Mode", "navigate")
+	if a.StatusCode != http.StatusOK {
+		t.Errorf("%s %v", a.Status, a.Header)
+	}
+	if a := do(t, "GET", n.Addrs().Gateway+"/docs", "Host", hostOfRoot(root)); a.Header.Get("Location") != "/docs/" {
+		t.Errorf("%s %v", a.Status, a.Header)
+	}
+}
+
+// TestAdminFromOrigins: a page at a host of a root cannot use the admin listener, whatever its browser sends.
+func TestAdminFromOrigins(t *testing.T) {
+	t.Parallel()
+	n, _ := startSites(t)
+	origin := "http://" + hostOfRoot(b3.Sum(nil))
+	_, port, _ := strings.Cut(strings.TrimPrefix(n.Addrs().Admin, "http://"), ":")
+	for _, site := range []string{"same-site", "cross-site", ""} {
+		for _, c := range []struct{ method, path string }{
+			{"GET", "/version"}, {"GET", "/api/v1/node"}, {"POST", "/admin/drain"}, {"POST", "/api/v1/add"},
+		} {
+			headers := []string{"Host", "localhost:" + port, "Origin", origin}
+			if site != "" {
+				headers = append(headers, "Sec-Fetch-Site", site)
+			}
+			a := do(t, c.method, n.Addrs().Admin+c.path, headers...)
+			if a.StatusCode != http.StatusForbidden || a.Header.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("%s %s of %q: %s", c.method, c.path, site, a.Status)
+			}
+		}
+	}
+	for _, method := range []string{"POST", "PUT"} { // the public one wants a capability
+		a := do(t, method, n.Addrs().Gateway+"/o/"+b3.Sum(nil).String(), "Host", "localhost", "Origin", origin)
+		if a.StatusCode/100 != 4 || a.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %s", method, a.Status)
+		}
+	}
+}

@@ -154,7 +154,8 @@ func (d *domains) ask(
 	case out == status.NotFound:
 		l.err, l.until = ErrNoLink, now.Add(linkFor)
 	case !failed(err): // it answered, and the visitor has made no mistake
-		l.err = status.Errorf(status.Upstream, "cannot serve %s: %w. The owner of the domain must mend its link", domain, err)
+		l.err = status.Errorf(status.Upstream, "cannot serve %s: %w. The owner of the domain must mend its link",
+			domain, err)
 	}
 	l.old = failed(err)
 }

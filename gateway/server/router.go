@@ -203,7 +203,8 @@ func coversLabels(l *listener, host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	return l.server.certs.Covers("x.b3." + strings.ToLower(host))
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return l.server.certs.Covers("x.b3."+host) && l.server.certs.Covers("x.n3."+host)
 }
 
 // serveRoute runs the handler of a route. A host that turns out to be no website is the node's own.

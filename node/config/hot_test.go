@@ -168,9 +168,9 @@ func TestUnsourced(t *testing.T) {
 // TestBadFiles: what a configuration file cannot be.
 func TestBadFiles(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("# a comment of a line\n", 60_000)
+	long := strings.Repeat("# a comment of a line\n", 240_000)
 	for name, c := range map[string]struct{ text, want string }{
-		"too large":      {long, "larger than 1MiB"},
+		"too large":      {long, "larger than 4MiB"},
 		"twice":          {"log.level = 'info'\nlog.level = 'warn'\n", ":2:1: key level is already defined"},
 		"a table twice":  {"[log]\nlevel = 'info'\n[log]\nformat = 'json'\n", "log"},
 		"a typo":         {"node.uplaod_rate = 0\n", "node.upload_rate"},

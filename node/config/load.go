@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -67,8 +68,16 @@ func Load(o Options) (Loaded, error) {
 	if err != nil {
 		return Loaded{}, err
 	}
-	return load(o, file)
+	if file == nil || len(file.Text()) < largeFile {
+		return load(o, file)
+	}
+	loaded, err := load(o, file)
+	debug.FreeOSMemory() // reading took many times what is left
+	return loaded, err
 }
+
+// largeFile is the length in bytes of a file above which the memory for reading it is returned at once.
+const largeFile = 128 << 10
 
 // load is Load with the content of the file; nil is no file.
 func load(o Options, file *document.Document) (Loaded, error) {
@@ -197,8 +206,8 @@ func readFile(o Options) (*document.Document, error) {
 	return parseFile(o.File, src)
 }
 
-// maxFile bounds the bytes of a configuration file. One with a thousand packs has a tenth of that.
-const maxFile limits.Bytes = 1 << 20
+// maxFile bounds the bytes of a configuration file. One with 10,000 sites has half of that.
+const maxFile limits.Bytes = 4 << 20
 
 // readUnchanged reads a file of at most maxFile bytes. It returns conflict if the file is replaced or written to
 // meanwhile: what was read of it may be half of what its author wants.

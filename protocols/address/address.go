@@ -64,7 +64,7 @@ func below(address, path string) string {
 }
 
 // gatewayURL is http(s)://host/b3/<address>[/path] or http(s)://host/n/<name>[/path], also with a
-// prefix before /b3/ or /n/, and the same without scheme, host and prefix.
+// prefix before /b3/ or /n/, and the same without scheme, host and prefix; or http(s)://<CID>.b3.host[/path].
 func gatewayURL(text string) (string, bool, error) {
 	web := hasScheme(text, "http://") || hasScheme(text, "https://")
 	if !web && !strings.HasPrefix(text, "/b3/") && !strings.HasPrefix(text, "/n/") {
@@ -73,6 +73,10 @@ func gatewayURL(text string) (string, bool, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return "", false, status.Errorf(status.BadAddress, "%.80q is not a URL; write b3: and 64 hex digits", text)
+	}
+	if label, rest, _ := strings.Cut(strings.ToLower(u.Host), "."); web && strings.HasPrefix(rest, "b3.") &&
+		strings.HasPrefix(label, cidPrefix) {
+		return bareCID(label + u.Path)
 	}
 	before, key, ok := strings.Cut(u.Path, "/b3/")
 	if prefix, name, named := strings.Cut(u.Path, "/n/"); named && (!ok || len(prefix) < len(before)) {

@@ -24,7 +24,9 @@ func TestCanonical(t *testing.T) {
 		"https://h/data/b3/" + hex + "/n/a": key + "/n/a", "https://h/a/b/n/blog.alice/b3/x": "blog.alice/b3/x",
 		"https://h/b3/" + hex + "/b3/x": key + "/b3/x",
 		digits:                          key, strings.ToUpper(digits) + "/a/": key + "/a",
-		"http://h/b3/" + digits + "/a": key + "/a",
+		"http://h/b3/" + digits + "/a":          key + "/a",
+		"https://" + cid + ".b3.gw.example.org": key, "http://" + cid + ".b3.localhost:8080/a%20b/?x": key + "/a b",
+		"http://" + strings.ToUpper(cid) + ".B3.localhost/b3/x": key + "/b3/x",
 		// Bits left over; too short; too long.
 		digits[:51] + "r": digits[:51] + "r", digits[:51]: digits[:51], digits + "a": digits + "a",
 		digits[:51] + "\n": digits[:51] + "\n", "0" + digits[1:]: "0" + digits[1:], digits + ".zone": digits + ".zone",
@@ -40,6 +42,7 @@ func TestCanonical(t *testing.T) {
 		"https://example.org/", "https://example.org/b3/", "https://example.org/a/n/", "http://example.org/%zz",
 		"ipfs://QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWnPbdG",
 		"ipfs://bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi", "bafkr4inonsense", "ipfs://",
+		"http://bafkr4inonsense.b3.localhost/a", "http://blog.b3.localhost/a",
 	} {
 		if got, err := address.Canonical(text); status.Of(err) != status.BadAddress {
 			t.Errorf("%q is %q, %v", text, got, err)
