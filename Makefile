@@ -195,6 +195,11 @@ $(TOOLS)/tus: tools/tus/package-lock.json
 	npm ci --prefix tools/tus --ignore-scripts --no-audit --no-fund --silent
 	mkdir -p $(TOOLS) && touch $@
 
+# The compiler for the second reader of bundles: npm gets it, and package-lock.json has its digest.
+$(TOOLS)/bundle: tools/bundle/package-lock.json
+	npm ci --prefix tools/bundle --ignore-scripts --no-audit --no-fund --silent
+	mkdir -p $(TOOLS) && touch $@
+
 # Two other readers of PMTiles archives, with which tests compare ours: that of browsers, and the authors' in Go.
 $(TOOLS)/pmtiles: tools/pmtiles/package-lock.json
 	npm ci --prefix tools/pmtiles --ignore-scripts --no-audit --no-fund --silent
