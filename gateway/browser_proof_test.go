@@ -201,7 +201,7 @@ func TestBrowserProves(t *testing.T) {
 		0, 1, 1024, 5000, b3.GroupSize - 1, b3.GroupSize, b3.GroupSize + 1, 3<<20 + 7, 40<<20 + 1,
 	} {
 		data := patterned(size)
-		o := b.prove(t, n.Addrs().Gateway+"/verify/"+n.objects.put(data).String()+"?name=a.bin", "save", "a.bin")
+		o := b.prove(t, n.Addrs().Gateway+"/verify/"+n.objects.put(data).String()+"?name=a.bin", "pick", "a.bin")
 		if !o.Good || o.Size != int64(size) || o.Sum != sumOf(data) || len(o.Faults) > 0 {
 			t.Errorf("%d bytes: %+v", size, o)
 		}
@@ -227,14 +227,14 @@ func TestBrowserCatchesLies(t *testing.T) {
 	for how := range lies {
 		for _, late := range []bool{false, true} {
 			l.set(how, late)
-			o := b.prove(t, l.URL+there+"&from="+n.Addrs().Gateway, "save", "a.bin")
+			o := b.prove(t, l.URL+there+"&from="+n.Addrs().Gateway, "pick", "a.bin")
 			said := strings.Join(o.Faults, "\n")
 			if !o.Good || o.Sum != sumOf(data) || len(o.Faults) == 0 ||
 				strings.Contains(said, liarName+" lied: ") == slices.Contains(honest, how) {
 				t.Errorf("%s, late %t: %+v", how, late, o)
 			}
 		}
-		o := b.prove(t, l.URL+there, "save", "a.bin")
+		o := b.prove(t, l.URL+there, "pick", "a.bin")
 		all := slices.Contains([]string{"extra", "twice", "longer", "shorter"}, how) // may prove every byte first
 		if o.Good && (!all || o.Sum != sumOf(data)) || !o.Good && o.Size > 0 || len(o.Faults) == 0 {
 			t.Errorf("%s, alone: %+v", how, o)
@@ -271,7 +271,7 @@ func TestBrowserAsksSeveral(t *testing.T) {
 	}
 	b := openBrowser(t)
 	b.prepare(t, saving)
-	o := b.prove(t, from[0]+"/verify/"+root.String()+"?name=a.bin&from="+from[1]+",,"+from[2]+"/", "save", "a.bin")
+	o := b.prove(t, from[0]+"/verify/"+root.String()+"?name=a.bin&from="+from[1]+",,"+from[2]+"/", "pick", "a.bin")
 	if !o.Good || o.Sum != sumOf(data) {
 		t.Errorf("%+v", o)
 	}

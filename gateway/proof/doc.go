@@ -10,8 +10,8 @@
 //   - No byte that the address does not prove leaves a worker, so none is saved or shown.
 //   - The page's policy runs its one script by digest. Its workers request nothing but the page's own gateway and
 //     those of its link. Nothing comes from elsewhere.
-//   - The page holds at most 32 MiB of an object that it saves to a file or to the browser's downloads, whatever the
-//     object's size.
+//   - At most 32 MiB of an object wait to be written to a file or to the browser's downloads, whatever the object's
+//     size.
 //   - Page and scripts have at most 40 KiB as they are sent.
 //
 // The page cannot prove itself: it comes from the gateway, and one that lies could send another page. docs/friend.md

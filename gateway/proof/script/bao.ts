@@ -32,23 +32,45 @@ export function digest(root: string): Uint32Array {
 	return Uint32Array.from({length: 8}, (_, i) => view.getUint32(4 * i, true));
 }
 
+const PIECE = 1 << 20; // bytes that are read at once, at most
+
+/** pieces returns a function that returns the next bytes of a stream, and undefined at its end. What it returned before
+ * is overwritten, where the stream reads into memory that it is given: that of a request does. */
+function pieces(
+	stream: ReadableStream<Uint8Array>,
+): [ReadableStreamGenericReader, () => Promise<Uint8Array | undefined>] {
+	try {
+		const reader = stream.getReader({mode: "byob"});
+		let memory = new ArrayBuffer(PIECE);
+		return [reader, async () => {
+			const {value, done} = await reader.read(new Uint8Array(memory));
+			memory = value?.buffer ?? memory;
+			return done ? undefined : value;
+		}];
+	} catch {
+		const reader = stream.getReader();
+		return [reader, async () => (await reader.read()).value];
+	}
+}
+
 /** Input gives the bytes of a stream in pieces of the length wanted. */
 class Input {
-	private reader: ReadableStreamDefaultReader<Uint8Array>;
+	private reader: ReadableStreamGenericReader;
+	private piece: () => Promise<Uint8Array | undefined>;
 	private have = new Uint8Array(0);
 	private at = 0;
 
 	constructor(stream: ReadableStream<Uint8Array>) {
-		this.reader = stream.getReader();
+		[this.reader, this.piece] = pieces(stream);
 	}
 
 	private async more(): Promise<boolean> {
-		const {value, done} = await this.reader.read();
-		if (!done) {
-			this.have = value as Uint8Array<ArrayBuffer>;
+		const piece = await this.piece();
+		if (piece) {
+			this.have = piece as Uint8Array<ArrayBuffer>;
 			this.at = 0;
 		}
-		return !done;
+		return piece !== undefined;
 	}
 
 	/** read fills p. place is what it is about, for the error. */
@@ -98,16 +120,26 @@ interface Subtree {
 	cv: Uint32Array;
 }
 
-/** Walk goes through an encoding in pre-order. */
-class Walk {
-	size = -1; // claimed, and proved with the last group; -1: not read
+/** Walk goes through the encoding of a range of the object root in pre-order. */
+export class Walk {
+	size = -1; // of the object: claimed, and proved with its last group; -1: not read
 	private start = 0;
 	private end = 0;
 	private groups = 0;
 	private todo: Subtree[] = []; // the last is the next
 	private pair = new Uint8Array(PARENT);
+	private from: Input;
+	private want: Uint32Array;
 
-	constructor(private want: Uint32Array, private from: Input, private range: Range) {}
+	constructor(root: string, encoded: ReadableStream<Uint8Array>, private range: Range) {
+		this.want = digest(root);
+		this.from = new Input(encoded);
+	}
+
+	/** cancel says that nobody reads on. */
+	cancel(why: unknown): Promise<void> {
+		return this.from.cancel(why);
+	}
 
 	private async begin(): Promise<void> {
 		const header = new Uint8Array(8);
@@ -122,8 +154,9 @@ class Walk {
 		this.todo.push({lo: 0, hi: this.groups, cv: this.want});
 	}
 
-	/** next returns the next group's part of the range, and undefined after the last. */
-	async next(): Promise<Uint8Array | undefined> {
+	/** next returns the next group's part of the range when it is proved, and undefined after the last. The group lies in
+	 * the memory of its length that memory gives. */
+	async next(memory: (length: number) => Uint8Array): Promise<Uint8Array | undefined> {
 		if (this.size < 0) {
 			await this.begin();
 		}
@@ -134,7 +167,7 @@ class Walk {
 			}
 			const place = Math.max(first, this.start), root = t.hi - t.lo === this.groups ? ROOT : 0;
 			const leaf = t.hi - t.lo === 1;
-			const p = leaf ? new Uint8Array(Math.min(GROUP, this.size - first)) : this.pair;
+			const p = leaf ? memory(Math.min(GROUP, this.size - first)) : this.pair;
 			await this.from.read(p, place);
 			const got = leaf ? groupCV(p, t.lo, root) : parentCV(p, root);
 			if (got.some((word, i) => word !== t.cv[i])) {
@@ -165,19 +198,17 @@ class Walk {
 
 /** verify takes the encoding of a range of the object root as a stream, and returns a stream of the range's bytes, one
  * proved group at a time. It fails with a VerifyError before the first byte that is not proved. Bytes of a start below
- * 0 are the last ones only if the stream ends without an error. sized is called with the object's size after the last
- * group of the range; it is proved then if the range reaches the object's end. */
+ * 0 are the last ones only if the stream ends without an error. */
 export function verify(
-	root: string, encoded: ReadableStream<Uint8Array>, range: Range = {}, sized?: (size: number) => void,
+	root: string, encoded: ReadableStream<Uint8Array>, range: Range = {},
 ): ReadableStream<Uint8Array> {
-	const from = new Input(encoded), walk = new Walk(digest(root), from, range);
+	const walk = new Walk(root, encoded, range);
 	return new ReadableStream<Uint8Array>({
 		async pull(to): Promise<void> {
 			try {
 				for (;;) { // once, or twice for the empty object
-					const p = await walk.next();
+					const p = await walk.next((length) => new Uint8Array(length));
 					if (p === undefined) {
-						sized?.(walk.size);
 						to.close();
 						return;
 					}
@@ -187,11 +218,11 @@ export function verify(
 					}
 				}
 			} catch (err) {
-				from.cancel(err).catch(() => {}); // the answer's end is no news
+				walk.cancel(err).catch(() => {}); // the answer's end is no news
 				throw err;
 			}
 		},
-		cancel: (why) => from.cancel(why),
+		cancel: (why) => walk.cancel(why),
 	}, {highWaterMark: 0});
 }
 

@@ -5,7 +5,7 @@ import {bytes, percent} from "./format";
 import {Pool} from "./pool";
 import {Fault} from "./protocol";
 import {show} from "./show";
-import {MOST_IN_MEMORY, Memory, choose, toDownloads, toFile, where} from "./sink";
+import {MOST_IN_MEMORY, Memory, choose, picks, streams, toDownloads, toFile} from "./sink";
 
 const MOST_SHOWN = 16 << 20; // bytes of an object that the page shows
 const MOST_FAULTS = 50; // lines about gateways
@@ -19,8 +19,9 @@ function find<T extends HTMLElement = HTMLElement>(id: string): T {
 const data = document.querySelector("main")!.dataset as {
 	root: string; name: string; worker: string; save: string; scope: string; patience?: string;
 };
-const save = find<HTMLButtonElement>("save"), look = find<HTMLButtonElement>("look");
-const stop = find<HTMLButtonElement>("stop"), bar = find<HTMLProgressElement>("bar");
+const save = find<HTMLButtonElement>("save"), pick = find<HTMLButtonElement>("pick");
+const look = find<HTMLButtonElement>("look"), stop = find<HTMLButtonElement>("stop");
+const bar = find<HTMLProgressElement>("bar");
 
 const gateways: Gateway[] = [...document.querySelectorAll<HTMLElement>("[data-object]")].map((e) => ({
 	name: e.dataset.name!, object: new URL(e.dataset.object!, location.href).href,
@@ -101,6 +102,11 @@ class Meter {
 	}
 }
 
+/** enable lets the visitor begin, or not. */
+function enable(may: boolean): void {
+	save.disabled = pick.disabled = look.disabled = !may;
+}
+
 /** begin makes the page one that works. */
 function begin(): Download {
 	for (const g of gateways) {
@@ -110,7 +116,7 @@ function begin(): Download {
 	find("trouble").hidden = true;
 	find("shown").replaceChildren();
 	find("progress").hidden = stop.hidden = false;
-	save.disabled = look.disabled = true;
+	enable(false);
 	stop.focus();
 	bar.removeAttribute("value");
 	find("speed").textContent = "";
@@ -119,6 +125,7 @@ function begin(): Download {
 
 /** go runs a download. open opens the sink when the size is proved, done says what became of it. */
 async function go(open: (size: number) => Promise<Sink>, done: () => Promise<string>, most = Infinity): Promise<void> {
+	const begun = document.activeElement instanceof HTMLButtonElement ? document.activeElement : save;
 	const download = begin();
 	let meter: Meter | undefined;
 	stop.onclick = () => download.cancel("cancelled");
@@ -141,8 +148,8 @@ async function go(open: (size: number) => Promise<Sink>, done: () => Promise<str
 			`${message} Nothing is saved.`, "bad");
 	} finally {
 		stop.hidden = true;
-		save.disabled = look.disabled = false;
-		save.focus();
+		enable(true);
+		begun.focus();
 		render();
 	}
 }
@@ -160,23 +167,16 @@ async function intoMemory(): Promise<void> {
 	}, MOST_IN_MEMORY);
 }
 
-save.onclick = async (): Promise<void> => {
-	switch (where()) {
-	case "file": {
-		let file: FileSystemFileHandle;
-		try {
-			file = await choose(data.name);
-		} catch (err) {
-			say((err as Error).name === "AbortError" ? "No file was chosen." : (err as Error).message, "bad");
-			return;
-		}
-		return go(() => toFile(file), async () => `They are in ${file.name}.`);
-	}
-	case "downloads":
-		return go((size) => toDownloads(data.name, size, data.save, data.scope),
-			async () => "They are in your downloads.");
-	default:
-		return intoMemory();
+save.onclick = (): Promise<void> => streams() ?
+	go((size) => toDownloads(data.name, size, data.save, data.scope), async () => "They are in your downloads.") :
+	intoMemory();
+
+pick.onclick = async (): Promise<void> => {
+	try {
+		const file = await choose(data.name);
+		await go(() => toFile(file), async () => `They are in ${file.name}.`);
+	} catch (err) { // go has none
+		say((err as Error).name === "AbortError" ? "No file was chosen." : (err as Error).message, "bad");
 	}
 };
 
@@ -185,11 +185,11 @@ look.onclick = async (): Promise<void> => {
 	await go(async () => sink, () => show(sink.blob!, find("shown")), MOST_SHOWN);
 };
 
-find("how").textContent = {
-	file: "You choose a file. The browser puts it there when every byte is proved.",
-	downloads: "The bytes go to your downloads as they are proved. One that does not prove ends the download as failed.",
-	memory: `This browser, or a page without https, holds the object in memory: at most ${bytes(MOST_IN_MEMORY)}.`,
-}[where()];
-save.disabled = look.disabled = false;
+find("how").textContent = (streams() ?
+	"The bytes go to your downloads as they are proved. One that does not prove ends the download as failed." :
+	`A page without https holds the object in memory: at most ${bytes(MOST_IN_MEMORY)}.`) + (picks() ?
+	" A file that you choose appears when every byte is proved; that takes longer." : "");
+pick.hidden = !picks();
+enable(true);
 render();
 say("Nothing is asked for yet.");

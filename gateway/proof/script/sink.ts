@@ -11,13 +11,11 @@ interface Picking {
 	showSaveFilePicker?(options: {suggestedName: string}): Promise<FileSystemFileHandle>;
 }
 
-/** where says where this browser saves. */
-export function where(): "file" | "downloads" | "memory" {
-	if ((window as Picking).showSaveFilePicker) {
-		return "file";
-	}
-	return window.isSecureContext && navigator.serviceWorker ? "downloads" : "memory";
-}
+/** picks reports whether the visitor can choose a file. */
+export const picks = (): boolean => (window as Picking).showSaveFilePicker !== undefined;
+
+/** streams reports whether the browser's downloads can be fed from here. */
+export const streams = (): boolean => window.isSecureContext && navigator.serviceWorker !== undefined;
 
 /** choose asks the visitor for a file, as the answer to a click. */
 export function choose(name: string): Promise<FileSystemFileHandle> {

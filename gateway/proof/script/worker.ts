@@ -1,9 +1,9 @@
 // A worker fetches verified encodings and proves them. Nothing leaves it that is not proved.
 
-import {MEDIA, VerifyError, query, verify} from "./bao";
+import {MEDIA, VerifyError, Walk, query} from "./bao";
 import {Answer, Ask, Cancel, Fault} from "./protocol";
 
-const BATCH = 1 << 20; // bytes that go to the page at once, at most
+const BATCH = 4 << 20; // bytes that go to the page at once, at most
 
 const running = new Map<number, AbortController>();
 
@@ -45,7 +45,7 @@ async function open(ask: Ask, signal: AbortSignal): Promise<ReadableStream<Uint8
 async function work(ask: Ask): Promise<void> {
 	const stop = new AbortController();
 	running.set(ask.id, stop);
-	let at = Math.max(0, ask.start), batch = new Uint8Array(0), filled = 0, stalled = false, size = 0;
+	let at = Math.max(0, ask.start), batch = new Uint8Array(0), filled = 0, stalled = false;
 	let timer = 0;
 	const wait = (): void => {
 		clearTimeout(timer);
@@ -61,22 +61,26 @@ async function work(ask: Ask): Promise<void> {
 		}
 		filled = 0;
 	};
+	/** memory gives a group its place in the batch. Spans begin with a group, so that all of it is wanted. */
+	const memory = (length: number): Uint8Array => {
+		if (filled + length > batch.length) {
+			flush();
+			batch = new Uint8Array(Math.max(length, Math.min(BATCH, (ask.end ?? 0) - at)));
+		}
+		return batch.subarray(filled, filled + length);
+	};
+	let walk: Walk | undefined;
 	try {
 		wait();
-		const proved = verify(ask.root, await open(ask, stop.signal), ask, (n) => size = n).getReader();
-		for (let r = await proved.read(); !r.done; r = await proved.read()) {
+		walk = new Walk(ask.root, await open(ask, stop.signal), ask);
+		for (let p = await walk.next(memory); p; p = await walk.next(memory)) {
 			wait();
-			if (filled + r.value.length > batch.length) {
-				flush();
-				const left = ask.end === undefined ? BATCH : ask.end - at;
-				batch = new Uint8Array(Math.max(r.value.length, Math.min(BATCH, left)));
-			}
-			batch.set(r.value, filled);
-			filled += r.value.length;
+			filled += p.length;
 		}
 		flush();
-		say({id: ask.id, size});
+		say({id: ask.id, size: walk.size});
 	} catch (err) {
+		walk?.cancel(err).catch(() => {}); // the answer's end is no news
 		flush();
 		say({id: ask.id, fault: faultOf(err, at, stalled, ask.patience)});
 	} finally {
