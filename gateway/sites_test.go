@@ -146,6 +146,10 @@ func TestOrigins(t *testing.T) {
 		if a.StatusCode != http.StatusMovedPermanently || len(host) != 52+len(".n3.localhost:8080") || rest != "a.txt" {
 			t.Fatalf("%s %v", a.Status, a.Header)
 		}
+		junk := do(t, "GET", base+"/n/"+strings.Repeat("x", 300)+".y/", "Host", "localhost", "Accept", "text/html")
+		if junk.StatusCode != http.StatusNotFound {
+			t.Errorf("what is no name: %s %v", junk.Status, junk.Header)
+		}
 		if a = do(t, "GET", base+"/a.txt", "Host", host); a.body != "a" {
 			t.Errorf("%s: %s %s", host, a.Status, a.body)
 		}

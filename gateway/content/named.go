@@ -86,7 +86,13 @@ func (g *Handlers) browseName(w *exchange.Response, r *http.Request, in exchange
 	case t.rewritten:
 		return w.Redirect(r, http.StatusPermanentRedirect, t.url(t.slash))
 	case ownHost(r, in):
-		return redirectToHost(g, w, r, in, site.OfName(t.name), t)
+		k := site.OfName(t.name)
+		if k.Hashed() { // what is no name takes no place among those that are remembered
+			if _, err := g.resolveName(w, r, t.name); err != nil {
+				return err
+			}
+		}
+		return redirectToHost(g, w, r, in, k, t)
 	}
 	return browseNamed(g, w, r, t.name, t)
 }

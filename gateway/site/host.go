@@ -37,6 +37,9 @@ type Key struct {
 // IsZero reports whether k is nothing.
 func (k Key) IsZero() bool { return k == Key{} }
 
+// Hashed reports whether the host of k has only the hash of its name.
+func (k Key) Hashed() bool { return k.Digest != [sha256.Size]byte{} }
+
 // OfRoot returns the Key of a root.
 func OfRoot(root b3.Root) Key { return Key{Root: root} }
 
@@ -58,10 +61,10 @@ func OfName(text string) Key {
 // HostOf returns the host of k below that of a gateway, which may have a port: bafkr4i….b3.localhost:8080. remembered
 // means that only a node that knows the name can serve it there, as the host has the name's hash.
 func HostOf(k Key, gateway string) (host string, remembered bool) {
-	if k.Name == "" && k.Digest == ([sha256.Size]byte{}) {
+	if k.Name == "" && !k.Hashed() {
 		return k.Root.CID().String() + "." + rootsBelow + "." + gateway, false
 	}
-	if k.Digest != ([sha256.Size]byte{}) {
+	if k.Hashed() {
 		return digits32.EncodeToString(k.Digest[:]) + "." + namesBelow + "." + gateway, true
 	}
 	n, _ := name.Parse(k.Name)

@@ -125,3 +125,29 @@ func isRecorded(t *testing.T, ring *trace.Ring, key string, got Target, err erro
 		t.Errorf("%s: lookup %q has the record %+v", key, id, rec)
 	}
 }
+
+// TestDomainKey: the key of a domain has the paths of all links on the way, and what leads nowhere is an error.
+func TestDomainKey(t *testing.T) {
+	t.Parallel()
+	const root = "b3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
+	blog := "blog." + name.Zone{7}.String()
+	dns := &links{txt: map[string]string{
+		"_dnslink.direct.org.": "/b3/" + root, "_dnslink.one.org.": "/n/direct.org/a", "_dnslink.two.org.": "/n/one.org/b/c",
+		"_dnslink.named.org.": "/n/" + blog + "/x", "_dnslink.loop.org.": "/n/back.org", "_dnslink.back.org.": "/n/loop.org",
+		"_dnslink.three.org.": "/n/two.org", "_dnslink.four.org.": "/n/three.org",
+		"_dnslink.huge.org.": "/b3/" + root + "/" + strings.Repeat("x", 64<<10), "_dnslink.up.org.": "/b3/" + root + "/../x",
+	}}
+	for domain, want := range map[string]struct {
+		key string
+		err status.Outcome
+	}{
+		"direct.org": {root, status.OK}, "Two.org.": {root + "/a/b/c", status.OK}, "named.org": {blog + "/x", status.OK},
+		"three.org": {root + "/a/b/c", status.OK}, "four.org": {"", status.HopExceeded},
+		"loop.org": {"", status.BadRequest}, "none.org": {"", status.NotFound}, "huge.org": {"", status.BadRequest},
+		"up.org": {"", status.BadRequest}, "127.0.0.1": {"", status.BadAddress},
+	} {
+		if key, err := DomainKey(t.Context(), dns, domain); key != want.key || status.Of(err) != want.err {
+			t.Errorf("%s: %q %v, want %q %s", domain, key, err, want.key, want.err)
+		}
+	}
+}
