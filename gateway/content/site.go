@@ -132,7 +132,7 @@ func serveSite(g *Handlers, b *body, r *http.Request, t target, manifests manife
 	case err != nil:
 		return err
 	case a.Missing:
-		return missingPage(t, a.Code)
+		return a.Err(t.names)
 	case a.Redirects():
 		to := a.Location(exchange.EscapeQuery(r.URL.RawQuery))
 		r.URL.RawQuery = ""
@@ -164,19 +164,6 @@ func serveSite(g *Handlers, b *body, r *http.Request, t target, manifests manife
 		return g.preview(b, r, t, it, a.Entry.Executable)
 	}
 	return g.content(b, r, it, g.objects.Memory(it.root))
-}
-
-// missingPage returns the error of a path for which a site has no page.
-func missingPage(t target, code int) error {
-	outcome := status.NotFound
-	switch code {
-	case http.StatusGone:
-		outcome = status.Gone
-	case http.StatusUnavailableForLegalReasons:
-		outcome = status.Denied
-	}
-	return status.Errorf(outcome, "cannot find %q: the site has no such page. Open its first page",
-		exchange.Clip("/"+strings.Join(t.names, "/")))
 }
 
 // siteFiles finds the entries of a website, for one request. It implements [site.Files].

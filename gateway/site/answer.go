@@ -24,6 +24,19 @@ const (
 	maxDepth    = 64 // directories in which a 404.html is looked for
 )
 
+// Err returns the error of an answer that is Missing, for the path that was asked for.
+func (a Answer) Err(path []string) error {
+	outcome := status.NotFound
+	switch a.Code {
+	case http.StatusGone:
+		outcome = status.Gone
+	case http.StatusUnavailableForLegalReasons:
+		outcome = status.Denied
+	}
+	return status.Errorf(outcome, "cannot find %.80q: the site has no such page. Open its first page",
+		"/"+strings.Join(path, "/"))
+}
+
 // Files are the entries of a site.
 type Files interface {
 	// Entry returns the entry at a path of unescaped segments below the site's root. found is false if the tree proves
