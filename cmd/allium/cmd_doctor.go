@@ -17,6 +17,7 @@ import (
 	"allium/node/doctor"
 	homedir "allium/node/home"
 	"allium/node/p2p"
+	"allium/node/website"
 	"allium/protocols/status"
 )
 
@@ -54,7 +55,7 @@ With --bundle: write a file for a bug report, without keys, names and addresses.
 	f.StringVar(&who, "peer", "", "peer id, multiaddr or ticket of a peer that is not reached (default: none)")
 	f.StringVar(&bundle, "bundle", "", "file (.tar.gz) to write for a bug report (default: none)")
 	f.BoolVar(&force, "force", false, "replace the file of --bundle")
-	cmd.AddCommand(&cobra.Command{
+	cmd.AddCommand(doctorSiteCommand(a), &cobra.Command{
 		Use:   "reach",
 		Short: "Say who can dial this node, and what to open if few can",
 		Long: `Say from where this node can be dialled: what peers found of each address, and what
@@ -69,6 +70,44 @@ peer confirmed an address is not known. Local addresses are not checked.`,
 			return printReach(ctx, a, n, diagnosis.Reach)
 		}),
 	})
+	return cmd
+}
+
+func doctorSiteCommand(a *app) *cobra.Command {
+	port, server := 443, ""
+	cmd := &cobra.Command{
+		Use:   "site DOMAIN",
+		Short: "Say which step from a domain to its website fails",
+		Long: `Take the steps of a browser to the website of a domain, within 10 s, and say which fails:
+its addresses in the DNS, whether they are this node's, the port, the certificate, the TXT
+record that links it to a name, and the page. What to do is said for each. The node need
+not run, but knows its addresses and resolves the name. It ends as ` + "`allium doctor`" + ` does.`,
+		Example: "  allium doctor site www.example.org\n  allium doctor site www.example.org --dns 1.1.1.1",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, arg []string) error {
+			n, err := a.node()
+			if err != nil {
+				return err
+			}
+			defer n.Close()
+			var running website.Node = n
+			if _, err := n.ID(cmd.Context()); errors.Is(err, client.ErrNotRunning) {
+				running = nil
+			}
+			d, err := website.This(arg[0], port, server, running)
+			if err != nil {
+				return err
+			}
+			defer a.wait("looking")()
+			r := website.Diagnose(cmd.Context(), d)
+			if err := a.print(r, diagnosis.Site(r, a.quiet)); err != nil {
+				return err
+			}
+			return failure.Found(diagnosis.SiteVerdict(r))
+		},
+	}
+	cmd.Flags().IntVar(&port, "port", port, "port of the website")
+	cmd.Flags().StringVar(&server, "dns", "", "address of the DNS server to ask (default: that of the system)")
 	return cmd
 }
 

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
+	"allium/cmd/allium/naming"
 	"allium/gateway/api"
-	"allium/internal/printable"
-	"allium/protocols/address"
 	"allium/protocols/name"
 )
 
@@ -82,7 +79,7 @@ the key. Other peers pass the record on until it expires.`,
 			if err != nil {
 				return err
 			}
-			return a.print(own, publishedText(own, a.quiet))
+			return a.print(own, naming.Published(own, a.quiet))
 		}),
 	}
 	f := cmd.Flags()
@@ -125,7 +122,7 @@ peers. It lives for 30 days, longer than any record of the name that was signed 
 			if err != nil {
 				return err
 			}
-			return a.print(own, publishedText(own, a.quiet))
+			return a.print(own, naming.Published(own, a.quiet))
 		}),
 	}
 	cmd.Flags().StringVar(&zone, "zone", "",
@@ -136,44 +133,29 @@ peers. It lives for 30 days, longer than any record of the name that was signed 
 func nameLinkCommand(a *app) *cobra.Command {
 	var domain string
 	cmd := &cobra.Command{
-		Use:   "link KEY",
-		Short: "Print the DNS record that links a domain to a name or an address",
-		Long: `Print the TXT record that links a domain to a name, which stays when the name gets
-another value, or to an address. Nodes with names.dns = true then understand the domain
-as a key. Nobody signs the record: whoever answers for the domain decides.`,
-		Example: `  allium name link blog --domain www.example.org
+		Use:   "link KEY|DOMAIN",
+		Short: "Print the DNS records that link a domain to a name or an address",
+		Long: `Print the DNS records that a domain needs to be a website of this node: the TXT record
+that links it to a name, which stays when the name gets another value, or to an address,
+and those that lead browsers to the public addresses of this node, as far as they are
+known. With a domain alone it is linked to the only name that this node publishes. Nodes
+with names.dns = true understand the domain as a key. Nobody signs the records: whoever
+answers for the domain decides. ` + "`allium doctor site`" + ` says whether they are right.`,
+		Example: `  allium name link www.example.org
+  allium name link blog --domain www.example.org
   allium name link $ADDRESS`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
-			key := arg[0]
-			if full, ok := address.Digits(key); ok {
-				key = full
+			link, err := naming.LinkOf(ctx, n, arg[0], domain)
+			if err != nil {
+				return err
 			}
-			link := "/b3/" + key
-			if strings.HasPrefix(key, "b3:") {
-				if _, err := name.ParseValue(key); err != nil {
-					return err
-				}
-			} else {
-				label, path, _ := strings.Cut(key, "/")
-				full, err := n.ExpandName(ctx, label)
-				if err != nil {
-					return err
-				}
-				link = strings.TrimSuffix("/n/"+full+"/"+path, "/")
-			}
-			record := dnsLink{Domain: "_dnslink." + strings.TrimSuffix(domain, "."), Text: "dnslink=" + link}
-			return a.print(record, fmt.Sprintf("%s. IN TXT %q", record.Domain, record.Text))
+			return a.print(link, link.Zone(a.quiet))
 		}),
 	}
-	cmd.Flags().StringVar(&domain, "domain", "example.org", "domain that gets the record")
+	cmd.Flags().StringVar(&domain, "domain", "",
+		"domain that gets the records (default: the argument if it is a domain, else example.org)")
 	return cmd
-}
-
-// dnsLink is a TXT record.
-type dnsLink struct {
-	Domain string `json:"domain"`
-	Text   string `json:"text"`
 }
 
 func nameLsCommand(a *app) *cobra.Command {
@@ -197,7 +179,7 @@ is sent any more until you publish the name again.`,
 					return err
 				}
 				found = true
-				if err := a.print(own, ownNameText(own, a.quiet)); err != nil {
+				if err := a.print(own, naming.Own(own, a.quiet)); err != nil {
 					return err
 				}
 			}
@@ -207,61 +189,4 @@ is sent any more until you publish the name again.`,
 			return nil
 		}),
 	}
-}
-
-// publishedText describes a name that was published or withdrawn. With quiet it is the whole name.
-func publishedText(n api.OwnName, quiet bool) string {
-	if quiet {
-		return n.Name
-	}
-	var b strings.Builder
-	b.WriteString(n.Name)
-	if n.Short != "" {
-		fmt.Fprintf(&b, "\nshort name  %s", n.Short)
-	}
-	fmt.Fprintf(&b, "\nvalue       %s\nuntil       %s", ownNameValue(n), n.NotAfter.UTC().Format(time.RFC3339))
-	if n.Peers > 0 {
-		fmt.Fprintf(&b, "\n%s took the record", plural(n.Peers, "peer"))
-	} else {
-		b.WriteString("\nno peer took the record" + ownNameState(n) + "; the node sends it again")
-	}
-	if n.Missing {
-		b.WriteString("\nwarning: this node does not have the object; `allium add` or `allium pin add` stores it")
-	}
-	return b.String()
-}
-
-// ownNameText describes a name that this node publishes. With quiet it is the whole name.
-func ownNameText(n api.OwnName, quiet bool) string {
-	if quiet {
-		return n.Name
-	}
-	s := fmt.Sprintf("%s  %s", n.Name, ownNameValue(n))
-	if n.Short != "" {
-		s += "\n  " + n.Short
-	}
-	s += "\n  until " + n.NotAfter.UTC().Format(time.RFC3339)
-	switch {
-	case n.Problem != "":
-		return s + ", " + n.Problem + ownNameState(n)
-	case n.Peers > 0:
-		s += fmt.Sprintf(", %s took it at %s", plural(n.Peers, "peer"), n.Sent.UTC().Format(time.RFC3339))
-	default:
-		s += ", no peer took it yet" + ownNameState(n)
-	}
-	if !n.Due.IsZero() {
-		s += ", again at " + n.Due.UTC().Format(time.RFC3339)
-	}
-	return s
-}
-
-// ownNameValue returns the value of a name for a terminal.
-func ownNameValue(n api.OwnName) string { return cmp.Or(printable.Name(n.Value), "(withdrawn)") }
-
-// ownNameState returns the reason in a name's error, after a colon.
-func ownNameState(n api.OwnName) string {
-	if n.Error == nil {
-		return ""
-	}
-	return ": " + printable.Name(n.Error.Message)
 }

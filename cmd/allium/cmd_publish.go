@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
+	"allium/cmd/allium/naming"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 	"allium/internal/limits"
@@ -309,7 +310,7 @@ func (p published) String(quiet bool) string {
 	if quiet {
 		return p.Name.Name
 	}
-	s := p.Root.String() + " " + printable.Name(p.Path) + "\n" + publishedText(p.Name, false)
+	s := p.Root.String() + " " + printable.Name(p.Path) + "\n" + naming.Published(p.Name, false)
 	if p.URL != "" {
 		s += "\n" + "url         " + p.URL
 	}

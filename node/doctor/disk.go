@@ -199,7 +199,7 @@ func checkSample(ctx context.Context, e *exam) result {
 		case status.Of(err) == status.Busy:
 			return skip("another process uses the home directory")
 		case err != nil:
-			return fail(say("the store cannot be opened: %s", reason(err)), "a node does not start with it",
+			return fail(say("the store cannot be opened: %s", Reason(err)), "a node does not start with it",
 				"see docs/running/alerts.md, or run `allium store rebuild`")
 		}
 	}

@@ -37,6 +37,9 @@ const (
 	Error   Severity = "error"   // something does not work
 )
 
+// Worse reports whether a severity is worse than another.
+func (s Severity) Worse(than Severity) bool { return s.rank() > than.rank() }
+
 // rank orders severities.
 func (s Severity) rank() int { return slices.Index([]Severity{OK, Note, Warning, Error}, s) }
 

@@ -24,10 +24,10 @@ func checkAnswers(_ context.Context, e *exam) result {
 		return fail(say("no node answers: %s", nodeErr(e)), "nothing is known of it",
 			"check the URL of --api, or open the tunnel to the admin listener")
 	case e.Node != nil && e.silent():
-		return fail(say("a node runs and answers nothing: %s", reason(e.node.version.err)),
+		return fail(say("a node runs and answers nothing: %s", Reason(e.node.version.err)),
 			"nothing can be read or changed through it", fix)
 	case e.Node != nil && e.node.health.err != nil:
-		return note(say("the node does not tell its health: %s", reason(e.node.health.err)),
+		return note(say("the node does not tell its health: %s", Reason(e.node.health.err)),
 			"some checks cannot be made",
 			"if it is starting, wait; if it is of an earlier version, restart it with this one")
 	case e.Node == nil && e.inUse:
@@ -45,7 +45,7 @@ func nodeErr(e *exam) string {
 	if e.nodeErr == nil {
 		return "nothing listens at its socket"
 	}
-	return reason(e.nodeErr)
+	return Reason(e.nodeErr)
 }
 
 func checkConfiguration(ctx context.Context, e *exam) result {
@@ -106,14 +106,14 @@ func identity(e *exam) result {
 	case status.Of(err) == status.NotFound:
 		return skip("there is none yet: `allium init` and `allium run` make one")
 	case status.Of(err) == status.Corrupt:
-		return fail(say("%s", reason(err)), impact, "restore "+homedir.KeyFile+" from a backup")
+		return fail(say("%s", Reason(err)), impact, "restore "+homedir.KeyFile+" from a backup")
 	case openToOthers(filepath.Join(e.Home, homedir.KeyFile)):
 		return skip("see the check permissions")
 	case denied(err):
-		return fail(say("this user may not read the identity: %s", reason(err)), impact,
+		return fail(say("this user may not read the identity: %s", Reason(err)), impact,
 			"run the command as the user of the node; only that user may read it (mode 0600)")
 	}
-	return fail(say("the identity cannot be read: %s", reason(err)), impact,
+	return fail(say("the identity cannot be read: %s", Reason(err)), impact,
 		"restore "+homedir.KeyFile+" from a backup")
 }
 

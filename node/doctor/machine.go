@@ -163,8 +163,8 @@ func (m Machine) kernelNumber(name string) (int64, *result) {
 	return n, nil
 }
 
-// reason returns the first part of a message for people: what is wrong, without what to do.
-func reason(err error) string {
+// Reason returns the first part of a message for people: what is wrong, without what to do.
+func Reason(err error) string {
 	why, _, _ := strings.Cut(err.Error(), "; ")
 	return why
 }

@@ -313,7 +313,7 @@ var words = []struct {
 // Classify says what an error of a dial means, at an address of the peer if that is known. own are the addresses of
 // this machine, and private says that this node is in a private network.
 func Classify(err error, at ma.Multiaddr, own []netip.Prefix, private bool) (Verdict, string) {
-	why := reason(err)
+	why := Reason(err)
 	v := Unknown
 	for _, w := range words {
 		if strings.Contains(err.Error(), w.part) {

@@ -130,7 +130,7 @@ func dialSeeds(ctx context.Context, e *exam) result {
 		if good = good || err == nil; err != nil {
 			t := all[i]
 			found = found.and(warn(say("the seed %s does not answer at %s: %s", t.seed.String(), t.name+t.addr,
-				plain(dialWords(err))), noSeed, dialFix(err)))
+				plain(DialWords(err))), noSeed, dialFix(err)))
 		}
 	}
 	if good {
@@ -155,8 +155,8 @@ func try(ctx context.Context, e *exam, t target) error {
 	return err
 }
 
-// dialWords says why a dial failed, without the address.
-func dialWords(err error) string {
+// DialWords says why a dial failed, without the address.
+func DialWords(err error) string {
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
@@ -173,7 +173,7 @@ func dialWords(err error) string {
 
 // dialFix says what to do about a failed dial.
 func dialFix(err error) string {
-	switch dialWords(err) {
+	switch DialWords(err) {
 	case "connection refused":
 		return "ask its operator whether it runs, and check the port in dht.bootstrap"
 	case "no answer":
@@ -229,7 +229,7 @@ func checkManifest(_ context.Context, e *exam) result {
 	}
 	m, file, err := e.manifest()
 	if err != nil && status.Of(err) != status.Stale {
-		why := reason(err)
+		why := Reason(err)
 		if !status.HasOutcome(err) {
 			why = statErr(err)
 		}
@@ -249,7 +249,7 @@ func checkDNS(ctx context.Context, e *exam) (all result) {
 			err = context.DeadlineExceeded
 		}
 		if err != nil {
-			all = all.and(warn(say("the host name %s: %s", name, plain(dialWords(err))),
+			all = all.and(warn(say("the host name %s: %s", name, plain(DialWords(err))),
 				"the node cannot reach what it names", "check the DNS of this machine (resolv.conf), and the name"))
 		}
 	}

@@ -86,10 +86,10 @@ func checkBucket(ctx context.Context, e *exam) result {
 	case ctx.Err() != nil:
 		return fail(say("the bucket does not answer"), impact, network)
 	case status.Of(err).Exit() == status.Forbidden.Exit():
-		return fail(say("the bucket refuses these credentials: %s", reason(err)), impact,
+		return fail(say("the bucket refuses these credentials: %s", Reason(err)), impact,
 			"correct the file of store.s3.credentials_file, and the rights of its user")
 	}
-	return fail(say("the bucket cannot be used: %s", reason(err)), impact, network+"; store.s3.url names the bucket")
+	return fail(say("the bucket cannot be used: %s", Reason(err)), impact, network+"; store.s3.url names the bucket")
 }
 
 func checkVersion(_ context.Context, e *exam) result {

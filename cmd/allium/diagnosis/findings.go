@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"allium/node/doctor"
+	"allium/node/website"
 	"allium/protocols/status"
 )
 
@@ -80,6 +81,33 @@ func count(r doctor.Report) string {
 		}
 	}
 	return strings.Join(words, " and ")
+}
+
+// Site says what each step to a website found. If quiet, it is a line with severity and step for each.
+func Site(r website.Report, quiet bool) string {
+	var b strings.Builder
+	for _, f := range r.Steps {
+		switch {
+		case quiet:
+			fmt.Fprintf(&b, "%s %s\n", f.Severity, f.Check)
+		case f.Impact == "":
+			fmt.Fprintf(&b, "%-8s %s: %s\n", f.Severity, f.Check, f.Evidence)
+		default:
+			fmt.Fprintf(&b, "%-8s %s: %s\n         %s\n         do: %s\n",
+				f.Severity, f.Check, f.Evidence, f.Impact, f.Fix)
+		}
+	}
+	for _, s := range r.Skipped {
+		if !quiet {
+			fmt.Fprintf(&b, "%-8s %s: %s\n", "-", s.Check, s.Why)
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// SiteVerdict returns the error with which a diagnosis of a website ends, as Verdict does.
+func SiteVerdict(r website.Report) error {
+	return Verdict(doctor.Report{Worst: r.Worst, Findings: r.Steps})
 }
 
 // Way says what is in the way to a peer. If quiet, it is the verdict alone.
