@@ -153,8 +153,9 @@ func (a *acmeCerts) nameless(conn net.Conn) (*tls.Certificate, error) {
 	return nil, errNoCertificate
 }
 
-func (a *acmeCerts) Covers(host string) bool {
-	return slices.Contains(a.cfg.ACMEDomains, host) || a.held(host) != nil
+func (a *acmeCerts) Covers(ctx context.Context, host string) bool {
+	return slices.Contains(a.cfg.ACMEDomains, host) || a.held(host) != nil ||
+		a.mayDemand(host) && a.node.Served(ctx, host)
 }
 
 func (a *acmeCerts) Name() string {

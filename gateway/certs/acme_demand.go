@@ -66,8 +66,7 @@ func (d *demands) settled(domain string) {
 // demand returns the first certificate of a domain that the node serves. It waits for firstWait
 // while Run orders it, and no longer than ctx.
 func (a *acmeCerts) demand(ctx context.Context, domain string) (*tls.Certificate, error) {
-	if !a.cfg.ACMEOnDemand || a.node.Served == nil || !domainName(domain) ||
-		slices.Contains(a.cfg.ACMEDomains, domain) {
+	if !a.mayDemand(domain) {
 		return nil, errNoCertificate
 	}
 	c, result := a.await(ctx, domain)
@@ -76,6 +75,12 @@ func (a *acmeCerts) demand(ctx context.Context, domain string) (*tls.Certificate
 		return nil, errNoCertificate
 	}
 	return c, nil
+}
+
+// mayDemand reports whether a host may get a certificate on demand, if the node serves it.
+func (a *acmeCerts) mayDemand(host string) bool {
+	return a.cfg.ACMEOnDemand && a.node.Served != nil && domainName(host) &&
+		!slices.Contains(a.cfg.ACMEDomains, host)
 }
 
 func (a *acmeCerts) await(ctx context.Context, domain string) (*tls.Certificate, string) {

@@ -226,7 +226,10 @@ func TestStoredOnDemand(t *testing.T) {
 	if c, err := a.demand(t.Context(), "other.test"); err == nil {
 		t.Errorf("%v", c.Leaf.DNSNames)
 	}
-	if a.held("a.served.test") == nil || !a.Covers("a.served.test") {
+	if !a.Covers(t.Context(), "new.served.test") || a.Covers(t.Context(), "other.test") {
+		t.Error("what may be ordered is not covered, or too much is")
+	}
+	if a.held("a.served.test") == nil || !a.Covers(t.Context(), "a.served.test") {
 		t.Error("a stored certificate is not used")
 	}
 	testkit.Eventually(t, "the others' files are gone", func() bool {
@@ -302,7 +305,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%s: another certificate", name)
 		}
 	}
-	if err := a.Check(); err != nil || !a.Covers("203.0.113.7") || a.Covers("203.0.113.8") {
+	if err := a.Check(); err != nil || !a.Covers(t.Context(), "203.0.113.7") || a.Covers(t.Context(), "203.0.113.8") {
 		t.Errorf("%v", err)
 	}
 }

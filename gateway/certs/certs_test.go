@@ -164,7 +164,7 @@ func TestCertificateReload(t *testing.T) {
 		look("it ended", 0, 4, first)
 		a.Pair(t, dir, time.Now().Add(90*time.Minute), "other.test")
 		look("a good one", 1, 4, nil)
-		if !f.Covers("other.test") || f.Covers("node.test") || f.Check() != nil {
+		if !f.Covers(t.Context(), "other.test") || f.Covers(t.Context(), "node.test") || f.Check() != nil {
 			t.Errorf("in use: %v, %v", inUse().Leaf.DNSNames, f.Check())
 		}
 		a.Pair(t, dir, time.Now().Add(90*time.Minute), "third.test")
@@ -197,11 +197,11 @@ func TestReconfigure(t *testing.T) {
 	}
 	defer testkit.Start(t, f.files.Run)()
 	f.Reconfigure(Config{Cert: one.Cert, Key: two.Key})
-	if err := f.Reload(t.Context()); err == nil || !f.Covers("one.test") {
+	if err := f.Reload(t.Context()); err == nil || !f.Covers(t.Context(), "one.test") {
 		t.Errorf("halves of two pairs: %v", err)
 	}
 	f.Reconfigure(two)
-	if err := f.Reload(t.Context()); err != nil || !f.Covers("two.test") {
+	if err := f.Reload(t.Context()); err != nil || !f.Covers(t.Context(), "two.test") {
 		t.Errorf("%v", err)
 	}
 }

@@ -230,7 +230,10 @@ func (f *certFiles) Get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return cmp.Or(o.of(serverName(hello)), o.first), nil
 }
 
-func (f *certFiles) Covers(host string) bool { return f.current.Load().of(host) != nil }
+func (f *certFiles) Covers(_ context.Context, host string) bool { return f.has(host) }
+
+// has reports whether a certificate names the host.
+func (f *certFiles) has(host string) bool { return f.current.Load().of(host) != nil }
 
 func (f *certFiles) Name() string {
 	o := f.current.Load()

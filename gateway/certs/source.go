@@ -22,8 +22,9 @@ import (
 type Source interface {
 	// Get returns the certificate of a handshake, as tls.Config.GetCertificate.
 	Get(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Covers reports whether a certificate names the host, a name or an address.
-	Covers(host string) bool
+	// Covers reports whether there is a certificate of the host, a name or an address, or whether one
+	// is ordered when a handshake asks for it.
+	Covers(ctx context.Context, host string) bool
 	// Name returns the first host name of the listener, or "" if no certificate
 	// has a name without a wildcard.
 	Name() string
@@ -54,12 +55,12 @@ type Node struct {
 // New returns the source that cfg describes, or nil if the listener speaks http. It
 // reads the files of the configuration, and returns an error if they are not usable.
 func New(cfg Config, d Deps) (Source, error) {
-	if !cfg.Enabled() {
-		return nil, nil
-	}
 	d.Env.SetDefaults()
 	m := newMetrics(d.Metrics)
-	if !cfg.Orders() {
+	switch {
+	case !cfg.Enabled():
+		return nil, nil
+	case !cfg.Orders():
 		return newCertFiles(cfg, d.Log, m)
 	}
 	acme, err := newACMECerts(cfg, d, m)
@@ -83,7 +84,7 @@ type both struct {
 // Get prefers the files. A handshake that names no host gets the certificate of an address, or
 // the first of the files.
 func (b *both) Get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if b.files.Covers(serverName(hello)) && !slices.Equal(hello.SupportedProtos, []string{ALPNProto}) {
+	if b.files.has(serverName(hello)) && !slices.Equal(hello.SupportedProtos, []string{ALPNProto}) {
 		return b.files.Get(hello)
 	}
 	c, err := b.acme.Get(hello)
@@ -93,7 +94,9 @@ func (b *both) Get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c, err
 }
 
-func (b *both) Covers(host string) bool { return b.files.Covers(host) || b.acme.Covers(host) }
+func (b *both) Covers(ctx context.Context, host string) bool {
+	return b.files.Covers(ctx, host) || b.acme.Covers(ctx, host)
+}
 
 func (b *both) Name() string { return cmp.Or(b.files.Name(), b.acme.Name()) }
 

@@ -47,7 +47,7 @@ func (s *Server) redirect(w *exchange.Response, r *http.Request) error {
 	if _, below := cutPrefix(to.EscapedPath(), w.Prefix); !below {
 		page = w.Prefix + page
 	}
-	if !s.certs.Covers(host) || !strings.HasPrefix(page, "/") {
+	if !s.certs.Covers(r.Context(), host) || !strings.HasPrefix(page, "/") {
 		return status.Errorf(status.NotAllowed,
 			"cannot redirect to https: this node's certificate does not cover %q. Use the certificate's name, "+
 				"with https",
