@@ -277,7 +277,8 @@ func TestArchiveIsDenied(t *testing.T) {
 		n := startWith(t, hooks{deps: func(d *Deps) { d.Denylist = denied }})
 		root := n.objects.tree(t, holdable())
 		for _, format := range []string{"tar", "zip", "bundle"} {
-			if got := do(t, "GET", folderURL(n, root, "format="+format)); got.StatusCode != http.StatusUnavailableForLegalReasons {
+			got := do(t, "GET", folderURL(n, root, "format="+format))
+			if got.StatusCode != http.StatusUnavailableForLegalReasons {
 				t.Errorf("%+v: %s %s", denied, format, got.Status)
 			}
 		}

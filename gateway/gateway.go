@@ -106,7 +106,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	if d.Denylist == nil {
 		d.Denylist = policy.AllowAll{}
 	}
-	g := &Gateway{ready: d.Ready, folders: folder.New(cfg.Folders)}
+	g := &Gateway{ready: d.Ready, folders: folder.New(cfg.Folders, d.Limits)}
 	guard := exchange.NewGuard(d.Log, d.Metrics)
 	bodies := exchange.NewBodies(cfg.Bodies, cfg.MinRate, d.Limits)
 	bodies.Download, bodies.Cores = d.Rates.Download, d.Cores

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"allium/gateway/content/byterange"
 	"allium/gateway/exchange"
 	"allium/gateway/verified/bundle"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -40,11 +42,20 @@ const bufferSize = 64 << 10
 const policyNone = "default-src 'none'; sandbox"
 
 // Handlers send directories in one answer. Their methods may be called from any goroutine.
-type Handlers struct{ live atomic.Pointer[Config] }
+type Handlers struct {
+	live     atomic.Pointer[Config]
+	underway *limits.FairGate[netip.Prefix]
+}
 
-// New returns the handlers. cfg must be valid.
-func New(cfg Config) *Handlers {
-	h := &Handlers{}
+// maxAtOnce bounds the answers under way, of which each holds up to maxHeld. A client has at most half of the places
+// that others leave free.
+const maxAtOnce = 64
+
+// New returns the handlers. cfg must be valid. r may be nil.
+func New(cfg Config, r *limits.Registry) *Handlers {
+	h := &Handlers{underway: limits.NewFairGate[netip.Prefix](r, limits.Spec{
+		Name: "gateway.archives", Path: "folders in one answer → clients", Policy: "reject: 429 busy",
+	}, maxAtOnce, 2)}
 	h.Reconfigure(cfg)
 	return h
 }
@@ -72,6 +83,11 @@ func (h *Handlers) Serve(r *http.Request, f *content.Folder) error {
 	if n := len(q["format"]); n > 1 {
 		return status.Errorf(status.BadRequest, "parameter format comes %d times. Send it once", n)
 	}
+	client := f.Response().From.Group
+	if err := h.underway.Enter(client); err != nil {
+		return err
+	}
+	defer h.underway.Leave(client)
 	t := &tree{source: f, root: f.Root, most: *h.live.Load()}
 	if format := q.Get("format"); format != formatBundle {
 		return serveArchive(r, f, t, format)

@@ -20,6 +20,10 @@ const (
 	maxReadAhead = 4 << 10 // manifests that wait to be fetched; others are fetched when they are needed
 )
 
+// maxHeld bounds the bytes of manifests that one answer holds: an index and a leaf of the largest directory, and as
+// much for the directories around it. A tree that needs more is refused with body_cap.
+const maxHeld = 4 << 20
+
 // source opens the objects of one directory; *content.Folder implements it.
 type source interface {
 	Context() context.Context
@@ -49,7 +53,7 @@ func (t *tree) walk(fn func(path string, e *manifest.Entry) error) error {
 // walkNodes is walk with the manifests that get returns.
 func (t *tree) walkNodes(get manifest.Getter, fn func(path string, e *manifest.Entry) error) error {
 	t.entries, t.bytes = 0, 0
-	return manifest.Walk(t.Context(), get, t.root, func(path string, e manifest.Entry) error {
+	return manifest.WalkWithin(t.Context(), get, t.root, maxHeld, func(path string, e manifest.Entry) error {
 		if t.entries++; t.entries > t.most.MaxEntries {
 			return status.Errorf(status.BodyCap, "cannot send the directory in one answer: it has more than %d "+
 				"entries. Ask for a directory in it, or for its files (gateway.archive_entries)", t.most.MaxEntries)

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"context"
 
 	"allium/protocols/b3"
@@ -32,9 +33,17 @@ const (
 // directories that it has read before. To read each directory once, and without a
 // path, list the references of a store's collector.
 func Walk(ctx context.Context, get Getter, root b3.Root, fn func(path string, e Entry) error) error {
-	t := tree{walker: walker{nodes: get.nodes()}, fn: fn, repeats: repeats{left: maxRepeated}}
+	return WalkWithin(ctx, get, root, maxLoaded, fn)
+}
+
+// WalkWithin is Walk with at most so many bytes of encoded nodes.
+func WalkWithin(ctx context.Context, get Getter, root b3.Root, most int, fn func(path string, e Entry) error) error {
+	t := tree{walker: walker{nodes: get.nodes(), most: most}, fn: fn, repeats: repeats{left: maxRepeated}}
 	return t.dir(ctx, nodeRef{root: root}, "", 1)
 }
+
+// limit returns the most bytes of encoded nodes that w holds.
+func (w *walker) limit() int { return cmp.Or(w.most, maxLoaded) }
 
 type tree struct {
 	walker

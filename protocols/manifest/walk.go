@@ -76,6 +76,7 @@ const maxLoaded = 16 << 20
 // walker reads nodes and counts the bytes of the nodes that it holds.
 type walker struct {
 	nodes   Nodes
+	most    int  // bytes of encoded nodes that it holds; 0: maxLoaded
 	release bool // an index is not held while its children are read
 	loaded  int  // bytes of encoded nodes
 }
@@ -173,8 +174,8 @@ func (w *walker) each(ctx context.Context, s nodeRef, fn func(*Entry) error) err
 		return w.eachBelow(ctx, s, sc, fn)
 	}
 	held := sc.held()
-	if w.loaded += held; w.loaded > maxLoaded {
-		return tooLarge(s.root, maxLoaded)
+	if w.loaded += held; w.loaded > w.limit() {
+		return tooLarge(s.root, w.limit())
 	}
 	defer func() { w.loaded -= held }()
 	var it item
@@ -199,8 +200,8 @@ func (w *walker) eachBelow(ctx context.Context, s nodeRef, sc *scanner, fn func(
 	if w.release {
 		held = 0
 	}
-	if w.loaded += held; w.loaded > maxLoaded {
-		return tooLarge(s.root, maxLoaded)
+	if w.loaded += held; w.loaded > w.limit() {
+		return tooLarge(s.root, w.limit())
 	}
 	defer func() { w.loaded -= held }()
 	c, ok, err := sc.nextChild()
