@@ -136,6 +136,7 @@ var provedBelow = map[string]string{
 	"gateway.sites.NAME.clean_urls":  "gateway.TestSites",
 	"gateway.min_rate":               "gateway.TestReconfigure",
 	"gateway.multi_range":            "gateway.TestReconfigure",
+	"gateway.open_proofs":            "gateway.TestOpenProofs",
 	"gateway.first_byte_timeout":     "gateway.TestReconfigure",
 	"gateway.denylist":               "gateway/policy/denylist.TestReconfigure",
 	"gateway.tls.cert":               "gateway/certs.TestReconfigure",

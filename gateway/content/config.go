@@ -16,11 +16,14 @@ type Config struct {
 	FetchesPerIP     int           `koanf:"misses_per_ip" hot:"true"`
 	FirstByteTimeout time.Duration `koanf:"first_byte_timeout" hot:"true"`
 	MultiRange       int           `koanf:"multi_range" hot:"true"`
+	OpenProofs       bool          `koanf:"open_proofs" hot:"true"`
 }
 
 // DefaultConfig returns the limits of SPEC §2.
 func DefaultConfig() Config {
-	return Config{Params: defaultParams(), Fetches: 128, FetchesPerIP: 64, FirstByteTimeout: 5 * time.Second}
+	return Config{
+		Params: defaultParams(), Fetches: 128, FetchesPerIP: 64, FirstByteTimeout: 5 * time.Second, OpenProofs: true,
+	}
 }
 
 // Validate returns bad_request and names the first key with an invalid value.

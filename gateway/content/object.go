@@ -84,6 +84,9 @@ func (g *Handlers) object(w *exchange.Response, r *http.Request, rest string) er
 		return err
 	}
 	if wants {
+		if !negotiated && g.live.Load().OpenProofs {
+			exchange.AllowInternet(w)
+		}
 		return g.withStallTimeout(w, r, func(b *body) error { return g.serveEncoding(b, r, root, negotiated) })
 	}
 	it := item{root: root, name: name, download: true, hasEncoding: true}

@@ -3,6 +3,8 @@ package exchange
 import (
 	"net/http"
 	"slices"
+
+	"allium/internal/ipgroup"
 )
 
 // exposed lists the headers that a page of another origin may read.
@@ -36,6 +38,15 @@ func AllowOrigin(h http.Header, origins []string, asking string) bool {
 func DecideOrigin(h http.Header, origins []string, asking string) bool {
 	h["Access-Control-Allow-Origin"] = nil // net/http sends nothing for it
 	return AllowOrigin(h, origins, asking)
+}
+
+// AllowInternet lets pages of every origin read an answer if the client came over the Internet. There, whoever has
+// the address gets the same bytes without a page. A client of the local network may be where others are not, and a
+// page that it opens must not become their way in (docs/adr/0036-open-proofs.md).
+func AllowInternet(w *Response) {
+	if from := w.From.Addr.Unmap(); from.IsValid() && ipgroup.Public(from) {
+		DecideOrigin(w.Header(), anyOrigin, "")
+	}
 }
 
 // OriginDecided reports whether DecideOrigin was called for an answer.

@@ -66,7 +66,7 @@ var HeaderDocs = map[string]HeaderDoc{
 	"Accept-Ranges": {Doc: "`bytes`, or `none` for a verified encoding, whose range is a query parameter.",
 		Pattern: "^(bytes|none)$"},
 	"Access-Control-Allow-Origin": {Doc: "The page's origin, if the operator allows it to read answers " +
-		"(`gateway.cors_origins`)."},
+		"(`gateway.cors_origins`, `gateway.open_proofs`)."},
 	"Access-Control-Expose-Headers": {Doc: "The headers that the page may read."},
 	"Allow":                         {Doc: "The methods that the path has."},
 	"Content-Disposition":           {Doc: "`attachment` for documents whose scripts a browser would run."},
