@@ -6,12 +6,14 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"allium/gateway/api"
 	"allium/internal/tasks"
@@ -33,6 +35,7 @@ type crasher struct {
 	order []string                      // of the services that have begun
 	end   map[string]context.CancelFunc // ends the run under way
 	ready map[string]int                // how often a service became ready
+	stops []string                      // the services that fail when they are told to stop
 }
 
 // wrap is for Node.WrapServices. A run that was ended alone panics once it has returned.
@@ -55,11 +58,25 @@ func (c *crasher) wrap(name string, run supervise.Run) supervise.Run {
 			c.mu.Unlock()
 			ready()
 		})
-		if own.Err() != nil && ctx.Err() == nil {
+		if own.Err() != nil && ctx.Err() == nil || ctx.Err() != nil && c.inDrain(name) {
 			panic("crashed")
 		}
 		return err
 	}
+}
+
+// inDrain reports whether the service is one that fails when it is told to stop.
+func (c *crasher) inDrain(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Contains(c.stops, name)
+}
+
+// crashInDrain lets services fail when they are told to stop.
+func (c *crasher) crashInDrain(names ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stops = names
 }
 
 // crash lets a service fail.
@@ -97,7 +114,9 @@ type crashing struct {
 // startCrashing runs a node. begins may be nil; it gets the end of Run's context. The caller waits for stopped.
 func startCrashing(t *testing.T, home string, begins func(name string, cancel func())) *crashing {
 	t.Helper()
-	n, err := node.New(home, config.Default(p2p.Testnet), node.Deps{})
+	cfg := config.Default(p2p.Testnet)
+	cfg.Node.DrainDeadline = 5 * time.Second // six failures take 4 s, and longer when the machine is busy
+	n, err := node.New(home, cfg, node.Deps{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,6 +280,102 @@ func TestCrashesInDrain(t *testing.T) {
 	next := startCrashing(t, home, nil)
 	next.has(t, root, want)
 	noTemporary(t, home)
+}
+
+// TestPanicInOwnDrain: a service that panics while it drains keeps no other one from its drain. The node stops in time
+// as internal, which is exit code 70, names the service, and what was acknowledged is there at the next start.
+func TestPanicInOwnDrain(t *testing.T) {
+	noLeaks(t)
+	home, want := t.TempDir(), bytes.Repeat([]byte("kept"), 50_000)
+	c := startCrashing(t, home, nil)
+	root := c.put(t, want)
+	restarted, fatal := c.services()
+	all := slices.Concat(restarted, fatal)
+	each := [][]string{all}
+	if !testing.Short() {
+		for _, name := range all {
+			each = append(each, []string{name})
+		}
+	}
+	for _, names := range each {
+		c.crashInDrain(names...)
+		c.Drain()
+		if <-c.stopped; status.Of(c.err) != status.Internal || strings.Contains(c.err.Error(), "did not stop within") {
+			t.Errorf("%s: %v", names, c.err)
+		} else if len(names) == 1 && !strings.Contains(c.err.Error(), names[0]+" failed while it stopped") {
+			t.Errorf("%s: %v", names, c.err)
+		}
+		noTemporary(t, home)
+		c = startCrashing(t, home, nil)
+		c.has(t, root, want)
+	}
+}
+
+// TestSixCrashesInDrain: a service fails again and again while the node waits for a request in hand. With the sixth
+// failure the node ends as internal; one whose deadline comes first ends well.
+func TestSixCrashesInDrain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("each service waits for its restarts")
+	}
+	t.Parallel()
+	probe := startCrashing(t, t.TempDir(), nil)
+	restarted, _ := probe.services()
+	probe.cancel()
+	<-probe.stopped
+	for _, name := range restarted {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			home := t.TempDir()
+			token := mint(t, home, time.Now().Add(time.Hour), "op in put")
+			c := startCrashing(t, home, nil)
+			end := c.upload(t, token)
+			defer end()
+			c.Drain()
+			for i := range 6 {
+				c.await(t, name, i+1, c.stopped)
+				c.crash(name)
+			}
+			testkit.Eventually(t, "the service has failed for good, or was told to stop", func() bool {
+				select {
+				case <-c.stopped:
+					return true
+				default:
+					return c.Failure() != nil
+				}
+			})
+			end()
+			switch <-c.stopped; {
+			case c.Failure() == nil && c.err == nil: // the deadline came first, or the request ended with the gateway
+			case c.Failure() != nil && status.Of(c.err) == status.Internal && strings.Contains(c.err.Error(), name+" failed"):
+			default:
+				t.Errorf("%v, and %v", c.err, c.Failure())
+			}
+		})
+	}
+}
+
+// upload begins an upload to the gateway, of which megabytes have arrived. The caller calls end.
+func (c *crashing) upload(t *testing.T, token string) (end func()) {
+	t.Helper()
+	body, feed := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.ID().Gateway+"/o", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	transport := &http.Transport{DisableKeepAlives: true}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if resp, err := transport.RoundTrip(req); err == nil {
+			_ = resp.Body.Close()
+		}
+		_ = body.Close() // nobody reads it any more
+	})
+	if _, err := feed.Write(make([]byte, 16<<20)); err != nil {
+		t.Error(err)
+	}
+	return func() { _ = feed.Close(); cancel(); wg.Wait() }
 }
 
 // TestStopInEveryStage: a node that is told to stop while a stage of its start begins ends in order as canceled, leaves

@@ -44,6 +44,9 @@ func (n *Node) WrapServices(wrap func(name string, run supervise.Run) supervise.
 	n.services = supervise.New(supervise.Deps{Env: env.Env{Log: n.log, Tasks: n.tasks}, Wrap: wrap})
 }
 
+// Failure returns why a service has failed for good, or nil.
+func (n *Node) Failure() error { return n.services.Err() }
+
 // AddReloadTask adds a task to the reloads of a node, before it runs.
 func (n *Node) AddReloadTask(name string, task func(context.Context) error) {
 	n.reloads.Add(reload.File{Name: name, Reload: task})

@@ -11,7 +11,8 @@
 // within 60 s ends the group, and so does one failure of a service that is Fatal:
 // [Group.Failed] is closed, and the node stops. [Group.Stop] cancels the services, the
 // last first, and waits for each. It returns the names of the services that still run
-// one second after the deadline.
+// one second after the deadline. A service that panics while it stops keeps no other from
+// its end; the group has failed then too, so that the node does not end as if all were well.
 package supervise
 
 import (
@@ -224,13 +225,22 @@ func (g *Group) wait(ctx context.Context, r *runner) error {
 
 // run runs one service, and restarts it, until ctx is done. It returns the error of a
 // service that failed before it was ready for the first time. A later failure that may
-// not be retried ends the group instead.
+// not be retried ends the group instead, and so does a panic while the service stops.
 func (g *Group) run(ctx context.Context, r *runner) error {
 	ready := sync.OnceFunc(func() { close(r.ready) })
 	var failures []time.Time
 	for {
-		err := guard.Run(func() error { return r.Run(ctx, ready) })
+		panicked := true
+		err := guard.Run(func() error {
+			err := r.Run(ctx, ready)
+			panicked = false
+			return err
+		})
 		if ctx.Err() != nil {
+			if panicked { // a bug, and nobody knows what it left undone
+				g.fail(fmt.Errorf("%s failed while it stopped: %w", r.Name, err))
+				return nil
+			}
 			if err != nil && !errors.Is(err, context.Canceled) {
 				g.log.Warn("service did not stop cleanly", "task", r.Name, "err", err)
 			}

@@ -289,3 +289,31 @@ func TestStartSeesReadyAndFailureAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestPanicWhileStopping: a service that panics when it is told to stop keeps no other one running, and the group says
+// that it failed.
+func TestPanicWhileStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := supervise.New(supervise.Deps{})
+		var events []string
+		panics := func(ctx context.Context, ready func()) error {
+			ready()
+			<-ctx.Done()
+			panic("in its drain")
+		}
+		for name, run := range map[string]supervise.Run{"a": service{"a", &events}.run, "b": panics} {
+			if err := g.Start(t.Context(), supervise.Service{Name: name, Run: run}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if abandoned := g.Stop(t.Context()); abandoned != nil {
+			t.Errorf("abandoned %v", abandoned)
+		}
+		if err := g.Err(); status.Of(err) != status.Internal || !strings.Contains(err.Error(), "b failed while it stopped") {
+			t.Errorf("%v", err)
+		}
+		if !slices.Contains(events, "stop a") {
+			t.Errorf("%v", events)
+		}
+	})
+}
