@@ -208,7 +208,11 @@ func TestHotKeysApply(t *testing.T) {
 		}
 		return done
 	}
-	for _, key := range config.HotKeys() {
+	for _, k := range config.Keys() {
+		key := k.Name
+		if !config.IsHot(key) {
+			continue
+		}
 		p, ok := hotProbes[key]
 		if !ok {
 			checkProved(t, key, provedBelow[key])

@@ -271,7 +271,11 @@ func (t Trace) validate() error {
 		return nil
 	}
 	u, err := url.Parse(t.Endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+	bad := err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != ""
+	switch {
+	case !bad && u.User != nil, bad && strings.Contains(t.Endpoint, "@"): // the other error would show them
+		return errors.New("trace.endpoint has credentials, which are never sent: take them out of the URL")
+	case bad:
 		return fmt.Errorf("trace.endpoint is %q, must be the http or https URL of a collector, such as "+
 			"http://127.0.0.1:4318/v1/traces", t.Endpoint)
 	}

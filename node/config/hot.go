@@ -65,16 +65,6 @@ func IsHot(key string) bool {
 	return hotForms()[form] != ""
 }
 
-// HotKeys lists the hot keys of Keys, in its order.
-func HotKeys() (hot []string) {
-	for _, k := range Keys() {
-		if IsHot(k.Name) {
-			hot = append(hot, k.Name)
-		}
-	}
-	return hot
-}
-
 // Change is a key whose value differs between two configurations.
 type Change struct {
 	Key string

@@ -182,6 +182,8 @@ func TestBadFiles(t *testing.T) {
 		"too many":       {"trace.ratio = 1.5\n", "must be from 0 to 1"},
 		"no number":      {"trace.ratio = nan\n", "must be from 0 to 1"},
 		"no URL":         {"trace.endpoint = '127.0.0.1:4318'\n", "trace.endpoint"},
+		"credentials":    {"trace.endpoint = 'https://user:secret@127.0.0.1/v1/traces'\n", "has credentials"},
+		"and no scheme":  {"trace.endpoint = 'user:secret@127.0.0.1/v1/traces'\n", "has credentials"},
 		"no collector":   {"trace.endpoint = 'ftp://127.0.0.1/v1/traces'\n", "http or https URL"},
 		"not TOML":       {"\x00\xff", ":1:"},
 		"half a setting": {"node.upload_rate = ", "1:"},

@@ -90,7 +90,7 @@ func load(o Options, file *document.Document) (Loaded, error) {
 	for _, key := range Keys() {
 		sources[key.Name] = FromDefault
 	}
-	errs := strays(o.Env)
+	errs := append(strays(o.Env), emptyEntries(layers[0])...)
 	var mistyped []string
 	var faulty []string // entries of tables with an error of their own, which are not checked further
 	for _, l := range layers {
@@ -151,6 +151,21 @@ func load(o Options, file *document.Document) (Loaded, error) {
 		return Loaded{}, status.Errorf(status.BadRequest, "%w", err)
 	}
 	return out, nil
+}
+
+// emptyEntries returns an error for each entry of a table by name, as [edge.packs.city], that a file begins and sets
+// nothing of.
+func emptyEntries(file layer) (errs []error) {
+	if file.text == nil {
+		return nil
+	}
+	for _, name := range file.text.EmptyTables() {
+		if _, entry := formOf(name); entry == name {
+			errs = append(errs, fmt.Errorf("%s%s is an empty table: set its keys, or take it out",
+				file.where(name), name))
+		}
+	}
+	return errs
 }
 
 // decode converts raw and stores it in what result points to. Fields that raw does

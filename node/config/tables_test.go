@@ -19,7 +19,7 @@ func TestTables(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"headers": "[edge.packs.city]\nfile = 'a/city.pmtiles'\n[edge.sources.maps]\nurl = 'https://a.example'\n" +
-			"require_etag = 'date'\n[edge.sources.my-site]\nkey = 'b3:00'\n[edge.sources.empty]\n",
+			"require_etag = 'date'\n[edge.sources.my-site]\nkey = 'b3:00'\n",
 		"dotted": "[edge]\npacks.city.file = 'a/city.pmtiles'\nsources.maps.url = 'https://a.example'\n" +
 			"sources.maps.require_etag = 'date'\nsources.my-site.key = 'b3:00'\n",
 		"inline": "edge = {packs = {city = {file = 'a/city.pmtiles'}}, sources = {maps = {url = 'https://a.example', " +
@@ -84,7 +84,7 @@ func TestTableMistakes(t *testing.T) {
 		"[edge.sources.x]\nprivate = true\n":         ":1:1: edge.sources.x has none of key, url and urls. Set one of them",
 		"[edge]\nsources.x.private = true\n":         ":2:1: edge.sources.x has none of key, url and urls. Set one of them",
 		"[edge.packs.x]\nfile = 'a'\nkey = 'b3:00'":  ":1:1: edge.packs.x has both file and key. Leave one of them out",
-		"[edge.packs.x]\n[edge.packs.Big]\nfile='a'": ":2:1: edge.packs.Big cannot be named so.",
+		"[edge.packs.Big]\nfile='a'":                 ":1:1: edge.packs.Big cannot be named so.",
 		"[edge.packs.NAME]\nfile='a'":                ":1:1: edge.packs.NAME cannot be named so.",
 		"[edge.packs.'']\nfile='a'":                  `:1:1: edge.packs."" cannot be named so.`,
 		"[edge.packs.'a/b']\nfile='a'":               ":1:1: edge.packs.a/b cannot be named so.",
@@ -92,6 +92,7 @@ func TestTableMistakes(t *testing.T) {
 		"[edge.packs.a-b]\nfile='/a'":                `:2:1: edge.packs.a-b.file is "/a", must be a path below edge.dir`,
 		"[edge.sources.a]\nurl = 'http://a.example'": `:2:1: edge.sources.a.url is "http://a.example", must be an https URL.`,
 		"[edge]\nfills = 0":                          ":2:1: edge.fills is 0, must be 1 to 1024",
+		"[edge.packs.x]\n# file = 'a'\n[store]\n":    ":1:1: edge.packs.x is an empty table: set its keys, or take it out",
 		"[edge]\nmin_fresh = '2h'\nmax_fresh = '1h'": ":2:1: edge.min_fresh is 2h0m0s, must be 0s to edge.max_fresh",
 		"[edge]\ncors = ['example.org']":             `:2:1: edge.cors contains "example.org"`,
 

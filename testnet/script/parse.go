@@ -217,16 +217,6 @@ func CheckContent(s Step, contents map[string]Step) error {
 	return nil
 }
 
-// String returns the file in its canonical form, without comments.
-func (f *File) String() string {
-	var b strings.Builder
-	b.WriteString(f.Head())
-	for _, s := range f.Steps {
-		b.WriteString(s.String() + "\n")
-	}
-	return b.String()
-}
-
 // Head returns the canonical lines before the first step. Deadline and Within are left
 // out if they have their defaults.
 func (f *File) Head() string {

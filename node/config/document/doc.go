@@ -161,6 +161,17 @@ func (d *Document) Text() []byte { return d.text }
 // Values returns the values by dotted key. The caller must not change the map.
 func (d *Document) Values() map[string]any { return d.values }
 
+// EmptyTables lists the headers with nothing below them, neither a key nor another table.
+func (d *Document) EmptyTables() (names []string) {
+	for _, t := range d.tables {
+		below := func(other table) bool { return other.name != t.name && isBelow(other.name, t.name) }
+		if t.name != "" && d.findBelow(t.name) < 0 && !slices.ContainsFunc(d.tables, below) {
+			names = append(names, t.name)
+		}
+	}
+	return names
+}
+
 // Position returns where a key begins, or a table and what else is below the key. It returns false
 // if the text has none of them.
 func (d *Document) Position(key string) (Position, bool) {
