@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -86,6 +87,9 @@ func (g *Gateway) Reconfigure(cfg Config) {
 	g.folders.Reconfigure(cfg.Folders)
 	g.hosts.Reconfigure(cfg.Hosts)
 }
+
+// Serves reports whether a domain is that of a website that the gateway serves now. It may ask the DNS, within ctx.
+func (g *Gateway) Serves(ctx context.Context, domain string) bool { return g.hosts.Serves(ctx, domain) }
 
 // New returns a Gateway that does not listen yet.
 func New(cfg Config, admin server.AdminConfig, d Deps) (*Gateway, error) {

@@ -20,7 +20,7 @@ import (
 func certificateNeeds(n *Node) certs.Node {
 	return certs.Node{
 		ACMEDir: n.acmeDir(),
-		Served:  func(ctx context.Context, domain string) bool { return servesSite(ctx, n, domain) },
+		Served:  func(ctx context.Context, domain string) bool { return n.gateway.Serves(ctx, domain) },
 		Addresses: func(ctx context.Context) []netip.Addr {
 			r, err := n.api.Reach(ctx)
 			if err != nil {
@@ -65,10 +65,6 @@ func publicAddresses(listen string, r api.Reach) (all []netip.Addr) {
 	}
 	return all
 }
-
-// servesSite reports whether a domain is a site of this node, which may get a certificate on demand. No key
-// names sites yet.
-func servesSite(context.Context, *Node, string) bool { return false }
 
 // acmeDir returns the directory where the gateway stores its ACME account and
 // certificates. With amnesia it is empty, and they end with the process.

@@ -176,7 +176,7 @@ func find(l *listener, now *live, r *http.Request) (rt route, routed *http.Reque
 	}
 	prefix, told = l.prefixOf(now, r)
 	rt, routed = l.route(r, prefix)
-	if at.Gateway && prefix == "" && coversLabels(l, r.Host) {
+	if at.Gateway && prefix == "" && coversLabels(l, r) {
 		rt.in.Gateway = r.Host
 	}
 	return rt, routed, prefix, told
@@ -195,16 +195,18 @@ func siteRoute(l *listener, r *http.Request, s *site.Site, err error) route {
 	return rt
 }
 
-// coversLabels reports whether browsers that reach this listener by a host also reach the label hosts below it.
-func coversLabels(l *listener, host string) bool {
+// coversLabels reports whether browsers that reach this listener by the host of r also reach the label hosts below it.
+func coversLabels(l *listener, r *http.Request) bool {
 	if l.tls == nil {
 		return true
 	}
+	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return l.server.certs.Covers("x.b3."+host) && l.server.certs.Covers("x.n3."+host)
+	covers := l.server.certs.Covers
+	return covers(r.Context(), "x.b3."+host) && covers(r.Context(), "x.n3."+host)
 }
 
 // serveRoute runs the handler of a route. A host that turns out to be no website is the node's own.

@@ -224,8 +224,8 @@ func (t text) lineEnd(offset int) int {
 	return len(t)
 }
 
-// differsOnlyIn reports whether the values of two documents are the same except for key and those below it.
-func (d *Document) differsOnlyIn(key string, other *Document) bool {
+// differOnlyIn reports whether the values of two documents are the same except for key and those below it.
+func differOnlyIn(key string, d, other *Document) bool {
 	same := func(a, b map[string]any) bool {
 		for k, v := range a {
 			if w, ok := b[k]; !isBelow(k, key) && (!ok || !reflect.DeepEqual(v, w)) {

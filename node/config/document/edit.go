@@ -24,7 +24,7 @@ func (d *Document) Set(key, literal string) (*Document, error) {
 	}
 	for propose := range d.proposals(key, literal) {
 		next, err := Parse(propose)
-		if err == nil && d.differsOnlyIn(key, next) && reflect.DeepEqual(next.values[key], want.values["value"]) {
+		if err == nil && differOnlyIn(key, d, next) && reflect.DeepEqual(next.values[key], want.values["value"]) {
 			return next, nil
 		}
 	}
@@ -150,7 +150,7 @@ func (d *Document) Unset(key string) (*Document, error) {
 			return next, nil
 		}
 		shorter, err := Parse(text)
-		if err != nil || len(text) >= len(next.text) || !d.differsOnlyIn(key, shorter) {
+		if err != nil || len(text) >= len(next.text) || !differOnlyIn(key, d, shorter) {
 			return nil, ErrNoPlace
 		}
 		next = shorter
