@@ -95,13 +95,18 @@ func (e *exam) page(ctx context.Context) b3.Root {
 	return st.Root
 }
 
-// weighRecord makes a missing record a note where the website is served without it.
+// weighRecord makes a missing or bad record a note where the page comes from an object all the same, and a warning
+// where it may be the gateway's own.
 func (e *exam) weighRecord() {
 	record, content := e.steps[StepRecord], e.steps[StepContent]
-	if record.Severity == doctor.Error && e.key == "" && content.Severity == doctor.OK && content.Check != "" {
-		record.Severity = doctor.Note
-		record.Impact = "the website is served all the same (gateway.sites), but other nodes do not know what the " +
-			"domain stands for"
-		e.steps[StepRecord] = record
+	if record.Severity != doctor.Error || e.key != "" || content.Severity != doctor.OK {
+		return
 	}
+	record.Severity = doctor.Warning
+	record.Impact = "other nodes do not know what the domain stands for, and the page may be the gateway's own"
+	if !e.served.IsZero() {
+		record.Severity = doctor.Note
+		record.Impact = "other nodes do not know what the domain stands for; this one serves it all the same"
+	}
+	e.steps[StepRecord] = record
 }

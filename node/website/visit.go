@@ -161,6 +161,7 @@ func (e *exam) content(ctx context.Context) {
 	}
 	said = printable.Name(clip(said))
 	tag := rootOf(got.header.Get("ETag"))
+	e.served = tag
 	switch {
 	case got.code >= 400:
 		e.set(StepContent, doctor.Error, impact,
@@ -172,6 +173,10 @@ func (e *exam) content(ctx context.Context) {
 		e.set(StepContent, doctor.Warning, "visitors see something else than the record names",
 			"publish again, wait until the record's TTL has passed, or compare gateway.sites with the record",
 			"GET / gives %s, and the page of the record is %s", tag, e.root)
+	case tag.IsZero() && !e.root.IsZero():
+		e.set(StepContent, doctor.Warning, "visitors see a page of the gateway or of another server, not the website",
+			"name the domain in gateway.sites, or set gateway.dnslink = true",
+			"GET / is answered with %s, but not with %s, the page that the record names", said, e.root)
 	case !tag.IsZero() && tag == e.root:
 		e.ok(StepContent, "GET / gives %s, the page that the record names", tag)
 	default:

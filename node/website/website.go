@@ -14,6 +14,7 @@ package website
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -100,10 +101,39 @@ func This(domain string, port int, server string, n Node) (Deps, error) {
 		}
 		at = netip.AddrPortFrom(ip, 53)
 	}
-	d.DNS = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, at.String())
+	d.DNS = &oneServer{at.String(), &net.Resolver{
+		PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, at.String())
+		},
 	}}
 	return d, nil
+}
+
+// oneServer asks one DNS server, and names it in errors.
+type oneServer struct {
+	at string
+	*net.Resolver
+}
+
+// LookupNetIP is that of [net.Resolver].
+func (s *oneServer) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	addrs, err := s.Resolver.LookupNetIP(ctx, network, host)
+	return addrs, s.named(err)
+}
+
+// LookupTXT is that of [net.Resolver].
+func (s *oneServer) LookupTXT(ctx context.Context, host string) ([]string, error) {
+	texts, err := s.Resolver.LookupTXT(ctx, host)
+	return texts, s.named(err)
+}
+
+// named sets the server in an error, in place of that of the system.
+func (s *oneServer) named(err error) error {
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		dns.Server = s.at
+	}
+	return err
 }
 
 // Report says which step to a website fails.
@@ -125,7 +155,8 @@ type exam struct {
 	reachable []netip.Addr // of addrs, whose port answers
 	link      dnslink.Link // the last one of the record
 	key       string       // that the record names; empty: none
-	root      b3.Root      // of the page at /, or zero
+	root      b3.Root      // of the page at / that the record names, or zero
+	served    b3.Root      // of the page at / that is served, or zero
 }
 
 // Diagnose takes each step of a visitor to a website, and says which one fails and what to do.

@@ -228,6 +228,9 @@ func TestSteps(t *testing.T) {
 			nil, "", ""},
 		{"no record, and the page is there", func(w *world) { w.texts = nil },
 			steps{"record": note}, "no TXT record", "`allium name link NAME --domain www.example.org`"},
+		{"no record, and a page of the gateway", func(w *world) {
+			w.texts, w.answer = nil, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("ETag", `W/"x"`) }
+		}, steps{"record": warn}, "no TXT record", "allium name link"},
 		{"no record, and no page", func(w *world) { w.texts, w.answer = nil, http.NotFound },
 			steps{"record": bad, "content": bad}, "no TXT record", "allium name link"},
 		{"two records", func(w *world) { w.texts[record] = []string{"dnslink=/n/a.test", "dnslink=/n/b.test"} },
@@ -255,6 +258,9 @@ func TestSteps(t *testing.T) {
 		{"another page", func(w *world) {
 			w.answer = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("ETag", `"`+other.String()+`"`) }
 		}, steps{"content": warn}, "the page of the record is", "publish again"},
+		{"the gateway's own page", func(w *world) {
+			w.answer = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("ETag", `W/"x"`) }
+		}, steps{"content": warn}, "but not with", "gateway.dnslink"},
 		{"a redirect", func(w *world) {
 			w.answer = func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/de/", http.StatusFound) }
 		}, nil, "", ""},
@@ -344,6 +350,13 @@ func TestThis(t *testing.T) {
 	if len(r.Steps) != 4 || r.Steps[1].Severity != doctor.Warning || r.Steps[2].Severity != doctor.Error ||
 		!strings.Contains(r.Steps[3].Evidence, page.String()) {
 		t.Errorf("%+v", r)
+	}
+	d, err = website.This(domain, 443, "127.0.0.1:1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := website.Diagnose(t.Context(), d); !strings.Contains(r.Steps[0].Evidence, "127.0.0.1:1") {
+		t.Errorf("the DNS server that was asked is not named: %s", r.Steps[0].Evidence)
 	}
 	for _, bad := range []struct {
 		domain string
