@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -88,9 +87,6 @@ func (g *Gateway) Reconfigure(cfg Config) {
 	g.hosts.Reconfigure(cfg.Hosts)
 }
 
-// Serves reports whether a domain is that of a website that the gateway serves now. It may ask the DNS, within ctx.
-func (g *Gateway) Serves(ctx context.Context, domain string) bool { return g.hosts.Serves(ctx, domain) }
-
 // New returns a Gateway that does not listen yet.
 func New(cfg Config, admin server.AdminConfig, d Deps) (*Gateway, error) {
 	return newGateway(cfg, admin, d, server.DefaultParams())
@@ -117,6 +113,9 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	var err error
 	if g.hosts, err = hosts.New(cfg.Hosts, d.Names, d.Limits); err != nil {
 		return nil, err
+	}
+	if d.Certs.Served == nil {
+		d.Certs.Served = g.hosts.Named
 	}
 	contents, err := content.New(cfg.Content, content.Deps{
 		Env:     d.Env,

@@ -21,8 +21,10 @@ import (
 	"time"
 
 	"allium/gateway/certs/certstest"
+	"allium/gateway/hosts"
 	"allium/gateway/server"
 	"allium/internal/testkit"
+	"allium/protocols/b3"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -272,9 +274,13 @@ func TestOnDemand(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "acme")
 	kept := hooks{deps: func(d *Deps) {
 		d.Certs.ACMEDir = home
-		d.Certs.Served = func(_ context.Context, domain string) bool { return domain != "other.test" }
 	}}
-	demand := func(c *Config, _ *server.AdminConfig) { c.TLS.ACMEOnDemand = true }
+	demand := func(c *Config, _ *server.AdminConfig) {
+		c.TLS.ACMEOnDemand = true
+		c.Hosts.Sites = map[string]hosts.Site{"site": {
+			Domain: "www.site.test", Aliases: []string{"blog.site.test"}, Key: b3.Sum(nil).String(),
+		}}
+	}
 	n := startWith(t, kept, p.withACME(tlsPort, 0), demand)
 	if err := n.CertificateError(); err != nil {
 		t.Errorf("what is on demand keeps the gate shut: %v", err)

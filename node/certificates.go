@@ -20,7 +20,6 @@ import (
 func certificateNeeds(n *Node) certs.Node {
 	return certs.Node{
 		ACMEDir: n.acmeDir(),
-		Served:  func(ctx context.Context, domain string) bool { return n.gateway.Serves(ctx, domain) },
 		Addresses: func(ctx context.Context) []netip.Addr {
 			r, err := n.api.Reach(ctx)
 			if err != nil {

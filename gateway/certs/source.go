@@ -46,7 +46,7 @@ type Node struct {
 	ACMEDir string // directory of the ACME account and certificates; empty: they stay in RAM
 
 	// Served reports whether the node serves a domain, in lower case and ASCII, as a site. Only such
-	// domains get certificates on demand. It ends when ctx does.
+	// domains get certificates on demand. It ends when ctx does. Missing: those that gateway.sites names.
 	Served func(ctx context.Context, domain string) bool
 	// Addresses returns the public addresses of the node, the best first. It is asked every minute.
 	Addresses func(ctx context.Context) []netip.Addr

@@ -93,21 +93,6 @@ func (f *Finder) Linked(
 	}
 }
 
-// Serves reports whether a domain is that of a website: one of the configuration, or with dnslink one that has a link
-// now. It is false for hosts of roots and names. It may ask the DNS, as Linked does.
-func (f *Finder) Serves(ctx context.Context, domain string) bool {
-	domain = hostOf(domain)
-	if f.table.Load().sites[domain] != nil {
-		return true
-	}
-	found, err := f.Find(domain)
-	if err != nil || found.Site == nil || found.Site.Domain == "" {
-		return false
-	}
-	s, err := f.Linked(ctx, domain, func(context.Context) (func(), error) { return func() {}, nil })
-	return err == nil && s != nil
-}
-
 // Linking reports whether a domain had a link when the DNS was last asked. It does not wait.
 func (f *Finder) Linking(domain string) bool {
 	if f == nil {

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"context"
 	"strings"
 	"sync/atomic"
 
@@ -46,6 +47,12 @@ func (f *Finder) Reconfigure(cfg Config) {
 	if t, err := newTable(cfg); err == nil {
 		f.table.Store(t)
 	}
+}
+
+// Named reports whether gateway.sites names a domain. Domains that are linked by the DNS alone do not count:
+// anybody can link one.
+func (f *Finder) Named(_ context.Context, domain string) bool {
+	return f.table.Load().sites[domain] != nil
 }
 
 // defaults is the table of the default configuration.

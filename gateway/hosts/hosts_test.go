@@ -288,29 +288,23 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// TestServes: domains of the configuration and of the DNS are served, and no host that anybody could make up.
-func TestServes(t *testing.T) {
+// TestNamed: a domain has a certificate on demand if the configuration names it, and not if anybody could make it up.
+func TestNamed(t *testing.T) {
 	t.Parallel()
-	dns := &fakeDNS{key: root.String()}
 	f := finder(t, Config{
 		DNSLink: true, SubdomainHosts: []string{"gw.example.org"},
 		Sites: map[string]Site{"a": {Domain: "www.example.com", Aliases: []string{"example.com"}, Key: root.String()}},
-	}, dns)
+	}, &fakeDNS{key: root.String()})
 	for domain, want := range map[string]bool{
-		"www.example.com": true, "EXAMPLE.com.": true, "linked.example": true,
-		"gw.example.org": false, root.CID().String() + ".b3.gw.example.org": false, "x.gw.example.org": false,
-		"localhost": false, "127.0.0.1": false, "": false,
+		"www.example.com": true, "example.com": true, "linked.example": false, "gw.example.org": false,
+		root.CID().String() + ".b3.gw.example.org": false, "x.gw.example.org": false, "localhost": false, "": false,
 	} {
-		if got := f.Serves(t.Context(), domain); got != want {
-			t.Errorf("%q is served: %t", domain, got)
+		if got := f.Named(t.Context(), domain); got != want {
+			t.Errorf("%q is named: %t", domain, got)
 		}
 	}
-	dns.err = status.Errorf(status.NotFound, "none")
-	if f.Serves(t.Context(), "other.example") {
-		t.Error("a domain without a link is served")
-	}
 	f.Reconfigure(Config{})
-	if f.Serves(t.Context(), "www.example.com") || f.Serves(t.Context(), "linked.example") {
-		t.Error("a site of the configuration before is served")
+	if f.Named(t.Context(), "www.example.com") {
+		t.Error("a site of the configuration before is named")
 	}
 }

@@ -24,6 +24,8 @@ var worksInRAM = map[string]string{
 
 	"gateway.sites.NAME.key":        "names a directory of objects, wherever they are",
 	"gateway.sites.NAME.clean_urls": "is about a directory of objects",
+	"gateway.archive_bytes":         "bounds what is sent, wherever it is",
+	"gateway.archive_entries":       "bounds what is sent, wherever it is",
 
 	"node.low_power":      "the files are only looked at",
 	"node.swarm_key":      "the file is only read",
