@@ -213,7 +213,7 @@ var layers = map[string][]string{
 		"gateway/admin", "gateway/api", "gateway/certs", "gateway/console", "gateway/content",
 		"gateway/discovery", "gateway/exchange", "gateway/fill", "gateway/folder", "gateway/hosts",
 		"gateway/openapi", "gateway/pack", "gateway/policy", "gateway/profiling", "gateway/proof",
-		"gateway/server", "gateway/upload",
+		"gateway/server", "gateway/upload", "gateway/weblink",
 	},
 	"gateway/admin": {"gateway/api", "gateway/exchange", "gateway/policy",
 		"protocols/address", "protocols/capability"},
@@ -227,8 +227,8 @@ var layers = map[string][]string{
 	"gateway/content": {
 		"gateway/api", "gateway/asset", "gateway/console", "gateway/content/byterange", "gateway/content/dates",
 		"gateway/content/directories", "gateway/content/headers", "gateway/content/markdown",
-		"gateway/content/mediatype", "gateway/exchange", "gateway/hosts", "gateway/policy", "gateway/site",
-		"gateway/verified/bundle",
+		"gateway/content/mediatype", "gateway/content/qrcode", "gateway/content/text", "gateway/exchange",
+		"gateway/hosts", "gateway/policy", "gateway/site", "gateway/verified/bundle",
 		"protocols/address", "protocols/bao", "protocols/manifest", "protocols/ticket",
 	},
 	"gateway/content/byterange":   {"gateway/exchange"},
@@ -237,6 +237,8 @@ var layers = map[string][]string{
 	"gateway/content/headers":     {"gateway/content/mediatype"},
 	"gateway/content/markdown":    {},
 	"gateway/content/mediatype":   {},
+	"gateway/content/qrcode":      {},
+	"gateway/content/text":        {"gateway/content/mediatype", "gateway/exchange"},
 	"gateway/discovery":           {"gateway/api", "gateway/exchange", "gateway/policy"},
 	"gateway/exchange": {
 		"gateway/api", "gateway/policy", "gateway/policy/audit", "gateway/site", "protocols/address", "protocols/capability",
@@ -276,6 +278,7 @@ var layers = map[string][]string{
 	},
 	"gateway/server/sockets": {"gateway/api"},
 	"gateway/site":           {"protocols/manifest", "protocols/name"},
+	"gateway/weblink":        {"gateway/api", "gateway/asset", "gateway/content", "gateway/exchange", "gateway/server"},
 	"gateway/upload": {
 		"gateway/api", "gateway/exchange", "gateway/policy", "protocols/address", "protocols/capability",
 	},
@@ -284,9 +287,9 @@ var layers = map[string][]string{
 
 	"node": {
 		"gateway", "gateway/api", "gateway/certs", "gateway/fill", "gateway/policy", "gateway/policy/access",
-		"gateway/policy/audit",
-		"gateway/policy/capabilities", "gateway/policy/denylist", "node/config", "node/edge", "node/fault",
-		"node/files/publish", "node/films", "node/health", "node/home", "node/local",
+		"gateway/policy/audit", "gateway/policy/capabilities", "gateway/policy/denylist", "gateway/weblink",
+		"node/config", "node/edge", "node/fault", "node/files/publish", "node/films", "node/health",
+		"node/home", "node/local",
 		"node/local/events", "node/local/opener",
 		"node/local/sent",
 		"node/p2p",
@@ -339,7 +342,7 @@ var layers = map[string][]string{
 	"node/home":      {"node/config", "node/p2p"},
 	"node/homefiles": {},
 	"node/local": {
-		"gateway/api", "gateway/content", "gateway/policy", "gateway/upload", "gateway/verified", "node/files",
+		"gateway/api", "gateway/content", "gateway/policy", "gateway/upload", "gateway/verified", "gateway/weblink", "node/files",
 		"node/files/archive", "node/local/opener", "node/local/reading", "node/p2p/reach", "protocols/address",
 		"protocols/capability", "protocols/dht", "protocols/dht/probes", "protocols/dht/routing", "protocols/index",
 		"protocols/kad", "protocols/name", "protocols/record", "protocols/session", "protocols/ticket", "resolver",

@@ -378,6 +378,18 @@ func (n *fakeNode) Share(_ context.Context, key string, o api.ShareOptions) (api
 	return api.Shared{Ticket: "allium1", Root: fakeRoot, Kind: api.File, Reach: "anyone"}, err
 }
 
+// fakeLinked is what ShareWeb yields.
+var fakeLinked = []api.WebShared{
+	{
+		Links: []api.WebLink{{URL: "http://192.0.2.1:1/s/x/", Reach: api.ReachLAN}}, Root: fakeRoot, Kind: api.File,
+	},
+	{Download: &api.WebDownload{From: "192.0.2.2", Whole: true, Count: 1}},
+}
+
+func (n *fakeNode) ShareWeb(_ context.Context, key string, o api.WebOptions) iter.Seq2[api.WebShared, error] {
+	return seq(n.call(key, "share web %s %+v", key, o), fakeLinked...)
+}
+
 func (n *fakeNode) Fetch(ctx context.Context, key string, progress api.ProgressFunc) (api.Fetched, error) {
 	if f := n.fetch.Get(); f != nil {
 		return f(ctx, key, progress)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +21,7 @@ import (
 	"allium/gateway/profiling"
 	"allium/gateway/server"
 	"allium/gateway/upload"
+	"allium/gateway/weblink"
 	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -76,7 +78,17 @@ type Gateway struct {
 	content *content.Handlers
 	folders *folder.Handlers
 	hosts   *hosts.Finder
+	links   *weblink.Set
 	ready   func() api.Readiness
+}
+
+// Links returns the links that browsers open.
+func (g *Gateway) Links() *weblink.Set { return g.links }
+
+// Drain ends the links that browsers open, and stops admitting requests as the server's Drain does.
+func (g *Gateway) Drain(ctx context.Context) error {
+	g.links.Close()
+	return g.Server.Drain(ctx)
 }
 
 // Reconfigure applies the hot fields of a valid configuration at once.
@@ -127,8 +139,11 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 		return nil, err
 	}
 	g.content = contents
+	g.links = weblink.New(weblink.Deps{
+		Env: d.Env, Content: contents, Upload: d.Rates.Upload, Gateway: func() string { return g.Addrs().Gateway },
+	})
 	h := handlers{
-		content: contents,
+		content: contents, links: g.links,
 		index:   discovery.New(d.Index, contents, d.Denylist),
 		uploads: upload.New(d.Uploads, d.Denylist, bodies),
 		admin: admin.New(admin.Deps{

@@ -17,6 +17,7 @@ import (
 	"allium/gateway/fill"
 	"allium/gateway/openapi"
 	"allium/gateway/verified"
+	"allium/gateway/weblink"
 	"allium/protocols/b3"
 )
 
@@ -78,6 +79,8 @@ func TestEveryOperation(t *testing.T) {
 				path = mapAsset(t, n)
 			case "verifyAsset":
 				path = proofScript(t, n)
+			case "link":
+				path = strings.TrimPrefix(n.link(t, weblink.Options{Root: root, File: true, Name: "x", Size: 5}).public, base)
 			case "browseName":
 				path = "/n/blog.alice/"
 			case "getAsset":
@@ -155,7 +158,8 @@ func TestClientCovers(t *testing.T) {
 	// browsers, probes, Prometheus.
 	others := []string{
 		"landing", "favicon", "verifyModule", "verifyPage", "verifyAsset", "open", "openSlash", "uploadPage", "browse",
-		"browseName", "getAsset", "getPack", "mapAsset", "console", "consoleAsset", "consoleSlash", "healthz", "readyz",
+		"link", "browseName", "getAsset", "getPack", "mapAsset", "console", "consoleAsset", "consoleSlash", "healthz",
+		"readyz",
 		"metrics", "openapi", "Profile",
 		"optionsUploads", "optionsUpload", "removeUpload",
 	}

@@ -14,11 +14,13 @@ import (
 	"allium/gateway/profiling"
 	"allium/gateway/proof"
 	"allium/gateway/upload"
+	"allium/gateway/weblink"
 )
 
 // handlers are the handlers of all routes.
 type handlers struct {
 	content *content.Handlers
+	links   *weblink.Set
 	index   *discovery.Handlers
 	uploads *upload.Handlers
 	packs   *pack.Handlers
@@ -30,14 +32,14 @@ type handlers struct {
 
 // table returns the route table.
 func (h handlers) table() []exchange.Endpoint {
-	return slices.Concat(h.content.Endpoints(), proof.Endpoints(), h.fills.Endpoints(), h.packs.Endpoints(),
-		h.index.Endpoints(), h.uploads.Endpoints(), h.admin.Pages(), console.Endpoints(), h.openapi.Endpoints(),
-		h.admin.Endpoints(), h.profile.Endpoints())
+	return slices.Concat(h.content.Endpoints(), h.links.Endpoints(), proof.Endpoints(), h.fills.Endpoints(),
+		h.packs.Endpoints(), h.index.Endpoints(), h.uploads.Endpoints(), h.admin.Pages(), console.Endpoints(),
+		h.openapi.Endpoints(), h.admin.Endpoints(), h.profile.Endpoints())
 }
 
 // routes returns the route table with handlers that cannot serve, for documents.
 func routes() []exchange.Endpoint {
-	h := handlers{&content.Handlers{}, &discovery.Handlers{}, &upload.Handlers{},
+	h := handlers{&content.Handlers{}, &weblink.Set{}, &discovery.Handlers{}, &upload.Handlers{},
 		&pack.Handlers{}, &admin.Handlers{}, &openapi.Handlers{}, &fill.Handlers{}, &profiling.Handlers{}}
 	return h.table()
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"allium/gateway"
+	"allium/gateway/weblink"
 	"allium/node/edge"
 	homedir "allium/node/home"
 	"allium/node/local"
@@ -308,7 +309,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Host: n.host, Reach: n.reach, Sessions: n.sessions, DHT: n.dht, Trace: n.trace, Have: n.objects.Have,
 		Filter:  n.filter,
 		Control: control{n}, Network: n.network, Limits: n.limits,
-	}, n.packs, healthOf(n))
+	}, n.packs, healthOf(n), func() *weblink.Set { return n.gateway.Links() })
 	if err := startFills(ctx, n, deps); err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ type shareOptions struct {
 	last   time.Duration
 	listen []string
 	qr     bool
+	web    webOptions
 }
 
 func shareCommand(a *app) *cobra.Command {
@@ -45,17 +46,32 @@ a pin with the label "shared"; "allium pin rm KEY --label shared" ends that, and
 object is then removed when its space is needed. Who has the address can still ask
 this node for it until then.
 
+With --web it prints a link in place of a ticket, which any browser opens, and serves it
+until Ctrl-C, whether or not a node runs. The link has a secret, and its pages tell no
+address. It is plain HTTP on a free port of every address of this machine; --web-listen
+127.0.0.1:0 keeps it on this machine. Standard error has a link for this machine, one for
+this local network and one for the Internet, as far as there are such. With --once or
+--max-downloads, a download is one browser that gets the file, or any file of the
+directory or all of it as an archive; whatever it continues or gets again is the same
+one. Programs that keep no cookies start one with each file, and continue it. Pages and
+HEAD do not count. The command ends when the link has expired or its last download is
+whole.
+
 If no node runs, this command is the node of the home directory until Ctrl-C or the end
 of --for. It listens on free ports, and prints a line
 whenever somebody has all of it (of a directory with up to 65,536 entries). If a node
 runs, it serves the object, and the command ends at once.`,
 		Example: `  allium share photos
   allium share report.pdf --for 24h
+  allium share photos --web --expires 24h
   allium share $ADDRESS`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			if o.last < 0 || o.last > 0 && o.last < time.Second {
 				return failure.NewUsage("write a time such as 24h or 30m", "--for is %s, below one second", o.last)
+			}
+			if err := o.web.check(cmd.Flags()); err != nil {
+				return err
 			}
 			return share(cmd.Context(), a, arg[0], o)
 		},
@@ -65,6 +81,7 @@ runs, it serves the object, and the command ends at once.`,
 	f.BoolVar(&o.qr, "qr", false, "also draw the ticket as a QR code, for a terminal with light text on dark")
 	f.StringArrayVar(&o.listen, "listen", nil,
 		"without a running node, multiaddr to listen on, repeatable (default free ports)")
+	o.web.flags(f)
 	return cmd
 }
 
@@ -81,6 +98,9 @@ func share(ctx context.Context, a *app, arg string, o shareOptions) error {
 			return failure.NewUsage("leave --listen out, or stop the node",
 				"--listen is given, and a node runs already")
 		}
+		if o.web.on {
+			return shareWeb(ctx, a, n, arg, o)
+		}
 		shared, err := shareOn(ctx, a, n, arg, o)
 		if err != nil {
 			return err
@@ -91,6 +111,9 @@ func share(ctx context.Context, a *app, arg string, o shareOptions) error {
 		return err
 	}
 	return withHomeNode(ctx, a, o.listen, func(ctx context.Context, n *node.Node) error {
+		if o.web.on {
+			return shareWeb(ctx, a, n.API(), arg, o)
+		}
 		shared, err := shareOn(ctx, a, n.API(), arg, o)
 		if err != nil {
 			return err
@@ -108,17 +131,20 @@ func share(ctx context.Context, a *app, arg string, o shareOptions) error {
 
 // shareOn adds or fetches what arg names, and returns its ticket.
 func shareOn(ctx context.Context, a *app, n api.Node, arg string, o shareOptions) (api.Shared, error) {
-	key, name := arg, ""
-	if isPath(arg) {
-		added, err := addShared(ctx, a, n, arg)
-		if err != nil {
-			return api.Shared{}, err
-		}
-		key, name = added.Root.String(), added.Name
-	} else if err := fetchShared(ctx, a, n, arg); err != nil {
+	key, name, err := inStore(ctx, a, n, arg)
+	if err != nil {
 		return api.Shared{}, err
 	}
 	return n.Share(ctx, key, api.ShareOptions{Name: name, For: o.last})
+}
+
+// inStore adds or fetches what arg names, and returns its key and its name.
+func inStore(ctx context.Context, a *app, n api.Node, arg string) (key, name string, err error) {
+	if !isPath(arg) {
+		return arg, "", fetchShared(ctx, a, n, arg)
+	}
+	added, err := addShared(ctx, a, n, arg)
+	return added.Root.String(), added.Name, err
 }
 
 // tellShared prints the ticket, and for whom it works.

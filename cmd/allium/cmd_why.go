@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -44,7 +43,7 @@ that to a file for "go tool trace", in which the lookup is a task with its ID.`,
 			if file != "" {
 				return writeFilm(ctx, a, n, w, file)
 			}
-			return a.print(w, whyText(w, a.quiet))
+			return a.print(w, drawing.Why(w, a.quiet))
 		}),
 	}
 	cmd.Flags().StringVar(&file, "trace", "", "write the execution trace of the lookup to this new file (default none)")
@@ -62,28 +61,4 @@ func writeFilm(ctx context.Context, a *app, n api.Node, w api.Why, name string) 
 	}
 	return a.print(w, fmt.Sprintf("%s has the trace of lookup %s. Look at it with: go tool trace %s",
 		name, film.ID, name))
-}
-
-// whyText is the record of a lookup as a tree of at most 100 columns. If quiet, it is only
-// the ID and how it ended.
-func whyText(w api.Why, quiet bool) string {
-	l := w.Lookup
-	if quiet {
-		return l.ID + "  " + endingOf(l.LookupHead)
-	}
-	var b strings.Builder
-	writeHead(&b, l)
-	drawing.Tree(&b, "", eventBranches(l))
-	for _, line := range drawing.Fold(drawing.TimeSpent(l), drawing.Width, 0) {
-		b.WriteString(line + "\n")
-	}
-	if o := l.Omitted; o != nil {
-		fmt.Fprintf(&b, "left out: %s\n", leftOut(o))
-	}
-	if w.Film {
-		fmt.Fprintf(&b, "its execution trace is kept: allium why %s --trace FILE\n", l.ID)
-	}
-	writeHeads(&b, "lookups that it led to:", w.Parts)
-	writeHeads(&b, "other lookups:", w.Others)
-	return strings.TrimSuffix(b.String(), "\n")
 }

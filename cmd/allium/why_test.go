@@ -129,7 +129,7 @@ func whys() map[string]api.Why {
 // TestWhyDrawings compares drawings with golden files, and checks that none is too wide.
 func TestWhyDrawings(t *testing.T) {
 	for name, w := range whys() {
-		got := whyText(w, false) + "\n"
+		got := drawing.Why(w, false) + "\n"
 		for line := range strings.Lines(got) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > drawing.Width {
 				t.Errorf("%s: %d columns: %s", name, n, line)
@@ -149,7 +149,7 @@ func TestWhyDrawings(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 		}
 	}
-	if got := whyText(whys()["liar"], true); got != "00000000000000a1  ok after 250.0 ms" {
+	if got := drawing.Why(whys()["liar"], true); got != "00000000000000a1  ok after 250.0 ms" {
 		t.Errorf("got %q", got)
 	}
 }

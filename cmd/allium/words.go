@@ -3,27 +3,14 @@ package main
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"allium/internal/limits"
 	"allium/internal/printable"
 )
 
-// plural returns n and what, in the plural unless n is 1: "1 object", "2 objects", "2 entries",
-// "2 searches".
-func plural[N int | int64 | uint64](n N, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	if stem, ok := strings.CutSuffix(what, "y"); ok && !strings.ContainsAny(stem[len(stem)-1:], "aeiou") {
-		what = stem + "ie"
-	}
-	if strings.HasSuffix(what, "ch") {
-		what += "e"
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
+// plural returns n and what, in the plural unless n is 1.
+func plural[N int | int64 | uint64](n N, what string) string { return printable.Count(n, what) }
 
 // resumedText says how many of total bytes an earlier transfer had left here. It is
 // empty if there were none.

@@ -20,6 +20,10 @@ type Finder interface {
 	// it. The pin has the label "shared", for which the object is not announced. If the node knows
 	// a peer, Share waits up to 5 s until one has confirmed an address, or a relay is there.
 	Share(ctx context.Context, key string, o ShareOptions) (Shared, error)
+	// ShareWeb opens a link with which a browser gets an object that the store holds, pins the object as
+	// Share does, and yields what happens. The first item has the places of the link. The link lasts until
+	// the caller stops, it expires, or its last download is whole.
+	ShareWeb(ctx context.Context, key string, o WebOptions) iter.Seq2[WebShared, error]
 	// Resolve finds the object that a key names and its providers.
 	Resolve(ctx context.Context, key string, q Query) (Resolved, error)
 	// FindProviders yields the other peers that claim to have the object, the best first.
@@ -35,12 +39,18 @@ type Finder interface {
 }
 
 var finderVerbs = []*Verb{
-	verbFetch.Verb, verbShare.Verb, verbResolve.Verb, verbWhy.Verb, verbFilm.Verb, verbAnnounce.Verb, adminReindex.Verb,
+	verbFetch.Verb, verbShare.Verb, verbShareWeb.Verb, verbResolve.Verb, verbWhy.Verb, verbFilm.Verb,
+	verbAnnounce.Verb, adminReindex.Verb,
 }
 
 type shareRequest struct {
 	keyRequest
 	ShareOptions
+}
+
+type shareWebRequest struct {
+	keyRequest
+	WebOptions
 }
 
 type resolveRequest struct {
@@ -75,6 +85,13 @@ var (
 		Answer: "the ticket",
 	}, func(n Node, ctx context.Context, r shareRequest) (Shared, error) {
 		return n.Share(ctx, r.Key, r.ShareOptions)
+	})
+	verbShareWeb = items(Spec{
+		ID: "ShareWeb", Path: "share/web", Op: capability.Pin, Tree: true, Slow: true,
+		Doc:    "Opens a link with which a browser gets an object, and pins it without announcing it.",
+		Answer: "the link, and its downloads as they happen; the link ends with the request",
+	}, func(n Node, ctx context.Context, r shareWebRequest) iter.Seq2[WebShared, error] {
+		return n.ShareWeb(ctx, r.Key, r.WebOptions)
 	})
 	verbResolve = value(Spec{
 		ID: "Resolve", Path: "resolve",
@@ -147,6 +164,11 @@ func (r remoteFinder) Fetch(ctx context.Context, key string, progress ProgressFu
 // Share implements Finder.
 func (r remoteFinder) Share(ctx context.Context, key string, o ShareOptions) (Shared, error) {
 	return verbShare.send(ctx, r.caller, shareRequest{keyRequest{key}, o})
+}
+
+// ShareWeb implements Finder.
+func (r remoteFinder) ShareWeb(ctx context.Context, key string, o WebOptions) iter.Seq2[WebShared, error] {
+	return verbShareWeb.seq(ctx, r.caller, shareWebRequest{keyRequest{key}, o})
 }
 
 // Resolve implements Finder.
@@ -242,6 +264,41 @@ type ShareOptions struct {
 	Name string `query:"name" doc:"the name that the ticket suggests for the output"`
 	// For is the time for which the ticket works; 0: it does not say.
 	For time.Duration `query:"for" set:"a time such as 24h"`
+}
+
+// WebOptions modify ShareWeb.
+type WebOptions struct {
+	// Name names the object in pages and downloads; empty: the last name of the key, or its address.
+	Name string `query:"name" doc:"the name of the file or directory"`
+	// Listen is a host:port; empty: a free port of every address.
+	Listen string `query:"listen" doc:"host:port to listen on; empty: a free port of every address"`
+	// For is the time for which the link works; 0: as long as the request.
+	For time.Duration `query:"for" set:"a time such as 24h"`
+	// Downloads bounds the downloads; 0: any number.
+	Downloads int `query:"downloads" most:"10000" set:"a number from 0 to 10,000" doc:"0: any number of downloads"`
+}
+
+// WebShared is a link that a browser opens, or what has happened to it.
+type WebShared struct {
+	Links    []WebLink `json:"links,omitempty"` // the farthest first; a secret: anyone who has one gets the object
+	Root     b3.Root   `json:"root,omitzero"`
+	Kind     Kind      `json:"kind,omitempty"`
+	NotAfter time.Time `json:"not_after,omitzero"` // the end; zero: none
+
+	Download *WebDownload `json:"download,omitempty"` // of items after the first
+}
+
+// WebLink is a URL, and who can open it.
+type WebLink struct {
+	URL   string    `json:"url"`
+	Reach ReachFrom `json:"reach"` // machine, lan, unconfirmed or anyone
+}
+
+// WebDownload is a download that began, or that is whole.
+type WebDownload struct {
+	From  string `json:"from"`  // the network address of the client
+	Whole bool   `json:"whole"` // the client has all of the file or the archive
+	Count int    `json:"count"` // downloads so far, if the link allows a number of them; else 0
 }
 
 // PeerHas is the answer of a peer about the part of an object that it has.

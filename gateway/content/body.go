@@ -98,7 +98,8 @@ func (b *body) sniff(first []byte) {
 	if b.contentType != "" || b.headers == nil {
 		return
 	}
-	b.contentType = b.headers.Add(b.item.root, b.etag, first, b.size).ContentType(mediatype.OfName(b.item.name))
+	found := b.headers.Add(b.item.root, exchange.ETag(b.item.root), first, b.size)
+	b.contentType = found.ContentType(mediatype.OfName(b.item.name))
 }
 
 // Write sends verified bytes. The stall timer stops during the write, because a slow client

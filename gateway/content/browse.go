@@ -132,7 +132,7 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 		return status.Errorf(status.NotFound,
 			"cannot open %q as a directory: it is a file. Leave out the slash at the end", exchange.Clip(t.path()))
 	}
-	it := item{root: e.Root, name: path.Base("/" + t.path()), via: t.root}
+	it := item{root: e.Root, name: path.Base("/" + t.path()), via: t.root, mount: t.mount}
 	if t.uneven && kindOfType(mediatype.OfName(it.name)) == kindWebPage { // its relative links need its own URL
 		return b.w.Redirect(r, http.StatusMovedPermanently, t.url(false))
 	}

@@ -24,6 +24,7 @@ type Folders interface {
 type Folder struct {
 	Root b3.Root // of the directory
 	Name string  // the last element of the path that named it, "" for none
+	Key  string  // begins the entity tags of its archives
 
 	top  b3.Root
 	path string // below top
@@ -34,7 +35,7 @@ type Folder struct {
 
 // serveFolder serves the directory root, which t names, in one answer.
 func serveFolder(g *Handlers, b *body, r *http.Request, t target, root b3.Root) error {
-	f := &Folder{Root: root, Name: t.label(), top: t.root, path: t.path(), g: g, b: b, r: r}
+	f := &Folder{Root: root, Name: t.label(), Key: t.mount.key(root), top: t.root, path: t.path(), g: g, b: b, r: r}
 	return g.folders.Serve(r, f)
 }
 
@@ -42,6 +43,9 @@ func serveFolder(g *Handlers, b *body, r *http.Request, t target, root b3.Root) 
 func (t target) label() string {
 	if len(t.names) > 0 {
 		return t.names[len(t.names)-1]
+	}
+	if t.mount != nil {
+		return t.mount.Name
 	}
 	if len(t.below) > 0 {
 		return t.below[len(t.below)-1]

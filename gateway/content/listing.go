@@ -28,6 +28,12 @@ func (g *Handlers) directory(b *body, r *http.Request, t target, dir *manifest.D
 			return err
 		}
 	}
+	if t.mount != nil {
+		if q.format == "json" {
+			return status.Errorf(status.BadRequest, "this link has no listing as JSON. Open it without format")
+		}
+		q.format = "html"
+	}
 	if q.format == "" {
 		e, err := dir.Named(b.ctx)
 		if err != nil {
@@ -54,7 +60,7 @@ func (g *Handlers) directory(b *body, r *http.Request, t target, dir *manifest.D
 		return g.listing(b, r, t, dir, q, "", func() pageWriter { return &jsonListing{target: t, root: dir.Root} })
 	}
 	shared := g.shared(t, dir.Root, true, dir.Size)
-	return g.listing(b, r, t, dir, q, shared.Ticket, func() pageWriter {
+	return g.listing(b, r, t, dir, q, shared.Ticket+shared.Note, func() pageWriter {
 		return newHTMLListing(t, r.URL.EscapedPath(), q, b.w.Frame(), shared)
 	})
 }
@@ -75,7 +81,7 @@ func (g *Handlers) listing(
 		vary = vary[:1]
 	}
 	head := &pageHead{
-		etag:        pageTag(dir.Root, t.root.String(), q.tag(), ticket, w.Prefix),
+		etag:        pageTag(t.mount.key(dir.Root), t.mount.key(t.root), q.tag(), ticket, w.Prefix),
 		contentType: contentType, policy: exchange.PagePolicy, vary: vary,
 	}
 	if fresh, err := g.pageHeader(b, r, head); fresh || err != nil {
@@ -141,10 +147,11 @@ type pageHead struct {
 	passing                   bool   // the next answer may be another, so this one is not to be kept
 }
 
-// pageTag returns the weak entity tag of a page about the object root. It changes with parts and with the program.
-func pageTag(root b3.Root, parts ...string) string {
+// pageTag returns the weak entity tag of a page about the object with a key. It changes with parts and with the
+// program.
+func pageTag(key string, parts ...string) string {
 	sum := b3.Sum(fmt.Appendf(nil, "%q", append(parts, pageVersion)))
-	return fmt.Sprintf(`W/"%s.%s"`, root, sum.Hex()[:16])
+	return fmt.Sprintf(`W/"%s.%s"`, key, sum.Hex()[:16])
 }
 
 // pageHeader evaluates the conditions of the request and arranges for the header to be sent with the first byte.
@@ -163,6 +170,9 @@ func (g *Handlers) pageHeader(b *body, r *http.Request, p *pageHead) (fresh bool
 		} else {
 			h.Set("ETag", p.etag)
 			h.Set("Cache-Control", "no-cache")
+			if w.Caching == privately {
+				h.Set("Cache-Control", privately)
+			}
 		}
 		if outcome == status.NotModified {
 			w.WriteHeader(http.StatusNotModified)

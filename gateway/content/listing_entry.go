@@ -89,10 +89,13 @@ func (l *htmlListing) row(e *manifest.Entry, v shownEntry) {
 	}
 	l.put(`>`, v.size, `</td><td class="hash">`)
 	object := ""
-	if !e.Root.IsZero() {
+	switch {
+	case l.Address == "":
+	case !e.Root.IsZero():
 		address := e.Root.String()
 		object = html.EscapeString(l.Prefix) + "/o/" + address
 		l.put(`<a class="mono" rel="nofollow" href="`, object, `" title="`, address, `">`, e.Root.Hex()[:8], `</a>`)
+		object += "/"
 	}
 	l.put(`</td><td class="save">`)
 	if v.file && v.page() != "" {
@@ -100,7 +103,7 @@ func (l *htmlListing) row(e *manifest.Entry, v shownEntry) {
 			`" aria-label="Look at `, v.name, `"><svg aria-hidden="true"><use href="#look"/></svg></button>`)
 	}
 	if v.file {
-		l.put(`<a rel="nofollow" href="`, object, `/`, v.url, `" download aria-label="Download `, v.name,
+		l.put(`<a rel="nofollow" href="`, object, v.url, `" download aria-label="Download `, v.name,
 			`"><svg aria-hidden="true"><use href="#download"/></svg></a>`)
 	}
 	l.put("</td></tr>\n")

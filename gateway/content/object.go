@@ -111,6 +111,7 @@ type item struct {
 	download    bool    // HTML, XML and PDF are offered for download instead of being opened
 	vary        string  // request header that selected this item, "" if none did
 	hasEncoding bool    // the same URL serves the verified encoding too, also by Accept
+	mount       *Mount  // what the URL lies below; nil: nothing
 	storedOnly  bool    // peers are not asked for it
 	page        *page   // how its site serves it; nil: it has no origin of its own
 }
@@ -124,9 +125,12 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 		return err
 	}
 	b.item, b.cached = it, g.headers.Get(it.root)
-	if b.cached != nil {
+	switch {
+	case it.mount != nil:
+		b.etag = `"` + it.mount.key(it.root) + `"`
+	case b.cached != nil:
 		b.etag = b.cached.ETag
-	} else {
+	default:
 		b.etag = exchange.ETag(it.root)
 	}
 	unlike := it.page != nil && it.page.code != http.StatusOK // no conditions or ranges are about an error
@@ -186,6 +190,9 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 		w.Head = true
 		b.begin()
 		return nil
+	}
+	if err := it.mount.begin(); err != nil {
+		return err
 	}
 	if b.multipart != nil {
 		return b.multipart.send(c, memory)
@@ -273,6 +280,9 @@ func (b *body) typeHeader(h http.Header) {
 	h["Content-Security-Policy"] = policyOfContent
 	h["Cross-Origin-Resource-Policy"] = sameSite
 	switch {
+	case b.item.mount != nil:
+		attach := mediatype.IsDocument(b.contentType)
+		h.Set("Content-Disposition", b.item.mount.disposition(b.item.name, attach))
 	case b.contentType == mediatype.PDF && !b.item.download:
 		h.Set("Content-Security-Policy", documentPolicy)
 		h.Set("Content-Disposition", "inline; filename*=UTF-8''"+percentEncode(b.item.name))

@@ -2,14 +2,12 @@ package content
 
 import (
 	"cmp"
-	"fmt"
 	"html/template"
 	"regexp"
 	"strings"
 	"unicode"
 
-	"rsc.io/qr"
-
+	"allium/gateway/content/qrcode"
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
 )
@@ -30,8 +28,12 @@ type crumb struct{ Name, URL string }
 // newPageTop returns the top of the page of t.
 func newPageTop(t target, f exchange.Frame, s shared) pageTop {
 	p := pageTop{Frame: f, Bare: t.name == "" && len(t.names) == 0, shared: s}
-	at := target{root: t.root, name: t.name, site: t.site}
+	at := target{root: t.root, name: t.name, site: t.site, mount: t.mount}
 	p.Title = cmp.Or(exchange.EscapeName(t.name), shorten(t.root))
+	if t.mount != nil {
+		p.Title, p.Bare = exchange.EscapeName(t.mount.Name), false
+		p.Base = strings.TrimSuffix(p.Prefix, t.mount.Path)
+	}
 	for _, n := range t.names {
 		p.Crumbs = append(p.Crumbs, crumb{p.Title, f.Prefix + at.href(true)})
 		p.Title, at.names = exchange.EscapeName(n), append(at.names, n)
@@ -61,14 +63,18 @@ type TicketFor struct {
 
 // shared holds the address, command and ticket with which somebody else gets the content of a page.
 type shared struct {
-	Address string
+	Address string // empty: others are not to know it
 	Command string // empty: others cannot get it
+	Note    string // a sentence for visitors; empty: none
 	Ticket  string // empty: this node has no public address
 }
 
 // shared returns how to get the object root, which t names. The example is in no store, so no other node gets it from
 // this one.
 func (g *Handlers) shared(t target, root b3.Root, directory bool, size int64) shared {
+	if t.mount != nil {
+		return shared{Note: t.mount.Note}
+	}
 	if !g.example.IsZero() && t.root == g.example {
 		return shared{Address: root.String()}
 	}
@@ -101,32 +107,7 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// quietZone is the width in modules of the white border that a reader of QR codes needs.
-const quietZone = 4
-
-// QR draws the ticket as a QR code, black on white. It uses upper case, which takes 5.5 bits a character in place
-// of 8. A ticket that is too long for a code has no drawing.
+// QR draws the ticket as a QR code. It uses upper case, which takes 5.5 bits a character in place of 8.
 func (s shared) QR() template.HTML {
-	code, err := qr.Encode(strings.ToUpper(s.Ticket), qr.L)
-	if err != nil {
-		return ""
-	}
-	var b strings.Builder
-	side := code.Size + 2*quietZone
-	fmt.Fprintf(&b,
-		`<svg class="qr" viewBox="0 0 %d %d" shape-rendering="crispEdges" role="img" aria-label="QR code of `+
-			`the ticket"><path fill="#fff" d="M0 0h%[1]dv%[1]dH0z"/><path fill="#000" d="`, side, side)
-	for y := range code.Size {
-		for x := 0; x < code.Size; x++ {
-			start := x
-			for x < code.Size && code.Black(x, y) {
-				x++
-			}
-			if x > start {
-				fmt.Fprintf(&b, "M%d %dh%dv1h-%[3]dz", start+quietZone, y+quietZone, x-start)
-			}
-		}
-	}
-	b.WriteString(`"/></svg>`)
-	return template.HTML(b.String()) //nolint:gosec // numbers only
+	return qrcode.Draw(strings.ToUpper(s.Ticket), "QR code of the ticket")
 }

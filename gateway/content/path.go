@@ -23,6 +23,7 @@ type target struct {
 	uneven    bool       // the path had an escaped slash, or a segment that was left out
 	site      *site.Site // the website of which the root is the origin's; nil for other paths
 	asset     string     // the escaped path of the source of an asset, which has no pages; "" for other paths
+	mount     *Mount     // what the path lies below; nil for other paths
 }
 
 // parseTarget parses the part of an escaped path after /b3/. It unescapes the path once, so that %2F is a slash. It
@@ -94,6 +95,7 @@ func (t target) escaped(slash bool, escape func(string) string) string {
 		if slash = slash || len(t.names) == 0; len(t.names) == 0 {
 			return "/"
 		}
+	case t.mount != nil: // the prefix has its path
 	case t.asset != "":
 		b.WriteString(t.asset)
 	case t.name != "":

@@ -14,6 +14,7 @@ import (
 
 	"allium/gateway/content/markdown"
 	"allium/gateway/content/mediatype"
+	"allium/gateway/content/text"
 	"allium/gateway/exchange"
 	"allium/internal/limits"
 	"allium/protocols/status"
@@ -81,33 +82,35 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 		pageTop: newPageTop(t, b.w.Frame(), shared), Executable: executable, Size: limits.Bytes(b.size).Human(),
 		Exact: fmt.Sprintf("%d bytes", b.size), File: percentEncode(it.name),
 	}
-	if len(t.names) == 0 {
+	if len(t.names) == 0 && t.mount == nil {
 		p.File = p.Prefix + t.href(false)
 	}
 	contentType := mediatype.OfName(it.name)
+	plain := t.mount != nil && t.mount.Plain
 	var head headBuffer
-	if k := kindOfType(contentType); contentType == "" || k == kindText || k == kindMarkdown || k == kindWebPage {
+	k := kindOfType(contentType)
+	if !plain && (contentType == "" || k == kindText || k == kindMarkdown || k == kindWebPage) {
 		if err := c.Copy(b.ctx, &head, 0, min(b.size, maxPreview)); err != nil {
 			return err
 		}
 	}
-	if sniffed[contentType] {
+	if sniffed[contentType] && !plain {
 		if err := c.Copy(b.ctx, &head, 0, min(b.size, sniffLen)); err != nil {
 			return err
 		}
 	}
-	if contentType == "" {
+	if contentType == "" && !plain {
 		contentType = http.DetectContentType(head)
 	}
-	k := kindOfType(contentType)
+	k = kindOfType(contentType)
 	p.Kind, p.Icon, p.Show = k.Name, k.Icon, k.Name
 	if k == kindWebPage {
 		p.Show = kindText.Name
 	}
-	if _, shows := previewPolicies[p.Show]; !shows {
+	if _, shows := previewPolicies[p.Show]; !shows || plain {
 		p.Show = ""
 	}
-	if sniffed[contentType] && http.DetectContentType(head) != contentType {
+	if sniffed[contentType] && !plain && http.DetectContentType(head) != contentType {
 		p.Show, p.Notice = "", "This file is called an image, and it does not begin like one."
 	}
 	release, shown := func() {}, int64(0)
@@ -118,7 +121,7 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 	}
 	defer release()
 	head = nil // it is not held while the client reads
-	etag := pageTag(it.root, t.root.String(), p.Show, p.Notice, shared.Ticket, p.Prefix)
+	etag := pageTag(t.mount.key(it.root), t.mount.key(t.root), p.Show, p.Notice, shared.Ticket, p.Note, p.Prefix)
 	header := &pageHead{
 		etag: etag, contentType: exchange.MediaHTML, policy: previewPolicies[p.Show], vary: []string{"Accept-Encoding"},
 	}
@@ -136,7 +139,7 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 	b.w.Listing = true
 	return b.writePage(r, g.encoders, coding, func(to *output) error {
 		var failed error
-		p.Lines = linesOf(b.ctx, c, shown, &failed)
+		p.Lines = text.Lines(b.ctx, c, shown, &failed)
 		err := pageTemplates().ExecuteTemplate(to, "preview", p)
 		return cmp.Or(failed, err)
 	})
@@ -155,9 +158,9 @@ func (g *Handlers) showText(b *body, p *previewPage, head []byte) (shown int64, 
 		return 0, release, nil
 	}
 	if p.Show == kindMarkdown.Name {
-		text, held, err := g.render(b, head, cut)
+		page, held, err := g.render(b, head, cut)
 		if err == nil {
-			p.Markdown = text
+			p.Markdown = page
 			return 0, held, nil
 		}
 		if p.Notice = err.Error(); status.Of(err) == status.Internal {
@@ -183,19 +186,19 @@ func (g *Handlers) showText(b *body, p *previewPage, head []byte) (shown int64, 
 
 // render renders Markdown, which was cut if it is long. An error that is not internal says why it is shown as it is
 // written instead. The caller calls release when the page is sent.
-func (g *Handlers) render(b *body, text []byte, cut bool) (page template.HTML, release func(), err error) {
+func (g *Handlers) render(b *body, source []byte, cut bool) (page template.HTML, release func(), err error) {
 	const asWritten = "This Markdown is shown as it is written: %s."
-	if cut || len(text) > markdown.MaxSource {
+	if cut || len(source) > markdown.MaxSource {
 		tooLong := "it is longer than " + limits.Bytes(markdown.MaxSource).Human()
 		return "", nil, status.Errorf(status.BodyCap, asWritten, tooLong)
 	}
 	busy := status.Errorf(status.Busy, asWritten, "this gateway renders others at the moment")
-	key, takes := b.w.From.Group, int64(len(text))*markdown.MemoryPerByte
+	key, takes := b.w.From.Group, int64(len(source))*markdown.MemoryPerByte
 	if err := g.renders.EnterN(key, takes); err != nil {
 		return "", nil, busy
 	}
 	defer g.renders.LeaveN(key, takes)
-	page, err = g.markdown.Render(text)
+	page, err = g.markdown.Render(source)
 	if errors.Is(err, markdown.ErrTooComplex) {
 		err = status.Errorf(status.BodyCap, asWritten, "it is too complex")
 	}

@@ -26,6 +26,7 @@ var pageVersion = exchange.PageVersion + b3.Sum([]byte(pagesSource + exampleEntr
 func exampleEntries() string {
 	e := manifest.Entry{Kind: manifest.File, Name: "a.png", Executable: true, Size: 1, Root: b3.Sum(nil)}
 	var l htmlListing
+	l.Address = e.Root.String()
 	l.row(&e, show(&e))
 	l.tile(&e, show(&e))
 	return string(l.line)

@@ -34,10 +34,11 @@ var PageStyle = template.CSS(styleSource)
 type Frame struct {
 	Style  template.CSS
 	Prefix string // Response.Prefix
+	Base   string // Prefix, unless the page lies below a path of the gateway that it does not name elsewhere
 }
 
 // Frame returns the frame of a page that answers with w.
-func (w *Response) Frame() Frame { return Frame{PageStyle, w.Prefix} }
+func (w *Response) Frame() Frame { return Frame{PageStyle, w.Prefix, w.Prefix} }
 
 // PagePolicy is the Content-Security-Policy of all pages.
 var PagePolicy = func() string {

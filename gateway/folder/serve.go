@@ -113,7 +113,7 @@ func write(format string, t *tree, w *window, list int64) (int64, error) {
 // serveArchive answers with a tar or a zip, or a range of it.
 func serveArchive(r *http.Request, f *content.Folder, t *tree, format string) error {
 	w := f.Response()
-	tag := fmt.Sprintf(`"%s;%s=%d"`, f.Root, format, layoutVersion)
+	tag := fmt.Sprintf(`"%s;%s=%d"`, f.Key, format, layoutVersion)
 	var all window
 	list, err := write(format, t, &all, 0)
 	if err != nil {

@@ -69,7 +69,10 @@ var HeaderDocs = map[string]HeaderDoc{
 		"(`gateway.cors_origins`, `gateway.open_proofs`)."},
 	"Access-Control-Expose-Headers": {Doc: "The headers that the page may read."},
 	"Allow":                         {Doc: "The methods that the path has."},
-	"Content-Disposition":           {Doc: "`attachment` for documents whose scripts a browser would run."},
+	"Content-Disposition": {Doc: "`attachment` for documents whose scripts a browser would run; of a link, the name " +
+		"of the file too."},
+	"Set-Cookie":   {Doc: "By which a link with a number of downloads knows a browser again."},
+	"X-Robots-Tag": {Doc: "`noindex`: search engines leave links out.", Pattern: "^noindex$"},
 	"Content-Range": {Doc: "The bytes of the answer, and the length of the whole.",
 		Pattern: `^bytes (\d+-\d+|\*)/\d+$`},
 	"Content-Security-Policy":      {Doc: "What a page may load."},

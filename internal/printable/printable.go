@@ -1,4 +1,6 @@
-// Package printable escapes names that other users chose, so that a terminal can show
+// Package printable writes texts for people.
+//
+// It escapes names that other users chose, so that a terminal can show
 // them. It escapes characters that move the cursor, change the direction of writing or
 // are invisible. So a name never looks like another name, or like output of the program.
 package printable

@@ -10,6 +10,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/content"
 	"allium/gateway/policy"
+	"allium/gateway/weblink"
 	"allium/internal/limits"
 	"allium/node/files"
 	"allium/node/local/opener"
@@ -109,15 +110,16 @@ type Node struct {
 	healthVerbs
 	films
 	overseer
+	webSharer
 	deps Deps
 	from []peer.AddrInfo // peers that are asked first
 }
 
 var _ api.Node = (*Node)(nil)
 
-// NewNode returns the API of a node; packs answers for its packs of map tiles, and health for its health. All
-// parts in deps run until the last call ends.
-func NewNode(cfg Config, deps Deps, packs api.Packs, health api.Examiner) *Node {
+// NewNode returns the API of a node; packs answers for its packs of map tiles, and health for its health. links returns
+// the links of its gateway, which starts later. All parts in deps run until the last call ends.
+func NewNode(cfg Config, deps Deps, packs api.Packs, health api.Examiner, links func() *weblink.Set) *Node {
 	a := &Node{deps: deps, packVerbs: packs, healthVerbs: health, control: control{deps.Control},
 		films: films{deps.Trace}, stored: stored{
 			reader: reading.New(reading.Options{
@@ -128,7 +130,7 @@ func NewNode(cfg Config, deps Deps, packs api.Packs, health api.Examiner) *Node 
 			}),
 			cfg: cfg, st: deps.Store, archives: files.NewArchiveAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
 		}}
-	a.overseer = overview{a}
+	a.overseer, a.webSharer = overview{a}, webSharer{a, links}
 	return a
 }
 

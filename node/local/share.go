@@ -3,6 +3,9 @@ package local
 import (
 	"cmp"
 	"context"
+	"errors"
+	"iter"
+	"net/url"
 	"slices"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/content"
+	"allium/gateway/weblink"
 	"allium/node/local/reading"
 	"allium/node/p2p/reach"
 	"allium/protocols/status"
@@ -25,28 +29,8 @@ const reachWait = 5 * time.Second
 
 // Share implements api.Node. The object is pinned with the label meta.SharedLabel, so it is not announced.
 func (a *Node) Share(ctx context.Context, key string, o api.ShareOptions) (api.Shared, error) {
-	obj, c, err := a.reader.Open(ctx, key, false)
+	obj, err := pinShared(ctx, a, key)
 	if err != nil {
-		return api.Shared{}, err
-	}
-	if c == nil {
-		return api.Shared{}, reading.LinkError(key)
-	}
-	if err := c.Close(); err != nil {
-		return api.Shared{}, err
-	}
-	local, err := a.deps.Objects.Open(ctx, obj.Root, content.OpenOptions{LocalOnly: true})
-	if err != nil {
-		if status.Of(err) == status.NotFound {
-			err = status.Errorf(status.NotFound,
-				"this node does not have %s; fetch it first: `allium get --store-only`", obj.Root)
-		}
-		return api.Shared{}, err
-	}
-	if err := local.Close(); err != nil {
-		return api.Shared{}, err
-	}
-	if err := a.pin(ctx, obj.Root, store.PinOptions{Recursive: true, Label: meta.SharedLabel}, nil); err != nil {
 		return api.Shared{}, err
 	}
 	if err := a.waitForReach(ctx); err != nil {
@@ -67,6 +51,106 @@ func (a *Node) Share(ctx context.Context, key string, o api.ShareOptions) (api.S
 	return api.Shared{
 		Ticket: text, Root: obj.Root, Kind: obj.Kind, Size: obj.Size, Reach: t.Reach().String(), NotAfter: t.NotAfter,
 	}, nil
+}
+
+// pinShared pins an object of the store without announcing it, and returns it.
+func pinShared(ctx context.Context, a *Node, key string) (obj api.Object, err error) {
+	obj, c, err := a.reader.Open(ctx, key, false)
+	if err != nil {
+		return obj, err
+	}
+	if c == nil {
+		return obj, reading.LinkError(key)
+	}
+	if err := c.Close(); err != nil {
+		return obj, err
+	}
+	local, err := a.deps.Objects.Open(ctx, obj.Root, content.OpenOptions{LocalOnly: true})
+	if err != nil {
+		if status.Of(err) == status.NotFound {
+			err = status.Errorf(status.NotFound,
+				"this node does not have %s; fetch it first: `allium get --store-only`", obj.Root)
+		}
+		return obj, err
+	}
+	if err := local.Close(); err != nil {
+		return obj, err
+	}
+	return obj, a.pin(ctx, obj.Root, store.PinOptions{Recursive: true, Label: meta.SharedLabel}, nil)
+}
+
+// webSharer opens links that browsers open.
+type webSharer struct {
+	of    *Node
+	links func() *weblink.Set
+}
+
+// ShareWeb implements api.Node.
+func (s webSharer) ShareWeb(ctx context.Context, key string, o api.WebOptions) iter.Seq2[api.WebShared, error] {
+	return func(yield func(api.WebShared, error) bool) {
+		err := s.share(ctx, key, o, func(item api.WebShared) error {
+			if !yield(item, nil) {
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(api.WebShared{}, err)
+		}
+	}
+}
+
+// errStopped ends a link whose caller wants no more items.
+var errStopped = errors.New("local: stopped")
+
+// share opens a link and calls each with its items.
+func (s webSharer) share(ctx context.Context, key string, o api.WebOptions, each func(api.WebShared) error) error {
+	obj, err := pinShared(ctx, s.of, key)
+	if err != nil {
+		return err
+	}
+	lo := weblink.Options{
+		Root: obj.Root, File: obj.Kind == api.File, Size: obj.Size, Downloads: o.Downloads,
+		Name: ticket.Name(cmp.Or(o.Name, obj.Name)),
+	}
+	if lo.Name == "" {
+		lo.Name = "b3-" + obj.Root.Hex()[:16]
+	}
+	if o.For > 0 {
+		lo.NotAfter = time.Now().Add(o.For).UTC()
+	}
+	ready := func(at []weblink.Place) error {
+		return each(api.WebShared{
+			Links: s.confirmed(ctx, at), Root: obj.Root, Kind: obj.Kind, NotAfter: lo.NotAfter.Truncate(time.Second),
+		})
+	}
+	return s.links().Serve(ctx, lo, cmp.Or(o.Listen, weblink.AnyAddress), ready, func(e weblink.Event) error {
+		return each(api.WebShared{Download: &api.WebDownload{From: e.From, Whole: e.Whole, Count: e.Count}})
+	})
+}
+
+// confirmed returns the places of a link. An address of this machine that peers have dialled is open to anyone, as far
+// as the firewall treats the port alike.
+func (s webSharer) confirmed(ctx context.Context, at []weblink.Place) (all []api.WebLink) {
+	reach, err := s.of.Reach(ctx)
+	dialled := func(host string) bool {
+		return err == nil && slices.ContainsFunc(reach.Addrs, func(a api.ReachAddr) bool {
+			m, err := ma.NewMultiaddr(a.Addr)
+			if err != nil || a.State != api.ReachConfirmed || isRelayed(m) {
+				return false
+			}
+			_, ip := ticket.ReachOf(m)
+			return ip.IsValid() && ip.String() == host
+		})
+	}
+	for _, p := range at {
+		u, err := url.Parse(p.URL)
+		if err == nil && p.Reach == api.ReachUnconfirmed && dialled(u.Hostname()) {
+			p.Reach = api.ReachAnyone
+		}
+		all = append(all, api.WebLink{URL: p.URL, Reach: p.Reach})
+	}
+	return all
 }
 
 // PageTickets returns what makes the tickets of a gateway's pages. Every visitor sees them, so they have no address

@@ -1,4 +1,5 @@
-package content
+// Package text writes texts as lines of HTML pages.
+package text
 
 import (
 	"bytes"
@@ -10,11 +11,12 @@ import (
 
 	"allium/gateway/content/mediatype"
 	"allium/gateway/exchange"
+	"allium/protocols/b3"
 )
 
-// linesOf returns the first n bytes of c, which are UTF-8, as lines of a page. It reads them again each time, and
+// Lines returns the first n bytes of c, which are UTF-8, as lines of a page. It reads them again each time, and
 // holds a few KiB of them at once. err becomes the error of the last time.
-func linesOf(ctx context.Context, c Content, n int64, err *error) iter.Seq[template.HTML] {
+func Lines(ctx context.Context, c b3.Content, n int64, err *error) iter.Seq[template.HTML] {
 	return func(yield func(template.HTML) bool) {
 		w := &lineWriter{yield: yield}
 		if *err = c.Copy(ctx, w, 0, n); *err == nil {

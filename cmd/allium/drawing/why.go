@@ -1,4 +1,4 @@
-package main
+package drawing
 
 import (
 	"cmp"
@@ -7,10 +7,35 @@ import (
 	"strings"
 	"time"
 
-	"allium/cmd/allium/drawing"
 	"allium/gateway/api"
+	"allium/internal/limits"
+	"allium/internal/printable"
 	"allium/protocols/status"
 )
+
+// Why returns the record of a lookup as a tree of at most 100 columns. If quiet, it is only
+// the ID and how it ended.
+func Why(w api.Why, quiet bool) string {
+	l := w.Lookup
+	if quiet {
+		return l.ID + "  " + endingOf(l.LookupHead)
+	}
+	var b strings.Builder
+	writeHead(&b, l)
+	Tree(&b, "", eventBranches(l))
+	for _, line := range Fold(TimeSpent(l), Width, 0) {
+		b.WriteString(line + "\n")
+	}
+	if o := l.Omitted; o != nil {
+		fmt.Fprintf(&b, "left out: %s\n", leftOut(o))
+	}
+	if w.Film {
+		fmt.Fprintf(&b, "its execution trace is kept: allium why %s --trace FILE\n", l.ID)
+	}
+	writeHeads(&b, "lookups that it led to:", w.Parts)
+	writeHeads(&b, "other lookups:", w.Others)
+	return strings.TrimSuffix(b.String(), "\n")
+}
 
 // writeHeads writes a line for each lookup below a title, and nothing for none.
 func writeHeads(b *strings.Builder, title string, heads []api.LookupHead) {
@@ -36,7 +61,7 @@ func writeHead(b *strings.Builder, l api.Lookup) {
 		if text == "" {
 			continue
 		}
-		for _, line := range drawing.Fold(text, drawing.Width, 0) {
+		for _, line := range Fold(text, Width, 0) {
 			b.WriteString(line + "\n")
 		}
 	}
@@ -57,15 +82,15 @@ func endingOf(h api.LookupHead) string {
 }
 
 // eventBranches returns the parts of a lookup in the order of time.
-func eventBranches(l api.Lookup) []drawing.Branch {
+func eventBranches(l api.Lookup) []Branch {
 	type event struct {
 		at float64
-		drawing.Branch
+		Branch
 	}
 	var all []event
-	add := func(at float64, below []drawing.Branch, format string, args ...any) {
+	add := func(at float64, below []Branch, format string, args ...any) {
 		text := fmt.Sprintf("%10s  ", milliseconds(max(0, at))) + fmt.Sprintf(format, args...)
-		all = append(all, event{at, drawing.Branch{Text: text, Below: below}})
+		all = append(all, event{at, Branch{Text: text, Below: below}})
 	}
 	for _, s := range l.Steps {
 		add(s.AtMS, nil, "%s", stepText(s))
@@ -77,7 +102,7 @@ func eventBranches(l api.Lookup) []drawing.Branch {
 		add(p.FoundMS, spanBranches(p), "%s", providerBranch(p))
 	}
 	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.at, b.at) })
-	var branches []drawing.Branch
+	var branches []Branch
 	for _, e := range all {
 		branches = append(branches, e.Branch)
 	}
@@ -109,13 +134,13 @@ func stepText(s api.LookupStep) string {
 	said := verdictWords[s.Verdict]
 	switch {
 	case s.Source == "partial":
-		said = sizeText(s.Count)
+		said = limits.Bytes(s.Count).Human()
 	case s.Source == "dns" && s.Verdict == "hit":
 		said, s.Note = "says "+s.Note, ""
 	case s.Verdict == "hit" && s.Note != "":
 		said, s.Note = "has the record of "+s.Note, ""
 	case s.Verdict == "hit" && slices.Contains(peerSources, s.Source):
-		said = plural(s.Count, "peer")
+		said = printable.Count(s.Count, "peer")
 	case s.Verdict == "miss" && slices.Contains(peerSources, s.Source):
 		said = "no peer"
 	}
@@ -152,14 +177,15 @@ func searchText(s api.LookupSearch, key string) string {
 	case s.Outcome != status.OK.String():
 		text += ": " + s.Outcome
 	case named:
-		text += ": " + plural(s.Found, "record")
+		text += ": " + printable.Count(s.Found, "record")
 	default:
-		text += ": " + plural(s.Found, "provider")
+		text += ": " + printable.Count(s.Found, "provider")
 	}
 	text += " after " + milliseconds(s.TookMS)
 	if t := s.Trace; t != nil {
 		text += fmt.Sprintf("; %s, %s, %s, %s",
-			t.End, plural(t.Hops, "hop"), plural(t.Probes, "probe"), plural(t.Hedges, "hedge"))
+			t.End, printable.Count(t.Hops, "hop"), printable.Count(t.Probes, "probe"),
+			printable.Count(t.Hedges, "hedge"))
 	}
 	if s.Message != "" {
 		text += ": " + s.Message
@@ -168,7 +194,7 @@ func searchText(s api.LookupSearch, key string) string {
 }
 
 // probeBranches returns the requests of a search.
-func probeBranches(s api.LookupSearch) (all []drawing.Branch) {
+func probeBranches(s api.LookupSearch) (all []Branch) {
 	if s.Trace == nil {
 		return nil
 	}
@@ -179,12 +205,12 @@ func probeBranches(s api.LookupSearch) (all []drawing.Branch) {
 		}
 		text += p.Outcome
 		if p.Outcome == status.OK.String() {
-			text += fmt.Sprintf(": %d closer, %s", p.Closer, plural(p.Providers, "provider"))
+			text += fmt.Sprintf(": %d closer, %s", p.Closer, printable.Count(p.Providers, "provider"))
 		}
-		all = append(all, drawing.Branch{Text: text + ", " + milliseconds(p.TookMS)})
+		all = append(all, Branch{Text: text + ", " + milliseconds(p.TookMS)})
 	}
 	if s.Omitted > 0 {
-		all = append(all, drawing.Branch{Text: plural(s.Omitted, "probe") + " left out"})
+		all = append(all, Branch{Text: printable.Count(s.Omitted, "probe") + " left out"})
 	}
 	return all
 }
@@ -202,13 +228,13 @@ func providerBranch(p api.LookupProvider) string {
 	if p.Asked == 0 {
 		text += "not asked"
 	} else {
-		text += plural(p.Asked, "request") + ", " + sizeText(p.Bytes)
+		text += printable.Count(p.Asked, "request") + ", " + limits.Bytes(p.Bytes).Human()
 	}
 	if p.Extra > 0 {
-		text += " and " + sizeText(p.Extra) + " that were here already"
+		text += " and " + limits.Bytes(p.Extra).Human() + " that were here already"
 	}
 	if p.Rate > 0 {
-		text += ", " + sizeText(int64(p.Rate)) + "/s"
+		text += ", " + limits.Bytes(p.Rate).Human() + "/s"
 	}
 	if p.RTTMS > 0 {
 		text += ", first byte in " + milliseconds(p.RTTMS)
@@ -230,7 +256,7 @@ var originWords = map[string]string{
 
 // spanBranches returns the requests to a provider. Those that are left out were between the
 // first four and the others.
-func spanBranches(p api.LookupProvider) (all []drawing.Branch) {
+func spanBranches(p api.LookupProvider) (all []Branch) {
 	first := 0
 	if p.Omitted > 0 {
 		first = min(4, len(p.Spans))
@@ -241,9 +267,9 @@ func spanBranches(p api.LookupProvider) (all []drawing.Branch) {
 	}
 	for i, s := range ordered {
 		if i == first && p.Omitted > 0 {
-			all = append(all, drawing.Branch{Text: plural(p.Omitted, "request") + " left out"})
+			all = append(all, Branch{Text: printable.Count(p.Omitted, "request") + " left out"})
 		}
-		text := fmt.Sprintf("%10s  %s: %s, ", milliseconds(s.AtMS), spanWanted(s), sizeText(s.Bytes))
+		text := fmt.Sprintf("%10s  %s: %s, ", milliseconds(s.AtMS), spanWanted(s), limits.Bytes(s.Bytes).Human())
 		if s.Hedge != "" {
 			text += "hedge " + s.Hedge + ", "
 		}
@@ -251,7 +277,7 @@ func spanBranches(p api.LookupProvider) (all []drawing.Branch) {
 		if s.Message != "" && (p.GaveUp == nil || s.Message != p.GaveUp.Message) {
 			text += ": " + s.Message
 		}
-		all = append(all, drawing.Branch{Text: text})
+		all = append(all, Branch{Text: text})
 	}
 	return all
 }
@@ -260,7 +286,7 @@ func spanBranches(p api.LookupProvider) (all []drawing.Branch) {
 func spanWanted(s api.LookupSpan) string {
 	switch {
 	case s.Objects > 0:
-		return plural(s.Objects, "object")
+		return printable.Count(s.Objects, "object")
 	case s.Start == s.End:
 		return "the size"
 	}
@@ -268,15 +294,16 @@ func spanWanted(s api.LookupSpan) string {
 }
 
 // treeBranch describes what a fetch of a directory did.
-func treeBranch(t *api.LookupTree) drawing.Branch {
-	b := drawing.Branch{Text: fmt.Sprintf("directory: %s, %s; %d fetched, %s; %d here already",
-		plural(t.Objects, "object"), sizeText(t.Bytes), t.Fetched, sizeText(t.FetchedBytes), t.Skipped)}
+func treeBranch(t *api.LookupTree) Branch {
+	b := Branch{Text: fmt.Sprintf("directory: %s, %s; %d fetched, %s; %d here already",
+		printable.Count(t.Objects, "object"), limits.Bytes(t.Bytes).Human(), t.Fetched,
+		limits.Bytes(t.FetchedBytes).Human(), t.Skipped)}
 	for _, f := range t.Failures {
 		text := f.Root.String() + " failed with " + f.Outcome
 		if f.Lookup != "" {
 			text += ", lookup " + f.Lookup
 		}
-		b.Below = append(b.Below, drawing.Branch{Text: text})
+		b.Below = append(b.Below, Branch{Text: text})
 	}
 	return b
 }
@@ -292,7 +319,7 @@ func leftOut(o *api.LookupOmissions) string {
 		{o.Spans, "request"}, {o.Failures, "failure"},
 	} {
 		if p.n > 0 {
-			parts = append(parts, plural(p.n, p.what))
+			parts = append(parts, printable.Count(p.n, p.what))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -1,0 +1,160 @@
+package weblink
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"allium/gateway/content"
+	"allium/gateway/exchange"
+	"allium/internal/printable"
+	"allium/protocols/status"
+)
+
+// pathPrefix begins the paths of all links.
+const pathPrefix = "/s/"
+
+// link is one link.
+type link struct {
+	Options
+	set    *Set
+	secret string
+	salt   string
+
+	mu      sync.Mutex // guards what follows; lock: leaf
+	over    bool       // close was called
+	users   int        // requests for content in progress
+	claims  []*claim   // at most Downloads
+	happens []Event    // that nobody has taken; at most maxEvents
+	changed chan struct{}
+}
+
+// Event is something that happened to a link.
+type Event struct {
+	From  string // the network address of the client
+	Whole bool   // it has all of the file or the archive; else its download began
+	Count int    // the downloads that have begun; 0: they are not counted
+}
+
+// maxEvents bounds the events that wait for a reader. Further ones are left out.
+const maxEvents = 256
+
+func newLink(s *Set, o Options, secret string) *link {
+	return &link{
+		Options: o, set: s, secret: secret, salt: newCookie(),
+		changed: make(chan struct{}, 1),
+	}
+}
+
+// path returns the path of the link.
+func (l *link) path() string { return pathPrefix + l.secret + "/" }
+
+// close ends the link.
+func (l *link) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	l.wake()
+}
+
+// wake tells Serve that something has changed. The caller holds mu.
+func (l *link) wake() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// tell queues an event. The caller holds mu.
+func (l *link) tell(e Event) {
+	if len(l.happens) < maxEvents {
+		l.happens = append(l.happens, e)
+	}
+	l.wake()
+}
+
+// take returns the events since the last call. ended means that no further one comes: the link was closed, or nobody
+// uses it, and it has expired or its last download is whole.
+func (l *link) take(now time.Time) (all []Event, ended bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all, l.happens = l.happens, nil
+	return all, l.over || l.users == 0 && (l.expired(now) || l.spent())
+}
+
+func (l *link) expired(now time.Time) bool { return !l.NotAfter.IsZero() && !now.Before(l.NotAfter) }
+
+// spent reports whether all downloads have been used and are whole. The caller holds mu.
+func (l *link) spent() bool {
+	if l.Downloads == 0 || len(l.claims) < l.Downloads {
+		return false
+	}
+	for _, c := range l.claims {
+		if !c.whole {
+			return false
+		}
+	}
+	return true
+}
+
+// The ends of a link, as visitors read them.
+func errExpired() error {
+	return status.Errorf(status.Gone, "This link has expired. Ask whoever sent it for another one.")
+}
+
+func errUsedUp() error {
+	return status.Errorf(status.Gone,
+		"This link has been used up: it allowed a number of downloads. Ask whoever sent it for another one.")
+}
+
+func errOver() error {
+	return status.Errorf(status.Gone, "This link no longer works: its owner has ended it. "+
+		"Ask whoever sent it for another one.")
+}
+
+// serve answers a request for what an escaped path below the link names.
+func (l *link) serve(w *exchange.Response, r *http.Request, path string) error {
+	v := newVisit(l, w, r)
+	if err := v.enter(); err != nil {
+		return err
+	}
+	if v.setCookie {
+		http.SetCookie(w, &http.Cookie{
+			Name: cookieName, Value: v.cookie, Path: w.Prefix + l.path(), HttpOnly: true, Secure: w.From.Secure,
+			SameSite: http.SameSiteLaxMode,
+		})
+	}
+	w.Header().Set("X-Robots-Tag", "noindex")
+	if archive := r.URL.Query().Get("format"); r.Method == http.MethodGet && (archive == "tar" || archive == "zip") {
+		if err := v.begin(); err != nil {
+			return err
+		}
+		v.archive = true
+	}
+	err := l.set.mounts.Serve(w, r, &content.Mount{
+		Path: strings.TrimSuffix(l.path(), "/"), Root: l.Root, File: l.File, Name: l.Name, Note: l.note(),
+		Plain: l.Downloads > 0, Salt: l.salt, Begin: v.begin,
+	}, path)
+	v.finish(w, err)
+	return err
+}
+
+// note tells visitors how long the link works.
+func (l *link) note() string {
+	var parts []string
+	if !l.NotAfter.IsZero() {
+		parts = append(parts, "until "+l.NotAfter.UTC().Format("2 January 2006, 15:04 UTC"))
+	}
+	if l.Downloads > 0 {
+		l.mu.Lock()
+		left := l.Downloads - len(l.claims)
+		l.mu.Unlock()
+		parts = append(parts, "for "+printable.Count(left, "more download"))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("This link works %s.", strings.Join(parts, " and "))
+}
