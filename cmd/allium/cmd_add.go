@@ -237,6 +237,12 @@ type addition struct {
 	fromPaths bool                 // names are paths
 }
 
+// linked is an added entry with its links.
+type linked struct {
+	api.Added
+	Links []string `json:"links,omitempty"` // none without a gateway
+}
+
 // add stores what in says, and prints a line for each of its names.
 func add(ctx context.Context, a *app, s api.Store, in addition, o api.AddOptions, wait bool) error {
 	begun := time.Now()
@@ -248,7 +254,7 @@ func add(ctx context.Context, a *app, s api.Store, in addition, o api.AddOptions
 	if line != nil {
 		report = withTotal(line.Report, in.size)
 	}
-	i := 0
+	i, id := 0, knownID(ctx, s)
 	for added, err := range addItems(ctx, s, in.items, o, report) {
 		if err != nil {
 			return err
@@ -262,11 +268,13 @@ func add(ctx context.Context, a *app, s api.Store, in addition, o api.AddOptions
 			human = added.Root.String()
 		}
 		i++
+		item := linked{added, id.RootLinks(added.Root, added.Kind)}
 		roots = append(roots, added.Root)
 		line.Clear()
-		if err := a.print(added, human); err != nil {
+		if err := a.print(item, human); err != nil {
 			return err
 		}
+		tellLinks(a, item.Links)
 	}
 	line.Finish()
 	a.tellAdded(sum, time.Since(begun))

@@ -236,23 +236,43 @@ func publishNow(
 	done.Notes = added.Notes
 	r := p.request
 	if r.Value = added.Root.String(); r.Value == old.Value {
-		done.Name, done.Unchanged, done.URL = old, true, urlOf(ctx, n, old.Name)
+		done.Name, done.Unchanged = old, true
+		done.webPlaces = placesOf(ctx, n, old.Name, added.Root, added.Kind)
 		return done, nil
 	}
 	if done.Name, err = n.PublishName(ctx, r); err != nil {
 		return done, err
 	}
-	done.URL = urlOf(ctx, n, done.Name.Name)
+	done.webPlaces = placesOf(ctx, n, done.Name.Name, added.Root, added.Kind)
 	return done, unpinOthers(ctx, n, p.label, added.Root)
 }
 
-// urlOf returns where the gateway of a node has what a name stands for, "" if there is none.
-func urlOf(ctx context.Context, n api.Node, name string) string {
-	id, err := n.ID(ctx)
-	if err != nil || id.Gateway == "" {
-		return "" // the name is published
+// placesOf returns where browsers find what a name stands for.
+func placesOf(ctx context.Context, n api.Node, name string, root b3.Root, kind api.Kind) (at webPlaces) {
+	id := knownID(ctx, n)
+	if at.Links = append(id.NameLinks(name), id.RootLinks(root, kind)...); len(at.Links) > 0 {
+		at.URL = at.Links[0]
 	}
-	return id.Gateway + "/n/" + name
+	return at
+}
+
+// knownID returns the identity of a running node, and the zero ID for another: what it is for is done already.
+func knownID(ctx context.Context, n any) api.ID {
+	if n, ok := n.(api.Node); ok {
+		if id, err := n.ID(ctx); err == nil {
+			return id
+		}
+	}
+	return api.ID{}
+}
+
+// tellLinks says where browsers find what was added.
+func tellLinks(a *app, links []string) {
+	if !a.quiet && !a.json {
+		for _, l := range links {
+			fmt.Fprintln(a.err, "in a browser: "+l)
+		}
+	}
 }
 
 // addNow adds and pins the path.
@@ -291,18 +311,24 @@ func unpinOthers(ctx context.Context, n api.Node, label string, but b3.Root) err
 
 // published is a path that was added, pinned and published.
 type published struct {
-	At        time.Time     `json:"at"`
-	Root      b3.Root       `json:"root"`
-	Path      string        `json:"path"`
-	Files     int64         `json:"files"`  // at and below it
-	Bytes     int64         `json:"bytes"`  // their content
-	Hashed    int64         `json:"hashed"` // files that were read; the others have not changed
-	Name      api.OwnName   `json:"name"`
-	URL       string        `json:"url,omitempty"`       // where the node's gateway has it; empty: there is none
+	At     time.Time   `json:"at"`
+	Root   b3.Root     `json:"root"`
+	Path   string      `json:"path"`
+	Files  int64       `json:"files"`  // at and below it
+	Bytes  int64       `json:"bytes"`  // their content
+	Hashed int64       `json:"hashed"` // files that were read; the others have not changed
+	Name   api.OwnName `json:"name"`
+	webPlaces
 	Unchanged bool          `json:"unchanged,omitempty"` // the name stood for the address already
 	Notes     *api.AddNotes `json:"notes,omitempty"`     // entries that were left out or renamed
 	NewZone   string        `json:"new_zone,omitempty"`  // the zone that was made for it
 	KeyFile   string        `json:"key_file,omitempty"`  // the private key of that
+}
+
+// webPlaces are the URLs of a publication at the node's gateway; empty without one.
+type webPlaces struct {
+	URL   string   `json:"url,omitempty"`   // of the name
+	Links []string `json:"links,omitempty"` // URL, and that of the address
 }
 
 // String describes a publication in several lines. With quiet it is the whole name.

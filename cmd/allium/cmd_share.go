@@ -105,7 +105,7 @@ func share(ctx context.Context, a *app, arg string, o shareOptions) error {
 		if err != nil {
 			return err
 		}
-		return tellShared(a, shared, o)
+		return tellShared(a, shared, knownID(ctx, n).RootLinks(shared.Root, shared.Kind), o)
 	}
 	if !errors.Is(err, client.ErrNotRunning) || a.api != "" {
 		return err
@@ -122,7 +122,7 @@ func share(ctx context.Context, a *app, arg string, o shareOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := tellShared(a, shared, o); err != nil {
+		if err := tellShared(a, shared, nil, o); err != nil {
 			return err
 		}
 		return serveShared(ctx, a, shared, follow)
@@ -148,8 +148,11 @@ func inStore(ctx context.Context, a *app, n api.Node, arg string) (key, name str
 }
 
 // tellShared prints the ticket, and for whom it works.
-func tellShared(a *app, shared api.Shared, o shareOptions) error {
-	if err := a.print(shared, shared.Ticket); err != nil {
+func tellShared(a *app, shared api.Shared, links []string, o shareOptions) error {
+	if err := a.print(struct {
+		api.Shared
+		Links []string `json:"links,omitempty"` // where browsers find it
+	}{shared, links}, shared.Ticket); err != nil {
 		return err
 	}
 	if o.qr && !a.json {
@@ -162,6 +165,7 @@ func tellShared(a *app, shared api.Shared, o shareOptions) error {
 	if !a.json && !a.quiet {
 		fmt.Fprintln(a.err, reachText(shared))
 	}
+	tellLinks(a, links)
 	return nil
 }
 
