@@ -132,12 +132,17 @@ func TestProblemPage(t *testing.T) {
 		path, accept string
 		page         bool
 	}{
+		{none + "a", browser, true},
 		{none, browser, true}, {"/b3/x", browser, true}, {"/nothing", browser, true}, {"/b3?key=x", browser, true},
 		{none, "", false}, {none, "*/*", false}, {none, "application/json, text/html;q=0.1", false},
 		{none, "text/html;q=0", false},
 		{"/o/b3:abc", browser, false},
 	} {
 		a := do(t, "GET", n.Addrs().Gateway+c.path, "Accept", c.accept)
+		above := strings.Contains(a.body, `<a href="./">Open the directory above</a>`)
+		if above != (c.path == none+"a") {
+			t.Errorf("%s: a link to the directory above: %t", c.path, above)
+		}
 		if page := a.Header.Get("Content-Type") == exchange.MediaHTML; page != c.page || a.StatusCode < 400 {
 			t.Errorf("%s, %q: %s, %s", c.path, c.accept, a.Status, a.Header.Get("Content-Type"))
 		}

@@ -23,13 +23,25 @@ func WantsPage(r *http.Request) bool {
 	return page > 0 && page >= problem
 }
 
-// problemPage renders a problem as a page.
-func (w *Response) problemPage(p api.Problem) ([]byte, error) {
+// problemPage renders a problem as a page, with a link to the directory above.
+func (w *Response) problemPage(r *http.Request, p api.Problem) ([]byte, error) {
 	var out bytes.Buffer
 	err := PageTemplates().ExecuteTemplate(&out, "problem", struct {
 		Frame
 		api.Problem
-		Request string
-	}{w.Frame(), p, strings.TrimPrefix(p.Instance, "urn:allium:request:")})
+		Above, Request string
+	}{w.Frame(), p, above(r.URL.EscapedPath()), strings.TrimPrefix(p.Instance, "urn:allium:request:")})
 	return out.Bytes(), err
+}
+
+// above returns a relative link from a path below an address or a name to the directory above, and "" for other paths.
+func above(path string) string {
+	steps := strings.Split(strings.TrimSuffix(path, "/"), "/") // "", "b3", the address, and the names below it
+	if len(steps) < 4 || steps[1] != "b3" && steps[1] != "n" {
+		return ""
+	}
+	if strings.HasSuffix(path, "/") {
+		return "../"
+	}
+	return "./"
 }

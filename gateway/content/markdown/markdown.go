@@ -21,6 +21,7 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/renderer/html"
 	"github.com/yuin/goldmark/util"
 
@@ -68,10 +69,12 @@ func (r *Renderer) Render(src []byte) (safe template.HTML, err error) {
 		goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify),
 		goldmark.WithParserOptions(
 			parser.WithAutoHeadingID(),
-			parser.WithInlineParsers(util.Prioritized(inlineBudget{b}, 0)),
+			parser.WithInlineParsers(
+				util.Prioritized(inlineBudget{b}, 0), util.Prioritized(extension.NewTaskCheckBoxParser(), 1)),
 			parser.WithParagraphTransformers(util.Prioritized(paragraphBudget{b}, 0)),
 			parser.WithASTTransformers(util.Prioritized(linkTransformer{r.page}, 1000)),
 		),
+		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(checkBoxes{}, 0))),
 		goldmark.WithRendererOptions(html.WithUnsafe()), // what is unsafe is for the policy to remove
 	)
 	var out bytes.Buffer

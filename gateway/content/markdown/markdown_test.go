@@ -28,7 +28,7 @@ func TestRender(t *testing.T) {
 		"[a](javascript:b) [c](data:text/html,d)": "<p>a c</p>\n",
 		"<b onclick=x class=y style=z id=w>a</b>": "<p><b>a</b></p>\n",
 		"<svg><use href=x></svg><math>y</math>":   "<p>y</p>\n",
-		"- [ ] a\n- [x] b": "<ul>\n<li>[ ] a</li>\n<li>[x] " +
+		"- [ ] a\n- [x] b": "<ul>\n<li>☐ a</li>\n<li>☑ " +
 			"b</li>\n</ul>\n",
 		"|a|b|\n|-|:-:|\n|c|d|": "",
 		"<script>x</script><style>y</style>\n\n<iframe src=z></iframe>": "\n",
