@@ -9,11 +9,13 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"allium/gateway/content"
+	"allium/gateway/weblink"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
 )
@@ -103,7 +105,10 @@ func TestBrowserLooks(t *testing.T) {
 	}
 	axe := axeScript(t)
 	n := startWith(t, hooks{deps: func(d *Deps) { withTicket(d); d.Example = b3.Sum(nil) }})
-	tree := n.Addrs().Gateway + "/b3/" + n.objects.tree(t, album(t)).String() + "/"
+	root := n.objects.tree(t, album(t))
+	tree := n.Addrs().Gateway + "/b3/" + root.String() + "/"
+	folder := n.link(t, weblink.Options{Root: root, Name: "album"}).own
+	file, _ := n.file(t, weblink.Options{Downloads: 3, NotAfter: time.Now().Add(time.Hour)})
 	b := openBrowser(t)
 	for _, c := range []struct {
 		name, url string
@@ -125,6 +130,11 @@ func TestBrowserLooks(t *testing.T) {
 		{"video", tree + "clip.webm?view=preview"},
 		{"archive", tree + "archive.zip?view=preview"},
 		{"pdf-page", tree + "paper.pdf?view=preview"},
+		{"link", folder},
+		{"link-gallery", folder + "?view=gallery"},
+		{"link-below", folder + "years/2026/July/deep/er/"},
+		{"link-image", folder + "beach-2.png?view=preview"},
+		{"link-file", file.own},
 	} {
 		for _, width := range []int{390, 1280} {
 			where := fmt.Sprintf("%s-%d", c.name, width)
