@@ -158,7 +158,9 @@ func TestLinkDirectory(t *testing.T) {
 	if a := do(t, "GET", l.public+"sub/a.txt"); a.body != "inside" {
 		t.Errorf("%s %q", a.Status, a.body)
 	}
-	do(t, "GET", l.public+"?format=json").problem(t, status.BadRequest)
+	for _, format := range []string{"json", "bao", "bundle", "%00", "tar&format=json"} {
+		do(t, "GET", l.public+"?format="+format).problem(t, status.BadRequest)
+	}
 	do(t, "GET", l.public, "Accept", "application/json") // a page all the same
 	do(t, "GET", l.public+"up").problem(t, status.NotFound)
 	script := do(t, "GET", l.public+"index.html")

@@ -127,13 +127,22 @@ func (l *link) serve(w *exchange.Response, r *http.Request, path string) error {
 		})
 	}
 	w.Header().Set("X-Robots-Tag", "noindex")
-	if archive := r.URL.Query().Get("format"); r.Method == http.MethodGet && (archive == "tar" || archive == "zip") {
-		if err := v.begin(); err != nil {
-			return err
+	switch format := r.URL.Query().Get("format"); format {
+	case "", "html":
+	case "tar", "zip":
+		if v.archive = r.Method == http.MethodGet; v.archive {
+			if err := v.begin(); err != nil {
+				return err
+			}
 		}
-		v.archive = true
+	default: // it may tell addresses, or be content that does not count
+		return status.Errorf(status.BadRequest, "this link has no format %s. Open it without format",
+			exchange.Clip(format))
 	}
-	err := l.set.mounts.Serve(w, r, &content.Mount{
+	plain := *r
+	plain.Header = r.Header.Clone()
+	plain.Header.Del("Accept") // the query alone chooses the form
+	err := l.set.mounts.Serve(w, &plain, &content.Mount{
 		Path: strings.TrimSuffix(l.path(), "/"), Root: l.Root, File: l.File, Name: l.Name, Note: l.note(),
 		Plain: l.Downloads > 0, Salt: l.salt, Begin: v.begin,
 	}, path)
