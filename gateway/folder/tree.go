@@ -85,9 +85,11 @@ func (t *tree) node(_ context.Context, root b3.Root) ([]byte, error) {
 		return nil, err
 	}
 	p, err := whole(t.Context(), c)
-	if err == nil && fetched {
+	if err == nil {
 		t.Arrives()
-		t.fetchBelow(p)
+		if fetched {
+			t.fetchBelow(p)
+		}
 	}
 	return p, err
 }

@@ -76,6 +76,7 @@ func copyFile(t *tree, path string, e *manifest.Entry, to io.Writer, start, end 
 		return err
 	}
 	defer c.Close()
+	t.Arrives()
 	if c.Size() != e.Size {
 		return falseSize(path, e)
 	}

@@ -71,8 +71,10 @@ func (w *bundleWalk) object(root b3.Root, size int64) (p []byte, ok bool, err er
 	case err == nil:
 		w.begun = true
 		return p, ok, nil
-	case !w.begun && errors.Is(err, verified.ErrNoBundle), status.Of(err) == status.Corrupt:
+	case status.Of(err) == status.Corrupt:
 		return nil, false, err
+	case !w.begun:
+		return nil, false, errors.Join(verified.ErrNoBundle, err)
 	}
 	w.lost = true
 	return nil, false, nil
