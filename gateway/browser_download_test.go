@@ -165,6 +165,21 @@ func TestBrowserDownloadFails(t *testing.T) {
 		return err == nil && len(left) == 0
 	})
 
+	// Denied by the browser, which then takes no bytes: the page waits until it is cancelled.
+	l.set("", false)
+	_, err := chromedp.Call(b.ctx, chrome.SetDownloadBehavior, chrome.SetDownloadBehaviorParams{
+		Behavior: chrome.SetDownloadBehaviorBehaviorDeny,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := n.objects.put(patterned(1 << 20)).String()
+	b.do(t, chromedp.Navigate(l.URL+"/verify/"+small+"?name=a.bin"), chromedp.Click("#save"))
+	b.until(t, `document.querySelector("#speed").textContent !== ""`)
+	b.do(t, chromedp.Click("#stop"))
+	b.until(t, `document.querySelector("#state").textContent === "Cancelled. Nothing is saved."`)
+	dir = b.downloads(t)
+
 	// Cancelled in the middle.
 	l.set("stalled", true)
 	b.do(t, chromedp.Navigate(l.URL+"/verify/"+root.String()+"?name=a.bin"), chromedp.Click("#save"))

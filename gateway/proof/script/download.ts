@@ -41,11 +41,22 @@ export class Download {
 	private writing: Promise<void> | null = null;
 	private waiting: (() => void)[] = []; // lanes that wait for the window
 	private stop = new AbortController();
+	private stopped = new Promise<never>((_, reject) => {
+		const {signal} = this.stop;
+		signal.addEventListener("abort", () => reject(signal.reason as Error));
+	});
 
 	constructor(
 		private gateways: Gateway[], private prove: Proving,
 		private told: (g: Gateway, fault: Fault) => void,
-	) {}
+	) {
+		this.stopped.catch(() => {}); // whoever waits sees it
+	}
+
+	/** unlessStopped waits for what a sink may never do: a browser that waits for its user takes no bytes. */
+	private unlessStopped<T>(p: Promise<T>): Promise<T> {
+		return Promise.race([p, this.stopped]);
+	}
 
 	/** cancel ends the download. */
 	cancel(why: string): void {
@@ -78,16 +89,15 @@ export class Download {
 			const share = Math.ceil(size / LANES / GROUP) * GROUP;
 			const span = Math.min(MAX_SPAN, Math.max(MIN_SPAN, share));
 			const lanes = Array.from({length: LANES}, () => this.lane(sink, span));
-			await Promise.all(lanes.map((l) => l.catch((err: Error) => {
+			await this.unlessStopped(Promise.all(lanes.map((l) => l.catch((err: Error) => {
 				this.cancel(err.message);
 				throw err;
-			})));
-			await this.writing;
+			}))));
 			this.stop.signal.throwIfAborted();
 			if (this.written !== size) {
 				throw new Error("The page has a fault: not every byte was written.");
 			}
-			await sink.close();
+			await this.unlessStopped(sink.close());
 		} catch (err) {
 			this.cancel((err as Error).message);
 			await sink.abort((err as Error).message).catch(() => {}); // the first error is the one that counts
