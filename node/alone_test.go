@@ -80,4 +80,7 @@ func TestConnectSaysWhy(t *testing.T) {
 			t.Errorf("%s: %v", at, err)
 		}
 	}
+	if left := a.Addresses("12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"); left != 0 {
+		t.Errorf("the peer that was not there has %d addresses", left)
+	}
 }

@@ -47,6 +47,15 @@ func (n *Node) WrapServices(wrap func(name string, run supervise.Run) supervise.
 // Failure returns why a service has failed for good, or nil.
 func (n *Node) Failure() error { return n.services.Err() }
 
+// Addresses returns how many addresses the node knows of a peer.
+func (n *Node) Addresses(id string) int {
+	p, err := peer.Decode(id)
+	if err != nil {
+		panic(err)
+	}
+	return len(n.host.Peerstore().Addrs(p))
+}
+
 // AddReloadTask adds a task to the reloads of a node, before it runs.
 func (n *Node) AddReloadTask(name string, task func(context.Context) error) {
 	n.reloads.Add(reload.File{Name: name, Reload: task})

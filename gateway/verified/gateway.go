@@ -64,8 +64,15 @@ type Gateway struct {
 // the Gateway.
 func New(base string, o Options) (*Gateway, error) {
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
-		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+	switch {
+	case strings.Contains(base, "@"): // the text may have a password, and is not shown
+		return nil, status.Errorf(status.BadRequest, "the address of a gateway has no user and no password; write "+
+			"https://host, and give a capability as the token")
+	case err == nil && strings.Trim(u.Path, "/") != "" && u.Host != "":
+		return nil, status.Errorf(status.BadRequest, "the gateway %q has the path %q, and only one at the root of its "+
+			"host can be asked; write %s://%s", base, u.Path, u.Scheme, u.Host)
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" ||
+		u.Fragment != "":
 		return nil, status.Errorf(status.BadRequest, "%q is not the address of a gateway; write https://host or "+
 			"http://127.0.0.1:8080", base)
 	}

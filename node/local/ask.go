@@ -8,7 +8,6 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/peerstore"
 
 	"allium/gateway/api"
 	"allium/protocols/b3"
@@ -49,9 +48,8 @@ func (a *Node) AskPeer(ctx context.Context, who, key string) (api.PeerHas, error
 	if err != nil {
 		return api.PeerHas{}, err
 	}
-	a.deps.Host.Peerstore().AddAddrs(p.ID, p.Addrs, peerstore.TempAddrTTL)
 	if a.deps.Host.Network().Connectedness(p.ID) == network.NotConnected {
-		if err := dial(ctx, a.deps.Host, peer.AddrInfo{ID: p.ID}); err != nil {
+		if err := dial(ctx, a.deps.Host, p); err != nil {
 			return api.PeerHas{}, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/gateway/api"
 	"allium/internal/jitter"
@@ -27,8 +28,17 @@ const (
 
 // dial connects to a peer, also if a dial just failed. If two nodes dial each other at one moment, from the ports that
 // they listen on, TCP makes one connection of both dials. Both nodes are clients of that, and both dials fail. Each
-// node dials again then, at another moment.
-func dial(ctx context.Context, h host.Host, info peer.AddrInfo) error {
+// node dials again then, at another moment. After a failure the addresses of info that were not known before are
+// forgotten: another peer may answer there.
+func dial(ctx context.Context, h host.Host, info peer.AddrInfo) (err error) {
+	known := h.Peerstore().Addrs(info.ID)
+	defer func() {
+		if err != nil {
+			h.Peerstore().SetAddrs(info.ID, ma.FilterAddrs(info.Addrs, func(a ma.Multiaddr) bool {
+				return !ma.Contains(known, a)
+			}), 0)
+		}
+	}()
 	for dials := 1; ; dials++ {
 		reach.ForgetBackoff(h, info.ID)
 		err := h.Connect(ctx, info)

@@ -73,7 +73,7 @@ const (
 func New(target string) (*Client, error) { return NewWith(target, Options{}) }
 
 // NewWith returns a client of the node at target: the path of its Unix socket (see
-// [api.SocketPath]), or the "http://" or "https://" URL of its admin listener.
+// [api.SocketPath]), or the "http://" or "https://" URL of its admin listener, which may have a path, of a proxy.
 // NewWith does not dial. An invalid URL is bad_request.
 func NewWith(target string, o Options) (*Client, error) {
 	tr := &http.Transport{
@@ -87,7 +87,11 @@ func NewWith(target string, o Options) (*Client, error) {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	if strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://") {
 		u, err := url.Parse(target)
-		if err != nil || u.Host == "" || u.RawQuery != "" {
+		if strings.Contains(target, "@") { // it may have a password, and is not shown
+			return nil, status.Errorf(status.BadRequest, "the address of an admin listener has no user and no "+
+				"password; write http://127.0.0.1:9600, and give a capability as the token")
+		}
+		if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 			return nil, status.Errorf(status.BadRequest, "%q is not the address of an admin listener; write "+
 				"http://127.0.0.1:9600", target)
 		}

@@ -7,9 +7,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -87,10 +89,36 @@ func TestNotRunning(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	for _, target := range []string{"http://", "http://%zz", "https://host?x=y"} {
-		if _, err := New(target); status.Of(err) != status.BadRequest {
+	for _, target := range []string{"http://", "http://%zz", "https://host?x=y", "http://host#x",
+		"https://me:secret@host", "https://me:secret@%zz"} {
+		if _, err := New(target); status.Of(err) != status.BadRequest || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", target, err)
 		}
+	}
+}
+
+// TestBasePath: requests to a URL with a path go below it.
+func TestBasePath(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Pointer[string]
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Store(&r.URL.Path)
+		_, _ = io.WriteString(w, "{}")
+	}))
+	defer s.Close()
+	for _, base := range []string{s.URL, s.URL + "/", s.URL + "/nodes/1", s.URL + "/nodes/1/"} {
+		c, err := New(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.ID(t.Context()); err != nil {
+			t.Error(err)
+		}
+		want := strings.TrimSuffix(strings.TrimPrefix(base, s.URL), "/") + "/api/v1/id"
+		if got := *asked.Load(); got != want {
+			t.Errorf("%s: asked for %s, not %s", base, got, want)
+		}
+		c.Close()
 	}
 }
 
