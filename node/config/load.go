@@ -159,7 +159,7 @@ func emptyEntries(file layer) (errs []error) {
 	if file.text == nil {
 		return nil
 	}
-	for _, name := range file.text.EmptyTables() {
+	for _, name := range document.EmptyTables(file.text) {
 		if _, entry := formOf(name); entry == name {
 			errs = append(errs, fmt.Errorf("%s%s is an empty table: set its keys, or take it out",
 				file.where(name), name))

@@ -66,7 +66,7 @@ func (l *layout) version() (version int, err error) {
 	p, err := fsys.ReadFile(l.fs, l.path(fsys.FileFormat))
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
-		return 0, meta.ReadError(err)
+		return 0, meta.OpenError(err)
 	}
 	if !missing {
 		if version, err = parseFormat(p); err == nil && version <= formatVersion {
@@ -101,7 +101,7 @@ func (l *layout) versionOfSegments() (version int, err error) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, meta.ReadError(err)
+		return 0, meta.OpenError(err)
 	}
 	for _, name := range names {
 		if _, ok := codec.ParseFileName(name); !ok {
@@ -109,7 +109,7 @@ func (l *layout) versionOfSegments() (version int, err error) {
 		}
 		f, err := l.fs.Open(l.fs.PathJoin(dir, name))
 		if err != nil {
-			return 0, meta.ReadError(err)
+			return 0, meta.OpenError(err)
 		}
 		v, newer, err := codec.VersionOf(f)
 		_ = f.Close() // only read
@@ -126,7 +126,7 @@ func (l *layout) versionOfSegments() (version int, err error) {
 func (l *layout) checkVacant() error {
 	names, err := l.fs.List(l.root)
 	if err != nil {
-		return meta.ReadError(err)
+		return meta.OpenError(err)
 	}
 	for _, name := range names {
 		switch name {
@@ -144,7 +144,7 @@ func (l *layout) checkVacant() error {
 	for _, dir := range dirs {
 		names, err := l.fs.List(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return meta.ReadError(err)
+			return meta.OpenError(err)
 		}
 		if len(names) > 0 {
 			return status.Errorf(status.Corrupt,

@@ -37,7 +37,7 @@ func (r *rebuild) adopt() error {
 func (r *rebuild) adoptDir(dir string) error {
 	names, err := r.d.fs.List(dir)
 	if err != nil {
-		return meta.ReadError(err)
+		return meta.OpenError(err)
 	}
 	for _, name := range names {
 		root, err := b3.Parse("b3:" + name)
@@ -46,7 +46,7 @@ func (r *rebuild) adoptDir(dir string) error {
 		}
 		info, err := r.d.fs.Stat(r.d.fs.PathJoin(dir, name))
 		if err != nil {
-			return meta.ReadError(err)
+			return meta.OpenError(err)
 		}
 		if err := r.adoptFile(root, info.Size()); err != nil {
 			return err

@@ -60,7 +60,12 @@ func WriteError(op string, err error) error {
 // io.ErrUnexpectedEOF unchanged, because package b3 handles them. An error without
 // a known cause, such as EIO, becomes corrupt: the disk cannot read these bytes,
 // which says nothing about other objects.
-func ReadError(err error) error {
+func ReadError(err error) error { return readError(err, "fetch the object again") }
+
+// OpenError is [ReadError] for a file without which the store cannot be opened. It names no object.
+func OpenError(err error) error { return readError(err, "start the node again; the objects may still be there") }
+
+func readError(err error, then string) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
@@ -71,7 +76,7 @@ func ReadError(err error) error {
 		return err
 	}
 	return status.Errorf(status.Corrupt,
-		"the disk cannot be read: %w; check the disk, then fetch the object again", err)
+		"the disk cannot be read: %w; check the disk, then %s", err, then)
 }
 
 // MachineError wraps an error whose cause is the machine and not the stored data,

@@ -162,7 +162,7 @@ func (d *Document) Text() []byte { return d.text }
 func (d *Document) Values() map[string]any { return d.values }
 
 // EmptyTables lists the headers with nothing below them, neither a key nor another table.
-func (d *Document) EmptyTables() (names []string) {
+func EmptyTables(d *Document) (names []string) {
 	for _, t := range d.tables {
 		below := func(other table) bool { return other.name != t.name && isBelow(other.name, t.name) }
 		if t.name != "" && d.findBelow(t.name) < 0 && !slices.ContainsFunc(d.tables, below) {
