@@ -57,7 +57,7 @@ func (r *Ring) Begin(kind Kind, key Key, budget time.Duration) *Lookup {
 	return r.begin(kind, key, budget, Parent{})
 }
 
-// Parent identifies the work that led to a lookup. Its fields may be zero.
+// Parent names the lookup and the request that led to a lookup. Its fields may be zero.
 type Parent struct {
 	ID   status.LookupID // of another lookup: the fetch of a directory, or the lookup of a name
 	Span *tracing.Span   // of a request, such as one of a peer; that of the other lookup goes before

@@ -63,7 +63,9 @@ func WriteError(op string, err error) error {
 func ReadError(err error) error { return readError(err, "fetch the object again") }
 
 // OpenError is [ReadError] for a file without which the store cannot be opened. It names no object.
-func OpenError(err error) error { return readError(err, "start the node again; the objects may still be there") }
+func OpenError(err error) error {
+	return readError(err, "start the node again; the objects may still be there")
+}
 
 func readError(err error, then string) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
