@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"allium/gateway/api"
+	"allium/gateway/content/kind"
 	"allium/gateway/content/mediatype"
 	"allium/gateway/exchange"
 	"allium/gateway/site"
@@ -133,7 +134,7 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 			"cannot open %q as a directory: it is a file. Leave out the slash at the end", exchange.Clip(t.path()))
 	}
 	it := item{root: e.Root, name: path.Base("/" + t.path()), via: t.root, mount: t.mount}
-	if t.uneven && kindOfType(mediatype.OfName(it.name)) == kindWebPage { // its relative links need its own URL
+	if t.uneven && kind.OfType(mediatype.OfName(it.name)) == kind.WebPage { // its relative links need its own URL
 		return b.w.Redirect(r, http.StatusMovedPermanently, t.url(false))
 	}
 	if t.asset != "" {

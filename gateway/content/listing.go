@@ -9,6 +9,7 @@ import (
 	"path"
 	"sync"
 
+	"allium/gateway/content/sorted"
 	"allium/gateway/exchange"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -106,7 +107,7 @@ func (g *Handlers) listing(
 		}
 	}
 	w.Listing = true
-	var sorted *collected
+	var all *sorted.Entries
 	return b.writePage(r, g.encoders, coding, func(to *output) error {
 		page := newPage()
 		head := sync.OnceValue(func() error {
@@ -116,18 +117,18 @@ func (g *Handlers) listing(
 			}
 			return err
 		})
-		if sorts && sorted == nil {
+		if sorts && all == nil {
 			var err error
-			if sorted, err = collect(b.ctx, dir, head); err != nil {
+			if all, err = collect(b.ctx, dir, head); err != nil {
 				return err
 			}
-			if sorts = sorted != nil; sorts {
-				sorted.sort(q)
+			if sorts = all != nil; sorts {
+				all.Sort(orders[q.sort], q.desc)
 			}
 		}
 		entries, order := dir.Entries(b.ctx), order
-		if sorted != nil {
-			entries, order = sorted.entries(), asAsked
+		if all != nil {
+			entries, order = all.All(), asAsked
 		}
 		begin := sync.OnceValue(func() error {
 			if err := head(); err != nil {

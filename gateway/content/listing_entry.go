@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 
+	"allium/gateway/content/kind"
 	"allium/gateway/exchange"
 	"allium/internal/limits"
 	"allium/protocols/manifest"
@@ -15,7 +16,7 @@ const maxThumbnail = 8 << 20
 
 // shownEntry is an entry as a listing shows it. Its texts are HTML: special characters are escaped.
 type shownEntry struct {
-	kind
+	kind.Kind
 	name, url string // a directory's end with a slash
 	note      string
 	size      string // in words; empty but for a file
@@ -25,7 +26,7 @@ type shownEntry struct {
 // show returns how e is shown.
 func show(e *manifest.Entry) shownEntry {
 	v := shownEntry{
-		kind: kindOf(e), file: e.Kind == manifest.File,
+		Kind: kind.Of(e), file: e.Kind == manifest.File,
 		name: html.EscapeString(exchange.EscapeName(e.Name)), url: html.EscapeString(percentEncode(e.Name)),
 	}
 	switch {
@@ -98,7 +99,7 @@ func (l *htmlListing) row(e *manifest.Entry, v shownEntry) {
 		object += "/"
 	}
 	l.put(`</td><td class="save">`)
-	if v.file && v.page() != "" {
+	if v.file && filePage(v.Kind) != "" {
 		l.put(`<button form="preview" formaction="`, v.url, `" name="view" value="`, viewPreview,
 			`" aria-label="Look at `, v.name, `"><svg aria-hidden="true"><use href="#look"/></svg></button>`)
 	}
@@ -116,14 +117,14 @@ func (l *htmlListing) tile(e *manifest.Entry, v shownEntry) {
 	case e.Kind == manifest.Directory:
 		page += "?view=" + viewGallery
 	case v.file:
-		page += v.page()
+		page += filePage(v.Kind)
 	}
 	if !v.file {
 		below = v.Name
 	}
 	l.put(`<li><a rel="nofollow" href="`, page, `"><span class="picture">`)
 	l.icon(v.Icon)
-	if v.file && v.kind == kindImage && e.Size <= maxThumbnail {
+	if v.file && v.Kind == kind.Image && e.Size <= maxThumbnail {
 		l.put(`<img src="`, v.url, `" alt="" loading="lazy" decoding="async">`)
 	}
 	l.put(`</span><span class="caption">`, v.name, `</span></a><span class="note">`, below, "</span></li>\n")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 
+	"allium/gateway/content/sorted"
 	"allium/internal/limits"
 	"allium/protocols/manifest"
 )
@@ -48,13 +49,13 @@ func (g *Handlers) holdPage(b *body, n int64) (release func(), ok bool) {
 
 // sortedBytes returns how many bytes of memory the entries of a directory take at most while they are sorted and sent.
 func sortedBytes(dir *manifest.Dir) int64 {
-	return dir.Listed + min(maxSorted, dir.Listed/manifest.MinItem)*collectedItemBytes
+	return dir.Listed + min(maxSorted, dir.Listed/manifest.MinItem)*sorted.ItemBytes
 }
 
 // collect returns all entries in a compact form, or nil if there are more than maxSorted, or more than fit the bytes
 // that the root node tells. It calls begin when an entry is proved.
-func collect(ctx context.Context, dir *manifest.Dir, begin func() error) (*collected, error) {
-	all := newCollected(int(dir.Listed))
+func collect(ctx context.Context, dir *manifest.Dir, begin func() error) (*sorted.Entries, error) {
+	all := sorted.New(int(dir.Listed), maxSorted)
 	for e, err := range dir.Entries(ctx) {
 		if err == nil {
 			err = begin()
@@ -62,9 +63,9 @@ func collect(ctx context.Context, dir *manifest.Dir, begin func() error) (*colle
 		if err != nil {
 			return nil, err
 		}
-		if !all.add(&e) {
+		if !all.Add(&e) {
 			return nil, nil
 		}
 	}
-	return all.whole(), nil
+	return all.Whole(), nil
 }

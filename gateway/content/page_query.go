@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"allium/gateway/content/sorted"
 	"allium/gateway/exchange"
 	"allium/protocols/status"
 )
@@ -25,6 +26,9 @@ const (
 	sortSize = "size"
 	sortKind = "kind"
 )
+
+// orders are the orders that the parameter sort names.
+var orders = map[string]sorted.Order{sortName: sorted.ByName, sortSize: sorted.BySize, sortKind: sorted.ByKind}
 
 // pageQuery holds the choices that the query of a request makes for the page of a directory.
 type pageQuery struct {
@@ -141,4 +145,13 @@ func (q pageQuery) with(change func(*pageQuery)) url.Values {
 // tag returns the query as a part of an entity tag.
 func (q pageQuery) tag() string {
 	return q.format + "?" + q.with(func(*pageQuery) {}).Encode()
+}
+
+// filter matches names by a part of them, in any case. The zero filter matches all.
+type filter struct{ part string }
+
+func newFilter(part string) filter { return filter{strings.ToLower(part)} }
+
+func (f filter) match(name string) bool {
+	return f.part == "" || strings.Contains(strings.ToLower(name), f.part)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"allium/gateway/content/kind"
 	"allium/gateway/content/markdown"
 	"allium/gateway/content/mediatype"
 	"allium/gateway/content/text"
@@ -56,13 +57,13 @@ type previewPage struct {
 // previewPolicies are the Content-Security-Policies of previews by what they show. Each allows only what that needs:
 // no page runs scripts, and none loads anything from elsewhere.
 var previewPolicies = map[string]string{
-	kindImage.Name:    exchange.PagePolicy,
-	kindVideo.Name:    exchange.PagePolicy + "; media-src 'self'",
-	kindAudio.Name:    exchange.PagePolicy + "; media-src 'self'",
-	kindPDF.Name:      exchange.PagePolicy + "; object-src 'self'; frame-src 'self'",
-	kindMarkdown.Name: exchange.PagePolicy,
-	kindText.Name:     exchange.PagePolicy,
-	"":                exchange.PagePolicy,
+	kind.Image.Name:    exchange.PagePolicy,
+	kind.Video.Name:    exchange.PagePolicy + "; media-src 'self'",
+	kind.Audio.Name:    exchange.PagePolicy + "; media-src 'self'",
+	kind.PDF.Name:      exchange.PagePolicy + "; object-src 'self'; frame-src 'self'",
+	kind.Markdown.Name: exchange.PagePolicy,
+	kind.Text.Name:     exchange.PagePolicy,
+	"":                 exchange.PagePolicy,
 }
 
 // sniffed are the types of images whose first bytes are checked before a page shows them.
@@ -88,8 +89,8 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 	contentType := mediatype.OfName(it.name)
 	plain := t.mount != nil && t.mount.Plain
 	var head headBuffer
-	k := kindOfType(contentType)
-	if !plain && (contentType == "" || k == kindText || k == kindMarkdown || k == kindWebPage) {
+	k := kind.OfType(contentType)
+	if !plain && (contentType == "" || k == kind.Text || k == kind.Markdown || k == kind.WebPage) {
 		if err := c.Copy(b.ctx, &head, 0, min(b.size, maxPreview)); err != nil {
 			return err
 		}
@@ -102,10 +103,10 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 	if contentType == "" && !plain {
 		contentType = http.DetectContentType(head)
 	}
-	k = kindOfType(contentType)
+	k = kind.OfType(contentType)
 	p.Kind, p.Icon, p.Show = k.Name, k.Icon, k.Name
-	if k == kindWebPage {
-		p.Show = kindText.Name
+	if k == kind.WebPage {
+		p.Show = kind.Text.Name
 	}
 	if _, shows := previewPolicies[p.Show]; !shows || plain {
 		p.Show = ""
@@ -114,7 +115,7 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 		p.Show, p.Notice = "", "This file is called an image, and it does not begin like one."
 	}
 	release, shown := func() {}, int64(0)
-	if p.Show == kindMarkdown.Name || p.Show == kindText.Name {
+	if p.Show == kind.Markdown.Name || p.Show == kind.Text.Name {
 		if shown, release, err = g.showText(b, p, head); err != nil {
 			return err
 		}
@@ -157,7 +158,7 @@ func (g *Handlers) showText(b *body, p *previewPage, head []byte) (shown int64, 
 		p.Show, p.Notice = "", "This file is called a text, and it is no text in UTF-8."
 		return 0, release, nil
 	}
-	if p.Show == kindMarkdown.Name {
+	if p.Show == kind.Markdown.Name {
 		page, held, err := g.render(b, head, cut)
 		if err == nil {
 			p.Markdown = page
@@ -166,7 +167,7 @@ func (g *Handlers) showText(b *body, p *previewPage, head []byte) (shown int64, 
 		if p.Notice = err.Error(); status.Of(err) == status.Internal {
 			return 0, release, err
 		}
-		p.Show = kindText.Name
+		p.Show = kind.Text.Name
 	}
 	end := 0
 	for range maxLines {
@@ -211,3 +212,15 @@ func (g *Handlers) render(b *body, source []byte, cut bool) (page template.HTML,
 	}
 	return page, release, nil
 }
+
+// filePage returns the query with which a file's URL leads to the page of the file, and "" for a web page, which is a
+// page itself.
+func filePage(k kind.Kind) string {
+	if k == kind.WebPage {
+		return ""
+	}
+	return "?view=" + viewPreview
+}
+
+// pageOf returns filePage of the kind of a file with that name.
+func pageOf(name string) string { return filePage(kind.OfType(mediatype.OfName(name))) }

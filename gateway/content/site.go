@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"allium/gateway/content/kind"
 	"allium/gateway/content/mediatype"
 	"allium/gateway/exchange"
 	"allium/gateway/site"
@@ -160,7 +161,7 @@ func serveSite(g *Handlers, b *body, r *http.Request, t target, manifests manife
 	if err := g.denylist.Object(it.root); err != nil {
 		return err
 	}
-	if k := kindOfType(mediatype.OfName(it.name)); k != kindWebPage && r.URL.RawQuery == kindFile.page()[1:] {
+	if k := kind.OfType(mediatype.OfName(it.name)); k != kind.WebPage && r.URL.RawQuery == filePage(kind.File)[1:] {
 		return g.preview(b, r, t, it, a.Entry.Executable)
 	}
 	return g.content(b, r, it, g.objects.Memory(it.root))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"allium/gateway/content/sorted"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 )
@@ -44,6 +45,6 @@ func BenchmarkSortedListing(b *testing.B) {
 		if err != nil || all == nil {
 			b.Fatal(all, err)
 		}
-		all.sort(pageQuery{sort: sortSize})
+		all.Sort(sorted.BySize, false)
 	}
 }

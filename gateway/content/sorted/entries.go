@@ -1,37 +1,42 @@
-package content
+// Package sorted holds the entries of a directory in little memory, and sorts them.
+package sorted
 
 import (
+	"cmp"
 	"encoding/binary"
 	"iter"
 	"slices"
 	"strings"
 
+	"allium/gateway/content/kind"
+	"allium/internal/natural"
 	"allium/protocols/manifest"
 )
 
-// collected are the entries of a directory in one piece of memory, about as large as its manifests. An
+// Entries are the entries of a directory in one piece of memory, about as large as its manifests. An
 // [manifest.Entry] takes several times as much, which matters because a sorted listing keeps its entries until its
 // client has read them.
-type collected struct {
+type Entries struct {
 	size     int             // the most bytes of text
+	most     int             // entries
 	building strings.Builder // the text while entries are added
 	text     string          // the entries one after another; names and targets are parts of it
-	items    []collectedItem
+	items    []item
 }
 
-// collectedItem is one entry of collected.
-type collectedItem struct {
+// item is one entry.
+type item struct {
 	size int64  // as a listing shows it; 0 but for a file
 	at   uint32 // where it begins in text
-	kind uint8  // its kind as an index of kinds
+	kind uint8  // its kind by [kind.Kind.Index]
 }
 
-// collectedItemBytes is the size of a collectedItem.
-const collectedItemBytes = 16
+// ItemBytes is the size in bytes of what an entry needs beside its text.
+const ItemBytes = 16
 
-// newCollected returns a collected for entries whose manifests have size bytes.
-func newCollected(size int) *collected {
-	c := &collected{size: size, items: make([]collectedItem, 0, min(maxSorted, size/manifest.MinItem))}
+// New returns Entries for at most that many entries, whose manifests have size bytes.
+func New(size, most int) *Entries {
+	c := &Entries{size: size, most: most, items: make([]item, 0, min(most, size/manifest.MinItem))}
 	c.building.Grow(size)
 	return c
 }
@@ -39,8 +44,8 @@ func newCollected(size int) *collected {
 // executableBit marks the kind of an executable file.
 const executableBit = 0x80
 
-// add adds an entry. It returns false if there are too many, or if they are longer than their manifests.
-func (c *collected) add(e *manifest.Entry) bool {
+// Add adds an entry. It returns false if there are too many, or if they are longer than their manifests.
+func (c *Entries) Add(e *manifest.Entry) bool {
 	var buf [1 + 2*binary.MaxVarintLen64]byte
 	b := append(buf[:0], byte(e.Kind))
 	if e.Executable {
@@ -52,15 +57,14 @@ func (c *collected) add(e *manifest.Entry) bool {
 		tail = binary.AppendUvarint(b[len(b):], uint64(len(e.Target)))
 	}
 	n := len(b) + len(e.Name) + len(tail) + len(e.Target)
-	if len(c.items) == maxSorted || c.building.Len()+n > c.size {
+	if len(c.items) == c.most || c.building.Len()+n > c.size {
 		return false
 	}
-	kind, _ := slices.BinarySearch(kinds[:], kindOf(e).Name)
-	item := collectedItem{at: uint32(c.building.Len()), kind: uint8(kind)}
+	it := item{at: uint32(c.building.Len()), kind: kind.Of(e).Index()}
 	if e.Kind == manifest.File {
-		item.size = e.Size
+		it.size = e.Size
 	}
-	c.items = append(c.items, item)
+	c.items = append(c.items, it)
 	c.building.Write(b)
 	c.building.WriteString(e.Name)
 	c.building.Write(tail)
@@ -68,14 +72,14 @@ func (c *collected) add(e *manifest.Entry) bool {
 	return true
 }
 
-// whole ends the adding.
-func (c *collected) whole() *collected {
+// Whole ends the adding.
+func (c *Entries) Whole() *Entries {
 	c.text = c.building.String()
 	return c
 }
 
-// entries yields the entries in the order of items, and no errors.
-func (c *collected) entries() iter.Seq2[manifest.Entry, error] {
+// All yields the entries in the order of items, and no errors.
+func (c *Entries) All() iter.Seq2[manifest.Entry, error] {
 	return func(yield func(manifest.Entry, error) bool) {
 		for _, it := range c.items {
 			if !yield(c.entry(it), nil) {
@@ -86,7 +90,7 @@ func (c *collected) entries() iter.Seq2[manifest.Entry, error] {
 }
 
 // entry returns the entry of an item, a directory without its size. Its texts share the memory of c.
-func (c *collected) entry(it collectedItem) (e manifest.Entry) {
+func (c *Entries) entry(it item) (e manifest.Entry) {
 	p := c.text[it.at:]
 	e.Kind, e.Executable = manifest.EntryKind(p[0]&^executableBit), p[0]&executableBit != 0
 	e.Name, p = cutText(p[1:])
@@ -100,7 +104,7 @@ func (c *collected) entry(it collectedItem) (e manifest.Entry) {
 }
 
 // name returns the name of an item.
-func (c *collected) name(it collectedItem) string {
+func (c *Entries) name(it item) string {
 	name, _ := cutText(c.text[it.at+1:])
 	return name
 }
@@ -120,4 +124,47 @@ func cutUvarint(p string) (v uint64, rest string) {
 		}
 	}
 	return v, ""
+}
+
+// Order selects what entries are sorted by.
+type Order int
+
+// The orders.
+const (
+	ByName Order = iota
+	BySize
+	ByKind
+)
+
+var directory = kind.Directory.Index()
+
+// Sort sorts the entries: directories first, and those with the same size or kind in the natural order
+// of their names. The reverse order reverses directories and others apart.
+func (c *Entries) Sort(by Order, desc bool) {
+	slices.SortFunc(c.items, func(x, y item) int {
+		if r := cmp.Compare(rank(x), rank(y)); r != 0 {
+			return r
+		}
+		r := 0
+		switch by {
+		case ByKind:
+			r = cmp.Compare(x.kind, y.kind)
+		case BySize:
+			r = cmp.Compare(x.size, y.size)
+		}
+		if r == 0 {
+			r = natural.Compare(c.name(x), c.name(y))
+		}
+		if desc {
+			return -r
+		}
+		return r
+	})
+}
+
+func rank(it item) int {
+	if it.kind == directory {
+		return 0
+	}
+	return 1
 }
