@@ -383,7 +383,7 @@ var layers = map[string][]string{
 	"cmd/allium": {
 		"cmd/allium/diagnosis", "cmd/allium/drawing", "cmd/allium/failure", "cmd/allium/naming", "cmd/allium/reference",
 		"cmd/allium/settings", "cmd/allium/term", "gateway/api",
-		"gateway/api/client", "gateway/api/client/namewatch", "gateway/pack", "gateway/policy/capabilities",
+		"gateway/api/client", "gateway/api/client/namewatch", "gateway/pack", "gateway/policy/capabilities", "gateway/site",
 		"gateway/verified", "node", "node/config", "node/doctor", "node/edge", "node/files", "node/files/addcache",
 		"node/files/addpaths", "node/files/follow",
 		"node/files/watch", "node/home", "node/homefiles", "node/local", "node/local/sent", "node/p2p",

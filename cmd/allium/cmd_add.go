@@ -254,7 +254,7 @@ func add(ctx context.Context, a *app, s api.Store, in addition, o api.AddOptions
 	if line != nil {
 		report = withTotal(line.Report, in.size)
 	}
-	i, id := 0, knownID(ctx, s)
+	i, at := 0, knownGateway(ctx, s)
 	for added, err := range addItems(ctx, s, in.items, o, report) {
 		if err != nil {
 			return err
@@ -268,7 +268,7 @@ func add(ctx context.Context, a *app, s api.Store, in addition, o api.AddOptions
 			human = added.Root.String()
 		}
 		i++
-		item := linked{added, id.RootLinks(added.Root, added.Kind)}
+		item := linked{added, at.RootLinks(added.Root, added.Kind == api.Directory)}
 		roots = append(roots, added.Root)
 		line.Clear()
 		if err := a.print(item, human); err != nil {

@@ -15,6 +15,7 @@ import (
 	"allium/cmd/allium/naming"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
+	"allium/gateway/site"
 	"allium/internal/limits"
 	"allium/internal/printable"
 	"allium/node/files/watch"
@@ -249,21 +250,21 @@ func publishNow(
 
 // placesOf returns where browsers find what a name stands for.
 func placesOf(ctx context.Context, n api.Node, name string, root b3.Root, kind api.Kind) (at webPlaces) {
-	id := knownID(ctx, n)
-	if at.Links = append(id.NameLinks(name), id.RootLinks(root, kind)...); len(at.Links) > 0 {
+	g := knownGateway(ctx, n)
+	if at.Links = append(g.NameLinks(name), g.RootLinks(root, kind == api.Directory)...); len(at.Links) > 0 {
 		at.URL = at.Links[0]
 	}
 	return at
 }
 
-// knownID returns the identity of a running node, and the zero ID for another: what it is for is done already.
-func knownID(ctx context.Context, n any) api.ID {
+// knownGateway returns where the gateway of a running node is, and nowhere for another: what it is for is done already.
+func knownGateway(ctx context.Context, n any) (g site.Gateway) {
 	if n, ok := n.(api.Node); ok {
 		if id, err := n.ID(ctx); err == nil {
-			return id
+			g.URL, g.Origins = id.Gateway, id.Origins
 		}
 	}
-	return api.ID{}
+	return g
 }
 
 // tellLinks says where browsers find what was added.

@@ -105,7 +105,7 @@ func share(ctx context.Context, a *app, arg string, o shareOptions) error {
 		if err != nil {
 			return err
 		}
-		return tellShared(a, shared, knownID(ctx, n).RootLinks(shared.Root, shared.Kind), o)
+		return tellShared(a, shared, knownGateway(ctx, n).RootLinks(shared.Root, shared.Kind == api.Directory), o)
 	}
 	if !errors.Is(err, client.ErrNotRunning) || a.api != "" {
 		return err

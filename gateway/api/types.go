@@ -302,25 +302,9 @@ type ID struct {
 	// the gateway by address, where Gateway has its certificate's name
 	GatewayLocal string `json:"gateway_local,omitempty"`
 	Redirect     string `json:"redirect,omitempty"` // the listener that sends browsers to https
-}
 
-// RootLinks returns the URLs at which browsers find an object of the node, the best first; none without a gateway.
-func (id ID) RootLinks(root b3.Root, kind Kind) []string {
-	path := "/b3/" + root.String()
-	if kind == Directory {
-		path += "/"
-	}
-	return id.links(path)
-}
-
-// NameLinks returns the URLs at which browsers find what a name stands for, as RootLinks does.
-func (id ID) NameLinks(name string) []string { return id.links("/n/" + name) }
-
-func (id ID) links(path string) []string {
-	if id.Gateway == "" {
-		return nil
-	}
-	return []string{id.Gateway + path}
+	// URLs of the gateway below whose hosts each root and each name has a host of its own
+	Origins []string `json:"origins,omitempty"`
 }
 
 // Peer is a connection.

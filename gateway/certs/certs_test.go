@@ -243,7 +243,7 @@ func TestPairs(t *testing.T) {
 		if err := os.Chmod(dir+"/key.pem", c.mode); err != nil {
 			t.Fatal(err)
 		}
-		_, err := readPair(dir+"/cert.pem", dir+"/key.pem")
+		_, err := readPair(Pair{dir + "/cert.pem", dir + "/key.pem", "gateway.tls.cert"})
 		if status.Of(err) != c.outcome || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.name, err)
 		}

@@ -58,8 +58,9 @@ func newCertFiles(cfg Config, log *slog.Logger, m *metrics) (*certFiles, error) 
 	return f, nil
 }
 
-// Pair has the names of the files of a certificate. Both may be the same file.
-type Pair struct{ Cert, Key string }
+// Pair has the names of the files of a certificate, which may be the same file. Of is the configuration key that names
+// them.
+type Pair struct{ Cert, Key, Of string }
 
 // The names of the files in a directory of gateway.tls.certs, as ACME clients write them.
 const (
@@ -67,16 +68,19 @@ const (
 	keyFile   = "privkey.pem"
 )
 
+// ofCerts is the configuration key of further certificates.
+const ofCerts = "gateway.tls.certs"
+
 // Pairs returns the files of the operator's own certificates: that of cert and key first.
 // It looks whether an entry of certs is a directory.
 func (c Config) Pairs() (all []Pair) {
 	if c.Cert != "" {
-		all = append(all, Pair{c.Cert, c.Key})
+		all = append(all, Pair{c.Cert, c.Key, "gateway.tls.cert"})
 	}
 	for _, name := range c.Certs {
-		p := Pair{name, name}
+		p := Pair{name, name, ofCerts}
 		if fi, err := os.Stat(name); err == nil && fi.IsDir() {
-			p = Pair{filepath.Join(name, chainFile), filepath.Join(name, keyFile)}
+			p = Pair{filepath.Join(name, chainFile), filepath.Join(name, keyFile), ofCerts}
 		}
 		all = append(all, p)
 	}
@@ -99,27 +103,28 @@ func (f *certFiles) names() (names []string) {
 // readPair reads a certificate and its key. It refuses a certificate that no browser
 // accepts: with a broken chain or without a host name. It returns forbidden for a key
 // that other users can read or that the group can change.
-func readPair(cert, key string) (*tls.Certificate, error) {
+func readPair(p Pair) (*tls.Certificate, error) {
+	cert, key := p.Cert, p.Key
 	fi, err := os.Stat(key)
 	if err != nil {
-		return nil, status.Errorf(status.BadRequest, "gateway.tls: the key of a certificate: %w", err)
+		return nil, status.Errorf(status.BadRequest, "%s: the key of a certificate: %w", p.Of, err)
 	}
 	if mode := fi.Mode().Perm(); mode&0o027 != 0 {
 		return nil, status.Errorf(status.Forbidden,
-			"gateway.tls: the key %s can be read by others, or changed by its group "+
-				"(mode %04o); run `chmod 600 %s`", key, mode, key)
+			"%s: the key %s can be read by others, or changed by its group "+
+				"(mode %04o); run `chmod 600 %s`", p.Of, key, mode, key)
 	}
 	c, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
-		return nil, status.Errorf(status.BadRequest, "gateway.tls: %s and its key: %w", cert, err)
+		return nil, status.Errorf(status.BadRequest, "%s: %s and its key: %w", p.Of, cert, err)
 	}
 	if err := checkChain(c.Certificate); err != nil {
-		return nil, fmt.Errorf("gateway.tls: %s: %w", cert, err)
+		return nil, fmt.Errorf("%s: %s: %w", p.Of, cert, err)
 	}
 	if len(c.Leaf.DNSNames) == 0 && len(c.Leaf.IPAddresses) == 0 {
 		return nil, status.Errorf(status.BadRequest,
-			"gateway.tls: %s names no host (subject alternative name), so "+
-				"no browser accepts it", cert)
+			"%s: %s names no host (subject alternative name), so "+
+				"no browser accepts it", p.Of, cert)
 	}
 	return &c, nil
 }
@@ -134,7 +139,7 @@ func (f *certFiles) read() error {
 	var failed error
 	var fresh []*tls.Certificate
 	for _, p := range *f.pairs.Load() {
-		c, err := readPair(p.Cert, p.Key)
+		c, err := readPair(p)
 		var old *tls.Certificate
 		if before != nil {
 			old = before.all[p]

@@ -98,7 +98,7 @@ func (g *Handlers) listing(
 	}
 	sorts, order := false, tooLong
 	if q.format == "html" && dir.Listed <= maxSortedBytes {
-		release, ok := g.holdPage(b, sortedBytes(dir))
+		release, ok := g.holdPage(b, sorted.Bytes(dir, maxSorted))
 		if ok {
 			defer release()
 			sorts = true
@@ -119,7 +119,7 @@ func (g *Handlers) listing(
 		})
 		if sorts && all == nil {
 			var err error
-			if all, err = collect(b.ctx, dir, head); err != nil {
+			if all, err = sorted.Collect(b.ctx, dir, maxSorted, head); err != nil {
 				return err
 			}
 			if sorts = all != nil; sorts {

@@ -46,7 +46,7 @@ func show(e *manifest.Entry) shownEntry {
 // entry implements listing. Templates would take sixty times as long, and a mirror reads every listing.
 func (l *htmlListing) entry(w io.Writer, e *manifest.Entry) error {
 	l.All++
-	if !l.filter.match(e.Name) {
+	if !l.filter.Match(e.Name) {
 		return nil
 	}
 	l.Count++

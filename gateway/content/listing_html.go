@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/url"
 
+	"allium/gateway/content/sorted"
 	"allium/gateway/exchange"
 	"allium/internal/limits"
 )
@@ -17,22 +18,33 @@ type htmlListing struct {
 	Directory bool
 	Up        bool
 
-	Query      listingQuery
-	Gallery    bool
-	Sorted     bool
-	Busy       bool // it is not sorted, because others hold the memory for it
-	Views      []pageChoice
-	Columns    []column
-	Unfiltered pageChoice // the same page without a filter
-	JSON       pageChoice
+	Query   listingQuery
+	Gallery bool
+	Sorted  bool
+	Busy    bool // it is not sorted, because others hold the memory for it
+	Columns []column
+	choices
 
 	All   int   // entries of the directory so far
 	Count int   // of them, those that are shown
 	Bytes int64 // of the files that are shown
 
 	q      pageQuery
-	filter filter
+	filter sorted.Filter
 	line   []byte // of the latest entry
+}
+
+// choices are the buttons that lead to the directory in another form.
+type choices struct {
+	Views      []pageChoice
+	Unfiltered pageChoice // the same page without a filter
+	JSON       pageChoice
+	Archives   []pageChoice // the directory in one file
+}
+
+// inForm returns the button for a value of the parameter format.
+func inForm(label, format string) pageChoice {
+	return pageChoice{Label: label, Query: url.Values{"format": {format}}}
 }
 
 // listingQuery holds the parameters that the form of a listing sends again. Defaults are empty.
@@ -55,9 +67,12 @@ type column struct {
 func newHTMLListing(t target, path string, q pageQuery, f exchange.Frame, s shared) *htmlListing {
 	l := &htmlListing{
 		pageTop: newPageTop(t, f, s), Directory: true, Up: len(t.names) > 0, Gallery: q.view == viewGallery,
-		Query: listingQuery{View: q.view, Filter: q.filter}, q: q, filter: newFilter(q.filter),
-		Unfiltered: pageChoice{Label: "Show all", Query: q.with(func(q *pageQuery) { q.filter = "" })},
-		JSON:       pageChoice{Label: "as JSON", Query: url.Values{"format": {"json"}}},
+		Query: listingQuery{View: q.view, Filter: q.filter}, q: q, filter: sorted.NewFilter(q.filter),
+		choices: choices{
+			Unfiltered: pageChoice{Label: "Show all", Query: q.with(func(q *pageQuery) { q.filter = "" })},
+			JSON:       inForm("as JSON", "json"),
+			Archives:   []pageChoice{inForm("Download .zip", "zip"), inForm("Download .tar", "tar")},
+		},
 	}
 	// A template would write + in a title as &#43;, and GDAL compares the bytes.
 	title := "Index of " + html.EscapeString(f.Prefix+path)

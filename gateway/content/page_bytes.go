@@ -1,12 +1,9 @@
 package content
 
 import (
-	"context"
 	"net/netip"
 
-	"allium/gateway/content/sorted"
 	"allium/internal/limits"
-	"allium/protocols/manifest"
 )
 
 // The bounds of a listing that is sorted. One beyond them is sent in the order of its bytes.
@@ -45,27 +42,4 @@ func (g *Handlers) holdPage(b *body, n int64) (release func(), ok bool) {
 		return nil, false
 	}
 	return func() { g.pageBytes.LeaveN(key, n) }, true
-}
-
-// sortedBytes returns how many bytes of memory the entries of a directory take at most while they are sorted and sent.
-func sortedBytes(dir *manifest.Dir) int64 {
-	return dir.Listed + min(maxSorted, dir.Listed/manifest.MinItem)*sorted.ItemBytes
-}
-
-// collect returns all entries in a compact form, or nil if there are more than maxSorted, or more than fit the bytes
-// that the root node tells. It calls begin when an entry is proved.
-func collect(ctx context.Context, dir *manifest.Dir, begin func() error) (*sorted.Entries, error) {
-	all := sorted.New(int(dir.Listed), maxSorted)
-	for e, err := range dir.Entries(ctx) {
-		if err == nil {
-			err = begin()
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !all.Add(&e) {
-			return nil, nil
-		}
-	}
-	return all.Whole(), nil
 }

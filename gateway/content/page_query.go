@@ -146,12 +146,3 @@ func (q pageQuery) with(change func(*pageQuery)) url.Values {
 func (q pageQuery) tag() string {
 	return q.format + "?" + q.with(func(*pageQuery) {}).Encode()
 }
-
-// filter matches names by a part of them, in any case. The zero filter matches all.
-type filter struct{ part string }
-
-func newFilter(part string) filter { return filter{strings.ToLower(part)} }
-
-func (f filter) match(name string) bool {
-	return f.part == "" || strings.Contains(strings.ToLower(name), f.part)
-}

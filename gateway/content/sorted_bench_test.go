@@ -41,7 +41,7 @@ func BenchmarkSortedListing(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		all, err := collect(b.Context(), d, func() error { return nil })
+		all, err := sorted.Collect(b.Context(), d, maxSorted, func() error { return nil })
 		if err != nil || all == nil {
 			b.Fatal(all, err)
 		}

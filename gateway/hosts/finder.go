@@ -2,6 +2,9 @@ package hosts
 
 import (
 	"context"
+	"net"
+	"net/netip"
+	"net/url"
 	"strings"
 	"sync/atomic"
 
@@ -53,6 +56,31 @@ func (f *Finder) Reconfigure(cfg Config) {
 // anybody can link one.
 func (f *Finder) Named(_ context.Context, domain string) bool {
 	return f.table.Load().sites[domain] != nil
+}
+
+// Origins returns the URLs below whose hosts roots and names have one of their own, for a gateway with the URL base:
+// those of the configuration, and localhost for browsers of this machine.
+func (f *Finder) Origins(base string) (all []string) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	here := u.Scheme == "http" && (u.Hostname() == localhost || isLoopback(u.Hostname()))
+	for _, host := range f.table.Load().gateways {
+		if host == localhost && !here {
+			continue
+		}
+		if port := u.Port(); port != "" {
+			host = net.JoinHostPort(host, port)
+		}
+		all = append(all, u.Scheme+"://"+host)
+	}
+	return all
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
 }
 
 // defaults is the table of the default configuration.

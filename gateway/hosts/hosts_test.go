@@ -308,3 +308,21 @@ func TestNamed(t *testing.T) {
 		t.Error("a site of the configuration before is named")
 	}
 }
+
+// TestOrigins: localhost counts for a gateway of this machine without a certificate, and ports stay.
+func TestOrigins(t *testing.T) {
+	t.Parallel()
+	f := finder(t, Config{SubdomainHosts: []string{"gw.example.org"}}, nil)
+	for base, want := range map[string][]string{
+		"http://127.0.0.1:8080":      {"http://gw.example.org:8080", "http://localhost:8080"},
+		"http://[::1]:8080":          {"http://gw.example.org:8080", "http://localhost:8080"},
+		"http://192.0.2.1":           {"http://gw.example.org"},
+		"https://gw.example.org":     {"https://gw.example.org"},
+		"https://gw.example.org:444": {"https://gw.example.org:444"},
+		"":                           nil,
+	} {
+		if got := f.Origins(base); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", base, got, want)
+		}
+	}
+}

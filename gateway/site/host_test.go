@@ -138,3 +138,28 @@ func FuzzParseHost(f *testing.F) {
 		}
 	})
 }
+
+// TestLinks: the path comes first, then each host; a host of a hash is no link.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	g := Gateway{"http://127.0.0.1:8080", []string{"http://localhost:8080", "https://gw.example.org"}}
+	got := g.RootLinks(empty, true)
+	if len(got) != 3 || got[0] != g.URL+"/b3/"+empty.String()+"/" ||
+		got[1] != "http://bafkr4ifpcne3t5pzugtkaqcn5i3nzskjtpfslsnnyejlpte2spfoihzsmi.b3.localhost:8080/" ||
+		!strings.HasPrefix(got[2], "https://bafk") {
+		t.Errorf("a directory: %q", got)
+	}
+	if got := g.RootLinks(empty, false); len(got) != 1 || got[0] != g.URL+"/b3/"+empty.String() {
+		t.Errorf("a file: %q", got)
+	}
+	name := "blog." + zone.String()
+	if got := g.NameLinks(name); len(got) != 3 || got[0] != g.URL+"/n/"+name || !strings.Contains(got[1], ".n3.") {
+		t.Errorf("a name: %q", got)
+	}
+	if got := g.NameLinks("bücher." + zone.String()); len(got) != 1 {
+		t.Errorf("a name with a hash as its host: %q", got)
+	}
+	if got := (Gateway{}).RootLinks(empty, true); got != nil {
+		t.Errorf("without a gateway: %q", got)
+	}
+}

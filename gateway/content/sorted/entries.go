@@ -3,6 +3,7 @@ package sorted
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"iter"
 	"slices"
@@ -31,11 +32,11 @@ type item struct {
 	kind uint8  // its kind by [kind.Kind.Index]
 }
 
-// ItemBytes is the size in bytes of what an entry needs beside its text.
-const ItemBytes = 16
+// itemBytes is the size in bytes of what an entry needs beside its text.
+const itemBytes = 16
 
-// New returns Entries for at most that many entries, whose manifests have size bytes.
-func New(size, most int) *Entries {
+// newEntries returns Entries for at most that many entries, whose manifests have size bytes.
+func newEntries(size, most int) *Entries {
 	c := &Entries{size: size, most: most, items: make([]item, 0, min(most, size/manifest.MinItem))}
 	c.building.Grow(size)
 	return c
@@ -44,8 +45,8 @@ func New(size, most int) *Entries {
 // executableBit marks the kind of an executable file.
 const executableBit = 0x80
 
-// Add adds an entry. It returns false if there are too many, or if they are longer than their manifests.
-func (c *Entries) Add(e *manifest.Entry) bool {
+// add adds an entry. It returns false if there are too many, or if they are longer than their manifests.
+func (c *Entries) add(e *manifest.Entry) bool {
 	var buf [1 + 2*binary.MaxVarintLen64]byte
 	b := append(buf[:0], byte(e.Kind))
 	if e.Executable {
@@ -72,8 +73,8 @@ func (c *Entries) Add(e *manifest.Entry) bool {
 	return true
 }
 
-// Whole ends the adding.
-func (c *Entries) Whole() *Entries {
+// whole ends the adding.
+func (c *Entries) whole() *Entries {
 	c.text = c.building.String()
 	return c
 }
@@ -167,4 +168,38 @@ func rank(it item) int {
 		return 0
 	}
 	return 1
+}
+
+// Bytes returns how many bytes of memory at most so many entries of a directory take while they are sorted and sent.
+func Bytes(dir *manifest.Dir, most int64) int64 {
+	return dir.Listed + min(most, dir.Listed/manifest.MinItem)*itemBytes
+}
+
+// Collect returns all entries of a directory, or nil if there are more than most, or more than fit the bytes that the
+// root node tells. It calls begin when an entry is proved.
+func Collect(ctx context.Context, dir *manifest.Dir, most int, begin func() error) (*Entries, error) {
+	all := newEntries(int(dir.Listed), most)
+	for e, err := range dir.Entries(ctx) {
+		if err == nil {
+			err = begin()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !all.add(&e) {
+			return nil, nil
+		}
+	}
+	return all.whole(), nil
+}
+
+// Filter matches names by a part of them, in any case. The zero Filter matches all.
+type Filter struct{ part string }
+
+// NewFilter returns the Filter of a part of names.
+func NewFilter(part string) Filter { return Filter{strings.ToLower(part)} }
+
+// Match reports whether the part is in a name.
+func (f Filter) Match(name string) bool {
+	return f.part == "" || strings.Contains(strings.ToLower(name), f.part)
 }
