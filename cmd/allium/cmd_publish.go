@@ -238,23 +238,21 @@ func publishNow(
 	r := p.request
 	if r.Value = added.Root.String(); r.Value == old.Value {
 		done.Name, done.Unchanged = old, true
-		done.webPlaces = placesOf(ctx, n, old.Name, added.Root, added.Kind)
+		done.webPlaces = placesOf(ctx, n, old.Name, added)
 		return done, nil
 	}
 	if done.Name, err = n.PublishName(ctx, r); err != nil {
 		return done, err
 	}
-	done.webPlaces = placesOf(ctx, n, done.Name.Name, added.Root, added.Kind)
+	done.webPlaces = placesOf(ctx, n, done.Name.Name, added)
 	return done, unpinOthers(ctx, n, p.label, added.Root)
 }
 
 // placesOf returns where browsers find what a name stands for.
-func placesOf(ctx context.Context, n api.Node, name string, root b3.Root, kind api.Kind) (at webPlaces) {
+func placesOf(ctx context.Context, n api.Node, name string, added api.Added) webPlaces {
 	g := knownGateway(ctx, n)
-	if at.Links = append(g.NameLinks(name), g.RootLinks(root, kind == api.Directory)...); len(at.Links) > 0 {
-		at.URL = at.Links[0]
-	}
-	return at
+	links := append(g.NameLinks(name), g.RootLinks(added.Root, added.Kind == api.Directory)...)
+	return webPlaces{URL: strings.Join(links[:min(1, len(links))], ""), Links: links}
 }
 
 // knownGateway returns where the gateway of a running node is, and nowhere for another: what it is for is done already.

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"allium/gateway/api"
-	"allium/protocols/b3"
 )
 
 // gatewayNode is a node of which only the identity is asked.
@@ -24,12 +23,12 @@ func TestURLOf(t *testing.T) {
 		"http://127.0.0.1:8080/n/a.k51": {id: api.ID{Gateway: "http://127.0.0.1:8080"}},
 		"":                              {},
 	} {
-		if got := placesOf(t.Context(), n, "a.k51", b3.Root{}, api.File).URL; got != want {
+		if got := placesOf(t.Context(), n, "a.k51", api.Added{}).URL; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 	n := gatewayNode{id: api.ID{Gateway: "http://127.0.0.1:8080"}, err: errors.New("gone")}
-	if got := placesOf(t.Context(), n, "a.k51", b3.Root{}, api.File).URL; got != "" {
+	if got := placesOf(t.Context(), n, "a.k51", api.Added{}).URL; got != "" {
 		t.Errorf("got %q after an error", got)
 	}
 }
