@@ -158,6 +158,14 @@ func TestLinkDirectory(t *testing.T) {
 	if a := do(t, "GET", l.public+"sub/a.txt"); a.body != "inside" {
 		t.Errorf("%s %q", a.Status, a.body)
 	}
+	for _, format := range []string{"tar", "zip"} {
+		a := do(t, "GET", l.public+"sub/?format="+format)
+		if a.StatusCode != http.StatusOK || !strings.Contains(a.body, "inside") ||
+			!strings.HasSuffix(a.Header.Get("Content-Disposition"), "sub."+format) ||
+			strings.Contains(fmt.Sprint(a.Header, a.body), "b3:") {
+			t.Errorf("%s %v\n%q", a.Status, a.Header, a.body)
+		}
+	}
 	for _, format := range []string{"json", "bao", "bundle", "%00", "tar&format=json"} {
 		do(t, "GET", l.public+"?format="+format).problem(t, status.BadRequest)
 	}

@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,11 +173,11 @@ func TestOrdersPerHour(t *testing.T) {
 func TestConfiguredFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var shift time.Duration
+		var shift atomic.Int64 // nanoseconds
 		cfg := DefaultConfig()
 		cfg.ACMEDomains = []string{"a.test", "b.test", "c.test"}
 		a, err := newACMECerts(cfg, Deps{Env: env.Env{
-			Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(shift) },
+			Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(time.Duration(shift.Load())) },
 		}}, newMetrics(nil))
 		if err != nil {
 			t.Fatal(err)
@@ -194,7 +195,7 @@ func TestConfiguredFailures(t *testing.T) {
 		if failed() != 6 {
 			t.Errorf("%v failures after the first pause", failed())
 		}
-		shift = -30 * 24 * time.Hour
+		shift.Store(int64(-30 * 24 * time.Hour))
 		time.Sleep(acmeMaxRetry*5/4 + 2*lookEvery)
 		synctest.Wait()
 		if failed() < 9 {

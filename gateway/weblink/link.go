@@ -130,7 +130,7 @@ func (l *link) serve(w *exchange.Response, r *http.Request, path string) error {
 	switch format := r.URL.Query().Get("format"); format {
 	case "", "html":
 	case "tar", "zip":
-		if v.archive = r.Method == http.MethodGet; v.archive {
+		if v.archive = r.Method == http.MethodGet && !l.File; v.archive {
 			if err := v.begin(); err != nil {
 				return err
 			}
