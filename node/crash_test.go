@@ -229,17 +229,23 @@ func TestFatalServiceCrashes(t *testing.T) {
 	noTemporary(t, home)
 }
 
+// restartedServices returns the names of the services that a node restarts when they fail.
+func restartedServices(t *testing.T) []string {
+	t.Helper()
+	probe := startCrashing(t, t.TempDir(), nil)
+	names, _ := probe.services()
+	probe.cancel()
+	<-probe.stopped
+	return names
+}
+
 // TestSixCrashes: the sixth failure of a service within a minute ends the node as internal.
 func TestSixCrashes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each service waits for its restarts")
 	}
 	t.Parallel()
-	probe := startCrashing(t, t.TempDir(), nil)
-	restarted, _ := probe.services()
-	probe.cancel()
-	<-probe.stopped
-	for _, name := range restarted {
+	for _, name := range restartedServices(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := startCrashing(t, t.TempDir(), nil)
@@ -318,11 +324,7 @@ func TestSixCrashesInDrain(t *testing.T) {
 		t.Skip("each service waits for its restarts")
 	}
 	t.Parallel()
-	probe := startCrashing(t, t.TempDir(), nil)
-	restarted, _ := probe.services()
-	probe.cancel()
-	<-probe.stopped
-	for _, name := range restarted {
+	for _, name := range restartedServices(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			home := t.TempDir()

@@ -7,8 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 
 	"allium/gateway/asset"
@@ -29,16 +27,7 @@ func TestPolicy(t *testing.T) {
 	}
 	text := string(body)
 	testkit.CheckPolicy(t, text, Policy(), asset.Digest)
-	for _, want := range []string{
-		"default-src 'none';", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
-	} {
-		if !strings.Contains(Policy(), want) {
-			t.Errorf("the policy %s lacks %s", Policy(), want)
-		}
-	}
-	if bad := regexp.MustCompile(`(src|href)="(https?:)?//`).FindString(text); bad != "" {
-		t.Errorf("the page has %s", bad)
-	}
+	testkit.CheckAlone(t, text, Policy(), "'none'")
 }
 
 // TestSmall bounds what the page and all that it loads take, compressed.

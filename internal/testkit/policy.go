@@ -11,6 +11,7 @@ var (
 	styleSheet = regexp.MustCompile(`(?s)<style>(.*?)</style>`)
 	ownScript  = regexp.MustCompile(`<script src="[^"]*" integrity="([^"]*)" defer></script>`)
 	ownCode    = regexp.MustCompile(` (style|on[a-z]+)="`)
+	elsewhere  = regexp.MustCompile(`(src|href)="(https?:)?//`)
 )
 
 // CheckPolicy holds a page with one script and two style sheets against its Content-Security-Policy: the policy has
@@ -36,5 +37,22 @@ func CheckPolicy(t *testing.T, page, policy string, digest func(text string) str
 	}
 	if bad := ownCode.FindString(page); bad != "" {
 		t.Errorf("the page has the attribute %s", bad)
+	}
+}
+
+// CheckAlone holds a page and its policy to what a page of the node keeps: it loads and links nothing from elsewhere,
+// is in no frame, and makes scripts of the trusted types alone that are named.
+func CheckAlone(t *testing.T, page, policy, trusted string) {
+	t.Helper()
+	for _, want := range []string{
+		"default-src 'none';", "frame-ancestors 'none'", "require-trusted-types-for 'script'",
+		"trusted-types " + trusted,
+	} {
+		if !strings.Contains(policy, want) {
+			t.Errorf("the policy %s lacks %s", policy, want)
+		}
+	}
+	if bad := elsewhere.FindString(page); bad != "" {
+		t.Errorf("the page has %s", bad)
 	}
 }
