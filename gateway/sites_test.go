@@ -99,6 +99,16 @@ func TestOrigins(t *testing.T) {
 			t.Errorf("%s%s: %s", c.host, c.path, a.Header)
 		}
 	}
+	t.Run("archives", func(t *testing.T) {
+		a := do(t, "GET", base+"/files/?format=tar", "Host", at)
+		if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != exchange.MediaTar ||
+			!strings.Contains(a.body, "b.txt") {
+			t.Errorf("%s %v", a.Status, a.Header)
+		}
+		if page := do(t, "GET", base+"/files/", "Host", at); strings.Contains(page.body, "favicon.ico") {
+			t.Error("the listing shows an icon that this host does not have")
+		}
+	})
 	t.Run("headers", func(t *testing.T) {
 		a := do(t, "GET", base+"/sw.js", "Host", at, "Service-Worker", "script")
 		h := a.Header

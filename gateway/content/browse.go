@@ -121,10 +121,7 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 				return err
 			}
 		}
-		if t.asset == "" && g.folders != nil && g.folders.Wants(r) {
-			return serveFolder(g, b, r, t, dir.Root)
-		}
-		return g.directory(b, r, t, dir)
+		return serveDirectory(g, b, r, t, dir)
 	case e.Kind == manifest.Directory:
 		return b.w.Redirect(r, http.StatusMovedPermanently, t.url(true))
 	case t.slash && len(t.names) == 0:

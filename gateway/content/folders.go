@@ -8,6 +8,7 @@ import (
 	"allium/gateway/exchange"
 	"allium/gateway/verified/bundle"
 	"allium/protocols/b3"
+	"allium/protocols/manifest"
 	"allium/protocols/status"
 )
 
@@ -31,6 +32,14 @@ type Folder struct {
 	g    *Handlers
 	b    *body
 	r    *http.Request
+}
+
+// serveDirectory serves a directory in the form that the request asks for: whole in one answer, or as a page.
+func serveDirectory(g *Handlers, b *body, r *http.Request, t target, dir *manifest.Dir) error {
+	if t.asset == "" && g.folders != nil && g.folders.Wants(r) {
+		return serveFolder(g, b, r, t, dir.Root)
+	}
+	return g.directory(b, r, t, dir)
 }
 
 // serveFolder serves the directory root, which t names, in one answer.

@@ -15,12 +15,11 @@ import (
 // pageTop is the beginning of the pages of directories and files. Its fields are the templates' data.
 type pageTop struct {
 	exchange.Frame
-	Title string
-	Index template.HTML // the element title of a listing; empty: it is made of Title
-	Bare  bool          // the title is an address
-	// Provable tells that the address is shown, at a host of the gateway that has the page which proves it.
-	Provable bool
-	Crumbs   []crumb // the directories above, the root first
+	Title    string
+	Index    template.HTML // the element title of a listing; empty: it is made of Title
+	Bare     bool          // the title is an address
+	Provable bool          // the address is shown, at a host that has the page which proves it
+	Crumbs   []crumb       // the directories above, the root first
 	shared
 }
 
@@ -30,7 +29,7 @@ type crumb struct{ Name, URL string }
 // newPageTop returns the top of the page of t.
 func newPageTop(t target, f exchange.Frame, s shared) pageTop {
 	p := pageTop{Frame: f, Bare: t.name == "" && len(t.names) == 0, shared: s}
-	p.Provable = s.Address != "" && t.site == nil
+	p.Provable, p.NoIcon = s.Address != "" && t.site == nil, t.site != nil
 	at := target{root: t.root, name: t.name, site: t.site, mount: t.mount}
 	p.Title = cmp.Or(exchange.EscapeName(t.name), shorten(t.root))
 	if t.mount != nil {

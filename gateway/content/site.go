@@ -156,7 +156,7 @@ func serveSite(g *Handlers, b *body, r *http.Request, t target, manifests manife
 		if err != nil {
 			return err
 		}
-		return g.directory(b, r, t, dir)
+		return serveDirectory(g, b, r, t, dir)
 	}
 	if err := g.denylist.Object(it.root); err != nil {
 		return err

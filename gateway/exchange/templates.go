@@ -34,11 +34,12 @@ var PageStyle = template.CSS(styleSource)
 type Frame struct {
 	Style  template.CSS
 	Prefix string // Response.Prefix
+	NoIcon bool   // the host has no icon of the gateway
 	Base   string // Prefix, unless the page lies below a path of the gateway that it does not name elsewhere
 }
 
 // Frame returns the frame of a page that answers with w.
-func (w *Response) Frame() Frame { return Frame{PageStyle, w.Prefix, w.Prefix} }
+func (w *Response) Frame() Frame { return Frame{Style: PageStyle, Prefix: w.Prefix, Base: w.Prefix} }
 
 // PagePolicy is the Content-Security-Policy of all pages.
 var PagePolicy = func() string {
