@@ -239,6 +239,15 @@ func restartedServices(t *testing.T) []string {
 	return names
 }
 
+// crashSixTimes crashes a service each time that it runs.
+func (c *crashing) crashSixTimes(t *testing.T, name string) {
+	t.Helper()
+	for i := range 6 {
+		c.await(t, name, i+1, c.stopped)
+		c.crash(name)
+	}
+}
+
 // TestSixCrashes: the sixth failure of a service within a minute ends the node as internal.
 func TestSixCrashes(t *testing.T) {
 	if testing.Short() {
@@ -249,10 +258,7 @@ func TestSixCrashes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := startCrashing(t, t.TempDir(), nil)
-			for i := range 6 {
-				c.await(t, name, i+1, c.stopped)
-				c.crash(name)
-			}
+			c.crashSixTimes(t, name)
 			if <-c.stopped; status.Of(c.err) != status.Internal || !strings.Contains(c.err.Error(), name+" failed") {
 				t.Errorf("%v", c.err)
 			}
@@ -333,10 +339,7 @@ func TestSixCrashesInDrain(t *testing.T) {
 			end := c.upload(t, token)
 			defer end()
 			c.Drain()
-			for i := range 6 {
-				c.await(t, name, i+1, c.stopped)
-				c.crash(name)
-			}
+			c.crashSixTimes(t, name)
 			testkit.Eventually(t, "the service has failed for good, or was told to stop", func() bool {
 				select {
 				case <-c.stopped:

@@ -229,7 +229,7 @@ func TestManyDomains(t *testing.T) {
 			t.Fatalf("%s: %q %t", k.Name, name, ok)
 		}
 	}
-	if n := f.names.lru.Len(); n != maxRemembered {
+	if n := f.names.Len(); n != maxRemembered {
 		t.Errorf("%d names", n)
 	}
 }

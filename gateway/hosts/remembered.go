@@ -3,9 +3,8 @@ package hosts
 import (
 	"crypto/sha256"
 	"fmt"
-	"sync"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"allium/gateway/site"
 	"allium/internal/limits"
@@ -15,26 +14,18 @@ import (
 const maxRemembered = 4096
 
 // remembered knows the names of label hosts that have only a hash. It is safe for concurrent use.
-type remembered struct {
-	mu  sync.Mutex // guards lru; lock: leaf
-	lru *simplelru.LRU[[sha256.Size]byte, string]
-}
+type remembered = lru.Cache[[sha256.Size]byte, string]
 
 func newRemembered(registry *limits.Registry) (*remembered, error) {
-	lru, err := simplelru.NewLRU[[sha256.Size]byte, string](maxRemembered, nil)
+	names, err := lru.New[[sha256.Size]byte, string](maxRemembered)
 	if err != nil {
 		return nil, fmt.Errorf("create the table of hashed hosts: %w", err)
 	}
-	m := &remembered{lru: lru}
 	registry.NewUsage(limits.Spec{
 		Name: "gateway.hashed_hosts", Path: "hosts with the hash of a name → names",
 		Policy: "the least recently used is dropped",
-	}, maxRemembered, func() int64 {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return int64(m.lru.Len())
-	})
-	return m, nil
+	}, maxRemembered, func() int64 { return int64(names.Len()) })
+	return names, nil
 }
 
 // HostOf returns the label host of a root or a name below that of a gateway, and remembers a name whose host has only
@@ -42,9 +33,7 @@ func newRemembered(registry *limits.Registry) (*remembered, error) {
 func (f *Finder) HostOf(k site.Key, gateway string) string {
 	host, hashed := site.HostOf(k, gateway)
 	if hashed && f != nil {
-		f.names.mu.Lock()
-		defer f.names.mu.Unlock()
-		f.names.lru.Add(k.Digest, k.Name)
+		f.names.Add(k.Digest, k.Name)
 	}
 	return host
 }
@@ -54,7 +43,5 @@ func (f *Finder) NameOf(k site.Key) (name string, ok bool) {
 	if k.Name != "" || f == nil {
 		return k.Name, k.Name != ""
 	}
-	f.names.mu.Lock()
-	defer f.names.mu.Unlock()
-	return f.names.lru.Get(k.Digest)
+	return f.names.Get(k.Digest)
 }

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"allium/gateway/content/mediatype"
 	"allium/internal/limits"
@@ -36,31 +35,23 @@ func (k *Header) ContentType(named string) string {
 // the middle of an object, would have to read and prove the object's first bytes. The bytes
 // of an address never change, so an entry never becomes stale. It is safe for concurrent use.
 type Cache struct {
-	mu  sync.Mutex // lock: leaf
-	lru *simplelru.LRU[b3.Root, *Header]
+	lru *lru.Cache[b3.Root, *Header]
 }
 
 // New returns an empty Cache.
 func New(registry *limits.Registry) (*Cache, error) {
-	lru, err := simplelru.NewLRU[b3.Root, *Header](maxHeaders, nil)
+	known, err := lru.New[b3.Root, *Header](maxHeaders)
 	if err != nil {
 		return nil, fmt.Errorf("create the header cache: %w", err)
 	}
-	k := &Cache{lru: lru}
 	registry.NewUsage(limits.Spec{
 		Name: "gateway.kinds", Path: "answers → cached content types", Policy: "the least recently used is dropped",
-	}, maxHeaders, func() int64 {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		return int64(k.lru.Len())
-	})
-	return k, nil
+	}, maxHeaders, func() int64 { return int64(known.Len()) })
+	return &Cache{known}, nil
 }
 
 // Get returns root's cached header, or nil.
 func (k *Cache) Get(root b3.Root) *Header {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	known, _ := k.lru.Get(root)
 	return known
 }
@@ -72,8 +63,6 @@ func (k *Cache) Add(root b3.Root, etag string, first []byte, size int64) *Header
 		charset: mediatype.CharsetOf(first, int64(len(first)) < size),
 		Length:  strconv.FormatInt(size, 10),
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	k.lru.Add(root, known)
 	return known
 }
