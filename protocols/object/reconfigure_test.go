@@ -19,6 +19,7 @@ func TestReconfigure(t *testing.T) {
 		if f, _ := a.end(); f.Code != 200 {
 			t.Fatalf("%d", f.Code)
 		}
+		synctest.Wait() // the answer is here before its place is given back
 		cfg.PeerInflight, cfg.Serving, cfg.EgressBytes, cfg.MinRate = 3, 7, 9<<20, 123
 		p.server.Reconfigure(cfg)
 		p.store.gate = make(chan struct{})
