@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -43,21 +42,19 @@ func manifestFile(home string, cfg config.Config) string {
 	return homedir.Path(home, cfg.DHT.Seeds.SeedManifest)
 }
 
-// startRecords opens the database in which discovery stores what outlives a
-// restart: provider records, the state of the republish cycle, and what is known
-// of seeds. With amnesia there is no database, and discovery uses RAM.
-func (n *Node) startRecords(ctx context.Context) error {
+// recordsService returns the service of the database in which discovery stores what outlives a
+// restart: provider records, the state of the republish cycle, and what is known of seeds. With amnesia
+// there is no database, the service cannot run, and discovery uses RAM.
+func (n *Node) recordsService() supervise.Service {
 	service := supervise.Service{
 		Name: "records", Owner: "protocols/dht/records", Doc: "keeps what discovery learns on disk",
 		When: "not with node.amnesia",
 	}
-	if n.cfg.Node.Amnesia {
-		n.services.Declare(service)
-		return nil
+	if !n.cfg.Node.Amnesia {
+		n.records = records.New(
+			records.Config{Dir: filepath.Join(n.home, homedir.RecordsDir), Peers: "/" + dht.RecordsSpace + "/"},
+			records.Deps{Env: n.env()})
+		service.Run = n.records.Run
 	}
-	n.records = records.New(
-		records.Config{Dir: filepath.Join(n.home, homedir.RecordsDir), Peers: "/" + dht.RecordsSpace + "/"},
-		records.Deps{Env: n.env()})
-	service.Run = n.records.Run
-	return n.services.Start(ctx, service)
+	return service
 }

@@ -33,9 +33,9 @@ import (
 // stage returns when its service is ready.
 func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
-		n.startLock, n.startEvents, n.startDenylist, n.startAccess, n.startAudit, n.startStore, n.startAmnesia,
+		n.startLock, n.startEvents, n.startDenylist, n.startAccess, n.startAudit, n.startStores, n.startAmnesia,
 		func(ctx context.Context) error { return startTracer(ctx, n) },
-		n.startHost, n.startReach, n.startSessions, n.startObjects, n.startRecords, n.startDHT,
+		n.startHost, n.startReach, n.startSessions, n.startObjects, n.startDHT,
 		n.startClock, n.startGossip,
 		n.startMembers, n.startLAN,
 		n.startZones, func(ctx context.Context) error { return startTrace(ctx, n) },
@@ -53,11 +53,18 @@ func (n *Node) start(ctx context.Context) error {
 	return nil
 }
 
-func (n *Node) startStore(ctx context.Context) error {
-	return n.services.Start(ctx, supervise.Service{
+// startStores opens both databases at once: most of that is waiting for the disk.
+func (n *Node) startStores(ctx context.Context) error {
+	objects := supervise.Service{
 		Name: "store", Doc: "keeps the objects: writer, compaction, eviction, scrub",
 		Run: n.store.Run, Fatal: true, Progress: n.store.Recovered,
-	})
+	}
+	records := n.recordsService()
+	if records.Run == nil {
+		n.services.Declare(records)
+		return n.services.Start(ctx, objects)
+	}
+	return n.services.Start(ctx, objects, records)
 }
 
 func (n *Node) startHost(ctx context.Context) error {

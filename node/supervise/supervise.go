@@ -3,7 +3,7 @@
 // (SPEC §10, docs/contributing/lifecycle.md).
 //
 // Invariants: the group owns every goroutine that runs a service; each service has a
-// context of its own; a service starts only after the one before it is ready.
+// context of its own; a service starts only after those of the call before are ready.
 //
 // One service, walked through: [Group.Start] runs Service.Run on a goroutine and
 // waits for ready. If Run returns or panics before it was told to stop, the group
@@ -25,6 +25,7 @@ import (
 	"path"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -102,6 +103,7 @@ type runner struct {
 	cancel context.CancelFunc
 	ready  chan struct{}
 	done   chan struct{}
+	first  error // of a service that was never ready; written before done is closed
 }
 
 // New returns an empty group.
@@ -119,11 +121,33 @@ func New(deps Deps) *Group {
 	return g
 }
 
-// Start runs a service and waits until it is ready. The service gets the values of
-// ctx, but not its cancellation, which only ends the wait: a started service runs
-// until Stop. If Start returns an error, which names the service, the service does not
-// run.
-func (g *Group) Start(ctx context.Context, s Service) error {
+// Start runs services, which do not need each other, and waits until all are ready. A service gets the
+// values of ctx, but not its cancellation, which only ends the wait: a started service runs until Stop,
+// which ends those of one call in the reverse order too. If Start returns an error, which names the first
+// service that failed, none of them runs.
+func (g *Group) Start(ctx context.Context, services ...Service) error {
+	runners := make([]*runner, len(services))
+	for i, s := range services {
+		runners[i] = g.begin(ctx, s)
+	}
+	for _, r := range runners {
+		if err := g.wait(ctx, r); err != nil {
+			for _, r := range slices.Backward(runners) {
+				r.cancel()
+				<-r.done
+			}
+			if errors.Is(err, errEnded) {
+				err = cmp.Or(r.first, g.Err()) // or it became ready and then failed for good, before wait saw that
+			}
+			return fmt.Errorf("start %s: %w", r.Name, err)
+		}
+	}
+	g.running = append(g.running, runners...)
+	return nil
+}
+
+// begin runs a service.
+func (g *Group) begin(ctx context.Context, s Service) *runner {
 	if s.StartTimeout == 0 {
 		s.StartTimeout = 30 * time.Second
 	}
@@ -135,28 +159,12 @@ func (g *Group) Start(ctx context.Context, s Service) error {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &runner{Service: s, cancel: cancel, ready: make(chan struct{}), done: make(chan struct{})}
 	end := g.tasks.Begin(tasks.Service)
-	var first error // written before done is closed
-	var wg sync.WaitGroup
-	wg.Go(func() {
+	go func() {
 		defer close(r.done)
-		first = g.run(own, r)
-		end(cmp.Or(own.Err(), first))
-	})
-	cause := g.wait(ctx, r)
-	switch {
-	case cause == nil:
-		g.running = append(g.running, r)
-		return nil
-	case errors.Is(cause, errEnded):
-		cancel()
-		if first == nil { // it became ready and then failed for good, before wait saw that it was ready
-			first = g.Err()
-		}
-		return fmt.Errorf("start %s: %w", s.Name, first)
-	}
-	cancel()
-	wg.Wait()
-	return fmt.Errorf("start %s: %w", s.Name, cause)
+		r.first = g.run(own, r)
+		end(cmp.Or(own.Err(), r.first))
+	}()
+	return r
 }
 
 // Declare lists a service that this node does not start, for docs/reference/tasks.md. Run may be nil.

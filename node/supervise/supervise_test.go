@@ -48,6 +48,40 @@ func TestStartsInOrderStopsInReverse(t *testing.T) {
 	})
 }
 
+// TestStartTogether: services of one call start at once and stop in reverse; if one of them fails, none runs.
+func TestStartTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := supervise.New(supervise.Deps{})
+		var events []string
+		second := make(chan struct{})
+		a := supervise.Service{Name: "a", Run: func(ctx context.Context, ready func()) error {
+			<-second // becomes ready only when b is
+			return service{"a", &events}.run(ctx, ready)
+		}}
+		b := supervise.Service{Name: "b", Run: func(ctx context.Context, ready func()) error {
+			defer close(second)
+			return service{"b", &events}.run(ctx, func() { ready(); second <- struct{}{} })
+		}}
+		if err := g.Start(t.Context(), a, b); err != nil {
+			t.Fatal(err)
+		}
+		failing := supervise.Service{Name: "d", Run: func(context.Context, func()) error {
+			return status.Errorf(status.NoSpace, "full")
+		}}
+		err := g.Start(t.Context(), supervise.Service{Name: "c", Run: service{"c", &events}.run}, failing)
+		if status.Of(err) != status.NoSpace || !strings.Contains(err.Error(), "start d") {
+			t.Errorf("got %v", err)
+		}
+		if want := []string{"start b", "start a", "start c", "stop c"}; !slices.Equal(events, want) {
+			t.Errorf("got %v", events)
+		}
+		g.Stop(t.Context())
+		if want := []string{"stop b", "stop a"}; !slices.Equal(events[4:], want) {
+			t.Errorf("got %v", events)
+		}
+	})
+}
+
 func TestStartFails(t *testing.T) {
 	for _, tc := range []struct {
 		name string
