@@ -43,11 +43,13 @@ type domains struct {
 
 // link holds the answer of the DNS for a domain.
 type link struct {
-	site  *site.Site // nil: there is none
-	err   error      // why site is nil
-	old   bool       // the DNS failed, so an older link counts
-	until time.Time  // when the DNS is asked again
-	stale time.Time  // until when site counts if the DNS fails
+	site *site.Site // nil: there is none
+	err  error      // why site is nil
+	old  bool       // the DNS failed, so an older link counts
+
+	refused bool      // admit refused the request that would have asked, which says nothing about others
+	until   time.Time // when the DNS is asked again
+	stale   time.Time // until when site counts if the DNS fails
 }
 
 // asking is a lookup that runs.
@@ -73,7 +75,8 @@ func newDomains(dns DNS, registry *limits.Registry) (*domains, error) {
 }
 
 // Linked returns the site that the DNS has a link to for a domain in the form of Find. It returns ErrNoLink if there is
-// none, and the DNS's error if that failed. Requests for one domain wait for one lookup, before which admit is called.
+// none, and the DNS's error if that failed. Requests for one domain wait for one lookup, before which admit is called;
+// if it refuses one of them, the next of them asks.
 func (f *Finder) Linked(
 	ctx context.Context, domain string, admit func(ctx context.Context) (leave func(), err error),
 ) (*site.Site, error) {
@@ -81,15 +84,19 @@ func (f *Finder) Linked(
 		return nil, ErrNoLink
 	}
 	d := f.domains
-	a, mine := d.begin(domain, time.Now())
-	if mine {
-		d.ask(ctx, domain, a, admit)
-	}
-	select {
-	case <-a.done:
-		return a.link.site, a.link.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	for {
+		a, mine := d.begin(domain, time.Now())
+		if mine {
+			d.ask(ctx, domain, a, admit)
+		}
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if mine || !a.link.refused {
+			return a.link.site, a.link.err
+		}
 	}
 }
 
@@ -134,7 +141,7 @@ func (d *domains) ask(
 	defer func() { d.end(domain, a, l, time.Now()) }()
 	leave, err := admit(ctx)
 	if err != nil {
-		l.err, l.old = err, true
+		l.err, l.old, l.refused = err, true, true
 		return
 	}
 	defer leave()

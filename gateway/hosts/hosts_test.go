@@ -210,6 +210,41 @@ func TestLinked(t *testing.T) {
 	})
 }
 
+// TestLinkedAfterRefusal: what refuses the request that would ask, such as that its client went away, is not the
+// answer to the others that wait.
+func TestLinkedAfterRefusal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dns := &fakeDNS{key: root.String()}
+		f := finder(t, Config{DNSLink: true}, dns)
+		ctx, leave := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := f.Linked(ctx, "a.example", func(ctx context.Context) (func(), error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("who went away: %v", err)
+			}
+		})
+		synctest.Wait()
+		for range 10 {
+			all.Go(func() {
+				if s, err := f.Linked(t.Context(), "a.example", free); s == nil || err != nil {
+					t.Errorf("who waited: %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		leave()
+		all.Wait()
+		if dns.asked != 1 {
+			t.Errorf("asked %d times", dns.asked)
+		}
+	})
+}
+
 // TestManyDomains: what is remembered has a bound.
 func TestManyDomains(t *testing.T) {
 	t.Parallel()
