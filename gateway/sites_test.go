@@ -335,6 +335,10 @@ func TestDeniedSites(t *testing.T) {
 			}
 		}
 	}
+	a := do(t, "OPTIONS", n.Addrs().Gateway+"/", "Host", hostOfRoot(whole))
+	if a.StatusCode != http.StatusUnavailableForLegalReasons {
+		t.Errorf("OPTIONS: %s", a.Status)
+	}
 	if a := do(t, "GET", n.Addrs().Gateway+"/", "Host", hostOfRoot(root)); a.body != "home" {
 		t.Errorf("%s %s", a.Status, a.body)
 	}

@@ -45,7 +45,7 @@ func (p *page) setHeaders(h http.Header) {
 // siteEndpoint is the route of the hosts of websites.
 func siteEndpoint(g *Handlers) exchange.Endpoint {
 	return exchange.Endpoint{
-		ID: "site", Name: "site", Methods: exchange.Reading, Path: "/{path}",
+		ID: "site", Name: "site", Methods: exchange.OfSites, Path: "/{path}",
 		On: exchange.OnSites, AnyQuery: true, ErrorPages: true,
 		Doc:     "Serves the website of a host, which is an origin of its own.",
 		Headers: contentHeaders, Answers: browseAnswers, Fails: contentFails,
@@ -116,6 +116,9 @@ func serveSite(g *Handlers, b *body, r *http.Request, t target, manifests manife
 	if err != nil {
 		return err
 	}
+	if r.Method == http.MethodOptions {
+		return options(b.w, &page{http.StatusOK, rules.Headers.For(t.names)})
+	}
 	if rules.File {
 		if len(t.names) > 0 {
 			return status.Errorf(status.NotFound, "cannot find %q: the site is one file. Open its first page",
@@ -165,6 +168,16 @@ func serveSite(g *Handlers, b *body, r *http.Request, t target, manifests manife
 		return g.preview(b, r, t, it, a.Entry.Executable)
 	}
 	return g.content(b, r, it, g.objects.Memory(it.root))
+}
+
+// options answers OPTIONS with the headers that the site has for a path, whether or not a page is there: those that a
+// browser asks for before it lets a page of another origin send a request.
+func options(w *exchange.Response, p *page) error {
+	h := w.Header()
+	p.setHeaders(h)
+	h.Set("Allow", strings.Join(exchange.OfSites, ", "))
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 // siteFiles finds the entries of a website, for one request. It implements [site.Files].

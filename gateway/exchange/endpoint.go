@@ -85,6 +85,8 @@ var (
 	Reading = []string{http.MethodGet, http.MethodHead}
 	Getting = []string{http.MethodGet}
 	Posting = []string{http.MethodPost}
+	// OfSites are those of websites. OPTIONS is there what a page of another origin may do.
+	OfSites = []string{http.MethodGet, http.MethodHead, http.MethodOptions}
 )
 
 // Handler serves a request. An error before the first byte becomes a problem. A later one cuts

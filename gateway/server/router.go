@@ -170,7 +170,7 @@ func find(l *listener, now *live, r *http.Request) (rt route, routed *http.Reque
 	if l.role == Public {
 		at, err = l.server.deps.Hosts.Find(r.Host)
 	}
-	if s := at.Site; s != nil && (s.Domain == "" || slices.Contains(exchange.Reading, r.Method) ||
+	if s := at.Site; s != nil && (s.Domain == "" || slices.Contains(exchange.OfSites, r.Method) ||
 		l.server.deps.Hosts.Linking(s.Domain)) {
 		return siteRoute(l, r, s, err), r, "", false
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"allium/gateway/exchange"
@@ -89,11 +90,11 @@ func (l *listener) takeToken(w *delivery, r *http.Request) error {
 // cheapTime is the longest time in which an answer is cheap.
 const cheapTime = time.Millisecond
 
-// cheap reports whether the request cost next to nothing: it reads an object or a directory that is here, in less than
-// cheapTime without the time in which the client took the answer. Whoever must show a capability may not try them out
-// for nothing.
+// cheap reports whether the request cost next to nothing: it reads an object or a directory that is here, or asks who
+// may read it, in less than cheapTime without the time in which the client took the answer. Whoever must show a
+// capability may not try them out for nothing.
 func (d *delivery) cheap(rt route, r *http.Request, err error) bool {
-	reads := (r.Method == http.MethodGet || r.Method == http.MethodHead) && rt.op == "" && !d.Root.IsZero()
+	reads := slices.Contains(exchange.OfSites, r.Method) && rt.op == "" && !d.Root.IsZero()
 	found := err == nil || status.Of(err) == status.NotFound // what a directory here does not have
 	return reads && found && !d.askedNetwork && time.Since(d.began)-d.writing < cheapTime
 }
