@@ -344,6 +344,30 @@ func TestDeniedSites(t *testing.T) {
 	}
 }
 
+// TestErrorPages: an error at the host of a website is a page without the gateway's icon, which is not there.
+func TestErrorPages(t *testing.T) {
+	t.Parallel()
+	n, names := startSites(t, func(c *Config, _ *server.AdminConfig) { c.Hosts.DNSLink = true })
+	names.links["down.example"] = "down"
+	root := n.objects.tree(t, map[string]string{"index.html": "home"})
+	for _, c := range []struct {
+		method, host, path string
+		code               int
+		icon               bool
+	}{
+		{"GET", hostOfRoot(root), "/nothing", 404, false}, {"GET", hostOfRoot(root), "/%2e%2e/x", 400, false},
+		{"POST", hostOfRoot(root), "/", 405, false}, {"GET", "x.b3.localhost", "/", 400, false},
+		{"GET", "down.example", "/", 504, false}, {"GET", "none.example", "/nothing", 404, true},
+		{"GET", "localhost", "/nothing", 404, true}, {"GET", "127.0.0.1", "/b3/" + root.String() + "/nothing", 404, true},
+	} {
+		a := do(t, c.method, n.Addrs().Gateway+c.path, "Host", c.host, "Accept", "text/html")
+		if a.StatusCode != c.code || !strings.Contains(a.body, "<!doctype html>") ||
+			strings.Contains(a.body, "favicon.ico") != c.icon {
+			t.Errorf("%s %s%s: %s %s", c.method, c.host, c.path, a.Status, a.body)
+		}
+	}
+}
+
 // TestOriginsTLS: over https a browser is sent to hosts that the certificate covers, with the scheme and the port, and
 // both versions of HTTP serve them.
 func TestOriginsTLS(t *testing.T) {

@@ -29,7 +29,7 @@ type crumb struct{ Name, URL string }
 // newPageTop returns the top of the page of t.
 func newPageTop(t target, f exchange.Frame, s shared) pageTop {
 	p := pageTop{Frame: f, Bare: t.name == "" && len(t.names) == 0, shared: s}
-	p.Provable, p.NoIcon = s.Address != "" && t.site == nil, t.site != nil
+	p.Provable = s.Address != "" && t.site == nil
 	at := target{root: t.root, name: t.name, site: t.site, mount: t.mount}
 	p.Title = cmp.Or(exchange.EscapeName(t.name), shorten(t.root))
 	if t.mount != nil {

@@ -53,7 +53,7 @@ func (w *Response) Problem(r *http.Request, err error, hideInternal bool) {
 		h.Set("Retry-After", strconv.FormatInt(after, 10))
 	}
 	media := MediaProblem
-	if w.Page {
+	if w.Pages != NoPages {
 		h.Set("Vary", "Accept")
 		if WantsPage(r) {
 			p.Detail = EscapeName(p.Detail)

@@ -8,6 +8,16 @@ import (
 	"allium/gateway/api"
 )
 
+// Pages says whether errors are pages, and of what host.
+type Pages uint8
+
+// The kinds of pages that errors are.
+const (
+	NoPages   Pages = iota
+	OwnPages        // of a host of the gateway
+	SitePages       // of the host of a website, where nothing of the gateway is found
+)
+
 // WantsPage reports whether the client prefers a page to JSON: its Accept names text/html and
 // prefers no JSON.
 func WantsPage(r *http.Request) bool {

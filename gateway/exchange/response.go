@@ -51,7 +51,7 @@ type Response struct {
 
 	Caller
 	CorrID string       // X-Corr-ID
-	Page   bool         // an error is a page if the client prefers that
+	Pages  Pages        // whether an error is a page if the client prefers that
 	Audit  policy.Audit // nil: nothing is recorded
 	Prefix string       // what the paths of this listener begin with for the client, without a slash at its end
 

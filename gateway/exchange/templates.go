@@ -39,7 +39,9 @@ type Frame struct {
 }
 
 // Frame returns the frame of a page that answers with w.
-func (w *Response) Frame() Frame { return Frame{Style: PageStyle, Prefix: w.Prefix, Base: w.Prefix} }
+func (w *Response) Frame() Frame {
+	return Frame{Style: PageStyle, Prefix: w.Prefix, NoIcon: w.Pages == SitePages, Base: w.Prefix}
+}
 
 // PagePolicy is the Content-Security-Policy of all pages.
 var PagePolicy = func() string {

@@ -184,15 +184,26 @@ func find(l *listener, now *live, r *http.Request) (rt route, routed *http.Reque
 
 // siteRoute returns the route of a request to a website. err says what is wrong with its host.
 func siteRoute(l *listener, r *http.Request, s *site.Site, err error) route {
-	if checkTarget(r) != nil {
-		return route{}
+	var rt route
+	if checkTarget(r) == nil {
+		rt = l.server.routers[roles].route(r.URL.EscapedPath(), r.Method)
 	}
-	rt := l.server.routers[roles].route(r.URL.EscapedPath(), r.Method)
 	rt.in.Site = s
 	if err != nil && rt.serve != nil {
 		rt.serve = func(*exchange.Response, *http.Request, exchange.Input) error { return err }
 	}
 	return rt
+}
+
+// pagesOf returns whether errors of a route are pages. Where there is no page, they are.
+func (l *listener) pagesOf(rt route) exchange.Pages {
+	switch {
+	case !l.hideInternal || !rt.page && rt.serve != nil:
+		return exchange.NoPages
+	case rt.in.Site != nil:
+		return exchange.SitePages
+	}
+	return exchange.OwnPages
 }
 
 // coversLabels reports whether browsers that reach this listener by the host of r also reach the label hosts below it.
@@ -217,7 +228,7 @@ func serveRoute(l *listener, rt route, w *delivery, r *http.Request) error {
 	}
 	w.Prefix, w.prefixTold = l.prefixOf(l.server.live.Load(), r)
 	rt, r = l.route(r, w.Prefix)
-	w.Page = rt.page || rt.serve == nil
+	w.Pages = l.pagesOf(rt)
 	if rt.serve == nil {
 		return errNoPage(r)
 	}

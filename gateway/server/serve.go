@@ -43,7 +43,7 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	}
 	w.conn = c.joinable(r)
 	w.CorrID = corrID(r)
-	w.Page = l.hideInternal && (rt.page || rt.serve == nil)
+	w.Pages = l.pagesOf(rt)
 	h := w.Header()
 	h["X-Corr-Id"] = w.HeaderValue(w.CorrID)
 	h["X-Content-Type-Options"] = noSniff

@@ -101,7 +101,7 @@ func answerTree(w *exchange.Response, r *http.Request, added api.Added) error {
 	w.Root = added.Root
 	h := w.Header()
 	h.Set("Location", w.Prefix+"/b3/"+added.Root.String()+"/")
-	if w.Page && exchange.WantsPage(r) {
+	if w.Pages != exchange.NoPages && exchange.WantsPage(r) {
 		h.Set("Cache-Control", "no-store")
 		h.Set("Content-Length", "0")
 		w.WriteHeader(http.StatusSeeOther)
