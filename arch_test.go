@@ -255,7 +255,7 @@ var layers = map[string][]string{
 	},
 	"gateway/fill/model":  {},
 	"gateway/fill/origin": {},
-	"gateway/hosts":       {"gateway/exchange", "gateway/site", "protocols/address"},
+	"gateway/hosts":       {"gateway/api", "gateway/exchange", "gateway/site", "protocols/address"},
 	"gateway/openapi":     {"gateway/api", "gateway/exchange"},
 	"gateway/pack": {
 		"gateway/api", "gateway/exchange", "gateway/pack/mbtiles", "gateway/pack/pmtiles", "gateway/pack/tile",

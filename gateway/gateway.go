@@ -102,6 +102,9 @@ func (g *Gateway) Reconfigure(cfg Config) {
 // Origins returns the URLs of the gateway below whose hosts each root and each name has a host of its own.
 func (g *Gateway) Origins() []string { return g.hosts.Origins(g.Addrs().Gateway) }
 
+// Sites returns the websites of gateway.sites, with their URLs.
+func (g *Gateway) Sites() []api.Site { return g.hosts.Sites(g.Addrs().Gateway) }
+
 // New returns a Gateway that does not listen yet.
 func New(cfg Config, admin server.AdminConfig, d Deps) (*Gateway, error) {
 	return newGateway(cfg, admin, d, server.DefaultParams())

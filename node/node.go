@@ -315,7 +315,7 @@ func (n *Node) ID() api.ID {
 		Network: n.network.Text(),
 		ID:      n.host.ID().String(), Addrs: []string{},
 		Gateway: at.Gateway, Admin: at.Admin, GatewayLocal: at.Local, Redirect: at.Redirect,
-		Origins: n.gateway.Origins(),
+		Origins: n.gateway.Origins(), Sites: n.gateway.Sites(),
 	}
 	info := &peer.AddrInfo{ID: n.host.ID(), Addrs: reach.Addrs(n.host)}
 	if len(info.Addrs) == 0 { // nobody can dial it, so there is no address of the id alone

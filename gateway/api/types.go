@@ -305,6 +305,14 @@ type ID struct {
 
 	// URLs of the gateway below whose hosts each root and each name has a host of its own
 	Origins []string `json:"origins,omitempty"`
+
+	Sites []Site `json:"sites,omitempty"` // websites of gateway.sites that are all of what their key stands for
+}
+
+// Site is a website with a domain of its own.
+type Site struct {
+	Key string `json:"key"` // the address or the name that it serves
+	URL string `json:"url"`
 }
 
 // Peer is a connection.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/idna"
 
+	"allium/gateway/api"
 	"allium/gateway/exchange"
 	"allium/gateway/site"
 	"allium/protocols/address"
@@ -52,6 +53,7 @@ func (c Config) Validate() error {
 type table struct {
 	sites    map[string]*site.Site // by domain
 	gateways []string              // hosts with label hosts below them, the longest first
+	whole    []api.Site            // those of sites without a path below their key; URL is the domain
 	dnslink  bool
 }
 
@@ -116,7 +118,9 @@ func (t *table) add(name string, s Site) error {
 			return status.Errorf(status.BadRequest, "%s is %s, a host of the gateway (gateway.subdomain_hosts)",
 				which, host)
 		}
-		t.sites[host] = served
+		if t.sites[host] = served; i == 0 && len(served.Path) == 0 {
+			t.whole = append(t.whole, api.Site{Key: served.Key.String(), URL: host})
+		}
 	}
 	return nil
 }
@@ -170,7 +174,7 @@ func siteOf(text string) (s *site.Site, ok bool) {
 	if strings.HasPrefix(first, "b3:") || !strings.Contains(strings.Trim(first, "."), ".") {
 		return nil, false
 	}
-	s.Key.Name = first
+	s.Key.Name = site.OfName(first).Name
 	return s, true
 }
 

@@ -5,9 +5,11 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 
+	"allium/gateway/api"
 	"allium/gateway/site"
 	"allium/internal/limits"
 )
@@ -74,6 +76,24 @@ func (f *Finder) Origins(base string) (all []string) {
 			host = net.JoinHostPort(host, port)
 		}
 		all = append(all, u.Scheme+"://"+host)
+	}
+	return all
+}
+
+// Sites returns the websites of the configuration that are all of what an address or a name stands for, without their
+// aliases, for a gateway with the URL base. A gateway without a certificate has a proxy before it, with its own port.
+func (f *Finder) Sites(base string) []api.Site {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	all := slices.Clone(f.table.Load().whole)
+	for i := range all {
+		all[i].URL = u.Scheme + "://" + all[i].URL
+		if port := u.Port(); u.Scheme == "https" && port != "" && port != "443" {
+			all[i].URL += ":" + port
+		}
+		all[i].URL += "/"
 	}
 	return all
 }

@@ -12,8 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"allium/gateway/api"
 	"allium/gateway/site"
 	"allium/protocols/b3"
+	"allium/protocols/name"
 	"allium/protocols/status"
 )
 
@@ -341,6 +343,42 @@ func TestNamed(t *testing.T) {
 	f.Reconfigure(Config{})
 	if f.Named(t.Context(), "www.example.com") {
 		t.Error("a site of the configuration before is named")
+	}
+}
+
+// TestWholeSites: a site that is all of an address or a name has its domain as a link, with the port of https alone.
+func TestWholeSites(t *testing.T) {
+	t.Parallel()
+	name := "blog." + name.Zone{1}.String()
+	f := finder(t, Config{Sites: map[string]Site{
+		"a": {Domain: "WWW.example.org", Aliases: []string{"example.org"}, Key: root.String()},
+		"b": {Domain: "bücher.example", Key: root.CID().String() + "/"},
+		"c": {Domain: "c.example", Key: strings.ToUpper(name[:1]) + name[1:]},
+		"d": {Domain: "d.example", Key: root.String() + "/docs"}, "e": {Domain: "e.example", Key: name + "/docs"},
+	}}, nil)
+	for base, want := range map[string]string{
+		"https://gw.example.org":    "https://%s/",
+		"https://gw.example.org:44": "https://%s:44/",
+		"https://192.0.2.1:443":     "https://%s/",
+		"http://127.0.0.1:8080":     "http://%s/",
+	} {
+		all := []api.Site{
+			{Key: root.String(), URL: "www.example.org"}, {Key: root.String(), URL: "xn--bcher-kva.example"},
+			{Key: name, URL: "c.example"},
+		}
+		for i := range all {
+			all[i].URL = fmt.Sprintf(want, all[i].URL)
+		}
+		if got := f.Sites(base); !slices.Equal(got, all) {
+			t.Errorf("%s: %v, want %v", base, got, all)
+		}
+	}
+	if got := f.Sites(""); got != nil {
+		t.Errorf("without a gateway: %v", got)
+	}
+	f.Reconfigure(Config{})
+	if got := f.Sites("https://gw.example.org"); len(got) > 0 {
+		t.Errorf("of the configuration before: %v", got)
 	}
 }
 

@@ -40,6 +40,14 @@ func (k Key) IsZero() bool { return k == Key{} }
 // Hashed reports whether the host of k has only the hash of its name.
 func (k Key) Hashed() bool { return k.Digest != [sha256.Size]byte{} }
 
+// String returns the address or the name of k.
+func (k Key) String() string {
+	if !k.Root.IsZero() {
+		return k.Root.String()
+	}
+	return k.Name
+}
+
 // OfRoot returns the Key of a root.
 func OfRoot(root b3.Root) Key { return Key{Root: root} }
 

@@ -142,18 +142,20 @@ func FuzzParseHost(f *testing.F) {
 // TestLinks: the path comes first, then each host; a host of a hash is no link.
 func TestLinks(t *testing.T) {
 	t.Parallel()
-	g := Gateway{"http://127.0.0.1:8080", []string{"http://localhost:8080", "https://gw.example.org"}}
+	name := "blog." + zone.String()
+	g := Gateway{"http://127.0.0.1:8080", []string{"http://localhost:8080", "https://gw.example.org"},
+		map[string][]string{empty.String(): {"https://a.example/", "https://b.example/"}, name: {"https://c.example/"}}}
 	got := g.RootLinks(empty, true)
-	if len(got) != 3 || got[0] != g.URL+"/b3/"+empty.String()+"/" ||
+	if len(got) != 5 || got[0] != g.URL+"/b3/"+empty.String()+"/" ||
 		got[1] != "http://bafkr4ifpcne3t5pzugtkaqcn5i3nzskjtpfslsnnyejlpte2spfoihzsmi.b3.localhost:8080/" ||
-		!strings.HasPrefix(got[2], "https://bafk") {
+		!strings.HasPrefix(got[2], "https://bafk") || got[3] != "https://a.example/" || got[4] != "https://b.example/" {
 		t.Errorf("a directory: %q", got)
 	}
-	if got := g.RootLinks(empty, false); len(got) != 1 || got[0] != g.URL+"/b3/"+empty.String() {
+	if got := g.RootLinks(empty, false); len(got) != 3 || got[0] != g.URL+"/b3/"+empty.String() ||
+		got[1] != "https://a.example/" {
 		t.Errorf("a file: %q", got)
 	}
-	name := "blog." + zone.String()
-	if got := g.NameLinks(name); len(got) != 3 || got[0] != g.URL+"/n/"+name || !strings.Contains(got[1], ".n3.") {
+	if got := g.NameLinks(name); len(got) != 4 || got[3] != "https://c.example/" || got[0] != g.URL+"/n/"+name || !strings.Contains(got[1], ".n3.") {
 		t.Errorf("a name: %q", got)
 	}
 	if got := g.NameLinks("bücher." + zone.String()); len(got) != 1 {

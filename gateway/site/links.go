@@ -11,14 +11,17 @@ type Gateway struct {
 	URL string // without a slash at its end; empty: there is none
 	// Origins are URLs of the gateway below whose hosts each root and each name has a host of its own.
 	Origins []string
+	// Domains are the URLs of websites with domains of their own, by the address or the name that they serve.
+	Domains map[string][]string
 }
 
 // RootLinks returns the URLs at which browsers find an object, that of its path first: a directory also at a host of
-// its own, as a website.
+// its own, as a website. The URLs of its domains come last.
 func (g Gateway) RootLinks(root b3.Root, directory bool) []string {
 	path := "/b3/" + root.String()
 	if !directory {
-		return Gateway{URL: g.URL}.links(Key{}, path)
+		g.Origins = nil
+		return g.links(OfRoot(root), path)
 	}
 	return g.links(OfRoot(root), path+"/")
 }
@@ -41,5 +44,5 @@ func (g Gateway) links(k Key, path string) []string {
 			all = append(all, scheme+"://"+own+"/")
 		}
 	}
-	return all
+	return append(all, g.Domains[k.String()]...)
 }
