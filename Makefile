@@ -200,6 +200,11 @@ $(TOOLS)/bundle: tools/bundle/package-lock.json
 	npm ci --prefix tools/bundle --ignore-scripts --no-audit --no-fund --silent
 	mkdir -p $(TOOLS) && touch $@
 
+# What builds a website that a browser test opens: npm gets it, and package-lock.json has its digests.
+$(TOOLS)/vite: tools/vite/package-lock.json
+	npm ci --prefix tools/vite --ignore-scripts --no-audit --no-fund --silent
+	mkdir -p $(TOOLS) && touch $@
+
 # Two other readers of PMTiles archives, with which tests compare ours: that of browsers, and the authors' in Go.
 $(TOOLS)/pmtiles: tools/pmtiles/package-lock.json
 	npm ci --prefix tools/pmtiles --ignore-scripts --no-audit --no-fund --silent
