@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"allium/bench/measure"
 )
 
 // askFor limits the wait of a normal client for an answer.
@@ -32,16 +34,8 @@ type httpAnswers struct {
 
 func (a httpAnswers) all() int { return len(a.took) + a.refused + a.failed }
 
-func (a httpAnswers) p99() float64 { return millis(a.took, 99) }
-func (a httpAnswers) p50() float64 { return millis(a.took, 50) }
-
-// millis is a percentile of sorted values in milliseconds, 0 where there are none.
-func millis(sorted []time.Duration, p int) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return ms(quantile(sorted, p))
-}
+func (a httpAnswers) p99() float64 { return measure.Millis(a.took, 99) }
+func (a httpAnswers) p50() float64 { return measure.Millis(a.took, 50) }
 
 func (a *httpAnswers) add(b httpAnswers) {
 	a.took = slices.Sorted(slices.Values(append(a.took, b.took...)))
@@ -180,17 +174,6 @@ func (a *asker) run(ctx context.Context, first, every time.Duration) (got httpAn
 		}
 		timer.Reset(time.Until(due))
 	}
-}
-
-// counters are the metrics of a node now.
-func (p *process) counters(ctx context.Context) (map[string]float64, error) {
-	client := http.Client{Timeout: askFor}
-	defer client.CloseIdleConnections()
-	code, page, err := get(ctx, &client, p.admin+"/metrics")
-	if err == nil && code != http.StatusOK {
-		err = fmt.Errorf("%s/metrics answered %d", p.admin, code)
-	}
-	return metrics(page), err
 }
 
 // kernelTCP returns the kernel's TcpExt counters by name, those of the accept queues of the whole machine among them.

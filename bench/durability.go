@@ -95,7 +95,7 @@ func (c *cluster) startAtOnce(ctx context.Context, n int) error {
 		}
 	}
 	if c.seed == "" && len(c.members) > 0 {
-		c.seed = c.members[0].addr
+		c.seed = c.members[0].Addr
 	}
 	return errors.Join(failed...)
 }
@@ -139,7 +139,7 @@ func (c *cluster) startMember(ctx context.Context, home string) (*member, error)
 		m.api, err = client.New(socket)
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.end())
+		return nil, errors.Join(err, p.End())
 	}
 	return m, nil
 }
@@ -177,17 +177,17 @@ func present(d api.Durability) (n int) {
 // would speed up what is measured next.
 func (c *cluster) kill(gone []*member) error {
 	for _, m := range gone {
-		if err := m.cmd.Process.Kill(); err != nil {
+		if err := m.Cmd.Process.Kill(); err != nil {
 			return err
 		}
 	}
 	for _, m := range gone {
-		_ = m.cmd.Wait() // it was killed
+		_ = m.Cmd.Wait() // it was killed
 		m.api.Close()
 	}
 	kept := c.members[:0:0]
 	for _, m := range c.members {
-		if m.cmd.ProcessState == nil {
+		if m.Cmd.ProcessState == nil {
 			kept = append(kept, m)
 		}
 	}
@@ -223,7 +223,7 @@ func repairRate(n int) string { return fmt.Sprintf("[store]\nrepair_rate = \"%d\
 
 // repairedBytes returns how many bytes of copies and shards the node has sent, and received for repairs of others.
 func (m *member) repairedBytes(ctx context.Context) (float64, error) {
-	counters, err := m.counters(ctx)
+	counters, err := m.Counters(ctx)
 	bytes := 0.0
 	for _, kind := range []string{"replicate", "rebuild", "receive"} {
 		bytes += counters[fmt.Sprintf("repair_bytes_total{kind=%q}", kind)]
@@ -238,7 +238,7 @@ func (c *cluster) stop() error {
 
 // benchMembers measures how soon nodes with one ring and one seed know each other. All but the seed start at once.
 func benchMembers(ctx context.Context, s *settings) ([]row, error) {
-	known := row{what: fmt.Sprintf("cluster: %d nodes know each other after", ringNodes), unit: "s", target: "≤ 5"}
+	known := row{What: fmt.Sprintf("cluster: %d nodes know each other after", ringNodes), Unit: "s", Target: "≤ 5"}
 	for range s.rounds {
 		c, err := s.newCluster("ring", "")
 		if err != nil {
@@ -253,7 +253,7 @@ func benchMembers(ctx context.Context, s *settings) ([]row, error) {
 		if err = errors.Join(err, c.stop()); err != nil {
 			return nil, err
 		}
-		known.values = append(known.values, took.Seconds())
+		known.Values = append(known.Values, took.Seconds())
 	}
 	return []row{known}, nil
 }

@@ -30,9 +30,9 @@ func benchDegraded(ctx context.Context, s *settings) ([]row, error) {
 		whole, rebuilt = append(whole, healthy.Seconds()*1e3), append(rebuilt, degraded.Seconds()*1e3)
 	}
 	return []row{
-		{what: "64 KiB of a coded object, from its peer", unit: "ms", values: whole},
-		{what: "64 KiB of a shard that nobody has", unit: "ms", values: rebuilt},
-		{what: "degraded read ÷ healthy one", unit: "×", target: "≤ 4", values: pairs(rebuilt, whole)},
+		{What: "64 KiB of a coded object, from its peer", Unit: "ms", Values: whole},
+		{What: "64 KiB of a shard that nobody has", Unit: "ms", Values: rebuilt},
+		{What: "degraded read ÷ healthy one", Unit: "×", Target: "≤ 4", Values: pairs(rebuilt, whole)},
 	}, nil
 }
 
@@ -75,7 +75,7 @@ func (s *settings) degraded(ctx context.Context) (healthy, degraded time.Duratio
 // rebuilt returns how many parts of shards the nodes have made from others.
 func (c *cluster) rebuilt(ctx context.Context) (n float64, err error) {
 	for _, m := range c.members {
-		counters, err := m.counters(ctx)
+		counters, err := m.Counters(ctx)
 		if err != nil {
 			return 0, err
 		}

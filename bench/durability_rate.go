@@ -42,12 +42,12 @@ func benchReplicate(ctx context.Context, s *settings) ([]row, error) {
 	}
 	dir := fmt.Sprintf("%d files", s.files)
 	return []row{
-		{what: "add --rf 2 of what is stored: rate", unit: "MB/s", values: send},
-		{what: "cold fetch from the same node", unit: "MB/s", values: fetch},
-		{what: "add --rf 2 ÷ cold fetch", unit: "×", target: "≥ 0.85", values: pairs(send, fetch)},
-		{what: dir + ": add --rf 3 of what is stored", unit: "files/s", values: many},
-		{what: dir + ": cold fetch from the same node", unit: "files/s", values: fetchMany},
-		{what: dir + ": add --rf 3 ÷ cold fetch", unit: "×", target: "≥ 0.5", values: pairs(many, fetchMany)},
+		{What: "add --rf 2 of what is stored: rate", Unit: "MB/s", Values: send},
+		{What: "cold fetch from the same node", Unit: "MB/s", Values: fetch},
+		{What: "add --rf 2 ÷ cold fetch", Unit: "×", Target: "≥ 0.85", Values: pairs(send, fetch)},
+		{What: dir + ": add --rf 3 of what is stored", Unit: "files/s", Values: many},
+		{What: dir + ": cold fetch from the same node", Unit: "files/s", Values: fetchMany},
+		{What: dir + ": add --rf 3 ÷ cold fetch", Unit: "×", Target: "≥ 0.5", Values: pairs(many, fetchMany)},
 	}, nil
 }
 
@@ -112,9 +112,9 @@ func benchEncode(ctx context.Context, s *settings) (_ []row, err error) {
 		time.Sleep(filesRest)
 	}
 	return []row{
-		{what: fmt.Sprintf("add --ec 6+3 of %.0f MB: bytes sent", float64(size)/1e6), unit: "MB/s", values: coded},
-		{what: "add --rf 2 of as much", unit: "MB/s", values: copied},
-		{what: "add --ec 6+3 ÷ add --rf 2, by bytes sent", unit: "×", target: "≥ 0.6", values: pairs(coded, copied)},
+		{What: fmt.Sprintf("add --ec 6+3 of %.0f MB: bytes sent", float64(size)/1e6), Unit: "MB/s", Values: coded},
+		{What: "add --rf 2 of as much", Unit: "MB/s", Values: copied},
+		{What: "add --ec 6+3 ÷ add --rf 2, by bytes sent", Unit: "×", Target: "≥ 0.6", Values: pairs(coded, copied)},
 	}, nil
 }
 

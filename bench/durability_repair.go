@@ -34,10 +34,10 @@ func benchRepair(ctx context.Context, s *settings) ([]row, error) {
 		budget, alone, beside = append(budget, r.most/repairBudget), append(alone, r.alone), append(beside, r.beside)
 	}
 	return []row{
-		{what: "repair: most in 10 s ÷ store.repair_rate", unit: "×", target: "≤ 1.05", values: budget},
-		{what: "gateway at 200 requests/s: p99", unit: "ms", values: alone},
-		{what: "the same beside repair: p99", unit: "ms", values: beside},
-		{what: "p99 beside repair ÷ without", unit: "×", target: "≤ 1.5", values: pairs(beside, alone)},
+		{What: "repair: most in 10 s ÷ store.repair_rate", Unit: "×", Target: "≤ 1.05", Values: budget},
+		{What: "gateway at 200 requests/s: p99", Unit: "ms", Values: alone},
+		{What: "the same beside repair: p99", Unit: "ms", Values: beside},
+		{What: "p99 beside repair ÷ without", Unit: "×", Target: "≤ 1.5", Values: pairs(beside, alone)},
 	}, nil
 }
 
@@ -64,7 +64,7 @@ func (s *settings) repair(ctx context.Context) (r repaired, err error) {
 			return r, err
 		}
 	}
-	page := origin.gate + "/b3/" + key
+	page := origin.Gate + "/b3/" + key
 	if r.alone, err = steadyP99(ctx, page); err != nil {
 		return r, err
 	}

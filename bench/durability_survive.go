@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"allium/bench/measure"
 	"allium/protocols/b3"
 )
 
@@ -43,10 +44,10 @@ func benchSurvive(ctx context.Context, s *settings) (rows []row, err error) {
 		}
 		what := fmt.Sprintf("%s, %d of %d nodes lost at once: ", strings.Join(c.target, " "), c.lost, surviveNodes)
 		rows = append(rows,
-			row{what: what + "reads", unit: "", values: []float64{float64(got.reads)}},
-			single(what+"of these without the object", "", "0", float64(got.failed)),
-			row{what: what + "targets met again after", unit: "s", values: got.restored},
-			row{what: what + "÷ (1.5 × busiest node + 2 ticks)", unit: "×", target: "≤ 1", values: got.allowed})
+			row{What: what + "reads", Unit: "", Values: []float64{float64(got.reads)}},
+			measure.Single(what+"of these without the object", "", "0", float64(got.failed)),
+			row{What: what + "targets met again after", Unit: "s", Values: got.restored},
+			row{What: what + "÷ (1.5 × busiest node + 2 ticks)", Unit: "×", Target: "≤ 1", Values: got.allowed})
 	}
 	return rows, nil
 }
@@ -122,7 +123,7 @@ func (c *cluster) lose(ctx context.Context, n int, readers *survivors) (seconds,
 		return 0, 0, err
 	}
 	left := c.members[n:]
-	c.seed = left[0].addr
+	c.seed = left[0].Addr
 	readers.members.Store(&left)
 	begun := time.Now()
 	if err := c.kill(c.members[:n:n]); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"allium/bench/measure"
 	"allium/protocols/session"
 	"allium/protocols/status"
 )
@@ -41,29 +42,29 @@ func benchFair(ctx context.Context, s *settings) (_ []row, err error) {
 		if err != nil {
 			return nil, err
 		}
-		c, err := startCaller(ctx, h, server.addr, session.DefaultConfig())
+		c, err := startCaller(ctx, h, server.Addr, session.DefaultConfig())
 		if err != nil {
 			return nil, err
 		}
 		callers = append(callers, c)
 	}
 	var (
-		alone  = row{what: "fair: rate of an honest peer, alone", unit: "calls/s"}
-		beside = row{what: "fair: the same beside one at ten times it", unit: "calls/s"}
-		kept   = row{what: "fair: beside ÷ alone", unit: "×", target: "≥ 0.9"}
-		p50a   = row{what: "fair: p50, alone", unit: "ms"}
-		p50b   = row{what: "fair: p50, beside", unit: "ms"}
-		p99a   = row{what: "fair: p99, alone", unit: "ms"}
-		p99b   = row{what: "fair: p99, beside", unit: "ms"}
-		slower = row{what: "fair: p99, beside ÷ alone", unit: "×", target: "≤ 2"}
-		worst  = row{what: "fair: least of any honest peer, beside ÷ alone", unit: "×"}
-		greedy = row{what: "fair: what the greedy one is served", unit: "calls/s"}
-		other  = row{what: "fair: CPU of other programs meanwhile", unit: "% of cores"}
+		alone  = row{What: "fair: rate of an honest peer, alone", Unit: "calls/s"}
+		beside = row{What: "fair: the same beside one at ten times it", Unit: "calls/s"}
+		kept   = row{What: "fair: beside ÷ alone", Unit: "×", Target: "≥ 0.9"}
+		p50a   = row{What: "fair: p50, alone", Unit: "ms"}
+		p50b   = row{What: "fair: p50, beside", Unit: "ms"}
+		p99a   = row{What: "fair: p99, alone", Unit: "ms"}
+		p99b   = row{What: "fair: p99, beside", Unit: "ms"}
+		slower = row{What: "fair: p99, beside ÷ alone", Unit: "×", Target: "≤ 2"}
+		worst  = row{What: "fair: least of any honest peer, beside ÷ alone", Unit: "×"}
+		greedy = row{What: "fair: what the greedy one is served", Unit: "calls/s"}
+		other  = row{What: "fair: CPU of other programs meanwhile", Unit: "% of cores"}
 	)
-	add := func(r *row, v float64) { r.values = append(r.values, v) }
+	add := func(r *row, v float64) { r.Values = append(r.Values, v) }
 	honest := callers[1:]
 	for range s.rounds {
-		from, err := take(server)
+		from, err := measure.Take(server)
 		if err != nil {
 			return nil, err
 		}
@@ -76,25 +77,25 @@ func benchFair(ctx context.Context, s *settings) (_ []row, err error) {
 			return nil, errors.Join(fmt.Errorf("the honest peers had %d and %d answers", a.answered, b.answered), a.err,
 				b.err)
 		}
-		to, err := take(server)
+		to, err := measure.Take(server)
 		if err != nil {
 			return nil, err
 		}
-		_, others := to.since(from)
+		_, others := to.Since(from)
 		add(&other, others)
 		seconds := fairRounds * fairFor.Seconds()
 		of := seconds * float64(len(honest))
 		add(&alone, float64(a.answered)/of)
 		add(&beside, float64(b.answered)/of)
-		add(&p50a, ms(quantile(a.took, 50)))
-		add(&p50b, ms(quantile(b.took, 50)))
-		add(&p99a, ms(quantile(a.took, 99)))
-		add(&p99b, ms(quantile(b.took, 99)))
+		add(&p50a, ms(measure.Quantile(a.took, 50)))
+		add(&p50b, ms(measure.Quantile(b.took, 50)))
+		add(&p99a, ms(measure.Quantile(a.took, 99)))
+		add(&p99b, ms(measure.Quantile(b.took, 99)))
 		add(&worst, float64(b.least)/float64(a.least))
 		add(&greedy, float64(b.greedy)/seconds)
 	}
-	kept.values, slower.values = pairs(beside.values, alone.values), pairs(p99b.values, p99a.values)
-	_, err = server.stop()
+	kept.Values, slower.Values = pairs(beside.Values, alone.Values), pairs(p99b.Values, p99a.Values)
+	_, err = server.Stop()
 	return []row{alone, beside, kept, worst, p50a, p50b, p99a, p99b, slower, greedy, other}, err
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"allium/bench/measure"
 )
 
 // benchFetch measures a cold fetch between two processes over TCP.
@@ -33,7 +35,7 @@ func (s *settings) fetchOver(ctx context.Context, what, listen, ofRaw string) ([
 	if err != nil {
 		return nil, err
 	}
-	pipe, err := startProcess(ctx, self, "reference-serve", file, listen)
+	pipe, err := measure.Start(ctx, nil, self, "reference-serve", file, listen)
 	if err != nil {
 		return nil, err
 	}
@@ -43,11 +45,11 @@ func (s *settings) fetchOver(ctx context.Context, what, listen, ofRaw string) ([
 		if err != nil {
 			return nil, err
 		}
-		p, err := run(ctx, self, "reference-pull", pipe.addr, out)
+		p, err := run(ctx, self, "reference-pull", pipe.Addr, out)
 		if err != nil {
 			return nil, err
 		}
-		r, err := run(ctx, self, "reference-raw", pipe.addr)
+		r, err := run(ctx, self, "reference-raw", pipe.Addr)
 		if err != nil {
 			return nil, err
 		}
@@ -65,22 +67,22 @@ func (s *settings) fetchOver(ctx context.Context, what, listen, ofRaw string) ([
 			return nil, err
 		}
 	}
-	if _, err := pipe.stop(); err != nil {
+	if _, err := pipe.Stop(); err != nil {
 		return nil, err
 	}
-	served, err := from.stop()
+	served, err := from.Stop()
 	if err != nil {
 		return nil, err
 	}
 	return []row{
-		{what: what + ": rate", unit: "MB/s", values: fetch},
-		{what: what + ": CPU of both nodes", unit: "s/GiB", values: cpu},
-		{what: what + ": reference pipe", unit: "MB/s", values: ref},
-		{what: what + ": raw stream", unit: "MB/s", values: raw},
-		{what: what + " ÷ reference pipe", unit: "×", target: "≥ 1.0", values: pairs(fetch, ref)},
-		{what: what + " ÷ raw stream", unit: "×", target: ofRaw, values: pairs(fetch, raw)},
-		{what: what + ": peak RSS of the fetching node", unit: "MB", target: "≤ 120", values: rss},
-		{what: what + ": peak RSS of the providing node", unit: "MB", target: "≤ 150", values: []float64{mb(served)}},
+		{What: what + ": rate", Unit: "MB/s", Values: fetch},
+		{What: what + ": CPU of both nodes", Unit: "s/GiB", Values: cpu},
+		{What: what + ": reference pipe", Unit: "MB/s", Values: ref},
+		{What: what + ": raw stream", Unit: "MB/s", Values: raw},
+		{What: what + " ÷ reference pipe", Unit: "×", Target: "≥ 1.0", Values: pairs(fetch, ref)},
+		{What: what + " ÷ raw stream", Unit: "×", Target: ofRaw, Values: pairs(fetch, raw)},
+		{What: what + ": peak RSS of the fetching node", Unit: "MB", Target: "≤ 120", Values: rss},
+		{What: what + ": peak RSS of the providing node", Unit: "MB", Target: "≤ 150", Values: []float64{mb(served)}},
 	}, nil
 }
 
@@ -98,16 +100,16 @@ func (s *settings) fetchCold(ctx context.Context, listen string, from *process, 
 	if err := os.RemoveAll(home); err != nil {
 		return f, err
 	}
-	to, err := s.startNodeOn(ctx, listen, home, from.addr)
+	to, err := s.startNodeOn(ctx, listen, home, from.Addr)
 	if err != nil {
 		return f, err
 	}
-	if _, err := run(ctx, s.allium, "--home", home, "connect", from.addr); err != nil {
+	if _, err := run(ctx, s.allium, "--home", home, "connect", from.Addr); err != nil {
 		return f, err
 	}
 	both := func() (seconds float64, err error) {
 		for _, p := range []*process{from, to} {
-			used, err := p.cpu()
+			used, err := p.CPU()
 			if err != nil {
 				return 0, err
 			}
@@ -128,6 +130,6 @@ func (s *settings) fetchCold(ctx context.Context, listen string, from *process, 
 		return f, err
 	}
 	f.seconds, f.cpu = u.wall.Seconds(), after-before
-	f.rss, err = to.stop()
+	f.rss, err = to.Stop()
 	return f, err
 }

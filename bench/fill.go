@@ -65,17 +65,16 @@ func benchFill(ctx context.Context, s *settings) (rows []row, err error) {
 	if err := fillHome(home, o); err != nil {
 		return nil, err
 	}
-	node, err := startProcess(ctx, s.allium, "--home", home, "--log-level", "error", "run", "--profile", "testnet",
-		"--listen", onTCP)
+	node, err := s.startNode(ctx, home)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _, _ = node.stop() }()
-	asked := row{what: "100 clients, one URL: requests to the origin", target: "1"}
-	all := row{what: "100 clients have 10 MiB ÷ one + 100 stored", unit: "×", target: "≤ 1.5"}
-	first := row{what: "100 clients: first byte ÷ the origin's", unit: "×", target: "≤ 1.2"}
-	same := row{what: "100 clients: first byte ÷ 100 at the origin", unit: "×"}
-	slowest := row{what: "100 clients: first byte of the last", unit: "ms"}
+	defer func() { _, _ = node.Stop() }()
+	asked := row{What: "100 clients, one URL: requests to the origin", Target: "1"}
+	all := row{What: "100 clients have 10 MiB ÷ one + 100 stored", Unit: "×", Target: "≤ 1.5"}
+	first := row{What: "100 clients: first byte ÷ the origin's", Unit: "×", Target: "≤ 1.2"}
+	same := row{What: "100 clients: first byte ÷ 100 at the origin", Unit: "×"}
+	slowest := row{What: "100 clients: first byte of the last", Unit: "ms"}
 	for i := range s.rounds + 1 { // the first warms both
 		path := fmt.Sprintf("/big/%d", i)
 		direct, err := download(ctx, o.Client(), []string{o.URL + "/big/direct"})
@@ -87,23 +86,23 @@ func benchFill(ctx context.Context, s *settings) (rows []row, err error) {
 			return nil, err
 		}
 		before := o.asked.Load()
-		filled, err := download(ctx, nil, slices.Repeat([]string{node.gate + "/edge/assets/site" + path}, fillClients))
+		filled, err := download(ctx, nil, slices.Repeat([]string{node.Gate + "/edge/assets/site" + path}, fillClients))
 		if err != nil {
 			return nil, err
 		}
 		requests := o.asked.Load() - before
-		stored, err := download(ctx, nil, slices.Repeat([]string{node.gate + "/edge/assets/site" + path}, fillClients))
+		stored, err := download(ctx, nil, slices.Repeat([]string{node.Gate + "/edge/assets/site" + path}, fillClients))
 		if err != nil {
 			return nil, err
 		}
 		if i == 0 {
 			continue
 		}
-		asked.values = append(asked.values, float64(requests))
-		all.values = append(all.values, filled.took.Seconds()/(direct.took+stored.took).Seconds())
-		first.values = append(first.values, filled.median().Seconds()/direct.median().Seconds())
-		same.values = append(same.values, filled.median().Seconds()/crowd.median().Seconds())
-		slowest.values = append(slowest.values, ms(slices.Max(filled.first)))
+		asked.Values = append(asked.Values, float64(requests))
+		all.Values = append(all.Values, filled.took.Seconds()/(direct.took+stored.took).Seconds())
+		first.Values = append(first.Values, filled.median().Seconds()/direct.median().Seconds())
+		same.Values = append(same.Values, filled.median().Seconds()/crowd.median().Seconds())
+		slowest.Values = append(slowest.Values, ms(slices.Max(filled.first)))
 	}
 	rows = []row{asked, all, first, same, slowest}
 	hit, err := benchFillHit(ctx, s, node, o)
@@ -117,10 +116,10 @@ func benchFillHit(ctx context.Context, s *settings, node *process, o *fillOrigin
 		return nil, nil
 	}
 	const hit = "/edge/assets/site/small"
-	if _, err := download(ctx, nil, []string{node.gate + hit}); err != nil {
+	if _, err := download(ctx, nil, []string{node.Gate + hit}); err != nil {
 		return nil, err
 	}
-	a, err := http.Head(node.gate + hit) //nolint:noctx // it ends at once
+	a, err := http.Head(node.Gate + hit) //nolint:noctx // it ends at once
 	if err != nil {
 		return nil, err
 	}
@@ -128,20 +127,20 @@ func benchFillHit(ctx context.Context, s *settings, node *process, o *fillOrigin
 		return nil, err
 	}
 	address := strings.Trim(a.Header.Get("Etag"), `"`)
-	speed := row{what: "a hit of 64 KiB ÷ /o/", unit: "×", target: "≥ 0.9"}
-	cpu := row{what: "a hit of 64 KiB: CPU", unit: "µs/request"}
+	speed := row{What: "a hit of 64 KiB ÷ /o/", Unit: "×", Target: "≥ 0.9"}
+	cpu := row{What: "a hit of 64 KiB: CPU", Unit: "µs/request"}
 	for i := range s.rounds + 1 { // the first warms both
-		ours, err := wrk(ctx, node, node.gate+hit, "")
+		ours, err := wrk(ctx, node, node.Gate+hit, "")
 		if err != nil {
 			return nil, err
 		}
-		object, err := wrk(ctx, node, node.gate+"/o/"+address, "")
+		object, err := wrk(ctx, node, node.Gate+"/o/"+address, "")
 		if err != nil {
 			return nil, err
 		}
 		if i > 0 {
-			speed.values = append(speed.values, ours.rate/object.rate)
-			cpu.values = append(cpu.values, ours.cpu.Seconds()*1e6)
+			speed.Values = append(speed.Values, ours.rate/object.rate)
+			cpu.Values = append(cpu.Values, ours.cpu.Seconds()*1e6)
 		}
 	}
 	if n := o.asked.Load(); n > 1000 {

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"allium/bench/measure"
 )
 
 // The network that first bytes are measured in.
@@ -31,9 +33,9 @@ func benchFirstByte(ctx context.Context, s *settings) ([]row, error) {
 		args := []string{"--home", home(i), "--log-level", "error", "run", "--profile", "testnet",
 			"--gateway", "127.0.0.1:0"}
 		if i > 0 {
-			args = append(args, "--bootstrap", nodes[0].addr)
+			args = append(args, "--bootstrap", nodes[0].Addr)
 		}
-		nodes[i], err = startProcess(ctx, s.allium, args...)
+		nodes[i], err = measure.Start(ctx, nil, s.allium, args...)
 		return err
 	}
 	provider, asker := 1, firstNodes-1
@@ -62,12 +64,12 @@ func benchFirstByte(ctx context.Context, s *settings) ([]row, error) {
 	}
 	rows := make([]row, len(sizes))
 	for i, size := range sizes {
-		rows[i] = row{what: fmt.Sprintf("first byte: cold, %d KiB of a stranger", size>>10), unit: "ms", target: "≤ 60"}
+		rows[i] = row{What: fmt.Sprintf("first byte: cold, %d KiB of a stranger", size>>10), Unit: "ms", Target: "≤ 60"}
 		for _, key := range keys[i] {
 			if err := s.estrange(ctx, home(asker), provID); err != nil {
 				return nil, err
 			}
-			took, err := firstByte(ctx, nodes[asker].gate+"/o/"+key, size)
+			took, err := firstByte(ctx, nodes[asker].Gate+"/o/"+key, size)
 			if err != nil {
 				return nil, err
 			}
@@ -76,16 +78,16 @@ func benchFirstByte(ctx context.Context, s *settings) ([]row, error) {
 				return nil, err
 			}
 			if dialled {
-				rows[i].values = append(rows[i].values, ms(took))
+				rows[i].Values = append(rows[i].Values, ms(took))
 			}
 		}
-		if n := len(rows[i].values); n < firstCounted {
+		if n := len(rows[i].Values); n < firstCounted {
 			return nil, fmt.Errorf("the asking node dialled the provider for %d objects of %d; "+
 				"the provider was first at the others", n, firstObjects)
 		}
 	}
 	for _, n := range nodes {
-		if _, err := n.stop(); err != nil {
+		if _, err := n.Stop(); err != nil {
 			return nil, err
 		}
 	}

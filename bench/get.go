@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"allium/bench/measure"
 )
 
 // filesRest is the time between the removal of files and the next measurement.
@@ -73,20 +75,20 @@ func (s *settings) getOverTCP(ctx context.Context, key string) ([]row, error) {
 		}
 		cp = append(cp, took)
 	}
-	if _, err := from.stop(); err != nil {
+	if _, err := from.Stop(); err != nil {
 		return nil, err
 	}
 	rows := []row{
-		{what: "get -o over TCP, cold", unit: "s", values: cold},
-		{what: "get -o over TCP, cold: CPU of nodes and command", unit: "s", values: cpu},
+		{What: "get -o over TCP, cold", Unit: "s", Values: cold},
+		{What: "get -o over TCP, cold: CPU of nodes and command", Unit: "s", Values: cpu},
 	}
 	if url != "" {
-		rows = append(rows, row{what: "curl from nginx over TLS", unit: "s", values: curl},
-			row{what: "get -o over TCP ÷ curl", unit: "×", target: "≤ 1.6", values: pairs(cold, curl)})
+		rows = append(rows, row{What: "curl from nginx over TLS", Unit: "s", Values: curl},
+			row{What: "get -o over TCP ÷ curl", Unit: "×", Target: "≤ 1.6", Values: pairs(cold, curl)})
 	}
-	return append(rows, row{what: "get -o, local", unit: "s", values: local},
-		row{what: "cp and sync", unit: "s", values: cp},
-		row{what: "get -o, local ÷ cp and sync", unit: "×", target: "≤ 1.2", values: pairs(local, cp)}), nil
+	return append(rows, row{What: "get -o, local", Unit: "s", Values: local},
+		row{What: "cp and sync", Unit: "s", Values: cp},
+		row{What: "get -o, local ÷ cp and sync", Unit: "×", Target: "≤ 1.2", Values: pairs(local, cp)}), nil
 }
 
 // getOverQUIC measures cold gets over QUIC beside a raw stream that is hashed and written.
@@ -99,7 +101,7 @@ func (s *settings) getOverQUIC(ctx context.Context, key string) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	pipe, err := startProcess(ctx, self, "reference-serve", s.large(), onQUIC)
+	pipe, err := measure.Start(ctx, nil, self, "reference-serve", s.large(), onQUIC)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +114,7 @@ func (s *settings) getOverQUIC(ctx context.Context, key string) ([]row, error) {
 		cold = append(cold, g.cold)
 		var seconds float64
 		if _, err := s.timed(func(out string) error {
-			p, err := run(ctx, self, "reference-pull", pipe.addr, out)
+			p, err := run(ctx, self, "reference-pull", pipe.Addr, out)
 			if err == nil {
 				_, err = fmt.Sscan(p.out, &seconds)
 			}
@@ -122,16 +124,16 @@ func (s *settings) getOverQUIC(ctx context.Context, key string) ([]row, error) {
 		}
 		raw = append(raw, seconds)
 	}
-	if _, err := pipe.stop(); err != nil {
+	if _, err := pipe.Stop(); err != nil {
 		return nil, err
 	}
-	if _, err := from.stop(); err != nil {
+	if _, err := from.Stop(); err != nil {
 		return nil, err
 	}
 	return []row{
-		{what: "get -o over QUIC, cold", unit: "s", values: cold},
-		{what: "raw QUIC stream, hashed and written", unit: "s", values: raw},
-		{what: "get -o over QUIC ÷ raw stream", unit: "×", target: "≤ 1.3", values: pairs(cold, raw)},
+		{What: "get -o over QUIC, cold", Unit: "s", Values: cold},
+		{What: "raw QUIC stream, hashed and written", Unit: "s", Values: raw},
+		{What: "get -o over QUIC ÷ raw stream", Unit: "×", Target: "≤ 1.3", Values: pairs(cold, raw)},
 	}, nil
 }
 
@@ -148,16 +150,16 @@ func (s *settings) getCold(ctx context.Context, listen string, from *process, ke
 		return g, err
 	}
 	time.Sleep(filesRest)
-	to, err := s.startNodeOn(ctx, listen, home, from.addr)
+	to, err := s.startNodeOn(ctx, listen, home, from.Addr)
 	if err != nil {
 		return g, err
 	}
-	if _, err := run(ctx, s.allium, "--home", home, "connect", from.addr); err != nil {
+	if _, err := run(ctx, s.allium, "--home", home, "connect", from.Addr); err != nil {
 		return g, err
 	}
 	nodes := func() (sum time.Duration, err error) {
 		for _, p := range []*process{from, to} {
-			used, err := p.cpu()
+			used, err := p.CPU()
 			if err != nil {
 				return 0, err
 			}
@@ -189,7 +191,7 @@ func (s *settings) getCold(ctx context.Context, listen string, from *process, ke
 		return g, err
 	}
 	g.cpu = command + (after - before).Seconds()
-	_, err = to.stop()
+	_, err = to.Stop()
 	return g, err
 }
 

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"allium/bench/measure"
 )
 
 // What wrk runs with, and for how long each time.
@@ -67,22 +69,21 @@ func benchHTTP(ctx context.Context, s *settings) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	node, err := startProcess(ctx, s.allium, "--home", home, "--log-level", "error", "run", "--profile", "testnet",
-		"--listen", onTCP)
+	node, err := s.startNode(ctx, home)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _, _ = node.stop() }()
-	bare, err := startProcess(ctx, self, "reference-http", dir)
+	defer func() { _, _ = node.Stop() }()
+	bare, err := measure.Start(ctx, nil, self, "reference-http", dir)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _, _ = bare.stop() }()
+	defer func() { _, _ = bare.Stop() }()
 	web, err := startNginx(ctx, nginx, dir, s.dir)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _, _ = web.stop() }()
+	defer func() { _, _ = web.Stop() }()
 
 	for _, c := range httpCases {
 		name := strconv.FormatInt(c.size, 10)
@@ -94,28 +95,28 @@ func benchHTTP(ctx context.Context, s *settings) (rows []row, err error) {
 		if err != nil {
 			return nil, err
 		}
-		speed := row{what: c.name + " ÷ " + c.against, unit: "×", target: c.target}
-		tail := row{what: c.name + ": p99 ÷ " + c.against, unit: "×", target: c.p99}
-		cpu := row{what: c.name + ": CPU", unit: "µs/request", target: c.cpu}
-		otherCPU := row{what: c.name + ": CPU of " + c.against, unit: "µs/request"}
-		rate := row{what: c.name + ": requests", unit: "/s"}
+		speed := row{What: c.name + " ÷ " + c.against, Unit: "×", Target: c.target}
+		tail := row{What: c.name + ": p99 ÷ " + c.against, Unit: "×", Target: c.p99}
+		cpu := row{What: c.name + ": CPU", Unit: "µs/request", Target: c.cpu}
+		otherCPU := row{What: c.name + ": CPU of " + c.against, Unit: "µs/request"}
+		rate := row{What: c.name + ": requests", Unit: "/s"}
 		for i := range s.rounds + 1 { // the first warms both
-			ours, err := wrk(ctx, node, node.gate+"/o/"+addrs[name], script)
+			ours, err := wrk(ctx, node, node.Gate+"/o/"+addrs[name], script)
 			if err != nil {
 				return nil, err
 			}
-			theirs, err := wrk(ctx, other, other.gate+"/"+name, script)
+			theirs, err := wrk(ctx, other, other.Gate+"/"+name, script)
 			if err != nil {
 				return nil, err
 			}
 			if i == 0 {
 				continue
 			}
-			speed.values = append(speed.values, ours.rate/theirs.rate)
-			tail.values = append(tail.values, ours.p99.Seconds()/theirs.p99.Seconds())
-			cpu.values = append(cpu.values, ours.cpu.Seconds()*1e6)
-			otherCPU.values = append(otherCPU.values, theirs.cpu.Seconds()*1e6)
-			rate.values = append(rate.values, ours.rate)
+			speed.Values = append(speed.Values, ours.rate/theirs.rate)
+			tail.Values = append(tail.Values, ours.p99.Seconds()/theirs.p99.Seconds())
+			cpu.Values = append(cpu.Values, ours.cpu.Seconds()*1e6)
+			otherCPU.Values = append(otherCPU.Values, theirs.cpu.Seconds()*1e6)
+			rate.Values = append(rate.Values, ours.rate)
 		}
 		rows = append(rows, speed, tail, cpu, rate)
 		if other == bare { // nginx works in processes of its own
@@ -129,21 +130,21 @@ func benchHTTP(ctx context.Context, s *settings) (rows []row, err error) {
 // benchSiblings measures a file below /b3/, in a directory of 10,000, beside the same file below /o/.
 func benchSiblings(ctx context.Context, s *settings, node *process, addrs map[string]string) ([]row, error) {
 	const what = "a file among 10,000 below /b3/"
-	speed := row{what: what + " ÷ /o/", unit: "×", target: "≥ 0.8"}
-	cpu := row{what: what + ": CPU", unit: "µs/request"}
+	speed := row{What: what + " ÷ /o/", Unit: "×", Target: "≥ 0.8"}
+	cpu := row{What: what + ": CPU", Unit: "µs/request"}
 	for i := range s.rounds + 1 { // the first warms both
-		below, err := wrk(ctx, node, node.gate+"/b3/"+addrs[siblingsName]+"/"+url.PathEscape(listedName(siblings/2)),
+		below, err := wrk(ctx, node, node.Gate+"/b3/"+addrs[siblingsName]+"/"+url.PathEscape(listedName(siblings/2)),
 			"")
 		if err != nil {
 			return nil, err
 		}
-		alone, err := wrk(ctx, node, node.gate+"/o/"+addrs[siblingName], "")
+		alone, err := wrk(ctx, node, node.Gate+"/o/"+addrs[siblingName], "")
 		if err != nil {
 			return nil, err
 		}
 		if i > 0 {
-			speed.values = append(speed.values, below.rate/alone.rate)
-			cpu.values = append(cpu.values, below.cpu.Seconds()*1e6)
+			speed.Values = append(speed.Values, below.rate/alone.rate)
+			cpu.Values = append(cpu.Values, below.cpu.Seconds()*1e6)
 		}
 	}
 	return []row{speed, cpu}, nil
@@ -252,7 +253,7 @@ http {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd, gate: "http://" + addr}
+	p := &process{Cmd: cmd, Gate: "http://" + addr}
 	for range 100 {
 		d := net.Dialer{Timeout: time.Second}
 		if c, err := d.DialContext(ctx, "tcp", addr); err == nil {
@@ -260,7 +261,7 @@ http {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	_, err = p.stop()
+	_, err = p.Stop()
 	return nil, fmt.Errorf("nginx does not listen on %s: %w", addr, err)
 }
 
@@ -305,7 +306,7 @@ func wrk(ctx context.Context, p *process, url, script string) (l loaded, err err
 	if script != "" {
 		args = append(args, "-s", script)
 	}
-	before, err := p.cpu()
+	before, err := p.CPU()
 	if err != nil {
 		return l, err
 	}
@@ -313,7 +314,7 @@ func wrk(ctx context.Context, p *process, url, script string) (l loaded, err err
 	if err != nil {
 		return l, err
 	}
-	after, err := p.cpu()
+	after, err := p.CPU()
 	if err != nil {
 		return l, err
 	}

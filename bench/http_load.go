@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"allium/bench/measure"
 )
 
 // The loads of the gateway, at its default limits.
@@ -42,10 +44,10 @@ func (s *settings) startGateway(ctx context.Context, name string) (p *process, p
 	if p, err = s.startNode(ctx, home); err != nil {
 		return nil, "", "", err
 	}
-	if p.gate == "" {
+	if p.Gate == "" {
 		return nil, "", "", errors.New("the node has no gateway")
 	}
-	return p, p.gate + "/o/" + key, token, nil
+	return p, p.Gate + "/o/" + key, token, nil
 }
 
 // mint returns a capability of the node at home for operations, such as "put,pin".
@@ -67,15 +69,15 @@ func (s *settings) startBoth(ctx context.Context, name string) (b besideBare, er
 		return b, err
 	}
 	if b.bare, err = s.startBare(ctx); err != nil {
-		_, stopErr := b.node.stop()
+		_, stopErr := b.node.Stop()
 		return b, errors.Join(err, stopErr)
 	}
 	return b, nil
 }
 
 func (b besideBare) stop() error {
-	_, bareErr := b.bare.stop()
-	_, err := b.node.stop()
+	_, bareErr := b.bare.Stop()
+	_, err := b.node.Stop()
 	return errors.Join(err, bareErr)
 }
 
@@ -102,7 +104,7 @@ func benchOverload(ctx context.Context, s *settings) (_ []row, err error) {
 	around := max(s.hold/4, time.Second)
 	var thin httpAnswers
 	other := func() error {
-		got, err := ask(bare.gate+"/", around)
+		got, err := ask(bare.Gate+"/", around)
 		thin.add(got)
 		return err
 	}
@@ -112,15 +114,15 @@ func benchOverload(ctx context.Context, s *settings) (_ []row, err error) {
 	if err := other(); err != nil {
 		return nil, err
 	}
-	before, err := p.memory()
+	before, err := p.Memory()
 	if err != nil {
 		return nil, err
 	}
-	from, err := take(p)
+	from, err := measure.Take(p)
 	if err != nil {
 		return nil, err
 	}
-	counted, err := p.counters(ctx)
+	counted, err := p.Counters(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +130,7 @@ func benchOverload(ctx context.Context, s *settings) (_ []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	to, err := take(p)
+	to, err := measure.Take(p)
 	if err != nil {
 		return nil, err
 	}
@@ -136,11 +138,11 @@ func benchOverload(ctx context.Context, s *settings) (_ []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := p.memory()
+	after, err := p.Memory()
 	if err != nil {
 		return nil, err
 	}
-	now, err := p.counters(ctx)
+	now, err := p.Counters(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -150,35 +152,31 @@ func benchOverload(ctx context.Context, s *settings) (_ []row, err error) {
 	if got.why != nil {
 		fmt.Printf("overload: one of the requests failed: %v\n", got.why)
 	}
-	nodeCPU, others := to.since(from)
+	nodeCPU, others := to.Since(from)
 	seconds := s.hold.Seconds()
 	collected := func(what string) float64 {
 		return now["go_gc_duration_seconds"+what] - counted["go_gc_duration_seconds"+what]
 	}
 	return []row{
-		single("overload: asked", "req/s", "≥ 5000", float64(got.all())/seconds),
-		single("overload: accepted", "req/s", "500", float64(len(got.took))/seconds),
-		single("overload: p99 of the accepted", "ms", "≤ 40", got.p99()),
-		single("overload: p99 of a bare handler, same rate", "ms", "", thin.p99()),
-		single("overload: accepted ÷ bare", "×", "", got.p99()/thin.p99()),
-		single("overload: p50 of the accepted", "ms", "", got.p50()),
-		single("overload: p50 of a bare handler, same rate", "ms", "", thin.p50()),
-		single("overload: the asker woke up late by (p99)", "ms", "", millis(got.late, 99)),
-		single("overload: refused with 429", "%", "", 100*float64(got.refused)/float64(got.all())),
-		single("overload: of these without Retry-After", "", "0", float64(got.bare)),
-		single("overload: failed otherwise", "", "0", float64(got.failed)),
-		single("overload: RSS at the end ÷ after the warm-up", "×", "≤ 1.1", float64(after)/float64(before)),
-		single("overload: CPU of the node", "% of cores", "", nodeCPU),
-		single("overload: CPU of the askers", "% of cores", "", percent(to.self-from.self, to.at.Sub(from.at))),
-		single("overload: CPU of other programs", "% of cores", "", others),
-		single("overload: collections of the node", "/s", "", collected("_count")/seconds),
-		single("overload: pauses of these", "ms/s", "", 1000*collected("_sum")/seconds),
-		single("overload: load average", "", "", load),
+		measure.Single("overload: asked", "req/s", "≥ 5000", float64(got.all())/seconds),
+		measure.Single("overload: accepted", "req/s", "500", float64(len(got.took))/seconds),
+		measure.Single("overload: p99 of the accepted", "ms", "≤ 40", got.p99()),
+		measure.Single("overload: p99 of a bare handler, same rate", "ms", "", thin.p99()),
+		measure.Single("overload: accepted ÷ bare", "×", "", got.p99()/thin.p99()),
+		measure.Single("overload: p50 of the accepted", "ms", "", got.p50()),
+		measure.Single("overload: p50 of a bare handler, same rate", "ms", "", thin.p50()),
+		measure.Single("overload: the asker woke up late by (p99)", "ms", "", measure.Millis(got.late, 99)),
+		measure.Single("overload: refused with 429", "%", "", 100*float64(got.refused)/float64(got.all())),
+		measure.Single("overload: of these without Retry-After", "", "0", float64(got.bare)),
+		measure.Single("overload: failed otherwise", "", "0", float64(got.failed)),
+		measure.Single("overload: RSS at the end ÷ after the warm-up", "×", "≤ 1.1", float64(after)/float64(before)),
+		measure.Single("overload: CPU of the node", "% of cores", "", nodeCPU),
+		measure.Single("overload: CPU of the askers", "% of cores", "", percent(to.Self-from.Self, to.At.Sub(from.At))),
+		measure.Single("overload: CPU of other programs", "% of cores", "", others),
+		measure.Single("overload: collections of the node", "/s", "", collected("_count")/seconds),
+		measure.Single("overload: pauses of these", "ms/s", "", 1000*collected("_sum")/seconds),
+		measure.Single("overload: load average", "", "", load),
 	}, nil
-}
-
-func single(what, unit, target string, v float64) row {
-	return row{what: what, unit: unit, target: target, values: []float64{v}}
 }
 
 // percent is a share of all cores.
@@ -192,7 +190,7 @@ func (s *settings) startBare(ctx context.Context) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startProcess(ctx, self, "reference-page", strconv.Itoa(httpBody))
+	return measure.Start(ctx, nil, self, "reference-page", strconv.Itoa(httpBody))
 }
 
 // samePage is a handler that answers everything with size bytes.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"allium/bench/measure"
 )
 
 // What hashes while operations are asked for.
@@ -43,13 +45,13 @@ func benchOps(ctx context.Context, s *settings) (_ []row, err error) {
 		return nil, err
 	}
 	defer func() {
-		_, stopped := node.stop()
+		_, stopped := node.Stop()
 		err = errors.Join(err, stopped)
 	}()
 	ask := func(length time.Duration) (httpAnswers, error) {
 		askers := make([]*asker, opsAskers)
 		for i := range askers {
-			if askers[i], err = newAsker(node.gate+"/healthz", nil, false); err != nil {
+			if askers[i], err = newAsker(node.Gate+"/healthz", nil, false); err != nil {
 				return httpAnswers{}, err
 			}
 		}
@@ -65,7 +67,7 @@ func benchOps(ctx context.Context, s *settings) (_ []row, err error) {
 	wrk.Go(func() {
 		_, failed = run(ctx, "wrk", "-t"+strconv.Itoa(httpThreads), "-c"+strconv.Itoa(opsDownloads), "-d"+load.String(),
 			"--timeout", "60s",
-			node.gate+"/o/"+key)
+			node.Gate+"/o/"+key)
 	})
 	time.Sleep(2 * time.Second) // they have begun
 	busy, err := ask(opsFor)
@@ -79,11 +81,11 @@ func benchOps(ctx context.Context, s *settings) (_ []row, err error) {
 	}
 	const what = "operations: /healthz"
 	return []row{
-		single(what+", idle: p99", "ms", "", idle.p99()),
-		single(what+fmt.Sprintf(" beside %d downloads: p50", opsDownloads), "ms", "≤ 10", busy.p50()),
-		single("operations: the same, p99", "ms", "", busy.p99()),
-		single("operations: the asker woke up late by (p99)", "ms", "", millis(busy.late, 99)),
-		single("operations: failed", "", "0", float64(busy.failed+idle.failed)),
-		single("operations: load average", "", "", average),
+		measure.Single(what+", idle: p99", "ms", "", idle.p99()),
+		measure.Single(what+fmt.Sprintf(" beside %d downloads: p50", opsDownloads), "ms", "≤ 10", busy.p50()),
+		measure.Single("operations: the same, p99", "ms", "", busy.p99()),
+		measure.Single("operations: the asker woke up late by (p99)", "ms", "", measure.Millis(busy.late, 99)),
+		measure.Single("operations: failed", "", "0", float64(busy.failed+idle.failed)),
+		measure.Single("operations: load average", "", "", average),
 	}, nil
 }

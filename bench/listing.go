@@ -45,38 +45,38 @@ func benchListing(ctx context.Context, s *settings) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _, _ = node.stop() }()
-	sorted := row{what: "listing of 10,000 by size: first byte ÷ 100", unit: "×", target: "≤ 3"}
-	long := row{what: "listing of 100,000: first byte ÷ 100", unit: "×", target: "≤ 2"}
-	short := row{what: "listing of 100: first byte", unit: "ms"}
-	grown := row{what: "listing of 10,000 by size: RSS", unit: "MB more", target: "≤ 20"}
-	whole := row{what: "listing of 10,000 by size: all of it", unit: "ms"}
+	defer func() { _, _ = node.Stop() }()
+	sorted := row{What: "listing of 10,000 by size: first byte ÷ 100", Unit: "×", Target: "≤ 3"}
+	long := row{What: "listing of 100,000: first byte ÷ 100", Unit: "×", Target: "≤ 2"}
+	short := row{What: "listing of 100: first byte", Unit: "ms"}
+	grown := row{What: "listing of 10,000 by size: RSS", Unit: "MB more", Target: "≤ 20"}
+	whole := row{What: "listing of 10,000 by size: all of it", Unit: "ms"}
 	for range s.rounds {
-		a, err := fastestByte(ctx, node.gate+paths[shortListing])
+		a, err := fastestByte(ctx, node.Gate+paths[shortListing])
 		if err != nil {
 			return nil, err
 		}
-		before, err := node.memory()
+		before, err := node.Memory()
 		if err != nil {
 			return nil, err
 		}
-		b, err := fastestByte(ctx, node.gate+paths[sortedListing]+"?sort=size")
+		b, err := fastestByte(ctx, node.Gate+paths[sortedListing]+"?sort=size")
 		if err != nil {
 			return nil, err
 		}
-		after, err := node.memory()
+		after, err := node.Memory()
 		if err != nil {
 			return nil, err
 		}
-		c, err := fastestByte(ctx, node.gate+paths[longListing])
+		c, err := fastestByte(ctx, node.Gate+paths[longListing])
 		if err != nil {
 			return nil, err
 		}
-		sorted.values = append(sorted.values, b.first.Seconds()/a.first.Seconds())
-		long.values = append(long.values, c.first.Seconds()/a.first.Seconds())
-		short.values = append(short.values, ms(a.first))
-		grown.values = append(grown.values, mb(after-before))
-		whole.values = append(whole.values, ms(b.whole))
+		sorted.Values = append(sorted.Values, b.first.Seconds()/a.first.Seconds())
+		long.Values = append(long.Values, c.first.Seconds()/a.first.Seconds())
+		short.Values = append(short.Values, ms(a.first))
+		grown.Values = append(grown.Values, mb(after-before))
+		whole.Values = append(whole.Values, ms(b.whole))
 	}
 	return []row{short, sorted, long, grown, whole}, nil
 }

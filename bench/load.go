@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"allium/bench/measure"
 	"allium/protocols/status"
 )
 
@@ -50,43 +51,43 @@ func (r loadResult) share(of ...status.Outcome) float64 {
 func benchLoad(ctx context.Context, s *settings) ([]row, error) {
 	at := func(rate int, what string) string { return fmt.Sprintf("dht: %d RPC/s: %s", rate, what) }
 	var (
-		cpu   = row{what: at(loadRate, "the node's CPU"), unit: "% of cores", target: "< 70"}
-		p50   = row{what: at(loadRate, "p50 of accepted"), unit: "ms"}
-		p99   = row{what: at(loadRate, "p99 of accepted"), unit: "ms", target: "≤ 200"}
-		lost  = row{what: at(loadRate, "refused or lost"), unit: "%", target: "0"}
-		cpu2  = row{what: at(2*loadRate, "the node's CPU"), unit: "% of cores"}
-		p502  = row{what: at(2*loadRate, "p50 of accepted"), unit: "ms"}
-		p992  = row{what: at(2*loadRate, "p99 of accepted"), unit: "ms", target: "≤ 200"}
-		rate2 = row{what: at(2*loadRate, "refused: rate_limit"), unit: "%"}
-		busy2 = row{what: at(2*loadRate, "refused: busy, quota"), unit: "%"}
-		lost2 = row{what: at(2*loadRate, "lost without a word"), unit: "%", target: "0"}
-		kept2 = row{what: at(2*loadRate, "kept back by the asker"), unit: "%"}
-		late2 = row{what: at(2*loadRate, "sent late by (p99)"), unit: "ms"}
-		other = row{what: "dht: CPU of other programs meanwhile", unit: "% of cores"}
+		cpu   = row{What: at(loadRate, "the node's CPU"), Unit: "% of cores", Target: "< 70"}
+		p50   = row{What: at(loadRate, "p50 of accepted"), Unit: "ms"}
+		p99   = row{What: at(loadRate, "p99 of accepted"), Unit: "ms", Target: "≤ 200"}
+		lost  = row{What: at(loadRate, "refused or lost"), Unit: "%", Target: "0"}
+		cpu2  = row{What: at(2*loadRate, "the node's CPU"), Unit: "% of cores"}
+		p502  = row{What: at(2*loadRate, "p50 of accepted"), Unit: "ms"}
+		p992  = row{What: at(2*loadRate, "p99 of accepted"), Unit: "ms", Target: "≤ 200"}
+		rate2 = row{What: at(2*loadRate, "refused: rate_limit"), Unit: "%"}
+		busy2 = row{What: at(2*loadRate, "refused: busy, quota"), Unit: "%"}
+		lost2 = row{What: at(2*loadRate, "lost without a word"), Unit: "%", Target: "0"}
+		kept2 = row{What: at(2*loadRate, "kept back by the asker"), Unit: "%"}
+		late2 = row{What: at(2*loadRate, "sent late by (p99)"), Unit: "ms"}
+		other = row{What: "dht: CPU of other programs meanwhile", Unit: "% of cores"}
 	)
-	add := func(r *row, v float64) { r.values = append(r.values, v) }
+	add := func(r *row, v float64) { r.Values = append(r.Values, v) }
 	for i := range s.rounds {
 		r, err := s.load(ctx, fmt.Sprintf("load%d", i), loadRate)
 		if err != nil {
 			return nil, err
 		}
 		add(&cpu, r.cpu)
-		add(&p50, ms(quantile(r.accepted, 50)))
-		add(&p99, ms(quantile(r.accepted, 99)))
+		add(&p50, ms(measure.Quantile(r.accepted, 50)))
+		add(&p99, ms(measure.Quantile(r.accepted, 99)))
 		add(&lost, 100-r.share(status.OK))
 		add(&other, r.others)
 		if r, err = s.load(ctx, fmt.Sprintf("overload%d", i), 2*loadRate); err != nil {
 			return nil, err
 		}
 		add(&cpu2, r.cpu)
-		add(&p502, ms(quantile(r.accepted, 50)))
-		add(&p992, ms(quantile(r.accepted, 99)))
+		add(&p502, ms(measure.Quantile(r.accepted, 50)))
+		add(&p992, ms(measure.Quantile(r.accepted, 99)))
 		add(&rate2, r.share(status.RateLimit))
 		add(&busy2, r.share(status.Busy, status.Quota))
 		add(&lost2, 100-r.share(status.OK, status.RateLimit, status.Busy, status.Quota, unsent))
 		add(&kept2, r.share(unsent))
 		add(&other, r.others)
-		add(&late2, ms(quantile(r.late, 99)))
+		add(&late2, ms(measure.Quantile(r.late, 99)))
 	}
 	return []row{cpu, p50, p99, lost, cpu2, p502, p992, rate2, busy2, lost2, kept2, late2, other}, nil
 }
@@ -94,12 +95,12 @@ func benchLoad(ctx context.Context, s *settings) ([]row, error) {
 // load starts a node and its peers and runs the load at so many requests per
 // second.
 func (s *settings) load(ctx context.Context, name string, rate int) (_ loadResult, err error) {
-	node, err := startProcess(ctx, s.allium, "--home", filepath.Join(s.dir, name), "--log-level", "error", "run",
+	node, err := measure.Start(ctx, nil, s.allium, "--home", filepath.Join(s.dir, name), "--log-level", "error", "run",
 		"--profile", "testnet")
 	if err != nil {
 		return loadResult{}, err
 	}
-	peers, err := startPeers(ctx, node.addrs)
+	peers, err := startPeers(ctx, node.Addrs)
 	if err != nil {
 		return loadResult{}, err
 	}
@@ -112,7 +113,7 @@ func (s *settings) load(ctx context.Context, name string, rate int) (_ loadResul
 	if err != nil {
 		return r, err
 	}
-	_, err = node.stop()
+	_, err = node.Stop()
 	return r, err
 }
 
@@ -125,16 +126,16 @@ func drive(ctx context.Context, node *process, plan []rpc, rate int) (loadResult
 		running sync.WaitGroup
 		pending = make(chan struct{}, loadPending) // bound: loadPending
 		begun   = time.Now()
-		from    taken
+		from    measure.Taken
 	)
 	for i, q := range plan {
 		after := time.Duration(i) * time.Second / time.Duration(rate)
 		due := begun.Add(after)
 		time.Sleep(time.Until(due))
 		measured := after >= loadWarm
-		if measured && from.at.IsZero() {
+		if measured && from.At.IsZero() {
 			var err error
-			if from, err = take(node); err != nil {
+			if from, err = measure.Take(node); err != nil {
 				running.Wait()
 				return r, err
 			}
@@ -162,18 +163,13 @@ func drive(ctx context.Context, node *process, plan []rpc, rate int) (loadResult
 			}
 		})
 	}
-	to, err := take(node)
+	to, err := measure.Take(node)
 	running.Wait()
-	r.cpu, r.others = to.since(from)
+	r.cpu, r.others = to.Since(from)
 	if err == nil && len(r.accepted) == 0 {
 		err = fmt.Errorf("no request was accepted: %v", r.outcomes)
 	}
 	slices.Sort(r.accepted)
 	slices.Sort(r.late)
 	return r, err
-}
-
-// quantile is the p-th percentile of sorted values.
-func quantile(sorted []time.Duration, p int) time.Duration {
-	return sorted[(len(sorted)-1)*p/100]
 }

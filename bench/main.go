@@ -67,6 +67,7 @@ import (
 	"strings"
 	"time"
 
+	"allium/bench/measure"
 	"allium/internal/limits"
 )
 
@@ -130,7 +131,7 @@ func benchmark(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx) // ends the nodes that an error leaves behind
 	defer cancel()
 
-	fmt.Printf(format, "what", "median", "min – max", "target")
+	fmt.Printf(measure.Format, "what", "median", "min – max", "target")
 	for _, p := range chosen {
 		for _, measure := range p.measures {
 			rows, err := measure(ctx, &s)

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 )
@@ -45,27 +44,6 @@ func runIn(ctx context.Context, env []string, name string, args ...string) (usag
 		u.rss, u.written = r.Maxrss<<10, r.Oublock*512 // the kernel counts in such blocks
 	}
 	return u, nil
-}
-
-// row is one line of the result.
-type row struct {
-	what, unit, target string
-	values             []float64
-}
-
-// format is one line of the result: what, median, range, target.
-const format = "%-46s %-14s %-18s %s\n"
-
-func (r row) String() string {
-	v := slices.Sorted(slices.Values(r.values))
-	return fmt.Sprintf(format, r.what, number(v[len(v)/2])+" "+r.unit, number(v[0])+" – "+number(v[len(v)-1]), r.target)
-}
-
-func number(f float64) string {
-	if f >= 100 {
-		return fmt.Sprintf("%.0f", f)
-	}
-	return fmt.Sprintf("%.3g", f)
 }
 
 // pairs divides a by b round by round.

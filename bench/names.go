@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"allium/bench/measure"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 )
@@ -45,13 +46,13 @@ func benchNames(ctx context.Context, s *settings) (_ []row, err error) {
 	slices.Sort(put)
 	slices.Sort(cold)
 	return []row{
-		single("names: publish → seen by a subscriber, median", "ms", "≤ 200", millis(seen, 50)),
-		single("names: the same, p99", "ms", "≤ 1000", millis(seen, 99)),
-		single("names: updates that a subscriber missed", "", "0", float64(lost)),
-		single("names: publish → durable in the DHT, median", "ms", "", millis(put, 50)),
-		single("names: cold name → pointer over HTTP, median", "ms", "", millis(cold, 50)),
-		single("names: the same, p99", "ms", "≤ 300", millis(cold, 99)),
-		single("names: updates, and cold names", "", "", float64(len(seen))),
+		measure.Single("names: publish → seen by a subscriber, median", "ms", "≤ 200", measure.Millis(seen, 50)),
+		measure.Single("names: the same, p99", "ms", "≤ 1000", measure.Millis(seen, 99)),
+		measure.Single("names: updates that a subscriber missed", "", "0", float64(lost)),
+		measure.Single("names: publish → durable in the DHT, median", "ms", "", measure.Millis(put, 50)),
+		measure.Single("names: cold name → pointer over HTTP, median", "ms", "", measure.Millis(cold, 50)),
+		measure.Single("names: the same, p99", "ms", "≤ 300", measure.Millis(cold, 99)),
+		measure.Single("names: updates, and cold names", "", "", float64(len(seen))),
 	}, nil
 }
 
@@ -86,7 +87,7 @@ func (w *namesWorld) start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.nodes, w.apis, bootstrap = append(w.nodes, p), append(w.apis, a), append(bootstrap, p.addr)
+		w.nodes, w.apis, bootstrap = append(w.nodes, p), append(w.apis, a), append(bootstrap, p.Addr)
 	}
 	time.Sleep(idleFor) // until gossip has formed its mesh
 	return nil
@@ -94,7 +95,7 @@ func (w *namesWorld) start(ctx context.Context) error {
 
 func (w *namesWorld) stop() (err error) {
 	for _, p := range w.nodes {
-		err = errors.Join(err, p.end())
+		err = errors.Join(err, p.End())
 	}
 	return err
 }
@@ -152,12 +153,12 @@ func (w *namesWorld) round(ctx context.Context, n int) (r namesRound, err error)
 			return r, err
 		}
 		at := time.Now()
-		a, err := stranger.askOnce(ctx, "/resolve/"+key)
+		a, err := askOnce(ctx, stranger, "/resolve/"+key)
 		if err != nil {
 			return r, err
 		}
-		if a.code != http.StatusOK || !strings.Contains(string(a.body), `"value":"text of `) {
-			return r, fmt.Errorf("the stranger's answer about %s: %d %s", key, a.code, a.body)
+		if a.Code != http.StatusOK || !strings.Contains(string(a.Body), `"value":"text of `) {
+			return r, fmt.Errorf("the stranger's answer about %s: %d %s", key, a.Code, a.Body)
 		}
 		r.cold = append(r.cold, time.Since(at))
 	}

@@ -1,64 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"strings"
-	"syscall"
-	"time"
+
+	"allium/bench/measure"
 )
-
-// process is a running node, or a reference server.
-type process struct {
-	cmd   *exec.Cmd
-	addr  string        // the first it listens on
-	addrs []string      // all of them
-	gate  string        // URL of its gateway, if it is a node
-	admin string        // URL of its admin listener, if it has one
-	ready time.Duration // from its start
-}
-
-// startProcess starts a program that prints "listening on ADDR" lines, a node
-// also "gateway on URL" and "admin on URL", and then "ready".
-func startProcess(ctx context.Context, name string, args ...string) (*process, error) {
-	return startWith(ctx, nil, name, args...)
-}
-
-// startWith is startProcess with variables for the environment, beside that of this process.
-func startWith(ctx context.Context, env []string, name string, args ...string) (*process, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(cmd.Environ(), env...)
-	cmd.WaitDelay = time.Second
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	begun := time.Now()
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	p := &process{cmd: cmd}
-	for sc := bufio.NewScanner(out); sc.Scan(); {
-		if a, ok := strings.CutPrefix(sc.Text(), "listening on "); ok {
-			p.addrs = append(p.addrs, a)
-		}
-		if a, ok := strings.CutPrefix(sc.Text(), "gateway on "); ok {
-			p.gate = a
-		}
-		if a, ok := strings.CutPrefix(sc.Text(), "admin on "); ok {
-			p.admin = a
-		}
-		if sc.Text() == "ready" && len(p.addrs) > 0 {
-			p.addr, p.ready = p.addrs[0], time.Since(begun)
-			return p, nil
-		}
-	}
-	return nil, fmt.Errorf("%s %v ended before it was ready: %w", name, args, cmd.Wait())
-}
 
 // Where a node or a reference server listens: on loopback, on any port.
 const (
@@ -88,7 +36,7 @@ func (s *settings) startNodeAs(
 	for _, b := range bootstrap {
 		args = append(args, "--bootstrap", b)
 	}
-	return startWith(ctx, s.env, s.allium, args...)
+	return measure.Start(ctx, s.env, s.allium, args...)
 }
 
 // makeHome makes a home where none is: only `init` and `run` make one.
@@ -110,30 +58,8 @@ func (s *settings) add(ctx context.Context, home, path string) (key string, took
 	return strings.TrimSpace(took.out), took, err
 }
 
-// stop ends the process and returns its peak memory in bytes.
-func (p *process) stop() (rss int64, err error) {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return 0, err
-	}
-	err = p.cmd.Wait()
-	if r, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		rss = r.Maxrss << 10
-	}
-	return rss, err
-}
-
-// memory returns the resident memory of the process now, in bytes.
-func (p *process) memory() (int64, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(raw)) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
-			var kib int64
-			_, err := fmt.Sscan(f[1], &kib)
-			return kib << 10, err
-		}
-	}
-	return 0, fmt.Errorf("no VmRSS in /proc/%d/status", p.cmd.Process.Pid)
-}
+// The types that every program of the measurements shares.
+type (
+	process = measure.Process
+	row     = measure.Row
+)

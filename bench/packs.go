@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"allium/bench/measure"
 	"allium/gateway/pack/packtest"
 	"allium/gateway/pack/pmtiles"
 	"allium/gateway/pack/tile"
@@ -43,55 +44,54 @@ func benchPacks(ctx context.Context, s *settings) ([]row, error) {
 	if err := packContent(ctx, s, dir, home); err != nil {
 		return nil, err
 	}
-	node, err := startProcess(ctx, s.allium, "--home", home, "--log-level", "error", "run", "--profile", "testnet",
-		"--listen", onTCP)
+	node, err := s.startNode(ctx, home)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _, _ = node.stop() }()
+	defer func() { _, _ = node.Stop() }()
 	web, err := startNginx(ctx, nginx, dir, s.dir)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _, _ = web.stop() }()
+	defer func() { _, _ = web.Stop() }()
 	theirs, err := startGoPMTiles(ctx, filepath.Join(home, "packs"))
 	if err != nil {
 		return nil, err
 	}
 	if theirs != nil {
-		defer func() { _, _ = theirs.stop() }()
+		defer func() { _, _ = theirs.Stop() }()
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	bare, err := startProcess(ctx, self, "reference-tile", node.gate+"/edge/packs/file/0/0/0.png")
+	bare, err := measure.Start(ctx, nil, self, "reference-tile", node.Gate+"/edge/packs/file/0/0/0.png")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _, _ = bare.stop() }()
+	defer func() { _, _ = bare.Stop() }()
 	script, err := tileScript(s.dir)
 	if err != nil {
 		return nil, err
 	}
-	pack := func(name string) string { return node.gate + "/edge/packs/" + name }
-	file := row{what: "tiles of a PMTiles file ÷ nginx", unit: "×", target: "≥ 0.9"}
-	tail := row{what: "tiles of a PMTiles file: p99 ÷ nginx", unit: "×", target: "≤ 1.5"}
-	cpu := row{what: "tiles of a PMTiles file: CPU", unit: "µs/request"}
-	rate := row{what: "tiles of a PMTiles file: requests", unit: "/s"}
-	floor := row{what: "tiles of a PMTiles file ÷ a bare handler", unit: "×", target: "≥ 0.9"}
-	floorCPU := row{what: "a tile of a bare handler: CPU", unit: "µs/request"}
-	floorTail := row{what: "tiles of a PMTiles file: p99 ÷ a bare handler", unit: "×"}
-	base := row{what: "tiles of nginx: requests", unit: "/s"}
-	database := row{what: "tiles of an MBTiles file ÷ nginx", unit: "×", target: "≥ 0.4"}
-	address := row{what: "tiles of an address ÷ PMTiles file", unit: "×", target: "≥ 0.6"}
-	other := row{what: "tiles of a PMTiles file ÷ go-pmtiles", unit: "×", target: "≥ 3"}
+	pack := func(name string) string { return node.Gate + "/edge/packs/" + name }
+	file := row{What: "tiles of a PMTiles file ÷ nginx", Unit: "×", Target: "≥ 0.9"}
+	tail := row{What: "tiles of a PMTiles file: p99 ÷ nginx", Unit: "×", Target: "≤ 1.5"}
+	cpu := row{What: "tiles of a PMTiles file: CPU", Unit: "µs/request"}
+	rate := row{What: "tiles of a PMTiles file: requests", Unit: "/s"}
+	floor := row{What: "tiles of a PMTiles file ÷ a bare handler", Unit: "×", Target: "≥ 0.9"}
+	floorCPU := row{What: "a tile of a bare handler: CPU", Unit: "µs/request"}
+	floorTail := row{What: "tiles of a PMTiles file: p99 ÷ a bare handler", Unit: "×"}
+	base := row{What: "tiles of nginx: requests", Unit: "/s"}
+	database := row{What: "tiles of an MBTiles file ÷ nginx", Unit: "×", Target: "≥ 0.4"}
+	address := row{What: "tiles of an address ÷ PMTiles file", Unit: "×", Target: "≥ 0.6"}
+	other := row{What: "tiles of a PMTiles file ÷ go-pmtiles", Unit: "×", Target: "≥ 3"}
 	for range s.rounds {
 		var got [5]loaded
 		for j, from := range []struct {
 			p   *process
 			url string
-		}{{node, pack("file")}, {web, web.gate}, {node, pack("database")}, {node, pack("address")}, {bare, bare.gate}} {
+		}{{node, pack("file")}, {web, web.Gate}, {node, pack("database")}, {node, pack("address")}, {bare, bare.Gate}} {
 			for range 2 { // the first warms
 				if got[j], err = wrk(ctx, from.p, from.url, script); err != nil {
 					return nil, err
@@ -100,21 +100,21 @@ func benchPacks(ctx context.Context, s *settings) ([]row, error) {
 		}
 		var go1 loaded
 		if theirs != nil {
-			if go1, err = wrk(ctx, theirs, theirs.gate+"/file", script); err != nil {
+			if go1, err = wrk(ctx, theirs, theirs.Gate+"/file", script); err != nil {
 				return nil, err
 			}
 		}
-		file.values = append(file.values, got[0].rate/got[1].rate)
-		tail.values = append(tail.values, got[0].p99.Seconds()/got[1].p99.Seconds())
-		cpu.values = append(cpu.values, got[0].cpu.Seconds()*1e6)
-		rate.values, base.values = append(rate.values, got[0].rate), append(base.values, got[1].rate)
-		database.values = append(database.values, got[2].rate/got[1].rate)
-		address.values = append(address.values, got[3].rate/got[0].rate)
-		floor.values = append(floor.values, got[0].rate/got[4].rate)
-		floorCPU.values = append(floorCPU.values, got[4].cpu.Seconds()*1e6)
-		floorTail.values = append(floorTail.values, got[0].p99.Seconds()/got[4].p99.Seconds())
+		file.Values = append(file.Values, got[0].rate/got[1].rate)
+		tail.Values = append(tail.Values, got[0].p99.Seconds()/got[1].p99.Seconds())
+		cpu.Values = append(cpu.Values, got[0].cpu.Seconds()*1e6)
+		rate.Values, base.Values = append(rate.Values, got[0].rate), append(base.Values, got[1].rate)
+		database.Values = append(database.Values, got[2].rate/got[1].rate)
+		address.Values = append(address.Values, got[3].rate/got[0].rate)
+		floor.Values = append(floor.Values, got[0].rate/got[4].rate)
+		floorCPU.Values = append(floorCPU.Values, got[4].cpu.Seconds()*1e6)
+		floorTail.Values = append(floorTail.Values, got[0].p99.Seconds()/got[4].p99.Seconds())
 		if theirs != nil {
-			other.values = append(other.values, got[0].rate/go1.rate)
+			other.Values = append(other.Values, got[0].rate/go1.rate)
 		}
 	}
 	rows := []row{file, tail, cpu, rate, floor, floorCPU, floorTail, base, database, address}
@@ -160,12 +160,12 @@ func benchPackOfPeer(ctx context.Context, s *settings) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _, _ = holder.stop() }()
-	asker, err := s.startNodeAs(ctx, asMapper, onTCP, asks, holder.addr)
+	defer func() { _, _ = holder.Stop() }()
+	asker, err := s.startNodeAs(ctx, asMapper, onTCP, asks, holder.Addr)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _, _ = asker.stop() }()
+	defer func() { _, _ = asker.Stop() }()
 	file := filepath.Join(s.dir, "deep.pmtiles")
 	if err := os.WriteFile(file, packtest.Deep(), 0o600); err != nil {
 		return nil, err
@@ -177,27 +177,27 @@ func benchPackOfPeer(ctx context.Context, s *settings) ([]row, error) {
 	if _, err := run(ctx, s.allium, "--home", asks, "pack", "mount", "deep", key, "--temporary"); err != nil {
 		return nil, err
 	}
-	first := row{what: "first byte: a tile that a peer has", unit: "ms"}
-	object := row{what: "first byte: an object that this peer has", unit: "ms"}
+	first := row{What: "first byte: a tile that a peer has", Unit: "ms"}
+	object := row{What: "first byte: an object that this peer has", Unit: "ms"}
 	for _, id := range packtest.DeepCold() {
 		const size = 64 << 10
 		one, err := s.publish(ctx, has, size)
 		if err != nil {
 			return nil, err
 		}
-		took, err := firstByte(ctx, asker.gate+"/o/"+one, size)
+		took, err := firstByte(ctx, asker.Gate+"/o/"+one, size)
 		if err != nil {
 			return nil, err
 		}
-		object.values = append(object.values, ms(took))
-		tile := fmt.Sprintf("%s/edge/packs/deep/%s.png", asker.gate, pmtiles.CoordOf(id))
+		object.Values = append(object.Values, ms(took))
+		tile := fmt.Sprintf("%s/edge/packs/deep/%s.png", asker.Gate, pmtiles.CoordOf(id))
 		if took, err = firstByte(ctx, tile, packtest.DeepTile); err != nil {
 			return nil, err
 		}
-		first.values = append(first.values, ms(took))
+		first.Values = append(first.Values, ms(took))
 	}
-	return []row{first, object, {what: "first byte: that tile ÷ that object", unit: "×", target: "≤ 3",
-		values: pairs(first.values, object.values)}}, nil
+	return []row{first, object, {What: "first byte: that tile ÷ that object", Unit: "×", Target: "≤ 3",
+		Values: pairs(first.Values, object.Values)}}, nil
 }
 
 // asMapper are the flags of the nodes of benchPackOfPeer.
@@ -295,13 +295,13 @@ func startGoPMTiles(ctx context.Context, dir string) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd, gate: "http://127.0.0.1:" + port}
+	p := &process{Cmd: cmd, Gate: "http://127.0.0.1:" + port}
 	for range 100 {
-		if a, err := http.Get(p.gate + "/file/0/0/0.png"); err == nil { //nolint:noctx // it ends at once
+		if a, err := http.Get(p.Gate + "/file/0/0/0.png"); err == nil { //nolint:noctx // it ends at once
 			return p, a.Body.Close()
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	_, err = p.stop()
+	_, err = p.Stop()
 	return nil, fmt.Errorf("go-pmtiles does not answer: %w", err)
 }

@@ -13,8 +13,8 @@ const idleFor = 5 * time.Second
 
 // benchStart measures start and idle memory.
 func benchStart(ctx context.Context, s *settings) ([]row, error) {
-	start := row{what: "run: answers its API after", unit: "ms", target: "≤ 150"}
-	idle := row{what: "run: idle RSS", unit: "MB", target: "≤ 70"}
+	start := row{What: "run: answers its API after", Unit: "ms", Target: "≤ 150"}
+	idle := row{What: "run: idle RSS", Unit: "MB", Target: "≤ 70"}
 	for i := range s.rounds {
 		home := filepath.Join(s.dir, fmt.Sprintf("start%d", i))
 		if err := s.makeHome(ctx, home); err != nil {
@@ -27,14 +27,14 @@ func benchStart(ctx context.Context, s *settings) ([]row, error) {
 		if _, err := run(ctx, s.allium, "--home", home, "id"); err != nil {
 			return nil, err
 		}
-		start.values = append(start.values, ms(p.ready))
+		start.Values = append(start.Values, ms(p.Ready))
 		time.Sleep(idleFor)
-		rss, err := p.memory()
+		rss, err := p.Memory()
 		if err != nil {
 			return nil, err
 		}
-		idle.values = append(idle.values, mb(rss))
-		if _, err := p.stop(); err != nil {
+		idle.Values = append(idle.Values, mb(rss))
+		if _, err := p.Stop(); err != nil {
 			return nil, err
 		}
 	}
@@ -77,10 +77,10 @@ func benchAdd(ctx context.Context, s *settings) ([]row, error) {
 		}
 		if i == s.rounds-1 { // the last store is what fetch reads from
 			return []row{
-				{what: "add: wall", unit: "s", values: addWall},
-				{what: "add: CPU ÷ (read + hash + write)", unit: "×", target: "≤ 1.4", values: pairs(addCPU, refCPU)},
-				{what: "add: wall ÷ dd conv=fdatasync", unit: "×", target: "≤ 1.25", values: pairs(addWall, ddWall)},
-				{what: "add: peak RSS", unit: "MB", target: "≤ 120", values: addRSS},
+				{What: "add: wall", Unit: "s", Values: addWall},
+				{What: "add: CPU ÷ (read + hash + write)", Unit: "×", Target: "≤ 1.4", Values: pairs(addCPU, refCPU)},
+				{What: "add: wall ÷ dd conv=fdatasync", Unit: "×", Target: "≤ 1.25", Values: pairs(addWall, ddWall)},
+				{What: "add: peak RSS", Unit: "MB", Target: "≤ 120", Values: addRSS},
 			}, os.Rename(home, s.provider())
 		}
 		if err := os.RemoveAll(home); err != nil {
@@ -118,13 +118,13 @@ func benchFiles(ctx context.Context, s *settings) ([]row, error) {
 			return nil, err
 		}
 		fetch = append(fetch, float64(s.files)/got.seconds)
-		if _, err := from.stop(); err != nil {
+		if _, err := from.Stop(); err != nil {
 			return nil, err
 		}
 	}
 	return []row{
-		{what: fmt.Sprintf("%d files: add", s.files), unit: "files/s", target: "≥ 6000", values: add},
-		{what: fmt.Sprintf("%d files: cold fetch", s.files), unit: "files/s", target: "≥ 6000", values: fetch},
+		{What: fmt.Sprintf("%d files: add", s.files), Unit: "files/s", Target: "≥ 6000", Values: add},
+		{What: fmt.Sprintf("%d files: cold fetch", s.files), Unit: "files/s", Target: "≥ 6000", Values: fetch},
 	}, nil
 }
 

@@ -1,16 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
+
+	"allium/bench/measure"
 )
 
 // pounded holds the measurements of a server that was asked as fast as it could answer.
@@ -32,7 +31,7 @@ type load struct {
 // pound asks p as fast as it can. It reads no more of an answer than its code and its length, because
 // this program and the server share the cores.
 func pound(ctx context.Context, p *process, l load) (got pounded, err error) {
-	u, err := url.Parse(p.gate)
+	u, err := url.Parse(p.Gate)
 	if err != nil {
 		return got, err
 	}
@@ -40,7 +39,7 @@ func pound(ctx context.Context, p *process, l load) (got pounded, err error) {
 	for i, path := range l.paths {
 		requests[i] = []byte("GET " + path + " HTTP/1.1\r\nHost: " + u.Host + "\r\n\r\n")
 	}
-	before, err := p.cpu()
+	before, err := p.CPU()
 	if err != nil {
 		return got, err
 	}
@@ -65,13 +64,13 @@ func pound(ctx context.Context, p *process, l load) (got pounded, err error) {
 	}
 	wg.Wait()
 	took := time.Since(begun)
-	after, err := p.cpu()
+	after, err := p.CPU()
 	if err = errors.Join(failed, err); err != nil {
 		return got, err
 	}
 	slices.Sort(all)
 	return pounded{
-		answers: len(all), rate: float64(len(all)) / took.Seconds(), p99: quantile(all, 99),
+		answers: len(all), rate: float64(len(all)) / took.Seconds(), p99: measure.Quantile(all, 99),
 		cpu: (after - before) / time.Duration(len(all)),
 	}, nil
 }
@@ -97,47 +96,15 @@ func poundOver(
 		if _, err := c.Write(requests[i%len(requests)]); err != nil {
 			return nil, err
 		}
-		got, err := readAnswer(c, buf)
+		got, err := measure.ReadAnswer(c, buf)
 		if err != nil {
 			return nil, err
 		}
-		if got.code != want {
-			return nil, fmt.Errorf("%s answered %d: %s", addr, got.code, got.body)
+		if got.Code != want {
+			return nil, fmt.Errorf("%s answered %d: %s", addr, got.Code, got.Body)
 		}
 		now := time.Now()
 		took, at = append(took, now.Sub(at)), now
 	}
 	return took, ctx.Err()
-}
-
-// rawAnswer is one answer as it came.
-type rawAnswer struct {
-	code       int
-	head, body []byte
-}
-
-// readAnswer reads one answer that has a Content-Length into buf.
-func readAnswer(c net.Conn, buf []byte) (a rawAnswer, err error) {
-	for got := 0; ; {
-		n, err := c.Read(buf[got:])
-		if err != nil {
-			return a, err
-		}
-		got += n
-		head, rest, whole := bytes.Cut(buf[:got], []byte("\r\n\r\n"))
-		if !whole {
-			continue
-		}
-		_, value, _ := bytes.Cut(head, []byte("\r\nContent-Length: "))
-		digits, _, _ := bytes.Cut(value, []byte("\r\n"))
-		length, err := strconv.Atoi(string(digits))
-		if err != nil || len(head) < len("HTTP/1.1 200") {
-			return a, fmt.Errorf("the answer has no Content-Length: %s", head)
-		}
-		if len(rest) < length {
-			continue
-		}
-		code, err := strconv.Atoi(string(head[len("HTTP/1.1 "):len("HTTP/1.1 200")]))
-		return rawAnswer{code, head, rest[:length]}, err
-	}
 }

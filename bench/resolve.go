@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"allium/bench/measure"
 	"allium/protocols/b3"
 )
 
@@ -29,9 +30,9 @@ func benchCachedResolve(ctx context.Context, s *settings) (_ []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, node.end()) }()
+	defer func() { err = errors.Join(err, node.End()) }()
 	path := "/resolve/" + keys[0]
-	body, err := node.answer(ctx, path)
+	body, err := answerOf(ctx, node, path)
 	if err != nil {
 		return nil, err
 	}
@@ -39,17 +40,17 @@ func benchCachedResolve(ctx context.Context, s *settings) (_ []row, err error) {
 	if err := os.WriteFile(file, body, 0o600); err != nil {
 		return nil, err
 	}
-	bare, err := startProcess(ctx, self, "reference-answer", file)
+	bare, err := measure.Start(ctx, nil, self, "reference-answer", file)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, bare.end()) }()
+	defer func() { err = errors.Join(err, bare.End()) }()
 
-	rate := row{what: "resolve, cached: requests", unit: "/s"}
-	ratio := row{what: "resolve, cached ÷ bare handler", unit: "×", target: "≥ 0.7"}
-	tail := row{what: "resolve, cached: p99 ÷ bare handler", unit: "×", target: "≤ 1.5"}
-	cpu := row{what: "resolve, cached: CPU", unit: "µs/request"}
-	bareCPU := row{what: "resolve, cached: CPU of the bare handler", unit: "µs/request"}
+	rate := row{What: "resolve, cached: requests", Unit: "/s"}
+	ratio := row{What: "resolve, cached ÷ bare handler", Unit: "×", Target: "≥ 0.7"}
+	tail := row{What: "resolve, cached: p99 ÷ bare handler", Unit: "×", Target: "≤ 1.5"}
+	cpu := row{What: "resolve, cached: CPU", Unit: "µs/request"}
+	bareCPU := row{What: "resolve, cached: CPU of the bare handler", Unit: "µs/request"}
 	for i := range s.rounds + 1 { // the first warms both
 		hits := load{paths: []string{path}, conns: resolveConns, length: resolveFor, want: http.StatusOK}
 		ours, err := pound(ctx, node, hits)
@@ -63,11 +64,11 @@ func benchCachedResolve(ctx context.Context, s *settings) (_ []row, err error) {
 		if i == 0 {
 			continue
 		}
-		rate.values = append(rate.values, ours.rate)
-		ratio.values = append(ratio.values, ours.rate/theirs.rate)
-		tail.values = append(tail.values, ours.p99.Seconds()/theirs.p99.Seconds())
-		cpu.values = append(cpu.values, micros(ours.cpu))
-		bareCPU.values = append(bareCPU.values, micros(theirs.cpu))
+		rate.Values = append(rate.Values, ours.rate)
+		ratio.Values = append(ratio.Values, ours.rate/theirs.rate)
+		tail.Values = append(tail.Values, ours.p99.Seconds()/theirs.p99.Seconds())
+		cpu.Values = append(cpu.Values, micros(ours.cpu))
+		bareCPU.Values = append(bareCPU.Values, micros(theirs.cpu))
 	}
 	return []row{ratio, tail, rate, cpu, bareCPU}, nil
 }
@@ -91,9 +92,9 @@ func (s *settings) startIndex(ctx context.Context, name string, n int) (*process
 	return p, keys, err
 }
 
-// answer asks the node twice for a path and returns the second answer, which the node remembers.
-func (p *process) answer(ctx context.Context, path string) (body []byte, err error) {
-	addr := strings.TrimPrefix(p.gate, "http://")
+// answerOf asks the node twice for a path and returns the second answer, which the node remembers.
+func answerOf(ctx context.Context, p *process, path string) (body []byte, err error) {
+	addr := strings.TrimPrefix(p.Gate, "http://")
 	c, err := dialFrom(ctx, nil, addr)
 	if err != nil {
 		return nil, err
@@ -106,22 +107,16 @@ func (p *process) answer(ctx context.Context, path string) (body []byte, err err
 		if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, addr); err != nil {
 			return nil, err
 		}
-		got, err := readAnswer(c, make([]byte, 64<<10))
+		got, err := measure.ReadAnswer(c, make([]byte, 64<<10))
 		if err != nil {
 			return nil, err
 		}
-		if got.code != http.StatusOK {
-			return nil, fmt.Errorf("%s answered %d: %s", path, got.code, got.body)
+		if got.Code != http.StatusOK {
+			return nil, fmt.Errorf("%s answered %d: %s", path, got.Code, got.Body)
 		}
-		body = got.body
+		body = got.Body
 	}
 	return body, nil
-}
-
-// end stops the process.
-func (p *process) end() error {
-	_, err := p.stop()
-	return err
 }
 
 // tinyFiles writes n files of different content, and returns their addresses.

@@ -22,11 +22,11 @@ const (
 // the last arrives.
 func benchResolveMemory(ctx context.Context, s *settings) (_ []row, err error) {
 	const what = "resolve, 100,000 keys: "
-	empty := row{what: what + "RSS above an empty node", unit: "MB", target: "≤ 128"}
-	before := row{what: what + "RSS above the same node before", unit: "MB"}
-	entries := row{what: what + "remembered", unit: "answers", target: "100000"}
-	estimate := row{what: what + "memory of these, estimated", unit: "MB", target: "≤ 50"}
-	ring := row{what: what + "lookups in the ring", unit: "", target: "≤ 4096"}
+	empty := row{What: what + "RSS above an empty node", Unit: "MB", Target: "≤ 128"}
+	before := row{What: what + "RSS above the same node before", Unit: "MB"}
+	entries := row{What: what + "remembered", Unit: "answers", Target: "100000"}
+	estimate := row{What: what + "memory of these, estimated", Unit: "MB", Target: "≤ 50"}
+	ring := row{What: what + "lookups in the ring", Unit: "", Target: "≤ 4096"}
 	for i := range s.rounds {
 		bare, err := s.emptyRSS(ctx, fmt.Sprint("resolve-empty", i))
 		if err != nil {
@@ -36,11 +36,11 @@ func benchResolveMemory(ctx context.Context, s *settings) (_ []row, err error) {
 		if err != nil {
 			return nil, err
 		}
-		empty.values = append(empty.values, mb(got.rss-bare))
-		before.values = append(before.values, mb(got.rss-got.idle))
-		entries.values = append(entries.values, got.entries)
-		estimate.values = append(estimate.values, got.bytes/1e6)
-		ring.values = append(ring.values, got.ring)
+		empty.Values = append(empty.Values, mb(got.rss-bare))
+		before.Values = append(before.Values, mb(got.rss-got.idle))
+		entries.Values = append(entries.Values, got.entries)
+		estimate.Values = append(estimate.Values, got.bytes/1e6)
+		ring.Values = append(ring.Values, got.ring)
 	}
 	return []row{empty, before, entries, estimate, ring}, nil
 }
@@ -55,9 +55,9 @@ func (s *settings) emptyRSS(ctx context.Context, name string) (rss int64, err er
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, p.end()) }()
+	defer func() { err = errors.Join(err, p.End()) }()
 	time.Sleep(idleFor)
-	return p.memory()
+	return p.Memory()
 }
 
 // filled is a node whose cache of answers, and ring of lookups, are full.
@@ -72,9 +72,9 @@ func (s *settings) fillResolver(ctx context.Context, name string) (f filled, err
 	if err != nil {
 		return f, err
 	}
-	defer func() { err = errors.Join(err, p.end()) }()
+	defer func() { err = errors.Join(err, p.End()) }()
 	time.Sleep(idleFor)
-	if f.idle, err = p.memory(); err != nil {
+	if f.idle, err = p.Memory(); err != nil {
 		return f, err
 	}
 	unknown := make([]string, failedKeys)
@@ -96,10 +96,10 @@ func (s *settings) fillResolver(ctx context.Context, name string) (f filled, err
 	if _, err := pound(ctx, p, again); err != nil { // hits
 		return f, err
 	}
-	if f.rss, err = p.memory(); err != nil {
+	if f.rss, err = p.Memory(); err != nil {
 		return f, err
 	}
-	now, err := p.counters(ctx)
+	now, err := p.Counters(ctx)
 	if err != nil {
 		return f, err
 	}

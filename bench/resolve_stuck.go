@@ -19,6 +19,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/bench/measure"
 	"allium/protocols/b3"
 )
 
@@ -35,19 +36,19 @@ const (
 // peer, which accepts connections and says nothing.
 func benchStuckResolves(ctx context.Context, s *settings) ([]row, error) {
 	const what = "resolve, 576 stuck: "
-	refused := row{what: what + "of 1,000 more, busy with Retry-After", unit: "", target: "1000"}
-	lost := row{what: what + "of the 576, without an answer", unit: "", target: "0"}
-	cpu := row{what: what + "CPU of a refusal over HTTP", unit: "µs"}
-	above := row{what: what + "the same above a bare handler", unit: "µs", target: "≤ 20"}
+	refused := row{What: what + "of 1,000 more, busy with Retry-After", Unit: "", Target: "1000"}
+	lost := row{What: what + "of the 576, without an answer", Unit: "", Target: "0"}
+	cpu := row{What: what + "CPU of a refusal over HTTP", Unit: "µs"}
+	above := row{What: what + "the same above a bare handler", Unit: "µs", Target: "≤ 20"}
 	for i := range s.rounds {
 		got, err := s.stick(ctx, fmt.Sprint("stuck", i))
 		if err != nil {
 			return nil, err
 		}
-		refused.values = append(refused.values, float64(got.refused))
-		lost.values = append(lost.values, float64(got.lost))
-		cpu.values = append(cpu.values, micros(got.cpu))
-		above.values = append(above.values, micros(got.cpu-got.bare))
+		refused.Values = append(refused.Values, float64(got.refused))
+		lost.Values = append(lost.Values, float64(got.lost))
+		cpu.Values = append(cpu.Values, micros(got.cpu))
+		above.Values = append(above.Values, micros(got.cpu-got.bare))
 	}
 	return []row{refused, lost, cpu, above}, nil
 }
@@ -74,24 +75,24 @@ func (s *settings) stick(ctx context.Context, name string) (got stuck, err error
 	if err != nil {
 		return got, err
 	}
-	silent, err := startProcess(ctx, self, "reference-silent")
+	silent, err := measure.Start(ctx, nil, self, "reference-silent")
 	if err != nil {
 		return got, err
 	}
-	defer func() { err = errors.Join(err, silent.end()) }()
-	node, err := s.startNode(ctx, home, silent.addr)
+	defer func() { err = errors.Join(err, silent.End()) }()
+	node, err := s.startNode(ctx, home, silent.Addr)
 	if err != nil {
 		return got, err
 	}
-	defer func() { err = errors.Join(err, node.end()) }()
+	defer func() { err = errors.Join(err, node.End()) }()
 
 	path := func(i int) string { return "/resolve/" + b3.Sum(fmt.Appendf(nil, "stuck %d", i)).String() }
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for i := range stuckRunning + stuckWaiting {
 		all.Go(func() {
-			if a, err := node.askOnce(ctx, path(i)); err != nil || a.code != http.StatusServiceUnavailable &&
-				a.code != http.StatusGatewayTimeout {
+			if a, err := askOnce(ctx, node, path(i)); err != nil || a.Code != http.StatusServiceUnavailable &&
+				a.Code != http.StatusGatewayTimeout {
 				mu.Lock()
 				defer mu.Unlock()
 				got.lost++
@@ -99,7 +100,7 @@ func (s *settings) stick(ctx context.Context, name string) (got stuck, err error
 		})
 	}
 	for begun := 0.0; begun < stuckRunning+stuckWaiting; time.Sleep(5 * time.Millisecond) {
-		now, err := node.counters(ctx)
+		now, err := node.Counters(ctx)
 		if err != nil {
 			return got, err
 		}
@@ -108,9 +109,9 @@ func (s *settings) stick(ctx context.Context, name string) (got stuck, err error
 	var more sync.WaitGroup
 	for i := range stuckMore {
 		more.Go(func() {
-			a, err := node.askOnce(ctx, path(1_000_000+i))
-			if err == nil && a.code == http.StatusTooManyRequests &&
-				bytes.Contains(a.head, []byte("\r\nRetry-After: ")) {
+			a, err := askOnce(ctx, node, path(1_000_000+i))
+			if err == nil && a.Code == http.StatusTooManyRequests &&
+				bytes.Contains(a.Head, []byte("\r\nRetry-After: ")) {
 				mu.Lock()
 				defer mu.Unlock()
 				got.refused++
@@ -129,7 +130,7 @@ func (s *settings) stick(ctx context.Context, name string) (got stuck, err error
 	if err != nil {
 		return got, err
 	}
-	defer func() { err = errors.Join(err, bare.end()) }()
+	defer func() { err = errors.Join(err, bare.End()) }()
 	answers, err := pound(ctx, bare, load{
 		paths: []string{"/"}, conns: stuckConns, length: stuckFor, want: http.StatusOK,
 	})
@@ -138,8 +139,8 @@ func (s *settings) stick(ctx context.Context, name string) (got stuck, err error
 }
 
 // askOnce asks for a path over a connection of its own.
-func (p *process) askOnce(ctx context.Context, path string) (a rawAnswer, err error) {
-	addr := strings.TrimPrefix(p.gate, "http://")
+func askOnce(ctx context.Context, p *process, path string) (a measure.Answer, err error) {
+	addr := strings.TrimPrefix(p.Gate, "http://")
 	c, err := dialFrom(ctx, nil, addr)
 	if err != nil {
 		return a, err
@@ -151,7 +152,7 @@ func (p *process) askOnce(ctx context.Context, path string) (a rawAnswer, err er
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", path, addr); err != nil {
 		return a, err
 	}
-	return readAnswer(c, make([]byte, 16<<10))
+	return measure.ReadAnswer(c, make([]byte, 16<<10))
 }
 
 // serveSilence is a peer that accepts connections over TCP and says nothing.

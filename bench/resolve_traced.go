@@ -30,10 +30,10 @@ func benchTracedFetch(ctx context.Context, s *settings) (_ []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, from.end()) }()
-	rate := row{what: "files, recorded ÷ not recorded: rate", unit: "×", target: "≥ 0.97"}
-	cpu := row{what: "files, recorded ÷ not recorded: CPU of both", unit: "×", target: "≤ 1.03"}
-	files := row{what: fmt.Sprintf("%d files, recorded: cold fetch", s.files), unit: "files/s"}
+	defer func() { err = errors.Join(err, from.End()) }()
+	rate := row{What: "files, recorded ÷ not recorded: rate", Unit: "×", Target: "≥ 0.97"}
+	cpu := row{What: "files, recorded ÷ not recorded: CPU of both", Unit: "×", Target: "≤ 1.03"}
+	files := row{What: fmt.Sprintf("%d files, recorded: cold fetch", s.files), Unit: "files/s"}
 	for i := range 3*s.rounds + 1 { // the first warms both, and the difference is small
 		first, second := s, &bare
 		if i%2 == 1 { // neither is always the one that comes first
@@ -53,9 +53,9 @@ func benchTracedFetch(ctx context.Context, s *settings) (_ []row, err error) {
 		if i == 0 {
 			continue
 		}
-		rate.values = append(rate.values, other.seconds/one.seconds)
-		cpu.values = append(cpu.values, one.cpu/other.cpu)
-		files.values = append(files.values, float64(s.files)/one.seconds)
+		rate.Values = append(rate.Values, other.seconds/one.seconds)
+		cpu.Values = append(cpu.Values, one.cpu/other.cpu)
+		files.Values = append(files.Values, float64(s.files)/one.seconds)
 	}
 	return []row{rate, cpu, files}, nil
 }

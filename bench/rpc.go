@@ -10,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"allium/bench/measure"
 	"allium/protocols/session"
 )
 
@@ -37,7 +38,7 @@ func startSessions(ctx context.Context, listen string, rate int64, work int) (*p
 	if err != nil {
 		return nil, err
 	}
-	return startProcess(ctx, self, "reference-sessions", listen, strconv.FormatInt(rate, 10), strconv.Itoa(work))
+	return measure.Start(ctx, nil, self, "reference-sessions", listen, strconv.FormatInt(rate, 10), strconv.Itoa(work))
 }
 
 // rpcOver asks a server in a process of its own, in turn over a session and
@@ -52,7 +53,7 @@ func (s *settings) rpcOver(ctx context.Context, name, listen string) ([]row, err
 		return nil, err
 	}
 	cfg := session.DefaultConfig()
-	c, err := startCaller(ctx, h, server.addr, cfg)
+	c, err := startCaller(ctx, h, server.Addr, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -62,14 +63,14 @@ func (s *settings) rpcOver(ctx context.Context, name, listen string) ([]row, err
 	}
 	var (
 		rpc   = "rpc over " + name + ": "
-		p50   = row{what: rpc + "p50 of a call", unit: "µs"}
-		p99   = row{what: rpc + "p99 of a call", unit: "µs"}
-		echo  = row{what: rpc + "p50 of a raw echo", unit: "µs"}
-		echo9 = row{what: rpc + "p99 of a raw echo", unit: "µs"}
-		ratio = row{what: rpc + "p50 ÷ raw echo", unit: "×", target: "≤ 1.5"}
-		rate  = row{what: rpc + strconv.Itoa(rpcCallers) + " callers", unit: "calls/s", target: "≥ 20000"}
-		cpu   = row{what: rpc + "CPU of a call, both ends", unit: "µs"}
-		other = row{what: rpc + "CPU of other programs", unit: "% of cores"}
+		p50   = row{What: rpc + "p50 of a call", Unit: "µs"}
+		p99   = row{What: rpc + "p99 of a call", Unit: "µs"}
+		echo  = row{What: rpc + "p50 of a raw echo", Unit: "µs"}
+		echo9 = row{What: rpc + "p99 of a raw echo", Unit: "µs"}
+		ratio = row{What: rpc + "p50 ÷ raw echo", Unit: "×", Target: "≤ 1.5"}
+		rate  = row{What: rpc + strconv.Itoa(rpcCallers) + " callers", Unit: "calls/s", Target: "≥ 20000"}
+		cpu   = row{What: rpc + "CPU of a call, both ends", Unit: "µs"}
+		other = row{What: rpc + "CPU of other programs", Unit: "% of cores"}
 	)
 	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 	for range s.rounds {
@@ -77,11 +78,11 @@ func (s *settings) rpcOver(ctx context.Context, name, listen string) ([]row, err
 		if err != nil {
 			return nil, err
 		}
-		p50.values = append(p50.values, micros(quantile(calls, 50)))
-		p99.values = append(p99.values, micros(quantile(calls, 99)))
-		echo.values = append(echo.values, micros(quantile(echoes, 50)))
-		echo9.values = append(echo9.values, micros(quantile(echoes, 99)))
-		from, err := take(server)
+		p50.Values = append(p50.Values, micros(measure.Quantile(calls, 50)))
+		p99.Values = append(p99.Values, micros(measure.Quantile(calls, 99)))
+		echo.Values = append(echo.Values, micros(measure.Quantile(echoes, 50)))
+		echo9.Values = append(echo9.Values, micros(measure.Quantile(echoes, 99)))
+		from, err := measure.Take(server)
 		if err != nil {
 			return nil, err
 		}
@@ -89,21 +90,21 @@ func (s *settings) rpcOver(ctx context.Context, name, listen string) ([]row, err
 		if err != nil {
 			return nil, err
 		}
-		to, err := take(server)
+		to, err := measure.Take(server)
 		if err != nil {
 			return nil, err
 		}
-		rate.values = append(rate.values, perSecond)
-		used := to.node - from.node + to.self - from.self
-		_, others := to.since(from)
-		other.values = append(other.values, others)
-		cpu.values = append(cpu.values, micros(used)/(perSecond*to.at.Sub(from.at).Seconds()))
+		rate.Values = append(rate.Values, perSecond)
+		used := to.Node - from.Node + to.Self - from.Self
+		_, others := to.Since(from)
+		other.Values = append(other.Values, others)
+		cpu.Values = append(cpu.Values, micros(used)/(perSecond*to.At.Sub(from.At).Seconds()))
 	}
-	ratio.values = pairs(p50.values, echo.values)
+	ratio.Values = pairs(p50.Values, echo.Values)
 	if err := c.close(); err != nil {
 		return nil, err
 	}
-	_, err = server.stop()
+	_, err = server.Stop()
 	return []row{p50, p99, echo, echo9, ratio, rate, cpu, other}, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -28,6 +26,7 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	"golang.org/x/sync/errgroup"
 
+	"allium/bench/measure"
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
@@ -61,26 +60,26 @@ var manyLimits = []string{
 func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 	var (
 		many  = fmt.Sprintf("%d sessions: ", manyPeers)
-		conn  = row{what: many + "RSS of a connection", unit: "KB"}
-		rss   = row{what: many + "RSS of a session beyond it", unit: "KB", target: "≤ 40"}
-		live  = row{what: many + "live heap and stacks of a session", unit: "KB"}
-		gor   = row{what: many + "goroutines of a session", unit: ""}
-		grown = row{what: fmt.Sprintf("%sRSS after %s ÷ before", many, s.hold/2), unit: "×"}
-		more  = row{what: fmt.Sprintf("%sRSS after %s ÷ after half of it", many, s.hold), unit: "×", target: "≤ 1.02"}
-		still = row{what: many + "live memory, the same", unit: "×", target: "≤ 1.02"}
-		asked = row{what: many + "requests", unit: "/s"}
-		lost  = row{what: many + "rejected or lost", unit: "%", target: "< 1"}
-		p50   = row{what: many + "p50 of a request", unit: "ms"}
-		p99   = row{what: many + "p99 of a request", unit: "ms"}
-		fast  = row{what: many + "readyz, p99", unit: "ms", target: "< 30"}
-		slow  = row{what: many + "readyz, slowest", unit: "ms", target: "< 30"}
-		bad   = row{what: many + "readyz, not 200", unit: "answers", target: "0"}
-		bare9 = row{what: many + "a bare HTTP server, p99", unit: "ms"}
-		bare  = row{what: many + "a bare HTTP server, slowest", unit: "ms"}
-		busy  = row{what: many + "CPU of the node", unit: "% of cores"}
-		other = row{what: many + "CPU of other programs meanwhile", unit: "% of cores"}
+		conn  = row{What: many + "RSS of a connection", Unit: "KB"}
+		rss   = row{What: many + "RSS of a session beyond it", Unit: "KB", Target: "≤ 40"}
+		live  = row{What: many + "live heap and stacks of a session", Unit: "KB"}
+		gor   = row{What: many + "goroutines of a session", Unit: ""}
+		grown = row{What: fmt.Sprintf("%sRSS after %s ÷ before", many, s.hold/2), Unit: "×"}
+		more  = row{What: fmt.Sprintf("%sRSS after %s ÷ after half of it", many, s.hold), Unit: "×", Target: "≤ 1.02"}
+		still = row{What: many + "live memory, the same", Unit: "×", Target: "≤ 1.02"}
+		asked = row{What: many + "requests", Unit: "/s"}
+		lost  = row{What: many + "rejected or lost", Unit: "%", Target: "< 1"}
+		p50   = row{What: many + "p50 of a request", Unit: "ms"}
+		p99   = row{What: many + "p99 of a request", Unit: "ms"}
+		fast  = row{What: many + "readyz, p99", Unit: "ms", Target: "< 30"}
+		slow  = row{What: many + "readyz, slowest", Unit: "ms", Target: "< 30"}
+		bad   = row{What: many + "readyz, not 200", Unit: "answers", Target: "0"}
+		bare9 = row{What: many + "a bare HTTP server, p99", Unit: "ms"}
+		bare  = row{What: many + "a bare HTTP server, slowest", Unit: "ms"}
+		busy  = row{What: many + "CPU of the node", Unit: "% of cores"}
+		other = row{What: many + "CPU of other programs meanwhile", Unit: "% of cores"}
 	)
-	add := func(r *row, v float64) { r.values = append(r.values, v) }
+	add := func(r *row, v float64) { r.Values = append(r.Values, v) }
 	node, err := s.startRoomy(ctx)
 	if err != nil {
 		return nil, err
@@ -89,20 +88,20 @@ func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := startProcess(ctx, self, "reference-http")
+	plain, err := measure.Start(ctx, nil, self, "reference-http")
 	if err != nil {
 		return nil, err
 	}
-	empty, err := node.settled(ctx)
+	empty, err := settled(ctx, node)
 	if err != nil {
 		return nil, err
 	}
 	peers := make([]*caller, manyPeers)
 	defer func() { err = errors.Join(err, closeAll(peers)) }()
-	if err := startMany(ctx, peers, node.addr); err != nil {
+	if err := startMany(ctx, peers, node.Addr); err != nil {
 		return nil, err
 	}
-	connected, err := node.settled(ctx)
+	connected, err := settled(ctx, node)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +112,7 @@ func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 	if w := askMany(ctx, node, plain, peers, manyWarm); w.err != nil {
 		return nil, w.err
 	}
-	opened, err := node.settled(ctx)
+	opened, err := settled(ctx, node)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +120,7 @@ func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 	add(&live, of(connected.live, opened.live, manyPeers))
 	add(&gor, (opened.goroutines-connected.goroutines)/manyPeers)
 
-	from, err := take(node)
+	from, err := measure.Take(node)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +128,7 @@ func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	half, err := node.settled(ctx)
+	half, err := settled(ctx, node)
 	if err != nil {
 		return nil, err
 	}
@@ -137,11 +136,11 @@ func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	to, err := take(node)
+	to, err := measure.Take(node)
 	if err != nil {
 		return nil, err
 	}
-	after, err := node.settled(ctx)
+	after, err := settled(ctx, node)
 	if err != nil {
 		return nil, err
 	}
@@ -150,14 +149,14 @@ func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 	add(&still, after.live/half.live)
 	add(&asked, float64(len(r.took)+r.lost)/s.hold.Seconds())
 	add(&lost, 100*float64(r.lost)/float64(len(r.took)+r.lost))
-	add(&p50, ms(quantile(r.took, 50)))
-	add(&p99, ms(quantile(r.took, 99)))
-	add(&fast, ms(quantile(r.probes, 99)))
+	add(&p50, ms(measure.Quantile(r.took, 50)))
+	add(&p99, ms(measure.Quantile(r.took, 99)))
+	add(&fast, ms(measure.Quantile(r.probes, 99)))
 	add(&slow, ms(r.probes[len(r.probes)-1]))
 	add(&bad, float64(r.unready))
-	add(&bare9, ms(quantile(r.bare, 99)))
+	add(&bare9, ms(measure.Quantile(r.bare, 99)))
 	add(&bare, ms(r.bare[len(r.bare)-1]))
-	own, others := to.since(from)
+	own, others := to.Since(from)
 	add(&busy, own)
 	add(&other, others)
 	if err := stopAll([]*process{node, plain}); err != nil {
@@ -170,7 +169,7 @@ func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 // startRoomy starts a node with manyLimits, with a gateway and an admin
 // listener.
 func (s *settings) startRoomy(ctx context.Context) (*process, error) {
-	return startWith(ctx, manyLimits, s.allium, "--home", filepath.Join(s.dir, "many"), "--log-level", "error",
+	return measure.Start(ctx, manyLimits, s.allium, "--home", filepath.Join(s.dir, "many"), "--log-level", "error",
 		"run", "--profile", "testnet", "--listen", onTCP, "--gateway", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 }
 
@@ -275,14 +274,14 @@ func askMany(ctx context.Context, node, bare *process, peers []*caller, d time.D
 		defer client.CloseIdleConnections()
 		for time.Since(begun) < d && all.err == nil && ctx.Err() == nil {
 			sent := time.Now()
-			code, _, err := get(ctx, &client, node.gate+"/readyz")
+			code, _, err := measure.Get(ctx, &client, node.Gate+"/readyz")
 			all.probes = append(all.probes, time.Since(sent))
 			if code != http.StatusOK {
 				all.unready++
 			}
 			time.Sleep(probeEvery)
 			sent = time.Now()
-			_, _, failed := get(ctx, &client, bare.gate)
+			_, _, failed := measure.Get(ctx, &client, bare.Gate)
 			all.bare, all.err = append(all.bare, time.Since(sent)), errors.Join(err, failed)
 			time.Sleep(probeEvery)
 		}
@@ -326,20 +325,6 @@ func serveBare(ctx context.Context, h http.Handler) error {
 	return nil
 }
 
-func get(ctx context.Context, client *http.Client, url string) (code int, body []byte, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, nil, err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	body, err = io.ReadAll(resp.Body)
-	return resp.StatusCode, body, err
-}
-
 // footprint is the memory of a node in bytes, and its number of goroutines.
 type footprint struct {
 	rss, live  float64 // live: of the heap and of stacks, after a collection
@@ -348,16 +333,16 @@ type footprint struct {
 
 // settled reads a node's memory after it has collected its garbage a few times,
 // which reading its metrics makes it do in the end.
-func (p *process) settled(ctx context.Context) (f footprint, err error) {
+func settled(ctx context.Context, p *process) (f footprint, err error) {
 	client := http.Client{Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
 	var until float64
 	for {
-		_, page, err := get(ctx, &client, p.admin+"/metrics")
+		_, page, err := measure.Get(ctx, &client, p.Admin+"/metrics")
 		if err != nil {
 			return f, err
 		}
-		m := metrics(page)
+		m := measure.Metrics(page)
 		cycles := m["go_gc_duration_seconds_count"]
 		if until == 0 {
 			until = cycles + collections
@@ -369,20 +354,8 @@ func (p *process) settled(ctx context.Context) (f footprint, err error) {
 		// stacks counted once: GOGC is 100.
 		stacks := m["go_memstats_stack_inuse_bytes"]
 		f = footprint{live: (m["go_memstats_next_gc_bytes"]-stacks)/2 + stacks, goroutines: m["go_goroutines"]}
-		rss, err := p.memory()
+		rss, err := p.Memory()
 		f.rss = float64(rss)
 		return f, err
 	}
-}
-
-// metrics are those without labels of a page.
-func metrics(page []byte) map[string]float64 {
-	m := map[string]float64{}
-	for line := range strings.Lines(string(page)) {
-		name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if f, err := strconv.ParseFloat(value, 64); ok && err == nil {
-			m[name] = f
-		}
-	}
-	return m
 }

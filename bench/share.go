@@ -81,10 +81,10 @@ func benchTicket(ctx context.Context, s *settings) ([]row, error) {
 	if err := randomFile(file, 4<<10); err != nil {
 		return nil, err
 	}
-	printed := row{what: "share: ticket of a small file after", unit: "ms", target: "≤ 300"}
-	first := row{what: "get TICKET: first byte after", unit: "ms", target: "≤ 300"}
-	start := row{what: "reference: allium version", unit: "ms"}
-	chars := row{what: "ticket of one address with a name", unit: "characters", target: "≤ 200"}
+	printed := row{What: "share: ticket of a small file after", Unit: "ms", Target: "≤ 300"}
+	first := row{What: "get TICKET: first byte after", Unit: "ms", Target: "≤ 300"}
+	start := row{What: "reference: allium version", Unit: "ms"}
+	chars := row{What: "ticket of one address with a name", Unit: "characters", Target: "≤ 200"}
 	for range s.rounds {
 		shared, err := s.share(ctx, file, onTCP)
 		if err != nil {
@@ -98,8 +98,8 @@ func benchTicket(ctx context.Context, s *settings) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		printed.values, first.values = append(printed.values, ms(shared.took)), append(first.values, ms(got))
-		start.values, chars.values = append(start.values, ms(alone)), append(chars.values, float64(len(shared.ticket)))
+		printed.Values, first.Values = append(printed.Values, ms(shared.took)), append(first.Values, ms(got))
+		start.Values, chars.Values = append(start.Values, ms(alone)), append(chars.Values, float64(len(shared.ticket)))
 		if err := shared.stop(); err != nil {
 			return nil, err
 		}
@@ -133,12 +133,12 @@ func benchByTicket(ctx context.Context, s *settings) ([]row, error) {
 		nodes = append(nodes, mbps/seconds)
 	}
 	return []row{
-		{what: "get TICKET -o over TCP", unit: "MB/s", values: rates[onTCP]},
-		{what: "get TICKET -o over QUIC", unit: "MB/s", values: rates[onQUIC]},
-		{what: "get TICKET -o: writes of each byte", unit: "×", target: "≤ 1.1", values: writes},
-		{what: "get -o between two nodes that run", unit: "MB/s", values: nodes},
-		{what: "by ticket ÷ between nodes", unit: "×", target: "≥ 0.9", values: pairs(rates[onTCP], nodes)},
-		{what: "by ticket, TCP ÷ QUIC", unit: "×", target: "≥ 1.8", values: pairs(rates[onTCP], rates[onQUIC])},
+		{What: "get TICKET -o over TCP", Unit: "MB/s", Values: rates[onTCP]},
+		{What: "get TICKET -o over QUIC", Unit: "MB/s", Values: rates[onQUIC]},
+		{What: "get TICKET -o: writes of each byte", Unit: "×", Target: "≤ 1.1", Values: writes},
+		{What: "get -o between two nodes that run", Unit: "MB/s", Values: nodes},
+		{What: "by ticket ÷ between nodes", Unit: "×", Target: "≥ 0.9", Values: pairs(rates[onTCP], nodes)},
+		{What: "by ticket, TCP ÷ QUIC", Unit: "×", Target: "≥ 1.8", Values: pairs(rates[onTCP], rates[onQUIC])},
 	}, nil
 }
 
@@ -170,19 +170,19 @@ func (s *settings) betweenNodes(ctx context.Context, file string) (float64, erro
 	if err != nil {
 		return 0, err
 	}
-	to, err := s.startNode(ctx, homes[1], from.addr)
+	to, err := s.startNode(ctx, homes[1], from.Addr)
 	if err != nil {
 		return 0, err
 	}
-	if _, err := run(ctx, s.allium, "--home", homes[1], "connect", from.addr); err != nil {
+	if _, err := run(ctx, s.allium, "--home", homes[1], "connect", from.Addr); err != nil {
 		return 0, err
 	}
 	got, err := run(ctx, s.allium, "--home", homes[1], "get", key, "-o", out)
 	if err != nil {
 		return 0, err
 	}
-	_, one := from.stop()
-	_, two := to.stop()
+	_, one := from.Stop()
+	_, two := to.Stop()
 	return got.wall.Seconds(), errors.Join(one, two, os.Remove(out))
 }
 
@@ -193,58 +193,34 @@ const (
 
 // benchIdle measures what a node without peers does while nobody asks it anything.
 func benchIdle(ctx context.Context, s *settings) ([]row, error) {
-	cpu := row{what: "idle without peers: CPU", unit: "% of a core", target: "≤ 0.4"}
-	wakes := row{what: "idle without peers: wake-ups", unit: "/s", target: "≤ 60"}
+	cpu := row{What: "idle without peers: CPU", Unit: "% of a core", Target: "≤ 0.4"}
+	wakes := row{What: "idle without peers: wake-ups", Unit: "/s", Target: "≤ 60"}
 	p, err := s.startNode(ctx, filepath.Join(s.dir, "idle"))
 	if err != nil {
 		return nil, err
 	}
 	time.Sleep(settle)
 	for range s.rounds {
-		usedBefore, err := p.cpu()
+		usedBefore, err := p.CPU()
 		if err != nil {
 			return nil, err
 		}
-		wokenBefore, err := p.wakeups()
+		wokenBefore, err := p.Wakeups()
 		if err != nil {
 			return nil, err
 		}
 		time.Sleep(idleRun)
-		used, err := p.cpu()
+		used, err := p.CPU()
 		if err != nil {
 			return nil, err
 		}
-		woken, err := p.wakeups()
+		woken, err := p.Wakeups()
 		if err != nil {
 			return nil, err
 		}
-		cpu.values = append(cpu.values, 100*(used-usedBefore).Seconds()/idleRun.Seconds())
-		wakes.values = append(wakes.values, float64(woken-wokenBefore)/idleRun.Seconds())
+		cpu.Values = append(cpu.Values, 100*(used-usedBefore).Seconds()/idleRun.Seconds())
+		wakes.Values = append(wakes.Values, float64(woken-wokenBefore)/idleRun.Seconds())
 	}
-	_, err = p.stop()
+	_, err = p.Stop()
 	return []row{cpu, wakes}, err
-}
-
-// wakeups returns how often the threads of the process have given up a processor by themselves, to wait.
-func (p *process) wakeups() (n int64, err error) {
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			continue // the thread has ended
-		}
-		for line := range strings.Lines(string(raw)) {
-			if rest, ok := strings.CutPrefix(line, "voluntary_ctxt_switches:"); ok {
-				var one int64
-				if _, err := fmt.Sscan(rest, &one); err != nil {
-					return 0, fmt.Errorf("%s: %w", f, err)
-				}
-				n += one
-			}
-		}
-	}
-	return n, nil
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"allium/bench/measure"
 	"allium/internal/limits"
 )
 
@@ -77,10 +78,10 @@ func benchSlow(ctx context.Context, s *settings) (rows []row, err error) {
 		page               string
 	}{
 		{"slow", comeSlowly, "≤ 2", node, page},
-		{"slow, bare", comeSlowly, "", bare, bare.gate + "/"},
+		{"slow, bare", comeSlowly, "", bare, bare.Gate + "/"},
 		{"slow headers", justHeaders, "≤ 2", node, page},
 		{"slow flood", comeAtOnce, "", node, page},
-		{"slow flood, bare", comeAtOnce, "", bare, bare.gate + "/"},
+		{"slow flood, bare", comeAtOnce, "", bare, bare.Gate + "/"},
 	} {
 		r, err := attack(ctx, c.p, c.what+": ", c.page, c.come, token, c.target)
 		if err != nil {
@@ -93,7 +94,7 @@ func benchSlow(ctx context.Context, s *settings) (rows []row, err error) {
 
 // moment holds the counters at a moment of an attack.
 type moment struct {
-	taken
+	measure.Taken
 	slow   slowCounts
 	node   map[string]float64
 	kernel map[string]int64
@@ -103,15 +104,15 @@ func (a *attackers) moment(ctx context.Context, p *process) (m moment, err error
 	if m.slow, err = a.counts(); err != nil {
 		return m, err
 	}
-	if p.admin != "" {
-		if m.node, err = p.counters(ctx); err != nil {
+	if p.Admin != "" {
+		if m.node, err = p.Counters(ctx); err != nil {
 			return m, err
 		}
 	}
 	if m.kernel, err = kernelTCP(); err != nil {
 		return m, err
 	}
-	m.taken, err = take(p)
+	m.Taken, err = measure.Take(p)
 	return m, err
 }
 
@@ -124,7 +125,7 @@ func attack(ctx context.Context, p *process, what, page, come, token, target str
 	if err != nil {
 		return nil, err
 	}
-	slow, err := startAttackers(ctx, strings.TrimPrefix(p.gate, "http://"), come, token)
+	slow, err := startAttackers(ctx, strings.TrimPrefix(p.Gate, "http://"), come, token)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +133,7 @@ func attack(ctx context.Context, p *process, what, page, come, token, target str
 	if err = errors.Join(err, slow.stop()); err != nil {
 		return nil, err
 	}
-	rss, err := p.memory()
+	rss, err := p.Memory()
 	if err != nil {
 		return nil, err
 	}
@@ -152,11 +153,11 @@ func attack(ctx context.Context, p *process, what, page, come, token, target str
 	if why := cmp.Or(beside.kept.why, beside.fresh.why); why != nil {
 		fmt.Printf("%sone of the normal requests failed: %v\n", what, why)
 	}
-	length := to.at.Sub(from.at)
-	nodeCPU, others := to.since(from.taken)
+	length := to.At.Sub(from.At)
+	nodeCPU, others := to.Since(from.Taken)
 	slowCPU := percent(to.slow.CPU-from.slow.CPU, length)
 	each := func(n int64) float64 { return float64(n) / length.Seconds() }
-	line := func(name, unit, target string, v float64) row { return single(what+name, unit, target, v) }
+	line := func(name, unit, target string, v float64) row { return measure.Single(what+name, unit, target, v) }
 	rows := []row{
 		line("p99, kept connections, idle", "ms", "", idle.kept.p99()),
 		line("the same beside them", "ms", "", beside.kept.p99()),
@@ -169,7 +170,7 @@ func attack(ctx context.Context, p *process, what, page, come, token, target str
 		line("of these answered", "", "", float64(len(beside.kept.took)+len(beside.fresh.took))),
 		line("of these refused with 429", "", "0", float64(beside.kept.refused+beside.fresh.refused)),
 		line("of these failed", "", "0", float64(beside.kept.failed+beside.fresh.failed)),
-		line("the asker woke up late by (p99)", "ms", "", millis(beside.kept.late, 99)),
+		line("the asker woke up late by (p99)", "ms", "", measure.Millis(beside.kept.late, 99)),
 		line("connections open at the end", "", "", float64(to.slow.Open)),
 		line("connections begun", "/s", "", each(to.slow.Dialled-from.slow.Dialled)),
 		line("of these not established", "/s", "", each(to.slow.Failed-from.slow.Failed)),

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"allium/bench/measure"
 	"allium/internal/limits"
 )
 
@@ -67,7 +68,7 @@ func (t *slowTally) answer(status int) {
 }
 
 func (t *slowTally) counts() (slowCounts, error) {
-	own, err := ownCPU()
+	own, err := measure.OwnCPU()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	answered := map[int]int64{}

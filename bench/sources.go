@@ -46,10 +46,10 @@ func (s *settings) startProviders(ctx context.Context, n, rate int) (nodes []*pr
 		if err != nil {
 			return nil, "", err
 		}
-		nodes, bootstrap = append(nodes, p), []string{p.addr}
+		nodes, bootstrap = append(nodes, p), []string{p.Addr}
 	}
 	for _, home := range homes[1:] { // the first one's address they know
-		if _, err := run(ctx, s.allium, "--home", home, "connect", nodes[0].addr); err != nil {
+		if _, err := run(ctx, s.allium, "--home", home, "connect", nodes[0].Addr); err != nil {
 			return nil, "", err
 		}
 	}
@@ -66,7 +66,7 @@ func (s *settings) startProviders(ctx context.Context, n, rate int) (nodes []*pr
 
 func stopAll(nodes []*process) error {
 	for _, n := range nodes {
-		if _, err := n.stop(); err != nil {
+		if _, err := n.Stop(); err != nil {
 			return err
 		}
 	}
@@ -79,16 +79,16 @@ func benchSources(ctx context.Context, s *settings) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	rate := row{what: fmt.Sprintf("fetch from %d × %d MB/s: rate", sourcesNodes, sourcesRate), unit: "MB/s",
-		target: "≥ 270"}
-	rss := row{what: "fetch from several: peak RSS of the fetching node", unit: "MB", target: "≤ 120"}
+	rate := row{What: fmt.Sprintf("fetch from %d × %d MB/s: rate", sourcesNodes, sourcesRate), Unit: "MB/s",
+		Target: "≥ 270"}
+	rss := row{What: "fetch from several: peak RSS of the fetching node", Unit: "MB", Target: "≤ 120"}
 	for range s.rounds {
 		got, err := s.fetchCold(ctx, onTCP, nodes[0], key)
 		if err != nil {
 			return nil, err
 		}
-		rate.values = append(rate.values, float64(s.size)/1e6/got.seconds)
-		rss.values = append(rss.values, mb(got.rss))
+		rate.Values = append(rate.Values, float64(s.size)/1e6/got.seconds)
+		rss.Values = append(rss.Values, mb(got.rss))
 	}
 	return []row{rate, rss}, stopAll(nodes)
 }
@@ -100,13 +100,13 @@ func benchResume(ctx context.Context, s *settings) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	twice := row{what: "kill -9 half-way: fetched twice", unit: "MiB", target: fmt.Sprintf("≤ %d", checkpointed)}
+	twice := row{What: "kill -9 half-way: fetched twice", Unit: "MiB", Target: fmt.Sprintf("≤ %d", checkpointed)}
 	for range s.rounds {
-		again, err := s.killedFetch(ctx, nodes[0].addr, key)
+		again, err := s.killedFetch(ctx, nodes[0].Addr, key)
 		if err != nil {
 			return nil, err
 		}
-		twice.values = append(twice.values, float64(again)/(1<<20))
+		twice.Values = append(twice.Values, float64(again)/(1<<20))
 	}
 	return []row{twice}, stopAll(nodes)
 }
@@ -163,10 +163,10 @@ func (s *settings) killedFetch(ctx context.Context, from, key string) (twice int
 			return 0, err
 		}
 	}
-	if err := to.cmd.Process.Kill(); err != nil {
+	if err := to.Cmd.Process.Kill(); err != nil {
 		return 0, err
 	}
-	_ = to.cmd.Wait() // it was killed
+	_ = to.Cmd.Wait() // it was killed
 	<-ended
 	if held, err = arrived(home); err != nil {
 		return 0, err
@@ -191,6 +191,6 @@ func (s *settings) killedFetch(ctx context.Context, from, key string) (twice int
 	if f.New+f.Resumed != s.size {
 		return 0, fmt.Errorf("%d bytes resumed and %d fetched of %d", f.Resumed, f.New, s.size)
 	}
-	_, err = to.stop()
+	_, err = to.Stop()
 	return max(0, held-f.Resumed), err
 }

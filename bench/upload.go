@@ -26,16 +26,16 @@ func benchUpload(ctx context.Context, s *settings) ([]row, error) {
 		return nil, err
 	}
 	rows := []row{
-		{what: fmt.Sprintf("%d files: add to a node that runs", s.files), unit: "files/s"},
-		{what: "add: peak RSS of the node", unit: "MB"},
+		{What: fmt.Sprintf("%d files: add to a node that runs", s.files), Unit: "files/s"},
+		{What: "add: peak RSS of the node", Unit: "MB"},
 	}
 	kinds := []struct {
 		name string
 		make func(dir, to string) (archived, error)
 	}{{"tar", tarOf}, {"zip", zipOf}, {"form", formOf}}
 	for _, k := range kinds {
-		rows = append(rows, row{what: "POST /b3 of a " + k.name + " ÷ add", unit: "×", target: "≥ 0.7"},
-			row{what: "POST /b3 of a " + k.name + ": peak RSS of the node", unit: "MB"})
+		rows = append(rows, row{What: "POST /b3 of a " + k.name + " ÷ add", Unit: "×", Target: "≥ 0.7"},
+			row{What: "POST /b3 of a " + k.name + ": peak RSS of the node", Unit: "MB"})
 	}
 	for range s.rounds {
 		ref, root, rss, err := s.timedUpload(ctx, func(node *process, home, _ string) (string, error) {
@@ -45,15 +45,15 @@ func benchUpload(ctx context.Context, s *settings) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows[0].values = append(rows[0].values, float64(s.files)/ref.Seconds())
-		rows[1].values = append(rows[1].values, mb(rss))
+		rows[0].Values = append(rows[0].Values, float64(s.files)/ref.Seconds())
+		rows[1].Values = append(rows[1].Values, mb(rss))
 		for i, k := range kinds {
 			a, err := k.make(dir, filepath.Join(s.dir, "uploaded."+k.name))
 			if err != nil {
 				return nil, err
 			}
 			took, answer, rss, err := s.timedUpload(ctx, func(node *process, _, token string) (string, error) {
-				return a.post(ctx, node.gate+"/b3", token)
+				return a.post(ctx, node.Gate+"/b3", token)
 			})
 			if err := errors.Join(err, os.Remove(a.path)); err != nil {
 				return nil, err
@@ -61,8 +61,8 @@ func benchUpload(ctx context.Context, s *settings) ([]row, error) {
 			if !strings.Contains(answer, strings.TrimSpace(root)) {
 				return nil, fmt.Errorf("POST /b3 of a %s answered %q, and add printed %q", k.name, answer, root)
 			}
-			rows[2+2*i].values = append(rows[2+2*i].values, ref.Seconds()/took.Seconds())
-			rows[3+2*i].values = append(rows[3+2*i].values, mb(rss))
+			rows[2+2*i].Values = append(rows[2+2*i].Values, ref.Seconds()/took.Seconds())
+			rows[3+2*i].Values = append(rows[3+2*i].Values, mb(rss))
 		}
 	}
 	return rows, os.RemoveAll(dir)
@@ -89,7 +89,7 @@ func (s *settings) timedUpload(ctx context.Context, upload func(node *process, h
 	begun := time.Now()
 	answer, err = upload(node, home, token)
 	took = time.Since(begun)
-	rss, stopErr := node.stop()
+	rss, stopErr := node.Stop()
 	return took, answer, rss, errors.Join(err, stopErr)
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"allium/bench/measure"
 )
 
 // How clients ask a gateway.
@@ -24,15 +26,8 @@ type answers struct {
 	why             error           // of one that failed
 }
 
-func (a answers) all() int { return len(a.took) + a.refused + a.failed }
-
-// p99 is in milliseconds.
-func (a answers) p99() float64 {
-	if len(a.took) == 0 {
-		return 0
-	}
-	return float64(a.took[len(a.took)*99/100].Microseconds()) / 1000
-}
+func (a answers) all() int     { return len(a.took) + a.refused + a.failed }
+func (a answers) p99() float64 { return measure.Millis(a.took, 99) }
 
 func (a *answers) add(b answers) {
 	a.took = slices.Sorted(slices.Values(append(a.took, b.took...)))
@@ -67,7 +62,8 @@ func askPage(ctx context.Context, page string, rate float64, length time.Duratio
 					return
 				}
 				begun := time.Now()
-				code, _, err := get(context.WithoutCancel(ctx), client, page) // the last one ends after its time
+				// The last one ends after its time.
+				code, _, err := measure.Get(context.WithoutCancel(ctx), client, page)
 				took := time.Since(begun)
 				switch {
 				case err == nil && code == http.StatusOK:

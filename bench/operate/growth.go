@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"allium/bench/measure"
 )
 
 // sample holds the memory in MB, the open files, the goroutines and the streams of a node at one moment.
@@ -14,18 +16,18 @@ type sample struct {
 	rss, files, goroutines, streams float64
 }
 
-// sample reads what the process holds now.
-func (p *process) sample(ctx context.Context) (s sample, err error) {
-	rss, err := p.memory()
+// sampleOf reads what the process holds now.
+func sampleOf(ctx context.Context, p *measure.Process) (s sample, err error) {
+	rss, err := p.Memory()
 	if err != nil {
 		return s, err
 	}
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Cmd.Process.Pid))
 	if err != nil {
 		return s, err
 	}
 	s.rss, s.files = float64(rss)/1e6, float64(len(open))
-	now, err := p.counters(ctx)
+	now, err := p.Counters(ctx)
 	s.goroutines = now["go_goroutines"]
 	for name, v := range now {
 		if strings.HasPrefix(name, "libp2p_rcmgr_streams{") && strings.Contains(name, `scope="system"`) {
@@ -41,7 +43,7 @@ const growthOver = 5
 // growth returns rows of the third quarter of a node's samples, of the fourth,
 // of the mean of the fourth divided by that of the third, and of the growth in ten minutes by a straight line through
 // both, if they took long enough to tell.
-func growth(who string, all []sample) (rows []row) {
+func growth(who string, all []sample) (rows []measure.Row) {
 	for _, m := range []struct {
 		what, unit string
 		of         func(sample) float64
@@ -61,13 +63,13 @@ func growth(who string, all []sample) (rows []row) {
 			continue
 		}
 		rows = append(rows,
-			single(who+m.what+", third quarter", m.unit, "", mean(third)),
-			single(who+m.what+", fourth quarter", m.unit, "", mean(fourth)),
-			single(who+m.what+", fourth ÷ third", "×", "about 1", mean(fourth)/max(mean(third), 1)))
+			measure.Single(who+m.what+", third quarter", m.unit, "", mean(third)),
+			measure.Single(who+m.what+", fourth quarter", m.unit, "", mean(fourth)),
+			measure.Single(who+m.what+", fourth ÷ third", "×", "about 1", mean(fourth)/max(mean(third), 1)))
 		if minutes[len(minutes)-1]-minutes[half] < growthOver {
 			continue
 		}
-		rows = append(rows, single(who+m.what+", growth", "% in 10 min", "≤ 1",
+		rows = append(rows, measure.Single(who+m.what+", growth", "% in 10 min", "≤ 1",
 			100*10*slope(minutes[half:], values[half:])/max(mean(values[half:]), 1)))
 	}
 	return rows

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"allium/bench/measure"
 )
 
 // settings of one run.
@@ -34,7 +36,7 @@ func (s *settings) with(env ...string) *settings {
 }
 
 // parts are the measurements by name.
-var parts = map[string]func(context.Context, *settings) ([]row, error){
+var parts = map[string]func(context.Context, *settings) ([]measure.Row, error){
 	"reload": benchHotReload, "rolling": benchRolling, "soak": benchSoak,
 }
 
@@ -66,6 +68,7 @@ func operate(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
 	ctx, cancel := context.WithCancel(ctx) // ends the nodes that an error leaves behind
 	defer cancel()
+	fmt.Printf(measure.Format, "what", "median", "min – max", "target")
 	for name := range strings.SplitSeq(*only, ",") {
 		measure, ok := parts[name]
 		if !ok {
@@ -76,16 +79,8 @@ func operate(ctx context.Context) (err error) {
 			return err
 		}
 		for _, r := range rows {
-			fmt.Printf("%-52s %10.4g %-12s %s\n", r.what, r.value, r.unit, r.target)
+			fmt.Print(r)
 		}
 	}
 	return nil
 }
-
-// row is a line of the table.
-type row struct {
-	what, unit, target string
-	value              float64
-}
-
-func single(what, unit, target string, v float64) row { return row{what, unit, target, v} }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"allium/bench/measure"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 	"allium/internal/limits"
@@ -27,12 +28,12 @@ const (
 
 // benchHotReload asks a gateway at a steady rate, while every hot key that is a number or a switch changes once a
 // second, and before and after without that.
-func benchHotReload(ctx context.Context, s *settings) (_ []row, err error) {
+func benchHotReload(ctx context.Context, s *settings) (_ []measure.Row, err error) {
 	p, page, err := s.startGateway(ctx, "operate")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.stop()) }()
+	defer func() { err = errors.Join(err, p.End()) }()
 	home := filepath.Join(s.dir, "operate")
 	node, err := clientOf(home)
 	if err != nil {
@@ -74,16 +75,16 @@ func benchHotReload(ctx context.Context, s *settings) (_ []row, err error) {
 	if got.why != nil {
 		fmt.Printf("reload: one of the requests failed: %v\n", got.why)
 	}
-	return []row{
-		single("reload: hot keys that change", "", "", float64(changed)),
-		single("reload: of hot numbers and switches", "", "", float64(all)),
-		single("reload: reloads", "", "", float64(reloads)),
-		single("reload: requests meanwhile", "", "", float64(got.all())),
-		single("reload: of these refused", "", "0", float64(got.refused)),
-		single("reload: of these failed", "", "0", float64(got.failed)),
-		single("reload: p99 without", "ms", "", calm.p99()),
-		single("reload: p99 with", "ms", "", got.p99()),
-		single("reload: p99 with ÷ without", "×", "≤ 1.2", got.p99()/calm.p99()),
+	return []measure.Row{
+		measure.Single("reload: hot keys that change", "", "", float64(changed)),
+		measure.Single("reload: of hot numbers and switches", "", "", float64(all)),
+		measure.Single("reload: reloads", "", "", float64(reloads)),
+		measure.Single("reload: requests meanwhile", "", "", float64(got.all())),
+		measure.Single("reload: of these refused", "", "0", float64(got.refused)),
+		measure.Single("reload: of these failed", "", "0", float64(got.failed)),
+		measure.Single("reload: p99 without", "ms", "", calm.p99()),
+		measure.Single("reload: p99 with", "ms", "", got.p99()),
+		measure.Single("reload: p99 with ÷ without", "×", "≤ 1.2", got.p99()/calm.p99()),
 	}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"allium/bench/measure"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 	"allium/protocols/b3"
@@ -31,7 +32,7 @@ type rolling struct {
 	apis [rollNodes]*client.Client
 
 	mu                   sync.Mutex
-	nodes                [rollNodes]*process // nil while a node is started again
+	nodes                [rollNodes]*measure.Process // nil while a node is started again
 	files                []rolled
 	reads, again, failed int   // of reads: all, tried twice, and failed then too
 	refused              int   // adds
@@ -47,7 +48,7 @@ type rolled struct {
 
 // benchRolling restarts five nodes, one after the other, while files are added and read. Each file is on two nodes. Who
 // reads tries once more, on another node.
-func benchRolling(ctx context.Context, s *settings) (_ []row, err error) {
+func benchRolling(ctx context.Context, s *settings) (_ []measure.Row, err error) {
 	k := &rolling{s: s}
 	for i := range rollNodes {
 		if err := k.start(ctx, i); err != nil {
@@ -82,18 +83,19 @@ func benchRolling(ctx context.Context, s *settings) (_ []row, err error) {
 		}
 	}
 	for _, p := range k.nodes {
-		err = errors.Join(err, p.stop())
+		err = errors.Join(err, p.End())
 	}
 	if k.why != nil {
 		fmt.Printf("rolling restart: one of the reads failed: %v\n", k.why)
 	}
-	return []row{
-		single("rolling restart: files acknowledged", "", "", float64(len(k.files))),
-		single("rolling restart: of these lost", "", "0", float64(lost)),
-		single("rolling restart: adds refused or cut", "", "", float64(k.refused)),
-		single("rolling restart: reads", "", "", float64(k.reads)),
-		single("rolling restart: reads tried once more", "%", "", 100*float64(k.again)/float64(max(k.reads, 1))),
-		single("rolling restart: reads that fail then too", "%", "< 0.1",
+	return []measure.Row{
+		measure.Single("rolling restart: files acknowledged", "", "", float64(len(k.files))),
+		measure.Single("rolling restart: of these lost", "", "0", float64(lost)),
+		measure.Single("rolling restart: adds refused or cut", "", "", float64(k.refused)),
+		measure.Single("rolling restart: reads", "", "", float64(k.reads)),
+		measure.Single("rolling restart: reads tried once more", "%", "",
+			100*float64(k.again)/float64(max(k.reads, 1))),
+		measure.Single("rolling restart: reads that fail then too", "%", "< 0.1",
 			100*float64(k.failed)/float64(max(k.reads, 1))),
 	}, err
 }
@@ -119,7 +121,7 @@ func (k *rolling) start(ctx context.Context, i int) error {
 	var seeds []string
 	for _, p := range k.nodes {
 		if p != nil {
-			seeds = append(seeds, p.addr)
+			seeds = append(seeds, p.Addr)
 		}
 	}
 	p, err := k.s.startNode(ctx, k.home(i), seeds...)
@@ -135,7 +137,7 @@ func (k *rolling) start(ctx context.Context, i int) error {
 // restart ends a node in order and starts it again. Like a load balancer that has not heard of it, clients ask it until
 // it has ended.
 func (k *rolling) restart(ctx context.Context, i int) error {
-	if err := k.nodes[i].stop(); err != nil {
+	if err := k.nodes[i].End(); err != nil {
 		return err
 	}
 	k.mu.Lock()
@@ -174,7 +176,7 @@ func (k *rolling) read(ctx context.Context) {
 	}
 	f := k.files[rand.IntN(len(k.files))]
 	first := rand.IntN(rollNodes)
-	nodes := []*process{k.nodes[first], k.nodes[(first+1+rand.IntN(rollNodes-1))%rollNodes]}
+	nodes := []*measure.Process{k.nodes[first], k.nodes[(first+1+rand.IntN(rollNodes-1))%rollNodes]}
 	k.mu.Unlock()
 	if !f.both {
 		return
@@ -186,7 +188,7 @@ func (k *rolling) read(ctx context.Context) {
 			err = errors.New("the node is away")
 			continue
 		}
-		if err = readPage(ctx, p.gate+"/o/"+f.root.String()); err == nil {
+		if err = readPage(ctx, p.Gate+"/o/"+f.root.String()); err == nil {
 			break
 		}
 	}
@@ -206,7 +208,7 @@ func (k *rolling) read(ctx context.Context) {
 func readPage(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	code, _, err := get(ctx, http.DefaultClient, url)
+	code, _, err := measure.Get(ctx, http.DefaultClient, url)
 	if err == nil && code != http.StatusOK {
 		err = fmt.Errorf("answered %d", code)
 	}

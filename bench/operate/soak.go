@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"allium/bench/measure"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 	"allium/protocols/b3"
@@ -40,14 +41,14 @@ const (
 // soak is the work so far.
 type soak struct {
 	s     *settings
-	nodes []*process
+	nodes []*measure.Process
 	apis  []*client.Client
 	files []b3.Root // newest last
 	trees []b3.Root
 	pins  []soakPin
 	ended map[string]int // operations by name and outcome
 
-	neighbour *process
+	neighbour *measure.Process
 	reloads   int
 }
 
@@ -59,15 +60,15 @@ type soakPin struct {
 
 // benchSoak works on three nodes for s.hold and says whether what they hold
 // grows: of each, what it was half-way and at the end, and by how much it grows in ten minutes.
-func benchSoak(ctx context.Context, s *settings) (rows []row, err error) {
+func benchSoak(ctx context.Context, s *settings) (rows []measure.Row, err error) {
 	k := &soak{s: s.with("ALLIUM_STORE__MAX_BYTES=" + soakStore), ended: map[string]int{}}
 	if k.neighbour, err = k.s.startNode(ctx, k.home("neighbour")); err != nil {
 		return nil, err
 	}
 	for i := range soakNodes {
-		seeds := []string{k.neighbour.addr}
+		seeds := []string{k.neighbour.Addr}
 		if i > 0 {
-			seeds = append(seeds, k.nodes[0].addr)
+			seeds = append(seeds, k.nodes[0].Addr)
 		}
 		p, api, err := k.start(ctx, fmt.Sprintf("soak%d", i), seeds...)
 		if err != nil {
@@ -89,13 +90,13 @@ func benchSoak(ctx context.Context, s *settings) (rows []row, err error) {
 			failed += k.ended[name]
 		}
 	}
-	rows = append(rows, single("soak: operations", "", "", float64(all)),
-		single("soak: operations that failed", "", "0", float64(failed)))
-	if err := k.neighbour.stop(); err != nil {
+	rows = append(rows, measure.Single("soak: operations", "", "", float64(all)),
+		measure.Single("soak: operations that failed", "", "0", float64(failed)))
+	if err := k.neighbour.End(); err != nil {
 		return nil, err
 	}
 	for i, p := range k.nodes {
-		if err := p.stop(); err != nil {
+		if err := p.End(); err != nil {
 			return nil, err
 		}
 		rows = append(rows, growth(fmt.Sprintf("soak: node %d: ", i), samples[i])...)
@@ -106,7 +107,7 @@ func benchSoak(ctx context.Context, s *settings) (rows []row, err error) {
 func (k *soak) home(name string) string { return filepath.Join(k.s.dir, name) }
 
 // start starts a node in a home of that name.
-func (k *soak) start(ctx context.Context, name string, seeds ...string) (*process, *client.Client, error) {
+func (k *soak) start(ctx context.Context, name string, seeds ...string) (*measure.Process, *client.Client, error) {
 	home := k.home(name)
 	socket, err := api.SocketPath(home)
 	if err != nil {
@@ -162,7 +163,7 @@ func (k *soak) work(ctx context.Context) ([][]sample, error) {
 			k.count("a peer restarts", k.restart(ctx))
 		case <-look.C:
 			for i, p := range k.nodes {
-				got, err := p.sample(ctx)
+				got, err := sampleOf(ctx, p)
 				if err != nil {
 					return nil, err
 				}
@@ -201,10 +202,10 @@ func (k *soak) reload(ctx context.Context) error {
 
 // restart ends the neighbour in order, starts it again and has it read what was added last.
 func (k *soak) restart(ctx context.Context) error {
-	if err := k.neighbour.stop(); err != nil {
+	if err := k.neighbour.End(); err != nil {
 		return err
 	}
-	p, node, err := k.start(ctx, "neighbour", k.nodes[0].addr)
+	p, node, err := k.start(ctx, "neighbour", k.nodes[0].Addr)
 	if err != nil {
 		return err
 	}
@@ -316,7 +317,7 @@ func readTree(ctx context.Context, api *client.Client, root b3.Root) error {
 
 // through reads an object through a node's gateway.
 func (k *soak) through(ctx context.Context, node int, root b3.Root) error {
-	code, _, err := get(ctx, http.DefaultClient, k.nodes[node].gate+"/o/"+root.String())
+	code, _, err := measure.Get(ctx, http.DefaultClient, k.nodes[node].Gate+"/o/"+root.String())
 	if err == nil && code != http.StatusOK {
 		err = fmt.Errorf("the gateway answers %d", code)
 	}
@@ -332,7 +333,7 @@ func (k *soak) visit(ctx context.Context, n int) error {
 	if err := os.RemoveAll(home); err != nil {
 		return err
 	}
-	p, api, err := k.start(ctx, "guest", k.nodes[n%soakNodes].addr)
+	p, api, err := k.start(ctx, "guest", k.nodes[n%soakNodes].Addr)
 	if err != nil {
 		return err
 	}
@@ -340,15 +341,15 @@ func (k *soak) visit(ctx context.Context, n int) error {
 	err = func() error {
 		ctx, cancel := context.WithTimeout(ctx, soakLimit)
 		defer cancel()
-		if _, err := api.Connect(ctx, k.nodes[n%soakNodes].addr); err != nil {
+		if _, err := api.Connect(ctx, k.nodes[n%soakNodes].Addr); err != nil {
 			return err
 		}
 		return readTree(ctx, api, k.trees[len(k.trees)-1])
 	}()
 	if n%2 == 0 {
-		return errors.Join(err, p.stop())
+		return errors.Join(err, p.End())
 	}
-	err = errors.Join(err, p.cmd.Process.Kill())
-	_ = p.cmd.Wait() // it says that it was killed
+	err = errors.Join(err, p.Cmd.Process.Kill())
+	_ = p.Cmd.Wait() // it says that it was killed
 	return err
 }

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"bytes"
@@ -13,43 +13,43 @@ import (
 // tick is the unit of /proc: USER_HZ, on every platform that Go runs on.
 const tick = time.Second / 100
 
-// taken is the CPU time that had been used at one moment.
-type taken struct {
-	at                  time.Time
-	node, self, machine time.Duration
+// Taken is the CPU time that had been used at one moment.
+type Taken struct {
+	At                  time.Time
+	Node, Self, Machine time.Duration
 }
 
-// take reads how much the node, this program and the whole machine have used.
-func take(node *process) (t taken, err error) {
-	if t.self, err = ownCPU(); err != nil {
+// Take reads how much the node, this program and the whole machine have used.
+func Take(node *Process) (t Taken, err error) {
+	if t.Self, err = OwnCPU(); err != nil {
 		return t, err
 	}
-	if t.node, err = node.cpu(); err != nil {
+	if t.Node, err = node.CPU(); err != nil {
 		return t, err
 	}
-	t.machine, err = machineCPU()
-	t.at = time.Now()
+	t.Machine, err = machineCPU()
+	t.At = time.Now()
 	return t, err
 }
 
-// ownCPU returns the CPU time that this program has used so far, user and system.
-func ownCPU() (time.Duration, error) {
+// OwnCPU returns the CPU time that this program has used so far, user and system.
+func OwnCPU() (time.Duration, error) {
 	var own syscall.Rusage
 	err := syscall.Getrusage(syscall.RUSAGE_SELF, &own)
 	return time.Duration(own.Utime.Nano() + own.Stime.Nano()), err
 }
 
-// since returns the CPU time that the node has used since from, and that of all
+// Since returns the CPU time that the node has used since from, and that of all
 // programs but the node and this one, in percent of the machine's cores.
-func (t taken) since(from taken) (node, others float64) {
-	all := t.at.Sub(from.at).Seconds() * float64(runtime.NumCPU()) / 100
-	used := t.node - from.node
-	return used.Seconds() / all, max(0, (t.machine-from.machine-used-(t.self-from.self)).Seconds()/all)
+func (t Taken) Since(from Taken) (node, others float64) {
+	all := t.At.Sub(from.At).Seconds() * float64(runtime.NumCPU()) / 100
+	used := t.Node - from.Node
+	return used.Seconds() / all, max(0, (t.Machine-from.Machine-used-(t.Self-from.Self)).Seconds()/all)
 }
 
-// cpu returns the CPU time that the process has used so far, user and system.
-func (p *process) cpu() (time.Duration, error) {
-	name := fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid)
+// CPU returns the CPU time that the process has used so far, user and system.
+func (p *Process) CPU() (time.Duration, error) {
+	name := fmt.Sprintf("/proc/%d/stat", p.Cmd.Process.Pid)
 	raw, err := os.ReadFile(name)
 	if err != nil {
 		return 0, err
@@ -69,7 +69,7 @@ func machineCPU() (time.Duration, error) {
 		return 0, err
 	}
 	first, _, _ := strings.Cut(string(raw), "\n")
-	// cpu user nice system idle iowait irq softirq steal …
+	// CPU user nice system idle iowait irq softirq steal …
 	return ticks(name, strings.Fields(first), 1, 2, 3, 6, 7, 8)
 }
 
