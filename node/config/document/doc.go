@@ -163,9 +163,21 @@ func (d *Document) Values() map[string]any { return d.values }
 
 // EmptyTables lists the headers with nothing below them, neither a key nor another table.
 func EmptyTables(d *Document) (names []string) {
+	full := map[string]bool{"": true} // the names with something below them
+	above := func(key string) {
+		for i := strings.LastIndexByte(key, '.'); i >= 0 && !full[key[:i]]; i = strings.LastIndexByte(key[:i], '.') {
+			full[key[:i]] = true
+		}
+	}
+	for _, s := range d.settings {
+		full[s.key] = true
+		above(s.key)
+	}
 	for _, t := range d.tables {
-		below := func(other table) bool { return other.name != t.name && isBelow(other.name, t.name) }
-		if t.name != "" && d.findBelow(t.name) < 0 && !slices.ContainsFunc(d.tables, below) {
+		above(t.name)
+	}
+	for _, t := range d.tables {
+		if !full[t.name] {
 			names = append(names, t.name)
 		}
 	}
