@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"allium/bench/measure"
 	"allium/protocols/b3"
 )
 
@@ -32,7 +33,7 @@ func benchDegraded(ctx context.Context, s *settings) ([]row, error) {
 	return []row{
 		{What: "64 KiB of a coded object, from its peer", Unit: "ms", Values: whole},
 		{What: "64 KiB of a shard that nobody has", Unit: "ms", Values: rebuilt},
-		{What: "degraded read ÷ healthy one", Unit: "×", Target: "≤ 4", Values: pairs(rebuilt, whole)},
+		{What: "degraded read ÷ healthy one", Unit: "×", Target: "≤ 4", Values: measure.Pairs(rebuilt, whole)},
 	}, nil
 }
 

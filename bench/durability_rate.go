@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"allium/bench/measure"
 )
 
 // The rates of copies that somebody waits for.
@@ -44,10 +46,10 @@ func benchReplicate(ctx context.Context, s *settings) ([]row, error) {
 	return []row{
 		{What: "add --rf 2 of what is stored: rate", Unit: "MB/s", Values: send},
 		{What: "cold fetch from the same node", Unit: "MB/s", Values: fetch},
-		{What: "add --rf 2 ÷ cold fetch", Unit: "×", Target: "≥ 0.85", Values: pairs(send, fetch)},
+		{What: "add --rf 2 ÷ cold fetch", Unit: "×", Target: "≥ 0.85", Values: measure.Pairs(send, fetch)},
 		{What: dir + ": add --rf 3 of what is stored", Unit: "files/s", Values: many},
 		{What: dir + ": cold fetch from the same node", Unit: "files/s", Values: fetchMany},
-		{What: dir + ": add --rf 3 ÷ cold fetch", Unit: "×", Target: "≥ 0.5", Values: pairs(many, fetchMany)},
+		{What: dir + ": add --rf 3 ÷ cold fetch", Unit: "×", Target: "≥ 0.5", Values: measure.Pairs(many, fetchMany)},
 	}, nil
 }
 
@@ -114,7 +116,8 @@ func benchEncode(ctx context.Context, s *settings) (_ []row, err error) {
 	return []row{
 		{What: fmt.Sprintf("add --ec 6+3 of %.0f MB: bytes sent", float64(size)/1e6), Unit: "MB/s", Values: coded},
 		{What: "add --rf 2 of as much", Unit: "MB/s", Values: copied},
-		{What: "add --ec 6+3 ÷ add --rf 2, by bytes sent", Unit: "×", Target: "≥ 0.6", Values: pairs(coded, copied)},
+		{What: "add --ec 6+3 ÷ add --rf 2, by bytes sent", Unit: "×", Target: "≥ 0.6",
+			Values: measure.Pairs(coded, copied)},
 	}, nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"allium/bench/measure"
 )
 
 // A repair of what a lost node had, beside requests of the gateway.
@@ -37,7 +39,7 @@ func benchRepair(ctx context.Context, s *settings) ([]row, error) {
 		{What: "repair: most in 10 s ÷ store.repair_rate", Unit: "×", Target: "≤ 1.05", Values: budget},
 		{What: "gateway at 200 requests/s: p99", Unit: "ms", Values: alone},
 		{What: "the same beside repair: p99", Unit: "ms", Values: beside},
-		{What: "p99 beside repair ÷ without", Unit: "×", Target: "≤ 1.5", Values: pairs(beside, alone)},
+		{What: "p99 beside repair ÷ without", Unit: "×", Target: "≤ 1.5", Values: measure.Pairs(beside, alone)},
 	}, nil
 }
 

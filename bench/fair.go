@@ -94,7 +94,7 @@ func benchFair(ctx context.Context, s *settings) (_ []row, err error) {
 		add(&worst, float64(b.least)/float64(a.least))
 		add(&greedy, float64(b.greedy)/seconds)
 	}
-	kept.Values, slower.Values = pairs(beside.Values, alone.Values), pairs(p99b.Values, p99a.Values)
+	kept.Values, slower.Values = measure.Pairs(beside.Values, alone.Values), measure.Pairs(p99b.Values, p99a.Values)
 	_, err = server.Stop()
 	return []row{alone, beside, kept, worst, p50a, p50b, p99a, p99b, slower, greedy, other}, err
 }

@@ -79,8 +79,8 @@ func (s *settings) fetchOver(ctx context.Context, what, listen, ofRaw string) ([
 		{What: what + ": CPU of both nodes", Unit: "s/GiB", Values: cpu},
 		{What: what + ": reference pipe", Unit: "MB/s", Values: ref},
 		{What: what + ": raw stream", Unit: "MB/s", Values: raw},
-		{What: what + " ÷ reference pipe", Unit: "×", Target: "≥ 1.0", Values: pairs(fetch, ref)},
-		{What: what + " ÷ raw stream", Unit: "×", Target: ofRaw, Values: pairs(fetch, raw)},
+		{What: what + " ÷ reference pipe", Unit: "×", Target: "≥ 1.0", Values: measure.Pairs(fetch, ref)},
+		{What: what + " ÷ raw stream", Unit: "×", Target: ofRaw, Values: measure.Pairs(fetch, raw)},
 		{What: what + ": peak RSS of the fetching node", Unit: "MB", Target: "≤ 120", Values: rss},
 		{What: what + ": peak RSS of the providing node", Unit: "MB", Target: "≤ 150", Values: []float64{mb(served)}},
 	}, nil

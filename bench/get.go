@@ -84,11 +84,11 @@ func (s *settings) getOverTCP(ctx context.Context, key string) ([]row, error) {
 	}
 	if url != "" {
 		rows = append(rows, row{What: "curl from nginx over TLS", Unit: "s", Values: curl},
-			row{What: "get -o over TCP ÷ curl", Unit: "×", Target: "≤ 1.6", Values: pairs(cold, curl)})
+			row{What: "get -o over TCP ÷ curl", Unit: "×", Target: "≤ 1.6", Values: measure.Pairs(cold, curl)})
 	}
 	return append(rows, row{What: "get -o, local", Unit: "s", Values: local},
 		row{What: "cp and sync", Unit: "s", Values: cp},
-		row{What: "get -o, local ÷ cp and sync", Unit: "×", Target: "≤ 1.2", Values: pairs(local, cp)}), nil
+		row{What: "get -o, local ÷ cp and sync", Unit: "×", Target: "≤ 1.2", Values: measure.Pairs(local, cp)}), nil
 }
 
 // getOverQUIC measures cold gets over QUIC beside a raw stream that is hashed and written.
@@ -133,7 +133,7 @@ func (s *settings) getOverQUIC(ctx context.Context, key string) ([]row, error) {
 	return []row{
 		{What: "get -o over QUIC, cold", Unit: "s", Values: cold},
 		{What: "raw QUIC stream, hashed and written", Unit: "s", Values: raw},
-		{What: "get -o over QUIC ÷ raw stream", Unit: "×", Target: "≤ 1.3", Values: pairs(cold, raw)},
+		{What: "get -o over QUIC ÷ raw stream", Unit: "×", Target: "≤ 1.3", Values: measure.Pairs(cold, raw)},
 	}, nil
 }
 

@@ -3,7 +3,11 @@ module allium/bench
 
 go 1.26.6
 
-require allium v0.0.0
+require (
+	allium v0.0.0
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.22.1
+)
 
 replace allium => ../
 

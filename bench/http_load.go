@@ -134,7 +134,7 @@ func benchOverload(ctx context.Context, s *settings) (_ []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	load, err := loadAverage()
+	load, err := measure.LoadAverage()
 	if err != nil {
 		return nil, err
 	}

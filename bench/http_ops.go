@@ -75,7 +75,7 @@ func benchOps(ctx context.Context, s *settings) (_ []row, err error) {
 	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	average, err := loadAverage()
+	average, err := measure.LoadAverage()
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,8 @@
 //     files, go-pmtiles with the same pack and a bare handler with one tile (these need wrk, nginx and
 //     make bin/tools/go-pmtiles), and the first byte of a tile that a peer has;
 //   - a hundred clients that ask for one file of an https origin at once, and hits beside /o/;
+//   - a page of thirty files at a host of its own in Chromium, from a node that has it and from one that gets
+//     it from a peer, beside Caddy (needs both programs), and what 10,000 domains cost a node;
 //   - the first byte of the page of a directory: sorted, and too long for that;
 //   - what one peer that asks ten times its rate costs 31 honest ones;
 //   - a gateway that clients ask ten times its rate: how fast the answers are that
@@ -171,6 +173,7 @@ var parts = []part{
 	{"overload", []func(context.Context, *settings) ([]row, error){benchOverload}},
 	{"ops", []func(context.Context, *settings) ([]row, error){benchOps}},
 	{"share", []func(context.Context, *settings) ([]row, error){benchTicket, benchByTicket, benchIdle}},
+	{"sites", []func(context.Context, *settings) ([]row, error){benchSites}},
 	{"listing", []func(context.Context, *settings) ([]row, error){benchListing, benchUpload}},
 	{"resolve", []func(context.Context, *settings) ([]row, error){
 		benchCachedResolve, benchResolveMemory, benchStuckResolves, benchTracedFetch,

@@ -46,15 +46,6 @@ func runIn(ctx context.Context, env []string, name string, args ...string) (usag
 	return u, nil
 }
 
-// pairs divides a by b round by round.
-func pairs(a, b []float64) []float64 {
-	q := make([]float64, len(a))
-	for i := range a {
-		q[i] = a[i] / b[i]
-	}
-	return q
-}
-
 // randomFile writes size random bytes, so that nothing can compress them.
 func randomFile(name string, size int64) error {
 	f, err := os.Create(name)

@@ -197,7 +197,7 @@ func benchPackOfPeer(ctx context.Context, s *settings) ([]row, error) {
 		first.Values = append(first.Values, ms(took))
 	}
 	return []row{first, object, {What: "first byte: that tile ÷ that object", Unit: "×", Target: "≤ 3",
-		Values: pairs(first.Values, object.Values)}}, nil
+		Values: measure.Pairs(first.Values, object.Values)}}, nil
 }
 
 // asMapper are the flags of the nodes of benchPackOfPeer.

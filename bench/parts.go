@@ -6,6 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"allium/bench/measure"
+	"allium/bench/sites"
 )
 
 // idleFor is the time that a node is left alone before its memory is read.
@@ -78,8 +81,10 @@ func benchAdd(ctx context.Context, s *settings) ([]row, error) {
 		if i == s.rounds-1 { // the last store is what fetch reads from
 			return []row{
 				{What: "add: wall", Unit: "s", Values: addWall},
-				{What: "add: CPU ÷ (read + hash + write)", Unit: "×", Target: "≤ 1.4", Values: pairs(addCPU, refCPU)},
-				{What: "add: wall ÷ dd conv=fdatasync", Unit: "×", Target: "≤ 1.25", Values: pairs(addWall, ddWall)},
+				{What: "add: CPU ÷ (read + hash + write)", Unit: "×", Target: "≤ 1.4",
+					Values: measure.Pairs(addCPU, refCPU)},
+				{What: "add: wall ÷ dd conv=fdatasync", Unit: "×", Target: "≤ 1.25",
+					Values: measure.Pairs(addWall, ddWall)},
 				{What: "add: peak RSS", Unit: "MB", Target: "≤ 120", Values: addRSS},
 			}, os.Rename(home, s.provider())
 		}
@@ -130,3 +135,8 @@ func benchFiles(ctx context.Context, s *settings) ([]row, error) {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 func mb(bytes int64) float64     { return float64(bytes) / 1e6 }
+
+// benchSites measures websites.
+func benchSites(ctx context.Context, s *settings) ([]row, error) {
+	return sites.Measure(ctx, sites.Config{Allium: s.allium, Dir: s.dir, Rounds: s.rounds})
+}

@@ -100,7 +100,7 @@ func (s *settings) rpcOver(ctx context.Context, name, listen string) ([]row, err
 		other.Values = append(other.Values, others)
 		cpu.Values = append(cpu.Values, micros(used)/(perSecond*to.At.Sub(from.At).Seconds()))
 	}
-	ratio.Values = pairs(p50.Values, echo.Values)
+	ratio.Values = measure.Pairs(p50.Values, echo.Values)
 	if err := c.close(); err != nil {
 		return nil, err
 	}

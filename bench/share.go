@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"allium/bench/measure"
 )
 
 // alone keeps the commands of this part from the local network, and from public addresses.
@@ -137,8 +139,8 @@ func benchByTicket(ctx context.Context, s *settings) ([]row, error) {
 		{What: "get TICKET -o over QUIC", Unit: "MB/s", Values: rates[onQUIC]},
 		{What: "get TICKET -o: writes of each byte", Unit: "×", Target: "≤ 1.1", Values: writes},
 		{What: "get -o between two nodes that run", Unit: "MB/s", Values: nodes},
-		{What: "by ticket ÷ between nodes", Unit: "×", Target: "≥ 0.9", Values: pairs(rates[onTCP], nodes)},
-		{What: "by ticket, TCP ÷ QUIC", Unit: "×", Target: "≥ 1.8", Values: pairs(rates[onTCP], rates[onQUIC])},
+		{What: "by ticket ÷ between nodes", Unit: "×", Target: "≥ 0.9", Values: measure.Pairs(rates[onTCP], nodes)},
+		{What: "by ticket, TCP ÷ QUIC", Unit: "×", Target: "≥ 1.8", Values: measure.Pairs(rates[onTCP], rates[onQUIC])},
 	}, nil
 }
 

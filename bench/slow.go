@@ -109,7 +109,7 @@ func (a *attackers) moment(ctx context.Context, p *process) (m moment, err error
 			return m, err
 		}
 	}
-	if m.kernel, err = kernelTCP(); err != nil {
+	if m.kernel, err = measure.KernelTCP(); err != nil {
 		return m, err
 	}
 	m.Taken, err = measure.Take(p)
@@ -137,7 +137,7 @@ func attack(ctx context.Context, p *process, what, page, come, token, target str
 	if err != nil {
 		return nil, err
 	}
-	load, err := loadAverage()
+	load, err := measure.LoadAverage()
 	if err != nil {
 		return nil, err
 	}

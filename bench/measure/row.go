@@ -50,3 +50,12 @@ func Millis(sorted []time.Duration, p int) float64 {
 	}
 	return float64(Quantile(sorted, p).Microseconds()) / 1000
 }
+
+// Pairs divides a by b round by round.
+func Pairs(a, b []float64) []float64 {
+	q := make([]float64, len(a))
+	for i := range a {
+		q[i] = a[i] / b[i]
+	}
+	return q
+}

@@ -35,7 +35,7 @@ func benchHotReload(ctx context.Context, s *settings) (_ []measure.Row, err erro
 	}
 	defer func() { err = errors.Join(err, p.End()) }()
 	home := filepath.Join(s.dir, "operate")
-	node, err := clientOf(home)
+	node, err := measure.Client(home)
 	if err != nil {
 		return nil, err
 	}
@@ -86,15 +86,6 @@ func benchHotReload(ctx context.Context, s *settings) (_ []measure.Row, err erro
 		measure.Single("reload: p99 with", "ms", "", got.p99()),
 		measure.Single("reload: p99 with ÷ without", "×", "≤ 1.2", got.p99()/calm.p99()),
 	}, nil
-}
-
-// clientOf returns a client of the node of a home.
-func clientOf(home string) (*client.Client, error) {
-	socket, err := api.SocketPath(home)
-	if err != nil {
-		return nil, err
-	}
-	return client.New(socket)
 }
 
 // reloadWith writes the configuration of a home and has its node read it. It returns how many keys changed.

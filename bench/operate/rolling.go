@@ -54,7 +54,7 @@ func benchRolling(ctx context.Context, s *settings) (_ []measure.Row, err error)
 		if err := k.start(ctx, i); err != nil {
 			return nil, err
 		}
-		if k.apis[i], err = clientOf(k.home(i)); err != nil {
+		if k.apis[i], err = measure.Client(k.home(i)); err != nil {
 			return nil, err
 		}
 		defer k.apis[i].Close()
