@@ -22,17 +22,24 @@ const (
 // answers are those of a gateway.
 type answers struct {
 	took            []time.Duration // of the requests answered with 200; sorted
-	refused, failed int             // with 429, and otherwise
+	refused, failed int             // with 429 or 503, and otherwise
+	bare            int             // of the refused, without Retry-After
 	why             error           // of one that failed
 }
 
 func (a answers) all() int     { return len(a.took) + a.refused + a.failed }
 func (a answers) p99() float64 { return measure.Millis(a.took, 99) }
 
+// add adds b, and sorts what they took.
 func (a *answers) add(b answers) {
-	a.took = slices.Sorted(slices.Values(append(a.took, b.took...)))
-	a.refused += b.refused
-	a.failed += b.failed
+	a.merge(b)
+	slices.Sort(a.took)
+}
+
+// merge adds b.
+func (a *answers) merge(b answers) {
+	a.took = append(a.took, b.took...)
+	a.refused, a.failed, a.bare = a.refused+b.refused, a.failed+b.failed, a.bare+b.bare
 	if b.why != nil {
 		a.why = b.why
 	}

@@ -1,5 +1,6 @@
 // Command operate measures what operators do to nodes under load: mixed work for a long time with reloads and restarts
-// (soak), reloads of every hot key (reload), and a rolling restart of five nodes (rolling).
+// (soak), reloads of every hot key (reload), a rolling restart of five nodes (rolling), and three times as many requests
+// as a gateway can answer (overload).
 //
 //	go run -C bench ./operate -allium ../bin/allium -only reload,rolling -hold 60s
 //	make soak SOAK=30m
@@ -37,7 +38,7 @@ func (s *settings) with(env ...string) *settings {
 
 // parts are the measurements by name.
 var parts = map[string]func(context.Context, *settings) ([]measure.Row, error){
-	"reload": benchHotReload, "rolling": benchRolling, "soak": benchSoak,
+	"overload": benchOverload, "reload": benchHotReload, "rolling": benchRolling, "soak": benchSoak,
 }
 
 func main() {
@@ -54,7 +55,7 @@ func operate(ctx context.Context) (err error) {
 	flag.StringVar(&s.allium, "allium", "../bin/allium", "the binary to measure")
 	flag.StringVar(&s.dir, "dir", "", "directory for the nodes (default: the temporary directory)")
 	flag.DurationVar(&s.hold, "hold", time.Minute, "how long a load lasts, and a soak")
-	only := flag.String("only", "reload,rolling", "parts to measure, with commas between; also soak")
+	only := flag.String("only", "reload,rolling,overload", "parts to measure, with commas between; also soak")
 	flag.Parse()
 	if s.hold < time.Second {
 		return errors.New("-hold must be at least 1s")

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"allium/bench/measure"
+)
+
+// The overload: open-loop load at a multiple of what a gateway can answer.
+const (
+	overloadTimes = 3
+	capacityConns = 32   // these measure the capacity, each asking again when it is answered
+	overloadConns = 3072 // below gateway.conns
+)
+
+// benchOverload asks a gateway three times as much as it can answer, as it is set by default and without gateway.rate.
+// The capacity is what 32 connections of as many clients are answered that ask again at once. Then many more clients
+// ask at a fixed rate, whatever they are answered.
+func benchOverload(ctx context.Context, s *settings) (rows []measure.Row, err error) {
+	for _, c := range []struct{ name, config string }{
+		{"overload", ""}, {"overload without a rate", "gateway.rate = 0.0\n"},
+	} {
+		got, err := s.overload(ctx, c.name, c.config)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, got...)
+	}
+	return rows, nil
+}
+
+func (s *settings) overload(ctx context.Context, name, config string) (_ []measure.Row, err error) {
+	home := strings.ReplaceAll(name, " ", "-")
+	if err := os.MkdirAll(filepath.Join(s.dir, home), 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, home, configFile), []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	p, page, err := s.startGateway(ctx, home)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.End()) }()
+	f := newFlood(page)
+	f.run(ctx, capacityConns, 0, askWarm)
+	around := max(s.hold/4, time.Second)
+	calm := f.run(ctx, capacityConns, 0, around)
+	capacity := float64(len(calm.took)) / around.Seconds()
+
+	w := watchReady(ctx, p.Admin+"/readyz")
+	from, err := measure.Take(p)
+	if err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	got := f.run(ctx, overloadConns, overloadTimes*capacity, s.hold)
+	ended := time.Now()
+	to, err := measure.Take(p)
+	if err != nil {
+		return nil, err
+	}
+	noWrites, noReads, ready, gates := w.end(begun, ended)
+	if got.why != nil {
+		fmt.Printf("%s: one of the requests failed: %v\n", name, got.why)
+	}
+	if gates != "" {
+		fmt.Printf("%s: gates that shut: %s\n", name, gates)
+	}
+	node, others := to.Since(from)
+	seconds := to.At.Sub(from.At).Seconds()
+	goodput := float64(len(got.took)) / s.hold.Seconds()
+	return []measure.Row{
+		measure.Single(name+": capacity", "/s", "", capacity),
+		measure.Single(name+": p99 at capacity", "ms", "", calm.p99()),
+		measure.Single(name+": asked", "/s", "", float64(got.all())/s.hold.Seconds()),
+		measure.Single(name+": due while no connection was free", "/s", "0", float64(f.unsent)/s.hold.Seconds()),
+		measure.Single(name+": accepted", "/s", "", goodput),
+		measure.Single(name+": accepted ÷ capacity", "×", "≥ 0.9", goodput/capacity),
+		measure.Single(name+": p50 of the accepted", "ms", "", measure.Millis(got.took, 50)),
+		measure.Single(name+": p99 of the accepted", "ms", "", got.p99()),
+		measure.Single(name+": p99 ÷ at capacity", "×", "≤ 2", got.p99()/calm.p99()),
+		measure.Single(name+": refused", "/s", "", float64(got.refused)/s.hold.Seconds()),
+		measure.Single(name+": of these without Retry-After", "", "0", float64(got.bare)),
+		measure.Single(name+": failed otherwise", "", "0", float64(got.failed)),
+		measure.Single(name+": not ready for writes after (-1: never)", "s", "≤ 2", noWrites.Seconds()),
+		measure.Single(name+": not ready for reads after (-1: never)", "s", "≤ 2", noReads.Seconds()),
+		measure.Single(name+": ready after the end", "s", "≤ 5", ready.Seconds()),
+		measure.Single(name+": CPU of the node", "% of cores", "", node),
+		measure.Single(name+": CPU of the clients", "% of cores", "",
+			100*(to.Self-from.Self).Seconds()/seconds/float64(runtime.NumCPU())),
+		measure.Single(name+": CPU of other programs", "% of cores", "", others),
+	}, nil
+}
