@@ -22,6 +22,7 @@ const (
 // answers are those of a gateway.
 type answers struct {
 	took            []time.Duration // of the requests answered with 200; sorted
+	later           []time.Duration // of these, what was due after floodBegins; sorted
 	refused, failed int             // with 429 or 503, and otherwise
 	bare            int             // of the refused, without Retry-After
 	why             error           // of one that failed
@@ -38,7 +39,7 @@ func (a *answers) add(b answers) {
 
 // merge adds b.
 func (a *answers) merge(b answers) {
-	a.took = append(a.took, b.took...)
+	a.took, a.later = append(a.took, b.took...), append(a.later, b.later...)
 	a.refused, a.failed, a.bare = a.refused+b.refused, a.failed+b.failed, a.bare+b.bare
 	if b.why != nil {
 		a.why = b.why

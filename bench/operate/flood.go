@@ -16,8 +16,9 @@ import (
 
 // The clients of a flood. Each has an address of loopback of its own, as a gateway bounds what one address gets.
 const (
-	floodClients = 64
+	floodClients = 32
 	floodTick    = time.Millisecond // so often what is due is sent
+	floodBegins  = 5 * time.Second  // until the gateway has found out what it can do
 )
 
 // flood asks a gateway for one page from many clients. It does no more for a request than it must, because it shares
@@ -53,7 +54,11 @@ func (f *flood) run(ctx context.Context, n int, rate float64, length time.Durati
 			var mine answers
 			if rate > 0 {
 				for at := range due {
+					n := len(mine.took)
 					mine.count(f.ask(ctx, c, at))
+					if at.Sub(begun) > floodBegins {
+						mine.later = append(mine.later, mine.took[n:]...)
+					}
 				}
 			}
 			for at := begun; rate == 0 && at.Sub(begun) < length && ctx.Err() == nil; at = time.Now() {
@@ -72,6 +77,7 @@ func (f *flood) run(ctx context.Context, n int, rate float64, length time.Durati
 	close(due)
 	asking.Wait()
 	slices.Sort(all.took)
+	slices.Sort(all.later)
 	return all
 }
 

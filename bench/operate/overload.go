@@ -52,6 +52,10 @@ func (s *settings) overload(ctx context.Context, name, config string) (_ []measu
 	f := newFlood(page)
 	f.run(ctx, capacityConns, 0, askWarm)
 	around := max(s.hold/4, time.Second)
+	before, err := measure.Take(p)
+	if err != nil {
+		return nil, err
+	}
 	calm := f.run(ctx, capacityConns, 0, around)
 	capacity := float64(len(calm.took)) / around.Seconds()
 
@@ -75,6 +79,7 @@ func (s *settings) overload(ctx context.Context, name, config string) (_ []measu
 		fmt.Printf("%s: gates that shut: %s\n", name, gates)
 	}
 	node, others := to.Since(from)
+	_, othersBefore := from.Since(before)
 	seconds := to.At.Sub(from.At).Seconds()
 	goodput := float64(len(got.took)) / s.hold.Seconds()
 	return []measure.Row{
@@ -87,6 +92,7 @@ func (s *settings) overload(ctx context.Context, name, config string) (_ []measu
 		measure.Single(name+": p50 of the accepted", "ms", "", measure.Millis(got.took, 50)),
 		measure.Single(name+": p99 of the accepted", "ms", "", got.p99()),
 		measure.Single(name+": p99 ÷ at capacity", "×", "≤ 2", got.p99()/calm.p99()),
+		measure.Single(name+": p99 of the later ÷ at capacity", "×", "≤ 2", measure.Millis(got.later, 99)/calm.p99()),
 		measure.Single(name+": refused", "/s", "", float64(got.refused)/s.hold.Seconds()),
 		measure.Single(name+": of these without Retry-After", "", "0", float64(got.bare)),
 		measure.Single(name+": failed otherwise", "", "0", float64(got.failed)),
@@ -97,5 +103,6 @@ func (s *settings) overload(ctx context.Context, name, config string) (_ []measu
 		measure.Single(name+": CPU of the clients", "% of cores", "",
 			100*(to.Self-from.Self).Seconds()/seconds/float64(runtime.NumCPU())),
 		measure.Single(name+": CPU of other programs", "% of cores", "", others),
+		measure.Single(name+": the same at capacity", "% of cores", "", othersBefore),
 	}, nil
 }

@@ -79,11 +79,11 @@ func (w *readyWatch) end(begun, ended time.Time) (noWrites, noReads, ready time.
 		}
 		for _, g := range l.said.Gates {
 			if !g.Ready {
-				shut[g.Name+": "+g.Fix] = true
+				shut[g.Name] = true
 			}
 		}
 	}
-	return noWrites, noReads, ready, strings.Join(slices.Sorted(maps.Keys(shut)), "; ")
+	return noWrites, noReads, ready, strings.Join(slices.Sorted(maps.Keys(shut)), ", ")
 }
 
 func (w *readyWatch) last() (l readyLook) {
