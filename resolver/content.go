@@ -169,9 +169,10 @@ func (c *Content) Streams() bool {
 	return ok && r.Streams()
 }
 
-// ReadParent reads a parent above the group that was read last. It is for a Content that Streams.
-func (c *Content) ReadParent(node int64, p *[b3.ParentSize]byte) error {
-	return c.from.(*transfer.Reader).ReadParent(node, p)
+// ReadParents reads a parent above the group that was read last, as [b3.Source] does. It is for a
+// Content that Streams.
+func (c *Content) ReadParents(node int64, p []byte) (int, error) {
+	return c.from.(*transfer.Reader).ReadParents(node, p)
 }
 
 // openStream lets c read the range opt through RAM, because of full, the error of the store. It

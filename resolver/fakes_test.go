@@ -413,15 +413,14 @@ func (in *fakeIngest) ReadGroup(g int64, p []byte) (int, error) {
 	return copy(p, q), nil
 }
 
-func (in *fakeIngest) ReadParent(n int64, p *[b3.ParentSize]byte) error {
+func (in *fakeIngest) ReadParents(n int64, p []byte) (int, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	q, ok := in.parents[n]
 	if !ok {
-		return status.Errorf(status.NotFound, "fake: parent %d has not arrived", n)
+		return 0, status.Errorf(status.NotFound, "fake: parent %d has not arrived", n)
 	}
-	*p = q
-	return nil
+	return copy(p, q[:]) / b3.ParentSize, nil
 }
 
 func (in *fakeIngest) Commit(context.Context) error {

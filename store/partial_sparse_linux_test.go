@@ -51,12 +51,9 @@ func (h hollow) ReadGroup(g int64, p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ReadParent implements b3.Source.
-func (h hollow) ReadParent(node int64, p *[b3.ParentSize]byte) error {
-	if copy(p[:], h.outboard[node*b3.ParentSize:]) < len(p) {
-		return io.ErrUnexpectedEOF
-	}
-	return nil
+// ReadParents implements b3.Source.
+func (h hollow) ReadParents(node int64, p []byte) (int, error) {
+	return copy(p[:b3.ParentSize], h.outboard[node*b3.ParentSize:]) / b3.ParentSize, nil
 }
 
 // onDisk is how many bytes a directory takes.

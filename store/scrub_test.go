@@ -136,9 +136,9 @@ func TestScrubDuty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const each = 20 * time.Millisecond
 		s, _ := storetest.Start(t, scrubbing(1<<40, 0.1), store.Deps{FS: errorfs.Wrap(vfs.NewMem(), slow{each})})
-		storetest.Put(t, s, storetest.Bytes(1, 16*b3.GroupSize)) // 16 groups and 15 parents
+		storetest.Put(t, s, storetest.Bytes(1, 16*b3.GroupSize)) // 16 groups, and 15 parents in one read
 		sc := cycled(t, s, time.Now())
-		want := (31 * each / 10 * 100).Seconds() // a tenth of the time
+		want := (17 * each / 10 * 100).Seconds() // a tenth of the time
 		if sc.LastTook < want*0.9 || sc.LastTook > want*1.1+2 {
 			t.Errorf("it took %v s, want %v", sc.LastTook, want)
 		}

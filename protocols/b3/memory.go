@@ -60,13 +60,12 @@ func (m *Memory) ReadGroup(g int64, p []byte) (int, error) {
 	return copy(p, m.group(g)), nil
 }
 
-// ReadParent implements [Source].
-func (m *Memory) ReadParent(node int64, p *[ParentSize]byte) error {
+// ReadParents implements [Source].
+func (m *Memory) ReadParents(node int64, p []byte) (int, error) {
 	if node < 0 || (node+1)*ParentSize > int64(len(m.outboard)) {
-		return noParent(node, int64(len(m.outboard))/ParentSize)
+		return 0, noParent(node, int64(len(m.outboard))/ParentSize)
 	}
-	copy(p[:], m.outboard[node*ParentSize:])
-	return nil
+	return copy(p[:ParentSize], m.outboard[node*ParentSize:]) / ParentSize, nil
 }
 
 func (m *Memory) group(g int64) []byte { return groupOf(m.data, g) }

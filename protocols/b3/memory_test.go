@@ -77,7 +77,7 @@ func TestMemoryBounds(t *testing.T) {
 		}
 	}
 	for _, node := range []int64{-1, 1} {
-		if err := m.ReadParent(node, new([ParentSize]byte)); status.Of(err) != status.Internal {
+		if _, err := m.ReadParents(node, make([]byte, ParentSize)); status.Of(err) != status.Internal {
 			t.Errorf("parent %d: %v", node, err)
 		}
 	}

@@ -2,6 +2,7 @@ package b3
 
 import (
 	"math/bits"
+	"sync"
 	"sync/atomic"
 )
 
@@ -69,4 +70,53 @@ func (w *Walk) slot() int {
 func (w *Walk) assume(cvs *[ParentSize]byte) {
 	w.path = append(w.path, parent{w.lo, w.hi, *cvs})
 	w.advance()
+}
+
+// parentBlock holds parents that a walk has read ahead, unverified: those of a subtree, which follow each
+// other in the outboard.
+type parentBlock struct {
+	first, n int64 // parents [first, first+n) of the outboard
+	kept     bool  // with its walk, after the last item too, as seek follows
+	buf      [blockParents * ParentSize]byte
+}
+
+const (
+	blockParents = 64 // most parents of a subtree that are read together
+	topParents   = 16 // most parents that are read together of a larger subtree: its right edge
+)
+
+var parentBlocks = sync.Pool{New: func() any { return new(parentBlock) }}
+
+// readParent reads the walk's next item, a parent, into p.
+func (w *Walk) readParent(src Source, p []byte) error {
+	node := w.next.Node
+	if b := w.block; b != nil && b.first <= node && node < b.first+b.n {
+		copy(p, b.buf[(node-b.first)*ParentSize:])
+		return nil
+	}
+	if w.block == nil {
+		w.block = parentBlocks.Get().(*parentBlock)
+	}
+	b := w.block
+	b.n = 0
+	most := w.hi - w.lo - 1
+	if most > blockParents {
+		most = topParents
+	}
+	n, err := src.ReadParents(node, b.buf[:most*ParentSize])
+	if err != nil {
+		return err
+	}
+	b.first, b.n = node-int64(n)+1, int64(n)
+	copy(p, b.buf[(n-1)*ParentSize:])
+	return nil
+}
+
+// releaseBlock frees the block if the walk has ended. The block of a walk that is given up earlier is
+// left to the garbage collector.
+func (w *Walk) releaseBlock() {
+	if w.block != nil && len(w.spans) == 0 && !w.block.kept {
+		parentBlocks.Put(w.block)
+		w.block = nil
+	}
 }

@@ -108,13 +108,13 @@ func TestParentCacheMadeByRandomReads(t *testing.T) {
 	src := o.source(n)
 	r := NewReader(o.root, n*GroupSize, src)
 	buf := make([]byte, GroupSize)
-	read := func(g int64) (parents int64) {
+	read := func(g int64) (parentReads int64) {
 		t.Helper()
-		before := src.parents.Load()
+		before := src.parentReads.Load()
 		if _, err := r.ReadGroup(g, buf); err != nil {
 			t.Fatal(err)
 		}
-		return src.parents.Load() - before
+		return src.parentReads.Load() - before
 	}
 	for _, g := range real {
 		read(g)
@@ -134,7 +134,7 @@ func TestParentCacheMadeByRandomReads(t *testing.T) {
 	}
 	for range 100 {
 		if got := read(real[rnd.IntN(len(real))]); got > below {
-			t.Fatalf("a read took %d parents, want at most %d", got, below)
+			t.Fatalf("a read took %d reads of parents, want at most %d", got, below)
 		}
 	}
 	if allocs := testing.AllocsPerRun(100, func() { read(real[rnd.IntN(len(real))]) }); allocs != 0 {

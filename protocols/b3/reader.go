@@ -35,10 +35,11 @@ type Reader struct {
 	proved []byte
 }
 
-// cursor is a walk for single groups in any order, with a buffer for one parent.
+// cursor is a walk for single groups in any order, with the buffers for parents.
 type cursor struct {
-	walk Walk
-	pair [ParentSize]byte
+	walk  Walk
+	pair  [ParentSize]byte
+	block parentBlock
 }
 
 // cursors holds cursors that belong to no Reader.
@@ -128,10 +129,8 @@ func (r *Reader) takeCursor() *cursor {
 	c := r.idleCursor.Swap(nil)
 	if c == nil { // the first call, or a concurrent call has it
 		c = cursors.Get().(*cursor)
-		c.walk = Walk{
-			root: r.root, size: r.size, groups: Groups(r.size),
-			path: c.walk.path[:0], queue: r.queue,
-		}
+		c.block.n, c.block.kept = 0, true // what it has is of another object
+		c.walk = Walk{root: r.root, size: r.size, path: c.walk.path[:0], queue: r.queue, block: &c.block}
 	}
 	return c
 }

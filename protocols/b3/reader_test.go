@@ -180,7 +180,7 @@ func TestReaderRefuses(t *testing.T) {
 	if _, err := src.ReadGroup(2, buf); status.Of(err) != status.Internal {
 		t.Fatal(err)
 	}
-	if err := src.ReadParent(1, new([ParentSize]byte)); status.Of(err) != status.Internal {
+	if _, err := src.ReadParents(1, make([]byte, ParentSize)); status.Of(err) != status.Internal {
 		t.Fatal(err)
 	}
 }
@@ -199,7 +199,7 @@ func TestFileSourceStopsAtSize(t *testing.T) {
 // countingSource counts what is read.
 type countingSource struct {
 	Source
-	groups, parents atomic.Int64
+	groups, parents, parentReads atomic.Int64
 }
 
 func (c *countingSource) ReadGroup(g int64, p []byte) (int, error) {
@@ -207,9 +207,44 @@ func (c *countingSource) ReadGroup(g int64, p []byte) (int, error) {
 	return c.Source.ReadGroup(g, p)
 }
 
-func (c *countingSource) ReadParent(node int64, p *[ParentSize]byte) error {
-	c.parents.Add(1)
-	return c.Source.ReadParent(node, p)
+func (c *countingSource) ReadParents(node int64, p []byte) (int, error) {
+	n, err := c.Source.ReadParents(node, p)
+	c.parentReads.Add(1)
+	c.parents.Add(int64(n))
+	return n, err
+}
+
+// TestParentsAreReadInBlocks: whoever reads a whole object reads the parents of 64 groups at once.
+func TestParentsAreReadInBlocks(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{2, 3, 64, 65, 66, 127, 200, 256} {
+		o := newObject(t, n*GroupSize-1)
+		walked, read := &countingSource{Source: o.source()}, &countingSource{Source: o.source()}
+		w, err := NewWalk(o.root, o.size(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for buf, more := make([]byte, GroupSize), true; more; _, more = w.Next() {
+			if _, err := w.Fill(walked, buf); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if w.block != nil {
+			t.Errorf("%d groups: the walk ended and has its block", n)
+		}
+		r := NewReader(o.root, o.size(), read)
+		for g := range int64(n) {
+			if _, err := r.ReadGroup(g, make([]byte, GroupSize)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, src := range []*countingSource{walked, read} {
+			most := int64(2*((n+blockParents-1)/blockParents) + 1)
+			if reads := src.parentReads.Load(); reads > most {
+				t.Errorf("%d groups: %d reads of parents, want at most %d", n, reads, most)
+			}
+		}
+	}
 }
 
 // TestPathIsKept: reading group after group reads every parent once, and a jump

@@ -14,8 +14,10 @@ type Source interface {
 	// least as long as the object's size makes the group. For a shorter group the
 	// error may be nil, io.EOF or io.ErrUnexpectedEOF.
 	ReadGroup(g int64, p []byte) (n int, err error)
-	// ReadParent reads the parent at index node of the outboard.
-	ReadParent(node int64, p *[ParentSize]byte) error
+	// ReadParents reads parents of the outboard that follow each other, of which the one at index node is
+	// the last, to the front of p. It returns their number: at least 1 without an error, and at most as many
+	// as p holds. All of them are at and below node: p holds no more parents than node's subtree has.
+	ReadParents(node int64, p []byte) (n int, err error)
 }
 
 // FileSource returns a Source over an object of size bytes, stored as plain bytes
@@ -37,14 +39,20 @@ func (f *fileSource) ReadGroup(g int64, p []byte) (int, error) {
 	return f.data.ReadAt(p[:min(len(p), groupLen(f.size, g))], g*GroupSize)
 }
 
-func (f *fileSource) ReadParent(node int64, p *[ParentSize]byte) error {
+func (f *fileSource) ReadParents(node int64, p []byte) (int, error) {
 	if node < 0 || node >= Groups(f.size)-1 {
-		return noParent(node, Groups(f.size)-1)
+		return 0, noParent(node, Groups(f.size)-1)
 	}
-	if n, err := f.outboard.ReadAt(p[:], node*ParentSize); n < len(p) {
-		return err
+	return ReadParentsAt(f.outboard, node, p)
+}
+
+// ReadParentsAt implements [Source.ReadParents] for an outboard.
+func ReadParentsAt(outboard io.ReaderAt, node int64, p []byte) (int, error) {
+	n := len(p) / ParentSize
+	if got, err := outboard.ReadAt(p[:n*ParentSize], (node-int64(n)+1)*ParentSize); got < n*ParentSize {
+		return 0, err
 	}
-	return nil
+	return n, nil
 }
 
 func noGroup(g, groups int64) error {

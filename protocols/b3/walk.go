@@ -39,7 +39,6 @@ type Item struct {
 type Walk struct {
 	root   Root
 	size   int64
-	groups int64
 	queue  *HashQueue // nil: no limit
 	spans  []span     // the groups left to prove; spans[0].lo is the next group
 	single [1]span    // backs spans after seek
@@ -53,6 +52,8 @@ type Walk struct {
 	wantCV     [Size]byte // next must hash to this chaining value
 	sizeProved bool
 	err        error
+
+	block *parentBlock // what Fill has read; nil for nothing
 }
 
 // parent is a proved parent over groups [lo, hi).
@@ -82,10 +83,12 @@ func NewWalk(root Root, size int64, ranges []Range) (*Walk, error) {
 
 func newWalk(root Root, size int64, s []span) *Walk {
 	n := Groups(size)
-	w := &Walk{root: root, size: size, groups: n, spans: s, path: make([]parent, 0, bits.Len64(uint64(n-1)))}
+	w := &Walk{root: root, size: size, spans: s, path: make([]parent, 0, bits.Len64(uint64(n-1)))}
 	w.advance()
 	return w
 }
+
+func (w *Walk) groups() int64 { return Groups(w.size) }
 
 // Size returns the claimed size in bytes. It is proved once SizeProved reports
 // true.
@@ -110,7 +113,7 @@ func (w *Walk) Accept(p []byte) (Proved, error) {
 	case len(p) != w.next.Len:
 		return Proved{}, w.fail("%s has %d bytes, want %d", w.next, len(p), w.next.Len)
 	}
-	isRoot := w.hi-w.lo == w.groups
+	isRoot := w.hi-w.lo == w.groups()
 	if w.next.Parent {
 		cvs := (*[ParentSize]byte)(p)
 		if parentCV(cvs, isRoot) != w.wantCV {
@@ -121,7 +124,7 @@ func (w *Walk) Accept(p []byte) (Proved, error) {
 		if w.queue.groupCV(p, w.lo, isRoot) != w.wantCV {
 			return Proved{}, w.fail("%s is wrong", w.next)
 		}
-		w.sizeProved = w.sizeProved || w.hi == w.groups
+		w.sizeProved = w.sizeProved || w.hi == w.groups()
 		if w.spans[0].lo++; w.spans[0].lo == w.spans[0].hi {
 			w.spans = w.spans[1:]
 		}
@@ -149,7 +152,7 @@ func (w *Walk) Fill(src Source, buf []byte) (Proved, error) {
 	buf = buf[:w.next.Len]
 	var err error
 	if w.next.Parent {
-		err = src.ReadParent(w.next.Node, (*[ParentSize]byte)(buf))
+		err = w.readParent(src, buf)
 	} else if len(buf) > 0 {
 		var n int
 		if n, err = src.ReadGroup(w.next.Group, buf); n < len(buf) && err == nil {
@@ -160,7 +163,9 @@ func (w *Walk) Fill(src Source, buf []byte) (Proved, error) {
 	}
 	switch {
 	case err == nil:
-		return w.Accept(buf)
+		proved, err := w.Accept(buf)
+		w.releaseBlock()
+		return proved, err
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return Proved{}, w.fail("%s is cut short", w.next)
 	}
@@ -196,7 +201,7 @@ func (w *Walk) advance() {
 		w.path = w.path[:n-1]
 	}
 	if n := len(w.path); n == 0 {
-		w.lo, w.hi, w.wantCV = 0, w.groups, w.root
+		w.lo, w.hi, w.wantCV = 0, w.groups(), w.root
 	} else {
 		p := &w.path[n-1]
 		if mid := split(p.lo, p.hi); g < mid {
@@ -208,7 +213,7 @@ func (w *Walk) advance() {
 	if w.hi-w.lo == 1 {
 		w.next = Item{Group: w.lo, Len: groupLen(w.size, w.lo)}
 	} else {
-		w.next = Item{Parent: true, Node: nodeIndex(w.lo, w.hi, w.groups), Len: ParentSize}
+		w.next = Item{Parent: true, Node: nodeIndex(w.lo, w.hi, w.groups()), Len: ParentSize}
 	}
 }
 

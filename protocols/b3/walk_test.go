@@ -277,11 +277,11 @@ func (b *brokenSource) ReadGroup(g int64, p []byte) (int, error) {
 	return min(n, b.n), b.err
 }
 
-func (b *brokenSource) ReadParent(node int64, p *[ParentSize]byte) error {
-	if err := b.Source.ReadParent(node, p); err != nil || b.n >= ParentSize {
-		return err
+func (b *brokenSource) ReadParents(node int64, p []byte) (int, error) {
+	if n, err := b.Source.ReadParents(node, p); err != nil || b.n >= ParentSize {
+		return n, err
 	}
-	return b.err
+	return 0, b.err
 }
 
 func TestFillErrors(t *testing.T) {

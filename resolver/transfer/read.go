@@ -73,9 +73,10 @@ func (r *Reader) group(g int64) ([]byte, error) {
 // Streams reports whether the groups come through RAM and are not stored.
 func (r *Reader) Streams() bool { return r.w.t.stream != nil }
 
-// ReadParent reads a parent above the group that Read has returned. It is for a Reader that Streams.
-func (r *Reader) ReadParent(node int64, p *[b3.ParentSize]byte) error {
-	return r.obj.(*window).ReadParent(node, p)
+// ReadParents reads a parent above the group that Read has returned, as [b3.Source] does. It is for a
+// Reader that Streams.
+func (r *Reader) ReadParents(node int64, p []byte) (int, error) {
+	return r.obj.(*window).ReadParents(node, p)
 }
 
 // rereads is the maximum number of times that a group that the store found damaged is requested

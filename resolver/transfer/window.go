@@ -190,14 +190,14 @@ func (w *window) ReadGroup(g int64, p []byte) (int, error) {
 	return copy(p, w.groups[g]), nil
 }
 
-// ReadParent implements [b3.Source].
-func (w *window) ReadParent(node int64, p *[b3.ParentSize]byte) error {
+// ReadParents implements [b3.Source].
+func (w *window) ReadParents(node int64, p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	found, ok := w.parents[node]
 	if !ok {
-		return status.Errorf(status.Internal, "parent %d of %s is not in RAM", node, w.root)
+		return 0, status.Errorf(status.Internal, "parent %d of %s is not in RAM", node, w.root)
 	}
-	*p = found
-	return nil
+	copy(p, found[:])
+	return 1, nil
 }

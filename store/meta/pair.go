@@ -41,12 +41,10 @@ func (f PairSource) ReadGroup(g int64, p []byte) (int, error) {
 	return n, ReadError(err)
 }
 
-// ReadParent implements b3.Source.
-func (f PairSource) ReadParent(node int64, p *[b3.ParentSize]byte) error {
-	if n, err := f.Pair.Outboard.ReadAt(p[:], node*b3.ParentSize); n < len(p) {
-		return ReadError(err)
-	}
-	return nil
+// ReadParents implements b3.Source.
+func (f PairSource) ReadParents(node int64, p []byte) (int, error) {
+	n, err := b3.ReadParentsAt(f.Pair.Outboard, node, p)
+	return n, ReadError(err)
 }
 
 // ReadFull fills p from the beginning of f. It returns the defect "short" if f has

@@ -49,7 +49,7 @@ type fetchSource struct {
 	have []byte            // group next−1, until ReadGroup returns it; nil: none
 	buf  [b3.GroupSize]byte
 
-	obj *store.Object // the object in the store; nil until ReadParent opens it
+	obj *store.Object // the object in the store; nil until ReadParents opens it
 }
 
 // ReadGroup implements b3.Source.
@@ -68,24 +68,24 @@ func (a *fetchSource) ReadGroup(g int64, p []byte) (int, error) {
 	return n, nil
 }
 
-// ReadParent implements b3.Source. The node is above the next group, so the store has it
+// ReadParents implements b3.Source. The node is above the next group, so the store has it
 // once that group has arrived.
-func (a *fetchSource) ReadParent(node int64, p *[b3.ParentSize]byte) error {
+func (a *fetchSource) ReadParents(node int64, p []byte) (int, error) {
 	if a.have == nil {
 		if err := a.fetch(); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if a.from.Streams() {
-		return a.from.ReadParent(node, p)
+		return a.from.ReadParents(node, p)
 	}
 	if a.obj == nil {
 		var err error
 		if a.obj, err = a.open(); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return a.obj.Source().ReadParent(node, p)
+	return a.obj.Source().ReadParents(node, p)
 }
 
 // fetch reads the next group into have, and waits until it has arrived.

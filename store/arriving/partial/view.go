@@ -67,17 +67,21 @@ func (f source) ReadGroup(g int64, buf []byte) (int, error) {
 	return meta.PairSource{Pair: p.staging.Pair, Size: p.size}.ReadGroup(g, buf)
 }
 
-// ReadParent implements b3.Source. A parent is there when any group below it is.
-func (f source) ReadParent(node int64, buf *[b3.ParentSize]byte) error {
+// ReadParents implements b3.Source. A parent is there when any group below it is; those below it are
+// there too when all groups are.
+func (f source) ReadParents(node int64, buf []byte) (int, error) {
 	p := f.object
 	lo, hi := b3.NodeGroups(node, b3.Groups(p.size))
 	p.mu.Lock()
-	stored := p.groups.FirstPresent(lo, hi) < hi
+	stored, all := p.groups.FirstPresent(lo, hi) < hi, p.groups.FirstAbsent(lo, hi) == hi
 	p.mu.Unlock()
-	if !stored {
-		return status.Errorf(status.NotFound, "read parent %d of %s: %w", node, p.root, errNotArrived)
+	switch {
+	case !stored:
+		return 0, status.Errorf(status.NotFound, "read parent %d of %s: %w", node, p.root, errNotArrived)
+	case !all:
+		buf = buf[:b3.ParentSize]
 	}
-	return meta.PairSource{Pair: p.staging.Pair, Size: p.size}.ReadParent(node, buf)
+	return meta.PairSource{Pair: p.staging.Pair, Size: p.size}.ReadParents(node, buf)
 }
 
 // ReadFailed handles the error with which a read ended, and returns the error for the

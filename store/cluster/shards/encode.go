@@ -91,7 +91,7 @@ func (r *parents) Read(p []byte) (n int, err error) {
 			if r.next == r.n {
 				return n, io.EOF
 			}
-			if err := r.src.ReadParent(r.next, &r.buf); err != nil {
+			if _, err := r.src.ReadParents(r.next, r.buf[:]); err != nil {
 				return n, err
 			}
 			r.next++

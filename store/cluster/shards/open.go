@@ -103,12 +103,13 @@ func (o *Object) Close() error {
 	return nil
 }
 
-// ReadParent implements b3.Source.
-func (o *Object) ReadParent(node int64, p *[b3.ParentSize]byte) error {
-	if n, err := o.outboard.Reader().ReadAt(p[:], node*b3.ParentSize); n < len(p) {
-		return o.outboard.Failed(err)
+// ReadParents implements b3.Source.
+func (o *Object) ReadParents(node int64, p []byte) (int, error) {
+	n, err := b3.ReadParentsAt(o.outboard.Reader(), node, p)
+	if err != nil {
+		err = o.outboard.Failed(err)
 	}
-	return nil
+	return n, err
 }
 
 // ReadGroup implements b3.Source.
