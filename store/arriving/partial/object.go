@@ -319,7 +319,7 @@ func (p *object) nextCheckpoint(now time.Time) (wait time.Duration, ok bool) {
 	switch {
 	case p.ended || !p.sizeProved || p.failed != nil || len(p.dirtyPages) == 0:
 		return 0, false
-	case p.unsaved >= checkpointBytes:
+	case p.unsaved >= checkpointBytes && p.size-(p.stored-p.unsaved) > maxUnsaved:
 		return max(0, checkpointRetry-now.Sub(p.unsavedSince)), true
 	}
 	return max(0, checkpointAge-now.Sub(p.unsavedSince)), true

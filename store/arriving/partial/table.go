@@ -19,7 +19,8 @@ import (
 )
 
 // These constants decide when what arrived is saved. A crash costs at most maxUnsaved
-// bytes of a download, at any rate.
+// bytes of a download, at any rate. When no more than that is left of it, with what is not
+// saved, only checkpointAge counts.
 const (
 	checkpointBytes = 32 << 20 // half of maxUnsaved, so that writes seldom wait for a checkpoint
 	maxUnsaved      = 64 << 20 // most bytes of one object that are not saved; further writes wait

@@ -67,7 +67,7 @@ func (o *objects) Stage(root b3.Root) (*meta.Staging, error) {
 		o.unlinkOrLog(at.data)
 		return nil, err
 	}
-	st.Pair = meta.Pair{Data: data, Outboard: outboard}
+	st.Pair = meta.Pair{Data: data, Outboard: newOutboardFile(outboard)}
 	return st, nil
 }
 

@@ -68,7 +68,7 @@ func (d *downloads) Resume(root b3.Root) (*meta.Staging, partial.Record, []parti
 		_ = data.Close() // nothing was written to it
 		return nil, partial.Record{}, nil, err
 	}
-	st.Pair = meta.Pair{Data: data, Outboard: outboard}
+	st.Pair = meta.Pair{Data: data, Outboard: newOutboardFile(outboard)}
 	return st, rec, r.pages, nil
 }
 

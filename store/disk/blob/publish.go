@@ -46,6 +46,10 @@ func (o *objects) Publish(
 	ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func(),
 ) (isNew bool, err error) {
 	p := &publication{root: root, size: size, st: st, done: done}
+	if p.err = writeParents(st); p.err != nil { // a deferred publication may not fail for it later
+		o.end(p)
+		return false, p.err
+	}
 	if deferred && pathsOf(p.st).note == nil && !p.st.Kept {
 		return true, o.deferUntilFlush(ctx, p)
 	}
@@ -140,14 +144,25 @@ func (o *objects) Failure() error {
 	return o.failed
 }
 
-// syncStaged makes the bytes of st durable. A failure is sticky: a later sync may
+// writeParents writes the parents that the outboard of st keeps.
+func writeParents(st *meta.Staging) error {
+	if o, ok := st.Outboard.(*outboardFile); ok {
+		return o.flush(1)
+	}
+	return nil
+}
+
+// syncStaged makes the bytes of st durable. A failed sync is sticky: a later sync may
 // succeed although this one lost bytes.
 func syncStaged(st *meta.Staging) error {
+	if err := writeParents(st); err != nil {
+		return err // the outboard still has what it could not write
+	}
 	for _, f := range []meta.File{st.Data, st.Outboard} {
 		if st.Failed != nil {
 			break
 		}
-		st.Failed = meta.WriteError("sync a file", f.(*stagedFile).f.SyncData())
+		st.Failed = meta.WriteError("sync a file", f.(interface{ sync() error }).sync())
 	}
 	return st.Failed
 }

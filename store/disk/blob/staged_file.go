@@ -40,5 +40,7 @@ func (s *stagedFile) WriteAt(p []byte, off int64) (int, error) {
 // ReadAt implements io.ReaderAt.
 func (s *stagedFile) ReadAt(p []byte, off int64) (int, error) { return s.f.ReadAt(p, off) }
 
+func (s *stagedFile) sync() error { return s.f.SyncData() }
+
 // Close implements io.Closer.
 func (s *stagedFile) Close() error { return s.f.Close() }

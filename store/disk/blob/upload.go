@@ -108,7 +108,7 @@ func (u *uploads) NoteUpload(rec resumable.Record, st *meta.Staging) error {
 		return err
 	}
 	if st != nil {
-		if err := meta.WriteError("sync a file", st.Data.(*stagedFile).f.SyncData()); err != nil {
+		if err := meta.WriteError("sync a file", st.Data.(*stagedFile).sync()); err != nil {
 			return err
 		}
 		if at := pathsOf(st); at.unnamed {
