@@ -63,6 +63,7 @@ func (a *stored) pin(ctx context.Context, root b3.Root, o store.PinOptions, t *a
 	if err := a.st.UnknownLoss(); err != nil {
 		return err
 	}
+	o.Target = want // so that the pin is never seen without it
 	if err := a.st.Pin(ctx, root, o); err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (a *stored) pin(ctx context.Context, root b3.Root, o store.PinOptions, t *a
 	if t == nil {
 		return nil
 	}
-	target, err := a.st.SetTarget(ctx, root, o.Label, want)
+	target, err := a.st.SetTarget(ctx, root, o.Label, want) // removes one, if none is wanted
 	if err != nil {
 		return fmt.Errorf("it is pinned, but its target was not set: %w", err)
 	}

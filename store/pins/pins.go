@@ -188,13 +188,17 @@ func (k *Keeper) Unpin(ctx context.Context, root b3.Root, label string) error {
 // Pins yields the pins in order of address and label. It keeps one page of
 // [meta.PageSize] pins. An error ends the listing.
 func (k *Keeper) Pins(ctx context.Context) iter.Seq2[meta.Pin, error] {
-	return k.listPins(ctx, k.deps.Backend.Pins, b3.Root{})
+	return k.listPins(ctx, k.deps.Backend.Pins, b3.Root{}, meta.PageSize)
 }
 
-// PinsOf yields the pins of one object in order of their labels, and reads no others.
+// pinsOfOne is the number of pins that PinsOf reads at once. An object has few, and those of the next
+// objects would be read for nothing.
+const pinsOfOne = 8
+
+// PinsOf yields the pins of one object in order of their labels. It begins with the first of them.
 func (k *Keeper) PinsOf(ctx context.Context, root b3.Root) iter.Seq2[meta.Pin, error] {
 	return func(yield func(meta.Pin, error) bool) {
-		for p, err := range k.listPins(ctx, k.deps.Backend.Pins, root) {
+		for p, err := range k.listPins(ctx, k.deps.Backend.Pins, root, pinsOfOne) {
 			if err == nil && p.Root != root || !yield(p, err) {
 				return
 			}
@@ -205,11 +209,11 @@ func (k *Keeper) PinsOf(ctx context.Context, root b3.Root) iter.Seq2[meta.Pin, e
 // pagePins appends a page of pins, as the methods of the backend do.
 type pagePins func(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
 
-// listPins yields pins, from those of the object root on.
-func (k *Keeper) listPins(ctx context.Context, from pagePins, root b3.Root) iter.Seq2[meta.Pin, error] {
+// listPins yields pins, from those of the object root on, of which it keeps a page of so many.
+func (k *Keeper) listPins(ctx context.Context, from pagePins, root b3.Root, size int) iter.Seq2[meta.Pin, error] {
 	return func(yield func(meta.Pin, error) bool) {
 		root, label := root, ""
-		buf := make([]meta.Pin, 0, meta.PageSize)
+		buf := make([]meta.Pin, 0, size)
 		for {
 			page, err := k.pinPage(ctx, from, root, label, buf)
 			if err != nil {

@@ -14,7 +14,8 @@ import (
 // SetTarget durably sets the durability that a pin asks for, and returns the target that the pin
 // has then. Without a number t gets the next one; a t with neither copies nor shards removes the
 // target. A t whose number is not above that of the pin's target changes nothing, so that records
-// may arrive in any order. SetTarget returns not_found if there is no such pin.
+// may arrive in any order, and neither does a t without a number that asks for what the pin asks for
+// already. SetTarget returns not_found if there is no such pin.
 func (k *Keeper) SetTarget(ctx context.Context, root b3.Root, label string, t meta.Target) (meta.Target, error) {
 	if err := k.deps.Admission.EnterContext(ctx); err != nil {
 		return meta.Target{}, err
@@ -30,6 +31,9 @@ func (k *Keeper) SetTarget(ctx context.Context, root b3.Root, label string, t me
 		}
 		next := t
 		if next.Seq == 0 {
+			if next.SameCopies(p.Target) {
+				return p.Target, nil
+			}
 			next = next.Next(p.Target, uint64(time.Now().UnixMilli()))
 		}
 		if err := next.Check(); err != nil {
@@ -80,7 +84,7 @@ func noPin(root b3.Root, label string) error {
 // Each says with its number when; ForgetTarget ends it. It keeps one page of [meta.PageSize] pins. An
 // error ends the listing.
 func (k *Keeper) RemovedTargets(ctx context.Context) iter.Seq2[meta.Pin, error] {
-	return k.listPins(ctx, k.deps.Backend.Released, b3.Root{})
+	return k.listPins(ctx, k.deps.Backend.Released, b3.Root{}, meta.PageSize)
 }
 
 // ForgetTarget durably removes the record that a target was removed. It returns not_found if

@@ -77,6 +77,7 @@ func testTargets(t *testing.T, s *store.Store) {
 	}
 	is(meta.Target{Copies: 3}, true, false)
 	first, _, _ := targetOf(t, s, root)
+	set(meta.Target{Copies: 3}, first)         // says what the pin says
 	if err := pin(meta.Target{}); err != nil { // says nothing of a target
 		t.Fatal(err)
 	}
