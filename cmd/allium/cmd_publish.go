@@ -259,10 +259,7 @@ func placesOf(ctx context.Context, n api.Node, name string, added api.Added) web
 func knownGateway(ctx context.Context, n any) (g site.Gateway) {
 	if n, ok := n.(api.Node); ok {
 		if id, err := n.ID(ctx); err == nil {
-			g = site.Gateway{URL: id.Gateway, Origins: id.Origins, Domains: map[string][]string{}}
-			for _, s := range id.Sites {
-				g.Domains[s.Key] = append(g.Domains[s.Key], s.URL)
-			}
+			g = site.Gateway{URL: id.Gateway, Origins: id.Origins, Domains: id.Domains()}
 		}
 	}
 	return g

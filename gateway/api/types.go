@@ -309,6 +309,15 @@ type ID struct {
 	Sites []Site `json:"sites,omitempty"` // websites of gateway.sites that are all of what their key stands for
 }
 
+// Domains returns the URLs of Sites by their keys.
+func (id ID) Domains() map[string][]string {
+	all := make(map[string][]string, len(id.Sites))
+	for _, s := range id.Sites {
+		all[s.Key] = append(all[s.Key], s.URL)
+	}
+	return all
+}
+
 // Site is a website with a domain of its own.
 type Site struct {
 	Key string `json:"key"` // the address or the name that it serves

@@ -14,6 +14,7 @@ import (
 	"allium/gateway/content/byterange"
 	"allium/gateway/content/mediatype"
 	"allium/gateway/exchange"
+	"allium/gateway/site"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
 	"allium/protocols/status"
@@ -106,14 +107,14 @@ func cutName(rest string) (key, name string) {
 // item is an object to serve and the URL that named it.
 type item struct {
 	root        b3.Root
-	name        string  // last element of the path, "" for a bare address
-	via         b3.Root // root directory of the URL, zero for a bare address
-	download    bool    // HTML, XML and PDF are offered for download instead of being opened
-	vary        string  // request header that selected this item, "" if none did
-	hasEncoding bool    // the same URL serves the verified encoding too, also by Accept
-	mount       *Mount  // what the URL lies below; nil: nothing
-	storedOnly  bool    // peers are not asked for it
-	page        *page   // how its site serves it; nil: it has no origin of its own
+	name        string     // last element of the path, "" for a bare address
+	via         b3.Root    // root directory of the URL, zero for a bare address
+	download    bool       // HTML, XML and PDF are offered for download instead of being opened
+	vary        string     // request header that selected this item, "" if none did
+	hasEncoding bool       // the same URL serves the verified encoding too, also by Accept
+	mount       *Mount     // what the URL lies below; nil: nothing
+	storedOnly  bool       // peers are not asked for it
+	page        *site.Page // how its site serves it; nil: it has no origin of its own
 }
 
 // content serves an object's bytes. It evaluates the conditions and the range, and sends the
@@ -133,7 +134,7 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 	default:
 		b.etag = exchange.ETag(it.root)
 	}
-	unlike := it.page != nil && it.page.code != http.StatusOK // no conditions or ranges are about an error
+	unlike := it.page != nil && it.page.Code != http.StatusOK // no conditions or ranges are about an error
 	if exchange.KnownFresh(r, b.etag) && !unlike {
 		return b.notModified()
 	}
@@ -162,7 +163,7 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 	header := r.Header["Range"]
 	// Only GET has ranges (RFC 9110 §14.2).
 	if unlike {
-		b.code = it.page.code
+		b.code = it.page.Code
 	} else if len(header) > 0 && r.Method != http.MethodHead && exchange.RangeApplies(r, b.etag, b.modified()) {
 		var err error
 		most := g.live.Load().MultiRange
@@ -326,7 +327,7 @@ func (b *body) validators() {
 		h["Link"], h["Vary"] = linkToBao, varyAccept
 	}
 	if b.item.page != nil {
-		b.item.page.setHeaders(h)
+		b.item.page.SetHeaders(h)
 	}
 }
 

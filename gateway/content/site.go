@@ -21,27 +21,6 @@ const (
 	domainFor = "public, max-age=60"
 )
 
-// page says how a site serves an object.
-type page struct {
-	code    int
-	headers []site.Header
-}
-
-// agentCluster keeps documents of sibling hosts from relaxing document.domain.
-var agentCluster = []string{"?1"}
-
-// setHeaders sets the headers of an answer that the site decides.
-func (p *page) setHeaders(h http.Header) {
-	h["Origin-Agent-Cluster"] = agentCluster
-	if p.code != http.StatusOK {
-		h.Del("ETag")
-		h.Set("Cache-Control", "no-cache")
-	}
-	for _, one := range p.headers {
-		h.Set(one.Name, one.Value)
-	}
-}
-
 // siteEndpoint is the route of the hosts of websites.
 func siteEndpoint(g *Handlers) exchange.Endpoint {
 	return exchange.Endpoint{
@@ -117,14 +96,14 @@ func serveSite(g *Handlers, b *body, r *http.Request, t target, manifests manife
 		return err
 	}
 	if r.Method == http.MethodOptions {
-		return options(b.w, &page{http.StatusOK, rules.Headers.For(t.names)})
+		return options(b.w, rules.Headers.For(t.names))
 	}
 	if rules.File {
 		if len(t.names) > 0 {
 			return status.Errorf(status.NotFound, "cannot find %q: the site is one file. Open its first page",
 				exchange.Clip(strings.Join(t.names, "/")))
 		}
-		it := item{root: t.root, via: t.root, page: &page{code: http.StatusOK}}
+		it := item{root: t.root, via: t.root, page: &site.Page{Code: http.StatusOK}}
 		return g.content(b, r, it, g.objects.Memory(it.root))
 	}
 	if t.uneven {
@@ -143,7 +122,7 @@ func serveSite(g *Handlers, b *body, r *http.Request, t target, manifests manife
 		return b.w.Redirect(r, a.Code, to)
 	}
 	it := item{root: a.Entry.Root, name: a.Entry.Name, via: t.root}
-	it.page = &page{a.Code, rules.Headers.For(t.names)}
+	it.page = &site.Page{Code: a.Code, Headers: rules.Headers.For(t.names)}
 	t.names = a.Path // of the entry; the client sees the URL that it asked for
 	if err := g.denylist.Path(t.root, t.path()); err != nil {
 		return err
@@ -172,10 +151,9 @@ func serveSite(g *Handlers, b *body, r *http.Request, t target, manifests manife
 
 // options answers OPTIONS with the headers that the site has for a path, whether or not a page is there: those that a
 // browser asks for before it lets a page of another origin send a request.
-func options(w *exchange.Response, p *page) error {
-	h := w.Header()
-	p.setHeaders(h)
-	h.Set("Allow", strings.Join(exchange.OfSites, ", "))
+func options(w *exchange.Response, headers []site.Header) error {
+	(&site.Page{Code: http.StatusOK, Headers: headers}).SetHeaders(w.Header())
+	w.Header().Set("Allow", strings.Join(exchange.OfSites, ", "))
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
