@@ -38,21 +38,28 @@ type app struct {
 	embedded   bool           // the command ran a node itself, whose lookups are gone with it
 	waiting    *term.Progress // says that the command waits for the node, until something else is written; may be nil
 
-	stdin       io.Reader
-	stdout, err io.Writer
-	columns     int // width of the terminal that stdout is; 0 if it is none
-	errColumns  int // width of the terminal that err is; 0 if it is none
+	streams
 }
 
+// streams are what a command reads from and writes to.
+type streams struct {
+	stdin      io.Reader
+	stdout     io.Writer
+	stderr     io.Writer
+	columns    int // width of the terminal that stdout is; 0 if it is none
+	errColumns int // width of the terminal that stderr is; 0 if it is none
+}
+
+// newApp returns the state of a command that works on the streams of this process.
 func newApp() *app {
-	return &app{
-		stdin: os.Stdin, stdout: os.Stdout, err: os.Stderr,
+	return &app{streams: streams{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		columns: term.Columns(os.Stdout), errColumns: term.Columns(os.Stderr),
-	}
+	}}
 }
 
 // execute runs one command line and returns the exit code.
-func (a *app) execute(ctx context.Context, args []string) int {
+func execute(ctx context.Context, a *app, args []string) int {
 	root := rootCommand(a)
 	if strings.Contains(strings.Join(args, " "), cobra.ShellCompRequestCmd) {
 		completions(a, root)
@@ -76,7 +83,7 @@ func (a *app) report(err error, task failure.Task) int {
 	}
 	f := failure.Of(err, task)
 	if a.json {
-		_ = json.NewEncoder(a.err).Encode(f.Report) // there is nowhere else to say that it failed
+		_ = json.NewEncoder(a.stderr).Encode(f.Report) // there is nowhere else to say that it failed
 		return f.Outcome.Exit()
 	}
 	sentence := "allium: " + f.Sentence
@@ -92,7 +99,7 @@ func (a *app) report(err error, task failure.Task) int {
 			sentence += "\n  " + cause
 		}
 	}
-	fmt.Fprintln(a.err, term.Wrap(sentence, a.errColumns))
+	fmt.Fprintln(a.stderr, term.Wrap(sentence, a.errColumns))
 	return f.Outcome.Exit()
 }
 
@@ -106,9 +113,9 @@ const closingAfter = time.Second
 
 // tellAdded says on standard error what an add has stored and how fast, if it took a while. The zero sum
 // says nothing.
-func (a *app) tellAdded(sum api.Added, took time.Duration) {
-	if took >= closingAfter && sum.Files > 0 && !a.quiet && !a.json {
-		fmt.Fprintln(a.err, "allium: "+addTookText(sum, took))
+func tellAdded(a *app, sum api.Added, took time.Duration) {
+	if took >= closingAfter && sum.Files > 0 {
+		_ = a.tell(addTookText(sum, took)) // the add has its result
 	}
 }
 
@@ -126,7 +133,7 @@ func (a *app) line(what string, bytes bool) *term.Progress {
 	if a.errColumns == 0 || a.quiet || a.json {
 		return nil
 	}
-	return term.NewProgress(a.err, a.errColumns, what, bytes)
+	return term.NewProgress(a.stderr, a.errColumns, what, bytes)
 }
 
 // wait shows a line on a terminal once the command has waited for the node for a second, until it writes something or

@@ -178,10 +178,20 @@ func disk(a *app, paths []string, onBad api.OnBadEntry) (*files.Disk, error) {
 	return files.NewDisk(paths, onBad, own), nil
 }
 
-// addDisk adds the one path of disk to a node. Files that an earlier add has read are not read again.
-func addDisk(
-	ctx context.Context, a *app, n api.Node, disk *files.Disk, path string, o api.AddOptions,
+// addPath adds a file or directory to a node. Files that an earlier add has read are not read again. tell gets what
+// is left out or renamed, before anything is stored.
+func addPath(
+	ctx context.Context, a *app, n api.Node, path string, o api.AddOptions, tell func(*api.AddNotes),
 ) (added api.Added, err error) {
+	disk, err := disk(a, []string{path}, o.OnBadEntry)
+	if err != nil {
+		return added, err
+	}
+	notes, err := disk.Check(ctx)
+	if err != nil {
+		return added, err
+	}
+	tell(notes)
 	items, done, err := cachedItems(ctx, a, n, disk.Items(), false)
 	if err != nil {
 		return added, err
@@ -196,6 +206,7 @@ func addDisk(
 		added = one
 	}
 	notePaths(ctx, a, n, []b3.Root{added.Root}, []string{path})
+	added.Notes = joinNotes(notes, disk.LeftOut())
 	return added, nil
 }
 
@@ -212,20 +223,21 @@ func tellNotes(a *app, n *api.AddNotes) {
 		}
 	}
 	if n.RenamedCount > 0 {
-		fmt.Fprintf(&b, "allium: %s changed to Unicode normal form C:\n", plural(n.RenamedCount, "name"))
+		fmt.Fprintf(&b, "allium: %s changed to Unicode normal form C:\n", printable.Count(n.RenamedCount, "name"))
 		for _, e := range n.Renamed {
 			fmt.Fprintf(&b, "  %s as %s\n", printable.Name(e.Path), printable.Name(e.As))
 		}
 		more(n.RenamedCount, len(n.Renamed))
 	}
 	if n.SkippedCount > 0 {
-		fmt.Fprintf(&b, "allium: %s left out, so the directory is not added whole:\n", plural(n.SkippedCount, "entry"))
+		fmt.Fprintf(&b, "allium: %s left out, so the directory is not added whole:\n",
+			printable.Count(n.SkippedCount, "entry"))
 		for _, e := range n.Skipped {
 			fmt.Fprintf(&b, "  %s: %s\n", e.Path, printable.Text(e.Reason))
 		}
 		more(n.SkippedCount, len(n.Skipped))
 	}
-	_, _ = io.WriteString(a.err, b.String())
+	_, _ = io.WriteString(a.stderr, b.String())
 }
 
 // addition is the content that one add stores.
@@ -277,7 +289,7 @@ func add(ctx context.Context, a *app, s api.Store, in addition, o api.AddOptions
 		tellLinks(a, item.Links)
 	}
 	line.Finish()
-	a.tellAdded(sum, time.Since(begun))
+	tellAdded(a, sum, time.Since(begun))
 	if in.fromPaths && !o.NoPin {
 		notePaths(ctx, a, s, roots, in.names)
 	}
@@ -309,7 +321,7 @@ func joinNotes(n, late *api.AddNotes) *api.AddNotes {
 // shownNames returns the text that stands for names while an add runs.
 func shownNames(names []string) string {
 	if len(names) > 1 {
-		return plural(len(names), "path")
+		return printable.Count(len(names), "path")
 	}
 	return filepath.Base(names[0])
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/internal/printable"
 	"allium/node"
 	homedir "allium/node/home"
 )
@@ -50,7 +51,7 @@ keep the hash in another place and give it to --head later.`,
 				return err
 			}
 			return a.print(rep, fmt.Sprintf("%s, %d to %d, %s to %s: nothing was changed\nhead %s",
-				plural(rep.Records, "record"), rep.First, rep.Last,
+				printable.Count(rep.Records, "record"), rep.First, rep.Last,
 				rep.From.Format(time.RFC3339), rep.To.Format(time.RFC3339), rep.Head))
 		},
 	}

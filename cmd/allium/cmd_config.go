@@ -10,6 +10,7 @@ import (
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/settings"
 	"allium/gateway/api"
+	"allium/internal/printable"
 	"allium/node"
 	"allium/node/config"
 	"allium/protocols/status"
@@ -143,7 +144,7 @@ a FILE too.
 The exit code is 0 whether or not they differ. With --exit-code it is 5 if they differ.`,
 		Example: "  allium config diff\n  allium config diff new.toml --exit-code",
 		Args:    args(cobra.MaximumNArgs(1)),
-		RunE: onNode(a, func(ctx context.Context, n api.Node, file []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, file []string) error {
 			changes, err := settings.Differences(ctx, n, strings.Join(file, ""))
 			for i := 0; err == nil && i < len(changes); i++ {
 				err = a.print(changes[i], settings.Change(changes[i]))
@@ -155,7 +156,7 @@ The exit code is 0 whether or not they differ. With --exit-code it is 5 if they 
 				return a.none("no differences")
 			case exitCode:
 				return failure.Found(status.Errorf(status.Precondition,
-					"%s; leave --exit-code out to exit with 0", plural(int64(len(changes)), "difference")))
+					"%s; leave --exit-code out to exit with 0", printable.Count(int64(len(changes)), "difference")))
 			}
 			return nil
 		}),

@@ -108,7 +108,7 @@ func edit(a *app, change func(config.Options) ([]config.Edited, error)) error {
 	}
 	all, err := change(o)
 	for i := 0; err == nil && i < len(all); i++ {
-		err = a.print(all[i], loud(a, settings.Result(all[i])))
+		err = a.print(all[i], a.loud(settings.Result(all[i])))
 	}
 	return err
 }

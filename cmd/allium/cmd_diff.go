@@ -77,7 +77,7 @@ func diff(ctx context.Context, a *app, s api.Store, from, to string, o diffOptio
 	}
 	if o.exitCode && n > 0 {
 		return failure.Found(status.Errorf(status.Precondition,
-			"%s and %s differ in %s; leave --exit-code out to exit with 0", from, to, plural(n, "entry")))
+			"%s and %s differ in %s; leave --exit-code out to exit with 0", from, to, printable.Count(n, "entry")))
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ Internet; that begins when it is connected to one, and takes some seconds. Which
 peer confirmed an address is not known. Local addresses are not checked.`,
 		Example: "  allium doctor reach\n  allium doctor reach --json",
 		Args:    noArgs,
-		RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
 			return printReach(ctx, a, n, diagnosis.Reach)
 		}),
 	})
@@ -144,7 +144,7 @@ func doctorNode(ctx context.Context, a *app, bundle string, force, all bool) err
 			return failure.In(bundle, err)
 		}
 		return a.print(map[string]any{"bundle": bundle, "worst": r.Worst},
-			loud(a, "written to "+bundle+": look at it before you send it"))
+			a.loud("written to "+bundle+": look at it before you send it"))
 	}
 	if err := a.print(r, diagnosis.Findings(r, all, a.quiet)); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/term"
 	"allium/gateway/api"
+	"allium/internal/printable"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store/meta"
@@ -37,7 +38,7 @@ back, --resume ends that on this node, so run it on each.`,
   allium durability $ADDRESS --explain
   allium durability --resume`,
 		Args: args(cobra.MaximumNArgs(1)),
-		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			if resume {
 				return resumeCopies(ctx, a, n, arg, explain)
 			}
@@ -72,7 +73,7 @@ func resumeCopies(ctx context.Context, a *app, n api.Node, arg []string, explain
 	if err != nil {
 		return err
 	}
-	return a.print(r, loud(a, copiesResumedText(r)))
+	return a.print(r, a.loud(copiesResumedText(r)))
 }
 
 // The names of the flags that ask for copies and for shards.
@@ -129,7 +130,7 @@ func withNumbers(args []string) []string {
 func awaitCopies(ctx context.Context, a *app, s api.Store, roots []b3.Root, t *api.Target) error {
 	n, ok := s.(api.Node)
 	if !ok {
-		return tell(a, "no node runs, so there are no copies yet; they are made once one runs")
+		return a.tell("no node runs, so there are no copies yet; they are made once one runs")
 	}
 	report, finish := a.bar("copying", false)
 	defer finish()
@@ -147,7 +148,7 @@ func awaitCopies(ctx context.Context, a *app, s api.Store, roots []b3.Root, t *a
 			return err
 		}
 		finish()
-		if err := tell(a, placedText(p)); err != nil {
+		if err := a.tell(placedText(p)); err != nil {
 			return err
 		}
 	}
@@ -161,19 +162,26 @@ func sayCopies(a *app) api.ProgressFunc {
 	return func(p api.Progress) {
 		if now := time.Now(); !now.Before(next) {
 			next = now.Add(waitLine)
-			_ = tell(a, fmt.Sprintf("waiting for copies: %d of %s have theirs", p.Objects,
-				plural(p.TotalObjects, "object")))
+			_ = a.tell(fmt.Sprintf("waiting for copies: %d of %s have theirs", p.Objects,
+				printable.Count(p.TotalObjects, "object")))
+
 		}
 	}
 }
 
 // tell writes a sentence to standard error, unless only results are wanted.
-func tell(a *app, sentence string) error {
-	a.waiting.Finish()
+func (a *app) tell(sentence string) error {
 	if a.quiet || a.json {
+		a.waiting.Finish()
 		return nil
 	}
-	_, err := fmt.Fprintln(a.err, "allium: "+sentence)
+	return a.warn(sentence)
+}
+
+// warn writes a sentence to standard error.
+func (a *app) warn(sentence string) error {
+	a.waiting.Finish()
+	_, err := fmt.Fprintln(a.stderr, "allium: "+sentence)
 	return err
 }
 
@@ -190,11 +198,11 @@ func durabilityText(d api.Durability, quiet bool) string {
 		b.WriteString("no pin asks for copies; `allium pin add KEY --rf 3` does\n")
 	default:
 		fmt.Fprintf(&b, "%s with a target: %d at risk, %d lost, %d checking; %d of %d copies\n",
-			plural(d.Objects, "object"), d.AtRisk, d.Lost, d.Checking, d.Observed, d.Wanted)
+			printable.Count(d.Objects, "object"), d.AtRisk, d.Lost, d.Checking, d.Observed, d.Wanted)
 	}
 	if d.Unreachable > 0 {
 		fmt.Fprintf(&b, "%s at risk cannot be read until a member answers that is silent\n",
-			plural(d.Unreachable, "object"))
+			printable.Count(d.Unreachable, "object"))
 	}
 	if d.Missing > 0 {
 		fmt.Fprintf(&b, "missing: %s", sizeText(d.Missing))
@@ -205,11 +213,12 @@ func durabilityText(d api.Durability, quiet bool) string {
 		b.WriteByte('\n')
 	}
 	if d.Unplanned > 0 {
-		fmt.Fprintf(&b, "%s more are not planned, as this node plans only so many\n", plural(d.Unplanned, "object"))
+		fmt.Fprintf(&b, "%s more are not planned, as this node plans only so many\n",
+			printable.Count(d.Unplanned, "object"))
 	}
 	if o := d.Beyond; o != nil {
 		fmt.Fprintf(&b, "%s with more copies asked for than the cluster has nodes, such as %s: %s asks for %s\n",
-			plural(o.Objects, "object"), o.First, o.By.ID, o.By.Target)
+			printable.Count(o.Objects, "object"), o.First, o.By.ID, o.By.Target)
 	}
 	if d.Evacuation != nil {
 		b.WriteString(evacuationText(*d.Evacuation) + "\n")
@@ -323,5 +332,5 @@ func askedWhy(q api.Asking) (s string) {
 
 // placedText says that the copies are there.
 func placedText(p api.Placed) string {
-	return fmt.Sprintf("%s: all copies of %s are there", p.Root, plural(p.Objects, "object"))
+	return fmt.Sprintf("%s: all copies of %s are there", p.Root, printable.Count(p.Objects, "object"))
 }

@@ -64,9 +64,10 @@ restarts and for the network. One command follows in a directory at a time.`,
 			if err := checkOutput(arg[1]); err != nil {
 				return err
 			}
-			return watching(cmd.Context(), a, func(ctx context.Context, n *client.Client) error {
+			return a.watch(cmd.Context(), func(ctx context.Context, n *client.Client) error {
 				return followKey(ctx, a, n, arg[0], arg[1], o)
 			})
+
 		},
 		ValidArgsFunction: func(_ *cobra.Command, got []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(got) == 1 {
@@ -247,8 +248,8 @@ func (f *followPrinter) progress(p api.Progress) {
 	const every = 100 * time.Millisecond // a terminal shows no more
 	if now := time.Now(); now.Sub(f.shown) >= every {
 		f.shown = now
-		f.line.Set(fmt.Sprintf("%s: %s of %s", f.what, limits.Bytes(p.Bytes).Human(),
-			limits.Bytes(p.TotalBytes).Human()))
+		f.line.Set(fmt.Sprintf("%s: %s of %s", f.what, sizeText(p.Bytes),
+			sizeText(p.TotalBytes)))
 	}
 }
 
@@ -294,7 +295,7 @@ func (f dirUpdate) Line(quiet bool) string {
 		stampOf(f.At), printable.Name(f.Name),
 		f.Seq, printable.Name(f.Key), f.Kept, f.Written, sizeText(f.Bytes), f.Removed)
 	if f.Left > 0 {
-		s += ", " + plural(f.Left, "edited file") + " left that it does not have"
+		s += ", " + printable.Count(f.Left, "edited file") + " left that it does not have"
 	}
 	for _, a := range f.Aside {
 		s += "\n  set aside: " + printable.Name(a.Path) + " is now " + printable.Name(a.As)

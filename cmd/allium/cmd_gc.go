@@ -142,7 +142,7 @@ func gcText(r api.GCReport, more bool) string {
 		if r.Dry && name == "removed" {
 			name, why = "would go", "nothing holds them"
 		}
-		fmt.Fprintf(&b, "%-9s %16s %11s  %s\n", name, plural(c.Objects, "object"), sizeText(c.Bytes), why)
+		fmt.Fprintf(&b, "%-9s %16s %11s  %s\n", name, printable.Count(c.Objects, "object"), sizeText(c.Bytes), why)
 	}
 	if r.Blocked != "" {
 		fmt.Fprintf(&b, "nothing can be removed: %s\n", r.Blocked)
@@ -152,12 +152,12 @@ func gcText(r api.GCReport, more bool) string {
 			fmt.Fprintf(&b, "nothing can be removed: %s\n", d.Fix)
 		}
 	}
-	fmt.Fprintf(&b, "%-9s %16s %11s", "used", plural(r.Used.Objects, "object"), sizeText(r.Used.Bytes))
+	fmt.Fprintf(&b, "%-9s %16s %11s", "used", printable.Count(r.Used.Objects, "object"), sizeText(r.Used.Bytes))
 	if r.Max.Bytes > 0 {
 		fmt.Fprintf(&b, " of %s; evictions end at %s", sizeText(r.Max.Bytes), sizeText(r.Low.Bytes))
 	}
 	if r.Max.Objects > 0 {
-		fmt.Fprintf(&b, "; at most %s, evictions end at %d", plural(r.Max.Objects, "object"), r.Low.Objects)
+		fmt.Fprintf(&b, "; at most %s, evictions end at %d", printable.Count(r.Max.Objects, "object"), r.Low.Objects)
 	}
 	return b.String()
 }

@@ -13,7 +13,6 @@ import (
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/term"
 	"allium/gateway/api"
-	"allium/internal/limits"
 	"allium/internal/printable"
 	"allium/node/files"
 	"allium/protocols/address"
@@ -202,8 +201,8 @@ func fetchObject(ctx context.Context, a *app, n api.Node, key string) error {
 		return err
 	}
 	finish()
-	human := fmt.Sprintf("%s: %s, %s, %s of them fetched%s, in %s", f.Root, plural(f.Objects, "object"),
-		limits.Bytes(f.Bytes).Human(), limits.Bytes(f.New).Human(), resumedText(f.Resumed, f.Bytes),
+	human := fmt.Sprintf("%s: %s, %s, %s of them fetched%s, in %s", f.Root, printable.Count(f.Objects, "object"),
+		sizeText(f.Bytes), sizeText(f.New), resumedText(f.Resumed, f.Bytes),
 		speedText(f.New, time.Since(begun)))
 	if a.quiet {
 		human = f.Root.String()
@@ -308,7 +307,7 @@ func updateFile(ctx context.Context, a *app, s api.Reader, key string, o getOpti
 	}
 	finish()
 	human := fmt.Sprintf("%s %s: %d kept, %d written (%s), %d removed", top.Root, printable.Name(name),
-		stats.Kept, stats.Written, limits.Bytes(stats.Bytes).Human(), stats.Removed)
+		stats.Kept, stats.Written, sizeText(stats.Bytes), stats.Removed)
 	if a.quiet {
 		human = ""
 	}
@@ -336,7 +335,7 @@ func addTookText(sum api.Added, took time.Duration) string {
 	if sum.Reused > 0 {
 		fresh = 0
 	}
-	said := "added " + plural(sum.Files, "file") + ", " + tookText(sum.Bytes, fresh, took)
+	said := "added " + printable.Count(sum.Files, "file") + ", " + tookText(sum.Bytes, fresh, took)
 	if sum.Reused > 0 {
 		said += fmt.Sprintf("; %d of them were known and not read", sum.Reused)
 	}

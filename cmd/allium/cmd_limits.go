@@ -26,7 +26,7 @@ fullest of those in use.`,
 		Example: "  allium limits\n  allium limits --watch\n  allium limits -q   name, use and capacity",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return watching(cmd.Context(), a, func(ctx context.Context, n *client.Client) error {
+			return a.watch(cmd.Context(), func(ctx context.Context, n *client.Client) error {
 				for {
 					if err := printLimits(ctx, a, n, watch); err != nil || !watch {
 						return err
@@ -36,6 +36,7 @@ fullest of those in use.`,
 					}
 				}
 			})
+
 		},
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "show them again every second, until interrupted")

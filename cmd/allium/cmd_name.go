@@ -60,7 +60,7 @@ the key. Other peers pass the record on until it expires.`,
   allium name publish blog.site $ADDRESS/2026 --ttl 5m --life 30d
   allium name publish --zone site motd 'back on Monday'`,
 		Args: args(cobra.ExactArgs(2)),
-		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			full, err := inZone(arg[0], zone)
 			if err != nil {
 				return err
@@ -113,7 +113,7 @@ func nameWithdrawCommand(a *app) *cobra.Command {
 peers. It lives for 30 days, longer than any record of the name that was signed before.`,
 		Example: `  allium name withdraw blog`,
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			full, err := inZone(arg[0], zone)
 			if err != nil {
 				return err
@@ -145,7 +145,7 @@ answers for the domain decides. ` + "`allium doctor site`" + ` says whether they
   allium name link blog --domain www.example.org
   allium name link $ADDRESS`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			link, err := naming.LinkOf(ctx, n, arg[0], domain)
 			if err != nil {
 				return err
@@ -172,7 +172,7 @@ is sent any more until you publish the name again.`,
 		Example: `  allium name ls
   allium name ls --json`,
 		Args: args(cobra.NoArgs),
-		RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
 			found := false
 			for own, err := range n.OwnNames(ctx) {
 				if err != nil {

@@ -34,7 +34,7 @@ node could not tell it of some events.`,
   allium name watch --json blog.site motd.site`,
 		Args: args(cobra.RangeArgs(1, api.MaxEventNames)),
 		RunE: func(cmd *cobra.Command, keys []string) error {
-			return watching(cmd.Context(), a, func(ctx context.Context, n *client.Client) error {
+			return a.watch(cmd.Context(), func(ctx context.Context, n *client.Client) error {
 				for _, key := range keys {
 					if err := checkName(ctx, n, key); err != nil {
 						return err
@@ -57,6 +57,7 @@ node could not tell it of some events.`,
 				}
 				return ctx.Err()
 			})
+
 		},
 	}
 }
@@ -69,9 +70,9 @@ func checkName(ctx context.Context, n *client.Client, key string) error {
 	return failure.In(name, err)
 }
 
-// watching runs f, which works until it is interrupted, with a client of the node. That it was
+// watch runs f, which works until it is interrupted, with a client of the node. That it was
 // interrupted is no error.
-func watching(ctx context.Context, a *app, f func(context.Context, *client.Client) error) error {
+func (a *app) watch(ctx context.Context, f func(context.Context, *client.Client) error) error {
 	n, err := a.node()
 	if err != nil {
 		return err
@@ -138,7 +139,7 @@ func (c nameChange) String(quiet bool) string {
 		return leads
 	case c.Lost > 0:
 		return fmt.Sprintf("%s  the node lost %s; every name is asked for again",
-			stampOf(c.At), plural(c.Lost, "event"))
+			stampOf(c.At), printable.Count(c.Lost, "event"))
 	case c.Error != nil:
 		return fmt.Sprintf("%s  %s  %s: %s", stampOf(c.At), printable.Name(c.Key), c.Outcome,
 			printable.Text(c.Error.Message))

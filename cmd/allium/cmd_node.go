@@ -38,7 +38,7 @@ has a token: with --status TOKEN the command shows how far it is, and whether a 
 that shut has brought the old values back (node.reload_guard).`,
 		Example: "  allium node reload\n  allium node reload --dry-run\n  allium node reload --status $RELOAD --json",
 		Args:    noArgs,
-		RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
 			if token != "" && dry {
 				return failure.NewUsage("leave out one of them", "--status shows a reload, and --dry-run begins one")
 			}
@@ -50,7 +50,7 @@ that shut has brought the old values back (node.reload_guard).`,
 			if err != nil {
 				return err
 			}
-			if err := a.print(done, loud(a, settings.Reloaded(done))); err != nil || token != "" {
+			if err := a.print(done, a.loud(settings.Reloaded(done))); err != nil || token != "" {
 				return err
 			}
 			return failure.Found(done.Failed())
@@ -79,7 +79,7 @@ the evacuation on, and so does a restart of the node; --evacuate again waits for
 its end, and --evacuate --stop makes the node a full member again.`,
 		Example: "  allium node drain\n  allium node drain --evacuate\n  allium node drain --evacuate --stop",
 		Args:    noArgs,
-		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			switch {
 			case stop && !evacuate:
 				return failure.NewUsage("write --evacuate --stop", "--stop ends an evacuation")
@@ -102,11 +102,11 @@ func drainNode(ctx context.Context, a *app, n api.Node, _ []string) error {
 	if err := n.Drain(ctx); err != nil {
 		return err
 	}
-	return a.print(struct{}{}, loud(a, "draining"))
+	return a.print(struct{}{}, a.loud("draining"))
 }
 
 // loud returns text, or nothing with -q.
-func loud(a *app, text string) string {
+func (a *app) loud(text string) string {
 	if a.quiet {
 		return ""
 	}

@@ -14,6 +14,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 	"allium/gateway/pack"
+	"allium/internal/printable"
 	"allium/node/edge"
 	"allium/node/home"
 	"allium/protocols/status"
@@ -88,7 +89,7 @@ func mountPack(ctx context.Context, a *app, name, what string, temporary bool) e
 				"the pack %s is not in the configuration, so a node serves it no longer than it runs: %w", name, err)
 		}
 	}
-	return a.print(p, loud(a, packText(p)))
+	return a.print(p, a.loud(packText(p)))
 }
 
 // mountNow mounts a pack on the running node.
@@ -213,7 +214,7 @@ func unmountPack(ctx context.Context, a *app, name string) error {
 		if err != nil {
 			return err
 		}
-		return a.print(struct{}{}, loud(a, "unmounted"))
+		return a.print(struct{}{}, a.loud("unmounted"))
 	}
 	absent := errors.Is(err, client.ErrNotRunning) || status.Of(err) == status.NotFound
 	if err != nil && !absent {
@@ -222,14 +223,14 @@ func unmountPack(ctx context.Context, a *app, name string) error {
 	removed, failed := configurePack(ctx, a, api.MountRequest{Name: name})
 	switch {
 	case errors.Is(failed, home.ErrNone) && !absent: // the node has amnesia
-		return a.print(struct{}{}, loud(a, "unmounted"))
+		return a.print(struct{}{}, a.loud("unmounted"))
 	case failed != nil:
 		return failed
 	}
 	if absent && !removed {
 		return status.Errorf(status.NotFound, "there is no pack %q; `allium pack ls` lists them", name)
 	}
-	return a.print(struct{}{}, loud(a, "unmounted"))
+	return a.print(struct{}{}, a.loud("unmounted"))
 }
 
 func packListCommand(a *app) *cobra.Command {
@@ -238,7 +239,7 @@ func packListCommand(a *app) *cobra.Command {
 		Short:   "List the packs of the node, and say which are not served and why",
 		Example: "  allium pack ls\n  allium pack ls --json",
 		Args:    noArgs,
-		RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
 			list, err := n.Packs(ctx)
 			if err != nil {
 				return err
@@ -253,7 +254,7 @@ func packListCommand(a *app) *cobra.Command {
 				}
 			}
 			if len(list) == 0 && !a.json {
-				return a.print(struct{}{}, loud(a, "no packs; `allium pack mount` mounts one"))
+				return a.print(struct{}{}, a.loud("no packs; `allium pack mount` mounts one"))
 			}
 			return nil
 		}),
@@ -344,9 +345,9 @@ func packInfoText(i api.PackInfo) string {
 	if i.Bounds != nil {
 		line("bounds", fmt.Sprintf("%.5f, %.5f to %.5f, %.5f", i.Bounds[0], i.Bounds[1], i.Bounds[2], i.Bounds[3]))
 	}
-	line("addressed", plural(i.Addressed, "tile"))
+	line("addressed", printable.Count(i.Addressed, "tile"))
 	if i.Contents > 0 {
-		line("different", plural(i.Contents, "tile"))
+		line("different", printable.Count(i.Contents, "tile"))
 	}
 	line("layers", oneLine(strings.Join(i.Layers, ", ")))
 	line("name", oneLine(i.Name))

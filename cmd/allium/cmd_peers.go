@@ -18,7 +18,9 @@ import (
 )
 
 // onNode returns the function of a command that needs a running node.
-func onNode(a *app, f func(ctx context.Context, n api.Node, arg []string) error) func(*cobra.Command, []string) error {
+func (a *app) onNode(
+	f func(ctx context.Context, n api.Node, arg []string) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, arg []string) error {
 		n, err := a.node()
 		if err != nil {
@@ -38,7 +40,7 @@ func idCommand(a *app) *cobra.Command {
 id is read from the home directory, and there are no addresses.`,
 		Example: "  allium id --json",
 		Args:    noArgs,
-		RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
 			id, err := n.ID(ctx)
 			if errors.Is(err, client.ErrNotRunning) && a.api == "" {
 				return idOfHome(a)
@@ -90,7 +92,7 @@ does not answer lookups is in none.
 With --reach: list the addresses of this node instead, and what peers found of each.`,
 		Example: "  allium peers --json\n  allium peers --reach",
 		Args:    noArgs,
-		RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
 			if reach {
 				return printReach(ctx, a, n, diagnosis.Addresses)
 			}
@@ -119,7 +121,7 @@ func connectCommand(a *app) *cobra.Command {
 		Short:   "Connect to a peer",
 		Example: "  allium connect /ip4/203.0.113.7/tcp/4901/p2p/$PEER",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			p, err := n.Connect(ctx, arg[0])
 			if err != nil {
 				return err
@@ -135,7 +137,7 @@ func disconnectCommand(a *app) *cobra.Command {
 		Short:   "Close the connections to a peer",
 		Example: "  allium disconnect $PEER",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			return n.Disconnect(ctx, arg[0])
 		}),
 	}
@@ -148,7 +150,7 @@ func pingCommand(a *app) *cobra.Command {
 		Short:   "Measure the round-trip time to a peer",
 		Example: "  allium ping $PEER -n 3",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			if count < 1 || count > 1000 {
 				return failure.NewUsage("give 1 to 1000", "--count is %d", count)
 			}
@@ -181,12 +183,12 @@ func announceCommand(a *app) *cobra.Command {
 		Short:   "Tell the network that this node has an object",
 		Example: "  allium announce $ADDRESS",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			done, err := n.Announce(ctx, arg[0])
 			if err != nil {
 				return err
 			}
-			return a.print(done, fmt.Sprintf("%s: %s took the record", done.Root, plural(done.Peers, "peer")))
+			return a.print(done, fmt.Sprintf("%s: %s took the record", done.Root, printable.Count(done.Peers, "peer")))
 		}),
 	}
 }

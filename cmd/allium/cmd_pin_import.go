@@ -16,6 +16,7 @@ import (
 	"allium/cmd/allium/term"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
+	"allium/internal/printable"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store/meta"
@@ -125,7 +126,7 @@ func importPins(ctx context.Context, a *app, s api.Store, pins []api.Pin) error 
 			return err
 		case errors.Is(err, client.ErrNotRunning):
 			return status.Errorf(status.NotReady, "the node stopped after %s; start it and run the command again",
-				plural(sum.Added+sum.Known+sum.Failed, "pin"))
+				printable.Count(sum.Added+sum.Known+sum.Failed, "pin"))
 		case err != nil:
 			sum.Failed++
 			first = cmp.Or(first, err)
@@ -143,11 +144,11 @@ func importPins(ctx context.Context, a *app, s api.Store, pins []api.Pin) error 
 		}
 	}
 	finish()
-	if err := a.print(importSum{Sum: sum}, loud(a, sum.String())); err != nil || first == nil {
+	if err := a.print(importSum{Sum: sum}, a.loud(sum.String())); err != nil || first == nil {
 		return err
 	}
 	return failure.Found(status.Errorf(failure.OutcomeOf(first),
-		"%s of %d could not be set; run it again to try them again", plural(sum.Failed, "pin"),
+		"%s of %d could not be set; run it again to try them again", printable.Count(sum.Failed, "pin"),
 		sum.Added+sum.Known+sum.Failed))
 }
 
@@ -231,9 +232,9 @@ type importSum struct {
 
 // String is the sum for people.
 func (s pinsImported) String() string {
-	line := fmt.Sprintf("%s added, %d known, %d failed", plural(s.Added, "pin"), s.Known, s.Failed)
+	line := fmt.Sprintf("%s added, %d known, %d failed", printable.Count(s.Added, "pin"), s.Known, s.Failed)
 	if s.LeftOut > 0 {
-		line += fmt.Sprintf("; %s of other members of the cluster left out", plural(s.LeftOut, "pin"))
+		line += fmt.Sprintf("; %s of other members of the cluster left out", printable.Count(s.LeftOut, "pin"))
 	}
 	return line
 }

@@ -112,5 +112,5 @@ func pinLine(p api.Pin, path string) string {
 // clusterCopies says in one line what a node keeps for other members of its cluster.
 func clusterCopies(objects, bytes int64) string {
 	return fmt.Sprintf("%s, %s, for other members of the cluster; --all lists each",
-		plural(objects, "copy"), sizeText(bytes))
+		printable.Count(objects, "copy"), sizeText(bytes))
 }

@@ -43,7 +43,7 @@ With --json the trace is the last value.`,
   allium providers $ADDRESS --region eu --min-freshness 12h
   allium providers $ADDRESS --fresh --trace`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			if trace {
 				o.Trace = &api.Trace{}
 			}
@@ -100,7 +100,7 @@ says stale if a record of the name has ended.
   allium resolve blog.alice --max-stale 1h
   allium resolve $ADDRESS --fresh --json`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			found, err := n.Resolve(ctx, arg[0], q)
 			if err != nil {
 				return err
@@ -136,10 +136,8 @@ func staleName(ctx context.Context, a *app, r api.Reader, key string, maxStale t
 		return key, err
 	}
 	if found.Stale {
-		a.waiting.Finish()
-		fmt.Fprintf(a.err, "allium: %s may have changed: what it stands for was looked up %s ago\n",
-			printable.Name(key),
-			time.Duration(found.AgeMS)*time.Millisecond)
+		_ = a.warn(fmt.Sprintf("%s may have changed: what it stands for was looked up %s ago", printable.Name(key),
+			time.Duration(found.AgeMS)*time.Millisecond))
 	}
 	if found.Target.IsZero() {
 		return key, nil
@@ -247,7 +245,7 @@ func traceText(t api.Trace, found int, quiet bool) string {
 			kind = "hedge"
 		}
 		if s.Outcome == status.OK.String() {
-			outcome = fmt.Sprintf("ok: %d closer, %s", s.Closer, plural(s.Providers, "provider"))
+			outcome = fmt.Sprintf("ok: %d closer, %s", s.Closer, printable.Count(s.Providers, "provider"))
 		}
 		fmt.Fprintf(&b, format, milliseconds(s.StartMS), milliseconds(s.TookMS),
 			fmt.Sprint(s.Hop), s.Peer, kind, outcome)
@@ -257,10 +255,11 @@ func traceText(t api.Trace, found int, quiet bool) string {
 		return strings.TrimSuffix(b.String(), "\n")
 	}
 	fmt.Fprintf(&b, "ended %s after %s: %s, %s, %s",
-		t.End, milliseconds(t.TookMS), plural(t.Hops, "hop"), plural(t.Probes, "probe"), plural(t.Hedges, "hedge"))
+		t.End, milliseconds(t.TookMS), printable.Count(t.Hops, "hop"),
+		printable.Count(t.Probes, "probe"), printable.Count(t.Hedges, "hedge"))
 	if found > 0 {
 		fmt.Fprintf(&b, "\n%s by records or announcements that this node holds; --fresh leaves them out",
-			plural(found, "provider"))
+			printable.Count(found, "provider"))
 	}
 	return b.String()
 }

@@ -16,7 +16,6 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 	"allium/gateway/site"
-	"allium/internal/limits"
 	"allium/internal/printable"
 	"allium/node/files/watch"
 	"allium/protocols/b3"
@@ -66,9 +65,10 @@ line.`,
   allium publish report.pdf --as report --ttl 5m`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			return watching(cmd.Context(), a, func(ctx context.Context, n *client.Client) error {
+			return a.watch(cmd.Context(), func(ctx context.Context, n *client.Client) error {
 				return publish(ctx, a, n, arg[0], o)
 			})
+
 		},
 	}
 	f := cmd.Flags()
@@ -229,7 +229,8 @@ func publishNow(
 	if since >= 0 && since < gap {                      // below zero the clock was set back
 		return done, watch.Postponed{Until: time.Now().Add(gap - since)}
 	}
-	added, err := addNow(ctx, a, n, p)
+	o := api.AddOptions{Label: p.label, OnBadEntry: p.onBad}
+	added, err := addPath(ctx, a, n, p.path, o, func(*api.AddNotes) {})
 	if err != nil {
 		return done, err
 	}
@@ -269,24 +270,9 @@ func knownGateway(ctx context.Context, n any) (g site.Gateway) {
 func tellLinks(a *app, links []string) {
 	if !a.quiet && !a.json {
 		for _, l := range links {
-			fmt.Fprintln(a.err, "in a browser: "+l)
+			fmt.Fprintln(a.stderr, "in a browser: "+l)
 		}
 	}
-}
-
-// addNow adds and pins the path.
-func addNow(ctx context.Context, a *app, n *client.Client, p publication) (api.Added, error) {
-	disk, err := disk(a, []string{p.path}, p.onBad)
-	if err != nil {
-		return api.Added{}, err
-	}
-	notes, err := disk.Check(ctx)
-	if err != nil {
-		return api.Added{}, err
-	}
-	added, err := addDisk(ctx, a, n, disk, p.path, api.AddOptions{Label: p.label, OnBadEntry: p.onBad})
-	added.Notes = joinNotes(notes, disk.LeftOut())
-	return added, err
 }
 
 // unpinOthers removes the pins with a label from all addresses but one.
@@ -358,11 +344,11 @@ func (p published) Line(quiet bool) string {
 		return p.Root.String()
 	}
 	s := stampOf(p.At) + "  " + p.Root.String() + "  "
-	s += fmt.Sprintf("%s  number %d, %s, ", p.Name.Name, p.Name.Seq, limits.Bytes(p.Bytes).Human())
+	s += fmt.Sprintf("%s  number %d, %s, ", p.Name.Name, p.Name.Seq, sizeText(p.Bytes))
 	if p.Unchanged {
 		s += "published before"
 	} else if p.Name.Peers > 0 {
-		s += plural(p.Name.Peers, "peer") + " took it"
+		s += printable.Count(p.Name.Peers, "peer") + " took it"
 	} else {
 		s += "no peer took it yet"
 	}

@@ -83,16 +83,16 @@ func publishedAs(ctx context.Context, n *client.Client, full string) (api.OwnNam
 // pipe, with -q and with --json it shows nothing.
 func stateLine(a *app) *term.Line {
 	if a.quiet || a.json {
-		return term.NewLine(a.err, 0)
+		return term.NewLine(a.stderr, 0)
 	}
-	return term.NewLine(a.err, a.errColumns)
+	return term.NewLine(a.stderr, a.errColumns)
 }
 
 // note tells the user something, on a line of its own.
 func note(a *app, line *term.Line, what string) {
 	line.Clear()
 	if !a.quiet {
-		_, _ = a.err.Write([]byte("allium: " + printable.Text(what) + "\n"))
+		_, _ = a.stderr.Write([]byte("allium: " + printable.Text(what) + "\n"))
 	}
 }
 

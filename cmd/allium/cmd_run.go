@@ -256,7 +256,7 @@ func reloadOnHangup(ctx context.Context, n *node.Node, manager *sdnotify.Notifie
 func logger(a *app, format string, level slog.Leveler) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
 	if format == "json" {
-		return slog.New(slog.NewJSONHandler(a.err, o))
+		return slog.New(slog.NewJSONHandler(a.stderr, o))
 	}
-	return slog.New(slog.NewTextHandler(a.err, o))
+	return slog.New(slog.NewTextHandler(a.stderr, o))
 }

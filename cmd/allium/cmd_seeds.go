@@ -13,6 +13,7 @@ import (
 
 	"allium/cmd/allium/failure"
 	"allium/gateway/api"
+	"allium/internal/printable"
 	"allium/node"
 )
 
@@ -31,7 +32,7 @@ A new file takes effect within minutes, without a restart.`,
   allium seeds sign --key ~/authority/identity.key -o seeds.pem /dns4/a.example/tcp/4901/p2p/$PEER
   allium seeds inspect seeds.pem`,
 		Args: noArgs,
-		RunE: onNode(a, func(ctx context.Context, n api.Node, _ []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
 			list, err := n.Seeds(ctx)
 			if err != nil {
 				return err
@@ -166,12 +167,13 @@ func seedsText(list api.Seeds, now time.Time, quiet bool) string {
 		}
 		gave := "-"
 		if !s.GaveAt.IsZero() {
-			gave = plural(len(s.Gave), "peer")
+			gave = printable.Count(len(s.Gave), "peer")
 		}
 		fmt.Fprintf(&b, format,
 			s.ID, s.Source, yesNo(s.Connected), ago(s.LastSuccess, now), expiryText(s.NotAfter, now), gave)
 		if s.LastError != "" {
-			fmt.Fprintf(&b, "  %s: %s\n", plural(s.Tries, "try"), strings.Join(strings.Fields(s.LastError), " "))
+			fmt.Fprintf(&b, "  %s: %s\n", printable.Count(s.Tries, "try"),
+				strings.Join(strings.Fields(s.LastError), " "))
 		}
 	}
 	if quiet {
@@ -190,7 +192,7 @@ func seedsText(list api.Seeds, now time.Time, quiet bool) string {
 		}
 	}
 	if list.Remembered > 0 {
-		fmt.Fprintf(&b, "%s remembered for when no seed answers\n", plural(list.Remembered, "peer"))
+		fmt.Fprintf(&b, "%s remembered for when no seed answers\n", printable.Count(list.Remembered, "peer"))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -160,10 +160,10 @@ func tellShared(a *app, shared api.Shared, links []string, o shareOptions) error
 		if err != nil {
 			return err
 		}
-		fmt.Fprint(a.err, code)
+		fmt.Fprint(a.stderr, code)
 	}
 	if !a.json && !a.quiet {
-		fmt.Fprintln(a.err, reachText(shared))
+		fmt.Fprintln(a.stderr, reachText(shared))
 	}
 	tellLinks(a, links)
 	return nil
@@ -183,21 +183,16 @@ func isPath(arg string) bool {
 
 // addShared adds a file or directory without announcing it.
 func addShared(ctx context.Context, a *app, n api.Node, path string) (api.Added, error) {
-	disk, err := disk(a, []string{path}, api.RefuseBadEntries)
+	var begun time.Time
+	o := api.AddOptions{Label: meta.SharedLabel}
+	added, err := addPath(ctx, a, n, path, o, func(left *api.AddNotes) {
+		tellNotes(a, left)
+		begun = time.Now()
+	})
 	if err != nil {
 		return api.Added{}, err
 	}
-	notes, err := disk.Check(ctx)
-	if err != nil {
-		return api.Added{}, err
-	}
-	tellNotes(a, notes)
-	begun := time.Now()
-	added, err := addDisk(ctx, a, n, disk, path, api.AddOptions{Label: meta.SharedLabel})
-	if err != nil {
-		return api.Added{}, err
-	}
-	a.tellAdded(added, time.Since(begun))
+	tellAdded(a, added, time.Since(begun))
 	added.Name = filepath.Base(added.Name)
 	return added, nil
 }
@@ -221,7 +216,7 @@ func serveShared(
 	ctx context.Context, a *app, s api.Shared, follow func(context.Context, func(sent.Peer)),
 ) error {
 	if !a.json && !a.quiet {
-		fmt.Fprintln(a.err, "serving until Ctrl-C"+untilText(s.NotAfter))
+		fmt.Fprintln(a.stderr, "serving until Ctrl-C"+untilText(s.NotAfter))
 	}
 	if !s.NotAfter.IsZero() {
 		var cancel context.CancelFunc
@@ -234,7 +229,7 @@ func serveShared(
 		case a.json:
 			_ = a.print(got, "") // nobody may read it any more; others still fetch
 		case !a.quiet:
-			fmt.Fprintln(a.err, hasWholeText(got.Peer, got.Path))
+			fmt.Fprintln(a.stderr, hasWholeText(got.Peer, got.Path))
 		}
 	})
 	return nil

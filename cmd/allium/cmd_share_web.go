@@ -83,7 +83,7 @@ func tellLink(a *app, item api.WebShared, o shareOptions) error {
 		}
 		return nil
 	case item.Download != nil:
-		fmt.Fprintln(a.err, drawing.Download(*item.Download, o.web.downloads, time.Now()))
+		fmt.Fprintln(a.stderr, drawing.Download(*item.Download, o.web.downloads, time.Now()))
 		return nil
 	case len(item.Links) == 0:
 		return nil
@@ -96,10 +96,10 @@ func tellLink(a *app, item api.WebShared, o shareOptions) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprint(a.err, code)
+		fmt.Fprint(a.stderr, code)
 	}
 	if !a.quiet {
-		fmt.Fprintln(a.err, drawing.Links(item.Links)+"\nserving until Ctrl-C"+untilText(item.NotAfter))
+		fmt.Fprintln(a.stderr, drawing.Links(item.Links)+"\nserving until Ctrl-C"+untilText(item.NotAfter))
 	}
 	return nil
 }

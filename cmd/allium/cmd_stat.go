@@ -8,6 +8,7 @@ import (
 
 	"allium/cmd/allium/failure"
 	"allium/gateway/api"
+	"allium/internal/printable"
 )
 
 func statCommand(a *app) *cobra.Command {
@@ -65,7 +66,7 @@ func statText(st api.Stat, quiet bool) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "address  %s\ncid      %s\nkind     %s\n", st.Root, st.CID, st.Kind)
-	fmt.Fprintf(&b, "size     %d (%s, %s of 64 KiB)\n", st.Size, sizeText(st.Size), plural(st.Groups, "group"))
+	fmt.Fprintf(&b, "size     %d (%s, %s of 64 KiB)\n", st.Size, sizeText(st.Size), printable.Count(st.Groups, "group"))
 	if st.Kind == api.Directory {
 		fmt.Fprintf(&b, "entries  %d\n", st.Entries)
 	}
@@ -118,7 +119,7 @@ func storeStatText(s api.StoreStat) string {
 		row("hot", s.Hot.Objects, s.Hot.Bytes, fmt.Sprintf("  %d hits, %d misses", s.Hot.Hits, s.Hot.Misses))
 	}
 	if s.Leases > 0 || s.Ingests > 0 {
-		countRow("in use", int64(s.Leases), plural(int64(s.Ingests), "download")+" being written")
+		countRow("in use", int64(s.Leases), printable.Count(int64(s.Ingests), "download")+" being written")
 	}
 	if s.GC.Runs > 0 {
 		row("collected", s.GC.LastRemoved.Objects, s.GC.LastRemoved.Bytes, "  "+minuteOf(s.GC.LastEnd))
@@ -142,7 +143,7 @@ func storeBounds(sp api.StoreSpace) string {
 		text += "  of " + sizeText(sp.Max.Bytes)
 	}
 	if sp.Max.Objects > 0 {
-		text += "  of " + plural(sp.Max.Objects, "object")
+		text += "  of " + printable.Count(sp.Max.Objects, "object")
 	}
 	return text
 }

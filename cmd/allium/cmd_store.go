@@ -8,7 +8,7 @@ import (
 
 	"allium/cmd/allium/failure"
 	"allium/gateway/api"
-	"allium/internal/limits"
+	"allium/internal/printable"
 	"allium/node"
 	"allium/protocols/status"
 )
@@ -55,12 +55,12 @@ rebuild can be run again.`,
 				return err
 			}
 			finish()
-			human := fmt.Sprintf("%s, %s and %s from %s", plural(r.Objects, "object"),
-				limits.Bytes(r.Bytes).Human(), plural(r.Pins, "pin"), plural(r.Segments, "segment"))
+			human := fmt.Sprintf("%s, %s and %s from %s", printable.Count(r.Objects, "object"),
+				sizeText(r.Bytes), printable.Count(r.Pins, "pin"), printable.Count(r.Segments, "segment"))
 			if r.Adopted > 0 {
 				human += fmt.Sprintf("; %d in no segment", r.Adopted)
 			}
-			if err := a.print(r, loud(a, human)); err != nil {
+			if err := a.print(r, a.loud(human)); err != nil {
 				return err
 			}
 			return rebuiltDamaged(r)

@@ -8,6 +8,7 @@ import (
 
 	"allium/cmd/allium/failure"
 	"allium/gateway/api"
+	"allium/internal/printable"
 	"allium/protocols/status"
 )
 
@@ -69,11 +70,11 @@ func damageOpen(r api.DamageReport) error {
 	if r.Open == 0 {
 		return failure.Found(status.Errorf(status.Corrupt, "the store has %s; let the node run until it has fetched "+
 			"them from its peers, or fetch them again with `allium verify --repair`",
-			plural(r.Objects, "damaged object")))
+			printable.Count(r.Objects, "damaged object")))
 	}
-	what := plural(r.Open, "open finding")
+	what := printable.Count(r.Open, "open finding")
 	if r.Objects > 0 {
-		what += ", and " + plural(r.Objects, "damaged object")
+		what += ", and " + printable.Count(r.Objects, "damaged object")
 	}
 	if r.Unknown > 0 {
 		what += fmt.Sprintf(", and for %d it is not known what was lost, so nothing is added or pinned", r.Unknown)

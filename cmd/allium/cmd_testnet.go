@@ -15,6 +15,7 @@ import (
 
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/term"
+	"allium/internal/printable"
 	"allium/protocols/status"
 	"allium/testnet"
 	"allium/testnet/script"
@@ -102,7 +103,7 @@ func testnetUp(ctx context.Context, a *app, f upFlags) (err error) {
 	}
 	out := a.stdout
 	if a.json {
-		out = a.err
+		out = a.stderr
 	}
 	f.o.Started = func(m *testnet.Member) {
 		fmt.Fprintln(out, term.Member(m.Name, m.ID(), m.Home))
@@ -233,7 +234,7 @@ run, then removes the directory.`,
 				}
 				human := "removed " + dir
 				if ended > 0 {
-					human = fmt.Sprintf("%s; %s still running", human, plural(ended, "node"))
+					human = fmt.Sprintf("%s; %s still running", human, printable.Count(ended, "node"))
 				}
 				return a.print(map[string]any{"dir": dir, "ended": ended}, human)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
+	"allium/internal/printable"
 	"allium/protocols/status"
 	"allium/testnet"
 	"allium/testnet/script"
@@ -112,7 +113,7 @@ func playScenario(ctx context.Context, a *app, f *script.File, o testnet.PlayOpt
 		r := status.ReportOf(err)
 		p.Error, word = &r, "FAIL"
 	}
-	human := fmt.Sprintf("%s  %s  %s in %s", word, f.Name, plural(p.Steps, "step"), took)
+	human := fmt.Sprintf("%s  %s  %s in %s", word, f.Name, printable.Count(p.Steps, "step"), took)
 	return errors.Join(a.print(p, human), err)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"allium/cmd/allium/failure"
 	"allium/gateway/policy/capabilities"
+	"allium/internal/printable"
 	homedir "allium/node/home"
 	"allium/protocols/address"
 	"allium/protocols/capability"
@@ -341,7 +342,7 @@ func capabilityText(i capability.Info, now time.Time) string {
 		line("bytes", "at most "+sizeText(i.MaxBytes)+" in one request")
 	}
 	if i.Rate > 0 {
-		line("rate", "at most "+plural(i.Rate, "request")+" a second")
+		line("rate", "at most "+printable.Count(i.Rate, "request")+" a second")
 	}
 	line("label", i.Label)
 	line("node", i.Node)

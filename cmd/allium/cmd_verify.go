@@ -8,7 +8,7 @@ import (
 
 	"allium/cmd/allium/failure"
 	"allium/gateway/api"
-	"allium/internal/limits"
+	"allium/internal/printable"
 	"allium/protocols/status"
 )
 
@@ -64,7 +64,7 @@ func verify(ctx context.Context, a *app, s api.Store, key string, o api.VerifyOp
 		mended = fmt.Sprintf(" (%d of them repaired)", repaired)
 	}
 	return a.print(nil, fmt.Sprintf("%s, %s: every byte proved%s",
-		plural(good, "object"), limits.Bytes(bytes).Human(), mended))
+		printable.Count(good, "object"), sizeText(bytes), mended))
 }
 
 // damagedOf says how many objects of a store are bad.
@@ -73,7 +73,7 @@ func damagedOf(bad, all int64) string {
 	if bad == 1 {
 		are = "is"
 	}
-	return fmt.Sprintf("%s of %d %s damaged or missing, and not served", plural(bad, "object"), all, are)
+	return fmt.Sprintf("%s of %d %s damaged or missing, and not served", printable.Count(bad, "object"), all, are)
 }
 
 // verifySum is the last line of JSON, among lines about objects.

@@ -35,7 +35,7 @@ that to a file for "go tool trace", in which the lookup is a task with its ID.`,
   allium why $ADDRESS --json
   allium why $ADDRESS --trace slow.trace`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: onNode(a, func(ctx context.Context, n api.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			w, err := n.Why(ctx, arg[0])
 			if err != nil {
 				return err

@@ -30,8 +30,10 @@ func TestEmptyLists(t *testing.T) {
 			flags   []string
 		}{{columns: 80}, {}, {80, []string{"--json"}}, {80, []string{"-q"}}} {
 			var out, errs bytes.Buffer
-			a := &app{stdin: strings.NewReader(""), stdout: &out, err: &errs, columns: c.columns}
-			code := a.execute(t.Context(), append(append([]string{"--home", home}, words...), c.flags...))
+			a := &app{streams: streams{
+				stdin: strings.NewReader(""), stdout: &out, stderr: &errs, columns: c.columns,
+			}}
+			code := execute(t.Context(), a, append(append([]string{"--home", home}, words...), c.flags...))
 			want := ""
 			if c.columns > 0 && c.flags == nil {
 				want = said

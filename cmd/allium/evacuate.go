@@ -7,6 +7,7 @@ import (
 
 	"allium/cmd/allium/term"
 	"allium/gateway/api"
+	"allium/internal/printable"
 	"allium/protocols/status"
 )
 
@@ -32,7 +33,7 @@ func handOver(ctx context.Context, a *app, n api.Node) error {
 	if !last.Done {
 		return status.Errorf(status.Upstream, "the node ended the evacuation without saying how")
 	}
-	return tell(a, evacuatedText(last))
+	return a.tell(evacuatedText(last))
 }
 
 // evacuationError returns the error of an evacuation, which goes on without the command.
@@ -67,14 +68,14 @@ func (w *evacuationWriter) write(e api.Evacuation, now time.Time) error {
 			return nil
 		}
 		w.bar.Clear()
-		return tell(w.app, e.Why)
+		return w.app.tell(e.Why)
 	}
 	line := evacuationText(e)
 	if line == w.text || now.Sub(w.said) < waitLine {
 		return nil
 	}
 	w.said, w.text = now, line
-	return tell(w.app, line)
+	return w.app.tell(line)
 }
 
 func (w *evacuationWriter) finish() {
@@ -87,7 +88,7 @@ func stopEvacuation(ctx context.Context, a *app, n api.Node) error {
 	if err := n.StopEvacuation(ctx); err != nil {
 		return err
 	}
-	return a.print(struct{}{}, loud(a, "the node is a full member of its cluster"))
+	return a.print(struct{}{}, a.loud("the node is a full member of its cluster"))
 }
 
 // copiesResumedText says that missing copies are sent again.
@@ -96,7 +97,7 @@ func copiesResumedText(r api.Resumed) string {
 		return "no member is silent, so nothing held copies back"
 	}
 	return fmt.Sprintf("this node makes all copies that are missing, as if %s did not come back",
-		plural(r.Silent, "silent member"))
+		printable.Count(r.Silent, "silent member"))
 }
 
 // evacuationText says in a line how far an evacuation is.
@@ -104,7 +105,7 @@ func evacuationText(e api.Evacuation) string {
 	if !e.Ready && e.Left == 0 {
 		return "handing over: the node is looking at its pins"
 	}
-	s := fmt.Sprintf("handing over: %d of %s", e.Objects-e.Left, plural(e.Objects, "object"))
+	s := fmt.Sprintf("handing over: %d of %s", e.Objects-e.Left, printable.Count(e.Objects, "object"))
 	if e.Left > 0 {
 		s += fmt.Sprintf(", %s left", sizeText(e.LeftBytes))
 	}
@@ -120,5 +121,5 @@ func evacuatedText(e api.Evacuation) string {
 		return "no pin of this node asks for copies, so nothing had to be handed over"
 	}
 	return fmt.Sprintf("%s handed over: others hold and have proved all copies that are asked for",
-		plural(e.Objects, "object"))
+		printable.Count(e.Objects, "object"))
 }

@@ -77,5 +77,5 @@ func tellMissing(ctx context.Context, a *app, n api.Node, from, key string) {
 	default:
 		return
 	}
-	_, _ = fmt.Fprintf(a.err, "allium: %s; others are asked\n", printable.Text(what))
+	_ = a.warn(printable.Text(what) + "; others are asked")
 }

@@ -131,8 +131,8 @@ func TestErrorWidth(t *testing.T) {
 	} {
 		var errs bytes.Buffer
 		a := newApp()
-		a.err, a.errColumns = &errs, c.columns
-		if exit := a.execute(t.Context(), []string{"\x1b[31mred"}); exit != 2 || errs.String() != c.want {
+		a.stderr, a.errColumns = &errs, c.columns
+		if exit := execute(t.Context(), a, []string{"\x1b[31mred"}); exit != 2 || errs.String() != c.want {
 			t.Errorf("%d columns: exit code %d\n%s\nwant\n%s", c.columns, exit, errs.String(), c.want)
 		}
 	}

@@ -132,8 +132,8 @@ func intoHome(home, mine string) map[string][]string {
 func inHome(t *testing.T, home string, words []string) (code int, said string) {
 	t.Helper()
 	var out bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &out, err: &out}
-	return a.execute(t.Context(), append([]string{"--home", home}, words...)), out.String()
+	a := &app{streams: streams{stdin: strings.NewReader(""), stdout: &out, stderr: &out}}
+	return execute(t.Context(), a, append([]string{"--home", home}, words...)), out.String()
 }
 
 // TestNoHome: only init and run make a home directory. Every other command says that there is none, and how

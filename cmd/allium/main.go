@@ -40,5 +40,5 @@ func run(args []string) int {
 	// quic-go prints this warning itself; node/p2p logs the same.
 	_ = os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
 
-	return newApp().execute(ctx, args)
+	return execute(ctx, newApp(), args)
 }

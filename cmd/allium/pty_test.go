@@ -178,7 +178,7 @@ func TestProgressOfAdd(t *testing.T) {
 	for _, columns := range []int{0, 40, 120} {
 		synctest.Test(t, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			a := &app{stdout: &out, err: &errs, errColumns: columns}
+			a := &app{streams: streams{stdout: &out, stderr: &errs, errColumns: columns}}
 			empty := files.Items(func(func(files.Item, error) bool) {})
 			in := addition{items: empty, size: 1000 << 20, names: []string{"big.bin"}}
 			err := add(t.Context(), a, slowStore{}, in, api.AddOptions{}, false)

@@ -16,7 +16,6 @@ import (
 	"allium/cmd/allium/term"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
-	"allium/internal/limits"
 	homedir "allium/node/home"
 	"allium/protocols/status"
 	"allium/protocols/ticket"
@@ -50,7 +49,7 @@ func parseTarget(ctx context.Context, a *app, arg string) (target, error) {
 		}
 		if len(raw) > maxTargetText {
 			return target{}, failure.NewUsage("write one ticket or address to it", "standard input has more than %s",
-				limits.Bytes(maxTargetText).Human())
+				sizeText(maxTargetText))
 		}
 		if arg, err = pasted(string(raw)); err != nil {
 			return target{}, err

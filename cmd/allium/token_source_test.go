@@ -44,7 +44,7 @@ func TestTokenSource(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(tokenEnv, c.env)
-			a := &app{stdin: strings.NewReader(c.stdin)}
+			a := &app{streams: streams{stdin: strings.NewReader(c.stdin)}}
 			got, err := token(a, c.file)
 			if got != c.want || status.Of(err) != c.outcome {
 				t.Errorf("%q, %v; want %q, %s", got, err, c.want, c.outcome)

@@ -9,9 +9,6 @@ import (
 	"allium/internal/printable"
 )
 
-// plural returns n and what, in the plural unless n is 1.
-func plural[N int | int64 | uint64](n N, what string) string { return printable.Count(n, what) }
-
 // resumedText says how many of total bytes an earlier transfer had left here. It is
 // empty if there were none.
 func resumedText(had, total int64) string {
@@ -77,10 +74,10 @@ func spanText(d time.Duration) string {
 		if n == 0 {
 			continue
 		}
-		text := plural(int(n), u.name)
+		text := printable.Count(int(n), u.name)
 		if i+1 < len(units) && n < 10 {
 			if m := (d % u.length) / units[i+1].length; m > 0 {
-				text += " " + plural(int(m), units[i+1].name)
+				text += " " + printable.Count(int(m), units[i+1].name)
 			}
 		}
 		return text
