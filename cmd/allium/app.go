@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,9 +22,12 @@ import (
 	"allium/node"
 	"allium/node/config"
 	homedir "allium/node/home"
-	"allium/node/homefiles"
 	"allium/protocols/status"
 )
+
+// completionTimeout bounds a question that a shell's completion asks a node. Then the shell gets the words that
+// arrived.
+const completionTimeout = time.Second
 
 // app holds the state that all commands share: the global flags and the streams.
 type app struct {
@@ -56,23 +60,6 @@ func newApp() *app {
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		columns: term.Columns(os.Stdout), errColumns: term.Columns(os.Stderr),
 	}}
-}
-
-// execute runs one command line and returns the exit code.
-func execute(ctx context.Context, a *app, args []string) int {
-	root := rootCommand(a)
-	if strings.Contains(strings.Join(args, " "), cobra.ShellCompRequestCmd) {
-		completions(a, root)
-	}
-	root.SetArgs(withNumbers(args))
-	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		return 0
-	}
-	if failure.Interrupted(ctx, err) {
-		err = status.Errorf(status.Canceled, "it was interrupted; %s", afterInterrupt(cmd))
-	}
-	return a.report(err, taskOf(cmd))
 }
 
 // report writes the sentence of err to standard error, and returns the exit code
@@ -108,17 +95,6 @@ func (a *app) report(err error, task failure.Task) int {
 // -q and with --json the function is nil and nothing is drawn.
 func (a *app) progress(what string) (api.ProgressFunc, func()) { return a.bar(what, true) }
 
-// closingAfter is the time after which an add says at its end how fast it was.
-const closingAfter = time.Second
-
-// tellAdded says on standard error what an add has stored and how fast, if it took a while. The zero sum
-// says nothing.
-func tellAdded(a *app, sum api.Added, took time.Duration) {
-	if took >= closingAfter && sum.Files > 0 {
-		_ = a.tell(addTookText(sum, took)) // the add has its result
-	}
-}
-
 // bar is progress of something that is counted, in bytes or not.
 func (a *app) bar(what string, bytes bool) (api.ProgressFunc, func()) {
 	if p := a.line(what, bytes); p != nil {
@@ -141,17 +117,6 @@ func (a *app) line(what string, bytes bool) *term.Progress {
 func (a *app) wait(what string) (done func()) {
 	a.waiting = a.line("waiting for the node: "+what, false)
 	return a.waiting.Finish
-}
-
-// withTotal reports to report that there are total bytes. A nil report stays nil.
-func withTotal(report api.ProgressFunc, total int64) api.ProgressFunc {
-	if report == nil {
-		return nil
-	}
-	return func(p api.Progress) {
-		p.TotalBytes = total
-		report(p)
-	}
 }
 
 // homePath returns the absolute path of the node's directory, which need not exist. Only init, run and
@@ -190,34 +155,6 @@ func (a *app) newHome() (string, error) {
 		return "", err
 	}
 	return home, homedir.CheckNew(home)
-}
-
-// checkOutput returns status.Forbidden if a file or directory that is about to be written is in the home
-// directory of another user, whose node could not open it.
-func checkOutput(name string) error {
-	path, err := real(name)
-	if err != nil {
-		return err
-	}
-	home := homefiles.Own{}.Above(filepath.Join(path, "x")) // name may be the home directory itself
-	if home == "" || homedir.CheckOwner(home) == nil {
-		return nil
-	}
-	return status.Errorf(status.Forbidden,
-		"%s is in %s, the home directory of another user's node, which could not open "+
-			"it; name another place", name, home)
-}
-
-// createOutput makes the file that a flag names, or empties it.
-func createOutput(flag, name string) (*os.File, error) {
-	if err := checkOutput(name); err != nil {
-		return nil, err
-	}
-	f, err := os.Create(name)
-	if err != nil {
-		return nil, failure.NewUsage("name a file that can be written with "+flag, "%v", err)
-	}
-	return f, nil
 }
 
 // load reads the configuration of the home directory.
@@ -330,4 +267,66 @@ func (a *app) none(sentence string) error {
 		return nil
 	}
 	return a.print(nil, sentence)
+}
+
+// tell writes a sentence to standard error, unless only results are wanted.
+func (a *app) tell(sentence string) error {
+	if a.quiet || a.json {
+		a.waiting.Finish()
+		return nil
+	}
+	return a.warn(sentence)
+}
+
+// warn writes a sentence to standard error.
+func (a *app) warn(sentence string) error {
+	a.waiting.Finish()
+	_, err := fmt.Fprintln(a.stderr, "allium: "+sentence)
+	return err
+}
+
+// watch runs f, which works until it is interrupted, with a client of the node. That it was
+// interrupted is no error.
+func (a *app) watch(ctx context.Context, f func(context.Context, *client.Client) error) error {
+	n, err := a.node()
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	if err = f(ctx, n); ctx.Err() != nil && status.Of(err) == status.Canceled {
+		return nil
+	}
+	return err
+}
+
+// loud returns text, or nothing with -q.
+func (a *app) loud(text string) string {
+	if a.quiet {
+		return ""
+	}
+	return text
+}
+
+// onNode returns the function of a command that needs a running node.
+func (a *app) onNode(
+	f func(ctx context.Context, n api.Node, arg []string) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, arg []string) error {
+		n, err := a.node()
+		if err != nil {
+			return err
+		}
+		defer n.Close()
+		defer a.wait(cmd.Name())()
+		return f(cmd.Context(), n, arg)
+	}
+}
+
+// logger returns a logger that writes to standard error.
+func logger(a *app, format string, level slog.Leveler) *slog.Logger {
+	o := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(a.stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, o))
 }

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,12 +17,11 @@ import (
 	"allium/internal/printable"
 	"allium/node"
 	"allium/node/files"
-	homedir "allium/node/home"
-	"allium/node/homefiles"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
+// addCommand returns `allium add`.
 func addCommand(a *app) *cobra.Command {
 	var o api.AddOptions
 	var name string
@@ -165,81 +160,6 @@ error.`,
 	return cmd
 }
 
-// disk returns the tree of paths, without the home directory's files.
-func disk(a *app, paths []string, onBad api.OnBadEntry) (*files.Disk, error) {
-	home, err := a.homePath()
-	if err != nil {
-		return nil, err
-	}
-	var own homefiles.Own
-	if err := homedir.Check(home); !errors.Is(err, homedir.ErrNone) {
-		own = homefiles.Of(home)
-	}
-	return files.NewDisk(paths, onBad, own), nil
-}
-
-// addPath adds a file or directory to a node. Files that an earlier add has read are not read again. tell gets what
-// is left out or renamed, before anything is stored.
-func addPath(
-	ctx context.Context, a *app, n api.Node, path string, o api.AddOptions, tell func(*api.AddNotes),
-) (added api.Added, err error) {
-	disk, err := disk(a, []string{path}, o.OnBadEntry)
-	if err != nil {
-		return added, err
-	}
-	notes, err := disk.Check(ctx)
-	if err != nil {
-		return added, err
-	}
-	tell(notes)
-	items, done, err := cachedItems(ctx, a, n, disk.Items(), false)
-	if err != nil {
-		return added, err
-	}
-	defer done()
-	report, finish := a.progress("adding " + filepath.Base(path))
-	defer finish()
-	for one, err := range files.SendItems(ctx, n, items, o, withTotal(report, disk.Size())) {
-		if err != nil {
-			return added, err
-		}
-		added = one
-	}
-	notePaths(ctx, a, n, []b3.Root{added.Root}, []string{path})
-	added.Notes = joinNotes(notes, disk.LeftOut())
-	return added, nil
-}
-
-// tellNotes says what an add is about to leave out or rename. With --json the
-// answer has it instead.
-func tellNotes(a *app, n *api.AddNotes) {
-	if n == nil || a.json {
-		return
-	}
-	var b strings.Builder
-	more := func(all int64, listed int) {
-		if rest := all - int64(listed); rest > 0 {
-			fmt.Fprintf(&b, "  and %d more\n", rest)
-		}
-	}
-	if n.RenamedCount > 0 {
-		fmt.Fprintf(&b, "allium: %s changed to Unicode normal form C:\n", printable.Count(n.RenamedCount, "name"))
-		for _, e := range n.Renamed {
-			fmt.Fprintf(&b, "  %s as %s\n", printable.Name(e.Path), printable.Name(e.As))
-		}
-		more(n.RenamedCount, len(n.Renamed))
-	}
-	if n.SkippedCount > 0 {
-		fmt.Fprintf(&b, "allium: %s left out, so the directory is not added whole:\n",
-			printable.Count(n.SkippedCount, "entry"))
-		for _, e := range n.Skipped {
-			fmt.Fprintf(&b, "  %s: %s\n", e.Path, printable.Text(e.Reason))
-		}
-		more(n.SkippedCount, len(n.Skipped))
-	}
-	_, _ = io.WriteString(a.stderr, b.String())
-}
-
 // addition is the content that one add stores.
 type addition struct {
 	items     files.Items
@@ -299,25 +219,6 @@ func add(ctx context.Context, a *app, s api.Store, in addition, o api.AddOptions
 	return nil
 }
 
-// lateNotes tells what was left out while files were read, and returns n with it. n may be nil.
-func lateNotes(a *app, n *api.AddNotes, disk *files.Disk) *api.AddNotes {
-	late := disk.LeftOut()
-	tellNotes(a, late)
-	return joinNotes(n, late)
-}
-
-// joinNotes returns the notes of an add before and after it read the files. Each may be nil.
-func joinNotes(n, late *api.AddNotes) *api.AddNotes {
-	if n == nil || late == nil {
-		return cmp.Or(n, late)
-	}
-	all := *n
-	all.SkippedCount += late.SkippedCount
-	all.Skipped = slices.Concat(n.Skipped, late.Skipped)
-	all.Skipped = all.Skipped[:min(len(all.Skipped), api.MaxNotes)]
-	return &all
-}
-
 // shownNames returns the text that stands for names while an add runs.
 func shownNames(names []string) string {
 	if len(names) > 1 {
@@ -363,16 +264,4 @@ func spoolError(err error) error {
 	}
 	return status.Errorf(status.NoSpace, "standard input is held on the disk of temporary files, %s, and that is "+
 		"full (%w); make space on it, or name a directory of another disk with TMPDIR", os.TempDir(), err)
-}
-
-func writeAll(file string, r io.Reader) error {
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = io.Copy(f, r); err != nil {
-		_ = f.Close() // the file is removed
-		return err
-	}
-	return f.Close()
 }

@@ -83,3 +83,17 @@ func cachedItems(
 	done = func() { _ = cache.Close() } // a file that the cache has lost is read again
 	return files.CachedItems(items, cache, use), done, nil
 }
+
+// knownPaths returns from which path objects were added to the node of the home directory. They are names
+// for people: without them the pins are listed too, so no error counts.
+func knownPaths(a *app) map[b3.Root]string {
+	if a.api != "" {
+		return nil
+	}
+	home, err := a.homeDir()
+	if err != nil {
+		return nil
+	}
+	paths, _ := addpaths.Read(filepath.Join(home, filepath.FromSlash(addedPaths))) // none beside an error
+	return paths
+}

@@ -12,6 +12,7 @@ import (
 	homedir "allium/node/home"
 )
 
+// auditCommand returns `allium audit`.
 func auditCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "audit", Short: "Check the log of changes and refusals",

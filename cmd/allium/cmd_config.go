@@ -16,6 +16,7 @@ import (
 	"allium/protocols/status"
 )
 
+// configCommand returns `allium config`.
 func configCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",

@@ -18,6 +18,7 @@ type diffOptions struct {
 	exitCode bool
 }
 
+// diffCommand returns `allium diff`.
 func diffCommand(a *app) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{

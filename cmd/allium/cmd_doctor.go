@@ -21,6 +21,7 @@ import (
 	"allium/protocols/status"
 )
 
+// doctorCommand returns `allium doctor`.
 func doctorCommand(a *app) *cobra.Command {
 	var who, bundle string
 	var all, force bool

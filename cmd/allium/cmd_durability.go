@@ -19,6 +19,7 @@ import (
 	"allium/store/meta"
 )
 
+// durabilityCommand returns `allium durability`.
 func durabilityCommand(a *app) *cobra.Command {
 	var explain, resume bool
 	cmd := &cobra.Command{
@@ -167,22 +168,6 @@ func sayCopies(a *app) api.ProgressFunc {
 
 		}
 	}
-}
-
-// tell writes a sentence to standard error, unless only results are wanted.
-func (a *app) tell(sentence string) error {
-	if a.quiet || a.json {
-		a.waiting.Finish()
-		return nil
-	}
-	return a.warn(sentence)
-}
-
-// warn writes a sentence to standard error.
-func (a *app) warn(sentence string) error {
-	a.waiting.Finish()
-	_, err := fmt.Fprintln(a.stderr, "allium: "+sentence)
-	return err
 }
 
 // durabilityText says how far a node is with copies: a line for all objects, and one for each member.

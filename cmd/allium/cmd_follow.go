@@ -36,6 +36,7 @@ type followOptions struct {
 	links    bool
 }
 
+// followCommand returns `allium follow`.
 func followCommand(a *app) *cobra.Command {
 	o := followOptions{maxBytes: 10 << 30}
 	cmd := &cobra.Command{
@@ -172,22 +173,6 @@ func placeToFollow(dir, home string, mirror bool) error {
 			"--mirror would remove everything of yours in %s; name another directory", dir)
 	}
 	return nil
-}
-
-// real returns the absolute path without links, of as much of it as there is.
-func real(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	for top, rest := abs, ""; ; top, rest = filepath.Dir(top), filepath.Join(filepath.Base(top), rest) {
-		if to, err := filepath.EvalSymlinks(top); err == nil {
-			return filepath.Join(to, rest), nil
-		}
-		if top == filepath.Dir(top) {
-			return abs, nil
-		}
-	}
 }
 
 // within reports whether path is top, or below it.

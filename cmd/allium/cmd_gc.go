@@ -11,6 +11,7 @@ import (
 	"allium/internal/printable"
 )
 
+// gcCommand returns `allium gc`.
 func gcCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc",
@@ -215,3 +216,6 @@ func nextEviction(w api.GCWhy) string {
 	}
 	return "the next eviction leaves it: it removes what was " + cutoff + " or before"
 }
+
+// minuteOf is t in local time, to the minute.
+func minuteOf(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }

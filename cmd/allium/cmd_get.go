@@ -32,6 +32,7 @@ type getOptions struct {
 	most      files.Bounds
 }
 
+// getCommand returns `allium get`.
 func getCommand(a *app) *cobra.Command {
 	var o getOptions
 	var through gatewayFlags
@@ -313,31 +314,4 @@ func updateFile(ctx context.Context, a *app, s api.Reader, key string, o getOpti
 	}
 	got := api.Object{Root: top.Root, Kind: top.Kind, Size: top.Size, Name: top.Name, Executable: top.Executable}
 	return a.print(fetched{Object: got, Output: name, Updated: &stats}, human)
-}
-
-// tookText says how many bytes were worked through in which time, and how fast those went that were not there
-// before, such as "191 MiB in 634ms (301 MiB/s)". Without fresh bytes it leaves out the speed.
-func tookText(bytes, fresh int64, took time.Duration) string {
-	if fresh > 0 {
-		return sizeText(bytes) + " in " + speedText(fresh, took)
-	}
-	return sizeText(bytes) + " in " + term.Rounded(took).String()
-}
-
-// speedText says in which time bytes were worked through, and how fast.
-func speedText(bytes int64, took time.Duration) string {
-	return fmt.Sprintf("%s (%s/s)", term.Rounded(took), sizeText(int64(float64(bytes)/max(took.Seconds(), 1e-3))))
-}
-
-// addTookText says what an add has stored and in which time. It gives a speed only if all files were read.
-func addTookText(sum api.Added, took time.Duration) string {
-	fresh := sum.Bytes
-	if sum.Reused > 0 {
-		fresh = 0
-	}
-	said := "added " + printable.Count(sum.Files, "file") + ", " + tookText(sum.Bytes, fresh, took)
-	if sum.Reused > 0 {
-		said += fmt.Sprintf("; %d of them were known and not read", sum.Reused)
-	}
-	return said
 }

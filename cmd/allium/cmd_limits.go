@@ -14,6 +14,7 @@ import (
 	"allium/internal/limits"
 )
 
+// limitsCommand returns `allium limits`.
 func limitsCommand(a *app) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{

@@ -13,6 +13,7 @@ import (
 	"allium/protocols/name"
 )
 
+// nameCommand returns `allium name`.
 func nameCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "name",

@@ -70,20 +70,6 @@ func checkName(ctx context.Context, n *client.Client, key string) error {
 	return failure.In(name, err)
 }
 
-// watch runs f, which works until it is interrupted, with a client of the node. That it was
-// interrupted is no error.
-func (a *app) watch(ctx context.Context, f func(context.Context, *client.Client) error) error {
-	n, err := a.node()
-	if err != nil {
-		return err
-	}
-	defer n.Close()
-	if err = f(ctx, n); ctx.Err() != nil && status.Of(err) == status.Canceled {
-		return nil
-	}
-	return err
-}
-
 // newNameChange returns an update as it is printed.
 func newNameChange(u namewatch.Update) nameChange {
 	c := nameChange{At: time.Now().UTC().Truncate(time.Millisecond), Key: u.Key, Lost: u.Lost}
@@ -154,6 +140,3 @@ func (c nameChange) String(quiet bool) string {
 	}
 	return s
 }
-
-// stampOf is a time for a person, to the second.
-func stampOf(t time.Time) string { return t.Local().Format(time.DateTime) }

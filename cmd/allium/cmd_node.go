@@ -10,6 +10,7 @@ import (
 	"allium/gateway/api"
 )
 
+// nodeCommand returns `allium node`.
 func nodeCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
@@ -103,12 +104,4 @@ func drainNode(ctx context.Context, a *app, n api.Node, _ []string) error {
 		return err
 	}
 	return a.print(struct{}{}, a.loud("draining"))
-}
-
-// loud returns text, or nothing with -q.
-func (a *app) loud(text string) string {
-	if a.quiet {
-		return ""
-	}
-	return text
 }

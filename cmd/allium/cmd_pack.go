@@ -20,6 +20,7 @@ import (
 	"allium/protocols/status"
 )
 
+// packCommand returns `allium pack`.
 func packCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pack",

@@ -17,21 +17,7 @@ import (
 	homedir "allium/node/home"
 )
 
-// onNode returns the function of a command that needs a running node.
-func (a *app) onNode(
-	f func(ctx context.Context, n api.Node, arg []string) error,
-) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, arg []string) error {
-		n, err := a.node()
-		if err != nil {
-			return err
-		}
-		defer n.Close()
-		defer a.wait(cmd.Name())()
-		return f(cmd.Context(), n, arg)
-	}
-}
-
+// idCommand returns `allium id`.
 func idCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "id",
@@ -79,6 +65,7 @@ func idOfHome(a *app) error {
 	return a.print(api.ID{ID: id.String(), Addrs: []string{}}, human)
 }
 
+// peersCommand returns `allium peers`.
 func peersCommand(a *app) *cobra.Command {
 	var reach bool
 	cmd := &cobra.Command{
@@ -115,6 +102,7 @@ With --reach: list the addresses of this node instead, and what peers found of e
 	return cmd
 }
 
+// connectCommand returns `allium connect`.
 func connectCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "connect MULTIADDR",
@@ -131,6 +119,7 @@ func connectCommand(a *app) *cobra.Command {
 	}
 }
 
+// disconnectCommand returns `allium disconnect`.
 func disconnectCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "disconnect PEER",
@@ -143,6 +132,7 @@ func disconnectCommand(a *app) *cobra.Command {
 	}
 }
 
+// pingCommand returns `allium ping`.
 func pingCommand(a *app) *cobra.Command {
 	var count int
 	cmd := &cobra.Command{
@@ -177,6 +167,7 @@ func pingCommand(a *app) *cobra.Command {
 	return cmd
 }
 
+// announceCommand returns `allium announce`.
 func announceCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "announce KEY",

@@ -14,6 +14,7 @@ import (
 	"allium/protocols/ticket"
 )
 
+// pinCommand returns `allium pin`.
 func pinCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pin",

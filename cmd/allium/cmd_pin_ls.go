@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"allium/gateway/api"
 	"allium/internal/printable"
-	"allium/node/files/addpaths"
 	"allium/protocols/b3"
 	"allium/store/meta"
 )
@@ -79,20 +77,6 @@ func listPins(ctx context.Context, a *app, s api.Store, all bool) error {
 		return a.print(nil, clusterCopies(copies, bytes))
 	}
 	return nil
-}
-
-// knownPaths returns from which path objects were added to the node of the home directory. They are names
-// for people: without them the pins are listed too, so no error counts.
-func knownPaths(a *app) map[b3.Root]string {
-	if a.api != "" {
-		return nil
-	}
-	home, err := a.homeDir()
-	if err != nil {
-		return nil
-	}
-	paths, _ := addpaths.Read(filepath.Join(home, filepath.FromSlash(addedPaths))) // none beside an error
-	return paths
 }
 
 // pinLine is a pin in a list: its address, its size, what Pin says of it, and the path from which its

@@ -16,6 +16,7 @@ import (
 	"allium/protocols/status"
 )
 
+// providersCommand returns `allium providers`.
 func providersCommand(a *app) *cobra.Command {
 	var o api.FindOptions
 	var trace bool
@@ -74,6 +75,7 @@ With --json the trace is the last value.`,
 	return cmd
 }
 
+// resolveCommand returns `allium resolve`.
 func resolveCommand(a *app) *cobra.Command {
 	var q api.Query
 	cmd := &cobra.Command{
@@ -111,38 +113,6 @@ says stale if a record of the name has ended.
 	queryFlags(cmd, &q)
 	maxStaleFlag(cmd, &q.MaxStale)
 	return cmd
-}
-
-// maxStaleFlag adds the flag that says how old the record of a name may be.
-func maxStaleFlag(cmd *cobra.Command, most *time.Duration) {
-	cmd.Flags().DurationVar(most, "max-stale", 0,
-		"take a record of a name that ended up to this long ago, such as 1h, and look the name up behind the answer "+
-			"(default: none)")
-}
-
-// staleName returns the address that key stands for, where a record may be as old as maxStale, and tells
-// the user if one is. The key of a command without --max-stale is left as it is.
-func staleName(ctx context.Context, a *app, r api.Reader, key string, maxStale time.Duration) (string, error) {
-	n, ok := r.(api.Node)
-	switch {
-	case maxStale == 0:
-		return key, nil
-	case !ok:
-		return "", failure.NewUsage("start the node, or leave it out",
-			"--max-stale needs a running node and no --gateway")
-	}
-	found, err := n.Resolve(ctx, key, api.Query{MaxStale: maxStale, Limit: 1})
-	if err != nil || len(found.Chain) == 0 {
-		return key, err
-	}
-	if found.Stale {
-		_ = a.warn(fmt.Sprintf("%s may have changed: what it stands for was looked up %s ago", printable.Name(key),
-			time.Duration(found.AgeMS)*time.Millisecond))
-	}
-	if found.Target.IsZero() {
-		return key, nil
-	}
-	return strings.TrimSuffix(found.Target.String()+"/"+found.Path, "/"), nil
 }
 
 // queryFlags adds the flags that say which providers are wanted.
@@ -263,3 +233,5 @@ func traceText(t api.Trace, found int, quiet bool) string {
 	}
 	return b.String()
 }
+
+func milliseconds(v float64) string { return fmt.Sprintf("%.1f ms", v) }

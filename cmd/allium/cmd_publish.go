@@ -15,7 +15,6 @@ import (
 	"allium/cmd/allium/naming"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
-	"allium/gateway/site"
 	"allium/internal/printable"
 	"allium/node/files/watch"
 	"allium/protocols/b3"
@@ -36,6 +35,7 @@ type publishOptions struct {
 	onBad string
 }
 
+// publishCommand returns `allium publish`.
 func publishCommand(a *app) *cobra.Command {
 	var o publishOptions
 	cmd := &cobra.Command{
@@ -254,25 +254,6 @@ func placesOf(ctx context.Context, n api.Node, name string, added api.Added) web
 	g := knownGateway(ctx, n)
 	links := append(g.NameLinks(name), g.RootLinks(added.Root, added.Kind == api.Directory)...)
 	return webPlaces{URL: strings.Join(links[:min(1, len(links))], ""), Links: links}
-}
-
-// knownGateway returns where the gateway of a running node is, and nowhere for another: what it is for is done already.
-func knownGateway(ctx context.Context, n any) (g site.Gateway) {
-	if n, ok := n.(api.Node); ok {
-		if id, err := n.ID(ctx); err == nil {
-			g = site.Gateway{URL: id.Gateway, Origins: id.Origins, Domains: id.Domains()}
-		}
-	}
-	return g
-}
-
-// tellLinks says where browsers find what was added.
-func tellLinks(a *app, links []string) {
-	if !a.quiet && !a.json {
-		for _, l := range links {
-			fmt.Fprintln(a.stderr, "in a browser: "+l)
-		}
-	}
 }
 
 // unpinOthers removes the pins with a label from all addresses but one.

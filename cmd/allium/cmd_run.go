@@ -29,6 +29,7 @@ import (
 	"allium/protocols/status"
 )
 
+// initCommand returns `allium init`.
 func initCommand(a *app) *cobra.Command {
 	var profile string
 	cmd := &cobra.Command{
@@ -74,6 +75,7 @@ type runFlags struct {
 	endWithStdin            bool // sets no key: it is about this process
 }
 
+// runCommand returns `allium run`.
 func runCommand(a *app) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
@@ -250,13 +252,4 @@ func reloadOnHangup(ctx context.Context, n *node.Node, manager *sdnotify.Notifie
 		cancel()
 		watching.Wait()
 	}
-}
-
-// logger returns a logger that writes to standard error.
-func logger(a *app, format string, level slog.Leveler) *slog.Logger {
-	o := &slog.HandlerOptions{Level: level}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(a.stderr, o))
-	}
-	return slog.New(slog.NewTextHandler(a.stderr, o))
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"allium/node"
 )
 
+// seedsCommand returns `allium seeds`.
 func seedsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "seeds",
@@ -131,28 +130,6 @@ signature, no authority signed it, or it has expired.`,
 	return cmd
 }
 
-// replaceFile writes content to a file in one step, because a node may read the
-// file at the same time.
-func replaceFile(name string, content []byte) (err error) {
-	if err := checkOutput(name); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".seeds-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name()) // the caller gets the first error
-		}
-	}()
-	_, err = f.Write(content)
-	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
-}
-
 // seedsText is a table of the seeds at the time now. If quiet, it is only their ids.
 func seedsText(list api.Seeds, now time.Time, quiet bool) string {
 	const format = "%-52s  %-8s  %-9s  %-14s  %-10s  %s\n"
@@ -208,4 +185,22 @@ func signedSeedsText(s node.SignedSeeds) string {
 		}
 	}
 	return b.String()
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// expiryText returns the day of t, or "expired" if t is not after now.
+func expiryText(t, now time.Time) string {
+	switch {
+	case t.IsZero():
+		return "-"
+	case !t.After(now):
+		return "expired"
+	}
+	return t.UTC().Format(time.DateOnly)
 }

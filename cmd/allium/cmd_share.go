@@ -31,6 +31,7 @@ type shareOptions struct {
 	web    webOptions
 }
 
+// shareCommand returns `allium share`.
 func shareCommand(a *app) *cobra.Command {
 	var o shareOptions
 	cmd := &cobra.Command{

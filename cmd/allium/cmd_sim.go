@@ -14,6 +14,7 @@ import (
 	"allium/testnet/dhtsim"
 )
 
+// simCommand returns `allium sim`.
 func simCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "sim",

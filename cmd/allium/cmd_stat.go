@@ -11,6 +11,7 @@ import (
 	"allium/internal/printable"
 )
 
+// statCommand returns `allium stat`.
 func statCommand(a *app) *cobra.Command {
 	var whole bool
 	var through gatewayFlags

@@ -13,6 +13,7 @@ import (
 	"allium/protocols/status"
 )
 
+// storeCommand returns `allium store`.
 func storeCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "store",

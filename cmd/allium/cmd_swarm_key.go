@@ -3,18 +3,15 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	homedir "allium/node/home"
-	"allium/protocols/status"
 	"allium/protocols/ticket"
 )
 
+// swarmKeyCommand returns `allium swarm-key`.
 func swarmKeyCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "swarm-key",
@@ -121,15 +118,6 @@ func newSwarmKeyFile(a *app, arg []string) (string, error) {
 		return "", err
 	}
 	return file, checkNewFile(file)
-}
-
-// checkNewFile is checkOutput for a file. It returns not_found if there is no directory for it.
-func checkNewFile(file string) error {
-	dir := filepath.Dir(file)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return status.Errorf(status.NotFound, "there is no directory %q; create it first", dir)
-	}
-	return checkOutput(file)
 }
 
 // swarmKeyFile returns the file that a command line names, or the one that a node of the home directory

@@ -21,6 +21,7 @@ import (
 	"allium/testnet/script"
 )
 
+// testnetCommand returns `allium testnet`.
 func testnetCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "testnet",

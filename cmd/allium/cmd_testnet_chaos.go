@@ -175,7 +175,7 @@ func completeChaos(dir *string) cobra.CompletionFunc {
 			if err != nil {
 				break
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
+			ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 			defer cancel()
 			s, err := r.Status(ctx)
 			if err != nil {

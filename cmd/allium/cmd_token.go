@@ -23,6 +23,7 @@ const (
 	longestLife = 366 * 24 * time.Hour // more is an error
 )
 
+// tokenCommand returns `allium token`.
 func tokenCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",

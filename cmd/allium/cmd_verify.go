@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"allium/cmd/allium/failure"
 	"allium/gateway/api"
 	"allium/internal/printable"
@@ -156,4 +158,45 @@ func verifiedText(v api.Verified) string {
 		return fmt.Sprintf("%s %s%s: %s", v.Root, v.Error.Reason, where, v.Error.Message)
 	}
 	return ""
+}
+
+// verifyCommand returns `allium verify`.
+func verifyCommand(a *app) *cobra.Command {
+	var all bool
+	var o api.VerifyOptions
+	cmd := &cobra.Command{
+		Use:   "verify [KEY]",
+		Short: "Read objects again and prove every byte",
+		Long: `Read an object, everything below a directory, or the whole store from the disk and
+prove every 64 KiB group against its address. The command lists each object that is
+damaged or missing, and exits with 65. With --repair the running node first fetches
+these objects again from its peers, and the exit code is 65 only if one stays bad.
+
+With --json the last line is {"sum":…}: objects, bytes of the good ones, bad, repaired,
+and open findings of damage.
+
+--all also follows the pins: it lists each missing object below a pin with the path
+to it, and a running node fetches it. It lists open damage of the store too (see
+allium store damage --help).`,
+		Example: "  allium verify $ADDRESS\n  allium verify --all\n  allium verify --all --repair",
+		Args: func(cmd *cobra.Command, got []string) error {
+			want := cobra.ExactArgs(1)
+			if all {
+				want = cobra.NoArgs
+			}
+			return args(want)(cmd, got)
+		},
+		RunE: func(cmd *cobra.Command, arg []string) error {
+			key := ""
+			if !all {
+				key = arg[0]
+			}
+			return a.withStore(cmd.Context(), func(s api.Store) error {
+				return verify(cmd.Context(), a, s, key, o)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "verify every object in the store")
+	cmd.Flags().BoolVar(&o.Repair, "repair", false, "fetch damaged and missing objects again; needs a running node")
+	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	"allium/node"
 )
 
+// versionCommand returns `allium version`.
 func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",

@@ -11,6 +11,7 @@ import (
 	"allium/gateway/api"
 )
 
+// whyCommand returns `allium why`.
 func whyCommand(a *app) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{

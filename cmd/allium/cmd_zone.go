@@ -24,6 +24,7 @@ import (
 // one has, so that a longer text is refused and not cut.
 const maxKeyText = 8 << 10
 
+// zoneCommand returns `allium zone`.
 func zoneCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "zone",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,11 +11,8 @@ import (
 	"allium/node/p2p"
 )
 
-// Bounds of a question that a shell's completion asks the running node.
-const (
-	completeWithin = time.Second // then the shell gets the words that arrived
-	completeMost   = 200         // words
-)
+// completeMost is the most words that a shell's completion gets.
+const completeMost = 200
 
 // completions tells a shell what each command takes, by the words of its usage
 // line: pinned addresses, connected peers, files, or nothing.
@@ -105,7 +101,7 @@ func complete(a *app, ask askNode) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer n.Close()
-		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()
 		_ = ask(ctx, n, got, func(word string) {
 			switch {

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"context"
+	"strings"
+
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
 	"allium/node"
+	"allium/protocols/status"
 )
 
 // The groups of commands in the help, by what a person wants.
@@ -127,4 +132,34 @@ func cobraCommands(root *cobra.Command) {
 			}
 		}
 	}
+}
+
+// execute runs one command line and returns the exit code.
+func execute(ctx context.Context, a *app, args []string) int {
+	root := rootCommand(a)
+	if strings.Contains(strings.Join(args, " "), cobra.ShellCompRequestCmd) {
+		completions(a, root)
+	}
+	root.SetArgs(withNumbers(args))
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	if failure.Interrupted(ctx, err) {
+		err = status.Errorf(status.Canceled, "it was interrupted; %s", afterInterrupt(cmd))
+	}
+	return a.report(err, taskOf(cmd))
+}
+
+// tokenFileUsed refuses --token-file for a command that sends no capability. The
+// user meant another node, and the command would go to this machine's.
+func tokenFileUsed(a *app, cmd *cobra.Command) error {
+	if a.tokenFile == "" || a.api != "" {
+		return nil
+	}
+	if throughGateway(cmd) {
+		return nil
+	}
+	return failure.NewUsage("name another node with --api or, if the command has it, --gateway",
+		"--token-file is given, and this machine's node takes no capability")
 }

@@ -7,8 +7,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"allium/cmd/allium/failure"
 	"allium/protocols/status"
 )
@@ -58,19 +56,6 @@ func token(a *app, file string) (string, error) {
 		return "", failure.In("--token-file", err)
 	}
 	return neededToken(string(text), file)
-}
-
-// tokenFileUsed refuses --token-file for a command that sends no capability. The
-// user meant another node, and the command would go to this machine's.
-func tokenFileUsed(a *app, cmd *cobra.Command) error {
-	if a.tokenFile == "" || a.api != "" {
-		return nil
-	}
-	if throughGateway(cmd) {
-		return nil
-	}
-	return failure.NewUsage("name another node with --api or, if the command has it, --gateway",
-		"--token-file is given, and this machine's node takes no capability")
 }
 
 // neededToken is cleanToken, and refuses an empty text.

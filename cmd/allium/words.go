@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"allium/cmd/allium/term"
 	"allium/internal/limits"
 	"allium/internal/printable"
 )
@@ -21,35 +22,12 @@ func resumedText(had, total int64) string {
 // sizeText is a number of bytes for people, such as 1.5 MiB.
 func sizeText(bytes int64) string { return limits.Bytes(bytes).Human() }
 
-// minuteOf is t in local time, to the minute.
-func minuteOf(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
-
-func milliseconds(v float64) string { return fmt.Sprintf("%.1f ms", v) }
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
-
 // ago says how long before now t was, in whole seconds.
 func ago(t, now time.Time) string {
 	if t.IsZero() {
 		return "never"
 	}
 	return now.Sub(t).Round(time.Second).String() + " ago"
-}
-
-// expiryText returns the day of t, or "expired" if t is not after now.
-func expiryText(t, now time.Time) string {
-	switch {
-	case t.IsZero():
-		return "-"
-	case !t.After(now):
-		return "expired"
-	}
-	return t.UTC().Format(time.DateOnly)
 }
 
 // spanText is a duration for people in one or two units, rounded: 30 days, 1 day 4
@@ -87,3 +65,20 @@ func spanText(d time.Duration) string {
 
 // quote returns a text that the user typed, in quotes and cut after 80 bytes.
 func quote(s string) string { return strconv.Quote(printable.Name(s[:min(len(s), 80)])) }
+
+// tookText says how many bytes were worked through in which time, and how fast those went that were not there
+// before, such as "191 MiB in 634ms (301 MiB/s)". Without fresh bytes it leaves out the speed.
+func tookText(bytes, fresh int64, took time.Duration) string {
+	if fresh > 0 {
+		return sizeText(bytes) + " in " + speedText(fresh, took)
+	}
+	return sizeText(bytes) + " in " + term.Rounded(took).String()
+}
+
+// speedText says in which time bytes were worked through, and how fast.
+func speedText(bytes int64, took time.Duration) string {
+	return fmt.Sprintf("%s (%s/s)", term.Rounded(took), sizeText(int64(float64(bytes)/max(took.Seconds(), 1e-3))))
+}
+
+// stampOf is a time for a person, to the second.
+func stampOf(t time.Time) string { return t.Local().Format(time.DateTime) }
