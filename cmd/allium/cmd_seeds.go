@@ -43,9 +43,6 @@ A new file takes effect within minutes, without a restart.`,
 	return cmd
 }
 
-// maxDays is the longest life of a manifest, in days.
-const maxDays = 365
-
 func seedsSignCommand(a *app) *cobra.Command {
 	var key, output string
 	var days int
@@ -66,8 +63,8 @@ replaces it. It may have at most 256 seeds with at most 16 addresses each.`,
 			if key == "" {
 				return failure.NewUsage("name the file with the authority's key", "--key is missing")
 			}
-			if days < 1 || days > maxDays {
-				return failure.NewUsage(fmt.Sprintf("give 1 to %d", maxDays), "--days is %d", days)
+			if err := checkDays(days); err != nil {
+				return err
 			}
 			now := time.Now()
 			if seq == 0 {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"allium/gateway/api"
 )
 
 // TestShareKnown: share does not read a file again that an earlier add or share has read.
@@ -31,7 +33,7 @@ func TestShareKnown(t *testing.T) {
 	}
 	defer c.Close()
 	for { // the cache does not believe the times of a file until they are two seconds old
-		added, err := addShared(ctx, a, c, file)
+		added, err := addPath(ctx, a, c, file, api.AddOptions{}, func(*api.AddNotes) {})
 		if err != nil {
 			t.Fatal(err)
 		}

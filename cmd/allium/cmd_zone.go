@@ -248,8 +248,8 @@ The result is not secret. Others put it into a file and its signer into names.ma
 			if cmd.Flags().Changed("days") && !asMap {
 				return failure.NewUsage("give --map too", "--days is for a zone map")
 			}
-			if days < 1 || days > maxDays {
-				return failure.NewUsage(fmt.Sprintf("give 1 to %d", maxDays), "--days is %d", days)
+			if err := checkDays(days); err != nil {
+				return err
 			}
 			z, err := openZones(a)
 			if err != nil {

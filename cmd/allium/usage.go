@@ -96,6 +96,17 @@ func noArgs(cmd *cobra.Command, got []string) error {
 	}
 }
 
+// maxDays is the longest life of what a command signs, in days.
+const maxDays = 365
+
+// checkDays refuses a --days below 1 or above a year.
+func checkDays(days int) error {
+	if days < 1 || days > maxDays {
+		return failure.NewUsage(fmt.Sprintf("give 1 to %d", maxDays), "--days is %d", days)
+	}
+	return nil
+}
+
 // args returns a check that says what is wrong with the number of arguments, and
 // how to call the command.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
