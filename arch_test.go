@@ -382,27 +382,69 @@ var layers = map[string][]string{
 	"testnet/script":   {},
 
 	"cmd/allium": {
-		"cmd/allium/diagnosis", "cmd/allium/drawing", "cmd/allium/failure", "cmd/allium/naming", "cmd/allium/reference",
-		"cmd/allium/settings", "cmd/allium/term", "gateway/api",
-		"gateway/api/client", "gateway/api/client/namewatch", "gateway/pack", "gateway/policy/capabilities", "gateway/site",
-		"gateway/verified", "node", "node/config", "node/doctor", "node/edge", "node/files", "node/files/addcache",
-		"node/files/addpaths", "node/files/follow",
-		"node/files/watch", "node/home", "node/homefiles", "node/local", "node/local/sent", "node/p2p",
-		"node/readiness/amnesia", "node/reload", "node/website", "protocols/address", "protocols/capability",
-		"protocols/name", "protocols/ticket", "resolver/names", "resolver/names/zones", "store", "store/meta",
-		"testnet", "testnet/dhtsim",
+		"cmd/allium/cli", "cmd/allium/daemon", "cmd/allium/diagnosis", "cmd/allium/failure", "cmd/allium/fileio",
+		"cmd/allium/naming", "cmd/allium/network", "cmd/allium/packs", "cmd/allium/reference",
+		"cmd/allium/replication", "cmd/allium/security", "cmd/allium/settings", "cmd/allium/source",
+		"cmd/allium/storage", "cmd/allium/testbed", "gateway/api", "node", "node/p2p", "protocols/ticket",
+	},
+	"cmd/allium/adding": {
+		"cmd/allium/cli", "cmd/allium/term", "gateway/api", "gateway/api/client", "gateway/site", "node/files",
+		"node/files/addcache", "node/files/addpaths", "node/home", "node/homefiles",
+	},
+	"cmd/allium/cli": {
+		"cmd/allium/failure", "cmd/allium/term", "gateway/api", "gateway/api/client", "node", "node/config",
+		"node/home", "node/homefiles",
+	},
+	"cmd/allium/daemon": {
+		"cmd/allium/cli", "cmd/allium/failure", "cmd/allium/replication", "cmd/allium/settings", "cmd/allium/term",
+		"gateway/api", "node", "node/config", "node/home", "node/p2p", "node/readiness/amnesia", "node/reload",
+	},
+	"cmd/allium/diagnosis": {
+		"cmd/allium/cli", "cmd/allium/drawing", "cmd/allium/failure", "cmd/allium/term", "gateway/api",
+		"gateway/api/client", "node", "node/config", "node/doctor", "node/home", "node/p2p", "node/website",
+	},
+	"cmd/allium/drawing": {"cmd/allium/term", "gateway/api"},
+	"cmd/allium/failure": {},
+	"cmd/allium/fileio": {
+		"cmd/allium/adding", "cmd/allium/cli", "cmd/allium/drawing", "cmd/allium/failure", "cmd/allium/replication",
+		"cmd/allium/source", "cmd/allium/term", "gateway/api", "gateway/api/client", "gateway/verified", "node",
+		"node/files", "node/local/sent", "protocols/address", "protocols/capability", "resolver/names", "store/meta",
+	},
+	"cmd/allium/naming": {
+		"cmd/allium/adding", "cmd/allium/cli", "cmd/allium/failure", "cmd/allium/source", "cmd/allium/term",
+		"gateway/api", "gateway/api/client", "gateway/api/client/namewatch", "node/files/follow", "node/files/watch",
+		"node/website", "protocols/address", "protocols/name", "resolver/names/dnslink", "resolver/names/zones",
+	},
+	"cmd/allium/network": {
+		"cmd/allium/cli", "cmd/allium/diagnosis", "cmd/allium/failure", "cmd/allium/source", "cmd/allium/term",
+		"gateway/api", "gateway/api/client", "node", "node/home",
+	},
+	"cmd/allium/packs": {
+		"cmd/allium/cli", "cmd/allium/failure", "cmd/allium/settings", "cmd/allium/term", "gateway/api",
+		"gateway/api/client", "gateway/pack", "node/edge", "node/home",
+	},
+	"cmd/allium/reference": {"cmd/allium/cli", "cmd/allium/failure", "node", "node/config"},
+	"cmd/allium/replication": {
+		"cmd/allium/cli", "cmd/allium/failure", "cmd/allium/term", "gateway/api", "store/meta",
+	},
+	"cmd/allium/security": {
+		"cmd/allium/cli", "cmd/allium/failure", "cmd/allium/term", "gateway/policy/capabilities", "node",
+		"node/home", "protocols/address", "protocols/capability", "protocols/ticket",
+	},
+	"cmd/allium/settings": {"cmd/allium/cli", "cmd/allium/failure", "gateway/api", "node", "node/config"},
+	"cmd/allium/source": {
+		"cmd/allium/cli", "cmd/allium/failure", "cmd/allium/term", "gateway/api", "gateway/api/client",
+		"gateway/verified", "node", "node/config", "node/home", "node/local", "protocols/ticket", "store",
+	},
+	"cmd/allium/storage": {
+		"cmd/allium/adding", "cmd/allium/cli", "cmd/allium/failure", "cmd/allium/replication", "cmd/allium/source",
+		"cmd/allium/term", "gateway/api", "gateway/api/client", "node", "protocols/ticket", "store/meta",
+	},
+	"cmd/allium/term": {"gateway/api"},
+	"cmd/allium/testbed": {
+		"cmd/allium/cli", "cmd/allium/failure", "cmd/allium/term", "gateway/api", "testnet", "testnet/dhtsim",
 		"testnet/fetchsim", "testnet/script",
 	},
-	"cmd/allium/drawing":   {"cmd/allium/term", "gateway/api"},
-	"cmd/allium/diagnosis": {"gateway/api", "node/doctor", "node/website"},
-	"cmd/allium/failure":   {},
-	"cmd/allium/naming": {
-		"cmd/allium/failure", "gateway/api", "node/website", "protocols/address", "protocols/name",
-		"resolver/names/dnslink",
-	},
-	"cmd/allium/reference": {"node", "node/config"},
-	"cmd/allium/settings":  {"gateway/api", "node/config"},
-	"cmd/allium/term":      {"gateway/api"},
 }
 
 // inTests lists what the tests of a package may import beyond that. internal/testkit
@@ -441,6 +483,11 @@ var inTests = map[string][]string{
 	"node/local/reading":     {"node/files"},
 	"node/readiness/amnesia": {"node/p2p"},
 	"node/reload":            {"node/p2p"},
+
+	"cmd/allium": {
+		"cmd/allium/adding", "cmd/allium/drawing", "cmd/allium/term", "gateway/api/client", "node/config", "node/home",
+		"testnet", "testnet/script",
+	},
 }
 
 // floors lists the rooms from the ground up. A package imports from its own floor and from lower ones.

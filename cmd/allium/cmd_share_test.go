@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"allium/cmd/allium/adding"
+	"allium/cmd/allium/cli"
 	"allium/gateway/api"
 )
 
@@ -26,14 +28,14 @@ func TestShareKnown(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	a := &app{home: home, quiet: true}
-	c, err := a.node()
+	a := &cli.App{Home: home, Quiet: true}
+	c, err := a.Node()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	for { // the cache does not believe the times of a file until they are two seconds old
-		added, err := addPath(ctx, a, c, file, api.AddOptions{}, func(*api.AddNotes) {})
+		added, err := adding.AddPath(ctx, a, c, file, api.AddOptions{}, func(*api.AddNotes) {})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/cli"
+	"allium/cmd/allium/storage"
 	"allium/gateway/api"
 	"allium/node/p2p"
 )
@@ -16,7 +18,7 @@ const completeMost = 200
 
 // completions tells a shell what each command takes, by the words of its usage
 // line: pinned addresses, connected peers, files, or nothing.
-func completions(a *app, root *cobra.Command) {
+func completions(a *cli.App, root *cobra.Command) {
 	values := func(words ...string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 	}
@@ -60,20 +62,20 @@ func walk(c *cobra.Command, visit func(*cobra.Command)) {
 }
 
 // completePinned offers the pinned addresses, each with its label.
-func completePinned(a *app) cobra.CompletionFunc {
+func completePinned(a *cli.App) cobra.CompletionFunc {
 	return complete(a, func(ctx context.Context, n api.Node, _ []string, offer func(string)) error {
 		for p, err := range n.Pins(ctx) {
 			if err != nil {
 				return err
 			}
-			offer(p.Root.String() + "\t" + pinText(p))
+			offer(p.Root.String() + "\t" + storage.PinText(p))
 		}
 		return nil
 	})
 }
 
 // completePeers offers the connected peers.
-func completePeers(a *app) cobra.CompletionFunc {
+func completePeers(a *cli.App) cobra.CompletionFunc {
 	return complete(a, func(ctx context.Context, n api.Node, got []string, offer func(string)) error {
 		if len(got) > 0 {
 			return nil
@@ -91,17 +93,17 @@ type askNode func(ctx context.Context, n api.Node, got []string, offer func(stri
 
 // complete offers the words of ask that begin as the one that is typed: at most completeMost, and none if
 // no node runs.
-func complete(a *app, ask askNode) cobra.CompletionFunc {
+func complete(a *cli.App, ask askNode) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, got []string, prefix string) (words []string, _ cobra.ShellCompDirective) {
-		if a.tokenFile == "-" {
+		if a.TokenFile == "-" {
 			return nil, cobra.ShellCompDirectiveNoFileComp // the shell's standard input belongs to the shell
 		}
-		n, err := a.node()
+		n, err := a.Node()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer n.Close()
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompletionTimeout)
 		defer cancel()
 		_ = ask(ctx, n, got, func(word string) {
 			switch {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/cli"
 	"allium/internal/testkit"
 	"allium/node/config"
 )
@@ -393,7 +394,7 @@ var alliumCommand = regexp.MustCompile(`(?:^|[|&;(]|sudo |time |-u allium )` +
 
 // checkCommand says what of a command line no command or flag is.
 func checkCommand(words []string) error {
-	cmd := rootCommand(newApp())
+	cmd := rootCommand(cli.New())
 	cmd.InitDefaultCompletionCmd()
 	cmd.InitDefaultHelpCmd()
 	for i := 0; i < len(words); i++ {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"allium/cmd/allium/cli"
 )
 
 // TestEmptyLists: an empty list says so on a terminal, and is empty for a program.
@@ -30,8 +32,8 @@ func TestEmptyLists(t *testing.T) {
 			flags   []string
 		}{{columns: 80}, {}, {80, []string{"--json"}}, {80, []string{"-q"}}} {
 			var out, errs bytes.Buffer
-			a := &app{streams: streams{
-				stdin: strings.NewReader(""), stdout: &out, stderr: &errs, columns: c.columns,
+			a := &cli.App{Streams: cli.Streams{
+				Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Columns: c.columns,
 			}}
 			code := execute(t.Context(), a, append(append([]string{"--home", home}, words...), c.flags...))
 			want := ""

@@ -9,6 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"allium/cmd/allium/cli"
+	"allium/cmd/allium/replication"
 )
 
 // verbs are the words that the one-line helps begin with.
@@ -20,7 +23,7 @@ var verbs = strings.Fields(`Add Announce Ask Break Check Close Connect Describe 
 // TestHelp: the help of every command begins with a verb and has an example.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	root := rootCommand(newApp())
+	root := rootCommand(cli.New())
 	walk(root, func(c *cobra.Command) {
 		first, _, _ := strings.Cut(c.Short, " ")
 		if !slices.Contains(verbs, strings.TrimSuffix(first, ",")) {
@@ -62,7 +65,7 @@ var alliumInExample = regexp.MustCompile(`(?:^|[|;&(])\s*(?:\w+=\S+ )?allium ((?
 // arguments are as many as the command takes.
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	walk(rootCommand(newApp()), func(c *cobra.Command) {
+	walk(rootCommand(cli.New()), func(c *cobra.Command) {
 		if strings.Contains(c.Example, "…") && c.Name() != "attenuate" {
 			t.Errorf("%s: an example with … cannot be pasted", c.CommandPath())
 		}
@@ -75,8 +78,8 @@ func TestExamples(t *testing.T) {
 			text, _, _ := strings.Cut(strings.TrimSpace(line), "   ")
 			for _, m := range alliumInExample.FindAllStringSubmatch(inExamples.Replace(text), -1) {
 				found++
-				root := rootCommand(newApp())
-				called, rest, err := root.Find(withNumbers(shellWords(m[1])))
+				root := rootCommand(cli.New())
+				called, rest, err := root.Find(replication.WithNumbers(shellWords(m[1])))
 				if err == nil {
 					err = called.ParseFlags(rest)
 				}
@@ -105,7 +108,7 @@ func shellWords(s string) (words []string) {
 // TestFlags: a flag says its default, unless cobra shows one or it is a switch.
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	walk(rootCommand(newApp()), func(c *cobra.Command) {
+	walk(rootCommand(cli.New()), func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			shown := !slices.Contains([]string{"", "0", "[]", "0s"}, f.DefValue)
 			if f.Value.Type() != "bool" && !shown && !strings.Contains(f.Usage, "default") &&
@@ -130,8 +133,8 @@ func TestErrorWidth(t *testing.T) {
 			"  `allium --help` lists all.\n"},
 	} {
 		var errs bytes.Buffer
-		a := newApp()
-		a.stderr, a.errColumns = &errs, c.columns
+		a := cli.New()
+		a.Stderr, a.ErrColumns = &errs, c.columns
 		if exit := execute(t.Context(), a, []string{"\x1b[31mred"}); exit != 2 || errs.String() != c.want {
 			t.Errorf("%d columns: exit code %d\n%s\nwant\n%s", c.columns, exit, errs.String(), c.want)
 		}

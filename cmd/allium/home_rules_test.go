@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/cli"
 	"allium/internal/testkit"
 )
 
@@ -79,9 +80,9 @@ func onEveryHome(t *testing.T, run func(name string, words []string)) {
 		t.Fatal(err)
 	}
 	args := homeArgs(file)
-	walk(rootCommand(newApp()), func(c *cobra.Command) {
+	walk(rootCommand(cli.New()), func(c *cobra.Command) {
 		name := nameOf(c)
-		if name == "" || reflect.ValueOf(c.RunE).Pointer() == reflect.ValueOf(group).Pointer() ||
+		if name == "" || reflect.ValueOf(c.RunE).Pointer() == reflect.ValueOf(cli.Group).Pointer() ||
 			needNoHome[name] != "" {
 			return
 		}
@@ -132,7 +133,7 @@ func intoHome(home, mine string) map[string][]string {
 func inHome(t *testing.T, home string, words []string) (code int, said string) {
 	t.Helper()
 	var out bytes.Buffer
-	a := &app{streams: streams{stdin: strings.NewReader(""), stdout: &out, stderr: &out}}
+	a := &cli.App{Streams: cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out}}
 	return execute(t.Context(), a, append([]string{"--home", home}, words...)), out.String()
 }
 
@@ -247,7 +248,7 @@ func refuseOnHome(t *testing.T, home, mine string, check func(name string)) {
 		}
 		check(name)
 	}
-	walk(rootCommand(newApp()), func(c *cobra.Command) {
+	walk(rootCommand(cli.New()), func(c *cobra.Command) {
 		writes := c.Flags().Lookup("output") != nil || c.Flags().Lookup("record") != nil
 		if name := nameOf(c); writes && rows[name] == nil {
 			t.Errorf("allium %s writes a file: it has no row in intoHome", name)

@@ -2,20 +2,25 @@
 // the tool to use it: it adds, finds, fetches, verifies and serves files and
 // directories.
 //
-// Each verb is one file, cmd_<verb>.go, and root.go joins them into a tree. A
-// verb talks to the node of its home directory over the node's Unix socket. Verbs
-// that need only the store open it themselves if no node runs. Results go to
-// standard output and everything else to standard error. The exit code is that of
-// the outcome (protocols/status).
+// Each command is one file of a package below this one, by what it is about, and
+// root.go joins them into a tree: fileio has files in and out, storage what the store
+// holds, replication copies on other members, naming names, network peers, daemon the
+// node, settings its configuration, diagnosis what is inside, security capabilities and
+// keys, packs maps, and testbed networks to try things out. A command talks to the node
+// of its home directory over the node's Unix socket. Commands that need only the store
+// open it themselves if no node runs. Results go to standard output and everything else
+// to standard error. The exit code is that of the outcome (protocols/status).
 //
-// The words of a result stand in the file of its command; words.go has those that
-// several share. Of the packages below this one, failure writes the errors, term
-// what fits a terminal, and reference the pages of docs/reference.
+// They are built on cli, which knows flags, streams and the node. Above it, source opens
+// what a command reads from, and adding brings files to a node. Of the others, failure
+// writes the errors, term what fits a terminal, drawing what is easier to see than to
+// read, and reference the pages of docs/reference. The words of a result stand in the
+// file of its command.
 //
-// One command, walked through: main calls run, which calls app.execute. That
-// builds the tree with command and runs `allium get b3:…`, whose function calls
-// withReader for the node, its store or a gateway, and app.get with it. Results
-// go through app.print; an error goes through app.report to failure.Of.
+// One command, walked through: main calls run, which calls execute. That builds the tree
+// with rootCommand and runs `allium get b3:…`, whose function calls source.WithSource
+// for the node, its store or a gateway, and get with it. Results go through
+// cli.App.Print; an error goes through cli.App.Report to failure.Of.
 package main
 
 import (
@@ -23,6 +28,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"allium/cmd/allium/cli"
 )
 
 func main() {
@@ -40,5 +47,5 @@ func run(args []string) int {
 	// quic-go prints this warning itself; node/p2p logs the same.
 	_ = os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
 
-	return execute(ctx, newApp(), args)
+	return execute(ctx, cli.New(), args)
 }

@@ -199,7 +199,7 @@ func (n *netns) fetched(cmd *exec.Cmd) (path, failure string) {
 		}
 		return "", string(exit.Stderr)
 	}
-	var f fetched
+	var f struct{ Path string }
 	if err := json.Unmarshal(out, &f); err != nil {
 		n.Fatal(err)
 	}

@@ -6,12 +6,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"allium/cmd/allium/cli"
 	"allium/cmd/allium/reference"
 )
 
 // TestReferenceIsUpToDate compares docs/reference with what the code says.
 func TestReferenceIsUpToDate(t *testing.T) {
-	pages, err := reference.Pages(t.Context(), rootCommand(newApp()))
+	pages, err := reference.Pages(t.Context(), rootCommand(cli.New()))
 	if err != nil {
 		t.Fatal(err)
 	}

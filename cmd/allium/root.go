@@ -6,7 +6,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/cli"
+	"allium/cmd/allium/daemon"
+	"allium/cmd/allium/diagnosis"
 	"allium/cmd/allium/failure"
+	"allium/cmd/allium/fileio"
+	"allium/cmd/allium/naming"
+	"allium/cmd/allium/network"
+	"allium/cmd/allium/packs"
+	"allium/cmd/allium/reference"
+	"allium/cmd/allium/replication"
+	"allium/cmd/allium/security"
+	"allium/cmd/allium/settings"
+	"allium/cmd/allium/source"
+	"allium/cmd/allium/storage"
+	"allium/cmd/allium/testbed"
 	"allium/node"
 	"allium/protocols/status"
 )
@@ -23,7 +37,7 @@ const (
 )
 
 // rootCommand builds the tree of commands.
-func rootCommand(a *app) *cobra.Command {
+func rootCommand(a *cli.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "allium",
 		Short: "Store, find, fetch and serve files by what they contain",
@@ -42,21 +56,21 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 		SilenceUsage:  true,
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&a.home, "home", "", "directory of the node (default $ALLIUM_HOME, else ~/.allium)")
-	f.StringVar(&a.configFile, "config", "", "configuration file (default config.toml in the home directory)")
-	f.BoolVar(&a.json, "json", false, "print one JSON value a line, for programs")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only what a script needs: no progress, no names")
-	f.StringVar(&a.logLevel, "log-level", "",
+	f.StringVar(&a.Home, "home", "", "directory of the node (default $ALLIUM_HOME, else ~/.allium)")
+	f.StringVar(&a.ConfigFile, "config", "", "configuration file (default config.toml in the home directory)")
+	f.BoolVar(&a.JSON, "json", false, "print one JSON value a line, for programs")
+	f.BoolVarP(&a.Quiet, "quiet", "q", false, "print only what a script needs: no progress, no names")
+	f.StringVar(&a.LogLevel, "log-level", "",
 		"lowest level that is logged: debug, info, warn or error; with debug an error shows its causes (default "+
 			"log.level)")
-	f.StringVar(&a.logFormat, "log-format", "", "format of the log: text or json (default log.format)")
-	f.StringVar(&a.api, "api", "",
+	f.StringVar(&a.LogFormat, "log-format", "", "format of the log: text or json (default log.format)")
+	f.StringVar(&a.API, "api", "",
 		"URL of another machine's admin listener, through a tunnel: http://host:port (default: the home "+
 			"directory's node)")
-	f.StringVar(&a.tokenFile, "token-file", "",
+	f.StringVar(&a.TokenFile, "token-file", "",
 		"file with the capability to send with --api or --gateway; - is standard input (default $ALLIUM_TOKEN)")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return tokenFileUsed(a, cmd) }
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(cli.FlagError)
 	root.SetVersionTemplate("allium {{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version")
 	for _, g := range []struct {
@@ -64,26 +78,28 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 		commands  []*cobra.Command
 	}{
 		{groupFiles, "Store and fetch", []*cobra.Command{
-			addCommand(a), getCommand(a), shareCommand(a),
-			catCommand(a), lsCommand(a), diffCommand(a), pinCommand(a), verifyCommand(a),
+			fileio.AddCommand(a), fileio.GetCommand(a), fileio.ShareCommand(a),
+			fileio.CatCommand(a), fileio.LsCommand(a), fileio.DiffCommand(a), storage.PinCommand(a),
+			storage.VerifyCommand(a),
 		}},
 		{groupFind, "Find", []*cobra.Command{
-			resolveCommand(a), providersCommand(a), peersCommand(a), seedsCommand(a),
-			connectCommand(a), disconnectCommand(a), pingCommand(a),
+			network.ResolveCommand(a), network.ProvidersCommand(a), network.PeersCommand(a), network.SeedsCommand(a),
+			network.ConnectCommand(a), network.DisconnectCommand(a), network.PingCommand(a),
 		}},
 		{groupShare, "Share", []*cobra.Command{
-			publishCommand(a), followCommand(a), announceCommand(a), tokenCommand(a),
-			zoneCommand(a), nameCommand(a), packCommand(a),
+			naming.PublishCommand(a), naming.FollowCommand(a), network.AnnounceCommand(a), security.TokenCommand(a),
+			naming.ZoneCommand(a), naming.NameCommand(a), packs.PackCommand(a),
 		}},
 		{groupRun, "Run a node", []*cobra.Command{
-			initCommand(a), runCommand(a), nodeCommand(a), configCommand(a), swarmKeyCommand(a), gcCommand(a),
-			storeCommand(a),
+			daemon.InitCommand(a), daemon.RunCommand(a), daemon.NodeCommand(a), settings.ConfigCommand(a),
+			security.SwarmKeyCommand(a), storage.GCCommand(a),
+			storage.StoreCommand(a),
 		}},
 		{groupInspect, "Look inside", []*cobra.Command{
-			idCommand(a), statCommand(a), durabilityCommand(a), limitsCommand(a),
-			whyCommand(a), doctorCommand(a), auditCommand(a), versionCommand(a),
+			network.IDCommand(a), storage.StatCommand(a), replication.DurabilityCommand(a), diagnosis.LimitsCommand(a),
+			diagnosis.WhyCommand(a), diagnosis.DoctorCommand(a), security.AuditCommand(a), daemon.VersionCommand(a),
 		}},
-		{groupTry, "Try it out", []*cobra.Command{testnetCommand(a), simCommand(a)}},
+		{groupTry, "Try it out", []*cobra.Command{testbed.TestnetCommand(a), testbed.SimCommand(a)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title + ":"})
 		for _, c := range g.commands {
@@ -94,14 +110,14 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 	root.AddGroup(&cobra.Group{ID: groupHelp, Title: "Get help:"})
 	root.SetHelpCommandGroupID(groupHelp)
 	root.SetCompletionCommandGroupID(groupHelp)
-	root.AddCommand(docsCommand())
+	root.AddCommand(reference.DocsCommand())
 	cobraCommands(root)
 	walk(root, func(c *cobra.Command) {
 		if c.HasSubCommands() && c.RunE == nil {
-			c.RunE, c.Args = group, cobra.ArbitraryArgs
+			c.RunE, c.Args = cli.Group, cobra.ArbitraryArgs
 		}
 	})
-	root.SetUsageTemplate(usageTemplate(root.UsageTemplate(), a.columns))
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate(), a.Columns))
 	return root
 }
 
@@ -117,7 +133,7 @@ func cobraCommands(root *cobra.Command) {
 			c.Example = "  allium help get\n  allium help pin add"
 			c.Args = func(_ *cobra.Command, words []string) error {
 				if about, rest, err := root.Find(words); err != nil || len(rest) > 0 {
-					return unknownCommand(about, rest[0])
+					return cli.UnknownCommand(about, rest[0])
 				}
 				return nil
 			}
@@ -135,29 +151,29 @@ func cobraCommands(root *cobra.Command) {
 }
 
 // execute runs one command line and returns the exit code.
-func execute(ctx context.Context, a *app, args []string) int {
+func execute(ctx context.Context, a *cli.App, args []string) int {
 	root := rootCommand(a)
 	if strings.Contains(strings.Join(args, " "), cobra.ShellCompRequestCmd) {
 		completions(a, root)
 	}
-	root.SetArgs(withNumbers(args))
+	root.SetArgs(replication.WithNumbers(args))
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
 	if failure.Interrupted(ctx, err) {
-		err = status.Errorf(status.Canceled, "it was interrupted; %s", afterInterrupt(cmd))
+		err = status.Errorf(status.Canceled, "it was interrupted; %s", source.AfterInterrupt(cmd))
 	}
-	return a.report(err, taskOf(cmd))
+	return a.Report(err, taskOf(cmd))
 }
 
 // tokenFileUsed refuses --token-file for a command that sends no capability. The
 // user meant another node, and the command would go to this machine's.
-func tokenFileUsed(a *app, cmd *cobra.Command) error {
-	if a.tokenFile == "" || a.api != "" {
+func tokenFileUsed(a *cli.App, cmd *cobra.Command) error {
+	if a.TokenFile == "" || a.API != "" {
 		return nil
 	}
-	if throughGateway(cmd) {
+	if source.ThroughGateway(cmd) {
 		return nil
 	}
 	return failure.NewUsage("name another node with --api or, if the command has it, --gateway",

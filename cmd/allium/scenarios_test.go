@@ -1,11 +1,13 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"allium/testnet"
+	"allium/testnet/script"
 )
 
 // scenariosAtOnce is how many networks of processes are up at one time.
@@ -26,13 +28,17 @@ func TestScenariosInProcesses(t *testing.T) {
 	if err != nil || len(names) == 0 {
 		t.Fatal(names, err)
 	}
-	files, err := readScenarios(names)
-	if err != nil {
-		t.Fatal(err)
-	}
 	places := make(chan struct{}, scenariosAtOnce) // bound: scenariosAtOnce
-	for at, f := range files {
-		t.Run(filepath.Base(f.Name), func(t *testing.T) {
+	for at, name := range names {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := script.ParseFile(name, content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
 			places <- struct{}{}
 			defer func() { <-places }()

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/failure"
+	"allium/cmd/allium/source"
 	"allium/protocols/ticket"
 )
 
@@ -106,7 +107,7 @@ func taskOf(cmd *cobra.Command) failure.Task {
 		verb = "run `" + cmd.CommandPath() + "`"
 	}
 	phrase, onFirst := strings.CutSuffix(verb, " ")
-	task := failure.Task{Help: cmd.CommandPath() + " --help", Why: !throughGateway(cmd)}
+	task := failure.Task{Help: cmd.CommandPath() + " --help", Why: !source.ThroughGateway(cmd)}
 	task.Verb, task.Link, _ = strings.Cut(phrase, "|")
 	if arg := cmd.Flags().Args(); onFirst {
 		if len(arg) > 0 && (ticket.Is(arg[0]) || arg[0] == "-") {

@@ -1,4 +1,5 @@
-// Package diagnosis puts into words for a terminal what `allium doctor` found: about a node and its machine, about
+// Package diagnosis has the commands that look inside a node: doctor, why and limits.
+// It puts into words for a terminal what was found: about a node and its machine, about
 // from where it can be dialled, and about the way to a peer.
 package diagnosis
 

@@ -1,4 +1,6 @@
-// Package naming puts names into words for a terminal, and makes the DNS records that link a domain to one.
+// Package naming has the commands about names: name, publish, follow and zone. It
+// puts names into words for a terminal, and makes the DNS records that link a domain
+// to one.
 package naming
 
 import (

@@ -1,5 +1,5 @@
-// Package settings puts configuration keys into words for a terminal: their values, their
-// explanations and what an edit did.
+// Package settings has the command config. It puts configuration keys into words for a
+// terminal: their values, their explanations and what an edit did.
 package settings
 
 import (
