@@ -309,10 +309,15 @@ func (a *App) Watch(ctx context.Context, f func(context.Context, *client.Client)
 
 // Loud returns text, or nothing with -q.
 func (a *App) Loud(text string) string {
+	return a.Text(text, "")
+}
+
+// Text returns what is printed of a result: human, and brief with -q.
+func (a *App) Text(human, brief string) string {
 	if a.Quiet {
-		return ""
+		return brief
 	}
-	return text
+	return human
 }
 
 // OnNode returns the function of a command that needs a running node.

@@ -58,10 +58,7 @@ func InitCommand(a *cli.App) *cobra.Command {
 			}
 			file := filepath.Join(home, config.FileName)
 			human := fmt.Sprintf("%s\nconfiguration in %s; start the node with `%s`", id, file, start)
-			if a.Quiet {
-				human = id.String()
-			}
-			return a.Print(map[string]string{"id": id.String(), "home": home}, human)
+			return a.Print(map[string]string{"id": id.String(), "home": home}, a.Text(human, id.String()))
 		},
 	}
 	cmd.Flags().StringVar(&profile, "profile", string(p2p.Desktop),

@@ -24,10 +24,7 @@ func VersionCommand(a *cli.App) *cobra.Command {
 				commit += ", with changes"
 			}
 			human := fmt.Sprintf("allium %s\ncommit %s\ngo     %s %s/%s", v.Version, commit, v.Go, v.OS, v.Arch)
-			if a.Quiet {
-				human = v.Version
-			}
-			return a.Print(v, human)
+			return a.Print(v, a.Text(human, v.Version))
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"allium/cmd/allium/term"
 	"allium/gateway/api"
 	"allium/protocols/status"
 )
@@ -13,7 +14,7 @@ func TimeSpent(l api.Lookup) string {
 	var parts []string
 	part := func(ms float64, what string) {
 		if ms >= 0.05 {
-			parts = append(parts, milliseconds(ms)+" "+what)
+			parts = append(parts, term.Milliseconds(ms)+" "+what)
 		}
 	}
 	var permit float64
@@ -44,12 +45,10 @@ func TimeSpent(l api.Lookup) string {
 		text = "time: less than 0.1 ms"
 	}
 	if permit > 0 {
-		text += "; " + milliseconds(permit) + " of it waiting for a place among the fetches"
+		text += "; " + term.Milliseconds(permit) + " of it waiting for a place among the fetches"
 	}
 	if l.BudgetMS > 0 {
-		text += fmt.Sprintf("; %.0f %% of its %s", 100*l.TookMS/l.BudgetMS, milliseconds(l.BudgetMS))
+		text += fmt.Sprintf("; %.0f %% of its %s", 100*l.TookMS/l.BudgetMS, term.Milliseconds(l.BudgetMS))
 	}
 	return text
 }
-
-func milliseconds(v float64) string { return fmt.Sprintf("%.1f ms", v) }

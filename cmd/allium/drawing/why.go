@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	"allium/cmd/allium/term"
 	"allium/gateway/api"
 	"allium/internal/limits"
 	"allium/internal/printable"
@@ -43,7 +43,7 @@ func writeHeads(b *strings.Builder, title string, heads []api.LookupHead) {
 		b.WriteString("\n" + title + "\n")
 	}
 	for _, h := range heads {
-		fmt.Fprintf(b, "  %s  %-9s  %s  %s\n", h.ID, h.Kind, secondOf(h.Start), endingOf(h))
+		fmt.Fprintf(b, "  %s  %-9s  %s  %s\n", h.ID, h.Kind, term.Stamp(h.Start), endingOf(h))
 	}
 }
 
@@ -53,7 +53,7 @@ func writeHead(b *strings.Builder, l api.Lookup) {
 	if l.Parent != "" {
 		about += ", part of lookup " + l.Parent
 	}
-	ended := secondOf(l.Start) + ": " + endingOf(l.LookupHead)
+	ended := term.Stamp(l.Start) + ": " + endingOf(l.LookupHead)
 	if l.Callers > 1 {
 		ended += fmt.Sprintf("; %d requests shared it", l.Callers)
 	}
@@ -67,18 +67,15 @@ func writeHead(b *strings.Builder, l api.Lookup) {
 	}
 }
 
-// secondOf is t in local time, to the second.
-func secondOf(t time.Time) string { return t.Local().Format(time.DateTime) }
-
 // endingOf says how a lookup ended, and after which time.
 func endingOf(h api.LookupHead) string {
 	switch {
 	case h.Running:
-		return "running for " + milliseconds(h.TookMS)
+		return "running for " + term.Milliseconds(h.TookMS)
 	case h.Outcome == status.OK.String():
-		return "ok after " + milliseconds(h.TookMS)
+		return "ok after " + term.Milliseconds(h.TookMS)
 	}
-	return "failed with " + h.Outcome + " after " + milliseconds(h.TookMS)
+	return "failed with " + h.Outcome + " after " + term.Milliseconds(h.TookMS)
 }
 
 // eventBranches returns the parts of a lookup in the order of time.
@@ -89,7 +86,7 @@ func eventBranches(l api.Lookup) []Branch {
 	}
 	var all []event
 	add := func(at float64, below []Branch, format string, args ...any) {
-		text := fmt.Sprintf("%10s  ", milliseconds(max(0, at))) + fmt.Sprintf(format, args...)
+		text := fmt.Sprintf("%10s  ", term.Milliseconds(max(0, at))) + fmt.Sprintf(format, args...)
 		all = append(all, event{at, Branch{Text: text, Below: below}})
 	}
 	for _, s := range l.Steps {
@@ -134,7 +131,7 @@ func stepText(s api.LookupStep) string {
 	said := verdictWords[s.Verdict]
 	switch {
 	case s.Source == "partial":
-		said = limits.Bytes(s.Count).Human()
+		said = term.Bytes(s.Count)
 	case s.Source == "dns" && s.Verdict == "hit":
 		said, s.Note = "says "+s.Note, ""
 	case s.Verdict == "hit" && s.Note != "":
@@ -149,7 +146,7 @@ func stepText(s api.LookupStep) string {
 		text += ", found by lookup " + s.Lookup
 	}
 	if s.TookMS >= 0.05 {
-		text += " after " + milliseconds(s.TookMS)
+		text += " after " + term.Milliseconds(s.TookMS)
 	}
 	if s.Note != "" {
 		text += ": " + s.Note
@@ -181,7 +178,7 @@ func searchText(s api.LookupSearch, key string) string {
 	default:
 		text += ": " + printable.Count(s.Found, "provider")
 	}
-	text += " after " + milliseconds(s.TookMS)
+	text += " after " + term.Milliseconds(s.TookMS)
 	if t := s.Trace; t != nil {
 		text += fmt.Sprintf("; %s, %s, %s, %s",
 			t.End, printable.Count(t.Hops, "hop"), printable.Count(t.Probes, "probe"),
@@ -199,7 +196,7 @@ func probeBranches(s api.LookupSearch) (all []Branch) {
 		return nil
 	}
 	for _, p := range s.Trace.Steps {
-		text := fmt.Sprintf("%10s  hop %d  %s  ", milliseconds(max(0, s.AtMS)+p.StartMS), p.Hop, shortPeer(p.Peer))
+		text := fmt.Sprintf("%10s  hop %d  %s  ", term.Milliseconds(max(0, s.AtMS)+p.StartMS), p.Hop, shortPeer(p.Peer))
 		if p.Hedge {
 			text += "hedge, "
 		}
@@ -207,7 +204,7 @@ func probeBranches(s api.LookupSearch) (all []Branch) {
 		if p.Outcome == status.OK.String() {
 			text += fmt.Sprintf(": %d closer, %s", p.Closer, printable.Count(p.Providers, "provider"))
 		}
-		all = append(all, Branch{Text: text + ", " + milliseconds(p.TookMS)})
+		all = append(all, Branch{Text: text + ", " + term.Milliseconds(p.TookMS)})
 	}
 	if s.Omitted > 0 {
 		all = append(all, Branch{Text: printable.Count(s.Omitted, "probe") + " left out"})
@@ -228,22 +225,22 @@ func providerBranch(p api.LookupProvider) string {
 	if p.Asked == 0 {
 		text += "not asked"
 	} else {
-		text += printable.Count(p.Asked, "request") + ", " + limits.Bytes(p.Bytes).Human()
+		text += printable.Count(p.Asked, "request") + ", " + term.Bytes(p.Bytes)
 	}
 	if p.Extra > 0 {
-		text += " and " + limits.Bytes(p.Extra).Human() + " that were here already"
+		text += " and " + term.Bytes(p.Extra) + " that were here already"
 	}
 	if p.Rate > 0 {
 		text += ", " + limits.Bytes(p.Rate).Human() + "/s"
 	}
 	if p.RTTMS > 0 {
-		text += ", first byte in " + milliseconds(p.RTTMS)
+		text += ", first byte in " + term.Milliseconds(p.RTTMS)
 	}
 	if h := p.Hedges; h != (api.LookupHedges{}) {
 		text += fmt.Sprintf(", hedges: %d won, %d lost, %d failed", h.Won, h.Lost, h.Failed)
 	}
 	if g := p.GaveUp; g != nil {
-		text += fmt.Sprintf("; given up at %s with %s: %s", milliseconds(g.AtMS), g.Outcome, g.Message)
+		text += fmt.Sprintf("; given up at %s with %s: %s", term.Milliseconds(g.AtMS), g.Outcome, g.Message)
 	}
 	return text
 }
@@ -269,11 +266,11 @@ func spanBranches(p api.LookupProvider) (all []Branch) {
 		if i == first && p.Omitted > 0 {
 			all = append(all, Branch{Text: printable.Count(p.Omitted, "request") + " left out"})
 		}
-		text := fmt.Sprintf("%10s  %s: %s, ", milliseconds(s.AtMS), spanWanted(s), limits.Bytes(s.Bytes).Human())
+		text := fmt.Sprintf("%10s  %s: %s, ", term.Milliseconds(s.AtMS), spanWanted(s), term.Bytes(s.Bytes))
 		if s.Hedge != "" {
 			text += "hedge " + s.Hedge + ", "
 		}
-		text += s.Outcome + " after " + milliseconds(s.TookMS)
+		text += s.Outcome + " after " + term.Milliseconds(s.TookMS)
 		if s.Message != "" && (p.GaveUp == nil || s.Message != p.GaveUp.Message) {
 			text += ": " + s.Message
 		}
@@ -296,8 +293,8 @@ func spanWanted(s api.LookupSpan) string {
 // treeBranch describes what a fetch of a directory did.
 func treeBranch(t *api.LookupTree) Branch {
 	b := Branch{Text: fmt.Sprintf("directory: %s, %s; %d fetched, %s; %d here already",
-		printable.Count(t.Objects, "object"), limits.Bytes(t.Bytes).Human(), t.Fetched,
-		limits.Bytes(t.FetchedBytes).Human(), t.Skipped)}
+		printable.Count(t.Objects, "object"), term.Bytes(t.Bytes), t.Fetched,
+		term.Bytes(t.FetchedBytes), t.Skipped)}
 	for _, f := range t.Failures {
 		text := f.Root.String() + " failed with " + f.Outcome
 		if f.Lookup != "" {

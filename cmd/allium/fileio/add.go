@@ -202,14 +202,11 @@ func add(ctx context.Context, a *cli.App, s api.Store, in addition, o api.AddOpt
 			added.Notes = in.notes()
 		}
 		human := fmt.Sprintf("%s %s", added.Root, printable.Name(in.names[i]))
-		if a.Quiet {
-			human = added.Root.String()
-		}
 		i++
 		item := linked{added, at.RootLinks(added.Root, added.Kind == api.Directory)}
 		roots = append(roots, added.Root)
 		line.Clear()
-		if err := a.Print(item, human); err != nil {
+		if err := a.Print(item, a.Text(human, added.Root.String())); err != nil {
 			return err
 		}
 		adding.TellLinks(a, item.Links)

@@ -86,10 +86,7 @@ func uploadFile(ctx context.Context, a *cli.App, g *verified.Gateway, path, name
 		added.New = s.Size
 	}
 	human := fmt.Sprintf("%s %s", s.Root, printable.Name(path))
-	if a.Quiet {
-		human = s.Root.String()
-	}
-	return a.Print(added, human)
+	return a.Print(added, a.Text(human, s.Root.String()))
 }
 
 // uploadTree uploads one directory. The notes are those of the whole add.
@@ -111,10 +108,7 @@ func uploadTree(
 	finish()
 	added.Name, added.Notes = path, adding.LateNotes(a, notes, disk)
 	human := fmt.Sprintf("%s %s", added.Root, printable.Name(path))
-	if a.Quiet {
-		human = added.Root.String()
-	}
-	return a.Print(added, human)
+	return a.Print(added, a.Text(human, added.Root.String()))
 }
 
 func uploadFrom(ctx context.Context, g *verified.Gateway, path string, o verified.PutOptions) (api.Stored, error) {

@@ -208,10 +208,7 @@ func fetchObject(ctx context.Context, a *cli.App, n api.Node, key string) error 
 	human := fmt.Sprintf("%s: %s, %s, %s of them fetched%s, in %s", f.Root, printable.Count(f.Objects, "object"),
 		term.Bytes(f.Bytes), term.Bytes(f.New), term.Resumed(f.Resumed, f.Bytes),
 		term.Speed(f.New, time.Since(begun)))
-	if a.Quiet {
-		human = f.Root.String()
-	}
-	return a.Print(f, human)
+	return a.Print(f, a.Text(human, f.Root.String()))
 }
 
 // get writes an object to disk, or to standard output.
@@ -261,10 +258,7 @@ func get(ctx context.Context, a *cli.App, s api.Reader, to source.Target, o getO
 			human += ", " + got.Path
 		}
 	}
-	if a.Quiet {
-		human = ""
-	}
-	return a.Print(got, human)
+	return a.Print(got, a.Loud(human))
 }
 
 // fetchFirst fetches a directory into the store of a node before it is read, where progress is shown: the
@@ -312,9 +306,6 @@ func updateFile(ctx context.Context, a *cli.App, s api.Reader, key string, o get
 	finish()
 	human := fmt.Sprintf("%s %s: %d kept, %d written (%s), %d removed", top.Root, printable.Name(name),
 		stats.Kept, stats.Written, term.Bytes(stats.Bytes), stats.Removed)
-	if a.Quiet {
-		human = ""
-	}
 	got := api.Object{Root: top.Root, Kind: top.Kind, Size: top.Size, Name: top.Name, Executable: top.Executable}
-	return a.Print(fetched{Object: got, Output: name, Updated: &stats}, human)
+	return a.Print(fetched{Object: got, Output: name, Updated: &stats}, a.Loud(human))
 }

@@ -16,6 +16,7 @@ import (
 	"allium/cmd/allium/drawing"
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/source"
+	"allium/cmd/allium/term"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 	"allium/node"
@@ -258,5 +259,5 @@ func untilText(end time.Time) string {
 	if end.IsZero() {
 		return ""
 	}
-	return ", until " + end.Local().Format("2006-01-02 15:04:05")
+	return ", until " + term.Stamp(end)
 }

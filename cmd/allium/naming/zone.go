@@ -1,6 +1,7 @@
 package naming
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -367,19 +368,12 @@ func (l zoneList) String(quiet bool) string {
 		if z.Own {
 			own = "*"
 		}
-		fmt.Fprintf(&b, "\n%-*s  %-3s  %-62s  %s", width, orDash(z.Name), own, z.Zone, z.From)
+		fmt.Fprintf(&b, "\n%-*s  %-3s  %-62s  %s", width, cmp.Or(z.Name, "-"), own, z.Zone, z.From)
 		if z.Signer != "" {
 			fmt.Fprintf(&b, " of %s until %s", z.Signer, z.NotAfter.UTC().Format(time.RFC3339))
 		}
 	}
 	return b.String()
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 // zoneMap is a signed zone map.

@@ -13,6 +13,7 @@ import (
 	"allium/cmd/allium/cli"
 	"allium/cmd/allium/failure"
 	"allium/cmd/allium/source"
+	"allium/cmd/allium/term"
 	"allium/gateway/api"
 	"allium/internal/printable"
 	"allium/protocols/status"
@@ -219,7 +220,7 @@ func traceText(t api.Trace, found int, quiet bool) string {
 		if s.Outcome == status.OK.String() {
 			outcome = fmt.Sprintf("ok: %d closer, %s", s.Closer, printable.Count(s.Providers, "provider"))
 		}
-		fmt.Fprintf(&b, format, milliseconds(s.StartMS), milliseconds(s.TookMS),
+		fmt.Fprintf(&b, format, term.Milliseconds(s.StartMS), term.Milliseconds(s.TookMS),
 			fmt.Sprint(s.Hop), s.Peer, kind, outcome)
 		found -= s.Providers
 	}
@@ -227,7 +228,7 @@ func traceText(t api.Trace, found int, quiet bool) string {
 		return strings.TrimSuffix(b.String(), "\n")
 	}
 	fmt.Fprintf(&b, "ended %s after %s: %s, %s, %s",
-		t.End, milliseconds(t.TookMS), printable.Count(t.Hops, "hop"),
+		t.End, term.Milliseconds(t.TookMS), printable.Count(t.Hops, "hop"),
 		printable.Count(t.Probes, "probe"), printable.Count(t.Hedges, "hedge"))
 	if found > 0 {
 		fmt.Fprintf(&b, "\n%s by records or announcements that this node holds; --fresh leaves them out",
@@ -235,5 +236,3 @@ func traceText(t api.Trace, found int, quiet bool) string {
 	}
 	return b.String()
 }
-
-func milliseconds(v float64) string { return fmt.Sprintf("%.1f ms", v) }

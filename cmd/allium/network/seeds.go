@@ -119,10 +119,7 @@ signature, no authority signed it, or it has expired.`,
 				return err
 			}
 			human := signedSeedsText(signed)
-			if a.Quiet {
-				human = signed.Signer
-			}
-			return errors.Join(a.Print(signed, human), err)
+			return errors.Join(a.Print(signed, a.Text(human, signed.Signer)), err)
 		},
 	}
 	cmd.Flags().StringArrayVar(&authorities, "authority", nil, "peer id that may sign, repeatable (default: any)")

@@ -251,10 +251,7 @@ func packListCommand(a *cli.App) *cobra.Command {
 			}
 			for _, p := range list {
 				text := packText(p)
-				if a.Quiet {
-					text = p.Name
-				}
-				if err := a.Print(p, text); err != nil {
+				if err := a.Print(p, a.Text(text, p.Name)); err != nil {
 					return err
 				}
 			}

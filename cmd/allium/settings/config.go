@@ -93,14 +93,11 @@ name. Nothing is started or changed. Notes name settings whose effect may surpri
 			for _, note := range notes {
 				human += "\nnote: " + note
 			}
-			if a.Quiet {
-				human = ""
-			}
 			answer := map[string]any{"ok": true, "file": cfg.File}
 			if len(notes) > 0 {
 				answer["notes"] = notes
 			}
-			return a.Print(answer, human)
+			return a.Print(answer, a.Loud(human))
 		},
 	}
 	explain := &cobra.Command{

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"allium/cmd/allium/cli"
 	"allium/cmd/allium/replication"
 	"allium/cmd/allium/source"
+	"allium/cmd/allium/term"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 	"allium/node"
@@ -137,10 +137,7 @@ durability KEY" shows who asks.`,
 
 // pinResult is a new pin for people.
 func pinResult(a *cli.App, verb string, p api.Pin) string {
-	if a.Quiet {
-		return p.Root.String()
-	}
-	return fmt.Sprintf("%s %s (%s)", verb, p.Root, PinText(p))
+	return a.Text(fmt.Sprintf("%s %s (%s)", verb, p.Root, PinText(p)), p.Root.String())
 }
 
 // PinText describes a pin without its address.
@@ -156,7 +153,7 @@ func PinText(p api.Pin) string {
 		s += " " + p.Target.String()
 	}
 	if !p.Since.IsZero() {
-		s += " since " + p.Since.Local().Format(time.DateTime)
+		s += " since " + term.Stamp(p.Since)
 	}
 	return s
 }

@@ -81,3 +81,17 @@ func Speed(bytes int64, took time.Duration) string {
 
 // Stamp is a time for a person, to the second.
 func Stamp(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+// Milliseconds is a time in milliseconds, to a tenth of one.
+func Milliseconds(v float64) string { return fmt.Sprintf("%.1f ms", v) }
+
+// Rounded returns a duration with a precision that a person reads.
+func Rounded(d time.Duration) time.Duration {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond)
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
