@@ -124,12 +124,14 @@ type sparse struct {
 
 const chunkSize = 1 << 12
 
+var zeroChunk [chunkSize]byte
+
 func (s *sparse) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
 		at := s.size % chunkSize
 		k := min(chunkSize-at, int64(len(p)))
-		if c := s.chunks[s.size/chunkSize]; c != nil || len(bytes.Trim(p[:k], "\x00")) > 0 {
+		if c := s.chunks[s.size/chunkSize]; c != nil || !bytes.Equal(p[:k], zeroChunk[:k]) {
 			if c == nil {
 				c = make([]byte, chunkSize)
 				s.chunks[s.size/chunkSize] = c
