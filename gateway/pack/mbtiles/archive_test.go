@@ -214,7 +214,7 @@ func TestRefused(t *testing.T) {
 		"zoom 0.5": {build(t, tables+strings.ReplaceAll(onePNG, "(0,", "(0.5,")), status.Corrupt, "is 0.5"},
 		"no index": {build(t, "CREATE TABLE metadata (name, value);"+
 			"CREATE TABLE tiles (tile_data, zoom_level, tile_column, tile_row);"+
-			"INSERT INTO tiles SELECT randomblob(300000), 5, value, 3 FROM json_each('["+
+			"INSERT INTO tiles SELECT zeroblob(300000), 5, value, 3 FROM json_each('["+
 			strings.Repeat("7,", 120)+"7]'); UPDATE tiles SET tile_data = x'89504e470d0a1a0a' WHERE rowid = 1"),
 			status.Unsupported, "it takes too many reads. Write the pack again with an index"},
 	} {
