@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -158,7 +159,7 @@ func TestTiles(t *testing.T) {
 		{"vector/0/0/0.mvt", "gzip;q=0", 200, string(plain), mvt, "", "no-cache"},
 		{"vector/0/0/0.mvt", "*", 200, string(vectorTile), mvt, "", "no-cache"},
 		{"fixed/2/3/3.mvt", "gzip", 200, string(vectorTile), mvt, "", "public, max-age=31536000, immutable"},
-		{"named/2/3/3.mvt", "gzip", 200, string(vectorTile), mvt, "", "public, max-age=99"},
+		{"named/2/3/3.mvt", "gzip", 200, string(vectorTile), mvt, "", "public, max-age=N"},
 		{"raster/1/0/1.png", "", 200, string(pngTile), "image/png", "", "no-cache"},
 		{"vector/1/1/0.mvt", "gzip", 204, "", "", "", "no-cache"},
 		{"raster/1/1/0.png", "", 404, "", "", "no tile 1/1/0", ""},
@@ -197,7 +198,11 @@ func TestTiles(t *testing.T) {
 			}
 			continue
 		}
-		if a.body != c.body || a.Header.Get("Content-Type") != c.media || a.Header.Get("Cache-Control") != c.caching {
+		caching, left := a.Header.Get("Cache-Control"), 0 // a name's 100 s, less what the test took so far
+		if n, _ := fmt.Sscanf(caching, "public, max-age=%d", &left); n == 1 && left < 100 {
+			caching = "public, max-age=N"
+		}
+		if a.body != c.body || a.Header.Get("Content-Type") != c.media || caching != c.caching {
 			t.Errorf("%s (%s): %q, %v", c.path, c.accept, a.body, a.Header)
 		}
 		if encoded := a.Header.Get("Content-Encoding") == "gzip"; encoded != (c.body == string(vectorTile)) {
