@@ -286,6 +286,11 @@ func TestDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		changed := map[string][]byte{"emptied": {}, "deleted": nil, "cut": whole[:len(whole)/2], "swapped": other}
+		if testing.Short() { // the goroutines are the same in each case
+			delete(changed, "emptied")
+			delete(changed, "swapped")
+			whole = nil
+		}
 		for at := 0; at < len(whole); at += 1 + len(whole)/steps {
 			p := bytes.Clone(whole)
 			p[at] ^= 0x40

@@ -356,7 +356,11 @@ func TestToldWhileDropping(t *testing.T) {
 // TestAuditsAtRest: within an audit period each holder of each object at rest is challenged.
 func TestAuditsAtRest(t *testing.T) {
 	p := plan.DefaultParams()
-	c := newCrowd(p, 300)
+	objects := 300
+	if testing.Short() {
+		objects = 60
+	}
+	c := newCrowd(p, objects)
 	c.settleAll(t)
 	c.lies = c.members[5].ID
 	held := 0
@@ -374,8 +378,8 @@ func TestAuditsAtRest(t *testing.T) {
 			t.Fatalf("one of the %d objects of a member that has none was not asked for", held)
 		}
 	}
-	if held < 10 {
-		t.Errorf("it held %d of 300 objects", held)
+	if held < objects/30 {
+		t.Errorf("it held %d of %d objects", held, objects)
 	}
 }
 
