@@ -27,6 +27,8 @@ const (
 	restFor    = time.Minute // how long after its last request a key is forgotten
 	maxShares  = 16_384      // how many keys are remembered, about 200 bytes each
 	reservePer = 8           // 1/reservePer of the burst is reserved for keys within their share
+	briefPer   = 20          // 1/briefPer of the wait is what is left for keys that are refused
+	fewKeys    = 8           // fewer keys than these, all of them refused, do not make the rate full
 )
 
 // FairRate is a token bucket that keys, such as clients, share. It also bounds the
@@ -44,6 +46,12 @@ const (
 // Requests that wait get tokens by the same rules: those of one key in the order of
 // their arrival, and the keys one after another. A key that is alone can get tokens
 // back with Refund.
+//
+// A long line is for keys that ask again when they are answered. A key of which a request
+// was refused within the last second asks more than it gets, however long its line is: of
+// its requests only so many wait as get their turn within a twentieth of the wait. If
+// requests wait, the registry shows as the line of the rate how many keys were refused
+// within the last second, of those that have a share.
 //
 // Invariants: all keys together never get more than Burst and PerSecond allow, beside
 // what was given back; at
@@ -73,6 +81,7 @@ type Share[K comparable] struct {
 	key      K
 	tokens   float64
 	seen     time.Time // of the last request, and when tokens was computed
+	refused  time.Time // of the last request that was refused for lack of a token
 	inFlight int
 	drain    drainRate
 	list     *linked.List[Share[K]] // the list that it is in
@@ -87,6 +96,9 @@ func NewFairRate[K comparable](r *Registry, rate, each Spec, c FairRateConfig) *
 	s := &FairRate[K]{
 		rate: newMeter(rate, KindRate, 1), tokens: float64(c.Burst), known: map[K]*Share[K]{},
 		stopped: make(chan struct{}),
+	}
+	if c.Wait > 0 {
+		s.rate.line = func() (refused, keys int64) { return overload(s) }
 	}
 	if rate.Name != "" {
 		r.list(s.rate)
@@ -141,6 +153,7 @@ func (s *FairRate[K]) Enter(k K) (*Share[K], error) {
 	a, used, wait, ok := s.enter(k, time.Now())
 	switch {
 	case !ok && wait > 0:
+		a.refuse()
 		return nil, s.rate.reject(status.RateLimit, s.rate.cap(), wait.Round(time.Millisecond))
 	case !ok:
 		return nil, s.each.m.reject(status.Busy, used, a.drain.wait(1))
@@ -190,6 +203,30 @@ func (a *Share[K]) Refund() {
 	if s.active.Len() == 1 && a.list == &s.active && s.waiting.Len() == a.waits() {
 		s.restore(a, now)
 	}
+}
+
+// refuse notes that a request of the key was refused for lack of a token.
+func (a *Share[K]) refuse() {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	a.refused = time.Now()
+}
+
+// overload returns how many keys were refused within activeFor, of how many that have a share.
+func overload[K comparable](s *FairRate[K]) (refused, keys int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c.PerSecond == 0 {
+		return 0, 0
+	}
+	now := time.Now()
+	s.expire(now)
+	for a := range s.active.FromOldest {
+		if now.Sub(a.refused) <= activeFor {
+			refused++
+		}
+	}
+	return refused, max(fewKeys, int64(s.active.Len()))
 }
 
 // waits returns 1 if requests of the key wait, else 0.

@@ -2,6 +2,7 @@ package limits
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"allium/internal/linked"
@@ -47,6 +48,7 @@ func (s *FairRate[K]) Await(ctx context.Context, k K, places func() (leave func(
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+	a.refuse()
 	return nil, s.rate.reject(status.RateLimit, s.rate.cap(), wait.Round(time.Millisecond))
 }
 
@@ -78,7 +80,8 @@ func (s *FairRate[K]) queue(k K, now time.Time) (a *Share[K], w *rateWaiter, err
 		return a, nil, nil
 	case wait == 0:
 		return nil, nil, s.each.m.reject(status.Busy, used, a.drain.wait(1))
-	case (1+float64(a.line.Len())-s.tokens)/s.c.PerSecond > s.c.Wait.Seconds():
+	case (1+float64(a.line.Len())-s.tokens)/s.c.PerSecond > s.c.Wait.Seconds(), a.line.Len() >= a.places(now):
+		a.refused = now
 		return nil, nil, s.rate.reject(status.RateLimit, s.rate.cap(), wait.Round(time.Millisecond))
 	}
 	w = &rateWaiter{granted: make(chan struct{}), most: s.c.Wait}
@@ -89,6 +92,17 @@ func (s *FairRate[K]) queue(k K, now time.Time) (a *Share[K], w *rateWaiter, err
 	a.admit()
 	s.serve(now)
 	return a, w, nil
+}
+
+// places returns how many requests of the key may wait: all, or if one was refused within activeFor those that get
+// their turn within a twentieth of the wait, and one if there are none. The caller holds the FairRate's mu.
+func (a *Share[K]) places(now time.Time) int {
+	s := a.of
+	if now.Sub(a.refused) > activeFor {
+		return math.MaxInt
+	}
+	keys := s.waiting.Len() + 1 - a.waits()
+	return max(1, int(s.c.PerSecond*s.c.Wait.Seconds()/briefPer)/keys)
 }
 
 // unqueue ends a wait. It returns true if the waiter has got its token, else the time until

@@ -139,3 +139,56 @@ func TestFairRateRefund(t *testing.T) {
 		}
 	})
 }
+
+// TestFairRateOverload: of keys that go on asking for three times the rate, whatever they are answered, as many
+// requests get in as the rate allows, none of them waits long once some were refused, and the line of the rate is full
+// until a second after the last refusal. A key that asks again when it is answered is not refused beside them.
+func TestFairRateOverload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg, s := newFairRate(limits.FairRateConfig{PerSecond: 500, Burst: 1000, Wait: 2 * time.Second})
+		const keys, settled = 16, 5 * time.Second
+		var in, late atomic.Int64
+		var wg sync.WaitGroup
+		begun := time.Now()
+		for key := range keys {
+			wg.Go(func() {
+				for range 10 * 1500 / keys {
+					time.Sleep(time.Second * keys / 1500)
+					wg.Go(func() {
+						asked := time.Now()
+						share, err := s.Await(t.Context(), key, anyPlace)
+						if err != nil {
+							return
+						}
+						share.Leave()
+						in.Add(1)
+						if asked.Sub(begun) > settled && time.Since(asked) > 150*time.Millisecond {
+							late.Add(1)
+						}
+					})
+				}
+			})
+		}
+		line := func(want, of int64) {
+			t.Helper()
+			for _, i := range reg.Queues() {
+				if i.Name == "rate" && i.Waiting == want && i.MaxWaiting == of {
+					return
+				}
+			}
+			t.Errorf("after %s the line is not %d of %d: %+v", time.Since(begun), want, of, reg.Queues())
+		}
+		var honest sync.WaitGroup
+		_, refused := await(s, keys, 4, 9*time.Second, &honest)
+		time.Sleep(8 * time.Second)
+		line(keys, keys+1)
+		honest.Wait()
+		wg.Wait()
+		if in.Load() < 0.9*500*10 || late.Load() > 0 || refused.Load() > 0 {
+			t.Errorf("%d got in, %d of them late; of one that waits for answers %d were refused", in.Load(), late.Load(),
+				refused.Load())
+		}
+		time.Sleep(2 * time.Second)
+		line(0, 8)
+	})
+}

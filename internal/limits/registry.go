@@ -41,7 +41,8 @@ type Info struct {
 	Each    string `json:"each,omitempty"`
 	Members int64  `json:"members,omitempty"`
 
-	// How many requests wait at a gate, and how many may; 0 of other kinds.
+	// How many requests wait at a gate, and how many may. Of a FairRate at which they wait: how many keys were
+	// refused within the last second, and how many have to be for all to count as refused. 0 of other limits.
 	Waiting    int64 `json:"-"`
 	MaxWaiting int64 `json:"-"`
 }
@@ -105,8 +106,8 @@ func (r *Registry) Snapshot() []Info {
 	return infos
 }
 
-// Queues returns the state of every queue, and of every gate at which requests may
-// wait, in no order. It is cheaper than Snapshot, for callers that poll.
+// Queues returns the state of every queue, and of every gate or rate at which requests
+// may wait, in no order. It is cheaper than Snapshot, for callers that poll.
 func (r *Registry) Queues() []Info {
 	r.mu.Lock()
 	limits := slices.Clone(r.limits)
@@ -205,7 +206,7 @@ type meter struct {
 
 	current, peak, rejected atomic.Int64
 	depth                   func() int64          // returns what is in use; nil: current is
-	line                    func() (int64, int64) // returns Waiting and MaxWaiting of a gate; else nil
+	line                    func() (int64, int64) // returns Waiting and MaxWaiting of a limit that has them; else nil
 	drain                   drainRate
 	family                  *meter   // counts refusals and the peak too; nil: the limit is in no family
 	members                 *members // of a family that counts them; else nil

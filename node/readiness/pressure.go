@@ -189,9 +189,10 @@ func (p *Pressure) look(registry []limits.Info, now time.Time) (soon bool) {
 		}
 		q := p.queues[info.Name]
 		if q == nil {
-			q = &queuePressure{name: info.Name, capacity: capacity, since: make([]time.Time, len(transitions))}
+			q = &queuePressure{name: info.Name, since: make([]time.Time, len(transitions))}
 			p.queues[info.Name] = q
 		}
+		q.capacity = capacity // a reload may have changed it
 		q.look(waiting, now)
 		soon = soon || q.state != admitsAll || 2*waiting >= capacity
 	}

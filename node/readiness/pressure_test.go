@@ -182,6 +182,18 @@ func TestPressureOfLines(t *testing.T) {
 	}
 }
 
+// TestPressureAfterAReload: a queue is as full as its size is now.
+func TestPressureAfterAReload(t *testing.T) {
+	p, now := NewPressure(nil, nil), time.Now()
+	for _, capacity := range []int64{1000, 100} {
+		p.look([]limits.Info{{Name: "q", Kind: limits.KindQueue, Capacity: capacity, Current: 96}}, now)
+	}
+	p.look([]limits.Info{{Name: "q", Kind: limits.KindQueue, Capacity: 100, Current: 96}}, now.Add(time.Second))
+	if r := p.Reads(); r.Ready() || r.Need != 51 || r.Have != 4 {
+		t.Errorf("a queue that is full since it has shrunk: %+v", r)
+	}
+}
+
 // TestLenientAreQueues: a name that no limit has would go unnoticed, and the
 // queue it means would shut the node.
 func TestLenientAreQueues(t *testing.T) {
