@@ -99,7 +99,9 @@ func (f *flood) send(ctx context.Context, due chan<- time.Time, rate float64, le
 }
 
 // ask asks once. Over a connection that the gateway has closed meanwhile it asks again.
-func (f *flood) ask(ctx context.Context, c *floodConn, due time.Time) (took time.Duration, a measure.Answer, err error) {
+func (f *flood) ask(
+	ctx context.Context, c *floodConn, due time.Time,
+) (took time.Duration, a measure.Answer, err error) {
 	kept := c.Conn != nil
 	a, err = f.once(ctx, c)
 	if err != nil && kept {

@@ -29,7 +29,7 @@ type readyWatch struct {
 	looks []readyLook
 }
 
-// readyLook is what a node said of itself, or nothing if it did not answer.
+// readyLook has the answer of a node to one request, empty if there was none.
 type readyLook struct {
 	at   time.Time
 	said api.Readiness
