@@ -1,6 +1,6 @@
 // Command operate measures what operators do to nodes under load: mixed work for a long time with reloads and restarts
-// (soak), reloads of every hot key (reload), a rolling restart of five nodes (rolling), and three times as many requests
-// as a gateway can answer (overload).
+// (soak), reloads of every hot key (reload), a rolling restart of five nodes (rolling), and three times as many
+// requests as a gateway can answer (overload).
 //
 //	go run -C bench ./operate -allium ../bin/allium -only reload,rolling -hold 60s
 //	make soak SOAK=30m
