@@ -81,7 +81,9 @@ func (r *Ring) HitAt(
 	grew := to.id == 0
 	*to = hit{id: id, parent: parent, key: key, at: at, took: took, source: source, kind: kind}
 	s.mu.Unlock()
-	r.judge(id, kind, isHit, took)
+	if took > 0 { // what lies in RAM is never slow, and the tracer does not run for it
+		r.judge(id, kind, isHit, took)
+	}
 	if grew {
 		r.hits.n.Add(1)
 		r.hits.usage.Grown()

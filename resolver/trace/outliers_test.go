@@ -116,6 +116,28 @@ func TestMarks(t *testing.T) {
 	}
 }
 
+// armed counts how often the tracer was armed.
+type armed struct {
+	fakeFilms
+	times int
+}
+
+func (a *armed) Arm() { a.times++ }
+
+// TestHitsInRAM: the tracer does not run for what lies in RAM, however often it is asked for.
+func TestHitsInRAM(t *testing.T) {
+	t.Parallel()
+	films := &armed{}
+	r := New(Deps{Films: films})
+	id := r.Hit(Open, keyOf(1), Memory, 0)
+	if _, ok := r.Get(id); !ok || films.times != 0 {
+		t.Errorf("recorded %t, armed %d times, want true and 0", ok, films.times)
+	}
+	if r.Hit(Open, keyOf(1), Store, time.Microsecond); films.times != 1 {
+		t.Errorf("armed %d times for a hit of the disk, want 1", films.times)
+	}
+}
+
 // TestHitAllocates: to judge a hit costs no allocation.
 func TestHitAllocates(t *testing.T) {
 	r := New(Deps{Films: &fakeFilms{}})
