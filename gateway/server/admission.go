@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"allium/gateway/exchange"
 	"allium/internal/limits"
@@ -50,7 +49,6 @@ func (l *listener) admit(rt route, w *delivery, r *http.Request) (err error) {
 	} else if l.transfers != nil && !rt.upload {
 		w.transfers, w.listings = l.transfers, l.server.bounds.listings
 	}
-	w.began = time.Now()
 	return err
 }
 

@@ -43,7 +43,7 @@ type delivery struct {
 	share     *clientShare // the client's place in flight, and its share of the rate
 
 	waited       time.Duration // for a token of the rate
-	began        time.Time     // when the request was admitted
+	began        time.Time     // when the request came, or later by waited
 	writing      time.Duration // the time of writes, in which the client may be what is slow
 	askedNetwork bool
 }
@@ -175,20 +175,20 @@ func (d *delivery) countTimeout(err error) {
 
 // renewDeadline sets the deadline of the next write, if the current one is too early. It sets it
 // an eighth later than needed, so that not every write sets one. A connection that measures
-// progress checks it at the deadline.
+// progress renews its deadline itself.
 func (d *delivery) renewDeadline() {
-	if d.writeTimeout == 0 || d.stream != nil {
+	switch {
+	case d.writeTimeout == 0 || d.stream != nil:
+		return
+	case d.judge != nil:
+		d.judge.armDeadline()
 		return
 	}
-	wait := d.writeTimeout
-	if d.judge != nil {
-		wait /= stallChecks
-	}
-	need := time.Now().Add(wait)
+	need := time.Now().Add(d.writeTimeout)
 	if need.Before(d.deadline) {
 		return
 	}
-	d.deadline = need.Add(wait / 8)
+	d.deadline = need.Add(d.writeTimeout / 8)
 	_ = d.rc.SetWriteDeadline(d.deadline) // test recorders have no deadlines
 }
 
@@ -202,7 +202,7 @@ func (d *delivery) judgeByConn(c *conn) {
 		c.http2.Store(true)
 		d.watchStream(c)
 	} else {
-		c.progress.stall = d.writeTimeout
+		c.progress.judge(d.writeTimeout)
 	}
 }
 

@@ -46,6 +46,7 @@ type progress struct {
 	written atomic.Int64  // bytes that the kernel accepted
 	evicted atomic.Bool   // the connection must write no more
 
+	armed      bool      // the connection has a write deadline, at which it measures
 	acked      int64     // bytes acknowledged at ackedAt
 	ackedAt    time.Time // when acked was first measured
 	measuredAt time.Time // zero before the first measurement
@@ -73,6 +74,12 @@ func (p *progress) start(c net.Conn, stall time.Duration) {
 	if raw, err := tcp.SyscallConn(); err == nil { // an error means that it is closed
 		_ = raw.Control(func(fd uintptr) { _ = sockets.BoundUnsent(int(fd), maxUnsent) })
 	}
+}
+
+// judge makes stall the longest time without an acknowledged byte.
+func (p *progress) judge(stall time.Duration) {
+	p.armed = p.armed && p.stall == stall
+	p.stall = stall
 }
 
 // measure notes that the client has acknowledged acked bytes until now. It returns the time until
@@ -130,6 +137,23 @@ func (c *conn) Write(p []byte) (n int, err error) {
 		c.joiner.pending = nil // the connection writes no more
 	}
 	return n, err
+}
+
+// armDeadline sets a write deadline, unless there is one. A deadline outlives its request: the write that
+// runs into it continues if the client makes progress, so only one write in a while renews it.
+func (c *conn) armDeadline() {
+	if !c.progress.armed {
+		c.progress.armed = c.Conn.SetWriteDeadline(time.Now().Add(c.progress.stall/stallChecks)) == nil
+	}
+}
+
+// SetWriteDeadline sets the deadline of writes. net/http clears it after each answer of HTTP/1, which a
+// connection that measures progress ignores.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() && c.progress.armed {
+		return nil
+	}
+	return c.Conn.SetWriteDeadline(t)
 }
 
 // extendDeadline sets a new deadline for a write that ran into its old one. It returns false if

@@ -1,6 +1,9 @@
 package server
 
 import (
+	"net"
+	"os"
+	"slices"
 	"testing"
 	"time"
 )
@@ -42,5 +45,63 @@ func TestMeasure(t *testing.T) {
 	p.measure(0, now)
 	if wait := p.measure(0, now.Add(time.Hour)); wait != stall/stallChecks {
 		t.Errorf("an hour later: %s", wait)
+	}
+}
+
+// timedWire counts the deadlines that are set, and takes no bytes at a write after a deadline has passed.
+type timedWire struct {
+	net.Conn
+	set  []time.Time
+	over bool
+	got  int
+}
+
+func (w *timedWire) SetWriteDeadline(t time.Time) error {
+	w.set, w.over = append(w.set, t), false
+	return nil
+}
+
+func (w *timedWire) Write(p []byte) (int, error) {
+	if w.over {
+		return 0, os.ErrDeadlineExceeded
+	}
+	w.got += len(p)
+	return len(p), nil
+}
+
+// TestKeptDeadline: the write deadline of a connection outlives its requests. A write that runs into it goes on with
+// another one. Only a request with another stall time sets its own.
+func TestKeptDeadline(t *testing.T) {
+	t.Parallel()
+	w := &timedWire{}
+	c := &conn{Conn: w, halfClosed: &halfClosed{}}
+	c.progress.enabled = true
+	answer := func(stall time.Duration) {
+		t.Helper()
+		c.progress.judge(stall)
+		c.armDeadline()
+		if n, err := c.Write(make([]byte, 10)); n != 10 || err != nil {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+		if err := c.SetWriteDeadline(time.Time{}); err != nil { // as net/http does
+			t.Fatal(err)
+		}
+	}
+	answer(time.Hour)
+	answer(time.Hour)
+	if len(w.set) != 1 || w.set[0].IsZero() {
+		t.Fatalf("deadlines %v, want one", w.set)
+	}
+	w.over = true
+	answer(time.Hour)
+	if len(w.set) != 2 || w.got != 30 {
+		t.Errorf("%d deadlines and %d bytes after one has passed, want 2 and 30", len(w.set), w.got)
+	}
+	answer(time.Minute)
+	if last := w.set[len(w.set)-1]; len(w.set) != 3 || time.Until(last) > time.Minute/stallChecks {
+		t.Errorf("deadlines %v, want one of the shorter stall time", w.set)
+	}
+	if err := c.SetWriteDeadline(pastDeadline); err != nil || !slices.Contains(w.set, pastDeadline) {
+		t.Errorf("deadlines %v, %v, want one in the past", w.set, err)
 	}
 }

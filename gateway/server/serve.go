@@ -68,6 +68,7 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	m := l.server.metrics.route(name)
 	m.inflight.Inc()
 	start := time.Now()
+	w.began = start
 	err := l.answer(rt, w, r)
 	m.inflight.Dec()
 	took := time.Since(start)

@@ -68,7 +68,10 @@ func (l *listener) takeToken(w *delivery, r *http.Request) error {
 		return nil
 	}
 	began, gate := time.Now(), w.gate
-	defer func() { w.waited = time.Since(began) }()
+	defer func() {
+		w.waited = time.Since(began)
+		w.began = w.began.Add(w.waited)
+	}()
 	w.leaveGate()
 	share, err := l.clients.Await(r.Context(), w.From.Group, func() (func(), bool) {
 		return l.server.bounds.waiting.enter(w.From.Group, r)
