@@ -113,9 +113,11 @@ func (b *body) Write(p []byte) (int, error) {
 	if b.part.Len() == int64(len(p)) {
 		b.w.AnnounceBody(len(p))
 	}
-	if err := b.w.StartTransfer(len(p)); err != nil {
-		return 0, err
+	if !b.w.Started() {
+		if err := b.w.StartTransfer(len(p)); err != nil {
+			return 0, err
+		}
+		b.begin()
 	}
-	b.begin()
 	return b.w.Write(p)
 }

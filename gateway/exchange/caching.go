@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"fmt"
 	"iter"
 	"net/http"
 	"strconv"
@@ -39,7 +38,7 @@ func OnlyIfCached(r *http.Request) bool {
 
 // MaxAge returns the Cache-Control of an answer that caches may keep for d, in whole seconds and at least 0.
 func MaxAge(d time.Duration) string {
-	return fmt.Sprintf("public, max-age=%d", max(0, int64(d/time.Second)))
+	return "public, max-age=" + strconv.FormatInt(max(0, int64(d/time.Second)), 10)
 }
 
 // MaxStale returns how stale an answer the client takes by the directive max-stale of Cache-Control

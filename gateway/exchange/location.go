@@ -20,9 +20,11 @@ func BadEscape(err error) error {
 // ParseObject parses the address in an escaped path. If it is written in another form than its
 // one form b3:<hex>, redirect is that form: each object has one URL, for the sake of caches.
 func ParseObject(rest string) (root b3.Root, redirect string, err error) {
-	key, err := url.PathUnescape(rest)
-	if err != nil {
-		return root, "", BadEscape(err)
+	key := rest
+	if strings.Contains(rest, "%") {
+		if key, err = url.PathUnescape(rest); err != nil {
+			return root, "", BadEscape(err)
+		}
 	}
 	if root, err = b3.Parse(key); err == nil {
 		return root, "", nil

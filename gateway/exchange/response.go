@@ -104,8 +104,12 @@ func (w *Response) Started() bool { return w.Status != 0 }
 
 // Short reports whether less was sent than Content-Length promised.
 func (w *Response) Short() bool {
-	n, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
-	return err == nil && !w.Head && w.Bytes < n
+	length := w.Header()["Content-Length"] // the canonical key
+	if w.Head || len(length) == 0 {
+		return false
+	}
+	n, err := strconv.ParseInt(length[0], 10, 64)
+	return err == nil && w.Bytes < n
 }
 
 // AnnounceBody announces that the next Write is the whole body, of n bytes.
