@@ -70,17 +70,16 @@ func (g *Handlers) withStallTimeout(w *exchange.Response, r *http.Request, f fun
 // mayStall starts the stall timer, unless it runs, and returns the body's context. What lies in RAM cannot stall and
 // needs no timer.
 func (b *body) mayStall() context.Context {
-	if b.stallTimer != nil {
-		return b.ctx
+	if b.stallTimer == nil {
+		root, limit := b.w.Root, b.stallTimeout
+		ctx, cancel := context.WithCancelCause(patience.With(b.ctx))
+		b.ctx, b.cancel = ctx, cancel
+		b.stallTimer = time.AfterFunc(limit, func() {
+			cancel(status.Errorf(status.Timeout, "cannot serve %s: no byte of it arrived for %s. "+
+				"Try again, or list the peers that provide it with `allium providers`", shorten(root), limit))
+		})
 	}
-	ctx, cancel := context.WithCancelCause(patience.With(b.ctx))
-	root, limit := b.w.Root, b.stallTimeout
-	b.ctx, b.cancel = ctx, cancel
-	b.stallTimer = time.AfterFunc(limit, func() {
-		cancel(status.Errorf(status.Timeout, "cannot serve %s: no byte of it arrived for %s. "+
-			"Try again, or list the peers that provide it with `allium providers`", shorten(root), limit))
-	})
-	return ctx
+	return b.ctx
 }
 
 // begin sends the header, unless it was sent.

@@ -96,9 +96,6 @@ func (g *Handlers) object(w *exchange.Response, r *http.Request, rest string) er
 
 // cutName cuts the name off an escaped address with a name behind it. It returns anything else as it is.
 func cutName(rest string) (key, name string) {
-	if strings.IndexByte(rest, '%') < 0 && strings.IndexByte(rest, '/') < 0 {
-		return rest, "" // most requests, without unescaping
-	}
 	path, err := url.PathUnescape(rest)
 	key, name, found := strings.Cut(path, "/")
 	if err != nil || !found || name == "." || !fs.ValidPath(name) || strings.ContainsAny(name, "/\x00") {
