@@ -30,6 +30,8 @@ func completions(a *cli.App, root *cobra.Command) {
 		"profile":    values(profiles...),
 		"log-level":  values("debug", "info", "warn", "error"),
 		"log-format": values("text", "json"),
+
+		"on-bad-entry": values(string(api.RefuseBadEntries), string(api.SkipBadEntries)),
 	} {
 		walk(root, func(c *cobra.Command) {
 			if c.LocalNonPersistentFlags().Lookup(flag) != nil || c == root && c.PersistentFlags().Lookup(flag) != nil {

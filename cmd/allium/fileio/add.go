@@ -155,9 +155,6 @@ error.`,
 	cmd.Flags().StringVar(&name, "name", "stdin", "file name of standard input")
 	cmd.Flags().StringVar(&onBad, "on-bad-entry", string(api.RefuseBadEntries),
 		"what to do about entries that cannot be added: refuse (add nothing) or skip")
-	choices := []string{string(api.RefuseBadEntries), string(api.SkipBadEntries)}
-	complete := cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)
-	_ = cmd.RegisterFlagCompletionFunc("on-bad-entry", complete) // fails only for a flag that does not exist
 	replication.TargetFlag(cmd,
 		"how many nodes of the cluster shall hold it, this one included; add waits until they do (default: this one)")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false,

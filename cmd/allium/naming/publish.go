@@ -82,9 +82,6 @@ line.`,
 	f.StringVar(&o.life, "life", "7d", "time until the record expires if it is not signed again, 10m to 30d")
 	f.StringVar(&o.onBad, "on-bad-entry", string(api.RefuseBadEntries),
 		"what to do about entries that cannot be added: refuse (publish nothing) or skip")
-	choices := []string{string(api.RefuseBadEntries), string(api.SkipBadEntries)}
-	complete := cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)
-	_ = cmd.RegisterFlagCompletionFunc("on-bad-entry", complete) // fails only for a flag that does not exist
 	return cmd
 }
 
