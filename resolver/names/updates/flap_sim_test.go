@@ -15,7 +15,11 @@ import (
 // least 99.9 % succeed, in 500 ms at the 99th percentile.
 func TestHoldersFlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newNetwork(t)
+		nodes, most := nodes, 500*time.Millisecond
+		if testing.Short() { // a quarter of the connections, and of a hundred resolves p99 is the slowest
+			nodes, most = nodes/2, time.Second
+		}
+		w := newNetwork(t, nodes)
 		defer w.close()
 		const labels = 10
 		var all []name.Name
@@ -77,8 +81,8 @@ func TestHoldersFlap(t *testing.T) {
 		t.Logf("%d of %d failed %v; %s at the median, %s at p99, %s at most", lost, len(took),
 			failed, quantile(took, 0.5),
 			p99, took[len(took)-1])
-		if lost*1000 > len(took) || p99 > 500*time.Millisecond {
-			t.Errorf("wanted 99.9 %% to succeed, and 500 ms at p99")
+		if lost*1000 > len(took) || p99 > most {
+			t.Errorf("wanted 99.9 %% to succeed, and %s at p99", most)
 		}
 	})
 }

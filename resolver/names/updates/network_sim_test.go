@@ -77,7 +77,7 @@ func key(t testing.TB, i uint64) crypto.PrivKey {
 	return k
 }
 
-func newNetwork(t *testing.T) *network {
+func newNetwork(t *testing.T, nodes int) *network {
 	w := &network{t: t, zone: key(t, 1000)}
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(1, 1))

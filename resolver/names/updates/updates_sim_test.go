@@ -32,7 +32,7 @@ func TestSubscribersSeeUpdates(t *testing.T) {
 		t.Skip("TestLossDelaysUpdates has the same goroutines")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := newNetwork(t)
+		w := newNetwork(t, nodes)
 		defer w.close()
 		var late []time.Duration
 		var missed int
@@ -70,7 +70,7 @@ func TestLossDelaysUpdates(t *testing.T) {
 		t.Skip("TestHoldersFlap has the same goroutines")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := newNetwork(t)
+		w := newNetwork(t, nodes)
 		defer w.close()
 		rec := w.record("blog", "first")
 		if err := w.nodes[0].publish(t.Context(), rec); err != nil {
@@ -138,7 +138,7 @@ func TestColdNames(t *testing.T) {
 		t.Skip("TestHoldersFlap has the same goroutines")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := newNetwork(t)
+		w := newNetwork(t, nodes)
 		defer w.close()
 		var took []time.Duration
 		for i := range 20 {
