@@ -76,6 +76,17 @@ func Load(o Options) (Loaded, error) {
 	return loaded, err
 }
 
+// ReturnMemory gives the memory that was taken to compare and apply a configuration back to the system at once, if the
+// configuration has many keys. An idle node would do so after minutes.
+func ReturnMemory(l *Loaded) {
+	if len(l.Sources) > manyKeys {
+		debug.FreeOSMemory()
+	}
+}
+
+// manyKeys is the number of keys above which a configuration is large: the entries of tables have most of them.
+const manyKeys = 2_000
+
 // largeFile is the length in bytes of a file above which the memory for reading it is returned at once.
 const largeFile = 128 << 10
 

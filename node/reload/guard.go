@@ -84,6 +84,8 @@ func (s *Service) look(ctx context.Context, w *watch) {
 	if gate == nil {
 		if !time.Now().Before(w.until) {
 			s.watch.CompareAndSwap(w, nil)
+			w.old = nil
+			config.ReturnMemory(w.applied)
 		}
 		return
 	}

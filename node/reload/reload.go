@@ -101,6 +101,7 @@ func (s *Service) Reload(ctx context.Context, r api.ReloadRequest) (api.Reloaded
 		return api.Reloaded{}, err
 	}
 	defer leave()
+	defer func() { config.ReturnMemory(s.Current()) }()
 	ctx, over := s.life.untilDrain(ctx)
 	defer over()
 	rec := s.records.begin(newToken(), r.DryRun)
