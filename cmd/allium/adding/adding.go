@@ -73,7 +73,7 @@ func AddPath(
 		return added, err
 	}
 	tell(notes)
-	items, done, err := CachedItems(ctx, a, n, disk.Items(), false)
+	items, home, done, err := CachedItems(ctx, a, n, disk.Items(), false)
 	if err != nil {
 		return added, err
 	}
@@ -86,7 +86,7 @@ func AddPath(
 		}
 		added = one
 	}
-	NotePaths(ctx, a, n, []b3.Root{added.Root}, []string{path})
+	NotePaths(ctx, a, home, []b3.Root{added.Root}, []string{path})
 	added.Notes = joinNotes(notes, disk.LeftOut())
 	return added, nil
 }

@@ -37,14 +37,10 @@ func keepingHome(ctx context.Context, a *cli.App, s api.Store) (string, error) {
 	return home, err
 }
 
-// NotePaths remembers from which paths objects were added to the node of the home directory, for lists of
-// pins. Without them these have no names, so no error counts.
-func NotePaths(ctx context.Context, a *cli.App, s api.Store, roots []b3.Root, paths []string) {
-	if a.API != "" || len(roots) == 0 {
-		return
-	}
-	home, err := keepingHome(ctx, a, s)
-	if err != nil || home == "" {
+// NotePaths remembers from which paths objects were added to the node of home, for lists of pins. Without
+// them these have no names, so no error counts. home is that of CachedItems.
+func NotePaths(ctx context.Context, a *cli.App, home string, roots []b3.Root, paths []string) {
+	if a.API != "" || home == "" || len(roots) == 0 {
 		return
 	}
 	added := make([]addpaths.Added, 0, len(roots))
@@ -56,33 +52,24 @@ func NotePaths(ctx context.Context, a *cli.App, s api.Store, roots []b3.Root, pa
 	_ = addpaths.Note(ctx, filepath.Join(home, filepath.FromSlash(addedPaths)), added)
 }
 
-// addCache opens the list of files that earlier adds have read. It returns nil, and
-// every file is read, if the store keeps nothing (amnesia), another add has the
-// cache open, or it cannot be opened. The cache only saves time.
-func addCache(ctx context.Context, a *cli.App, s api.Store) (*addcache.Cache, error) {
-	home, err := keepingHome(ctx, a, s)
+// CachedItems returns items of which files that an earlier add has read are not read again, unless rehash is true,
+// and the home directory in which an add may keep what it learnt, "" for none. Every file is read if the store keeps
+// nothing (amnesia), another add has the cache open, or it cannot be opened. The caller calls done when the add has
+// ended.
+func CachedItems(
+	ctx context.Context, a *cli.App, s api.Store, items files.Items, rehash bool,
+) (_ files.Items, home string, done func(), err error) {
+	home, err = keepingHome(ctx, a, s)
 	if home == "" || err != nil {
-		return nil, err
+		return items, "", func() {}, err
 	}
 	cache, err := addcache.Open(filepath.Join(home, filepath.FromSlash(addCacheDir)), time.Now)
 	if err != nil {
-		return nil, nil //nolint:nilerr // without a cache every file is read
-	}
-	return cache, nil
-}
-
-// CachedItems returns items of which files that an earlier add has read are not read again, unless rehash is true. The
-// caller calls done when the add has ended.
-func CachedItems(
-	ctx context.Context, a *cli.App, s api.Store, items files.Items, rehash bool,
-) (_ files.Items, done func(), err error) {
-	cache, err := addCache(ctx, a, s)
-	if cache == nil || err != nil {
-		return items, func() {}, err
+		return items, home, func() {}, nil //nolint:nilerr // the cache only saves time
 	}
 	use := files.CacheOptions{Rehash: rehash, ReadOnly: a.API != ""}
 	done = func() { _ = cache.Close() } // a file that the cache has lost is read again
-	return files.CachedItems(items, cache, use), done, nil
+	return files.CachedItems(items, cache, use), home, done, nil
 }
 
 // KnownPaths returns from which path objects were added to the node of the home directory. They are names

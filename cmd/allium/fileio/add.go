@@ -137,12 +137,12 @@ error.`,
 			return a.WithStore(cmd.Context(), func(s api.Store) (err error) {
 				in := addition{items: items, size: disk.Size(), names: names, notes: tell}
 				if !fromStdin {
-					known, done, err := adding.CachedItems(cmd.Context(), a, s, items, rehash)
+					known, home, done, err := adding.CachedItems(cmd.Context(), a, s, items, rehash)
 					if err != nil {
 						return err
 					}
 					defer done()
-					in.items, in.fromPaths = known, true
+					in.items, in.home = known, home
 				}
 				return add(cmd.Context(), a, s, in, o, !noWait)
 			})
@@ -165,11 +165,11 @@ error.`,
 
 // addition is the content that one add stores.
 type addition struct {
-	items     files.Items
-	size      int64                // bytes of items
-	names     []string             // a line is printed for each
-	notes     func() *api.AddNotes // what each answer has, as it is then; may be nil
-	fromPaths bool                 // names are paths
+	items files.Items
+	size  int64                // bytes of items
+	names []string             // a line is printed for each
+	notes func() *api.AddNotes // what each answer has, as it is then; may be nil
+	home  string               // notes that names are paths; "": they are none, or home keeps nothing
 }
 
 // linked is an added entry with its links.
@@ -210,8 +210,8 @@ func add(ctx context.Context, a *cli.App, s api.Store, in addition, o api.AddOpt
 	}
 	line.Finish()
 	adding.TellAdded(a, sum, time.Since(begun))
-	if in.fromPaths && !o.NoPin {
-		adding.NotePaths(ctx, a, s, roots, in.names)
+	if !o.NoPin {
+		adding.NotePaths(ctx, a, in.home, roots, in.names)
 	}
 	if wait && o.Target != nil && o.Target.Wants() {
 		return replication.AwaitCopies(ctx, a, s, roots, o.Target)
