@@ -226,8 +226,9 @@ var layers = map[string][]string{
 	"gateway/console":              {"gateway/asset", "gateway/exchange"},
 	"gateway/content": {
 		"gateway/api", "gateway/asset", "gateway/console", "gateway/content/byterange", "gateway/content/dates",
-		"gateway/content/directories", "gateway/content/headers", "gateway/content/kind", "gateway/content/markdown",
-		"gateway/content/mediatype", "gateway/content/qrcode", "gateway/content/sorted", "gateway/content/text",
+		"gateway/content/directories", "gateway/content/headers", "gateway/content/highlight", "gateway/content/kind",
+		"gateway/content/mediatype", "gateway/content/pages", "gateway/content/rendering", "gateway/content/sorted",
+		"gateway/content/text",
 		"gateway/exchange", "gateway/hosts", "gateway/policy", "gateway/site", "gateway/verified/bundle",
 		"protocols/address", "protocols/bao", "protocols/manifest", "protocols/ticket",
 	},
@@ -241,9 +242,16 @@ var layers = map[string][]string{
 	"gateway/content/sorted":      {"gateway/content/kind", "protocols/manifest"},
 	"gateway/content/markdown":    {},
 	"gateway/content/mediatype":   {},
-	"gateway/content/qrcode":      {},
-	"gateway/content/text":        {"gateway/content/mediatype", "gateway/exchange"},
-	"gateway/discovery":           {"gateway/api", "gateway/exchange", "gateway/policy"},
+	"gateway/content/pages": {
+		"gateway/api", "gateway/content/kind", "gateway/content/mediatype", "gateway/content/qrcode",
+		"gateway/content/sorted", "gateway/exchange", "protocols/manifest",
+	},
+	"gateway/content/qrcode": {},
+	"gateway/content/rendering": {
+		"gateway/content/csvtable", "gateway/content/kind", "gateway/content/markdown", "gateway/content/text",
+	},
+	"gateway/content/text": {"gateway/content/highlight", "gateway/content/mediatype", "gateway/exchange"},
+	"gateway/discovery":    {"gateway/api", "gateway/exchange", "gateway/policy"},
 	"gateway/exchange": {
 		"gateway/api", "gateway/policy", "gateway/policy/audit", "gateway/site", "protocols/address", "protocols/capability",
 	},

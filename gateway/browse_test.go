@@ -384,7 +384,7 @@ func TestLanding(t *testing.T) {
 	for key, want := range map[string]string{
 		named("a b.zip", false):          "/o/" + root.String() + "/a%20b.zip",
 		named("a b.zip", false) + "/c":   "/b3/" + root.String() + "/c",
-		named("photos", true):            "/b3/" + root.String() + "/",
+		named("photos", true):            "/b3/" + root.String() + "/?name=photos",
 		"Blog.Site":                      "/n/blog.site",
 		"blog.site/2026/":                "/n/blog.site/2026/",
 		root.String():                    "/b3/" + root.String(),

@@ -71,6 +71,7 @@ func album(t testing.TB) map[string]string {
 			"```go\nfmt.Println(\"sea\")\n```\n\n> It was good.\n",
 		"notes.txt": "by the sea\n\n\tindented\nthe last line\n",
 		"main.go":   "package main\n\nfunc main() {\n\tprintln(1)\n}\n",
+		"sea.csv":   "day,wind,note\nMonday,3,\"calm, then not\"\nTuesday,7,=1+1\n",
 		"paper.pdf": onePage, "tone.wav": tone(), "clip.webm": tone(), "archive.zip": "PK\x03\x04",
 		"not-an-image.png": "text",
 		"page.html":        "<!doctype html><title>page</title>", "Makefile": "all:\n", "latest": "-> beach-10.png",
@@ -122,7 +123,10 @@ func TestBrowserLooks(t *testing.T) {
 		{"odd-names", tree + "years/2026/"},
 		{"odd-gallery", tree + "years/2026/?view=gallery"},
 		{"long-name", tree + "years/2026/" + longName + "?view=preview"},
-		{"text", tree + "main.go?view=preview"},
+		{"text", tree + "main.go?view=preview#L3"},
+		{"table", tree + "sea.csv?view=preview"},
+		{"called", tree + "?view=list&name=A+week+by+the+sea"},
+		{"problem", tree + "nothing.txt"},
 		{"markdown", tree + "Readme.md?view=preview"},
 		{"image", tree + "beach-2.png?view=preview"},
 		{"no-image", tree + "not-an-image.png?view=preview"},
@@ -191,6 +195,13 @@ func TestBrowserWithoutScripts(t *testing.T) {
 		t.Errorf("the picture is %d wide", got)
 	}
 	b.quiet(t, "pictures")
+	first = see(t, b, chromedp.Text("h1"))
+	b.visit(t, chromedp.Click(`a[rel="next"]`))
+	next := see(t, b, chromedp.Text("h1"))
+	b.visit(t, chromedp.Click(`a[rel="prev"]`))
+	if got := see(t, b, chromedp.Text("h1")); got != first || next == first {
+		t.Errorf("behind %s is %s, and before that %s", first, next, got)
+	}
 
 	// One click selects the whole address and the whole command.
 	b.do(t, chromedp.Click(`.get div:nth-child(2) code`))
@@ -208,6 +219,17 @@ func TestBrowserWithoutScripts(t *testing.T) {
 		for !see(t, b, chromedp.Evaluate[bool](shows)) { // as above
 		}
 		b.quiet(t, name)
+	}
+
+	// A link to a line shows which one it is.
+	b.visit(t, chromedp.Navigate(tree+"main.go?view=preview#L3"))
+	got = see(t, b, chromedp.Evaluate[string](`document.querySelector(":target").textContent`))
+	if got != "func main() {\n" {
+		t.Errorf("the line is %q", got)
+	}
+	b.visit(t, chromedp.Navigate(tree))
+	if got := see(t, b, chromedp.Text(".readme h1")); got != "A week by the sea" {
+		t.Errorf("below the list is %q", got)
 	}
 
 	// Keys alone: to the heading of the column, and back to a file.

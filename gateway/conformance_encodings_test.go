@@ -264,7 +264,7 @@ func TestConformanceIdentity(t *testing.T) {
 			},
 			asked{
 				rfc: "RFC 9110 §12.5.3", ask: "GET {dir}/", with: []string{line}, code: 200,
-				want: "Vary: Accept-Encoding, Accept",
+				want: "Vary: Accept-Encoding, Accept, Accept-Language",
 			},
 			asked{
 				rfc: "RFC 9110 §12.5.3", ask: "GET /openapi.json", with: []string{line},

@@ -261,7 +261,9 @@ func TestPreviews(t *testing.T) {
 		"<style>*{}</style><form action=/x><input></form>\n\n[page](notes.txt) [far](https://example.org/)"
 	dir := n.Addrs().Gateway + "/b3/" + n.objects.tree(t, files).String() + "/"
 	for name, want := range map[string][]string{
-		"main.go":          {`<pre class="lines">`, "<span>package main\n</span>", `href="main.go" download`},
+		"main.go": {
+			`<pre class="lines">`, "</a><i class=\"k\">package</i> main\n</span>", `href="main.go" download`,
+		},
 		"beach-1.png":      {`<img src="beach-1.png" alt="beach-1.png">`},
 		"logo.svg":         {`<img src="logo.svg"`},
 		"not-an-image.png": {"does not begin like one", "There is no preview"},
@@ -269,8 +271,8 @@ func TestPreviews(t *testing.T) {
 		"clip.webm":        {"<video"},
 		"paper.pdf":        {`<object class="document" type="application/pdf" data="paper.pdf"`},
 		"archive.zip":      {"There is no preview", "archive, "},
-		"Makefile":         {"<span>all:\n</span>"}, // by its bytes
-		"page.htm":         {"<span>&lt;script&gt;alert(1)&lt;/script&gt;\n</span>"},
+		"Makefile":         {"</a>all:\n</span>"}, // by its bytes
+		"page.htm":         {"</a>&lt;<i class=\"k\">script</i>&gt;alert(1)&lt;/<i class=\"k\">script</i>&gt;\n</span>"},
 		"long.txt":         {"This is the beginning, 83 KiB of 664 KiB."},
 		"one-line.txt":     {"This is the beginning, 256 KiB of 1 MiB."},
 		"lines.txt":        {"This is the beginning"},
@@ -311,7 +313,7 @@ func TestPreviews(t *testing.T) {
 		do(t, "GET", dir+"main.go?"+query).problem(t, status.BadRequest)
 	}
 	bare := n.Addrs().Gateway + "/b3/" + b3.Sum([]byte(files["notes.txt"])).String()
-	if a := do(t, "GET", bare+"?view=preview"); !strings.Contains(a.body, "<span>by the sea") ||
+	if a := do(t, "GET", bare+"?view=preview"); !strings.Contains(a.body, "</a>by the sea") ||
 		!strings.Contains(a.body, `<a class="button" href="/b3/b3:`) {
 		t.Errorf("a bare address: %s %s", a.Status, a.body)
 	}

@@ -32,6 +32,7 @@ func TestReaders(t *testing.T) {
 		_, _ = src.Read(p) // never fails
 		write(t, filepath.Join(dir, name), p)
 	}
+	write(t, filepath.Join(dir, "README.md"), []byte("# For people\n\n[x](big.bin) [y](sub%20dir/) ![z](empty)\n"))
 	write(t, filepath.Join(dir, "one second.wav"), testkit.WAV(bytes.Repeat([]byte{128}, testkit.WAVRate)))
 	n := start(t, nil)
 	base := n.ID().Gateway + "/b3/" + add(t, n, dir)[0].Root.String() + "/"

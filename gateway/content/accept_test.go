@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"allium/gateway/content/pages"
 	"allium/protocols/bao"
 )
 
@@ -25,8 +26,8 @@ func FuzzAccept(f *testing.F) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 			r.Header["Accept"] = lines
 			wants, negotiated, err := wantsBao(r)
-			q, listErr := parsePageQuery(r)
-			listing := q.format
+			q, listErr := pages.ParseQuery(r)
+			listing := q.Format
 			if err != nil || listErr != nil || wants != negotiated || listing != "" && listing != "json" {
 				t.Fatalf("%q: %t %t %v, %q %v", lines, wants, negotiated, err, listing, listErr)
 			}

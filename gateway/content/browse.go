@@ -10,6 +10,7 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/content/kind"
 	"allium/gateway/content/mediatype"
+	"allium/gateway/content/pages"
 	"allium/gateway/exchange"
 	"allium/gateway/site"
 	"allium/protocols/manifest"
@@ -27,7 +28,7 @@ func (g *Handlers) browseEndpoint() exchange.Endpoint {
 			"one; a directory or web page asked for in such a way is redirected. A symbolic link is redirected to " +
 			"its target inside the tree. A name or a ticket in place of the address is redirected to its page. " +
 			"`Accept: application/json` without text/html asks for a listing as JSON.",
-		Params:  pageParams,
+		Params:  browseParams,
 		Headers: contentHeaders,
 		Answers: append(slices.Clone(browseAnswers), exchange.Reply{
 			Code: http.StatusSeeOther, Headers: []string{"Location", "Cache-Control"},
@@ -39,6 +40,9 @@ func (g *Handlers) browseEndpoint() exchange.Endpoint {
 		},
 	}
 }
+
+// browseParams are the parameters of a path below an address or a name.
+var browseParams = slices.Concat(pages.Params, folderParams)
 
 // browseAnswers are the answers of a path below an address or a name.
 var browseAnswers = slices.Concat(contentAnswers, folderAnswers, []exchange.Reply{
@@ -81,11 +85,11 @@ func browseOther(w *exchange.Response, r *http.Request, rest string, err error) 
 	if bad != nil || !ticket.Is(key) && !isName(key) {
 		return err
 	}
-	to, err := keyPage(key, t.names, t.slash)
+	to, called, err := keyPage(key, t.names, t.slash)
 	if err != nil {
 		return err
 	}
-	return seeOther(w, r, to)
+	return seeOther(w, r, to, called)
 }
 
 // browseRoot serves what t names below its root.
@@ -138,11 +142,11 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 		return serveAsset(g, b, r, it)
 	}
 	if r.URL.RawQuery != "" {
-		view, err := choice(r.URL.Query(), "view", viewPreview)
+		view, err := pages.Choice(r.URL.Query(), "view", pages.ViewFile)
 		if err != nil {
 			return err
 		}
-		if view == viewPreview {
+		if view == pages.ViewFile {
 			return g.preview(b, r, t, it, e.Executable)
 		}
 	}

@@ -1,10 +1,12 @@
 package content
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"path"
 
+	"allium/gateway/content/pages"
 	"allium/gateway/exchange"
 	"allium/gateway/verified/bundle"
 	"allium/protocols/b3"
@@ -36,6 +38,12 @@ type Folder struct {
 
 // serveDirectory serves a directory in the form that the request asks for: whole in one answer, or as a page.
 func serveDirectory(g *Handlers, b *body, r *http.Request, t target, dir *manifest.Dir) error {
+	if t.asset == "" && t.nameless() {
+		var err error
+		if t.called, err = pages.Called(r.URL.Query()); err != nil {
+			return err
+		}
+	}
 	if t.asset == "" && g.folders != nil && g.folders.Wants(r) {
 		return serveFolder(g, b, r, t, dir.Root)
 	}
@@ -48,7 +56,7 @@ func serveFolder(g *Handlers, b *body, r *http.Request, t target, root b3.Root) 
 	return g.folders.Serve(r, f)
 }
 
-// label returns the last element of the path, or the name; "" for an address alone.
+// label returns the last element of the path, the name, or what the query calls the directory; "" for none of them.
 func (t target) label() string {
 	if len(t.names) > 0 {
 		return t.names[len(t.names)-1]
@@ -59,7 +67,7 @@ func (t target) label() string {
 	if len(t.below) > 0 {
 		return t.below[len(t.below)-1]
 	}
-	return t.name
+	return cmp.Or(t.name, t.called)
 }
 
 // Response returns the answer.

@@ -1,20 +1,19 @@
 package content
 
 import (
-	"net/netip"
 	"sync/atomic"
 
 	"allium/gateway/api"
 	"allium/gateway/content/dates"
 	"allium/gateway/content/directories"
 	"allium/gateway/content/headers"
-	"allium/gateway/content/markdown"
+	"allium/gateway/content/pages"
+	"allium/gateway/content/rendering"
 	"allium/gateway/exchange"
 	"allium/gateway/hosts"
 	"allium/gateway/policy"
 	"allium/gateway/site"
 	"allium/internal/env"
-	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -52,10 +51,7 @@ type Handlers struct {
 
 	fetches  fetchGate
 	encoders *exchange.Encoders
-	renders  *limits.FairGate[netip.Prefix]
-	markdown *markdown.Renderer
-
-	pageBytes *limits.FairGate[netip.Prefix]
+	renderer *rendering.Renderer
 
 	headers *headers.Cache
 	kept    kept
@@ -81,7 +77,7 @@ func (g *Handlers) Reconfigure(cfg Config) {
 func New(cfg Config, d Deps) (*Handlers, error) {
 	g := &Handlers{
 		objects: d.Objects, served: d.Served, denylist: d.Denylist, ready: d.Ready, version: d.Version,
-		ticket: d.Ticket, example: d.Example, folders: d.Folders, hosts: d.Hosts, markdown: markdown.New(pageOf),
+		ticket: d.Ticket, example: d.Example, folders: d.Folders, hosts: d.Hosts,
 	}
 	g.live.Store(&cfg)
 	if g.names = d.Names; g.names == nil {
@@ -91,7 +87,7 @@ func New(cfg Config, d Deps) (*Handlers, error) {
 		g.served = func(b3.Root) status.LookupID { return 0 }
 	}
 	g.fetches = newFetchGate(cfg, d.Limits)
-	g.pageBytes, g.renders = newPageBytes(d.Limits), newRenders(d.Limits)
+	g.renderer = rendering.New(d.Limits, pages.OfName)
 	g.encoders = exchange.NewEncoders(d.Limits, d.Cores)
 	var err error
 	if g.headers, err = headers.New(d.Limits); err != nil {

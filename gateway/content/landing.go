@@ -11,9 +11,11 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/console"
+	"allium/gateway/content/pages"
 	"allium/gateway/exchange"
 	"allium/protocols/address"
 	"allium/protocols/b3"
+	"allium/protocols/manifest"
 	"allium/protocols/status"
 	"allium/protocols/ticket"
 )
@@ -58,7 +60,7 @@ func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
 	if !g.example.IsZero() {
 		example = target{root: g.example}.url(true)
 	}
-	err := pageTemplates().ExecuteTemplate(&out, "landing", struct {
+	err := pages.Execute(&out, "landing", struct {
 		exchange.Frame
 		Ready   bool
 		Waiting []api.Gate
@@ -105,7 +107,7 @@ func openKey(w *exchange.Response, r *http.Request) error {
 			names = append(names, part)
 		}
 	}
-	to, err := keyPage(first, names, strings.HasSuffix(rest, "/"))
+	to, called, err := keyPage(first, names, strings.HasSuffix(rest, "/"))
 	if err != nil {
 		return err
 	}
@@ -113,32 +115,40 @@ func openKey(w *exchange.Response, r *http.Request) error {
 		return err // browsers resolve ".." themselves and would go elsewhere
 	}
 	r.URL.RawQuery = ""
-	return seeOther(w, r, to)
+	return seeOther(w, r, to, called)
 }
 
-// seeOther redirects to another page of this gateway, for now.
-func seeOther(w *exchange.Response, r *http.Request, to string) error {
+// seeOther redirects to another page of this gateway, for now. The query says what the page is called, unless that is
+// "".
+func seeOther(w *exchange.Response, r *http.Request, to, called string) error {
+	if called != "" {
+		values := r.URL.Query()
+		values.Set("name", called)
+		r.URL.RawQuery = values.Encode()
+	}
 	w.Caching = "no-store"
 	return w.Redirect(r, http.StatusSeeOther, to)
 }
 
 // keyPage returns the path of the page of a root, a name or a ticket, and of what is below it. A file that a
-// ticket names keeps its name. Nothing else in a ticket counts here: a visitor does not make the gateway dial.
-// The error is bad_address.
-func keyPage(key string, names []string, slash bool) (string, error) {
+// ticket names keeps its name, and a directory is called by it. Nothing else in a ticket counts here: a visitor does
+// not make the gateway dial. The error is bad_address.
+func keyPage(key string, names []string, slash bool) (path, called string, err error) {
 	if ticket.Is(key) {
 		t, err := ticket.Parse(key)
 		switch {
 		case err != nil:
-			return "", err
+			return "", "", err
 		case len(names) == 0 && !t.Directory && t.Name != "":
-			return "/o/" + t.Root.String() + "/" + url.PathEscape(t.Name), nil
+			return "/o/" + t.Root.String() + "/" + url.PathEscape(t.Name), "", nil
+		case len(names) == 0 && manifest.NameProblem(t.Name) == "":
+			called = t.Name
 		}
-		return target{root: t.Root, names: names}.url(slash || len(names) == 0 && t.Directory), nil
+		return target{root: t.Root, names: names}.url(slash || len(names) == 0 && t.Directory), called, nil
 	}
 	lower := strings.ToLower(key)
 	if isName(lower) {
-		return target{name: lower, names: names}.url(slash), nil
+		return target{name: lower, names: names}.url(slash), "", nil
 	}
 	root, err := b3.Parse(lower)
 	if err != nil && !strings.HasPrefix(lower, "b3:") {
@@ -146,7 +156,7 @@ func keyPage(key string, names []string, slash bool) (string, error) {
 			"%q is no address of this gateway: an address is b3: and 64 hex digits, "+
 				"a name is LABEL.ZONE, and a ticket begins with allium1", exchange.Clip(key))
 	}
-	return target{root: root, names: names}.url(slash), err
+	return target{root: root, names: names}.url(slash), "", err
 }
 
 // isName reports whether a key is meant as LABEL.ZONE: parts of letters, digits and hyphens. Whether it is a

@@ -149,7 +149,7 @@ func (m *manifestReader) hold(root b3.Root, size int64) bool {
 	if !m.fetchedAgain(root) {
 		return false
 	}
-	if m.g.pageBytes.EnterN(m.b.w.From.Group, size) != nil {
+	if !m.g.renderer.Take(m.b.w.From.Group, size) {
 		return false
 	}
 	m.taken += size
@@ -159,7 +159,7 @@ func (m *manifestReader) hold(root b3.Root, size int64) bool {
 // release gives back what is held.
 func (m *manifestReader) release() {
 	if m.taken > 0 {
-		m.g.pageBytes.LeaveN(m.b.w.From.Group, m.taken)
+		m.g.renderer.Give(m.b.w.From.Group, m.taken)
 	}
 	m.held, m.taken = nil, 0
 }

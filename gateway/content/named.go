@@ -49,7 +49,7 @@ func (g *Handlers) browseNameEndpoint() exchange.Endpoint {
 			"Cache-Control is the time for which the record of the name may be kept. A record that has ended is " +
 			"used if max-stale of Cache-Control allows it; the answer has an Age then. The zone is its key, or " +
 			"a short name of this node.",
-		Params:  pageParams,
+		Params:  browseParams,
 		Headers: contentHeaders,
 		Answers: withAge(browseAnswers),
 		Fails: append(slices.Clone(contentFails),

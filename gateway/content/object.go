@@ -286,13 +286,13 @@ func (b *body) typeHeader(h http.Header) {
 		h.Set("Content-Disposition", b.item.mount.disposition(b.item.name, attach))
 	case b.contentType == mediatype.PDF && !b.item.download:
 		h.Set("Content-Security-Policy", documentPolicy)
-		h.Set("Content-Disposition", "inline; filename*=UTF-8''"+percentEncode(b.item.name))
+		h.Set("Content-Disposition", "inline; filename*=UTF-8''"+exchange.PercentEncode(b.item.name))
 	case b.item.download && mediatype.IsDocument(b.contentType):
 		name := b.item.name
 		if name == "" {
 			name = "b3-" + b.item.root.Hex()[:16]
 		}
-		h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+percentEncode(name))
+		h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+exchange.PercentEncode(name))
 	}
 }
 

@@ -1,11 +1,14 @@
 package content
 
 import (
+	"cmp"
 	"io/fs"
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
+	"allium/gateway/content/pages"
 	"allium/gateway/exchange"
 	"allium/gateway/site"
 	"allium/protocols/b3"
@@ -24,6 +27,7 @@ type target struct {
 	site      *site.Site // the website of which the root is the origin's; nil for other paths
 	asset     string     // the escaped path of the source of an asset, which has no pages; "" for other paths
 	mount     *Mount     // what the path lies below; nil for other paths
+	called    string     // what the query calls the directory of an address alone; may be empty
 }
 
 // parseTarget parses the part of an escaped path after /b3/. It unescapes the path once, so that %2F is a slash. It
@@ -86,7 +90,7 @@ func (t target) path() string {
 func (t target) url(slash bool) string { return t.escaped(slash, url.PathEscape) }
 
 // href returns the same for a link in a page. Some programs decode no HTML entities there, so nothing in it needs one.
-func (t target) href(slash bool) string { return t.escaped(slash, percentEncode) }
+func (t target) href(slash bool) string { return t.escaped(slash, exchange.PercentEncode) }
 
 func (t target) escaped(slash bool, escape func(string) string) string {
 	var b strings.Builder
@@ -112,5 +116,63 @@ func (t target) escaped(slash bool, escape func(string) string) string {
 	return b.String()
 }
 
-// percentEncode encodes all bytes of a name but letters, digits, "-", ".", "_" and "~" (RFC 3986 §2.3).
-func percentEncode(name string) string { return strings.ReplaceAll(url.QueryEscape(name), "+", "%20") }
+// shorten returns the first 8 digits of an address: "b3:1a2b3c4d…".
+func shorten(r b3.Root) string { return r.String()[:len("b3:")+8] + "…" }
+
+// nameless reports whether an address alone names what t does.
+func (t target) nameless() bool { return len(t.names) == 0 && t.name == "" && t.mount == nil }
+
+// top returns the top of the page of t.
+func (t target) top(f exchange.Frame, shared pages.Shared) pages.Top {
+	s := pages.Subject{
+		Root: cmp.Or(t.name, t.called, shorten(t.root)), Bare: t.name == "" && t.called == "", Path: t.names,
+		Prove: t.site == nil, Above: func(names int) string {
+			above := t
+			above.names = t.names[:names]
+			return above.href(true)
+		},
+	}
+	f.NoIcon = t.site != nil
+	if t.mount != nil {
+		s.Root, s.Bare = t.mount.Name, false
+		f.Base = strings.TrimSuffix(f.Prefix, t.mount.Path)
+	}
+	return pages.NewTop(s, f, shared)
+}
+
+// TicketFor is an object that a page offers a ticket of.
+type TicketFor struct {
+	Root      b3.Root
+	Directory bool
+	Size      int64  // bytes of the object; for a directory, of its first manifest
+	Name      string // suggested for the output; may be empty
+}
+
+// shared returns how to get the object root, which t names. The example is in no store, so no other node gets it from
+// this one.
+func (g *Handlers) shared(t target, root b3.Root, directory bool, size int64) pages.Shared {
+	if t.mount != nil {
+		return pages.Shared{Note: t.mount.Note}
+	}
+	if !g.example.IsZero() && t.root == g.example {
+		return pages.Shared{Address: root.String()}
+	}
+	key := cmp.Or(t.name, t.root.String())
+	if p := strings.Join(t.names, "/"); p != "" {
+		key += "/" + p
+	}
+	if strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		key = root.String()
+	}
+	s := pages.Shared{Address: root.String(), Command: "allium get " + pages.Quote(key)}
+	if g.ticket != nil {
+		o := TicketFor{Root: root, Directory: directory, Size: size}
+		if len(t.names) > 0 {
+			o.Name = t.names[len(t.names)-1]
+		} else {
+			o.Name = t.called
+		}
+		s.Ticket = g.ticket(o)
+	}
+	return s
+}

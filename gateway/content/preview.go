@@ -5,16 +5,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"html/template"
-	"iter"
 	"net/http"
-	"net/netip"
 	"strings"
-	"unicode/utf8"
 
+	"allium/gateway/content/highlight"
 	"allium/gateway/content/kind"
-	"allium/gateway/content/markdown"
 	"allium/gateway/content/mediatype"
+	"allium/gateway/content/pages"
+	"allium/gateway/content/rendering"
 	"allium/gateway/content/text"
 	"allium/gateway/exchange"
 	"allium/internal/limits"
@@ -26,45 +24,6 @@ const (
 	maxPreview = 256 << 10
 	maxLines   = 5_000 // lines of a text that are shown
 )
-
-// maxRenderBytes bounds the memory for texts that are rendered at once: one of the longest, which takes about 0.2 s of
-// a core, or several ordinary ones. A client has at most a third of it, or one text, while others are free.
-const maxRenderBytes = 96 << 20
-
-// newRenders returns the limit of gateway.renders.
-func newRenders(r *limits.Registry) *limits.FairGate[netip.Prefix] {
-	return limits.NewFairBytes[netip.Prefix](r, limits.Spec{
-		Name: "gateway.renders", Path: "previews → Markdown", Policy: "the text is shown as it is written",
-	}, maxRenderBytes, 2)
-}
-
-// previewPage is the page of one file. Its fields are the templates' data.
-type previewPage struct {
-	pageTop
-	Directory  bool
-	File       string // URL of the file itself
-	Kind, Icon string
-	Size       string
-	Exact      string
-	Executable bool
-	Notice     string // what the preview does not show, and why; empty: nothing
-
-	Show     string // what the template shows: the name of a kind, or empty for no preview
-	Markdown template.HTML
-	Lines    iter.Seq[template.HTML] // the lines of a text, in pieces
-}
-
-// previewPolicies are the Content-Security-Policies of previews by what they show. Each allows only what that needs:
-// no page runs scripts, and none loads anything from elsewhere.
-var previewPolicies = map[string]string{
-	kind.Image.Name:    exchange.PagePolicy,
-	kind.Video.Name:    exchange.PagePolicy + "; media-src 'self'",
-	kind.Audio.Name:    exchange.PagePolicy + "; media-src 'self'",
-	kind.PDF.Name:      exchange.PagePolicy + "; object-src 'self'; frame-src 'self'",
-	kind.Markdown.Name: exchange.PagePolicy,
-	kind.Text.Name:     exchange.PagePolicy,
-	"":                 exchange.PagePolicy,
-}
 
 // sniffed are the types of images whose first bytes are checked before a page shows them.
 var sniffed = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true}
@@ -79,53 +38,36 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 	defer c.Close()
 	b.size = c.Size()
 	shared := g.shared(t, it.root, false, b.size)
-	p := &previewPage{
-		pageTop: newPageTop(t, b.w.Frame(), shared), Executable: executable, Size: limits.Bytes(b.size).Human(),
-		Exact: fmt.Sprintf("%d bytes", b.size), File: percentEncode(it.name),
+	p := &pages.File{
+		Top: t.top(b.w.Frame(), shared), URL: exchange.PercentEncode(it.name),
+		Facts: pages.Facts{
+			Executable: executable, Size: limits.Bytes(b.size).Human(), Exact: fmt.Sprintf("%d bytes", b.size),
+		},
 	}
 	if len(t.names) == 0 && t.mount == nil {
-		p.File = p.Prefix + t.href(false)
+		p.URL = p.Prefix + t.href(false)
 	}
 	contentType := mediatype.OfName(it.name)
 	plain := t.mount != nil && t.mount.Plain
-	var head headBuffer
-	k := kind.OfType(contentType)
-	if !plain && (contentType == "" || k == kind.Text || k == kind.Markdown || k == kind.WebPage) {
-		if err := c.Copy(b.ctx, &head, 0, min(b.size, maxPreview)); err != nil {
-			return err
-		}
+	head, err := previewHead(b, c, &contentType, plain)
+	if err != nil {
+		return err
 	}
-	if sniffed[contentType] && !plain {
-		if err := c.Copy(b.ctx, &head, 0, min(b.size, sniffLen)); err != nil {
-			return err
-		}
-	}
-	if contentType == "" && !plain {
-		contentType = http.DetectContentType(head)
-	}
-	k = kind.OfType(contentType)
-	p.Kind, p.Icon, p.Show = k.Name, k.Icon, k.Name
-	if k == kind.WebPage {
-		p.Show = kind.Text.Name
-	}
-	if _, shows := previewPolicies[p.Show]; !shows || plain {
-		p.Show = ""
-	}
-	if sniffed[contentType] && !plain && http.DetectContentType(head) != contentType {
-		p.Show, p.Notice = "", "This file is called an image, and it does not begin like one."
-	}
+	showKind(p, contentType, head, plain)
 	release, shown := func() {}, int64(0)
-	if p.Show == kind.Markdown.Name || p.Show == kind.Text.Name {
-		if shown, release, err = g.showText(b, p, head); err != nil {
+	if p.Show == kind.Markdown.Name || p.Show == kind.Text.Name || p.Show == pages.Table {
+		if shown, release, err = g.showText(b, p, head, contentType); err != nil {
 			return err
 		}
 	}
 	defer release()
-	head = nil // it is not held while the client reads
-	etag := pageTag(t.mount.key(it.root), t.mount.key(t.root), p.Show, p.Notice, shared.Ticket, p.Note, p.Prefix)
-	header := &pageHead{
-		etag: etag, contentType: exchange.MediaHTML, policy: previewPolicies[p.Show], vary: []string{"Accept-Encoding"},
+	header := &pageHead{contentType: exchange.MediaHTML, vary: []string{"Accept-Encoding"}}
+	if p.Show == kind.Image.Name {
+		header.passing = !neighbours(g, b, r, t, p)
 	}
+	header.policy, _ = pages.Policy(p.Show)
+	header.etag = pageTag(t.mount.key(it.root), t.mount.key(t.root), t.path(), p.Show, p.Notice, shared.Ticket, p.Note,
+		p.Prefix)
 	if fresh, err := g.pageHeader(b, r, header); fresh || err != nil {
 		return err
 	}
@@ -140,35 +82,78 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 	b.w.Listing = true
 	return b.writePage(r, g.encoders, coding, func(to *output) error {
 		var failed error
-		p.Lines = text.Lines(b.ctx, c, shown, &failed)
-		err := pageTemplates().ExecuteTemplate(to, "preview", p)
+		p.Lines = text.Lines(b.ctx, c, shown, highlight.Of(it.name), &failed)
+		err := pages.Execute(to, "file", p)
 		return cmp.Or(failed, err)
 	})
 }
 
+// previewHead reads what the page of a file needs of it: the beginning of a text, and the first bytes of an image or
+// of a file whose name does not say its type, which they tell then. Where plain is true it reads nothing.
+func previewHead(b *body, c Content, contentType *string, plain bool) (headBuffer, error) {
+	k, length := kind.OfType(*contentType), int64(0)
+	switch {
+	case plain:
+		return nil, nil
+	case *contentType == "", k == kind.Text, k == kind.Markdown, k == kind.WebPage:
+		length = maxPreview
+	case sniffed[*contentType]:
+		length = sniffLen
+	}
+	var head headBuffer
+	if err := c.Copy(b.ctx, &head, 0, min(b.size, length)); err != nil {
+		return nil, err
+	}
+	if *contentType == "" {
+		*contentType = http.DetectContentType(head)
+	}
+	return head, nil
+}
+
+// showKind fills in what kind of file p is about, and what it shows.
+func showKind(p *pages.File, contentType string, head headBuffer, plain bool) {
+	k := kind.OfType(contentType)
+	p.Kind, p.Icon, p.Show = k.Name, k.Icon, k.Name
+	switch {
+	case k == kind.WebPage:
+		p.Show = kind.Text.Name
+	case rendering.IsTable(contentType):
+		p.Show = pages.Table
+	}
+	if _, shows := pages.Policy(p.Show); !shows || plain {
+		p.Show = ""
+	}
+	if sniffed[contentType] && !plain && http.DetectContentType(head) != contentType {
+		p.Show, p.Notice = "", "This file is called an image, and it does not begin like one."
+	}
+}
+
 // showText fills in the preview of a text, and returns how many bytes of it are shown as text. head is the text, or
 // the first maxPreview bytes of it. The caller calls release when the page is sent.
-func (g *Handlers) showText(b *body, p *previewPage, head []byte) (shown int64, release func(), err error) {
+func (g *Handlers) showText(
+	b *body, p *pages.File, head []byte, contentType string,
+) (shown int64, release func(), err error) {
 	release = func() {}
 	cut := int64(len(head)) < b.size
 	if cut { // not in the middle of a character
 		head = head[:mediatype.WholeRunes(head)]
 	}
-	if !utf8.Valid(head) || bytes.IndexByte(head, 0) >= 0 {
+	if !rendering.IsText(head) {
 		p.Show, p.Notice = "", "This file is called a text, and it is no text in UTF-8."
 		return 0, release, nil
 	}
-	if p.Show == kind.Markdown.Name {
-		page, held, err := g.render(b, head, cut)
-		if err == nil {
-			p.Markdown = page
-			return 0, held, nil
-		}
-		if p.Notice = err.Error(); status.Of(err) == status.Internal {
-			return 0, release, err
-		}
-		p.Show = kind.Text.Name
+	page, err := g.renderer.Render(b.w.From.Group, rendering.Source{Bytes: head, ContentType: contentType, Cut: cut})
+	switch {
+	case err == nil:
+		p.Body, p.Notice = page.Body, page.Notice
+		return 0, page.Release, nil
+	case errors.Is(err, rendering.ErrPlain):
+	case status.Of(err) == status.Internal:
+		return 0, release, err
+	default:
+		p.Notice = err.Error()
 	}
+	p.Show = kind.Text.Name
 	end := 0
 	for range maxLines {
 		n := bytes.IndexByte(head[end:], '\n') + 1
@@ -185,42 +170,5 @@ func (g *Handlers) showText(b *body, p *previewPage, head []byte) (shown int64, 
 	return int64(end), release, nil
 }
 
-// render renders Markdown, which was cut if it is long. An error that is not internal says why it is shown as it is
-// written instead. The caller calls release when the page is sent.
-func (g *Handlers) render(b *body, source []byte, cut bool) (page template.HTML, release func(), err error) {
-	const asWritten = "This Markdown is shown as it is written: %s."
-	if cut || len(source) > markdown.MaxSource {
-		tooLong := "it is longer than " + limits.Bytes(markdown.MaxSource).Human()
-		return "", nil, status.Errorf(status.BodyCap, asWritten, tooLong)
-	}
-	busy := status.Errorf(status.Busy, asWritten, "this gateway renders others at the moment")
-	key, takes := b.w.From.Group, int64(len(source))*markdown.MemoryPerByte
-	if err := g.renders.EnterN(key, takes); err != nil {
-		return "", nil, busy
-	}
-	defer g.renders.LeaveN(key, takes)
-	page, err = g.markdown.Render(source)
-	if errors.Is(err, markdown.ErrTooComplex) {
-		err = status.Errorf(status.BodyCap, asWritten, "it is too complex")
-	}
-	if err != nil {
-		return "", nil, err
-	}
-	release, ok := g.holdPage(b, int64(len(page)))
-	if !ok {
-		return "", nil, busy
-	}
-	return page, release, nil
-}
-
-// filePage returns the query with which a file's URL leads to the page of the file, and "" for a web page, which is a
-// page itself.
-func filePage(k kind.Kind) string {
-	if k == kind.WebPage {
-		return ""
-	}
-	return "?view=" + viewPreview
-}
-
-// pageOf returns filePage of the kind of a file with that name.
-func pageOf(name string) string { return filePage(kind.OfType(mediatype.OfName(name))) }
+// filePage returns the query with which a file's URL leads to the page of the file.
+func filePage(k kind.Kind) string { return pages.FilePage(k) }

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"unicode"
 )
@@ -66,3 +67,6 @@ func EscapeText(line string) string {
 func misleads(r rune) bool {
 	return r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
+
+// PercentEncode encodes all bytes of a name but letters, digits, "-", ".", "_" and "~" (RFC 3986 §2.3).
+func PercentEncode(name string) string { return strings.ReplaceAll(url.QueryEscape(name), "+", "%20") }

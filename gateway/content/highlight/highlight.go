@@ -8,7 +8,7 @@
 //     a fixed number of times.
 //
 // It knows the lexical rules of some languages and no grammar, so what it says is a help for reading and nothing more.
-// A library with the grammars of hundreds takes seconds for a hostile text (docs/adr/0037-own-highlighter.md).
+// A library with the grammars of hundreds takes seconds for a hostile text (docs/adr/0039-own-highlighter.md).
 package highlight
 
 import (

@@ -1,4 +1,4 @@
-package content
+package pages
 
 import (
 	"io"
@@ -55,9 +55,9 @@ type readTag struct {
 
 // readEntry writes e and reads it.
 func readEntry(t *rapid.T, gallery bool, e *manifest.Entry) (found readTag) {
-	l := htmlListing{Gallery: gallery}
+	l := Listing{Gallery: gallery}
 	var page strings.Builder
-	if err := l.entry(&page, e); err != nil {
+	if err := l.Entry(&page, e); err != nil {
 		t.Fatal(err)
 	}
 	z := html.NewTokenizer(strings.NewReader(page.String()))
@@ -80,10 +80,10 @@ func readEntry(t *rapid.T, gallery bool, e *manifest.Entry) (found readTag) {
 
 func BenchmarkListingEntry(b *testing.B) {
 	e := manifest.Entry{Kind: manifest.File, Name: "IMG_20240607.jpg", Size: 123456, Root: b3.Sum(nil)}
-	var l htmlListing
+	var l Listing
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := l.entry(io.Discard, &e); err != nil {
+		if err := l.Entry(io.Discard, &e); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -15,6 +15,10 @@ import (
 // longer one is refused with bad_request.
 const maxMeasuredPage = 1 << 20
 
+// pageBuffer is the size in bytes of the parts in which a page is sent. The head of a listing and its first entries are
+// one.
+const pageBuffer = 24 << 10
+
 // output takes a page.
 type output struct {
 	*bufio.Writer
@@ -29,7 +33,7 @@ func (b *body) writePage(
 	r *http.Request, encoders *exchange.Encoders, coding string, write func(to *output) error,
 ) error {
 	buffered := func(to io.Writer, flush func() error) error {
-		out := &output{bufio.NewWriterSize(to, 16<<10), flush}
+		out := &output{bufio.NewWriterSize(to, pageBuffer), flush}
 		if err := write(out); err != nil {
 			return err
 		}

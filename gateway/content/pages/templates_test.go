@@ -1,4 +1,4 @@
-package content
+package pages
 
 import (
 	"io"
@@ -12,7 +12,7 @@ func TestPagesAfterAProblem(t *testing.T) {
 	if err := exchange.PageTemplates().ExecuteTemplate(io.Discard, "upload", exchange.Frame{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := pageTemplates().ExecuteTemplate(io.Discard, "foot", &htmlListing{}); err != nil {
+	if err := templates().ExecuteTemplate(io.Discard, "foot", &Listing{}); err != nil {
 		t.Fatal(err)
 	}
 }

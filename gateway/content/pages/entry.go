@@ -1,4 +1,4 @@
-package content
+package pages
 
 import (
 	"html"
@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"allium/gateway/content/kind"
+	"allium/gateway/content/mediatype"
 	"allium/gateway/exchange"
 	"allium/internal/limits"
 	"allium/protocols/manifest"
@@ -27,7 +28,7 @@ type shownEntry struct {
 func show(e *manifest.Entry) shownEntry {
 	v := shownEntry{
 		Kind: kind.Of(e), file: e.Kind == manifest.File,
-		name: html.EscapeString(exchange.EscapeName(e.Name)), url: html.EscapeString(percentEncode(e.Name)),
+		name: html.EscapeString(exchange.EscapeName(e.Name)), url: html.EscapeString(exchange.PercentEncode(e.Name)),
 	}
 	switch {
 	case e.Kind == manifest.Directory:
@@ -43,17 +44,14 @@ func show(e *manifest.Entry) shownEntry {
 	return v
 }
 
-// entry implements listing. Templates would take sixty times as long, and a mirror reads every listing.
-func (l *htmlListing) entry(w io.Writer, e *manifest.Entry) error {
+// Entry implements [Writer]. Templates would take sixty times as long, and a mirror reads every listing.
+func (l *Listing) Entry(w io.Writer, e *manifest.Entry) error {
 	l.All++
 	if !l.filter.Match(e.Name) {
 		return nil
 	}
-	l.Count++
+	l.Shown.Add(e)
 	v := show(e)
-	if v.file {
-		l.Bytes += e.Size
-	}
 	l.line = l.line[:0]
 	if l.Gallery {
 		l.tile(e, v)
@@ -65,19 +63,19 @@ func (l *htmlListing) entry(w io.Writer, e *manifest.Entry) error {
 }
 
 // put appends parts to the line of an entry.
-func (l *htmlListing) put(parts ...string) {
+func (l *Listing) put(parts ...string) {
 	for _, p := range parts {
 		l.line = append(l.line, p...)
 	}
 }
 
 // icon appends the icon of an entry.
-func (l *htmlListing) icon(id string) {
+func (l *Listing) icon(id string) {
 	l.put(`<svg class="`, id, `" aria-hidden="true"><use href="#`, id, `"/></svg>`)
 }
 
 // row appends an entry of the table. Its first link is the entry itself.
-func (l *htmlListing) row(e *manifest.Entry, v shownEntry) {
+func (l *Listing) row(e *manifest.Entry, v shownEntry) {
 	l.put(`<tr><td class="name">`)
 	l.icon(v.Icon)
 	l.put(`<a href="`, v.url, `">`, v.name, `</a>`)
@@ -99,8 +97,8 @@ func (l *htmlListing) row(e *manifest.Entry, v shownEntry) {
 		object += "/"
 	}
 	l.put(`</td><td class="save">`)
-	if v.file && filePage(v.Kind) != "" {
-		l.put(`<button form="preview" formaction="`, v.url, `" name="view" value="`, viewPreview,
+	if v.file && FilePage(v.Kind) != "" {
+		l.put(`<button form="preview" formaction="`, v.url, `" name="view" value="`, ViewFile,
 			`" aria-label="Look at `, v.name, `"><svg aria-hidden="true"><use href="#look"/></svg></button>`)
 	}
 	if v.file {
@@ -111,13 +109,13 @@ func (l *htmlListing) row(e *manifest.Entry, v shownEntry) {
 }
 
 // tile appends an entry of the gallery. It leads to the page of the entry, if there is one.
-func (l *htmlListing) tile(e *manifest.Entry, v shownEntry) {
+func (l *Listing) tile(e *manifest.Entry, v shownEntry) {
 	page, below := v.url, v.size
 	switch {
 	case e.Kind == manifest.Directory:
-		page += "?view=" + viewGallery
+		page += "?view=" + ViewGallery
 	case v.file:
-		page += filePage(v.Kind)
+		page += FilePage(v.Kind)
 	}
 	if !v.file {
 		below = v.Name
@@ -129,3 +127,15 @@ func (l *htmlListing) tile(e *manifest.Entry, v shownEntry) {
 	}
 	l.put(`</span><span class="caption">`, v.name, `</span></a><span class="note">`, below, "</span></li>\n")
 }
+
+// FilePage returns the query with which a file's URL leads to the page of the file, and "" for a web page, which is a
+// page itself.
+func FilePage(k kind.Kind) string {
+	if k == kind.WebPage {
+		return ""
+	}
+	return "?view=" + ViewFile
+}
+
+// OfName returns [FilePage] of the kind of a file with that name.
+func OfName(name string) string { return FilePage(kind.OfType(mediatype.OfName(name))) }
