@@ -23,7 +23,7 @@ func TestForVisitor(t *testing.T) {
 		{"unsupported", "This cannot be shown. Set gateway.multi_range to 2.", "This cannot be shown.", false},
 		{"unsupported", "Run `allium x`. Then try again.",
 			"This link leads to nothing that this gateway can show. Check it, or ask whoever gave it to you.", false},
-		{"timeout", "no byte arrived for 5s. List the peers with `allium providers`.", visitorWords[status.Timeout], true},
+		{"timeout", "no byte came for 5s. List peers with `allium providers`.", visitorWords[status.Timeout], true},
 		{"denied", "the denylist forbids it.", visitorWords[status.Denied], false},
 		{"rate_limit", "You asked too often. Wait a minute.", "You asked too often. Wait a minute.", false},
 		{"rate_limit", "gateway.rate is 10 for each client.", visitorWords[status.RateLimit], true},
