@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -40,6 +41,20 @@ func (n *Node) seedManifest() func() ([]byte, error) {
 // configured. A relative path is below home.
 func manifestFile(home string, cfg config.Config) string {
 	return homedir.Path(home, cfg.DHT.Seeds.SeedManifest)
+}
+
+// startStores opens both databases at once: most of that is waiting for the disk.
+func (n *Node) startStores(ctx context.Context) error {
+	objects := supervise.Service{
+		Name: "store", Doc: "keeps the objects: writer, compaction, eviction, scrub",
+		Run: n.store.Run, Fatal: true, Progress: n.store.Recovered,
+	}
+	records := n.recordsService()
+	if records.Run == nil {
+		n.services.Declare(records)
+		return n.services.Start(ctx, objects)
+	}
+	return n.services.Start(ctx, objects, records)
 }
 
 // recordsService returns the service of the database in which discovery stores what outlives a

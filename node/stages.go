@@ -53,20 +53,6 @@ func (n *Node) start(ctx context.Context) error {
 	return nil
 }
 
-// startStores opens both databases at once: most of that is waiting for the disk.
-func (n *Node) startStores(ctx context.Context) error {
-	objects := supervise.Service{
-		Name: "store", Doc: "keeps the objects: writer, compaction, eviction, scrub",
-		Run: n.store.Run, Fatal: true, Progress: n.store.Recovered,
-	}
-	records := n.recordsService()
-	if records.Run == nil {
-		n.services.Declare(records)
-		return n.services.Start(ctx, objects)
-	}
-	return n.services.Start(ctx, objects, records)
-}
-
 func (n *Node) startHost(ctx context.Context) error {
 	psk, err := homedir.SwarmKey(homedir.Path(n.home, n.cfg.Node.SwarmKey))
 	if err != nil {

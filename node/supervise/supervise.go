@@ -103,6 +103,7 @@ type runner struct {
 	cancel context.CancelFunc
 	ready  chan struct{}
 	done   chan struct{}
+	task   sync.WaitGroup
 	first  error // of a service that was never ready; written before done is closed
 }
 
@@ -134,7 +135,7 @@ func (g *Group) Start(ctx context.Context, services ...Service) error {
 		if err := g.wait(ctx, r); err != nil {
 			for _, r := range slices.Backward(runners) {
 				r.cancel()
-				<-r.done
+				r.task.Wait()
 			}
 			if errors.Is(err, errEnded) {
 				err = cmp.Or(r.first, g.Err()) // or it became ready and then failed for good, before wait saw that
@@ -159,11 +160,11 @@ func (g *Group) begin(ctx context.Context, s Service) *runner {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &runner{Service: s, cancel: cancel, ready: make(chan struct{}), done: make(chan struct{})}
 	end := g.tasks.Begin(tasks.Service)
-	go func() {
+	r.task.Go(func() {
 		defer close(r.done)
 		r.first = g.run(own, r)
 		end(cmp.Or(own.Err(), r.first))
-	}()
+	})
 	return r
 }
 
