@@ -90,7 +90,9 @@ var (
 // other words. again says that the same page may be there later.
 func forVisitor(p api.Problem) (words string, again bool) {
 	out, _ := status.Parse(p.Reason)
-	if words = visitorWords[out]; words != "" && out != status.RateLimit { // some of its details are for visitors
+	words = visitorWords[out]
+	detailed := out == status.RateLimit || out == status.Upstream // some of their details are for visitors
+	if words != "" && !detailed {
 		return words, out.Retry() != status.RetryNever
 	}
 	var kept []string

@@ -26,6 +26,11 @@ func TestForVisitor(t *testing.T) {
 		{"timeout", "no byte came for 5s. List peers with `allium providers`.", visitorWords[status.Timeout], true},
 		{"denied", "the denylist forbids it.", visitorWords[status.Denied], false},
 		{"rate_limit", "You asked too often. Wait a minute.", "You asked too often. Wait a minute.", false},
+		{
+			"upstream", "cannot serve this site: line 3 of _redirects: no target. Its author must mend the file",
+			"cannot serve this site: line 3 of _redirects: no target. Its author must mend the file", false,
+		},
+		{"upstream", "the provider 12D3Koo sent 3 bytes of 4", visitorWords[status.Upstream], true},
 		{"rate_limit", "gateway.rate is 10 for each client.", visitorWords[status.RateLimit], true},
 		{"no_such_reason", "", visitorWords[status.Internal], true},
 	} {
