@@ -67,9 +67,8 @@ func (f *Finder) Origins(base string) (all []string) {
 	if err != nil || u.Host == "" {
 		return nil
 	}
-	here := u.Scheme == "http" && (u.Hostname() == localhost || isLoopback(u.Hostname()))
 	for _, host := range f.table.Load().gateways {
-		if host == localhost && !here {
+		if host == localhost && (u.Scheme != "http" || !here(u)) {
 			continue
 		}
 		if port := u.Port(); port != "" {
@@ -81,26 +80,27 @@ func (f *Finder) Origins(base string) (all []string) {
 }
 
 // Sites returns the websites of the configuration that are all of what an address or a name stands for, without their
-// aliases, for a gateway with the URL base. A gateway without a certificate has a proxy before it, with its own port.
+// aliases, for a gateway with the URL base. A gateway of this machine alone has a proxy before it, with a port of its own.
 func (f *Finder) Sites(base string) []api.Site {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
 		return nil
 	}
+	port := ":" + u.Port()
+	if port == ":" || u.Scheme == "https" && port == ":443" || u.Scheme == "http" && port == ":80" || here(u) {
+		port = ""
+	}
 	all := slices.Clone(f.table.Load().whole)
 	for i := range all {
-		all[i].URL = u.Scheme + "://" + all[i].URL
-		if port := u.Port(); u.Scheme == "https" && port != "" && port != "443" {
-			all[i].URL += ":" + port
-		}
-		all[i].URL += "/"
+		all[i].URL = u.Scheme + "://" + all[i].URL + port + "/"
 	}
 	return all
 }
 
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
+// here reports whether only this machine reaches the host of a URL.
+func here(u *url.URL) bool {
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == localhost || err == nil && ip.IsLoopback()
 }
 
 // defaults is the table of the default configuration.

@@ -270,6 +270,28 @@ func TestManyDomains(t *testing.T) {
 	}
 }
 
+// TestSites: the URL of a website has the port of a gateway that others reach, and none behind a proxy.
+func TestSites(t *testing.T) {
+	t.Parallel()
+	f := finder(t, Config{Sites: map[string]Site{
+		"a": {Domain: "www.example.org", Key: root.String()}, "part": {Domain: "part.example", Key: root.String() + "/a"},
+	}}, nil)
+	for base, want := range map[string]string{
+		"http://127.0.0.1:8080": "http://www.example.org/", "http://[::1]:8080": "http://www.example.org/",
+		"http://localhost:8080": "http://www.example.org/", "http://192.0.2.1:8080": "http://www.example.org:8080/",
+		"http://192.0.2.1:80": "http://www.example.org/", "https://gw.example:443": "https://www.example.org/",
+		"https://gw.example": "https://www.example.org/", "https://gw.example:8443": "https://www.example.org:8443/",
+	} {
+		got := f.Sites(base)
+		if len(got) != 1 || got[0].URL != want || got[0].Key != root.String() {
+			t.Errorf("%s: %+v, want %s", base, got, want)
+		}
+	}
+	if got := f.Sites(""); got != nil {
+		t.Errorf("without a gateway: %v", got)
+	}
+}
+
 // manySites is a configuration with n sites.
 func manySites(n int) Config {
 	c := Config{Sites: map[string]Site{}}
