@@ -149,6 +149,9 @@ func TestBrowserLooks(t *testing.T) {
 			if n := see(t, b, chromedp.Evaluate[int](`document.scripts.length`)); n > 0 {
 				t.Errorf("%s: %d scripts", where, n)
 			}
+			if c.name == "problem" {
+				b.said() // of its status
+			}
 			b.quiet(t, where)
 			if c.name == "list" {
 				see(t, b, chromedp.Evaluate[bool](`document.querySelector(".ticket").open = true`))

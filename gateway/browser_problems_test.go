@@ -112,9 +112,9 @@ func (b *browser) seeProblems(t *testing.T, base string, root, lost b3.Root, axe
 		{"no address", base + "/b3/x", http.StatusBadRequest, "", false},
 		{"denied", tree + "/denied.txt", http.StatusUnavailableForLegalReasons, "", false},
 		{"link out of the tree", tree + "/out", http.StatusNotFound, "", false},
-		{"nobody has it", tree + "/lost.txt", http.StatusGatewayTimeout, "no provider found", true},
+		{"nobody has it", tree + "/lost.txt", http.StatusGatewayTimeout, "did not arrive in time", true},
 		{"nobody has the address", base + "/b3/" + lost.String(), http.StatusGatewayTimeout,
-			"no provider found", false},
+			"did not arrive in time", false},
 		{"method", "", http.StatusMethodNotAllowed, "", true},
 	} {
 		var resp *network.Response
