@@ -80,7 +80,8 @@ func (f *Finder) Origins(base string) (all []string) {
 }
 
 // Sites returns the websites of the configuration that are all of what an address or a name stands for, without their
-// aliases, for a gateway with the URL base. A gateway of this machine alone has a proxy before it, with a port of its own.
+// aliases, for a gateway with the URL base. A gateway of this machine alone has a proxy before it, with a port of its
+// own.
 func (f *Finder) Sites(base string) []api.Site {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
