@@ -96,6 +96,16 @@ func NoArgs(cmd *cobra.Command, got []string) error {
 	}
 }
 
+// OneUnless checks that a command got one argument, or with the flag none.
+func OneUnless(flag *bool) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, got []string) error {
+		if *flag {
+			return Args(cobra.NoArgs)(cmd, got)
+		}
+		return Args(cobra.ExactArgs(1))(cmd, got)
+	}
+}
+
 // maxDays is the longest life of what a command signs, in days.
 const maxDays = 365
 

@@ -113,15 +113,11 @@ nothing sets any more, it prints the fixed value and the reason.`,
 		Args:              cli.Args(cobra.ExactArgs(1)),
 		ValidArgsFunction: completeKeys(a),
 		RunE: func(_ *cobra.Command, arg []string) error {
-			cfg, _, err := Configuration(a)
+			e, file, err := explained(a, arg[0])
 			if err != nil {
 				return err
 			}
-			e, err := cfg.Explain(arg[0])
-			if err != nil {
-				return err
-			}
-			return a.Print(e, Explanation(e, cfg.File, a.Quiet))
+			return a.Print(e, Explanation(e, file, a.Quiet))
 		},
 	}
 	cmd.AddCommand(show, check, explain, configDiffCommand(a), configGetCommand(a), configSetCommand(a),

@@ -12,6 +12,15 @@ import (
 	"allium/node/config"
 )
 
+// explained returns what a key of the configuration is, and the file that was read.
+func explained(a *cli.App, key string) (e config.Explained, file string, err error) {
+	cfg, _, err := Configuration(a)
+	if err == nil {
+		e, err = cfg.Explain(key)
+	}
+	return e, cfg.File, err
+}
+
 func configGetCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get KEY",
@@ -22,11 +31,7 @@ a list are joined by commas. "config explain" says where the value comes from.`,
 		Args:              cli.Args(cobra.ExactArgs(1)),
 		ValidArgsFunction: completeKeys(a),
 		RunE: func(_ *cobra.Command, arg []string) error {
-			cfg, _, err := Configuration(a)
-			if err != nil {
-				return err
-			}
-			e, err := cfg.Explain(arg[0])
+			e, _, err := explained(a, arg[0])
 			if err != nil {
 				return err
 			}

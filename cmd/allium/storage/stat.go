@@ -24,13 +24,7 @@ func StatCommand(a *cli.App) *cobra.Command {
 		Long: `Describe an object and what this node has of it. With --store, show what the store
 holds and where its bytes are. That reads counters, not the objects.`,
 		Example: "  allium stat $ADDRESS --json\n  allium stat --store",
-		Args: func(cmd *cobra.Command, got []string) error {
-			want := cobra.ExactArgs(1)
-			if whole {
-				want = cobra.NoArgs
-			}
-			return cli.Args(want)(cmd, got)
-		},
+		Args:    cli.OneUnless(&whole),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			switch {
 			case whole && through.URL != "":

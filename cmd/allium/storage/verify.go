@@ -181,13 +181,7 @@ and open findings of damage.
 to it, and a running node fetches it. It lists open damage of the store too (see
 allium store damage --help).`,
 		Example: "  allium verify $ADDRESS\n  allium verify --all\n  allium verify --all --repair",
-		Args: func(cmd *cobra.Command, got []string) error {
-			want := cobra.ExactArgs(1)
-			if all {
-				want = cobra.NoArgs
-			}
-			return cli.Args(want)(cmd, got)
-		},
+		Args:    cli.OneUnless(&all),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			key := ""
 			if !all {
