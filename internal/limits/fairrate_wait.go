@@ -94,15 +94,15 @@ func (s *FairRate[K]) queue(k K, now time.Time) (a *Share[K], w *rateWaiter, err
 	return a, w, nil
 }
 
-// places returns how many requests of the key may wait: all, or if one was refused within activeFor those that get
-// their turn within a twentieth of the wait, and one if there are none. The caller holds the FairRate's mu.
+// places returns how many requests of the key may wait: all, or if one was refused within activeFor those that its
+// share of the rate serves within a twentieth of the wait, and one if there are none. Keys that do not wait just now
+// count for the share: they are active, and take their tokens first. The caller holds the FairRate's mu.
 func (a *Share[K]) places(now time.Time) int {
 	s := a.of
 	if now.Sub(a.refused) > activeFor {
 		return math.MaxInt
 	}
-	keys := s.waiting.Len() + 1 - a.waits()
-	return max(1, int(s.c.PerSecond*s.c.Wait.Seconds()/briefPer)/keys)
+	return max(1, int(s.shareRate()*s.c.Wait.Seconds()/briefPer))
 }
 
 // unqueue ends a wait. It returns true if the waiter has got its token, else the time until

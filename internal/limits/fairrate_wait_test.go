@@ -192,3 +192,43 @@ func TestFairRateOverload(t *testing.T) {
 		line(0, 8)
 	})
 }
+
+// TestFairRateOverloadBesideOthers: what a key that asks too much may let wait is of its own share, also while the
+// keys that have the others get their tokens at once.
+func TestFairRateOverloadBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s := newFairRate(limits.FairRateConfig{PerSecond: 100, Burst: 10, Wait: 2 * time.Second})
+		var in, late atomic.Int64
+		var wg sync.WaitGroup
+		begun := time.Now()
+		for step := range 2000 {
+			time.Sleep(5 * time.Millisecond)
+			wg.Go(func() {
+				asked := time.Now()
+				share, err := s.Await(t.Context(), 0, anyPlace)
+				if err != nil {
+					return
+				}
+				share.Leave()
+				in.Add(1)
+				if asked.Sub(begun) > 5*time.Second && time.Since(asked) > 150*time.Millisecond {
+					late.Add(1)
+				}
+			})
+			if step%20 != 0 {
+				continue
+			}
+			for other := 1; other < 10; other++ { // each asks for what its share allows
+				if share, err := s.Await(t.Context(), other, anyPlace); err != nil {
+					t.Errorf("client %d: %v", other, err)
+				} else {
+					share.Leave()
+				}
+			}
+		}
+		wg.Wait()
+		if in.Load() < 100 || late.Load() > 0 {
+			t.Errorf("%d got in, %d of them late", in.Load(), late.Load())
+		}
+	})
+}
