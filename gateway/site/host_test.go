@@ -145,15 +145,24 @@ func TestLinks(t *testing.T) {
 	name := "blog." + zone.String()
 	g := Gateway{"http://127.0.0.1:8080", []string{"http://localhost:8080", "https://gw.example.org"},
 		map[string][]string{empty.String(): {"https://a.example/", "https://b.example/"}, name: {"https://c.example/"}}}
-	got := g.RootLinks(empty, true)
-	if len(got) != 5 || got[0] != g.URL+"/b3/"+empty.String()+"/" ||
+	got := g.RootLinks(empty, "home/my site", true)
+	if len(got) != 5 || got[0] != g.URL+"/b3/"+empty.String()+"/?name=my+site" ||
 		got[1] != "http://bafkr4ifpcne3t5pzugtkaqcn5i3nzskjtpfslsnnyejlpte2spfoihzsmi.b3.localhost:8080/" ||
 		!strings.HasPrefix(got[2], "https://bafk") || got[3] != "https://a.example/" || got[4] != "https://b.example/" {
 		t.Errorf("a directory: %q", got)
 	}
-	if got := g.RootLinks(empty, false); len(got) != 3 || got[0] != g.URL+"/b3/"+empty.String() ||
-		got[1] != "https://a.example/" {
+	if got := g.RootLinks(empty, "a \"b\"?c#d&e;%\r\nx.txt", false); len(got) != 3 ||
+		got[0] != g.URL+"/o/"+empty.String()+"/a%20%22b%22%3Fc%23d&e%3B%25%0D%0Ax.txt" || got[1] != "https://a.example/" {
 		t.Errorf("a file: %q", got)
+	}
+	// A name that no entry may have is left out: a gateway refuses it.
+	for _, at := range []string{"", ".", "..", "/", "a\x00", "a\xff", "u\u0308", strings.Repeat("n", 300)} {
+		if got := g.RootLinks(empty, at, false); got[0] != g.URL+"/b3/"+empty.String() {
+			t.Errorf("a file at %q: %q", at, got[0])
+		}
+		if got := g.RootLinks(empty, at, true); got[0] != g.URL+"/b3/"+empty.String()+"/" {
+			t.Errorf("a directory at %q: %q", at, got[0])
+		}
 	}
 	if got := g.NameLinks(name); len(got) != 4 || got[3] != "https://c.example/" || got[0] != g.URL+"/n/"+name || !strings.Contains(got[1], ".n3.") {
 		t.Errorf("a name: %q", got)
@@ -161,7 +170,7 @@ func TestLinks(t *testing.T) {
 	if got := g.NameLinks("bücher." + zone.String()); len(got) != 1 {
 		t.Errorf("a name with a hash as its host: %q", got)
 	}
-	if got := (Gateway{}).RootLinks(empty, true); got != nil {
+	if got := (Gateway{}).RootLinks(empty, "a", true); got != nil {
 		t.Errorf("without a gateway: %q", got)
 	}
 }

@@ -1,9 +1,12 @@
 package site
 
 import (
+	"net/url"
+	"path"
 	"strings"
 
 	"allium/protocols/b3"
+	"allium/protocols/manifest"
 )
 
 // Gateway says where browsers find a gateway.
@@ -15,15 +18,25 @@ type Gateway struct {
 	Domains map[string][]string
 }
 
-// RootLinks returns the URLs at which browsers find an object, that of its path first: a directory also at a host of
-// its own, as a website. The URLs of its domains come last.
-func (g Gateway) RootLinks(root b3.Root, directory bool) []string {
-	path := "/b3/" + root.String()
-	if !directory {
-		g.Origins = nil
-		return g.links(OfRoot(root), path)
+// RootLinks returns the URLs at which browsers find an object that was at a path, which may be empty. That of its
+// address comes first, and carries the last element of the path, for the title of a page and for what is saved, unless
+// that is no name of an entry (protocols/manifest). A directory has also a host of its own, as a website. The URLs of
+// its domains come last.
+func (g Gateway) RootLinks(root b3.Root, at string, directory bool) []string {
+	name := path.Base(at)
+	named := manifest.NameProblem(name) == ""
+	if directory {
+		page := "/b3/" + root.String() + "/"
+		if named {
+			page += "?" + url.Values{"name": {name}}.Encode()
+		}
+		return g.links(OfRoot(root), page)
 	}
-	return g.links(OfRoot(root), path+"/")
+	g.Origins = nil
+	if named {
+		return g.links(OfRoot(root), "/o/"+root.String()+"/"+url.PathEscape(name))
+	}
+	return g.links(OfRoot(root), "/b3/"+root.String())
 }
 
 // NameLinks returns the URLs at which browsers find what a name stands for, that of its path first. A host that has

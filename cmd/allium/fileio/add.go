@@ -200,7 +200,7 @@ func add(ctx context.Context, a *cli.App, s api.Store, in addition, o api.AddOpt
 		}
 		human := fmt.Sprintf("%s %s", added.Root, printable.Name(in.names[i]))
 		i++
-		item := linked{added, at.RootLinks(added.Root, added.Kind == api.Directory)}
+		item := linked{added, at.RootLinks(added.Root, added.Name, added.Kind == api.Directory)}
 		roots = append(roots, added.Root)
 		line.Clear()
 		if err := a.Print(item, a.Text(human, added.Root.String())); err != nil {

@@ -106,11 +106,11 @@ func share(ctx context.Context, a *cli.App, arg string, o shareOptions) error {
 		if o.web.on {
 			return shareWeb(ctx, a, n, arg, o)
 		}
-		shared, err := shareOn(ctx, a, n, arg, o)
+		shared, name, err := shareOn(ctx, a, n, arg, o)
 		if err != nil {
 			return err
 		}
-		links := adding.KnownGateway(ctx, n).RootLinks(shared.Root, shared.Kind == api.Directory)
+		links := adding.KnownGateway(ctx, n).RootLinks(shared.Root, name, shared.Kind == api.Directory)
 		return tellShared(a, shared, links, o)
 	}
 	if !errors.Is(err, client.ErrNotRunning) || a.API != "" {
@@ -120,7 +120,7 @@ func share(ctx context.Context, a *cli.App, arg string, o shareOptions) error {
 		if o.web.on {
 			return shareWeb(ctx, a, n.API(), arg, o)
 		}
-		shared, err := shareOn(ctx, a, n.API(), arg, o)
+		shared, _, err := shareOn(ctx, a, n.API(), arg, o)
 		if err != nil {
 			return err
 		}
@@ -135,13 +135,16 @@ func share(ctx context.Context, a *cli.App, arg string, o shareOptions) error {
 	})
 }
 
-// shareOn adds or fetches what arg names, and returns its ticket.
-func shareOn(ctx context.Context, a *cli.App, n api.Node, arg string, o shareOptions) (api.Shared, error) {
+// shareOn adds or fetches what arg names, and returns its ticket, and its name if it was a path.
+func shareOn(
+	ctx context.Context, a *cli.App, n api.Node, arg string, o shareOptions,
+) (shared api.Shared, name string, err error) {
 	key, name, err := inStore(ctx, a, n, arg)
 	if err != nil {
-		return api.Shared{}, err
+		return shared, "", err
 	}
-	return n.Share(ctx, key, api.ShareOptions{Name: name, For: o.last})
+	shared, err = n.Share(ctx, key, api.ShareOptions{Name: name, For: o.last})
+	return shared, name, err
 }
 
 // inStore adds or fetches what arg names, and returns its key and its name.

@@ -253,7 +253,7 @@ func publishNow(
 // placesOf returns where browsers find what a name stands for.
 func placesOf(ctx context.Context, n api.Node, name string, added api.Added) webPlaces {
 	g := adding.KnownGateway(ctx, n)
-	links := append(g.NameLinks(name), g.RootLinks(added.Root, added.Kind == api.Directory)...)
+	links := append(g.NameLinks(name), g.RootLinks(added.Root, added.Name, added.Kind == api.Directory)...)
 	return webPlaces{URL: strings.Join(links[:min(1, len(links))], ""), Links: links}
 }
 
