@@ -17,7 +17,7 @@ import (
 // openedSite is a site whose author lets pages of other origins read some of it.
 var openedSite = map[string]string{
 	"index.html": "home", "api/data.json": `{"x":1}`, "part/a.txt": "part", "closed.txt": "closed",
-	"_redirects": "/v1/* /api/:splat 200\n/moved /api/data.json 301\n",
+	"_redirects": "/v1/* /api/:splat 200\n/moved /api/data.json 301\n/api/old /api/data.json 302\n",
 	"_headers": "/api/*\n  Access-Control-Allow-Origin: *\n  Access-Control-Allow-Headers: X-App, If-None-Match\n" +
 		"  Access-Control-Allow-Methods: GET, HEAD\n  Access-Control-Max-Age: 600\n" +
 		"/v1/*\n  Access-Control-Allow-Origin: https://app.example\n  Access-Control-Allow-Headers: X-App\n" +
@@ -77,6 +77,14 @@ func TestPreflights(t *testing.T) {
 			}
 		}
 	}
+	for path, want := range map[string][]string{"/moved": none, "/api/old": api, "/part": part, "/part//a.txt": part} {
+		a := do(t, "GET", base+path, "Host", hostOfRoot(open), "Origin", "https://app.example")
+		for i, name := range corsHeaders {
+			if got := a.Header.Get(name); a.StatusCode/100 != 3 || got != want[i] {
+				t.Errorf("%s: %s, %s is %q, want %q", path, a.Status, name, got, want[i])
+			}
+		}
+	}
 	a := do(t, "GET", base+"/v1/data.json", "Host", hostOfRoot(open), "Origin", "https://app.example")
 	for i, name := range corsHeaders {
 		if got := a.Header.Get(name); got != v1[i] {
@@ -108,6 +116,7 @@ func TestBrowserPreflights(t *testing.T) {
 		{"/api/data.json", `{ headers: { "X-Other": "1" } }`, "refused"},
 		{"/api/data.json", `{ method: "DELETE" }`, "refused"},
 		{"/v1/data.json", `{ headers: { "X-App": "1" } }`, "refused"}, // of one other origin alone
+		{"/api/old", `{}`, `{"x":1}`}, {"/moved", `{}`, "refused"},    // at each step of a redirect
 		{"/part/a.txt", `{}`, "part"},
 		{"/part/a.txt", `{ headers: { "X-App": "1" } }`, "refused"},
 		{"/closed.txt", `{}`, "refused"},

@@ -95,8 +95,9 @@ func serveSite(g *Handlers, b *body, r *http.Request, t target, manifests manife
 	if err != nil {
 		return err
 	}
+	headers := rules.Headers.For(t.names)
 	if r.Method == http.MethodOptions {
-		return options(b.w, rules.Headers.For(t.names))
+		return options(b.w, headers)
 	}
 	if rules.File {
 		if len(t.names) > 0 {
@@ -107,7 +108,7 @@ func serveSite(g *Handlers, b *body, r *http.Request, t target, manifests manife
 		return g.content(b, r, it, g.objects.Memory(it.root))
 	}
 	if t.uneven {
-		return b.w.Redirect(r, http.StatusMovedPermanently, t.url(t.slash))
+		return redirectSite(b.w, r, http.StatusMovedPermanently, t.url(t.slash), headers)
 	}
 	slash := t.slash || len(t.names) == 0
 	a, err := rules.Answer(b.ctx, files, t.names, slash)
@@ -119,20 +120,21 @@ func serveSite(g *Handlers, b *body, r *http.Request, t target, manifests manife
 	case a.Redirects():
 		to := a.Location(exchange.EscapeQuery(r.URL.RawQuery))
 		r.URL.RawQuery = ""
-		return b.w.Redirect(r, a.Code, to)
+		return redirectSite(b.w, r, a.Code, to, headers)
 	}
 	it := item{root: a.Entry.Root, name: a.Entry.Name, via: t.root}
-	it.page = &site.Page{Code: a.Code, Headers: rules.Headers.For(t.names)}
+	it.page = &site.Page{Code: a.Code, Headers: headers}
 	t.names = a.Path // of the entry; the client sees the URL that it asked for
 	if err := g.denylist.Path(t.root, t.path()); err != nil {
 		return err
 	}
 	switch a.Entry.Kind {
 	case manifest.Link:
+		allowRedirect(b.w.Header(), headers)
 		return redirectLink(b.w, r, t, a.Entry.Target)
 	case manifest.Directory:
 		if !slash {
-			return b.w.Redirect(r, http.StatusMovedPermanently, t.url(true))
+			return redirectSite(b.w, r, http.StatusMovedPermanently, t.url(true), headers)
 		}
 		dir, err := manifests.Open(b.ctx, a.Entry.Root, indexPage)
 		if err != nil {
@@ -147,6 +149,22 @@ func serveSite(g *Handlers, b *body, r *http.Request, t target, manifests manife
 		return g.preview(b, r, t, it, a.Entry.Executable)
 	}
 	return g.content(b, r, it, g.objects.Memory(it.root))
+}
+
+// redirectSite redirects to a path, or to elsewhere if the rules of the site say so.
+func redirectSite(w *exchange.Response, r *http.Request, code int, to string, headers []site.Header) error {
+	allowRedirect(w.Header(), headers)
+	return w.Redirect(r, code, to)
+}
+
+// allowRedirect sets, of the headers that the site has for a path, those with which a page of another origin may follow
+// a redirect: the browser asks for them at each step.
+func allowRedirect(h http.Header, headers []site.Header) {
+	for _, one := range headers {
+		if strings.HasPrefix(one.Name, "Access-Control-") {
+			h.Set(one.Name, one.Value)
+		}
+	}
 }
 
 // options answers OPTIONS with the headers that the site has for a path, whether or not a page is there: those that a
