@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -53,8 +54,13 @@ func startCounted(t *testing.T, below string) (*store.Store, *operations) {
 	return s, ops
 }
 
-// TestOperations bounds what it takes of the disk to serve 64 MiB and to fetch them.
+// TestOperations bounds what it takes of the disk to serve 64 MiB and to fetch them in less
+// than the time between two checkpoints, so its clock stands still while it works.
 func TestOperations(t *testing.T) {
+	synctest.Test(t, testOperations)
+}
+
+func testOperations(t *testing.T) {
 	const groups = 1024
 	from, served := startCounted(t, "/obj/")
 	to, fetched := startCounted(t, "/store")
