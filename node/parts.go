@@ -42,6 +42,7 @@ import (
 	"allium/protocols/dht/records"
 	"allium/protocols/gossip"
 	"allium/protocols/hints"
+	"allium/protocols/links"
 	"allium/protocols/oap"
 	"allium/protocols/object"
 	"allium/protocols/session"
@@ -139,6 +140,7 @@ type overlay struct {
 	host     host.Host
 	reach    *reach.Service
 	sessions *session.Service
+	links    *links.Server // of peers on the gateway; nil: none
 	server   *object.Server
 	objects  *object.Client
 	gossip   *gossip.Service

@@ -4,7 +4,10 @@ import (
 	"context"
 	"time"
 
+	"allium/gateway/weblink"
 	"allium/node/local"
+	"allium/node/local/peerlinks"
+	"allium/node/supervise"
 	"allium/protocols/b3"
 	"allium/protocols/dht/probes"
 	"allium/protocols/index"
@@ -26,6 +29,38 @@ func (n *Node) handleIndex() error {
 	n.sessions.Handle(oap.ProtoIndex, session.Traced(n.tracer, "serve index", server.Handle))
 	n.sessions.Authorize(oap.ProtoIndex, server.Ask)
 	return nil
+}
+
+// handleLinks makes the sessions answer peers that open links on the gateway. It is called before the sessions run.
+func handleLinks(n *Node) (err error) {
+	if n.cfg.Gateway.PeerLinks == 0 || n.cfg.Gateway.Listen == "" {
+		return nil
+	}
+	n.links, err = peerlinks.New(n.cfg.Gateway.PeerLinks, peerlinks.Deps{
+		Env: n.env(), Host: n.host, Starting: n.starting, Filter: n.denylist.At("peers"),
+		Links: func() *weblink.Set { return n.gateway.Links() },
+	})
+	if err != nil {
+		return err
+	}
+	n.sessions.Handle(oap.ProtoLinks, session.Traced(n.tracer, "serve links", n.links.Handle))
+	n.sessions.Authorize(oap.ProtoLinks, n.links.Ask)
+	return nil
+}
+
+// startLinks starts what ends links that peers do not renew. It is a stage after the gateway, so all links end before
+// that does.
+func startLinks(ctx context.Context, n *Node) error {
+	service := supervise.Service{
+		Name: "links", Owner: "protocols/links", Doc: "keeps the links of peers on the gateway",
+		When: "`gateway.peer_links`",
+	}
+	if n.links == nil {
+		n.services.Declare(service)
+		return nil
+	}
+	service.Run = n.links.Run
+	return n.services.Start(ctx, service)
 }
 
 // startedIndex answers once every stage has started: sessions start before the DHT and the resolver.

@@ -20,6 +20,7 @@ var openLabels = map[string]string{
 	"gossip_refused_total":             "outcomes by topic",
 	"http2_errors_total":               "names that Go gives",
 	"index_requests_total":             "outcomes by operation",
+	"links_requests_total":             "outcomes by operation",
 	"object_outcomes_total":            "outcomes by side and operation",
 	"own_names_sent_total":             "outcomes",
 	"reach_hole_punches_total":         "results by NAT and transport",

@@ -12,6 +12,7 @@ import (
 	homedir "allium/node/home"
 	"allium/node/local"
 	"allium/node/local/opener"
+	"allium/node/local/peerlinks"
 	"allium/node/p2p"
 	"allium/node/p2p/reach"
 	"allium/node/reload"
@@ -109,6 +110,9 @@ func (n *Node) startSessions(ctx context.Context) (err error) {
 	if err := n.handleIndex(); err != nil {
 		return err
 	}
+	if err := handleLinks(n); err != nil {
+		return err
+	}
 	n.handleRepair()
 	return n.services.Start(ctx, supervise.Service{
 		Name: "sessions", Doc: "carries requests and answers of peers", Run: n.sessions.Run, Fatal: true,
@@ -194,7 +198,7 @@ func (n *Node) startResolver(ctx context.Context) (err error) {
 		Env:   n.env(),
 		Trace: n.trace, Local: fetchStore{n.store, n.example, n}, Providers: dhtFinder{n.dht}, Names: dhtFinder{n.dht},
 		Index: index.NewClient(n.sessions, n.dht),
-		Hints: n.hints.Hints, Objects: n.objects,
+		Hints: peerlinks.Providers(n.links, n.hints.Hints), Objects: n.objects,
 		Dialer: addressBook{n.host}, Self: n.host.ID(), Filter: n.denylist.At("resolver"),
 		Has: n.hasObject, About: n.aboutPeer, Joining: n.joining(), Connected: n.connected,
 		Serving: n.servingPeers,
@@ -322,9 +326,12 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		return err
 	}
 	n.reloadCertificate()
-	return n.services.Start(ctx, supervise.Service{
+	if err := n.services.Start(ctx, supervise.Service{
 		Name: "gateway", Doc: "serves HTTP: public listener, admin listener and socket", Run: n.gateway.Run,
-	})
+	}); err != nil {
+		return err
+	}
+	return startLinks(ctx, n)
 }
 
 // edgeDeps returns the parts of the node that its edge uses.

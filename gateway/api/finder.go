@@ -272,11 +272,16 @@ type WebOptions struct {
 	Name string `query:"name" doc:"the name of the file or directory"`
 	// Listen is a host:port; empty: a free port of every address.
 	Listen string `query:"listen" doc:"host:port to listen on; empty: a free port of every address"`
+	// On puts the link on the gateway of a peer alone: OnRelay, or a peer ID or multiaddr. Empty: it is on this node.
+	On string `query:"on" doc:"relay or a peer, whose gateway shows the link; empty: this node does"`
 	// For is the time for which the link works; 0: as long as the request.
 	For time.Duration `query:"for" set:"a time such as 24h"`
 	// Downloads bounds the downloads; 0: any number.
 	Downloads int `query:"downloads" most:"10000" set:"a number from 0 to 10,000" doc:"0: any number of downloads"`
 }
+
+// OnRelay is the WebOptions.On of a relay that this node uses.
+const OnRelay = "relay"
 
 // WebShared is a link that a browser opens, or what has happened to it.
 type WebShared struct {
@@ -296,9 +301,9 @@ type WebLink struct {
 
 // WebDownload is a download that began, or that is whole.
 type WebDownload struct {
-	From  string `json:"from"`  // the network address of the client
-	Whole bool   `json:"whole"` // the client has all of the file or the archive
-	Count int    `json:"count"` // downloads so far, if the link allows a number of them; else 0
+	From  string `json:"from,omitempty"` // the network address of the client; empty on the gateway of a peer
+	Whole bool   `json:"whole"`          // the client has all of the file or the archive
+	Count int    `json:"count"`          // downloads so far, if the link allows a number of them; else 0
 }
 
 // PeerHas is the answer of a peer about the part of an object that it has.

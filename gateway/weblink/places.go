@@ -63,6 +63,17 @@ func better(a, b, preferred netip.Addr) bool {
 // carrier is the range of providers' NAT and of some VPNs (RFC 6598).
 var carrier = netip.MustParsePrefix("100.64.0.0/10")
 
+// ReachOf returns who can open a URL, "" for one that has no address or name that others know.
+func ReachOf(u *url.URL) api.ReachFrom {
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return reachOf(ip)
+	}
+	if u.Hostname() == "localhost" {
+		return api.ReachMachine
+	}
+	return api.ReachUnconfirmed // a name
+}
+
 // reachOf returns who can open a URL with an address, "" for one that needs a zone or is none of a machine.
 func reachOf(ip netip.Addr) api.ReachFrom {
 	switch {
@@ -106,11 +117,8 @@ func onGateway(base, path string) []Place {
 	if base == "" || err != nil {
 		return nil
 	}
-	reach := api.ReachUnconfirmed // a name
-	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
-		reach = reachOf(ip)
-	}
-	if reach == "" || reach == api.ReachMachine || u.Hostname() == "localhost" {
+	reach := ReachOf(u)
+	if reach == "" || reach == api.ReachMachine {
 		return nil
 	}
 	return []Place{{base + path, reach}}

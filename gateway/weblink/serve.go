@@ -108,9 +108,7 @@ func (s *Set) placesOf(base, path, listen string) []Place {
 	}
 	addrs, preferred := machineAddrs()
 	all := places(own, addrs, preferred, path)
-	if s.deps.Gateway != nil {
-		all = append(all, onGateway(s.deps.Gateway(), path)...)
-	}
+	all = append(all, onGateway(s.deps.Gateway(), path)...)
 	sortPlaces(all)
 	return all
 }

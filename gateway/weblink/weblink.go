@@ -25,11 +25,12 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/protocols/ticket"
 )
 
 const (
-	// maxLinks bounds the links of a node. A further one is busy.
-	maxLinks = 64
+	// MaxLinks bounds the links of a node. A further one is busy.
+	MaxLinks = 64
 	// maxEnded bounds the links that are remembered after their end, so that a visitor learns that there was one.
 	maxEnded = 64
 )
@@ -43,7 +44,7 @@ type Deps struct {
 
 	Content *content.Handlers
 	Upload  *limits.Bandwidth // bounds the bytes of content sent per second; nil: no bound
-	Gateway func() string     // returns the base URL of the node's public listener, "" for none
+	Gateway func() string     // returns the base URL of the node's public listener, "" for none; nil: none
 }
 
 // Set holds the links of a node. Its methods may be called from any goroutine.
@@ -65,11 +66,14 @@ type Set struct {
 // New returns a Set without links.
 func New(d Deps) *Set {
 	d.Env.SetDefaults()
+	if d.Gateway == nil {
+		d.Gateway = func() string { return "" }
+	}
 	s := &Set{
 		deps: d, mounts: content.NewMounts(d.Content), guesses: newGuesses(d.Limits),
 		gate: d.Limits.NewGate(limits.Spec{
 			Name: "gateway.links", Path: "allium share --web → links that browsers open", Policy: "reject: busy",
-		}, maxLinks, 0),
+		}, MaxLinks, 0),
 		wrong: env.Counter("gateway_link_guesses_total",
 			"Requests below /s/ whose secret is that of no link."),
 		downloads: env.Counter("gateway_link_downloads_total", "Downloads that links of `allium share --web` began."),
@@ -81,8 +85,8 @@ func New(d Deps) *Set {
 // Options describe a link.
 type Options struct {
 	Root      b3.Root
-	File      bool // Root is a file
-	Name      string
+	File      bool      // Root is a file
+	Name      string    // none, or one that is no name of a file: the beginning of the address
 	Size      int64     // bytes of the file
 	NotAfter  time.Time // the end; zero: none
 	Downloads int       // how many are allowed; 0: any number
@@ -104,6 +108,9 @@ func (o Options) check(now time.Time) error {
 func (s *Set) open(o Options) (*link, error) {
 	if err := o.check(s.deps.Now()); err != nil {
 		return nil, err
+	}
+	if o.Name = ticket.Name(o.Name); o.Name == "" {
+		o.Name = "b3-" + o.Root.Hex()[:16]
 	}
 	if err := s.gate.Enter(); err != nil {
 		return nil, err

@@ -11,13 +11,16 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/gateway/api"
 	"allium/gateway/content"
 	"allium/gateway/weblink"
+	"allium/node/local/peerlinks"
 	"allium/node/local/reading"
 	"allium/node/p2p/reach"
+	"allium/protocols/links"
 	"allium/protocols/status"
 	"allium/protocols/ticket"
 	"allium/store"
@@ -111,13 +114,17 @@ func (s webSharer) share(ctx context.Context, key string, o api.WebOptions, each
 	}
 	lo := weblink.Options{
 		Root: obj.Root, File: obj.Kind == api.File, Size: obj.Size, Downloads: o.Downloads,
-		Name: ticket.Name(cmp.Or(o.Name, obj.Name)),
-	}
-	if lo.Name == "" {
-		lo.Name = "b3-" + obj.Root.Hex()[:16]
+		Name: cmp.Or(o.Name, obj.Name),
 	}
 	if o.For > 0 {
 		lo.NotAfter = time.Now().Add(o.For).UTC()
+	}
+	if o.On != "" {
+		peers, err := s.gateways(ctx, o.On)
+		if err != nil {
+			return err
+		}
+		return peerlinks.Follow(ctx, s.of.deps.Host, links.NewClient(s.of.deps.Sessions), peers, lo, each)
 	}
 	ready := func(at []weblink.Place) error {
 		return each(api.WebShared{
@@ -127,6 +134,30 @@ func (s webSharer) share(ctx context.Context, key string, o api.WebOptions, each
 	return s.links().Serve(ctx, lo, cmp.Or(o.Listen, weblink.AnyAddress), ready, func(e weblink.Event) error {
 		return each(api.WebShared{Download: &api.WebDownload{From: e.From, Whole: e.Whole, Count: e.Count}})
 	})
+}
+
+// gateways returns the peers whose gateway may show a link: the relays of this node, or the one that on names, to
+// which this node is connected then.
+func (s webSharer) gateways(ctx context.Context, on string) (all []peer.ID, err error) {
+	h := s.of.deps.Host
+	if on == api.OnRelay {
+		if err := s.of.waitForReach(ctx); err != nil {
+			return nil, err
+		}
+		if all = peerlinks.Relays(h); len(all) == 0 {
+			return nil, status.Errorf(status.NotFound,
+				"this node uses no relay. Name a peer with a public gateway, or see `allium doctor reach`")
+		}
+		return all, nil
+	}
+	peers, err := parsePeers([]string{on})
+	if err != nil {
+		return nil, err
+	}
+	if peers[0].ID == h.ID() {
+		return nil, status.Errorf(status.BadRequest, "%s is this node itself; leave --on out", peers[0].ID)
+	}
+	return []peer.ID{peers[0].ID}, dial(ctx, h, peers[0])
 }
 
 // confirmed returns the places of a link. An address of this machine that peers have dialled is open to anyone, as far

@@ -24,6 +24,7 @@ const (
 	ProtoIndex   uint16 = 2
 	ProtoGossip  uint16 = 3 // reserved: gossip uses pubsub, and a frame with it is unknown_proto
 	ProtoRepair  uint16 = 4
+	ProtoLinks   uint16 = 5
 )
 
 // Flags are the flag bits of a header (SPEC.md §2).

@@ -1,6 +1,7 @@
 package drawing
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -35,7 +36,7 @@ func Download(d api.WebDownload, allowed int, now time.Time) string {
 	if d.Whole {
 		what = "has it whole"
 	}
-	line := now.Format(time.TimeOnly) + " " + d.From + " " + what
+	line := now.Format(time.TimeOnly) + " " + cmp.Or(d.From, "somebody") + " " + what
 	if allowed > 0 {
 		line += fmt.Sprintf(" (%d of %d)", d.Count, allowed)
 	}

@@ -60,7 +60,9 @@ this local network and one for the Internet, as far as there are such. With --on
 directory or all of it as an archive; whatever it continues or gets again is the same
 one. Programs that keep no cookies start one with each file, and continue it. Pages and
 HEAD do not count. The command ends when the link has expired or its last download is
-whole.
+whole. With --on relay, browsers elsewhere can open it although this machine cannot be
+reached: the gateway of the relay that this node uses shows the link, and its operator can
+read what is shared. --on PEER is for any other node that has a public gateway.
 
 If no node runs, this command is the node of the home directory until Ctrl-C or the end
 of --for. It listens on free ports, and prints a line
@@ -69,6 +71,7 @@ runs, it serves the object, and the command ends at once.`,
 		Example: `  allium share photos
   allium share report.pdf --for 24h
   allium share photos --web --expires 24h
+  allium share photos --web --on relay
   allium share $ADDRESS`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {

@@ -20,6 +20,7 @@ type webOptions struct {
 	once      bool
 	downloads int
 	listen    string
+	gateway   string // of a peer: api.OnRelay, or the peer
 }
 
 func (o *webOptions) flags(f *pflag.FlagSet) {
@@ -29,11 +30,13 @@ func (o *webOptions) flags(f *pflag.FlagSet) {
 	f.IntVar(&o.downloads, "max-downloads", 0, "with --web, how many downloads the link allows (default any number)")
 	f.StringVar(&o.listen, "web-listen", ":0",
 		"with --web, host:port to listen on; 127.0.0.1:0 is for this machine alone")
+	f.StringVar(&o.gateway, "on", "",
+		"with --web, show the link on the gateway of a peer: relay, or a peer ID or multiaddr (default this machine)")
 }
 
 // check refuses flags that do not go together.
 func (o *webOptions) check(f *pflag.FlagSet) error {
-	for _, name := range []string{"expires", "once", "max-downloads", "web-listen"} {
+	for _, name := range []string{"expires", "once", "max-downloads", "web-listen", "on"} {
 		if f.Changed(name) && !o.on {
 			return failure.NewUsage("add --web", "--%s is for a link that a browser opens", name)
 		}
@@ -45,6 +48,11 @@ func (o *webOptions) check(f *pflag.FlagSet) error {
 		return failure.NewUsage("write a time such as 24h or 30m", "--expires is %s, below one second", o.expires)
 	case o.once && f.Changed("max-downloads"):
 		return failure.NewUsage("give one of them", "--once and --max-downloads say the same")
+	case f.Changed("on") && f.Changed("web-listen"):
+		return failure.NewUsage("give one of them",
+			"--on is for the gateway of a peer, and --web-listen for this machine")
+	case f.Changed("on") && o.gateway == "":
+		return failure.NewUsage("write relay, a peer ID or a multiaddr", "--on is empty")
 	case f.Changed("max-downloads") && o.downloads < 1:
 		return failure.NewUsage("give a number from 1 on", "--max-downloads is %d", o.downloads)
 	}
@@ -60,7 +68,8 @@ func shareWeb(ctx context.Context, a *cli.App, n api.Node, arg string, o shareOp
 	if err != nil {
 		return err
 	}
-	web := api.WebOptions{Name: name, Listen: o.web.listen, For: o.web.expires, Downloads: o.web.downloads}
+	web := api.WebOptions{Name: name, Listen: o.web.listen, For: o.web.expires, Downloads: o.web.downloads,
+		On: o.web.gateway}
 	for item, err := range n.ShareWeb(ctx, key, web) {
 		switch {
 		case err != nil && ctx.Err() != nil: // Ctrl-C ends the link
@@ -101,6 +110,10 @@ func tellLink(a *cli.App, item api.WebShared, o shareOptions) error {
 	}
 	if !a.Quiet {
 		fmt.Fprintln(a.Stderr, drawing.Links(item.Links)+"\nserving until Ctrl-C"+untilText(item.NotAfter))
+		if far := item.Links[0].Reach; far == api.ReachLAN && o.web.gateway == "" {
+			fmt.Fprintln(a.Stderr, "no browser elsewhere can open it; --on relay shows it on the gateway of a relay, "+
+				"whose operator can read it")
+		}
 	}
 	return nil
 }

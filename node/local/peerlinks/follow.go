@@ -1,0 +1,83 @@
+package peerlinks
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"allium/gateway/api"
+	"allium/gateway/weblink"
+	"allium/protocols/links"
+	"allium/protocols/status"
+)
+
+// protectTag protects the connection with a peer that shows a link from being trimmed.
+const protectTag = "peer-link"
+
+// Follow opens a link on the gateway of the first of peers that shows it, and calls each with its items until ctx ends,
+// the link does, or each fails. The host is connected to one of peers at least. Errors are those of
+// [links.Client.Open], of the last peer, of [links.Client.Follow] and of each.
+func Follow(
+	ctx context.Context, h host.Host, c *links.Client, peers []peer.ID, o weblink.Options,
+	each func(api.WebShared) error,
+) error {
+	offer := links.Offer{Root: o.Root, File: o.File, Name: o.Name, Size: o.Size, Downloads: o.Downloads}
+	kind := api.Directory
+	if o.File {
+		kind = api.File
+	}
+	if !o.NotAfter.IsZero() {
+		offer.NotAfter = o.NotAfter.Truncate(time.Second)
+	}
+	var held links.Held
+	var err error = status.Errorf(status.NotFound, "there is no peer whose gateway could show the link")
+	for _, p := range peers {
+		if held, err = c.Open(ctx, p, offer); err == nil {
+			h.ConnManager().Protect(p, protectTag) // the gateway fetches over this connection
+			defer h.ConnManager().Unprotect(p, protectTag)
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	u, err := url.Parse(held.URL)
+	if err != nil {
+		return status.Errorf(status.Upstream, "the peer's link is none: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := each(api.WebShared{
+		Links: []api.WebLink{{URL: held.URL, Reach: weblink.ReachOf(u)}}, Root: o.Root, Kind: kind,
+		NotAfter: offer.NotAfter,
+	})
+	if failed != nil {
+		cancel() // so that the link ends at once
+	}
+	err = c.Follow(ctx, held, func(e links.Event) error {
+		return each(api.WebShared{Download: &api.WebDownload{Whole: e.Whole, Count: e.Count}})
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+// Relays returns the relays through which a host can be dialled.
+func Relays(h host.Host) (all []peer.ID) {
+	seen := map[peer.ID]bool{}
+	for _, a := range h.Addrs() {
+		relay, last := ma.SplitLast(a)
+		if last == nil || last.Code() != ma.P_CIRCUIT {
+			continue
+		}
+		if info, err := peer.AddrInfoFromP2pAddr(relay); err == nil && !seen[info.ID] {
+			seen[info.ID], all = true, append(all, info.ID)
+		}
+	}
+	return all
+}
