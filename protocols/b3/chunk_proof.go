@@ -86,10 +86,14 @@ func proofInGroup(p []byte, chunk int64, siblings [][Size]byte) []byte {
 // chunk of the object root. The caller knows the size of the object: with a false size a proof of
 // another chunk may be taken for that of this one.
 func VerifyChunkProof(root Root, size, chunk int64, proof []byte) error {
-	wrong := status.Errorf(status.Corrupt, "the proof of chunk %d of %s is wrong: %w", chunk, root, ErrCorrupt)
-	if !validSize(size) || chunk < 0 || chunk >= Chunks(size) {
-		return wrong
+	if !validSize(size) || chunk < 0 || chunk >= Chunks(size) || !provesChunk(root, size, chunk, proof) {
+		return status.Errorf(status.Corrupt, "the proof of chunk %d of %s is wrong: %w", chunk, root, ErrCorrupt)
 	}
+	return nil
+}
+
+// provesChunk reports whether proof proves a chunk of the object root of size bytes, which has that chunk.
+func provesChunk(root Root, size, chunk int64, proof []byte) bool {
 	var right [maxChunkDepth]bool // whether the path turns right, the highest parent first
 	depth := 0
 	for lo, hi := int64(0), Chunks(size); hi-lo > 1; depth++ {
@@ -102,14 +106,11 @@ func VerifyChunkProof(root Root, size, chunk int64, proof []byte) error {
 	}
 	n := chunkLen(size, chunk)
 	if len(proof) != n+Size*depth {
-		return wrong
+		return false
 	}
 	data, above := proof[:n], proof[n:]
 	if depth == 0 {
-		if blake3.Sum256(data) != root {
-			return wrong
-		}
-		return nil
+		return blake3.Sum256(data) == root
 	}
 	cv := bytesOf(guts.ChainingValue(guts.CompressChunk(data, &guts.IV, uint64(chunk), 0)))
 	for d := depth - 1; d >= 0; d-- {
@@ -122,8 +123,5 @@ func VerifyChunkProof(root Root, size, chunk int64, proof []byte) error {
 		copy(both[Size:], other)
 		cv, above = parentCV(&both, d == 0), above[Size:]
 	}
-	if cv != root {
-		return wrong
-	}
-	return nil
+	return cv == root
 }

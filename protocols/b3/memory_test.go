@@ -57,6 +57,45 @@ func TestMemoryProves(t *testing.T) {
 	}
 }
 
+// TestMemoryIsHashedOnce: the reader of a Memory gives a walk its groups without hashing them again, which is seen
+// when they change against the rule. A walk of another object gets nothing.
+func TestMemoryIsHashedOnce(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 4 << 10, GroupSize, 4*GroupSize - 7} {
+		o := newObject(t, n)
+		m := o.memory(t)
+		m.data[n-1] ^= 1
+		r := m.Reader()
+		w, err := r.Walk(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, GroupSize)
+		for _, more := w.Next(); more; _, more = w.Next() {
+			p, err := r.Fill(w, buf)
+			if err != nil || !p.Valid() {
+				t.Fatalf("%d bytes: %v", n, err)
+			}
+			if !p.IsParent() && !bytes.Equal(p.Data(), m.group(p.Group())) {
+				t.Errorf("%d bytes: group %d is another one", n, p.Group())
+			}
+		}
+		if !w.SizeProved() {
+			t.Errorf("%d bytes: the size is not proved", n)
+		}
+		if _, err := r.Fill(w, buf); !errors.Is(err, io.EOF) {
+			t.Errorf("%d bytes: after the last item: %v", n, err)
+		}
+		other, err := NewWalk(Sum([]byte("another")), int64(n), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Fill(other, buf); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%d bytes: a walk of another object: %v", n, err)
+		}
+	}
+}
+
 // flipped is p with one bit wrong, or one byte more when it is empty.
 func flipped(p []byte, at int) []byte {
 	if len(p) == 0 {

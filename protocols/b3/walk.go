@@ -115,15 +115,20 @@ func (w *Walk) Accept(p []byte) (Proved, error) {
 	}
 	isRoot := w.hi-w.lo == w.groups()
 	if w.next.Parent {
-		cvs := (*[ParentSize]byte)(p)
-		if parentCV(cvs, isRoot) != w.wantCV {
+		if parentCV((*[ParentSize]byte)(p), isRoot) != w.wantCV {
 			return Proved{}, w.fail("%s is wrong", w.next)
 		}
-		w.path = append(w.path, parent{w.lo, w.hi, *cvs})
+	} else if w.queue.groupCV(p, w.lo, isRoot) != w.wantCV {
+		return Proved{}, w.fail("%s is wrong", w.next)
+	}
+	return w.accepted(p), nil
+}
+
+// accepted advances the walk past the next item, whose verified bytes are p.
+func (w *Walk) accepted(p []byte) Proved {
+	if w.next.Parent {
+		w.path = append(w.path, parent{w.lo, w.hi, [ParentSize]byte(p)})
 	} else {
-		if w.queue.groupCV(p, w.lo, isRoot) != w.wantCV {
-			return Proved{}, w.fail("%s is wrong", w.next)
-		}
 		w.sizeProved = w.sizeProved || w.hi == w.groups()
 		if w.spans[0].lo++; w.spans[0].lo == w.spans[0].hi {
 			w.spans = w.spans[1:]
@@ -131,7 +136,7 @@ func (w *Walk) Accept(p []byte) (Proved, error) {
 	}
 	proved := Proved{root: w.root, size: w.size, item: w.next, data: p, valid: true, sizeProved: w.sizeProved}
 	w.advance()
-	return proved, nil
+	return proved
 }
 
 // Fill reads the next item from src into the front of buf and verifies it. buf
