@@ -230,8 +230,12 @@ type targetOf struct {
 // gone, and none that says that another one was removed which was not here.
 func (s *Service) keep(ctx context.Context, list []targetOf) error {
 	var pins []store.Pinning
+	var origin plan.ID
+	var label string // of origin
 	for _, t := range list {
-		label := originLabel(t.Origin)
+		if t.Origin != origin {
+			origin, label = t.Origin, originLabel(t.Origin)
+		}
 		if t.Target.Wants() {
 			pins = append(pins, store.Pinning{Root: t.root, Options: store.PinOptions{Label: label, Target: t.Target}})
 			continue
