@@ -30,6 +30,9 @@ func (r *Reader) ChunkProof(chunk int64) ([]byte, error) {
 	if chunk < 0 || chunk >= Chunks(r.size) {
 		return nil, status.Errorf(status.BadRange, "%s has %d chunks, and no chunk %d", r.root, Chunks(r.size), chunk)
 	}
+	if r.proved != nil && len(r.proved) <= GroupSize {
+		return proofInGroup(r.proved, chunk, nil), nil
+	}
 	group := chunk / (GroupSize / ChunkSize)
 	var ranges []Range // the whole object if it is one group: that may be empty
 	if Groups(r.size) > 1 {
