@@ -93,6 +93,7 @@ func (s *Service) tell(ctx context.Context, to plan.ID, tells []planned, there b
 	defer s.mu.Unlock()
 	for _, t := range tells {
 		t.TellEnded(to, t.Version, ok)
+		s.objects.touch(t.entry)
 	}
 	return ok
 }
@@ -180,6 +181,7 @@ func (s *Service) queue(sends []planned) {
 		s.moving = s.moving && job.Kind != repair.Move
 		for _, p := range sends {
 			p.Skipped(p.To)
+			s.objects.touch(p.entry)
 		}
 		s.full = s.full || job.Kind != repair.Move
 	}
@@ -192,9 +194,12 @@ func (s *Service) sent(ctx context.Context, sends []planned, ok []bool, err erro
 	defer s.mu.Unlock()
 	now := s.deps.Now()
 	again, bytes := s.full, int64(0)
-	s.moving = s.moving && sends[0].kind() != repair.Move
+	if sends[0].kind() == repair.Move {
+		s.moving, s.objects.all = false, true // the next tick looks for more to move
+	}
 	for i, p := range sends {
 		p.Sent(p.To, ok[i], s.p, now)
+		s.objects.touch(p.entry)
 		if ok[i] {
 			again = true
 			bytes += p.Size

@@ -65,7 +65,7 @@ func (s *Service) addCoding(e *entry, p piece) {
 
 // forget forgets an entry.
 func (s *Service) forget(e *entry) {
-	delete(s.objects.active, e.Root)
+	s.objects.remove(e)
 	if e.coded == nil {
 		return
 	}

@@ -279,7 +279,7 @@ func (s *Service) set(root b3.Root, stored, here bool, p piece) (e *entry, codin
 			return nil, false
 		}
 		e = &entry{Object: plan.NewObject(root, p.size, s.deps.Now()), told: s.pass} // this pass does not forget it
-		s.objects.active[root] = e
+		s.objects.insert(e)
 		s.restore(e, s.deps.Now())
 	}
 	if coding = p.manifest != nil && e.coded == nil; coding {

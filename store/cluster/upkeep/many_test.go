@@ -408,3 +408,63 @@ func BenchmarkTickMillion(b *testing.B) {
 	b.ReportMetric(used/1e6, "MB")
 	b.ReportMetric(100*b.Elapsed().Seconds()/float64(b.N)/p.Tick.Seconds(), "%core")
 }
+
+// TestTickPlansWhatChanged: a tick that was asked for because something happened plans only the objects that it
+// happened to, however many others have something to do. A tick after a while plans those too.
+func TestTickPlansWhatChanged(t *testing.T) {
+	t.Parallel()
+	const objects = 200
+	c := newCrowd(plan.DefaultParams(), objects)
+	c.tick(t, true)
+	for range 4 { // sends, then proofs
+		c.tick(t, false)
+	}
+	if n := len(c.Service.objects.changed); n > 0 || c.sends != 2*objects {
+		t.Fatalf("after %d sends of %d objects something happened to %d more", c.sends, objects, n)
+	}
+	var roots []b3.Root
+	for i := range objects {
+		roots = append(roots, crowdRoot(i))
+	}
+	if p := c.Progress(roots, crowdTarget); len(p.Unmet) > 0 {
+		t.Fatalf("%d objects have no copies", len(p.Unmet))
+	}
+	c.now = c.now.Add(2 * c.p.AuditPeriod) // all are to be challenged
+	c.Claimed(peer.ID(c.members[1].ID), roots[:1])
+	before := c.asked.Load()
+	if _, all := c.Service.tick(t.Context(), false); all {
+		t.Error("it planned all objects")
+	}
+	c.callers.Wait()
+	if n := c.asked.Load() - before; n < 1 || n > 4 {
+		t.Errorf("%d challenges for one object", n)
+	}
+	c.planAll()
+	before = c.asked.Load()
+	c.tick(t, false)
+	if n := c.asked.Load() - before; n < 2*(objects-1) {
+		t.Errorf("%d challenges for the other %d", n, objects-1)
+	}
+}
+
+// TestTickEndsWhatItBegan: what a tick of all objects left out, as it did enough, the next one does.
+func TestTickEndsWhatItBegan(t *testing.T) {
+	t.Parallel()
+	const objects = 3 * maxCalls / 4 // each with several actions at a time
+	c := newCrowd(plan.DefaultParams(), objects)
+	c.tick(t, true)
+	for ticks := 1; c.sends < 2*objects || len(c.Service.objects.changed) > 0; ticks++ {
+		if c.tick(t, false); ticks > 10 {
+			t.Fatalf("after %d ticks %d of %d copies were sent", ticks, c.sends, 2*objects)
+		}
+	}
+	c.now = c.now.Add(2 * c.p.AuditPeriod)
+	c.planAll()
+	before := c.asked.Load()
+	for range 3 {
+		c.tick(t, false)
+	}
+	if n := c.asked.Load() - before; n < 2*objects {
+		t.Errorf("%d challenges of %d copies", n, 2*objects)
+	}
+}

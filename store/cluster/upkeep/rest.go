@@ -28,8 +28,8 @@ func (s *Service) settle(list []*entry, v *plan.View, now time.Time) {
 			touched[pg] = true
 		}
 	}
-	if len(s.objects.active) == 0 {
-		s.objects.active = map[b3.Root]*entry{} // a map keeps the size that it once had
+	if len(s.objects.active) == 0 { // a map keeps the size that it once had
+		s.objects.active, s.objects.changed = map[b3.Root]*entry{}, map[*entry]struct{}{}
 	}
 	for pg := range touched {
 		pg.Clip()
@@ -105,7 +105,7 @@ func (s *Service) planPage(
 			pg.rests(e, e.Resting(v))
 			continue
 		}
-		s.objects.active[e.Root] = e
+		s.objects.insert(e)
 		s.plannedFor(e, actions, false, do)
 		sum.add(e.count(v, s.p, now))
 	}
@@ -114,7 +114,7 @@ func (s *Service) planPage(
 		pg.RemoveFunc(func(k plan.Packed) bool { return gone[k.Root()] })
 		for _, e := range settled {
 			if !s.objects.add(e, s.p, now) {
-				s.objects.active[e.Root] = e
+				s.objects.insert(e)
 			}
 		}
 		pg.Clip()

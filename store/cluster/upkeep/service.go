@@ -119,6 +119,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	ticks := 0                                             // whole ones since proofs were kept
 	timer := time.NewTimer(jitter.Spread(s.p.Tick / soon)) // members are told busy until it has seen its pins
 	defer timer.Stop()
+	var next time.Time // for which the timer is set
 	keep := time.NewTicker(keepEvery)
 	defer keep.Stop()
 	took := time.Duration(0) // the latest tick
@@ -130,6 +131,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 			s.keepNews(ctx)
 			continue
 		case <-timer.C:
+			s.planAll()
 		case <-s.wake:
 			if !jitter.Sleep(ctx, min(s.p.Tick/soon, max(wakeLeast, wakeTicks*took), wakeMost)) {
 				return nil
@@ -141,10 +143,16 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 			looked = now
 		}
 		wait := s.p.Tick
-		if s.tick(ctx, whole) {
+		awaited, all := s.tick(ctx, whole)
+		if awaited {
 			wait /= awaitedTicks
 		}
 		took = s.deps.Now().Sub(now)
+		wait = jitter.Spread(wait)
+		if at := now.Add(wait); all || at.Before(next) {
+			next = at
+			timer.Reset(wait)
+		}
 		if whole {
 			ticks++
 		}
@@ -152,7 +160,6 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 			s.keepProofs(ctx, keptAtOnce)
 			ticks = 0
 		}
-		timer.Reset(jitter.Spread(wait))
 	}
 }
 
@@ -163,9 +170,16 @@ func (s *Service) wakeUp() {
 	}
 }
 
+// planAll has the next tick plan all active objects.
+func (s *Service) planAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects.all = true
+}
+
 // tick looks at pins that were just set and, if it is a whole one, at others; plans; and acts. It reports whether
-// somebody waits for copies that are missing, or that this node hands over.
-func (s *Service) tick(ctx context.Context, whole bool) (awaited bool) {
+// somebody waits for copies that are missing, or that this node hands over, and whether it planned all active objects.
+func (s *Service) tick(ctx context.Context, whole bool) (awaited, all bool) {
 	s.lookAtPinned(ctx)
 	if whole || s.isWorthLooking() {
 		if err := s.look(ctx); err != nil {
@@ -173,7 +187,7 @@ func (s *Service) tick(ctx context.Context, whole bool) (awaited bool) {
 				s.deps.Log.Warn("the pins that ask for copies could not be listed", "err", err)
 			}
 			if s.passes == 0 { // nothing is known yet
-				return false
+				return false, true
 			}
 		}
 	}
@@ -183,7 +197,7 @@ func (s *Service) tick(ctx context.Context, whole bool) (awaited bool) {
 	}
 	s.order(ctx, do.sends)
 	s.act(ctx, do)
-	return do.awaited
+	return do.awaited, do.all
 }
 
 // todo holds the actions that a plan of all objects begins.
@@ -193,6 +207,7 @@ type todo struct {
 	sends []planned
 	n     int
 
+	all     bool   // all active objects were planned, not only those that something happened to
 	awaited bool   // somebody waits for copies that are missing, or that this node hands over; or many are active
 	change  Change // of a whole tick
 }
@@ -215,7 +230,8 @@ type planned struct {
 }
 
 // plan asks the planner about the objects, in random order, until there is enough to do for one tick. A whole tick
-// counts them too: that costs more than most plans, and ticks in between come many times a second.
+// counts them too: that costs more than most plans. Ticks in between come many times a second: one that was asked for
+// because something happened plans only the objects that it happened to.
 func (s *Service) plan(whole bool) todo {
 	v, now, draining := s.deps.View(), s.deps.Now(), s.deps.Draining()
 	do := todo{calls: map[plan.ID]*calls{}}
@@ -226,14 +242,20 @@ func (s *Service) plan(whole bool) todo {
 	s.full = false
 	left := s.left
 	tight := len(s.objects.active) > s.objects.activeLimit/2
+	do.all, s.objects.all = whole || s.objects.all, false
 	var sum Sum
 	var settled []*entry
-	for _, e := range s.objects.active { // the order of a map is random
-		if !whole && do.n >= maxCalls {
-			break
-		}
-		if do.n < maxCalls && s.planActive(e, v, now, draining, whole, &do) && (whole || tight) && s.rests(e, v, now) {
-			settled = append(settled, e)
+	for e := range s.objects.toPlan(do.all) {
+		if do.n >= maxCalls {
+			s.objects.all = s.objects.all || do.all
+			if !whole {
+				break
+			}
+		} else {
+			delete(s.objects.changed, e)
+			if s.planActive(e, v, now, draining, whole, &do) && (whole || tight) && s.rests(e, v, now) {
+				settled = append(settled, e)
+			}
 		}
 		if whole {
 			sum.add(e.count(v, s.p, now))
@@ -251,7 +273,7 @@ func (s *Service) plan(whole bool) todo {
 		s.sum = sum
 		do.change = s.changed(before, v)
 	}
-	if len(do.sends) == 0 && draining.IsZero() && !s.moving {
+	if do.all && len(do.sends) == 0 && draining.IsZero() && !s.moving {
 		do.sends = s.moves(v, now)
 	}
 	if do.n >= maxCalls {
@@ -354,6 +376,7 @@ func (s *Service) with(e *entry, f func(now time.Time)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.objects.active[e.Root] == e {
+		s.objects.touch(e)
 		f(s.deps.Now())
 	}
 }

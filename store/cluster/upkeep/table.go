@@ -1,6 +1,8 @@
 package upkeep
 
 import (
+	"iter"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -21,6 +23,8 @@ type table struct {
 	limit, activeLimit int
 
 	active  map[b3.Root]*entry
+	changed map[*entry]struct{} // active ones that something happened to since they were planned
+	all     bool                // the next tick plans all active ones
 	pages   [pages]page
 	resting int // objects in pages
 }
@@ -52,7 +56,9 @@ func (m mark) saw(pass uint64) bool  { return m>>4 == mark(pass%passesInMark) }
 func (m mark) told(pass uint64) bool { return m&0xf == mark(pass%passesInMark) }
 
 func newTable() table {
-	return table{limit: maxObjects, activeLimit: maxActive, active: map[b3.Root]*entry{}}
+	return table{
+		limit: maxObjects, activeLimit: maxActive, active: map[b3.Root]*entry{}, changed: map[*entry]struct{}{},
+	}
 }
 
 func pageOf(root b3.Root) int { return (int(root[0])<<8 | int(root[1])) >> pageShift }
@@ -86,13 +92,42 @@ func (t *table) add(e *entry, p plan.Params, now time.Time) bool {
 	}
 	pg.change(now)
 	t.resting++
-	delete(t.active, e.Root)
+	t.remove(e)
 	return true
 }
 
-// find returns the entry of an object, which is active from then on. The caller holds mu.
+// insert makes e the entry of its object, which the next tick plans.
+func (t *table) insert(e *entry) {
+	t.active[e.Root] = e
+	t.changed[e] = struct{}{}
+}
+
+// toPlan returns the active entries, all or those that something happened to, in random order.
+func (t *table) toPlan(all bool) iter.Seq[*entry] {
+	if all {
+		return maps.Values(t.active)
+	}
+	return maps.Keys(t.changed)
+}
+
+// touch has the next tick plan e, if that is active.
+func (t *table) touch(e *entry) {
+	if t.active[e.Root] == e {
+		t.changed[e] = struct{}{}
+	}
+}
+
+// remove removes an active entry.
+func (t *table) remove(e *entry) {
+	delete(t.active, e.Root)
+	delete(t.changed, e)
+}
+
+// find returns the entry of an object for a change. It is active from then on, and the next tick plans it. The caller
+// holds mu.
 func (s *Service) find(root b3.Root) *entry {
 	if e := s.objects.active[root]; e != nil {
+		s.objects.touch(e)
 		return e
 	}
 	k, ok := s.objects.packed(root)
@@ -142,7 +177,7 @@ func (s *Service) activate(e *entry) {
 	pg.change(s.deps.Now())
 	pg.sum.add(e.restSum(-1))
 	s.objects.resting--
-	s.objects.active[e.Root] = e
+	s.objects.insert(e)
 }
 
 // somePlanned calls yield for active objects, in random order, and then for objects at rest from a random page on,
