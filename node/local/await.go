@@ -16,9 +16,12 @@ import (
 const (
 	// metPage is the maximum number of objects that are asked for at once.
 	metPage = 1024
-	// lookFirst and lookLast are the shortest and the longest wait between two looks at the copies of an object.
-	lookFirst = 50 * time.Millisecond
+	// lookFirst and lookLast are the shortest and the longest wait between two looks at the copies of an object. Each
+	// wait is twice as long as the one before, from lookFirst on when an object has its copies, and at least lookRest
+	// times as long as the look took.
+	lookFirst = 20 * time.Millisecond
 	lookLast  = time.Second / 4
+	lookRest  = 20
 	// walkEvery is the longest time between two looks at the whole tree: others look at what had no copies then.
 	walkEvery = 5 * time.Second
 	// clusterWait is the time that members get to be found, or to come back, before a target is called out of reach.
@@ -49,8 +52,9 @@ func (a *Node) AwaitCopies(
 	w, wait := copiesWatch{root: root}, lookFirst
 	var state upkeep.Progress
 	for walked := (time.Time{}); ; {
-		n := len(state.Unmet)
+		n, begun := len(state.Unmet), time.Now()
 		state = a.deps.Copies.Progress(state.Unmet, target)
+		took := time.Since(begun)
 		p.Met += n - len(state.Unmet)
 		if len(state.Unmet) == 0 || time.Since(walked) > walkEvery {
 			walked = time.Now()
@@ -64,7 +68,10 @@ func (a *Node) AwaitCopies(
 		if err := w.look(&state, p, time.Now()); err != nil {
 			return p, err
 		}
-		if err := limits.Sleep(ctx, wait); err != nil {
+		if len(state.Unmet) < n {
+			wait = lookFirst
+		}
+		if err := limits.Sleep(ctx, max(wait, lookRest*took)); err != nil {
 			return p, err
 		}
 		wait = min(2*wait, lookLast)

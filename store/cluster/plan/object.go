@@ -218,12 +218,16 @@ func (o *Object) Holders(v *View, p Params, now time.Time) []ID {
 
 // held returns the copies that count, as Holders does.
 func (o *Object) held(v *View, p Params, now time.Time) (list copies) {
-	var spread places
+	list = make(copies, 0, 1+len(o.seen))
+	var buckets places
 	add := func(m *viewed, piece Piece) {
-		if !spread.sameBucket(m.Place) {
-			spread.add(m.Place)
-			list = append(list, holding{m.ID, piece})
+		if buckets.sameBucket(m.Place) {
+			return
 		}
+		if isBucket(m.Place.Domain) {
+			buckets.add(m.Place)
+		}
+		list = append(list, holding{m.ID, piece})
 	}
 	if m := v.find(v.Self); o.leave.began.IsZero() && (m == nil || m.counts()) {
 		add(cmp.Or(m, &viewed{Member: Member{ID: v.Self}}), o.Own) // also before its first offer

@@ -439,7 +439,7 @@ func TestTickPlansWhatChanged(t *testing.T) {
 	if n := c.asked.Load() - before; n < 1 || n > 4 {
 		t.Errorf("%d challenges for one object", n)
 	}
-	c.planAll()
+	c.Service.objects.all = true
 	before = c.asked.Load()
 	c.tick(t, false)
 	if n := c.asked.Load() - before; n < 2*(objects-1) {
@@ -459,12 +459,27 @@ func TestTickEndsWhatItBegan(t *testing.T) {
 		}
 	}
 	c.now = c.now.Add(2 * c.p.AuditPeriod)
-	c.planAll()
+	c.Service.objects.all = true
 	before := c.asked.Load()
 	for range 3 {
 		c.tick(t, false)
 	}
 	if n := c.asked.Load() - before; n < 2*objects {
 		t.Errorf("%d challenges of %d copies", n, 2*objects)
+	}
+}
+
+// TestProgressAllocates: a look at objects that wait for copies allocates little for each: it is repeated until they
+// have them.
+func TestProgressAllocates(t *testing.T) {
+	const objects = 500
+	c := newCrowd(plan.DefaultParams(), objects)
+	c.tick(t, true)
+	var roots []b3.Root
+	for i := range objects {
+		roots = append(roots, crowdRoot(i))
+	}
+	if n := testing.AllocsPerRun(10, func() { c.Progress(roots, crowdTarget) }); n > 4*objects {
+		t.Errorf("%.0f allocations for %d objects", n, objects)
 	}
 }

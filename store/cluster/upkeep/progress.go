@@ -56,6 +56,7 @@ func (s *Service) Progress(roots []b3.Root, t meta.Target) (w Progress) {
 			coded[c.root] = a
 		}
 	}
+	w.Unmet = make([]b3.Root, 0, len(roots))
 	for _, root := range roots {
 		planned, met := 0, true
 		if a := coded[root]; a != nil {

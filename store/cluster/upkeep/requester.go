@@ -48,13 +48,12 @@ func (e *entry) asking(v *plan.View) (list []Requester) {
 	return list
 }
 
-// entriesOf returns what is planned of an object: the entry of it and those of its codings. The caller holds mu.
+// entriesOf returns what is planned of an object: the entries of its codings and that of it. The caller holds mu.
 func (s *Service) entriesOf(root b3.Root) []*entry {
-	list := slices.Clone(s.codings[root])
 	if e := s.peek(root); e != nil {
-		list = append(list, e)
+		return append(slices.Clip(s.codings[root]), e)
 	}
-	return list
+	return s.codings[root]
 }
 
 // present returns how many members are there.

@@ -131,7 +131,9 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 			s.keepNews(ctx)
 			continue
 		case <-timer.C:
-			s.planAll()
+			s.mu.Lock()
+			s.objects.all = true
+			s.mu.Unlock()
 		case <-s.wake:
 			if !jitter.Sleep(ctx, min(s.p.Tick/soon, max(wakeLeast, wakeTicks*took), wakeMost)) {
 				return nil
@@ -168,13 +170,6 @@ func (s *Service) wakeUp() {
 	case s.wake <- struct{}{}:
 	default:
 	}
-}
-
-// planAll has the next tick plan all active objects.
-func (s *Service) planAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.objects.all = true
 }
 
 // tick looks at pins that were just set and, if it is a whole one, at others; plans; and acts. It reports whether
