@@ -28,6 +28,8 @@ const (
 	maxShares  = 16_384      // how many keys are remembered, about 200 bytes each
 	reservePer = 8           // 1/reservePer of the burst is reserved for keys within their share
 	briefPer   = 20          // 1/briefPer of the wait is what is left for keys that are refused
+	shortLine  = 6           // no line of so many goes on growing: a browser has six connections
+	growsFor   = 2           // looks in a row that find a line longer, 1/briefPer of the wait apart
 	fewKeys    = 8           // fewer keys than these, all of them refused, do not make the rate full
 )
 
@@ -47,11 +49,14 @@ const (
 // their arrival, and the keys one after another. A key that is alone can get tokens
 // back with Refund.
 //
-// A long line is for keys that ask again when they are answered. A key of which a request
-// was refused within the last second asks more than it gets, however long its line is: of
-// its requests only so many wait as get their turn within a twentieth of the wait. If
-// requests wait, the registry shows as the line of the rate how many keys were refused
-// within the last second, of those that have a share.
+// A long line is for bursts, and for keys that ask again when they are answered: their lines
+// grow once. A key asks more than it gets if its line goes on growing, or if a request of it
+// was refused within the last second. Of such a key only so many requests wait as get their
+// turn within a twentieth of the wait. When it begins to, those that wait beyond that are
+// refused, the oldest first, as CoDel drops the head of a standing queue (RFC 8289, section
+// 4): they would be answered late, and so would all behind them. If requests wait, the registry
+// shows as the line of the rate how many keys were refused within the last second, of those that
+// have a share.
 //
 // Invariants: all keys together never get more than Burst and PerSecond allow, beside
 // what was given back; at
@@ -87,7 +92,8 @@ type Share[K comparable] struct {
 	list     *linked.List[Share[K]] // the list that it is in
 	node     linked.Node[Share[K]]
 	line     linked.List[rateWaiter] // requests that wait, in the order of their arrival
-	inLine   linked.Node[Share[K]]   // its place in waiting
+	growth   lineGrowth
+	inLine   linked.Node[Share[K]] // its place in waiting
 }
 
 // NewFairRate lists up to two limits: rate, and each for the requests in flight of
@@ -98,7 +104,10 @@ func NewFairRate[K comparable](r *Registry, rate, each Spec, c FairRateConfig) *
 		stopped: make(chan struct{}),
 	}
 	if c.Wait > 0 {
-		s.rate.line = func() (refused, keys int64) { return overload(s) }
+		s.rate.line = &meterLine{length: func() (refused, keys int64) { return overload(s) }}
+		if r != nil {
+			s.rate.line.filled = r.filled
+		}
 	}
 	if rate.Name != "" {
 		r.list(s.rate)
@@ -209,7 +218,7 @@ func (a *Share[K]) Refund() {
 func (a *Share[K]) refuse() {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
-	a.refused = time.Now()
+	a.refuseAt(time.Now())
 }
 
 // overload returns how many keys were refused within activeFor, of how many that have a share.

@@ -11,9 +11,10 @@ import (
 
 // rateWaiter is a request that waits for a token.
 type rateWaiter struct {
-	granted chan struct{} // closed when it has the token
+	decided chan struct{} // closed when it has the token, or gets none
 	most    time.Duration // the longest wait
 	done    bool          // it has the token; guarded by the FairRate's mu
+	refused bool          // it was taken out of the line without one; likewise
 	node    linked.Node[rateWaiter]
 }
 
@@ -57,7 +58,10 @@ func (s *FairRate[K]) await(ctx context.Context, w *rateWaiter) error {
 	ctx, cancel := context.WithTimeout(ctx, w.most)
 	defer cancel()
 	select {
-	case <-w.granted:
+	case <-w.decided:
+		if w.refused {
+			return context.Canceled
+		}
 		return nil
 	case <-s.stopped:
 		return context.Canceled
@@ -75,16 +79,22 @@ func (s *FairRate[K]) queue(k K, now time.Time) (a *Share[K], w *rateWaiter, err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, used, wait, ok := s.enterLocked(k, now)
+	if !ok && wait > 0 {
+		a.noteGrowth(now)
+	}
 	switch {
 	case ok:
 		return a, nil, nil
 	case wait == 0:
+		if a.line.Len() > 0 { // for a token they wait too long
+			a.refuseAt(now)
+		}
 		return nil, nil, s.each.m.reject(status.Busy, used, a.drain.wait(1))
 	case (1+float64(a.line.Len())-s.tokens)/s.c.PerSecond > s.c.Wait.Seconds(), a.line.Len() >= a.places(now):
-		a.refused = now
+		a.refuseAt(now)
 		return nil, nil, s.rate.reject(status.RateLimit, s.rate.cap(), wait.Round(time.Millisecond))
 	}
-	w = &rateWaiter{granted: make(chan struct{}), most: s.c.Wait}
+	w = &rateWaiter{decided: make(chan struct{}), most: s.c.Wait}
 	if a.line.Len() == 0 {
 		s.waiting.Push(&a.inLine, a)
 	}
@@ -98,11 +108,77 @@ func (s *FairRate[K]) queue(k K, now time.Time) (a *Share[K], w *rateWaiter, err
 // share of the rate serves within a twentieth of the wait, and one if there are none. Keys that do not wait just now
 // count for the share: they are active, and take their tokens first. The caller holds the FairRate's mu.
 func (a *Share[K]) places(now time.Time) int {
-	s := a.of
 	if now.Sub(a.refused) > activeFor {
 		return math.MaxInt
 	}
-	return max(1, int(s.shareRate()*s.c.Wait.Seconds()/briefPer))
+	return a.brief()
+}
+
+// brief returns how many requests the key's share of the rate serves within a twentieth of the wait, and one if there
+// are none. The caller holds the FairRate's mu.
+func (a *Share[K]) brief() int { return max(1, int(a.of.shareRate()*a.of.c.Wait.Seconds()/briefPer)) }
+
+// lineGrowth tells a line that goes on growing from that of a burst, or of a client that asks again when it is
+// answered: the line of either grows once.
+type lineGrowth struct {
+	at     time.Time // of the last look
+	length int       // at the last look
+	looks  int       // so many looks in a row found the line longer than the one before
+	usual  int       // the longest that a look found while the line did not grow, or that it began with
+}
+
+// look notes the length of the line, unless it did so less than every ago.
+func (g *lineGrowth) look(length int, now time.Time, every time.Duration) {
+	since := now.Sub(g.at)
+	if length > 0 && since < every {
+		return
+	}
+	if since > activeFor {
+		g.usual = 0 // nothing has waited for a while
+	}
+	if length > g.length {
+		g.looks++
+	} else {
+		g.looks, g.usual = 0, max(g.usual, length)
+	}
+	if g.usual == 0 {
+		g.usual = length
+	}
+	g.at, g.length = now, length
+}
+
+// goesOn reports whether a line of such a length goes on growing: several looks in a row found it longer, and it is
+// twice as long as usual.
+func (g *lineGrowth) goesOn(length int) bool { return g.looks >= growsFor && length >= 2*g.usual }
+
+// noteGrowth looks at the line, to which a request is about to be added. The caller holds the FairRate's mu.
+func (a *Share[K]) noteGrowth(now time.Time) {
+	n := a.line.Len()
+	a.growth.look(n, now, a.of.c.Wait/briefPer)
+	if n > a.brief() && n > shortLine && a.growth.goesOn(n) {
+		a.refuseAt(now)
+	}
+}
+
+// refuseAt notes that a request of the key was refused for lack of a token. If none was for a while, and the line is
+// long, it also refuses those that have waited longest. The caller holds the FairRate's mu.
+func (a *Share[K]) refuseAt(now time.Time) {
+	first := now.Sub(a.refused) > activeFor
+	a.refused = now
+	if !first {
+		return
+	}
+	a.of.rate.line.tell()
+	most := a.brief()
+	if a.line.Len() <= max(shortLine, most) {
+		return
+	}
+	for a.line.Len() > most {
+		w := a.line.Oldest()
+		w.refused = true
+		close(w.decided)
+		a.remove(w)
+	}
 }
 
 // unqueue ends a wait. It returns true if the waiter has got its token, else the time until
@@ -114,7 +190,9 @@ func (s *FairRate[K]) unqueue(a *Share[K], w *rateWaiter) (wait time.Duration, g
 		return 0, true
 	}
 	s.find(a.key, time.Now())
-	a.remove(w)
+	if !w.refused {
+		a.remove(w)
+	}
 	return s.missing(a, a.line.Len()), false
 }
 
@@ -150,7 +228,7 @@ func (s *FairRate[K]) serve(now time.Time) {
 		}
 		w := a.line.Oldest()
 		w.done = true
-		close(w.granted)
+		close(w.decided)
 		a.remove(w)
 		left, next = s.waiting.Len()+1, 0
 	}

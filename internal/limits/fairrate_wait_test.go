@@ -141,12 +141,12 @@ func TestFairRateRefund(t *testing.T) {
 }
 
 // TestFairRateOverload: of keys that go on asking for three times the rate, whatever they are answered, as many
-// requests get in as the rate allows, none of them waits long once some were refused, and the line of the rate is full
+// requests get in as the rate allows, fewer than one in a hundred of them waits long, and the line of the rate is full
 // until a second after the last refusal. A key that asks again when it is answered is not refused beside them.
 func TestFairRateOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg, s := newFairRate(limits.FairRateConfig{PerSecond: 500, Burst: 1000, Wait: 2 * time.Second})
-		const keys, settled = 16, 5 * time.Second
+		const keys = 16
 		var in, late atomic.Int64
 		var wg sync.WaitGroup
 		begun := time.Now()
@@ -162,7 +162,7 @@ func TestFairRateOverload(t *testing.T) {
 						}
 						share.Leave()
 						in.Add(1)
-						if asked.Sub(begun) > settled && time.Since(asked) > 150*time.Millisecond {
+						if time.Since(asked) > 150*time.Millisecond {
 							late.Add(1)
 						}
 					})
@@ -184,7 +184,7 @@ func TestFairRateOverload(t *testing.T) {
 		line(keys, keys+1)
 		honest.Wait()
 		wg.Wait()
-		if in.Load() < 0.9*500*10 || late.Load() > 0 || refused.Load() > 0 {
+		if in.Load() < 0.9*500*10 || late.Load() > in.Load()/100 || refused.Load() > 0 {
 			t.Errorf("%d got in, %d of them late; of one that waits for answers %d were refused", in.Load(), late.Load(),
 				refused.Load())
 		}

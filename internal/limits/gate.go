@@ -21,7 +21,7 @@ type Gate struct {
 // NewGate returns a gate for n running (≥ 1) and m waiting (≥ 0) requests.
 func (r *Registry) NewGate(s Spec, n, m int64) *Gate {
 	g := &Gate{m: newMeter(s, KindGate, n), running: newPermits(n), maxWaiting: m}
-	g.m.line = g.line
+	g.m.line = &meterLine{length: g.line}
 	r.list(g.m)
 	return g
 }

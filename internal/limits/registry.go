@@ -62,6 +62,7 @@ type Registry struct {
 	dropped     *prometheus.Desc
 	busy        *prometheus.Desc
 	lagged      *prometheus.Desc
+	filled      chan struct{} // bound: 1
 
 	mu     sync.Mutex // guards limits and topics; lock: leaf
 	limits []*meter
@@ -83,6 +84,7 @@ func NewRegistry(reg prometheus.Registerer) *Registry {
 			[]string{"endpoint"}, nil),
 		lagged: prometheus.NewDesc("bus_lagged_total", "Events that a subscriber lost because it lagged behind.",
 			[]string{"topic"}, nil),
+		filled: make(chan struct{}, 1),
 	}
 	if reg != nil {
 		reg.MustRegister(r)
@@ -120,6 +122,10 @@ func (r *Registry) Queues() []Info {
 	}
 	return infos
 }
+
+// Filled returns a channel that gets a value when the line of a limit may be full at once, so that
+// a caller that polls Queues need not look often while nothing waits. It is for one reader.
+func (r *Registry) Filled() <-chan struct{} { return r.filled }
 
 // Describe implements prometheus.Collector.
 func (r *Registry) Describe(ch chan<- *prometheus.Desc) {
@@ -205,11 +211,28 @@ type meter struct {
 	size atomic.Int64 // the capacity
 
 	current, peak, rejected atomic.Int64
-	depth                   func() int64          // returns what is in use; nil: current is
-	line                    func() (int64, int64) // returns Waiting and MaxWaiting of a limit that has them; else nil
+	depth                   func() int64 // returns what is in use; nil: current is
+	line                    *meterLine   // of a limit at which requests may wait; else nil
 	drain                   drainRate
 	family                  *meter   // counts refusals and the peak too; nil: the limit is in no family
 	members                 *members // of a family that counts them; else nil
+}
+
+// meterLine has the numbers of the requests that wait at a limit.
+type meterLine struct {
+	length func() (waiting, most int64)
+	filled chan<- struct{} // of the registry; nil: nobody is told
+}
+
+// tell says that the line may be full at once. It does not block.
+func (l *meterLine) tell() {
+	if l == nil {
+		return
+	}
+	select {
+	case l.filled <- struct{}{}:
+	default: // the reader has not looked since the last time, or there is none
+	}
 }
 
 // inUse returns how much of the limit is in use.
@@ -230,7 +253,7 @@ func (m *meter) info() Info {
 		Each: m.spec.Each, Members: m.members.count(),
 	}
 	if m.line != nil {
-		i.Waiting, i.MaxWaiting = m.line()
+		i.Waiting, i.MaxWaiting = m.line.length()
 	}
 	return i
 }

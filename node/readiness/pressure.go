@@ -18,8 +18,8 @@ import (
 // queues is nearly full. A queue here is also the line of requests that wait at a
 // gate of package limits. So clients that choose among nodes choose another before
 // this one has to refuse requests (SPEC §10). Pressure looks at every queue once in
-// idleEvery, or in pressureEvery while one of them matters, and changes the queue's
-// state by the table transitions.
+// idleEvery, or in pressureEvery while one of them matters or the registry says that one
+// may be full, and changes the queue's state by the table transitions.
 type Pressure struct {
 	limits *limits.Registry
 
@@ -161,11 +161,16 @@ func (p *Pressure) Run(ctx context.Context, ready func()) error {
 	ready()
 	every := time.NewTimer(jitter.Gather(idleEvery))
 	defer every.Stop()
+	filled := p.limits.Filled()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-filled:
+			filled = nil // until the next look, which must not be put off
+			every.Reset(pressureEvery)
 		case now := <-every.C:
+			filled = p.limits.Filled()
 			if p.look(p.limits.Queues(), now) {
 				every.Reset(pressureEvery)
 			} else {

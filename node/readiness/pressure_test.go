@@ -160,6 +160,38 @@ func TestPressureGates(t *testing.T) {
 	})
 }
 
+// TestPressureSoon: when a rate begins to refuse all its clients, the gates shut little more than a second later, at
+// whatever time after the last look that is.
+func TestPressureSoon(t *testing.T) {
+	for late := range 12 {
+		synctest.Test(t, func(t *testing.T) {
+			registry := limits.NewRegistry(nil)
+			rate := limits.NewFairRate[int](registry, limits.Spec{Name: "rate"}, limits.Spec{},
+				limits.FairRateConfig{PerSecond: 1, Burst: 1, Wait: time.Second})
+			p := NewPressure(registry, nil)
+			ctx, cancel := context.WithCancel(t.Context())
+			var run sync.WaitGroup
+			run.Go(func() {
+				if err := p.Run(ctx, func() {}); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(3*time.Second + time.Duration(late)*pressureEvery)
+			for range 13 {
+				for client := range 8 {
+					_, _ = rate.Enter(client) // but for the first all are refused
+				}
+				time.Sleep(pressureEvery)
+			}
+			if p.Writes().Ready() || p.Reads().Ready() {
+				t.Errorf("%d looks later it still is ready", late)
+			}
+			cancel()
+			run.Wait()
+		})
+	}
+}
+
 // TestPressureOfLines: the line before a gate counts as a queue does, and one
 // that is lenient shuts no more than it may.
 func TestPressureOfLines(t *testing.T) {
