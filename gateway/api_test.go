@@ -69,13 +69,13 @@ func TestRoundTrip(t *testing.T) {
 		want  any
 		call  func() (any, error)
 	}{
-		{`add "the tar" {NoPin:true Label:x OnBadEntry:skip Ordered:true Roots:<nil> Count:<nil>}`, []api.Added{{
+		{`add "the tar" {NoPin:true Label:x OnBadEntry:skip Ordered:true Roots:<nil> File:<nil> Count:<nil>}`, []api.Added{{
 			Name: "a", Root: fakeRoot, Kind: api.File, Files: 1, Bytes: 7,
 		}}, func() (any, error) {
 			o := api.AddOptions{NoPin: true, Label: "x", OnBadEntry: api.SkipBadEntries, Ordered: true}
 			return first(collect(c.Add(ctx, strings.NewReader("the tar"), o, nil)))
 		}},
-		{`add "" {NoPin:false Label: OnBadEntry: Ordered:false Roots:<nil> Count:<nil>} rf 2`, []api.Added{{
+		{`add "" {NoPin:false Label: OnBadEntry: Ordered:false Roots:<nil> File:<nil> Count:<nil>} rf 2`, []api.Added{{
 			Name: "a", Root: fakeRoot, Kind: api.File, Files: 1,
 		}}, func() (any, error) {
 			o := api.AddOptions{Target: &api.Target{RF: 2}}

@@ -76,7 +76,7 @@ func TestLabelIsBound(t *testing.T) {
 		{"Unpin", "/api/v1/pin/rm?key=" + key, "", "&label=",
 			func(l string) string { return "unpin " + key + " " + l }},
 		{"Add", "/api/v1/add?no_pin=false", "", "&label=", func(l string) string {
-			return `add "" {NoPin:false Label:` + l + " OnBadEntry: Ordered:false Roots:<nil> Count:<nil>}"
+			return `add "" {NoPin:false Label:` + l + " OnBadEntry: Ordered:false Roots:<nil> File:<nil> Count:<nil>}"
 		}},
 		{"AdminPin", "/admin/pin", `{"key":"` + key + `"LABEL}`, "", func(l string) string {
 			return "pin " + key + " {Recursive:false Label:" + l + "}"
@@ -122,6 +122,13 @@ func TestLabelIsBound(t *testing.T) {
 				t.Errorf("%s with the label %q: %+v", c.ID, v.asked, events)
 			}
 		}
+	}
+	covered["AddFile"] = true // no file is passed over TCP, so one with the right label is unsupported
+	for label, want := range map[string]status.Outcome{
+		"docs": status.Forbidden, "photos": status.Unsupported, "": status.Unsupported,
+	} {
+		target := admin + "/api/v1/add/file?name=x&label=" + label
+		doBody(t, "POST", target, strings.NewReader(""), bound...).problem(t, want)
 	}
 	for _, e := range routes() {
 		named := e.Has(exchange.LabelParam)

@@ -46,8 +46,8 @@ func TestEveryOperation(t *testing.T) {
 		if e.On == exchange.OnSites {
 			continue // has no path of the document: TestOrigins
 		}
-		if e.ID == "GetFile" {
-			continue // needs a descriptor on the Unix socket: node.TestWriteFile
+		if e.ID == "GetFile" || e.ID == "AddFile" {
+			continue // needs a descriptor on the Unix socket: node.TestWriteFile, node.TestAddFile
 		}
 		for _, method := range e.Methods {
 			base, path := n.Addrs().Admin, e.Path
@@ -150,6 +150,7 @@ func TestClientCovers(t *testing.T) {
 		"version": {node, "Version"}, "apiVersion": {node, "Version"}, "limits": {node, "Limits"},
 		"apiLimits": {node, "Limits"}, "getTrace": {node, "Why"}, "resolveKey": {node, "Resolve"},
 		"providers": {node, "FindProviders"}, "GetFile": {node, "Get"}, // WriteFile of its stream
+		"AddFile":   {node, "Add"},
 		"getObject": {gateway, "Get"}, "getObjectHead": {gateway, "Stat"}, "putObject": {gateway, "Put"},
 		"postObject": {gateway, "Put"}, "postTree": {gateway, "PutTree"},
 		"beginUpload": {gateway, "Upload"}, "uploadState": {gateway, "Upload"}, "continueUpload": {gateway, "Upload"},

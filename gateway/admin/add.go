@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"reflect"
 
@@ -32,10 +33,8 @@ func (g *Handlers) apiAdd(w *exchange.Response, r *http.Request, in exchange.Inp
 	if err := in.Query.Decode(&o); err != nil {
 		return err
 	}
-	if !o.NoPin {
-		if err := w.Authorize(r, capability.Request{Op: capability.Pin, Label: o.Label, Bytes: -1}); err != nil {
-			return err
-		}
+	if err := authorizePin(w, r, o.NoPin, o.Label); err != nil {
+		return err
 	}
 	if err := w.FullDuplex(); err != nil {
 		return err
@@ -59,19 +58,32 @@ func (g *Handlers) apiAdd(w *exchange.Response, r *http.Request, in exchange.Inp
 		if r.Header.Get(api.HeaderRoots) == "true" {
 			o.Roots = func(roots []b3.Root) { item(roots) } // the context ends an add whose client is gone
 		}
-		for added, err := range g.node.Add(ctx, w.LimitBody(r.Body), o, report) {
-			if err != nil {
-				return nil, err
-			}
-			if !item(added) {
-				return nil, context.Cause(ctx)
-			}
-		}
-		return nil, nil
+		return nil, sendAdded(ctx, g.node.Add(ctx, w.LimitBody(r.Body), o, report), item)
 	})
 	if end := l.end(struct{}{}, err); end != nil || err == nil {
 		return end
 	}
 	w.Discard(r)
+	return nil
+}
+
+// authorizePin returns an error if the request's capability does not allow the pins of an add.
+func authorizePin(w *exchange.Response, r *http.Request, noPin bool, label string) error {
+	if noPin {
+		return nil
+	}
+	return w.Authorize(r, capability.Request{Op: capability.Pin, Label: label, Bytes: -1})
+}
+
+// sendAdded sends what was added.
+func sendAdded(ctx context.Context, all iter.Seq2[api.Added, error], item func(any) bool) error {
+	for added, err := range all {
+		if err != nil {
+			return err
+		}
+		if !item(added) {
+			return context.Cause(ctx)
+		}
+	}
 	return nil
 }

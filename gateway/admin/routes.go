@@ -27,6 +27,7 @@ func (g *Handlers) Endpoints() []exchange.Endpoint {
 	}
 	return append(all, g.byHand(
 		g.addEndpoint(),
+		addFileEndpoint(g),
 		g.getEndpoint(),
 		g.catEndpoint(),
 		g.keepEndpoint(),

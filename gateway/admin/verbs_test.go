@@ -20,7 +20,9 @@ func FuzzQuery(f *testing.F) {
 	f.Add(uint64(1), "b3:é/a b&c=d?#%2f;+\x00\xff")
 	f.Fuzz(func(t *testing.T, seed uint64, text string) {
 		rnd := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
-		types := []reflect.Type{reflect.TypeFor[api.AddOptions](), reflect.TypeFor[api.GetFileRequest]()}
+		types := []reflect.Type{
+			reflect.TypeFor[api.AddOptions](), reflect.TypeFor[api.AddFileRequest](), reflect.TypeFor[api.GetFileRequest](),
+		}
 		for _, v := range api.Verbs() {
 			types = append(types, v.Request)
 		}

@@ -15,7 +15,8 @@ type Store interface {
 	Reader
 	// Add stores a tar stream. Each entry at the top level of the tar yields one
 	// Added, in order, once it is durable and, unless o.NoPin is set, pinned. Names in
-	// the tar are never used as paths on the node's file system.
+	// the tar are never used as paths on the node's file system. With o.File, Add may add that file and
+	// leave the tar unread.
 	Add(ctx context.Context, tar io.Reader, o AddOptions, progress ProgressFunc) iter.Seq2[Added, error]
 	// Keep reports for each of 1 to MaxRoots objects whether the store has the whole
 	// object. Objects that it has count as used now. A store in RAM returns amnesia,

@@ -49,10 +49,31 @@ type AddOptions struct {
 	// them. A node that cannot report them never calls Roots.
 	Roots func([]b3.Root)
 
+	// File is the open file that the tar would have alone. Add may read it in place of the tar, which is then not
+	// read. nil: there is none.
+	File *PassedFile
+
 	// Count is called with the bytes of files that the add reads, or refers to by
 	// address, from any goroutine. Its error ends the add. nil: they are not bounded.
 	// It does not leave this process.
 	Count func(n int64) error
+}
+
+// PassedFile is an open file to add.
+type PassedFile struct {
+	// File is a regular file, open for reading. It is read from its beginning, and its offset stays where it is.
+	File *os.File
+	Name string  // of what is added, without slashes
+	Root b3.Root // the file's address if it is known: the file is not read if the store holds that object
+}
+
+// AddFileRequest asks the node to add a file that the client has opened.
+type AddFileRequest struct {
+	Name   string  `query:"name,required" doc:"the name of what is added, without slashes"`
+	Root   string  `query:"root" doc:"the file's address, if it is known: a file that the store holds is not read"`
+	NoPin  bool    `query:"no_pin" doc:"pins nothing, so the cache may evict what was added"`
+	Label  string  `query:"label"` // of the pin
+	Target *Target // the durability that the pin asks for; nil: none but what earlier pins asked for
 }
 
 // OnBadEntry is the choice of an add for entries that no directory can hold, or
@@ -166,9 +187,9 @@ type Written struct {
 	Moved bool `json:"moved,omitempty"` // a whole file is at the path of the file, which was not written
 }
 
-// LeastWriteFile is the size in bytes from which a [Stream] has a WriteFile. For smaller files it would
-// cost more than it saves.
-const LeastWriteFile = 1 << 20
+// LeastPassed is the size in bytes from which open files are passed to a node, see [PassedFile] and the WriteFile of
+// [Stream]. For smaller files it would cost more than it saves.
+const LeastPassed = 1 << 20
 
 // Entry is one line of a directory.
 type Entry struct {

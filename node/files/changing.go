@@ -3,6 +3,7 @@ package files
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 
@@ -30,8 +31,13 @@ func (it *Item) changed() *changedError {
 	if innerPath(path) != "" {
 		do += ", or leave it out with --on-bad-entry=skip"
 	}
-	return &changedError{status.Errorf(status.Conflict, "%s: %s; %s", path, changes, do), path, it.disk, false}
+	return &changedError{&status.Error{
+		Outcome: status.Conflict, Detail: changedFile, Message: fmt.Sprintf("%s: %s; %s", path, changes, do),
+	}, path, it.disk, false}
 }
+
+// changedFile is the detail of the error for a file that changed while it was read.
+const changedFile = "changed_file"
 
 // leaveOut leaves the file out of this add, and of every later walk of its Disk, if bad entries are
 // skipped. It returns false if the file may not be left out.
@@ -94,7 +100,7 @@ type resends struct {
 
 // helps reports whether the items should be sent again after err.
 func (r *resends) helps(err error) bool {
-	if lostReference(err) {
+	if hasDetail(err, missingReference) {
 		again := !r.lost
 		r.lost = true
 		return again

@@ -120,7 +120,7 @@ func TestAddAsksTogether(t *testing.T) {
 		t.Fatalf("again: %+v, %v", again, err)
 	}
 	delete(st.objects, b3.Sum(content(500)))
-	if _, err := add(false); status.Of(err) != status.Conflict || !lostReference(err) {
+	if _, err := add(false); status.Of(err) != status.Conflict || !hasDetail(err, missingReference) {
 		t.Errorf("an address without an object and without bytes is %v", err)
 	}
 }

@@ -41,7 +41,9 @@ type Disk struct {
 	listed      map[place][]diskEntry
 	listedCount int // entries that were ever put in listed
 
-	size int64 // bytes of the files that Check found
+	size  int64 // bytes of the files that Check found
+	found int   // entries that Check found
+	file  bool  // the last of them is a file
 
 	mu      sync.Mutex      // lock: leaf
 	leftOut map[string]bool // paths of the files that leaveOut was called for
@@ -98,10 +100,11 @@ func (d *Disk) takeListed(dir diskEntry) ([]diskEntry, bool) {
 // or rename. Unless bad entries are skipped, they are an error that lists them.
 func (d *Disk) Check(ctx context.Context) (*api.AddNotes, error) {
 	var failure error
-	d.size = 0
+	d.size, d.found = 0, 0
 	w := diskWalk{ctx: ctx, skip: true, tree: d, check: true, yield: func(it Item, err error) bool {
 		failure = cmp.Or(failure, err)
 		d.size += it.file.size
+		d.found, d.file = d.found+1, it.Kind == manifest.File
 		return err == nil
 	}}
 	w.names(d.names)
@@ -116,6 +119,9 @@ func (d *Disk) Check(ctx context.Context) (*api.AddNotes, error) {
 
 // Size returns how many bytes the files have that Check found.
 func (d *Disk) Size() int64 { return d.size }
+
+// OneFile reports whether Check found one file and nothing else.
+func (d *Disk) OneFile() bool { return d.found == 1 && d.file }
 
 // diskWalk is one walk of the tree. Its methods return false to end the walk.
 type diskWalk struct {

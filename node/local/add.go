@@ -21,6 +21,9 @@ import (
 func (a *stored) Add(
 	ctx context.Context, tar io.Reader, o api.AddOptions, progress api.ProgressFunc,
 ) iter.Seq2[api.Added, error] {
+	if o.File != nil {
+		return a.AddItems(ctx, files.PassedItems(o.File), o, progress)
+	}
 	if o.Ordered {
 		return a.AddItems(ctx, files.TarItems(tar), o, progress)
 	}

@@ -80,7 +80,11 @@ func AddPath(
 	defer done()
 	report, finish := a.Progress("adding " + filepath.Base(path))
 	defer finish()
-	for one, err := range files.SendItems(ctx, n, items, o, WithTotal(report, disk.Size())) {
+	send := files.SendItems
+	if disk.OneFile() {
+		send = files.SendFile
+	}
+	for one, err := range send(ctx, n, items, o, WithTotal(report, disk.Size())) {
 		if err != nil {
 			return added, err
 		}

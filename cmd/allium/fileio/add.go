@@ -135,7 +135,7 @@ error.`,
 			}
 			items := disk.Items()
 			return a.WithStore(cmd.Context(), func(s api.Store) (err error) {
-				in := addition{items: items, size: disk.Size(), names: names, notes: tell}
+				in := addition{items: items, size: disk.Size(), one: disk.OneFile(), names: names, notes: tell}
 				if !fromStdin {
 					known, home, done, err := adding.CachedItems(cmd.Context(), a, s, items, rehash)
 					if err != nil {
@@ -167,6 +167,7 @@ error.`,
 type addition struct {
 	items files.Items
 	size  int64                // bytes of items
+	one   bool                 // items are one file, see files.Disk.OneFile
 	names []string             // a line is printed for each
 	notes func() *api.AddNotes // what each answer has, as it is then; may be nil
 	home  string               // notes that names are paths; "": they are none, or home keeps nothing
@@ -190,7 +191,7 @@ func add(ctx context.Context, a *cli.App, s api.Store, in addition, o api.AddOpt
 		report = adding.WithTotal(line.Report, in.size)
 	}
 	i, at := 0, adding.KnownGateway(ctx, s)
-	for added, err := range addItems(ctx, s, in.items, o, report) {
+	for added, err := range addItems(ctx, s, in, o, report) {
 		if err != nil {
 			return err
 		}
@@ -227,15 +228,18 @@ func shownNames(names []string) string {
 	return filepath.Base(names[0])
 }
 
-// addItems gives items to a store of this process directly, and to a node as a tar
-// stream.
+// addItems gives the items of in to a store of this process directly, and to a node as an
+// open file or a tar stream.
 func addItems(
-	ctx context.Context, s api.Store, items files.Items, o api.AddOptions, report api.ProgressFunc,
+	ctx context.Context, s api.Store, in addition, o api.AddOptions, report api.ProgressFunc,
 ) iter.Seq2[api.Added, error] {
 	if off, ok := s.(*node.Offline); ok {
-		return off.AddItems(ctx, items, o, report)
+		return off.AddItems(ctx, in.items, o, report)
 	}
-	return files.SendItems(ctx, s, items, o, report)
+	if in.one {
+		return files.SendFile(ctx, s, in.items, o, report)
+	}
+	return files.SendItems(ctx, s, in.items, o, report)
 }
 
 // spool copies r to a temporary file called name, because a tar header needs the

@@ -22,10 +22,54 @@ func (c *Client) Add(ctx context.Context, tar io.Reader, o api.AddOptions,
 	if o.Roots != nil {
 		header.Set(api.HeaderRoots, "true")
 	}
-	return sequence[api.Added](ctx, c, request{
+	sent := sequence[api.Added](ctx, c, request{
 		method: http.MethodPost, path: api.PathPrefix + "add", query: api.EncodeQuery(o), header: header,
 		body: io.NopCloser(tar), progress: progress, roots: o.Roots,
 	})
+	passing := (*Client)(nil)
+	if o.File != nil {
+		passing = c.passing(o.File.File)
+	}
+	if passing == nil {
+		return sent
+	}
+	passed := passing.addFile(ctx, o, progress)
+	return func(yield func(api.Added, error) bool) {
+		first := true
+		for added, err := range passed {
+			if first && takesNoFile(err) {
+				sent(yield)
+				return
+			}
+			first = false
+			if !yield(added, err) {
+				return
+			}
+		}
+	}
+}
+
+// addFile adds the file that the connection of c passes.
+func (c *Client) addFile(
+	ctx context.Context, o api.AddOptions, progress api.ProgressFunc,
+) iter.Seq2[api.Added, error] {
+	r := api.AddFileRequest{Name: o.File.Name, NoPin: o.NoPin, Label: o.Label, Target: o.Target}
+	if !o.File.Root.IsZero() {
+		r.Root = o.File.Root.String()
+	}
+	return sequence[api.Added](ctx, c, request{
+		method: http.MethodPost, path: api.PathPrefix + "add/file", query: api.EncodeQuery(r), progress: progress,
+	})
+}
+
+// takesNoFile reports whether err says that the node cannot add an open file: it is too old, or something between
+// lost the descriptor.
+func takesNoFile(err error) bool {
+	switch status.Of(err) {
+	case status.Unsupported, status.NotFound, status.Method, status.Upstream:
+		return true
+	}
+	return false
 }
 
 // AskFirst implements Node.
@@ -38,7 +82,7 @@ func (c *Client) AskFirst(peers []string) (api.Node, error) {
 // Get implements Store.
 func (c *Client) Get(ctx context.Context, key string) (*api.Stream, error) {
 	s, err := c.stream(ctx, http.MethodGet, api.PathPrefix+"get", api.EncodeQuery(c.Asked(key)), nil)
-	if err == nil && c.socket != "" && s.Kind == api.File && s.Size >= api.LeastWriteFile {
+	if err == nil && c.socket != "" && s.Kind == api.File && s.Size >= api.LeastPassed {
 		s.WriteFile = c.fileWriter(ctx, key, s)
 	}
 	return s, err

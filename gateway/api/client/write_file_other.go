@@ -9,6 +9,9 @@ import (
 	"allium/gateway/api"
 )
 
+// passing returns nil: files cannot be passed.
+func (*Client) passing(*os.File) *Client { return nil }
+
 // fileWriter returns nil: files cannot be passed.
 func (*Client) fileWriter(context.Context, string, *api.Stream) func(*os.File, string, api.ProgressFunc) (bool, error) {
 	return nil

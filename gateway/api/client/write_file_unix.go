@@ -5,12 +5,9 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"os"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"allium/gateway/api"
 )
@@ -28,20 +25,8 @@ func (c *Client) fileWriter(
 				report(p)
 			}
 		}
-		tr := c.tr.Clone()
-		tr.DisableKeepAlives = true
-		dial := tr.DialContext
-		tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := dial(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			return &passingConn{UnixConn: conn.(*net.UnixConn), file: f}, nil
-		}
-		passing := *c
-		passing.http = &http.Client{Transport: tr, CheckRedirect: refuseRedirect}
 		path := api.PathPrefix + "get/file"
-		raw, err := passing.lines(ctx, request{
+		raw, err := c.passing(f).lines(ctx, request{
 			method: http.MethodGet, path: path, progress: progress,
 			query: api.EncodeQuery(api.GetFileRequest{AskedRequest: c.Asked(key), Root: s.Root.String(), Path: at}),
 		}, func(json.RawMessage) error { return nil }) // it has no items
@@ -54,38 +39,4 @@ func (c *Client) fileWriter(
 		}
 		return w.Moved, nil
 	}
-}
-
-// passingConn passes a file with its first bytes.
-type passingConn struct {
-	*net.UnixConn
-	file *os.File
-	once sync.Once
-}
-
-// Write implements net.Conn.
-func (c *passingConn) Write(p []byte) (n int, err error) {
-	if len(p) > 0 {
-		c.once.Do(func() { n, err = c.pass(p) })
-	}
-	if err != nil || n == len(p) {
-		return n, err
-	}
-	more, err := c.UnixConn.Write(p[n:])
-	return n + more, err
-}
-
-// pass sends p, or the beginning of it, with the file.
-func (c *passingConn) pass(p []byte) (n int, err error) {
-	raw, err := c.file.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var sendErr error
-	if err := raw.Control(func(fd uintptr) {
-		n, _, sendErr = c.WriteMsgUnix(p, unix.UnixRights(int(fd)), nil) //nolint:gosec // a descriptor fits
-	}); err != nil {
-		return 0, err
-	}
-	return n, sendErr
 }

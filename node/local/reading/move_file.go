@@ -23,7 +23,7 @@ func (a *Reader) fileMover(
 	ctx context.Context, o api.Object, c b3.Content,
 ) func(api.ProgressFunc, func(path string) (bool, error)) (bool, error) {
 	from, ok := c.(mover)
-	if !ok || !a.opt.MovesFiles || o.Size < api.LeastWriteFile {
+	if !ok || !a.opt.MovesFiles || o.Size < api.LeastPassed {
 		return nil
 	}
 	return func(report api.ProgressFunc, move func(path string) (bool, error)) (moved bool, err error) {

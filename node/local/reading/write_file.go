@@ -22,7 +22,7 @@ func (a *Reader) fileWriter(
 	ctx context.Context, o api.Object, c b3.Content,
 ) func(*os.File, string, api.ProgressFunc) (bool, error) {
 	from, ok := c.(filler)
-	if !ok || !a.opt.WritesFiles || o.Size < api.LeastWriteFile {
+	if !ok || !a.opt.WritesFiles || o.Size < api.LeastPassed {
 		return nil
 	}
 	return func(f *os.File, path string, report api.ProgressFunc) (moved bool, err error) {
