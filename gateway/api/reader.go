@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"iter"
+	"os"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -117,4 +118,25 @@ func CheckRoots(n int) error {
 		return status.Errorf(status.BadRequest, "%d addresses in one call; 1 to %d are taken", n, MaxRoots)
 	}
 	return nil
+}
+
+// LeastPassed is the size in bytes from which open files are passed to a node, see [PassedFile] and the WriteFile of
+// [Stream]. For smaller files it would cost more than it saves.
+const LeastPassed = 1 << 20
+
+// PassedFile is an open file to add.
+type PassedFile struct {
+	// File is a regular file, open for reading. It is read from its beginning, and its offset stays where it is.
+	File *os.File
+	Name string  // of what is added, without slashes
+	Root b3.Root // the file's address if it is known: the file is not read if the store holds that object
+}
+
+// AddFileRequest asks the node to add a file that the client has opened.
+type AddFileRequest struct {
+	Name   string  `query:"name,required" doc:"the name of what is added, without slashes"`
+	Root   string  `query:"root" doc:"the file's address, if it is known: a file that the store holds is not read"`
+	NoPin  bool    `query:"no_pin" doc:"pins nothing, so the cache may evict what was added"`
+	Label  string  `query:"label"` // of the pin
+	Target *Target // the durability that the pin asks for; nil: none but what earlier pins asked for
 }

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passing returns a client that passes the open file f to the node with each request, over a connection of its own.
+// passTo returns a copy of c that passes the open file f to the node with each request, over a connection of its own.
 // It returns nil for a node that is not reached over its Unix socket.
-func (c *Client) passing(f *os.File) *Client {
+func passTo(c *Client, f *os.File) *Client {
 	if c.socket == "" {
 		return nil
 	}

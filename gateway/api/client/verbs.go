@@ -28,12 +28,12 @@ func (c *Client) Add(ctx context.Context, tar io.Reader, o api.AddOptions,
 	})
 	passing := (*Client)(nil)
 	if o.File != nil {
-		passing = c.passing(o.File.File)
+		passing = passTo(c, o.File.File)
 	}
 	if passing == nil {
 		return sent
 	}
-	passed := passing.addFile(ctx, o, progress)
+	passed := addFile(ctx, passing, o, progress)
 	return func(yield func(api.Added, error) bool) {
 		first := true
 		for added, err := range passed {
@@ -50,8 +50,8 @@ func (c *Client) Add(ctx context.Context, tar io.Reader, o api.AddOptions,
 }
 
 // addFile adds the file that the connection of c passes.
-func (c *Client) addFile(
-	ctx context.Context, o api.AddOptions, progress api.ProgressFunc,
+func addFile(
+	ctx context.Context, c *Client, o api.AddOptions, progress api.ProgressFunc,
 ) iter.Seq2[api.Added, error] {
 	r := api.AddFileRequest{Name: o.File.Name, NoPin: o.NoPin, Label: o.Label, Target: o.Target}
 	if !o.File.Root.IsZero() {

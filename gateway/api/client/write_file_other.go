@@ -9,8 +9,8 @@ import (
 	"allium/gateway/api"
 )
 
-// passing returns nil: files cannot be passed.
-func (*Client) passing(*os.File) *Client { return nil }
+// passTo returns nil: files cannot be passed.
+func passTo(*Client, *os.File) *Client { return nil }
 
 // fileWriter returns nil: files cannot be passed.
 func (*Client) fileWriter(context.Context, string, *api.Stream) func(*os.File, string, api.ProgressFunc) (bool, error) {

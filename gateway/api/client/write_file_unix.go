@@ -26,7 +26,7 @@ func (c *Client) fileWriter(
 			}
 		}
 		path := api.PathPrefix + "get/file"
-		raw, err := c.passing(f).lines(ctx, request{
+		raw, err := passTo(c, f).lines(ctx, request{
 			method: http.MethodGet, path: path, progress: progress,
 			query: api.EncodeQuery(api.GetFileRequest{AskedRequest: c.Asked(key), Root: s.Root.String(), Path: at}),
 		}, func(json.RawMessage) error { return nil }) // it has no items
