@@ -9,10 +9,15 @@
 // not notice a write through a memory mapping that does not update the times, nor a
 // change after the clock was set back.
 //
-// The cache is a hint. It is never synced, and a damaged cache is discarded. A caller
-// that finds an address asks the store whether it holds the object. Only one process
-// can open a cache at a time. Above 1,048,576 entries (about 100 MiB) Close removes a
-// quarter: the least recently used.
+// The cache is one file of pages with 51 entries each. The device and the inode choose two
+// pages for an entry. When both are full, the file grows four times, up to 32,768 pages
+// (128 MiB); from then on an entry that was used least recently is replaced. Pages that were
+// never written take no space.
+//
+// The cache is a hint. It is never synced, every entry has a checksum, and one that cannot be
+// read or written is lost. A caller that finds an address asks the store whether it holds
+// the object. Several processes may use a cache at the same time; of what they write to one
+// page at once, a part may be lost.
 //
 // An add calls [StampOf] for each listed file and [Cache.Lookup] for many at once. For
 // a file that it must read, it calls [Cache.Settled] after the last byte, and
@@ -20,194 +25,122 @@
 package addcache
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"allium/internal/pebbledb"
 	"allium/protocols/b3"
 )
 
-// maxEntries bounds the cache. Close removes entries above it.
-const maxEntries = 1 << 20
+// fileName is the name of the file in the directory of the cache.
+const fileName = "files"
 
-// racy is the smallest age of a file's times when it is read. Some file systems
-// store times in units of two seconds.
-const racy = 2 * time.Second
+// The numbers of pages that a file has at first, and at most.
+const (
+	minPages = 1 << 7
+	maxPages = 1 << 15
+)
+
+// maxPending bounds the entries that wait to be written together.
+const maxPending = 4096
 
 // Cache is an open cache. Its methods are safe for concurrent use until Close.
 type Cache struct {
 	dir  string
-	lock *pebble.Lock
-	db   *pebbledb.DB
-	max  int64
+	most uint64 // pages
 	now  func() time.Time
 
-	count  atomic.Int64 // at least the number of entries: a replaced entry counts twice
-	broken atomic.Bool  // the files are damaged or a write failed: Close discards them
+	using chan struct{} // one token: its holder uses these
+	file  *os.File
+	pages uint64 // of file
+
+	mu      sync.Mutex // lock: leaf
+	pending []entry    // to be written
 }
 
-// Open opens or creates the cache in dir. It fails when another process has the cache
-// open. It replaces an unreadable cache by an empty one. now is the clock.
-func Open(dir string, now func() time.Time) (*Cache, error) { return open(dir, maxEntries, now) }
+// Open opens or creates the cache in dir. It removes everything else from dir: earlier versions had a database there.
+// now is the clock.
+func Open(dir string, now func() time.Time) (*Cache, error) {
+	return open(dir, minPages, maxPages, now)
+}
 
-func open(dir string, most int64, now func() time.Time) (*Cache, error) {
+func open(dir string, least, most uint64, now func() time.Time) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("add cache: %w", err)
 	}
-	lock, err := pebble.LockDirectory(dir, vfs.Default)
-	if err != nil {
-		return nil, fmt.Errorf("add cache: another add uses it: %w", err)
+	if err := removeOthers(dir); err != nil {
+		return nil, fmt.Errorf("add cache: %w", err)
 	}
-	c := &Cache{dir: dir, max: most, now: now, lock: lock}
-	if err = c.openDB(); err != nil {
-		if err = empty(dir); err == nil {
-			err = c.openDB()
+	c := &Cache{dir: dir, most: most, now: now, using: make(chan struct{}, 1)} // bound: one token
+	var err error
+	if c.file, err = os.OpenFile(filepath.Join(dir, fileName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, fmt.Errorf("add cache: %w", err)
+	}
+	info, err := c.file.Stat()
+	if err == nil {
+		c.pages = min(uint64(info.Size())/pageSize, most) //nolint:gosec // not negative
+		if c.pages < least {
+			c.pages = least
+			err = c.file.Truncate(int64(least * pageSize)) //nolint:gosec // not that large
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("add cache: %w", err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("add cache: %w", err), c.file.Close())
 	}
-	c.count.Store(c.counted())
 	return c, nil
 }
 
-// cacheBytes bounds the memory for blocks of an open cache. Writes take at most as
-// much again, which Pebble takes from the same block cache.
-const cacheBytes = 8 << 20
-
-// indexBlockSize is large enough for the index of a whole table, so that Pebble reads
-// and decodes it once.
-const indexBlockSize = 1 << 20
-
-func (c *Cache) openDB() (err error) {
-	blocks := pebble.NewCache(2 * cacheBytes)
-	defer blocks.Unref() // the database holds its own reference
-	o := pebble.Options{
-		FS: unsynced{vfs.Default}, Lock: c.lock, Cache: blocks, DisableWAL: true,
-		FormatMajorVersion: pebble.FormatValueSeparation,
-		MemTableSize:       cacheBytes / 2, MemTableStopWritesThreshold: 4, MaxOpenFiles: 64,
-		CompactionConcurrencyRange: func() (int, int) { return 1, 1 },
-	}
-	for i := range o.Levels {
-		o.Levels[i].IndexBlockSize = indexBlockSize
-	}
-	c.db, err = pebbledb.Open(c.dir, o, nil)
-	return err
-}
-
-// empty removes everything in dir except the lock, which this process holds.
-func empty(dir string) error {
+// removeOthers removes everything in dir but the file of the cache.
+func removeOthers(dir string) error {
 	names, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, n := range names {
-		if n.Name() != "LOCK" {
-			err = errors.Join(err, os.RemoveAll(dir+string(os.PathSeparator)+n.Name()))
+		if n.Name() != fileName {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, n.Name())))
 		}
 	}
 	return err
 }
 
-// Keys: 'e' device inode → entry; 'n' → number of entries.
-var countKey = []byte{'n'}
-
-func entryKey(s Stamp) []byte {
-	k := append(make([]byte, 0, 17), 'e')
-	k = binary.BigEndian.AppendUint64(k, s.device)
-	return binary.BigEndian.AppendUint64(k, s.inode)
-}
-
-// Stamp identifies a file and its state. The zero Stamp describes no file.
-type Stamp struct {
-	device, inode uint64
-	size          int64
-	modified      int64 // Unix time in nanoseconds
-	changed       int64 // Unix time in nanoseconds
-}
-
-// Recent reports whether the file changed so recently that a later change could leave the same stamp.
-func (s Stamp) Recent(now time.Time) bool {
-	return now.Sub(time.Unix(0, max(s.modified, s.changed))) < racy
-}
-
-// String returns the stamp as text: two stamps have the same text if they are equal.
-func (s Stamp) String() string {
-	return fmt.Sprintf("%x.%x.%x.%x.%x", s.device, s.inode, s.size, s.modified, s.changed)
-}
-
-// compare orders stamps by their keys.
-func (s Stamp) compare(o Stamp) int {
-	return cmp.Or(cmp.Compare(s.device, o.device), cmp.Compare(s.inode, o.inode))
-}
-
-// entrySize is the size of an entry in bytes: size, two times, day of the last use,
-// address.
-const entrySize = 3*8 + 4 + b3.Size
-
-func (c *Cache) encode(s Stamp, root b3.Root) []byte {
-	v := binary.BigEndian.AppendUint64(make([]byte, 0, entrySize), uint64(s.size))
-	v = binary.BigEndian.AppendUint64(v, uint64(s.modified))
-	v = binary.BigEndian.AppendUint64(v, uint64(s.changed))
-	v = binary.BigEndian.AppendUint32(v, c.today())
-	return append(v, root[:]...)
-}
-
+// today returns the number of days since 1970.
 func (c *Cache) today() uint32 { return uint32(c.now().Unix() / (24 * 60 * 60)) }
 
 // Lookup returns the address of each file of stamps: the address that the file had
 // in that state, or zero when the cache has no entry of it. A found entry counts
 // as used today.
 func (c *Cache) Lookup(stamps []Stamp) []b3.Root {
+	c.using <- struct{}{}
+	defer func() { <-c.using }()
+	c.write()
 	roots := make([]b3.Root, len(stamps))
-	if c.broken.Load() {
-		return roots
-	}
-	order := make([]int, 0, len(stamps)) // indexes of stamps, by key
+	order := make([]int, 0, len(stamps)) // indexes of stamps, by device and inode
 	for i, s := range stamps {
 		if s != (Stamp{}) {
 			order = append(order, i)
 		}
 	}
 	slices.SortFunc(order, func(i, j int) int { return stamps[i].compare(stamps[j]) })
-	keys := make([][]byte, len(order))
-	for k, i := range order {
-		keys[k] = entryKey(stamps[i])
+	at := pagePair{file: c.file}
+	today := c.today()
+	for _, i := range order {
+		at.load(placeOf(stamps[i], c.pages))
+		e, ok := at.find(stamps[i])
+		if !ok || e.stamp != stamps[i] {
+			continue
+		}
+		roots[i] = e.root
+		if e.day != today {
+			c.addPending(entry{stamps[i], today, e.root})
+		}
 	}
-	c.failed(c.db.GetSorted(keys, func(k int, v []byte) {
-		roots[order[k]] = c.use(stamps[order[k]], keys[k], v)
-	}))
 	return roots
-}
-
-// use returns the address in the entry v of s, or zero when v describes another
-// state of the file. It writes the entry again when the last use was on another day.
-func (c *Cache) use(s Stamp, key, v []byte) b3.Root {
-	if len(v) != entrySize {
-		c.broken.Store(true)
-		return b3.Root{}
-	}
-	root := b3.Root(v[entrySize-b3.Size:])
-	fresh := c.encode(s, root)
-	const state = 3 * 8 // bytes of the size and the two times
-	if !bytes.Equal(v[:state], fresh[:state]) {
-		return b3.Root{}
-	}
-	if !bytes.Equal(v, fresh) {
-		c.failed(c.db.Set(key, fresh))
-	}
-	return root
 }
 
 // Settled returns the stamp of a file that was just read; before and after describe
@@ -221,25 +154,86 @@ func (c *Cache) Settled(before, after fs.FileInfo) (s Stamp, ok bool) {
 
 // Record stores the address of the file that had this stamp when it was read.
 // The stamp is one that Settled has confirmed.
-func (c *Cache) Record(s Stamp, root b3.Root) {
-	if c.broken.Load() {
-		return
-	}
-	c.failed(c.db.Set(entryKey(s), c.encode(s, root)))
-	c.count.Add(1)
-}
+func (c *Cache) Record(s Stamp, root b3.Root) { c.add(entry{s, c.today(), root}) }
 
-func (c *Cache) failed(err error) {
-	if err != nil && !errors.Is(err, pebbledb.ErrNotFound) {
-		c.broken.Store(true)
+// add has an entry written soon. Its caller has no token.
+func (c *Cache) add(e entry) {
+	if c.addPending(e) >= maxPending {
+		c.flush()
 	}
 }
 
-func (c *Cache) counted() int64 {
-	v, err := c.db.Get(countKey)
-	if err != nil || len(v) != 8 {
-		c.failed(err)
-		return 0
+// addPending adds an entry to those that are to be written, and returns their number.
+func (c *Cache) addPending(e entry) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending = append(c.pending, e)
+	return len(c.pending)
+}
+
+// flush writes the pending entries.
+func (c *Cache) flush() {
+	c.using <- struct{}{}
+	defer func() { <-c.using }()
+	c.write()
+}
+
+// write writes the pending entries. Its caller has the token.
+func (c *Cache) write() {
+	c.mu.Lock()
+	all := c.pending
+	c.pending = nil
+	c.mu.Unlock()
+	slices.SortStableFunc(all, func(a, b entry) int { return a.stamp.compare(b.stamp) })
+	at := pagePair{file: c.file}
+	for _, e := range all {
+		at.load(placeOf(e.stamp, c.pages))
+		for !at.put(e, c.pages >= c.most) {
+			at.store()
+			if !c.grow() {
+				c.most = c.pages
+			}
+			at = pagePair{file: c.file}
+			at.load(placeOf(e.stamp, c.pages))
+		}
 	}
-	return int64(binary.BigEndian.Uint64(v))
+	at.store()
+}
+
+// grow copies the entries to a file with more pages. It returns false if it cannot.
+func (c *Cache) grow() bool {
+	larger, err := os.CreateTemp(c.dir, fileName)
+	if err != nil {
+		return false
+	}
+	pages := min(4*c.pages, c.most)
+	err = larger.Truncate(int64(pages * pageSize)) //nolint:gosec // not that large
+	to := pagePair{file: larger}
+	for number := range c.pages {
+		var p page
+		p.read(c.file, number)
+		for slot := range slots {
+			if e, ok := decode(p.slot(slot)); ok {
+				to.load(placeOf(e.stamp, pages))
+				to.put(e, true)
+			}
+		}
+	}
+	to.store()
+	if err = errors.Join(err, os.Rename(larger.Name(), filepath.Join(c.dir, fileName))); err != nil {
+		_, _ = larger.Close(), os.Remove(larger.Name())
+		return false
+	}
+	_ = c.file.Close() // nothing was written to it that counts
+	c.file, c.pages = larger, pages
+	return true
+}
+
+// Close writes what was recorded.
+func (c *Cache) Close() error {
+	c.flush()
+	if err := c.file.Close(); err != nil {
+		return fmt.Errorf("add cache: %w", err)
+	}
+	return nil
 }

@@ -6,25 +6,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"sync/atomic"
-	"syscall"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"allium/internal/pebbledb"
 	"allium/protocols/b3"
 )
 
 // later is a clock by which nothing was changed just now.
 func later() time.Time { return time.Now().Add(time.Hour) }
 
-func openAt(t *testing.T, dir string, most int64, now func() time.Time) *Cache {
+func openAt(t *testing.T, dir string, pages uint64, now func() time.Time) *Cache {
 	t.Helper()
-	c, err := open(dir, most, now)
+	c, err := open(dir, min(pages, 2), pages, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,48 +141,85 @@ func TestRacy(t *testing.T) {
 	}
 }
 
-// TestBound: of too many entries those go that were used longest ago.
+// TestBound: when its pages are full, entries that were used long ago go, and none that is used every day.
 func TestBound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	var infos []fs.FileInfo
-	for i := range 100 {
-		infos = append(infos, write(t, filepath.Join(dir, strconv.Itoa(i)), "x"))
+	info := write(t, filepath.Join(dir, "f"), "x")
+	s := stampOf(info)
+	stamps := make([]Stamp, 300)
+	for i := range stamps {
+		s.inode = uint64(i) * neighbours
+		stamps[i] = s
 	}
 	day := later()
-	clock := func() time.Time { return day }
-	for i, info := range infos { // ten a day
+	const pages = 2
+	for i, s := range stamps { // ten a day
 		if i%10 == 0 {
 			day = day.Add(24 * time.Hour)
 		}
-		c := openAt(t, filepath.Join(dir, "cache"), 80, clock)
-		record(c, info, info, b3.Sum(nil))
-		if _, ok := lookup(c, stampOf(infos[0])); !ok {
+		c := openAt(t, filepath.Join(dir, "cache"), pages, func() time.Time { return day })
+		c.Record(s, b3.Sum([]byte{byte(i)}))
+		if got := c.Lookup(stamps[:1]); got[0] != b3.Sum([]byte{0}) {
 			t.Fatalf("%d: the one that is used every day is gone", i)
 		}
 		closeCache(t, c)
-		if n := entries(t, filepath.Join(dir, "cache")); n > 80 {
-			t.Fatalf("%d entries", n)
+	}
+	c := openAt(t, filepath.Join(dir, "cache"), pages, later)
+	defer closeCache(t, c)
+	found := 0
+	for i, root := range c.Lookup(stamps) {
+		switch {
+		case root.IsZero() && i >= len(stamps)-slots/2:
+			t.Errorf("the new entry %d is gone", i)
+		case !root.IsZero():
+			found++
+			if root != b3.Sum([]byte{byte(i)}) {
+				t.Errorf("%d has the address of another file", i)
+			}
 		}
 	}
-	c := openAt(t, filepath.Join(dir, "cache"), 80, clock)
-	defer closeCache(t, c)
-	for i, want := range map[int]bool{0: true, 1: false, 10: false, 50: true, 99: true} {
-		if _, ok := lookup(c, stampOf(infos[i])); ok != want {
-			t.Errorf("%d: %v", i, ok)
-		}
+	if info, err := os.Stat(filepath.Join(dir, "cache", fileName)); err != nil || info.Size() > pages*pageSize {
+		t.Errorf("the file has %d bytes, %v", info.Size(), err)
+	}
+	if found < pages*slots*3/4 || found > pages*slots {
+		t.Errorf("%d entries are left of %d slots", found, pages*slots)
 	}
 }
 
-func entries(t *testing.T, dir string) (n int) {
-	t.Helper()
-	c := openAt(t, dir, 1<<20, later)
-	defer closeCache(t, c)
-	must(t, c.each(func(uint32, []byte) error { n++; return nil }))
-	return n
+// TestFill: a cache keeps all files until it is more than three quarters full, whatever their inodes are.
+func TestFill(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]uint64{"in a row": 1, "every second": 2, "far apart": 1000} {
+		dir := t.TempDir()
+		s := stampOf(write(t, filepath.Join(dir, "f"), "x"))
+		const pages = 128
+		stamps := make([]Stamp, pages*slots*3/4)
+		c := openAt(t, dir, pages, later)
+		for i := range stamps {
+			s.inode = 12345 + uint64(i)*step
+			stamps[i] = s
+			c.Record(s, b3.Root{1})
+		}
+		closeCache(t, c)
+		c = openAt(t, dir, pages, later)
+		missing := 0
+		for _, root := range c.Lookup(stamps) {
+			if root.IsZero() {
+				missing++
+			}
+		}
+		if missing > 0 {
+			t.Errorf("inodes %s: %d of %d are missing", name, missing, len(stamps))
+		}
+		if info, err := c.file.Stat(); err != nil || info.Size() != pages*pageSize {
+			t.Errorf("inodes %s: the file has %d bytes, %v", name, info.Size(), err)
+		}
+		closeCache(t, c)
+	}
 }
 
-// TestDamage: a damaged cache is thrown away, not believed and not complained of.
+// TestDamage: damaged entries are not believed and not complained of, and are written anew.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(p []byte) []byte{
@@ -206,22 +237,17 @@ func TestDamage(t *testing.T) {
 		c := openAt(t, dir, 10, later)
 		record(c, info, info, b3.Sum([]byte("x")))
 		closeCache(t, c)
-		files, err := os.ReadDir(dir)
+		path := filepath.Join(dir, fileName)
+		p, err := os.ReadFile(path)
 		must(t, err)
-		for _, f := range files {
-			p, err := os.ReadFile(filepath.Join(dir, f.Name()))
-			must(t, err)
-			must(t, os.WriteFile(filepath.Join(dir, f.Name()), spoil(p), 0o600))
-		}
-		for range 2 { // what is found out by the first use is mended by the second
-			c = openAt(t, dir, 10, later)
-			if root, ok := lookup(c, stampOf(info)); ok && root != b3.Sum([]byte("x")) {
-				t.Errorf("%s: %s", name, root)
-			}
-			closeCache(t, c)
-		}
+		must(t, os.WriteFile(path, spoil(p), 0o600))
 		c = openAt(t, dir, 10, later)
+		if root, ok := lookup(c, stampOf(info)); ok && root != b3.Sum([]byte("x")) {
+			t.Errorf("%s: %s", name, root)
+		}
 		record(c, info, info, b3.Sum([]byte("x")))
+		closeCache(t, c)
+		c = openAt(t, dir, 10, later)
 		if _, ok := lookup(c, stampOf(info)); !ok {
 			t.Errorf("%s: nothing is kept any more", name)
 		}
@@ -229,67 +255,76 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestOneOwner: a second opener is refused, and the next one is not.
-func TestOneOwner(t *testing.T) {
+// TestTogether: several users of a cache see what the others have recorded, and each entry is whole.
+func TestTogether(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	c := openAt(t, dir, 10, later)
-	if _, err := Open(dir, time.Now); err == nil {
-		t.Error("opened twice")
+	s := stampOf(write(t, filepath.Join(dir, "f"), "x"))
+	const users, each = 4, 1000
+	stamps := make([]Stamp, users*each)
+	for i := range stamps {
+		s.inode = uint64(i)
+		stamps[i] = s
 	}
-	closeCache(t, c)
-	c, err := Open(dir, time.Now)
-	must(t, err)
-	closeCache(t, c)
+	root := func(i uint64) b3.Root { return b3.Sum([]byte{byte(i), byte(i >> 8)}) }
+	var all sync.WaitGroup
+	for u := range users {
+		c := openAt(t, dir, 1<<10, later)
+		all.Go(func() {
+			for _, s := range stamps[u*each : (u+1)*each] {
+				c.Record(s, root(s.inode))
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	c := openAt(t, dir, 1<<10, later)
+	defer closeCache(t, c)
+	for i, got := range c.Lookup(stamps) {
+		if !got.IsZero() && got != root(stamps[i].inode) {
+			t.Errorf("%d has the address of another file", i)
+		}
+	}
 }
 
-// TestDiskRefuses: a disk that takes no more neither ends the process nor makes
-// an add wait: the cache is given up, and the next add begins another one.
+// TestEarlierVersion: the files of the database that earlier versions had are removed.
+func TestEarlierVersion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "000002.log"), "x")
+	write(t, filepath.Join(dir, "LOCK"), "")
+	must(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	for range 2 {
+		closeCache(t, openAt(t, dir, 10, later))
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) != 1 || left[0].Name() != fileName {
+			t.Errorf("%v, %v", left, err)
+		}
+	}
+}
+
+// TestDiskRefuses: a file that cannot be written loses entries, and nothing else.
 func TestDiskRefuses(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "cache")
-	info := write(t, dir+".file", "x")
-	c := openAt(t, dir, 1<<20, later)
-	must(t, c.db.Close())
-	full := &atomic.Bool{}
-	blocks := pebble.NewCache(cacheBytes)
-	defer blocks.Unref()
+	dir := t.TempDir()
+	info := write(t, filepath.Join(dir, "f"), "x")
+	c := openAt(t, filepath.Join(dir, "cache"), 10, later)
+	must(t, c.file.Close())
+	c.most, c.dir = 1<<10, filepath.Join(dir, "nowhere") // it cannot grow
 	var err error
-	c.db, err = pebbledb.Open(dir, pebble.Options{
-		FS: fullDisk{vfs.Default, full}, Lock: c.lock, Cache: blocks,
-		DisableWAL: true, MemTableSize: 256 << 10, FormatMajorVersion: pebble.FormatValueSeparation,
-	}, nil)
+	c.file, err = os.Open(filepath.Join(dir, "cache", fileName))
 	must(t, err)
-	full.Store(true)
-	s, _ := StampOf(info)
-	for i := range 20_000 { // many times what is held in RAM
-		s.inode = uint64(i)
-		c.failed(c.db.Set(entryKey(s), c.encode(s, b3.Root{})))
+	s := stampOf(info)
+	for i := range uint64(2 * maxPending) { // more than there is space for
+		s.inode = i
+		c.Record(s, b3.Root{1})
 	}
-	record(c, info, info, b3.Root{})
-	if _, ok := lookup(c, stampOf(info)); ok || !c.broken.Load() {
-		t.Error("the cache is used although nothing can be written")
+	if _, ok := lookup(c, s); ok {
+		t.Error("an entry was found that could not be written")
 	}
-	full.Store(false)
-	if c.Close() == nil {
-		t.Error("Close says nothing of a cache that failed")
-	}
-	if n := entries(t, dir); n != 0 {
-		t.Errorf("%d entries are left", n)
-	}
-}
-
-// fullDisk creates no file while full is set.
-type fullDisk struct {
-	vfs.FS
-	full *atomic.Bool
-}
-
-func (f fullDisk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	if f.full.Load() {
-		return nil, syscall.ENOSPC
-	}
-	return f.FS.Create(name, c)
+	closeCache(t, c)
 }
 
 // record records root as the reader of a file does.
