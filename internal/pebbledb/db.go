@@ -123,29 +123,6 @@ func (d *DB) Get(key []byte) (value []byte, err error) {
 	return value, err
 }
 
-// GetSorted calls use for each key that exists, with its index in keys. The keys are
-// in ascending order: one iterator finds them all and reads what they share once.
-// The value is valid during the call.
-func (d *DB) GetSorted(keys [][]byte, use func(i int, value []byte)) error {
-	return d.read(func() error {
-		it, err := d.db.NewIter(nil)
-		if err != nil {
-			return err
-		}
-		for i, key := range keys {
-			if !it.SeekPrefixGE(key) {
-				continue // the key does not exist, or Close returns the error
-			}
-			v, err := it.ValueAndErr()
-			if err != nil {
-				return errors.Join(err, it.Close())
-			}
-			use(i, v)
-		}
-		return it.Close()
-	})
-}
-
 // Each calls use for the keys in [lower, upper), in order, until use returns false. A nil
 // upper means no bound. The slices are valid during the call.
 func (d *DB) Each(lower, upper []byte, use func(key, value []byte) (more bool)) error {
