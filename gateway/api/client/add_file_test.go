@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"allium/gateway/api"
@@ -64,9 +65,9 @@ func TestAddFileFallsBack(t *testing.T) {
 		{"full", problem(http.StatusInsufficientStorage, "no_space"), "", status.NoSpace},
 		{"cut", func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "", status.TransportDown},
 	} {
-		var asked []string
+		asked := make(chan string, 2) // bound: of one add
 		node := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			asked = append(asked, strings.TrimPrefix(r.URL.Path, api.PathPrefix)+"?"+r.URL.RawQuery)
+			asked <- strings.TrimPrefix(r.URL.Path, api.PathPrefix) + "?" + r.URL.RawQuery
 			body, err := io.ReadAll(r.Body)
 			if r.URL.Path == api.PathPrefix+"add" {
 				answerAdded(w, string(body))
@@ -94,8 +95,13 @@ func TestAddFileFallsBack(t *testing.T) {
 		if c.added == "tar" {
 			want = append(want, "add?label=l&no_pin=true&ordered=true&rf=2")
 		}
-		if fmt.Sprint(asked) != fmt.Sprint(want) {
-			t.Errorf("%s: asked %q, want %q", c.what, asked, want)
+		for _, want := range want {
+			if got := <-asked; got != want {
+				t.Errorf("%s: asked %s, want %s", c.what, got, want)
+			}
+		}
+		if len(asked) > 0 {
+			t.Errorf("%s: asked more: %s", c.what, <-asked)
 		}
 	}
 }
@@ -103,9 +109,9 @@ func TestAddFileFallsBack(t *testing.T) {
 // TestAddFileOnce: an error after an item is not answered with the tar, and nothing is repeated when the caller stops.
 func TestAddFileOnce(t *testing.T) {
 	t.Parallel()
-	asked := 0
+	var asked atomic.Int64
 	node := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		asked++
+		asked.Add(1)
 		fmt.Fprintf(w, "{\"item\":{\"name\":\"x\",\"root\":%q}}\n", b3.Root{})
 		fmt.Fprintln(w, `{"error":{"reason":"unsupported","message":"no"}}`)
 	})
@@ -114,14 +120,14 @@ func TestAddFileOnce(t *testing.T) {
 	for _, err := range node.Add(t.Context(), strings.NewReader("tar"), o, nil) {
 		last = err
 	}
-	if status.Of(last) != status.Unsupported || asked != 1 {
-		t.Errorf("asked %d times: %v", asked, last)
+	if status.Of(last) != status.Unsupported || asked.Load() != 1 {
+		t.Errorf("asked %d times: %v", asked.Load(), last)
 	}
 	for range node.Add(t.Context(), strings.NewReader("tar"), o, nil) {
 		break
 	}
-	if asked != 2 {
-		t.Errorf("asked %d times", asked)
+	if asked.Load() != 2 {
+		t.Errorf("asked %d times", asked.Load())
 	}
 }
 
