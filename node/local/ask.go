@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -36,28 +37,35 @@ var presenceWords = map[b3.Presence]string{b3.Absent: "nothing", b3.Partial: "pa
 func (a *Node) AskPeer(ctx context.Context, who, key string) (api.PeerHas, error) {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
-	from, err := parsePeers([]string{who})
-	if err != nil {
-		return api.PeerHas{}, err
-	}
-	p := from[0]
-	if p.ID == a.deps.Host.ID() {
-		return api.PeerHas{}, status.Errorf(status.BadRequest, "%s is this node itself; name another peer", p.ID)
-	}
 	ctx, root, err := a.allowed(ctx, key, "ask")
 	if err != nil {
 		return api.PeerHas{}, err
 	}
-	if a.deps.Host.Network().Connectedness(p.ID) == network.NotConnected {
-		if err := dial(ctx, a.deps.Host, p); err != nil {
-			return api.PeerHas{}, err
-		}
-	}
-	has, err := a.deps.Have(ctx, p.ID, []b3.Root{root})
+	p, err := reachPeer(ctx, a.deps.Host, who)
 	if err != nil {
 		return api.PeerHas{}, err
 	}
-	return api.PeerHas{Peer: p.ID.String(), Root: root, Has: presenceWords[has[0]]}, nil
+	has, err := a.deps.Have(ctx, p, []b3.Root{root})
+	if err != nil {
+		return api.PeerHas{}, err
+	}
+	return api.PeerHas{Peer: p.String(), Root: root, Has: presenceWords[has[0]]}, nil
+}
+
+// reachPeer returns the peer that a text names, to which the host is connected then. It is not the host itself.
+func reachPeer(ctx context.Context, h host.Host, who string) (peer.ID, error) {
+	peers, err := parsePeers([]string{who})
+	if err != nil {
+		return "", err
+	}
+	p := peers[0]
+	switch {
+	case p.ID == h.ID():
+		err = status.Errorf(status.BadRequest, "%s is this node itself; name another peer", p.ID)
+	case h.Network().Connectedness(p.ID) == network.NotConnected:
+		err = dial(ctx, h, p)
+	}
+	return p.ID, err
 }
 
 // parsePeers parses peer IDs and multiaddrs with /p2p/ID. Addresses of one peer come together.

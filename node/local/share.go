@@ -112,10 +112,8 @@ func (s webSharer) share(ctx context.Context, key string, o api.WebOptions, each
 	if err != nil {
 		return err
 	}
-	lo := weblink.Options{
-		Root: obj.Root, File: obj.Kind == api.File, Size: obj.Size, Downloads: o.Downloads,
-		Name: cmp.Or(o.Name, obj.Name),
-	}
+	lo := weblink.Options{Root: obj.Root, File: obj.Kind == api.File, Size: obj.Size, Downloads: o.Downloads,
+		Name: cmp.Or(o.Name, obj.Name)}
 	if o.For > 0 {
 		lo.NotAfter = time.Now().Add(o.For).UTC()
 	}
@@ -127,9 +125,8 @@ func (s webSharer) share(ctx context.Context, key string, o api.WebOptions, each
 		return peerlinks.Follow(ctx, s.of.deps.Host, links.NewClient(s.of.deps.Sessions), peers, lo, each)
 	}
 	ready := func(at []weblink.Place) error {
-		return each(api.WebShared{
-			Links: s.confirmed(ctx, at), Root: obj.Root, Kind: obj.Kind, NotAfter: lo.NotAfter.Truncate(time.Second),
-		})
+		return each(api.WebShared{Links: s.confirmed(ctx, at), Root: obj.Root, Kind: obj.Kind,
+			NotAfter: lo.NotAfter.Truncate(time.Second)})
 	}
 	return s.links().Serve(ctx, lo, cmp.Or(o.Listen, weblink.AnyAddress), ready, func(e weblink.Event) error {
 		return each(api.WebShared{Download: &api.WebDownload{From: e.From, Whole: e.Whole, Count: e.Count}})
@@ -138,26 +135,15 @@ func (s webSharer) share(ctx context.Context, key string, o api.WebOptions, each
 
 // gateways returns the peers whose gateway may show a link: the relays of this node, or the one that on names, to
 // which this node is connected then.
-func (s webSharer) gateways(ctx context.Context, on string) (all []peer.ID, err error) {
-	h := s.of.deps.Host
-	if on == api.OnRelay {
-		if err := s.of.waitForReach(ctx); err != nil {
-			return nil, err
-		}
-		if all = peerlinks.Relays(h); len(all) == 0 {
-			return nil, status.Errorf(status.NotFound,
-				"this node uses no relay. Name a peer with a public gateway, or see `allium doctor reach`")
-		}
-		return all, nil
+func (s webSharer) gateways(ctx context.Context, on string) ([]peer.ID, error) {
+	if on != api.OnRelay {
+		p, err := reachPeer(ctx, s.of.deps.Host, on)
+		return []peer.ID{p}, err
 	}
-	peers, err := parsePeers([]string{on})
-	if err != nil {
+	if err := s.of.waitForReach(ctx); err != nil {
 		return nil, err
 	}
-	if peers[0].ID == h.ID() {
-		return nil, status.Errorf(status.BadRequest, "%s is this node itself; leave --on out", peers[0].ID)
-	}
-	return []peer.ID{peers[0].ID}, dial(ctx, h, peers[0])
+	return peerlinks.Relays(s.of.deps.Host)
 }
 
 // confirmed returns the places of a link. An address of this machine that peers have dialled is open to anyone, as far
@@ -194,10 +180,8 @@ func PageTickets(h host.Host, network ticket.Network) func(content.TicketFor) st
 		return r != ticket.Anywhere
 	}
 	return func(o content.TicketFor) string {
-		t := ticket.Ticket{
-			Root: o.Root, Directory: o.Directory, Size: o.Size, Peer: h.ID(),
-			Name: ticket.Name(o.Name), Network: network,
-		}
+		t := ticket.Ticket{Root: o.Root, Directory: o.Directory, Size: o.Size, Peer: h.ID(),
+			Name: ticket.Name(o.Name), Network: network}
 		t.Addrs, t.Relay = ticketAddrs(h)
 		t.Addrs = slices.DeleteFunc(t.Addrs, isPrivate)
 		if t.Relay != nil && isPrivate(t.Relay) {

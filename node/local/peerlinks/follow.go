@@ -67,8 +67,8 @@ func Follow(
 	return err
 }
 
-// Relays returns the relays through which a host can be dialled.
-func Relays(h host.Host) (all []peer.ID) {
+// Relays returns the relays through which a host can be dialled. Without one the error is not_found.
+func Relays(h host.Host) (all []peer.ID, err error) {
 	seen := map[peer.ID]bool{}
 	for _, a := range h.Addrs() {
 		relay, last := ma.SplitLast(a)
@@ -79,5 +79,9 @@ func Relays(h host.Host) (all []peer.ID) {
 			seen[info.ID], all = true, append(all, info.ID)
 		}
 	}
-	return all
+	if len(all) == 0 {
+		err = status.Errorf(status.NotFound,
+			"this node uses no relay. Name a peer with a public gateway, or see `allium doctor reach`")
+	}
+	return all, err
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/host"
 	ma "github.com/multiformats/go-multiaddr"
+
+	"allium/protocols/status"
 )
 
 // listening is a host that says where it listens.
@@ -25,14 +27,15 @@ func TestRelays(t *testing.T) {
 	t.Parallel()
 	const a = "12D3KooWDpJ7As7BWAwRMfu1VU2WCqNjvq387JEYKDBj4kx6nXTN"
 	const b = "12D3KooWA5geUFjtNendjSP4BWTMNHMHPUGr3q7bqSASZafV9hX7"
-	got := Relays(listening{addrs: []string{
+	got, err := Relays(listening{addrs: []string{
 		"/ip4/8.8.8.8/tcp/4001", "/ip4/9.9.9.9/tcp/1/p2p/" + a + "/p2p-circuit",
 		"/ip4/9.9.9.9/udp/1/quic-v1/p2p/" + a + "/p2p-circuit", "/ip4/9.9.9.8/tcp/1/p2p/" + b + "/p2p-circuit",
 	}})
-	if len(got) != 2 || got[0].String() != a || got[1].String() != b {
+	if err != nil || len(got) != 2 || got[0].String() != a || got[1].String() != b {
 		t.Errorf("the relays are %v", got)
 	}
-	if got := Relays(listening{addrs: []string{"/ip4/8.8.8.8/tcp/4001"}}); len(got) != 0 {
-		t.Errorf("without a relay: %v", got)
+	got, err = Relays(listening{addrs: []string{"/ip4/8.8.8.8/tcp/4001"}})
+	if len(got) != 0 || status.Of(err) != status.NotFound {
+		t.Errorf("without a relay: %v, %v", got, err)
 	}
 }

@@ -240,7 +240,7 @@ func (s *Service) plan(whole bool) todo {
 	do.all, s.objects.all = whole || s.objects.all, false
 	var sum Sum
 	var settled []*entry
-	for e := range s.objects.toPlan(do.all) {
+	for e := range s.objects.toPlan(do.all) { //lockcheck:computes it reads a map
 		if do.n >= maxCalls {
 			s.objects.all = s.objects.all || do.all
 			if !whole {
