@@ -35,9 +35,9 @@ func (c Config) Validate() error {
 	if err := c.Config.Validate(); err != nil {
 		return err
 	}
-	if c.PeerLinks < 0 || c.PeerLinks > weblink.MaxLinks {
+	if c.PeerLinks < 0 || c.PeerLinks > weblink.MaxHeld {
 		return status.Errorf(status.BadRequest, "gateway.peer_links is %d. Set it to 0 to %d",
-			c.PeerLinks, weblink.MaxLinks)
+			c.PeerLinks, weblink.MaxHeld)
 	}
 	if err := c.Hosts.Validate(); err != nil {
 		return err

@@ -29,8 +29,10 @@ import (
 )
 
 const (
-	// MaxLinks bounds the links of a node. A further one is busy.
-	MaxLinks = 64
+	// maxLinks bounds the links of a node. A further one is busy.
+	maxLinks = 64
+	// MaxHeld bounds those of Hold, so that the node's user always has some.
+	MaxHeld = maxLinks / 2
 	// maxEnded bounds the links that are remembered after their end, so that a visitor learns that there was one.
 	maxEnded = 64
 )
@@ -73,7 +75,7 @@ func New(d Deps) *Set {
 		deps: d, mounts: content.NewMounts(d.Content), guesses: newGuesses(d.Limits),
 		gate: d.Limits.NewGate(limits.Spec{
 			Name: "gateway.links", Path: "allium share --web → links that browsers open", Policy: "reject: busy",
-		}, MaxLinks, 0),
+		}, maxLinks, 0),
 		wrong: env.Counter("gateway_link_guesses_total",
 			"Requests below /s/ whose secret is that of no link."),
 		downloads: env.Counter("gateway_link_downloads_total", "Downloads that links of `allium share --web` began."),

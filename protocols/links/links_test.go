@@ -296,16 +296,17 @@ func TestStrangers(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	long := strings.Repeat("a", 3000)
 	for reply, want := range map[string]status.Outcome{
-		`{"id":"x","url":"https://a.example/s/y/","new":1}`: status.OK,
-		`{"id":"x","url":"http://192.0.2.1:80/s/y/"}`:       status.OK,
-		`{"id":"","url":"https://a.example/s/y/"}`:          status.Upstream,
-		`{"id":"x","url":"file:///etc/passwd"}`:             status.Upstream,
-		`{"id":"x","url":"javascript:alert(1)"}`:            status.Upstream,
-		`{"id":"x","url":"https://u:p@a.example/"}`:         status.Upstream,
-		`{"id":"x","url":"https://a.example/?q"}`:           status.Upstream,
-		`{"id":"x","url":"https:///s/y/"}`:                  status.Upstream,
-		`{"id":"x","url":"https://a.example/` + long + `"}`: status.Upstream,
-		`{"id":"` + long + `","url":"https://a.example/"}`:  status.Upstream,
+		`{"id":"x","url":"https://a.example/s/y/","new":1}`:         status.OK,
+		`{"id":"x","url":"http://192.0.2.1:80/s/y/"}`:               status.OK,
+		`{"id":"","url":"https://a.example/s/y/"}`:                  status.Upstream,
+		`{"id":"x","url":"file:///etc/passwd"}`:                     status.Upstream,
+		`{"id":"x","url":"javascript:alert(1)"}`:                    status.Upstream,
+		`{"id":"x","url":"https://u:p@a.example/"}`:                 status.Upstream,
+		`{"id":"x","url":"https://a.example/?q"}`:                   status.Upstream,
+		`{"id":"x","url":"https:///s/y/"}`:                          status.Upstream,
+		`{"id":"x","url":"https://a.example/` + long + `"}`:         status.Upstream,
+		`{"id":"` + long + `","url":"https://a.example/"}`:          status.Upstream,
+		`{"id":"x","url":"https://a.example/s/` + "\u202e" + `y/"}`: status.Upstream,
 		`[]`: status.Upstream,
 		``:   status.OK, // from the server, which answers
 	} {

@@ -1,8 +1,10 @@
 package links
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -109,6 +111,8 @@ func (m opened) check() error {
 	switch {
 	case len(m.ID) == 0 || len(m.ID) > maxName || len(m.URL) > maxURL:
 		err = fmt.Errorf("an id of %d bytes and a URL of %d", len(m.ID), len(m.URL))
+	case strings.ContainsFunc(m.URL, func(r rune) bool { return r <= ' ' || r > '~' }): // it is shown in a terminal
+		err = errors.New("its URL has characters that are not printable ASCII")
 	case err == nil && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
 		u.RawQuery != "" || u.Fragment != ""):
 		err = fmt.Errorf("%.80q is no link", m.URL)
