@@ -82,6 +82,7 @@ var layers = map[string][]string{
 	"internal/latch":           {},
 	"internal/limits":          {},
 	"internal/linked":          {},
+	"internal/openmode":        {},
 	"internal/natural":         {},
 	"internal/ordered":         {},
 	"internal/patience":        {},

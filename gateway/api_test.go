@@ -149,7 +149,9 @@ func TestRoundTrip(t *testing.T) {
 			api.Shared{Ticket: "allium1", Root: fakeRoot, Kind: api.File, Reach: "anyone"}, func() (any, error) {
 				return c.Share(ctx, key, api.ShareOptions{Name: "n", For: time.Hour})
 			}},
-		{"share web " + key + " {Name:n Listen:127.0.0.1:0 On:relay For:1h0m0s Downloads:3}", fakeLinked, func() (any, error) {
+		{"share web " + key + " {Name:n Listen:127.0.0.1:0 On:relay For:1h0m0s Downloads:3}", fakeLinked, func() (
+			any, error,
+		) {
 			o := api.WebOptions{Name: "n", Listen: "127.0.0.1:0", On: "relay", For: time.Hour, Downloads: 3}
 			return first(collect(c.ShareWeb(ctx, key, o)))
 		}},

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"allium/gateway/api"
+	"allium/internal/openmode"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 )
@@ -38,6 +39,18 @@ func checkPassed(f *os.File) (fs.FileInfo, error) {
 		return nil, status.Errorf(status.BadRequest, "the passed file is not a regular file")
 	}
 	return info, checkReadable(f)
+}
+
+// checkReadable returns bad_request unless f is open for reading.
+func checkReadable(f *os.File) error {
+	mode, err := openmode.Of(f)
+	switch {
+	case err != nil:
+		return status.Errorf(status.BadRequest, "the passed file cannot be examined: %w", err)
+	case !mode.Read:
+		return status.Errorf(status.BadRequest, "the passed file is not open for reading")
+	}
+	return nil
 }
 
 // passedReader reads an open file from its beginning. It does not close it.

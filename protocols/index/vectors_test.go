@@ -5,13 +5,13 @@ import (
 	"crypto/ed25519"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
+	"allium/internal/testkit"
 	"allium/protocols/answer"
 	"allium/protocols/b3"
 	"allium/protocols/name"
@@ -121,17 +121,5 @@ func TestVectors(t *testing.T) {
 			fmt.Fprintf(&b, "record %x\n", r)
 		}
 	}
-	if *update {
-		if err := os.WriteFile(vectorsFile, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(vectorsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(want) {
-		t.Errorf("the messages are not those of %s; run the test with -update and look at the difference:\n%s",
-			vectorsFile, b.String())
-	}
+	testkit.Golden(t, vectorsFile, b.String(), *update)
 }

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/oap"
 	"allium/protocols/session"
@@ -94,19 +94,7 @@ func TestVectors(t *testing.T) {
 			fmt.Fprintf(&b, "answer %s\n", p)
 		}
 	}
-	if *update {
-		if err := os.WriteFile(vectorsFile, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(vectorsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(want) {
-		t.Errorf("the messages are not those of %s; run the test with -update and look at the difference:\n%s",
-			vectorsFile, b.String())
-	}
+	testkit.Golden(t, vectorsFile, b.String(), *update)
 }
 
 // FuzzRequest: a request is refused with an outcome that says why, or all of it is in its bounds.

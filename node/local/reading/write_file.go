@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"allium/gateway/api"
+	"allium/internal/openmode"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -96,4 +97,19 @@ func checkOutput(f *os.File) error {
 		return status.Errorf(status.BadRequest, "the output is not empty: it has %d bytes", info.Size())
 	}
 	return checkOpenMode(f)
+}
+
+// checkOpenMode returns bad_request unless f is open for writing, and not for appending, which would
+// put each group at the end.
+func checkOpenMode(f *os.File) error {
+	mode, err := openmode.Of(f)
+	switch {
+	case err != nil:
+		return status.Errorf(status.BadRequest, "the output cannot be examined: %w", err)
+	case !mode.Write:
+		return status.Errorf(status.BadRequest, "the output is not open for writing")
+	case mode.Append:
+		return status.Errorf(status.BadRequest, "the output is open for appending")
+	}
+	return nil
 }

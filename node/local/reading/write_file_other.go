@@ -4,9 +4,6 @@ package reading
 
 import "os"
 
-// checkOpenMode returns nil: no other process passes files here.
-func checkOpenMode(*os.File) error { return nil }
-
 // ownedHere returns false: the system does not tell.
 func ownedHere(os.FileInfo) bool { return false }
 

@@ -1,0 +1,34 @@
+package openmode_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"allium/internal/openmode"
+)
+
+// TestOf opens a file in every way.
+func TestOf(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "f")
+	for flags, want := range map[int]openmode.Mode{
+		os.O_WRONLY | os.O_CREATE: {Write: true}, os.O_RDONLY | os.O_CREATE: {Read: true},
+		os.O_RDWR | os.O_CREATE:                 {Read: true, Write: true},
+		os.O_WRONLY | os.O_APPEND | os.O_CREATE: {Write: true, Append: true},
+	} {
+		f, err := os.OpenFile(name, flags, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := openmode.Of(f); err != nil || got != want {
+			t.Errorf("%#x: %+v, %v", flags, got, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openmode.Of(f); err == nil {
+			t.Error("a closed file has a mode")
+		}
+	}
+}
