@@ -63,8 +63,12 @@ func better(a, b, preferred netip.Addr) bool {
 // carrier is the range of providers' NAT and of some VPNs (RFC 6598).
 var carrier = netip.MustParsePrefix("100.64.0.0/10")
 
-// ReachOf returns who can open a URL, "" for one that has no address or name that others know.
-func ReachOf(u *url.URL) api.ReachFrom {
+// ReachOf returns who can open a URL, "" for a text that is none or has no address or name that others know.
+func ReachOf(text string) api.ReachFrom {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return ""
+	}
 	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
 		return reachOf(ip)
 	}
@@ -113,11 +117,7 @@ func machineAddrs() (all []netip.Addr, preferred netip.Addr) {
 
 // onGateway returns the place of a link at the node's public listener, if others than this machine may reach that.
 func onGateway(base, path string) []Place {
-	u, err := url.Parse(base)
-	if base == "" || err != nil {
-		return nil
-	}
-	reach := ReachOf(u)
+	reach := ReachOf(base)
 	if reach == "" || reach == api.ReachMachine {
 		return nil
 	}

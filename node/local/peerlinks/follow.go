@@ -2,7 +2,6 @@ package peerlinks
 
 import (
 	"context"
-	"net/url"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
@@ -45,14 +44,10 @@ func Follow(
 	if err != nil {
 		return err
 	}
-	u, err := url.Parse(held.URL)
-	if err != nil {
-		return status.Errorf(status.Upstream, "the peer's link is none: %w", err)
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	failed := each(api.WebShared{
-		Links: []api.WebLink{{URL: held.URL, Reach: weblink.ReachOf(u)}}, Root: o.Root, Kind: kind,
+		Links: []api.WebLink{{URL: held.URL, Reach: weblink.ReachOf(held.URL)}}, Root: o.Root, Kind: kind,
 		NotAfter: offer.NotAfter,
 	})
 	if failed != nil {
