@@ -257,7 +257,7 @@ func (p *Player) until(ctx context.Context, s script.Step, try func(context.Cont
 	}
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	var last error // the last error that the deadline did not cause; a breaker that opened meanwhile hides none
+	var last error // the last error that says why: a breaker that opened, or a node whose time was up, hides none
 	for tries := 0; ; tries++ {
 		said, err := try(bounded)
 		late := bounded.Err() != nil
@@ -282,7 +282,7 @@ func (p *Player) until(ctx context.Context, s script.Step, try func(context.Cont
 		case s.Fails && (s.Outcome == status.OK || s.Outcome == got):
 			return Said{"as expected: " + err.Error()}, nil
 		}
-		if got != status.BreakerOpen || last == nil {
+		if last == nil || got != status.BreakerOpen && got != status.Timeout {
 			last = err
 		}
 		_ = limits.Sleep(bounded, limits.Backoff(min(tries, 2))) // the next try sees the end of the context
