@@ -7,6 +7,7 @@ import (
 	"allium/gateway/weblink"
 	"allium/node/local"
 	"allium/node/local/peerlinks"
+	"allium/node/p2p"
 	"allium/node/supervise"
 	"allium/protocols/b3"
 	"allium/protocols/dht/probes"
@@ -31,9 +32,10 @@ func (n *Node) handleIndex() error {
 	return nil
 }
 
-// handleLinks makes the sessions answer peers that open links on the gateway. It is called before the sessions run.
+// handleLinks makes the sessions answer peers that open links on the gateway. It is called before the sessions run. A
+// seed shows none, because it fetches no objects.
 func handleLinks(n *Node) (err error) {
-	if n.cfg.Gateway.PeerLinks == 0 || n.cfg.Gateway.Listen == "" {
+	if n.cfg.Gateway.PeerLinks == 0 || n.cfg.Gateway.Listen == "" || n.cfg.Node.Profile == p2p.Seed {
 		return nil
 	}
 	n.links, err = peerlinks.New(n.cfg.Gateway.PeerLinks, peerlinks.Deps{

@@ -23,7 +23,8 @@ type netns struct {
 	made  int
 	seeds []string // their addresses
 
-	portMap bool // nodes ask their router for ports
+	portMap bool     // nodes ask their router for ports
+	more    []string // of the environment of the next nodes
 }
 
 // newNetns makes a bridge. It skips the test where namespaces are not possible.
@@ -129,6 +130,7 @@ func (n *netns) node(name, profile string, listen ...string) []string {
 	cmd := exec.Command("ip", args...)
 	cmd.Env = append(os.Environ(), "ALLIUM_LISTEN__MDNS=false", fmt.Sprint("ALLIUM_LISTEN__PORT_MAP=", n.portMap),
 		"ALLIUM_GATEWAY__LISTEN=127.0.0.1:0")
+	cmd.Env = append(cmd.Env, n.more...)
 	awaitReady(n.T, cmd)
 	var id api.ID
 	n.decode(&id, "--home", n.home(name), "--json", "id")

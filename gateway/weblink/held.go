@@ -13,7 +13,7 @@ type Held struct {
 func (s *Set) Hold(o Options) (*Held, error) {
 	at := onGateway(s.deps.Gateway(), "")
 	if len(at) == 0 {
-		return nil, status.Errorf(status.Unsupported, "the gateway of this node has no address that others can open")
+		return nil, status.Errorf(status.Unsupported, "its gateway has no address that others can open")
 	}
 	l, err := s.open(o)
 	if err != nil {

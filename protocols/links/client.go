@@ -35,7 +35,7 @@ func NewClient(call Caller) *Client { return &Client{call} }
 // Held is a link on the gateway of a peer.
 type Held struct {
 	URL  string
-	peer peer.ID
+	Peer peer.ID
 	id   string
 }
 
@@ -66,7 +66,7 @@ func (c *Client) Follow(ctx context.Context, h Held, event func(Event) error) er
 	for {
 		select {
 		case <-ctx.Done():
-			c.end(ctx, h)
+			c.End(ctx, h)
 			return nil
 		case <-tick.C:
 		}
@@ -84,25 +84,26 @@ func (c *Client) Follow(ctx context.Context, h Held, event func(Event) error) er
 		}
 		for _, e := range got.Events {
 			if err := event(e); err != nil {
-				c.end(ctx, h)
+				c.End(ctx, h)
 				return err
 			}
 		}
 		if got.Ended {
+			c.End(ctx, h)
 			return nil
 		}
 	}
 }
 
-// end ends a link, as far as the peer can be told at once: without that, the lease ends it.
-func (c *Client) end(ctx context.Context, h Held) {
+// End ends a link, also when ctx has ended. A peer that cannot be told within 5 s ends it with its lease.
+func (c *Client) End(ctx context.Context, h Held) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	_, _ = c.renew(ctx, h, opClose)
 }
 
 func (c *Client) renew(ctx context.Context, h Held, op string) (got news, err error) {
-	err = c.ask(ctx, h.peer, struct {
+	err = c.ask(ctx, h.Peer, struct {
 		Op string `json:"op"`
 		linkFields
 	}{op, linkFields{h.id}}, &got)

@@ -87,7 +87,8 @@ type wire struct {
 	from   peer.ID
 	server *links.Server
 	broken atomic.Pointer[status.Error]
-	reply  string // in place of the server's
+	reply  string       // in place of the server's
+	lose   atomic.Int32 // how many answers of the server are lost
 }
 
 func (w *wire) Call(ctx context.Context, _ peer.ID, proto uint16, payload []byte) ([]byte, error) {
@@ -105,6 +106,9 @@ func (w *wire) Call(ctx context.Context, _ peer.ID, proto uint16, payload []byte
 		return nil, err
 	}
 	answer := w.server.Handle(ctx, w.from, r)
+	if w.lose.Add(-1) >= 0 {
+		return nil, status.Errorf(status.TransportDown, "the answer is lost")
+	}
 	return answer.Payload, answer.Err
 }
 
@@ -249,6 +253,45 @@ func TestLost(t *testing.T) {
 	})
 }
 
+// TestLostAnswer: the end of a link arrives although answers are lost, with what happened last, and the link ends once.
+// A peer that does not come back leaves its place with the lease.
+func TestLostAnswer(t *testing.T) {
+	for _, lost := range []int32{0, 1, 3, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &gateway{}
+			s, stop := newServer(t, g, 1)
+			defer stop()
+			w := &wire{from: "ab", server: s}
+			c := links.NewClient(w)
+			h, err := c.Open(t.Context(), "gw", links.Offer{Root: root, Downloads: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole := links.Event{Whole: true, Count: 1}
+			g.all[0].tell(true, whole)
+			w.lose.Store(lost)
+			var got []links.Event
+			err = c.Follow(t.Context(), h, func(e links.Event) error { got = append(got, e); return nil })
+			if came := lost < 100; came != (err == nil) || came != slices.Equal(got, []links.Event{whole}) {
+				t.Errorf("%d answers are lost: %v, %v", lost, got, err)
+			}
+			if len(s.Providers(root)) != 0 {
+				t.Error("the link stands")
+			}
+			w.lose.Store(0)
+			if err != nil {
+				time.Sleep(time.Minute)
+			}
+			if _, err := c.Open(t.Context(), "gw", links.Offer{Root: root}); err != nil {
+				t.Errorf("the next link: %v", err)
+			}
+			if g.all[0].closes() != 1 {
+				t.Errorf("closed %d times", g.all[0].closes())
+			}
+		})
+	}
+}
+
 // TestStrangers: a peer asks about its own links, an IP group has four, and nobody learns of the denylist.
 func TestStrangers(t *testing.T) {
 	g := &gateway{}
@@ -304,6 +347,10 @@ func TestAnswers(t *testing.T) {
 		`{"id":"x","url":"https://u:p@a.example/"}`:                 status.Upstream,
 		`{"id":"x","url":"https://a.example/?q"}`:                   status.Upstream,
 		`{"id":"x","url":"https:///s/y/"}`:                          status.Upstream,
+		`{"id":"x","url":"https://:443/s/y/"}`:                      status.Upstream,
+		`{"id":"x","url":"https://a.example/s/y/;id"}`:              status.Upstream,
+		`{"id":"x","url":"https://a.example/s/$(id)/"}`:             status.Upstream,
+		`{"id":"x","url":"https://[2001:db8::1]:80/s/y/"}`:          status.OK,
 		`{"id":"x","url":"https://a.example/` + long + `"}`:         status.Upstream,
 		`{"id":"` + long + `","url":"https://a.example/"}`:          status.Upstream,
 		`{"id":"x","url":"https://a.example/s/` + "\u202e" + `y/"}`: status.Upstream,

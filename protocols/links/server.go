@@ -71,6 +71,8 @@ type held struct {
 	root  b3.Root
 	owner peer.ID
 	ends  time.Time // unless it is renewed
+	last  *news     // the answer that told the end of the link
+	shut  func()    // closes the link, once
 	leave func()    // gives its places back
 }
 
@@ -167,7 +169,10 @@ func (s *Server) open(from peer.ID, o Offer) (opened, error) {
 		return opened{}, err
 	}
 	id := strings.ToLower(rand.Text())
-	h := &held{link, o.Root, from, s.deps.Now().Add(lease), leave}
+	h := &held{
+		Link: link, root: o.Root, owner: from, ends: s.deps.Now().Add(lease), shut: sync.OnceFunc(link.Close),
+		leave: leave,
+	}
 	if !s.add(id, h) {
 		h.end()
 		return opened{}, status.Errorf(status.Draining, "the node is shutting down")
@@ -177,7 +182,7 @@ func (s *Server) open(from peer.ID, o Offer) (opened, error) {
 
 // end ends a link that the Server no longer holds.
 func (h *held) end() {
-	h.Close()
+	h.shut()
 	h.leave()
 }
 
@@ -191,30 +196,45 @@ func (s *Server) add(id string, h *held) bool {
 	return !s.closed
 }
 
-// renew returns what happened to a link of a peer. If it ended, or the peer ends it, the Server forgets it.
+// renew returns what happened to a link of a peer. The answer that tells its end is told again until the peer has it,
+// and ends the link with end.
 func (s *Server) renew(from peer.ID, id string, end bool) (news, error) {
-	h := s.find(from, id)
+	h, last := s.find(from, id)
 	if h == nil {
 		return news{}, status.Errorf(status.NotFound, "this node has no such link of yours, or no longer")
 	}
+	if end && s.remove(id, h) {
+		defer h.end()
+	}
+	if last != nil {
+		return *last, nil
+	}
 	all, ended := h.Take()
 	got := news{Events: all[:min(len(all), MaxEvents)], Ended: ended || end}
-	if got.Ended && s.remove(id, h) {
-		h.end()
+	if got.Ended {
+		s.setLast(h, got)
+		h.shut()
 	}
 	return got, nil
 }
 
-// find returns the link of a peer, whose lease begins again, or nil.
-func (s *Server) find(from peer.ID, id string) *held {
+// find returns the link of a peer, whose lease begins again, and the answer that told its end. Both may be nil.
+func (s *Server) find(from peer.ID, id string) (*held, *news) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.held[id]
 	if h == nil || h.owner != from {
-		return nil
+		return nil, nil
 	}
 	h.ends = s.deps.Now().Add(lease)
-	return h
+	return h, h.last
+}
+
+// setLast keeps the answer that tells the end of a link.
+func (s *Server) setLast(h *held, last news) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.last = &last
 }
 
 // remove forgets a link. It reports whether the Server had it: one that is removed ends.
@@ -233,7 +253,7 @@ func (s *Server) Providers(root b3.Root) (all []record.Provider) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.held {
-		if h.root == root {
+		if h.root == root && h.last == nil {
 			all = append(all, record.Provider{AddrInfo: peer.AddrInfo{ID: h.owner}})
 		}
 	}

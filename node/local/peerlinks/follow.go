@@ -32,18 +32,12 @@ func Follow(
 	if !o.NotAfter.IsZero() {
 		offer.NotAfter = o.NotAfter.Truncate(time.Second)
 	}
-	var held links.Held
-	var err error = status.Errorf(status.NotFound, "there is no peer whose gateway could show the link")
-	for _, p := range peers {
-		if held, err = c.Open(ctx, p, offer); err == nil {
-			h.ConnManager().Protect(p, protectTag) // the gateway fetches over this connection
-			defer h.ConnManager().Unprotect(p, protectTag)
-			break
-		}
-	}
+	held, err := open(ctx, c, peers, offer)
 	if err != nil {
 		return err
 	}
+	h.ConnManager().Protect(held.Peer, protectTag) // the gateway fetches over this connection
+	defer h.ConnManager().Unprotect(held.Peer, protectTag)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	failed := each(api.WebShared{
@@ -60,6 +54,22 @@ func Follow(
 		return failed
 	}
 	return err
+}
+
+// open opens a link on the gateway of the first of peers whose answer others than this machine can open.
+func open(ctx context.Context, c *links.Client, peers []peer.ID, o links.Offer) (held links.Held, err error) {
+	err = status.Errorf(status.NotFound, "there is no peer whose gateway could show the link")
+	for _, p := range peers {
+		if held, err = c.Open(ctx, p, o); err != nil {
+			continue
+		}
+		if reach := weblink.ReachOf(held.URL); reach != "" && reach != api.ReachMachine {
+			return held, nil
+		}
+		c.End(ctx, held)
+		err = status.Errorf(status.Upstream, "%s shows the link at %s, which nobody else can open", p, held.URL)
+	}
+	return held, err
 }
 
 // Relays returns the relays through which a host can be dialled. Without one the error is not_found.
