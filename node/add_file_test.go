@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"testing"
@@ -85,6 +86,43 @@ func TestAddFile(t *testing.T) {
 		}
 		if _, err := addFile(f, "a/b", b3.Root{}); status.Of(err) != status.BadRequest {
 			t.Errorf("%s: a path as name: %v", backend, err)
+		}
+	}
+}
+
+// TestAddTooLarge: a file for which the store has no space is refused before it is read, in whatever way it comes, with
+// and without a pin.
+func TestAddTooLarge(t *testing.T) {
+	noLeaks(t)
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 1<<40); err != nil {
+		t.Skip("the file system has no sparse files: ", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	n := start(t, func(c *config.Config) { c.Store.MaxBytes = 64 << 20 })
+	for _, noPin := range []bool{false, true} {
+		o := api.AddOptions{NoPin: noPin, Ordered: true, Count: func(n int64) error {
+			return fmt.Errorf("%d bytes were read", n)
+		}}
+		passed := o
+		passed.File = &api.PassedFile{File: f, Name: "f"}
+		for how, add := range map[string]iter.Seq2[api.Added, error]{
+			"passed": n.API().Add(t.Context(), unread{t}, passed, nil),
+			"a tar":  files.SendItems(t.Context(), n.API(), files.DiskItems(path), o, nil),
+		} {
+			var err error
+			for _, err = range add {
+			}
+			if status.Of(err) != status.NoSpace {
+				t.Errorf("%s, no pin: %t: %v", how, noPin, err)
+			}
 		}
 	}
 }

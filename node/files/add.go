@@ -22,10 +22,9 @@ type Store interface {
 	// Find describes the objects of roots that the store holds complete, and
 	// protects them like new ones. The Root of every other object is zero.
 	Find(ctx context.Context, roots []b3.Root) ([]Object, error)
-	// Fits returns an error if the store has no space for an object of size bytes.
-	Fits(size int64) error
-	// Put stores everything that r yields.
-	Put(ctx context.Context, r io.Reader) (Object, error)
+	// Put stores everything that r yields. size is the expected number of bytes, 0 if unknown: what has no space
+	// fails before the first byte is read.
+	Put(ctx context.Context, r io.Reader, size int64) (Object, error)
 	// PutBytes stores p.
 	PutBytes(ctx context.Context, p []byte) (Object, error)
 	// Flush makes durable what Put and PutBytes have stored.
@@ -214,10 +213,7 @@ func (p *addPipeline) body(ctx context.Context, a *pipelineItem) (inline bool, e
 		return false, checkEnd(a.Body)
 	}
 	defer close(a.done)
-	if a.err = p.st.Fits(max(0, a.Size)); a.err != nil {
-		return true, a.err
-	}
-	a.object, a.err = p.stream(ctx, a.Body)
+	a.object, a.err = p.stream(ctx, a.Body, max(0, a.Size))
 	return true, a.err
 }
 
@@ -314,12 +310,11 @@ func (p *addPipeline) open(ctx context.Context, a *pipelineItem) (Object, error)
 	if err != nil {
 		return Object{}, err
 	}
-	if a.Item.file.size > smallFile {
-		if err := p.st.Fits(a.Item.file.size); err != nil {
-			return Object{}, err
-		}
+	var size int64
+	if told > smallFile {
+		size = told
 	}
-	info, err := p.stream(ctx, f)
+	info, err := p.stream(ctx, f, size)
 	if err == nil && told >= 0 && info.Size != told {
 		return Object{}, a.changed()
 	}
@@ -335,9 +330,9 @@ func (p *addPipeline) open(ctx context.Context, a *pipelineItem) (Object, error)
 // instead of bytes, when the store does not hold that object.
 const missingReference = "missing_reference"
 
-// stream stores everything that r yields and counts its bytes.
-func (p *addPipeline) stream(ctx context.Context, r io.Reader) (Object, error) {
-	return p.st.Put(ctx, countingReader{r, &p.stats})
+// stream stores everything that r yields and counts its bytes. size is how many are expected; 0: that is unknown.
+func (p *addPipeline) stream(ctx context.Context, r io.Reader, size int64) (Object, error) {
+	return p.st.Put(ctx, countingReader{r, &p.stats}, size)
 }
 
 // countingReader counts and reports the bytes read through it.

@@ -38,10 +38,9 @@ func (s *countedStore) Find(_ context.Context, roots []b3.Root) ([]Object, error
 	return found, nil
 }
 
-func (s *countedStore) Fits(int64) error            { return nil }
 func (s *countedStore) Flush(context.Context) error { return nil }
 
-func (s *countedStore) Put(ctx context.Context, r io.Reader) (Object, error) {
+func (s *countedStore) Put(ctx context.Context, r io.Reader, _ int64) (Object, error) {
 	p, err := io.ReadAll(r)
 	if err != nil {
 		return Object{}, err

@@ -24,7 +24,7 @@ type meanwhileStore struct {
 }
 
 // Put implements Store.
-func (s *meanwhileStore) Put(_ context.Context, r io.Reader) (Object, error) {
+func (s *meanwhileStore) Put(_ context.Context, r io.Reader, _ int64) (Object, error) {
 	s.puts++
 	if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
 		return Object{}, err

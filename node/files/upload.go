@@ -105,11 +105,8 @@ func (hashStore) Find(_ context.Context, roots []b3.Root) ([]Object, error) {
 	return make([]Object, len(roots)), nil
 }
 
-// Fits implements Store.
-func (hashStore) Fits(int64) error { return nil }
-
 // Put implements Store.
-func (hashStore) Put(_ context.Context, r io.Reader) (Object, error) {
+func (hashStore) Put(_ context.Context, r io.Reader, _ int64) (Object, error) {
 	h := b3.NewHasher(nil, 1)
 	if _, err := h.ReadFrom(r); err != nil {
 		h.Reset(nil)

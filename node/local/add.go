@@ -119,12 +119,9 @@ func (t treeStore) Find(ctx context.Context, roots []b3.Root) ([]files.Object, e
 	return objects, nil
 }
 
-// Fits implements files.Store.
-func (t treeStore) Fits(size int64) error { return t.charge.Fits(size) }
-
 // Put implements files.Store.
-func (t treeStore) Put(ctx context.Context, r io.Reader) (files.Object, error) {
-	info, err := t.st.Put(ctx, r, store.PutOptions{Deferred: true, Charge: t.charge})
+func (t treeStore) Put(ctx context.Context, r io.Reader, size int64) (files.Object, error) {
+	info, err := t.st.Put(ctx, r, store.PutOptions{Deferred: true, Charge: t.charge, Size: size})
 	return treeObject(info), err
 }
 
