@@ -135,7 +135,8 @@ error.`,
 			}
 			items := disk.Items()
 			return a.WithStore(cmd.Context(), func(s api.Store) (err error) {
-				in := addition{items: items, size: disk.Size(), one: disk.OneFile(), names: names, notes: tell}
+				in := addition{items: items, size: disk.Size(), one: disk.OneFile(), names: names, notes: tell,
+					unnamed: fromStdin && !cmd.Flags().Changed("name")}
 				if !fromStdin {
 					known, home, done, err := adding.CachedItems(cmd.Context(), a, s, items, rehash)
 					if err != nil {
@@ -170,7 +171,9 @@ type addition struct {
 	one   bool                 // items are one file, see files.Disk.OneFile
 	names []string             // a line is printed for each
 	notes func() *api.AddNotes // what each answer has, as it is then; may be nil
-	home  string               // notes that names are paths; "": they are none, or home keeps nothing
+
+	unnamed bool   // links have no name, as nobody gave one
+	home    string // notes that names are paths; "": they are none, or home keeps nothing
 }
 
 // linked is an added entry with its links.
@@ -201,7 +204,11 @@ func add(ctx context.Context, a *cli.App, s api.Store, in addition, o api.AddOpt
 		}
 		human := fmt.Sprintf("%s %s", added.Root, printable.Name(in.names[i]))
 		i++
-		item := linked{added, at.RootLinks(added.Root, added.Name, added.Kind == api.Directory)}
+		name := added.Name
+		if in.unnamed {
+			name = ""
+		}
+		item := linked{added, at.RootLinks(added.Root, name, added.Kind == api.Directory)}
 		roots = append(roots, added.Root)
 		line.Clear()
 		if err := a.Print(item, a.Text(human, added.Root.String())); err != nil {
