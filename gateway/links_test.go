@@ -376,6 +376,38 @@ func TestLinkFails(t *testing.T) {
 	}
 }
 
+// TestLinkConceals: what fails tells no visitor the address of what a link shows, nor who has it.
+func TestLinkConceals(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	for _, o := range []status.Outcome{
+		status.NotFound, status.Denied, status.Corrupt, status.Upstream, status.BreakerOpen, status.TransportDown,
+		status.Timeout, status.BadRequest, status.Internal,
+	} {
+		data := []byte(o.String())
+		secret := b3.Sum(data).String()
+		root := n.objects.add(&fakeObject{data: data, err: &status.Error{
+			Outcome: o, LookupID: "0123456789abcdef",
+			Message: secret + ": 1 provider tried (12D3KooWKXcY: /ip4/192.0.2.1/tcp/1)",
+		}})
+		l := n.link(t, weblink.Options{Root: root, File: true, Name: "x", Size: int64(len(data))})
+		for i, at := range []string{l.public, l.public, l.own, l.own} {
+			a := do(t, "GET", at+"x", "Accept", []string{"", "text/html"}[i%2])
+			for _, told := range []string{secret, "b3:", "12D3", "192.0.2.1"} {
+				if a.StatusCode != o.Code() || strings.Contains(a.body+fmt.Sprint(a.Header), told) {
+					t.Errorf("%s: %s %v %s", o, a.Status, a.Header, a.body)
+				}
+			}
+		}
+	}
+	dir := n.link(t, weblink.Options{Root: n.objects.tree(t, map[string]string{"a": "b"})})
+	for _, path := range []string{"none", "a/b", "none?format=zip"} {
+		if p := do(t, "GET", dir.public+path).problem(t, status.NotFound); strings.Contains(p.Detail, "b3:") {
+			t.Errorf("%s: %s", path, p.Detail)
+		}
+	}
+}
+
 // TestLinksBounded: links are bounded, end with the gateway, and bad options are refused.
 func TestLinksBounded(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package weblink
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -147,7 +148,33 @@ func (l *link) serve(w *exchange.Response, r *http.Request, path string) error {
 		Plain: l.Downloads > 0, Salt: l.salt, Begin: v.begin,
 	}, path)
 	v.finish(w, err)
-	return err
+	return conceal(err)
+}
+
+// spoken are the outcomes whose errors speak of the request alone, unless they tell an address.
+var spoken = []status.Outcome{
+	status.BadRequest, status.NotAllowed, status.Method, status.BadRange, status.Precondition, status.Gone, status.Busy,
+	status.RateLimit, status.Canceled,
+}
+
+// conceal returns an error whose sentence does not tell a visitor the address of an object, by which it could be fetched
+// without the link, nor who has it. Its text, for the log, has all.
+func conceal(err error) error {
+	o := status.Of(err)
+	if err == nil || slices.Contains(spoken, o) && !strings.Contains(err.Error(), "b3:") {
+		return err
+	}
+	words := "What this link shows cannot be fetched at the moment. Try again later, or ask whoever sent it"
+	switch o {
+	case status.NotFound:
+		words = "There is no such file behind this link, or nobody who has it can be reached. " +
+			"Open the link itself to see what it shows"
+	case status.Denied:
+		words = "The operator of this gateway does not let it show this"
+	}
+	r := status.ReportOf(err)
+	r.Message = words
+	return fmt.Errorf("%v: %w", err, r.Err(o.Code())) //nolint:errorlint // what err unwraps to speaks to others
 }
 
 // note tells visitors how long the link works.

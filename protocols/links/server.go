@@ -158,7 +158,8 @@ func (s *Server) open(from peer.ID, o Offer) (opened, error) {
 	}
 	leave, err := s.each.EnterOf(s.deps.Group(from), s.all)
 	if err != nil {
-		return opened{}, err
+		return opened{}, status.Errorf(status.Busy, "this gateway shows at most %d links of peers, and %d of one "+
+			"network. Share again when one has ended", s.deps.Most, groupLinks)
 	}
 	link, err := s.deps.Opener.Open(o)
 	if err != nil {
