@@ -24,13 +24,10 @@ func Follow(
 	ctx context.Context, h host.Host, c *links.Client, peers []peer.ID, o weblink.Options,
 	each func(api.WebShared) error,
 ) error {
-	offer := links.Offer{Root: o.Root, File: o.File, Name: o.Name, Size: o.Size, Downloads: o.Downloads}
+	offer := offerOf(o)
 	kind := api.Directory
 	if o.File {
 		kind = api.File
-	}
-	if !o.NotAfter.IsZero() {
-		offer.NotAfter = o.NotAfter.Truncate(time.Second)
 	}
 	held, err := open(ctx, c, peers, offer)
 	if err != nil {
@@ -54,6 +51,15 @@ func Follow(
 		return failed
 	}
 	return err
+}
+
+// offerOf returns what a gateway is offered. Its end is in whole seconds, and no earlier than the one asked for.
+func offerOf(o weblink.Options) links.Offer {
+	offer := links.Offer{Root: o.Root, File: o.File, Name: o.Name, Size: o.Size, Downloads: o.Downloads}
+	if !o.NotAfter.IsZero() {
+		offer.NotAfter = o.NotAfter.Add(time.Second - 1).Truncate(time.Second)
+	}
+	return offer
 }
 
 // open opens a link on the gateway of the first of peers whose answer others than this machine can open.

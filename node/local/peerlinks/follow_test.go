@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/gateway/weblink"
 	"allium/protocols/links"
 	"allium/protocols/status"
 )
@@ -53,5 +55,21 @@ func TestOpen(t *testing.T) {
 		if err != nil && len(c.peers) > 0 && status.Of(err) != status.Upstream {
 			t.Errorf("%s: %v", c.peers, err)
 		}
+	}
+}
+
+// TestOfferOf: an end in whole seconds is not before the one that was asked for, so that a short link works at all.
+func TestOfferOf(t *testing.T) {
+	t.Parallel()
+	second := time.Unix(1767366245, 0).UTC()
+	for after, want := range map[time.Duration]time.Duration{
+		0: 0, 1: time.Second, time.Second - 1: time.Second, time.Second: time.Second,
+	} {
+		if got := offerOf(weblink.Options{NotAfter: second.Add(after)}); !got.NotAfter.Equal(second.Add(want)) {
+			t.Errorf("%s: %s", after, got.NotAfter)
+		}
+	}
+	if got := offerOf(weblink.Options{}); !got.NotAfter.IsZero() {
+		t.Errorf("without an end: %s", got.NotAfter)
 	}
 }
