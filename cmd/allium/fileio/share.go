@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -23,7 +24,6 @@ import (
 	"allium/node/local/sent"
 	"allium/protocols/address"
 	"allium/protocols/b3"
-	"allium/protocols/ticket"
 	"allium/resolver/names"
 	"allium/store/meta"
 )
@@ -110,15 +110,11 @@ func share(ctx context.Context, a *cli.App, arg string, o shareOptions) error {
 		if o.web.on {
 			return shareWeb(ctx, a, n, arg, o)
 		}
-		shared, err := shareOn(ctx, a, n, arg, o)
+		shared, name, err := shareOn(ctx, a, n, arg, o)
 		if err != nil {
 			return err
 		}
-		t, err := ticket.Parse(shared.Ticket) // for the name of what is shared
-		if err != nil {
-			return err
-		}
-		links := adding.KnownGateway(ctx, n).RootLinks(shared.Root, t.Name, t.Directory)
+		links := adding.KnownGateway(ctx, n).RootLinks(shared.Root, name, shared.Kind == api.Directory)
 		return tellShared(a, shared, links, o)
 	}
 	if !errors.Is(err, client.ErrNotRunning) || a.API != "" {
@@ -128,7 +124,7 @@ func share(ctx context.Context, a *cli.App, arg string, o shareOptions) error {
 		if o.web.on {
 			return shareWeb(ctx, a, n.API(), arg, o)
 		}
-		shared, err := shareOn(ctx, a, n.API(), arg, o)
+		shared, _, err := shareOn(ctx, a, n.API(), arg, o)
 		if err != nil {
 			return err
 		}
@@ -143,22 +139,27 @@ func share(ctx context.Context, a *cli.App, arg string, o shareOptions) error {
 	})
 }
 
-// shareOn adds or fetches what arg names, and returns its ticket.
-func shareOn(ctx context.Context, a *cli.App, n api.Node, arg string, o shareOptions) (shared api.Shared, err error) {
+// shareOn adds or fetches what arg names, and returns its ticket and its name, as inStore does.
+func shareOn(
+	ctx context.Context, a *cli.App, n api.Node, arg string, o shareOptions,
+) (shared api.Shared, name string, err error) {
 	key, name, err := inStore(ctx, a, n, arg)
 	if err != nil {
-		return shared, err
+		return shared, "", err
 	}
-	return n.Share(ctx, key, api.ShareOptions{Name: name, For: o.last})
+	shared, err = n.Share(ctx, key, api.ShareOptions{Name: name, For: o.last})
+	return shared, name, err
 }
 
-// inStore adds or fetches what arg names, and returns its key and its name. An address has the name of the path from
-// which this user added it, "" for none.
+// inStore adds or fetches what arg names, and returns its key and its name. An address has the last name of the path
+// below it, or that of the path from which this user added it; "" for none.
 func inStore(ctx context.Context, a *cli.App, n api.Node, arg string) (key, name string, err error) {
 	if !isPath(arg) {
-		if root, err := b3.Parse(arg); err == nil {
-			if path, ok := adding.KnownPaths(a)[root]; ok {
-				name = filepath.Base(path)
+		if _, below, ok := strings.Cut(arg, "/"); ok && below != "" {
+			name = path.Base(below)
+		} else if root, err := b3.Parse(arg); err == nil {
+			if from, ok := adding.KnownPaths(a)[root]; ok {
+				name = filepath.Base(from)
 			}
 		}
 		return arg, name, fetchShared(ctx, a, n, arg)
