@@ -19,7 +19,8 @@ import (
 //
 //   - The likeliest connectedAtOnce peers are asked at once. One that has answered, or has not within
 //     Config.HedgeAfter, is followed by the next, and there are at most maxConnected in a lookup.
-//   - The DHT is asked connectedLead later, or when all have answered that they do not have it.
+//   - The DHT is asked connectedLead later, or when all have answered that they do not have it. A fresh
+//     search needs the DHT in any case and asks it at once.
 //   - When the DHT has answered, peers get connectedLead more. So a lookup of what nobody has lasts at
 //     most that much longer than without them. A DHT that failed has not answered: then all of them
 //     are waited for until they are late.
@@ -118,7 +119,7 @@ func (s *connectedSearch) run(ctx context.Context, yield func(record.Provider, e
 	seen := map[peer.ID]struct{}{}
 	s.more(ctx)
 	for {
-		if asking && s.open == 0 && len(seen) == 0 {
+		if asking && (s.opt.Fresh || s.open == 0 && len(seen) == 0) {
 			asking = false
 			s.askDHT(ctx)
 		}

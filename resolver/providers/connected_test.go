@@ -155,6 +155,11 @@ func TestConnected(t *testing.T) {
 			peers: map[peer.ID]neighbour{"a": {has: true}}, found: []peer.ID{"a", "x"}, opt: FindOptions{Limit: 2},
 			asked: []string{"a@0", "dht@20"}, want: []string{"a:connected", "a:dht", "x:dht"}, took: 20 * ms,
 		},
+		"a fresh search": {
+			peers: map[peer.ID]neighbour{"a": {has: true}, "b": {after: 10 * ms}}, dht: neighbour{after: 5 * ms},
+			found: []peer.ID{"x"}, opt: FindOptions{Fresh: true},
+			asked: []string{"a@0", "b@0", "dht@0"}, want: []string{"a:connected", "x:dht"}, took: 10 * ms,
+		},
 		"inside a directory": {
 			peers: map[peer.ID]neighbour{"a": {has: true}}, found: []peer.ID{"x"}, opt: FindOptions{Inner: true},
 			asked: []string{"dht@0"}, want: []string{"x:dht"},
