@@ -80,6 +80,7 @@ var layers = map[string][]string{
 	"internal/jitter":          {},
 	"internal/keyfile":         {},
 	"internal/latch":           {},
+	"internal/lazyregexp":      {},
 	"internal/limits":          {},
 	"internal/linked":          {},
 	"internal/openmode":        {},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/gateway"
+	"allium/internal/lazyregexp"
 	"allium/internal/limits"
 	"allium/internal/tasks"
 	"allium/node/config"
@@ -100,11 +100,11 @@ func HTTPReference() (openapi, page []byte, err error) {
 
 // descPattern parses the text of a prometheus.Desc. The library has no other way
 // to read the name, help and labels.
-var descPattern = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), ` +
+var descPattern = lazyregexp.New(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), ` +
 	`.*constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 
 // constLabel finds the constant labels in the text of a prometheus.Desc.
-var constLabel = regexp.MustCompile(`([a-z_]+)="(?:[^"\\]|\\.)*"`)
+var constLabel = lazyregexp.New(`([a-z_]+)="(?:[^"\\]|\\.)*"`)
 
 // describe lists the metrics of this program, sorted by name, each name once. It
 // leaves out those of the Go runtime, the process and libp2p, which their own
@@ -119,7 +119,7 @@ func describe(r *prometheus.Registry) []MetricInfo {
 	defer sending.Wait()
 	infos := map[string]MetricInfo{}
 	for d := range descs {
-		m := descPattern.FindStringSubmatch(d.String())
+		m := descPattern().FindStringSubmatch(d.String())
 		if m == nil {
 			continue
 		}
@@ -129,7 +129,7 @@ func describe(r *prometheus.Registry) []MetricInfo {
 			continue
 		}
 		var labels []string
-		for _, l := range constLabel.FindAllStringSubmatch(m[3], -1) {
+		for _, l := range constLabel().FindAllStringSubmatch(m[3], -1) {
 			labels = append(labels, l[1])
 		}
 		if m[4] != "" {

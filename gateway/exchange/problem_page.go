@@ -3,10 +3,10 @@ package exchange
 import (
 	"bytes"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"allium/gateway/api"
+	"allium/internal/lazyregexp"
 	"allium/protocols/status"
 )
 
@@ -81,8 +81,8 @@ const nobody = "Nobody who can be reached at the moment has this content. Check 
 // Parts of a detail. quoted matches what comes from a request or from content. toOperator matches commands, keys of the
 // configuration, and the words for those whom a visitor does not know.
 var (
-	quoted     = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
-	toOperator = regexp.MustCompile("`" + `|\b(?:gateway|dht|store|listen|admin|node|edge|names|tls)\.[a-z]|` +
+	quoted     = lazyregexp.New(`"(?:[^"\\]|\\.)*"`)
+	toOperator = lazyregexp.New("`" + `|\b(?:gateway|dht|store|listen|admin|node|edge|names|tls)\.[a-z]|` +
 		`\b(?:[Pp]roviders?|[Pp]eers?|allium|--[a-z])\b`)
 )
 
@@ -97,7 +97,7 @@ func forVisitor(p api.Problem) (words string, again bool) {
 	}
 	var kept []string
 	for sentence := range strings.SplitAfterSeq(p.Detail, ". ") {
-		if toOperator.MatchString(quoted.ReplaceAllString(sentence, "")) {
+		if toOperator().MatchString(quoted().ReplaceAllString(sentence, "")) {
 			if len(kept) == 0 { // what it goes on with is about that
 				break
 			}

@@ -2,12 +2,12 @@ package exchange
 
 import (
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"allium/internal/lazyregexp"
 	"allium/protocols/status"
 )
 
@@ -25,12 +25,12 @@ func CheckOrigins(key string, origins []string) error {
 	return nil
 }
 
-var entryName = regexp.MustCompile(`\A[a-z0-9][a-z0-9_-]{0,62}\z`)
+var entryName = lazyregexp.New(`\A[a-z0-9][a-z0-9_-]{0,62}\z`)
 
 // CheckEntryName returns bad_request if a table of the configuration that is named by the operator, such as
 // edge.packs.city, has a name that cannot be one element of a URL's path. table is edge.packs.
 func CheckEntryName(table, name string) error {
-	if !entryName.MatchString(name) {
+	if !entryName().MatchString(name) {
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			name = strconv.Quote(name)
 		}

@@ -3,13 +3,13 @@ package proof
 import (
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"allium/gateway/exchange"
+	"allium/internal/lazyregexp"
 	"allium/protocols/status"
 )
 
@@ -21,7 +21,7 @@ const (
 )
 
 // origin is the form of a gateway in a link, which stands in a policy: a host in ASCII, or an IPv6 address.
-var origin = regexp.MustCompile(`\Ahttps?://(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?\z`)
+var origin = lazyregexp.New(`\Ahttps?://(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?\z`)
 
 // gateways returns the origins that the query of a link names, each once. It returns bad_request for a text that is
 // none, and for more than maxGateways.
@@ -53,7 +53,7 @@ func isOrigin(text string) bool {
 	if len(text) > maxOrigin {
 		return false
 	}
-	parts := origin.FindStringSubmatch(text)
+	parts := origin().FindStringSubmatch(text)
 	if parts == nil {
 		return false
 	}

@@ -8,12 +8,12 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"sync"
 
 	"allium/gateway/asset"
 	"allium/gateway/exchange"
+	"allium/internal/lazyregexp"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -168,7 +168,7 @@ func serve(w *exchange.Response, r *http.Request, rest string) error {
 }
 
 // word is a name that a shell takes as it is.
-var word = regexp.MustCompile(`\A[\pL\pN][\pL\pN._-]*\z`)
+var word = lazyregexp.New(`\A[\pL\pN][\pL\pN._-]*\z`)
 
 // render returns the page of an object, which is saved under a name. own is the origin of the request.
 func render(frame exchange.Frame, own string, root b3.Root, name string, others []string) ([]byte, error) {
@@ -192,7 +192,7 @@ func render(frame exchange.Frame, own string, root b3.Root, name string, others 
 	if isOrigin(own) {
 		p.Command += " --gateway " + own + frame.Prefix
 	}
-	if word.MatchString(p.Saved) {
+	if word().MatchString(p.Saved) {
 		p.Command += " -o " + p.Saved
 	}
 	for _, o := range others {

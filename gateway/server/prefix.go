@@ -2,10 +2,10 @@ package server
 
 import (
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
+	"allium/internal/lazyregexp"
 	"allium/protocols/status"
 )
 
@@ -17,11 +17,11 @@ const maxPrefix = 255
 
 // prefixForm is the form of a prefix. Nothing in a prefix has to be escaped, in a header or in a page, and a path that
 // begins with it names no other host.
-var prefixForm = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*/?$`)
+var prefixForm = lazyregexp.New(`^(/[A-Za-z0-9._~-]+)*/?$`)
 
 // parsePrefix returns a prefix without a slash at its end. ok is false for a text that is none.
 func parsePrefix(text string) (prefix string, ok bool) {
-	if len(text) > maxPrefix || !prefixForm.MatchString(text) {
+	if len(text) > maxPrefix || !prefixForm().MatchString(text) {
 		return "", false
 	}
 	names := strings.Split(text, "/")

@@ -13,13 +13,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"allium/gateway/api"
+	"allium/internal/lazyregexp"
 	"allium/internal/ram"
 	"allium/node/config"
 	"allium/protocols/status"
@@ -240,7 +240,7 @@ var spoken = []string{
 var numbers = []string{"duration", "size", "bool", "integer", "number"}
 
 // numeric are such values.
-var numeric = regexp.MustCompile(`^(?:true|false|-?[0-9.]+[a-zA-Zµ0-9./]{0,16})$`)
+var numeric = lazyregexp.New(`^(?:true|false|-?[0-9.]+[a-zA-Zµ0-9./]{0,16})$`)
 
 // maskedConfig returns the configuration in force. Of texts it says only whether they are set; keys of tables that
 // the operator names are left out but for their number.
@@ -266,7 +266,7 @@ func maskedConfig(c config.Loaded) any {
 		case text == "":
 		case slices.Contains(spoken, v.Name):
 			text = word(text)
-		case slices.Contains(numbers, v.Type) && numeric.MatchString(text):
+		case slices.Contains(numbers, v.Type) && numeric().MatchString(text):
 		default:
 			text = "(set)"
 		}
@@ -347,10 +347,10 @@ func maskedNetwork(m *mask, f Facts) any {
 }
 
 // sample is a line of metrics: a name, labels, and a number.
-var sample = regexp.MustCompile(`^([a-z][a-z0-9_]*)(?:\{([^{}]*)\})? ([-+0-9.eE]+|NaN|[-+]Inf)$`)
+var sample = lazyregexp.New(`^([a-z][a-z0-9_]*)(?:\{([^{}]*)\})? ([-+0-9.eE]+|NaN|[-+]Inf)$`)
 
 // closed are labels whose values are words of the program.
-var closed = regexp.MustCompile(
+var closed = lazyregexp.New(
 	`^(?:(?:outcome|reason|op|kind|state|queue|dir|phase|endpoint|task|proto|quantile)="[a-z0-9_.]*",?)+$`)
 
 // maskedMetrics keeps the samples whose labels have values of a closed list, and those without labels.
@@ -358,7 +358,7 @@ func maskedMetrics(text []byte) string {
 	var b strings.Builder
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
-		if m := sample.FindStringSubmatch(line); m != nil && (m[2] == "" || closed.MatchString(m[2])) {
+		if m := sample().FindStringSubmatch(line); m != nil && (m[2] == "" || closed().MatchString(m[2])) {
 			b.WriteString(line + "\n")
 		}
 	}

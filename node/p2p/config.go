@@ -3,13 +3,13 @@ package p2p
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
+	"allium/internal/lazyregexp"
 	"allium/internal/limits"
 	"allium/protocols/status"
 )
@@ -136,14 +136,14 @@ func parseAnnounce(s string) (ma.Multiaddr, error) {
 		}
 		form += "/" + c.Protocol().Name
 	}
-	if manet.IsIPUnspecified(a) || !announceForm.MatchString(form) {
+	if manet.IsIPUnspecified(a) || !announceForm().MatchString(form) {
 		return nil, errors.New("use /ip4|ip6|dns|dns4|dns6/HOST/tcp/PORT or …/udp/PORT/quic-v1, without /p2p/ID")
 	}
 	return a, nil
 }
 
 // announceForm matches the protocols of an address that may be announced.
-var announceForm = regexp.MustCompile(`^/(ip4|ip6|dns|dns4|dns6)/(tcp|udp/quic-v1)$`)
+var announceForm = lazyregexp.New(`^/(ip4|ip6|dns|dns4|dns6)/(tcp|udp/quic-v1)$`)
 
 // parseListen parses a listen address. It accepts only the two forms for which the host
 // has a transport.

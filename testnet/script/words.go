@@ -2,14 +2,13 @@ package script
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"allium/internal/lazyregexp"
 	"allium/internal/limits"
 	"allium/protocols/status"
 )
@@ -209,13 +208,7 @@ func (w *words) whole(what string, most int) int {
 	return v
 }
 
-// compiled returns a function that compiles a pattern when it is first called: commands that read no script
-// should not pay for it.
-func compiled(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
-}
-
-var nameForm = compiled(`^[a-z][a-z0-9_-]{0,31}$`)
+var nameForm = lazyregexp.New(`^[a-z][a-z0-9_-]{0,31}$`)
 
 func (w *words) name() string {
 	n := w.next("a name of content, such as a")
@@ -226,7 +219,7 @@ func (w *words) name() string {
 	return n.text
 }
 
-var labelWord = compiled(`^[a-z][a-z0-9-]{0,30}[a-z0-9]$|^[a-z]$`)
+var labelWord = lazyregexp.New(`^[a-z][a-z0-9-]{0,30}[a-z0-9]$|^[a-z]$`)
 
 // label reads the label of a name.
 func (w *words) label() string {
@@ -254,9 +247,9 @@ func (w *words) outcome() status.Outcome {
 }
 
 var (
-	gateForm   = compiled(`^[a-z][a-z0-9_]{0,63}$`)
-	metricForm = compiled(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?$`)
-	labelForm  = compiled(`^([a-zA-Z_][a-zA-Z0-9_]*)="([^"\\]*)"(,|$)`)
+	gateForm   = lazyregexp.New(`^[a-z][a-z0-9_]{0,63}$`)
+	metricForm = lazyregexp.New(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?$`)
+	labelForm  = lazyregexp.New(`^([a-zA-Z_][a-zA-Z0-9_]*)="([^"\\]*)"(,|$)`)
 )
 
 // series reads a metric: name or name{label="value",…}.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"regexp"
 	"strings"
 
+	"allium/internal/lazyregexp"
 	"allium/internal/printable"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -158,9 +158,9 @@ func adviceFor(o status.Outcome, task Task) string {
 	return ""
 }
 
-var address = regexp.MustCompile(`b3:[0-9a-f]{64}`)
+var address = lazyregexp.New(`b3:[0-9a-f]{64}`)
 
 // Short returns text with each whole address shortened, as in b3:3ce6…1f0a.
 func Short(text string) string {
-	return address.ReplaceAllStringFunc(text, func(a string) string { return a[:7] + "…" + a[len(a)-4:] })
+	return address().ReplaceAllStringFunc(text, func(a string) string { return a[:7] + "…" + a[len(a)-4:] })
 }

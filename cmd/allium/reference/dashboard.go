@@ -3,10 +3,10 @@ package reference
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"allium/internal/lazyregexp"
 	"allium/node"
 )
 
@@ -95,10 +95,10 @@ func quantile(metric, labels string) string {
 }
 
 // metricOf finds the metric of a query.
-var metricOf = regexp.MustCompile(`([a-z0-9_]+)\$S`)
+var metricOf = lazyregexp.New(`([a-z0-9_]+)\$S`)
 
 // labelsOf finds the labels by which a query groups.
-var labelsOf = regexp.MustCompile(`by \(([a-z, ]+)\)`)
+var labelsOf = lazyregexp.New(`by \(([a-z, ]+)\)`)
 
 // dashboard returns the dashboard of Grafana. It returns an error for a query of a metric or a label that the reference
 // does not have.
@@ -159,7 +159,7 @@ func (p panel) graph(metrics []node.MetricInfo) (map[string]any, error) {
 		}
 		says = append(says, m.Name+": "+m.Help)
 		legend := m.Name
-		if by := labelsOf.FindStringSubmatch(expr); by != nil {
+		if by := labelsOf().FindStringSubmatch(expr); by != nil {
 			legend = ""
 			for label := range strings.SplitSeq(by[1], ", ") {
 				if label != "le" {
@@ -185,7 +185,7 @@ func (p panel) graph(metrics []node.MetricInfo) (map[string]any, error) {
 
 // metricIn returns the metric of a query, or an error if it or a label of the query is not in the reference.
 func metricIn(metrics []node.MetricInfo, expr string) (m node.MetricInfo, err error) {
-	found := metricOf.FindAllStringSubmatch(expr, -1)
+	found := metricOf().FindAllStringSubmatch(expr, -1)
 	if len(found) != 1 {
 		return m, fmt.Errorf("%s has %d metrics, not one", expr, len(found))
 	}
@@ -197,7 +197,7 @@ func metricIn(metrics []node.MetricInfo, expr string) (m node.MetricInfo, err er
 		return m, fmt.Errorf("there is no metric %s", name)
 	}
 	m = metrics[at]
-	for _, by := range labelsOf.FindAllStringSubmatch(expr, -1) {
+	for _, by := range labelsOf().FindAllStringSubmatch(expr, -1) {
 		for label := range strings.SplitSeq(by[1], ", ") {
 			if label != "le" && label != "instance" && !slices.Contains(m.Labels, label) {
 				return m, fmt.Errorf("%s has no label %s", m.Name, label)

@@ -2,7 +2,6 @@ package security
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -11,11 +10,12 @@ import (
 
 	"allium/cmd/allium/cli"
 	"allium/cmd/allium/failure"
+	"allium/internal/lazyregexp"
 	"allium/protocols/capability"
 )
 
 // capabilityID matches the id of a capability, or of a branch, as logs show it.
-var capabilityID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var capabilityID = lazyregexp.New(`^[0-9a-f]{32}$`)
 
 func tokenRevokeCommand(a *cli.App) *cobra.Command {
 	var key uint32
@@ -53,9 +53,9 @@ the same list.`,
 			what := capability.RevokeKey(key)
 			switch {
 			case byKey:
-			case capabilityID.MatchString(arg[0]) && branch:
+			case capabilityID().MatchString(arg[0]) && branch:
 				what, err = capability.RevokeBranchID(arg[0])
-			case capabilityID.MatchString(arg[0]):
+			case capabilityID().MatchString(arg[0]):
 				what, err = capability.RevokeID(arg[0])
 			default:
 				what, err = revocationOf(a, arg[0], branch)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
+	"allium/internal/lazyregexp"
 	"allium/protocols/b3"
 )
 
@@ -84,7 +85,7 @@ func (c Charset) Declare(contentType string) string {
 func pageCharset(head []byte) string {
 	if declaration, ok := bytes.CutPrefix(head, []byte("<?xml")); ok {
 		declaration, _, _ = bytes.Cut(declaration, []byte(">"))
-		if name := valueOf(encodingIn, string(declaration)); name != "" {
+		if name := valueOf(encodingIn(), string(declaration)); name != "" {
 			return name
 		}
 	}
@@ -112,7 +113,7 @@ func metaCharset(attrs []html.Attribute) (name string) {
 		case "http-equiv":
 			isType = strings.EqualFold(a.Val, "content-type")
 		case "content":
-			name = valueOf(charsetIn, a.Val)
+			name = valueOf(charsetIn(), a.Val)
 		}
 	}
 	if !isType {
@@ -123,8 +124,8 @@ func metaCharset(attrs []html.Attribute) (name string) {
 
 // The encoding in an XML declaration, and the one in a content type.
 var (
-	encodingIn = regexp.MustCompile(`\sencoding\s*=\s*("[^"]*"|'[^']*')`)
-	charsetIn  = regexp.MustCompile(`(?i)charset\s*=\s*("[^"]*"|'[^']*'|[^\s;"']+)`)
+	encodingIn = lazyregexp.New(`\sencoding\s*=\s*("[^"]*"|'[^']*')`)
+	charsetIn  = lazyregexp.New(`(?i)charset\s*=\s*("[^"]*"|'[^']*'|[^\s;"']+)`)
 )
 
 // valueOf returns what the group of a pattern matches in text, without quotes, or "".

@@ -2,11 +2,11 @@ package pages
 
 import (
 	"html/template"
-	"regexp"
 	"strings"
 
 	"allium/gateway/content/qrcode"
 	"allium/gateway/exchange"
+	"allium/internal/lazyregexp"
 )
 
 // Subject says what the page of a directory or file is about, and where it lies.
@@ -62,11 +62,11 @@ type Shared struct {
 }
 
 // plainWord matches what every shell takes as it is.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+var plainWord = lazyregexp.New(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
 // Quote quotes a word for a POSIX shell, if it needs that.
 func Quote(word string) string {
-	if plainWord.MatchString(word) {
+	if plainWord().MatchString(word) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

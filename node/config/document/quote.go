@@ -2,8 +2,9 @@ package document
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"allium/internal/lazyregexp"
 )
 
 // Quote returns s as a basic string of TOML. Bytes that are not UTF-8 become U+FFFD.
@@ -25,13 +26,13 @@ func Quote(s string) string {
 	return b.String()
 }
 
-var bareKey = regexp.MustCompile(`\A[A-Za-z0-9_-]+\z`)
+var bareKey = lazyregexp.New(`\A[A-Za-z0-9_-]+\z`)
 
 // keyText returns the parts of a key in the syntax of TOML.
 func keyText(parts []string) string {
 	quoted := make([]string, len(parts))
 	for i, p := range parts {
-		if quoted[i] = p; !bareKey.MatchString(p) {
+		if quoted[i] = p; !bareKey().MatchString(p) {
 			quoted[i] = Quote(p)
 		}
 	}

@@ -4,17 +4,17 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/sec"
 
+	"allium/internal/lazyregexp"
 	"allium/protocols/status"
 )
 
 // mismatch finds the peer that answered, in the text of sec.ErrPeerIDMismatch.
-var mismatch = regexp.MustCompile(`peer id mismatch: expected \w+, but remote key matches (\w+)`)
+var mismatch = lazyregexp.New(`peer id mismatch: expected \w+, but remote key matches (\w+)`)
 
 // DialError returns why a peer was not reached, in words, and what to do.
 func DialError(id peer.ID, err error) error {
@@ -46,7 +46,7 @@ func answering(err error) string {
 	if errors.As(err, &other) {
 		return other.Actual.String()
 	}
-	if found := mismatch.FindStringSubmatch(err.Error()); found != nil { // QUIC and TLS wrap it as text
+	if found := mismatch().FindStringSubmatch(err.Error()); found != nil { // QUIC and TLS wrap it as text
 		return found[1]
 	}
 	return ""
