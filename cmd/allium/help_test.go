@@ -20,6 +20,36 @@ var verbs = strings.Fields(`Add Announce Ask Break Check Close Connect Describe 
 	Narrow Pin Play Print Prove Publish Read Rebuild Remove Revoke Run Say Serve Set Show Sign
 	Simulate Start Stop Store Tell Unmount Verify Write`)
 
+// TestOneCommand: a command line builds the command that it begins with, or all.
+func TestOneCommand(t *testing.T) {
+	t.Parallel()
+	built := func(words ...string) (names []string) {
+		for _, c := range rootCommand(cli.New(), words...).Commands() {
+			if c.GroupID != groupHelp && c.GroupID != "" {
+				names = append(names, c.Name())
+			}
+		}
+		return names
+	}
+	all := built()
+	for _, g := range groups {
+		for _, c := range g.commands {
+			if got := built(c.name, "b3:1"); !slices.Equal(got, []string{c.name}) || !slices.Contains(all, c.name) {
+				t.Errorf("%s builds %q", c.name, got)
+			}
+		}
+	}
+	for line, want := range map[string][]string{
+		"--home get --json -q --log-level=info pin ls": {"pin"},
+		"--home": all, "": all, "help get": all, "gett get": all, "--help get": {"get"}, "--json gett get": all,
+		"__complete get": all,
+	} {
+		if got := built(strings.Fields(line)...); !slices.Equal(got, want) {
+			t.Errorf("%q builds %q", line, got)
+		}
+	}
+}
+
 // TestHelp: the help of every command begins with a verb and has an example.
 func TestHelp(t *testing.T) {
 	t.Parallel()
