@@ -13,7 +13,8 @@
 //     provider's signature covers it.
 //   - An announcement ends at its not_after, at most 24 h away. A newer one of the same batch
 //     replaces it earlier. If the newer one names fewer objects or none, the others are
-//     withdrawn. The older one is then refused.
+//     withdrawn. The older one is then refused. A batch without objects is used again for
+//     the next ones, so that what was withdrawn takes no memory for long.
 //   - Memory is bounded in announcements and bytes. One provider has at most an eighth, and
 //     the provider with most loses its announcements first (memory.go).
 //   - A hint is a claim. The resolver asks the provider and verifies the bytes. Nothing is

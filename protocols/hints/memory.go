@@ -289,6 +289,21 @@ func (m *memory) of(provider peer.ID, root b3.Root, now time.Time) []*announceme
 	return out
 }
 
+// emptied returns an announcement that provider signed on this node and that names no object, nil if
+// there is none.
+func (m *memory) emptied(provider peer.ID) *announcement {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if of := m.holders[holderKey{provider: provider}]; of != nil {
+		for _, h := range of.held {
+			if h.count() == 0 {
+				return h.announcement
+			}
+		}
+	}
+	return nil
+}
+
 // get returns an announcement by its ID, nil if it is not there.
 func (m *memory) get(i id) *announcement {
 	m.mu.Lock()

@@ -75,7 +75,8 @@ func (s *Service) gather(ctx context.Context, first change) (map[b3.Root]bool, b
 }
 
 // announcements returns the unsigned announcements for the changes: one of all new objects, and one
-// in place of each earlier announcement with a withdrawn object.
+// in place of each earlier announcement with a withdrawn object. The new ones go into a batch that
+// has no object any more, if there is one: else every node would keep the empty ones until they expire.
 func (s *Service) announcements(changes map[b3.Root]bool, now time.Time) []*announcement {
 	var fresh []b3.Root
 	replace := map[slot]*announcement{}
@@ -92,19 +93,8 @@ func (s *Service) announcements(changes map[b3.Root]bool, now time.Time) []*anno
 			fresh = append(fresh, root)
 		}
 	}
+	end := now.Add(s.cfg.TTL).Truncate(time.Second)
 	var out []*announcement
-	if len(fresh) > 0 {
-		seq := s.nextSeq(now)
-		out = append(
-			out,
-			&announcement{
-				slot:     slot{s.self, seq},
-				seq:      seq,
-				notAfter: now.Add(s.cfg.TTL).Truncate(time.Second),
-				roots:    sorted(fresh),
-			},
-		)
-	}
 	for _, a := range replace {
 		var left []b3.Root
 		a.each(func(r b3.Root) {
@@ -112,11 +102,27 @@ func (s *Service) announcements(changes map[b3.Root]bool, now time.Time) []*anno
 				left = append(left, r)
 			}
 		})
-		// The old one may have been signed before a restart, while the clock was ahead.
-		seq := max(s.nextSeq(now), a.seq+1)
-		out = append(out, &announcement{slot: a.slot, seq: seq, notAfter: a.notAfter, roots: sorted(left)})
+		notAfter := a.notAfter
+		if len(left) == 0 && len(fresh) > 0 {
+			left, notAfter, fresh = fresh, end, nil
+		}
+		out = append(out, s.replacement(a, left, notAfter, now))
 	}
-	return out
+	if len(fresh) == 0 {
+		return out
+	}
+	if a := s.memory.emptied(s.self); a != nil {
+		return append(out, s.replacement(a, fresh, end, now))
+	}
+	seq := s.nextSeq(now)
+	return append(out, &announcement{slot: slot{s.self, seq}, seq: seq, notAfter: end, roots: sorted(fresh)})
+}
+
+// replacement returns an announcement in place of a.
+func (s *Service) replacement(a *announcement, roots []b3.Root, notAfter, now time.Time) *announcement {
+	// a may have been signed before a restart, while the clock was ahead.
+	seq := max(s.nextSeq(now), a.seq+1)
+	return &announcement{slot: a.slot, seq: seq, notAfter: notAfter, roots: sorted(roots)}
 }
 
 func sorted(roots []b3.Root) []byte {

@@ -210,6 +210,37 @@ func TestManyArrivals(t *testing.T) {
 	})
 }
 
+// TestWithdrawnBatchesAreUsedAgain: a node that announces one object after another, and withdraws each later, takes no
+// more memory of any node than what it has announced at a time.
+func TestWithdrawnBatchesAreUsedAgain(t *testing.T) {
+	const kept, all = 10, 200
+	in(t, 3, func(t *testing.T, sn *simNet) {
+		sn.start(2, nil)
+		a := sn.nodes[0]
+		for i := range all {
+			if err := a.Announce(root(i)); err != nil {
+				t.Fatal(err)
+			}
+			if i >= kept {
+				if err := a.Withdraw(root(i - kept)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		for i, n := range sn.nodes {
+			if held, hints, _ := n.memory.usage(); held > kept+1 || hints != kept {
+				t.Errorf("node %d holds %d announcements of %d objects, want %d", i, held, hints, kept)
+			}
+		}
+		for _, n := range sn.nodes[1:] {
+			if n.knows(all-kept-1, a) || !n.knows(all-kept, a) || !n.knows(all-1, a) {
+				t.Error("a node knows what was withdrawn, or does not know what was announced")
+			}
+		}
+	})
+}
+
 // TestRestart: a node that comes back without a memory gets its own announcements
 // back from the others, and so can withdraw them.
 func TestRestart(t *testing.T) {
