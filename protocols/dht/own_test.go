@@ -86,3 +86,24 @@ func TestRecordsAreSignedOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestSignedRecordsAreForgotten: of the records that a node signed it keeps those for reuse that may still be reused.
+func TestSignedRecordsAreForgotten(t *testing.T) {
+	x, begun := startNetwork(t, 2)[0], time.Now()
+	for i := range 20 {
+		for _, after := range []time.Duration{0, recordReuse / 2} { // it is used again, and does not last longer for that
+			if _, err := x.currentRecord(root(fmt.Sprint("object ", i)), begun.Add(after)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := x.signed.Len(); n != 20 {
+		t.Errorf("%d records, want 20", n)
+	}
+	if _, err := x.currentRecord(root("later"), begun.Add(2*recordReuse)); err != nil {
+		t.Fatal(err)
+	}
+	if n := x.signed.Len(); n != 1 {
+		t.Errorf("%d records, want the last", n)
+	}
+}

@@ -126,17 +126,23 @@ func (s *Service) currentRecord(root b3.Root, now time.Time) (messages.Sealed, e
 func (s *Service) signOnce(root b3.Root, now time.Time) (rec messages.Sealed, fresh bool, err error) {
 	s.signing.Lock()
 	defer s.signing.Unlock()
-	if rec, ok := s.signed.Get(root); ok {
-		expected := now.Add(s.cfg.Load().RecordTTL)
-		if rec.NotAfter.After(expected.Add(-recordReuse)) && !rec.NotAfter.After(expected.Add(recordReuse)) {
-			return rec, false, nil
-		}
+	if rec, ok := s.signed.Peek(root); ok && s.signedLately(rec, now) {
+		return rec, false, nil
 	}
 	if rec, err = s.sign(root, now); err != nil {
 		return messages.Sealed{}, false, err
 	}
 	s.signed.Add(root, rec)
+	for _, oldest, ok := s.signed.GetOldest(); ok && !s.signedLately(oldest, now); _, oldest, ok = s.signed.GetOldest() {
+		s.signed.RemoveOldest()
+	}
 	return rec, true, nil
+}
+
+// signedLately reports whether rec was signed within recordReuse, and not while the clock was ahead.
+func (s *Service) signedLately(rec messages.Sealed, now time.Time) bool {
+	age := now.Add(s.cfg.Load().RecordTTL).Sub(rec.NotAfter)
+	return age < recordReuse && age >= -recordReuse
 }
 
 // errClock refuses to sign while the clock is wrong.
