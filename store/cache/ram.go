@@ -20,7 +20,6 @@ const (
 const (
 	objectOverhead = 512 // bytes that an object counts for beside its own
 	maxShards      = 16
-	maxAsked       = 1024 // addresses that a shard remembers as asked for once
 )
 
 // RAM caches verified objects in RAM. An object is added when it is asked for the second
@@ -38,7 +37,7 @@ type RAM struct {
 type ramShard struct {
 	mu      sync.Mutex // lock: leaf
 	objects *simplelru.LRU[b3.Root, *InRAM]
-	asked   *simplelru.LRU[b3.Root, struct{}] // asked for once, and not cached
+	asked   asked // for once, and not cached
 	bytes   int64
 }
 
@@ -59,12 +58,10 @@ func NewRAM(bytes int64) (*RAM, error) {
 	n := min(maxShards, bytes/MinBytes)
 	h := &RAM{shards: make([]ramShard, n), shardBytes: bytes / n}
 	for i := range h.shards {
-		var err error
 		s := &h.shards[i]
+		s.asked = newAsked()
+		var err error
 		if s.objects, err = simplelru.NewLRU[b3.Root, *InRAM](int(h.shardBytes/objectOverhead)+1, nil); err != nil {
-			return nil, fmt.Errorf("create the RAM cache: %w", err)
-		}
-		if s.asked, err = simplelru.NewLRU[b3.Root, struct{}](maxAsked, nil); err != nil {
 			return nil, fmt.Errorf("create the RAM cache: %w", err)
 		}
 	}
@@ -94,10 +91,7 @@ func (h *RAM) Get(root b3.Root) (o *InRAM, wanted bool) {
 	s.mu.Lock()
 	o, ok := s.objects.Get(root)
 	if !ok {
-		wanted = s.asked.Remove(root)
-		if !wanted {
-			s.asked.Add(root, struct{}{})
-		}
+		wanted = s.asked.take(root)
 	}
 	s.mu.Unlock()
 	if ok {
