@@ -4,7 +4,8 @@
 //
 //   - The tracer runs while there are lookups. It holds the latest 5 s, at most some 6 MiB. A
 //     film of more than 8 MiB is not kept.
-//   - At most one film is made a minute, and at most [MaxFilms] are kept, all in RAM. The oldest leaves.
+//   - At most one film is made a minute, and at most [MaxFilms] are kept, all in RAM, compressed. The
+//     oldest leaves.
 //   - [Recorder.Freeze] never waits. What it refuses is counted.
 //
 // One film: resolver/trace marks each lookup in the tracer, and calls [Recorder.Freeze] at the end of one

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"runtime/trace"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/env"
@@ -25,7 +27,7 @@ const MaxFilms = 4
 const (
 	window      = 5 * time.Second
 	windowBytes = 6 << 20 // the tracer adds what has happened since its latest flush
-	maxBytes    = 8 << 20
+	maxBytes    = 8 << 20 // of a film before it is compressed
 	between     = time.Minute
 	rest        = 10 * time.Second // the tracer stops after so long, or twice that, without a lookup
 )
@@ -60,7 +62,7 @@ type Recorder struct {
 // film is the window of the tracer at the end of a lookup.
 type film struct {
 	id   status.LookupID
-	data []byte
+	data []byte // compressed with zstd
 }
 
 // New returns a recorder that records once it runs.
@@ -144,16 +146,16 @@ func (r *Recorder) film(tracer *trace.FlightRecorder, id status.LookupID) (resul
 	if !tracer.Enabled() {
 		return failed, nil
 	}
-	var b bounded
-	switch _, err := tracer.WriteTo(&b); {
+	data, err := compress(func(w io.Writer) error { _, err := tracer.WriteTo(w); return err })
+	switch {
 	case errors.Is(err, errTooLarge):
 		return tooLarge, nil
 	case err != nil:
 		return failed, err
 	}
 	r.mu.Lock()
-	r.films = append(r.films, film{id, slices.Clone(b.buf.Bytes())})
-	r.bytes += int64(b.buf.Len())
+	r.films = append(r.films, film{id, data})
+	r.bytes += int64(len(data))
 	if len(r.films) > MaxFilms {
 		r.bytes -= int64(len(r.films[0].data))
 		r.films = slices.Delete(r.films, 0, 1)
@@ -163,8 +165,29 @@ func (r *Recorder) film(tracer *trace.FlightRecorder, id status.LookupID) (resul
 	return kept, nil
 }
 
-// Film returns the film of a lookup, for `go tool trace`, or nil if there is none. The bytes never change.
+// Filmed reports whether there is a film of a lookup.
+func (r *Recorder) Filmed(id status.LookupID) bool { return r.find(id) != nil }
+
+// Film returns the film of a lookup, for `go tool trace`, or nil if there is none.
 func (r *Recorder) Film(id status.LookupID) []byte {
+	data := r.find(id)
+	if data == nil {
+		return nil
+	}
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBytes))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	defer d.Close()
+	raw, err := d.DecodeAll(data, nil)
+	if err != nil {
+		r.log.Error("a film cannot be decompressed", "lookup_id", id, "err", err)
+	}
+	return raw
+}
+
+// find returns the film of a lookup as it is kept, nil if there is none. The bytes never change.
+func (r *Recorder) find(id status.LookupID) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, f := range r.films {
@@ -175,15 +198,30 @@ func (r *Recorder) Film(id status.LookupID) []byte {
 	return nil
 }
 
+// compress returns what write writes, which is at most maxBytes, compressed to about a third.
+func compress(write func(io.Writer) error) ([]byte, error) {
+	var made bytes.Buffer
+	z, err := zstd.NewWriter(&made, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(write(&bounded{to: z}), z.Close())
+	return bytes.Clone(made.Bytes()), err
+}
+
 var errTooLarge = errors.New("the film is too large")
 
-// bounded takes at most maxBytes.
-type bounded struct{ buf bytes.Buffer }
+// bounded passes at most maxBytes on.
+type bounded struct {
+	to io.Writer
+	n  int
+}
 
 // Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.buf.Len()+len(p) > maxBytes {
+	if b.n += len(p); b.n > maxBytes {
 		return 0, errTooLarge
 	}
-	return b.buf.Write(p)
+	return b.to.Write(p)
 }

@@ -3,6 +3,8 @@ package films
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"runtime/trace"
 	"testing"
 
@@ -37,7 +39,7 @@ func TestRecorder(t *testing.T) {
 	}
 	for i, id := range asked {
 		film := r.Film(id)
-		if there := film != nil; there != (i >= 2) {
+		if there := film != nil; there != (i >= 2) || there != r.Filmed(id) {
 			t.Errorf("film %d is there: %v", i, there)
 		} else if there && !bytes.HasPrefix(film, []byte("go 1.")) {
 			t.Errorf("film %d begins with %q", i, film[:8])
@@ -46,8 +48,12 @@ func TestRecorder(t *testing.T) {
 	if r.Film(99) != nil || testutil.ToFloat64(r.counts.WithLabelValues(string(tooSoon))) != MaxFilms+2 {
 		t.Error("two films within a minute")
 	}
-	if n := r.size(); n == 0 || n > MaxFilms*maxBytes {
-		t.Errorf("the films have %d bytes", n)
+	raw := 0
+	for _, id := range asked {
+		raw += len(r.Film(id))
+	}
+	if n := int(r.size()); n == 0 || n > raw/2 {
+		t.Errorf("the films have %d bytes in memory, of %d", n, raw)
 	}
 
 	// Another node of the process keeps none, and says so.
@@ -72,11 +78,18 @@ func TestRecorder(t *testing.T) {
 // TestTooLarge: a film of more than 8 MiB is refused.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
-	var b bounded
-	piece := make([]byte, maxBytes/2)
-	for i := range 3 {
-		if _, err := b.Write(piece); (err != nil) != (i == 2) {
-			t.Errorf("part %d: %v", i, err)
+	_, err := compress(func(w io.Writer) error {
+		piece := make([]byte, maxBytes/2)
+		for i := range 3 {
+			if _, err := w.Write(piece); (err != nil) != (i == 2) {
+				t.Errorf("part %d: %v", i, err)
+			} else if err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if !errors.Is(err, errTooLarge) {
+		t.Errorf("compressed: %v", err)
 	}
 }

@@ -70,7 +70,7 @@ func (f films) Film(_ context.Context, lookup string) (api.Film, error) {
 
 // why returns a lookup, and what the lookup of a name led to.
 func (a *Node) why(rec trace.Record) api.Why {
-	w := api.Why{Lookup: lookupOf(rec), Film: a.deps.Trace.Film(rec.ID) != nil}
+	w := api.Why{Lookup: lookupOf(rec), Film: a.deps.Trace.Filmed(rec.ID)}
 	if rec.Kind == trace.Name {
 		for _, part := range a.deps.Trace.Parts(rec.ID, api.MaxOtherLookups) {
 			w.Parts = append(w.Parts, headOf(part.Head))

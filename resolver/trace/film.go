@@ -15,8 +15,15 @@ type Films interface {
 	Arm()
 	// Freeze keeps what the tracer has seen until now, for a lookup that has just ended. It never waits.
 	Freeze(id status.LookupID)
+	// Filmed reports whether something was kept for a lookup.
+	Filmed(id status.LookupID) bool
 	// Film returns what was kept for a lookup, or nil.
 	Film(id status.LookupID) []byte
+}
+
+// Filmed reports whether Film has something of a lookup.
+func (r *Ring) Filmed(id status.LookupID) bool {
+	return r != nil && r.films != nil && r.films.Filmed(id)
 }
 
 // Film returns what Go's tracer saw during a lookup, for `go tool trace`. It is nil unless the lookup

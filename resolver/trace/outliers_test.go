@@ -15,6 +15,7 @@ type fakeFilms []status.LookupID
 
 func (f *fakeFilms) Arm()                        {}
 func (f *fakeFilms) Freeze(id status.LookupID)   { *f = append(*f, id) }
+func (f *fakeFilms) Filmed(status.LookupID) bool { return false }
 func (f *fakeFilms) Film(status.LookupID) []byte { return nil }
 
 // TestOutliers: only a lookup beyond 4 times the p99 of its class has its film frozen.
