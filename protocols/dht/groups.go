@@ -32,7 +32,7 @@ func (p *providerStore) joinGroup(h *entry) {
 			p.largest.Push(g)
 		}
 	}
-	h.element = g.records.PushBack(h)
+	h.group, h.element = g.name, g.records.PushBack(h)
 	if g.heapIndex >= 0 {
 		p.largest.Fix(g)
 	}

@@ -107,3 +107,33 @@ func TestSignedRecordsAreForgotten(t *testing.T) {
 		t.Errorf("%d records, want the last", n)
 	}
 }
+
+// TestWithdrawnRecordIsForgotten: a node keeps no record of its own for what it provides no longer, and keeps those of
+// others and of other objects.
+func TestWithdrawnRecordIsForgotten(t *testing.T) {
+	nodes := startNetwork(t, 2)
+	x, y := nodes[0], nodes[1]
+	for i := range 40 {
+		r := root(fmt.Sprint("object ", i))
+		if _, err := x.currentRecord(r, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if i >= 10 {
+			x.Withdraw(root(fmt.Sprint("object ", i-10)))
+		}
+	}
+	if own, signed := x.store.len(), x.signed.Len(); own != 10 || signed != 10 {
+		t.Errorf("%d records in the store and %d to be sent again, want 10", own, signed)
+	}
+	rec, err := y.sign(root("object 39"), time.Now())
+	if err == nil {
+		err = x.store.put(sourced{rec, source{group: "a"}}, time.Now())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Withdraw(root("object 39"))
+	if got := x.store.get(root("object 39"), 20, time.Now()); len(got) != 1 || got[0].Provider != y.self {
+		t.Errorf("records %v, want that of the other node", got)
+	}
+}

@@ -58,6 +58,12 @@ func (s *Service) provide(ctx context.Context, root b3.Root) (n int, err error) 
 	return putAll(peers, func(p peer.ID) error { return s.put(ctx, p, root) })
 }
 
+// Withdraw drops this node's own record of root, which it provides no longer. Peers keep theirs until these expire.
+func (s *Service) Withdraw(root b3.Root) {
+	s.signed.Remove(root)
+	s.store.remove(root, s.self)
+}
+
 // putAll sends a record to peers and returns the number of acknowledgements. If no peer took
 // the record, it returns the last error.
 func putAll(peers []peer.ID, put func(peer.ID) error) (int, error) {

@@ -63,7 +63,8 @@ type sourced struct {
 	source
 }
 
-// entry is one stored record. The provider's addresses are in its peerEntry.
+// entry is one stored record. The provider's addresses are in its peerEntry. All records of a provider have the
+// string of the peerEntry, and those of a group that of the groupEntry: a string of each would be a tenth of a record.
 type entry struct {
 	source
 	root     b3.Root
@@ -76,6 +77,7 @@ type entry struct {
 
 // peerEntry holds what all records of one provider share.
 type peerEntry struct {
+	id     peer.ID
 	count  int // records
 	seq    uint64
 	addrs  peer.PeerRecord
@@ -136,8 +138,9 @@ func (p *providerStore) insert(s sourced, now time.Time, expire bool) error {
 			return messages.Refuse(messages.Stale, nil)
 		}
 		h.reached = h.reached || old.reached && h.group == old.group
+		h.provider = old.provider
 		if h.group == old.group {
-			h.element, old.element.Value = old.element, h
+			h.group, h.element, old.element.Value = old.group, old.element, h
 		} else {
 			p.leaveGroup(old)
 			p.joinGroup(h)
@@ -164,8 +167,9 @@ func (p *providerStore) insert(s sourced, now time.Time, expire bool) error {
 	p.keys[s.Root] = append(p.keys[s.Root], h)
 	p.count++
 	p.joinGroup(h)
-	p.updatePeer(s)
-	p.peers[s.Provider].count++
+	of := p.updatePeer(s)
+	of.count++
+	h.provider = of.id
 	return nil
 }
 
@@ -187,14 +191,27 @@ func (p *providerStore) reached(id peer.ID, group string) {
 }
 
 // updatePeer stores the provider's addresses if they are at least as new as the stored ones.
-func (p *providerStore) updatePeer(s sourced) {
+func (p *providerStore) updatePeer(s sourced) *peerEntry {
 	e := p.peers[s.Provider]
 	if e == nil {
-		e = &peerEntry{}
+		e = &peerEntry{id: s.Provider}
 		p.peers[s.Provider] = e
 	}
 	if e.signed == nil || s.Addrs.Seq >= e.seq {
 		e.seq, e.addrs, e.signed = s.Addrs.Seq, s.Addrs, s.PeerRecord
+	}
+	return e
+}
+
+// remove drops the record of a provider for root, if there is one.
+func (p *providerStore) remove(root b3.Root, provider peer.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range p.keys[root] {
+		if h.provider == provider {
+			p.drop(h)
+			return
+		}
 	}
 }
 

@@ -3,10 +3,12 @@ package dht
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
@@ -119,13 +121,13 @@ func TestStoreInvariants(t *testing.T) {
 			default:
 				s := slot{
 					root(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "key"))),
-					peer.ID(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "provider"))),
+					peer.ID(fmt.Sprint("provider ", rapid.IntRange(0, 5).Draw(t, "provider"))),
 				}
 				seq := rapid.Uint64Range(0, 5).Draw(t, "seq")
 				end := now.Add(time.Duration(rapid.IntRange(0, 200).Draw(t, "life")) * time.Second)
 				rec := plain(s.provider, s.key, seq, end)
-				rec.source = source{rapid.SampledFrom([]string{"", "a", "b"}).Draw(t,
-					"group"), rapid.Bool().Draw(t, "reached")}
+				group := strings.Clone(rapid.SampledFrom([]string{"", "a group", "b"}).Draw(t, "group"))
+				rec.source = source{group, rapid.Bool().Draw(t, "reached")}
 				if p.put(rec, now) == nil {
 					model[s] = seq
 				}
@@ -162,8 +164,13 @@ func TestStoreInvariants(t *testing.T) {
 					t.Fatalf("group %s has %d records and place %d", name, g.records.Len(), g.heapIndex)
 				}
 				for e := g.records.Front(); e != nil; e = e.Next() {
-					if h := e.Value.(*entry); h.group != name || h.element != e || !slices.Contains(p.keys[h.root], h) {
+					h := e.Value.(*entry)
+					if h.group != name || h.element != e || !slices.Contains(p.keys[h.root], h) {
 						t.Fatalf("group %s has %+v", name, h)
+					}
+					if unsafe.StringData(h.group) != unsafe.StringData(g.name) ||
+						unsafe.StringData(string(h.provider)) != unsafe.StringData(string(p.peers[h.provider].id)) {
+						t.Fatalf("%+v has strings of its own", h)
 					}
 					inGroups++
 				}

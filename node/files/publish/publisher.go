@@ -7,7 +7,8 @@
 // new pin. Announce sends a hint over gossip (Tell) and puts a provider record into the
 // DHT; by policy it does so for everything below a directory. Later the DHT calls the
 // listing of [Publisher.Roots] and announces each object again before its record
-// expires. When the pin is removed, [Publisher.Withdraw] takes the hint back.
+// expires. When the pin is removed, [Publisher.Withdraw] takes the hint back, and this
+// node's own copy of the record.
 package publish
 
 import (
@@ -166,6 +167,7 @@ func (b *Publisher) Withdraw(ctx context.Context, root b3.Root) {
 	if b.deps.Policy == dht.AnnounceAll && b.Has(ctx, root) && !b.isOnlyShared(ctx, root) {
 		return
 	}
+	b.dht.Withdraw(root)
 	if err := b.hints.Withdraw(root); err != nil {
 		b.deps.Log.Debug("an announcement is not taken back, and expires", "root", root, "reason", status.Of(err))
 	}
