@@ -25,7 +25,8 @@ func (s *Store) open(dir string, fs vfs.FS, ram bool) (*database, error) {
 	defer blocks.Unref() // the database holds its own reference
 	d, err := pebbledb.Open(dir, pebble.Options{
 		FS: fs, Cache: blocks, DisableWAL: ram, FormatMajorVersion: pebble.FormatValueSeparation,
-		MemTableSize: memTable, MaxOpenFiles: tables, CompactionConcurrencyRange: func() (int, int) { return 1, 1 },
+		MemTableSize: memTable, L0CompactionThreshold: merged, L0StopWritesThreshold: 2 * merged, MaxOpenFiles: tables,
+		CompactionConcurrencyRange: func() (int, int) { return 1, 1 },
 	}, s.log)
 	if err != nil {
 		return nil, err

@@ -43,9 +43,10 @@ const (
 	MaxBytes = 256 << 20 // on disk
 	MaxRAM   = 32 << 20  // while the disk takes no writes
 
-	memTable = 1 << 20 // bytes of the memtable
-	cache    = 1 << 20 // bytes of the block cache
-	tables   = 64      // open files
+	memTable = 256 << 10 // bytes of the memtable; Pebble keeps a second one, and doubles smaller ones up to this size
+	merged   = 16        // flushed memtables that are merged into the tables below at a time
+	cache    = 1 << 20   // bytes of the block cache
+	tables   = 64        // open files
 )
 
 // Intervals and time limits of the store.
