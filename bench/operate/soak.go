@@ -28,7 +28,6 @@ import (
 const (
 	soakNodes   = 3
 	soakShare   = 0.8              // of the capacity, which the warm-up measures
-	soakWarm    = 10               // the warm-up is the first of so many parts of the time
 	soakLimit   = time.Minute      // for an operation
 	soakPins    = 40               // the oldest pin goes when there are more
 	soakLargest = 4 << 20          // bytes of a file
@@ -50,6 +49,8 @@ type soak struct {
 
 	neighbour *measure.Process
 	reloads   int
+	indexed   bool          // the indexes have taken all small files of the warm-up
+	warmed    time.Duration // how long the warm-up took
 }
 
 // soakPin is a pin that the soak made.
@@ -90,7 +91,8 @@ func benchSoak(ctx context.Context, s *settings) (rows []measure.Row, err error)
 			failed += k.ended[name]
 		}
 	}
-	rows = append(rows, measure.Single("soak: operations", "", "", float64(all)),
+	rows = append(rows, measure.Single("soak: warm-up", "s", "", k.warmed.Seconds()),
+		measure.Single("soak: operations", "", "", float64(all)),
 		measure.Single("soak: operations that failed", "", "0", float64(failed)))
 	if err := k.neighbour.End(); err != nil {
 		return nil, err
@@ -121,21 +123,10 @@ func (k *soak) start(ctx context.Context, name string, seeds ...string) (*measur
 	return p, api, err
 }
 
-// warm runs operations one after the other, and returns how many there were in a second.
-func (k *soak) warm(ctx context.Context, length time.Duration) (rate float64, n int, err error) {
-	begun := time.Now()
-	for ; time.Since(begun) < length || n < 12; n++ {
-		if k.step(ctx, n); ctx.Err() != nil {
-			return 0, n, ctx.Err()
-		}
-	}
-	return float64(n) / time.Since(begun).Seconds(), n, nil
-}
-
 // work warms up, runs operations at a share of the rate of the warm-up, and takes a sample of each node every minute,
 // or sixty of them when the soak is shorter than an hour.
 func (k *soak) work(ctx context.Context) ([][]sample, error) {
-	rate, n, err := k.warm(ctx, k.s.hold/soakWarm)
+	rate, n, err := k.warm(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +136,7 @@ func (k *soak) work(ctx context.Context) ([][]sample, error) {
 	tick, look := time.NewTicker(every), time.NewTicker(min(time.Minute, k.s.hold/60))
 	guest, reload := time.NewTicker(min(soakGuest, k.s.hold/8)), time.NewTicker(min(soakReload, k.s.hold/6))
 	restart := time.NewTicker(min(soakRestart, k.s.hold/4))
-	begun, end := time.Now(), time.After(k.s.hold-k.s.hold/soakWarm)
+	begun, end := time.Now(), time.After(k.s.hold-k.warmed)
 	for _, t := range []*time.Ticker{tick, look, guest, reload, restart} {
 		defer t.Stop()
 	}
