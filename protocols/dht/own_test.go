@@ -91,19 +91,19 @@ func TestRecordsAreSignedOnce(t *testing.T) {
 func TestSignedRecordsAreForgotten(t *testing.T) {
 	x, begun := startNetwork(t, 2)[0], time.Now()
 	for i := range 20 {
-		for _, after := range []time.Duration{0, recordReuse / 2} { // it is used again, and does not last longer for that
+		for _, after := range []time.Duration{0, recordReuse / 2} { // it is used again, and lasts no longer for that
 			if _, err := x.currentRecord(root(fmt.Sprint("object ", i)), begun.Add(after)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if n := x.signed.Len(); n != 20 {
+	if n := x.signed.records.Len(); n != 20 {
 		t.Errorf("%d records, want 20", n)
 	}
 	if _, err := x.currentRecord(root("later"), begun.Add(2*recordReuse)); err != nil {
 		t.Fatal(err)
 	}
-	if n := x.signed.Len(); n != 1 {
+	if n := x.signed.records.Len(); n != 1 {
 		t.Errorf("%d records, want the last", n)
 	}
 }
@@ -122,7 +122,7 @@ func TestWithdrawnRecordIsForgotten(t *testing.T) {
 			x.Withdraw(root(fmt.Sprint("object ", i-10)))
 		}
 	}
-	if own, signed := x.store.len(), x.signed.Len(); own != 10 || signed != 10 {
+	if own, signed := x.store.len(), x.signed.records.Len(); own != 10 || signed != 10 {
 		t.Errorf("%d records in the store and %d to be sent again, want 10", own, signed)
 	}
 	rec, err := y.sign(root("object 39"), time.Now())

@@ -60,8 +60,8 @@ func (s *Service) provide(ctx context.Context, root b3.Root) (n int, err error) 
 
 // Withdraw drops this node's own record of root, which it provides no longer. Peers keep theirs until these expire.
 func (s *Service) Withdraw(root b3.Root) {
-	s.signed.Remove(root)
-	s.store.remove(root, s.self)
+	s.signed.forget(root)
+	removeRecord(s.store, root, s.self)
 }
 
 // putAll sends a record to peers and returns the number of acknowledgements. If no peer took
@@ -120,35 +120,11 @@ func (s *Service) currentRecord(root b3.Root, now time.Time) (messages.Sealed, e
 	if s.deps.ClockWrong() {
 		return messages.Sealed{}, errClock
 	}
-	rec, fresh, err := s.signOnce(root, now)
+	rec, fresh, err := s.signed.once(s, root, now)
 	if fresh {
 		_ = s.store.put(sourced{Sealed: rec}, now) // fails only if the store is full; peers get the record anyway
 	}
 	return rec, err
-}
-
-// signOnce returns the record of root that was signed lately, or signs one, which is fresh. Callers at the same time
-// get the same one: else the peers that have the later one would refuse the other as stale.
-func (s *Service) signOnce(root b3.Root, now time.Time) (rec messages.Sealed, fresh bool, err error) {
-	s.signing.Lock()
-	defer s.signing.Unlock()
-	if rec, ok := s.signed.Peek(root); ok && s.signedLately(rec, now) {
-		return rec, false, nil
-	}
-	if rec, err = s.sign(root, now); err != nil {
-		return messages.Sealed{}, false, err
-	}
-	s.signed.Add(root, rec)
-	for _, oldest, ok := s.signed.GetOldest(); ok && !s.signedLately(oldest, now); _, oldest, ok = s.signed.GetOldest() {
-		s.signed.RemoveOldest()
-	}
-	return rec, true, nil
-}
-
-// signedLately reports whether rec was signed within recordReuse, and not while the clock was ahead.
-func (s *Service) signedLately(rec messages.Sealed, now time.Time) bool {
-	age := now.Add(s.cfg.Load().RecordTTL).Sub(rec.NotAfter)
-	return age < recordReuse && age >= -recordReuse
 }
 
 // errClock refuses to sign while the clock is wrong.

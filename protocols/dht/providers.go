@@ -203,8 +203,8 @@ func (p *providerStore) updatePeer(s sourced) *peerEntry {
 	return e
 }
 
-// remove drops the record of a provider for root, if there is one.
-func (p *providerStore) remove(root b3.Root, provider peer.ID) {
+// removeRecord drops the record of a provider for root, if there is one.
+func removeRecord(p *providerStore, root b3.Root, provider peer.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, h := range p.keys[root] {

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	ds "github.com/ipfs/go-datastore"
 	kaddht "github.com/libp2p/go-libp2p-kad-dht"
 	"github.com/libp2p/go-libp2p/core/crypto"
@@ -26,7 +25,6 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/dht/allowance"
 	"allium/protocols/dht/dialback"
-	"allium/protocols/dht/messages"
 	"allium/protocols/dht/namestore"
 	"allium/protocols/dht/persist"
 	"allium/protocols/dht/routing"
@@ -115,13 +113,10 @@ type Service struct {
 	publisher    *publisher
 	sweep        *sweep.Sweep
 	bootstrapper *seeds.Bootstrapper
-	// lock: held across calls, because the host lists its addresses without I/O, and two signatures of one
-	// object would differ
-	signing     sync.Mutex                           // held while a record is signed; lock: leaf
-	signed      *lru.Cache[b3.Root, messages.Sealed] // records signed recently by this node
-	started     time.Time
-	seq         atomic.Uint64 // highest sequence number given out
-	networkSize atomic.Int64  // estimated number of servers in the network; 0: unknown
+	signed       *signed
+	started      time.Time
+	seq          atomic.Uint64 // highest sequence number given out
+	networkSize  atomic.Int64  // estimated number of servers in the network; 0: unknown
 
 	mu      sync.Mutex // lock: leaf
 	running *running   // nil unless Run is between ready and its end
@@ -212,7 +207,7 @@ func (s *Service) newParts() (err error) {
 	if err != nil {
 		return err
 	}
-	if s.signed, err = lru.New[b3.Root, messages.Sealed](maxSigned); err != nil {
+	if s.signed, err = newSigned(); err != nil {
 		return err
 	}
 	s.kadSender = &kadSender{rpc: s.rpc, latency: h.Peerstore(), m: s.m}
