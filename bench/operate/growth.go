@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -10,10 +11,11 @@ import (
 	"allium/bench/measure"
 )
 
-// sample holds the memory in MB, the open files, the goroutines and the streams of a node at one moment.
+// sample holds the memory in MB, the size in MB at which Go collects its heap next, the open files, the goroutines and
+// the streams of a node at one moment. RSS follows the heap's goal, and swings about it.
 type sample struct {
-	at                              time.Duration
-	rss, files, goroutines, streams float64
+	at                                    time.Duration
+	rss, goal, files, goroutines, streams float64
 }
 
 // sampleOf reads what the process holds now.
@@ -28,7 +30,7 @@ func sampleOf(ctx context.Context, p *measure.Process) (s sample, err error) {
 	}
 	s.rss, s.files = float64(rss)/1e6, float64(len(open))
 	now, err := p.Counters(ctx)
-	s.goroutines = now["go_goroutines"]
+	s.goroutines, s.goal = now["go_goroutines"], now["go_memstats_next_gc_bytes"]/1e6
 	for name, v := range now {
 		if strings.HasPrefix(name, "libp2p_rcmgr_streams{") && strings.Contains(name, `scope="system"`) {
 			s.streams += v
@@ -42,13 +44,15 @@ const growthOver = 5
 
 // growth returns rows of the third quarter of a node's samples, of the fourth,
 // of the mean of the fourth divided by that of the third, and of the growth in ten minutes by a straight line through
-// both, if they took long enough to tell.
+// all samples, with two standard errors below and above, if they took long enough to tell. A line through the second
+// half would have three times the error, which is more than the target.
 func growth(who string, all []sample) (rows []measure.Row) {
 	for _, m := range []struct {
 		what, unit string
 		of         func(sample) float64
 	}{
 		{"RSS", "MB", func(s sample) float64 { return s.rss }},
+		{"heap goal", "MB", func(s sample) float64 { return s.goal }},
 		{"open files", "", func(s sample) float64 { return s.files }},
 		{"goroutines", "", func(s sample) float64 { return s.goroutines }},
 		{"streams", "", func(s sample) float64 { return s.streams }},
@@ -66,11 +70,15 @@ func growth(who string, all []sample) (rows []measure.Row) {
 			measure.Single(who+m.what+", third quarter", m.unit, "", mean(third)),
 			measure.Single(who+m.what+", fourth quarter", m.unit, "", mean(fourth)),
 			measure.Single(who+m.what+", fourth ÷ third", "×", "about 1", mean(fourth)/max(mean(third), 1)))
-		if minutes[len(minutes)-1]-minutes[half] < growthOver {
+		if minutes[len(minutes)-1]-minutes[0] < growthOver {
 			continue
 		}
-		rows = append(rows, measure.Single(who+m.what+", growth", "% in 10 min", "≤ 1",
-			100*10*slope(minutes[half:], values[half:])/max(mean(values[half:]), 1)))
+		grows, off := slope(minutes, values)
+		inTen := 100 * 10 / max(mean(values), 1)
+		rows = append(rows, measure.Row{
+			What: who + m.what + ", growth", Unit: "% in 10 min", Target: "≤ 1",
+			Values: []float64{(grows - 2*off) * inTen, grows * inTen, (grows + 2*off) * inTen},
+		})
 	}
 	return rows
 }
@@ -82,16 +90,22 @@ func mean(v []float64) (m float64) {
 	return m
 }
 
-// slope is that of the straight line through points with the least squares.
-func slope(x, y []float64) float64 {
+// slope is that of the straight line through points with the least squares, and its standard error.
+func slope(x, y []float64) (b, off float64) {
 	mx, my := mean(x), mean(y)
 	var xy, xx float64
 	for i := range x {
 		xy += (x[i] - mx) * (y[i] - my)
 		xx += (x[i] - mx) * (x[i] - mx)
 	}
-	if xx == 0 {
-		return 0
+	if xx == 0 || len(x) < 3 {
+		return 0, 0
 	}
-	return xy / xx
+	b = xy / xx
+	var rest float64
+	for i := range x {
+		e := y[i] - my - b*(x[i]-mx)
+		rest += e * e
+	}
+	return b, math.Sqrt(rest / float64(len(x)-2) / xx)
 }
