@@ -209,6 +209,25 @@ func TestBrowserProves(t *testing.T) {
 	b.quiet(t, "honest gateways")
 }
 
+// TestBrowserWithoutWorkers: a page whose workers do not run says so, whenever it is asked.
+func TestBrowserWithoutWorkers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	n := start(t)
+	b := openBrowser(t)
+	b.prepare(t, saving)
+	b.prepare(t, `window.Worker = class {
+	constructor() { setTimeout(() => this.onerror(new Event("error"))); }
+	postMessage() {}
+};`)
+	o := b.prove(t, n.Addrs().Gateway+"/verify/"+n.objects.put(patterned(5000)).String()+"?name=a.bin", "pick", "a.bin")
+	if o.Good || !strings.HasSuffix(o.State, "Nothing is saved.") ||
+		len(o.Faults) == 0 || !strings.Contains(o.Faults[0], "does not run the page's worker") {
+		t.Errorf("%+v", o)
+	}
+}
+
 // TestBrowserCatchesLies: a gateway that lies in any way is named, and the next one is asked. Alone it gets nothing
 // saved.
 func TestBrowserCatchesLies(t *testing.T) {

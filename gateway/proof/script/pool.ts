@@ -9,6 +9,7 @@ export class Pool {
 	private workers: Worker[];
 	private waiting = new Map<number, (a: Answer) => void>();
 	private asked = 0;
+	private dead: Fault | undefined; // the answer to every request, when a worker does not run
 
 	constructor(script: string, private root: string, private patience: () => number) {
 		this.workers = Array.from({length: Math.min(2, navigator.hardwareConcurrency || 1)}, () => {
@@ -19,13 +20,13 @@ export class Pool {
 		});
 	}
 
-	/** broken ends all requests, since a worker does not run. */
+	/** broken ends all requests, now and later, since a worker does not run. */
 	private broken(): void {
-		const fault: Fault = {
+		this.dead = {
 			kind: "failure", at: 0, said: "the browser does not run the page's worker: load the page again", retry: 0,
 		};
 		for (const [id, take] of [...this.waiting]) {
-			take({id, fault});
+			take({id, fault: this.dead});
 		}
 	}
 
@@ -45,7 +46,11 @@ export class Pool {
 				resolve(a.fault ?? a.size!);
 			});
 			stop.addEventListener("abort", cancel);
-			worker.postMessage(ask);
+			if (this.dead) {
+				this.waiting.get(id)!({id, fault: this.dead});
+			} else {
+				worker.postMessage(ask);
+			}
 		});
 	};
 }
