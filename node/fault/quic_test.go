@@ -17,9 +17,9 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// BenchmarkLossyQUIC sends 8 MiB over one connection of quic-go with nothing else above it, between two sockets that are
-// 50 ms apart, there and back, and lose half a percent of the packets each way. It is what a scenario with latency and
-// loss compares with.
+// BenchmarkLossyQUIC sends 8 MiB over one connection of quic-go with nothing else above it, between two sockets that
+// are 50 ms apart, there and back, and lose half a percent of the packets each way. It is what a scenario with latency
+// and loss compares with.
 func BenchmarkLossyQUIC(b *testing.B) {
 	const size = 8 << 20
 	loopback := func() (*Links, *quic.Transport) {
