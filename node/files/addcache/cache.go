@@ -63,8 +63,8 @@ type Cache struct {
 	pending []entry    // to be written
 }
 
-// Open opens or creates the cache in dir. It removes everything else from dir: earlier versions had a database there.
-// now is the clock.
+// Open opens or creates the cache in dir, and removes the files of the database that earlier versions had there. now is
+// the clock.
 func Open(dir string, now func() time.Time) (*Cache, error) {
 	return open(dir, minPages, maxPages, now)
 }
@@ -73,7 +73,7 @@ func open(dir string, least, most uint64, now func() time.Time) (*Cache, error) 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("add cache: %w", err)
 	}
-	if err := removeOthers(dir); err != nil {
+	if err := removeDatabase(dir); err != nil {
 		return nil, fmt.Errorf("add cache: %w", err)
 	}
 	c := &Cache{dir: dir, most: most, now: now, using: make(chan struct{}, 1)} // bound: one token
@@ -95,15 +95,26 @@ func open(dir string, least, most uint64, now func() time.Time) (*Cache, error) 
 	return c, nil
 }
 
-// removeOthers removes everything in dir but the file of the cache.
-func removeOthers(dir string) error {
+// digits begin the names of a database's files.
+const digits = "[0-9][0-9][0-9][0-9][0-9][0-9]"
+
+// databaseFiles match the names of the files of a Pebble database.
+var databaseFiles = []string{
+	digits + "*.log", digits + "*.sst", digits + "*.blob", "MANIFEST-[0-9]*", "OPTIONS-[0-9]*",
+	"marker.format-version.*", "marker.manifest.*", "temporary.*.dbtmp", "LOCK",
+}
+
+// removeDatabase removes the files of a database from dir. What else is there is not this program's: dir may be a link
+// to a directory that has more.
+func removeDatabase(dir string) error {
 	names, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, n := range names {
-		if n.Name() != fileName {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, n.Name())))
+		match := func(pattern string) bool { ok, _ := filepath.Match(pattern, n.Name()); return ok }
+		if n.Type().IsRegular() && slices.ContainsFunc(databaseFiles, match) {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, n.Name())))
 		}
 	}
 	return err

@@ -6,9 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"allium/protocols/b3"
 )
@@ -289,21 +292,38 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestEarlierVersion: the files of the database that earlier versions had are removed.
+// TestEarlierVersion: the files of the database that earlier versions had are removed, and nothing of somebody else's.
 func TestEarlierVersion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "000002.log"), "x")
-	write(t, filepath.Join(dir, "LOCK"), "")
-	must(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	db, err := pebble.Open(dir, &pebble.Options{Logger: quiet{}})
+	must(t, err)
+	for _, key := range []string{"a", "b"} {
+		must(t, db.Set([]byte(key), []byte("1"), pebble.Sync))
+		must(t, db.Flush())
+	}
+	must(t, db.Close())
+	write(t, filepath.Join(dir, "2026.log"), "of another program")
+	must(t, os.Mkdir(filepath.Join(dir, "000099.sst"), 0o700))
 	for range 2 {
 		closeCache(t, openAt(t, dir, 10, later))
-		left, err := os.ReadDir(dir)
-		if err != nil || len(left) != 1 || left[0].Name() != fileName {
-			t.Errorf("%v, %v", left, err)
+		left, err := filepath.Glob(filepath.Join(dir, "*"))
+		must(t, err)
+		for i := range left {
+			left[i] = filepath.Base(left[i])
+		}
+		if want := []string{"000099.sst", "2026.log", fileName}; !slices.Equal(left, want) {
+			t.Errorf("%q is left, want %q", left, want)
 		}
 	}
 }
+
+// quiet is a logger of a database that says nothing.
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(string, ...any) {}
 
 // TestDiskRefuses: a file that cannot be written loses entries, and nothing else.
 func TestDiskRefuses(t *testing.T) {
