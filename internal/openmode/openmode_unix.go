@@ -4,6 +4,7 @@ package openmode
 
 import (
 	"os"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,5 +20,11 @@ func Of(f *os.File) (Mode, error) {
 	if err := raw.Control(func(fd uintptr) { flags, flagsErr = unix.FcntlInt(fd, unix.F_GETFL, 0) }); err != nil {
 		return Mode{}, err
 	}
+	if runtime.GOOS == "linux" && flags&oPath != 0 {
+		return Mode{}, flagsErr
+	}
 	return modeOf(flags), flagsErr
 }
+
+// oPath is Linux's flag of a descriptor that names a file and can do nothing with its bytes (open(2), O_PATH).
+const oPath = 0o10_000_000
