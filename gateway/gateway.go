@@ -146,7 +146,8 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	}
 	g.content = contents
 	g.links = weblink.New(weblink.Deps{
-		Env: d.Env, Content: contents, Upload: d.Rates.Upload, Gateway: func() string { return g.Addrs().Gateway },
+		Env: d.Env, Content: contents, Upload: d.Rates.Upload,
+		Gateway: func() string { return g.Addrs().Gateway }, Listen: cfg.Listen,
 	})
 	h := handlers{
 		content: contents, links: g.links,

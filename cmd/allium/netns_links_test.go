@@ -34,7 +34,7 @@ func TestLinkOnRelay(t *testing.T) {
 	n := newNetns(t)
 	n.more = []string{"ALLIUM_GATEWAY__LISTEN=20.0.0.1:8080"}
 	n.seed("seed", "20.0.0.1/8", "20.0.0.254")
-	n.more = []string{"ALLIUM_GATEWAY__LISTEN=21.0.0.1:8080"}
+	n.more = []string{"ALLIUM_GATEWAY__LISTEN=:8080"}
 	n.host("relay", "net", "21.0.0.1/8", "21.0.0.254")
 	relay := n.node("relay", "gateway")[0]
 	n.seeds = append(n.seeds, relay)

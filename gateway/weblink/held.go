@@ -1,6 +1,13 @@
 package weblink
 
-import "allium/protocols/status"
+import (
+	"net/netip"
+	"net/url"
+	"strconv"
+
+	"allium/gateway/api"
+	"allium/protocols/status"
+)
 
 // Held is a link on the node's public listener alone, until Close.
 type Held struct {
@@ -11,7 +18,8 @@ type Held struct {
 // Hold opens a link without a listener of its own. It returns unsupported if the public listener has no address that
 // others than this machine can open.
 func (s *Set) Hold(o Options) (*Held, error) {
-	at := onGateway(s.deps.Gateway(), "")
+	addrs, preferred := machineAddrs()
+	at := atGateway(s.deps.Gateway(), s.deps.Listen, addrs, preferred)
 	if len(at) == 0 {
 		return nil, status.Errorf(status.Unsupported, "its gateway has no address that others can open")
 	}
@@ -20,6 +28,25 @@ func (s *Set) Hold(o Options) (*Held, error) {
 		return nil, err
 	}
 	return &Held{l, at[0].URL}, nil
+}
+
+// atGateway returns the places of links at a public listener with a base URL, without their paths, that others than
+// this machine may reach, the farthest first. A plain listener at every address of this machine has one of addrs.
+func atGateway(base, listen string, addrs []netip.Addr, preferred netip.Addr) (all []Place) {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" || !everywhere(listen) || ReachOf(base) != api.ReachMachine {
+		return onGateway(base, "")
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	if err != nil {
+		return nil
+	}
+	for _, p := range places(netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port)), addrs, preferred, "") {
+		if p.Reach != api.ReachMachine {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // URL returns the link.

@@ -3,6 +3,7 @@ package weblink
 import (
 	"net/netip"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,35 @@ func TestOnGateway(t *testing.T) {
 	}
 	if sortPlaces(all); all[0].URL != "https://files.example/" || all[2].Reach != api.ReachMachine {
 		t.Errorf("%v", all)
+	}
+}
+
+// TestAtGateway: a plain gateway at every address has those that others reach; another has its own, or none.
+func TestAtGateway(t *testing.T) {
+	t.Parallel()
+	addrs := []netip.Addr{
+		netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.168.1.7"), netip.MustParseAddr("203.0.113.5"),
+	}
+	for _, c := range []struct{ base, listen, want string }{
+		{"http://127.0.0.1:8080", ":8080", "http://203.0.113.5:8080 http://192.168.1.7:8080"},
+		{"http://127.0.0.1:8080", "0.0.0.0:8080", "http://203.0.113.5:8080 http://192.168.1.7:8080"},
+		{"http://[::1]:8080", "[::]:8080", "http://203.0.113.5:8080 http://192.168.1.7:8080"},
+		{"http://127.0.0.1:8080", "127.0.0.1:8080", ""},
+		{"https://127.0.0.1:8443", ":8443", ""}, // its certificate has another name
+		{"https://gw.example.org", ":443", "https://gw.example.org"},
+		{"http://192.168.1.7:8080", "192.168.1.7:8080", "http://192.168.1.7:8080"},
+		{"", ":8080", ""},
+	} {
+		var got []string
+		for _, p := range atGateway(c.base, c.listen, addrs, addrs[2]) {
+			got = append(got, p.URL)
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s at %s: %q, want %q", c.base, c.listen, text, c.want)
+		}
+	}
+	if got := atGateway("http://127.0.0.1:8080", ":8080", addrs[:1], addrs[0]); len(got) > 0 {
+		t.Errorf("a machine without a network: %v", got)
 	}
 }
 

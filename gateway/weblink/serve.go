@@ -103,7 +103,7 @@ func (s *Set) placesOf(base, path, listen string) []Place {
 	if u, err := url.Parse(base); err == nil {
 		own, _ = netip.ParseAddrPort(u.Host)
 	}
-	if host, _, _ := net.SplitHostPort(listen); host == "" || isUnspecified(host) {
+	if everywhere(listen) {
 		own = netip.AddrPortFrom(netip.IPv4Unspecified(), own.Port())
 	}
 	addrs, preferred := machineAddrs()
@@ -113,9 +113,11 @@ func (s *Set) placesOf(base, path, listen string) []Place {
 	return all
 }
 
-func isUnspecified(host string) bool {
+// everywhere reports whether a listener takes connections at every address of this machine.
+func everywhere(listen string) bool {
+	host, _, _ := net.SplitHostPort(listen)
 	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsUnspecified()
+	return host == "" || err == nil && ip.IsUnspecified()
 }
 
 func trimTLS(url string) string { return strings.TrimPrefix(url, "https://") }

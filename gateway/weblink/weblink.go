@@ -47,6 +47,7 @@ type Deps struct {
 	Content *content.Handlers
 	Upload  *limits.Bandwidth // bounds the bytes of content sent per second; nil: no bound
 	Gateway func() string     // returns the base URL of the node's public listener, "" for none; nil: none
+	Listen  string            // the address of that listener in the configuration
 }
 
 // Set holds the links of a node. Its methods may be called from any goroutine.
