@@ -20,6 +20,7 @@ const (
 	sampleObjects = 256             // that are read
 	samplePiece   = 1 << 20         // bytes that are read of one object, at a random place
 	samplePage    = 64              // objects of one neighbourhood of addresses
+	sampleVain    = 8               // neighbourhoods in a row in which all were read
 )
 
 // Sample reads random objects of a store again and proves them: at most 64 MiB of 256 objects, for at most 2 s. Of
@@ -30,7 +31,7 @@ func Sample(ctx context.Context, st *store.Store) (s api.StoreSample, err error)
 	defer cancel()
 	digits := prefixDigits(st.Stats().Objects)
 	seen, buf := map[b3.Root]bool{}, make([]byte, b3.GroupSize)
-	for vain := 0; vain < 2; vain++ { // until the addresses repeat
+	for vain := 0; vain < sampleVain; vain++ { // until the addresses repeat
 		roots, err := st.Prefixed(ctx, randomDigits(digits), samplePage)
 		if err != nil {
 			return s, ignoreEnd(ctx, err)
