@@ -19,7 +19,7 @@ const (
 )
 
 // fill adds trees of small files to each node, at most until a time. Their entries take more than the write buffers of
-// the index, which Pebble doubles each time that it writes one out, from 256 KiB to 2 MiB. Mixed work takes half an
+// the index, which Pebble doubles each time that it writes one out, from 256 KiB to 4 MiB. Mixed work takes half an
 // hour for that.
 func (k *soak) fill(ctx context.Context, until time.Time) error {
 	for range soakTrees {
