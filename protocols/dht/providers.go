@@ -190,7 +190,8 @@ func (p *providerStore) reached(id peer.ID, group string) {
 	}
 }
 
-// updatePeer stores the provider's addresses if they are at least as new as the stored ones.
+// updatePeer stores the provider's addresses if they are at least as new as the stored ones. It returns the entry that
+// has them.
 func (p *providerStore) updatePeer(s sourced) *peerEntry {
 	e := p.peers[s.Provider]
 	if e == nil {
