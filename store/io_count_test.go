@@ -57,6 +57,9 @@ func startCounted(t *testing.T, below string) (*store.Store, *operations) {
 // TestOperations bounds what it takes of the disk to serve 64 MiB and to fetch them in less
 // than the time between two checkpoints, so its clock stands still while it works.
 func TestOperations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hashes 64 MiB twice, in one goroutine")
+	}
 	synctest.Test(t, testOperations)
 }
 

@@ -80,6 +80,9 @@ func TestMachineFaults(t *testing.T) {
 			syscall.EACCES: status.NotReady, syscall.EPERM: status.NotReady, syscall.EROFS: status.NotReady,
 			syscall.EIO: op.eio,
 		} {
+			if testing.Short() && errno != syscall.EIO && errno != syscall.ENOSPC {
+				continue // the outcome differs, the goroutines do not
+			}
 			t.Run(fmt.Sprintf("%s/%s", op.name, errno), func(t *testing.T) {
 				t.Parallel()
 				f := &fault{err: errno, kinds: op.kinds, path: op.path}

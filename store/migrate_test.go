@@ -339,7 +339,10 @@ func comesForward(t *testing.T, check func(*testing.T, *store.Store) error, name
 			if len(crashes) < 20 {
 				t.Errorf("only %d crashes", len(crashes))
 			}
-			for _, c := range crashes {
+			for i, c := range crashes {
+				if (len(crashes)-1-i)%every(1) != 0 {
+					continue
+				}
 				s, stop, err := storetest.Try(t, tiny(), store.Deps{FS: c.fs, MayExpire: never})
 				if err != nil {
 					t.Errorf("crash before %s: %v", c.at, err)

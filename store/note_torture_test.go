@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"path"
 	"strings"
 	"testing"
@@ -199,9 +198,8 @@ func TestTortureNotes(t *testing.T) {
 }
 
 func (n *notesUnderTest) torture(t *testing.T, from *vfs.MemFS) {
-	all := os.Getenv("ALLIUM_TORTURE") != ""
-	step := 97
-	if all {
+	step := 97 * every(1)
+	if tortured() {
 		step = 1
 	}
 	if err := n.check(t, from.CrashClone(vfs.CrashCloneCfg{})); err != nil {
@@ -225,10 +223,10 @@ func (n *notesUnderTest) torture(t *testing.T, from *vfs.MemFS) {
 	}{
 		{download, otherDownload, ".bits", step},
 		{upload, otherUpload, ".up", step},
-		{download, otherDownload, "", 40_000},
+		{download, otherDownload, "", max(40_000, 400*step)},
 		{download, otherDownload, ".ob", 31 * step},
-		{upload, otherUpload, "", 40_000},
-		{upload, otherUpload, ".ob", 200},
+		{upload, otherUpload, "", max(40_000, 400*step)},
+		{upload, otherUpload, ".ob", max(200, 2*step)},
 	} {
 		name, what := x.base+x.suffix, path.Base(x.base)[:4]+x.suffix
 		whole := read(t, from, name)

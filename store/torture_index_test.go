@@ -54,6 +54,8 @@ func TestTortureIndex(t *testing.T) {
 				flips := min(len(whole), 12)
 				if tortured() {
 					flips = min(len(whole), 2000)
+				} else if testing.Short() {
+					flips = 1
 				}
 				for range flips {
 					at := rng.IntN(len(whole))
