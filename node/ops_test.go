@@ -23,6 +23,9 @@ var opsDir = filepath.Join("..", "docs", "ops")
 // promtool returns the path of promtool, without which t is skipped.
 func promtool(t *testing.T) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("another program works")
+	}
 	path, err := exec.LookPath("promtool")
 	if err != nil {
 		const why = "no promtool in PATH (Debian has it in prometheus): whether Prometheus reads the alert rules and the " +
