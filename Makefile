@@ -51,17 +51,19 @@ build: ## Build bin/allium, one static binary
 test: ## Run every test that needs nothing but Go
 	$(GO) test $(PARALLEL) -vet=off -timeout $(TESTTIMEOUT) $(LONGTEST) ./...
 
+# By default the detector sleeps a second at the end of every process.
 .PHONY: race
 race: ## Run the race detector where goroutines meet
 	@bad=$$(grep -nE '^\s*go |\.Go\(|\bchan\b|^import "sync|"sync"|"sync/atomic"|"testing/synctest"' \
 	  $$(printf '%s/*.go ' $(ONEROUTINE)) | grep -v ':\s*//'); \
 	  if [ -n "$$bad" ]; then echo "race: the package has left ONEROUTINE:"; echo "$$bad"; exit 1; fi
-	CGO_ENABLED=1 $(GO) test $(PARALLEL) -race -short -vet=off -timeout $(TESTTIMEOUT) $(RACE)
+	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) test $(PARALLEL) -race -short -vet=off -timeout $(TESTTIMEOUT) $(RACE)
 
+# With bench in one workspace its packages find what was already said about the product's.
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint vuln lockcheck ## Vet, lint and look for known vulnerabilities
-	$(TOOLS)/golangci-lint run ./...
-	cd bench && ../$(TOOLS)/golangci-lint run ./...
+	@printf '%s\n\nuse (\n\t$(CURDIR)\n\t$(CURDIR)/bench\n)\n' "$$(grep '^go ' go.mod)" >$(TOOLS)/go.work
+	GOWORK=$(CURDIR)/$(TOOLS)/go.work GOGC=400 $(TOOLS)/golangci-lint run ./... ./bench/...
 	@cd tools/depguard && bad=$$(find . -name bad.go | wc -l) && \
 	  found=$$(../../$(TOOLS)/golangci-lint run --config ../../.golangci.yml --enable-only depguard ./... | grep -c 'bad.go.*(depguard)'); \
 	  echo "depguard finds $$found of $$bad forbidden imports in tools/depguard"; [ "$$found" -eq "$$bad" ]
