@@ -10,58 +10,62 @@ import (
 	"testing"
 	"time"
 
-	"allium/gateway"
 	"allium/gateway/policy/capabilities"
 	"allium/internal/testkit"
 	"allium/protocols/capability"
 )
 
-// TestGeneratedClients generates clients from the OpenAPI document, compiles them, and has each add, get and
-// pin bytes of many sizes on a node. The tools are those of tools/clients, which `make bin/tools/clients`
-// installs.
+// TestGeneratedClients runs the block of docs/programs.md that generates clients from the OpenAPI document of a node,
+// with the tools of tools/clients in place of those from the Internet, which `make bin/tools/clients` installs. It
+// compiles the clients, and has each add, get and pin bytes of many sizes on the node.
 func TestGeneratedClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles clients")
 	}
+	t.Parallel()
 	tools := clientTools(t)
-	doc, err := gateway.OpenAPI()
-	if err != nil {
-		t.Fatal(err)
-	}
 	home := t.TempDir()
 	token := mintForAnHour(t, home)
 	n := startAt(t, home, nil)
 	args := []string{n.ID().Gateway, n.ID().Admin, token, "7"}
 
-	t.Run("TypeScript", func(t *testing.T) {
-		dir := copyOf(t, filepath.Join(tools, "src"), filepath.Join(tools, "tsconfig.json"),
-			filepath.Join(tools, "package.json"))
-		if err := os.Symlink(filepath.Join(tools, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
+	dir := copyOf(t, filepath.Join(tools, "src"), filepath.Join(tools, "tsconfig.json"),
+		filepath.Join(tools, "package.json"), filepath.Join(tools, "go"))
+	for link, to := range map[string]string{
+		"node_modules": filepath.Join(tools, "node_modules"), "go/openapi.json": "../openapi.json",
+	} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(dir, "openapi.json"), doc)
-		command(t, dir, "node_modules/.bin/openapi-typescript", "openapi.json", "-o", "src/generated/schema.d.ts")
-		command(t, dir, "node_modules/.bin/openapi-ts", "-i", "openapi.json", "-o", "src/generated/hey",
-			"-p", "@hey-api/client-fetch", "@hey-api/typescript", "@hey-api/sdk")
-		command(t, dir, "node_modules/.bin/tsc", "-p", ".")
-		for _, client := range []string{"fetch", "hey"} {
-			if out := command(t, dir, "node", append([]string{"out/" + client + ".js"}, args...)...); out != "ok 16\n" {
-				t.Errorf("%s: %s", client, out)
-			}
+	}
+	const oapi = "go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
+	script := strings.NewReplacer(
+		"http://127.0.0.1:9600", n.ID().Admin, "npx openapi-typescript ", "node_modules/.bin/openapi-typescript ",
+		"npx @hey-api/openapi-ts ", "node_modules/.bin/openapi-ts ", oapi, "go -C go tool oapi-codegen",
+	).Replace(guideOfPrograms(t, "check=machine"))
+	if strings.Contains(script, "npx") || strings.Contains(script, "go run") {
+		t.Fatalf("the block needs the Internet:\n%s", script)
+	}
+	command(t, dir, "bash", "-euc", script)
+	for from, to := range map[string]string{
+		"node.d.ts": "src/generated/schema.d.ts", "hey": "src/generated/hey", "go/node.go": "go/node/node.go",
+	} {
+		to = filepath.Join(dir, to)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
 		}
-	})
-	t.Run("Go", func(t *testing.T) {
-		dir := copyOf(t, filepath.Join(tools, "go"))
-		dir = filepath.Join(dir, "go")
-		write(t, filepath.Join(dir, "openapi.json"), doc)
-		command(t, dir, "go", "tool", "oapi-codegen", "-generate", "types,client", "-package",
-			"node", "-o", "node/node.go",
-			"openapi.json")
-		command(t, dir, "go", "build", "-o", "client", ".")
-		if out := command(t, dir, filepath.Join(dir, "client"), args...); out != "ok 16\n" {
-			t.Error(out)
+		if err := os.Rename(filepath.Join(dir, from), to); err != nil {
+			t.Fatal(err)
 		}
-	})
+	}
+
+	command(t, dir, "node_modules/.bin/tsc", "-p", ".")
+	command(t, dir, "go", "-C", "go", "build", "-o", "client", ".")
+	for _, client := range [][]string{{"node", "out/fetch.js"}, {"node", "out/hey.js"}, {"go/client"}} {
+		if out := command(t, dir, client[0], append(client[1:], args...)...); out != "ok 16\n" {
+			t.Errorf("%s: %s", client, out)
+		}
+	}
 }
 
 // clientTools returns the directory of the generators. The test is skipped where they are not installed; CI installs
@@ -80,74 +84,49 @@ func clientTools(t *testing.T) string {
 	return tools
 }
 
-// TestGuideOfPrograms runs the two blocks of docs/programs.md that need tools. One generates clients, here with the
-// tools of tools/clients in place of those from the Internet. With the other one a foreign module imports the Go
-// clients.
-func TestGuideOfPrograms(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles clients")
-	}
-	t.Parallel()
+// guideOfPrograms returns a block of docs/programs.md.
+func guideOfPrograms(t *testing.T, kind string) string {
+	t.Helper()
 	guide, err := os.ReadFile("../docs/programs.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := func(kind string) string {
-		_, rest, _ := strings.Cut(string(guide), "```sh "+kind+"\n")
-		text, _, ok := strings.Cut(rest, "```")
-		if !ok {
-			t.Fatalf("docs/programs.md has no block %q", kind)
-		}
-		return text
+	_, rest, _ := strings.Cut(string(guide), "```sh "+kind+"\n")
+	text, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatalf("docs/programs.md has no block %q", kind)
 	}
-	t.Run("generate", func(t *testing.T) {
-		tools := clientTools(t)
-		n := start(t, nil)
-		dir := filepath.Join(copyOf(t, filepath.Join(tools, "go")), "go")
-		if err := os.Symlink(filepath.Join(tools, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
-			t.Fatal(err)
-		}
-		const oapi = "go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
-		script := strings.NewReplacer(
-			"http://127.0.0.1:9600", n.ID().Admin, "npx openapi-typescript ", "node_modules/.bin/openapi-typescript ",
-			"npx @hey-api/openapi-ts ", "node_modules/.bin/openapi-ts ", oapi, "go tool oapi-codegen",
-		).Replace(block("check=machine"))
-		if strings.Contains(script, "npx") || strings.Contains(script, "go run") {
-			t.Fatalf("the block needs the Internet:\n%s", script)
-		}
-		command(t, dir, "bash", "-euc", script)
-		for file, want := range map[string]string{
-			"node.d.ts": "postTree", "hey/sdk.gen.ts": "postTree", "node.go": "func NewClientWithResponses(",
-		} {
-			if p, err := os.ReadFile(filepath.Join(dir, file)); err != nil || !strings.Contains(string(p), want) {
-				t.Errorf("%s: %d bytes without %s, %v", file, len(p), want, err)
-			}
-		}
-	})
-	t.Run("import", func(t *testing.T) {
-		checkout, err := filepath.Abs("..")
-		if err != nil {
-			t.Fatal(err)
-		}
-		dir := t.TempDir()
-		write(t, filepath.Join(dir, "go.mod"), []byte("module example.org/app\n\ngo 1.26.6\n"))
-		sums, err := os.ReadFile("../go.sum")
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(t, filepath.Join(dir, "go.sum"), sums)
-		write(t, filepath.Join(dir, "main.go"), []byte(stranger))
-		// "go mod tidy" also wants the tests of all dependencies, so the build finds the versions by itself here.
-		edit, _, _ := strings.Cut(strings.ReplaceAll(block("check=build"), "=../allium", "="+checkout), "\n")
-		command(t, dir, "bash", "-euc", edit)
-		command(t, dir, "env", "GOPROXY=off", "go", "build", "-o", "app", ".")
-		n := start(t, nil)
-		root := add(t, n, filepath.Join(dir, "main.go"))[0].Root.String()
-		if out := command(t, dir, filepath.Join(dir, "app"), n.ID().Admin, n.ID().Gateway,
-			root); out != stranger+"1 pin\n" {
-			t.Errorf("%s", out)
-		}
-	})
+	return text
+}
+
+// TestImportedClients runs the block of docs/programs.md with which a foreign module imports the Go clients.
+func TestImportedClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles clients")
+	}
+	t.Parallel()
+	checkout, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "go.mod"), []byte("module example.org/app\n\ngo 1.26.6\n"))
+	sums, err := os.ReadFile("../go.sum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "go.sum"), sums)
+	write(t, filepath.Join(dir, "main.go"), []byte(stranger))
+	// "go mod tidy" also wants the tests of all dependencies, so the build finds the versions by itself here.
+	edit, _, _ := strings.Cut(strings.ReplaceAll(guideOfPrograms(t, "check=build"), "=../allium", "="+checkout), "\n")
+	command(t, dir, "bash", "-euc", edit)
+	command(t, dir, "env", "GOPROXY=off", "go", "build", "-o", "app", ".")
+	n := start(t, nil)
+	root := add(t, n, filepath.Join(dir, "main.go"))[0].Root.String()
+	if out := command(t, dir, filepath.Join(dir, "app"), n.ID().Admin, n.ID().Gateway,
+		root); out != stranger+"1 pin\n" {
+		t.Errorf("%s", out)
+	}
 }
 
 // stranger is a program of another module. It prints an object that it proves, and how many pins the node has.
@@ -266,7 +245,7 @@ func command(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
-	if strings.HasPrefix(name, "node_modules/") {
+	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)
 	}
 	cmd := exec.CommandContext(ctx, name, args...)
