@@ -163,6 +163,9 @@ func TestFrees(t *testing.T) {
 
 // TestIdleArchives: archives that nobody reads cost little, and no more connections than allowed.
 func TestIdleArchives(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine opens a thousand packs")
+	}
 	pack := build(t, tables+onePNG+"INSERT INTO metadata VALUES ('name', 'a'), ('bounds', '-180,-85,180,85');")
 	pool := testPool(t, maxConns)
 	rss, heap := resident(t), goHeap()

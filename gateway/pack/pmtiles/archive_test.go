@@ -49,6 +49,9 @@ func TestTiles(t *testing.T) {
 
 // TestLarge: an archive of more than 100,000 entries.
 func TestLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine reads 350,000 tiles")
+	}
 	t.Parallel()
 	tiles := packtest.Pyramid(0, 9, checkers, packtest.Named(tile.PNG, 0))
 	a, _ := open(t, packtest.PMTiles(tiles, packtest.Options{Type: tile.PNG, Leaf: 4096, Gzip: true}))

@@ -90,6 +90,9 @@ func compare(t *testing.T, file string, ours, theirs map[string][]byte) {
 
 // TestClientOfBrowsers: the npm package pmtiles reads the same tiles from each archive.
 func TestClientOfBrowsers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("another program works")
+	}
 	t.Parallel()
 	tools, err := filepath.Abs("../../../tools/pmtiles")
 	if err != nil {
@@ -137,6 +140,9 @@ func goPMTiles(t *testing.T) string {
 
 // TestGoPMTilesReads: go-pmtiles finds the archives valid and serves the same tiles.
 func TestGoPMTilesReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("another program works")
+	}
 	t.Parallel()
 	tool := goPMTiles(t)
 	dir, files := written(t)

@@ -13,6 +13,9 @@ import (
 // TestReadsGoFirst: of objects that miss a copy the last ones go first, then what a reader missed, then what was read,
 // for a while. Proofs and copies of a node are no reads.
 func TestReadsGoFirst(t *testing.T) {
+	if testing.Short() {
+		t.Skip("lives four hours of one node in virtual time")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1, fast)
 		x := c.nodes[0]
