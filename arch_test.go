@@ -136,8 +136,10 @@ var layers = map[string][]string{
 		"store/cluster/repair", "store/meta",
 	},
 	"store/cluster/upkeep": {
-		"protocols/erasure", "protocols/record", "store", "store/cluster/plan", "store/cluster/repair", "store/meta",
+		"protocols/erasure", "store", "store/cluster/plan", "store/cluster/repair", "store/cluster/upkeep/proofs",
+		"store/meta",
 	},
+	"store/cluster/upkeep/proofs": {"protocols/erasure", "protocols/record", "store/cluster/plan"},
 	"store/cluster/wire": {
 		"protocols/capability", "protocols/oap", "protocols/record", "protocols/session", "store/cluster/plan", "store/meta",
 	},

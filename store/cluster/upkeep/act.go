@@ -17,10 +17,10 @@ import (
 // act begins what was planned: sends in the queue of repairs, calls by callers. It waits for none of
 // them.
 func (s *Service) act(ctx context.Context, do todo) {
-	for _, sends := range jobs(do.sends) {
+	for _, sends := range grouped(do.sends) {
 		s.queue(sends)
 	}
-	s.call(ctx, do.calls)
+	s.callers.call(ctx, do.calls)
 	for _, p := range do.drops {
 		s.drop(ctx, p.entry)
 	}
@@ -68,17 +68,21 @@ func (s *Service) unasked(to plan.ID, roots []b3.Root) {
 
 // answered notes how a member answered for objects. If copies are missing, the next tick follows soon.
 func (s *Service) answered(to plan.ID, roots []b3.Root, answers []plan.Response) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	now := s.deps.Now()
+	var changed []b3.Root
 	short := false
+	s.mu.Lock()
 	for i, root := range roots {
 		if e := s.find(root); e != nil {
-			if e.Answered(to, answers[i].Answer, answers[i].Piece, s.p, now) && len(s.news) < maxActive {
-				s.news[root] = struct{}{}
+			if e.Answered(to, answers[i].Answer, answers[i].Piece, s.p, now) {
+				changed = append(changed, root)
 			}
 			short = short || !e.Met() && (answers[i].Answer != plan.Busy || e.isAwaited(s.deps.Self, s.begun))
 		}
+	}
+	s.mu.Unlock()
+	if s.records != nil {
+		s.records.News.Add(changed) // last: what is kept of them is at least as new
 	}
 	if short {
 		s.wakeUp()
@@ -133,8 +137,8 @@ func (s *Service) lease(ctx context.Context, p planned) bool {
 	return err == nil
 }
 
-// jobs groups sends into jobs in order of priority: small objects for one member travel together.
-func jobs(sends []planned) (list [][]planned) {
+// grouped returns sends into jobs in order of priority: small objects for one member travel together.
+func grouped(sends []planned) (list [][]planned) {
 	type group struct {
 		to       plan.ID
 		priority plan.Priority
@@ -167,36 +171,36 @@ func (s *Service) queue(sends []planned) {
 			ok, err := make([]bool, len(sends)), error(status.Errorf(status.Internal, "the send did not end"))
 			begun := s.deps.Now()
 			defer func() { s.sent(ctx, sends, ok, err, begun) }() // also after a panic
-			err = s.send(ctx, sends, ok, meter)
-			s.noteSend(ctx, err)
+			if err = s.send(ctx, sends, ok, meter); ctx.Err() == nil {
+				s.jobs.ended(err)
+			}
 			return err
 		},
 	}
-	s.mu.Lock()
-	s.moving = s.moving || job.Kind == repair.Move
-	s.mu.Unlock()
-	if !s.deps.Repairs.Queue(job) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.moving = s.moving && job.Kind != repair.Move
-		for _, p := range sends {
-			p.Skipped(p.To)
-			s.objects.touch(p.entry)
-		}
-		s.full = s.full || job.Kind != repair.Move
+	s.jobs.queue(job.Kind)
+	if s.deps.Repairs.Queue(job) {
+		return
 	}
+	s.mu.Lock()
+	for _, p := range sends {
+		p.Skipped(p.To)
+		s.objects.touch(p.entry)
+	}
+	s.mu.Unlock()
+	s.jobs.refused(job.Kind) // last: a job that sees it has the next tick plan these objects
 }
 
 // sent notes which copies of a job are there. The next tick follows soon: it has them proved, and
 // plans what had no place in the queue. err is why others are not there.
 func (s *Service) sent(ctx context.Context, sends []planned, ok []bool, err error, begun time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.deps.Now()
-	again, bytes := s.full, int64(0)
-	if sends[0].kind() == repair.Move {
-		s.moving, s.objects.all = false, true // the next tick looks for more to move
+	moves := sends[0].kind() == repair.Move
+	if moves {
+		s.jobs.moved() // first: the tick that sees that it is to plan all objects may move others
 	}
+	now := s.deps.Now()
+	again, bytes := false, int64(0)
+	s.mu.Lock()
+	s.objects.all = s.objects.all || moves // the next tick looks for more to move
 	for i, p := range sends {
 		p.Sent(p.To, ok[i], s.p, now)
 		s.objects.touch(p.entry)
@@ -208,10 +212,11 @@ func (s *Service) sent(ctx context.Context, sends []planned, ok []bool, err erro
 			p.failing.note(err, now)
 		}
 	}
-	if bytes > 0 && sends[0].kind() != repair.Move { // which are slower than what the estimate is for
-		s.speed.sent(bytes, now.Sub(begun), now)
+	s.mu.Unlock()
+	if moves {
+		bytes = 0 // which are slower than what the estimate is for
 	}
-	if again {
+	if full := s.jobs.sent(bytes, now.Sub(begun), now); again || full {
 		s.wakeUp()
 	}
 }

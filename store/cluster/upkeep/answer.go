@@ -125,9 +125,7 @@ func (s *Service) plans(ctx context.Context, t plan.Told) (bool, error) {
 // removal returns that this node removed its target of an object that it has not got, if it did: with a number above
 // that of a target which was told in its name.
 func (s *Service) removal(t plan.Told) []plan.Asked {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	seq, ok := s.removed[t.Root]
+	seq, ok := s.removed.of(t.Root)
 	if !ok {
 		return nil
 	}

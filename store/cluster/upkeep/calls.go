@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"sync"
 
 	"allium/protocols/b3"
 	"allium/store/cluster/plan"
@@ -33,39 +34,48 @@ func (c *calls) add(o *calls) {
 	c.leases = append(c.leases, o.leases...)
 }
 
-// call has callers ask the members. Each member is asked by one caller at a time, as it answers one
-// challenge of this node at a time; one that is silent delays no other while there are callLimit
-// callers at most. The callers end with ctx.
-func (s *Service) call(ctx context.Context, all map[plan.ID]*calls) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for to, c := range all {
-		if w := s.waiting[to]; w != nil {
-			w.add(c)
+// callers ask the members: each is asked by one goroutine at a time, as it answers one challenge of this node at a
+// time. One that is silent delays no other while there are callLimit goroutines at most. It is safe for concurrent use.
+type callers struct {
+	asker *Service
+
+	mu      sync.Mutex         // lock: leaf
+	waiting map[plan.ID]*calls // of members that are not being asked
+	asked   map[plan.ID]bool   // the members that are being asked, at most callLimit
+	running sync.WaitGroup     // the goroutines of asked
+}
+
+// call has the members asked. The goroutines end with ctx.
+func (c *callers) call(ctx context.Context, all map[plan.ID]*calls) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for to, more := range all {
+		if w := c.waiting[to]; w != nil {
+			w.add(more)
 		} else {
-			s.waiting[to] = c
+			c.waiting[to] = more
 		}
 	}
-	for to := range s.waiting {
-		if len(s.asked) >= callLimit {
+	for to := range c.waiting {
+		if len(c.asked) >= callLimit {
 			return
 		}
-		if !s.asked[to] {
-			s.asked[to] = true
-			s.callers.Go(func() { s.caller(ctx, to) })
+		if !c.asked[to] {
+			c.asked[to] = true
+			c.running.Go(func() { c.ask(ctx, to) })
 		}
 	}
 }
 
-// caller asks a member until nothing is left to ask, and then others that wait for a caller. When the member does
+// ask asks a member until nothing is left to ask, and then others that wait for a caller. When the member does
 // not answer, it is not asked what waits then, which is planned again.
-func (s *Service) caller(ctx context.Context, to plan.ID) {
+func (c *callers) ask(ctx context.Context, to plan.ID) {
 	there := true
 	for {
-		ask := s.next(to)
+		ask := c.next(to)
 		if ask == nil {
 			var more bool
-			if to, more = s.nextMember(to); !more {
+			if to, more = c.nextMember(to); !more {
 				return
 			}
 			there = true
@@ -80,32 +90,32 @@ type ask func(ctx context.Context, to plan.ID, there bool) bool
 
 // next returns what a member is asked next, nil if there is nothing: first what somebody waits for, and audits
 // last.
-func (s *Service) next(to plan.ID) ask {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.waiting[to]
+func (c *callers) next(to plan.ID) ask {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.waiting[to]
 	switch {
-	case c == nil:
+	case w == nil:
 		return nil
-	case len(c.awaited) > 0:
-		part := take(&c.awaited)
+	case len(w.awaited) > 0:
+		part := take(&w.awaited)
 		return func(ctx context.Context, to plan.ID, there bool) bool {
-			return s.challenge(ctx, to, part, there, awaitedTime)
+			return c.asker.challenge(ctx, to, part, there, awaitedTime)
 		}
-	case len(c.tells) > 0:
-		part := take(&c.tells)
-		return func(ctx context.Context, to plan.ID, there bool) bool { return s.tell(ctx, to, part, there) }
-	case len(c.leases) > 0:
-		p := c.leases[0]
-		c.leases = c.leases[1:]
-		return func(ctx context.Context, _ plan.ID, there bool) bool { return there && s.lease(ctx, p) }
-	case len(c.challenges) > 0:
-		part := take(&c.challenges)
+	case len(w.tells) > 0:
+		part := take(&w.tells)
+		return func(ctx context.Context, to plan.ID, there bool) bool { return c.asker.tell(ctx, to, part, there) }
+	case len(w.leases) > 0:
+		p := w.leases[0]
+		w.leases = w.leases[1:]
+		return func(ctx context.Context, _ plan.ID, there bool) bool { return there && c.asker.lease(ctx, p) }
+	case len(w.challenges) > 0:
+		part := take(&w.challenges)
 		return func(ctx context.Context, to plan.ID, there bool) bool {
-			return s.challenge(ctx, to, part, there, challengeTime)
+			return c.asker.challenge(ctx, to, part, there, challengeTime)
 		}
 	}
-	delete(s.waiting, to)
+	delete(c.waiting, to)
 	return nil
 }
 
@@ -118,13 +128,13 @@ func take[T any](list *[]T) []T {
 }
 
 // nextMember ends the calls of a member, and returns another one that waits for a caller.
-func (s *Service) nextMember(done plan.ID) (to plan.ID, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.asked, done)
-	for to := range s.waiting {
-		if !s.asked[to] {
-			s.asked[to] = true
+func (c *callers) nextMember(done plan.ID) (to plan.ID, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.asked, done)
+	for to := range c.waiting {
+		if !c.asked[to] {
+			c.asked[to] = true
 			return to, true
 		}
 	}

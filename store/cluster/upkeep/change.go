@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"slices"
+	"sync"
 
 	"allium/store/cluster/plan"
 )
@@ -22,10 +23,28 @@ func (c *Change) Restored() bool { return c.Before.Behind > 0 && c.Now.Behind ==
 // Lost reports whether more objects are lost.
 func (c *Change) Lost() bool { return c.Now.Lost > c.Before.Lost }
 
-// changed returns what differs from the whole tick before. before is the Sum of that one, and v the view of this one.
-// Before the first pass over the pins has ended, and in the first tick after that, nothing does.
-func (s *Service) changed(before Sum, v *plan.View) Change {
-	if s.passes == 0 {
+// latest is the result of the latest whole tick. It is safe for concurrent use.
+type latest struct {
+	mu      sync.Mutex // lock: leaf
+	sum     Sum
+	present map[plan.ID]bool // members; nil: no tick followed a pass over the pins
+}
+
+// get returns the counts.
+func (l *latest) get() Sum {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sum
+}
+
+// set notes the result of a whole tick with the view v, and returns what differs from the one before. Before the first
+// pass over the pins has ended, and in the first tick after that, nothing does.
+func (l *latest) set(sum Sum, v *plan.View, seen bool) Change {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.sum
+	l.sum = sum
+	if !seen {
 		return Change{}
 	}
 	present := map[plan.ID]bool{}
@@ -34,12 +53,12 @@ func (s *Service) changed(before Sum, v *plan.View) Change {
 			present[m.ID] = true
 		}
 	}
-	was := s.present
-	s.present = present
+	was := l.present
+	l.present = present
 	if was == nil {
 		return Change{}
 	}
-	return Change{Before: before, Now: s.sum, Gone: without(was, present), Back: without(present, was)}
+	return Change{Before: before, Now: sum, Gone: without(was, present), Back: without(present, was)}
 }
 
 // without returns the members of a that are not in b, in order.

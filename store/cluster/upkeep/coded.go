@@ -3,7 +3,6 @@ package upkeep
 import (
 	"context"
 	"slices"
-	"time"
 
 	"allium/protocols/b3"
 	"allium/protocols/erasure"
@@ -12,20 +11,6 @@ import (
 	"allium/store/cluster/repair"
 	"allium/store/meta"
 )
-
-// coding is an object and how it is coded.
-type coding struct {
-	root         b3.Root
-	data, parity int
-}
-
-// attempt is the making of a coding.
-type attempt struct {
-	running bool
-	fails   int       // in a row
-	err     error     // of the latest one
-	retry   time.Time // after the latest one
-}
 
 // piece is the part of a coded object that this node has.
 type piece struct {
@@ -143,46 +128,52 @@ func (s *Service) asCopies(ctx context.Context, p meta.Pin) (_ meta.Pin, ok bool
 		p.Target = meta.Target{Copies: p.Target.Parity + 1, Seq: p.Target.Seq}
 		return p, true, nil
 	}
+	root, coded, seen := s.coded(p)
 	c := coding{p.Root, p.Target.Data, p.Target.Parity}
+	// Before the first pass has seen all pins, its manifest may be one of them.
+	if !coded && seen && s.encodings.begin(c, s.deps.Now()) {
+		if root, coded, _ = s.coded(p); coded { // an attempt ended meanwhile
+			s.encodings.ended(c, nil, s.deps.Now(), 0)
+		} else {
+			s.encode(c, p)
+		}
+	}
+	if coded {
+		p.Root = root
+	}
+	return p, coded, nil
+}
+
+// coded returns the manifest of the coding that a pin asks for, and whether that is here. seen says that a pass over
+// the pins has ended.
+func (s *Service) coded(p meta.Pin) (manifest b3.Root, ok, seen bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.codings[p.Root] {
 		if e.takes(p.Target) && e.here {
-			p.Root = e.Root
-			return p, true, nil
+			return e.Root, true, true
 		}
 	}
-	if s.passes > 0 { // else its manifest may be pinned, and was not seen yet
-		s.encode(c, p)
-	}
-	return p, false, nil
+	return b3.Root{}, false, s.passes > 0
 }
 
-// encode has a coding made, unless it is being made or failed just now.
+// encode queues an attempt to make a coding, which has begun.
 func (s *Service) encode(c coding, p meta.Pin) {
-	now := s.deps.Now()
-	a := s.encoding[c]
-	switch {
-	case a == nil && len(s.encoding) >= maxEncoding:
-		return // the next pass asks again
-	case a == nil:
-		a = &attempt{}
-		s.encoding[c] = a
-	case a.running, now.Before(a.retry):
-		return
-	}
 	job := repair.Job{Kind: repair.Rebuild, Root: c.root, Run: func(ctx context.Context, _ repair.Meter) error {
 		err := error(status.Errorf(status.Internal, "the encoding did not end"))
-		defer func() { s.encoded(c, err) }() // also after a panic
+		defer func() { // also after a panic
+			if s.encodings.ended(c, err, s.deps.Now(), s.p.Tick); err == nil {
+				s.wakeUp()
+			}
+		}()
 		root, err := s.deps.Coder.Encode(ctx, c.root, p.Target)
 		if err == nil {
 			err = s.planCoding(ctx, root, p)
 		}
 		return err
 	}}
-	//lockcheck:computes a job for which the queue has no place is refused at once
-	if a.running = s.deps.Repairs.Queue(job); !a.running {
-		a.retry = now.Add(s.p.Tick)
+	if !s.deps.Repairs.Queue(job) {
+		s.encodings.refused(c, s.deps.Now().Add(s.p.Tick))
 	}
 }
 
@@ -196,21 +187,6 @@ func (s *Service) planCoding(ctx context.Context, manifest b3.Root, p meta.Pin) 
 		return status.Errorf(status.Busy, "no room to plan the coding of %s", p.Root)
 	}
 	return s.raise(ctx, p)
-}
-
-// encoded notes the end of an attempt.
-func (s *Service) encoded(c coding, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil {
-		delete(s.encoding, c)
-		s.wakeUp()
-		return
-	}
-	a := s.encoding[c]
-	a.running, a.err = false, err
-	a.fails++
-	a.retry = s.deps.Now().Add(s.p.Tick << min(a.fails, maxDoubled))
 }
 
 // released notes that a target of a coded object was removed at this node.

@@ -1,7 +1,7 @@
 package upkeep
 
 import (
-	"context"
+	"sync"
 	"time"
 
 	"allium/protocols/b3"
@@ -38,58 +38,75 @@ func (h *Handover) Done() bool {
 // maxStuck is the maximum number of objects that are left for which the node checks whether they can be handed over.
 const maxStuck = 1024
 
-// handing is the state from which a Handover is made. Service.mu guards it.
+// handing says which passes over the pins a handover waits for, and what they found. It is safe for concurrent use.
 type handing struct {
-	hurry   bool   // the next tick is a whole one
-	after   uint64 // the pass over the pins that was latest when it began; a later one has to end
-	ended   uint64 // the latest pass that ended
-	alone   int    // of that pass
-	partial bool   // of that pass
-	sendErr error  // of the latest send
+	mu      sync.Mutex // lock: leaf
+	hurry   bool       // the next tick is a whole one
+	began   uint64     // the latest pass that began
+	after   uint64     // the pass that was latest when the handover began; a later one has to end
+	ended   uint64     // the latest pass that ended
+	alone   int        // of that pass
+	partial bool       // of that pass
 }
 
-// looked notes the end of a pass.
-func (h *handing) looked(pass uint64, of scan) {
-	h.ended, h.alone, h.partial = pass, of.alone, of.failed
+// start has the next tick look at all objects, and a pass end that begins from now on.
+func (h *handing) start() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hurry, h.after = true, h.began
+}
+
+// hurryUp has the next tick look at all objects.
+func (h *handing) hurryUp() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hurry = true
+}
+
+// takeHurry reports whether the next tick shall be a whole one.
+func (h *handing) takeHurry() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	hurry := h.hurry
+	h.hurry = false
+	return hurry
+}
+
+// begin notes the start of a pass.
+func (h *handing) begin(pass uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.began = pass
+}
+
+// end notes the end of the pass that began last.
+func (h *handing) end(of *scan) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ended, h.alone, h.partial = h.began, of.alone, of.failed
 	if h.ended <= h.after {
 		h.hurry = true // and another one, which began later
 	}
 }
 
+// report adds what the latest pass found.
+func (h *handing) report(to *Handover) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	to.Ready, to.Alone, to.Partial = h.ended > h.after, h.alone, h.partial
+}
+
 // StartHandover has this node hand its copies over soon: Deps.Draining says that it does. Other members then prove
 // their copies again, and what they have not got is sent to them.
 func (s *Service) StartHandover() {
-	s.mu.Lock()
-	s.handing.hurry, s.handing.after = true, s.pass
-	s.mu.Unlock()
+	s.handing.start()
 	s.wakeUp()
 }
 
 // Hurry has the next tick follow at once, and look at all objects.
 func (s *Service) Hurry() {
-	s.mu.Lock()
-	s.handing.hurry = true
-	s.mu.Unlock()
+	s.handing.hurryUp()
 	s.wakeUp()
-}
-
-// takeHurry reports whether the next tick shall be a whole one.
-func (s *Service) takeHurry() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	hurry := s.handing.hurry
-	s.handing.hurry = false
-	return hurry
-}
-
-// noteSend notes how a send ended.
-func (s *Service) noteSend(ctx context.Context, err error) {
-	if ctx.Err() != nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.handing.sendErr = err
 }
 
 // failing says how the latest send of an object failed, and since when all do. The zero failing: it did not.
@@ -128,7 +145,9 @@ func (s *Service) Handover() Handover {
 		return Handover{}
 	}
 	v, now := s.deps.View(), s.deps.Now()
-	h := Handover{Since: since, LastOnly: v.LastOnly}
+	h := Handover{Since: since, LastOnly: v.LastOnly, SendErr: s.jobs.failure()}
+	s.handing.report(&h) // before the objects are counted: a pass that ends meanwhile is one too late
+	h.Ready = h.Ready && len(s.pinned.list()) == 0
 	s.mu.Lock() // for all of it, so that none is missed that moves
 	defer s.mu.Unlock()
 	for _, e := range s.objects.active {
@@ -143,8 +162,6 @@ func (s *Service) Handover() Handover {
 			}
 		}
 	}
-	h.Ready = s.handing.ended > s.handing.after && len(s.pinned) == 0
-	h.Alone, h.Partial, h.SendErr = s.handing.alone, s.handing.partial, s.handing.sendErr
 	h.Unplanned = max(s.unplanned, s.skipped)
 	if self, ok := v.Member(s.deps.Self); !ok || !self.Draining {
 		h.Ready = false // the offer that says so is not sent yet

@@ -3,6 +3,7 @@ package upkeep
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,8 +14,8 @@ import (
 	"github.com/ipfs/go-datastore/query"
 	dssync "github.com/ipfs/go-datastore/sync"
 
-	"allium/protocols/b3"
 	"allium/store/cluster/plan"
+	"allium/store/cluster/upkeep/proofs"
 )
 
 // TestProofsOutlastRestarts: after a restart copies count as they did before, though no holder answers, and each as
@@ -132,7 +133,7 @@ func TestProofsOutlastCrashes(t *testing.T) {
 		run(3 * p.Grace) // the others follow, in turn
 		crash("after some were made again")
 		x.stop()
-		all, err := x.records.Query(t.Context(), query.Query{Prefix: "/" + RecordsSpace, KeysOnly: true})
+		all, err := x.records.Query(t.Context(), query.Query{Prefix: "/" + proofs.Space, KeysOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,68 +196,36 @@ func TestNewsAreKeptAtEnd(t *testing.T) {
 		run(2 * params.Grace)
 		s := x.service()
 		root := c.pin(x, 1, 1000, 2)[0]
-		news := func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			_, ok := s.news[root]
-			return ok
+		proved := func() bool {
+			o, err := s.Object(root, false)
+			return err == nil && o.Observed == 2
 		}
 		for range 1000 {
-			if news() {
+			if proved() {
 				break
 			}
 			run(10 * time.Millisecond)
 		}
-		if !news() {
+		if !proved() {
 			t.Fatal("no holder of it is new")
 		}
 		records.slow.Store(true)
 		x.kill()
 		found := false
-		for i := range s.batch {
-			objs := proofsOf{}
-			data, err := records.Get(t.Context(), newsKey(i))
-			if err == nil {
-				err = decodeKept(anyPage, data, objs)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			found = found || len(objs[root]) > 0
-		}
+		proofs.New(records, slog.New(slog.DiscardHandler)).LoadBatches(t.Context(), func(batch proofs.Of) {
+			found = found || len(batch[root]) > 0
+		})
 		if !found {
-			t.Errorf("its holders are in none of %d batches", s.batch)
+			t.Error("its holders are in no batch")
 		}
 		x.stop = func() {}
 	})
 }
 
-// TestNewsAreBounded: however many objects change, a batch has a bounded number of them, and all pages are written
-// before there are too many batches.
-func TestNewsAreBounded(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(plan.DefaultParams(), 2*newsBatch+1)
-	c.settleAll(t)
-	if n := len(c.news); n != 2*newsBatch+1 {
-		t.Fatalf("the holders of %d objects are new", n)
-	}
-	c.keepNews(t.Context())
-	if len(c.news) != 0 || c.batch != 3 {
-		t.Errorf("of %d objects there are %d batches, and %d objects are left", 2*newsBatch+1, c.batch, len(c.news))
-	}
-	for i := range 3 * maxBatches {
-		c.news[crowdRoot(i%100)] = struct{}{}
-		c.keepNews(t.Context())
-		if c.batch > maxBatches {
-			t.Fatalf("there are %d batches", c.batch)
-		}
-	}
-}
-
 // damage changes all that is kept.
 func damage(t *testing.T, records ds.Datastore, how func([]byte) []byte) {
 	t.Helper()
-	all, err := records.Query(t.Context(), query.Query{Prefix: "/" + RecordsSpace})
+	all, err := records.Query(t.Context(), query.Query{Prefix: "/" + proofs.Space})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,72 +238,4 @@ func damage(t *testing.T, records ds.Datastore, how func([]byte) []byte) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// TestKeptPages: a page is what was put in, bounded, and the same bytes for the same proofs.
-func TestKeptPages(t *testing.T) {
-	t.Parallel()
-	at := time.UnixMilli(1_700_000_000_123)
-	objs := proofsOf{}
-	for i := range 1000 {
-		root := b3.Root{3: byte(i), 4: byte(i >> 8)}
-		for j := range 1 + i%3 {
-			holder := plan.ID(bytes.Repeat([]byte{byte(j)}, 38))
-			objs[root] = append(objs[root], plan.Proof{
-				Holder: holder, Piece: plan.Piece(i % 65), At: at.Add(time.Duration(i) * time.Millisecond),
-			})
-		}
-	}
-	data, err := encodeKept(objs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err := encodeKept(objs); err != nil || !bytes.Equal(again, data) {
-		t.Errorf("the second time it is another page, %v", err)
-	}
-	got := proofsOf{}
-	if err := decodeKept(0, data, got); err != nil || len(got) != len(objs) {
-		t.Fatalf("%d objects, %v", len(got), err)
-	}
-	for root, want := range objs {
-		for i, p := range got[root] {
-			if p.Holder != want[i].Holder || p.Piece != want[i].Piece || !p.At.Equal(want[i].At) {
-				t.Fatalf("%s is %+v, was %+v", root, p, want[i])
-			}
-		}
-	}
-	if err := decodeKept(1, data, got); err == nil {
-		t.Error("objects of another page are taken")
-	}
-	for n := range 100 {
-		for i := range 1000 {
-			holder := plan.ID([]byte{byte(i)})
-			root := b3.Root{1: byte(n), 3: byte(i), 4: byte(i >> 8)}
-			for range 32 {
-				objs[root] = append(objs[root], plan.Proof{Holder: holder, At: at})
-			}
-		}
-	}
-	if data, err = encodeKept(objs); err != nil || len(data) > maxKept {
-		t.Errorf("a page of %d bytes, %v", len(data), err)
-	}
-}
-
-// FuzzKept: no page does harm.
-func FuzzKept(f *testing.F) {
-	good, err := encodeKept(proofsOf{b3.Root{1}: {{Holder: "a", At: time.UnixMilli(5)}}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(good[:len(good)-32])
-	f.Fuzz(func(t *testing.T, text []byte) {
-		sum := b3.Sum(text)
-		objs := proofsOf{}
-		if decodeKept(0, append(text, sum[:]...), objs) == nil {
-			s := &Service{before: objs, p: params}
-			for root := range objs {
-				s.restore(&entry{Object: plan.NewObject(root, 1, time.Now())}, time.Now())
-			}
-		}
-	})
 }

@@ -91,6 +91,7 @@ func (s *Service) look(ctx context.Context) error {
 		s.pass++
 		s.unplanned = 0
 		s.mu.Unlock()
+		s.handing.begin(s.pass)
 	}
 	s.scan.view = s.deps.View()
 	for range maxScan {
@@ -108,7 +109,11 @@ func (s *Service) look(ctx context.Context) error {
 		if !more {
 			s.scan.stop()
 			s.dropOrphans(ctx)
-			for _, root := range s.ended() {
+			given := s.ended()
+			s.removed.expire(s.deps.Now())
+			s.encodings.expire(s.deps.Now().Add(-2 * s.p.Tick))
+			s.handing.end(&s.scan)
+			for _, root := range given {
 				if err := s.keepRemoval(ctx, root); err != nil {
 					s.deps.Log.Warn("a removed target could not be kept", "root", root, "err", err)
 				}
@@ -176,13 +181,8 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 			}
 			return err
 		}
-		s.mu.Lock()
-		e := s.peek(p.Root)
-		if len(s.removed) < s.objects.activeLimit || s.removed[p.Root] > 0 {
-			s.removed[p.Root] = max(s.removed[p.Root], p.Target.Seq)
-		}
-		s.mu.Unlock()
-		if e == nil && age > 3*s.p.TrimWait {
+		s.removed.note(p.Root, p.Target.Seq)
+		if age > 3*s.p.TrimWait && !s.isPlanned(p.Root) {
 			return nil // all were told, or will ask
 		}
 	}
@@ -297,17 +297,6 @@ func (s *Service) ended() (given []b3.Root) {
 	s.skipped = s.unplanned
 	s.passes++
 	s.before = nil
-	s.handing.looked(s.pass, s.scan)
-	for root, seq := range s.removed {
-		if now.Sub(time.UnixMilli(int64(seq))) > keepRemoved {
-			delete(s.removed, root)
-		}
-	}
-	for c, a := range s.encoding {
-		if !a.running && now.Sub(a.retry) > 2*s.p.Tick { // its pin is gone
-			delete(s.encoding, c)
-		}
-	}
 	s.endedPages(now)
 	for root, e := range s.objects.active {
 		seen := e.pass == s.pass

@@ -92,7 +92,7 @@ func (c *crowd) bit(id peer.ID) uint16 {
 // tick runs a tick to the end of all that it begins.
 func (c *crowd) tick(tb testing.TB, whole bool) {
 	c.Service.tick(tb.Context(), whole)
-	c.callers.Wait()
+	c.callers.running.Wait()
 	c.most = max(c.most, len(c.Service.objects.active))
 }
 
@@ -435,7 +435,7 @@ func TestTickPlansWhatChanged(t *testing.T) {
 	if _, all := c.Service.tick(t.Context(), false); all {
 		t.Error("it planned all objects")
 	}
-	c.callers.Wait()
+	c.callers.running.Wait()
 	if n := c.asked.Load() - before; n < 1 || n > 4 {
 		t.Errorf("%d challenges for one object", n)
 	}

@@ -79,13 +79,11 @@ func (s *Service) trim(ctx context.Context, root b3.Root, unpin func() error) er
 
 // oldOrphans forgets the orphans that are none any more, and takes those that nothing asked for within the wait.
 func (s *Service) oldOrphans() (old []b3.Root) {
+	if s.encodings.busy() { // before the pieces are looked at: those of a coding that ends now are there
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, a := range s.encoding {
-		if a.running {
-			return nil
-		}
-	}
 	wait := max(s.p.TrimWait, orphanWait)
 	for root, o := range s.orphans {
 		switch {

@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"sync"
 
 	"allium/protocols/status"
 	"allium/store/meta"
@@ -12,12 +13,12 @@ import (
 // many objects as it can.
 func (s *Service) Pinned(ctx context.Context, p meta.Pin) error {
 	if p.Recursive {
-		s.lookSoon(p)
+		s.pinned.add(p)
 	}
 	defer s.wakeUp()
 	if err := s.raise(ctx, p); err != nil {
 		if !p.Recursive {
-			s.lookSoon(p)
+			s.pinned.add(p)
 		}
 		if status.Of(err) != status.Busy {
 			return err
@@ -33,25 +34,40 @@ func (s *Service) Pinned(ctx context.Context, p meta.Pin) error {
 	return nil
 }
 
-// lookSoon has the next tick look at a pin.
-func (s *Service) lookSoon(p meta.Pin) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.pinned) < maxPinned {
-		s.pinned = append(s.pinned, p)
+// pinnedPins has the pins that the next tick looks at first, in the order in which they were set. It is safe for
+// concurrent use.
+type pinnedPins struct {
+	mu   sync.Mutex // lock: leaf
+	pins []meta.Pin // at most maxPinned
+}
+
+// add has the next tick look at a pin, unless too many wait.
+func (q *pinnedPins) add(p meta.Pin) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.pins) < maxPinned {
+		q.pins = append(q.pins, p)
 	}
+}
+
+// list returns the pins. They wait until remove is called.
+func (q *pinnedPins) list() []meta.Pin {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.pins
+}
+
+// remove removes the first n pins.
+func (q *pinnedPins) remove(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pins = q.pins[n:]
 }
 
 // lookAtPinned takes over the targets of pins that were just set.
 func (s *Service) lookAtPinned(ctx context.Context) {
-	s.mu.Lock()
-	pins := s.pinned
-	s.mu.Unlock()
-	defer func() { // till then no target counts as met
-		s.mu.Lock()
-		s.pinned = s.pinned[len(pins):]
-		s.mu.Unlock()
-	}()
+	pins := s.pinned.list()
+	defer s.pinned.remove(len(pins)) // till then no target counts as met
 	for _, p := range pins {
 		err := s.raise(ctx, p)
 		if p.Recursive && err == nil {

@@ -42,24 +42,22 @@ const maxReach = 64
 // Progress says how far objects are on the way to what t asks for, whatever other pins ask for them. The zero t stands
 // for what all pins together ask for.
 func (s *Service) Progress(roots []b3.Root, t meta.Target) (w Progress) {
-	v, coded := s.deps.View(), map[b3.Root]*attempt{}
+	v := s.deps.View()
 	w.LastOnly = v.LastOnly
+	// These come before the objects, which are planned before a pin or a coding leaves them.
+	w.Pending = len(s.pinned.list()) > 0 // a target may be new
+	coded := s.encodings.of(t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.Unplanned = max(s.unplanned, s.skipped)
-	if len(s.pinned) > 0 { // a target may be new
-		w.Unmet, w.Pending = roots, true
+	if w.Pending {
+		w.Unmet = roots
 		return w
-	}
-	for c, a := range s.encoding {
-		if t.Copies == 0 && (t.Data == 0 || t.Data == c.data && t.Parity == c.parity) {
-			coded[c.root] = a
-		}
 	}
 	w.Unmet = make([]b3.Root, 0, len(roots))
 	for _, root := range roots {
 		planned, met := 0, true
-		if a := coded[root]; a != nil {
+		if a, ok := coded[root]; ok {
 			met = false
 			if a.running {
 				w.Coming++

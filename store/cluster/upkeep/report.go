@@ -84,24 +84,20 @@ func (s *Service) Report() Report {
 			}
 		}
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	members := present(v)
+	s.mu.Lock()
 	for _, e := range s.objects.active {
 		r.add(e.count(v, s.p, now))
 		r.Beyond.add(e, v, members)
 	}
 	r.Unplanned, r.Ready = max(s.unplanned, s.skipped), s.passes > 0
-	r.ETA = s.speed.eta(r.Missing, now)
+	s.mu.Unlock()
+	r.ETA = s.jobs.eta(r.Missing, now)
 	return r
 }
 
 // Sum returns the counts of the latest whole tick, which are up to Params.Tick old. Report counts anew.
-func (s *Service) Sum() Sum {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sum
-}
+func (s *Service) Sum() Sum { return s.latest.get() }
 
 // ObjectReport is the state of the copies of one object, as a node knows it.
 type ObjectReport struct {
@@ -131,29 +127,6 @@ func (s *Service) Object(root b3.Root, explain bool) (ObjectReport, error) {
 		r.Place = v.Explain(e.Object, max(r.Wanted, 1))
 	}
 	return r, nil
-}
-
-// speed is the rate of the latest sends.
-type speed struct {
-	rate float64 // bytes per second, a moving average
-	at   time.Time
-}
-
-// sent notes that a send of so many bytes took so long.
-func (p *speed) sent(bytes int64, took time.Duration, now time.Time) {
-	r := float64(bytes) / max(took.Seconds(), .001)
-	if p.rate > 0 && now.Sub(p.at) < speedFor {
-		r = p.rate + (r-p.rate)/8
-	}
-	p.rate, p.at = r, now
-}
-
-// eta returns how long a send of so many bytes takes, 0 if that is not known.
-func (p *speed) eta(bytes int64, now time.Time) time.Duration {
-	if p.rate <= 0 || now.Sub(p.at) > speedFor {
-		return 0
-	}
-	return time.Duration(float64(bytes) / p.rate * float64(time.Second))
 }
 
 func notPlanned(root b3.Root) error {

@@ -54,9 +54,7 @@ func (s *Service) planPages(v *plan.View, now time.Time, draining time.Time, who
 		s.mu.Unlock()
 		left = left || more
 	}
-	s.mu.Lock()
 	s.left = left
-	s.mu.Unlock()
 	return sum
 }
 

@@ -9,6 +9,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/erasure"
 	"allium/store/cluster/plan"
+	"allium/store/cluster/upkeep/proofs"
 	"allium/store/meta"
 )
 
@@ -20,38 +21,29 @@ type Service struct {
 
 	mu                 sync.Mutex // lock: leaf
 	objects            table
-	removed            map[b3.Root]uint64   // numbers of removed targets of this node, at most maxActive
 	codings            map[b3.Root][]*entry // entries of coding manifests, by the coded object
 	pieces             map[b3.Root]int      // of how many of these manifests each outboard and shard is
 	orphans            map[b3.Root]orphan   // at most maxOrphans
-	encoding           map[coding]*attempt  // codings that are to be made, at most maxEncoding
 	pass               uint64               // number of the current pass over the pins
 	passes             uint64               // passes that ended
 	unplanned, skipped int                  // objects for which there was no room in this pass, and in the one before
-	pinned             []meta.Pin           // to look at in the next tick, at most maxPinned
-	full               bool                 // a send was not queued in this tick
-	left               bool                 // objects at rest have something to do, for which the tick had no room
-	moving             bool                 // a job that moves copies is queued or runs
-	speed              speed
-	sum                Sum // of the latest whole tick
-	handing            handing
-	present            map[plan.ID]bool // that were present in the latest whole tick; nil: there was none
+	learned            uint64               // calls of learn
 
-	waiting map[plan.ID]*calls // of members that are not being asked
-	asked   map[plan.ID]bool   // the members that are being asked, at most callLimit
-	callers sync.WaitGroup     // of asked
+	begun     uint64        // when the service was made, Unix milliseconds
+	wake      chan struct{} // bound: 1; asks for a tick
+	missed    missed
+	pinned    pinnedPins
+	removed   removals
+	handing   handing
+	jobs      jobs
+	encodings encodings
+	latest    latest
+	callers   callers
+	scan      scan // of the goroutine of Run
+	left      bool // objects at rest have something to do, for which the tick had no room; of the goroutine of Run
 
-	learned uint64 // calls of learn
-
-	begun  uint64        // when the service was made, Unix milliseconds
-	wake   chan struct{} // bound: 1; asks for a tick
-	missed missed
-	scan   scan // of the goroutine of Run
-
-	news   map[b3.Root]struct{} // objects whose holders changed since these were kept, at most maxActive; mu guards it
-	before proofsOf             // what was proved before a restart of objects that were not found yet; mu guards it
-	kept   [keptPages]b3.Root   // the digests of the pages of proofs in the records, of the goroutine of Run
-	batch  int                  // the next number of a batch of news, of the goroutine of Run
+	before  proofs.Of       // what was proved before a restart of objects that were not found yet; mu guards it
+	records *proofs.Records // nil: nothing is kept; of the goroutine of Run, but for its News
 }
 
 // entry is an object that has a target.
@@ -92,12 +84,15 @@ func (s *Service) started() time.Time { return time.UnixMilli(int64(s.begun)) }
 func New(p plan.Params, d Deps) *Service {
 	d.Env.SetDefaults()
 	s := &Service{
-		deps: d, p: p, objects: newTable(), removed: map[b3.Root]uint64{},
+		deps: d, p: p, objects: newTable(), removed: removals{seqs: map[b3.Root]uint64{}},
 		orphans: map[b3.Root]orphan{},
-		codings: map[b3.Root][]*entry{}, pieces: map[b3.Root]int{}, encoding: map[coding]*attempt{},
-		missed: missed{at: map[b3.Root]time.Time{}}, news: map[b3.Root]struct{}{},
-		waiting: map[plan.ID]*calls{}, asked: map[plan.ID]bool{},
-		begun: uint64(d.Now().UnixMilli()), wake: make(chan struct{}, 1), // bound: 1, a second one adds nothing
+		codings: map[b3.Root][]*entry{}, pieces: map[b3.Root]int{}, encodings: encodings{all: map[coding]*attempt{}},
+		missed: missed{at: map[b3.Root]time.Time{}},
+		begun:  uint64(d.Now().UnixMilli()), wake: make(chan struct{}, 1), // bound: 1, a second one adds nothing
+	}
+	s.callers = callers{asker: s, waiting: map[plan.ID]*calls{}, asked: map[plan.ID]bool{}}
+	if d.Records != nil {
+		s.records = proofs.New(d.Records, d.Log)
 	}
 	s.m = newMetrics(d.Metrics, s)
 	return s
@@ -115,7 +110,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 		s.keepProofs(ctx, pages)
 	}()
 	defer s.scan.stop()
-	defer s.callers.Wait()
+	defer s.callers.running.Wait()
 	ticks := 0                                             // whole ones since proofs were kept
 	timer := time.NewTimer(jitter.Spread(s.p.Tick / soon)) // members are told busy until it has seen its pins
 	defer timer.Stop()
@@ -140,7 +135,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 			}
 		}
 		now := s.deps.Now()
-		whole := now.Sub(looked) >= s.p.Tick*3/4 || now.Before(looked) || s.takeHurry()
+		whole := now.Sub(looked) >= s.p.Tick*3/4 || now.Before(looked) || s.handing.takeHurry()
 		if whole {
 			looked = now
 		}
@@ -233,9 +228,8 @@ func (s *Service) plan(whole bool) todo {
 	if self, ok := v.Member(s.deps.Self); !draining.IsZero() && ok && !self.Draining {
 		do.awaited = true // the offer that says so follows within a second
 	}
+	s.jobs.begin()
 	s.mu.Lock()
-	s.full = false
-	left := s.left
 	tight := len(s.objects.active) > s.objects.activeLimit/2
 	do.all, s.objects.all = whole || s.objects.all, false
 	var sum Sum
@@ -257,19 +251,19 @@ func (s *Service) plan(whole bool) todo {
 		}
 	}
 	s.mu.Unlock()
-	if whole || left {
+	if whole || s.left {
 		sum.add(s.planPages(v, now, draining, whole, &do))
 	}
+	moving := s.jobs.isMoving()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.settle(settled, v, now)
-	if whole {
-		before := s.sum
-		s.sum = sum
-		do.change = s.changed(before, v)
-	}
-	if do.all && len(do.sends) == 0 && draining.IsZero() && !s.moving {
+	seen := s.passes > 0
+	if do.all && len(do.sends) == 0 && draining.IsZero() && !moving {
 		do.sends = s.moves(v, now)
+	}
+	s.mu.Unlock()
+	if whole {
+		do.change = s.latest.set(sum, v, seen)
 	}
 	if do.n >= maxCalls {
 		s.wakeUp() // there may be more

@@ -243,3 +243,10 @@ func (pg *page) rests(e *entry, until time.Time) {
 func (e *entry) restSum(n int) Sum {
 	return Sum{Objects: n, Wanted: n * e.Wanted(), Observed: n * e.Wanted()}
 }
+
+// isPlanned reports whether an object is planned.
+func (s *Service) isPlanned(root b3.Root) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.peek(root) != nil
+}
