@@ -56,11 +56,11 @@ func (s *Service) challenge(
 
 // unasked notes that a member was not asked for objects.
 func (s *Service) unasked(to plan.ID, roots []b3.Root) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
 	now := s.deps.Now()
 	for _, root := range roots {
-		if e := s.find(root); e != nil {
+		if e := s.inventory.find(root); e != nil {
 			e.Unasked(to, now)
 		}
 	}
@@ -71,16 +71,16 @@ func (s *Service) answered(to plan.ID, roots []b3.Root, answers []plan.Response)
 	now := s.deps.Now()
 	var changed []b3.Root
 	short := false
-	s.mu.Lock()
+	s.inventory.mu.Lock()
 	for i, root := range roots {
-		if e := s.find(root); e != nil {
+		if e := s.inventory.find(root); e != nil {
 			if e.Answered(to, answers[i].Answer, answers[i].Piece, s.p, now) {
 				changed = append(changed, root)
 			}
-			short = short || !e.Met() && (answers[i].Answer != plan.Busy || e.isAwaited(s.deps.Self, s.begun))
+			short = short || !e.Met() && (answers[i].Answer != plan.Busy || e.isAwaited(s.deps.Self, s.inventory.begun))
 		}
 	}
-	s.mu.Unlock()
+	s.inventory.mu.Unlock()
 	if s.records != nil {
 		s.records.News.Add(changed) // last: what is kept of them is at least as new
 	}
@@ -93,11 +93,11 @@ func (s *Service) answered(to plan.ID, roots []b3.Root, answers []plan.Response)
 // reports whether the member answered.
 func (s *Service) tell(ctx context.Context, to plan.ID, tells []planned, there bool) bool {
 	ok := there && s.exchange(ctx, peer.ID(to), tells) == nil
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
 	for _, t := range tells {
 		t.TellEnded(to, t.Version, ok)
-		s.objects.touch(t.entry)
+		s.inventory.touch(t.entry)
 	}
 	return ok
 }
@@ -106,12 +106,12 @@ func (s *Service) tell(ctx context.Context, to plan.ID, tells []planned, there b
 func (s *Service) exchange(ctx context.Context, to peer.ID, about []planned) error {
 	v := s.deps.View()
 	told := make([]plan.Told, len(about))
-	s.mu.Lock()
+	s.inventory.mu.Lock()
 	now := s.deps.Now()
 	for i, p := range about {
 		told[i] = p.Tell(v, s.p, now)
 	}
-	s.mu.Unlock()
+	s.inventory.mu.Unlock()
 	calling, cancel := context.WithTimeout(ctx, tellTime+time.Duration(len(told))*keepTime)
 	answer, err := s.deps.Prover.Tell(calling, to, told)
 	cancel()
@@ -132,7 +132,7 @@ func (s *Service) lease(ctx context.Context, p planned) bool {
 	defer cancel()
 	granted, err := s.deps.Prover.Lease(calling, peer.ID(p.To), p.Root)
 	if err == nil && granted {
-		s.with(p.entry, func(now time.Time) { p.Leased(now) })
+		s.inventory.with(p.entry, func(now time.Time) { p.Leased(now) })
 	}
 	return err == nil
 }
@@ -181,12 +181,12 @@ func (s *Service) queue(sends []planned) {
 	if s.deps.Repairs.Queue(job) {
 		return
 	}
-	s.mu.Lock()
+	s.inventory.mu.Lock()
 	for _, p := range sends {
 		p.Skipped(p.To)
-		s.objects.touch(p.entry)
+		s.inventory.touch(p.entry)
 	}
-	s.mu.Unlock()
+	s.inventory.mu.Unlock()
 	s.jobs.refused(job.Kind) // last: a job that sees it has the next tick plan these objects
 }
 
@@ -199,11 +199,11 @@ func (s *Service) sent(ctx context.Context, sends []planned, ok []bool, err erro
 	}
 	now := s.deps.Now()
 	again, bytes := false, int64(0)
-	s.mu.Lock()
-	s.objects.all = s.objects.all || moves // the next tick looks for more to move
+	s.inventory.mu.Lock()
+	s.inventory.all = s.inventory.all || moves // the next tick looks for more to move
 	for i, p := range sends {
 		p.Sent(p.To, ok[i], s.p, now)
-		s.objects.touch(p.entry)
+		s.inventory.touch(p.entry)
 		if ok[i] {
 			again = true
 			bytes += p.Size
@@ -212,7 +212,7 @@ func (s *Service) sent(ctx context.Context, sends []planned, ok []bool, err erro
 			p.failing.note(err, now)
 		}
 	}
-	s.mu.Unlock()
+	s.inventory.mu.Unlock()
 	if moves {
 		bytes = 0 // which are slower than what the estimate is for
 	}
@@ -233,13 +233,13 @@ func (s *Service) send(ctx context.Context, sends []planned, ok []bool, meter re
 	}
 	var roots []b3.Root
 	var at []int // of each root in sends
-	s.mu.Lock()
+	s.inventory.mu.Lock()
 	for i, p := range sends {
 		if p.Wanted() > 0 {
 			roots, at = append(roots, p.Root), append(at, i)
 		}
 	}
-	s.mu.Unlock()
+	s.inventory.mu.Unlock()
 	if len(roots) == 0 {
 		return nil // the targets were removed
 	}
@@ -267,9 +267,9 @@ func (s *Service) send(ctx context.Context, sends []planned, ok []bool, meter re
 
 // drop removes the pins of the cluster from an object. What people pinned stays.
 func (s *Service) drop(ctx context.Context, e *entry) {
-	s.mu.Lock()
-	if s.objects.active[e.Root] != e || e.Answer() == plan.Proved {
-		s.mu.Unlock()
+	s.inventory.mu.Lock()
+	if s.inventory.active[e.Root] != e || e.Answer() == plan.Proved {
+		s.inventory.mu.Unlock()
 		return // a member told of it since it was planned
 	}
 	e.dropping = true
@@ -278,10 +278,10 @@ func (s *Service) drop(ctx context.Context, e *entry) {
 		labels = append(labels, originLabel(a.Origin))
 	}
 	wanted := e.Wanted()
-	s.mu.Unlock()
-	defer s.with(e, func(time.Time) { e.dropping = false }) // it is still here
+	s.inventory.mu.Unlock()
+	defer s.inventory.with(e, func(time.Time) { e.dropping = false }) // it is still here
 	if pinned, err := s.pinnedBy(ctx, e.Root, labels); err == nil && !pinned && e.coded == nil {
-		s.with(e, func(time.Time) { s.forget(e) }) // it is this node's own, whose target was removed
+		s.inventory.with(e, func(time.Time) { s.inventory.forget(e) }) // it is this node's own
 		return
 	}
 	err := s.trim(ctx, e.Root, func() error {
@@ -293,7 +293,7 @@ func (s *Service) drop(ctx context.Context, e *entry) {
 		}
 		return
 	}
-	s.with(e, func(time.Time) { s.forget(e) })
+	s.inventory.with(e, func(time.Time) { s.inventory.forget(e) })
 	s.deps.Log.Info("dropped a copy that nobody needs", "root", e.Root, "copies_wanted", wanted)
 }
 

@@ -17,14 +17,14 @@ import (
 // Answer returns how this node answers a challenge of its copy of an object: Proved, with a proof
 // that the caller makes, else Leaving or Absent. It is Busy until the node knows its pins, so that a node
 // that restarts moves nothing, and for objects that are not planned while there are too many.
-func (s *Service) Answer(root b3.Root) plan.Answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.passes == 0 {
+func (n *inventory) Answer(root b3.Root) plan.Answer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.passes == 0 {
 		return plan.Busy
 	}
-	e := s.objects.active[root]
-	k, rests := s.objects.packed(root)
+	e := n.active[root]
+	k, rests := n.packed(root)
 	switch {
 	case rests && known(k):
 		return plan.Proved
@@ -32,7 +32,7 @@ func (s *Service) Answer(root b3.Root) plan.Answer {
 		return plan.Busy
 	case e != nil && e.here:
 		return e.Object.Answer()
-	case e == nil && max(s.unplanned, s.skipped) > 0:
+	case e == nil && n.leftOut() > 0:
 		return plan.Busy
 	}
 	return plan.Absent
@@ -42,14 +42,14 @@ func (s *Service) Answer(root b3.Root) plan.Answer {
 // stays so if the member is known to hold it.
 func (s *Service) Claimed(from peer.ID, objs []b3.Root) {
 	v := s.deps.View()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
 	now := s.deps.Now()
 	for _, root := range objs {
-		if k, rests := s.objects.packed(root); rests && k.Read(now).HeldBy(plan.ID(from)) || s.objects.crowded() {
+		if k, rests := s.inventory.packed(root); rests && k.Read(now).HeldBy(plan.ID(from)) || s.inventory.crowded() {
 			continue
 		}
-		if e := s.find(root); e != nil {
+		if e := s.inventory.find(root); e != nil {
 			e.Object.Claimed(v, plan.ID(from), s.p, now)
 		}
 	}
@@ -84,7 +84,7 @@ func (s *Service) Told(ctx context.Context, from peer.ID, told []plan.Told) ([]p
 		return nil, err
 	}
 	for _, i := range at {
-		found := s.change(answer[i].Root, func(e *entry, now time.Time) {
+		found := s.inventory.change(answer[i].Root, func(e *entry, now time.Time) {
 			e.Object.Claimed(v, plan.ID(from), s.p, now)
 			answer[i] = e.Tell(v, s.p, now)
 		})
@@ -98,16 +98,16 @@ func (s *Service) Told(ctx context.Context, from peer.ID, told []plan.Told) ([]p
 // plans reports whether an object that a member told of is planned here, and then keeps it from being forgotten in this
 // pass. It adds one only for a target. The error is busy while too many objects are active.
 func (s *Service) plans(ctx context.Context, t plan.Told) (bool, error) {
-	s.mu.Lock()
-	crowded := s.objects.crowded()
-	e := s.objects.active[t.Root]
+	s.inventory.mu.Lock()
+	crowded := s.inventory.crowded()
+	e := s.inventory.active[t.Root]
 	if e == nil && !crowded {
-		e = s.find(t.Root)
+		e = s.inventory.find(t.Root)
 	}
 	if e != nil {
-		e.told = s.pass
+		e.told = s.inventory.pass
 	}
-	s.mu.Unlock()
+	s.inventory.mu.Unlock()
 	switch {
 	case e != nil:
 		return true, nil
@@ -146,18 +146,15 @@ func (s *Service) learn(ctx context.Context, v *plan.View, from peer.ID, told []
 		}
 	}
 	var news []targetOf
-	s.mu.Lock()
-	s.learned++
-	call := s.learned
-	s.mu.Unlock()
+	call := s.learned.Add(1)
 	var dropping error
 	for _, t := range told {
-		s.change(t.Root, func(e *entry, now time.Time) {
+		s.inventory.change(t.Root, func(e *entry, now time.Time) {
 			if e.dropping {
 				dropping = status.Errorf(status.Busy, "the copy of %s is being dropped; ask again later", t.Root)
 				return
 			}
-			e.told = s.pass
+			e.told = s.inventory.pass
 			changed := e.learn(t, v, plan.ID(from), s.p, now)
 			if !e.here || len(changed) == 0 {
 				return
@@ -171,10 +168,10 @@ func (s *Service) learn(ctx context.Context, v *plan.View, from peer.ID, told []
 	if err := s.keep(ctx, news); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
 	for _, t := range news {
-		if e := s.objects.active[t.root]; e != nil && e.unkept == call {
+		if e := s.inventory.active[t.root]; e != nil && e.unkept == call {
 			e.unkept = 0
 		}
 	}
@@ -254,13 +251,13 @@ func (s *Service) keep(ctx context.Context, list []targetOf) error {
 // GrantLease decides whether a member may drop its copy of an object.
 func (s *Service) GrantLease(_ context.Context, from peer.ID, root b3.Root) (bool, error) {
 	v := s.deps.View()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
 	now := s.deps.Now()
-	if s.objects.crowded() && s.objects.active[root] == nil {
+	if s.inventory.crowded() && s.inventory.active[root] == nil {
 		return false, errCrowded()
 	}
-	e := s.find(root)
+	e := s.inventory.find(root)
 	if e == nil || !e.here {
 		return false, notPlanned(root)
 	}

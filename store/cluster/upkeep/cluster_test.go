@@ -220,11 +220,11 @@ func (x *node) service() *Service {
 // remembered returns how many objects and orphans a service remembers, and of how many objects the proofs from before
 // its start that nothing asked for.
 func (s *Service) remembered() (objects, orphans, before int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before = len(s.before)
-	for i := range s.objects.pages {
-		if pg := &s.objects.pages[i]; pg.Page != nil {
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
+	before = len(s.inventory.before)
+	for i := range s.inventory.pages {
+		if pg := &s.inventory.pages[i]; pg.Page != nil {
 			for k := range pg.All {
 				if !known(k) {
 					before++
@@ -232,7 +232,7 @@ func (s *Service) remembered() (objects, orphans, before int) {
 			}
 		}
 	}
-	return s.objects.len(), len(s.orphans), before
+	return s.inventory.len(), len(s.orphans), before
 }
 
 // start starts the service and the repairs of a node, which knows its store only.

@@ -39,38 +39,38 @@ func (s *Service) pieceOf(ctx context.Context, root b3.Root, e *entry) (p piece,
 }
 
 // addCoding notes that e is a coding manifest.
-func (s *Service) addCoding(e *entry, p piece) {
+func (n *inventory) addCoding(e *entry, p piece) {
 	e.coded, e.Object.Size = p.manifest, p.size
 	e.Object.Empty = p.manifest.Empty()
-	s.codings[e.coded.Object] = append(s.codings[e.coded.Object], e)
+	n.codings[e.coded.Object] = append(n.codings[e.coded.Object], e)
 	for _, root := range e.coded.Pieces() {
-		s.pieces[root]++
+		n.pieces[root]++
 	}
 }
 
 // forget forgets an entry.
-func (s *Service) forget(e *entry) {
-	s.objects.remove(e)
+func (n *inventory) forget(e *entry) {
+	n.remove(e)
 	if e.coded == nil {
 		return
 	}
 	root := e.coded.Object
-	left := slices.DeleteFunc(s.codings[root], func(o *entry) bool { return o == e })
-	if s.codings[root] = left; len(left) == 0 {
-		delete(s.codings, root)
+	left := slices.DeleteFunc(n.codings[root], func(o *entry) bool { return o == e })
+	if n.codings[root] = left; len(left) == 0 {
+		delete(n.codings, root)
 	}
 	for _, root := range e.coded.Pieces() {
-		if s.pieces[root]--; s.pieces[root] == 0 {
-			delete(s.pieces, root)
+		if n.pieces[root]--; n.pieces[root] == 0 {
+			delete(n.pieces, root)
 		}
 	}
 }
 
 // entryFor returns the entry of an object, or that of the manifest which says how it is coded; nil if there is none. Of
 // several it is the one whose target is the newest.
-func (s *Service) entryFor(root b3.Root) *entry {
-	best := s.peek(root)
-	for _, e := range s.codings[root] {
+func (n *inventory) entryFor(root b3.Root) *entry {
+	best := n.peek(root)
+	for _, e := range n.codings[root] {
 		if best == nil || e.latest() > best.latest() {
 			best = e
 		}
@@ -128,11 +128,11 @@ func (s *Service) asCopies(ctx context.Context, p meta.Pin) (_ meta.Pin, ok bool
 		p.Target = meta.Target{Copies: p.Target.Parity + 1, Seq: p.Target.Seq}
 		return p, true, nil
 	}
-	root, coded, seen := s.coded(p)
+	root, coded, seen := s.inventory.coded(p)
 	c := coding{p.Root, p.Target.Data, p.Target.Parity}
 	// Before the first pass has seen all pins, its manifest may be one of them.
 	if !coded && seen && s.encodings.begin(c, s.deps.Now()) {
-		if root, coded, _ = s.coded(p); coded { // an attempt ended meanwhile
+		if root, coded, _ = s.inventory.coded(p); coded { // an attempt ended meanwhile
 			s.encodings.ended(c, nil, s.deps.Now(), 0)
 		} else {
 			s.encode(c, p)
@@ -146,15 +146,15 @@ func (s *Service) asCopies(ctx context.Context, p meta.Pin) (_ meta.Pin, ok bool
 
 // coded returns the manifest of the coding that a pin asks for, and whether that is here. seen says that a pass over
 // the pins has ended.
-func (s *Service) coded(p meta.Pin) (manifest b3.Root, ok, seen bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range s.codings[p.Root] {
+func (n *inventory) coded(p meta.Pin) (manifest b3.Root, ok, seen bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range n.codings[p.Root] {
 		if e.takes(p.Target) && e.here {
 			return e.Root, true, true
 		}
 	}
-	return b3.Root{}, false, s.passes > 0
+	return b3.Root{}, false, n.passes > 0
 }
 
 // encode queues an attempt to make a coding, which has begun.
@@ -190,13 +190,13 @@ func (s *Service) planCoding(ctx context.Context, manifest b3.Root, p meta.Pin) 
 }
 
 // released notes that a target of a coded object was removed at this node.
-func (s *Service) released(p meta.Pin) {
+func (n *inventory) released(p meta.Pin) {
 	if meta.OfCluster(p.Label) {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range s.codings[p.Root] {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range n.codings[p.Root] {
 		e.released = max(e.released, p.Target.Seq)
 	}
 }
@@ -218,11 +218,11 @@ func (s *Service) unpinPieces(ctx context.Context, e *entry) error {
 	if e.coded == nil {
 		return nil
 	}
-	s.mu.Lock()
+	s.inventory.mu.Lock()
 	pieces := slices.DeleteFunc(e.coded.Pieces(), func(root b3.Root) bool {
-		return s.peek(root) != nil || s.pieces[root] > 1
+		return s.inventory.peek(root) != nil || s.inventory.pieces[root] > 1
 	})
-	s.mu.Unlock()
+	s.inventory.mu.Unlock()
 	for _, root := range pieces {
 		if err := s.unpin(ctx, root, []string{meta.ClusterLabel}); err != nil {
 			return err
@@ -233,10 +233,10 @@ func (s *Service) unpinPieces(ctx context.Context, e *entry) error {
 
 // Coding returns the manifest of a coded object that this node holds a piece of, and the address of that; ok is
 // false if there is none.
-func (s *Service) Coding(object b3.Root) (root b3.Root, m *erasure.Manifest, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range s.codings[object] {
+func (n *inventory) Coding(object b3.Root) (root b3.Root, m *erasure.Manifest, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range n.codings[object] {
 		if e.here {
 			return e.Root, e.coded, true
 		}
@@ -245,15 +245,15 @@ func (s *Service) Coding(object b3.Root) (root b3.Root, m *erasure.Manifest, ok 
 }
 
 // Codings calls yield for each coded object that this node holds a piece of, until that returns false.
-func (s *Service) Codings(yield func(object b3.Root) bool) {
-	s.mu.Lock()
-	objects := make([]b3.Root, 0, len(s.codings))
-	for root, list := range s.codings {
+func (n *inventory) Codings(yield func(object b3.Root) bool) {
+	n.mu.Lock()
+	objects := make([]b3.Root, 0, len(n.codings))
+	for root, list := range n.codings {
 		if slices.ContainsFunc(list, func(e *entry) bool { return e.here }) {
 			objects = append(objects, root)
 		}
 	}
-	s.mu.Unlock()
+	n.mu.Unlock()
 	for _, root := range objects {
 		if !yield(root) {
 			return
@@ -265,9 +265,9 @@ func (s *Service) Codings(yield func(object b3.Root) bool) {
 // are present.
 func (s *Service) Holders(manifest b3.Root) []plan.Holder {
 	v := s.deps.View()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.objects.active[manifest]
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
+	e := s.inventory.active[manifest]
 	if e == nil {
 		return nil
 	}

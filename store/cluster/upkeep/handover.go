@@ -128,13 +128,13 @@ func (f *failing) note(err error, now time.Time) {
 }
 
 // keepsAlone reports whether a pin asks for no copies of an object of which nothing else does either.
-func (s *Service) keepsAlone(p meta.Pin) bool {
+func (n *inventory) keepsAlone(p meta.Pin) bool {
 	if p.Target.Wants() || meta.OfCluster(p.Label) {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.peek(p.Root)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e := n.peek(p.Root)
 	return e == nil || e.Wanted() == 0
 }
 
@@ -148,21 +148,21 @@ func (s *Service) Handover() Handover {
 	h := Handover{Since: since, LastOnly: v.LastOnly, SendErr: s.jobs.failure()}
 	s.handing.report(&h) // before the objects are counted: a pass that ends meanwhile is one too late
 	h.Ready = h.Ready && len(s.pinned.list()) == 0
-	s.mu.Lock() // for all of it, so that none is missed that moves
-	defer s.mu.Unlock()
-	for _, e := range s.objects.active {
+	s.inventory.mu.Lock() // for all of it, so that none is missed that moves
+	defer s.inventory.mu.Unlock()
+	for _, e := range s.inventory.active {
 		h.count(e, v, s.p, now)
 	}
-	for i := range s.objects.pages {
-		if pg := &s.objects.pages[i]; pg.Page != nil {
+	for i := range s.inventory.pages {
+		if pg := &s.inventory.pages[i]; pg.Page != nil {
 			for k := range pg.All {
 				if known(k) {
-					h.count(s.unpack(k, nil, now), v, s.p, now)
+					h.count(s.inventory.unpack(k, nil, now), v, s.p, now)
 				}
 			}
 		}
 	}
-	h.Unplanned = max(s.unplanned, s.skipped)
+	h.Unplanned = s.inventory.leftOut()
 	if self, ok := v.Member(s.deps.Self); !ok || !self.Draining {
 		h.Ready = false // the offer that says so is not sent yet
 	}

@@ -31,21 +31,21 @@ func (s *Service) load(ctx context.Context) {
 	objs := s.records.Load(ctx)
 	s.loadPages(ctx)
 	s.records.LoadBatches(ctx, func(batch proofs.Of) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		s.inventory.mu.Lock()
+		defer s.inventory.mu.Unlock()
 		for root, list := range batch {
 			objs[root] = list
-			if _, rests := s.objects.packed(root); rests {
-				pg := &s.objects.pages[pageOf(root)]
+			if _, rests := s.inventory.packed(root); rests {
+				pg := &s.inventory.pages[pageOf(root)]
 				pg.Remove(root)
-				s.objects.resting--
+				s.inventory.resting--
 				pg.change(s.deps.Now())
 			}
 		}
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.before = objs
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
+	s.inventory.before = objs
 }
 
 // loadPages reads the objects that were at rest before a restart. Nothing is taken of one until a pin was seen that
@@ -58,10 +58,10 @@ func (s *Service) loadPages(ctx context.Context) {
 			if err != nil {
 				return err
 			}
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.objects.pages[i] = page{Page: pg}
-			s.objects.resting += pg.Len()
+			s.inventory.mu.Lock()
+			defer s.inventory.mu.Unlock()
+			s.inventory.pages[i] = page{Page: pg}
+			s.inventory.resting += pg.Len()
 			return nil
 		})
 	}
@@ -82,14 +82,6 @@ func (s *Service) readPage(i int, data []byte, now time.Time) (*plan.Page, error
 	return pg, err
 }
 
-// restore notes what holders of an object proved before the restart. The caller holds s.mu.
-func (s *Service) restore(e *entry, now time.Time) {
-	for _, p := range s.before[e.Root] {
-		e.Restore(p, s.p, now)
-	}
-	delete(s.before, e.Root)
-}
-
 // keepProofs writes what holders proved, once all pins were looked at, and up to so many pages of objects at rest. Only
 // the goroutine of Run calls it.
 func (s *Service) keepProofs(ctx context.Context, atRest int) {
@@ -97,14 +89,14 @@ func (s *Service) keepProofs(ctx context.Context, atRest int) {
 		return
 	}
 	v, now, objs := s.deps.View(), s.deps.Now(), proofs.Of{}
-	s.mu.Lock()
-	seen := s.passes > 0
-	for root, e := range s.objects.active {
+	s.inventory.mu.Lock()
+	seen := s.inventory.passes > 0
+	for root, e := range s.inventory.active {
 		if list := e.Proofs(v, s.p, now); len(list) > 0 {
 			objs[root] = list
 		}
 	}
-	s.mu.Unlock()
+	s.inventory.mu.Unlock()
 	if seen {
 		all, err := s.keepPages(ctx, atRest)
 		s.records.Write(ctx, objs, all, err)
@@ -121,11 +113,11 @@ func (s *Service) keepNews(ctx context.Context) {
 // proved returns what holders proved of those of the objects that are planned.
 func (s *Service) proved(roots []b3.Root) proofs.Of {
 	v, now := s.deps.View(), s.deps.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
 	objs := proofs.Of{}
 	for _, root := range roots {
-		if e := s.peek(root); e != nil {
+		if e := s.inventory.peek(root); e != nil {
 			objs[root] = e.Proofs(v, s.p, now)
 		}
 	}
@@ -140,28 +132,28 @@ func (s *Service) keepPages(ctx context.Context, n int) (all bool, err error) {
 		since time.Time
 	}
 	var list []changed
-	s.mu.Lock()
-	for i := range s.objects.pages {
-		if since := s.objects.pages[i].changed; !since.IsZero() {
+	s.inventory.mu.Lock()
+	for i := range s.inventory.pages {
+		if since := s.inventory.pages[i].changed; !since.IsZero() {
 			list = append(list, changed{i, since})
 		}
 	}
-	s.mu.Unlock()
+	s.inventory.mu.Unlock()
 	slices.SortFunc(list,
 		func(a, b changed) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.page, b.page)) })
 	for _, c := range list[:min(n, len(list))] {
-		s.mu.Lock()
-		pg := &s.objects.pages[c.page]
+		s.inventory.mu.Lock()
+		pg := &s.inventory.pages[c.page]
 		var data []byte
 		if pg.Len() > 0 {
 			data = pg.AppendBinary(nil)
 		}
 		pg.changed = time.Time{}
-		s.mu.Unlock()
+		s.inventory.mu.Unlock()
 		if e := s.records.WriteRest(ctx, c.page, data); e != nil {
-			s.mu.Lock()
+			s.inventory.mu.Lock()
 			pg.changed = c.since
-			s.mu.Unlock()
+			s.inventory.mu.Unlock()
 			err = errors.Join(err, e)
 		}
 	}

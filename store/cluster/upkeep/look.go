@@ -35,7 +35,7 @@ func (s *scan) stop() {
 func (s *Service) targets(ctx context.Context) iter.Seq2[meta.Pin, error] {
 	return func(yield func(meta.Pin, error) bool) {
 		for p, err := range s.deps.Store.Pins(ctx) {
-			if err == nil && s.keepsAlone(p) {
+			if err == nil && s.inventory.keepsAlone(p) {
 				s.scan.alone++
 			}
 			if err == nil && p.Label == meta.ClusterLabel && p.Target.Seq == 0 {
@@ -75,10 +75,10 @@ func (s *Service) targets(ctx context.Context) iter.Seq2[meta.Pin, error] {
 // isWorthLooking reports whether objects that were left out, as too many were active, may be planned now. The pass over
 // the pins then goes on in each tick.
 func (s *Service) isWorthLooking() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return max(s.unplanned, s.skipped) > 0 && s.objects.len() < s.objects.limit &&
-		len(s.objects.active) < s.objects.activeLimit/2
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
+	return s.inventory.leftOut() > 0 && s.inventory.len() < s.inventory.limit &&
+		len(s.inventory.active) < s.inventory.activeLimit/2
 }
 
 // look looks at up to maxScan pins with targets. At the end of a pass it forgets the objects that no
@@ -87,11 +87,11 @@ func (s *Service) look(ctx context.Context) error {
 	if s.scan.next == nil {
 		s.scan.next, s.scan.end = iter.Pull2(s.targets(ctx))
 		s.scan.failed, s.scan.alone = false, 0
-		s.mu.Lock()
-		s.pass++
-		s.unplanned = 0
-		s.mu.Unlock()
-		s.handing.begin(s.pass)
+		s.inventory.mu.Lock()
+		s.inventory.pass++
+		s.inventory.unplanned = 0
+		s.inventory.mu.Unlock()
+		s.handing.begin(s.inventory.pass)
 	}
 	s.scan.view = s.deps.View()
 	for range maxScan {
@@ -109,7 +109,7 @@ func (s *Service) look(ctx context.Context) error {
 		if !more {
 			s.scan.stop()
 			s.dropOrphans(ctx)
-			given := s.ended()
+			given := s.inventory.ended(s.scan.failed)
 			s.removed.expire(s.deps.Now())
 			s.encodings.expire(s.deps.Now().Add(-2 * s.p.Tick))
 			s.handing.end(&s.scan)
@@ -138,9 +138,9 @@ func (s *Service) raise(ctx context.Context, p meta.Pin) error {
 	if err != nil || e == nil {
 		return err
 	}
-	s.with(e, func(now time.Time) {
-		if e.pass != s.pass { // the current pass has not seen its pins
-			e.pass, e.own = s.pass, e.OwnTarget(s.deps.Self)
+	s.inventory.with(e, func(now time.Time) {
+		if e.pass != s.inventory.pass { // the current pass has not seen its pins
+			e.pass, e.own = s.inventory.pass, e.OwnTarget(s.deps.Self)
 		}
 		s.raiseTo(e, p.Target, now)
 	})
@@ -171,7 +171,7 @@ func (s *Service) incomplete(root b3.Root, err error) {
 func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 	now := s.deps.Now()
 	if p.Released {
-		s.released(p)
+		s.inventory.released(p)
 		age := now.Sub(time.UnixMilli(int64(p.Target.Seq)))
 		// That this node dropped its copy says nothing about the target of the origin.
 		if age > keepRemoved || meta.OfCluster(p.Label) {
@@ -182,7 +182,7 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 			return err
 		}
 		s.removed.note(p.Root, p.Target.Seq)
-		if age > 3*s.p.TrimWait && !s.isPlanned(p.Root) {
+		if age > 3*s.p.TrimWait && !s.inventory.isPlanned(p.Root) {
 			return nil // all were told, or will ask
 		}
 	}
@@ -201,9 +201,9 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 		return err
 	}
 	homeless := false // the target of another node has no place
-	s.with(e, func(now time.Time) {
-		if e.pass != s.pass {
-			e.pass, e.own, e.adopted = s.pass, meta.Target{}, meta.Target{}
+	s.inventory.with(e, func(now time.Time) {
+		if e.pass != s.inventory.pass {
+			e.pass, e.own, e.adopted = s.inventory.pass, meta.Target{}, meta.Target{}
 		}
 		switch origin := meta.Origin(p.Label); {
 		case origin != "":
@@ -222,7 +222,7 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 			s.raiseTo(e, p.Target, now)
 		}
 	})
-	if homeless && s.passes > 0 && !s.deps.Now().Before(s.scan.view.Known) { // before, members are not known
+	if homeless && s.inventory.passes > 0 && !s.deps.Now().Before(s.scan.view.Known) { // before, members are not known
 		return s.dropStranger(ctx, p)
 	}
 	return nil
@@ -232,14 +232,14 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 // notes whether the object is stored, once a pass. coded says that the object is a coding manifest, and then what
 // matters is whether the node holds a piece of the object.
 func (s *Service) entry(ctx context.Context, root b3.Root, coded bool) (*entry, error) {
-	s.mu.Lock()
-	if _, rests := s.objects.packed(root); rests && s.objects.crowded() {
-		s.mu.Unlock()
+	s.inventory.mu.Lock()
+	if _, rests := s.inventory.packed(root); rests && s.inventory.crowded() {
+		s.inventory.mu.Unlock()
 		return nil, errCrowded()
 	}
-	e := s.find(root)
-	fresh := e != nil && e.here && e.pass >= s.pass
-	s.mu.Unlock()
+	e := s.inventory.find(root)
+	fresh := e != nil && e.here && e.pass >= s.inventory.pass
+	s.inventory.mu.Unlock()
 	if fresh {
 		return e, nil
 	}
@@ -258,76 +258,22 @@ func (s *Service) entry(ctx context.Context, root b3.Root, coded bool) (*entry, 
 		}
 		here = p.ok
 	}
-	e, coding := s.set(root, stored, here, p)
+	e, coding := s.inventory.set(root, stored, here, p)
 	if coding {
 		s.deps.Coded(p.manifest.Object)
 	}
 	return e, nil
 }
 
-// set returns the entry of an object with what is known of it now, nil if it is not stored or there is no room, and
-// whether it became that of a coding manifest.
-func (s *Service) set(root b3.Root, stored, here bool, p piece) (e *entry, coding bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e = s.find(root); e == nil {
-		if !stored {
-			return nil, false
-		}
-		if s.objects.crowded() || s.objects.len() >= s.objects.limit {
-			s.unplanned++
-			return nil, false
-		}
-		e = &entry{Object: plan.NewObject(root, p.size, s.deps.Now()), told: s.pass} // this pass does not forget it
-		s.objects.insert(e)
-		s.restore(e, s.deps.Now())
-	}
-	if coding = p.manifest != nil && e.coded == nil; coding {
-		s.addCoding(e, p)
-	}
-	e.here, e.Object.Own = here, p.held
-	return e, coding
-}
-
-// ended ends a pass. It returns the objects that this node asked for until now.
-func (s *Service) ended() (given []b3.Root) {
-	self, now := s.deps.Self, s.deps.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.skipped = s.unplanned
-	s.passes++
-	s.before = nil
-	s.endedPages(now)
-	for root, e := range s.objects.active {
-		seen := e.pass == s.pass
-		switch {
-		case seen && e.own.Seq > 0, seen && s.scan.failed:
-			s.ask(e, self, now)
-		case s.scan.failed:
-		case e.OwnTarget(self).Wants(): // it was below a directory whose pin is gone, or that of the coded object is
-			e.AskOwn(self, meta.Target{}.Next(e.OwnTarget(self), uint64(now.UnixMilli())), now)
-			given = append(given, root)
-		case s.passes > 1 && e.adopted.Wants() && e.released >= e.adopted.Seq: // it is gone since before the start
-			e.AskOwn(self, meta.Target{}.Next(e.adopted, e.released), now)
-			given = append(given, root)
-		case seen:
-			s.ask(e, self, now)
-		case e.told < s.pass:
-			s.forget(e)
-		}
-	}
-	return given
-}
-
 // keepRemoval makes durable that this node asks for an object no more: an object below a directory has no
 // record of its own. The pin goes with the copies of the others.
 func (s *Service) keepRemoval(ctx context.Context, root b3.Root) error {
-	s.mu.Lock()
+	s.inventory.mu.Lock()
 	var t meta.Target
-	if e := s.objects.active[root]; e != nil {
+	if e := s.inventory.active[root]; e != nil {
 		t = e.OwnTarget(s.deps.Self)
 	}
-	s.mu.Unlock()
+	s.inventory.mu.Unlock()
 	if !t.Removed() {
 		return nil
 	}
@@ -341,7 +287,7 @@ func (s *Service) keepRemoval(ctx context.Context, root b3.Root) error {
 
 // ask has the planner know what this node asks for, with a number above that of the latest target. A
 // node without pins of its own takes over what it once asked for.
-func (s *Service) ask(e *entry, self plan.ID, now time.Time) {
+func (e *entry) ask(self plan.ID, now time.Time) {
 	t := e.own
 	if t.Seq == 0 {
 		e.Adopt(self, e.adopted, now)

@@ -93,7 +93,7 @@ func (c *crowd) bit(id peer.ID) uint16 {
 func (c *crowd) tick(tb testing.TB, whole bool) {
 	c.Service.tick(tb.Context(), whole)
 	c.callers.running.Wait()
-	c.most = max(c.most, len(c.Service.objects.active))
+	c.most = max(c.most, len(c.inventory.active))
 }
 
 // settleAll has ticks follow each other until all targets are met.
@@ -104,11 +104,11 @@ func (c *crowd) settleAll(tb testing.TB) {
 			c.now = c.now.Add(c.p.Tick / 20)
 			c.tick(tb, false)
 		}
-		if sum := c.Sum(); sum.Objects == c.objects && sum.AtRisk+sum.Lost == 0 && len(c.Service.objects.active) == 0 {
+		if sum := c.Sum(); sum.Objects == c.objects && sum.AtRisk+sum.Lost == 0 && len(c.inventory.active) == 0 {
 			return
 		}
 	}
-	tb.Fatalf("after all ticks it is %+v, with %d active", c.Sum(), len(c.Service.objects.active))
+	tb.Fatalf("after all ticks it is %+v, with %d active", c.Sum(), len(c.inventory.active))
 }
 
 // Store.
@@ -189,12 +189,12 @@ func (c *crowd) Trimmed(error) {}
 func TestManyObjects(t *testing.T) {
 	p := plan.DefaultParams()
 	c := newCrowd(p, 2000)
-	c.Service.objects.activeLimit = 300
+	c.inventory.activeLimit = 300
 	c.settleAll(t)
 	if c.most > 300 || c.sends != 4_000 {
 		t.Errorf("%d objects were active at once, and %d copies sent", c.most, c.sends)
 	}
-	if n := c.Service.objects.resting; n != 2000 {
+	if n := c.inventory.resting; n != 2000 {
 		t.Fatalf("%d of 2000 objects are at rest", n)
 	}
 	for range 3 {
@@ -247,7 +247,7 @@ func TestRestOutlastsRestart(t *testing.T) {
 	c.asked.Store(0)
 	c.start(p)
 	c.load(t.Context())
-	if n := c.Service.objects.resting; n != 400 {
+	if n := c.inventory.resting; n != 400 {
 		t.Fatalf("%d objects were kept", n)
 	}
 	if a := c.Answer(crowdRoot(20)); a != plan.Busy || c.Report().Objects != 0 {
@@ -257,11 +257,11 @@ func TestRestOutlastsRestart(t *testing.T) {
 	if a := c.Answer(crowdRoot(20)); a != plan.Proved || c.Sum().Observed < 290*3 {
 		t.Errorf("then it answers %d, and it is %+v", a, c.Sum())
 	}
-	if n := c.Service.objects.resting; n < 290 || n > 300 || c.asked.Load() > 10*12 || c.sends > 0 {
+	if n := c.inventory.resting; n < 290 || n > 300 || c.asked.Load() > 10*12 || c.sends > 0 {
 		t.Errorf("%d objects are at rest, members were challenged for %d, %d copies were sent",
 			n, c.asked.Load(), c.sends)
 	}
-	if c.peek(crowdRoot(350)) != nil || c.peek(crowdRoot(5)).Wanted() != 2 {
+	if c.inventory.peek(crowdRoot(350)) != nil || c.peek(crowdRoot(5)).Wanted() != 2 {
 		t.Error("an object is planned that is not pinned any more, or with an old target")
 	}
 }
@@ -271,7 +271,7 @@ func TestTooManyActive(t *testing.T) {
 	p := plan.DefaultParams()
 	c := newCrowd(p, 50)
 	c.settleAll(t)
-	c.Service.objects.activeLimit = 0
+	c.inventory.activeLimit = 0
 	from := peer.ID(c.members[3].ID)
 	told := []plan.Told{{Root: crowdRoot(1)}}
 	if _, err := c.Told(t.Context(), from, told); status.Of(err) != status.Busy {
@@ -281,12 +281,12 @@ func TestTooManyActive(t *testing.T) {
 		t.Errorf("a lease is asked for: %v", err)
 	}
 	c.Claimed(from, []b3.Root{crowdRoot(1)})
-	if a := c.Answer(crowdRoot(1)); a != plan.Proved || len(c.Service.objects.active) > 0 {
-		t.Errorf("a challenge is answered with %d, and %d are active", a, len(c.Service.objects.active))
+	if a := c.Answer(crowdRoot(1)); a != plan.Proved || len(c.inventory.active) > 0 {
+		t.Errorf("a challenge is answered with %d, and %d are active", a, len(c.inventory.active))
 	}
-	c.Service.objects.activeLimit = 10
-	if _, err := c.Told(t.Context(), from, told); err != nil || len(c.Service.objects.active) != 1 {
-		t.Errorf("with room again: %v, %d are active", err, len(c.Service.objects.active))
+	c.inventory.activeLimit = 10
+	if _, err := c.Told(t.Context(), from, told); err != nil || len(c.inventory.active) != 1 {
+		t.Errorf("with room again: %v, %d are active", err, len(c.inventory.active))
 	}
 }
 
@@ -304,7 +304,7 @@ func TestToldAtEndOfPass(t *testing.T) {
 		asked := []plan.Asked{{Origin: from, Target: crowdTarget}}
 		told = append(told, plan.Told{Root: crowdRoot(i), Asked: asked})
 	}
-	c.looked = func() { c.ended() }
+	c.looked = func() { c.ended(false) }
 	answers, err := c.Told(t.Context(), peer.ID(from), told)
 	if err != nil {
 		t.Fatal(err)
@@ -341,14 +341,14 @@ func TestToldWhileDropping(t *testing.T) {
 		told = tell(crowdTarget.Seq + 3)
 	}
 	c.drop(t.Context(), e)
-	if unpinned == 0 || status.Of(told) != status.Busy || c.peek(root) != nil {
+	if unpinned == 0 || status.Of(told) != status.Busy || c.inventory.peek(root) != nil {
 		t.Errorf("%d pins were removed, meanwhile the member was told %v", unpinned, told)
 	}
 	e, unpinned = begin(), 0
 	if err := tell(crowdTarget.Seq + 2); err != nil {
 		t.Fatal(err)
 	}
-	if c.drop(t.Context(), e); unpinned > 0 || c.peek(root).Wanted() != 2 {
+	if c.drop(t.Context(), e); unpinned > 0 || c.inventory.peek(root).Wanted() != 2 {
 		t.Errorf("%d pins were removed of a copy that is wanted", unpinned)
 	}
 }
@@ -365,7 +365,7 @@ func TestAuditsAtRest(t *testing.T) {
 	c.lies = c.members[5].ID
 	held := 0
 	for i := range c.objects {
-		if c.peek(crowdRoot(i)).HeldBy(c.members[5].ID) {
+		if c.inventory.peek(crowdRoot(i)).HeldBy(c.members[5].ID) {
 			held++
 		}
 	}
@@ -374,7 +374,7 @@ func TestAuditsAtRest(t *testing.T) {
 		c.tick(t, true)
 	}
 	for i := range c.objects {
-		if c.peek(crowdRoot(i)).HeldBy(c.members[5].ID) {
+		if c.inventory.peek(crowdRoot(i)).HeldBy(c.members[5].ID) {
 			t.Fatalf("one of the %d objects of a member that has none was not asked for", held)
 		}
 	}
@@ -419,7 +419,7 @@ func TestTickPlansWhatChanged(t *testing.T) {
 	for range 4 { // sends, then proofs
 		c.tick(t, false)
 	}
-	if n := len(c.Service.objects.changed); n > 0 || c.sends != 2*objects {
+	if n := len(c.inventory.changed); n > 0 || c.sends != 2*objects {
 		t.Fatalf("after %d sends of %d objects something happened to %d more", c.sends, objects, n)
 	}
 	var roots []b3.Root
@@ -439,7 +439,7 @@ func TestTickPlansWhatChanged(t *testing.T) {
 	if n := c.asked.Load() - before; n < 1 || n > 4 {
 		t.Errorf("%d challenges for one object", n)
 	}
-	c.Service.objects.all = true
+	c.inventory.all = true
 	before = c.asked.Load()
 	c.tick(t, false)
 	if n := c.asked.Load() - before; n < 2*(objects-1) {
@@ -453,13 +453,13 @@ func TestTickEndsWhatItBegan(t *testing.T) {
 	const objects = 3 * maxCalls / 4 // each with several actions at a time
 	c := newCrowd(plan.DefaultParams(), objects)
 	c.tick(t, true)
-	for ticks := 1; c.sends < 2*objects || len(c.Service.objects.changed) > 0; ticks++ {
+	for ticks := 1; c.sends < 2*objects || len(c.inventory.changed) > 0; ticks++ {
 		if c.tick(t, false); ticks > 10 {
 			t.Fatalf("after %d ticks %d of %d copies were sent", ticks, c.sends, 2*objects)
 		}
 	}
 	c.now = c.now.Add(2 * c.p.AuditPeriod)
-	c.Service.objects.all = true
+	c.inventory.all = true
 	before := c.asked.Load()
 	for range 3 {
 		c.tick(t, false)

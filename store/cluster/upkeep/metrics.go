@@ -15,7 +15,7 @@ type metrics struct {
 	dropped prometheus.Counter
 }
 
-func newMetrics(reg prometheus.Registerer, s *Service) metrics {
+func newMetrics(reg prometheus.Registerer, inv *inventory, l *latest) metrics {
 	m := metrics{
 		proofs: env.CounterVec("durability_proofs_total",
 			"Answers of members to challenges of their copies: proved, leaving (about to be dropped), absent or "+
@@ -32,44 +32,30 @@ func newMetrics(reg prometheus.Registerer, s *Service) metrics {
 	}
 	reg.MustRegister(m.proofs, m.seconds, m.dropped,
 		gauge("durability_objects", "Objects of this node that have a target.",
-			func() float64 { n, _ := s.counts(); return float64(n) }),
+			func() float64 { n, _, _ := inv.counts(); return float64(n) }),
 		gauge("durability_active_objects", "Objects of this node that have a target and do not rest: copies are sent, "+
 			"proved, told or dropped, or are kept as shards. At most 65,536.",
-			func() float64 { return float64(s.activeObjects()) }),
+			func() float64 { _, n, _ := inv.counts(); return float64(n) }),
 		gauge("durability_checking_objects",
 			"Objects of this node whose copies are being placed, or whose holders have "+
 				"not answered yet.",
-			func() float64 { return float64(s.Sum().Checking) }),
+			func() float64 { return float64(l.get().Checking) }),
 		gauge("durability_at_risk_objects", "Objects of this node with fewer copies than their targets ask for.",
-			func() float64 { return float64(s.Sum().AtRisk) }),
+			func() float64 { return float64(l.get().AtRisk) }),
 		gauge("durability_unreachable_objects", "Objects at risk that cannot be read until a member answers that is "+
 			"silent.",
-			func() float64 { return float64(s.Sum().Unreachable) }),
+			func() float64 { return float64(l.get().Unreachable) }),
 		gauge("durability_lost_objects", "Objects of this node with a target that cannot be read, and of which every "+
 			"member said that it holds nothing.",
-			func() float64 { return float64(s.Sum().Lost) }),
+			func() float64 { return float64(l.get().Lost) }),
 		gauge("rf_target", "Copies that the targets of this node's objects ask for.",
-			func() float64 { return float64(s.Sum().Wanted) }),
+			func() float64 { return float64(l.get().Wanted) }),
 		gauge("rf_observed", "Copies of this node's objects with a target that count.",
-			func() float64 { return float64(s.Sum().Observed) }),
+			func() float64 { return float64(l.get().Observed) }),
 		gauge("durability_unplanned_objects", "Objects with a target for which there is no room yet, as there "+
 			"are too many, or too many are active.",
-			func() float64 { _, n := s.counts(); return float64(n) }))
+			func() float64 { _, _, n := inv.counts(); return float64(n) }))
 	return m
-}
-
-// counts returns how many objects are planned, and how many the latest pass had no room for.
-func (s *Service) counts() (planned, unplanned int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.objects.len(), max(s.unplanned, s.skipped)
-}
-
-// activeObjects returns how many objects are active.
-func (s *Service) activeObjects() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.objects.active)
 }
 
 // results are the values of the label result, by answer.

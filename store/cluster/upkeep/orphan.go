@@ -26,12 +26,12 @@ type orphan struct {
 
 // noteOrphan notes a pin of the cluster if no target asks for its object, and no coding has it as a piece.
 func (s *Service) noteOrphan(root b3.Root) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.passes == 0 { // not all targets are known yet
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
+	if s.inventory.passes == 0 { // not all targets are known yet
 		return
 	}
-	if e := s.peek(root); e != nil && len(e.Asked()) > 0 || s.pieces[root] > 0 {
+	if e := s.inventory.peek(root); e != nil && len(e.Asked()) > 0 || s.inventory.pieces[root] > 0 {
 		return
 	}
 	o, known := s.orphans[root]
@@ -41,7 +41,7 @@ func (s *Service) noteOrphan(root b3.Root) {
 		}
 		o.since = s.deps.Now()
 	}
-	o.pass = s.pass
+	o.pass = s.inventory.pass
 	s.orphans[root] = o
 }
 
@@ -82,13 +82,13 @@ func (s *Service) oldOrphans() (old []b3.Root) {
 	if s.encodings.busy() { // before the pieces are looked at: those of a coding that ends now are there
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
 	wait := max(s.p.TrimWait, orphanWait)
 	for root, o := range s.orphans {
 		switch {
-		case s.scan.failed || s.unplanned > 0:
-		case o.pass != s.pass, s.pieces[root] > 0:
+		case s.scan.failed || s.inventory.unplanned > 0:
+		case o.pass != s.inventory.pass, s.inventory.pieces[root] > 0:
 			delete(s.orphans, root)
 		case s.deps.Now().Sub(o.since) >= wait && len(old) < maxDropped:
 			old = append(old, root)

@@ -24,12 +24,12 @@ func (s *Service) Pinned(ctx context.Context, p meta.Pin) error {
 			return err
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.Target.Wants() && s.entryFor(p.Root) == nil && s.objects.len() >= s.objects.limit {
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
+	if p.Target.Wants() && s.inventory.entryFor(p.Root) == nil && s.inventory.len() >= s.inventory.limit {
 		return status.Errorf(status.NotReady,
 			"this node plans %d objects, and no more; its copies are made once there is "+
-				"room: remove pins, or pin it on another node of the cluster", s.objects.limit)
+				"room: remove pins, or pin it on another node of the cluster", s.inventory.limit)
 	}
 	return nil
 }

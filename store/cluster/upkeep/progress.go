@@ -47,9 +47,9 @@ func (s *Service) Progress(roots []b3.Root, t meta.Target) (w Progress) {
 	// These come before the objects, which are planned before a pin or a coding leaves them.
 	w.Pending = len(s.pinned.list()) > 0 // a target may be new
 	coded := s.encodings.of(t)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w.Unplanned = max(s.unplanned, s.skipped)
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
+	w.Unplanned = s.inventory.leftOut()
 	if w.Pending {
 		w.Unmet = roots
 		return w
@@ -65,7 +65,7 @@ func (s *Service) Progress(roots []b3.Root, t meta.Target) (w Progress) {
 				w.CodeErr = a.err
 			}
 		}
-		for _, e := range s.entriesOf(root) {
+		for _, e := range s.inventory.entriesOf(root) {
 			if n := e.awaited(t); n > 0 {
 				planned++
 				met = s.await(&w, e, v, n, t) && met

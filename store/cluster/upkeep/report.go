@@ -73,25 +73,25 @@ func (s *Service) Report() Report {
 	v := s.deps.View()
 	now := s.deps.Now()
 	r := Report{LastOnly: v.LastOnly, Members: v.Members()}
-	s.eachPage(v, func(pg *page, same bool) {
+	s.inventory.eachPage(v, func(pg *page, same bool) {
 		if same && now.Before(pg.until) {
 			r.add(pg.sum)
 			return
 		}
 		for k := range pg.All {
 			if known(k) {
-				r.add(s.unpack(k, nil, now).count(v, s.p, now))
+				r.add(s.inventory.unpack(k, nil, now).count(v, s.p, now))
 			}
 		}
 	})
 	members := present(v)
-	s.mu.Lock()
-	for _, e := range s.objects.active {
+	s.inventory.mu.Lock()
+	for _, e := range s.inventory.active {
 		r.add(e.count(v, s.p, now))
 		r.Beyond.add(e, v, members)
 	}
-	r.Unplanned, r.Ready = max(s.unplanned, s.skipped), s.passes > 0
-	s.mu.Unlock()
+	r.Unplanned, r.Ready = s.inventory.leftOut(), s.inventory.passes > 0
+	s.inventory.mu.Unlock()
 	r.ETA = s.jobs.eta(r.Missing, now)
 	return r
 }
@@ -112,14 +112,14 @@ type ObjectReport struct {
 // The error is not_found if the object has no target, or is not planned for lack of room.
 func (s *Service) Object(root b3.Root, explain bool) (ObjectReport, error) {
 	v := s.deps.View()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.entryFor(root)
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
+	e := s.inventory.entryFor(root)
 	if e == nil {
 		return ObjectReport{}, notPlanned(root)
 	}
 	r := ObjectReport{Status: e.Status(v, s.p, s.deps.Now(), e.here, e.sure), Size: e.Object.Size, Coded: e.coded}
-	r.Asked = s.asking(root, v)
+	r.Asked = s.inventory.asking(root, v)
 	if e.coded != nil {
 		r.Size = e.coded.Size
 	}

@@ -189,11 +189,11 @@ func TestSumOfWholeTicks(t *testing.T) {
 		run(3 * params.Tick)
 		x.stop() // no tick but those below
 		s := x.service()
-		s.mu.Lock()
+		s.inventory.mu.Lock()
 		for _, root := range roots {
-			s.find(root).here = false
+			s.inventory.find(root).here = false
 		}
-		s.mu.Unlock()
+		s.inventory.mu.Unlock()
 		s.plan(false)
 		if n := s.Sum(); n.Objects != 2 || n.AtRisk != 2 || n.Lost != 0 {
 			t.Errorf("after a tick in between the sum is %+v", n)

@@ -24,8 +24,8 @@ type Requester struct {
 }
 
 // asking returns who asks for copies of an object, or of its shards. The caller holds mu.
-func (s *Service) asking(root b3.Root, v *plan.View) (list []Requester) {
-	for _, e := range s.entriesOf(root) {
+func (n *inventory) asking(root b3.Root, v *plan.View) (list []Requester) {
+	for _, e := range n.entriesOf(root) {
 		list = append(list, e.asking(v)...)
 	}
 	return list
@@ -49,11 +49,11 @@ func (e *entry) asking(v *plan.View) (list []Requester) {
 }
 
 // entriesOf returns what is planned of an object: the entries of its codings and that of it. The caller holds mu.
-func (s *Service) entriesOf(root b3.Root) []*entry {
-	if e := s.peek(root); e != nil {
-		return append(slices.Clip(s.codings[root]), e)
+func (n *inventory) entriesOf(root b3.Root) []*entry {
+	if e := n.peek(root); e != nil {
+		return append(slices.Clip(n.codings[root]), e)
 	}
-	return s.codings[root]
+	return n.codings[root]
 }
 
 // present returns how many members are there.
@@ -101,33 +101,33 @@ func (s *Service) Renounce(ctx context.Context, root b3.Root, origin peer.ID) er
 	if m, ok := s.deps.View().Member(id); ok && !m.Gone && id != s.deps.Self {
 		return status.Errorf(status.Conflict, "%s is a member that is there: run `allium pin rm` on it", origin)
 	}
-	given := s.given(root, id)
+	given := s.inventory.given(root, id)
 	if len(given) == 0 {
 		return status.Errorf(status.NotFound, "%s asks for no copies of %s", origin, root)
 	}
 	if err := s.keep(ctx, given); err != nil {
 		return err
 	}
-	s.mu.Lock()
+	s.inventory.mu.Lock()
 	now := s.deps.Now()
 	for _, t := range given {
-		if e := s.find(t.root); e != nil {
+		if e := s.inventory.find(t.root); e != nil {
 			e.renounce(s.deps.Self, t.Asked, now)
 		}
 	}
-	s.mu.Unlock()
+	s.inventory.mu.Unlock()
 	s.wakeUp()
 	return nil
 }
 
 // given returns removals of what a node asks for of an object, but not of what the pins of this node ask for.
-func (s *Service) given(root b3.Root, id plan.ID) (given []targetOf) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := uint64(s.deps.Now().UnixMilli())
-	for _, e := range s.entriesOf(root) {
+func (n *inventory) given(root b3.Root, id plan.ID) (given []targetOf) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := uint64(n.now().UnixMilli())
+	for _, e := range n.entriesOf(root) {
 		for _, a := range e.Asked() {
-			if a.Origin != id || !a.Target.Wants() || e.OwnTarget(s.deps.Self).Wants() && id == s.deps.Self {
+			if a.Origin != id || !a.Target.Wants() || e.OwnTarget(n.self).Wants() && id == n.self {
 				continue
 			}
 			a.Target = meta.Target{}.Next(a.Target, now)

@@ -12,33 +12,6 @@ import (
 	"allium/store/meta"
 )
 
-// settle puts active objects that are at rest with a view into pages. The caller holds mu.
-func (s *Service) settle(list []*entry, v *plan.View, now time.Time) {
-	touched := map[*page]bool{}
-	for _, e := range list {
-		if s.objects.active[e.Root] != e || !s.rests(e, v, now) {
-			continue // something happened to it meanwhile
-		}
-		pg := &s.objects.pages[pageOf(e.Root)]
-		if empty := pg.Page == nil || pg.Len() == 0; empty {
-			pg.view, pg.until, pg.sum = v.Version(), now.Add(s.p.AuditPeriod), Sum{}
-		}
-		if s.objects.add(e, s.p, now) {
-			pg.rests(e, e.Resting(v))
-			touched[pg] = true
-		}
-	}
-	if len(s.objects.active) == 0 { // a map keeps the size that it once had
-		s.objects.active, s.objects.changed = map[b3.Root]*entry{}, map[*entry]struct{}{}
-	}
-	for pg := range touched {
-		pg.Clip()
-		if pg.view != v.Version() {
-			pg.view = 0
-		}
-	}
-}
-
 // planPages asks the planner about objects at rest, a page at a time. Of a page in which none has anything to do, it
 // looks at none. A whole tick counts all of them.
 func (s *Service) planPages(v *plan.View, now time.Time, draining time.Time, whole bool, do *todo) (sum Sum) {
@@ -49,9 +22,9 @@ func (s *Service) planPages(v *plan.View, now time.Time, draining time.Time, who
 			left = true
 			break
 		}
-		s.mu.Lock()
-		more := s.planPage(&s.objects.pages[(first+i)%pages], v, now, draining, do, &sum)
-		s.mu.Unlock()
+		s.inventory.mu.Lock()
+		more := s.planPage(&s.inventory.pages[(first+i)%pages], v, now, draining, do, &sum)
+		s.inventory.mu.Unlock()
 		left = left || more
 	}
 	s.left = left
@@ -82,7 +55,7 @@ func (s *Service) planPage(
 		if !known(k) {
 			continue
 		}
-		e := s.unpack(k, rested, now)
+		e := s.inventory.unpack(k, rested, now)
 		if !draining.IsZero() {
 			e.ProveSince(s.p.Floor(draining), now)
 		}
@@ -90,7 +63,7 @@ func (s *Service) planPage(
 			pg.rests(e, until)
 			continue
 		}
-		if do.n >= maxCalls || s.objects.crowded() {
+		if do.n >= maxCalls || s.inventory.crowded() {
 			left = true
 			pg.until = now
 			pg.sum.add(e.count(v, s.p, now))
@@ -98,21 +71,21 @@ func (s *Service) planPage(
 		}
 		actions := e.Plan(v, s.p, now)
 		gone[e.Root] = true
-		if len(actions) == 0 && s.rests(e, v, now) {
+		if len(actions) == 0 && s.inventory.rests(e, v, now) {
 			settled = append(settled, e)
 			pg.rests(e, e.Resting(v))
 			continue
 		}
-		s.objects.insert(e)
+		s.inventory.insert(e)
 		s.plannedFor(e, actions, false, do)
 		sum.add(e.count(v, s.p, now))
 	}
 	if len(gone) > 0 {
-		s.objects.resting -= len(gone)
+		s.inventory.resting -= len(gone)
 		pg.RemoveFunc(func(k plan.Packed) bool { return gone[k.Root()] })
 		for _, e := range settled {
-			if !s.objects.add(e, s.p, now) {
-				s.objects.insert(e)
+			if !s.inventory.add(e, s.p, now) {
+				s.inventory.insert(e)
 			}
 		}
 		pg.Clip()
@@ -134,14 +107,14 @@ func (s *Service) sawAtRest(ctx context.Context, p meta.Pin) (bool, error) {
 		}
 		origin = plan.ID(id)
 	}
-	s.mu.Lock()
-	k, rests := s.objects.packed(p.Root)
-	saw := rests && mark(*k.Mark()).saw(s.pass)
+	s.inventory.mu.Lock()
+	k, rests := s.inventory.packed(p.Root)
+	saw := rests && mark(*k.Mark()).saw(s.inventory.pass)
 	if rests {
 		same, alone := k.Read(s.deps.Now()).Knows(origin, p.Target)
 		rests = same && (alone || known(k))
 	}
-	s.mu.Unlock()
+	s.inventory.mu.Unlock()
 	if !rests || saw {
 		return rests, nil
 	}
@@ -149,49 +122,18 @@ func (s *Service) sawAtRest(ctx context.Context, p meta.Pin) (bool, error) {
 	if err != nil || info.Corrupt {
 		return false, nil // the caller asks again
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k, rests = s.objects.packed(p.Root)
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
+	k, rests = s.inventory.packed(p.Root)
 	if rests {
 		if !known(k) {
-			s.objects.pages[pageOf(p.Root)].view = 0
+			s.inventory.pages[pageOf(p.Root)].view = 0
 		}
-		told := s.pass
-		if !mark(*k.Mark()).told(s.pass) {
+		told := s.inventory.pass
+		if !mark(*k.Mark()).told(s.inventory.pass) {
 			told-- // not the mark of a pass to come
 		}
-		*k.Mark() = byte(markOf(s.pass, told))
+		*k.Mark() = byte(markOf(s.inventory.pass, told))
 	}
 	return rests, nil
-}
-
-// endedPages ends a pass for the objects at rest. Those that it did not see become active as far as there is room, and
-// are looked at again in the next pass otherwise. What was kept over a restart, and no pin asked for, goes.
-func (s *Service) endedPages(now time.Time) {
-	if s.scan.failed {
-		return
-	}
-	for i := range s.objects.pages {
-		pg := &s.objects.pages[i]
-		if pg.Page == nil {
-			continue
-		}
-		var unseen []*entry
-		for k := range pg.All {
-			if known(k) && !mark(*k.Mark()).saw(s.pass) {
-				unseen = append(unseen, s.unpack(k, nil, now))
-			}
-		}
-		for _, e := range unseen {
-			if !s.objects.crowded() {
-				s.activate(e)
-			}
-		}
-		before := pg.Len()
-		pg.RemoveFunc(func(k plan.Packed) bool { return !known(k) })
-		if n := before - pg.Len(); n > 0 {
-			s.objects.resting -= n
-			pg.change(now)
-		}
-	}
 }

@@ -2,7 +2,7 @@ package upkeep
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"allium/internal/jitter"
@@ -19,17 +19,8 @@ type Service struct {
 	p    plan.Params
 	m    metrics
 
-	mu                 sync.Mutex // lock: leaf
-	objects            table
-	codings            map[b3.Root][]*entry // entries of coding manifests, by the coded object
-	pieces             map[b3.Root]int      // of how many of these manifests each outboard and shard is
-	orphans            map[b3.Root]orphan   // at most maxOrphans
-	pass               uint64               // number of the current pass over the pins
-	passes             uint64               // passes that ended
-	unplanned, skipped int                  // objects for which there was no room in this pass, and in the one before
-	learned            uint64               // calls of learn
-
-	begun     uint64        // when the service was made, Unix milliseconds
+	*inventory
+	learned   atomic.Uint64 // calls of learn
 	wake      chan struct{} // bound: 1; asks for a tick
 	missed    missed
 	pinned    pinnedPins
@@ -39,10 +30,10 @@ type Service struct {
 	encodings encodings
 	latest    latest
 	callers   callers
-	scan      scan // of the goroutine of Run
-	left      bool // objects at rest have something to do, for which the tick had no room; of the goroutine of Run
+	scan      scan               // of the goroutine of Run
+	orphans   map[b3.Root]orphan // at most maxOrphans; of the goroutine of Run
+	left      bool               // the tick had no room for what objects at rest have to do; of the goroutine of Run
 
-	before  proofs.Of       // what was proved before a restart of objects that were not found yet; mu guards it
 	records *proofs.Records // nil: nothing is kept; of the goroutine of Run, but for its News
 }
 
@@ -77,24 +68,22 @@ func (e *entry) isAwaited(self plan.ID, begun uint64) bool {
 	return !e.placed && e.OwnTarget(self).Seq >= begun
 }
 
-// started returns when the service was made. Proofs from before are those of holders that may have none any more.
-func (s *Service) started() time.Time { return time.UnixMilli(int64(s.begun)) }
-
 // New returns a Service that has seen nothing.
 func New(p plan.Params, d Deps) *Service {
 	d.Env.SetDefaults()
+	inv := newInventory(terms{self: d.Self, p: p, now: d.Now, begun: uint64(d.Now().UnixMilli())})
 	s := &Service{
-		deps: d, p: p, objects: newTable(), removed: removals{seqs: map[b3.Root]uint64{}},
-		orphans: map[b3.Root]orphan{},
-		codings: map[b3.Root][]*entry{}, pieces: map[b3.Root]int{}, encodings: encodings{all: map[coding]*attempt{}},
-		missed: missed{at: map[b3.Root]time.Time{}},
-		begun:  uint64(d.Now().UnixMilli()), wake: make(chan struct{}, 1), // bound: 1, a second one adds nothing
+		deps: d, p: p, inventory: inv, removed: removals{seqs: map[b3.Root]uint64{}},
+		orphans:   map[b3.Root]orphan{},
+		encodings: encodings{all: map[coding]*attempt{}},
+		missed:    missed{at: map[b3.Root]time.Time{}},
+		wake:      make(chan struct{}, 1), // bound: 1, a second one adds nothing
 	}
 	s.callers = callers{asker: s, waiting: map[plan.ID]*calls{}, asked: map[plan.ID]bool{}}
 	if d.Records != nil {
 		s.records = proofs.New(d.Records, d.Log)
 	}
-	s.m = newMetrics(d.Metrics, s)
+	s.m = newMetrics(d.Metrics, s.inventory, &s.latest)
 	return s
 }
 
@@ -126,9 +115,9 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 			s.keepNews(ctx)
 			continue
 		case <-timer.C:
-			s.mu.Lock()
-			s.objects.all = true
-			s.mu.Unlock()
+			s.inventory.mu.Lock()
+			s.inventory.all = true
+			s.inventory.mu.Unlock()
 		case <-s.wake:
 			if !jitter.Sleep(ctx, min(s.p.Tick/soon, max(wakeLeast, wakeTicks*took), wakeMost)) {
 				return nil
@@ -176,7 +165,7 @@ func (s *Service) tick(ctx context.Context, whole bool) (awaited, all bool) {
 			if ctx.Err() == nil {
 				s.deps.Log.Warn("the pins that ask for copies could not be listed", "err", err)
 			}
-			if s.passes == 0 { // nothing is known yet
+			if s.inventory.passes == 0 { // nothing is known yet
 				return false, true
 			}
 		}
@@ -229,20 +218,20 @@ func (s *Service) plan(whole bool) todo {
 		do.awaited = true // the offer that says so follows within a second
 	}
 	s.jobs.begin()
-	s.mu.Lock()
-	tight := len(s.objects.active) > s.objects.activeLimit/2
-	do.all, s.objects.all = whole || s.objects.all, false
+	s.inventory.mu.Lock()
+	tight := len(s.inventory.active) > s.inventory.activeLimit/2
+	do.all, s.inventory.all = whole || s.inventory.all, false
 	var sum Sum
 	var settled []*entry
-	for e := range s.objects.toPlan(do.all) { //lockcheck:computes it reads a map
+	for e := range s.inventory.toPlan(do.all) { //lockcheck:computes it reads a map
 		if do.n >= maxCalls {
-			s.objects.all = s.objects.all || do.all
+			s.inventory.all = s.inventory.all || do.all
 			if !whole {
 				break
 			}
 		} else {
-			delete(s.objects.changed, e)
-			if s.planActive(e, v, now, draining, whole, &do) && (whole || tight) && s.rests(e, v, now) {
+			delete(s.inventory.changed, e)
+			if s.planActive(e, v, now, draining, whole, &do) && (whole || tight) && s.inventory.rests(e, v, now) {
 				settled = append(settled, e)
 			}
 		}
@@ -250,18 +239,18 @@ func (s *Service) plan(whole bool) todo {
 			sum.add(e.count(v, s.p, now))
 		}
 	}
-	s.mu.Unlock()
+	s.inventory.mu.Unlock()
 	if whole || s.left {
 		sum.add(s.planPages(v, now, draining, whole, &do))
 	}
 	moving := s.jobs.isMoving()
-	s.mu.Lock()
-	s.settle(settled, v, now)
-	seen := s.passes > 0
+	s.inventory.mu.Lock()
+	s.inventory.settle(settled, v, now)
+	seen := s.inventory.passes > 0
 	if do.all && len(do.sends) == 0 && draining.IsZero() && !moving {
 		do.sends = s.moves(v, now)
 	}
-	s.mu.Unlock()
+	s.inventory.mu.Unlock()
 	if whole {
 		do.change = s.latest.set(sum, v, seen)
 	}
@@ -279,14 +268,14 @@ func (s *Service) planActive(e *entry, v *plan.View, now, draining time.Time, wh
 		s.plannedFor(e, e.Look(v, s.p, now), false, do)
 		return false
 	}
-	awaited := e.isAwaited(s.deps.Self, s.begun)
+	awaited := e.isAwaited(s.deps.Self, s.inventory.begun)
 	e.Await(awaited)
 	if whole && !draining.IsZero() {
 		e.ProveSince(s.p.Floor(draining), now)
 	}
 	actions := e.Plan(v, s.p, now)
 	e.placed = e.placed || e.Met()
-	e.sure = e.sure || e.Met() && e.ProvedSince(s.started())
+	e.sure = e.sure || e.Met() && e.ProvedSince(s.inventory.started())
 	do.awaited = do.awaited || awaited && !e.placed && now.Sub(e.asked(s.deps.Self)) < awaitedFor
 	do.awaited = do.awaited || !draining.IsZero() && e.Wanted() > 0 && !e.Met()
 	s.plannedFor(e, actions, awaited, do)
@@ -334,49 +323,11 @@ func (s *Service) moves(v *plan.View, now time.Time) (sends []planned) {
 		sends = append(sends, planned{entry: e, Action: a})
 		return !alone
 	}
-	s.somePlanned(v, now, more)
+	s.inventory.somePlanned(v, now, more)
 	for _, p := range sends {
-		if s.objects.active[p.Root] != p.entry {
-			s.activate(p.entry)
+		if s.inventory.active[p.Root] != p.entry {
+			s.inventory.activate(p.entry)
 		}
 	}
 	return sends
-}
-
-// Kept is the state of an object that is planned, as this node knows it.
-type Kept struct {
-	Size  int64             // of a copy, in bytes
-	Coded *erasure.Manifest // nil: whole copies are kept
-	Own   plan.Piece        // that this node holds, if it does
-}
-
-// Kept returns what this node knows of an object that is planned, else not_found.
-func (s *Service) Kept(root b3.Root) (Kept, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.peek(root); e != nil {
-		return Kept{e.Object.Size, e.coded, e.Object.Own}, nil
-	}
-	return Kept{}, notPlanned(root)
-}
-
-// with runs f under the lock if e is still the entry of its object.
-func (s *Service) with(e *entry, f func(now time.Time)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.objects.active[e.Root] == e {
-		s.objects.touch(e)
-		f(s.deps.Now())
-	}
-}
-
-// change runs f under the lock with the entry of an object, and reports whether there is one.
-func (s *Service) change(root b3.Root, f func(e *entry, now time.Time)) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.find(root)
-	if e != nil {
-		f(e, s.deps.Now())
-	}
-	return e != nil
 }

@@ -155,19 +155,19 @@ func TestOrphans(t *testing.T) {
 // forgotten are orphans.
 func TestPiecesAreNoOrphans(t *testing.T) {
 	s := New(params, Deps{Env: env.Env{Metrics: prometheus.NewRegistry(), Now: time.Now}})
-	s.passes = 1
+	s.inventory.passes = 1
 	shared, own := b3.Root{1}, [2]b3.Root{{2}, {3}}
 	var es [2]*entry
 	for i := range es {
 		es[i] = &entry{Object: plan.NewObject(b3.Root{9, byte(i)}, 1, time.Now())}
-		s.addCoding(es[i], piece{manifest: &erasure.Manifest{
+		s.inventory.addCoding(es[i], piece{manifest: &erasure.Manifest{
 			Layout: erasure.Layout{Size: 1, Data: 2, Parity: 1}, Object: b3.Root{8},
 			Outboard: shared, Shards: [][]b3.Root{{own[i], own[i], shared}},
 		}})
 	}
 	orphans := func(want ...b3.Root) {
 		t.Helper()
-		s.pass++
+		s.inventory.pass++
 		for _, root := range []b3.Root{shared, own[0], own[1]} {
 			s.noteOrphan(root)
 		}
@@ -182,15 +182,15 @@ func TestPiecesAreNoOrphans(t *testing.T) {
 		}
 	}
 	orphans()
-	s.forget(es[0])
+	s.inventory.forget(es[0])
 	orphans(own[0])
-	s.addCoding(es[0], piece{manifest: es[0].coded}) // it was found again meanwhile
+	s.inventory.addCoding(es[0], piece{manifest: es[0].coded}) // it was found again meanwhile
 	orphans()
-	s.forget(es[0])
-	s.forget(es[1])
+	s.inventory.forget(es[0])
+	s.inventory.forget(es[1])
 	orphans(shared, own[0], own[1])
-	if len(s.pieces) > 0 {
-		t.Errorf("%d pieces of no coding", len(s.pieces))
+	if len(s.inventory.pieces) > 0 {
+		t.Errorf("%d pieces of no coding", len(s.inventory.pieces))
 	}
 }
 
@@ -402,9 +402,9 @@ func TestRenounceNotDurable(t *testing.T) {
 		run(2 * params.Grace)
 		asks := func() bool {
 			s, v := x.service(), x.view()
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return slices.ContainsFunc(s.asking(root, v), func(a Requester) bool {
+			s.inventory.mu.Lock()
+			defer s.inventory.mu.Unlock()
+			return slices.ContainsFunc(s.inventory.asking(root, v), func(a Requester) bool {
 				return a.Origin == plan.ID(from.id)
 			})
 		}
@@ -495,15 +495,15 @@ func TestTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := x.service()
-		s.mu.Lock()
-		e := s.find(root)
-		e.pass, e.told, s.pass = 1, 2, 2
-		s.mu.Unlock()
-		if s.ended(); s.objects.active[root] != e {
+		s.inventory.mu.Lock()
+		e := s.inventory.find(root)
+		e.pass, e.told, s.inventory.pass = 1, 2, 2
+		s.inventory.mu.Unlock()
+		if s.inventory.ended(false); s.inventory.active[root] != e {
 			t.Error("an object is forgotten that a member told of")
 		}
 		e.told = 1
-		if s.ended(); s.peek(root) != nil {
+		if s.inventory.ended(false); s.inventory.peek(root) != nil {
 			t.Error("an object without a target is remembered")
 		}
 	})
@@ -516,12 +516,12 @@ func TestTooMany(t *testing.T) {
 		run(params.Grace)
 		x := c.nodes[0]
 		s := x.service()
-		s.mu.Lock()
-		s.objects.limit = 1
-		s.mu.Unlock()
+		s.inventory.mu.Lock()
+		s.inventory.limit = 1
+		s.inventory.mu.Unlock()
 		roots := c.pin(x, 3, 100, 2)
 		run(3 * params.Tick)
-		if planned, unplanned := s.counts(); planned != 1 || unplanned != 2 {
+		if planned, _, unplanned := s.inventory.counts(); planned != 1 || unplanned != 2 {
 			t.Fatalf("%d objects are planned, %d are not", planned, unplanned)
 		}
 		var answers []plan.Answer

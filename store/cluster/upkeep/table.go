@@ -18,8 +18,9 @@ const (
 )
 
 // table has the objects of this node that have a target, at most limit: entries of those that something happens to, at
-// most about activeLimit, and in few bytes those at rest. Service.mu guards it.
+// most about activeLimit, and in few bytes those at rest. It is not safe for concurrent use.
 type table struct {
+	terms
 	limit, activeLimit int
 
 	active  map[b3.Root]*entry
@@ -27,6 +28,18 @@ type table struct {
 	all     bool                // the next tick plans all active ones
 	pages   [pages]page
 	resting int // objects in pages
+
+	pass               uint64 // number of the current pass over the pins
+	passes             uint64 // passes that ended
+	unplanned, skipped int    // objects for which there was no room in this pass, and in the one before
+}
+
+// terms holds what plans depend on besides the objects and the members.
+type terms struct {
+	self  plan.ID
+	p     plan.Params
+	now   func() time.Time
+	begun uint64 // when the service was made, Unix milliseconds
 }
 
 // page has objects at rest.
@@ -55,15 +68,19 @@ func (m mark) known() bool           { return m>>4 != passesInMark }
 func (m mark) saw(pass uint64) bool  { return m>>4 == mark(pass%passesInMark) }
 func (m mark) told(pass uint64) bool { return m&0xf == mark(pass%passesInMark) }
 
-func newTable() table {
+func newTable(t terms) table {
 	return table{
-		limit: maxObjects, activeLimit: maxActive, active: map[b3.Root]*entry{}, changed: map[*entry]struct{}{},
+		terms: t, limit: maxObjects, activeLimit: maxActive,
+		active: map[b3.Root]*entry{}, changed: map[*entry]struct{}{},
 	}
 }
 
 func pageOf(root b3.Root) int { return (int(root[0])<<8 | int(root[1])) >> pageShift }
 
 func (t *table) len() int { return len(t.active) + t.resting }
+
+// leftOut returns how many objects the latest pass had no room for.
+func (t *table) leftOut() int { return max(t.unplanned, t.skipped) }
 
 // crowded reports whether no more objects can be active for now.
 func (t *table) crowded() bool { return len(t.active) >= t.activeLimit }
@@ -123,94 +140,81 @@ func (t *table) remove(e *entry) {
 	delete(t.changed, e)
 }
 
-// find returns the entry of an object for a change. It is active from then on, and the next tick plans it. The caller
-// holds mu.
-func (s *Service) find(root b3.Root) *entry {
-	if e := s.objects.active[root]; e != nil {
-		s.objects.touch(e)
+// find returns the entry of an object for a change. It is active from then on, and the next tick plans it.
+func (t *table) find(root b3.Root) *entry {
+	if e := t.active[root]; e != nil {
+		t.touch(e)
 		return e
 	}
-	k, ok := s.objects.packed(root)
+	k, ok := t.packed(root)
 	if !ok {
 		return nil
 	}
-	e := s.unpack(k, nil, s.deps.Now())
-	s.activate(e)
+	e := t.unpack(k, nil, t.now())
+	t.activate(e)
 	return e
 }
 
-// peek returns the entry of an object for reading. The caller holds mu.
-func (s *Service) peek(root b3.Root) *entry {
-	if e := s.objects.active[root]; e != nil {
+// peek returns the entry of an object for reading.
+func (t *table) peek(root b3.Root) *entry {
+	if e := t.active[root]; e != nil {
 		return e
 	}
-	if k, ok := s.objects.packed(root); ok {
-		return s.unpack(k, nil, s.deps.Now())
+	if k, ok := t.packed(root); ok {
+		return t.unpack(k, nil, t.now())
 	}
 	return nil
 }
 
 // unpack returns what is known of an object at rest. With the view v it rests on; v may be nil.
-func (s *Service) unpack(k plan.Packed, v *plan.View, now time.Time) *entry {
-	e := &entry{Object: k.Unpack(v, s.p, now), here: true, placed: true}
-	e.sure = e.ProvedSince(s.p.Floor(s.started())) // as times in pages are
+func (t *table) unpack(k plan.Packed, v *plan.View, now time.Time) *entry {
+	e := &entry{Object: k.Unpack(v, t.p, now), here: true, placed: true}
+	e.sure = e.ProvedSince(t.p.Floor(t.started())) // as times in pages are
 	m := mark(*k.Mark())
-	if s.pass > 0 {
-		e.pass = s.pass - 1
+	if t.pass > 0 {
+		e.pass = t.pass - 1
 	}
 	switch {
-	case m.saw(s.pass):
-		e.pass, e.own = s.pass, e.OwnTarget(s.deps.Self)
+	case m.saw(t.pass):
+		e.pass, e.own = t.pass, e.OwnTarget(t.self)
 	case !m.known():
 		e.ResetTargets()
 	}
-	if m.told(s.pass) {
-		e.told = s.pass
+	if m.told(t.pass) {
+		e.told = t.pass
 	}
 	return e
 }
 
-// activate makes an entry that was unpacked the one of its object. The caller holds mu.
-func (s *Service) activate(e *entry) {
-	pg := &s.objects.pages[pageOf(e.Root)]
+// activate makes an entry that was unpacked the one of its object.
+func (t *table) activate(e *entry) {
+	pg := &t.pages[pageOf(e.Root)]
 	pg.Remove(e.Root)
-	pg.change(s.deps.Now())
+	pg.change(t.now())
 	pg.sum.add(e.restSum(-1))
-	s.objects.resting--
-	s.objects.insert(e)
+	t.resting--
+	t.insert(e)
 }
 
 // somePlanned calls yield for active objects, in random order, and then for objects at rest from a random page on,
-// until it returns false. These are not active: see activate. The caller holds mu.
-func (s *Service) somePlanned(v *plan.View, now time.Time, yield func(*entry) bool) {
-	for _, e := range s.objects.active { // the order of a map is random
+// until it returns false. These are not active: see activate.
+func (t *table) somePlanned(v *plan.View, now time.Time, yield func(*entry) bool) {
+	for _, e := range t.active { // the order of a map is random
 		if !yield(e) {
 			return
 		}
 	}
 	first := rand.IntN(pages)
 	for i := range pages {
-		pg := &s.objects.pages[(first+i)%pages]
+		pg := &t.pages[(first+i)%pages]
 		if pg.Page == nil || pg.view != v.Version() {
 			continue
 		}
 		for k := range pg.All {
-			if known(k) && !yield(s.unpack(k, v, now)) {
+			if known(k) && !yield(t.unpack(k, v, now)) {
 				return
 			}
 		}
-	}
-}
-
-// eachPage calls f for each page that has objects, and says whether its counts are those of a view. f runs under the
-// lock; objects that move between two calls may be missed, or seen twice.
-func (s *Service) eachPage(v *plan.View, f func(pg *page, same bool)) {
-	for i := range s.objects.pages {
-		s.mu.Lock()
-		if pg := &s.objects.pages[i]; pg.Page != nil {
-			f(pg, pg.view == v.Version())
-		}
-		s.mu.Unlock()
 	}
 }
 
@@ -218,10 +222,10 @@ func (s *Service) eachPage(v *plan.View, f func(pg *page, same bool)) {
 func known(k plan.Packed) bool { return mark(*k.Mark()).known() }
 
 // rests reports whether an entry can be put into a page.
-func (s *Service) rests(e *entry, v *plan.View, now time.Time) bool {
+func (t *table) rests(e *entry, v *plan.View, now time.Time) bool {
 	return e.here && e.placed && e.unkept == 0 && e.coded == nil &&
 		e.adopted.Seq == 0 && e.released == 0 && e.AtRest(v, now) &&
-		(e.pass == s.pass && e.own.SameCopies(e.OwnTarget(s.deps.Self)) || e.pass != s.pass && s.passes > 0)
+		(e.pass == t.pass && e.own.SameCopies(e.OwnTarget(t.self)) || e.pass != t.pass && t.passes > 0)
 }
 
 // change notes that the page differs from what is kept over a restart.
@@ -244,9 +248,60 @@ func (e *entry) restSum(n int) Sum {
 	return Sum{Objects: n, Wanted: n * e.Wanted(), Observed: n * e.Wanted()}
 }
 
-// isPlanned reports whether an object is planned.
-func (s *Service) isPlanned(root b3.Root) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.peek(root) != nil
+// started returns when the service was made. Proofs from before are those of holders that may have none any more.
+func (t *table) started() time.Time { return time.UnixMilli(int64(t.begun)) }
+
+// settle puts active objects that are at rest with a view into pages. The caller holds mu.
+func (t *table) settle(list []*entry, v *plan.View, now time.Time) {
+	touched := map[*page]bool{}
+	for _, e := range list {
+		if t.active[e.Root] != e || !t.rests(e, v, now) {
+			continue // something happened to it meanwhile
+		}
+		pg := &t.pages[pageOf(e.Root)]
+		if empty := pg.Page == nil || pg.Len() == 0; empty {
+			pg.view, pg.until, pg.sum = v.Version(), now.Add(t.p.AuditPeriod), Sum{}
+		}
+		if t.add(e, t.p, now) {
+			pg.rests(e, e.Resting(v))
+			touched[pg] = true
+		}
+	}
+	if len(t.active) == 0 { // a map keeps the size that it once had
+		t.active, t.changed = map[b3.Root]*entry{}, map[*entry]struct{}{}
+	}
+	for pg := range touched {
+		pg.Clip()
+		if pg.view != v.Version() {
+			pg.view = 0
+		}
+	}
+}
+
+// endedPages ends a pass for the objects at rest. Those that it did not see become active as far as there is room, and
+// are looked at again in the next pass otherwise. What was kept over a restart, and no pin asked for, goes.
+func (t *table) endedPages(now time.Time) {
+	for i := range t.pages {
+		pg := &t.pages[i]
+		if pg.Page == nil {
+			continue
+		}
+		var unseen []*entry
+		for k := range pg.All {
+			if known(k) && !mark(*k.Mark()).saw(t.pass) {
+				unseen = append(unseen, t.unpack(k, nil, now))
+			}
+		}
+		for _, e := range unseen {
+			if !t.crowded() {
+				t.activate(e)
+			}
+		}
+		before := pg.Len()
+		pg.RemoveFunc(func(k plan.Packed) bool { return !known(k) })
+		if n := before - pg.Len(); n > 0 {
+			t.resting -= n
+			pg.change(now)
+		}
+	}
 }
