@@ -18,30 +18,30 @@ import (
 // them.
 func (s *Service) act(ctx context.Context, do todo) {
 	for _, sends := range grouped(do.sends) {
-		s.queue(sends)
+		s.sender.queue(sends)
 	}
 	s.callers.call(ctx, do.calls)
 	for _, p := range do.drops {
-		s.drop(ctx, p.entry)
+		s.dropper.drop(ctx, p.entry)
 	}
 }
 
 // challenge has a member prove its copies of objects within a time, unless it did not answer before, and reports
 // whether it answered.
-func (s *Service) challenge(
+func (c *callers) challenge(
 	ctx context.Context, to plan.ID, roots []b3.Root, there bool, limit time.Duration,
 ) bool {
 	if !there {
-		s.unasked(to, roots)
+		c.unasked(to, roots)
 		return false
 	}
-	begun := s.deps.Now()
+	begun := c.deps.Now()
 	ctx, cancel := context.WithTimeout(ctx, limit+time.Duration(len(roots))*proofTime)
 	defer cancel()
-	answers, err := s.deps.Prover.Challenge(ctx, peer.ID(to), roots)
+	answers, err := c.deps.Prover.Challenge(ctx, peer.ID(to), roots)
 	there = err == nil && len(answers) == len(roots)
 	if !there {
-		s.deps.Log.Debug("a member does not answer a challenge", "peer", peer.ID(to), "objects", len(roots), "err", err)
+		c.deps.Log.Debug("a member does not answer a challenge", "peer", peer.ID(to), "objects", len(roots), "err", err)
 		answers = make([]plan.Response, len(roots)) // all busy
 	}
 	for i, a := range answers {
@@ -49,71 +49,71 @@ func (s *Service) challenge(
 			answers[i].Answer = plan.Busy // no answer that the planner knows
 		}
 	}
-	s.m.answered(answers, s.deps.Now().Sub(begun))
-	s.answered(to, roots, answers)
+	c.m.answered(answers, c.deps.Now().Sub(begun))
+	c.answered(to, roots, answers)
 	return there
 }
 
 // unasked notes that a member was not asked for objects.
-func (s *Service) unasked(to plan.ID, roots []b3.Root) {
-	s.inventory.mu.Lock()
-	defer s.inventory.mu.Unlock()
-	now := s.deps.Now()
+func (c *callers) unasked(to plan.ID, roots []b3.Root) {
+	c.inv.mu.Lock()
+	defer c.inv.mu.Unlock()
+	now := c.deps.Now()
 	for _, root := range roots {
-		if e := s.inventory.find(root); e != nil {
+		if e := c.inv.find(root); e != nil {
 			e.Unasked(to, now)
 		}
 	}
 }
 
 // answered notes how a member answered for objects. If copies are missing, the next tick follows soon.
-func (s *Service) answered(to plan.ID, roots []b3.Root, answers []plan.Response) {
-	now := s.deps.Now()
+func (c *callers) answered(to plan.ID, roots []b3.Root, answers []plan.Response) {
+	now := c.deps.Now()
 	var changed []b3.Root
 	short := false
-	s.inventory.mu.Lock()
+	c.inv.mu.Lock()
 	for i, root := range roots {
-		if e := s.inventory.find(root); e != nil {
-			if e.Answered(to, answers[i].Answer, answers[i].Piece, s.p, now) {
+		if e := c.inv.find(root); e != nil {
+			if e.Answered(to, answers[i].Answer, answers[i].Piece, c.p, now) {
 				changed = append(changed, root)
 			}
-			short = short || !e.Met() && (answers[i].Answer != plan.Busy || e.isAwaited(s.deps.Self, s.inventory.begun))
+			short = short || !e.Met() && (answers[i].Answer != plan.Busy || e.isAwaited(c.deps.Self, c.inv.begun))
 		}
 	}
-	s.inventory.mu.Unlock()
-	if s.records != nil {
-		s.records.News.Add(changed) // last: what is kept of them is at least as new
+	c.inv.mu.Unlock()
+	if c.keeper.records != nil {
+		c.keeper.records.News.Add(changed) // last: what is kept of them is at least as new
 	}
 	if short {
-		s.wakeUp()
+		c.wakeUp()
 	}
 }
 
 // tell tells a member of objects, unless it did not answer before, and takes over what it knows of them. It
 // reports whether the member answered.
-func (s *Service) tell(ctx context.Context, to plan.ID, tells []planned, there bool) bool {
-	ok := there && s.exchange(ctx, peer.ID(to), tells) == nil
-	s.inventory.mu.Lock()
-	defer s.inventory.mu.Unlock()
+func (c *callers) tell(ctx context.Context, to plan.ID, tells []planned, there bool) bool {
+	ok := there && c.exchange(ctx, peer.ID(to), tells) == nil
+	c.inv.mu.Lock()
+	defer c.inv.mu.Unlock()
 	for _, t := range tells {
 		t.TellEnded(to, t.Version, ok)
-		s.inventory.touch(t.entry)
+		c.inv.touch(t.entry)
 	}
 	return ok
 }
 
 // exchange tells a member of objects and takes over what it answers.
-func (s *Service) exchange(ctx context.Context, to peer.ID, about []planned) error {
-	v := s.deps.View()
+func (c *callers) exchange(ctx context.Context, to peer.ID, about []planned) error {
+	v := c.deps.View()
 	told := make([]plan.Told, len(about))
-	s.inventory.mu.Lock()
-	now := s.deps.Now()
+	c.inv.mu.Lock()
+	now := c.deps.Now()
 	for i, p := range about {
-		told[i] = p.Tell(v, s.p, now)
+		told[i] = p.Tell(v, c.p, now)
 	}
-	s.inventory.mu.Unlock()
+	c.inv.mu.Unlock()
 	calling, cancel := context.WithTimeout(ctx, tellTime+time.Duration(len(told))*keepTime)
-	answer, err := s.deps.Prover.Tell(calling, to, told)
+	answer, err := c.deps.Prover.Tell(calling, to, told)
 	cancel()
 	if err != nil {
 		return err
@@ -123,16 +123,16 @@ func (s *Service) exchange(ctx context.Context, to peer.ID, about []planned) err
 			return status.Errorf(status.BadRequest, "%s answers with other objects than it was told of", to)
 		}
 	}
-	return s.learn(ctx, v, to, answer)
+	return c.learner.learn(ctx, v, to, answer)
 }
 
 // lease asks the planner of an object for the lease of this node's copy, and reports whether it answered.
-func (s *Service) lease(ctx context.Context, p planned) bool {
+func (c *callers) lease(ctx context.Context, p planned) bool {
 	calling, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
-	granted, err := s.deps.Prover.Lease(calling, peer.ID(p.To), p.Root)
+	granted, err := c.deps.Prover.Lease(calling, peer.ID(p.To), p.Root)
 	if err == nil && granted {
-		s.inventory.with(p.entry, func(now time.Time) { p.Leased(now) })
+		c.inv.with(p.entry, func(now time.Time) { p.Leased(now) })
 	}
 	return err == nil
 }
@@ -161,8 +161,15 @@ func grouped(sends []planned) (list [][]planned) {
 	return list
 }
 
+// sender has copies sent by jobs of the queue of repairs.
+type sender struct {
+	*shared
+	callers *callers
+	jobs    jobs
+}
+
 // queue puts a job into the queue of repairs.
-func (s *Service) queue(sends []planned) {
+func (s *sender) queue(sends []planned) {
 	job := repair.Job{
 		// What is new has one copy, and still leaves the last places of the queue to repairs.
 		Kind: sends[0].kind(), Root: sends[0].Root, Urgent: sends[0].Priority.Urgent() && !sends[0].awaited,
@@ -177,33 +184,40 @@ func (s *Service) queue(sends []planned) {
 			return err
 		},
 	}
-	s.jobs.queue(job.Kind)
+	moves := job.Kind == repair.Move
+	if moves {
+		s.jobs.moving.Store(true)
+	}
 	if s.deps.Repairs.Queue(job) {
 		return
 	}
-	s.inventory.mu.Lock()
+	s.inv.mu.Lock()
 	for _, p := range sends {
 		p.Skipped(p.To)
-		s.inventory.touch(p.entry)
+		s.inv.touch(p.entry)
 	}
-	s.inventory.mu.Unlock()
-	s.jobs.refused(job.Kind) // last: a job that sees it has the next tick plan these objects
+	s.inv.mu.Unlock()
+	if moves {
+		s.jobs.moving.Store(false)
+	} else {
+		s.jobs.full.Store(true) // last: a job that sees it has the next tick plan these objects
+	}
 }
 
 // sent notes which copies of a job are there. The next tick follows soon: it has them proved, and
 // plans what had no place in the queue. err is why others are not there.
-func (s *Service) sent(ctx context.Context, sends []planned, ok []bool, err error, begun time.Time) {
+func (s *sender) sent(ctx context.Context, sends []planned, ok []bool, err error, begun time.Time) {
 	moves := sends[0].kind() == repair.Move
 	if moves {
-		s.jobs.moved() // first: the tick that sees that it is to plan all objects may move others
+		s.jobs.moving.Store(false) // first: the tick that sees that it is to plan all objects may move others
 	}
 	now := s.deps.Now()
 	again, bytes := false, int64(0)
-	s.inventory.mu.Lock()
-	s.inventory.all = s.inventory.all || moves // the next tick looks for more to move
+	s.inv.mu.Lock()
+	s.inv.all = s.inv.all || moves // the next tick looks for more to move
 	for i, p := range sends {
 		p.Sent(p.To, ok[i], s.p, now)
-		s.inventory.touch(p.entry)
+		s.inv.touch(p.entry)
 		if ok[i] {
 			again = true
 			bytes += p.Size
@@ -212,11 +226,11 @@ func (s *Service) sent(ctx context.Context, sends []planned, ok []bool, err erro
 			p.failing.note(err, now)
 		}
 	}
-	s.inventory.mu.Unlock()
-	if moves {
-		bytes = 0 // which are slower than what the estimate is for
+	s.inv.mu.Unlock()
+	if bytes > 0 && !moves { // which are slower than what the estimate is for
+		s.jobs.sent(bytes, now.Sub(begun), now)
 	}
-	if full := s.jobs.sent(bytes, now.Sub(begun), now); again || full {
+	if again || s.jobs.full.Load() {
 		s.wakeUp()
 	}
 }
@@ -224,22 +238,22 @@ func (s *Service) sent(ctx context.Context, sends []planned, ok []bool, err erro
 // send sends a member copies of objects, and tells it the targets, now that it can pin the objects for their origins.
 // It tells it of them before as well, so that it may say that they were removed, unless somebody waits: what was just
 // asked for nobody has removed. It notes in ok which ones are there.
-func (s *Service) send(ctx context.Context, sends []planned, ok []bool, meter repair.Meter) error {
+func (s *sender) send(ctx context.Context, sends []planned, ok []bool, meter repair.Meter) error {
 	to := peer.ID(sends[0].To)
 	if !sends[0].awaited {
-		if err := s.exchange(ctx, to, sends); err != nil {
+		if err := s.callers.exchange(ctx, to, sends); err != nil {
 			return err
 		}
 	}
 	var roots []b3.Root
 	var at []int // of each root in sends
-	s.inventory.mu.Lock()
+	s.inv.mu.Lock()
 	for i, p := range sends {
 		if p.Wanted() > 0 {
 			roots, at = append(roots, p.Root), append(at, i)
 		}
 	}
-	s.inventory.mu.Unlock()
+	s.inv.mu.Unlock()
 	if len(roots) == 0 {
 		return nil // the targets were removed
 	}
@@ -256,7 +270,7 @@ func (s *Service) send(ctx context.Context, sends []planned, ok []bool, meter re
 	if err != nil {
 		return err
 	}
-	if err := s.exchange(ctx, to, sends); err != nil {
+	if err := s.callers.exchange(ctx, to, sends); err != nil {
 		return err
 	}
 	for i, err := range errs {
@@ -265,11 +279,14 @@ func (s *Service) send(ctx context.Context, sends []planned, ok []bool, meter re
 	return errors.Join(errs...)
 }
 
+// dropper removes copies of this node.
+type dropper struct{ *shared }
+
 // drop removes the pins of the cluster from an object. What people pinned stays.
-func (s *Service) drop(ctx context.Context, e *entry) {
-	s.inventory.mu.Lock()
-	if s.inventory.active[e.Root] != e || e.Answer() == plan.Proved {
-		s.inventory.mu.Unlock()
+func (d *dropper) drop(ctx context.Context, e *entry) {
+	d.inv.mu.Lock()
+	if d.inv.active[e.Root] != e || e.Answer() == plan.Proved {
+		d.inv.mu.Unlock()
 		return // a member told of it since it was planned
 	}
 	e.dropping = true
@@ -278,29 +295,29 @@ func (s *Service) drop(ctx context.Context, e *entry) {
 		labels = append(labels, originLabel(a.Origin))
 	}
 	wanted := e.Wanted()
-	s.inventory.mu.Unlock()
-	defer s.inventory.with(e, func(time.Time) { e.dropping = false }) // it is still here
-	if pinned, err := s.pinnedBy(ctx, e.Root, labels); err == nil && !pinned && e.coded == nil {
-		s.inventory.with(e, func(time.Time) { s.inventory.forget(e) }) // it is this node's own
+	d.inv.mu.Unlock()
+	defer d.inv.with(e, func(time.Time) { e.dropping = false }) // it is still here
+	if pinned, err := d.pinnedBy(ctx, e.Root, labels); err == nil && !pinned && e.coded == nil {
+		d.inv.with(e, func(time.Time) { d.inv.forget(e) }) // it is this node's own
 		return
 	}
-	err := s.trim(ctx, e.Root, func() error {
-		return errors.Join(s.unpin(ctx, e.Root, labels), s.unpinPieces(ctx, e))
+	err := d.trim(ctx, e.Root, func() error {
+		return errors.Join(d.unpin(ctx, e.Root, labels), d.unpinPieces(ctx, e))
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			s.deps.Log.Warn("a copy that nobody needs could not be dropped", "root", e.Root, "err", err)
+			d.deps.Log.Warn("a copy that nobody needs could not be dropped", "root", e.Root, "err", err)
 		}
 		return
 	}
-	s.inventory.with(e, func(time.Time) { s.inventory.forget(e) })
-	s.deps.Log.Info("dropped a copy that nobody needs", "root", e.Root, "copies_wanted", wanted)
+	d.inv.with(e, func(time.Time) { d.inv.forget(e) })
+	d.deps.Log.Info("dropped a copy that nobody needs", "root", e.Root, "copies_wanted", wanted)
 }
 
 // pinnedBy reports whether an object has a pin with one of the labels.
-func (s *Service) pinnedBy(ctx context.Context, root b3.Root, labels []string) (bool, error) {
+func (d *dropper) pinnedBy(ctx context.Context, root b3.Root, labels []string) (bool, error) {
 	for _, label := range labels {
-		if has, err := s.deps.Store.HasPin(ctx, root, label); err != nil || has {
+		if has, err := d.deps.Store.HasPin(ctx, root, label); err != nil || has {
 			return has, err
 		}
 	}
@@ -308,9 +325,9 @@ func (s *Service) pinnedBy(ctx context.Context, root b3.Root, labels []string) (
 }
 
 // unpin removes pins of an object that are there.
-func (s *Service) unpin(ctx context.Context, root b3.Root, labels []string) error {
+func (d *dropper) unpin(ctx context.Context, root b3.Root, labels []string) error {
 	for _, label := range labels {
-		if err := s.deps.Store.Unpin(ctx, root, label); err != nil && status.Of(err) != status.NotFound {
+		if err := d.deps.Store.Unpin(ctx, root, label); err != nil && status.Of(err) != status.NotFound {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package upkeep
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -38,30 +39,38 @@ func (n *inventory) Answer(root b3.Root) plan.Answer {
 	return plan.Absent
 }
 
+// learner takes over what members tell of objects.
+type learner struct {
+	*shared
+	finder  *finder
+	removed *removals
+	learned atomic.Uint64 // calls of learn
+}
+
 // Claimed notes that a member challenged this node, so that it seems to hold the objects itself. An object at rest
 // stays so if the member is known to hold it.
-func (s *Service) Claimed(from peer.ID, objs []b3.Root) {
-	v := s.deps.View()
-	s.inventory.mu.Lock()
-	defer s.inventory.mu.Unlock()
-	now := s.deps.Now()
+func (l *learner) Claimed(from peer.ID, objs []b3.Root) {
+	v := l.deps.View()
+	l.inv.mu.Lock()
+	defer l.inv.mu.Unlock()
+	now := l.deps.Now()
 	for _, root := range objs {
-		if k, rests := s.inventory.packed(root); rests && k.Read(now).HeldBy(plan.ID(from)) || s.inventory.crowded() {
+		if k, rests := l.inv.packed(root); rests && k.Read(now).HeldBy(plan.ID(from)) || l.inv.crowded() {
 			continue
 		}
-		if e := s.inventory.find(root); e != nil {
-			e.Object.Claimed(v, plan.ID(from), s.p, now)
+		if e := l.inv.find(root); e != nil {
+			e.Object.Claimed(v, plan.ID(from), l.p, now)
 		}
 	}
 }
 
 // Told takes over what a member tells of objects, and returns what this node knows of them, in the
 // same order. Targets of objects that this node stores are durable when it returns.
-func (s *Service) Told(ctx context.Context, from peer.ID, told []plan.Told) ([]plan.Told, error) {
+func (l *learner) Told(ctx context.Context, from peer.ID, told []plan.Told) ([]plan.Told, error) {
 	if len(told) > MaxBatch {
 		return nil, status.Errorf(status.BadRequest, "%d objects, more than %d", len(told), MaxBatch)
 	}
-	v := s.deps.View()
+	v := l.deps.View()
 	if _, ok := v.Member(plan.ID(from)); !ok {
 		return nil, status.Errorf(status.Forbidden, "%s is no member of the cluster", from)
 	}
@@ -70,23 +79,23 @@ func (s *Service) Told(ctx context.Context, from peer.ID, told []plan.Told) ([]p
 	var at []int // of each of planned in told
 	for i, t := range told {
 		answer[i].Root = t.Root
-		there, err := s.plans(ctx, t)
+		there, err := l.plans(ctx, t)
 		if err != nil {
 			return nil, err
 		}
 		if there {
 			planned, at = append(planned, t), append(at, i)
 		} else {
-			answer[i].Asked = s.removal(t)
+			answer[i].Asked = l.removal(t)
 		}
 	}
-	if err := s.learn(ctx, v, from, planned); err != nil {
+	if err := l.learn(ctx, v, from, planned); err != nil {
 		return nil, err
 	}
 	for _, i := range at {
-		found := s.inventory.change(answer[i].Root, func(e *entry, now time.Time) {
-			e.Object.Claimed(v, plan.ID(from), s.p, now)
-			answer[i] = e.Tell(v, s.p, now)
+		found := l.inv.change(answer[i].Root, func(e *entry, now time.Time) {
+			e.Object.Claimed(v, plan.ID(from), l.p, now)
+			answer[i] = e.Tell(v, l.p, now)
 		})
 		if !found {
 			return nil, status.Errorf(status.Busy, "%s was forgotten meanwhile; ask again later", answer[i].Root)
@@ -97,17 +106,17 @@ func (s *Service) Told(ctx context.Context, from peer.ID, told []plan.Told) ([]p
 
 // plans reports whether an object that a member told of is planned here, and then keeps it from being forgotten in this
 // pass. It adds one only for a target. The error is busy while too many objects are active.
-func (s *Service) plans(ctx context.Context, t plan.Told) (bool, error) {
-	s.inventory.mu.Lock()
-	crowded := s.inventory.crowded()
-	e := s.inventory.active[t.Root]
+func (l *learner) plans(ctx context.Context, t plan.Told) (bool, error) {
+	l.inv.mu.Lock()
+	crowded := l.inv.crowded()
+	e := l.inv.active[t.Root]
 	if e == nil && !crowded {
-		e = s.inventory.find(t.Root)
+		e = l.inv.find(t.Root)
 	}
 	if e != nil {
-		e.told = s.inventory.pass
+		e.told = l.inv.pass
 	}
-	s.inventory.mu.Unlock()
+	l.inv.mu.Unlock()
 	switch {
 	case e != nil:
 		return true, nil
@@ -118,44 +127,45 @@ func (s *Service) plans(ctx context.Context, t plan.Told) (bool, error) {
 	if i < 0 {
 		return false, nil
 	}
-	e, err := s.entry(ctx, t.Root, t.Asked[i].Target.Data > 0)
+	e, err := l.finder.entry(ctx, t.Root, t.Asked[i].Target.Data > 0)
 	return e != nil, err
 }
 
 // removal returns that this node removed its target of an object that it has not got, if it did: with a number above
 // that of a target which was told in its name.
-func (s *Service) removal(t plan.Told) []plan.Asked {
-	seq, ok := s.removed.of(t.Root)
+func (l *learner) removal(t plan.Told) []plan.Asked {
+	seq, ok := l.removed.of(t.Root)
 	if !ok {
 		return nil
 	}
 	for _, a := range t.Asked {
-		if a.Origin == s.deps.Self && a.Target.Wants() {
+		if a.Origin == l.deps.Self && a.Target.Wants() {
 			seq = max(seq, a.Target.Seq+1)
 		}
 	}
-	return []plan.Asked{{Origin: s.deps.Self, Target: meta.Target{Seq: seq}}}
+	return []plan.Asked{{Origin: l.deps.Self, Target: meta.Target{Seq: seq}}}
 }
 
 // learn takes over what a member told of objects, and makes it durable. That a node asks for fewer copies than
 // before, or for none, is taken from that node alone: no other member can have its copies dropped.
-func (s *Service) learn(ctx context.Context, v *plan.View, from peer.ID, told []plan.Told) error {
+func (l *learner) learn(ctx context.Context, v *plan.View, from peer.ID, told []plan.Told) error {
+	latest := uint64(l.deps.Now().Add(ahead).UnixMilli())
 	for i := range told {
-		if err := s.checkTold(&told[i]); err != nil {
+		if err := checkTold(&told[i], latest); err != nil {
 			return err
 		}
 	}
 	var news []targetOf
-	call := s.learned.Add(1)
+	call := l.learned.Add(1)
 	var dropping error
 	for _, t := range told {
-		s.inventory.change(t.Root, func(e *entry, now time.Time) {
+		l.inv.change(t.Root, func(e *entry, now time.Time) {
 			if e.dropping {
 				dropping = status.Errorf(status.Busy, "the copy of %s is being dropped; ask again later", t.Root)
 				return
 			}
-			e.told = s.inventory.pass
-			changed := e.learn(t, v, plan.ID(from), s.p, now)
+			e.told = l.inv.pass
+			changed := e.learn(t, v, plan.ID(from), l.p, now)
 			if !e.here || len(changed) == 0 {
 				return
 			}
@@ -165,26 +175,25 @@ func (s *Service) learn(ctx context.Context, v *plan.View, from peer.ID, told []
 			}
 		})
 	}
-	if err := s.keep(ctx, news); err != nil {
+	if err := l.keep(ctx, news); err != nil {
 		return err
 	}
-	s.inventory.mu.Lock()
-	defer s.inventory.mu.Unlock()
+	l.inv.mu.Lock()
+	defer l.inv.mu.Unlock()
 	for _, t := range news {
-		if e := s.inventory.active[t.root]; e != nil && e.unkept == call {
+		if e := l.inv.active[t.root]; e != nil && e.unkept == call {
 			e.unkept = 0
 		}
 	}
 	return dropping
 }
 
-// checkTold returns an error for what no member tells.
-func (s *Service) checkTold(t *plan.Told) error {
+// checkTold returns an error for what no member tells. latest is the largest number of a target.
+func checkTold(t *plan.Told, latest uint64) error {
 	if len(t.Asked) > plan.MaxTargets || len(t.Holders) > plan.MaxSeen {
 		return status.Errorf(status.BadRequest, "%d targets and %d holders of %s, more than an object has",
 			len(t.Asked), len(t.Holders), t.Root)
 	}
-	latest := uint64(s.deps.Now().Add(ahead).UnixMilli())
 	for _, a := range t.Asked {
 		if _, err := peer.IDFromBytes([]byte(a.Origin)); err != nil ||
 			a.Target.Check() != nil || a.Target.Seq > latest {
@@ -223,7 +232,7 @@ type targetOf struct {
 
 // keep makes targets of other nodes durable, in pins that they have here. It keeps no target of an object that is
 // gone, and none that says that another one was removed which was not here.
-func (s *Service) keep(ctx context.Context, list []targetOf) error {
+func (l *learner) keep(ctx context.Context, list []targetOf) error {
 	var pins []store.Pinning
 	var origin plan.ID
 	var label string // of origin
@@ -235,12 +244,12 @@ func (s *Service) keep(ctx context.Context, list []targetOf) error {
 			pins = append(pins, store.Pinning{Root: t.root, Options: store.PinOptions{Label: label, Target: t.Target}})
 			continue
 		}
-		if _, err := s.deps.Store.SetTarget(ctx, t.root, label, t.Target); err != nil &&
+		if _, err := l.deps.Store.SetTarget(ctx, t.root, label, t.Target); err != nil &&
 			status.Of(err) != status.NotFound {
 			return err
 		}
 	}
-	for _, err := range s.deps.Store.PinAll(ctx, pins) {
+	for _, err := range l.deps.Store.PinAll(ctx, pins) {
 		if err != nil && status.Of(err) != status.NotFound {
 			return err
 		}
@@ -249,18 +258,18 @@ func (s *Service) keep(ctx context.Context, list []targetOf) error {
 }
 
 // GrantLease decides whether a member may drop its copy of an object.
-func (s *Service) GrantLease(_ context.Context, from peer.ID, root b3.Root) (bool, error) {
-	v := s.deps.View()
-	s.inventory.mu.Lock()
-	defer s.inventory.mu.Unlock()
-	now := s.deps.Now()
-	if s.inventory.crowded() && s.inventory.active[root] == nil {
+func (l *learner) GrantLease(_ context.Context, from peer.ID, root b3.Root) (bool, error) {
+	v := l.deps.View()
+	l.inv.mu.Lock()
+	defer l.inv.mu.Unlock()
+	now := l.deps.Now()
+	if l.inv.crowded() && l.inv.active[root] == nil {
 		return false, errCrowded()
 	}
-	e := s.inventory.find(root)
+	e := l.inv.find(root)
 	if e == nil || !e.here {
 		return false, notPlanned(root)
 	}
-	e.Object.Claimed(v, plan.ID(from), s.p, now)
-	return e.GrantLease(v, plan.ID(from), s.p, now), nil
+	e.Object.Claimed(v, plan.ID(from), l.p, now)
+	return e.GrantLease(v, plan.ID(from), l.p, now), nil
 }

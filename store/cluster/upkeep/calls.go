@@ -37,7 +37,9 @@ func (c *calls) add(o *calls) {
 // callers ask the members: each is asked by one goroutine at a time, as it answers one challenge of this node at a
 // time. One that is silent delays no other while there are callLimit goroutines at most. It is safe for concurrent use.
 type callers struct {
-	asker *Service
+	*shared
+	learner *learner
+	keeper  *keeper
 
 	mu      sync.Mutex         // lock: leaf
 	waiting map[plan.ID]*calls // of members that are not being asked
@@ -100,19 +102,19 @@ func (c *callers) next(to plan.ID) ask {
 	case len(w.awaited) > 0:
 		part := take(&w.awaited)
 		return func(ctx context.Context, to plan.ID, there bool) bool {
-			return c.asker.challenge(ctx, to, part, there, awaitedTime)
+			return c.challenge(ctx, to, part, there, awaitedTime)
 		}
 	case len(w.tells) > 0:
 		part := take(&w.tells)
-		return func(ctx context.Context, to plan.ID, there bool) bool { return c.asker.tell(ctx, to, part, there) }
+		return func(ctx context.Context, to plan.ID, there bool) bool { return c.tell(ctx, to, part, there) }
 	case len(w.leases) > 0:
 		p := w.leases[0]
 		w.leases = w.leases[1:]
-		return func(ctx context.Context, _ plan.ID, there bool) bool { return there && c.asker.lease(ctx, p) }
+		return func(ctx context.Context, _ plan.ID, there bool) bool { return there && c.lease(ctx, p) }
 	case len(w.challenges) > 0:
 		part := take(&w.challenges)
 		return func(ctx context.Context, to plan.ID, there bool) bool {
-			return c.asker.challenge(ctx, to, part, there, challengeTime)
+			return c.challenge(ctx, to, part, there, challengeTime)
 		}
 	}
 	delete(c.waiting, to)

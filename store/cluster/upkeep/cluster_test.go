@@ -232,7 +232,7 @@ func (s *Service) remembered() (objects, orphans, before int) {
 			}
 		}
 	}
-	return s.inventory.len(), len(s.orphans), before
+	return s.inventory.len(), len(s.scanner.orphans), before
 }
 
 // start starts the service and the repairs of a node, which knows its store only.

@@ -22,19 +22,19 @@ type piece struct {
 
 // pieceOf returns what this node has of the coded object of a manifest. e is its entry, or nil. What is no manifest
 // is no piece.
-func (s *Service) pieceOf(ctx context.Context, root b3.Root, e *entry) (p piece, err error) {
+func (f *finder) pieceOf(ctx context.Context, root b3.Root, e *entry) (p piece, err error) {
 	if e != nil && e.coded != nil {
 		p.manifest = e.coded
-	} else if p.manifest, err = s.deps.Coder.Manifest(ctx, root); err != nil {
+	} else if p.manifest, err = f.deps.Coder.Manifest(ctx, root); err != nil {
 		switch status.Of(err) {
 		case status.BadRequest, status.Corrupt, status.NotFound:
-			s.deps.Log.Debug("a coding manifest cannot be read", "root", root, "err", err)
+			f.deps.Log.Debug("a coding manifest cannot be read", "root", root, "err", err)
 			return piece{}, nil
 		}
 		return piece{}, err
 	}
 	p.size = p.manifest.Bytes() + b3.OutboardSize(p.manifest.Size)
-	p.held, p.ok, err = s.deps.Coder.Held(ctx, p.manifest)
+	p.held, p.ok, err = f.deps.Coder.Held(ctx, p.manifest)
 	return p, err
 }
 
@@ -114,11 +114,11 @@ func (e *entry) wants(t meta.Target) {
 // asCopies returns the pin of a person as it is planned: if shards are asked for, a pin of the coding manifest, or for
 // a small object one that asks for copies. ok is false if there is nothing to plan yet. It has a missing manifest
 // made.
-func (s *Service) asCopies(ctx context.Context, p meta.Pin) (_ meta.Pin, ok bool, err error) {
+func (f *finder) asCopies(ctx context.Context, p meta.Pin) (_ meta.Pin, ok bool, err error) {
 	if p.Target.Data == 0 {
 		return p, true, nil
 	}
-	info, err := s.deps.Store.Stat(ctx, p.Root)
+	info, err := f.deps.Store.Stat(ctx, p.Root)
 	switch {
 	case status.Of(err) == status.NotFound, status.Of(err) == status.Corrupt, err == nil && info.Corrupt:
 		return p, false, nil
@@ -128,14 +128,14 @@ func (s *Service) asCopies(ctx context.Context, p meta.Pin) (_ meta.Pin, ok bool
 		p.Target = meta.Target{Copies: p.Target.Parity + 1, Seq: p.Target.Seq}
 		return p, true, nil
 	}
-	root, coded, seen := s.inventory.coded(p)
+	root, coded, seen := f.inv.coded(p)
 	c := coding{p.Root, p.Target.Data, p.Target.Parity}
 	// Before the first pass has seen all pins, its manifest may be one of them.
-	if !coded && seen && s.encodings.begin(c, s.deps.Now()) {
-		if root, coded, _ = s.inventory.coded(p); coded { // an attempt ended meanwhile
-			s.encodings.ended(c, nil, s.deps.Now(), 0)
+	if !coded && seen && f.encodings.begin(c, f.deps.Now()) {
+		if root, coded, _ = f.inv.coded(p); coded { // an attempt ended meanwhile
+			f.encodings.ended(c, nil, f.deps.Now(), 0)
 		} else {
-			s.encode(c, p)
+			f.encode(c, p)
 		}
 	}
 	if coded {
@@ -158,35 +158,35 @@ func (n *inventory) coded(p meta.Pin) (manifest b3.Root, ok, seen bool) {
 }
 
 // encode queues an attempt to make a coding, which has begun.
-func (s *Service) encode(c coding, p meta.Pin) {
+func (f *finder) encode(c coding, p meta.Pin) {
 	job := repair.Job{Kind: repair.Rebuild, Root: c.root, Run: func(ctx context.Context, _ repair.Meter) error {
 		err := error(status.Errorf(status.Internal, "the encoding did not end"))
 		defer func() { // also after a panic
-			if s.encodings.ended(c, err, s.deps.Now(), s.p.Tick); err == nil {
-				s.wakeUp()
+			if f.encodings.ended(c, err, f.deps.Now(), f.p.Tick); err == nil {
+				f.wakeUp()
 			}
 		}()
-		root, err := s.deps.Coder.Encode(ctx, c.root, p.Target)
+		root, err := f.deps.Coder.Encode(ctx, c.root, p.Target)
 		if err == nil {
-			err = s.planCoding(ctx, root, p)
+			err = f.planCoding(ctx, root, p)
 		}
 		return err
 	}}
-	if !s.deps.Repairs.Queue(job) {
-		s.encodings.refused(c, s.deps.Now().Add(s.p.Tick))
+	if !f.deps.Repairs.Queue(job) {
+		f.encodings.refused(c, f.deps.Now().Add(f.p.Tick))
 	}
 }
 
 // planCoding has the coding manifest of an object planned for a pin of that, so that nothing codes the object again.
-func (s *Service) planCoding(ctx context.Context, manifest b3.Root, p meta.Pin) error {
-	e, err := s.entry(ctx, manifest, true)
+func (f *finder) planCoding(ctx context.Context, manifest b3.Root, p meta.Pin) error {
+	e, err := f.entry(ctx, manifest, true)
 	switch {
 	case err != nil:
 		return err
 	case e == nil:
 		return status.Errorf(status.Busy, "no room to plan the coding of %s", p.Root)
 	}
-	return s.raise(ctx, p)
+	return f.raise(ctx, p)
 }
 
 // released notes that a target of a coded object was removed at this node.
@@ -214,17 +214,17 @@ func (p planned) kind() repair.Kind {
 
 // unpinPieces removes the cluster's pins of what the node holds of a coded object, as far as nothing else that is
 // planned needs it.
-func (s *Service) unpinPieces(ctx context.Context, e *entry) error {
+func (d *dropper) unpinPieces(ctx context.Context, e *entry) error {
 	if e.coded == nil {
 		return nil
 	}
-	s.inventory.mu.Lock()
+	d.inv.mu.Lock()
 	pieces := slices.DeleteFunc(e.coded.Pieces(), func(root b3.Root) bool {
-		return s.inventory.peek(root) != nil || s.inventory.pieces[root] > 1
+		return d.inv.peek(root) != nil || d.inv.pieces[root] > 1
 	})
-	s.inventory.mu.Unlock()
+	d.inv.mu.Unlock()
 	for _, root := range pieces {
-		if err := s.unpin(ctx, root, []string{meta.ClusterLabel}); err != nil {
+		if err := d.unpin(ctx, root, []string{meta.ClusterLabel}); err != nil {
 			return err
 		}
 	}
@@ -263,16 +263,16 @@ func (n *inventory) Codings(yield func(object b3.Root) bool) {
 
 // Holders returns the members that proved a piece of the coded object of a manifest, with that, and whether they
 // are present.
-func (s *Service) Holders(manifest b3.Root) []plan.Holder {
-	v := s.deps.View()
-	s.inventory.mu.Lock()
-	defer s.inventory.mu.Unlock()
-	e := s.inventory.active[manifest]
+func (rs *reports) Holders(manifest b3.Root) []plan.Holder {
+	v := rs.deps.View()
+	rs.inv.mu.Lock()
+	defer rs.inv.mu.Unlock()
+	e := rs.inv.active[manifest]
 	if e == nil {
 		return nil
 	}
 	var list []plan.Holder
-	for _, c := range e.Status(v, s.p, s.deps.Now(), e.here, e.sure).Copies {
+	for _, c := range e.Status(v, rs.p, rs.deps.Now(), e.here, e.sure).Copies {
 		if c.State.Readable() && !c.Here {
 			list = append(list, plan.Holder{ID: c.ID, Piece: c.Piece})
 		}

@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"allium/protocols/b3"
@@ -40,8 +41,9 @@ const maxStuck = 1024
 
 // handing says which passes over the pins a handover waits for, and what they found. It is safe for concurrent use.
 type handing struct {
+	hurry atomic.Bool // the next tick is a whole one
+
 	mu      sync.Mutex // lock: leaf
-	hurry   bool       // the next tick is a whole one
 	began   uint64     // the latest pass that began
 	after   uint64     // the pass that was latest when the handover began; a later one has to end
 	ended   uint64     // the latest pass that ended
@@ -53,23 +55,8 @@ type handing struct {
 func (h *handing) start() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.hurry, h.after = true, h.began
-}
-
-// hurryUp has the next tick look at all objects.
-func (h *handing) hurryUp() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.hurry = true
-}
-
-// takeHurry reports whether the next tick shall be a whole one.
-func (h *handing) takeHurry() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	hurry := h.hurry
-	h.hurry = false
-	return hurry
+	h.after = h.began
+	h.hurry.Store(true)
 }
 
 // begin notes the start of a pass.
@@ -85,7 +72,7 @@ func (h *handing) end(of *scan) {
 	defer h.mu.Unlock()
 	h.ended, h.alone, h.partial = h.began, of.alone, of.failed
 	if h.ended <= h.after {
-		h.hurry = true // and another one, which began later
+		h.hurry.Store(true) // and another one, which began later
 	}
 }
 
@@ -99,13 +86,13 @@ func (h *handing) report(to *Handover) {
 // StartHandover has this node hand its copies over soon: Deps.Draining says that it does. Other members then prove
 // their copies again, and what they have not got is sent to them.
 func (s *Service) StartHandover() {
-	s.handing.start()
+	s.scanner.handing.start()
 	s.wakeUp()
 }
 
 // Hurry has the next tick follow at once, and look at all objects.
 func (s *Service) Hurry() {
-	s.handing.hurryUp()
+	s.scanner.handing.hurry.Store(true)
 	s.wakeUp()
 }
 
@@ -139,31 +126,31 @@ func (n *inventory) keepsAlone(p meta.Pin) bool {
 }
 
 // Handover returns how far this node is with handing its copies over. It looks at each object.
-func (s *Service) Handover() Handover {
-	since := s.deps.Draining()
+func (rs *reports) Handover() Handover {
+	since := rs.deps.Draining()
 	if since.IsZero() {
 		return Handover{}
 	}
-	v, now := s.deps.View(), s.deps.Now()
-	h := Handover{Since: since, LastOnly: v.LastOnly, SendErr: s.jobs.failure()}
-	s.handing.report(&h) // before the objects are counted: a pass that ends meanwhile is one too late
-	h.Ready = h.Ready && len(s.pinned.list()) == 0
-	s.inventory.mu.Lock() // for all of it, so that none is missed that moves
-	defer s.inventory.mu.Unlock()
-	for _, e := range s.inventory.active {
-		h.count(e, v, s.p, now)
+	v, now := rs.deps.View(), rs.deps.Now()
+	h := Handover{Since: since, LastOnly: v.LastOnly, SendErr: rs.sender.jobs.failure()}
+	rs.scanner.handing.report(&h) // before the objects are counted: a pass that ends meanwhile is one too late
+	h.Ready = h.Ready && len(rs.finder.pinned.list()) == 0
+	rs.inv.mu.Lock() // for all of it, so that none is missed that moves
+	defer rs.inv.mu.Unlock()
+	for _, e := range rs.inv.active {
+		h.count(e, v, rs.p, now)
 	}
-	for i := range s.inventory.pages {
-		if pg := &s.inventory.pages[i]; pg.Page != nil {
+	for i := range rs.inv.pages {
+		if pg := &rs.inv.pages[i]; pg.Page != nil {
 			for k := range pg.All {
 				if known(k) {
-					h.count(s.inventory.unpack(k, nil, now), v, s.p, now)
+					h.count(rs.inv.unpack(k, nil, now), v, rs.p, now)
 				}
 			}
 		}
 	}
-	h.Unplanned = s.inventory.leftOut()
-	if self, ok := v.Member(s.deps.Self); !ok || !self.Draining {
+	h.Unplanned = rs.inv.leftOut()
+	if self, ok := v.Member(rs.deps.Self); !ok || !self.Draining {
 		h.Ready = false // the offer that says so is not sent yet
 	}
 	return h

@@ -2,51 +2,19 @@ package upkeep
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"allium/store/cluster/repair"
 )
 
 // jobs is the state of the jobs that send copies, without their objects. It is safe for concurrent use.
 type jobs struct {
-	mu     sync.Mutex // lock: leaf
-	full   bool       // a send was not queued in this tick
-	moving bool       // a job that moves copies is queued or runs
-	err    error      // of the latest job, nil if that succeeded
-	rate   float64    // bytes per second of the latest sends, a moving average
-	at     time.Time  // of the latest one
-}
+	full   atomic.Bool // a send was not queued in this tick
+	moving atomic.Bool // a job that moves copies is queued or runs
 
-// begin notes the start of a tick.
-func (j *jobs) begin() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.full = false
-}
-
-// isMoving reports whether a job that moves copies is queued or runs.
-func (j *jobs) isMoving() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.moving
-}
-
-// queue notes a job that is about to be queued.
-func (j *jobs) queue(kind repair.Kind) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.moving = j.moving || kind == repair.Move
-}
-
-// refused notes that the queue had no place for a job.
-func (j *jobs) refused(kind repair.Kind) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if kind == repair.Move {
-		j.moving = false
-	} else {
-		j.full = true
-	}
+	mu   sync.Mutex // lock: leaf
+	err  error      // of the latest job, nil if that succeeded
+	rate float64    // bytes per second of the latest sends, a moving average
+	at   time.Time  // of the latest one
 }
 
 // ended notes the end of a job with its error.
@@ -63,26 +31,15 @@ func (j *jobs) failure() error {
 	return j.err
 }
 
-// moved notes the end of a job that moves copies.
-func (j *jobs) moved() {
+// sent notes that a send of so many bytes took so long.
+func (j *jobs) sent(bytes int64, took time.Duration, now time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.moving = false
-}
-
-// sent notes that a send of so many bytes took so long, if it sent any. It reports whether another job had no place in
-// this tick.
-func (j *jobs) sent(bytes int64, took time.Duration, now time.Time) (full bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if bytes > 0 {
-		r := float64(bytes) / max(took.Seconds(), .001)
-		if j.rate > 0 && now.Sub(j.at) < speedFor {
-			r = j.rate + (r-j.rate)/8
-		}
-		j.rate, j.at = r, now
+	r := float64(bytes) / max(took.Seconds(), .001)
+	if j.rate > 0 && now.Sub(j.at) < speedFor {
+		r = j.rate + (r-j.rate)/8
 	}
-	return j.full
+	j.rate, j.at = r, now
 }
 
 // eta returns how long a send of so many bytes takes, 0 if that is not known.

@@ -20,58 +20,64 @@ const (
 	loadAtMost = 5 * time.Second
 )
 
+// keeper keeps over a restart what holders proved. It is of the goroutine of Run, but for the News of its records.
+type keeper struct {
+	*shared
+	records *proofs.Records // nil: nothing is kept
+}
+
 // load reads what was kept before a restart. It is used for objects as they are found, until the first pass over the
 // pins ends.
-func (s *Service) load(ctx context.Context) {
-	if s.records == nil {
+func (k *keeper) load(ctx context.Context) {
+	if k.records == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadAtMost)
 	defer cancel()
-	objs := s.records.Load(ctx)
-	s.loadPages(ctx)
-	s.records.LoadBatches(ctx, func(batch proofs.Of) {
-		s.inventory.mu.Lock()
-		defer s.inventory.mu.Unlock()
+	objs := k.records.Load(ctx)
+	k.loadPages(ctx)
+	k.records.LoadBatches(ctx, func(batch proofs.Of) {
+		k.inv.mu.Lock()
+		defer k.inv.mu.Unlock()
 		for root, list := range batch {
 			objs[root] = list
-			if _, rests := s.inventory.packed(root); rests {
-				pg := &s.inventory.pages[pageOf(root)]
+			if _, rests := k.inv.packed(root); rests {
+				pg := &k.inv.pages[pageOf(root)]
 				pg.Remove(root)
-				s.inventory.resting--
-				pg.change(s.deps.Now())
+				k.inv.resting--
+				pg.change(k.deps.Now())
 			}
 		}
 	})
-	s.inventory.mu.Lock()
-	defer s.inventory.mu.Unlock()
-	s.inventory.before = objs
+	k.inv.mu.Lock()
+	defer k.inv.mu.Unlock()
+	k.inv.before = objs
 }
 
 // loadPages reads the objects that were at rest before a restart. Nothing is taken of one until a pin was seen that
 // says the same.
-func (s *Service) loadPages(ctx context.Context) {
-	now := s.deps.Now()
+func (k *keeper) loadPages(ctx context.Context) {
+	now := k.deps.Now()
 	for i := range pages {
-		s.records.LoadRest(ctx, i, func(data []byte) error {
-			pg, err := s.readPage(i, data, now)
+		k.records.LoadRest(ctx, i, func(data []byte) error {
+			pg, err := k.readPage(i, data, now)
 			if err != nil {
 				return err
 			}
-			s.inventory.mu.Lock()
-			defer s.inventory.mu.Unlock()
-			s.inventory.pages[i] = page{Page: pg}
-			s.inventory.resting += pg.Len()
+			k.inv.mu.Lock()
+			defer k.inv.mu.Unlock()
+			k.inv.pages[i] = page{Page: pg}
+			k.inv.resting += pg.Len()
 			return nil
 		})
 	}
 }
 
 // readPage returns those objects of a page whose proofs are still good.
-func (s *Service) readPage(i int, data []byte, now time.Time) (*plan.Page, error) {
-	good := now.Add(-2 * s.p.AuditPeriod)
+func (k *keeper) readPage(i int, data []byte, now time.Time) (*plan.Page, error) {
+	good := now.Add(-2 * k.p.AuditPeriod)
 	other := false
-	pg, err := plan.ReadPage(data, s.p, now, func(k plan.Packed) bool {
+	pg, err := plan.ReadPage(data, k.p, now, func(k plan.Packed) bool {
 		*k.Mark() = byte(unconfirmed)
 		other = other || pageOf(k.Root()) != i
 		return k.Read(now).ProvedSince(good)
@@ -84,41 +90,41 @@ func (s *Service) readPage(i int, data []byte, now time.Time) (*plan.Page, error
 
 // keepProofs writes what holders proved, once all pins were looked at, and up to so many pages of objects at rest. Only
 // the goroutine of Run calls it.
-func (s *Service) keepProofs(ctx context.Context, atRest int) {
-	if s.records == nil {
+func (k *keeper) keepProofs(ctx context.Context, atRest int) {
+	if k.records == nil {
 		return
 	}
-	v, now, objs := s.deps.View(), s.deps.Now(), proofs.Of{}
-	s.inventory.mu.Lock()
-	seen := s.inventory.passes > 0
-	for root, e := range s.inventory.active {
-		if list := e.Proofs(v, s.p, now); len(list) > 0 {
+	v, now, objs := k.deps.View(), k.deps.Now(), proofs.Of{}
+	k.inv.mu.Lock()
+	seen := k.inv.passes > 0
+	for root, e := range k.inv.active {
+		if list := e.Proofs(v, k.p, now); len(list) > 0 {
 			objs[root] = list
 		}
 	}
-	s.inventory.mu.Unlock()
+	k.inv.mu.Unlock()
 	if seen {
-		all, err := s.keepPages(ctx, atRest)
-		s.records.Write(ctx, objs, all, err)
+		all, err := k.keepPages(ctx, atRest)
+		k.records.Write(ctx, objs, all, err)
 	}
 }
 
 // keepNews writes what holders proved of the objects whose holders changed. Only the goroutine of Run calls it.
-func (s *Service) keepNews(ctx context.Context) {
-	if s.records != nil && !s.records.WriteNews(ctx, s.proved) {
-		s.keepProofs(ctx, pages)
+func (k *keeper) keepNews(ctx context.Context) {
+	if k.records != nil && !k.records.WriteNews(ctx, k.proved) {
+		k.keepProofs(ctx, pages)
 	}
 }
 
 // proved returns what holders proved of those of the objects that are planned.
-func (s *Service) proved(roots []b3.Root) proofs.Of {
-	v, now := s.deps.View(), s.deps.Now()
-	s.inventory.mu.Lock()
-	defer s.inventory.mu.Unlock()
+func (k *keeper) proved(roots []b3.Root) proofs.Of {
+	v, now := k.deps.View(), k.deps.Now()
+	k.inv.mu.Lock()
+	defer k.inv.mu.Unlock()
 	objs := proofs.Of{}
 	for _, root := range roots {
-		if e := s.inventory.peek(root); e != nil {
-			objs[root] = e.Proofs(v, s.p, now)
+		if e := k.inv.peek(root); e != nil {
+			objs[root] = e.Proofs(v, k.p, now)
 		}
 	}
 	return objs
@@ -126,34 +132,34 @@ func (s *Service) proved(roots []b3.Root) proofs.Of {
 
 // keepPages writes up to n pages that changed since they were written, and reports whether these were all. Only the
 // goroutine of Run calls it.
-func (s *Service) keepPages(ctx context.Context, n int) (all bool, err error) {
+func (k *keeper) keepPages(ctx context.Context, n int) (all bool, err error) {
 	type changed struct {
 		page  int
 		since time.Time
 	}
 	var list []changed
-	s.inventory.mu.Lock()
-	for i := range s.inventory.pages {
-		if since := s.inventory.pages[i].changed; !since.IsZero() {
+	k.inv.mu.Lock()
+	for i := range k.inv.pages {
+		if since := k.inv.pages[i].changed; !since.IsZero() {
 			list = append(list, changed{i, since})
 		}
 	}
-	s.inventory.mu.Unlock()
+	k.inv.mu.Unlock()
 	slices.SortFunc(list,
 		func(a, b changed) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.page, b.page)) })
 	for _, c := range list[:min(n, len(list))] {
-		s.inventory.mu.Lock()
-		pg := &s.inventory.pages[c.page]
+		k.inv.mu.Lock()
+		pg := &k.inv.pages[c.page]
 		var data []byte
 		if pg.Len() > 0 {
 			data = pg.AppendBinary(nil)
 		}
 		pg.changed = time.Time{}
-		s.inventory.mu.Unlock()
-		if e := s.records.WriteRest(ctx, c.page, data); e != nil {
-			s.inventory.mu.Lock()
+		k.inv.mu.Unlock()
+		if e := k.records.WriteRest(ctx, c.page, data); e != nil {
+			k.inv.mu.Lock()
 			pg.changed = c.since
-			s.inventory.mu.Unlock()
+			k.inv.mu.Unlock()
 			err = errors.Join(err, e)
 		}
 	}

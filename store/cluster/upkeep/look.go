@@ -15,6 +15,18 @@ import (
 	"allium/store/meta"
 )
 
+// scanner looks at the pins of this node, in passes that go on from tick to tick. It is of the goroutine of Run, but
+// for removed and handing.
+type scanner struct {
+	*shared
+	finder  *finder
+	dropper *dropper
+	removed removals
+	handing handing
+	orphans map[b3.Root]orphan // at most maxOrphans
+	scan    scan
+}
+
 // scan is a pass over the pins that goes on from tick to tick.
 type scan struct {
 	view   *plan.View // with which the latest part was looked at
@@ -32,10 +44,10 @@ func (s *scan) stop() {
 }
 
 // targets yields the pins with targets and those below them, then the removed targets.
-func (s *Service) targets(ctx context.Context) iter.Seq2[meta.Pin, error] {
+func (s *scanner) targets(ctx context.Context) iter.Seq2[meta.Pin, error] {
 	return func(yield func(meta.Pin, error) bool) {
 		for p, err := range s.deps.Store.Pins(ctx) {
-			if err == nil && s.inventory.keepsAlone(p) {
+			if err == nil && s.inv.keepsAlone(p) {
 				s.scan.alone++
 			}
 			if err == nil && p.Label == meta.ClusterLabel && p.Target.Seq == 0 {
@@ -74,24 +86,24 @@ func (s *Service) targets(ctx context.Context) iter.Seq2[meta.Pin, error] {
 
 // isWorthLooking reports whether objects that were left out, as too many were active, may be planned now. The pass over
 // the pins then goes on in each tick.
-func (s *Service) isWorthLooking() bool {
-	s.inventory.mu.Lock()
-	defer s.inventory.mu.Unlock()
-	return s.inventory.leftOut() > 0 && s.inventory.len() < s.inventory.limit &&
-		len(s.inventory.active) < s.inventory.activeLimit/2
+func (s *scanner) isWorthLooking() bool {
+	s.inv.mu.Lock()
+	defer s.inv.mu.Unlock()
+	return s.inv.leftOut() > 0 && s.inv.len() < s.inv.limit &&
+		len(s.inv.active) < s.inv.activeLimit/2
 }
 
 // look looks at up to maxScan pins with targets. At the end of a pass it forgets the objects that no
 // pin asked for any more.
-func (s *Service) look(ctx context.Context) error {
+func (s *scanner) look(ctx context.Context) error {
 	if s.scan.next == nil {
 		s.scan.next, s.scan.end = iter.Pull2(s.targets(ctx))
 		s.scan.failed, s.scan.alone = false, 0
-		s.inventory.mu.Lock()
-		s.inventory.pass++
-		s.inventory.unplanned = 0
-		s.inventory.mu.Unlock()
-		s.handing.begin(s.inventory.pass)
+		s.inv.mu.Lock()
+		s.inv.pass++
+		s.inv.unplanned = 0
+		s.inv.mu.Unlock()
+		s.handing.begin(s.inv.pass)
 	}
 	s.scan.view = s.deps.View()
 	for range maxScan {
@@ -109,9 +121,9 @@ func (s *Service) look(ctx context.Context) error {
 		if !more {
 			s.scan.stop()
 			s.dropOrphans(ctx)
-			given := s.inventory.ended(s.scan.failed)
+			given := s.inv.ended(s.scan.failed)
 			s.removed.expire(s.deps.Now())
-			s.encodings.expire(s.deps.Now().Add(-2 * s.p.Tick))
+			s.finder.encodings.expire(s.deps.Now().Add(-2 * s.p.Tick))
 			s.handing.end(&s.scan)
 			for _, root := range given {
 				if err := s.keepRemoval(ctx, root); err != nil {
@@ -124,43 +136,50 @@ func (s *Service) look(ctx context.Context) error {
 	return nil
 }
 
+// finder has the objects planned that pins ask for, once the store has them.
+type finder struct {
+	*shared
+	pinned    pinnedPins
+	encodings encodings
+}
+
 // raise takes over the target of a pin if it asks for more than what is known. The pass over all pins
 // lowers targets: it sees all pins of an object.
-func (s *Service) raise(ctx context.Context, p meta.Pin) error {
+func (f *finder) raise(ctx context.Context, p meta.Pin) error {
 	if !p.Target.Wants() {
 		return nil
 	}
-	p, ok, err := s.asCopies(ctx, p)
+	p, ok, err := f.asCopies(ctx, p)
 	if err != nil || !ok {
 		return err
 	}
-	e, err := s.entry(ctx, p.Root, p.Target.Data > 0)
+	e, err := f.entry(ctx, p.Root, p.Target.Data > 0)
 	if err != nil || e == nil {
 		return err
 	}
-	s.inventory.with(e, func(now time.Time) {
-		if e.pass != s.inventory.pass { // the current pass has not seen its pins
-			e.pass, e.own = s.inventory.pass, e.OwnTarget(s.deps.Self)
+	f.inv.with(e, func(now time.Time) {
+		if e.pass != f.inv.pass { // the current pass has not seen its pins
+			e.pass, e.own = f.inv.pass, e.OwnTarget(f.deps.Self)
 		}
-		s.raiseTo(e, p.Target, now)
+		e.raise(f.deps.Self, p.Target, now)
 	})
 	return nil
 }
 
-// raiseTo has an object planned for a target of this node at once, if that asks for more than what is known.
-func (s *Service) raiseTo(e *entry, t meta.Target, now time.Time) {
-	known := e.OwnTarget(s.deps.Self)
+// raise has an object planned for a target of this node at once, if that asks for more than what is known.
+func (e *entry) raise(self plan.ID, t meta.Target, now time.Time) {
+	known := e.OwnTarget(self)
 	if t.Places() <= known.Places() {
 		return
 	}
 	e.wants(t)
 	e.own.Seq = max(e.own.Seq, t.Seq, known.Seq+1)
 	e.placed, e.sure = false, false
-	e.AskOwn(s.deps.Self, e.own, now)
+	e.AskOwn(self, e.own, now)
 }
 
 // incomplete notes that the pass did not see all, and says so once.
-func (s *Service) incomplete(root b3.Root, err error) {
+func (s *scanner) incomplete(root b3.Root, err error) {
 	if !s.scan.failed {
 		s.deps.Log.Warn("an object with a target could not be looked at; there may be more", "root", root, "err", err)
 	}
@@ -168,10 +187,10 @@ func (s *Service) incomplete(root b3.Root, err error) {
 }
 
 // seen notes a pin with a target, or the record of a removed one.
-func (s *Service) seen(ctx context.Context, p meta.Pin) error {
+func (s *scanner) seen(ctx context.Context, p meta.Pin) error {
 	now := s.deps.Now()
 	if p.Released {
-		s.inventory.released(p)
+		s.inv.released(p)
 		age := now.Sub(time.UnixMilli(int64(p.Target.Seq)))
 		// That this node dropped its copy says nothing about the target of the origin.
 		if age > keepRemoved || meta.OfCluster(p.Label) {
@@ -182,28 +201,28 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 			return err
 		}
 		s.removed.note(p.Root, p.Target.Seq)
-		if age > 3*s.p.TrimWait && !s.inventory.isPlanned(p.Root) {
+		if age > 3*s.p.TrimWait && !s.inv.isPlanned(p.Root) {
 			return nil // all were told, or will ask
 		}
 	}
 	if !meta.OfCluster(p.Label) {
 		var ok bool
 		var err error
-		if p, ok, err = s.asCopies(ctx, p); err != nil || !ok {
+		if p, ok, err = s.finder.asCopies(ctx, p); err != nil || !ok {
 			return err
 		}
 	}
 	if rests, err := s.sawAtRest(ctx, p); err != nil || rests {
 		return err
 	}
-	e, err := s.entry(ctx, p.Root, p.Target.Data > 0)
+	e, err := s.finder.entry(ctx, p.Root, p.Target.Data > 0)
 	if err != nil || e == nil {
 		return err
 	}
 	homeless := false // the target of another node has no place
-	s.inventory.with(e, func(now time.Time) {
-		if e.pass != s.inventory.pass {
-			e.pass, e.own, e.adopted = s.inventory.pass, meta.Target{}, meta.Target{}
+	s.inv.with(e, func(now time.Time) {
+		if e.pass != s.inv.pass {
+			e.pass, e.own, e.adopted = s.inv.pass, meta.Target{}, meta.Target{}
 		}
 		switch origin := meta.Origin(p.Label); {
 		case origin != "":
@@ -219,10 +238,10 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 		case p.Label != meta.ClusterLabel:
 			e.wants(p.Target)
 			e.own.Seq = max(e.own.Seq, p.Target.Seq)
-			s.raiseTo(e, p.Target, now)
+			e.raise(s.deps.Self, p.Target, now)
 		}
 	})
-	if homeless && s.inventory.passes > 0 && !s.deps.Now().Before(s.scan.view.Known) { // before, members are not known
+	if homeless && s.inv.passes > 0 && !s.deps.Now().Before(s.scan.view.Known) { // before, members are not known
 		return s.dropStranger(ctx, p)
 	}
 	return nil
@@ -231,19 +250,19 @@ func (s *Service) seen(ctx context.Context, p meta.Pin) error {
 // entry returns the entry of an object, which it adds if the object is stored and there is room. It
 // notes whether the object is stored, once a pass. coded says that the object is a coding manifest, and then what
 // matters is whether the node holds a piece of the object.
-func (s *Service) entry(ctx context.Context, root b3.Root, coded bool) (*entry, error) {
-	s.inventory.mu.Lock()
-	if _, rests := s.inventory.packed(root); rests && s.inventory.crowded() {
-		s.inventory.mu.Unlock()
+func (f *finder) entry(ctx context.Context, root b3.Root, coded bool) (*entry, error) {
+	f.inv.mu.Lock()
+	if _, rests := f.inv.packed(root); rests && f.inv.crowded() {
+		f.inv.mu.Unlock()
 		return nil, errCrowded()
 	}
-	e := s.inventory.find(root)
-	fresh := e != nil && e.here && e.pass >= s.inventory.pass
-	s.inventory.mu.Unlock()
+	e := f.inv.find(root)
+	fresh := e != nil && e.here && e.pass >= f.inv.pass
+	f.inv.mu.Unlock()
 	if fresh {
 		return e, nil
 	}
-	info, err := s.deps.Store.Stat(ctx, root)
+	info, err := f.deps.Store.Stat(ctx, root)
 	switch status.Of(err) {
 	case status.OK, status.NotFound, status.Corrupt:
 	default:
@@ -253,27 +272,27 @@ func (s *Service) entry(ctx context.Context, root b3.Root, coded bool) (*entry, 
 	p := piece{size: info.Size}
 	stored := here
 	if coded && here {
-		if p, err = s.pieceOf(ctx, root, e); err != nil {
+		if p, err = f.pieceOf(ctx, root, e); err != nil {
 			return nil, err
 		}
 		here = p.ok
 	}
-	e, coding := s.inventory.set(root, stored, here, p)
+	e, coding := f.inv.set(root, stored, here, p)
 	if coding {
-		s.deps.Coded(p.manifest.Object)
+		f.deps.Coded(p.manifest.Object)
 	}
 	return e, nil
 }
 
 // keepRemoval makes durable that this node asks for an object no more: an object below a directory has no
 // record of its own. The pin goes with the copies of the others.
-func (s *Service) keepRemoval(ctx context.Context, root b3.Root) error {
-	s.inventory.mu.Lock()
+func (s *scanner) keepRemoval(ctx context.Context, root b3.Root) error {
+	s.inv.mu.Lock()
 	var t meta.Target
-	if e := s.inventory.active[root]; e != nil {
+	if e := s.inv.active[root]; e != nil {
 		t = e.OwnTarget(s.deps.Self)
 	}
-	s.inventory.mu.Unlock()
+	s.inv.mu.Unlock()
 	if !t.Removed() {
 		return nil
 	}

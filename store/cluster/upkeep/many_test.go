@@ -233,7 +233,7 @@ func TestRestOutlastsRestart(t *testing.T) {
 	p := plan.DefaultParams()
 	c := newCrowd(p, 400)
 	c.settleAll(t)
-	c.keepProofs(t.Context(), pages)
+	c.keeper.keepProofs(t.Context(), pages)
 	c.now = c.now.Add(time.Minute)
 	c.objects = 300
 	c.pins = func(i int) meta.Target {
@@ -246,7 +246,7 @@ func TestRestOutlastsRestart(t *testing.T) {
 	c.sends = 0
 	c.asked.Store(0)
 	c.start(p)
-	c.load(t.Context())
+	c.keeper.load(t.Context())
 	if n := c.inventory.resting; n != 400 {
 		t.Fatalf("%d objects were kept", n)
 	}
@@ -340,7 +340,7 @@ func TestToldWhileDropping(t *testing.T) {
 		unpinned++
 		told = tell(crowdTarget.Seq + 3)
 	}
-	c.drop(t.Context(), e)
+	c.dropper.drop(t.Context(), e)
 	if unpinned == 0 || status.Of(told) != status.Busy || c.inventory.peek(root) != nil {
 		t.Errorf("%d pins were removed, meanwhile the member was told %v", unpinned, told)
 	}
@@ -348,7 +348,7 @@ func TestToldWhileDropping(t *testing.T) {
 	if err := tell(crowdTarget.Seq + 2); err != nil {
 		t.Fatal(err)
 	}
-	if c.drop(t.Context(), e); unpinned > 0 || c.inventory.peek(root).Wanted() != 2 {
+	if c.dropper.drop(t.Context(), e); unpinned > 0 || c.inventory.peek(root).Wanted() != 2 {
 		t.Errorf("%d pins were removed of a copy that is wanted", unpinned)
 	}
 }

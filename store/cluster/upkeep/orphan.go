@@ -25,13 +25,13 @@ type orphan struct {
 }
 
 // noteOrphan notes a pin of the cluster if no target asks for its object, and no coding has it as a piece.
-func (s *Service) noteOrphan(root b3.Root) {
-	s.inventory.mu.Lock()
-	defer s.inventory.mu.Unlock()
-	if s.inventory.passes == 0 { // not all targets are known yet
+func (s *scanner) noteOrphan(root b3.Root) {
+	s.inv.mu.Lock()
+	defer s.inv.mu.Unlock()
+	if s.inv.passes == 0 { // not all targets are known yet
 		return
 	}
-	if e := s.inventory.peek(root); e != nil && len(e.Asked()) > 0 || s.inventory.pieces[root] > 0 {
+	if e := s.inv.peek(root); e != nil && len(e.Asked()) > 0 || s.inv.pieces[root] > 0 {
 		return
 	}
 	o, known := s.orphans[root]
@@ -41,15 +41,16 @@ func (s *Service) noteOrphan(root b3.Root) {
 		}
 		o.since = s.deps.Now()
 	}
-	o.pass = s.inventory.pass
+	o.pass = s.inv.pass
 	s.orphans[root] = o
 }
 
 // dropOrphans ends a pass: it removes the cluster's pin of objects that nothing asked for within the wait. While not
 // all targets are known, or a coding is made, whose shards come before its manifest, it drops nothing.
-func (s *Service) dropOrphans(ctx context.Context) {
+func (s *scanner) dropOrphans(ctx context.Context) {
 	for _, root := range s.oldOrphans() {
-		err := s.trim(ctx, root, func() error { return s.unpin(ctx, root, []string{meta.ClusterLabel}) })
+		unpin := func() error { return s.dropper.unpin(ctx, root, []string{meta.ClusterLabel}) }
+		err := s.dropper.trim(ctx, root, unpin)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -62,33 +63,33 @@ func (s *Service) dropOrphans(ctx context.Context) {
 }
 
 // trim drops a copy by unpin, records that and counts it.
-func (s *Service) trim(ctx context.Context, root b3.Root, unpin func() error) error {
-	ended, err := s.deps.Dropping(ctx, root)
+func (d *dropper) trim(ctx context.Context, root b3.Root, unpin func() error) error {
+	ended, err := d.deps.Dropping(ctx, root)
 	if err == nil {
 		err = unpin()
 		ended(err)
 	}
 	if ctx.Err() == nil {
-		s.deps.Repairs.Trimmed(err)
+		d.deps.Repairs.Trimmed(err)
 	}
 	if err == nil {
-		s.m.dropped.Inc()
+		d.m.dropped.Inc()
 	}
 	return err
 }
 
 // oldOrphans forgets the orphans that are none any more, and takes those that nothing asked for within the wait.
-func (s *Service) oldOrphans() (old []b3.Root) {
-	if s.encodings.busy() { // before the pieces are looked at: those of a coding that ends now are there
+func (s *scanner) oldOrphans() (old []b3.Root) {
+	if s.finder.encodings.busy() { // before the pieces are looked at: those of a coding that ends now are there
 		return nil
 	}
-	s.inventory.mu.Lock()
-	defer s.inventory.mu.Unlock()
+	s.inv.mu.Lock()
+	defer s.inv.mu.Unlock()
 	wait := max(s.p.TrimWait, orphanWait)
 	for root, o := range s.orphans {
 		switch {
-		case s.scan.failed || s.inventory.unplanned > 0:
-		case o.pass != s.inventory.pass, s.inventory.pieces[root] > 0:
+		case s.scan.failed || s.inv.unplanned > 0:
+		case o.pass != s.inv.pass, s.inv.pieces[root] > 0:
 			delete(s.orphans, root)
 		case s.deps.Now().Sub(o.since) >= wait && len(old) < maxDropped:
 			old = append(old, root)

@@ -11,25 +11,25 @@ import (
 // Pinned takes over the target of a pin that was just set, and has the next tick look at what is below, so that nobody
 // waits for a pass over all pins. If too many wait, the pass finds it. The error is not_ready if this node plans as
 // many objects as it can.
-func (s *Service) Pinned(ctx context.Context, p meta.Pin) error {
+func (f *finder) Pinned(ctx context.Context, p meta.Pin) error {
 	if p.Recursive {
-		s.pinned.add(p)
+		f.pinned.add(p)
 	}
-	defer s.wakeUp()
-	if err := s.raise(ctx, p); err != nil {
+	defer f.wakeUp()
+	if err := f.raise(ctx, p); err != nil {
 		if !p.Recursive {
-			s.pinned.add(p)
+			f.pinned.add(p)
 		}
 		if status.Of(err) != status.Busy {
 			return err
 		}
 	}
-	s.inventory.mu.Lock()
-	defer s.inventory.mu.Unlock()
-	if p.Target.Wants() && s.inventory.entryFor(p.Root) == nil && s.inventory.len() >= s.inventory.limit {
+	f.inv.mu.Lock()
+	defer f.inv.mu.Unlock()
+	if p.Target.Wants() && f.inv.entryFor(p.Root) == nil && f.inv.len() >= f.inv.limit {
 		return status.Errorf(status.NotReady,
 			"this node plans %d objects, and no more; its copies are made once there is "+
-				"room: remove pins, or pin it on another node of the cluster", s.inventory.limit)
+				"room: remove pins, or pin it on another node of the cluster", f.inv.limit)
 	}
 	return nil
 }
@@ -65,27 +65,27 @@ func (q *pinnedPins) remove(n int) {
 }
 
 // lookAtPinned takes over the targets of pins that were just set.
-func (s *Service) lookAtPinned(ctx context.Context) {
-	pins := s.pinned.list()
-	defer s.pinned.remove(len(pins)) // till then no target counts as met
+func (f *finder) lookAtPinned(ctx context.Context) {
+	pins := f.pinned.list()
+	defer f.pinned.remove(len(pins)) // till then no target counts as met
 	for _, p := range pins {
-		err := s.raise(ctx, p)
+		err := f.raise(ctx, p)
 		if p.Recursive && err == nil {
-			err = s.raiseBelow(ctx, p)
+			err = f.raiseBelow(ctx, p)
 		}
 		if err != nil && ctx.Err() == nil {
-			s.deps.Log.Warn("the target of a new pin is planned later", "root", p.Root, "err", err)
+			f.deps.Log.Warn("the target of a new pin is planned later", "root", p.Root, "err", err)
 		}
 	}
 }
 
-func (s *Service) raiseBelow(ctx context.Context, p meta.Pin) error {
-	for root, err := range s.deps.Below(ctx, p.Root) {
+func (f *finder) raiseBelow(ctx context.Context, p meta.Pin) error {
+	for root, err := range f.deps.Below(ctx, p.Root) {
 		if err != nil {
 			return err
 		}
 		p.Root = root
-		if err := s.raise(ctx, p); err != nil {
+		if err := f.raise(ctx, p); err != nil {
 			return err
 		}
 	}

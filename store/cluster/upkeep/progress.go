@@ -41,15 +41,15 @@ const maxReach = 64
 
 // Progress says how far objects are on the way to what t asks for, whatever other pins ask for them. The zero t stands
 // for what all pins together ask for.
-func (s *Service) Progress(roots []b3.Root, t meta.Target) (w Progress) {
-	v := s.deps.View()
+func (rs *reports) Progress(roots []b3.Root, t meta.Target) (w Progress) {
+	v := rs.deps.View()
 	w.LastOnly = v.LastOnly
 	// These come before the objects, which are planned before a pin or a coding leaves them.
-	w.Pending = len(s.pinned.list()) > 0 // a target may be new
-	coded := s.encodings.of(t)
-	s.inventory.mu.Lock()
-	defer s.inventory.mu.Unlock()
-	w.Unplanned = s.inventory.leftOut()
+	w.Pending = len(rs.finder.pinned.list()) > 0 // a target may be new
+	coded := rs.finder.encodings.of(t)
+	rs.inv.mu.Lock()
+	defer rs.inv.mu.Unlock()
+	w.Unplanned = rs.inv.leftOut()
 	if w.Pending {
 		w.Unmet = roots
 		return w
@@ -65,10 +65,10 @@ func (s *Service) Progress(roots []b3.Root, t meta.Target) (w Progress) {
 				w.CodeErr = a.err
 			}
 		}
-		for _, e := range s.inventory.entriesOf(root) {
+		for _, e := range rs.inv.entriesOf(root) {
 			if n := e.awaited(t); n > 0 {
 				planned++
-				met = s.await(&w, e, v, n, t) && met
+				met = rs.await(&w, e, v, n, t) && met
 			}
 		}
 		if !met || planned == 0 {
@@ -95,9 +95,9 @@ func (e *entry) awaited(t meta.Target) int {
 }
 
 // await adds an object that is to have so many copies or shards, and reports whether it has them. The caller holds mu.
-func (s *Service) await(w *Progress, e *entry, v *plan.View, wanted int, t meta.Target) (met bool) {
-	now := s.deps.Now()
-	n := e.Observed(v, s.p, now, e.here)
+func (rs *reports) await(w *Progress, e *entry, v *plan.View, wanted int, t meta.Target) (met bool) {
+	now := rs.deps.Now()
+	n := e.Observed(v, rs.p, now, e.here)
 	w.Copies += min(n, wanted)
 	if n >= wanted {
 		return true
@@ -107,13 +107,13 @@ func (s *Service) await(w *Progress, e *entry, v *plan.View, wanted int, t meta.
 	if f := e.failing; sending == 0 && f.err != nil && (w.SendErr == nil || f.since.Before(w.Failing)) {
 		w.SendErr, w.Failing = f.err, f.since
 	}
-	if t.Wants() && e.OwnTarget(s.deps.Self).Places() < t.Places() && (t.Data == 0 || e.coded != nil) {
+	if t.Wants() && e.OwnTarget(rs.deps.Self).Places() < t.Places() && (t.Data == 0 || e.coded != nil) {
 		w.Given++
 	}
 	if w.looked++; w.looked > maxReach {
 		return false
 	}
-	if takers := e.Takers(v, s.p, now, e.here); takers.Members < wanted {
+	if takers := e.Takers(v, rs.p, now, e.here); takers.Members < wanted {
 		if w.Stuck == 0 {
 			takers.Wanted, w.First, w.Takers = wanted, e.Root, takers
 			if e.coded != nil {

@@ -68,36 +68,45 @@ type Report struct {
 	Members   []plan.Member
 }
 
+// reports say how far the copies are.
+type reports struct {
+	*shared
+	finder  *finder
+	scanner *scanner
+	planner *planner
+	sender  *sender
+}
+
 // Report sums up what is known of all objects. It looks at each.
-func (s *Service) Report() Report {
-	v := s.deps.View()
-	now := s.deps.Now()
+func (rs *reports) Report() Report {
+	v := rs.deps.View()
+	now := rs.deps.Now()
 	r := Report{LastOnly: v.LastOnly, Members: v.Members()}
-	s.inventory.eachPage(v, func(pg *page, same bool) {
+	rs.inv.eachPage(v, func(pg *page, same bool) {
 		if same && now.Before(pg.until) {
 			r.add(pg.sum)
 			return
 		}
 		for k := range pg.All {
 			if known(k) {
-				r.add(s.inventory.unpack(k, nil, now).count(v, s.p, now))
+				r.add(rs.inv.unpack(k, nil, now).count(v, rs.p, now))
 			}
 		}
 	})
 	members := present(v)
-	s.inventory.mu.Lock()
-	for _, e := range s.inventory.active {
-		r.add(e.count(v, s.p, now))
+	rs.inv.mu.Lock()
+	for _, e := range rs.inv.active {
+		r.add(e.count(v, rs.p, now))
 		r.Beyond.add(e, v, members)
 	}
-	r.Unplanned, r.Ready = s.inventory.leftOut(), s.inventory.passes > 0
-	s.inventory.mu.Unlock()
-	r.ETA = s.jobs.eta(r.Missing, now)
+	r.Unplanned, r.Ready = rs.inv.leftOut(), rs.inv.passes > 0
+	rs.inv.mu.Unlock()
+	r.ETA = rs.sender.jobs.eta(r.Missing, now)
 	return r
 }
 
 // Sum returns the counts of the latest whole tick, which are up to Params.Tick old. Report counts anew.
-func (s *Service) Sum() Sum { return s.latest.get() }
+func (rs *reports) Sum() Sum { return rs.planner.latest.get() }
 
 // ObjectReport is the state of the copies of one object, as a node knows it.
 type ObjectReport struct {
@@ -110,16 +119,16 @@ type ObjectReport struct {
 
 // Object returns what is known of the copies of one object. With explain it says where they belong.
 // The error is not_found if the object has no target, or is not planned for lack of room.
-func (s *Service) Object(root b3.Root, explain bool) (ObjectReport, error) {
-	v := s.deps.View()
-	s.inventory.mu.Lock()
-	defer s.inventory.mu.Unlock()
-	e := s.inventory.entryFor(root)
+func (rs *reports) Object(root b3.Root, explain bool) (ObjectReport, error) {
+	v := rs.deps.View()
+	rs.inv.mu.Lock()
+	defer rs.inv.mu.Unlock()
+	e := rs.inv.entryFor(root)
 	if e == nil {
 		return ObjectReport{}, notPlanned(root)
 	}
-	r := ObjectReport{Status: e.Status(v, s.p, s.deps.Now(), e.here, e.sure), Size: e.Object.Size, Coded: e.coded}
-	r.Asked = s.inventory.asking(root, v)
+	r := ObjectReport{Status: e.Status(v, rs.p, rs.deps.Now(), e.here, e.sure), Size: e.Object.Size, Coded: e.coded}
+	r.Asked = rs.inv.asking(root, v)
 	if e.coded != nil {
 		r.Size = e.coded.Size
 	}

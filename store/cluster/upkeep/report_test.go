@@ -194,14 +194,14 @@ func TestSumOfWholeTicks(t *testing.T) {
 			s.inventory.find(root).here = false
 		}
 		s.inventory.mu.Unlock()
-		s.plan(false)
+		s.planner.plan(false)
 		if n := s.Sum(); n.Objects != 2 || n.AtRisk != 2 || n.Lost != 0 {
 			t.Errorf("after a tick in between the sum is %+v", n)
 		}
 		if n := s.Report().Sum; n.Lost != 2 {
 			t.Errorf("the report is %+v", n)
 		}
-		s.plan(true)
+		s.planner.plan(true)
 		if n := s.Sum(); n.Objects != 2 || n.Lost != 2 {
 			t.Errorf("after a whole tick the sum is %+v", n)
 		}

@@ -96,27 +96,27 @@ func (b *Beyond) add(e *entry, v *plan.View, members int) {
 // Renounce removes what a node asks for of an object, on this node alone: what this node itself asked for before it
 // lost its pins, or what one asks that is gone. It returns conflict for a member that is there, as that removes it
 // itself, and not_found if the node asks for nothing. The removal is durable when Renounce returns.
-func (s *Service) Renounce(ctx context.Context, root b3.Root, origin peer.ID) error {
+func (l *learner) Renounce(ctx context.Context, root b3.Root, origin peer.ID) error {
 	id := plan.ID(origin)
-	if m, ok := s.deps.View().Member(id); ok && !m.Gone && id != s.deps.Self {
+	if m, ok := l.deps.View().Member(id); ok && !m.Gone && id != l.deps.Self {
 		return status.Errorf(status.Conflict, "%s is a member that is there: run `allium pin rm` on it", origin)
 	}
-	given := s.inventory.given(root, id)
+	given := l.inv.given(root, id)
 	if len(given) == 0 {
 		return status.Errorf(status.NotFound, "%s asks for no copies of %s", origin, root)
 	}
-	if err := s.keep(ctx, given); err != nil {
+	if err := l.keep(ctx, given); err != nil {
 		return err
 	}
-	s.inventory.mu.Lock()
-	now := s.deps.Now()
+	l.inv.mu.Lock()
+	now := l.deps.Now()
 	for _, t := range given {
-		if e := s.inventory.find(t.root); e != nil {
-			e.renounce(s.deps.Self, t.Asked, now)
+		if e := l.inv.find(t.root); e != nil {
+			e.renounce(l.deps.Self, t.Asked, now)
 		}
 	}
-	s.inventory.mu.Unlock()
-	s.wakeUp()
+	l.inv.mu.Unlock()
+	l.wakeUp()
 	return nil
 }
 
@@ -147,7 +147,7 @@ func (e *entry) renounce(self plan.ID, a plan.Asked, now time.Time) {
 }
 
 // dropStranger removes the target of an origin that is no member. Those of members have its place.
-func (s *Service) dropStranger(ctx context.Context, p meta.Pin) error {
+func (s *scanner) dropStranger(ctx context.Context, p meta.Pin) error {
 	id, err := peer.Decode(meta.Origin(p.Label))
 	if err != nil {
 		return err
@@ -155,5 +155,5 @@ func (s *Service) dropStranger(ctx context.Context, p meta.Pin) error {
 	if _, ok := s.deps.View().Member(plan.ID(id)); ok {
 		return nil
 	}
-	return s.unpin(ctx, p.Root, []string{p.Label})
+	return s.dropper.unpin(ctx, p.Root, []string{p.Label})
 }

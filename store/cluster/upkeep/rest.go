@@ -14,7 +14,7 @@ import (
 
 // planPages asks the planner about objects at rest, a page at a time. Of a page in which none has anything to do, it
 // looks at none. A whole tick counts all of them.
-func (s *Service) planPages(v *plan.View, now time.Time, draining time.Time, whole bool, do *todo) (sum Sum) {
+func (pl *planner) planPages(v *plan.View, now time.Time, draining time.Time, whole bool, do *todo) (sum Sum) {
 	first := rand.IntN(pages)
 	left := false
 	for i := range pages {
@@ -22,18 +22,18 @@ func (s *Service) planPages(v *plan.View, now time.Time, draining time.Time, who
 			left = true
 			break
 		}
-		s.inventory.mu.Lock()
-		more := s.planPage(&s.inventory.pages[(first+i)%pages], v, now, draining, do, &sum)
-		s.inventory.mu.Unlock()
+		pl.inv.mu.Lock()
+		more := pl.planPage(&pl.inv.pages[(first+i)%pages], v, now, draining, do, &sum)
+		pl.inv.mu.Unlock()
 		left = left || more
 	}
-	s.left = left
+	pl.left = left
 	return sum
 }
 
 // planPage asks the planner about the objects of a page. It reports whether some wait for a later tick, as this one
 // does enough. The caller holds mu.
-func (s *Service) planPage(
+func (pl *planner) planPage(
 	pg *page, v *plan.View, now, draining time.Time, do *todo, sum *Sum,
 ) (left bool) {
 	same := pg.view == v.Version()
@@ -48,44 +48,44 @@ func (s *Service) planPage(
 	if same {
 		rested = v
 	}
-	pg.sum, pg.until = Sum{}, now.Add(s.p.AuditPeriod)
+	pg.sum, pg.until = Sum{}, now.Add(pl.p.AuditPeriod)
 	gone := map[b3.Root]bool{}
 	var settled []*entry
 	for k := range pg.All {
 		if !known(k) {
 			continue
 		}
-		e := s.inventory.unpack(k, rested, now)
+		e := pl.inv.unpack(k, rested, now)
 		if !draining.IsZero() {
-			e.ProveSince(s.p.Floor(draining), now)
+			e.ProveSince(pl.p.Floor(draining), now)
 		}
 		if until := e.Resting(v); now.Before(until) {
 			pg.rests(e, until)
 			continue
 		}
-		if do.n >= maxCalls || s.inventory.crowded() {
+		if do.n >= maxCalls || pl.inv.crowded() {
 			left = true
 			pg.until = now
-			pg.sum.add(e.count(v, s.p, now))
+			pg.sum.add(e.count(v, pl.p, now))
 			continue
 		}
-		actions := e.Plan(v, s.p, now)
+		actions := e.Plan(v, pl.p, now)
 		gone[e.Root] = true
-		if len(actions) == 0 && s.inventory.rests(e, v, now) {
+		if len(actions) == 0 && pl.inv.rests(e, v, now) {
 			settled = append(settled, e)
 			pg.rests(e, e.Resting(v))
 			continue
 		}
-		s.inventory.insert(e)
-		s.plannedFor(e, actions, false, do)
-		sum.add(e.count(v, s.p, now))
+		pl.inv.insert(e)
+		pl.plannedFor(e, actions, false, do)
+		sum.add(e.count(v, pl.p, now))
 	}
 	if len(gone) > 0 {
-		s.inventory.resting -= len(gone)
+		pl.inv.resting -= len(gone)
 		pg.RemoveFunc(func(k plan.Packed) bool { return gone[k.Root()] })
 		for _, e := range settled {
-			if !s.inventory.add(e, s.p, now) {
-				s.inventory.insert(e)
+			if !pl.inv.add(e, pl.p, now) {
+				pl.inv.insert(e)
 			}
 		}
 		pg.Clip()
@@ -98,7 +98,7 @@ func (s *Service) planPage(
 
 // sawAtRest notes a pin of an object that is at rest, and reports whether it is: the pin says what is known, and the
 // object is stored. What was kept over a restart is taken if the pin is all that it knows of.
-func (s *Service) sawAtRest(ctx context.Context, p meta.Pin) (bool, error) {
+func (s *scanner) sawAtRest(ctx context.Context, p meta.Pin) (bool, error) {
 	origin := s.deps.Self
 	if meta.OfCluster(p.Label) {
 		id, err := peer.Decode(meta.Origin(p.Label))
@@ -107,14 +107,14 @@ func (s *Service) sawAtRest(ctx context.Context, p meta.Pin) (bool, error) {
 		}
 		origin = plan.ID(id)
 	}
-	s.inventory.mu.Lock()
-	k, rests := s.inventory.packed(p.Root)
-	saw := rests && mark(*k.Mark()).saw(s.inventory.pass)
+	s.inv.mu.Lock()
+	k, rests := s.inv.packed(p.Root)
+	saw := rests && mark(*k.Mark()).saw(s.inv.pass)
 	if rests {
 		same, alone := k.Read(s.deps.Now()).Knows(origin, p.Target)
 		rests = same && (alone || known(k))
 	}
-	s.inventory.mu.Unlock()
+	s.inv.mu.Unlock()
 	if !rests || saw {
 		return rests, nil
 	}
@@ -122,18 +122,18 @@ func (s *Service) sawAtRest(ctx context.Context, p meta.Pin) (bool, error) {
 	if err != nil || info.Corrupt {
 		return false, nil // the caller asks again
 	}
-	s.inventory.mu.Lock()
-	defer s.inventory.mu.Unlock()
-	k, rests = s.inventory.packed(p.Root)
+	s.inv.mu.Lock()
+	defer s.inv.mu.Unlock()
+	k, rests = s.inv.packed(p.Root)
 	if rests {
 		if !known(k) {
-			s.inventory.pages[pageOf(p.Root)].view = 0
+			s.inv.pages[pageOf(p.Root)].view = 0
 		}
-		told := s.inventory.pass
-		if !mark(*k.Mark()).told(s.inventory.pass) {
+		told := s.inv.pass
+		if !mark(*k.Mark()).told(s.inv.pass) {
 			told-- // not the mark of a pass to come
 		}
-		*k.Mark() = byte(markOf(s.inventory.pass, told))
+		*k.Mark() = byte(markOf(s.inv.pass, told))
 	}
 	return rests, nil
 }

@@ -2,7 +2,6 @@ package upkeep
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"allium/internal/jitter"
@@ -14,27 +13,39 @@ import (
 )
 
 // Service plans the copies of this node's objects. Its methods are safe for concurrent use.
+//
+// The inventory holds what is known of the objects, and the others work on it. The scanner finds what pins ask for, and
+// the planner what is to be done. Callers ask members. The sender and the dropper have copies sent and removed.
+// Each lock is of one of them, and none is taken while another one is held.
 type Service struct {
+	*shared
+	*inventory
+	*learner
+	*finder
+	*reports
+	scanner *scanner
+	planner *planner
+	callers *callers
+	sender  *sender
+	dropper *dropper
+	keeper  *keeper
+}
+
+// shared holds what all parts of a Service use.
+type shared struct {
 	deps Deps
 	p    plan.Params
 	m    metrics
+	inv  *inventory
+	wake chan struct{} // bound: 1; asks for a tick
+}
 
-	*inventory
-	learned   atomic.Uint64 // calls of learn
-	wake      chan struct{} // bound: 1; asks for a tick
-	missed    missed
-	pinned    pinnedPins
-	removed   removals
-	handing   handing
-	jobs      jobs
-	encodings encodings
-	latest    latest
-	callers   callers
-	scan      scan               // of the goroutine of Run
-	orphans   map[b3.Root]orphan // at most maxOrphans; of the goroutine of Run
-	left      bool               // the tick had no room for what objects at rest have to do; of the goroutine of Run
-
-	records *proofs.Records // nil: nothing is kept; of the goroutine of Run, but for its News
+// wakeUp has the next tick follow soon.
+func (s *shared) wakeUp() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
 }
 
 // entry is an object that has a target.
@@ -68,37 +79,48 @@ func (e *entry) isAwaited(self plan.ID, begun uint64) bool {
 	return !e.placed && e.OwnTarget(self).Seq >= begun
 }
 
-// New returns a Service that has seen nothing.
+// New returns a Service that knows no object.
 func New(p plan.Params, d Deps) *Service {
 	d.Env.SetDefaults()
 	inv := newInventory(terms{self: d.Self, p: p, now: d.Now, begun: uint64(d.Now().UnixMilli())})
-	s := &Service{
-		deps: d, p: p, inventory: inv, removed: removals{seqs: map[b3.Root]uint64{}},
-		orphans:   map[b3.Root]orphan{},
-		encodings: encodings{all: map[coding]*attempt{}},
-		missed:    missed{at: map[b3.Root]time.Time{}},
-		wake:      make(chan struct{}, 1), // bound: 1, a second one adds nothing
+	parts := &shared{deps: d, p: p, inv: inv, wake: make(chan struct{}, 1)} // bound: 1, a second one adds nothing
+	f := &finder{shared: parts, encodings: encodings{all: map[coding]*attempt{}}}
+	drops := &dropper{parts}
+	scan := &scanner{
+		shared: parts, finder: f, dropper: drops,
+		removed: removals{seqs: map[b3.Root]uint64{}}, orphans: map[b3.Root]orphan{},
 	}
-	s.callers = callers{asker: s, waiting: map[plan.ID]*calls{}, asked: map[plan.ID]bool{}}
+	learn := &learner{shared: parts, finder: f, removed: &scan.removed}
+	keep := &keeper{shared: parts}
 	if d.Records != nil {
-		s.records = proofs.New(d.Records, d.Log)
+		keep.records = proofs.New(d.Records, d.Log)
 	}
-	s.m = newMetrics(d.Metrics, s.inventory, &s.latest)
-	return s
+	call := &callers{
+		shared: parts, learner: learn, keeper: keep,
+		waiting: map[plan.ID]*calls{}, asked: map[plan.ID]bool{},
+	}
+	send := &sender{shared: parts, callers: call}
+	pl := &planner{shared: parts, sender: send, missed: missed{at: map[b3.Root]time.Time{}}}
+	parts.m = newMetrics(d.Metrics, inv, &pl.latest)
+	return &Service{
+		shared: parts, inventory: inv, learner: learn, finder: f, scanner: scan, planner: pl, callers: call,
+		sender: send, dropper: drops, keeper: keep,
+		reports: &reports{shared: parts, finder: f, scanner: scan, planner: pl, sender: send},
+	}
 }
 
 // Run plans every Params.Tick until ctx ends, and soon after something was pinned or a queue has room
 // again.
 func (s *Service) Run(ctx context.Context, ready func()) error {
 	ready()
-	s.load(ctx)
+	s.keeper.load(ctx)
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepAtEnd)
 		defer cancel()
-		s.keepNews(ctx) // first: it replaces older news if there is no time for all pages
-		s.keepProofs(ctx, pages)
+		s.keeper.keepNews(ctx) // first: it replaces older news if there is no time for all pages
+		s.keeper.keepProofs(ctx, pages)
 	}()
-	defer s.scan.stop()
+	defer s.scanner.scan.stop()
 	defer s.callers.running.Wait()
 	ticks := 0                                             // whole ones since proofs were kept
 	timer := time.NewTimer(jitter.Spread(s.p.Tick / soon)) // members are told busy until it has seen its pins
@@ -112,7 +134,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 		case <-ctx.Done():
 			return nil
 		case <-keep.C:
-			s.keepNews(ctx)
+			s.keeper.keepNews(ctx)
 			continue
 		case <-timer.C:
 			s.inventory.mu.Lock()
@@ -124,7 +146,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 			}
 		}
 		now := s.deps.Now()
-		whole := now.Sub(looked) >= s.p.Tick*3/4 || now.Before(looked) || s.handing.takeHurry()
+		whole := now.Sub(looked) >= s.p.Tick*3/4 || now.Before(looked) || s.scanner.handing.hurry.Swap(false)
 		if whole {
 			looked = now
 		}
@@ -143,25 +165,18 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 			ticks++
 		}
 		if ticks >= keptTicks {
-			s.keepProofs(ctx, keptAtOnce)
+			s.keeper.keepProofs(ctx, keptAtOnce)
 			ticks = 0
 		}
-	}
-}
-
-func (s *Service) wakeUp() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
 	}
 }
 
 // tick looks at pins that were just set and, if it is a whole one, at others; plans; and acts. It reports whether
 // somebody waits for copies that are missing, or that this node hands over, and whether it planned all active objects.
 func (s *Service) tick(ctx context.Context, whole bool) (awaited, all bool) {
-	s.lookAtPinned(ctx)
-	if whole || s.isWorthLooking() {
-		if err := s.look(ctx); err != nil {
+	s.finder.lookAtPinned(ctx)
+	if whole || s.scanner.isWorthLooking() {
+		if err := s.scanner.look(ctx); err != nil {
 			if ctx.Err() == nil {
 				s.deps.Log.Warn("the pins that ask for copies could not be listed", "err", err)
 			}
@@ -170,11 +185,11 @@ func (s *Service) tick(ctx context.Context, whole bool) (awaited, all bool) {
 			}
 		}
 	}
-	do := s.plan(whole)
+	do := s.planner.plan(whole)
 	if whole {
 		s.deps.Changed(do.change)
 	}
-	s.order(ctx, do.sends)
+	s.planner.order(ctx, do.sends)
 	s.act(ctx, do)
 	return do.awaited, do.all
 }
@@ -208,54 +223,64 @@ type planned struct {
 	awaited bool // of a send: see isAwaited
 }
 
+// planner finds out what is to be done for the objects of the inventory. It is of the goroutine of Run, but for latest
+// and missed.
+type planner struct {
+	*shared
+	sender *sender
+	latest latest
+	missed missed
+	left   bool // the tick had no room for what objects at rest have to do
+}
+
 // plan asks the planner about the objects, in random order, until there is enough to do for one tick. A whole tick
 // counts them too: that costs more than most plans. Ticks in between come many times a second: one that was asked for
 // because something happened plans only the objects that it happened to.
-func (s *Service) plan(whole bool) todo {
-	v, now, draining := s.deps.View(), s.deps.Now(), s.deps.Draining()
+func (pl *planner) plan(whole bool) todo {
+	v, now, draining := pl.deps.View(), pl.deps.Now(), pl.deps.Draining()
 	do := todo{calls: map[plan.ID]*calls{}}
-	if self, ok := v.Member(s.deps.Self); !draining.IsZero() && ok && !self.Draining {
+	if self, ok := v.Member(pl.deps.Self); !draining.IsZero() && ok && !self.Draining {
 		do.awaited = true // the offer that says so follows within a second
 	}
-	s.jobs.begin()
-	s.inventory.mu.Lock()
-	tight := len(s.inventory.active) > s.inventory.activeLimit/2
-	do.all, s.inventory.all = whole || s.inventory.all, false
+	pl.sender.jobs.full.Store(false)
+	pl.inv.mu.Lock()
+	tight := len(pl.inv.active) > pl.inv.activeLimit/2
+	do.all, pl.inv.all = whole || pl.inv.all, false
 	var sum Sum
 	var settled []*entry
-	for e := range s.inventory.toPlan(do.all) { //lockcheck:computes it reads a map
+	for e := range pl.inv.toPlan(do.all) { //lockcheck:computes it reads a map
 		if do.n >= maxCalls {
-			s.inventory.all = s.inventory.all || do.all
+			pl.inv.all = pl.inv.all || do.all
 			if !whole {
 				break
 			}
 		} else {
-			delete(s.inventory.changed, e)
-			if s.planActive(e, v, now, draining, whole, &do) && (whole || tight) && s.inventory.rests(e, v, now) {
+			delete(pl.inv.changed, e)
+			if pl.planActive(e, v, now, draining, whole, &do) && (whole || tight) && pl.inv.rests(e, v, now) {
 				settled = append(settled, e)
 			}
 		}
 		if whole {
-			sum.add(e.count(v, s.p, now))
+			sum.add(e.count(v, pl.p, now))
 		}
 	}
-	s.inventory.mu.Unlock()
-	if whole || s.left {
-		sum.add(s.planPages(v, now, draining, whole, &do))
+	pl.inv.mu.Unlock()
+	if whole || pl.left {
+		sum.add(pl.planPages(v, now, draining, whole, &do))
 	}
-	moving := s.jobs.isMoving()
-	s.inventory.mu.Lock()
-	s.inventory.settle(settled, v, now)
-	seen := s.inventory.passes > 0
+	moving := pl.sender.jobs.moving.Load()
+	pl.inv.mu.Lock()
+	pl.inv.settle(settled, v, now)
+	seen := pl.inv.passes > 0
 	if do.all && len(do.sends) == 0 && draining.IsZero() && !moving {
-		do.sends = s.moves(v, now)
+		do.sends = pl.moves(v, now)
 	}
-	s.inventory.mu.Unlock()
+	pl.inv.mu.Unlock()
 	if whole {
-		do.change = s.latest.set(sum, v, seen)
+		do.change = pl.latest.set(sum, v, seen)
 	}
 	if do.n >= maxCalls {
-		s.wakeUp() // there may be more
+		pl.wakeUp() // there may be more
 	}
 	do.awaited = do.awaited || tight
 	return do
@@ -263,27 +288,27 @@ func (s *Service) plan(whole bool) todo {
 
 // planActive asks the planner about an active object, and reports whether there is nothing to do for it. The caller
 // holds mu.
-func (s *Service) planActive(e *entry, v *plan.View, now, draining time.Time, whole bool, do *todo) bool {
+func (pl *planner) planActive(e *entry, v *plan.View, now, draining time.Time, whole bool, do *todo) bool {
 	if !e.here {
-		s.plannedFor(e, e.Look(v, s.p, now), false, do)
+		pl.plannedFor(e, e.Look(v, pl.p, now), false, do)
 		return false
 	}
-	awaited := e.isAwaited(s.deps.Self, s.inventory.begun)
+	awaited := e.isAwaited(pl.deps.Self, pl.inv.begun)
 	e.Await(awaited)
 	if whole && !draining.IsZero() {
-		e.ProveSince(s.p.Floor(draining), now)
+		e.ProveSince(pl.p.Floor(draining), now)
 	}
-	actions := e.Plan(v, s.p, now)
+	actions := e.Plan(v, pl.p, now)
 	e.placed = e.placed || e.Met()
-	e.sure = e.sure || e.Met() && e.ProvedSince(s.inventory.started())
-	do.awaited = do.awaited || awaited && !e.placed && now.Sub(e.asked(s.deps.Self)) < awaitedFor
+	e.sure = e.sure || e.Met() && e.ProvedSince(pl.inv.started())
+	do.awaited = do.awaited || awaited && !e.placed && now.Sub(e.asked(pl.deps.Self)) < awaitedFor
 	do.awaited = do.awaited || !draining.IsZero() && e.Wanted() > 0 && !e.Met()
-	s.plannedFor(e, actions, awaited, do)
+	pl.plannedFor(e, actions, awaited, do)
 	return len(actions) == 0
 }
 
 // plannedFor adds the actions that were planned for an object.
-func (s *Service) plannedFor(e *entry, actions []plan.Action, awaited bool, do *todo) {
+func (pl *planner) plannedFor(e *entry, actions []plan.Action, awaited bool, do *todo) {
 	do.n += len(actions)
 	for _, a := range actions {
 		switch a.Kind {
@@ -302,7 +327,7 @@ func (s *Service) plannedFor(e *entry, actions []plan.Action, awaited bool, do *
 }
 
 // moves returns sends of one job that bring copies where they should be. The caller holds mu, and no copy is missing.
-func (s *Service) moves(v *plan.View, now time.Time) (sends []planned) {
+func (pl *planner) moves(v *plan.View, now time.Time) (sends []planned) {
 	looked := 0
 	more := func(e *entry) bool {
 		if looked++; looked > maxMoves || len(sends) == MaxBatch {
@@ -316,17 +341,17 @@ func (s *Service) moves(v *plan.View, now time.Time) (sends []planned) {
 		if len(sends) > 0 {
 			only = sends[0].To
 		}
-		a, ok := e.Move(v, s.p, only, now)
+		a, ok := e.Move(v, pl.p, only, now)
 		if !ok {
 			return true
 		}
 		sends = append(sends, planned{entry: e, Action: a})
 		return !alone
 	}
-	s.inventory.somePlanned(v, now, more)
+	pl.inv.somePlanned(v, now, more)
 	for _, p := range sends {
-		if s.inventory.active[p.Root] != p.entry {
-			s.inventory.activate(p.entry)
+		if pl.inv.active[p.Root] != p.entry {
+			pl.inv.activate(p.entry)
 		}
 	}
 	return sends

@@ -169,14 +169,14 @@ func TestPiecesAreNoOrphans(t *testing.T) {
 		t.Helper()
 		s.inventory.pass++
 		for _, root := range []b3.Root{shared, own[0], own[1]} {
-			s.noteOrphan(root)
+			s.scanner.noteOrphan(root)
 		}
-		s.oldOrphans()
-		if got := slices.Collect(maps.Keys(s.orphans)); len(got) != len(want) {
+		s.scanner.oldOrphans()
+		if got := slices.Collect(maps.Keys(s.scanner.orphans)); len(got) != len(want) {
 			t.Errorf("%v are orphans, want %v", got, want)
 		}
 		for _, root := range want {
-			if _, ok := s.orphans[root]; !ok {
+			if _, ok := s.scanner.orphans[root]; !ok {
 				t.Errorf("%v is no orphan", root)
 			}
 		}

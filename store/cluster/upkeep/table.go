@@ -251,7 +251,7 @@ func (e *entry) restSum(n int) Sum {
 // started returns when the service was made. Proofs from before are those of holders that may have none any more.
 func (t *table) started() time.Time { return time.UnixMilli(int64(t.begun)) }
 
-// settle puts active objects that are at rest with a view into pages. The caller holds mu.
+// settle puts active objects that are at rest with a view into pages.
 func (t *table) settle(list []*entry, v *plan.View, now time.Time) {
 	touched := map[*page]bool{}
 	for _, e := range list {

@@ -45,29 +45,29 @@ func (m *missed) lately(manifest b3.Root, now time.Time) bool {
 
 // Missed notes that a reader of a coded object found no holder of a shard, by the address of the manifest. For a while
 // its shards are sent before those of others. It waits for no plan.
-func (s *Service) Missed(manifest b3.Root) { s.missed.note(manifest, s.deps.Now()) }
+func (s *Service) Missed(manifest b3.Root) { s.planner.missed.note(manifest, s.deps.Now()) }
 
 // order sorts sends by their priorities, once it has raised those of objects that are read. What somebody waits for is
 // new.
-func (s *Service) order(ctx context.Context, sends []planned) {
+func (pl *planner) order(ctx context.Context, sends []planned) {
 	for i := range sends {
 		if p := &sends[i]; p.Priority == plan.Other && !p.awaited {
-			p.Priority = s.priority(ctx, p.entry)
+			p.Priority = pl.priority(ctx, p.entry)
 		}
 	}
 	slices.SortStableFunc(sends, func(a, b planned) int { return int(a.Priority) - int(b.Priority) })
 }
 
 // priority returns how urgent a send of an object is that does not lack its last copy.
-func (s *Service) priority(ctx context.Context, e *entry) plan.Priority {
-	if s.missed.lately(e.Root, s.deps.Now()) {
+func (pl *planner) priority(ctx context.Context, e *entry) plan.Priority {
+	if pl.missed.lately(e.Root, pl.deps.Now()) {
 		return plan.WasMissed
 	}
 	root := e.Root
 	if e.coded != nil {
 		root = e.coded.Outboard // which is opened for each read
 	}
-	if used, err := s.deps.Store.UsedWithin(ctx, root, readFor); err == nil && used {
+	if used, err := pl.deps.Store.UsedWithin(ctx, root, readFor); err == nil && used {
 		return plan.WasRead
 	}
 	return plan.Other // also when that is not known

@@ -43,7 +43,7 @@ func TestReadsGoFirst(t *testing.T) {
 				e := &entry{Object: plan.NewObject(root, 1000, time.Now())}
 				sends = append(sends, planned{entry: e, Action: plan.Action{Kind: plan.Send, Priority: p}})
 			}
-			s.order(t.Context(), sends)
+			s.planner.order(t.Context(), sends)
 			for _, p := range sends {
 				got, priorities = append(got, p.Root), append(priorities, p.Priority)
 			}
@@ -68,12 +68,12 @@ func TestMissedIsBounded(t *testing.T) {
 		for i := range maxMissed + 100 {
 			s.Missed(b3.Root{byte(i), byte(i >> 8)})
 		}
-		if n := len(s.missed.at); n != maxMissed {
+		if n := len(s.planner.missed.at); n != maxMissed {
 			t.Errorf("%d are remembered, want %d", n, maxMissed)
 		}
 		time.Sleep(2 * readFor)
 		s.Missed(b3.Root{0: 1, 3: 1})
-		if n := len(s.missed.at); n != 1 {
+		if n := len(s.planner.missed.at); n != 1 {
 			t.Errorf("later %d are remembered, want 1", n)
 		}
 	})

@@ -7,11 +7,11 @@
  *   Other   with OTHER, member 2 gets a target of its own, at any time: Object.Ask
  *   Away    a member of AWAY is not reached for a while. It does not know that, and drops what it may.
  *   Member  what Object.Plan does with targets. It tells others, and takes over what these answer: Object.Tell and
- *           Object.Told, Service.Told and Service.learn. It sends copies that are missing, and tells the receiver
- *           before and after: Service.send. It drops a copy that nothing asks for: Object.unwanted.
+ *           Object.Told, learner.Told and learner.learn. It sends copies that are missing, and tells the receiver
+ *           before and after: sender.send. It drops a copy that nothing asks for: Object.unwanted.
  *   Leaver  with LEAVER, member 2 drops a copy that is too many, as Holder in trim.pml does: Object.leaveOn
  *   Liar    with LIAR 1, member 2 says that the target of member 0 was removed. With LIAR 2 it tells member 0 that it
- *           asks for copies again, and with LIAR 3 member 1: Service.learn
+ *           asks for copies again, and with LIAR 3 member 1: learner.learn
  *
  * One atomic block is one call of a method. A call of another member's is a request and its answer. A member that
  * drops its copy forgets the targets. Only member 0 keeps that it removed its own: removals.seqs. TrimWait passes at
@@ -55,7 +55,7 @@ bool older, foreign, denied, unsaid, unpromised, back; /* what must never be */
 #define wants(j) (odd(knows[j]) || other[j])
 #define copies (here[0] && !away[0]) + (here[1] && !away[1]) + (here[2] && !away[2] && !leaving) + (here[3] && !away[3])
 
-/* Service.learn, and Object.Told: d takes over from s that the number of the target is n. */
+/* learner.learn, and Object.Told: d takes over from s that the number of the target is n. */
 #define newer(d, n) /* guard: number, never_older */ ((n) > knows[d])
 #define may(d, s, n) (/* guard: own, its_own */ (d != 0) && /* guard: lowers, keeps_wanted */ (odd(n) || (s) == 0))
 #define takes(d, s) (here[d] && knows[s] && newer(d, knows[s]) && knows[s] != knows[d] && may(d, s, knows[s]))
