@@ -43,7 +43,7 @@ func (n *inventory) Answer(root b3.Root) plan.Answer {
 type learner struct {
 	*shared
 	finder  *finder
-	removed *removals
+	removed *recent       // numbers of removed targets of this node
 	learned atomic.Uint64 // calls of learn
 }
 
@@ -67,9 +67,6 @@ func (l *learner) Claimed(from peer.ID, objs []b3.Root) {
 // Told takes over what a member tells of objects, and returns what this node knows of them, in the
 // same order. Targets of objects that this node stores are durable when it returns.
 func (l *learner) Told(ctx context.Context, from peer.ID, told []plan.Told) ([]plan.Told, error) {
-	if len(told) > MaxBatch {
-		return nil, status.Errorf(status.BadRequest, "%d objects, more than %d", len(told), MaxBatch)
-	}
 	v := l.deps.View()
 	if _, ok := v.Member(plan.ID(from)); !ok {
 		return nil, status.Errorf(status.Forbidden, "%s is no member of the cluster", from)
@@ -134,7 +131,7 @@ func (l *learner) plans(ctx context.Context, t plan.Told) (bool, error) {
 // removal returns that this node removed its target of an object that it has not got, if it did: with a number above
 // that of a target which was told in its name.
 func (l *learner) removal(t plan.Told) []plan.Asked {
-	seq, ok := l.removed.of(t.Root)
+	seq, ok := l.removed.of(t.Root, l.deps.Now())
 	if !ok {
 		return nil
 	}
@@ -147,12 +144,16 @@ func (l *learner) removal(t plan.Told) []plan.Asked {
 }
 
 // learn takes over what a member told of objects, and makes it durable. That a node asks for fewer copies than
-// before, or for none, is taken from that node alone: no other member can have its copies dropped.
+// before, or for none, is taken from that node alone: no other member can have its copies dropped. Package wire bounds
+// what is told, and sees that its origins are peers.
 func (l *learner) learn(ctx context.Context, v *plan.View, from peer.ID, told []plan.Told) error {
 	latest := uint64(l.deps.Now().Add(ahead).UnixMilli())
-	for i := range told {
-		if err := checkTold(&told[i], latest); err != nil {
-			return err
+	for _, t := range told {
+		for _, a := range t.Asked {
+			if a.Target.Check() != nil || a.Target.Seq > latest {
+				return status.Errorf(status.BadRequest,
+					"the target %s of %s is malformed, or from the future", a.Target, t.Root)
+			}
 		}
 	}
 	var news []targetOf
@@ -186,22 +187,6 @@ func (l *learner) learn(ctx context.Context, v *plan.View, from peer.ID, told []
 		}
 	}
 	return dropping
-}
-
-// checkTold returns an error for what no member tells. latest is the largest number of a target.
-func checkTold(t *plan.Told, latest uint64) error {
-	if len(t.Asked) > plan.MaxTargets || len(t.Holders) > plan.MaxSeen {
-		return status.Errorf(status.BadRequest, "%d targets and %d holders of %s, more than an object has",
-			len(t.Asked), len(t.Holders), t.Root)
-	}
-	for _, a := range t.Asked {
-		if _, err := peer.IDFromBytes([]byte(a.Origin)); err != nil ||
-			a.Target.Check() != nil || a.Target.Seq > latest {
-			return status.Errorf(status.BadRequest,
-				"the target %s of %s is malformed, or from the future", a.Target, t.Root)
-		}
-	}
-	return nil
 }
 
 // learn takes over what a member told, and returns the targets to make durable: those that are new, and all if

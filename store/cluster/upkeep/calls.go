@@ -3,6 +3,9 @@ package upkeep
 import (
 	"context"
 	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
 	"allium/store/cluster/plan"
@@ -121,9 +124,9 @@ func (c *callers) next(to plan.ID) ask {
 	return nil
 }
 
-// take takes the first of a list, at most MaxBatch.
+// take takes the first of a list, at most plan.MaxBatch.
 func take[T any](list *[]T) []T {
-	n := min(len(*list), MaxBatch)
+	n := min(len(*list), plan.MaxBatch)
 	part := (*list)[:n:n]
 	*list = (*list)[n:]
 	return part
@@ -141,4 +144,105 @@ func (c *callers) nextMember(done plan.ID) (to plan.ID, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// challenge has a member prove its copies of objects within a time, unless it did not answer before, and reports
+// whether it answered.
+func (c *callers) challenge(
+	ctx context.Context, to plan.ID, roots []b3.Root, there bool, limit time.Duration,
+) bool {
+	if !there {
+		c.unasked(to, roots)
+		return false
+	}
+	begun := c.deps.Now()
+	ctx, cancel := context.WithTimeout(ctx, limit+time.Duration(len(roots))*proofTime)
+	defer cancel()
+	answers, err := c.deps.Prover.Challenge(ctx, peer.ID(to), roots)
+	there = err == nil && len(answers) == len(roots)
+	if !there {
+		c.deps.Log.Debug("a member does not answer a challenge", "peer", peer.ID(to), "objects", len(roots), "err", err)
+		answers = make([]plan.Response, len(roots)) // all busy
+	}
+	c.m.answered(answers, c.deps.Now().Sub(begun))
+	c.answered(to, roots, answers)
+	return there
+}
+
+// unasked notes that a member was not asked for objects.
+func (c *callers) unasked(to plan.ID, roots []b3.Root) {
+	c.inv.mu.Lock()
+	defer c.inv.mu.Unlock()
+	now := c.deps.Now()
+	for _, root := range roots {
+		if e := c.inv.find(root); e != nil {
+			e.Unasked(to, now)
+		}
+	}
+}
+
+// answered notes how a member answered for objects. If copies are missing, the next tick follows soon.
+func (c *callers) answered(to plan.ID, roots []b3.Root, answers []plan.Response) {
+	now := c.deps.Now()
+	var changed []b3.Root
+	short := false
+	c.inv.mu.Lock()
+	for i, root := range roots {
+		if e := c.inv.find(root); e != nil {
+			if e.Answered(to, answers[i].Answer, answers[i].Piece, c.p, now) {
+				changed = append(changed, root)
+			}
+			short = short || !e.Met() && (answers[i].Answer != plan.Busy || e.isAwaited(c.deps.Self, c.inv.begun))
+		}
+	}
+	c.inv.mu.Unlock()
+	if c.keeper.records != nil {
+		c.keeper.records.News.Add(changed) // last: what is kept of them is at least as new
+	}
+	if short {
+		c.wakeUp()
+	}
+}
+
+// tell tells a member of objects, unless it did not answer before, and takes over what it knows of them. It
+// reports whether the member answered.
+func (c *callers) tell(ctx context.Context, to plan.ID, tells []planned, there bool) bool {
+	ok := there && c.exchange(ctx, peer.ID(to), tells) == nil
+	c.inv.mu.Lock()
+	defer c.inv.mu.Unlock()
+	for _, t := range tells {
+		t.TellEnded(to, t.Version, ok)
+		c.inv.touch(t.entry)
+	}
+	return ok
+}
+
+// exchange tells a member of objects and takes over what it answers.
+func (c *callers) exchange(ctx context.Context, to peer.ID, about []planned) error {
+	v := c.deps.View()
+	told := make([]plan.Told, len(about))
+	c.inv.mu.Lock()
+	now := c.deps.Now()
+	for i, p := range about {
+		told[i] = p.Tell(v, c.p, now)
+	}
+	c.inv.mu.Unlock()
+	calling, cancel := context.WithTimeout(ctx, tellTime+time.Duration(len(told))*keepTime)
+	answer, err := c.deps.Prover.Tell(calling, to, told)
+	cancel()
+	if err != nil {
+		return err
+	}
+	return c.learner.learn(ctx, v, to, answer)
+}
+
+// lease asks the planner of an object for the lease of this node's copy, and reports whether it answered.
+func (c *callers) lease(ctx context.Context, p planned) bool {
+	calling, cancel := context.WithTimeout(ctx, tellTime)
+	defer cancel()
+	granted, err := c.deps.Prover.Lease(calling, peer.ID(p.To), p.Root)
+	if err == nil && granted {
+		c.inv.with(p.entry, func(now time.Time) { p.Leased(now) })
+	}
+	return err == nil
 }

@@ -370,7 +370,7 @@ func (x *node) Lease(ctx context.Context, id peer.ID, root b3.Root) (bool, error
 
 // send sends copies as puts of a member do.
 func (x *node) send(ctx context.Context, id peer.ID, roots []b3.Root, meter repair.Meter) (errs []error, err error) {
-	if len(roots) > MaxBatch {
+	if len(roots) > plan.MaxBatch {
 		x.c.t.Errorf("%d objects in one put", len(roots))
 	}
 	x.c.mu.Lock()

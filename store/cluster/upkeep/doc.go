@@ -46,7 +46,8 @@ type Prover interface {
 	// Challenge has a member prove its copies of objects and returns an answer for each. An error
 	// says that it answered nothing.
 	Challenge(ctx context.Context, to peer.ID, objs []b3.Root) ([]plan.Response, error)
-	// Tell tells a member what this node knows of objects, and returns what it knows of them.
+	// Tell tells a member what this node knows of objects, and returns what it knows of them, in
+	// the same order.
 	Tell(ctx context.Context, to peer.ID, told []plan.Told) ([]plan.Told, error)
 	// Lease asks a member for the lease of this node's copy.
 	Lease(ctx context.Context, to peer.ID, root b3.Root) (granted bool, err error)
@@ -104,7 +105,7 @@ type Deps struct {
 	Coder    Coder
 	// Coded takes note that this node holds a piece of an object, which it can serve from now on. It does not block.
 	Coded func(object b3.Root)
-	// Send sends copies: of one object, or of up to MaxBatch objects of at most b3.GroupSize bytes each.
+	// Send sends copies: of one object, or of up to plan.MaxBatch objects of at most b3.GroupSize bytes each.
 	// It counts bytes by meter. It returns the error of each object, nil if that is
 	// durable at the member, or one error for all.
 	Send func(ctx context.Context, to peer.ID, roots []b3.Root, meter repair.Meter) ([]error, error)

@@ -96,24 +96,6 @@ func (s *Service) Hurry() {
 	s.wakeUp()
 }
 
-// failing says how the latest send of an object failed, and since when all do. The zero failing: it did not.
-type failing struct {
-	err   error
-	since time.Time
-}
-
-// note notes the end of a send.
-func (f *failing) note(err error, now time.Time) {
-	switch {
-	case err == nil:
-		*f = failing{}
-	case f.err == nil:
-		*f = failing{err, now}
-	default:
-		f.err = err
-	}
-}
-
 // keepsAlone reports whether a pin asks for no copies of an object of which nothing else does either.
 func (n *inventory) keepsAlone(p meta.Pin) bool {
 	if p.Target.Wants() || meta.OfCluster(p.Label) {

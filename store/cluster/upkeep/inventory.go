@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -148,4 +149,99 @@ func (n *inventory) ended(failed bool) (given []b3.Root) {
 		}
 	}
 	return given
+}
+
+// addCoding notes that e is a coding manifest.
+func (n *inventory) addCoding(e *entry, p piece) {
+	e.coded, e.Object.Size = p.manifest, p.size
+	e.Object.Empty = p.manifest.Empty()
+	n.codings[e.coded.Object] = append(n.codings[e.coded.Object], e)
+	for _, root := range e.coded.Pieces() {
+		n.pieces[root]++
+	}
+}
+
+// forget forgets an entry.
+func (n *inventory) forget(e *entry) {
+	n.remove(e)
+	if e.coded == nil {
+		return
+	}
+	root := e.coded.Object
+	left := slices.DeleteFunc(n.codings[root], func(o *entry) bool { return o == e })
+	if n.codings[root] = left; len(left) == 0 {
+		delete(n.codings, root)
+	}
+	for _, root := range e.coded.Pieces() {
+		if n.pieces[root]--; n.pieces[root] == 0 {
+			delete(n.pieces, root)
+		}
+	}
+}
+
+// entryFor returns the entry of an object, or that of the manifest which says how it is coded; nil if there is none. Of
+// several it is the one whose target is the newest.
+func (n *inventory) entryFor(root b3.Root) *entry {
+	best := n.peek(root)
+	for _, e := range n.codings[root] {
+		if best == nil || e.latest() > best.latest() {
+			best = e
+		}
+	}
+	return best
+}
+
+// coded returns the manifest of the coding that a pin asks for, and whether that is here. seen says that a pass over
+// the pins has ended.
+func (n *inventory) coded(p meta.Pin) (manifest b3.Root, ok, seen bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range n.codings[p.Root] {
+		if e.takes(p.Target) && e.here {
+			return e.Root, true, true
+		}
+	}
+	return b3.Root{}, false, n.passes > 0
+}
+
+// released notes that a target of a coded object was removed at this node.
+func (n *inventory) released(p meta.Pin) {
+	if meta.OfCluster(p.Label) {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range n.codings[p.Root] {
+		e.released = max(e.released, p.Target.Seq)
+	}
+}
+
+// Coding returns the manifest of a coded object that this node holds a piece of, and the address of that; ok is
+// false if there is none.
+func (n *inventory) Coding(object b3.Root) (root b3.Root, m *erasure.Manifest, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range n.codings[object] {
+		if e.here {
+			return e.Root, e.coded, true
+		}
+	}
+	return b3.Root{}, nil, false
+}
+
+// Codings calls yield for each coded object that this node holds a piece of, until that returns false.
+func (n *inventory) Codings(yield func(object b3.Root) bool) {
+	n.mu.Lock()
+	objects := make([]b3.Root, 0, len(n.codings))
+	for root, list := range n.codings {
+		if slices.ContainsFunc(list, func(e *entry) bool { return e.here }) {
+			objects = append(objects, root)
+		}
+	}
+	n.mu.Unlock()
+	for _, root := range objects {
+		if !yield(root) {
+			return
+		}
+	}
 }

@@ -62,22 +62,6 @@ func (s *scanner) dropOrphans(ctx context.Context) {
 	}
 }
 
-// trim drops a copy by unpin, records that and counts it.
-func (d *dropper) trim(ctx context.Context, root b3.Root, unpin func() error) error {
-	ended, err := d.deps.Dropping(ctx, root)
-	if err == nil {
-		err = unpin()
-		ended(err)
-	}
-	if ctx.Err() == nil {
-		d.deps.Repairs.Trimmed(err)
-	}
-	if err == nil {
-		d.m.dropped.Inc()
-	}
-	return err
-}
-
 // oldOrphans forgets the orphans that are none any more, and takes those that nothing asked for within the wait.
 func (s *scanner) oldOrphans() (old []b3.Root) {
 	if s.finder.encodings.busy() { // before the pieces are looked at: those of a coding that ends now are there

@@ -9,8 +9,6 @@ const (
 	maxScan    = 1 << 17 // pins that a tick looks at
 	maxCalls   = 1 << 12 // actions that a tick begins
 	maxMoves   = 1 << 10 // objects that a tick looks at for a copy to move, if nothing is missing
-	// MaxBatch bounds the objects of one challenge, and those that are told in one request.
-	MaxBatch = 256
 	// maxEncoding bounds the objects that are to be coded, and are remembered while that fails.
 	maxEncoding = 1 << 10
 	// maxDoubled bounds how often the wait after a coding that failed doubles.

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"allium/protocols/b3"
-	"allium/protocols/erasure"
 	"allium/store/cluster/plan"
 	"allium/store/meta"
 )
@@ -76,22 +75,6 @@ func (rs *reports) Progress(roots []b3.Root, t meta.Target) (w Progress) {
 		}
 	}
 	return w
-}
-
-// awaited returns how many copies or shards of e a target asks for, 0 if it asks for none of e. The zero target stands
-// for all that pins ask for.
-func (e *entry) awaited(t meta.Target) int {
-	switch {
-	case !t.Wants():
-		return e.Wanted()
-	case e.coded != nil && t.Data > 0 && e.takes(t):
-		return t.Places() - e.coded.Empty()
-	case e.coded != nil:
-		return 0
-	case t.Data > 0 && e.Object.Size < erasure.MinSize:
-		return t.Parity + 1
-	}
-	return t.Copies
 }
 
 // await adds an object that is to have so many copies or shards, and reports whether it has them. The caller holds mu.

@@ -142,3 +142,22 @@ func notPlanned(root b3.Root) error {
 	return status.Errorf(status.NotFound,
 		"no target of copies is known for %s; `allium pin add KEY --rf 3` sets one", root)
 }
+
+// Holders returns the members that proved a piece of the coded object of a manifest, with that, and whether they
+// are present.
+func (rs *reports) Holders(manifest b3.Root) []plan.Holder {
+	v := rs.deps.View()
+	rs.inv.mu.Lock()
+	defer rs.inv.mu.Unlock()
+	e := rs.inv.active[manifest]
+	if e == nil {
+		return nil
+	}
+	var list []plan.Holder
+	for _, c := range e.Status(v, rs.p, rs.deps.Now(), e.here, e.sure).Copies {
+		if c.State.Readable() && !c.Here {
+			list = append(list, plan.Holder{ID: c.ID, Piece: c.Piece})
+		}
+	}
+	return list
+}

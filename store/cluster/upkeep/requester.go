@@ -145,15 +145,3 @@ func (e *entry) renounce(self plan.ID, a plan.Asked, now time.Time) {
 	}
 	e.Ask(a.Origin, a.Target, now)
 }
-
-// dropStranger removes the target of an origin that is no member. Those of members have its place.
-func (s *scanner) dropStranger(ctx context.Context, p meta.Pin) error {
-	id, err := peer.Decode(meta.Origin(p.Label))
-	if err != nil {
-		return err
-	}
-	if _, ok := s.deps.View().Member(plan.ID(id)); ok {
-		return nil
-	}
-	return s.dropper.unpin(ctx, p.Root, []string{p.Label})
-}

@@ -433,18 +433,14 @@ func TestTold(t *testing.T) {
 				Origin: plan.ID(from.id), Target: meta.Target{Copies: 2, Seq: uint64(seq.UnixMilli())},
 			}}}}
 		}
-		many := target(time.Now())
-		many[0].Asked = slices.Repeat(many[0].Asked, plan.MaxTargets+1)
 		malformed := target(time.Now())
-		malformed[0].Asked[0].Origin = "no peer"
+		malformed[0].Asked[0].Target.Copies = meta.MaxCopies + 1
 		for name, test := range map[string]struct {
 			told []plan.Told
 			want status.Outcome
 		}{
 			"the future": {target(time.Now().Add(ahead + time.Minute)), status.BadRequest},
-			"many":       {many, status.BadRequest},
 			"malformed":  {malformed, status.BadRequest},
-			"objects":    {make([]plan.Told, MaxBatch+1), status.BadRequest},
 			"good":       {target(time.Now()), status.OK},
 		} {
 			if _, err := x.service().Told(ctx, from.id, test.told); status.Of(err) != test.want {

@@ -243,11 +243,6 @@ func (pg *page) rests(e *entry, until time.Time) {
 	}
 }
 
-// restSum returns the Sum of n objects that are at rest as e is.
-func (e *entry) restSum(n int) Sum {
-	return Sum{Objects: n, Wanted: n * e.Wanted(), Observed: n * e.Wanted()}
-}
-
 // started returns when the service was made. Proofs from before are those of holders that may have none any more.
 func (t *table) started() time.Time { return time.UnixMilli(int64(t.begun)) }
 

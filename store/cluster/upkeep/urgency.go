@@ -2,9 +2,7 @@ package upkeep
 
 import (
 	"context"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"allium/protocols/b3"
@@ -17,35 +15,12 @@ const (
 	readFor   = time.Hour // for which a read puts an object before others
 )
 
-// missed has the coded objects with a shard that readers got from no holder. It is safe for concurrent use.
-type missed struct {
-	mu sync.Mutex            // lock: leaf
-	at map[b3.Root]time.Time // by the manifest, at most maxMissed
-}
-
-// note notes that an object was missed. Those for which that was too long ago make room.
-func (m *missed) note(manifest b3.Root, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.at) >= maxMissed {
-		maps.DeleteFunc(m.at, func(_ b3.Root, at time.Time) bool { return now.Sub(at) > readFor })
-	}
-	if _, known := m.at[manifest]; known || len(m.at) < maxMissed {
-		m.at[manifest] = now
-	}
-}
-
-// lately reports whether an object was missed lately.
-func (m *missed) lately(manifest b3.Root, now time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	at, ok := m.at[manifest]
-	return ok && now.Sub(at) <= readFor
-}
-
 // Missed notes that a reader of a coded object found no holder of a shard, by the address of the manifest. For a while
 // its shards are sent before those of others. It waits for no plan.
-func (s *Service) Missed(manifest b3.Root) { s.planner.missed.note(manifest, s.deps.Now()) }
+func (s *Service) Missed(manifest b3.Root) {
+	now := s.deps.Now()
+	s.planner.missed.note(manifest, uint64(now.UnixMilli()), now)
+}
 
 // order sorts sends by their priorities, once it has raised those of objects that are read. What somebody waits for is
 // new.
@@ -60,7 +35,7 @@ func (pl *planner) order(ctx context.Context, sends []planned) {
 
 // priority returns how urgent a send of an object is that does not lack its last copy.
 func (pl *planner) priority(ctx context.Context, e *entry) plan.Priority {
-	if pl.missed.lately(e.Root, pl.deps.Now()) {
+	if _, missed := pl.missed.of(e.Root, pl.deps.Now()); missed {
 		return plan.WasMissed
 	}
 	root := e.Root

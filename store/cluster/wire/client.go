@@ -53,7 +53,7 @@ func Draw(n int64) int64 { return rand.Int64N(n) }
 func (c *Client) Challenge(ctx context.Context, to peer.ID, roots []b3.Root) ([]plan.Response, error) {
 	answers := make([]plan.Response, len(roots))
 	for done := 0; done < len(roots); {
-		part := roots[done:min(len(roots), done+MaxObjects)]
+		part := roots[done:min(len(roots), done+plan.MaxBatch)]
 		n, err := c.challenge(ctx, to, part, answers[done:])
 		if err != nil && done == 0 {
 			return nil, err

@@ -54,7 +54,7 @@ func FuzzRequest(f *testing.F) {
 			switch op {
 			case opChallenge:
 				roots, chunks, e := decodeChallenge(r)
-				if err = e; err == nil && (len(roots) < 1 || len(roots) > MaxObjects || len(roots) != len(chunks)) {
+				if err = e; err == nil && (len(roots) < 1 || len(roots) > plan.MaxBatch || len(roots) != len(chunks)) {
 					t.Errorf("%x: %d objects, %d chunks", p, len(roots), len(chunks))
 				}
 			case opLease:

@@ -22,9 +22,8 @@ const (
 
 // The bounds of messages.
 const (
-	MaxObjects = 256      // objects of one request
-	MaxBody    = 44 << 10 // bytes of the CBOR of a request: its base64url fits into oap.MaxJSON
-	MaxAnswer  = 96 << 10 // bytes of an answer: it fits into a frame of the smallest max_frame
+	MaxBody   = 44 << 10 // bytes of the CBOR of a request: its base64url fits into oap.MaxJSON
+	MaxAnswer = 96 << 10 // bytes of an answer: it fits into a frame of the smallest max_frame
 
 	maxPeerID = 64      // bytes
 	maxCount  = 1 << 16 // copies or shards; a node says what it takes
@@ -37,7 +36,7 @@ type Slice struct {
 	Chunk int64
 }
 
-var canonical = record.NewCodec(MaxObjects)
+var canonical = record.NewCodec(plan.MaxBatch)
 
 // bodyText is the encoding of a body in the JSON of a request.
 var bodyText = base64.RawURLEncoding.Strict()
@@ -136,8 +135,8 @@ func body(r *session.Request, v any) error {
 
 // objects returns bad_request unless n is a number of objects that a request may have.
 func objects(n int) error {
-	if n < 1 || n > MaxObjects {
-		return status.Errorf(status.BadRequest, "the request has %d objects: 1 to %d are allowed", n, MaxObjects)
+	if n < 1 || n > plan.MaxBatch {
+		return status.Errorf(status.BadRequest, "the request has %d objects: 1 to %d are allowed", n, plan.MaxBatch)
 	}
 	return nil
 }
@@ -250,11 +249,11 @@ func toWire(t plan.Told) toldWire {
 const overhead = 8
 
 // fitting returns what is told of the first objects, as many as fit into limit bytes and at most
-// MaxObjects.
+// plan.MaxBatch.
 func fitting(list []plan.Told, limit int) ([]toldWire, error) {
 	var ws []toldWire
 	size := overhead
-	for _, t := range list[:min(len(list), MaxObjects)] {
+	for _, t := range list[:min(len(list), plan.MaxBatch)] {
 		w := toWire(t)
 		p, err := canonical.Marshal(w)
 		if err != nil {

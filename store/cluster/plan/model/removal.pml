@@ -14,7 +14,7 @@
  *           asks for copies again, and with LIAR 3 member 1: learner.learn
  *
  * One atomic block is one call of a method. A call of another member's is a request and its answer. A member that
- * drops its copy forgets the targets. Only member 0 keeps that it removed its own: removals.seqs. TrimWait passes at
+ * drops its copy forgets the targets. Only member 0 keeps that it removed its own: learner.removed. TrimWait passes at
  * any time, but a member that can be reached is told within it.
  *
  * A condition after a guard mark, in parentheses, is what the test takes away: each time the property

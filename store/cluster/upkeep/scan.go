@@ -21,7 +21,7 @@ type scanner struct {
 	*shared
 	finder  *finder
 	dropper *dropper
-	removed removals
+	removed recent // numbers of removed targets of this node
 	handing handing
 	orphans map[b3.Root]orphan // at most maxOrphans
 	scan    scan
@@ -122,7 +122,6 @@ func (s *scanner) look(ctx context.Context) error {
 			s.scan.stop()
 			s.dropOrphans(ctx)
 			given := s.inv.ended(s.scan.failed)
-			s.removed.expire(s.deps.Now())
 			s.finder.encodings.expire(s.deps.Now().Add(-2 * s.p.Tick))
 			s.handing.end(&s.scan)
 			for _, root := range given {
@@ -134,48 +133,6 @@ func (s *scanner) look(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// finder has the objects planned that pins ask for, once the store has them.
-type finder struct {
-	*shared
-	pinned    pinnedPins
-	encodings encodings
-}
-
-// raise takes over the target of a pin if it asks for more than what is known. The pass over all pins
-// lowers targets: it sees all pins of an object.
-func (f *finder) raise(ctx context.Context, p meta.Pin) error {
-	if !p.Target.Wants() {
-		return nil
-	}
-	p, ok, err := f.asCopies(ctx, p)
-	if err != nil || !ok {
-		return err
-	}
-	e, err := f.entry(ctx, p.Root, p.Target.Data > 0)
-	if err != nil || e == nil {
-		return err
-	}
-	f.inv.with(e, func(now time.Time) {
-		if e.pass != f.inv.pass { // the current pass has not seen its pins
-			e.pass, e.own = f.inv.pass, e.OwnTarget(f.deps.Self)
-		}
-		e.raise(f.deps.Self, p.Target, now)
-	})
-	return nil
-}
-
-// raise has an object planned for a target of this node at once, if that asks for more than what is known.
-func (e *entry) raise(self plan.ID, t meta.Target, now time.Time) {
-	known := e.OwnTarget(self)
-	if t.Places() <= known.Places() {
-		return
-	}
-	e.wants(t)
-	e.own.Seq = max(e.own.Seq, t.Seq, known.Seq+1)
-	e.placed, e.sure = false, false
-	e.AskOwn(self, e.own, now)
 }
 
 // incomplete notes that the pass did not see all, and says so once.
@@ -200,7 +157,7 @@ func (s *scanner) seen(ctx context.Context, p meta.Pin) error {
 			}
 			return err
 		}
-		s.removed.note(p.Root, p.Target.Seq)
+		s.removed.note(p.Root, p.Target.Seq, now)
 		if age > 3*s.p.TrimWait && !s.inv.isPlanned(p.Root) {
 			return nil // all were told, or will ask
 		}
@@ -247,43 +204,6 @@ func (s *scanner) seen(ctx context.Context, p meta.Pin) error {
 	return nil
 }
 
-// entry returns the entry of an object, which it adds if the object is stored and there is room. It
-// notes whether the object is stored, once a pass. coded says that the object is a coding manifest, and then what
-// matters is whether the node holds a piece of the object.
-func (f *finder) entry(ctx context.Context, root b3.Root, coded bool) (*entry, error) {
-	f.inv.mu.Lock()
-	if _, rests := f.inv.packed(root); rests && f.inv.crowded() {
-		f.inv.mu.Unlock()
-		return nil, errCrowded()
-	}
-	e := f.inv.find(root)
-	fresh := e != nil && e.here && e.pass >= f.inv.pass
-	f.inv.mu.Unlock()
-	if fresh {
-		return e, nil
-	}
-	info, err := f.deps.Store.Stat(ctx, root)
-	switch status.Of(err) {
-	case status.OK, status.NotFound, status.Corrupt:
-	default:
-		return nil, err
-	}
-	here := err == nil && !info.Corrupt
-	p := piece{size: info.Size}
-	stored := here
-	if coded && here {
-		if p, err = f.pieceOf(ctx, root, e); err != nil {
-			return nil, err
-		}
-		here = p.ok
-	}
-	e, coding := f.inv.set(root, stored, here, p)
-	if coding {
-		f.deps.Coded(p.manifest.Object)
-	}
-	return e, nil
-}
-
 // keepRemoval makes durable that this node asks for an object no more: an object below a directory has no
 // record of its own. The pin goes with the copies of the others.
 func (s *scanner) keepRemoval(ctx context.Context, root b3.Root) error {
@@ -304,18 +224,56 @@ func (s *scanner) keepRemoval(ctx context.Context, root b3.Root) error {
 	return err
 }
 
-// ask has the planner know what this node asks for, with a number above that of the latest target. A
-// node without pins of its own takes over what it once asked for.
-func (e *entry) ask(self plan.ID, now time.Time) {
-	t := e.own
-	if t.Seq == 0 {
-		e.Adopt(self, e.adopted, now)
-		return
-	}
-	for _, a := range e.Asked() {
-		if a.Origin == self && !a.Target.SameCopies(t) {
-			t.Seq = max(t.Seq, a.Target.Seq+1)
+// sawAtRest notes a pin of an object that is at rest, and reports whether it is: the pin says what is known, and the
+// object is stored. What was kept over a restart is taken if the pin is all that it knows of.
+func (s *scanner) sawAtRest(ctx context.Context, p meta.Pin) (bool, error) {
+	origin := s.deps.Self
+	if meta.OfCluster(p.Label) {
+		id, err := peer.Decode(meta.Origin(p.Label))
+		if err != nil || plan.ID(id) == s.deps.Self {
+			return false, nil // the caller looks at it
 		}
+		origin = plan.ID(id)
 	}
-	e.AskOwn(self, t, now)
+	s.inv.mu.Lock()
+	k, rests := s.inv.packed(p.Root)
+	saw := rests && mark(*k.Mark()).saw(s.inv.pass)
+	if rests {
+		same, alone := k.Read(s.deps.Now()).Knows(origin, p.Target)
+		rests = same && (alone || known(k))
+	}
+	s.inv.mu.Unlock()
+	if !rests || saw {
+		return rests, nil
+	}
+	info, err := s.deps.Store.Stat(ctx, p.Root)
+	if err != nil || info.Corrupt {
+		return false, nil // the caller asks again
+	}
+	s.inv.mu.Lock()
+	defer s.inv.mu.Unlock()
+	k, rests = s.inv.packed(p.Root)
+	if rests {
+		if !known(k) {
+			s.inv.pages[pageOf(p.Root)].view = 0
+		}
+		told := s.inv.pass
+		if !mark(*k.Mark()).told(s.inv.pass) {
+			told-- // not the mark of a pass to come
+		}
+		*k.Mark() = byte(markOf(s.inv.pass, told))
+	}
+	return rests, nil
+}
+
+// dropStranger removes the target of an origin that is no member. Those of members have its place.
+func (s *scanner) dropStranger(ctx context.Context, p meta.Pin) error {
+	id, err := peer.Decode(meta.Origin(p.Label))
+	if err != nil {
+		return err
+	}
+	if _, ok := s.deps.View().Member(plan.ID(id)); ok {
+		return nil
+	}
+	return s.dropper.unpin(ctx, p.Root, []string{p.Label})
 }

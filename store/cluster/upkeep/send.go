@@ -1,0 +1,215 @@
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store/cluster/plan"
+	"allium/store/cluster/repair"
+)
+
+// sender has copies sent by jobs of the queue of repairs.
+type sender struct {
+	*shared
+	callers *callers
+	jobs    jobs
+}
+
+// grouped returns sends into jobs in order of priority: small objects for one member travel together.
+func grouped(sends []planned) (list [][]planned) {
+	type group struct {
+		to       plan.ID
+		priority plan.Priority
+		awaited  bool
+	}
+	small := map[group]int{} // where in list small objects are added
+	for _, p := range sends {
+		key := group{p.To, p.Priority, p.awaited}
+		i, ok := small[key]
+		switch {
+		case p.Size > b3.GroupSize, p.coded != nil:
+			list = append(list, []planned{p})
+		case ok && len(list[i]) < plan.MaxBatch:
+			list[i] = append(list[i], p)
+		default:
+			small[key] = len(list)
+			list = append(list, []planned{p})
+		}
+	}
+	return list
+}
+
+// queue puts a job into the queue of repairs.
+func (s *sender) queue(sends []planned) {
+	job := repair.Job{
+		// What is new has one copy, and still leaves the last places of the queue to repairs.
+		Kind: sends[0].kind(), Root: sends[0].Root, Urgent: sends[0].Priority.Urgent() && !sends[0].awaited,
+		Awaited: sends[0].awaited,
+		Run: func(ctx context.Context, meter repair.Meter) error {
+			ok, err := make([]bool, len(sends)), error(status.Errorf(status.Internal, "the send did not end"))
+			begun := s.deps.Now()
+			defer func() { s.sent(ctx, sends, ok, err, begun) }() // also after a panic
+			if err = s.send(ctx, sends, ok, meter); ctx.Err() == nil {
+				s.jobs.ended(err)
+			}
+			return err
+		},
+	}
+	moves := job.Kind == repair.Move
+	if moves {
+		s.jobs.moving.Store(true)
+	}
+	if s.deps.Repairs.Queue(job) {
+		return
+	}
+	s.inv.mu.Lock()
+	for _, p := range sends {
+		p.Skipped(p.To)
+		s.inv.touch(p.entry)
+	}
+	s.inv.mu.Unlock()
+	if moves {
+		s.jobs.moving.Store(false)
+	} else {
+		s.jobs.full.Store(true) // last: a job that sees it has the next tick plan these objects
+	}
+}
+
+// sent notes which copies of a job are there. The next tick follows soon: it has them proved, and
+// plans what had no place in the queue. err is why others are not there.
+func (s *sender) sent(ctx context.Context, sends []planned, ok []bool, err error, begun time.Time) {
+	moves := sends[0].kind() == repair.Move
+	if moves {
+		s.jobs.moving.Store(false) // first: the tick that sees that it is to plan all objects may move others
+	}
+	now := s.deps.Now()
+	again, bytes := false, int64(0)
+	s.inv.mu.Lock()
+	s.inv.all = s.inv.all || moves // the next tick looks for more to move
+	for i, p := range sends {
+		p.Sent(p.To, ok[i], s.p, now)
+		s.inv.touch(p.entry)
+		if ok[i] {
+			again = true
+			bytes += p.Size
+			p.failing.note(nil, now)
+		} else if ctx.Err() == nil {
+			p.failing.note(err, now)
+		}
+	}
+	s.inv.mu.Unlock()
+	if bytes > 0 && !moves { // which are slower than what the estimate is for
+		s.jobs.sent(bytes, now.Sub(begun), now)
+	}
+	if again || s.jobs.full.Load() {
+		s.wakeUp()
+	}
+}
+
+// send sends a member copies of objects, and tells it the targets, now that it can pin the objects for their origins.
+// It tells it of them before as well, so that it may say that they were removed, unless somebody waits: what was just
+// asked for nobody has removed. It notes in ok which ones are there.
+func (s *sender) send(ctx context.Context, sends []planned, ok []bool, meter repair.Meter) error {
+	to := peer.ID(sends[0].To)
+	if !sends[0].awaited {
+		if err := s.callers.exchange(ctx, to, sends); err != nil {
+			return err
+		}
+	}
+	var roots []b3.Root
+	var at []int // of each root in sends
+	s.inv.mu.Lock()
+	for i, p := range sends {
+		if p.Wanted() > 0 {
+			roots, at = append(roots, p.Root), append(at, i)
+		}
+	}
+	s.inv.mu.Unlock()
+	if len(roots) == 0 {
+		return nil // the targets were removed
+	}
+	var errs []error
+	var err error
+	if p := sends[0]; p.coded != nil { // which is a job of its own
+		errs = []error{s.deps.Coder.Send(ctx, to, p.Root, p.coded, p.Piece, meter)}
+	} else {
+		errs, err = s.deps.Send(ctx, to, roots, meter)
+	}
+	if err == nil && len(errs) != len(roots) {
+		err = status.Errorf(status.Internal, "%d results of %d sends", len(errs), len(roots))
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.callers.exchange(ctx, to, sends); err != nil {
+		return err
+	}
+	for i, err := range errs {
+		ok[at[i]] = err == nil
+	}
+	return errors.Join(errs...)
+}
+
+// kind returns the kind of repair that a send is.
+func (p planned) kind() repair.Kind {
+	switch {
+	case p.Priority == plan.Moving:
+		return repair.Move
+	case p.coded != nil:
+		return repair.Rebuild
+	}
+	return repair.Replicate
+}
+
+// jobs is the state of the jobs that send copies, without their objects. It is safe for concurrent use.
+type jobs struct {
+	full   atomic.Bool // a send was not queued in this tick
+	moving atomic.Bool // a job that moves copies is queued or runs
+
+	mu   sync.Mutex // lock: leaf
+	err  error      // of the latest job, nil if that succeeded
+	rate float64    // bytes per second of the latest sends, a moving average
+	at   time.Time  // of the latest one
+}
+
+// ended notes the end of a job with its error.
+func (j *jobs) ended(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.err = err
+}
+
+// failure returns the error of the latest job.
+func (j *jobs) failure() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.err
+}
+
+// sent notes that a send of so many bytes took so long.
+func (j *jobs) sent(bytes int64, took time.Duration, now time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r := float64(bytes) / max(took.Seconds(), .001)
+	if j.rate > 0 && now.Sub(j.at) < speedFor {
+		r = j.rate + (r-j.rate)/8
+	}
+	j.rate, j.at = r, now
+}
+
+// eta returns how long a send of so many bytes takes, 0 if that is not known.
+func (j *jobs) eta(bytes int64, now time.Time) time.Duration {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.rate <= 0 || now.Sub(j.at) > speedFor {
+		return 0
+	}
+	return time.Duration(float64(bytes) / j.rate * float64(time.Second))
+}
