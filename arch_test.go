@@ -121,6 +121,7 @@ var layers = map[string][]string{
 		"protocols/erasure", "protocols/object", "protocols/session", "store", "store/cluster/plan",
 		"store/cluster/repair", "store/cluster/shards", "store/cluster/upkeep", "store/cluster/wire", "store/meta",
 	},
+	"store/cluster/durability": {"store/cluster/plan", "store/meta"},
 	"store/cluster/intake": {
 		"gateway/policy", "gateway/policy/audit", "protocols/capability", "protocols/object", "store", "store/meta",
 		"store/quota",
@@ -333,7 +334,7 @@ var layers = map[string][]string{
 		"gateway", "gateway/fill", "gateway/pack", "gateway/policy/audit", "gateway/server",
 		"node/config/document", "node/p2p", "protocols/dht", "protocols/gossip", "protocols/hints",
 		"protocols/object", "protocols/session", "resolver", "resolver/names/zones", "store",
-		"store/cluster/offer", "store/cluster/upkeep", "store/meta",
+		"store/cluster/durability", "store/cluster/offer", "store/meta",
 	},
 	"node/config/document": {},
 	"node/doctor": {

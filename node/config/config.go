@@ -42,8 +42,8 @@ import (
 	"allium/resolver"
 	"allium/resolver/names/zones"
 	"allium/store"
+	"allium/store/cluster/durability"
 	"allium/store/cluster/offer"
-	"allium/store/cluster/upkeep"
 	"allium/store/meta"
 )
 
@@ -59,18 +59,18 @@ type Profile = p2p.Profile
 
 // Config is the configuration of a node.
 type Config struct {
-	Node       Node            `koanf:"node"`
-	Amnesia    Amnesia         `koanf:"amnesia"`
-	Listen     p2p.Config      `koanf:"listen"`
-	Session    session.Config  `koanf:"session"`
-	Object     object.Config   `koanf:"object"`
-	DHT        dht.Config      `koanf:"dht"`
-	Gossip     gossip.Config   `koanf:"gossip"`
-	Announce   hints.Config    `koanf:"announce"`
-	Store      store.Config    `koanf:"store"`
-	Durability upkeep.Config   `koanf:"durability"`
-	Resolver   resolver.Config `koanf:"resolver"`
-	Names      zones.Config    `koanf:"names"`
+	Node       Node              `koanf:"node"`
+	Amnesia    Amnesia           `koanf:"amnesia"`
+	Listen     p2p.Config        `koanf:"listen"`
+	Session    session.Config    `koanf:"session"`
+	Object     object.Config     `koanf:"object"`
+	DHT        dht.Config        `koanf:"dht"`
+	Gossip     gossip.Config     `koanf:"gossip"`
+	Announce   hints.Config      `koanf:"announce"`
+	Store      store.Config      `koanf:"store"`
+	Durability durability.Config `koanf:"durability"`
+	Resolver   resolver.Config   `koanf:"resolver"`
+	Names      zones.Config      `koanf:"names"`
 	HTTP       `koanf:",squash"`
 	Audit      audit.Config `koanf:"audit"`
 	Telemetry  `koanf:",squash"`
@@ -140,7 +140,7 @@ func Default(p Profile) Config {
 		Gossip:     gossip.DefaultConfig(),
 		Announce:   hints.DefaultConfig(),
 		Store:      store.DefaultConfig(),
-		Durability: upkeep.DefaultConfig(),
+		Durability: durability.Default(),
 		Resolver:   resolver.DefaultConfig(),
 		HTTP: HTTP{
 			Gateway: gateway.DefaultConfig(),
@@ -169,7 +169,7 @@ func Default(p Profile) Config {
 	case p2p.Testnet:
 		c.DHT.Server = true
 		c.DHT.Names.PassOn = testnetPassOn
-		c.Durability = upkeep.TestnetConfig()
+		c.Durability = durability.Testnet()
 		c.Gateway.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	}
 	return c

@@ -1,4 +1,4 @@
-package upkeep
+package durability
 
 import (
 	"maps"
@@ -42,14 +42,14 @@ func TestConfig(t *testing.T) {
 		"the cluster's": {func(c *Config) { c.Targets = []string{"cluster=2"} }, "none of the cluster's"},
 		"bad label":     {func(c *Config) { c.Targets = []string{strings.Repeat("x", 300) + "=2"} }, "label"},
 	} {
-		c := DefaultConfig()
+		c := Default()
 		test.change(&c)
 		err := c.Validate()
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
-	c := TestnetConfig()
+	c := Testnet()
 	c.Targets, c.Grace = []string{"a=b=3", "=4+2"}, time.Minute
 	copies, err := c.Copies()
 	want := map[string]meta.Target{"a=b": {Copies: 3}, "": {Data: 4, Parity: 2}}

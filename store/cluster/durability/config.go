@@ -1,4 +1,6 @@
-package upkeep
+// Package durability has what an operator chooses about copies on other nodes: the keys durability.* of the
+// configuration.
+package durability
 
 import (
 	"errors"
@@ -30,11 +32,11 @@ const (
 	longGrace  = 24 * time.Hour
 )
 
-// DefaultConfig returns the settings of a node.
-func DefaultConfig() Config { return configOf(plan.DefaultParams()) }
+// Default returns the settings of a node.
+func Default() Config { return configOf(plan.DefaultParams()) }
 
-// TestnetConfig returns the settings of a node in a testnet.
-func TestnetConfig() Config { return configOf(plan.TestnetParams()) }
+// Testnet returns the settings of a node in a testnet.
+func Testnet() Config { return configOf(plan.TestnetParams()) }
 
 func configOf(p plan.Params) Config { return Config{AuditPeriod: p.AuditPeriod, Grace: p.Grace} }
 
