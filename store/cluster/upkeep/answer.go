@@ -39,7 +39,7 @@ func (n *inventory) Answer(root b3.Root) plan.Answer {
 	return plan.Absent
 }
 
-// learner takes over what members tell of objects.
+// learner takes over what members tell of objects. Its methods are safe for concurrent use.
 type learner struct {
 	*shared
 	finder  *finder

@@ -13,7 +13,8 @@ import (
 	"allium/store/meta"
 )
 
-// finder has the objects planned that pins ask for, once the store has them.
+// finder has the objects planned that pins ask for, once the store has them. Its methods are safe for concurrent use,
+// but for lookAtPinned, which only the goroutine of Run calls.
 type finder struct {
 	*shared
 	pinned    pinnedPins

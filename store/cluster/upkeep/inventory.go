@@ -13,8 +13,8 @@ import (
 )
 
 // inventory holds what this node knows of its objects that have a target: their entries, the coded objects among them,
-// and how far the passes over the pins are. Its methods are safe for concurrent use, but for those that say that the
-// caller holds mu.
+// and how far the passes over the pins are. Its methods are safe for concurrent use, but for those of table and those
+// that say that the caller holds mu.
 type inventory struct {
 	mu sync.Mutex // lock: leaf
 	table
@@ -151,7 +151,7 @@ func (n *inventory) ended(failed bool) (given []b3.Root) {
 	return given
 }
 
-// addCoding notes that e is a coding manifest.
+// addCoding notes that e is a coding manifest. The caller holds mu.
 func (n *inventory) addCoding(e *entry, p piece) {
 	e.coded, e.Object.Size = p.manifest, p.size
 	e.Object.Empty = p.manifest.Empty()
@@ -161,7 +161,7 @@ func (n *inventory) addCoding(e *entry, p piece) {
 	}
 }
 
-// forget forgets an entry.
+// forget forgets an entry. The caller holds mu.
 func (n *inventory) forget(e *entry) {
 	n.remove(e)
 	if e.coded == nil {
@@ -180,7 +180,7 @@ func (n *inventory) forget(e *entry) {
 }
 
 // entryFor returns the entry of an object, or that of the manifest which says how it is coded; nil if there is none. Of
-// several it is the one whose target is the newest.
+// several it is the one whose target is the newest. The caller holds mu.
 func (n *inventory) entryFor(root b3.Root) *entry {
 	best := n.peek(root)
 	for _, e := range n.codings[root] {

@@ -20,7 +20,8 @@ const (
 	loadAtMost = 5 * time.Second
 )
 
-// keeper keeps over a restart what holders proved. It is of the goroutine of Run, but for the News of its records.
+// keeper keeps over a restart what holders proved. Only the goroutine of Run calls its methods. The News of its records
+// are safe for concurrent use.
 type keeper struct {
 	*shared
 	records *proofs.Records // nil: nothing is kept

@@ -37,8 +37,8 @@ type planned struct {
 	awaited bool // of a send: see isAwaited
 }
 
-// planner finds out what is to be done for the objects of the inventory. It is of the goroutine of Run, but for latest
-// and missed.
+// planner finds out what is to be done for the objects of the inventory. Only the goroutine of Run calls its methods.
+// latest and missed are safe for concurrent use.
 type planner struct {
 	*shared
 	sender *sender
@@ -47,7 +47,7 @@ type planner struct {
 	left   bool   // the tick had no room for what objects at rest have to do
 }
 
-// plan asks the planner about the objects, in random order, until there is enough to do for one tick. A whole tick
+// plan asks plan.Object about each object, in random order, until there is enough to do for one tick. A whole tick
 // counts them too: that costs more than most plans. Ticks in between come many times a second: one that was asked for
 // because something happened plans only the objects that it happened to.
 func (pl *planner) plan(whole bool) todo {
@@ -100,8 +100,7 @@ func (pl *planner) plan(whole bool) todo {
 	return do
 }
 
-// planActive asks the planner about an active object, and reports whether there is nothing to do for it. The caller
-// holds mu.
+// planActive plans an active object, and reports whether there is nothing to do for it. The caller holds inv.mu.
 func (pl *planner) planActive(e *entry, v *plan.View, now, draining time.Time, whole bool, do *todo) bool {
 	if !e.here {
 		pl.plannedFor(e, e.Look(v, pl.p, now), false, do)
@@ -140,7 +139,8 @@ func (pl *planner) plannedFor(e *entry, actions []plan.Action, awaited bool, do 
 	}
 }
 
-// moves returns sends of one job that bring copies where they should be. The caller holds mu, and no copy is missing.
+// moves returns sends of one job that bring copies where they should be. The caller holds inv.mu, and no copy is
+// missing.
 func (pl *planner) moves(v *plan.View, now time.Time) (sends []planned) {
 	looked := 0
 	more := func(e *entry) bool {
@@ -191,7 +191,7 @@ func (pl *planner) planPages(v *plan.View, now time.Time, draining time.Time, wh
 }
 
 // planPage asks the planner about the objects of a page. It reports whether some wait for a later tick, as this one
-// does enough. The caller holds mu.
+// does enough. The caller holds inv.mu.
 func (pl *planner) planPage(
 	pg *page, v *plan.View, now, draining time.Time, do *todo, sum *Sum,
 ) (left bool) {

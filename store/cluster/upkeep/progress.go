@@ -77,7 +77,8 @@ func (rs *reports) Progress(roots []b3.Root, t meta.Target) (w Progress) {
 	return w
 }
 
-// await adds an object that is to have so many copies or shards, and reports whether it has them. The caller holds mu.
+// await adds an object that is to have so many copies or shards, and reports whether it has them. The caller
+// holds inv.mu.
 func (rs *reports) await(w *Progress, e *entry, v *plan.View, wanted int, t meta.Target) (met bool) {
 	now := rs.deps.Now()
 	n := e.Observed(v, rs.p, now, e.here)

@@ -15,8 +15,8 @@ import (
 	"allium/store/meta"
 )
 
-// scanner looks at the pins of this node, in passes that go on from tick to tick. It is of the goroutine of Run, but
-// for removed and handing.
+// scanner looks at the pins of this node, in passes that go on from tick to tick. Only the goroutine of Run calls its
+// methods. removed and handing are safe for concurrent use.
 type scanner struct {
 	*shared
 	finder  *finder

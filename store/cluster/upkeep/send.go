@@ -22,7 +22,7 @@ type sender struct {
 	jobs    jobs
 }
 
-// grouped returns sends into jobs in order of priority: small objects for one member travel together.
+// grouped returns the sends of each job, in order of priority: small objects for one member travel together.
 func grouped(sends []planned) (list [][]planned) {
 	type group struct {
 		to       plan.ID
