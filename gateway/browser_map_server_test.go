@@ -31,7 +31,6 @@ func (p plainAnswer) Flush() error                { return http.NewResponseContr
 func (p plainAnswer) SetWriteDeadline(at time.Time) error {
 	return http.NewResponseController(p.ResponseWriter).SetWriteDeadline(at)
 }
-func (plainAnswer) AnnounceBody(int)        {}
 func (plainAnswer) StartTransfer(int) error { return nil }
 func (plainAnswer) ReleaseAdmission()       {}
 func (plainAnswer) EvictFetched()           {}

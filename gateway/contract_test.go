@@ -305,7 +305,7 @@ func watchContract(t testing.TB, p *server.Params) *watched {
 				h.ServeHTTP(hw, r)
 				return
 			}
-			rec := &recording{ResponseWriter: hw}
+			rec := &recording{ResponseWriter: hw, request: r}
 			path := cmp.Or(r.URL.EscapedPath(), "/")
 			if slices.Contains(exchange.Reading, r.Method) && strings.HasPrefix(path, "//") {
 				path = "/" + strings.TrimLeft(path, "/")
@@ -348,10 +348,11 @@ func (w *watched) report(t testing.TB) {
 // recording keeps what a handler answers.
 type recording struct {
 	http.ResponseWriter
-	status int
-	header http.Header
-	body   bytes.Buffer
-	long   bool
+	request *http.Request
+	status  int
+	header  http.Header
+	body    bytes.Buffer
+	long    bool
 }
 
 const mostRecorded = 1 << 20
@@ -360,7 +361,7 @@ func (r *recording) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (r *recording) WriteHeader(code int) {
 	if r.status == 0 {
-		r.status, r.header = code, r.Header().Clone()
+		r.status, r.header = code, server.HeaderOf(r.ResponseWriter, r.request).Clone()
 	}
 	r.ResponseWriter.WriteHeader(code)
 }

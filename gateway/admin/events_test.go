@@ -64,7 +64,6 @@ func (r *reader) took() string {
 func (r *reader) Unwrap() http.ResponseWriter      { return r.ResponseWriter }
 func (r *reader) Flush() error                     { return nil }
 func (r *reader) SetWriteDeadline(time.Time) error { return nil }
-func (r *reader) AnnounceBody(int)                 {}
 func (r *reader) StartTransfer(int) error          { return nil }
 func (r *reader) ReleaseAdmission()                {}
 func (r *reader) EvictFetched()                    {}

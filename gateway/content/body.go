@@ -109,9 +109,6 @@ func (b *body) Write(p []byte) (int, error) {
 		defer func() { b.stallTimer.Reset(b.stallTimeout) }()
 	}
 	b.sniff(p)
-	if b.part.Len() == int64(len(p)) {
-		b.w.AnnounceBody(len(p))
-	}
 	if !b.w.Started() {
 		if err := b.w.StartTransfer(len(p)); err != nil {
 			return 0, err

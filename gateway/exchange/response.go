@@ -22,9 +22,6 @@ type Transport interface {
 	Unwrap() http.ResponseWriter
 	Flush() error
 	SetWriteDeadline(t time.Time) error
-	// AnnounceBody announces that the next Write is the whole body, of n bytes. The header may
-	// be sent together with it.
-	AnnounceBody(n int)
 	// StartTransfer counts the answer as a transfer if n more bytes exceed the buffers. It
 	// returns busy if no place is free and no other transfer can be evicted.
 	StartTransfer(n int) error
@@ -112,13 +109,6 @@ func (w *Response) Short() bool {
 	return err == nil && w.Bytes < n
 }
 
-// AnnounceBody announces that the next Write is the whole body, of n bytes.
-func (w *Response) AnnounceBody(n int) {
-	if !w.Started() {
-		w.t.AnnounceBody(n)
-	}
-}
-
 // StartTransfer counts the answer as a transfer if n more bytes make it one. A handler that
 // calls it before the first Write can still answer with its error.
 func (w *Response) StartTransfer(n int) error { return w.t.StartTransfer(n) }
@@ -155,6 +145,7 @@ func (w *Response) Write(p []byte) (n int, err error) {
 
 // Flush sends what is buffered.
 func (w *Response) Flush() error {
+	w.WriteHeader(http.StatusOK)
 	err := w.t.Flush()
 	if err != nil {
 		w.Failed = err
@@ -177,7 +168,6 @@ func (w *Response) Send(r *http.Request, code int, contentType string, body []by
 		w.WriteHeader(code)
 		return nil
 	}
-	w.AnnounceBody(len(body))
 	w.WriteHeader(code)
 	_, err := w.Write(body)
 	return err

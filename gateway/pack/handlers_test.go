@@ -27,7 +27,6 @@ type recorder struct {
 func (r *recorder) Unwrap() http.ResponseWriter      { return r.ResponseRecorder }
 func (r *recorder) Flush() error                     { return nil }
 func (r *recorder) SetWriteDeadline(time.Time) error { return nil }
-func (r *recorder) AnnounceBody(int)                 {}
 func (r *recorder) StartTransfer(int) error          { return nil }
 func (r *recorder) EvictFetched()                    { r.count() }
 func (r *recorder) ReadTimedOut()                    {}

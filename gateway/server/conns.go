@@ -132,7 +132,7 @@ type conn struct {
 	http2      atomic.Bool // it carried a request over HTTP/2
 	closed     atomic.Bool // Close was called
 	halfClosed *halfClosed
-	joiner     writeJoiner
+	header     headerWriter
 	progress   progress
 	reads      uint // number of reads; one goroutine reads at a time
 	connState

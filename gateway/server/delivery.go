@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"os"
 	"time"
@@ -33,11 +34,11 @@ type delivery struct {
 	origins []string // origins whose pages may read the answer; see exchange.AllowOrigin
 	origin  string   // the origin of the page that made the request
 
-	conn      *conn        // the connection, if its writes can be joined; else nil
-	judge     *conn        // the connection, if it measures progress; else nil
-	stream    *streamWatch // watches an answer over HTTP/2; else nil
-	transfers *transfers   // counts the answer; nil: the answer is not counted
-	listings  *transfers   // counts the answer if it is a listing
+	header    *headerWriter // writes the header; nil: net/http does
+	judge     *conn         // the connection, if it measures progress; else nil
+	stream    *streamWatch  // watches an answer over HTTP/2; else nil
+	transfers *transfers    // counts the answer; nil: the answer is not counted
+	listings  *transfers    // counts the answer if it is a listing
 	transfer  transfer
 	gate      *limits.Gate // the gate in which the request holds a place; nil: none
 	share     *clientShare // the client's place in flight, and its share of the rate
@@ -63,6 +64,10 @@ func (l *listener) newDelivery(rt route, out http.ResponseWriter, r *http.Reques
 	}
 	d.Response.Begin(transportOf{d})
 	d.NoReadTimeout = l.noTimeouts
+	if c := connOf(r); c != nil && r.ProtoMajor == 1 && r.ProtoMinor == 1 && r.TLS == nil {
+		d.header = &c.header // with TLS and HTTP/2, other code writes to the connection
+		d.header.newRequest()
+	}
 	d.Capabilities, d.Audit = l.server.deps.Capabilities, l.server.deps.Audit
 	return d
 }
@@ -72,21 +77,38 @@ func (l *listener) newDelivery(rt route, out http.ResponseWriter, r *http.Reques
 type transportOf struct{ d *delivery }
 
 // Header implements Transport.
-func (t transportOf) Header() http.Header { return t.d.out.Header() }
+func (t transportOf) Header() http.Header {
+	if t.d.header != nil {
+		return t.d.header.fields
+	}
+	return t.d.out.Header()
+}
 
 // Unwrap lets http.ResponseController find the connection.
 func (t transportOf) Unwrap() http.ResponseWriter { return t.d.out }
 
 // WriteHeader implements Transport.
 func (t transportOf) WriteHeader(code int) {
-	if !exchange.OriginDecided(t.d.out.Header()) {
-		exchange.AllowOrigin(t.d.out.Header(), t.d.origins, t.d.origin)
+	h := t.Header()
+	if !exchange.OriginDecided(h) {
+		exchange.AllowOrigin(h, t.d.origins, t.d.origin)
 	}
 	if t.d.prefixTold {
-		t.d.out.Header().Add("Vary", forwardedPrefix)
+		h.Add("Vary", forwardedPrefix)
 	}
 	t.d.renewDeadline()
+	if t.d.header != nil && !t.d.header.begin(t.d.out, code) {
+		t.d.passHeader()
+	}
 	t.d.out.WriteHeader(code)
+}
+
+// passHeader lets net/http write the header.
+func (d *delivery) passHeader() {
+	if d.header != nil {
+		maps.Copy(d.out.Header(), d.header.fields)
+		d.header = nil
+	}
 }
 
 // Write sends p. It renews the deadline after every DeadlineBytes.
@@ -101,7 +123,9 @@ func (t transportOf) Write(p []byte) (n int, err error) {
 		}
 		d.renewDeadline()
 		d.stream.begin()
+		d.header.announce(part)
 		part, err = d.out.Write(p[:part])
+		d.header.announce(0)
 		d.stream.end()
 		n += part
 		p = p[part:]
@@ -141,13 +165,6 @@ func (t transportOf) Flush() error {
 func (t transportOf) SetWriteDeadline(at time.Time) error {
 	t.d.deadline = at
 	return t.d.rc.SetWriteDeadline(at)
-}
-
-// Whole implements Transport.
-func (t transportOf) AnnounceBody(n int) {
-	if t.d.conn != nil {
-		t.d.conn.joiner.body = int64(n)
-	}
 }
 
 // ReadTimedOut implements Transport.

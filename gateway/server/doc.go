@@ -20,6 +20,7 @@
 // the client's share of the rate and verifies the capability (authorize). recordMutation
 // writes the audit record, and the handler runs under the panic guard. Once the body exceeds
 // the buffers, StartTransfer counts it as a transfer and frees the request's place. Each write
-// renews the deadline, and progress measures what the client acknowledged. finish sends a
-// problem or cuts the connection, logAccess logs, recordOutcome writes how a mutation ended.
+// renews the deadline, and progress measures what the client acknowledged. On HTTP/1 without
+// TLS, headerWriter replaces the header that net/http writes (ADR 41). finish sends a problem
+// or cuts the connection, logAccess logs, recordOutcome writes how a mutation ended.
 package server

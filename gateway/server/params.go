@@ -28,7 +28,8 @@ type Params struct {
 	// EventsEnd is the time that a reader of events has for the end of its stream when the server
 	// drains. Its connection is cut after it, so that it does not delay the drain.
 	EventsEnd time.Duration
-	// Wrap wraps the handler of each listener, for tests. nil: no wrapper.
+	// Wrap wraps the handler of each listener, for tests. nil: no wrapper. Its http.ResponseWriter finds the header of
+	// the answer with HeaderOf.
 	Wrap func(Role, http.Handler) http.Handler
 }
 

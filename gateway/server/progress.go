@@ -115,7 +115,7 @@ func (c *conn) unacknowledged() int64 {
 	return int64(left)
 }
 
-// Write sends p, or buffers it until the next write; see writeJoiner. A write that runs into
+// Write sends p, or buffers it until the next write; see headerWriter. A write that runs into
 // its deadline continues while the client makes progress.
 func (c *conn) Write(p []byte) (n int, err error) {
 	if !c.progress.enabled {
@@ -130,11 +130,11 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	n, err = c.send(p)
 	for err != nil && errors.Is(err, os.ErrDeadlineExceeded) && c.extendDeadline() {
 		var more int
-		more, err = c.resume(p[n:])
+		more, err = c.send(p[n:])
 		n += more
 	}
 	if err != nil {
-		c.joiner.pending = nil // the connection writes no more
+		c.header.pending = nil // the connection writes no more
 	}
 	return n, err
 }

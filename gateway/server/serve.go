@@ -41,7 +41,6 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	if l.hideInternal {
 		w.origins, w.origin = now.origins, r.Header.Get("Origin")
 	}
-	w.conn = c.joinable(r)
 	w.CorrID = corrID(r)
 	w.Pages = l.pagesOf(rt)
 	h := w.Header()
@@ -82,6 +81,9 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	l.recordOutcome(rt, w, r, err)
 	if cut {
 		panic(http.ErrAbortHandler) // the only way to end an answer so that it does not look complete
+	}
+	if !w.Started() {
+		w.passHeader()
 	}
 	l.server.linger(w, r)
 }

@@ -28,7 +28,6 @@ func (p plain) Flush() error                { return http.NewResponseController(
 func (p plain) SetWriteDeadline(at time.Time) error {
 	return http.NewResponseController(p.ResponseWriter).SetWriteDeadline(at)
 }
-func (plain) AnnounceBody(int)        {}
 func (plain) StartTransfer(int) error { return nil }
 func (plain) ReleaseAdmission()       {}
 func (plain) EvictFetched()           {}
