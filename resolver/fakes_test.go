@@ -615,6 +615,27 @@ func (n *fakeNet) Have(_ context.Context, id peer.ID, roots []b3.Root) ([]b3.Pre
 	return have, nil
 }
 
+func (n *fakeNet) Held(
+	ctx context.Context, id peer.ID, root b3.Root, from, to int64,
+) (b3.Presence, []byte, error) {
+	have, err := n.Have(ctx, id, []b3.Root{root})
+	if err != nil {
+		return b3.Absent, nil, err
+	}
+	if have[0] != b3.Partial {
+		return have[0], nil, nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	groups := make([]byte, (to-from)/8)
+	for g := from; g < to; g++ {
+		if n.peers[id].part(g) {
+			groups[(g-from)/8] |= 1 << ((g - from) % 8)
+		}
+	}
+	return b3.Partial, groups, nil
+}
+
 func (p *fakePeer) answer(ctx context.Context, i int, root b3.Root, req object.GetRequest, sink object.Sink) error {
 	b := p.objects[root]
 	if b == nil {

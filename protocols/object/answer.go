@@ -1,6 +1,7 @@
 package object
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -212,6 +213,8 @@ func (a *getAnswer) acceptEmpty() error {
 // haveAnswer is the answer to a have.
 type haveAnswer struct {
 	present []b3.Presence // set by frame
+	groups  []byte        // set by frame: bits of the groups of one object that the peer has in part
+	most    int           // bytes of groups that were asked for
 }
 
 func (a *haveAnswer) frame(f oap.Frame) (done bool, err error) {
@@ -221,10 +224,12 @@ func (a *haveAnswer) frame(f oap.Frame) (done bool, err error) {
 		return false, violation("flags %s on an answer", f.Flags)
 	case f.Code != codeOf(status.OK):
 		return true, remoteError(f)
-	case len(f.Payload) != len(a.present):
+	case len(f.Payload) < len(a.present), len(f.Payload) > len(a.present)+a.most:
 		return false, violation("presence of %d objects, want %d", len(f.Payload), len(a.present))
 	}
-	for i, b := range f.Payload {
+	present, groups := f.Payload[:len(a.present)], f.Payload[len(a.present):]
+	a.groups = bytes.Clone(groups)
+	for i, b := range present {
 		if a.present[i] = b3.Presence(b); a.present[i] > b3.Partial {
 			return false, violation("presence %d", b)
 		}

@@ -205,6 +205,20 @@ func (c *Client) Have(ctx context.Context, p peer.ID, objs []b3.Root) (_ []b3.Pr
 	return present, nil
 }
 
+// Held asks p how much it has of root and, if it is a part, which of the groups [from, to), at most MaxGroups: a bit
+// for each, the lowest first; what is not there it does not have. A peer that does not know the question answers
+// bad_request. The answer is a claim of the peer.
+func (c *Client) Held(
+	ctx context.Context, p peer.ID, root b3.Root, from, to int64,
+) (present b3.Presence, groups []byte, err error) {
+	ctx, span := tracing.Child(ctx, "have")
+	defer func() { span.End(err) }()
+	w := wireHave{common: newCommon(ctx, opHave), Objs: []b3.Root{root}, Groups: &[2]int64{from, to}}
+	a := &haveAnswer{present: make([]b3.Presence, 1), most: int(to-from+7) / 8}
+	err = c.query(ctx, p, opHave, w, a)
+	return a.present[0], a.groups, err
+}
+
 func newCommon(ctx context.Context, op string) common {
 	c := common{Op: op, Traceparent: tracing.Traceparent(ctx)}
 	if end, ok := ctx.Deadline(); ok {

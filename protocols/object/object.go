@@ -17,6 +17,8 @@ const (
 	MaxGet  = 256 // most objects of one get
 	MaxHave = 896 // most objects of one have
 	MaxPut  = 256 // most objects of one put
+
+	MaxGroups = 1 << 16 // most groups of one have
 )
 
 // MaxObject is the largest size of an object in bytes: the largest integer that

@@ -36,7 +36,8 @@ type wireGet struct {
 // wireHave is the payload of a have.
 type wireHave struct {
 	common
-	Objs []b3.Root `json:"objs"`
+	Objs   []b3.Root `json:"objs"`
+	Groups *[2]int64 `json:"groups,omitzero"` // of one object: which of [from, to) the receiver has
 }
 
 // wirePut is the payload of a put: of one object, or of many small ones.
@@ -71,6 +72,7 @@ type query struct {
 	ranges    []b3.Range
 	sizeProof bool
 	sizes     []int64       // of a put: the claimed size of each object in bytes
+	groups    [2]int64      // of a have: the groups [from, to) to answer for; empty: none
 	many      bool          // a put of many small objects
 	repair    bool          // nobody waits for the put
 	timeout   time.Duration // the request's deadline_ms; 0: none
@@ -92,7 +94,16 @@ func decodeQuery(p []byte) (query, error) {
 		if err := oap.DecodeJSON(p, &w, false); err != nil {
 			return query{}, err
 		}
-		return newQuery(w.common, w.Objs, MaxHave)
+		r, err := newQuery(w.common, w.Objs, MaxHave)
+		if err != nil || w.Groups == nil {
+			return r, err
+		}
+		r.groups = *w.Groups
+		if from, to := r.groups[0], r.groups[1]; len(r.objs) != 1 || from < 0 || to <= from || to-from > MaxGroups {
+			return query{}, status.Errorf(status.BadRequest,
+				"have of groups %d to %d of %d objects, want at most %d of one", from, to, len(r.objs), MaxGroups)
+		}
+		return r, nil
 	case opPut:
 		return decodePut(p)
 	}

@@ -1,6 +1,7 @@
 package object
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"allium/internal/env"
 	"allium/internal/guard"
 	"allium/internal/limits"
+	"allium/protocols/b3"
 	"allium/protocols/oap"
 	"allium/protocols/status"
 )
@@ -180,11 +182,16 @@ func (in *served) get(ctx context.Context, req *request) error {
 	return nil
 }
 
-// have answers with one byte for each object, its b3.Presence.
+// have answers with one byte for each object, its b3.Presence, and for the groups that were asked for of one that is
+// here in part, with a bit for each.
 func (in *served) have(ctx context.Context, req *request) error {
 	present, err := in.srv.deps.Store.Presence(ctx, req.objs)
 	if err == nil && len(present) != len(req.objs) {
 		err = fmt.Errorf("the store answered for %d of %d objects", len(present), len(req.objs))
+	}
+	var groups []byte
+	if err == nil && present[0] == b3.Partial && req.groups[1] > 0 {
+		groups, err = in.held(ctx, req.objs[0], req.groups[0], req.groups[1])
 	}
 	if err == nil {
 		err = in.out.reserve(ctx)
@@ -203,7 +210,38 @@ func (in *served) have(ctx context.Context, req *request) error {
 	for _, p := range present {
 		in.scratch = append(in.scratch, byte(p))
 	}
+	in.scratch = append(in.scratch, groups...)
 	return in.out.frame(respond(req.corr, oap.FlagEnd, codeOf(status.OK), in.scratch))
+}
+
+// held returns a bit for each of the groups [from, to) of an object that is here in part, the lowest bit first,
+// without the zero bytes at the end. There are none when the object has gone meanwhile.
+func (in *served) held(ctx context.Context, root b3.Root, from, to int64) (groups []byte, err error) {
+	obj, err := in.srv.deps.Store.OpenObject(ctx, root)
+	switch {
+	case status.Of(err) == status.NotFound:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	groups = make([]byte, (to-from+7)/8)
+	mark(obj, groups, from, from, min(to, b3.Groups(obj.Size())))
+	return bytes.TrimRight(groups, "\x00"), obj.Close()
+}
+
+// mark sets the bits of the groups [lo, hi) that obj covers. The first bit is that of group from.
+func mark(obj Object, groups []byte, from, lo, hi int64) {
+	switch {
+	case lo >= hi:
+	case obj.Covers(lo*b3.GroupSize, min(hi*b3.GroupSize, obj.Size())):
+		for g := lo - from; g < hi-from; g++ {
+			groups[g/8] |= 1 << (g % 8)
+		}
+	case hi-lo > 1:
+		mid := lo + (hi-lo)/2
+		mark(obj, groups, from, lo, mid)
+		mark(obj, groups, from, mid, hi)
+	}
 }
 
 // end answers RESP|END with err. If ctx is canceled, the stream has ended and end

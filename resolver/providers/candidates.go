@@ -2,6 +2,7 @@ package providers
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -155,6 +156,20 @@ func (s *Candidates) addLocked(peers ...candidate) (again []candidate) {
 		s.peers = append(s.peers, p)
 	}
 	return again
+}
+
+// Look asks connected peers that are not in the list whether they have the object, or a part of it because they
+// fetch it themselves, and appends those that do. It asks at most 64, for at most Config.StallTimeout each.
+func (s *Candidates) Look(ctx context.Context) {
+	if s.p.connected == nil {
+		return
+	}
+	s.mu.Lock()
+	known := maps.Clone(s.seen)
+	s.mu.Unlock()
+	s.p.connected.look(ctx, s.roots[0], known, func(id peer.ID) {
+		s.add(candidate{AddrInfo: peer.AddrInfo{ID: id}, origin: record.OriginConnected})
+	})
 }
 
 // Count returns how many peers are known so far.

@@ -3,6 +3,7 @@ package providers
 import (
 	"context"
 	"iter"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,9 +49,31 @@ func (c *connected) likeliest(asked map[peer.ID]struct{}) (all []peer.ID) {
 			all = append(all, p)
 		}
 	}
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) // else all nodes ask the same ones
 	now := time.Now()
 	Rank(all, func(p peer.ID) Traits { return c.peers.traits(p, now) })
 	return all[:min(len(all), maxConnected-min(len(asked), maxConnected))]
+}
+
+// look asks the likeliest peers that are not in known whether they have root, or a part of it. It calls found, in
+// goroutines that have ended when look returns, for each that does.
+func (c *connected) look(ctx context.Context, root b3.Root, known map[peer.ID]struct{}, found func(peer.ID)) {
+	ask := c.likeliest(known)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(connectedAtOnce, len(ask)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(ask)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				_ = c.guard(func() error { // it has logged a panic; a peer that fails is not found
+					if has, err := c.have(ctx, ask[i], root); err == nil && has != b3.Absent {
+						found(ask[i])
+					}
+					return nil
+				})
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // FindProviders implements [Finder]. Each provider is yielded once, but a connected peer of which the

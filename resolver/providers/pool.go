@@ -79,9 +79,12 @@ type known struct {
 	region string
 	hints  func(b3.Root) []record.Provider
 	store  *localStore
-	about  func(peer.ID) Facts // nil: nothing
-	own    atomic.Pointer[ownText]
-	now    func() time.Time
+	// connected asks connected peers; nil: nobody does.
+	connected *connected
+
+	about func(peer.ID) Facts // nil: nothing
+	own   atomic.Pointer[ownText]
+	now   func() time.Time
 }
 
 // servedEntries bounds Pool.served, at under 100 bytes an entry.
@@ -113,9 +116,10 @@ func New(cfg Config, d Deps) (*Pool, error) {
 	}
 	p.store = newLocalStore(d.Has, guarded, d.Limits)
 	if d.Connected != nil {
-		d.Finder = &connected{
+		p.connected = &connected{
 			peers: p.peers, all: d.Connected, have: p.Have, next: d.Finder, cfg: live, guard: guarded,
 		}
+		d.Finder = p.connected
 	}
 	p.lookups = newLookups(live, d, m, p.cache, guarded)
 	env.MustRegister(d.Metrics, newBreakerStates(p.peers), newCacheSize(p.cache))

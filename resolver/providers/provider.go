@@ -53,6 +53,9 @@ type Client interface {
 	Get(ctx context.Context, p peer.ID, req object.GetRequest, sink object.Sink) error
 	// Have asks which of at most 1,024 objects p has. The answer is a claim.
 	Have(ctx context.Context, p peer.ID, roots []b3.Root) ([]b3.Presence, error)
+	// Held asks how much of root p has and which of at most 65,536 groups, a bit for each. The answer is a claim.
+	// A peer of an older version answers bad_request.
+	Held(ctx context.Context, p peer.ID, root b3.Root, from, to int64) (b3.Presence, []byte, error)
 }
 
 // Dialer is told the addresses of a peer before the client opens a stream to it. Its methods do not wait.

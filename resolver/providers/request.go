@@ -80,6 +80,18 @@ func (p *Pool) Have(ctx context.Context, id peer.ID, root b3.Root) (b3.Presence,
 	return got[0], nil
 }
 
+// Held asks a peer how much it has of root, and which of the groups [from, to) if it is a part. One that does not know
+// the question has no groups to offer.
+func (p *Pool) Held(ctx context.Context, id peer.ID, root b3.Root, from, to int64) (b3.Presence, []byte, error) {
+	asking, cancel := context.WithTimeout(ctx, p.cfg.Load().StallTimeout)
+	defer cancel()
+	present, groups, err := p.client.Held(asking, id, root, from, to)
+	if status.Of(err) == status.BadRequest {
+		present, err = p.Have(ctx, id, root)
+	}
+	return present, groups, err
+}
+
 var errUnjudged = Final(status.Errorf(status.Internal, "the request did not end"))
 
 // watched forwards the calls of a sink. It stops the watchdog while the sink works or the

@@ -19,8 +19,9 @@ type Throughput struct {
 // Constants of the moving average.
 const (
 	halfWeight    = 500 * time.Millisecond // a request of this length has half of the weight
-	sampleGroups  = 4                      // a shorter answer is not measured
-	shortestClock = time.Millisecond       // shorter times are not told apart by the clock
+	sampleGroups  = 4                      // a shorter answer is not measured, unless it takes sampleTime
+	sampleTime    = 250 * time.Millisecond
+	shortestClock = time.Millisecond // shorter times are not told apart by the clock
 )
 
 // Measured returns the rate in bytes per second, 0 when unknown, and the time to
@@ -46,7 +47,7 @@ func (p *Throughput) Answered(rtt time.Duration) {
 // Delivered records that n groups arrived within the time took, which begins with
 // the arrival of the group before them.
 func (p *Throughput) Delivered(n int64, took time.Duration) {
-	if n < sampleGroups {
+	if n < 1 || n < sampleGroups && took < sampleTime {
 		return
 	}
 	rate := float64(n*b3.GroupSize) / max(took, shortestClock).Seconds()

@@ -19,6 +19,9 @@ func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
 	m.requests = slices.Delete(m.requests, i, i+1)
 	p := r.p
 	p.inflight--
+	if r.Next < r.hi {
+		m.freed++
+	}
 	if m.stored != nil {
 		m.overtake()
 	}
@@ -38,9 +41,6 @@ func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
 	if progressed {
 		p.fails, p.missing, p.away = 0, 0, false
 		m.searches, m.searchAt = 0, 0
-		if p.limit > 0 {
-			p.limit *= 2
-		}
 	}
 	switch {
 	case res.Outcome == status.OK, m.ended:
@@ -99,28 +99,19 @@ func (m *Machine) failed(r *request, res Result) (retry bool) {
 }
 
 // runMissing records that a provider lacks the run of a request. If it may have
-// others, it is asked how much of the object it has.
+// others, it is asked which.
 func (m *Machine) runMissing(r *request) {
 	p := r.p
 	p.missing++
-	n := r.last - r.lo
 	switch {
 	case p.missing > maxMissing, m.stored != nil && m.groups() == 1:
 		p.become(lost)
-	case !p.partial:
+	case p.part == nil:
 		p.become(unsure)
-		m.questions++
-		m.emit(Action{Kind: Question, Provider: p.id})
+		m.question(p)
 	case r.proof:
 		p.noProof = true
-	case n > minRequest:
-		p.limit = max(n/4, minRequest)
-	case n > 1 && p.fine:
-		p.limit = 1
 	default:
-		p.lacks = append(p.lacks, Run{r.lo, r.last})
-		if len(p.lacks) > maxMissing {
-			p.become(lost)
-		}
+		p.part.lacked(Run{r.lo, r.last})
 	}
 }

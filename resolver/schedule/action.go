@@ -13,12 +13,13 @@ const (
 	Notify               // call Advance when Request reaches group At
 	Follow               // call Advance when the reader of Waiter reaches group At
 	Find                 // look for one more provider; answer with Found or NoneFound
-	Question             // ask Provider how much of the object it has; answer with Heard
+	Question             // ask Provider which groups of the window from At on it has; answer with Heard
 	Acquire              // wait for the permit to have requests in flight; answer with Granted
 	Release              // give the permit back, or stop waiting for it
 	Fail                 // no provider has what Waiter demands
 	GiveUp               // every waiter has failed; this is the last action
 	Done                 // the object is whole; this is the last action
+	Look                 // ask connected peers that are no candidates whether they have a part; answer with Looked
 	Renew                // search again for providers, also for those that were lost
 )
 
@@ -30,7 +31,7 @@ type Action struct {
 	Waiter   WaiterID   // of Follow and Fail
 	Run      Run        // of Ask; empty when only the size is requested
 	Proof    bool       // of Ask
-	At       int64      // of Trim, Notify and Follow
+	At       int64      // of Trim, Notify, Follow and Question
 	Why      Why        // of Cancel
 }
 

@@ -34,7 +34,7 @@ func (m *Machine) askSize() {
 			m.wakeAt(p.notBefore)
 		default:
 			n := m.sizeFor(p)
-			if p.partial {
+			if p.part != nil {
 				n = 0
 			}
 			m.ask(p, m.waiters[i].head(n))
@@ -44,7 +44,8 @@ func (m *Machine) askSize() {
 		}
 	}
 	m.find()
-	if len(m.requests) > 0 || resting || !m.hopeless() {
+	m.questionParts()
+	if len(m.requests) > 0 || resting || !m.hopeless() || m.growing() {
 		return
 	}
 	if !slices.ContainsFunc(m.waiters, m.waits) {
@@ -64,7 +65,7 @@ func (m *Machine) assign() {
 	}
 	m.dropUnwanted()
 	for _, p := range m.fastestFirst() {
-		for p.free(m.now) && p.hedged == 0 && m.give(p) {
+		for p.free(m.now) && p.hedged == 0 && (p.inflight > 0 || m.active() < m.cfg.Providers) && m.give(p) {
 		}
 		if p.standing == good {
 			m.wakeAt(p.notBefore)
@@ -76,11 +77,13 @@ func (m *Machine) assign() {
 	}
 	if m.needsProvider(late) {
 		m.find()
+		m.look()
 	}
+	m.questionParts()
 	again, hopeless := m.failWaiters()
 	switch {
 	case again:
-		m.assign() // terminates: each time a provider lacks one run less, or one less is slow
+		m.assign() // terminates: each time one provider less is slow, or the next search is due later
 		return
 	case hopeless:
 		m.end(GiveUp)
@@ -122,7 +125,7 @@ func (m *Machine) give(p *provider) bool {
 	if p.inflight >= urgentRequests {
 		return false
 	}
-	hasCapacity := p.inflight == 0 || p.inflight < usualRequests && m.endsSoon(p)
+	hasCapacity := p.inflight == 0 || p.inflight < usualRequests && (p.part != nil || m.parts == 0) && m.endsSoon(p)
 	var best Run
 	lead, n := int64(math.MaxInt64), m.sizeFor(p)
 	for _, w := range m.waiters {
@@ -159,30 +162,46 @@ func (m *Machine) give(p *provider) bool {
 // next returns the first run that w needs, that is neither stored nor requested,
 // and that p may have. A nil p means any provider.
 func (m *Machine) next(w *waiter, p *provider) (Run, bool) {
-	taken := m.takenFor(p)
-	from, to := w.from(), w.limit()
-	lo := m.firstMissing(from, to)
+	lo, to := m.firstMissing(w.from(), w.limit()), w.limit()
 	w.low = max(w.low, lo)
-	for lo < to {
-		_, hi := m.stored.Missing(lo, min(to, lo+groupsAtOnce))
-		r := Run{lo, hi}.without(taken)
-		if r.Lo < r.Hi {
-			return r, true
-		}
-		lo = m.firstMissing(r.Lo, to)
+	if w.Whole && p != nil && m.parts > 0 {
+		return m.scattered(lo, to, p)
 	}
-	return Run{}, false
+	r := m.search(Run{lo, to}, p, false)
+	return r, r.Lo < r.Hi
 }
 
-// takenFor returns the runs that are requested or that p lacks, sorted by start. p
-// may be nil.
-func (m *Machine) takenFor(p *provider) []Run {
-	var taken []Run
+// search returns the first run within r that is neither stored nor requested and that p may have; a nil p means any
+// provider. If rare, no provider with a part has it. It is empty when there is none.
+func (m *Machine) search(in Run, p *provider, rare bool) Run {
+	taken := m.requested()
+	for lo := in.Lo; lo < in.Hi; {
+		var r Run
+		r.Lo, r.Hi = m.stored.Missing(lo, min(in.Hi, lo+groupsAtOnce))
+		if r.Lo == r.Hi {
+			lo += groupsAtOnce
+			continue
+		}
+		free := r.without(taken)
+		lo = max(free.Lo, free.Hi)
+		if free.Lo < free.Hi && rare {
+			free = m.rare(free)
+		}
+		if free.Lo < free.Hi && p != nil && p.part != nil {
+			free = p.part.within(free)
+		}
+		if free.Lo < free.Hi {
+			return free
+		}
+	}
+	return Run{}
+}
+
+// requested returns the runs that are requested, sorted by start.
+func (m *Machine) requested() []Run {
+	taken := make([]Run, 0, len(m.requests))
 	for _, r := range m.requests {
 		taken = append(taken, r.rest())
-	}
-	if p != nil {
-		taken = append(taken, p.lacks...)
 	}
 	slices.SortFunc(taken, func(a, b Run) int { return cmp.Compare(a.Lo, b.Lo) })
 	return taken
@@ -202,11 +221,7 @@ func (m *Machine) sizeFor(p *provider) int64 {
 	if rate > 0 {
 		n = int64(min(rate*requestTime.Seconds()/b3.GroupSize, maxRequest))
 	}
-	n = max(n, minRequest)
-	if p.limit > 0 {
-		n = min(n, p.limit)
-	}
-	return n
+	return max(n, minRequest)
 }
 
 // share returns p's share, in groups, of the object's bytes that are neither
@@ -280,5 +295,5 @@ func (m *Machine) needsProvider(late bool) bool {
 		}
 	}
 	left = min(left*b3.GroupSize, m.size-m.stored.Held())
-	return m.free(m.now) < m.cfg.Providers && (left >= minShare || late)
+	return m.free(m.now) < m.cfg.Providers && m.parts < maxParts && (left >= minShare || late)
 }

@@ -3,32 +3,66 @@ package schedule
 import (
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
+
+	"allium/protocols/b3"
 )
 
-// What is asked for, and what a provider does not have, is not asked for.
+// What is asked for already, what is stored, and what a provider does not have, is not asked for.
 func TestFreeRuns(t *testing.T) {
 	t.Parallel()
 	m := New(Config{})
-	for _, r := range []Run{{40, 50}, {10, 20}, {20, 30}} {
-		m.requests = append(m.requests, &request{Progress: Progress{Next: r.Lo}, hi: r.Hi})
+	s := &stored{here: make([]bool, 200)}
+	for g := 80; g < 90; g++ {
+		s.put(int64(g))
 	}
-	p := &provider{lacks: []Run{{32, 34}}}
-	for _, tc := range []struct{ in, out Run }{
-		{Run{0, 100}, Run{0, 10}},
-		{Run{10, 100}, Run{30, 32}},
-		{Run{15, 100}, Run{30, 32}},
-		{Run{31, 33}, Run{31, 32}},
-		{Run{32, 100}, Run{34, 40}},
-		{Run{41, 50}, Run{50, 50}},
-		{Run{50, 60}, Run{50, 60}},
-	} {
-		if got := tc.in.without(m.takenFor(p)); got != tc.out {
-			t.Errorf("of %v %v is free, want %v", tc.in, got, tc.out)
+	m.stored, m.size = s, 200*b3.GroupSize
+	for _, r := range []Run{{40, 50}, {10, 20}, {20, 30}} {
+		m.requests = append(m.requests, &request{Progress: Progress{Next: r.Lo}, hi: r.Hi, shared: true})
+	}
+	has := make(bitfield, 25)
+	for g := range int64(200) {
+		if g < 8 || g >= 13 && g < 34 || g >= 85 && g < 100 {
+			has[g/8] |= 1 << (g % 8)
 		}
 	}
-	if got := (Run{31, 100}).without(m.takenFor(nil)); got != (Run{31, 40}) {
-		t.Errorf("for all: %v", got)
+	some := &provider{part: &part{groups: has}}
+	m.providers = []*provider{some, {}}
+	m.gather()
+	for _, tc := range []struct{ in, all, part, rare Run }{
+		{Run{0, 100}, Run{0, 10}, Run{0, 8}, Run{8, 10}},
+		{Run{9, 100}, Run{9, 10}, Run{30, 34}, Run{9, 10}},
+		{Run{15, 100}, Run{30, 40}, Run{30, 34}, Run{34, 40}},
+		{Run{41, 50}, Run{}, Run{}, Run{}},
+		{Run{34, 82}, Run{34, 40}, Run{}, Run{34, 40}},
+		{Run{50, 200}, Run{50, 80}, Run{90, 100}, Run{50, 80}},
+		{Run{85, 200}, Run{90, 200}, Run{90, 100}, Run{100, 200}},
+		{Run{90, 100}, Run{90, 100}, Run{90, 100}, Run{}},
+	} {
+		got := [3]Run{m.search(tc.in, nil, false), m.search(tc.in, some, false), m.search(tc.in, m.providers[1], true)}
+		if got != [3]Run{tc.all, tc.part, tc.rare} {
+			t.Errorf("of %v %v are free, want %v, %v, %v", tc.in, got, tc.all, tc.part, tc.rare)
+		}
 	}
+}
+
+// TestBitfield compares a bitfield with a set of numbers.
+func TestBitfield(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		b := bitfield(rapid.SliceOfN(rapid.Byte(), 0, 9).Draw(t, "bytes"))
+		from := rapid.Int64Range(0, 90).Draw(t, "from")
+		to := rapid.Int64Range(from, 90).Draw(t, "to")
+		in := rapid.Bool().Draw(t, "in")
+		want := from
+		for want < to && b.has(want) != in {
+			want++
+		}
+		if got := b.first(from, to, in); got != want {
+			t.Fatalf("%x: the first of [%d,%d) is %d, want %d", b, from, to, got, want)
+		}
+	})
 }
 
 // A slow reader pulls no more than its window, and all of it but an eighth.

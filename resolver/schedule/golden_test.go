@@ -145,12 +145,30 @@ func (h *harness) event(name string, args []string, out *bytes.Buffer) error {
 			fmt.Fprintf(out, "    fault %v, retry %v, hedge %s\n", v.Fault, v.Retry,
 				[...]string{"none", "won", "lost", "failed"}[v.Hedge])
 		}
-	case "heard": // PROVIDER partial|absent
-		h.heard(ProviderID(n[0]), args[1] == "partial")
+	case "heard": // PROVIDER failed|absent|complete|FROM TO: the groups of its part
+		a := Holding{Failed: args[1] == "failed", Presence: b3.Absent}
+		switch {
+		case args[1] == "complete":
+			a.Presence = b3.Complete
+		case len(args) > 2:
+			a = holding(func(g int64) bool { return n[1] <= g && g < n[2] }, n[2])
+		}
+		h.heard(ProviderID(n[0]), a)
 	default:
 		return fmt.Errorf("unknown event")
 	}
 	return nil
+}
+
+// holding is the answer of a provider that has some of the first n groups.
+func holding(has func(g int64) bool, n int64) Holding {
+	bits := make([]byte, (n+7)/8)
+	for g := range n {
+		if has(g) {
+			bits[g/8] |= 1 << (g % 8)
+		}
+	}
+	return Holding{Presence: b3.Partial, Groups: bits}
 }
 
 func describe(a Action) string {

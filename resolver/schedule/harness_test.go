@@ -22,7 +22,7 @@ type stored struct {
 func (k Kind) String() string {
 	return [...]string{
 		"ask", "cancel", "trim", "notify", "follow", "find", "question", "acquire", "release", "fail",
-		"give up", "done",
+		"give up", "done", "look", "renew",
 	}[k]
 }
 
@@ -73,6 +73,7 @@ type harness struct {
 	providers int
 	lied      map[ProviderID]bool
 	banned    map[ProviderID]bool // lied, or have not said that they have a part
+	part      map[ProviderID]bool // have said so
 	requests  map[RequestID]*inflight
 	last      RequestID
 	demands   map[WaiterID]Demand
@@ -97,6 +98,7 @@ func newHarness(t failer, cfg Config) *harness {
 	}
 	return &harness{
 		t: t, cfg: cfg, m: New(cfg), questions: map[ProviderID]bool{}, banned: map[ProviderID]bool{},
+		part:     map[ProviderID]bool{},
 		lied:     map[ProviderID]bool{},
 		requests: map[RequestID]*inflight{}, demands: map[WaiterID]Demand{}, pos: map[WaiterID]int64{},
 		failed: map[WaiterID]bool{},
@@ -130,10 +132,11 @@ func (h *harness) none() {
 	h.m.NoneFound()
 }
 
-func (h *harness) heard(p ProviderID, partial bool) {
+func (h *harness) heard(p ProviderID, a Holding) {
 	delete(h.questions, p)
-	h.banned[p] = !partial || h.lied[p]
-	h.m.Heard(p, partial)
+	h.part[p] = a.Presence == b3.Partial
+	h.banned[p] = !h.part[p] || h.lied[p]
+	h.m.Heard(h.now, p, a)
 }
 
 // size makes the size known, in groups.
@@ -233,8 +236,13 @@ func (h *harness) check(a Action) {
 		}
 		h.finding = true
 	case Question:
+		if h.questions[a.Provider] {
+			h.t.Fatalf("%v: twice", a)
+		}
 		h.questions[a.Provider] = true
-		h.banned[a.Provider] = true // until it answers
+		if !h.part[a.Provider] {
+			h.banned[a.Provider] = true // until it answers
+		}
 	case Acquire, Release:
 		h.permitted = false
 	case Fail:

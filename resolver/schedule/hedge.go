@@ -23,7 +23,7 @@ func (m *Machine) awaited(w *waiter, p *provider) *request {
 
 // hedgeableBy reports whether p may hedge r. A request is hedged once.
 func (r *request) hedgeableBy(p *provider) bool {
-	return r.p != p && !r.shared && r.canceled == NotCanceled && !p.lacking(r.rest())
+	return r.p != p && !r.shared && r.canceled == NotCanceled && p.has(r.rest())
 }
 
 // hedge requests the next groups of r from p as well; the first to deliver wins.
@@ -64,7 +64,7 @@ func (m *Machine) hedgeLate() (left bool) {
 // idleOther returns the fastest idle provider that can hedge r, or nil.
 func (m *Machine) idleOther(r *request) *provider {
 	for _, p := range m.fastestFirst() {
-		if p.inflight == 0 && p.free(m.now) && r.hedgeableBy(p) {
+		if p.inflight == 0 && p.free(m.now) && r.hedgeableBy(p) && !m.spares(p) {
 			return p
 		}
 	}
@@ -74,7 +74,7 @@ func (m *Machine) idleOther(r *request) *provider {
 // steal gives an idle p the end of the request that takes longest, split so that
 // both requests should end at the same time.
 func (m *Machine) steal(p *provider) {
-	if p.inflight > 0 || !p.free(m.now) || p.hedged > 0 {
+	if p.inflight > 0 || !p.free(m.now) || p.hedged > 0 || m.spares(p) {
 		return
 	}
 	var from *request
@@ -95,11 +95,8 @@ func (m *Machine) steal(p *provider) {
 		part = p.rate / (p.rate + theirs)
 	}
 	n := int64(float64(from.left()) * part)
-	if p.limit > 0 {
-		n = min(n, p.limit)
-	}
 	run := Run{from.hi - n, from.hi}
-	if n < minRequest || p.lacking(run) || !m.allowed() {
+	if n < minRequest || !p.has(run) || !m.allowed() {
 		return
 	}
 	m.trim(from, run.Lo)

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -15,6 +16,12 @@ type Config struct {
 	// HedgeAfter is the longest time in which a provider of unknown rate may send no group before
 	// another one is asked for the same groups; 0 means DefaultHedgeAfter.
 	HedgeAfter time.Duration
+
+	// Look is the pause before look n, from 0, among connected peers, which may have begun to fetch the object
+	// too; nil: there is none.
+	Look func(n int) time.Duration
+	// Seed is what the places are drawn with at which nodes that fetch from each other ask for groups.
+	Seed uint64
 
 	// Backoff is the pause before try n+2 of a provider, from n = 0.
 	Backoff func(n int) time.Duration
@@ -49,6 +56,14 @@ type Machine struct {
 	searches int           // for providers in place of lost ones, since a request delivered something
 	searchAt time.Duration // when the next one is due; 0: none is
 
+	looks   int           // among connected peers
+	looking bool          // Look was not answered yet
+	lookAt  time.Duration // when the next one is due; 0: not set
+
+	rng    *rand.Rand
+	freed  int      // counts, from 1, when groups may be asked for again that were not needed
+	common bitfield // the groups of the window that providers with a part have
+
 	sizeAsked    time.Duration // when a provider was asked for the size last
 	hedgedGroups int64         // groups that were asked for twice
 	whole        time.Duration // when the object was found to be whole, or never
@@ -59,12 +74,13 @@ func New(cfg Config) *Machine {
 	if cfg.HedgeAfter == 0 {
 		cfg.HedgeAfter = DefaultHedgeAfter
 	}
-	return &Machine{cfg: cfg, whole: never, wake: never}
+	return &Machine{cfg: cfg, whole: never, wake: never, rng: rand.New(rand.NewPCG(cfg.Seed, 0)), freed: 1}
 }
 
 // Join adds a waiter. Its number must not be in use.
 func (m *Machine) Join(id WaiterID, w Demand) {
 	m.waiters = append(m.waiters, &waiter{Demand: w, id: id})
+	m.freed++
 }
 
 // Leave removes a waiter.
@@ -93,19 +109,6 @@ func (m *Machine) Found() ProviderID {
 
 // NoneFound answers Find: the driver has no other candidate.
 func (m *Machine) NoneFound() { m.finding, m.exhausted = false, true }
-
-// Heard answers Question: whether the provider has a part of the object.
-func (m *Machine) Heard(id ProviderID, partial bool) {
-	m.questions--
-	p := m.providers[id]
-	switch {
-	case p.standing != unsure: // the provider lied meanwhile, or failed too often
-	case partial:
-		p.standing, p.partial, p.limit = good, true, minRequest
-	default:
-		p.become(lost)
-	}
-}
 
 // Granted answers Acquire: the driver has the permit.
 func (m *Machine) Granted() { m.permitted, m.acquiring = true, false }
@@ -168,6 +171,7 @@ func (m *Machine) Sized(size int64, stored Stored) {
 
 // GroupLost reports that a stored group was lost, so that all are looked at again.
 func (m *Machine) GroupLost() {
+	m.freed++
 	m.low = 0
 	for _, w := range m.waiters {
 		w.low = 0

@@ -20,7 +20,9 @@ const (
 	urgentRequests = 4 // most in flight to one provider while a reader waits
 
 	minShare     = 2 << 20               // bytes left that are worth another provider
-	maxMissing   = 256                   // a provider is lost when it lacks more runs, in a row or in all
+	maxMissing   = 16                    // a provider is lost when it lacks more runs in a row that it said to have
+	maxParts     = 16                    // providers with a part that are known at a time
+	pieceGroups  = 16                    // groups between the places that chance draws; a power of two
 	hedgedFree   = 4 << 20               // bytes that may be hedged in any transfer
 	hedgedPart   = 16                    // one of so many received bytes may be hedged as well
 	minStealTime = 50 * time.Millisecond // a request that ends sooner is not split
@@ -48,7 +50,8 @@ const DefaultHedgeAfter = 150 * time.Millisecond
 // object is whole.
 const settleTime = 250 * time.Millisecond
 
-// measurable is the number of groups of a running request that are enough to measure its rate.
+// measurable is the number of groups of a running request that are enough to measure its rate, if they have not taken
+// requestTime, which is enough as well.
 const measurable = 4
 
 // never is a time that does not come.

@@ -110,7 +110,13 @@ func (s *sim) act(now time.Duration) {
 			})
 		case Question:
 			p := s.peers[a.Provider]
-			s.after(p.rtt, func() { s.heard(a.Provider, p.manners == partly) })
+			s.after(p.rtt, func() {
+				h := Holding{Failed: p.manners == silent, Presence: b3.Absent}
+				if p.manners == partly {
+					h = holding(p.has, s.groups)
+				}
+				s.heard(a.Provider, h)
+			})
 		case Acquire:
 			s.after(time.Millisecond, func() {
 				s.permitted = true

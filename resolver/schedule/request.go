@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"slices"
 	"time"
 
 	"allium/protocols/b3"
@@ -30,12 +29,11 @@ type provider struct {
 	standing  standing
 	away      bool // it has failed in a way that may pass
 
-	partial bool  // it says that it has a part of the object
+	part    *part // what it has; nil: all, as far as is known
+	asked   bool  // Question was not answered yet
+	window  int64 // the first group of the window that it was asked for
 	noProof bool  // it cannot prove the size
-	lacks   []Run // runs that it did not have
 	missing int   // answers in a row that it lacks the run
-	limit   int64 // most groups of one request; 0 when only its rate bounds them
-	fine    bool  // it is asked for single groups where it lacked minRequest groups
 }
 
 // free reports whether p may be asked at the time now.
@@ -43,9 +41,6 @@ func (p *provider) free(now time.Duration) bool { return p.standing == good && n
 
 // become gives p a standing, unless it has a worse one.
 func (p *provider) become(s standing) { p.standing = max(p.standing, s) }
-
-// lacking reports whether p lacks a part of r.
-func (p *provider) lacking(r Run) bool { return slices.ContainsFunc(p.lacks, r.overlaps) }
 
 // request is a request to one provider for a run of groups.
 //
@@ -91,6 +86,7 @@ func (m *Machine) cancel(r *request, why Why) {
 // trim lets a request end before group hi.
 func (m *Machine) trim(r *request, hi int64) {
 	r.hi = hi
+	m.freed++
 	m.emit(Action{Kind: Trim, Request: r.id, At: hi})
 }
 
@@ -106,11 +102,11 @@ func (r *request) speed() float64 {
 	if r.p.rate > 0 {
 		return r.p.rate
 	}
-	n := r.Next - r.lo - 1
-	if n < measurable {
+	n, took := r.Next-r.lo-1, r.Alive-r.First
+	if n < 1 || n < measurable && took < requestTime {
 		return 0
 	}
-	return float64(n*b3.GroupSize) / max(r.Alive-r.First, time.Millisecond).Seconds()
+	return float64(n*b3.GroupSize) / max(took, time.Millisecond).Seconds()
 }
 
 // ends returns how long the rest should take, or hedgeAfter when the provider's

@@ -3,6 +3,7 @@ package schedule
 import (
 	"testing"
 
+	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
@@ -47,7 +48,7 @@ func TestStanding(t *testing.T) {
 			m.Ended(0, RequestID(i+1), Result{Outcome: e.outcome})
 		}
 		if m.questions > 0 {
-			m.Heard(0, c.partial)
+			m.Heard(0, 0, map[bool]Holding{true: {Presence: b3.Partial}}[c.partial])
 		}
 		if got := p.standing; got != c.want {
 			t.Errorf("%s: standing %d, want %d", name, got, c.want)
@@ -70,7 +71,7 @@ func TestLackingIsNotAway(t *testing.T) {
 	m.Away(0)
 	m.ask(p, Run{0, 8})
 	m.Ended(0, 2, Result{Outcome: status.NotFound})
-	m.Heard(0, false)
+	m.Heard(0, 0, Holding{})
 	if p.standing != lost || p.mayReturn() {
 		t.Errorf("standing %d, may return %t", p.standing, p.mayReturn())
 	}

@@ -19,8 +19,8 @@ func (m *Machine) Patience(id WaiterID, until time.Duration) {
 func (m *Machine) Away(id ProviderID) { m.providers[id].away = true }
 
 // failWaiters fails the waiters that no provider can serve, once no other provider
-// can join. again reports that providers with a part may now be asked for single
-// groups, slow ones again, or lost ones that may have returned. hopeless reports that every waiter has failed.
+// can join. again reports that slow providers may now be asked again, or lost ones
+// that may have returned. hopeless reports that every waiter has failed.
 func (m *Machine) failWaiters() (again, hopeless bool) {
 	if !m.hopeless() {
 		return false, false
@@ -31,8 +31,11 @@ func (m *Machine) failWaiters() (again, hopeless bool) {
 			continue
 		}
 		if r, ok := m.next(w, nil); ok && !m.someoneHas(r.Lo, never) {
-			if m.retrySingly(r.Lo) || m.retrySlow() {
+			if m.retrySlow() {
 				again = true
+				continue
+			}
+			if m.growing() {
 				continue
 			}
 			starving = append(starving, w)
@@ -96,6 +99,29 @@ func (m *Machine) starve(waiters []*waiter) (again, hopeless bool) {
 	m.exhausted = false
 	m.find()
 	return true, false
+}
+
+// look asks the driver to look among connected peers, if it is time for that.
+func (m *Machine) look() {
+	switch {
+	case m.cfg.Look == nil || m.looking:
+	case m.lookAt == 0:
+		m.lookAt = m.now + m.cfg.Look(0)
+		m.wakeAt(m.lookAt)
+	case m.now < m.lookAt:
+		m.wakeAt(m.lookAt)
+	default:
+		m.looking = true
+		m.emit(Action{Kind: Look})
+	}
+}
+
+// Looked answers Look: the driver has added the candidates that it has found.
+func (m *Machine) Looked(now time.Duration) {
+	m.now = max(m.now, now)
+	m.looking = false
+	m.looks++
+	m.lookAt = m.now + m.cfg.Look(m.looks)
 }
 
 // allFailed reports whether every waiter has failed.

@@ -14,6 +14,7 @@ type supply struct {
 	finding   bool // Find was not answered yet
 	exhausted bool // the last answer to Find was NoneFound
 	questions int  // Questions that were not answered yet
+	parts     int  // good providers with a part of the window
 }
 
 // hopeless reports whether no other provider can join any more.
@@ -28,10 +29,20 @@ func (s *supply) fastestFirst() []*provider {
 	return sorted
 }
 
-// free returns how many providers may be asked at the time now.
+// free returns how many providers that may have all may be asked at the time now.
 func (s *supply) free(now time.Duration) (n int) {
 	for _, p := range s.providers {
-		if p.free(now) {
+		if p.free(now) && p.part == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// active returns how many providers have a request in flight.
+func (s *supply) active() (n int) {
+	for _, p := range s.providers {
+		if p.inflight > 0 {
 			n++
 		}
 	}
@@ -62,22 +73,8 @@ func (s *supply) partOf(p *provider) float64 {
 // have group g.
 func (s *supply) someoneHas(g int64, then time.Duration) bool {
 	return slices.ContainsFunc(s.providers, func(p *provider) bool {
-		return p.free(then) && !p.lacking(Run{g, g + 1})
+		return p.free(then) && p.has(Run{g, g + 1})
 	})
-}
-
-// retrySingly lets providers that lack the run around group g, but have a part of
-// the object, be asked for single groups. It reports whether there is one.
-func (s *supply) retrySingly(g int64) (some bool) {
-	for _, p := range s.providers {
-		i := slices.IndexFunc(p.lacks, func(l Run) bool { return l.Lo <= g && g < l.Hi && l.Hi-l.Lo > 1 })
-		if p.standing != good || i < 0 {
-			continue
-		}
-		p.lacks = slices.Delete(p.lacks, i, i+1)
-		p.fine, p.limit, some = true, 1, true
-	}
-	return some
 }
 
 // retrySlow lets slow providers be asked again, because the faster ones are lost.
@@ -85,7 +82,7 @@ func (s *supply) retrySingly(g int64) (some bool) {
 func (s *supply) retrySlow() (some bool) {
 	for _, p := range s.providers {
 		if p.standing == slow {
-			p.standing, p.fails, some = good, p.fails-1, true
+			p.standing, p.fails, some = good, max(0, p.fails-1), true
 		}
 	}
 	return some

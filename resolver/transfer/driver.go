@@ -3,13 +3,14 @@ package transfer
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	"allium/internal/jitter"
 	"allium/internal/limits"
 	"allium/internal/patience"
-	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver/providers"
 	"allium/resolver/schedule"
@@ -31,6 +32,7 @@ type driver struct {
 	need    chan struct{}
 	found   chan found
 	heard   chan heard
+	looked  chan struct{}
 	granted chan grant
 
 	permit   func()             // held while requests are in flight
@@ -49,6 +51,9 @@ const (
 	maxLingering = 64              // most transfers that stay open
 )
 
+// lookPause returns the pause before look n, from 0, among connected peers: 0.5 s, doubled up to 32 s, ± 20 %.
+func lookPause(n int) time.Duration { return jitter.Spread(500 * time.Millisecond << min(n, 6)) }
+
 // never is longer than any wait.
 const never = 1000 * time.Hour
 
@@ -59,9 +64,10 @@ func newDriver(t *transfer) *driver {
 		m: schedule.New(schedule.Config{
 			Providers: cfg.ProvidersPerObject, Tries: cfg.Tries, Backoff: limits.Backoff,
 			HedgeAfter: cfg.HedgeAfter, Pause: patience.Pause,
+			Look: lookPause, Seed: rand.Uint64(),
 		}),
 		ended: make(chan *span), proofs: make(chan int64), need: make(chan struct{}),
-		found: make(chan found), heard: make(chan heard), granted: make(chan grant),
+		found: make(chan found), heard: make(chan heard), looked: make(chan struct{}), granted: make(chan grant),
 	}
 }
 
@@ -106,15 +112,9 @@ func (d *driver) run(ctx context.Context) error {
 		case f := <-d.found:
 			d.addProvider(f)
 		case h := <-d.heard:
-			if h.err != nil {
-				d.attempts.Note(d.peers[h.by].id, h.err)
-			}
-			noteHeard(d.t.trace, d.peers[h.by].id, h)
-			d.m.Heard(h.by, h.err == nil && h.have == b3.Partial)
-			d.away(h.by, h.err)
-			if h.err == nil && h.have == b3.Complete { // a holder of a shard lacks the others now
-				d.m.Away(h.by)
-			}
+			d.hear(h)
+		case <-d.looked:
+			d.m.Looked(d.now())
 		case g := <-d.granted:
 			err = d.grant(g)
 		case <-d.t.wake:
@@ -246,7 +246,9 @@ func (d *driver) do(a schedule.Action) {
 			d.set.pool.Redial(p.id)
 		}
 	case schedule.Question:
-		d.question(a.Provider)
+		d.question(a.Provider, a.At)
+	case schedule.Look:
+		d.look()
 	case schedule.Acquire:
 		d.acquire()
 	case schedule.Release:
@@ -342,7 +344,7 @@ func (d *driver) took(sp *span) error {
 	if v.Fault {
 		d.set.pool.Failed(d.t.root, sp.p.id, d.t.lookupID, sp.err)
 		d.attempts.Note(sp.p.id, sp.err)
-		if !progressed || res.Outcome == status.Corrupt {
+		if !progressed && (v.GaveUp || res.Outcome != status.NotFound) || res.Outcome == status.Corrupt {
 			d.t.src.Refuted(sp.p.id, sp.err)
 		}
 		d.away(schedule.ProviderID(slices.Index(d.peers, sp.p)), sp.err)

@@ -4,6 +4,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
+	"allium/protocols/status"
 	"allium/resolver/providers"
 	"allium/resolver/schedule"
 )
@@ -23,9 +24,10 @@ type found struct {
 
 // heard is a provider's answer to the question of how much of the object it has.
 type heard struct {
-	by   schedule.ProviderID
-	have b3.Presence
-	err  error
+	by     schedule.ProviderID
+	have   b3.Presence
+	groups []byte
+	err    error
 }
 
 // recruit waits for the driver's requests on need and answers each with the next
@@ -63,14 +65,49 @@ func (d *driver) addProvider(f found) {
 	d.m.Found()
 }
 
-// question asks a provider how much of the object it has.
-func (d *driver) question(id schedule.ProviderID) {
+// question asks a provider which groups of the window from a group on it has.
+func (d *driver) question(id schedule.ProviderID, from int64) {
 	by := d.peers[id].id
 	d.wg.Go(func() {
 		h := heard{by: id}
-		h.have, h.err = d.set.pool.Have(d.work, by, d.t.root)
+		h.err = d.set.pool.Guard(d.t.lookupID, func() (err error) {
+			h.have, h.groups, err = d.set.pool.Held(d.work, by, d.t.root, from, from+schedule.Window)
+			return err
+		})
 		select {
 		case d.heard <- h:
+		case <-d.work.Done():
+		}
+	})
+}
+
+// hear takes the answer to a question. One that has nothing to offer is not asked again.
+func (d *driver) hear(h heard) {
+	answer := schedule.Holding{Failed: h.err != nil, Presence: h.have, Groups: h.groups}
+	if !d.m.Heard(d.now(), h.by, answer) {
+		return
+	}
+	by := d.peers[h.by].id
+	if h.err != nil {
+		d.attempts.Note(by, h.err)
+	}
+	noteHeard(d.t.trace, by, h)
+	d.away(h.by, h.err)
+	switch {
+	case h.err != nil:
+	case h.have == b3.Complete: // a holder of a shard lacks the others now
+		d.m.Away(h.by)
+	default:
+		d.t.src.Refuted(by, status.Errorf(status.NotFound, "the provider has no part of the object"))
+	}
+}
+
+// look lets the list of candidates grow by connected peers.
+func (d *driver) look() {
+	d.wg.Go(func() {
+		d.t.src.Look(d.work)
+		select {
+		case d.looked <- struct{}{}:
 		case <-d.work.Done():
 		}
 	})

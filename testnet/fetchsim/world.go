@@ -183,7 +183,7 @@ func (w *world) do(a schedule.Action) {
 	case schedule.Done, schedule.GiveUp:
 		w.ended, w.end = true, a.Kind
 	case schedule.Question: // no provider has only a part of the object
-		w.after(w.all[a.Provider].rtt, func() bool { w.m.Heard(a.Provider, false); return true })
+		w.after(w.all[a.Provider].rtt, func() bool { w.m.Heard(w.now, a.Provider, schedule.Holding{}); return true })
 	case schedule.Release, schedule.Follow, schedule.Fail:
 	}
 }
