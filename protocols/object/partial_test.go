@@ -1,6 +1,7 @@
 package object
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -74,6 +75,49 @@ func TestPartial(t *testing.T) {
 	present, err := p.client.Have(t.Context(), serverID, []b3.Root{root, whole, {1}})
 	if err != nil || !slices.Equal(present, []b3.Presence{b3.Partial, b3.Complete, b3.Absent}) {
 		t.Errorf("have says %v, %v", present, err)
+	}
+	if p.store.open.Load() != 0 {
+		t.Errorf("%d objects are open", p.store.open.Load())
+	}
+}
+
+// TestHeldGroups asks which groups of an object a peer has.
+func TestHeldGroups(t *testing.T) {
+	p := newPair(t, testkit.Options{}, DefaultConfig())
+	const size = 20*b3.GroupSize + 10
+	root := p.store.put(testData(size, 1))
+	o := p.store.get(root)
+	for _, tc := range []struct {
+		part     []b3.Range // nil: all
+		from, to int64
+		present  b3.Presence
+		groups   []byte
+	}{
+		{nil, 0, 64, b3.Complete, nil},
+		{[]b3.Range{{Start: 0, End: 3 * b3.GroupSize}}, 0, MaxGroups, b3.Partial, []byte{0b111}},
+		{[]b3.Range{{Start: b3.GroupSize, End: 3 * b3.GroupSize}, {Start: 9 * b3.GroupSize, End: size}}, 0, 30,
+			b3.Partial, []byte{0b110, 0b1111_1110, 0b1_1111}},
+		{[]b3.Range{{Start: b3.GroupSize, End: 3 * b3.GroupSize}, {Start: 9 * b3.GroupSize, End: size}}, 2, 11,
+			b3.Partial, []byte{0b1000_0001, 1}},
+		{[]b3.Range{{Start: 20 * b3.GroupSize, End: size}}, 20, 21, b3.Partial, []byte{1}},
+		{[]b3.Range{{Start: 20 * b3.GroupSize, End: size - 1}}, 20, 21, b3.Partial, []byte{}},
+		{[]b3.Range{{Start: 0, End: b3.GroupSize}}, 1 << 40, 1<<40 + 9, b3.Partial, []byte{}},
+	} {
+		o.part = tc.part
+		present, groups, err := p.client.Held(t.Context(), serverID, root, tc.from, tc.to)
+		if err != nil || present != tc.present || !bytes.Equal(groups, tc.groups) {
+			t.Errorf("%v, groups %d to %d: %v %08b, %v; want %v %08b", tc.part, tc.from, tc.to, present, groups, err,
+				tc.present, tc.groups)
+		}
+	}
+	if present, groups, err := p.client.Held(t.Context(), serverID, b3.Root{1}, 0, 9); err != nil ||
+		present != b3.Absent || len(groups) > 0 {
+		t.Errorf("of another: %v %v, %v", present, groups, err)
+	}
+	for _, bad := range [][2]int64{{-1, 3}, {3, 3}, {5, 3}, {0, MaxGroups + 1}} {
+		if _, _, err := p.client.Held(t.Context(), serverID, root, bad[0], bad[1]); status.Of(err) != status.BadRequest {
+			t.Errorf("groups %v: %v", bad, err)
+		}
 	}
 	if p.store.open.Load() != 0 {
 		t.Errorf("%d objects are open", p.store.open.Load())
