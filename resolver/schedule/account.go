@@ -20,7 +20,7 @@ func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
 	p := r.p
 	p.inflight--
 	if r.Next < r.hi {
-		m.freed++
+		m.places.freed++
 	}
 	if m.stored != nil {
 		m.overtake()
@@ -40,7 +40,10 @@ func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
 	}
 	if progressed {
 		p.fails, p.missing, p.away = 0, 0, false
-		m.searches, m.searchAt = 0, 0
+		m.searches = searches{}
+		if p.part != nil {
+			p.part.still = 0
+		}
 	}
 	switch {
 	case res.Outcome == status.OK, m.ended:

@@ -62,6 +62,17 @@ func (r Run) String() string {
 	return "[" + strconv.FormatInt(r.Lo, 10) + "," + strconv.FormatInt(r.Hi, 10) + ")"
 }
 
+// empty reports whether r has no group.
+func (r Run) empty() bool { return r.Lo >= r.Hi }
+
+// or returns r, or what next returns if r is empty.
+func (r Run) or(next func() Run) Run {
+	if r.empty() {
+		return next()
+	}
+	return r
+}
+
 // without returns the first part of r that is not in taken, a list sorted by
 // start. When there is none the result is empty, and its Lo is where the search
 // continues.

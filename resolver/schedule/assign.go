@@ -125,7 +125,7 @@ func (m *Machine) give(p *provider) bool {
 	if p.inflight >= urgentRequests {
 		return false
 	}
-	hasCapacity := p.inflight == 0 || p.inflight < usualRequests && (p.part != nil || m.parts == 0) && m.endsSoon(p)
+	hasCapacity := p.inflight == 0 || p.inflight < usualRequests && (p.part != nil || m.common.parts == 0) && m.endsSoon(p)
 	var best Run
 	lead, n := int64(math.MaxInt64), m.sizeFor(p)
 	for _, w := range m.waiters {
@@ -164,11 +164,13 @@ func (m *Machine) give(p *provider) bool {
 func (m *Machine) next(w *waiter, p *provider) (Run, bool) {
 	lo, to := m.firstMissing(w.from(), w.limit()), w.limit()
 	w.low = max(w.low, lo)
-	if w.Whole && p != nil && m.parts > 0 {
-		return m.scattered(lo, to, p)
+	var r Run
+	if w.Whole && p != nil && m.common.parts > 0 {
+		r = m.scattered(lo, to, p)
+	} else {
+		r = m.search(Run{lo, to}, p, false)
 	}
-	r := m.search(Run{lo, to}, p, false)
-	return r, r.Lo < r.Hi
+	return r, !r.empty()
 }
 
 // search returns the first run within r that is neither stored nor requested and that p may have; a nil p means any
@@ -184,13 +186,14 @@ func (m *Machine) search(in Run, p *provider, rare bool) Run {
 		}
 		free := r.without(taken)
 		lo = max(free.Lo, free.Hi)
-		if free.Lo < free.Hi && rare {
-			free = m.rare(free)
-		}
-		if free.Lo < free.Hi && p != nil && p.part != nil {
+		switch {
+		case free.empty():
+		case rare:
+			free = m.common.rare(free)
+		case p != nil && p.part != nil:
 			free = p.part.within(free)
 		}
-		if free.Lo < free.Hi {
+		if !free.empty() {
 			return free
 		}
 	}
@@ -295,5 +298,5 @@ func (m *Machine) needsProvider(late bool) bool {
 		}
 	}
 	left = min(left*b3.GroupSize, m.size-m.stored.Held())
-	return m.free(m.now) < m.cfg.Providers && m.parts < maxParts && (left >= minShare || late)
+	return m.free(m.now) < m.cfg.Providers && m.common.parts < maxParts && (left >= minShare || late)
 }

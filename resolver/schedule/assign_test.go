@@ -29,7 +29,7 @@ func TestFreeRuns(t *testing.T) {
 	}
 	some := &provider{part: &part{groups: has}}
 	m.providers = []*provider{some, {}}
-	m.gather()
+	m.gather(0)
 	for _, tc := range []struct{ in, all, part, rare Run }{
 		{Run{0, 100}, Run{0, 10}, Run{0, 8}, Run{8, 10}},
 		{Run{9, 100}, Run{9, 10}, Run{30, 34}, Run{9, 10}},

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -47,22 +46,15 @@ type Machine struct {
 	wake  time.Duration
 	ended bool
 
-	waiters  []*waiter
+	waiters  waiters
 	requests []*request
 	last     RequestID
 
 	permitted, acquiring bool
 
-	searches int           // for providers in place of lost ones, since a request delivered something
-	searchAt time.Duration // when the next one is due; 0: none is
-
-	looks   int           // among connected peers
-	looking bool          // Look was not answered yet
-	lookAt  time.Duration // when the next one is due; 0: not set
-
-	rng    *rand.Rand
-	freed  int      // counts, from 1, when groups may be asked for again that were not needed
-	common bitfield // the groups of the window that providers with a part have
+	searches searches // for providers in place of lost ones, since a request delivered something
+	looks    searches // among connected peers
+	places   places
 
 	sizeAsked    time.Duration // when a provider was asked for the size last
 	hedgedGroups int64         // groups that were asked for twice
@@ -74,13 +66,13 @@ func New(cfg Config) *Machine {
 	if cfg.HedgeAfter == 0 {
 		cfg.HedgeAfter = DefaultHedgeAfter
 	}
-	return &Machine{cfg: cfg, whole: never, wake: never, rng: rand.New(rand.NewPCG(cfg.Seed, 0)), freed: 1}
+	return &Machine{cfg: cfg, whole: never, wake: never, places: newPlaces(cfg.Seed)}
 }
 
 // Join adds a waiter. Its number must not be in use.
 func (m *Machine) Join(id WaiterID, w Demand) {
 	m.waiters = append(m.waiters, &waiter{Demand: w, id: id})
-	m.freed++
+	m.places.freed++
 }
 
 // Leave removes a waiter.
@@ -97,28 +89,8 @@ func (m *Machine) Read(id WaiterID, group int64) {
 	}
 }
 
-// Known sets how many candidates the driver knows, found ones included.
-func (m *Machine) Known(n int) { m.known = n }
-
-// Found answers Find with a provider.
-func (m *Machine) Found() ProviderID {
-	m.finding = false
-	m.providers = append(m.providers, &provider{id: ProviderID(len(m.providers))})
-	return ProviderID(len(m.providers) - 1)
-}
-
-// NoneFound answers Find: the driver has no other candidate.
-func (m *Machine) NoneFound() { m.finding, m.exhausted = false, true }
-
 // Granted answers Acquire: the driver has the permit.
 func (m *Machine) Granted() { m.permitted, m.acquiring = true, false }
-
-// Measured sets how fast a provider is: bytes per second, 0 when unknown, and the
-// time to the first byte of an answer.
-func (m *Machine) Measured(id ProviderID, rate float64, rtt time.Duration) {
-	p := m.providers[id]
-	p.rate, p.rtt = rate, rtt
-}
 
 // Progress is the state of a running request. Its times count from Ask; 0 means that
 // it has not happened.
@@ -171,7 +143,7 @@ func (m *Machine) Sized(size int64, stored Stored) {
 
 // GroupLost reports that a stored group was lost, so that all are looked at again.
 func (m *Machine) GroupLost() {
-	m.freed++
+	m.places.freed++
 	m.low = 0
 	for _, w := range m.waiters {
 		w.low = 0

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -26,17 +27,17 @@ type part struct {
 	from   int64 // the first group of the window
 	groups bitfield
 	due    time.Duration // when it is asked again
-	still  int           // answers in a row that said nothing new
-	dry    int           // Machine.freed when nothing of it was needed; 0: that is not so
+	still  int           // answers in a row that offered nothing that is needed
+	dry    int           // places.freed when nothing of it was needed; 0: that is not so
 }
 
-// A provider with a part is asked anew while it has more each time after partEvery, else after longer pauses, at
-// most 2^partSlower times as long. One that has said nothing new in maxStill answers in a row is not waited for when
-// nobody has what a waiter needs.
+// A provider with a part is asked anew after partEvery, and after 2^partSlower times as long while it offers nothing
+// that is needed. One that has offered nothing in maxStill answers in a row is not waited for when nobody has what a
+// waiter needs.
 const (
 	partEvery  = 500 * time.Millisecond
 	partSlower = 1
-	maxStill   = 3
+	maxStill   = 5
 )
 
 // longRequest is the longest that a request lasts among nodes that fetch from each other.
@@ -88,35 +89,19 @@ func (p *part) lacked(r Run) {
 	}
 }
 
-// window returns the first group of the window in which groups are needed next.
-func (m *Machine) window() int64 {
-	first := int64(-1)
-	for _, w := range m.waiters {
-		if at := w.head(1).Lo; !w.failed {
-			if w.set {
-				at = w.from()
-			}
-			if first < 0 || at < first {
-				first = at
-			}
-		}
-	}
-	return max(first, 0) &^ (Window - 1)
-}
-
 // question asks the driver how much of the object p has.
 func (m *Machine) question(p *provider) {
 	if p.asked {
 		return
 	}
-	p.asked, p.window = true, m.window()
+	p.asked, p.window = true, m.waiters.window()
 	m.questions++
 	m.emit(Action{Kind: Question, Provider: p.id, At: p.window})
 }
 
 // questionParts asks anew the providers that have a part, as they may have more.
 func (m *Machine) questionParts() {
-	window := m.window()
+	window := m.waiters.window()
 	for _, p := range m.providers {
 		switch {
 		case p.part == nil || p.standing != good || p.asked:
@@ -143,58 +128,86 @@ func (m *Machine) Heard(now time.Duration, id ProviderID, h Holding) (gaveUp boo
 	case !h.Failed && h.Presence == b3.Complete:
 		p.part, p.noProof = nil, false
 	default:
-		p.heard(m.now, h)
+		m.hear(p, h)
 	}
-	m.gather()
+	m.gather(m.waiters.window())
+	m.shorten()
 	return gaveUp
 }
 
-// heard takes the answer of a provider with a part.
-func (p *provider) heard(now time.Duration, h Holding) {
+// hear takes the answer of a provider with a part.
+func (m *Machine) hear(p *provider, h Holding) {
 	old := p.part
 	if old == nil || !h.Failed {
 		p.part = &part{from: p.window, groups: h.Groups[:min(len(h.Groups), Window/8)]}
 	}
-	grown := old == nil || old.from != p.part.from
-	for g := int64(0); !grown && g < int64(len(p.part.groups))*8; g++ {
-		g = p.part.groups.first(g, Window, true)
-		grown = g < Window && !old.groups.has(g)
-	}
-	if grown {
-		p.noProof = false
-	} else {
+	p.noProof = p.noProof && h.Failed
+	if old != nil {
 		p.part.still = old.still + 1
+		if m.stored != nil && slices.ContainsFunc(m.waiters, func(w *waiter) bool {
+			return !w.failed && !m.search(Run{w.from(), w.limit()}, p, false).empty()
+		}) {
+			p.part.still = 0
+		}
 	}
-	p.part.due = now + partEvery<<min(p.part.still, partSlower)
+	p.part.due = m.now + partEvery<<min(p.part.still, partSlower)
 	if p.standing == unsure {
 		p.standing = good
 	}
 }
 
-// gather notes what the providers with a part have together. Requests of before, which may be large and in order,
-// then end soon, so that what follows is asked for at places that chance draws.
-func (m *Machine) gather() {
-	m.parts, m.common = 0, m.common[:0]
-	window := m.window()
-	for _, p := range m.providers {
+// common is what the providers with a part of the window have together.
+type common struct {
+	parts  int   // providers
+	from   int64 // the first group of the window
+	groups bitfield
+}
+
+// gather notes what the good providers with a part of the window have together.
+func (s *supply) gather(window int64) {
+	c := &s.common
+	c.parts, c.from, c.groups = 0, window, c.groups[:0]
+	for _, p := range s.providers {
 		if p.part == nil || p.standing != good || p.part.from != window {
 			continue
 		}
-		m.parts++
-		if more := len(p.part.groups) - len(m.common); more > 0 {
-			m.common = append(m.common, make([]byte, more)...)
+		c.parts++
+		if more := len(p.part.groups) - len(c.groups); more > 0 {
+			c.groups = append(c.groups, make([]byte, more)...)
 		}
 		for i, b := range p.part.groups {
-			m.common[i] |= b
+			c.groups[i] |= b
 		}
 	}
+}
+
+// first returns the first group of [from, to) that somebody has, or to.
+func (c *common) first(from, to int64) int64 {
+	if from >= to || from < c.from {
+		return to
+	}
+	return c.from + c.groups.first(from-c.from, to-c.from, true)
+}
+
+// rare returns the first run of r that nobody has.
+func (c *common) rare(r Run) Run {
+	if r.Hi <= c.from || r.Lo >= c.from+Window {
+		return r
+	}
+	lo := c.from + c.groups.first(max(r.Lo-c.from, 0), r.Hi-c.from, false)
+	return Run{lo, c.first(lo, r.Hi)}
+}
+
+// shorten lets requests of before, which may be large and in order, end soon, so that what follows is asked for at
+// places that chance draws. One to a provider that has all ends where others have what it asks for.
+func (m *Machine) shorten() {
 	for _, r := range m.requests {
-		if m.parts == 0 || m.stored == nil || r.shared || r.canceled != NotCanceled {
+		if m.common.parts == 0 || m.stored == nil || r.shared || r.canceled != NotCanceled {
 			continue
 		}
 		hi := r.Next + max(1, int64(r.speed()*longRequest.Seconds()/b3.GroupSize))
 		if r.p.part == nil {
-			hi = min(hi, m.firstCommon(r.Next+1, hi))
+			hi = min(hi, m.common.first(r.Next+1, hi))
 		}
 		if hi < r.hi {
 			m.trim(r, hi)
@@ -209,31 +222,34 @@ func (s *supply) growing() bool {
 	})
 }
 
+// places draws the places at which nodes that fetch from each other ask for groups.
+type places struct {
+	rng   *rand.Rand
+	freed int // counts, from 1, when groups may be asked for that were not needed before
+}
+
+func newPlaces(seed uint64) places { return places{rng: rand.New(rand.NewPCG(seed, 0)), freed: 1} }
+
 // scattered returns a run of [from, to) that is neither stored nor requested and that p may have, at a place that
 // chance draws: nodes that fetch from each other at the same time so have different groups to give. Of one that has
-// all it is a run that no provider with a part has, if there is one.
-func (m *Machine) scattered(from, to int64, p *provider) (Run, bool) {
-	if p.part != nil && p.part.dry == m.freed {
-		return Run{}, false
+// all it is a run that no provider with a part has, if there is one. It is empty when there is none.
+func (m *Machine) scattered(from, to int64, p *provider) (r Run) {
+	if p.part != nil && p.part.dry == m.places.freed {
+		return Run{}
 	}
-	at := max(from, (from+m.rng.Int64N(max(1, to-from)))&^(pieceGroups-1))
-	for _, rare := range []bool{true, false} {
-		switch {
-		case rare && p.part != nil:
-			continue
-		case !rare && m.spares(p):
-			return Run{}, false
-		}
-		for _, r := range []Run{{at, to}, {from, at}} {
-			if r = m.search(r, p, rare); r.Lo < r.Hi {
-				return r, true
-			}
+	near := min(to, m.common.from+Window) // providers with a part can give what is in the window
+	at := max(from, (from+m.places.rng.Int64N(max(1, near-from)))&^(pieceGroups-1))
+	if p.part == nil {
+		r = m.search(Run{at, near}, p, true).or(func() Run { return m.search(Run{from, at}, p, true) })
+		if !r.empty() || m.spares(p) {
+			return r
 		}
 	}
-	if p.part != nil {
-		p.part.dry = m.freed
+	r = m.search(Run{at, to}, p, false).or(func() Run { return m.search(Run{from, at}, p, false) })
+	if r.empty() && p.part != nil {
+		p.part.dry = m.places.freed
 	}
-	return Run{}, false
+	return r
 }
 
 // spares reports whether p, which has all, is asked for nothing that providers with a part have: one of them is
@@ -242,23 +258,4 @@ func (s *supply) spares(p *provider) bool {
 	return p.part == nil && slices.ContainsFunc(s.providers, func(o *provider) bool {
 		return o.part != nil && o.standing == good && o.rate > p.rate
 	})
-}
-
-// firstCommon returns the first group of [from, to) that a provider with a part has, or to.
-func (m *Machine) firstCommon(from, to int64) int64 {
-	base := m.window()
-	if from >= to || from < base {
-		return to
-	}
-	return base + m.common.first(from-base, to-base, true)
-}
-
-// rare returns the first run of r that no provider with a part has.
-func (m *Machine) rare(r Run) Run {
-	base := m.window()
-	if r.Hi <= base || r.Lo >= base+Window {
-		return r
-	}
-	lo := base + m.common.first(max(r.Lo, base)-base, r.Hi-base, false)
-	return Run{lo, base + m.common.first(lo-base, r.Hi-base, true)}
 }

@@ -86,7 +86,7 @@ func (m *Machine) cancel(r *request, why Why) {
 // trim lets a request end before group hi.
 func (m *Machine) trim(r *request, hi int64) {
 	r.hi = hi
-	m.freed++
+	m.places.freed++
 	m.emit(Action{Kind: Trim, Request: r.id, At: hi})
 }
 

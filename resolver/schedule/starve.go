@@ -15,8 +15,12 @@ func (m *Machine) Patience(id WaiterID, until time.Duration) {
 	}
 }
 
-// Away says that a provider, whose last request has failed, may return: it was unreachable, silent or busy.
-func (m *Machine) Away(id ProviderID) { m.providers[id].away = true }
+// searches counts searches.
+type searches struct {
+	n    int
+	at   time.Duration // when the next one is due; 0: not set
+	open bool          // the latest was not answered yet
+}
 
 // failWaiters fails the waiters that no provider can serve, once no other provider
 // can join. again reports that slow providers may now be asked again, or lost ones
@@ -42,7 +46,7 @@ func (m *Machine) failWaiters() (again, hopeless bool) {
 		}
 	}
 	if len(starving) == 0 || again {
-		return again, m.allFailed()
+		return again, m.waiters.allFailed()
 	}
 	return m.starve(starving)
 }
@@ -81,17 +85,16 @@ func (m *Machine) starve(waiters []*waiter) (again, hopeless bool) {
 		}
 	}
 	if !slices.ContainsFunc(waiters, m.waits) {
-		return false, m.allFailed()
+		return false, m.waiters.allFailed()
 	}
-	if m.searchAt == 0 {
-		m.searchAt = m.now + m.cfg.Pause(m.searches)
+	if m.searches.at == 0 {
+		m.searches.at = m.now + m.cfg.Pause(m.searches.n)
 	}
-	if m.now < m.searchAt {
-		m.wakeAt(m.searchAt)
+	if m.now < m.searches.at {
+		m.wakeAt(m.searches.at)
 		return false, false
 	}
-	m.searches++
-	m.searchAt = 0
+	m.searches = searches{n: m.searches.n + 1}
 	m.emit(Action{Kind: Renew})
 	for _, p := range m.providers {
 		m.askAgain(p)
@@ -103,15 +106,16 @@ func (m *Machine) starve(waiters []*waiter) (again, hopeless bool) {
 
 // look asks the driver to look among connected peers, if it is time for that.
 func (m *Machine) look() {
+	l := &m.looks
 	switch {
-	case m.cfg.Look == nil || m.looking:
-	case m.lookAt == 0:
-		m.lookAt = m.now + m.cfg.Look(0)
-		m.wakeAt(m.lookAt)
-	case m.now < m.lookAt:
-		m.wakeAt(m.lookAt)
+	case m.cfg.Look == nil || l.open:
+	case l.at == 0:
+		l.at = m.now + m.cfg.Look(0)
+		m.wakeAt(l.at)
+	case m.now < l.at:
+		m.wakeAt(l.at)
 	default:
-		m.looking = true
+		l.open = true
 		m.emit(Action{Kind: Look})
 	}
 }
@@ -119,12 +123,6 @@ func (m *Machine) look() {
 // Looked answers Look: the driver has added the candidates that it has found.
 func (m *Machine) Looked(now time.Duration) {
 	m.now = max(m.now, now)
-	m.looking = false
-	m.looks++
-	m.lookAt = m.now + m.cfg.Look(m.looks)
-}
-
-// allFailed reports whether every waiter has failed.
-func (m *Machine) allFailed() bool {
-	return !slices.ContainsFunc(m.waiters, func(w *waiter) bool { return !w.failed })
+	n := m.looks.n + 1
+	m.looks = searches{n: n, at: m.now + m.cfg.Look(n)}
 }

@@ -14,8 +14,31 @@ type supply struct {
 	finding   bool // Find was not answered yet
 	exhausted bool // the last answer to Find was NoneFound
 	questions int  // Questions that were not answered yet
-	parts     int  // good providers with a part of the window
+	common    common
 }
+
+// Known sets how many candidates the driver knows, found ones included.
+func (s *supply) Known(n int) { s.known = n }
+
+// Found answers Find with a provider.
+func (s *supply) Found() ProviderID {
+	s.finding = false
+	s.providers = append(s.providers, &provider{id: ProviderID(len(s.providers))})
+	return ProviderID(len(s.providers) - 1)
+}
+
+// NoneFound answers Find: the driver has no other candidate.
+func (s *supply) NoneFound() { s.finding, s.exhausted = false, true }
+
+// Measured sets how fast a provider is: bytes per second, 0 when unknown, and the
+// time to the first byte of an answer.
+func (s *supply) Measured(id ProviderID, rate float64, rtt time.Duration) {
+	p := s.providers[id]
+	p.rate, p.rtt = rate, rtt
+}
+
+// Away says that a provider, whose last request has failed, may return: it was unreachable, silent or busy.
+func (s *supply) Away(id ProviderID) { s.providers[id].away = true }
 
 // hopeless reports whether no other provider can join any more.
 func (s *supply) hopeless() bool {

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"slices"
 	"time"
 
 	"allium/protocols/b3"
@@ -119,4 +120,30 @@ func (w *waiter) head(n int64) Run {
 func (w *waiter) tooShort(r Run, n int64) bool {
 	limit := w.limit()
 	return r.Hi == limit && limit < w.hi && r.Hi-r.Lo < min(n, w.step()) && r.Lo > w.reader()
+}
+
+// waiters are those of a transfer.
+type waiters []*waiter
+
+// allFailed reports whether every waiter has failed.
+func (all waiters) allFailed() bool {
+	return !slices.ContainsFunc(all, func(w *waiter) bool { return !w.failed })
+}
+
+// window returns the first group of the window in which groups are needed next.
+func (all waiters) window() int64 {
+	first := int64(-1)
+	for _, w := range all {
+		if w.failed {
+			continue
+		}
+		at := w.head(1).Lo
+		if w.set {
+			at = w.from()
+		}
+		if first < 0 || at < first {
+			first = at
+		}
+	}
+	return max(first, 0) &^ (Window - 1)
 }

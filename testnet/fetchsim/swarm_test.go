@@ -79,7 +79,7 @@ func (s *swarm) after(d time.Duration, do func()) {
 }
 
 // fetch begins a transfer at each node but the first, and plays until all have ended or the limit.
-func (s *swarm) fetch(t *testing.T, limit time.Duration) {
+func (s *swarm) fetch(t testing.TB, limit time.Duration) {
 	t.Helper()
 	for _, n := range s.nodes[1:] {
 		n.m = schedule.New(schedule.Config{
@@ -328,32 +328,43 @@ func (s *swarm) lastDone() (at time.Duration) {
 	return at
 }
 
+// figures fetches with one node, and with many at once. It returns what the first node sent to the many, divided by the
+// size, and how much longer the last of them took than one alone.
+func figures(t testing.TB, nodes int, size int64) (origin, longer float64) {
+	t.Helper()
+	const rate, rtt = 4 << 20, 20 * time.Millisecond
+	alone, all := newSwarm(2, size, rate, rtt), newSwarm(nodes+1, size, rate, rtt)
+	alone.fetch(t, time.Hour)
+	all.fetch(t, time.Hour)
+	for _, n := range all.nodes[1:] {
+		if n.end != schedule.Done || n.stored.bytes != size {
+			t.Errorf("node %d has %d bytes", n.number, n.stored.bytes)
+		}
+	}
+	origin = float64(all.nodes[0].sent*b3.GroupSize) / float64(size)
+	return origin, all.lastDone().Seconds() / alone.lastDone().Seconds()
+}
+
 // TestSwarm: what many nodes fetch at once they get from each other. The first node sends not much more than one
 // object, and the last is done not much later than one that fetches alone.
 func TestSwarm(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		nodes          int
-		size           int64
-		origin, longer float64 // at most: what the first sends ÷ size; the last ÷ one alone
-	}{{4, 64 << 20, 1.5, 1.5}, {11, 64 << 20, 1.5, 1.5}, {30, 128 << 20, 1.8, 1.8}} {
-		alone := newSwarm(2, c.size, 4<<20, 20*time.Millisecond)
-		alone.fetch(t, time.Hour)
-		all := newSwarm(c.nodes+1, c.size, 4<<20, 20*time.Millisecond)
-		all.fetch(t, time.Hour)
-		origin := float64(all.nodes[0].sent*b3.GroupSize) / float64(c.size)
-		longer := all.lastDone().Seconds() / alone.lastDone().Seconds()
-		t.Logf("%d nodes, %d MiB: origin ÷ size %.2f, last ÷ alone %.2f (%v)", c.nodes, c.size>>20, origin, longer,
-			all.lastDone())
-		if origin > c.origin || longer > c.longer {
+	for _, nodes := range []int{4, 11} {
+		origin, longer := figures(t, nodes, 64<<20)
+		t.Logf("%d nodes: origin ÷ size %.2f, last ÷ alone %.2f", nodes, origin, longer)
+		if most := 1.8; origin > most || longer > most {
 			t.Errorf("%d nodes: the first sent %.2f times the object, and the last took %.2f times as long as one alone",
-				c.nodes, origin, longer)
+				nodes, origin, longer)
 		}
-		for _, n := range all.nodes[1:] {
-			if n.end != schedule.Done || n.stored.bytes != c.size {
-				t.Errorf("node %d has %d bytes", n.number, n.stored.bytes)
-			}
-		}
+	}
+}
+
+// BenchmarkSwarm is 50 nodes that fetch 1 GiB at once, each sending at most 4 MiB/s.
+func BenchmarkSwarm(b *testing.B) {
+	for b.Loop() {
+		origin, longer := figures(b, 50, 1<<30)
+		b.ReportMetric(origin, "origin/size")
+		b.ReportMetric(longer, "last/alone")
 	}
 }
 
