@@ -191,7 +191,7 @@ func (in *served) have(ctx context.Context, req *request) error {
 	}
 	var groups []byte
 	if err == nil && present[0] == b3.Partial && req.groups[1] > 0 {
-		groups, err = in.held(ctx, req.objs[0], req.groups[0], req.groups[1])
+		groups, err = held(ctx, in.srv.deps.Store, req.objs[0], req.groups[0], req.groups[1])
 	}
 	if err == nil {
 		err = in.out.reserve(ctx)
@@ -216,8 +216,8 @@ func (in *served) have(ctx context.Context, req *request) error {
 
 // held returns a bit for each of the groups [from, to) of an object that is here in part, the lowest bit first,
 // without the zero bytes at the end. There are none when the object has gone meanwhile.
-func (in *served) held(ctx context.Context, root b3.Root, from, to int64) (groups []byte, err error) {
-	obj, err := in.srv.deps.Store.OpenObject(ctx, root)
+func held(ctx context.Context, store Store, root b3.Root, from, to int64) (groups []byte, err error) {
+	obj, err := store.OpenObject(ctx, root)
 	switch {
 	case status.Of(err) == status.NotFound:
 		return nil, nil

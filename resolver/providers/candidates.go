@@ -339,7 +339,7 @@ func (s *Candidates) advance(got news) {
 		again := s.addLocked(candidate{got.found.AddrInfo, got.found.Origin, got.root == s.roots[0]})
 		s.open[at].n++
 		s.mu.Unlock()
-		s.moved(again)
+		moved(s.p.dialer, again)
 		return
 	}
 	end := got.outcome()
@@ -353,17 +353,8 @@ func (s *Candidates) advance(got news) {
 	}
 	again := s.addLocked(late...)
 	s.mu.Unlock()
-	s.moved(again)
+	moved(s.p.dialer, again)
 	s.p.lookups.leave(got.lookup)
-}
-
-// moved tells the dialer where peers were found that the list has already: they may have moved.
-func (s *Candidates) moved(again []candidate) {
-	for _, c := range again {
-		if len(c.Addrs) > 0 {
-			s.p.AddAddrs(c.AddrInfo)
-		}
-	}
 }
 
 // Refuted tells the list how a request to p failed. A peer that claimed to have the

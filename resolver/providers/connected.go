@@ -3,7 +3,6 @@ package providers
 import (
 	"context"
 	"iter"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +48,6 @@ func (c *connected) likeliest(asked map[peer.ID]struct{}) (all []peer.ID) {
 			all = append(all, p)
 		}
 	}
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) // else all nodes ask the same ones
 	now := time.Now()
 	Rank(all, func(p peer.ID) Traits { return c.peers.traits(p, now) })
 	return all[:min(len(all), maxConnected-min(len(asked), maxConnected))]

@@ -117,7 +117,12 @@ func New(cfg Config, d Deps) (*Pool, error) {
 	p.store = newLocalStore(d.Has, guarded, d.Limits)
 	if d.Connected != nil {
 		p.connected = &connected{
-			peers: p.peers, all: d.Connected, have: p.Have, next: d.Finder, cfg: live, guard: guarded,
+			peers: p.peers, all: d.Connected, next: d.Finder, cfg: live, guard: guarded,
+			have: func(ctx context.Context, id peer.ID, root b3.Root) (b3.Presence, error) {
+				ctx, cancel := context.WithTimeout(ctx, live.Load().StallTimeout)
+				defer cancel()
+				return have(ctx, d.Client, id, root)
+			},
 		}
 		d.Finder = p.connected
 	}

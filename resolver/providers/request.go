@@ -14,6 +14,15 @@ import (
 // AddAddrs tells the dialer the addresses of a peer.
 func (p *Pool) AddAddrs(a peer.AddrInfo) { p.dialer.AddAddrs(a) }
 
+// moved tells the dialer where peers were found that the list has already: they may have moved.
+func moved(d Dialer, again []candidate) {
+	for _, c := range again {
+		if len(c.Addrs) > 0 {
+			d.AddAddrs(c.AddrInfo)
+		}
+	}
+}
+
 // Redial lets the next request to a peer dial it, although dials have failed just now.
 func (p *Pool) Redial(id peer.ID) {
 	p.dialer.Redial(id)
@@ -69,17 +78,6 @@ func (p *Pool) Get(ctx context.Context, id peer.ID, req object.GetRequest, sink 
 	return err
 }
 
-// Have asks a peer how much it has of root.
-func (p *Pool) Have(ctx context.Context, id peer.ID, root b3.Root) (b3.Presence, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.cfg.Load().StallTimeout)
-	defer cancel()
-	got, err := p.client.Have(ctx, id, []b3.Root{root})
-	if err != nil {
-		return b3.Absent, err
-	}
-	return got[0], nil
-}
-
 // Held asks a peer how much it has of root, and which of the groups [from, to) if it is a part. One that does not know
 // the question has no groups to offer.
 func (p *Pool) Held(ctx context.Context, id peer.ID, root b3.Root, from, to int64) (b3.Presence, []byte, error) {
@@ -87,9 +85,18 @@ func (p *Pool) Held(ctx context.Context, id peer.ID, root b3.Root, from, to int6
 	defer cancel()
 	present, groups, err := p.client.Held(asking, id, root, from, to)
 	if status.Of(err) == status.BadRequest {
-		present, err = p.Have(ctx, id, root)
+		present, err = have(asking, p.client, id, root)
 	}
 	return present, groups, err
+}
+
+// have asks a peer how much it has of root.
+func have(ctx context.Context, client Client, id peer.ID, root b3.Root) (b3.Presence, error) {
+	got, err := client.Have(ctx, id, []b3.Root{root})
+	if err != nil {
+		return b3.Absent, err
+	}
+	return got[0], nil
 }
 
 var errUnjudged = Final(status.Errorf(status.Internal, "the request did not end"))

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -33,7 +32,7 @@ func (m *Machine) askSize() {
 			resting = true
 			m.wakeAt(p.notBefore)
 		default:
-			n := m.sizeFor(p)
+			n := m.requests.sizeFor(p)
 			if p.part != nil {
 				n = 0
 			}
@@ -125,9 +124,10 @@ func (m *Machine) give(p *provider) bool {
 	if p.inflight >= urgentRequests {
 		return false
 	}
-	hasCapacity := p.inflight == 0 || p.inflight < usualRequests && (p.part != nil || m.common.parts == 0) && m.endsSoon(p)
+	two := p.part != nil || m.common.parts == 0 // what one with all is asked for, others may have soon
+	hasCapacity := p.inflight == 0 || p.inflight < usualRequests && two && m.endsSoon(p)
 	var best Run
-	lead, n := int64(math.MaxInt64), m.sizeFor(p)
+	lead, n := int64(math.MaxInt64), m.requests.sizeFor(p)
 	for _, w := range m.waiters {
 		if w.failed {
 			continue
@@ -176,7 +176,7 @@ func (m *Machine) next(w *waiter, p *provider) (Run, bool) {
 // search returns the first run within r that is neither stored nor requested and that p may have; a nil p means any
 // provider. If rare, no provider with a part has it. It is empty when there is none.
 func (m *Machine) search(in Run, p *provider, rare bool) Run {
-	taken := m.requested()
+	taken := m.requests.runs()
 	for lo := in.Lo; lo < in.Hi; {
 		var r Run
 		r.Lo, r.Hi = m.stored.Missing(lo, min(in.Hi, lo+groupsAtOnce))
@@ -198,33 +198,6 @@ func (m *Machine) search(in Run, p *provider, rare bool) Run {
 		}
 	}
 	return Run{}
-}
-
-// requested returns the runs that are requested, sorted by start.
-func (m *Machine) requested() []Run {
-	taken := make([]Run, 0, len(m.requests))
-	for _, r := range m.requests {
-		taken = append(taken, r.rest())
-	}
-	slices.SortFunc(taken, func(a, b Run) int { return cmp.Compare(a.Lo, b.Lo) })
-	return taken
-}
-
-// sizeFor returns how many groups one request to p asks for.
-func (m *Machine) sizeFor(p *provider) int64 {
-	rate := p.rate
-	if rate == 0 {
-		for _, r := range m.requests {
-			if r.p == p {
-				rate = max(rate, r.speed())
-			}
-		}
-	}
-	n := int64(firstRequest)
-	if rate > 0 {
-		n = int64(min(rate*requestTime.Seconds()/b3.GroupSize, maxRequest))
-	}
-	return max(n, minRequest)
 }
 
 // share returns p's share, in groups, of the object's bytes that are neither

@@ -19,7 +19,7 @@ type Config struct {
 	// Look is the pause before look n, from 0, among connected peers, which may have begun to fetch the object
 	// too; nil: there is none.
 	Look func(n int) time.Duration
-	// Seed is what the places are drawn with at which nodes that fetch from each other ask for groups.
+	// Seed begins the row of chance places at which nodes that fetch from each other ask for groups.
 	Seed uint64
 
 	// Backoff is the pause before try n+2 of a provider, from n = 0.
@@ -47,13 +47,12 @@ type Machine struct {
 	ended bool
 
 	waiters  waiters
-	requests []*request
+	requests requests
 	last     RequestID
 
 	permitted, acquiring bool
 
 	searches searches // for providers in place of lost ones, since a request delivered something
-	looks    searches // among connected peers
 	places   places
 
 	sizeAsked    time.Duration // when a provider was asked for the size last

@@ -9,8 +9,8 @@ import (
 	"allium/protocols/b3"
 )
 
-// Window is how many groups of a provider with a part of the object are known at a time: 4 GiB. The window begins at
-// a multiple of Window.
+// Window is the number of groups that are known at a time of a provider with a part: 4 GiB. A window begins at a
+// multiple of it.
 const Window = 1 << 16
 
 // Holding is a provider's answer to Question. It is a claim.
@@ -22,7 +22,7 @@ type Holding struct {
 	Groups []byte
 }
 
-// part is what a provider has that does not have the whole object.
+// part describes the groups of a provider that does not have the whole object.
 type part struct {
 	from   int64 // the first group of the window
 	groups bitfield
@@ -156,7 +156,7 @@ func (m *Machine) hear(p *provider, h Holding) {
 	}
 }
 
-// common is what the providers with a part of the window have together.
+// common joins the parts of the window of all providers.
 type common struct {
 	parts  int   // providers
 	from   int64 // the first group of the window

@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"allium/protocols/b3"
@@ -60,6 +62,36 @@ type request struct {
 	hedged   bool // another request hedges this one
 	shared   bool // hedge or hedged
 	canceled Why
+}
+
+// requests are those in flight.
+type requests []*request
+
+// runs returns what is requested, sorted by start.
+func (all requests) runs() []Run {
+	taken := make([]Run, 0, len(all))
+	for _, r := range all {
+		taken = append(taken, r.rest())
+	}
+	slices.SortFunc(taken, func(a, b Run) int { return cmp.Compare(a.Lo, b.Lo) })
+	return taken
+}
+
+// sizeFor returns how many groups one request to p asks for.
+func (all requests) sizeFor(p *provider) int64 {
+	rate := p.rate
+	if rate == 0 {
+		for _, r := range all {
+			if r.p == p {
+				rate = max(rate, r.speed())
+			}
+		}
+	}
+	n := int64(firstRequest)
+	if rate > 0 {
+		n = int64(min(rate*requestTime.Seconds()/b3.GroupSize, maxRequest))
+	}
+	return max(n, minRequest)
 }
 
 // ask sends p a request for a run.

@@ -10,10 +10,11 @@ import (
 type supply struct {
 	providers []*provider
 
-	known     int  // candidates that the driver knows
-	finding   bool // Find was not answered yet
-	exhausted bool // the last answer to Find was NoneFound
-	questions int  // Questions that were not answered yet
+	known     int      // candidates that the driver knows
+	finding   bool     // Find was not answered yet
+	exhausted bool     // the last answer to Find was NoneFound
+	questions int      // Questions that were not answered yet
+	looks     searches // among connected peers
 	common    common
 }
 

@@ -35,14 +35,19 @@ type driver struct {
 	looked  chan struct{}
 	granted chan grant
 
-	permit   func()             // held while requests are in flight
-	unask    context.CancelFunc // ends the wait for the permit; nil when there is none
-	asks     int                // how often the permit was asked for
+	permission
 	spans    []*span            // in flight
 	peers    []*provider        // by schedule.ProviderID
 	waiters  []*Waiter          // the waiters that the machine knows
 	attempts providers.Attempts
 	until    time.Time // when a transfer without waiters ends; zero while it has some
+}
+
+// permission is the permit of a transfer among those that fetch.
+type permission struct {
+	permit func()             // held while requests are in flight
+	unask  context.CancelFunc // ends the wait for the permit; nil when there is none
+	asks   int                // how often the permit was asked for
 }
 
 // The bounds of a transfer without waiters.
@@ -86,7 +91,7 @@ func (d *driver) run(ctx context.Context) error {
 				d.set.pool.Silent(sp.p.id)
 			}
 		}
-		d.measured()
+		noteMeasured(d.t.trace, d.peers)
 		d.release()
 		d.busy()
 	}()
@@ -248,7 +253,13 @@ func (d *driver) do(a schedule.Action) {
 	case schedule.Question:
 		d.question(a.Provider, a.At)
 	case schedule.Look:
-		d.look()
+		d.wg.Go(func() {
+			d.t.src.Look(d.work)
+			select {
+			case d.looked <- struct{}{}:
+			case <-d.work.Done():
+			}
+		})
 	case schedule.Acquire:
 		d.acquire()
 	case schedule.Release:

@@ -29,11 +29,11 @@ var hedgeWords = map[schedule.HedgeResult]string{
 	schedule.HedgeWon: "won", schedule.HedgeLost: "lost", schedule.HedgeFailed: "failed",
 }
 
-// measured adds what is known of the providers to the record of the transfer.
-func (d *driver) measured() {
-	for _, p := range d.peers {
+// noteMeasured adds what is known of the providers to the record of the transfer.
+func noteMeasured(t *trace.Lookup, peers []*provider) {
+	for _, p := range peers {
 		rate, rtt := p.throughput.Measured()
-		d.t.trace.Measured(p.id, rate, rtt)
+		t.Measured(p.id, rate, rtt)
 	}
 }
 

@@ -101,14 +101,3 @@ func (d *driver) hear(h heard) {
 		d.t.src.Refuted(by, status.Errorf(status.NotFound, "the provider has no part of the object"))
 	}
 }
-
-// look lets the list of candidates grow by connected peers.
-func (d *driver) look() {
-	d.wg.Go(func() {
-		d.t.src.Look(d.work)
-		select {
-		case d.looked <- struct{}{}:
-		case <-d.work.Done():
-		}
-	})
-}
