@@ -36,9 +36,9 @@ type driver struct {
 	granted chan grant
 
 	permission
-	spans    []*span            // in flight
-	peers    []*provider        // by schedule.ProviderID
-	waiters  []*Waiter          // the waiters that the machine knows
+	spans    []*span     // in flight
+	peers    []*provider // by schedule.ProviderID
+	waiters  []*Waiter   // the waiters that the machine knows
 	attempts providers.Attempts
 	until    time.Time // when a transfer without waiters ends; zero while it has some
 }
