@@ -280,6 +280,9 @@ func TestCrashesInDrain(t *testing.T) {
 		for range c.API().Add(context.WithoutCancel(t.Context()), body, api.AddOptions{}, nil) {
 		}
 	})
+	if _, err := feed.Write([]byte("in hand")); err != nil {
+		t.Fatal(err)
+	}
 	c.Drain()
 	for _, name := range slices.Backward(restarted) {
 		c.crash(name)
