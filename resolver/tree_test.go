@@ -328,6 +328,30 @@ func TestTreeWithFalseEntries(t *testing.T) {
 	}
 }
 
+// TestTreeRootHead: of a root of unknown kind little is asked for with the proof of its size. The rest of a directory
+// follows, and of a file, which a transfer fetches, nothing comes twice beside that.
+func TestTreeRootHead(t *testing.T) {
+	const head = 128 << 10
+	all := flat(t, 3, 3000, 10)
+	if n := len(last(all).data); n <= head {
+		t.Fatalf("the directory has %d bytes, want more than %d", n, head)
+	}
+	file := randomBlob(4, 2<<20)
+	for _, objects := range [][]*blob{all, {file}} {
+		w := newWorld(t, nil)
+		w.net.peer("a", objects...)
+		root := last(objects)
+		w.has([]peer.ID{"a"}, root)
+		if _, err := w.FetchTree(t.Context(), root.root, FetchOptions{}); err != nil || w.missing(objects) > 0 {
+			t.Errorf("%v, %d objects are missing", err, w.missing(objects))
+		}
+		first := w.net.requests("")[0]
+		if !first.SizeProof || !slices.Equal(first.Ranges, []b3.Range{{Start: 0, End: head}}) {
+			t.Errorf("the first request is %+v", first)
+		}
+	}
+}
+
 func TestTreeOfAFile(t *testing.T) {
 	for _, b := range []*blob{
 		newBlob(nil), randomBlob(60, 10), randomBlob(61, 5*group), randomBlob(62, maxBatched+5),

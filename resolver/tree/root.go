@@ -22,6 +22,10 @@ type rootSink struct {
 	end    error
 }
 
+// rootHead is how many bytes of a root are asked for with the proof of its size. Most directories have no more. Of a
+// file, which is fetched another way, not much more than them comes for nothing, also over a slow link.
+const rootHead = 2 * b3.GroupSize
+
 // errLarge ends an answer that is too large for a manifest.
 var errLarge = status.Errorf(status.BodyCap, "the object is too large for a directory")
 
@@ -29,7 +33,6 @@ var errLarge = status.Errorf(status.BodyCap, "the object is too large for a dire
 func (s *rootSink) Begin(int, int64) error {
 	s.asked.answered()
 	s.asking.heard()
-	s.buf, s.proved = []byte{}, false
 	return nil
 }
 
@@ -64,10 +67,16 @@ func (t *tree) askRoot(ctx context.Context) (root []byte, err error) {
 		attempt: func(ctx context.Context, a *asking) (bool, error) {
 			from := a.source()
 			asked := newAsked(t.trace, from, 1)
-			s := &rootSink{asked: asked, asking: a}
-			want := object.GetRequest{Objs: []b3.Root{t.root}, SizeProof: true}
+			s := &rootSink{asked: asked, asking: a, buf: []byte{}}
+			want := object.GetRequest{
+				Objs: []b3.Root{t.root}, SizeProof: true, Ranges: []b3.Range{{Start: 0, End: rootHead}},
+			}
 			err := t.f.pool.Get(t.trace.Context(ctx), from, want, s, asked.sent)
 			defer func() { asked.ended(int64(len(s.buf)), err) }()
+			if err == nil && s.end == nil && s.proved && len(s.buf) == rootHead && s.size > rootHead {
+				want.SizeProof, want.Ranges = false, []b3.Range{{Start: rootHead, End: s.size}}
+				err = t.f.pool.Get(t.trace.Context(ctx), from, want, s, func() {})
+			}
 			switch {
 			case s.proved && int64(len(s.buf)) == s.size:
 				mu.Lock()
