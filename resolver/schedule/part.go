@@ -199,17 +199,24 @@ func (c *common) rare(r Run) Run {
 }
 
 // shorten lets requests of before, which may be large and in order, end soon, so that what follows is asked for at
-// places that chance draws. One to a provider that has all ends where others have what it asks for.
+// places that chance draws. One to a provider that has all ends where faster ones have what it asks for. A reader's
+// requests stay: it needs them in order.
 func (m *Machine) shorten() {
+	if m.common.parts == 0 || m.stored == nil || !m.waiters.whole() {
+		return
+	}
 	for _, r := range m.requests {
-		if m.common.parts == 0 || m.stored == nil || r.shared || r.canceled != NotCanceled {
+		if r.shared || r.canceled != NotCanceled || r.left() == 0 {
 			continue
 		}
 		hi := r.Next + max(1, int64(r.speed()*longRequest.Seconds()/b3.GroupSize))
-		if r.p.part == nil {
-			hi = min(hi, m.common.first(r.Next+1, hi))
+		if m.spares(r.p) {
+			hi = m.common.first(r.Next, hi)
 		}
-		if hi < r.hi {
+		switch {
+		case hi == r.Next:
+			m.cancel(r, Overtaken)
+		case hi < r.hi:
 			m.trim(r, hi)
 		}
 	}

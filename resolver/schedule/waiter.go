@@ -130,6 +130,11 @@ func (all waiters) allFailed() bool {
 	return !slices.ContainsFunc(all, func(w *waiter) bool { return !w.failed })
 }
 
+// whole reports whether none of the waiters is a reader.
+func (all waiters) whole() bool {
+	return !slices.ContainsFunc(all, func(w *waiter) bool { return !w.Whole })
+}
+
 // window returns the first group of the window in which groups are needed next.
 func (all waiters) window() int64 {
 	first := int64(-1)
