@@ -32,7 +32,7 @@ func (m *Machine) askSize() {
 			resting = true
 			m.wakeAt(p.notBefore)
 		default:
-			n := m.requests.sizeFor(p)
+			n := m.requests.sizeFor(p, m.common.parts > 0)
 			if p.part != nil {
 				n = 0
 			}
@@ -127,7 +127,7 @@ func (m *Machine) give(p *provider) bool {
 	two := p.part != nil || m.common.parts == 0 // what one with all is asked for, others may have soon
 	hasCapacity := p.inflight == 0 || p.inflight < usualRequests && two && m.endsSoon(p)
 	var best Run
-	lead, n := int64(math.MaxInt64), m.requests.sizeFor(p)
+	lead, n := int64(math.MaxInt64), m.requests.sizeFor(p, m.common.parts > 0)
 	for _, w := range m.waiters {
 		if w.failed {
 			continue

@@ -32,7 +32,7 @@ func (r *request) hedgeableBy(p *provider) bool {
 func (m *Machine) hedge(r *request, p *provider) bool {
 	received := max(0, m.stored.Held()-m.resumed)
 	most := (hedgedFree+received/hedgedPart)/b3.GroupSize - m.hedgedGroups
-	n := min(r.hi-r.Next, m.requests.sizeFor(p), ReadAhead/4, most)
+	n := min(r.hi-r.Next, m.requests.sizeFor(p, m.common.parts > 0), ReadAhead/4, most)
 	if n <= 0 || !m.allowed() {
 		return false
 	}

@@ -77,8 +77,13 @@ func (all requests) runs() []Run {
 	return taken
 }
 
-// sizeFor returns how many groups one request to p asks for.
-func (all requests) sizeFor(p *provider) int64 {
+// sizeFor returns how many groups one request to p asks for. Among nodes that fetch from each other it is few, as more
+// would have to be cut when another has them: what is on its way by then came for nothing.
+func (all requests) sizeFor(p *provider, together bool) int64 {
+	usual, least := int64(firstRequest), int64(minRequest)
+	if together {
+		usual, least = minRequest, 1
+	}
 	rate := p.rate
 	if rate == 0 {
 		for _, r := range all {
@@ -87,11 +92,10 @@ func (all requests) sizeFor(p *provider) int64 {
 			}
 		}
 	}
-	n := int64(firstRequest)
-	if rate > 0 {
-		n = int64(min(rate*requestTime.Seconds()/b3.GroupSize, maxRequest))
+	if rate == 0 {
+		return usual
 	}
-	return max(n, minRequest)
+	return max(int64(min(rate*requestTime.Seconds()/b3.GroupSize, maxRequest)), least)
 }
 
 // ask sends p a request for a run.
