@@ -22,8 +22,8 @@ type rootSink struct {
 	end    error
 }
 
-// rootHead is how many bytes of a root are asked for with the proof of its size. Most directories have no more. Of a
-// file, which is fetched another way, not much more than them comes for nothing, also over a slow link.
+// rootHead is the number of bytes of a root that are asked for with the proof of its size. Most directories have no
+// more. Of a file, which is fetched another way, not much more than them comes for nothing, also over a slow link.
 const rootHead = 2 * b3.GroupSize
 
 // errLarge ends an answer that is too large for a manifest.
