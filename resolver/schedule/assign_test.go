@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -44,6 +45,26 @@ func TestFreeRuns(t *testing.T) {
 		if got != [3]Run{tc.all, tc.part, tc.rare} {
 			t.Errorf("of %v %v are free, want %v, %v, %v", tc.in, got, tc.all, tc.part, tc.rare)
 		}
+	}
+}
+
+// TestSparedBeyondTheWindow: a provider that has all is asked for nothing that faster ones with a part have, but for
+// groups behind the window in which their parts are known.
+func TestSparedBeyondTheWindow(t *testing.T) {
+	t.Parallel()
+	m := New(Config{})
+	m.stored, m.size = &stored{here: make([]bool, Window+100)}, (Window+100)*b3.GroupSize
+	m.Join(1, Demand{Whole: true})
+	m.waiters[0].bound(m.size)
+	m.providers = []*provider{{rate: 1}, {rate: 2, part: &part{groups: bytes.Repeat([]byte{0xff}, Window/8)}}}
+	m.gather(0)
+	if r, ok := m.next(m.waiters[0], m.providers[0]); !ok || r != (Run{Window, Window + 100}) {
+		t.Errorf("it is asked for %v, %t", r, ok)
+	}
+	m.size = Window * b3.GroupSize
+	m.waiters[0].hi = Window
+	if r, ok := m.next(m.waiters[0], m.providers[0]); ok {
+		t.Errorf("it is asked for %v, which a faster one has", r)
 	}
 }
 

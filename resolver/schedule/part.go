@@ -247,7 +247,8 @@ func (m *Machine) scattered(from, to int64, p *provider) (r Run) {
 	near := min(to, m.common.from+Window) // providers with a part can give what is in the window
 	at := max(from, (from+m.places.rng.Int64N(max(1, near-from)))&^(pieceGroups-1))
 	if p.part == nil {
-		r = m.search(Run{at, near}, p, true).or(func() Run { return m.search(Run{from, at}, p, true) })
+		r = m.search(Run{at, near}, p, true).or(func() Run { return m.search(Run{from, at}, p, true) }).
+			or(func() Run { return m.search(Run{near, to}, p, true) })
 		if !r.empty() || m.spares(p) {
 			return r
 		}
