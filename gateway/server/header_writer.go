@@ -129,7 +129,7 @@ func actsOn(name string) bool {
 	return false
 }
 
-// free frees what is pending: it is sent, or never will be.
+// free gives back the buffer of the pending header, which was sent, is left to net/http, or can no longer be sent.
 func (w *headerWriter) free() {
 	pendingPool.Put(w.pending)
 	w.pending, w.send = nil, nil

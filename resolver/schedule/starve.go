@@ -107,17 +107,18 @@ func (m *Machine) starve(waiters []*waiter) (again, hopeless bool) {
 // look asks the driver to look among connected peers, if it is time for that.
 func (m *Machine) look() {
 	l := &m.looks
-	switch {
-	case m.cfg.Look == nil || l.open:
-	case l.at == 0:
-		l.at = m.now + m.cfg.Look(0)
-		m.wakeAt(l.at)
-	case m.now < l.at:
-		m.wakeAt(l.at)
-	default:
-		l.open = true
-		m.emit(Action{Kind: Look})
+	if m.cfg.Look == nil || l.open {
+		return
 	}
+	if l.at == 0 {
+		l.at = m.now + m.cfg.Look(0)
+	}
+	if m.now < l.at {
+		m.wakeAt(l.at)
+		return
+	}
+	l.open = true
+	m.emit(Action{Kind: Look})
 }
 
 // Looked answers Look: the driver has added the candidates that it has found.

@@ -4,6 +4,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
+	"allium/protocols/object"
 	"allium/protocols/status"
 	"allium/resolver/providers"
 	"allium/resolver/schedule"
@@ -64,6 +65,9 @@ func (d *driver) addProvider(f found) {
 	d.peers = append(d.peers, &provider{id: f.peer.ID, throughput: d.set.pool.Throughput(f.peer.ID)})
 	d.m.Found()
 }
+
+// A peer answers for a window of the schedule at once; this does not compile if it is larger than it answers for.
+const _ = uint(object.MaxGroups - schedule.Window)
 
 // question asks a provider which groups of the window from a group on it has.
 func (d *driver) question(id schedule.ProviderID, from int64) {

@@ -144,8 +144,8 @@ func (l *learner) removal(t plan.Told) []plan.Asked {
 }
 
 // learn takes over what a member told of objects, and makes it durable. That a node asks for fewer copies than
-// before, or for none, is taken from that node alone: no other member can have its copies dropped. Package wire bounds
-// what is told, and sees that its origins are peers.
+// before, or for none, is taken from that node alone: no other member can have its copies dropped. Package wire has
+// checked the bounds of the message, and that the origins are ids of peers.
 func (l *learner) learn(ctx context.Context, v *plan.View, from peer.ID, told []plan.Told) error {
 	latest := uint64(l.deps.Now().Add(ahead).UnixMilli())
 	for _, t := range told {

@@ -92,8 +92,8 @@ func (n *inventory) counts() (planned, active, unplanned int) {
 	return n.len(), len(n.active), n.leftOut()
 }
 
-// set returns the entry of an object with what is known of it now, nil if it is not stored or there is no room, and
-// whether it became that of a coding manifest.
+// set brings the entry of an object up to date and returns it, or nil if the object is not stored or there is no place
+// for an entry. coding reports that the entry has become that of a coding manifest.
 func (n *inventory) set(root b3.Root, stored, here bool, p piece) (e *entry, coding bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -2,9 +2,8 @@
 //
 // What is kept of active objects is in pages by the first bits of the object's address. A page is CBOR and its BLAKE3
 // digest. Those at rest are kept as the bytes of the plan.Page that they are in. Pages are written from time to time.
-// What changed since is kept in batches, each of which is a page as well.
-// All of it can be had again by challenges, so what is damaged is removed, and nothing that goes wrong stops the
-// service.
+// Objects that changed since then are in batches, which have the form of pages.
+// Challenges can prove all of it again. So a damaged page is removed, and no error stops the service.
 package proofs
 
 import (
