@@ -52,7 +52,9 @@ func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
 	default:
 		v.Fault = true
 		v.Retry = m.failed(r, res)
-		v.GaveUp = p.standing == lost || p.standing == slow
+		if v.GaveUp = p.standing == lost || p.standing == slow; v.GaveUp {
+			p.notBefore = m.now + m.cfg.Backoff(m.cfg.Tries)
+		}
 	}
 	return v
 }

@@ -51,7 +51,9 @@ func (m *Machine) askSize() {
 		m.end(GiveUp)
 		return
 	}
-	m.releaseIdle()
+	if m.permitted {
+		m.release()
+	}
 	if again, _ := m.starve(m.waiters); again {
 		m.askSize() // terminates: the next search is due later
 	}
@@ -63,8 +65,14 @@ func (m *Machine) assign() {
 		w.bound(m.size)
 	}
 	m.dropUnwanted()
-	for _, p := range m.fastestFirst() {
-		for p.free(m.now) && p.hedged == 0 && (p.inflight > 0 || m.active() < m.cfg.Providers) && m.give(p) {
+	most, sorted := m.cfg.Providers, m.fastestFirst()
+	if m.together(m.waiters) {
+		most *= usualRequests
+		m.places.mix(sorted)
+	}
+	for _, p := range sorted {
+		m.recall(p)
+		for p.free(m.now) && p.hedged == 0 && (p.inflight > 0 || m.active() < most) && m.give(p) {
 		}
 		if p.standing == good {
 			m.wakeAt(p.notBefore)
@@ -88,23 +96,15 @@ func (m *Machine) assign() {
 		m.end(GiveUp)
 		return
 	}
-	if len(m.requests) == 0 {
-		m.releaseIdle()
+	if len(m.requests) == 0 && m.permitted { // readers have enough to read; a wait for the permit goes on
+		m.release()
 	}
 	for _, r := range m.requests {
 		if !r.shared {
-			m.wakeAt(r.due(m.cfg.HedgeAfter))
+			m.wakeAt(r.due(m.cfg.HedgeAfter) + m.queued(m.waiters))
 		}
 	}
 	m.followReaders()
-}
-
-// releaseIdle gives the permit back while readers have enough to read. It does not
-// end a wait for the permit.
-func (m *Machine) releaseIdle() {
-	if m.permitted {
-		m.release()
-	}
 }
 
 // dropUnwanted cancels requests for groups that no waiter needs any more.
@@ -124,8 +124,7 @@ func (m *Machine) give(p *provider) bool {
 	if p.inflight >= urgentRequests {
 		return false
 	}
-	two := p.part != nil || m.common.parts == 0 // what one with all is asked for, others may have soon
-	hasCapacity := p.inflight == 0 || p.inflight < usualRequests && two && m.endsSoon(p)
+	hasCapacity := p.inflight == 0 || p.inflight < usualRequests && !m.together(m.waiters) && m.endsSoon(p)
 	var best Run
 	lead, n := int64(math.MaxInt64), m.requests.sizeFor(p, m.common.parts > 0)
 	for _, w := range m.waiters {
@@ -135,7 +134,7 @@ func (m *Machine) give(p *provider) bool {
 		if r := m.awaited(w, p); r != nil && r.due(m.cfg.HedgeAfter) <= m.now && m.hedge(r, p) {
 			return true
 		}
-		r, ok := m.next(w, p)
+		r, ok := m.next(w, p, n)
 		if !ok {
 			continue
 		}
@@ -161,12 +160,12 @@ func (m *Machine) give(p *provider) bool {
 
 // next returns the first run that w needs, that is neither stored nor requested,
 // and that p may have. A nil p means any provider.
-func (m *Machine) next(w *waiter, p *provider) (Run, bool) {
+func (m *Machine) next(w *waiter, p *provider, n int64) (Run, bool) {
 	lo, to := m.firstMissing(w.from(), w.limit()), w.limit()
 	w.low = max(w.low, lo)
 	var r Run
 	if w.Whole && p != nil && m.common.parts > 0 {
-		r = m.scattered(lo, to, p)
+		r = m.scattered(lo, to, n, p)
 	} else {
 		r = m.search(Run{lo, to}, p, false)
 	}
@@ -237,7 +236,7 @@ func (m *Machine) followReaders() {
 			continue
 		}
 		pos, limit := w.reader(), w.limit()
-		r, ok := m.next(w, nil)
+		r, ok := m.next(w, nil, 1)
 		if !ok {
 			r.Lo = limit
 		}
@@ -263,7 +262,7 @@ func (m *Machine) needsProvider(late bool) bool {
 		if w.failed {
 			continue
 		}
-		if r, ok := m.next(w, nil); ok && !m.someoneHas(r.Lo, m.now) {
+		if r, ok := m.next(w, nil, 1); ok && !m.someoneHas(r.Lo, m.now) {
 			return true
 		}
 		if w.low < w.hi {

@@ -58,12 +58,12 @@ func TestSparedBeyondTheWindow(t *testing.T) {
 	m.waiters[0].bound(m.size)
 	m.providers = []*provider{{rate: 1}, {rate: 2, part: &part{groups: bytes.Repeat([]byte{0xff}, Window/8)}}}
 	m.gather(0)
-	if r, ok := m.next(m.waiters[0], m.providers[0]); !ok || r != (Run{Window, Window + 100}) {
+	if r, ok := m.next(m.waiters[0], m.providers[0], 1); !ok || r != (Run{Window, Window + 100}) {
 		t.Errorf("it is asked for %v, %t", r, ok)
 	}
 	m.size = Window * b3.GroupSize
 	m.waiters[0].hi = Window
-	if r, ok := m.next(m.waiters[0], m.providers[0]); ok {
+	if r, ok := m.next(m.waiters[0], m.providers[0], 1); ok {
 		t.Errorf("it is asked for %v, which a faster one has", r)
 	}
 }

@@ -50,8 +50,9 @@ func (m *Machine) hedge(r *request, p *provider) bool {
 // hedgeLate hedges late requests with providers that have no other work. It
 // reports whether a late request could not be hedged.
 func (m *Machine) hedgeLate() (left bool) {
+	late := m.now - m.queued(m.waiters)
 	for _, r := range slices.Clone(m.requests) {
-		if r.shared || r.canceled != NotCanceled || r.left() == 0 || r.due(m.cfg.HedgeAfter) > m.now {
+		if r.shared || r.canceled != NotCanceled || r.left() == 0 || r.due(m.cfg.HedgeAfter) > late {
 			continue
 		}
 		if p := m.idleOther(r); p == nil || !m.hedge(r, p) {

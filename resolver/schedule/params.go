@@ -22,7 +22,7 @@ const (
 	minShare     = 2 << 20               // bytes left that are worth another provider
 	maxMissing   = 16                    // a provider is lost when it lacks more runs in a row that it said to have
 	maxParts     = 16                    // providers with a part that are known at a time
-	pieceGroups  = 16                    // groups between the places that chance draws; a power of two
+	pieceGroups  = 16                    // most groups between the places that chance draws
 	hedgedFree   = 4 << 20               // bytes that may be hedged in any transfer
 	hedgedPart   = 16                    // one of so many received bytes may be hedged as well
 	minStealTime = 50 * time.Millisecond // a request that ends sooner is not split

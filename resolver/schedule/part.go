@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -232,23 +233,37 @@ func (s *supply) growing() bool {
 // places draws the places at which nodes that fetch from each other ask for groups.
 type places struct {
 	rng   *rand.Rand
-	freed int // counts, from 1, when groups may be asked for that were not needed before
+	freed int   // counts, from 1, when groups may be asked for that were not needed before
+	next  int64 // the group after the run that a provider with all was asked for last
 }
 
-func newPlaces(seed uint64) places { return places{rng: rand.New(rand.NewPCG(seed, 0)), freed: 1} }
+func newPlaces(seed uint64) places {
+	return places{rng: rand.New(rand.NewPCG(seed, 0)), freed: 1, next: -1}
+}
 
-// scattered returns a run of [from, to) that is neither stored nor requested and that p may have, at a place that
-// chance draws: nodes that fetch from each other at the same time so have different groups to give. Of one that has
-// all it is a run that no provider with a part has, if there is one. It is empty when there is none.
-func (m *Machine) scattered(from, to int64, p *provider) (r Run) {
+// scattered returns a run of [from, to) that is neither stored nor requested and that p may have. It begins at a place
+// that chance draws, at a multiple of n groups: nodes that fetch from each other at the same time so have different
+// groups to give. Of one that has all it is a run that no provider with a part has, if there is one: what follows the
+// last of them, so that each node has a stretch of its own until it meets that of another. It is empty when there is
+// none.
+func (m *Machine) scattered(from, to, n int64, p *provider) (r Run) {
 	if p.part != nil && p.part.dry == m.places.freed {
 		return Run{}
 	}
 	near := min(to, m.common.from+Window) // providers with a part can give what is in the window
-	at := max(from, (from+m.places.rng.Int64N(max(1, near-from)))&^(pieceGroups-1))
+	at := from + m.places.rng.Int64N(max(1, near-from))
+	at = max(from, at-at%min(n, pieceGroups))
 	if p.part == nil {
-		r = m.search(Run{at, near}, p, true).or(func() Run { return m.search(Run{from, at}, p, true) }).
+		r = m.search(Run{max(from, m.places.next), min(near, m.places.next+1)}, p, true)
+		if !r.empty() {
+			r = m.search(Run{r.Lo, near}, p, true)
+		}
+		r = r.or(func() Run { return m.search(Run{at, near}, p, true) }).
+			or(func() Run { return m.search(Run{from, at}, p, true) }).
 			or(func() Run { return m.search(Run{near, to}, p, true) })
+		if !r.empty() {
+			m.places.next = r.Lo + n
+		}
 		if !r.empty() || m.spares(p) {
 			return r
 		}
@@ -266,4 +281,32 @@ func (s *supply) spares(p *provider) bool {
 	return p.part == nil && slices.ContainsFunc(s.providers, func(o *provider) bool {
 		return o.part != nil && o.standing == good && o.rate > p.rate
 	})
+}
+
+// together reports whether all of w fetch whole objects from nodes that fetch them too. There are as many requests
+// then, but one to each of more providers, so that load spreads.
+func (s *supply) together(w waiters) bool { return s.common.parts > 0 && w.whole() }
+
+// queued returns how much later than elsewhere a request is late: nodes that fetch from each other keep their links
+// full, so that it waits for those of others.
+func (s *supply) queued(w waiters) time.Duration {
+	if s.together(w) {
+		return longRequest
+	}
+	return 0
+}
+
+// mix gives chance a say in the order of providers, which then begins with those that are likely to answer soon. What
+// is known of one that was asked long ago is of a time when others asked it as well, and the few that were fast for
+// all would soon be slow.
+func (d *places) mix(all []*provider) {
+	took := make(map[*provider]float64, len(all))
+	for _, p := range all {
+		one := p.rtt
+		if p.rate > 0 {
+			one += timeFor(1, p.rate)
+		}
+		took[p] = one.Seconds() * d.rng.Float64()
+	}
+	slices.SortStableFunc(all, func(a, b *provider) int { return cmp.Compare(took[a], took[b]) })
 }

@@ -83,6 +83,9 @@ func (all requests) sizeFor(p *provider, together bool) int64 {
 	usual, least := int64(firstRequest), int64(minRequest)
 	if together {
 		usual, least = minRequest, 1
+		if p.fails > 0 {
+			usual = 1
+		}
 	}
 	rate := p.rate
 	if rate == 0 {
@@ -92,7 +95,10 @@ func (all requests) sizeFor(p *provider, together bool) int64 {
 			}
 		}
 	}
-	if rate == 0 {
+	switch {
+	case rate == 0 && p.rtt >= requestTime: // it is far, busy or slow
+		return min(usual, minRequest)
+	case rate == 0:
 		return usual
 	}
 	return max(int64(min(rate*requestTime.Seconds()/b3.GroupSize, maxRequest)), least)

@@ -1,7 +1,10 @@
 package schedule
 
 import (
+	"bytes"
+	"slices"
 	"testing"
+	"time"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -74,5 +77,76 @@ func TestLackingIsNotAway(t *testing.T) {
 	m.Heard(0, 0, Holding{})
 	if p.standing != lost || p.mayReturn() {
 		t.Errorf("standing %d, may return %t", p.standing, p.mayReturn())
+	}
+}
+
+// TestRecall: nodes that fetch from each other ask one that had all, and was silent, again after a pause. Without them
+// it is lost.
+func TestRecall(t *testing.T) {
+	t.Parallel()
+	for _, sharing := range []bool{true, false} {
+		second := func(int) time.Duration { return time.Second }
+		m := New(Config{Providers: 4, Tries: 2, Backoff: second})
+		m.Sized(8*b3.GroupSize, &stored{here: make([]bool, 8)})
+		m.Join(1, Demand{Whole: true})
+		m.Granted()
+		m.Known(2)
+		all := m.providers[m.Found()]
+		if sharing {
+			m.providers[m.Found()].part = &part{groups: bitfield{1}, due: time.Hour}
+		}
+		m.gather(0)
+		m.ask(all, Run{4, 5})
+		m.Ended(time.Minute, 1, Result{Outcome: status.Timeout})
+		m.Away(0)
+		for _, c := range []struct {
+			at   time.Duration
+			want standing
+		}{{time.Minute + 999*time.Millisecond, lost}, {time.Minute + time.Second, good}} {
+			m.Advance(c.at)
+			if got := all.standing; sharing && got != c.want || !sharing && got != lost {
+				t.Errorf("shared %t: at %v its standing is %d", sharing, c.at, got)
+			}
+		}
+		if sharing && all.inflight != 1 {
+			t.Error("it is not asked again")
+		}
+	}
+}
+
+// TestTogether: among nodes that fetch from each other twice as many providers have one request each, and load spreads
+// over all.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	const peers, groups = 12, 256
+	first := map[ProviderID]bool{}
+	for seed := range uint64(50) {
+		m := New(Config{Providers: 4, Tries: 2, Backoff: backoff, Seed: seed})
+		m.Sized(groups*b3.GroupSize, &stored{here: make([]bool, groups)})
+		m.Join(1, Demand{Whole: true})
+		m.Granted()
+		m.Known(peers)
+		for range peers {
+			p := m.providers[m.Found()]
+			p.part = &part{groups: bytes.Repeat([]byte{0xff}, groups/8), due: time.Hour}
+			p.rate, p.rtt = 1<<20, 10*time.Millisecond
+		}
+		m.gather(0)
+		var asked []ProviderID
+		for _, a := range m.Advance(time.Second) {
+			if a.Kind == Ask {
+				asked = append(asked, a.Provider)
+			}
+		}
+		slices.Sort(asked)
+		if len(asked) != 8 || len(slices.Compact(asked)) != 8 {
+			t.Fatalf("asked %v, want 8 providers once", asked)
+		}
+		for _, p := range asked {
+			first[p] = true
+		}
+	}
+	if len(first) != peers {
+		t.Errorf("%d of %d are ever asked", len(first), peers)
 	}
 }

@@ -20,6 +20,8 @@ type searches struct {
 	n    int
 	at   time.Duration // when the next one is due; 0: not set
 	open bool          // the latest was not answered yet
+
+	recalls int // how often a provider was recalled
 }
 
 // failWaiters fails the waiters that no provider can serve, once no other provider
@@ -34,7 +36,7 @@ func (m *Machine) failWaiters() (again, hopeless bool) {
 		if w.failed {
 			continue
 		}
-		if r, ok := m.next(w, nil); ok && !m.someoneHas(r.Lo, never) {
+		if r, ok := m.next(w, nil, 1); ok && !m.someoneHas(r.Lo, never) {
 			if m.retrySlow() {
 				again = true
 				continue
@@ -55,6 +57,20 @@ func (m *Machine) failWaiters() (again, hopeless bool) {
 func (m *Machine) Returned(now time.Duration, id ProviderID) {
 	m.now = max(m.now, now)
 	m.askAgain(m.providers[id])
+}
+
+// recall lets a provider that had all and may have returned be asked again after a pause, if nodes fetch from each
+// other: what only such a provider has all of them need, and that all of them ask may be why it was silent. It does so
+// Config.Tries times until a request delivers something.
+func (m *Machine) recall(p *provider) {
+	switch {
+	case m.common.parts == 0 || p.part != nil || !p.mayReturn() || m.searches.recalls >= m.cfg.Tries:
+	case m.now >= p.notBefore:
+		m.searches.recalls++
+		m.askAgain(p)
+	default:
+		m.wakeAt(p.notBefore)
+	}
 }
 
 // askAgain lets p be asked once more if it may have returned.
@@ -94,7 +110,7 @@ func (m *Machine) starve(waiters []*waiter) (again, hopeless bool) {
 		m.wakeAt(m.searches.at)
 		return false, false
 	}
-	m.searches = searches{n: m.searches.n + 1}
+	m.searches = searches{n: m.searches.n + 1, recalls: m.searches.recalls}
 	m.emit(Action{Kind: Renew})
 	for _, p := range m.providers {
 		m.askAgain(p)

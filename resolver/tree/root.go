@@ -31,13 +31,13 @@ var errLarge = status.Errorf(status.BodyCap, "the object is too large for a dire
 
 // Begin implements [object.Sink].
 func (s *rootSink) Begin(int, int64) error {
-	s.asked.answered()
 	s.asking.heard()
 	return nil
 }
 
 // Item implements [object.Sink].
 func (s *rootSink) Item(_ int, p b3.Proved) error {
+	s.asked.answered()
 	s.asking.heard()
 	switch {
 	case p.IsParent():
@@ -72,6 +72,9 @@ func (t *tree) askRoot(ctx context.Context) (root []byte, err error) {
 				Objs: []b3.Root{t.root}, SizeProof: true, Ranges: []b3.Range{{Start: 0, End: rootHead}},
 			}
 			err := t.f.pool.Get(t.trace.Context(ctx), from, want, s, asked.sent)
+			if first := asked.span.First; first > 0 { // a large object is asked for next, of a busy peer little
+				t.f.pool.Throughput(from).Answered(first - asked.span.Sent)
+			}
 			defer func() { asked.ended(int64(len(s.buf)), err) }()
 			if err == nil && s.end == nil && s.proved && len(s.buf) == rootHead && s.size > rootHead {
 				want.SizeProof, want.Ranges = false, []b3.Range{{Start: rootHead, End: s.size}}
