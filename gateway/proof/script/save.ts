@@ -52,6 +52,9 @@ function respond({name, size, port}: Order, event: Extendable): Response {
 					over();
 				} else if (data instanceof Uint8Array) {
 					to.enqueue(data);
+					// Memory that came from the page is freed with the next collection, which Chromium begins for what is
+					// allocated here alone: without this it keeps the whole object.
+					new ArrayBuffer(data.length);
 				} else {
 					to.error(new Error(data.why));
 					over();
