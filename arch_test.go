@@ -161,8 +161,8 @@ var layers = map[string][]string{
 	"store/disk/segment/codec": {"store/disk/tables", "store/meta"},
 	"store/disk/tables":        {"store/meta"},
 	"store/gc": {
-		"protocols/manifest", "store/admission", "store/arriving/partial", "store/bloom", "store/disk/damage",
-		"store/lease", "store/meta", "store/ram/arena",
+		"protocols/manifest", "store/admission", "store/bloom", "store/disk/damage", "store/lease", "store/meta",
+		"store/ram/arena",
 	},
 	"store/lease": {},
 	"store/meta":  {},
@@ -174,15 +174,12 @@ var layers = map[string][]string{
 	"store/pins": {
 		"store/admission", "store/gc", "store/lease", "store/meta", "store/moved", "store/quota", "store/uses",
 	},
-	"store/quota":     {"protocols/manifest", "store/meta"},
-	"store/ram/arena": {},
-	"store/ram/memory": {
-		"store/arriving/partial", "store/arriving/resumable", "store/disk/damage", "store/disk/fsys", "store/meta",
-		"store/ram/arena",
-	},
-	"store/scrub":     {"store/meta"},
-	"store/storetest": {"protocols/manifest", "store", "store/arriving/resumable", "store/bucket/s3", "store/meta"},
-	"store/uses":      {"store/bloom", "store/meta"},
+	"store/quota":      {"protocols/manifest", "store/meta"},
+	"store/ram/arena":  {},
+	"store/ram/memory": {"store/disk/damage", "store/disk/fsys", "store/meta", "store/ram/arena"},
+	"store/scrub":      {"store/meta"},
+	"store/storetest":  {"protocols/manifest", "store", "store/arriving/resumable", "store/bucket/s3", "store/meta"},
+	"store/uses":       {"store/bloom", "store/meta"},
 
 	"resolver": {
 		"gateway/policy", "protocols/address", "protocols/name", "protocols/record", "resolver/names/lookup",

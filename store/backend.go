@@ -4,15 +4,10 @@ import (
 	"context"
 
 	"allium/protocols/b3"
-	"allium/store/arriving/partial"
-	"allium/store/arriving/resumable"
 	"allium/store/disk"
 	"allium/store/disk/damage"
 	"allium/store/disk/fsys"
 	"allium/store/meta"
-	"allium/store/objects"
-	"allium/store/pins"
-	"allium/store/quota"
 	"allium/store/ram/arena"
 	"allium/store/scrub"
 )
@@ -23,14 +18,8 @@ import (
 // puts that staged the same object may run Publish at the same time.
 type backend interface {
 	lifecycle
-	objects.Backend
+	meta.Backend
 	writer
-	publisher
-	partial.Backend
-	resumable.Backend
-	pins.Backend
-	quota.Backend
-	condition
 	files
 }
 
@@ -50,7 +39,7 @@ type lifecycle interface {
 	Close() error
 }
 
-// writer stores and removes objects.
+// writer stores objects.
 type writer interface {
 	// Put stores a small object. It returns when the object is visible and
 	// durable. A deferred put returns earlier; the next successful Flush makes it
@@ -61,10 +50,6 @@ type writer interface {
 	// Flush returns nil when every earlier deferred Put and Publish is visible and
 	// durable, and otherwise the error that lost some of them.
 	Flush(ctx context.Context) error
-	// RemoveAll deletes at most 1,024 different visible objects, durably and with
-	// one sync. It also works when the disk is too full for a put. It skips entries
-	// that are gone or were stored again.
-	RemoveAll(ctx context.Context, es []meta.Entry) error
 	// Touch notes when objects were last used; a crash may lose the notes. It skips
 	// objects that are not stored, and uses that are less than age seconds later
 	// than the last use it knows.
@@ -81,35 +66,11 @@ type writer interface {
 	MoveFile(e meta.Entry, move func(path string) error) error
 }
 
-// publisher publishes large objects that partial.Backend staged.
-type publisher interface {
-	// Publish makes a complete staged object visible and durable under root. With
-	// deferred, the next successful Flush does. A failed Publish discards the
-	// object. Publish calls done once, when it no longer needs the files and root
-	// may be removed.
-	Publish(
-		ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func(),
-	) (isNew bool, err error)
-}
-
-// condition reports the state of a backend.
-type condition interface {
-	// Totals is the backend's count of visible objects.
-	Totals() *meta.Totals
-	// Usage returns the bytes of the backend's files and RAM, without a scan. It is
-	// called only while the store is open.
-	Usage() meta.Usage
-	// Failure returns the sticky error of writing, nil while writing works.
-	Failure() error
-	// Damages returns the list of damage. A nil list is empty.
-	Damages() *damage.List
-	// Away returns why some objects cannot be read for now, nil if all can be read.
-	Away() error
-}
-
 // files is the part of a backend that manages its files. A backend in RAM has none, and only
 // its Arena does anything.
 type files interface {
+	// Damages returns the list of damage. A nil list is empty.
+	Damages() *damage.List
 	// ReadOnly reports whether the machine lets nothing be written.
 	ReadOnly() bool
 	// Shed closes files that are open only for speed, and returns how many. The backend is open.

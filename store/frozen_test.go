@@ -14,6 +14,7 @@ import (
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/arriving/resumable"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
@@ -114,7 +115,7 @@ func TestReadOnlyDisk(t *testing.T) {
 				storetest.Want(t, s.Delete(t.Context(), b3.Sum(all[4])), test.want)
 				_, err = s.Ingest(t.Context(), b3.Sum(largePut), int64(len(largePut)))
 				storetest.Want(t, err, test.want)
-				_, err = s.Uploads().New(t.Context(), resumable.Capability{}, resumable.Options{Length: 10})
+				_, err = s.Uploads().New(t.Context(), resumable.Capability{}, meta.UploadOptions{Length: 10})
 				if err == nil {
 					t.Error("an upload was begun")
 				}

@@ -15,6 +15,7 @@ import (
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/arriving/resumable"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
@@ -58,7 +59,7 @@ func TestMachineFaults(t *testing.T) {
 		{"write a file", write, "/tmp/", put(largePut), status.NotReady},
 		{"write a segment", write, "/seg/", put(smallPut), status.NotReady},
 		{"begin an upload", create, "/part/", func(s *store.Store) error {
-			id, err := s.Uploads().New(t.Context(), resumable.Capability{}, resumable.Options{Length: 10})
+			id, err := s.Uploads().New(t.Context(), resumable.Capability{}, meta.UploadOptions{Length: 10})
 			if err == nil {
 				_, err = s.Uploads().Append(t.Context(), resumable.Capability{}, id.ID, 0,
 					bytes.NewReader(make([]byte, 10)))

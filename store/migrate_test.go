@@ -258,10 +258,10 @@ func checkArchived2(t *testing.T, s *store.Store, half, empty, whole string) err
 		return fmt.Errorf("what an earlier version left is taken for damage: %+v", all)
 	}
 	for id, want := range map[string]resumable.Info{
-		half:  {Offset: 3 * group / 2, Options: resumable.Options{Length: 3 * group, Label: "site", Pin: true}},
-		empty: {Options: resumable.Options{Length: 1000}},
+		half:  {Offset: 3 * group / 2, UploadOptions: meta.UploadOptions{Length: 3 * group, Label: "site", Pin: true}},
+		empty: {UploadOptions: meta.UploadOptions{Length: 1000}},
 		whole: {
-			Offset: group + 5, Options: resumable.Options{Length: group + 5, Expect: b3.Sum(w)},
+			Offset: group + 5, UploadOptions: meta.UploadOptions{Length: group + 5, Expect: b3.Sum(w)},
 			Root: b3.Sum(w), New: true,
 		},
 	} {

@@ -83,8 +83,8 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	s.Objects = objects.New(s.opener, s.partials)
 	s.uploads = s.newUploads(deps)
 	s.gc = gc.New(gc.Deps{
-		Env: deps.Env, Backend: s.backend, Partials: s.partials, Uses: s.uses, Leases: s.leases,
-		Admission: s.admission, Account: s.space, Clock: s.clock,
+		Env: deps.Env, Backend: s.backend, Damages: s.backend.Damages, Partials: s.partials, Uses: s.uses,
+		Leases: s.leases, Admission: s.admission, Account: s.space, Clock: s.clock,
 		Entries: s.opener.Entries, Node: s.opener.Directory,
 		Pins: func(ctx context.Context) iter.Seq2[meta.Pin, error] { return s.Pins(ctx) },
 	})

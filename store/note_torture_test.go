@@ -16,6 +16,7 @@ import (
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/arriving/resumable"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
@@ -46,7 +47,7 @@ func (n *notesUnderTest) fill(t *testing.T, s *store.Store) {
 		}
 		p = storetest.Bytes(uint64(961+i), 4*group)
 		n.uploads[i] = p
-		u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p)), Expect: b3.Sum(p)})
+		u := storetest.Begin(t, s, meta.UploadOptions{Length: int64(len(p)), Expect: b3.Sum(p)})
 		n.ids[i] = u.ID
 		storetest.Append(t, s, u, p, 0, group+7)
 		storetest.Append(t, s, u, p, group+7, 2*group+7)

@@ -9,7 +9,7 @@ import (
 
 	"allium/protocols/status"
 	"allium/store"
-	"allium/store/arriving/resumable"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
@@ -38,7 +38,7 @@ func TestReconfigure(t *testing.T) {
 		storetest.Put(t, s, storetest.Bytes(3, 2<<20))
 		cfg.UploadTTL = time.Hour
 		s.Reconfigure(cfg)
-		u := storetest.Begin(t, s, resumable.Options{Length: 100})
+		u := storetest.Begin(t, s, meta.UploadOptions{Length: 100})
 		time.Sleep(2 * time.Hour)
 		_, err = s.Uploads().Get(t.Context(), u.ID)
 		storetest.Want(t, err, status.Gone)

@@ -27,7 +27,7 @@ func TestUploadShares(t *testing.T) {
 		reg := limits.NewRegistry(nil)
 		s, stop := storetest.Start(t, cfg, store.Deps{Env: env.Env{Limits: reg}})
 		begin := func(c resumable.Capability) (resumable.Info, error) {
-			return s.Uploads().New(t.Context(), c, resumable.Options{Length: 10})
+			return s.Uploads().New(t.Context(), c, meta.UploadOptions{Length: 10})
 		}
 		state := func(id string) status.Outcome {
 			_, err := s.Uploads().Get(t.Context(), id)
@@ -126,7 +126,7 @@ func TestUploadEndsWithCapability(t *testing.T) {
 		long := resumable.Capability{ID: "long", Until: start.Add(time.Hour)}
 		begin := func() string {
 			t.Helper()
-			u, err := s.Uploads().New(t.Context(), short, resumable.Options{Length: 10})
+			u, err := s.Uploads().New(t.Context(), short, meta.UploadOptions{Length: 10})
 			if err != nil || !u.Expires.Equal(meta.SecondOf(short.Until).Time()) {
 				t.Fatalf("%+v, %v", u, err)
 			}
@@ -140,7 +140,7 @@ func TestUploadEndsWithCapability(t *testing.T) {
 			}
 		}
 		sent, taken := begin(), begin()
-		_, err := s.Uploads().New(t.Context(), short, resumable.Options{Length: 10})
+		_, err := s.Uploads().New(t.Context(), short, meta.UploadOptions{Length: 10})
 		storetest.Want(t, err, status.Busy)
 		time.Sleep(4 * time.Minute)
 		piece(short, sent, 0, short.Until)
@@ -172,7 +172,7 @@ func TestUploadLabel(t *testing.T) {
 	reg := limits.NewRegistry(nil)
 	s, stop := storetest.Start(t, cfg, store.Deps{Env: env.Env{Limits: reg}})
 	p := []byte("ten bytes!")
-	u := storetest.Begin(t, s, resumable.Options{Length: 10, Pin: true})
+	u := storetest.Begin(t, s, meta.UploadOptions{Length: 10, Pin: true})
 	send := func(label string, at, to int) error {
 		part := bytes.NewReader(p[at:to])
 		_, err := s.Uploads().Append(t.Context(), resumable.Capability{Label: label}, u.ID, int64(at), part)
@@ -195,7 +195,7 @@ func TestUploadLabel(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = []byte("ten others")
-	u = storetest.Begin(t, s, resumable.Options{Length: 10, Pin: true})
+	u = storetest.Begin(t, s, meta.UploadOptions{Length: 10, Pin: true})
 	if err := send("photos", 0, 10); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"allium/protocols/status"
 	"allium/store"
-	"allium/store/arriving/resumable"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
@@ -22,7 +22,7 @@ func TestUploadOutlivesAWrongClock(t *testing.T) {
 		var right atomic.Bool
 		s, stop := storetest.Start(t, cfg, store.Deps{MayExpire: right.Load})
 		defer stop()
-		u := storetest.Begin(t, s, resumable.Options{Length: 100})
+		u := storetest.Begin(t, s, meta.UploadOptions{Length: 100})
 		storetest.Append(t, s, u, storetest.Bytes(1, 100), 0, 10)
 		time.Sleep(25 * time.Hour)
 		if got, err := s.Uploads().Get(t.Context(), u.ID); err != nil || got.Offset != 10 {

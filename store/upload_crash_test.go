@@ -19,6 +19,7 @@ import (
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/arriving/resumable"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
@@ -142,7 +143,7 @@ func uploadScript(t testing.TB, s *store.Store, l *uploadLedger) {
 	ctx := t.Context()
 	begin := func(p []byte, expect b3.Root) resumable.Info {
 		u, err := s.Uploads().New(ctx, resumable.Capability{},
-			resumable.Options{Length: int64(len(p)), Expect: expect, Label: uploadLabel, Pin: true})
+			meta.UploadOptions{Length: int64(len(p)), Expect: expect, Label: uploadLabel, Pin: true})
 		if err != nil {
 			t.Fatal(err)
 		}

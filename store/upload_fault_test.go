@@ -14,6 +14,7 @@ import (
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/arriving/resumable"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
@@ -51,7 +52,7 @@ func TestUploadFaults(t *testing.T) {
 				s, stop, disk, kept := faulty(t, f)
 				p := storetest.Bytes(904, 30*group+9)
 				at := len(p) / 3
-				u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p)), Expect: b3.Sum(p), Pin: true})
+				u := storetest.Begin(t, s, meta.UploadOptions{Length: int64(len(p)), Expect: b3.Sum(p), Pin: true})
 				storetest.Append(t, s, u, p, 0, at)
 				for i, to := range []int{2 * len(p) / 3, len(p)} {
 					if i == 0 && test.last {
@@ -117,7 +118,7 @@ func TestUploadIndexFault(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	s, stop := storetest.Start(t, tiny(), store.Deps{FS: errorfs.Wrap(disk, f)})
 	p := storetest.Bytes(905, 5*group)
-	u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
+	u := storetest.Begin(t, s, meta.UploadOptions{Length: int64(len(p))})
 	storetest.Append(t, s, u, p, 0, group)
 	f.on.Store(true)
 	now, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, group, bytes.NewReader(p[group:3*group]))
@@ -145,12 +146,12 @@ func TestUploadReserve(t *testing.T) {
 	disk := vfs.NewMem()
 	s, _ := storetest.Start(t, tiny(), store.Deps{FS: disk})
 	p := storetest.Bytes(906, 5*group)
-	u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
+	u := storetest.Begin(t, s, meta.UploadOptions{Length: int64(len(p))})
 	storetest.Append(t, s, u, p, 0, group)
 	disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 64<<20 + 100, TotalBytes: 1 << 30})
 	_, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, group, bytes.NewReader(p[group:]))
 	storetest.Want(t, err, status.NoSpace)
-	_, err = s.Uploads().New(t.Context(), resumable.Capability{}, resumable.Options{Length: 1 << 20})
+	_, err = s.Uploads().New(t.Context(), resumable.Capability{}, meta.UploadOptions{Length: 1 << 20})
 	storetest.Want(t, err, status.NoSpace)
 	disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 30, TotalBytes: 1 << 30})
 	storetest.Append(t, s, u, p, group, len(p))

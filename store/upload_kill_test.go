@@ -13,6 +13,7 @@ import (
 	"allium/protocols/b3"
 	"allium/store"
 	"allium/store/arriving/resumable"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
@@ -69,7 +70,7 @@ func TestKillUpload(t *testing.T) {
 // end.
 func uploadUntilKilled(t *testing.T, dir string, p []byte) {
 	s, _ := storetest.Start(t, embedded(dir), store.Deps{})
-	u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p)), Expect: b3.Sum(p)})
+	u := storetest.Begin(t, s, meta.UploadOptions{Length: int64(len(p)), Expect: b3.Sum(p)})
 	at := 0
 	for _, to := range []int{len(p) / 4, 2*len(p)/3 + 5} {
 		now := storetest.Append(t, s, u, p, at, to)
@@ -93,7 +94,7 @@ func BenchmarkUpload(b *testing.B) {
 	b.ResetTimer()
 	for i := range b.N {
 		p[0] = byte(i)
-		u := storetest.Begin(b, s, resumable.Options{Length: size})
+		u := storetest.Begin(b, s, meta.UploadOptions{Length: size})
 		for at := 0; at < size; at += piece {
 			u = storetest.Append(b, s, u, p, at, at+piece)
 		}

@@ -21,6 +21,7 @@ import (
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/arriving/resumable"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
@@ -34,9 +35,9 @@ func TestUploadRestart(t *testing.T) {
 	p := storetest.Bytes(1, 20*group+77)
 	small := storetest.Bytes(2, 1000)
 	s, stop := storetest.Start(t, cfg, store.Deps{})
-	u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p)), Expect: b3.Sum(p), Label: "up", Pin: true})
-	v := storetest.Begin(t, s, resumable.Options{Length: 1000})
-	whole := storetest.Begin(t, s, resumable.Options{Length: 10})
+	u := storetest.Begin(t, s, meta.UploadOptions{Length: int64(len(p)), Expect: b3.Sum(p), Label: "up", Pin: true})
+	v := storetest.Begin(t, s, meta.UploadOptions{Length: 1000})
+	whole := storetest.Begin(t, s, meta.UploadOptions{Length: 10})
 	whole = storetest.Append(t, s, whole, small[:10], 0, 10)
 	storetest.Append(t, s, v, small, 0, 600)
 	at := 0
@@ -72,7 +73,7 @@ func TestUploadRestart(t *testing.T) {
 			t.Errorf("%d bytes count against the quota, want %d", n, len(p))
 		}
 		if now, err := s.Uploads().Get(t.Context(), u.ID); err != nil || now.Offset != int64(at) ||
-			now.Options != u.Options {
+			now.UploadOptions != u.UploadOptions {
 			t.Fatalf("after a restart: %+v, %v; want %d bytes of %+v", now, err, at, u)
 		}
 		if now, err := s.Uploads().Get(t.Context(), whole.ID); err != nil || now != whole {
@@ -105,7 +106,7 @@ func TestUploadStray(t *testing.T) {
 	s, stop := storetest.Start(t, embedded(dir), store.Deps{})
 	var us [3]resumable.Info
 	for i := range us {
-		us[i] = storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
+		us[i] = storetest.Begin(t, s, meta.UploadOptions{Length: int64(len(p))})
 		storetest.Append(t, s, us[i], p, 0, 2*group)
 	}
 	name := func(i int) string { return path.Join(dir, "part", us[i].ID) }
@@ -149,7 +150,7 @@ func TestUploadRebuild(t *testing.T) {
 	dir := t.TempDir()
 	p := storetest.Bytes(1, 3*group)
 	s, stop := storetest.Start(t, embedded(dir), store.Deps{})
-	u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
+	u := storetest.Begin(t, s, meta.UploadOptions{Length: int64(len(p))})
 	storetest.Append(t, s, u, p, 0, 2*group)
 	if err := stop(); err != nil {
 		t.Fatal(err)
@@ -172,7 +173,7 @@ func TestUploadBounds(t *testing.T) {
 		reg := limits.NewRegistry(nil)
 		s, stop := storetest.Start(t, cfg, store.Deps{Env: env.Env{Limits: reg}})
 		defer stop()
-		refused := func(o resumable.Options, want status.Outcome) {
+		refused := func(o meta.UploadOptions, want status.Outcome) {
 			t.Helper()
 			before, quota := s.Collector().Space().Used, quotas(reg)[`"a"`]
 			_, err := s.Uploads().New(t.Context(), resumable.Capability{}, o)
@@ -185,16 +186,16 @@ func TestUploadBounds(t *testing.T) {
 		for i := range 100 {
 			storetest.Put(t, s, storetest.Bytes(uint64(i), 60_000))
 		}
-		refused(resumable.Options{Length: 5 << 20}, status.NoSpace)
-		refused(resumable.Options{Length: 1<<20 + 1, Label: "a"}, status.Quota)
-		refused(resumable.Options{Length: b3.MaxSize}, status.NoSpace)
+		refused(meta.UploadOptions{Length: 5 << 20}, status.NoSpace)
+		refused(meta.UploadOptions{Length: 1<<20 + 1, Label: "a"}, status.Quota)
+		refused(meta.UploadOptions{Length: b3.MaxSize}, status.NoSpace)
 		p := storetest.Bytes(1000, 3<<20)
-		large := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
+		large := storetest.Begin(t, s, meta.UploadOptions{Length: int64(len(p))})
 		storetest.Append(t, s, large, p, 0, 2<<20)
-		refused(resumable.Options{Length: 1 << 20}, status.NoSpace)
-		one := storetest.Begin(t, s, resumable.Options{Length: 100, Label: "a"})
-		two := storetest.Begin(t, s, resumable.Options{Length: 100, Label: "a"})
-		refused(resumable.Options{Length: 1}, status.Busy)
+		refused(meta.UploadOptions{Length: 1 << 20}, status.NoSpace)
+		one := storetest.Begin(t, s, meta.UploadOptions{Length: 100, Label: "a"})
+		two := storetest.Begin(t, s, meta.UploadOptions{Length: 100, Label: "a"})
+		refused(meta.UploadOptions{Length: 1}, status.Busy)
 		if err := s.Uploads().Remove(t.Context(), two.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -204,15 +205,15 @@ func TestUploadBounds(t *testing.T) {
 		}
 		storetest.Append(t, s, large, p, 2<<20, len(p))
 		storetest.Holds(t, s, p)
-		two = storetest.Begin(t, s, resumable.Options{Length: 100, Label: "a"})
-		refused(resumable.Options{Length: 1, Label: "a"}, status.Quota)
+		two = storetest.Begin(t, s, meta.UploadOptions{Length: 100, Label: "a"})
+		refused(meta.UploadOptions{Length: 1, Label: "a"}, status.Quota)
 		for _, u := range []resumable.Info{one, two} {
 			storetest.Append(t, s, u, p[:100], 0, 100)
 		}
 		if n := quotas(reg)[`"a"`]; n != 0 {
 			t.Errorf("%d bytes of what is not pinned count against the quota", n)
 		}
-		pinned := storetest.Begin(t, s, resumable.Options{Length: 200, Label: "a", Pin: true})
+		pinned := storetest.Begin(t, s, meta.UploadOptions{Length: 200, Label: "a", Pin: true})
 		storetest.Append(t, s, pinned, p[:200], 0, 200)
 		if n := quotas(reg)[`"a"`]; n != 200 {
 			t.Errorf("%d bytes count against the quota, want 200", n)
@@ -236,9 +237,9 @@ func TestUploadExpires(t *testing.T) {
 				defer stop()
 				p := storetest.Bytes(1, 3*group)
 				before := s.Collector().Space().Used
-				idle := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
-				fed := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
-				whole := storetest.Begin(t, s, resumable.Options{Length: 10})
+				idle := storetest.Begin(t, s, meta.UploadOptions{Length: int64(len(p))})
+				fed := storetest.Begin(t, s, meta.UploadOptions{Length: int64(len(p))})
+				whole := storetest.Begin(t, s, meta.UploadOptions{Length: 10})
 				storetest.Append(t, s, idle, p, 0, 100)
 				storetest.Append(t, s, whole, p[:10], 0, 10)
 				for i := range 3 {
@@ -283,7 +284,7 @@ func TestUploadSlow(t *testing.T) {
 		s, stop := storetest.Start(t, tiny(), store.Deps{FS: vfs.NewMem()})
 		defer stop()
 		p := storetest.Bytes(1, 3*group)
-		u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
+		u := storetest.Begin(t, s, meta.UploadOptions{Length: int64(len(p))})
 		slow := readFunc(func(b []byte) (int, error) {
 			time.Sleep(time.Second)
 			return bytes.NewReader(p).Read(b[:min(len(b), 1000)])
@@ -315,7 +316,7 @@ func TestUploadDrains(t *testing.T) {
 	dir := t.TempDir()
 	s, stop := storetest.Start(t, embedded(dir), store.Deps{})
 	p := storetest.Bytes(1, 6*group)
-	u := storetest.Begin(t, s, resumable.Options{Length: int64(len(p))})
+	u := storetest.Begin(t, s, meta.UploadOptions{Length: int64(len(p))})
 	storetest.Append(t, s, u, p, 0, 2*group)
 	reached, open := make(chan struct{}), make(chan struct{})
 	n := 0
@@ -339,7 +340,7 @@ func TestUploadDrains(t *testing.T) {
 	}
 	close(open)
 	storetest.Want(t, <-ended, status.Draining)
-	_, err := s.Uploads().New(t.Context(), resumable.Capability{}, resumable.Options{})
+	_, err := s.Uploads().New(t.Context(), resumable.Capability{}, meta.UploadOptions{})
 	storetest.Want(t, err, status.Draining)
 	s, _ = storetest.Start(t, embedded(dir), store.Deps{})
 	then, err := s.Uploads().Get(t.Context(), u.ID)
@@ -360,7 +361,7 @@ func TestUploadsForgotten(t *testing.T) {
 		defer stop()
 		var ids []string
 		for range 1024 + 20 {
-			u := storetest.Begin(t, s, resumable.Options{Length: 1})
+			u := storetest.Begin(t, s, meta.UploadOptions{Length: 1})
 			storetest.Append(t, s, u, []byte("x"), 0, 1)
 			ids = append(ids, u.ID)
 			time.Sleep(time.Second)

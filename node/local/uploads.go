@@ -14,6 +14,7 @@ import (
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/arriving/resumable"
+	"allium/store/meta"
 )
 
 // Uploads is the store for the uploads of a node's gateway. It implements the Store
@@ -147,7 +148,7 @@ func (u Uploads) New(
 	if err := checkLabel(o.Label); err != nil {
 		return gatewayupload.Upload{}, err
 	}
-	up, err := u.api.st.Uploads().New(ctx, capabilityOf(by), resumable.Options{
+	up, err := u.api.st.Uploads().New(ctx, capabilityOf(by), meta.UploadOptions{
 		Length: o.Length, Expect: o.Expect, Label: o.Label, Pin: o.Pin,
 	})
 	return uploadOf(up), err

@@ -39,7 +39,7 @@ type Limits struct {
 
 // AccountDeps holds the dependencies of an Account.
 type AccountDeps struct {
-	Backend   Backend
+	Backend   meta.State
 	Admission *admission.Control
 	Registry  *limits.Registry
 
@@ -213,7 +213,7 @@ func (a *Account) updateFull(use amount, b bounds) {
 	noEviction := a.evictor.backingOff()
 	why := "pins hold as much as the store may keep; " +
 		"unpin what is not needed, or raise store.max_bytes or store.max_objects"
-	if open, _ := a.deps.Backend.Damages().Open(); open > 0 {
+	if open, _ := a.evictor.deps.Damages().Open(); open > 0 {
 		noEviction, why = true, "nothing is evicted: "+BlockedBy(open)
 	}
 	a.mu.Lock()

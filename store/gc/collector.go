@@ -12,34 +12,18 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/store/admission"
-	"allium/store/arriving/partial"
 	"allium/store/bloom"
 	"allium/store/disk/damage"
 	"allium/store/lease"
 	"allium/store/meta"
 )
 
-// Backend is the part of a store's backend that a collection needs.
-type Backend interface {
-	// Get returns the entry of a visible object.
-	Get(root b3.Root) (e meta.Entry, ok bool, err error)
-	// UsedAt returns the last use of e, which is not before it was added.
-	UsedAt(e meta.Entry) (meta.Second, error)
-	// RemoveAll deletes visible objects, each given once.
-	RemoveAll(ctx context.Context, es []meta.Entry) error
-	// Pins appends pins from (root, label) on to page up to its capacity.
-	Pins(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
-	Totals() *meta.Totals
-	Damages() *damage.List
-	Failure() error
-}
-
 // Partials are the partial objects: those of which only a part is stored.
 type Partials interface {
 	// Find returns the partial object root.
-	Find(root b3.Root) (rec partial.Record, ok bool, err error)
+	Find(root b3.Root) (rec meta.Partial, ok bool, err error)
 	// All yields the partial objects in order of address.
-	All(ctx context.Context) iter.Seq2[partial.Record, error]
+	All(ctx context.Context) iter.Seq2[meta.Partial, error]
 	// Remove removes the partial object root. It returns conflict while it is in use, and
 	// not_found when there is none.
 	Remove(ctx context.Context, root b3.Root) error
@@ -65,7 +49,8 @@ type Uses interface {
 type Deps struct {
 	env.Env
 
-	Backend   Backend
+	Backend   meta.Backend
+	Damages   func() *damage.List
 	Partials  Partials
 	Uses      Uses
 	Leases    *lease.Table
@@ -223,7 +208,7 @@ func (g *Collector) collect(ctx context.Context, opt Options) (Report, error) {
 	}
 	c.report.Classes = map[Class]meta.Count{}
 	c.report.Before = g.Space()
-	c.report.Open, _ = g.deps.Backend.Damages().Open()
+	c.report.Open, _ = g.deps.Damages().Open()
 	c.walk = walker{g: g, pause: c.duty.rest, visit: c.mark, damaged: c.damagedNode}
 	g.cycle.Store(c)
 	err := c.run(ctx)

@@ -61,7 +61,7 @@ func (g *Collector) evictNow(ctx context.Context) {
 // cannotEvict reports whether an eviction would remove nothing: the latest one just failed
 // to make space, or damage is open.
 func (g *Collector) cannotEvict() bool {
-	open, _ := g.deps.Backend.Damages().Open()
+	open, _ := g.deps.Damages().Open()
 	return open > 0 || g.backingOff()
 }
 

@@ -130,7 +130,7 @@ func (a *Account) fullError(n meta.Count) error {
 			human(max(sp.Free, 0)), human(sp.Reserve), human(n.Bytes))
 	}
 	fix := "unpin what you do not need; `allium gc plan` shows what holds what"
-	if open, _ := a.deps.Backend.Damages().Open(); open > 0 {
+	if open, _ := a.evictor.deps.Damages().Open(); open > 0 {
 		fix = "nothing is evicted: " + BlockedBy(open)
 	} else if lastErr != nil && status.Of(lastErr) == status.Conflict {
 		fix = lastErr.Error()

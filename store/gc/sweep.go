@@ -108,7 +108,7 @@ func (c *cycle) remove(ctx context.Context, batch []candidate) error {
 			return err
 		}
 		defer over()
-		c.report.Open, _ = c.g.deps.Backend.Damages().Open()
+		c.report.Open, _ = c.g.deps.Damages().Open()
 		if c.report.Blocked() { // damage was found since the scan
 			return nil
 		}

@@ -4,6 +4,7 @@
 //
 // [Entry] describes a visible object, [Pair] its two files if it is large,
 // [Staging] a large object that is being written, [Totals] the counters of a
-// backend. [Clock] gives timestamps that garbage collection can rely on.
+// backend. [Backend] is the interface of one. [Clock] gives timestamps that garbage
+// collection can rely on.
 // [ReadError] and [WriteError] give an error of the disk its outcome.
 package meta

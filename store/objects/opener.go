@@ -23,31 +23,11 @@ import (
 	"allium/store/uses"
 )
 
-// Backend keeps the objects.
-type Backend interface {
-	// Get returns the entry of a visible object.
-	Get(root b3.Root) (e meta.Entry, ok bool, err error)
-	// GetAll returns the entries of visible objects, in the order of roots. An
-	// entry whose object is not visible has a zero Root.
-	GetAll(roots []b3.Root) ([]meta.Entry, error)
-	// Entries appends visible objects to page, in ascending order from root, up to
-	// its capacity. A page that is not full is the last one.
-	Entries(root b3.Root, page []meta.Entry) ([]meta.Entry, error)
-	// Read returns a small object's bytes, unverified.
-	Read(e meta.Entry) ([]byte, error)
-	// OpenPair opens a large object, unverified. Callers only read the pair.
-	OpenPair(e meta.Entry) (meta.Pair, error)
-	// UsedAt returns the last use of e: the time it was added, or touched later.
-	UsedAt(e meta.Entry) (meta.Second, error)
-	// Mark sets or clears an entry's corrupt flag.
-	Mark(e meta.Entry, corrupt bool) error
-}
-
 // Deps holds the dependencies of an Opener.
 type Deps struct {
 	env.Env
 
-	Backend   Backend
+	Backend   meta.Objects
 	Moved     *moved.Table
 	Admission *admission.Control
 	Leases    *lease.Table

@@ -22,27 +22,9 @@ import (
 	"allium/store/uses"
 )
 
-// Backend keeps the pins.
-type Backend interface {
-	// Get returns the entry of a visible object.
-	Get(root b3.Root) (e meta.Entry, ok bool, err error)
-	// SetTarget durably sets the target of a pin that is not released, if t replaces the
-	// one that it has, and reports whether it did.
-	SetTarget(root b3.Root, label string, t meta.Target) (bool, error)
-	// ForgetPin removes a released pin durably and reports whether there was one.
-	ForgetPin(root b3.Root, label string) (bool, error)
-	// Pin returns one pin, also a released one.
-	Pin(root b3.Root, label string) (p meta.Pin, ok bool, err error)
-	// Pins appends pins to page, in ascending order from (root, label), up to its
-	// capacity, without released ones. A page that is not full is the last one.
-	Pins(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
-	// Released is Pins for released pins.
-	Released(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
-}
-
 // Deps holds the dependencies of a Keeper.
 type Deps struct {
-	Backend   Backend
+	Backend   meta.Backend
 	Admission *admission.Control
 	Leases    *lease.Table
 	Moved     *moved.Table

@@ -79,18 +79,11 @@ func parseAll(list []string) (map[string]limit, error) {
 	return qs, nil
 }
 
-// Backend is the part of a store's backend that quotas need.
-type Backend interface {
-	Get(root b3.Root) (meta.Entry, bool, error)
-	SetPins(pins []meta.Pin) error
-	DropPin(root b3.Root, label string) (bool, error)
-}
-
 // Deps holds the dependencies of Quotas. Metrics and Limits may be nil.
 type Deps struct {
 	env.Env
 
-	Backend Backend
+	Backend meta.Backend
 
 	// Node reads and verifies the directory root. It returns nil when root is absent or is no
 	// directory, and an error that wraps meta.ErrDamagedDirectory when it is damaged.
@@ -107,7 +100,7 @@ type pinKey struct {
 // maps have an entry for each pin, and for each label in use, that has a quota. Its methods
 // are safe for concurrent use.
 type Quotas struct {
-	backend Backend
+	backend meta.Backend
 	node    func(context.Context, b3.Root) (*manifest.Node, error)
 	limits  map[string]limit
 	usages  map[string][2]*limits.Usage // bytes and objects, nil when unbounded; none for "*"

@@ -15,13 +15,15 @@ import (
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/arriving/resumable"
+	"allium/store/meta"
 )
 
 // Begin creates an upload with the options o.
-func Begin(t testing.TB, s *store.Store, o resumable.Options) resumable.Info {
+func Begin(t testing.TB, s *store.Store, o meta.UploadOptions) resumable.Info {
 	t.Helper()
 	u, err := s.Uploads().New(t.Context(), resumable.Capability{}, o)
-	if err != nil || len(u.ID) != 32 || u.Options != o || u.Offset != 0 || u.Expires.IsZero() || !u.Root.IsZero() {
+	if err != nil || len(u.ID) != 32 || u.UploadOptions != o || u.Offset != 0 || u.Expires.IsZero() ||
+		!u.Root.IsZero() {
 		t.Fatalf("a new upload of %+v is %+v, %v", o, u, err)
 	}
 	return u
@@ -52,7 +54,7 @@ func testUploadSizes(t *testing.T, s *store.Store) {
 	for i, size := range append(sizes, 256<<10, 40*b3.GroupSize+1) {
 		for pieces := range 3 {
 			p := Bytes(uint64(1000+3*i+pieces), size)
-			o := resumable.Options{Length: int64(size)}
+			o := meta.UploadOptions{Length: int64(size)}
 			if pieces > 0 {
 				o.Expect = b3.Sum(p)
 			}
@@ -114,7 +116,7 @@ func testUploadSizes(t *testing.T, s *store.Store) {
 func testUploadCut(t *testing.T, s *store.Store) {
 	for _, size := range []int{b3.GroupSize, 9*b3.GroupSize + 100} {
 		p := Bytes(uint64(size), size)
-		u := Begin(t, s, resumable.Options{Length: int64(size), Expect: b3.Sum(p), Pin: true, Label: "cut"})
+		u := Begin(t, s, meta.UploadOptions{Length: int64(size), Expect: b3.Sum(p), Pin: true, Label: "cut"})
 		at := 0
 		for _, n := range []int{0, 1, 100, b3.GroupSize - 101, b3.GroupSize, 3*b3.GroupSize + 5} {
 			if at+n > size {
@@ -152,7 +154,7 @@ func testUploadCut(t *testing.T, s *store.Store) {
 func testUploadCutAtEnd(t *testing.T, s *store.Store) {
 	for _, size := range []int{0, 1, b3.GroupSize, 2*b3.GroupSize + 1} {
 		p := Bytes(uint64(size), size)
-		u := Begin(t, s, resumable.Options{Length: int64(size)})
+		u := Begin(t, s, meta.UploadOptions{Length: int64(size)})
 		r := io.MultiReader(bytes.NewReader(p), iotest.ErrReader(errBroken))
 		now, err := s.Uploads().Append(t.Context(), resumable.Capability{}, u.ID, 0, r)
 		if !errors.Is(err, errBroken) || now.Offset != int64(size) || !now.Root.IsZero() {
@@ -171,7 +173,7 @@ func testUploadCutAtEnd(t *testing.T, s *store.Store) {
 // the expected address fails. So do bad options and IDs of no upload.
 func testUploadRefuses(t *testing.T, s *store.Store) {
 	ctx := t.Context()
-	for _, o := range []resumable.Options{{Length: -1}, {Length: b3.MaxSize + 1}, {Length: 1, Label: "a\nb"}} {
+	for _, o := range []meta.UploadOptions{{Length: -1}, {Length: b3.MaxSize + 1}, {Length: 1, Label: "a\nb"}} {
 		_, err := s.Uploads().New(ctx, resumable.Capability{}, o)
 		Want(t, err, status.BadRequest)
 	}
@@ -185,7 +187,7 @@ func testUploadRefuses(t *testing.T, s *store.Store) {
 	}
 	for _, size := range []int{100, 5*b3.GroupSize + 7} {
 		p := Bytes(uint64(size), size)
-		u := Begin(t, s, resumable.Options{Length: int64(size)})
+		u := Begin(t, s, meta.UploadOptions{Length: int64(size)})
 		_, err := s.Uploads().Get(ctx, strings.ToUpper(u.ID))
 		if strings.ToUpper(u.ID) != u.ID {
 			Want(t, err, status.NotFound)
@@ -208,7 +210,7 @@ func testUploadRefuses(t *testing.T, s *store.Store) {
 		Append(t, s, u, p, size, size)
 		Holds(t, s, p)
 
-		other := Begin(t, s, resumable.Options{Length: int64(size), Expect: b3.Sum([]byte("others"))})
+		other := Begin(t, s, meta.UploadOptions{Length: int64(size), Expect: b3.Sum([]byte("others"))})
 		Append(t, s, other, p, 0, size/2)
 		_, err = s.Uploads().Append(ctx, resumable.Capability{}, other.ID, int64(size/2), bytes.NewReader(p[size/2:]))
 		Want(t, err, status.BadDigest)
@@ -226,7 +228,7 @@ func testUploadRefuses(t *testing.T, s *store.Store) {
 func testUploadTwice(t *testing.T, s *store.Store) {
 	for n, size := range []int{1000, 3*b3.GroupSize + 1} {
 		p := Bytes(uint64(size), size)
-		o := resumable.Options{Length: int64(size), Pin: true, Label: "twice"}
+		o := meta.UploadOptions{Length: int64(size), Pin: true, Label: "twice"}
 		var wg sync.WaitGroup
 		var mu sync.Mutex // lock: leaf
 		isNew := 0
@@ -288,7 +290,7 @@ func (g *gated) Read(p []byte) (int, error) {
 // Get returns the state.
 func testUploadOneWriter(t *testing.T, s *store.Store) {
 	p := Bytes(5, 3*b3.GroupSize)
-	u := Begin(t, s, resumable.Options{Length: int64(len(p))})
+	u := Begin(t, s, meta.UploadOptions{Length: int64(len(p))})
 	Append(t, s, u, p, 0, 1000)
 	g := &gated{make(chan struct{}), make(chan struct{}), bytes.NewReader(p[1000:])}
 	reached := g.reached
@@ -319,7 +321,7 @@ func testUploadRemoved(t *testing.T, s *store.Store) {
 	before := s.Collector().Space().Used
 	for _, size := range []int{100, 5 * b3.GroupSize} {
 		p := Bytes(uint64(size), size)
-		u := Begin(t, s, resumable.Options{Length: int64(size)})
+		u := Begin(t, s, meta.UploadOptions{Length: int64(size)})
 		if used := s.Collector().Space().Used; used.Bytes < before.Bytes+int64(size) ||
 			used.Objects != before.Objects+1 {
 			t.Errorf("%+v is used beside an upload of %d bytes", used, size)

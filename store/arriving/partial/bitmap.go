@@ -1,31 +1,31 @@
 package partial
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"allium/store/meta"
+)
+
+const pageBits = meta.PageBits
 
 // Bitmap is a sparse set of numbers ≥ 0. Its memory grows with the pages in use, not with
 // the largest number, which may come from an unproved claim. The zero value is empty.
 type Bitmap struct {
-	pages map[int64]*Bits
+	pages map[int64]*meta.Bits
 	n     int64 // numbers in the set
 }
-
-// PageBits is the count of numbers that a page covers. For groups that is 256 MiB of an object.
-const PageBits = 4096
-
-// Bits is one page: the numbers from a multiple of PageBits on, lowest bit first.
-type Bits [PageBits / 64]uint64
 
 // Add adds i and reports whether it is new.
 func (b *Bitmap) Add(i int64) bool {
 	if b.pages == nil {
-		b.pages = map[int64]*Bits{}
+		b.pages = map[int64]*meta.Bits{}
 	}
-	page := b.pages[i/PageBits]
+	page := b.pages[i/pageBits]
 	if page == nil {
-		page = new(Bits)
-		b.pages[i/PageBits] = page
+		page = new(meta.Bits)
+		b.pages[i/pageBits] = page
 	}
-	word, bit := &page[i%PageBits/64], uint64(1)<<(i%64)
+	word, bit := &page[i%pageBits/64], uint64(1)<<(i%64)
 	if *word&bit != 0 {
 		return false
 	}
@@ -39,15 +39,15 @@ func (b *Bitmap) Remove(i int64) bool {
 	if !b.Has(i) {
 		return false
 	}
-	b.pages[i/PageBits][i%PageBits/64] &^= 1 << (i % 64)
+	b.pages[i/pageBits][i%pageBits/64] &^= 1 << (i % 64)
 	b.n--
 	return true
 }
 
 // Has reports whether i is in the set.
 func (b *Bitmap) Has(i int64) bool {
-	page := b.pages[i/PageBits]
-	return page != nil && page[i%PageBits/64]&(1<<(i%64)) != 0
+	page := b.pages[i/pageBits]
+	return page != nil && page[i%pageBits/64]&(1<<(i%64)) != 0
 }
 
 // Count returns how many numbers are in the set.
@@ -56,13 +56,13 @@ func (b *Bitmap) Count() int64 { return b.n }
 // CountIn returns how many numbers of [from, to) are in the set.
 func (b *Bitmap) CountIn(from, to int64) (n int64) {
 	for from < to {
-		page, end := b.pages[from/PageBits], min(to, (from/PageBits+1)*PageBits)
+		page, end := b.pages[from/pageBits], min(to, (from/pageBits+1)*pageBits)
 		if page == nil {
 			from = end
 			continue
 		}
 		for from < end {
-			word := page[from%PageBits/64] >> (from % 64)
+			word := page[from%pageBits/64] >> (from % 64)
 			if left := end - from; left < 64 {
 				word &= 1<<left - 1
 			}
@@ -74,18 +74,18 @@ func (b *Bitmap) CountIn(from, to int64) (n int64) {
 }
 
 // Page returns a copy of page n.
-func (b *Bitmap) Page(n int64) Bits {
+func (b *Bitmap) Page(n int64) meta.Bits {
 	if p := b.pages[n]; p != nil {
 		return *p
 	}
-	return Bits{}
+	return meta.Bits{}
 }
 
 // AddPage adds the numbers of page n that are below limit.
-func (b *Bitmap) AddPage(n int64, page Bits, limit int64) {
+func (b *Bitmap) AddPage(n int64, page meta.Bits, limit int64) {
 	for w, word := range page {
 		for ; word != 0; word &= word - 1 {
-			if i := n*PageBits + int64(w)*64 + int64(bits.TrailingZeros64(word)); i < limit {
+			if i := n*pageBits + int64(w)*64 + int64(bits.TrailingZeros64(word)); i < limit {
 				b.Add(i)
 			}
 		}
@@ -96,14 +96,14 @@ func (b *Bitmap) AddPage(n int64, page Bits, limit int64) {
 // is.
 func (b *Bitmap) FirstPresent(from, to int64) int64 {
 	for from < to {
-		n := from / PageBits
+		n := from / pageBits
 		page := b.pages[n]
 		if page == nil {
-			from = b.pageAfter(n, (to-1)/PageBits) * PageBits
+			from = b.pageAfter(n, (to-1)/pageBits) * pageBits
 			continue
 		}
-		from = page.next(from, 0)
-		if from/PageBits == n {
+		from = nextBit(page, from, 0)
+		if from/pageBits == n {
 			break
 		}
 	}
@@ -114,13 +114,13 @@ func (b *Bitmap) FirstPresent(from, to int64) int64 {
 // are.
 func (b *Bitmap) FirstAbsent(from, to int64) int64 {
 	for from < to {
-		n := from / PageBits
+		n := from / pageBits
 		page := b.pages[n]
 		if page == nil {
 			break
 		}
-		from = page.next(from, ^uint64(0))
-		if from/PageBits == n {
+		from = nextBit(page, from, ^uint64(0))
+		if from/pageBits == n {
 			break
 		}
 	}
@@ -147,10 +147,10 @@ func (b *Bitmap) pageAfter(n, last int64) int64 {
 	return found
 }
 
-// next returns the first number from i on, which is on this page, whose bit differs from
+// nextBit returns the first number from i on, which is on this page, whose bit differs from
 // the bits of skip, or the first number of the next page.
-func (p *Bits) next(i int64, skip uint64) int64 {
-	at := i % PageBits
+func nextBit(p *meta.Bits, i int64, skip uint64) int64 {
+	at := i % pageBits
 	base := i - at
 	for w := at / 64; w < int64(len(p)); w++ {
 		word := p[w] ^ skip
@@ -161,5 +161,5 @@ func (p *Bits) next(i int64, skip uint64) int64 {
 			return base + w*64 + int64(bits.TrailingZeros64(word))
 		}
 	}
-	return base + PageBits
+	return base + pageBits
 }

@@ -4,14 +4,16 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"allium/store/meta"
 )
 
 // TestBitmapRuns compares a bitmap with a set of numbers.
 func TestBitmapRuns(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		const limit = 3*PageBits + 100
-		at := rapid.OneOf(rapid.Int64Range(0, 200), rapid.Int64Range(PageBits-70, PageBits+70),
+		const limit = 3*meta.PageBits + 100
+		at := rapid.OneOf(rapid.Int64Range(0, 200), rapid.Int64Range(meta.PageBits-70, meta.PageBits+70),
 			rapid.Int64Range(0, limit-1))
 		var b Bitmap
 		set := map[int64]bool{}
@@ -43,7 +45,7 @@ func TestBitmapRuns(t *testing.T) {
 			"copy": func(t *rapid.T) {
 				var c Bitmap
 				cut := at.Draw(t, "limit")
-				for n := range int64(limit/PageBits + 1) {
+				for n := range int64(limit/meta.PageBits + 1) {
 					c.AddPage(n, b.Page(n), cut)
 				}
 				for i := range int64(limit) {

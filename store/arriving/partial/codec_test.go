@@ -10,7 +10,7 @@ import (
 )
 
 // encodeRecord encodes rec, without its root, as format 2 did.
-func encodeRecord(rec Record) []byte {
+func encodeRecord(rec meta.Partial) []byte {
 	b := binary.AppendUvarint([]byte{formPart}, uint64(rec.Size))
 	b = binary.AppendUvarint(b, uint64(rec.Stored))
 	return binary.AppendUvarint(b, uint64(rec.Used))
@@ -18,8 +18,8 @@ func encodeRecord(rec Record) []byte {
 
 // FuzzPartial and FuzzPage: what a decoder takes, its encoder writes the same.
 func FuzzPartial(f *testing.F) {
-	f.Add(encodeRecord(Record{Size: 100 << 30, Stored: 3 * b3.GroupSize, Used: 29_000_000}))
-	f.Add(encodeRecord(Record{Size: b3.MaxSize, Stored: b3.MaxSize, Used: 1<<32 - 1}))
+	f.Add(encodeRecord(meta.Partial{Size: 100 << 30, Stored: 3 * b3.GroupSize, Used: 29_000_000}))
+	f.Add(encodeRecord(meta.Partial{Size: b3.MaxSize, Stored: b3.MaxSize, Used: 1<<32 - 1}))
 	f.Add([]byte{formPart, 0x80, 0x80, 8, 1, 0}) // longer than needed
 	f.Add([]byte{formPart, 100, 1, 1})           // small
 	f.Add([]byte{formPart})
@@ -39,9 +39,9 @@ func FuzzPartial(f *testing.F) {
 }
 
 func FuzzPage(f *testing.F) {
-	page := Bits{0: 1, 5: ^uint64(0), 63: 1 << 63}
+	page := meta.Bits{0: 1, 5: ^uint64(0), 63: 1 << 63}
 	f.Add(uint64(0), EncodeBits(&page))
-	f.Add(uint64(b3.MaxSize/b3.GroupSize/PageBits), EncodeBits(&page))
+	f.Add(uint64(b3.MaxSize/b3.GroupSize/meta.PageBits), EncodeBits(&page))
 	f.Add(^uint64(0), EncodeBits(&page))
 	f.Add(uint64(7), []byte{1})
 	f.Fuzz(func(t *testing.T, n uint64, v []byte) {

@@ -16,7 +16,7 @@
 // One download: Table.Ingest waits at Deps.Gate and opens the object, with the groups that
 // the last download saved. Ingest.Write stores one proved item; it reserves space, writes
 // the bytes, and marks the group (object.endWrite). Table.Serve calls object.checkpoint
-// every 32 MiB or 5 s: save syncs the files, and Backend.Save records the size and the
+// every 32 MiB or 5 s: save syncs the files, and the backend's Save records the size and the
 // changed pages of the bitmap. Readers use Ingest.Wait and View. Ingest.Commit makes the
 // complete object visible, Suspend keeps what arrived, Abort discards it.
 package partial

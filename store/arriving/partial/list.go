@@ -12,25 +12,25 @@ import (
 
 // Get returns the record of a partial object: not_found when nothing of it is stored, or
 // its size is not proved.
-func (t *Table) Get(ctx context.Context, root b3.Root) (Record, error) {
+func (t *Table) Get(ctx context.Context, root b3.Root) (meta.Partial, error) {
 	if err := t.deps.Admission.EnterContext(ctx); err != nil {
-		return Record{}, err
+		return meta.Partial{}, err
 	}
 	defer t.deps.Admission.Leave()
 	rec, ok, err := t.Find(root)
 	switch {
 	case err != nil:
-		return Record{}, fmt.Errorf("store: look up %s: %w", root, err)
+		return meta.Partial{}, fmt.Errorf("store: look up %s: %w", root, err)
 	case !ok:
-		return Record{}, errNotHere(root)
+		return meta.Partial{}, errNotHere(root)
 	}
 	return rec, nil
 }
 
 // Find is Get for a caller that the store has admitted. ok is false when there is nothing.
-func (t *Table) Find(root b3.Root) (rec Record, ok bool, err error) {
+func (t *Table) Find(root b3.Root) (rec meta.Partial, ok bool, err error) {
 	if t.objects.Load() == 0 {
-		return Record{}, false, nil
+		return meta.Partial{}, false, nil
 	}
 	if p := t.join(root); p != nil {
 		defer p.release()
@@ -38,16 +38,17 @@ func (t *Table) Find(root b3.Root) (rec Record, ok bool, err error) {
 		return rec, ok, nil
 	}
 	if t.deps.Leases.Removing(root) {
-		return Record{}, false, nil
+		return meta.Partial{}, false, nil
 	}
 	return t.deps.Backend.Partial(root)
 }
 
 // record returns what a checkpoint would save now. ok is false when that is nothing.
-func (p *object) record() (rec Record, ok bool) {
+func (p *object) record() (rec meta.Partial, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Record{Root: p.root, Size: p.size, Stored: p.stored, Used: p.used}, p.sizeProved && p.stored > 0 && !p.ended
+	rec = meta.Partial{Root: p.root, Size: p.size, Stored: p.stored, Used: p.used}
+	return rec, p.sizeProved && p.stored > 0 && !p.ended
 }
 
 // Open opens a partial object: not_found when there is none. The store must have admitted
@@ -96,14 +97,14 @@ func Progress(ctx context.Context, t *Table, root b3.Root, n int64) ([]int, erro
 // All yields the partial objects in order of address. It leaves out an object that no
 // checkpoint has saved yet, which is in use. It holds one page at a time, so it does not
 // see one point in time. An error ends it.
-func (t *Table) All(ctx context.Context) iter.Seq2[Record, error] {
-	return func(yield func(Record, error) bool) {
+func (t *Table) All(ctx context.Context) iter.Seq2[meta.Partial, error] {
+	return func(yield func(meta.Partial, error) bool) {
 		var from b3.Root
-		buf := make([]Record, 0, meta.PageSize)
+		buf := make([]meta.Partial, 0, meta.PageSize)
 		for more := true; more; {
 			page, err := t.page(ctx, from, buf)
 			if err != nil {
-				yield(Record{}, fmt.Errorf("store: list: %w", err))
+				yield(meta.Partial{}, fmt.Errorf("store: list: %w", err))
 				return
 			}
 			for _, rec := range page {
@@ -119,7 +120,7 @@ func (t *Table) All(ctx context.Context) iter.Seq2[Record, error] {
 }
 
 // page returns the next page of All, with current figures for the objects in use.
-func (t *Table) page(ctx context.Context, from b3.Root, buf []Record) ([]Record, error) {
+func (t *Table) page(ctx context.Context, from b3.Root, buf []meta.Partial) ([]meta.Partial, error) {
 	if err := t.deps.Admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}

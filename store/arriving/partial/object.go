@@ -48,7 +48,7 @@ type object struct {
 	savingBytes  int64              // bytes that the checkpoint in progress saves
 	writingBytes int64              // bytes that are being written
 	unsavedSince time.Time          // when the first of them arrived
-	savedRecord  Record             // what the backend has; zero for nothing
+	savedRecord  meta.Partial       // what the backend has; zero for nothing
 	used         meta.Second        // last use
 }
 
@@ -218,7 +218,7 @@ func (p *object) markDirty(g, n int64) {
 	if len(p.dirtyPages) == 0 {
 		p.unsavedSince = time.Now()
 	}
-	p.dirtyPages[g/PageBits] = struct{}{}
+	p.dirtyPages[g/meta.PageBits] = struct{}{}
 	before := p.unsaved
 	p.unsaved += n
 	if before == 0 || before < checkpointBytes && p.unsaved >= checkpointBytes {
@@ -274,21 +274,21 @@ func (p *object) checkpoint() {
 // and is a user.
 func (p *object) save() error {
 	p.mu.Lock()
-	rec := Record{Root: p.root, Size: p.size, Stored: p.stored, Used: p.used}
+	rec := meta.Partial{Root: p.root, Size: p.size, Stored: p.stored, Used: p.used}
 	unchanged := len(p.dirtyPages) == 0 && (!p.staging.Kept || rec.Used < p.savedRecord.Used+useStep)
 	if p.apart || p.ended || !p.sizeProved || p.failed != nil || unchanged {
 		defer p.mu.Unlock()
 		return p.failed
 	}
-	pages := make([]Page, 0, len(p.dirtyPages))
+	pages := make([]meta.BitsPage, 0, len(p.dirtyPages))
 	for n := range p.dirtyPages {
-		pages = append(pages, Page{Number: n, Bits: p.groups.Page(n)})
+		pages = append(pages, meta.BitsPage{Number: n, Bits: p.groups.Page(n)})
 	}
 	fresh := p.unsaved
 	clear(p.dirtyPages)
 	p.unsaved, p.savingBytes = 0, fresh
 	p.mu.Unlock()
-	slices.SortFunc(pages, func(a, b Page) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(pages, func(a, b meta.BitsPage) int { return cmp.Compare(a.Number, b.Number) })
 	err := p.t.deps.Backend.Save(p.staging, rec, pages)
 	p.mu.Lock()
 	defer p.mu.Unlock()

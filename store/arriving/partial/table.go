@@ -28,27 +28,6 @@ const (
 	checkpointRetry = 100 * time.Millisecond // shortest time between two checkpoints of one object
 )
 
-// Backend stores partial objects.
-type Backend interface {
-	// Stage creates the files of a large object.
-	Stage(root b3.Root) (*meta.Staging, error)
-	// Discard deletes the files that Stage created, and what Save recorded of them.
-	Discard(st *meta.Staging) error
-	// Resume opens what the last Save of root recorded. st is nil when the files are lost or
-	// nothing is recorded; rec and pages are what is recorded.
-	Resume(root b3.Root) (st *meta.Staging, rec Record, pages []Page, err error)
-	// Save makes what was written to st durable, then records rec and the changed pages of
-	// the bitmap of groups, and sets st.Kept.
-	Save(st *meta.Staging, rec Record, pages []Page) error
-	// Partial returns what Save recorded of root.
-	Partial(root b3.Root) (rec Record, ok bool, err error)
-	// Partials appends what Save recorded, from root on in ascending order, to page up to its
-	// capacity. Fewer means the end.
-	Partials(root b3.Root, page []Record) ([]Record, error)
-	// DropPartial deletes what Save recorded of root, and its files, which nobody uses.
-	DropPartial(root b3.Root) error
-}
-
 // Space reserves space for what arrives.
 type Space interface {
 	// Reserve reserves n, and may wait for space.
@@ -65,7 +44,7 @@ type Space interface {
 type Deps struct {
 	env.Env
 
-	Backend   Backend
+	Backend   meta.Downloads
 	Space     Space
 	Leases    *lease.Table
 	Admission *admission.Control
@@ -138,7 +117,7 @@ func (t *Table) Bytes() int64 { return t.bytes.Load() }
 
 // Load counts what the backend has. It is called once, after the backend opened.
 func (t *Table) Load() error {
-	page := make([]Record, 0, meta.PageSize)
+	page := make([]meta.Partial, 0, meta.PageSize)
 	var from b3.Root
 	for more := true; more; {
 		found, err := t.deps.Backend.Partials(from, page)

@@ -5,17 +5,21 @@ import (
 	"testing"
 
 	"allium/protocols/b3"
+	"allium/store/meta"
 )
 
 // FuzzUpload: what the decoder takes, its encoder writes the same.
 func FuzzUpload(f *testing.F) {
-	for _, rec := range []Record{
+	for _, rec := range []meta.Upload{
 		{},
-		{Options: Options{Length: 100 << 30, Label: "photos/ä", Pin: true}, Offset: 3 << 30, Expires: 1<<32 - 1},
-		{Options: Options{Length: 5, Expect: b3.Root{1}}, Offset: 5, Root: b3.Root{1}},
 		{
-			Options: Options{Length: b3.MaxSize, Expect: b3.Root{1}, Pin: true},
-			Offset:  b3.MaxSize, Root: b3.Root{1}, Done: true, IsNew: true,
+			UploadOptions: meta.UploadOptions{Length: 100 << 30, Label: "photos/ä", Pin: true},
+			Offset:        3 << 30, Expires: 1<<32 - 1,
+		},
+		{UploadOptions: meta.UploadOptions{Length: 5, Expect: b3.Root{1}}, Offset: 5, Root: b3.Root{1}},
+		{
+			UploadOptions: meta.UploadOptions{Length: b3.MaxSize, Expect: b3.Root{1}, Pin: true},
+			Offset:        b3.MaxSize, Root: b3.Root{1}, Done: true, IsNew: true,
 		},
 	} {
 		f.Add(Encode(rec))
@@ -28,7 +32,7 @@ func FuzzUpload(f *testing.F) {
 	f.Add([]byte{formUpload, 0, 0x81, 0, 1, 0}) // longer than needed
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, p []byte) {
-		id := ID{1, 2, 3}
+		id := meta.UploadID{1, 2, 3}
 		rec, err := Decode(id, p)
 		if err != nil {
 			return
@@ -60,10 +64,10 @@ func FuzzUploadID(f *testing.F) {
 // TestUploadIDs: no two are one, and each reads back.
 func TestUploadIDs(t *testing.T) {
 	t.Parallel()
-	seen := map[ID]bool{}
+	seen := map[meta.UploadID]bool{}
 	for range 1000 {
 		id := newID(7)
-		if back, ok := ParseID(id.String()); !ok || back != id || id.owner() != 7 || seen[id] {
+		if back, ok := ParseID(id.String()); !ok || back != id || ownerOf(id) != 7 || seen[id] {
 			t.Fatalf("%s reads as %s, %t; seen: %t", id, back, ok, seen[id])
 		}
 		seen[id] = true

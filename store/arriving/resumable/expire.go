@@ -58,7 +58,7 @@ func (t *Table) Load(ctx context.Context) error {
 			continue
 		}
 		t.mu.Lock()
-		t.places.take(rec.ID.owner()) // may exceed Deps.MaxOpen, which may have been lowered
+		t.places.take(ownerOf(rec.ID)) // may exceed Deps.MaxOpen, which may have been lowered
 		t.mu.Unlock()
 		u.charge = t.deps.Quotas.Charge(rec.Label)
 		u.charge.Restore(meta.Count{Objects: 1, Bytes: rec.Length})
@@ -79,14 +79,14 @@ func (t *Table) Load(ctx context.Context) error {
 
 // ring remembers the latest maxEnded uploads that ended.
 type ring struct {
-	ids  [maxEnded]ID
+	ids  [maxEnded]meta.UploadID
 	next int
-	set  map[ID]struct{}
+	set  map[meta.UploadID]struct{}
 }
 
-func (r *ring) add(id ID) {
+func (r *ring) add(id meta.UploadID) {
 	if r.set == nil {
-		r.set = map[ID]struct{}{}
+		r.set = map[meta.UploadID]struct{}{}
 	}
 	delete(r.set, r.ids[r.next])
 	r.ids[r.next] = id
@@ -94,7 +94,7 @@ func (r *ring) add(id ID) {
 	r.next = (r.next + 1) % len(r.ids)
 }
 
-func (r *ring) has(id ID) bool {
+func (r *ring) has(id meta.UploadID) bool {
 	_, ok := r.set[id]
 	return ok
 }

@@ -134,7 +134,7 @@ func (t *Table) emptyUpload(o owner) (empty *state) {
 		most = t.places.of[o] + 1
 	}
 	for _, u := range t.uploads {
-		of := u.rec.ID.owner()
+		of := ownerOf(u.rec.ID)
 		if of == 0 || u.busy || u.rec.Done || u.rec.Offset > 0 {
 			continue
 		}

@@ -164,7 +164,7 @@ func (a *appending) hashTo(n int64) error {
 
 // save makes the bytes of st durable, unless st is nil, and has the backend record rec.
 // After an error the state of the outboard is unknown, so it is made again.
-func (a *appending) save(rec Record, st *meta.Staging) error {
+func (a *appending) save(rec meta.Upload, st *meta.Staging) error {
 	if !a.t.writes.Enter() {
 		return meta.ErrDraining
 	}

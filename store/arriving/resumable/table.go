@@ -31,7 +31,7 @@ const (
 // state is a known upload. Who has locked it (busy) may use all its fields, and alone
 // changes rec, under the table's lock.
 type state struct {
-	rec      Record
+	rec      meta.Upload
 	busy     bool // locked; guarded by the table's lock
 	expiring bool // locked by Serve, which removes it; guarded by the table's lock
 
@@ -54,21 +54,6 @@ const (
 	endedEvicted   outcome = "evicted" // another upload needed its place
 )
 
-// Backend stores uploads.
-type Backend interface {
-	// Uploads returns the recorded uploads, when the store opens.
-	Uploads() ([]Record, error)
-	// OpenUpload opens the files of an upload, and empties each of which nothing is needed:
-	// the data at offset 0, the outboard when outboard, its length in bytes, is 0. Missing
-	// data is fs.ErrNotExist.
-	OpenUpload(rec Record, outboard int64) (*meta.Staging, error)
-	// NoteUpload makes the bytes of st durable, unless st is nil, and then records rec,
-	// durably. It deletes the files of an upload that is done.
-	NoteUpload(rec Record, st *meta.Staging) error
-	// DropUpload deletes the record and the files of an upload.
-	DropUpload(id ID) error
-}
-
 // Space reserves space for uploads.
 type Space interface {
 	// ReserveUnwritten reserves n, none of which is on the disk yet, and may wait for space.
@@ -85,7 +70,7 @@ type Space interface {
 type Deps struct {
 	env.Env
 
-	Backend   Backend
+	Backend   meta.Uploads
 	Space     Space
 	Quotas    *quota.Quotas
 	Leases    *lease.Table
@@ -126,7 +111,7 @@ type Table struct {
 	outcomes map[outcome]*atomic.Int64 // of ended uploads; the map itself does not change
 
 	mu      sync.Mutex // lock: leaf
-	uploads map[ID]*state
+	uploads map[meta.UploadID]*state
 	ttl     time.Duration // how long an upload lives after the last bytes
 	places  places        // of incomplete uploads, and those that are being created
 	ended   ring
@@ -137,7 +122,7 @@ type Table struct {
 // NewTable returns an empty table.
 func NewTable(deps Deps) *Table {
 	deps.Env.SetDefaults()
-	t := &Table{deps: deps, ttl: deps.TTL, uploads: map[ID]*state{}, outcomes: map[outcome]*atomic.Int64{}}
+	t := &Table{deps: deps, ttl: deps.TTL, uploads: map[meta.UploadID]*state{}, outcomes: map[outcome]*atomic.Int64{}}
 	outcomes := []outcome{endedWhole, endedExpired, endedRemoved, endedBadDigest, endedDenied, endedLost, endedEvicted}
 	for _, end := range outcomes {
 		t.outcomes[end] = new(atomic.Int64)
@@ -181,12 +166,12 @@ func (t *Table) add(u *state) {
 }
 
 // get returns the record of an upload.
-func (t *Table) get(id string) (Record, error) {
+func (t *Table) get(id string) (meta.Upload, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u, err := t.find(id)
 	if err != nil {
-		return Record{}, err
+		return meta.Upload{}, err
 	}
 	return u.rec, nil
 }
@@ -228,11 +213,11 @@ func (t *Table) unlock(u *state) {
 }
 
 // set updates the record of u to what the backend has. The caller has locked u.
-func (t *Table) set(u *state, rec Record) {
+func (t *Table) set(u *state, rec meta.Upload) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if rec.Done && !u.rec.Done {
-		t.places.leave(rec.ID.owner())
+		t.places.leave(ownerOf(rec.ID))
 		t.outcomes[endedWhole].Add(1)
 	}
 	u.rec = rec
@@ -244,7 +229,7 @@ func (t *Table) forget(u *state, why outcome) {
 	defer t.mu.Unlock()
 	delete(t.uploads, u.rec.ID)
 	if !u.rec.Done {
-		t.places.leave(u.rec.ID.owner())
+		t.places.leave(ownerOf(u.rec.ID))
 		t.outcomes[why].Add(1)
 	}
 	t.ended.add(u.rec.ID)

@@ -14,7 +14,7 @@ import (
 // Info describes an upload. It is a copy.
 type Info struct {
 	ID string // 32 random hex digits, which serve as a secret
-	Options
+	meta.UploadOptions
 	Offset  int64     // bytes that are stored and durable
 	Expires time.Time // when it is removed unless more bytes come before; whole seconds
 	Root    b3.Root   // the address, once the object is visible; zero before
@@ -22,11 +22,11 @@ type Info struct {
 }
 
 // infoOf returns what callers may see of r.
-func infoOf(r Record) Info {
-	if r.ID == (ID{}) {
+func infoOf(r meta.Upload) Info {
+	if r.ID == (meta.UploadID{}) {
 		return Info{}
 	}
-	u := Info{ID: r.ID.String(), Options: r.Options, Offset: r.Offset, Expires: r.Expires.Time()}
+	u := Info{ID: r.ID.String(), UploadOptions: r.UploadOptions, Offset: r.Offset, Expires: r.Expires.Time()}
 	if r.Done {
 		u.Root, u.New = r.Root, r.IsNew
 	}
@@ -38,7 +38,7 @@ func infoOf(r Record) Info {
 // capability has more uploads, and one without a byte. The upload ends when it is complete,
 // with Remove, Deps.TTL after the last bytes, or with c: with the capability of those that
 // sent bytes which is valid longest.
-func (t *Table) New(ctx context.Context, c Capability, o Options) (Info, error) {
+func (t *Table) New(ctx context.Context, c Capability, o meta.UploadOptions) (Info, error) {
 	if o.Length < 0 || o.Length > b3.MaxSize {
 		return Info{}, status.Errorf(status.BadRequest, "an object cannot have %d bytes", o.Length)
 	}
@@ -60,12 +60,12 @@ func (t *Table) New(ctx context.Context, c Capability, o Options) (Info, error) 
 }
 
 // create reserves and records a new upload, and releases everything when it fails.
-func (t *Table) create(ctx context.Context, c Capability, o Options) (_ Record, err error) {
+func (t *Table) create(ctx context.Context, c Capability, o meta.UploadOptions) (_ meta.Upload, err error) {
 	if err := t.reserve(c.owner()); err != nil {
-		return Record{}, err
+		return meta.Upload{}, err
 	}
 	u := &state{
-		rec:    Record{Options: o, ID: newID(c.owner()), Expires: t.expiry(c)},
+		rec:    meta.Upload{UploadOptions: o, ID: newID(c.owner()), Expires: t.expiry(c)},
 		charge: t.deps.Quotas.Charge(o.Label),
 	}
 	defer func() {
@@ -75,15 +75,15 @@ func (t *Table) create(ctx context.Context, c Capability, o Options) (_ Record, 
 		}
 	}()
 	if err := u.charge.Take(meta.Count{Objects: 1, Bytes: o.Length}); err != nil {
-		return Record{}, err
+		return meta.Upload{}, err
 	}
 	space := meta.Count{Objects: 1, Bytes: meta.StoredSize(o.Length)}
 	if err := t.deps.Space.ReserveUnwritten(ctx, space); err != nil {
-		return Record{}, err
+		return meta.Upload{}, err
 	}
 	u.space, u.unwritten = space, space.Bytes
 	if err := t.deps.Backend.NoteUpload(u.rec, nil); err != nil {
-		return Record{}, err
+		return meta.Upload{}, err
 	}
 	t.add(u)
 	return u.rec, nil

@@ -67,14 +67,14 @@ func (f *Files) migrateNotes() error {
 
 // migrate writes the notes of downloads, one at a time.
 func (d *downloads) migrate() (found bool, err error) {
-	var rec partial.Record
-	var pages []partial.Page
+	var rec meta.Partial
+	var pages []meta.BitsPage
 	write := func() error {
 		if rec.Size == 0 {
 			return nil
 		}
 		_, err := d.makePart(rec, pages)
-		rec, pages = partial.Record{}, nil
+		rec, pages = meta.Partial{}, nil
 		return err
 	}
 	record := func(root b3.Root, v []byte) error {
@@ -91,7 +91,7 @@ func (d *downloads) migrate() (found bool, err error) {
 	}
 	bits := func(root b3.Root, n uint64, v []byte) {
 		page, err := partial.DecodePage(n, v)
-		if err == nil && rec.Size > 0 && root == rec.Root && page.Number <= (b3.Groups(rec.Size)-1)/partial.PageBits {
+		if err == nil && rec.Size > 0 && root == rec.Root && page.Number <= (b3.Groups(rec.Size)-1)/meta.PageBits {
 			pages = append(pages, page)
 		} // a damaged page is dropped: its groups are fetched again
 	}
@@ -105,9 +105,9 @@ func (d *downloads) migrate() (found bool, err error) {
 func (u *uploads) migrate() (found bool, err error) {
 	return u.index.EachOldUpload(func(id, v []byte) error {
 		err := errors.New("the key is malformed")
-		var rec resumable.Record
-		if len(id) == len(resumable.ID{}) {
-			rec, err = resumable.Decode(resumable.ID(id), v)
+		var rec meta.Upload
+		if len(id) == len(meta.UploadID{}) {
+			rec, err = resumable.Decode(meta.UploadID(id), v)
 		}
 		if err != nil {
 			u.quarantine.Note(meta.Damage{Kind: meta.DamageNote, State: meta.DamageOpen, File: fsys.DirIndex,

@@ -8,7 +8,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"allium/protocols/b3"
-	"allium/store/arriving/partial"
 	"allium/store/disk/fsys"
 	"allium/store/meta"
 )
@@ -46,8 +45,8 @@ func TestReadSlots(t *testing.T) {
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	root, other := b3.Sum([]byte("a")), b3.Sum([]byte("b"))
-	const size = 3 * partial.PageBits * b3.GroupSize // three pages
-	page := partial.Page{Number: 2}
+	const size = 3 * meta.PageBits * b3.GroupSize // three pages
+	page := meta.BitsPage{Number: 2}
 	page.Bits[0] = 0b1011
 	b := encodePlace(root, &page)
 	flip := func(at int) []byte {
@@ -79,7 +78,7 @@ func TestPlace(t *testing.T) {
 // is accepted.
 func TestPartHead(t *testing.T) {
 	t.Parallel()
-	rec := partial.Record{Root: b3.Sum([]byte("a")), Size: 5 * b3.GroupSize, Used: 7}
+	rec := meta.Partial{Root: b3.Sum([]byte("a")), Size: 5 * b3.GroupSize, Used: 7}
 	p := encodePartHead(rec, 1)
 	if got, known, ok := decodePartHead(rec.Root, p); !ok || known != 1 || got != rec {
 		t.Errorf("read %+v with %d places, %t", got, known, ok)

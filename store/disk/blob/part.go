@@ -6,7 +6,6 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
-	"allium/store/arriving/partial"
 	"allium/store/disk/fsys"
 	"allium/store/meta"
 )
@@ -24,18 +23,18 @@ type downloads struct {
 }
 
 func newDownloads(n *notes) *downloads {
-	return &downloads{notes: n, table: partTable{recs: map[b3.Root]partial.Record{}}}
+	return &downloads{notes: n, table: partTable{recs: map[b3.Root]meta.Partial{}}}
 }
 
 // Partial returns the last saved record of root; ok is false if there is none.
-func (d *downloads) Partial(root b3.Root) (partial.Record, bool, error) {
+func (d *downloads) Partial(root b3.Root) (meta.Partial, bool, error) {
 	rec, ok := d.table.get(root)
 	return rec, ok, nil
 }
 
 // Partials appends saved records to page, in ascending order from root, up to its
 // capacity.
-func (d *downloads) Partials(root b3.Root, page []partial.Record) ([]partial.Record, error) {
+func (d *downloads) Partials(root b3.Root, page []meta.Partial) ([]meta.Partial, error) {
 	return d.table.page(root, page), nil
 }
 
@@ -43,15 +42,15 @@ func (d *downloads) partPath(root b3.Root) string { return d.path(fsys.DirPart, 
 
 // Resume opens the files of the last Save of root. st is nil if there was none, or if
 // the note has been damaged since the start.
-func (d *downloads) Resume(root b3.Root) (*meta.Staging, partial.Record, []partial.Page, error) {
+func (d *downloads) Resume(root b3.Root) (*meta.Staging, meta.Partial, []meta.BitsPage, error) {
 	rec, ok := d.table.get(root)
 	if !ok {
-		return nil, partial.Record{}, nil, nil
+		return nil, meta.Partial{}, nil, nil
 	}
 	name := d.partPath(root)
 	r, ok, err := d.readPart(root)
 	if err != nil {
-		return nil, partial.Record{}, nil, err
+		return nil, meta.Partial{}, nil, err
 	}
 	if !ok { // damaged since the start
 		d.quarantinePart(root, meta.Damage{Kind: meta.DamageNote, Reason: lostNote})
@@ -61,12 +60,12 @@ func (d *downloads) Resume(root b3.Root) (*meta.Staging, partial.Record, []parti
 	st := &meta.Staging{Root: root, Kept: true, Own: at}
 	data, err := d.reopen(at.data)
 	if err != nil {
-		return nil, partial.Record{}, nil, err
+		return nil, meta.Partial{}, nil, err
 	}
 	outboard, err := d.reopen(at.outboard)
 	if err != nil {
 		_ = data.Close() // nothing was written to it
-		return nil, partial.Record{}, nil, err
+		return nil, meta.Partial{}, nil, err
 	}
 	st.Pair = meta.Pair{Data: data, Outboard: newOutboardFile(outboard)}
 	return st, rec, r.pages, nil
@@ -87,7 +86,7 @@ func (d *downloads) readPart(root b3.Root) (r readPart, ok bool, err error) {
 
 // Save syncs the files and then writes the note durably, so that everything in the
 // note is on disk. The first Save of a download moves its files from tmp/ to part/.
-func (d *downloads) Save(st *meta.Staging, rec partial.Record, pages []partial.Page) error {
+func (d *downloads) Save(st *meta.Staging, rec meta.Partial, pages []meta.BitsPage) error {
 	if err := d.index.Failure(); err != nil {
 		return err
 	}
@@ -114,7 +113,7 @@ func (d *downloads) Save(st *meta.Staging, rec partial.Record, pages []partial.P
 
 // moveToPart moves the files of a download to part/, durably. It writes an empty note
 // first, because files without a note are damage.
-func (d *downloads) moveToPart(st *meta.Staging, rec partial.Record) (err error) {
+func (d *downloads) moveToPart(st *meta.Staging, rec meta.Partial) (err error) {
 	at := pathsOf(st)
 	if at.note, err = d.makePart(rec, nil); err != nil {
 		return err

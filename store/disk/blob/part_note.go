@@ -28,7 +28,7 @@ func newPartNote() *partNote { return &partNote{seq: firstNote, at: map[int64]in
 // address and the number, the CRC of the bits, and the bits.
 const (
 	placeHead = 8 + 4 + 4
-	placeSize = placeHead + partial.PageBits/8
+	placeSize = placeHead + meta.PageBits/8
 )
 
 func placeOffset(i int64) int64 { return noteSlots + i*placeSize }
@@ -37,7 +37,7 @@ func pageSum(root b3.Root, number []byte) uint32 {
 	return crc32.Update(crc32.Checksum(root[:], meta.Castagnoli), meta.Castagnoli, number)
 }
 
-func encodePlace(root b3.Root, page *partial.Page) []byte {
+func encodePlace(root b3.Root, page *meta.BitsPage) []byte {
 	bits := partial.EncodeBits(&page.Bits)
 	b := binary.LittleEndian.AppendUint64(make([]byte, 0, placeSize), uint64(page.Number))
 	b = binary.LittleEndian.AppendUint32(b, pageSum(root, b))
@@ -48,10 +48,10 @@ func encodePlace(root b3.Root, page *partial.Page) []byte {
 // decodePlace returns the page at a place; ok is false if there is none. torn reports
 // that the bits are not those that were written. They may still be used, because
 // every group is verified when it is read.
-func decodePlace(root b3.Root, size int64, b []byte) (page partial.Page, torn, ok bool) {
+func decodePlace(root b3.Root, size int64, b []byte) (page meta.BitsPage, torn, ok bool) {
 	n := binary.LittleEndian.Uint64(b)
 	valid := pageSum(root, b[:8]) == binary.LittleEndian.Uint32(b[8:])
-	if !valid || n > uint64((b3.Groups(size)-1)/partial.PageBits) {
+	if !valid || n > uint64((b3.Groups(size)-1)/meta.PageBits) {
 		return page, false, false
 	}
 	page.Number = int64(n)
@@ -66,32 +66,32 @@ func decodePlace(root b3.Root, size int64, b []byte) (page partial.Page, torn, o
 // as u64, last use as u32, number of durable places as u64.
 const partHead = b3.Size + 8 + 4 + 8
 
-func encodePartHead(rec partial.Record, known int64) []byte {
+func encodePartHead(rec meta.Partial, known int64) []byte {
 	b := append(make([]byte, 0, partHead), rec.Root[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(rec.Size))
 	b = binary.LittleEndian.AppendUint32(b, uint32(rec.Used))
 	return binary.LittleEndian.AppendUint64(b, uint64(known))
 }
 
-func decodePartHead(root b3.Root, p []byte) (rec partial.Record, known int64, ok bool) {
+func decodePartHead(root b3.Root, p []byte) (rec meta.Partial, known int64, ok bool) {
 	if len(p) != partHead || b3.Root(p[:b3.Size]) != root {
 		return rec, 0, false
 	}
 	p = p[b3.Size:]
 	size, places := binary.LittleEndian.Uint64(p), binary.LittleEndian.Uint64(p[12:])
-	if size <= b3.GroupSize || size > b3.MaxSize || places > uint64((b3.Groups(int64(size))-1)/partial.PageBits+1) {
+	if size <= b3.GroupSize || size > b3.MaxSize || places > uint64((b3.Groups(int64(size))-1)/meta.PageBits+1) {
 		return rec, 0, false
 	}
-	rec = partial.Record{Root: root, Size: int64(size), Used: meta.Second(binary.LittleEndian.Uint32(p[8:]))}
+	rec = meta.Partial{Root: root, Size: int64(size), Used: meta.Second(binary.LittleEndian.Uint32(p[8:]))}
 	return rec, int64(places), true
 }
 
 // readPart is the content of the note of a download.
 type readPart struct {
-	rec    partial.Record
+	rec    meta.Partial
 	note   *partNote
 	groups partial.Bitmap
-	pages  []partial.Page
+	pages  []meta.BitsPage
 	torn   int // places with wrong bytes, which a crash may have caused
 	lost   int // slots and places with damage that no crash causes: a disk writes a sector whole or not at all
 }
@@ -182,7 +182,7 @@ func (r *readPart) cut(n int64) (dropped int) {
 }
 
 // makePart writes the complete note of a download.
-func (d *downloads) makePart(rec partial.Record, pages []partial.Page) (*partNote, error) {
+func (d *downloads) makePart(rec meta.Partial, pages []meta.BitsPage) (*partNote, error) {
 	note := newPartNote()
 	var body []byte
 	for i := range pages {
@@ -195,7 +195,7 @@ func (d *downloads) makePart(rec partial.Record, pages []partial.Page) (*partNot
 
 // changePart writes changed pages to the note of a download, durably. The next change
 // counts new pages as known.
-func (d *downloads) changePart(note *partNote, rec partial.Record, pages []partial.Page) error {
+func (d *downloads) changePart(note *partNote, rec meta.Partial, pages []meta.BitsPage) error {
 	name, head := d.partPath(rec.Root)+partSuffix, encodePartHead(rec, note.known)
 	err := d.changeNote(name, notePart, note.seq+1, head, func(f vfs.File) error {
 		for i := range pages {
@@ -222,11 +222,11 @@ func (d *downloads) changePart(note *partNote, rec partial.Record, pages []parti
 // number of files in part/.
 type partTable struct {
 	mu    sync.Mutex // lock: leaf
-	recs  map[b3.Root]partial.Record
+	recs  map[b3.Root]meta.Partial
 	order []b3.Root
 }
 
-func (t *partTable) set(rec partial.Record) {
+func (t *partTable) set(rec meta.Partial) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, ok := t.recs[rec.Root]; !ok {
@@ -247,7 +247,7 @@ func (t *partTable) drop(root b3.Root) {
 	t.order = slices.Delete(t.order, at, at+1)
 }
 
-func (t *partTable) get(root b3.Root) (partial.Record, bool) {
+func (t *partTable) get(root b3.Root) (meta.Partial, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rec, ok := t.recs[root]
@@ -255,7 +255,7 @@ func (t *partTable) get(root b3.Root) (partial.Record, bool) {
 }
 
 // page appends records to page, in ascending order from root, up to its capacity.
-func (t *partTable) page(root b3.Root, page []partial.Record) []partial.Record {
+func (t *partTable) page(root b3.Root, page []meta.Partial) []meta.Partial {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at, _ := slices.BinarySearchFunc(t.order, root, meta.CompareRoots)

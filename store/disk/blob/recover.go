@@ -42,7 +42,7 @@ func (f *Files) recoverParts(clean bool) error {
 	}
 	// Before format 3, files without a note were left by a crash and are no damage.
 	old := slices.Contains(names, fileUnnoted)
-	all, uploads := map[b3.Root]*partFiles{}, map[resumable.ID]*partFiles{}
+	all, uploads := map[b3.Root]*partFiles{}, map[meta.UploadID]*partFiles{}
 	for _, name := range names {
 		base, suffix, _ := strings.Cut(name, ".")
 		var x *partFiles

@@ -26,29 +26,29 @@ const uploadSuffix = ".up"
 type uploads struct {
 	*notes
 	log   Log
-	found []resumable.Record // found at the start; Uploads returns them once
+	found []meta.Upload // found at the start; Uploads returns them once
 
-	mu   sync.Mutex              // lock: leaf
-	seqs map[resumable.ID]uint64 // numbers of the newer slots of the notes
+	mu   sync.Mutex               // lock: leaf
+	seqs map[meta.UploadID]uint64 // numbers of the newer slots of the notes
 }
 
 func newUploads(n *notes, log Log) *uploads {
-	return &uploads{notes: n, log: log, seqs: map[resumable.ID]uint64{}}
+	return &uploads{notes: n, log: log, seqs: map[meta.UploadID]uint64{}}
 }
 
 // Uploads returns the records of the uploads that the start found. It is called once.
-func (u *uploads) Uploads() ([]resumable.Record, error) {
+func (u *uploads) Uploads() ([]meta.Upload, error) {
 	recs := u.found
 	u.found = nil
 	return recs, nil
 }
 
-func (u *uploads) uploadPath(id resumable.ID) string { return u.path(fsys.DirPart, id.String()) }
+func (u *uploads) uploadPath(id meta.UploadID) string { return u.path(fsys.DirPart, id.String()) }
 
 // OpenUpload opens the files of an upload. need is how many bytes the outboard must
 // have. It returns fs.ErrNotExist if the data is missing or short, which it adds to
 // the list of damage. It returns no_space if there is no space for more data.
-func (u *uploads) OpenUpload(rec resumable.Record, need int64) (*meta.Staging, error) {
+func (u *uploads) OpenUpload(rec meta.Upload, need int64) (*meta.Staging, error) {
 	if rec.Offset < rec.Length {
 		if err := u.space(min(rec.Length-rec.Offset, 2*b3.GroupSize)); err != nil {
 			return nil, err
@@ -103,7 +103,7 @@ func (u *uploads) openGrowing(name string, need int64) (*stagedFile, error) {
 // NoteUpload syncs the bytes of an upload, and the first time their file name. Then it
 // writes the note durably, so that everything in the note is on disk. If rec is done,
 // it removes the files and keeps the note.
-func (u *uploads) NoteUpload(rec resumable.Record, st *meta.Staging) error {
+func (u *uploads) NoteUpload(rec meta.Upload, st *meta.Staging) error {
 	if err := errors.Join(u.index.Failure(), u.log.Failure()); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (u *uploads) NoteUpload(rec resumable.Record, st *meta.Staging) error {
 
 // writeUpload writes the note of an upload, durably. It must not run twice at once for
 // one upload.
-func (u *uploads) writeUpload(rec resumable.Record) error {
+func (u *uploads) writeUpload(rec meta.Upload) error {
 	u.mu.Lock()
 	seq, known := u.seqs[rec.ID]
 	u.mu.Unlock()
@@ -154,15 +154,15 @@ func (u *uploads) writeUpload(rec resumable.Record) error {
 
 // readUpload reads the note of an upload. ok is false if it is damaged; bad is the
 // number of damaged slots.
-func (u *uploads) readUpload(id resumable.ID) (rec resumable.Record, bad int, ok bool, err error) {
+func (u *uploads) readUpload(id meta.UploadID) (rec meta.Upload, bad int, ok bool, err error) {
 	f, err := u.fs.Open(u.uploadPath(id) + uploadSuffix)
 	if err != nil {
 		return rec, 0, false, meta.ReadError(err)
 	}
 	defer f.Close() // only read
-	decode := func(p []byte) (resumable.Record, error) {
-		if len(p) < len(id) || resumable.ID(p[:len(id)]) != id {
-			return resumable.Record{}, errors.New("the note is that of another upload")
+	decode := func(p []byte) (meta.Upload, error) {
+		if len(p) < len(id) || meta.UploadID(p[:len(id)]) != id {
+			return meta.Upload{}, errors.New("the note is that of another upload")
 		}
 		return resumable.Decode(id, p[len(id):])
 	}
@@ -177,7 +177,7 @@ func (u *uploads) readUpload(id resumable.ID) (rec resumable.Record, bad int, ok
 
 // DropUpload removes the note of an upload and its files. After a crash, the next
 // start finishes the removal.
-func (u *uploads) DropUpload(id resumable.ID) error {
+func (u *uploads) DropUpload(id meta.UploadID) error {
 	if err := u.dropNote(u.uploadPath(id), uploadSuffix); err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (u *uploads) DropUpload(id resumable.ID) error {
 // recoverUpload makes the files of an upload agree with its note. It moves bytes back
 // that a crash left in obj/ without a record. The damage of a lost upload stays open,
 // because only its client has the bytes.
-func (u *uploads) recoverUpload(id resumable.ID, x partFiles, old bool) error {
+func (u *uploads) recoverUpload(id meta.UploadID, x partFiles, old bool) error {
 	name := u.uploadPath(id)
 	if len(x.gone) > 0 {
 		u.recoverGone(name, uploadSuffix, x)
@@ -254,13 +254,13 @@ func (u *uploads) recoverUpload(id resumable.ID, x partFiles, old bool) error {
 	return nil
 }
 
-func lostUpload(rec resumable.Record) string {
+func lostUpload(rec meta.Upload) string {
 	return fmt.Sprintf("%d bytes of an upload were acknowledged, and its file is missing or shorter; send it again",
 		rec.Offset)
 }
 
 // quarantineUpload moves the files of an upload to quarantine/. The damage is open.
-func (u *uploads) quarantineUpload(id resumable.ID, why meta.Damage) {
+func (u *uploads) quarantineUpload(id meta.UploadID, why meta.Damage) {
 	delete(u.seqs, id) // mu is not needed before Serve
 	why.State = meta.DamageOpen
 	name := u.uploadPath(id)
@@ -270,7 +270,7 @@ func (u *uploads) quarantineUpload(id resumable.ID, why meta.Damage) {
 // restoreUpload moves the bytes of an upload back from obj/ to part/ if a crash left
 // them there. It reports whether part/ has all acknowledged bytes. The outboard is not
 // needed.
-func (u *uploads) restoreUpload(rec resumable.Record) (here bool, err error) {
+func (u *uploads) restoreUpload(rec meta.Upload) (here bool, err error) {
 	if rec.Offset == 0 {
 		return true, nil
 	}

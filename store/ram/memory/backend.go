@@ -7,7 +7,6 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
-	"allium/store/arriving/resumable"
 	"allium/store/disk/damage"
 	"allium/store/disk/fsys"
 	"allium/store/meta"
@@ -30,7 +29,7 @@ type Backend struct {
 	pinned  map[b3.Root]map[string]meta.Pin
 	parts   map[b3.Root]*memPart
 
-	incoming map[resumable.ID]ramPair // the bytes of uploads
+	incoming map[meta.UploadID]ramPair // the bytes of uploads
 }
 
 // memObject and its key have no pointers, so that Go's garbage collector does not scan
@@ -53,7 +52,7 @@ func New(limit int64, clock *meta.Clock) *Backend {
 		large:    map[b3.Root]ramPair{},
 		pinned:   map[b3.Root]map[string]meta.Pin{},
 		parts:    map[b3.Root]*memPart{},
-		incoming: map[resumable.ID]ramPair{},
+		incoming: map[meta.UploadID]ramPair{},
 	}
 }
 

@@ -5,39 +5,38 @@ import (
 	"slices"
 
 	"allium/protocols/b3"
-	"allium/store/arriving/partial"
 	"allium/store/meta"
 )
 
 // memPart is the saved state of a partial object. It has a reference to the bytes.
 type memPart struct {
 	pair ramPair
-	rec  partial.Record
-	bits map[int64]partial.Bits
+	rec  meta.Partial
+	bits map[int64]meta.Bits
 }
 
 // Resume implements the backend of a store.
-func (m *Backend) Resume(root b3.Root) (*meta.Staging, partial.Record, []partial.Page, error) {
+func (m *Backend) Resume(root b3.Root) (*meta.Staging, meta.Partial, []meta.BitsPage, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	part := m.parts[root]
 	if part == nil {
-		return nil, partial.Record{}, nil, nil
+		return nil, meta.Partial{}, nil, nil
 	}
-	pages := make([]partial.Page, 0, len(part.bits))
+	pages := make([]meta.BitsPage, 0, len(part.bits))
 	for n, bits := range part.bits {
-		pages = append(pages, partial.Page{Number: n, Bits: bits})
+		pages = append(pages, meta.BitsPage{Number: n, Bits: bits})
 	}
 	return &meta.Staging{Root: root, Kept: true, Pair: part.pair.open()}, part.rec, pages, nil
 }
 
 // Save implements the backend of a store.
-func (m *Backend) Save(st *meta.Staging, rec partial.Record, pages []partial.Page) error {
+func (m *Backend) Save(st *meta.Staging, rec meta.Partial, pages []meta.BitsPage) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	part := m.parts[rec.Root]
 	if part == nil {
-		part = &memPart{pair: ramPairOf(st.Pair), bits: map[int64]partial.Bits{}}
+		part = &memPart{pair: ramPairOf(st.Pair), bits: map[int64]meta.Bits{}}
 		part.pair.retain()
 		m.parts[rec.Root] = part
 	}
@@ -50,17 +49,17 @@ func (m *Backend) Save(st *meta.Staging, rec partial.Record, pages []partial.Pag
 }
 
 // Partial implements the backend of a store.
-func (m *Backend) Partial(root b3.Root) (partial.Record, bool, error) {
+func (m *Backend) Partial(root b3.Root) (meta.Partial, bool, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if part := m.parts[root]; part != nil {
 		return part.rec, true, nil
 	}
-	return partial.Record{}, false, nil
+	return meta.Partial{}, false, nil
 }
 
 // Partials implements the backend of a store.
-func (m *Backend) Partials(root b3.Root, page []partial.Record) ([]partial.Record, error) {
+func (m *Backend) Partials(root b3.Root, page []meta.Partial) ([]meta.Partial, error) {
 	m.mu.RLock()
 	roots := slices.SortedFunc(maps.Keys(m.parts), meta.CompareRoots)
 	for _, r := range roots {

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"allium/store/arriving/resumable"
 	"allium/store/meta"
 )
 
@@ -9,10 +8,10 @@ import (
 // their records.
 
 // Uploads implements the backend of a store.
-func (m *Backend) Uploads() ([]resumable.Record, error) { return nil, nil }
+func (m *Backend) Uploads() ([]meta.Upload, error) { return nil, nil }
 
 // OpenUpload implements the backend of a store.
-func (m *Backend) OpenUpload(rec resumable.Record, _ int64) (*meta.Staging, error) {
+func (m *Backend) OpenUpload(rec meta.Upload, _ int64) (*meta.Staging, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p, ok := m.incoming[rec.ID]
@@ -26,7 +25,7 @@ func (m *Backend) OpenUpload(rec resumable.Record, _ int64) (*meta.Staging, erro
 }
 
 // NoteUpload implements the backend of a store.
-func (m *Backend) NoteUpload(rec resumable.Record, _ *meta.Staging) error {
+func (m *Backend) NoteUpload(rec meta.Upload, _ *meta.Staging) error {
 	if rec.Done {
 		return m.DropUpload(rec.ID)
 	}
@@ -34,7 +33,7 @@ func (m *Backend) NoteUpload(rec resumable.Record, _ *meta.Staging) error {
 }
 
 // DropUpload implements the backend of a store.
-func (m *Backend) DropUpload(id resumable.ID) error {
+func (m *Backend) DropUpload(id meta.UploadID) error {
 	m.mu.Lock()
 	p, ok := m.incoming[id]
 	delete(m.incoming, id)
