@@ -19,6 +19,9 @@ import (
 
 func spec(name string) limits.Spec { return limits.Spec{Name: name} }
 
+// family names a limit of which each peer has its own.
+func family(name string) limits.Spec { return limits.Spec{Name: name, Each: "peer"} }
+
 func wantLimit(t *testing.T, err error, o status.Outcome, name string) *status.Limit {
 	t.Helper()
 	var e *status.Error
@@ -241,8 +244,8 @@ func TestRate(t *testing.T) {
 
 func TestFamilyCountsTogetherLimitsApart(t *testing.T) {
 	reg := limits.NewRegistry(nil)
-	f := reg.NewRateFamily(spec("f"), 1, 1)
-	a, b := f.Bucket(), f.Bucket()
+	f := reg.NewRate(family("f"), 1, 1)
+	a, b := f.Member(), f.Member()
 	for _, bucket := range []*limits.Rate{a, b} {
 		if err := bucket.Allow(); err != nil {
 			t.Errorf("one bucket spent the other's tokens: %v", err)
@@ -257,11 +260,11 @@ func TestFamilyCountsTogetherLimitsApart(t *testing.T) {
 func TestQueueFamilyCountsTogetherLimitsApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := limits.NewRegistry(nil)
-		f := limits.NewQueueFamily[int](reg, spec("f"), 3)
+		f := limits.NewQueue[int](reg, family("f"), 3)
 		if i := reg.Snapshot()[0]; i.Kind != limits.KindQueue || i.Capacity != 3 || i.Current != 0 {
 			t.Errorf("without queues: %+v", i)
 		}
-		a, b := f.Queue(), f.Queue()
+		a, b := f.Member(), f.Member()
 		for i := range 3 {
 			if err := a.TryPut(i); err != nil {
 				t.Fatal(err)
@@ -316,8 +319,10 @@ func TestBudget(t *testing.T) {
 func TestBudgetFamilyCountsTogetherLimitsApart(t *testing.T) {
 	reg := limits.NewRegistry(nil)
 	var a, b *limits.Budget
-	f := reg.NewBudgetFamily(spec("f"), 10, func() int64 { return max(a.Used(), b.Used()) })
-	a, b = f.Budget(), f.Budget()
+	s := family("f")
+	s.Fullest = func() int64 { return max(a.Used(), b.Used()) }
+	f := reg.NewBudget(s, 10)
+	a, b = f.Member(), f.Member()
 	if !a.Take(8) || !b.Take(9) {
 		t.Fatal("one budget took the other's bytes")
 	}
@@ -367,7 +372,7 @@ func TestNilRegistryWorks(t *testing.T) {
 	if err := limits.NewQueue[int](r, spec("q"), 1).TryPut(1); err != nil {
 		t.Error(err)
 	}
-	if err := limits.NewQueueFamily[int](r, spec("f"), 1).Queue().TryPut(1); err != nil {
+	if err := limits.NewQueue[int](r, family("f"), 1).Member().TryPut(1); err != nil {
 		t.Error(err)
 	}
 	if r.Snapshot() != nil {

@@ -16,8 +16,10 @@
 //   - [FairBudget] bounds bytes in use, and is fair between keys.
 //   - [Usage] lists a bound that its owner enforces.
 //
-// [GateFamily], [QueueFamily], [RateFamily] and [BudgetFamily] each put many bounds
-// of one kind, such as one for each peer, under one name in the list.
+// A Gate, Queue, Rate or Budget whose [Spec] says of what there is one each, such as
+// "peer", is a family: Member returns one more, under the same name in the list. The
+// caller owns the members and bounds their number. Refusals are those of all members
+// together; current and peak are those of the fullest.
 //
 // Invariants: no more than the capacity is ever in use, except of a Usage. Every
 // refusal is counted, and is a typed error (status.Busy, status.Quota or

@@ -15,12 +15,19 @@ import (
 // Time in which nothing is in use does not count, as then nothing can be freed.
 type drainRate struct {
 	mu     sync.Mutex // guards what follows; lock: leaf
-	start  time.Time  // of the present window; zero: nothing was freed yet
-	last   time.Time  // when something was freed last
-	step   int64      // how much was freed last
+	start  instant    // of the present window
+	last   instant    // when something was freed last
+	step   int64      // how much was freed last; 0: nothing was freed yet
 	n      int64      // freed in the present window
 	perSec float64    // 0: not known yet
 }
+
+// instant is a time of the monotonic clock alone, which is quicker to read than a time.Time.
+type instant time.Duration
+
+var processStart = time.Now()
+
+func clock() instant { return instant(time.Since(processStart)) }
 
 const (
 	drainWindow = 100 * time.Millisecond
@@ -32,29 +39,29 @@ const (
 // the last was freed than the rate takes for one, that time leaves the window. Shorter
 // times count: a queue whose items are taken at once is empty most of the time, and its
 // consumers set the rate.
-func (d *drainRate) begin(now time.Time) {
+func (d *drainRate) begin(now instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.perSec <= 0 {
 		return
 	}
 	usual := min(float64(d.step)/d.perSec, longestWait.Seconds())
-	idle := now.Sub(d.last) - time.Duration(usual*float64(time.Second))
+	idle := time.Duration(now-d.last) - time.Duration(usual*float64(time.Second))
 	if idle > drainWindow && idle.Seconds() > quietTimes*usual {
-		d.start, d.last = d.start.Add(idle), d.last.Add(idle)
+		d.start, d.last = d.start+instant(idle), d.last+instant(idle)
 	}
 }
 
 // done counts n as freed.
-func (d *drainRate) done(n int64, now time.Time) {
+func (d *drainRate) done(n int64, now instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.start.IsZero() {
+	if d.step == 0 {
 		d.start = now
 	}
 	d.n += n
 	d.last, d.step = now, n
-	age := now.Sub(d.start)
+	age := time.Duration(now - d.start)
 	if age < drainWindow {
 		return
 	}
@@ -69,16 +76,16 @@ func (d *drainRate) done(n int64, now time.Time) {
 
 // wait estimates how long it takes until n more have been freed. It returns 0 if
 // nothing is known yet.
-func (d *drainRate) wait(n int64) time.Duration { return d.waitAt(n, time.Now()) }
+func (d *drainRate) wait(n int64) time.Duration { return d.waitAt(n, clock()) }
 
-func (d *drainRate) waitAt(n int64, now time.Time) time.Duration {
+func (d *drainRate) waitAt(n int64, now instant) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.perSec <= 0 {
 		return 0
 	}
 	perSec := d.perSec
-	if quiet := now.Sub(d.last); quiet > drainWindow {
+	if quiet := time.Duration(now - d.last); quiet > drainWindow {
 		perSec = min(perSec, float64(d.step)/quiet.Seconds())
 	}
 	return time.Duration(min(float64(n)/perSec, longestWait.Seconds()) * float64(time.Second))

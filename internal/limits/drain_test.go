@@ -53,14 +53,14 @@ func TestDrainRate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var d drainRate
-			now := time.Unix(1e9, 0)
+			now := instant(0)
 			for _, s := range c.steps {
 				if s.use {
 					d.begin(now)
 				}
-				end := now.Add(s.lasts)
-				for s.every > 0 && now.Before(end) {
-					now = now.Add(s.every)
+				end := now + instant(s.lasts)
+				for s.every > 0 && now < end {
+					now += instant(s.every)
 					d.done(1, now)
 				}
 				now = end

@@ -2,7 +2,6 @@ package limits
 
 import (
 	"sync"
-	"time"
 
 	"allium/protocols/status"
 )
@@ -24,25 +23,20 @@ type FairGate[K comparable] struct {
 	m    *meter
 	part int64
 
-	mu    sync.Mutex // guards what follows; lock: breaker
-	used  int64
+	mu    sync.Mutex  // guards changes of what is in use, and taken; lock: breaker
 	taken map[K]int64 // by key, without the zero key
 }
 
 // NewFairGate returns a gate with n places (≥ 1). part (≥ 1) bounds a key to 1/part
 // of the free places.
 func NewFairGate[K comparable](r *Registry, s Spec, n, part int64) *FairGate[K] {
-	p := &FairGate[K]{part: part, taken: map[K]int64{}}
-	p.m = r.add(s, KindGate, n, p.inUse)
-	return p
+	return &FairGate[K]{m: r.add(s, KindGate, n, nil), part: part, taken: map[K]int64{}}
 }
 
 // NewFairBytes is NewFairGate for n bytes, of which a key takes some at a time with
 // EnterN.
 func NewFairBytes[K comparable](r *Registry, s Spec, n, part int64) *FairGate[K] {
-	p := &FairGate[K]{part: part, taken: map[K]int64{}}
-	p.m = r.add(s, KindBudget, n, p.inUse)
-	return p
+	return &FairGate[K]{m: r.add(s, KindBudget, n, nil), part: part, taken: map[K]int64{}}
 }
 
 // Enter takes a place for k. It returns status.Busy if all are taken, and
@@ -52,31 +46,29 @@ func (p *FairGate[K]) Enter(k K) error { return p.EnterN(k, 1) }
 
 // EnterN is Enter for n places. The caller matches every success with one LeaveN.
 func (p *FairGate[K]) EnterN(k K, n int64) error {
-	used, ok := p.enter(k, n)
-	switch {
-	case ok:
-		return nil
-	case used+n > p.m.cap():
+	switch full, over := p.enter(k, n); {
+	case full:
 		return p.m.refuse(n)
+	case over:
+		return p.quota(n)
 	}
-	return p.quota(used, n)
+	return nil
 }
 
-// quota counts the refusal of n places to a key that may not take them, while used
-// places are taken, and returns it.
-func (p *FairGate[K]) quota(used, n int64) error {
-	return p.m.reject(status.Quota, used, p.m.drain.wait(n))
+// quota counts the refusal of n places to a key that may not take them, and returns it.
+func (p *FairGate[K]) quota(n int64) error {
+	return p.m.reject(status.Quota, p.m.inUse(), p.m.drain.wait(n))
 }
 
-// enter takes n places for k if it may. Otherwise used is how many are taken.
-func (p *FairGate[K]) enter(k K, n int64) (used int64, ok bool) {
+// enter takes n places for k, unless fewer are free, or they are too many for k.
+func (p *FairGate[K]) enter(k K, n int64) (full, over bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.used+n > p.m.cap() || p.over(k, n) {
-		return p.used, false
+	full, over = p.m.inUse()+n > p.m.cap(), p.over(k, n)
+	if !full && !over {
+		p.add(k, n)
 	}
-	p.add(k, n)
-	return 0, true
+	return full, over
 }
 
 // over reports whether n more places are too many for k. The caller holds p.mu.
@@ -84,17 +76,13 @@ func (p *FairGate[K]) over(k K, n int64) bool {
 	var exempt K
 	taken := p.taken[k]
 	// Before the last of n places, k has n-1 more, and as many fewer are free.
-	return k != exempt && taken > 0 && (taken+n-1)*p.part >= p.m.cap()-p.used-(n-1)
+	return k != exempt && taken > 0 && (taken+n-1)*p.part >= p.m.cap()-p.m.inUse()-(n-1)
 }
 
 // add takes n places for k. The caller holds p.mu.
 func (p *FairGate[K]) add(k K, n int64) {
 	var exempt K
-	p.used += n
-	if p.used == n {
-		p.m.begin()
-	}
-	p.m.raise(p.used)
+	p.m.take(n)
 	if k != exempt {
 		p.taken[k] += n
 	}
@@ -105,11 +93,6 @@ func (p *FairGate[K]) Leave(k K) { p.LeaveN(k, 1) }
 
 // LeaveN gives back n places that k took.
 func (p *FairGate[K]) LeaveN(k K, n int64) {
-	p.leave(k, n)
-	p.m.drain.done(n, time.Now())
-}
-
-func (p *FairGate[K]) leave(k K, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.remove(k, n)
@@ -117,7 +100,7 @@ func (p *FairGate[K]) leave(k K, n int64) {
 
 // remove gives back n places of k. The caller holds p.mu.
 func (p *FairGate[K]) remove(k K, n int64) {
-	p.used -= n
+	p.m.give(n)
 	if left := p.taken[k] - n; left > 0 {
 		p.taken[k] = left
 	} else {
@@ -129,11 +112,4 @@ func (p *FairGate[K]) remove(k K, n int64) {
 func (p *FairGate[K]) Resize(n int64) { p.m.size.Store(n) }
 
 // Free returns how many places are free.
-func (p *FairGate[K]) Free() int64 { return max(0, p.m.cap()-p.inUse()) }
-
-// inUse returns how many places are taken.
-func (p *FairGate[K]) inUse() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.used
-}
+func (p *FairGate[K]) Free() int64 { return max(0, p.m.cap()-p.m.inUse()) }

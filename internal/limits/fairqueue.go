@@ -3,7 +3,6 @@ package limits
 import (
 	"context"
 	"sync"
-	"time"
 )
 
 // FairQueue is a bounded queue that is fair between keys, such as peers. Each key
@@ -125,7 +124,7 @@ func (q *FairQueue[K, T]) put(k K, v queued[T]) (shed *Shed[T], waiting int64, w
 func (q *FairQueue[K, T]) Get(ctx context.Context) (T, error) {
 	v, g := q.next()
 	if g == nil {
-		q.m.drain.done(1, time.Now())
+		q.m.drain.done(1, clock())
 		return v, nil
 	}
 	select {
@@ -193,7 +192,7 @@ func (q *FairQueue[K, T]) handOver() {
 			return
 		}
 		g.item <- v
-		q.m.drain.done(1, time.Now())
+		q.m.drain.done(1, clock())
 	}
 }
 

@@ -64,7 +64,7 @@ const (
 // method takes amortised constant time.
 type FairRate[K comparable] struct {
 	rate *meter
-	each *GateFamily // nil: there is never a bound of requests in flight
+	each *meter // nil: there is never a bound of requests in flight
 
 	stop    sync.Once
 	stopped chan struct{} // closed by StopWaiting
@@ -113,7 +113,7 @@ func NewFairRate[K comparable](r *Registry, rate, each Spec, c FairRateConfig) *
 		r.list(s.rate)
 	}
 	if each.Name != "" {
-		s.each = r.NewGateFamily(each, 1)
+		s.each = r.add(each, KindGate, 1, func() int64 { return busiest(s) })
 	}
 	s.Set(c)
 	return s
@@ -132,13 +132,7 @@ func (s *FairRate[K]) Set(c FairRateConfig) {
 	s.tokens = min(s.tokens, float64(c.Burst))
 	s.rate.size.Store(int64(math.Ceil(c.PerSecond)))
 	if s.each != nil {
-		used := make([]int64, 0, len(s.known))
-		if c.Each > 0 {
-			for _, a := range s.known {
-				used = append(used, int64(a.inFlight))
-			}
-		}
-		s.each.resize(c.Each, used)
+		s.each.size.Store(c.Each)
 	}
 	if s.waiting.Len() > 0 {
 		s.serve(now)
@@ -147,7 +141,7 @@ func (s *FairRate[K]) Set(c FairRateConfig) {
 
 // unbounded reports whether there is neither a rate nor a bound of requests in flight.
 func unbounded[K comparable](s *FairRate[K]) bool {
-	return s == nil || s.rate.cap() == 0 && (s.each == nil || s.each.m.cap() == 0)
+	return s == nil || s.rate.cap() == 0 && (s.each == nil || s.each.cap() == 0)
 }
 
 // Enter admits a request of k: it takes a token and counts the request as in flight
@@ -165,7 +159,7 @@ func (s *FairRate[K]) Enter(k K) (*Share[K], error) {
 		a.refuse()
 		return nil, s.rate.reject(status.RateLimit, s.rate.cap(), wait.Round(time.Millisecond))
 	case !ok:
-		return nil, s.each.m.reject(status.Busy, used, a.drain.wait(1))
+		return nil, s.each.reject(status.Busy, used, a.drain.wait(1))
 	}
 	return a, nil
 }
@@ -187,13 +181,12 @@ func (s *FairRate[K]) Try(k K) (a *Share[K], ok bool) {
 func (a *Share[K]) admit() (used int64) {
 	s := a.of
 	if a.inFlight == 0 {
-		a.drain.begin(a.seen)
+		a.drain.begin(instant(a.seen.Sub(processStart)))
 	}
 	a.inFlight++
 	used = int64(a.inFlight)
 	if s.c.Each > 0 {
-		s.each.recount(used-1, used)
-		s.each.m.raise(used)
+		s.each.raise(used)
 	}
 	return used
 }
@@ -236,6 +229,18 @@ func overload[K comparable](s *FairRate[K]) (refused, keys int64) {
 		}
 	}
 	return refused, max(fewKeys, int64(s.active.Len()))
+}
+
+// busiest returns how many requests the key has in flight that has most, or 0 if they are not bounded.
+func busiest[K comparable](s *FairRate[K]) (most int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c.Each > 0 {
+		for _, a := range s.known {
+			most = max(most, int64(a.inFlight))
+		}
+	}
+	return most
 }
 
 // waits returns 1 if requests of the key wait, else 0.
@@ -282,22 +287,12 @@ func (a *Share[K]) Leave() {
 	if a == nil {
 		return
 	}
-	if a.leave() {
-		a.drain.done(1, time.Now())
-	}
-}
-
-// leave counts one request of the key less, and reports whether those in flight are bounded.
-func (a *Share[K]) leave() bool {
 	s := a.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.inFlight--
-	if s.c.Each == 0 {
-		return false
+	if a.inFlight--; s.c.Each > 0 {
+		a.drain.done(1, clock())
 	}
-	s.each.recount(int64(a.inFlight)+1, int64(a.inFlight))
-	return true
 }
 
 // find returns the share of k, which makes a request now. It refills the share and

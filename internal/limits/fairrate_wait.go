@@ -89,7 +89,7 @@ func (s *FairRate[K]) queue(k K, now time.Time) (a *Share[K], w *rateWaiter, err
 		if a.line.Len() > 0 { // for a token they wait too long
 			a.refuseAt(now)
 		}
-		return nil, nil, s.each.m.reject(status.Busy, used, a.drain.wait(1))
+		return nil, nil, s.each.reject(status.Busy, used, a.drain.wait(1))
 	case (1+float64(a.line.Len())-s.tokens)/s.c.PerSecond > s.c.Wait.Seconds(), a.line.Len() >= a.places(now):
 		a.refuseAt(now)
 		return nil, nil, s.rate.reject(status.RateLimit, s.rate.cap(), wait.Round(time.Millisecond))

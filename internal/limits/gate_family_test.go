@@ -14,29 +14,31 @@ import (
 
 func TestGateFamilyBoundsEachGate(t *testing.T) {
 	reg := limits.NewRegistry(nil)
-	f := reg.NewGateFamily(spec("f"), 2)
-	a, b := f.Gate(), f.Gate()
+	refuses := family("f")
+	refuses.Refuse = status.Quota
+	f := reg.NewGate(refuses, 2, 0)
+	a, b := f.Member(), f.Member()
 	for range 2 {
-		if err := a.TryAcquire(); err != nil {
+		if err := a.Enter(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if l := wantLimit(t, a.TryAcquire(), status.Quota, "f"); l.Current != 2 || l.Cap != 2 {
+	if l := wantLimit(t, a.Enter(), status.Quota, "f"); l.Current != 2 || l.Cap != 2 {
 		t.Errorf("limit %+v", l)
 	}
-	if err := b.TryAcquire(); err != nil {
+	if err := b.Enter(); err != nil {
 		t.Errorf("one gate took another's places: %v", err)
 	}
 	if i := reg.Snapshot()[0]; i.Kind != limits.KindGate || i.Capacity != 2 || i.Current != 2 || i.Peak != 2 ||
 		i.Rejected != 1 {
 		t.Errorf("%+v", i)
 	}
-	a.Release()
-	a.Release()
+	a.Leave()
+	a.Leave()
 	if i := reg.Snapshot()[0]; i.Current != 1 || i.Peak != 2 {
 		t.Errorf("%+v", i)
 	}
-	if err := a.TryAcquire(); err != nil {
+	if err := a.Enter(); err != nil {
 		t.Errorf("a place given back is not free: %v", err)
 	}
 }
@@ -46,18 +48,18 @@ func TestGateFamilyTellsTheFullest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const places = 5
 		reg := limits.NewRegistry(nil)
-		f := reg.NewGateFamily(spec("f"), places)
-		gates := make([]*limits.FamilyGate, 4)
+		f := reg.NewGate(family("f"), places, 0)
+		gates := make([]*limits.Gate, 4)
 		used := make([]int64, len(gates))
 		for i := range gates {
-			gates[i] = f.Gate()
+			gates[i] = f.Member()
 		}
 		for range rapid.IntRange(0, 100).Draw(t, "steps") {
 			i := rapid.IntRange(0, len(gates)-1).Draw(t, "gate")
 			if used[i] > 0 && rapid.Bool().Draw(t, "release") {
-				gates[i].Release()
+				gates[i].Leave()
 				used[i]--
-			} else if err := gates[i].TryAcquire(); (err == nil) != (used[i] < places) {
+			} else if err := gates[i].Enter(); (err == nil) != (used[i] < places) {
 				t.Fatalf("with %d places taken: %v", used[i], err)
 			} else if err == nil {
 				used[i]++
@@ -74,22 +76,22 @@ func TestGateFamilyTellsTheFullest(t *testing.T) {
 // the pace of that gate alone.
 func TestGateFamilyTellsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := limits.NewRegistry(nil).NewGateFamily(spec("f"), 1)
-		slow, fast := f.Gate(), f.Gate()
+		f := limits.NewRegistry(nil).NewGate(family("f"), 1, 0)
+		slow, fast := f.Member(), f.Member()
 		for range 20 {
-			_ = slow.TryAcquire()
-			_ = fast.TryAcquire()
+			_ = slow.Enter()
+			_ = fast.Enter()
 			time.Sleep(time.Second)
-			fast.Release()
-			slow.Release()
+			fast.Leave()
+			slow.Leave()
 			for range 9 {
-				_ = fast.TryAcquire()
-				fast.Release()
+				_ = fast.Enter()
+				fast.Leave()
 			}
 		}
-		for g, want := range map[*limits.FamilyGate]time.Duration{slow: time.Second, fast: 100 * time.Millisecond} {
-			_ = g.TryAcquire()
-			if l := wantLimit(t, g.TryAcquire(), status.Quota, "f"); l.RetryAfter < want*9/10 ||
+		for g, want := range map[*limits.Gate]time.Duration{slow: time.Second, fast: 100 * time.Millisecond} {
+			_ = g.Enter()
+			if l := wantLimit(t, g.Enter(), status.Busy, "f"); l.RetryAfter < want*9/10 ||
 				l.RetryAfter > want*11/10 {
 				t.Errorf("told to wait %s, want about %s", l.RetryAfter, want)
 			}
@@ -99,14 +101,14 @@ func TestGateFamilyTellsTheWait(t *testing.T) {
 
 func TestGateFamilyConcurrently(t *testing.T) {
 	reg := limits.NewRegistry(nil)
-	f := reg.NewGateFamily(spec("f"), 3)
-	g := f.Gate()
+	f := reg.NewGate(family("f"), 3, 0)
+	g := f.Member()
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for range 200 {
-				if g.TryAcquire() == nil {
-					g.Release()
+				if g.Enter() == nil {
+					g.Leave()
 				}
 			}
 		})

@@ -1,13 +1,11 @@
 package limits
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"slices"
+	"math"
 	"sync"
 	"sync/atomic"
-
-	"allium/protocols/status"
 )
 
 // KeyedGate bounds how many places each key, such as a client, has at one time.
@@ -15,23 +13,17 @@ import (
 // KeyedGate remembers only the keys that have a place. A nil KeyedGate has no
 // bound, and one that bounds a key to 0 places has none either.
 type KeyedGate[K comparable] struct {
-	family *GateFamily
-	most   atomic.Int64 // 0: no bound
+	m    *meter
+	most atomic.Int64 // 0: no bound
 
-	mu    sync.Mutex // guards changes of most, and gates, and n and line of each; lock: breaker
-	gates map[K]*keyGate
-}
-
-// keyGate is the gate of one key.
-type keyGate struct {
-	*FamilyGate
-	n    int             // places taken
-	line []chan struct{} // one for each request that waits, the oldest first; closed when it gets a place
+	mu    sync.Mutex // guards changes of most, and gates; lock: breaker
+	gates map[K]*Gate
 }
 
 // NewKeyedGate returns a KeyedGate with most places for each key; 0 is no bound.
 func NewKeyedGate[K comparable](r *Registry, s Spec, most int) *KeyedGate[K] {
-	c := &KeyedGate[K]{family: r.NewGateFamily(s, max(1, int64(most))), gates: map[K]*keyGate{}}
+	c := &KeyedGate[K]{gates: map[K]*Gate{}}
+	c.m = r.add(s, KindGate, max(1, int64(most)), c.fullest)
 	c.Resize(most)
 	return c
 }
@@ -42,28 +34,67 @@ func (c *KeyedGate[K]) Resize(most int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.most.Store(int64(most))
-	used := make([]int64, 0, len(c.gates))
+	c.m.size.Store(int64(most))
 	for _, g := range c.gates {
-		for len(g.line) > 0 && (most == 0 || g.n < most) {
-			g.n++
-			g.used.Add(1)
-			close(g.line[0])
-			g.line = slices.Delete(g.line, 0, 1)
-		}
-		used = append(used, int64(g.n))
+		g.Resize(cmp.Or(int64(most), math.MaxInt64))
 	}
-	c.family.resize(int64(most), used)
+}
+
+// fullest returns how many places the key has that has most.
+func (c *KeyedGate[K]) fullest() (most int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, g := range c.gates {
+		most = max(most, g.Used())
+	}
+	return most
+}
+
+// gate returns the gate of p, which it makes if needed, or nil if there is no bound. The caller holds c.mu.
+func (c *KeyedGate[K]) gate(p K) *Gate {
+	if c.most.Load() == 0 {
+		return nil
+	}
+	g := c.gates[p]
+	if g == nil {
+		g = &Gate{}
+		g.m.join(c.m)
+		c.gates[p] = g
+	}
+	return g
 }
 
 // Enter takes a place of the key p, or returns status.Busy if all are taken. The
 // caller calls leave exactly once.
 func (c *KeyedGate[K]) Enter(p K) (leave func(), err error) {
+	leave, g := c.take(p)
+	if leave == nil {
+		return nil, g.m.refuse(1)
+	}
+	return leave, nil
+}
+
+// Try takes a place of the key p if one is free. It is for callers that wait for a place when there
+// is none: nothing is counted as refused.
+func (c *KeyedGate[K]) Try(p K) (leave func(), ok bool) {
+	leave, _ = c.take(p)
+	return leave, leave != nil
+}
+
+// take takes a place of p at its gate g. If all are taken, leave is nil.
+func (c *KeyedGate[K]) take(p K) (leave func(), g *Gate) {
 	if c == nil || c.most.Load() == 0 {
 		return func() {}, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.enter(p)
+	if g = c.gate(p); g == nil {
+		return func() {}, nil
+	}
+	if !g.try(1) {
+		return nil, g
+	}
+	return func() { c.leave(p, g) }, g
 }
 
 // EnterOf is Enter, and takes a permit of all too, which bounds all keys together.
@@ -79,40 +110,6 @@ func (c *KeyedGate[K]) EnterOf(p K, all *Gate) (leave func(), err error) {
 	return func() { all.Leave(); done() }, nil
 }
 
-// enter is Enter with c.mu held.
-func (c *KeyedGate[K]) enter(p K) (leave func(), err error) {
-	if c.most.Load() == 0 {
-		return func() {}, nil
-	}
-	g := c.gates[p]
-	if g == nil {
-		g = &keyGate{FamilyGate: c.family.Gate()}
-		c.gates[p] = g
-	}
-	var full *status.Error
-	if err := g.TryAcquire(); errors.As(err, &full) {
-		full.Outcome = status.Busy // status.Quota is for peers only
-		return nil, full
-	}
-	g.n++
-	return func() { c.leave(p, g) }, nil
-}
-
-// Try takes a place of the key p if one is free. It is for callers that wait for a place when there
-// is none: nothing is counted as refused.
-func (c *KeyedGate[K]) Try(p K) (leave func(), ok bool) {
-	if c == nil || c.most.Load() == 0 {
-		return func() {}, true
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if g := c.gates[p]; g != nil && int64(g.n) >= c.most.Load() {
-		return nil, false
-	}
-	leave, err := c.enter(p)
-	return leave, err == nil
-}
-
 // Await is Enter, except that it waits for a place of p if all are taken. While it
 // waits it has a place of line. It returns status.Busy if line is full, and ctx's
 // error if ctx ends first.
@@ -122,60 +119,41 @@ func (c *KeyedGate[K]) Await(ctx context.Context, p K, line *Gate) (leave func()
 		return leave, err // the error names the bound of the key, not that of line
 	}
 	defer line.Leave()
-	granted, g := c.queue(p)
-	if g == nil { // a place became free meanwhile
-		return c.Enter(p)
+	g, w := c.join(p)
+	if g == nil {
+		return func() {}, nil
 	}
-	select {
-	case <-granted:
-		return func() { c.leave(p, g) }, nil
-	case <-ctx.Done():
-		if !c.unqueue(g, granted) { // the place was granted at the same time
-			c.leave(p, g)
-		}
-		return nil, ctx.Err()
+	if err := g.await(ctx, w); err != nil {
+		c.forget(p, g)
+		return nil, err
+	}
+	return func() { c.leave(p, g) }, nil
+}
+
+// join joins the line of p. It returns a nil gate if there is no bound.
+func (c *KeyedGate[K]) join(p K) (g *Gate, w *permitWaiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g = c.gate(p); g != nil {
+		w, _ = g.join(1, math.MaxInt64)
+	}
+	return g, w
+}
+
+// leave gives a place of p back.
+func (c *KeyedGate[K]) leave(p K, g *Gate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g.leave(1) { // so nobody waits either
+		delete(c.gates, p)
 	}
 }
 
-// queue joins the line of p. It returns a nil gate if p has a free place.
-func (c *KeyedGate[K]) queue(p K) (granted chan struct{}, g *keyGate) {
+// forget drops the gate of p, at which a request does not wait any more, if nothing of it is in use.
+func (c *KeyedGate[K]) forget(p K, g *Gate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g = c.gates[p]
-	if g == nil || g.TryAcquire() == nil {
-		if g != nil {
-			g.Release()
-		}
-		return nil, nil
-	}
-	granted = make(chan struct{})
-	g.line = append(g.line, granted)
-	return granted, g
-}
-
-// unqueue leaves the line. It returns false if the place has been granted.
-func (c *KeyedGate[K]) unqueue(g *keyGate, granted chan struct{}) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i := slices.Index(g.line, granted)
-	if i < 0 {
-		return false
-	}
-	g.line = slices.Delete(g.line, i, i+1)
-	return true
-}
-
-// leave gives a place of p to the request that waits longest, or frees it.
-func (c *KeyedGate[K]) leave(p K, g *keyGate) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if most := c.most.Load(); len(g.line) > 0 && (most == 0 || int64(g.n) <= most) {
-		close(g.line[0])
-		g.line = slices.Delete(g.line, 0, 1)
-		return
-	}
-	g.Release()
-	if g.n--; g.n == 0 {
+	if c.gates[p] == g && g.idle() {
 		delete(c.gates, p)
 	}
 }

@@ -1,7 +1,12 @@
 package limits
 
 import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"allium/protocols/status"
 )
@@ -43,5 +48,37 @@ func TestKeyedGateOf(t *testing.T) {
 	leave()
 	if len(each.gates) != 0 || all.Enter() != nil {
 		t.Errorf("after leave: %d keys, or a permit is kept", len(each.gates))
+	}
+}
+
+// TestKeyedGateForgets: while many requests wait, leave and give up, no key has more places than it may, and in the
+// end no key is remembered and nothing is counted.
+func TestKeyedGateForgets(t *testing.T) {
+	t.Parallel()
+	const most = 2
+	r := NewRegistry(nil)
+	c, line := NewKeyedGate[int](r, Spec{Name: "each"}, most), r.NewGate(Spec{Name: "line"}, 100, 0)
+	var in [3]atomic.Int64
+	var users sync.WaitGroup
+	for range 12 {
+		users.Go(func() {
+			for range 300 {
+				key := rand.IntN(len(in))
+				ctx, cancel := context.WithTimeout(t.Context(), rand.N(20*time.Microsecond))
+				if leave, err := c.Await(ctx, key, line); err == nil {
+					if n := in[key].Add(1); n > most {
+						t.Errorf("a key has %d places", n)
+					}
+					time.Sleep(time.Microsecond)
+					in[key].Add(-1)
+					leave()
+				}
+				cancel()
+			}
+		})
+	}
+	users.Wait()
+	if s := r.Snapshot(); len(c.gates) != 0 || s[0].Current != 0 || s[1].Current != 0 || s[0].Rejected == 0 {
+		t.Errorf("%d keys are remembered, %+v", len(c.gates), s)
 	}
 }

@@ -1,47 +1,21 @@
 package limits
 
-import "sync"
+import (
+	"sync"
 
-// WaitGateFamily is a set of [Gate] under one limit, one gate for each peer. Refusals are those of all
-// gates together; current and peak are those of the fullest. The caller owns the gates and bounds
-// their number.
-type WaitGateFamily struct {
-	m       *meter
-	waiting int64
+	"allium/internal/linked"
+)
+
+// join makes m the meter of a new member of a family.
+func (m *meter) join(family *meter) {
+	m.init(family.limit, family.cap())
+	m.family = family
 }
 
-// NewWaitGateFamily lists a limit for gates at each of which n requests (≥ 1) run and m (≥ 0) wait.
-func (r *Registry) NewWaitGateFamily(s Spec, n, m int64) *WaitGateFamily {
-	return &WaitGateFamily{m: r.addFamily(s, KindGate, n, nil), waiting: m}
-}
-
-// Set lets n requests (≥ 1) run at each gate that the family makes from now on. The caller resizes those that it has.
-func (f *WaitGateFamily) Set(n int64) { f.m.size.Store(n) }
-
-// Gate returns a new, unused gate of the family.
-func (f *WaitGateFamily) Gate() *Gate {
-	var unlisted *Registry
-	g := unlisted.NewGate(f.m.spec, f.m.cap(), f.waiting)
-	g.m.family = f.m
-	return g
-}
-
-// addFamily makes and lists the meter of a family. fullest returns how much of the fullest member is
-// in use; if it is nil, the meter counts that itself.
-func (r *Registry) addFamily(s Spec, kind Kind, capacity int64, fullest func() int64) *meter {
-	m := newMeter(s, kind, capacity)
-	if m.depth = fullest; fullest == nil {
-		m.members = &members{used: map[*meter]struct{}{}}
-		m.depth = m.members.fullest
-	}
-	r.list(m)
-	return m
-}
-
-// members is the set of the members of a family of which something is in use. A nil set counts none.
+// members are the members of a family of which something is in use. A nil *members counts none.
 type members struct {
-	mu   sync.Mutex // guards used; lock: leaf
-	used map[*meter]struct{}
+	mu   sync.Mutex // guards used, and meter.listed of members; lock: leaf
+	used linked.List[meter]
 }
 
 // update notes whether something of m is in use. Callers call it after the use of m began or ended,
@@ -52,18 +26,20 @@ func (s *members) update(m *meter) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.current.Load() > 0 {
-		s.used[m] = struct{}{}
-	} else {
-		delete(s.used, m)
+	inUse := m.current.Load() > 0
+	if inUse && !m.listed {
+		s.used.Push(&m.node, m)
+	} else if !inUse && m.listed {
+		s.used.Remove(&m.node)
 	}
+	m.listed = inUse
 }
 
 // fullest returns how much of the fullest member is in use.
 func (s *members) fullest() (most int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for m := range s.used {
+	for m := range s.used.FromOldest {
 		most = max(most, m.current.Load())
 	}
 	return most
@@ -76,5 +52,5 @@ func (s *members) count() int64 {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return int64(len(s.used))
+	return int64(s.used.Len())
 }

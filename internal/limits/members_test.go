@@ -9,21 +9,18 @@ import (
 	"allium/protocols/status"
 )
 
-// TestWaitGateFamily compares a family of gates and one of budgets with plain lists of what is in use.
-func TestWaitGateFamily(t *testing.T) {
+// TestMembers compares a family of gates and one of budgets with plain lists of what is in use.
+func TestMembers(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		const places, peers = 3, 4
 		reg := limits.NewRegistry(nil)
-		one := spec("gates")
-		one.Each = "peer"
-		gates := reg.NewWaitGateFamily(one, places, 0)
-		budgets := reg.NewBudgetFamily(spec("bytes"), places, nil)
+		gates, budgets := reg.NewGate(family("gates"), places, 0), reg.NewBudget(family("bytes"), places)
 		var gate [peers]*limits.Gate
 		var budget [peers]*limits.Budget
 		var used [peers]int64
 		for i := range peers {
-			gate[i], budget[i] = gates.Gate(), budgets.Budget()
+			gate[i], budget[i] = gates.Member(), budgets.Member()
 		}
 		peak, rejected := int64(0), int64(0)
 		for range rapid.IntRange(0, 100).Draw(t, "steps") {
@@ -58,7 +55,7 @@ func TestWaitGateFamily(t *testing.T) {
 				t.Fatalf("%+v of %v, most %d, %d refused", l, used, peak, rejected)
 			}
 		}
-		if len(infos) != 2 || infos[0].Each != "" || infos[1].Each != "peer" {
+		if len(infos) != 2 || infos[0].Each != "peer" || infos[1].Each != "peer" {
 			t.Fatalf("%+v", infos)
 		}
 	})

@@ -2,81 +2,151 @@ package limits
 
 import (
 	"context"
-	"math"
 	"sync"
-	"sync/atomic"
 
-	"golang.org/x/sync/semaphore"
+	"allium/internal/linked"
 )
 
-// allPermits is more than any limit has.
-const allPermits = math.MaxInt64 / 2
-
-// permits is a weighted semaphore whose size can change. Callers that wait are served in the
-// order in which they came.
+// permits is a weighted semaphore whose size can change: a [Gate] of places, or a [Budget] of bytes.
+// Callers that wait are served in the order in which they came.
 //
-// A size that shrinks takes nothing away from who has it: what is missing is kept back as it
-// is released. A caller must never ask for more than the smallest size: nothing would serve it,
-// or who came after it.
+// A size that shrinks takes nothing away from who has it. A caller must never ask for more than the
+// smallest size: nothing would serve it, or who came after it.
 type permits struct {
-	s    *semaphore.Weighted // has allPermits, of which those beyond the size are taken
-	owed atomic.Int64        // how many releases are to be kept back
+	m meter // its capacity is the size
 
-	mu   sync.Mutex // guards size, and changes of owed; lock: leaf
-	size int64
+	mu   sync.Mutex // guards what follows; lock: leaf
+	used int64
+	line linked.List[permitWaiter]
 }
 
-func newPermits(n int64) *permits {
-	p := &permits{s: semaphore.NewWeighted(allPermits), size: n}
-	p.s.TryAcquire(allPermits - n)
-	return p
+// permitWaiter is a caller that waits for n permits.
+type permitWaiter struct {
+	n       int64
+	done    bool          // it has them; guarded by permits.mu
+	granted chan struct{} // closed then
+	node    linked.Node[permitWaiter]
 }
 
-func (p *permits) acquire(ctx context.Context, n int64) error { return p.s.Acquire(ctx, n) }
-
-func (p *permits) tryAcquire(n int64) bool { return p.s.TryAcquire(n) }
-
-func (p *permits) release(n int64) {
-	if p.owed.Load() > 0 {
-		n -= p.keepBack(n)
+// init makes n permits (≥ 1), which are not listed yet.
+func (p *permits) init(s Spec, kind Kind, n int64) {
+	l := &limit{spec: s, kind: kind, depth: s.Fullest}
+	if s.Each != "" && s.Fullest == nil {
+		l.members = &members{}
+		l.depth = l.members.fullest
 	}
-	if n > 0 {
-		p.s.Release(n)
-	}
+	p.m.init(l, n)
 }
 
-// keepBack returns how many of n permits are not to be released, because the size shrank.
-func (p *permits) keepBack(n int64) int64 {
+// try takes n permits if they are free and nobody waits, and reports whether it did.
+func (p *permits) try(n int64) bool {
+	p.mu.Lock()
+	ok := p.line.Len() == 0 && p.used+n <= p.m.cap()
+	if ok {
+		p.used += n
+	}
+	p.mu.Unlock()
+	if ok {
+		p.m.take(n)
+	}
+	return ok
+}
+
+// enter takes n permits, or returns the refusal if they are not free now.
+func (p *permits) enter(n int64) error {
+	if p.try(n) {
+		return nil
+	}
+	return p.m.refuse(n)
+}
+
+// leave gives n permits back, and reports whether none are in use now.
+func (p *permits) leave(n int64) (idle bool) {
+	p.m.give(n)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	kept := min(n, p.owed.Load())
-	p.owed.Add(-kept)
-	return kept
+	p.used -= n
+	p.serve()
+	return p.used == 0
 }
 
-// resize sets the size to n (≥ 1).
-func (p *permits) resize(n int64) {
+// acquire waits until n permits are free and takes them. It returns the refusal if most others wait,
+// and ctx's error if ctx ends first.
+func (p *permits) acquire(ctx context.Context, n, most int64) error {
+	w, ahead := p.join(n, most)
+	if w == nil {
+		return p.m.refuse(ahead + 1)
+	}
+	return p.await(ctx, w)
+}
+
+// join adds a waiter to the line, with ahead others before it, or returns nil if most others wait.
+// The caller calls await.
+func (p *permits) join(n, most int64) (w *permitWaiter, ahead int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	grown := n - p.size
-	p.size = n
-	if grown >= 0 {
-		forgiven := min(grown, p.owed.Load())
-		p.owed.Add(-forgiven)
-		if grown > forgiven {
-			p.s.Release(grown - forgiven)
-		}
-		return
+	if ahead = int64(p.line.Len()); ahead >= most {
+		return nil, ahead
 	}
-	p.owed.Add(-grown)
-	for step := -grown; step > 0; { // what is free is taken at once
-		switch owed := p.owed.Load(); {
-		case owed == 0:
-			return
-		case p.s.TryAcquire(min(step, owed)):
-			p.owed.Add(-min(step, owed))
-		default:
-			step /= 2
-		}
+	w = &permitWaiter{n: n, granted: make(chan struct{})}
+	p.line.Push(&w.node, w)
+	p.serve()
+	return w, ahead
+}
+
+// await waits until w has its permits. If ctx ends first, w leaves the line.
+func (p *permits) await(ctx context.Context, w *permitWaiter) error {
+	select {
+	case <-w.granted:
+	case <-ctx.Done():
 	}
+	if ctx.Err() == nil {
+		p.m.take(w.n)
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.done { // at the same time
+		p.used -= w.n
+	} else {
+		p.line.Remove(&w.node)
+	}
+	p.serve()
+	return ctx.Err()
+}
+
+// serve gives what is free to those that wait longest. The caller holds mu.
+func (p *permits) serve() {
+	for w := p.line.Oldest(); w != nil && p.used+w.n <= p.m.cap(); w = p.line.Oldest() {
+		p.line.Remove(&w.node)
+		p.used += w.n
+		w.done = true
+		close(w.granted)
+	}
+}
+
+// Resize sets the size to n (≥ 1): places, or bytes, of which no caller takes more at once. What is
+// in use beyond n stays so until it is given back. Members that a family has already keep their size.
+func (p *permits) Resize(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.m.size.Store(n)
+	p.serve()
+}
+
+// Used returns how many places, or bytes, are in use.
+func (p *permits) Used() int64 { return p.m.inUse() }
+
+// idle reports whether none are in use.
+func (p *permits) idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used == 0
+}
+
+// waiting returns how many callers wait.
+func (p *permits) waiting() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return int64(p.line.Len())
 }

@@ -1,7 +1,5 @@
 package limits
 
-import "time"
-
 // Place is a place of a [FairGate] for an item of a [FairQueue]. The item takes
 // the place when it is put in the queue. It gives the place back when it is shed,
 // or when its owner calls Leave.
@@ -20,20 +18,12 @@ func (p *FairGate[K]) Place(k K) *Place[K] { return &Place[K]{p: p, key: k} }
 
 // Leave gives the place back if it is taken.
 func (l *Place[K]) Leave() {
-	if l.leave() {
-		l.p.m.drain.done(1, time.Now())
-	}
-}
-
-// leave reports whether the place was taken.
-func (l *Place[K]) leave() (was bool) {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
-	was, l.taken = l.taken, false
-	if was {
+	if l.taken {
+		l.taken = false
 		l.p.remove(l.key, 1)
 	}
-	return was
 }
 
 // over reports whether the key may take no more places.
@@ -52,7 +42,7 @@ func (l *Place[K]) take() {
 }
 
 // refuse counts a refusal and returns it as status.Quota.
-func (l *Place[K]) refuse() error { return l.p.quota(l.p.inUse(), 1) }
+func (l *Place[K]) refuse() error { return l.p.quota(1) }
 
 // place is a [Place] with any type of key. FairQueue calls its methods while it
 // holds its own lock.

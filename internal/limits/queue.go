@@ -11,51 +11,36 @@ import (
 type Queue[T any] struct {
 	m  *meter
 	ch chan T
+
+	mu      sync.Mutex // guards members; lock: leaf
+	members []*Queue[T]
 }
 
-// NewQueue returns a queue for capacity items (≥ 1).
+// NewQueue returns a queue for capacity items (≥ 1), or a family of such queues. Refusals of a family
+// are those of all its queues together, and current and peak are those of the longest.
 func NewQueue[T any](r *Registry, s Spec, capacity int) *Queue[T] {
 	q := &Queue[T]{ch: make(chan T, capacity)} // bound: capacity, by the caller
-	q.m = r.add(s, KindQueue, int64(capacity), func() int64 { return int64(len(q.ch)) })
+	q.m = r.add(s, KindQueue, int64(capacity), q.longest)
 	return q
 }
 
-// QueueFamily is a set of queues under one limit, one for each writer. Refusals
-// are those of all queues together, current and peak are those of the longest
-// queue, and the capacity is that of each queue. A queue lives as long as its
-// family. The caller bounds the number of queues.
-type QueueFamily[T any] struct {
-	m        *meter
-	capacity int
-
-	mu     sync.Mutex // guards queues; lock: leaf
-	queues []*Queue[T]
-}
-
-// NewQueueFamily lists a limit for queues of capacity items (≥ 1) each.
-func NewQueueFamily[T any](r *Registry, s Spec, capacity int) *QueueFamily[T] {
-	f := &QueueFamily[T]{capacity: capacity}
-	f.m = r.add(s, KindQueue, int64(capacity), f.longest)
-	return f
-}
-
-// Queue returns a new empty queue of the family. The wait that its refusals
-// estimate follows from how fast all queues of the family drain.
-func (f *QueueFamily[T]) Queue() *Queue[T] {
-	q := &Queue[T]{m: f.m, ch: make(chan T, f.capacity)} // bound: capacity, by the caller
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.queues = append(f.queues, q)
-	return q
+// Member returns a new empty queue of the family, which lives as long. The caller bounds their
+// number. The wait that refusals estimate follows from how fast all queues of the family drain.
+func (q *Queue[T]) Member() *Queue[T] {
+	own := &Queue[T]{m: q.m, ch: make(chan T, cap(q.ch))} // bound: capacity, by the caller
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.members = append(q.members, own)
+	return own
 }
 
 // longest returns how many items wait in the longest queue.
-func (f *QueueFamily[T]) longest() int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	most := 0
-	for _, q := range f.queues {
-		most = max(most, q.Len())
+func (q *Queue[T]) longest() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	most := q.Len()
+	for _, o := range q.members {
+		most = max(most, o.Len())
 	}
 	return int64(most)
 }
@@ -98,7 +83,7 @@ func (q *Queue[T]) Put(ctx context.Context, v T, d time.Duration) error {
 func (q *Queue[T]) Get(ctx context.Context) (T, error) {
 	select {
 	case v := <-q.ch:
-		q.m.drain.done(1, time.Now())
+		q.m.drain.done(1, clock())
 		return v, nil
 	case <-ctx.Done():
 		var zero T
@@ -110,7 +95,7 @@ func (q *Queue[T]) Get(ctx context.Context) (T, error) {
 func (q *Queue[T]) TryGet() (T, bool) {
 	select {
 	case v := <-q.ch:
-		q.m.drain.done(1, time.Now())
+		q.m.drain.done(1, clock())
 		return v, true
 	default:
 		var zero T

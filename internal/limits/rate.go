@@ -1,48 +1,65 @@
 package limits
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 
 	"allium/protocols/status"
 )
 
-// Rate is a token bucket.
+// Rate is a token bucket, or a family of them of one size.
 type Rate struct {
 	m *meter
 	l *rate.Limiter
 
-	family *RateFamily // nil: it is in none
-	of     atomic.Pointer[bucketSize]
+	of   *Rate                      // whose size it has: that of its family, or its own
+	size atomic.Pointer[bucketSize] // set by Set
+	has  atomic.Pointer[bucketSize] // the size that l has
 
 	mu sync.Mutex // held by reserve, between its look at the tokens and taking them; lock: leaf
 }
 
-// NewRate returns a full bucket of burst tokens (≥ 1) that gets perSecond tokens
-// (≥ 1) every second.
-func (r *Registry) NewRate(s Spec, perSecond float64, burst int) *Rate {
-	return &Rate{m: r.add(s, KindRate, int64(perSecond), nil), l: rate.NewLimiter(rate.Limit(perSecond), burst)}
+// bucketSize is the size of a token bucket.
+type bucketSize struct {
+	perSecond float64
+	burst     int
 }
 
-// Set gives the bucket perSecond tokens (≥ 1) every second from now on, of which it holds burst
-// (≥ 1). Those that were reserved before are waited for as before.
+// NewRate returns a full bucket of burst tokens (≥ 1) that gets perSecond tokens
+// (≥ 1) every second, or a family of such buckets.
+func (r *Registry) NewRate(s Spec, perSecond float64, burst int) *Rate {
+	return newBucket(r.add(s, KindRate, int64(perSecond), nil), nil, &bucketSize{perSecond, burst})
+}
+
+// Member returns a new full bucket of the family. The caller owns it.
+func (r *Rate) Member() *Rate { return newBucket(r.m, r, r.size.Load()) }
+
+func newBucket(m *meter, of *Rate, size *bucketSize) *Rate {
+	r := &Rate{m: m, l: rate.NewLimiter(rate.Limit(size.perSecond), size.burst)}
+	r.of = cmp.Or(of, r)
+	r.size.Store(size)
+	r.has.Store(size)
+	return r
+}
+
+// Set gives the bucket, and each one of the family, perSecond tokens (≥ 1) every second from now on,
+// of which it holds burst (≥ 1). Those that were reserved before are waited for as before.
 func (r *Rate) Set(perSecond float64, burst int) {
 	r.m.size.Store(int64(perSecond))
-	r.l.SetLimit(rate.Limit(perSecond))
-	r.l.SetBurst(burst)
+	r.size.Store(&bucketSize{perSecond, burst})
+	r.limiter()
 }
 
-// limiter returns the bucket, with the present rate of its family.
+// limiter returns the bucket, which it gives the size that was set last.
 func (r *Rate) limiter() *rate.Limiter {
-	if r.family == nil {
-		return r.l
-	}
-	size := r.family.size.Load()
-	if was := r.of.Load(); was != size && r.of.CompareAndSwap(was, size) {
+	size := r.of.size.Load()
+	if had := r.has.Load(); had != size && r.has.CompareAndSwap(had, size) {
 		r.l.SetLimit(rate.Limit(size.perSecond))
 		r.l.SetBurst(size.burst)
 	}
@@ -92,37 +109,34 @@ func (r *Rate) reserve(n int, most time.Duration) (time.Duration, error) {
 	return l.ReserveN(now, n).DelayFrom(now), nil
 }
 
-// RateFamily is a set of token buckets under one limit, one bucket for each peer
-// or client. The caller owns the buckets and bounds their number.
-type RateFamily struct {
-	m    *meter
-	size atomic.Pointer[bucketSize]
+// KeyedRate is a family of buckets, one for each key, such as a peer. It remembers the keys that were
+// used last, so that a key which comes back soon gets no new burst.
+type KeyedRate[K comparable] struct {
+	family  *Rate
+	buckets *lru.Cache[K, *Rate]
 }
 
-// bucketSize is the size of the buckets of a family.
-type bucketSize struct {
-	perSecond float64
-	burst     int
+// NewKeyedRate returns a KeyedRate with the buckets of NewRate, that remembers so many keys (≥ 1).
+func NewKeyedRate[K comparable](r *Registry, s Spec, perSecond float64, burst, keys int) *KeyedRate[K] {
+	buckets, err := lru.New[K, *Rate](keys)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return &KeyedRate[K]{family: r.NewRate(s, perSecond, burst), buckets: buckets}
 }
 
-// NewRateFamily lists a limit for buckets of burst tokens (≥ 1) each, which get
-// perSecond tokens (≥ 1) every second.
-func (r *Registry) NewRateFamily(s Spec, perSecond float64, burst int) *RateFamily {
-	f := &RateFamily{m: r.add(s, KindRate, int64(perSecond), nil)}
-	f.size.Store(&bucketSize{perSecond, burst})
-	return f
-}
+// Set sets the size of every bucket, as Rate.Set does.
+func (k *KeyedRate[K]) Set(perSecond float64, burst int) { k.family.Set(perSecond, burst) }
 
-// Set does what Rate.Set does, to every bucket of the family.
-func (f *RateFamily) Set(perSecond float64, burst int) {
-	f.m.size.Store(int64(perSecond))
-	f.size.Store(&bucketSize{perSecond, burst})
-}
-
-// Bucket returns a new full bucket of the family.
-func (f *RateFamily) Bucket() *Rate {
-	size := f.size.Load()
-	r := &Rate{m: f.m, family: f, l: rate.NewLimiter(rate.Limit(size.perSecond), size.burst)}
-	r.of.Store(size)
-	return r
+// Of returns the bucket of a key.
+func (k *KeyedRate[K]) Of(key K) *Rate {
+	b, ok := k.buckets.Get(key)
+	if ok {
+		return b
+	}
+	b = k.family.Member()
+	if other, ok, _ := k.buckets.PeekOrAdd(key, b); ok {
+		return other
+	}
+	return b
 }

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/linked"
 	"allium/protocols/status"
 )
 
@@ -53,6 +55,11 @@ type Spec struct {
 	Path   string // producer → consumer, for the reference
 	Policy string // what happens when it is full, for the reference
 	Each   string // what each member of a family belongs to, such as "peer"; empty: it is no family
+
+	// Fullest returns how much of the fullest member of a family is in use; nil: the limit counts that.
+	Fullest func() int64
+	// Refuse is the outcome of a refusal; zero: status.Busy.
+	Refuse status.Outcome
 }
 
 // Registry is the list of a node's limits. NewRegistry makes one. A nil *Registry
@@ -167,12 +174,17 @@ func (r *Registry) add(s Spec, kind Kind, capacity int64, depth func() int64) *m
 
 // newMeter returns a meter. It panics if the capacity is below 1.
 func newMeter(s Spec, kind Kind, capacity int64) *meter {
-	if capacity < 1 {
-		panic(fmt.Sprintf("limits: %s: capacity %d < 1", s.Name, capacity))
-	}
-	m := &meter{spec: s, kind: kind}
-	m.size.Store(capacity)
+	m := &meter{}
+	m.init(&limit{spec: s, kind: kind}, capacity)
 	return m
+}
+
+func (m *meter) init(l *limit, capacity int64) {
+	if capacity < 1 {
+		panic(fmt.Sprintf("limits: %s: capacity %d < 1", l.spec.Name, capacity))
+	}
+	m.limit = l
+	m.size.Store(capacity)
 }
 
 // list adds a limit to the registry. It panics if another has the same name.
@@ -206,16 +218,23 @@ func (r *Registry) listTopic(t *topicLoss) {
 
 // meter has the numbers of one limit. Its methods may be called concurrently.
 type meter struct {
-	spec Spec
-	kind Kind
-	size atomic.Int64 // the capacity
-
+	*limit
+	size                    atomic.Int64 // the capacity
 	current, peak, rejected atomic.Int64
-	depth                   func() int64 // returns what is in use; nil: current is
-	line                    *meterLine   // of a limit at which requests may wait; else nil
 	drain                   drainRate
-	family                  *meter   // counts refusals and the peak too; nil: the limit is in no family
-	members                 *members // of a family that counts them; else nil
+
+	family *meter // counts refusals and the peak too; nil: the limit is in no family
+	listed bool   // it is in the members of its family
+	node   linked.Node[meter]
+}
+
+// limit describes a limit. The members of a family share it.
+type limit struct {
+	spec    Spec
+	kind    Kind
+	depth   func() int64 // returns what is in use; nil: meter.current is, as it is for a member of a family
+	line    *meterLine   // of a limit at which requests may wait; else nil
+	members *members     // of a family that counts them; else nil
 }
 
 // meterLine has the numbers of the requests that wait at a limit.
@@ -237,7 +256,7 @@ func (l *meterLine) tell() {
 
 // inUse returns how much of the limit is in use.
 func (m *meter) inUse() int64 {
-	if m.depth != nil {
+	if m.depth != nil && m.family == nil {
 		return m.depth() //lockcheck:computes it reads the limit's numbers; a limit that refuses under its lock has none
 	}
 	return m.current.Load()
@@ -269,7 +288,7 @@ func (m *meter) take(n int64) {
 
 // begin notes that the limit is in use now, which it was not before.
 func (m *meter) begin() {
-	m.drain.begin(time.Now())
+	m.drain.begin(clock())
 	if m.family != nil {
 		m.family.members.update(m)
 	}
@@ -297,13 +316,13 @@ func (m *meter) give(n int64) {
 	if left == 0 && m.family != nil {
 		m.family.members.update(m)
 	}
-	m.drain.done(n, time.Now())
+	m.drain.done(n, clock())
 }
 
-// refuse counts a refusal and returns it as status.Busy. waiting is how much has
+// refuse counts a refusal and returns it as Spec.Refuse says. waiting is how much has
 // to be freed before the caller is served, in the limit's unit.
 func (m *meter) refuse(waiting int64) error {
-	return m.reject(status.Busy, m.inUse(), m.drain.wait(waiting))
+	return m.reject(cmp.Or(m.spec.Refuse, status.Busy), m.inUse(), m.drain.wait(waiting))
 }
 
 // reject counts a refusal and returns it with an outcome, the amount in use and the

@@ -196,12 +196,12 @@ func TestRateSet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := limits.NewRegistry(nil)
-		f := r.NewRateFamily(spec("family"), 1, 1)
+		f := r.NewRate(family("family"), 1, 1)
 		one := r.NewRate(spec("rate"), 1, 1)
-		two := f.Bucket()
+		two := f.Member()
 		one.Set(10, 5)
 		f.Set(10, 5)
-		for _, bucket := range []*limits.Rate{one, two, f.Bucket()} {
+		for _, bucket := range []*limits.Rate{one, two, f.Member()} {
 			for bucket.Take() {
 			}
 			time.Sleep(time.Second)
@@ -215,6 +215,34 @@ func TestRateSet(t *testing.T) {
 		}
 		if n, m := capacity(t, r, "family"), capacity(t, r, "rate"); n != 10 || m != 10 {
 			t.Errorf("it says %d and %d", n, m)
+		}
+	})
+}
+
+// TestKeyedRate: each key has a bucket of its own, which it finds again, until as many others have come since; all
+// follow the rate that is set.
+func TestKeyedRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := limits.NewKeyedRate[string](limits.NewRegistry(nil), family("keyed"), 1, 1, 2)
+		for _, key := range []string{"a", "b"} {
+			if !k.Of(key).Take() || k.Of(key).Take() {
+				t.Errorf("%s does not have one token", key)
+			}
+		}
+		k.Set(10, 5)
+		if k.Of("a").Take() {
+			t.Error("it got a token at once")
+		}
+		time.Sleep(time.Second)
+		for range 5 {
+			if err := k.Of("a").Allow(); err != nil {
+				t.Error(err)
+			}
+		}
+		wantLimit(t, k.Of("a").Allow(), status.RateLimit, "keyed")
+		if !k.Of("c").Take() || k.Of("a").Take() || !k.Of("b").Take() {
+			t.Error("the key that was used last is forgotten, or the one before is not")
 		}
 	})
 }

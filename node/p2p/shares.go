@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/libp2p/go-libp2p/core/connmgr"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
@@ -55,9 +54,8 @@ const (
 //     a reservation the relay is a stranger that invents peers, and is refused.
 type connShares struct {
 	conns, handshakes *limits.FairGate[ipgroup.Group]
-	relayed           *limits.FairGate[peer.ID] // by relay
-	relayedRate       *limits.RateFamily
-	rates             *lru.Cache[peer.ID, *limits.Rate] // of relayedRate, by relay
+	relayed           *limits.FairGate[peer.ID]  // by relay
+	relayedRate       *limits.KeyedRate[peer.ID] // by relay
 	addresses         *addresses
 	reserved          func(relay peer.ID) bool
 	failures          *handshakeFailures
@@ -68,14 +66,10 @@ type connShares struct {
 }
 
 func newConnShares(c Config, registry *limits.Registry, reserved func(relay peer.ID) bool) *connShares {
-	rates, err := lru.New[peer.ID, *limits.Rate](maxRelayRates)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
 	return &connShares{
-		rates: rates, relayedRate: registry.NewRateFamily(limits.Spec{
+		relayedRate: limits.NewKeyedRate[peer.ID](registry, limits.Spec{
 			Name: "listen.relayed_rate", Path: "peers → one relay → new connections", Policy: "refused", Each: "relay",
-		}, relayedRate, relayedBurst),
+		}, relayedRate, relayedBurst, maxRelayRates),
 		closing: map[network.Conn]struct{}{}, addresses: newAddresses(c, registry), reserved: reserved,
 		relayed: limits.NewFairGate[peer.ID](registry, limits.Spec{
 			Name: "listen.relayed", Path: "peers → a relay → connections",
@@ -196,14 +190,7 @@ func (c *sharedConn) enter() error {
 
 // allowRelayed takes a token for a new connection through a relay.
 func (s *connShares) allowRelayed(relay peer.ID) error {
-	bucket, known := s.rates.Get(relay)
-	if !known {
-		bucket = s.relayedRate.Bucket()
-		if other, known, _ := s.rates.PeekOrAdd(relay, bucket); known {
-			bucket = other
-		}
-	}
-	return bucket.Allow()
+	return s.relayedRate.Of(relay).Allow()
 }
 
 // relayOf returns the relay of a relayed address; it is empty if the address does not name it.

@@ -51,7 +51,7 @@ func (s *Service) peerState(id peer.ID) *peerState {
 	if p, ok := s.peers.Get(id); ok {
 		return p
 	}
-	p := &peerState{frames: s.rates.buckets.Bucket()}
+	p := &peerState{frames: s.rates.buckets.Member()}
 	if existing, ok, _ := s.peers.PeekOrAdd(id, p); ok {
 		return existing
 	}

@@ -115,9 +115,9 @@ const maxPeerStates = 16384
 
 // rates bound the messages per second.
 type rates struct {
-	publish *limits.Rate       // of this node
-	total   *limits.Rate       // of all peers
-	buckets *limits.RateFamily // of each peer
+	publish *limits.Rate // of this node
+	total   *limits.Rate // of all peers
+	buckets *limits.Rate // of each peer
 }
 
 // New returns a service that starts no goroutine before Run. It returns an error if cfg is out of
@@ -161,7 +161,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 	s.rates.total = d.Limits.NewRate(limits.Spec{
 		Name: "gossip.total_rate", Path: "all peers → pubsub", Policy: "drop newest",
 	}, float64(cfg.TotalRate), int(cfg.TotalRate))
-	s.rates.buckets = d.Limits.NewRateFamily(limits.Spec{
+	s.rates.buckets = d.Limits.NewRate(limits.Spec{
 		Name: "gossip.peer_rate", Path: "one peer → pubsub", Policy: "drop newest", Each: "peer",
 	}, float64(cfg.PeerRate), int(cfg.BurstFrames))
 	s.tasks = d.Tasks

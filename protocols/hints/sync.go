@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -36,7 +35,7 @@ const (
 type syncer struct {
 	s     *Service
 	gate  *limits.Gate
-	rates *limits.RateFamily
+	rates *limits.KeyedRate[string] // by origin, so that a new identity gets no new bucket
 
 	wake     chan struct{} // a new announcement came by gossip or from this node
 	differed chan struct{} // a comparison that was served found a difference
@@ -50,9 +49,7 @@ type syncer struct {
 	rounds int                            // used only by run, like last
 	last   *lru.Cache[peer.ID, time.Time] // when a peer was asked
 
-	mu      sync.Mutex                       // lock: leaf
-	rate    *lru.Cache[string, *limits.Rate] // by origin, so that a new identity gets no new bucket
-	streams latch.Latch                      // streams being served; closed unless serve was called
+	streams latch.Latch // streams being served; closed unless serve was called
 }
 
 func newSyncer(s *Service) (*syncer, error) {
@@ -64,17 +61,16 @@ func newSyncer(s *Service) (*syncer, error) {
 			int64(s.cfg.SyncServed),
 			0,
 		),
-		rates: s.deps.Limits.NewRateFamily(
+		rates: limits.NewKeyedRate[string](
+			s.deps.Limits,
 			limits.Spec{Name: "announce.sync_peer_rate", Path: path, Policy: "reject rate_limit", Each: "peer"},
 			float64(s.cfg.SyncPeerRate),
 			4*s.cfg.SyncPeerRate,
+			askers,
 		),
 	}
 	y.streams.Close()
 	var err error
-	if y.rate, err = lru.New[string, *limits.Rate](askers); err != nil {
-		return nil, err
-	}
 	if y.last, err = lru.New[peer.ID, time.Time](askers); err != nil {
 		return nil, err
 	}
@@ -216,14 +212,7 @@ func (y *syncer) answer(origin string, rw io.ReadWriter) error {
 
 // admit admits a comparison that a peer of origin requested. It returns status.RateLimit or Busy.
 func (y *syncer) admit(from string) (release func(), err error) {
-	y.mu.Lock()
-	r, ok := y.rate.Get(from)
-	if !ok {
-		r = y.rates.Bucket()
-		y.rate.Add(from, r)
-	}
-	y.mu.Unlock()
-	if err := r.Allow(); err != nil {
+	if err := y.rates.Of(from).Allow(); err != nil {
 		return nil, err
 	}
 	return y.gate.TryAcquire()

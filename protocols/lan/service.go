@@ -47,7 +47,7 @@ type Service struct {
 	log     *slog.Logger
 	m       *metrics
 
-	packets *limits.RateFamily
+	packets *limits.Rate
 	dials   *limits.Rate
 	queue   *limits.Queue[peer.AddrInfo]
 
@@ -78,7 +78,7 @@ func New(d Deps) (*Service, error) {
 	s := &Service{
 		host: d.Host, self: d.Host.ID(), network: d.Network, log: d.Log, seen: seen, links: map[int]*link{},
 		scanEvery: d.Every(scanEvery),
-		packets: d.Limits.NewRateFamily(limits.Spec{
+		packets: d.Limits.NewRate(limits.Spec{
 			Name: "lan.packets", Path: "one interface → multicast DNS", Policy: "drop newest", Each: "interface",
 		}, packetRate, 2*packetRate),
 		dials: d.Limits.NewRate(limits.Spec{
@@ -151,7 +151,7 @@ func (s *Service) open(ctx context.Context, tasks *sync.WaitGroup, at netInterfa
 		return
 	}
 	ctx, end := context.WithCancel(ctx)
-	l := &link{s: s, at: at, conn: conn, rate: s.packets.Bucket(), answer: make(chan struct{}, 1), end: end}
+	l := &link{s: s, at: at, conn: conn, rate: s.packets.Member(), answer: make(chan struct{}, 1), end: end}
 	s.links[at.Index] = l
 	tasks.Go(func() {
 		defer end()

@@ -32,7 +32,7 @@ type pool struct {
 	gates   poolGates
 	timers  sync.WaitGroup // armed timers of idle streams
 
-	mu     sync.Mutex // lock: metadata
+	mu     sync.Mutex // lock: leaf
 	closed bool
 	count  int                    // open streams, including idle ones
 	idle   []*clientStream        // least recently used first
@@ -42,7 +42,7 @@ type pool struct {
 // poolGates bound the streams in use.
 type poolGates struct {
 	total   *limits.Gate
-	perPeer *limits.WaitGateFamily
+	perPeer *limits.Gate
 }
 
 // askedPeer limits the requests in flight to one peer.
@@ -59,7 +59,7 @@ func newPool(cfg Config, deps ClientDeps, m *metrics) *pool {
 			total: deps.Limits.NewGate(limits.Spec{
 				Name: "object.client_streams", Path: "resolver → object streams to peers", Policy: "wait, then busy",
 			}, cfg.Streams, cfg.StreamsWait),
-			perPeer: deps.Limits.NewWaitGateFamily(limits.Spec{
+			perPeer: deps.Limits.NewGate(limits.Spec{
 				Name: "object.streams_per_peer", Path: "resolver → object streams to one peer",
 				Policy: "wait, then busy", Each: "peer",
 			}, cfg.StreamsPerPeer, cfg.StreamsWait),
@@ -102,7 +102,7 @@ func (p *pool) addUser(id peer.ID) (*askedPeer, error) {
 	}
 	ap := p.asked[id]
 	if ap == nil {
-		ap = &askedPeer{gate: p.gates.perPeer.Gate()}
+		ap = &askedPeer{gate: p.gates.perPeer.Member()}
 		p.asked[id] = ap
 	}
 	ap.users++

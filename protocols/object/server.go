@@ -175,8 +175,8 @@ func (s *Server) accept(ctx context.Context, st network.Stream) {
 
 // peers holds the limits of each peer that has open streams.
 type peers struct {
-	inflight *limits.WaitGateFamily
-	egress   *limits.BudgetFamily
+	inflight *limits.Gate
+	egress   *limits.Budget
 
 	mu sync.Mutex // guards m; lock: metadata
 	m  map[peer.ID]*servedPeer
@@ -185,14 +185,14 @@ type peers struct {
 func newServedPeers(cfg Config, r *limits.Registry) peers {
 	return peers{
 		m: map[peer.ID]*servedPeer{},
-		inflight: r.NewWaitGateFamily(limits.Spec{
+		inflight: r.NewGate(limits.Spec{
 			Name: "object.peer_inflight", Path: "object streams of one peer → requests being answered",
 			Policy: "busy", Each: "peer",
 		}, cfg.PeerInflight, 0),
-		egress: r.NewBudgetFamily(limits.Spec{
+		egress: r.NewBudget(limits.Spec{
 			Name: "object.peer_egress_bytes", Path: "store reads → object streams of one peer",
 			Policy: "wait, then busy", Each: "peer",
-		}, int64(cfg.PeerEgressBytes), nil),
+		}, int64(cfg.PeerEgressBytes)),
 	}
 }
 
@@ -209,7 +209,7 @@ func (p *peers) enter(id peer.ID) *servedPeer {
 	defer p.mu.Unlock()
 	sp := p.m[id]
 	if sp == nil {
-		sp = &servedPeer{inflight: p.inflight.Gate(), egress: p.egress.Budget()}
+		sp = &servedPeer{inflight: p.inflight.Member(), egress: p.egress.Member()}
 		p.m[id] = sp
 	}
 	sp.streams++
@@ -220,7 +220,7 @@ func (p *peers) enter(id peer.ID) *servedPeer {
 func (p *peers) resize(inflight int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.inflight.Set(inflight)
+	p.inflight.Resize(inflight)
 	for _, sp := range p.m {
 		sp.inflight.Resize(inflight)
 	}

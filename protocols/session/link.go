@@ -53,9 +53,9 @@ type link struct {
 	agent    string         // accepted only: the peer's user agent
 	slots    *limits.Budget // opened only: places among the peer's max_inflight requests
 
-	places    *limits.FamilyGate // accepted only: requests of the peer that are being answered
-	group     ipgroup.Group      // IP group of the connection; empty: none
-	groupRate *limits.Rate       // shared by all links of the group; nil: none
+	places    *limits.Gate  // accepted only: requests of the peer that are being answered
+	group     ipgroup.Group // IP group of the connection; empty: none
+	groupRate *limits.Rate  // shared by all links of the group; nil: none
 
 	mu         sync.Mutex // only fields and counters change under it; lock: metadata
 	ready      bool       // whether both HELLOs are done
@@ -100,12 +100,12 @@ func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stre
 		helloEnd: now.Add(cfg.HandshakeTimeout),
 		since:    now,
 		requests: map[uint64]*exchange{},
-		places:   s.answering.Gate(),
+		places:   s.answering.Member(),
 		reading:  deadline.NewReader(stream, deadline.NewMinRate(cfg.ReadTimeout, int64(cfg.MinRate))),
 		writing:  deadline.NewWriter(stream, deadline.NewMinRate(cfg.WriteTimeout, int64(cfg.MinRate))),
 	}
 	if l.group = ipgroup.Of(stream.Conn().RemoteMultiaddr()); l.group != "" {
-		l.groupRate = rateOf(s, l.group)
+		l.groupRate = s.groupRates.Of(l.group)
 	}
 	l.in = oap.NewReader(deadlineReader{l}, oap.MinMaxFrame)
 	l.out = oap.NewWriter(&l.writing, oap.MaxFrame)

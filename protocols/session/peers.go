@@ -9,7 +9,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/internal/ipgroup"
 	"allium/internal/limits"
 	"allium/protocols/oap"
 )
@@ -33,13 +32,8 @@ type peerEntry struct {
 func (s *Service) entry(p peer.ID) *peerEntry {
 	e := s.peers[p]
 	if e == nil {
-		rate, ok := s.rates.Get(p)
-		if !ok {
-			rate = s.rateFamily.Bucket()
-			s.rates.Add(p, rate)
-		}
-		e = &peerEntry{id: p, rate: rate, links: map[*link]string{}, permits: permits{
-			frames: s.frames.Budget(), bytes: s.bytes.Budget(), node: s.egress, wait: s.cfg.Load().PermitWait, m: s.m,
+		e = &peerEntry{id: p, rate: s.rates.Of(p), links: map[*link]string{}, permits: permits{
+			frames: s.frames.Member(), bytes: s.bytes.Member(), node: s.egress, wait: s.cfg.Load().PermitWait, m: s.m,
 		}}
 		e.permits.dropFromLargest = func(n int64) bool { return s.dropFromLargest(e, n) }
 		if s.cfg.Load().EgressPolicy == DropOldest {
@@ -49,16 +43,6 @@ func (s *Service) entry(p peer.ID) *peerEntry {
 	}
 	e.refs++
 	return e
-}
-
-// rateOf returns the rate of an IP group. The caller holds s.mu.
-func rateOf(s *Service, g ipgroup.Group) *limits.Rate {
-	rate, ok := s.groupRates.Get(g)
-	if !ok {
-		rate = s.groupRate.Bucket()
-		s.groupRates.Add(g, rate)
-	}
-	return rate
 }
 
 // unref drops a reference. The caller holds s.mu.
@@ -131,17 +115,25 @@ func (s *Service) links() []*link {
 	return all
 }
 
-// fullest returns a function for the highest use of one budget among all peers. of
-// selects the budget.
-func (s *Service) fullest(of func(*permits) *limits.Budget) func() int64 {
+// fullest returns a function for the highest value of used among all peers.
+func (s *Service) fullest(used func(*peerEntry) int64) func() int64 {
 	return func() (highest int64) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, e := range s.peers {
-			highest = max(highest, of(&e.permits).Used())
+			highest = max(highest, used(e))
 		}
 		return highest
 	}
+}
+
+// mostInflight returns how many requests are being answered of the session that has most. The caller
+// holds Service.mu.
+func (e *peerEntry) mostInflight() (most int64) {
+	for l := range e.links {
+		most = max(most, l.places.Used())
+	}
+	return most
 }
 
 // MaxFrame returns the longest frame of all streams of the connection in bytes,

@@ -61,8 +61,8 @@ func permitsOf(t *testing.T, places int64) (*permits, *limits.Registry) {
 		t.Fatal(err)
 	}
 	p, registry := &permits{wait: time.Second, m: m}, limits.NewRegistry(nil)
-	family := registry.NewBudgetFamily(limits.Spec{Name: "f"}, places, func() int64 { return p.frames.Used() })
-	p.frames = family.Budget()
+	family := registry.NewBudget(limits.Spec{Name: "f", Fullest: func() int64 { return p.frames.Used() }}, places)
+	p.frames = family.Member()
 	return p, registry
 }
 

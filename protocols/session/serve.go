@@ -253,7 +253,7 @@ func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
 		s.m.notReady.WithLabelValues(env.PhaseDrain).Inc()
 		return errDraining
 	}
-	if err := busy(l.places.TryAcquire()); err != nil {
+	if err := l.places.Enter(); err != nil {
 		s.inflight.Leave()
 		return err
 	}

@@ -70,15 +70,13 @@ type Service struct {
 	workers    *pool
 	egress     *limits.Budget
 	places     *limits.FairGate[ipgroup.Group]
-	handshakes *limits.FairGate[ipgroup.Group] // sessions of peers before their HELLO
-	asking     *limits.FairGate[ipgroup.Group] // requests of all peers in flight
-	answering  *limits.GateFamily              // requests of one session
-	frames     *limits.BudgetFamily            // frames of one peer
-	bytes      *limits.BudgetFamily            // bytes of one peer
-	rateFamily *limits.RateFamily
-	rates      *lru.Cache[peer.ID, *limits.Rate] // outlives the sessions, so a new session gets no new burst
-	groupRate  *limits.RateFamily
-	groupRates *lru.Cache[ipgroup.Group, *limits.Rate] // a new identity of the group gets no new burst
+	handshakes *limits.FairGate[ipgroup.Group]  // sessions of peers before their HELLO
+	asking     *limits.FairGate[ipgroup.Group]  // requests of all peers in flight
+	answering  *limits.Gate                     // requests of one session
+	frames     *limits.Budget                   // frames of one peer
+	bytes      *limits.Budget                   // bytes of one peer
+	rates      *limits.KeyedRate[peer.ID]       // outlives the sessions, so a new session gets no new burst
+	groupRates *limits.KeyedRate[ipgroup.Group] // a new identity of the group gets no new burst
 
 	maxFramesMu sync.Mutex // guards writes to lowered; lock: leaf
 	// lowered has the max_frame of each connection where it is below oap.MaxFrame, by
@@ -123,14 +121,6 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register the session metrics: %w", err)
 	}
-	rates, err := lru.New[peer.ID, *limits.Rate](ratedPeers)
-	if err != nil {
-		return nil, fmt.Errorf("make a cache of the sessions: %w", err)
-	}
-	groups, err := lru.New[ipgroup.Group, *limits.Rate](ratedPeers)
-	if err != nil {
-		return nil, fmt.Errorf("make a cache of the sessions: %w", err)
-	}
 	lowered, err := lru.New[string, uint32](ratedPeers)
 	if err != nil {
 		return nil, fmt.Errorf("make a cache of the sessions: %w", err)
@@ -149,8 +139,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s := &Service{
 		inbound: deps.Inbound, codec: deps.Codec, listening: deps.Transports, now: deps.Now, regions: regions,
 		host: deps.Host, userAgent: deps.UserAgent, log: deps.Log, m: m,
-		rates: rates, groupRates: groups, maxFrames: lowered,
-		handlers: map[uint16]Handler{}, asks: map[uint16]Ask{}, capabilities: deps.Capabilities,
+		maxFrames: lowered,
+		handlers:  map[uint16]Handler{}, asks: map[uint16]Ask{}, capabilities: deps.Capabilities,
 		peers: map[peer.ID]*peerEntry{},
 		ingress: limits.NewFairQueue[peer.ID, *task](deps.Limits, limits.Spec{
 			Name: "session.ingress", Path: "stream reader → dispatcher",
@@ -166,11 +156,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Name: "session.sessions", Path: "peers and callers → sessions",
 			Policy: "stream reset, call busy; one IP group opens at most a quarter of the free sessions",
 		}, cfg.Sessions, groupPart),
-		rateFamily: deps.Limits.NewRateFamily(limits.Spec{
+		rates: limits.NewKeyedRate[peer.ID](deps.Limits, limits.Spec{
 			Name: "session.control_rate", Path: "one peer → dispatcher",
 			Policy: "reject: busy; for frames without an answer, the session is not read until the rate allows",
 			Each:   "peer",
-		}, float64(cfg.ControlRate), int(cfg.ControlRate)),
+		}, float64(cfg.ControlRate), int(cfg.ControlRate), ratedPeers),
 	}
 	s.handshakes = limits.NewFairGate[ipgroup.Group](deps.Limits, limits.Spec{
 		Name: "session.handshakes", Path: "peers → sessions before their HELLO",
@@ -180,24 +170,25 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Name: "session.asking", Path: "stream reader → dispatcher (requests in flight of all peers)",
 		Policy: "busy to an IP group that has a quarter of the free places; else see session.ingress",
 	}, cfg.Ingress+cfg.Workers, groupPart)
-	s.groupRate = deps.Limits.NewRateFamily(limits.Spec{
+	s.groupRates = limits.NewKeyedRate[ipgroup.Group](deps.Limits, limits.Spec{
 		Name: "session.group_rate", Path: "one IP group → dispatcher",
 		Policy: "reject: busy; for frames without an answer, the session is not read until the rate allows",
 		Each:   "IP group",
-	}, groupRates*float64(cfg.ControlRate), groupRates*int(cfg.ControlRate))
-	s.answering = deps.Limits.NewGateFamily(limits.Spec{
+	}, groupRates*float64(cfg.ControlRate), groupRates*int(cfg.ControlRate), ratedPeers)
+	s.answering = deps.Limits.NewGate(limits.Spec{
 		Name: "session.max_inflight", Path: "one session → dispatcher", Policy: "reject: busy", Each: "session",
-	}, cfg.MaxInflight)
-	s.frames = deps.Limits.NewBudgetFamily(limits.Spec{
+		Fullest: s.fullest((*peerEntry).mostInflight),
+	}, cfg.MaxInflight, 0)
+	s.frames = deps.Limits.NewBudget(limits.Spec{
 		Name: "session.egress_frames", Path: "calls and answers → the writers of one peer (frames)",
 		Policy: "calls wait up to permit_wait, then busy, or the oldest call gets busy (drop_oldest); readers wait",
-		Each:   "peer",
-	}, cfg.EgressFrames, s.fullest(func(p *permits) *limits.Budget { return p.frames }))
-	s.bytes = deps.Limits.NewBudgetFamily(limits.Spec{
+		Each:   "peer", Fullest: s.fullest(func(e *peerEntry) int64 { return e.permits.frames.Used() }),
+	}, cfg.EgressFrames)
+	s.bytes = deps.Limits.NewBudget(limits.Spec{
 		Name: "session.peer_egress_bytes", Path: "calls and answers → the writers of one peer (bytes)",
 		Policy: "calls wait up to permit_wait, then busy, and answers become busy; the oldest first (drop_oldest)",
-		Each:   "peer",
-	}, int64(cfg.PeerEgressBytes), s.fullest(func(p *permits) *limits.Budget { return p.bytes }))
+		Each:   "peer", Fullest: s.fullest(func(e *peerEntry) int64 { return e.permits.bytes.Used() }),
+	}, int64(cfg.PeerEgressBytes))
 	s.cfg.Store(&cfg)
 	s.workers = &pool{size: int(cfg.Workers), died: s.workerDied, work: func(ctx context.Context) {
 		deps.Tasks.Run(ctx, s.work)
@@ -217,8 +208,8 @@ func (s *Service) Reconfigure(cfg Config) {
 	s.cfg.Store(&cfg)
 	s.egress.Resize(int64(cfg.EgressBytes))
 	s.places.Resize(cfg.Sessions)
-	s.rateFamily.Set(float64(cfg.ControlRate), int(cfg.ControlRate))
-	s.groupRate.Set(groupRates*float64(cfg.ControlRate), groupRates*int(cfg.ControlRate))
+	s.rates.Set(float64(cfg.ControlRate), int(cfg.ControlRate))
+	s.groupRates.Set(groupRates*float64(cfg.ControlRate), groupRates*int(cfg.ControlRate))
 }
 
 // Handle registers the handler of an application protocol. Call it before Run. It

@@ -92,7 +92,7 @@ func (t *task) removeFromFlight() {
 	l.lastActive = time.Now()
 	l.mu.Unlock()
 	t.place.Leave()
-	l.places.Release()
+	l.places.Leave()
 }
 
 // call runs the handler. A panic of the handler becomes errBug.

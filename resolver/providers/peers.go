@@ -29,10 +29,10 @@ import (
 type peers struct {
 	cfg      Config
 	settings gobreaker.Settings
-	gates    *limits.WaitGateFamily
+	gates    *limits.Gate
 	epoch    atomic.Uint64 // changes when a ranking may have changed
 
-	mu    sync.Mutex // guards table; never held while a request runs; lock: breaker
+	mu    sync.Mutex // guards table; never held while a request runs; lock: leaf
 	table *simplelru.LRU[peer.ID, *asked]
 }
 
@@ -55,7 +55,7 @@ func newPeers(cfg Config, r *limits.Registry, opened func()) *peers {
 	if err != nil {
 		panic(err) // only a size below one fails, which Validate refuses
 	}
-	t := &peers{cfg: cfg, table: table, gates: r.NewWaitGateFamily(limits.Spec{
+	t := &peers{cfg: cfg, table: table, gates: r.NewGate(limits.Spec{
 		Name: "resolver.peer_requests", Path: "transfers → requests to one peer", Policy: "wait, then busy",
 		Each: "peer",
 	}, cfg.PeerRequests, cfg.PeerRequestsWaiting)}
@@ -122,7 +122,7 @@ func (t *peers) get(p peer.ID) *asked {
 	defer t.mu.Unlock()
 	to, ok := t.table.Get(p)
 	if !ok {
-		to = &asked{gate: t.gates.Gate()}
+		to = &asked{gate: t.gates.Member()}
 		to.breaker.Store(gobreaker.NewTwoStepCircuitBreaker[struct{}](t.settings))
 		t.table.Add(p, to)
 	}

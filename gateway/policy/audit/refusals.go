@@ -11,7 +11,7 @@ import (
 // its own, so a flood of one outcome does not hide another. It is safe for
 // concurrent use. The map has at most one entry for each outcome.
 type refusalLimit struct {
-	family    *limits.RateFamily
+	family    *limits.Rate
 	mu        *sync.Mutex              // lock: leaf
 	byOutcome map[string]*outcomeLimit // by outcome
 }
@@ -24,7 +24,7 @@ type outcomeLimit struct {
 }
 
 func newRefusalLimit(perSecond float64, r *limits.Registry) refusalLimit {
-	return refusalLimit{mu: &sync.Mutex{}, byOutcome: map[string]*outcomeLimit{}, family: r.NewRateFamily(limits.Spec{
+	return refusalLimit{mu: &sync.Mutex{}, byOutcome: map[string]*outcomeLimit{}, family: r.NewRate(limits.Spec{
 		Name: "audit.refusals", Path: "refused requests → the audit log", Policy: "counted, not recorded",
 		Each: "outcome",
 	}, perSecond, int(perSecond))}
@@ -34,7 +34,7 @@ func newRefusalLimit(perSecond float64, r *limits.Registry) refusalLimit {
 func (q refusalLimit) get(outcome string) *outcomeLimit {
 	r := q.byOutcome[outcome]
 	if r == nil {
-		r = &outcomeLimit{rate: q.family.Bucket()}
+		r = &outcomeLimit{rate: q.family.Member()}
 		q.byOutcome[outcome] = r
 	}
 	return r

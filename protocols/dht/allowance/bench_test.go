@@ -47,7 +47,7 @@ func BenchmarkMessage(b *testing.B) {
 	b.Run("bare", func(b *testing.B) { exchange(b, &endless{fixedStream{piece: 1 << 20}, msg}) })
 	b.Run("guarded", func(b *testing.B) {
 		g := newTested(b, nil)
-		g.accounts.rate = g.limits.NewRateFamily(limits.Spec{Name: "bench.peer_rate"}, 1e12, 1e9)
+		g.accounts.rate = g.limits.NewRate(limits.Spec{Name: "bench.peer_rate"}, 1e12, 1e9)
 		g.rate = limits.NewFairRate[string](
 			g.limits,
 			limits.Spec{Name: "bench.rate"},

@@ -64,9 +64,8 @@ func New(cfg Config, deps Deps) (*Guard, error) {
 		s.Each = "peer"
 		return s
 	}
-	accounts, err := newAccounts(
-		deps.Limits.NewGateFamily(perPeer("dht.peer_inflight", "reject quota"), int64(cfg.PeerInflight)),
-		deps.Limits.NewRateFamily(perPeer("dht.peer_rate", "reject rate_limit"), float64(cfg.PeerRate), cfg.PeerRate))
+	accounts, err := newAccounts(deps.Limits,
+		perPeer("dht.peer_inflight", "reject quota"), perPeer("dht.peer_rate", "reject rate_limit"), cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -130,26 +129,26 @@ func (g *Guard) Admit(ctx context.Context, p peer.ID, group ipgroup.Group, bytes
 
 // take takes what a request needs. It takes the rate token shared by all peers last.
 func (g *Guard) take(a *account, p peer.ID, group ipgroup.Group, bytes int64) (leave func(), err error) {
-	if err := a.inflight.TryAcquire(); err != nil {
+	if err := a.inflight.Enter(); err != nil {
 		return nil, g.m.refuse(kindPeerInflight, err)
 	}
 	if err := a.rate.Allow(); err != nil {
-		a.inflight.Release()
+		a.inflight.Leave()
 		return nil, g.m.refuse(kindPeerRate, err)
 	}
 	if err := g.inflight.Enter(group); err != nil {
-		a.inflight.Release()
+		a.inflight.Leave()
 		return nil, g.m.refuseGroup(kindInflight, kindGroupInflight, err)
 	}
 	if err := g.bytes.TryAcquire(bytes); err != nil {
 		g.inflight.Leave(group)
-		a.inflight.Release()
+		a.inflight.Leave()
 		return nil, g.m.refuse(kindBytes, err)
 	}
 	leave = func() {
 		g.bytes.Release(bytes)
 		g.inflight.Leave(group)
-		a.inflight.Release()
+		a.inflight.Leave()
 	}
 	share, err := g.rate.Enter(rateKey(p, group))
 	if err != nil {

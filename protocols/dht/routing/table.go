@@ -26,7 +26,7 @@ type Table struct {
 	groupCap int
 	epoch    time.Time
 	m        *metrics
-	queues   *limits.QueueFamily[*update]
+	queues   *limits.Queue[*update]
 	buckets  [bucketCount]bucket
 
 	busy    atomic.Bool // Run has not returned
@@ -49,7 +49,7 @@ func New(cfg Config, deps Deps) (*Table, error) {
 	if t.m, err = newMetrics(deps.Metrics, t); err != nil {
 		return nil, fmt.Errorf("register routing metrics: %w", err)
 	}
-	t.queues = limits.NewQueueFamily[*update](deps.Limits, limits.Spec{
+	t.queues = limits.NewQueue[*update](deps.Limits, limits.Spec{
 		Name: "dht.route", Path: "lookups → the bucket's single writer",
 		Policy: "wait ≤ 100 ms, then drop and count", Each: "bucket",
 	}, queueSize)
@@ -97,7 +97,7 @@ func (t *Table) open(b *bucket) *limits.Queue[*update] {
 		return q // another caller opened it, or the table does not run
 	}
 	if b.reusable == nil {
-		b.reusable = t.queues.Queue()
+		b.reusable = t.queues.Member()
 	}
 	ctx, q := t.running, b.reusable
 	t.writers.Go(func() { t.deps.Tasks.Run(ctx, func(ctx context.Context) { t.write(ctx, b, q) }) })
