@@ -2,8 +2,8 @@ package limits
 
 import (
 	"context"
+	"math"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -23,9 +23,10 @@ const (
 // may change at any time. Nobody waits under a lock, and nothing runs while nobody waits. Its methods
 // are safe for concurrent use. A nil Bandwidth has no bound.
 type Bandwidth struct {
-	m *meter
+	m       *meter
+	callers permits // of Enter
 
-	mu      sync.Mutex // guards what follows; lock: leaf
+	mu      sync.Mutex // guards what follows, and the size of callers; lock: breaker
 	rate    float64    // bytes per second; 0: no bound
 	near    bool       // the local network is bounded too
 	tokens  float64    // bytes that may pass now
@@ -33,10 +34,8 @@ type Bandwidth struct {
 	ring    []*bandwidthKey
 	keys    map[string]*bandwidthKey // keys that wait
 	waiting int
-	queued  int             // bytes that wait
-	timer   *time.Timer     // ends when the next wait may be over; nil: nobody waits
-	inside  int             // callers of Enter
-	outside []chan struct{} // callers that wait to enter, the oldest first
+	queued  int         // bytes that wait
+	timer   *time.Timer // ends when the next wait may be over; nil: nobody waits
 }
 
 // bandwidthKey is a key that waits.
@@ -63,6 +62,7 @@ func NewBandwidth(r *Registry, s Spec) *Bandwidth {
 		defer b.mu.Unlock()
 		return int64(b.waiting)
 	}
+	b.callers.init(Spec{Name: s.Name}, KindGate, math.MaxInt64)
 	r.list(b.m)
 	return b
 }
@@ -77,7 +77,11 @@ func (b *Bandwidth) Set(perSecond int64, near bool) {
 	b.m.size.Store(max(0, perSecond))
 	b.tokens = min(b.tokens, b.burst())
 	b.grant()
-	b.admit()
+	callers := int64(math.MaxInt64)
+	if perSecond > 0 {
+		callers = max(1, perSecond/bandwidthEach)
+	}
+	b.callers.Resize(callers)
 }
 
 // Enter waits until so few callers are inside that each gets bandwidthEach of the rate. A transfer that
@@ -88,58 +92,21 @@ func (b *Bandwidth) Enter(ctx context.Context, near bool) (leave func(), err err
 		return func() {}, nil
 	}
 	b.mu.Lock()
-	if near && !b.near {
-		b.mu.Unlock()
+	bounded := !near || b.near
+	b.mu.Unlock()
+	if !bounded {
 		return func() {}, nil
 	}
-	if b.free() && len(b.outside) == 0 {
-		b.inside++
-		b.mu.Unlock()
-		return sync.OnceFunc(b.exit), nil
+	if !b.callers.try(1) {
+		w, _ := b.callers.join(1, bandwidthWaits)
+		if w == nil {
+			return nil, b.m.reject(status.RateLimit, b.m.inUse(), time.Second)
+		}
+		if err := b.callers.await(ctx, w); err != nil {
+			return nil, err
+		}
 	}
-	if len(b.outside) == bandwidthWaits {
-		b.mu.Unlock()
-		return nil, b.m.reject(status.RateLimit, b.m.inUse(), time.Second)
-	}
-	turn := make(chan struct{})
-	b.outside = append(b.outside, turn)
-	b.mu.Unlock()
-	select {
-	case <-turn:
-		return sync.OnceFunc(b.exit), nil
-	case <-ctx.Done():
-	}
-	b.mu.Lock()
-	i := slices.Index(b.outside, turn)
-	if i >= 0 {
-		b.outside = slices.Delete(b.outside, i, i+1)
-	}
-	b.mu.Unlock()
-	if i < 0 { // it was admitted at the same time
-		b.exit()
-	}
-	return nil, ctx.Err()
-}
-
-// free reports whether one more caller may be inside. The caller holds mu.
-func (b *Bandwidth) free() bool {
-	return b.rate == 0 || b.inside < max(1, int(b.rate/bandwidthEach))
-}
-
-// admit lets callers enter. The caller holds mu.
-func (b *Bandwidth) admit() {
-	for len(b.outside) > 0 && b.free() {
-		close(b.outside[0])
-		b.outside = b.outside[1:]
-		b.inside++
-	}
-}
-
-func (b *Bandwidth) exit() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.inside--
-	b.admit()
+	return sync.OnceFunc(func() { b.callers.leave(1) }), nil
 }
 
 // Bounds reports whether there is a bound now, for what is near or for what is not.

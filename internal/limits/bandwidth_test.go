@@ -175,8 +175,8 @@ func TestBandwidthEnter(t *testing.T) {
 		for _, leave := range leaves {
 			leave()
 		}
-		if b.inside != 0 {
-			t.Errorf("%d are inside", b.inside)
+		if n := b.callers.Used(); n != 0 {
+			t.Errorf("%d are inside", n)
 		}
 	})
 }
