@@ -9,7 +9,7 @@ import (
 // join makes m the meter of a new member of a family.
 func (m *meter) join(family *meter) {
 	m.init(family.limit, family.cap())
-	m.family = family
+	m.member = true
 }
 
 // members are the members of a family of which something is in use. A nil *members counts none.

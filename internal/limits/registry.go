@@ -219,19 +219,22 @@ func (r *Registry) listTopic(t *topicLoss) {
 // meter has the numbers of one limit. Its methods may be called concurrently.
 type meter struct {
 	*limit
-	size                    atomic.Int64 // the capacity
-	current, peak, rejected atomic.Int64
-	drain                   drainRate
+	size    atomic.Int64 // the capacity
+	current atomic.Int64
+	drain   drainRate
 
-	family *meter // counts refusals and the peak too; nil: the limit is in no family
-	listed bool   // it is in the members of its family
+	member bool // of a family
+	listed bool // it is in limit.members
 	node   linked.Node[meter]
 }
 
-// limit describes a limit. The members of a family share it.
+// limit is a limit as it is listed. The members of a family share it.
 type limit struct {
-	spec    Spec
-	kind    Kind
+	spec Spec
+	kind Kind
+
+	peak, rejected atomic.Int64
+
 	depth   func() int64 // returns what is in use; nil: meter.current is, as it is for a member of a family
 	line    *meterLine   // of a limit at which requests may wait; else nil
 	members *members     // of a family that counts them; else nil
@@ -256,7 +259,7 @@ func (l *meterLine) tell() {
 
 // inUse returns how much of the limit is in use.
 func (m *meter) inUse() int64 {
-	if m.depth != nil && m.family == nil {
+	if m.depth != nil && !m.member {
 		return m.depth() //lockcheck:computes it reads the limit's numbers; a limit that refuses under its lock has none
 	}
 	return m.current.Load()
@@ -289,16 +292,13 @@ func (m *meter) take(n int64) {
 // begin notes that the limit is in use now, which it was not before.
 func (m *meter) begin() {
 	m.drain.begin(clock())
-	if m.family != nil {
-		m.family.members.update(m)
+	if m.member {
+		m.members.update(m)
 	}
 }
 
 // raise raises the peak to used if it is lower.
 func (m *meter) raise(used int64) {
-	if m.family != nil {
-		m.family.raise(used)
-	}
 	for {
 		p := m.peak.Load()
 		if used <= p || m.peak.CompareAndSwap(p, used) {
@@ -313,8 +313,8 @@ func (m *meter) give(n int64) {
 	if left < 0 {
 		panic(fmt.Sprintf("limits: more of %s was given back than taken", m.spec.Name))
 	}
-	if left == 0 && m.family != nil {
-		m.family.members.update(m)
+	if left == 0 && m.member {
+		m.members.update(m)
 	}
 	m.drain.done(n, clock())
 }
@@ -329,9 +329,6 @@ func (m *meter) refuse(waiting int64) error {
 // time after which the caller may try again.
 func (m *meter) reject(o status.Outcome, used int64, wait time.Duration) error {
 	m.rejected.Add(1)
-	if m.family != nil {
-		m.family.rejected.Add(1)
-	}
 	return status.BusyError(o,
 		status.Limit{Name: m.spec.Name, Current: used, Cap: m.cap(), RetryAfter: clampWait(wait)})
 }
