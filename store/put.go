@@ -33,8 +33,22 @@ type PutOptions struct {
 	// returns no_space or quota before it reads the first byte.
 	Size int64
 
+	// Proved is the item of the bytes that PutBytes puts, if they are the whole of a small object: they were hashed
+	// then, and are not hashed again.
+	Proved b3.Proved
+
 	// Watch is told of a large object while it is read, unless it is nil.
 	Watch Watch
+}
+
+// rootOf returns the address of p, the bytes of a small object.
+func (o *PutOptions) rootOf(p []byte) b3.Root {
+	group := o.Proved.Data()
+	whole := !o.Proved.IsParent() && o.Proved.SizeProved() && int64(len(group)) == o.Proved.Size()
+	if o.Proved.Valid() && whole && len(p) > 0 && len(p) == len(group) && &p[0] == &group[0] {
+		return o.Proved.Root()
+	}
+	return b3.Sum(p)
 }
 
 // Watch is told how far a put has come, so that the bytes can be read before the put ends. They are not proved then:
@@ -127,7 +141,7 @@ func (s *Store) Flush(ctx context.Context) error {
 }
 
 func (s *Store) putSmall(ctx context.Context, p []byte, opt PutOptions) (Info, error) {
-	root := b3.Sum(p)
+	root := opt.rootOf(p)
 	if err := s.allowed(root, opt.Expect); err != nil {
 		return Info{}, err
 	}

@@ -14,6 +14,7 @@ package quota
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -225,8 +226,9 @@ type Pinning struct {
 func (q *Quotas) SetPins(ctx context.Context, pins []Pinning) []error {
 	errs := make([]error, len(pins))
 	if len(q.limits) > 0 {
-		for i, p := range pins {
-			errs[i] = q.setPin(ctx, p.Pin, p.Size, p.Charge)
+		n := 0
+		for chunk := range slices.Chunk(pins, pinsAtOnce) {
+			n += copy(errs[n:], q.setCounted(ctx, chunk))
 		}
 		return errs
 	}
@@ -242,37 +244,65 @@ func (q *Quotas) SetPins(ctx context.Context, pins []Pinning) []error {
 	return errs
 }
 
-// setPin sets one pin, where there are quotas.
-func (q *Quotas) setPin(ctx context.Context, p meta.Pin, size int64, charge *Charge) error {
-	now, err := q.measure(ctx, p, size)
-	if err != nil {
-		return err
+// pinsAtOnce bounds the pins of one call of the backend where there are quotas. It sets them with one sync: all of them
+// are set, or none is.
+const pinsAtOnce = 512
+
+// counted is a pin that is counted and about to be set.
+type counted struct {
+	pinKey
+	i        int        // of the pins of the call
+	old, now meta.Count // of the pin that it replaces, and of it
+}
+
+// setCounted sets pins with one call of the backend, where there are quotas.
+func (q *Quotas) setCounted(ctx context.Context, pins []Pinning) []error {
+	errs, sizes := make([]error, len(pins)), make([]meta.Count, len(pins))
+	for i, p := range pins {
+		sizes[i], errs[i] = q.measure(ctx, p.Pin, p.Size)
 	}
 	select {
 	case q.pinLock <- struct{}{}:
 	case <-ctx.Done():
-		return ctx.Err()
+		return slices.Repeat([]error{ctx.Err()}, len(pins))
 	}
 	defer func() { <-q.pinLock }()
-	key := pinKey{p.Root, p.Label}
-	q.mu.Lock()
-	old := q.pins[key]
-	q.mu.Unlock()
-	less := charge.total().Plus(old)
-	if err := q.change(p.Label, less, now); err != nil {
-		return err
+	var set []counted
+	var all []meta.Pin
+	before := map[pinKey]meta.Count{} // what the latest pin of each key counts: one may come twice
+	for i, p := range pins {
+		if errs[i] != nil {
+			continue
+		}
+		c := counted{pinKey: pinKey{p.Pin.Root, p.Pin.Label}, i: i, now: sizes[i]}
+		var twice bool
+		if c.old, twice = before[c.pinKey]; !twice {
+			q.mu.Lock()
+			c.old = q.pins[c.pinKey]
+			q.mu.Unlock()
+		}
+		if errs[i] = q.change(c.label, p.Charge.total().Plus(c.old), c.now); errs[i] != nil {
+			continue
+		}
+		p.Charge.clear()
+		before[c.pinKey] = c.now
+		set, all = append(set, c), append(all, p.Pin)
 	}
-	charge.clear()
-	if err := q.backend.SetPins([]meta.Pin{p}); err != nil {
-		_ = q.change(p.Label, now, old) // the old count fitted before
-		return err
+	if err := q.backend.SetPins(all); err != nil {
+		for _, c := range slices.Backward(set) {
+			_ = q.change(c.label, c.now, c.old) // the old count fitted before
+			errs[c.i] = err
+		}
+		return errs
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if _, ok := q.limitOf(p.Label); ok {
-		q.pins[key] = now
+	for _, c := range set {
+		if _, ok := q.limitOf(c.label); ok {
+			q.pins[c.pinKey] = c.now
+		}
 	}
-	return nil
+	return errs
 }
 
 // DropPin drops a pin and what it counts, and reports whether the pin existed.

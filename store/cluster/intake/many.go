@@ -50,7 +50,7 @@ func (in *intake) wishes(ctx context.Context) ([]object.Wish, error) {
 // Take implements object.Intake.
 func (in *intake) Take(ctx context.Context, i int, group b3.Proved) error {
 	_, err := in.deps.Store.PutBytes(ctx, group.Data(), store.PutOptions{
-		Expect: in.objs[i], Deferred: true, Charge: in.charges[i], Size: in.sizes[i],
+		Expect: in.objs[i], Deferred: true, Charge: in.charges[i], Proved: group,
 	})
 	return err
 }
