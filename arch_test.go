@@ -118,13 +118,14 @@ var layers = map[string][]string{
 	"store/cache":     {"store/meta"},
 	"store/cluster": {
 		"gateway/policy", "gateway/policy/audit", "gateway/policy/capabilities", "protocols/capability",
-		"protocols/erasure", "protocols/object", "protocols/session", "store", "store/cluster/plan",
-		"store/cluster/repair", "store/cluster/shards", "store/cluster/upkeep", "store/cluster/wire", "store/meta",
+		"protocols/erasure", "protocols/oap", "protocols/object", "protocols/session", "store",
+		"store/cluster/plan", "store/cluster/repair", "store/cluster/shards", "store/cluster/upkeep",
+		"store/cluster/wire", "store/meta",
 	},
 	"store/cluster/durability": {"store/cluster/plan", "store/meta"},
 	"store/cluster/intake": {
-		"gateway/policy", "gateway/policy/audit", "protocols/capability", "protocols/object", "store", "store/meta",
-		"store/quota",
+		"gateway/policy", "gateway/policy/audit", "protocols/capability", "protocols/object", "store",
+		"store/cluster/wire", "store/meta", "store/quota",
 	},
 	"store/cluster/members": {"protocols/capability", "protocols/record",
 		"store/cluster/offer", "store/cluster/plan"},
@@ -142,7 +143,8 @@ var layers = map[string][]string{
 	},
 	"store/cluster/upkeep/proofs": {"protocols/erasure", "protocols/record", "store/cluster/plan"},
 	"store/cluster/wire": {
-		"protocols/capability", "protocols/oap", "protocols/record", "protocols/session", "store/cluster/plan", "store/meta",
+		"protocols/capability", "protocols/oap", "protocols/object", "protocols/record", "protocols/session",
+		"store/cluster/plan", "store/meta",
 	},
 	"store/disk": {
 		"gateway/policy", "store/bucket/cloud", "store/bucket/s3", "store/disk/blob", "store/disk/damage",

@@ -6,10 +6,13 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/internal/env"
+	"allium/node/config"
 	"allium/node/p2p"
 	"allium/protocols/b3"
+	"allium/protocols/oap"
 	"allium/protocols/object"
 	"allium/protocols/status"
+	"allium/store/cluster"
 	"allium/store/cluster/intake"
 )
 
@@ -22,9 +25,22 @@ func (n *Node) receiver() object.Receiver {
 	return intake.New(intake.Deps{
 		Store: n.store, Capabilities: n.capabilities, Audit: n.gatewayAudit(),
 		Shut: n.shutForPuts, Member: n.member, Filter: n.denylist.At("put"),
-		Received: n.repairs.Received,
-		Pinned:   func(ctx context.Context, root b3.Root, label string) { n.api.Pinned(ctx, root, label) },
+		Received: n.repairs.Received, Copies: func(ctx context.Context, from peer.ID, copies []cluster.Copy) [][]byte {
+			if !n.started.Load() || n.copies == nil {
+				return nil
+			}
+			return n.copies.Copies(ctx, from, copies)
+		},
+		Pinned: func(ctx context.Context, root b3.Root, label string) { n.api.Pinned(ctx, root, label) },
 	})
+}
+
+// features returns the features that HELLO announces of a node.
+func features(cfg *config.Config) []string {
+	if !cfg.JoinsCluster() {
+		return nil
+	}
+	return []string{oap.FeaturePutCopies}
 }
 
 // member returns an error for a peer that is no member of the cluster.

@@ -101,8 +101,8 @@ func (n *Node) startSessions(ctx context.Context) (err error) {
 	n.sessions, err = session.New(n.cfg.Session, session.Deps{
 		Env: n.env(), Host: n.host, UserAgent: "allium/" + ThisVersion().Version, Region: n.cfg.Node.Region,
 		Transports:   func() []string { return p2p.Transports(n.host) },
-		Capabilities: n.capabilities,
-		Inbound:      n.inbound, Codec: n.process.codec,
+		Capabilities: n.capabilities, Features: features(&n.cfg),
+		Inbound: n.inbound, Codec: n.process.codec,
 	})
 	if err != nil {
 		return err

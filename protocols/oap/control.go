@@ -9,6 +9,10 @@ import (
 // FeatureCompZstd is the HELLO feature of an opener that accepts responses with FlagComp.
 const FeatureCompZstd = "comp-zstd"
 
+// FeaturePutCopies is the HELLO feature of a member of a cluster that takes puts which say something of their objects
+// (SPEC.md §9).
+const FeaturePutCopies = "put-copies"
+
 // HelloRequest is the opener's HELLO (SPEC.md §5).
 type HelloRequest struct {
 	UA       string   `json:"ua"`                  // name/version, for people; ≤ 256 bytes
@@ -21,14 +25,15 @@ type HelloRequest struct {
 
 // HelloResponse is the acceptor's HELLO (SPEC.md §5).
 type HelloResponse struct {
-	MaxFrame       uint32   `json:"max_frame"`        // most bytes of a frame, header included, MinMaxFrame – MaxFrame
-	MaxInflight    uint32   `json:"max_inflight"`     // most requests in flight on one session, ≥ 1
-	CreditWindow   uint32   `json:"credit_window"`    // most unacknowledged frames with FlagAckReq, ≥ 1
-	FlagsSupported Flags    `json:"flags_supported"`  // the flags that the acceptor knows
-	Versions       []uint16 `json:"versions"`         // contains Version
-	Transports     []string `json:"transports"`       // transports that listen; for people
-	Now            int64    `json:"now,omitempty"`    // the acceptor's clock, unix ms; 0: unknown
-	Region         string   `json:"region,omitempty"` // where the acceptor says it is; empty: it does not say
+	MaxFrame       uint32   `json:"max_frame"`          // most bytes of a frame with header, MinMaxFrame – MaxFrame
+	MaxInflight    uint32   `json:"max_inflight"`       // most requests in flight on one session, ≥ 1
+	CreditWindow   uint32   `json:"credit_window"`      // most unacknowledged frames with FlagAckReq, ≥ 1
+	FlagsSupported Flags    `json:"flags_supported"`    // the flags that the acceptor knows
+	Versions       []uint16 `json:"versions"`           // contains Version
+	Transports     []string `json:"transports"`         // transports that listen; for people
+	Features       []string `json:"features,omitempty"` // unknown ones are ignored
+	Now            int64    `json:"now,omitempty"`      // the acceptor's clock, unix ms; 0: unknown
+	Region         string   `json:"region,omitempty"`   // where the acceptor says it is; empty: nowhere
 }
 
 // GoAway is the payload of EVENT GOAWAY. Its sender takes no new requests; those in flight finish.

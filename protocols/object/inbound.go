@@ -257,7 +257,7 @@ func (in *served) decode(ctx context.Context, req *request, f oap.Frame, payload
 	case req.op == opPut:
 		ctx, cancel := context.WithTimeout(ctx, in.out.cfg.PermitWait)
 		defer cancel()
-		offer := &Offer{From: in.st.Conn(), Objs: req.objs, Sizes: req.sizes, Many: req.many}
+		offer := &Offer{From: in.st.Conn(), Objs: req.objs, Sizes: req.sizes, Many: req.many, About: req.about}
 		req.intake, req.refusal = in.srv.deps.Receiver.Authorize(ctx, f.Cap, offer)
 	}
 }

@@ -18,6 +18,11 @@ const (
 	MaxHave = 896 // most objects of one have
 	MaxPut  = 256 // most objects of one put
 
+	MaxTold      = 1024     // most objects of one put that says something of them
+	MaxToldBytes = 4 << 20  // most bytes of these objects together
+	MaxAbout     = 10 << 10 // most bytes of what it says: they fit into the JSON of a request beside so many objects
+	MaxReply     = 2 << 10  // most bytes of what the receiver says of an object
+
 	MaxGroups = 1 << 16 // most groups of one have
 )
 

@@ -54,8 +54,14 @@ func (c *Client) Put(ctx context.Context, p peer.ID, obj b3.Object, o PutOptions
 
 // SmallObjects are objects of at most one group each, for [Client.PutMany].
 type SmallObjects struct {
-	Objs  []b3.Root // 1 to MaxPut
+	Objs  []b3.Root // 1 to MaxPut; with About to MaxTold, of at most MaxToldBytes together
 	Sizes []int64   // bytes of each, at most b3.GroupSize
+	// About describes the objects to a peer that has announced [oap.FeaturePutCopies], in at most MaxAbout bytes. It
+	// may be nil.
+	About []byte
+	// Reply is called, if About is set, with what the peer says of object i, which is durable there. It does not
+	// keep reply.
+	Reply func(i int, reply []byte)
 	// Open opens object i. PutMany opens one after the other, those that the peer wants, and
 	// closes them.
 	Open func(ctx context.Context, i int) (b3.Object, error)
@@ -66,10 +72,16 @@ type SmallObjects struct {
 // object that is damaged or has another size, ends the put. Otherwise errors are those of
 // [Client.Put].
 func (c *Client) PutMany(ctx context.Context, p peer.ID, objs SmallObjects, o PutOptions) (_ []error, err error) {
+	most := MaxPut
+	w := wirePut{Objs: objs.Objs, Sizes: objs.Sizes}
+	if objs.About != nil {
+		most = MaxTold
+		w.Objs, w.Roots, w.About = nil, joined(objs.Objs), rawText.EncodeToString(objs.About)
+	}
 	switch n := len(objs.Objs); {
-	case n == 0 || n > MaxPut || len(objs.Sizes) != n:
+	case n == 0 || n > most || len(objs.Sizes) != n:
 		return nil, status.Errorf(status.BadRequest, "put of %d objects with %d sizes, want 1 to %d", n,
-			len(objs.Sizes), MaxPut)
+			len(objs.Sizes), most)
 	case slices.Max(objs.Sizes) > b3.GroupSize:
 		return nil, status.Errorf(status.BadRequest, "one of the objects has more than %d bytes", b3.GroupSize)
 	}
@@ -77,11 +89,20 @@ func (c *Client) PutMany(ctx context.Context, p peer.ID, objs SmallObjects, o Pu
 	defer func() { span.End(err) }()
 	span.Number("allium.objects", int64(len(objs.Objs)))
 	s := &putMany{SmallObjects: objs}
-	w := wirePut{common: newCommon(ctx, opPut), Objs: objs.Objs, Sizes: objs.Sizes}
+	w.common = newCommon(ctx, opPut) // of the span
 	if err := c.put(ctx, p, w, o, s); err != nil {
 		return nil, err
 	}
 	return s.errs, nil
+}
+
+// joined returns the addresses of objects as a put with About has them.
+func joined(objs []b3.Root) string {
+	p := make([]byte, 0, len(objs)*b3.Size)
+	for _, root := range objs {
+		p = append(p, root[:]...)
+	}
+	return rawText.EncodeToString(p)
 }
 
 // putter is the part of a put that differs between one object and many.
@@ -270,6 +291,12 @@ func (s *putMany) answered(f oap.Frame) (send, done bool, err error) {
 			return false, !ok, err
 		} else if end != last {
 			return false, false, violation("object %d of %d ends the answer out of turn", s.ended+1, len(s.wanted))
+		}
+		if ok && len(f.Payload) > 0 && s.About != nil {
+			if len(f.Payload) > MaxReply {
+				return false, false, violation("a reply of %d bytes, at most %d", len(f.Payload), MaxReply)
+			}
+			s.Reply(s.wanted[s.ended], f.Payload)
 		}
 		s.errs[s.wanted[s.ended]] = err
 		s.ended++

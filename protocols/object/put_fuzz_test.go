@@ -49,9 +49,15 @@ func FuzzPut(f *testing.F) {
 			Payload: append(bytes.Clone(small[1]), small[2]...),
 		})...),
 	}
+	told := `{"op":"put","roots":"` + joined([]b3.Root{b3.Sum(small[1]), b3.Sum(small[2])}) +
+		`","sizes":[70,900],"about":"YWJvdXQ"}`
 	repair := begin(putOf(root, len(data)))
 	repair.Code = codeRepair
 	streams = append(streams, append(first(repair), wire(itemFrames(f, 1, data)...)...))
+	streams = append(streams, append(first(begin(told)), wire(oap.Frame{
+		Header:  oap.Header{Flags: oap.FlagReq | oap.FlagEnd, Proto: oap.ProtoObject, CorrID: 1},
+		Payload: append(bytes.Clone(small[1]), small[2]...),
+	})...))
 	// A patch is 8 bytes: where (4), what (1), how (1: set, insert, delete, repeat), how much (2).
 	f.Add(uint8(0), []byte{})
 	f.Add(uint8(1), []byte{})
@@ -60,6 +66,8 @@ func FuzzPut(f *testing.F) {
 	f.Add(uint8(1), []byte{0, 0, 0, 9, 0xff, 0, 0, 1})
 	f.Add(uint8(2), []byte{})
 	f.Add(uint8(2), []byte{0, 0, 1, 0, 7, 0, 0, 1})
+	f.Add(uint8(3), []byte{})
+	f.Add(uint8(3), []byte{0, 0, 0, 0x50, 'A', 0, 0, 1})
 	f.Fuzz(func(t *testing.T, which uint8, patches []byte) {
 		raw := bytes.Clone(streams[int(which)%len(streams)])
 		for ; len(patches) >= 8 && len(raw) > 0 && len(raw) < 1<<20; patches = patches[8:] {

@@ -1,8 +1,11 @@
 package object
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -47,6 +50,10 @@ type wirePut struct {
 	Size  *int64    `json:"size,omitzero"`
 	Objs  []b3.Root `json:"objs,omitzero"`
 	Sizes []int64   `json:"sizes,omitzero"`
+
+	// In the place of Objs; text is rawText.
+	Roots string `json:"roots,omitzero"` // the addresses of all objects, one after the other
+	About string `json:"about,omitzero"` // what the sender says of them
 }
 
 // wireGroups is the payload of the RESP|START of a put of one object: what the receiver has.
@@ -74,6 +81,7 @@ type query struct {
 	sizes     []int64       // of a put: the claimed size of each object in bytes
 	groups    [2]int64      // of a have: the groups [from, to) to answer for; empty: none
 	many      bool          // a put of many small objects
+	about     []byte        // of a put: what the peer says of the objects; nil: nothing
 	repair    bool          // nobody waits for the put
 	timeout   time.Duration // the request's deadline_ms; 0: none
 	trace     string        // the request's traceparent; may be empty or anything
@@ -134,6 +142,9 @@ func decodePut(p []byte) (query, error) {
 	if err := oap.DecodeJSON(p, &w, false); err != nil {
 		return query{}, err
 	}
+	if w.Roots != "" || w.About != "" {
+		return decodeTold(w)
+	}
 	one := w.Size != nil
 	largest := int64(MaxObject)
 	switch {
@@ -150,13 +161,57 @@ func decodePut(p []byte) (query, error) {
 	if err != nil {
 		return query{}, err
 	}
-	for i, size := range w.Sizes {
+	r.sizes, r.many = w.Sizes, !one
+	return r, r.checkSizes(largest)
+}
+
+// checkSizes returns bad_request if an object of a put is larger than so many bytes.
+func (q *query) checkSizes(largest int64) error {
+	for i, size := range q.sizes {
 		if size < 0 || size > largest {
-			return query{}, status.Errorf(status.BadRequest,
-				"a put of %s with %d bytes, want 0 to %d", w.Objs[i], size, largest)
+			return status.Errorf(status.BadRequest,
+				"a put of %s with %d bytes, want 0 to %d", q.objs[i], size, largest)
 		}
 	}
-	r.sizes, r.many = w.Sizes, !one
+	return nil
+}
+
+// rawText is the encoding of bytes in JSON.
+var rawText = base64.RawURLEncoding.Strict()
+
+// decodeTold decodes a put of many small objects that says something of them.
+func decodeTold(w wirePut) (query, error) {
+	roots, err := rawText.DecodeString(w.Roots)
+	if err == nil && len(roots) != len(w.Sizes)*b3.Size {
+		err = fmt.Errorf("%d bytes of addresses of %d objects", len(roots), len(w.Sizes))
+	}
+	var about []byte
+	if err == nil {
+		about, err = rawText.DecodeString(w.About)
+	}
+	switch {
+	case err != nil:
+		return query{}, status.Errorf(status.BadRequest, "a put has malformed roots, sizes or about: %w", err)
+	case w.Size != nil || !w.Obj.IsZero() || w.Objs != nil:
+		return query{}, status.Errorf(status.BadRequest, "a put with roots has neither obj, size nor objs")
+	case len(about) < 1 || len(about) > MaxAbout:
+		return query{}, status.Errorf(status.BadRequest, "about has %d bytes, want 1 to %d", len(about), MaxAbout)
+	}
+	objs := make([]b3.Root, 0, len(w.Sizes))
+	for root := range slices.Chunk(roots, b3.Size) {
+		objs = append(objs, b3.Root(root))
+	}
+	r, err := newQuery(w.common, objs, MaxTold)
+	if err != nil {
+		return query{}, err
+	}
+	r.sizes, r.many, r.about = w.Sizes, true, about
+	if err := r.checkSizes(b3.GroupSize); err != nil {
+		return query{}, err
+	}
+	if sum := (&Offer{Sizes: r.sizes}).Bytes(); sum > MaxToldBytes {
+		return query{}, status.Errorf(status.BadRequest, "the objects have %d bytes, at most %d", sum, MaxToldBytes)
+	}
 	return r, nil
 }
 

@@ -155,13 +155,18 @@ func (in *served) putMany(ctx context.Context, req *request) error {
 			taken = append(taken, i)
 		}
 	}
-	committed := req.intake.Commit(ctx, taken)
+	committed, said := req.intake.Commit(ctx, taken)
+	replies := make([][]byte, len(wanted))
 	for n := range wanted {
-		if errs[n] == nil {
-			errs[n], committed = committed[0], committed[1:]
+		if errs[n] != nil {
+			continue
+		}
+		errs[n], committed = committed[0], committed[1:]
+		if len(said) > 0 {
+			replies[n], said = said[0], said[1:]
 		}
 	}
-	return in.answerMany(ctx, req, errs)
+	return in.answerMany(ctx, req, errs, replies)
 }
 
 // receiveMany reads the small objects of which wanted has the numbers, and sets errs to what
@@ -214,13 +219,14 @@ func (in *served) throttle(ctx context.Context, req *request, n int) error {
 	return req.intake.Throttle(ctx, n)
 }
 
-// answerMany sends the outcome of each small object. They travel together, unless there is no budget for that.
-func (in *served) answerMany(ctx context.Context, req *request, errs []error) error {
+// answerMany sends the outcome of each small object, and the reply for one that is stored. They travel together, unless
+// there is no budget for that.
+func (in *served) answerMany(ctx context.Context, req *request, errs []error, replies [][]byte) error {
 	_ = in.out.reserve(ctx) // without it each is written by itself
 	for n, err := range errs {
 		in.logInternal(req, err)
 		in.countOutcome(req, status.Of(err))
-		code, payload := codeOf(status.OK), []byte(nil)
+		code, payload := codeOf(status.OK), replies[n]
 		if err != nil {
 			code, payload = report(err)
 		}

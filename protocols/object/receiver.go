@@ -11,9 +11,10 @@ import (
 // Offer describes the objects that a peer wants to put.
 type Offer struct {
 	From  network.Conn
-	Objs  []b3.Root // 1 to MaxPut
+	Objs  []b3.Root // 1 to MaxPut, or to MaxTold
 	Sizes []int64   // bytes of each object, as the peer claims
 	Many  bool      // small objects that come in one request; each has at most one group
+	About []byte    // what the peer says of the objects, which the protocol does not look into; nil: nothing
 }
 
 // Bytes returns the sum of the claimed sizes.
@@ -46,8 +47,9 @@ type Intake interface {
 	// Take stores small object i. It need not be durable before Commit.
 	Take(ctx context.Context, i int, group b3.Proved) error
 	// Commit returns when the small objects that were taken are durable. It returns the error
-	// of each object in done, in that order.
-	Commit(ctx context.Context, done []int) []error
+	// of each object in done, in that order. If the offer says something of the objects, it returns the reply for
+	// each as well, at most MaxReply bytes.
+	Commit(ctx context.Context, done []int) (errs []error, replies [][]byte)
 	// Throttle is called after each frame of a put for a repair, with the bytes of its items. The
 	// peer may send more when it returns; an error ends the put.
 	Throttle(ctx context.Context, bytes int) error

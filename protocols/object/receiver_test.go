@@ -2,6 +2,7 @@ package object
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"allium/protocols/b3"
@@ -154,8 +155,8 @@ func (in *memIntake) Take(_ context.Context, i int, p b3.Proved) error {
 	return nil
 }
 
-func (in *memIntake) Commit(_ context.Context, done []int) []error {
-	errs := make([]error, len(done))
+func (in *memIntake) Commit(_ context.Context, done []int) (errs []error, replies [][]byte) {
+	errs = make([]error, len(done))
 	for n, i := range done {
 		if in.r.commit != nil {
 			errs[n] = in.r.commit()
@@ -163,8 +164,11 @@ func (in *memIntake) Commit(_ context.Context, done []int) []error {
 		if errs[n] == nil {
 			in.r.store.put(in.taken[i])
 		}
+		if in.o.About != nil {
+			replies = append(replies, fmt.Appendf(nil, "%s of %d", in.o.About, i))
+		}
 	}
-	return errs
+	return errs, replies
 }
 
 func (in *memIntake) Throttle(ctx context.Context, n int) error {

@@ -55,7 +55,7 @@ func putObjects() map[string][]byte {
 	}
 	return map[string][]byte{
 		"new": []byte("new"), "one": []byte("one"), "two": []byte("two"), "slow": []byte("slow"),
-		"absent": []byte("absent"), "large": large,
+		"absent": []byte("absent"), "large": large, "told": []byte("told"),
 	}
 }
 

@@ -23,7 +23,7 @@ func greetedLink(t *testing.T, opened bool) (*link, *testkit.Stream) {
 	s.mu.Lock()
 	l := s.newLink(t.Context(), s.entry("b"), stream, opened)
 	s.mu.Unlock()
-	l.helloDone("", oap.MaxFrame, 1, false)
+	l.helloDone(greeting{}, oap.MaxFrame, 1, false)
 	return l, other
 }
 

@@ -47,10 +47,9 @@ type link struct {
 	helloEnd  time.Time
 
 	// Set by greeted, before the first request.
-	maxFrame atomic.Uint32  // negotiated frame length in bytes; 0 before HELLO
-	compress bool           // whether the peer accepts FlagComp
-	clock    Clock          // opened only: the peer's clock, if its HELLO has one
-	agent    string         // accepted only: the peer's user agent
+	maxFrame atomic.Uint32 // negotiated frame length in bytes; 0 before HELLO
+	compress bool          // whether the peer accepts FlagComp
+	said     greeting
 	slots    *limits.Budget // opened only: places among the peer's max_inflight requests
 
 	places    *limits.Gate  // accepted only: requests of the peer that are being answered
@@ -67,6 +66,13 @@ type link struct {
 	lastCorr   uint64
 	unanswered int    // accepted requests whose answer is not written
 	egress     egress // frames for the writer
+}
+
+// greeting has the statements of a HELLO that concern its sender.
+type greeting struct {
+	clock    Clock    // opened only: the peer's clock, if its HELLO has one
+	agent    string   // accepted only: the peer's user agent
+	features []string // opened only: that both sides announce
 }
 
 // exchange is a request in flight.
@@ -190,9 +196,9 @@ func (l *link) leave() { l.producers.Done() }
 
 // helloDone makes the link usable after both HELLOs. maxInflight applies only if this
 // node opened the link.
-func (l *link) helloDone(agent string, maxFrame uint32, maxInflight int64, compress bool) {
+func (l *link) helloDone(said greeting, maxFrame uint32, maxInflight int64, compress bool) {
 	l.in.SetMaxFrame(maxFrame)
-	l.agent, l.compress = agent, compress
+	l.said, l.compress = said, compress
 	if l.opened {
 		l.slots = (*limits.Registry)(nil).NewBudget(limits.Spec{Name: "session.max_inflight"}, maxInflight)
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -45,7 +46,20 @@ func (s *Service) Clock(ctx context.Context, p peer.ID) (Clock, bool, error) {
 	if err != nil {
 		return Clock{}, false, err
 	}
-	return l.clock, !l.clock.ReceivedAt.IsZero(), nil
+	return l.said.clock, !l.said.clock.ReceivedAt.IsZero(), nil
+}
+
+// Announces reports whether this node and p announced a feature in the HELLO of the session that this node has opened
+// with it. It opens none.
+func Announces(s *Service, p peer.ID, feature string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.peers[p]
+	if e == nil || e.opened == nil {
+		return false
+	}
+	l := e.opened.link.Load() // set after its HELLO
+	return l != nil && slices.Contains(l.said.features, feature)
 }
 
 // session returns a usable session with p, and opens one if there is none.
@@ -159,9 +173,9 @@ func (l *link) sendHello() error {
 	}
 	o := outgoingFrame(oap.Header{Flags: whole, Proto: oap.ProtoControl})
 	o.frame.Payload = oap.HelloRequest{
-		UA: l.svc.userAgent, Features: []string{"verified-range", oap.FeatureCompZstd},
-		MaxFrame: uint32(l.cfg.MaxFrame), Now: l.svc.now().UnixMilli(),
-		Region: l.svc.regions.own,
+		UA:       l.svc.own.agent,
+		Features: slices.Concat([]string{"verified-range", oap.FeatureCompZstd}, l.svc.own.features),
+		MaxFrame: uint32(l.cfg.MaxFrame), Now: l.svc.now().UnixMilli(), Region: l.svc.regions.own,
 	}.Encode()
 	sent := time.Now()
 	l.put(o)
@@ -186,13 +200,16 @@ func (l *link) sendHello() error {
 	if err != nil {
 		return l.svc.m.reject(err)
 	}
+	said := greeting{features: slices.DeleteFunc(slices.Clone(l.svc.own.features), func(own string) bool {
+		return !slices.Contains(h.Features, own)
+	})}
 	if h.Now != 0 {
 		got := time.Now()
-		l.clock = Clock{ReceivedAt: got, PeerTime: time.UnixMilli(h.Now).Add(got.Sub(sent) / 2)}
+		said.clock = Clock{ReceivedAt: got, PeerTime: time.UnixMilli(h.Now).Add(got.Sub(sent) / 2)}
 	}
 	l.svc.regions.claimed(l.peer.id, h.Region)
 	maxFrame := min(h.MaxFrame, uint32(l.cfg.MaxFrame))
 	maxInflight := min(int64(h.MaxInflight), l.cfg.MaxInflight)
-	l.helloDone("", maxFrame, maxInflight, h.FlagsSupported.Has(oap.FlagComp))
+	l.helloDone(said, maxFrame, maxInflight, h.FlagsSupported.Has(oap.FlagComp))
 	return nil
 }

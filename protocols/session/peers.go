@@ -189,7 +189,7 @@ func (l *link) info(now time.Time) (Info, bool) {
 		dir = network.DirOutbound
 	}
 	return Info{
-		Peer: l.peer.id, Agent: l.agent, Dir: dir, Age: now.Sub(l.since),
+		Peer: l.peer.id, Agent: l.said.agent, Dir: dir, Age: now.Sub(l.since),
 		Inflight: len(l.requests), MaxFrame: l.maxFrame.Load(),
 	}, true
 }

@@ -120,11 +120,12 @@ func (l *link) answerHello() error {
 	o.frame.Payload = oap.HelloResponse{
 		MaxFrame: maxFrame, MaxInflight: uint32(cfg.MaxInflight), CreditWindow: uint32(cfg.CreditWindow),
 		FlagsSupported: oap.FlagsKnown, Versions: []uint16{oap.Version},
-		Transports: l.svc.listening(), Now: l.svc.now().UnixMilli(), Region: l.svc.regions.own,
+		Transports: l.svc.own.listening(), Features: l.svc.own.features, Now: l.svc.now().UnixMilli(),
+		Region: l.svc.regions.own,
 	}.Encode()
 	l.svc.recordMaxFrame(l.stream.Conn(), maxFrame) // before the opener can request objects with it
 	l.put(o)
-	l.helloDone(h.UA, maxFrame, 0, slices.Contains(h.Features, oap.FeatureCompZstd))
+	l.helloDone(greeting{agent: h.UA}, maxFrame, 0, slices.Contains(h.Features, oap.FeatureCompZstd))
 	return nil
 }
 

@@ -40,6 +40,7 @@ type Deps struct {
 
 	Host      Host
 	UserAgent string          // name/version, shown to peers
+	Features  []string        // that HELLO announces besides those of the sessions themselves
 	Inbound   *inbound.Memory // limits the bytes of incomplete frames; nil: no limit
 	Codec     *oap.Codec      // of compressed frames, shared by the process; nil: the service makes its own
 	// Transports returns the names of the transports that the host listens on, for HELLO. Nil means none.
@@ -50,14 +51,20 @@ type Deps struct {
 	Region string
 }
 
+// announced has the statements of HELLO that concern this node.
+type announced struct {
+	agent     string
+	features  []string
+	listening func() []string
+}
+
 // Service runs the sessions of a node. Its methods are safe for concurrent use.
 type Service struct {
 	cfg          atomic.Pointer[Config]
 	host         Host
-	userAgent    string
+	own          announced
 	inbound      *inbound.Memory
 	codec        *oap.Codec
-	listening    func() []string
 	now          func() time.Time
 	regions      regions
 	log          *slog.Logger
@@ -137,8 +144,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Codec = oap.NewCodec(runtime.GOMAXPROCS(0))
 	}
 	s := &Service{
-		inbound: deps.Inbound, codec: deps.Codec, listening: deps.Transports, now: deps.Now, regions: regions,
-		host: deps.Host, userAgent: deps.UserAgent, log: deps.Log, m: m,
+		inbound: deps.Inbound, codec: deps.Codec, now: deps.Now, regions: regions,
+		host: deps.Host, own: announced{deps.UserAgent, deps.Features, deps.Transports}, log: deps.Log, m: m,
 		maxFrames: lowered,
 		handlers:  map[uint16]Handler{}, asks: map[uint16]Ask{}, capabilities: deps.Capabilities,
 		peers: map[peer.ID]*peerEntry{},

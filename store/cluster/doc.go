@@ -109,6 +109,14 @@ func (k *Keeper) Handle(ctx context.Context, from peer.ID, r *session.Request) s
 	return k.server.Handle(ctx, from, r)
 }
 
+// Copy is a copy that a member has put here, with the targets that it tells.
+type Copy = protocol.Copy
+
+// Copies takes over the targets of copies that a member has just put here, and returns the reply for each.
+func (k *Keeper) Copies(ctx context.Context, from peer.ID, copies []Copy) [][]byte {
+	return k.server.Copies(ctx, from, copies)
+}
+
 // present returns the members that are present.
 func (k *Keeper) present() (list []peer.ID) {
 	for _, m := range k.deps.Members.View().Members() {

@@ -8,7 +8,9 @@ import (
 	"allium/gateway/policy/audit"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
+	"allium/protocols/oap"
 	"allium/protocols/object"
+	"allium/protocols/session"
 	"allium/protocols/status"
 	"allium/store/cluster/plan"
 	"allium/store/cluster/repair"
@@ -17,19 +19,23 @@ import (
 	"allium/store/meta"
 )
 
-// send is the Send of upkeep.Deps.
-func (k *Keeper) send(ctx context.Context, to peer.ID, roots []b3.Root, meter repair.Meter) ([]error, error) {
-	if len(roots) == 1 {
-		err := k.sendOne(ctx, to, roots[0], meter)
-		return []error{err}, err
+// send is the Send of upkeep.Deps. To a member that announces it, small copies travel with their targets.
+func (k *Keeper) send(
+	ctx context.Context, to peer.ID, copies []plan.Told, meter repair.Meter,
+) (sent []upkeep.Sent, err error) {
+	told := session.Announces(k.deps.Sessions, to, oap.FeaturePutCopies)
+	if len(copies) == 1 {
+		if kept, err := k.Kept(copies[0].Root); !told || err != nil || kept.Size > b3.GroupSize {
+			err := k.sendOne(ctx, to, copies[0].Root, meter)
+			return []upkeep.Sent{{Err: err}}, err
+		}
 	}
-	var errs []error
-	err := k.authorized(to, b3.Root{}, func(token []byte) (err error) {
-		errs, err = k.sendMany(ctx, to, roots,
-			object.PutOptions{Capability: token, Wait: meter.Sent, Repair: !meter.Awaited})
+	err = k.authorized(to, b3.Root{}, func(token []byte) (err error) {
+		opt := object.PutOptions{Capability: token, Wait: meter.Sent, Repair: !meter.Awaited}
+		sent, err = k.sendMany(ctx, to, copies, told, opt)
 		return err
 	})
-	return errs, err
+	return sent, err
 }
 
 // authorized calls put with a capability for a member, for one object or, with the zero address, for any.
@@ -63,31 +69,83 @@ func (k *Keeper) put(ctx context.Context, to peer.ID, obj b3.Object, meter repai
 	})
 }
 
-// sendMany sends small objects. One that cannot be sent does not hinder the others.
-func (k *Keeper) sendMany(ctx context.Context, to peer.ID, roots []b3.Root, opt object.PutOptions) ([]error, error) {
-	errs := make([]error, len(roots))
-	var objs object.SmallObjects
-	var at []int // of each object in roots
-	for i, root := range roots {
-		kept, err := k.Kept(root)
+// small is a small copy that is to be sent.
+type small struct {
+	plan.Told
+	size int64
+	sent *upkeep.Sent
+}
+
+// sendMany sends small objects, as few requests as these fit into. One that cannot be sent does not hinder the others.
+func (k *Keeper) sendMany(
+	ctx context.Context, to peer.ID, copies []plan.Told, told bool, opt object.PutOptions,
+) ([]upkeep.Sent, error) {
+	sent := make([]upkeep.Sent, len(copies))
+	var list []small
+	for i, c := range copies {
+		kept, err := k.Kept(c.Root)
 		if err == nil {
-			err = k.deps.Filter.Object(root)
+			err = k.deps.Filter.Object(c.Root)
 		}
 		if err != nil {
-			errs[i] = err
+			sent[i].Err = err
 			continue
 		}
-		objs.Objs, objs.Sizes, at = append(objs.Objs, root), append(objs.Sizes, kept.Size), append(at, i)
+		list = append(list, small{c, kept.Size, &sent[i]})
 	}
-	if len(at) == 0 {
-		return errs, nil
+	for done := 0; done < len(list); {
+		n, err := k.sendPart(ctx, to, list[done:], told, opt)
+		if err != nil && done == 0 {
+			return nil, err
+		}
+		if err != nil {
+			for _, c := range list[done:] {
+				c.sent.Err = err
+			}
+			return sent, nil
+		}
+		done += n
+	}
+	return sent, nil
+}
+
+// sendPart sends the first of small objects in one request and returns how many these are.
+func (k *Keeper) sendPart(
+	ctx context.Context, to peer.ID, list []small, told bool, opt object.PutOptions,
+) (n int, err error) {
+	most, bytes := object.MaxPut, int64(0)
+	if told {
+		most = object.MaxTold
+	}
+	var objs object.SmallObjects
+	var about []plan.Told
+	for _, c := range list[:min(len(list), most)] {
+		if bytes += c.size; bytes > object.MaxToldBytes {
+			break
+		}
+		objs.Objs, objs.Sizes, about = append(objs.Objs, c.Root), append(objs.Sizes, c.size), append(about, c.Told)
+	}
+	if told {
+		said, err := k.client.Say(about)
+		if err == nil && said.Len() == 0 {
+			err = status.Errorf(status.Internal, "what is told of %s does not fit into a put", about[0].Root)
+		}
+		if err != nil {
+			return 0, err
+		}
+		n := said.Len()
+		objs.Objs, objs.Sizes, objs.About = objs.Objs[:n], objs.Sizes[:n], said.About
+		objs.Reply = func(i int, reply []byte) {
+			a, same := said.Read(i, reply)
+			list[i].sent.Told, list[i].sent.Proved = same, a.Answer == plan.Proved
+		}
 	}
 	objs.Open = func(ctx context.Context, i int) (b3.Object, error) { return k.open(ctx, objs.Objs[i]) }
-	sent, err := k.deps.Objects.PutMany(ctx, to, objs, opt)
-	for i, err := range sent {
-		errs[at[i]] = err
+	errs, err := k.deps.Objects.PutMany(ctx, to, objs, opt)
+	for i, err := range errs {
+		list[i].sent.Err = err
 	}
-	return errs, err
+	return len(objs.Objs), err
 }
 
 // open opens an object for members of the cluster, which is no use of it. A denied one is denied.

@@ -19,7 +19,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/gateway/policy"
@@ -29,6 +28,7 @@ import (
 	"allium/protocols/object"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/cluster/wire"
 	"allium/store/meta"
 	"allium/store/quota"
 )
@@ -45,6 +45,9 @@ type Deps struct {
 	Member func(p peer.ID) error
 	// Received waits until the rate of repairs allows bytes that a member sent for a repair.
 	Received func(ctx context.Context, bytes int) error
+	// Copies takes over what a member says of copies that were just stored for it, and returns the reply for each;
+	// an empty reply says nothing, and so does no reply at all.
+	Copies func(ctx context.Context, from peer.ID, copies []wire.Copy) [][]byte
 	// Pinned is told of each new pin.
 	Pinned func(ctx context.Context, root b3.Root, label string)
 }
@@ -62,7 +65,7 @@ const method = "put"
 
 // Authorize implements object.Receiver.
 func (r *Receiver) Authorize(ctx context.Context, token []byte, o *object.Offer) (object.Intake, error) {
-	in := &intake{deps: &r.deps, from: o.From, objs: o.Objs, sizes: o.Sizes}
+	in := &intake{deps: &r.deps, offer: o, objs: o.Objs}
 	if len(token) == 0 {
 		return nil, in.refused(status.Errorf(status.Unauthenticated,
 			"a put needs a capability; `allium token mint --op put` makes one"))
@@ -88,7 +91,15 @@ func (r *Receiver) Authorize(ctx context.Context, token []byte, o *object.Offer)
 			return nil, in.refused(err)
 		}
 		in.pin, in.label = true, meta.ClusterLabel
+		if o.About != nil {
+			if in.about, err = wire.DecodeAbout(o.About, o.Objs); err != nil {
+				return nil, in.refused(err)
+			}
+		}
 		return in, nil
+	}
+	if o.About != nil {
+		return nil, in.refused(status.Errorf(status.Forbidden, "only members of the cluster say something of copies"))
 	}
 	ask.Op, ask.Label, ask.RateTaken = capability.Pin, in.grant.Label, true
 	_, err = r.deps.Capabilities.Verify(ctx, text, ask)
@@ -102,9 +113,9 @@ func (r *Receiver) Authorize(ctx context.Context, token []byte, o *object.Offer)
 // intake is one put.
 type intake struct {
 	deps  *Deps
-	from  network.Conn
-	objs  []b3.Root
-	sizes []int64
+	offer *object.Offer
+	objs  []b3.Root   // of offer
+	about []wire.Copy // of each object what the member says of it; nil: nothing
 	op    capability.Op
 	grant capability.Grant
 	pin   bool
@@ -179,11 +190,9 @@ func (in *intake) refused(err error) error {
 // event is the record of the put in the audit log.
 func (in *intake) event() audit.Event {
 	e := audit.Event{
-		Actor: in.grant.ID, Branch: in.grant.Branch, Method: method, Route: "peer " + in.from.RemotePeer().String(),
-		Addr: in.from.RemoteMultiaddr().String(), Op: string(cmp.Or(in.op, capability.Put)), Label: in.label,
-	}
-	for _, size := range in.sizes {
-		e.Bytes += size
+		Actor: in.grant.ID, Branch: in.grant.Branch, Method: method,
+		Route: "peer " + in.offer.From.RemotePeer().String(), Addr: in.offer.From.RemoteMultiaddr().String(),
+		Op: string(cmp.Or(in.op, capability.Put)), Label: in.label, Bytes: in.offer.Bytes(),
 	}
 	if len(in.objs) == 1 {
 		e.Object = in.objs[0].String()

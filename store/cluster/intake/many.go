@@ -8,6 +8,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/object"
 	"allium/store"
+	"allium/store/cluster/wire"
 )
 
 // Wishes implements object.Intake.
@@ -56,11 +57,31 @@ func (in *intake) Take(ctx context.Context, i int, group b3.Proved) error {
 }
 
 // Commit implements object.Intake.
-func (in *intake) Commit(ctx context.Context, done []int) []error {
+func (in *intake) Commit(ctx context.Context, done []int) (errs []error, replies [][]byte) {
 	if in.outcome = in.deps.Store.Flush(ctx); in.outcome != nil {
-		return slices.Repeat([]error{in.outcome}, len(done))
+		return slices.Repeat([]error{in.outcome}, len(done)), nil
 	}
-	errs := in.setPins(ctx, done)
+	errs = in.setPins(ctx, done)
 	in.outcome = errors.Join(errs...)
-	return errs
+	return errs, in.told(ctx, done, errs)
+}
+
+// told takes over what the member says of objects, by their numbers, that are stored and pinned now, and returns the
+// reply for each: none for one with an error.
+func (in *intake) told(ctx context.Context, done []int, errs []error) [][]byte {
+	if in.about == nil {
+		return nil
+	}
+	var copies []wire.Copy
+	var at []int // of each in done
+	for n, i := range done {
+		if errs[n] == nil {
+			copies, at = append(copies, in.about[i]), append(at, n)
+		}
+	}
+	replies := make([][]byte, len(done))
+	for n, reply := range in.deps.Copies(ctx, in.offer.From.RemotePeer(), copies) {
+		replies[at[n]] = reply
+	}
+	return replies
 }

@@ -12,7 +12,7 @@ import (
 
 // Ingest implements object.Intake.
 func (in *intake) Ingest(ctx context.Context) (object.Ingest, error) {
-	root, size := in.objs[0], in.sizes[0]
+	root, size := in.objs[0], in.offer.Sizes[0]
 	if err := in.deps.Filter.Object(root); err != nil {
 		return nil, in.refused(err)
 	}

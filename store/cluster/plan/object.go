@@ -192,14 +192,14 @@ func (o *Object) Told(from ID, t Told, v *View, p Params, now time.Time) (change
 		o.Claimed(v, id, p, now)
 	}
 	i := slices.IndexFunc(o.seen, func(s seen) bool { return s.id == from && s.told == 0 })
-	if i >= 0 && !slices.ContainsFunc(o.asked, func(a Asked) bool { return !t.has(a) }) {
+	if i >= 0 && !slices.ContainsFunc(o.asked, func(a Asked) bool { return !t.Has(a) }) {
 		o.seen[i].told = o.version()
 	}
 	return changed
 }
 
-// has reports whether the targets that were told include one.
-func (t *Told) has(a Asked) bool {
+// Has reports whether the targets that were told include one.
+func (t *Told) Has(a Asked) bool {
 	return slices.ContainsFunc(t.Asked, func(b Asked) bool { return a.Origin == b.Origin && a.Target == b.Target })
 }
 

@@ -98,6 +98,18 @@ func (o *Object) Sent(id ID, ok bool, p Params, now time.Time) {
 	s.failed(2*p.Tick, now)
 }
 
+// SentProved notes the end of a Send action of o: the member took the copy, and proved it in answer to a challenge of
+// that time. It reports whether the member began to be a holder.
+func SentProved(o *Object, id ID, challenged time.Time, p Params, now time.Time) (changed bool) {
+	o.Sent(id, true, p, now)
+	s := o.at(id)
+	if s == nil || s.asking {
+		return false
+	}
+	s.asking, s.asked = true, challenged
+	return o.Answered(id, Proved, Whole, p, now)
+}
+
 // Skipped notes that a Send action was not begun, as its queue was full. It is planned again.
 func (o *Object) Skipped(id ID) {
 	if s := o.at(id); s != nil {

@@ -12,8 +12,11 @@ const (
 	MaxSeen = 96
 	// MaxTargets bounds the nodes whose targets one object has.
 	MaxTargets = 16
-	// MaxBatch bounds the objects of one challenge, and those that are told or sent in one request.
+	// MaxBatch bounds the objects of one challenge, and those that are told in one request.
 	MaxBatch = 256
+	// MaxSent and MaxSentBytes bound the small objects that one job sends to a member.
+	MaxSent      = 1024
+	MaxSentBytes = 4 << 20
 	// askFirst is the number of members that are asked for a missing copy before it is made again.
 	askFirst = 16
 	// forgetAfter is the time for which a member that is gone is listed.

@@ -196,9 +196,7 @@ func (c *callers) answered(to plan.ID, roots []b3.Root, answers []plan.Response)
 		}
 	}
 	c.inv.mu.Unlock()
-	if c.keeper.records != nil {
-		c.keeper.records.News.Add(changed) // last, so that the page that is written has these answers
-	}
+	c.keeper.changed(changed) // last, so that the page that is written has these answers
 	if short {
 		c.wakeUp()
 	}

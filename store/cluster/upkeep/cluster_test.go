@@ -41,6 +41,7 @@ type cluster struct {
 	mu    sync.Mutex
 	sends []sent
 	puts  int // requests that sent them
+	asked int // other requests of the first node: to tell of objects, or to prove them
 }
 
 // sent is a copy that was sent.
@@ -69,6 +70,7 @@ type node struct {
 	dropped []b3.Root // as the audit log has them
 	lacks   map[b3.Root]bool
 	records ds.Datastore
+	told    atomic.Bool // it takes targets and proves copies as these are put
 }
 
 // pins is a store that sets no pins while failing.
@@ -146,7 +148,8 @@ func newClusterAt(t *testing.T, n int, rate limits.Bytes, p plan.Params) *cluste
 			lacks: map[b3.Root]bool{},
 		})
 	}
-	for _, x := range c.nodes {
+	for i, x := range c.nodes {
+		x.told.Store(i%2 == 1) // the others are as nodes of before
 		x.start()
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -336,18 +339,33 @@ func (x *node) Challenge(ctx context.Context, id peer.ID, objs []b3.Root) ([]pla
 	if err != nil {
 		return nil, err
 	}
-	to.service().Claimed(x.id, objs)
+	x.askedOne()
+	return to.prove(ctx, x, objs), nil
+}
+
+// askedOne counts a request of the first node.
+func (x *node) askedOne() {
+	x.c.mu.Lock()
+	defer x.c.mu.Unlock()
+	if x == x.c.nodes[0] {
+		x.c.asked++
+	}
+}
+
+// prove answers a challenge of another node.
+func (x *node) prove(ctx context.Context, from *node, objs []b3.Root) []plan.Response {
+	x.service().Claimed(from.id, objs)
 	answers := make([]plan.Response, len(objs))
 	for i, root := range objs {
-		answers[i].Answer = to.service().Answer(root)
-		if kept, err := to.service().Kept(root); err == nil {
+		answers[i].Answer = x.service().Answer(root)
+		if kept, err := x.service().Kept(root); err == nil {
 			answers[i].Piece = kept.Own
 		}
-		if _, err := to.store.Stat(ctx, root); err != nil && answers[i].Answer == plan.Proved {
+		if _, err := x.store.Stat(ctx, root); err != nil && answers[i].Answer == plan.Proved {
 			answers[i].Answer = plan.Absent
 		}
 	}
-	return answers, nil
+	return answers
 }
 
 // Tell implements Prover.
@@ -356,6 +374,7 @@ func (x *node) Tell(ctx context.Context, id peer.ID, told []plan.Told) ([]plan.T
 	if err != nil {
 		return nil, err
 	}
+	x.askedOne()
 	return to.service().Told(ctx, x.id, told)
 }
 
@@ -369,17 +388,31 @@ func (x *node) Lease(ctx context.Context, id peer.ID, root b3.Root) (bool, error
 }
 
 // send sends copies as puts of a member do.
-func (x *node) send(ctx context.Context, id peer.ID, roots []b3.Root, meter repair.Meter) (errs []error, err error) {
-	if len(roots) > plan.MaxBatch {
-		x.c.t.Errorf("%d objects in one put", len(roots))
+func (x *node) send(ctx context.Context, id peer.ID, copies []plan.Told, meter repair.Meter) (out []Sent, err error) {
+	if len(copies) > plan.MaxSent {
+		x.c.t.Errorf("%d objects in one put", len(copies))
 	}
 	x.c.mu.Lock()
 	x.c.puts++
 	x.c.mu.Unlock()
-	for _, root := range roots {
-		errs = append(errs, x.sendOne(ctx, id, root, meter))
+	for _, c := range copies {
+		out = append(out, Sent{Err: x.sendOne(ctx, id, c.Root, meter)})
 	}
-	return errs, nil
+	to, err := x.reach(ctx, id)
+	if err != nil || !to.told.Load() {
+		return out, nil //nolint:nilerr // each has its own
+	}
+	for i, c := range copies {
+		if out[i].Err != nil {
+			continue
+		}
+		known, err := to.service().Told(ctx, x.id, []plan.Told{c})
+		out[i].Told = err == nil && slices.EqualFunc(known[0].Asked, c.Asked, func(a, b plan.Asked) bool {
+			return a.Origin == b.Origin && a.Target == b.Target
+		})
+		out[i].Proved = to.prove(ctx, x, []b3.Root{c.Root})[0].Answer == plan.Proved
+	}
+	return out, nil
 }
 
 func (x *node) sendOne(ctx context.Context, id peer.ID, root b3.Root, meter repair.Meter) error {

@@ -17,7 +17,8 @@
 // the pin, and Object.Plan returns two sends. Each becomes a job of the queue of repairs. Its worker
 // sends the object and tells the receiver the target, now that it has the object and pins it for the
 // origin; if nobody waits, it asks before whether the target was removed. The tick after that challenges
-// both holders. Each of them runs the same from then on.
+// both holders. A small object, its target and the challenge may travel in one request. Each holder runs the same
+// from then on.
 //
 // If the pin asks for shards, the object is coded first, which is a job of that queue as well. From then on
 // the coding manifest is what is planned: each holder has it and one shard, and this node the whole object. An object
@@ -91,6 +92,13 @@ type Repairs interface {
 	Trimmed(err error)
 }
 
+// Sent is the outcome of a send of one copy.
+type Sent struct {
+	Err    error // nil: the copy is durable at the member
+	Told   bool  // the member was told the targets, and knows no others
+	Proved bool  // it has proved the copy since
+}
+
 // Deps holds the dependencies of a Service. All but Records are required.
 type Deps struct {
 	env.Env
@@ -105,10 +113,9 @@ type Deps struct {
 	Coder    Coder
 	// Coded takes note that this node holds a piece of an object, which it can serve from now on. It does not block.
 	Coded func(object b3.Root)
-	// Send sends copies: of one object, or of up to plan.MaxBatch objects of at most b3.GroupSize bytes each.
-	// It counts bytes by meter. It returns the error of each object, nil if that is
-	// durable at the member, or one error for all.
-	Send func(ctx context.Context, to peer.ID, roots []b3.Root, meter repair.Meter) ([]error, error)
+	// Send sends copies, of which the member may be told: of one object, or of up to plan.MaxSent objects of at most
+	// b3.GroupSize bytes each. It counts bytes by meter. It returns the outcome of each object, or one error for all.
+	Send func(ctx context.Context, to peer.ID, copies []plan.Told, meter repair.Meter) ([]Sent, error)
 	// Dropping records that this node is about to drop its copy of an object. If it returns an error, the copy
 	// stays; else ended is called with the result.
 	Dropping func(ctx context.Context, root b3.Root) (ended func(error), err error)

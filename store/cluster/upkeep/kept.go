@@ -110,6 +110,13 @@ func (k *keeper) keepProofs(ctx context.Context, atRest int) {
 	}
 }
 
+// changed notes objects whose holders changed. Any goroutine may call it.
+func (k *keeper) changed(roots []b3.Root) {
+	if k.records != nil {
+		k.records.News.Add(roots)
+	}
+}
+
 // keepNews writes what holders proved of the objects whose holders changed. Only the goroutine of Run calls it.
 func (k *keeper) keepNews(ctx context.Context) {
 	if k.records != nil && !k.records.WriteNews(ctx, k.proved) {

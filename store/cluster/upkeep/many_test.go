@@ -62,12 +62,12 @@ func (c *crowd) start(p plan.Params) {
 		Self: c.members[0].ID, Store: c, Prover: c, Repairs: c,
 		View:     func() *plan.View { return plan.NewView(c.members[0].ID, c.members, false) },
 		Draining: func() time.Time { return time.Time{} },
-		Send: func(_ context.Context, to peer.ID, roots []b3.Root, _ repair.Meter) ([]error, error) {
-			c.sends += len(roots)
-			for _, root := range roots {
-				c.holds[crowdIndex(root)] |= c.bit(to)
+		Send: func(_ context.Context, to peer.ID, copies []plan.Told, _ repair.Meter) ([]Sent, error) {
+			c.sends += len(copies)
+			for _, t := range copies {
+				c.holds[crowdIndex(t.Root)] |= c.bit(to)
 			}
-			return make([]error, len(roots)), nil
+			return make([]Sent, len(copies)), nil
 		},
 		Changed:  func(Change) {},
 		Records:  c.records,

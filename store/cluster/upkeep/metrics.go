@@ -18,8 +18,8 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer, inv *inventory, l *latest) metrics {
 	m := metrics{
 		proofs: env.CounterVec("durability_proofs_total",
-			"Answers of members to challenges of their copies: proved, leaving (about to be dropped), absent or "+
-				"wrong, busy (late or not reached).", "result"),
+			"Answers of members to challenges of their copies, also to those that were sent with a copy: proved, "+
+				"leaving (about to be dropped), absent or wrong, busy (late or not reached).", "result"),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "durability_proof_seconds",
 			Help:    "How long members took to answer a challenge of up to 256 objects.",
 			Buckets: prometheus.ExponentialBuckets(.001, 4, 8)}),

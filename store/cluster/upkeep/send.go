@@ -3,6 +3,7 @@ package upkeep
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,19 +30,25 @@ func grouped(sends []planned) (list [][]planned) {
 		priority plan.Priority
 		awaited  bool
 	}
-	small := map[group]int{} // where in list small objects are added
+	type batch struct {
+		at    int   // where in list small objects are added
+		bytes int64 // of those that are there
+	}
+	small := map[group]batch{}
 	for _, p := range sends {
 		key := group{p.To, p.Priority, p.awaited}
-		i, ok := small[key]
-		switch {
+		b, ok := small[key]
+		switch b.bytes += p.Size; {
 		case p.Size > b3.GroupSize, p.coded != nil:
 			list = append(list, []planned{p})
-		case ok && len(list[i]) < plan.MaxBatch:
-			list[i] = append(list[i], p)
+			continue
+		case ok && len(list[b.at]) < plan.MaxSent && b.bytes <= plan.MaxSentBytes:
+			list[b.at] = append(list[b.at], p)
 		default:
-			small[key] = len(list)
+			b = batch{len(list), p.Size}
 			list = append(list, []planned{p})
 		}
+		small[key] = b
 	}
 	return list
 }
@@ -53,10 +60,10 @@ func (s *sender) queue(sends []planned) {
 		Kind: sends[0].kind(), Root: sends[0].Root, Urgent: sends[0].Priority.Urgent() && !sends[0].awaited,
 		Awaited: sends[0].awaited,
 		Run: func(ctx context.Context, meter repair.Meter) error {
-			ok, err := make([]bool, len(sends)), error(status.Errorf(status.Internal, "the send did not end"))
+			out, err := make([]outcome, len(sends)), error(status.Errorf(status.Internal, "the send did not end"))
 			begun := s.deps.Now()
-			defer func() { s.sent(ctx, sends, ok, err, begun) }() // also after a panic
-			if err = s.send(ctx, sends, ok, meter); ctx.Err() == nil {
+			defer func() { s.sent(ctx, sends, out, err, begun) }() // also after a panic
+			if err = s.send(ctx, sends, out, meter); ctx.Err() == nil {
 				s.jobs.ended(err)
 			}
 			return err
@@ -82,21 +89,29 @@ func (s *sender) queue(sends []planned) {
 	}
 }
 
+// outcome says whether a copy is there, and whether the member has proved it since.
+type outcome struct{ ok, proved bool }
+
 // sent notes which copies of a job are there. The next tick follows soon: it has them proved, and
 // plans what had no place in the queue. err is why others are not there.
-func (s *sender) sent(ctx context.Context, sends []planned, ok []bool, err error, begun time.Time) {
+func (s *sender) sent(ctx context.Context, sends []planned, out []outcome, err error, begun time.Time) {
 	moves := sends[0].kind() == repair.Move
 	if moves {
 		s.jobs.moving.Store(false) // first: the tick that sees that it is to plan all objects may move others
 	}
 	now := s.deps.Now()
 	again, bytes := false, int64(0)
+	var holds []b3.Root // objects that the member has proved
 	s.inv.mu.Lock()
 	s.inv.all = s.inv.all || moves // the next tick looks for more to move
 	for i, p := range sends {
-		p.Sent(p.To, ok[i], s.p, now)
+		if !out[i].proved {
+			p.Sent(p.To, out[i].ok, s.p, now)
+		} else if plan.SentProved(p.Object, p.To, begun, s.p, now) {
+			holds = append(holds, p.Root)
+		}
 		s.inv.touch(p.entry)
-		if ok[i] {
+		if out[i].ok {
 			again = true
 			bytes += p.Size
 			p.failing.note(nil, now)
@@ -105,6 +120,8 @@ func (s *sender) sent(ctx context.Context, sends []planned, ok []bool, err error
 		}
 	}
 	s.inv.mu.Unlock()
+	s.m.proofs.WithLabelValues(results[plan.Proved]).Add(float64(len(holds)))
+	s.callers.keeper.changed(holds)
 	if bytes > 0 && !moves { // which are slower than what the estimate is for
 		s.jobs.sent(bytes, now.Sub(begun), now)
 	}
@@ -113,48 +130,64 @@ func (s *sender) sent(ctx context.Context, sends []planned, ok []bool, err error
 	}
 }
 
-// send sends a member copies of objects, and tells it the targets, now that it can pin the objects for their origins.
-// It tells it of them before as well, so that it may say that they were removed, unless somebody waits: what was just
-// asked for nobody has removed. It notes in ok which ones are there.
-func (s *sender) send(ctx context.Context, sends []planned, ok []bool, meter repair.Meter) error {
+// send sends a member copies of objects, and tells it the targets, with them or now that it can pin the objects for
+// their origins. It tells it of them before as well, so that it may say that they were removed, unless somebody waits:
+// what was just asked for nobody has removed. It notes in out what became of each.
+func (s *sender) send(ctx context.Context, sends []planned, out []outcome, meter repair.Meter) error {
 	to := peer.ID(sends[0].To)
 	if !sends[0].awaited {
 		if err := s.callers.exchange(ctx, to, sends); err != nil {
 			return err
 		}
 	}
-	var roots []b3.Root
-	var at []int // of each root in sends
+	v, now := s.deps.View(), s.deps.Now()
+	var copies []plan.Told
+	var at []int // of each copy in sends
 	s.inv.mu.Lock()
 	for i, p := range sends {
 		if p.Wanted() > 0 {
-			roots, at = append(roots, p.Root), append(at, i)
+			copies, at = append(copies, p.Tell(v, s.p, now)), append(at, i)
 		}
 	}
 	s.inv.mu.Unlock()
-	if len(roots) == 0 {
+	if len(copies) == 0 {
 		return nil // the targets were removed
 	}
-	var errs []error
+	var sent []Sent
 	var err error
 	if p := sends[0]; p.coded != nil { // which is a job of its own
-		errs = []error{s.deps.Coder.Send(ctx, to, p.Root, p.coded, p.Piece, meter)}
+		sent = []Sent{{Err: s.deps.Coder.Send(ctx, to, p.Root, p.coded, p.Piece, meter)}}
 	} else {
-		errs, err = s.deps.Send(ctx, to, roots, meter)
+		sent, err = s.deps.Send(ctx, to, copies, meter)
 	}
-	if err == nil && len(errs) != len(roots) {
-		err = status.Errorf(status.Internal, "%d results of %d sends", len(errs), len(roots))
+	if err == nil && len(sent) != len(copies) {
+		err = status.Errorf(status.Internal, "%d results of %d sends", len(sent), len(copies))
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.callers.exchange(ctx, to, sends); err != nil {
+	var told []plan.Told // what the member knows now
+	var failed []error
+	left := slices.Clone(sends) // of which it is to be told
+	for n, r := range sent {
+		i := at[n]
+		if out[i] = (outcome{r.Err == nil, r.Err == nil && r.Proved}); r.Told && r.Err == nil {
+			told = append(told, plan.Told{Root: copies[n].Root, Asked: copies[n].Asked})
+			left[i].entry = nil
+		}
+		if e := r.Err; e != nil && (len(failed) == 0 || e.Error() != failed[len(failed)-1].Error()) {
+			failed = append(failed, e)
+		}
+	}
+	err = s.callers.learner.learn(ctx, v, to, told)
+	if left = slices.DeleteFunc(left, func(p planned) bool { return p.entry == nil }); err == nil && len(left) > 0 {
+		err = s.callers.exchange(ctx, to, left)
+	}
+	if err != nil {
+		clear(out)
 		return err
 	}
-	for i, err := range errs {
-		ok[at[i]] = err == nil
-	}
-	return errors.Join(errs...)
+	return errors.Join(failed...)
 }
 
 // kind returns the kind of repair that a send is.

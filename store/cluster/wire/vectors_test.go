@@ -25,6 +25,8 @@ const vectorsHead = `# The repair protocol (SPEC.md, section 10a): requests, ans
 #   request  a request, and what it asks; "refused" and the reason if it is not answered
 #   body     the CBOR in it, in hexadecimal
 #   answer   an answer to the request before it, in hexadecimal
+#   about    what a put says of three objects (section 9), of which the second is the empty one, in hexadecimal
+#   reply    what a receiver says of one of them, in hexadecimal
 #
 # The object has 66,561 bytes: byte number i is i mod 251. It has two groups and 66 chunks; the last
 # chunk is one byte long. The peer id is that of the Ed25519 key whose public key is 32 bytes 01.
@@ -89,6 +91,23 @@ func TestVectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&b, "answer %x\n", p)
+	}
+	told := plan.Told{Root: other, Asked: about.Asked}
+	p, _, err := aboutOf([]Copy{{about, 63}, {told, 0}, {about, 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if copies, err := DecodeAbout(p, []b3.Root{root, other, root}); err != nil || len(copies) != 3 {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(&b, "\nabout %x\n", p)
+	for _, w := range []replyWire{
+		{Same: true, Answer: uint8(plan.Proved), Proof: proofs.Proofs[2].Proof}, {Answer: uint8(plan.Absent)},
+	} {
+		if p, err = wide.Marshal(w); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "reply %x\n", p)
 	}
 	testkit.Golden(t, vectorsFile, b.String(), *update)
 }
