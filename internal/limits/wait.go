@@ -33,3 +33,18 @@ func Sleep(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
+
+// SleepUntil waits for most and returns nil, or before that as soon as done returns true, which it calls after each
+// step, and not before least has passed. It returns ctx's error as Sleep does.
+func SleepUntil(ctx context.Context, done func() bool, step, least, most time.Duration) error {
+	for most > 0 {
+		now := min(step, most)
+		if err := Sleep(ctx, now); err != nil {
+			return err
+		}
+		if most, least = most-now, least-now; least <= 0 && most > 0 && done() {
+			return nil
+		}
+	}
+	return ctx.Err()
+}

@@ -71,7 +71,9 @@ func (a *Node) AwaitCopies(
 		if len(state.Unmet) < n {
 			wait = lookFirst
 		}
-		if err := limits.Sleep(ctx, max(wait, lookRest*took)); err != nil {
+		last := state.Unmet[len(state.Unmet)-1:]
+		met := func() bool { return len(a.deps.Copies.Progress(last, target).Unmet) == 0 }
+		if err := limits.SleepUntil(ctx, met, lookFirst, lookRest*took/5, max(wait, lookRest*took)); err != nil {
 			return p, err
 		}
 		wait = min(2*wait, lookLast)

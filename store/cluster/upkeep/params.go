@@ -17,11 +17,13 @@ const (
 	// maxPinned bounds the pins that the next tick looks at before all others.
 	maxPinned = 256
 	// soon is the part of a tick after which the first one follows the start, and at most that after which one follows
-	// that was asked for. That one follows after wakeLeast to wakeMost: ticks take a tenth of the time at most.
+	// that was asked for. That one follows after wakeLeast to wakeMost: ticks take a tenth of the time at most, and a
+	// quarter while somebody waits for copies.
 	soon      = 60
 	wakeLeast = 5 * time.Millisecond
 	wakeMost  = 100 * time.Millisecond
 	wakeTicks = 9 // of the latest one
+	wakeSoon  = 3 // the same while somebody waits
 	// awaitedTicks is the number of ticks in the time of a usual one while somebody waits for copies.
 	awaitedTicks = 12
 	// awaitedFor is the time after a target was set in which there are so many.

@@ -95,7 +95,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	var next time.Time // for which the timer is set
 	keep := time.NewTicker(keepEvery)
 	defer keep.Stop()
-	took := time.Duration(0) // the latest tick
+	took, rest := time.Duration(0), time.Duration(wakeTicks) // the latest tick, and how often that is waited
 	for looked := (time.Time{}); ; {
 		select {
 		case <-ctx.Done():
@@ -108,7 +108,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 			s.inventory.all = true
 			s.inventory.mu.Unlock()
 		case <-s.wake:
-			if !jitter.Sleep(ctx, min(s.p.Tick/soon, max(wakeLeast, wakeTicks*took), wakeMost)) {
+			if !jitter.Sleep(ctx, min(s.p.Tick/soon, max(wakeLeast, rest*took), wakeMost)) {
 				return nil
 			}
 		}
@@ -119,8 +119,9 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 		}
 		wait := s.p.Tick
 		awaited, all := s.tick(ctx, whole)
-		if awaited {
+		if rest = wakeTicks; awaited {
 			wait /= awaitedTicks
+			rest = wakeSoon
 		}
 		took = s.deps.Now().Sub(now)
 		wait = jitter.Spread(wait)
