@@ -13,7 +13,7 @@ import (
 
 // pinned is a backend that counts the calls that set pins.
 type pinned struct {
-	Backend
+	meta.Backend
 	calls, pins int
 	err         error
 }
