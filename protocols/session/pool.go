@@ -25,20 +25,22 @@ type pool struct {
 // stableAfter is the time that a worker must live to reset the count of deaths.
 const stableAfter = 10 * time.Second
 
-// run keeps the workers running until ctx ends, and waits for them.
-func (p *pool) run(ctx context.Context) {
+// start starts the workers, which are alive from now on, and keeps them running until ctx ends.
+func (p *pool) start(ctx context.Context) {
+	p.alive.Add(int64(p.size))
 	for range p.size {
 		p.workers.Go(func() { p.worker(ctx, 0) })
 	}
-	p.workers.Wait()
 }
 
 // worker runs one worker. deaths is how many workers died in a row before it.
 func (p *pool) worker(ctx context.Context, deaths int) {
-	if deaths > 0 && limits.Sleep(ctx, limits.Backoff(deaths)) != nil {
-		return
+	if deaths > 0 {
+		if limits.Sleep(ctx, limits.Backoff(deaths)) != nil {
+			return
+		}
+		p.alive.Add(1)
 	}
-	p.alive.Add(1)
 	begun, returned := time.Now(), false
 	defer func() {
 		p.alive.Add(-1)

@@ -246,8 +246,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	// The workers outlive the sessions, because each session waits for its requests.
 	workCtx, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWorkers()
-	var workers sync.WaitGroup
-	workers.Go(func() { s.workers.run(workCtx) })
+	s.workers.start(workCtx)
 	s.host.SetStreamHandler(ProtocolID, s.accept)
 	ready()
 
@@ -261,7 +260,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	}
 	s.wg.Wait()
 	stopWorkers()
-	workers.Wait()
+	s.workers.workers.Wait()
 	return nil
 }
 

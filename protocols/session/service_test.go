@@ -214,7 +214,8 @@ func TestStopWithAnswersUnsent(t *testing.T) {
 	})
 }
 
-// TestRunAgain: a service that was stopped runs again, and never twice.
+// TestRunAgain: a service that was stopped runs again, and never twice. All of its workers are there as soon as it says
+// that it is ready.
 func TestRunAgain(t *testing.T) {
 	bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 		a, b := start(t, net.Host("a"), session.DefaultConfig(), echo),
@@ -238,7 +239,14 @@ func TestRunAgain(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		ready := make(chan struct{})
-		wg.Go(func() { _ = a.Run(ctx, func() { close(ready) }) })
+		wg.Go(func() {
+			_ = a.Run(ctx, func() {
+				if alive, all := a.Workers(); alive != all {
+					t.Errorf("%d of %d workers", alive, all)
+				}
+				close(ready)
+			})
+		})
 		<-ready
 		if err := ask(); err != nil {
 			t.Error(err)
