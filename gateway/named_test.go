@@ -36,6 +36,20 @@ func (f *fakeNames) DomainKey(_ context.Context, domain string) (string, error) 
 	}
 }
 
+// set makes a name stand for something.
+func (f *fakeNames) set(text string, n content.Named) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.named[text] = n
+}
+
+// times returns how often a name, or the DNS for a domain, was asked for.
+func (f *fakeNames) times(text string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked[text]
+}
+
 // CachedName implements content.Names.
 func (f *fakeNames) CachedName(text string, _ time.Duration) (content.Named, bool) {
 	f.mu.Lock()
@@ -70,10 +84,10 @@ func TestNamed(t *testing.T) {
 	names := &fakeNames{named: map[string]content.Named{}, asked: map[string]int{}}
 	n := startWith(t, hooks{deps: func(d *Deps) { d.Names = names }})
 	root := n.objects.tree(t, site)
-	names.named["blog.alice"] = content.Named{Root: root, TTL: 61500 * time.Millisecond}
-	names.named["docs.alice"] = content.Named{Root: root, Path: "docs", TTL: time.Minute}
-	names.named["page.alice"] = content.Named{Root: root, Path: "docs/deep/a.go", TTL: time.Minute}
-	names.named["link.alice"] = content.Named{Root: root, Path: "docs/home", TTL: time.Minute}
+	names.set("blog.alice", content.Named{Root: root, TTL: 61500 * time.Millisecond})
+	names.set("docs.alice", content.Named{Root: root, Path: "docs", TTL: time.Minute})
+	names.set("page.alice", content.Named{Root: root, Path: "docs/deep/a.go", TTL: time.Minute})
+	names.set("link.alice", content.Named{Root: root, Path: "docs/home", TTL: time.Minute})
 	const kept, forever = "public, max-age=61", exchange.Immutable
 	for _, c := range []struct {
 		path           string
@@ -109,7 +123,7 @@ func TestNamed(t *testing.T) {
 		}
 	}
 	// A stale record, for clients that take one.
-	names.named["old.alice"] = content.Named{Root: root, Path: "readme.txt", Stale: true, Age: 90 * time.Second}
+	names.set("old.alice", content.Named{Root: root, Path: "readme.txt", Stale: true, Age: 90 * time.Second})
 	for header, want := range map[string]struct {
 		code int
 		age  string
@@ -131,7 +145,7 @@ func TestNamed(t *testing.T) {
 	if again.StatusCode != http.StatusNotModified || again.Header.Get("Cache-Control") != kept {
 		t.Errorf("a client that has it: %s, %v", again.Status, again.Header)
 	}
-	if times := names.asked["blog.alice"]; times != 1 {
+	if times := names.times("blog.alice"); times != 1 {
 		t.Errorf("the network was asked %d times for a remembered name", times)
 	}
 	if a := do(t, "GET", n.Addrs().Gateway+"/n/nothing.alice/"); !strings.Contains(a.body, "0000000000000abc") {
@@ -164,7 +178,7 @@ func TestNameDates(t *testing.T) {
 	} {
 		root := n.objects.tree(t, map[string]string{"a.txt": c.text})
 		names.mu.Lock()
-		names.named["blog.alice"] = content.Named{Root: root, TTL: time.Minute, Signed: c.signed}
+		names.set("blog.alice", content.Named{Root: root, TTL: time.Minute, Signed: c.signed})
 		names.mu.Unlock()
 		want := ""
 		if !c.date.IsZero() {
