@@ -19,7 +19,7 @@ import (
 
 func spec(name string) limits.Spec { return limits.Spec{Name: name} }
 
-// family names a limit of which each peer has its own.
+// family names a limit that each peer has for itself.
 func family(name string) limits.Spec { return limits.Spec{Name: name, Each: "peer"} }
 
 func wantLimit(t *testing.T, err error, o status.Outcome, name string) *status.Limit {

@@ -12,7 +12,7 @@ func (m *meter) join(family *meter) {
 	m.member = true
 }
 
-// members are the members of a family of which something is in use. A nil *members counts none.
+// members are the members of a family that are in use. A nil *members counts none.
 type members struct {
 	mu   sync.Mutex // guards used, and meter.listed of members; lock: leaf
 	used linked.List[meter]

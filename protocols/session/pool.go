@@ -33,6 +33,9 @@ func (p *pool) start(ctx context.Context) {
 	}
 }
 
+// wait waits for the workers after ctx has ended.
+func (p *pool) wait() { p.workers.Wait() }
+
 // worker runs one worker. deaths is how many workers died in a row before it.
 func (p *pool) worker(ctx context.Context, deaths int) {
 	if deaths > 0 {

@@ -260,7 +260,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	}
 	s.wg.Wait()
 	stopWorkers()
-	s.workers.workers.Wait()
+	s.workers.wait()
 	return nil
 }
 

@@ -77,11 +77,12 @@ func (all requests) runs() []Run {
 	return taken
 }
 
-// sizeFor returns how many groups one request to p asks for. Among nodes that fetch from each other it is few, as more
-// would have to be cut when another has them: what is on its way by then came for nothing.
-func (all requests) sizeFor(p *provider, together bool) int64 {
+// sizeFor returns how many groups one request to p asks for. If there are providers with
+// parts, these are few: more would have to be cut when another has them, and what is on its way by then came for
+// nothing.
+func (all requests) sizeFor(p *provider, parts bool) int64 {
 	usual, least := int64(firstRequest), int64(minRequest)
-	if together {
+	if parts {
 		usual, least = minRequest, 1
 		if p.fails > 0 {
 			usual = 1

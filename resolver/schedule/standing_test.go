@@ -56,7 +56,7 @@ func TestStanding(t *testing.T) {
 		if got := p.standing; got != c.want {
 			t.Errorf("%s: standing %d, want %d", name, got, c.want)
 		}
-		if again := m.retrySlow(); again != (c.want == slow) || again && p.standing != good {
+		if again := m.retrySlow(); again != (c.want == slow) || again && !p.free(0) {
 			t.Errorf("%s: asked again: %t", name, again)
 		}
 	}

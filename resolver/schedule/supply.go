@@ -106,7 +106,7 @@ func (s *supply) someoneHas(g int64, then time.Duration) bool {
 func (s *supply) retrySlow() (some bool) {
 	for _, p := range s.providers {
 		if p.standing == slow {
-			p.standing, p.fails, some = good, max(0, p.fails-1), true
+			p.standing, p.notBefore, p.fails, some = good, 0, max(0, p.fails-1), true
 		}
 	}
 	return some

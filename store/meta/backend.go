@@ -93,7 +93,7 @@ type Downloads interface {
 type Uploads interface {
 	// Uploads returns the recorded uploads, when the store opens.
 	Uploads() ([]Upload, error)
-	// OpenUpload opens the files of an upload, and empties each of which nothing is needed:
+	// OpenUpload opens the files of an upload, and empties each file that is not needed:
 	// the data at offset 0, the outboard when outboard, its length in bytes, is 0. Missing
 	// data is fs.ErrNotExist.
 	OpenUpload(rec Upload, outboard int64) (*Staging, error)
