@@ -177,9 +177,7 @@ func TestNameDates(t *testing.T) {
 		{"three", time.Now().Add(time.Hour), time.Time{}, 200},
 	} {
 		root := n.objects.tree(t, map[string]string{"a.txt": c.text})
-		names.mu.Lock()
 		names.set("blog.alice", content.Named{Root: root, TTL: time.Minute, Signed: c.signed})
-		names.mu.Unlock()
 		want := ""
 		if !c.date.IsZero() {
 			want = c.date.UTC().Format(http.TimeFormat)
