@@ -21,7 +21,7 @@ SOAK        ?= 30m
 # The longest tests wait for nodes, and leave most of two cores idle. `make lint` vets.
 PARALLEL    ?= -p 3 -parallel 4
 # Of one package. On a busy machine the longest take more than go's ten minutes.
-TESTTIMEOUT ?= 15m
+TESTTIMEOUT ?= 30m
 BENCHTIME   ?= 1s
 BENCHCOUNT  ?= 3
 # The packages whose tests take longest, first: one that begins last leaves a core without work.

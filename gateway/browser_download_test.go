@@ -11,6 +11,8 @@ import (
 	"time"
 
 	chrome "github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
 	"allium/internal/limits"
@@ -71,7 +73,7 @@ func peak(pid int, work func()) int64 {
 			select {
 			case <-done:
 				return
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(200 * time.Millisecond):
 			}
 		}
 	})
@@ -121,6 +123,10 @@ func TestBrowserDownload(t *testing.T) {
 		}
 	}
 	b.do(t, chromedp.Navigate(base+"/verify/"+root.String()+"?name=proved%20é.bin"), chromedp.WaitEnabled("#save"))
+	// Without the tools of developers, which copy what a page requests.
+	if _, err := chromedp.Call(b.ctx, network.Disable, cdp.Empty{}); err != nil {
+		t.Fatal(err)
+	}
 	grown := peak(pid, func() {
 		begun := time.Now()
 		b.do(t, chromedp.Click("#save"))
