@@ -30,7 +30,10 @@
 //     all members. So a copy too many is found, even if each holder sees as many as it wants.
 //   - The same events at the same times give the same actions.
 //
-// One object: a node pins it with a target of 3 copies. [Object.Plan] returns two Send actions
+// An [Object] keeps what is known between two events: what nodes ask for, and what other members hold.
+// [Object.At] is it at one time, with a [View] of the members: the [Moment] decides and reports.
+//
+// One object: a node pins it with a target of 3 copies. [Moment.Plan] returns two Send actions
 // to the members that [View.Place] chose; the node sends the object and calls [Object.Sent].
 // The next Plan challenges both, [Object.Answered] notes their proofs, and the target is met.
 // Each holder does the same from now on: it challenges the others once in Params.AuditPeriod.

@@ -20,7 +20,7 @@ func TestHandOver(t *testing.T) {
 			if n.disk[root] == 0 {
 				continue
 			}
-			if o.ProveSince(since, w.now); !o.HandedOver(n.cluster.View(w.now), w.p, w.now, since) {
+			if o.ProveSince(since, w.now); !o.At(n.cluster.View(w.now), w.p, w.now).HandedOver(since) {
 				left++
 			}
 		}
@@ -40,7 +40,7 @@ func TestHandOver(t *testing.T) {
 	}
 	for i := range 24 {
 		for _, x := range w.holders(i) {
-			if got := len(x.objects[number(i)].Holders(x.cluster.View(w.now), w.p, w.now)); got < 3 {
+			if got := len(x.objects[number(i)].At(x.cluster.View(w.now), w.p, w.now).held()); got < 3 {
 				t.Errorf("%s knows of %d copies of object %d", x.id, got, i)
 			}
 		}
@@ -69,7 +69,7 @@ func TestTakers(t *testing.T) {
 	w.pin(w.nodes[0], number(1), 1<<16, 4)
 	w.run(w.p.Grace)
 	n := w.nodes[0]
-	takers := func() Takers { return n.objects[number(1)].Takers(n.cluster.View(w.now), w.p, w.now, false) }
+	takers := func() Takers { return n.objects[number(1)].At(n.cluster.View(w.now), w.p, w.now).Takers(false) }
 	if got := takers(); got.Wanted != 4 || got.Members != 4 || len(got.Refused) != 0 {
 		t.Errorf("with four others: %+v", got)
 	}

@@ -38,7 +38,7 @@ func TestLeaseIsPassedOn(t *testing.T) {
 		{2 * p.Grace, "member-1", true},        // member-2 asks no more
 		{-10 * leaseTime(p), "member-2", true}, // the clock was set back
 	} {
-		if now = now.Add(step.after); o.GrantLease(v, step.from, p, now) != step.want {
+		if now = now.Add(step.after); o.At(v, p, now).GrantLease(step.from) != step.want {
 			t.Errorf("step %d: %s gets %v", i, step.from, !step.want)
 		}
 	}

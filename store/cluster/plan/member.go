@@ -139,6 +139,12 @@ func (v *View) find(id ID) *viewed {
 	return &v.members[i]
 }
 
+// present reports whether a member is there and was heard within the grace.
+func (v *View) present(id ID) bool {
+	m := v.find(id)
+	return m != nil && !m.Gone
+}
+
 // Members returns the members in order of their IDs.
 func (v *View) Members() []Member {
 	all := make([]Member, len(v.members))
@@ -185,6 +191,14 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
+// mix returns a number for h and the ID.
+func (id ID) mix(h uint64) uint64 {
+	for i := range len(id) {
+		h = mix(h ^ uint64(id[i]))
+	}
+	return mix(h)
+}
+
 // ranked is a member with its score for an object.
 type ranked struct {
 	*viewed
@@ -215,4 +229,18 @@ func (v *View) first(root *b3.Root, ids []ID) []ID {
 		order[i] = r.ID
 	}
 	return order
+}
+
+// nearest returns up to n other members that are present, in the order of an object.
+func (v *View) nearest(root *b3.Root, n int) []ID {
+	ids := make([]ID, 0, len(v.members))
+	for i := range v.members {
+		if m := &v.members[i]; m.ID != v.Self && !m.Gone {
+			ids = append(ids, m.ID)
+		}
+	}
+	if len(ids) > n {
+		ids = v.first(root, ids)[:n]
+	}
+	return ids
 }

@@ -25,7 +25,7 @@ func TestPriorities(t *testing.T) {
 			}
 			o.Answered(ID(fmt.Sprint("member-", i+1)), answer, Whole, p, now)
 		}
-		i := slices.IndexFunc(o.Plan(v, p, now), func(a Action) bool { return a.Kind == Send && a.Priority == want })
+		i := slices.IndexFunc(o.At(v, p, now).Plan(), func(a Action) bool { return a.Kind == Send && a.Priority == want })
 		if i < 0 {
 			t.Errorf("with %d proved copies nothing is sent with priority %d", proved, want)
 		}
@@ -40,7 +40,7 @@ func settled(v *View, p Params, now time.Time) *Object {
 	o := NewObject(number(1), 100, now)
 	o.Ask("member-0", meta.Target{Copies: 3, Seq: 1}, now)
 	for range 4 {
-		for _, a := range o.Plan(v, p, now) {
+		for _, a := range o.At(v, p, now).Plan() {
 			switch a.Kind {
 			case Challenge:
 				o.Answered(a.To, map[bool]Answer{true: Proved, false: Absent}[o.provedSince(a.To, now)], Whole, p, now)
@@ -93,7 +93,7 @@ func BenchmarkPlanSettled(b *testing.B) {
 	o := settled(v, p, now)
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = o.Plan(v, p, now)
+		_ = o.At(v, p, now).Plan()
 	}
 }
 
@@ -115,12 +115,12 @@ func TestToldNotBack(t *testing.T) {
 		o := NewObject(number(1), 100, now)
 		for _, id := range []ID{"member-1", "member-2"} {
 			o.Ask(id, asks(id).Target, now)
-			o.Claimed(v, id, p, now)
+			o.At(v, p, now).Claimed(id)
 			o.Answered(id, Proved, Whole, p, now)
 		}
-		o.Told("member-1", Told{Asked: test.told}, v, p, now)
+		o.At(v, p, now).Told("member-1", Told{Asked: test.told})
 		told := map[ID]bool{}
-		for _, a := range o.Plan(v, p, now) {
+		for _, a := range o.At(v, p, now).Plan() {
 			if a.Kind == Tell {
 				told[a.To] = true
 				o.TellEnded(a.To, a.Version, true)
@@ -132,7 +132,7 @@ func TestToldNotBack(t *testing.T) {
 		// What is new is told all, also a member that told the rest.
 		o.Ask("member-0", meta.Target{Copies: 2, Seq: 1}, now)
 		n := 0
-		for _, a := range o.Plan(v, p, now) {
+		for _, a := range o.At(v, p, now).Plan() {
 			if a.Kind == Tell {
 				n++
 			}
@@ -153,7 +153,7 @@ func TestAdoptedTarget(t *testing.T) {
 	told := func(copies int, seq uint64) int {
 		t.Helper()
 		asked := []Asked{{Origin: "member-0", Target: meta.Target{Copies: copies, Seq: seq}}}
-		o.Told("member-1", Told{Asked: asked}, v, p, now)
+		o.At(v, p, now).Told("member-1", Told{Asked: asked})
 		return o.Wanted()
 	}
 	if n := told(3, 1); n != 3 {
@@ -178,7 +178,7 @@ func TestBusyIsNotFailed(t *testing.T) {
 	v := NewView("member-0", members(3, 3), false)
 	o := NewObject(number(1), 100, now)
 	o.Answered("member-1", Proved, Whole, p, now)
-	count := func() int { return len(o.Holders(v, p, now)) }
+	count := func() int { return len(o.At(v, p, now).held()) }
 	now = now.Add(p.AuditPeriod)
 	o.Answered("member-1", Busy, Whole, p, now)
 	if count() != 2 {

@@ -32,18 +32,16 @@ func (o *Object) Answered(id ID, a Answer, piece Piece, p Params, now time.Time)
 	}
 	was := *s
 	o.rest = rest{}
-	s.claimed = false
 	asked := now // of a read, which is no challenge
 	if s.asking {
-		s.asking, asked = false, s.asked
+		asked = s.asked
 	}
+	s.asking, s.claimed, s.late, s.due = false, false, 0, now.Add(o.auditIn(id, p, now))
 	switch a {
 	case Proved:
-		s.proof, s.piece, s.at, s.fails, s.took, s.late = proved, piece, asked, 0, false, 0
-		s.due = now.Add(o.auditIn(id, p, now))
+		s.proof, s.piece, s.at, s.fails, s.took = proved, piece, asked, 0, false
 	case Leaving:
-		s.proof, s.late = leaving, 0
-		s.due = now.Add(o.auditIn(id, p, now))
+		s.proof = leaving
 	case Absent:
 		if s.took {
 			s.failed(p.AuditPeriod, now)
@@ -51,15 +49,14 @@ func (o *Object) Answered(id ID, a Answer, piece Piece, p Params, now time.Time)
 		if s.proof != absent {
 			s.told = 0
 		}
-		s.proof, s.told, s.late = absent, min(s.told, toldBefore), 0
-		s.due = now.Add(o.auditIn(id, p, now))
+		s.proof, s.told = absent, min(s.told, toldBefore)
 	case Busy:
 		wait := p.Tick
-		if o.awaited {
+		if o.Awaited {
 			wait /= awaitedPart
 		}
-		s.due = now.Add(min(wait<<s.late, p.AuditPeriod/4))
-		s.late = min(s.late+1, maxDoubled)
+		s.due = now.Add(min(wait<<was.late, p.AuditPeriod/4))
+		s.late = min(was.late+1, maxDoubled)
 	}
 	return (was.proof == proved) != (s.proof == proved) || was.piece != s.piece
 }
@@ -69,7 +66,7 @@ func (o *Object) Answered(id ID, a Answer, piece Piece, p Params, now time.Time)
 func (o *Object) Unasked(id ID, now time.Time) {
 	if s := o.at(id); s != nil {
 		s.asking, s.due, o.rest = false, now, rest{}
-		if o.awaited {
+		if o.Awaited {
 			s.late = max(s.late, 1) // pass it over
 		}
 	}
@@ -98,9 +95,9 @@ func (o *Object) Sent(id ID, ok bool, p Params, now time.Time) {
 	s.failed(2*p.Tick, now)
 }
 
-// SentProved notes the end of a Send action of o: the member took the copy, and proved it in answer to a challenge of
+// SentProved notes the end of a Send action: the member took the copy, and proved it in answer to a challenge of
 // that time. It reports whether the member began to be a holder.
-func SentProved(o *Object, id ID, challenged time.Time, p Params, now time.Time) (changed bool) {
+func (o *Object) SentProved(id ID, challenged time.Time, p Params, now time.Time) (changed bool) {
 	o.Sent(id, true, p, now)
 	s := o.at(id)
 	if s == nil || s.asking {
@@ -117,14 +114,6 @@ func (o *Object) Skipped(id ID) {
 	}
 }
 
-// failed notes a send in vain. The first one is followed by a wait, each further one in a row by
-// a wait twice as long.
-func (s *seen) failed(wait time.Duration, now time.Time) {
-	s.took = false
-	s.retry = now.Add(wait << min(s.fails, maxDoubled))
-	s.fails++
-}
-
 // TellEnded notes the end of a Tell action.
 func (o *Object) TellEnded(id ID, version uint64, ok bool) {
 	if s := o.at(id); s != nil {
@@ -133,4 +122,28 @@ func (o *Object) TellEnded(id ID, version uint64, ok bool) {
 			s.told = version
 		}
 	}
+}
+
+// Leased notes that the planner granted this node the lease.
+func (o *Object) Leased(now time.Time) {
+	if o.leave.began.IsZero() {
+		o.leave, o.rest = leave{asked: o.leave.asked, began: now}, rest{}
+		o.challengeAll(now)
+	}
+}
+
+// Restore notes a proof from before a restart, unless the holder is known already. It counts as if the node had run on:
+// the holder is challenged when that is due, and one that is too old says nothing, as does one from the future.
+func (o *Object) Restore(proof Proof, p Params, now time.Time) {
+	age := now.Sub(proof.At)
+	if age < 0 || age > 2*p.AuditPeriod || o.replica(proof.Holder) != nil {
+		return
+	}
+	s := o.at(proof.Holder)
+	if s == nil {
+		return
+	}
+	s.proof, s.piece, s.at, s.first = proved, proof.Piece, proof.At, proof.At
+	s.due = proof.At.Add(o.auditIn(proof.Holder, p, proof.At))
+	o.rest = rest{}
 }

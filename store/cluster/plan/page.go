@@ -43,6 +43,9 @@ const (
 	sizeAt         = markAt + 1
 	maxRecord      = 1<<8 - 1
 	maxPageSize    = 1 << 24
+
+	maxPackedTargets = 4 // of an object
+	maxPackedSeen    = 24
 )
 
 // These are added to the copies of a target: its origin is no member, another target follows.
@@ -147,8 +150,8 @@ func (pg *Page) Add(o *Object, mark byte) bool {
 	version := o.version()
 	for i := range o.seen {
 		s := &o.seen[i]
-		if !o.keeps(s) {
-			continue
+		if s.proof != proved && (s.proof != absent || s.fails == 0 && !o.asks(s.id)) {
+			continue // it is asked again in its turn
 		}
 		what, when := uint64(packedAbsent), s.asked
 		switch {
@@ -231,7 +234,7 @@ var errPage = errors.New("the page is malformed")
 // object reads all bytes of an object. What it says of the future is not taken.
 func (k Packed) object(now time.Time) (*Object, error) {
 	r := reader{data: k.data[sizeAt:], unit: k.page.unit, now: now.UnixNano() / int64(k.page.unit)}
-	o := &Object{Root: k.Root(), Size: int64(r.number() & (1<<62 - 1))}
+	o := &Object{Root: k.Root(), Size: int64(r.number() & (1<<62 - 1)), Here: true}
 	o.swept = r.time()
 	for more := true; more; {
 		id := k.member(&r, r.number())
@@ -244,10 +247,10 @@ func (k Packed) object(now time.Time) (*Object, error) {
 		o.asked = append(o.asked, Asked{Origin: id, Target: t, stranger: copies&strangerTarget != 0})
 	}
 	version := o.version()
-	o.seen = make([]seen, 0, len(r.data)/4)
+	o.seen = make([]replica, 0, len(r.data)/4)
 	for len(r.data) > 0 {
 		what := r.number()
-		s := seen{id: k.member(&r, what>>2)}
+		s := replica{id: k.member(&r, what>>2)}
 		at := r.time()
 		s.asked, s.first = at, at
 		switch what & 3 {

@@ -29,7 +29,7 @@ func atRest(tb testing.TB, root b3.Root, v *View, p Params, now time.Time) *Obje
 		if o.AtRest(v, now) {
 			return o
 		}
-		for _, a := range o.Plan(v, p, now) {
+		for _, a := range o.At(v, p, now).Plan() {
 			switch a.Kind {
 			case Challenge:
 				answer := Absent
@@ -72,13 +72,13 @@ func TestPage(t *testing.T) {
 			t.Fatalf("object %d is not there", i)
 		}
 		u := k.Unpack(v, p, later)
-		if !u.AtRest(v, later) || u.Size != o.Size || len(u.Plan(v, p, later)) > 0 {
+		if !u.AtRest(v, later) || u.Size != o.Size || len(u.At(v, p, later).Plan()) > 0 {
 			t.Fatalf("%+v does not rest, was %+v", u, o)
 		}
-		if u.Wanted() != 3 || u.Observed(v, p, later, true) != 3 || u.OwnTarget(v.Self) != o.OwnTarget(v.Self) {
+		if u.Wanted() != 3 || u.At(v, p, later).Observed() != 3 || u.OwnTarget(v.Self) != o.OwnTarget(v.Self) {
 			t.Fatalf("%+v was %+v", u, o)
 		}
-		for _, was := range o.Proofs(v, p, later) {
+		for _, was := range o.At(v, p, later).Proofs() {
 			s := u.at(was.Holder)
 			if d := was.At.Sub(s.at); s.proof != proved || s.told != o.version() || d < 0 || d > p.step() {
 				t.Fatalf("%+v was %+v", s, was)
@@ -181,8 +181,9 @@ func FuzzPage(f *testing.F) {
 		}
 		for k := range pg.All {
 			o := k.Unpack(v, p, now)
-			_ = o.Plan(v, p, now)
-			_ = o.Status(v, p, now, true, true)
+			o.Sure = true
+			_ = o.At(v, p, now).Plan()
+			_ = o.At(v, p, now).Status()
 		}
 		again, err := ReadPage(pg.AppendBinary(nil), p, now, func(Packed) bool { return true })
 		if err != nil || again.Len() != pg.Len() {

@@ -70,6 +70,14 @@ func (c copies) ids() []ID {
 	return list
 }
 
+// set tells sets of holders apart.
+func (c copies) set() (v uint64) {
+	for _, h := range c {
+		v += h.id.mix(1)
+	}
+	return v
+}
+
 // missing returns the pieces to be sent so that n more of want places are taken. sent are those on their way. Whole
 // copies take the places of the first shards that are missing: these are data, and they are read from a whole copy.
 // Shards from data on, empty in number, are nowhere.

@@ -15,7 +15,7 @@ func TestShardsOutlastRestarts(t *testing.T) {
 	w.ask(n, root, 1<<20, target)
 	w.run(3 * w.p.Grace)
 	v := n.cluster.View(w.now)
-	kept := n.objects[root].Proofs(v, w.p, w.now)
+	kept := n.objects[root].At(v, w.p, w.now).Proofs()
 	if len(kept) != 4 {
 		t.Fatalf("kept %+v", kept)
 	}
@@ -28,7 +28,7 @@ func TestShardsOutlastRestarts(t *testing.T) {
 			again.Restore(p, w.p, w.now.Add(c.after))
 		}
 		again.Ask(n.id, target.Next(meta.Target{}, 1), w.now)
-		if got := again.held(v, w.p, w.now.Add(c.after)).covered(5); got != c.want {
+		if got := again.At(v, w.p, w.now.Add(c.after)).held().covered(5); got != c.want {
 			t.Errorf("%s: %d places are taken, want %d", name, got, c.want)
 		}
 	}

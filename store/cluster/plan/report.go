@@ -46,75 +46,60 @@ type Status struct {
 	Copies   []Copy    // at most MaxSeen and this node's own
 }
 
-// Met reports whether the targets were met when Plan was last called.
-func (o *Object) Met() bool { return o.Wanted() > 0 && o.short.IsZero() }
-
-// Observed returns how many copies count, or how many different shards. here says whether this node's own is there.
-func (o *Object) Observed(v *View, p Params, now time.Time, here bool) int {
-	holders := o.heldBut(v, p, now, here)
-	if o.data() > 0 {
-		return holders.covered(o.Wanted())
+// Observed returns how many copies count, or how many different shards.
+func (m Moment) Observed() int {
+	holders := m.holders()
+	if m.data() > 0 {
+		return holders.covered(m.Wanted())
 	}
 	return len(holders)
 }
 
-// Sending returns how many copies are on their way.
-func (o *Object) Sending() (n int) {
-	for i := range o.seen {
-		if o.seen[i].sending {
-			n++
-		}
+// Status returns what this node knows of the copies.
+func (m Moment) Status() Status {
+	st := Status{Wanted: m.Wanted(), Observed: m.Observed(), Standing: m.Standing()}
+	if st.Standing > Checking {
+		st.Since = m.short
 	}
-	return n
-}
-
-// Status returns what this node knows of the copies. See Standing for here and sure.
-func (o *Object) Status(v *View, p Params, now time.Time, here, sure bool) Status {
-	s := Status{
-		Wanted: o.Wanted(), Observed: o.Observed(v, p, now, here), Standing: o.Standing(v, p, now, here, sure),
-	}
-	if s.Standing > Checking {
-		s.Since = o.short
-	}
-	if s.Wanted == 0 {
-		for _, a := range o.asked {
-			if a.Since.After(s.Removed) {
-				s.Removed = a.Since
+	if st.Wanted == 0 {
+		for _, a := range m.asked {
+			if a.Since.After(st.Removed) {
+				st.Removed = a.Since
 			}
 		}
 	}
-	own := Copy{ID: v.Self, State: StateProved, Piece: o.Own, Here: true}
-	switch m := v.find(v.Self); {
-	case !here:
+	own := Copy{ID: m.v.Self, State: StateProved, Piece: m.Own, Here: true}
+	switch self := m.v.find(m.v.Self); {
+	case !m.Here:
 		own.State = StateAbsent
-	case !o.leave.began.IsZero():
+	case !m.leave.began.IsZero():
 		own.State = StateLeaving
-	case m == nil || !m.counts():
+	case self == nil || !self.counts():
 		own.State = StateExtra
 	}
-	s.Copies = append(s.Copies, own)
-	for i := range o.seen {
-		e := &o.seen[i]
-		c := Copy{ID: e.id, State: e.state(v, p, now), Piece: e.piece, LastProof: e.at}
-		if !e.asking {
-			c.NextAudit = e.due
+	st.Copies = append(st.Copies, own)
+	for i := range m.seen {
+		s := &m.seen[i]
+		c := Copy{ID: s.id, State: s.state(m), Piece: s.piece, LastProof: s.at}
+		if !s.asking {
+			c.NextAudit = s.due
 		}
-		s.Copies = append(s.Copies, c)
+		st.Copies = append(st.Copies, c)
 	}
-	return s
+	return st
 }
 
-// state returns what is known of a member's copy, for people.
-func (s *seen) state(v *View, p Params, now time.Time) State {
-	m := v.find(s.id)
+// state returns what is known of the copy, for people.
+func (s *replica) state(m Moment) State {
+	h := m.v.find(s.id)
 	switch {
-	case m == nil || m.Gone:
+	case h == nil || h.Gone:
 		return StateGone
 	case s.sending:
 		return StateSending
-	case s.counted(v, p, now):
+	case s.counted(m):
 		return StateProved
-	case s.proof == proved && m.counts():
+	case s.proof == proved && h.counts():
 		return StateStale
 	case s.proof == proved:
 		return StateExtra
@@ -147,4 +132,47 @@ func (v *View) Explain(o *Object, n int) []Explained {
 		return cmp.Compare(cmp.Or(a.Chosen, last+1), cmp.Or(b.Chosen, last+1))
 	})
 	return all
+}
+
+// HandedOver reports whether this node's copy is not needed: other members hold as many copies, or different shards,
+// as are asked for, and each proved its own by a challenge that is not older than since. It does not matter what is
+// asked for no more.
+func (m Moment) HandedOver(since time.Time) bool {
+	return m.provedBy(since).covered(m.Wanted()) == m.Wanted()
+}
+
+// provedBy returns the copies of others that count and were proved by challenges that are not older than since.
+func (m Moment) provedBy(since time.Time) copies {
+	return slices.DeleteFunc(m.held(), func(h holding) bool {
+		return h.id == m.v.Self || !m.provedSince(h.id, since)
+	})
+}
+
+// Takers says who could hold the copies that are asked for.
+type Takers struct {
+	Wanted  int
+	Members int            // that hold the object, or that take it
+	Refused map[string]int // why others do not, and how many
+}
+
+// Takers returns who could hold the copies of the object: this node only if its own copy stays.
+func (m Moment) Takers(stays bool) Takers {
+	t := Takers{Wanted: m.Wanted(), Refused: map[string]int{}}
+	holders := m.held().ids()
+	var spread places
+	for i := range m.v.members {
+		x := &m.v.members[i]
+		why := x.refusal(m.Size)
+		switch {
+		case x.ID == m.v.Self && !stays:
+		case why != "" && !slices.Contains(holders, x.ID):
+			t.Refused[why]++
+		case spread.sameBucket(x.Place):
+			t.Refused["shares its bucket with another"]++
+		default:
+			spread.add(x.Place)
+			t.Members++
+		}
+	}
+	return t
 }

@@ -162,11 +162,11 @@ func TestPollIsBounded(t *testing.T) {
 	o.Ask("member-1", meta.Target{Data: 2, Parity: 1, Seq: 1}, now)
 	now = now.Add(2 * p.Grace)
 	asked := map[ID]int{}
-	for i := 0; o.Standing(v, p, now, true, false) != Lost; i++ {
+	for i := 0; o.At(v, p, now).Standing() != Lost; i++ {
 		if i > 3*n/MaxSeen {
-			t.Fatalf("after %d plans it is %s, %d were asked", i, o.Standing(v, p, now, true, false), len(asked))
+			t.Fatalf("after %d plans it is %s, %d were asked", i, o.At(v, p, now).Standing(), len(asked))
 		}
-		for _, a := range o.Plan(v, p, now) {
+		for _, a := range o.At(v, p, now).Plan() {
 			switch a.Kind {
 			case Challenge:
 				asked[a.To]++
@@ -207,9 +207,9 @@ func TestShardsWaitForAnswers(t *testing.T) {
 		o := NewObject(number(1), 100, now)
 		test.target.Seq = uint64(now.UnixMilli())
 		o.Ask("member-0", test.target, now)
-		o.Await(test.awaits)
+		o.Awaited = test.awaits
 		sends := func() (n int) {
-			for _, a := range o.Plan(v, p, now) {
+			for _, a := range o.At(v, p, now).Plan() {
 				if a.Kind == Send {
 					n++
 				}
@@ -241,12 +241,12 @@ func TestLostIsAskedAgain(t *testing.T) {
 	p, now := TestnetParams(), time.Unix(1_700_000_000, 0)
 	v := NewView("member-0", members(2, 2), false)
 	o := NewObject(number(1), 100, now)
-	o.Own = Shard(0)
+	o.Own, o.Sure = Shard(0), true
 	o.Ask("member-0", meta.Target{Data: 2, Parity: 1, Seq: 1}, now)
 	now = now.Add(2 * p.Grace)
 	answer := func(a Answer) {
 		now = now.Add(p.Tick)
-		for _, act := range o.Plan(v, p, now) {
+		for _, act := range o.At(v, p, now).Plan() {
 			switch act.Kind {
 			case Challenge:
 				o.Answered(act.To, a, Shard(1), p, now)
@@ -259,19 +259,19 @@ func TestLostIsAskedAgain(t *testing.T) {
 	}
 	want := func(when string, want Standing) {
 		t.Helper()
-		if s := o.Standing(v, p, now, true, true); s != want {
+		if s := o.At(v, p, now).Standing(); s != want {
 			t.Errorf("%s it is %v, want %v", when, s, want)
 		}
 	}
 	answer(Absent)
 	answer(Absent)
 	want("with none elsewhere", Lost)
-	o.Claimed(v, "member-1", p, now)
+	o.At(v, p, now).Claimed("member-1")
 	want("when another member challenges", Checking)
 	answer(Absent)
 	answer(Absent)
 	want("when that holds none", Lost)
-	o.Claimed(v, "member-1", p, now)
+	o.At(v, p, now).Claimed("member-1")
 	answer(Proved)
 	want("when that holds one", AtRisk)
 }

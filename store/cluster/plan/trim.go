@@ -5,6 +5,13 @@ import (
 	"time"
 )
 
+// trimming is the state of dropping copies of which there are too many.
+type trimming struct {
+	ample time.Time // since when there are too many; zero: there are not
+	leave leave
+	lease Lease
+}
+
 // leave is the state of a holder that is about to drop its copy.
 type leave struct {
 	asked  time.Time // when the lease was asked for last
@@ -28,114 +35,88 @@ func leaseTime(p Params) time.Duration { return 3*p.TrimWait + p.Grace }
 // within reports whether now is less than a time after from, and not before it, as after the clock was set back.
 func within(now, from time.Time, d time.Duration) bool { return !now.Before(from) && now.Sub(from) < d }
 
-// Leased notes that the planner granted this node the lease.
-func (o *Object) Leased(now time.Time) {
-	if o.leave.began.IsZero() {
-		o.leave, o.rest = leave{asked: o.leave.asked, began: now}, rest{}
-		o.challengeAll(now)
-	}
-}
-
-func (o *Object) challengeAll(now time.Time) {
-	for i := range o.seen {
-		if s := &o.seen[i]; s.proof == proved {
-			s.due = now
-		}
-	}
-}
-
 // GrantLease decides whether a holder may drop its copy, and then notes the lease. It may if the copies of others take
 // as many places without it, if it is no node that asks for copies, and if no other holder has the lease. The holder
 // that had it last does not get it again while another one asks, which it does once a grace.
-func (o *Object) GrantLease(v *View, from ID, p Params, now time.Time) bool {
-	if o.asks(from) || o.Answer() != Proved {
+func (m Moment) GrantLease(from ID) bool {
+	if m.asks(from) || m.Answer() != Proved {
 		return false
 	}
-	want, held := o.Wanted(), o.held(v, p, now)
+	want, held := m.Wanted(), m.held()
 	others := held.without(from)
 	if n := others.covered(want); want == 0 || n < held.covered(want) || n < want && len(others) == len(held) {
 		return false
 	}
-	switch l := &o.lease; {
-	case l.Holder != from && within(now, l.Until.Add(-leaseTime(p)), leaseTime(p)):
-		l.refused = now
+	d := leaseTime(m.p)
+	switch l := &m.lease; {
+	case l.Holder != from && within(m.now, l.Until.Add(-d), d):
+		l.refused = m.now
 		return false
-	case l.Holder == from && within(now, l.refused, 2*p.Grace):
+	case l.Holder == from && within(m.now, l.refused, 2*m.p.Grace):
 		// It asks as it has lost the lease, by a restart or as the answer was lost: the one that waits gets it next.
-		o.lease = Lease{Holder: from, refused: l.refused}
+		m.lease = Lease{Holder: from, refused: l.refused}
 		return false
 	}
-	o.lease = Lease{Holder: from, Until: now.Add(leaseTime(p))}
+	m.lease = Lease{Holder: from, Until: m.now.Add(d)}
 	return true
 }
 
-// trim plans how this node drops its copy when there are enough others. holders are the copies
-// that count, actions what is planned already.
-func (o *Object) trim(v *View, p Params, now time.Time, holders copies, want int, actions []Action) []Action {
-	if o.asks(v.Self) {
-		o.leave = leave{}
-		return actions
-	}
-	if !o.leave.began.IsZero() {
-		return o.leaveOn(v, p, now, want, actions)
-	}
-	others := holders.without(v.Self)
-	if others.covered(want) < want || v.LastOnly || !o.leave.asked.IsZero() && now.Sub(o.leave.asked) < p.Grace {
-		return actions
-	}
+// trim plans how this node drops its copy when there are enough others.
+func (pl *planning) trim() {
+	others := pl.holders.without(pl.v.Self)
+	switch {
+	case pl.asks(pl.v.Self):
+		pl.leave = leave{}
+	case !pl.leave.began.IsZero():
+		pl.leaveOn(pl.want)
+	case others.covered(pl.want) < pl.want, pl.v.LastOnly:
+	case !pl.leave.asked.IsZero() && pl.now.Sub(pl.leave.asked) < pl.p.Grace:
 	// A member that comes and goes makes too many again and again: that moves nothing.
-	lasts := len(others) == len(holders) || !o.ample.IsZero() && now.Sub(o.ample) >= 2*p.Grace
-	if !lasts || o.leaves(v, holders, want) != v.Self {
-		return actions
+	case len(others) < len(pl.holders) && (pl.ample.IsZero() || pl.now.Sub(pl.ample) < 2*pl.p.Grace):
+	case pl.leaves(pl.holders) == pl.v.Self:
+		pl.askLease(others)
 	}
-	return o.askLease(v, now, others, actions)
 }
 
 // askLease adds that this node asks for the lease of its copy. The planner is the first one of the others.
-func (o *Object) askLease(v *View, now time.Time, others copies, actions []Action) []Action {
-	o.leave.asked = now
-	return append(actions, Action{Kind: AskLease, To: v.first(&o.Root, others.ids())[0]})
+func (pl *planning) askLease(others copies) {
+	pl.leave.asked = pl.now
+	pl.add(AskLease, pl.v.first(&pl.Root, others.ids())[0])
 }
 
 // trimDouble plans how this node drops its copy while shards are missing: another member has the same shard, and
 // every member that could take a missing one holds a shard. After the drop this node takes it. The drop needs the same
 // two rounds of proofs as any other, and as many different shards at others as make the object.
-func (o *Object) trimDouble(v *View, p Params, now time.Time, holders copies, actions []Action) []Action {
-	want, others := o.Wanted(), holders.without(v.Self)
-	covered := others.covered(want)
-	needed := covered < append(others, holding{v.Self, o.Own}).covered(want)
-	if needed || o.asks(v.Self) || covered < o.leave.places {
-		o.leave = leave{}
-		return actions
-	}
-	if !o.leave.began.IsZero() {
-		o.leave.places = covered
-		return o.leaveOn(v, p, now, covered, actions)
-	}
+func (pl *planning) trimDouble() {
+	others := pl.holders.without(pl.v.Self)
+	covered := others.covered(pl.want)
+	needed := covered < append(others, holding{pl.v.Self, pl.Own}).covered(pl.want)
 	switch {
-	case len(actions) > 0, covered < o.data(), slices.ContainsFunc(o.seen, isSending):
-	case v.LastOnly && covered > o.least(): // the shard that this node could take is not repaired now
-	case now.Sub(o.short) < 2*p.Grace, now.Sub(o.leave.asked) < p.Grace:
-	case len(others) == len(holders), o.leaves(v, holders, want) != v.Self:
-	case len(v.Place(o.Root, o.Size, holders.ids(), nil, 1)) > 0: // it takes the shard
+	case needed, pl.asks(pl.v.Self), covered < pl.leave.places:
+		pl.leave = leave{}
+	case !pl.leave.began.IsZero():
+		pl.leave.places = covered
+		pl.leaveOn(covered)
+	case len(pl.actions) > 0, covered < pl.data(), pl.Sending() > 0:
+	case pl.v.LastOnly && covered > pl.least(): // the shard that this node could take is not repaired now
+	case pl.now.Sub(pl.short) < 2*pl.p.Grace, pl.now.Sub(pl.leave.asked) < pl.p.Grace:
+	case len(others) == len(pl.holders), pl.leaves(pl.holders) != pl.v.Self:
+	case len(pl.v.Place(pl.Root, pl.Size, pl.holders.ids(), nil, 1)) > 0: // it takes the shard
 	default:
-		return o.askLease(v, now, others, actions)
+		pl.askLease(others)
 	}
-	return actions
 }
-
-func isSending(s seen) bool { return s.sending }
 
 // leaves returns the holder whose copy is given up when there are too many: this node's if it does
 // not count, as that of a draining member. Else it is the last one if holders were chosen
 // in turn as a planner chooses them, so those that stay are spread as well as they can. Nodes with a
 // target of their own stay, and so do those with the only copy of a shard. It returns "" if all do.
-func (o *Object) leaves(v *View, holders copies, want int) ID {
-	if len(holders.without(v.Self)) == len(holders) {
-		return v.Self
+func (pl *planning) leaves(holders copies) ID {
+	if len(holders.without(pl.v.Self)) == len(holders) {
+		return pl.v.Self
 	}
-	for _, id := range slices.Backward(v.inOrder(o.Root, holders.ids())) {
-		if !o.asks(id) && holders.without(id).covered(want) == holders.covered(want) {
+	for _, id := range slices.Backward(pl.v.inOrder(pl.Root, holders.ids())) {
+		if !pl.asks(id) && holders.without(id).covered(pl.want) == holders.covered(pl.want) {
 			return id
 		}
 	}
@@ -144,35 +125,28 @@ func (o *Object) leaves(v *View, holders copies, want int) ID {
 
 // leaveOn goes on with dropping this node's copy: others prove after the lease, and once more TrimWait later, that
 // theirs take so many places.
-func (o *Object) leaveOn(v *View, p Params, now time.Time, places int, actions []Action) []Action {
-	if now.Sub(o.leave.began) >= leaseTime(p)-p.Grace {
-		o.leave = leave{asked: now} // the lease ends: stay
-		return actions
+func (pl *planning) leaveOn(places int) {
+	l := &pl.leave
+	if pl.now.Sub(l.began) >= leaseTime(pl.p)-pl.p.Grace {
+		*l = leave{asked: pl.now} // the lease ends: stay
+		return
 	}
-	since := o.leave.began
-	if o.leave.again {
-		since = o.leave.proved.Add(p.TrimWait)
+	since := l.began
+	if l.again {
+		since = l.proved.Add(pl.p.TrimWait)
 	}
-	n := o.provedBy(v, p, now, since).covered(places)
+	n := pl.provedBy(since).covered(places)
 	switch {
-	case o.leave.proved.IsZero():
+	case l.proved.IsZero():
 		if n >= places {
-			o.leave.proved = now
+			l.proved = pl.now
 		}
-	case !o.leave.again:
-		if now.Sub(o.leave.proved) >= p.TrimWait {
-			o.leave.again = true
-			o.challengeAll(now)
+	case !l.again:
+		if pl.now.Sub(l.proved) >= pl.p.TrimWait {
+			l.again = true
+			pl.challengeAll(pl.now)
 		}
 	case n >= places:
-		return append(actions, Action{Kind: Drop})
+		pl.add(Drop, "")
 	}
-	return actions
-}
-
-// provedSince reports whether a member proved its copy by a challenge that is not older than since.
-func (o *Object) provedSince(id ID, since time.Time) bool {
-	return slices.ContainsFunc(o.seen, func(s seen) bool {
-		return s.id == id && s.proof == proved && !s.at.Before(since)
-	})
 }

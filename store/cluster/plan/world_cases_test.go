@@ -180,7 +180,7 @@ func TestAmnesiaAndBuckets(t *testing.T) {
 	w.run(2 * w.p.Grace)
 	wantCopies(t, w, 1, 2) // here and in the bucket; nobody else takes one
 	o := w.nodes[0].objects[number(1)]
-	if n := len(o.Holders(w.nodes[0].cluster.View(w.now), w.p, w.now)); n != 2 {
+	if n := len(o.At(w.nodes[0].cluster.View(w.now), w.p, w.now).held()); n != 2 {
 		t.Errorf("%d copies count", n)
 	}
 	w.add(Place{Domain: "c"}, 1<<34)
@@ -258,7 +258,7 @@ func TestHoldersFindEachOther(t *testing.T) {
 		n.disk[root] = 100
 		o := w.object(n, root, 100)
 		o.Ask(order[4].ID, target, w.now)
-		o.Claimed(n.cluster.View(w.now), mate.id, w.p, w.now)
+		o.At(n.cluster.View(w.now), w.p, w.now).Claimed(mate.id)
 	}
 	w.run(9*w.p.AuditPeriod + 20*w.p.TrimWait)
 	wantCopies(t, w, 1, 2)
@@ -283,7 +283,7 @@ func TestTwoLeases(t *testing.T) {
 			o := w.object(n, root, 100)
 			o.Ask("node-000", meta.Target{Copies: 2, Seq: 1}, w.now)
 			for _, other := range w.nodes[1:4] {
-				o.Claimed(n.cluster.View(w.now), other.id, w.p, w.now)
+				o.At(n.cluster.View(w.now), w.p, w.now).Claimed(other.id)
 			}
 		}
 		w.run(3 * w.p.Tick)
@@ -429,7 +429,7 @@ func TestDoublesMakeRoomInNeed(t *testing.T) {
 	for i, piece := range []Piece{Shard(0), Shard(0), Shard(2)} {
 		o := w.give(left[i], root, piece, w.nodes[0].id, target)
 		for _, other := range left {
-			o.Claimed(left[i].cluster.View(w.now), other.id, w.p, w.now)
+			o.At(left[i].cluster.View(w.now), w.p, w.now).Claimed(other.id)
 		}
 	}
 	w.stop(w.nodes[0])

@@ -72,14 +72,14 @@ func TestOnlyWholeCopy(t *testing.T) {
 			o := NewObject(number(1), 100, now)
 			o.Own = own
 			o.Ask("member-1", meta.Target{Data: 2, Parity: 1, Seq: uint64(now.UnixMilli())}, now)
-			o.Plan(v, p, now)
+			o.At(v, p, now).Plan()
 			for i, a := range answers {
 				o.Answered(ID([]string{"member-1", "member-2"}[i]), a, Shard(i+1), p, now)
 			}
 			later := now.Add(2 * p.Grace)
-			o.Plan(v, p, later)
+			o.At(v, p, later).Plan()
 			readable := own == Whole || slices.Contains(answers, Leaving)
-			if s := o.Standing(v, p, later, true, false); (s == Lost || s == Unreachable) && readable {
+			if s := o.At(v, p, later).Standing(); (s == Lost || s == Unreachable) && readable {
 				t.Errorf("with piece %d here, and %v of others, it is %s", own, answers, s)
 			}
 		}

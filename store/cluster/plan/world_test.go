@@ -226,7 +226,8 @@ func (w *world) ask(n *node, root b3.Root, size int64, t meta.Target) {
 // standing returns what a node says of an object that it holds, and checks that what it says is lost is nowhere.
 func (w *world) standing(n *node, root b3.Root) Standing {
 	v, o := n.cluster.View(w.now), n.objects[root]
-	s := o.Standing(v, w.p, w.now, true, n.sure[root])
+	o.Sure = n.sure[root]
+	s := o.At(v, w.p, w.now).Standing()
 	if s != Lost || w.revived {
 		return s
 	}
@@ -255,8 +256,8 @@ func (w *world) plan(n *node) {
 			continue // the record of a removed target
 		}
 		own := o.OwnTarget(n.id)
-		o.Await(!n.placed[root] && own.Wants() && int64(own.Seq) >= n.begun.UnixMilli())
-		for _, a := range o.Plan(v, w.p, w.now) {
+		o.Awaited = !n.placed[root] && own.Wants() && int64(own.Seq) >= n.begun.UnixMilli()
+		for _, a := range o.At(v, w.p, w.now).Plan() {
 			w.do(n, o, a)
 		}
 		n.placed[root] = n.placed[root] || o.Met()
@@ -265,7 +266,7 @@ func (w *world) plan(n *node) {
 			w.standing(n, root)
 		}
 		if !w.now.Before(n.moving) {
-			if a, ok := o.Move(v, w.p, "", w.now); ok {
+			if a, ok := o.At(v, w.p, w.now).Move(""); ok {
 				w.moves++
 				n.moving = w.now.Add(4 * time.Duration(o.Size) * time.Second / time.Duration(w.rate))
 				w.do(n, o, a)
@@ -285,8 +286,8 @@ func (w *world) plan(n *node) {
 // merge tells b what a knows of an object, and a what b knows.
 func (w *world) merge(a, b *node, oa, ob *Object) {
 	va, vb := a.cluster.View(w.now), b.cluster.View(w.now)
-	ob.Told(va.Self, oa.Tell(va, w.p, w.now), vb, w.p, w.now)
-	oa.Told(vb.Self, ob.Tell(vb, w.p, w.now), va, w.p, w.now)
+	ob.At(vb, w.p, w.now).Told(va.Self, oa.At(va, w.p, w.now).Tell())
+	oa.At(va, w.p, w.now).Told(vb.Self, ob.At(vb, w.p, w.now).Tell())
 }
 
 func (w *world) do(n *node, o *Object, a Action) {
@@ -320,7 +321,7 @@ func (w *world) do(n *node, o *Object, a Action) {
 			}
 			n.cluster.Contact(a.To, w.now)
 			if to.disk[root] != 0 {
-				to.objects[root].Claimed(to.cluster.View(w.now), n.id, w.p, w.now)
+				to.objects[root].At(to.cluster.View(w.now), w.p, w.now).Claimed(n.id)
 			}
 		})
 	case Tell:
@@ -334,8 +335,8 @@ func (w *world) do(n *node, o *Object, a Action) {
 	case AskLease:
 		end(latency, func() {
 			if w.reach(n, to) && to.disk[root] != 0 {
-				to.objects[root].Claimed(to.cluster.View(w.now), n.id, w.p, w.now)
-				if to.objects[root].GrantLease(to.cluster.View(w.now), n.id, w.p, w.now) {
+				to.objects[root].At(to.cluster.View(w.now), w.p, w.now).Claimed(n.id)
+				if to.objects[root].At(to.cluster.View(w.now), w.p, w.now).GrantLease(n.id) {
 					o.Leased(w.now)
 				}
 			}

@@ -31,7 +31,7 @@ func (n *inventory) Answer(root b3.Root) plan.Answer {
 		return plan.Proved
 	case rests:
 		return plan.Busy
-	case e != nil && e.here:
+	case e != nil && e.Here:
 		return e.Object.Answer()
 	case e == nil && n.leftOut() > 0:
 		return plan.Busy
@@ -59,7 +59,7 @@ func (l *learner) Claimed(from peer.ID, objs []b3.Root) {
 			continue
 		}
 		if e := l.inv.find(root); e != nil {
-			e.Object.Claimed(v, plan.ID(from), l.p, now)
+			e.At(v, l.p, now).Claimed(plan.ID(from))
 		}
 	}
 }
@@ -91,8 +91,9 @@ func (l *learner) Told(ctx context.Context, from peer.ID, told []plan.Told) ([]p
 	}
 	for _, i := range at {
 		found := l.inv.change(answer[i].Root, func(e *entry, now time.Time) {
-			e.Object.Claimed(v, plan.ID(from), l.p, now)
-			answer[i] = e.Tell(v, l.p, now)
+			at := e.At(v, l.p, now)
+			at.Claimed(plan.ID(from))
+			answer[i] = at.Tell()
 		})
 		if !found {
 			return nil, status.Errorf(status.Busy, "%s was forgotten meanwhile; ask again later", answer[i].Root)
@@ -167,10 +168,10 @@ func (l *learner) learn(ctx context.Context, v *plan.View, from peer.ID, told []
 			}
 			e.told = l.inv.pass
 			changed := e.learn(t, v, plan.ID(from), l.p, now)
-			if !e.here || len(changed) == 0 {
+			if !e.Here || len(changed) == 0 {
 				return
 			}
-			e.unkept, e.sure = call, false
+			e.unkept, e.Sure = call, false
 			for _, a := range changed {
 				news = append(news, targetOf{t.Root, a})
 			}
@@ -203,7 +204,7 @@ func (e *entry) learn(t plan.Told, v *plan.View, from plan.ID, p plan.Params, no
 			return k.Origin == a.Origin && a.Target.Places() < k.Target.Places()
 		})
 	})
-	changed := e.Object.Told(from, t, v, p, now)
+	changed := e.At(v, p, now).Told(from, t)
 	return slices.DeleteFunc(e.Asked(), func(a plan.Asked) bool {
 		return a.Origin == v.Self && own || e.unkept == 0 && !slices.Contains(changed, a.Origin)
 	})
@@ -252,9 +253,10 @@ func (l *learner) GrantLease(_ context.Context, from peer.ID, root b3.Root) (boo
 		return false, errCrowded()
 	}
 	e := l.inv.find(root)
-	if e == nil || !e.here {
+	if e == nil || !e.Here {
 		return false, notPlanned(root)
 	}
-	e.Object.Claimed(v, plan.ID(from), l.p, now)
-	return e.GrantLease(v, plan.ID(from), l.p, now), nil
+	at := e.At(v, l.p, now)
+	at.Claimed(plan.ID(from))
+	return at.GrantLease(plan.ID(from)), nil
 }

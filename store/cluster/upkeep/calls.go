@@ -222,7 +222,7 @@ func (c *callers) exchange(ctx context.Context, to peer.ID, about []planned) err
 	c.inv.mu.Lock()
 	now := c.deps.Now()
 	for i, p := range about {
-		told[i] = p.Tell(v, c.p, now)
+		told[i] = p.At(v, c.p, now).Tell()
 	}
 	c.inv.mu.Unlock()
 	calling, cancel := context.WithTimeout(ctx, tellTime+time.Duration(len(told))*keepTime)

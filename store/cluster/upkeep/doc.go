@@ -14,7 +14,7 @@
 //     alone.
 //
 // One target, step by step: a person pins an object and asks for three copies. The next tick finds
-// the pin, and Object.Plan returns two sends. Each becomes a job of the queue of repairs. Its worker
+// the pin, and plan.Moment.Plan returns two sends. Each becomes a job of the queue of repairs. Its worker
 // sends the object and tells the receiver the target, now that it has the object and pins it for the
 // origin; if nobody waits, it asks before whether the target was removed. The tick after that challenges
 // both holders. A small object, its target and the challenge may travel in one request. Each holder runs the same

@@ -8,16 +8,14 @@ import (
 	"allium/store/meta"
 )
 
-// entry is an object that has a target.
+// entry is an object that has a target. Here is as of the latest look.
 type entry struct {
 	*plan.Object
-	here    bool        // it is stored whole, as of the latest look
 	pass    uint64      // the latest pass that saw it
 	told    uint64      // the pass in which a member told of it last
 	own     meta.Target // what the pins of this node ask for, as far as the pass has seen
 	adopted meta.Target // what this node once asked for, as others say
 	placed  bool        // its targets were met once since the node started
-	sure    bool        // and the copies were all proved since the node started
 	failing failing     // its sends
 	// dropping says that its pins are being removed. Nothing that a member tells is taken over meanwhile.
 	dropping bool

@@ -52,7 +52,7 @@ func (e *entry) raise(self plan.ID, t meta.Target, now time.Time) {
 	}
 	e.wants(t)
 	e.own.Seq = max(e.own.Seq, t.Seq, known.Seq+1)
-	e.placed, e.sure = false, false
+	e.placed, e.Sure = false, false
 	e.AskOwn(self, e.own, now)
 }
 
@@ -66,7 +66,7 @@ func (f *finder) entry(ctx context.Context, root b3.Root, coded bool) (*entry, e
 		return nil, errCrowded()
 	}
 	e := f.inv.find(root)
-	fresh := e != nil && e.here && e.pass >= f.inv.pass
+	fresh := e != nil && e.Here && e.pass >= f.inv.pass
 	f.inv.mu.Unlock()
 	if fresh {
 		return e, nil

@@ -140,11 +140,11 @@ func (rs *reports) Handover() Handover {
 
 // count adds an object.
 func (h *Handover) count(e *entry, v *plan.View, p plan.Params, now time.Time) {
-	if !e.here || e.Wanted() == 0 {
+	if !e.Here || e.Wanted() == 0 {
 		return
 	}
 	h.Objects++
-	if e.HandedOver(v, p, now, p.Floor(h.Since)) {
+	if e.At(v, p, now).HandedOver(p.Floor(h.Since)) {
 		return
 	}
 	h.Left++
@@ -152,7 +152,7 @@ func (h *Handover) count(e *entry, v *plan.View, p plan.Params, now time.Time) {
 	if h.Left > maxStuck {
 		return
 	}
-	if t := e.Takers(v, p, now, false); t.Members < t.Wanted {
+	if t := e.At(v, p, now).Takers(false); t.Members < t.Wanted {
 		if h.Stuck == 0 {
 			h.First, h.Takers = e.Root, t
 		}

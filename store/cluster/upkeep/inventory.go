@@ -115,7 +115,7 @@ func (n *inventory) set(root b3.Root, stored, here bool, p piece) (e *entry, cod
 	if coding = p.manifest != nil && e.coded == nil; coding {
 		n.addCoding(e, p)
 	}
-	e.here, e.Object.Own = here, p.held
+	e.Here, e.Own = here, p.held
 	return e, coding
 }
 
@@ -197,7 +197,7 @@ func (n *inventory) coded(p meta.Pin) (manifest b3.Root, ok, seen bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, e := range n.codings[p.Root] {
-		if e.takes(p.Target) && e.here {
+		if e.takes(p.Target) && e.Here {
 			return e.Root, true, true
 		}
 	}
@@ -222,7 +222,7 @@ func (n *inventory) Coding(object b3.Root) (root b3.Root, m *erasure.Manifest, o
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, e := range n.codings[object] {
-		if e.here {
+		if e.Here {
 			return e.Root, e.coded, true
 		}
 	}
@@ -234,7 +234,7 @@ func (n *inventory) Codings(yield func(object b3.Root) bool) {
 	n.mu.Lock()
 	objects := make([]b3.Root, 0, len(n.codings))
 	for root, list := range n.codings {
-		if slices.ContainsFunc(list, func(e *entry) bool { return e.here }) {
+		if slices.ContainsFunc(list, func(e *entry) bool { return e.Here }) {
 			objects = append(objects, root)
 		}
 	}

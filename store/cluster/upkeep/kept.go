@@ -99,7 +99,7 @@ func (k *keeper) keepProofs(ctx context.Context, atRest int) {
 	k.inv.mu.Lock()
 	seen := k.inv.passes > 0
 	for root, e := range k.inv.active {
-		if list := e.Proofs(v, k.p, now); len(list) > 0 {
+		if list := e.At(v, k.p, now).Proofs(); len(list) > 0 {
 			objs[root] = list
 		}
 	}
@@ -132,7 +132,7 @@ func (k *keeper) proved(roots []b3.Root) proofs.Of {
 	objs := proofs.Of{}
 	for _, root := range roots {
 		if e := k.inv.peek(root); e != nil {
-			objs[root] = e.Proofs(v, k.p, now)
+			objs[root] = e.At(v, k.p, now).Proofs()
 		}
 	}
 	return objs

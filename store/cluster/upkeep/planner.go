@@ -47,7 +47,7 @@ type planner struct {
 	left   bool   // the tick had no room for what objects at rest have to do
 }
 
-// plan asks plan.Object about each object, in random order, until there is enough to do for one tick. A whole tick
+// plan asks for the plan of each object, in random order, until there is enough to do for one tick. A whole tick
 // counts them too: that costs more than most plans. Ticks in between come many times a second: one that was asked for
 // because something happened plans only the objects that it happened to.
 func (pl *planner) plan(whole bool) todo {
@@ -102,21 +102,20 @@ func (pl *planner) plan(whole bool) todo {
 
 // planActive plans an active object, and reports whether there is nothing to do for it. The caller holds inv.mu.
 func (pl *planner) planActive(e *entry, v *plan.View, now, draining time.Time, whole bool, do *todo) bool {
-	if !e.here {
-		pl.plannedFor(e, e.Look(v, pl.p, now), false, do)
+	if !e.Here {
+		pl.plannedFor(e, e.At(v, pl.p, now).Plan(), false, do)
 		return false
 	}
-	awaited := e.isAwaited(pl.deps.Self, pl.inv.begun)
-	e.Await(awaited)
+	e.Awaited = e.isAwaited(pl.deps.Self, pl.inv.begun)
 	if whole && !draining.IsZero() {
 		e.ProveSince(pl.p.Floor(draining), now)
 	}
-	actions := e.Plan(v, pl.p, now)
+	actions := e.At(v, pl.p, now).Plan()
 	e.placed = e.placed || e.Met()
-	e.sure = e.sure || e.Met() && e.ProvedSince(pl.inv.started())
-	do.awaited = do.awaited || awaited && !e.placed && now.Sub(e.asked(pl.deps.Self)) < awaitedFor
+	e.Sure = e.Sure || e.Met() && e.ProvedSince(pl.inv.started())
+	do.awaited = do.awaited || e.Awaited && !e.placed && now.Sub(e.asked(pl.deps.Self)) < awaitedFor
 	do.awaited = do.awaited || !draining.IsZero() && e.Wanted() > 0 && !e.Met()
-	pl.plannedFor(e, actions, awaited, do)
+	pl.plannedFor(e, actions, e.Awaited, do)
 	return len(actions) == 0
 }
 
@@ -148,14 +147,14 @@ func (pl *planner) moves(v *plan.View, now time.Time) (sends []planned) {
 			return false
 		}
 		alone := e.Size > b3.GroupSize || e.coded != nil // in a job of its own
-		if !e.here || len(sends) > 0 && alone {
+		if !e.Here || len(sends) > 0 && alone {
 			return true
 		}
 		only := plan.ID("")
 		if len(sends) > 0 {
 			only = sends[0].To
 		}
-		a, ok := e.Move(v, pl.p, only, now)
+		a, ok := e.At(v, pl.p, now).Move(only)
 		if !ok {
 			return true
 		}
@@ -228,7 +227,7 @@ func (pl *planner) planPage(
 			pg.sum.add(e.count(v, pl.p, now))
 			continue
 		}
-		actions := e.Plan(v, pl.p, now)
+		actions := e.At(v, pl.p, now).Plan()
 		gone[e.Root] = true
 		if len(actions) == 0 && pl.inv.rests(e, v, now) {
 			settled = append(settled, e)

@@ -81,7 +81,7 @@ func (rs *reports) Progress(roots []b3.Root, t meta.Target) (w Progress) {
 // holds inv.mu.
 func (rs *reports) await(w *Progress, e *entry, v *plan.View, wanted int, t meta.Target) (met bool) {
 	now := rs.deps.Now()
-	n := e.Observed(v, rs.p, now, e.here)
+	n := e.At(v, rs.p, now).Observed()
 	w.Copies += min(n, wanted)
 	if n >= wanted {
 		return true
@@ -97,7 +97,7 @@ func (rs *reports) await(w *Progress, e *entry, v *plan.View, wanted int, t meta
 	if w.looked++; w.looked > maxReach {
 		return false
 	}
-	if takers := e.Takers(v, rs.p, now, e.here); takers.Members < wanted {
+	if takers := e.At(v, rs.p, now).Takers(e.Here); takers.Members < wanted {
 		if w.Stuck == 0 {
 			takers.Wanted, w.First, w.Takers = wanted, e.Root, takers
 			if e.coded != nil {

@@ -36,8 +36,9 @@ func (s *Sum) add(o Sum) {
 
 // count returns the Sum of one object.
 func (e *entry) count(v *plan.View, p plan.Params, now time.Time) Sum {
-	r := Sum{Objects: 1, Wanted: e.Wanted(), Observed: e.Observed(v, p, now, e.here)}
-	switch e.Standing(v, p, now, e.here, e.sure) {
+	at := e.At(v, p, now)
+	r := Sum{Objects: 1, Wanted: at.Wanted(), Observed: at.Observed()}
+	switch at.Standing() {
 	case plan.Met:
 		return r
 	case plan.Checking:
@@ -127,7 +128,7 @@ func (rs *reports) Object(root b3.Root, explain bool) (ObjectReport, error) {
 	if e == nil {
 		return ObjectReport{}, notPlanned(root)
 	}
-	r := ObjectReport{Status: e.Status(v, rs.p, rs.deps.Now(), e.here, e.sure), Size: e.Object.Size, Coded: e.coded}
+	r := ObjectReport{Status: e.At(v, rs.p, rs.deps.Now()).Status(), Size: e.Object.Size, Coded: e.coded}
 	r.Asked = rs.inv.asking(root, v)
 	if e.coded != nil {
 		r.Size = e.coded.Size
@@ -154,7 +155,7 @@ func (rs *reports) Holders(manifest b3.Root) []plan.Holder {
 		return nil
 	}
 	var list []plan.Holder
-	for _, c := range e.Status(v, rs.p, rs.deps.Now(), e.here, e.sure).Copies {
+	for _, c := range e.At(v, rs.p, rs.deps.Now()).Status().Copies {
 		if c.State.Readable() && !c.Here {
 			list = append(list, plan.Holder{ID: c.ID, Piece: c.Piece})
 		}

@@ -191,7 +191,7 @@ func TestSumOfWholeTicks(t *testing.T) {
 		s := x.service()
 		s.inventory.mu.Lock()
 		for _, root := range roots {
-			s.inventory.find(root).here = false
+			s.inventory.find(root).Here = false
 		}
 		s.inventory.mu.Unlock()
 		s.planner.plan(false)

@@ -189,7 +189,7 @@ func (s *scanner) seen(ctx context.Context, p meta.Pin) error {
 			case plan.ID(id) == s.deps.Self:
 				e.adopted = p.Target
 			case e.takes(p.Target):
-				e.AskOf(s.scan.view, plan.ID(id), p.Target, now)
+				e.At(s.scan.view, s.p, now).AskOf(plan.ID(id), p.Target)
 				homeless = !slices.ContainsFunc(e.Asked(), func(a plan.Asked) bool { return a.Origin == plan.ID(id) })
 			}
 		case p.Label != meta.ClusterLabel:

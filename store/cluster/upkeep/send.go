@@ -107,7 +107,7 @@ func (s *sender) sent(ctx context.Context, sends []planned, out []outcome, err e
 	for i, p := range sends {
 		if !out[i].proved {
 			p.Sent(p.To, out[i].ok, s.p, now)
-		} else if plan.SentProved(p.Object, p.To, begun, s.p, now) {
+		} else if p.SentProved(p.To, begun, s.p, now) {
 			holds = append(holds, p.Root)
 		}
 		s.inv.touch(p.entry)
@@ -146,7 +146,7 @@ func (s *sender) send(ctx context.Context, sends []planned, out []outcome, meter
 	s.inv.mu.Lock()
 	for i, p := range sends {
 		if p.Wanted() > 0 {
-			copies, at = append(copies, p.Tell(v, s.p, now)), append(at, i)
+			copies, at = append(copies, p.At(v, s.p, now).Tell()), append(at, i)
 		}
 	}
 	s.inv.mu.Unlock()

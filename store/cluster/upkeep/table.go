@@ -168,8 +168,8 @@ func (t *table) peek(root b3.Root) *entry {
 
 // unpack returns what is known of an object at rest. With the view v it rests on; v may be nil.
 func (t *table) unpack(k plan.Packed, v *plan.View, now time.Time) *entry {
-	e := &entry{Object: k.Unpack(v, t.p, now), here: true, placed: true}
-	e.sure = e.ProvedSince(t.p.Floor(t.started())) // as times in pages are
+	e := &entry{Object: k.Unpack(v, t.p, now), placed: true}
+	e.Sure = e.ProvedSince(t.p.Floor(t.started())) // as times in pages are
 	m := mark(*k.Mark())
 	if t.pass > 0 {
 		e.pass = t.pass - 1
@@ -223,7 +223,7 @@ func known(k plan.Packed) bool { return mark(*k.Mark()).known() }
 
 // rests reports whether an entry can be put into a page.
 func (t *table) rests(e *entry, v *plan.View, now time.Time) bool {
-	return e.here && e.placed && e.unkept == 0 && e.coded == nil &&
+	return e.Here && e.placed && e.unkept == 0 && e.coded == nil &&
 		e.adopted.Seq == 0 && e.released == 0 && e.AtRest(v, now) &&
 		(e.pass == t.pass && e.own.SameCopies(e.OwnTarget(t.self)) || e.pass != t.pass && t.passes > 0)
 }

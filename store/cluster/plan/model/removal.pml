@@ -6,10 +6,10 @@
  *   Origin  Object.Ask at member 0
  *   Other   with OTHER, member 2 gets a target of its own, at any time: Object.Ask
  *   Away    a member of AWAY is not reached for a while. It does not know that, and drops what it may.
- *   Member  what Object.Plan does with targets. It tells others, and takes over what these answer: Object.Tell and
- *           Object.Told, learner.Told and learner.learn. It sends copies that are missing, and tells the receiver
- *           before and after: sender.send. It drops a copy that nothing asks for: Object.unwanted.
- *   Leaver  with LEAVER, member 2 drops a copy that is too many, as Holder in trim.pml does: Object.leaveOn
+ *   Member  what Moment.Plan does with targets. It tells others, and takes over what these answer: Moment.Tell and
+ *           Moment.Told, learner.Told and learner.learn. It sends copies that are missing, and tells the receiver
+ *           before and after: sender.send. It drops a copy that nothing asks for: targets.unwanted.
+ *   Leaver  with LEAVER, member 2 drops a copy that is too many, as Holder in trim.pml does: planning.leaveOn
  *   Liar    with LIAR 1, member 2 says that the target of member 0 was removed. With LIAR 2 it tells member 0 that it
  *           asks for copies again, and with LIAR 3 member 1: learner.learn
  *
@@ -55,11 +55,11 @@ bool older, foreign, denied, unsaid, unpromised, back; /* what must never be */
 #define wants(j) (odd(knows[j]) || other[j])
 #define copies (here[0] && !away[0]) + (here[1] && !away[1]) + (here[2] && !away[2] && !leaving) + (here[3] && !away[3])
 
-/* learner.learn, and Object.Told: d takes over from s that the number of the target is n. */
+/* learner.learn, and Moment.Told: d takes over from s that the number of the target is n. */
 #define newer(d, n) /* guard: number, never_older */ ((n) > knows[d])
 #define may(d, s, n) (/* guard: own, its_own */ (d != 0) && /* guard: lowers, keeps_wanted */ (odd(n) || (s) == 0))
 #define takes(d, s) (here[d] && knows[s] && newer(d, knows[s]) && knows[s] != knows[d] && may(d, s, knows[s]))
-/* Object.hears: the origin hears something else than it asks for, and gives that a number above. */
+/* Moment.Told: the origin hears something else than it asks for, and gives that a number above. */
 #define differs(s) (knows[s] >= knows[0] && odd(knows[s]) != odd(knows[0]))
 #define agrees(d, s) /* guard: asserts, gone */ (d != 0 || !differs(s))
 #define takesOther(d, s) (here[d] && other[s] && !other[d])

@@ -3,9 +3,9 @@
  * one that is missing. Each of MEMBERS members holds a piece, or nothing. Those in TRY try once to drop theirs, and
  * those in PLAN send what is missing. Processes and their Go code:
  *
- *   Holder   Object.trim, Object.trimDouble and Object.leaveOn, from Object.Leased on, which comes at any time, up to
+ *   Holder   planning.trim, trimDouble and leaveOn, from Object.Leased on, which comes at any time, up to
  *            Drop. See trim.pml for how a holder gets its lease.
- *   Planner  Object.Plan and Object.send: it challenges all others and sends what it misses, PLANS times. A send
+ *   Planner  Moment.Plan and planning.send: it challenges all others and sends what it misses, PLANS times. A send
  *            may end after the next plan: the receiver stores the shard, and Object.Sent follows.
  *   Loss     a member loses all that it holds, at any time, LOSSES times
  *
@@ -109,7 +109,7 @@ inline round(i) {
 	od
 }
 
-/* Object.leaveOn, and Object.trimDouble while a shard is missing: others prove the shard of i, and enough to read. */
+/* planning.leaveOn, and trimDouble while a shard is missing: others prove the shard of i, and enough to read. */
 #define others_do (n >= WANT || /* guard: same_shard, enough_left */ (set & proof(has[i])) && \
 	/* guard: can_be_read, readable */ (n >= DATA))
 
@@ -195,7 +195,7 @@ proctype Planner(byte i) {
 			}
 		:: (j == MEMBERS) -> break
 		od;
-		atomic { /* Object.Plan */
+		atomic { /* Moment.Plan */
 			if
 			:: (has[i] && !leaving[i]) -> piece = proof(has[i]); count()
 			:: else -> skip

@@ -2,14 +2,14 @@
  * Trimming: HOLDERS members hold an object of which WANT copies are wanted. TRIES of them try once to drop
  * their own. Processes and their Go code:
  *
- *   Holder  Object.trim, Object.Leased and Object.leaveOn, up to Drop. It asks any other holder for the lease:
+ *   Holder  planning.trim, Object.Leased and planning.leaveOn, up to Drop. It asks any other holder for the lease:
  *           members may see the cluster differently, and a planner that restarts has forgotten its leases.
  *           With AGAIN holder 0 may restart, and asks once more.
  *   Owner   with OWNER, holder 0 gets a target of its own, at any time: Object.Ask
  *   Loss    a copy is lost, at any time, LOSSES times
  *
  * One atomic block is one call of a method. A call of another holder's is a request and its answer:
- * Object.GrantLease, or Object.Answer and Object.Answered. All holders are known to all by proofs that are older
+ * Moment.GrantLease, or Object.Answer and Object.Answered. All holders are known to all by proofs that are older
  * than everything here. Time is not in the model, but that TrimWait lies between the two rounds of challenges,
  * and anything may happen in it. A lease ends at its planner when its holder is through, or at any time.
  *
@@ -37,7 +37,7 @@
 
 bool here[HOLDERS];    /* the copy exists */
 bool leaving[HOLDERS]; /* Object.leave.began is set */
-bool asks[HOLDERS];    /* Object.asks of the holder itself */
+bool asks[HOLDERS];    /* targets.asks of the holder itself */
 byte lease[HOLDERS];   /* Object.lease of each as a planner: whose it is */
 byte had[HOLDERS];     /* whose it is, or was last */
 bool refused[HOLDERS]; /* another holder was refused since then */
@@ -88,7 +88,7 @@ ask:
 		:: (i != 1) -> p = 1
 		:: (i != 2) -> p = 2
 		fi;
-		/* Object.GrantLease of p */
+		/* Moment.GrantLease of p */
 		if
 		:: /* guard: no_other, one_lease */ (lease[p] == NONE) ->
 			if

@@ -14,7 +14,7 @@ func told(o *Object, v *View, now time.Time, copies int, seq uint64, origins ...
 	for _, id := range origins {
 		t.Asked = append(t.Asked, Asked{Origin: id, Target: meta.Target{Copies: copies, Seq: seq}})
 	}
-	return o.Told("member-1", t, v, TestnetParams(), now)
+	return o.At(v, TestnetParams(), now).Told("member-1", t)
 }
 
 // names returns n names that begin with what.
@@ -41,9 +41,9 @@ func TestInventedOrigins(t *testing.T) {
 		t.Errorf("with a target of its own the node wants %d copies", o.Wanted())
 	}
 	sends := 0
-	o.Await(true)
+	o.Awaited = true
 	for range 5 {
-		for _, a := range o.Plan(v, p, now) {
+		for _, a := range o.At(v, p, now).Plan() {
 			switch a.Kind {
 			case Send:
 				sends++
@@ -92,7 +92,7 @@ func TestOriginsThatAreGone(t *testing.T) {
 			o.Ask("member-1", meta.Target{Copies: test.others, Seq: 1}, now)
 		}
 		for want, v := range map[int]*View{6: v, test.away: gone} {
-			o.Plan(v, p, now)
+			o.At(v, p, now).Plan()
 			if o.Wanted() != want || o.unwanted(now.Add(time.Hour*1000), p.TrimWait) {
 				t.Errorf("%s: %d copies are wanted, want %d", name, o.Wanted(), want)
 			}
@@ -111,18 +111,18 @@ func TestOriginsThatAreGone(t *testing.T) {
 // TestKeptForStrangers: a target that is kept for a node that is no member counts as that from the first moment on.
 func TestKeptForStrangers(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(1_700_000_000, 0)
+	p, now := TestnetParams(), time.Unix(1_700_000_000, 0)
 	v := NewView("member-0", members(5, 5), false)
 	o := NewObject(number(1), 100, now)
-	o.AskOf(v, "member-1", meta.Target{Copies: 2, Seq: 1}, now)
+	o.At(v, p, now).AskOf("member-1", meta.Target{Copies: 2, Seq: 1})
 	for _, id := range names("invented-", 0, 40) {
-		o.AskOf(v, id, meta.Target{Copies: 32, Seq: 1}, now)
+		o.At(v, p, now).AskOf(id, meta.Target{Copies: 32, Seq: 1})
 	}
 	if n := o.Wanted(); n != 2 {
 		t.Errorf("%d copies are wanted, and the member asks for 2", n)
 	}
 	for i, id := range names("member-", 2, 3) {
-		if !o.AskOf(v, id, meta.Target{Copies: 3 + i, Seq: 1}, now) {
+		if !o.At(v, p, now).AskOf(id, meta.Target{Copies: 3 + i, Seq: 1}) {
 			t.Errorf("%s has no place", id)
 		}
 	}
@@ -159,6 +159,7 @@ func TestTargetsRenewed(t *testing.T) {
 	} {
 		now := time.Unix(1_700_000_000, 0)
 		o := NewObject(number(1), 100, now)
+		o.Sure = true
 		o.Ask("member-3", meta.Target{Copies: 3, Seq: 1}, now)
 		now = now.Add(3 * p.Grace)
 		sends, risk := 0, false
@@ -166,7 +167,7 @@ func TestTargetsRenewed(t *testing.T) {
 			if i%2 == 0 {
 				told(o, v, now, copies[i/2%len(copies)], uint64(i+2), "member-2")
 			}
-			for _, a := range o.Plan(v, p, now) {
+			for _, a := range o.At(v, p, now).Plan() {
 				switch {
 				case a.Kind == Send:
 					sends++
@@ -179,7 +180,7 @@ func TestTargetsRenewed(t *testing.T) {
 					o.TellEnded(a.To, a.Version, true)
 				}
 			}
-			risk = risk || o.Standing(v, p, now, true, true) == AtRisk
+			risk = risk || o.At(v, p, now).Standing() == AtRisk
 			now = now.Add(p.Grace / 4)
 		}
 		if sends == 0 || !risk {
