@@ -21,6 +21,14 @@ type Moment struct {
 // At returns the object as of now, with a view of the members.
 func (o *Object) At(v *View, p Params, now time.Time) Moment { return Moment{o, v, p, now} }
 
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
 // held returns the copies that count, this node's own first if that does. Of members that share a bucket only one is
 // listed.
 func (m Moment) held() (list copies) {
@@ -77,12 +85,8 @@ func (m Moment) Claimed(id ID) {
 		if !m.short.IsZero() {
 			wait = m.p.Tick
 		}
-		due := s.asked.Add(wait)
-		if due.Before(m.now) {
-			due = m.now
-		}
 		s.claimed = true
-		if due.Before(s.due) {
+		if due := later(s.asked.Add(wait), m.now); due.Before(s.due) {
 			s.due, m.rest = due, rest{}
 		}
 	}

@@ -34,15 +34,12 @@ func (m Moment) Move(only ID) (a Action, ok bool) {
 // holder that is trimmed then. ok is false if there is none, or if the new copy would be the one that goes.
 func (pl *planning) better() (to *viewed, piece Piece, ok bool) {
 	ids := pl.holders.ids()
-	for _, c := range pl.v.Place(pl.Root, pl.Size, nil, nil, pl.want) {
-		if !slices.Contains(ids, c.ID) {
-			to = pl.v.find(c.ID)
-			break
-		}
-	}
-	if to == nil {
+	best := pl.v.Place(pl.Root, pl.Size, nil, nil, pl.want)
+	i := slices.IndexFunc(best, func(c Choice) bool { return !slices.Contains(ids, c.ID) })
+	if i < 0 {
 		return nil, Whole, false
 	}
+	to = pl.v.find(best[i].ID)
 	for _, h := range pl.holders {
 		if isBucket(to.Place.Domain) && pl.v.find(h.id).Place.Domain == to.Place.Domain {
 			return nil, Whole, false // the two would be one copy
@@ -52,12 +49,11 @@ func (pl *planning) better() (to *viewed, piece Piece, ok bool) {
 		if id == to.ID {
 			break
 		}
-		if pl.asks(id) {
-			continue
+		if !pl.asks(id) {
+			i = slices.Index(ids, id)
+			piece = pl.holders[i].piece
+			return to, piece, pl.leaves(append(slices.Clone(pl.holders), holding{to.ID, piece})) == id
 		}
-		i := slices.IndexFunc(pl.holders, func(h holding) bool { return h.id == id })
-		piece = pl.holders[i].piece
-		return to, piece, pl.leaves(append(slices.Clone(pl.holders), holding{to.ID, piece})) == id
 	}
 	return nil, Whole, false
 }

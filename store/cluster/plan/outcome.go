@@ -87,12 +87,11 @@ func (o *Object) Sent(id ID, ok bool, p Params, now time.Time) {
 		return
 	}
 	s.sending, o.rest = false, rest{}
-	if ok {
-		s.took, s.due = true, now
-		s.proof, s.first = unknown, time.Time{}
+	if !ok {
+		s.failed(2*p.Tick, now)
 		return
 	}
-	s.failed(2*p.Tick, now)
+	s.took, s.proof, s.first, s.due = true, unknown, time.Time{}, now
 }
 
 // SentProved notes the end of a Send action: the member took the copy, and proved it in answer to a challenge of

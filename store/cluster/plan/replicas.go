@@ -67,11 +67,7 @@ func (s *replica) open(m Moment) bool {
 	if s.proof != unknown || h == nil || !h.counts() {
 		return false
 	}
-	first := s.first
-	if h.Since.After(first) {
-		first = h.Since
-	}
-	return s.first.IsZero() || m.now.Sub(first) < m.p.Grace
+	return s.first.IsZero() || m.now.Sub(later(s.first, h.Since)) < m.p.Grace
 }
 
 // unsettled reports whether more is known than that the member proved its copy, or has none. Of a member that is

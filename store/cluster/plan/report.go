@@ -63,9 +63,7 @@ func (m Moment) Status() Status {
 	}
 	if st.Wanted == 0 {
 		for _, a := range m.asked {
-			if a.Since.After(st.Removed) {
-				st.Removed = a.Since
-			}
+			st.Removed = later(st.Removed, a.Since)
 		}
 	}
 	own := Copy{ID: m.v.Self, State: StateProved, Piece: m.Own, Here: true}

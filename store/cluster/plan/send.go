@@ -13,16 +13,14 @@ func (m Moment) from(covered int) (from time.Time, own bool) {
 	if since.IsZero() {
 		since = m.now
 	}
-	if from = since; m.v.Known.After(from) {
-		from = m.v.Known
-	}
+	from = later(since, m.v.Known)
 	for _, a := range m.asked {
 		if a.Origin == m.v.Self {
 			if m.now.Sub(time.UnixMilli(int64(a.Target.Seq))) < m.p.Grace { // also before a restart
 				return since, true
 			}
-		} else if end := a.Since.Add(m.p.Grace); end.After(from) && m.adds(a, covered) {
-			from = end
+		} else if m.adds(a, covered) {
+			from = later(from, a.Since.Add(m.p.Grace))
 		}
 	}
 	return from, false

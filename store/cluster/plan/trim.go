@@ -135,18 +135,14 @@ func (pl *planning) leaveOn(places int) {
 	if l.again {
 		since = l.proved.Add(pl.p.TrimWait)
 	}
-	n := pl.provedBy(since).covered(places)
+	enough := pl.provedBy(since).covered(places) >= places
 	switch {
-	case l.proved.IsZero():
-		if n >= places {
-			l.proved = pl.now
-		}
-	case !l.again:
-		if pl.now.Sub(l.proved) >= pl.p.TrimWait {
-			l.again = true
-			pl.challengeAll(pl.now)
-		}
-	case n >= places:
+	case enough && l.again:
 		pl.add(Drop, "")
+	case enough && l.proved.IsZero():
+		l.proved = pl.now
+	case !l.again && !l.proved.IsZero() && pl.now.Sub(l.proved) >= pl.p.TrimWait:
+		l.again = true
+		pl.challengeAll(pl.now)
 	}
 }

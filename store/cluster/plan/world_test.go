@@ -347,7 +347,7 @@ func (w *world) do(n *node, o *Object, a Action) {
 		if m, ok := n.cluster.View(w.now).Member(a.To); !ok || !m.takes(o.Size) {
 			w.t.Fatalf("%s sends to %s, which takes nothing: %+v", n.id, a.To, m)
 		}
-		n.busy = maxTime(n.busy, w.now).Add(time.Duration(o.Size) * time.Second / time.Duration(w.rate))
+		n.busy = later(n.busy, w.now).Add(time.Duration(o.Size) * time.Second / time.Duration(w.rate))
 		end(n.busy.Sub(w.now)+latency, func() {
 			if !w.reach(n, to) || to.member.Free < uint64(o.Size) || !w.canSend(n, o, a.Piece) {
 				o.Sent(a.To, false, w.p, w.now)
@@ -382,13 +382,6 @@ func (w *world) do(n *node, o *Object, a Action) {
 			o.Sent(a.To, true, w.p, w.now)
 		})
 	}
-}
-
-func maxTime(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // drop drops n's copy and checks that this node may: those of others take as many places without it, or took them, and
