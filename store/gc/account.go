@@ -194,7 +194,7 @@ func (g *Collector) Space() Space {
 	a.mu.Lock()
 	sp.Free, sp.Full, sp.FullReason = a.free, a.full, a.reason
 	a.mu.Unlock()
-	last := g.latestReport()
+	last, _, _ := g.latest()
 	sp.Evictable, sp.Pinned = last.Classes[Cache], last.Classes[Pinned]
 	return sp
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // Below yields the addresses of Refs.
-func (g *Collector) Below(ctx context.Context, top b3.Root) iter.Seq2[b3.Root, error] {
+func (t *trees) Below(ctx context.Context, top b3.Root) iter.Seq2[b3.Root, error] {
 	return func(yield func(b3.Root, error) bool) {
-		for ref, err := range g.Refs(ctx, top) {
+		for ref, err := range t.Refs(ctx, top) {
 			if !yield(ref.Root, err) {
 				return
 			}
@@ -26,9 +26,9 @@ func (g *Collector) Below(ctx context.Context, top b3.Root) iter.Seq2[b3.Root, e
 // directory comes before it is read. Refs reads directories and no other content, each once, however often
 // it is named. If a directory is missing or damaged, nobody knows what is below it: an error in the last pair
 // says so, not_found or corrupt. A file names nothing.
-func (g *Collector) Refs(ctx context.Context, top b3.Root) iter.Seq2[manifest.Ref, error] {
+func (t *trees) Refs(ctx context.Context, top b3.Root) iter.Seq2[manifest.Ref, error] {
 	return func(yield func(manifest.Ref, error) bool) {
-		l := newListing(g, yield)
+		l := newListing(t, yield)
 		l.skipTop = true
 		if l.walk(ctx, top); l.failed != nil && !l.ended {
 			yield(manifest.Ref{}, l.failed)
@@ -39,10 +39,10 @@ func (g *Collector) Refs(ctx context.Context, top b3.Root) iter.Seq2[manifest.Re
 // Kept yields the objects that pins lead to, of those pins that which accepts: their roots and what Refs
 // yields below them, each once as far as two manifest.Seen tell. What is below a directory that is missing
 // or damaged is not yielded; an error says so, and the listing goes on. Any other error ends it.
-func (g *Collector) Kept(ctx context.Context, which func(meta.Pin) bool) iter.Seq2[b3.Root, error] {
+func (t *trees) Kept(ctx context.Context, which func(meta.Pin) bool) iter.Seq2[b3.Root, error] {
 	return func(yield func(b3.Root, error) bool) {
-		l := newListing(g, func(ref manifest.Ref, _ error) bool { return yield(ref.Root, nil) })
-		for p, err := range g.deps.Pins(ctx) {
+		l := newListing(t, func(ref manifest.Ref, _ error) bool { return yield(ref.Root, nil) })
+		for p, err := range t.deps.Pins(ctx) {
 			switch {
 			case err != nil:
 				yield(b3.Root{}, err)
@@ -75,9 +75,9 @@ type listing struct {
 	failed  error // the first of the tree being walked
 }
 
-func newListing(g *Collector, yield func(manifest.Ref, error) bool) *listing {
+func newListing(t *trees, yield func(manifest.Ref, error) bool) *listing {
 	l := &listing{yield: yield}
-	l.walker = walker{g: g, pause: func(ctx context.Context) error { return ctx.Err() }}
+	l.walker = walker{trees: t, pause: func(ctx context.Context) error { return ctx.Err() }}
 	fail := func(o status.Outcome) func([]Step) {
 		return func(path []Step) {
 			if l.failed == nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"allium/internal/env"
@@ -71,32 +70,33 @@ type Deps struct {
 // Collector runs garbage collections and evictions. One collection runs at a time. Its
 // methods are safe for concurrent use.
 type Collector struct {
-	deps Deps
+	trees
+	removals
+	results
+	metrics    *metrics
+	collecting chan struct{} // a buffer of one; full while a collection runs
+	wake       chan struct{} // a buffer of one; makes Serve look now
+}
 
-	metrics     *metrics
-	cycle       atomic.Pointer[cycle] // the collection in progress; nil for none
-	collecting  chan struct{}         // a buffer of one; full while a collection runs
-	findingLost chan struct{}         // a buffer of one; full while FindLost runs
-	wake        chan struct{}         // a buffer of one; makes Serve look now
+// trees reads the trees of directories below pins.
+type trees struct {
+	deps        Deps
+	findingLost chan struct{} // a buffer of one; full while FindLost runs
+}
 
-	mu         sync.Mutex                 // lock: leaf
-	removals   map[chan struct{}]struct{} // in progress; each channel closes at the end
-	progress   chan struct{}              // closed when something was removed or a collection ended
-	runs       Runs
-	fellShort  bool       // the latest collection could not remove enough
-	waiting    int        // writes that wait for space
-	lastReport Report     // of the latest collection that looked at every object
-	ages       *histogram // of what it found evictable; nil when it removed all of it
-	lastErr    error      // of the latest collection
-	retryAfter time.Time  // until then, evictions are not tried: the last one could not make space
+// removals are those in progress, of collections and of the store.
+type removals struct {
+	mu      sync.Mutex                 // lock: leaf
+	running map[chan struct{}]struct{} // each channel closes at the end
 }
 
 // New returns a Collector and makes it the evictor of deps.Account. Serve runs evictions.
 func New(deps Deps) *Collector {
 	deps.Env.SetDefaults()
 	g := &Collector{
-		deps: deps, removals: map[chan struct{}]struct{}{}, progress: make(chan struct{}),
-		collecting: make(chan struct{}, 1), findingLost: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		trees: trees{deps, make(chan struct{}, 1)}, removals: removals{running: map[chan struct{}]struct{}{}},
+		results:    results{progress: make(chan struct{})},
+		collecting: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
 	deps.Account.evictor = g
 	g.metrics = newMetrics(deps.Metrics, g)
@@ -105,27 +105,27 @@ func New(deps Deps) *Collector {
 
 // BeginRemoval registers a removal before it reads the pins. A pin that was set earlier is
 // seen by the removal; PinAdded of a later one waits until end is called.
-func (g *Collector) BeginRemoval() (end func()) {
+func (r *removals) BeginRemoval() (end func()) {
 	done := make(chan struct{})
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.removals[done] = struct{}{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running[done] = struct{}{}
 	return func() {
-		g.mu.Lock()
-		delete(g.removals, done)
-		g.mu.Unlock()
+		r.mu.Lock()
+		delete(r.running, done)
+		r.mu.Unlock()
 		close(done)
 	}
 }
 
 // waitRemovals waits for the removals in progress.
-func (g *Collector) waitRemovals(ctx context.Context) error {
-	g.mu.Lock()
-	under := make([]chan struct{}, 0, len(g.removals))
-	for done := range g.removals {
+func (r *removals) waitRemovals(ctx context.Context) error {
+	r.mu.Lock()
+	under := make([]chan struct{}, 0, len(r.running))
+	for done := range r.running {
 		under = append(under, done)
 	}
-	g.mu.Unlock()
+	r.mu.Unlock()
 	for _, done := range under {
 		select {
 		case <-done:
@@ -165,14 +165,6 @@ func (g *Collector) NoteUse(root b3.Root) {
 	}
 }
 
-// signalProgress wakes the writes that wait for space.
-func (g *Collector) signalProgress() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	close(g.progress)
-	g.progress = make(chan struct{})
-}
-
 // Run looks at every object and removes those that nothing protects: with Options.All all
 // of them, otherwise the least recently used down to the low-water mark. It never removes
 // what is pinned, leased, held, or used meanwhile. It works for the share Deps.Duty of the
@@ -200,19 +192,13 @@ func (g *Collector) collect(ctx context.Context, opt Options) (Report, error) {
 	roots := g.deps.Backend.Totals().Objects.Load()
 	roots += roots/4 + 1024 // for objects that are added while it runs
 	c := &cycle{
-		g: g, opt: opt, marks: bloom.New(roots), recent: bloom.New(roots),
-		duty: dutyCycle{share: g.deps.Account.live.Load().Duty, urgent: g.hasWaiters, admission: g.deps.Admission},
+		g: g, opt: opt, marks: bloom.New(roots), recent: bloom.New(roots), duty: g.newDuty(opt.Fast, g.hasWaiters),
 	}
-	if opt.Fast {
-		c.duty.share = 1
-	}
-	c.report.Classes = map[Class]meta.Count{}
-	c.report.Before = g.Space()
+	c.report = Report{Classes: map[Class]meta.Count{}, Before: g.Space()}
 	c.report.Open, _ = g.deps.Damages().Open()
-	c.walk = walker{g: g, pause: c.duty.rest, visit: c.mark, damaged: c.damagedNode}
+	c.walk = walker{trees: &g.trees, pause: c.duty.rest, visit: c.mark, damaged: c.damagedNode}
 	g.cycle.Store(c)
 	err := c.run(ctx)
-	g.cycle.Store(nil)
 	c.report.Took = time.Since(begun)
 	c.report.Nodes = int64(c.walk.nodesRead)
 	if err == nil {
@@ -224,55 +210,4 @@ func (g *Collector) collect(ctx context.Context, opt Options) (Report, error) {
 		err = fmt.Errorf("store: gc: %w", err)
 	}
 	return c.report, err
-}
-
-// hasWaiters reports whether a write waits for space.
-func (g *Collector) hasWaiters() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.waiting > 0
-}
-
-// finish records the outcome of a collection.
-func (g *Collector) finish(c *cycle, err error) {
-	g.mu.Lock()
-	if !c.opt.Dry {
-		g.runs = Runs{
-			Ended: g.runs.Ended + 1, LastEnd: time.Now(),
-			LastTook: c.report.Took, LastRemoved: c.report.Classes[Removed],
-		}
-		g.fellShort = err != nil || c.report.fellShort()
-		g.lastErr = err
-	}
-	if c.complete {
-		g.lastReport = c.report
-		if !c.opt.All || !c.opt.Dry {
-			g.ages = c.ages
-		}
-	}
-	g.mu.Unlock()
-	g.signalProgress()
-}
-
-// Runs counts the collections since the start, without dry runs.
-type Runs struct {
-	Ended       int64         `json:"ended"`
-	LastEnd     time.Time     `json:"last_end,omitzero"` // zero when there was none
-	LastTook    time.Duration `json:"last_took"`
-	LastRemoved meta.Count    `json:"last_removed"`
-}
-
-// Runs returns the counters.
-func (g *Collector) Runs() Runs {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.runs
-}
-
-// findVisible returns the entry of a visible object that is not being removed.
-func (g *Collector) findVisible(root b3.Root) (meta.Entry, bool, error) {
-	if g.deps.Leases.Removing(root) {
-		return meta.Entry{}, false, nil
-	}
-	return g.deps.Backend.Get(root)
 }

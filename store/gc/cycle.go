@@ -58,11 +58,10 @@ func (c *cycle) run(ctx context.Context) error {
 	if err := c.markPins(ctx); err != nil {
 		return err
 	}
-	err := c.evict(ctx)
-	if errors.Is(err, errStopped) {
-		return nil
+	if err := c.evict(ctx); !errors.Is(err, errStopped) {
+		return err
 	}
-	return err
+	return nil
 }
 
 func (c *cycle) mark(ref manifest.Ref) bool {
@@ -97,15 +96,13 @@ func (c *cycle) markPins(ctx context.Context) error {
 				return err
 			}
 		}
-		lost, err := c.g.isLost(ctx, p)
-		if err != nil {
+		switch lost, err := c.g.isLost(ctx, p); {
+		case err != nil:
 			return err
-		}
-		if lost {
+		case lost:
 			c.noteDamage(Damage{Pin: p, Node: p.Root, Absent: true})
 			continue
-		}
-		if !p.Recursive {
+		case !p.Recursive:
 			continue
 		}
 		c.pin = p

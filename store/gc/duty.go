@@ -22,6 +22,15 @@ type dutyCycle struct {
 	rests        atomic.Int64 // so far, for tests
 }
 
+// newDuty returns a duty cycle of the share that is configured, or one without rests.
+func (t *trees) newDuty(fast bool, urgent func() bool) dutyCycle {
+	share := t.deps.Account.live.Load().Duty
+	if fast {
+		share = 1
+	}
+	return dutyCycle{share: share, urgent: urgent, admission: t.deps.Admission}
+}
+
 // rest returns at once during a work slice, and afterwards rests as long as the share asks.
 // It returns the error of ctx, or draining when the store closes.
 func (p *dutyCycle) rest(ctx context.Context) error {

@@ -3,6 +3,8 @@ package gc
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"allium/store/meta"
@@ -44,9 +46,9 @@ func (g *Collector) evictNow(ctx context.Context) {
 	use, b := g.deps.Account.usage(), g.deps.Account.bounds()
 	// Usage above the bound does not count as failure: puts may have gone on.
 	if err != nil || r.fellShort() || r.Classes[Removed].Objects == 0 && g.deps.Account.diskLow() {
-		g.mu.Lock()
+		g.results.mu.Lock()
 		g.retryAfter = time.Now().Add(evictBackoff)
-		g.mu.Unlock()
+		g.results.mu.Unlock()
 		if err != nil && ctx.Err() == nil && !errors.Is(err, meta.ErrDraining) {
 			g.deps.Log.Warn("cannot evict objects", "err", err)
 		}
@@ -65,48 +67,114 @@ func (g *Collector) cannotEvict() bool {
 	return open > 0 || g.backingOff()
 }
 
-func (g *Collector) latestReport() Report {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.lastReport
+// results are the outcomes of collections, for the writes that wait for space. Its methods are safe for concurrent use.
+type results struct {
+	mu         sync.Mutex            // lock: leaf
+	progress   chan struct{}         // closed when something was removed or a collection ended
+	cycle      atomic.Pointer[cycle] // the collection in progress; nil for none
+	runs       Runs
+	fellShort  bool       // the latest collection could not remove enough
+	waiting    int        // writes that wait for space
+	lastReport Report     // of the latest collection that looked at every object
+	ages       *histogram // of what it found evictable; nil when it removed all of it
+	lastErr    error      // of the latest collection
+	retryAfter time.Time  // until then, evictions are not tried: the last one could not make space
+}
+
+// Runs counts the collections since the start, without dry runs.
+type Runs struct {
+	Ended       int64         `json:"ended"`
+	LastEnd     time.Time     `json:"last_end,omitzero"` // zero when there was none
+	LastTook    time.Duration `json:"last_took"`
+	LastRemoved meta.Count    `json:"last_removed"`
+}
+
+// Runs returns the counters.
+func (r *results) Runs() Runs {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.runs
+}
+
+// finish ends a collection and records its outcome.
+func (r *results) finish(c *cycle, err error) {
+	defer r.signalProgress()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cycle.Store(nil)
+	if !c.opt.Dry {
+		r.runs = Runs{
+			Ended: r.runs.Ended + 1, LastEnd: time.Now(),
+			LastTook: c.report.Took, LastRemoved: c.report.Classes[Removed],
+		}
+		r.fellShort, r.lastErr = err != nil || c.report.fellShort(), err
+	}
+	if c.complete {
+		r.lastReport = c.report
+		if !c.opt.All || !c.opt.Dry {
+			r.ages = c.ages
+		}
+	}
+}
+
+// signalProgress wakes the writes that wait for space.
+func (r *results) signalProgress() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.progress)
+	r.progress = make(chan struct{})
+}
+
+// latest returns lastReport, ages and lastErr.
+func (r *results) latest() (Report, *histogram, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lastReport, r.ages, r.lastErr
+}
+
+// hasWaiters reports whether a write waits for space.
+func (r *results) hasWaiters() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting > 0
 }
 
 // addWaiter registers a write that waits for space. Once enough collections have ended, one
 // of them began after this call. The caller calls done when it stops waiting.
-func (g *Collector) addWaiter() (enough int64, done func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.waiting++
-	enough = g.runs.Ended + 1
-	if g.cycle.Load() != nil {
+func (r *results) addWaiter() (enough int64, done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting++
+	enough = r.runs.Ended + 1
+	if r.cycle.Load() != nil {
 		enough++
 	}
 	return enough, func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.waiting--
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.waiting--
 	}
 }
 
 // watchProgress returns a channel that the next removal or end of a collection closes, how
 // many collections have ended, and whether the latest one could not remove enough.
-func (g *Collector) watchProgress() (progress <-chan struct{}, ended int64, fellShort bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.progress, g.runs.Ended, g.fellShort
+func (r *results) watchProgress() (progress <-chan struct{}, ended int64, fellShort bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.progress, r.runs.Ended, r.fellShort
 }
 
 // backingOff reports whether evictions pause since the latest one could not make space.
-func (g *Collector) backingOff() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return time.Now().Before(g.retryAfter)
+func (r *results) backingOff() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Now().Before(r.retryAfter)
 }
 
 // RetryEviction ends the pause of evictions, as a pin or a hold was removed and more
 // objects may be evictable.
-func (g *Collector) RetryEviction() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.retryAfter = time.Time{}
+func (r *results) RetryEviction() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.retryAfter = time.Time{}
 }

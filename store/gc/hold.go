@@ -20,15 +20,15 @@ func (c Chain) String() string { return describe(c.Pin) }
 // Holder returns the first pin found that protects root, its own or a recursive one above
 // it, and nil for none. It reads the directories below recursive pins until it finds root.
 // If it finds no pin but a damaged or lost directory, it returns conflict.
-func (g *Collector) Holder(ctx context.Context, root b3.Root) (*Chain, error) {
-	own, err := g.deps.Backend.Pins(root, "", make([]meta.Pin, 0, 1))
+func (t *trees) Holder(ctx context.Context, root b3.Root) (*Chain, error) {
+	own, err := t.deps.Backend.Pins(root, "", make([]meta.Pin, 0, 1))
 	if err != nil {
 		return nil, err
 	}
 	if len(own) == 1 && own[0].Root == root {
 		return &Chain{Pin: own[0], Steps: []Step{{Root: root}}}, nil
 	}
-	c, bad, err := g.pinAbove(ctx, root)
+	c, bad, err := t.pinAbove(ctx, root)
 	if err == nil && c == nil && bad != nil {
 		err = bad.err(root)
 	}
@@ -37,10 +37,10 @@ func (g *Collector) Holder(ctx context.Context, root b3.Root) (*Chain, error) {
 
 // pinAbove returns the first recursive pin found whose tree contains root, and the first
 // damage met on the way.
-func (g *Collector) pinAbove(ctx context.Context, root b3.Root) (_ *Chain, bad *Damage, err error) {
+func (t *trees) pinAbove(ctx context.Context, root b3.Root) (_ *Chain, bad *Damage, err error) {
 	var pin meta.Pin
 	w := walker{
-		g: g, pause: g.deps.Admission.Alive,
+		trees: t, pause: t.deps.Admission.Alive,
 		visit: func(ref manifest.Ref) bool { return ref.Root == root },
 		damaged: func(path []Step) {
 			if bad == nil {
@@ -49,7 +49,7 @@ func (g *Collector) pinAbove(ctx context.Context, root b3.Root) (_ *Chain, bad *
 			}
 		},
 	}
-	for p, err := range g.deps.Pins(ctx) {
+	for p, err := range t.deps.Pins(ctx) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -57,7 +57,7 @@ func (g *Collector) pinAbove(ctx context.Context, root b3.Root) (_ *Chain, bad *
 			continue
 		}
 		pin = p
-		if lost, err := g.isLost(ctx, p); err != nil {
+		if lost, err := t.isLost(ctx, p); err != nil {
 			return nil, nil, err
 		} else if lost {
 			if bad == nil {
@@ -78,21 +78,29 @@ func (g *Collector) pinAbove(ctx context.Context, root b3.Root) (_ *Chain, bad *
 
 // isLost reports whether the object of a pin is missing although Pin saw it. p may have
 // been dropped since it was read.
-func (g *Collector) isLost(ctx context.Context, p meta.Pin) (bool, error) {
-	if err := g.deps.Admission.EnterContext(ctx); err != nil {
+func (t *trees) isLost(ctx context.Context, p meta.Pin) (bool, error) {
+	if err := t.deps.Admission.EnterContext(ctx); err != nil {
 		return false, err
 	}
-	defer g.deps.Admission.Leave()
+	defer t.deps.Admission.Leave()
 	// Not findVisible: a removal in progress sees the pin and is given up.
-	if _, ok, err := g.deps.Backend.Get(p.Root); ok || err != nil {
+	if _, ok, err := t.deps.Backend.Get(p.Root); ok || err != nil {
 		return false, err
 	}
 	// A pin is never set on a missing object, so one that still exists lost its object.
-	return g.hasPin(p)
+	return t.hasPin(p)
 }
 
 // hasPin reports whether the pin with that object and label exists.
-func (g *Collector) hasPin(p meta.Pin) (bool, error) {
-	page, err := g.deps.Backend.Pins(p.Root, p.Label, make([]meta.Pin, 0, 1))
+func (t *trees) hasPin(p meta.Pin) (bool, error) {
+	page, err := t.deps.Backend.Pins(p.Root, p.Label, make([]meta.Pin, 0, 1))
 	return len(page) == 1 && page[0].Root == p.Root && page[0].Label == p.Label, err
+}
+
+// findVisible returns the entry of a visible object that is not being removed.
+func (t *trees) findVisible(root b3.Root) (meta.Entry, bool, error) {
+	if t.deps.Leases.Removing(root) {
+		return meta.Entry{}, false, nil
+	}
+	return t.deps.Backend.Get(root)
 }

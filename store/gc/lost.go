@@ -28,21 +28,21 @@ type FindLostOptions struct {
 // and no other content. If a missing directory has come back when lost returns, its tree is
 // walked too. An error of lost ends the walk and is returned. A second call waits for the
 // first. RAM is bounded as for a collection.
-func (g *Collector) FindLost(ctx context.Context, opt FindLostOptions, lost func(Lost) error) error {
-	if err := g.deps.Admission.Enter(); err != nil {
+func (t *trees) FindLost(ctx context.Context, opt FindLostOptions, lost func(Lost) error) error {
+	if err := t.deps.Admission.Enter(); err != nil {
 		return err
 	}
-	g.deps.Admission.Leave() // the store may close during the walk
+	t.deps.Admission.Leave() // the store may close during the walk
 	select {
-	case g.findingLost <- struct{}{}:
+	case t.findingLost <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-g.deps.Admission.Stopping():
+	case <-t.deps.Admission.Stopping():
 		return meta.ErrDraining
 	}
-	defer func() { <-g.findingLost }()
-	w := newLostWalk(g, opt, lost)
-	for p, err := range g.deps.Pins(ctx) {
+	defer func() { <-t.findingLost }()
+	w := newLostWalk(t, opt, lost)
+	for p, err := range t.deps.Pins(ctx) {
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (g *Collector) FindLost(ctx context.Context, opt FindLostOptions, lost func
 
 // lostWalk is one run of FindLost.
 type lostWalk struct {
-	g    *Collector
+	*trees
 	lost func(Lost) error
 	walk walker
 	duty dutyCycle
@@ -66,18 +66,10 @@ type lostWalk struct {
 	err      error // of lost, or of a look-up; ends the walk
 }
 
-func newLostWalk(g *Collector, opt FindLostOptions, lost func(Lost) error) *lostWalk {
-	w := &lostWalk{
-		g: g, lost: lost,
-		duty: dutyCycle{
-			share: g.deps.Account.live.Load().Duty, urgent: func() bool { return false }, admission: g.deps.Admission,
-		},
-	}
-	if opt.Fast {
-		w.duty.share = 1
-	}
+func newLostWalk(t *trees, opt FindLostOptions, lost func(Lost) error) *lostWalk {
+	w := &lostWalk{trees: t, lost: lost, duty: t.newDuty(opt.Fast, func() bool { return false })}
 	w.walk = walker{
-		g: g, pause: w.rest,
+		trees: t, pause: w.rest,
 		visit:   func(manifest.Ref) bool { return w.err != nil || w.gone },
 		damaged: func(path []Step) { w.report(path, true, true) },
 		absent:  func(path []Step) { w.report(path, false, true) },
@@ -136,11 +128,11 @@ func (w *lostWalk) entry(root b3.Root) (meta.Entry, bool, error) {
 	if w.err != nil {
 		return meta.Entry{}, true, w.err
 	}
-	if err := w.g.deps.Admission.Enter(); err != nil {
+	if err := w.deps.Admission.Enter(); err != nil {
 		return meta.Entry{}, true, err
 	}
-	defer w.g.deps.Admission.Leave()
-	return w.g.deps.Backend.Get(root)
+	defer w.deps.Admission.Leave()
+	return w.deps.Backend.Get(root)
 }
 
 // report calls lost for the last object of path, unless it did before or the pin is gone.
@@ -149,12 +141,12 @@ func (w *lostWalk) report(path []Step, corrupt, directory bool) {
 	if w.err != nil || w.reported.Has(root) {
 		return
 	}
-	if err := w.g.deps.Admission.Enter(); err != nil {
+	if err := w.deps.Admission.Enter(); err != nil {
 		w.err = err
 		return
 	}
-	ok, err := w.g.hasPin(w.pin)
-	w.g.deps.Admission.Leave()
+	ok, err := w.hasPin(w.pin)
+	w.deps.Admission.Leave()
 	if err != nil || !ok {
 		w.err, w.gone = err, true
 		return
@@ -164,17 +156,17 @@ func (w *lostWalk) report(path []Step, corrupt, directory bool) {
 }
 
 // StillLost reports whether the pin of l still exists and its object is still lost.
-func (g *Collector) StillLost(ctx context.Context, l Lost) (bool, error) {
-	if err := g.deps.Admission.EnterContext(ctx); err != nil {
+func (t *trees) StillLost(ctx context.Context, l Lost) (bool, error) {
+	if err := t.deps.Admission.EnterContext(ctx); err != nil {
 		return false, err
 	}
-	defer g.deps.Admission.Leave()
-	e, ok, err := g.deps.Backend.Get(l.Root)
+	defer t.deps.Admission.Leave()
+	e, ok, err := t.deps.Backend.Get(l.Root)
 	if err != nil {
 		return false, fmt.Errorf("look up %s: %w", l.Root, err)
 	}
 	if ok && !e.Corrupt {
 		return false, nil
 	}
-	return g.hasPin(l.Pin)
+	return t.hasPin(l.Pin)
 }

@@ -110,9 +110,7 @@ func (a *Account) ReserveUntil(canceled <-chan struct{}, n meta.Count) error {
 // what to do.
 func (a *Account) fullError(n meta.Count) error {
 	a.refused.Add(1)
-	a.evictor.mu.Lock()
-	lastErr := a.evictor.lastErr
-	a.evictor.mu.Unlock()
+	_, _, lastErr := a.evictor.latest()
 	sp, use, hard := a.evictor.Space(), a.usage(), a.bounds().hard
 	human := func(n int64) string { return limits.Bytes(n).Human() }
 	var what string

@@ -171,8 +171,10 @@ func (c *cycle) removeUnused(ctx context.Context, batch []candidate) (gone []can
 		defer over() // of the batch
 		es, out = append(es, o.Entry), append(out, o)
 	}
-	if err := g.removeAll(ctx, es); err != nil {
-		return nil, err
+	if len(es) > 0 {
+		if err := g.deps.Backend.RemoveAll(ctx, es); err != nil {
+			return nil, err
+		}
 	}
 	for _, o := range out {
 		if _, exists, err := g.deps.Backend.Get(o.Root); err != nil {
@@ -220,12 +222,4 @@ func (c *cycle) classifyAgain(o candidate) (Class, error) {
 		return Held, nil
 	}
 	return Cache, err
-}
-
-// removeAll removes objects whose removal is registered.
-func (g *Collector) removeAll(ctx context.Context, es []meta.Entry) error {
-	if len(es) == 0 {
-		return nil
-	}
-	return g.deps.Backend.RemoveAll(ctx, es)
 }

@@ -39,7 +39,7 @@ func Path(steps []Step) string {
 // walker reads trees depth first, each node once, with one verified node in RAM at a time.
 // A missing node names nothing. A damaged node may name anything, and is reported.
 type walker struct {
-	g       *Collector
+	trees   *trees
 	pause   func(context.Context) error    // called before each node
 	visit   func(manifest.Ref) (stop bool) // called for the top and for everything that a node names
 	damaged func(path []Step)              // called for a node that cannot be read; the walk goes on
@@ -179,7 +179,7 @@ func (w *walker) open(ctx context.Context, at Step) (*manifest.Node, error) {
 		return nil, status.Errorf(status.Conflict,
 			"more than %d directories are below recursive pins; remove some of the pins", maxWalk)
 	}
-	n, err := w.g.deps.Node(ctx, at.Root)
+	n, err := w.trees.deps.Node(ctx, at.Root)
 	if n == nil && err == nil && w.absent != nil {
 		n, err = w.readAgain(ctx, at)
 	}
@@ -204,16 +204,16 @@ func (w *walker) open(ctx context.Context, at Step) (*manifest.Node, error) {
 // readAgain calls absent for a missing node and reads the node once more. It returns nil
 // for a file.
 func (w *walker) readAgain(ctx context.Context, at Step) (*manifest.Node, error) {
-	if err := w.g.deps.Admission.EnterContext(ctx); err != nil {
+	if err := w.trees.deps.Admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}
-	_, here, err := w.g.deps.Backend.Get(at.Root)
-	w.g.deps.Admission.Leave()
+	_, here, err := w.trees.deps.Backend.Get(at.Root)
+	w.trees.deps.Admission.Leave()
 	if here || err != nil {
 		return nil, err
 	}
 	w.absent(append(w.currentPath(), at))
-	return w.g.deps.Node(ctx, at.Root)
+	return w.trees.deps.Node(ctx, at.Root)
 }
 
 // reference is an object that a node names.

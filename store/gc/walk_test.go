@@ -36,7 +36,7 @@ func TestManyWaiting(t *testing.T) {
 	most := 0
 	var w walker
 	w = walker{
-		g: &Collector{deps: Deps{Node: func(_ context.Context, root b3.Root) (*manifest.Node, error) {
+		trees: &trees{deps: Deps{Node: func(_ context.Context, root b3.Root) (*manifest.Node, error) {
 			reads[root]++
 			most = max(most, w.pending)
 			return nodes[root], nil

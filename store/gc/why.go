@@ -69,26 +69,26 @@ func (g *Collector) Why(ctx context.Context, root b3.Root) (Why, error) {
 }
 
 // whyHere fills in what is stored of the object and when it was used.
-func (g *Collector) whyHere(w *Why) error {
-	e, ok, err := g.findVisible(w.Root)
+func (t *trees) whyHere(w *Why) error {
+	e, ok, err := t.findVisible(w.Root)
 	if err != nil {
 		return err
 	}
 	var used meta.Second
 	if ok {
 		w.Presence, w.Corrupt, w.Size = b3.Complete, e.Corrupt, e.Size
-		noted := g.deps.Uses.UsedAt(w.Root)
-		if used, err = g.deps.Backend.UsedAt(e); err != nil {
+		noted := t.deps.Uses.UsedAt(w.Root)
+		if used, err = t.deps.Backend.UsedAt(e); err != nil {
 			return err
 		}
 		used = max(used, noted)
-	} else if rec, ok, err := g.deps.Partials.Find(w.Root); err != nil {
+	} else if rec, ok, err := t.deps.Partials.Find(w.Root); err != nil {
 		return err
 	} else if ok {
 		w.Presence, w.Size, used = b3.Partial, rec.Stored, rec.Used
 	}
 	w.Used = used.Time()
-	w.Held = w.Presence != b3.Absent && g.deps.Uses.Held(w.Root, used)
+	w.Held = w.Presence != b3.Absent && t.deps.Uses.Held(w.Root, used)
 	return nil
 }
 
@@ -100,9 +100,7 @@ func (w Why) EvictedNext() bool {
 // cutoff returns the last use down to which the next eviction removes; 0 when unknown. An
 // eviction begins at the trigger at the latest and ends at the low-water mark.
 func (g *Collector) cutoff() meta.Second {
-	g.mu.Lock()
-	h := g.ages
-	g.mu.Unlock()
+	_, h, _ := g.latest()
 	b := g.deps.Account.bounds()
 	least, now := b.trigger.minus(b.low), b.excess(g.deps.Account.usage())
 	need := amount{
