@@ -99,7 +99,7 @@ func (g *Gateway) Reconfigure(cfg Config) {
 	g.hosts.Reconfigure(cfg.Hosts)
 }
 
-// Origins returns the URLs of the gateway below whose hosts each root and each name has a host of its own.
+// Origins returns the URLs of the gateway below whose host each root and each name has its own subdomain.
 func (g *Gateway) Origins() []string { return g.hosts.Origins(g.Addrs().Gateway) }
 
 // Sites returns the websites of gateway.sites, with their URLs.

@@ -44,7 +44,7 @@ type Durability struct {
 	Checking    int `json:"checking"`    // of them, being placed, or with holders that have not answered yet
 	AtRisk      int `json:"at_risk"`     // of them, with fewer copies than they should have
 	Unreachable int `json:"unreachable"` // of those at risk, that cannot be read until a member answers that is silent
-	Lost        int `json:"lost"`        // that cannot be read, and of which every member said that it holds nothing
+	Lost        int `json:"lost"`        // that cannot be read: every member said that it holds nothing of them
 	Unplanned   int `json:"unplanned"`   // with a target, which this node does not plan, as there are too many
 
 	Wanted   int   `json:"copies_wanted"`
@@ -64,11 +64,11 @@ type Durability struct {
 	Evacuation *Evacuation `json:"evacuation,omitempty"` // of this node, while it hands its copies over
 }
 
-// Beyond has objects of which more copies are asked for than the cluster has members.
+// Beyond counts the objects whose pins ask for more copies than the cluster has members.
 type Beyond struct {
 	Objects int     `json:"objects"`
 	First   b3.Root `json:"first"` // one of them
-	By      Asking  `json:"by"`    // who asks for the most copies of that
+	By      Asking  `json:"by"`    // the node that asks for the most copies of First
 }
 
 // Asking is a node whose pin asks for copies of an object.
@@ -102,7 +102,7 @@ type ObjectDurability struct {
 	Target   Target   `json:"target"` // what all pins of the object together ask for
 	Observed int      `json:"observed"`
 	Holders  []Holder `json:"holders"`
-	Asked    []Asking `json:"asked,omitempty"` // who asks for copies
+	Asked    []Asking `json:"asked,omitempty"` // the nodes that ask for copies
 	Wanted   int      `json:"wanted"`          // copies, or shards that have bytes
 	// State is "met", "checking" (it is being placed, or holders have not answered yet), "at_risk", "unreachable" or
 	// "lost".

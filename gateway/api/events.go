@@ -105,7 +105,7 @@ const MaxEventMembers = 16
 type DurabilityEvent struct {
 	Objects int   `json:"objects"`       // with a target, at this node
 	AtRisk  int   `json:"at_risk"`       // of them, with fewer copies than they should have
-	Lost    int   `json:"lost"`          // of them, of which every member said that it holds nothing
+	Lost    int   `json:"lost"`          // of them; every member said that it holds nothing of these
 	Missing int64 `json:"missing_bytes"` // of the copies that are missing
 
 	Members int      `json:"members,omitempty"` // that are gone or back

@@ -230,7 +230,7 @@ type Query struct {
 	Region string `query:"region" most:"32" set:"a label of at most 32 bytes"`
 	// MinFreshness takes only those whose record was signed at most so long ago; 0: all. No record lives for 30 days.
 	MinFreshness time.Duration `query:"min_freshness" most:"720h" set:"a duration of at most 720h, such as 30m or 12h"`
-	// Fresh asks the network, and uses neither the cache nor what the node knows.
+	// Fresh asks the network, without the cache and the records of the node.
 	Fresh bool `query:"fresh" doc:"asks the network, and uses neither the cache nor what this node knows"`
 	// MaxStale also takes a record of a name that ended at most so long ago; 0: none. It is for Resolve alone.
 	MaxStale time.Duration `query:"max_stale" most:"720h" set:"a duration of at most 720h, such as 10m or 1h"`
@@ -285,7 +285,7 @@ const OnRelay = "relay"
 
 // WebShared is a link that a browser opens, or what has happened to it.
 type WebShared struct {
-	Links    []WebLink `json:"links,omitempty"` // the farthest first; a secret: anyone who has one gets the object
+	Links    []WebLink `json:"links,omitempty"` // the longest reach first; a secret: anyone with one gets the object
 	Root     b3.Root   `json:"root,omitzero"`
 	Kind     Kind      `json:"kind,omitempty"`
 	NotAfter time.Time `json:"not_after,omitzero"` // the end; zero: none
@@ -315,10 +315,10 @@ type PeerHas struct {
 
 // Shared is an object that a ticket leads to.
 type Shared struct {
-	Ticket   string    `json:"ticket"` // a secret: anyone who has it can fetch the object
+	Ticket   string    `json:"ticket"` // a secret: anyone with it can fetch the object
 	Root     b3.Root   `json:"root"`
 	Kind     Kind      `json:"kind"`
 	Size     int64     `json:"size"`               // bytes of the object; for a directory, of its manifest
-	Reach    string    `json:"reach"`              // for whom it works: this machine, this local network, anyone
+	Reach    string    `json:"reach"`              // where it works: "this machine", "this local network" or "anyone"
 	NotAfter time.Time `json:"not_after,omitzero"` // the end; zero: none
 }

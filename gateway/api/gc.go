@@ -73,7 +73,7 @@ type GCWhy struct {
 	Here    string    `json:"here"`              // "whole", "partly", "damaged" or "no"
 	Size    int64     `json:"size"`              // bytes that are here
 	Used    time.Time `json:"used,omitzero"`     // last, to the second
-	Pins    []Pin     `json:"pins"`              // of its own
+	Pins    []Pin     `json:"pins"`              // of the object itself
 	Above   *Pin      `json:"above,omitempty"`   // a recursive pin that holds it
 	Path    []GCStep  `json:"path,omitempty"`    // from Above to the object
 	Unknown string    `json:"unknown,omitempty"` // why it cannot be told whether a pin holds it

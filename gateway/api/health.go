@@ -6,9 +6,9 @@ import (
 	"allium/internal/limits"
 )
 
-// Examiner tells what only a running node knows of its own health.
+// Examiner reports the health of a running node.
 type Examiner interface {
-	// Health says how the node does. It takes at most 2 s longer than it must with o.Sample.
+	// Health returns the node's health. With o.Sample it takes up to 2 s longer.
 	Health(ctx context.Context, o HealthOptions) (Health, error)
 }
 
@@ -17,7 +17,7 @@ type HealthOptions struct {
 	Sample bool `query:"sample" doc:"reads a random sample of the store again: at most 64 MiB, for at most 2 s"`
 }
 
-// Health says how a running node does.
+// Health is the health of a running node.
 type Health struct {
 	Profile   string        `json:"profile"` // node.profile
 	Amnesia   bool          `json:"amnesia"` // it keeps everything in RAM

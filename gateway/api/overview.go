@@ -158,7 +158,7 @@ type PinCopies struct {
 	Met      int    `json:"met,omitempty"`     // of these, with all copies that are asked for
 }
 
-// Arriving is an object of which a part is stored.
+// Arriving is a partly stored object.
 type Arriving struct {
 	Root    b3.Root `json:"root"`
 	Size    int64   `json:"size"`    // bytes of the object

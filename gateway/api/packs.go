@@ -90,8 +90,7 @@ type Pack struct {
 	Mounted time.Time `json:"mounted,omitzero"`
 	Version string    `json:"version,omitempty"` // the parameter v of its tiles, which differs for other bytes
 	Info    *PackInfo `json:"info,omitempty"`    // missing while nothing is served
-	// Error says why the pack could not be verified at the latest try. What was mounted before is still
-	// served.
+	// Error says why the latest verification failed. The state that was mounted before is still served.
 	Error string `json:"error,omitempty"`
 }
 

@@ -234,7 +234,7 @@ func (r *UnpinRequest) Subject() Subject { return Subject{Key: r.Key, Label: &r.
 
 // ReindexRequest is the body of /admin/reindex.
 type ReindexRequest struct {
-	Key string `json:"key,omitempty"` // what is announced again; empty: everything that is pinned
+	Key string `json:"key,omitempty"` // the object to announce again; empty: everything that is pinned
 }
 
 // Subject returns the object, if there is one.

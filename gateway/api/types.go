@@ -16,7 +16,7 @@ type Kind string
 const (
 	File      Kind = "file"
 	Directory Kind = "directory"
-	Link      Kind = "link" // a symbolic link; it has no object of its own
+	Link      Kind = "link" // a symbolic link; its target is in the directory, and it has no object
 )
 
 // Progress says how far a request has come. A total of 0 is not known yet.
@@ -37,10 +37,9 @@ type AddOptions struct {
 	Target *Target // the durability that the pins ask for; nil: none but what earlier pins asked for
 
 	OnBadEntry OnBadEntry `query:"on_bad_entry" of:"refuse,skip"`
-	// Ordered says that the tar has its entries in the order of a directory and
-	// nothing twice. It is then added while it arrives, tree by tree; names at the
-	// top may come again. Another tar is sorted first, of which a part may go to
-	// disk.
+	// Ordered says that the tar has its entries in the order of a directory and nothing twice. It is then added while
+	// it arrives, tree by tree; names at the top may come again. Any other tar is sorted first, partly on disk if it is
+	// long.
 	Ordered bool `query:"ordered"`
 
 	// Roots receives the addresses of the files whose bytes the tar carries, in
@@ -137,31 +136,29 @@ type Object struct {
 	LookupID string `json:"lookup_id,omitempty"`
 }
 
-// Stream is an object being read. What was resumed of a directory is set with
-// the first byte of Body. Body returns io.EOF only after the last
-// byte was verified and delivered; any other end is an error with an outcome.
-// A Body with a WriteTo method is copied with it. The caller closes Body.
+// Stream is an object being read. Resumed of a directory is set with the first byte of Body. Body returns io.EOF only
+// after the last byte was verified and delivered; any other end is an error with an outcome. A Body with a WriteTo
+// method is copied with it. The caller closes Body.
 type Stream struct {
 	Object
 	Body io.ReadCloser
 
-	// WriteFile writes the whole file to f in place of Body, of which nothing was read then. It is
-	// nil if the reader cannot: Body always works. f is an empty regular file, open for writing and
-	// not for appending; no byte reaches it before its group is proved. Unless report was
-	// called, Body can be read after an error. WriteFile does not close f and does not write to it after it has
-	// returned.
+	// WriteFile writes the whole file to f. The caller uses it in place of Body, before it reads from Body. It is nil
+	// if the reader cannot write files; Body always works. f is an empty regular file, open for writing and not for
+	// appending; no byte reaches it before its group is proved. Unless report was called, Body can be read after an
+	// error. WriteFile does not close f and does not write to it after it has returned.
 	//
 	// A node may instead move a file of its store to path, the absolute path of f, with the
 	// permissions of f. Then moved is true, nothing was written to f, and f has no name any more. An
 	// empty path rules that out.
 	WriteFile func(f *os.File, path string, report ProgressFunc) (moved bool, err error)
 
-	// MoveFile fetches and proves the whole file in place of Body, of which nothing was read then,
-	// and takes it out of the store of a node that ends with the command. It is nil for other nodes.
-	// It calls move, at most once, with the path of the store's own file, which has the bytes of the
-	// object from 0 on and nothing else. move renames the file and returns true, or leaves it and
-	// returns false; its error comes back. MoveFile returns false without an error when the file
-	// cannot be taken: the store has it whole then, and Body and WriteFile read it from there.
+	// MoveFile fetches and proves the whole file, and takes it out of the store of a node that ends with the command.
+	// The caller uses it in place of Body, before it reads from Body. It is nil for other nodes. It calls move, at most
+	// once, with the path of the store's own file, which has the bytes of the object from 0 on and nothing else. move
+	// renames the file and returns true, or leaves it and returns false; its error comes back. MoveFile returns false
+	// without an error when the file cannot be taken: the store has it whole then, and Body and WriteFile read it from
+	// there.
 	MoveFile func(report ProgressFunc, move func(path string) (moved bool, err error)) (moved bool, err error)
 }
 
@@ -201,7 +198,7 @@ type Stat struct {
 
 // VerifyOptions modify Verify.
 type VerifyOptions struct {
-	// Repair fetches what is damaged or missing again; a node has to run.
+	// Repair fetches damaged or missing objects again. It needs a running node.
 	Repair bool `query:"repair" doc:"fetches damaged or missing objects again"`
 }
 
@@ -303,7 +300,7 @@ type ID struct {
 	GatewayLocal string `json:"gateway_local,omitempty"`
 	Redirect     string `json:"redirect,omitempty"` // the listener that sends browsers to https
 
-	// URLs of the gateway below whose hosts each root and each name has a host of its own
+	// URLs of the gateway below whose hosts each root and each name has its own subdomain
 	Origins []string `json:"origins,omitempty"`
 
 	Sites []Site `json:"sites,omitempty"` // websites of gateway.sites that are all of what their key stands for
@@ -318,7 +315,7 @@ func (id ID) Domains() map[string][]string {
 	return all
 }
 
-// Site is a website with a domain of its own.
+// Site is a website with its own domain.
 type Site struct {
 	Key string `json:"key"` // the address or the name that it serves
 	URL string `json:"url"`
@@ -375,9 +372,9 @@ type Pong struct {
 // Readiness is /readyz (SPEC §10).
 type Readiness struct {
 	Ready   bool   `json:"ready"`   // reads, writes and network
-	Reads   bool   `json:"reads"`   // what is here is served
-	Writes  bool   `json:"writes"`  // more is stored
-	Network bool   `json:"network"` // others are found, and find this node
+	Reads   bool   `json:"reads"`   // stored objects are served
+	Writes  bool   `json:"writes"`  // new objects are stored
+	Network bool   `json:"network"` // this node finds peers, and peers find it
 	Gates   []Gate `json:"gates"`   // in the order they are passed
 }
 

@@ -31,8 +31,8 @@ type Film struct {
 type LookupHead struct {
 	ID     string `json:"id"`
 	Parent string `json:"parent,omitempty"` // the fetch of a directory, or the lookup of a name, that led to it
-	// open (to read an object), fetch (to store it), tree (to store a directory with
-	// everything below), providers (to find who has it), name (to find what it stands for)
+	// open (to read an object), fetch (to store it), tree (to store a directory with everything below), providers (to
+	// find the peers that have it), name (to find its address)
 	Kind  string    `json:"kind"`
 	Key   string    `json:"key"` // an address, or a name
 	Start time.Time `json:"start"`

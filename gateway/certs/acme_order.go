@@ -79,9 +79,9 @@ func (a *authority) client() *acme.Client {
 	}
 }
 
-// obtain orders a certificate for a subject. It proves the subject by TLS-ALPN-01 and,
-// if that fails and a redirect listener exists, by HTTP-01. Each attempt is an order
-// of its own with one solver, so the library cannot choose another challenge.
+// obtain orders a certificate for a subject. It proves the subject by TLS-ALPN-01 and, if that fails and a redirect
+// listener exists, by HTTP-01. Each attempt is a new order with one solver, so the library cannot choose another
+// challenge.
 func (a *authority) obtain(ctx context.Context, subject string) (*tls.Certificate, error) {
 	ctx, cancel := context.WithTimeout(ctx, acmeAttempt)
 	defer cancel()

@@ -59,7 +59,7 @@ func (a *Assets) WantsEncoding(r *http.Request) (bool, error) {
 	return wants, err
 }
 
-// Arriving is a file of which the address is not known yet, because its bytes still arrive.
+// Arriving is a file whose address is not known yet, because its bytes still arrive.
 type Arriving struct {
 	Name string // of the file
 	Size int64  // −1: not known

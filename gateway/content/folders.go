@@ -17,7 +17,8 @@ import (
 // Folders answers requests for a whole directory in one answer, such as an archive. Its methods may be called from any
 // goroutine.
 type Folders interface {
-	// Wants reports whether the query of a request asks for a directory in a form of its own.
+	// Wants reports whether the query of a request asks for the directory in a format of this handler, such as an
+	// archive.
 	Wants(r *http.Request) bool
 	// Serve answers such a request. An error before the first byte becomes a problem.
 	Serve(r *http.Request, f *Folder) error

@@ -12,12 +12,12 @@ import (
 // manifestPart is the maximum size in bytes of the parts in which a manifest is read.
 const manifestPart = b3.GroupSize
 
-// maxRemembered bounds the manifests of which a request remembers that they were fetched.
+// maxRemembered bounds the fetched manifests that a request remembers.
 const maxRemembered = 256
 
 // manifestReader reads the manifests in the tree below top, for one request. Those on the way to a name are tables of
-// the cache of directories. Others are read in parts, of which it remembers the last, because a small directory is read
-// several times for one answer. A manifest that had to be fetched twice, because the store has no space for it, is held
+// the cache of directories. It reads others in parts and remembers the last part, because one answer reads a small
+// directory several times. A manifest that had to be fetched twice, because the store has no space for it, is held
 // whole if gateway.page_bytes has room.
 type manifestReader struct {
 	g   *Handlers

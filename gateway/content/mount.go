@@ -9,8 +9,8 @@ import (
 	"allium/protocols/status"
 )
 
-// Mount is an object below a path of its own. Its pages and headers do not tell the address: anyone who knows that can
-// ask the node for the object, whatever bounds the path.
+// Mount is an object that is served below a path, such as that of a link. Its pages and headers do not tell the
+// address, because with the address a client could fetch the object without the limits of the path.
 type Mount struct {
 	Path  string // escaped, without a slash at its end
 	Root  b3.Root

@@ -87,7 +87,7 @@ func (g *Handlers) browseName(w *exchange.Response, r *http.Request, in exchange
 		return w.Redirect(r, http.StatusPermanentRedirect, t.url(t.slash))
 	case ownHost(r, in):
 		k := site.OfName(t.name)
-		if k.Hashed() { // what is no name takes no place among those that are remembered
+		if k.Hashed() { // an invalid name is not remembered, so it displaces no valid one
 			if _, err := g.resolveName(w, r, t.name); err != nil {
 				return err
 			}

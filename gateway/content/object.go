@@ -20,11 +20,10 @@ import (
 	"allium/protocols/status"
 )
 
-// contentPolicy is the Content-Security-Policy of content. Content may not run scripts,
-// submit forms or load from other origins: it shares the gateway's origin. Content may do
-// more in a subdomain of its own (SPEC §9). allow-same-origin lets a page show its own
-// images, styles and fonts, because nothing is same-site for an opaque origin. Without
-// allow-scripts it permits nothing else.
+// contentPolicy is the Content-Security-Policy of content. Content may not run scripts, submit forms or load from other
+// origins: it shares the gateway's origin. Content in its own subdomain may do more (SPEC §9). allow-same-origin lets a
+// page show its own images, styles and fonts, because nothing is same-site for an opaque origin. Without allow-scripts
+// it permits nothing else.
 const contentPolicy = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; media-src 'self'; " +
 	"font-src 'self'; style-src 'self' 'unsafe-inline'"
 
@@ -114,7 +113,7 @@ type item struct {
 	hasEncoding bool       // the same URL serves the verified encoding too, also by Accept
 	mount       *Mount     // what the URL lies below; nil: nothing
 	storedOnly  bool       // peers are not asked for it
-	page        *site.Page // how its site serves it; nil: it has no origin of its own
+	page        *site.Page // how its site serves it; nil: it is served in the gateway's origin
 }
 
 // content serves an object's bytes. It evaluates the conditions and the range, and sends the
@@ -276,7 +275,7 @@ func (b *body) typeHeader(h http.Header) {
 	h["Content-Type"] = b.w.HeaderValue(b.contentType)
 	h["Accept-Ranges"] = unitBytes
 	if b.item.page != nil {
-		return // the content has an origin of its own
+		return // the content does not share the gateway's origin
 	}
 	h["Content-Security-Policy"] = policyOfContent
 	h["Cross-Origin-Resource-Policy"] = sameSite

@@ -24,7 +24,7 @@ type target struct {
 	slash     bool       // the path ends with a slash
 	rewritten bool       // the URL had another form of the address or name: redirect to url
 	uneven    bool       // the path had an escaped slash, or a segment that was left out
-	site      *site.Site // the website of which the root is the origin's; nil for other paths
+	site      *site.Site // the website whose host has the root; nil for other paths
 	asset     string     // the escaped path of the source of an asset, which has no pages; "" for other paths
 	mount     *Mount     // what the path lies below; nil for other paths
 	called    string     // what the query calls the directory of an address alone; may be empty

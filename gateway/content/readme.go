@@ -41,8 +41,8 @@ func newReadme(l *listing) *readme {
 	return &readme{release: func() {}}
 }
 
-// forPeople reports whether a browser asks on behalf of a person, who has a language. Programs that mirror directories
-// may accept HTML as browsers do. Where page is true, everybody gets a page.
+// forPeople reports whether a browser asks for a person: it then sends Accept-Language. Programs that mirror
+// directories accept HTML too, but send no language. page says that the answer is a page in any case.
 func forPeople(r *http.Request, page bool) bool {
 	return r.Header.Get("Accept-Language") != "" && (page || exchange.WantsPage(r))
 }

@@ -33,16 +33,15 @@ func AllowOrigin(h http.Header, origins []string, asking string) bool {
 	return true
 }
 
-// DecideOrigin is AllowOrigin for a handler with origins of its own: those of the listener do not count for the
-// answer then.
+// DecideOrigin is AllowOrigin with the origins of a handler. They replace those of the listener for this answer.
 func DecideOrigin(h http.Header, origins []string, asking string) bool {
 	h["Access-Control-Allow-Origin"] = nil // net/http sends nothing for it
 	return AllowOrigin(h, origins, asking)
 }
 
-// AllowInternet lets pages of every origin read an answer if the client came over the Internet. There, whoever has
-// the address gets the same bytes without a page. A client of the local network may be where others are not, and a
-// page that it opens must not become their way in (docs/adr/0036-open-proofs.md).
+// AllowInternet lets pages of every origin read an answer if the client came over the Internet. Anyone on the Internet
+// can ask for the same bytes without a page. A client of the local network may reach what others cannot, and a page
+// that it opens must not become their way in (docs/adr/0036-open-proofs.md).
 func AllowInternet(w *Response) {
 	if from := w.From.Addr.Unmap(); from.IsValid() && ipgroup.Public(from) {
 		DecideOrigin(w.Header(), anyOrigin, "")

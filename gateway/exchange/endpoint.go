@@ -104,7 +104,7 @@ type Input struct {
 	// redirected there; otherwise it is empty.
 	Gateway string
 
-	Uneven bool // the path begins with several slashes, of which the client should use one
+	Uneven bool // the path begins with several slashes; the client should send one
 }
 
 // Payload is a body of one media type.

@@ -56,10 +56,10 @@ type Response struct {
 	Root     b3.Root         // the requested address, zero for none
 	LookupID status.LookupID // the lookup that found what was requested, for the log; 0 for none
 	Caching  string          // Cache-Control of content and redirects; empty: Immutable
-	Modified time.Time       // Last-Modified of content with a Caching of its own; zero: none
+	Modified time.Time       // Last-Modified of content whose Caching is set; zero: none
 	Head     bool            // the answer has a Content-Length and no body
 	Fetching int             // open contents that hold a permit of the fetch gate
-	Listing  bool            // the body is a directory listing, which has a limit of its own
+	Listing  bool            // the body is a directory listing; listings have another limit
 	Reported error           // the error that the body reported to the client
 
 	// The state of the answer.

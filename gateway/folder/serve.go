@@ -47,8 +47,7 @@ type Handlers struct {
 	underway *limits.FairGate[netip.Prefix]
 }
 
-// maxAtOnce bounds the answers under way, of which each holds up to maxHeld. A client has at most half of the places
-// that others leave free.
+// maxAtOnce bounds the answers under way. Each holds up to maxHeld. A client gets at most half of the free places.
 const maxAtOnce = 64
 
 // New returns the handlers. cfg must be valid. r may be nil.

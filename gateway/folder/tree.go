@@ -151,8 +151,8 @@ func (t *tree) fetchAll(ctx context.Context, roots []b3.Root) [readAhead][]byte 
 	return nodes
 }
 
-// below adds the manifests that the manifest p refers to before those that wait, the next one last, and as many as may
-// wait. What is no manifest has none.
+// below appends the new manifests that the manifest p refers to, in reverse order, because the last of waiting is read
+// next. It stops at maxReadAhead. It adds nothing if p is not a manifest.
 func below(p []byte, seen *manifest.Seen, waiting []b3.Root) []b3.Root {
 	refs, err := manifest.Refs(p)
 	if err != nil {

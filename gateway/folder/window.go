@@ -9,8 +9,8 @@ import (
 	"allium/protocols/manifest"
 )
 
-// window takes an archive byte by byte and passes on a range of it. What is outside is counted, and not read unless its
-// checksum is needed.
+// window takes an archive byte by byte and passes on a range of it. Bytes outside the range are only counted; they are
+// read if their checksum is needed.
 type window struct {
 	byterange.Range
 	at  int64     // bytes of the archive so far

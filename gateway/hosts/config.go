@@ -35,7 +35,7 @@ type Config struct {
 	Sites          map[string]Site `koanf:"sites" hot:"true"` // at most MaxSites, by name
 }
 
-// Site is a website with domains of its own.
+// Site is a website with its own domains.
 type Site struct {
 	Domain    string   `koanf:"domain"`
 	Aliases   []string `koanf:"aliases"` // other domains of it

@@ -25,7 +25,7 @@ const (
 // DNS says what domains stand for.
 type DNS interface {
 	// DomainKey returns the address (b3:…) or the name with the key of its zone that the DNS has a link to for a
-	// domain, with the path below it. It returns not_found if there is no link. It has a deadline of its own.
+	// domain, with the path below it. It returns not_found if there is no link. It sets its own deadline.
 	DomainKey(ctx context.Context, domain string) (key string, err error)
 }
 

@@ -10,10 +10,9 @@
 //   - Nothing is read from a file that was changed in place: its directory and its tiles may not fit.
 //   - The ETag of a tile is the address of its stored bytes, whichever pack they come from.
 //
-// One request, walked through: GET /edge/packs/city/12/2200/1343.mvt. The handler finds the mount
-// "city" and takes its state, which keeps it open. A tile that was asked for before may be in RAM. If it
-// is not, [tile.Archive.Find] reads the directories, most of which are in the cache, and returns where the
-// tile lies. Read copies its bytes from the file, or from the object, group by group, and from peers where
-// this node does not have them. The handler hashes the bytes for the ETag, evaluates the
-// conditions, decompresses the tile for a client that does not accept gzip, and sends it.
+// One request, walked through: GET /edge/packs/city/12/2200/1343.mvt. The handler finds the mount "city" and takes its
+// state, which keeps it open. A tile that was asked for before may be in RAM. If it is not, [tile.Archive.Find] reads
+// the directories, most of them from the cache, and returns where the tile lies. Read copies its bytes from the file,
+// or from the object, group by group, and from peers where this node does not have them. The handler hashes the bytes
+// for the ETag, evaluates the conditions, decompresses the tile for a client that does not accept gzip, and sends it.
 package pack

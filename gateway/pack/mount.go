@@ -14,7 +14,7 @@ type mount struct {
 	name string
 	of   Mount
 
-	// lock: held across calls, because Info only returns what was read when the pack was opened
+	// lock: held across calls, because Info does no I/O: it returns what was read when the pack was opened
 	mu      sync.Mutex    // guards the rest; lock: leaf
 	idle    chan struct{} // closed when the verification under way has ended; nil: there is none
 	again   bool          // it is due when that has ended
@@ -153,7 +153,7 @@ func (m *mount) close() {
 	}
 }
 
-// errUnmounted reports that another pack has the name, or none. What is closed is in no Set.
+// errUnmounted reports that the pack was unmounted or replaced by another one. A closed mount is in no Set.
 var errUnmounted = errors.New("the pack was unmounted")
 
 // enter returns the mounted state, which stays open until the caller calls leave. It returns not_ready
@@ -199,7 +199,7 @@ type Mounted struct {
 	Of      Mount
 	Version string    // differs for packs of other bytes; empty: nothing is served
 	Since   time.Time // when this state was mounted
-	Err     error     // why the latest attempt failed; what was mounted before is still served
+	Err     error     // why the latest attempt failed; the state before is still served
 	Report            // its Info is nil while nothing is served
 }
 

@@ -47,9 +47,9 @@ func adopt(s *Set, packs map[string]Mount) (gone []*mount) {
 	return gone
 }
 
-// replaceOutdated replaces the packs of which the configuration names another file or key; if again is true,
-// also those that could not be replaced before. It logs and returns why some could not be. What was mounted
-// before stays then.
+// replaceOutdated replaces the mounted packs for which the configuration now names another file or key. If again is
+// true, it also retries the packs that it could not replace before. It logs and returns the failures; a pack that
+// cannot be replaced stays mounted.
 func replaceOutdated(ctx context.Context, s *Set, again bool) error {
 	var errs []error
 	for _, m := range outdated(s, again) {
@@ -64,7 +64,7 @@ func replaceOutdated(ctx context.Context, s *Set, again bool) error {
 	return errors.Join(errs...)
 }
 
-// outdated returns the packs of the configuration of which another one is mounted, by name.
+// outdated returns the packs of the configuration in whose place another pack is mounted, in the order of their names.
 func outdated(s *Set, again bool) (others []*mount) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -61,7 +61,7 @@ type Set struct {
 	mu     sync.Mutex // guards the rest; lock: leaf
 	mounts map[string]*mount
 	wanted map[string]Mount // of the configuration in force, by name; replaced, never changed
-	behind map[string]bool  // names in wanted of which another pack is mounted; true: it was not tried to replace it
+	behind map[string]bool  // names whose mounted pack is not that of wanted; true: no replacement was tried yet
 	closed bool             // Run has ended, and nothing is mounted any more
 }
 

@@ -72,8 +72,8 @@ func (l *listener) newDelivery(rt route, out http.ResponseWriter, r *http.Reques
 	return d
 }
 
-// transportOf implements Transport for a delivery. It is a type of its own, because the
-// embedded Response has methods of the same names.
+// transportOf implements Transport for a delivery. It is a separate type, because the embedded Response has methods of
+// the same names.
 type transportOf struct{ d *delivery }
 
 // Header implements Transport.
@@ -135,9 +135,8 @@ func (t transportOf) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// limitRate waits until the next part bytes of content, or less, may be sent, and returns how many. The
-// client's clock does not run meanwhile. What is no content of an object, and what goes to the Unix
-// socket, does not wait.
+// limitRate waits until the upload rate lets content be sent, and returns the number of bytes, at most part. The wait
+// does not count as the client's. Only content of objects waits, and not over the Unix socket.
 func (d *delivery) limitRate(part int) (int, error) {
 	near := d.From.Near()
 	content := !d.Root.IsZero() || d.Caching != "" // an object that still arrives has no address

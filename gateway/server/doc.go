@@ -11,7 +11,8 @@
 //   - Connections, requests being decided, transfers, listings and uploads each have a limit.
 //     At a limit, a client with many connections or transfers loses one to a client with fewer.
 //   - A refused connection costs one accept, and a refused request costs no handler.
-//   - An answer that fails after its first byte is cut, so that it never looks complete.
+//   - If an answer fails after its first byte, the server resets the stream or the connection: a client must never take
+//     a part for the whole.
 //   - The routes marked Exempt pass no limit and are served while the node drains.
 //
 // One request, walked through: boundedListener.Accept takes a place for the connection, or

@@ -13,7 +13,7 @@ type eventStreams struct {
 	gate *limits.Gate // admits them
 
 	mu    sync.Mutex         // lock: leaf
-	conns map[*conn]struct{} // their connections, each of which carries nothing else
+	conns map[*conn]struct{} // their connections; each carries only its stream
 }
 
 // add notes a stream. The caller calls remove with the same connection, which may be nil.

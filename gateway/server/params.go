@@ -25,8 +25,8 @@ type Params struct {
 	// They last as long as their readers, so they take no places of other requests. The next is
 	// refused with busy.
 	EventStreams int64
-	// EventsEnd is the time that a reader of events has for the end of its stream when the server
-	// drains. Its connection is cut after it, so that it does not delay the drain.
+	// EventsEnd is the time that a reader of events has to read the end of its stream when the server drains. Then the
+	// server cuts its connection, because the drain must not wait for a slow reader.
 	EventsEnd time.Duration
 	// Wrap wraps the handler of each listener, for tests. nil: no wrapper. Its http.ResponseWriter finds the header of
 	// the answer with HeaderOf.

@@ -25,7 +25,7 @@ type route struct {
 	exempt    bool             // skips admission: no gate, no rate limit, served while draining
 	takesBody bool             // accepts a request body
 	upload    bool             // admitted by the gate of uploads instead of that of requests
-	events    bool             // a stream of events, admitted by a gate of its own
+	events    bool             // a stream of events, admitted by the gate of event streams
 	op        capability.Op    // the operation that needs a capability; empty: none
 	object    b3.Root          // the object that op acts on, if the path names it
 	serve     exchange.Handler // nil: there is no such page

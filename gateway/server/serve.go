@@ -80,7 +80,7 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	l.logAccess(w, r, name, start, took, err, cut)
 	l.recordOutcome(rt, w, r, err)
 	if cut {
-		panic(http.ErrAbortHandler) // the only way to end an answer so that it does not look complete
+		panic(http.ErrAbortHandler) // resets the stream or connection: the client must not take a part for the whole
 	}
 	if !w.Started() {
 		w.passHeader()
@@ -144,7 +144,7 @@ func (l *listener) withBodyDeadlines(rt route, w *delivery, r *http.Request) (*h
 		return r, func() {}
 	}
 	b := l.server.deps.Bodies.Open(&w.Response, r)
-	read := *r // net/http looks at the body of its own request
+	read := *r // net/http still uses the body of r
 	read.Body = io.NopCloser(b)
 	return &read, b.Stop
 }

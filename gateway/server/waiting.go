@@ -11,8 +11,9 @@ import (
 	"allium/protocols/status"
 )
 
-// waiting bounds the requests that wait for a token of the rate, and the bytes of their headers. A client has at most a
-// fifth of either while others are free, so that it never keeps others from waiting.
+// waiting bounds the requests that wait for a token of the rate, and the bytes of their headers. A client may take more
+// only while it has less than a quarter of what is free. So it gets at most a fifth of either, and others can still
+// wait.
 type waiting struct {
 	places *limits.FairGate[netip.Prefix]
 	bytes  *limits.FairGate[netip.Prefix]
@@ -94,8 +95,8 @@ func (l *listener) takeToken(w *delivery, r *http.Request) error {
 const cheapTime = time.Millisecond
 
 // cheap reports whether the request cost next to nothing: it reads an object or a directory that is here, or asks who
-// may read it, in less than cheapTime without the time in which the client took the answer. Whoever must show a
-// capability may not try them out for nothing.
+// may read it, in less than cheapTime without the time in which the client took the answer. A request that needs a
+// capability is never cheap, because a client must not guess capabilities for free.
 func (d *delivery) cheap(rt route, r *http.Request, err error) bool {
 	reads := slices.Contains(exchange.OfSites, r.Method) && rt.op == "" && !d.Root.IsZero()
 	found := err == nil || status.Of(err) == status.NotFound // what a directory here does not have

@@ -185,8 +185,8 @@ func leadsTo(target string, path []string) bool {
 	return strings.HasPrefix(target, "/") && ok && slices.Equal(to, path)
 }
 
-// Location returns where a redirect sends a client whose request has that query, which may be empty. A target with a
-// query of its own keeps that.
+// Location returns where a redirect sends a client whose request has that query, which may be empty. A target that has
+// a query keeps its own.
 func (a Action) Location(query string) string {
 	to, fragment, found := strings.Cut(a.To, "#")
 	if query != "" && !strings.Contains(to, "?") {

@@ -28,7 +28,7 @@ const zoneDigits = 50
 // Key is a root or a name, to which an origin belongs. The zero Key is nothing.
 type Key struct {
 	Root b3.Root // zero for a name
-	// Name is LABEL.ZONE in lower case, or a domain. It is empty for a root, and for a name of which only Digest is
+	// Name is LABEL.ZONE in lower case, or a domain. It is empty for a root, and for a name whose Digest alone is
 	// known.
 	Name   string
 	Digest [sha256.Size]byte // of a name whose host has the third form; zero for others

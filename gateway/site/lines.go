@@ -62,7 +62,8 @@ func checkText(file string, text []byte) error {
 	return nil
 }
 
-// pattern matches paths: segments, of which some stand for any segment, and perhaps any number of them at the end.
+// pattern matches paths, segment by segment. A wildcard segment matches any one segment, and a splat at the end any
+// number of them.
 type pattern struct {
 	segments []string // anySegment and a name for any segment
 	splat    bool     // any segments follow

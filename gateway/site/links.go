@@ -12,16 +12,16 @@ import (
 // Gateway says where browsers find a gateway.
 type Gateway struct {
 	URL string // without a slash at its end; empty: there is none
-	// Origins are URLs of the gateway below whose hosts each root and each name has a host of its own.
+	// Origins are URLs of the gateway below whose hosts each root and each name has its own subdomain.
 	Origins []string
 	// Domains are the URLs of websites with domains of their own, by the address or the name that they serve.
 	Domains map[string][]string
 }
 
-// RootLinks returns the URLs at which browsers find an object that was at a path, which may be empty. That of its
-// address comes first, and carries the last element of the path, for the title of a page and for what is saved, unless
-// that is no name of an entry (protocols/manifest). A directory has also a host of its own, as a website. The URLs of
-// its domains come last.
+// RootLinks returns the URLs at which browsers find an object that was at a path, which may be empty. The URL of its
+// address comes first. It carries the last element of the path, for the title of a page and the name of a saved file,
+// unless that is not a valid name of an entry (protocols/manifest). A directory also has its own host, as a website.
+// The URLs of its domains come last.
 func (g Gateway) RootLinks(root b3.Root, at string, directory bool) []string {
 	name := path.Base(at)
 	named := manifest.NameProblem(name) == ""

@@ -81,7 +81,7 @@ func (g *Handlers) putObject(w *exchange.Response, r *http.Request, in exchange.
 	return answerStored(w, r, s)
 }
 
-// noSuchBytes returns the error for the zero address, of which no bytes are known.
+// noSuchBytes returns the error for the zero address: no bytes with that address are known.
 func noSuchBytes(root b3.Root) error {
 	return status.Errorf(status.BadDigest,
 		"cannot store an object as %s: no bytes with that address are known. Use POST /o, or POST /u without %s",
@@ -166,9 +166,8 @@ var putParams = []exchange.Param{
 	},
 }
 
-// uploadOptions returns the options that a request asks for and its capability allows. A pin
-// needs an operation of its own in the capability. A request that does not say whether to pin
-// pins if the capability allows it.
+// uploadOptions returns the options that a request asks for and its capability allows. A pin needs another operation in
+// the capability. A request that does not say whether to pin pins if the capability allows it.
 func (g *Handlers) uploadOptions(
 	w *exchange.Response, r *http.Request, q exchange.Params, root b3.Root,
 ) (Options, error) {

@@ -90,10 +90,9 @@ func (g *Gateway) decode(resp *http.Response, v any) error {
 	return nil
 }
 
-// Upload stores the first size bytes of r. It resumes a cut upload, at most three times in a row
-// without progress, and up to eight more while the gateway has not noticed the cut. It computes
-// the address first, so that it sends nothing that the gateway has. It returns upstream if the
-// gateway answers with another address.
+// Upload stores the first size bytes of r. It resumes a cut upload, at most three times in a row without progress, and
+// up to eight more while the gateway has not noticed the cut. It computes the address first, and sends nothing if the
+// gateway has the object. It returns upstream if the gateway answers with another address.
 func (g *Gateway) Upload(ctx context.Context, r io.ReaderAt, size int64, o PutOptions) (api.Stored, error) {
 	h := b3.NewHasher(nil, 1)
 	if _, err := h.ReadFrom(contextReader{ctx, io.NewSectionReader(r, 0, size)}); err != nil {

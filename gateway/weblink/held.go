@@ -15,8 +15,7 @@ type Held struct {
 	base string
 }
 
-// Hold opens a link without a listener of its own. It returns unsupported if the public listener has no address that
-// others than this machine can open.
+// Hold opens a link on the public listener alone. It returns unsupported if no other machine can reach that listener.
 func (s *Set) Hold(o Options) (*Held, error) {
 	addrs, preferred := machineAddrs()
 	at := atGateway(s.deps.Gateway(), s.deps.Listen, addrs, preferred)

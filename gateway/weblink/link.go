@@ -157,8 +157,8 @@ var spoken = []status.Outcome{
 	status.RateLimit, status.Canceled,
 }
 
-// conceal returns an error whose sentence does not tell a visitor the address of an object, by which it could be
-// fetched without the link, nor who has it. Its text, for the log, has all.
+// conceal returns an error whose message tells a visitor neither the address of an object, which would let it fetch the
+// object without the link, nor the peers that have it. The log gets the full text.
 func conceal(err error) error {
 	o := status.Of(err)
 	if err == nil || slices.Contains(spoken, o) && !strings.Contains(err.Error(), "b3:") {

@@ -25,9 +25,9 @@ const AnyAddress = ":0"
 // maxConns bounds the connections of a link's own listener, and its answers in progress.
 const maxConns = 256
 
-// Serve opens a link with a listener of its own, and calls ready with its places. It calls event for what happens. It
-// returns nil when ctx ends, the Set is closed, or nobody uses the link and it has expired or its last download is
-// whole. An error of ready or event ends the link too.
+// Serve opens a link with its own listener, and calls ready with the places where it can be opened. It calls event for
+// what happens. It returns nil when ctx ends, the Set is closed, or nobody uses the link and it has expired or its last
+// download is whole. An error of ready or event ends the link too.
 func (s *Set) Serve(ctx context.Context, o Options, listen string, ready func([]Place) error, event func(Event) error) (
 	err error,
 ) {
@@ -97,7 +97,8 @@ func (l *link) follow(ctx context.Context, event func(Event) error) error {
 	}
 }
 
-// placesOf returns where a link can be opened, the farthest first. base is the URL of its own listener.
+// placesOf returns where a link can be opened, the places with the longest reach first. base is the URL of the link's
+// listener.
 func (s *Set) placesOf(base, path, listen string) []Place {
 	var own netip.AddrPort
 	if u, err := url.Parse(base); err == nil {

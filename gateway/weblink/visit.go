@@ -76,7 +76,7 @@ func rangeResumes(header string) bool {
 	return ok && dash && err == nil && n > 0
 }
 
-// match returns the download of which the request is a part, or nil. The caller holds mu of the link.
+// match returns the download that the request belongs to, or nil. The caller holds mu of the link.
 func (v *visit) match() *claim {
 	for _, c := range v.l.claims {
 		if !v.setCookie && c.cookie == v.cookie {
@@ -139,7 +139,7 @@ func (v *visit) begin() error {
 	return nil
 }
 
-// finish notes what was sent. A download of which nothing was sent does not count.
+// finish notes what was sent. A download without a sent byte does not count.
 func (v *visit) finish(w *exchange.Response, err error) {
 	if !v.began {
 		return

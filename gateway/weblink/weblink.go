@@ -1,7 +1,7 @@
 // Package weblink shares a file or directory by a link that a browser opens.
 //
 // A link is a path with a secret of 130 bits. Its pages and bytes are those of package content, below that path. A link
-// may expire, and may allow a number of downloads. It has a listener of its own as long as [Set.Serve] runs, and works
+// may expire, and may allow a number of downloads. As long as [Set.Serve] runs, the link has its own listener; it works
 // on the public listener of the node too.
 //
 // A download is one client that gets the file, a file of the directory or its archive, however many requests that
@@ -140,7 +140,7 @@ func errDraining() error {
 	return status.Errorf(status.Draining, "the node is shutting down. Share again when it is back")
 }
 
-// end removes a link, of which visitors are told that it has ended.
+// end removes a link. Later visitors are told that it has ended.
 func (s *Set) end(l *link) {
 	l.close()
 	defer s.gate.Leave()

@@ -30,11 +30,11 @@
 // is there. The command copies Body to its output; at the end Body.Read sees
 // the trailer and returns io.EOF, or the error that ended the transfer.
 //
-// A large file on the Unix socket is not copied through it. The command creates the
-// output and calls the WriteFile of the stream, which passes the open file to the node
-// (get/file, over a connection of its own) and waits until the node has written it, or
-// has moved a file of its store there. A large file to add is passed in the same way (add/file); a node
-// that does not know that verb gets a tar.
+// A large file on the Unix socket is not copied through it. The command creates the output and
+// calls the WriteFile of the stream, which passes the open file to the node (get/file, over a new
+// connection) and waits until the node has written it, or has moved a file of its store there. A
+// large file to add is passed in the same way (add/file); a node that does not know that verb gets
+// a tar.
 //
 // # Invariants
 //

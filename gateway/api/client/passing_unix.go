@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passTo returns a copy of c that passes the open file f to the node with each request, over a connection of its own.
-// It returns nil for a node that is not reached over its Unix socket.
+// passTo returns a copy of c that passes the open file f to the node with each request, each over a new connection. It
+// returns nil for a node that is not reached over its Unix socket.
 func passTo(c *Client, f *os.File) *Client {
 	if c.socket == "" {
 		return nil

@@ -25,7 +25,7 @@ type Authority struct {
 	Pool *x509.CertPool    // of Cert
 }
 
-// New returns an Authority of its own.
+// New returns a new Authority, with its own root certificate.
 func New(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{Pool: x509.NewCertPool()}

@@ -16,10 +16,10 @@ import (
 // overhead is the memory in bytes that a kept manifest takes beside its table.
 const overhead = 512
 
-// Cache keeps the manifests in which names were looked up, as tables. So the time for a file does not depend
-// on how many siblings it has. The bytes of an address never change, so an entry never becomes stale; whoever uses one
-// asks the denylist and the store first. The least recently used are dropped for new ones. Its methods may be called
-// from any goroutine.
+// Cache keeps the manifests in which names were looked up, as tables. So the time for a file does not depend on how
+// many siblings it has. The bytes of an address never change, so an entry never becomes stale. A caller asks the
+// denylist and the store before it uses one. The least recently used are dropped for new ones. Its methods may be
+// called from any goroutine.
 type Cache struct {
 	most  int64 // bytes
 	usage *limits.Usage

@@ -203,8 +203,7 @@ func numberLen(s string) int {
 	return len(s)
 }
 
-// endIn returns where q ends in a line, of which the bytes from an offset on are inside q. closed is false if it does
-// not end there.
+// endIn returns where q ends in line. at is an offset inside q. closed is false if q does not end in the line.
 func (q *quote) endIn(line string, at int) (end int, closed bool) {
 	if q.escape == 0 {
 		if i := strings.Index(line[at:], q.end); i >= 0 {

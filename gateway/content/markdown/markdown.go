@@ -75,7 +75,7 @@ func (r *Renderer) Render(src []byte) (safe template.HTML, err error) {
 			parser.WithASTTransformers(util.Prioritized(linkTransformer{r.page}, 1000)),
 		),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(checkBoxes{}, 0))),
-		goldmark.WithRendererOptions(html.WithUnsafe()), // what is unsafe is for the policy to remove
+		goldmark.WithRendererOptions(html.WithUnsafe()), // the sanitizer's policy removes unsafe HTML
 	)
 	var out bytes.Buffer
 	if err := md.Convert(src, &out, parser.WithContext(parser.NewContext(parser.WithIDs(newIDs())))); err != nil {

@@ -5,8 +5,8 @@
 //
 //   - No page has a script, and none loads anything from elsewhere.
 //   - A name, a link target or a text never becomes markup, and what in it misleads is shown as a number.
-//   - Each entry of a list has a line of its own, whose first link is the entry. Programs that read listings as they
-//     read those of a web server find the entries and nothing else.
+//   - Each entry of a list has its own line, whose first link is the entry. Programs that read listings as they read
+//     those of a web server find the entries and nothing else.
 package pages
 
 import (

@@ -150,7 +150,7 @@ func (l *lineWriter) last() error {
 	return l.flush(1)
 }
 
-// flush passes on what was written, if that is so many bytes.
+// flush passes on the text that is written so far, if it has at least that many bytes.
 func (l *lineWriter) flush(least int) error {
 	if l.out.Len() >= least {
 		if !l.yield(template.HTML(l.out.String())) {

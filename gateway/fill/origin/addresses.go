@@ -16,8 +16,8 @@ const (
 // specialRanges are the ranges that are no public unicast addresses, by the IANA registries of special-purpose
 // addresses. The ranges that embed an IPv4 address are refused as a whole, whatever address they embed.
 //
-// A source with private = true may dial the networks of its own site: loopback, private, shared, link-local and unique
-// local addresses. What names no single host, or exists only on paper, stays refused.
+// A source with private = true may dial local networks: loopback, private, shared, link-local and unique local
+// addresses. Multicast, documentation and other special addresses stay refused.
 var specialRanges = []struct {
 	prefix netip.Prefix
 	reach  reach

@@ -35,7 +35,7 @@ func (l *Life) Within(ctx context.Context) (_ context.Context, end func()) {
 	}
 }
 
-// enter notes what is to be canceled, or returns why the life has ended.
+// enter registers a context that End cancels. If the life has ended, it returns the cause.
 func (l *Life) enter(cancel context.CancelCauseFunc) (key int, cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

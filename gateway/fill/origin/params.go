@@ -16,7 +16,7 @@ type Params struct {
 	BreakerWindow   time.Duration // the time over which failures count
 	BreakerCooldown time.Duration // the time for which an open breaker lets nothing through
 	BreakerMinCalls uint32        // fewer requests in the window never open the breaker
-	BreakerProbes   uint32        // requests let through at one time after the cooldown
+	BreakerProbes   uint32        // requests let through at once after the cooldown
 }
 
 // DefaultParams returns the limits of SPEC §2 and §9.
@@ -35,7 +35,7 @@ const (
 	maxTag         = 256      // bytes of an entity tag; a longer one counts as none
 	maxLocation    = 4 << 10  // bytes of the target of a redirect
 
-	maxLies    = 1024             // paths of mirrors, and mirrors, of which a Client knows that they lied
+	maxLies    = 1024             // paths, and mirrors, whose lies a Client remembers
 	minPenalty = 10 * time.Second // for a lie; doubled for each further one
 	maxPenalty = 10 * time.Minute
 
@@ -43,5 +43,5 @@ const (
 	idleTimeout   = 30 * time.Second // after which such a connection is closed
 	breakerBucket = 10               // parts of BreakerWindow that are dropped one by one
 	breakerErrors = 0.5              // share of failures above which the breaker opens (SPEC §2)
-	failedPaths   = 256              // paths of which the breaker knows that they failed; more than open it
+	failedPaths   = 256              // failed paths that the breaker remembers; more of them open it
 )

@@ -35,9 +35,9 @@ type Archive struct {
 
 var _ tile.Archive = (*Archive)(nil)
 
-// Open reads what the pack is. It refuses with corrupt what is no MBTiles pack or is damaged, with
-// unsupported what is not read here, and with timeout what takes longer than 5 s. The archive takes its
-// connections from p. The source stays the caller's, who keeps it until the archive is closed.
+// Open reads the schema and the metadata of a pack. It returns corrupt for a file that is damaged or is no MBTiles
+// pack, unsupported for a pack that this package cannot read, and timeout after 5 s. The archive takes its connections
+// from p. The caller keeps src open until the archive is closed.
 func Open(ctx context.Context, src tile.Source, p *Pool) (*Archive, error) {
 	ctx, cancel := context.WithTimeout(ctx, mountTime)
 	defer cancel()

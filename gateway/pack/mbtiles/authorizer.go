@@ -8,8 +8,8 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// harmless lists the functions that a pack may call: those of views of known tools, none of which makes
-// a value that is larger than its arguments, or takes longer than to read them.
+// harmless lists the functions that a pack may call: those that views of known tools use. None of them makes a value
+// larger than its arguments, or takes longer than it takes to read them.
 var harmless = map[string]bool{
 	"abs": true, "coalesce": true, "count": true, "ifnull": true, "iif": true, "length": true, "lower": true,
 	"max": true, "min": true, "nullif": true, "octet_length": true, "round": true, "substr": true,

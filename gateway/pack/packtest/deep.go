@@ -12,8 +12,8 @@ const (
 )
 
 // Deep returns an archive of 256 tiles of 8 KiB, the PNGs with the first IDs, below three levels of leaf directories.
-// Each tile and each directory lies in a chunk group of its own. A tile whose directories nobody has read
-// takes four reads.
+// Each tile and each directory lies in a separate chunk group. A tile takes four reads if its directories are not
+// cached.
 func Deep() []byte {
 	image := make([]byte, DeepTile)
 	copy(image, Content(tile.PNG, ""))

@@ -1,4 +1,3 @@
-// Package packtest writes packs of map tiles for tests: whole ones with known tiles, and the parts of
-// which a test makes a broken one. It shares no code with the readers, so that it cannot share their
-// mistakes.
+// Package packtest writes packs of map tiles for tests: whole ones with known tiles, and parts from which a test makes
+// a broken one. It shares no code with the readers, and so no mistakes.
 package packtest

@@ -147,8 +147,7 @@ func compressionOf(p []byte) tile.Encoding {
 	return tile.Identity
 }
 
-// gunzipFirst returns the first decompressed bytes of a tile, of which p is the beginning: none if p is
-// damaged.
+// gunzipFirst returns the first decompressed bytes of a tile that begins with p, or none if p is damaged.
 func gunzipFirst(p []byte) []byte {
 	r, err := gzip.NewReader(bytes.NewReader(p))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 // MaxID is the ID of the last tile of zoom 31.
 const MaxID = 1<<64/3 - 1
 
-// ID returns the ID of a valid coordinate: the number of tiles of all lower zooms, and the place on
-// the Hilbert curve of its own.
+// ID returns the ID of a valid coordinate: the number of tiles of all lower zooms, plus its place on the Hilbert curve
+// of its zoom.
 func ID(c tile.Coord) uint64 {
 	x, y, along := c.X, c.Y, uint64(0)
 	for n := int(c.Z) - 1; n >= 0; n-- {

@@ -23,7 +23,7 @@ import (
 
 const (
 	pollEvery = time.Second // interval at which the files are checked for changes
-	closers   = 16          // connections closed at one time; one to a peer that does not read takes seconds
+	closers   = 16          // connections closed at once; closing one takes seconds if its peer does not read
 )
 
 // Config names the files. Each must exist.

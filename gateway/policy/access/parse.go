@@ -73,8 +73,9 @@ func parseNetwork(s string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// parse adds the entries of a file to into. It returns the bytes read. A malformed line is bad_request,
-// and the error says its number and what is wrong. So are more than the bounds, of which left are free.
+// parse adds the entries of a file to into. It returns how many more entries and bytes may be read after it, of the
+// left ones before. A malformed line is bad_request, and the error names its number and the mistake. A file beyond the
+// bounds is bad_request too.
 func parse(key, file string, r io.Reader, left bounds, into *set) (bounds, error) {
 	b := bufio.NewReaderSize(r, maxLine)
 	for n := 1; ; n++ {

@@ -171,7 +171,7 @@ func readTail(name string, head position) (tail, error) {
 	err = scan(f, func(line []byte) error {
 		r, err := parse(line)
 		if err == nil && first {
-			// What comes before is in another file, or nothing.
+			// The record before this one is in the file before, or does not exist.
 			t.at = position{seq: r.Seq - 1}
 			if t.at.hash, err = parseHash(r.Prev); err == nil {
 				t.headFound = t.at == head

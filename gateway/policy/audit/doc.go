@@ -20,8 +20,8 @@
 //     If the files do not match the head file, the log begins a new file with a record that says
 //     so, and leaves the old files as they are.
 //
-//   - A node that stores nothing (amnesia) writes each record as a line of its own log instead,
-//     without hashes. Nothing is refused for it.
+//   - A node that stores nothing (amnesia) writes each record as a line of the node's log instead, without hashes. That
+//     never refuses a mutation.
 //
 // One mutation, walked through: PUT /o/b3:… has a capability that allows it. [Log.Mutation] queues
 // its record. The writer takes the batch, assigns numbers and hashes, writes, syncs, answers the

@@ -16,7 +16,7 @@ type Kind string
 
 // The kinds of records.
 const (
-	Begin      Kind = "begin"      // the first record of a file, so that its beginning cannot be cut off
+	Begin      Kind = "begin"      // the first record of a file; without it, the beginning was cut off
 	Start      Kind = "start"      // the node began to write
 	Stop       Kind = "stop"       // the node stopped in good order
 	Mutation   Kind = "mutation"   // the node is about to change something
