@@ -1,20 +1,20 @@
 // Package cores shares the processor's cores between work that needs a core for a while: hashing,
 // compression, erasure codes and signatures of records (SPEC §2).
 //
-// A [Pool] has a slot for each core. Work takes a slot for a short piece, such as the hashing of 64 KiB
-// (20 µs) or the coding of 1 MiB (1 ms), and gives it back. Work that somebody waits for, such as a
-// download, is [Foreground] and goes first; a scrub is [Background]. Work of a few microseconds, such as
-// the hash of 4 KiB, takes no slot. Nor does the one signature (26 µs to make, 60 µs to check) of a token, a
-// name or an announcement: it comes once with a request or a lookup, which takes longer and passes a gate of
-// its own, and some are made under a lock, where nothing may wait. Records, which peers send in bulk, do.
+// A [Pool] has a slot for each core. Work takes a slot for a short piece, such as the hashing of 64 KiB (20 µs) or the
+// coding of 1 MiB (1 ms), and gives it back. Work that somebody waits for, such as a download, is [Foreground] and goes
+// first; a scrub is [Background]. Work of a few microseconds, such as the hash of 4 KiB, takes no slot. Nor does the
+// one signature (26 µs to make, 60 µs to check) of a token, a name or an announcement: it comes once with a request or
+// a lookup, which takes longer and passes its own gate, and some are made under a lock, where nothing may wait. Records
+// take a slot, because peers send them in bulk.
 //
 // Invariants: at most as many pieces run as there are cores. No foreground work waits behind background
 // work, but for one piece in backgroundEvery: so background work goes on also when foreground work never
 // ends. In each class pieces run in the order in which they came.
 //
-// Background work takes no slot that would be the last one of several, whoever has the others. While every
-// core has a goroutine that never waits, the runtime looks at the network only every 10 ms, and each small
-// request waits for that. Scrubs never wait, but for their slots; downloads wait for the network.
+// Background work never takes the last free slot of several. While every core has a goroutine that never waits, the
+// runtime looks at the network only every 10 ms, and each small request waits for that. Scrubs never wait, but for
+// their slots; downloads wait for the network.
 //
 // One piece, walked through: a reader calls [Pool.Enter] before it hashes a group. If a slot is free, it
 // returns at once. Otherwise the reader waits in the line of its class, until [Pool.Leave] of another
@@ -88,7 +88,7 @@ func New(cores int) *Pool {
 // Register registers the metric cpu_wait_seconds of the pool with reg.
 func (p *Pool) Register(reg prometheus.Registerer) { reg.MustRegister(p.waited) }
 
-// Cores returns how many pieces run at most at one time.
+// Cores returns the maximum number of pieces that run at once.
 func (p *Pool) Cores() int { return p.cores }
 
 // InUse returns how many pieces run.
@@ -105,8 +105,8 @@ func (p *Pool) Waiting() int {
 	return max(p.lines[Foreground].Len(), p.lines[Background].Len())
 }
 
-// Enter waits for a slot and takes it. It is for pieces of at most 64 KiB, of which each caller has one at
-// a time. The caller calls Leave with the same class after the piece.
+// Enter waits for a slot and takes it. It is for pieces of at most 64 KiB, one at a time for each caller. The caller
+// calls Leave with the same class after the piece.
 func (p *Pool) Enter(c Class) {
 	if p == nil {
 		return

@@ -8,9 +8,9 @@ import (
 // ErrPassed reports that the peer was too slow.
 var ErrPassed = errors.New("deadline passed")
 
-// expired reports whether err means that the deadline set has passed. A timeout before
-// set is another one: a connection that died of its own timeout returns such an error
-// from every call. yamux's timeout is not os.ErrDeadlineExceeded.
+// expired reports whether err means that the deadline set has passed. A timeout before set has another cause: a
+// connection whose transport has timed out returns such an error from every call. yamux's timeout is not
+// os.ErrDeadlineExceeded.
 func expired(err error, set, now time.Time) bool {
 	var t interface{ Timeout() bool }
 	return errors.As(err, &t) && t.Timeout() && set.Sub(now) < fuzz
@@ -73,9 +73,8 @@ func (m *MinRate) Pause(now time.Time) { m.paused = now }
 // Rest stops the clock. The next Until gives the peer its whole patience.
 func (m *MinRate) Rest() { m.end, m.paused = time.Time{}, time.Time{} }
 
-// rearm determines when a deadline is set again: when less than 1/rearm of the patience
-// is left, so that it does not pass while bytes arrive. yamux may lose the window
-// update for bytes that it returns after the deadline.
+// rearm determines when a deadline is set again: when less than 1/rearm of the patience is left. So it does not pass
+// while bytes arrive. yamux may lose the window update for bytes that it returns after the deadline.
 const rearm = 8
 
 // stale reports whether the deadline set must be replaced in order to wait until end.

@@ -81,9 +81,8 @@ var (
 	sixToFour = netip.MustParsePrefix("2002::/16")
 )
 
-// IP returns the IP address at the beginning of a, which is the peer's or its relay's,
-// or false if there is none. It returns an IPv4 address in IPv6 notation as IPv4, and the
-// public IPv4 address of which a NAT64 or 6to4 address is made.
+// IP returns the IP address at the beginning of a, which is the peer's or its relay's, or false if there is none. It
+// returns an IPv4 address in IPv6 notation as IPv4, and for a NAT64 or 6to4 address the public IPv4 address inside it.
 func IP(a ma.Multiaddr) (netip.Addr, bool) {
 	if len(a) > 0 && a[0].Code() == ma.P_IP6ZONE {
 		a = a[1:]

@@ -1,5 +1,5 @@
-// Package jitter spreads periodic work in time, so that many nodes do not do the same
-// work at the same moment, and gathers the looks of one node, so that it wakes up seldom.
+// Package jitter spreads the periodic work of many nodes in time, so they do not all do it at the same moment. It also
+// aligns the polling loops of one node, so the node wakes up seldom.
 package jitter
 
 import (

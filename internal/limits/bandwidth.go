@@ -12,7 +12,7 @@ import (
 
 // The constants of [Bandwidth].
 const (
-	bandwidthWaits   = 4096             // waits at one time; further ones are refused
+	bandwidthWaits   = 4096             // callers that wait; further ones are refused
 	bandwidthQuantum = 64 << 10         // bytes that one key takes before the next key has its turn
 	bandwidthEach    = 128 << 10        // bytes per second that each caller of Enter gets at least
 	bandwidthBurst   = time.Second / 16 // how much of the rate is saved up while nobody waits
@@ -109,7 +109,7 @@ func (b *Bandwidth) Enter(ctx context.Context, near bool) (leave func(), err err
 	return sync.OnceFunc(func() { b.callers.leave(1) }), nil
 }
 
-// Bounds reports whether there is a bound now, for what is near or for what is not.
+// Bounds reports whether the rate is bounded now, for near clients or for all others.
 func (b *Bandwidth) Bounds(near bool) bool {
 	if b == nil {
 		return false

@@ -5,8 +5,7 @@ import (
 	"math"
 )
 
-// Budget bounds the bytes that are in use at one time. Callers that wait are
-// served in the order in which they came.
+// Budget bounds the bytes in use. Callers that wait are served in the order in which they came.
 type Budget struct{ permits }
 
 // NewBudget returns a budget of bytes (≥ 1), or a family of them.

@@ -12,12 +12,11 @@ import (
 	"allium/protocols/status"
 )
 
-// Events delivers events from publishers to subscribers. Each event belongs to a
-// [Topic], and each [Subscription] has a bounded queue of its own for the topics
-// that it names. A publisher never waits: when a queue is full, the oldest event in
-// it is dropped, and its subscriber learns how many it lost before the next event.
-// With several publishers, two subscribers may get two events in a different order;
-// the events of one publisher keep theirs. The methods may be called concurrently.
+// Events delivers events from publishers to subscribers. Each event belongs to a [Topic], and each [Subscription] has
+// its own bounded queue for the topics that it names. A publisher never waits: when a queue is full, the oldest event
+// in it is dropped, and its subscriber learns how many it lost before the next event. With several publishers, two
+// subscribers may get two events in a different order; the events of one publisher keep theirs. The methods may be
+// called concurrently.
 type Events[T any] struct {
 	m      *meter
 	gate   *Gate // one place for each subscription

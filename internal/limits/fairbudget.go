@@ -9,9 +9,8 @@ import (
 	"allium/protocols/status"
 )
 
-// FairBudget bounds the bytes that many holders have at one time, and is fair
-// between keys, such as the networks that peers come from. Each holder, such as a
-// stream, takes bytes piece by piece as it needs them.
+// FairBudget bounds the bytes that many holders have together, and is fair between keys, such as the networks that
+// peers come from. Each holder, such as a stream, takes bytes piece by piece as it needs them.
 //
 // A holder gets the bytes that it asks for while they are free. When they are not,
 // holders of keys that have more bytes are evicted for it: keys that have at least

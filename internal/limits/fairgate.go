@@ -33,8 +33,7 @@ func NewFairGate[K comparable](r *Registry, s Spec, n, part int64) *FairGate[K] 
 	return &FairGate[K]{m: r.add(s, KindGate, n, nil), part: part, taken: map[K]int64{}}
 }
 
-// NewFairBytes is NewFairGate for n bytes, of which a key takes some at a time with
-// EnterN.
+// NewFairBytes is NewFairGate for n bytes. A key takes several at once with EnterN.
 func NewFairBytes[K comparable](r *Registry, s Spec, n, part int64) *FairGate[K] {
 	return &FairGate[K]{m: r.add(s, KindBudget, n, nil), part: part, taken: map[K]int64{}}
 }

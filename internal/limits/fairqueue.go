@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// FairQueue is a bounded queue that is fair between keys, such as peers. Each key
-// has a queue of its own. The key that runs the fewest items is served next; keys
-// that run equally many take turns. A key may start another item only while it runs
-// fewer items than there are idle workers, so one key never takes all workers.
+// FairQueue is a bounded queue that is fair between keys, such as peers. Each key has its own queue. The key that runs
+// the fewest items is served next; keys that run equally many take turns. A key may start another item only while it
+// runs fewer items than there are idle workers, so one key never takes all workers.
 //
 // When the queue is full, the newest item of the longest key's queue is shed for the
 // item of a key whose queue would still be shorter. Otherwise the new item is
@@ -19,7 +18,7 @@ type FairQueue[K comparable, T any] struct {
 	mu       sync.Mutex // guards what follows; lock: breaker, before FairGate.mu
 	schedule *schedule[K, queued[T]]
 	idle     []*getter[T] // the calls that wait in Get; the last, whose caches are warmest, is served first
-	spare    []*getter[T] // for reuse; at most as many as ever waited at one time
+	spare    []*getter[T] // for reuse; as many as ever waited at once, at most
 }
 
 // queued is an item, and its place if it has one.
@@ -38,8 +37,8 @@ type Shed[T any] struct {
 	Err  error
 }
 
-// NewFairQueue returns a queue for capacity items (≥ 1) waiting, of all keys
-// together. At most workers (≥ 1) items run at one time: between a Get and its Done.
+// NewFairQueue returns a queue for capacity items (≥ 1) waiting, of all keys together. At most workers (≥ 1) items run
+// at once. An item runs between its Get and its Done.
 func NewFairQueue[K comparable, T any](r *Registry, s Spec, capacity, workers int) *FairQueue[K, T] {
 	q := &FairQueue[K, T]{schedule: newSchedule[K, queued[T]](capacity, workers)}
 	q.m = r.add(s, KindQueue, int64(capacity), func() int64 { return int64(q.Len()) })

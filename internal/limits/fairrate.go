@@ -27,7 +27,7 @@ const (
 	restFor    = time.Minute // how long after its last request a key is forgotten
 	maxShares  = 16_384      // how many keys are remembered, about 200 bytes each
 	reservePer = 8           // 1/reservePer of the burst is reserved for keys within their share
-	briefPer   = 20          // 1/briefPer of the wait is what is left for keys that are refused
+	briefPer   = 20          // the line of a refused key: what its share serves in 1/briefPer of the wait
 	shortLine  = 6           // no line of so many goes on growing: a browser has six connections
 	growsFor   = 2           // looks in a row that find a line longer, 1/briefPer of the wait apart
 	fewKeys    = 8           // fewer keys than these, all of them refused, do not make the rate full
@@ -37,13 +37,11 @@ const (
 // requests in flight of each key. A request without a token is refused by Enter, and
 // waits for one in Await.
 //
-// A key may use the whole rate while it is alone. Otherwise the rate is fair: each
-// key that made a request within the last second has an equal share, which is a
-// bucket of its own that gets PerSecond ÷ (number of such keys) tokens a second. A
-// request within the share of its key is refused only if the common bucket is empty.
-// A request beyond the share is also refused if less than the reserve, an eighth of
-// the burst, is left. So tokens that some keys do not use are not lost, and a key
-// that asks for ten times its share takes nothing from the others.
+// A key may use the whole rate while it is alone. Otherwise the rate is fair: each key that made a request within the
+// last second has an equal share: a bucket that gets PerSecond ÷ (number of such keys) tokens a second. A request
+// within the share of its key is refused only if the common bucket is empty. A request beyond the share is also refused
+// if less than the reserve, an eighth of the burst, is left. So tokens that some keys do not use are not lost, and a
+// key that asks for ten times its share takes nothing from the others.
 //
 // Requests that wait get tokens by the same rules: those of one key in the order of
 // their arrival, and the keys one after another. A key that is alone can get tokens
@@ -367,8 +365,8 @@ func (a *Share[K]) push(l *linked.List[Share[K]]) {
 // shareRate returns how many tokens a share gets each second.
 func (s *FairRate[K]) shareRate() float64 { return s.c.PerSecond / float64(s.active.Len()) }
 
-// take takes a token for a if there is one. What is beyond the share of a key goes to the
-// keys that wait. The caller holds s.mu.
+// take takes a token for a if there is one. While other keys wait, a gets no token beyond its share. The caller holds
+// s.mu.
 func (s *FairRate[K]) take(a *Share[K]) bool {
 	if s.c.PerSecond == 0 {
 		return true

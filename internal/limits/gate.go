@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Gate lets N requests run at one time, and lets M more wait in the order of
-// their arrival. Further requests get status.Busy.
+// Gate lets N requests run at once, and lets M more wait in the order of their arrival. Further requests get
+// status.Busy.
 type Gate struct {
 	permits
 	maxWaiting int64

@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// KeyedGate bounds how many places each key, such as a client, has at one time.
-// The bound is the same for all keys. Further requests of a key may wait in line.
-// KeyedGate remembers only the keys that have a place. A nil KeyedGate has no
-// bound, and one that bounds a key to 0 places has none either.
+// KeyedGate bounds how many places each key, such as a client, takes at once. The bound is the same for all keys.
+// Further requests of a key may wait in line. KeyedGate remembers only the keys that have a place. A nil KeyedGate has
+// no bound, and one that bounds a key to 0 places has none either.
 type KeyedGate[K comparable] struct {
 	m    *meter
 	most atomic.Int64 // 0: no bound

@@ -10,8 +10,8 @@ import (
 // permits is a weighted semaphore whose size can change: a [Gate] of places, or a [Budget] of bytes.
 // Callers that wait are served in the order in which they came.
 //
-// A size that shrinks takes nothing away from who has it. A caller must never ask for more than the
-// smallest size: nothing would serve it, or who came after it.
+// When the size shrinks, callers keep the permits that they have. A caller must never ask for more than the smallest
+// size: it would wait forever, and so would everyone behind it.
 type permits struct {
 	m meter // its capacity is the size
 
@@ -125,8 +125,8 @@ func (p *permits) serve() {
 	}
 }
 
-// Resize sets the size to n (≥ 1): places, or bytes, of which no caller takes more at once. What is
-// in use beyond n stays so until it is given back. Members that a family has already keep their size.
+// Resize sets the size to n (≥ 1) places or bytes. No caller may take more than n at once. If more than n are in use,
+// their holders keep them. Existing members of a family keep their size.
 func (p *permits) Resize(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

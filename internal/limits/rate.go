@@ -48,8 +48,8 @@ func newBucket(m *meter, of *Rate, size *bucketSize) *Rate {
 	return r
 }
 
-// Set gives the bucket, and each one of the family, perSecond tokens (≥ 1) every second from now on,
-// of which it holds burst (≥ 1). Those that were reserved before are waited for as before.
+// Set changes the bucket, and each member of the family: from now on it gets perSecond tokens (≥ 1) every second and
+// holds at most burst (≥ 1). Waits for tokens that were reserved before do not change.
 func (r *Rate) Set(perSecond float64, burst int) {
 	r.m.size.Store(int64(perSecond))
 	r.size.Store(&bucketSize{perSecond, burst})

@@ -133,7 +133,7 @@ func (r *schedule[K, T]) unlist(l *keyQueue[K, T]) {
 	}
 }
 
-// drop forgets a key of which nothing waits or runs.
+// drop forgets a key without waiting or running items.
 func (r *schedule[K, T]) drop(l *keyQueue[K, T]) {
 	if l.items.n == 0 && l.running == 0 {
 		delete(r.keys, l.key)

@@ -7,10 +7,9 @@ import (
 	"sync"
 )
 
-// Do does the work that produce submits, at most workers (≥ 1) at once, and yields the
-// results in the order of the submissions. produce runs on a goroutine of its own and
-// must return when submit fails. Do returns the error of produce, or [ErrStopped]
-// when yield returns false. It returns after all its goroutines.
+// Do does the work that produce submits, at most workers (≥ 1) at once, and yields the results in the order of the
+// submissions. produce runs on a separate goroutine and must return when submit fails. Do returns the error of produce,
+// or [ErrStopped] when yield returns false. It returns after all its goroutines.
 func Do[R any](
 	ctx context.Context, workers int,
 	produce func(ctx context.Context, submit func(work func() R) error) error,

@@ -1,9 +1,9 @@
 // Package tasks lists what a node runs: its services and pools of workers, for docs/reference/tasks.md,
 // and counts these and the fetches, lookups and fills that they run.
 //
-// A [Registry] is made for each node and is part of its Env. Whatever starts a service or a pool lists
-// it there, beside the line that starts it, so the list is that of what runs. Invariant: of each kind,
-// what was spawned is what runs and what has ended.
+// A [Registry] is made for each node and is part of its Env. Whatever starts a service or a pool lists it there, beside
+// the line that starts it, so the list is that of what runs. Invariant: of each kind, the number spawned is the number
+// that run plus the number that have ended.
 //
 // A pool of workers, walked through: its owner calls [Registry.List] with its name, its size and what
 // happens when a worker fails. Each worker runs within [Registry.Run], which counts it as spawned, and

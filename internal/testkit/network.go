@@ -173,8 +173,7 @@ func (h *Host) handler(ids []protocol.ID) (protocol.ID, network.StreamHandler) {
 	return "", nil
 }
 
-// NewStream implements host.Host. The handler of the other host runs in a
-// goroutine of its own.
+// NewStream implements host.Host. The handler of the other host runs in a new goroutine.
 func (h *Host) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
