@@ -135,8 +135,8 @@ func askGateway(ctx context.Context, askers []*asker, every, length time.Duratio
 	return all
 }
 
-// run asks whenever it is time, first after a while. Who is answered late asks
-// the next late, and does not catch up.
+// run sends a request at each interval, the first one after a delay. After a late answer it sends the next request
+// late, and does not catch up.
 func (a *asker) run(ctx context.Context, first, every time.Duration) (got httpAnswers) {
 	due := time.Now().Add(first)
 	timer := time.NewTimer(first)

@@ -78,8 +78,8 @@ func (s *settings) replicate(ctx context.Context, path string, copies int) (send
 	return sent.wall.Seconds(), got.seconds, err
 }
 
-// benchEncode measures an add that waits for shards on other nodes, by the bytes sent, beside one that waits for a
-// copy on one of the same nodes. Each round adds content of its own.
+// benchEncode measures an add that waits for shards on other nodes, by the bytes sent, beside one that waits for a copy
+// on one of the same nodes. Each round adds new content.
 func benchEncode(ctx context.Context, s *settings) (_ []row, err error) {
 	c, err := s.startCluster(ctx, "encode", asTestnet, "", codedNodes)
 	if err != nil {

@@ -183,7 +183,7 @@ func (d downloads) median() time.Duration {
 	return slices.Sorted(slices.Values(d.first))[len(d.first)/2]
 }
 
-// download reads URLs at once, each over a connection of its own. A nil client trusts no certificate.
+// download reads all URLs at once, each over a separate connection. A nil client trusts no certificate.
 func download(ctx context.Context, client *http.Client, urls []string) (downloads, error) {
 	d := downloads{first: make([]time.Duration, len(urls))}
 	var g errgroup.Group

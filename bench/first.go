@@ -140,8 +140,8 @@ func (s *settings) estrange(ctx context.Context, home, id string) error {
 	return errors.New("the asking node stays connected to the provider")
 }
 
-// dialled says whether the node's connections to a peer are of its own making:
-// had the peer dialled it in between, there was no stranger.
+// dialled reports whether the node itself dialled its connections to a peer. If the peer dialled the node in between,
+// it was not a stranger.
 func (s *settings) dialled(ctx context.Context, home, id string) (bool, error) {
 	out, err := run(ctx, s.allium, "--home", home, "peers", "--json")
 	if err != nil {
@@ -164,8 +164,7 @@ func (s *settings) dialled(ctx context.Context, home, id string) (bool, error) {
 	return ours, nil
 }
 
-// firstByte is the time from a request to the first byte of its answer's body,
-// of which there must be so many.
+// firstByte returns the time from a request to the first byte of the answer's body, which must have size bytes.
 func firstByte(ctx context.Context, url string, size int64) (time.Duration, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

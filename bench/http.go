@@ -119,7 +119,7 @@ func benchHTTP(ctx context.Context, s *settings) (rows []row, err error) {
 			rate.Values = append(rate.Values, ours.rate)
 		}
 		rows = append(rows, speed, tail, cpu, rate)
-		if other == bare { // nginx works in processes of its own
+		if other == bare { // the CPU time of nginx is in other processes
 			rows = append(rows, otherCPU)
 		}
 	}

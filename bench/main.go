@@ -11,8 +11,8 @@
 //     over TLS (skipped without them), over QUIC against the reference pipe, and from
 //     the own store against cp with a sync;
 //   - add and cold fetch of ten thousand small files;
-//   - fetch of the large file from three providers that send 100 MB/s each, and
-//     what is fetched twice when the fetching node is killed half-way;
+//   - fetch of the large file from three providers that send 100 MB/s each, and the bytes fetched twice when the
+//     fetching node is killed half-way;
 //   - start and idle memory of a node;
 //   - a node of default limits that 32 peers ask for peers and providers, at the
 //     rate it has to stand and at twice that;
@@ -28,8 +28,8 @@
 //     files, go-pmtiles with the same pack and a bare handler with one tile (these need wrk, nginx and
 //     make bin/tools/go-pmtiles), and the first byte of a tile that a peer has;
 //   - a hundred clients that ask for one file of an https origin at once, and hits beside /o/;
-//   - a page of thirty files at a host of its own in Chromium, from a node that has it and from one that gets
-//     it from a peer, beside Caddy (needs both programs), and what 10,000 domains cost a node;
+//   - a page of thirty files at its own host in Chromium, from a node that has it and from one that gets it from a
+//     peer, beside Caddy (needs both programs), and what 10,000 domains cost a node;
 //   - the first byte of the page of a directory: sorted, and too long for that;
 //   - what one peer that asks ten times its rate costs 31 honest ones;
 //   - a gateway that clients ask ten times its rate: how fast the answers are that

@@ -32,7 +32,7 @@ import (
 const (
 	loadObjects   = 64
 	loadProviders = 4  // of each
-	loadCloser    = 19 // peers in an answer: k, but for who asks
+	loadCloser    = 19 // peers in an answer: k without the one that asks
 )
 
 // provRequest and provResponse are the provider exchange of OAP1 §11.
@@ -214,7 +214,7 @@ func framed(p []byte) []byte { return append(varint.ToUvarint(uint64(len(p))), p
 // maxAnswer bounds an answer, bytes.
 const maxAnswer = 128 << 10
 
-// do makes the call on a stream of its own, as nodes do, and says how it ended.
+// do makes the call on a new stream, as nodes do, and returns the response and the outcome.
 func (q rpc) do(ctx context.Context) ([]byte, status.Outcome) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()

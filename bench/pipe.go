@@ -132,7 +132,8 @@ func hashThrough(h *blake3.Hasher, w io.Writer, r io.Reader) error {
 	}
 }
 
-// serve sends the file, hashed, or as many bytes of nothing, to whoever asks.
+// serve sends the file, which it hashes, to peers that open pipeProtocol, and as many raw bytes to those that open
+// rawProtocol.
 func serve(ctx context.Context, file, listen string) error {
 	h, _, err := buildHost(ctx, []string{listen})
 	if err != nil {

@@ -138,7 +138,7 @@ func (s *settings) stick(ctx context.Context, name string) (got stuck, err error
 	return got, err
 }
 
-// askOnce asks for a path over a connection of its own.
+// askOnce requests a path over a new connection.
 func askOnce(ctx context.Context, p *process, path string) (a measure.Answer, err error) {
 	addr := strings.TrimPrefix(p.Gate, "http://")
 	c, err := dialFrom(ctx, nil, addr)

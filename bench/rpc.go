@@ -41,8 +41,8 @@ func startSessions(ctx context.Context, listen string, rate int64, work int) (*p
 	return measure.Start(ctx, nil, self, "reference-sessions", listen, strconv.FormatInt(rate, 10), strconv.Itoa(work))
 }
 
-// rpcOver asks a server in a process of its own, in turn over a session and
-// over a raw stream, and then from many goroutines at once.
+// rpcOver asks a server in another process, in turn over a session and over a raw stream, and then from many goroutines
+// at once.
 func (s *settings) rpcOver(ctx context.Context, name, listen string) ([]row, error) {
 	server, err := startSessions(ctx, listen, rpcFree, 0)
 	if err != nil {

@@ -32,9 +32,9 @@ const (
 
 // How slow clients come back when they are cut off or refused.
 const (
-	// comeSlowly waits about a second after a connection that stood, and twice as
-	// long as the last time, up to 8 s, after one that was answered or refused at
-	// once: who has so many connections and no more.
+	// comeSlowly waits about a second after a connection that stayed open. After one that was answered or refused at
+	// once, it waits twice as long as the last time, up to 8 s. It stands for an attacker with so many connections and
+	// no more.
 	comeSlowly = "slowly"
 	// justHeaders does so too, and sends no bodies: these are refused or cut off
 	// sooner, so that fewer than the listener may have are open at once.

@@ -55,7 +55,7 @@ func (s *settings) startProviders(ctx context.Context, n, rate int) (nodes []*pr
 	}
 	for _, home := range homes {
 		if n == 1 {
-			break // nobody to announce it to: the one who asks connects
+			break // no other node to announce it to: the fetching node connects
 		}
 		if _, err := run(ctx, s.allium, "--home", home, "announce", "-q", key); err != nil {
 			return nil, "", err

@@ -14,10 +14,10 @@ import (
 	"allium/bench/measure"
 )
 
-// The clients of a flood. Each has an address of loopback of its own, as a gateway bounds what one address gets.
+// The clients of a flood. Each has its own loopback address, because a gateway bounds the rate of each address.
 const (
 	floodClients = 32
-	floodTick    = time.Millisecond // so often what is due is sent
+	floodTick    = time.Millisecond // interval at which the requests that are due are sent
 	floodBegins  = 5 * time.Second  // until the gateway has found out what it can do
 )
 

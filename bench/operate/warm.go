@@ -37,9 +37,9 @@ func (k *soak) fill(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// warm fills the nodes and runs operations one after the other, for a part of the time and until what is bounded has
-// reached its bound on each node, but for no more than half of the time. It says which of these ended it, and returns
-// how many operations there were in a second.
+// warm fills the nodes and runs operations one after the other, for a part of the time and until each bounded part of
+// each node (store, index, traces) is full, but for at most half of the time. It prints why it ended, and returns the
+// operations per second and their number.
 func (k *soak) warm(ctx context.Context) (rate float64, n int, err error) {
 	first := time.Now()
 	until := first.Add(k.s.hold / soakWarmest)
@@ -72,7 +72,7 @@ func (k *soak) warm(ctx context.Context) (rate float64, n int, err error) {
 	return float64(n) / time.Since(begun).Seconds(), n, nil
 }
 
-// lacking names what is bounded and has not reached its bound yet.
+// lacking names the bounded parts of the nodes that are not full yet.
 func (k *soak) lacking(ctx context.Context) (what []string, err error) {
 	if !k.indexed {
 		what = append(what, "the write buffers of the indexes")

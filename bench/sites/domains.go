@@ -19,7 +19,7 @@ import (
 // The domains of a node, and how they are asked.
 const (
 	manyDomains = 10_000
-	asks        = 200 // of each node in a round, each over a connection of its own
+	asks        = 200 // requests to each node in a round, each over a new connection
 	askFor      = 10 * time.Second
 	settle      = 10 * time.Second // until the memory of a node is read
 )
@@ -95,7 +95,8 @@ func (c Config) configure(domains int, text string) error {
 	return os.WriteFile(filepath.Join(c.home(domains), "config.toml"), []byte(text), 0o600)
 }
 
-// domains is a configuration of n websites, of which the first is at key and the others nowhere.
+// domains returns a configuration of n websites. The first one serves key, and the others random addresses that nobody
+// has.
 func domains(n int, key string) string {
 	var text strings.Builder
 	text.WriteString("gateway.rate = 0.0\n")

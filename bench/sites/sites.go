@@ -41,7 +41,7 @@ func Measure(ctx context.Context, c Config) ([]measure.Row, error) {
 
 // load loads a page in Chromium from Caddy, from a node that has it, and from a new node each time that gets it from
 // the other. It skips that without chromium and caddy in PATH, and says so. Everything is over HTTP/1.1 without TLS, at
-// hosts below localhost. Each load is in a browser context of its own: without cache and connections.
+// hosts below localhost. Each load is in a new browser context: without cache and connections.
 func load(ctx context.Context, c Config) (rows []measure.Row, err error) {
 	program, browserErr := findBrowser()
 	caddy, caddyErr := exec.LookPath("caddy")
@@ -136,7 +136,7 @@ const (
 	imageSide   = 50 // pixels: such an image of noise has about fileSize bytes
 )
 
-// write writes a page, random bytes of which make it another in each run.
+// write writes a page with random bytes, so each run has another page.
 func write(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
