@@ -107,8 +107,8 @@ func (m *Member) start(ctx context.Context, o Options, seeds []string) error {
 	return nil
 }
 
-// portTaken reports whether a node did not start because another program has its port. A node in a process of its own
-// says that in words alone, those of the peers' listeners or of the gateway's.
+// portTaken reports whether a node did not start because another program has its port. A node in another process says
+// so only in the text of the error: that of the peers' listeners or that of the gateway.
 func portTaken(err error) bool {
 	said := err.Error()
 	return strings.Contains(said, syscall.EADDRINUSE.Error()) || strings.Contains(said, "the port is in use")

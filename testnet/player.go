@@ -20,15 +20,14 @@ import (
 type Player struct {
 	net    *Net
 	seed   uint64        // of content
-	within time.Duration // of a step that sets no time of its own
+	within time.Duration // the wait of a step that sets none itself
 
 	mu       sync.Mutex // guards the maps; lock: leaf
 	contents map[string]script.Step
 	roots    map[string]b3.Root
 }
 
-// NewPlayer returns a player on a network. within is how long a step waits that sets no
-// time of its own.
+// NewPlayer returns a player on a network. within is the wait of a step that sets none itself.
 func NewPlayer(n *Net, within time.Duration) *Player {
 	return &Player{net: n, seed: max(n.o.Seed, script.DefaultSeed), within: within, contents: map[string]script.Step{},
 		roots: map[string]b3.Root{}}
@@ -205,7 +204,7 @@ func (p *Player) gc(ctx context.Context, s script.Step) (Said, error) {
 	return said, nil
 }
 
-// floodAtOnce is the maximum number of requests of a flood that are in flight at one time.
+// floodAtOnce is the maximum number of requests of a flood in flight.
 const floodAtOnce = 64
 
 // flood pings one node from another. It ends when one of them ends.

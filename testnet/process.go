@@ -21,9 +21,9 @@ import (
 // drain deadline, one second after it, and some time for a slow machine.
 const killAfter = 10 * time.Second
 
-// startProcess runs a node as a process of its own and waits until it says ready. Stop
-// sends SIGTERM and waits for the exit; kill sends SIGKILL. The process also drains when
-// this process ends in any way, because its standard input is closed then.
+// startProcess runs a node as a separate process and waits until it says ready. Stop sends SIGTERM and waits for the
+// exit; kill sends SIGKILL. The process also drains when this process ends in any way, because its standard input is
+// closed then.
 func startProcess(ctx context.Context, binary string, at place) (*running, error) {
 	args := []string{"--home", at.home, "run", "--profile", "testnet", "--end-with-stdin"}
 	for _, s := range at.seeds {

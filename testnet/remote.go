@@ -194,7 +194,7 @@ func drainLeft(ctx context.Context, home string) bool {
 	if c.Drain(ctx) != nil {
 		return false
 	}
-	for { // until it does not answer, so that it writes nothing after its home is removed
+	for { // until it does not answer: it must not write after its home is removed
 		if _, err := c.Version(ctx); err != nil || limits.Sleep(ctx, 50*time.Millisecond) != nil {
 			return true
 		}

@@ -32,12 +32,12 @@ type PlayOptions struct {
 	Record io.Writer    // receives the scenario as it was played; may be nil
 }
 
-// backgroundSteps bounds the steps that run in the background at one time.
+// backgroundSteps is the maximum number of steps that run in the background at once.
 const backgroundSteps = 64
 
-// Play plays a scenario on a network of its own. It starts the network, waits until all
-// nodes are ready, plays the steps and ends the network. The error of a step names its
-// line and ends with the state of the network.
+// Play plays a scenario on a new network. It starts the network, waits until all nodes are ready,
+// plays the steps and ends the network. The error of a step names its line and ends with the state
+// of the network.
 func Play(ctx context.Context, f *script.File, o PlayOptions) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, f.Deadline)
 	defer cancel()

@@ -16,8 +16,8 @@
 // faults have changed are told through their local API (client.SetFaults). If a node
 // refuses, all nodes get their former faults back. A restarted node is told again.
 //
-// [Play] plays a scenario file on a network of its own. A [Player] plays single steps,
-// for the control socket ([Control]) and with a [Recorder].
+// [Play] plays a scenario file on a new network. A [Player] plays single steps, for the control socket ([Control]) and
+// with a [Recorder].
 //
 // Invariants:
 //

@@ -157,8 +157,8 @@ func (w *world) refresh(id int32) {
 	w.lookupSelf(id, seed...)
 }
 
-// lookupSelf lets a node look up its own key, so that it and its neighbours learn of
-// each other. Then it fills the other buckets.
+// lookupSelf lets a node look up its own key. So it and its neighbours learn of each other. Then it fills the other
+// buckets.
 func (w *world) lookupSelf(id int32, seed ...int32) {
 	l := &lookup{by: id, key: -1, done: func(l *lookup, _ kad.Result[int32]) { w.fill(l.by) }}
 	w.start(kad.Find(), kad.Query[int32]{Target: w.keys[id]}, l, seed...)

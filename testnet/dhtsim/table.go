@@ -18,7 +18,7 @@ type node struct {
 	place   uint64 // the first 8 bytes of its key, which no other node shares
 	alive   bool
 	buckets [maxBuckets][]int32 // ids of peers, by bits of common prefix with place
-	records []int32             // content of which it holds a provider record
+	records []int32             // content whose provider records it holds
 }
 
 // bucket returns the bucket for a peer at place.

@@ -111,7 +111,7 @@ type File struct {
 	Nodes    int
 	Seed     uint64
 	Deadline time.Duration // for the whole file, with the start of the network
-	Within   time.Duration // how long a step without a time of its own may wait
+	Within   time.Duration // how long a step waits that sets no time itself
 	Cluster  bool          // the nodes have a common key
 	Steps    []Step
 }

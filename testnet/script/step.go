@@ -299,7 +299,7 @@ type Error struct {
 	File    string // empty: the line is not from a file
 	Line    int    // from 1; 0: the line is not from a file
 	Column  int    // of the wrong word, in characters from 1
-	Message string // what is wrong and what was expected
+	Message string // the mistake, and what was expected
 }
 
 // Error returns the position and the message.
