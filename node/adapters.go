@@ -36,15 +36,15 @@ type peerStore struct {
 	coded   codedObjects
 }
 
-// codedObjects are the objects of which this node holds shards.
+// codedObjects opens the objects whose shards this node holds.
 type codedObjects interface {
 	openCoded(ctx context.Context, root b3.Root) (*shards.Object, error)
 	hasCoded(root b3.Root) bool
 }
 
 // OpenObject implements object.Store. An object that is missing or damaged it opens from the shards of the cluster, if
-// this node holds one. Else it opens the verified groups of an unfinished download, if there is one.
-// The error of a denied object is that of one that is missing, so that peers learn nothing of the denylist.
+// this node holds one. Else it opens the verified groups of an unfinished download, if there is one. The error of a
+// denied object is that of a missing one: peers learn nothing of the denylist.
 func (s peerStore) OpenObject(ctx context.Context, root b3.Root) (object.Object, error) {
 	if s.filter.Object(root) != nil {
 		return nil, meta.NotFound(root)

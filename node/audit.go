@@ -30,8 +30,8 @@ func (n *Node) newAudit() (*audit.Log, error) {
 	return audit.New(n.cfg.Audit, dir, audit.Deps{Env: n.env()})
 }
 
-// startAudit opens the audit log. It starts before the gateway, so that it still
-// runs when the gateway's last request ends.
+// startAudit starts the audit log. It starts before the gateway and so stops after it: the last request of the gateway
+// is still recorded.
 func (n *Node) startAudit(ctx context.Context) error {
 	service := supervise.Service{
 		Name: "audit", Owner: "gateway/policy/audit", Doc: "writes the audit log", Fatal: true, When: "audit.enabled",

@@ -184,7 +184,7 @@ func (n *Node) startCopies(ctx context.Context) error {
 	return n.services.Start(ctx, service)
 }
 
-// openCoded opens an object of which this node holds a shard. The error is not_found if it holds none.
+// openCoded opens an object from its shards. The error is not_found if this node holds none of them.
 func (n *Node) openCoded(ctx context.Context, root b3.Root) (*shards.Object, error) {
 	if !n.started.Load() || n.copies == nil {
 		return nil, status.Errorf(status.NotFound, "no shard of %s is here", root)
@@ -197,7 +197,7 @@ func (n *Node) hasCoded(root b3.Root) bool {
 	return n.started.Load() && n.copies != nil && n.copies.Coder.Has(root)
 }
 
-// coded yields the objects of which this node holds shards.
+// coded yields the objects whose shards this node holds.
 func (n *Node) coded(yield func(b3.Root) bool) {
 	if n.started.Load() && n.copies != nil {
 		n.copies.Codings(yield)

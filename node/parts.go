@@ -72,8 +72,8 @@ type base struct {
 	now      func() time.Time // the clock for dates that other nodes read
 }
 
-// Process holds the cores, the hash queue and the codec that the nodes of a process share, so that its bounds hold for
-// all.
+// Process holds the cores, the hash queue and the codec that all nodes of a process share. Their bounds hold for these
+// nodes together.
 type Process struct {
 	cores *cores.Pool
 	hash  *b3.HashQueue // for the groups of objects

@@ -1,15 +1,15 @@
-// Package doctor examines a node, its home directory and its machine, and says what is wrong: what was seen, what
-// follows from it, and what to do.
+// Package doctor examines a node, its home directory and its machine. Each problem that it finds has three parts: the
+// observation, its effect, and the remedy.
 //
-// A check is a function of an [exam]: the facts that the running node told, and the parts of this machine that it
-// looks at itself, which tests replace. It never changes anything but a file of 4 KiB, which it writes to time the
-// disk and removes. Whatever cannot be looked at (no node, no rights, no network, another system) makes a check
-// skipped or is a finding of its own; it is never an error of the examination.
+// A check is a function of an [exam]: the facts that the running node told, and the parts of this machine that it looks
+// at itself, which tests replace. It never changes anything but a file of 4 KiB, which it writes to time the disk and
+// removes. A check that cannot look (no node, no rights, no network, another system) is skipped, or reports that as a
+// finding. It is never an error of the examination.
 //
-// One examination, walked through: [Run] asks the running node all questions at once, within askWait. Then it runs
-// the checks of [Checks], checksAtOnce at a time and each within checkWait, and sorts what they found, the worst
-// first. [Diagnose] is the same for the way to one peer, and [WriteBundle] packs for a bug report what is known to
-// tell nothing of anybody.
+// One examination, walked through: [Run] asks the running node all questions at once, within askWait. Then it runs the
+// checks of [Checks], checksAtOnce at a time and each within checkWait, and sorts what they found, the worst first.
+// [Diagnose] does the same for the way to one peer. [WriteBundle] packs a bug report, only from data that identifies
+// nobody.
 package doctor
 
 import (

@@ -341,7 +341,7 @@ func checkContainer(_ context.Context, e *exam) result {
 	}
 	for _, p := range own {
 		if !slices.ContainsFunc(bridges, func(b netip.Prefix) bool { return b.Contains(p.Addr()) }) {
-			return result{} // the host's network, or an address of its own
+			return result{} // the container uses the host's network, or has an address outside the bridges
 		}
 	}
 	return note(say("the node is in a container with a network of its own (%d addresses)", len(own)),

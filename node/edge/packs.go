@@ -58,7 +58,7 @@ func packProgress(progress api.ProgressFunc) pack.ProgressFunc {
 	return func(done, total int64) { progress(api.Progress{Bytes: done, TotalBytes: total}) }
 }
 
-// packOf returns a mount as the API has it.
+// packOf converts a mounted pack to the type of the API.
 func packOf(m pack.Mounted) api.Pack {
 	p := api.Pack{Name: m.Name, File: m.Of.File, Key: m.Of.Key, Mounted: m.Since, Version: m.Version}
 	if m.Info != nil {
@@ -71,7 +71,7 @@ func packOf(m pack.Mounted) api.Pack {
 	return p
 }
 
-// PackInfo returns what is known of a pack as the API has it.
+// PackInfo converts the report of a pack to the type of the API.
 func PackInfo(r pack.Report) api.PackInfo {
 	i := r.Info
 	return api.PackInfo{

@@ -25,8 +25,8 @@ import (
 // is a fault, QUIC sends without segmentation offload and ECN; outside Linux it always does.
 // A cut gives no error: a dial to or from a peer that is cut off ends by its timeout.
 //
-// Invariants: what is held up is bounded, in bytes for each TCP connection and in packets
-// for each socket. The bytes of a TCP connection stay in order. Close ends every wait.
+// Invariants: delayed data is bounded, in bytes for each TCP connection and in packets for each socket. The bytes of a
+// TCP connection stay in order. Close ends every wait.
 type Links struct {
 	state atomic.Pointer[links] // replaced as a whole
 	packs *prometheus.CounterVec

@@ -37,8 +37,8 @@ func (l nameLiar) SetStreamHandler(id protocol.ID, h network.StreamHandler) {
 }
 
 const (
-	// maxFirst bounds the names of which the first record is remembered, at most 2 KiB each. Of
-	// further names only forged records are served.
+	// maxFirst bounds the names whose first record is remembered, at most 2 KiB each. Requests for further names get
+	// only forged records.
 	maxFirst = 1024
 	// maxExchange is the most bytes of a request or a response; a longer one is left as it is.
 	maxExchange = 64 << 10

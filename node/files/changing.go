@@ -88,8 +88,8 @@ func toldSize(f io.Reader) (int64, error) {
 	return info.Size(), nil
 }
 
-// maxChanging bounds how many files of one add may change while they are read, each of which costs
-// the items to be sent twice more.
+// maxChanging bounds the files of one add that may change while they are read. Each of them may cause all items to be
+// sent twice more.
 const maxChanging = 16
 
 // resends decides whether sending all items once more can help. The zero value has seen no error.

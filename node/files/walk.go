@@ -35,9 +35,8 @@ type Disk struct {
 	own   homefiles.Own
 	user  int // effective user id of this process
 
-	// listed has the entries that Check found, so that Items need not read the
-	// directories again. It has only directories without bad entries, and at most
-	// maxListed entries.
+	// listed has the entries that Check found; Items does not read these directories again. It has only directories
+	// without bad entries, and at most maxListed entries.
 	listed      map[place][]diskEntry
 	listedCount int // entries that were ever put in listed
 
@@ -146,7 +145,7 @@ func (w *diskWalk) name(name string) bool {
 		return w.fail(status.Errorf(status.BadRequest,
 			"the empty path names nothing; write . for the working directory"))
 	}
-	abs, err := filepath.Abs(name) // "." has no base name of its own
+	abs, err := filepath.Abs(name) // "." alone has no base name
 	if err != nil {
 		return w.fail(err)
 	}

@@ -8,7 +8,7 @@
 //     oldest leaves.
 //   - [Recorder.Freeze] never waits. What it refuses is counted.
 //
-// One film: resolver/trace marks each lookup in the tracer, and calls [Recorder.Freeze] at the end of one
-// that took far longer than others of its class. The goroutine of [Recorder.Run] takes the tracer's
-// window, in which the lookup is a task with its ID. [Recorder.Film] gives it to who asks for the lookup.
+// One film: resolver/trace marks each lookup in the tracer, and calls [Recorder.Freeze] at the end of one that took far
+// longer than others of its class. The goroutine of [Recorder.Run] takes the tracer's window, in which the lookup is a
+// task with its ID. [Recorder.Film] returns the film of a lookup.
 package films

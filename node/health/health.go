@@ -1,8 +1,8 @@
-// Package health says how a running node does, for `allium doctor`: its gates, its clock against that of
-// peers, its routing table and its process, and whether a random sample of its store can still be proved.
+// Package health reports the health of a running node to `allium doctor`: its gates, its clock against that of peers,
+// its routing table and its process, and whether a random sample of its store can still be proved.
 //
-// [Health] reads counters and snapshots and waits for nothing but the sample. One sample is read at a time, so
-// that a client who asks again and again keeps the disk no busier than one who asks once.
+// [Health] reads counters and snapshots and waits for nothing but the sample. One sample is read at a time, so a client
+// that asks again and again keeps the disk no busier than one sample does.
 package health
 
 import (

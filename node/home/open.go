@@ -16,7 +16,7 @@ import (
 // ErrNone is wrapped by the error of [Check] for a directory that is no home directory.
 var ErrNone = errors.New("no home directory")
 
-// marks are files of which every home directory has at least one.
+// marks are typical files of a home directory. Each home directory has at least one of them.
 var marks = []string{config.FileName, KeyFile, "capability.keys", "petnames", "store/FORMAT"}
 
 // Check returns nil if dir is a home directory that this user may use. If there is no home

@@ -11,12 +11,10 @@
 //
 // # One request
 //
-// What is read by key is the work of package reading: `allium get b3:…/src` calls Get of
-// [reading.Reader], which all three have. Calls that change the store (Add, Pin, GC,
-// Verify) are methods of stored, which Node and Store share; stored calls its nodeHooks
-// with what a running node must know. `allium pin add b3:…` calls Pin: it finds the object
-// that the key names, sets the pin in the store, and tells the hooks, which announce the
-// object.
+// Package reading reads objects by key: `allium get b3:…/src` calls Get of [reading.Reader], which all three have.
+// Calls that change the store (Add, Pin, GC, Verify) are methods of stored, which Node and Store share; stored calls
+// its nodeHooks with what a running node must know. `allium pin add b3:…` calls Pin: it finds the object that the key
+// names, sets the pin in the store, and tells the hooks, which announce the object.
 package local
 
 import (

@@ -17,8 +17,7 @@
 // the profile needs to work behind a NAT. Then it listens and returns the host. The node
 // closes the host after every protocol on top of it has stopped.
 //
-// Dials are bounded: 5 s each ([Config.DialTimeout]), 8 addresses of one peer
-// and 160 TCP dials in the whole node at one time (the swarm's own constants),
-// and all dials together by [Config.MaxConns]. A caller with less time passes a
+// Dials are bounded: 5 s each ([Config.DialTimeout]), 8 addresses of one peer and 160 TCP dials in the whole node at
+// once (the swarm's own constants), and all dials together by [Config.MaxConns]. A caller with less time passes a
 // context with a deadline.
 package p2p

@@ -13,9 +13,9 @@ const (
 	backoffMax = 30 * time.Second
 )
 
-// Follow calls reload for each trigger until ctx is done. triggers holds one: what comes while a reload is under way
-// is one more reload, however often it comes. After a failure the next one waits: a program that signals a bad
-// configuration again and again does not keep the node busy.
+// Follow calls reload for each trigger until ctx is done. triggers has a buffer of one, so all triggers during a reload
+// cause one more reload. After a failure the next reload waits: a program that signals a bad configuration again and
+// again does not keep the node busy.
 func Follow[T any](ctx context.Context, triggers <-chan T, reload func(context.Context) error) {
 	wait := time.Duration(0)
 	for {

@@ -2,8 +2,8 @@
 // those that return or panic, and stops them in the reverse order under one deadline
 // (SPEC §10, docs/contributing/lifecycle.md).
 //
-// Invariants: the group owns every goroutine that runs a service; each service has a
-// context of its own; a service starts only after those of the call before are ready.
+// Invariants: the group owns every goroutine that runs a service; each service has its own context; a service starts
+// only after the services of the call before are ready.
 //
 // One service, walked through: [Group.Start] runs Service.Run on a goroutine and
 // waits for ready. If Run returns or panics before it was told to stop, the group

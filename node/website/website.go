@@ -1,9 +1,9 @@
 // Package website says which step from a domain to its website fails: its addresses in the DNS, whether they are the
 // node's, the port, the certificate, the record that links it to a name, and the page.
 //
-// Each step has a time of its own, and the record is looked up beside the others, so that a diagnosis ends within
-// 10 s. A step that cannot be made is skipped, and says why. What answers from outside is read up to bounds, and shown
-// without control characters.
+// Each step has a time limit, and the record is looked up in parallel, so a diagnosis ends within 10 s. A step that
+// cannot be made is skipped, and says why. Answers from outside are read up to bounds, and shown without control
+// characters.
 //
 // One diagnosis, walked through: [Diagnose] looks up the addresses and compares them with those of the node and of this
 // machine, connects to each, shakes hands with those that answer (certificate), and asks one of them for the page

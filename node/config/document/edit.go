@@ -157,8 +157,8 @@ func (d *Document) Unset(key string) (*Document, error) {
 	}
 }
 
-// Prune returns the document without a table that has neither a key nor a comment of its own. Any
-// other document is returned as it is.
+// Prune returns the document without the table name, if that has neither a key nor a comment. Otherwise it returns the
+// document unchanged.
 func (d *Document) Prune(name string) *Document {
 	i := d.tableAt(name)
 	if i >= 0 && d.isBare(d.tables[i]) || i < 0 && d.find(name) >= 0 {

@@ -13,8 +13,8 @@ import (
 	"allium/protocols/manifest"
 )
 
-// intend makes what was fetched durable, and notes what is about to be written. If this process is killed,
-// the next update knows the files of both versions.
+// intend makes the fetched files durable, and records the files that are about to be written. If this process is
+// killed, the next update recognises the files of both versions.
 func (u *update) intend(ctx context.Context) error {
 	if len(u.todo) == 0 {
 		return nil
@@ -92,7 +92,7 @@ func (u *update) apply(ctx context.Context) error {
 	return u.d.recs.save(u.d.ledger, u.d.real)
 }
 
-// place puts an entry where it belongs. What is there and may not be replaced is set aside first.
+// place puts an entry at its path. A file there that must not be replaced is set aside first.
 func (u *update) place(ctx context.Context, e entry) error {
 	in, name, err := u.dirs.Of(e.path)
 	if err != nil {
@@ -165,7 +165,8 @@ func (u *update) placeFile(e entry, was fs.FileInfo) error {
 	return nil
 }
 
-// makeWay sets aside what is at a path, unless it is known. A directory is cleared of what is known first.
+// makeWay sets aside the file or directory at a path, unless an update wrote or saw it. From a directory it first
+// removes the entries that updates wrote.
 func (u *update) makeWay(ctx context.Context, in *os.Root, name, path string, info fs.FileInfo) error {
 	if info.IsDir() {
 		if gone, err := u.remove(ctx, in, name, path, 0); err != nil || gone {
@@ -180,7 +181,7 @@ func (u *update) makeWay(ctx context.Context, in *os.Root, name, path string, in
 	return u.setAside(in, name, path)
 }
 
-// asideMark stands in the name of what was set aside, before the time.
+// asideMark stands in the name of a file that was set aside, before the time.
 const asideMark = ".edited-"
 
 // asideTime is the layout of that time.

@@ -62,8 +62,8 @@ func (u *update) same(ctx context.Context, i int, e entry) (bool, error) {
 	return true, nil
 }
 
-// matches reports whether what is at a path has the content of r. It reads a file only if no record knows
-// it in its present state. stamp is that state, if it can be trusted later on.
+// matches reports whether the file at a path has the content of r. It reads the file only if no record has its present
+// stamp. stamp is that of the file, or empty if it cannot be trusted later.
 func (d *Dir) matches(
 	ctx context.Context, in *os.Root, name, path string, info fs.FileInfo, r record,
 ) (same bool, stamp string, err error) {
@@ -138,8 +138,8 @@ func (d *Dir) matching(
 	return found, nil
 }
 
-// known returns whether what is at a path is what a record says that an update left or saw there. own
-// says that an update wrote it.
+// known reports whether the file at a path is still as an update left or saw it, by the records. own says that an
+// update wrote it.
 func (d *Dir) known(
 	ctx context.Context, in *os.Root, name, path string, info fs.FileInfo,
 ) (known, own bool, err error) {

@@ -88,7 +88,7 @@ func (u *update) remove(ctx context.Context, in *os.Root, name, at string, depth
 	return false, nil
 }
 
-// removeBelow removes what is in a directory, and reports whether it is empty.
+// removeBelow calls remove for each entry of a directory, and reports whether it is empty then.
 func (u *update) removeBelow(ctx context.Context, in *os.Root, name, at string, depth int) (empty bool, err error) {
 	if depth == manifest.MaxNesting { // no update wrote that
 		return false, nil

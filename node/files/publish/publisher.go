@@ -33,7 +33,7 @@ type Deps struct {
 	Store  *store.Store
 	Filter policy.Filter // of objects that are announced
 	Policy dht.Announce
-	Coded  func(yield func(b3.Root) bool) // yields the objects of which this node holds shards; it does not wait
+	Coded  func(yield func(b3.Root) bool) // yields the objects whose shards this node holds; it does not wait
 	Held   func(b3.Root) bool             // reports whether an object is one of them
 }
 

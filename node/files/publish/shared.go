@@ -85,7 +85,7 @@ func (b *Publisher) findAlso(ctx context.Context) (also sharedSet, complete bool
 	others := func(p meta.Pin) bool { return p.Label != meta.SharedLabel && p.Recursive }
 	complete = true
 	for root, err := range b.deps.Store.Collector().Kept(ctx, others) {
-		if err != nil { // what is below that pin is not known to be announced
+		if err != nil { // the objects below that pin are unknown
 			complete = false
 		} else if shared.has(root) {
 			also.roots[root] = struct{}{}

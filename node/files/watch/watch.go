@@ -186,7 +186,7 @@ func (w *watcher) refresh() {
 	}
 }
 
-// find finds what is watched: a link that is given stands for its target.
+// find resolves the watched path: if it is a link, the watcher watches its target.
 func (w *watcher) find() {
 	w.real = w.path
 	if real, err := filepath.EvalSymlinks(w.path); err == nil {

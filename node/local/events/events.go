@@ -1,9 +1,8 @@
 // Package events tells readers what happens in a node: gates of readiness, connections
 // to peers, pins, and fetches.
 //
-// Each producer calls a method of [Events], which makes an [api.Event] and publishes it
-// on its topic. Readers subscribe to topics (see [limits.Events]); each has a queue of
-// 1,024 events of its own and loses the oldest when it lags behind.
+// Each producer calls a method of [Events], which makes an [api.Event] and publishes it on its topic. Readers subscribe
+// to topics (see [limits.Events]); each has its own queue of 1,024 events and loses the oldest when it lags behind.
 //
 // Invariants: a producer never waits; an event that nobody subscribes to is not made; an
 // event is never changed once it is published.

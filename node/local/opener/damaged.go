@@ -101,7 +101,7 @@ func (c *localContent) Encode(ctx context.Context, w io.Writer, start, end int64
 	if err := c.mend(ctx, c.o.Failed(readErr)); err != nil {
 		return err
 	}
-	// An encoding has the same bytes whoever makes it.
+	// The encoding of a peer continues ours: all encodings of an object have the same bytes.
 	return c.remote.Encode(ctx, &tailWriter{w: w, skip: n}, start, end)
 }
 

@@ -57,8 +57,8 @@ func copyTo(ctx context.Context, w io.Writer, from io.WriterTo) (n int64, readEr
 	return to.n, err, nil
 }
 
-// writerCtx is a writer that fails once ctx has ended. It marks every error as a
-// writeError, so that it is not taken for an error of the source.
+// writerCtx is a writer that fails once ctx has ended. It marks every error as a writeError, to tell it from an error
+// of the source.
 type writerCtx struct {
 	ctx context.Context
 	w   io.Writer

@@ -27,7 +27,7 @@ func (a *Reader) fileMover(
 		return nil
 	}
 	return func(report api.ProgressFunc, move func(path string) (bool, error)) (moved bool, err error) {
-		// What was stored before is proved by reading it, and the rest when it arrives.
+		// fill proves the groups that were stored before by reading them; the others are proved as they arrive.
 		if err := fill(ctx, o, from, onlyProved{}, report); err != nil {
 			return false, err
 		}

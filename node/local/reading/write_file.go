@@ -34,7 +34,7 @@ func (a *Reader) fileWriter(
 			if report != nil {
 				report(api.Progress{TotalBytes: o.Size, Resumed: o.Resumed})
 			}
-			// What was stored before is proved by reading it, and the rest when it arrives.
+			// fill proves the groups that were stored before by reading them; the others are proved as they arrive.
 			if err := fill(ctx, o, r, onlyProved{}, report); err != nil {
 				return false, err
 			}

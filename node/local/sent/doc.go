@@ -7,7 +7,7 @@
 //
 // Invariants:
 //
-//   - What is remembered is bounded: objects of the tree, peers, and ranges of each large file.
+//   - Memory is bounded: by the objects of the tree, the peers, and the ranges of partly sent files.
 //   - Each peer is told of once.
 //   - [Log.Sent] waits for nothing, and costs one load while nobody watches.
 //

@@ -26,7 +26,7 @@ const (
 
 const (
 	maxPeers  = 128 // peers whose progress is remembered, the latest
-	maxRanges = 256 // ranges of the objects of which a peer has got a part; then only asking tells
+	maxRanges = 256 // ranges of partly sent objects that are remembered for a peer; beyond it, the peer is asked
 )
 
 // Log passes on what the object server has sent to the Watch, if there is one. The zero value is ready.
@@ -45,8 +45,8 @@ func (l *Log) Sent(p Peer, root b3.Root, size int64, ranges []b3.Range) {
 	}
 }
 
-// Watch begins to follow the objects of a tree in place of those before. objects has their sizes in bytes; it
-// is empty for a tree of more than MaxObjects, of which nobody is told.
+// Watch begins to follow the objects of a tree in place of those before. objects has their sizes in bytes. It is empty
+// for a tree of more than MaxObjects: such a tree is not watched.
 func (l *Log) Watch(objects map[b3.Root]int64) (*Watch, error) {
 	w := &Watch{index: make(map[b3.Root]int, len(objects)), wake: make(chan struct{}, 1)}
 	for root, size := range objects {

@@ -4,8 +4,8 @@
 //
 // Invariants:
 //
-//   - A node that talks with the Internet announces public addresses alone: confirmed ones, those of its own
-//     interfaces until peers find them unreachable, those of listen.announce, and its relays.
+//   - A node that talks with the Internet announces only public addresses: confirmed ones, those of its interfaces
+//     until peers find them unreachable, those of listen.announce, and its relays.
 //   - A node in a private network, a testnet or a LAN without Internet announces all of its addresses.
 //   - At most [Relays] reservations are kept, in distinct IP groups. They are given up when the node is
 //     direct: an address of an interface, or one that the router mapped, is confirmed, or listen.announce is

@@ -25,7 +25,7 @@ const (
 
 // Bounds of the service for others. docs/running/seeds.md has them.
 const (
-	circuits      = 256             // relayed connections at one time
+	circuits      = 256             // relayed connections in all
 	circuitBytes  = 4 << 20         // of one circuit in each direction: small files pass, more has to be direct
 	circuitTime   = 2 * time.Minute // of one circuit
 	peerCircuits  = 64              // of one peer, and opened by the peers of one IP address

@@ -17,8 +17,8 @@ import (
 	"allium/internal/limits"
 )
 
-// server relays for others while it is on. The library enforces the bounds of a circuit and of a peer; server
-// bounds all of them together and decides who is served.
+// server relays for others while it is on. The library enforces the bounds of a circuit and of a peer; server bounds
+// all circuits together and decides which peers are served.
 type server struct {
 	s       *Service
 	running *relay.Relay // nil while it is off; only the service's loop uses it

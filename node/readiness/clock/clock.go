@@ -1,10 +1,9 @@
 // Package clock compares this machine's clock with the clocks of peers, to find out
 // whether it is wrong.
 //
-// Only peers that this node dialled count, by the time in their HELLO, and the peers of
-// one IP group have one voice together. So peers that dial in cannot influence the
-// result, and neither can many identities in one network. A configured seed has a voice
-// of its own, and so has each peer with a private address, as in a testnet.
+// Only peers that this node dialled count, by the time in their HELLO, and the peers of one IP group have one voice
+// together. So peers that dial in cannot influence the result, and neither can many identities in one network. A
+// configured seed has its own voice, and so has each peer with a private address, as in a testnet.
 //
 // The clock is wrong if it is more than [Limit] from the median of the voices. At least
 // [Quorum] voices are needed, or all configured seeds if those are fewer. If two voices

@@ -30,8 +30,8 @@ type need struct {
 	n   int64
 }
 
-// needsOf lists the most descriptors that a node with this configuration
-// uses at one time. It leaves out processFiles and the store's caches of open files.
+// needsOf lists the most descriptors that a node with this configuration has open at once. It leaves out processFiles
+// and the store's caches of open files.
 func needsOf(cfg config.Config) []need {
 	needs := []need{{"listen.max_conns", int64(cfg.Listen.MaxConns)}}
 	if cfg.Gateway.Listen != "" {
