@@ -23,8 +23,7 @@ func (s *Store) Ingest(ctx context.Context, root b3.Root, size int64) (*Ingest, 
 	return &Ingest{in, s}, nil
 }
 
-// IngestApart is Ingest for an object of which another ingest runs; see
-// [partial.Table.IngestApart].
+// IngestApart is Ingest for an object that has another ingest under way; see [partial.Table.IngestApart].
 func (s *Store) IngestApart(ctx context.Context, root b3.Root, size int64) (*Ingest, error) {
 	in, err := s.partials.IngestApart(ctx, root, size)
 	if err != nil {

@@ -12,10 +12,9 @@ import (
 // renames the file and returns nil, or leaves it and returns an error, which MoveOut
 // returns. Then MoveOut removes the object, durably; o can be read on.
 //
-// MoveOut returns unsupported, before move, for an object without a file of its own: a
-// small one, or one in RAM or in a bucket. It returns conflict while a pin keeps the
-// object or anybody else uses it. If only the removal fails, MoveOut logs that: the
-// object is then found to be damaged, and the next put replaces it.
+// MoveOut returns unsupported, before move, for an object that does not have its own file: a small one, or one in RAM
+// or in a bucket. It returns conflict while a pin keeps the object or anybody else uses it. If only the removal fails,
+// MoveOut logs that: the object is then found to be damaged, and the next put replaces it.
 func (s *Store) MoveOut(ctx context.Context, o *Object, move func(path string) error) error {
 	return s.giveAway(ctx, o, func(e meta.Entry, path string) error {
 		if err := move(path); err != nil {

@@ -97,8 +97,8 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	return s, nil
 }
 
-// Reconfigure applies the hot fields of a valid configuration at once. Puts and uploads beyond a bound that
-// shrank go on, and what is stored beyond one is evicted as usual.
+// Reconfigure applies the hot fields of a valid configuration at once. If a bound shrinks, puts and uploads under way
+// beyond it go on, and stored objects beyond it are evicted as usual.
 func (s *Store) Reconfigure(cfg Config) {
 	s.puts.Resize(cfg.Puts)
 	s.uploads.Reconfigure(cfg.Uploads, cfg.UploadTTL)

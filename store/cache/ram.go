@@ -14,7 +14,7 @@ import (
 // The bounds of the cache.
 const (
 	MaxObject = 4 * b3.GroupSize // largest object that is cached, in bytes
-	MinBytes  = 1 << 20          // smallest size of a shard in bytes, so that it holds several of the largest objects
+	MinBytes  = 1 << 20          // smallest size of a shard in bytes: it holds several of the largest objects
 )
 
 const (

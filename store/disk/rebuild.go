@@ -32,7 +32,7 @@ type RebuildReport struct {
 	Torn     int64  `json:"torn"`           // places in segments where no record could be read
 	Corrupt  int64  `json:"corrupt"`        // objects in the new index, small and large, that are damaged or missing
 	Open     int    `json:"open"`           // open findings of the list of damage
-	Unknown  int    `json:"unknown"`        // of them those of which nobody can tell what was lost
+	Unknown  int    `json:"unknown"`        // of them, those where nobody can tell which objects were lost
 	Node     string `json:"node,omitempty"` // the node's name in the bucket
 }
 

@@ -82,8 +82,8 @@ func NewAccount(l Limits, deps AccountDeps) *Account {
 	return a
 }
 
-// SetLimits replaces the limits. What is stored beyond one that shrank is evicted as usual. The size of a store in RAM,
-// and where large objects are, must stay.
+// SetLimits replaces the limits. If one shrinks, objects beyond it are evicted as usual. The size of a store in RAM,
+// and the place of large objects, must not change.
 func (a *Account) SetLimits(l Limits) { a.live.Store(&l) }
 
 // usage returns what is used now. A deferred object counts from its put on.

@@ -36,9 +36,9 @@ func (t *trees) Refs(ctx context.Context, top b3.Root) iter.Seq2[manifest.Ref, e
 	}
 }
 
-// Kept yields the objects that pins lead to, of those pins that which accepts: their roots and what Refs
-// yields below them, each once as far as two manifest.Seen tell. What is below a directory that is missing
-// or damaged is not yielded; an error says so, and the listing goes on. Any other error ends it.
+// Kept yields the objects that pins lead to, of those pins that which accepts: their roots and what Refs yields below
+// them, each once as far as two manifest.Seen tell. For a missing or damaged directory it yields an error instead of
+// the objects below, and goes on. Any other error ends it.
 func (t *trees) Kept(ctx context.Context, which func(meta.Pin) bool) iter.Seq2[b3.Root, error] {
 	return func(yield func(b3.Root, error) bool) {
 		l := newListing(t, func(ref manifest.Ref, _ error) bool { return yield(ref.Root, nil) })

@@ -17,7 +17,7 @@ import (
 	"allium/store/meta"
 )
 
-// Partials are the partial objects: those of which only a part is stored.
+// Partials are the partly stored objects.
 type Partials interface {
 	// Find returns the partial object root.
 	Find(root b3.Root) (rec meta.Partial, ok bool, err error)

@@ -27,7 +27,7 @@ type Class string
 
 // The classes, in the order they are looked at.
 const (
-	Pinned  Class = "pinned"  // by a pin of its own or one above it
+	Pinned  Class = "pinned"  // by its own pin or one above it
 	Leased  Class = "leased"  // being read, put or downloaded
 	Recent  Class = "recent"  // used since the collection began
 	Held    Class = "held"    // used since a Hold began: an add or a fetch has no pin yet

@@ -47,7 +47,7 @@ func (a *Account) ReserveUnwritten(ctx context.Context, n meta.Count) error {
 	return nil
 }
 
-// ReleaseUnwritten ends a reservation of ReserveUnwritten, of which unwritten bytes are not on the
+// ReleaseUnwritten ends a reservation of ReserveUnwritten. unwritten of its bytes are not on the
 // disk.
 func (a *Account) ReleaseUnwritten(n meta.Count, unwritten int64) {
 	a.unwritten.Add(-unwritten)

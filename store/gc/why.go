@@ -68,7 +68,7 @@ func (g *Collector) Why(ctx context.Context, root b3.Root) (Why, error) {
 	return w, nil
 }
 
-// whyHere fills in what is stored of the object and when it was used.
+// whyHere sets the presence, the size and the last use of the object.
 func (t *trees) whyHere(w *Why) error {
 	e, ok, err := t.findVisible(w.Root)
 	if err != nil {

@@ -105,9 +105,8 @@ func Known(err error) bool {
 	return status.HasOutcome(err) || !status.FromOS(err) && status.Of(err) != status.Internal
 }
 
-// NoSpace returns the no_space error of a write that would use the reserve or
-// exceed a limit. what is a sentence that says what is full; have and need are in
-// bytes. need is 0 if the size of a stream is not known.
+// NoSpace returns the no_space error of a write that would use the reserve or exceed a limit. what is a sentence that
+// names the full disk or limit; have and need are in bytes. need is 0 if the size of a stream is not known.
 func NoSpace(what string, have, need int64) error {
 	needed := ""
 	if need > 0 {
@@ -117,7 +116,7 @@ func NoSpace(what string, have, need int64) error {
 		what, limits.Bytes(have).Human(), needed)
 }
 
-// NoOwnFile is the error of moving the file of an object that has none of its own.
+// NoOwnFile returns the error of moving the file of an object that is not stored in its own file.
 func NoOwnFile(root b3.Root) error {
 	return status.Errorf(status.Unsupported, "%s has no file of its own", root)
 }

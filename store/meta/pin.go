@@ -22,8 +22,8 @@ type Pin struct {
 	Released bool
 }
 
-// Release returns what is left of a pin with a target when it is dropped: the record that the
-// target was removed. now is in Unix milliseconds.
+// Release returns the record that replaces a dropped pin with a target: it says that the target was removed. now is in
+// Unix milliseconds.
 func (p Pin) Release(now uint64) Pin {
 	if !p.Target.Removed() {
 		p.Target = Target{}.Next(p.Target, now)

@@ -93,8 +93,8 @@ func (c Count) Minus(d Count) Count { return Count{c.Objects - d.Objects, c.Byte
 // those of its outboard.
 func StoredSize(size int64) int64 { return size + b3.OutboardSize(size) }
 
-// PartialSize estimates the stored bytes of a partial object of which arrived bytes
-// are stored. It does not count which nodes of the outboard have arrived.
+// PartialSize estimates the disk space of a partial object with that many arrived bytes, with its outboard. It does not
+// count which nodes of the outboard have arrived.
 func PartialSize(arrived int64) int64 { return arrived + OutboardShare(arrived) }
 
 // OutboardShare returns the outboard bytes of n bytes of large objects, rounded up.

@@ -191,7 +191,7 @@ func (k *Keeper) PinsOf(ctx context.Context, root b3.Root) iter.Seq2[meta.Pin, e
 // pagePins appends a page of pins, as the methods of the backend do.
 type pagePins func(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
 
-// listPins yields pins, from those of the object root on, of which it keeps a page of so many.
+// listPins yields pins, from those of the object root on. It reads them in pages of size pins.
 func (k *Keeper) listPins(ctx context.Context, from pagePins, root b3.Root, size int) iter.Seq2[meta.Pin, error] {
 	return func(yield func(meta.Pin, error) bool) {
 		root, label := root, ""

@@ -8,8 +8,8 @@ import (
 	"allium/protocols/manifest"
 )
 
-// Knot puts directories of which each names the next one twice, and the last a file: few objects with 2^levels paths.
-// It returns their addresses, that of the file first and that of the top last.
+// Knot puts directories that each name the next one twice, and the last one a file: few objects with 2^levels paths. It
+// returns their addresses, that of the file first and that of the top last.
 func Knot(t testing.TB, put func(p []byte) b3.Root, levels int) []b3.Root {
 	t.Helper()
 	file := []byte("the end of a knot")

@@ -74,7 +74,7 @@ func testSuspend(t *testing.T, s *store.Store) {
 		t.Fatalf("[%d, %d) is missing after group 3", lo, hi)
 	}
 	if !in.Has(9) || !in.Has(2) || in.Has(4) || in.Has(10) || in.Held() != 2*group+100 {
-		t.Fatal("what is here is not what was written")
+		t.Fatal("the stored groups are not those that were written")
 	}
 	waited := make(chan error, 1)
 	go func() { waited <- in.Wait(t.Context(), 5) }()

@@ -188,7 +188,7 @@ func testDeferredAndFlush(t *testing.T, s *store.Store) {
 	}
 	wantCount(t, s, len(all))
 	if err := s.Flush(t.Context()); err != nil {
-		t.Fatalf("flush of nothing: %v", err)
+		t.Fatalf("flush without a waiting object: %v", err)
 	}
 }
 

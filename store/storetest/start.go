@@ -1,9 +1,9 @@
 // Package storetest provides the test suite that every backend of package store must pass,
 // and helpers that start a store or an S3 server for a test.
 //
-// The tests of a backend call [Suite] with a function that starts a store with that backend.
-// Each test of the suite starts a store of its own and uses only its exported methods. The
-// store stops when the test ends, because the function calls [Start] or [Try].
+// The tests of a backend call [Suite] with a function that starts a store with that backend. Each
+// test of the suite starts a new store and uses only its exported methods. The store stops when the
+// test ends, because the function calls [Start] or [Try].
 //
 // Other tests call [Start], then [Put], [Get], [Holds] and [Want]. Tests of the S3 backend
 // call [StartS3], which runs versitygw, or [FakeS3] for a server of their own. Tests of what a

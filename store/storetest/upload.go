@@ -260,7 +260,7 @@ func testUploadTwice(t *testing.T, s *store.Store) {
 		}
 		u := Begin(t, s, o)
 		if now := Append(t, s, u, p, 0, size); now.New {
-			t.Errorf("what is here was stored again: %+v", now)
+			t.Errorf("a stored object was stored again: %+v", now)
 		}
 		for pin, err := range s.Pins(t.Context()) {
 			if err != nil || pin.Root == root && !pin.Recursive {

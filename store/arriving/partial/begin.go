@@ -17,9 +17,9 @@ func (t *Table) Ingest(ctx context.Context, root b3.Root, size int64) (*Ingest, 
 	return t.ingest(ctx, root, size, false)
 }
 
-// IngestApart is Ingest for an object of which another ingest runs. The new one writes to
-// files of its own, so neither waits for the other. The first commit makes the object visible,
-// and later ones store nothing. What arrives is not saved: Suspend discards it.
+// IngestApart is Ingest for an object that has another ingest under way. The new one writes to separate files, so
+// neither waits for the other. The first commit makes the object visible, and later ones store nothing. Suspend saves
+// nothing: it discards the groups that arrived.
 func (t *Table) IngestApart(ctx context.Context, root b3.Root, size int64) (*Ingest, error) {
 	return t.ingest(ctx, root, size, true)
 }

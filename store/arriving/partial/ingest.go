@@ -248,10 +248,9 @@ func (in *Ingest) stopIfComplete() error {
 	return nil
 }
 
-// Suspend ends the ingest and saves what arrived for the next ingest and for readers. It
-// discards a small object, one whose size is not proved, one of which nothing arrived, and one
-// that is stored whole by now. A failed checkpoint is logged and costs what came since the last one. After Commit,
-// Suspend or Abort, it does nothing.
+// Suspend ends the ingest and saves the groups that arrived, for the next ingest and for readers. It discards a small
+// object, one without a proved size, one without a group, and one that is stored whole by now. A failed checkpoint is
+// logged and costs the groups that came since the last one. After Commit, Suspend or Abort, it does nothing.
 func (in *Ingest) Suspend() {
 	if !in.stop(suspended, nil) {
 		return

@@ -176,9 +176,8 @@ func (t *Table) DropCompleted(ctx context.Context, root b3.Root) {
 	}
 }
 
-// dropSaved discards what is saved of root if root is stored whole. It is called when an ingest
-// has saved something, and when one that was begun apart has made root visible: the later of the
-// two discards it.
+// dropSaved discards the saved groups of root if root is stored whole. It is called when an ingest has saved groups,
+// and when one that was begun apart has made root visible: the later of the two calls discards them.
 func (t *Table) dropSaved(root b3.Root) {
 	if t.objects.Load() == 0 || t.claim(root, false) != nil {
 		return // an ingest that runs ends, and comes here

@@ -59,8 +59,7 @@ func newSmall(t *Table, root b3.Root, size int64, apart bool) *object {
 	return p
 }
 
-// newApart returns a large object with files of its own. Only its ingest and the readers of
-// that use it.
+// newApart returns a large object with separate files. Only its ingest and the readers of that ingest use it.
 func newApart(t *Table, root b3.Root, size int64) (*object, error) {
 	st, err := t.deps.Backend.Stage(b3.Root{})
 	if err != nil {

@@ -97,7 +97,7 @@ func NewTable(deps Deps) *Table {
 
 // Stats are the counters of partial objects.
 type Stats struct {
-	Objects int64 // large objects of which a part is stored, in use or not
+	Objects int64 // partly stored large objects, in use or not
 	Bytes   int64 // stored bytes of them
 	Waits   int64 // writes that waited for a checkpoint
 	Ingests int   // downloads in progress

@@ -18,9 +18,8 @@ func (p *object) mustWait(n int64) bool {
 	return p.staging != nil && !p.apart && p.sizeProved && unnoted > 0 && unnoted+p.writingBytes+n > maxUnsaved
 }
 
-// waitForCheckpoint returns when n more bytes can be written. It waits for the checkpoint
-// in progress, and makes one itself if that was not enough. It returns the error of its own
-// checkpoint, or draining.
+// waitForCheckpoint returns when n more bytes can be written. It waits for the checkpoint in progress, and makes one
+// itself if that was not enough. It returns the error of the checkpoint that it made, or draining.
 func (p *object) waitForCheckpoint(n int64) error {
 	if !p.addUser() {
 		return nil // the ingest ended; startWrite returns how

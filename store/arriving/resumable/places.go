@@ -17,8 +17,8 @@ type Capability struct {
 	Label string    // label that pins must have; empty: any
 }
 
-// owner returns whose share the uploads count against that c begins. Capabilities rarely
-// have the same owner; they then have one share.
+// owner returns the owner whose share the uploads of c count against. Capabilities rarely have the
+// same owner; they then have one share.
 func (c Capability) owner() owner {
 	if c.ID == "" {
 		return 0
@@ -125,9 +125,9 @@ func (t *Table) tryReserve(o owner, dropped bool) (empty *state, ok bool) {
 	return empty, false
 }
 
-// emptyUpload returns an upload without a byte: of the owner with the most uploads, the one
-// that expires first. That owner has more uploads than o would have afterwards, so that it
-// cannot take the place back. The node's own uploads stay. The caller holds mu.
+// emptyUpload returns an upload without a byte: of the owner with the most uploads, the one that expires first. That
+// owner has more uploads than o would have afterwards, so it cannot take the place back. The node's own uploads stay.
+// The caller holds mu.
 func (t *Table) emptyUpload(o owner) (empty *state) {
 	most := int64(0)
 	if o != 0 {

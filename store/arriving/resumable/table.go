@@ -28,8 +28,8 @@ const (
 	expirePause = 50 * time.Millisecond
 )
 
-// state is a known upload. Who has locked it (busy) may use all its fields, and alone
-// changes rec, under the table's lock.
+// state is a known upload. The goroutine that has locked it (busy) may use all its fields. It alone changes rec, under
+// the table's lock.
 type state struct {
 	rec      meta.Upload
 	busy     bool // locked; guarded by the table's lock
@@ -56,11 +56,11 @@ const (
 
 // Space reserves space for uploads.
 type Space interface {
-	// ReserveUnwritten reserves n, none of which is on the disk yet, and may wait for space.
+	// ReserveUnwritten reserves space for n that is not on the disk yet. It may wait for space.
 	ReserveUnwritten(ctx context.Context, n meta.Count) error
 	// TakeUnwritten reserves n without checking the bounds.
 	TakeUnwritten(n meta.Count, unwritten int64)
-	// ReleaseUnwritten ends a reservation of which unwritten bytes are not on the disk.
+	// ReleaseUnwritten ends a reservation. unwritten of its bytes are not on the disk.
 	ReleaseUnwritten(n meta.Count, unwritten int64)
 	// NoteWritten notes that n more of the reserved bytes are on the disk.
 	NoteWritten(n int64)

@@ -17,10 +17,9 @@ const (
 	maxWindow = 4 << 20
 )
 
-// file reads an object of the bucket. The bytes that it returns are unverified. It keeps
-// the last window that it read ahead. All files share one budget of bytes for windows
-// (store.read_ahead); when the budget is used up, each read is a request of its own. Methods
-// may be called concurrently.
+// file reads an object of the bucket. The bytes that it returns are unverified. It keeps the last
+// window that it read ahead. All files share one budget of bytes for windows (store.read_ahead);
+// when the budget is used up, each read is one request. Methods may be called concurrently.
 type file struct {
 	c    *conn
 	key  string

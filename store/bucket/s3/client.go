@@ -174,7 +174,7 @@ func (c *client) Delete(ctx context.Context, key string) error {
 	})
 }
 
-// List implements Bucket. Each page is a request with retries of its own.
+// List implements Bucket. Each page is one request, which is retried alone.
 func (c *client) List(ctx context.Context, prefix string) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		after := ""

@@ -13,9 +13,8 @@ import (
 	"allium/protocols/status"
 )
 
-// Meters bound and count requests to a bucket, and remember whether it can be reached. A
-// node creates them once, also without a bucket, so that its limits and metrics are always
-// the same. Methods may be called concurrently.
+// Meters bound and count requests to a bucket, and remember whether it can be reached. Every node creates them once,
+// even without a bucket, so all nodes have the same limits and metrics. Methods may be called concurrently.
 type Meters struct {
 	gate     *limits.Gate
 	ahead    *limits.Budget

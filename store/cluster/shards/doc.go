@@ -7,15 +7,15 @@
 //     manifest says, and a shard against its address before it is stored or sent.
 //   - Encoding and rebuilding are streams. Each of at most maxStreams keeps one window of each shard in RAM. Parity is
 //     staged by the store on disk, as its address is known only at the end.
-//   - Parts for readers are fetched within permits of their own, readPermits at once, and each within partTime. A
-//     reader of a coded object keeps one window.
+//   - Parts for readers are fetched at most readPermits at once, and each within partTime. A reader of a coded object
+//     keeps one window.
 //   - A member is asked for a part again only after others, once it failed.
 //
-// One read, step by step: a peer asks a member for a coded object, of which that has one shard. [Coder.Open] finds the
-// manifest and opens the outboard, which is stored here. The server reads a group: the source finds its data shard and
-// gets the part from the store, from a member that proved that shard, or from one that has the whole
-// object. If nobody has it, it gets the same part of k other shards and computes it. The reader that the server
-// uses proves the group and sends it.
+// One read, step by step: a peer asks a member for a coded object. The member has one shard of it. [Coder.Open] finds
+// the manifest and opens the outboard, which is stored here. The server reads a group: the source finds its data shard
+// and gets the part from the store, from a member that proved that shard, or from one that has the whole object. If
+// nobody has it, it gets the same part of k other shards and computes it. The reader that the server uses proves the
+// group and sends it.
 package shards
 
 import (
@@ -49,7 +49,7 @@ type Deps struct {
 	Objects Objects
 	// Put stores an object at a member of the cluster.
 	Put func(ctx context.Context, to peer.ID, obj b3.Object, meter repair.Meter) error
-	// Coding returns the manifest of a coded object of which this node holds a piece, and its address.
+	// Coding returns the manifest of a coded object and its address, if this node holds a piece of the object.
 	Coding func(object b3.Root) (root b3.Root, m *erasure.Manifest, ok bool)
 	// Holders returns the members that proved a piece, by the address of the manifest.
 	Holders func(manifest b3.Root) []plan.Holder

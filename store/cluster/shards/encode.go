@@ -17,8 +17,8 @@ import (
 	"allium/store/meta"
 )
 
-// Encode implements durability.Coder. Parity stays in the store as cached content: what is evicted before it was sent
-// is made again.
+// Encode implements durability.Coder. Parity shards stay in the store as cached content: one that is evicted before it
+// was sent is made again.
 func (c *Coder) Encode(ctx context.Context, root b3.Root, t meta.Target) (b3.Root, error) {
 	release, err := c.streams.Acquire(ctx)
 	if err != nil {

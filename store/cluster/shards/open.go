@@ -18,8 +18,8 @@ func (c *Coder) Has(root b3.Root) bool {
 	return ok && c.deps.Filter.Object(root) == nil
 }
 
-// Open opens a coded object of which this node holds a piece. Its bytes are fetched from members as they are read, and
-// ctx ends that. The error is not_found if this node holds no piece.
+// Open opens a coded object. It fetches the bytes from members as they are read, until ctx ends. The error is not_found
+// if this node holds no piece of the object.
 func (c *Coder) Open(ctx context.Context, root b3.Root) (*Object, error) {
 	manifest, m, ok := c.deps.Coding(root)
 	if !ok {

@@ -3,12 +3,12 @@ package shards
 import "time"
 
 const (
-	// maxStreams bounds the encodings and rebuilds at one time. Each has a window of each shard in RAM.
+	// maxStreams is the maximum number of encodings and rebuilds under way. Each has a window of each shard in RAM.
 	maxStreams = 2
 	// window is the number of bytes of each shard that an encoding or a rebuild has in RAM, in whole groups.
 	window = 128 << 10
-	// readPermits bounds the windows that are fetched for readers at one time, and readsWait those that wait; further
-	// readers are told busy.
+	// readPermits bounds the windows that are fetched for readers at once, and readsWait those that wait; further
+	// readers get busy.
 	readPermits = 8
 	readsWait   = 64
 	// maxWindow bounds the bytes that are fetched at once for a reader that reads one group after the other. The first

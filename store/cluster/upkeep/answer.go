@@ -47,8 +47,8 @@ type learner struct {
 	learned atomic.Uint64 // calls of learn
 }
 
-// Claimed notes that a member challenged this node, so that it seems to hold the objects itself. An object at rest
-// stays so if the member is known to hold it.
+// Claimed notes that a member challenged this node about objects: the member probably holds them itself. An object at
+// rest stays at rest if the member is known to hold it.
 func (l *learner) Claimed(from peer.ID, objs []b3.Root) {
 	v := l.deps.View()
 	l.inv.mu.Lock()

@@ -3,13 +3,13 @@
 //
 // Invariants:
 //
-//   - What is remembered is bounded: maxObjects objects, of which maxActive are active, and of each what the planner
-//     keeps. An object is active while anything happens to it; then it rests in a plan.Page, in some 60 bytes,
-//     until the next challenge is due. Objects past these bounds are counted, and planned when there is room.
+//   - Memory is bounded: maxObjects objects, maxActive of them active, and the planner's bound for each. An object is
+//     active while anything happens to it; then it rests in a plan.Page, in some 60 bytes, until the next challenge is
+//     due. Objects past these bounds are counted, and planned when there is room.
 //   - A tick looks at no more than maxScan pins and begins no more than maxCalls actions. It waits for
 //     no member: up to callLimit are asked at once, each by one goroutine.
-//   - Targets are durable in the pins of the store before a member is told that they are known.
-//     What holders proved is kept soon after a holder is new or gone, and restored with its own time after a restart.
+//   - Targets are durable in the pins of the store before a member is told that they are known. The proofs of holders
+//     are saved soon after a holder is new or gone. After a restart each has the time at which it was made.
 //   - Nobody but this node changes its own targets. Its operator removes those of nodes that are gone, on this node
 //     alone.
 //
@@ -20,9 +20,9 @@
 // both holders. A small object, its target and the challenge may travel in one request. Each holder runs the same
 // from then on.
 //
-// If the pin asks for shards, the object is coded first, which is a job of that queue as well. From then on
-// the coding manifest is what is planned: each holder has it and one shard, and this node the whole object. An object
-// below erasure.MinSize gets copies, one more than there are parity shards.
+// If the pin asks for shards, the object is coded first, which is a job of that queue as well. From then on the planner
+// plans the coding manifest: each holder has it and one shard, and this node the whole object. An object below
+// erasure.MinSize gets copies, one more than there are parity shards.
 package upkeep
 
 import (
@@ -58,8 +58,8 @@ type Prover interface {
 type Coder interface {
 	// Manifest returns a coding manifest that is stored here. The error is bad_request if the object is none.
 	Manifest(ctx context.Context, root b3.Root) (*erasure.Manifest, error)
-	// Held returns what this node holds of a coded object for its cluster, or of its own. ok is false if that is
-	// nothing, or not whole.
+	// Held returns the piece of a coded object that this node holds, for its cluster or for itself. ok is false if it
+	// holds no whole piece.
 	Held(ctx context.Context, m *erasure.Manifest) (p plan.Piece, ok bool, err error)
 	// Encode codes an object that is stored here whole, and returns the manifest. What the node keeps of it is
 	// durable then, and pinned for the cluster with the target.
@@ -113,8 +113,9 @@ type Deps struct {
 	Coder    Coder
 	// Coded takes note that this node holds a piece of an object, which it can serve from now on. It does not block.
 	Coded func(object b3.Root)
-	// Send sends copies, of which the member may be told: of one object, or of up to plan.MaxSent objects of at most
-	// b3.GroupSize bytes each. It counts bytes by meter. It returns the outcome of each object, or one error for all.
+	// Send sends copies to a member that may know the targets: of one object, or of up to plan.MaxSent objects of at
+	// most b3.GroupSize bytes each. It counts bytes by meter. It returns the outcome of each object, or one error for
+	// all.
 	Send func(ctx context.Context, to peer.ID, copies []plan.Told, meter repair.Meter) ([]Sent, error)
 	// Dropping records that this node is about to drop its copy of an object. If it returns an error, the copy
 	// stays; else ended is called with the result.

@@ -109,8 +109,8 @@ func (e *entry) restSum(n int) Sum {
 	return Sum{Objects: n, Wanted: n * e.Wanted(), Observed: n * e.Wanted()}
 }
 
-// ask has the planner know what this node asks for, with a number above that of the latest target. A
-// node without pins of its own takes over what it once asked for.
+// ask tells the planner the target of this node's pins, with a number above that of the latest target. A node without
+// pins adopts the target that it once set.
 func (e *entry) ask(self plan.ID, now time.Time) {
 	t := e.own
 	if t.Seq == 0 {

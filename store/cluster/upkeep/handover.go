@@ -15,7 +15,7 @@ type Handover struct {
 	Since time.Time // zero: it hands nothing over. Proofs count from the latest step of a [plan.Page] before it
 	// Ready says that all pins were looked at since. Before that Left is no result.
 	Ready     bool
-	Objects   int   // that are stored here, and of which copies are asked for
+	Objects   int   // that are stored here, with targets that ask for copies
 	Left      int   // of them, that fewer others hold than are asked for, or did not prove since
 	LeftBytes int64 // of these
 	// Stuck objects, of Left, cannot be handed over: too few others hold or take them. First is one of them, with who
@@ -96,7 +96,7 @@ func (s *Service) Hurry() {
 	s.wakeUp()
 }
 
-// keepsAlone reports whether a pin asks for no copies of an object of which nothing else does either.
+// keepsAlone reports whether no target, of this pin or another one, asks for copies of the pin's object.
 func (n *inventory) keepsAlone(p meta.Pin) bool {
 	if p.Target.Wants() || meta.OfCluster(p.Label) {
 		return false

@@ -146,7 +146,7 @@ func (pl *planner) moves(v *plan.View, now time.Time) (sends []planned) {
 		if looked++; looked > maxMoves || len(sends) == plan.MaxBatch {
 			return false
 		}
-		alone := e.Size > b3.GroupSize || e.coded != nil // in a job of its own
+		alone := e.Size > b3.GroupSize || e.coded != nil // in a separate job
 		if !e.Here || len(sends) > 0 && alone {
 			return true
 		}

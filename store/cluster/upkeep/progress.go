@@ -13,7 +13,7 @@ type Progress struct {
 	Unmet  []b3.Root // those that have not the copies that are asked for, or are not planned yet
 	Copies int       // that count, of all of them
 	Coming int       // that are on their way, and objects that are being coded
-	Given  int       // objects of which the pins of this node ask for less by now
+	Given  int       // objects for which the pins of this node ask for less by now
 
 	// Stuck objects have too few members that hold or take a copy. First is one of them, with who could hold it. No
 	// more than maxReach are looked at.

@@ -15,7 +15,7 @@ type Sum struct {
 	Checking    int   // see plan.Standing
 	AtRisk      int   // with fewer copies that count than their targets ask for
 	Unreachable int   // of those at risk
-	Lost        int   // that cannot be read, and of which every member said that it holds nothing
+	Lost        int   // that cannot be read: every member said that it holds nothing of them
 	Behind      int   // at risk or lost, and had all their copies since the node started
 	Wanted      int   // copies that targets ask for
 	Observed    int   // copies that count
@@ -63,7 +63,7 @@ type Report struct {
 	Sum
 	Beyond    Beyond        // what asks for more copies than there are members
 	Unplanned int           // objects with a target for which there is no room
-	ETA       time.Duration // until what is missing is sent, at the rate of the latest sends; 0: not known
+	ETA       time.Duration // until the missing copies are sent, at the rate of the latest sends; 0: not known
 	Ready     bool          // every pin was looked at since the node started
 	LastOnly  bool          // more than a third of the members vanished together: only last copies are sent
 	Members   []plan.Member

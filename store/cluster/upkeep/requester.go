@@ -23,7 +23,7 @@ type Requester struct {
 	Beyond   bool // there are not so many members
 }
 
-// asking returns who asks for copies of an object, or of its shards. The caller holds mu.
+// asking returns the nodes that ask for copies of an object, or of its shards. The caller holds mu.
 func (n *inventory) asking(root b3.Root, v *plan.View) (list []Requester) {
 	for _, e := range n.entriesOf(root) {
 		list = append(list, e.asking(v)...)
@@ -31,7 +31,7 @@ func (n *inventory) asking(root b3.Root, v *plan.View) (list []Requester) {
 	return list
 }
 
-// asking returns who asks for copies of e.
+// asking returns the nodes that ask for copies of e.
 func (e *entry) asking(v *plan.View) (list []Requester) {
 	members := present(v)
 	for _, a := range e.Asked() {
@@ -66,7 +66,7 @@ func present(v *plan.View) (n int) {
 	return n
 }
 
-// Beyond has objects of which more copies are asked for than there are members.
+// Beyond counts the objects whose targets ask for more copies than there are members.
 type Beyond struct {
 	Objects int
 	First   b3.Root   // one of them

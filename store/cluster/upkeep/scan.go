@@ -204,8 +204,8 @@ func (s *scanner) seen(ctx context.Context, p meta.Pin) error {
 	return nil
 }
 
-// keepRemoval makes durable that this node asks for an object no more: an object below a directory has no
-// record of its own. The pin goes with the copies of the others.
+// keepRemoval records durably that this node no longer asks for copies of an object. It sets a pin for it, because an
+// object below a directory has no record. The pin goes with the copies of the others.
 func (s *scanner) keepRemoval(ctx context.Context, root b3.Root) error {
 	s.inv.mu.Lock()
 	var t meta.Target
@@ -225,7 +225,7 @@ func (s *scanner) keepRemoval(ctx context.Context, root b3.Root) error {
 }
 
 // sawAtRest notes a pin of an object that is at rest, and reports whether it is: the pin says what is known, and the
-// object is stored. What was kept over a restart is taken if the pin is all that it knows of.
+// object is stored. Proofs that were saved before a restart are taken if the pin is the only target that they know of.
 func (s *scanner) sawAtRest(ctx context.Context, p meta.Pin) (bool, error) {
 	origin := s.deps.Self
 	if meta.OfCluster(p.Label) {

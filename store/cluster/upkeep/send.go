@@ -56,7 +56,7 @@ func grouped(sends []planned) (list [][]planned) {
 // queue puts a job into the queue of repairs.
 func (s *sender) queue(sends []planned) {
 	job := repair.Job{
-		// What is new has one copy, and still leaves the last places of the queue to repairs.
+		// A new object has one copy, so it is urgent too. But the last places of the queue stay free for repairs.
 		Kind: sends[0].kind(), Root: sends[0].Root, Urgent: sends[0].Priority.Urgent() && !sends[0].awaited,
 		Awaited: sends[0].awaited,
 		Run: func(ctx context.Context, meter repair.Meter) error {
@@ -130,9 +130,10 @@ func (s *sender) sent(ctx context.Context, sends []planned, out []outcome, err e
 	}
 }
 
-// send sends a member copies of objects, and tells it the targets, with them or now that it can pin the objects for
-// their origins. It tells it of them before as well, so that it may say that they were removed, unless somebody waits:
-// what was just asked for nobody has removed. It notes in out what became of each.
+// send sends copies of objects to a member. It tells the member the targets, with the copies or after them, when the
+// member can pin the objects for their origins. Unless somebody waits for the copies, it also exchanges targets first:
+// the member may know that one was removed. A target that was just set needs no such check. send puts the outcome of
+// each copy into out.
 func (s *sender) send(ctx context.Context, sends []planned, out []outcome, meter repair.Meter) error {
 	to := peer.ID(sends[0].To)
 	if !sends[0].awaited {
@@ -155,7 +156,7 @@ func (s *sender) send(ctx context.Context, sends []planned, out []outcome, meter
 	}
 	var sent []Sent
 	var err error
-	if p := sends[0]; p.coded != nil { // which is a job of its own
+	if p := sends[0]; p.coded != nil { // a coded object is alone in its job
 		sent = []Sent{{Err: s.deps.Coder.Send(ctx, to, p.Root, p.coded, p.Piece, meter)}}
 	} else {
 		sent, err = s.deps.Send(ctx, to, copies, meter)
@@ -168,7 +169,7 @@ func (s *sender) send(ctx context.Context, sends []planned, out []outcome, meter
 	}
 	var told []plan.Told // what the member knows now
 	var failed []error
-	left := slices.Clone(sends) // of which it is to be told
+	left := slices.Clone(sends) // objects that the member must still be told about
 	for n, r := range sent {
 		i := at[n]
 		if out[i] = (outcome{r.Err == nil, r.Err == nil && r.Proved}); r.Told && r.Err == nil {

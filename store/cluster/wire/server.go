@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	challenges     = 4 // challenges of all members that are answered at one time
+	challenges     = 4 // challenges of all members that are answered at once
 	peerChallenges = 1 // of one member
 )
 

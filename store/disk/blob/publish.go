@@ -283,8 +283,8 @@ func (o *objects) undoRename(p *publication) {
 	o.unlinkOrLog(name, name+outboardSuffix)
 }
 
-// commitRenamed makes renamed objects durable and visible. If a directory cannot be
-// synced, what is on disk is unknown, so the error is sticky.
+// commitRenamed makes renamed objects durable and visible. If a directory cannot be synced, the state of the disk is
+// unknown, so the error is sticky.
 func (o *objects) commitRenamed(moved []*publication) error {
 	if len(moved) == 0 {
 		return nil

@@ -63,7 +63,7 @@ func (f *Ballasted) do(name string, op func() error) error {
 	return err
 }
 
-// file wraps a file that was opened as name, so that its writes may use the ballast.
+// file wraps a file that was opened as name: its writes may use the ballast.
 func (f *Ballasted) file(name string, file vfs.File, err error) (vfs.File, error) {
 	if err != nil || !f.mayRelease(name) {
 		return file, err

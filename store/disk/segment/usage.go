@@ -35,9 +35,8 @@ type segmentUsage struct {
 // worthCompacting reports whether less than half of the segment is needed.
 func (u segmentUsage) worthCompacting(oldest bool) bool { return 2*u.needed(oldest) < u.size }
 
-// worthCompactingIf is worthCompacting, but when space is short, a segment of which less
-// than three quarters are needed qualifies too. Moving the rest costs more, but less than
-// evicting more objects.
+// worthCompactingIf is worthCompacting, but when space is short, a segment also qualifies if less than three quarters
+// of it are needed. Moving the rest costs more, but less than evicting more objects.
 func (u segmentUsage) worthCompactingIf(oldest, short bool) bool {
 	return u.worthCompacting(oldest) || short && 4*u.needed(oldest) < 3*u.size
 }

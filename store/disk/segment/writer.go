@@ -13,8 +13,8 @@ type commitBatch struct {
 	changes *changeBatch
 }
 
-// Serve is the writer: it commits what is queued until ctx is done, then commits what is
-// left and refuses further changes. It runs once, in one goroutine.
+// Serve is the writer: it commits queued changes until ctx is done. Then it commits the rest and refuses further
+// changes. It runs once, in one goroutine.
 func (s *Log) Serve(ctx context.Context) {
 	defer s.refuseChanges()
 	for last := false; !last; {
@@ -33,9 +33,8 @@ func (s *Log) Serve(ctx context.Context) {
 	}
 }
 
-// commit writes a batch, syncs it and enters it in the index. refused is why the objects
-// were left out when only they found no space. err is why nothing took effect; when final
-// is set, what is on disk is unknown.
+// commit writes a batch, syncs it and enters it in the index. refused is why the objects were left out when only they
+// found no space. err is why nothing took effect; when final is set, the state of the disk is unknown.
 func (s *Log) commit(f commitBatch) (refused error, final bool, err error) {
 	if b := f.objects; b != nil {
 		if refused = s.checkSpace(int64(b.Len())); refused != nil {

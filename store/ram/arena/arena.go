@@ -182,7 +182,7 @@ func (a *Arena) Grow(e Extent, n int) (Extent, error) {
 	return e, nil
 }
 
-// takeBlock returns a free block, of which there must be one. The caller holds mu.
+// takeBlock returns a free block. There must be one. The caller holds mu.
 func (a *Arena) takeBlock() uint32 {
 	for {
 		r := a.regions[a.lowestFree]

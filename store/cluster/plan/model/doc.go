@@ -6,8 +6,8 @@
 //
 //   - trim.pml: holders ask each other for leases, prove that enough others hold the object, wait, prove it again and
 //     drop their copy.
-//   - shards.pml: the same with shards, some of which several members hold. Two planners send what is missing at the
-//     same time, and as much is lost as the coding allows.
+//   - shards.pml: the same with shards, some held by several members. Two planners send the missing shards at the same
+//     time, and as many are lost as the coding allows.
 //   - removal.pml: a target is removed, and perhaps set again, while a holder is away that still has the old one.
 //
 // # Properties
@@ -18,12 +18,13 @@
 //     knows no target but removed ones.
 //   - A planner that holds the object, and does not leave itself, grants one lease at a time, and not to the same
 //     holder again while another one asks.
-//   - A node with a target of its own drops nothing. A node drops nothing that a target asks for.
+//   - A node drops no copy of an object for which it has a target itself, and no copy that a target asks for.
 //   - A planner sends a shard to one member at a time. After the last plans no shard is missing, and the object can be
 //     read all the time.
 //   - Only the origin changes or removes its target, and nothing older replaces what is known of it. What another
 //     member says in its name ends when the origin hears of it.
-//   - What was removed goes: a holder that is back brings it back for as long as it cannot ask the origin.
+//   - The copies of a removed target go. A holder that comes back brings the target back only until it can ask the
+//     origin.
 //   - All of them come to an end.
 //
 // # Invariants

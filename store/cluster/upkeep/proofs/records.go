@@ -1,9 +1,9 @@
-// Package proofs keeps over a restart what holders proved of objects, in the records of a node.
+// Package proofs keeps the proofs of holders over a restart, in the records of a node.
 //
-// What is kept of active objects is in pages by the first bits of the object's address. A page is CBOR and its BLAKE3
-// digest. Those at rest are kept as the bytes of the plan.Page that they are in. Pages are written from time to time.
-// Objects that changed since then are in batches, which have the form of pages.
-// Challenges can prove all of it again. So a damaged page is removed, and no error stops the service.
+// The proofs of active objects are in pages, by the first bits of the object's address. A page is CBOR and its BLAKE3
+// digest. Objects at rest are kept as the bytes of their plan.Page. Pages are written from time to time. Objects that
+// changed since then are in batches, which have the form of pages. Challenges can prove all of it again. So a damaged
+// page is removed, and no error stops the service.
 package proofs
 
 import (
