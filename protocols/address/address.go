@@ -18,15 +18,15 @@ import (
 	"allium/protocols/status"
 )
 
-// form is one way to write an address. It returns the canonical key, and false for a text
-// that is not written this way. An error says what is wrong with a text that is.
+// form is one way to write an address. It returns the canonical key, and false for a text in another form. The error
+// describes a mistake in a text of this form.
 type form func(text string) (key string, ok bool, err error)
 
 // forms are asked in this order.
 var forms = []form{gatewayURL, ipfsURL, bareDigits, bareCID}
 
-// Canonical returns the key that a text stands for. A text of no known form is returned as it
-// is; its reader says what is wrong with it. The error is bad_address.
+// Canonical returns the key that a text stands for. It returns a text of no known form unchanged, and leaves it to the
+// caller to reject it. The error is bad_address.
 func Canonical(text string) (string, error) {
 	for _, f := range forms {
 		if key, ok, err := f(text); ok || err != nil {

@@ -14,9 +14,9 @@ type Source interface {
 	// least as long as the object's size makes the group. For a shorter group the
 	// error may be nil, io.EOF or io.ErrUnexpectedEOF.
 	ReadGroup(g int64, p []byte) (n int, err error)
-	// ReadParents reads parents of the outboard that follow each other, of which the one at index node is
-	// the last, to the front of p. It returns their number: at least 1 without an error, and at most as many
-	// as p holds. All of them are at and below node: p holds no more parents than node's subtree has.
+	// ReadParents reads consecutive parents of the outboard, up to the one at index node, to the front of p. It returns
+	// their number: at least 1 without an error, and at most as many as p holds. All of them are at and below node: p
+	// holds no more parents than node's subtree has.
 	ReadParents(node int64, p []byte) (n int, err error)
 }
 

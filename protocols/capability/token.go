@@ -165,8 +165,8 @@ func encode(m *macaroon.Macaroon) (string, error) {
 	return text.EncodeToString(raw), nil
 }
 
-// Attenuate returns the token with additional caveats, so that it allows less. It
-// needs no key and does not verify the token.
+// Attenuate returns the token with additional caveats: it allows less. Attenuate needs no key and does not verify the
+// token.
 func Attenuate(token string, caveats ...Caveat) (string, error) {
 	t, err := decode(token)
 	if err != nil {

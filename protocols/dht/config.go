@@ -40,7 +40,7 @@ type Config struct {
 
 	Announcers int `koanf:"announcers"`
 
-	Guard allowance.Config `koanf:"guard"` // a table of its own: last in the file
+	Guard allowance.Config `koanf:"guard"` // a TOML table, so it comes last in the file
 }
 
 // Announce selects what a node announces. Deps.Roots lists the objects.

@@ -2,11 +2,10 @@
 // (SPEC §5). It uses Kademlia under the prefix /allium for routing, and its own
 // protocol /allium/prov/1.0.0 (OAP1 §11) for signed provider records.
 //
-// A provider record is a libp2p envelope that the provider signs over {multihash, peer
-// ID, seq, not_after}. The provider's addresses travel beside it as a signed libp2p peer
-// record. go-libp2p-kad-dht provides the wire format of routing and its server side, with
-// a table of its own. Its provider and value stores are off: GET_PROVIDERS and FIND_NODE are
-// answered by this package, which tells no private address to a peer from outside.
+// A provider record is a libp2p envelope that the provider signs over {multihash, peer ID, seq, not_after}. The
+// provider's addresses travel beside it as a signed libp2p peer record. go-libp2p-kad-dht provides the wire format of
+// routing and its server side, with a separate routing table. Its provider and value stores are off: GET_PROVIDERS and
+// FIND_NODE are answered by this package, which tells no private address to a peer from outside.
 //
 // Invariants:
 //

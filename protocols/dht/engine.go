@@ -17,8 +17,8 @@ import (
 	"allium/protocols/status"
 )
 
-// engine drives the lookups of package kad over the network. It sends each probe on a
-// goroutine and stream of its own, and passes responses and the time to the state machine.
+// engine drives the lookups of package kad over the network. It sends each probe on a new goroutine and stream, and
+// passes responses and the time to the state machine.
 //
 // A canceled probe is reset. A lookup returns while its canceled probes are still ending;
 // the service waits for them through tasks.
@@ -169,9 +169,8 @@ type driver struct {
 	hedgesCanceled int
 }
 
-// hedgeAfter returns the hedge delay of p. A peer in the table has the delay of its own
-// round trips, and a connected peer that of this lookup's round trips. Any other peer must
-// be dialed first and has Config.HedgeAfter.
+// hedgeAfter returns the hedge delay of p. For a peer in the table the delay follows from its round trips, and for
+// another connected peer from those of this lookup. Any other peer must be dialed first and has Config.HedgeAfter.
 func (d *driver) hedgeAfter(p peer.ID) time.Duration {
 	limit := d.cfg.HedgeAfter
 	if own := d.table.HedgeAfter(p, limit); own < limit || !d.isConnected(p) {

@@ -86,10 +86,9 @@ func newNames(s *Service) {
 // that this node holds counts as that of one holder. Holders that were behind are given the
 // highest record in the background. t, which may be nil, records the steps.
 //
-// The result is empty if no peer holds a record. Errors are those of [Service.FindProviders], stale
-// if what was found is older than a record that this node has verified before, and equivocation
-// if it has another value with the same sequence number. An error is returned only beside an empty
-// result.
+// The result is empty if no peer holds a record. Errors are those of [Service.FindProviders], stale if the records
+// found are older than one that this node has verified before, and equivocation if it has another value with the same
+// sequence number. An error is returned only beside an empty result.
 func (s *Service) FindName(
 	ctx context.Context, n name.Name, fresh bool, t *probes.Trace,
 ) (name.Versions, error) {

@@ -154,9 +154,8 @@ func (v *server) nameRecords(of namestore.Key) []name.Signed {
 	return held
 }
 
-// records returns the records for root, none if root is denied. If this node has the
-// object but no valid record of its own, records adds a new one, so that a request finds
-// an object that is not yet published or no longer.
+// records returns the records for root, none if root is denied. If this node has the object but no valid record as its
+// provider, records adds a new one. So a request finds an object that is not yet published, or no longer.
 func (v *server) records(ctx context.Context, root b3.Root) []sourced {
 	if v.filter.Object(root) != nil {
 		return nil

@@ -1,11 +1,11 @@
 // Package erasure is the layout of an object that is kept as shards, and the manifest that names them. It
 // reads and sends nothing.
 //
-// An object is cut into stripes. A stripe has k data shards, which are ranges of the object one after the
-// other, and m parity shards, computed by a systematic Reed–Solomon code byte by byte. Any k shards of a
-// stripe give the others. The shards of a stripe are as long as the first one, but for the data shards at its end,
-// which end with the object and are read as if zeros followed. Each shard is an object with an
-// address of its own, and so is the outboard of the object. A shard without bytes has the zero address.
+// An object is cut into stripes. A stripe has k data shards, which are ranges of the object one after the other, and m
+// parity shards, computed by a systematic Reed–Solomon code byte by byte. Any k shards of a stripe give the others. The
+// shards of a stripe are as long as the first one, but for the data shards at its end, which end with the object and
+// are read as if zeros followed. Each shard is an object with its own address, and so is the outboard of the object. A
+// shard without bytes has the zero address.
 //
 // Invariants:
 //

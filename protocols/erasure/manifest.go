@@ -18,7 +18,7 @@ const MaxManifest = 1 << 20
 // maxStripes bounds the stripes before the manifest is decoded.
 const maxStripes = MaxManifest / (b3.Size * (MinData + 1))
 
-// Manifest says of which shards an object is made.
+// Manifest names the shards of an object.
 type Manifest struct {
 	Layout
 	Object   b3.Root

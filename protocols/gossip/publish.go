@@ -16,7 +16,7 @@ type publication struct {
 	data  []byte
 }
 
-// alreadyValidated marks a message whose validator has run in Publish, so that it runs only once.
+// alreadyValidated marks a message whose validator has run in Publish. It does not run again.
 type alreadyValidated struct{}
 
 // Publish queues data, at most [MaxMessage] bytes, to be sent to the subscribers of topic. It waits

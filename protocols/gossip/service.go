@@ -64,8 +64,8 @@ type Deps struct {
 
 	Host   host.Host
 	Topics []Topic
-	// IgnorePeer reports whether the service drops the messages of an author, whoever sends them. The sender keeps its
-	// score. It neither waits nor does I/O. nil: never.
+	// IgnorePeer reports whether the service drops the messages of an author, from any sender. The sender keeps its
+	// score. IgnorePeer neither waits nor does I/O. nil: never.
 	IgnorePeer func(author peer.ID) bool
 	// Twin is called when a connected peer ends this node's streams again and again, as one does that is
 	// connected to another node with the same identity. It is called at most once an hour for each peer, and

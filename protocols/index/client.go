@@ -45,9 +45,9 @@ type Client struct {
 // NewClient returns a Client.
 func NewClient(call Caller, verify Verifier) *Client { return &Client{call, verify} }
 
-// Providers asks p who has an object and returns those whose records it has proved, at most limit.
-// Errors are those of p and of [session.Service.Call], not_found if p knows nobody, and upstream if
-// it proves nothing of what it says.
+// Providers asks p for the providers of an object. It verifies their records and returns at most limit of them. Errors
+// are those of p and of [session.Service.Call], not_found if p knows nobody, and upstream if it proves nothing of what
+// it says.
 func (c *Client) Providers(ctx context.Context, p peer.ID, root b3.Root, limit int) ([]record.Provider, error) {
 	limit = max(1, min(limit, answer.MaxProviders))
 	records, ctx, cancel, err := c.ask(ctx, p, asked{Op: opProviders, Key: root.String(), Limit: limit})

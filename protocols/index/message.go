@@ -40,7 +40,7 @@ type resolveRequest struct {
 	MaxStaleMS int64  `json:"max_stale_ms"`
 }
 
-// providersRequest asks who has an object. A limit of 0 means defaultLimit.
+// providersRequest asks for the providers of an object. A limit of 0 means defaultLimit.
 type providersRequest struct {
 	session.Envelope
 	Key   string `json:"key"`

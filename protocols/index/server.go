@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	recursions     = 32 // requests of all peers for which the network is asked at one time
+	recursions     = 32 // requests of all peers for which the network is asked at once
 	peerRecursions = 4  // of one peer
 )
 
@@ -108,8 +108,7 @@ func (s *Server) answer(ctx context.Context, from peer.ID, r *session.Request) (
 	return nil, err
 }
 
-// ErrNone is the error of a key of which this node holds nothing. Denied keys have it too, so that peers learn
-// nothing of the denylist.
+// ErrNone is the error for a key without a record here. Denied keys have it too: peers learn nothing of the denylist.
 var ErrNone = status.Errorf(status.NotFound, "this node holds no record of the key")
 
 // recurse asks the network, within the permits of the peer and of all peers.

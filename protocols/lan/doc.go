@@ -1,9 +1,8 @@
 // Package lan finds nodes on the local network by multicast DNS (RFC 6762, RFC 6763) and connects to
 // them (SPEC §10).
 //
-// A node answers to _allium._udp.local with its peer ID and the addresses on which it listens there, so
-// whoever is on the network sees the peer ID. It uses IPv4 multicast on interfaces that have a private
-// address.
+// A node answers to _allium._udp.local with its peer ID and the addresses on which it listens there, so everyone on the
+// network sees the peer ID. It uses IPv4 multicast on interfaces that have a private address.
 //
 // Invariants:
 //
@@ -11,8 +10,8 @@
 //     networks of that interface.
 //   - An answer counts only if it arrived by an interface from an address in its networks. Of the
 //     addresses that it names, only those in these networks are dialed.
-//   - What a flood of packets costs is bounded: packets a second of each interface, peers remembered,
-//     dials a second, dials that wait, and dials at one time. What is beyond is dropped and counted.
+//   - The cost of a flood of packets is bounded: the packets a second of each interface, the peers remembered, the
+//     dials a second, the dials that wait, and the dials under way. Anything beyond is dropped and counted.
 //   - A peer that could not be reached is dialed again after pauses that double.
 //   - Every goroutine has ended when Run returns.
 //

@@ -21,7 +21,7 @@ const (
 	answerGap   = time.Second            // shortest time between two announcements
 	sendTimeout = time.Second
 
-	maxInterfaces = 16 // interfaces used at one time
+	maxInterfaces = 16 // interfaces in use
 )
 
 var group = &net.UDPAddr{IP: net.IPv4(224, 0, 0, 251), Port: 5353}

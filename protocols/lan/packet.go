@@ -14,7 +14,7 @@ import (
 // ServiceName is the name under which nodes are found.
 const ServiceName = "_allium._udp.local."
 
-// The bounds of what is read of a packet, and of what is sent.
+// The bounds of packets that are read and sent.
 const (
 	maxPacket  = 9000 // bytes, as RFC 6762 section 17 has it
 	maxRecords = 64   // records of a packet that are looked at
@@ -37,7 +37,7 @@ type sighting struct {
 	network string
 }
 
-// query returns the packet that asks who is there.
+// query returns the packet that asks for the nodes of the network.
 func query() ([]byte, error) {
 	m := dnsmessage.Message{Questions: []dnsmessage.Question{
 		{Name: serviceName, Type: dnsmessage.TypePTR, Class: dnsmessage.ClassINET},
@@ -78,8 +78,8 @@ func announcement(s sighting, gone bool) ([]byte, error) {
 	return m.Pack()
 }
 
-// parse reads a packet. asks reports whether it asks who is there. Of an answer it returns the first peer
-// that is named with addresses, if there is one.
+// parse reads a packet. asks reports whether it is a query for nodes. From an answer, parse returns the first peer that
+// is named with addresses, if there is one.
 func parse(p []byte) (asks bool, found sighting, err error) {
 	var d dnsmessage.Parser
 	h, err := d.Start(p)

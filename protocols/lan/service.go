@@ -21,7 +21,7 @@ import (
 const (
 	scanEvery   = 2 * time.Second // interval of looks at the interfaces
 	dialTimeout = 5 * time.Second
-	dialers     = 4  // dials at one time
+	dialers     = 4  // concurrent dials
 	dialQueue   = 32 // dials that wait
 	dialRate    = 10 // dials a second, with a burst of twice as many
 	packetRate  = 50 // packets a second of one interface that are read, with a burst of twice as many

@@ -113,7 +113,7 @@ func (c *Client) renew(ctx context.Context, h Held, op string) (got news, err er
 	return got, err
 }
 
-// ask sends a request and decodes the answer, of which members that this node does not know are ignored.
+// ask sends a request and decodes the answer. It ignores unknown members of the answer.
 func (c *Client) ask(ctx context.Context, p peer.ID, question, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -6,7 +6,7 @@
 //   - No content travels here. The gateway fetches the object as any other, and proves it. [Server.Providers] names the
 //     peer as its provider, since such an object is announced to nobody.
 //   - A link ends when its peer has not renewed it for 45 s, ends it, or the [Server] stops. One that ended by itself
-//     is remembered for as long, so that its peer learns what happened last although an answer was lost.
+//     is remembered for as long: if an answer was lost, its peer still learns why it ended.
 //   - The links of all peers and those of one IP group are bounded; the next one is busy.
 //   - A peer asks only about its own links, and learns nothing of who opens them but that somebody does.
 //

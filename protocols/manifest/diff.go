@@ -101,7 +101,8 @@ func (d *differ) pair(ctx context.Context, path string, a, b *Entry, depth int) 
 	return err
 }
 
-// dirs merges the entries of two directories, either of which may be nil. repeated says that it did before.
+// dirs merges the entries of two directories; one of them may be nil. repeated says that it has merged the same two
+// before.
 func (d *differ) dirs(ctx context.Context, path string, a, b *Entry, repeated bool, depth int) error {
 	x, y := newCursor(&d.walker, a), newCursor(&d.walker, b)
 	defer x.close()
@@ -172,8 +173,8 @@ func align(ctx context.Context, x, y *cursor) (ready bool, err error) {
 	case x.atUnopenedNode() != y.atUnopenedNode():
 		return true, nil // the entry is less than every name in the unopened node
 	}
-	// Both unopened nodes begin with the same name. Open the one with more levels,
-	// so that its children can be compared with the whole other node.
+	// Both unopened nodes begin with the same name. Open the one with more levels, to compare its children with the
+	// whole other node.
 	if err := x.load(ctx); err != nil {
 		return false, err
 	}

@@ -21,12 +21,11 @@ func inflateLimit(n int, maxFrame uint32) int {
 	return min(maxInflateFrames*int(min(maxFrame, MaxFrame)), max(freeInflateBytes, maxInflateRatio*n))
 }
 
-// maxCodecCalls bounds the calls of a Codec at one time: each may keep a window of maxWindow.
+// maxCodecCalls bounds the concurrent calls of a Codec: each may keep a window of maxWindow.
 const maxCodecCalls = 4
 
-// Codec compresses and inflates payloads under FlagComp (SPEC.md §2). Whoever owns the process makes one for all that
-// it runs. That bounds their memory, and the CPU time that peers can make them use. Its methods are safe for
-// concurrent use.
+// Codec compresses and inflates payloads under FlagComp (SPEC.md §2). A process makes one Codec for all its nodes. That
+// bounds their memory, and the CPU time that peers can make them use. Its methods are safe for concurrent use.
 type Codec struct {
 	decoder *zstd.Decoder
 	encoder *zstd.Encoder
@@ -38,8 +37,8 @@ type Codec struct {
 // smallPayload is the length of a payload that is worked on without a core of the pool: in some microseconds.
 const smallPayload = 4 << 10
 
-// NewCodec returns a codec. It runs at most so many calls of Inflate at one time, and as many of Compress, from 1 to 4;
-// further calls wait.
+// NewCodec returns a codec that runs at most calls (1 to 4) calls of Inflate at once, and as many of Compress. Further
+// calls wait.
 func NewCodec(calls int) *Codec { return newCodec(calls, nil) }
 
 // NewCodecOn returns a codec for as many calls as the pool has cores, at most 4, which takes its cores from the pool.
@@ -61,7 +60,7 @@ func newCodec(calls int, pool *cores.Pool) *Codec {
 		slots: make(chan struct{}, calls)} // bound: calls
 }
 
-// Calls returns how many calls of Inflate run at most at one time.
+// Calls returns the maximum number of concurrent calls of Inflate.
 func (c *Codec) Calls() int { return cap(c.slots) }
 
 // InUse returns how many calls of Inflate are running.

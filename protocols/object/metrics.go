@@ -60,7 +60,7 @@ func (c *Client) Traffic() (in, out int64) {
 func countOf(c prometheus.Counter) int64 {
 	var m dto.Metric
 	if err := c.Write(&m); err != nil {
-		return 0 // cannot happen: a counter without labels of its own always writes its value
+		return 0 // cannot happen: a counter always writes its value
 	}
 	return int64(m.GetCounter().GetValue())
 }

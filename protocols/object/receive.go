@@ -169,8 +169,8 @@ func (in *served) putMany(ctx context.Context, req *request) error {
 	return in.answerMany(ctx, req, errs, replies)
 }
 
-// receiveMany reads the small objects of which wanted has the numbers, and sets errs to what
-// became of each. ended reports whether the peer's last frame arrived.
+// receiveMany reads the small objects whose numbers wanted has, and sets the error of each in errs. ended reports
+// whether the peer's last frame arrived.
 func (in *served) receiveMany(
 	ctx context.Context, req *request, wanted []int, errs []error,
 ) (ended bool, err error) {

@@ -67,8 +67,7 @@ const (
 	Refused
 )
 
-// Ingest stores one object of which proved items arrive. The caller ends it with Commit or
-// Suspend.
+// Ingest stores the proved items of one object as they arrive. The caller ends it with Commit or Suspend.
 type Ingest interface {
 	// Missing returns the first run of groups [lo, hi) in [from, to) that are not stored. lo
 	// equals hi if none is missing.

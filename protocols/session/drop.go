@@ -8,11 +8,9 @@ import (
 	"allium/protocols/oap"
 )
 
-// dropOldest frees some of budget b, of which a caller needs n, by dropping the oldest
-// queued frame to the peer. A dropped call gets busy. A dropped answer stays in the
-// queue and becomes busy, so that the peer learns of it. dropOldest does not drop
-// HELLO, ACK, GOAWAY and frames that are being written. It returns false if there is
-// nothing to drop.
+// dropOldest drops the oldest queued frame to the peer, to free some of the n that a caller needs from budget b. A
+// dropped call gets busy. A dropped answer stays in the queue and becomes busy: the peer must learn of it. dropOldest
+// does not drop HELLO, ACK, GOAWAY and frames that are being written. It returns false if there is nothing to drop.
 func (s *Service) dropOldest(e *peerEntry, b *limits.Budget, n int64) bool {
 	for {
 		var oldest *link

@@ -89,8 +89,8 @@ type answer struct {
 	err     error
 }
 
-// idleAfter returns after what time without a request the link is closed. The opener closes first, so that its next
-// request does not meet the acceptor's close.
+// idleAfter returns the time without a request after which the link is closed. The opener closes first; otherwise its
+// next request could meet the acceptor's close.
 func idleAfter(l *link) time.Duration {
 	if l.opened {
 		return l.cfg.IdleTimeout - l.cfg.IdleTimeout/4

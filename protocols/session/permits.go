@@ -42,8 +42,8 @@ func (p *permits) take(b *limits.Budget, n int64) bool {
 	return true
 }
 
-// acquireForReader takes a frame permit for a reader. The wait has no limit of its own: the
-// frames with permits are written, or their stream fails, within write_timeout.
+// acquireForReader takes a frame permit for a reader. The wait needs no limit: the frames with permits are written, or
+// their stream fails, within write_timeout.
 func (p *permits) acquireForReader(dead context.Context) error {
 	if p.frames.Take(1) {
 		return nil

@@ -4,8 +4,8 @@
 //
 // Invariants:
 //
-//   - A package returns an error with an outcome: one made by [Errorf], or one of its own type with
-//     a Status method. Errors without an outcome are internal, except those that [Of] recognizes.
+//   - A package returns an error with an outcome: one made by [Errorf], or one of the package's types with a Status
+//     method. Errors without an outcome are internal, except those that [Of] recognizes.
 //   - The object server, the HTTP gateway and the command line translate errors only through [Of] and
 //     [ReportOf]. So a failure means the same everywhere.
 //

@@ -1,10 +1,10 @@
 // Package ticket holds tickets: one line of text with which somebody else can fetch an object from
 // the peer that shares it (OAP1 §11). It has no I/O and no clock; the time comes in.
 //
-// A [Ticket] names an object, the peer that has it, and where that peer listens. Its text is bech32m
-// with the prefix "allium", so a wrong letter is noticed before anything is dialled. A ticket is not
-// signed: whoever sends one chooses what it says. The bytes that are fetched are proved against the
-// address in it, and the peer proves its ID when it is dialled.
+// A [Ticket] names an object, the peer that has it, and where that peer listens. Its text is bech32m with the prefix
+// "allium", so a wrong letter is noticed before anything is dialled. A ticket is not signed: its sender can write
+// anything into it. The bytes that are fetched are proved against the address in it, and the peer proves its ID when it
+// is dialled.
 //
 // Invariants:
 //

@@ -109,7 +109,7 @@ const lastKey = 9
 // maxSize bounds the size of an object: the largest integer that JSON carries.
 const maxSize = 1<<53 - 1
 
-// maxSeconds bounds not_after, so that it is a time.
+// maxSeconds bounds not_after to values that a time.Time can have.
 const maxSeconds = math.MaxInt32 * 128
 
 // canonical encodes tickets. 16 is the least limit of a codec.

@@ -1,6 +1,6 @@
-// Package allowance bounds the discovery requests that strangers make of this node (SPEC §2).
-// It wraps go-libp2p-kad-dht's stream handler, which has no limits of its own. The
-// provider exchange uses the same [Guard], so both protocols share one allowance.
+// Package allowance bounds the discovery requests that strangers make of this node (SPEC §2). It
+// wraps go-libp2p-kad-dht's stream handler, which has no limits. The provider exchange uses the
+// same [Guard], so both protocols share one allowance.
 //
 // A request takes, in this order: a place among the requests in flight and a rate token of
 // its peer; then a place, bytes and a rate token among all peers. It then takes a worker,

@@ -159,8 +159,7 @@ func (g *Guard) take(a *account, p peer.ID, group ipgroup.Group, bytes int64) (l
 	return leave, nil
 }
 
-// rateKey returns the key of a share of the rate: the IP group, so that a new identity gets
-// no share of its own.
+// rateKey returns the key of a share of the rate: the IP group, because a new identity must not get a new share.
 func rateKey(p peer.ID, group ipgroup.Group) string {
 	if group == "" {
 		return "peer " + string(p)

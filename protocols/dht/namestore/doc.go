@@ -10,8 +10,8 @@
 //     newest record, to a group that has less. This node's own records are never displaced.
 //   - A record leaves the store when it has expired.
 //
-// [Floors] remembers the highest sequence number of each name that this node itself has looked up
-// or published, so that an older record, replayed by whoever holds it, is never taken again.
+// [Floors] remembers the highest sequence number of each name that this node itself has looked up or published. So the
+// node never accepts an older record again, even if another node replays it.
 //
 // Holders pass a record on until it expires, so that a name stays while its publisher is
 // away. Each holder waits for a random time of one to two Config.PassOn after a record last

@@ -18,11 +18,10 @@ import (
 // The least recently used is forgotten.
 const MaxFloors = 32 << 10
 
-// Floors remembers the highest record of each name that this node has looked up or published, also
-// across restarts and after the record has expired. So an older record is never taken for the
-// current one, whoever replays it (SPEC §6). Names that others put here do not count, as anybody
-// could push out the rest with them. It implements [persist.Table]. Its methods are safe for
-// concurrent use.
+// Floors remembers the highest record of each name that this node has looked up or published, also across restarts and
+// after the record has expired. So a replayed older record is never taken for the current one (SPEC §6). Names that
+// others put here do not count, as anybody could push out the rest with them. It implements [persist.Table]. Its
+// methods are safe for concurrent use.
 type Floors struct {
 	mu      sync.Mutex // lock: leaf
 	lru     *simplelru.LRU[Key, floor]

@@ -1,12 +1,11 @@
-// Package persist keeps a copy of records that are held in RAM in a datastore, for the next
-// start. The records of the DHT are such: requests are answered from RAM, and what a crash
-// loses comes again from whoever published it.
+// Package persist keeps a copy of records that are held in RAM in a datastore, for the next start. The records of the
+// DHT are such: requests are answered from RAM, and the publishers send again the records that a crash loses.
 //
 // Invariants:
 //
 //   - Only a [Persister] writes to its datastore. It writes changes every second, in one
 //     synced batch: a crash loses at most the changes of one second and never half a batch.
-//   - What is read back is verified by its [Table] like a record from a stranger.
+//   - A [Table] verifies a record that is read back like one from a stranger.
 //   - Changes that wait are bounded. If a deletion was dropped, the datastore has a record
 //     that RAM lacks; a scan deletes it within the hour.
 //   - A record that was refused while the clock may have been wrong stays on disk, and is

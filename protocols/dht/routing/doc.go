@@ -1,10 +1,9 @@
 // Package routing provides the node's own routing table (SPEC §5): the peers that
 // answered, in buckets by the number of leading key bits that they share with the node.
 //
-// There are 32 buckets of at most K peers. Each bucket has a bounded queue of updates and
-// one writer, which drains the queue and publishes a new snapshot of the bucket. Readers
-// use snapshots and never wait. Whoever calls a peer reports the result with [Table.Seen]
-// or [Table.Failed].
+// There are 32 buckets of at most K peers. Each bucket has a bounded queue of updates and one writer, which drains the
+// queue and publishes a new snapshot of the bucket. Readers use snapshots and never wait. The caller of a peer reports
+// the result with [Table.Seen] or [Table.Failed].
 //
 // Invariants:
 //
