@@ -122,10 +122,10 @@ func (c *Content) WriteTo(w io.Writer) (total int64, err error) {
 	}
 }
 
-// Fill writes the whole object to w, each group at its place and once, in any order and several at a
-// time. It calls wrote with the bytes of each write, from several goroutines. Groups that arrive are
-// written as soon as they are proved. Fill is for a Content of the whole object of which nothing was
-// read. An error of w comes back unchanged; no write is in progress when Fill returns.
+// Fill writes the whole object to w, each group at its place and once, in any order and several at a time. It calls
+// wrote with the bytes of each write, from several goroutines. Groups that arrive are written as soon as they are
+// proved. Fill is for a Content of the whole object, before anything was read from it. An error of w comes back
+// unchanged; no write is in progress when Fill returns.
 func (c *Content) Fill(w io.WriterAt, wrote func(n int)) error {
 	var err error
 	switch from := c.from.(type) {

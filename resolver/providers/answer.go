@@ -48,8 +48,8 @@ type Query struct {
 	Region       string        // only providers that say they are in this region; empty: all
 	MinFreshness time.Duration // only providers whose record was signed at most so long ago; 0: all
 
-	// Fresh asks the network, and uses neither the cache nor what this node knows:
-	// its store, its records and the announcements it has heard.
+	// Fresh asks the network. It uses neither the cache nor this node's store, its records and the announcements it has
+	// heard.
 	Fresh bool
 	// All goes on until Limit providers are known or everyone was asked. Otherwise the
 	// search ends soon after the first provider is known.
@@ -124,8 +124,8 @@ func (q *Query) chosen(all []Provider, clock func() time.Time) []Provider {
 	return some
 }
 
-// enough reports whether a remembered answer, of which some pass the query's
-// filters, satisfies it.
+// enough reports whether a remembered answer satisfies the query. some is the number of its providers that pass the
+// filters.
 func (q *Query) enough(r *ranking, some int) bool {
 	if q.All {
 		return r.complete || some >= q.limit()

@@ -61,7 +61,7 @@ type ranking struct {
 }
 
 func newCache(cfg Config, r *limits.Registry) *cache {
-	// One more than it may hold, so that it never drops an entry by itself.
+	// One entry more than the cache may hold, as the LRU must never drop one by itself.
 	lru, err := simplelru.NewLRU[b3.Root, *entry](cfg.CacheEntries+1, nil)
 	if err != nil {
 		panic(err) // only for a size below one, which Validate refuses

@@ -74,8 +74,8 @@ func (c *connected) look(ctx context.Context, root b3.Root, known map[peer.ID]st
 	wg.Wait()
 }
 
-// FindProviders implements [Finder]. Each provider is yielded once, but a connected peer of which the
-// DHT has a record is yielded again with that record.
+// FindProviders implements [Finder]. Each provider is yielded once, but a connected peer is yielded again if the DHT
+// has a record of it.
 func (c *connected) FindProviders(
 	ctx context.Context, root b3.Root, opt FindOptions,
 ) iter.Seq2[record.Provider, error] {

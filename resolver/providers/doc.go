@@ -1,6 +1,5 @@
-// Package providers finds the peers that may have an object, ranks them, keeps what was
-// measured of each peer, and sends requests to them. It is the one way to providers: for
-// fetches, for the API and for the gateway.
+// Package providers finds the peers that may have an object, ranks them, keeps measurements of each peer, and sends
+// requests to them. Fetches, the API and the gateway all reach providers through it.
 //
 // Invariants:
 //

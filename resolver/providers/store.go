@@ -8,16 +8,15 @@ import (
 	"allium/protocols/b3"
 )
 
-// localChecks bounds the questions to the store that run at one time for searches.
-// Beyond it a search asks the network without asking the store.
+// localChecks bounds the concurrent questions to the store for searches. Beyond it a search asks the network without
+// asking the store.
 const localChecks = 64
 
 // idleChecker is the time that a goroutine that asked the store waits for the next question.
 const idleChecker = time.Second
 
-// localStore asks this node's store whether it has objects. A store may hang, so it is asked in
-// goroutines of its own. They stay for a while, because a new one would spend more time on
-// growing its stack than on the question.
+// localStore asks this node's store whether it has objects. A store may hang, so separate goroutines ask it. They stay
+// for a while, because a new one would spend more time on growing its stack than on the question.
 type localStore struct {
 	has       func(context.Context, b3.Root) (bool, error)
 	guard     func(func() error) error // Pool.Guard

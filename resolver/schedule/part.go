@@ -243,9 +243,9 @@ func newPlaces(seed uint64) places {
 
 // scattered returns a run of [from, to) that is neither stored nor requested and that p may have. It begins at a place
 // that chance draws, at a multiple of n groups: nodes that fetch from each other at the same time so have different
-// groups to give. Of one that has all it is a run that no provider with a part has, if there is one: what follows the
-// last of them, so that each node has a stretch of its own until it meets that of another. It is empty when there is
-// none.
+// groups to give. From a provider that has all groups it takes a run that no provider with a part has, if there is one.
+// That is the run after the last such run, so each node fetches one stretch until it meets the stretch of another node.
+// It is empty when there is none.
 func (m *Machine) scattered(from, to, n int64, p *provider) (r Run) {
 	if p.part != nil && p.part.dry == m.places.freed {
 		return Run{}
@@ -287,8 +287,8 @@ func (s *supply) spares(p *provider) bool {
 // then, but one to each of more providers, so that load spreads.
 func (s *supply) together(w waiters) bool { return s.common.parts > 0 && w.whole() }
 
-// queued returns how much later than elsewhere a request is late: nodes that fetch from each other keep their links
-// full, so that it waits for those of others.
+// queued returns how much later than usual a request counts as late: nodes that fetch from each other keep their links
+// full, and a request waits behind those of others.
 func (s *supply) queued(w waiters) time.Duration {
 	if s.together(w) {
 		return longRequest

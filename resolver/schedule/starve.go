@@ -53,7 +53,7 @@ func (m *Machine) failWaiters() (again, hopeless bool) {
 	return m.starve(starving)
 }
 
-// Returned says that a provider that was away is connected again, so that it is asked at once.
+// Returned says that a provider that was away is connected again. It is asked at once.
 func (m *Machine) Returned(now time.Duration, id ProviderID) {
 	m.now = max(m.now, now)
 	m.askAgain(m.providers[id])

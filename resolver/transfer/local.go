@@ -16,8 +16,7 @@ type Local interface {
 	// Has reports, for each of at most 1,024 roots, whether the whole object is
 	// stored.
 	Has(ctx context.Context, roots []b3.Root) ([]bool, error)
-	// Partial returns the proved size of an object of which a part is stored. ok
-	// is false when no part is.
+	// Partial returns the proved size of a partly stored object. ok is false if no part is stored.
 	Partial(ctx context.Context, root b3.Root) (size int64, ok bool, err error)
 	// Ingest begins to store the object root, whose size is proved, or continues
 	// its stored part. The caller begins at most one ingest of a root at a time. A

@@ -188,8 +188,7 @@ func (s *batchSink) End(_ int, err error) error {
 	return nil
 }
 
-// fetchLarge fetches a large file by a transfer of its own, which has a record of its
-// own.
+// fetchLarge fetches a large file by a separate transfer with its own record.
 func (t *tree) fetchLarge(ctx context.Context, ref manifest.Ref) (err error) {
 	var lookup status.LookupID
 	defer func() {

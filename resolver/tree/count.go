@@ -33,7 +33,7 @@ func (t *tree) got(ctx context.Context, size int64) {
 	t.fetchedBytes.Add(size)
 }
 
-// arrived counts an object received by a transfer of its own. Workers call it too.
+// arrived counts an object that a separate transfer has received. Workers call it too.
 func (t *tree) arrived(w *transfer.Waiter, size int64) {
 	t.fetched.Add(1)
 	t.fetchedBytes.Add(size - w.Resumed())

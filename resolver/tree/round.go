@@ -29,7 +29,7 @@ var (
 // asking is one source being asked.
 type asking struct {
 	cancel context.CancelCauseFunc
-	round  context.Context // what has arrived is stored under it: a faster source does not end that
+	round  context.Context // of storing items that have arrived: a faster source does not end it
 	tell   func(event)
 	beaten bool // another source was faster
 

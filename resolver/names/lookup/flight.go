@@ -15,8 +15,8 @@ type flightKey struct {
 	fresh bool
 }
 
-// flight is one lookup of a name. It goes on without callers: it is short, and what it finds is
-// remembered for the next one who asks.
+// flight is one lookup of a name. It goes on without callers: it is short, and its result is remembered for the next
+// caller.
 type flight struct {
 	flightKey
 	record *trace.ActiveSearch
@@ -27,8 +27,8 @@ type flight struct {
 	err   error
 }
 
-// reserved is the share of Config.Deadline that a search leaves to those who wait for it: one of
-// reserved parts. What was found until then is the answer, so it must not come with their deadline.
+// reserved bounds a search: it ends 1/reserved of Config.Deadline before the deadline of its callers. Its result so far
+// is their answer, which must arrive before that deadline.
 const reserved = 20
 
 // join returns the lookup of a name that runs, or a new one that runs as one of tasks. tr, which may

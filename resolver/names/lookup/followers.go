@@ -10,8 +10,7 @@ import (
 	"allium/protocols/name"
 )
 
-// maxFollows bounds the names that are followed at one time, of all readers together: 64 readers
-// of events with 64 names each.
+// maxFollows bounds the names that all readers together follow: 64 readers of events with 64 names each.
 const maxFollows = 4096
 
 // followers counts who follows each name. It is safe for concurrent use.

@@ -366,7 +366,7 @@ func (n *Names) search(ctx context.Context, what name.Name, fresh bool, s *trace
 	v, from, err := n.find.FindName(ctx, what, fresh, steps)
 	s.Walked(providers.WalkOf(steps))
 	if e, ok := n.cache.get(what); ok && e.v.Seq() > 0 && status.Of(err) == status.Stale {
-		v, err = name.Versions{}, nil // what is remembered is newer than what the holders have
+		v, err = name.Versions{}, nil // the remembered record is newer than those of the holders
 		n.m.WithLabelValues("behind").Inc()
 	}
 	if err != nil {

@@ -129,8 +129,8 @@ func (s *Service) Withdraw(ctx context.Context, n name.Name) (State, error) {
 	return s.publish(ctx, Request{Name: n, TTL: cmp.Or(old.TTL, name.DefaultTTL), Life: name.MaxLife})
 }
 
-// OnlyZone returns the zone of a label without one: the only zone of which the key is here. The
-// error is bad_request if there are several, which it lists, and not_found if there is none.
+// OnlyZone returns the zone for a label without one: the only zone whose key this node has. The error is bad_request if
+// there are several, and lists them; it is not_found if there is none.
 func (s *Service) OnlyZone() (name.Zone, error) {
 	own, err := s.deps.Keys.Own()
 	switch {

@@ -129,7 +129,7 @@ func (t *table) with(rec name.Signed, now time.Time) ([]name.Signed, error) {
 	return all, nil
 }
 
-// over reports whether a record withdraws a name and has expired, so that it has no effect.
+// over reports whether a record withdraws a name and has expired: then it has no effect any more.
 func over(rec name.Signed, now time.Time) bool {
 	return rec.Value.Kind() == name.Withdrawn && !now.Before(rec.NotAfter)
 }

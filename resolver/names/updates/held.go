@@ -131,9 +131,9 @@ func (h *held) forget(n name.Name, seq uint64) {
 	}
 }
 
-// take removes and returns the records that are due: at most own ones of this node and others of other
-// nodes, of which each peer in turn has one. It drops those that could not be sent in time. next is when the
-// next one is due, zero if none waits.
+// take removes and returns the records that are due: at most own of this node's and at most others of other nodes', one
+// of each peer in turn. It drops records that could not be sent in time. next is the time at which the next one is due,
+// zero if none waits.
 func (h *held) take(now time.Time, own, others int) (due []heldRecord, next time.Time) {
 	ofPeer := map[peer.ID][]heldRecord{}
 	for _, r := range h.records {

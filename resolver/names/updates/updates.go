@@ -1,5 +1,5 @@
-// Package updates carries new records of names by gossip, so that whoever holds, remembers or
-// follows a name learns of an update at once and not when its TTL ends (SPEC §6).
+// Package updates carries new records of names by gossip. So the nodes that hold, remember or follow a name learn of an
+// update at once and not when its TTL ends (SPEC §6).
 //
 // Invariants:
 //
@@ -8,16 +8,15 @@
 //     network with updates of one name.
 //   - The last word arrives. A record that comes too soon is held back, and the newest one is sent
 //     when Gap has passed, by the node that publishes it and by each that was to relay it.
-//   - What is held back is bounded: in all, and for each zone and each peer that sends. Peers take
-//     turns, and own records do not wait for those of others.
+//   - The records held back are bounded: in all, and for each zone and each sending peer. Peers take turns, and this
+//     node's records do not wait for those of others.
 //   - Only records of names that this node knows already are kept. What gossip loses is found
 //     when the TTL ends.
 //
-// One update: a node publishes a record and calls [Updates.Announce], which sends it at once if Gap has passed.
-// If not, [Updates.Run] sends it then. Each node that receives the message calls [Updates.Validate], relays it,
-// and calls [Updates.Handle], which passes the record to [Deps.Learned]. A second message in Gap is not relayed.
-// Validate keeps the record, and Run sends it later as a message of its own, as pubsub does not relay one
-// that it has seen.
+// One update: a node publishes a record and calls [Updates.Announce], which sends it at once if Gap has passed. If not,
+// [Updates.Run] sends it then. Each node that receives the message calls [Updates.Validate], relays it, and calls
+// [Updates.Handle], which passes the record to [Deps.Learned]. A second message in Gap is not relayed. Validate keeps
+// its record, and Run sends that later in a new message, because pubsub does not relay a message that it has seen.
 package updates
 
 import (
