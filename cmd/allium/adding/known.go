@@ -52,8 +52,8 @@ func NotePaths(ctx context.Context, a *cli.App, home string, roots []b3.Root, pa
 	_ = addpaths.Note(ctx, filepath.Join(home, filepath.FromSlash(addedPaths)), added)
 }
 
-// CachedItems returns items of which files that an earlier add has read are not read again, unless rehash is true,
-// and the home directory in which an add may keep what it learnt, "" for none. Every file is read if the store keeps
+// CachedItems returns items that do not read the files again that an earlier add has read, unless rehash is true, and
+// the home directory in which an add may keep what it learnt, "" for none. Every file is read if the store keeps
 // nothing (amnesia), another add has the cache open, or it cannot be opened. The caller calls done when the add has
 // ended.
 func CachedItems(

@@ -18,10 +18,9 @@ const tokenEnv = "ALLIUM_TOKEN"
 // is twice the size of the largest, so that a longer one is refused for its length.
 const maxTokenText = 12 << 10
 
-// Token returns the capability that a command sends to a node: the content of file
-// ("-" is standard input), or of $ALLIUM_TOKEN if file is empty, or "" if there is
-// neither. A file that other users may read is refused, because anyone who reads a
-// capability can use it.
+// Token returns the capability that a command sends to a node: the content of file ("-" is standard input), or of
+// $ALLIUM_TOKEN if file is empty, or "" if there is neither. A file that other users may read is refused, because
+// anyone can use a capability that they can read.
 func Token(a *App, file string) (string, error) {
 	switch file {
 	case "":

@@ -66,8 +66,8 @@ func Of(err error, task Task) Failure {
 	return f
 }
 
-// OutcomeOf is [status.Of], except that an error of the operating system has the
-// outcome of [status.OfFile]. Files belong to whoever runs a command; a node has its own.
+// OutcomeOf is [status.Of], except that an error of the operating system has the outcome of
+// [status.OfFile]. A command opens files of its user, a node only its own.
 func OutcomeOf(err error) status.Outcome {
 	if !status.HasOutcome(err) {
 		if o, ok := status.OfFile(err); ok {
@@ -98,7 +98,7 @@ func parts(err error) []error {
 		}
 	}
 	if strings.Join(texts, "\n") != err.Error() {
-		return []error{err} // a sentence of its own with several causes
+		return []error{err} // a separate message with several causes
 	}
 	return all
 }
@@ -168,7 +168,7 @@ func sentence(err error, task Task, o status.Outcome) string {
 	return head
 }
 
-// names reports whether text has subject as a word of its own.
+// names reports whether text has subject as a whole word.
 func names(text, subject string) bool {
 	for i := 0; ; {
 		at := strings.Index(text[i:], subject)
@@ -188,7 +188,7 @@ func partOfWord(r rune) bool {
 	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '/')
 }
 
-// advised reports whether a reason has a sentence of its own that says what to do.
+// advised reports whether a reason has a second sentence, which says what to do.
 func advised(why string) bool { return strings.Contains(why, ". ") }
 
 // ended returns text with a period, unless it ends a sentence. A text that begins a

@@ -282,7 +282,7 @@ func fetchFirst(ctx context.Context, a *cli.App, s api.Reader, to source.Target,
 	return n.Fetch(ctx, to.Key, report)
 }
 
-// updateFile changes a file or directory on disk so that it matches an object.
+// updateFile makes a file or directory on disk equal to an object.
 func updateFile(ctx context.Context, a *cli.App, s api.Reader, key string, o getOptions) error {
 	key, err := address.Canonical(key)
 	if err != nil {

@@ -168,7 +168,7 @@ func inStore(ctx context.Context, a *cli.App, n api.Node, arg string) (key, name
 	return added.Root.String(), added.Name, err
 }
 
-// tellShared prints the ticket, and for whom it works.
+// tellShared prints the ticket and its reach.
 func tellShared(a *cli.App, shared api.Shared, links []string, o shareOptions) error {
 	if err := a.Print(struct {
 		api.Shared
@@ -256,7 +256,7 @@ func serveShared(
 	return nil
 }
 
-// reachText says for whom a ticket works, and how to fetch with it.
+// reachText describes the reach of a ticket, and how to fetch with it.
 func reachText(s api.Shared) string {
 	return fmt.Sprintf("for %s%s; there: allium get TICKET", s.Reach, untilText(s.NotAfter))
 }

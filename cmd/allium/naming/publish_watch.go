@@ -89,7 +89,7 @@ func stateLine(a *cli.App) *term.Line {
 	return term.NewLine(a.Stderr, a.ErrColumns)
 }
 
-// note tells the user something, on a line of its own.
+// note prints a line for the user.
 func note(a *cli.App, line *term.Line, what string) {
 	line.Clear()
 	if !a.Quiet {

@@ -56,7 +56,7 @@ func openZones(a *cli.App) (*zones.Zones, error) {
 	return zones.Open(home, cfg.Names, cfg.Node.Amnesia)
 }
 
-// ownZone is a zone of which the home directory has the key.
+// ownZone is a zone whose key is in the home directory.
 type ownZone struct {
 	Zone    name.Zone `json:"zone"`
 	Petname string    `json:"petname,omitempty"`

@@ -360,5 +360,5 @@ func packInfoText(i api.PackInfo) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// oneLine is a text of somebody else on one line. What is printed is escaped.
+// oneLine returns a foreign text on one line. Printing escapes it.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

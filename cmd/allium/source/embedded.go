@@ -28,8 +28,8 @@ type EmbedOptions struct {
 	Beside string   // file beside which a large object is kept until it is whole; empty: the temporary directory
 }
 
-// inRAM is the size in bytes up to which an object is fetched into RAM. What is larger goes to a
-// directory beside the output, so that it may exceed RAM and the next command continues with it.
+// inRAM is the size in bytes up to which an object is fetched into RAM. A larger one goes to a directory beside the
+// output: it may exceed RAM, and the next command continues with it.
 const inRAM = 16 << 20
 
 // withEmbedded runs do on a node in this process, which asks the peer of the ticket first. The node lasts

@@ -95,7 +95,7 @@ each on another node, and any 6 give the object. Smaller ones get 4 copies.`,
 	return cmd
 }
 
-// pinAdd fetches what is missing if s is a node, and pins the object.
+// pinAdd pins the object. If s is a node, it fetches missing parts first.
 func pinAdd(ctx context.Context, a *cli.App, s api.Store, key string, o api.PinOptions) error {
 	report, finish := a.Progress("fetching")
 	defer finish()

@@ -1,8 +1,8 @@
 // Package term reads from and writes to the terminal that a command runs on.
 //
-// Wrap breaks a text at words so that it fits a number of columns. Progress shows
-// how far work has come, and Interruptible reads input until a context ends. Only a
-// timer of Progress runs beside the caller, until Finish.
+// Wrap breaks a text at words to fit a number of columns. Progress shows how far work has come, and
+// Interruptible reads input until a context ends. Only a timer of Progress runs beside the caller,
+// until Finish.
 //
 // A command walks through it like this: it asks Columns how wide standard error
 // is, draws a line with Progress while it works, and wraps its error with Wrap.
