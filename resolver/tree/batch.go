@@ -85,7 +85,7 @@ func (b *batch) attempt(ctx context.Context, a *asking) (progress bool, err erro
 	defer func() { s.asked.ended(s.bytes, err) }()
 	err = b.t.f.pool.Get(b.t.trace.Context(ctx), from, object.GetRequest{Objs: roots}, s, s.asked.sent)
 	if s.stored {
-		b.t.sent(from)
+		b.t.peers.add(from)
 		b.t.f.pool.Served(b.t.root, from)
 	}
 	switch {
@@ -123,7 +123,7 @@ func (b *batch) store(ctx context.Context, i int, p []byte) (first bool, err err
 		b.dirs = append(b.dirs, cursor{root: ref.Root, refs: below})
 	}
 	b.done[i] = true
-	b.t.got(ctx, ref.Size)
+	b.t.count.got(ctx, ref.Size)
 	return true, nil
 }
 
@@ -212,14 +212,13 @@ func (t *tree) fetchLarge(ctx context.Context, ref manifest.Ref) (err error) {
 	}
 	var seen int64
 	_, err = w.Wait(func(p transfer.Progress) {
-		t.bytes.Add(p.Bytes - seen)
+		t.count.bytes.Add(p.Bytes - seen)
 		seen = p.Bytes
 	})
 	if err != nil {
 		return err
 	}
-	t.objects.Add(1)
-	t.bytes.Add(ref.Size - seen)
+	t.count.here(ref.Size - seen)
 	if size >= 0 { // otherwise the file was local
 		t.arrived(w, size)
 	}

@@ -2,6 +2,8 @@ package tree
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -11,77 +13,92 @@ import (
 	"allium/resolver/transfer"
 )
 
+// count holds the counts of a fetch. The goroutine of the fetch alone uses the fields that are not atomic.
+type count struct {
+	known, knownBytes     int64 // objects that the tree names
+	skipped               int64
+	objects, bytes        atomic.Int64 // local objects
+	fetched, fetchedBytes atomic.Int64
+	resumed               atomic.Int64
+}
+
 // found counts an object that the tree names.
-func (t *tree) found(size int64) {
-	t.known++
-	t.knownBytes += size
+func (c *count) found(size int64) {
+	c.known++
+	c.knownBytes += size
 }
 
 // skip counts an object that need not be fetched.
-func (t *tree) skip(size int64) {
-	t.skipped++
-	t.objects.Add(1)
-	t.bytes.Add(size)
+func (c *count) skip(size int64) {
+	c.skipped++
+	c.here(size)
+}
+
+// here counts an object that is local now, and size more bytes. Workers call it too.
+func (c *count) here(size int64) {
+	c.objects.Add(1)
+	c.bytes.Add(size)
 }
 
 // got counts an object received from a peer. Workers call it too.
-func (t *tree) got(ctx context.Context, size int64) {
+func (c *count) got(ctx context.Context, size int64) {
 	patience.Begin(ctx)
-	t.objects.Add(1)
-	t.bytes.Add(size)
-	t.fetched.Add(1)
-	t.fetchedBytes.Add(size)
+	c.here(size)
+	c.fetched.Add(1)
+	c.fetchedBytes.Add(size)
 }
 
 // arrived counts an object that a separate transfer has received. Workers call it too.
 func (t *tree) arrived(w *transfer.Waiter, size int64) {
-	t.fetched.Add(1)
-	t.fetchedBytes.Add(size - w.Resumed())
-	t.resumed.Add(w.Resumed())
+	t.count.fetched.Add(1)
+	t.count.fetchedBytes.Add(size - w.Resumed())
+	t.count.resumed.Add(w.Resumed())
 	for _, p := range w.Senders() {
-		t.sent(p)
+		t.peers.add(p)
 	}
 }
 
-// sent records that p sent something. Workers call it too.
-func (t *tree) sent(p peer.ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.peers == nil {
-		t.peers = map[peer.ID]struct{}{}
+// senders records the peers that sent something, and those that were late. Its methods are safe for concurrent use.
+type senders struct {
+	mu   sync.Mutex // lock: leaf
+	sent map[peer.ID]struct{}
+	slow map[peer.ID]struct{} // are asked last
+}
+
+// add records that p sent something.
+func (s *senders) add(p peer.ID) { s.note(&s.sent, p) }
+
+// late lets a source be asked after all others, until it sends something again.
+func (s *senders) late(p peer.ID) { s.note(&s.slow, p) }
+
+func (s *senders) note(in *map[peer.ID]struct{}, p peer.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if *in == nil {
+		*in = map[peer.ID]struct{}{}
 	}
-	t.peers[p] = struct{}{}
+	(*in)[p] = struct{}{}
 }
 
-// late lets a source be asked after all others, until it sends something again. Workers call it too.
-func (t *tree) late(p peer.ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.lateOnes == nil {
-		t.lateOnes = map[peer.ID]struct{}{}
-	}
-	t.lateOnes[p] = struct{}{}
+// prompt records that a source has sent something.
+func (s *senders) prompt(p peer.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.slow, p)
 }
 
-// prompt records that a source has sent something. Workers call it too.
-func (t *tree) prompt(p peer.ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.lateOnes, p)
-}
-
-// wasLate reports whether a source is asked after all others. Workers call it too.
-func (t *tree) wasLate(p peer.ID) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, late := t.lateOnes[p]
+// wasLate reports whether a source is asked after all others.
+func (s *senders) wasLate(p peer.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, late := s.slow[p]
 	return late
 }
 
-func (t *tree) peerCount() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.peers)
+func (s *senders) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sent)
 }
 
 // reportProgress calls the caller's Progress function.
@@ -90,26 +107,26 @@ func (t *tree) reportProgress() {
 		return
 	}
 	t.report(transfer.Progress{
-		Objects: t.objects.Load(), ObjectsKnown: t.known,
-		Bytes: t.bytes.Load(), BytesKnown: t.knownBytes,
-		Resumed: t.resumed.Load(), Peers: t.peerCount(),
+		Objects: t.count.objects.Load(), ObjectsKnown: t.count.known,
+		Bytes: t.count.bytes.Load(), BytesKnown: t.count.knownBytes,
+		Resumed: t.count.resumed.Load(), Peers: t.peers.count(),
 	})
 }
 
 func (t *tree) info() Info {
 	return Info{
 		Root: t.root, Directory: !t.file, LookupID: t.trace.ID(),
-		Objects: t.known, Bytes: t.knownBytes,
-		Fetched: t.fetched.Load(), FetchedBytes: t.fetchedBytes.Load(),
-		Resumed: t.resumed.Load(), Skipped: t.skipped, Peers: t.peerCount(),
+		Objects: t.count.known, Bytes: t.count.knownBytes,
+		Fetched: t.count.fetched.Load(), FetchedBytes: t.count.fetchedBytes.Load(),
+		Resumed: t.count.resumed.Load(), Skipped: t.count.skipped, Peers: t.peers.count(),
 	}
 }
 
 // record adds the totals to the record of the fetch.
 func (t *tree) record() {
 	t.trace.Count(trace.Counts{
-		Objects: t.known, Bytes: t.knownBytes, Fetched: t.fetched.Load(), FetchedBytes: t.fetchedBytes.Load(),
-		Skipped: t.skipped,
+		Objects: t.count.known, Bytes: t.count.knownBytes, Skipped: t.count.skipped,
+		Fetched: t.count.fetched.Load(), FetchedBytes: t.count.fetchedBytes.Load(),
 	})
 }
 

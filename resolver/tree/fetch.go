@@ -243,13 +243,12 @@ func (t *tree) fetchLargeRoot(ctx context.Context) error {
 	}
 	if size < 0 { // the object became local meanwhile
 		_, size, err := t.readLocal(ctx, t.root)
-		t.found(size)
-		t.skip(size)
+		t.count.found(size)
+		t.count.skip(size)
 		return err
 	}
-	t.found(size)
-	t.objects.Add(1)
-	t.bytes.Add(size)
+	t.count.found(size)
+	t.count.here(size)
 	t.arrived(w, size)
 	return nil
 }
@@ -270,11 +269,11 @@ func (t *tree) fetchRoot(ctx context.Context) ([]manifest.Ref, error) {
 	}
 	switch {
 	case !t.rootFetched:
-		t.found(size)
-		t.skip(size)
+		t.count.found(size)
+		t.count.skip(size)
 	case p != nil:
-		t.found(int64(len(p)))
-		t.got(ctx, int64(len(p)))
+		t.count.found(int64(len(p)))
+		t.count.got(ctx, int64(len(p)))
 	}
 	t.rootBytes = p
 	if refs, err := manifest.Refs(p); err == nil {

@@ -85,7 +85,7 @@ func (t *tree) askRoot(ctx context.Context) (root []byte, err error) {
 				mu.Lock()
 				root = s.buf
 				mu.Unlock()
-				t.sent(from)
+				t.peers.add(from)
 				t.f.pool.Served(t.root, from)
 				return true, nil
 			case err == nil && s.end != nil:

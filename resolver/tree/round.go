@@ -197,7 +197,7 @@ func (r *round) beat(first *asking) {
 		a.beaten = true
 		if p := a.source(); p != "" && !a.due(t.f.cfg.Load().HedgeAfter).After(now) {
 			t.f.pool.Silent(p)
-			t.late(p)
+			t.peers.late(p)
 		}
 		a.cancel(errBeaten)
 	}
@@ -213,7 +213,7 @@ func (r *round) ended(ctx context.Context, e event) (done bool, err error) {
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
 	case e.err == nil && !e.none, providers.IsFinal(e.err):
-		j.t.prompt(p)
+		j.t.peers.prompt(p)
 		return true, e.err
 	case e.none, p == "":
 	case e.of.beaten && status.Of(e.err) != status.Corrupt:
@@ -221,9 +221,9 @@ func (r *round) ended(ctx context.Context, e event) (done bool, err error) {
 	default:
 		switch {
 		case e.progress:
-			j.t.prompt(p)
+			j.t.peers.prompt(p)
 		case providers.MayReturn(e.err):
-			j.t.late(p)
+			j.t.peers.late(p)
 		}
 		r.again = j.failed(p, e.progress, e.err) || r.again
 	}

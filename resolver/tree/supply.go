@@ -121,7 +121,7 @@ func (s *supply) readFrom(ctx context.Context, l *list) (p peer.AddrInfo, ok boo
 	i := l.read
 	s.mu.Unlock()
 	p, ok, err = l.from.At(ctx, i)
-	failure, late := l.from.Failure(), ok && s.t.wasLate(p.ID)
+	failure, late := l.from.Failure(), ok && s.t.peers.wasLate(p.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.waits--

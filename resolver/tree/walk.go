@@ -3,10 +3,7 @@ package tree
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -35,7 +32,7 @@ const (
 // touches the fields that are not marked as shared. Workers get their input by value
 // and answer through results.
 //
-// The walk is depth first as far as possible: cursors and dirs are stacks. Files
+// The walk is depth first as far as possible: the unread directories are a stack. Files
 // found on the way gather in batches.
 type tree struct {
 	f        *Fetcher
@@ -53,28 +50,16 @@ type tree struct {
 	rootBytes   []byte // nil when the root is too large for a directory
 	rootFetched bool
 
-	cursors []cursor
-	refs    int // how many refs are in cursors
-	dirs    []manifest.Ref
-	batch   []manifest.Ref // being filled
-	batched int64          // bytes of batch
-	ready   [][]manifest.Ref
-	large   []manifest.Ref
+	unread unread
+	dirs   []manifest.Ref // to request: a stack
+	files  files          // to request
 
-	known, knownBytes int64
-	skipped           int64
+	inFlight [kinds]int // requests and transfers, by kind
+	wg       sync.WaitGroup
+	results  chan result
 
-	requests, dirsAsked, largeAsked int // in flight
-	wg                              sync.WaitGroup
-	results                         chan result
-
-	// Shared.
-	objects, bytes        atomic.Int64 // local objects
-	fetched, fetchedBytes atomic.Int64
-	resumed               atomic.Int64
-	mu                    sync.Mutex // lock: leaf
-	peers                 map[peer.ID]struct{}
-	lateOnes              map[peer.ID]struct{} // sources that are asked last, because they were late
+	count count   // shared
+	peers senders // shared
 }
 
 // cursor is a position in a directory: its refs from pos on were not looked at yet.
@@ -99,11 +84,12 @@ const (
 	fetchFiles work = iota
 	fetchDirs
 	fetchLarge
+	kinds
 )
 
 // schedule reads the tree and keeps the workers busy until all is done.
 func (t *tree) schedule(ctx context.Context, rootRefs []manifest.Ref) error {
-	t.push(cursor{root: t.root, refs: rootRefs})
+	t.unread.push(cursor{root: t.root, refs: rootRefs})
 	tick := time.NewTicker(transfer.ProgressInterval)
 	defer tick.Stop()
 	for {
@@ -111,7 +97,7 @@ func (t *tree) schedule(ctx context.Context, rootRefs []manifest.Ref) error {
 			return err
 		}
 		t.dispatch(ctx)
-		if t.requests+t.largeAsked == 0 {
+		if t.inFlight == [kinds]int{} {
 			return nil
 		}
 		select {
@@ -129,44 +115,25 @@ func (t *tree) schedule(ctx context.Context, rootRefs []manifest.Ref) error {
 
 // expand looks at entries until there is enough work for the workers.
 func (t *tree) expand(ctx context.Context) error {
-	for len(t.cursors) > 0 && len(t.ready) < 2*t.f.cfg.Load().Requests &&
-		len(t.large) < routed && len(t.dirs) < dirsWaiting {
-		top := len(t.cursors) - 1
-		c := t.cursors[top]
-		if c.refs == nil {
-			refs, err := t.reread(ctx, c.root)
+	for len(t.unread.dirs) > 0 && len(t.files.ready) < 2*t.f.cfg.Load().Requests &&
+		len(t.files.large) < routed && len(t.dirs) < dirsWaiting {
+		top := &t.unread.dirs[len(t.unread.dirs)-1]
+		if top.refs == nil {
+			refs, err := t.reread(ctx, top.root)
 			if err != nil {
 				return err
 			}
-			c.refs = refs
-			t.refs += len(refs)
+			top.refs = refs
+			t.unread.refs += len(refs)
 		}
-		refs := c.refs[c.pos:min(c.pos+routed, len(c.refs))]
-		c.pos += len(refs)
-		t.cursors[top] = c
-		if c.pos == len(c.refs) {
-			t.refs -= len(c.refs)
-			t.cursors = t.cursors[:top]
-		}
-		if err := t.route(ctx, refs); err != nil {
+		if err := t.route(ctx, t.unread.take()); err != nil {
 			return err
 		}
 	}
-	if len(t.cursors)+len(t.dirs)+t.dirsAsked == 0 {
-		t.closeBatch() // there are no further entries
+	if len(t.unread.dirs)+len(t.dirs)+t.inFlight[fetchDirs] == 0 {
+		t.files.closeBatch() // there are no further entries
 	}
 	return nil
-}
-
-// push adds a directory to read. Above maxRefs entries in memory, it drops those of
-// the directories at the bottom of the stack, which are read last.
-func (t *tree) push(c cursor) {
-	t.cursors = append(t.cursors, c)
-	t.refs += len(c.refs)
-	for i := 0; t.refs > maxRefs && i < len(t.cursors)-1; i++ {
-		t.refs -= len(t.cursors[i].refs)
-		t.cursors[i].refs = nil
-	}
 }
 
 // reread returns the entries of a directory that is local or was put.
@@ -197,13 +164,13 @@ func (t *tree) route(ctx context.Context, refs []manifest.Ref) error {
 	fresh := make([]manifest.Ref, 0, len(refs))
 	roots := make([]b3.Root, 0, len(refs))
 	for _, ref := range refs {
-		t.found(ref.Size)
+		t.count.found(ref.Size)
 		seen := &t.seen
 		if ref.Manifest {
 			seen = &t.dirsSeen
 		}
 		if !seen.Add(ref.Root) {
-			t.skip(ref.Size)
+			t.count.skip(ref.Size)
 			continue
 		}
 		if ref.Manifest {
@@ -229,49 +196,30 @@ func (t *tree) route(ctx context.Context, refs []manifest.Ref) error {
 	for i, ref := range fresh {
 		switch {
 		case here[i]:
-			t.skip(ref.Size)
+			t.count.skip(ref.Size)
 			if ref.Manifest {
-				t.push(cursor{root: ref.Root})
+				t.unread.push(cursor{root: ref.Root})
 			}
 		case ref.Manifest:
 			t.dirs = append(t.dirs, ref)
-		case ref.Size > maxBatched:
-			t.large = append(t.large, ref)
 		default:
-			if len(t.batch) == object.MaxGet || t.batched+ref.Size > maxBatchBytes {
-				t.closeBatch()
-			}
-			t.batch = append(t.batch, ref)
-			t.batched += ref.Size
+			t.files.add(ref)
 		}
 	}
 	return nil
-}
-
-func (t *tree) closeBatch() {
-	if len(t.batch) > 0 {
-		t.ready = append(t.ready, t.batch)
-		t.batch, t.batched = nil, 0
-	}
 }
 
 // dispatch starts workers up to the bounds on requests in flight. Directories come
 // first, because they name further objects. While there are files, at most
 // dirRequests ask for directories, so that each request asks for many.
 func (t *tree) dispatch(ctx context.Context) {
-	for t.requests < t.f.cfg.Load().Requests {
-		files := len(t.ready) > 0 || len(t.batch) >= minBatch
+	for t.inFlight[fetchFiles]+t.inFlight[fetchDirs] < t.f.cfg.Load().Requests {
+		files := t.files.hasBatch()
 		switch {
-		case len(t.dirs) > 0 && (!files || t.dirsAsked < dirRequests):
-			t.dirsAsked++
+		case len(t.dirs) > 0 && (!files || t.inFlight[fetchDirs] < dirRequests):
 			t.start(ctx, fetchDirs, t.popDirs())
 		case files:
-			if len(t.ready) == 0 {
-				t.closeBatch()
-			}
-			refs := t.ready[0]
-			t.ready = t.ready[1:]
-			t.start(ctx, fetchFiles, refs)
+			t.start(ctx, fetchFiles, t.files.popBatch())
 		default:
 			t.dispatchLarge(ctx)
 			return
@@ -281,11 +229,9 @@ func (t *tree) dispatch(ctx context.Context) {
 }
 
 func (t *tree) dispatchLarge(ctx context.Context) {
-	for t.largeAsked < t.f.cfg.Load().Large && len(t.large) > 0 {
-		top := len(t.large) - 1
-		ref := t.large[top]
-		t.large = t.large[:top]
-		t.largeAsked++
+	for t.inFlight[fetchLarge] < t.f.cfg.Load().Large && len(t.files.large) > 0 {
+		ref := t.files.popLarge()
+		t.inFlight[fetchLarge]++
 		t.wg.Go(func() {
 			err := t.f.pool.Guard(t.trace.ID().String(), func() error { return t.fetchLarge(ctx, ref) })
 			t.results <- result{kind: fetchLarge, err: err}
@@ -295,7 +241,7 @@ func (t *tree) dispatchLarge(ctx context.Context) {
 
 // start gives refs to a worker.
 func (t *tree) start(ctx context.Context, kind work, refs []manifest.Ref) {
-	t.requests++
+	t.inFlight[kind]++
 	b := &batch{t: t, refs: refs, done: make([]bool, len(refs))}
 	t.wg.Go(func() {
 		err := t.f.pool.Guard(t.trace.ID().String(), func() error { return b.fetch(ctx) })
@@ -318,16 +264,9 @@ func (t *tree) popDirs() []manifest.Ref {
 
 // finish records the result of a worker.
 func (t *tree) finish(res result) error {
-	if res.kind == fetchLarge {
-		t.largeAsked--
-	} else {
-		t.requests--
-	}
-	if res.kind == fetchDirs {
-		t.dirsAsked--
-	}
+	t.inFlight[res.kind]--
 	for _, c := range res.dirs {
-		t.push(c)
+		t.unread.push(c)
 	}
 	return res.err
 }

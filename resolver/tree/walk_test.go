@@ -46,16 +46,16 @@ func TestEntriesHeld(t *testing.T) {
 	tr := &tree{f: &Fetcher{}, root: b3.Sum(nil)}
 	refs := make([]manifest.Ref, 3000)
 	for i := range 500 {
-		tr.push(cursor{root: b3.Sum([]byte{byte(i), byte(i >> 8)}), refs: refs})
+		tr.unread.push(cursor{root: b3.Sum([]byte{byte(i), byte(i >> 8)}), refs: refs})
 		held := 0
-		for _, c := range tr.cursors {
+		for _, c := range tr.unread.dirs {
 			held += len(c.refs)
 		}
-		if held != tr.refs || held > maxRefs {
-			t.Fatalf("%d entries are held, %d counted, %d allowed", held, tr.refs, maxRefs)
+		if held != tr.unread.refs || held > maxRefs {
+			t.Fatalf("%d entries are held, %d counted, %d allowed", held, tr.unread.refs, maxRefs)
 		}
 	}
-	if tr.cursors[len(tr.cursors)-1].refs == nil {
+	if tr.unread.dirs[len(tr.unread.dirs)-1].refs == nil {
 		t.Error("the directory read next was let go")
 	}
 	leaf := b3.Sum([]byte("leaf"))
